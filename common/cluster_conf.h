@@ -1,0 +1,44 @@
+/*
+ * cluster.conf: what the three daemons of a node have in common, and the node's identity.
+ */
+#ifndef TV_CLUSTER_CONF_H
+#define TV_CLUSTER_CONF_H
+
+#include "common/conf.h"
+
+struct cluster_conf {
+	char *node_name;		/* default: host name up to the first dot */
+	char *datacenter;		/* "dc1" */
+	bool server;			/* false */
+	char *bind;			/* address of gossip, raft and rpc ports. Default: "0.0.0.0" with keys, else "127.0.0.1" */
+	char *advertise;		/* what others dial; default: bind, or the first private address when bind is a wildcard */
+	char *advertise_wan;		/* default: advertise */
+	struct conf_list retry_join;	/* "ip[:port]" of LAN members */
+	struct conf_list retry_join_wan;
+	struct mono retry_interval;	/* 30s */
+	char *data_dir;			/* /var/lib/triumvir; each daemon owns a folder of its own name below it */
+	char *run_dir;			/* /run/triumvir */
+	char *cluster_key;		/* /etc/triumvir/cluster.key */
+	char *server_key;		/* /etc/triumvir/server.key, servers only */
+	char *server_pub;		/* /etc/triumvir/server.pub */
+	bool allow_plaintext;		/* false: without keys bind to loopback only */
+	int sandbox;			/* 0 required, 1 best-effort */
+	int log_level;			/* error|warn|info|debug, default info; live */
+	int log_to;			/* stderr|syslog */
+	uint16_t lan_port, wan_port, raft_port, rpc_port;	/* 8301 8302 8300 8400: one place, all daemons need them */
+
+	/* not in the file */
+	bool have_keys;			/* cluster.key exists */
+	char node_id[37];		/* data_dir/node-id, made at the first start */
+};
+
+extern const struct conf_opt cluster_opts[];
+extern const size_t cluster_opt_count;
+
+/* conf_load plus the checks across keys (bind without keys, missing server key, ...). */
+enum tv_err cluster_conf_load(const char *dir, struct cluster_conf *out, char *errbuf, size_t cap);
+void cluster_conf_free(struct cluster_conf *c);
+/* Reads data_dir/node-id, or makes it (atomically: three daemons may start at once). */
+enum tv_err cluster_node_id(struct cluster_conf *c, char *errbuf, size_t cap);
+
+#endif

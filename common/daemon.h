@@ -1,0 +1,49 @@
+/*
+ * Life cycle of a daemon, written once:
+ *   options (-c DIR configuration, -n check and print, -d debug log, -V version), load config, log,
+ *   open() with privileges, drop to the user for good (and prove it), sandbox, run() until a signal.
+ * Any failure on the way is fatal: fail closed.  SIGTERM and SIGINT stop (never leave), SIGHUP reloads.
+ * Started as an ordinary user everything is the same but the change of user.
+ */
+#ifndef TV_DAEMON_H
+#define TV_DAEMON_H
+
+#include <ev.h>
+
+#include "common/cluster_conf.h"
+#include "common/sandbox.h"
+
+struct daemon_spec {
+	const char *name;			/* "gossipd": log name, folder below data_dir, socket NAME.sock */
+	const char *user;			/* "_gossipd" */
+	bool servers_only;			/* raftd: refuse to start on a client node, with a sentence */
+	const struct conf_opt *opts;		/* NAME.conf */
+	size_t opt_count, conf_size;
+	void *conf;				/* filled from NAME.conf, conf_size bytes */
+	struct cluster_conf *cluster;		/* filled from cluster.conf */
+	/* Checks across keys; one sentence into errbuf. May be NULL. */
+	enum tv_err (*check)(struct daemon_spec *d, char *errbuf, size_t cap);
+	/* With privileges: bind sockets, read keys, open the data base. */
+	enum tv_err (*open)(struct daemon_spec *d, char *errbuf, size_t cap);
+	/* What the sandbox must still allow (paths below data_dir/NAME and ports). */
+	void (*policy)(struct daemon_spec *d, struct sandbox_policy *p);
+	/* Trust nothing.  Sets up watchers on the loop and returns; daemon_main runs the loop. */
+	enum tv_err (*run)(struct daemon_spec *d, struct ev_loop *loop);
+	void (*reload)(struct daemon_spec *d);	/* may be NULL */
+	void (*stop)(struct daemon_spec *d);	/* orderly end: flush, close, free (no leaks) */
+	void *ctx;				/* the daemon's own */
+	const char *conf_dir;			/* set by daemon_main */
+	gid_t run_gid;				/* group that may use the sockets ("_triumvir"), or own gid */
+};
+
+/* The whole program.  Returns the exit status: 0 stop or leave, 1 failure, 2 usage. */
+int daemon_main(struct daemon_spec *d, int argc, char **argv);
+/* Ends the loop with this exit status (after leave: 0; data base failure: 1). */
+void daemon_quit(int status);
+/* Tells systemd READY=1 (once sockets answer), and a STATUS= text; without systemd: nothing. */
+void daemon_ready(const char *status);
+/* May this peer use our unix socket?  root, our own user, and the users _gossipd, _raftd, _rpcd (or
+ * whoever started us, when not started as root). */
+bool daemon_peer_allowed(uid_t uid);
+
+#endif

@@ -1,0 +1,15 @@
+# libtvcore.a is pure; libtvrt.a touches the system; libtvjson.a needs jansson.
+noinst_LIBRARIES += common/libtvcore.a common/libtvrt.a common/libtvjson.a
+
+common_libtvcore_a_SOURCES = \
+	common/assert.c common/assert.h \
+	common/err.c common/err.h \
+	common/mono.h common/rd.h common/buf.h common/mpack.h common/frame.h common/arena.h \
+	common/rng.c common/rng.h
+
+common_libtvrt_a_SOURCES = common/clock.h common/log.h
+
+common_libtvjson_a_SOURCES = common/schema_json.h
+
+# Link line of a daemon: its own libraries first, then these.
+RT_LIBS = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(SODIUM_LIBS) $(UCL_LIBS) $(SECCOMP_LIBS) $(SYSTEMD_LIBS)

@@ -1,0 +1,41 @@
+/*
+ * Logging: "[INFO] raft: text" lines on stderr (with <N> journal priorities when
+ * JOURNAL_STREAM is set, with a time stamp otherwise) or syslog.  The tag is the first
+ * argument.  Control characters in arguments are escaped, so no peer can forge a line.
+ * Cores never log: they emit notices, shells print them.
+ */
+#ifndef TV_LOG_H
+#define TV_LOG_H
+
+#include <stdbool.h>
+
+#include "common/mono.h"
+#include "common/rd.h"
+
+enum log_level { LOG_LVL_ERR, LOG_LVL_WARN, LOG_LVL_INFO, LOG_LVL_DEBUG };
+enum log_dest { LOG_TO_STDERR, LOG_TO_SYSLOG };
+
+/* program names the process in syslog.  May be called again (reload). */
+void log_init(const char *program, enum log_level level, enum log_dest dest);
+bool log_enabled(enum log_level level);
+void log_err(const char *tag, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void log_warn(const char *tag, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void log_info(const char *tag, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void log_debug(const char *tag, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Prints and exits 1.  Only in start-up code. */
+_Noreturn void log_fatal(const char *tag, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* At most `burst` lines per `period`; what was dropped is counted and told with the next line. */
+struct log_limit {
+	unsigned burst;
+	struct mono period;
+	struct mono since;
+	unsigned used, dropped;
+};
+bool log_allow(struct log_limit *l, const char *tag);
+
+/* Bytes from a peer for a "%.*s"-free log line: printable ASCII and valid UTF-8 kept, the rest as \xNN.
+ * Into dst[cap], cut with "..."; returns dst. */
+const char *log_safe(struct span s, char *dst, size_t cap);
+
+#endif

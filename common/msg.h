@@ -1,0 +1,68 @@
+/*
+ * Catalogue of internal messages: who says what to whom, and the body.
+ * Bodies are msgpack arrays, read strictly: neither missing nor trailing fields.
+ * `str`, `bin`, `u8`..`u64`, `bool` name msgpack values; [x] is an array.
+ *
+ * Errors in answers are [u8 err, str text]: err is -enum tv_err (0 for success).
+ */
+#ifndef TV_MSG_H
+#define TV_MSG_H
+
+#include <stdint.h>
+
+#define MSG_VERSION 1
+
+enum msg_type {
+	/* -- every channel -- */
+	/* First frame in both directions: [u8 version, str role, str build, str node_id].
+	 * role is "rpcd", "raftd", "gossipd".  Anything before it closes the channel. */
+	MSG_HELLO = 1,
+	/* Question: [].  Answer: map section -> map name -> text (for `info`). */
+	MSG_INFO = 2,
+
+	/* -- gossipd.sock, asked by raftd and rpcd -- */
+	/* Question: [].  No answer; MSG_GOSSIP_MEMBER frames (id 0) follow: first the
+	 * members there are, then MSG_GOSSIP_SYNCED, then every change. */
+	MSG_GOSSIP_WATCH = 16,
+	/* [u8 pool, u8 event, member]: pool 0 LAN, 1 WAN; event: enum gossip_event;
+	 * member: see common/member.h. */
+	MSG_GOSSIP_MEMBER = 17,
+	MSG_GOSSIP_SYNCED = 18,		/* [] */
+	/* Question: [u8 pool, [str address]].  Answer: [u8 err, str text, u32 contacted]. */
+	MSG_GOSSIP_JOIN = 19,
+	/* Question: [].  Answer after both pools were left: [u8 err, str text]. gossipd then exits 0. */
+	MSG_GOSSIP_LEAVE = 20,
+	/* Question: [str node, bool prune].  Answer: [u8 err, str text]. TV_ENOENT: no such member. */
+	MSG_GOSSIP_FORCE_LEAVE = 21,
+	/* Question: [map name -> str].  Replaces own LAN and WAN tags of those names
+	 * ("" removes).  Answer: [u8 err, str text]. */
+	MSG_GOSSIP_TAGS = 22,
+
+	/* -- raftd.sock, asked by rpcd; rpcd port 8400, asked by other rpcds -- */
+	/* An operation: request body and answer body as in common/ops.h. */
+	MSG_OP = 32,
+	/* raftd to rpcd, id 0, after HELLO and at each change:
+	 * [u8 role (enum raft_role), u64 term, str leader_id, str leader_addr ("ip:port" or ""),
+	 *  str leader_name, u64 voters, bool is_voter, u64 leader_seen_ms]. */
+	MSG_RAFT_STATUS = 33,
+	/* Question: [bool force].  Remove this server from the Raft configuration.
+	 * Answer: [u8 err, str text].  TV_ECONFLICT: would lose quorum, text has the arithmetic. */
+	MSG_RAFT_LEAVE = 34,
+	/* rpcd to rpcd on 8400, id 0, after HELLO: what that server's raftd told it, so that callers
+	 * know the leader: [u8 role, u64 term, str leader_id, str leader_name]. */
+	MSG_RPC_STATUS = 35,
+
+	/* -- raftd port 8300, between servers; raftd/peer.c -- */
+	/* First frame in both directions: [u8 version, str node_id, str node_name, str store_id,
+	 *  str cluster_id ("" while fresh), u64 generation, str dc, str addr, u16 raft_port]. */
+	MSG_RAFT_HELLO = 64,
+	/* A message of the Raft core, raftd/core/wire.h. id 0. */
+	MSG_RAFT = 65,
+	/* Question: bootstrap with me? [str cluster_id, u64 expect, [[str id, str name, str addr]]]
+	 * Answer: [u8 err, str text]. */
+	MSG_RAFT_BOOTSTRAP = 66,
+	/* Question to the leader: remove me. [str id, bool force].  Answer: [u8 err, str text]. */
+	MSG_RAFT_REMOVE_ME = 67,
+};
+
+#endif

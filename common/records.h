@@ -1,0 +1,163 @@
+/*
+ * The records of the state machine and of operations, as C structs; their schemas are in records.c.
+ * Field names are the API's.  Times and lengths of time are nanoseconds unless said otherwise.
+ * Spans are borrowed (from an arena or an input).
+ */
+#ifndef TV_RECORDS_H
+#define TV_RECORDS_H
+
+#include "common/schema.h"
+
+/* -- key/value -- */
+struct kv_entry {
+	uint64_t LockIndex;
+	struct span Key;
+	uint64_t Flags;
+	struct span Value;
+	struct span Session;		/* omitted when not locked */
+	uint64_t CreateIndex, ModifyIndex;
+};
+extern const struct schema kv_entry_schema;
+
+enum kv_verb { KV_SET, KV_CAS, KV_LOCK, KV_UNLOCK, KV_DELETE, KV_DELETE_CAS, KV_DELETE_TREE };
+struct kv_apply {			/* OP_KV_APPLY; answer: bool_reply */
+	uint64_t Verb;			/* enum kv_verb */
+	struct span Key;
+	uint64_t Flags;
+	struct span Value;
+	uint64_t ModifyIndex;		/* for the cas verbs */
+	struct span Session;		/* for lock and unlock */
+	int64_t Now;			/* wall clock of the proposer (the leader's raftd sets it): lock delays */
+};
+extern const struct schema kv_apply_schema;
+
+struct kv_read {			/* OP_KV_GET, OP_KV_LIST: Key; OP_KV_KEYS: also Separator */
+	struct span Key;
+	struct span Separator;
+};
+extern const struct schema kv_read_schema;
+
+/* -- sessions -- */
+struct service_check_ref { struct span ID, Namespace; };
+struct session {
+	struct span ID, Name, Node;
+	int64_t LockDelay;
+	struct span Behavior;		/* "release" or "delete" */
+	struct span TTL;		/* text as given, "" for none */
+	struct span_list NodeChecks;
+	struct obj_list ServiceChecks;	/* of service_check_ref; null unless given */
+	struct span_list Checks;	/* deprecated; shown only when kept */
+	uint64_t CreateIndex, ModifyIndex;
+};
+extern const struct schema session_schema;
+
+struct session_destroy { struct span ID; int64_t Now; };
+extern const struct schema session_destroy_schema;
+struct session_read { struct span ID; struct span Node; };	/* ID for info and renew, Node for node */
+extern const struct schema session_read_schema;
+
+/* -- catalog -- */
+struct node {
+	struct span ID, Node, Address, Datacenter;
+	struct span_map TaggedAddresses, Meta;
+	uint64_t CreateIndex, ModifyIndex;
+};
+extern const struct schema node_schema;
+
+struct service_address { struct span Name; struct span Address; uint64_t Port; };
+struct weights { int64_t Passing, Warning; };
+struct service {			/* stored by node and ID */
+	struct span ID, Service;
+	struct span_list Tags;
+	struct span Address;
+	struct obj_list TaggedAddresses;	/* of service_address, ST_OBJMAP */
+	struct span_map Meta;
+	uint64_t Port;
+	struct span SocketPath;
+	struct weights Weights;
+	bool EnableTagOverride;
+	struct span Kind;
+	uint64_t CreateIndex, ModifyIndex;
+	/* JSON also shows the constant objects Proxy {"Mode":"","MeshGateway":{},"Expose":{}} and Connect {} */
+};
+extern const struct schema service_schema;
+
+struct check_definition {
+	struct span HTTP, Method, Body, TCP;
+	int64_t Interval, Timeout, DeregisterCriticalServiceAfter;
+	bool TLSSkipVerify;
+};
+struct check {
+	struct span Node, CheckID, Name, Status, Notes, Output, ServiceID, ServiceName;
+	struct span_list ServiceTags;
+	struct span Type;
+	uint64_t ExposedPort;
+	struct check_definition Definition;
+	uint64_t CreateIndex, ModifyIndex;
+};
+extern const struct schema check_schema;
+
+struct service_instance {		/* flattened answer of catalog/service/NAME */
+	struct span ID, Node, Address, Datacenter;
+	struct span_map TaggedAddresses, NodeMeta;
+	struct span ServiceKind, ServiceID, ServiceName;
+	struct span_list ServiceTags;
+	struct span ServiceAddress;
+	struct obj_list ServiceTaggedAddresses;
+	struct weights ServiceWeights;
+	struct span_map ServiceMeta;
+	uint64_t ServicePort;
+	struct span ServiceSocketPath;
+	bool ServiceEnableTagOverride;
+	uint64_t CreateIndex, ModifyIndex;
+};
+extern const struct schema service_instance_schema;
+
+struct health_entry { struct node Node; struct service Service; struct obj_list Checks; };
+extern const struct schema health_entry_schema;
+
+struct catalog_register {
+	struct span ID, Node, Address, Datacenter;
+	struct span_map TaggedAddresses, NodeMeta;
+	bool SkipNodeUpdate;
+	bool has_service; struct service Service;
+	bool has_check; struct check Check;
+	struct obj_list Checks;
+};
+extern const struct schema catalog_register_schema;
+
+struct catalog_deregister { struct span Node, Datacenter, ServiceID, CheckID; int64_t Now; };
+extern const struct schema catalog_deregister_schema;
+
+struct catalog_read {			/* all catalog and health reads; unused fields stay empty */
+	struct span Name;		/* node, service or state */
+	struct span_list Tags;
+	struct span_map NodeMeta;
+	bool Passing;
+};
+extern const struct schema catalog_read_schema;
+
+struct service_tags { struct span Name; struct span_list Tags; };	/* element of OP_CATALOG_SERVICES' answer */
+extern const struct schema service_tags_schema;
+struct node_services { bool found; struct node Node; struct obj_list Services; };
+extern const struct schema node_services_schema;
+
+/* -- raft -- */
+struct raft_server { struct span ID, Node, Address; bool Leader; struct span ProtocolVersion; bool Voter; };
+extern const struct schema raft_server_schema;
+struct raft_configuration { struct obj_list Servers; uint64_t Index; };
+extern const struct schema raft_configuration_schema;
+struct raft_peer { struct span ID, Address; bool Force; };	/* remove a peer, transfer leadership to */
+extern const struct schema raft_peer_schema;
+
+/* -- small ones -- */
+struct empty_rec { uint64_t unused; };	/* no fields */
+extern const struct schema empty_schema;
+struct bool_reply { bool Value; };
+extern const struct schema bool_reply_schema;
+struct text_reply { struct span Value; };
+extern const struct schema text_reply_schema;
+struct text_list { struct span_list Values; };
+extern const struct schema text_list_schema;
+
+#endif

@@ -1,0 +1,81 @@
+/*
+ * Records, described once.  A schema is a table of fields: the name as the API spells it, the type, the
+ * place in the C struct.  From it come msgpack in and out (stored records, operation bodies), JSON in and
+ * out, and later the filter selectors.  Nobody writes converters by hand.
+ *
+ * msgpack form: an array of the fields in table order.  A reader accepts fewer elements (the rest stay at
+ * the default) and skips more, so a newer version may append fields to a table, never insert or remove.
+ */
+#ifndef TV_SCHEMA_H
+#define TV_SCHEMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/arena.h"
+#include "common/buf.h"
+#include "common/rd.h"
+
+enum schema_type {
+	ST_STR,		/* struct span; JSON string */
+	ST_BIN,		/* struct span; JSON base64, null when p == NULL or len == 0 */
+	ST_U64,		/* uint64_t */
+	ST_I64,		/* int64_t */
+	ST_BOOL,	/* bool */
+	ST_F64,		/* double */
+	ST_DURATION,	/* int64_t ns; JSON number of ns, or text with SF_DURTEXT; reads both */
+	ST_STRS,	/* struct span_list */
+	ST_MAP,		/* struct span_map: str -> str; JSON object with keys in order of insertion */
+	ST_OBJ,		/* embedded struct described by sub */
+	ST_OBJS,	/* struct obj_list of structs described by sub */
+	ST_OBJMAP,	/* struct obj_list whose sub's first field (ST_STR) is the JSON object key and not shown inside */
+};
+
+struct span_list { struct span *v; uint32_t n; bool set; };		/* set: given, though perhaps empty */
+struct span_map { struct span (*kv)[2]; uint32_t n; bool set; };
+struct obj_list { void *v; uint32_t n; bool set; };
+
+enum schema_flags {
+	SF_OMITEMPTY = 1,	/* JSON: leave the field out when zero, empty or unset */
+	SF_NULLEMPTY = 2,	/* JSON: list or map (or str) that is unset is null (default: [] or {} or "") */
+	SF_HIDDEN = 4,		/* never in JSON (in or out) */
+	SF_DURTEXT = 8,		/* JSON: durations as "10s" */
+	SF_LOCKDELAY = 16,	/* JSON in: a number below 1000 is seconds (session LockDelay) */
+	SF_READONLY = 32,	/* ignored in JSON input (CreateIndex, ModifyIndex) */
+};
+
+struct schema;
+struct schema_field {
+	const char *name;
+	enum schema_type type;
+	uint16_t offset;
+	uint16_t flags;
+	const struct schema *sub;
+	const char *alt;	/* another accepted JSON spelling, e.g. "node_meta"; or NULL */
+};
+
+struct schema {
+	const char *name;
+	const struct schema_field *fields;
+	uint16_t count;
+	uint16_t size;		/* sizeof the C struct */
+};
+
+/* One record as msgpack. */
+void schema_pack(const struct schema *s, const void *rec, struct buf *out);
+/* The reverse into a zeroed struct.  Spans borrow the input; lists come from the arena. */
+enum tv_err schema_unpack(const struct schema *s, struct rd *in, struct arena *a, void *rec);
+/* Compact JSON of a record, straight from its msgpack (the fast path of answers): takes one value from in. */
+enum tv_err schema_json(const struct schema *s, struct rd *in, struct buf *out);
+/* Compact JSON of a C struct. */
+void schema_json_rec(const struct schema *s, const void *rec, struct buf *out);
+
+/* JSON text as a quoted string: escapes as Go's encoder does (<, >, & as \u003c ..., invalid UTF-8 as \ufffd). */
+void json_quote(struct span text, struct buf *out);
+void base64_encode(struct span in, struct buf *out);
+enum tv_err base64_decode(struct span in, struct buf *out);
+/* Re-indents compact JSON with 4 spaces and a final newline (?pretty). */
+void json_pretty(struct span compact, struct buf *out);
+
+#endif

@@ -1,0 +1,271 @@
+/*
+ * The Raft core: a pure state machine.  No sockets, clock, files, globals or logging.
+ *
+ * Contract.  The shell feeds one input at a time with raft_feed(); the core answers with an
+ * output that the shell carries out in this order:
+ *   1. hard_changed: make term and vote durable.
+ *   2. append: cut the log at truncate_from (if not 0), then append the entries; durable later: tell
+ *      the core with RAFT_IN_PERSISTED.  The order 1 before 2 must hold on disk (one transaction is fine).
+ *   3. sends: those with after_hard must wait until 1 is durable (votes, and their requests); those with
+ *      after_append until everything appended so far is durable (a follower's append answers).  The leader's own
+ *      appends go out at once, in parallel with its own write.
+ *   4. commit_index: entries up to it may be applied, in order.
+ *   5. reads, notices, role.
+ * The shell owns entry payloads; the core knows only index, term, type and size, in a compact map.
+ * An APPEND to send names a range of indexes; the shell fills in the payloads from its cache or store.
+ *
+ * Sources: Ongaro, "Consensus: Bridging Theory and Practice" (thesis) ch. 3, 4.1-4.2 (single-server changes, with
+ * the fix published on raft-dev in 2015), 6.4 (ReadIndex), 9.6 (pre-vote), 3.10 (transfer), 6.2 (check quorum).
+ */
+#ifndef TV_RAFT_H
+#define TV_RAFT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/mono.h"
+#include "common/rd.h"
+#include "common/buf.h"
+
+#define RAFT_SERVERS_MAX 15		/* voters and learners */
+#define RAFT_ID_BYTES 36		/* UUID text */
+
+/* Servers are named by their UUID in configurations and by this number inside the core: the
+ * first 8 bytes of the UUID are not enough, so it is the shell that maps ids; 0 is "none". */
+typedef uint64_t raft_id;
+
+enum raft_role { RAFT_FOLLOWER, RAFT_PRE_CANDIDATE, RAFT_CANDIDATE, RAFT_LEADER };
+const char *raft_role_name(enum raft_role role);	/* "Follower", "Candidate", "Leader", as info prints */
+
+enum raft_entry_type {
+	RAFT_ENTRY_NOOP = 0,		/* first entry of a term */
+	RAFT_ENTRY_OP = 1,		/* for the state machine */
+	RAFT_ENTRY_CONFIG = 2,		/* payload: raft_config_write */
+	RAFT_ENTRY_IGNORABLE = 0x80,	/* flag: a server that does not know the type skips it (S35) */
+};
+
+struct raft_server_conf {
+	raft_id id;			/* hash of uuid and store_id, see raft_id_of() */
+	char uuid[37];			/* node id */
+	char store_id[37];		/* identity of the disk: a lost disk is a new server (S61) */
+	char name[256];			/* node name, for people */
+	char addr[64];			/* "ip:port" of raftd */
+	bool voter;
+};
+
+struct raft_config {
+	uint64_t index;			/* of the entry that holds it; 0: none */
+	unsigned count;
+	struct raft_server_conf servers[RAFT_SERVERS_MAX];
+};
+/* BLAKE-free, stable 64-bit FNV-1a of "uuid/store_id", never 0. */
+raft_id raft_id_of(const char *uuid, const char *store_id);
+void raft_config_write(struct buf *b, const struct raft_config *c);
+enum tv_err raft_config_read(struct span payload, struct raft_config *out);
+const struct raft_server_conf *raft_config_find(const struct raft_config *c, raft_id id);
+unsigned raft_config_voters(const struct raft_config *c);
+
+struct raft_entry {			/* index, term, type and size are the core's; payload is the shell's */
+	uint64_t index, term;
+	uint8_t type;
+	uint32_t size;			/* payload bytes */
+	const uint8_t *payload;		/* needed by the core for RAFT_ENTRY_CONFIG only; borrowed */
+};
+
+enum raft_msg_type {
+	RAFT_MSG_PRE_VOTE = 1, RAFT_MSG_PRE_VOTE_REPLY,
+	RAFT_MSG_VOTE, RAFT_MSG_VOTE_REPLY,
+	RAFT_MSG_APPEND, RAFT_MSG_APPEND_REPLY,		/* heartbeats are appends without entries */
+	RAFT_MSG_SNAPSHOT, RAFT_MSG_SNAPSHOT_REPLY,	/* one chunk and its answer */
+	RAFT_MSG_TIMEOUT_NOW,				/* leadership transfer */
+	RAFT_MSG_READ_INDEX, RAFT_MSG_READ_INDEX_REPLY,	/* follower asks leader */
+};
+
+struct raft_msg {
+	enum raft_msg_type type;
+	raft_id from, to;
+	uint64_t term;
+	/* VOTE, PRE_VOTE: candidate's last entry.  APPEND: the entry before the first one. */
+	uint64_t log_index, log_term;
+	/* APPEND */
+	uint64_t commit;
+	uint64_t leader_last;		/* leader's last index, so that a learner can show progress */
+	const struct raft_entry *entries;	/* in a received message: metas with payloads, borrowed */
+	uint32_t entry_count;
+	uint64_t seq;			/* APPEND and its reply: round number for ReadIndex and check-quorum; READ_INDEX: the asker's context */
+	/* replies */
+	bool granted;			/* votes; APPEND_REPLY: accepted; READ_INDEX_REPLY: confirmed */
+	bool transfer;			/* VOTE caused by TIMEOUT_NOW: ignore the leader's lease */
+	uint64_t match;			/* APPEND_REPLY accepted: last index known equal (durable there).  READ_INDEX_REPLY: the index */
+	uint64_t hint_index, hint_term;	/* APPEND_REPLY refused: where to look next (conflict term optimisation) */
+	/* SNAPSHOT: chunk [offset, offset+data.len) of `total` bytes of the snapshot at log_index/log_term */
+	uint64_t offset, total;
+	uint64_t checksum;		/* of the whole snapshot, first 8 bytes of BLAKE2b */
+	bool done;			/* last chunk */
+	struct span data;		/* filled and consumed by the shell */
+	struct span config;		/* SNAPSHOT: raft_config bytes at log_index */
+};
+
+/* Codec of struct raft_msg, pure (raftd/core/wire.c).  Reading allocates nothing: entries go to the caller's array. */
+void raft_msg_write(struct buf *b, const struct raft_msg *m);
+enum tv_err raft_msg_read(struct span body, struct raft_msg *out, struct raft_entry *entries, uint32_t entries_max);
+
+struct raft_options {
+	raft_id self;
+	struct mono election_timeout;	/* base T: timeouts are uniform in [T, 2T) */
+	struct mono heartbeat;		/* interval; T >= 3 * heartbeat */
+	uint32_t append_entries_max;	/* entries in one APPEND */
+	uint32_t append_bytes_max;	/* payload bytes in one APPEND (at least one entry goes) */
+	uint32_t inflight_max;		/* unanswered APPENDs to one follower */
+	uint32_t snapshot_chunk_bytes;
+	uint32_t catchup_rounds;	/* learner promotion: caught up when a round is shorter than T, or this many */
+	uint64_t seed;
+	bool check_quorum, pre_vote;	/* both on, except in tests */
+};
+
+/* What was found in the store at start. */
+struct raft_restore {
+	uint64_t term;
+	raft_id vote;
+	uint64_t snapshot_index, snapshot_term;	/* state machine is complete up to here */
+	struct raft_config snapshot_config;	/* configuration in force at snapshot_index */
+	uint64_t applied;			/* >= snapshot_index: what the state machine has applied */
+	/* The log, first..last, contiguous from snapshot_index + 1 or earlier; fed with raft_restore_entry(). */
+};
+
+struct raft;			/* the core */
+
+struct raft *raft_new(const struct raft_options *opt, const struct raft_restore *from, struct mono now);
+void raft_free(struct raft *r);
+/* Before the first feed: each stored entry in order (payload for CONFIG entries). TV_ECORRUPT on a gap. */
+enum tv_err raft_restore_entry(struct raft *r, const struct raft_entry *e);
+
+enum raft_in_type {
+	RAFT_IN_TICK,			/* time passed; nothing else */
+	RAFT_IN_MSG,			/* msg */
+	RAFT_IN_PROPOSE,		/* entries/entry_count: type, size (payload for CONFIG is refused: use RAFT_IN_CHANGE) */
+	RAFT_IN_PERSISTED,		/* index, term: the log is durable up to here (term of that entry, so a stale completion is known) */
+	RAFT_IN_APPLIED,		/* index */
+	RAFT_IN_READ,			/* ctx: confirm a linearizable read */
+	RAFT_IN_CHANGE,			/* change: one server */
+	RAFT_IN_TRANSFER,		/* to: target (0: the most up-to-date voter) */
+	RAFT_IN_COMPACTED,		/* index: log entries <= index were removed; snapshot term and config are remembered by the core */
+	RAFT_IN_SNAPSHOT_INSTALLED,	/* a received snapshot is the state now: msg->log_index, log_term, config */
+	RAFT_IN_SNAPSHOT_CHUNK,		/* follower side: chunk [..offset) of msg is stored; acknowledge with offset */
+	RAFT_IN_UNREACHABLE,		/* to: the link to this server is down (probe, free its in-flight window) */
+	RAFT_IN_REACHABLE,		/* to: the link is up again: send at once */
+	RAFT_IN_DISK_STUCK,		/* own writes hang beyond the bound: a leader steps down (S87) */
+	RAFT_IN_BOOTSTRAP,		/* config: fresh server only; becomes entry 1 of term 1 */
+};
+
+enum raft_change_type { RAFT_ADD_LEARNER, RAFT_PROMOTE, RAFT_REMOVE, RAFT_UPDATE_ADDR };
+
+struct raft_change {
+	enum raft_change_type type;
+	struct raft_server_conf server;	/* id always; the rest for ADD_LEARNER and UPDATE_ADDR */
+};
+
+struct raft_input {
+	enum raft_in_type type;
+	struct mono now;
+	const struct raft_msg *msg;
+	const struct raft_entry *entries;
+	uint32_t entry_count;
+	uint64_t index, term, ctx, offset;
+	raft_id to;
+	const struct raft_change *change;
+	const struct raft_config *config;
+};
+
+struct raft_send {
+	struct raft_msg msg;		/* for APPEND: entries is NULL; the range is first..first+entry_count-1 */
+	uint64_t first;			/* first index of the range */
+	bool after_hard, after_append;
+	/* SNAPSHOT: offset is where the chunk starts; the shell fills data, total, checksum, done, config */
+};
+
+struct raft_read {
+	uint64_t ctx;
+	bool ok;			/* false: no leader or leadership lost; ask again */
+	uint64_t index;			/* serve when applied >= index */
+};
+
+enum raft_notice_type {
+	RAFT_NOTICE_ROLE,		/* role, term and leader in raft_status() changed */
+	RAFT_NOTICE_LEADER,		/* leader known or lost */
+	RAFT_NOTICE_TERM,		/* `index` is the new term */
+	RAFT_NOTICE_PEER_ADDED,		/* config entry appended that adds `id`: "Added peer ..., starting replication" */
+	RAFT_NOTICE_PEER_PROMOTED,	/* id */
+	RAFT_NOTICE_PEER_REMOVED,	/* id: "Removed peer ..., stopping replication" (when committed) */
+	RAFT_NOTICE_SELF_REMOVED,	/* "Removed ourself, transitioning to follower" (when committed) */
+	RAFT_NOTICE_CONFIG_COMMITTED,	/* index */
+	RAFT_NOTICE_NO_PEERS,		/* election timeout without a configuration: "EnableSingleNode disabled, and no known peers. Aborting election." (once) */
+	RAFT_NOTICE_NOT_VOTER,		/* election timeout, not a voter (once per change) */
+	RAFT_NOTICE_QUORUM_LOST,	/* leader stepped down: no majority within T */
+	RAFT_NOTICE_NEED_SNAPSHOT,	/* id is behind the log: shell must prepare a snapshot; sends follow */
+	RAFT_NOTICE_CAUGHT_UP,		/* learner id is ready for RAFT_PROMOTE */
+	RAFT_NOTICE_TRANSFER_DONE, RAFT_NOTICE_TRANSFER_FAILED,
+	RAFT_NOTICE_VIOLATION,		/* a peer broke the protocol (second leader in a term, cut below commit...): id, code in index; log, data safe */
+	RAFT_NOTICE_READ_ONLY_CORRUPT,	/* would cut a committed entry: the shell must stop the process (S26) */
+};
+struct raft_notice {
+	enum raft_notice_type type;
+	raft_id id;
+	uint64_t index;
+};
+
+struct raft_output {			/* owned by the core, valid until the next raft_feed() */
+	enum tv_err err;		/* of the input itself: PROPOSE/CHANGE/TRANSFER: TV_ENOTLEADER, TV_ECONFLICT, TV_EAGAIN (window full) */
+	bool hard_changed;
+	uint64_t term;			/* to store, with vote */
+	raft_id vote;
+	uint64_t truncate_from;		/* 0: nothing */
+	/* Entries to append.  From PROPOSE: same order as the input, indexes and terms filled in (payload pointers as given).
+	 * From an APPEND message: the new ones among msg->entries, payloads borrowed from it.  NOOP and CONFIG: made by the core, payload borrowed from the core. */
+	const struct raft_entry *append;
+	uint32_t append_count;
+	const struct raft_send *sends;
+	uint32_t send_count;
+	uint64_t commit_index;
+	const struct raft_read *reads;
+	uint32_t read_count;
+	const struct raft_notice *notices;
+	uint32_t notice_count;
+	/* received SNAPSHOT chunk to store: msg of the input, or NULL */
+	const struct raft_msg *snapshot_chunk;
+	struct mono deadline;		/* feed RAFT_IN_TICK at or after this instant */
+};
+
+void raft_feed(struct raft *r, const struct raft_input *in, struct raft_output *out);
+
+struct raft_peer_status {
+	raft_id id;
+	uint64_t match, next;
+	bool voter, active, snapshotting;	/* active: answered within T */
+	bool caught_up;
+	struct mono last_contact;	/* instant; 0: never */
+};
+struct raft_status {
+	enum raft_role role;
+	uint64_t term, commit, applied, last_index, last_term, first_index, snapshot_index, snapshot_term;
+	uint64_t persisted;
+	raft_id leader, vote;
+	uint64_t leader_last;		/* follower: leader's last index as last heard */
+	struct mono leader_contact;	/* follower: when the leader was last heard; 0: never */
+	bool voter, ready;		/* ready: leader whose own-term entry is committed */
+	bool transferring, change_pending;
+	unsigned peer_count;
+	struct raft_peer_status peers[RAFT_SERVERS_MAX];
+};
+void raft_status(const struct raft *r, struct raft_status *out);
+/* Newest configuration (committed or not); and the newest committed one. */
+const struct raft_config *raft_config(const struct raft *r);
+const struct raft_config *raft_config_committed(const struct raft *r);
+/* Term of a log index within [snapshot_index, last_index], or 0. */
+uint64_t raft_term_at(const struct raft *r, uint64_t index);
+/* Would the remaining healthy voters make a quorum if `id` went away?  healthy: voters the shell believes alive (self included). */
+bool raft_removal_keeps_quorum(const struct raft_config *c, raft_id id, const raft_id *healthy, unsigned healthy_count);
+
+#endif

@@ -1,0 +1,101 @@
+/*
+ * The state machine: tables in state/ (Berkeley DB), changed only by applying log entries in order.
+ *
+ * Apply is deterministic: no clock, no randomness; anything of that kind travels in the entry.
+ * One fsm_apply() call is one data base transaction (no sync) that also stores the applied index: after a crash
+ * the state is that of some applied index and the log replays the rest (S31, S32).
+ * All functions run on the loop thread, except fsm_snapshot_* which says so.
+ */
+#ifndef TV_FSM_H
+#define TV_FSM_H
+
+#include "common/ops.h"
+#include "common/records.h"
+#include "raftd/core/raft.h"
+
+struct fsm;
+
+struct fsm_options {
+	const char *dir;		/* data_dir/raftd/state, created 0700 */
+	uint64_t cache_bytes;
+	const char *datacenter;		/* filled into node records */
+	int64_t session_ttl_min_ns, session_ttl_max_ns;
+};
+
+enum tv_err fsm_open(const struct fsm_options *opt, struct fsm **out, char *errbuf, size_t cap);
+void fsm_close(struct fsm *f);
+uint64_t fsm_applied(const struct fsm *f);
+uint64_t fsm_applied_term(const struct fsm *f);
+
+struct fsm_result {			/* of one entry */
+	enum tv_err err;		/* TV_OK, or an application error with `text` */
+	struct span text;		/* from the arena */
+	struct span value;		/* msgpack answer record, from the arena */
+};
+/*
+ * Applies entries (contiguous from fsm_applied()+1) in one transaction.  OP entries hold
+ * [u16 op, args] in msgpack (fsm_entry_write); other types only move the applied index.
+ * results: count elements, or NULL when nobody waits.  TV_ESYS is fatal to the process.
+ * Watches touched by the entries fire after the commit.
+ */
+enum tv_err fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t count, struct arena *a, struct fsm_result *results);
+/* Payload of an OP entry. */
+void fsm_entry_write(struct buf *b, uint16_t op, struct span args);
+/*
+ * What the proposer must do before a write op goes to the log: checks that need no state, and fills in ids and
+ * times (session id, Now).  new_args is written to b.  Errors carry the API's sentence.
+ */
+enum tv_err fsm_prepare(struct fsm *f, uint16_t op, struct span args, int64_t wall_now_ns, const char *new_uuid,
+    struct buf *b, struct arena *a, struct span *error_text);
+
+/* -- reads -- */
+struct fsm_answer {
+	enum tv_err err;
+	struct span text;
+	uint64_t index;			/* X-Consul-Index of the result, at least 1 */
+};
+/*
+ * Runs a read op on the current state; appends the answer value (record or array) to `out`.
+ * watch: NULL, or set to what a blocking query must wait on (see below).
+ */
+struct fsm_watch_key;
+void fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, struct buf *out, struct fsm_answer *ans);
+
+/* -- watches -- */
+struct fsm_watch;
+/* Called once, from the loop, after the commit (or the restore) that touched it; the watch is gone then. */
+typedef void fsm_watch_fn(void *ctx);
+/* Watches exactly what the read op with these args depends on (one key, a prefix, a service, a table).  NULL: no memory. */
+struct fsm_watch *fsm_watch(struct fsm *f, const struct op *op, struct span args, fsm_watch_fn *fn, void *ctx);
+void fsm_unwatch(struct fsm *f, struct fsm_watch *w);
+unsigned fsm_watch_count(const struct fsm *f);
+
+/* -- durability and snapshots -- */
+/* Flushes state/ so that the log may be cut at fsm_applied() as of the call.  Runs in the caller's thread (any thread). *index gets that applied index. */
+enum tv_err fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term);
+/*
+ * Writes a consistent copy of the state at one applied index to `path` (0600) while applies go on: multi-version
+ * read transaction.  begin on the loop thread fixes the index; write runs in any thread; format: doc/storage.md.
+ */
+struct fsm_snapshot;
+enum tv_err fsm_snapshot_begin(struct fsm *f, struct fsm_snapshot **out, uint64_t *index, uint64_t *term);
+enum tv_err fsm_snapshot_write(struct fsm_snapshot *s, const char *path, uint64_t *bytes, uint64_t *checksum);
+void fsm_snapshot_end(struct fsm_snapshot *s);
+/* Checks the file whole (length, checksum), loads it into a fresh environment beside the old one, and swaps; the old state
+ * stays until the new one is complete.  All watches fire.  *index, *term: the new applied position. */
+enum tv_err fsm_restore(struct fsm *f, const char *path, uint64_t *index, uint64_t *term, char *errbuf, size_t cap);
+
+/* -- helpers for the leader's duties (raftd/leader_*.c), read-only -- */
+/* Each session that has a TTL. */
+void fsm_each_ttl_session(struct fsm *f, void (*fn)(void *ctx, struct span id, int64_t ttl_ns), void *ctx);
+/* TTL of a session that was just created, for the leader's timers; 0 none. */
+/* Catalog record of a node and its serfHealth status ("" if none), for reconciling with gossip; false when unknown. */
+bool fsm_node_health(struct fsm *f, struct span node, struct arena *a, struct node *out, struct span *serf_status);
+/* Each node that has a serfHealth check. */
+void fsm_each_serf_node(struct fsm *f, void (*fn)(void *ctx, struct span node, struct span id, struct span status), void *ctx);
+/* Was this server id removed for good (SERVER_TOMBSTONE)? */
+bool fsm_server_tombstoned(struct fsm *f, struct span id);
+/* Counters for info: tables and their sizes, applied entries, cache. */
+void fsm_info(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * Stored Raft data: two Berkeley DB environments below data_dir/raftd.
+ *
+ *   log/    entries by big-endian index (value: term u64be | type u8 | crc32 u32be | payload), and the
+ *           hard state (term, vote, store_id, cluster_id, generation, snapshot index/term/config).  Every
+ *           commit is synchronous.  Used by the log thread only, after log_open() and log_load().
+ *   state/  tables of the state machine (raftd/fsm), written without sync; the applied index is stored in the same
+ *           transaction.  After a crash it is consistent at some applied index.  See fsm.h.
+ *
+ * A failed write or sync of log/ is final: the function returns TV_ESYS and the caller must stop the process (S84).
+ */
+#ifndef TV_STORE_H
+#define TV_STORE_H
+
+#include "raftd/core/raft.h"
+
+struct log_store;
+
+struct log_meta {			/* everything in log/ but the entries */
+	uint64_t term;
+	raft_id vote;
+	char store_id[37];		/* made when the environment is created */
+	char cluster_id[37];		/* "" while fresh */
+	uint64_t generation;
+	uint64_t first, last;		/* 0, 0: empty log */
+	uint64_t snapshot_index, snapshot_term;	/* the log starts after it, or earlier */
+	struct raft_config snapshot_config;
+};
+
+struct log_options {
+	const char *dir;		/* data_dir/raftd/log, created 0700 */
+	uint64_t cache_bytes;
+};
+
+/* TV_ECORRUPT with a sentence in errbuf when a checksum or the order is wrong. */
+enum tv_err log_open(const struct log_options *opt, struct log_store **out, struct log_meta *meta, char *errbuf, size_t cap);
+void log_close(struct log_store *s);
+/* Every entry in order; payload borrowed during the call.  A non-zero return stops with it. */
+enum tv_err log_each(struct log_store *s, uint64_t from, enum tv_err (*fn)(void *ctx, const struct raft_entry *e), void *ctx);
+
+struct log_batch {			/* one synchronous transaction */
+	bool hard_changed;
+	uint64_t term;
+	raft_id vote;
+	uint64_t truncate_from;		/* 0: nothing; else entries >= it are removed first */
+	const struct raft_entry *entries;
+	uint32_t count;
+};
+enum tv_err log_write(struct log_store *s, const struct log_batch *b);
+/* Entries first..last into the arena (payloads copied), stopping after bytes_max payload bytes but giving at least one. *count is set. Thread-safe against log_write. */
+enum tv_err log_read(struct log_store *s, uint64_t first, uint64_t last, size_t bytes_max, struct arena *a,
+    struct raft_entry **out, uint32_t *count);
+/* Removes entries <= index and remembers the snapshot position and configuration, in one transaction. */
+enum tv_err log_compact(struct log_store *s, uint64_t index, uint64_t snapshot_index, uint64_t snapshot_term, const struct raft_config *config);
+/* After a snapshot from the leader: removes all entries, sets the snapshot position. */
+enum tv_err log_reset(struct log_store *s, uint64_t snapshot_index, uint64_t snapshot_term, const struct raft_config *config);
+enum tv_err log_set_cluster(struct log_store *s, const char *cluster_id, uint64_t generation);
+
+#endif
