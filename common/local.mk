@@ -4,7 +4,10 @@ noinst_LIBRARIES += common/libtvcore.a common/libtvrt.a common/libtvjson.a
 common_libtvcore_a_SOURCES = \
 	common/assert.c common/assert.h \
 	common/err.c common/err.h \
-	common/mono.h common/rd.h common/buf.h common/mpack.h common/frame.h common/arena.h \
+	common/mono.h \
+	common/rd.c common/rd.h common/buf.c common/buf.h \
+	common/arena.c common/arena.h \
+	common/mpack.c common/mpack.h common/frame.c common/frame.h \
 	common/rng.c common/rng.h
 
 common_libtvrt_a_SOURCES = common/clock.h common/log.h
