@@ -48,9 +48,12 @@ enum msg_type {
 	/* Question: [bool force].  Remove this server from the Raft configuration.
 	 * Answer: [u8 err, str text].  TV_ECONFLICT: would lose quorum, text has the arithmetic. */
 	MSG_RAFT_LEAVE = 34,
-	/* rpcd to rpcd on 8400, id 0, after HELLO: what that server's raftd told it, so that callers
-	 * know the leader: [u8 role, u64 term, str leader_id, str leader_name]. */
-	MSG_RPC_STATUS = 35,
+	/* Body and answer as MSG_OP, between rpcds.  MSG_OP may be routed on by the receiver; these two may not,
+	 * so that requests cannot go in circles:
+	 * FINAL: the sender takes the receiver for the leader; answer from the local raftd or refuse with TV_ENOTLEADER.
+	 * DC: comes from another datacenter; the request's dc must be the receiver's own, else TV_EUNREACH. */
+	MSG_OP_FINAL = 35,
+	MSG_OP_DC = 36,
 
 	/* -- raftd port 8300, between servers; raftd/peer.c -- */
 	/* First frame in both directions: [u8 version, str node_id, str node_name, str store_id,
