@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "common/buf.h"
+#include "common/duration.h"
 #include "common/mono.h"
 
 enum conf_type {
@@ -70,10 +71,5 @@ void conf_print(const struct conf_opt *opts, size_t opt_count, const void *targe
  */
 enum tv_err conf_reload_live(const char *path, const struct conf_opt *opts, size_t opt_count, void *target,
     struct buf *report, char *errbuf, size_t cap);
-
-/* Go-style durations: "1h2m3.5s", "250ms", "-1s", "10us"; without a unit only "0". */
-enum tv_err duration_parse(struct span text, int64_t *ns);
-/* As Go prints them: "1m30s", "10s", "250ms", "0s". */
-void duration_print(int64_t ns, struct buf *out);
 
 #endif

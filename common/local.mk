@@ -16,3 +16,7 @@ common_libtvjson_a_SOURCES = common/schema_json.h
 
 # Link line of a daemon: its own libraries first, then these.
 RT_LIBS = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(SODIUM_LIBS) $(UCL_LIBS) $(SECCOMP_LIBS) $(SYSTEMD_LIBS)
+
+# Records: one description gives msgpack and JSON.
+common_libtvcore_a_SOURCES += \
+	common/duration.c common/duration.h
