@@ -1,8 +1,13 @@
-/* Durations as text: "1h2m3.5s". */
+/*
+ * Durations as Go writes and reads them: clients, service files and our own configuration share
+ * the form.  Source: the documented behaviour of time.ParseDuration and Duration.String.
+ */
 #include <inttypes.h>
 #include <stdbool.h>
 
 #include "common/duration.h"
+
+#define NS_LIMIT ((uint64_t)1 << 63)	/* magnitude of the least int64_t */
 
 static const struct unit {
 	const char *name;
@@ -14,74 +19,95 @@ static const struct unit {
 	{ "\xce\xbcs", 1000 },		/* Greek mu */
 	{ "ms", 1000000 },
 	{ "s", 1000000000 },
-	{ "m", 60ull * 1000000000 },
-	{ "h", 3600ull * 1000000000 },
+	{ "m", 60000000000 },
+	{ "h", 3600000000000 },
+};
+
+struct fraction {
+	uint64_t digits;
+	double scale;		/* digits / scale is the value */
 };
 
 static bool
-is_digit(const struct rd *r)
+at_digit(const struct rd *r)
 {
 	return r->p < r->end && *r->p >= '0' && *r->p <= '9';
 }
 
-static const struct unit *
-take_unit(struct rd *r)
-{
-	const uint8_t *from = r->p;
-
-	while (r->p < r->end && *r->p != '.' && !is_digit(r))
-		r->p++;
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-		if (span_eqs(span_of(from, (size_t)(r->p - from)), units[i].name))
-			return &units[i];
-	return NULL;
-}
-
-/* Digits into *v; false when they do not fit. */
+/* Whole digits; false on overflow. */
 static bool
-take_digits(struct rd *r, uint64_t *v, unsigned *count)
+whole(struct rd *r, uint64_t *v)
 {
-	for (*v = 0, *count = 0; is_digit(r); r->p++, ++*count)
-		if (__builtin_mul_overflow(*v, 10, v) || __builtin_add_overflow(*v, (uint64_t)(*r->p - '0'), v))
+	for (*v = 0; at_digit(r); r->p++) {
+		if (*v > NS_LIMIT / 10)
 			return false;
+		*v = *v * 10 + (*r->p - '0');
+		if (*v > NS_LIMIT)
+			return false;
+	}
 	return true;
 }
 
-/* The fraction digits, scaled; more than 17 of them say nothing at this resolution. */
-static double
-take_fraction(struct rd *r, unsigned *count)
+/* Digits after the point; those beyond what 63 bits hold count for nothing. */
+static struct fraction
+fraction(struct rd *r)
 {
-	double value = 0, scale = 1;
+	struct fraction f = { 0, 1 };
+	bool full = false;
 
-	for (*count = 0; is_digit(r); r->p++, ++*count) {
-		scale /= 10;
-		if (*count < 18)
-			value += (*r->p - '0') * scale;
+	for (; at_digit(r); r->p++) {
+		if (full || f.digits > (NS_LIMIT - 1) / 10 || f.digits * 10 + (*r->p - '0') > NS_LIMIT) {
+			full = true;
+			continue;
+		}
+		f.digits = f.digits * 10 + (*r->p - '0');
+		f.scale *= 10;
 	}
-	return value;
+	return f;
 }
 
-static enum tv_err
-take_part(struct rd *r, uint64_t *total)
+static uint64_t
+unit(struct rd *r)
 {
-	uint64_t whole;
-	unsigned whole_digits, fraction_digits = 0;
-	double fraction = 0;
+	const uint8_t *from = r->p;
 
-	if (!take_digits(r, &whole, &whole_digits))
-		return TV_ELIMIT;
-	if (r->p < r->end && *r->p == '.') {
+	while (r->p < r->end && *r->p != '.' && !at_digit(r))
 		r->p++;
-		fraction = take_fraction(r, &fraction_digits);
-	}
-	const struct unit *unit = take_unit(r);
-	if (whole_digits + fraction_digits == 0 || unit == NULL)
-		return TV_EFORMAT;
-	if (__builtin_mul_overflow(whole, unit->ns, &whole) || __builtin_add_overflow(*total, whole, total))
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (span_eqs(span_of(from, (size_t)(r->p - from)), units[i].name))
+			return units[i].ns;
+	return 0;
+}
+
+/* One "1.5h" into *total. */
+static enum tv_err
+term(struct rd *r, uint64_t *total)
+{
+	struct fraction f = { 0, 1 };
+	const uint8_t *from = r->p;
+	uint64_t v, u;
+	bool digits;
+
+	if (!whole(r, &v))
 		return TV_ELIMIT;
-	/* + 0.5: 0.1 is not exact in binary, and 0.3s must be 300000000. */
-	uint64_t part = (uint64_t)(fraction * (double)unit->ns + (fraction_digits > 0 ? 0.5 : 0));
-	return __builtin_add_overflow(*total, part, total) ? TV_ELIMIT : TV_OK;
+	digits = r->p > from;
+	if (r->p < r->end && *r->p == '.') {
+		const uint8_t *point = ++r->p;
+
+		f = fraction(r);
+		digits = digits || r->p > point;
+	}
+	if (!digits || (u = unit(r)) == 0)
+		return TV_EFORMAT;
+	if (v > NS_LIMIT / u)
+		return TV_ELIMIT;
+	v *= u;
+	if (f.digits > 0)
+		v += (uint64_t)((double)f.digits * ((double)u / f.scale));
+	if (v > NS_LIMIT || *total > NS_LIMIT - v)
+		return TV_ELIMIT;
+	*total += v;
+	return TV_OK;
 }
 
 enum tv_err
@@ -89,62 +115,70 @@ duration_parse(struct span text, int64_t *ns)
 {
 	struct rd r = rd_span_over(text);
 	uint64_t total = 0;
-	bool minus = false;
+	bool neg = false;
 
-	if (r.p < r.end && (*r.p == '-' || *r.p == '+'))
-		minus = *r.p++ == '-';
+	if (text.len > 0 && (*r.p == '-' || *r.p == '+'))
+		neg = *r.p++ == '-';
 	if (r.p == r.end)
 		return TV_EFORMAT;
-	if (!(r.end - r.p == 1 && *r.p == '0'))
-		while (r.p < r.end) {
-			enum tv_err err = take_part(&r, &total);
+	if (r.end - r.p == 1 && *r.p == '0') {
+		*ns = 0;
+		return TV_OK;
+	}
+	while (r.p < r.end) {
+		enum tv_err err = term(&r, &total);
 
-			if (err != TV_OK)
-				return err;
-		}
-	if (total > INT64_MAX)
+		if (err != TV_OK)
+			return err;
+	}
+	if (!neg && total >= NS_LIMIT)
 		return TV_ELIMIT;
-	*ns = minus ? -(int64_t)total : (int64_t)total;
+	*ns = neg ? (int64_t)(0 - total) : (int64_t)total;
 	return TV_OK;
 }
 
-/* value / unit with up to nine decimals, trailing zeros cut. */
+/* v / 10^digits without trailing zeros. */
 static void
-print_decimal(uint64_t value, uint64_t unit, const char *name, struct buf *out)
+put_decimal(uint64_t v, int digits, struct buf *out)
 {
-	uint64_t rest = value % unit;
+	uint64_t scale = 1, rest;
 
-	buf_printf(out, "%" PRIu64, value / unit);
-	if (rest != 0) {
-		buf_puts(out, ".");
-		while (rest != 0) {
-			rest *= 10;
-			buf_u8(out, (uint8_t)('0' + rest / unit));
-			rest %= unit;
-		}
-	}
-	buf_puts(out, name);
+	for (int i = 0; i < digits; i++)
+		scale *= 10;
+	buf_printf(out, "%" PRIu64, v / scale);
+	rest = v % scale;
+	if (rest == 0)
+		return;
+	for (; rest % 10 == 0; digits--)
+		rest /= 10;
+	buf_printf(out, ".%0*" PRIu64, digits, rest);
 }
 
 void
 duration_print(int64_t ns, struct buf *out)
 {
-	uint64_t left = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
-	const uint64_t minute = 60ull * 1000000000, hour = 60 * minute;
+	uint64_t v = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
 
 	if (ns < 0)
 		buf_puts(out, "-");
-	if (left >= 1000000000) {
-		if (left >= hour)
-			buf_printf(out, "%" PRIu64 "h", left / hour);
-		if (left >= minute)
-			buf_printf(out, "%" PRIu64 "m", left % hour / minute);
-		print_decimal(left % minute, 1000000000, "s", out);
-	} else if (left >= 1000000) {
-		print_decimal(left, 1000000, "ms", out);
-	} else if (left >= 1000) {
-		print_decimal(left, 1000, "\xc2\xb5s", out);
+	if (v == 0) {
+		buf_puts(out, "0s");
+	} else if (v < 1000) {
+		buf_printf(out, "%" PRIu64 "ns", v);
+	} else if (v < 1000000) {
+		put_decimal(v, 3, out);
+		buf_puts(out, "\xc2\xb5s");
+	} else if (v < 1000000000) {
+		put_decimal(v, 6, out);
+		buf_puts(out, "ms");
 	} else {
-		buf_printf(out, "%" PRIu64 "%s", left, left == 0 ? "s" : "ns");
+		uint64_t minutes = v / 60000000000;
+
+		if (minutes >= 60)
+			buf_printf(out, "%" PRIu64 "h", minutes / 60);
+		if (minutes > 0)
+			buf_printf(out, "%" PRIu64 "m", minutes % 60);
+		put_decimal(v % 60000000000, 9, out);
+		buf_puts(out, "s");
 	}
 }

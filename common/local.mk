@@ -10,7 +10,9 @@ common_libtvcore_a_SOURCES = \
 	common/mpack.c common/mpack.h common/frame.c common/frame.h \
 	common/rng.c common/rng.h
 
-common_libtvrt_a_SOURCES = common/clock.h common/log.h
+common_libtvrt_a_SOURCES = \
+	common/clock.c common/clock.h \
+	common/log.c common/log.h
 
 common_libtvjson_a_SOURCES = common/schema_json.h
 
