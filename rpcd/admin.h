@@ -1,0 +1,45 @@
+/*
+ * Administration of this node: join, leave, force-leave, info.  Speaks to gossipd and raftd.
+ */
+#ifndef TV_ADMIN_H
+#define TV_ADMIN_H
+
+#include "rpcd/links.h"
+#include "rpcd/raftlocal.h"
+#include "rpcd/route.h"
+#include "rpcd/view.h"
+
+struct admin;
+
+struct admin_conf {
+	struct ev_loop *loop;
+	struct view *view;
+	struct raft_local *raft;	/* NULL on a client node */
+	struct links *links;
+	struct route *route;
+	struct mono leave_timeout;	/* of each step of a leave; 15 s */
+	struct mono call_timeout;	/* of other questions; 10 s */
+	/* Own section of info ("rpcd"): writes name/text pairs with mpw_cstr; returns their count. */
+	unsigned (*own_info)(void *ctx, struct buf *b);
+	void *ctx;
+};
+
+/* err and a sentence for people; count: nodes contacted by a join.  Exactly once; text is borrowed. */
+typedef void admin_done(void *ctx, enum tv_err err, struct span text, uint32_t count);
+/* One msgpack map section -> map name -> text, merged from gossipd, raftd and ourselves; what is away is left out. */
+typedef void admin_info_done(void *ctx, struct span sections);
+
+struct admin *admin_new(const struct admin_conf *conf);
+/* Pending questions are dropped without done. */
+void admin_free(struct admin *a);
+/* addr: "ip[:port]" or a name. */
+enum tv_err admin_join(struct admin *a, enum gossip_pool pool, struct span addr, admin_done *done, void *ctx);
+/*
+ * Graceful leave.  A server first leaves the Raft configuration (refused with TV_ECONFLICT and the arithmetic when
+ * that would lose the quorum, unless force), then gossip.  The caller answers its client, then calls daemon_quit(0).
+ */
+enum tv_err admin_leave(struct admin *a, bool force, admin_done *done, void *ctx);
+enum tv_err admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *done, void *ctx);
+enum tv_err admin_info(struct admin *a, admin_info_done *done, void *ctx);
+
+#endif

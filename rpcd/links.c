@@ -1,0 +1,409 @@
+/*
+ * Links to other nodes' rpcds, see links.h.
+ *
+ * A link is DOWN, DIALING or UP.  Calls that come while it dials wait in a list; if the dial fails they
+ * end with TV_EUNREACH, because nothing was sent.  After a failed dial the link fails at once for
+ * a short while, so that a burst of requests does not become a burst of connects.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/calls.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/mpack.h"
+#include "common/msg.h"
+#include "rpcd/links.h"
+
+#define LINK_REDIAL_MS 250
+
+enum link_state { LINK_DOWN, LINK_DIALING, LINK_UP };
+
+struct link {
+	struct links *pool;
+	struct link *next;
+	char ip[46];
+	uint16_t port;
+	enum link_state state;
+	bool greeted;			/* the peer's HELLO came */
+	struct chan *chan;		/* while not DOWN */
+	struct calls *calls;
+	struct link_call *waiting;	/* oldest first */
+	struct mono failed_at;		/* last failed dial; 0: none */
+	struct mono used_at;
+};
+
+struct link_call {
+	struct link *link;
+	struct link_call *next;		/* in link->waiting or pool->doomed */
+	uint64_t id;			/* 0 while waiting */
+	uint16_t type;
+	struct mono timeout;
+	struct buf body;		/* while waiting */
+	enum tv_err why;		/* while doomed */
+	link_done *done;
+	void *ctx;
+};
+
+struct links {
+	struct links_conf conf;
+	struct link *list;
+	unsigned count;
+	struct link_call *doomed;	/* to be ended from the loop, not from inside links_call */
+	ev_timer doom_timer, idle_timer;
+	struct links_stats stats;
+};
+
+static enum tv_err link_frame(void *ctx, struct chan *c, const struct frame *f);
+static void link_open(void *ctx, struct chan *c);
+static void link_closed(void *ctx, struct chan *c, enum tv_err why);
+
+static const struct chan_events link_events = { link_frame, link_open, link_closed };
+
+/* Ends the call; the caller has taken it off every list. */
+static void
+call_end(struct link_call *c, enum tv_err err, struct span body)
+{
+	link_done *done = c->done;
+	void *ctx = c->ctx;
+
+	buf_done(&c->body);
+	free(c);
+	done(ctx, err, body);
+}
+
+static void
+call_answered(void *ctx, enum tv_err err, struct span body)
+{
+	call_end(ctx, err, body);
+}
+
+/* Ends the call soon, from the loop. */
+static void
+call_doom(struct link_call *c, enum tv_err why)
+{
+	struct links *l = c->link->pool;
+
+	c->why = why;
+	c->next = l->doomed;
+	l->doomed = c;
+	if (!ev_is_active(&l->doom_timer)) {
+		ev_timer_set(&l->doom_timer, 0., 0.);
+		ev_timer_start(l->conf.loop, &l->doom_timer);
+	}
+}
+
+static void
+doom_cb(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct links *l = w->data;
+	struct link_call *c;
+
+	(void)loop;
+	(void)revents;
+	while ((c = l->doomed) != NULL) {
+		l->doomed = c->next;
+		call_end(c, c->why, SPAN_NONE);
+	}
+}
+
+static void
+call_send(struct link *k, struct link_call *c, struct span body)
+{
+	enum tv_err err = TV_OK;
+
+	k->used_at = clock_mono();
+	k->pool->stats.calls++;
+	c->id = calls_start(k->calls, k->chan, c->type, body, c->timeout, call_answered, c, &err);
+	if (c->id == 0)
+		call_doom(c, TV_EUNREACH);
+}
+
+static void
+link_open(void *ctx, struct chan *ch)
+{
+	struct link *k = ctx;
+	struct link_call *c, *next;
+	struct buf *b = chan_begin(ch, MSG_HELLO, 0, 0);
+
+	if (b != NULL) {
+		mpw_array(b, 4);
+		mpw_uint(b, MSG_VERSION);
+		mpw_cstr(b, "rpcd");
+		mpw_cstr(b, TV_VERSION);
+		mpw_cstr(b, k->pool->conf.node_id);
+		chan_end(ch);
+	}
+	k->state = LINK_UP;
+	k->failed_at = MONO_ZERO;
+	k->pool->stats.open++;
+	c = k->waiting;
+	k->waiting = NULL;
+	for (; c != NULL; c = next) {
+		next = c->next;
+		call_send(k, c, buf_span(&c->body));
+		if (c->id != 0)
+			buf_done(&c->body);
+	}
+}
+
+static enum tv_err
+link_frame(void *ctx, struct chan *ch, const struct frame *f)
+{
+	struct link *k = ctx;
+
+	(void)ch;
+	if (!k->greeted) {
+		k->greeted = f->type == MSG_HELLO;
+		return k->greeted ? TV_OK : TV_EFORMAT;
+	}
+	if (!(f->flags & FRAME_REPLY))
+		return TV_EFORMAT;	/* we only ask on this link */
+	return calls_frame(k->calls, f);
+}
+
+static void
+link_closed(void *ctx, struct chan *ch, enum tv_err why)
+{
+	struct link *k = ctx;
+	struct link_call *c;
+
+	(void)ch;
+	k->chan = NULL;
+	if (k->state == LINK_UP) {
+		k->pool->stats.open--;
+	} else {
+		k->pool->stats.failed++;
+		k->failed_at = clock_mono();
+		log_debug("rpc", "no link to %s:%u: %s", k->ip, k->port, tv_strerror(why));
+	}
+	k->state = LINK_DOWN;
+	calls_fail_all(k->calls, TV_ECLOSED);
+	while ((c = k->waiting) != NULL) {
+		k->waiting = c->next;
+		call_end(c, TV_EUNREACH, SPAN_NONE);
+	}
+}
+
+static bool
+link_dial(struct link *k)
+{
+	struct links *l = k->pool;
+	char name[64];
+	struct chan_conf conf = {
+		.loop = l->conf.loop, .events = &link_events, .ctx = k, .name = name,
+		.body_max = l->conf.answer_max, .out_max = l->conf.out_max,
+		.noise = l->conf.noise, .initiator = true, .open_timeout = l->conf.dial_timeout,
+	};
+
+	snprintf(name, sizeof(name), "link %s:%u", k->ip, k->port);
+	k->greeted = false;
+	l->stats.dialled++;
+	k->chan = chan_dial_tcp(k->ip, k->port, &conf);
+	if (k->chan == NULL) {
+		l->stats.failed++;
+		k->failed_at = clock_mono();
+		return false;
+	}
+	k->state = LINK_DIALING;
+	return true;
+}
+
+static void
+link_free(struct link *k)
+{
+	struct link **at = &k->pool->list;
+
+	while (*at != k)
+		at = &(*at)->next;
+	*at = k->next;
+	k->pool->count--;
+	calls_free(k->calls);
+	free(k);
+}
+
+/* A link that nobody needs now, and the longest so; or NULL. */
+static struct link *
+link_idlest(struct links *l)
+{
+	struct link *best = NULL;
+
+	for (struct link *k = l->list; k != NULL; k = k->next)
+		if (k->state == LINK_DOWN && k->waiting == NULL && calls_pending(k->calls) == 0 &&
+		    (best == NULL || mono_before(k->used_at, best->used_at)))
+			best = k;
+	return best;
+}
+
+static struct link *
+link_find(const struct links *l, const char *ip, uint16_t port)
+{
+	struct link *k;
+
+	for (k = l->list; k != NULL; k = k->next)
+		if (k->port == port && strcmp(k->ip, ip) == 0)
+			return k;
+	return NULL;
+}
+
+static struct link *
+link_get(struct links *l, const char *ip, uint16_t port)
+{
+	struct link *k = link_find(l, ip, port), *old;
+
+	if (k != NULL)
+		return k;
+	if (l->count >= l->conf.links_max) {
+		old = link_idlest(l);
+		if (old == NULL)
+			return NULL;
+		link_free(old);
+	}
+	k = calloc(1, sizeof(*k));
+	if (k == NULL)
+		return NULL;
+	k->calls = calls_new(l->conf.loop, l->conf.pending_max, l->conf.answer_max);
+	if (k->calls == NULL) {
+		free(k);
+		return NULL;
+	}
+	k->pool = l;
+	k->port = port;
+	snprintf(k->ip, sizeof(k->ip), "%s", ip);
+	k->next = l->list;
+	l->list = k;
+	l->count++;
+	return k;
+}
+
+static void
+call_wait(struct link *k, struct link_call *c, struct span body)
+{
+	struct link_call **at = &k->waiting;
+
+	buf_init(&c->body, body.len + 1);
+	buf_putspan(&c->body, body);
+	if (c->body.failed) {
+		call_doom(c, TV_EUNREACH);
+		return;
+	}
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = c;
+}
+
+struct link_call *
+links_call(struct links *l, const char *ip, uint16_t port, uint16_t type, struct span body,
+    struct mono timeout, link_done *done, void *ctx)
+{
+	struct link *k = link_get(l, ip, port);
+	struct link_call *c = k == NULL ? NULL : calloc(1, sizeof(*c));
+
+	if (c == NULL)
+		return NULL;
+	*c = (struct link_call){ .link = k, .type = type, .timeout = timeout, .done = done, .ctx = ctx };
+	if (k->state == LINK_UP) {
+		call_send(k, c, body);
+		return c;
+	}
+	if (k->state == LINK_DOWN) {
+		bool resting = k->failed_at.ns != 0 &&
+		    mono_before(clock_mono(), mono_add(k->failed_at, MONO_MS(LINK_REDIAL_MS)));
+
+		if (resting || !link_dial(k)) {
+			call_doom(c, TV_EUNREACH);
+			return c;
+		}
+	}
+	call_wait(k, c, body);
+	return c;
+}
+
+/* Takes c off a list if it is there. */
+static bool
+unlist(struct link_call **list, struct link_call *c)
+{
+	for (; *list != NULL; list = &(*list)->next)
+		if (*list == c) {
+			*list = c->next;
+			return true;
+		}
+	return false;
+}
+
+void
+links_cancel(struct link_call *c)
+{
+	struct link *k = c->link;
+
+	if (!unlist(&k->pool->doomed, c) && !unlist(&k->waiting, c))
+		calls_cancel(k->calls, k->chan, c->id);
+	buf_done(&c->body);
+	free(c);
+}
+
+bool
+links_is_up(const struct links *l, const char *ip, uint16_t port)
+{
+	const struct link *k = link_find(l, ip, port);
+
+	return k != NULL && k->state == LINK_UP;
+}
+
+void
+links_stats(const struct links *l, struct links_stats *out)
+{
+	*out = l->stats;
+}
+
+static void
+idle_cb(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct links *l = w->data;
+	struct mono limit = mono_sub(clock_mono(), l->conf.idle_timeout);
+
+	(void)loop;
+	(void)revents;
+	for (struct link *k = l->list; k != NULL; k = k->next)
+		if (k->state == LINK_UP && calls_pending(k->calls) == 0 && mono_before(k->used_at, limit))
+			chan_close(k->chan, TV_OK);
+}
+
+struct links *
+links_new(const struct links_conf *conf)
+{
+	struct links *l = calloc(1, sizeof(*l));
+	double every = mono_seconds(conf->idle_timeout) / 4;
+
+	if (l == NULL)
+		return NULL;
+	l->conf = *conf;
+	ev_init(&l->doom_timer, doom_cb);
+	l->doom_timer.data = l;
+	ev_timer_init(&l->idle_timer, idle_cb, every, every);
+	l->idle_timer.data = l;
+	ev_timer_start(conf->loop, &l->idle_timer);
+	return l;
+}
+
+void
+links_free(struct links *l)
+{
+	if (l == NULL)
+		return;
+	ev_timer_stop(l->conf.loop, &l->idle_timer);
+	for (struct link *k = l->list; k != NULL; k = k->next) {
+		if (k->chan == NULL)
+			continue;
+		/* The channel outlives us by one turn of the loop: it must not call back. */
+		chan_set_events(k->chan, NULL);
+		chan_close(k->chan, TV_OK);
+		link_closed(k, k->chan, TV_ECLOSED);
+	}
+	doom_cb(l->conf.loop, &l->doom_timer, 0);
+	ev_timer_stop(l->conf.loop, &l->doom_timer);
+	while (l->list != NULL)
+		link_free(l->list);
+	free(l);
+}

@@ -1,0 +1,54 @@
+/*
+ * Links to other nodes' rpcds: one long-lived Noise channel per address, dialled on demand, multiplexed
+ * by frame id and shared by all requests.  A link that was idle for `idle_timeout` is closed.
+ *
+ * The outcome of a call tells whether the question may have reached the peer:
+ *   TV_OK        body is the answer
+ *   TV_EUNREACH  nothing was sent (no connection, refused, handshake failed): safe to try another server
+ *   TV_ECLOSED, TV_ETIMEOUT, TV_ELIMIT   it was sent and no answer came: the outcome is unknown
+ */
+#ifndef TV_LINKS_H
+#define TV_LINKS_H
+
+#include "common/chan.h"
+#include "common/noise.h"
+
+struct links;
+struct link_call;
+
+struct links_conf {
+	struct ev_loop *loop;
+	const struct noise_conf *noise;	/* NULL: in clear (loopback or allow_plaintext) */
+	const char *node_id;		/* for HELLO; borrowed */
+	struct mono dial_timeout;	/* connect and handshake */
+	struct mono idle_timeout;
+	size_t answer_max;		/* largest whole answer, bytes */
+	size_t out_max;			/* bytes waiting to be written on one link */
+	unsigned pending_max;		/* calls under way on one link */
+	unsigned links_max;		/* open links; the longest idle one makes room, else TV_EUNREACH */
+};
+
+typedef void link_done(void *ctx, enum tv_err err, struct span body);
+
+/* NULL: no memory. */
+struct links *links_new(const struct links_conf *conf);
+/* Ends all calls with TV_ECLOSED (done is called), closes all links. */
+void links_free(struct links *l);
+/*
+ * Asks the rpcd at ip:port.  body is copied if the link is not up yet.  done is called exactly once, never before
+ * this returns.  NULL: no memory or no room; nothing was sent and done will not be called.
+ */
+struct link_call *links_call(struct links *l, const char *ip, uint16_t port, uint16_t type, struct span body,
+    struct mono timeout, link_done *done, void *ctx);
+/* The answer is no longer wanted; done will not be called. */
+void links_cancel(struct link_call *c);
+/* Is a link to this address open now?  For preferring it. */
+bool links_is_up(const struct links *l, const char *ip, uint16_t port);
+
+struct links_stats {
+	unsigned open;
+	uint64_t dialled, failed, calls;
+};
+void links_stats(const struct links *l, struct links_stats *out);
+
+#endif

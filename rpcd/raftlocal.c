@@ -1,0 +1,171 @@
+/* The channel to this node's own raftd, see raftlocal.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/dial.h"
+#include "common/log.h"
+#include "common/mpack.h"
+#include "common/msg.h"
+#include "rpcd/raftlocal.h"
+
+struct raft_local {
+	struct raft_local_conf conf;
+	struct dialer *dialer;
+	struct calls *calls;
+	struct raft_local_status status;
+	bool greeted, warned;
+};
+
+/* MSG_RAFT_STATUS, see common/msg.h. */
+static enum tv_err
+status_read(struct span body, struct raft_local_status *out)
+{
+	struct rd r = rd_span_over(body);
+	struct raft_local_status s = { .up = true };
+	struct span id, addr, name;
+
+	if (mpr_array(&r) != 8)
+		return TV_EFORMAT;
+	s.role = (uint8_t)mpr_uint(&r, UINT8_MAX);
+	s.term = mpr_uint(&r, UINT64_MAX);
+	id = mpr_bytes(&r, sizeof(s.leader_id) - 1);
+	addr = mpr_bytes(&r, sizeof(s.leader_addr) - 1);
+	name = mpr_bytes(&r, sizeof(s.leader_name) - 1);
+	s.voters = mpr_uint(&r, UINT64_MAX);
+	s.is_voter = mpr_bool(&r);
+	mpr_uint(&r, UINT64_MAX);	/* leader_seen_ms: shown by info, of no use for routing */
+	if (rd_end(&r) != TV_OK)
+		return r.err;
+	if (!span_copy(id, s.leader_id, sizeof(s.leader_id)) ||
+	    !span_copy(addr, s.leader_addr, sizeof(s.leader_addr)) ||
+	    !span_copy(name, s.leader_name, sizeof(s.leader_name)))
+		return TV_EFORMAT;
+	*out = s;
+	return TV_OK;
+}
+
+static enum tv_err
+on_frame(void *ctx, struct chan *c, const struct frame *f)
+{
+	struct raft_local *r = ctx;
+	enum tv_err err;
+
+	(void)c;
+	if (!r->greeted) {
+		r->greeted = f->type == MSG_HELLO;
+		return r->greeted ? TV_OK : TV_EFORMAT;
+	}
+	if (f->flags & FRAME_REPLY)
+		return calls_frame(r->calls, f);
+	if (f->type != MSG_RAFT_STATUS)
+		return TV_EFORMAT;
+	err = status_read(f->body, &r->status);
+	if (err == TV_OK)
+		r->conf.on_change(r->conf.ctx);
+	return err;
+}
+
+static void
+on_up(void *ctx, struct chan *c)
+{
+	struct raft_local *r = ctx;
+	struct buf *b = chan_begin(c, MSG_HELLO, 0, 0);
+
+	if (b != NULL) {
+		mpw_array(b, 4);
+		mpw_uint(b, MSG_VERSION);
+		mpw_cstr(b, "rpcd");
+		mpw_cstr(b, TV_VERSION);
+		mpw_cstr(b, r->conf.node_id);
+		chan_end(c);
+	}
+	r->greeted = false;
+	if (r->warned)
+		log_info("rpc", "connected to raftd again");
+	r->warned = false;
+}
+
+static void
+on_down(void *ctx, enum tv_err why)
+{
+	struct raft_local *r = ctx;
+
+	if (!r->warned)
+		log_warn("rpc", "no connection to raftd at %s (%s); trying again, requests go to other servers",
+		    r->conf.path, tv_strerror(why));
+	r->warned = true;
+	r->status = (struct raft_local_status){ .up = false };
+	/* Before the callbacks below ask again, they must see that the channel is down. */
+	r->conf.on_change(r->conf.ctx);
+	calls_fail_all(r->calls, TV_ECLOSED);
+}
+
+static const struct chan_events local_events = { .on_frame = on_frame };
+
+struct raft_local *
+raft_local_new(const struct raft_local_conf *conf)
+{
+	struct raft_local *r = calloc(1, sizeof(*r));
+	struct dialer_conf d = {
+		.chan = {
+			.loop = conf->loop, .events = &local_events, .ctx = r, .name = "raftd.sock",
+			.body_max = conf->answer_max, .out_max = conf->out_max, .initiator = true,
+		},
+		.unix_path = conf->path, .on_up = on_up, .on_down = on_down,
+	};
+
+	if (r == NULL)
+		return NULL;
+	r->conf = *conf;
+	r->calls = calls_new(conf->loop, conf->pending_max, conf->answer_max);
+	r->dialer = r->calls == NULL ? NULL : dialer_new(&d);
+	if (r->dialer == NULL) {
+		calls_free(r->calls);
+		free(r);
+		return NULL;
+	}
+	return r;
+}
+
+void
+raft_local_free(struct raft_local *r)
+{
+	if (r == NULL)
+		return;
+	r->status = (struct raft_local_status){ .up = false };
+	dialer_free(r->dialer);
+	calls_free(r->calls);
+	free(r);
+}
+
+const struct raft_local_status *
+raft_local_status(const struct raft_local *r)
+{
+	return &r->status;
+}
+
+uint64_t
+raft_local_call(struct raft_local *r, uint16_t type, struct span body, struct mono timeout,
+    calls_done *done, void *ctx, enum tv_err *err)
+{
+	struct chan *c = dialer_chan(r->dialer);
+	uint64_t id;
+
+	if (c == NULL) {
+		*err = TV_EUNREACH;
+		return 0;
+	}
+	id = calls_start(r->calls, c, type, body, timeout, done, ctx, err);
+	if (id == 0 && *err == TV_ECLOSED)
+		*err = TV_EUNREACH;
+	return id;
+}
+
+void
+raft_local_cancel(struct raft_local *r, uint64_t id)
+{
+	struct chan *c = dialer_chan(r->dialer);
+
+	if (c != NULL)
+		calls_cancel(r->calls, c, id);
+}
