@@ -1,4 +1,5 @@
 # tests
+include tests/gossip.mk
 
 # Runtime: clock, log, configuration, keys, walls, life cycle.
 if HAVE_CHECK
