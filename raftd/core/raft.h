@@ -5,11 +5,13 @@
  * output that the shell carries out in this order:
  *   1. hard_changed: make term and vote durable.
  *   2. append: cut the log at truncate_from (if not 0), then append the entries; durable later: tell
- *      the core with RAFT_IN_PERSISTED.  The order 1 before 2 must hold on disk (one transaction is fine).
- *   3. sends: those with after_hard must wait until 1 is durable (votes, and their requests); those with
- *      after_append until everything appended so far is durable (a follower's append answers).  The leader's own
- *      appends go out at once, in parallel with its own write.
- *   4. commit_index: entries up to it may be applied, in order.
+ *      the core with RAFT_IN_PERSISTED.  The order 1 before 2 must hold on disk (one transaction is fine), and
+ *      writes reach the disk in the order of the outputs that asked for them.
+ *   3. sends: those with after_hard must wait until every term and vote handed out so far (by this output or an
+ *      earlier one) is durable, which costs nothing when none is outstanding; those with after_append until
+ *      everything appended so far is durable (a follower's append answers).  The leader's own appends go out at
+ *      once, in parallel with its own write.  The shell may lose, delay and reorder sends, never alter them.
+ *   4. commit_index: entries up to it may be applied, in order.  It never passes what is durable here (S31).
  *   5. reads, notices, role.
  * The shell owns entry payloads; the core knows only index, term, type and size, in a compact map.
  * An APPEND to send names a range of indexes; the shell fills in the payloads from its cache or store.
@@ -123,6 +125,8 @@ struct raft_options {
 	uint32_t catchup_rounds;	/* learner promotion: caught up when a round is shorter than T, or this many */
 	uint64_t seed;
 	bool check_quorum, pre_vote;	/* both on, except in tests */
+	uint32_t uncommitted_entries_max;	/* PROPOSE beyond either window: TV_EAGAIN; 0: 65536 entries, 64 MiB */
+	uint64_t uncommitted_bytes_max;
 };
 
 /* What was found in the store at start. */
@@ -139,21 +143,30 @@ struct raft;			/* the core */
 
 struct raft *raft_new(const struct raft_options *opt, const struct raft_restore *from, struct mono now);
 void raft_free(struct raft *r);
-/* Before the first feed: each stored entry in order (payload for CONFIG entries). TV_ECORRUPT on a gap. */
+/*
+ * Before the first feed: each stored entry in order (payload for CONFIG entries).  TV_ECORRUPT on a gap, TV_ENOMEM.
+ * A log that ends before snapshot_index or `applied` shows in the first output as RAFT_NOTICE_READ_ONLY_CORRUPT.
+ */
 enum tv_err raft_restore_entry(struct raft *r, const struct raft_entry *e);
 
 enum raft_in_type {
 	RAFT_IN_TICK,			/* time passed; nothing else */
 	RAFT_IN_MSG,			/* msg */
 	RAFT_IN_PROPOSE,		/* entries/entry_count: type, size (payload for CONFIG is refused: use RAFT_IN_CHANGE) */
-	RAFT_IN_PERSISTED,		/* index, term: the log is durable up to here (term of that entry, so a stale completion is known) */
+	RAFT_IN_PERSISTED,		/* index, term: the log is durable up to here (term of that entry); ctx: write_epoch of the
+					 * newest output in that write, so that a completion from before a truncation is known (S29) */
 	RAFT_IN_APPLIED,		/* index */
 	RAFT_IN_READ,			/* ctx: confirm a linearizable read */
 	RAFT_IN_CHANGE,			/* change: one server */
 	RAFT_IN_TRANSFER,		/* to: target (0: the most up-to-date voter) */
-	RAFT_IN_COMPACTED,		/* index: log entries <= index were removed; snapshot term and config are remembered by the core */
-	RAFT_IN_SNAPSHOT_INSTALLED,	/* a received snapshot is the state now: msg->log_index, log_term, config */
-	RAFT_IN_SNAPSHOT_CHUNK,		/* follower side: chunk [..offset) of msg is stored; acknowledge with offset */
+	RAFT_IN_COMPACTED,		/* index: log entries <= index were removed (0: none); snapshot_index: the state machine is
+					 * durable up to here (>= index; 0: same as index).  Term and config there are remembered by the core */
+	RAFT_IN_SNAPSHOT_READY,		/* leader side, answers RAFT_NOTICE_NEED_SNAPSHOT: a snapshot of the state at `index`
+					 * (<= applied, >= first_index - 1) of `offset` bytes can be sent; keep it while a peer is snapshotting */
+	RAFT_IN_SNAPSHOT_INSTALLED,	/* a received snapshot is the state now, durably: msg->log_index, log_term, config.
+					 * All log entries are gone.  Only after a chunk with `done` was handed out */
+	RAFT_IN_SNAPSHOT_CHUNK,		/* follower side: chunk [..offset) of msg is stored; acknowledge with offset.  An offset
+					 * below what was handed out (0: bad checksum) makes the leader send again from there */
 	RAFT_IN_UNREACHABLE,		/* to: the link to this server is down (probe, free its in-flight window) */
 	RAFT_IN_REACHABLE,		/* to: the link is up again: send at once */
 	RAFT_IN_DISK_STUCK,		/* own writes hang beyond the bound: a leader steps down (S87) */
@@ -174,6 +187,7 @@ struct raft_input {
 	const struct raft_entry *entries;
 	uint32_t entry_count;
 	uint64_t index, term, ctx, offset;
+	uint64_t snapshot_index;	/* COMPACTED */
 	raft_id to;
 	const struct raft_change *change;
 	const struct raft_config *config;
@@ -183,7 +197,8 @@ struct raft_send {
 	struct raft_msg msg;		/* for APPEND: entries is NULL; the range is first..first+entry_count-1 */
 	uint64_t first;			/* first index of the range */
 	bool after_hard, after_append;
-	/* SNAPSHOT: offset is where the chunk starts; the shell fills data, total, checksum, done, config */
+	/* SNAPSHOT of log_index: the chunk is [offset, min(offset + snapshot_chunk_bytes, total)), empty when the core
+	 * only asks how far the other is; the shell fills data, checksum and config (raft_config_at(log_index)) */
 };
 
 struct raft_read {
@@ -204,7 +219,7 @@ enum raft_notice_type {
 	RAFT_NOTICE_NO_PEERS,		/* election timeout without a configuration: "EnableSingleNode disabled, and no known peers. Aborting election." (once) */
 	RAFT_NOTICE_NOT_VOTER,		/* election timeout, not a voter (once per change) */
 	RAFT_NOTICE_QUORUM_LOST,	/* leader stepped down: no majority within T */
-	RAFT_NOTICE_NEED_SNAPSHOT,	/* id is behind the log: shell must prepare a snapshot; sends follow */
+	RAFT_NOTICE_NEED_SNAPSHOT,	/* id is behind the log: prepare a snapshot and feed RAFT_IN_SNAPSHOT_READY; sends follow.  Repeated while unanswered */
 	RAFT_NOTICE_CAUGHT_UP,		/* learner id is ready for RAFT_PROMOTE */
 	RAFT_NOTICE_TRANSFER_DONE, RAFT_NOTICE_TRANSFER_FAILED,
 	RAFT_NOTICE_VIOLATION,		/* a peer broke the protocol (second leader in a term, cut below commit...): id, code in index; log, data safe */
@@ -222,6 +237,7 @@ struct raft_output {			/* owned by the core, valid until the next raft_feed() */
 	uint64_t term;			/* to store, with vote */
 	raft_id vote;
 	uint64_t truncate_from;		/* 0: nothing */
+	uint64_t write_epoch;		/* grows with each truncation; goes back as ctx of RAFT_IN_PERSISTED */
 	/* Entries to append.  From PROPOSE: same order as the input, indexes and terms filled in (payload pointers as given).
 	 * From an APPEND message: the new ones among msg->entries, payloads borrowed from it.  NOOP and CONFIG: made by the core, payload borrowed from the core. */
 	const struct raft_entry *append;
@@ -233,7 +249,8 @@ struct raft_output {			/* owned by the core, valid until the next raft_feed() */
 	uint32_t read_count;
 	const struct raft_notice *notices;
 	uint32_t notice_count;
-	/* received SNAPSHOT chunk to store: msg of the input, or NULL */
+	/* Received SNAPSHOT chunk to store: msg of the input, or NULL.  Offset 0 starts a new snapshot (drop an unfinished one).
+	 * With `done`: verify, install durably, then feed SNAPSHOT_INSTALLED; the core leaves its log alone until then. */
 	const struct raft_msg *snapshot_chunk;
 	struct mono deadline;		/* feed RAFT_IN_TICK at or after this instant */
 };
@@ -263,6 +280,10 @@ void raft_status(const struct raft *r, struct raft_status *out);
 /* Newest configuration (committed or not); and the newest committed one. */
 const struct raft_config *raft_config(const struct raft *r);
 const struct raft_config *raft_config_committed(const struct raft *r);
+/* Configuration in force at an index in [snapshot_index, last_index]. */
+const struct raft_config *raft_config_at(const struct raft *r, uint64_t index);
+/* Highest index that can be compacted without making a live peer or a running snapshot transfer start over (S44). */
+uint64_t raft_compact_limit(const struct raft *r);
 /* Term of a log index within [snapshot_index, last_index], or 0. */
 uint64_t raft_term_at(const struct raft *r, uint64_t index);
 /* Would the remaining healthy voters make a quorum if `id` went away?  healthy: voters the shell believes alive (self included). */
