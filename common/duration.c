@@ -137,6 +137,44 @@ duration_parse(struct span text, int64_t *ns)
 	return TV_OK;
 }
 
+/* Skips digits and points, then a unit; false at what cannot be understood, with the unit's text. */
+static bool
+skip_term(struct rd *r, struct span *name)
+{
+	const uint8_t *from = r->p;
+
+	while (at_digit(r) || (r->p < r->end && *r->p == '.'))
+		r->p++;
+	bool digits = r->p - from > 1 || (r->p > from && *from != '.');
+	*name = span_of(r->p, 0);
+	uint64_t known = unit(r);
+	name->len = (size_t)(r->p - name->p);
+	return digits && known != 0;
+}
+
+void
+duration_why(struct span text, struct buf *out)
+{
+	struct rd r = rd_span_over(text);
+	struct span name = SPAN_NONE;
+	const uint8_t *from;
+
+	if (r.p < r.end && (*r.p == '-' || *r.p == '+'))
+		r.p++;
+	for (from = r.p; r.p < r.end; from = r.p)
+		if (!skip_term(&r, &name))
+			break;
+	bool number = from < r.end && (*from == '.' || (*from >= '0' && *from <= '9'));
+	if (!number || duration_parse(text, &(int64_t){ 0 }) == TV_ELIMIT)
+		buf_puts(out, "time: invalid duration \"");
+	else if (name.len == 0)
+		buf_puts(out, "time: missing unit in duration \"");
+	else
+		buf_printf(out, "time: unknown unit \"%.*s\" in duration \"", (int)name.len, (const char *)name.p);
+	buf_putspan(out, text);
+	buf_puts(out, "\"");
+}
+
 /* v / 10^digits without trailing zeros. */
 static void
 put_decimal(uint64_t v, int digits, struct buf *out)

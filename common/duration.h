@@ -14,6 +14,8 @@
  * TV_EFORMAT for anything else, TV_ELIMIT when it does not fit 64 bits of nanoseconds.
  */
 enum tv_err duration_parse(struct span text, int64_t *ns);
+/* Why text is no duration, in the API's words: time: invalid duration "abc"; time: missing unit in duration "10". */
+void duration_why(struct span text, struct buf *out);
 /* As Go prints them: "1m30s", "10s", "250ms", "24h0m0s", "0s". */
 void duration_print(int64_t ns, struct buf *out);
 

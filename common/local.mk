@@ -21,4 +21,9 @@ RT_LIBS = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(SODIUM_LIBS) $(UCL_LI
 
 # Records: one description gives msgpack and JSON.
 common_libtvcore_a_SOURCES += \
-	common/duration.c common/duration.h
+	common/duration.c common/duration.h \
+	common/base64.c common/json_text.c \
+	common/schema.c common/schema_out.c common/schema.h \
+	common/records.c common/records.h \
+	common/ops.c common/ops.h
+common_libtvjson_a_SOURCES += common/schema_json.c

@@ -86,6 +86,8 @@ struct check_definition {
 	struct span HTTP, Method, Body, TCP;
 	int64_t Interval, Timeout, DeregisterCriticalServiceAfter;
 	bool TLSSkipVerify;
+	struct span Header;		/* JSON text: object of lists of text */
+	struct span TLSServerName;
 };
 struct check {
 	struct span Node, CheckID, Name, Status, Notes, Output, ServiceID, ServiceName;
@@ -141,6 +143,7 @@ struct service_tags { struct span Name; struct span_list Tags; };	/* element of 
 extern const struct schema service_tags_schema;
 struct node_services { bool found; struct node Node; struct obj_list Services; };
 extern const struct schema node_services_schema;
+extern const struct schema node_service_map_schema;	/* the same record; JSON shows Services by ID, as catalog/node does */
 
 /* -- raft -- */
 struct raft_server { struct span ID, Node, Address; bool Leader; struct span ProtocolVersion; bool Voter; };

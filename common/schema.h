@@ -17,6 +17,8 @@
 #include "common/buf.h"
 #include "common/rd.h"
 
+#define SCHEMA_TEXT_BYTES_MAX (64u << 20)	/* longest text or value in a record */
+
 enum schema_type {
 	ST_STR,		/* struct span; JSON string */
 	ST_BIN,		/* struct span; JSON base64, null when p == NULL or len == 0 */
@@ -30,6 +32,8 @@ enum schema_type {
 	ST_OBJ,		/* embedded struct described by sub */
 	ST_OBJS,	/* struct obj_list of structs described by sub */
 	ST_OBJMAP,	/* struct obj_list whose sub's first field (ST_STR) is the JSON object key and not shown inside */
+	ST_JSON,	/* struct span: compact JSON text of any value, kept and shown as it is; null when empty */
+	ST_CONST,	/* nothing in the struct, nothing in msgpack; JSON shows `text` (NULL: nothing) and ignores what is given */
 };
 
 struct span_list { struct span *v; uint32_t n; bool set; };		/* set: given, though perhaps empty */
@@ -43,6 +47,7 @@ enum schema_flags {
 	SF_DURTEXT = 8,		/* JSON: durations as "10s" */
 	SF_LOCKDELAY = 16,	/* JSON in: a number below 1000 is seconds (session LockDelay) */
 	SF_READONLY = 32,	/* ignored in JSON input (CreateIndex, ModifyIndex) */
+	SF_KEYSHOWN = 64,	/* ST_OBJMAP: the key field is shown inside too */
 };
 
 struct schema;
@@ -53,6 +58,12 @@ struct schema_field {
 	uint16_t flags;
 	const struct schema *sub;
 	const char *alt;	/* another accepted JSON spelling, e.g. "node_meta"; or NULL */
+	/*
+	 * ST_OBJ: offset of a bool that says whether the object is there, plus one; 0: it always is.
+	 * An absent object is nil in msgpack and null in JSON (left out with SF_OMITEMPTY).
+	 */
+	uint16_t has;
+	const char *text;	/* ST_CONST */
 };
 
 struct schema {
@@ -66,13 +77,17 @@ struct schema {
 void schema_pack(const struct schema *s, const void *rec, struct buf *out);
 /* The reverse into a zeroed struct.  Spans borrow the input; lists come from the arena. */
 enum tv_err schema_unpack(const struct schema *s, struct rd *in, struct arena *a, void *rec);
-/* Compact JSON of a record, straight from its msgpack (the fast path of answers): takes one value from in. */
+/*
+ * Compact JSON of a record, straight from its msgpack (the fast path of answers): takes one value from in.
+ * Returns the reader's error; out then holds a torn text.
+ */
 enum tv_err schema_json(const struct schema *s, struct rd *in, struct buf *out);
 /* Compact JSON of a C struct. */
 void schema_json_rec(const struct schema *s, const void *rec, struct buf *out);
 
 /* JSON text as a quoted string: escapes as Go's encoder does (<, >, & as \u003c ..., invalid UTF-8 as \ufffd). */
 void json_quote(struct span text, struct buf *out);
+/* Standard alphabet with padding (RFC 4648).  Decoding is strict: TV_EFORMAT for anything else; out is then unchanged. */
 void base64_encode(struct span in, struct buf *out);
 enum tv_err base64_decode(struct span in, struct buf *out);
 /* Re-indents compact JSON with 4 spaces and a final newline (?pretty). */
