@@ -1,0 +1,63 @@
+/*
+ * Objects of the gossip wire, described by tables.
+ *
+ * Every message body is a msgpack map keyed by field name.  A table lists the
+ * fields of a C struct in the order in which they are written (byte order of
+ * the keys) and says where each stands when a peer writes the object as an
+ * array.  One writer and one reader walk the tables.
+ *
+ * Reader: any order, unknown keys skipped, the last of duplicate keys wins,
+ * nil gives zero or empty (also for a whole object), integers of any width if
+ * the value fits, str and bin alike, bytes also as an array of small integers.
+ * Source: doc/wire.md, "dialect".
+ */
+#ifndef GOSSIP_FIELDS_H
+#define GOSSIP_FIELDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/arena.h"
+#include "common/buf.h"
+#include "common/mpack.h"
+
+enum field_kind {
+	FIELD_UINT,	/* uint8_t .. uint64_t by `size`; negative or too large: TV_EFORMAT */
+	FIELD_INT,	/* int64_t */
+	FIELD_BOOL,	/* bool */
+	FIELD_F64,	/* double */
+	FIELD_STR,	/* struct span, never written as nil */
+	FIELD_BIN,	/* struct span, p == NULL is nil on the wire */
+	FIELD_LIST,	/* struct span over the msgpack array, header included; SPAN_NONE is nil */
+	FIELD_DICT,	/* the same of a map */
+	FIELD_OBJECT,	/* a nested struct, described by `sub` */
+};
+
+struct field {
+	const char *key;
+	enum field_kind kind;
+	bool omit;			/* not written when zero or empty */
+	uint8_t pos;			/* place in the array form, from 0 */
+	uint8_t size;			/* FIELD_UINT: bytes of the C integer */
+	uint16_t off;			/* of the member in the struct */
+	uint32_t max;			/* FIELD_STR, FIELD_BIN: longest value, in bytes */
+	const struct field_table *sub;	/* FIELD_OBJECT */
+};
+
+struct field_table {
+	const struct field *fields;	/* sorted by key, bytewise */
+	uint8_t count;
+	uint16_t size;			/* sizeof the struct */
+};
+
+/* Writes the object; failure shows in b->failed. */
+void fields_write(struct buf *b, const struct field_table *t, const void *object);
+/*
+ * Reads one object into *object, which is zeroed first.  Spans borrow the
+ * input.  `a` holds byte fields that came as arrays of integers; with NULL
+ * those forms are TV_ELIMIT.  Returns r->err.
+ */
+enum tv_err fields_read(struct rd *r, const struct field_table *t, struct arena *a, void *object);
+
+#endif
