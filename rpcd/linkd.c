@@ -1,0 +1,252 @@
+/* The answering side of node-to-node links, see linkd.h. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/mpack.h"
+#include "common/msg.h"
+#include "rpcd/linkd.h"
+
+#define PENDING_BUCKETS 64
+
+struct pending {
+	struct conn *conn;
+	struct pending *next;		/* bucket */
+	uint64_t id;			/* the asker's */
+	uint16_t type;
+	struct route_call *call;
+};
+
+struct conn {
+	struct linkd *d;
+	struct conn *next;
+	struct chan *chan;
+	bool greeted;
+	unsigned pending_count;
+	struct pending *pending[PENDING_BUCKETS];
+};
+
+struct linkd {
+	struct linkd_conf conf;
+	struct listener *listener;
+	struct conn *conns;
+	struct linkd_stats stats;
+};
+
+static struct pending **
+pending_at(struct conn *k, uint64_t id)
+{
+	struct pending **at = &k->pending[id % PENDING_BUCKETS];
+
+	while (*at != NULL && (*at)->id != id)
+		at = &(*at)->next;
+	return at;
+}
+
+static void
+pending_drop(struct conn *k, struct pending **at)
+{
+	struct pending *p = *at;
+
+	*at = p->next;
+	k->pending_count--;
+	free(p);
+}
+
+static void
+answer(struct chan *c, uint16_t type, uint64_t id, const struct op_reply *reply)
+{
+	struct buf *b = id == 0 ? NULL : chan_begin(c, type, FRAME_REPLY, id);
+
+	if (b == NULL)
+		return;
+	op_reply_write(b, reply);
+	chan_end(c);
+}
+
+static void
+routed(void *ctx, const struct op_reply *reply)
+{
+	struct pending *p = ctx;
+	struct conn *k = p->conn;
+
+	answer(k->chan, p->type, p->id, reply);
+	pending_drop(k, pending_at(k, p->id));
+}
+
+static enum tv_err
+on_op(struct conn *k, const struct frame *f, enum route_origin origin)
+{
+	struct op_reply busy = { .err = TV_EAGAIN, .text = span_str("too many requests under way on this server") };
+	struct pending **at = pending_at(k, f->id), *p;
+	enum tv_err err;
+
+	if (f->flags & FRAME_CANCEL) {
+		if (*at != NULL) {
+			route_cancel((*at)->call);
+			pending_drop(k, at);
+		}
+		return TV_OK;
+	}
+	if (f->id == 0 || *at != NULL)
+		return TV_EFORMAT;
+	k->d->stats.requests++;
+	p = k->pending_count >= k->d->conf.pending_max ? NULL : calloc(1, sizeof(*p));
+	if (p == NULL) {
+		answer(k->chan, f->type, f->id, &busy);
+		return TV_OK;
+	}
+	*p = (struct pending){ .conn = k, .id = f->id, .type = f->type };
+	p->call = route_relay(k->d->conf.route, origin, f->body, routed, p, &err);
+	if (p->call == NULL) {
+		free(p);
+		if (err == TV_EFORMAT || err == TV_EOF)
+			return err;
+		answer(k->chan, f->type, f->id, &busy);
+		return TV_OK;
+	}
+	*at = p;
+	k->pending_count++;
+	return TV_OK;
+}
+
+static enum tv_err
+on_hello(struct conn *k, const struct frame *f)
+{
+	struct buf *b;
+
+	if (f->type != MSG_HELLO)
+		return TV_EFORMAT;
+	k->greeted = true;
+	b = chan_begin(k->chan, MSG_HELLO, 0, 0);
+	if (b == NULL)
+		return TV_OK;
+	mpw_array(b, 4);
+	mpw_uint(b, MSG_VERSION);
+	mpw_cstr(b, "rpcd");
+	mpw_cstr(b, TV_VERSION);
+	mpw_cstr(b, k->d->conf.node_id);
+	chan_end(k->chan);
+	return TV_OK;
+}
+
+static enum tv_err
+on_frame(void *ctx, struct chan *c, const struct frame *f)
+{
+	struct conn *k = ctx;
+	enum tv_err err;
+
+	(void)c;
+	if (!k->greeted)
+		err = on_hello(k, f);
+	else if (f->flags & FRAME_REPLY)
+		err = TV_EFORMAT;
+	else if (f->type == MSG_OP)
+		err = on_op(k, f, ROUTE_PEER);
+	else if (f->type == MSG_OP_FINAL)
+		err = on_op(k, f, ROUTE_FINAL);
+	else if (f->type == MSG_OP_DC)
+		err = on_op(k, f, ROUTE_DC);
+	else
+		err = TV_EFORMAT;
+	if (err != TV_OK)
+		k->d->stats.malformed++;
+	return err;
+}
+
+static void
+conn_free(struct conn *k)
+{
+	struct conn **at = &k->d->conns;
+
+	for (unsigned i = 0; i < PENDING_BUCKETS; i++)
+		while (k->pending[i] != NULL) {
+			route_cancel(k->pending[i]->call);
+			pending_drop(k, &k->pending[i]);
+		}
+	while (*at != k)
+		at = &(*at)->next;
+	*at = k->next;
+	k->d->stats.open--;
+	free(k);
+}
+
+static void
+on_close(void *ctx, struct chan *c, enum tv_err why)
+{
+	struct conn *k = ctx;
+	struct linkd *d = k->d;
+
+	(void)c;
+	(void)why;
+	conn_free(k);
+	listener_release(d->listener);
+}
+
+static const struct chan_events conn_events = { on_frame, NULL, on_close };
+
+static void
+on_accept(void *ctx, int fd)
+{
+	struct linkd *d = ctx;
+	struct conn *k = calloc(1, sizeof(*k));
+	struct chan_conf conf = {
+		.loop = d->conf.loop, .events = &conn_events, .ctx = k, .name = "link",
+		.body_max = d->conf.request_max, .out_max = d->conf.out_max,
+		.noise = d->conf.noise, .initiator = false, .open_timeout = d->conf.open_timeout,
+	};
+
+	if (k == NULL) {
+		close(fd);
+		listener_release(d->listener);
+		return;
+	}
+	k->d = d;
+	k->chan = chan_new(fd, &conf);
+	if (k->chan == NULL) {
+		free(k);
+		listener_release(d->listener);
+		return;
+	}
+	k->next = d->conns;
+	d->conns = k;
+	d->stats.open++;
+	d->stats.accepted++;
+}
+
+struct linkd *
+linkd_new(const struct linkd_conf *conf)
+{
+	struct linkd *d = calloc(1, sizeof(*d));
+
+	if (d == NULL)
+		return NULL;
+	d->conf = *conf;
+	d->listener = listener_new(conf->loop, conf->fd, conf->conns_max, on_accept, d);
+	if (d->listener == NULL) {
+		free(d);
+		return NULL;
+	}
+	return d;
+}
+
+void
+linkd_free(struct linkd *d)
+{
+	if (d == NULL)
+		return;
+	while (d->conns != NULL) {
+		chan_set_events(d->conns->chan, NULL);
+		chan_close(d->conns->chan, TV_OK);
+		conn_free(d->conns);
+	}
+	listener_free(d->listener);
+	free(d);
+}
+
+void
+linkd_stats(const struct linkd *d, struct linkd_stats *out)
+{
+	*out = d->stats;
+	out->refused = listener_refused(d->listener);
+}

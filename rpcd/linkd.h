@@ -1,0 +1,36 @@
+/*
+ * The answering side of node-to-node links: rpcd's port 8400 on servers.  Takes operations from other
+ * rpcds and hands them to the router.  A malformed frame closes that link and nothing else.
+ */
+#ifndef TV_LINKD_H
+#define TV_LINKD_H
+
+#include "common/chan.h"
+#include "common/noise.h"
+#include "rpcd/route.h"
+
+struct linkd;
+
+struct linkd_conf {
+	struct ev_loop *loop;
+	int fd;				/* listening socket; taken over */
+	const struct noise_conf *noise;	/* NULL: in clear */
+	const char *node_id;
+	struct route *route;
+	unsigned conns_max;
+	unsigned pending_max;		/* operations under way on one link */
+	size_t request_max;		/* bytes of one request frame */
+	size_t out_max;			/* bytes waiting to be written on one link */
+	struct mono open_timeout;	/* handshake */
+};
+
+struct linkd *linkd_new(const struct linkd_conf *conf);
+void linkd_free(struct linkd *d);
+
+struct linkd_stats {
+	unsigned open;
+	uint64_t accepted, refused, requests, malformed;
+};
+void linkd_stats(const struct linkd *d, struct linkd_stats *out);
+
+#endif

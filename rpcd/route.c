@@ -1,0 +1,713 @@
+/*
+ * Routing of operations, see route.h.
+ *
+ * A call is what a client waits for; a flight is what goes upstream.  Most flights carry one call.  Blocking
+ * queries with identical bodies share a flight: ten thousand clients waiting on one key are one watch upstream.
+ * A joined call may be answered earlier than its own wait asks for, which blocking queries allow.
+ *
+ *	route_start ─ flight_try ─┬─ raft_local_call    own raftd
+ *	                          ├─ links_call         leader, any server, other datacenter
+ *	                          └─ hold               no leader now: the timer or route_kick() tries again
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/msg.h"
+#include "raftd/core/raft.h"
+#include "rpcd/route.h"
+
+#define FLIGHT_BUCKETS 4096
+#define FLIGHT_TRIED_MAX 4
+#define SERVERS_LOOKED_AT 8
+#define HOLD_TICK_S 0.05
+
+enum flight_state { FLIGHT_NEW, FLIGHT_LOCAL, FLIGHT_LINK, FLIGHT_HELD, FLIGHT_DOOMED, FLIGHT_ENDING };
+
+struct route_call {
+	struct flight *flight;
+	struct route_call *next;
+	route_done *done;
+	void *ctx;
+};
+
+struct tried {
+	char ip[46];
+	uint16_t port;
+};
+
+struct flight {
+	struct route *route;
+	struct flight *prev, *next;		/* all flights */
+	struct flight *chain;			/* hash bucket, while joinable */
+	struct flight *queue_prev, *queue_next;	/* held or doomed */
+	struct route_call *calls;
+	enum flight_state state;
+	enum route_origin origin;
+	uint64_t local_id;			/* FLIGHT_LOCAL */
+	struct link_call *link;			/* FLIGHT_LINK */
+	const struct op *op;
+	struct op_request q;			/* spans into body */
+	struct mono hold_until;			/* 0: not held yet */
+	enum tv_err doom;			/* FLIGHT_DOOMED */
+	unsigned tried_count;
+	struct tried tried[FLIGHT_TRIED_MAX];
+	bool joinable;
+	size_t body_len;
+	uint8_t body[];
+};
+
+struct flight_queue {
+	struct flight *head;
+};
+
+struct route {
+	struct route_conf conf;
+	struct rng rng;
+	struct flight *flights;
+	struct flight_queue held, doomed;
+	struct flight **buckets;		/* joinable flights by body */
+	ev_timer hold_timer, doom_timer;
+	struct route_stats stats;
+};
+
+static void flight_try(struct flight *f);
+
+/* -- lists ---------------------------------------------------------------- */
+
+static void
+queue_add(struct flight_queue *q, struct flight *f)
+{
+	f->queue_prev = NULL;
+	f->queue_next = q->head;
+	if (q->head != NULL)
+		q->head->queue_prev = f;
+	q->head = f;
+}
+
+static void
+queue_remove(struct flight_queue *q, struct flight *f)
+{
+	if (f->queue_prev != NULL)
+		f->queue_prev->queue_next = f->queue_next;
+	else
+		q->head = f->queue_next;
+	if (f->queue_next != NULL)
+		f->queue_next->queue_prev = f->queue_prev;
+	f->queue_prev = f->queue_next = NULL;
+}
+
+static struct flight **
+bucket_of(struct route *r, struct span body)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+
+	for (size_t i = 0; i < body.len; i++)
+		h = (h ^ body.p[i]) * 0x100000001b3u;
+	return &r->buckets[(h ^ h >> 32) % FLIGHT_BUCKETS];
+}
+
+static void
+unchain(struct flight *f)
+{
+	struct flight **at;
+
+	if (!f->joinable)
+		return;
+	at = bucket_of(f->route, span_of(f->body, f->body_len));
+	while (*at != f)
+		at = &(*at)->chain;
+	*at = f->chain;
+	f->joinable = false;
+}
+
+static void
+flight_free(struct flight *f)
+{
+	struct route *r = f->route;
+
+	unchain(f);
+	if (f->state == FLIGHT_HELD)
+		queue_remove(&r->held, f);
+	else if (f->state == FLIGHT_DOOMED)
+		queue_remove(&r->doomed, f);
+	if (f->prev != NULL)
+		f->prev->next = f->next;
+	else
+		r->flights = f->next;
+	if (f->next != NULL)
+		f->next->prev = f->prev;
+	free(f);
+}
+
+/* -- endings -------------------------------------------------------------- */
+
+/* Answers every call and frees the flight. */
+static void
+flight_end(struct flight *f, const struct op_reply *reply)
+{
+	struct route *r = f->route;
+	struct route_call *c;
+
+	/* A new call that a callback starts must not join what has ended, nor may a cancelled one free it. */
+	unchain(f);
+	if (f->state == FLIGHT_HELD || f->state == FLIGHT_DOOMED)
+		queue_remove(f->state == FLIGHT_HELD ? &r->held : &r->doomed, f);
+	f->state = FLIGHT_ENDING;
+	if (reply->err == TV_EUNKNOWN)
+		r->stats.unknown++;
+	else if (reply->err != TV_OK)
+		r->stats.failed++;
+	while ((c = f->calls) != NULL) {
+		f->calls = c->next;
+		r->stats.under_way--;
+		c->done(c->ctx, reply);
+		free(c);
+	}
+	flight_free(f);
+}
+
+static const char *
+failure_text(const struct flight *f, enum tv_err err)
+{
+	switch (err) {
+	case TV_ENOLEADER:
+	case TV_ENOTLEADER:
+		return "No cluster leader";
+	case TV_EUNREACH:
+		return "No path to datacenter";
+	case TV_EUNKNOWN:
+		return "connection to the leader was lost before it answered; the write may have been applied";
+	case TV_ETIMEOUT:
+		return "the servers did not answer in time";
+	case TV_ELIMIT:
+		return "the answer is larger than limits.answer_bytes_max allows";
+	default:
+		return f->op == NULL ? "malformed request" : tv_strerror(err);
+	}
+}
+
+static void
+flight_fail(struct flight *f, enum tv_err err)
+{
+	struct op_reply reply = { .err = err, .text = span_str(failure_text(f, err)), .index = 1 };
+
+	flight_end(f, &reply);
+}
+
+/* Fails from the loop: done must not be called before route_start() returned. */
+static void
+flight_doom(struct flight *f, enum tv_err err)
+{
+	struct route *r = f->route;
+
+	f->state = FLIGHT_DOOMED;
+	f->doom = err;
+	queue_add(&r->doomed, f);
+	if (!ev_is_active(&r->doom_timer)) {
+		ev_timer_set(&r->doom_timer, 0., 0.);
+		ev_timer_start(r->conf.loop, &r->doom_timer);
+	}
+}
+
+static void
+doom_cb(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct route *r = w->data;
+
+	(void)loop;
+	(void)revents;
+	while (r->doomed.head != NULL)
+		flight_fail(r->doomed.head, r->doomed.head->doom);
+}
+
+/* Nothing was done yet: wait for a leader or a server, within hold_timeout. */
+static void
+flight_hold(struct flight *f, enum tv_err why)
+{
+	struct route *r = f->route;
+	struct mono now = clock_mono();
+
+	if (f->origin == ROUTE_FINAL) {
+		flight_doom(f, why);
+		return;
+	}
+	if (f->hold_until.ns == 0) {
+		f->hold_until = mono_add(now, r->conf.hold_timeout);
+		r->stats.held++;
+	} else if (!mono_before(now, f->hold_until)) {
+		flight_doom(f, why);
+		return;
+	}
+	f->tried_count = 0;
+	f->state = FLIGHT_HELD;
+	queue_add(&r->held, f);
+	if (!ev_is_active(&r->hold_timer))
+		ev_timer_again(r->conf.loop, &r->hold_timer);
+}
+
+static void
+retry_held(struct route *r)
+{
+	struct flight *f = r->held.head, *next;
+
+	/* What is held again goes to the head: one pass is enough. */
+	r->held.head = NULL;
+	for (; f != NULL; f = next) {
+		next = f->queue_next;
+		f->queue_prev = f->queue_next = NULL;
+		f->state = FLIGHT_NEW;
+		r->stats.retried++;
+		flight_try(f);
+	}
+	if (r->held.head == NULL)
+		ev_timer_stop(r->conf.loop, &r->hold_timer);
+}
+
+static void
+hold_cb(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	retry_held(w->data);
+}
+
+void
+route_kick(struct route *r)
+{
+	if (r->held.head != NULL)
+		retry_held(r);
+}
+
+/* -- answers -------------------------------------------------------------- */
+
+/* Safe to ask again although the first question may have been carried out. */
+static bool
+is_repeatable(const struct op *op)
+{
+	return op->kind == OP_READ || op->code == OP_SESSION_RENEW || op->code == OP_RAFT_CONFIGURATION;
+}
+
+static void
+flight_answer(struct flight *f, struct span body)
+{
+	struct op_reply reply;
+
+	if (op_reply_read(body, &reply) != TV_OK) {
+		flight_fail(f, is_repeatable(f->op) ? TV_EFORMAT : TV_EUNKNOWN);
+		return;
+	}
+	if ((reply.err == TV_ENOTLEADER || reply.err == TV_ENOLEADER) && f->origin != ROUTE_FINAL) {
+		f->state = FLIGHT_NEW;
+		flight_hold(f, TV_ENOLEADER);
+		return;
+	}
+	flight_end(f, &reply);
+}
+
+/* The way broke: err tells whether the question may have arrived. */
+static void
+flight_broken(struct flight *f, enum tv_err err)
+{
+	f->state = FLIGHT_NEW;
+	if (err == TV_EUNREACH || (err == TV_ECLOSED && is_repeatable(f->op))) {
+		f->route->stats.retried++;
+		if (err == TV_ECLOSED)
+			flight_hold(f, TV_ENOLEADER);
+		else
+			flight_try(f);
+		return;
+	}
+	if (!is_repeatable(f->op))
+		err = TV_EUNKNOWN;
+	flight_fail(f, err);
+}
+
+static void
+local_done(void *ctx, enum tv_err err, struct span body)
+{
+	struct flight *f = ctx;
+
+	f->local_id = 0;
+	if (err == TV_OK)
+		flight_answer(f, body);
+	else
+		flight_broken(f, err);
+}
+
+static void
+link_answered(void *ctx, enum tv_err err, struct span body)
+{
+	struct flight *f = ctx;
+
+	f->link = NULL;
+	if (err == TV_OK)
+		flight_answer(f, body);
+	else
+		flight_broken(f, err);
+}
+
+/* -- ways ----------------------------------------------------------------- */
+
+static struct mono
+flight_timeout(const struct flight *f)
+{
+	struct mono t = f->route->conf.answer_timeout;
+
+	if (f->q.index > 0)
+		t = mono_add(t, MONO_MS(f->q.wait_ms + f->q.wait_ms / 16));
+	return t;
+}
+
+static void
+go_local(struct flight *f)
+{
+	struct route *r = f->route;
+	enum tv_err err = TV_OK;
+
+	f->local_id = raft_local_call(r->conf.raft, MSG_OP, span_of(f->body, f->body_len), flight_timeout(f),
+	    local_done, f, &err);
+	if (f->local_id == 0) {
+		flight_hold(f, err == TV_ELIMIT ? TV_EAGAIN : TV_ENOLEADER);
+		return;
+	}
+	f->state = FLIGHT_LOCAL;
+	r->stats.local++;
+}
+
+static void
+go_link(struct flight *f, uint16_t type, const char *ip, uint16_t port)
+{
+	struct route *r = f->route;
+
+	if (f->tried_count < FLIGHT_TRIED_MAX) {
+		struct tried *t = &f->tried[f->tried_count++];
+
+		snprintf(t->ip, sizeof(t->ip), "%s", ip);
+		t->port = port;
+	}
+	f->link = links_call(r->conf.links, ip, port, type, span_of(f->body, f->body_len), flight_timeout(f),
+	    link_answered, f);
+	if (f->link == NULL) {
+		flight_hold(f, TV_EAGAIN);
+		return;
+	}
+	f->state = FLIGHT_LINK;
+	r->stats.forwarded++;
+}
+
+static bool
+was_tried(const struct flight *f, const char *ip, uint16_t port)
+{
+	for (unsigned i = 0; i < f->tried_count; i++)
+		if (f->tried[i].port == port && strcmp(f->tried[i].ip, ip) == 0)
+			return true;
+	return false;
+}
+
+/* A server of dc that was not tried yet, one that is already linked if there is one. */
+static bool
+pick_server(struct flight *f, struct span dc, struct view_server *out)
+{
+	struct route *r = f->route;
+	struct view_server s[SERVERS_LOOKED_AT];
+	unsigned n = view_servers(r->conf.view, dc, &r->rng, s, SERVERS_LOOKED_AT);
+	bool found = false;
+
+	if (f->tried_count == FLIGHT_TRIED_MAX)
+		return false;
+	for (unsigned i = 0; i < n; i++) {
+		if (was_tried(f, s[i].ip, s[i].rpc_port))
+			continue;
+		if (!found)
+			*out = s[i];
+		found = true;
+		if (links_is_up(r->conf.links, s[i].ip, s[i].rpc_port)) {
+			*out = s[i];
+			break;
+		}
+	}
+	return found;
+}
+
+static void
+go_dc(struct flight *f)
+{
+	struct view_server s;
+
+	if (f->origin == ROUTE_DC || f->origin == ROUTE_FINAL || !view_dc_known(f->route->conf.view, f->q.dc)) {
+		flight_doom(f, TV_EUNREACH);
+		return;
+	}
+	if (f->route->conf.raft == NULL) {
+		/* Only servers are in the WAN pool. */
+		if (pick_server(f, span_str(f->route->conf.datacenter), &s))
+			go_link(f, MSG_OP, s.ip, s.rpc_port);
+		else
+			flight_hold(f, TV_ENOLEADER);
+		return;
+	}
+	if (!pick_server(f, f->q.dc, &s)) {
+		flight_doom(f, TV_EUNREACH);
+		return;
+	}
+	f->route->stats.forwarded_dc++;
+	go_link(f, MSG_OP_DC, s.ip, s.rpc_port);
+}
+
+static void
+go_any_server(struct flight *f, uint16_t type)
+{
+	struct view_server s;
+
+	if (pick_server(f, span_str(f->route->conf.datacenter), &s))
+		go_link(f, type, s.ip, s.rpc_port);
+	else
+		flight_hold(f, TV_ENOLEADER);
+}
+
+/* Address of the leader's rpcd: from gossip, else guessed from its raftd's address. */
+static bool
+leader_addr(struct route *r, const struct raft_local_status *st, char ip[46], uint16_t *port)
+{
+	const struct member *m = view_server_by_id(r->conf.view, st->leader_id);
+	const char *colon;
+
+	if (m != NULL && member_tag_port(m, "rpc_port") != 0) {
+		member_ip(m, ip);
+		*port = member_tag_port(m, "rpc_port");
+		return true;
+	}
+	colon = strrchr(st->leader_addr, ':');
+	if (colon == NULL || (size_t)(colon - st->leader_addr) >= 46)
+		return false;
+	memcpy(ip, st->leader_addr, (size_t)(colon - st->leader_addr));
+	ip[colon - st->leader_addr] = '\0';
+	*port = r->conf.rpc_port;
+	return true;
+}
+
+static void
+go_leader(struct flight *f, const struct raft_local_status *st)
+{
+	char ip[46];
+	uint16_t port;
+
+	if (st->role == RAFT_LEADER) {
+		go_local(f);
+	} else if (st->leader_id[0] == '\0' || !leader_addr(f->route, st, ip, &port)) {
+		flight_hold(f, TV_ENOLEADER);
+	} else if (was_tried(f, ip, port)) {
+		flight_hold(f, TV_ENOLEADER);	/* unreachable now; a new leader may come */
+	} else {
+		go_link(f, MSG_OP_FINAL, ip, port);
+	}
+}
+
+/* Sends the request where it belongs now.  Ends, holds or leaves the flight under way. */
+static void
+flight_try(struct flight *f)
+{
+	struct route *r = f->route;
+	const struct raft_local_status *st;
+
+	if (f->q.dc.len > 0 && !span_eqs(f->q.dc, r->conf.datacenter)) {
+		go_dc(f);
+		return;
+	}
+	if (r->conf.raft == NULL) {
+		if (f->origin == ROUTE_HERE)
+			go_any_server(f, MSG_OP);
+		else
+			flight_doom(f, TV_ENOTLEADER);
+		return;
+	}
+	st = raft_local_status(r->conf.raft);
+	if (f->origin == ROUTE_FINAL) {
+		go_local(f);
+	} else if (!st->up) {
+		/* Our raftd is away.  A peer's request is not passed round, or it could go in circles. */
+		if (f->origin == ROUTE_HERE)
+			go_any_server(f, f->op->kind == OP_READ ? MSG_OP_FINAL : MSG_OP);
+		else
+			flight_doom(f, TV_ENOTLEADER);
+	} else if (f->op->kind != OP_READ) {
+		go_leader(f, st);
+	} else if (st->leader_id[0] == '\0' && f->q.mode != OP_STALE) {
+		flight_hold(f, TV_ENOLEADER);
+	} else {
+		go_local(f);
+	}
+}
+
+/* -- calls ---------------------------------------------------------------- */
+
+static struct flight *
+flight_new(struct route *r, enum route_origin origin, struct span body)
+{
+	struct flight *f = calloc(1, sizeof(*f) + body.len);
+
+	if (f == NULL)
+		return NULL;
+	f->route = r;
+	f->origin = origin;
+	f->body_len = body.len;
+	memcpy(f->body, body.p, body.len);
+	f->next = r->flights;
+	if (f->next != NULL)
+		f->next->prev = f;
+	r->flights = f;
+	return f;
+}
+
+static struct flight *
+find_joinable(struct route *r, enum route_origin origin, struct span body)
+{
+	struct flight *f;
+
+	for (f = *bucket_of(r, body); f != NULL; f = f->chain)
+		if (f->origin == origin && span_eq(span_of(f->body, f->body_len), body))
+			return f;
+	return NULL;
+}
+
+static struct route_call *
+call_add(struct flight *f, route_done *done, void *ctx)
+{
+	struct route_call *c = malloc(sizeof(*c));
+
+	if (c == NULL)
+		return NULL;
+	*c = (struct route_call){ f, f->calls, done, ctx };
+	f->calls = c;
+	f->route->stats.started++;
+	f->route->stats.under_way++;
+	return c;
+}
+
+struct route_call *
+route_relay(struct route *r, enum route_origin origin, struct span body, route_done *done, void *ctx,
+    enum tv_err *err)
+{
+	struct op_request q;
+	const struct op *op;
+	struct flight *f;
+	struct route_call *c;
+
+	*err = op_request_read(body, &q);
+	if (*err != TV_OK)
+		return NULL;
+	op = op_find(q.op);
+	*err = op == NULL ? TV_EFORMAT : r->stats.under_way >= r->conf.calls_max ? TV_ELIMIT : TV_OK;
+	if (*err != TV_OK)
+		return NULL;
+	*err = TV_ENOMEM;
+	if (q.index > 0 && (f = find_joinable(r, origin, body)) != NULL) {
+		r->stats.joined++;
+		return call_add(f, done, ctx);
+	}
+	f = flight_new(r, origin, body);
+	if (f == NULL)
+		return NULL;
+	c = call_add(f, done, ctx);
+	if (c == NULL) {
+		flight_free(f);
+		return NULL;
+	}
+	f->op = op;
+	op_request_read(span_of(f->body, f->body_len), &f->q);
+	if (q.index > 0) {
+		struct flight **at = bucket_of(r, body);
+
+		f->chain = *at;
+		*at = f;
+		f->joinable = true;
+	}
+	*err = TV_OK;
+	flight_try(f);
+	return c;
+}
+
+struct route_call *
+route_start(struct route *r, const struct op_request *q, route_done *done, void *ctx)
+{
+	struct buf b = BUF_INIT(FRAME_BODY_BYTES_MAX);
+	struct route_call *c = NULL;
+	enum tv_err err;
+
+	op_request_write(&b, q);
+	if (!b.failed)
+		c = route_relay(r, ROUTE_HERE, buf_span(&b), done, ctx, &err);
+	buf_done(&b);
+	return c;
+}
+
+void
+route_cancel(struct route_call *c)
+{
+	struct flight *f = c->flight;
+	struct route_call **at = &f->calls;
+
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	free(c);
+	f->route->stats.under_way--;
+	if (f->calls != NULL || f->state == FLIGHT_ENDING)
+		return;
+	if (f->state == FLIGHT_LOCAL)
+		raft_local_cancel(f->route->conf.raft, f->local_id);
+	else if (f->state == FLIGHT_LINK)
+		links_cancel(f->link);
+	flight_free(f);
+}
+
+void
+route_stats(const struct route *r, struct route_stats *out)
+{
+	*out = r->stats;
+}
+
+struct route *
+route_new(const struct route_conf *conf)
+{
+	struct route *r = calloc(1, sizeof(*r));
+
+	if (r == NULL)
+		return NULL;
+	r->buckets = calloc(FLIGHT_BUCKETS, sizeof(*r->buckets));
+	if (r->buckets == NULL) {
+		free(r);
+		return NULL;
+	}
+	r->conf = *conf;
+	rng_seed(&r->rng, conf->seed);
+	ev_init(&r->doom_timer, doom_cb);
+	ev_init(&r->hold_timer, hold_cb);
+	r->hold_timer.repeat = HOLD_TICK_S;
+	r->doom_timer.data = r->hold_timer.data = r;
+	return r;
+}
+
+void
+route_free(struct route *r)
+{
+	if (r == NULL)
+		return;
+	ev_timer_stop(r->conf.loop, &r->hold_timer);
+	while (r->flights != NULL) {
+		struct flight *f = r->flights;
+
+		if (f->state == FLIGHT_LOCAL)
+			raft_local_cancel(r->conf.raft, f->local_id);
+		else if (f->state == FLIGHT_LINK)
+			links_cancel(f->link);
+		if (f->state == FLIGHT_LOCAL || f->state == FLIGHT_LINK)
+			f->state = FLIGHT_NEW;
+		flight_fail(f, TV_ECLOSED);
+	}
+	ev_timer_stop(r->conf.loop, &r->doom_timer);
+	free(r->buckets);
+	free(r);
+}
