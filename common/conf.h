@@ -1,5 +1,5 @@
 /*
- * Configuration: option tables over libucl.  One table per file feeds the parser,
+ * Configuration: option tables over the reader in ucl.h.  One table per file feeds the parser,
  * `-n` and `clusterctl validate` (check and print the normalised result), the reload report,
  * and the test that manual and table hold the same keys.
  *
@@ -21,14 +21,14 @@
 enum conf_type {
 	CONF_BOOL,		/* bool */
 	CONF_U64,		/* uint64_t; min..max */
-	CONF_SIZE,		/* uint64_t bytes; "64k", "16M", "1G" or a number */
+	CONF_SIZE,		/* uint64_t bytes; "64k", "16M", "1G" (powers of 1024) or a number */
 	CONF_DURATION,		/* struct mono; "250ms", "10s", "1m30s" */
 	CONF_PORT,		/* uint16_t; 0 only if min is "0" */
 	CONF_STRING,		/* char *, owned */
 	CONF_PATH,		/* char *, owned; absolute */
 	CONF_NAME,		/* char *, owned; letters, digits, '-', '_', '.', 1..128 */
 	CONF_ADDR,		/* char *, owned; one IP address */
-	CONF_LIST,		/* struct conf_list: strings */
+	CONF_LIST,		/* struct conf_list: strings; default written "[a, b]" or "a" */
 	CONF_CHOICE,		/* int: index into `choices` */
 };
 
@@ -65,6 +65,11 @@ enum tv_err conf_parse(const char *name, struct span text, const struct conf_opt
 void conf_free(const struct conf_opt *opts, size_t opt_count, void *target);
 /* Normalised result; parses again to the same values. */
 void conf_print(const struct conf_opt *opts, size_t opt_count, const void *target, struct buf *out);
+/*
+ * Moves CONF_LIVE values that differ from `fresh` (filled by conf_load) into target, the old ones into
+ * fresh, and names the other differences in `report`, one line each.  The caller frees fresh.
+ */
+void conf_merge_live(const struct conf_opt *opts, size_t opt_count, void *target, void *fresh, struct buf *report);
 /*
  * Reload: loads `path` afresh, copies CONF_LIVE values into target, and names in `report` the keys that
  * changed but need a restart (one line each).  On an error target is untouched.

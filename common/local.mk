@@ -8,16 +8,18 @@ common_libtvcore_a_SOURCES = \
 	common/rd.c common/rd.h common/buf.c common/buf.h \
 	common/arena.c common/arena.h \
 	common/mpack.c common/mpack.h common/frame.c common/frame.h \
-	common/rng.c common/rng.h
+	common/rng.c common/rng.h \
+	common/ucl.c common/ucl.h
 
 common_libtvrt_a_SOURCES = \
 	common/clock.c common/clock.h \
-	common/log.c common/log.h
+	common/log.c common/log.h \
+	common/conf.c common/conf_value.c common/conf.h common/conf_value.h
 
 common_libtvjson_a_SOURCES = common/schema_json.h
 
 # Link line of a daemon: its own libraries first, then these.
-RT_LIBS = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(SODIUM_LIBS) $(UCL_LIBS) $(SECCOMP_LIBS) $(SYSTEMD_LIBS)
+RT_LIBS = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(SODIUM_LIBS) $(SECCOMP_LIBS) $(SYSTEMD_LIBS)
 
 # Records: one description gives msgpack and JSON.
 common_libtvcore_a_SOURCES += \
