@@ -26,7 +26,7 @@ void calls_free(struct calls *t);
  */
 uint64_t calls_start(struct calls *t, struct chan *c, uint16_t type, struct span body,
     struct mono timeout, calls_done *done, void *ctx, enum tv_err *err);
-/* Forgets a call without calling done, and tells the peer with FRAME_CANCEL. */
+/* Forgets a call without calling done, and tells the peer with FRAME_CANCEL (same type and id, no body). */
 void calls_cancel(struct calls *t, struct chan *c, uint64_t id);
 /* Give it every frame with FRAME_REPLY; unknown ids are ignored (late answers). */
 enum tv_err calls_frame(struct calls *t, const struct frame *f);

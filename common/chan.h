@@ -56,6 +56,11 @@ struct chan *chan_dial_unix(const char *path, const struct chan_conf *conf);
 struct chan *chan_dial_tcp(const char *ip, uint16_t port, const struct chan_conf *conf);
 /* Closes soon (from the loop): what was sent before is still written if the socket takes it at once. */
 void chan_close(struct chan *c, enum tv_err why);
+/*
+ * Closes without on_close, whatever was sent before still written if the socket takes it at once.  Freed on
+ * return, or from the loop when one of the channel's own callbacks is running.  For owners that end first.  NULL: nothing.
+ */
+void chan_free(struct chan *c);
 
 /* Queues one frame (body copied).  TV_ECLOSED, TV_ELIMIT. */
 enum tv_err chan_send(struct chan *c, uint16_t type, uint16_t flags, uint64_t id, struct span body);
@@ -96,7 +101,7 @@ uint64_t listener_refused(const struct listener *l);
  * Return the fd, or -1 with errno.  The unix path is replaced if it is a stale
  * socket of ours; mode is the file mode (e.g. 0660).
  */
-int listen_unix(const char *path, mode_t mode, gid_t gid);
+int listen_unix(const char *path, mode_t mode, gid_t gid);	/* gid (gid_t)-1: leave the group alone */
 int listen_tcp(const char *ip, uint16_t port);
 
 #endif

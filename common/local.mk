@@ -29,3 +29,8 @@ common_libtvcore_a_SOURCES += \
 	common/records.c common/records.h \
 	common/ops.c common/ops.h
 common_libtvjson_a_SOURCES += common/schema_json.c
+
+# Channels: frames on sockets.
+common_libtvrt_a_SOURCES += \
+	common/chan.c common/chan.h common/chan_int.h common/chan_io.c common/chan_noise.c \
+	common/listener.c common/dial.c common/dial.h common/calls.c common/calls.h
