@@ -137,8 +137,10 @@ duration_parse(struct span text, int64_t *ns)
 	return TV_OK;
 }
 
-/* Skips digits and points, then a unit; false at what cannot be understood, with the unit's text. */
-static bool
+enum term_kind { TERM_OK, TERM_NO_NUMBER, TERM_NO_UNIT };
+
+/* Skips digits and points, then a unit; tells whether they could be understood. */
+static enum term_kind
 skip_term(struct rd *r, struct span *name)
 {
 	const uint8_t *from = r->p;
@@ -149,7 +151,7 @@ skip_term(struct rd *r, struct span *name)
 	*name = span_of(r->p, 0);
 	uint64_t known = unit(r);
 	name->len = (size_t)(r->p - name->p);
-	return digits && known != 0;
+	return !digits ? TERM_NO_NUMBER : known == 0 ? TERM_NO_UNIT : TERM_OK;
 }
 
 void
@@ -157,15 +159,13 @@ duration_why(struct span text, struct buf *out)
 {
 	struct rd r = rd_span_over(text);
 	struct span name = SPAN_NONE;
-	const uint8_t *from;
+	enum term_kind last = TERM_OK;
 
 	if (r.p < r.end && (*r.p == '-' || *r.p == '+'))
 		r.p++;
-	for (from = r.p; r.p < r.end; from = r.p)
-		if (!skip_term(&r, &name))
-			break;
-	bool number = from < r.end && (*from == '.' || (*from >= '0' && *from <= '9'));
-	if (!number || duration_parse(text, &(int64_t){ 0 }) == TV_ELIMIT)
+	while (r.p < r.end && last == TERM_OK)
+		last = skip_term(&r, &name);
+	if (last != TERM_NO_UNIT)
 		buf_puts(out, "time: invalid duration \"");
 	else if (name.len == 0)
 		buf_puts(out, "time: missing unit in duration \"");

@@ -10,3 +10,4 @@ tests_unit_check_duration_LDADD = $(UNIT_LIBS)
 tests_unit_check_log_SOURCES = tests/unit/check_log.c
 tests_unit_check_log_LDADD = common/libtvrt.a $(UNIT_LIBS)
 endif
+include tests/rpcd.mk

@@ -1,0 +1,238 @@
+/* Base64, JSON text and the schema's JSON of chosen records. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "common/duration.h"
+#include "common/mpack.h"
+#include "common/records.h"
+
+#define TEXT_MAX 65536
+
+static const char *
+text_of(struct buf *b)
+{
+	const char *t = buf_cstr(b);
+
+	ck_assert(!b->failed);
+	return t;
+}
+
+START_TEST(base64_vectors)
+{
+	static const struct { const char *plain, *coded; } v[] = {	/* RFC 4648 section 10 */
+		{ "", "" }, { "f", "Zg==" }, { "fo", "Zm8=" }, { "foo", "Zm9v" }, { "foob", "Zm9vYg==" },
+		{ "fooba", "Zm9vYmE=" }, { "foobar", "Zm9vYmFy" },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct buf b = BUF_INIT(TEXT_MAX);
+
+		base64_encode(span_str(v[i].plain), &b);
+		ck_assert_str_eq(text_of(&b), v[i].coded);
+		buf_reset(&b);
+		ck_assert_int_eq(base64_decode(span_str(v[i].coded), &b), TV_OK);
+		ck_assert_str_eq(text_of(&b), v[i].plain);
+		buf_done(&b);
+	}
+}
+END_TEST
+
+START_TEST(base64_refuses)
+{
+	static const char *const bad[] = { "Z", "Zg=", "Zg", "Z===", "====", "Zh==", "Zm9=", "Zg==Zg==", "Zm 9", "Zm9v\n", "Z-9v" };
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct buf b = BUF_INIT(TEXT_MAX);
+
+		buf_puts(&b, "kept");
+		ck_assert_msg(base64_decode(span_str(bad[i]), &b) == TV_EFORMAT, "%s", bad[i]);
+		ck_assert_str_eq(text_of(&b), "kept");
+		buf_done(&b);
+	}
+}
+END_TEST
+
+START_TEST(quoting)
+{
+	static const struct { struct span in; const char *out; } v[] = {
+		{ { (const uint8_t *)"", 0 }, "\"\"" },
+		{ { (const uint8_t *)"a\"b\\c/", 6 }, "\"a\\\"b\\\\c/\"" },
+		{ { (const uint8_t *)"\n\r\t\b\0\x1f\x7f", 7 }, "\"\\n\\r\\t\\u0008\\u0000\\u001f\x7f\"" },
+		{ { (const uint8_t *)"<&>", 3 }, "\"\\u003c\\u0026\\u003e\"" },
+		{ { (const uint8_t *)"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9 }, "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"" },
+		{ { (const uint8_t *)"\xe2\x80\xa8\xe2\x80\xa9", 6 }, "\"\\u2028\\u2029\"" },
+		/* stray, overlong, surrogate, cut short: one replacement per byte, as Go does */
+		{ { (const uint8_t *)"\xff" "a", 2 }, "\"\\ufffda\"" },
+		{ { (const uint8_t *)"\xc0\x80", 2 }, "\"\\ufffd\\ufffd\"" },
+		{ { (const uint8_t *)"\xed\xa0\x80", 3 }, "\"\\ufffd\\ufffd\\ufffd\"" },
+		{ { (const uint8_t *)"\xe2\x82", 2 }, "\"\\ufffd\\ufffd\"" },
+		{ { (const uint8_t *)"\xf4\x90\x80\x80", 4 }, "\"\\ufffd\\ufffd\\ufffd\\ufffd\"" },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct buf b = BUF_INIT(TEXT_MAX);
+
+		json_quote(v[i].in, &b);
+		ck_assert_str_eq(text_of(&b), v[i].out);
+		buf_done(&b);
+	}
+}
+END_TEST
+
+START_TEST(indenting)
+{
+	struct buf b = BUF_INIT(TEXT_MAX);
+
+	json_pretty(span_str("[{\"a\":\"x,{\\\"\",\"b\":[],\"c\":{},\"d\":[1,2]}]"), &b);
+	ck_assert_str_eq(text_of(&b),
+	    "[\n    {\n        \"a\": \"x,{\\\"\",\n        \"b\": [],\n        \"c\": {},\n        \"d\": [\n"
+	    "            1,\n            2\n        ]\n    }\n]\n");
+	buf_done(&b);
+}
+END_TEST
+
+static void
+json_is(const struct schema *s, const void *rec, const char *want)
+{
+	struct buf b = BUF_INIT(TEXT_MAX);
+
+	schema_json_rec(s, rec, &b);
+	ck_assert_str_eq(text_of(&b), want);
+	buf_done(&b);
+}
+
+START_TEST(kv_json)
+{
+	struct kv_entry e = { .Key = span_str("a<b"), .Flags = UINT64_MAX, .Value = span_str("hello"), .LockIndex = 1,
+		.Session = span_str("s"), .CreateIndex = 7, .ModifyIndex = 9 };
+
+	json_is(&kv_entry_schema, &e, "{\"LockIndex\":1,\"Key\":\"a\\u003cb\",\"Flags\":18446744073709551615,"
+	    "\"Value\":\"aGVsbG8=\",\"Session\":\"s\",\"CreateIndex\":7,\"ModifyIndex\":9}");
+	e.Session = SPAN_NONE;
+	e.Value = span_str("");
+	e.Flags = 0;
+	json_is(&kv_entry_schema, &e, "{\"LockIndex\":1,\"Key\":\"a\\u003cb\",\"Flags\":0,"
+	    "\"Value\":null,\"CreateIndex\":7,\"ModifyIndex\":9}");
+}
+END_TEST
+
+START_TEST(check_json)
+{
+	struct check c = { .Node = span_str("n"), .CheckID = span_str("c") };
+
+	json_is(&check_schema, &c, "{\"Node\":\"n\",\"CheckID\":\"c\",\"Name\":\"\",\"Status\":\"\",\"Notes\":\"\","
+	    "\"Output\":\"\",\"ServiceID\":\"\",\"ServiceName\":\"\",\"ServiceTags\":[],\"Type\":\"\",\"ExposedPort\":0,"
+	    "\"Definition\":{},\"CreateIndex\":0,\"ModifyIndex\":0}");
+	c.Definition.HTTP = span_str("http://x/");
+	c.Definition.Interval = 10000000000;
+	c.Definition.Header = span_str("{\"A\":[\"b\"]}");
+	json_is(check_schema.fields[11].sub, &c.Definition,
+	    "{\"HTTP\":\"http://x/\",\"Interval\":\"10s\",\"Header\":{\"A\":[\"b\"]}}");
+}
+END_TEST
+
+START_TEST(service_json)
+{
+	struct service_address lan = { span_str("lan"), span_str("10.0.0.1"), 80 };
+	struct service s = { .ID = span_str("web1"), .Service = span_str("web"), .Weights = { 1, 1 } };
+
+	json_is(&service_schema, &s, "{\"ID\":\"web1\",\"Service\":\"web\",\"Tags\":[],\"Address\":\"\",\"Meta\":null,"
+	    "\"SocketPath\":\"\",\"Weights\":{\"Passing\":1,\"Warning\":1},\"EnableTagOverride\":false,"
+	    "\"Proxy\":{\"Mode\":\"\",\"MeshGateway\":{},\"Expose\":{}},\"Connect\":{},\"CreateIndex\":0,\"ModifyIndex\":0}");
+	s.TaggedAddresses = (struct obj_list){ &lan, 1, true };
+	s.Port = 81;
+	struct node_services ns = { .found = true, .Services = { &s, 1, true } };
+	struct buf b = BUF_INIT(TEXT_MAX);
+	schema_json_rec(&node_service_map_schema, &ns, &b);
+	ck_assert_ptr_nonnull(strstr(text_of(&b), "\"Services\":{\"web1\":{\"ID\":\"web1\",\"Service\":\"web\""));
+	ck_assert_ptr_nonnull(strstr(text_of(&b), "\"TaggedAddresses\":{\"lan\":{\"Address\":\"10.0.0.1\",\"Port\":80}},\"Meta\""));
+	ck_assert_ptr_nonnull(strstr(text_of(&b), "\"Port\":81,"));
+	buf_done(&b);
+	json_is(&node_services_schema, &(struct node_services){ .found = false }, "{\"Node\":null,\"Services\":null}");
+}
+END_TEST
+
+/* A record of an older version has fewer fields, one of a newer version more. */
+START_TEST(other_versions)
+{
+	struct buf b = BUF_INIT(TEXT_MAX), out = BUF_INIT(TEXT_MAX);
+	struct arena a = ARENA_INIT(TEXT_MAX);
+	struct kv_read q = { 0 };
+
+	mpw_array(&b, 1);
+	mpw_cstr(&b, "k");
+	struct rd r = rd_span_over(buf_span(&b));
+	ck_assert_int_eq(schema_json(&kv_read_schema, &r, &out), TV_OK);
+	ck_assert_int_eq(rd_end(&r), TV_OK);
+	ck_assert_str_eq(text_of(&out), "{\"Key\":\"k\",\"Separator\":\"\"}");
+	r = rd_span_over(buf_span(&b));
+	ck_assert_int_eq(schema_unpack(&kv_read_schema, &r, &a, &q), TV_OK);
+	ck_assert(span_eqs(q.Key, "k") && q.Separator.len == 0);
+
+	buf_reset(&b);
+	buf_reset(&out);
+	mpw_array(&b, 4);
+	mpw_cstr(&b, "k");
+	mpw_cstr(&b, "/");
+	mpw_map(&b, 1);
+	mpw_cstr(&b, "new");
+	mpw_nil(&b);
+	mpw_uint(&b, 1);
+	r = rd_span_over(buf_span(&b));
+	ck_assert_int_eq(schema_json(&kv_read_schema, &r, &out), TV_OK);
+	ck_assert_int_eq(rd_end(&r), TV_OK);
+	ck_assert_str_eq(text_of(&out), "{\"Key\":\"k\",\"Separator\":\"/\"}");
+	r = rd_span_over(buf_span(&b));
+	ck_assert_int_eq(schema_unpack(&kv_read_schema, &r, &a, &q), TV_OK);
+	ck_assert_int_eq(rd_end(&r), TV_OK);
+	buf_done(&b);
+	buf_done(&out);
+	arena_done(&a);
+}
+END_TEST
+
+START_TEST(why_no_duration)
+{
+	static const struct { const char *in, *why; } v[] = {
+		{ "abc", "time: invalid duration \"abc\"" }, { "", "time: invalid duration \"\"" },
+		{ "-", "time: invalid duration \"-\"" }, { "10", "time: missing unit in duration \"10\"" },
+		{ "1m10", "time: missing unit in duration \"1m10\"" }, { ".s", "time: invalid duration \".s\"" },
+		{ "10x", "time: unknown unit \"x\" in duration \"10x\"" },
+		{ "1hx", "time: unknown unit \"hx\" in duration \"1hx\"" },
+		{ "9999999h", "time: invalid duration \"9999999h\"" },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct buf b = BUF_INIT(TEXT_MAX);
+		int64_t ns;
+
+		ck_assert_int_ne(duration_parse(span_str(v[i].in), &ns), TV_OK);
+		duration_why(span_str(v[i].in), &b);
+		ck_assert_str_eq(text_of(&b), v[i].why);
+		buf_done(&b);
+	}
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("schema");
+	TCase *t = tcase_create("schema");
+
+	tcase_add_test(t, base64_vectors);
+	tcase_add_test(t, base64_refuses);
+	tcase_add_test(t, quoting);
+	tcase_add_test(t, indenting);
+	tcase_add_test(t, kv_json);
+	tcase_add_test(t, check_json);
+	tcase_add_test(t, service_json);
+	tcase_add_test(t, other_versions);
+	tcase_add_test(t, why_no_duration);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}

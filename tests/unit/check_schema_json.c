@@ -1,0 +1,185 @@
+/* JSON into records: names, types, limits and the API's error texts. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "common/records.h"
+#include "common/schema_json.h"
+
+#define BYTES_MAX (1u << 20)
+
+static struct arena arena;
+static char why[256];
+
+static enum tv_err
+read_into(const struct schema *s, unsigned flags, const char *text, void *rec)
+{
+	json_t *v = json_first_value(span_str(text), why, sizeof(why));
+
+	ck_assert_msg(v != NULL, "%s", why);
+	why[0] = '\0';
+	enum tv_err err = schema_from_json(s, v, flags, &arena, rec, why, sizeof(why));
+	json_decref(v);
+	return err;
+}
+
+static void
+setup(void)
+{
+	arena = ARENA_INIT(BYTES_MAX);
+}
+
+static void
+teardown(void)
+{
+	arena_done(&arena);
+}
+
+START_TEST(registration)
+{
+	struct catalog_register r = { 0 };
+
+	ck_assert_int_eq(read_into(&catalog_register_schema, SJ_STRICT,
+	    "{\"node\":\"n\",\"ADDRESS\":\"10.0.0.1\",\"NodeMeta\":{\"k\":\"v\"},\"SkipNodeUpdate\":true,"
+	    "\"Service\":{\"Service\":\"web\",\"Tags\":[\"a\",\"b\"],\"Port\":80,\"Meta\":null,\"Proxy\":{\"x\":1},"
+	    "\"TaggedAddresses\":{\"lan\":{\"address\":\"1.2.3.4\",\"Port\":81}},\"Weights\":{\"Passing\":3}},"
+	    "\"Checks\":[{\"CheckID\":\"c\",\"Definition\":{\"Interval\":\"10s\",\"Timeout\":1000000000,"
+	    "\"Header\":{\"A\":[\"b\"]}},\"CreateIndex\":99}]} trailing", &r), TV_OK);
+	ck_assert(span_eqs(r.Node, "n") && span_eqs(r.Address, "10.0.0.1") && r.SkipNodeUpdate);
+	ck_assert(r.NodeMeta.n == 1 && span_eqs(r.NodeMeta.kv[0][0], "k") && span_eqs(r.NodeMeta.kv[0][1], "v"));
+	ck_assert(!r.TaggedAddresses.set && r.has_service && !r.has_check);
+	ck_assert(r.Service.Tags.n == 2 && span_eqs(r.Service.Tags.v[1], "b") && r.Service.Port == 80);
+	ck_assert(!r.Service.Meta.set && r.Service.Weights.Passing == 3 && r.Service.Weights.Warning == 0);
+	const struct service_address *lan = r.Service.TaggedAddresses.v;
+	ck_assert(r.Service.TaggedAddresses.n == 1 && span_eqs(lan->Name, "lan") && lan->Port == 81);
+	ck_assert(span_eqs(lan->Address, "1.2.3.4"));
+	const struct check *c = r.Checks.v;
+	ck_assert(r.Checks.n == 1 && c->Definition.Interval == 10000000000 && c->Definition.Timeout == 1000000000);
+	ck_assert(span_eqs(c->Definition.Header, "{\"A\":[\"b\"]}") && c->CreateIndex == 0);
+}
+END_TEST
+
+START_TEST(unknown_fields)
+{
+	struct catalog_register r = { 0 };
+
+	ck_assert_int_ne(read_into(&catalog_register_schema, SJ_STRICT,
+	    "{\"Node\":\"n\",\"Bogus\":true,\"Service\":{\"Other\":1}}", &r), TV_OK);
+	ck_assert_str_eq(why, "json: unknown field \"Bogus\"");
+	ck_assert_int_ne(read_into(&catalog_register_schema, SJ_STRICT, "{\"Service\":{\"Other\":1}}", &r), TV_OK);
+	ck_assert_str_eq(why, "json: unknown field \"Other\"");
+	ck_assert_int_eq(read_into(&catalog_register_schema, 0, "{\"Bogus\":true}", &r), TV_OK);
+	/* internal fields are not for clients */
+	struct catalog_deregister d = { 0 };
+	ck_assert_int_eq(read_into(&catalog_deregister_schema, 0, "{\"Now\":5}", &d), TV_OK);
+	ck_assert_int_eq(d.Now, 0);
+}
+END_TEST
+
+START_TEST(snake_case)
+{
+	struct service s = { 0 };
+
+	ck_assert_int_ne(read_into(&service_schema, SJ_STRICT, "{\"enable_tag_override\":true}", &s), TV_OK);
+	ck_assert_int_eq(read_into(&service_schema, SJ_STRICT | SJ_SNAKE,
+	    "{\"enable_tag_override\":true,\"tagged_addresses\":{\"wan\":{}},\"socket_path\":\"/x\"}", &s), TV_OK);
+	ck_assert(s.EnableTagOverride && s.TaggedAddresses.n == 1 && span_eqs(s.SocketPath, "/x"));
+}
+END_TEST
+
+START_TEST(session_values)
+{
+	static const struct { const char *text; int64_t ns; } v[] = {
+		{ "{\"LockDelay\":15}", 15000000000 }, { "{\"LockDelay\":\"250ms\"}", 250000000 },
+		{ "{\"LockDelay\":1000}", 1000 }, { "{\"LockDelay\":5000000000}", 5000000000 }, { "{\"LockDelay\":null}", 7 },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct session s = { .LockDelay = 7 };	/* a default given before */
+
+		ck_assert_int_eq(read_into(&session_schema, 0, v[i].text, &s), TV_OK);
+		ck_assert_int_eq(s.LockDelay, v[i].ns);
+	}
+	struct session s = { 0 };
+	ck_assert_int_eq(read_into(&session_schema, 0, "{\"NodeChecks\":[],\"Checks\":null}", &s), TV_OK);
+	ck_assert(s.NodeChecks.set && s.NodeChecks.n == 0 && !s.Checks.set);
+}
+END_TEST
+
+START_TEST(wrong_types)
+{
+	static const struct { const char *text, *why; } v[] = {
+		{ "{\"LockDelay\":\"xyz\"}", "time: invalid duration \"xyz\"" },
+		{ "{\"Name\":1}", "json: cannot unmarshal number into Go value of type string" },
+		{ "{\"Name\":true}", "json: cannot unmarshal bool into Go value of type string" },
+		{ "{\"NodeChecks\":\"x\"}", "json: cannot unmarshal string into Go value of type []string" },
+		{ "{\"NodeChecks\":[1]}", "json: cannot unmarshal number into Go value of type string" },
+		{ "[]", "json: cannot unmarshal array into Go value of type session" },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct session s = { 0 };
+
+		ck_assert_int_ne(read_into(&session_schema, 0, v[i].text, &s), TV_OK);
+		ck_assert_str_eq(why, v[i].why);
+	}
+	struct service s = { 0 };
+	ck_assert_int_ne(read_into(&service_schema, 0, "{\"Port\":-1}", &s), TV_OK);
+	ck_assert_str_eq(why, "json: cannot unmarshal number -1 into Go value of type uint64");
+	ck_assert_int_ne(read_into(&service_schema, 0, "{\"EnableTagOverride\":\"yes\"}", &s), TV_OK);
+	ck_assert_str_eq(why, "json: cannot unmarshal string into Go value of type bool");
+}
+END_TEST
+
+START_TEST(binary)
+{
+	struct kv_entry e = { 0 };
+
+	ck_assert_int_eq(read_into(&kv_entry_schema, 0, "{\"Value\":\"aAA=\",\"ModifyIndex\":4}", &e), TV_OK);
+	ck_assert(span_eq(e.Value, span_of("h\0", 2)) && e.ModifyIndex == 0);
+	ck_assert_int_ne(read_into(&kv_entry_schema, 0, "{\"Value\":\"?\"}", &e), TV_OK);
+	ck_assert_str_eq(why, "illegal base64 data");
+	ck_assert_int_eq(read_into(&kv_entry_schema, 0, "{\"Key\":\"a\\u0000b\"}", &e), TV_OK);
+	ck_assert(span_eq(e.Key, span_of("a\0b", 3)));
+}
+END_TEST
+
+START_TEST(first_value)
+{
+	static const char *const bad[] = { "{nope", "nope", "{\"a\":}", "\"\xff\"" };
+	char deep[200];
+
+	ck_assert_ptr_null(json_first_value(span_str(" \n"), why, sizeof(why)));
+	ck_assert_str_eq(why, "EOF");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ck_assert_msg(json_first_value(span_str(bad[i]), why, sizeof(why)) == NULL, "%s", bad[i]);
+	for (size_t i = 0; i < sizeof(deep); i++)
+		deep[i] = i < sizeof(deep) / 2 ? '[' : ']';
+	ck_assert_ptr_null(json_first_value(span_of(deep, sizeof(deep)), why, sizeof(why)));
+	json_t *v = json_first_value(span_str("{\"a\":\"[[{\"} {\"b\":1}"), why, sizeof(why));
+	ck_assert_ptr_nonnull(v);
+	ck_assert_int_eq(json_object_size(v), 1);
+	json_decref(v);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("schema_json");
+	TCase *t = tcase_create("schema_json");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, registration);
+	tcase_add_test(t, unknown_fields);
+	tcase_add_test(t, snake_case);
+	tcase_add_test(t, session_values);
+	tcase_add_test(t, wrong_types);
+	tcase_add_test(t, binary);
+	tcase_add_test(t, first_value);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
