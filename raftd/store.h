@@ -1,9 +1,10 @@
 /*
  * Stored Raft data: two Berkeley DB environments below data_dir/raftd.
  *
- *   log/    entries by big-endian index (value: term u64be | type u8 | crc32 u32be | payload), and the
- *           hard state (term, vote, store_id, cluster_id, generation, snapshot index/term/config).  Every
- *           commit is synchronous.  Used by the log thread only, after log_open() and log_load().
+ *   log/    entries by big-endian index (value: term u64be | type u8 | crc32 u32be | payload) in segment files, and
+ *           the hard state (term, vote, store_id, cluster_id, generation, snapshot index/term/config).  Every commit
+ *           is synchronous.  Written by one thread (the log thread); log_read() may run in another at the same time
+ *           and waits for memory work only, never for a sync.
  *   state/  tables of the state machine (raftd/fsm), written without sync; the applied index is stored in the same
  *           transaction.  After a crash it is consistent at some applied index.  See fsm.h.
  *
@@ -12,6 +13,7 @@
 #ifndef TV_STORE_H
 #define TV_STORE_H
 
+#include "common/arena.h"
 #include "raftd/core/raft.h"
 
 struct log_store;

@@ -1,0 +1,147 @@
+/* Berkeley DB environments: opening, recovery, error texts. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "raftd/store_env.h"
+
+#define CACHE_BYTES_DEFAULT (4u << 20)
+#define CACHE_BYTES_MIN (256u << 10)
+
+static void
+on_message(const DB_ENV *dbenv, const char *prefix, const char *msg)
+{
+	struct store_env *env = dbenv->app_private;
+
+	(void)prefix;
+	snprintf(env->message, sizeof(env->message), "%s", msg);
+	if (strstr(msg, "checksum error") != NULL || strstr(msg, "Invalid log file") != NULL)
+		env->damaged = true;
+}
+
+static int
+configure(struct store_env *env, const struct store_env_options *opt)
+{
+	DB_ENV *e = env->dbenv;
+	uint64_t cache = opt->cache_bytes == 0 ? CACHE_BYTES_DEFAULT : opt->cache_bytes;
+	int ret;
+
+	if (cache < CACHE_BYTES_MIN)
+		cache = CACHE_BYTES_MIN;
+	e->app_private = env;
+	e->set_errcall(e, on_message);
+	if ((ret = e->set_cachesize(e, (uint32_t)(cache >> 30), (uint32_t)(cache & ((1u << 30) - 1)), 1)) != 0)
+		return ret;
+	if ((ret = e->set_lg_bsize(e, opt->log_buffer_bytes)) != 0)
+		return ret;
+	if ((ret = e->set_lg_max(e, opt->log_file_bytes)) != 0)
+		return ret;
+	return e->log_set_config(e, DB_LOG_AUTO_REMOVE, 1);
+}
+
+enum tv_err
+store_env_open(struct store_env *env, const struct store_env_options *opt, char *errbuf, size_t cap)
+{
+	const uint32_t flags = DB_CREATE | DB_PRIVATE | DB_THREAD | DB_RECOVER | DB_INIT_MPOOL | DB_INIT_LOG | DB_INIT_TXN;
+	enum tv_err err;
+	int ret;
+
+	memset(env, 0, sizeof(*env));
+	if (mkdir(opt->dir, 0700) == -1 && errno != EEXIST) {
+		snprintf(errbuf, cap, "cannot create %s: %s", opt->dir, strerror(errno));
+		return TV_ESYS;
+	}
+	env->dir = strdup(opt->dir);
+	if (env->dir == NULL)
+		return TV_ENOMEM;
+	ret = db_env_create(&env->dbenv, 0);
+	if (ret == 0)
+		ret = configure(env, opt);
+	if (ret == 0)
+		ret = env->dbenv->open(env->dbenv, opt->dir, flags, 0600);
+	if (ret == 0)
+		return TV_OK;
+	err = store_env_err(env, ret);
+	snprintf(errbuf, cap, "cannot open the data base in %s: %s%s%s", opt->dir, db_strerror(ret),
+	    env->message[0] != '\0' ? ": " : "", env->message);
+	store_env_close(env);
+	errno = ret > 0 ? ret : EIO;
+	return err;
+}
+
+void
+store_env_close(struct store_env *env)
+{
+	if (env->dbenv != NULL)
+		(void)env->dbenv->close(env->dbenv, 0);	/* nothing can be done about a failure: the log has it all */
+	env->dbenv = NULL;
+	free(env->dir);
+	env->dir = NULL;
+}
+
+int
+store_env_db(struct store_env *env, DB_TXN *txn, const char *file, bool create, DB **out)
+{
+	uint32_t flags = DB_THREAD | (create ? DB_CREATE : 0) | (txn == NULL ? DB_AUTO_COMMIT : 0);
+	DB *db;
+	int ret;
+
+	ret = db_create(&db, env->dbenv, 0);
+	if (ret != 0)
+		return ret;
+	ret = db->set_pagesize(db, STORE_PAGE_BYTES);
+	if (ret == 0)
+		ret = db->set_flags(db, DB_CHKSUM);
+	if (ret == 0)
+		ret = db->open(db, txn, file, NULL, DB_BTREE, flags, 0600);
+	if (ret != 0) {
+		(void)db->close(db, DB_NOSYNC);	/* it never opened */
+		return ret;
+	}
+	*out = db;
+	return 0;
+}
+
+enum tv_err
+store_env_err(const struct store_env *env, int ret)
+{
+	if (ret == 0)
+		return TV_OK;
+	if (env->damaged || ret == DB_PAGE_NOTFOUND || ret == DB_VERIFY_BAD || ret == DB_LOG_VERIFY_BAD)
+		return TV_ECORRUPT;
+	errno = ret > 0 ? ret : EIO;
+	return ret == ENOMEM ? TV_ENOMEM : TV_ESYS;
+}
+
+bool
+store_dir_has(const char *dir, const char *prefix)
+{
+	DIR *d = opendir(dir);
+	struct dirent *de;
+	bool found = false;
+
+	if (d == NULL)
+		return false;
+	while (!found && (de = readdir(d)) != NULL)
+		found = strncmp(de->d_name, prefix, strlen(prefix)) == 0;
+	closedir(d);
+	return found;
+}
+
+enum tv_err
+store_dir_sync(const char *dir)
+{
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int ret;
+
+	if (fd == -1)
+		return TV_ESYS;
+	ret = fsync(fd);
+	close(fd);
+	return ret == 0 ? TV_OK : TV_ESYS;
+}

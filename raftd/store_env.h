@@ -1,0 +1,53 @@
+/*
+ * One Berkeley DB environment as both stores use it: private to the process (so a kill leaves no shared
+ * region behind), with transactions and a write-ahead log, recovered at each open.
+ *
+ * There is no lock subsystem: each store has one writer and guards its readers itself, which saves the
+ * lock manager's work on every page and makes deadlocks impossible.
+ */
+#ifndef TV_STORE_ENV_H
+#define TV_STORE_ENV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <db.h>
+
+#include "common/err.h"
+
+#define STORE_PAGE_BYTES 4096		/* the file system's block: a page cannot be torn */
+
+struct store_env_options {
+	const char *dir;		/* created 0700 if absent; its parent must exist */
+	uint64_t cache_bytes;		/* 0: the default of 4 MiB; at least 256 KiB */
+	uint32_t log_file_bytes;	/* size of one write-ahead log file */
+	uint32_t log_buffer_bytes;	/* must hold a usual transaction */
+};
+
+struct store_env {
+	DB_ENV *dbenv;
+	char *dir;			/* owned */
+	char message[256];		/* last diagnostic of Berkeley DB, for error sentences */
+	bool damaged;			/* a page or log checksum failed */
+};
+
+/*
+ * Opens (or creates) and recovers.  TV_ECORRUPT, TV_ESYS or TV_ENOMEM leave nothing open and a sentence in
+ * errbuf.  env must not move in memory afterwards.
+ */
+enum tv_err store_env_open(struct store_env *env, const struct store_env_options *opt, char *errbuf, size_t cap);
+/* Closes without a checkpoint when `damaged`; a closed or never opened env is left alone. */
+void store_env_close(struct store_env *env);
+/*
+ * Opens a btree in `file`, creating it with `create`.  It sees bytewise key order, page checksums and small pages.
+ * Inside txn, or as a transaction of its own when NULL.  Returns Berkeley DB's code.
+ */
+int store_env_db(struct store_env *env, DB_TXN *txn, const char *file, bool create, DB **out);
+/* Turns a code of Berkeley DB into ours: damage is TV_ECORRUPT, all else TV_ESYS (errno set). 0 is TV_OK. */
+enum tv_err store_env_err(const struct store_env *env, int ret);
+/* Every write-ahead log file there is? (any name log.*)  For "is this directory fresh". */
+bool store_dir_has(const char *dir, const char *prefix);
+/* Makes the directory entry changes of `dir` durable. */
+enum tv_err store_dir_sync(const char *dir);
+
+#endif
