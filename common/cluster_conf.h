@@ -18,9 +18,9 @@ struct cluster_conf {
 	struct mono retry_interval;	/* 30s */
 	char *data_dir;			/* /var/lib/triumvir; each daemon owns a folder of its own name below it */
 	char *run_dir;			/* /run/triumvir */
-	char *cluster_key;		/* /etc/triumvir/cluster.key */
-	char *server_key;		/* /etc/triumvir/server.key, servers only */
-	char *server_pub;		/* /etc/triumvir/server.pub */
+	char *cluster_key;		/* default: cluster.key in the folder of cluster.conf (/etc/triumvir) */
+	char *server_key;		/* server.key there, servers only */
+	char *server_pub;		/* server.pub there */
 	bool allow_plaintext;		/* false: without keys bind to loopback only */
 	int sandbox;			/* 0 required, 1 best-effort */
 	int log_level;			/* error|warn|info|debug, default info; live */
@@ -35,10 +35,17 @@ struct cluster_conf {
 extern const struct conf_opt cluster_opts[];
 extern const size_t cluster_opt_count;
 
-/* conf_load plus the checks across keys (bind without keys, missing server key, ...). */
+/*
+ * conf_load of dir/cluster.conf (which may be missing), the defaults that depend on the machine, and the
+ * checks across keys (bind without keys, missing server key, ...).  errbuf gets one sentence on failure.
+ */
 enum tv_err cluster_conf_load(const char *dir, struct cluster_conf *out, char *errbuf, size_t cap);
 void cluster_conf_free(struct cluster_conf *c);
 /* Reads data_dir/node-id, or makes it (atomically: three daemons may start at once). */
 enum tv_err cluster_node_id(struct cluster_conf *c, char *errbuf, size_t cap);
+
+#define CLUSTER_IP_BYTES 46	/* INET6_ADDRSTRLEN */
+/* "ip", "ip:port", "[ip6]:port": what retry_join and clusterctl join take.  Without a port: `port`. */
+bool cluster_addr_parse(const char *text, uint16_t port, char ip[CLUSTER_IP_BYTES], uint16_t *out);
 
 #endif

@@ -14,7 +14,9 @@ common_libtvcore_a_SOURCES = \
 common_libtvrt_a_SOURCES = \
 	common/clock.c common/clock.h \
 	common/log.c common/log.h \
-	common/conf.c common/conf_value.c common/conf.h common/conf_value.h
+	common/conf.c common/conf_value.c common/conf.h common/conf_value.h \
+	common/cluster_conf.c common/node_id.c common/cluster_conf.h \
+	common/keys.c common/keygen.c common/keys.h
 
 common_libtvjson_a_SOURCES = common/schema_json.h
 

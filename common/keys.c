@@ -1,0 +1,280 @@
+/*
+ * Key files.  Text of secrets lives in libsodium's locked, guarded memory from the read(2) on and is
+ * wiped on every path; messages name files, lines and modes, never contents.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/assert.h"
+#include "common/keys.h"
+#include "common/rd.h"
+
+#define KEY_FILE_BYTES_MAX 8192		/* sixteen keys and plenty of comments */
+#define KEY_TEXT_BYTES 44		/* base64 of 32 bytes */
+
+struct fault {
+	char *errbuf;
+	size_t cap;
+};
+
+static enum tv_err __attribute__((format(printf, 3, 4)))
+fail(const struct fault *f, enum tv_err err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(f->errbuf, f->cap, fmt, ap);
+	va_end(ap);
+	return err;
+}
+
+void
+key_id(const uint8_t key[KEY_BYTES], uint8_t id[KEY_ID_BYTES])
+{
+	static const char context[] = "triumvir key id";
+	crypto_generichash_state st;
+	uint8_t hash[32];
+
+	crypto_generichash_init(&st, NULL, 0, sizeof(hash));
+	crypto_generichash_update(&st, (const uint8_t *)context, sizeof(context) - 1);
+	crypto_generichash_update(&st, key, KEY_BYTES);
+	crypto_generichash_final(&st, hash, sizeof(hash));
+	memcpy(id, hash, KEY_ID_BYTES);
+	sodium_memzero(&st, sizeof(st));
+	sodium_memzero(hash, sizeof(hash));
+}
+
+/* A folder where anybody may rename files makes a file's own mode worthless. */
+static enum tv_err
+check_parent(const char *path, const struct fault *f)
+{
+	char parent[4096];
+	const char *slash = strrchr(path, '/');
+	struct stat st;
+
+	if (slash == NULL || slash - path >= (ptrdiff_t)sizeof(parent))
+		return TV_OK;
+	snprintf(parent, sizeof(parent), "%.*s", slash == path ? 1 : (int)(slash - path), path);
+	if (stat(parent, &st) == 0 && (st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
+		return fail(f, TV_EPERM, "%s: its folder is writable by everybody: chmod o-w %s", path, parent);
+	return TV_OK;
+}
+
+static enum tv_err
+check_stat(const char *path, const struct stat *st, bool secret, const struct fault *f)
+{
+	if (!S_ISREG(st->st_mode))
+		return fail(f, TV_EPERM, "%s: is not a regular file", path);
+	if (st->st_nlink != 1)
+		return fail(f, TV_EPERM, "%s: has a second name (hard link): copy it to a file of its own", path);
+	if (st->st_uid != 0 && st->st_uid != geteuid())
+		return fail(f, TV_EPERM, "%s: belongs to uid %u: chown root %s", path, (unsigned)st->st_uid, path);
+	if (secret && (st->st_mode & 077))
+		return fail(f, TV_EPERM, "%s: is accessible to others (mode %04o): chmod 600 %s", path,
+		    (unsigned)(st->st_mode & 07777), path);
+	if (st->st_mode & (S_IWGRP | S_IWOTH))
+		return fail(f, TV_EPERM, "%s: is writable by others (mode %04o): chmod 644 %s", path,
+		    (unsigned)(st->st_mode & 07777), path);
+	if (st->st_size > KEY_FILE_BYTES_MAX)
+		return fail(f, TV_ELIMIT, "%s: is larger than %d bytes", path, KEY_FILE_BYTES_MAX);
+	return check_parent(path, f);
+}
+
+static enum tv_err
+open_checked(const char *path, bool secret, int *fd, const struct fault *f)
+{
+	struct stat st;
+	enum tv_err err;
+
+	*fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (*fd < 0 && errno == ELOOP)
+		return fail(f, TV_EPERM, "%s: is a symbolic link: put the file itself there", path);
+	if (*fd < 0)
+		return fail(f, errno == ENOENT ? TV_ENOENT : TV_ESYS, "%s: %s", path, strerror(errno));
+	err = fstat(*fd, &st) == 0 ? check_stat(path, &st, secret, f) :
+	    fail(f, TV_ESYS, "%s: %s", path, strerror(errno));
+	if (err != TV_OK)
+		close(*fd);
+	return err;
+}
+
+/* Reads the file into locked memory; the caller gives it to sodium_free. */
+static enum tv_err
+read_file(const char *path, bool secret, char **text, size_t *len, const struct fault *f)
+{
+	enum tv_err err;
+	ssize_t n = 1;
+	int fd;
+
+	if (sodium_init() < 0)
+		return fail(f, TV_ESYS, "libsodium cannot start: no source of random numbers");
+	err = open_checked(path, secret, &fd, f);
+	if (err != TV_OK)
+		return err;
+	*len = 0;
+	*text = sodium_malloc(KEY_FILE_BYTES_MAX);
+	if (*text == NULL) {
+		close(fd);
+		return fail(f, TV_ENOMEM, "%s: out of memory", path);
+	}
+	while (n > 0 && *len < KEY_FILE_BYTES_MAX) {
+		n = read(fd, *text + *len, KEY_FILE_BYTES_MAX - *len);
+		if (n > 0)
+			*len += (size_t)n;
+	}
+	if (n < 0) {
+		err = fail(f, TV_ESYS, "%s: %s", path, strerror(errno));
+		sodium_free(*text);
+		*text = NULL;
+	}
+	close(fd);
+	return err;
+}
+
+static struct span
+trimmed(const char *from, const char *end)
+{
+	while (from < end && (*from == ' ' || *from == '\t'))
+		from++;
+	while (end > from && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
+		end--;
+	return span_of(from, (size_t)(end - from));
+}
+
+static bool
+decode(struct span line, struct key *out)
+{
+	const char *stop = NULL;
+	size_t n = 0;
+
+	return line.len == KEY_TEXT_BYTES &&
+	    sodium_base642bin(out->bytes, KEY_BYTES, (const char *)line.p, line.len, NULL, &n, &stop,
+	    sodium_base64_VARIANT_ORIGINAL) == 0 &&
+	    n == KEY_BYTES && stop == (const char *)line.p + line.len;
+}
+
+/* The keys of a text, at most max, into keys. */
+static enum tv_err
+parse_keys(const char *path, const char *text, size_t len, struct key *keys, unsigned max, unsigned *count,
+    const struct fault *f)
+{
+	const char *end = text + len;
+	unsigned line = 1;
+
+	*count = 0;
+	for (const char *p = text, *eol; p < end; p = eol + 1, line++) {
+		struct span s;
+
+		eol = memchr(p, '\n', (size_t)(end - p));
+		eol = eol != NULL ? eol : end;
+		s = trimmed(p, eol);
+		if (s.len == 0 || s.p[0] == '#')
+			continue;
+		if (*count == max)
+			return fail(f, TV_ELIMIT, "%s:%u: more than %u key%s", path, line, max, max == 1 ? "" : "s");
+		if (!decode(s, &keys[*count]))
+			return fail(f, TV_EFORMAT, "%s:%u: expected 44 characters of base64 (32 bytes)", path, line);
+		++*count;
+	}
+	if (*count == 0)
+		return fail(f, TV_EFORMAT, "%s: holds no key", path);
+	return TV_OK;
+}
+
+static enum tv_err
+load_keys(const char *path, bool secret, struct key *keys, unsigned max, unsigned *count, const struct fault *f)
+{
+	char *text;
+	size_t len;
+	enum tv_err err = read_file(path, secret, &text, &len, f);
+
+	if (err != TV_OK)
+		return err;
+	err = parse_keys(path, text, len, keys, max, count, f);
+	sodium_free(text);	/* wipes */
+	return err;
+}
+
+enum tv_err
+keyring_load(const char *path, struct keyring *ring, char *errbuf, size_t cap)
+{
+	struct fault f = { errbuf, cap };
+	enum tv_err err;
+
+	*ring = (struct keyring){ NULL, 0 };
+	if (sodium_init() < 0)
+		return fail(&f, TV_ESYS, "libsodium cannot start: no source of random numbers");
+	ring->keys = sodium_allocarray(KEYRING_KEYS_MAX, sizeof(struct key));
+	if (ring->keys == NULL)
+		return fail(&f, TV_ENOMEM, "%s: out of memory", path);
+	err = load_keys(path, true, ring->keys, KEYRING_KEYS_MAX, &ring->count, &f);
+	if (err != TV_OK)
+		keyring_wipe(ring);
+	return err;
+}
+
+void
+keyring_wipe(struct keyring *ring)
+{
+	sodium_free(ring->keys);
+	*ring = (struct keyring){ NULL, 0 };
+}
+
+/* The secret into locked memory, and its public half, which must be the one already read. */
+static enum tv_err
+load_secret(const char *secret_path, const char *pub_path, struct server_keys *out, const struct fault *f)
+{
+	uint8_t pub[KEY_BYTES];
+	unsigned count;
+	enum tv_err err;
+
+	out->secret = sodium_malloc(KEY_BYTES);
+	if (out->secret == NULL)
+		return fail(f, TV_ENOMEM, "%s: out of memory", secret_path);
+	err = load_keys(secret_path, true, (struct key *)out->secret, 1, &count, f);
+	if (err != TV_OK)
+		return err;
+	if (crypto_scalarmult_base(pub, out->secret) != 0 || sodium_memcmp(pub, out->pub, KEY_BYTES) != 0)
+		return fail(f, TV_EAUTH, "%s and %s do not belong together: copy both from the node where "
+		    "clusterctl keygen ran", secret_path, pub_path);
+	return TV_OK;
+}
+
+enum tv_err
+server_keys_load(const char *secret_path, const char *pub_path, bool need_secret,
+    struct server_keys *out, char *errbuf, size_t cap)
+{
+	struct fault f = { errbuf, cap };
+	unsigned count;
+	enum tv_err err;
+
+	*out = (struct server_keys){ 0 };
+	err = load_keys(pub_path, false, (struct key *)out->pub, 1, &count, &f);
+	if (err == TV_OK && need_secret)
+		err = load_secret(secret_path, pub_path, out, &f);
+	if (err != TV_OK)
+		server_keys_wipe(out);
+	return err;
+}
+
+void
+server_keys_wipe(struct server_keys *k)
+{
+	sodium_free(k->secret);
+	*k = (struct server_keys){ 0 };
+}
+
+void
+server_raft_psk(const struct server_keys *k, uint8_t psk[KEY_BYTES])
+{
+	static const char context[] = "triumvir raft psk";
+
+	TV_ASSERT(k->secret != NULL);
+	crypto_generichash(psk, KEY_BYTES, (const uint8_t *)context, sizeof(context) - 1, k->secret, KEY_BYTES);
+}
