@@ -1,0 +1,257 @@
+/* HTTP client of clusterctl, see client.h. */
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl/client.h"
+
+#define ANSWER_BYTES_MAX (256u << 20)
+
+struct client {
+	CURL *curl;
+	char *addr;		/* as given, for messages */
+	char *base;		/* "http://host:port" */
+	char *unix_path;	/* or NULL */
+	char *token;		/* or NULL */
+};
+
+static const char *
+default_addr(void)
+{
+	const char *a = getenv("TRIUMVIR_ADDR");
+
+	if (a == NULL || a[0] == '\0')
+		a = getenv("CONSUL_HTTP_ADDR");
+	return a == NULL || a[0] == '\0' ? CLIENT_ADDR_DEFAULT : a;
+}
+
+static _Noreturn void
+bad_addr(const char *addr)
+{
+	fprintf(stderr, "clusterctl: bad address \"%s\": write HOST:PORT or unix:PATH\n", addr);
+	exit(2);
+}
+
+static char *
+must(char *p)
+{
+	if (p == NULL) {
+		fprintf(stderr, "clusterctl: out of memory\n");
+		exit(1);
+	}
+	return p;
+}
+
+static void
+set_addr(struct client *c, const char *addr)
+{
+	struct buf b = BUF_INIT(4096);
+	const char *path;
+
+	c->addr = must(strdup(addr));
+	if (strncmp(addr, "unix:", 5) == 0) {
+		path = addr + 5;
+		if (strncmp(path, "//", 2) == 0)
+			path += 2;
+		if (path[0] != '/')
+			bad_addr(addr);
+		c->unix_path = must(strdup(path));
+		c->base = must(strdup("http://localhost"));
+		return;
+	}
+	if (strncmp(addr, "http://", 7) == 0)
+		addr += 7;
+	if (addr[0] == '\0' || strstr(addr, "://") != NULL || strpbrk(addr, " /?#@") != NULL)
+		bad_addr(c->addr);
+	buf_printf(&b, strchr(addr, ':') != NULL ? "http://%s" : "http://%s:8500", addr);
+	c->base = must(strdup(buf_cstr(&b)));
+	buf_done(&b);
+}
+
+struct client *
+client_new(const char *addr, const char *token)
+{
+	struct client *c = calloc(1, sizeof(*c));
+
+	if (c == NULL || curl_global_init(CURL_GLOBAL_DEFAULT) != 0 || (c->curl = curl_easy_init()) == NULL) {
+		fprintf(stderr, "clusterctl: cannot set up the HTTP client\n");
+		exit(1);
+	}
+	set_addr(c, addr != NULL ? addr : default_addr());
+	if (token == NULL)
+		token = getenv("CONSUL_HTTP_TOKEN");
+	if (token != NULL && token[0] != '\0')
+		c->token = must(strdup(token));
+	return c;
+}
+
+void
+client_free(struct client *c)
+{
+	if (c == NULL)
+		return;
+	curl_easy_cleanup(c->curl);
+	curl_global_cleanup();
+	free(c->addr);
+	free(c->base);
+	free(c->unix_path);
+	free(c->token);
+	free(c);
+}
+
+const char *
+client_addr(const struct client *c)
+{
+	return c->addr;
+}
+
+static size_t
+on_body(char *data, size_t size, size_t n, void *ctx)
+{
+	struct client_answer *a = ctx;
+
+	buf_put(&a->body, data, size * n);
+	return a->body.failed ? 0 : size * n;
+}
+
+static size_t
+on_header(char *data, size_t size, size_t n, void *ctx)
+{
+	static const char name[] = "X-Consul-Index:";
+	struct client_answer *a = ctx;
+
+	if (size * n > sizeof(name) && strncasecmp(data, name, sizeof(name) - 1) == 0)
+		a->index = strtoull(data + sizeof(name) - 1, NULL, 10);
+	return size * n;
+}
+
+struct upload {
+	struct span left;
+};
+
+static size_t
+on_upload(char *dst, size_t size, size_t n, void *ctx)
+{
+	struct upload *u = ctx;
+	size_t take = u->left.len < size * n ? u->left.len : size * n;
+
+	if (take > 0)
+		memcpy(dst, u->left.p, take);
+	u->left.p += take;
+	u->left.len -= take;
+	return take;
+}
+
+static struct curl_slist *
+request_headers(const struct client *c)
+{
+	struct buf b = BUF_INIT(4096);
+	struct curl_slist *list = curl_slist_append(NULL, "Expect:");
+
+	if (c->token != NULL) {
+		buf_printf(&b, "X-Consul-Token: %s", c->token);
+		list = curl_slist_append(list, buf_cstr(&b));
+		buf_done(&b);
+	}
+	return list;
+}
+
+bool
+client_do(struct client *c, const char *method, const char *path, struct span body, long timeout_s,
+    struct client_answer *out)
+{
+	struct buf url = BUF_INIT(1u << 20);
+	struct upload up = { body };
+	struct curl_slist *headers = request_headers(c);
+	CURLcode rc;
+
+	*out = (struct client_answer){ .body = BUF_INIT(ANSWER_BYTES_MAX) };
+	buf_printf(&url, "%s%s", c->base, path);
+	curl_easy_reset(c->curl);
+	curl_easy_setopt(c->curl, CURLOPT_URL, buf_cstr(&url));
+	curl_easy_setopt(c->curl, CURLOPT_PATH_AS_IS, 1L);
+	curl_easy_setopt(c->curl, CURLOPT_PROXY, "");
+	curl_easy_setopt(c->curl, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(c->curl, CURLOPT_PROTOCOLS_STR, "http");
+	if (c->unix_path != NULL)
+		curl_easy_setopt(c->curl, CURLOPT_UNIX_SOCKET_PATH, c->unix_path);
+	curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, headers);
+	curl_easy_setopt(c->curl, CURLOPT_TIMEOUT, timeout_s);
+	curl_easy_setopt(c->curl, CURLOPT_CONNECTTIMEOUT, 5L);
+	curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, out);
+	curl_easy_setopt(c->curl, CURLOPT_HEADERFUNCTION, on_header);
+	curl_easy_setopt(c->curl, CURLOPT_HEADERDATA, out);
+	curl_easy_setopt(c->curl, CURLOPT_ERRORBUFFER, out->error);
+	if (strcmp(method, "PUT") == 0) {
+		curl_easy_setopt(c->curl, CURLOPT_UPLOAD, 1L);
+		curl_easy_setopt(c->curl, CURLOPT_READFUNCTION, on_upload);
+		curl_easy_setopt(c->curl, CURLOPT_READDATA, &up);
+		curl_easy_setopt(c->curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)body.len);
+	} else if (strcmp(method, "GET") != 0) {
+		curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
+	}
+	rc = curl_easy_perform(c->curl);
+	if (rc == CURLE_OK)
+		curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &out->status);
+	else if (out->error[0] == '\0')
+		snprintf(out->error, sizeof(out->error), "%s", curl_easy_strerror(rc));
+	curl_slist_free_all(headers);
+	buf_done(&url);
+	return out->status >= 200 && out->status < 300;
+}
+
+void
+client_answer_done(struct client_answer *a)
+{
+	buf_done(&a->body);
+}
+
+int
+client_complain(struct client *c, const char *what, const struct client_answer *a)
+{
+	if (a->status == 0) {
+		fprintf(stderr, "clusterctl: %s: no answer from %s: %s\n", what, c->addr, a->error);
+		fprintf(stderr, "Is rpcd running there? Say whom to ask with --addr, TRIUMVIR_ADDR or CONSUL_HTTP_ADDR.\n");
+	} else if (a->body.len > 0) {
+		fprintf(stderr, "clusterctl: %s: %.*s\n", what, (int)a->body.len, (const char *)a->body.data);
+	} else {
+		fprintf(stderr, "clusterctl: %s: HTTP status %ld\n", what, a->status);
+	}
+	return 1;
+}
+
+json_t *
+client_get_json(struct client *c, const char *what, const char *path)
+{
+	struct client_answer a;
+	json_error_t e;
+	json_t *out = NULL;
+
+	if (!client_do(c, "GET", path, SPAN_NONE, 30, &a)) {
+		client_complain(c, what, &a);
+	} else {
+		out = json_loadb((const char *)a.body.data, a.body.len, JSON_DECODE_ANY, &e);
+		if (out == NULL)
+			fprintf(stderr, "clusterctl: %s: the answer is not JSON: %s\n", what, e.text);
+	}
+	client_answer_done(&a);
+	return out;
+}
+
+void
+client_encode(struct buf *b, const char *text, bool keep_slash)
+{
+	static const char plain[] = "-._~";
+
+	for (; *text != '\0'; text++) {
+		unsigned char ch = (unsigned char)*text;
+
+		if ((ch >= '0' && ch <= '9') || (ch >= 'A' && ch <= 'Z') || (ch >= 'a' && ch <= 'z') ||
+		    strchr(plain, ch) != NULL || (ch == '/' && keep_slash))
+			buf_u8(b, ch);
+		else
+			buf_printf(b, "%%%02X", ch);
+	}
+}

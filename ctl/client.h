@@ -1,0 +1,45 @@
+/*
+ * HTTP client of clusterctl: one request at a time to an rpcd, over TCP or its unix socket (libcurl).
+ */
+#ifndef TV_CTL_CLIENT_H
+#define TV_CTL_CLIENT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "common/buf.h"
+
+#define CLIENT_ADDR_DEFAULT "unix:/run/triumvir/rpcd.sock"
+
+struct client;
+
+/*
+ * addr: "HOST:PORT", "http://HOST:PORT", "unix:PATH" or "unix:///PATH"; NULL takes TRIUMVIR_ADDR, then
+ * CONSUL_HTTP_ADDR, then the default.  token: NULL takes CONSUL_HTTP_TOKEN.  Exits 2 with a sentence on a bad address.
+ */
+struct client *client_new(const char *addr, const char *token);
+void client_free(struct client *c);
+const char *client_addr(const struct client *c);
+
+struct client_answer {
+	long status;			/* HTTP status, 0 when there was no answer */
+	struct buf body;		/* owned: client_answer_done() */
+	uint64_t index;			/* X-Consul-Index, or 0 */
+	char error[256];		/* why there was no answer */
+};
+
+/*
+ * Performs METHOD path (already encoded).  body may be SPAN_NONE.  timeout_s: of the whole request.
+ * Returns true for a 2xx answer.
+ */
+bool client_do(struct client *c, const char *method, const char *path, struct span body, long timeout_s,
+    struct client_answer *out);
+void client_answer_done(struct client_answer *a);
+/* Prints what went wrong, with a remedy where we know one, to stderr; returns exit status 1. */
+int client_complain(struct client *c, const char *what, const struct client_answer *a);
+/* GET and parse; complains itself and returns NULL on failure.  The caller json_decref()s it. */
+json_t *client_get_json(struct client *c, const char *what, const char *path);
+/* Percent-encodes one path or query component onto b; keep_slash leaves '/' as it is. */
+void client_encode(struct buf *b, const char *text, bool keep_slash);
+
+#endif

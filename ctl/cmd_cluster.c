@@ -1,0 +1,145 @@
+/* clusterctl join, leave, force-leave. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "ctl/ctl.h"
+
+#define JOIN_TIMEOUT_S 30
+#define LEAVE_TIMEOUT_S 60
+#define WAIT_TIMEOUT_S 600
+
+/* Where a server stands while it catches up; false while that cannot be asked. */
+struct catch_up {
+	bool server, voter;
+	unsigned long long index, of;
+};
+
+static bool
+read_catch_up(struct ctl *ctl, struct catch_up *out)
+{
+	struct client_answer a;
+	json_t *self = NULL, *raft;
+
+	*out = (struct catch_up){ 0 };
+	if (client_do(ctl_client(ctl), "GET", "/v1/agent/self", SPAN_NONE, 10, &a))
+		self = json_loadb((const char *)a.body.data, a.body.len, 0, NULL);
+	client_answer_done(&a);
+	if (self == NULL)
+		return false;
+	raft = json_object_get(json_object_get(self, "Stats"), "raft");
+	out->server = raft != NULL || json_is_true(json_object_get(json_object_get(self, "Config"), "Server"));
+	out->voter = strcmp(json_text(raft, "suffrage"), "voter") == 0;
+	out->index = strtoull(json_text(raft, "applied_index"), NULL, 10);
+	out->of = strtoull(json_text(raft, "leader_last_index"), NULL, 10);
+	json_decref(self);
+	return true;
+}
+
+/* Shows the catch-up until the server is a voter that has applied what the leader had. */
+static int
+wait_caught_up(struct ctl *ctl)
+{
+	struct timespec tick = { 0, 100000000 };
+	struct mono start = clock_mono(), then = start, now;
+	struct progress p;
+	struct catch_up c = { 0 };
+	unsigned long long first = 0;
+	bool seen = false;
+
+	progress_init(&p);
+	for (;;) {
+		now = clock_mono();
+		if (mono_ms(mono_sub(now, start)) > WAIT_TIMEOUT_S * 1000) {
+			progress_end(&p);
+			fprintf(stderr, "clusterctl: join: not caught up after %d s (index %llu of %llu); it goes on "
+			    "in the background, look with: clusterctl info raft\n", WAIT_TIMEOUT_S, c.index, c.of);
+			return 1;
+		}
+		if (read_catch_up(ctl, &c)) {
+			if (!c.server)
+				break;
+			if (!seen) {
+				seen = true;
+				first = c.index;
+				then = now;
+			}
+			if (c.voter && c.of > 0 && c.index >= c.of)
+				break;
+			progress_show(&p, "catching up: index %llu of %llu, %.0f entries/s, %s", c.index, c.of,
+			    (double)(c.index - first) / (mono_seconds(mono_sub(now, then)) + 1e-3),
+			    c.voter ? "voter" : "learner");
+		}
+		nanosleep(&tick, NULL);
+	}
+	progress_end(&p);
+	if (c.server)
+		printf("Caught up: voter at index %llu.\n", c.index);
+	return 0;
+}
+
+int
+cmd_join(struct ctl *ctl, int argc, char **argv)
+{
+	const struct command *cmd = ctl_find("join");
+	bool wan = false, wait = false;
+	const struct option_spec specs[] = { { "wan", &wan, NULL }, { "wait", &wait, NULL } };
+	int n = ctl_options(cmd, argc, argv, specs, 2), joined = 0;
+
+	if (n <= 0)
+		return n < 0 ? 2 : ctl_usage(cmd);
+	for (int i = 1; i <= n; i++) {
+		struct buf path = BUF_INIT(8192);
+		struct client_answer a;
+
+		buf_puts(&path, "/v1/agent/join/");
+		client_encode(&path, argv[i], false);
+		buf_puts(&path, wan ? "?wan=1" : "");
+		if (client_do(ctl_client(ctl), "PUT", buf_cstr(&path), SPAN_NONE, JOIN_TIMEOUT_S, &a))
+			joined++;
+		else
+			client_complain(ctl->client, argv[i], &a);
+		client_answer_done(&a);
+		buf_done(&path);
+	}
+	if (joined == 0)
+		return 1;
+	printf("Successfully joined cluster by contacting %d nodes.\n", joined);
+	fflush(stdout);
+	return wait && !wan ? wait_caught_up(ctl) : 0;
+}
+
+int
+cmd_leave(struct ctl *ctl, int argc, char **argv)
+{
+	const struct command *cmd = ctl_find("leave");
+	bool force = false;
+	const struct option_spec specs[] = { { "force", &force, NULL } };
+	int n = ctl_options(cmd, argc, argv, specs, 1);
+
+	if (n != 0)
+		return n < 0 ? 2 : ctl_usage(cmd);
+	return ctl_put(ctl, "leave", force ? "/v1/agent/leave?force" : "/v1/agent/leave", SPAN_NONE, LEAVE_TIMEOUT_S,
+	    "Graceful leave complete.");
+}
+
+int
+cmd_force_leave(struct ctl *ctl, int argc, char **argv)
+{
+	const struct command *cmd = ctl_find("force-leave");
+	bool prune = false;
+	const struct option_spec specs[] = { { "prune", &prune, NULL } };
+	int n = ctl_options(cmd, argc, argv, specs, 1), rc;
+	struct buf path = BUF_INIT(8192);
+
+	if (n != 1)
+		return n < 0 ? 2 : ctl_usage(cmd);
+	buf_puts(&path, "/v1/agent/force-leave/");
+	client_encode(&path, argv[1], false);
+	buf_puts(&path, prune ? "?prune" : "");
+	rc = ctl_put(ctl, "force-leave", buf_cstr(&path), SPAN_NONE, JOIN_TIMEOUT_S, NULL);
+	buf_done(&path);
+	return rc;
+}

@@ -1,0 +1,286 @@
+/*
+ * clusterctl dev: one server in the foreground with a temporary directory, for application developers.
+ * Starts the three daemons as an ordinary user, waits until the server leads, and removes everything at the end.
+ */
+#include <errno.h>
+#include <ftw.h>
+#include <grp.h>
+#include <limits.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <poll.h>
+
+#include "common/clock.h"
+#include "ctl/ctl.h"
+
+#define DEV_START_TIMEOUT_MS 20000
+#define DEV_STOP_TIMEOUT_MS 5000
+#define DEV_POLL_MS 50
+
+static const char *const daemons[] = { "gossipd", "raftd", "rpcd" };
+#define DAEMON_COUNT 3
+
+struct dev {
+	struct ctl *ctl;
+	char dir[64];
+	const char *bind, *http_port, *datacenter, *node;
+	pid_t pids[DAEMON_COUNT];
+	int signals;		/* signalfd: SIGINT, SIGTERM, SIGCHLD */
+	bool stop;
+};
+
+static bool
+write_file(const struct dev *d, const char *name, const char *text)
+{
+	char path[128];
+	FILE *f;
+	bool ok;
+
+	snprintf(path, sizeof(path), "%s/%s", d->dir, name);
+	f = fopen(path, "w");
+	ok = f != NULL && fputs(text, f) >= 0;
+	if (f != NULL && fclose(f) != 0)
+		ok = false;
+	if (!ok)
+		fprintf(stderr, "clusterctl: dev: %s: %s\n", path, strerror(errno));
+	return ok && chmod(path, 0644) == 0;
+}
+
+static bool
+write_config(struct dev *d)
+{
+	struct buf b = BUF_INIT(8192);
+	bool ok;
+
+	buf_printf(&b, "node_name = \"%s\"\ndatacenter = \"%s\"\nserver = true\nbind = \"%s\"\n"
+	    "data_dir = \"%s/data\"\nrun_dir = \"%s/run\"\nsandbox = \"best-effort\"\nlog_level = \"warn\"\n",
+	    d->node, d->datacenter, d->bind, d->dir, d->dir);
+	/* Loopback only, no keys: nothing outside this machine can reach it. */
+	buf_printf(&b, "cluster_key = \"%s/cluster.key\"\nserver_key = \"%s/server.key\"\nserver_pub = \"%s/server.pub\"\n",
+	    d->dir, d->dir, d->dir);
+	ok = write_file(d, "cluster.conf", buf_cstr(&b));
+	buf_reset(&b);
+	buf_printf(&b, "http_port = %s\nhttp_addresses = [ \"%s\" ]\n", d->http_port, d->bind);
+	ok = ok && write_file(d, "rpcd.conf", buf_cstr(&b)) && write_file(d, "raftd.conf", "bootstrap = true\n");
+	buf_done(&b);
+	return ok;
+}
+
+/* In the child, as root: become an ordinary user for good. */
+static bool
+become_ordinary(const struct passwd *pw)
+{
+	return pw == NULL || (setgroups(0, NULL) == 0 && setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) == 0 &&
+	    setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) == 0);
+}
+
+/* The user to run as when started by root: who called sudo, else nobody. */
+static const struct passwd *
+ordinary_user(void)
+{
+	const char *uid = getenv("SUDO_UID");
+
+	if (geteuid() != 0)
+		return NULL;
+	if (uid != NULL && atoi(uid) > 0)
+		return getpwuid((uid_t)atoi(uid));
+	return getpwnam("nobody");
+}
+
+static bool
+start_daemon(struct dev *d, int which, const struct passwd *pw)
+{
+	char path[PATH_MAX + 64];
+	sigset_t none;
+	pid_t pid;
+
+	if (!ctl_daemon_path(d->ctl, daemons[which], path, sizeof(path))) {
+		fprintf(stderr, "clusterctl: dev: %s is not installed beside clusterctl nor in %s\n", daemons[which],
+		    TV_SBINDIR);
+		return false;
+	}
+	pid = fork();
+	if (pid == 0) {
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		setpgid(0, 0);		/* ^C goes to us; we stop them in order */
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		if (become_ordinary(pw))
+			execl(path, daemons[which], "-c", d->dir, (char *)NULL);
+		fprintf(stderr, "clusterctl: dev: cannot run %s: %s\n", path, strerror(errno));
+		_exit(127);
+	}
+	d->pids[which] = pid;
+	return pid > 0;
+}
+
+/* Takes the signals that came within timeout_ms; notices daemons that ended. */
+static void
+take_signals(struct dev *d, int timeout_ms)
+{
+	struct pollfd pfd = { d->signals, POLLIN, 0 };
+	struct signalfd_siginfo si;
+	pid_t pid;
+	int status;
+
+	if (poll(&pfd, 1, timeout_ms) > 0 && read(d->signals, &si, sizeof(si)) == (ssize_t)sizeof(si) &&
+	    si.ssi_signo != SIGCHLD)
+		d->stop = true;
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		for (int i = 0; i < DAEMON_COUNT; i++)
+			if (d->pids[i] == pid) {
+				d->pids[i] = 0;
+				if (!d->stop)
+					fprintf(stderr, "clusterctl: dev: %s ended, stopping\n", daemons[i]);
+				d->stop = true;
+			}
+}
+
+static unsigned
+running(const struct dev *d)
+{
+	unsigned n = 0;
+
+	for (int i = 0; i < DAEMON_COUNT; i++)
+		n += d->pids[i] > 0;
+	return n;
+}
+
+static void
+stop_daemons(struct dev *d)
+{
+	struct mono end = mono_add(clock_mono(), MONO_MS(DEV_STOP_TIMEOUT_MS));
+
+	d->stop = true;
+	for (int i = 0; i < DAEMON_COUNT; i++)
+		if (d->pids[i] > 0)
+			kill(d->pids[i], SIGTERM);
+	while (running(d) > 0 && mono_before(clock_mono(), end))
+		take_signals(d, DEV_POLL_MS);
+	for (int i = 0; i < DAEMON_COUNT; i++)
+		if (d->pids[i] > 0) {
+			kill(d->pids[i], SIGKILL);
+			waitpid(d->pids[i], NULL, 0);
+		}
+}
+
+/* Does the server answer, and lead? */
+static bool
+is_ready(struct client *c)
+{
+	struct client_answer a;
+	bool ok = client_do(c, "GET", "/v1/status/leader", SPAN_NONE, 2, &a) && a.body.len > 2;
+
+	client_answer_done(&a);
+	return ok;
+}
+
+static bool
+wait_ready(struct dev *d)
+{
+	struct mono end = mono_add(clock_mono(), MONO_MS(DEV_START_TIMEOUT_MS));
+	struct buf addr = BUF_INIT(256);
+	struct client *c;
+	bool ok = false;
+
+	buf_printf(&addr, "%s:%s", d->bind, d->http_port);
+	c = client_new(buf_cstr(&addr), NULL);
+	while (!d->stop && !ok && mono_before(clock_mono(), end)) {
+		take_signals(d, DEV_POLL_MS);
+		ok = is_ready(c);
+	}
+	if (!ok && !d->stop)
+		fprintf(stderr, "clusterctl: dev: the server did not start within %d s\n", DEV_START_TIMEOUT_MS / 1000);
+	client_free(c);
+	buf_done(&addr);
+	return ok;
+}
+
+static int
+remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st;
+	(void)flag;
+	(void)ftw;
+	return remove(path);
+}
+
+static bool
+make_dir(struct dev *d, const struct passwd *pw)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	if ((size_t)snprintf(d->dir, sizeof(d->dir), "%s/triumvir-dev.XXXXXX", tmp != NULL ? tmp : "/tmp") >=
+	    sizeof(d->dir) || mkdtemp(d->dir) == NULL) {
+		fprintf(stderr, "clusterctl: dev: no temporary directory: %s\n", strerror(errno));
+		d->dir[0] = '\0';
+		return false;
+	}
+	return pw == NULL || chown(d->dir, pw->pw_uid, pw->pw_gid) == 0;
+}
+
+static bool
+serve(struct dev *d, const struct passwd *pw)
+{
+	if (!make_dir(d, pw) || !write_config(d))
+		return false;
+	for (int i = 0; i < DAEMON_COUNT; i++)
+		if (!start_daemon(d, i, pw))
+			return false;
+	if (!wait_ready(d))
+		return false;
+	printf("Development server is ready; it keeps nothing.\n\n"
+	    "  HTTP API   http://%s:%s\n  admin      clusterctl --addr %s:%s members\n"
+	    "  try        curl -X PUT -d hello http://%s:%s/v1/kv/greeting\n"
+	    "             curl http://%s:%s/v1/kv/greeting?raw\n  data       %s\n\nStop with ^C.\n",
+	    d->bind, d->http_port, d->bind, d->http_port, d->bind, d->http_port, d->bind, d->http_port, d->dir);
+	fflush(stdout);
+	while (!d->stop)
+		take_signals(d, -1);
+	return running(d) == DAEMON_COUNT;
+}
+
+int
+cmd_dev(struct ctl *ctl, int argc, char **argv)
+{
+	const struct command *cmd = ctl_find("dev");
+	struct dev d = { .ctl = ctl, .bind = "127.0.0.1", .http_port = "8500", .datacenter = "dc1", .node = "dev" };
+	const struct option_spec specs[] = {
+		{ "http-port", NULL, &d.http_port }, { "bind", NULL, &d.bind },
+		{ "datacenter", NULL, &d.datacenter }, { "node", NULL, &d.node },
+	};
+	int n = ctl_options(cmd, argc, argv, specs, 4);
+	const struct passwd *pw = ordinary_user();
+	sigset_t set;
+	bool ok;
+
+	if (n != 0)
+		return n < 0 ? 2 : ctl_usage(cmd);
+	if (geteuid() == 0 && pw == NULL) {
+		fprintf(stderr, "clusterctl: dev: no ordinary user to run as; start it as one\n");
+		return 1;
+	}
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	d.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	ok = d.signals >= 0 && serve(&d, pw);
+	stop_daemons(&d);
+	if (d.dir[0] != '\0')
+		nftw(d.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	if (d.signals >= 0)
+		close(d.signals);
+	return ok ? 0 : 1;
+}

@@ -1,0 +1,89 @@
+/* clusterctl raft: list-peers, remove-peer, transfer-leader. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl/ctl.h"
+
+#define RAFT_TIMEOUT_S 30
+#define PEER_COLUMNS 5
+
+static int
+list_peers(struct ctl *ctl)
+{
+	json_t *conf = client_get_json(ctl_client(ctl), "raft list-peers", "/v1/operator/raft/configuration");
+	json_t *list = json_object_get(conf, "Servers"), *s;
+	unsigned rows = (unsigned)json_array_size(list) + 1, at = PEER_COLUMNS;
+	const char **cells = calloc((size_t)rows * PEER_COLUMNS, sizeof(*cells));
+	size_t i;
+
+	if (conf != NULL && ctl->json) {
+		out_json(conf);
+	} else if (conf != NULL && cells != NULL) {
+		memcpy(cells, (const char *const[]){ "Node", "ID", "Address", "State", "Voter" },
+		    PEER_COLUMNS * sizeof(*cells));
+		json_array_foreach(list, i, s) {
+			cells[at++] = json_text(s, "Node");
+			cells[at++] = json_text(s, "ID");
+			cells[at++] = json_text(s, "Address");
+			cells[at++] = json_is_true(json_object_get(s, "Leader")) ? "leader" : "follower";
+			cells[at++] = json_is_true(json_object_get(s, "Voter")) ? "true" : "false";
+		}
+		out_table(cells, rows, PEER_COLUMNS);
+	}
+	free(cells);
+	json_decref(conf);
+	return conf == NULL ? 1 : 0;
+}
+
+static int
+remove_peer(struct ctl *ctl, const char *id)
+{
+	struct buf path = BUF_INIT(8192);
+	struct client_answer a;
+	int rc = 0;
+
+	buf_printf(&path, "/v1/operator/raft/peer?%s=", strchr(id, ':') != NULL ? "address" : "id");
+	client_encode(&path, id, false);
+	if (!client_do(ctl_client(ctl), "DELETE", buf_cstr(&path), SPAN_NONE, RAFT_TIMEOUT_S, &a))
+		rc = client_complain(ctl->client, "raft remove-peer", &a);
+	else
+		printf("Removed peer %s.\n", id);
+	client_answer_done(&a);
+	buf_done(&path);
+	return rc;
+}
+
+static int
+transfer_leader(struct ctl *ctl, const char *id)
+{
+	struct buf path = BUF_INIT(8192);
+	int rc;
+
+	buf_puts(&path, "/v1/operator/raft/transfer");
+	if (id != NULL) {
+		buf_puts(&path, "?id=");
+		client_encode(&path, id, false);
+	}
+	rc = ctl_put(ctl, "raft transfer-leader", buf_cstr(&path), SPAN_NONE, RAFT_TIMEOUT_S, "Leadership transferred.");
+	buf_done(&path);
+	return rc;
+}
+
+int
+cmd_raft(struct ctl *ctl, int argc, char **argv)
+{
+	const struct command *cmd = ctl_find("raft");
+	int n = ctl_options(cmd, argc, argv, NULL, 0);
+	const char *verb = n > 0 ? argv[1] : "";
+
+	if (n < 0)
+		return 2;
+	if (strcmp(verb, "list-peers") == 0 && n == 1)
+		return list_peers(ctl);
+	if (strcmp(verb, "remove-peer") == 0 && n == 2)
+		return remove_peer(ctl, argv[2]);
+	if (strcmp(verb, "transfer-leader") == 0 && n <= 2)
+		return transfer_leader(ctl, n == 2 ? argv[2] : NULL);
+	return ctl_usage(cmd);
+}

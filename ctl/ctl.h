@@ -1,0 +1,75 @@
+/*
+ * What the commands of clusterctl share: the context, options, tables for people and JSON for programs.
+ * Exit status: 0 done, 1 it did not work, 2 the call was wrong.
+ */
+#ifndef TV_CTL_H
+#define TV_CTL_H
+
+#include "ctl/client.h"
+
+struct ctl {
+	struct client *client;	/* made by ctl_client() on first use */
+	const char *addr, *token;
+	bool json;		/* --json */
+	const char *argv0;	/* how clusterctl was started: to find the daemons beside it */
+};
+
+struct command {
+	const char *name;
+	const char *args;	/* for the usage line */
+	const char *help;	/* one line */
+	int (*run)(struct ctl *ctl, int argc, char **argv);	/* argv[0] is the command's name */
+};
+
+struct client *ctl_client(struct ctl *ctl);
+/* "clusterctl: usage: clusterctl NAME ARGS" to stderr; returns 2. */
+int ctl_usage(const struct command *cmd);
+const struct command *ctl_find(const char *name);
+
+/*
+ * Options of a command, taken out of argv ("--wan", "--dc NAME" or "--dc=NAME"); positional arguments stay.
+ * Unknown options print a sentence and make it return -1; else the number of positional arguments, now in
+ * argv[1..n].
+ */
+struct option_spec {
+	const char *name;	/* without dashes */
+	bool *flag;		/* either this */
+	const char **value;	/* or this */
+};
+int ctl_options(const struct command *cmd, int argc, char **argv, const struct option_spec *specs, unsigned spec_count);
+
+/* A table with aligned columns.  cells: rows * columns texts; row 0 is the head. */
+void out_table(const char *const *cells, unsigned rows, unsigned columns);
+/* Indented JSON and a newline. */
+void out_json(const json_t *value);
+/* Text member of an object, or "". */
+const char *json_text(const json_t *obj, const char *key);
+/* PUTs; prints `ok` (unless NULL) when it worked, else complains.  Returns the exit status. */
+int ctl_put(struct ctl *ctl, const char *what, const char *path, struct span body, long timeout_s, const char *ok);
+
+/* A line that is rewritten in place on a terminal, or printed every few seconds elsewhere (stderr). */
+struct progress {
+	bool tty;
+	int64_t last_ns;
+	unsigned width;
+};
+void progress_init(struct progress *p);
+void progress_show(struct progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void progress_end(struct progress *p);
+
+int cmd_join(struct ctl *ctl, int argc, char **argv);
+int cmd_leave(struct ctl *ctl, int argc, char **argv);
+int cmd_force_leave(struct ctl *ctl, int argc, char **argv);
+int cmd_members(struct ctl *ctl, int argc, char **argv);
+int cmd_info(struct ctl *ctl, int argc, char **argv);
+int cmd_kv(struct ctl *ctl, int argc, char **argv);
+int cmd_catalog(struct ctl *ctl, int argc, char **argv);
+int cmd_raft(struct ctl *ctl, int argc, char **argv);
+int cmd_keygen(struct ctl *ctl, int argc, char **argv);
+int cmd_validate(struct ctl *ctl, int argc, char **argv);
+int cmd_dev(struct ctl *ctl, int argc, char **argv);
+
+/* Path of a daemon: beside clusterctl in the build tree (../NAME/NAME), in the same folder, or in sbindir. */
+bool ctl_daemon_path(const struct ctl *ctl, const char *name, char *dst, size_t cap);
+
+#endif

@@ -1,0 +1,118 @@
+/* clusterctl: administration of a cluster.  The table of commands, and the options that all of them take. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl/ctl.h"
+
+static int
+cmd_version(struct ctl *ctl, int argc, char **argv)
+{
+	(void)ctl;
+	(void)argc;
+	(void)argv;
+	printf("clusterctl %s\n", TV_VERSION);
+	return 0;
+}
+
+static const struct command commands[] = {
+	{ "members", "[--wan] [--detailed]", "show who is in the pool", cmd_members },
+	{ "info", "[SECTION]", "show what a node knows about itself", cmd_info },
+	{ "join", "[--wan] [--wait] ADDRESS...", "join the cluster of any of these nodes", cmd_join },
+	{ "leave", "[--force]", "leave the cluster gracefully and stop", cmd_leave },
+	{ "force-leave", "[--prune] NODE", "declare a failed node as left", cmd_force_leave },
+	{ "kv", "get|put|delete|list|keys ...", "read and write keys", cmd_kv },
+	{ "catalog", "nodes|services|datacenters|service NAME", "show the catalog", cmd_catalog },
+	{ "raft", "list-peers|remove-peer ID|transfer-leader [ID]", "look after the servers' consensus", cmd_raft },
+	{ "keygen", "[DIR]", "make cluster.key, server.key and server.pub", cmd_keygen },
+	{ "validate", "[DIR]", "check the configuration files", cmd_validate },
+	{ "dev", "[--http-port PORT] [--bind ADDRESS]", "run one server in the foreground, for development", cmd_dev },
+	{ "version", "", "show the version", cmd_version },
+};
+
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+static void
+usage(FILE *to)
+{
+	fprintf(to, "usage: clusterctl [--addr HOST:PORT|unix:PATH] [--token TOKEN] [--json] COMMAND ...\n\n");
+	for (size_t i = 0; i < COMMAND_COUNT; i++)
+		fprintf(to, "  %-12s %-52s %s\n", commands[i].name, commands[i].args, commands[i].help);
+	fprintf(to, "\nWithout --addr: TRIUMVIR_ADDR, CONSUL_HTTP_ADDR, else " CLIENT_ADDR_DEFAULT ".\n");
+}
+
+const struct command *
+ctl_find(const char *name)
+{
+	for (size_t i = 0; i < COMMAND_COUNT; i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+/* Takes the options of all commands, which may stand anywhere before "--". */
+static int
+take_globals(struct ctl *ctl, int argc, char **argv)
+{
+	int n = 1;
+
+	for (int i = 1; i < argc; i++) {
+		const char **value = NULL;
+
+		if (strcmp(argv[i], "--") == 0) {
+			while (i < argc)
+				argv[n++] = argv[i++];
+			break;
+		}
+		if (strcmp(argv[i], "--json") == 0) {
+			ctl->json = true;
+		} else if (strncmp(argv[i], "--addr", 6) == 0) {
+			value = &ctl->addr;
+		} else if (strncmp(argv[i], "--token", 7) == 0) {
+			value = &ctl->token;
+		} else {
+			argv[n++] = argv[i];
+		}
+		if (value == NULL)
+			continue;
+		*value = strchr(argv[i], '=');
+		if (*value != NULL)
+			(*value)++;
+		else if (++i < argc)
+			*value = argv[i];
+		else
+			return -1;
+	}
+	argv[n] = NULL;
+	return n;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct ctl ctl = { .argv0 = argv[0] };
+	const struct command *cmd;
+	int rc;
+
+	argc = take_globals(&ctl, argc, argv);
+	if (argc < 2) {
+		usage(stderr);
+		return 2;
+	}
+	if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+		usage(stdout);
+		return 0;
+	}
+	cmd = ctl_find(strcmp(argv[1], "--version") == 0 ? "version" : argv[1]);
+	if (cmd == NULL) {
+		fprintf(stderr, "clusterctl: no command \"%s\"; `clusterctl help` lists them\n", argv[1]);
+		return 2;
+	}
+	rc = cmd->run(&ctl, argc - 1, argv + 1);
+	client_free(ctl.client);
+	if (fflush(stdout) != 0 && rc == 0) {
+		perror("clusterctl: writing the answer");
+		rc = 1;
+	}
+	return rc;
+}
