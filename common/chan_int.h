@@ -73,6 +73,8 @@ void chan_io_soon(struct chan *c);
 void chan_io_flush(struct chan *c);
 /* Bytes to the socket: how many it took (0: none now); on an error the channel is closing. */
 size_t chan_io_write(struct chan *c, const uint8_t *p, size_t n);
+/* One recv: how many bytes came (0: none now); at the end of input the channel is closing. */
+size_t chan_io_read(struct chan *c, uint8_t *dst, size_t room);
 /* Received clear bytes: dispatches whole frames, keeps the rest. */
 void chan_io_plain(struct chan *c, struct span bytes);
 /* The last step: tells on_close and frees. */

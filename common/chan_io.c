@@ -111,15 +111,16 @@ chan_io_plain(struct chan *c, struct span bytes)
 	}
 }
 
-/* One recv.  Returns the bytes, 0 for none now; on the end of input the channel is closing. */
-static size_t
-receive(struct chan *c, uint8_t *dst, size_t room)
+size_t
+chan_io_read(struct chan *c, uint8_t *dst, size_t room)
 {
 	ssize_t n = recv(c->fd, dst, room, 0);
 
 	if (n > 0)
 		return (size_t)n;
-	if (n == 0)
+	if ((n == 0 || errno == ECONNRESET) && c->state == CHAN_HANDSHAKE && c->initiator)
+		chan_refuse(c, TV_ECLOSED, "closed the connection in the handshake (it has other keys, or speaks in clear)");
+	else if (n == 0)
 		chan_close(c, TV_ECLOSED);
 	else if (errno != EAGAIN && errno != EINTR)
 		chan_fail_sys(c, "read");
@@ -138,7 +139,7 @@ read_into_in(struct chan *c)
 		chan_close(c, TV_ENOMEM);
 		return;
 	}
-	n = receive(c, room, c->in.cap - c->in.len);
+	n = chan_io_read(c, room, c->in.cap - c->in.len);
 	c->in.len += n;
 	if (n > 0)
 		dispatch_in(c);
@@ -154,7 +155,7 @@ read_clear(struct chan *c)
 		read_into_in(c);
 		return;
 	}
-	n = receive(c, bytes, sizeof(bytes));
+	n = chan_io_read(c, bytes, sizeof(bytes));
 	if (n > 0)
 		chan_io_plain(c, span_of(bytes, n));
 }
@@ -208,19 +209,28 @@ settle_out(struct chan *c)
 	}
 }
 
+/* Bytes that only wait for the socket: before the channel is open, frames wait for that. */
+static size_t
+blocked(const struct chan *c)
+{
+	if (c->opened)
+		return chan_pending(c);
+	return c->noise != NULL ? chan_noise_pending(c->noise) : 0;
+}
+
 void
 chan_io_flush(struct chan *c)
 {
-	if (!c->opened || chan_pending(c) == 0)
+	if (blocked(c) == 0)
 		return;
 	if (c->noise != NULL)
 		chan_noise_flush(c);
 	else
 		c->out_at += chan_io_write(c, c->out.data + c->out_at, c->out.len - c->out_at);
 	settle_out(c);
-	if (c->state != CHAN_OPEN)
+	if (c->state != CHAN_OPEN && c->state != CHAN_HANDSHAKE)
 		return;
-	if (chan_pending(c) > 0)
+	if (blocked(c) > 0)
 		ev_io_start(c->loop, &c->wr);
 	else
 		ev_io_stop(c->loop, &c->wr);

@@ -1,40 +1,366 @@
-/* Noise under a channel: preamble, handshake, sealing in batches. */
+/*
+ * Noise under a channel: preamble, handshake, sealing in batches.
+ *
+ * Initiator                                   Responder
+ *   preamble, message 1 (psk, e[, es])  --->    knows the psk by its id, else closes and says nothing
+ *                                       <---    message 2 (e, ee; payload: u8 version)
+ *   an empty sealed message             --->    proves that message 1 was no replay: now it is open
+ */
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/assert.h"
 #include "common/chan_int.h"
+#include "common/noise.h"
+
+#define MAGIC "TVn1"
+#define MAGIC_BYTES 4
+#define PREAMBLE_BYTES (MAGIC_BYTES + 3 + KEY_ID_BYTES)
+#define VERSION_MIN 1
+#define VERSION_MAX 1
+#define LEN_BYTES 2		/* of a Noise message on the wire */
+/* Handshake messages are about 50 bytes; a stranger gets no more memory than this. */
+#define HS_MSG_BYTES_MAX 256
+#define SEAL_BYTES_MAX (NOISE_MSG_BYTES_MAX - NOISE_TAG_BYTES)
+/* Sealed at one go, before the socket is asked. */
+#define WIRE_OUT_BATCH_BYTES (128u << 10)
+
+struct chan_noise {
+	const struct noise_conf *conf;	/* borrowed; not used after the handshake */
+	struct noise_hs *hs;		/* owned; NULL before the preamble and after the handshake */
+	struct noise_cipher send, recv;
+	uint8_t version;		/* agreed; 0 before */
+	struct buf wire_in;		/* an incomplete Noise message */
+	struct buf wire_out;		/* sealed bytes that wait; the first wire_out_at are gone */
+	size_t wire_out_at;
+};
 
 enum tv_err
 chan_noise_new(struct chan *c, const struct noise_conf *conf)
 {
-	(void)c, (void)conf;
-	return TV_EINVAL;
+	struct chan_noise *n = calloc(1, sizeof(*n));
+
+	TV_ASSERT(conf->pattern != NOISE_NKPSK0 || conf->static_public != NULL);
+	if (n == NULL)
+		return TV_ENOMEM;
+	n->conf = conf;
+	buf_init(&n->wire_in, LEN_BYTES + NOISE_MSG_BYTES_MAX);
+	buf_init(&n->wire_out, WIRE_OUT_BATCH_BYTES + 2 * NOISE_MSG_BYTES_MAX);
+	c->noise = n;
+	return TV_OK;
 }
 
 void
 chan_noise_free(struct chan_noise *n)
 {
-	(void)n;
+	noise_hs_free(n->hs);
+	buf_done(&n->wire_in);
+	buf_done(&n->wire_out);
+	sodium_memzero(n, sizeof(*n));
+	free(n);
 }
 
-void
-chan_noise_start(struct chan *c)
+/* -- output --------------------------------------------------------------------- */
+
+size_t
+chan_noise_pending(const struct chan_noise *n)
 {
-	chan_close(c, TV_EINVAL);
+	return n->wire_out.len - n->wire_out_at;
 }
 
-void
-chan_noise_readable(struct chan *c)
+static void
+no_memory(struct chan *c)
 {
-	chan_close(c, TV_EINVAL);
+	chan_refuse(c, TV_ENOMEM, "needs memory that there is not");
+}
+
+/* Appends one sealed message to the bytes that wait. */
+static void
+seal(struct chan *c, const uint8_t *plain, size_t len)
+{
+	struct chan_noise *n = c->noise;
+	uint8_t *at;
+
+	buf_u16le(&n->wire_out, (uint16_t)(len + NOISE_TAG_BYTES));
+	at = buf_add(&n->wire_out, len + NOISE_TAG_BYTES);
+	if (at == NULL)
+		no_memory(c);
+	else if (noise_seal(&n->send, plain, len, at) != TV_OK)
+		chan_refuse(c, TV_ELIMIT, "used up the nonces of this link");
+}
+
+/* Writes sealed bytes; true when all are gone. */
+static bool
+write_wire(struct chan *c)
+{
+	struct chan_noise *n = c->noise;
+
+	if (n->wire_out.failed)
+		return false;
+	if (chan_noise_pending(n) > 0)
+		n->wire_out_at += chan_io_write(c, n->wire_out.data + n->wire_out_at, chan_noise_pending(n));
+	if (chan_noise_pending(n) > 0)
+		return false;
+	n->wire_out_at = 0;
+	if (n->wire_out.cap > CHAN_KEEP_BYTES)
+		buf_done(&n->wire_out);
+	else
+		buf_reset(&n->wire_out);
+	return true;
 }
 
 void
 chan_noise_flush(struct chan *c)
 {
-	(void)c;
+	struct chan_noise *n = c->noise;
+	bool sealed;
+
+	do {
+		sealed = false;
+		while (c->opened && c->out_at < c->out.len && n->wire_out.len < WIRE_OUT_BATCH_BYTES &&
+		    !n->wire_out.failed) {
+			size_t len = c->out.len - c->out_at;
+
+			len = len < SEAL_BYTES_MAX ? len : SEAL_BYTES_MAX;
+			seal(c, c->out.data + c->out_at, len);
+			c->out_at += len;
+			sealed = true;
+		}
+	} while (write_wire(c) && sealed);
 }
 
-size_t
-chan_noise_pending(const struct chan_noise *n)
+/* -- handshake ------------------------------------------------------------------- */
+
+static void
+put_hs_message(struct chan *c, const uint8_t *payload, size_t len)
 {
-	(void)n;
-	return 0;
+	struct chan_noise *n = c->noise;
+	uint8_t msg[HS_MSG_BYTES_MAX];
+	size_t used = sizeof(msg);
+
+	if (noise_hs_write(n->hs, payload, len, msg, &used) != TV_OK) {
+		chan_refuse(c, TV_EAUTH, "sent an unusable key");
+		return;
+	}
+	buf_u16le(&n->wire_out, (uint16_t)used);
+	buf_put(&n->wire_out, msg, used);
+}
+
+void
+chan_noise_start(struct chan *c)
+{
+	struct chan_noise *n = c->noise;
+	const struct noise_conf *conf = n->conf;
+	uint8_t preamble[PREAMBLE_BYTES];
+
+	if (!c->initiator)
+		return;
+	if (conf->psk_count == 0) {
+		chan_refuse(c, TV_EAUTH, "cannot be reached: no key is configured");
+		return;
+	}
+	memcpy(preamble, MAGIC, MAGIC_BYTES);
+	preamble[MAGIC_BYTES] = (uint8_t)conf->pattern;
+	preamble[MAGIC_BYTES + 1] = VERSION_MIN;
+	preamble[MAGIC_BYTES + 2] = VERSION_MAX;
+	key_id(conf->psks[0].bytes, preamble + MAGIC_BYTES + 3);
+	n->hs = noise_hs_new(conf->pattern, true, preamble, sizeof(preamble), conf->psks[0].bytes, NULL,
+	    conf->static_public, NULL);
+	if (n->hs == NULL) {
+		no_memory(c);
+		return;
+	}
+	buf_put(&n->wire_out, preamble, sizeof(preamble));
+	put_hs_message(c, NULL, 0);
+	chan_io_flush(c);
+}
+
+/* Responder: takes the preamble.  Returns the bytes used; 0: incomplete, or refused. */
+static size_t
+read_preamble(struct chan *c, struct span in)
+{
+	struct chan_noise *n = c->noise;
+	const struct noise_conf *conf = n->conf;
+	size_t see = in.len < MAGIC_BYTES ? in.len : MAGIC_BYTES;
+	uint8_t id[KEY_ID_BYTES], min, max;
+	unsigned at;
+
+	if (memcmp(in.p, MAGIC, see) != 0) {
+		chan_refuse(c, TV_EFORMAT, "speaks in clear or another protocol, but only encrypted links are taken here");
+		return 0;
+	}
+	if (in.len < PREAMBLE_BYTES)
+		return 0;
+	min = in.p[MAGIC_BYTES + 1];
+	max = in.p[MAGIC_BYTES + 2];
+	if (in.p[MAGIC_BYTES] != (uint8_t)conf->pattern) {
+		chan_refuse(c, TV_EFORMAT, "opened another kind of link than this port takes");
+		return 0;
+	}
+	if (min > VERSION_MAX || max < VERSION_MIN || min > max) {
+		chan_refuse(c, TV_EFORMAT, "offers no protocol version that we know");
+		return 0;
+	}
+	n->version = max < VERSION_MAX ? max : VERSION_MAX;
+	for (at = 0; at < conf->psk_count; at++) {
+		key_id(conf->psks[at].bytes, id);
+		if (memcmp(id, in.p + MAGIC_BYTES + 3, KEY_ID_BYTES) == 0)
+			break;
+	}
+	if (at == conf->psk_count) {
+		chan_refuse(c, TV_EAUTH, "uses a key that is not in our ring");
+		return 0;
+	}
+	n->hs = noise_hs_new(conf->pattern, false, in.p, PREAMBLE_BYTES, conf->psks[at].bytes, conf->static_secret,
+	    conf->static_public, NULL);
+	if (n->hs == NULL) {
+		no_memory(c);
+		return 0;
+	}
+	return PREAMBLE_BYTES;
+}
+
+/* The last handshake message was written or read. */
+static void
+split(struct chan_noise *n)
+{
+	noise_hs_split(n->hs, &n->send, &n->recv);
+	noise_hs_free(n->hs);
+	n->hs = NULL;
+}
+
+static void
+hs_message(struct chan *c, struct span msg)
+{
+	struct chan_noise *n = c->noise;
+	uint8_t payload[HS_MSG_BYTES_MAX];
+	size_t len = sizeof(payload);
+
+	if (noise_hs_read(n->hs, msg.p, msg.len, payload, &len) != TV_OK) {
+		chan_refuse(c, TV_EAUTH, "failed the handshake: wrong key, or forged");
+		return;
+	}
+	if (!c->initiator) {
+		put_hs_message(c, &n->version, 1);
+		if (c->state != CHAN_HANDSHAKE)
+			return;
+		split(n);
+		chan_io_flush(c);
+		return;
+	}
+	if (len < 1 || payload[0] < VERSION_MIN || payload[0] > VERSION_MAX) {
+		chan_refuse(c, TV_EFORMAT, "chose a protocol version that we did not offer");
+		return;
+	}
+	n->version = payload[0];
+	split(n);
+	seal(c, NULL, 0);		/* leaves with what on_open sends */
+	chan_io_soon(c);
+	if (c->state == CHAN_HANDSHAKE)
+		chan_up(c);
+}
+
+/* One length-prefixed message at the front of in; p == NULL while incomplete, or when refused. */
+static struct span
+next_message(struct chan *c, struct span in)
+{
+	size_t len;
+
+	if (in.len < LEN_BYTES)
+		return SPAN_NONE;
+	len = in.p[0] | (size_t)in.p[1] << 8;
+	if (len < NOISE_TAG_BYTES || (c->noise->hs != NULL && len > HS_MSG_BYTES_MAX)) {
+		chan_refuse(c, TV_EFORMAT, "sent a sealed message of an impossible length");
+		return SPAN_NONE;
+	}
+	if (in.len - LEN_BYTES < len)
+		return SPAN_NONE;
+	return span_of(in.p + LEN_BYTES, len);
+}
+
+/* Takes what belongs to the handshake; returns the bytes used. */
+static size_t
+handshake(struct chan *c, struct span in)
+{
+	struct chan_noise *n = c->noise;
+	struct span msg;
+	size_t used = 0;
+
+	if (n->version == 0 && !c->initiator) {
+		used = read_preamble(c, in);
+		if (used == 0)
+			return 0;
+	}
+	if (n->hs == NULL)
+		return used;
+	msg = next_message(c, span_of(in.p + used, in.len - used));
+	if (msg.p == NULL)
+		return used;
+	hs_message(c, msg);
+	return used + LEN_BYTES + msg.len;
+}
+
+/* -- transport ------------------------------------------------------------------- */
+
+/*
+ * Opens all whole messages in place and pushes the clear bytes together at *plain.
+ * Returns the bytes used.
+ */
+static size_t
+open_all(struct chan *c, uint8_t *in, size_t len, struct span *plain)
+{
+	struct chan_noise *n = c->noise;
+	uint8_t *first = in + LEN_BYTES;
+	size_t used = 0, clear = 0;
+
+	while (c->state < CHAN_CLOSING) {
+		struct span msg = next_message(c, span_of(in + used, len - used));
+		uint8_t *at = in + used + LEN_BYTES;
+
+		if (msg.p == NULL)
+			break;
+		if (noise_open(&n->recv, at, msg.len, at) != TV_OK) {
+			chan_refuse(c, TV_EAUTH, "sent a forged or replayed message");
+			break;
+		}
+		memmove(first + clear, at, msg.len - NOISE_TAG_BYTES);
+		clear += msg.len - NOISE_TAG_BYTES;
+		used += LEN_BYTES + msg.len;
+		if (c->state == CHAN_HANDSHAKE)
+			chan_up(c);	/* the responder's proof: the peer holds the keys now, not once */
+	}
+	*plain = span_of(first, clear);
+	return used;
+}
+
+void
+chan_noise_readable(struct chan *c)
+{
+	struct chan_noise *n = c->noise;
+	uint8_t bytes[LEN_BYTES + NOISE_MSG_BYTES_MAX + CHAN_READ_BYTES];
+	size_t len = n->wire_in.len, got, used = 0;
+	struct span plain = SPAN_NONE;
+
+	if (len > 0)
+		memcpy(bytes, n->wire_in.data, len);
+	got = chan_io_read(c, bytes + len, CHAN_READ_BYTES);
+	if (got == 0)
+		return;
+	len += got;
+	if (n->hs != NULL || n->version == 0)
+		used = handshake(c, span_of(bytes, len));
+	if (n->hs == NULL && n->version != 0)
+		used += open_all(c, bytes + used, len - used, &plain);
+	if (c->state >= CHAN_CLOSING)
+		return;
+	buf_reset(&n->wire_in);
+	if (used == len && n->wire_in.cap > CHAN_KEEP_BYTES)
+		buf_done(&n->wire_in);
+	buf_put(&n->wire_in, bytes + used, len - used);
+	if (n->wire_in.failed)
+		no_memory(c);
+	else if (plain.len > 0)
+		chan_io_plain(c, plain);
 }
