@@ -201,6 +201,7 @@ static const struct schema_field catalog_register_fields[] = {
 	FOPT(catalog_register, Service, 0, service_schema, has_service),
 	FOPT(catalog_register, Check, 0, check_schema, has_check),
 	FO(catalog_register, ST_OBJS, Checks, 0, check_schema),
+	FX(catalog_register, ST_I64, Now, SF_HIDDEN),
 };
 SCHEMA(catalog_register, catalog_register_fields);
 

@@ -125,6 +125,7 @@ struct catalog_register {
 	bool has_service; struct service Service;
 	bool has_check; struct check Check;
 	struct obj_list Checks;
+	int64_t Now;			/* wall clock of the proposer: lock delays of sessions that a check ends */
 };
 extern const struct schema catalog_register_schema;
 

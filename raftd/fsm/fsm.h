@@ -16,7 +16,7 @@
 struct fsm;
 
 struct fsm_options {
-	const char *dir;		/* data_dir/raftd/state, created 0700 */
+	const char *dir;		/* data_dir/raftd/state, created 0700; dir.new and dir.old beside it are used by fsm_restore() */
 	uint64_t cache_bytes;
 	const char *datacenter;		/* filled into node records */
 	int64_t session_ttl_min_ns, session_ttl_max_ns;
@@ -56,9 +56,7 @@ struct fsm_answer {
 };
 /*
  * Runs a read op on the current state; appends the answer value (record or array) to `out`.
- * watch: NULL, or set to what a blocking query must wait on (see below).
  */
-struct fsm_watch_key;
 void fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, struct buf *out, struct fsm_answer *ans);
 
 /* -- watches -- */
@@ -74,8 +72,11 @@ unsigned fsm_watch_count(const struct fsm *f);
 /* Flushes state/ so that the log may be cut at fsm_applied() as of the call.  Runs in the caller's thread (any thread). *index gets that applied index. */
 enum tv_err fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term);
 /*
- * Writes a consistent copy of the state at one applied index to `path` (0600) while applies go on: multi-version
- * read transaction.  begin on the loop thread fixes the index; write runs in any thread; format: doc/storage.md.
+ * Writes a consistent copy of the state at one applied index to `path` (0600) while applies go on.  begin on the loop
+ * thread fixes the index; from then on apply saves what it is about to overwrite until the copy has passed that key.
+ * write runs in any thread; end on the loop thread, after write has returned.  Format: doc/storage.md.
+ * One at a time: begin returns TV_EAGAIN while another is open.  write returns TV_ECLOSED when a restore replaced the
+ * state meanwhile.  *checksum: the first 8 bytes of the BLAKE2b sum that ends the file, big endian.
  */
 struct fsm_snapshot;
 enum tv_err fsm_snapshot_begin(struct fsm *f, struct fsm_snapshot **out, uint64_t *index, uint64_t *term);
@@ -88,13 +89,17 @@ enum tv_err fsm_restore(struct fsm *f, const char *path, uint64_t *index, uint64
 /* -- helpers for the leader's duties (raftd/leader_*.c), read-only -- */
 /* Each session that has a TTL. */
 void fsm_each_ttl_session(struct fsm *f, void (*fn)(void *ctx, struct span id, int64_t ttl_ns), void *ctx);
-/* TTL of a session that was just created, for the leader's timers; 0 none. */
 /* Catalog record of a node and its serfHealth status ("" if none), for reconciling with gossip; false when unknown. */
 bool fsm_node_health(struct fsm *f, struct span node, struct arena *a, struct node *out, struct span *serf_status);
 /* Each node that has a serfHealth check. */
 void fsm_each_serf_node(struct fsm *f, void (*fn)(void *ctx, struct span node, struct span id, struct span status), void *ctx);
 /* Was this server id removed for good (SERVER_TOMBSTONE)? */
 bool fsm_server_tombstoned(struct fsm *f, struct span id);
+/* Is there anything for a TOMBSTONE_REAP to remove at this wall clock time?  Cheap; the leader asks every 30 s, and again
+ * after each one, since one reap removes a bounded number. */
+bool fsm_reap_due(struct fsm *f, int64_t wall_now_ns);
+/* Digest over all tables and the applied index: equal on replicas that applied the same entries. Slow; for tests and `clusterctl debug`. */
+enum tv_err fsm_digest(struct fsm *f, uint8_t out[32]);
 /* Counters for info: tables and their sizes, applied entries, cache. */
 void fsm_info(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
 
