@@ -60,4 +60,28 @@ void fields_write(struct buf *b, const struct field_table *t, const void *object
  */
 enum tv_err fields_read(struct rd *r, const struct field_table *t, struct arena *a, void *object);
 
+/* Lines of a table: struct type, key, member, place in the array form, longest value. */
+#define F_ROW(kind_, type, key_, member, place, ...) \
+	{ .key = (key_), .kind = (kind_), .off = offsetof(type, member), .pos = (place), __VA_ARGS__ }
+#define F_UINT(type, key, member, place) \
+	F_ROW(FIELD_UINT, type, key, member, place, .size = sizeof(((type *)0)->member))
+#define F_UINT_OMIT(type, key, member, place) \
+	F_ROW(FIELD_UINT, type, key, member, place, .size = sizeof(((type *)0)->member), .omit = true)
+#define F_INT(type, key, member, place) F_ROW(FIELD_INT, type, key, member, place, .size = 8)
+#define F_BOOL(type, key, member, place) F_ROW(FIELD_BOOL, type, key, member, place, .size = 1)
+#define F_F64(type, key, member, place) F_ROW(FIELD_F64, type, key, member, place, .size = 8)
+#define F_STR(type, key, member, place, longest) F_ROW(FIELD_STR, type, key, member, place, .max = (longest))
+#define F_STR_OMIT(type, key, member, place, longest) \
+	F_ROW(FIELD_STR, type, key, member, place, .max = (longest), .omit = true)
+#define F_BIN(type, key, member, place, longest) F_ROW(FIELD_BIN, type, key, member, place, .max = (longest))
+#define F_BIN_OMIT(type, key, member, place, longest) \
+	F_ROW(FIELD_BIN, type, key, member, place, .max = (longest), .omit = true)
+#define F_LIST(type, key, member, place) F_ROW(FIELD_LIST, type, key, member, place, .max = 0)
+#define F_DICT(type, key, member, place) F_ROW(FIELD_DICT, type, key, member, place, .max = 0)
+#define F_OBJECT(type, key, member, place, table) F_ROW(FIELD_OBJECT, type, key, member, place, .sub = &(table))
+/* F_TABLE(ping, struct wire_ping) makes `ping` of `ping_fields`. */
+#define F_TABLE(name, type) \
+	static const struct field_table name = { name##_fields, sizeof(name##_fields) / sizeof(name##_fields[0]), \
+		sizeof(type) }
+
 #endif

@@ -34,7 +34,7 @@ struct packet_scratch {
 	uint8_t flat[PACKET_FLAT_MAX];		/* decompressed messages */
 	size_t flat_used;
 	struct lzw_table lzw;
-	struct buf build[2];			/* packet_build's layers */
+	struct buf build[3];			/* layers of what is being sent */
 };
 
 struct packet_result {
@@ -80,7 +80,16 @@ size_t packet_room(const struct envelope *e, size_t mtu, size_t control_len);
 #define PACKET_COST 2
 #define PACKET_COST_USER 3
 
-/* Whether the envelope seals what it sends. */
+/* There are keys. */
+bool envelope_keyed(const struct envelope *e);
+/* The envelope seals what it sends. */
 bool envelope_seals(const struct envelope *e);
+/* Appends the label header, if there is a label. */
+void envelope_put_label(const struct envelope *e, struct buf *out);
+/*
+ * The compress message of `message` (not empty), in s->build[2] until the next call;
+ * SPAN_NONE when memory ran out.  Overwrites s->build[1].
+ */
+struct span envelope_compress(struct packet_scratch *s, struct span message);
 
 #endif

@@ -14,6 +14,7 @@
 #include "gossipd/core/packet.h"
 
 #define STREAM_DEPTH_MAX 16		/* nesting of msgpack values */
+#define STREAM_VALUE_MAX (64 * 1024)	/* bytes of a ping, an error, a header or one node */
 
 struct stream_limits {
 	uint32_t frame;			/* bytes of a sealed block */
@@ -40,9 +41,11 @@ struct stream_message {
 
 /* Resumable search for the end of one msgpack value. */
 struct stream_scan {
-	size_t pos;			/* of the next header */
-	uint64_t todo[STREAM_DEPTH_MAX];
-	unsigned depth;			/* levels in use; 0: a new value starts */
+	size_t pos;			/* of the next header; may lie beyond the bytes at hand */
+	size_t limit;			/* pos must not pass it */
+	uint64_t todo[STREAM_DEPTH_MAX];	/* values left at each level */
+	unsigned depth;			/* levels in use */
+	bool open;			/* a value has been started */
 };
 
 struct stream_reader {
@@ -52,12 +55,13 @@ struct stream_reader {
 	struct buf raw;			/* as received */
 	struct buf plain;		/* opened frame */
 	struct buf flat;		/* decompressed */
-	size_t start;			/* of the message, after the label header */
+	size_t start;			/* of the message in raw, after the label header */
 	bool labelled;			/* the label header is done */
-	unsigned phase;			/* of the message in raw */
+	unsigned phase;			/* progress in the message */
 	struct stream_scan scan;
 	uint32_t nodes_left;
 	size_t nodes_from, nodes_to;
+	size_t need;			/* bytes of the whole message, once known */
 	enum tv_err err;		/* sticky; TV_EAGAIN while incomplete */
 	struct stream_message message;
 };
