@@ -64,9 +64,7 @@ write_config(struct dev *d)
 	buf_printf(&b, "node_name = \"%s\"\ndatacenter = \"%s\"\nserver = true\nbind = \"%s\"\n"
 	    "data_dir = \"%s/data\"\nrun_dir = \"%s/run\"\nsandbox = \"best-effort\"\nlog_level = \"warn\"\n",
 	    d->node, d->datacenter, d->bind, d->dir, d->dir);
-	/* Loopback only, no keys: nothing outside this machine can reach it. */
-	buf_printf(&b, "cluster_key = \"%s/cluster.key\"\nserver_key = \"%s/server.key\"\nserver_pub = \"%s/server.pub\"\n",
-	    d->dir, d->dir, d->dir);
+	/* No keys: the daemons keep to loopback, nothing outside this machine can reach them. */
 	ok = write_file(d, "cluster.conf", buf_cstr(&b));
 	buf_reset(&b);
 	buf_printf(&b, "http_port = %s\nhttp_addresses = [ \"%s\" ]\n", d->http_port, d->bind);
