@@ -1,5 +1,13 @@
 # raftd
 
+# The pure Raft core: links with libtvcore.a alone.
+noinst_LIBRARIES += raftd/libraftcore.a
+raftd_libraftcore_a_SOURCES = \
+	raftd/core/raft.c raftd/core/raft.h raftd/core/raft_int.h \
+	raftd/core/election.c raftd/core/replicate.c raftd/core/follow.c raftd/core/members.c \
+	raftd/core/readindex.c raftd/core/snapshot.c raftd/core/config.c raftd/core/wire.c \
+	raftd/core/logidx.c raftd/core/logidx.h
+
 # What is stored: the Raft log, and the state machine's tables.
 noinst_LIBRARIES += raftd/libraftstore.a
 raftd_libraftstore_a_SOURCES = \

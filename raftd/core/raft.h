@@ -222,9 +222,20 @@ enum raft_notice_type {
 	RAFT_NOTICE_NEED_SNAPSHOT,	/* id is behind the log: prepare a snapshot and feed RAFT_IN_SNAPSHOT_READY; sends follow.  Repeated while unanswered */
 	RAFT_NOTICE_CAUGHT_UP,		/* learner id is ready for RAFT_PROMOTE */
 	RAFT_NOTICE_TRANSFER_DONE, RAFT_NOTICE_TRANSFER_FAILED,
-	RAFT_NOTICE_VIOLATION,		/* a peer broke the protocol (second leader in a term, cut below commit...): id, code in index; log, data safe */
+	RAFT_NOTICE_VIOLATION,		/* a peer broke the protocol (see enum raft_violation): id, code in index; log it, data is safe */
 	RAFT_NOTICE_READ_ONLY_CORRUPT,	/* would cut a committed entry: the shell must stop the process (S26) */
 };
+/* `index` of RAFT_NOTICE_VIOLATION. */
+enum raft_violation {
+	RAFT_VIOLATION_NUMBERS = 1,	/* term or index out of range, or fields that contradict each other (S203) */
+	RAFT_VIOLATION_ADDRESSEE,	/* not for us, from us or from nobody */
+	RAFT_VIOLATION_SECOND_LEADER,	/* two leaders in one term (S30) */
+	RAFT_VIOLATION_ENTRIES,		/* entries out of order, or a malformed configuration */
+	RAFT_VIOLATION_ANSWER,		/* acknowledges what was never sent */
+	RAFT_VIOLATION_SNAPSHOT,	/* chunk outside its snapshot */
+};
+const char *raft_violation_text(enum raft_violation code);	/* for the log; never NULL */
+
 struct raft_notice {
 	enum raft_notice_type type;
 	raft_id id;

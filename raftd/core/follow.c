@@ -1,0 +1,186 @@
+/* The follower's side of appends (thesis 3.5, with the conflict-term hint of its section 5.3 discussion). */
+#include "raftd/core/raft_int.h"
+
+uint64_t
+follow_durable(const struct raft *r, uint64_t verified)
+{
+	return verified < r->persisted ? verified : r->persisted;
+}
+
+/* Are the entries in order, of possible terms, and the configurations among them readable? */
+static bool
+entries_valid(const struct raft_msg *m)
+{
+	uint64_t term = m->log_term;
+
+	for (uint32_t i = 0; i < m->entry_count; i++) {
+		const struct raft_entry *e = &m->entries[i];
+		struct raft_config c;
+
+		if (e->index != m->log_index + 1 + i || e->term < term || e->term == 0 || e->term > m->term)
+			return false;
+		if (e->type == RAFT_ENTRY_CONFIG && raft_config_read(span_of(e->payload, e->size), &c) != TV_OK)
+			return false;
+		term = e->term;
+	}
+	return m->log_term <= m->term && (m->log_index == 0) == (m->log_term == 0);
+}
+
+/* An accepted append: all is equal to the leader's log up to `verified`. */
+static void
+accept(struct raft *r, const struct raft_msg *m, uint64_t verified)
+{
+	struct raft_send *s;
+
+	if (m->commit > r->commit && verified > r->commit)
+		raft_commit_to(r, m->commit < verified ? m->commit : verified);
+	if (m->seq == 0 && m->entry_count == 0)
+		return;
+	s = raft_send_to(r, RAFT_MSG_APPEND_REPLY, m->from);
+	if (s == NULL)
+		return;
+	s->msg.granted = true;
+	s->msg.seq = m->seq;
+	s->msg.log_index = verified;
+	/* An answer to entries says that they are durable, so it waits; a heartbeat's goes out now and says what is. */
+	s->after_append = m->entry_count > 0 && verified > r->persisted;
+	s->msg.match = s->after_append ? verified : follow_durable(r, verified);
+}
+
+/* Names the last place where the logs can still agree: the leader skips whole terms at a time. */
+static void
+refuse(struct raft *r, const struct raft_msg *m)
+{
+	struct raft_send *s = raft_send_to(r, RAFT_MSG_APPEND_REPLY, m->from);
+	uint64_t hint;
+
+	if (s == NULL)
+		return;
+	hint = logidx_find_le(&r->log, m->log_index, m->log_term);
+	if (hint < r->commit)
+		hint = r->commit;
+	s->msg.seq = m->seq;
+	s->msg.log_index = m->log_index;
+	s->msg.hint_index = hint;
+	(void)logidx_term(&r->log, hint, &s->msg.hint_term);
+}
+
+/*
+ * How many of the entries are in the log already; *conflict is set when the next one contradicts an entry here.
+ * False: it contradicts a committed one.
+ */
+static bool
+skip_known(const struct raft *r, const struct raft_msg *m, uint32_t *skip, bool *conflict)
+{
+	uint32_t i;
+
+	*conflict = false;
+	for (i = 0; i < m->entry_count; i++) {
+		uint64_t index = m->log_index + 1 + i, term;
+
+		if (index > r->log.last)
+			break;
+		/* Compacted entries are committed: the leader has them too. */
+		if (!logidx_term(&r->log, index, &term) || term == m->entries[i].term)
+			continue;
+		if (index <= r->commit)
+			return false;
+		*conflict = true;
+		break;
+	}
+	*skip = i;
+	return true;
+}
+
+/* Cuts the log before the first new entry.  What is in flight to the disk for the part cut off counts no more. */
+static void
+cut(struct raft *r, uint64_t from)
+{
+	logidx_truncate(&r->log, from);
+	members_truncate(r, from);
+	r->truncate_from = from;
+	r->write_epoch++;
+	if (r->persisted >= from)
+		r->persisted = from - 1;
+}
+
+static bool
+reserve(struct raft *r, const struct raft_entry *e, uint32_t count)
+{
+	unsigned configs = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		configs += e[i].type == RAFT_ENTRY_CONFIG;
+	return logidx_reserve(&r->log, count) && (configs == 0 || members_reserve(r, configs));
+}
+
+static void
+append(struct raft *r, const struct raft_entry *e, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct raft_config c;
+
+		logidx_append(&r->log, e[i].term, e[i].size);
+		if (e[i].type != RAFT_ENTRY_CONFIG || raft_config_read(span_of(e[i].payload, e[i].size), &c) != TV_OK)
+			continue;
+		c.index = e[i].index;
+		members_add(r, &c);
+	}
+	r->append = e;
+	r->append_count = count;
+}
+
+/* The logs agree at m->log_index: takes over what is new. */
+static void
+take(struct raft *r, const struct raft_msg *m)
+{
+	uint64_t verified = m->log_index + m->entry_count;
+	uint32_t skip;
+	bool conflict;
+
+	if (!skip_known(r, m, &skip, &conflict)) {
+		raft_note(r, RAFT_NOTICE_READ_ONLY_CORRUPT, m->from, m->log_index);
+		return;
+	}
+	if (skip < m->entry_count) {
+		if (!reserve(r, m->entries + skip, m->entry_count - skip))
+			return;		/* no memory: as if the message had been lost */
+		if (conflict)
+			cut(r, m->log_index + 1 + skip);
+		append(r, m->entries + skip, m->entry_count - skip);
+	}
+	accept(r, m, verified < r->commit ? r->commit : verified);
+}
+
+void
+follow_on_append(struct raft *r, const struct raft_msg *m)
+{
+	uint64_t term;
+	bool known;
+
+	if (!entries_valid(m)) {
+		raft_note(r, RAFT_NOTICE_VIOLATION, m->from, RAFT_VIOLATION_ENTRIES);
+		return;
+	}
+	if (!election_heard_leader(r, m->from))
+		return;
+	r->leader_last = m->leader_last;
+	if (r->incoming.installing) {
+		/* The log is about to be replaced: what is committed is all that can be vouched for. */
+		struct raft_msg as_heartbeat = *m;
+
+		as_heartbeat.entry_count = 0;
+		as_heartbeat.commit = 0;
+		accept(r, &as_heartbeat, r->commit);
+		return;
+	}
+	known = logidx_term(&r->log, m->log_index, &term);
+	if (known && term == m->log_term)
+		take(r, m);
+	else if (m->log_index < r->log.first && !known)
+		take(r, m);
+	else if (m->log_index <= r->commit)
+		raft_note(r, RAFT_NOTICE_READ_ONLY_CORRUPT, m->from, m->log_index);
+	else
+		refuse(r, m);
+}

@@ -1,0 +1,704 @@
+/*
+ * Life of a core, dispatch of inputs and messages, assembly of the output.  The contract is in raft.h; the rules
+ * are in the files that raft_int.h lists.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/assert.h"
+#include "raftd/core/raft_int.h"
+
+#define CONFIG_BYTES_MAX 16384	/* of one encoded configuration */
+#define UNCOMMITTED_ENTRIES 65536
+#define UNCOMMITTED_BYTES ((uint64_t)64 << 20)
+
+/* -- life */
+
+static void
+check_options(const struct raft_options *o)
+{
+	TV_ASSERT(o->self != 0 && o->heartbeat.ns > 0 && o->election_timeout.ns >= 3 * o->heartbeat.ns);
+	TV_ASSERT(o->append_entries_max > 0 && o->append_bytes_max > 0 && o->inflight_max > 0);
+	TV_ASSERT(o->snapshot_chunk_bytes > 0 && o->catchup_rounds > 0);
+}
+
+static void
+set_numbers(struct raft *r, const struct raft_restore *from, struct mono now)
+{
+	r->now = now;
+	r->term = from->term;
+	r->vote = from->vote;
+	r->snapshot_index = from->snapshot_index;
+	r->snapshot_term = from->snapshot_term;
+	r->applied = from->applied > from->snapshot_index ? from->applied : from->snapshot_index;
+	r->commit = r->applied;
+	if (r->opt.uncommitted_entries_max == 0)
+		r->opt.uncommitted_entries_max = UNCOMMITTED_ENTRIES;
+	if (r->opt.uncommitted_bytes_max == 0)
+		r->opt.uncommitted_bytes_max = UNCOMMITTED_BYTES;
+	rng_seed(&r->rng, r->opt.seed);
+	/* Numbers of read requests must not repeat those of an earlier life: late answers are told by them. */
+	r->read_seq = r->read_done = rng_u64(&r->rng) >> 8;
+}
+
+struct raft *
+raft_new(const struct raft_options *opt, const struct raft_restore *from, struct mono now)
+{
+	struct raft *r = calloc(1, sizeof(*r));
+
+	if (r == NULL)
+		return NULL;
+	check_options(opt);
+	r->opt = *opt;
+	set_numbers(r, from, now);
+	logidx_init(&r->log);
+	logidx_reset(&r->log, from->snapshot_index, from->snapshot_term);
+	buf_init(&r->config_bytes, CONFIG_BYTES_MAX);
+	if (!members_init(r, &from->snapshot_config)) {
+		raft_free(r);
+		return NULL;
+	}
+	return r;
+}
+
+void
+raft_free(struct raft *r)
+{
+	if (r == NULL)
+		return;
+	members_done(r);
+	logidx_done(&r->log);
+	buf_done(&r->config_bytes);
+	free(r->entries);
+	free(r->sends);
+	free(r->reads);
+	free(r->done_reads);
+	free(r);
+}
+
+/* The first stored entry may lie below the snapshot; then the term before it is known only at index 0. */
+static bool
+first_entry(struct raft *r, const struct raft_entry *e)
+{
+	if (e->index == 0 || e->index > r->snapshot_index + 1)
+		return false;
+	if (e->index <= r->snapshot_index)
+		logidx_reset(&r->log, e->index - 1, 0);
+	return true;
+}
+
+enum tv_err
+raft_restore_entry(struct raft *r, const struct raft_entry *e)
+{
+	struct raft_config c;
+
+	TV_ASSERT(!r->started);
+	if (r->log.last + 1 == r->log.first && r->log.last == r->snapshot_index && !first_entry(r, e))
+		return TV_ECORRUPT;
+	if (e->index != r->log.last + 1 || e->term == 0 || e->term > r->term || e->term < logidx_last_term(&r->log))
+		return TV_ECORRUPT;
+	if (e->index == r->snapshot_index && e->term != r->snapshot_term)
+		return TV_ECORRUPT;
+	if (!logidx_reserve(&r->log, 1))
+		return TV_ENOMEM;
+	if (e->type == RAFT_ENTRY_CONFIG && e->index > r->snapshot_index) {
+		if (!members_reserve(r, 1))
+			return TV_ENOMEM;
+		if (raft_config_read(span_of(e->payload, e->size), &c) != TV_OK)
+			return TV_ECORRUPT;
+		c.index = e->index;
+		members_add(r, &c);
+	}
+	logidx_append(&r->log, e->term, e->size);
+	return TV_OK;
+}
+
+/* Before the first input: everything restored is durable. */
+static void
+start(struct raft *r)
+{
+	r->started = true;
+	r->persisted = r->log.last;
+	if (r->log.last < r->applied) {
+		raft_note(r, RAFT_NOTICE_READ_ONLY_CORRUPT, 0, r->log.last);
+		r->commit = r->log.last;
+	}
+	election_reset_timer(r);
+	if (r->self_voter && members_quorum(r) == 1)
+		r->election_due = r->now;	/* nobody to wait for */
+}
+
+/* -- what the other files use to build the output */
+
+void
+raft_note(struct raft *r, enum raft_notice_type type, raft_id id, uint64_t index)
+{
+	if (r->notice_count < NOTICES_MAX)
+		r->notices[r->notice_count++] = (struct raft_notice){ type, id, index };
+}
+
+struct raft_send *
+raft_send_to(struct raft *r, enum raft_msg_type type, raft_id to)
+{
+	struct raft_send *s;
+
+	if (r->send_count == r->send_cap) {
+		uint32_t cap = r->send_cap > 0 ? r->send_cap * 2 : 64;
+
+		s = realloc(r->sends, cap * sizeof(*s));
+		if (s == NULL)
+			return NULL;
+		r->sends = s;
+		r->send_cap = cap;
+	}
+	s = &r->sends[r->send_count++];
+	memset(s, 0, sizeof(*s));
+	s->msg.type = type;
+	s->msg.from = r->opt.self;
+	s->msg.to = to;
+	s->msg.term = r->term;
+	s->after_hard = true;
+	return s;
+}
+
+void
+raft_set_hard(struct raft *r, uint64_t term, raft_id vote)
+{
+	if (term != r->term)
+		raft_note(r, RAFT_NOTICE_TERM, 0, term);
+	r->term = term;
+	r->vote = vote;
+	r->hard_changed = true;
+}
+
+static bool
+reserve_entries(struct raft *r, uint32_t count)
+{
+	uint32_t cap = r->entry_cap > 0 ? r->entry_cap : 64;
+	struct raft_entry *to;
+
+	if (count <= r->entry_cap)
+		return true;
+	while (cap < count)
+		cap *= 2;
+	to = realloc(r->entries, cap * sizeof(*to));
+	if (to == NULL)
+		return false;
+	r->entries = to;
+	r->entry_cap = cap;
+	return true;
+}
+
+enum tv_err
+raft_append_own(struct raft *r, const struct raft_entry *entries, uint32_t count)
+{
+	if (!reserve_entries(r, count) || !logidx_reserve(&r->log, count))
+		return TV_ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		r->entries[i] = entries[i];
+		r->entries[i].index = r->log.last + 1;
+		r->entries[i].term = r->term;
+		logidx_append(&r->log, r->term, entries[i].size);
+		r->uncommitted_bytes += entries[i].size;
+	}
+	r->append = r->entries;
+	r->append_count = count;
+	return TV_OK;
+}
+
+void
+raft_commit_to(struct raft *r, uint64_t index)
+{
+	uint64_t from = r->commit;
+
+	TV_ASSERT(index > from && index <= r->log.last);
+	if (r->role == RAFT_LEADER)
+		for (uint64_t i = from + 1; i <= index; i++)
+			r->uncommitted_bytes -= logidx_size(&r->log, i);
+	r->commit = index;
+	members_committed_range(r, from);
+}
+
+struct peer *
+raft_peer(struct raft *r, raft_id id)
+{
+	for (unsigned i = 0; i < r->peer_count; i++)
+		if (r->peers[i].id == id)
+			return &r->peers[i];
+	return NULL;
+}
+
+uint64_t
+raft_kth_largest(uint64_t *v, unsigned n, unsigned k)
+{
+	TV_ASSERT(k >= 1 && k <= n);
+	for (unsigned i = 1; i < n; i++)
+		for (unsigned j = i; j > 0 && v[j - 1] < v[j]; j--) {
+			uint64_t t = v[j];
+
+			v[j] = v[j - 1];
+			v[j - 1] = t;
+		}
+	return v[k - 1];
+}
+
+/* -- messages */
+
+enum on_term { DROP, HANDLE, ADOPT, REFUSE };	/* what to do with a message of another term */
+
+struct msg_rule {
+	void (*handle)(struct raft *r, const struct raft_msg *m);
+	enum on_term higher, lower;
+};
+
+static const struct msg_rule msg_rules[] = {
+	[RAFT_MSG_PRE_VOTE] = { election_on_pre_vote, HANDLE, HANDLE },
+	[RAFT_MSG_PRE_VOTE_REPLY] = { election_on_pre_vote_reply, HANDLE, DROP },
+	[RAFT_MSG_VOTE] = { election_on_vote, ADOPT, REFUSE },
+	[RAFT_MSG_VOTE_REPLY] = { election_on_vote_reply, ADOPT, DROP },
+	[RAFT_MSG_APPEND] = { follow_on_append, ADOPT, REFUSE },
+	[RAFT_MSG_APPEND_REPLY] = { replicate_on_append_reply, ADOPT, DROP },
+	[RAFT_MSG_SNAPSHOT] = { snapshot_on_chunk, ADOPT, REFUSE },
+	[RAFT_MSG_SNAPSHOT_REPLY] = { snapshot_on_reply, ADOPT, DROP },
+	[RAFT_MSG_TIMEOUT_NOW] = { election_on_timeout_now, DROP, DROP },
+	[RAFT_MSG_READ_INDEX] = { read_on_index, DROP, REFUSE },
+	[RAFT_MSG_READ_INDEX_REPLY] = { read_on_index_reply, DROP, DROP },
+};
+
+/* Refusals of requests from a past term carry our term: that is how an old leader or candidate learns of it. */
+static void
+refuse_stale(struct raft *r, const struct raft_msg *m)
+{
+	enum raft_msg_type type = RAFT_MSG_APPEND_REPLY;
+	struct raft_send *s;
+
+	if (m->type == RAFT_MSG_VOTE)
+		type = RAFT_MSG_VOTE_REPLY;
+	else if (m->type == RAFT_MSG_READ_INDEX)
+		type = RAFT_MSG_READ_INDEX_REPLY;
+	s = raft_send_to(r, type, m->from);
+	if (s == NULL)
+		return;
+	s->msg.log_index = m->log_index;
+	if (m->type == RAFT_MSG_READ_INDEX)
+		s->msg.seq = m->seq;
+}
+
+static bool
+is_reply(enum raft_msg_type type)
+{
+	return type == RAFT_MSG_PRE_VOTE_REPLY || type == RAFT_MSG_VOTE_REPLY || type == RAFT_MSG_APPEND_REPLY ||
+	    type == RAFT_MSG_SNAPSHOT_REPLY;
+}
+
+/* A term above ours, to be taken over unless the sender has no say (S12).  False: the message is ignored. */
+static bool
+adopt_term(struct raft *r, const struct raft_msg *m)
+{
+	if (m->type == RAFT_MSG_VOTE && election_lease(r) && !m->transfer)
+		return false;
+	if (is_reply(m->type) && raft_peer(r, m->from) == NULL)
+		return false;
+	election_become(r, RAFT_FOLLOWER, m->term, 0);
+	return true;
+}
+
+/* Brings the terms together; false: the message needs no handling. */
+static bool
+admit_term(struct raft *r, const struct raft_msg *m)
+{
+	const struct msg_rule *rule = &msg_rules[m->type];
+	enum on_term what = m->term > r->term ? rule->higher : m->term < r->term ? rule->lower : HANDLE;
+
+	/* A refused pre-vote tells the real term of the other; a granted one repeats the term that we asked about. */
+	if (m->type == RAFT_MSG_PRE_VOTE_REPLY && m->term > r->term && !m->granted)
+		what = ADOPT;
+	switch (what) {
+	case HANDLE:
+		return true;
+	case ADOPT:
+		return adopt_term(r, m);
+	case REFUSE:
+		refuse_stale(r, m);
+		return false;
+	case DROP:
+		break;
+	}
+	return false;
+}
+
+/* Limits that hold for every message (S203). */
+static bool
+numbers_sane(const struct raft_msg *m)
+{
+	uint64_t most = m->term;
+
+	most |= m->log_index | m->log_term | m->commit | m->leader_last | m->match | m->hint_index | m->hint_term;
+	most |= m->offset | m->total;
+	return m->term > 0 && most < RAFT_NUMBER_MAX && (m->entry_count == 0 || m->entries != NULL);
+}
+
+static void
+in_msg(struct raft *r, const struct raft_input *in)
+{
+	const struct raft_msg *m = in->msg;
+
+	if (m->to != r->opt.self || m->from == r->opt.self || m->from == 0) {
+		raft_note(r, RAFT_NOTICE_VIOLATION, m->from, RAFT_VIOLATION_ADDRESSEE);
+		return;
+	}
+	if ((unsigned)m->type >= sizeof(msg_rules) / sizeof(msg_rules[0]) || msg_rules[m->type].handle == NULL ||
+	    !numbers_sane(m)) {
+		raft_note(r, RAFT_NOTICE_VIOLATION, m->from, RAFT_VIOLATION_NUMBERS);
+		return;
+	}
+	if (admit_term(r, m))
+		msg_rules[m->type].handle(r, m);
+}
+
+/* -- other inputs */
+
+static void
+in_tick(struct raft *r, const struct raft_input *in)
+{
+	(void)in;
+	election_transfer_tick(r);
+	if (r->role == RAFT_LEADER) {
+		if (mono_before(r->now, r->heartbeat_due))
+			return;
+		r->heartbeat_due = mono_add(r->now, r->opt.heartbeat);
+		election_check_quorum(r);
+		if (r->role == RAFT_LEADER)
+			replicate_heartbeat_all(r);
+		return;
+	}
+	if (!mono_before(r->now, r->election_due))
+		election_timeout(r);
+	read_tick(r);
+}
+
+/* Is there room for these proposals before the others are committed?  A batch of any size fits into an empty window. */
+static bool
+window_open(const struct raft *r, const struct raft_input *in)
+{
+	uint64_t count = r->log.last - r->commit, bytes = r->uncommitted_bytes;
+
+	if (count == 0)
+		return true;
+	for (uint32_t i = 0; i < in->entry_count; i++)
+		bytes += in->entries[i].size;
+	return count + in->entry_count <= r->opt.uncommitted_entries_max && bytes <= r->opt.uncommitted_bytes_max;
+}
+
+static void
+in_propose(struct raft *r, const struct raft_input *in)
+{
+	if (r->role != RAFT_LEADER) {
+		r->err = TV_ENOTLEADER;
+		return;
+	}
+	for (uint32_t i = 0; i < in->entry_count; i++)
+		if (in->entries[i].type == RAFT_ENTRY_CONFIG)
+			r->err = TV_EINVAL;
+	if (r->err != TV_OK || in->entry_count == 0)
+		return;
+	if (r->transfer.active || !window_open(r, in)) {
+		r->err = TV_EAGAIN;
+		return;
+	}
+	r->err = raft_append_own(r, in->entries, in->entry_count);
+	if (r->err == TV_OK)
+		replicate_pump_all(r);
+}
+
+static void
+in_persisted(struct raft *r, const struct raft_input *in)
+{
+	uint64_t term;
+
+	/* A completion from before a truncation says nothing about what is in its place now (S29). */
+	if (in->ctx != r->write_epoch || in->index <= r->persisted)
+		return;
+	if (!logidx_term(&r->log, in->index, &term) || term != in->term)
+		return;
+	r->persisted = in->index;
+	if (r->role == RAFT_LEADER)
+		replicate_try_commit(r);
+}
+
+static void
+in_applied(struct raft *r, const struct raft_input *in)
+{
+	TV_ASSERT(in->index <= r->commit);
+	if (in->index > r->applied)
+		r->applied = in->index;
+}
+
+static void
+in_read(struct raft *r, const struct raft_input *in)
+{
+	r->err = read_local(r, in->ctx);
+}
+
+static void
+in_change(struct raft *r, const struct raft_input *in)
+{
+	r->err = members_change(r, in->change);
+}
+
+static void
+in_transfer(struct raft *r, const struct raft_input *in)
+{
+	r->err = election_transfer(r, in->to);
+}
+
+static void
+in_compacted(struct raft *r, const struct raft_input *in)
+{
+	uint64_t upto = in->snapshot_index > in->index ? in->snapshot_index : in->index, term;
+
+	TV_ASSERT(upto <= r->applied);
+	if (upto > r->snapshot_index && logidx_term(&r->log, upto, &term)) {
+		r->snapshot_index = upto;
+		r->snapshot_term = term;
+	}
+	logidx_compact(&r->log, in->index < r->log.last ? in->index : r->log.last);
+	members_compact(r, in->index);
+}
+
+static void
+in_snapshot_ready(struct raft *r, const struct raft_input *in)
+{
+	snapshot_ready(r, in->index, in->offset);
+}
+
+static void
+in_snapshot_installed(struct raft *r, const struct raft_input *in)
+{
+	snapshot_installed(r, in->msg, in->config);
+}
+
+static void
+in_snapshot_chunk(struct raft *r, const struct raft_input *in)
+{
+	snapshot_chunk_stored(r, in->msg, in->offset);
+}
+
+static void
+in_unreachable(struct raft *r, const struct raft_input *in)
+{
+	replicate_unreachable(r, in->to);
+}
+
+static void
+in_reachable(struct raft *r, const struct raft_input *in)
+{
+	replicate_reachable(r, in->to);
+}
+
+static void
+in_disk_stuck(struct raft *r, const struct raft_input *in)
+{
+	(void)in;
+	if (r->role == RAFT_LEADER) {
+		election_hand_over(r);
+		return;
+	}
+	/* It could not make its vote durable: let others stand first. */
+	election_reset_timer(r);
+	r->election_due = mono_add(r->election_due, r->opt.election_timeout);
+}
+
+static void
+in_bootstrap(struct raft *r, const struct raft_input *in)
+{
+	r->err = members_bootstrap(r, in->config);
+}
+
+typedef void input_fn(struct raft *r, const struct raft_input *in);
+
+static input_fn *const inputs[] = {
+	[RAFT_IN_TICK] = in_tick,
+	[RAFT_IN_MSG] = in_msg,
+	[RAFT_IN_PROPOSE] = in_propose,
+	[RAFT_IN_PERSISTED] = in_persisted,
+	[RAFT_IN_APPLIED] = in_applied,
+	[RAFT_IN_READ] = in_read,
+	[RAFT_IN_CHANGE] = in_change,
+	[RAFT_IN_TRANSFER] = in_transfer,
+	[RAFT_IN_COMPACTED] = in_compacted,
+	[RAFT_IN_SNAPSHOT_READY] = in_snapshot_ready,
+	[RAFT_IN_SNAPSHOT_INSTALLED] = in_snapshot_installed,
+	[RAFT_IN_SNAPSHOT_CHUNK] = in_snapshot_chunk,
+	[RAFT_IN_UNREACHABLE] = in_unreachable,
+	[RAFT_IN_REACHABLE] = in_reachable,
+	[RAFT_IN_DISK_STUCK] = in_disk_stuck,
+	[RAFT_IN_BOOTSTRAP] = in_bootstrap,
+};
+
+/* -- output */
+
+static void
+begin_output(struct raft *r)
+{
+	r->hard_changed = false;
+	r->err = TV_OK;
+	r->truncate_from = 0;
+	r->append = NULL;
+	r->append_count = 0;
+	r->send_count = 0;
+	r->done_count = 0;
+	r->notice_count = 0;
+	r->snapshot_chunk = NULL;
+}
+
+static struct mono
+deadline(const struct raft *r)
+{
+	struct mono due = r->role == RAFT_LEADER ? r->heartbeat_due : r->election_due;
+
+	if (r->transfer.active)
+		due = mono_min(due, r->transfer.due);
+	if (r->role == RAFT_FOLLOWER && r->leader != 0 && r->read_count > 0)
+		due = mono_min(due, r->read_retry_due);
+	return due;
+}
+
+/* What may be applied: committed, and durable here (S31). */
+static uint64_t
+commit_and_durable(const struct raft *r)
+{
+	return r->commit < r->persisted ? r->commit : r->persisted;
+}
+
+static void
+end_output(const struct raft *r, struct raft_output *out)
+{
+	*out = (struct raft_output){
+		.err = r->err,
+		.hard_changed = r->hard_changed,
+		.term = r->term,
+		.vote = r->vote,
+		.truncate_from = r->truncate_from,
+		.write_epoch = r->write_epoch,
+		.append = r->append,
+		.append_count = r->append_count,
+		.sends = r->sends,
+		.send_count = r->send_count,
+		.commit_index = commit_and_durable(r),
+		.reads = r->done_reads,
+		.read_count = r->done_count,
+		.notices = r->notices,
+		.notice_count = r->notice_count,
+		.snapshot_chunk = r->snapshot_chunk,
+		.deadline = deadline(r),
+	};
+}
+
+void
+raft_feed(struct raft *r, const struct raft_input *in, struct raft_output *out)
+{
+	TV_ASSERT((unsigned)in->type < sizeof(inputs) / sizeof(inputs[0]));
+	begin_output(r);
+	r->now = in->now;
+	if (!r->started)
+		start(r);
+	inputs[in->type](r, in);
+	end_output(r, out);
+}
+
+/* -- status */
+
+static bool
+peer_active(const struct raft *r, const struct peer *p)
+{
+	return p->heard && mono_before(r->now, mono_add(p->contact, r->opt.election_timeout));
+}
+
+static void
+peer_status(const struct raft *r, const struct peer *p, struct raft_peer_status *out)
+{
+	out->id = p->id;
+	out->voter = p->voter;
+	if (r->role != RAFT_LEADER)
+		return;
+	out->match = p->match;
+	out->next = p->next;
+	out->active = peer_active(r, p);
+	out->snapshotting = p->progress == PROGRESS_SNAPSHOT || p->progress == PROGRESS_NEED_SNAPSHOT;
+	out->caught_up = p->voter || replicate_caught_up(r, p);
+	out->last_contact = p->heard ? p->contact : MONO_ZERO;
+}
+
+void
+raft_status(const struct raft *r, struct raft_status *out)
+{
+	bool leads = r->role == RAFT_LEADER;
+
+	*out = (struct raft_status){
+		.role = r->role,
+		.term = r->term,
+		.commit = r->started ? commit_and_durable(r) : r->commit,
+		.applied = r->applied,
+		.last_index = r->log.last,
+		.last_term = logidx_last_term(&r->log),
+		.first_index = r->log.first,
+		.snapshot_index = r->snapshot_index,
+		.snapshot_term = r->snapshot_term,
+		.persisted = r->started ? r->persisted : r->log.last,
+		.leader = r->leader,
+		.vote = r->vote,
+		.leader_last = leads ? r->log.last : r->leader_last,
+		.leader_contact = r->leader_seen ? r->leader_contact : MONO_ZERO,
+		.voter = r->self_voter,
+		.ready = leads && r->commit >= r->own_first,
+		.transferring = leads && r->transfer.active,
+		.change_pending = r->newest->config.index > r->commit,
+	};
+	for (unsigned i = 0; i < r->peer_count; i++)
+		if (out->peer_count < RAFT_SERVERS_MAX && !r->peers[i].leaving)
+			peer_status(r, &r->peers[i], &out->peers[out->peer_count++]);
+}
+
+uint64_t
+raft_term_at(const struct raft *r, uint64_t index)
+{
+	uint64_t term;
+
+	if (index == r->snapshot_index)
+		return r->snapshot_term;
+	(void)logidx_term(&r->log, index, &term);
+	return term;
+}
+
+uint64_t
+raft_compact_limit(const struct raft *r)
+{
+	uint64_t limit = r->applied;
+
+	for (unsigned i = 0; i < r->peer_count && r->role == RAFT_LEADER; i++) {
+		const struct peer *p = &r->peers[i];
+		uint64_t needs = p->progress == PROGRESS_SNAPSHOT ? p->snap_index : p->match;
+
+		if (peer_active(r, p) && p->progress != PROGRESS_NEED_SNAPSHOT && needs < limit)
+			limit = needs;
+	}
+	return limit;
+}
+
+const char *
+raft_violation_text(enum raft_violation code)
+{
+	static const char *const texts[] = {
+		[RAFT_VIOLATION_NUMBERS] = "impossible term or index",
+		[RAFT_VIOLATION_ADDRESSEE] = "message for another server",
+		[RAFT_VIOLATION_SECOND_LEADER] = "two leaders in one term",
+		[RAFT_VIOLATION_ENTRIES] = "malformed entries",
+		[RAFT_VIOLATION_ANSWER] = "acknowledges what was never sent",
+		[RAFT_VIOLATION_SNAPSHOT] = "malformed snapshot chunk",
+	};
+
+	if ((unsigned)code >= sizeof(texts) / sizeof(texts[0]) || texts[code] == NULL)
+		return "unknown violation";
+	return texts[code];
+}
