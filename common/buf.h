@@ -41,7 +41,7 @@ void buf_put(struct buf *b, const void *bytes, size_t n);
 void buf_puts(struct buf *b, const char *text);		/* without the NUL */
 void buf_putspan(struct buf *b, struct span s);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void buf_vprintf(struct buf *b, const char *fmt, va_list ap);
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 void buf_u8(struct buf *b, uint8_t v);
 void buf_u16be(struct buf *b, uint16_t v);
 void buf_u32be(struct buf *b, uint32_t v);

@@ -1,4 +1,6 @@
 # tests
+include tests/fuzz/fuzz.mk
+include tests/link.mk
 include tests/gossip.mk
 
 # Runtime: clock, log, configuration, keys, walls, life cycle.
@@ -11,4 +13,3 @@ tests_unit_check_log_SOURCES = tests/unit/check_log.c
 tests_unit_check_log_LDADD = common/libtvrt.a $(UNIT_LIBS)
 endif
 include tests/rpcd.mk
-include tests/link.mk

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Writes the seeds that can be computed.  Run in tests/fuzz/corpus; the result is committed."""
+import os
+import struct
+
+
+def seed(target, name, data):
+    os.makedirs(target, exist_ok=True)
+    with open(os.path.join(target, name), "wb") as f:
+        f.write(data)
+
+
+def frame(type_, flags, id_, body):
+    return struct.pack("<IHHQ", len(body), type_, flags, id_) + body
+
+
+HELLO = b"\x94\x01\xa5rpcd\x00\xa1b\xa1c"
+
+# msgpack: every form once, nesting, lengths that lie
+SCALARS = [b"\xc0", b"\xc2", b"\xc3", b"\x7f", b"\xe0", b"\xcc\xff", b"\xcd\xff\xff", b"\xce" + b"\xff" * 4,
+           b"\xcf" + b"\xff" * 8, b"\xd0\x80", b"\xd1\x80\x00", b"\xd2\x80\x00\x00\x00", b"\xd3\x80" + b"\x00" * 7,
+           b"\xca\x3f\x80\x00\x00", b"\xcb\x3f\xf0" + b"\x00" * 6, b"\xa3abc", b"\xd9\x03abc", b"\xda\x00\x03abc",
+           b"\xdb\x00\x00\x00\x03abc", b"\xc4\x03abc", b"\xc5\x00\x03abc", b"\xc6\x00\x00\x00\x03abc"]
+seed("mpack", "all-in-array", b"\xdc" + struct.pack(">H", len(SCALARS)) + b"".join(SCALARS))
+seed("mpack", "map", b"\x83\xa1a\x01\xa1b\x92\xc0\xc3\xa1c\xdf\x00\x00\x00\x01\xa1d\xdd\x00\x00\x00\x00")
+seed("mpack", "nested-30", b"\x91" * 30 + b"\xc0")
+seed("mpack", "nested-200", b"\x91" * 200 + b"\xc0")
+seed("mpack", "ext", b"\x93\xd4\x01x\xc7\x02\x05xy\xc9\x00\x00\x00\x01\x07z")
+seed("mpack", "array-4g", b"\xdd\xff\xff\xff\xff\x01\x02")
+seed("mpack", "map-4g", b"\xdf\xff\xff\xff\xff\x01\x02")
+seed("mpack", "str-4g", b"\xdb\xff\xff\xff\xffabc")
+seed("mpack", "bad-c1", b"\x92\xc1\x01")
+
+# frames: first byte is how they are cut and how often the reader pauses
+THREE = frame(1, 0, 0, HELLO) + frame(32, 0, 7, b"x" * 300) + frame(32, 5, 8, b"")
+for cut in range(8):
+    seed("frame", "three-cut-%d" % cut, bytes([cut | (cut % 4) << 6]) + THREE)
+seed("frame", "4g", b"\x00" + b"\xff\xff\xff\xff" + b"\x00" * 12)
+seed("frame", "negative", b"\x02" + b"\x00\x00\x00\x80" + b"\x00" * 12)
+seed("frame", "one-above", b"\x00" + struct.pack("<IHHQ", 4097, 1, 0, 1) + b"y" * 4097)
+seed("frame", "largest", b"\x07" + frame(1, 0, 1, b"y" * 4096) + THREE)
+seed("frame", "handler-error", b"\x00" + THREE + frame(0xdead, 0, 1, b"") + THREE)
+seed("frame", "noise-preamble", b"\x00TVn1\x01\x01\x01" + b"k" * 8 + b"\x30\x00" + b"m" * 48)
+
+# noise: first byte chooses the part, see fuzz_noise.c
+PREAMBLE = b"TVn1\x01\x01\x01"
+seed("noise", "preamble-unknown-key", b"\x00" + PREAMBLE + b"k" * 8 + b"\x30\x00" + b"m" * 48)
+seed("noise", "clear-frames", b"\x00" + THREE)
+seed("noise", "tls", b"\x00\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+seed("noise", "http", b"\x80GET / HTTP/1.1\r\n\r\n")
+for bit, name in ((0, "nn"), (0x80, "nk")):
+    seed("noise", "message1-" + name, bytes([1 | bit]) + bytes(range(32)) + b"t" * 16)
+    seed("noise", "message1-low-order-" + name, bytes([1 | bit]) + bytes(48))
+    seed("noise", "message2-" + name, bytes([2 | bit]) + bytes(range(32)) + b"t" * 17)
+    seed("noise", "transport-" + name, bytes([3 | bit]) + b"\x10\x00" + b"t" * 16 + b"\x00\x00")
+    seed("noise", "transport-long-" + name, bytes([3 | bit]) + b"\xff\xff" + b"t" * 500)
+    seed("noise", "sealed-frames-" + name, bytes([4 | bit]) + THREE)
+    seed("noise", "sealed-4g-" + name, bytes([4 | bit]) + THREE + b"\xff" * 16)
