@@ -4,6 +4,11 @@
  *   open() with privileges, drop to the user for good (and prove it), sandbox, run() until a signal.
  * Any failure on the way is fatal: fail closed.  SIGTERM and SIGINT stop (never leave), SIGHUP reloads.
  * Started as an ordinary user everything is the same but the change of user.
+ *
+ * daemon_main sees to the folders (run_dir 0755; data_dir/NAME 0700, of the daemon's user), and allows
+ * in the sandbox: writing below data_dir/NAME, and reading the configuration folder (for SIGHUP; keys
+ * there are root's, so only the kernel's file modes stand before them).  Files below data_dir/NAME belong
+ * to the daemon's user: make and open them in run(), not as root in open().  Start threads in run().
  */
 #ifndef TV_DAEMON_H
 #define TV_DAEMON_H
@@ -23,7 +28,7 @@ struct daemon_spec {
 	struct cluster_conf *cluster;		/* filled from cluster.conf */
 	/* Checks across keys; one sentence into errbuf. May be NULL. */
 	enum tv_err (*check)(struct daemon_spec *d, char *errbuf, size_t cap);
-	/* With privileges: bind sockets, read keys, open the data base. */
+	/* With privileges: bind sockets, read keys. */
 	enum tv_err (*open)(struct daemon_spec *d, char *errbuf, size_t cap);
 	/* What the sandbox must still allow (paths below data_dir/NAME and ports). */
 	void (*policy)(struct daemon_spec *d, struct sandbox_policy *p);
@@ -38,6 +43,9 @@ struct daemon_spec {
 
 /* The whole program.  Returns the exit status: 0 stop or leave, 1 failure, 2 usage. */
 int daemon_main(struct daemon_spec *d, int argc, char **argv);
+/* What SIGHUP does: both files afresh, live values taken over, spec->reload called.  Errors are logged
+ * and nothing changes; they are returned too, with the sentence in errbuf. */
+enum tv_err daemon_reload(char *errbuf, size_t cap);
 /* Ends the loop with this exit status (after leave: 0; data base failure: 1). */
 void daemon_quit(int status);
 /* Tells systemd READY=1 (once sockets answer), and a STATUS= text; without systemd: nothing. */

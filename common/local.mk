@@ -16,7 +16,11 @@ common_libtvrt_a_SOURCES = \
 	common/log.c common/log.h \
 	common/conf.c common/conf_value.c common/conf.h common/conf_value.h \
 	common/cluster_conf.c common/node_id.c common/cluster_conf.h \
-	common/keys.c common/keygen.c common/keys.h
+	common/keys.c common/keygen.c common/keys.h \
+	common/dirs.c common/dirs.h \
+	common/sandbox.c common/sandbox_landlock.c common/sandbox_seccomp.c common/sandbox.h common/sandbox_parts.h \
+	common/privdrop.c common/privdrop.h \
+	common/daemon.c common/daemon.h
 
 common_libtvjson_a_SOURCES = common/schema_json.h
 

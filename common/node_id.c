@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/cluster_conf.h"
+#include "common/dirs.h"
 
 #define NODE_ID_FILE "node-id"
 #define UUID_CHARS 36
@@ -38,29 +39,6 @@ make_uuid(char text[UUID_CHARS + 1])
 	b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
 	snprintf(text, UUID_CHARS + 1, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
 	    b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
-}
-
-/* The folder and those above it. */
-static bool
-make_dirs(const char *path)
-{
-	char part[4096];
-
-	if (strlen(path) >= sizeof(part))
-		return false;
-	for (size_t i = 1; path[i - 1] != '\0'; i++) {
-		if (path[i] != '/' && path[i] != '\0')
-			continue;
-		memcpy(part, path, i);
-		part[i] = '\0';
-		if (mkdir(part, 0755) == 0) {
-			if (chmod(part, 0755) != 0)	/* whatever the umask */
-				return false;
-		} else if (errno != EEXIST) {
-			return false;
-		}
-	}
-	return true;
 }
 
 static enum tv_err
@@ -126,7 +104,7 @@ cluster_node_id(struct cluster_conf *c, char *errbuf, size_t cap)
 		snprintf(errbuf, cap, "libsodium cannot start: no source of random numbers");
 		return TV_ESYS;
 	}
-	dir = make_dirs(c->data_dir) ? open(c->data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	dir = dirs_make(c->data_dir) ? open(c->data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (dir < 0) {
 		snprintf(errbuf, cap, "%s: %s", c->data_dir, strerror(errno));
 		return TV_ESYS;

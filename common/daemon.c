@@ -1,0 +1,486 @@
+/*
+ * Life cycle of a daemon.  daemon_main() is the order of things; each step below is one function that
+ * leaves a sentence in errbuf when it fails, and every failure ends the program.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifdef HAVE_SYSTEMD
+#include <systemd/sd-daemon.h>
+#endif
+
+#include "common/assert.h"
+#include "common/clock.h"
+#include "common/daemon.h"
+#include "common/log.h"
+#include "common/privdrop.h"
+
+#define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+/* Users whose processes may connect to our sockets. */
+static const char *const peer_users[] = { "_gossipd", "_raftd", "_rpcd" };
+
+/* The one daemon of this process: signals and systemd know no context. */
+static struct {
+	struct daemon_spec *spec;
+	struct ev_loop *loop;
+	int status;			/* what daemon_main returns */
+	bool debug;			/* -d wins over log_level */
+	uid_t peers[NITEMS(peer_users) + 2];
+	size_t peer_count;
+} state;
+
+struct options {
+	const char *dir;
+	bool check, debug;
+};
+
+struct trouble {
+	char text[1024];
+};
+
+static void
+usage(const struct daemon_spec *d)
+{
+	fprintf(stderr, "usage: %s [-c directory] [-dn]\n       %s -V\n", d->name, d->name);
+}
+
+/* The exit status, or -1 to go on. */
+static int
+parse_options(const struct daemon_spec *d, int argc, char **argv, struct options *o)
+{
+	*o = (struct options){ TV_SYSCONFDIR, false, false };
+	for (int c; (c = getopt(argc, argv, "c:dnV")) != -1;)
+		switch (c) {
+		case 'c':
+			o->dir = optarg;
+			break;
+		case 'd':
+			o->debug = true;
+			break;
+		case 'n':
+			o->check = true;
+			break;
+		case 'V':
+			printf("%s %s (triumvir)\n", d->name, TV_VERSION);
+			return 0;
+		default:
+			usage(d);
+			return EXIT_USAGE;
+		}
+	if (optind != argc) {
+		usage(d);
+		return EXIT_USAGE;
+	}
+	return -1;
+}
+
+/* Standard descriptors that are open, and no others: whoever started us keeps what is his. */
+static void
+clean_descriptors(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	(void)close_range(STDERR_FILENO + 1, ~0U, 0);	/* a kernel without it leaves them open: no harm done */
+}
+
+/* A relative folder would change its meaning with chdir("/"). */
+static enum tv_err
+absolute_dir(struct daemon_spec *d, const char *dir, struct trouble *t)
+{
+	char *path = realpath(dir, NULL);
+
+	if (path == NULL && errno == ENOENT && dir[0] == '/')
+		path = strdup(dir);	/* no configuration: defaults */
+	if (path == NULL) {
+		snprintf(t->text, sizeof(t->text), "%s: %s", dir, strerror(errno));
+		return TV_ESYS;
+	}
+	d->conf_dir = path;
+	return TV_OK;
+}
+
+static enum tv_err
+own_conf_path(const struct daemon_spec *d, char *path, size_t cap, struct trouble *t)
+{
+	if (snprintf(path, cap, "%s/%s.conf", d->conf_dir, d->name) < (int)cap)
+		return TV_OK;
+	snprintf(t->text, sizeof(t->text), "%s: the path is too long", d->conf_dir);
+	return TV_EINVAL;
+}
+
+static enum tv_err
+load_conf(struct daemon_spec *d, struct trouble *t)
+{
+	char path[4096];
+	enum tv_err err = cluster_conf_load(d->conf_dir, d->cluster, t->text, sizeof(t->text));
+
+	if (err != TV_OK)
+		return err;
+	memset(d->conf, 0, d->conf_size);
+	err = own_conf_path(d, path, sizeof(path), t);
+	if (err == TV_OK)
+		err = conf_load(path, d->opts, d->opt_count, d->conf, t->text, sizeof(t->text));
+	if (err == TV_ENOENT)
+		err = TV_OK;
+	if (err == TV_OK && d->check != NULL && (err = d->check(d, t->text, sizeof(t->text))) != TV_OK)
+		conf_free(d->opts, d->opt_count, d->conf);
+	if (err != TV_OK)
+		cluster_conf_free(d->cluster);
+	return err;
+}
+
+static void
+free_conf(struct daemon_spec *d)
+{
+	conf_free(d->opts, d->opt_count, d->conf);
+	cluster_conf_free(d->cluster);
+	free((char *)d->conf_dir);
+	d->conf_dir = NULL;
+}
+
+static void
+set_log(const struct daemon_spec *d)
+{
+	log_init(d->name, state.debug ? LOG_LVL_DEBUG : (enum log_level)d->cluster->log_level,
+	    (enum log_dest)d->cluster->log_to);
+}
+
+/* -n: the normalised result of both files. */
+static int
+print_conf(const struct daemon_spec *d)
+{
+	struct buf out = BUF_INIT(1 << 20);
+	bool written;
+
+	buf_printf(&out, "# --- %s/cluster.conf ---\n", d->conf_dir);
+	conf_print(cluster_opts, cluster_opt_count, d->cluster, &out);
+	buf_printf(&out, "\n# --- %s/%s.conf ---\n", d->conf_dir, d->name);
+	conf_print(d->opts, d->opt_count, d->conf, &out);
+	written = !out.failed && fwrite(out.data, 1, out.len, stdout) == out.len && fflush(stdout) == 0;
+	buf_done(&out);
+	return written ? 0 : EXIT_FAILED;
+}
+
+static enum tv_err
+check_role(const struct daemon_spec *d, struct trouble *t)
+{
+	if (!d->servers_only || d->cluster->server)
+		return TV_OK;
+	snprintf(t->text, sizeof(t->text), "%s runs on servers only: set server = true in %s/cluster.conf, or do not start it "
+	    "on this node", d->name, d->conf_dir);
+	return TV_EINVAL;
+}
+
+static void
+raise_descriptor_limit(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+		r.rlim_cur = r.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &r);	/* the old limit serves too, for fewer connections */
+	}
+}
+
+/* Looked up now: the sandbox hides the password file. */
+static void
+learn_peers(const struct privdrop *plan)
+{
+	state.peer_count = 0;
+	state.peers[state.peer_count++] = 0;
+	state.peers[state.peer_count++] = plan->uid;
+	for (size_t i = 0; i < NITEMS(peer_users) && plan->switches; i++) {
+		const struct passwd *pw = getpwnam(peer_users[i]);
+
+		if (pw != NULL)
+			state.peers[state.peer_count++] = pw->pw_uid;
+	}
+}
+
+bool
+daemon_peer_allowed(uid_t uid)
+{
+	for (size_t i = 0; i < state.peer_count; i++)
+		if (state.peers[i] == uid)
+			return true;
+	return false;
+}
+
+static enum tv_err
+prepare(struct daemon_spec *d, struct privdrop *plan, struct trouble *t)
+{
+	char *e = t->text;
+	const size_t cap = sizeof(t->text);
+	enum tv_err err;
+
+	if ((err = check_role(d, t)) != TV_OK || (err = privdrop_plan(d->user, plan, e, cap)) != TV_OK ||
+	    (err = privdrop_run_dir(d->cluster->run_dir, e, cap)) != TV_OK ||
+	    (err = cluster_node_id(d->cluster, e, cap)) != TV_OK ||
+	    (err = privdrop_data_dir(plan, d->cluster->data_dir, d->name, e, cap)) != TV_OK)
+		return err;
+	d->run_gid = plan->run_gid;
+	learn_peers(plan);
+	raise_descriptor_limit();
+	return TV_OK;
+}
+
+/* The folder must be within reach of the daemon's user: a parent may be closed. */
+static enum tv_err
+check_reach(const char *path, struct trouble *t)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0) {
+		snprintf(t->text, sizeof(t->text), "%.512s: uid %u cannot reach it: %s (see the modes of the folders above it)", path,
+		    (unsigned)geteuid(), strerror(errno));
+		return TV_ESYS;
+	}
+	close(fd);
+	return TV_OK;
+}
+
+static enum tv_err
+lock_down(struct daemon_spec *d, const struct privdrop *plan, struct trouble *t)
+{
+	struct sandbox_policy policy = { .path_count = 0 };
+	char data[4096];
+	enum tv_err err = privdrop_apply(plan, t->text, sizeof(t->text));
+
+	snprintf(data, sizeof(data), "%s/%s", d->cluster->data_dir, d->name);
+	if (err != TV_OK || (err = check_reach(data, t)) != TV_OK)
+		return err;
+	sandbox_path(&policy, data, SANDBOX_WRITE);
+	sandbox_path(&policy, d->conf_dir, SANDBOX_READ);
+	if (d->policy != NULL)
+		d->policy(d, &policy);
+	return sandbox_enter(&policy, d->cluster->sandbox != 0, t->text, sizeof(t->text));
+}
+
+static void
+notify(const char *text)
+{
+#ifdef HAVE_SYSTEMD
+	(void)sd_notify(0, text);	/* nobody to tell of a failure */
+#else
+	(void)text;
+#endif
+}
+
+/* For systemd's STATUS=: one line. */
+static void
+notify_status(const char *what, const char *status)
+{
+	char line[512], safe[384];
+
+	log_safe(span_str(status != NULL ? status : ""), safe, sizeof(safe));
+	snprintf(line, sizeof(line), "%s%sSTATUS=%s", what, what[0] != '\0' ? "\n" : "", safe);
+	notify(line);
+}
+
+void
+daemon_ready(const char *status)
+{
+	notify_status("READY=1", status);
+}
+
+void
+daemon_quit(int status)
+{
+	state.status = status;
+	ev_break(state.loop, EVBREAK_ALL);
+}
+
+static void
+log_report(const struct daemon_spec *d, struct buf *report)
+{
+	char *save = NULL;
+
+	for (char *line = strtok_r((char *)buf_cstr(report), "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save))
+		log_warn(d->name, "reload: %s", line);
+}
+
+/* Both files into fresh storage and checked as at the start; only then anything changes. */
+static enum tv_err
+take_over(struct daemon_spec *d, struct buf *report, struct trouble *t)
+{
+	struct cluster_conf cluster;
+	struct daemon_spec fresh = *d;
+	enum tv_err err;
+
+	fresh.cluster = &cluster;
+	fresh.conf = calloc(1, d->conf_size + 1);
+	if (fresh.conf == NULL) {
+		snprintf(t->text, sizeof(t->text), "out of memory");
+		return TV_ENOMEM;
+	}
+	err = load_conf(&fresh, t);
+	if (err == TV_OK) {
+		conf_merge_live(cluster_opts, cluster_opt_count, d->cluster, &cluster, report);
+		conf_merge_live(d->opts, d->opt_count, d->conf, fresh.conf, report);
+		conf_free(d->opts, d->opt_count, fresh.conf);
+		cluster_conf_free(&cluster);
+	}
+	free(fresh.conf);
+	return err;
+}
+
+enum tv_err
+daemon_reload(char *errbuf, size_t cap)
+{
+	struct daemon_spec *d = state.spec;
+	struct buf report = BUF_INIT(65536);
+	struct trouble t;
+	enum tv_err err = take_over(d, &report, &t);
+
+	if (err != TV_OK) {
+		snprintf(errbuf, cap, "%s", t.text);
+		log_err(d->name, "reload: %s; nothing was changed", t.text);
+	} else {
+		set_log(d);
+		log_report(d, &report);
+		if (d->reload != NULL)
+			d->reload(d);
+		log_info(d->name, "configuration reloaded");
+	}
+	buf_done(&report);
+	return err;
+}
+
+static void
+on_stop(struct ev_loop *loop, ev_signal *w, int events)
+{
+	(void)loop;
+	(void)events;
+	log_info(state.spec->name, "%s received, stopping", w->signum == SIGTERM ? "SIGTERM" : "SIGINT");
+	daemon_quit(0);
+}
+
+static void
+on_hup(struct ev_loop *loop, ev_signal *w, int events)
+{
+	char errbuf[64], line[64];
+
+	(void)loop;
+	(void)w;
+	(void)events;
+	snprintf(line, sizeof(line), "RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(clock_mono().ns / 1000));
+	notify(line);
+	(void)daemon_reload(errbuf, sizeof(errbuf));	/* logged there */
+	notify("READY=1");
+}
+
+static void
+log_start(const struct daemon_spec *d)
+{
+	const struct cluster_conf *c = d->cluster;
+
+	log_info(d->name, "triumvir %s: node %s (%s), datacenter %s, %s; sandbox %s, encryption %s", TV_VERSION,
+	    c->node_name, c->node_id, c->datacenter, c->server ? "server" : "client", sandbox_status(),
+	    c->have_keys ? "on" : "off");
+}
+
+/* From the drop on: nothing here is trusted. */
+static enum tv_err
+serve(struct daemon_spec *d)
+{
+	static const int stops[] = { SIGTERM, SIGINT };
+	ev_signal watchers[NITEMS(stops)], hup;
+	enum tv_err err;
+
+	for (size_t i = 0; i < NITEMS(stops); i++) {
+		ev_signal_init(&watchers[i], on_stop, stops[i]);
+		ev_signal_start(state.loop, &watchers[i]);
+	}
+	ev_signal_init(&hup, on_hup, SIGHUP);
+	ev_signal_start(state.loop, &hup);
+	log_start(d);
+	err = d->run(d, state.loop);
+	if (err == TV_OK)
+		ev_run(state.loop, 0);
+	else
+		log_err(d->name, "start failed: %s", tv_strerror(err));
+	notify("STOPPING=1");
+	if (d->stop != NULL)
+		d->stop(d);
+	ev_signal_stop(state.loop, &hup);
+	for (size_t i = 0; i < NITEMS(stops); i++)
+		ev_signal_stop(state.loop, &watchers[i]);
+	return err;
+}
+
+/* Everything between a checked configuration and the end of the loop. */
+static int
+live(struct daemon_spec *d)
+{
+	struct privdrop plan;
+	struct trouble t = { "" };
+	enum tv_err err = prepare(d, &plan, &t);
+
+	if (err == TV_OK)
+		err = d->open(d, t.text, sizeof(t.text));
+	if (err == TV_OK)
+		err = lock_down(d, &plan, &t);
+	if (err == TV_OK && (state.loop = ev_default_loop(EVBACKEND_EPOLL | EVFLAG_NOENV)) == NULL) {
+		snprintf(t.text, sizeof(t.text), "libev cannot start: %s", strerror(errno));
+		err = TV_ESYS;
+	}
+	if (err != TV_OK) {
+		log_err(d->name, "%s", t.text[0] != '\0' ? t.text : tv_strerror(err));
+		return EXIT_FAILED;
+	}
+	if (serve(d) != TV_OK)
+		state.status = EXIT_FAILED;
+	ev_loop_destroy(state.loop);
+	state.loop = NULL;
+	return state.status;
+}
+
+int
+daemon_main(struct daemon_spec *d, int argc, char **argv)
+{
+	struct options o;
+	struct trouble t = { "" };
+	int status = parse_options(d, argc, argv, &o);
+
+	if (status >= 0)
+		return status;
+	umask(027);
+	signal(SIGPIPE, SIG_IGN);
+	clean_descriptors();
+	state.spec = d;
+	state.status = 0;
+	state.debug = o.debug;
+	log_init(d->name, LOG_LVL_INFO, LOG_TO_STDERR);
+	if (absolute_dir(d, o.dir, &t) != TV_OK || load_conf(d, &t) != TV_OK) {
+		log_err(d->name, "%s", t.text);
+		free((char *)d->conf_dir);
+		return EXIT_FAILED;
+	}
+	if (o.check) {
+		status = print_conf(d);
+	} else if (chdir("/") != 0) {
+		log_err(d->name, "chdir: %s", strerror(errno));
+		status = EXIT_FAILED;
+	} else {
+		set_log(d);
+		status = live(d);
+	}
+	free_conf(d);
+	return status;
+}
