@@ -1,0 +1,407 @@
+"""Real daemons on loopback for system tests: start, stop, kill, ask, wait for conditions.
+
+Every process started here is stopped by Cluster.close() (also at exit, also when the test fails).
+Standard library only.
+"""
+import atexit
+import base64
+import grp
+import http.client
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+BUILD = os.environ.get("TV_BUILD", TOP)
+DAEMONS = ("gossipd", "raftd", "rpcd")
+USERS = ("_gossipd", "_raftd", "_rpcd", "_check")
+
+
+def skip(reason):
+    """Ends the test as skipped (automake's status 77), with the reason."""
+    print("SKIP: " + reason, flush=True)
+    sys.exit(77)
+
+
+def ensure_users():
+    """As root the daemons drop to users of their own; make them as the packages would."""
+    if os.geteuid() != 0:
+        return
+    try:
+        grp.getgrnam("_triumvir")
+    except KeyError:
+        subprocess.run(["groupadd", "--system", "_triumvir"], check=True)
+    for user in USERS:
+        try:
+            pwd.getpwnam(user)
+        except KeyError:
+            subprocess.run(["useradd", "--system", "--no-create-home", "--home-dir", "/nonexistent",
+                            "--shell", "/usr/sbin/nologin", "--user-group", "--groups", "_triumvir", user], check=True)
+
+
+class Timeout(AssertionError):
+    pass
+
+
+def wait_for(what, condition, timeout=30.0, interval=0.05):
+    """Polls condition() until it is true; returns its value.  Exceptions of a request in flight count as false."""
+    end = time.monotonic() + timeout
+    last = None
+    while True:
+        try:
+            value = condition()
+            if value:
+                return value
+            last = value
+        except (OSError, http.client.HTTPException, ValueError, KeyError, IndexError, TypeError) as e:
+            last = e
+        if time.monotonic() > end:
+            raise Timeout("%s: not within %.0f s (last: %r)" % (what, timeout, last))
+        time.sleep(interval)
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def text(self):
+        return self.body.decode("utf-8", "replace")
+
+    @property
+    def index(self):
+        return int(self.headers.get("X-Consul-Index", 0))
+
+    def __repr__(self):
+        return "%d %s" % (self.status, self.text[:200])
+
+
+class UnixHTTPConnection(http.client.HTTPConnection):
+    def __init__(self, path, timeout):
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Node:
+    """One node: its configuration folder, its daemons, and questions to it."""
+
+    def __init__(self, cluster, name, addr, server=True, dc="dc1", raftd=None, rpcd=None, gossipd=None, **keys):
+        self.cluster, self.name, self.addr, self.server, self.dc = cluster, name, addr, server, dc
+        self.dir = os.path.join(cluster.dir, name)
+        self.conf = os.path.join(self.dir, "conf")
+        self.run = os.path.join(self.dir, "run")
+        self.data = os.path.join(self.dir, "data")
+        self.procs = {}
+        for d in (self.conf, self.run, self.data):
+            os.makedirs(d, exist_ok=True)
+        common = {"node_name": name, "datacenter": dc, "server": server, "bind": addr, "data_dir": self.data,
+                  "run_dir": self.run, "retry_interval": "1s"}
+        if cluster.keys:
+            common.update(cluster_key=cluster.keys + "/cluster.key", server_pub=cluster.keys + "/server.pub")
+            if server:
+                common["server_key"] = cluster.keys + "/server.key"
+        common.update(keys)
+        self.write("cluster.conf", common)
+        self.write("gossipd.conf", dict(cluster.gossipd, **(gossipd or {})))
+        self.write("rpcd.conf", dict({"http_addresses": [addr]}, **(rpcd or {})))
+        if server:
+            self.write("raftd.conf", raftd or {})
+
+    def write(self, file, keys):
+        with open(os.path.join(self.conf, file), "w") as f:
+            for k, v in keys.items():
+                f.write("%s = %s\n" % (k, json.dumps(v)))
+
+    # -- processes ---------------------------------------------------------
+
+    @property
+    def daemons(self):
+        return DAEMONS if self.server else ("gossipd", "rpcd")
+
+    def log_path(self, daemon):
+        return os.path.join(self.dir, daemon + ".log")
+
+    def log(self, daemon):
+        try:
+            with open(self.log_path(daemon), errors="replace") as f:
+                return f.read()
+        except FileNotFoundError:
+            return ""
+
+    def start(self, *daemons):
+        for d in daemons or self.daemons:
+            assert d not in self.procs or self.procs[d].poll() is not None, "%s of %s runs" % (d, self.name)
+            with open(self.log_path(d), "ab") as log:
+                self.procs[d] = subprocess.Popen(
+                    self.cluster.wrap + [os.path.join(BUILD, d, d), "-c", self.conf], stdin=subprocess.DEVNULL,
+                    stdout=log, stderr=log, start_new_session=True, env=self.cluster.env)
+        return self
+
+    def signal(self, sig, *daemons):
+        for d in daemons or self.daemons:
+            if d in self.procs and self.procs[d].poll() is None:
+                self.procs[d].send_signal(sig)
+
+    def wait_end(self, *daemons, timeout=20):
+        """Waits until these daemons ended; returns their exit statuses."""
+        return [self.procs[d].wait(timeout) for d in daemons or self.daemons if d in self.procs]
+
+    def stop(self, *daemons):
+        """SIGTERM, and every one must end with status 0."""
+        which = daemons or self.daemons
+        self.signal(signal.SIGTERM, *which)
+        for d, status in zip([d for d in which if d in self.procs], self.wait_end(*which)):
+            assert status == 0, "%s of %s ended with %d:\n%s" % (d, self.name, status, self.log(d)[-2000:])
+
+    def kill(self, *daemons):
+        which = daemons or self.daemons
+        self.signal(signal.SIGKILL, *which)
+        self.wait_end(*which)
+
+    def pid(self, daemon):
+        return self.procs[daemon].pid
+
+    def running(self, daemon):
+        return daemon in self.procs and self.procs[daemon].poll() is None
+
+    # -- questions ---------------------------------------------------------
+
+    @property
+    def url(self):
+        return "http://%s:8500" % self.addr
+
+    def http(self, method, path, body=None, timeout=30, headers=None, unix=False):
+        if unix:
+            c = UnixHTTPConnection(os.path.join(self.run, "rpcd.sock"), timeout)
+        else:
+            c = http.client.HTTPConnection(self.addr, 8500, timeout=timeout)
+        try:
+            if isinstance(body, (dict, list)):
+                body = json.dumps(body)
+            c.request(method, path, body=body, headers=headers or {})
+            r = c.getresponse()
+            return Answer(r.status, dict(r.getheaders()), r.read())
+        finally:
+            c.close()
+
+    def get(self, path, **kw):
+        return self.http("GET", path, **kw)
+
+    def put(self, path, body=b"", **kw):
+        return self.http("PUT", path, body=body, **kw)
+
+    def delete(self, path, **kw):
+        return self.http("DELETE", path, **kw)
+
+    def kv_put(self, key, value, query="", **kw):
+        r = self.put("/v1/kv/" + urllib.parse.quote(key) + query, value, **kw)
+        assert r.status == 200 and r.body == b"true", "put %s on %s: %r" % (key, self.name, r)
+
+    def kv_get(self, key, query="", **kw):
+        """The value, or None."""
+        r = self.get("/v1/kv/" + urllib.parse.quote(key) + query, **kw)
+        if r.status == 404:
+            return None
+        assert r.status == 200, "get %s on %s: %r" % (key, self.name, r)
+        v = r.json()[0]["Value"]
+        return b"" if v is None else base64.b64decode(v)
+
+    def members(self, wan=False):
+        """name -> status number."""
+        return {m["Name"]: m["Status"] for m in self.get("/v1/agent/members" + ("?wan=1" if wan else "")).json()}
+
+    def stats(self, section):
+        return self.get("/v1/agent/self").json()["Stats"].get(section, {})
+
+    def is_leader(self):
+        return self.stats("raft").get("state") == "Leader"
+
+    def term(self):
+        return int(self.stats("raft")["term"])
+
+    def ctl(self, *args, check=True, timeout=60, input=None):
+        """Runs clusterctl against this node; returns the CompletedProcess (text)."""
+        p = subprocess.run([os.path.join(BUILD, "ctl", "clusterctl"), "--addr", self.addr + ":8500"] + list(args),
+                           capture_output=True, text=True, timeout=timeout, input=input)
+        if check:
+            assert p.returncode == 0, "clusterctl %s: %d\n%s%s" % (" ".join(args), p.returncode, p.stdout, p.stderr)
+        return p
+
+
+class Cluster:
+    """A folder, keys, and nodes.  net is the first three numbers of the loopback addresses, e.g. "127.60.1"."""
+
+    def __init__(self, net, keys=True, gossipd=None, wrap=None, env=None):
+        ensure_users()
+        base = "/var/tmp" if os.access("/var/tmp", os.W_OK) else None
+        self.dir = tempfile.mkdtemp(prefix="tv-", dir=base)
+        os.chmod(self.dir, 0o755)
+        self.net, self.nodes, self.keys = net, {}, None
+        self.gossipd = gossipd if gossipd is not None else {"profile": "local"}
+        self.wrap = wrap or []
+        self.env = dict(os.environ, **(env or {}))
+        self.closed = False
+        atexit.register(self.close)
+        if keys:
+            self.keys = os.path.join(self.dir, "keys")
+            os.mkdir(self.keys, 0o700)
+            subprocess.run([os.path.join(BUILD, "ctl", "clusterctl"), "keygen", self.keys], check=True,
+                           stdout=subprocess.DEVNULL)
+
+    def add(self, name, last, **kw):
+        self.nodes[name] = Node(self, name, "%s.%d" % (self.net, last), **kw)
+        return self.nodes[name]
+
+    def servers(self, count, dc="dc1", first=1, prefix="n", **kw):
+        """Configures and starts `count` servers that find each other."""
+        raftd = dict({"bootstrap_expect": count}, **kw.pop("raftd", {}))
+        join = ["%s.%d" % (self.net, first)]
+        out = [self.add("%s%d" % (prefix, i + 1), first + i, dc=dc, raftd=dict(raftd), retry_join=join, **kw)
+               for i in range(count)]
+        for n in out:
+            n.start()
+        return out
+
+    def client(self, name, last, join, **kw):
+        return self.add(name, last, server=False, retry_join=[join.addr], **kw).start()
+
+    def leader(self, nodes=None, timeout=30):
+        """Waits for one server among nodes that leads and is ready for writes."""
+        nodes = [n for n in (nodes or self.nodes.values()) if n.server]
+
+        def find():
+            for n in nodes:
+                try:
+                    if n.running("raftd") and n.is_leader():
+                        return n
+                except (OSError, ValueError, KeyError, http.client.HTTPException):
+                    pass
+            return None
+        return wait_for("a leader", find, timeout)
+
+    def formed(self, nodes=None, timeout=30):
+        """Waits until there is a leader and every server is a voter."""
+        nodes = [n for n in (nodes or self.nodes.values()) if n.server]
+
+        def whole():
+            servers = nodes[0].get("/v1/operator/raft/configuration").json()["Servers"]
+            return len(servers) == len(nodes) and all(s["Voter"] for s in servers) and any(s["Leader"] for s in servers)
+        wait_for("%d voters" % len(nodes), whole, timeout)
+        return self.leader(nodes, timeout)
+
+    def close(self):
+        if self.closed:
+            return
+        self.closed = True
+        for n in self.nodes.values():
+            n.signal(signal.SIGCONT)
+            n.signal(signal.SIGTERM)
+        end = time.monotonic() + 10
+        for n in self.nodes.values():
+            for p in n.procs.values():
+                try:
+                    p.wait(max(0.1, end - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    p.kill()
+                    p.wait()
+        failed = sys.exc_info()[0] is not None or getattr(self, "keep", False)
+        if failed or os.environ.get("TV_KEEP"):
+            print("logs are kept in " + self.dir, flush=True)
+        else:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *rest):
+        if kind is not None:
+            self.keep = True
+            for n in self.nodes.values():
+                for d in n.daemons:
+                    tail = n.log(d).splitlines()[-15:]
+                    print("--- %s %s\n%s" % (n.name, d, "\n".join(tail)), flush=True)
+        self.close()
+
+
+class Writer(threading.Thread):
+    """A steady writer: PUTs key i = i through the given nodes in turn and remembers what was acknowledged."""
+
+    def __init__(self, nodes, prefix="w", pause=0.0):
+        super().__init__(daemon=True)
+        self.nodes, self.prefix, self.pause = nodes, prefix, pause
+        self.acked, self.unknown, self.errors = {}, [], []
+        self.times = []          # monotonic time of each acknowledgement
+        self.halt = threading.Event()
+
+    def run(self):
+        i = 0
+        while not self.halt.is_set():
+            node = self.nodes[i % len(self.nodes)]
+            key, value = "%s/%06d" % (self.prefix, i), str(i)
+            try:
+                r = node.put("/v1/kv/" + key, value, timeout=15)
+                if r.status == 200 and r.body == b"true":
+                    self.acked[key] = value.encode()
+                    self.times.append(time.monotonic())
+                else:
+                    self.errors.append((key, r.status, r.text))
+            except (OSError, http.client.HTTPException) as e:
+                self.unknown.append((key, repr(e)))
+            i += 1
+            if self.pause:
+                self.halt.wait(self.pause)
+
+    def stop(self):
+        self.halt.set()
+        self.join(30)
+        return self
+
+    def check(self, node):
+        """Every acknowledged write is there."""
+        r = node.get("/v1/kv/%s/?recurse" % self.prefix)
+        assert r.status in (200, 404), repr(r)
+        have = {e["Key"]: base64.b64decode(e["Value"] or "") for e in (r.json() if r.status == 200 else [])}
+        lost = [k for k, v in self.acked.items() if have.get(k) != v]
+        assert not lost, "%s lost %d of %d acknowledged writes, first %s" % (node.name, len(lost), len(self.acked), lost[0])
+        return have
+
+
+def main(*tests):
+    """Runs the given functions in order, prints one line for each, and the closing count."""
+    names = sys.argv[1:]
+    passed = failed = 0
+    for t in tests:
+        if names and t.__name__ not in names:
+            continue
+        start = time.monotonic()
+        try:
+            t()
+            passed += 1
+            print("ok   %s (%.1f s)" % (t.__name__, time.monotonic() - start), flush=True)
+        except SystemExit as e:
+            if e.code != 77:
+                raise
+        except Exception as e:  # noqa: BLE001 - the runner reports whatever a test raises
+            failed += 1
+            import traceback
+            traceback.print_exc()
+            print("FAIL %s: %s" % (t.__name__, e), flush=True)
+    print("%d passed, %d failed" % (passed, failed), flush=True)
+    sys.exit(1 if failed else 0)
