@@ -34,9 +34,11 @@ copy_number(struct rd *r, struct buf *out, enum mp_type type)
 static void
 copy_value(struct rd *r, struct buf *out, unsigned depth)
 {
-	enum mp_type type = depth >= MP_DEPTH_MAX ? MP_NONE : mpr_peek(r);
+	enum mp_type type = mpr_peek(r);
 	uint32_t n;
 
+	if ((type == MP_ARRAY || type == MP_MAP) && depth + 1 >= MP_DEPTH_MAX)
+		type = MP_NONE;			/* as mpr_skip does */
 	switch (type) {
 	case MP_NIL:
 		TV_ASSERT(mpr_nil(r));

@@ -24,6 +24,7 @@ SCALARS = [b"\xc0", b"\xc2", b"\xc3", b"\x7f", b"\xe0", b"\xcc\xff", b"\xcd\xff\
 seed("mpack", "all-in-array", b"\xdc" + struct.pack(">H", len(SCALARS)) + b"".join(SCALARS))
 seed("mpack", "map", b"\x83\xa1a\x01\xa1b\x92\xc0\xc3\xa1c\xdf\x00\x00\x00\x01\xa1d\xdd\x00\x00\x00\x00")
 seed("mpack", "nested-30", b"\x91" * 30 + b"\xc0")
+seed("mpack", "nested-31-empty", b"\x91" * 31 + b"\x80")
 seed("mpack", "nested-200", b"\x91" * 200 + b"\xc0")
 seed("mpack", "ext", b"\x93\xd4\x01x\xc7\x02\x05xy\xc9\x00\x00\x00\x01\x07z")
 seed("mpack", "array-4g", b"\xdd\xff\xff\xff\xff\x01\x02")
