@@ -1,1 +1,2 @@
 # man
+dist_man_MANS += man/clusterctl.8 man/triumvir.7
