@@ -9,6 +9,7 @@
 #ifndef GOSSIP_SERFWIRE_H
 #define GOSSIP_SERFWIRE_H
 
+#include "common/mpack.h"
 #include "gossipd/core/wire.h"
 
 enum serf_type {

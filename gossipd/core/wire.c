@@ -195,11 +195,11 @@ get(struct span body, const struct field_table *t, struct arena *a, void *m)
 	return fields_read(&r, t, a, m);
 }
 
-/* First error of two. */
+/* What was read also has to make sense. */
 static enum tv_err
-both(enum tv_err err, bool ok)
+judged(enum tv_err err, bool ok)
 {
-	return err != TV_OK || ok ? err : TV_EFORMAT;
+	return err == TV_OK && !ok ? TV_EFORMAT : err;
 }
 
 static bool
@@ -211,13 +211,17 @@ vsn_len_ok(struct span vsn)
 enum tv_err
 wire_get_ping(struct span body, struct arena *a, struct wire_ping *m)
 {
-	return both(get(body, &ping, a, m), wire_addr_ok(m->source_addr));
+	enum tv_err err = get(body, &ping, a, m);
+
+	return judged(err, wire_addr_ok(m->source_addr));
 }
 
 enum tv_err
 wire_get_indirect(struct span body, struct arena *a, struct wire_indirect *m)
 {
-	return both(get(body, &indirect, a, m), wire_addr_ok(m->source_addr) && wire_addr_ok(m->target));
+	enum tv_err err = get(body, &indirect, a, m);
+
+	return judged(err, wire_addr_ok(m->source_addr) && wire_addr_ok(m->target));
 }
 
 enum tv_err
@@ -241,7 +245,9 @@ wire_get_error(struct span body, struct arena *a, struct wire_error *m)
 enum tv_err
 wire_get_alive(struct span body, struct arena *a, struct wire_alive *m)
 {
-	return both(get(body, &alive, a, m), wire_addr_ok(m->addr) && vsn_len_ok(m->vsn));
+	enum tv_err err = get(body, &alive, a, m);
+
+	return judged(err, wire_addr_ok(m->addr) && vsn_len_ok(m->vsn));
 }
 
 enum tv_err
@@ -253,7 +259,9 @@ wire_get_accuse(struct span body, struct arena *a, struct wire_accuse *m)
 enum tv_err
 wire_get_compress(struct span body, struct arena *a, struct wire_compress *m)
 {
-	return both(get(body, &compress, a, m), m->algo == 0 && m->data.len > 0);
+	enum tv_err err = get(body, &compress, a, m);
+
+	return judged(err, m->algo == 0 && m->data.len > 0);
 }
 
 enum tv_err
@@ -265,7 +273,9 @@ wire_read_pp_header(struct rd *r, struct arena *a, struct wire_pp_header *m)
 enum tv_err
 wire_read_node(struct rd *r, struct arena *a, struct wire_node *m)
 {
-	return both(fields_read(r, &node, a, m), wire_addr_ok(m->addr) && vsn_len_ok(m->vsn));
+	enum tv_err err = fields_read(r, &node, a, m);
+
+	return judged(err, wire_addr_ok(m->addr) && vsn_len_ok(m->vsn));
 }
 
 enum tv_err

@@ -1,0 +1,9 @@
+# Gossip wire: vectors of real peers, layers, malformed input.
+EXTRA_DIST += tests/data/serf-vectors.json
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_gossip_wire
+TESTS += tests/unit/check_gossip_wire
+tests_unit_check_gossip_wire_SOURCES = tests/unit/check_gossip_wire.c \
+	tests/unit/gossip_describe.c tests/unit/gossip_describe.h
+tests_unit_check_gossip_wire_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS) $(JANSSON_LIBS)
+endif
