@@ -6,4 +6,11 @@ TESTS += tests/unit/check_gossip_wire
 tests_unit_check_gossip_wire_SOURCES = tests/unit/check_gossip_wire.c \
 	tests/unit/gossip_describe.c tests/unit/gossip_describe.h
 tests_unit_check_gossip_wire_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS) $(JANSSON_LIBS)
+
+check_PROGRAMS += tests/unit/check_lzw tests/unit/check_seal
+TESTS += tests/unit/check_lzw tests/unit/check_seal
+tests_unit_check_lzw_SOURCES = tests/unit/check_lzw.c
+tests_unit_check_lzw_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
+tests_unit_check_seal_SOURCES = tests/unit/check_seal.c
+tests_unit_check_seal_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
 endif

@@ -13,5 +13,4 @@ tests_unit_check_log_SOURCES = tests/unit/check_log.c
 tests_unit_check_log_LDADD = common/libtvrt.a $(UNIT_LIBS)
 endif
 include tests/rpcd.mk
-include tests/link.mk
 include tests/gossipwire.mk
