@@ -1,4 +1,6 @@
 # tests
+include tests/lint/lint.mk
+include tests/route.mk
 include tests/fuzz/fuzz.mk
 include tests/link.mk
 include tests/gossip.mk
