@@ -1,4 +1,5 @@
 # tests
+include tests/bench/http.mk
 include tests/lint/lint.mk
 include tests/route.mk
 include tests/fuzz/fuzz.mk
