@@ -14,4 +14,14 @@ gossipd_libgossipcore_a_SOURCES = \
 	gossipd/core/stream.c gossipd/core/stream.h
 
 # What a program needs besides the library itself.
-GOSSIPCORE_LIBS = gossipd/libgossipcore.a common/libtvcore.a $(SODIUM_LIBS) $(NETTLE_LIBS) $(ZLIB_LIBS)
+GOSSIPCORE_LIBS = gossipd/libgossipcore.a common/libtvcore.a $(SODIUM_LIBS) $(NETTLE_LIBS) $(ZLIB_LIBS) -lm
+
+# The protocols: SWIM with Lifeguard, and Serf's layer.
+gossipd_libgossipcore_a_SOURCES += \
+	gossipd/core/swim.c gossipd/core/swim.h gossipd/core/state.h gossipd/core/out.c gossipd/core/preset.c \
+	gossipd/core/table.c gossipd/core/table.h \
+	gossipd/core/scale.c gossipd/core/scale.h \
+	gossipd/core/member.c gossipd/core/suspect.c gossipd/core/probe.c gossipd/core/awareness.c \
+	gossipd/core/broadcast.c gossipd/core/broadcast.h gossipd/core/gossip.c \
+	gossipd/core/pushpull.c \
+	gossipd/core/serf.c gossipd/core/intent.c gossipd/core/intent.h gossipd/core/leave.c gossipd/core/event.c

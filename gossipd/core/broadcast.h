@@ -1,0 +1,58 @@
+/*
+ * Transmit-limited queue: what is still to be gossiped, and how often it went out.
+ * A packet is filled with the least-sent messages first; among equals with the
+ * longest that still fits, newest first.  Every operation is O(log n).
+ */
+#ifndef TV_GOSSIP_BROADCAST_H
+#define TV_GOSSIP_BROADCAST_H
+
+#include <stdbool.h>
+
+#include "common/arena.h"
+#include "common/rng.h"
+
+#define BCAST_PARTS_MAX 255	/* messages in one compound packet */
+
+struct bcast;
+
+struct bqueue {
+	struct bcast *root;	/* treap ordered by (transmits, length descending, id descending) */
+	uint32_t count, count_max;
+	uint64_t next_id;
+	size_t bytes;		/* of the queued messages */
+	uint64_t dropped;	/* pushed out by count_max */
+	unsigned released;	/* `wait` bits of messages that left the queue; the owner clears them */
+	struct rng rng;		/* shapes the tree, nothing else */
+};
+
+/* Messages of one packet under construction. */
+struct bfill {
+	struct span parts[BCAST_PARTS_MAX];	/* copies in `arena` */
+	unsigned count;
+	size_t room;		/* bytes left in the packet */
+	struct arena *arena;
+};
+
+void bqueue_init(struct bqueue *q, uint32_t count_max, uint64_t seed);
+void bqueue_done(struct bqueue *q);
+/*
+ * Queues a copy of `message` after `prefix` (SPAN_NONE for none; one message on the wire).
+ * owner    NULL, or a place that names the queued message: what it named is dropped first, and it
+ *          is cleared when the message leaves.  The place must stay, or be given to bqueue_disown().
+ * wait     bits to raise in `released` when this message leaves, however it leaves
+ * When the queue is full the most-sent message gives way.  TV_ENOMEM; TV_ELIMIT above 65,535 bytes.
+ */
+enum tv_err bqueue_put(struct bqueue *q, struct span prefix, struct span message, struct bcast **owner, unsigned wait);
+/* The owner's place goes away; the message stays. */
+void bqueue_disown(struct bcast *b);
+/*
+ * Moves messages into `fill` while they fit, each costing its length + per_message.
+ * A message picked `limit` times in all leaves the queue.
+ */
+void bqueue_fill(struct bqueue *q, struct bfill *fill, size_t per_message, unsigned limit);
+
+void bfill_init(struct bfill *f, struct arena *arena, size_t room);
+/* Adds a copy of one message; the caller sees to `room`.  False without memory. */
+bool bfill_add(struct bfill *f, struct span message);
+
+#endif

@@ -1,0 +1,267 @@
+/*
+ * Lamport clocks and intents; see intent.h.  The rules by which intents change a
+ * member's status: doc/wire.md, "Serf member state machine".
+ */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "gossipd/core/state.h"
+
+void
+lamport_witness(struct lamport *c, uint64_t seen)
+{
+	if (seen >= c->time && seen < UINT64_MAX)
+		c->time = seen + 1;
+}
+
+uint64_t
+lamport_take(struct lamport *c)
+{
+	uint64_t now = c->time;
+
+	if (c->time < UINT64_MAX)
+		c->time++;
+	return now;
+}
+
+void
+intents_done(struct intents *t)
+{
+	while (t->first != NULL) {
+		struct intent *i = t->first;
+
+		t->first = i->next;
+		free(i);
+	}
+	t->count = 0;
+}
+
+/* Where the intent of a name hangs; *place is NULL when there is none. */
+static struct intent **
+place_of(struct intents *t, uint64_t hash, struct span name)
+{
+	struct intent **at = &t->first;
+
+	while (*at != NULL && ((*at)->hash != hash || !span_eq(span_of((*at)->name, (*at)->name_len), name)))
+		at = &(*at)->next;
+	return at;
+}
+
+struct intent *
+intents_find(const struct intents *t, uint64_t hash, struct span name)
+{
+	struct intents view = *t;
+
+	return *place_of(&view, hash, name);
+}
+
+bool
+intents_note(struct intents *t, uint64_t hash, struct span name, enum intent_kind kind, uint64_t ltime, struct mono now)
+{
+	struct intent *i = *place_of(t, hash, name);
+
+	if (i == NULL) {
+		if (t->count >= t->count_max || (i = malloc(sizeof(*i) + name.len)) == NULL) {
+			t->refused++;
+			return false;
+		}
+		*i = (struct intent){ .next = t->first, .hash = hash, .name_len = (uint8_t)name.len };
+		memcpy(i->name, name.p, name.len);
+		t->first = i;
+		t->count++;
+	} else if (ltime <= i->ltime) {
+		return false;
+	}
+	i->heard_at = now;
+	i->ltime = ltime;
+	i->kind = kind;
+	return true;
+}
+
+bool
+intents_take(struct intents *t, uint64_t hash, struct span name, enum intent_kind *kind, uint64_t *ltime)
+{
+	struct intent **at = place_of(t, hash, name), *i = *at;
+
+	if (i == NULL)
+		return false;
+	*kind = i->kind;
+	*ltime = i->ltime;
+	*at = i->next;
+	t->count--;
+	free(i);
+	return true;
+}
+
+void
+intents_expire(struct intents *t, struct mono before)
+{
+	struct intent **at = &t->first;
+
+	while (*at != NULL) {
+		struct intent *i = *at;
+
+		if (!mono_before(i->heard_at, before)) {
+			at = &i->next;
+			continue;
+		}
+		*at = i->next;
+		t->count--;
+		free(i);
+	}
+}
+
+/* Stored names are 1..255 bytes without control characters; see name_ok() in member.c. */
+static bool
+note_unknown(struct swim *s, struct span name, enum intent_kind kind, uint64_t ltime)
+{
+	uint64_t refused = s->intents.refused;
+	bool news;
+
+	if (!swim_name_ok(name)) {
+		s->stats.bad_message++;
+		return false;
+	}
+	news = intents_note(&s->intents, table_hash(&s->table, name), name, kind, ltime, s->now);
+	s->stats.over_intents += s->intents.refused - refused;
+	return news;
+}
+
+bool
+intent_join(struct swim *s, uint64_t ltime, struct span name)
+{
+	struct node *n = table_find(&s->table, name);
+
+	lamport_witness(&s->clock, ltime);
+	if (n == NULL || n->status == MEMBER_NONE)
+		return note_unknown(s, name, INTENT_JOIN, ltime);
+	if (ltime <= n->status_ltime)
+		return false;
+	n->status_ltime = ltime;
+	n->returning = n->status == MEMBER_LEFT;
+	if (n->status == MEMBER_LEAVING) {
+		serf_set_status(s, n, MEMBER_ALIVE);
+		out_event(s, GOSSIP_EV_UPDATE, n);
+	}
+	return true;
+}
+
+/* Someone says that we leave, and we do not: our own word with a later time stands. */
+static void
+refute_leave(struct swim *s)
+{
+	out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_LEAVE_REFUTED });
+	s->stats.refutations++;
+	intent_send_join(s);
+}
+
+/* With prune the member goes at once; one that is still leaving first gets the time to say so. */
+static void
+prune(struct swim *s, struct node *n)
+{
+	if (n->status != MEMBER_LEAVING) {
+		serf_erase(s, n);
+		return;
+	}
+	n->prune_at = mono_add(s->now, mono_add(s->opt.timing.broadcast_timeout, s->opt.timing.leave_delay));
+	timer_pull(s, TIMER_PRUNE, n->prune_at);
+}
+
+bool
+intent_leave(struct swim *s, uint64_t ltime, struct span name, bool with_prune)
+{
+	struct node *n = table_find(&s->table, name);
+
+	lamport_witness(&s->clock, ltime);
+	if (n == NULL || n->status == MEMBER_NONE)
+		return note_unknown(s, name, INTENT_LEAVE, ltime);
+	if (ltime <= n->status_ltime)
+		return false;
+	if (n == s->self && !leave_begun(s)) {
+		refute_leave(s);
+		return false;
+	}
+	n->status_ltime = ltime;
+	n->returning = false;
+	if (n->status == MEMBER_ALIVE) {
+		serf_set_status(s, n, MEMBER_LEAVING);
+		out_event(s, GOSSIP_EV_UPDATE, n);
+	} else if (n->status == MEMBER_FAILED) {
+		n->gone_at = s->now;
+		serf_set_status(s, n, MEMBER_LEFT);
+		out_event(s, GOSSIP_EV_LEAVE, n);
+	}
+	if (with_prune && n != s->self)
+		prune(s, n);
+	return true;
+}
+
+/*
+ * A peer's full state shows the member as left since `ltime`: a leave intent just after that.
+ * If we show it as left as well, nothing is added: else the time would grow with each exchange,
+ * and could catch up with the intent by which the member comes back.
+ */
+void
+intent_left(struct swim *s, uint64_t ltime, struct span name)
+{
+	struct node *n = table_find(&s->table, name);
+
+	if (ltime == UINT64_MAX)
+		return;
+	if (n == NULL || n->status != MEMBER_LEFT) {
+		(void)intent_leave(s, ltime + 1, name, false);
+		return;
+	}
+	lamport_witness(&s->clock, ltime);
+	if (ltime > n->status_ltime)
+		n->status_ltime = ltime;
+}
+
+enum tv_err
+intent_on_join(struct swim *s, const struct gaddr *from, struct span message)
+{
+	struct span body = span_of(message.p + 1, message.len - 1);
+	struct serf_join m;
+	enum tv_err err = serf_get_join(body, &s->out.arena, &m);
+
+	(void)from;
+	if (err == TV_OK && intent_join(s, m.ltime, m.node))
+		gossip_queue(s, QUEUE_INTENT, message, NULL, 0);
+	return err;
+}
+
+enum tv_err
+intent_on_leave(struct swim *s, const struct gaddr *from, struct span message)
+{
+	struct span body = span_of(message.p + 1, message.len - 1);
+	struct serf_leave m;
+	enum tv_err err = serf_get_leave(body, &s->out.arena, &m);
+
+	(void)from;
+	if (err == TV_OK && intent_leave(s, m.ltime, m.node, m.prune))
+		gossip_queue(s, QUEUE_INTENT, message, NULL, 0);
+	return err;
+}
+
+void
+intent_send_join(struct swim *s)
+{
+	struct serf_join m = { .ltime = s->clock.time, .node = s->opt.name };
+
+	buf_reset(&s->scratch);
+	serf_put_join(&s->scratch, &m);
+	gossip_queue(s, QUEUE_INTENT, buf_span(&s->scratch), NULL, 0);
+	(void)intent_join(s, m.ltime, m.node);	/* we spread it whether or not it is news to ourselves */
+}
+
+void
+intent_send_leave(struct swim *s, struct span name, bool with_prune, unsigned wait)
+{
+	struct serf_leave m = { .ltime = lamport_take(&s->clock), .node = name, .prune = with_prune };
+
+	buf_reset(&s->scratch);
+	serf_put_leave(&s->scratch, &m);
+	gossip_queue(s, QUEUE_INTENT, buf_span(&s->scratch), NULL, wait);
+	(void)intent_leave(s, m.ltime, m.node, with_prune);
+}

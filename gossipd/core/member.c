@@ -1,0 +1,325 @@
+/*
+ * The merge rules of SWIM: what a message about a member changes.  A higher incarnation
+ * wins; among equals dead beats suspect beats alive; only the member itself raises its
+ * incarnation.  Source: doc/wire.md, "node table and merge rules".
+ */
+#include "config.h"
+
+#include "common/assert.h"
+#include "gossipd/core/state.h"
+
+/*
+ * Incarnations grow by one for each refutation, so huge ones are forged: above the
+ * first bound they must grow step by step.  Without this, one message with the
+ * maximum would silence a member for ever.
+ */
+#define INCARNATION_FREE (1u << 31)
+#define INCARNATION_STEP (1u << 20)
+
+static bool
+plausible(struct swim *s, uint32_t incarnation, uint32_t known)
+{
+	if (incarnation <= INCARNATION_FREE || (uint64_t)incarnation <= (uint64_t)known + INCARNATION_STEP)
+		return true;
+	s->stats.bad_incarnation++;
+	return false;
+}
+
+bool
+swim_name_ok(struct span name)
+{
+	if (name.len == 0 || name.len > NODE_NAME_BYTES_MAX)
+		return false;
+	for (size_t i = 0; i < name.len; i++)
+		if (name.p[i] < 0x20 || name.p[i] == 0x7f)
+			return false;
+	return true;
+}
+
+bool
+swim_dc_ok(const struct swim *s, struct span meta)
+{
+	struct serf_tags it = serf_meta_tags(meta);
+	struct span name, value;
+
+	if (s->opt.dc.len == 0)
+		return true;
+	while (serf_tags_next(&it, &name, &value) == TV_OK)
+		if (span_eqs(name, "dc"))
+			return span_eq(value, s->opt.dc);
+	return true;
+}
+
+static void
+queue_alive(struct swim *s, struct node *n, unsigned wait)
+{
+	struct wire_alive m = { .incarnation = n->incarnation, .node = node_name(n), .addr = span_of(n->addr.ip, n->addr.len),
+		.port = n->addr.port, .meta = node_meta(n), .vsn = span_of(n->vsn, n->vsn[VSN_PMAX] != 0 ? WIRE_VSN_BYTES : 0) };
+
+	buf_reset(&s->scratch);
+	wire_put_alive(&s->scratch, &m);
+	gossip_queue(s, QUEUE_MEMBER, buf_span(&s->scratch), &n->queued, wait);
+}
+
+static void
+queue_accuse(struct swim *s, struct node *n, const struct wire_accuse *m, void (*put)(struct buf *, const struct wire_accuse *))
+{
+	buf_reset(&s->scratch);
+	put(&s->scratch, m);
+	gossip_queue(s, QUEUE_MEMBER, buf_span(&s->scratch), &n->queued, n == s->self ? WAIT_LEAVE : 0);
+}
+
+void
+swim_announce(struct swim *s)
+{
+	queue_alive(s, s->self, 0);
+}
+
+/* At the end of the numbers we start over: others take any incarnation once they have forgotten us. */
+void
+swim_refute(struct swim *s, uint32_t accused)
+{
+	if (accused >= UINT32_MAX - 1 || s->incarnation >= UINT32_MAX - 1) {
+		s->incarnation = 0;
+		accused = 0;
+		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_REKEY });
+	}
+	s->incarnation++;
+	if (accused >= s->incarnation)
+		s->incarnation = accused + 1;
+	s->self->incarnation = s->incarnation;
+	s->stats.refutations++;
+	awareness_add(s, 1);
+	swim_announce(s);
+}
+
+enum tv_err
+swim_change_meta(struct swim *s, const struct swim_input *in)
+{
+	enum tv_err err;
+
+	if (in->bytes.len > NODE_META_BYTES_MAX)
+		return TV_ELIMIT;
+	if (span_eq(in->bytes, node_meta(s->self)))
+		return TV_OK;
+	err = node_set_meta(s->self, in->bytes);
+	if (err != TV_OK)
+		return err;
+	s->self->incarnation = ++s->incarnation;
+	swim_announce(s);
+	serf_node_update(s, s->self);
+	return TV_OK;
+}
+
+/* The address of an alive; false when there is none that one could send to. */
+static bool
+addr_of(const struct swim *s, const struct wire_alive *a, struct gaddr *out)
+{
+	static const uint8_t zero[16];
+
+	if ((a->addr.len != 4 && a->addr.len != 16) || memcmp(a->addr.p, zero, a->addr.len) == 0)
+		return false;
+	*out = (struct gaddr){ .len = (uint8_t)a->addr.len, .port = a->port != 0 ? a->port : s->opt.self.port };
+	memcpy(out->ip, a->addr.p, a->addr.len);
+	return true;
+}
+
+/* A record for a name that SWIM does not know: fresh, or one that Serf still shows. */
+static struct node *
+enlist(struct swim *s, const struct wire_alive *a)
+{
+	struct node *n = table_find(&s->table, a->node);
+	enum tv_err err = n == NULL ? table_add(&s->table, a->node, &n) : TV_OK;
+
+	if (err == TV_ELIMIT) {
+		s->stats.over_members++;
+		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_FULL, .name = a->node });
+		return NULL;
+	}
+	if (err != TV_OK || table_list(&s->table, n, &s->rng) != TV_OK) {
+		s->stats.no_memory++;
+		return NULL;
+	}
+	n->changed = s->now;
+	return n;
+}
+
+/* May the name move to another address?  Once its owner has left, or is dead for long enough. */
+static bool
+may_move(const struct swim *s, const struct node *n)
+{
+	struct mono reclaim = s->opt.timing.dead_reclaim;
+
+	if (n->state == NODE_LEFT)
+		return true;
+	return n->state == NODE_DEAD && reclaim.ns > 0 && !mono_before(s->now, mono_add(n->changed, reclaim));
+}
+
+static void
+conflict(struct swim *s, const struct node *n, const struct gaddr *claimed)
+{
+	s->stats.conflicts++;
+	out_notice(s, &(struct swim_notice){
+		.type = n == s->self ? SWIM_NOTICE_SELF_CONFLICT : SWIM_NOTICE_CONFLICT,
+		.name = node_name(n), .addr = n->addr, .other_addr = *claimed });
+}
+
+static void
+alive_self(struct swim *s, const struct wire_alive *a)
+{
+	uint8_t vsn[WIRE_VSN_BYTES];
+
+	if (leave_begun(s) || a->incarnation < s->incarnation)
+		return;
+	wire_vsn_copy(a->vsn, vsn);
+	if (a->incarnation == s->incarnation && span_eq(a->meta, node_meta(s->self)) &&
+	    memcmp(vsn, s->self->vsn, sizeof(vsn)) == 0)
+		return;
+	swim_refute(s, a->incarnation);
+}
+
+/* The message won: take over what it says, pass it on, and tell Serf. */
+static void
+alive_take(struct swim *s, struct node *n, const struct wire_alive *a, const struct gaddr *addr)
+{
+	bool was_gone = n->state == NODE_DEAD || n->state == NODE_LEFT;
+	bool new_meta = !span_eq(a->meta, node_meta(n));
+
+	if (node_set_meta(n, a->meta) != TV_OK) {
+		s->stats.no_memory++;
+		return;
+	}
+	suspicion_drop(s, n);
+	n->addr = *addr;
+	n->incarnation = a->incarnation;
+	if (a->vsn.len >= WIRE_VSN_BYTES)
+		wire_vsn_copy(a->vsn, n->vsn);
+	node_move(n, NODE_ALIVE, s->now);
+	queue_alive(s, n, 0);
+	if (was_gone)
+		serf_node_join(s, n);
+	else if (new_meta)
+		serf_node_update(s, n);
+}
+
+void
+swim_alive(struct swim *s, const struct wire_alive *a)
+{
+	struct node *n = table_find(&s->table, a->node);
+	bool listed = n != NULL && node_listed(n), moved = false;
+	struct gaddr addr;
+
+	if (!swim_name_ok(a->node) || !addr_of(s, a, &addr)) {
+		s->stats.bad_message++;
+		return;
+	}
+	if (!wire_vsn_usable(a->vsn)) {
+		s->stats.bad_vsn++;
+		return;
+	}
+	if (!plausible(s, a->incarnation, listed ? n->incarnation : 0))
+		return;
+	if (listed && !gaddr_eq(&addr, &n->addr)) {
+		if (!may_move(s, n)) {
+			conflict(s, n, &addr);
+			return;
+		}
+		moved = true;
+	}
+	if (n == s->self) {
+		alive_self(s, a);
+		return;
+	}
+	if (!moved && a->incarnation <= (listed ? n->incarnation : 0))
+		return;
+	if (!swim_dc_ok(s, a->meta)) {
+		s->stats.wrong_dc++;
+		return;
+	}
+	if (!listed && (n = enlist(s, a)) == NULL)
+		return;
+	alive_take(s, n, a, &addr);
+}
+
+void
+swim_suspect(struct swim *s, const struct wire_accuse *m)
+{
+	struct node *n = table_find(&s->table, m->node);
+
+	if (n == NULL || !node_listed(n) || m->incarnation < n->incarnation || !plausible(s, m->incarnation, n->incarnation))
+		return;
+	if (n->suspicion != NULL) {
+		if (suspicion_confirm(s, n, m->from))
+			queue_accuse(s, n, m, wire_put_suspect);
+		return;
+	}
+	if (n->state != NODE_ALIVE)
+		return;
+	if (n == s->self) {
+		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_SUSPECTED, .name = m->from });
+		swim_refute(s, m->incarnation);
+		return;
+	}
+	if (!suspicion_start(s, n, m->from))
+		return;
+	queue_accuse(s, n, m, wire_put_suspect);
+	n->incarnation = m->incarnation;
+	node_move(n, NODE_SUSPECT, s->now);
+}
+
+void
+swim_dead(struct swim *s, const struct wire_accuse *m)
+{
+	struct node *n = table_find(&s->table, m->node);
+
+	if (n == NULL || !node_listed(n) || m->incarnation < n->incarnation || !plausible(s, m->incarnation, n->incarnation))
+		return;
+	if (n->state == NODE_DEAD || n->state == NODE_LEFT)
+		return;
+	if (n == s->self && s->leave < LEAVE_DEAD) {
+		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_SUSPECTED, .name = m->from });
+		swim_refute(s, m->incarnation);
+		return;
+	}
+	queue_accuse(s, n, m, wire_put_dead);
+	suspicion_drop(s, n);
+	n->incarnation = m->incarnation;
+	node_move(n, span_eq(m->node, m->from) ? NODE_LEFT : NODE_DEAD, s->now);
+	serf_node_leave(s, n);
+}
+
+enum tv_err
+member_on_alive(struct swim *s, const struct gaddr *from, struct span body)
+{
+	struct wire_alive m;
+	enum tv_err err = wire_get_alive(body, &s->out.arena, &m);
+
+	(void)from;
+	if (err == TV_OK)
+		swim_alive(s, &m);
+	return err;
+}
+
+enum tv_err
+member_on_suspect(struct swim *s, const struct gaddr *from, struct span body)
+{
+	struct wire_accuse m;
+	enum tv_err err = wire_get_accuse(body, &s->out.arena, &m);
+
+	(void)from;
+	if (err == TV_OK)
+		swim_suspect(s, &m);
+	return err;
+}
+
+enum tv_err
+member_on_dead(struct swim *s, const struct gaddr *from, struct span body)
+{
+	struct wire_accuse m;
+	enum tv_err err = wire_get_accuse(body, &s->out.arena, &m);
+
+	(void)from;
+	if (err == TV_OK)
+		swim_dead(s, &m);
+	return err;
+}

@@ -1,0 +1,283 @@
+/*
+ * What people see of a pool: alive, leaving, left and failed members, kept for a day after
+ * they went; and Serf's half of the full exchange.
+ * Source: doc/wire.md, "Serf member state machine" and "Serf push/pull state".
+ */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "common/assert.h"
+#include "common/mpack.h"
+#include "gossipd/core/state.h"
+
+#define TO(s) (1u << (s))
+
+/* Steps that the rules allow; any other is our own mistake. */
+static const unsigned status_next[] = {
+	[MEMBER_NONE]    = TO(MEMBER_ALIVE) | TO(MEMBER_LEAVING),
+	[MEMBER_ALIVE]   = TO(MEMBER_LEAVING) | TO(MEMBER_FAILED) | TO(MEMBER_NONE) | TO(MEMBER_ALIVE),
+	[MEMBER_LEAVING] = TO(MEMBER_ALIVE) | TO(MEMBER_LEFT) | TO(MEMBER_NONE),
+	[MEMBER_LEFT]    = TO(MEMBER_ALIVE) | TO(MEMBER_NONE),
+	[MEMBER_FAILED]  = TO(MEMBER_ALIVE) | TO(MEMBER_LEFT) | TO(MEMBER_NONE),
+};
+
+void
+serf_set_status(struct swim *s, struct node *n, enum member_status status)
+{
+	TV_ASSERT(status_next[n->status] & TO(status));
+	s->status_count[n->status] -= n->status != MEMBER_NONE;
+	s->status_count[status] += status != MEMBER_NONE;
+	n->status = (uint8_t)status;
+	n->returning = false;
+}
+
+void
+serf_node_join(struct swim *s, struct node *n)
+{
+	enum intent_kind kind;
+	bool fresh = n->status == MEMBER_NONE;
+
+	serf_set_status(s, n, MEMBER_ALIVE);
+	n->prune_at = MONO_NEVER;
+	if (fresh) {
+		n->status_ltime = 0;
+		if (intents_take(&s->intents, table_hash(&s->table, node_name(n)), node_name(n), &kind, &n->status_ltime) &&
+		    kind == INTENT_LEAVE)
+			serf_set_status(s, n, MEMBER_LEAVING);
+	}
+	out_event(s, GOSSIP_EV_JOIN, n);
+}
+
+void
+serf_node_leave(struct swim *s, struct node *n)
+{
+	if (n->status == MEMBER_LEAVING) {
+		serf_set_status(s, n, MEMBER_LEFT);
+		out_event(s, GOSSIP_EV_LEAVE, n);
+	} else if (n->status == MEMBER_ALIVE) {
+		serf_set_status(s, n, MEMBER_FAILED);
+		out_event(s, GOSSIP_EV_FAILED, n);
+	} else {
+		return;
+	}
+	n->gone_at = s->now;
+}
+
+void
+serf_node_update(struct swim *s, struct node *n)
+{
+	if (n->status != MEMBER_NONE)
+		out_event(s, GOSSIP_EV_UPDATE, n);
+}
+
+/* May free n. */
+void
+serf_erase(struct swim *s, struct node *n)
+{
+	TV_ASSERT(n != s->self);
+	out_event(s, GOSSIP_EV_REAP, n);
+	serf_set_status(s, n, MEMBER_NONE);
+	n->prune_at = MONO_NEVER;
+	swim_drop_if_unused(s, n);
+}
+
+static bool
+outlived(const struct swim *s, const struct node *n)
+{
+	const struct swim_timing *t = &s->opt.timing;
+
+	if (n->status == MEMBER_FAILED)
+		return !mono_before(s->now, mono_add(n->gone_at, t->reconnect_timeout));
+	return n->status == MEMBER_LEFT && !mono_before(s->now, mono_add(n->gone_at, t->tombstone_timeout));
+}
+
+void
+serf_reap(struct swim *s)
+{
+	timer_set(s, TIMER_REAP, mono_add(s->now, s->opt.timing.reap_interval));
+	for (uint32_t i = s->table.all_count; i > 0; i--) {
+		struct node *n = s->table.all[i - 1];
+
+		if (n != s->self && outlived(s, n))
+			serf_erase(s, n);
+	}
+	intents_expire(&s->intents, mono_sub(s->now, s->opt.timing.intent_timeout));
+}
+
+/* Members that came back meanwhile stay. */
+void
+serf_prune(struct swim *s)
+{
+	timer_set(s, TIMER_PRUNE, MONO_NEVER);
+	for (uint32_t i = s->table.all_count; i > 0; i--) {
+		struct node *n = s->table.all[i - 1];
+
+		if (mono_before(s->now, n->prune_at))
+			timer_pull(s, TIMER_PRUNE, n->prune_at);
+		else if (n->status == MEMBER_ALIVE)
+			n->prune_at = MONO_NEVER;
+		else if (n->status != MEMBER_NONE)
+			serf_erase(s, n);
+	}
+}
+
+/* One random failed member, and not always: the more members live, the rarer each one tries. */
+void
+serf_reconnect(struct swim *s)
+{
+	uint32_t failed = s->status_count[MEMBER_FAILED], skip;
+	uint32_t rest = s->status_count[MEMBER_ALIVE] + s->status_count[MEMBER_LEAVING];
+
+	timer_set(s, TIMER_RECONNECT, mono_add(s->now, s->opt.timing.reconnect_interval));
+	if (failed == 0 || leave_begun(s) || rng_unit(&s->rng) > (double)failed / (rest > 0 ? rest : 1))
+		return;
+	skip = (uint32_t)rng_below(&s->rng, failed);
+	for (uint32_t i = 0; i < s->table.all_count; i++) {
+		struct node *n = s->table.all[i];
+
+		if (n->status != MEMBER_FAILED)
+			continue;
+		if (skip-- == 0) {
+			(void)pushpull_start(s, &n->addr, true, 0);	/* too busy: next time */
+			return;
+		}
+	}
+}
+
+/* -- exchange --------------------------------------------------------------------- */
+
+/*
+ * A member whose join intent came before its alive is not told as left: the receiver would
+ * make a leave intent of it that is as new as the join.
+ */
+static bool
+told_left(const struct node *n)
+{
+	return n->status == MEMBER_LEFT && !n->returning;
+}
+
+void
+serf_state_write(struct swim *s, struct buf *b)
+{
+	uint32_t shown = 0, left = 0;
+
+	for (uint32_t i = 0; i < s->table.all_count; i++) {
+		shown += s->table.all[i]->status != MEMBER_NONE;
+		left += told_left(s->table.all[i]);
+	}
+	serf_state_begin(b, s->event_clock.time, 0);
+	serf_state_left(b, s->clock.time, left);
+	for (uint32_t i = 0; i < s->table.all_count; i++)
+		if (told_left(s->table.all[i]))
+			mpw_raw(b, node_name(s->table.all[i]));
+	serf_state_statuses(b, s->query_clock.time, shown);
+	for (uint32_t i = 0; i < s->table.all_count; i++)
+		if (s->table.all[i]->status != MEMBER_NONE)
+			serf_state_status(b, node_name(s->table.all[i]), s->table.all[i]->status_ltime);
+}
+
+static int
+hash_order(const void *a, const void *b)
+{
+	uint64_t x, y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return x < y ? -1 : x > y;
+}
+
+/* Hashes of the names that the peer has as left, sorted; *count of them, in the output's arena. */
+static uint64_t *
+left_hashes(struct swim *s, struct span names, size_t *count)
+{
+	struct serf_list it = serf_list(names);
+	uint64_t *hashes = arena_array(&s->out.arena, it.left, sizeof(*hashes));
+	struct span name;
+
+	*count = 0;
+	if (hashes == NULL) {
+		s->stats.no_memory++;
+		return NULL;
+	}
+	for (uint32_t room = it.left; *count < room && serf_list_next(&it, &name) == TV_OK;)
+		hashes[(*count)++] = table_hash(&s->table, name);
+	qsort(hashes, *count, sizeof(*hashes), hash_order);
+	return hashes;
+}
+
+/*
+ * The peer's statuses stand for the intents that led to them.  They are not passed on: every
+ * member gets them by its own exchanges.
+ */
+static enum tv_err
+merge_statuses(struct swim *s, const struct serf_state *m)
+{
+	struct serf_status_iter it = serf_statuses(m->status_ltimes);
+	struct span name;
+	uint64_t ltime, hash;
+	size_t left_count;
+	uint64_t *left = left_hashes(s, m->left_members, &left_count);
+	enum tv_err err;
+
+	if (left == NULL)
+		return TV_ENOMEM;
+	while ((err = serf_status_next(&it, &name, &ltime)) == TV_OK) {
+		hash = table_hash(&s->table, name);
+		if (bsearch(&hash, left, left_count, sizeof(*left), hash_order) == NULL)
+			(void)intent_join(s, ltime, name);
+		else
+			intent_left(s, ltime, name);
+	}
+	return err == TV_EOF ? TV_OK : err;
+}
+
+enum tv_err
+serf_state_merge(struct swim *s, struct span state)
+{
+	struct serf_state m;
+	enum tv_err err;
+
+	if (state.p[0] != SERF_PUSH_PULL)
+		return TV_EFORMAT;
+	err = serf_get_state(span_of(state.p + 1, state.len - 1), &s->out.arena, &m);
+	if (err != TV_OK)
+		return err;
+	if (m.ltime > 0)
+		lamport_witness(&s->clock, m.ltime - 1);
+	if (m.event_ltime > 0)
+		lamport_witness(&s->event_clock, m.event_ltime - 1);
+	if (m.query_ltime > 0)
+		lamport_witness(&s->query_clock, m.query_ltime - 1);
+	return merge_statuses(s, &m);	/* the events of m have their place in event.c */
+}
+
+/* -- messages ------------------------------------------------------------------------ */
+
+/* Not for us until queries are spoken: responses, relays, conflict and key messages. */
+static enum tv_err
+pass_over(struct swim *s, const struct gaddr *from, struct span message)
+{
+	(void)s;
+	(void)from;
+	(void)message;
+	return TV_OK;
+}
+
+static enum tv_err (*const serf_handlers[])(struct swim *, const struct gaddr *, struct span) = {
+	[SERF_LEAVE] = intent_on_leave,
+	[SERF_JOIN] = intent_on_join,
+	[SERF_USER_EVENT] = event_on_user,
+	[SERF_QUERY] = event_on_query,
+	[SERF_QUERY_RESPONSE] = pass_over,
+	[SERF_RELAY] = pass_over,
+};
+
+enum tv_err
+serf_message(struct swim *s, const struct gaddr *from, struct span message)
+{
+	if (message.len < 2 || message.p[0] >= sizeof(serf_handlers) / sizeof(serf_handlers[0]) ||
+	    serf_handlers[message.p[0]] == NULL)
+		return TV_EFORMAT;
+	return serf_handlers[message.p[0]](s, from, message);
+}

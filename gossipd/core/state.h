@@ -1,0 +1,269 @@
+/*
+ * Inside of the gossip core: the state that its files share.  Not for shells and tests
+ * of the contract; those use swim.h.
+ *
+ *   swim.c       contract: new, feed, timers, what was fed late
+ *   out.c        the output under construction
+ *   member.c     alive, suspect, dead, refute: the merge rules of SWIM
+ *   suspect.c    suspicion timers
+ *   probe.c      probe rounds; answers to pings; relayed probes
+ *   awareness.c  health score
+ *   gossip.c     filling packets, the gossip tick
+ *   pushpull.c   full exchange and its merge
+ *   serf.c       statuses that people see, events, reaping, reconnecting
+ *   intent.c     Lamport clocks, join and leave intents
+ *   leave.c      leaving, force-leave
+ *   event.c      user events and queries: their place
+ */
+#ifndef TV_GOSSIP_STATE_H
+#define TV_GOSSIP_STATE_H
+
+#include "common/arena.h"
+#include "common/rng.h"
+#include "gossipd/core/broadcast.h"
+#include "gossipd/core/intent.h"
+#include "gossipd/core/serfwire.h"
+#include "gossipd/core/swim.h"
+
+/* Queues in the order in which a packet is filled. */
+enum swim_queue { QUEUE_MEMBER, QUEUE_INTENT, QUEUE_QUERY, QUEUE_EVENT, QUEUES };
+
+/* bqueue.released bits */
+#define WAIT_LEAVE 1u
+
+enum swim_timer {
+	TIMER_PROBE,		/* next probe round */
+	TIMER_PROBE_STEP,	/* timeout, then deadline of the running probe */
+	TIMER_RELAY,		/* earliest nack or end of a probe made for others */
+	TIMER_SUSPICION,	/* earliest end of a suspicion */
+	TIMER_GOSSIP,		/* off while nothing is queued */
+	TIMER_PUSHPULL,
+	TIMER_REAP,
+	TIMER_PRUNE,		/* earliest delayed prune */
+	TIMER_RECONNECT,
+	TIMER_LEAVE,		/* next step of our leave */
+	TIMERS
+};
+
+enum probe_phase { PROBE_IDLE, PROBE_DIRECT, PROBE_INDIRECT };
+
+struct probe {
+	enum probe_phase phase;
+	struct node *target;		/* NULL when it was forgotten meanwhile: the probe then ends without a verdict */
+	uint32_t seq;
+	struct mono deadline;
+	unsigned nacks_expected, nacks;
+	uint64_t stream;		/* fallback ping under way, or 0 */
+	bool stream_ok;
+	uint32_t index;			/* where the next round starts in table.order */
+};
+
+/* A probe made on behalf of another member. */
+struct relay {
+	struct relay *next;
+	uint32_t seq, asker_seq;	/* ours; the asker's */
+	struct gaddr asker;
+	struct mono nack_at;		/* MONO_NEVER: was sent, or none is wanted */
+	struct mono end;
+};
+
+struct suspicion {
+	struct suspicion *next, **back;	/* list of all */
+	struct node *node;
+	struct mono start, end, min, max;
+	unsigned need, seen;
+	uint64_t from[];		/* hashes of the accusers: the first, then `seen` more */
+};
+
+/* An exchange of our own under way. */
+struct exchange {
+	struct exchange *next;
+	uint64_t id;
+	enum swim_stream_kind kind;
+	uint64_t join;			/* id of its join, or 0 */
+	struct gaddr to;
+	bool joining;			/* Join flag that we sent */
+};
+
+struct join_run {
+	struct join_run *next;
+	uint64_t id, token;
+	unsigned pending, contacted, asked;
+	enum tv_err error;
+	struct gaddr error_addr;
+	bool quiet;
+};
+
+enum leave_phase { LEAVE_NONE, LEAVE_INTENT, LEAVE_SETTLE, LEAVE_DEAD, LEAVE_LINGER, LEAVE_DONE };
+
+struct out {
+	struct arena arena;		/* bytes and names of this output */
+	struct swim_send *sends;
+	struct swim_stream *streams;
+	struct swim_event *events;
+	struct swim_join *joins;
+	struct swim_notice *notices;
+	size_t send_cap, stream_cap, event_cap, join_cap, notice_cap;
+	struct swim_output view;	/* counts, and what the caller sees */
+};
+
+struct swim {
+	struct swim_options opt;	/* name, meta and dc point to `own` */
+	uint8_t *own;
+	struct mono now;
+	struct rng rng;
+	struct table table;
+	struct node *self;
+	struct bqueue queues[QUEUES];
+	struct mono timers[TIMERS];
+	uint32_t incarnation, seq;	/* last used */
+	unsigned health;
+	struct probe probe;
+	struct relay *relays;
+	uint32_t relay_count;
+	struct suspicion *suspicions;
+	struct exchange *exchanges;
+	unsigned exchange_count;
+	struct join_run *joins;
+	uint64_t next_id;		/* of exchanges and joins */
+	struct lamport clock, event_clock, query_clock;
+	struct intents intents;
+	uint32_t status_count[MEMBER_FAILED + 1];
+	enum leave_phase leave;
+	struct out out;
+	struct buf scratch;		/* one message under construction */
+	struct bfill fill;
+	struct swim_stats stats;	/* the counters of it */
+};
+
+/* -- swim.c -- */
+void timer_set(struct swim *s, enum swim_timer t, struct mono at);
+/* Sets it unless it is set to something earlier. */
+void timer_pull(struct swim *s, enum swim_timer t, struct mono at);
+/* SWIM forgets the member; the record goes too unless Serf still shows it. */
+void swim_forget(struct swim *s, struct node *n);
+/* Frees a record that neither layer needs. */
+void swim_drop_if_unused(struct swim *s, struct node *n);
+/* Up to `count` distinct random members for which `fits` holds, into out; returns how many were found. */
+unsigned swim_pick(struct swim *s, unsigned count, bool (*fits)(const struct swim *, const struct node *),
+    struct node **out);
+/* -- out.c -- */
+/* Starts an empty output; what the last one lent is gone. */
+void out_begin(struct swim *s);
+void out_done(struct swim *s);
+/* parts: in the output's arena, or copied there by the first form. */
+void out_send(struct swim *s, const struct gaddr *to, struct span message, bool crc);
+void out_send_parts(struct swim *s, const struct gaddr *to, const struct span *parts, unsigned count, bool crc);
+void out_stream(struct swim *s, uint64_t id, enum swim_stream_kind kind, const struct gaddr *to, struct mono deadline,
+    struct span message);
+void out_answer(struct swim *s, struct span message);
+void out_event(struct swim *s, enum gossip_event type, const struct node *n);
+void out_join(struct swim *s, const struct join_run *j);
+/* name and text of *n are copied or static. */
+void out_notice(struct swim *s, const struct swim_notice *n);
+struct swim_member node_view(const struct node *n);
+
+/* -- member.c: take a message that was checked by its decoder -- */
+void swim_alive(struct swim *s, const struct wire_alive *a);
+void swim_suspect(struct swim *s, const struct wire_accuse *m);
+void swim_dead(struct swim *s, const struct wire_accuse *m);
+enum tv_err member_on_alive(struct swim *s, const struct gaddr *from, struct span body);
+enum tv_err member_on_suspect(struct swim *s, const struct gaddr *from, struct span body);
+enum tv_err member_on_dead(struct swim *s, const struct gaddr *from, struct span body);
+/* Queues our own alive as it stands. */
+void swim_announce(struct swim *s);
+/* Our tags changed: next incarnation, announced. TV_ENOMEM, TV_ELIMIT. */
+enum tv_err swim_change_meta(struct swim *s, const struct swim_input *in);
+/* Overrules what was said about us with incarnation `accused`. */
+void swim_refute(struct swim *s, uint32_t accused);
+/* A name that may enter the table: 1..255 bytes, no control characters. */
+bool swim_name_ok(struct span name);
+/* The member's `dc` tag is absent or ours. */
+bool swim_dc_ok(const struct swim *s, struct span meta);
+
+/* -- suspect.c -- */
+/* False without memory. */
+bool suspicion_start(struct swim *s, struct node *n, struct span from);
+/* Counts an accuser; true when it was new and still wanted. */
+bool suspicion_confirm(struct swim *s, struct node *n, struct span from);
+void suspicion_drop(struct swim *s, struct node *n);
+void suspicion_delay(struct swim *s, struct mono by);
+void suspicion_fire(struct swim *s);		/* TIMER_SUSPICION */
+
+/* -- probe.c -- */
+void probe_tick(struct swim *s);		/* TIMER_PROBE */
+void probe_step(struct swim *s);		/* TIMER_PROBE_STEP */
+void probe_forget(struct swim *s, const struct node *n);
+void probe_cancel(struct swim *s);
+void probe_stream_end(struct swim *s, uint64_t stream, bool answered);
+void relay_step(struct swim *s);		/* TIMER_RELAY */
+void relay_done(struct swim *s);
+enum tv_err probe_on_ping(struct swim *s, const struct gaddr *from, struct span body);
+enum tv_err probe_on_indirect(struct swim *s, const struct gaddr *from, struct span body);
+enum tv_err probe_on_ack(struct swim *s, const struct gaddr *from, struct span body);
+enum tv_err probe_on_nack(struct swim *s, const struct gaddr *from, struct span body);
+/* A ping over a stream: the answer, or nothing when it is not for us. */
+enum tv_err probe_on_stream_ping(struct swim *s, struct span body);
+
+/* -- awareness.c -- */
+void awareness_add(struct swim *s, int delta);
+struct mono awareness_scale(const struct swim *s, struct mono interval);
+
+/* -- gossip.c -- */
+void gossip_queue(struct swim *s, enum swim_queue q, struct span message, struct bcast **owner, unsigned wait);
+/* A control message with broadcasts behind it as far as they fit. */
+void gossip_send(struct swim *s, const struct gaddr *to, struct span message, bool crc);
+void gossip_tick(struct swim *s);		/* TIMER_GOSSIP */
+
+/* -- pushpull.c -- */
+void pushpull_tick(struct swim *s);		/* TIMER_PUSHPULL */
+/* Starts an exchange; join 0: none.  TV_ELIMIT: too many under way. */
+enum tv_err pushpull_start(struct swim *s, const struct gaddr *to, bool joining, uint64_t join);
+/* Streams: requests of others, and the ends of our own exchanges. */
+enum tv_err pushpull_on_request(struct swim *s, const struct swim_input *in);
+enum tv_err pushpull_on_end(struct swim *s, const struct swim_input *in);
+enum tv_err pushpull_join(struct swim *s, const struct swim_input *in);
+void pushpull_done(struct swim *s);
+uint64_t exchange_start(struct swim *s, enum swim_stream_kind kind, const struct gaddr *to, struct mono deadline,
+    struct span message);
+
+/* -- serf.c -- */
+void serf_node_join(struct swim *s, struct node *n);
+void serf_node_leave(struct swim *s, struct node *n);
+void serf_node_update(struct swim *s, struct node *n);
+void serf_set_status(struct swim *s, struct node *n, enum member_status status);
+void serf_erase(struct swim *s, struct node *n);
+void serf_reap(struct swim *s);			/* TIMER_REAP */
+void serf_prune(struct swim *s);		/* TIMER_PRUNE */
+void serf_reconnect(struct swim *s);		/* TIMER_RECONNECT */
+void serf_state_write(struct swim *s, struct buf *b);
+enum tv_err serf_state_merge(struct swim *s, struct span state);
+/* A Serf message: type byte and map. */
+enum tv_err serf_message(struct swim *s, const struct gaddr *from, struct span message);
+
+/* -- intent.c (beside intent.h) -- */
+/* Both return whether the message is news and should go on. */
+bool intent_join(struct swim *s, uint64_t ltime, struct span name);
+bool intent_leave(struct swim *s, uint64_t ltime, struct span name, bool prune);
+void intent_left(struct swim *s, uint64_t ltime, struct span name);
+enum tv_err intent_on_join(struct swim *s, const struct gaddr *from, struct span message);
+enum tv_err intent_on_leave(struct swim *s, const struct gaddr *from, struct span message);
+void intent_send_join(struct swim *s);
+void intent_send_leave(struct swim *s, struct span name, bool prune, unsigned wait);
+
+/* -- leave.c -- */
+enum tv_err leave_start(struct swim *s, const struct swim_input *in);
+void leave_step(struct swim *s);		/* TIMER_LEAVE */
+void leave_check(struct swim *s);		/* after each feed: has what we wait for left the queue? */
+enum tv_err leave_force(struct swim *s, const struct swim_input *in);
+static inline bool
+leave_begun(const struct swim *s)
+{
+	return s->leave != LEAVE_NONE;
+}
+
+/* -- event.c -- */
+enum tv_err event_on_user(struct swim *s, const struct gaddr *from, struct span message);
+enum tv_err event_on_query(struct swim *s, const struct gaddr *from, struct span message);
+
+#endif

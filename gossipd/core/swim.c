@@ -1,0 +1,429 @@
+/* The gossip core: life of an instance, inputs, timers; see swim.h for the contract. */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "common/assert.h"
+#include "gossipd/core/state.h"
+
+#define SCRATCH_BYTES_MAX 65536		/* one message under construction */
+#define PICK_DENSE 32			/* pools up to this size are drawn from without luck */
+
+/* What every Serf node says of itself: memberlist 1..5, speaks 2; Serf 2..5, speaks 5. */
+static const uint8_t own_vsn[WIRE_VSN_BYTES] = { 1, 5, 2, 2, 5, 5 };
+
+/* -- timers --------------------------------------------------------------------- */
+
+static void (*const timer_handlers[TIMERS])(struct swim *) = {
+	[TIMER_PROBE] = probe_tick,
+	[TIMER_PROBE_STEP] = probe_step,
+	[TIMER_RELAY] = relay_step,
+	[TIMER_SUSPICION] = suspicion_fire,
+	[TIMER_GOSSIP] = gossip_tick,
+	[TIMER_PUSHPULL] = pushpull_tick,
+	[TIMER_REAP] = serf_reap,
+	[TIMER_PRUNE] = serf_prune,
+	[TIMER_RECONNECT] = serf_reconnect,
+	[TIMER_LEAVE] = leave_step,
+};
+
+void
+timer_set(struct swim *s, enum swim_timer t, struct mono at)
+{
+	s->timers[t] = at;
+}
+
+void
+timer_pull(struct swim *s, enum swim_timer t, struct mono at)
+{
+	s->timers[t] = mono_min(s->timers[t], at);
+}
+
+/* A probe that ends at the instant of the next round must end first. */
+static const enum swim_timer timer_order[TIMERS] = {
+	TIMER_PROBE_STEP, TIMER_RELAY, TIMER_SUSPICION, TIMER_PROBE, TIMER_LEAVE, TIMER_GOSSIP, TIMER_PUSHPULL,
+	TIMER_REAP, TIMER_PRUNE, TIMER_RECONNECT,
+};
+
+static struct mono
+next_deadline(const struct swim *s)
+{
+	struct mono at = MONO_NEVER;
+
+	for (int t = 0; t < TIMERS; t++)
+		at = mono_min(at, s->timers[t]);
+	return at;
+}
+
+/* Each handler sets its own timer anew, so a pass handles each one once; some pull others to now. */
+static void
+run_timers(struct swim *s)
+{
+	for (int pass = 0; pass < 4 && !mono_before(s->now, next_deadline(s)); pass++)
+		for (int i = 0; i < TIMERS; i++)
+			if (!mono_before(s->now, s->timers[timer_order[i]]))
+				timer_handlers[timer_order[i]](s);
+}
+
+/*
+ * We were stopped, or the machine was: what we did not hear is not the others' fault.
+ * Give them as long as we were away, and trust ourselves less.
+ */
+static void
+note_stall(struct swim *s, struct mono late)
+{
+	int64_t rounds = late.ns / s->opt.timing.probe_interval.ns;
+
+	out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_STALL, .number = (uint64_t)mono_ms(late) });
+	awareness_add(s, rounds < SWIM_HEALTH_MAX ? (int)rounds : SWIM_HEALTH_MAX);
+	probe_cancel(s);
+	suspicion_delay(s, late);
+	relay_done(s);
+	timer_set(s, TIMER_RELAY, MONO_NEVER);
+}
+
+static void
+advance(struct swim *s, struct mono now, struct mono promised)
+{
+	struct mono limit = mono_mul(s->opt.timing.probe_interval, 2);
+
+	if (mono_before(s->now, now))
+		s->now = now;
+	if (promised.ns != MONO_NEVER.ns && mono_before(mono_add(promised, limit), s->now))
+		note_stall(s, mono_sub(s->now, promised));
+}
+
+/* -- records -------------------------------------------------------------------- */
+
+void
+swim_drop_if_unused(struct swim *s, struct node *n)
+{
+	if (!node_listed(n) && n->status == MEMBER_NONE)
+		table_remove(&s->table, n);
+}
+
+void
+swim_forget(struct swim *s, struct node *n)
+{
+	TV_ASSERT(n != s->self);
+	probe_forget(s, n);
+	suspicion_drop(s, n);
+	table_unlist(&s->table, n);
+	swim_drop_if_unused(s, n);
+}
+
+static bool
+picked(struct node *const *out, unsigned count, const struct node *n)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (out[i] == n)
+			return true;
+	return false;
+}
+
+/* In a small pool: all that fit, in random order, as far as wanted. */
+static unsigned
+pick_dense(struct swim *s, unsigned want, bool (*fits)(const struct swim *, const struct node *), struct node **out)
+{
+	struct node *all[PICK_DENSE];
+	unsigned count = 0;
+
+	for (uint32_t i = 0; i < s->table.order_count; i++)
+		if (fits(s, s->table.order[i]))
+			all[count++] = s->table.order[i];
+	if (want > count)
+		want = count;
+	for (unsigned i = 0; i < want; i++) {
+		unsigned j = i + (unsigned)rng_below(&s->rng, count - i);
+
+		out[i] = all[j];
+		all[j] = all[i];
+	}
+	return want;
+}
+
+unsigned
+swim_pick(struct swim *s, unsigned want, bool (*fits)(const struct swim *, const struct node *), struct node **out)
+{
+	uint32_t n = s->table.order_count;
+	unsigned count = 0;
+
+	if (n <= PICK_DENSE)
+		return pick_dense(s, want, fits, out);
+	for (uint64_t tries = 0; tries < (uint64_t)n * 3 && count < want; tries++) {
+		struct node *node = s->table.order[rng_below(&s->rng, n)];
+
+		if (fits(s, node) && !picked(out, count, node))
+			out[count++] = node;
+	}
+	return count;
+}
+
+/* -- inputs ----------------------------------------------------------------------- */
+
+static enum tv_err (*const message_handlers[])(struct swim *, const struct gaddr *, struct span) = {
+	[WIRE_PING] = probe_on_ping,
+	[WIRE_INDIRECT_PING] = probe_on_indirect,
+	[WIRE_ACK] = probe_on_ack,
+	[WIRE_NACK] = probe_on_nack,
+	[WIRE_SUSPECT] = member_on_suspect,
+	[WIRE_ALIVE] = member_on_alive,
+	[WIRE_DEAD] = member_on_dead,
+	[WIRE_USER] = serf_message,
+};
+
+static enum tv_err
+on_tick(struct swim *s, const struct swim_input *in)
+{
+	(void)s;
+	(void)in;
+	return TV_OK;
+}
+
+static enum tv_err
+on_message(struct swim *s, const struct swim_input *in)
+{
+	enum tv_err err = TV_EFORMAT;
+
+	if ((size_t)in->kind < sizeof(message_handlers) / sizeof(message_handlers[0]) &&
+	    message_handlers[in->kind] != NULL)
+		err = message_handlers[in->kind](s, &in->from, in->bytes);
+	if (err != TV_OK)
+		s->stats.bad_message++;
+	return err;
+}
+
+static enum tv_err
+on_request(struct swim *s, const struct swim_input *in)
+{
+	enum tv_err err = pushpull_on_request(s, in);
+
+	if (err == TV_EFORMAT || err == TV_ELIMIT || err == TV_EOF)
+		s->stats.bad_message++;
+	return err;
+}
+
+static enum tv_err (*const input_handlers[SWIM_INS])(struct swim *, const struct swim_input *) = {
+	[SWIM_IN_TICK] = on_tick,
+	[SWIM_IN_MESSAGE] = on_message,
+	[SWIM_IN_REQUEST] = on_request,
+	[SWIM_IN_ANSWER] = pushpull_on_end,
+	[SWIM_IN_FAILED] = pushpull_on_end,
+	[SWIM_IN_JOIN] = pushpull_join,
+	[SWIM_IN_LEAVE] = leave_start,
+	[SWIM_IN_FORCE_LEAVE] = leave_force,
+	[SWIM_IN_META] = swim_change_meta,
+};
+
+enum tv_err
+swim_feed(struct swim *s, const struct swim_input *in, const struct swim_output **out)
+{
+	struct mono promised = s->out.view.deadline;
+	enum tv_err err;
+
+	TV_ASSERT((unsigned)in->type < SWIM_INS);
+	out_begin(s);
+	advance(s, in->now, promised);
+	err = input_handlers[in->type](s, in);
+	run_timers(s);
+	leave_check(s);
+	run_timers(s);
+	s->out.view.sends = s->out.sends;
+	s->out.view.streams = s->out.streams;
+	s->out.view.events = s->out.events;
+	s->out.view.joins = s->out.joins;
+	s->out.view.notices = s->out.notices;
+	s->out.view.deadline = next_deadline(s);
+	*out = &s->out.view;
+	return err;
+}
+
+/* -- life --------------------------------------------------------------------------- */
+
+static bool
+options_ok(const struct swim_options *o)
+{
+	const struct swim_timing *t = &o->timing;
+
+	return swim_name_ok(o->name) && (o->self.len == 4 || o->self.len == 16) && o->self.port != 0 &&
+	    o->meta.len <= NODE_META_BYTES_MAX && o->members_max > 0 && o->queue_max > 0 && o->packet_bytes >= 512 &&
+	    t->probe_interval.ns > 0 && t->probe_timeout.ns > 0 && t->gossip_interval.ns > 0 && t->pushpull_interval.ns > 0 &&
+	    t->reap_interval.ns > 0 && t->reconnect_interval.ns > 0 && t->suspicion_mult > 0 && t->suspicion_max_mult > 0 &&
+	    t->retransmit_mult > 0 && t->suspicion_mult <= 64 && t->retransmit_mult <= 64;
+}
+
+/* The two texts that outlive the caller's options, in one block. */
+static enum tv_err
+copy_texts(struct swim *s)
+{
+	struct span name = s->opt.name, dc = s->opt.dc;
+
+	s->own = malloc(name.len + dc.len);
+	if (s->own == NULL)
+		return TV_ENOMEM;
+	memcpy(s->own, name.p, name.len);
+	if (dc.len > 0)
+		memcpy(s->own + name.len, dc.p, dc.len);
+	s->opt.name.p = s->own;
+	s->opt.dc.p = s->own + name.len;
+	return TV_OK;
+}
+
+static enum tv_err
+add_self(struct swim *s)
+{
+	struct node *n;
+
+	if (table_add(&s->table, s->opt.name, &n) != TV_OK || table_list(&s->table, n, &s->rng) != TV_OK ||
+	    node_set_meta(n, s->opt.meta) != TV_OK)
+		return TV_ENOMEM;
+	s->self = n;
+	n->addr = s->opt.self;
+	memcpy(n->vsn, own_vsn, sizeof(own_vsn));
+	n->incarnation = s->incarnation = 1;
+	node_move(n, NODE_ALIVE, s->now);
+	serf_set_status(s, n, MEMBER_ALIVE);
+	swim_announce(s);
+	return TV_OK;
+}
+
+/* Periodic work starts at a random point of its period, so that pools do not beat in step. */
+static void
+start_timers(struct swim *s)
+{
+	const struct swim_timing *t = &s->opt.timing;
+	struct mono probe = { (int64_t)rng_below(&s->rng, (uint64_t)t->probe_interval.ns) };
+	struct mono pushpull = { (int64_t)rng_below(&s->rng, (uint64_t)t->pushpull_interval.ns) };
+
+	for (int i = 0; i < TIMERS; i++)
+		s->timers[i] = MONO_NEVER;
+	timer_set(s, TIMER_PROBE, mono_add(s->now, probe));
+	timer_set(s, TIMER_PUSHPULL, mono_add(s->now, pushpull));
+	timer_set(s, TIMER_REAP, mono_add(s->now, t->reap_interval));
+	timer_set(s, TIMER_RECONNECT, mono_add(s->now, t->reconnect_interval));
+}
+
+/* Clocks start at 0 and tick once; what the snapshot knew lies behind us. */
+static void
+start_clocks(struct swim *s)
+{
+	s->clock.time = s->event_clock.time = s->query_clock.time = 1;
+	lamport_witness(&s->clock, s->opt.clock);
+	lamport_witness(&s->event_clock, s->opt.event_clock);
+	lamport_witness(&s->query_clock, s->opt.query_clock);
+}
+
+struct swim *
+swim_new(const struct swim_options *opt, struct mono now)
+{
+	uint8_t key[TABLE_KEY_BYTES];
+	struct swim *s;
+
+	if (!options_ok(opt))
+		return NULL;
+	s = calloc(1, sizeof(*s));
+	if (s == NULL)
+		return NULL;
+	s->opt = *opt;
+	s->now = now;
+	s->out.view.deadline = MONO_NEVER;
+	rng_seed(&s->rng, opt->seed);
+	for (size_t i = 0; i < sizeof(key); i++)
+		key[i] = (uint8_t)rng_u64(&s->rng);
+	for (int q = 0; q < QUEUES; q++)
+		bqueue_init(&s->queues[q], q == QUEUE_MEMBER ? opt->members_max : opt->queue_max, rng_u64(&s->rng));
+	buf_init(&s->scratch, SCRATCH_BYTES_MAX);
+	s->intents.count_max = opt->intents_max;
+	start_timers(s);
+	start_clocks(s);
+	if (copy_texts(s) != TV_OK || table_init(&s->table, key, opt->members_max) != TV_OK || add_self(s) != TV_OK) {
+		swim_free(s);
+		return NULL;
+	}
+	return s;
+}
+
+void
+swim_free(struct swim *s)
+{
+	if (s == NULL)
+		return;
+	for (int q = 0; q < QUEUES; q++)
+		bqueue_done(&s->queues[q]);
+	table_done(&s->table);
+	intents_done(&s->intents);
+	relay_done(s);
+	pushpull_done(s);
+	out_done(s);
+	buf_done(&s->scratch);
+	free(s->own);
+	free(s);
+}
+
+/* -- questions --------------------------------------------------------------------- */
+
+bool
+swim_member_next(const struct swim *s, uint32_t *cursor, struct swim_member *out)
+{
+	while (*cursor < s->table.all_count) {
+		const struct node *n = s->table.all[(*cursor)++];
+
+		if (n->status != MEMBER_NONE) {
+			*out = node_view(n);
+			return true;
+		}
+	}
+	return false;
+}
+
+bool
+swim_member_find(const struct swim *s, struct span name, struct swim_member *out)
+{
+	const struct node *n = table_find(&s->table, name);
+
+	if (n == NULL || n->status == MEMBER_NONE)
+		return false;
+	*out = node_view(n);
+	return true;
+}
+
+bool
+swim_state_of(const struct swim *s, struct span name, enum node_state *state, uint32_t *incarnation)
+{
+	const struct node *n = table_find(&s->table, name);
+
+	if (n == NULL || !node_listed(n))
+		return false;
+	*state = n->state;
+	*incarnation = n->incarnation;
+	return true;
+}
+
+void
+swim_stats(const struct swim *s, struct swim_stats *out)
+{
+	*out = s->stats;
+	out->known = s->table.order_count;
+	out->alive = s->status_count[MEMBER_ALIVE];
+	out->leaving = s->status_count[MEMBER_LEAVING];
+	out->left = s->status_count[MEMBER_LEFT];
+	out->failed = s->status_count[MEMBER_FAILED];
+	out->members = out->alive + out->leaving + out->left + out->failed;
+	out->health = s->health;
+	out->incarnation = s->incarnation;
+	out->clock = s->clock.time;
+	out->event_clock = s->event_clock.time;
+	out->query_clock = s->query_clock.time;
+	out->member_queue = s->queues[QUEUE_MEMBER].count;
+	out->intent_queue = s->queues[QUEUE_INTENT].count;
+	out->query_queue = s->queues[QUEUE_QUERY].count;
+	out->event_queue = s->queues[QUEUE_EVENT].count;
+	for (int q = 0; q < QUEUES; q++)
+		out->queue_dropped += s->queues[q].dropped;
+}
+
+void
+swim_set_seal_bytes(struct swim *s, size_t seal_bytes)
+{
+	s->opt.seal_bytes = seal_bytes;
+}

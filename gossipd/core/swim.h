@@ -1,0 +1,223 @@
+/*
+ * The gossip core: SWIM with Lifeguard, and the Serf layer above it, for one pool.
+ * A pure state machine: no sockets, clock, files, globals or logging.  gossipd runs two
+ * of them (LAN and WAN), the simulator runs hundreds.
+ *
+ * Contract.  The shell feeds one input at a time with swim_feed(); every input carries the
+ * time.  The core answers with an output that is valid until the next feed:
+ *   1. sends      messages, to be sealed into datagrams and sent; losing them is no error
+ *   2. streams    exchanges to perform: connect, send `message`, read one message; then feed
+ *                 SWIM_IN_ANSWER or SWIM_IN_FAILED with the id, exactly one of them, before `deadline` or
+ *                 soon after it
+ *   3. answer     for SWIM_IN_REQUEST: what to write back before closing; empty: close at once
+ *   4. events     what happened to members, in order
+ *   5. joins      joins that came to an end
+ *   6. notices    for the log
+ *   7. deadline   feed SWIM_IN_TICK at or after this instant, when nothing else is fed before
+ *
+ * Messages are what remains below encryption, CRC and compression: the shell peels and wraps those layers with
+ * gossipd/core/packet.h and stream.h, because only it has keys and nonces.
+ *
+ * Sources: Das, Gupta, Motivala, "SWIM", 2002; Dadgar, Phillips, Currey, "Lifeguard", 2018; and the deployed
+ * protocol as written down in doc/wire.md.
+ */
+#ifndef TV_SWIM_H
+#define TV_SWIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/member.h"
+#include "common/mono.h"
+#include "common/rd.h"
+#include "gossipd/core/stream.h"
+#include "gossipd/core/table.h"
+
+#define SWIM_JOIN_ADDRS_MAX 64		/* addresses in one join */
+#define SWIM_STREAMS_MAX 256		/* exchanges of our own under way */
+#define SWIM_HEALTH_MAX 8		/* health scores are 0..7 */
+
+/* Timing of a pool; nothing of it is negotiated, so a pool should agree on it. */
+struct swim_timing {
+	struct mono probe_interval, probe_timeout;
+	struct mono gossip_interval, gossip_to_the_dead;
+	struct mono pushpull_interval, stream_timeout;
+	struct mono dead_reclaim;		/* a dead name may come back elsewhere after this; 0: never */
+	struct mono reap_interval, reconnect_interval;
+	struct mono reconnect_timeout;		/* a failed member is forgotten after this */
+	struct mono tombstone_timeout;		/* a left member is forgotten after this */
+	struct mono intent_timeout;		/* intents about unknown members */
+	struct mono broadcast_timeout;		/* longest wait for a leave to be gossiped */
+	struct mono leave_delay;		/* how long we answer after the leave was gossiped */
+	unsigned indirect_checks, suspicion_mult, suspicion_max_mult, retransmit_mult, gossip_nodes;
+};
+
+/* Presets "lan", "wan", "local"; NULL for another name. */
+const struct swim_timing *swim_preset(const char *name);
+
+struct swim_options {
+	struct span name;		/* own name, 1..255 bytes; copied */
+	struct gaddr self;		/* what others dial; never a wildcard */
+	struct span meta;		/* own tags, encoded, at most NODE_META_BYTES_MAX; copied */
+	struct span dc;			/* refuse members whose `dc` tag differs; empty: take all; copied */
+	struct swim_timing timing;
+	uint32_t members_max;		/* records; further members are refused and counted */
+	uint32_t intents_max;		/* buffered intents about unknown members */
+	uint32_t queue_max;		/* messages in the queue of each Serf kind */
+	uint32_t relays_max;		/* indirect probes for others at a time */
+	size_t packet_bytes;		/* soft limit of a datagram, everything included; usually PACKET_MTU */
+	size_t seal_bytes;		/* what label and encryption add to it: packet_overhead() */
+	bool tcp_pings;			/* try a stream when datagrams fail */
+	uint64_t seed;			/* of everything random; the name hash too */
+	/* Clocks found in the snapshot; 0: none. */
+	uint64_t clock, event_clock, query_clock;
+};
+
+enum swim_in_type {
+	SWIM_IN_TICK,			/* time passed; nothing else */
+	SWIM_IN_MESSAGE,		/* from, kind, bytes: one message of an opened datagram (packet_visit) */
+	SWIM_IN_REQUEST,		/* from, message: what came over a stream that was accepted */
+	SWIM_IN_ANSWER,			/* stream, message */
+	SWIM_IN_FAILED,			/* stream, error */
+	SWIM_IN_JOIN,			/* token, addrs, addr_count, quiet */
+	SWIM_IN_LEAVE,			/* leave gracefully; the end is told by output.left */
+	SWIM_IN_FORCE_LEAVE,		/* name, prune.  TV_ENOENT: unknown, TV_EINVAL: ourselves */
+	SWIM_IN_META,			/* bytes: new tags of our own.  TV_ELIMIT */
+	SWIM_INS
+};
+
+struct swim_input {
+	enum swim_in_type type;
+	struct mono now;
+	struct gaddr from;
+	enum wire_type kind;
+	struct span bytes;		/* MESSAGE: body behind the type byte; META: tags; borrowed */
+	const struct stream_message *message;	/* borrowed */
+	struct span name;		/* borrowed */
+	uint64_t stream;		/* id of swim_stream */
+	enum tv_err error;		/* FAILED: why */
+	uint64_t token;			/* JOIN: comes back in swim_join */
+	const struct gaddr *addrs;	/* JOIN: 1..SWIM_JOIN_ADDRS_MAX, port 0: our own port */
+	unsigned addr_count;
+	bool quiet;			/* JOIN: after a restart: no join intent follows */
+	bool prune;			/* FORCE_LEAVE: forget it at once, everywhere */
+};
+
+struct swim_send {
+	struct gaddr to;
+	const struct span *parts;	/* whole messages for packet_build() */
+	unsigned part_count;		/* 1..255 */
+	bool crc;			/* the receiver is known to understand a checksum */
+};
+
+enum swim_stream_kind { SWIM_STREAM_PUSHPULL, SWIM_STREAM_PING };
+
+struct swim_stream {
+	uint64_t id;
+	enum swim_stream_kind kind;
+	struct gaddr to;
+	struct mono deadline;		/* of the whole exchange */
+	struct span message;		/* for stream_build() */
+};
+
+/* A member as Serf shows it. */
+struct swim_member {
+	struct span name, meta;
+	struct gaddr addr;
+	enum member_status status;
+	const uint8_t *vsn;		/* 6 bytes */
+};
+
+struct swim_event {
+	enum gossip_event type;
+	struct swim_member member;
+};
+
+struct swim_join {
+	uint64_t token;
+	unsigned contacted, asked;
+	enum tv_err error;		/* of the last address that failed */
+	struct gaddr error_addr;
+};
+
+enum swim_notice_type {
+	SWIM_NOTICE_SUSPECT,		/* name: suspected by us */
+	SWIM_NOTICE_SUSPECTED,		/* name: who accuses us; we refute */
+	SWIM_NOTICE_DEAD,		/* name: declared dead by us; number: confirmations */
+	SWIM_NOTICE_STREAM_ONLY,	/* name: answers streams but no datagrams */
+	SWIM_NOTICE_CONFLICT,		/* name: claimed by addr and other_addr */
+	SWIM_NOTICE_SELF_CONFLICT,	/* our own name is claimed by other_addr */
+	SWIM_NOTICE_REFUSED,		/* addr: exchange refused; text: why */
+	SWIM_NOTICE_EXCHANGE_FAILED,	/* addr, error: periodic exchange or reconnect failed */
+	SWIM_NOTICE_FULL,		/* name: refused, members_max records are held */
+	SWIM_NOTICE_STALL,		/* number: ms for which nothing was fed */
+	SWIM_NOTICE_LEAVE_REFUTED,	/* someone says that we leave; we do not */
+	SWIM_NOTICE_REKEY,		/* own incarnation started over */
+	SWIM_NOTICES
+};
+
+struct swim_notice {
+	enum swim_notice_type type;
+	struct span name;
+	struct gaddr addr, other_addr;
+	uint64_t number;
+	enum tv_err error;
+	const char *text;		/* static, or NULL */
+};
+
+struct swim_output {
+	const struct swim_send *sends;
+	size_t send_count;
+	const struct swim_stream *streams;
+	size_t stream_count;
+	struct span answer;
+	const struct swim_event *events;
+	size_t event_count;
+	const struct swim_join *joins;
+	size_t join_count;
+	const struct swim_notice *notices;
+	size_t notice_count;
+	bool left;			/* the leave is complete: close */
+	struct mono deadline;
+};
+
+struct swim_stats {
+	uint32_t known;			/* members in the probe list, ourselves included */
+	uint32_t members;		/* shown by Serf, any status */
+	uint32_t alive, leaving, left, failed;
+	unsigned health;		/* 0 is best */
+	uint32_t incarnation;
+	uint64_t clock, event_clock, query_clock;
+	uint32_t member_queue, intent_queue, query_queue, event_queue;
+	uint64_t queue_dropped;
+	/* peer errors, by reason */
+	uint64_t bad_message;		/* malformed or unknown */
+	uint64_t bad_incarnation;	/* beyond what can be refuted */
+	uint64_t bad_vsn, wrong_dc, conflicts, over_members, over_intents, over_relays, refused_merges;
+	uint64_t no_memory;
+	uint64_t probes, probes_failed, refutations;
+};
+
+struct swim;
+
+/* NULL: no memory, or options out of range.  The pool starts with ourselves only; `now` starts the timers. */
+struct swim *swim_new(const struct swim_options *opt, struct mono now);
+void swim_free(struct swim *s);
+/*
+ * Feeds one input.  TV_OK, or what the input's type says; TV_EFORMAT and TV_ELIMIT for bytes of a peer, which were
+ * dropped and counted (also then *out is complete and must be carried out).
+ */
+enum tv_err swim_feed(struct swim *s, const struct swim_input *in, const struct swim_output **out);
+
+/* Members that Serf shows, in no order: *cursor starts at 0; false at the end.  The spans live until the next feed. */
+bool swim_member_next(const struct swim *s, uint32_t *cursor, struct swim_member *out);
+bool swim_member_find(const struct swim *s, struct span name, struct swim_member *out);
+void swim_stats(const struct swim *s, struct swim_stats *out);
+/* SWIM's own view of a member, for tests: false when SWIM does not know it. */
+bool swim_state_of(const struct swim *s, struct span name, enum node_state *state, uint32_t *incarnation);
+/* Cluster key rotation to or from plaintext changes what encryption adds. */
+void swim_set_seal_bytes(struct swim *s, size_t seal_bytes);
+
+#endif

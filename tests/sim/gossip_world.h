@@ -1,0 +1,59 @@
+/*
+ * A world of gossip cores: one virtual clock, one event queue, one seeded generator, and a
+ * network that delays, loses, doubles and reorders datagrams.  Streams work or are
+ * refused, as TCP's do.  The same seed gives the same run on every machine.
+ */
+#ifndef TV_SIM_GOSSIP_WORLD_H
+#define TV_SIM_GOSSIP_WORLD_H
+
+#include "gossipd/core/swim.h"
+
+struct world;
+
+struct world_conf {
+	uint64_t seed;
+	unsigned members_max;
+	struct swim_timing timing;
+	struct mono delay_min, delay_max;	/* of one datagram, uniform: reorders by itself */
+	double loss, duplicate;			/* of one datagram */
+	bool tcp_pings;
+	bool verbose;				/* print events and notices */
+};
+
+struct world *world_new(const struct world_conf *conf);
+void world_free(struct world *w);
+
+/* Starts member i (0..members_max-1) with tag gen=`generation`; it was never up, or is down. */
+void world_start(struct world *w, unsigned i);
+/* kill -9. */
+void world_kill(struct world *w, unsigned i);
+/* Fed now: join through member `to`, leave, force-leave of `whom`. */
+void world_join(struct world *w, unsigned i, unsigned to);
+void world_leave(struct world *w, unsigned i);
+enum tv_err world_force_leave(struct world *w, unsigned i, unsigned whom, bool prune);
+/* Members with different sides do not hear each other. */
+void world_side(struct world *w, unsigned i, unsigned side);
+void world_set_loss(struct world *w, double loss);
+/* A forged or replayed message, straight into member i. */
+void world_inject(struct world *w, unsigned i, enum wire_type kind, struct span body);
+
+struct mono world_now(const struct world *w);
+/* Runs until then. */
+void world_run(struct world *w, struct mono until);
+/* Runs until `done` holds (asked four times a second), at most until then; returns whether it held. */
+bool world_settle(struct world *w, struct mono until, bool (*done)(struct world *w, void *arg), void *arg);
+
+bool world_is_up(const struct world *w, unsigned i);
+/* Member j as member i shows it; MEMBER_NONE when it does not. */
+enum member_status world_status(const struct world *w, unsigned i, unsigned j);
+/* The tag `gen` of j as i knows it; 0: none. */
+unsigned world_generation(const struct world *w, unsigned i, unsigned j);
+const struct swim *world_core(const struct world *w, unsigned i);
+/* Members that somebody reported as failed although they were up and on the same side. */
+unsigned world_false_deaths(const struct world *w);
+/* Hash over everything that happened: equal for equal seeds. */
+uint64_t world_digest(const struct world *w);
+/* Datagrams sent so far. */
+uint64_t world_datagrams(const struct world *w);
+
+#endif
