@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""Walls between the daemons, tested from inside and from outside (scenarios S200, S205, S206, S209, S211).
+
+From inside: a debugger makes the running, sandboxed daemon itself try what an exploit would try.  Needs root and gdb.
+"""
+import base64
+import glob
+import os
+import pwd
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cluster import Cluster, main, skip, wait_for  # noqa: E402
+
+ERRNO = "*((int *(*)(void)) __errno_location)()"
+
+
+def inside(pid, *calls):
+    """Makes process pid call each C expression (with its type); returns [(result, errno)]."""
+    args = ["gdb", "-nx", "-batch", "-p", str(pid), "-ex", "set pagination off", "-ex", "set confirm off",
+            "-ex", "handle all nostop noprint pass"]
+    for c in calls:
+        args += ["-ex", "print/d (long)(%s)" % c, "-ex", "print/d " + ERRNO]
+    p = subprocess.run(args, capture_output=True, text=True, timeout=120)
+    values = [int(v) for v in re.findall(r"^\$\d+ = (-?\d+)$", p.stdout, re.M)]
+    assert len(values) == 2 * len(calls), p.stdout[-3000:] + p.stderr[-3000:]
+    return list(zip(values[0::2], values[1::2]))
+
+
+def c_open(path, flags=0):
+    return '((int (*)(const char *, int, int)) open)("%s", %d, 384)' % (path, flags)
+
+
+def c_connect(fd, ip, port):
+    addr = struct.pack("<H", socket.AF_INET) + struct.pack(">H", port) + socket.inet_aton(ip) + bytes(8)
+    text = "".join("\\%03o" % b for b in addr)
+    return '((int (*)(int, const char *, unsigned)) connect)(%d, "%s", 16)' % (fd, text)
+
+
+def need_debugger():
+    if os.geteuid() != 0:
+        skip("needs root, to look into daemons of other users")
+    if shutil.which("gdb") is None:
+        skip("needs gdb")
+
+
+def attack(node, daemon, stranger_port):
+    """What must fail from inside; returns the names of what did not."""
+    database = next(p for p in glob.glob(node.data + "/raftd/**", recursive=True) if os.path.isfile(p))
+    other = "gossipd" if daemon == "rpcd" else "rpcd"
+    tries = {
+        "open raftd's database": c_open(database),
+        "open the state of " + other: c_open(glob.glob(node.data + "/" + other)[0]),
+        "open the server key": c_open(node.cluster.keys + "/server.key"),
+        "open /etc/passwd": c_open("/etc/passwd"),
+        "write a file in /tmp": c_open("/tmp/tv-walls-%d" % os.getpid(), os.O_WRONLY | os.O_CREAT),
+        "run a program": '((int (*)(const char *, void *, void *)) execve)("/bin/true", 0, 0)',
+        "fork": "((int (*)(void)) fork)()",
+        "trace raftd": "((long (*)(int, int, void *, void *)) ptrace)(16, %d, 0, 0)" % node.pid("raftd"),
+        "become root": "((int (*)(unsigned)) setuid)(0)",
+        "become raftd": "((int (*)(unsigned, unsigned, unsigned)) setresuid)(%d, %d, %d)" %
+                        ((pwd.getpwnam("_raftd").pw_uid,) * 3),
+        "signal raftd": "((int (*)(int, int)) kill)(%d, 9)" % node.pid("raftd"),
+        "mount": '((int (*)(const char *, const char *, const char *, unsigned long, void *)) mount)'
+                 '("none", "/mnt", "tmpfs", 0, 0)',
+        "open a packet socket": "((int (*)(int, int, int)) socket)(17, 3, 0)",
+    }
+    names = list(tries)
+    results = inside(node.pid(daemon), *tries.values())
+    failed = ["%s (result %d)" % (n, r) for n, (r, e) in zip(names, results) if r != -1]
+    # A fresh TCP socket may exist, but not reach an arbitrary port (where the kernel has Landlock network rules).
+    fd, err = inside(node.pid(daemon), "((int (*)(int, int, int)) socket)(2, 1, 0)")[0]
+    if fd >= 0:
+        (r, err), _ = inside(node.pid(daemon), c_connect(fd, "127.0.0.1", stranger_port),
+                             "((int (*)(int)) close)(%d)" % fd)
+        if r != -1:
+            failed.append("connect to a stranger's port")
+    return failed
+
+
+def test_from_inside():
+    need_debugger()
+    with Cluster("127.60.41") as c:
+        node = c.servers(1)[0]
+        c.formed([node])
+        node.kv_put("a", "1")
+        stranger = socket.create_server(("127.0.0.1", 0))
+        try:
+            for daemon in ("gossipd", "rpcd", "raftd"):
+                failed = attack(node, daemon, stranger.getsockname()[1])
+                if daemon == "raftd":        # its own files are its own
+                    failed = [f for f in failed if not f.startswith(("open raftd", "trace raftd", "become raftd",
+                                                                     "signal raftd"))]
+                assert not failed, "%s may: %s" % (daemon, "; ".join(failed))
+                assert node.running(daemon), daemon + " did not survive its own attempts"
+        finally:
+            stranger.close()
+        assert node.kv_get("a") == b"1"
+
+
+def test_users_and_capabilities():
+    with Cluster("127.60.42") as c:
+        node = c.servers(1)[0]
+        c.formed([node])
+        for daemon in node.daemons:
+            with open("/proc/%d/status" % node.pid(daemon)) as f:
+                status = dict(line.split(":", 1) for line in f.read().splitlines() if ":" in line)
+            assert status["NoNewPrivs"].strip() == "1", daemon
+            assert status["Seccomp"].strip() == "2", daemon
+            if os.geteuid() == 0:
+                uid = pwd.getpwnam("_" + daemon).pw_uid
+                assert status["Uid"].split() == [str(uid)] * 4, (daemon, status["Uid"])
+                assert int(status["CapEff"], 16) == 0 and int(status["CapPrm"], 16) == 0, daemon
+            assert oct(os.stat(node.data + "/" + daemon).st_mode & 0o777) == "0o700", daemon
+            assert os.stat(os.path.join(node.run, daemon + ".sock")).st_mode & 0o007 == 0, daemon
+
+
+def test_secrets_do_not_leak():
+    with Cluster("127.60.43") as c:
+        node = c.servers(1)[0]
+        c.formed([node])
+        node.get("/v1/agent/self")
+        secrets = []
+        for name in ("cluster.key", "server.key"):
+            with open(os.path.join(c.keys, name)) as f:
+                text = [line.strip() for line in f if line.strip() and not line.startswith("#")][0]
+            secrets += [text.encode(), base64.b64decode(text).hex().encode()]
+        places = {"info": node.get("/v1/agent/self").body, "members": node.get("/v1/agent/members").body}
+        for d in node.daemons:
+            places[d + " log"] = node.log(d).encode()
+            for what in ("cmdline", "environ"):
+                try:
+                    with open("/proc/%d/%s" % (node.pid(d), what), "rb") as f:
+                        places["%s %s" % (d, what)] = f.read()
+                except PermissionError:
+                    pass
+        for place, text in places.items():
+            assert not any(s in text for s in secrets), place
+
+
+HELLO = bytes([0x94, 1, 0xa4]) + b"rpcd" + b"\xa1x" + b"\xa1y"
+
+
+def frame(kind, body=b"", flags=0, ident=0, length=None):
+    return struct.pack("<IHHQ", len(body) if length is None else length, kind, flags, ident) + body
+
+
+def closes(sock):
+    """The other side closes this connection."""
+    sock.settimeout(20)
+    try:
+        while sock.recv(65536):
+            pass
+        return True
+    except ConnectionError:
+        return True
+    except socket.timeout:
+        return False
+
+
+GARBAGE = {
+    "no hello": frame(32, b"\x90", ident=1),
+    "4 GB announced": frame(1, length=0xffffffff),
+    "hello, then 4 GB announced": frame(1, HELLO) + frame(32, ident=1, length=0xfffffff0),
+    "unknown type": frame(1, HELLO) + frame(9999, b"\x90", ident=1),
+    "hello twice": frame(1, HELLO) + frame(1, HELLO),
+    "not msgpack": frame(1, HELLO) + frame(32, b"\xc1" * 40, ident=1),
+    "truncated array": frame(1, HELLO) + frame(32, b"\x97\x01", ident=1),
+    "nested deeply": frame(1, HELLO) + frame(32, b"\x91" * 5000, ident=1),
+    "a million elements": frame(1, HELLO) + frame(32, b"\xdd\x00\x10\x00\x00", ident=1),
+    "an answer to nothing, then text": frame(1, HELLO) + frame(32, b"\x90", flags=1, ident=77) + b"GET / HTTP/1.0\r\n\r\n" * 4,
+    "text": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "random": bytes((i * 7919 + 13) % 256 for i in range(4000)),
+}
+
+
+def test_malformed_frames_close_the_channel_only():
+    with Cluster("127.60.44") as c:
+        servers = c.servers(3)
+        c.formed(servers)
+        node = servers[0]
+        term = node.term()
+        for daemon in ("gossipd", "raftd"):
+            for what, data in GARBAGE.items():
+                s = socket.socket(socket.AF_UNIX)
+                s.connect(os.path.join(node.run, daemon + ".sock"))
+                try:
+                    s.sendall(data)
+                except ConnectionError:
+                    pass
+                assert closes(s), "%s keeps the channel open after: %s" % (daemon, what)
+                s.close()
+                assert node.running(daemon), "%s died of: %s" % (daemon, what)
+        for port in (8300, 8400):
+            for what, data in GARBAGE.items():
+                s = socket.create_connection((node.addr, port))
+                try:
+                    s.sendall(data)
+                except ConnectionError:
+                    pass
+                assert closes(s), "port %d keeps the channel open after: %s" % (port, what)
+                s.close()
+        node.kv_put("after", "1")
+        assert servers[1].kv_get("after") == b"1"
+        assert node.term() == term
+        for n in servers:
+            assert all(n.running(d) for d in n.daemons)
+
+
+def test_strangers_are_refused():
+    if os.geteuid() != 0:
+        skip("needs root, to become another user")
+    with Cluster("127.60.45") as c:
+        node = c.servers(1)[0]
+        c.formed([node])
+        code = ("import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.settimeout(20)\ns.connect(sys.argv[1])\n"
+                "s.sendall(bytes.fromhex(sys.argv[2]))\nsys.exit(0 if s.recv(1) else 3)\n")
+        group = pwd.getpwnam("_rpcd").pw_gid
+        import grp
+        shared = grp.getgrnam("_triumvir").gr_gid
+        for daemon in ("gossipd", "raftd"):
+            path = os.path.join(node.run, daemon + ".sock")
+            for groups, why in (([], "the file's mode"), ([shared, group], "the peer's user")):
+                p = subprocess.run([sys.executable, "-c", code, path, frame(1, HELLO).hex()], user="nobody",
+                                   extra_groups=groups, capture_output=True, text=True)
+                assert p.returncode != 0, "%s serves nobody in spite of %s" % (daemon, why)
+        wait_for("the refusal is logged", lambda: "uid" in node.log("raftd"))
+        node.kv_put("x", "1")
+
+
+main(test_from_inside, test_users_and_capabilities, test_secrets_do_not_leak,
+     test_malformed_frames_close_the_channel_only, test_strangers_are_refused)
