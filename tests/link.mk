@@ -2,7 +2,8 @@
 LINK_LIBS = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(SODIUM_LIBS)
 
 if HAVE_CHECK
-LINK_CHECKS = tests/unit/check_noise tests/unit/check_member tests/unit/check_chan
+LINK_CHECKS = tests/unit/check_noise tests/unit/check_member tests/unit/check_chan tests/unit/check_link \
+	tests/unit/check_listener tests/unit/check_dial tests/unit/check_calls
 check_PROGRAMS += $(LINK_CHECKS)
 TESTS += $(LINK_CHECKS)
 tests_unit_check_noise_SOURCES = tests/unit/check_noise.c tests/unit/noise_vectors.h
@@ -11,4 +12,12 @@ tests_unit_check_member_SOURCES = tests/unit/check_member.c
 tests_unit_check_member_LDADD = $(UNIT_LIBS)
 tests_unit_check_chan_SOURCES = tests/unit/check_chan.c tests/unit/chan_world.h
 tests_unit_check_chan_LDADD = $(LINK_LIBS) $(CHECK_LIBS)
+tests_unit_check_link_SOURCES = tests/unit/check_link.c tests/unit/chan_world.h
+tests_unit_check_link_LDADD = $(LINK_LIBS) $(CHECK_LIBS)
+tests_unit_check_listener_SOURCES = tests/unit/check_listener.c tests/unit/chan_world.h
+tests_unit_check_listener_LDADD = $(LINK_LIBS) $(CHECK_LIBS)
+tests_unit_check_dial_SOURCES = tests/unit/check_dial.c tests/unit/chan_world.h
+tests_unit_check_dial_LDADD = $(LINK_LIBS) $(CHECK_LIBS)
+tests_unit_check_calls_SOURCES = tests/unit/check_calls.c tests/unit/chan_world.h
+tests_unit_check_calls_LDADD = $(LINK_LIBS) $(CHECK_LIBS)
 endif
