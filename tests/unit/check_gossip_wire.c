@@ -295,6 +295,44 @@ START_TEST(test_envelope_vector)
 }
 END_TEST
 
+static void
+count_message(void *arg, enum wire_type type, struct span body)
+{
+	(void)type;
+	(void)body;
+	++*(unsigned *)arg;
+}
+
+/* Every truncation of every packet: no message that is not whole, nothing read beyond the end. */
+START_TEST(test_truncated_vector)
+{
+	const json_t *v = json_array_get(vectors, (size_t)_i);
+	struct packet_scratch *s = malloc(sizeof(*s));
+	struct layers l;
+	struct span bytes;
+
+	if (is_kind(v, "packet") || is_kind(v, "capture-packet")) {
+		bytes = load(str(v, "hex"));
+		layers_of(&l, v);
+		packet_scratch_init(s);
+		for (size_t n = 0; n < bytes.len; n++) {
+			unsigned count = 0;
+			uint8_t *cut = malloc(n > 0 ? n : 1);
+
+			memcpy(cut, bytes.p, n);
+			packet_open(&l.envelope, s, span_of(cut, n), count_message, &count);
+			if (l.crc || l.envelope.ring != NULL || l.envelope.compress)
+				ck_assert_msg(count == 0, "%s cut at %zu", str(v, "name"), n);
+			ck_assert_uint_le(count, l.leaves);
+			free(cut);
+		}
+		packet_scratch_done(s);
+		unload(bytes);
+	}
+	free(s);
+}
+END_TEST
+
 START_TEST(test_stream_prefix)
 {
 	const json_t *v = json_array_get(vectors, (size_t)_i), *d = json_object_get(v, "decoded");
@@ -413,14 +451,6 @@ takes_header(struct span b, struct arena *a)
 	struct rd r = rd_span_over(b);
 
 	return wire_read_pp_header(&r, a, &m) == TV_OK;
-}
-
-static void
-count_message(void *arg, enum wire_type type, struct span body)
-{
-	(void)type;
-	(void)body;
-	++*(unsigned *)arg;
 }
 
 /* Opens `type` and the bytes as a packet; true when a message came out. */
@@ -790,6 +820,7 @@ gossip_wire_suite(void)
 	int n = (int)json_array_size(vectors);
 
 	tcase_add_loop_test(tv, test_envelope_vector, 0, n);
+	tcase_add_loop_test(tv, test_truncated_vector, 0, n);
 	tcase_add_loop_test(tv, test_stream_prefix, 0, n);
 	tcase_add_loop_test(tv, test_serf_vector, 0, n);
 	tcase_add_loop_test(tv, test_lzw_vector, 0, n);

@@ -1,0 +1,22 @@
+# Runtime: clock, log, configuration, keys, walls, life cycle.
+if HAVE_CHECK
+rt_checks = tests/unit/check_duration tests/unit/check_log tests/unit/check_ucl tests/unit/check_conf \
+	tests/unit/check_cluster_conf tests/unit/check_keys tests/unit/check_sandbox
+check_PROGRAMS += $(rt_checks)
+TESTS += $(rt_checks)
+scratch = tests/unit/scratch.c tests/unit/scratch.h
+tests_unit_check_duration_SOURCES = tests/unit/check_duration.c
+tests_unit_check_duration_LDADD = $(UNIT_LIBS)
+tests_unit_check_log_SOURCES = tests/unit/check_log.c
+tests_unit_check_log_LDADD = common/libtvrt.a $(UNIT_LIBS)
+tests_unit_check_ucl_SOURCES = tests/unit/check_ucl.c
+tests_unit_check_ucl_LDADD = $(UNIT_LIBS)
+tests_unit_check_conf_SOURCES = tests/unit/check_conf.c $(scratch)
+tests_unit_check_conf_LDADD = common/libtvrt.a $(UNIT_LIBS)
+tests_unit_check_cluster_conf_SOURCES = tests/unit/check_cluster_conf.c $(scratch)
+tests_unit_check_cluster_conf_LDADD = common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS)
+tests_unit_check_keys_SOURCES = tests/unit/check_keys.c $(scratch)
+tests_unit_check_keys_LDADD = common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS)
+tests_unit_check_sandbox_SOURCES = tests/unit/check_sandbox.c $(scratch)
+tests_unit_check_sandbox_LDADD = common/libtvrt.a $(UNIT_LIBS) $(SECCOMP_LIBS) $(SODIUM_LIBS) $(BDB_LIBS) $(EV_LIBS)
+endif

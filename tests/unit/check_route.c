@@ -1,0 +1,494 @@
+/*
+ * The router against fakes of its three neighbours (view, links, own raftd), linked in their place: where a request goes,
+ * what is held, what is retried, and that a write whose outcome is unknown is never sent twice.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/msg.h"
+#include "raftd/core/raft.h"
+#include "rpcd/route.h"
+
+/* -- fakes ---------------------------------------------------------------- */
+
+static struct raft_local_status local;		/* what our raftd says */
+static struct {
+	unsigned calls;				/* asked so far */
+	calls_done *done;
+	void *ctx;
+	uint64_t id, cancelled;
+} raftd;
+static struct link_call {
+	bool busy;
+	char ip[46];
+	uint16_t port, type;
+	link_done *done;
+	void *ctx;
+} sent[16];
+static unsigned sent_count, sent_cancelled;
+static struct view_server servers[4];
+static unsigned server_count;
+static bool remote_known;
+static struct member leader_member;
+static struct member_tag leader_tags[] = { { { (const uint8_t *)"rpc_port", 8 }, { (const uint8_t *)"8400", 4 } } };
+
+const struct raft_local_status *
+raft_local_status(const struct raft_local *r)
+{
+	(void)r;
+	return &local;
+}
+
+uint64_t
+raft_local_call(struct raft_local *r, uint16_t type, struct span body, struct mono timeout,
+    calls_done *done, void *ctx, enum tv_err *err)
+{
+	(void)r;
+	(void)body;
+	(void)timeout;
+	ck_assert_int_eq(type, MSG_OP);
+	if (!local.up) {
+		*err = TV_EUNREACH;
+		return 0;
+	}
+	raftd.calls++;
+	raftd.done = done;
+	raftd.ctx = ctx;
+	return raftd.id = raftd.calls;
+}
+
+void
+raft_local_cancel(struct raft_local *r, uint64_t id)
+{
+	(void)r;
+	raftd.cancelled = id;
+}
+
+struct link_call *
+links_call(struct links *l, const char *ip, uint16_t port, uint16_t type, struct span body,
+    struct mono timeout, link_done *done, void *ctx)
+{
+	struct link_call *c = &sent[sent_count++];
+
+	(void)l;
+	(void)body;
+	(void)timeout;
+	ck_assert_uint_le(sent_count, 16);
+	*c = (struct link_call){ .busy = true, .port = port, .type = type, .done = done, .ctx = ctx };
+	strcpy(c->ip, ip);
+	return c;
+}
+
+void
+links_cancel(struct link_call *c)
+{
+	c->busy = false;
+	sent_cancelled++;
+}
+
+bool
+links_is_up(const struct links *l, const char *ip, uint16_t port)
+{
+	(void)l;
+	(void)ip;
+	(void)port;
+	return false;
+}
+
+unsigned
+view_servers(const struct view *v, struct span dc, struct rng *rng, struct view_server *out, unsigned max)
+{
+	(void)v;
+	(void)dc;
+	(void)rng;
+	ck_assert_uint_ge(max, server_count);
+	memcpy(out, servers, server_count * sizeof(*out));
+	return server_count;
+}
+
+bool
+view_dc_known(const struct view *v, struct span dc)
+{
+	(void)v;
+	return remote_known && span_eqs(dc, "dc2");
+}
+
+const struct member *
+view_server_by_id(const struct view *v, const char *id)
+{
+	(void)v;
+	return strcmp(id, "leader-id") == 0 ? &leader_member : NULL;
+}
+
+/* -- helpers -------------------------------------------------------------- */
+
+static struct ev_loop *loop;
+static struct route *route;
+static struct {
+	unsigned count;
+	enum tv_err err;
+	char text[200];
+} got;
+
+static void
+on_done(void *ctx, const struct op_reply *reply)
+{
+	(void)ctx;
+	got.count++;
+	got.err = reply->err;
+	span_copy(reply->text, got.text, sizeof(got.text));
+}
+
+static void
+add_server(const char *ip)
+{
+	servers[server_count] = (struct view_server){ .rpc_port = 8400 };
+	strcpy(servers[server_count++].ip, ip);
+}
+
+static void
+start(bool is_server, int64_t hold_ms)
+{
+	static int dummy;
+	struct route_conf conf = {
+		.datacenter = "dc1", .view = (struct view *)&dummy, .links = (struct links *)&dummy,
+		.raft = is_server ? (struct raft_local *)&dummy : NULL, .rpc_port = 8400,
+		.hold_timeout = MONO_MS(hold_ms), .answer_timeout = MONO_S(30), .calls_max = 100, .seed = 1,
+	};
+
+	memset(&got, 0, sizeof(got));
+	memset(&raftd, 0, sizeof(raftd));
+	sent_count = sent_cancelled = server_count = 0;
+	remote_known = false;
+	leader_member = (struct member){ .addr = { 127, 0, 0, 9 }, .addr_len = 4, .status = MEMBER_ALIVE,
+	    .tags = leader_tags, .tag_count = 1 };
+	local = (struct raft_local_status){ .up = is_server, .role = RAFT_FOLLOWER };
+	strcpy(local.leader_id, "leader-id");
+	conf.loop = loop = ev_loop_new(EVFLAG_AUTO);
+	route = route_new(&conf);
+	ck_assert_ptr_nonnull(route);
+}
+
+static void
+finish(void)
+{
+	route_free(route);
+	ev_loop_destroy(loop);
+}
+
+/* Runs the loop until `count` answers came. */
+static void
+run_until(unsigned count)
+{
+	for (int i = 0; i < 1000 && got.count < count; i++)
+		ev_run(loop, EVRUN_ONCE);
+	ck_assert_uint_eq(got.count, count);
+}
+
+static struct route_call *
+ask(uint16_t op, const char *dc, uint64_t index)
+{
+	static const uint8_t args[] = { 0x90 };
+	struct op_request q = { .op = op, .dc = span_str(dc), .index = index, .wait_ms = index > 0 ? 60000 : 0,
+	    .args = span_of(args, sizeof(args)) };
+	struct route_call *c = route_start(route, &q, on_done, NULL);
+
+	ck_assert_ptr_nonnull(c);
+	ck_assert_uint_eq(got.count, 0);	/* never before route_start() returned */
+	return c;
+}
+
+static struct span
+reply_bytes(struct buf *b, enum tv_err err)
+{
+	struct op_reply r = { .err = err, .text = span_str(err == TV_OK ? "" : "said"), .index = 7, .known_leader = true };
+
+	buf_reset(b);
+	op_reply_write(b, &r);
+	return buf_span(b);
+}
+
+static void
+raftd_says(enum tv_err err)
+{
+	struct buf b = BUF_INIT(1000);
+
+	raftd.done(raftd.ctx, TV_OK, reply_bytes(&b, err));
+	buf_done(&b);
+}
+
+static void
+link_says(unsigned i, enum tv_err err)
+{
+	struct buf b = BUF_INIT(1000);
+
+	sent[i].busy = false;
+	sent[i].done(sent[i].ctx, TV_OK, reply_bytes(&b, err));
+	buf_done(&b);
+}
+
+static void
+link_breaks(unsigned i, enum tv_err why)
+{
+	sent[i].busy = false;
+	sent[i].done(sent[i].ctx, why, SPAN_NONE);
+}
+
+/* -- tests ---------------------------------------------------------------- */
+
+START_TEST(read_stays_here)
+{
+	start(true, 1000);
+	ask(OP_KV_GET, "", 0);
+	ck_assert_uint_eq(raftd.calls, 1);
+	raftd_says(TV_OK);
+	ck_assert_uint_eq(got.count, 1);
+	ck_assert_int_eq(got.err, TV_OK);
+	finish();
+}
+END_TEST
+
+START_TEST(write_goes_to_the_leader)
+{
+	start(true, 1000);
+	ask(OP_KV_APPLY, "dc1", 0);
+	ck_assert_uint_eq(raftd.calls, 0);
+	ck_assert_uint_eq(sent_count, 1);
+	ck_assert_int_eq(sent[0].type, MSG_OP_FINAL);
+	ck_assert_str_eq(sent[0].ip, "127.0.0.9");
+	link_says(0, TV_OK);
+	ck_assert_uint_eq(got.count, 1);
+	local.role = RAFT_LEADER;
+	got.count = 0;
+	ask(OP_KV_APPLY, "", 0);
+	ck_assert_uint_eq(raftd.calls, 1);
+	raftd_says(TV_OK);
+	finish();
+}
+END_TEST
+
+START_TEST(not_leader_is_held_and_tried_again)
+{
+	start(true, 60000);
+	ask(OP_KV_APPLY, "", 0);
+	link_says(0, TV_ENOTLEADER);
+	ck_assert_uint_eq(got.count, 0);
+	local.role = RAFT_LEADER;		/* we were elected meanwhile */
+	route_kick(route);
+	ck_assert_uint_eq(raftd.calls, 1);
+	raftd_says(TV_OK);
+	ck_assert_int_eq(got.err, TV_OK);
+	finish();
+}
+END_TEST
+
+START_TEST(no_leader_fails_after_the_hold)
+{
+	start(true, 120);
+	local.leader_id[0] = '\0';
+	ask(OP_KV_APPLY, "", 0);
+	ask(OP_KV_GET, "", 0);
+	run_until(2);
+	ck_assert_int_eq(got.err, TV_ENOLEADER);
+	ck_assert_str_eq(got.text, "No cluster leader");
+	ck_assert_uint_eq(raftd.calls + sent_count, 0);
+	finish();
+}
+END_TEST
+
+START_TEST(lost_answer_of_a_write_is_unknown_and_not_repeated)
+{
+	static const enum tv_err ways[] = { TV_ECLOSED, TV_ETIMEOUT, TV_ELIMIT };
+
+	for (unsigned i = 0; i < 3; i++) {
+		start(true, 1000);
+		ask(OP_KV_APPLY, "", 0);
+		link_breaks(0, ways[i]);
+		ck_assert_uint_eq(got.count, 1);
+		ck_assert_int_eq(got.err, TV_EUNKNOWN);
+		route_kick(route);
+		ck_assert_uint_eq(sent_count, 1);
+		finish();
+	}
+}
+END_TEST
+
+START_TEST(lost_answer_of_a_read_is_asked_again)
+{
+	start(true, 60000);
+	ask(OP_KV_GET, "", 0);
+	raftd.done(raftd.ctx, TV_ECLOSED, SPAN_NONE);
+	ck_assert_uint_eq(got.count, 0);
+	route_kick(route);
+	ck_assert_uint_eq(raftd.calls, 2);
+	raftd_says(TV_OK);
+	ck_assert_int_eq(got.err, TV_OK);
+	finish();
+}
+END_TEST
+
+START_TEST(write_that_was_not_sent_is_tried_elsewhere)
+{
+	start(false, 60000);
+	add_server("127.0.0.1");
+	add_server("127.0.0.2");
+	ask(OP_KV_APPLY, "", 0);
+	ck_assert_int_eq(sent[0].type, MSG_OP);
+	link_breaks(0, TV_EUNREACH);
+	ck_assert_uint_eq(sent_count, 2);
+	ck_assert_str_ne(sent[0].ip, sent[1].ip);
+	link_says(1, TV_OK);
+	ck_assert_int_eq(got.err, TV_OK);
+	finish();
+}
+END_TEST
+
+START_TEST(other_datacenter)
+{
+	start(true, 1000);
+	ask(OP_KV_GET, "dc3", 0);
+	run_until(1);
+	ck_assert_int_eq(got.err, TV_EUNREACH);
+	ck_assert_str_eq(got.text, "No path to datacenter");
+	got.count = 0;
+	remote_known = true;
+	add_server("127.0.0.11");
+	ask(OP_KV_GET, "dc2", 0);
+	ck_assert_int_eq(sent[0].type, MSG_OP_DC);
+	link_says(0, TV_OK);
+	ck_assert_int_eq(got.err, TV_OK);
+	got.count = 0;
+	ask(OP_KV_GET, "dc2", 0);
+	link_breaks(1, TV_EUNREACH);		/* the only server there: no circle, no hold */
+	run_until(1);
+	ck_assert_int_eq(got.err, TV_EUNREACH);
+	finish();
+}
+END_TEST
+
+START_TEST(relayed_requests_do_not_go_in_circles)
+{
+	static const uint8_t args[] = { 0x90 };
+	struct op_request q = { .op = OP_KV_APPLY, .args = span_of(args, sizeof(args)) };
+	struct buf b = BUF_INIT(1000);
+	enum tv_err err;
+
+	start(true, 60000);
+	op_request_write(&b, &q);
+	ck_assert_ptr_nonnull(route_relay(route, ROUTE_FINAL, buf_span(&b), on_done, NULL, &err));
+	ck_assert_uint_eq(raftd.calls, 1);	/* not passed on to the leader we know */
+	raftd_says(TV_ENOTLEADER);
+	ck_assert_uint_eq(got.count, 1);
+	ck_assert_int_eq(got.err, TV_ENOTLEADER);
+	got.count = 0;
+	buf_reset(&b);
+	q.dc = span_str("dc2");
+	remote_known = true;
+	op_request_write(&b, &q);
+	ck_assert_ptr_nonnull(route_relay(route, ROUTE_DC, buf_span(&b), on_done, NULL, &err));
+	run_until(1);
+	ck_assert_int_eq(got.err, TV_EUNREACH);
+	ck_assert_uint_eq(sent_count, 0);
+	ck_assert_ptr_null(route_relay(route, ROUTE_PEER, span_str("garbage"), on_done, NULL, &err));
+	ck_assert_int_ne(err, TV_OK);
+	buf_done(&b);
+	finish();
+}
+END_TEST
+
+START_TEST(identical_blocking_queries_share_a_flight)
+{
+	struct route_call *calls[50];
+	struct route_stats st;
+
+	start(true, 1000);
+	for (int i = 0; i < 50; i++)
+		calls[i] = ask(OP_KV_GET, "", 41);
+	ask(OP_KV_GET, "", 42);			/* another question */
+	ck_assert_uint_eq(raftd.calls, 2);
+	route_cancel(calls[7]);
+	ck_assert_uint_eq(raftd.cancelled, 0);
+	route_stats(route, &st);
+	ck_assert_uint_eq(st.joined, 49);
+	ck_assert_uint_eq(st.under_way, 50);
+	finish();				/* answers the rest with TV_ECLOSED */
+	ck_assert_uint_eq(got.count, 50);
+	ck_assert_int_eq(got.err, TV_ECLOSED);
+}
+END_TEST
+
+START_TEST(cancel_frees_the_watch_upstream)
+{
+	struct route_call *c;
+
+	start(true, 1000);
+	c = ask(OP_KV_GET, "", 41);
+	route_cancel(c);
+	ck_assert_uint_eq(raftd.cancelled, raftd.id);
+	c = ask(OP_KV_APPLY, "", 0);
+	route_cancel(c);
+	ck_assert_uint_eq(sent_cancelled, 1);
+	finish();
+	ck_assert_uint_eq(got.count, 0);
+}
+END_TEST
+
+START_TEST(own_raftd_away)
+{
+	start(true, 60000);
+	local = (struct raft_local_status){ .up = false };
+	add_server("127.0.0.2");
+	ask(OP_KV_GET, "", 0);
+	ck_assert_int_eq(sent[0].type, MSG_OP_FINAL);
+	link_says(0, TV_OK);
+	got.count = 0;
+	ask(OP_KV_APPLY, "", 0);
+	ck_assert_int_eq(sent[1].type, MSG_OP);
+	link_says(1, TV_OK);
+	ck_assert_int_eq(got.err, TV_OK);
+	finish();
+}
+END_TEST
+
+START_TEST(too_many_requests_are_refused)
+{
+	static const uint8_t args[] = { 0x90 };
+	struct op_request q = { .op = OP_KV_GET, .args = span_of(args, sizeof(args)) };
+
+	start(true, 1000);
+	for (int i = 0; i < 100; i++)
+		ck_assert_ptr_nonnull(route_start(route, &q, on_done, NULL));
+	ck_assert_ptr_null(route_start(route, &q, on_done, NULL));
+	finish();
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("route");
+	TCase *t = tcase_create("route");
+	SRunner *r;
+	int failed;
+
+	tcase_add_test(t, read_stays_here);
+	tcase_add_test(t, write_goes_to_the_leader);
+	tcase_add_test(t, not_leader_is_held_and_tried_again);
+	tcase_add_test(t, no_leader_fails_after_the_hold);
+	tcase_add_test(t, lost_answer_of_a_write_is_unknown_and_not_repeated);
+	tcase_add_test(t, lost_answer_of_a_read_is_asked_again);
+	tcase_add_test(t, write_that_was_not_sent_is_tried_elsewhere);
+	tcase_add_test(t, other_datacenter);
+	tcase_add_test(t, relayed_requests_do_not_go_in_circles);
+	tcase_add_test(t, identical_blocking_queries_share_a_flight);
+	tcase_add_test(t, cancel_frees_the_watch_upstream);
+	tcase_add_test(t, own_raftd_away);
+	tcase_add_test(t, too_many_requests_are_refused);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed == 0 ? 0 : 1;
+}
