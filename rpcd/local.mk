@@ -4,3 +4,23 @@ rpcd_librpcroute_a_SOURCES = \
 	rpcd/view.c rpcd/view.h rpcd/raftlocal.c rpcd/raftlocal.h \
 	rpcd/links.c rpcd/links.h rpcd/linkd.c rpcd/linkd.h \
 	rpcd/route.c rpcd/route.h rpcd/admin.c rpcd/admin.h
+
+# The HTTP API without sockets: what unit tests link.
+noinst_LIBRARIES += rpcd/librpcapi.a
+rpcd_librpcapi_a_SOURCES = \
+	rpcd/params.c rpcd/params.h rpcd/request.c rpcd/request.h rpcd/gzip.c rpcd/gzip.h \
+	rpcd/opts.c rpcd/opts.h rpcd/trust.c rpcd/members_json.c rpcd/members_json.h \
+	rpcd/api.c rpcd/api.h rpcd/apihelp.c \
+	rpcd/api_kv.c rpcd/api_session.c rpcd/api_catalog.c rpcd/api_health.c rpcd/api_status.c \
+	rpcd/api_agent.c rpcd/api_agent_checks.c rpcd/api_operator.c rpcd/api_acl.c
+
+# This node's own checks.
+noinst_LIBRARIES += rpcd/librpcagent.a
+rpcd_librpcagent_a_SOURCES = \
+	rpcd/agent/checks.c rpcd/agent/checks.h rpcd/agent/checks_int.h \
+	rpcd/agent/checks_store.c rpcd/agent/checks_sync.c
+
+sbin_PROGRAMS += rpcd/rpcd
+rpcd_rpcd_SOURCES = rpcd/main.c rpcd/http.c rpcd/http.h rpcd/clients.c rpcd/clients.h
+rpcd_rpcd_LDADD = rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcroute.a common/libtvjson.a $(RT_LIBS) \
+	$(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS)

@@ -1,0 +1,57 @@
+/* Between the files of the check table. */
+#ifndef TV_AGENT_CHECKS_INT_H
+#define TV_AGENT_CHECKS_INT_H
+
+#include "rpcd/agent/checks.h"
+
+struct local_check {
+	struct local_check *next, *prev;
+	struct checks *table;
+	char *id, *name, *notes, *output, *service_id;	/* owned, never NULL */
+	const char *status;		/* one of three static texts */
+	int64_t ttl_ns, deregister_after_ns;
+	ev_timer ttl;
+	bool removed;			/* gone here; stays until the catalog knows */
+
+	/* anti-entropy */
+	struct route_call *push;	/* under way */
+	bool in_sync;			/* the catalog has what we have */
+	bool changed;			/* since the push under way began */
+	bool output_only;		/* the only difference is the output: it may wait */
+};
+
+struct checks {
+	struct checks_conf conf;
+	struct local_check *first, *last;
+	unsigned count;			/* of those that are not removed */
+	struct rng rng;
+	struct route_call *compare;	/* reading the catalog */
+	ev_timer sync, retry, output, save;
+	bool unsaved;
+	struct arena arena;		/* for one reply at a time */
+};
+
+/* -- checks_store.c -- */
+/* Atomically replaces the file; durable: also waits for the disk.  TV_ESYS. */
+enum tv_err checks_save(struct checks *c, bool durable);
+/* Fills an empty table from the file.  TV_ENOENT: there is none. */
+enum tv_err checks_load(struct checks *c);
+
+/* -- checks.c -- */
+struct local_check *checks_find(struct checks *c, struct span id);
+/* An empty entry at the end of the table; NULL: no memory. */
+struct local_check *checks_add(struct checks *c, struct span id);
+void checks_drop(struct local_check *k);
+/* Replaces an owned text; false: no memory, nothing changed. */
+bool checks_text(char **at, struct span text);
+void checks_record(const struct local_check *k, struct check *rec);
+/* One of "passing", "warning", "critical"; NULL: none of them. */
+const char *checks_status(struct span text);
+
+/* -- checks_sync.c -- */
+void checks_sync_start(struct checks *c);
+void checks_sync_stop(struct checks *c);
+/* The check differs from what the catalog has.  output_only: it may wait for update_interval. */
+void checks_changed(struct local_check *k, bool output_only);
+
+#endif

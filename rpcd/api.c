@@ -1,0 +1,246 @@
+/* From a request to its endpoint.  The table is the list of families; each family is a file. */
+#include <strings.h>
+
+#include "common/assert.h"
+#include "rpcd/api.h"
+
+static void
+run_root(struct request *r)
+{
+	answer_text(r, 200, "Consul Agent");
+}
+
+static const struct endpoint api_root[] = {
+	{ "/", "GET", BODY_NONE, run_root },	/* exactly this: no other endpoint ends in the empty name */
+	{ NULL, NULL, BODY_NONE, NULL },
+};
+
+static const struct endpoint *const families[] = {
+	api_kv, api_health, api_catalog, api_session, api_agent, api_agent_checks, api_status, api_operator, api_acl, api_root,
+};
+
+const struct endpoint *
+api_endpoint(unsigned i)
+{
+	for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++)
+		for (const struct endpoint *e = families[f]; e->path != NULL; e++)
+			if (i-- == 0)
+				return e;
+	return NULL;
+}
+
+static bool
+matches(const struct endpoint *e, size_t n, struct span path)
+{
+	if (n > 1 && e->path[n - 1] == '/')
+		return path.len >= n && memcmp(path.p, e->path, n) == 0;
+	return path.len == n && memcmp(path.p, e->path, n) == 0;
+}
+
+/* The longest pattern that fits. */
+static const struct endpoint *
+find_endpoint(struct span path, size_t *prefix_len)
+{
+	const struct endpoint *best = NULL;
+
+	*prefix_len = 0;
+	for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++)
+		for (const struct endpoint *e = families[f]; e->path != NULL; e++) {
+			size_t n = strlen(e->path);
+
+			if (n > *prefix_len && matches(e, n, path)) {
+				best = e;
+				*prefix_len = n;
+			}
+		}
+	return best;
+}
+
+/* "GET,PUT" holds "PUT". */
+static bool
+in_list(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = list; *p != '\0'; p += strcspn(p, ","), p += *p == ',')
+		if (strncmp(p, word, n) == 0 && (p[n] == ',' || p[n] == '\0'))
+			return true;
+	return false;
+}
+
+static void
+moved(struct request *r, struct span to)
+{
+	struct span raw, query;
+	struct buf location = BUF_INIT(65536);
+
+	target_split(r->head.target, &raw, &query);
+	path_encode(to, &location);
+	if (query.len > 0)
+		buf_printf(&location, "?%.*s", (int)query.len, (const char *)query.p);
+	const char *url = location.failed ? NULL : arena_cstr(&r->arena, buf_span(&location));
+	buf_done(&location);
+	if (url == NULL) {
+		answer_empty(r, 414);
+		return;
+	}
+	answer_header(r, "Location", url);
+	if (strcmp(r->head.method, "GET") == 0) {
+		buf_puts(&r->answer.body, "<a href=\"");
+		for (const char *p = url; *p != '\0'; p++) {
+			if (*p == '&')
+				buf_puts(&r->answer.body, "&amp;");
+			else if (*p == '"' || *p == '<' || *p == '>' || *p == '\'')
+				buf_printf(&r->answer.body, "&#%d;", *p);
+			else
+				buf_u8(&r->answer.body, (uint8_t)*p);
+		}
+		buf_puts(&r->answer.body, "\">Moved Permanently</a>.\n\n");
+		answer_header(r, "Content-Type", "text/html; charset=utf-8");
+	}
+	answer_finish(r, 301);
+}
+
+/* Sets r->path, or answers. */
+static bool
+take_path(struct request *r, struct span raw)
+{
+	struct span path, clean;
+	enum tv_err err = path_decode(raw, &r->arena, &path);
+
+	if (err != TV_OK) {
+		answer_text(r, err == TV_EFORMAT ? 400 : 500, "%s", err == TV_EFORMAT ? "400 Bad Request" : tv_strerror(err));
+		return false;
+	}
+	if (!path_printable(path)) {
+		answer_empty(r, 400);
+		return false;
+	}
+	clean = path_clean(path, &r->arena);
+	if (clean.p == NULL) {
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+		return false;
+	}
+	if (!span_eq(clean, path)) {
+		moved(r, clean);
+		return false;
+	}
+	r->path = path;
+	return true;
+}
+
+/* Sets r->endpoint and r->rest, or answers. */
+static bool
+take_endpoint(struct request *r)
+{
+	size_t n;
+
+	r->endpoint = find_endpoint(r->path, &n);
+	if (r->endpoint != NULL) {
+		r->rest = span_of(r->path.p + n, r->path.len - n);
+		return true;
+	}
+	struct span folder = arena_printf(&r->arena, "%.*s/", (int)r->path.len, (const char *)r->path.p);
+	if (folder.p != NULL && find_endpoint(folder, &n) != NULL && n == folder.len)
+		moved(r, folder);
+	else
+		answer_empty(r, 404);
+	return false;
+}
+
+/* The method fits; else answers OPTIONS or 405. */
+static bool
+take_method(struct request *r)
+{
+	bool options = strcmp(r->head.method, "OPTIONS") == 0;
+
+	if (!options && in_list(r->endpoint->methods, r->head.method))
+		return true;
+	answer_headerf(r, "Allow", "OPTIONS,%s", r->endpoint->methods);
+	if (options)
+		answer_empty(r, 200);
+	else
+		answer_text(r, 405, "method %s not allowed", r->head.method);
+	return false;
+}
+
+static bool
+take_query(struct request *r, struct span query)
+{
+	enum tv_err err = params_parse(query, &r->arena, &r->query);
+
+	if (err == TV_ELIMIT)
+		answer_text(r, 400, "Too many query parameters (limit: %d)", PARAMS_MAX);
+	else if (err != TV_OK)
+		answer_empty(r, 500);
+	return err == TV_OK;
+}
+
+static uint64_t
+body_limit(const struct api *api, enum endpoint_body kind)
+{
+	return kind == BODY_VALUE ? api->conf->kv_max_value_size : kind == BODY_JSON ? api->conf->body_bytes_max : 0;
+}
+
+void
+api_begin(struct api *api, struct request *r)
+{
+	struct span raw, query;
+
+	r->api = api;
+	r->id = ++api->next_id;
+	r->next = api->live;
+	r->prev = NULL;
+	if (api->live != NULL)
+		api->live->prev = r;
+	api->live = r;
+	api->stats.requests++;
+	api->stats.live++;
+	r->answer.body.max = api->conf->answer_bytes_max;
+	r->running = true;
+	target_split(r->head.target, &raw, &query);
+	if (take_path(r, raw) && take_endpoint(r) && take_method(r) && take_query(r, query) && api_trusted(r))
+		r->body_max = body_limit(api, r->endpoint->body);
+	r->running = false;
+}
+
+void
+api_run(struct request *r)
+{
+	if (r->answered)
+		return;
+	r->running = true;
+	r->endpoint->run(r);
+	r->running = false;
+}
+
+void
+api_end(struct request *r)
+{
+	struct api *api = r->api;
+
+	if (r->call != NULL) {
+		route_cancel(r->call);
+		r->call = NULL;
+		api->stats.cancelled++;
+	}
+	if (r->next != NULL)
+		r->next->prev = r->prev;
+	if (r->prev != NULL)
+		r->prev->next = r->next;
+	else
+		api->live = r->next;
+	api->stats.live--;
+	if (r->sent != NULL)
+		r->sent(r->sent_ctx);
+	r->sent = NULL;
+}
+
+struct request *
+api_find(struct api *api, uint64_t id)
+{
+	for (struct request *r = api->live; r != NULL; r = r->next)
+		if (r->id == id)
+			return r;
+	return NULL;
+}

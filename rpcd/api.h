@@ -1,0 +1,114 @@
+/*
+ * The HTTP API: a table of endpoints, and the three steps of each request: parse into an operation,
+ * hand it to the router, render the reply by its schema.
+ */
+#ifndef TV_API_H
+#define TV_API_H
+
+#include "common/cluster_conf.h"
+#include "common/rng.h"
+#include "rpcd/admin.h"
+#include "rpcd/opts.h"
+#include "rpcd/request.h"
+#include "rpcd/route.h"
+#include "rpcd/view.h"
+
+struct checks;			/* rpcd/agent/checks.h */
+struct gzip;			/* rpcd/gzip.h */
+
+struct api {
+	const struct rpcd_conf *conf;		/* all borrowed */
+	const struct cluster_conf *cluster;
+	struct route *route;
+	struct view *view;
+	struct admin *admin;
+	struct checks *checks;
+	struct gzip *gzip;			/* NULL: answers are not compressed */
+	struct rng rng;
+	void (*quit)(void *ctx);		/* after a successful leave was answered; may be NULL */
+	void *quit_ctx;
+	enum tv_err (*reload)(char *errbuf, size_t cap);	/* reads the configuration again; may be NULL */
+	uint64_t next_id;			/* of requests */
+	struct request *live;			/* those between api_begin() and api_end() */
+	struct api_stats {
+		uint64_t requests, errors, cancelled;
+		unsigned live;
+	} stats;
+};
+
+/* How much of a body an endpoint takes. */
+enum endpoint_body {
+	BODY_NONE,		/* read and dropped */
+	BODY_JSON,		/* body_bytes_max */
+	BODY_VALUE,		/* kv_max_value_size */
+};
+
+struct endpoint {
+	const char *path;	/* "/v1/kv/": everything below it; without a final slash: exactly this */
+	const char *methods;	/* "GET,PUT,DELETE", as Allow shows them */
+	enum endpoint_body body;
+	void (*run)(struct request *r);
+};
+
+/* Tables of the families; each ends with a NULL path. */
+extern const struct endpoint api_kv[], api_session[], api_status[], api_catalog[], api_health[], api_agent[],
+    api_agent_checks[], api_operator[], api_acl[];
+
+/* Takes up a request whose head is filled in.  Afterwards body_max is set; `answered` may be. */
+void api_begin(struct api *api, struct request *r);
+/* The body is complete.  Answers now, or calls r->ready later. */
+void api_run(struct request *r);
+/* The request is over: answered and sent, or its client went away. */
+void api_end(struct request *r);
+/* A live request by its id, or NULL: it has ended. */
+struct request *api_find(struct api *api, uint64_t id);
+/* Each endpoint in turn; NULL at the end.  For tests and the manual. */
+const struct endpoint *api_endpoint(unsigned i);
+
+/*
+ * Refuses with 403 what a browser was tricked into (rpcd/trust.c): a public name as Host at a loopback
+ * listener, and writes that another site's page sends.  Programs notice nothing.
+ */
+bool api_trusted(struct request *r);
+
+/* -- for handlers -- */
+/* A path parameter; empty: answers 400 with this text and returns false. */
+bool api_need_rest(struct request *r, const char *text_if_missing);
+/*
+ * Reads consistency, blocking and dc parameters into r->op.  On an error answers 400 and returns false.
+ * catalog: discovery_max_stale applies.
+ */
+bool api_query(struct request *r, bool catalog);
+/* Only ?dc. */
+void api_query_dc(struct request *r);
+/* Hands op with these arguments to the router; finish gets the reply.  On failure the answer is made here. */
+void api_start(struct request *r, enum op_code op, const void *args,
+    void (*finish)(struct request *r, const struct op_reply *reply));
+/* A reply with an error: answers it (500 with its sentence, 403...) and returns true. */
+bool api_failed(struct request *r, const struct op_reply *reply);
+/* Query headers of a read; consistency: also X-Consul-Effective-Consistency. */
+void api_headers(struct request *r, const struct op_reply *reply, bool consistency);
+/* 200 with the reply's value as JSON: a record or a list, by the operation. */
+void api_json(struct request *r, const struct op_reply *reply);
+/* The same by another schema of the same record. */
+void api_json_as(struct request *r, const struct schema *s, struct span list);
+/* Unpacks the reply's record (OP_ONE); false: answered 500. */
+bool api_record(struct request *r, const struct op_reply *reply, const struct schema *s, void *rec);
+/* Name, ?tag and ?node-meta of a catalog or health read (rpcd/api_catalog.c). */
+struct catalog_read;
+void api_catalog_args(struct request *r, struct catalog_read *args);
+/* Query headers and JSON. */
+void api_finish_catalog(struct request *r, const struct op_reply *reply);
+/* A bool_reply as true or false. */
+void api_finish_bool(struct request *r, const struct op_reply *reply);
+/*
+ * Body as JSON into rec by its schema.  An empty body: `optional` decides.  On an error answers
+ * 400 "Request decode failed: ..." (or 413) and returns false.
+ */
+bool api_decode(struct request *r, const struct schema *s, unsigned flags, bool optional, void *rec);
+/* 413 when the body did not fit; then returns true. */
+bool api_too_large(struct request *r, const char *limit_name);
+/* X-Consul-Token and its other spellings; may be empty. */
+struct span api_token(const struct request *r);
+
+#endif

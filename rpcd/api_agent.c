@@ -1,0 +1,333 @@
+/* /v1/agent/: this node, the members it knows, joining and leaving. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/mpack.h"
+#include "rpcd/api.h"
+#include "rpcd/members_json.h"
+
+/* The API is that of this version; clients choose features by it.  What follows '+' is ours. */
+#define API_VERSION "1.10.0+triumvir." TV_VERSION
+#define INFO_NAME_BYTES_MAX 4096
+
+/* A question to admin.h cannot be taken back, so it finds its request by id. */
+struct asked {
+	struct api *api;
+	uint64_t id;
+};
+
+static struct asked *
+asked_by(struct request *r)
+{
+	struct asked *a = calloc(1, sizeof(*a));
+
+	if (a != NULL)
+		*a = (struct asked){ r->api, r->id };
+	return a;
+}
+
+/* The request of an answer, or NULL when it has ended.  Frees the note. */
+static struct request *
+asker(struct asked *a)
+{
+	struct request *r = api_find(a->api, a->id);
+
+	free(a);
+	return r;
+}
+
+/* -- self -- */
+
+static void
+config_json(const struct api *api, struct buf *out)
+{
+	const struct cluster_conf *c = api->cluster;
+
+	buf_puts(out, "\"Config\":{\"Datacenter\":");
+	json_quote(span_str(c->datacenter), out);
+	buf_puts(out, ",\"PrimaryDatacenter\":");
+	json_quote(span_str(c->datacenter), out);
+	buf_puts(out, ",\"NodeName\":");
+	json_quote(span_str(c->node_name), out);
+	buf_printf(out, ",\"NodeID\":\"%s\",\"Revision\":\"%s\",\"Server\":%s,\"Version\":\"%s\"}", c->node_id, TV_VERSION,
+	    c->server ? "true" : "false", API_VERSION);
+	buf_puts(out, ",\"DebugConfig\":{\"Datacenter\":");
+	json_quote(span_str(c->datacenter), out);
+	buf_puts(out, ",\"NodeName\":");
+	json_quote(span_str(c->node_name), out);
+	buf_printf(out, ",\"NodeID\":\"%s\",\"ServerMode\":%s,\"ServerPort\":%" PRIu16 ",\"SerfPortLAN\":%" PRIu16
+	    ",\"SerfPortWAN\":%" PRIu16 ",\"HTTPPort\":%" PRIu16 ",\"KVMaxValueSize\":%" PRIu64 ",\"ACLsEnabled\":false}",
+	    c->node_id, c->server ? "true" : "false", c->raft_port, c->lan_port, c->wan_port, api->conf->http_port,
+	    api->conf->kv_max_value_size);
+}
+
+/* Until gossipd has told about ourselves: what the configuration says. */
+static void
+own_member_json(const struct api *api, struct buf *out)
+{
+	const struct member *m = view_find(api->view, POOL_LAN, span_str(api->cluster->node_name));
+
+	if (m != NULL) {
+		member_json(m, out);
+		return;
+	}
+	buf_puts(out, "{\"Name\":");
+	json_quote(span_str(api->cluster->node_name), out);
+	buf_puts(out, ",\"Addr\":");
+	json_quote(span_str(api->cluster->advertise != NULL ? api->cluster->advertise : ""), out);
+	buf_printf(out, ",\"Port\":%" PRIu16 ",\"Tags\":{},\"Status\":%d}", api->cluster->lan_port, MEMBER_NONE);
+}
+
+/* sections: map section -> map name -> text. */
+static void
+stats_json(struct span sections, struct buf *out)
+{
+	struct rd in = rd_span_over(sections);
+	uint32_t n = sections.len == 0 ? 0 : mpr_map(&in);
+
+	buf_u8(out, '{');
+	for (uint32_t i = 0; i < n && in.err == TV_OK; i++) {
+		if (i > 0)
+			buf_u8(out, ',');
+		json_quote(mpr_bytes(&in, INFO_NAME_BYTES_MAX), out);
+		buf_puts(out, ":{");
+		uint32_t values = mpr_map(&in);
+		for (uint32_t v = 0; v < values && in.err == TV_OK; v++) {
+			if (v > 0)
+				buf_u8(out, ',');
+			json_quote(mpr_bytes(&in, INFO_NAME_BYTES_MAX), out);
+			buf_u8(out, ':');
+			json_quote(mpr_bytes(&in, SCHEMA_TEXT_BYTES_MAX), out);
+		}
+		buf_u8(out, '}');
+	}
+	buf_u8(out, '}');
+}
+
+static void
+on_info(void *ctx, struct span sections)
+{
+	struct request *r = asker(ctx);
+
+	if (r == NULL)
+		return;
+	struct buf *out = &r->answer.body;
+	buf_u8(out, '{');
+	config_json(r->api, out);
+	buf_puts(out, ",\"Coord\":{\"Vec\":[0,0,0,0,0,0,0,0],\"Error\":1.5,\"Adjustment\":0,\"Height\":0.00001},\"Member\":");
+	own_member_json(r->api, out);
+	buf_puts(out, ",\"Stats\":");
+	stats_json(sections, out);
+	buf_puts(out, ",\"Meta\":{\"consul-network-segment\":\"\"}}");
+	answer_json(r);
+}
+
+static void
+run_self(struct request *r)
+{
+	struct asked *a = asked_by(r);
+
+	if (a != NULL && admin_info(r->api->admin, on_info, a) == TV_OK)
+		return;
+	free(a);
+	answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+}
+
+/* -- members -- */
+
+/* ?wan, ?wan=1; not ?wan=0. */
+static enum gossip_pool
+asked_pool(const struct request *r)
+{
+	struct span wan = params_get(&r->query, "wan");
+
+	return params_has(&r->query, "wan") && !span_eqs(wan, "0") && !span_eqs(wan, "false") ? POOL_WAN : POOL_LAN;
+}
+
+static void
+run_members(struct request *r)
+{
+	enum gossip_pool pool = asked_pool(r);
+	struct span segment = params_get(&r->query, "segment");
+	struct buf *out = &r->answer.body;
+
+	if (segment.len > 0 && pool == POOL_WAN) {
+		answer_text(r, 400, "Cannot provide a segment with wan=true");
+		return;
+	}
+	if (segment.len > 0 && !span_eqs(segment, "_all")) {
+		answer_text(r, 500, "Network segments are not supported in this version of Consul");
+		return;
+	}
+	buf_u8(out, '[');
+	for (unsigned i = 0; i < view_count(r->api->view, pool); i++) {
+		if (i > 0)
+			buf_u8(out, ',');
+		member_json(view_at(r->api->view, pool, i), out);
+	}
+	buf_u8(out, ']');
+	answer_json(r);
+}
+
+/* -- join, leave, force-leave -- */
+
+static void
+on_admin(void *ctx, enum tv_err err, struct span text, uint32_t count)
+{
+	struct request *r = asker(ctx);
+
+	(void)count;
+	if (r == NULL)
+		return;
+	if (err == TV_OK)
+		answer_empty(r, 200);
+	else
+		answer_span(r, 500, text.len > 0 ? text : span_str(tv_strerror(err)));
+}
+
+/* The question could not even be asked. */
+static void
+not_asked(struct request *r, struct asked *a, enum tv_err err)
+{
+	free(a);
+	if (err == TV_EUNREACH || err == TV_ECLOSED)
+		answer_text(r, 500, "gossipd is not running on this node");
+	else
+		answer_text(r, 500, "%s", tv_strerror(err));
+}
+
+static void
+run_join(struct request *r)
+{
+	struct asked *a = asked_by(r);
+
+	if (r->rest.len == 0) {
+		free(a);
+		answer_text(r, 400, "Missing address to join");
+		return;
+	}
+	enum tv_err err = a == NULL ? TV_ENOMEM : admin_join(r->api->admin, asked_pool(r), r->rest, on_admin, a);
+	if (err != TV_OK)
+		not_asked(r, a, err);
+}
+
+static void
+on_force_leave(void *ctx, enum tv_err err, struct span text, uint32_t count)
+{
+	struct asked *a = ctx;
+	struct request *r = api_find(a->api, a->id);
+
+	if (r != NULL && err == TV_ENOENT) {
+		free(a);
+		answer_text(r, 500, "agent: No node found with name '%.*s'", (int)r->rest.len, (const char *)r->rest.p);
+	} else {
+		on_admin(ctx, err, text, count);
+	}
+}
+
+static void
+run_force_leave(struct request *r)
+{
+	struct asked *a = asked_by(r);
+	enum tv_err err = a == NULL ? TV_ENOMEM :
+	    admin_force_leave(r->api->admin, r->rest, params_has(&r->query, "prune"), on_force_leave, a);
+
+	if (err != TV_OK)
+		not_asked(r, a, err);
+}
+
+/* The node leaves even if the client that asked is gone by now. */
+static void
+on_leave(void *ctx, enum tv_err err, struct span text, uint32_t count)
+{
+	struct asked *a = ctx;
+	struct api *api = a->api;
+	struct request *r = api_find(api, a->id);
+
+	if (err == TV_OK && r != NULL) {
+		r->sent = api->quit;
+		r->sent_ctx = api->quit_ctx;
+	} else if (err == TV_OK && api->quit != NULL) {
+		api->quit(api->quit_ctx);
+	}
+	on_admin(ctx, err, text, count);
+}
+
+static void
+run_leave(struct request *r)
+{
+	struct asked *a = asked_by(r);
+	enum tv_err err = a == NULL ? TV_ENOMEM :
+	    admin_leave(r->api->admin, params_has(&r->query, "force"), on_leave, a);
+
+	if (err != TV_OK)
+		not_asked(r, a, err);
+}
+
+static void
+run_reload(struct request *r)
+{
+	char why[1024] = "this agent cannot reload its configuration";
+
+	if (r->api->reload != NULL && r->api->reload(why, sizeof(why)) == TV_OK)
+		answer_empty(r, 200);
+	else
+		answer_text(r, 500, "%s", why);
+}
+
+/* -- metrics -- */
+
+struct gauge {
+	const char *name;
+	double value;
+};
+
+static void
+run_metrics(struct request *r)
+{
+	struct route_stats routes = { 0 };
+	time_t now = (time_t)(clock_wall_ns() / 1000000000);
+	char stamp[64];
+	struct tm tm;
+
+	if (span_eqs(params_get(&r->query, "format"), "prometheus")) {
+		answer_text(r, 415, "Prometheus is not enabled since its retention time is not positive");
+		return;
+	}
+	route_stats(r->api->route, &routes);
+	const struct gauge gauges[] = {
+		{ "triumvir.http.requests", (double)r->api->stats.requests },
+		{ "triumvir.http.errors", (double)r->api->stats.errors },
+		{ "triumvir.http.cancelled", (double)r->api->stats.cancelled },
+		{ "triumvir.http.live", r->api->stats.live },
+		{ "triumvir.route.started", (double)routes.started },
+		{ "triumvir.route.local", (double)routes.local },
+		{ "triumvir.route.forwarded", (double)routes.forwarded },
+		{ "triumvir.route.forwarded_dc", (double)routes.forwarded_dc },
+		{ "triumvir.route.retried", (double)routes.retried },
+		{ "triumvir.route.failed", (double)routes.failed },
+		{ "triumvir.route.under_way", routes.under_way },
+		{ "triumvir.members.lan", view_count(r->api->view, POOL_LAN) },
+		{ "triumvir.members.wan", view_count(r->api->view, POOL_WAN) },
+	};
+	strftime(stamp, sizeof(stamp), "%Y-%m-%d %H:%M:%S +0000 UTC", gmtime_r(&now, &tm));
+	buf_printf(&r->answer.body, "{\"Timestamp\":\"%s\",\"Gauges\":[", stamp);
+	for (size_t i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++)
+		buf_printf(&r->answer.body, "%s{\"Name\":\"%s\",\"Value\":%.0f,\"Labels\":{}}", i > 0 ? "," : "",
+		    gauges[i].name, gauges[i].value);
+	buf_puts(&r->answer.body, "],\"Points\":[],\"Counters\":[],\"Samples\":[]}");
+	answer_json(r);
+}
+
+const struct endpoint api_agent[] = {
+	{ "/v1/agent/self", "GET", BODY_NONE, run_self },
+	{ "/v1/agent/members", "GET", BODY_NONE, run_members },
+	{ "/v1/agent/join/", "PUT", BODY_NONE, run_join },
+	{ "/v1/agent/leave", "PUT", BODY_NONE, run_leave },
+	{ "/v1/agent/reload", "PUT", BODY_NONE, run_reload },
+	{ "/v1/agent/force-leave/", "PUT", BODY_NONE, run_force_leave },
+	{ "/v1/agent/metrics", "GET", BODY_NONE, run_metrics },
+	{ NULL, NULL, BODY_NONE, NULL },
+};

@@ -1,0 +1,222 @@
+/* /v1/catalog/: nodes and services. */
+#include "common/mpack.h"
+#include "common/records.h"
+#include "common/schema_json.h"
+#include "rpcd/api.h"
+
+#define DATACENTERS_MAX 256
+
+static struct span
+body_dc(const struct request *r, struct span given)
+{
+	return given.len > 0 && !span_eqs(given, r->api->cluster->datacenter) ? given : span_of("", 0);
+}
+
+static void
+run_register(struct request *r)
+{
+	struct catalog_register args = { 0 };
+
+	if (!api_decode(r, &catalog_register_schema, SJ_STRICT, false, &args))
+		return;
+	r->op.dc = body_dc(r, args.Datacenter);
+	api_start(r, OP_CATALOG_REGISTER, &args, api_finish_bool);
+}
+
+static void
+run_deregister(struct request *r)
+{
+	struct catalog_deregister args = { 0 };
+
+	if (!api_decode(r, &catalog_deregister_schema, 0, false, &args))
+		return;
+	r->op.dc = body_dc(r, args.Datacenter);
+	api_start(r, OP_CATALOG_DEREGISTER, &args, api_finish_bool);
+}
+
+static void
+run_datacenters(struct request *r)
+{
+	struct span names[DATACENTERS_MAX];
+	unsigned n = view_datacenters(r->api->view, names, DATACENTERS_MAX);
+
+	buf_u8(&r->answer.body, '[');
+	if (n == 0)			/* gossipd has not told yet: at least our own */
+		json_quote(span_str(r->api->cluster->datacenter), &r->answer.body);
+	for (unsigned i = 0; i < n; i++) {
+		if (i > 0)
+			buf_u8(&r->answer.body, ',');
+		json_quote(names[i], &r->answer.body);
+	}
+	buf_u8(&r->answer.body, ']');
+	answer_json(r);
+}
+
+/* All values of ?tag. */
+static void
+take_tags(struct request *r, struct span_list *out)
+{
+	out->v = arena_array(&r->arena, r->query.n, sizeof(*out->v));
+	for (uint32_t i = 0; out->v != NULL && i < r->query.n; i++)
+		if (span_eqs(r->query.v[i].name, "tag") && r->query.v[i].value.len > 0)
+			out->v[out->n++] = r->query.v[i].value;
+	out->set = out->n > 0;
+}
+
+/* All values of ?node-meta, each "key:value". */
+static void
+take_node_meta(struct request *r, struct span_map *out)
+{
+	out->kv = arena_array(&r->arena, r->query.n, sizeof(*out->kv));
+	for (uint32_t i = 0; out->kv != NULL && i < r->query.n; i++) {
+		struct span v = r->query.v[i].value;
+
+		if (!span_eqs(r->query.v[i].name, "node-meta") || v.len == 0)
+			continue;
+		const uint8_t *colon = memchr(v.p, ':', v.len);
+		size_t key = colon == NULL ? v.len : (size_t)(colon - v.p);
+		out->kv[out->n][0] = span_of(v.p, key);
+		out->kv[out->n][1] = colon == NULL ? span_of("", 0) : span_of(colon + 1, v.len - key - 1);
+		out->n++;
+	}
+	out->set = out->n > 0;
+}
+
+void
+api_catalog_args(struct request *r, struct catalog_read *args)
+{
+	*args = (struct catalog_read){ .Name = r->rest };
+	take_tags(r, &args->Tags);
+	take_node_meta(r, &args->NodeMeta);
+}
+
+void
+api_finish_catalog(struct request *r, const struct op_reply *reply)
+{
+	if (api_failed(r, reply))
+		return;
+	api_headers(r, reply, true);
+	api_json(r, reply);
+}
+
+static void
+run_nodes(struct request *r)
+{
+	struct catalog_read args;
+
+	if (!api_query(r, true))
+		return;
+	api_catalog_args(r, &args);
+	api_start(r, OP_CATALOG_NODES, &args, api_finish_catalog);
+}
+
+/* A map from name to tags. */
+static void
+finish_services(struct request *r, const struct op_reply *reply)
+{
+	struct rd in = rd_span_over(reply->value);
+	struct buf *out = &r->answer.body;
+
+	if (api_failed(r, reply))
+		return;
+	api_headers(r, reply, true);
+	uint32_t n = mpr_nil(&in) ? 0 : mpr_array(&in);
+	buf_u8(out, '{');
+	for (uint32_t i = 0; i < n && in.err == TV_OK; i++) {
+		struct service_tags s = { 0 };
+
+		if (schema_unpack(&service_tags_schema, &in, &r->arena, &s) != TV_OK)
+			break;
+		if (i > 0)
+			buf_u8(out, ',');
+		json_quote(s.Name, out);
+		buf_puts(out, ":[");
+		for (uint32_t t = 0; t < s.Tags.n; t++) {
+			if (t > 0)
+				buf_u8(out, ',');
+			json_quote(s.Tags.v[t], out);
+		}
+		buf_u8(out, ']');
+	}
+	buf_u8(out, '}');
+	if (rd_end(&in) != TV_OK)
+		answer_text(r, 500, "rpc error making call: malformed answer");
+	else
+		answer_json(r);
+}
+
+static void
+run_services(struct request *r)
+{
+	struct catalog_read args;
+
+	if (!api_query(r, true))
+		return;
+	api_catalog_args(r, &args);
+	api_start(r, OP_CATALOG_SERVICES, &args, finish_services);
+}
+
+static void
+run_service(struct request *r)
+{
+	struct catalog_read args;
+
+	if (!api_query(r, true) || !api_need_rest(r, "Missing service name"))
+		return;
+	api_catalog_args(r, &args);
+	api_start(r, OP_CATALOG_SERVICE, &args, api_finish_catalog);
+}
+
+/* An unknown node is null. */
+static void
+finish_node(struct request *r, const struct op_reply *reply)
+{
+	struct rd in = rd_span_over(reply->value);
+	struct rd look = in;
+
+	if (api_failed(r, reply))
+		return;
+	api_headers(r, reply, true);
+	if (mpr_array(&look) == 0 || mpr_peek(&look) == MP_NIL)
+		answer_json_text(r, "null");
+	else if (schema_json(&node_service_map_schema, &in, &r->answer.body) != TV_OK)
+		answer_text(r, 500, "rpc error making call: malformed answer");
+	else
+		answer_json(r);
+}
+
+/* An unknown node is an object of nulls. */
+static void
+run_node_by(struct request *r, void (*finish)(struct request *r, const struct op_reply *reply))
+{
+	struct catalog_read args;
+
+	if (!api_query(r, true) || !api_need_rest(r, "Missing node name"))
+		return;
+	api_catalog_args(r, &args);
+	api_start(r, OP_CATALOG_NODE, &args, finish);
+}
+
+static void
+run_node(struct request *r)
+{
+	run_node_by(r, finish_node);
+}
+
+static void
+run_node_services(struct request *r)
+{
+	run_node_by(r, api_finish_catalog);
+}
+
+const struct endpoint api_catalog[] = {
+	{ "/v1/catalog/register", "PUT", BODY_JSON, run_register },
+	{ "/v1/catalog/deregister", "PUT", BODY_JSON, run_deregister },
+	{ "/v1/catalog/datacenters", "GET", BODY_NONE, run_datacenters },
+	{ "/v1/catalog/nodes", "GET", BODY_NONE, run_nodes },
+	{ "/v1/catalog/services", "GET", BODY_NONE, run_services },
+	{ "/v1/catalog/service/", "GET", BODY_NONE, run_service },
+	{ "/v1/catalog/node/", "GET", BODY_NONE, run_node },
+	{ "/v1/catalog/node-services/", "GET", BODY_NONE, run_node_services },
+	{ NULL, NULL, BODY_NONE, NULL },
+};

@@ -1,0 +1,39 @@
+/*
+ * The HTTP transport: libmicrohttpd on a libev loop, over TCP and the unix socket.
+ *
+ * A request that must wait is suspended; its connection costs nothing meanwhile but, for blocking queries, a watcher that
+ * sees the client go away.  What is read and written here is bytes; what they mean is api.h's.
+ */
+#ifndef TV_HTTP_H
+#define TV_HTTP_H
+
+#include <ev.h>
+#include <sys/types.h>
+
+#include "rpcd/api.h"
+
+struct http;
+
+struct http_conf {
+	struct ev_loop *loop;
+	struct api *api;
+	const struct rpcd_conf *conf;
+	/* May a peer of the unix socket be served?  gids: its group and further groups. */
+	bool (*peer_allowed)(void *ctx, uid_t uid, const gid_t *gids, unsigned count);
+	void *ctx;
+};
+
+/* NULL: no memory. */
+struct http *http_new(const struct http_conf *conf);
+/* Serves a listening socket, TCP or unix; takes it over.  TV_ESYS: libmicrohttpd said no; fd is closed. */
+enum tv_err http_listen(struct http *h, int fd);
+/* Ends all requests, closes all connections and sockets. */
+void http_free(struct http *h);
+
+struct http_stats {
+	unsigned conns;
+	uint64_t accepted, refused_busy, refused_peer;
+};
+void http_stats(const struct http *h, struct http_stats *out);
+
+#endif

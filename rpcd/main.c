@@ -1,0 +1,392 @@
+/*
+ * rpcd: talks to the world.  This file is the program seen from above: what is opened with privileges, what
+ * the sandbox leaves, and how the parts are wired: HTTP -> api -> route -> raftd or other nodes' rpcds.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/daemon.h"
+#include "common/log.h"
+#include "common/mpack.h"
+#include "rpcd/agent/checks.h"
+#include "rpcd/gzip.h"
+#include "rpcd/http.h"
+#include "rpcd/linkd.h"
+
+#define FDS_MAX 64			/* HTTP listeners */
+#define PATH_BYTES_MAX 4096
+#define FRAME_OVERHEAD 65536		/* of an answer beside the value */
+
+struct rpcd {
+	struct cluster_conf cluster;
+	struct rpcd_conf conf;
+	struct ev_loop *loop;
+	struct mono started;
+
+	/* opened with privileges */
+	int http_fds[FDS_MAX];
+	unsigned http_fd_count;
+	int rpc_fd;			/* -1 on a client */
+	struct keyring ring;
+	struct server_keys server_keys;
+	struct noise_conf noise;
+	gid_t run_gid;
+	char gossipd_path[PATH_BYTES_MAX], raftd_path[PATH_BYTES_MAX], checks_path[PATH_BYTES_MAX];
+
+	struct view *view;
+	struct raft_local *raft;	/* NULL on a client */
+	struct links *links;
+	struct route *route;
+	struct linkd *linkd;		/* NULL on a client */
+	struct admin *admin;
+	struct checks *checks;
+	struct gzip *gzip;
+	struct http *http;
+	struct api api;
+};
+
+/* -- with privileges ------------------------------------------------------- */
+
+static enum tv_err
+check_conf(struct daemon_spec *d, char *errbuf, size_t cap)
+{
+	return rpcd_conf_check(d->conf, errbuf, cap);
+}
+
+static enum tv_err
+add_listener(struct rpcd *p, int fd, const char *what, char *errbuf, size_t cap)
+{
+	if (fd < 0) {
+		snprintf(errbuf, cap, "cannot listen on %s: %s", what, strerror(errno));
+		return TV_ESYS;
+	}
+	p->http_fds[p->http_fd_count++] = fd;
+	return TV_OK;
+}
+
+static enum tv_err
+open_http(struct rpcd *p, char *errbuf, size_t cap)
+{
+	const struct conf_list *addresses = &p->conf.http_addresses;
+	char what[PATH_BYTES_MAX + 16];
+
+	snprintf(what, sizeof(what), "%s/rpcd.sock", p->cluster.run_dir);
+	enum tv_err err = add_listener(p, listen_unix(what, 0660, p->run_gid), what, errbuf, cap);
+	for (size_t i = 0; i < addresses->count && p->conf.http_port != 0 && err == TV_OK; i++) {
+		if (p->http_fd_count == FDS_MAX) {
+			snprintf(errbuf, cap, "http_addresses: more than %d", FDS_MAX - 1);
+			return TV_ELIMIT;
+		}
+		snprintf(what, sizeof(what), "%s port %u", addresses->items[i], p->conf.http_port);
+		err = add_listener(p, listen_tcp(addresses->items[i], p->conf.http_port), what, errbuf, cap);
+	}
+	return err;
+}
+
+static enum tv_err
+open_keys(struct rpcd *p, char *errbuf, size_t cap)
+{
+	const struct cluster_conf *c = &p->cluster;
+
+	if (!c->have_keys)
+		return TV_OK;
+	enum tv_err err = keyring_load(c->cluster_key, &p->ring, errbuf, cap);
+	if (err == TV_OK)
+		err = server_keys_load(c->server_key, c->server_pub, c->server, &p->server_keys, errbuf, cap);
+	p->noise = (struct noise_conf){
+		.pattern = NOISE_NKPSK0,
+		.psks = p->ring.keys,
+		.psk_count = p->ring.count,
+		.static_secret = p->server_keys.secret,
+		.static_public = p->server_keys.pub,
+	};
+	return err;
+}
+
+static enum tv_err
+open_rpc(struct rpcd *p, char *errbuf, size_t cap)
+{
+	if (!p->cluster.server)
+		return TV_OK;
+	p->rpc_fd = listen_tcp(p->cluster.bind, p->cluster.rpc_port);
+	if (p->rpc_fd >= 0)
+		return TV_OK;
+	snprintf(errbuf, cap, "cannot listen on %s port %u: %s", p->cluster.bind, p->cluster.rpc_port, strerror(errno));
+	return TV_ESYS;
+}
+
+static enum tv_err
+open_all(struct daemon_spec *d, char *errbuf, size_t cap)
+{
+	struct rpcd *p = d->ctx;
+	enum tv_err err;
+
+	p->run_gid = d->run_gid;
+	snprintf(p->gossipd_path, sizeof(p->gossipd_path), "%s/gossipd.sock", p->cluster.run_dir);
+	snprintf(p->raftd_path, sizeof(p->raftd_path), "%s/raftd.sock", p->cluster.run_dir);
+	snprintf(p->checks_path, sizeof(p->checks_path), "%s/rpcd/checks.json", p->cluster.data_dir);
+	if (sodium_init() < 0) {
+		snprintf(errbuf, cap, "libsodium does not start");
+		return TV_ESYS;
+	}
+	json_object_seed(0);		/* reads /dev/urandom now: the sandbox will hide it */
+	if ((err = open_keys(p, errbuf, cap)) != TV_OK || (err = open_rpc(p, errbuf, cap)) != TV_OK)
+		return err;
+	return open_http(p, errbuf, cap);
+}
+
+static void
+allow(struct daemon_spec *d, struct sandbox_policy *policy)
+{
+	const struct rpcd *p = d->ctx;
+
+	sandbox_path(policy, p->gossipd_path, SANDBOX_CONNECT);
+	sandbox_path(policy, p->raftd_path, SANDBOX_CONNECT);
+	sandbox_port(policy, p->cluster.rpc_port);
+	policy->inet = true;
+}
+
+/* -- wiring ------------------------------------------------------------------ */
+
+static uint64_t
+seed(void)
+{
+	uint64_t v;
+
+	randombytes_buf(&v, sizeof(v));
+	return v;
+}
+
+static void
+on_change(void *ctx)
+{
+	struct rpcd *p = ctx;
+
+	if (p->route != NULL)
+		route_kick(p->route);
+}
+
+static void
+put_text(struct buf *b, const char *name, const char *value)
+{
+	mpw_cstr(b, name);
+	mpw_cstr(b, value);
+}
+
+static void
+put_number(struct buf *b, const char *name, uint64_t value)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+	put_text(b, name, text);
+}
+
+/* The section "rpcd" of info. */
+static unsigned
+own_info(void *ctx, struct buf *b)
+{
+	struct rpcd *p = ctx;
+	struct http_stats http;
+	struct route_stats routes;
+	struct links_stats links;
+
+	http_stats(p->http, &http);
+	route_stats(p->route, &routes);
+	links_stats(p->links, &links);
+	const struct { const char *name; uint64_t value; } numbers[] = {
+		{ "uptime_s", (uint64_t)mono_sub(clock_mono(), p->started).ns / 1000000000 },
+		{ "http_requests", p->api.stats.requests }, { "http_errors", p->api.stats.errors },
+		{ "http_under_way", p->api.stats.live }, { "http_cancelled", p->api.stats.cancelled },
+		{ "http_conns", http.conns }, { "http_conns_accepted", http.accepted },
+		{ "http_conns_refused_busy", http.refused_busy }, { "http_conns_refused_peer", http.refused_peer },
+		{ "calls", routes.started }, { "calls_local", routes.local }, { "calls_forwarded", routes.forwarded },
+		{ "calls_forwarded_dc", routes.forwarded_dc }, { "calls_retried", routes.retried },
+		{ "calls_held", routes.held }, { "calls_failed", routes.failed }, { "calls_unknown", routes.unknown },
+		{ "calls_joined", routes.joined }, { "calls_under_way", routes.under_way },
+		{ "links_open", links.open }, { "links_dialled", links.dialled }, { "links_failed", links.failed },
+		{ "checks", checks_count(p->checks) },
+	};
+	unsigned count = sizeof(numbers) / sizeof(numbers[0]);
+
+	put_text(b, "version", TV_VERSION);
+	put_text(b, "sandbox", sandbox_status());
+	for (unsigned i = 0; i < count; i++)
+		put_number(b, numbers[i].name, numbers[i].value);
+	return count + 2;
+}
+
+static bool
+peer_allowed(void *ctx, uid_t uid, const gid_t *gids, unsigned count)
+{
+	const struct rpcd *p = ctx;
+
+	if (daemon_peer_allowed(uid))
+		return true;
+	for (unsigned i = 0; i < count; i++)
+		if (gids[i] == p->run_gid)
+			return true;
+	return false;
+}
+
+static void
+quit_after_leave(void *ctx)
+{
+	(void)ctx;
+	log_info("rpcd", "this node has left, stopping");
+	daemon_quit(0);
+}
+
+static bool
+start_routing(struct rpcd *p)
+{
+	const struct rpcd_conf *c = &p->conf;
+	const struct noise_conf *noise = p->cluster.have_keys ? &p->noise : NULL;
+	size_t answer_max = (size_t)c->answer_bytes_max;
+
+	p->view = view_new(&(struct view_conf){
+		.loop = p->loop, .path = p->gossipd_path, .node_id = p->cluster.node_id, .datacenter = p->cluster.datacenter,
+		.members_max = (unsigned)c->members_max, .on_change = on_change, .ctx = p,
+	});
+	if (p->cluster.server)
+		p->raft = raft_local_new(&(struct raft_local_conf){
+			.loop = p->loop, .path = p->raftd_path, .node_id = p->cluster.node_id, .answer_max = answer_max,
+			.out_max = (size_t)c->link_out_bytes_max, .pending_max = (unsigned)c->link_pending_max,
+			.on_change = on_change, .ctx = p,
+		});
+	p->links = links_new(&(struct links_conf){
+		.loop = p->loop, .noise = noise, .node_id = p->cluster.node_id, .dial_timeout = c->link_dial_timeout,
+		.idle_timeout = c->link_idle_timeout, .answer_max = answer_max, .out_max = (size_t)c->link_out_bytes_max,
+		.pending_max = (unsigned)c->link_pending_max, .links_max = (unsigned)c->links_max,
+	});
+	if (p->view == NULL || p->links == NULL || (p->cluster.server && p->raft == NULL))
+		return false;
+	p->route = route_new(&(struct route_conf){
+		.loop = p->loop, .datacenter = p->cluster.datacenter, .view = p->view, .links = p->links, .raft = p->raft,
+		.hold_timeout = c->rpc_hold_timeout, .answer_timeout = c->answer_timeout,
+		.calls_max = (unsigned)c->calls_pending_max, .seed = seed(),
+	});
+	if (p->route == NULL || !p->cluster.server)
+		return p->route != NULL;
+	p->linkd = linkd_new(&(struct linkd_conf){
+		.loop = p->loop, .fd = p->rpc_fd, .noise = noise, .node_id = p->cluster.node_id, .route = p->route,
+		.conns_max = (unsigned)c->rpc_max_conns, .pending_max = (unsigned)c->link_pending_max,
+		.request_max = (size_t)(c->kv_max_value_size > c->body_bytes_max ? c->kv_max_value_size : c->body_bytes_max) +
+		    FRAME_OVERHEAD,
+		.out_max = (size_t)c->link_out_bytes_max, .open_timeout = c->link_dial_timeout,
+	});
+	p->rpc_fd = -1;
+	return p->linkd != NULL;
+}
+
+static bool
+start_agent(struct rpcd *p)
+{
+	const struct rpcd_conf *c = &p->conf;
+
+	p->admin = admin_new(&(struct admin_conf){
+		.loop = p->loop, .view = p->view, .raft = p->raft, .links = p->links, .route = p->route,
+		.leave_timeout = c->leave_timeout, .call_timeout = c->admin_timeout, .own_info = own_info, .ctx = p,
+	});
+	p->checks = checks_new(&(struct checks_conf){
+		.loop = p->loop, .route = p->route, .path = p->checks_path, .node_name = p->cluster.node_name,
+		.node_id = p->cluster.node_id, .address = p->cluster.advertise, .checks_max = (unsigned)c->checks_max,
+		.output_max = c->check_output_max_size, .sync_interval = c->sync_interval,
+		.update_interval = c->check_update_interval, .seed = seed(),
+	});
+	return p->admin != NULL && p->checks != NULL;
+}
+
+static enum tv_err
+start_http(struct rpcd *p)
+{
+	enum tv_err err = TV_OK;
+
+	p->gzip = gzip_new();
+	p->api = (struct api){
+		.conf = &p->conf, .cluster = &p->cluster, .route = p->route, .view = p->view, .admin = p->admin,
+		.checks = p->checks, .gzip = p->gzip, .quit = quit_after_leave, .reload = daemon_reload,
+	};
+	rng_seed(&p->api.rng, seed());
+	p->http = http_new(&(struct http_conf){
+		.loop = p->loop, .api = &p->api, .conf = &p->conf, .peer_allowed = peer_allowed, .ctx = p,
+	});
+	if (p->http == NULL || p->gzip == NULL)
+		return TV_ENOMEM;
+	while (p->http_fd_count > 0 && err == TV_OK)
+		err = http_listen(p->http, p->http_fds[--p->http_fd_count]);
+	return err;
+}
+
+static enum tv_err
+start(struct daemon_spec *d, struct ev_loop *loop)
+{
+	struct rpcd *p = d->ctx;
+
+	p->loop = loop;
+	p->started = clock_mono();
+	if (!start_routing(p) || !start_agent(p))
+		return TV_ENOMEM;
+	enum tv_err err = start_http(p);
+	if (err == TV_OK)
+		daemon_ready("serving");
+	return err;
+}
+
+/* From the outside to the inside: nobody is asked any more when the asked ones go. */
+static void
+stop(struct daemon_spec *d)
+{
+	struct rpcd *p = d->ctx;
+
+	http_free(p->http);
+	checks_free(p->checks);
+	if (p->admin != NULL)
+		admin_free(p->admin);
+	if (p->linkd != NULL)
+		linkd_free(p->linkd);
+	if (p->route != NULL)
+		route_free(p->route);
+	if (p->links != NULL)
+		links_free(p->links);
+	if (p->raft != NULL)
+		raft_local_free(p->raft);
+	if (p->view != NULL)
+		view_free(p->view);
+	gzip_free(p->gzip);
+	while (p->http_fd_count > 0)
+		close(p->http_fds[--p->http_fd_count]);
+	if (p->rpc_fd >= 0)
+		close(p->rpc_fd);
+	keyring_wipe(&p->ring);
+	server_keys_wipe(&p->server_keys);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct rpcd p = { .rpc_fd = -1 };
+	struct daemon_spec spec = {
+		.name = "rpcd",
+		.user = "_rpcd",
+		.opts = rpcd_opts,
+		.opt_count = rpcd_opt_count,
+		.conf_size = sizeof(p.conf),
+		.conf = &p.conf,
+		.cluster = &p.cluster,
+		.check = check_conf,
+		.open = open_all,
+		.policy = allow,
+		.run = start,
+		.stop = stop,
+		.ctx = &p,
+	};
+
+	return daemon_main(&spec, argc, argv);
+}

@@ -1,0 +1,124 @@
+/* The table of rpcd.conf. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rpcd/opts.h"
+
+#define F(field_) offsetof(struct rpcd_conf, field_)
+
+const struct conf_opt rpcd_opts[] = {
+	/* key, type, field, default, min, max, choices, on reload, help */
+	{ "http_addresses", CONF_LIST, F(http_addresses), "127.0.0.1", NULL, NULL, NULL, CONF_RESTART,
+	    "addresses of the HTTP API" },
+	{ "http_port", CONF_PORT, F(http_port), "8500", "0", NULL, NULL, CONF_RESTART,
+	    "port of the HTTP API; 0: only the unix socket rpcd.sock" },
+	{ "http_hosts", CONF_LIST, F(http_hosts), NULL, NULL, NULL, NULL, CONF_LIVE,
+	    "public host names that loopback addresses answer to; guards against DNS rebinding" },
+	{ "response_headers", CONF_LIST, F(response_headers), NULL, NULL, NULL, NULL, CONF_RESTART,
+	    "\"Name: value\" headers added to every answer" },
+	{ "http_idle_timeout", CONF_DURATION, F(http_idle_timeout), "2m", "1s", "24h", NULL, CONF_RESTART,
+	    "a connection without traffic is closed; blocking queries do not count as idle" },
+	{ "dns_port", CONF_PORT, F(dns_port), "8600", "0", NULL, NULL, CONF_RESTART,
+	    "port of the DNS interface; not served by this version" },
+
+	{ "limits.http_max_conns", CONF_U64, F(http_max_conns), "8192", "1", "1000000", NULL, CONF_RESTART,
+	    "HTTP connections to one address of ours" },
+	{ "limits.http_max_conns_per_client", CONF_U64, F(http_max_conns_per_client), "200", "1", "1000000", NULL, CONF_LIVE,
+	    "HTTP connections of one client address; further ones get 429" },
+	{ "limits.header_bytes_max", CONF_SIZE, F(header_bytes_max), "16k", "4k", "1M", NULL, CONF_RESTART,
+	    "request line and headers" },
+	{ "limits.body_bytes_max", CONF_SIZE, F(body_bytes_max), "1M", "1k", "32M", NULL, CONF_LIVE,
+	    "JSON body of a request" },
+	{ "limits.kv_max_value_size", CONF_SIZE, F(kv_max_value_size), "524288", "1", "16M", NULL, CONF_LIVE,
+	    "value of a key" },
+	{ "limits.body_discard_max", CONF_SIZE, F(body_discard_max), "8M", "0", "1G", NULL, CONF_LIVE,
+	    "a longer body is not even read to its end: the connection is closed after the answer" },
+	{ "limits.answer_bytes_max", CONF_SIZE, F(answer_bytes_max), "64M", "1M", "64M", NULL, CONF_LIVE,
+	    "body of an answer" },
+	{ "limits.calls_pending_max", CONF_U64, F(calls_pending_max), "16384", "16", "1000000", NULL, CONF_RESTART,
+	    "requests under way at once, blocking ones included" },
+	{ "limits.members_max", CONF_U64, F(members_max), "20000", "1", "1000000", NULL, CONF_RESTART,
+	    "members of one gossip pool" },
+	{ "limits.links_max", CONF_U64, F(links_max), "256", "1", "65536", NULL, CONF_RESTART,
+	    "links to other nodes" },
+	{ "limits.link_pending_max", CONF_U64, F(link_pending_max), "16384", "16", "1000000", NULL, CONF_RESTART,
+	    "requests under way on one link" },
+	{ "limits.link_out_bytes_max", CONF_SIZE, F(link_out_bytes_max), "128M", "1M", "1G", NULL, CONF_RESTART,
+	    "bytes that wait to be sent on one link" },
+	{ "limits.rpc_max_conns", CONF_U64, F(rpc_max_conns), "16384", "1", "1000000", NULL, CONF_RESTART,
+	    "links from other nodes (servers)" },
+
+	{ "default_query_time", CONF_DURATION, F(default_query_time), "5m", "1s", "24h", NULL, CONF_LIVE,
+	    "a blocking query without wait ends after this" },
+	{ "max_query_time", CONF_DURATION, F(max_query_time), "10m", "1s", "24h", NULL, CONF_LIVE,
+	    "longest wait of a blocking query" },
+	{ "rpc_hold_timeout", CONF_DURATION, F(rpc_hold_timeout), "7s", "0s", "10m", NULL, CONF_RESTART,
+	    "how long requests are held while no leader is known" },
+	{ "answer_timeout", CONF_DURATION, F(answer_timeout), "30s", "1s", "10m", NULL, CONF_RESTART,
+	    "longest wait for the answer to a request that does not block" },
+	{ "discovery_max_stale", CONF_DURATION, F(discovery_max_stale), "0s", "0s", "8760h", NULL, CONF_LIVE,
+	    "catalog and health reads may be this old; 0: never stale unless asked" },
+
+	{ "link_dial_timeout", CONF_DURATION, F(link_dial_timeout), "3s", "100ms", "1m", NULL, CONF_RESTART,
+	    "connect and handshake with another node" },
+	{ "link_idle_timeout", CONF_DURATION, F(link_idle_timeout), "5m", "1s", "24h", NULL, CONF_RESTART,
+	    "an unused link is closed" },
+	{ "leave_timeout", CONF_DURATION, F(leave_timeout), "15s", "1s", "10m", NULL, CONF_RESTART,
+	    "each step of a graceful leave" },
+	{ "admin_timeout", CONF_DURATION, F(admin_timeout), "10s", "1s", "10m", NULL, CONF_RESTART,
+	    "join, force-leave, info" },
+
+	{ "checks_max", CONF_U64, F(checks_max), "4096", "1", "1000000", NULL, CONF_RESTART,
+	    "checks registered on this node" },
+	{ "check_output_max_size", CONF_SIZE, F(check_output_max_size), "4096", "1", "1M", NULL, CONF_RESTART,
+	    "output kept of a check" },
+	{ "check_update_interval", CONF_DURATION, F(check_update_interval), "5m", "0s", "24h", NULL, CONF_RESTART,
+	    "a change of output alone goes to the servers no sooner" },
+	{ "sync_interval", CONF_DURATION, F(sync_interval), "1m", "1s", "24h", NULL, CONF_RESTART,
+	    "comparison of this node's checks with the catalog; a random part is added" },
+};
+const size_t rpcd_opt_count = sizeof(rpcd_opts) / sizeof(rpcd_opts[0]);
+
+static bool
+is_address(const char *text)
+{
+	struct in6_addr any;
+
+	return inet_pton(AF_INET, text, &any) == 1 || inet_pton(AF_INET6, text, &any) == 1;
+}
+
+/* "Name: value" with a token for a name and no control characters in the value. */
+static bool
+is_header(const char *text)
+{
+	size_t name = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~");
+
+	if (name == 0 || text[name] != ':')
+		return false;
+	for (const char *p = text + name; *p != '\0'; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			return false;
+	return true;
+}
+
+enum tv_err
+rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap)
+{
+	for (size_t i = 0; i < c->http_addresses.count; i++)
+		if (!is_address(c->http_addresses.items[i])) {
+			snprintf(errbuf, cap, "http_addresses: \"%s\" is not an IP address", c->http_addresses.items[i]);
+			return TV_EINVAL;
+		}
+	for (size_t i = 0; i < c->response_headers.count; i++)
+		if (!is_header(c->response_headers.items[i])) {
+			snprintf(errbuf, cap, "response_headers: \"%s\" is not of the form \"Name: value\"",
+			    c->response_headers.items[i]);
+			return TV_EINVAL;
+		}
+	if (c->default_query_time.ns > c->max_query_time.ns) {
+		snprintf(errbuf, cap, "default_query_time is longer than max_query_time");
+		return TV_EINVAL;
+	}
+	return TV_OK;
+}

@@ -1,0 +1,46 @@
+/*
+ * rpcd.conf: every limit, port and time of rpcd.
+ */
+#ifndef TV_RPCD_OPTS_H
+#define TV_RPCD_OPTS_H
+
+#include "common/conf.h"
+
+struct rpcd_conf {
+	/* listeners */
+	struct conf_list http_addresses;
+	uint16_t http_port;			/* 0: no HTTP over TCP */
+	uint16_t dns_port;			/* reserved for the DNS interface; 0: off */
+	struct conf_list response_headers;	/* "Name: value" */
+	struct conf_list http_hosts;		/* names that loopback listeners answer to besides the known ones */
+	struct mono http_idle_timeout;
+
+	/* limits on clients */
+	uint64_t http_max_conns, http_max_conns_per_client;
+	uint64_t header_bytes_max, body_bytes_max, body_discard_max, answer_bytes_max;
+	uint64_t kv_max_value_size;
+	uint64_t calls_pending_max;
+
+	/* requests */
+	struct mono default_query_time, max_query_time, rpc_hold_timeout, answer_timeout;
+	struct mono discovery_max_stale;
+
+	/* links to other nodes */
+	struct mono link_dial_timeout, link_idle_timeout;
+	uint64_t links_max, link_pending_max, link_out_bytes_max, rpc_max_conns, members_max;
+
+	/* administration */
+	struct mono leave_timeout, admin_timeout;
+
+	/* checks of this node */
+	struct mono check_update_interval, sync_interval;
+	uint64_t check_output_max_size, checks_max;
+};
+
+extern const struct conf_opt rpcd_opts[];
+extern const size_t rpcd_opt_count;
+
+/* What one key alone cannot tell: an HTTP address that is none, a header without a colon.  TV_EINVAL with a sentence. */
+enum tv_err rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap);
+
+#endif

@@ -1,0 +1,109 @@
+/*
+ * One HTTP request on its way through rpcd: what the transport read, what the handler works with, and
+ * the answer.  No sockets here, so handlers are tested without any.
+ *
+ * Life: the transport fills in method, target and headers and calls api_begin(); gives the body to
+ * request_body(); calls api_run(); then either `answered` is set already or `ready` will be called later, once.
+ * api_end() ends it at any time: what is under way is cancelled.
+ */
+#ifndef TV_REQUEST_H
+#define TV_REQUEST_H
+
+#include "common/arena.h"
+#include "common/buf.h"
+#include "common/ops.h"
+#include "rpcd/params.h"
+
+#define ANSWER_HEADERS_MAX 24		/* our own; response_headers of the configuration come on top */
+
+struct api;
+struct endpoint;
+struct route_call;
+struct request;
+
+struct answer_header {
+	const char *name;		/* static, or in the arena */
+	const char *value;
+};
+
+struct answer {
+	unsigned status;		/* 100..599 */
+	struct answer_header headers[ANSWER_HEADERS_MAX];
+	unsigned header_count;
+	struct buf body;
+};
+
+/* What the transport read.  Borrowed; lives as long as the request. */
+struct request_head {
+	const char *method;		/* "GET" */
+	struct span target;		/* as sent, still encoded */
+	const char *host;		/* headers; NULL when absent */
+	const char *origin;
+	const char *fetch_site;		/* Sec-Fetch-Site */
+	const char *accept_encoding;
+	const char *token;		/* X-Consul-Token */
+	const char *authorization;
+	bool on_loopback;		/* came in over TCP at a loopback address */
+};
+
+struct request {
+	struct api *api;
+	struct request_head head;
+	const struct endpoint *endpoint;	/* NULL: none matches */
+	struct arena arena;
+	struct span path;		/* decoded and clean */
+	struct span rest;		/* behind the endpoint's prefix: a key, a name, an id */
+	struct params query;
+
+	struct buf body;
+	uint64_t body_bytes;		/* read so far, kept or not */
+	uint64_t body_max;		/* what does not fit is counted and dropped; then body_bytes > body_max */
+
+	struct op_request op;		/* dc, mode, index... from the query */
+	struct route_call *call;	/* under way */
+	/* Continues with the router's answer. */
+	void (*finish)(struct request *r, const struct op_reply *reply);
+	void *state;			/* the handler's own, from the arena */
+	uint64_t id;			/* never reused; finds the request again from callbacks that cannot be cancelled */
+
+	struct answer answer;
+	bool answered;
+	struct buf scratch;		/* arguments on their way out; pretty or packed body */
+
+	/* The transport's. */
+	void (*ready)(struct request *r);	/* the answer is complete; not called from within api_run() */
+	bool running;			/* within api_run() */
+	void (*sent)(void *ctx);	/* set by a handler: called after the answer has left or the client has gone */
+	void *sent_ctx;
+	void *transport;
+	struct request *next, *prev;
+};
+
+#define REQUEST_ARENA_MAX (64u << 20)
+
+/* Empties a zeroed or used request, keeping small buffers for reuse. */
+void request_reset(struct request *r);
+/* Frees everything that it holds. */
+void request_done(struct request *r);
+/* Takes a part of the body. */
+void request_body(struct request *r, const void *bytes, size_t n);
+
+/* -- answers; the last call of a handler -- */
+/* text/plain, no newline added.  status 200 included. */
+void answer_text(struct request *r, unsigned status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void answer_span(struct request *r, unsigned status, struct span text);
+/* Status and headers only. */
+void answer_empty(struct request *r, unsigned status);
+/* application/json from what is in answer.body. */
+void answer_json(struct request *r);
+/* JSON text as it stands: answer_json_text(r, "true"). */
+void answer_json_text(struct request *r, const char *json);
+/* 200 with other bytes of this type from answer.body. */
+void answer_body(struct request *r, const char *type);
+/* Any status, with what is in answer.body and the headers given so far. */
+void answer_finish(struct request *r, unsigned status);
+/* Adds a header before the answer is finished. name: static. */
+void answer_header(struct request *r, const char *name, const char *value);
+void answer_headerf(struct request *r, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,109 @@
+/*
+ * Requests that a browser sends on behalf of a foreign page (scenario S184).
+ *
+ * DNS rebinding: a page of evil.example lets its own name point to 127.0.0.1 and then talks to us as its own origin.  It
+ * cannot change the Host header, so a loopback listener answers only to names that nobody outside can own: addresses,
+ * single labels, reserved suffixes, our own name, and what http_hosts lists.
+ *
+ * Cross-site writes: a form or a simple fetch needs no permission from us to be sent.  Browsers mark them with
+ * Origin or Sec-Fetch-Site; programs send neither.  A custom header (X-Consul-Token) proves that the browser had asked.
+ */
+#include <arpa/inet.h>
+#include <strings.h>
+
+#include "rpcd/api.h"
+
+/* Host without its port and without the brackets of an IPv6 address. */
+static struct span
+host_name(const char *host)
+{
+	struct span s = span_str(host);
+
+	if (s.len > 0 && s.p[0] == '[') {
+		const uint8_t *end = memchr(s.p, ']', s.len);
+
+		return end == NULL ? SPAN_NONE : span_of(s.p + 1, (size_t)(end - s.p) - 1);
+	}
+	const uint8_t *colon = s.len == 0 ? NULL : memchr(s.p, ':', s.len);
+	if (colon != NULL)
+		s.len = (size_t)(colon - s.p);
+	while (s.len > 0 && s.p[s.len - 1] == '.')
+		s.len--;
+	return s;
+}
+
+static bool
+same_name(struct span a, const char *b)
+{
+	return a.len == strlen(b) && strncasecmp((const char *)a.p, b, a.len) == 0;
+}
+
+static bool
+ends_in(struct span name, const char *suffix)
+{
+	size_t n = strlen(suffix);
+
+	return name.len > n && same_name(span_of(name.p + name.len - n, n), suffix);
+}
+
+static bool
+is_address(struct span name)
+{
+	struct in6_addr any;
+	char text[INET6_ADDRSTRLEN];
+
+	return span_copy(name, text, sizeof(text)) &&
+	    (inet_pton(AF_INET, text, &any) == 1 || inet_pton(AF_INET6, text, &any) == 1);
+}
+
+/* Names that no stranger can make point to us. */
+static bool
+host_is_ours(const struct request *r)
+{
+	static const char *const reserved[] = { ".localhost", ".local", ".internal", ".consul", ".lan", ".home.arpa", ".test" };
+	const struct conf_list *more = &r->api->conf->http_hosts;
+	struct span name = host_name(r->head.host);
+
+	if (name.len == 0 || memchr(name.p, '.', name.len) == NULL || is_address(name))
+		return true;
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
+		if (ends_in(name, reserved[i]))
+			return true;
+	for (size_t i = 0; i < more->count; i++)
+		if (same_name(name, more->items[i]))
+			return true;
+	return r->api->cluster->node_name != NULL && same_name(name, r->api->cluster->node_name);
+}
+
+/* Does Origin ("http://host:port", "null") name the same place as Host? */
+static bool
+origin_is_host(const struct request *r)
+{
+	const char *place = strstr(r->head.origin, "://");
+
+	return place != NULL && r->head.host != NULL && strcasecmp(place + 3, r->head.host) == 0;
+}
+
+static bool
+from_other_site(const struct request *r)
+{
+	if (r->head.fetch_site != NULL)
+		return strcasecmp(r->head.fetch_site, "same-origin") != 0 && strcasecmp(r->head.fetch_site, "none") != 0;
+	return r->head.origin != NULL && !origin_is_host(r);
+}
+
+bool
+api_trusted(struct request *r)
+{
+	bool reads = strcmp(r->head.method, "GET") == 0;
+
+	if (r->head.on_loopback && r->head.host != NULL && !host_is_ours(r)) {
+		answer_text(r, 403, "Host is not served on a loopback address (see http_hosts in rpcd.conf)");
+		return false;
+	}
+	if (!reads && r->head.token == NULL && from_other_site(r)) {
+		answer_text(r, 403, "Cross-site requests may not change anything");
+		return false;
+	}
+	return true;
+}
