@@ -75,11 +75,14 @@ set_defaults(const struct conf_opt *opts, size_t opt_count, void *target)
 	return TV_OK;
 }
 
-/* Levenshtein distance, with a row on the stack; longer words than KEY_BYTES_MAX are far from everything. */
+/*
+ * Edits between two names: letters added, left out, changed, or two neighbours swapped (optimal string
+ * alignment), over the last three rows.  A name beyond KEY_BYTES_MAX is far from everything.
+ */
 static unsigned
 distance(const char *a, const char *b)
 {
-	unsigned row[KEY_BYTES_MAX + 1];
+	unsigned rows[3][KEY_BYTES_MAX + 1], *above = rows[0], *before = rows[1], *row = rows[2];
 	size_t n = strlen(b);
 
 	if (n > KEY_BYTES_MAX)
@@ -87,17 +90,21 @@ distance(const char *a, const char *b)
 	for (size_t j = 0; j <= n; j++)
 		row[j] = (unsigned)j;
 	for (size_t i = 1; a[i - 1] != '\0'; i++) {
-		unsigned diagonal = row[0];
+		unsigned *oldest = above;
 
+		above = before;
+		before = row;
+		row = oldest;
 		row[0] = (unsigned)i;
 		for (size_t j = 1; j <= n; j++) {
-			unsigned best = diagonal + (a[i - 1] != b[j - 1]);
+			unsigned best = before[j - 1] + (a[i - 1] != b[j - 1]);
 
-			diagonal = row[j];
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
+			if (before[j] + 1 < best)
+				best = before[j] + 1;
 			if (row[j - 1] + 1 < best)
 				best = row[j - 1] + 1;
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && above[j - 2] + 1 < best)
+				best = above[j - 2] + 1;
 			row[j] = best;
 		}
 	}

@@ -38,6 +38,7 @@ static struct {
 	struct ev_loop *loop;
 	int status;			/* what daemon_main returns */
 	bool debug;			/* -d wins over log_level */
+	bool quitting;			/* also before the loop runs, when libev would forget */
 	uid_t peers[NITEMS(peer_users) + 2];
 	size_t peer_count;
 } state;
@@ -303,6 +304,7 @@ void
 daemon_quit(int status)
 {
 	state.status = status;
+	state.quitting = true;
 	ev_break(state.loop, EVBREAK_ALL);
 }
 
@@ -411,9 +413,9 @@ serve(struct daemon_spec *d)
 	ev_signal_start(state.loop, &hup);
 	log_start(d);
 	err = d->run(d, state.loop);
-	if (err == TV_OK)
+	if (err == TV_OK && !state.quitting)
 		ev_run(state.loop, 0);
-	else
+	else if (err != TV_OK)
 		log_err(d->name, "start failed: %s", tv_strerror(err));
 	notify("STOPPING=1");
 	if (d->stop != NULL)
@@ -465,6 +467,7 @@ daemon_main(struct daemon_spec *d, int argc, char **argv)
 	clean_descriptors();
 	state.spec = d;
 	state.status = 0;
+	state.quitting = false;
 	state.debug = o.debug;
 	log_init(d->name, LOG_LVL_INFO, LOG_TO_STDERR);
 	if (absolute_dir(d, o.dir, &t) != TV_OK || load_conf(d, &t) != TV_OK) {

@@ -1,7 +1,8 @@
 # Runtime: clock, log, configuration, keys, walls, life cycle.
 if HAVE_CHECK
 rt_checks = tests/unit/check_duration tests/unit/check_log tests/unit/check_ucl tests/unit/check_conf \
-	tests/unit/check_cluster_conf tests/unit/check_keys tests/unit/check_sandbox
+	tests/unit/check_cluster_conf tests/unit/check_keys tests/unit/check_sandbox \
+	tests/unit/check_daemon
 check_PROGRAMS += $(rt_checks)
 TESTS += $(rt_checks)
 scratch = tests/unit/scratch.c tests/unit/scratch.h
@@ -19,4 +20,6 @@ tests_unit_check_keys_SOURCES = tests/unit/check_keys.c $(scratch)
 tests_unit_check_keys_LDADD = common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS)
 tests_unit_check_sandbox_SOURCES = tests/unit/check_sandbox.c $(scratch)
 tests_unit_check_sandbox_LDADD = common/libtvrt.a $(UNIT_LIBS) $(SECCOMP_LIBS) $(SODIUM_LIBS) $(BDB_LIBS) $(EV_LIBS)
+tests_unit_check_daemon_SOURCES = tests/unit/check_daemon.c $(scratch)
+tests_unit_check_daemon_LDADD = $(RT_LIBS) $(CHECK_LIBS)
 endif

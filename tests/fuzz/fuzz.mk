@@ -26,3 +26,7 @@ tests_fuzz_replay_frame_LDADD = $(LINK_LIBS)
 FUZZ_REPLAYS += tests/fuzz/replay_noise
 tests_fuzz_replay_noise_SOURCES = tests/fuzz/fuzz_noise.c tests/fuzz/chan_feed.h tests/fuzz/replay.c
 tests_fuzz_replay_noise_LDADD = $(LINK_LIBS)
+
+FUZZ_REPLAYS += tests/fuzz/replay_conf
+tests_fuzz_replay_conf_SOURCES = tests/fuzz/fuzz_conf.c tests/fuzz/replay.c
+tests_fuzz_replay_conf_LDADD = common/libtvrt.a common/libtvcore.a $(SODIUM_LIBS)
