@@ -14,5 +14,14 @@ raftd_libraftstore_a_SOURCES = \
 	raftd/store_log.c raftd/store_seg.c raftd/store_meta.c raftd/store_env.c \
 	raftd/store.h raftd/store_int.h raftd/store_env.h
 
+noinst_LIBRARIES += raftd/libfsm.a
+raftd_libfsm_a_SOURCES = \
+	raftd/fsm/fsm.c raftd/fsm/ops.c raftd/fsm/table.c raftd/fsm/key.c raftd/fsm/watch.c \
+	raftd/fsm/kv.c raftd/fsm/reap.c raftd/fsm/session.c raftd/fsm/server.c \
+	raftd/fsm/catalog.c raftd/fsm/register.c raftd/fsm/deregister.c raftd/fsm/catalog_read.c raftd/fsm/health.c \
+	raftd/fsm/snapshot.c raftd/fsm/snapfile.c raftd/fsm/restore.c raftd/fsm/info.c \
+	raftd/fsm/fsm.h raftd/fsm/fsm_int.h raftd/fsm/key.h raftd/fsm/catalog_key.h raftd/fsm/snapfile.h
+
+# Link line after raftd/libfsm.a: raftd/libraftstore.a, then STORE_LIBS.
 # Link line after raftd/libraftstore.a (which needs raftd/libraftcore.a for configurations).
 STORE_LIBS = common/libtvcore.a $(SODIUM_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread

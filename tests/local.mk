@@ -8,3 +8,4 @@ include tests/gossip.mk
 include tests/rt.mk
 include tests/rpcd.mk
 include tests/gossipwire.mk
+include tests/store.mk

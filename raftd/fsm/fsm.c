@@ -1,0 +1,489 @@
+/*
+ * The state machine: opening, applying, reading.  The rules of each area are in kv.c, session.c, register.c ...
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <sodium.h>
+
+#include "common/mpack.h"
+#include "raftd/fsm/fsm_int.h"
+
+#define LOG_FILE_BYTES (16u << 20)
+#define LOG_BUFFER_BYTES (4u << 20)
+#define META_VERSION 1
+#define DIR_BYTES_MAX 3900
+#define WORK_BYTES_MAX (512u << 20)
+
+/* -- meta record -- */
+
+enum tv_err
+fsm_load_meta(struct fsm *f)
+{
+	struct tkey k;
+	struct span val;
+	struct rd r;
+
+	f->applied = f->applied_term = 0;
+	memset(f->index, 0, sizeof(f->index));
+	memset(f->tally, 0, sizeof(f->tally));
+	tkey_begin(&k, TBL_META);
+	tkey_raw(&k, span_str("state"));
+	if (!tbl_peek(f, &k, &val))
+		return store_env_err(&f->env, f->failed);
+	r = rd_span_over(val);
+	if (rd_u8(&r) != META_VERSION)
+		return TV_ECORRUPT;
+	f->applied = rd_u64be(&r);
+	f->applied_term = rd_u64be(&r);
+	for (unsigned i = 0; i < FX_COUNT; i++)
+		f->index[i] = rd_u64be(&r);
+	for (unsigned i = 0; i < FT_COUNT; i++)
+		f->tally[i] = rd_u64be(&r);
+	return rd_end(&r) == TV_OK ? TV_OK : TV_ECORRUPT;
+}
+
+void
+fsm_store_meta(struct fsm *f)
+{
+	struct tkey k;
+	struct buf *b = &f->pack;
+
+	buf_reset(b);
+	buf_u8(b, META_VERSION);
+	buf_u64be(b, f->applied);
+	buf_u64be(b, f->applied_term);
+	for (unsigned i = 0; i < FX_COUNT; i++)
+		buf_u64be(b, f->index[i]);
+	for (unsigned i = 0; i < FT_COUNT; i++)
+		buf_u64be(b, f->tally[i]);
+	tkey_begin(&k, TBL_META);
+	tkey_raw(&k, span_str("state"));
+	if (b->failed)
+		f->failed = ENOMEM;
+	else
+		tbl_put(f, &k, buf_span(b));
+}
+
+void
+fsm_touch(struct fsm *f, enum fsm_index which)
+{
+	f->index[which] = f->at;
+	watches_touch_table(f->watches, which);
+}
+
+void
+fsm_count(struct fsm *f, enum fsm_tally which, int by)
+{
+	f->tally[which] = (uint64_t)((int64_t)f->tally[which] + by);
+}
+
+uint64_t
+fsm_index_of(const struct fsm *f, enum fsm_index which)
+{
+	return f->index[which];
+}
+
+uint64_t
+fsm_applied(const struct fsm *f)
+{
+	return f->applied;
+}
+
+uint64_t
+fsm_applied_term(const struct fsm *f)
+{
+	return f->applied_term;
+}
+
+/* -- opening -- */
+
+static enum tv_err
+open_tables(struct fsm *f, char *errbuf, size_t cap)
+{
+	struct store_env_options eo = { .dir = f->dir, .cache_bytes = f->opt.cache_bytes,
+	    .log_file_bytes = LOG_FILE_BYTES, .log_buffer_bytes = LOG_BUFFER_BYTES };
+	enum tv_err err;
+	int ret;
+
+	err = store_env_open(&f->env, &eo, errbuf, cap);
+	if (err != TV_OK)
+		return err;
+	ret = store_env_db(&f->env, NULL, "state.db", true, &f->db);
+	err = store_env_err(&f->env, ret);
+	if (err == TV_OK)
+		err = fsm_load_meta(f);
+	if (err != TV_OK)
+		snprintf(errbuf, cap, "cannot open the state in %s: %s%s%s: move that directory away and start again, the "
+		    "state is then rebuilt", f->dir, ret != 0 ? db_strerror(ret) : "its first record is damaged",
+		    f->env.message[0] != '\0' ? ": " : "", f->env.message);
+	return err;
+}
+
+static enum tv_err
+init(struct fsm *f, const struct fsm_options *opt)
+{
+	if (strlen(opt->dir) > DIR_BYTES_MAX)
+		return TV_ELIMIT;
+	f->opt = *opt;
+	buf_init(&f->scratch, FSM_ANSWER_BYTES_MAX);
+	buf_init(&f->pack, FSM_ANSWER_BYTES_MAX);
+	f->work = ARENA_INIT(WORK_BYTES_MAX);
+	pthread_mutex_init(&f->lock, NULL);
+	f->dir = strdup(opt->dir);
+	f->datacenter = strdup(opt->datacenter == NULL ? "" : opt->datacenter);
+	f->watches = sodium_init() == -1 ? NULL : watches_new();
+	if (f->dir == NULL || f->datacenter == NULL || f->watches == NULL || buf_room(&f->scratch, 4096) == NULL)
+		return TV_ENOMEM;
+	f->opt.dir = f->dir;
+	f->opt.datacenter = f->datacenter;
+	return TV_OK;
+}
+
+enum tv_err
+fsm_open(const struct fsm_options *opt, struct fsm **out, char *errbuf, size_t cap)
+{
+	struct fsm *f = calloc(1, sizeof(*f));
+	enum tv_err err;
+
+	if (cap > 0)
+		errbuf[0] = '\0';
+	if (f == NULL)
+		return TV_ENOMEM;
+	err = init(f, opt);
+	if (err == TV_OK)
+		err = restore_finish(f->dir);
+	if (err == TV_OK)
+		err = open_tables(f, errbuf, cap);
+	if (err == TV_OK) {
+		*out = f;
+		return TV_OK;
+	}
+	if (cap > 0 && errbuf[0] == '\0')
+		snprintf(errbuf, cap, "cannot open the state in %s: %s", opt->dir, tv_strerror(err));
+	fsm_close(f);
+	return err;
+}
+
+void
+fsm_close_tables(struct fsm *f, bool checkpoint)
+{
+	if (f->env.dbenv != NULL && checkpoint && f->failed == 0 && !f->env.damaged)
+		(void)f->env.dbenv->txn_checkpoint(f->env.dbenv, 0, 0, 0);	/* only makes the next start quicker */
+	if (f->db != NULL)
+		(void)f->db->close(f->db, DB_NOSYNC);	/* all of it is in the log */
+	f->db = NULL;
+	store_env_close(&f->env);
+}
+
+enum tv_err
+fsm_open_tables(struct fsm *f, char *errbuf, size_t cap)
+{
+	return open_tables(f, errbuf, cap);
+}
+
+void
+fsm_close(struct fsm *f)
+{
+	if (f == NULL)
+		return;
+	fsm_close_tables(f, true);
+	watches_free(f->watches);
+	arena_done(&f->work);
+	buf_done(&f->scratch);
+	buf_done(&f->pack);
+	pthread_mutex_destroy(&f->lock);
+	free(f->dir);
+	free(f->datacenter);
+	free(f);
+}
+
+/* -- applying -- */
+
+void
+fsm_entry_write(struct buf *b, uint16_t op, struct span args)
+{
+	mpw_array(b, 2);
+	mpw_uint(b, op);
+	buf_putspan(b, args);
+}
+
+static void
+set_text(struct arena *a, struct span *out, const char *fmt, va_list ap)
+{
+	struct buf b = BUF_INIT(8192);
+
+	buf_vprintf(&b, fmt, ap);
+	*out = arena_copy(a, buf_span(&b));
+	if (out->p == NULL)
+		*out = span_str("out of memory");
+	buf_done(&b);
+}
+
+void
+apply_fail(struct apply *p, enum tv_err err, const char *fmt, ...)
+{
+	va_list ap;
+
+	p->res->err = err;
+	va_start(ap, fmt);
+	set_text(p->out, &p->res->text, fmt, ap);
+	va_end(ap);
+}
+
+void
+apply_bool(struct apply *p, bool value)
+{
+	static const uint8_t yes[] = { 0x91, 0xc3 }, no[] = { 0x91, 0xc2 };	/* bool_reply */
+
+	p->res->value = value ? span_of(yes, sizeof(yes)) : span_of(no, sizeof(no));
+}
+
+/* Arguments and rules of one operation; malformed ones are the entry's error, the same on every server. */
+static void
+apply_op(struct apply *p, struct span payload)
+{
+	union fsm_args args;
+	struct rd r = rd_span_over(payload);
+	const struct fsm_op *op;
+	const struct op *desc;
+	uint16_t code;
+
+	if (mpr_array(&r) != 2)
+		rd_fail(&r, TV_EFORMAT);
+	code = (uint16_t)mpr_uint(&r, UINT16_MAX);
+	op = r.err == TV_OK ? fsm_op_find(code) : NULL;
+	desc = op_find(code);
+	if (op == NULL || op->apply == NULL || desc == NULL) {
+		apply_fail(p, TV_EINVAL, "unknown operation %u", (unsigned)code);
+		return;
+	}
+	memset(&args, 0, sizeof(args));
+	if (schema_unpack(desc->args, &r, &p->f->work, &args) == TV_ENOMEM) {
+		p->f->failed = ENOMEM;		/* ours alone: the others may well apply it */
+		return;
+	}
+	if (rd_end(&r) != TV_OK) {
+		apply_fail(p, TV_EFORMAT, "malformed arguments of %s", desc->name);
+		return;
+	}
+	op->apply(p, &args);
+}
+
+static void
+apply_entry(struct fsm *f, const struct raft_entry *e, struct arena *a, struct fsm_result *res)
+{
+	struct apply p = { .f = f, .out = a, .res = res };
+
+	*res = (struct fsm_result){ 0 };
+	f->at = e->index;
+	arena_reset(&f->work);
+	if (e->type == RAFT_ENTRY_OP)
+		apply_op(&p, span_of(e->payload, e->size));
+	f->applied = e->index;
+	f->applied_term = e->term;
+	f->applied_entries++;
+}
+
+/* Lock held.  Berkeley DB's code. */
+static int
+apply_all(struct fsm *f, const struct raft_entry *entries, uint32_t count, struct arena *a, struct fsm_result *results)
+{
+	struct arena dropped = ARENA_INIT(1u << 20);
+	struct fsm_result none;
+	int ret;
+
+	ret = f->env.dbenv->txn_begin(f->env.dbenv, NULL, &f->txn, DB_TXN_NOSYNC);
+	if (ret != 0)
+		return ret;
+	for (uint32_t i = 0; i < count && f->failed == 0; i++) {
+		apply_entry(f, &entries[i], results != NULL ? a : &dropped, results != NULL ? &results[i] : &none);
+		if (results == NULL)
+			arena_reset(&dropped);
+	}
+	arena_done(&dropped);
+	if (f->failed == 0)
+		fsm_store_meta(f);
+	if (f->failed == 0)
+		ret = f->txn->commit(f->txn, DB_TXN_NOSYNC);
+	else
+		(void)f->txn->abort(f->txn);	/* the first error is what counts */
+	f->txn = NULL;
+	return f->failed != 0 ? f->failed : ret;
+}
+
+enum tv_err
+fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t count, struct arena *a, struct fsm_result *results)
+{
+	int ret;
+
+	if (count == 0)
+		return TV_OK;
+	if (entries[0].index != f->applied + 1)
+		return TV_EINVAL;
+	pthread_mutex_lock(&f->lock);
+	ret = apply_all(f, entries, count, a, results);
+	pthread_mutex_unlock(&f->lock);
+	if (ret != 0) {
+		enum tv_err err;
+
+		f->failed = ret;
+		err = store_env_err(&f->env, ret);
+		return err == TV_ECORRUPT ? err : TV_ESYS;
+	}
+	watches_fire(f->watches);
+	return TV_OK;
+}
+
+/* -- preparing -- */
+
+enum tv_err
+prepare_fail(struct prepare *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	set_text(p->a, p->error_text, fmt, ap);
+	va_end(ap);
+	return TV_EINVAL;
+}
+
+enum tv_err
+fsm_prepare(struct fsm *f, uint16_t code, struct span args, int64_t wall_now_ns, const char *new_uuid, struct buf *b,
+    struct arena *a, struct span *error_text)
+{
+	struct prepare p = { .f = f, .a = a, .now = wall_now_ns, .uuid = new_uuid, .error_text = error_text };
+	const struct fsm_op *op = fsm_op_find(code);
+	const struct op *desc = op_find(code);
+	struct rd r = rd_span_over(args);
+	union fsm_args rec;
+	enum tv_err err = TV_OK;
+
+	*error_text = SPAN_NONE;
+	if (op == NULL || op->apply == NULL || desc == NULL)
+		return prepare_fail(&p, "unknown operation %u", (unsigned)code);
+	memset(&rec, 0, sizeof(rec));
+	if (schema_unpack(desc->args, &r, a, &rec) != TV_OK || rd_end(&r) != TV_OK)
+		return prepare_fail(&p, "malformed arguments of %s", desc->name);
+	if (op->prepare != NULL)
+		err = op->prepare(&p, &rec);
+	if (err != TV_OK)
+		return err;
+	schema_pack(desc->args, &rec, b);
+	return b->failed ? TV_ELIMIT : TV_OK;
+}
+
+/* -- reading -- */
+
+size_t
+list_begin(struct buf *out)
+{
+	size_t at = out->len;
+
+	buf_u8(out, 0xdd);		/* array 32 */
+	buf_u32be(out, 0);
+	return at;
+}
+
+void
+list_end(struct buf *out, size_t at, uint32_t count)
+{
+	for (int i = 0; !out->failed && i < 4; i++)
+		out->data[at + 1 + i] = (uint8_t)(count >> (24 - 8 * i));
+}
+
+void
+read_fail(struct reading *r, enum tv_err err, const char *fmt, ...)
+{
+	va_list ap;
+
+	r->ans->err = err;
+	va_start(ap, fmt);
+	set_text(r->a, &r->ans->text, fmt, ap);
+	va_end(ap);
+}
+
+void
+fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, struct buf *out, struct fsm_answer *ans)
+{
+	struct reading r = { .f = f, .a = a, .out = out, .ans = ans };
+	const struct fsm_op *row = fsm_op_find(op->code);
+	struct rd in = rd_span_over(args);
+	size_t at = out->len;
+	union fsm_args rec;
+
+	*ans = (struct fsm_answer){ .err = TV_OK, .index = 1 };
+	memset(&rec, 0, sizeof(rec));
+	if (row == NULL || row->read == NULL)
+		read_fail(&r, TV_EINVAL, "unknown read %u", (unsigned)op->code);
+	else if (schema_unpack(op->args, &in, a, &rec) != TV_OK || rd_end(&in) != TV_OK)
+		read_fail(&r, TV_EFORMAT, "malformed arguments of %s", op->name);
+	else
+		row->read(&r, &rec);
+	if (ans->index == 0)
+		ans->index = 1;
+	if (f->failed != 0)
+		read_fail(&r, store_env_err(&f->env, f->failed), "the state cannot be read");
+	else if (out->failed && ans->err == TV_OK)
+		read_fail(&r, TV_ELIMIT, "the answer is too large");
+	if (ans->err != TV_OK && out->len > at)
+		out->len = at;
+}
+
+/* -- watching -- */
+
+/* What the read depends on, beside its operation. */
+static struct span
+watched(const struct fsm_op *row, const union fsm_args *rec, unsigned *tables, struct arena *a)
+{
+	struct span lower;
+
+	*tables = row->tables;
+	if (row->watch == WK_KEY || row->watch == WK_PREFIX)
+		return rec->kv_read.Key;
+	if (row->watch == WK_TABLE) {
+		bool by_meta = (row->tables & ((1u << FX_SERVICES) | (1u << FX_CHECKS))) != 0;
+
+		if (by_meta && rec->catalog_read.NodeMeta.n > 0)
+			*tables |= 1u << FX_NODES;
+		return SPAN_NONE;
+	}
+	lower = arena_copy(a, rec->catalog_read.Name);
+	for (size_t i = 0; lower.p != NULL && i < lower.len; i++)
+		((uint8_t *)(uintptr_t)lower.p)[i] = ascii_lower(lower.p[i]);
+	return lower;
+}
+
+struct fsm_watch *
+fsm_watch(struct fsm *f, const struct op *op, struct span args, fsm_watch_fn *fn, void *ctx)
+{
+	struct arena a = ARENA_INIT(1u << 20);
+	const struct fsm_op *row = fsm_op_find(op->code);
+	struct rd in = rd_span_over(args);
+	struct fsm_watch *w = NULL;
+	union fsm_args rec;
+
+	memset(&rec, 0, sizeof(rec));
+	if (row != NULL && row->read != NULL && schema_unpack(op->args, &in, &a, &rec) == TV_OK) {
+		unsigned tables;
+		struct span what = watched(row, &rec, &tables, &a);
+
+		w = watches_add(f->watches, row->watch, what, tables, fn, ctx);
+	}
+	arena_done(&a);
+	return w;
+}
+
+void
+fsm_unwatch(struct fsm *f, struct fsm_watch *w)
+{
+	if (w != NULL)
+		watches_remove(f->watches, w);
+}
+
+unsigned
+fsm_watch_count(const struct fsm *f)
+{
+	return watches_count(f->watches);
+}

@@ -1,0 +1,268 @@
+/* What the files of the state machine share.  Nobody else includes this. */
+#ifndef TV_FSM_INT_H
+#define TV_FSM_INT_H
+
+#include <pthread.h>
+
+#include "common/arena.h"
+#include "common/buf.h"
+#include "raftd/fsm/fsm.h"
+#include "raftd/fsm/key.h"
+#include "raftd/store_env.h"
+
+#define FSM_NAME_BYTES_MAX 1024		/* node, service and check names and ids */
+#define FSM_KV_KEY_BYTES_MAX 8192
+#define FSM_ANSWER_BYTES_MAX (64u << 20)
+#define LOCK_DELAY_MAX_NS (60ll * 1000000000)
+#define TOMBSTONE_AGE_NS (15ll * 60 * 1000000000)
+#define WATCHES_MAX (1u << 20)
+#define REAP_MAX 4096			/* tombstones and lock delays that one TOMBSTONE_REAP removes */
+
+/* Tables that have an index of their own (http-api: index rules). */
+enum fsm_index { FX_KV, FX_NODES, FX_SERVICES, FX_CHECKS, FX_SESSIONS, FX_EXTINCTION, FX_COUNT };
+/* Tables whose records are counted, for info. */
+enum fsm_tally { FT_KV, FT_TOMBSTONES, FT_NODES, FT_SERVICES, FT_CHECKS, FT_SESSIONS, FT_COUNT };
+
+struct fsm_snapshot;
+struct watches;
+
+struct fsm {
+	struct store_env env;
+	DB *db;
+	struct fsm_options opt;		/* its strings are owned */
+	char *dir, *datacenter;
+
+	/* Applied position, table indexes, tallies: one record, written with every transaction. */
+	uint64_t applied, applied_term;
+	uint64_t index[FX_COUNT];
+	uint64_t tally[FT_COUNT];
+	bool meta_dirty;
+
+	/* The running transaction of fsm_apply(), else NULL. */
+	DB_TXN *txn;
+	int failed;			/* first code of Berkeley DB that was not expected; sticky */
+	uint64_t at;			/* index of the entry being applied */
+	struct arena work;		/* emptied before each entry */
+	struct buf scratch, pack;	/* last record read by tbl_peek(); record being written */
+
+	/* Held by fsm_apply() and by a snapshot writer's steps; readers on the loop thread need none. */
+	pthread_mutex_t lock;
+	struct fsm_snapshot *snap;	/* open snapshot, or NULL */
+	struct watches *watches;
+	uint64_t applied_entries;	/* since the start */
+};
+
+/* -- table.c: the one btree.  Errors of Berkeley DB go to f->failed; calls then do nothing. -- */
+/* The value, valid until the next tbl_peek(); false when absent. */
+bool tbl_peek(struct fsm *f, const struct tkey *k, struct span *val);
+/* The same, copied into the arena. */
+bool tbl_get(struct fsm *f, const struct tkey *k, struct arena *a, struct span *val);
+bool tbl_has(struct fsm *f, const struct tkey *k);
+/* Inside a transaction only. */
+void tbl_put(struct fsm *f, const struct tkey *k, struct span val);
+/* False when there was nothing to delete. */
+bool tbl_del(struct fsm *f, const struct tkey *k);
+/* Reads a record of the schema; spans point into the arena.  A record that does not decode counts as failure. */
+bool tbl_get_rec(struct fsm *f, const struct tkey *k, const struct schema *s, struct arena *a, void *rec);
+void tbl_put_rec(struct fsm *f, const struct tkey *k, const struct schema *s, const void *rec);
+
+/* Ascending walk over the keys that start with a prefix.  No writes while it is open. */
+struct tbl_scan {
+	struct fsm *f;
+	DBC *c;
+	struct tkey prefix;
+	struct buf start, key, val;	/* where to begin; the record at the cursor */
+	bool started;
+};
+void tbl_scan_begin(struct fsm *f, struct tbl_scan *s, const struct tkey *prefix);
+/* Starts at `from` (a full key >= prefix) instead. */
+void tbl_scan_from(struct fsm *f, struct tbl_scan *s, const struct tkey *prefix, const struct tkey *from);
+/* Key as stored (table byte first) and value; both valid until the next call.  False at the end. */
+bool tbl_next(struct tbl_scan *s, struct span *key, struct span *val);
+void tbl_scan_end(struct tbl_scan *s);
+/* Up to max keys that start with prefix, copied into the arena.  For deleting in steps. */
+uint32_t tbl_keys(struct fsm *f, const struct tkey *prefix, struct arena *a, struct span *out, uint32_t max);
+/* The same, from a full key on: for walks that change what they walk over. */
+uint32_t tbl_keys_from(struct fsm *f, const struct tkey *prefix, const struct tkey *from, struct arena *a, struct span *out,
+    uint32_t max);
+void tbl_key_of(struct tkey *k, struct span stored);
+/* The smallest key above a stored one. */
+void tkey_after(struct tkey *k, struct span stored);
+
+/* -- fsm.c -- */
+/* Raises a table's index to that of the running entry. */
+void fsm_touch(struct fsm *f, enum fsm_index which);
+void fsm_count(struct fsm *f, enum fsm_tally which, int by);
+uint64_t fsm_index_of(const struct fsm *f, enum fsm_index which);
+/* Loads the meta record into f (zeros when there is none). */
+enum tv_err fsm_load_meta(struct fsm *f);
+void fsm_store_meta(struct fsm *f);
+
+/* Opening and closing the environment under f, for a restore. */
+enum tv_err fsm_open_tables(struct fsm *f, char *errbuf, size_t cap);
+void fsm_close_tables(struct fsm *f, bool checkpoint);
+
+/* What applying one entry may use.  now: of the entry. */
+struct apply {
+	struct fsm *f;
+	struct arena *out;		/* for the result */
+	struct fsm_result *res;		/* never NULL */
+};
+/* Sets an application error; the text is formatted. */
+void apply_fail(struct apply *p, enum tv_err err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void apply_bool(struct apply *p, bool value);
+
+/* Read in progress. */
+struct reading {
+	struct fsm *f;
+	struct arena *a;
+	struct buf *out;
+	struct fsm_answer *ans;
+};
+void read_fail(struct reading *r, enum tv_err err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* An array of records whose number is known at its end. */
+size_t list_begin(struct buf *out);
+void list_end(struct buf *out, size_t at, uint32_t count);
+
+/* Checking and completing a write before it goes to the log. */
+struct prepare {
+	struct fsm *f;
+	struct arena *a;
+	int64_t now;
+	const char *uuid;
+	struct span *error_text;
+};
+enum tv_err prepare_fail(struct prepare *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* -- kv.c -- */
+enum tv_err kv_prepare(struct prepare *p, void *rec);
+void kv_apply_op(struct apply *p, const void *rec);
+void kv_read_one(struct reading *r, const void *rec);
+void kv_read_list(struct reading *r, const void *rec);
+void kv_read_keys(struct reading *r, const void *rec);
+/* Ends a session's hold on a key: releases or deletes it.  delay_until: no acquisition before, 0 none. */
+void kv_session_gone(struct fsm *f, struct span key, bool del, int64_t now, int64_t delay_until);
+
+/* -- reap.c: tombstones and lock delays, which both end by time -- */
+void tombstone_put(struct fsm *f, struct span key, int64_t now);
+/* Highest index of a tombstone whose key starts with the prefix; 0 none. */
+uint64_t tombstone_max(struct fsm *f, struct span prefix);
+void lock_delay_put(struct fsm *f, struct span key, int64_t until);
+bool lock_delay_holds(struct fsm *f, struct span key, int64_t now);
+enum tv_err reap_prepare(struct prepare *p, void *rec);
+void reap_apply(struct apply *p, const void *rec);
+
+/* -- session.c -- */
+/* Lower-case id, or false with the API's text for what is no UUID. */
+bool session_id(struct span text, char id[37], struct arena *a, struct span *why);
+bool session_find(struct fsm *f, const char *id, struct arena *a, struct session *out);
+void session_invalidate(struct fsm *f, const char *id, int64_t now);
+/* Ends every session of a node, or every one bound to a check of it. */
+void session_node_gone(struct fsm *f, struct span node, int64_t now);
+void session_check_bad(struct fsm *f, struct span node, struct span check, int64_t now);
+enum tv_err session_create_prepare(struct prepare *p, void *rec);
+void session_create_apply(struct apply *p, const void *rec);
+enum tv_err session_destroy_prepare(struct prepare *p, void *rec);
+void session_destroy_apply(struct apply *p, const void *rec);
+void session_read_info(struct reading *r, const void *rec);
+void session_read_node(struct reading *r, const void *rec);
+void session_read_list(struct reading *r, const void *rec);
+
+/* -- catalog.c, register.c, deregister.c, catalog_read.c, health.c -- */
+bool catalog_node(struct fsm *f, struct span name, struct arena *a, struct node *out);
+bool catalog_node_by_id(struct fsm *f, struct span id, struct arena *a, struct node *out);
+bool catalog_service(struct fsm *f, struct span node, struct span id, struct arena *a, struct service *out);
+bool catalog_check(struct fsm *f, struct span node, struct span id, struct arena *a, struct check *out);
+/* Raises the index of a service; with by != 0 counts instances, and notes the last one's going. */
+void catalog_service_touch(struct fsm *f, struct span name, int by);
+/* Raises the index of every service with an instance on the node. */
+void catalog_node_services_touch(struct fsm *f, struct span node);
+/* Index that a read of this service reports. *exists: it has instances. */
+uint64_t catalog_service_index(struct fsm *f, struct span name, bool checks, bool *exists);
+void catalog_remove_node(struct fsm *f, const struct node *n, int64_t now);
+void catalog_remove_service(struct fsm *f, struct span node, const struct service *s, int64_t now);
+void catalog_remove_check(struct fsm *f, const struct check *c, int64_t now);
+
+/* Walk over the instances of a service, ordered by node and id; "" walks over all services. */
+struct instances {
+	struct fsm *f;
+	struct tbl_scan scan;
+	struct arena arena;
+	struct node node;		/* of the instance at hand */
+	struct service service;
+	uint8_t names[3][FSM_NAME_BYTES_MAX];
+};
+void instances_begin(struct fsm *f, struct instances *w, struct span service);
+bool instances_next(struct instances *w);
+void instances_end(struct instances *w);
+
+bool meta_matches(const struct span_map *want, const struct span_map *have);
+bool tags_match(const struct span_list *want, const struct span_list *have);
+enum tv_err register_prepare(struct prepare *p, void *rec);
+void register_apply(struct apply *p, const void *rec);
+enum tv_err deregister_prepare(struct prepare *p, void *rec);
+void deregister_apply(struct apply *p, const void *rec);
+void catalog_read_nodes(struct reading *r, const void *rec);
+void catalog_read_services(struct reading *r, const void *rec);
+void catalog_read_service(struct reading *r, const void *rec);
+void catalog_read_node(struct reading *r, const void *rec);
+void health_read_node(struct reading *r, const void *rec);
+void health_read_checks(struct reading *r, const void *rec);
+void health_read_service(struct reading *r, const void *rec);
+void health_read_state(struct reading *r, const void *rec);
+
+/* -- server.c: servers that were removed for good -- */
+void server_tombstone_apply(struct apply *p, const void *rec);
+
+/* -- watch.c -- */
+enum watch_kind { WK_KEY, WK_PREFIX, WK_TABLE, WK_SERVICE };
+struct watches *watches_new(void);
+void watches_free(struct watches *w);
+/* Marks what an entry touched; fired together after the commit. */
+void watches_touch_key(struct watches *w, struct span key);
+void watches_touch_table(struct watches *w, enum fsm_index table);
+void watches_touch_service(struct watches *w, struct span lower_name);
+void watches_touch_all(struct watches *w);
+void watches_fire(struct watches *w);
+unsigned watches_count(const struct watches *w);
+/* what: key, prefix or lower-case service name; tables for WK_TABLE.  NULL past WATCHES_MAX or without memory. */
+struct fsm_watch *watches_add(struct watches *w, enum watch_kind kind, struct span what, unsigned tables,
+    fsm_watch_fn *fn, void *ctx);
+void watches_remove(struct watches *w, struct fsm_watch *x);
+
+/* -- snapshot.c -- */
+/* Before a key changes: keeps its old value if an open snapshot has not copied it yet.  f->lock held. */
+void snapshot_save(struct fsm *f, const struct tkey *k);
+/* The state under an open snapshot is about to be replaced. */
+void snapshot_abandon(struct fsm *f);
+
+/* -- restore.c -- */
+/* Finishes or undoes a restore that a crash interrupted: afterwards dir is the one good state, or absent. */
+enum tv_err restore_finish(const char *dir);
+
+/* -- ops.c: who does what -- */
+struct fsm_op {
+	uint16_t code;
+	enum tv_err (*prepare)(struct prepare *p, void *rec);	/* NULL: nothing to do */
+	void (*apply)(struct apply *p, const void *rec);	/* writes */
+	void (*read)(struct reading *r, const void *rec);	/* reads */
+	enum watch_kind watch;					/* reads */
+	unsigned tables;					/* for WK_TABLE: bits 1 << enum fsm_index */
+};
+const struct fsm_op *fsm_op_find(uint16_t code);
+
+/* The largest argument record. */
+union fsm_args {
+	struct kv_apply kv_apply;
+	struct kv_read kv_read;
+	struct session session;
+	struct session_destroy session_destroy;
+	struct session_read session_read;
+	struct catalog_register catalog_register;
+	struct catalog_deregister catalog_deregister;
+	struct catalog_read catalog_read;
+	struct raft_peer raft_peer;
+	struct empty_rec empty;
+};
+
+#endif

@@ -1,0 +1,58 @@
+/* What `info` shows of the state machine, and a digest for comparing replicas. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <sodium.h>
+
+#include "raftd/fsm/fsm_int.h"
+
+static void
+tell(void (*fn)(void *ctx, const char *name, const char *value), void *ctx, const char *name, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	fn(ctx, name, text);
+}
+
+void
+fsm_info(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	static const char *const tallies[FT_COUNT] = { [FT_KV] = "kv", [FT_TOMBSTONES] = "tombstones", [FT_NODES] = "nodes",
+	    [FT_SERVICES] = "services", [FT_CHECKS] = "checks", [FT_SESSIONS] = "sessions" };
+	DB_MPOOL_STAT *st;
+
+	for (unsigned i = 0; i < FT_COUNT; i++)
+		tell(fn, ctx, tallies[i], f->tally[i]);
+	tell(fn, ctx, "applied_entries", f->applied_entries);
+	tell(fn, ctx, "watches", watches_count(f->watches));
+	if (f->env.dbenv->memp_stat(f->env.dbenv, &st, NULL, 0) != 0)
+		return;
+	tell(fn, ctx, "cache_bytes", (uint64_t)st->st_gbytes << 30 | st->st_bytes);
+	tell(fn, ctx, "cache_hits", st->st_cache_hit);
+	tell(fn, ctx, "cache_misses", st->st_cache_miss);
+	free(st);
+}
+
+enum tv_err
+fsm_digest(struct fsm *f, uint8_t out[32])
+{
+	crypto_generichash_state h;
+	struct tbl_scan s;
+	struct tkey all = { 0 };
+	struct span key, val;
+
+	crypto_generichash_init(&h, NULL, 0, 32);
+	tbl_scan_begin(f, &s, &all);
+	while (tbl_next(&s, &key, &val)) {
+		uint32_t lens[2] = { (uint32_t)key.len, (uint32_t)val.len };
+
+		crypto_generichash_update(&h, (const uint8_t *)lens, sizeof(lens));
+		crypto_generichash_update(&h, key.p, key.len);
+		crypto_generichash_update(&h, val.p, val.len);
+	}
+	tbl_scan_end(&s);
+	crypto_generichash_final(&h, out, 32);
+	return store_env_err(&f->env, f->failed);
+}

@@ -1,0 +1,274 @@
+/*
+ * Replacing the whole state by a snapshot, so that a crash at any point leaves one good state.
+ *
+ * The file is checked whole first.  It is then loaded into DIR.new, which ends with a mark file once all of it is on
+ * disk; DIR becomes DIR.old, DIR.new becomes DIR, DIR.old goes.  restore_finish() at each start completes or undoes
+ * what a crash interrupted: a marked DIR.new without a DIR is the state, any other DIR.new is rubbish.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/assert.h"
+#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/snapfile.h"
+
+#define MARK "complete"
+#define LOAD_CACHE_BYTES (8u << 20)
+#define TXN_RECORDS 4096
+#define TXN_BYTES (2u << 20)
+
+/* -- directories -- */
+
+static void
+join(char *out, size_t cap, const char *dir, const char *suffix)
+{
+	int n = snprintf(out, cap, "%s%s", dir, suffix);
+
+	TV_ASSERT(n > 0 && (size_t)n < cap);	/* fsm_open() limits the path */
+}
+
+static bool
+exists(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0;
+}
+
+/* Removes a directory of plain files. */
+static enum tv_err
+remove_dir(const char *path)
+{
+	DIR *d = opendir(path);
+	struct dirent *de;
+	enum tv_err err = TV_OK;
+
+	if (d == NULL)
+		return errno == ENOENT ? TV_OK : TV_ESYS;
+	while ((de = readdir(d)) != NULL)
+		if (strcmp(de->d_name, ".") != 0 && strcmp(de->d_name, "..") != 0 && unlinkat(dirfd(d), de->d_name, 0) == -1)
+			err = TV_ESYS;
+	closedir(d);
+	if (err == TV_OK && rmdir(path) == -1)
+		err = TV_ESYS;
+	return err;
+}
+
+static enum tv_err
+sync_parent(const char *path)
+{
+	char parent[4096];
+	char *slash;
+
+	snprintf(parent, sizeof(parent), "%s", path);
+	slash = strrchr(parent, '/');
+	if (slash == NULL)
+		return store_dir_sync(".");
+	slash[slash == parent] = '\0';
+	return store_dir_sync(parent);
+}
+
+/* The mark is made only after everything else in the directory is durable. */
+static enum tv_err
+make_mark(const char *dir)
+{
+	char path[4096];
+	int fd;
+
+	join(path, sizeof(path), dir, "/" MARK);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd == -1)
+		return TV_ESYS;
+	close(fd);
+	return store_dir_sync(dir);
+}
+
+/* DIR.new is complete: it takes the place of DIR. */
+static enum tv_err
+swap(const char *dir)
+{
+	char fresh[4096], old[4096], mark[4096];
+	enum tv_err err;
+
+	join(fresh, sizeof(fresh), dir, ".new");
+	join(old, sizeof(old), dir, ".old");
+	if (exists(dir)) {
+		err = remove_dir(old);
+		if (err != TV_OK)
+			return err;
+		if (rename(dir, old) == -1)
+			return TV_ESYS;
+	}
+	if (rename(fresh, dir) == -1)
+		return TV_ESYS;
+	err = sync_parent(dir);
+	if (err != TV_OK)
+		return err;
+	join(mark, sizeof(mark), dir, "/" MARK);
+	(void)unlink(mark);			/* left over it does no harm */
+	return remove_dir(old);
+}
+
+enum tv_err
+restore_finish(const char *dir)
+{
+	char fresh[4096], old[4096], mark[4096];
+
+	join(fresh, sizeof(fresh), dir, ".new");
+	join(old, sizeof(old), dir, ".old");
+	join(mark, sizeof(mark), fresh, "/" MARK);
+	if (!exists(dir) && exists(mark))
+		return swap(dir);
+	if (!exists(dir) && exists(old) && rename(old, dir) == -1)
+		return TV_ESYS;
+	if (remove_dir(fresh) != TV_OK)
+		return TV_ESYS;
+	return remove_dir(old);
+}
+
+/* -- loading -- */
+
+/* Reads the file to its end: is it whole, and do its keys ascend? */
+static enum tv_err
+check_file(const char *path, char *errbuf, size_t cap)
+{
+	struct buf last = BUF_INIT(TKEY_BYTES_MAX);
+	struct span key, val;
+	struct snap_in in;
+	enum tv_err err = snap_in_open(&in, path);
+
+	if (err == TV_OK) {
+		while ((err = snap_in_next(&in, &key, &val)) == TV_OK) {
+			if (span_cmp(key, buf_span(&last)) <= 0) {
+				err = TV_ECORRUPT;
+				break;
+			}
+			buf_reset(&last);
+			buf_putspan(&last, key);
+		}
+		snap_in_close(&in);
+	}
+	buf_done(&last);
+	if (err == TV_EOF)
+		return TV_OK;
+	snprintf(errbuf, cap, "snapshot %s is not usable: %s; the present state was left alone", path,
+	    err == TV_ECORRUPT ? "it is cut short or damaged (checksum)" : err == TV_ESYS ? strerror(errno) : tv_strerror(err));
+	return err;
+}
+
+/* One transaction of records; *end when the file is through. */
+static enum tv_err
+load_some(DB_ENV *e, DB *db, struct snap_in *in, bool *end)
+{
+	size_t bytes = 0;
+	enum tv_err err = TV_OK;
+	DB_TXN *txn;
+	int ret = e->txn_begin(e, NULL, &txn, 0);
+
+	if (ret != 0)
+		return TV_ESYS;
+	for (unsigned n = 0; n < TXN_RECORDS && bytes < TXN_BYTES && ret == 0; n++) {
+		struct span key, val;
+		DBT k, v;
+
+		err = snap_in_next(in, &key, &val);
+		if (err != TV_OK)
+			break;
+		k = (DBT){ .data = (void *)(uintptr_t)key.p, .size = (uint32_t)key.len };
+		v = (DBT){ .data = (void *)(uintptr_t)val.p, .size = (uint32_t)val.len };
+		ret = db->put(db, txn, &k, &v, 0);
+		bytes += key.len + val.len;
+	}
+	*end = err == TV_EOF;
+	if (ret != 0 || (err != TV_OK && err != TV_EOF)) {
+		(void)txn->abort(txn);		/* the first error is what counts */
+		return ret != 0 ? TV_ESYS : err;
+	}
+	return txn->commit(txn, DB_TXN_NOSYNC) == 0 ? TV_OK : TV_ESYS;
+}
+
+/* Fills the environment and makes all of it durable. */
+static enum tv_err
+load_all(struct store_env *env, struct snap_in *in)
+{
+	DB_ENV *e = env->dbenv;
+	bool end = false;
+	enum tv_err err = TV_OK;
+	DB *db;
+	int ret = store_env_db(env, NULL, "state.db", true, &db);
+
+	if (ret != 0)
+		return store_env_err(env, ret);
+	while (err == TV_OK && !end)
+		err = load_some(e, db, in, &end);
+	ret = db->close(db, err == TV_OK ? 0 : DB_NOSYNC);
+	if (err == TV_OK && ret == 0)
+		ret = e->txn_checkpoint(e, 0, 0, DB_FORCE);
+	return err != TV_OK ? err : store_env_err(env, ret);
+}
+
+static enum tv_err
+load(const char *dir, const char *path, char *errbuf, size_t cap)
+{
+	struct store_env_options eo = { .dir = dir, .cache_bytes = LOAD_CACHE_BYTES, .log_file_bytes = 16u << 20,
+	    .log_buffer_bytes = 4u << 20 };
+	struct store_env env;
+	struct snap_in in;
+	enum tv_err err = remove_dir(dir);
+
+	if (err == TV_OK)
+		err = snap_in_open(&in, path);
+	if (err != TV_OK)
+		return err;
+	err = store_env_open(&env, &eo, errbuf, cap);
+	if (err == TV_OK) {
+		err = load_all(&env, &in);
+		store_env_close(&env);
+	}
+	snap_in_close(&in);
+	return err == TV_OK ? make_mark(dir) : err;
+}
+
+enum tv_err
+fsm_restore(struct fsm *f, const char *path, uint64_t *index, uint64_t *term, char *errbuf, size_t cap)
+{
+	char fresh[4096];
+	enum tv_err err;
+
+	if (cap > 0)
+		errbuf[0] = '\0';
+	err = check_file(path, errbuf, cap);
+	if (err != TV_OK)
+		return err;
+	join(fresh, sizeof(fresh), f->dir, ".new");
+	err = load(fresh, path, errbuf, cap);
+	if (err != TV_OK) {
+		if (errbuf[0] == '\0')
+			snprintf(errbuf, cap, "cannot load %s into %s: %s", path, fresh, tv_strerror(err));
+		(void)remove_dir(fresh);	/* the next start removes it too */
+		return err;
+	}
+	pthread_mutex_lock(&f->lock);
+	snapshot_abandon(f);
+	fsm_close_tables(f, false);
+	err = swap(f->dir);
+	if (err == TV_OK)
+		err = fsm_open_tables(f, errbuf, cap);
+	else
+		snprintf(errbuf, cap, "cannot move the new state to %s: %s", f->dir, strerror(errno));
+	pthread_mutex_unlock(&f->lock);
+	if (err != TV_OK) {
+		f->failed = EIO;		/* there is no state to serve from: the process must stop */
+		return TV_ESYS;
+	}
+	*index = f->applied;
+	*term = f->applied_term;
+	watches_touch_all(f->watches);
+	watches_fire(f->watches);
+	return TV_OK;
+}

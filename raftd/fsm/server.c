@@ -1,0 +1,36 @@
+/* Servers that were removed for good: what was removed stays removed. */
+#include "raftd/fsm/fsm_int.h"
+
+static void
+server_key(struct tkey *k, struct span id)
+{
+	tkey_begin(k, TBL_SERVER);
+	tkey_name(k, id);
+}
+
+void
+server_tombstone_apply(struct apply *p, const void *rec)
+{
+	const struct raft_peer *q = rec;
+	uint8_t value[8];
+	struct tkey k;
+
+	if (q->ID.len == 0 || q->ID.len > FSM_NAME_BYTES_MAX) {
+		apply_fail(p, TV_EINVAL, "a server id is needed");
+		return;
+	}
+	for (int i = 0; i < 8; i++)
+		value[i] = (uint8_t)(p->f->at >> (56 - 8 * i));
+	server_key(&k, q->ID);
+	tbl_put(p->f, &k, span_of(value, sizeof(value)));
+	apply_bool(p, true);
+}
+
+bool
+fsm_server_tombstoned(struct fsm *f, struct span id)
+{
+	struct tkey k;
+
+	server_key(&k, id);
+	return tbl_has(f, &k);
+}

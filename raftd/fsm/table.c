@@ -1,0 +1,267 @@
+/*
+ * The one btree under all tables.  A wrapper that keeps the first unexpected code of Berkeley DB, so that the
+ * code above reads like rules and not like error handling: fsm_apply() looks once, before it commits.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/assert.h"
+#include "raftd/fsm/fsm_int.h"
+
+static DBT
+key_dbt(const struct tkey *k)
+{
+	return (DBT){ .data = (void *)(uintptr_t)k->b, .size = k->len };
+}
+
+static void
+fail(struct fsm *f, int ret)
+{
+	if (f->failed == 0)
+		f->failed = ret;
+}
+
+static bool
+usable(const struct fsm *f, const struct tkey *k)
+{
+	return f->failed == 0 && !k->failed;
+}
+
+bool
+tbl_peek(struct fsm *f, const struct tkey *k, struct span *val)
+{
+	DBT key = key_dbt(k), data = { .flags = DB_DBT_USERMEM };
+	int ret;
+
+	if (!usable(f, k))
+		return false;
+	for (;;) {
+		data.data = f->scratch.data;
+		data.ulen = (uint32_t)f->scratch.cap;
+		ret = f->db->get(f->db, f->txn, &key, &data, 0);
+		if (ret != DB_BUFFER_SMALL)
+			break;
+		if (buf_room(&f->scratch, data.size) == NULL) {
+			ret = ENOMEM;
+			break;
+		}
+	}
+	if (ret == 0)
+		*val = span_of(data.data, data.size);
+	else if (ret != DB_NOTFOUND)
+		fail(f, ret);
+	return ret == 0;
+}
+
+bool
+tbl_get(struct fsm *f, const struct tkey *k, struct arena *a, struct span *val)
+{
+	if (!tbl_peek(f, k, val))
+		return false;
+	*val = arena_copy(a, *val);
+	if (val->p == NULL)
+		fail(f, ENOMEM);
+	return val->p != NULL;
+}
+
+bool
+tbl_has(struct fsm *f, const struct tkey *k)
+{
+	DBT key = key_dbt(k);
+	int ret;
+
+	if (!usable(f, k))
+		return false;
+	ret = f->db->exists(f->db, f->txn, &key, 0);
+	if (ret != 0 && ret != DB_NOTFOUND)
+		fail(f, ret);
+	return ret == 0;
+}
+
+void
+tbl_put(struct fsm *f, const struct tkey *k, struct span val)
+{
+	DBT key = key_dbt(k), data = { .data = (void *)(uintptr_t)val.p, .size = (uint32_t)val.len };
+	int ret;
+
+	TV_ASSERT(!k->failed);			/* lengths were checked before anything was changed */
+	if (!usable(f, k))
+		return;
+	if (f->snap != NULL)
+		snapshot_save(f, k);
+	ret = f->db->put(f->db, f->txn, &key, &data, 0);
+	if (ret != 0)
+		fail(f, ret);
+}
+
+bool
+tbl_del(struct fsm *f, const struct tkey *k)
+{
+	DBT key = key_dbt(k);
+	int ret;
+
+	if (!usable(f, k))
+		return false;
+	if (f->snap != NULL)
+		snapshot_save(f, k);
+	ret = f->db->del(f->db, f->txn, &key, 0);
+	if (ret != 0 && ret != DB_NOTFOUND)
+		fail(f, ret);
+	return ret == 0;
+}
+
+bool
+tbl_get_rec(struct fsm *f, const struct tkey *k, const struct schema *s, struct arena *a, void *rec)
+{
+	struct span val;
+	struct rd r;
+
+	if (!tbl_get(f, k, a, &val))
+		return false;
+	memset(rec, 0, s->size);
+	r = rd_span_over(val);
+	if (schema_unpack(s, &r, a, rec) == TV_OK)
+		return true;
+	fail(f, r.err == TV_ENOMEM ? ENOMEM : DB_VERIFY_BAD);
+	return false;
+}
+
+void
+tbl_put_rec(struct fsm *f, const struct tkey *k, const struct schema *s, const void *rec)
+{
+	buf_reset(&f->pack);
+	schema_pack(s, rec, &f->pack);
+	if (f->pack.failed)
+		fail(f, ENOMEM);
+	else
+		tbl_put(f, k, buf_span(&f->pack));
+}
+
+/* -- scans -- */
+
+void
+tbl_scan_from(struct fsm *f, struct tbl_scan *s, const struct tkey *prefix, const struct tkey *from)
+{
+	int ret;
+
+	s->f = f;
+	s->c = NULL;
+	s->started = false;
+	s->prefix.len = prefix->len;
+	s->prefix.failed = prefix->failed;
+	memcpy(s->prefix.b, prefix->b, prefix->len);
+	buf_init(&s->start, TKEY_BYTES_MAX);
+	buf_init(&s->key, 2 * TKEY_BYTES_MAX);
+	buf_init(&s->val, FSM_ANSWER_BYTES_MAX);
+	if (!usable(f, prefix))
+		return;
+	buf_put(&s->start, from->b, from->len);
+	if (s->start.failed || buf_room(&s->key, from->len + 256) == NULL || buf_room(&s->val, 512) == NULL) {
+		fail(f, ENOMEM);
+		return;
+	}
+	ret = f->db->cursor(f->db, f->txn, &s->c, 0);
+	if (ret != 0)
+		fail(f, ret);
+}
+
+void
+tbl_scan_begin(struct fsm *f, struct tbl_scan *s, const struct tkey *prefix)
+{
+	tbl_scan_from(f, s, prefix, prefix);
+}
+
+/* Makes room for what the last get said it needs. */
+static bool
+grow(struct tbl_scan *s, const DBT *key, const DBT *val)
+{
+	if (key->size > key->ulen && buf_room(&s->key, key->size) == NULL)
+		return false;
+	return val->size <= val->ulen || buf_room(&s->val, val->size) != NULL;
+}
+
+bool
+tbl_next(struct tbl_scan *s, struct span *key, struct span *val)
+{
+	DBT k = { .flags = DB_DBT_USERMEM }, v = { .flags = DB_DBT_USERMEM };
+	int ret;
+
+	if (s->c == NULL || s->f->failed != 0)
+		return false;
+	for (;;) {
+		if (!s->started)
+			memcpy(s->key.data, s->start.data, s->start.len);	/* again: a failed get may have changed it */
+		k.data = s->key.data;
+		k.size = (uint32_t)s->start.len;
+		k.ulen = (uint32_t)s->key.cap;
+		v.data = s->val.data;
+		v.ulen = (uint32_t)s->val.cap;
+		ret = s->c->get(s->c, &k, &v, s->started ? DB_NEXT : DB_SET_RANGE);
+		if (ret != DB_BUFFER_SMALL)
+			break;
+		if (!grow(s, &k, &v)) {
+			ret = ENOMEM;
+			break;
+		}
+	}
+	if (ret != 0 && ret != DB_NOTFOUND)
+		fail(s->f, ret);
+	if (ret != 0)
+		return false;
+	s->started = true;
+	*key = span_of(k.data, k.size);
+	*val = span_of(v.data, v.size);
+	return span_starts(*key, span_of(s->prefix.b, s->prefix.len));
+}
+
+void
+tbl_scan_end(struct tbl_scan *s)
+{
+	if (s->c != NULL)
+		(void)s->c->close(s->c);	/* it only read */
+	buf_done(&s->start);
+	buf_done(&s->key);
+	buf_done(&s->val);
+}
+
+uint32_t
+tbl_keys_from(struct fsm *f, const struct tkey *prefix, const struct tkey *from, struct arena *a, struct span *out,
+    uint32_t max)
+{
+	struct tbl_scan s;
+	struct span key, val;
+	uint32_t n = 0;
+
+	tbl_scan_from(f, &s, prefix, from);
+	while (n < max && tbl_next(&s, &key, &val)) {
+		out[n] = arena_copy(a, key);
+		if (out[n].p == NULL) {
+			fail(f, ENOMEM);
+			break;
+		}
+		n++;
+	}
+	tbl_scan_end(&s);
+	return n;
+}
+
+uint32_t
+tbl_keys(struct fsm *f, const struct tkey *prefix, struct arena *a, struct span *out, uint32_t max)
+{
+	return tbl_keys_from(f, prefix, prefix, a, out, max);
+}
+
+void
+tbl_key_of(struct tkey *k, struct span stored)
+{
+	k->len = 0;
+	k->failed = false;
+	tkey_raw(k, stored);
+}
+
+void
+tkey_after(struct tkey *k, struct span stored)
+{
+	tbl_key_of(k, stored);
+	tkey_raw(k, span_of("", 1));
+}

@@ -1,0 +1,388 @@
+/*
+ * Watches: who waits for what, and whom a commit wakes.
+ *
+ * Waiters for the same thing form a group; groups are found by hash.  A changed key looks up its exact group and one
+ * group for each prefix length that somebody waits on, with one rolling hash over the key, so the cost of a write does
+ * not depend on how many watches there are.  Firing costs one step per waiter that is woken.
+ */
+#include <stdlib.h>
+
+#include <sodium.h>
+
+#include "raftd/fsm/fsm_int.h"
+
+struct link {
+	struct link *next, *prev;
+};
+
+struct fsm_watch {
+	struct link link;		/* first: in its group or in the firing list */
+	struct group *group;		/* NULL: about to fire, or a table watch */
+	fsm_watch_fn *fn;
+	void *ctx;
+};
+
+struct group {
+	struct group *chain;		/* of the bucket */
+	struct group *pending_next;
+	bool pending;
+	uint8_t kind;
+	uint32_t len;
+	uint64_t hash;
+	struct link waiters;
+	uint8_t what[];
+};
+
+#define TABLE_SETS (1u << FX_COUNT)
+
+struct watches {
+	struct group **buckets;		/* owned; count is a power of two */
+	uint32_t bucket_count, group_count;
+	unsigned count;			/* watches */
+	uint64_t seed;
+	uint32_t *prefix_len;		/* owned: groups of WK_PREFIX by length of the prefix */
+	uint32_t prefix_len_cap;
+	struct link tables[TABLE_SETS];	/* waiters by the set of tables */
+	unsigned touched_tables;
+	struct group *pending;		/* touched since the last fire */
+	struct link firing;
+};
+
+/* -- lists -- */
+
+static void
+link_init(struct link *l)
+{
+	l->next = l->prev = l;
+}
+
+static void
+link_push(struct link *list, struct link *l)
+{
+	l->next = list;
+	l->prev = list->prev;
+	list->prev->next = l;
+	list->prev = l;
+}
+
+static void
+link_drop(struct link *l)
+{
+	l->prev->next = l->next;
+	l->next->prev = l->prev;
+}
+
+/* Appends all of `from` to `list` in constant time. */
+static void
+link_splice(struct link *list, struct link *from)
+{
+	if (from->next == from)
+		return;
+	from->next->prev = list->prev;
+	list->prev->next = from->next;
+	from->prev->next = list;
+	list->prev = from->prev;
+	link_init(from);
+}
+
+/* -- hashing -- */
+
+static uint64_t
+hash_step(uint64_t h, uint8_t c)
+{
+	h = (h ^ c) * 0x9e3779b97f4a7c15u;
+	return h ^ (h >> 29);
+}
+
+static uint64_t
+hash_end(uint64_t h, enum watch_kind kind)
+{
+	h = (h + (uint64_t)kind * 0xbf58476d1ce4e5b9u) * 0x94d049bb133111ebu;
+	return h ^ (h >> 31);
+}
+
+static uint64_t
+hash_all(const struct watches *w, enum watch_kind kind, struct span s)
+{
+	uint64_t h = w->seed;
+
+	for (size_t i = 0; i < s.len; i++)
+		h = hash_step(h, s.p[i]);
+	return hash_end(h, kind);
+}
+
+static struct group *
+group_find(const struct watches *w, enum watch_kind kind, struct span what, uint64_t hash)
+{
+	struct group *g = w->buckets[hash & (w->bucket_count - 1)];
+
+	while (g != NULL && !(g->hash == hash && g->kind == kind && span_eq(span_of(g->what, g->len), what)))
+		g = g->chain;
+	return g;
+}
+
+static void
+group_unchain(struct watches *w, struct group *g)
+{
+	struct group **at = &w->buckets[g->hash & (w->bucket_count - 1)];
+
+	while (*at != g)
+		at = &(*at)->chain;
+	*at = g->chain;
+	w->group_count--;
+	if (g->kind == WK_PREFIX)
+		w->prefix_len[g->len]--;
+}
+
+static void
+rehash(struct watches *w)
+{
+	uint32_t n = w->bucket_count * 2;
+	struct group **fresh = calloc(n, sizeof(*fresh));
+
+	if (fresh == NULL)
+		return;			/* longer chains, nothing worse */
+	for (uint32_t i = 0; i < w->bucket_count; i++)
+		for (struct group *g = w->buckets[i], *next; g != NULL; g = next) {
+			next = g->chain;
+			g->chain = fresh[g->hash & (n - 1)];
+			fresh[g->hash & (n - 1)] = g;
+		}
+	free(w->buckets);
+	w->buckets = fresh;
+	w->bucket_count = n;
+}
+
+static bool
+prefix_len_room(struct watches *w, size_t len)
+{
+	uint32_t cap = w->prefix_len_cap == 0 ? 64 : w->prefix_len_cap;
+	uint32_t *grown;
+
+	if (len < w->prefix_len_cap)
+		return true;
+	while (cap <= len)
+		cap *= 2;
+	grown = realloc(w->prefix_len, cap * sizeof(*grown));
+	if (grown == NULL)
+		return false;
+	memset(grown + w->prefix_len_cap, 0, (cap - w->prefix_len_cap) * sizeof(*grown));
+	w->prefix_len = grown;
+	w->prefix_len_cap = cap;
+	return true;
+}
+
+static struct group *
+group_get(struct watches *w, enum watch_kind kind, struct span what)
+{
+	uint64_t hash = hash_all(w, kind, what);
+	struct group *g = group_find(w, kind, what, hash), **at;
+
+	if (g != NULL)
+		return g;
+	if (what.len > FSM_KV_KEY_BYTES_MAX || (kind == WK_PREFIX && !prefix_len_room(w, what.len)))
+		return NULL;
+	g = calloc(1, sizeof(*g) + what.len);
+	if (g == NULL)
+		return NULL;
+	if (w->group_count >= w->bucket_count)
+		rehash(w);
+	g->kind = (uint8_t)kind;
+	g->len = (uint32_t)what.len;
+	g->hash = hash;
+	if (what.len > 0)
+		memcpy(g->what, what.p, what.len);
+	link_init(&g->waiters);
+	at = &w->buckets[hash & (w->bucket_count - 1)];
+	g->chain = *at;
+	*at = g;
+	w->group_count++;
+	if (kind == WK_PREFIX)
+		w->prefix_len[g->len]++;
+	return g;
+}
+
+/* -- life -- */
+
+struct watches *
+watches_new(void)
+{
+	struct watches *w = calloc(1, sizeof(*w));
+
+	if (w == NULL)
+		return NULL;
+	w->bucket_count = 256;
+	w->buckets = calloc(w->bucket_count, sizeof(struct group *));
+	if (w->buckets == NULL) {
+		free(w);
+		return NULL;
+	}
+	randombytes_buf(&w->seed, sizeof(w->seed));
+	for (unsigned i = 0; i < TABLE_SETS; i++)
+		link_init(&w->tables[i]);
+	link_init(&w->firing);
+	return w;
+}
+
+static void
+free_list(struct link *l)
+{
+	while (l->next != l) {
+		struct link *x = l->next;
+
+		link_drop(x);
+		free(x);
+	}
+}
+
+void
+watches_free(struct watches *w)
+{
+	if (w == NULL)
+		return;
+	for (uint32_t i = 0; i < w->bucket_count; i++)
+		for (struct group *g = w->buckets[i], *next; g != NULL; g = next) {
+			next = g->chain;
+			free_list(&g->waiters);
+			free(g);
+		}
+	for (unsigned i = 0; i < TABLE_SETS; i++)
+		free_list(&w->tables[i]);
+	free_list(&w->firing);
+	free(w->buckets);
+	free(w->prefix_len);
+	free(w);
+}
+
+unsigned
+watches_count(const struct watches *w)
+{
+	return w->count;
+}
+
+struct fsm_watch *
+watches_add(struct watches *w, enum watch_kind kind, struct span what, unsigned tables, fsm_watch_fn *fn, void *ctx)
+{
+	struct fsm_watch *x;
+	struct group *g = NULL;
+
+	if (w->count >= WATCHES_MAX)
+		return NULL;
+	x = calloc(1, sizeof(*x));
+	if (x == NULL)
+		return NULL;
+	if (kind != WK_TABLE) {
+		g = group_get(w, kind, what);
+		if (g == NULL) {
+			free(x);
+			return NULL;
+		}
+	}
+	x->fn = fn;
+	x->ctx = ctx;
+	x->group = g;
+	link_push(g != NULL ? &g->waiters : &w->tables[tables & (TABLE_SETS - 1)], &x->link);
+	w->count++;
+	return x;
+}
+
+void
+watches_remove(struct watches *w, struct fsm_watch *x)
+{
+	struct group *g = x->group;
+
+	link_drop(&x->link);
+	free(x);
+	w->count--;
+	if (g != NULL && g->waiters.next == &g->waiters && !g->pending) {
+		group_unchain(w, g);
+		free(g);
+	}
+}
+
+/* -- touching and firing -- */
+
+static void
+group_pend(struct watches *w, struct group *g)
+{
+	if (g == NULL || g->pending)
+		return;
+	g->pending = true;
+	g->pending_next = w->pending;
+	w->pending = g;
+}
+
+void
+watches_touch_key(struct watches *w, struct span key)
+{
+	uint64_t h = w->seed;
+
+	if (w->group_count == 0)
+		return;
+	for (size_t i = 0;; i++) {
+		if (i < w->prefix_len_cap && w->prefix_len[i] > 0)
+			group_pend(w, group_find(w, WK_PREFIX, span_of(key.p, i), hash_end(h, WK_PREFIX)));
+		if (i == key.len)
+			break;
+		h = hash_step(h, key.p[i]);
+	}
+	group_pend(w, group_find(w, WK_KEY, key, hash_end(h, WK_KEY)));
+}
+
+void
+watches_touch_table(struct watches *w, enum fsm_index table)
+{
+	w->touched_tables |= 1u << table;
+}
+
+void
+watches_touch_service(struct watches *w, struct span lower_name)
+{
+	if (w->group_count > 0)
+		group_pend(w, group_find(w, WK_SERVICE, lower_name, hash_all(w, WK_SERVICE, lower_name)));
+}
+
+void
+watches_touch_all(struct watches *w)
+{
+	for (uint32_t i = 0; i < w->bucket_count; i++)
+		for (struct group *g = w->buckets[i]; g != NULL; g = g->chain)
+			group_pend(w, g);
+	w->touched_tables = TABLE_SETS - 1;
+}
+
+/* Moves every waiter that was touched to the firing list. */
+static void
+collect(struct watches *w)
+{
+	struct group *g;
+
+	while ((g = w->pending) != NULL) {
+		w->pending = g->pending_next;
+		group_unchain(w, g);
+		for (struct link *l = g->waiters.next; l != &g->waiters; l = l->next)
+			((struct fsm_watch *)l)->group = NULL;
+		link_splice(&w->firing, &g->waiters);
+		free(g);
+	}
+	for (unsigned i = 1; w->touched_tables != 0 && i < TABLE_SETS; i++)
+		if ((i & w->touched_tables) != 0)
+			link_splice(&w->firing, &w->tables[i]);
+	w->touched_tables = 0;
+}
+
+void
+watches_fire(struct watches *w)
+{
+	collect(w);
+	while (w->firing.next != &w->firing) {
+		struct fsm_watch *x = (struct fsm_watch *)w->firing.next;
+		fsm_watch_fn *fn = x->fn;
+		void *ctx = x->ctx;
+
+		link_drop(&x->link);
+		free(x);
+		w->count--;
+		fn(ctx);
+	}
+}

@@ -1,0 +1,325 @@
+/* Key/value rules: verbs, indexes, tombstones, listing. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/unit/fsm_kit.h"
+
+static struct kit k;
+
+static void
+setup(void)
+{
+	kit_open(&k);
+}
+
+static void
+teardown(void)
+{
+	kit_close(&k);
+}
+
+START_TEST(set_and_get)
+{
+	struct kv_entry e;
+
+	ck_assert(kit_put(&k, "a", "hello"));
+	e = kit_get(&k, "a");
+	ck_assert(span_eqs(e.Value, "hello"));
+	ck_assert_uint_eq(e.CreateIndex, 1);
+	ck_assert_uint_eq(e.ModifyIndex, 1);
+	ck_assert_uint_eq(e.LockIndex, 0);
+	ck_assert_uint_eq(k.ans.index, 1);
+	ck_assert(kit_put(&k, "a", "other"));
+	e = kit_get(&k, "a");
+	ck_assert_uint_eq(e.CreateIndex, 1);
+	ck_assert_uint_eq(e.ModifyIndex, 2);
+}
+END_TEST
+
+START_TEST(identical_write_keeps_index)
+{
+	struct kv_apply q = { .Verb = KV_SET, .Key = span_str("a"), .Value = span_str("same"), .Flags = 5 };
+
+	ck_assert(kit_bool(&k, OP_KV_APPLY, &q));
+	ck_assert(kit_bool(&k, OP_KV_APPLY, &q));
+	ck_assert_uint_eq(kit_get(&k, "a").ModifyIndex, 1);
+	ck_assert_uint_eq(kit_key_index(&k, "none"), 1);
+	q.Flags = 6;
+	ck_assert(kit_bool(&k, OP_KV_APPLY, &q));
+	ck_assert_uint_eq(kit_get(&k, "a").ModifyIndex, 3);
+}
+END_TEST
+
+START_TEST(cas)
+{
+	uint64_t at;
+
+	ck_assert(kit_verb(&k, KV_CAS, "a", "1", NULL, 0));
+	ck_assert(!kit_verb(&k, KV_CAS, "a", "2", NULL, 0));
+	ck_assert(!kit_verb(&k, KV_CAS, "b", "2", NULL, 7));
+	at = kit_get(&k, "a").ModifyIndex;
+	ck_assert(!kit_verb(&k, KV_CAS, "a", "2", NULL, at + 1));
+	ck_assert(kit_verb(&k, KV_CAS, "a", "2", NULL, at));
+	ck_assert(span_eqs(kit_get(&k, "a").Value, "2"));
+	ck_assert(!kit_has(&k, "b"));
+}
+END_TEST
+
+START_TEST(deletes)
+{
+	ck_assert(kit_verb(&k, KV_DELETE, "none", NULL, NULL, 0));
+	ck_assert(kit_verb(&k, KV_DELETE_CAS, "none", NULL, NULL, 5));
+	kit_put(&k, "a", "1");
+	ck_assert(!kit_verb(&k, KV_DELETE_CAS, "a", NULL, NULL, 0));
+	ck_assert(!kit_verb(&k, KV_DELETE_CAS, "a", NULL, NULL, 77));
+	ck_assert(kit_verb(&k, KV_DELETE_CAS, "a", NULL, NULL, kit_get(&k, "a").ModifyIndex));
+	ck_assert(!kit_has(&k, "a"));
+	kit_put(&k, "a", "1");
+	ck_assert_uint_eq(kit_get(&k, "a").CreateIndex, fsm_applied(k.f));
+}
+END_TEST
+
+START_TEST(delete_tree)
+{
+	char name[32];
+	uint64_t before;
+
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "t/%03d", i);
+		kit_put(&k, name, "x");
+	}
+	kit_put(&k, "s", "1");
+	kit_put(&k, "u", "1");
+	before = kit_prefix_index(&k, "t/");
+	ck_assert(kit_verb(&k, KV_DELETE_TREE, "t/", NULL, NULL, 0));
+	ck_assert_uint_eq(kit_read(&k, OP_KV_LIST, &(struct kv_read){ .Key = span_str("") }, NULL), 2);
+	ck_assert_uint_eq(kit_prefix_index(&k, "t/"), fsm_applied(k.f));
+	ck_assert_uint_gt(kit_prefix_index(&k, "t"), before);
+	ck_assert(kit_verb(&k, KV_DELETE_TREE, "", NULL, NULL, 0));
+	ck_assert(!kit_has(&k, "s"));
+}
+END_TEST
+
+START_TEST(prefix_indexes)
+{
+	kit_put(&k, "p/a", "1");
+	kit_put(&k, "p/b", "2");
+	kit_put(&k, "q/c", "3");
+	ck_assert_uint_eq(kit_prefix_index(&k, "p/"), 2);
+	ck_assert_uint_eq(kit_prefix_index(&k, "q/"), 3);
+	ck_assert_uint_eq(kit_prefix_index(&k, ""), 3);
+	ck_assert_uint_eq(kit_prefix_index(&k, "nothing"), 3);
+	ck_assert_uint_eq(kit_key_index(&k, "nothing"), 3);
+	ck_assert_uint_eq(kit_key_index(&k, "p/a"), 1);
+	kit_verb(&k, KV_DELETE, "p/b", NULL, NULL, 0);
+	ck_assert_uint_eq(kit_prefix_index(&k, "p/"), 4);	/* the tombstone */
+	ck_assert_uint_eq(kit_prefix_index(&k, "q/"), 3);
+	ck_assert_uint_eq(kit_key_index(&k, "p/b"), 4);
+}
+END_TEST
+
+START_TEST(tombstones_end)
+{
+	struct session_destroy reap = { .ID = span_str("") };
+
+	kit_put(&k, "p/a", "1");
+	kit_put(&k, "p/b", "2");
+	kit_verb(&k, KV_DELETE, "p/b", NULL, NULL, 0);
+	ck_assert_uint_eq(kit_prefix_index(&k, "p/"), 3);
+	ck_assert(!fsm_reap_due(k.f, k.now));
+	k.now += 14 * 60 * KIT_SECOND;
+	ck_assert(!fsm_reap_due(k.f, k.now));
+	ck_assert(kit_bool(&k, OP_TOMBSTONE_REAP, &reap));
+	ck_assert_uint_eq(kit_prefix_index(&k, "p/"), 3);
+	k.now += 2 * 60 * KIT_SECOND;
+	ck_assert(fsm_reap_due(k.f, k.now));
+	ck_assert(kit_bool(&k, OP_TOMBSTONE_REAP, &reap));
+	ck_assert_uint_eq(kit_prefix_index(&k, "p/"), 1);
+	ck_assert(!fsm_reap_due(k.f, k.now));
+}
+END_TEST
+
+START_TEST(deleting_again_renews_the_tombstone)
+{
+	struct session_destroy reap = { .ID = span_str("") };
+
+	kit_put(&k, "p/a", "1");
+	kit_verb(&k, KV_DELETE, "p/a", NULL, NULL, 0);
+	k.now += 10 * 60 * KIT_SECOND;
+	kit_put(&k, "p/a", "1");
+	kit_verb(&k, KV_DELETE, "p/a", NULL, NULL, 0);
+	k.now += 6 * 60 * KIT_SECOND;
+	ck_assert(kit_bool(&k, OP_TOMBSTONE_REAP, &reap));
+	ck_assert_uint_eq(kit_prefix_index(&k, "p/"), 4);
+	k.now += 10 * 60 * KIT_SECOND;
+	ck_assert(kit_bool(&k, OP_TOMBSTONE_REAP, &reap));
+	ck_assert(!fsm_reap_due(k.f, k.now));
+}
+END_TEST
+
+static const struct {
+	const char *prefix, *separator, *want;
+} key_cases[] = {
+	{ "", "", "{\"Values\":[\"a--b--c\",\"a--d\",\"b\",\"b/c\",\"b/d/e\",\"bx/y\"]}" },
+	{ "b", "/", "{\"Values\":[\"b\",\"b/\",\"bx/\"]}" },
+	{ "b/", "/", "{\"Values\":[\"b/c\",\"b/d/\"]}" },
+	{ "", "--", "{\"Values\":[\"a--\",\"b\",\"b/c\",\"b/d/e\",\"bx/y\"]}" },
+	{ "none", "", "{\"Values\":[]}" },
+};
+
+START_TEST(keys)
+{
+	static const char *const names[] = { "a--b--c", "a--d", "b", "b/c", "b/d/e", "bx/y" };
+	const char *json;
+
+	for (unsigned i = 0; i < 6; i++)
+		kit_put(&k, names[i], "1");
+	for (unsigned i = 0; i < sizeof(key_cases) / sizeof(key_cases[0]); i++) {
+		struct kv_read q = { .Key = span_str(key_cases[i].prefix), .Separator = span_str(key_cases[i].separator) };
+
+		kit_read(&k, OP_KV_KEYS, &q, &json);
+		ck_assert_str_eq(json, key_cases[i].want);
+	}
+}
+END_TEST
+
+START_TEST(list_is_by_prefix_in_byte_order)
+{
+	const char *json;
+
+	kit_put(&k, "foobar", "2");
+	kit_put(&k, "foo/baz", "3");
+	kit_put(&k, "foo", "1");
+	kit_put(&k, "fo", "4");
+	ck_assert_uint_eq(kit_read(&k, OP_KV_LIST, &(struct kv_read){ .Key = span_str("foo") }, &json), 3);
+	ck_assert_str_eq(json, "[{\"LockIndex\":0,\"Key\":\"foo\",\"Flags\":0,\"Value\":\"MQ==\",\"CreateIndex\":3,\"ModifyIndex\":3},"
+	    "{\"LockIndex\":0,\"Key\":\"foo/baz\",\"Flags\":0,\"Value\":\"Mw==\",\"CreateIndex\":2,\"ModifyIndex\":2},"
+	    "{\"LockIndex\":0,\"Key\":\"foobar\",\"Flags\":0,\"Value\":\"Mg==\",\"CreateIndex\":1,\"ModifyIndex\":1}]");
+}
+END_TEST
+
+START_TEST(large_values_and_long_keys)
+{
+	static char value[524289], key[8200];
+	struct kv_apply q = { .Verb = KV_SET, .Key = span_of(key, 8192), .Value = span_of(value, 524288) };
+	struct kv_read r = { .Key = span_of(key, 8192) };
+
+	memset(value, 'v', sizeof(value));
+	memset(key, 'k', sizeof(key));
+	ck_assert(kit_bool(&k, OP_KV_APPLY, &q));
+	ck_assert_uint_eq(kit_read(&k, OP_KV_GET, &r, NULL), 1);
+	ck_assert_uint_eq(kit_read(&k, OP_KV_LIST, &(struct kv_read){ .Key = span_str("kkk") }, NULL), 1);
+	q.Verb = KV_DELETE_TREE;
+	q.Key = span_str("k");
+	ck_assert(kit_bool(&k, OP_KV_APPLY, &q));
+	ck_assert_uint_eq(kit_read(&k, OP_KV_GET, &r, NULL), 0);
+	q.Verb = KV_SET;
+	q.Key = span_of(key, 8193);
+	kit_refused(&k, OP_KV_APPLY, &q, "Key is longer than 8192 bytes");
+	q.Key = span_str("");
+	kit_refused(&k, OP_KV_APPLY, &q, "Must provide key");
+}
+END_TEST
+
+START_TEST(binary_keys_keep_apart)
+{
+	struct kv_apply q = { .Verb = KV_SET, .Key = span_of("a\0b", 3), .Value = span_str("1") };
+
+	ck_assert(kit_bool(&k, OP_KV_APPLY, &q));
+	kit_put(&k, "a", "2");
+	ck_assert_uint_eq(kit_read(&k, OP_KV_LIST, &(struct kv_read){ .Key = span_str("a") }, NULL), 2);
+	ck_assert(span_eqs(kit_get(&k, "a").Value, "2"));
+	q.Verb = KV_DELETE;
+	ck_assert(kit_bool(&k, OP_KV_APPLY, &q));
+	ck_assert(kit_has(&k, "a"));
+}
+END_TEST
+
+START_TEST(batch_is_one_transaction_and_stays)
+{
+	struct raft_entry e[100];
+	struct buf payload[100];
+	uint8_t before[32], after[32];
+
+	for (unsigned i = 0; i < 100; i++) {
+		struct kv_apply q = { .Verb = KV_SET, .Value = span_str("v") };
+		struct buf args = BUF_INIT(1000);
+		char key[16];
+
+		snprintf(key, sizeof(key), "k%u", i % 10);
+		q.Key = span_str(key);
+		q.Flags = i;
+		schema_pack(&kv_apply_schema, &q, &args);
+		buf_init(&payload[i], 1000);
+		fsm_entry_write(&payload[i], OP_KV_APPLY, buf_span(&args));
+		e[i] = (struct raft_entry){ .index = i + 1, .term = 3, .type = RAFT_ENTRY_OP, .size = (uint32_t)payload[i].len,
+		    .payload = payload[i].data };
+		buf_done(&args);
+	}
+	e[5].type = RAFT_ENTRY_NOOP;
+	ck_assert_int_eq(fsm_apply(k.f, e + 1, 99, &k.a, NULL), TV_EINVAL);	/* a gap */
+	ck_assert_int_eq(fsm_apply(k.f, e, 100, &k.a, NULL), TV_OK);
+	ck_assert_uint_eq(fsm_applied(k.f), 100);
+	ck_assert_uint_eq(kit_get(&k, "k9").ModifyIndex, 100);
+	ck_assert_int_eq(fsm_digest(k.f, before), TV_OK);
+	kit_reopen(&k);
+	ck_assert_uint_eq(fsm_applied(k.f), 100);
+	ck_assert_uint_eq(fsm_applied_term(k.f), 3);
+	ck_assert_int_eq(fsm_digest(k.f, after), TV_OK);
+	ck_assert_mem_eq(before, after, 32);
+	for (unsigned i = 0; i < 100; i++)
+		buf_done(&payload[i]);
+}
+END_TEST
+
+START_TEST(malformed_entries_are_refused_alone)
+{
+	static const uint8_t junk[] = { 0x92, 0x04, 0x91, 0xc1 }, unknown[] = { 0x92, 0xcd, 0x30, 0x39, 0x90 };
+	struct raft_entry e[] = {
+		{ .index = 1, .term = 1, .type = RAFT_ENTRY_OP, .size = sizeof(junk), .payload = junk },
+		{ .index = 2, .term = 1, .type = RAFT_ENTRY_OP, .size = sizeof(unknown), .payload = unknown },
+		{ .index = 3, .term = 1, .type = RAFT_ENTRY_OP, .size = 0, .payload = junk },
+		{ .index = 4, .term = 1, .type = 0x99, .size = sizeof(junk), .payload = junk },
+	};
+	struct fsm_result res[4];
+
+	ck_assert_int_eq(fsm_apply(k.f, e, 4, &k.a, res), TV_OK);
+	ck_assert_int_eq(res[0].err, TV_EFORMAT);
+	ck_assert_int_eq(res[1].err, TV_EINVAL);
+	ck_assert_int_eq(res[2].err, TV_EINVAL);
+	ck_assert_int_eq(res[3].err, TV_OK);		/* skipped */
+	ck_assert_uint_eq(fsm_applied(k.f), 4);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("fsm_kv");
+	TCase *t = tcase_create("kv");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, set_and_get);
+	tcase_add_test(t, identical_write_keeps_index);
+	tcase_add_test(t, cas);
+	tcase_add_test(t, deletes);
+	tcase_add_test(t, delete_tree);
+	tcase_add_test(t, prefix_indexes);
+	tcase_add_test(t, tombstones_end);
+	tcase_add_test(t, deleting_again_renews_the_tombstone);
+	tcase_add_test(t, keys);
+	tcase_add_test(t, list_is_by_prefix_in_byte_order);
+	tcase_add_test(t, large_values_and_long_keys);
+	tcase_add_test(t, binary_keys_keep_apart);
+	tcase_add_test(t, batch_is_one_transaction_and_stays);
+	tcase_add_test(t, malformed_entries_are_refused_alone);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
