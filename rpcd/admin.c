@@ -28,6 +28,7 @@ struct admin {
 	struct admin_conf conf;
 	struct task *tasks;
 	unsigned count;
+	bool closing;			/* admin_free() was called; the last task to end frees us */
 };
 
 static struct task *
@@ -54,6 +55,8 @@ task_free(struct task *t)
 		at = &(*at)->next;
 	*at = t->next;
 	t->a->count--;
+	if (t->a->closing && t->a->count == 0)
+		free(t->a);
 	buf_done(&t->out);
 	free(t);
 }
@@ -201,22 +204,34 @@ admin_leave(struct admin *a, bool force, admin_done *done, void *ctx)
 
 /* -- info ----------------------------------------------------------------- */
 
+/* All sections into one map. */
+static void
+info_merge(struct task *t, struct buf *all)
+{
+	struct buf own = BUF_INIT(INFO_BYTES_MAX);
+	unsigned pairs = t->a->conf.own_info(t->a->conf.ctx, &own);
+
+	mpw_map(all, t->sections + 1);
+	buf_putspan(all, buf_span(&t->out));
+	mpw_cstr(all, "rpcd");
+	mpw_map(all, pairs);
+	buf_putspan(all, buf_span(&own));
+	all->failed |= own.failed;
+	buf_done(&own);
+}
+
 static void
 info_finish(struct task *t)
 {
 	admin_info_done *done = t->info_done;
 	void *ctx = t->ctx;
-	struct buf all = BUF_INIT(INFO_BYTES_MAX), own = BUF_INIT(INFO_BYTES_MAX);
-	unsigned pairs = t->a->conf.own_info(t->a->conf.ctx, &own);
+	struct buf all = BUF_INIT(INFO_BYTES_MAX);
 
-	mpw_map(&all, t->sections + 1);
-	buf_putspan(&all, buf_span(&t->out));
-	mpw_cstr(&all, "rpcd");
-	mpw_map(&all, pairs);
-	buf_putspan(&all, buf_span(&own));
+	if (done != NULL)
+		info_merge(t, &all);
 	task_free(t);
-	done(ctx, all.failed || own.failed ? SPAN_NONE : buf_span(&all));
-	buf_done(&own);
+	if (done != NULL)
+		done(ctx, all.failed ? SPAN_NONE : buf_span(&all));
 	buf_done(&all);
 }
 
@@ -286,11 +301,24 @@ admin_new(const struct admin_conf *conf)
 void
 admin_free(struct admin *a)
 {
+	struct task *t, *next;
+
 	if (a == NULL)
 		return;
-	while (a->tasks != NULL) {
-		ev_timer_stop(a->conf.loop, &a->tasks->soon);
-		task_free(a->tasks);
+	if (a->count == 0) {
+		free(a);
+		return;
 	}
-	free(a);
+	/* Questions under way end when their channels close; nobody is told any more. */
+	a->closing = true;
+	for (t = a->tasks; t != NULL; t = next) {
+		next = t->next;
+		t->done = NULL;
+		t->info_done = NULL;
+		t->then_gossip = false;
+		if (ev_is_active(&t->soon)) {
+			ev_timer_stop(a->conf.loop, &t->soon);
+			task_free(t);
+		}
+	}
 }

@@ -30,7 +30,7 @@ typedef void admin_done(void *ctx, enum tv_err err, struct span text, uint32_t c
 typedef void admin_info_done(void *ctx, struct span sections);
 
 struct admin *admin_new(const struct admin_conf *conf);
-/* To be called after view_free() and raft_local_free(), which end the questions under way with TV_ECLOSED. */
+/* Before view_free() and raft_local_free().  Questions under way are dropped without done. */
 void admin_free(struct admin *a);
 /* addr: "ip[:port]" or a name. */
 enum tv_err admin_join(struct admin *a, enum gossip_pool pool, struct span addr, admin_done *done, void *ctx);

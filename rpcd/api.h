@@ -6,7 +6,6 @@
 #define TV_API_H
 
 #include "common/cluster_conf.h"
-#include "common/rng.h"
 #include "rpcd/admin.h"
 #include "rpcd/opts.h"
 #include "rpcd/request.h"
@@ -24,7 +23,6 @@ struct api {
 	struct admin *admin;
 	struct checks *checks;
 	struct gzip *gzip;			/* NULL: answers are not compressed */
-	struct rng rng;
 	void (*quit)(void *ctx);		/* after a successful leave was answered; may be NULL */
 	void *quit_ctx;
 	enum tv_err (*reload)(char *errbuf, size_t cap);	/* reads the configuration again; may be NULL */

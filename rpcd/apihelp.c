@@ -61,9 +61,8 @@ take_blocking(struct request *r)
 		wait = conf->default_query_time.ns;
 	if (wait > conf->max_query_time.ns)
 		wait = conf->max_query_time.ns;
-	/* A random extra keeps clients that came together from coming back together. */
-	uint64_t ms = (uint64_t)wait / 1000000 + rng_below(&r->api->rng, (uint64_t)wait / 16000000 + 1);
-	r->op.wait_ms = ms > 0 ? ms : 1;
+	/* raftd adds a random extra: equal questions must stay equal, so that they can share one watch. */
+	r->op.wait_ms = wait < 1000000 ? 1 : (uint64_t)wait / 1000000;
 	return true;
 }
 

@@ -269,7 +269,7 @@ start_routing(struct rpcd *p)
 		return false;
 	p->route = route_new(&(struct route_conf){
 		.loop = p->loop, .datacenter = p->cluster.datacenter, .view = p->view, .links = p->links, .raft = p->raft,
-		.hold_timeout = c->rpc_hold_timeout, .answer_timeout = c->answer_timeout,
+		.rpc_port = p->cluster.rpc_port, .hold_timeout = c->rpc_hold_timeout, .answer_timeout = c->answer_timeout,
 		.calls_max = (unsigned)c->calls_pending_max, .seed = seed(),
 	});
 	if (p->route == NULL || !p->cluster.server)
@@ -313,7 +313,6 @@ start_http(struct rpcd *p)
 		.conf = &p->conf, .cluster = &p->cluster, .route = p->route, .view = p->view, .admin = p->admin,
 		.checks = p->checks, .gzip = p->gzip, .quit = quit_after_leave, .reload = daemon_reload,
 	};
-	rng_seed(&p->api.rng, seed());
 	p->http = http_new(&(struct http_conf){
 		.loop = p->loop, .api = &p->api, .conf = &p->conf, .peer_allowed = peer_allowed, .ctx = p,
 	});
