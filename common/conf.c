@@ -348,15 +348,29 @@ indent(struct buf *out, unsigned depth)
 		buf_puts(out, "\t");
 }
 
+/* "# help (100ms to 60s)" */
+static void
+print_help(const struct conf_opt *o, unsigned depth, struct buf *out)
+{
+	if (o->help == NULL && o->min == NULL && o->max == NULL && o->choices == NULL)
+		return;
+	indent(out, depth);
+	buf_printf(out, "#%s%s", o->help != NULL ? " " : "", o->help != NULL ? o->help : "");
+	if (o->choices != NULL)
+		buf_printf(out, " (%s)", o->choices);
+	else if (o->min != NULL && o->max != NULL)
+		buf_printf(out, " (%s to %s)", o->min, o->max);
+	else if (o->min != NULL || o->max != NULL)
+		buf_printf(out, " (%s %s)", o->min != NULL ? "at least" : "at most", o->min != NULL ? o->min : o->max);
+	buf_puts(out, "\n");
+}
+
 static void
 print_option(const struct conf_opt *o, const void *target, const char *name, unsigned depth, struct buf *out)
 {
 	bool unset = conf_value_unset(o, cfield(o, target));
 
-	if (o->help != NULL) {
-		indent(out, depth);
-		buf_printf(out, "# %s\n", o->help);
-	}
+	print_help(o, depth, out);
 	indent(out, depth);
 	buf_printf(out, "%s%s = ", unset ? "# " : "", name);
 	if (unset)

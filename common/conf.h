@@ -63,7 +63,7 @@ enum tv_err conf_load(const char *path, const struct conf_opt *opts, size_t opt_
 enum tv_err conf_parse(const char *name, struct span text, const struct conf_opt *opts, size_t opt_count,
     void *target, char *errbuf, size_t cap);
 void conf_free(const struct conf_opt *opts, size_t opt_count, void *target);
-/* Normalised result; parses again to the same values. */
+/* Normalised result, each key under its help and range; parses again to the same values. */
 void conf_print(const struct conf_opt *opts, size_t opt_count, const void *target, struct buf *out);
 /*
  * Moves CONF_LIVE values that differ from `fresh` (filled by conf_load) into target, the old ones into

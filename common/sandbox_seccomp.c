@@ -82,13 +82,13 @@ allow(struct filter *f, const char *name)
 static void
 allow_equal(struct filter *f, const char *name, unsigned arg, uint64_t value)
 {
-	rule(f, SCMP_ACT_ALLOW, name, 1, SCMP_CMP64(arg, SCMP_CMP_EQ, value));
+	rule(f, SCMP_ACT_ALLOW, name, 1, (struct scmp_arg_cmp){ arg, SCMP_CMP_EQ, value, 0 });
 }
 
 static void
 allow_masked(struct filter *f, const char *name, unsigned arg, uint64_t mask, uint64_t value)
 {
-	rule(f, SCMP_ACT_ALLOW, name, 1, SCMP_CMP64(arg, SCMP_CMP_MASKED_EQ, mask, value));
+	rule(f, SCMP_ACT_ALLOW, name, 1, (struct scmp_arg_cmp){ arg, SCMP_CMP_MASKED_EQ, mask, value });
 }
 
 static void

@@ -1,2 +1,3 @@
 # man
 dist_man_MANS += man/clusterctl.8 man/triumvir.7
+dist_man_MANS += man/cluster.conf.5

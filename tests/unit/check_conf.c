@@ -126,6 +126,9 @@ START_TEST(printed_result_parses_again)
 	conf_print(opts, opt_count, &got, &first);
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&first), "# An address.\n# addr = (not set)\n"));
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&first), "limits {\n\t# In a block.\n\tinner = 7\n\tdeep {\n"));
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&first), "# A time. (100ms to 60s)\nelection_timeout = 1s\n"));
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&first), "# A choice. (required|best-effort)\n"));
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&first), "# (1 to 10)\ncount = 5\n"));
 	done();
 	ck_assert_int_eq(parse(buf_cstr(&first)), TV_OK);
 	ck_assert_ptr_null(got.addr);

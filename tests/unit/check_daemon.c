@@ -237,7 +237,7 @@ START_TEST(check_only)
 	ck_assert_int_eq(finish(&c), 0);
 	assert_says(&c, "/cluster.conf ---\n");
 	assert_says(&c, "node_name = \"n1\"\n");
-	assert_says(&c, "/testd.conf ---\n# Live.\nwait = 3s\n");
+	assert_says(&c, "/testd.conf ---\n# Live. (1ms to 1h)\nwait = 3s\n");
 	ck_assert_int_eq(access(scratch_path("data"), F_OK), -1);	/* nothing was made */
 	write_conf("\nwiat = 3s\n");
 	start(&c, 4, argv);
