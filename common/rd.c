@@ -70,6 +70,8 @@ take(struct rd *r, size_t n)
 
 	if (r->err != TV_OK)
 		return NULL;
+	if (n == 0)
+		return p;
 	if ((size_t)(r->end - p) < n) {
 		r->err = TV_EOF;
 		return NULL;

@@ -61,7 +61,7 @@ struct rd {
 static inline struct rd
 rd_over(const void *p, size_t len)
 {
-	return (struct rd){ p, (const uint8_t *)p + len, TV_OK };
+	return (struct rd){ p, len > 0 ? (const uint8_t *)p + len : p, TV_OK };	/* p may be NULL when len is 0 */
 }
 
 static inline struct rd

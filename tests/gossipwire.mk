@@ -21,3 +21,16 @@ tests_unit_check_packet_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
 tests_unit_check_stream_SOURCES = tests/unit/check_stream.c
 tests_unit_check_stream_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
 endif
+
+GOSSIP_WALK = tests/fuzz/gossip_walk.c tests/fuzz/gossip_walk.h tests/fuzz/replay.c
+FUZZ_REPLAYS += tests/fuzz/replay_gossip_packet
+tests_fuzz_replay_gossip_packet_SOURCES = tests/fuzz/fuzz_gossip_packet.c $(GOSSIP_WALK)
+tests_fuzz_replay_gossip_packet_LDADD = $(GOSSIPCORE_LIBS)
+
+FUZZ_REPLAYS += tests/fuzz/replay_gossip_stream
+tests_fuzz_replay_gossip_stream_SOURCES = tests/fuzz/fuzz_gossip_stream.c $(GOSSIP_WALK)
+tests_fuzz_replay_gossip_stream_LDADD = $(GOSSIPCORE_LIBS)
+
+FUZZ_REPLAYS += tests/fuzz/replay_lzw
+tests_fuzz_replay_lzw_SOURCES = tests/fuzz/fuzz_lzw.c tests/fuzz/replay.c
+tests_fuzz_replay_lzw_LDADD = $(GOSSIPCORE_LIBS)

@@ -106,10 +106,11 @@ json_t *
 describe_coord(struct span payload, struct buf *again)
 {
 	struct serf_coord c;
-	json_t *vec = json_array();
+	json_t *vec;
 
 	if (serf_get_coord(payload, &c) != TV_OK)
 		return NULL;
+	vec = json_array();
 	serf_put_coord(again, &c);
 	for (unsigned i = 0; i < SERF_COORD_DIMENSIONS; i++)
 		json_array_append_new(vec, json_real(c.vec[i]));
@@ -233,10 +234,11 @@ filters(struct span array)
 {
 	struct serf_list it = serf_list(array);
 	struct span s;
-	json_t *j = json_array();
+	json_t *j;
 
 	if (array.p == NULL)
 		return json_null();
+	j = json_array();
 	while (serf_list_next(&it, &s) == TV_OK)
 		json_array_append_new(j, bytes(s));
 	return j;
@@ -369,12 +371,11 @@ describe_serf(struct span message, struct buf *again)
 		[SERF_KEY_REQUEST] = { "key_request", key_request }, [SERF_KEY_RESPONSE] = { "key_response", key_response },
 		[SERF_RELAY] = { "relay", relay },
 	};
-	struct span body = span_of(message.p + 1, message.len - 1);
 	json_t *fields;
 
 	if (message.len == 0 || message.p[0] > SERF_RELAY)
 		return NULL;
-	fields = kinds[message.p[0]].describe(body, again);
+	fields = kinds[message.p[0]].describe(span_of(message.p + 1, message.len - 1), again);
 	if (fields == NULL || message.p[0] == SERF_RELAY)
 		return fields;
 	return json_pack("{s:i,s:s,s:o}", "serf_type", message.p[0], "serf_name", kinds[message.p[0]].name, "fields", fields);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Writes the seeds that can be computed.  Run in tests/fuzz/corpus; the result is committed."""
+import json
 import os
 import struct
 
@@ -57,3 +58,34 @@ for bit, name in ((0, "nn"), (0x80, "nk")):
     seed("noise", "transport-long-" + name, bytes([3 | bit]) + b"\xff\xff" + b"t" * 500)
     seed("noise", "sealed-frames-" + name, bytes([4 | bit]) + THREE)
     seed("noise", "sealed-4g-" + name, bytes([4 | bit]) + THREE + b"\xff" * 16)
+
+# gossip: the vectors of real peers; the first byte is explained in fuzz_gossip_packet.c and fuzz_gossip_stream.c
+with open("../../data/serf-vectors.json") as f:
+    VECTORS = json.load(f)
+for v in VECTORS:
+    data, kind, decoded = bytes.fromhex(v["hex"]), v["kind"], v.get("decoded") or {}
+    flags = (1 if "label" in decoded else 0) | (2 if "encryption" in decoded else 0)
+    plain = bytes.fromhex(decoded.get("encryption", {}).get("plain", ""))
+    if kind.endswith("packet"):
+        seed("gossip_packet", v["name"], bytes([flags]) + data)
+        if plain:
+            seed("gossip_packet", v["name"] + "-open", bytes([flags | 4]) + plain)
+    elif kind.endswith("stream"):
+        side = 0 if "label" in decoded else 16
+        if not decoded.get("encryption", {}).get("aad", "")[10:] or flags & 1:
+            seed("gossip_stream", v["name"], bytes([flags | side]) + data)
+        if plain:
+            seed("gossip_stream", v["name"] + "-open", bytes([flags | side | 4]) + plain)
+    elif kind == "serf-message":
+        seed("gossip_packet", v["name"], b"\0\x08" + data)
+    elif kind in ("decode-alive", "decode-ack"):
+        seed("gossip_packet", v["name"], bytes([0, 4 if kind == "decode-alive" else 2]) + data)
+    elif kind in ("decode-compound", "decode-compress"):
+        seed("gossip_packet", v["name"], bytes([0, 7 if kind == "decode-compound" else 9]) + data)
+    elif kind == "decode-pphdr":
+        seed("gossip_stream", v["name"], b"\0\x06" + data)
+    elif kind == "lzw" and len(data) < 1000:
+        seed("lzw", v["name"], data)
+seed("lzw", "empty", b"\x00\x03\x02")
+seed("lzw", "no-clear", bytes.fromhex("61c48c0908"))
+seed("lzw", "bad-code", bytes.fromhex("00c3b0040000"))
