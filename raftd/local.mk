@@ -25,3 +25,24 @@ raftd_libfsm_a_SOURCES = \
 # Link line after raftd/libfsm.a: raftd/libraftstore.a, then STORE_LIBS.
 # Link line after raftd/libraftstore.a (which needs raftd/libraftcore.a for configurations).
 STORE_LIBS = common/libtvcore.a $(SODIUM_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread
+
+# The shell: pure parts apart, so that their tests link without libev.
+noinst_LIBRARIES += raftd/libraftshell.a
+raftd_libraftshell_a_SOURCES = \
+	raftd/entrycache.c raftd/entrycache.h raftd/policy.c raftd/policy.h raftd/reads.c raftd/reads.h \
+	raftd/identity.c raftd/identity.h raftd/forming_pick.c raftd/proposals.c raftd/proposals.h
+
+sbin_PROGRAMS += raftd/raftd
+raftd_raftd_SOURCES = \
+	raftd/main.c raftd/raftd.h raftd/opts.c raftd/opts.h \
+	raftd/engine.c raftd/engine.h raftd/logthread.c raftd/logthread.h raftd/worker.c raftd/worker.h \
+	raftd/notices.c raftd/notices.h raftd/writes.c raftd/writes.h \
+	raftd/links.c raftd/links.h raftd/gossip.c raftd/gossip.h \
+	raftd/membership.c raftd/membership.h raftd/membership_int.h raftd/leave.c raftd/leave.h \
+	raftd/forming.c raftd/forming.h \
+	raftd/snapshots.c raftd/snapshots.h raftd/snapshot_recv.c raftd/snapshot_recv.h \
+	raftd/clients.c raftd/clients.h raftd/request.h raftd/op_read.c raftd/op_write.c raftd/op_leader.c \
+	raftd/info.c raftd/info.h \
+	raftd/leader.c raftd/leader.h raftd/leader_sessions.c raftd/leader_sessions.h \
+	raftd/leader_catalog.c raftd/leader_catalog.h raftd/register.c raftd/register.h
+raftd_raftd_LDADD = raftd/libraftshell.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(RT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread

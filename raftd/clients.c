@@ -1,0 +1,527 @@
+/* Channels of rpcd: greeting, dispatch, life of requests. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/assert.h"
+#include "common/log.h"
+#include "common/mpack.h"
+#include "common/msg.h"
+#include "raftd/clients.h"
+#include "raftd/engine.h"
+#include "raftd/info.h"
+#include "raftd/membership.h"
+#include "raftd/request.h"
+
+#define BUCKETS 1024			/* requests of one channel by id */
+#define SPARES_MAX 1024
+#define PAUSE_BYTES (16u << 20)		/* answers that wait: no further questions are read */
+#define SCRATCH_KEEP (1u << 20)
+
+TAILQ_HEAD(request_list, request);
+
+struct client {
+	struct clients *c;
+	struct client *next;
+	struct chan *chan;
+	bool greeted, paused;
+	struct request_list requests;
+	struct request *buckets[BUCKETS];
+};
+
+struct clients {
+	struct raftd *d;
+	struct listener *listener;
+	struct client *all;
+	struct request_list fired;
+	struct request *spares;
+	unsigned spare_count, pending;
+	bool status_due, freeing;
+	struct arena arena;		/* scratch */
+	struct buf buf;
+};
+
+static enum tv_err client_frame(void *ctx, struct chan *c, const struct frame *f);
+static void client_open(void *ctx, struct chan *c);
+static void client_close(void *ctx, struct chan *c, enum tv_err why);
+
+static const struct chan_events client_events = { client_frame, client_open, client_close };
+
+/* -- requests -- */
+
+static struct request **
+slot_of(struct client *cl, uint64_t id)
+{
+	struct request **at = &cl->buckets[(id ^ id >> 32) % BUCKETS];
+
+	while (*at != NULL && (*at)->id != id)
+		at = &(*at)->hash_next;
+	return at;
+}
+
+static struct request *
+request_new(struct client *cl, const struct frame *f)
+{
+	struct clients *c = cl->c;
+	struct request *q = c->spares;
+
+	if (q != NULL) {
+		c->spares = q->hash_next;
+		c->spare_count--;
+		memset(q, 0, offsetof(struct request, bytes));
+		memset((uint8_t *)q + offsetof(struct request, read), 0, sizeof(*q) - offsetof(struct request, read));
+	} else {
+		q = calloc(1, sizeof(*q));
+		if (q == NULL)
+			return NULL;
+	}
+	q->d = c->d;
+	q->client = cl;
+	q->id = f->id;
+	q->type = f->type;
+	q->hash_next = cl->buckets[(f->id ^ f->id >> 32) % BUCKETS];
+	cl->buckets[(f->id ^ f->id >> 32) % BUCKETS] = q;
+	TAILQ_INSERT_TAIL(&cl->requests, q, link);
+	c->pending++;
+	return q;
+}
+
+/* Out of the channel's lists; the record stays. */
+static void
+detach(struct request *q)
+{
+	struct client *cl = q->client;
+	struct request **at;
+
+	if (cl == NULL)
+		return;
+	at = slot_of(cl, q->id);
+	while (*at != q)		/* an asker may repeat an id */
+		at = &(*at)->hash_next;
+	*at = q->hash_next;
+	TAILQ_REMOVE(&cl->requests, q, link);
+	q->client = NULL;
+}
+
+static void
+request_free(struct clients *c, struct request *q)
+{
+	detach(q);
+	if (q->fired)
+		TAILQ_REMOVE(&c->fired, q, fired_link);
+	if (q->args.p != q->bytes)
+		free((void *)(uintptr_t)q->args.p);
+	c->pending--;
+	if (c->spare_count >= SPARES_MAX || c->freeing) {
+		free(q);
+		return;
+	}
+	q->hash_next = c->spares;
+	c->spares = q;
+	c->spare_count++;
+}
+
+static struct clients *
+owner(struct request *q)
+{
+	return q->d->clients;
+}
+
+struct arena *
+request_arena(struct request *q)
+{
+	arena_reset(&owner(q)->arena);
+	return &owner(q)->arena;
+}
+
+struct buf *
+request_buf(struct request *q)
+{
+	struct clients *c = owner(q);
+
+	if (c->buf.cap > SCRATCH_KEEP)
+		buf_done(&c->buf);
+	else
+		buf_reset(&c->buf);
+	return &c->buf;
+}
+
+bool
+request_may_block(struct request *q)
+{
+	return fsm_watch_count(q->d->fsm) < q->d->conf.watches_max;
+}
+
+static void
+reply(struct request *q, const struct op_reply *a)
+{
+	struct clients *c = owner(q);
+	struct buf *b = q->client == NULL ? NULL : chan_begin(q->client->chan, q->type, FRAME_REPLY, q->id);
+
+	if (b != NULL) {
+		op_reply_write(b, a);
+		(void)chan_end(q->client->chan);
+	}
+	request_free(c, q);
+}
+
+void
+request_reply(struct request *q, uint64_t index, struct span value)
+{
+	struct op_reply a = { .err = TV_OK, .index = index, .value = value };
+
+	if (value.len > q->d->conf.answer_bytes_max) {
+		request_failf(q, TV_ELIMIT, "the answer is larger than answer_bytes_max allows; ask for less");
+		return;
+	}
+	a.known_leader = engine_leader_known(q->d->engine, &a.last_contact_ms);
+	reply(q, &a);
+}
+
+void
+request_fail(struct request *q, enum tv_err err, struct span text)
+{
+	struct op_reply a = { .err = err, .text = text.len > 0 ? text : span_str(tv_strerror(err)) };
+
+	a.known_leader = engine_leader_known(q->d->engine, &a.last_contact_ms);
+	reply(q, &a);
+}
+
+void
+request_failf(struct request *q, enum tv_err err, const char *text)
+{
+	request_fail(q, err, span_str(text));
+}
+
+void
+request_plain(struct request *q, enum tv_err err, const char *text)
+{
+	struct clients *c = owner(q);
+	struct buf *b = q->client == NULL ? NULL : chan_begin(q->client->chan, q->type, FRAME_REPLY, q->id);
+
+	if (b != NULL) {
+		mpw_array(b, 2);
+		mpw_uint(b, (uint64_t)-(int)err);
+		mpw_cstr(b, text);
+		(void)chan_end(q->client->chan);
+	}
+	request_free(c, q);
+}
+
+void
+request_fire(struct request *q)
+{
+	if (q->fired)
+		return;
+	q->fired = true;
+	TAILQ_INSERT_TAIL(&owner(q)->fired, q, fired_link);
+}
+
+static void
+abandon(struct clients *c, struct request *q)
+{
+	membership_forget(c->d->members, q);
+	if (op_cancel(q))
+		request_free(c, q);
+	else
+		detach(q);
+}
+
+/* -- messages -- */
+
+static enum tv_err
+on_hello(struct client *cl, const struct frame *f)
+{
+	struct rd r = rd_span_over(f->body);
+	uint8_t version;
+
+	if (mpr_array(&r) != 4)
+		rd_fail(&r, TV_EFORMAT);
+	version = (uint8_t)mpr_uint(&r, UINT8_MAX);
+	for (int i = 0; i < 3; i++)
+		(void)mpr_bytes(&r, 255);
+	if (rd_end(&r) != TV_OK || version != MSG_VERSION || cl->greeted)
+		return TV_EFORMAT;
+	cl->greeted = true;
+	info_write_status(cl->c->d, cl->chan);
+	return TV_OK;
+}
+
+static enum tv_err
+on_info(struct client *cl, const struct frame *f)
+{
+	struct rd r = rd_span_over(f->body);
+
+	if (mpr_array(&r) != 0 || rd_end(&r) != TV_OK)
+		return TV_EFORMAT;
+	info_write(cl->c->d, cl->chan, f->id);
+	return TV_OK;
+}
+
+static bool
+keep_args(struct request *q, struct span args)
+{
+	uint8_t *copy = q->bytes;
+
+	if (args.len > REQUEST_INLINE)
+		copy = malloc(args.len);
+	if (copy == NULL)
+		return false;
+	memcpy(copy, args.p, args.len);
+	q->args = span_of(copy, args.len);
+	return true;
+}
+
+static enum tv_err
+on_op(struct client *cl, const struct frame *f)
+{
+	struct clients *c = cl->c;
+	struct op_request ask;
+	struct request *q;
+	enum tv_err err = op_request_read(f->body, &ask);
+
+	if (err != TV_OK)
+		return err;
+	q = request_new(cl, f);
+	if (q == NULL)
+		return TV_ENOMEM;
+	q->args.p = q->bytes;
+	q->op = op_find(ask.op);
+	q->mode = ask.mode;
+	q->index = ask.index;
+	q->wait_ns = ask.wait_ms > 86400000 ? 86400000000000 : (int64_t)ask.wait_ms * 1000000;
+	if (q->op == NULL || ask.op >= 60)
+		request_failf(q, TV_EPERM, "unknown or internal operation");
+	else if (c->pending > c->d->conf.requests_max)
+		request_failf(q, TV_EAGAIN, "too many requests are pending; try again");
+	else if (ask.args.len > c->d->conf.request_bytes_max)
+		request_failf(q, TV_ELIMIT, "the request is larger than request_bytes_max allows");
+	else if (!keep_args(q, ask.args))
+		request_failf(q, TV_ENOMEM, "out of memory");
+	else if (q->op->kind == OP_WRITE)
+		op_write(q);
+	else if (q->op->kind == OP_LEADER)
+		op_leader(q);
+	else
+		op_read(q, ask.max_stale_ms);
+	return TV_OK;
+}
+
+static void
+left(void *ctx, enum tv_err err, const char *text)
+{
+	request_plain(ctx, err, text);
+}
+
+static enum tv_err
+on_leave(struct client *cl, const struct frame *f)
+{
+	struct rd r = rd_span_over(f->body);
+	struct request *q;
+	bool force;
+
+	if (mpr_array(&r) != 1)
+		rd_fail(&r, TV_EFORMAT);
+	force = mpr_bool(&r);
+	if (rd_end(&r) != TV_OK)
+		return TV_EFORMAT;
+	q = request_new(cl, f);
+	if (q == NULL)
+		return TV_ENOMEM;
+	q->args.p = q->bytes;
+	membership_leave(cl->c->d->members, force, left, q);
+	return TV_OK;
+}
+
+static const struct {
+	uint16_t type;
+	enum tv_err (*fn)(struct client *cl, const struct frame *f);
+} handlers[] = {
+	{ MSG_OP, on_op },
+	{ MSG_INFO, on_info },
+	{ MSG_RAFT_LEAVE, on_leave },
+};
+
+static enum tv_err
+client_frame(void *ctx, struct chan *chan, const struct frame *f)
+{
+	struct client *cl = ctx;
+
+	(void)chan;
+	if (f->type == MSG_HELLO)
+		return on_hello(cl, f);
+	if (!cl->greeted || f->flags & (FRAME_REPLY | FRAME_MORE) || f->id == 0)
+		return TV_EFORMAT;
+	if (f->flags & FRAME_CANCEL) {
+		struct request *q = *slot_of(cl, f->id);
+
+		if (q != NULL)
+			abandon(cl->c, q);
+		return TV_OK;
+	}
+	if (chan_pending(cl->chan) > PAUSE_BYTES) {
+		cl->paused = true;
+		chan_pause(cl->chan, true);
+	}
+	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++)
+		if (handlers[i].type == f->type)
+			return handlers[i].fn(cl, f);
+	return TV_EFORMAT;
+}
+
+/* -- channels -- */
+
+static void
+client_open(void *ctx, struct chan *chan)
+{
+	struct client *cl = ctx;
+	struct buf *b = chan_begin(chan, MSG_HELLO, 0, 0);
+
+	if (b == NULL)
+		return;
+	mpw_array(b, 4);
+	mpw_uint(b, MSG_VERSION);
+	mpw_cstr(b, "raftd");
+	mpw_cstr(b, TV_VERSION);
+	mpw_cstr(b, cl->c->d->id.uuid);
+	(void)chan_end(chan);
+}
+
+static void
+abandon_all(struct client *cl)
+{
+	struct request *q;
+
+	while ((q = TAILQ_FIRST(&cl->requests)) != NULL)
+		abandon(cl->c, q);
+}
+
+static void
+client_close(void *ctx, struct chan *chan, enum tv_err why)
+{
+	struct client *cl = ctx, **at;
+
+	(void)chan;
+	(void)why;
+	abandon_all(cl);
+	for (at = &cl->c->all; *at != cl; at = &(*at)->next)
+		;
+	*at = cl->next;
+	listener_release(cl->c->listener);
+	free(cl);
+}
+
+static void
+on_accept(void *ctx, int fd)
+{
+	struct clients *c = ctx;
+	struct client *cl = calloc(1, sizeof(*cl));
+	struct chan_conf conf = {
+		.loop = c->d->loop, .events = &client_events, .ctx = cl, .name = "raftd.sock",
+		.body_max = c->d->conf.request_bytes_max + 4096, .out_max = FRAME_BODY_BYTES_MAX + 2 * PAUSE_BYTES,
+	};
+	uid_t uid;
+
+	if (cl == NULL) {
+		(void)close(fd);
+		listener_release(c->listener);
+		return;
+	}
+	cl->c = c;
+	TAILQ_INIT(&cl->requests);
+	cl->chan = chan_new(fd, &conf);
+	if (cl->chan == NULL) {
+		free(cl);
+		listener_release(c->listener);
+		return;
+	}
+	cl->next = c->all;
+	c->all = cl;
+	if (chan_peercred(cl->chan, &uid, NULL) != TV_OK || !daemon_peer_allowed(uid)) {
+		log_warn("raftd", "raftd.sock: a user who may not was turned away");
+		chan_close(cl->chan, TV_EPERM);
+	}
+}
+
+/* -- the turn -- */
+
+void
+clients_status_changed(struct clients *c)
+{
+	if (c != NULL)
+		c->status_due = true;
+}
+
+bool
+clients_turn(struct clients *c)
+{
+	bool busy = !TAILQ_EMPTY(&c->fired);
+	struct request_list now;
+	struct request *q;
+
+	/* Those that fire while these are served come next time. */
+	TAILQ_INIT(&now);
+	TAILQ_CONCAT(&now, &c->fired, fired_link);
+	while ((q = TAILQ_FIRST(&now)) != NULL) {
+		TAILQ_REMOVE(&now, q, fired_link);
+		q->fired = false;
+		op_read_again(q);
+	}
+	for (struct client *cl = c->all; cl != NULL; cl = cl->next) {
+		if (c->status_due && cl->greeted)
+			info_write_status(c->d, cl->chan);
+		if (cl->paused && chan_pending(cl->chan) < PAUSE_BYTES / 2) {
+			cl->paused = false;
+			chan_pause(cl->chan, false);
+		}
+	}
+	c->status_due = false;
+	return busy;
+}
+
+struct clients *
+clients_new(struct raftd *d)
+{
+	struct clients *c = calloc(1, sizeof(*c));
+
+	if (c == NULL)
+		return NULL;
+	c->d = d;
+	TAILQ_INIT(&c->fired);
+	c->arena = ARENA_INIT(256u << 20);
+	buf_init(&c->buf, FRAME_BODY_BYTES_MAX);
+	c->listener = listener_new(d->loop, d->socket_fd, (unsigned)d->conf.clients_max, on_accept, c);
+	if (c->listener == NULL) {
+		free(c);
+		return NULL;
+	}
+	d->socket_fd = -1;
+	return c;
+}
+
+void
+clients_free(struct clients *c)
+{
+	if (c == NULL)
+		return;
+	c->freeing = true;
+	while (c->all != NULL) {
+		struct client *cl = c->all;
+
+		c->all = cl->next;
+		abandon_all(cl);
+		chan_free(cl->chan);
+		free(cl);
+	}
+	listener_free(c->listener);
+	while (c->spares != NULL) {
+		struct request *q = c->spares;
+
+		c->spares = q->hash_next;
+		free(q);
+	}
+	arena_done(&c->arena);
+	buf_done(&c->buf);
+	free(c);
+}

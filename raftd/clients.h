@@ -1,0 +1,21 @@
+/*
+ * raftd.sock: rpcd (and nobody else) asks here.  A channel says MSG_HELLO first; a malformed, oversized or
+ * out-of-order message closes that channel only (S206).
+ */
+#ifndef TV_CLIENTS_H
+#define TV_CLIENTS_H
+
+#include "raftd/raftd.h"
+
+struct clients;
+
+/* Listens on d->socket_fd (taken over).  NULL: no memory. */
+struct clients *clients_new(struct raftd *d);
+/* Closes all channels; what is pending goes with them. */
+void clients_free(struct clients *c);
+/* Role, leader or configuration changed: told to every channel at the end of the turn. */
+void clients_status_changed(struct clients *c);
+/* Once or more per turn: reads whose watch fired, status to tell.  True if there was something to do. */
+bool clients_turn(struct clients *c);
+
+#endif

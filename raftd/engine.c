@@ -1,0 +1,802 @@
+/* The shell of the Raft core. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/assert.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "raftd/clients.h"
+#include "raftd/engine.h"
+#include "raftd/entrycache.h"
+#include "raftd/leader.h"
+#include "raftd/links.h"
+#include "raftd/notices.h"
+#include "raftd/snapshots.h"
+
+#define PROPOSE_ENTRIES_MAX 2048	/* in one input */
+#define PROPOSE_BYTES_MAX (64u << 20)	/* queued for one turn */
+#define APPLY_ENTRIES_MAX 1024		/* in one transaction */
+#define APPLY_BYTES_MAX (4u << 20)
+#define TURN_ROUNDS_MAX 4		/* work done before the loop looks at its events again */
+#define ENTRIES_SCRATCH 4096		/* append_entries_max never exceeds it */
+#define HOUSEKEEPING 0.1		/* seconds */
+#define NOTICES_MAX 64
+
+struct held {				/* a message that waits for the disk */
+	uint64_t seq;
+	struct raft_send send;
+};
+
+struct engine {
+	struct raftd *d;
+	struct raft *core;
+	struct logthread *log;
+	struct entrycache *cache;
+	struct proposals *proposals;
+	struct reads reads;
+	struct raft_status status;
+	bool status_fresh, feeding, stuck, corrupt;
+	uint64_t commit, applied;
+	struct mono deadline;
+
+	struct held *held;		/* ring of messages waiting for the disk, by rising seq */
+	size_t held_cap, held_head, held_count;
+	struct raft_notice notices[NOTICES_MAX];	/* to be told after the output was carried out */
+	unsigned notice_count;
+	bool telling;
+
+	struct raft_entry *scratch;	/* received entries */
+	struct raft_entry *range;	/* entries to send or apply */
+	struct arena range_arena, apply_arena;
+	struct fsm_result *results;
+
+	ev_prepare prepare;
+	ev_idle idle;
+	ev_timer tick, housekeeping;
+	struct mono tick_due;
+};
+
+static void feed(struct engine *e, struct raft_input *in, enum tv_err *err);
+
+/* -- messages that wait for the disk -- */
+
+static bool
+hold(struct engine *e, const struct raft_send *s)
+{
+	if (e->held_count == e->held_cap) {
+		size_t cap = e->held_cap == 0 ? 64 : e->held_cap * 2;
+		struct held *ring = malloc(cap * sizeof(*ring));
+
+		if (ring == NULL)
+			return false;		/* a lost message: the core copes */
+		for (size_t i = 0; i < e->held_count; i++)
+			ring[i] = e->held[(e->held_head + i) & (e->held_cap - 1)];
+		free(e->held);
+		e->held = ring;
+		e->held_cap = cap;
+		e->held_head = 0;
+	}
+	e->held[(e->held_head + e->held_count++) & (e->held_cap - 1)] =
+	    (struct held){ logthread_barrier(e->log), *s };
+	return true;
+}
+
+static void
+release_held(struct engine *e, uint64_t done)
+{
+	while (e->held_count > 0 && e->held[e->held_head].seq <= done) {
+		struct raft_send s = e->held[e->held_head].send;
+
+		e->held_head = (e->held_head + 1) & (e->held_cap - 1);
+		e->held_count--;
+		links_send(e->d->links, &s);
+	}
+}
+
+/* -- carrying out an output -- */
+
+static void
+store(struct engine *e, const struct raft_output *o)
+{
+	if (o->hard_changed)
+		logthread_hard(e->log, o->term, o->vote);
+	if (o->truncate_from != 0) {
+		logthread_truncate(e->log, o->truncate_from);
+		entrycache_truncate(e->cache, o->truncate_from);
+		proposals_truncated(e->proposals, o->truncate_from);
+	}
+	for (uint32_t i = 0; i < o->append_count; i++) {
+		const struct raft_entry *kept = entrycache_append(e->cache, &o->append[i], logthread_seq(e->log));
+
+		/* Without memory for the log there is no safe way on. */
+		TV_ASSERT(kept != NULL);
+		TV_ASSERT(logthread_append(e->log, kept, o->write_epoch) == TV_OK);
+	}
+}
+
+static void
+send_all(struct engine *e, const struct raft_output *o)
+{
+	uint64_t barrier = logthread_barrier(e->log);
+	bool clean = barrier <= logthread_done(e->log);
+
+	for (uint32_t i = 0; i < o->send_count; i++) {
+		const struct raft_send *s = &o->sends[i];
+
+		if ((s->after_hard || s->after_append) && !clean)
+			(void)hold(e, s);
+		else
+			links_send(e->d->links, s);
+	}
+}
+
+static void
+note(struct engine *e, const struct raft_notice *n)
+{
+	if (e->notice_count < NOTICES_MAX)
+		e->notices[e->notice_count++] = *n;
+}
+
+static void
+carry_out(struct engine *e, const struct raft_output *o)
+{
+	store(e, o);
+	send_all(e, o);
+	if (o->commit_index > e->commit)
+		e->commit = o->commit_index;
+	for (uint32_t i = 0; i < o->read_count; i++)
+		reads_answer(&e->reads, o->reads[i].ctx, o->reads[i].ok, o->reads[i].index);
+	for (uint32_t i = 0; i < o->notice_count; i++)
+		note(e, &o->notices[i]);
+	e->deadline = o->deadline;
+}
+
+/* After the output, so that whoever listens may feed the core again. */
+static void
+tell_notices(struct engine *e)
+{
+	if (e->telling)
+		return;
+	e->telling = true;
+	for (unsigned i = 0; i < e->notice_count; i++) {
+		struct raft_notice n = e->notices[i];
+
+		if (n.type == RAFT_NOTICE_READ_ONLY_CORRUPT)
+			e->corrupt = true;
+		if (n.type == RAFT_NOTICE_LEADER || n.type == RAFT_NOTICE_ROLE)
+			reads_retry(&e->reads, clock_mono(), e->d->conf.election_timeout);
+		notices_tell(e->d, &n);
+	}
+	e->notice_count = 0;
+	e->telling = false;
+}
+
+static void
+feed(struct engine *e, struct raft_input *in, enum tv_err *err)
+{
+	struct raft_output out = { 0 };
+	const struct raft_msg *chunk;
+	bool was_leader = e->status.role == RAFT_LEADER;
+
+	TV_ASSERT(!e->feeding);
+	if (e->corrupt)
+		return;
+	e->feeding = true;
+	in->now = clock_mono();
+	raft_feed(e->core, in, &out);
+	e->status_fresh = false;
+	carry_out(e, &out);
+	chunk = out.snapshot_chunk;
+	e->feeding = false;
+	if (err != NULL)
+		*err = out.err;
+	if (was_leader && engine_status(e)->role != RAFT_LEADER)
+		proposals_hurry(e->proposals, mono_add(in->now, mono_mul(e->d->conf.election_timeout, 6)));
+	if (chunk != NULL)
+		snapshots_chunk(e->d->snapshots, chunk);
+	tell_notices(e);
+	if (e->corrupt) {
+		log_err("raft", "the log would lose a committed entry; stopping to keep the data as it is");
+		daemon_quit(1);
+	}
+}
+
+/* -- inputs -- */
+
+void
+engine_message(struct engine *e, const struct raft_msg *m)
+{
+	struct raft_input in = { .type = RAFT_IN_MSG, .msg = m };
+
+	feed(e, &in, NULL);
+}
+
+struct raft_entry *
+engine_scratch(struct engine *e, uint32_t *count)
+{
+	*count = ENTRIES_SCRATCH;
+	return e->scratch;
+}
+
+void
+engine_reachable(struct engine *e, raft_id id, bool up)
+{
+	struct raft_input in = { .type = up ? RAFT_IN_REACHABLE : RAFT_IN_UNREACHABLE, .to = id };
+
+	feed(e, &in, NULL);
+}
+
+enum tv_err
+engine_change(struct engine *e, const struct raft_change *change)
+{
+	struct raft_input in = { .type = RAFT_IN_CHANGE, .change = change };
+	enum tv_err err = TV_OK;
+
+	feed(e, &in, &err);
+	return err;
+}
+
+enum tv_err
+engine_transfer(struct engine *e, raft_id to)
+{
+	struct raft_input in = { .type = RAFT_IN_TRANSFER, .to = to };
+	enum tv_err err = TV_OK;
+
+	feed(e, &in, &err);
+	return err;
+}
+
+enum tv_err
+engine_bootstrap(struct engine *e, const struct raft_config *config)
+{
+	struct raft_input in = { .type = RAFT_IN_BOOTSTRAP, .config = config };
+	enum tv_err err = TV_OK;
+
+	feed(e, &in, &err);
+	return err;
+}
+
+void
+engine_snapshot_ready(struct engine *e, uint64_t index, uint64_t bytes)
+{
+	struct raft_input in = { .type = RAFT_IN_SNAPSHOT_READY, .index = index, .offset = bytes };
+
+	feed(e, &in, NULL);
+}
+
+void
+engine_snapshot_stored(struct engine *e, const struct raft_msg *m, uint64_t offset)
+{
+	struct raft_input in = { .type = RAFT_IN_SNAPSHOT_CHUNK, .msg = m, .offset = offset };
+
+	feed(e, &in, NULL);
+}
+
+void
+engine_snapshot_installed(struct engine *e, const struct raft_msg *m)
+{
+	struct raft_input in = { .type = RAFT_IN_SNAPSHOT_INSTALLED, .msg = m };
+
+	entrycache_clear(e->cache);
+	e->applied = m->log_index;
+	if (e->commit < e->applied)
+		e->commit = e->applied;
+	proposals_skipped(e->proposals, e->applied);
+	feed(e, &in, NULL);
+	engine_wake(e);
+}
+
+void
+engine_compacted(struct engine *e, uint64_t index, uint64_t snapshot_index)
+{
+	struct raft_input in = { .type = RAFT_IN_COMPACTED, .index = index, .snapshot_index = snapshot_index };
+
+	feed(e, &in, NULL);
+}
+
+enum tv_err
+engine_propose(struct engine *e, struct proposal *p, uint16_t op, struct span args)
+{
+	const struct raft_status *st = engine_status(e);
+
+	if (st->role != RAFT_LEADER)
+		return st->leader != 0 ? TV_ENOTLEADER : TV_ENOLEADER;
+	return proposals_add(e->proposals, p, op, args, mono_add(clock_mono(), e->d->conf.write_timeout));
+}
+
+void
+engine_read(struct engine *e, struct read_wait *w)
+{
+	w->deadline = mono_add(clock_mono(), e->d->conf.read_timeout);
+	reads_add(&e->reads, w);
+}
+
+/* -- the turn -- */
+
+static bool
+propose_queued(struct engine *e)
+{
+	uint32_t count;
+	struct raft_input in = { .type = RAFT_IN_PROPOSE };
+	struct raft_output out = { 0 };
+
+	in.entries = proposals_next(e->proposals, PROPOSE_ENTRIES_MAX, &count);
+	if (count == 0)
+		return false;
+	in.entry_count = count;
+	in.now = clock_mono();
+	TV_ASSERT(!e->feeding);
+	e->feeding = true;
+	raft_feed(e->core, &in, &out);
+	e->status_fresh = false;
+	carry_out(e, &out);		/* copies the payloads; accepting gives them back */
+	if (out.err == TV_OK)
+		TV_ASSERT(out.append_count >= count && proposals_accepted(e->proposals, out.append, count) == TV_OK);
+	e->feeding = false;
+	if (out.err != TV_OK && out.err != TV_EAGAIN)
+		proposals_refuse(e->proposals, out.err);
+	tell_notices(e);
+	return out.err == TV_OK;
+}
+
+static void
+ask_reads(struct engine *e)
+{
+	struct raft_input in = { .type = RAFT_IN_READ };
+
+	in.ctx = reads_round(&e->reads, clock_mono());
+	if (in.ctx != 0)
+		feed(e, &in, NULL);
+}
+
+const struct raft_entry *
+engine_entries(struct engine *e, uint64_t first, uint32_t count, uint32_t *got)
+{
+	struct raft_entry *read;
+
+	if (count > ENTRIES_SCRATCH)
+		count = ENTRIES_SCRATCH;
+	for (*got = 0; *got < count; (*got)++) {
+		const struct raft_entry *c = entrycache_get(e->cache, first + *got);
+
+		if (c == NULL)
+			break;
+		e->range[*got] = *c;
+	}
+	if (*got > 0)
+		return e->range;
+	arena_reset(&e->range_arena);
+	if (log_read(e->d->log, first, first + count - 1, APPLY_BYTES_MAX, &e->range_arena, &read, got) != TV_OK ||
+	    *got == 0)
+		return NULL;
+	return read;
+}
+
+/* How many of these may go into one transaction. */
+static uint32_t
+apply_limit(const struct raft_entry *entries, uint32_t count)
+{
+	size_t bytes = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		bytes += entries[i].size;
+		if (bytes > APPLY_BYTES_MAX && i > 0)
+			return i;
+	}
+	return count;
+}
+
+static void
+apply_failed(struct engine *e, enum tv_err err)
+{
+	log_err("raft", "state machine failed at index %llu: %s", (unsigned long long)e->applied + 1, tv_strerror(err));
+	e->corrupt = true;
+	daemon_quit(1);
+}
+
+static bool
+apply_some(struct engine *e)
+{
+	uint64_t left = e->commit - e->applied;
+	struct raft_input in = { .type = RAFT_IN_APPLIED };
+	const struct raft_entry *entries;
+	uint32_t count;
+	bool wanted;
+	enum tv_err err;
+
+	if (left == 0 || e->corrupt || snapshots_installing(e->d->snapshots))
+		return false;
+	entries = engine_entries(e, e->applied + 1, left > APPLY_ENTRIES_MAX ? APPLY_ENTRIES_MAX : (uint32_t)left, &count);
+	if (entries == NULL) {
+		apply_failed(e, TV_ECORRUPT);
+		return false;
+	}
+	count = apply_limit(entries, count);
+	wanted = proposals_first(e->proposals) <= e->applied + count;
+	arena_reset(&e->apply_arena);
+	err = fsm_apply(e->d->fsm, entries, count, &e->apply_arena, wanted ? e->results : NULL);
+	if (err != TV_OK) {
+		apply_failed(e, err);
+		return false;
+	}
+	leader_applied(e->d->leader, entries, count);
+	e->applied += count;
+	for (uint32_t i = 0; wanted && i < count; i++)
+		if (entries[i].index >= proposals_first(e->proposals))
+			proposals_applied(e->proposals, entries[i].index, entries[i].term, &e->results[i]);
+	in.index = e->applied;
+	feed(e, &in, NULL);
+	entrycache_evict(e->cache, e->applied);
+	return true;
+}
+
+/* Does this turn leave anything that needs no event to go on? */
+static bool
+work_left(struct engine *e)
+{
+	return e->applied < e->commit && !e->corrupt && !snapshots_installing(e->d->snapshots);
+}
+
+static void
+set_tick(struct engine *e)
+{
+	struct mono now = clock_mono();
+	double after;
+
+	/* A timer that rings too early rings again: cheaper than moving it at every message. */
+	if (ev_is_active(&e->tick) && e->tick_due.ns <= e->deadline.ns)
+		return;
+	ev_timer_stop(e->d->loop, &e->tick);
+	if (e->deadline.ns == MONO_NEVER.ns)
+		return;
+	after = mono_seconds(mono_sub(e->deadline, now));
+	e->tick_due = e->deadline;
+	ev_now_update(e->d->loop);
+	ev_timer_set(&e->tick, after > 0.0 ? after : 0.0, 0.0);
+	ev_timer_start(e->d->loop, &e->tick);
+}
+
+static void
+turn(struct engine *e)
+{
+	for (unsigned i = 0; i < TURN_ROUNDS_MAX; i++) {
+		bool busy = propose_queued(e);
+
+		ask_reads(e);
+		logthread_flush(e->log);
+		busy |= apply_some(e);
+		reads_serve(&e->reads, e->applied);
+		busy |= clients_turn(e->d->clients);
+		if (!busy)
+			break;
+	}
+	logthread_flush(e->log);
+	leader_turn(e->d->leader);
+	if (work_left(e))
+		ev_idle_start(e->d->loop, &e->idle);
+	else
+		ev_idle_stop(e->d->loop, &e->idle);
+	set_tick(e);
+}
+
+static void
+on_prepare(struct ev_loop *loop, ev_prepare *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	turn(w->data);
+}
+
+static void
+on_idle(struct ev_loop *loop, ev_idle *w, int revents)
+{
+	(void)revents;
+	ev_idle_stop(loop, w);		/* its only purpose: the loop does not sleep */
+}
+
+void
+engine_wake(struct engine *e)
+{
+	ev_idle_start(e->d->loop, &e->idle);
+}
+
+static void
+on_tick(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct engine *e = w->data;
+	struct raft_input in = { .type = RAFT_IN_TICK };
+
+	(void)loop;
+	(void)revents;
+	if (clock_mono().ns >= e->deadline.ns)
+		feed(e, &in, NULL);
+}
+
+static void
+watch_disk(struct engine *e, struct mono now)
+{
+	struct raft_input in = { .type = RAFT_IN_DISK_STUCK };
+	struct mono busy = logthread_busy(e->log, now), slowest = logthread_slowest(e->log);
+
+	if (slowest.ns > e->d->conf.slow_sync.ns)
+		log_warn("raft", "slow disk: a log write took %lld ms", (long long)mono_ms(slowest));
+	if (busy.ns <= e->d->conf.disk_stuck_timeout.ns) {
+		e->stuck = false;
+		return;
+	}
+	if (!e->stuck)
+		log_err("raft", "disk stuck: a log write has been waiting for %lld ms", (long long)mono_ms(busy));
+	e->stuck = true;
+	feed(e, &in, NULL);
+}
+
+static void
+on_housekeeping(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct engine *e = w->data;
+	struct mono now = clock_mono();
+
+	(void)loop;
+	(void)revents;
+	watch_disk(e, now);
+	proposals_expire(e->proposals, now);
+	reads_retry(&e->reads, now, mono_mul(e->d->conf.election_timeout, 2));
+	reads_expire(&e->reads, now);
+}
+
+/* -- the log thread's answers -- */
+
+static void
+on_written(void *ctx, uint64_t seq, uint64_t index, uint64_t term, uint64_t epoch)
+{
+	struct engine *e = ctx;
+	struct raft_input in = { .type = RAFT_IN_PERSISTED, .index = index, .term = term, .ctx = epoch };
+
+	entrycache_written(e->cache, seq);
+	release_held(e, seq);
+	if (index != 0)
+		feed(e, &in, NULL);
+}
+
+static void
+on_failed(void *ctx, enum tv_err err)
+{
+	struct engine *e = ctx;
+
+	log_err("raft", "writing the log failed: %s; stopping, since what the disk holds is no longer certain",
+	    tv_strerror(err));
+	e->corrupt = true;
+	daemon_quit(1);
+}
+
+static const struct logthread_events log_events = { on_written, on_failed };
+
+/* -- what is -- */
+
+struct raft *
+engine_core(struct engine *e)
+{
+	return e->core;
+}
+
+struct logthread *
+engine_log(struct engine *e)
+{
+	return e->log;
+}
+
+const struct raft_status *
+engine_status(struct engine *e)
+{
+	if (!e->status_fresh) {
+		raft_status(e->core, &e->status);
+		e->status_fresh = true;
+	}
+	return &e->status;
+}
+
+bool
+engine_is_leader(struct engine *e)
+{
+	return engine_status(e)->role == RAFT_LEADER;
+}
+
+uint64_t
+engine_applied(const struct engine *e)
+{
+	return e->applied;
+}
+
+uint64_t
+engine_commit(const struct engine *e)
+{
+	return e->commit;
+}
+
+bool
+engine_leader_known(struct engine *e, uint64_t *last_contact_ms)
+{
+	const struct raft_status *st = engine_status(e);
+
+	*last_contact_ms = 0;
+	if (st->role == RAFT_LEADER)
+		return true;
+	if (st->leader_contact.ns != 0)
+		*last_contact_ms = (uint64_t)mono_ms(mono_sub(clock_mono(), st->leader_contact));
+	return st->leader != 0;
+}
+
+/* -- start and end -- */
+
+static enum tv_err
+restore_entry(void *ctx, const struct raft_entry *entry)
+{
+	struct engine *e = ctx;
+
+	return raft_restore_entry(e->core, entry);
+}
+
+static enum tv_err
+restore_core(struct engine *e, char *errbuf, size_t cap)
+{
+	struct raftd *d = e->d;
+	const struct raftd_conf *c = &d->conf;
+	struct raft_options opt = {
+		.self = d->id.self,
+		.election_timeout = c->election_timeout, .heartbeat = c->heartbeat_interval,
+		.append_entries_max = (uint32_t)c->append_entries_max, .append_bytes_max = (uint32_t)c->append_bytes_max,
+		.inflight_max = (uint32_t)c->inflight_max, .snapshot_chunk_bytes = (uint32_t)c->snapshot_chunk,
+		.catchup_rounds = (uint32_t)c->catchup_rounds, .check_quorum = true, .pre_vote = true,
+	};
+	struct raft_restore from = {
+		.term = d->meta.term, .vote = d->meta.vote,
+		.snapshot_index = d->meta.snapshot_index, .snapshot_term = d->meta.snapshot_term,
+		.snapshot_config = d->meta.snapshot_config, .applied = fsm_applied(d->fsm),
+	};
+	enum tv_err err;
+
+	opt.seed = (uint64_t)clock_wall_ns() ^ d->id.self;
+	if (from.applied < from.snapshot_index) {
+		snprintf(errbuf, cap, "the state is at index %llu, but the log starts after %llu: state/ was lost; "
+		    "remove raftd's data directory, and this server will join as a new one",
+		    (unsigned long long)from.applied, (unsigned long long)from.snapshot_index);
+		return TV_ECORRUPT;
+	}
+	e->core = raft_new(&opt, &from, clock_mono());
+	if (e->core == NULL)
+		return TV_ENOMEM;
+	err = d->meta.last == 0 ? TV_OK : log_each(d->log, d->meta.first, restore_entry, e);
+	if (err != TV_OK)
+		snprintf(errbuf, cap, "the log cannot be read: %s", tv_strerror(err));
+	e->applied = e->commit = from.applied;
+	return err;
+}
+
+struct engine *
+engine_new(struct raftd *d, char *errbuf, size_t cap)
+{
+	struct engine *e = calloc(1, sizeof(*e));
+
+	snprintf(errbuf, cap, "out of memory");
+	if (e == NULL)
+		return NULL;
+	e->d = d;
+	e->deadline = clock_mono();
+	reads_init(&e->reads);
+	e->range_arena = ARENA_INIT(64u << 20);
+	e->apply_arena = ARENA_INIT(256u << 20);
+	e->cache = entrycache_new(d->conf.entry_cache);
+	e->proposals = proposals_new(PROPOSE_BYTES_MAX);
+	e->scratch = calloc(ENTRIES_SCRATCH, sizeof(*e->scratch));
+	e->range = calloc(ENTRIES_SCRATCH, sizeof(*e->range));
+	e->results = calloc(APPLY_ENTRIES_MAX, sizeof(*e->results));
+	if (e->cache == NULL || e->proposals == NULL || e->scratch == NULL || e->range == NULL || e->results == NULL ||
+	    restore_core(e, errbuf, cap) != TV_OK) {
+		engine_free(e);
+		return NULL;
+	}
+	return e;
+}
+
+enum tv_err
+engine_start(struct engine *e)
+{
+	struct ev_loop *loop = e->d->loop;
+
+	e->log = logthread_new(loop, e->d->log, &log_events, e);
+	if (e->log == NULL)
+		return TV_ESYS;
+	ev_prepare_init(&e->prepare, on_prepare);
+	ev_idle_init(&e->idle, on_idle);
+	ev_timer_init(&e->tick, on_tick, 0.0, 0.0);
+	ev_timer_init(&e->housekeeping, on_housekeeping, HOUSEKEEPING, HOUSEKEEPING);
+	e->prepare.data = e->idle.data = e->tick.data = e->housekeeping.data = e;
+	/* Channels flush from a prepare watcher too; ours must come first. */
+	ev_set_priority(&e->prepare, EV_MAXPRI);
+	ev_prepare_start(loop, &e->prepare);
+	ev_timer_start(loop, &e->housekeeping);
+	return TV_OK;
+}
+
+void
+engine_drain(struct engine *e)
+{
+	e->corrupt = true;		/* the core is fed no more */
+	proposals_refuse(e->proposals, TV_EUNKNOWN);
+	proposals_skipped(e->proposals, UINT64_MAX);
+	reads_expire(&e->reads, MONO_NEVER);
+}
+
+void
+engine_free(struct engine *e)
+{
+	if (e == NULL)
+		return;
+	if (e->log != NULL) {
+		ev_prepare_stop(e->d->loop, &e->prepare);
+		ev_idle_stop(e->d->loop, &e->idle);
+		ev_timer_stop(e->d->loop, &e->tick);
+		ev_timer_stop(e->d->loop, &e->housekeeping);
+		logthread_free(e->log);
+	}
+	raft_free(e->core);
+	proposals_free(e->proposals);
+	entrycache_free(e->cache);
+	arena_done(&e->range_arena);
+	arena_done(&e->apply_arena);
+	free(e->held);
+	free(e->scratch);
+	free(e->range);
+	free(e->results);
+	free(e);
+}
+
+/* -- info -- */
+
+static void
+info_u64(void (*fn)(void *, const char *, const char *), void *ctx, const char *name, uint64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
+	fn(ctx, name, text);
+}
+
+void
+engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	const struct raft_status *st = engine_status(e);
+	const struct raft_config *conf = raft_config(e->core);
+	const struct raft_server_conf *self = raft_config_find(conf, e->d->id.self);
+	const struct raft_server_conf *leader = raft_config_find(conf, st->leader);
+	uint64_t contact_ms;
+	char contact[32];
+
+	(void)engine_leader_known(e, &contact_ms);
+	if (st->role == RAFT_LEADER)
+		snprintf(contact, sizeof(contact), "0");
+	else if (st->leader_contact.ns == 0)
+		snprintf(contact, sizeof(contact), "never");
+	else
+		snprintf(contact, sizeof(contact), "%llums", (unsigned long long)contact_ms);
+	info_u64(fn, ctx, "applied_index", e->applied);
+	fn(ctx, "cluster_id", e->d->id.cluster_id);
+	info_u64(fn, ctx, "commit_index", e->commit);
+	info_u64(fn, ctx, "entry_cache_bytes", entrycache_memory(e->cache));
+	info_u64(fn, ctx, "fsm_pending", e->commit - e->applied);
+	info_u64(fn, ctx, "generation", e->d->id.generation);
+	fn(ctx, "last_contact", contact);
+	info_u64(fn, ctx, "last_log_index", st->last_index);
+	info_u64(fn, ctx, "last_log_term", st->last_term);
+	info_u64(fn, ctx, "last_snapshot_index", st->snapshot_index);
+	info_u64(fn, ctx, "last_snapshot_term", st->snapshot_term);
+	fn(ctx, "leader", leader != NULL ? leader->addr : "");
+	info_u64(fn, ctx, "leader_last_index", st->role == RAFT_LEADER ? st->last_index : st->leader_last);
+	info_u64(fn, ctx, "num_peers", conf->count > 0 && self != NULL ? conf->count - 1 : conf->count);
+	fn(ctx, "state", raft_role_name(st->role));
+	fn(ctx, "suffrage", self == NULL ? "none" : self->voter ? "voter" : "learner");
+	info_u64(fn, ctx, "sync_p50_us", logthread_quantile_us(e->log, 0.50));
+	info_u64(fn, ctx, "sync_p99_us", logthread_quantile_us(e->log, 0.99));
+	info_u64(fn, ctx, "term", st->term);
+}

@@ -1,0 +1,372 @@
+/* Members as gossipd tells them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/dial.h"
+#include "common/log.h"
+#include "common/mpack.h"
+#include "common/msg.h"
+#include "raftd/forming.h"
+#include "raftd/gossip.h"
+#include "raftd/identity.h"
+#include "raftd/leader.h"
+#include "raftd/links.h"
+#include "raftd/membership.h"
+
+#define BODY_MAX (1u << 20)
+
+struct entry {
+	struct member *m;		/* owned clone */
+	bool seen;			/* told since gossipd came (back) */
+	bool gone, dirty, forced;
+};
+
+struct gossip {
+	struct raftd *d;
+	struct dialer *dialer;
+	char *path;
+	struct entry *entries;		/* sorted by name */
+	size_t count, cap;
+	bool synced, overflow;
+};
+
+/* -- the table: sorted by name, so that a walk has an order and a search is short -- */
+
+/* Place of the name, or where it would go. */
+static size_t
+place(const struct gossip *g, struct span name)
+{
+	size_t lo = 0, hi = g->count;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+
+		if (span_cmp(g->entries[mid].m->name, name) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static struct entry *
+lookup(const struct gossip *g, struct span name)
+{
+	size_t at = place(g, name);
+
+	if (at < g->count && span_eq(g->entries[at].m->name, name))
+		return &g->entries[at];
+	return NULL;
+}
+
+static struct entry *
+insert(struct gossip *g, struct member *m)
+{
+	size_t at = place(g, m->name);
+
+	if (g->count == GOSSIP_MEMBERS_MAX) {
+		if (!g->overflow)
+			log_warn("raftd", "more than %d members: the catalog leaves out the rest", GOSSIP_MEMBERS_MAX);
+		g->overflow = true;
+		return NULL;
+	}
+	if (g->count == g->cap) {
+		size_t cap = g->cap == 0 ? 64 : g->cap * 2;
+		struct entry *grown = realloc(g->entries, cap * sizeof(*grown));
+
+		if (grown == NULL)
+			return NULL;
+		g->entries = grown;
+		g->cap = cap;
+	}
+	memmove(g->entries + at + 1, g->entries + at, (g->count - at) * sizeof(*g->entries));
+	g->entries[at] = (struct entry){ .m = m };
+	g->count++;
+	return &g->entries[at];
+}
+
+static void
+drop(struct gossip *g, struct entry *e)
+{
+	size_t at = (size_t)(e - g->entries);
+
+	free(e->m);
+	g->count--;
+	memmove(e, e + 1, (g->count - at) * sizeof(*e));
+}
+
+/* -- servers -- */
+
+static bool
+as_server(struct gossip *g, const struct entry *e, struct gossip_server *out)
+{
+	char ip[46], expect[24];
+	uint16_t port = member_tag_port(e->m, "raft_port");
+
+	*out = (struct gossip_server){ .status = e->m->status, .forced = e->forced };
+	if (e->gone || port == 0 || !span_eqs(member_tag(e->m, "role"), "server") ||
+	    !span_eqs(member_tag(e->m, "dc"), g->d->cluster.datacenter))
+		return false;
+	if (!span_copy(member_tag(e->m, "id"), out->uuid, sizeof(out->uuid)) || strlen(out->uuid) != 36 ||
+	    !span_copy(e->m->name, out->name, sizeof(out->name)))
+		return false;
+	addr_join(member_ip(e->m, ip), port, out->addr, sizeof(out->addr));
+	if (span_copy(member_tag(e->m, "expect"), expect, sizeof(expect)))
+		out->expect = strtoul(expect, NULL, 10);
+	return true;
+}
+
+void
+gossip_each_server(struct gossip *g, void (*fn)(void *ctx, const struct gossip_server *s), void *ctx)
+{
+	struct gossip_server s;
+
+	for (size_t i = 0; i < g->count; i++)
+		if (as_server(g, &g->entries[i], &s))
+			fn(ctx, &s);
+}
+
+bool
+gossip_find_server(struct gossip *g, const char *uuid, struct gossip_server *out)
+{
+	for (size_t i = 0; i < g->count; i++)
+		if (as_server(g, &g->entries[i], out) && strcmp(out->uuid, uuid) == 0)
+			return true;
+	return false;
+}
+
+bool
+gossip_own(struct gossip *g, struct gossip_server *out)
+{
+	return gossip_find_server(g, g->d->id.uuid, out);
+}
+
+bool
+gossip_synced(const struct gossip *g)
+{
+	return g->synced;
+}
+
+bool
+gossip_next(struct gossip *g, size_t *cursor, struct gossip_member *out)
+{
+	struct entry *e;
+
+	if (*cursor >= g->count)
+		return false;
+	e = &g->entries[(*cursor)++];
+	*out = (struct gossip_member){ e->m, e->gone, &e->dirty };
+	return true;
+}
+
+void
+gossip_forget(struct gossip *g, const struct member *m)
+{
+	struct entry *e = lookup(g, m->name);
+
+	if (e != NULL && e->gone)
+		drop(g, e);
+}
+
+const struct member *
+gossip_find(struct gossip *g, struct span name)
+{
+	struct entry *e = lookup(g, name);
+
+	return e == NULL || e->gone ? NULL : e->m;
+}
+
+void
+gossip_mark_all(struct gossip *g)
+{
+	for (size_t i = 0; i < g->count; i++)
+		g->entries[i].dirty = true;
+}
+
+/* -- events -- */
+
+static void
+changed(struct gossip *g, bool server)
+{
+	leader_members_changed(g->d->leader);
+	if (!server || !g->synced)
+		return;
+	links_sync(g->d->links);
+	membership_poke(g->d->members);
+	forming_poke(g->d->forming);
+}
+
+static void
+member_gone(struct gossip *g, struct entry *e)
+{
+	e->gone = true;
+	e->dirty = true;
+	(void)g;
+}
+
+static void
+member_told(struct gossip *g, uint8_t event, const struct member *m)
+{
+	struct entry *e = lookup(g, m->name);
+	struct gossip_server s;
+	struct member *copy;
+	uint8_t before = e != NULL && !e->gone ? e->m->status : MEMBER_NONE;
+	bool server;
+
+	if (event == GOSSIP_EV_REAP) {
+		if (e == NULL)
+			return;
+		server = as_server(g, e, &s);
+		member_gone(g, e);
+		changed(g, server);
+		return;
+	}
+	copy = member_clone(m);
+	if (copy == NULL)
+		return;
+	if (e == NULL) {
+		e = insert(g, copy);
+		if (e == NULL) {
+			free(copy);
+			return;
+		}
+	} else {
+		free(e->m);
+		e->m = copy;
+	}
+	e->seen = e->dirty = true;
+	e->gone = false;
+	if (m->status == MEMBER_LEFT && before == MEMBER_FAILED)
+		e->forced = true;
+	else if (m->status != MEMBER_LEFT)
+		e->forced = false;
+	server = as_server(g, e, &s);
+	if (server && m->status == MEMBER_ALIVE && g->synced)
+		links_kick(g->d->links, s.uuid);
+	changed(g, server);
+}
+
+static enum tv_err
+take_member(struct gossip *g, struct span body)
+{
+	struct rd r = rd_span_over(body);
+	struct arena a = ARENA_INIT(1u << 20);
+	struct member m = { 0 };
+	uint8_t pool, event;
+	enum tv_err err;
+
+	if (mpr_array(&r) != 3)
+		rd_fail(&r, TV_EFORMAT);
+	pool = (uint8_t)mpr_uint(&r, POOL_WAN);
+	event = (uint8_t)mpr_uint(&r, GOSSIP_EV_REAP);
+	err = member_unpack(&r, &a, &m);
+	if (err == TV_OK)
+		err = rd_end(&r);
+	if (err == TV_OK && pool == POOL_LAN)
+		member_told(g, event, &m);
+	arena_done(&a);
+	return err;
+}
+
+static enum tv_err
+take_synced(struct gossip *g)
+{
+	g->synced = true;
+	for (size_t i = 0; i < g->count; i++)
+		if (!g->entries[i].seen)
+			member_gone(g, &g->entries[i]);
+	changed(g, true);
+	return TV_OK;
+}
+
+static enum tv_err
+on_frame(void *ctx, struct chan *c, const struct frame *f)
+{
+	struct gossip *g = ctx;
+
+	(void)c;
+	switch (f->type) {
+	case MSG_HELLO:
+		return TV_OK;
+	case MSG_GOSSIP_MEMBER:
+		return take_member(g, f->body);
+	case MSG_GOSSIP_SYNCED:
+		return take_synced(g);
+	default:
+		return TV_EFORMAT;
+	}
+}
+
+static void
+on_up(void *ctx, struct chan *c)
+{
+	struct gossip *g = ctx;
+	struct buf *b = chan_begin(c, MSG_HELLO, 0, 0);
+
+	if (b != NULL) {
+		mpw_array(b, 4);
+		mpw_uint(b, MSG_VERSION);
+		mpw_cstr(b, "raftd");
+		mpw_cstr(b, TV_VERSION);
+		mpw_cstr(b, g->d->id.uuid);
+		(void)chan_end(c);
+	}
+	b = chan_begin(c, MSG_GOSSIP_WATCH, 0, 0);
+	if (b != NULL) {
+		mpw_array(b, 0);
+		(void)chan_end(c);
+	}
+	for (size_t i = 0; i < g->count; i++)
+		g->entries[i].seen = false;
+	log_debug("raftd", "connected to gossipd");
+}
+
+static void
+on_down(void *ctx, enum tv_err why)
+{
+	struct gossip *g = ctx;
+
+	if (g->synced)
+		log_warn("raftd", "gossipd is away (%s); going on with the members known", tv_strerror(why));
+	g->synced = false;
+}
+
+struct gossip *
+gossip_new(struct raftd *d)
+{
+	static const struct chan_events events = { on_frame, NULL, NULL };
+	struct gossip *g = calloc(1, sizeof(*g));
+	struct dialer_conf conf = {
+		.chan = { .loop = d->loop, .events = &events, .name = "gossipd.sock",
+		    .body_max = BODY_MAX, .out_max = BODY_MAX },
+		.on_up = on_up, .on_down = on_down, .backoff_max = MONO_S(1),
+	};
+
+	if (g == NULL || asprintf(&g->path, "%s/gossipd.sock", d->cluster.run_dir) < 0) {
+		free(g);
+		return NULL;
+	}
+	g->d = d;
+	conf.chan.ctx = g;
+	conf.unix_path = g->path;
+	g->dialer = dialer_new(&conf);
+	if (g->dialer == NULL) {
+		gossip_free(g);
+		return NULL;
+	}
+	return g;
+}
+
+void
+gossip_free(struct gossip *g)
+{
+	if (g == NULL)
+		return;
+	dialer_free(g->dialer);
+	for (size_t i = 0; i < g->count; i++)
+		free(g->entries[i].m);
+	free(g->entries);
+	free(g->path);
+	free(g);
+}

@@ -1,0 +1,126 @@
+/* Who may talk to whom on the raft port. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mpack.h"
+#include "common/msg.h"
+#include "raftd/identity.h"
+
+void
+hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t raft_port)
+{
+	mpw_array(b, 9);
+	mpw_uint(b, MSG_VERSION);
+	mpw_cstr(b, id->uuid);
+	mpw_cstr(b, id->name);
+	mpw_cstr(b, id->store_id);
+	mpw_cstr(b, id->cluster_id);
+	mpw_uint(b, id->generation);
+	mpw_cstr(b, dc);
+	mpw_cstr(b, id->addr);
+	mpw_uint(b, raft_port);
+}
+
+/* A text into dst; too long or with a NUL is an error. */
+static void
+take_text(struct rd *r, char *dst, size_t cap)
+{
+	struct span s = mpr_bytes(r, cap - 1);
+
+	if (r->err == TV_OK && !span_copy(s, dst, cap))
+		rd_fail(r, TV_EFORMAT);
+}
+
+enum tv_err
+hello_read(struct span body, struct hello *out)
+{
+	struct rd r = rd_span_over(body);
+
+	*out = (struct hello){ 0 };
+	if (mpr_array(&r) != 9)
+		rd_fail(&r, TV_EFORMAT);
+	out->version = (uint8_t)mpr_uint(&r, UINT8_MAX);
+	take_text(&r, out->uuid, sizeof(out->uuid));
+	take_text(&r, out->name, sizeof(out->name));
+	take_text(&r, out->store_id, sizeof(out->store_id));
+	take_text(&r, out->cluster_id, sizeof(out->cluster_id));
+	out->generation = mpr_uint(&r, UINT64_MAX);
+	take_text(&r, out->dc, sizeof(out->dc));
+	take_text(&r, out->addr, sizeof(out->addr));
+	out->raft_port = (uint16_t)mpr_uint(&r, UINT16_MAX);
+	if (r.err == TV_OK && (strlen(out->uuid) != 36 || strlen(out->store_id) != 36))
+		rd_fail(&r, TV_EFORMAT);
+	return rd_end(&r);
+}
+
+enum hello_verdict
+hello_check(const struct identity *own, const char *dc, const struct hello *h, char *why, size_t cap)
+{
+	bool other = strcmp(own->cluster_id, h->cluster_id) != 0;
+	bool fresh = own->cluster_id[0] == '\0' || h->cluster_id[0] == '\0';
+
+	if (h->version != MSG_VERSION) {
+		snprintf(why, cap, "it speaks version %u, this server version %u", h->version, MSG_VERSION);
+		return HELLO_REFUSE;
+	}
+	if (strcmp(h->dc, dc) != 0) {
+		snprintf(why, cap, "it belongs to datacenter %s, this server to %s", h->dc, dc);
+		return HELLO_REFUSE;
+	}
+	if (strcmp(h->uuid, own->uuid) == 0) {
+		snprintf(why, cap, "it has our own node id %s (was the data directory copied?)", h->uuid);
+		return HELLO_REFUSE;
+	}
+	if (fresh)
+		return HELLO_OK;
+	if (other && own->generation > 0 && h->generation > 0) {
+		snprintf(why, cap, "it belongs to cluster %s, this server to %s", h->cluster_id, own->cluster_id);
+		return HELLO_REFUSE;
+	}
+	if (other)
+		return HELLO_WAIT;
+	if (own->generation > 0 && h->generation > 0 && own->generation != h->generation) {
+		snprintf(why, cap, "%s belongs to generation %llu of the cluster, which was recovered as generation %llu; "
+		    "it must join with an empty data directory", h->generation < own->generation ? "it" : "this server",
+		    (unsigned long long)(h->generation < own->generation ? h->generation : own->generation),
+		    (unsigned long long)(h->generation < own->generation ? own->generation : h->generation));
+		return HELLO_REFUSE;
+	}
+	return HELLO_OK;
+}
+
+bool
+addr_split(const char *addr, char ip[46], uint16_t *port)
+{
+	const char *colon = strrchr(addr, ':'), *from = addr;
+	size_t len;
+	char *end;
+	unsigned long n;
+
+	if (colon == NULL || colon == addr)
+		return false;
+	n = strtoul(colon + 1, &end, 10);
+	if (*end != '\0' || end == colon + 1 || n == 0 || n > UINT16_MAX)
+		return false;
+	len = (size_t)(colon - addr);
+	if (addr[0] == '[') {
+		if (colon[-1] != ']')
+			return false;
+		from = addr + 1;
+		len -= 2;
+	}
+	if (len == 0 || len > 45)
+		return false;
+	memcpy(ip, from, len);
+	ip[len] = '\0';
+	*port = (uint16_t)n;
+	return true;
+}
+
+const char *
+addr_join(const char *ip, uint16_t port, char *dst, size_t cap)
+{
+	snprintf(dst, cap, strchr(ip, ':') != NULL ? "[%s]:%u" : "%s:%u", ip, port);
+	return dst;
+}

@@ -1,0 +1,36 @@
+/*
+ * Hello between servers, pure: the record, its codec, and whether two servers may talk.
+ *
+ * A cluster id with generation 0 is a promise made while a cluster forms (raftd/forming.h); from generation 1 on
+ * this server belongs to that cluster.
+ */
+#ifndef TV_IDENTITY_H
+#define TV_IDENTITY_H
+
+#include "raftd/raftd.h"
+
+struct hello {
+	uint8_t version;
+	char uuid[37], name[256], store_id[37], cluster_id[37], dc[129], addr[64];
+	uint64_t generation;
+	uint16_t raft_port;
+};
+
+/* Body of MSG_RAFT_HELLO for this server. */
+void hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t raft_port);
+/* TV_EFORMAT, TV_ELIMIT for anything but a well-formed hello. */
+enum tv_err hello_read(struct span body, struct hello *out);
+
+enum hello_verdict {
+	HELLO_OK,		/* Raft messages may flow */
+	HELLO_WAIT,		/* keep the link: clusters are forming and do not agree yet */
+	HELLO_REFUSE,		/* close; `why` says it in one sentence */
+};
+enum hello_verdict hello_check(const struct identity *own, const char *dc, const struct hello *h, char *why, size_t cap);
+
+/* Splits "ip:port" or "[ip6]:port"; false if it is neither. */
+bool addr_split(const char *addr, char ip[46], uint16_t *port);
+/* The reverse; returns dst. */
+const char *addr_join(const char *ip, uint16_t port, char *dst, size_t cap);
+
+#endif

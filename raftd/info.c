@@ -1,0 +1,137 @@
+/* What this server tells about itself. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mpack.h"
+#include "common/msg.h"
+#include "raftd/engine.h"
+#include "raftd/gossip.h"
+#include "raftd/info.h"
+#include "raftd/links.h"
+
+struct section {
+	struct buf body;		/* name, value, name, value ... */
+	uint32_t count;
+};
+
+static void
+add(void *ctx, const char *name, const char *value)
+{
+	struct section *s = ctx;
+
+	mpw_cstr(&s->body, name);
+	mpw_cstr(&s->body, value);
+	s->count++;
+}
+
+static void
+close_section(struct buf *out, const char *name, struct section *s)
+{
+	mpw_cstr(out, name);
+	mpw_map(out, s->count);
+	buf_putspan(out, buf_span(&s->body));
+	buf_reset(&s->body);
+	s->count = 0;
+}
+
+static void
+add_process(struct raftd *d, struct section *s)
+{
+	char text[64];
+	unsigned proven = 0;
+
+	for (unsigned i = 0; i < links_count(d->links); i++)
+		proven += links_at(d->links, i)->proven ? 1 : 0;
+	snprintf(text, sizeof(text), "%u", proven);
+	add(s, "links", text);
+	add(s, "link_encryption", d->psk != NULL ? "noise" : "none");
+	add(s, "gossip", gossip_synced(d->gossip) ? "connected" : "away");
+	add(s, "node_id", d->id.uuid);
+	add(s, "store_id", d->id.store_id);
+	add(s, "sandbox", sandbox_status());
+	snprintf(text, sizeof(text), "%u", fsm_watch_count(d->fsm));
+	add(s, "watches", text);
+	add(s, "version", TV_VERSION);
+}
+
+void
+info_write(struct raftd *d, struct chan *c, uint64_t id)
+{
+	struct section s = { .body = BUF_INIT(1u << 20) };
+	struct buf *out = chan_begin(c, MSG_INFO, FRAME_REPLY, id);
+
+	if (out == NULL)
+		return;
+	mpw_map(out, 3);
+	engine_info(d->engine, add, &s);
+	close_section(out, "raft", &s);
+	add_process(d, &s);
+	close_section(out, "raftd", &s);
+	fsm_info(d->fsm, add, &s);
+	close_section(out, "state", &s);
+	buf_done(&s.body);
+	(void)chan_end(c);
+}
+
+void
+info_write_status(struct raftd *d, struct chan *c)
+{
+	const struct raft_status *st = engine_status(d->engine);
+	const struct raft_config *conf = raft_config(engine_core(d->engine));
+	const struct raft_server_conf *leader = raft_config_find(conf, st->leader);
+	struct buf *b = chan_begin(c, MSG_RAFT_STATUS, 0, 0);
+	uint64_t seen_ms;
+
+	if (b == NULL)
+		return;
+	(void)engine_leader_known(d->engine, &seen_ms);
+	mpw_array(b, 8);
+	mpw_uint(b, st->role);
+	mpw_uint(b, st->term);
+	mpw_cstr(b, leader != NULL ? leader->uuid : "");
+	mpw_cstr(b, leader != NULL ? leader->addr : "");
+	mpw_cstr(b, leader != NULL ? leader->name : "");
+	mpw_uint(b, raft_config_voters(conf));
+	mpw_bool(b, st->voter);
+	mpw_uint(b, seen_ms);
+	(void)chan_end(c);
+}
+
+void
+info_status_leader(struct raftd *d, struct buf *out)
+{
+	const struct raft_server_conf *leader = raft_config_find(raft_config(engine_core(d->engine)),
+	    engine_status(d->engine)->leader);
+	struct text_reply r = { span_str(leader != NULL ? leader->addr : "") };
+
+	schema_pack(&text_reply_schema, &r, out);
+}
+
+void
+info_status_peers(struct raftd *d, struct buf *out)
+{
+	const struct raft_config *conf = raft_config(engine_core(d->engine));
+	struct span addrs[RAFT_SERVERS_MAX];
+	struct text_list list = { { .v = addrs, .n = conf->count, .set = true } };
+
+	for (unsigned i = 0; i < conf->count; i++)
+		addrs[i] = span_str(conf->servers[i].addr);
+	schema_pack(&text_list_schema, &list, out);
+}
+
+void
+info_configuration(struct raftd *d, struct buf *out)
+{
+	const struct raft_config *conf = raft_config_committed(engine_core(d->engine));
+	raft_id leader = engine_status(d->engine)->leader;
+	struct raft_server servers[RAFT_SERVERS_MAX];
+	struct raft_configuration c = { .Servers = { servers, conf->count, true }, .Index = conf->index };
+
+	for (unsigned i = 0; i < conf->count; i++)
+		servers[i] = (struct raft_server){
+			.ID = span_str(conf->servers[i].uuid), .Node = span_str(conf->servers[i].name),
+			.Address = span_str(conf->servers[i].addr), .Leader = conf->servers[i].id == leader,
+			.ProtocolVersion = span_str("3"), .Voter = conf->servers[i].voter,
+		};
+	schema_pack(&raft_configuration_schema, &c, out);
+}

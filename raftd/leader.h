@@ -1,0 +1,24 @@
+/*
+ * Duties of the leader, from the moment its first own entry is committed (S16): session timers,
+ * the catalog entries of gossip members, tombstone reaping.  They end with the leadership.
+ */
+#ifndef TV_LEADER_H
+#define TV_LEADER_H
+
+#include "raftd/raftd.h"
+
+struct leader;
+
+struct leader *leader_new(struct raftd *d);
+void leader_free(struct leader *l);
+void leader_role_changed(struct leader *l);
+/* Gossip told something. */
+void leader_members_changed(struct leader *l);
+/* Once per turn of the loop: starts or ends the duties, works off what is due. */
+void leader_turn(struct leader *l);
+/* These entries were applied. */
+void leader_applied(struct leader *l, const struct raft_entry *entries, uint32_t count);
+/* A session was renewed: its time starts again.  Sessions without TTL: nothing happens. */
+void leader_session_renewed(struct leader *l, struct span id);
+
+#endif

@@ -1,0 +1,681 @@
+/* Links between servers. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/assert.h"
+#include "common/clock.h"
+#include "common/dial.h"
+#include "common/log.h"
+#include "common/mpack.h"
+#include "common/msg.h"
+#include "common/noise.h"
+#include "raftd/engine.h"
+#include "raftd/forming.h"
+#include "raftd/gossip.h"
+#include "raftd/links.h"
+#include "raftd/membership.h"
+#include "raftd/snapshots.h"
+
+#define OUT_DROP (24u << 20)		/* messages to a peer that does not read are dropped beyond this */
+#define OUT_MAX (64u << 20)
+#define CALLS_MAX 64
+#define SWEEP 0.5			/* seconds */
+
+struct link {				/* accepted */
+	struct links *l;
+	struct link *next;
+	struct chan *chan;
+	uint64_t number;		/* names it in questions */
+	struct mono since;
+	bool greeted, ok;
+	char uuid[37];
+	raft_id id;
+	struct hello hello;
+};
+
+struct dialled {
+	struct peer pub;
+	struct links *l;
+	struct dialer *dialer;
+	struct chan *chan;		/* while up */
+	struct calls *calls;
+	bool wanted;			/* mark of links_sync() */
+	bool pinging;
+	struct mono pinged;
+	char complaint[256];		/* last refusal that was logged */
+	struct mono complained;
+};
+
+struct links {
+	struct raftd *d;
+	struct listener *listener;
+	struct noise_conf noise;
+	struct link *accepted;
+	struct dialled *peers[PEERS_MAX];
+	unsigned count;
+	uint64_t numbers;
+	ev_timer sweep;
+	struct log_limit refused;
+	bool closed;
+};
+
+static enum tv_err accepted_frame(void *ctx, struct chan *c, const struct frame *f);
+static void accepted_open(void *ctx, struct chan *c);
+static void accepted_close(void *ctx, struct chan *c, enum tv_err why);
+static enum tv_err dialled_frame(void *ctx, struct chan *c, const struct frame *f);
+
+static const struct chan_events accepted_events = { accepted_frame, accepted_open, accepted_close };
+static const struct chan_events dialled_events = { dialled_frame, NULL, NULL };
+
+static struct chan_conf
+chan_conf(struct links *l, const struct chan_events *events, void *ctx, const char *name)
+{
+	return (struct chan_conf){
+		.loop = l->d->loop, .events = events, .ctx = ctx, .name = name,
+		.body_max = FRAME_BODY_BYTES_MAX, .out_max = OUT_MAX,
+		.noise = l->d->psk != NULL ? &l->noise : NULL,
+		.open_timeout = l->d->conf.hello_timeout,
+	};
+}
+
+/* -- hello -- */
+
+static void
+say_hello(struct links *l, struct chan *c, uint16_t flags, uint64_t id)
+{
+	struct buf *b = chan_begin(c, MSG_RAFT_HELLO, flags, id);
+
+	if (b == NULL)
+		return;
+	hello_write(b, &l->d->id, l->d->cluster.datacenter, l->d->cluster.raft_port);
+	(void)chan_end(c);
+}
+
+static struct dialled *
+find(struct links *l, const char *uuid)
+{
+	for (unsigned i = 0; i < l->count; i++)
+		if (strcmp(l->peers[i]->pub.uuid, uuid) == 0)
+			return l->peers[i];
+	return NULL;
+}
+
+static void
+set_state(struct dialled *p, bool proven, bool forming)
+{
+	bool was = p->pub.proven;
+
+	p->pub.proven = proven;
+	p->pub.forming = forming;
+	if (was == proven || p->pub.id == 0)
+		return;
+	if (proven)
+		log_debug("raft", "link with %s (%s) proven", p->pub.name, p->pub.addr);
+	engine_reachable(p->l->d->engine, p->pub.id, proven);
+	if (proven)
+		membership_poke(p->l->d->members);
+}
+
+/* One line per reason and minute, so that a misconfigured server does not fill the log. */
+static void
+complain(struct dialled *p, const char *why)
+{
+	struct mono now = clock_mono();
+
+	if (strcmp(p->complaint, why) == 0 && mono_sub(now, p->complained).ns < MONO_S(60).ns)
+		return;
+	snprintf(p->complaint, sizeof(p->complaint), "%s", why);
+	p->complained = now;
+	log_warn("raft", "refused server %s at %s: %s", p->pub.name, p->pub.addr, why);
+}
+
+/* The answer to our hello. */
+static enum tv_err
+judge(struct dialled *p, const struct hello *h)
+{
+	struct raftd *d = p->l->d;
+	char why[384];
+	enum hello_verdict verdict;
+	raft_id id = raft_id_of(h->uuid, h->store_id);
+
+	if (strcmp(h->uuid, p->pub.uuid) != 0) {
+		snprintf(why, sizeof(why), "another server answers there: %s", h->name);
+		complain(p, why);
+		return TV_EAUTH;
+	}
+	forming_heard(d->forming, h);
+	verdict = hello_check(&d->id, d->cluster.datacenter, h, why, sizeof(why));
+	if (verdict == HELLO_REFUSE) {
+		set_state(p, false, false);
+		complain(p, why);
+		return TV_EPERM;
+	}
+	if (id != p->pub.id) {
+		set_state(p, false, false);
+		p->pub.id = id;
+	}
+	p->pub.hello = *h;
+	p->complaint[0] = '\0';
+	set_state(p, verdict == HELLO_OK, true);
+	forming_poke(d->forming);
+	return TV_OK;
+}
+
+/* -- dialled links: we send -- */
+
+static void
+on_pong(void *ctx, enum tv_err err, struct span body)
+{
+	struct dialled *p = ctx;
+	struct hello h;
+
+	p->pinging = false;
+	if (err == TV_OK)
+		err = hello_read(body, &h);
+	if (err == TV_OK)
+		err = judge(p, &h);
+	if (err != TV_OK && err != TV_ECLOSED && p->chan != NULL)
+		chan_close(p->chan, err);
+}
+
+static void
+ping(struct dialled *p)
+{
+	struct buf b = BUF_INIT(4096);
+	enum tv_err err;
+
+	if (p->chan == NULL || p->pinging)
+		return;
+	hello_write(&b, &p->l->d->id, p->l->d->cluster.datacenter, p->l->d->cluster.raft_port);
+	p->pinged = clock_mono();
+	p->pinging = true;
+	if (calls_start(p->calls, p->chan, MSG_RAFT_HELLO, buf_span(&b), p->l->d->conf.hello_timeout,
+	    on_pong, p, &err) == 0)
+		p->pinging = false;
+	buf_done(&b);
+}
+
+static void
+dialled_up(void *ctx, struct chan *c)
+{
+	struct dialled *p = ctx;
+
+	p->chan = c;
+	p->pinging = false;
+	ping(p);			/* its answer is the peer's hello */
+}
+
+static void
+dialled_down(void *ctx, enum tv_err why)
+{
+	struct dialled *p = ctx;
+
+	if (p->chan != NULL)
+		log_debug("raft", "link to %s (%s) down: %s", p->pub.name, p->pub.addr, tv_strerror(why));
+	p->chan = NULL;
+	calls_fail_all(p->calls, TV_ECLOSED);
+	set_state(p, false, false);
+}
+
+static enum tv_err
+dialled_frame(void *ctx, struct chan *c, const struct frame *f)
+{
+	struct dialled *p = ctx;
+
+	(void)c;
+	/* The other side greets as well; its answer to our question says the same. */
+	if (f->type == MSG_RAFT_HELLO && !(f->flags & FRAME_REPLY))
+		return TV_OK;
+	return f->flags & FRAME_REPLY ? calls_frame(p->calls, f) : TV_EFORMAT;
+}
+
+static void
+peer_stop(struct dialled *p)
+{
+	if (p->dialer != NULL)
+		dialer_free(p->dialer);
+	p->dialer = NULL;
+	p->chan = NULL;
+	calls_fail_all(p->calls, TV_ECLOSED);
+	set_state(p, false, false);
+}
+
+static void
+peer_dial(struct dialled *p)
+{
+	struct dialer_conf conf = {
+		.on_up = dialled_up, .on_down = dialled_down, .backoff_max = MONO_S(2),
+	};
+	char ip[46], name[300];
+
+	if (!addr_split(p->pub.addr, ip, &conf.port))
+		return;
+	snprintf(name, sizeof(name), "raft link to %s", p->pub.name);
+	conf.chan = chan_conf(p->l, &dialled_events, p, name);
+	conf.chan.initiator = true;
+	conf.ip = ip;
+	p->dialer = dialer_new(&conf);
+}
+
+static void
+peer_free(struct dialled *p)
+{
+	peer_stop(p);
+	calls_free(p->calls);
+	free(p);
+}
+
+/* Finds or makes the peer, and follows a change of its address. */
+static struct dialled *
+peer_want(struct links *l, const char *uuid, const char *name, const char *addr)
+{
+	struct dialled *p = find(l, uuid);
+
+	if (strcmp(uuid, l->d->id.uuid) == 0 || addr[0] == '\0' || l->closed)
+		return NULL;
+	if (p == NULL) {
+		if (l->count == PEERS_MAX)
+			return NULL;
+		p = calloc(1, sizeof(*p));
+		if (p == NULL)
+			return NULL;
+		p->l = l;
+		p->calls = calls_new(l->d->loop, CALLS_MAX, 1u << 20);
+		if (p->calls == NULL) {
+			free(p);
+			return NULL;
+		}
+		snprintf(p->pub.uuid, sizeof(p->pub.uuid), "%s", uuid);
+		l->peers[l->count++] = p;
+	}
+	p->wanted = true;
+	if (name[0] != '\0')
+		snprintf(p->pub.name, sizeof(p->pub.name), "%s", name);
+	if (strcmp(p->pub.addr, addr) != 0) {
+		snprintf(p->pub.addr, sizeof(p->pub.addr), "%s", addr);
+		peer_stop(p);
+	}
+	if (p->dialer == NULL)
+		peer_dial(p);
+	return p;
+}
+
+/* -- accepted links: we receive -- */
+
+static enum tv_err
+take_hello(struct link *k, const struct frame *f)
+{
+	struct raftd *d = k->l->d;
+	struct hello h;
+	char why[256], name[128];
+	enum hello_verdict verdict;
+	enum tv_err err = hello_read(f->body, &h);
+
+	if (err != TV_OK)
+		return err;
+	if (k->greeted && strcmp(h.uuid, k->uuid) != 0)
+		return TV_EFORMAT;
+	forming_heard(d->forming, &h);
+	verdict = hello_check(&d->id, d->cluster.datacenter, &h, why, sizeof(why));
+	k->greeted = true;
+	k->ok = verdict == HELLO_OK;
+	k->hello = h;
+	k->id = raft_id_of(h.uuid, h.store_id);
+	memcpy(k->uuid, h.uuid, sizeof(k->uuid));
+	/* Answered in any case: the other side shall be able to tell its operator why. */
+	say_hello(k->l, k->chan, f->id != 0 ? FRAME_REPLY : 0, f->id);
+	if (verdict == HELLO_REFUSE) {
+		if (log_allow(&k->l->refused, "raft"))
+			log_warn("raft", "refused server %s from %s: %s",
+			    log_safe(span_str(h.name), name, sizeof(name)), chan_peer(k->chan), why);
+		return TV_OK;
+	}
+	if (find(k->l, h.uuid) == NULL)
+		(void)peer_want(k->l, h.uuid, h.name, h.addr);
+	forming_poke(d->forming);
+	return TV_OK;
+}
+
+static enum tv_err
+take_raft(struct link *k, const struct frame *f)
+{
+	struct raftd *d = k->l->d;
+	uint32_t max;
+	struct raft_entry *entries = engine_scratch(d->engine, &max);
+	struct raft_msg m;
+	enum tv_err err;
+
+	if (!k->ok)
+		return k->greeted ? TV_OK : TV_EFORMAT;	/* refused: dropped */
+	err = raft_msg_read(f->body, &m, entries, max);
+	if (err != TV_OK)
+		return err;
+	if (m.from != k->id)
+		return TV_EAUTH;
+	if (m.to != d->id.self)
+		return TV_OK;				/* for the server whose disk this was */
+	if (!forming_accepts(d->forming, &k->hello, &m))
+		return TV_OK;
+	engine_message(d->engine, &m);
+	return TV_OK;
+}
+
+static enum tv_err
+accepted_frame(void *ctx, struct chan *c, const struct frame *f)
+{
+	struct link *k = ctx;
+	struct link_question q = { k->number, f->id, f->type };
+
+	(void)c;
+	if (f->type == MSG_RAFT_HELLO)
+		return take_hello(k, f);
+	if (!k->greeted)
+		return TV_EFORMAT;
+	switch (f->type) {
+	case MSG_RAFT:
+		return take_raft(k, f);
+	case MSG_RAFT_BOOTSTRAP:
+		return forming_question(k->l->d->forming, &k->hello, &q, f->body);
+	case MSG_RAFT_REMOVE_ME:
+		return k->ok ? membership_question(k->l->d->members, &k->hello, &q, f->body) : TV_EPERM;
+	default:
+		return TV_EFORMAT;
+	}
+}
+
+static void
+accepted_open(void *ctx, struct chan *c)
+{
+	struct link *k = ctx;
+
+	k->since = clock_mono();
+	say_hello(k->l, c, 0, 0);
+}
+
+static void
+accepted_close(void *ctx, struct chan *c, enum tv_err why)
+{
+	struct link *k = ctx, **at;
+
+	(void)c;
+	(void)why;
+	for (at = &k->l->accepted; *at != k; at = &(*at)->next)
+		;
+	*at = k->next;
+	listener_release(k->l->listener);
+	free(k);
+}
+
+static void
+on_accept(void *ctx, int fd)
+{
+	struct links *l = ctx;
+	struct link *k = calloc(1, sizeof(*k));
+	struct chan_conf conf;
+
+	if (k == NULL || l->closed) {
+		free(k);
+		(void)close(fd);
+		listener_release(l->listener);
+		return;
+	}
+	k->l = l;
+	k->number = ++l->numbers;
+	k->since = clock_mono();
+	conf = chan_conf(l, &accepted_events, k, "raft link");
+	k->chan = chan_new(fd, &conf);
+	if (k->chan == NULL) {
+		free(k);
+		listener_release(l->listener);
+		return;
+	}
+	k->next = l->accepted;
+	l->accepted = k;
+}
+
+void
+links_answer(struct links *l, const struct link_question *q, enum tv_err err, const char *text)
+{
+	for (struct link *k = l->accepted; k != NULL; k = k->next) {
+		struct buf *b;
+
+		if (k->number != q->link)
+			continue;
+		b = chan_begin(k->chan, q->type, FRAME_REPLY, q->frame);
+		if (b == NULL)
+			return;
+		mpw_array(b, 2);
+		mpw_uint(b, (uint64_t)-(int)err);
+		mpw_cstr(b, text);
+		(void)chan_end(k->chan);
+		return;
+	}
+}
+
+/* -- sending -- */
+
+static void
+send_append(struct links *l, struct chan *c, const struct raft_send *s)
+{
+	struct raft_msg m = s->msg;
+	uint32_t got = 0;
+	struct buf *b;
+
+	if (m.entry_count > 0) {
+		m.entries = engine_entries(l->d->engine, s->first, m.entry_count, &got);
+		if (m.entries == NULL)
+			return;			/* compacted meanwhile: the core will find out */
+		/* A part is a valid message too: what lacks is sent again after the answer. */
+		m.entry_count = got;
+	}
+	b = chan_begin(c, MSG_RAFT, 0, 0);
+	if (b == NULL)
+		return;
+	raft_msg_write(b, &m);
+	(void)chan_end(c);
+}
+
+void
+links_send(struct links *l, const struct raft_send *s)
+{
+	const struct dialled *p = NULL;
+
+	for (unsigned i = 0; i < l->count && p == NULL; i++)
+		if (l->peers[i]->pub.id == s->msg.to && l->peers[i]->pub.proven)
+			p = l->peers[i];
+	if (p == NULL || p->chan == NULL || chan_pending(p->chan) > OUT_DROP)
+		return;
+	if (s->msg.type == RAFT_MSG_SNAPSHOT)
+		snapshots_send(l->d->snapshots, p->chan, s);
+	else
+		send_append(l, p->chan, s);
+}
+
+/* -- the set of peers -- */
+
+static void
+want_gossip(void *ctx, const struct gossip_server *s)
+{
+	(void)peer_want(ctx, s->uuid, s->name, s->addr);
+}
+
+static bool
+dialled_us(struct links *l, const char *uuid)
+{
+	for (struct link *k = l->accepted; k != NULL; k = k->next)
+		if (k->greeted && k->ok && strcmp(k->uuid, uuid) == 0)
+			return true;
+	return false;
+}
+
+void
+links_sync(struct links *l)
+{
+	const struct raft_config *conf = raft_config(engine_core(l->d->engine));
+
+	for (unsigned i = 0; i < l->count; i++)
+		l->peers[i]->wanted = false;
+	/* Gossip knows the newest address; the configuration knows servers that gossip has not met yet. */
+	gossip_each_server(l->d->gossip, want_gossip, l);
+	for (unsigned i = 0; i < conf->count; i++) {
+		struct dialled *p = find(l, conf->servers[i].uuid);
+
+		if (p == NULL || !p->wanted)
+			(void)peer_want(l, conf->servers[i].uuid, conf->servers[i].name, conf->servers[i].addr);
+	}
+	for (unsigned i = 0; i < l->count; ) {
+		struct dialled *p = l->peers[i];
+
+		if (p->wanted || dialled_us(l, p->pub.uuid)) {
+			i++;
+			continue;
+		}
+		l->peers[i] = l->peers[--l->count];
+		peer_free(p);
+	}
+}
+
+void
+links_identity_changed(struct links *l)
+{
+	char why[256];
+
+	for (struct link *k = l->accepted; k != NULL; k = k->next) {
+		if (!k->greeted)
+			continue;
+		k->ok = hello_check(&l->d->id, l->d->cluster.datacenter, &k->hello, why, sizeof(why)) == HELLO_OK;
+	}
+	for (unsigned i = 0; i < l->count; i++) {
+		struct dialled *p = l->peers[i];
+
+		if (p->chan == NULL)
+			continue;
+		/* In order before whatever we send from now on. */
+		say_hello(l, p->chan, 0, 0);
+		if (p->pub.hello.uuid[0] != '\0') {
+			enum hello_verdict v = hello_check(&l->d->id, l->d->cluster.datacenter, &p->pub.hello, why, sizeof(why));
+
+			set_state(p, v == HELLO_OK, v != HELLO_REFUSE);
+		}
+		ping(p);
+	}
+}
+
+void
+links_close(struct links *l)
+{
+	l->closed = true;
+	for (struct link *k = l->accepted; k != NULL; k = k->next)
+		chan_close(k->chan, TV_ECLOSED);
+	for (unsigned i = 0; i < l->count; i++)
+		peer_stop(l->peers[i]);
+}
+
+const struct peer *
+links_find(struct links *l, const char *uuid)
+{
+	struct dialled *p = find(l, uuid);
+
+	return p == NULL ? NULL : &p->pub;
+}
+
+const struct peer *
+links_find_id(struct links *l, raft_id id)
+{
+	for (unsigned i = 0; i < l->count; i++)
+		if (l->peers[i]->pub.id == id)
+			return &l->peers[i]->pub;
+	return NULL;
+}
+
+unsigned
+links_count(struct links *l)
+{
+	return l->count;
+}
+
+const struct peer *
+links_at(struct links *l, unsigned i)
+{
+	return &l->peers[i]->pub;
+}
+
+void
+links_kick(struct links *l, const char *uuid)
+{
+	struct dialled *p = find(l, uuid);
+
+	if (p != NULL && p->dialer != NULL && p->chan == NULL)
+		dialer_kick(p->dialer);
+}
+
+enum tv_err
+links_ask(struct links *l, const char *uuid, uint16_t type, struct span body, struct mono timeout,
+    calls_done *done, void *ctx)
+{
+	struct dialled *p = find(l, uuid);
+	enum tv_err err = TV_EUNREACH;
+
+	if (p == NULL || p->chan == NULL || !(p->pub.proven || p->pub.forming))
+		return TV_EUNREACH;
+	return calls_start(p->calls, p->chan, type, body, timeout, done, ctx, &err) != 0 ? TV_OK : err;
+}
+
+/* Repeats the hello on links we dialled, closes accepted ones that never greeted. */
+static void
+on_sweep(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct links *l = w->data;
+	struct mono now = clock_mono(), every = { l->d->conf.hello_timeout.ns / 2 };
+
+	(void)loop;
+	(void)revents;
+	for (struct link *k = l->accepted; k != NULL; k = k->next)
+		if (!k->greeted && mono_sub(now, k->since).ns > 2 * l->d->conf.hello_timeout.ns)
+			chan_close(k->chan, TV_ETIMEOUT);
+	for (unsigned i = 0; i < l->count; i++)
+		if (mono_sub(now, l->peers[i]->pinged).ns > every.ns)
+			ping(l->peers[i]);
+}
+
+struct links *
+links_new(struct raftd *d)
+{
+	struct links *l = calloc(1, sizeof(*l));
+
+	if (l == NULL)
+		return NULL;
+	l->d = d;
+	l->refused = (struct log_limit){ .burst = 5, .period = MONO_S(60) };
+	l->noise = (struct noise_conf){ .pattern = NOISE_NNPSK0, .psks = d->psk, .psk_count = d->psk != NULL ? 1 : 0 };
+	l->listener = listener_new(d->loop, d->link_fd, (unsigned)d->conf.links_max, on_accept, l);
+	if (l->listener == NULL) {
+		free(l);
+		return NULL;
+	}
+	d->link_fd = -1;
+	ev_timer_init(&l->sweep, on_sweep, SWEEP, SWEEP);
+	l->sweep.data = l;
+	ev_timer_start(d->loop, &l->sweep);
+	return l;
+}
+
+void
+links_free(struct links *l)
+{
+	if (l == NULL)
+		return;
+	ev_timer_stop(l->d->loop, &l->sweep);
+	l->closed = true;
+	while (l->count > 0)
+		peer_free(l->peers[--l->count]);
+	for (struct link *k = l->accepted, *next; k != NULL; k = next) {
+		next = k->next;
+		chan_free(k->chan);
+		free(k);
+	}
+	listener_free(l->listener);
+	free(l);
+}

@@ -1,0 +1,216 @@
+/* raftd: the replicated log and the state.  Life cycle; what each part does stands in raftd.h. */
+#include <errno.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/chan.h"
+#include "common/keys.h"
+#include "common/log.h"
+#include "raftd/clients.h"
+#include "raftd/engine.h"
+#include "raftd/forming.h"
+#include "raftd/gossip.h"
+#include "raftd/identity.h"
+#include "raftd/leader.h"
+#include "raftd/links.h"
+#include "raftd/membership.h"
+#include "raftd/snapshot_recv.h"
+#include "raftd/snapshots.h"
+
+static enum tv_err
+raftd_check(struct daemon_spec *spec, char *errbuf, size_t cap)
+{
+	return raftd_conf_check(spec->conf, errbuf, cap);
+}
+
+static enum tv_err
+load_psk(struct raftd *d, char *errbuf, size_t cap)
+{
+	struct server_keys keys = { 0 };
+	enum tv_err err;
+
+	if (!d->cluster.have_keys)
+		return TV_OK;
+	err = server_keys_load(d->cluster.server_key, d->cluster.server_pub, true, &keys, errbuf, cap);
+	if (err != TV_OK)
+		return err;
+	d->psk = sodium_malloc(sizeof(*d->psk));
+	if (d->psk == NULL) {
+		snprintf(errbuf, cap, "no locked memory for the key of the raft links");
+		err = TV_ENOMEM;
+	} else
+		server_raft_psk(&keys, d->psk->bytes);
+	server_keys_wipe(&keys);
+	return err;
+}
+
+static enum tv_err
+bind_sockets(struct raftd *d, char *errbuf, size_t cap)
+{
+	char path[512];
+
+	d->link_fd = listen_tcp(d->cluster.bind, d->cluster.raft_port);
+	if (d->link_fd < 0) {
+		snprintf(errbuf, cap, "cannot listen on %s port %u: %s", d->cluster.bind, d->cluster.raft_port,
+		    strerror(errno));
+		return TV_ESYS;
+	}
+	snprintf(path, sizeof(path), "%s/raftd.sock", d->cluster.run_dir);
+	if (d->conf.socket_path != NULL)
+		snprintf(path, sizeof(path), "%s", d->conf.socket_path);
+	d->socket_fd = listen_unix(path, 0660, d->spec->run_gid);
+	if (d->socket_fd < 0) {
+		snprintf(errbuf, cap, "cannot listen on %s: %s", path, strerror(errno));
+		return TV_ESYS;
+	}
+	return TV_OK;
+}
+
+static void
+fill_identity(struct raftd *d)
+{
+	struct identity *id = &d->id;
+
+	snprintf(id->uuid, sizeof(id->uuid), "%s", d->cluster.node_id);
+	snprintf(id->name, sizeof(id->name), "%s", d->cluster.node_name);
+	addr_join(d->cluster.advertise != NULL ? d->cluster.advertise : d->cluster.bind, d->cluster.raft_port,
+	    id->addr, sizeof(id->addr));
+	memcpy(id->store_id, d->meta.store_id, sizeof(id->store_id));
+	memcpy(id->cluster_id, d->meta.cluster_id, sizeof(id->cluster_id));
+	id->generation = d->meta.generation;
+	id->self = raft_id_of(id->uuid, id->store_id);
+	/* The first entry was written, but a crash came before the cluster id was: it is a member all the same. */
+	if (id->generation == 0 && id->cluster_id[0] != '\0' && d->meta.last > 0)
+		id->generation = 1;
+}
+
+static enum tv_err
+open_state(struct raftd *d, char *errbuf, size_t cap)
+{
+	char log_dir[512], state_dir[512];
+	struct log_options lo = { .dir = log_dir, .cache_bytes = d->conf.log_cache };
+	struct fsm_options fo = {
+		.dir = state_dir, .cache_bytes = d->conf.state_cache, .datacenter = d->cluster.datacenter,
+		.session_ttl_min_ns = d->conf.session_ttl_min.ns, .session_ttl_max_ns = d->conf.session_ttl_max.ns,
+	};
+	enum tv_err err;
+
+	snprintf(log_dir, sizeof(log_dir), "%s/raftd/log", d->cluster.data_dir);
+	snprintf(state_dir, sizeof(state_dir), "%s/raftd/state", d->cluster.data_dir);
+	err = log_open(&lo, &d->log, &d->meta, errbuf, cap);
+	if (err == TV_OK)
+		err = fsm_open(&fo, &d->fsm, errbuf, cap);
+	if (err == TV_OK)
+		err = snapshot_recv_recover(d, errbuf, cap);
+	return err;
+}
+
+static enum tv_err
+raftd_open(struct daemon_spec *spec, char *errbuf, size_t cap)
+{
+	struct raftd *d = spec->ctx;
+	enum tv_err err;
+
+	err = load_psk(d, errbuf, cap);
+	if (err == TV_OK)
+		err = bind_sockets(d, errbuf, cap);
+	return err;
+}
+
+static void
+raftd_policy(struct daemon_spec *spec, struct sandbox_policy *p)
+{
+	struct raftd *d = spec->ctx;
+
+	sandbox_path(p, d->cluster.run_dir, SANDBOX_CONNECT);
+	sandbox_port(p, d->cluster.raft_port);
+	p->inet = true;
+	p->threads = true;
+}
+
+/* Everything that parses stored or received bytes starts behind the walls. */
+static enum tv_err
+raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
+{
+	struct raftd *d = spec->ctx;
+	char errbuf[512] = "";
+
+	d->loop = loop;
+	worker_init(&d->worker, loop);
+	if (open_state(d, errbuf, sizeof(errbuf)) != TV_OK) {
+		log_err("raftd", "%s", errbuf);
+		return TV_ESYS;
+	}
+	fill_identity(d);
+	d->engine = engine_new(d, errbuf, sizeof(errbuf));
+	if (d->engine == NULL) {
+		log_err("raftd", "%s", errbuf);
+		return TV_ESYS;
+	}
+	d->leader = leader_new(d);
+	d->members = membership_new(d);
+	d->snapshots = snapshots_new(d);
+	d->gossip = gossip_new(d);
+	d->links = links_new(d);
+	d->clients = clients_new(d);
+	if (d->leader == NULL || d->members == NULL || d->snapshots == NULL || d->gossip == NULL || d->links == NULL ||
+	    d->clients == NULL || engine_start(d->engine) != TV_OK)
+		return TV_ENOMEM;
+	d->forming = forming_new(d);
+	if (d->forming == NULL)
+		return TV_ENOMEM;
+	if (d->id.generation != d->meta.generation &&
+	    logthread_cluster(engine_log(d->engine), d->id.cluster_id, d->id.generation, NULL, NULL) != TV_OK)
+		return TV_ENOMEM;
+	membership_config_changed(d->members);
+	log_info("raft", "node %s at %s, log from %llu to %llu, state at %llu", d->id.name, d->id.addr,
+	    (unsigned long long)d->meta.first, (unsigned long long)d->meta.last, (unsigned long long)fsm_applied(d->fsm));
+	daemon_ready("serving");
+	return TV_OK;
+}
+
+static void
+raftd_stop(struct daemon_spec *spec)
+{
+	struct raftd *d = spec->ctx;
+
+	d->stopping = true;
+	if (d->engine != NULL)
+		engine_drain(d->engine);
+	worker_stop(&d->worker);
+	clients_free(d->clients);
+	forming_free(d->forming);
+	links_free(d->links);
+	gossip_free(d->gossip);
+	membership_free(d->members);
+	leader_free(d->leader);
+	snapshots_free(d->snapshots);
+	engine_free(d->engine);
+	fsm_close(d->fsm);
+	log_close(d->log);
+	if (d->link_fd >= 0)
+		(void)close(d->link_fd);
+	if (d->socket_fd >= 0)
+		(void)close(d->socket_fd);
+	sodium_free(d->psk);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct raftd d = { .link_fd = -1, .socket_fd = -1 };
+	struct daemon_spec spec = {
+		.name = "raftd", .user = "_raftd", .servers_only = true,
+		.opts = raftd_opts, .opt_count = raftd_opt_count, .conf_size = sizeof(d.conf),
+		.conf = &d.conf, .cluster = &d.cluster,
+		.check = raftd_check, .open = raftd_open, .policy = raftd_policy, .run = raftd_run, .stop = raftd_stop,
+		.ctx = &d,
+	};
+
+	d.spec = &spec;
+	return daemon_main(&spec, argc, argv);
+}

@@ -1,0 +1,507 @@
+/* Membership of the Raft configuration: policy on the leader, removal on request. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/mpack.h"
+#include "common/msg.h"
+#include "raftd/engine.h"
+#include "raftd/gossip.h"
+#include "raftd/leave.h"
+#include "raftd/membership.h"
+#include "raftd/membership_int.h"
+#include "raftd/policy.h"
+
+#define HOLD MONO_S(60)			/* a removed server that never goes may be added again after this */
+
+/* -- the book of addresses -- */
+
+void
+membership_config_changed(struct membership *m)
+{
+	const struct raft_config *c = raft_config(engine_core(m->d->engine));
+
+	for (unsigned i = 0; i < c->count; i++) {
+		struct known_addr *k = NULL;
+
+		for (unsigned j = 0; j < BOOK_MAX && k == NULL; j++)
+			if (m->book[j].id == c->servers[i].id)
+				k = &m->book[j];
+		if (k == NULL)
+			k = &m->book[m->book_next++ % BOOK_MAX];
+		k->id = c->servers[i].id;
+		snprintf(k->addr, sizeof(k->addr), "%s", c->servers[i].addr);
+	}
+	links_sync(m->d->links);
+	membership_poke(m);
+}
+
+const char *
+membership_addr(struct membership *m, raft_id id)
+{
+	for (unsigned i = 0; i < BOOK_MAX; i++)
+		if (m->book[i].id == id)
+			return m->book[i].addr;
+	return "?";
+}
+
+/* -- one change at a time -- */
+
+static void
+change_finish(struct membership *m, enum tv_err err, const char *text)
+{
+	struct change_wait w = m->change;
+
+	m->change = (struct change_wait){ 0 };
+	if (w.done != NULL)
+		w.done(w.ctx, err, text);
+	membership_poke(m);
+}
+
+enum tv_err
+membership_change(struct membership *m, const struct raft_change *change, membership_done *done, void *ctx)
+{
+	enum tv_err err;
+
+	if (m->change.active)
+		return TV_EAGAIN;
+	err = engine_change(m->d->engine, change);
+	if (err != TV_OK)
+		return err;
+	m->change = (struct change_wait){ true, raft_config(engine_core(m->d->engine))->index, done, ctx };
+	return TV_OK;
+}
+
+void
+membership_config_committed(struct membership *m, uint64_t index)
+{
+	if (m->change.active && index >= m->change.index)
+		change_finish(m, TV_OK, "");
+	membership_config_changed(m);
+	leave_poke(m->leave);
+}
+
+void
+membership_role_changed(struct membership *m)
+{
+	bool leader = engine_is_leader(m->d->engine);
+
+	if (m->change.active && !leader && raft_config_committed(engine_core(m->d->engine))->index < m->change.index)
+		change_finish(m, TV_EUNKNOWN, "leadership was lost before the change was committed; it may still happen");
+	if (m->transfer.active && !leader)
+		membership_transfer_ended(m, true);
+	m->complaint[0] = '\0';
+	membership_poke(m);
+	leave_poke(m->leave);
+}
+
+/* -- policy -- */
+
+bool
+membership_healthy(struct membership *m, raft_id *healthy, unsigned *count)
+{
+	const struct raft_status *st = engine_status(m->d->engine);
+
+	*count = 0;
+	if (st->voter)
+		healthy[(*count)++] = m->d->id.self;
+	for (unsigned i = 0; i < st->peer_count; i++)
+		if (st->peers[i].voter && st->peers[i].active && st->peers[i].id != m->d->id.self)
+			healthy[(*count)++] = st->peers[i].id;
+	return st->role == RAFT_LEADER;
+}
+
+static bool
+is_held(struct membership *m, const char *uuid, uint8_t status)
+{
+	struct mono now = clock_mono();
+
+	for (unsigned i = 0; i < HELD_MAX; i++) {
+		struct held_server *h = &m->held[i];
+
+		if (h->until.ns == 0 || strcmp(h->uuid, uuid) != 0)
+			continue;
+		if (mono_before(now, h->until) && (status == MEMBER_ALIVE || status == MEMBER_LEAVING))
+			return true;
+		h->until = MONO_ZERO;
+	}
+	return false;
+}
+
+void
+membership_hold(struct membership *m, const char *uuid)
+{
+	struct held_server *h = &m->held[m->held_next++ % HELD_MAX];
+
+	snprintf(h->uuid, sizeof(h->uuid), "%s", uuid);
+	h->until = mono_add(clock_mono(), HOLD);
+}
+
+struct collecting {
+	struct membership *m;
+	struct policy_server servers[POLICY_SERVERS_MAX];
+	unsigned count;
+};
+
+static void
+collect(void *ctx, const struct gossip_server *g)
+{
+	struct collecting *c = ctx;
+	struct policy_server *s = &c->servers[c->count];
+	const struct peer *p = links_find(c->m->d->links, g->uuid);
+
+	if (c->count == POLICY_SERVERS_MAX || strcmp(g->uuid, c->m->d->id.uuid) == 0)
+		return;
+	*s = (struct policy_server){ .status = g->status, .forced = g->forced };
+	memcpy(s->uuid, g->uuid, sizeof(s->uuid));
+	memcpy(s->name, g->name, sizeof(s->name));
+	memcpy(s->addr, g->addr, sizeof(s->addr));
+	if (p != NULL && p->proven)
+		memcpy(s->store_id, p->hello.store_id, sizeof(s->store_id));
+	s->tombstoned = fsm_server_tombstoned(c->m->d->fsm, span_str(g->uuid));
+	s->held = is_held(c->m, g->uuid, g->status);
+	c->count++;
+}
+
+static void
+tombstone_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+{
+	struct membership *m = (struct membership *)((char *)p - offsetof(struct membership, tombstone));
+
+	(void)result;
+	m->tombstoning = false;
+	if (err == TV_OK)
+		membership_poke(m);	/* on an error the timer comes back to it */
+}
+
+static enum tv_err
+write_tombstone(struct membership *m, const char *uuid)
+{
+	struct raft_peer peer = { .ID = span_str(uuid) };
+	struct buf b = BUF_INIT(1024);
+	enum tv_err err = TV_EAGAIN;
+
+	if (m->tombstoning)
+		return err;
+	schema_pack(&raft_peer_schema, &peer, &b);
+	m->tombstone.done = tombstone_done;
+	err = engine_propose(m->d->engine, &m->tombstone, OP_SERVER_TOMBSTONE, buf_span(&b));
+	m->tombstoning = err == TV_OK;
+	buf_done(&b);
+	return err;
+}
+
+static void
+carry_out(struct membership *m, const struct policy_decision *dec)
+{
+	static const enum raft_change_type types[] = {
+		[POLICY_ADD] = RAFT_ADD_LEARNER, [POLICY_PROMOTE] = RAFT_PROMOTE, [POLICY_REMOVE] = RAFT_REMOVE,
+		[POLICY_UPDATE_ADDR] = RAFT_UPDATE_ADDR,
+	};
+	struct raft_change change = { .type = types[dec->action], .server = dec->server };
+	enum tv_err err;
+
+	if (dec->action == POLICY_TOMBSTONE) {
+		(void)write_tombstone(m, dec->server.uuid);
+		return;
+	}
+	err = membership_change(m, &change, NULL, NULL);
+	if (err != TV_OK) {
+		log_debug("raft", "membership change of %s: %s", dec->server.name, tv_strerror(err));
+		return;
+	}
+	if (dec->action == POLICY_REMOVE)
+		log_info("raft", "Removing server %s (%s), which %s", dec->server.name, dec->server.addr, dec->why);
+	if (dec->action == POLICY_UPDATE_ADDR)
+		log_info("raft", "Server %s moved to %s", dec->server.name, dec->server.addr);
+}
+
+static void
+run_policy(struct membership *m)
+{
+	const struct raft_status *st = engine_status(m->d->engine);
+	struct policy_decision dec;
+	struct policy_input in;
+	struct collecting *c;
+
+	if (st->role != RAFT_LEADER || !st->ready || st->change_pending || st->transferring || m->change.active ||
+	    m->tombstoning || leave_active(m->leave))
+		return;
+	c = calloc(1, sizeof(*c));
+	if (c == NULL)
+		return;
+	c->m = m;
+	gossip_each_server(m->d->gossip, collect, c);
+	in = (struct policy_input){
+		.config = raft_config(engine_core(m->d->engine)), .self = m->d->id.self,
+		.servers = c->servers, .count = c->count, .cleanup_dead = m->d->conf.cleanup_dead_servers,
+	};
+	(void)membership_healthy(m, in.healthy, &in.healthy_count);
+	for (unsigned i = 0; i < st->peer_count; i++)
+		if (!st->peers[i].voter && st->peers[i].caught_up)
+			in.caught_up[in.caught_up_count++] = st->peers[i].id;
+	policy_decide(&in, &dec);
+	if (dec.action != POLICY_NONE)
+		carry_out(m, &dec);
+	else if (dec.why[0] != '\0' && strcmp(dec.why, m->complaint) != 0)
+		log_warn("raft", "%s", dec.why);
+	if (dec.action == POLICY_NONE)
+		snprintf(m->complaint, sizeof(m->complaint), "%s", dec.why);
+	free(c);
+}
+
+static void
+on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct membership *m = w->data;
+
+	(void)revents;
+	/* Back to the slow beat after a poke. */
+	w->repeat = mono_seconds(m->d->conf.member_interval);
+	ev_timer_again(loop, w);
+	run_policy(m);
+	leave_poke(m->leave);
+}
+
+void
+membership_poke(struct membership *m)
+{
+	if (m == NULL || m->d->stopping)
+		return;
+	ev_timer_stop(m->d->loop, &m->timer);
+	ev_timer_set(&m->timer, 0.0, mono_seconds(m->d->conf.member_interval));
+	ev_timer_start(m->d->loop, &m->timer);
+}
+
+/* -- removal by an operator -- */
+
+static const struct raft_server_conf *
+find_server(struct membership *m, struct span uuid, struct span addr)
+{
+	const struct raft_config *c = raft_config(engine_core(m->d->engine));
+
+	for (unsigned i = 0; i < c->count; i++)
+		if (uuid.len > 0 ? span_eqs(uuid, c->servers[i].uuid) : span_eqs(addr, c->servers[i].addr))
+			return &c->servers[i];
+	return NULL;
+}
+
+static void
+not_found(struct span uuid, struct span addr, membership_done *done, void *ctx)
+{
+	char text[256], shown[128];
+
+	snprintf(text, sizeof(text), "%s \"%s\" was not found in the Raft configuration", uuid.len > 0 ? "id" : "address",
+	    log_safe(uuid.len > 0 ? uuid : addr, shown, sizeof(shown)));
+	done(ctx, TV_ENOENT, text);
+}
+
+static void
+change_failed(enum tv_err err, membership_done *done, void *ctx)
+{
+	if (err == TV_EAGAIN || err == TV_ECONFLICT)
+		done(ctx, TV_EAGAIN, "another membership change is in progress; try again");
+	else
+		done(ctx, err, tv_strerror(err));
+}
+
+void
+membership_remove(struct membership *m, struct span uuid, struct span addr, bool force, membership_done *done, void *ctx)
+{
+	const struct raft_server_conf *s = find_server(m, uuid, addr);
+	struct raft_change change = { .type = RAFT_REMOVE };
+	raft_id healthy[RAFT_SERVERS_MAX];
+	unsigned count;
+	char text[320];
+	enum tv_err err;
+
+	if (!membership_healthy(m, healthy, &count)) {
+		done(ctx, TV_ENOTLEADER, tv_strerror(TV_ENOTLEADER));
+		return;
+	}
+	if (s == NULL) {
+		not_found(uuid, addr, done, ctx);
+		return;
+	}
+	if (!force && !policy_may_remove(raft_config(engine_core(m->d->engine)), s->id, healthy, count, text, sizeof(text))) {
+		done(ctx, TV_ECONFLICT, text);
+		return;
+	}
+	change.server = *s;
+	/* Else the policy would add it again as soon as it sees it alive. */
+	if (s->id != m->d->id.self)
+		(void)write_tombstone(m, s->uuid);
+	err = membership_change(m, &change, done, ctx);
+	if (err != TV_OK)
+		change_failed(err, done, ctx);
+	else
+		membership_hold(m, change.server.uuid);
+}
+
+/* -- transfer of leadership -- */
+
+void
+membership_transfer(struct membership *m, struct span uuid, struct span addr, membership_done *done, void *ctx)
+{
+	const struct raft_server_conf *s = NULL;
+	enum tv_err err;
+
+	if (!engine_is_leader(m->d->engine)) {
+		done(ctx, TV_ENOTLEADER, tv_strerror(TV_ENOTLEADER));
+		return;
+	}
+	if (uuid.len > 0 || addr.len > 0) {
+		s = find_server(m, uuid, addr);
+		if (s == NULL) {
+			not_found(uuid, addr, done, ctx);
+			return;
+		}
+	}
+	if (m->transfer.active) {
+		done(ctx, TV_EAGAIN, "a leadership transfer is in progress");
+		return;
+	}
+	m->transfer = (struct change_wait){ true, 0, done, ctx };
+	err = engine_transfer(m->d->engine, s != NULL ? s->id : 0);
+	if (err != TV_OK && m->transfer.active) {
+		m->transfer = (struct change_wait){ 0 };
+		done(ctx, err, err == TV_ECONFLICT ? "there is no other voter that could lead" : tv_strerror(err));
+	}
+}
+
+void
+membership_transfer_ended(struct membership *m, bool ok)
+{
+	struct change_wait w = m->transfer;
+
+	m->transfer = (struct change_wait){ 0 };
+	if (w.done != NULL)
+		w.done(w.ctx, ok ? TV_OK : TV_ETIMEOUT, ok ? "" : "leadership was not taken over in time");
+	leave_poke(m->leave);
+}
+
+/* -- a peer asks to be removed -- */
+
+struct removal {
+	struct membership *m;
+	struct link_question q;
+};
+
+static void
+removal_done(void *ctx, enum tv_err err, const char *text)
+{
+	struct removal *r = ctx;
+
+	links_answer(r->m->d->links, &r->q, err, text);
+	free(r);
+}
+
+static void
+remove_peer(struct membership *m, const struct raft_server_conf *s, bool force, struct removal *r)
+{
+	struct raft_change change = { .type = RAFT_REMOVE, .server = *s };
+	raft_id healthy[RAFT_SERVERS_MAX];
+	unsigned count;
+	char text[320];
+	enum tv_err err;
+
+	(void)membership_healthy(m, healthy, &count);
+	if (!force && !policy_may_remove(raft_config(engine_core(m->d->engine)), s->id, healthy, count, text, sizeof(text))) {
+		removal_done(r, TV_ECONFLICT, text);
+		return;
+	}
+	err = membership_change(m, &change, removal_done, r);
+	if (err != TV_OK)
+		change_failed(err, removal_done, r);
+	else
+		membership_hold(m, change.server.uuid);
+}
+
+enum tv_err
+membership_question(struct membership *m, const struct hello *from, const struct link_question *q, struct span body)
+{
+	struct rd r = rd_span_over(body);
+	const struct raft_server_conf *s;
+	struct removal *ask;
+	struct span uuid;
+	bool force;
+
+	if (mpr_array(&r) != 2)
+		rd_fail(&r, TV_EFORMAT);
+	uuid = mpr_bytes(&r, 36);
+	force = mpr_bool(&r);
+	if (rd_end(&r) != TV_OK)
+		return TV_EFORMAT;
+	/* A server may ask for itself only. */
+	if (!span_eqs(uuid, from->uuid))
+		return TV_EPERM;
+	s = raft_config_find(raft_config(engine_core(m->d->engine)), raft_id_of(from->uuid, from->store_id));
+	ask = calloc(1, sizeof(*ask));
+	if (ask == NULL)
+		return TV_ENOMEM;
+	*ask = (struct removal){ m, *q };
+	if (!engine_is_leader(m->d->engine))
+		removal_done(ask, TV_ENOTLEADER, tv_strerror(TV_ENOTLEADER));
+	else if (s == NULL)
+		removal_done(ask, TV_OK, "");
+	else
+		remove_peer(m, s, force, ask);
+	return TV_OK;
+}
+
+/* -- leaving -- */
+
+void
+membership_leave(struct membership *m, bool force, membership_done *done, void *ctx)
+{
+	leave_start(m->leave, force, done, ctx);
+}
+
+void
+membership_self_removed(struct membership *m)
+{
+	leave_self_removed(m->leave);
+}
+
+void
+membership_forget(struct membership *m, void *ctx)
+{
+	if (m->change.ctx == ctx)
+		m->change.done = NULL;
+	if (m->transfer.ctx == ctx)
+		m->transfer.done = NULL;
+	leave_forget(m->leave, ctx);
+}
+
+struct membership *
+membership_new(struct raftd *d)
+{
+	struct membership *m = calloc(1, sizeof(*m));
+
+	if (m == NULL)
+		return NULL;
+	m->d = d;
+	m->leave = leave_new(m);
+	if (m->leave == NULL) {
+		free(m);
+		return NULL;
+	}
+	ev_timer_init(&m->timer, on_timer, mono_seconds(d->conf.member_interval), mono_seconds(d->conf.member_interval));
+	m->timer.data = m;
+	ev_timer_start(d->loop, &m->timer);
+	return m;
+}
+
+void
+membership_free(struct membership *m)
+{
+	if (m == NULL)
+		return;
+	ev_timer_stop(m->d->loop, &m->timer);
+	if (m->change.done == removal_done)
+		free(m->change.ctx);
+	leave_free(m->leave);
+	free(m);
+}

@@ -1,0 +1,40 @@
+/* Shared by members.c and leave.c only. */
+#ifndef TV_MEMBERSHIP_INT_H
+#define TV_MEMBERSHIP_INT_H
+
+#include "raftd/leave.h"
+#include "raftd/membership.h"
+#include "raftd/proposals.h"
+
+#define BOOK_MAX 64
+#define HELD_MAX 16
+
+struct change_wait {			/* somebody waits for a change or a transfer */
+	bool active;
+	uint64_t index;			/* of the configuration entry */
+	membership_done *done;		/* NULL: nobody any more */
+	void *ctx;
+};
+struct known_addr { raft_id id; char addr[64]; };
+struct held_server { char uuid[37]; struct mono until; };
+
+struct membership {
+	struct raftd *d;
+	struct leave *leave;
+	ev_timer timer;
+	struct change_wait change, transfer;
+	struct proposal tombstone;
+	bool tombstoning;
+	char complaint[512];		/* refusal logged last */
+	struct known_addr book[BOOK_MAX];
+	unsigned book_next;
+	struct held_server held[HELD_MAX];
+	unsigned held_next;
+};
+
+/* Voters that answer, self included; false (and only self) when we do not lead. */
+bool membership_healthy(struct membership *m, raft_id *healthy, unsigned *count);
+/* Was removed: not to be added again before it has gone. */
+void membership_hold(struct membership *m, const char *uuid);
+
+#endif

@@ -1,0 +1,106 @@
+/* Option table of raftd.conf. */
+#include <stdio.h>
+
+#include "raftd/opts.h"
+
+#define F(field_) CONF_FIELD(struct raftd_conf, field_)
+
+const struct conf_opt raftd_opts[] = {
+	{ "bootstrap", CONF_BOOL, F(bootstrap), "false", NULL, NULL, NULL, CONF_RESTART,
+	    "a fresh server makes a cluster of its own; on the first server only" },
+	{ "bootstrap_expect", CONF_U64, F(bootstrap_expect), "0", "0", "15", NULL, CONF_RESTART,
+	    "this many fresh servers make a cluster together; the same on all of them" },
+
+	{ "election_timeout", CONF_DURATION, F(election_timeout), "300ms", "50ms", "60s", NULL, CONF_RESTART,
+	    "silence after which a follower stands for election; up to twice as long" },
+	{ "heartbeat_interval", CONF_DURATION, F(heartbeat_interval), "75ms", "10ms", "20s", NULL, CONF_RESTART,
+	    "how often a leader is heard; at most a third of election_timeout" },
+	{ "append_entries_max", CONF_U64, F(append_entries_max), "512", "1", "4096", NULL, CONF_RESTART,
+	    "log entries in one message" },
+	{ "append_bytes_max", CONF_SIZE, F(append_bytes_max), "1M", "4k", "16M", NULL, CONF_RESTART,
+	    "payload bytes in one message; one entry always goes" },
+	{ "inflight_max", CONF_U64, F(inflight_max), "64", "1", "1024", NULL, CONF_RESTART,
+	    "unanswered messages to one follower" },
+	{ "snapshot_chunk", CONF_SIZE, F(snapshot_chunk), "256k", "4k", "8M", NULL, CONF_RESTART,
+	    "bytes of a snapshot in one message" },
+	{ "catchup_rounds", CONF_U64, F(catchup_rounds), "10", "1", "1000", NULL, CONF_RESTART,
+	    "replication rounds after which a learner counts as caught up" },
+
+	{ "snapshot_threshold", CONF_U64, F(snapshot_threshold), "16384", "16", "100000000", NULL, CONF_RESTART,
+	    "entries applied since the last checkpoint that call for a new one" },
+	{ "snapshot_interval", CONF_DURATION, F(snapshot_interval), "30s", "100ms", "24h", NULL, CONF_RESTART,
+	    "how often snapshot_threshold is looked at" },
+	{ "trailing_logs", CONF_U64, F(trailing_logs), "10240", "0", "100000000", NULL, CONF_RESTART,
+	    "entries that stay in the log after a checkpoint, for followers that lag" },
+	{ "log_cache", CONF_SIZE, F(log_cache), "4M", "256k", "1G", NULL, CONF_RESTART,
+	    "memory of the log data base" },
+	{ "state_cache", CONF_SIZE, F(state_cache), "32M", "1M", "64G", NULL, CONF_RESTART,
+	    "memory of the state data base" },
+	{ "entry_cache", CONF_SIZE, F(entry_cache), "8M", "64k", "1G", NULL, CONF_RESTART,
+	    "recent log entries kept in memory for followers" },
+	{ "slow_sync", CONF_DURATION, F(slow_sync), "500ms", "1ms", "60s", NULL, CONF_RESTART,
+	    "a log write that takes longer is logged" },
+	{ "disk_stuck_timeout", CONF_DURATION, F(disk_stuck_timeout), "5s", "100ms", "10m", NULL, CONF_RESTART,
+	    "a leader whose log write takes longer gives up leadership" },
+
+	{ "cleanup_dead_servers", CONF_BOOL, F(cleanup_dead_servers), "false", NULL, NULL, NULL, CONF_RESTART,
+	    "the leader removes failed servers while a quorum stays" },
+	{ "member_interval", CONF_DURATION, F(member_interval), "1s", "100ms", "60s", NULL, CONF_RESTART,
+	    "how often membership is looked at when nothing happens" },
+	{ "reconcile_interval", CONF_DURATION, F(reconcile_interval), "60s", "1s", "1h", NULL, CONF_RESTART,
+	    "how often the whole catalog is compared with gossip" },
+	{ "leave_timeout", CONF_DURATION, F(leave_timeout), "10s", "1s", "10m", NULL, CONF_RESTART,
+	    "how long a leaving server waits for its removal" },
+
+	{ "session_ttl_min", CONF_DURATION, F(session_ttl_min), "10s", "1ms", "24h", NULL, CONF_RESTART,
+	    "shortest TTL of a session" },
+	{ "session_ttl_max", CONF_DURATION, F(session_ttl_max), "24h", "1s", "8760h", NULL, CONF_RESTART,
+	    "longest TTL of a session" },
+	{ "reap_interval", CONF_DURATION, F(reap_interval), "30s", "100ms", "1h", NULL, CONF_RESTART,
+	    "how often the leader forgets tombstones of deleted keys older than 15 minutes" },
+
+	{ "socket_path", CONF_PATH, F(socket_path), NULL, NULL, NULL, NULL, CONF_RESTART,
+	    "socket for rpcd; default: raftd.sock in run_dir" },
+	{ "clients_max", CONF_U64, F(clients_max), "16", "1", "1024", NULL, CONF_RESTART,
+	    "connections on that socket" },
+	{ "requests_max", CONF_U64, F(requests_max), "65536", "16", "1000000", NULL, CONF_RESTART,
+	    "operations that may be pending on all of them" },
+	{ "watches_max", CONF_U64, F(watches_max), "32768", "0", "1000000", NULL, CONF_RESTART,
+	    "blocking queries that may wait" },
+	{ "links_max", CONF_U64, F(links_max), "64", "2", "1024", NULL, CONF_RESTART,
+	    "links accepted on the raft port" },
+	{ "request_bytes_max", CONF_SIZE, F(request_bytes_max), "2M", "64k", "32M", NULL, CONF_RESTART,
+	    "largest operation" },
+	{ "answer_bytes_max", CONF_SIZE, F(answer_bytes_max), "48M", "1M", "60M", NULL, CONF_RESTART,
+	    "largest answer" },
+	{ "read_timeout", CONF_DURATION, F(read_timeout), "7s", "100ms", "10m", NULL, CONF_RESTART,
+	    "how long a read waits for a leader and for the own state to catch up" },
+	{ "write_timeout", CONF_DURATION, F(write_timeout), "10s", "100ms", "10m", NULL, CONF_RESTART,
+	    "how long a write waits for its quorum before its outcome is called unknown" },
+	{ "hello_timeout", CONF_DURATION, F(hello_timeout), "5s", "100ms", "60s", NULL, CONF_RESTART,
+	    "connect, handshake and hello of a link" },
+};
+const size_t raftd_opt_count = sizeof(raftd_opts) / sizeof(raftd_opts[0]);
+
+enum tv_err
+raftd_conf_check(const struct raftd_conf *c, char *errbuf, size_t cap)
+{
+	if (c->bootstrap && c->bootstrap_expect > 1) {
+		snprintf(errbuf, cap, "bootstrap and bootstrap_expect exclude each other: "
+		    "bootstrap makes a cluster of this server alone");
+		return TV_EINVAL;
+	}
+	if (c->election_timeout.ns < 3 * c->heartbeat_interval.ns) {
+		snprintf(errbuf, cap, "election_timeout must be at least three times heartbeat_interval");
+		return TV_EINVAL;
+	}
+	if (c->session_ttl_min.ns > c->session_ttl_max.ns) {
+		snprintf(errbuf, cap, "session_ttl_min must not be above session_ttl_max");
+		return TV_EINVAL;
+	}
+	if (c->disk_stuck_timeout.ns < c->slow_sync.ns) {
+		snprintf(errbuf, cap, "disk_stuck_timeout must not be below slow_sync");
+		return TV_EINVAL;
+	}
+	return TV_OK;
+}

@@ -1,0 +1,141 @@
+/* Membership policy: one change at a time, quorum first. */
+#include <stdio.h>
+#include <string.h>
+
+#include "raftd/policy.h"
+
+static bool
+in_list(const raft_id *list, unsigned count, raft_id id)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (list[i] == id)
+			return true;
+	return false;
+}
+
+bool
+policy_may_remove(const struct raft_config *c, raft_id id, const raft_id *healthy, unsigned healthy_count,
+    char *text, size_t cap)
+{
+	const struct raft_server_conf *s = raft_config_find(c, id);
+	unsigned voters = raft_config_voters(c), alive = 0, left;
+
+	text[0] = '\0';
+	if (s == NULL || !s->voter)
+		return true;
+	if (raft_removal_keeps_quorum(c, id, healthy, healthy_count))
+		return true;
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->servers[i].voter && in_list(healthy, healthy_count, c->servers[i].id))
+			alive++;
+	left = alive - (in_list(healthy, healthy_count, id) ? 1 : 0);
+	snprintf(text, cap, "%u of %u voters %s healthy; without %s there are %u voters, which need %u healthy ones, "
+	    "and %u would be left", alive, voters, alive == 1 ? "is" : "are", s->name, voters - 1,
+	    voters - 1 == 0 ? 1 : (voters - 1) / 2 + 1, left);
+	return false;
+}
+
+static const struct policy_server *
+known(const struct policy_input *in, const char *uuid)
+{
+	for (unsigned i = 0; i < in->count; i++)
+		if (strcmp(in->servers[i].uuid, uuid) == 0)
+			return &in->servers[i];
+	return NULL;
+}
+
+static const struct raft_server_conf *
+configured(const struct raft_config *c, const char *uuid)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (strcmp(c->servers[i].uuid, uuid) == 0)
+			return &c->servers[i];
+	return NULL;
+}
+
+/* Removes the server if quorum stays; else tells why not.  True: decided. */
+static bool
+try_remove(const struct policy_input *in, const struct raft_server_conf *s, const char *why, struct policy_decision *out)
+{
+	char text[256];
+
+	if (policy_may_remove(in->config, s->id, in->healthy, in->healthy_count, text, sizeof(text))) {
+		out->action = POLICY_REMOVE;
+		out->server = *s;
+		snprintf(out->why, sizeof(out->why), "%s", why);
+		return true;
+	}
+	snprintf(out->why, sizeof(out->why), "not removing %.64s, which %.40s: %.200s", s->name, why, text);
+	return false;
+}
+
+/* A configured server that has to go or to change. */
+static bool
+decide_configured(const struct policy_input *in, const struct raft_server_conf *s, struct policy_decision *out)
+{
+	const struct policy_server *g = known(in, s->uuid);
+
+	if (g == NULL || s->id == in->self)
+		return false;
+	if (g->status == MEMBER_LEFT) {
+		if (g->forced && !g->tombstoned) {
+			out->action = POLICY_TOMBSTONE;
+			out->server = *s;
+			return true;
+		}
+		return try_remove(in, s, "left", out);
+	}
+	if (g->store_id[0] != '\0' && strcmp(g->store_id, s->store_id) != 0)
+		return try_remove(in, s, "came back with an empty disk", out);
+	if (in->cleanup_dead && g->status == MEMBER_FAILED)
+		return try_remove(in, s, "failed", out);
+	if (g->status == MEMBER_ALIVE && g->store_id[0] != '\0' && strcmp(g->addr, s->addr) != 0) {
+		out->action = POLICY_UPDATE_ADDR;
+		out->server = *s;
+		snprintf(out->server.addr, sizeof(out->server.addr), "%s", g->addr);
+		return true;
+	}
+	if (!s->voter && g->status == MEMBER_ALIVE && in_list(in->caught_up, in->caught_up_count, s->id)) {
+		out->action = POLICY_PROMOTE;
+		out->server = *s;
+		return true;
+	}
+	return false;
+}
+
+/* A server that gossip knows and the configuration does not. */
+static bool
+decide_new(const struct policy_input *in, const struct policy_server *g, struct policy_decision *out)
+{
+	if (g->status != MEMBER_ALIVE || g->store_id[0] == '\0' || g->held || configured(in->config, g->uuid) != NULL)
+		return false;
+	if (g->tombstoned) {
+		snprintf(out->why, sizeof(out->why), "not adding %.128s: its node id %s was removed for good; "
+		    "start it with a new data directory to give it a new id", g->name, g->uuid);
+		return false;
+	}
+	if (in->config->count >= RAFT_SERVERS_MAX) {
+		snprintf(out->why, sizeof(out->why), "not adding %.128s: a cluster has at most %d servers", g->name,
+		    RAFT_SERVERS_MAX);
+		return false;
+	}
+	out->action = POLICY_ADD;
+	snprintf(out->server.uuid, sizeof(out->server.uuid), "%s", g->uuid);
+	snprintf(out->server.store_id, sizeof(out->server.store_id), "%s", g->store_id);
+	snprintf(out->server.name, sizeof(out->server.name), "%s", g->name);
+	snprintf(out->server.addr, sizeof(out->server.addr), "%s", g->addr);
+	out->server.id = raft_id_of(g->uuid, g->store_id);
+	return true;
+}
+
+void
+policy_decide(const struct policy_input *in, struct policy_decision *out)
+{
+	*out = (struct policy_decision){ .action = POLICY_NONE };
+	for (unsigned i = 0; i < in->config->count; i++)
+		if (decide_configured(in, &in->config->servers[i], out))
+			return;
+	for (unsigned i = 0; i < in->count; i++)
+		if (decide_new(in, &in->servers[i], out))
+			return;
+}

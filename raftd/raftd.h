@@ -1,0 +1,52 @@
+/*
+ * raftd from above: what each module owns.  Modules get this context and call one another by their headers;
+ * nobody reaches into another's record.
+ */
+#ifndef TV_RAFTD_H
+#define TV_RAFTD_H
+
+#include <ev.h>
+
+#include "common/daemon.h"
+#include "raftd/fsm/fsm.h"
+#include "raftd/opts.h"
+#include "raftd/store.h"
+#include "raftd/worker.h"
+
+/* Who this server is; cluster_id and generation change while a cluster forms (raftd/identity.h). */
+struct identity {
+	char uuid[37];			/* node id */
+	char name[256];
+	char addr[64];			/* "ip:port" that others dial */
+	char store_id[37];		/* of this disk */
+	char cluster_id[37];		/* "" while fresh */
+	uint64_t generation;		/* 0: the cluster id is a promise; >= 1: member of the cluster */
+	raft_id self;
+};
+
+struct raftd {
+	struct raftd_conf conf;
+	struct cluster_conf cluster;
+	struct daemon_spec *spec;
+	struct ev_loop *loop;
+	struct identity id;
+	struct log_store *log;
+	struct log_meta meta;		/* as found at the start */
+	struct fsm *fsm;
+	int link_fd, socket_fd;		/* bound before privileges go; -1 once handed on */
+	struct key *psk;		/* of raft links, locked memory; NULL: links in clear */
+	bool stopping;
+	struct { enum raft_role role; uint64_t term; raft_id leader; } told;	/* last logged */
+
+	struct worker worker;		/* checkpoints and snapshot files */
+	struct engine *engine;		/* the core and its order of effects */
+	struct links *links;		/* other servers */
+	struct snapshots *snapshots;	/* checkpoints, transfer in both directions */
+	struct gossip *gossip;		/* what gossipd says */
+	struct membership *members;	/* who is in the configuration */
+	struct forming *forming;	/* bootstrap */
+	struct clients *clients;	/* rpcd */
+	struct leader *leader;		/* duties while we lead */
+};
+
+#endif

@@ -1,0 +1,126 @@
+/* Linearizable reads, a round per turn. */
+#include <stdbool.h>
+
+#include "raftd/reads.h"
+
+void
+reads_init(struct reads *r)
+{
+	TAILQ_INIT(&r->fresh);
+	TAILQ_INIT(&r->asked);
+	TAILQ_INIT(&r->parked);
+	TAILQ_INIT(&r->confirmed);
+	r->ctx = 0;
+}
+
+static void
+put(struct read_list *list, struct read_wait *w)
+{
+	TAILQ_INSERT_TAIL(list, w, link);
+	w->list = list;
+}
+
+static void
+take(struct read_wait *w)
+{
+	TAILQ_REMOVE(w->list, w, link);
+	w->list = NULL;
+}
+
+void
+reads_add(struct reads *r, struct read_wait *w)
+{
+	put(&r->fresh, w);
+}
+
+void
+reads_cancel(struct read_wait *w)
+{
+	if (w->list != NULL)
+		take(w);
+}
+
+uint64_t
+reads_round(struct reads *r, struct mono now)
+{
+	struct read_wait *w;
+
+	if (TAILQ_EMPTY(&r->fresh))
+		return 0;
+	r->ctx++;
+	while ((w = TAILQ_FIRST(&r->fresh)) != NULL) {
+		take(w);
+		w->ctx = r->ctx;
+		w->asked = now;
+		put(&r->asked, w);
+	}
+	return r->ctx;
+}
+
+void
+reads_answer(struct reads *r, uint64_t ctx, bool ok, uint64_t index)
+{
+	struct read_wait *w, *next;
+
+	for (w = TAILQ_FIRST(&r->asked); w != NULL && w->ctx <= ctx; w = next) {
+		next = TAILQ_NEXT(w, link);
+		/* A later round that is confirmed confirms the earlier ones: they were asked before it. */
+		if (w->ctx != ctx && !ok)
+			continue;
+		take(w);
+		w->index = index;
+		put(ok ? &r->confirmed : &r->parked, w);
+	}
+}
+
+void
+reads_serve(struct reads *r, uint64_t applied)
+{
+	struct read_wait *w, *next;
+
+	for (w = TAILQ_FIRST(&r->confirmed); w != NULL; w = next) {
+		next = TAILQ_NEXT(w, link);
+		if (w->index > applied)
+			continue;
+		take(w);
+		w->done(w, TV_OK);
+	}
+}
+
+void
+reads_retry(struct reads *r, struct mono now, struct mono patience)
+{
+	struct read_wait *w;
+
+	while ((w = TAILQ_FIRST(&r->parked)) != NULL) {
+		take(w);
+		put(&r->fresh, w);
+	}
+	while ((w = TAILQ_FIRST(&r->asked)) != NULL && mono_sub(now, w->asked).ns > patience.ns) {
+		take(w);
+		put(&r->fresh, w);
+	}
+}
+
+static void
+expire_list(struct read_list *list, struct mono now, enum tv_err err)
+{
+	struct read_wait *w, *next;
+
+	for (w = TAILQ_FIRST(list); w != NULL; w = next) {
+		next = TAILQ_NEXT(w, link);
+		if (!mono_before(w->deadline, now))
+			continue;
+		take(w);
+		w->done(w, err);
+	}
+}
+
+void
+reads_expire(struct reads *r, struct mono now)
+{
+	expire_list(&r->fresh, now, TV_ENOLEADER);
+	expire_list(&r->asked, now, TV_ENOLEADER);
+	expire_list(&r->parked, now, TV_ENOLEADER);
+	expire_list(&r->confirmed, now, TV_ETIMEOUT);
+}

@@ -1,0 +1,51 @@
+/*
+ * Linearizable reads: everything that arrives in one turn is confirmed by one ReadIndex round (thesis 6.4),
+ * then waits until the state is as new as the confirmed index.  Unconfirmed rounds are asked
+ * again until the deadline of each read.  Pure: no clock, no I/O.
+ */
+#ifndef TV_READS_H
+#define TV_READS_H
+
+#include <stddef.h>
+#include <sys/queue.h>
+
+#include "common/err.h"
+#include "common/mono.h"
+
+struct read_wait;
+/* TV_OK: read now.  TV_ENOLEADER: nobody confirmed it in time; TV_ETIMEOUT: the own state lags. */
+typedef void read_done(struct read_wait *w, enum tv_err err);
+
+struct read_wait {			/* embedded in the reader's record */
+	read_done *done;
+	struct mono deadline;
+	TAILQ_ENTRY(read_wait) link;	/* private from here */
+	TAILQ_HEAD(read_list, read_wait) *list;
+	uint64_t ctx, index;
+	struct mono asked;
+};
+
+struct reads {				/* caller's storage */
+	struct read_list fresh;		/* to be asked this turn */
+	struct read_list asked;		/* by rising ctx */
+	struct read_list parked;	/* refused; asked again after reads_retry() */
+	struct read_list confirmed;	/* waiting for the state */
+	uint64_t ctx;			/* last round */
+};
+
+void reads_init(struct reads *r);
+void reads_add(struct reads *r, struct read_wait *w);
+/* Takes it out again, wherever it waits; done is not called. */
+void reads_cancel(struct read_wait *w);
+/* Starts a round for all fresh ones; returns its number, or 0 if there is nothing to ask. */
+uint64_t reads_round(struct reads *r, struct mono now);
+/* Answer of a round. */
+void reads_answer(struct reads *r, uint64_t ctx, bool ok, uint64_t index);
+/* Serves those that are confirmed at or below `applied`. */
+void reads_serve(struct reads *r, uint64_t applied);
+/* Parked ones, and rounds asked longer than `patience` ago, will be asked again. */
+void reads_retry(struct reads *r, struct mono now, struct mono patience);
+/* Ends those whose deadline has passed. */
+void reads_expire(struct reads *r, struct mono now);
+
+#endif

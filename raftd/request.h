@@ -1,0 +1,70 @@
+/*
+ * One pending request of a channel, from its frame to its answer.  The record is embedded in whatever it
+ * waits for: a ReadIndex round, a log entry, a watch, a timer.  When the channel goes or the asker cancels, the
+ * request leaves those, except a log entry, which goes on without an asker.
+ */
+#ifndef TV_REQUEST_H
+#define TV_REQUEST_H
+
+#include <sys/queue.h>
+
+#include "common/chan.h"
+#include "raftd/proposals.h"
+#include "raftd/raftd.h"
+#include "raftd/reads.h"
+
+#define REQUEST_INLINE 256		/* argument bytes kept inside the record */
+
+struct client;
+
+struct request {
+	struct raftd *d;
+	struct client *client;		/* NULL: nobody waits for the answer any more */
+	struct request *hash_next;	/* of the client, by frame id */
+	TAILQ_ENTRY(request) link;	/* of the client */
+	TAILQ_ENTRY(request) fired_link;
+	uint64_t id;			/* of the frame */
+	uint16_t type;			/* of the frame */
+
+	const struct op *op;
+	uint8_t mode;
+	uint64_t index;			/* blocking: wait for more than this */
+	int64_t wait_ns;
+	struct span args;		/* inline or owned copy */
+	uint8_t bytes[REQUEST_INLINE];
+
+	struct read_wait read;
+	struct proposal write;
+	struct fsm_watch *watch;
+	ev_timer timer;			/* of a blocking query */
+	bool blocked, fired, last;	/* last: time is up, answer whatever there is */
+};
+
+/* -- for the handlers -- */
+
+/* Answers and ends the request; text and value are copied. */
+void request_reply(struct request *q, uint64_t index, struct span value);
+void request_fail(struct request *q, enum tv_err err, struct span text);	/* empty text: tv_strerror */
+void request_failf(struct request *q, enum tv_err err, const char *text);
+/* [u8 err, str text], for questions that are no operations. */
+void request_plain(struct request *q, enum tv_err err, const char *text);
+/* Will be read again at the end of this turn. */
+void request_fire(struct request *q);
+
+/* One handler per kind; each ends in one of the above, at once or later. */
+void op_read(struct request *q, uint64_t max_stale_ms);
+/* A read whose watch fired or whose time is up. */
+void op_read_again(struct request *q);
+void op_write(struct request *q);
+void op_leader(struct request *q);
+/* The request is cancelled or its channel closed: leave whatever it waits for.  False: the record is
+ * still in the log's hands and must stay. */
+bool op_cancel(struct request *q);
+
+/* Scratch of this turn for handlers: reset before each use by whoever takes it. */
+struct arena *request_arena(struct request *q);
+struct buf *request_buf(struct request *q);
+/* May another blocking query wait? */
+bool request_may_block(struct request *q);
+
+#endif

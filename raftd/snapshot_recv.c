@@ -1,0 +1,355 @@
+/* A snapshot on its way in. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/mpack.h"
+#include "raftd/engine.h"
+#include "raftd/snapshot_recv.h"
+
+#define META_BYTES_MAX (1u << 20)
+
+struct snapshot_recv {
+	struct raftd *d;
+	int fd;				/* of the temporary file, -1 */
+	uint64_t index, term, stored;
+	crypto_generichash_state hash;
+	bool installing;
+	struct raft_msg install;	/* position; config is in config below */
+	struct buf config;
+};
+
+static const char *
+path_of(struct raftd *d, const char *name, char *dst, size_t cap)
+{
+	snprintf(dst, cap, "%s/raftd/%s", d->cluster.data_dir, name);
+	return dst;
+}
+
+uint64_t
+snapshot_sum(const uint8_t *hash)
+{
+	uint64_t sum = 0;
+
+	for (int i = 7; i >= 0; i--)
+		sum = sum << 8 | hash[i];
+	return sum;
+}
+
+static void
+recv_drop(struct snapshot_recv *s)
+{
+	char path[512];
+
+	if (s->fd >= 0)
+		(void)close(s->fd);
+	s->fd = -1;
+	s->stored = 0;
+	(void)unlink(path_of(s->d, "snapshot-recv.tmp", path, sizeof(path)));
+}
+
+static bool
+recv_begin(struct snapshot_recv *s, const struct raft_msg *m)
+{
+	char path[512];
+
+	recv_drop(s);
+	s->fd = open(path_of(s->d, "snapshot-recv.tmp", path, sizeof(path)),
+	    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (s->fd < 0) {
+		log_err("raft", "cannot store a snapshot: %s: %s", path, strerror(errno));
+		return false;
+	}
+	s->index = m->log_index;
+	s->term = m->log_term;
+	crypto_generichash_init(&s->hash, NULL, 0, crypto_generichash_BYTES);
+	log_info("raft", "receiving a snapshot at index %llu, %llu bytes", (unsigned long long)m->log_index,
+	    (unsigned long long)m->total);
+	return true;
+}
+
+/* -- files that make the installation repeatable -- */
+
+static enum tv_err
+sync_dir(struct raftd *d)
+{
+	char path[512];
+	int fd = open(path_of(d, ".", path, sizeof(path)), O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc;
+
+	if (fd < 0)
+		return TV_ESYS;
+	rc = fsync(fd);
+	(void)close(fd);
+	return rc < 0 ? TV_ESYS : TV_OK;
+}
+
+/* [index, term, config] to install-meta. */
+static enum tv_err
+write_meta(struct raftd *d, const struct raft_msg *m)
+{
+	struct buf b = BUF_INIT(META_BYTES_MAX);
+	char path[512];
+	enum tv_err err = TV_ESYS;
+	int fd;
+
+	mpw_array(&b, 3);
+	mpw_uint(&b, m->log_index);
+	mpw_uint(&b, m->log_term);
+	mpw_bin(&b, m->config);
+	(void)unlink(path_of(d, "install-meta", path, sizeof(path)));
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd >= 0 && !b.failed && write(fd, b.data, b.len) == (ssize_t)b.len && fsync(fd) == 0)
+		err = TV_OK;
+	if (fd >= 0)
+		(void)close(fd);
+	buf_done(&b);
+	return err;
+}
+
+static void
+remove_install(struct raftd *d)
+{
+	char path[512];
+
+	(void)unlink(path_of(d, "snapshot-install", path, sizeof(path)));
+	(void)unlink(path_of(d, "install-meta", path, sizeof(path)));
+}
+
+static enum tv_err
+make_durable(struct snapshot_recv *s, const struct raft_msg *m)
+{
+	char from[512], to[512];
+	enum tv_err err;
+
+	if (fsync(s->fd) < 0)
+		return TV_ESYS;
+	/* The meta file first: without the snapshot beside it, it means nothing. */
+	err = write_meta(s->d, m);
+	if (err == TV_OK)
+		err = sync_dir(s->d);
+	if (err != TV_OK)
+		return err;
+	path_of(s->d, "snapshot-recv.tmp", from, sizeof(from));
+	path_of(s->d, "snapshot-install", to, sizeof(to));
+	if (rename(from, to) < 0)
+		return TV_ESYS;
+	return sync_dir(s->d);
+}
+
+/* -- installing -- */
+
+static void
+on_reset(void *ctx, enum tv_err err)
+{
+	struct snapshot_recv *s = ctx;
+
+	s->installing = false;
+	if (err != TV_OK)
+		return;				/* the engine stops the process */
+	remove_install(s->d);
+	log_info("raft", "installed the snapshot at index %llu", (unsigned long long)s->install.log_index);
+	engine_snapshot_installed(s->d->engine, &s->install);
+}
+
+static enum tv_err
+install(struct snapshot_recv *s, const struct raft_msg *m)
+{
+	char path[512], errbuf[256] = "";
+	struct raft_config *config = calloc(1, sizeof(*config));
+	uint64_t index, term;
+	enum tv_err err = config == NULL ? TV_ENOMEM : raft_config_read(m->config, config);
+
+	if (err == TV_OK)
+		err = make_durable(s, m);
+	if (err == TV_OK)
+		err = fsm_restore(s->d->fsm, path_of(s->d, "snapshot-install", path, sizeof(path)), &index, &term,
+		    errbuf, sizeof(errbuf));
+	if (err != TV_OK) {
+		log_err("raft", "the snapshot cannot be installed, the old state stays: %s",
+		    errbuf[0] != '\0' ? errbuf : tv_strerror(err));
+		remove_install(s->d);
+		free(config);
+		return err;
+	}
+	buf_reset(&s->config);
+	buf_putspan(&s->config, m->config);
+	s->install = *m;
+	s->install.config = buf_span(&s->config);
+	s->install.data = SPAN_NONE;
+	s->installing = true;
+	err = logthread_reset(engine_log(s->d->engine), m->log_index, m->log_term, config, on_reset, s);
+	free(config);
+	if (err != TV_OK) {
+		/* State and log disagree now; the next start finishes it. */
+		log_err("raft", "out of memory while installing a snapshot");
+		daemon_quit(1);
+	}
+	return TV_OK;
+}
+
+static bool
+complete(struct snapshot_recv *s, const struct raft_msg *m)
+{
+	uint8_t hash[crypto_generichash_BYTES];
+
+	if (s->stored != m->total)
+		return false;
+	crypto_generichash_final(&s->hash, hash, sizeof(hash));
+	return snapshot_sum(hash) == m->checksum;
+}
+
+void
+snapshot_recv_chunk(struct snapshot_recv *s, const struct raft_msg *m)
+{
+	struct engine *e = s->d->engine;
+
+	if (s->installing)
+		return;
+	if (m->offset == 0 && !recv_begin(s, m))
+		return;
+	if (s->fd < 0 || m->log_index != s->index || m->log_term != s->term || m->offset != s->stored ||
+	    m->data.len > m->total - m->offset) {
+		engine_snapshot_stored(e, m, 0);	/* from the start, please */
+		return;
+	}
+	if (m->data.len > 0 && pwrite(s->fd, m->data.p, m->data.len, (off_t)m->offset) != (ssize_t)m->data.len) {
+		log_err("raft", "cannot store a snapshot: %s", strerror(errno));
+		recv_drop(s);
+		return;				/* the leader asks again */
+	}
+	crypto_generichash_update(&s->hash, m->data.p, m->data.len);
+	s->stored += m->data.len;
+	if (!m->done) {
+		engine_snapshot_stored(e, m, s->stored);
+		return;
+	}
+	if (!complete(s, m)) {
+		log_err("raft", "a received snapshot is corrupt; the old state stays");
+		recv_drop(s);
+		engine_snapshot_stored(e, m, 0);
+		return;
+	}
+	if (install(s, m) != TV_OK)
+		engine_snapshot_stored(e, m, 0);
+	recv_drop(s);
+}
+
+bool
+snapshot_recv_installing(const struct snapshot_recv *s)
+{
+	return s->installing;
+}
+
+/* -- start -- */
+
+static void
+remove_temporary(struct raftd *d)
+{
+	char path[512];
+	DIR *dir = opendir(path_of(d, ".", path, sizeof(path)));
+	struct dirent *e;
+
+	while (dir != NULL && (e = readdir(dir)) != NULL) {
+		size_t len = strlen(e->d_name);
+
+		if (strncmp(e->d_name, "snapshot-", 9) == 0 && len > 4 && strcmp(e->d_name + len - 4, ".tmp") == 0)
+			(void)unlinkat(dirfd(dir), e->d_name, 0);
+	}
+	if (dir != NULL)
+		(void)closedir(dir);
+}
+
+static enum tv_err
+read_meta(struct raftd *d, uint64_t *index, uint64_t *term, struct raft_config *config)
+{
+	uint8_t *bytes = malloc(META_BYTES_MAX);
+	char path[512];
+	int fd = open(path_of(d, "install-meta", path, sizeof(path)), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	enum tv_err err = TV_ENOENT;
+	ssize_t n;
+
+	if (fd >= 0 && bytes != NULL && (n = read(fd, bytes, META_BYTES_MAX)) > 0) {
+		struct rd r = rd_over(bytes, (size_t)n);
+		struct span c;
+
+		if (mpr_array(&r) != 3)
+			rd_fail(&r, TV_EFORMAT);
+		*index = mpr_uint(&r, UINT64_MAX);
+		*term = mpr_uint(&r, UINT64_MAX);
+		c = mpr_bytes(&r, META_BYTES_MAX);
+		err = rd_end(&r);
+		if (err == TV_OK)
+			err = raft_config_read(c, config);
+	}
+	if (fd >= 0)
+		(void)close(fd);
+	free(bytes);
+	return err;
+}
+
+enum tv_err
+snapshot_recv_recover(struct raftd *d, char *errbuf, size_t cap)
+{
+	struct raft_config *config = calloc(1, sizeof(*config));
+	char path[512];
+	uint64_t index, term, got_index, got_term;
+	enum tv_err err;
+
+	remove_temporary(d);
+	path_of(d, "snapshot-install", path, sizeof(path));
+	if (config == NULL || access(path, F_OK) < 0 || read_meta(d, &index, &term, config) != TV_OK) {
+		free(config);
+		remove_install(d);
+		return TV_OK;
+	}
+	/* The log was reset already, and may have grown since: only the removal of the files was lost. */
+	if (d->meta.snapshot_index >= index) {
+		free(config);
+		remove_install(d);
+		return TV_OK;
+	}
+	log_info("raft", "finishing the installation of a snapshot at index %llu", (unsigned long long)index);
+	err = fsm_restore(d->fsm, path, &got_index, &got_term, errbuf, cap);
+	if (err == TV_OK)
+		err = log_reset(d->log, index, term, config);
+	if (err == TV_OK) {
+		d->meta.first = d->meta.last = 0;
+		d->meta.snapshot_index = index;
+		d->meta.snapshot_term = term;
+		d->meta.snapshot_config = *config;
+		remove_install(d);
+	} else if (errbuf[0] == '\0')
+		snprintf(errbuf, cap, "an interrupted snapshot installation cannot be finished: %s", tv_strerror(err));
+	free(config);
+	return err;
+}
+
+struct snapshot_recv *
+snapshot_recv_new(struct raftd *d)
+{
+	struct snapshot_recv *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->d = d;
+	s->fd = -1;
+	buf_init(&s->config, META_BYTES_MAX);
+	return s;
+}
+
+void
+snapshot_recv_free(struct snapshot_recv *s)
+{
+	if (s == NULL)
+		return;
+	recv_drop(s);
+	buf_done(&s->config);
+	free(s);
+}

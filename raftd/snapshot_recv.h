@@ -1,0 +1,25 @@
+/*
+ * A snapshot on its way in.  Chunks go to snapshot-recv.tmp; when it is complete and its checksum holds, it becomes
+ * snapshot-install beside install-meta (index, term, configuration), both durable; then the state is
+ * replaced and the log reset.  A crash on the way is finished at the next start, so log and state never disagree (S49).
+ */
+#ifndef TV_SNAPSHOT_RECV_H
+#define TV_SNAPSHOT_RECV_H
+
+#include "raftd/raftd.h"
+
+struct snapshot_recv;
+
+struct snapshot_recv *snapshot_recv_new(struct raftd *d);
+void snapshot_recv_free(struct snapshot_recv *s);
+void snapshot_recv_chunk(struct snapshot_recv *s, const struct raft_msg *m);
+bool snapshot_recv_installing(const struct snapshot_recv *s);
+/*
+ * At start, before the core: removes temporary files, and finishes an installation that a crash interrupted.
+ * d->log, d->fsm are open; d->meta is brought up to date.
+ */
+enum tv_err snapshot_recv_recover(struct raftd *d, char *errbuf, size_t cap);
+/* First 8 bytes of a BLAKE2b hash as messages carry them. */
+uint64_t snapshot_sum(const uint8_t *hash);
+
+#endif

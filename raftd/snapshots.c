@@ -1,0 +1,337 @@
+/* Checkpoints, and snapshots on their way out.  The way in is snapshot_recv.c. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/msg.h"
+#include "raftd/engine.h"
+#include "raftd/snapshot_recv.h"
+#include "raftd/snapshots.h"
+
+#define CHECK 1.0			/* seconds between looks */
+#define THRESHOLD_BURST 8		/* times snapshot_threshold: do not wait for the interval */
+
+enum job { JOB_NONE, JOB_CHECKPOINT, JOB_SNAPSHOT };
+
+struct snapshots {
+	struct raftd *d;
+	struct snapshot_recv *recv;
+	ev_timer timer;
+	struct mono last;		/* last checkpoint */
+	uint64_t last_index;		/* its applied index */
+	uint64_t cut, cut_snapshot;	/* compaction in progress */
+
+	enum job job;			/* in the worker */
+	enum tv_err err;
+	uint64_t index, term;		/* result of the job */
+	struct mono started;
+
+	/* the file to send */
+	struct fsm_snapshot *writing;
+	char path[512];
+	int fd;				/* -1: none */
+	uint64_t file_index, file_term, file_bytes, file_checksum;
+	struct buf config;		/* of file_index */
+	uint8_t *chunk;
+	struct mono used;		/* last needed */
+};
+
+/* -- checkpoints -- */
+
+static void
+checkpoint_work(void *ctx)
+{
+	struct snapshots *s = ctx;
+
+	s->err = fsm_checkpoint(s->d->fsm, &s->index, &s->term);
+}
+
+static void
+on_compacted(void *ctx, enum tv_err err)
+{
+	struct snapshots *s = ctx;
+
+	if (err == TV_OK)
+		engine_compacted(s->d->engine, s->cut, s->cut_snapshot);
+	s->cut_snapshot = 0;
+}
+
+static void
+checkpoint_done(void *ctx)
+{
+	struct snapshots *s = ctx;
+	struct raft *core = engine_core(s->d->engine);
+	uint64_t keep = s->d->conf.trailing_logs, limit;
+	const struct raft_config *config;
+
+	s->job = JOB_NONE;
+	s->last = clock_mono();
+	if (s->err != TV_OK) {
+		log_err("raft", "checkpoint of the state failed: %s", tv_strerror(s->err));
+		return;
+	}
+	log_debug("raft", "checkpoint at index %llu took %lld ms", (unsigned long long)s->index,
+	    (long long)mono_ms(mono_sub(s->last, s->started)));
+	s->last_index = s->index;
+	config = raft_config_at(core, s->index);
+	if (s->d->stopping || s->cut_snapshot != 0 || config == NULL || s->index <= engine_status(s->d->engine)->snapshot_index)
+		return;
+	limit = raft_compact_limit(core);
+	s->cut = s->index > keep ? s->index - keep : 0;
+	if (s->cut > limit)
+		s->cut = limit;
+	s->cut_snapshot = s->index;
+	if (logthread_compact(engine_log(s->d->engine), s->cut, s->index, s->term, config, on_compacted, s) != TV_OK)
+		s->cut_snapshot = 0;
+}
+
+static bool
+checkpoint_due(struct snapshots *s, struct mono now)
+{
+	uint64_t applied = engine_applied(s->d->engine), since = applied - s->last_index;
+	uint64_t threshold = s->d->conf.snapshot_threshold;
+
+	if (applied < s->last_index || since < threshold)
+		return false;
+	return since >= threshold * THRESHOLD_BURST ||
+	    mono_sub(now, s->last).ns >= s->d->conf.snapshot_interval.ns;
+}
+
+/* -- the file to send -- */
+
+static void
+file_drop(struct snapshots *s)
+{
+	if (s->fd < 0)
+		return;
+	(void)close(s->fd);
+	(void)unlink(s->path);
+	s->fd = -1;
+	buf_done(&s->config);
+}
+
+/* BLAKE2b of the file, as messages carry it; reads the whole file, so only in a thread. */
+static enum tv_err
+file_checksum(int fd, uint64_t *sum)
+{
+	crypto_generichash_state st;
+	uint8_t bytes[8192], hash[crypto_generichash_BYTES];
+	ssize_t n;
+	off_t at = 0;
+
+	crypto_generichash_init(&st, NULL, 0, sizeof(hash));
+	while ((n = pread(fd, bytes, sizeof(bytes), at)) > 0) {
+		crypto_generichash_update(&st, bytes, (size_t)n);
+		at += n;
+	}
+	crypto_generichash_final(&st, hash, sizeof(hash));
+	*sum = snapshot_sum(hash);
+	return n < 0 ? TV_ESYS : TV_OK;
+}
+
+static void
+snapshot_work(void *ctx)
+{
+	struct snapshots *s = ctx;
+	uint64_t sum;
+
+	s->err = fsm_snapshot_write(s->writing, s->path, &s->file_bytes, &sum);
+	if (s->err != TV_OK)
+		return;
+	s->fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	s->err = s->fd < 0 ? TV_ESYS : file_checksum(s->fd, &s->file_checksum);
+}
+
+static void
+snapshot_done(void *ctx)
+{
+	struct snapshots *s = ctx;
+
+	s->job = JOB_NONE;
+	fsm_snapshot_end(s->writing);
+	s->writing = NULL;
+	if (s->err != TV_OK) {
+		log_err("raft", "writing a snapshot failed: %s", tv_strerror(s->err));
+		file_drop(s);
+		(void)unlink(s->path);
+		return;
+	}
+	s->used = clock_mono();
+	log_info("raft", "snapshot at index %llu is ready: %llu bytes in %lld ms", (unsigned long long)s->file_index,
+	    (unsigned long long)s->file_bytes, (long long)mono_ms(mono_sub(s->used, s->started)));
+	if (!s->d->stopping)
+		engine_snapshot_ready(s->d->engine, s->file_index, s->file_bytes);
+}
+
+static void
+snapshot_start(struct snapshots *s)
+{
+	struct raft *core = engine_core(s->d->engine);
+	const struct raft_config *config;
+	enum tv_err err;
+
+	file_drop(s);
+	err = fsm_snapshot_begin(s->d->fsm, &s->writing, &s->file_index, &s->file_term);
+	config = err == TV_OK ? raft_config_at(core, s->file_index) : NULL;
+	if (err == TV_OK && config == NULL) {
+		fsm_snapshot_end(s->writing);
+		s->writing = NULL;
+		return;
+	}
+	if (err != TV_OK) {
+		log_err("raft", "cannot begin a snapshot: %s", tv_strerror(err));
+		return;
+	}
+	buf_init(&s->config, 1u << 20);
+	raft_config_write(&s->config, config);
+	snprintf(s->path, sizeof(s->path), "%s/raftd/snapshot-%llu.tmp", s->d->cluster.data_dir,
+	    (unsigned long long)s->file_index);
+	s->started = clock_mono();
+	s->job = JOB_SNAPSHOT;
+	if (worker_start(&s->d->worker, snapshot_work, snapshot_done, s) == TV_OK)
+		return;
+	s->job = JOB_NONE;
+	fsm_snapshot_end(s->writing);
+	s->writing = NULL;
+	buf_done(&s->config);
+}
+
+void
+snapshots_needed(struct snapshots *s, raft_id id)
+{
+	(void)id;
+	if (s->job != JOB_NONE)
+		return;				/* told again while unanswered */
+	if (s->fd >= 0 && s->file_index + 1 >= engine_status(s->d->engine)->first_index) {
+		s->used = clock_mono();
+		engine_snapshot_ready(s->d->engine, s->file_index, s->file_bytes);
+		return;
+	}
+	snapshot_start(s);
+}
+
+void
+snapshots_send(struct snapshots *s, struct chan *c, const struct raft_send *send)
+{
+	struct raft_msg m = send->msg;
+	size_t want = s->d->conf.snapshot_chunk;
+	struct buf *b;
+	ssize_t n = 0;
+
+	if (s->fd < 0 || s->job == JOB_SNAPSHOT || m.log_index != s->file_index)
+		return;
+	s->used = clock_mono();
+	m.total = s->file_bytes;
+	if (m.offset < m.total) {
+		if (want > m.total - m.offset)
+			want = m.total - m.offset;
+		n = pread(s->fd, s->chunk, want, (off_t)m.offset);
+		if (n < 0 || (size_t)n != want) {
+			log_err("raft", "cannot read %s: %s", s->path, n < 0 ? strerror(errno) : "it is too short");
+			file_drop(s);
+			return;
+		}
+	}
+	m.data = span_of(s->chunk, (size_t)n);
+	m.checksum = s->file_checksum;
+	m.config = buf_span(&s->config);
+	m.done = m.offset + (uint64_t)n == m.total;
+	b = chan_begin(c, MSG_RAFT, 0, 0);
+	if (b == NULL)
+		return;
+	raft_msg_write(b, &m);
+	(void)chan_end(c);
+}
+
+static bool
+file_wanted(struct snapshots *s, struct mono now)
+{
+	const struct raft_status *st = engine_status(s->d->engine);
+
+	for (unsigned i = 0; i < st->peer_count; i++)
+		if (st->role == RAFT_LEADER && st->peers[i].snapshotting)
+			return true;
+	return mono_sub(now, s->used).ns < MONO_S(10).ns;
+}
+
+static void
+on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct snapshots *s = w->data;
+	struct mono now = clock_mono();
+
+	(void)loop;
+	(void)revents;
+	if (s->job != JOB_NONE)
+		return;
+	if (s->fd >= 0 && !file_wanted(s, now))
+		file_drop(s);
+	if (snapshots_installing(s) || !checkpoint_due(s, now))
+		return;
+	s->job = JOB_CHECKPOINT;
+	s->started = now;
+	if (worker_start(&s->d->worker, checkpoint_work, checkpoint_done, s) != TV_OK)
+		s->job = JOB_NONE;
+}
+
+/* -- the way in -- */
+
+void
+snapshots_chunk(struct snapshots *s, const struct raft_msg *m)
+{
+	/* The state is about to be replaced: a checkpoint or a copy of it must end first. */
+	if (s->job != JOB_NONE && m->done) {
+		engine_snapshot_stored(s->d->engine, m, m->offset);
+		return;
+	}
+	snapshot_recv_chunk(s->recv, m);
+	if (m->done)
+		s->last_index = engine_applied(s->d->engine);
+}
+
+bool
+snapshots_installing(const struct snapshots *s)
+{
+	return snapshot_recv_installing(s->recv);
+}
+
+struct snapshots *
+snapshots_new(struct raftd *d)
+{
+	struct snapshots *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->d = d;
+	s->fd = -1;
+	s->last = clock_mono();
+	s->last_index = d->meta.snapshot_index;
+	s->chunk = malloc(d->conf.snapshot_chunk);
+	s->recv = snapshot_recv_new(d);
+	ev_timer_init(&s->timer, on_timer, CHECK, CHECK);
+	s->timer.data = s;
+	if (s->chunk == NULL || s->recv == NULL) {
+		snapshots_free(s);
+		return NULL;
+	}
+	ev_timer_start(d->loop, &s->timer);
+	return s;
+}
+
+void
+snapshots_free(struct snapshots *s)
+{
+	if (s == NULL)
+		return;
+	ev_timer_stop(s->d->loop, &s->timer);
+	file_drop(s);
+	snapshot_recv_free(s->recv);
+	free(s->chunk);
+	free(s);
+}
