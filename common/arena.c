@@ -34,9 +34,12 @@ arena_alloc(struct arena *a, size_t n)
 	size_t need;
 	void *p;
 
-	if (n > a->max || a->used > a->max - n)
+	if (n > a->max - a->used)
 		return NULL;
+	/* The cap counts what is taken: a million empty pieces are not free. */
 	need = n == 0 ? ARENA_ALIGN : (n + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+	if (need < n || need > a->max - a->used)
+		return NULL;
 	if (k == NULL || k->cap - k->used < need) {
 		k = block_new(need > ARENA_BLOCK_BYTES ? need : ARENA_BLOCK_BYTES);
 		if (k == NULL)
@@ -46,7 +49,7 @@ arena_alloc(struct arena *a, size_t n)
 	}
 	p = k->bytes + k->used;
 	k->used += need;
-	a->used += n;
+	a->used += need;
 	memset(p, 0, n);
 	return p;
 }

@@ -10,7 +10,7 @@
 
 struct arena {
 	struct arena_block *blocks;	/* owned */
-	size_t used, max;		/* bytes handed out; hard cap */
+	size_t used, max;		/* bytes handed out, each piece rounded up to 16; hard cap */
 };
 
 #define ARENA_INIT(max_) ((struct arena){ NULL, 0, (max_) })

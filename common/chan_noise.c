@@ -146,6 +146,8 @@ put_hs_message(struct chan *c, const uint8_t *payload, size_t len)
 	}
 	buf_u16le(&n->wire_out, (uint16_t)used);
 	buf_put(&n->wire_out, msg, used);
+	if (n->wire_out.failed)
+		no_memory(c);
 }
 
 void

@@ -1,8 +1,11 @@
 # Frames, Noise, channels, dialers, calls, members.
 LINK_LIBS = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(SODIUM_LIBS)
 
+# With tests/fault/alloc.c: our own objects allocate through it, so that the n-th allocation can fail.
+WRAP_ALLOC = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup
+
 if HAVE_CHECK
-LINK_CHECKS = tests/unit/check_noise tests/unit/check_member tests/unit/check_chan tests/unit/check_link \
+LINK_CHECKS = tests/unit/check_core tests/unit/check_mpack tests/unit/check_fault tests/unit/check_noise tests/unit/check_member tests/unit/check_chan tests/unit/check_link \
 	tests/unit/check_listener tests/unit/check_dial tests/unit/check_calls
 check_PROGRAMS += $(LINK_CHECKS)
 TESTS += $(LINK_CHECKS)
@@ -20,4 +23,11 @@ tests_unit_check_dial_SOURCES = tests/unit/check_dial.c tests/unit/chan_world.h
 tests_unit_check_dial_LDADD = $(LINK_LIBS) $(CHECK_LIBS)
 tests_unit_check_calls_SOURCES = tests/unit/check_calls.c tests/unit/chan_world.h
 tests_unit_check_calls_LDADD = $(LINK_LIBS) $(CHECK_LIBS)
+tests_unit_check_core_SOURCES = tests/unit/check_core.c
+tests_unit_check_core_LDADD = $(UNIT_LIBS)
+tests_unit_check_mpack_SOURCES = tests/unit/check_mpack.c
+tests_unit_check_mpack_LDADD = $(UNIT_LIBS) -lm
+tests_unit_check_fault_SOURCES = tests/unit/check_fault.c tests/fault/alloc.c tests/fault/alloc.h
+tests_unit_check_fault_LDFLAGS = $(AM_LDFLAGS) $(WRAP_ALLOC)
+tests_unit_check_fault_LDADD = $(LINK_LIBS)
 endif
