@@ -59,7 +59,8 @@ encode(const struct log_store *s, enum store_meta_key which, struct buf *b)
 		buf_u64be(b, s->tail_base);
 		buf_u64be(b, s->snapshot_index);
 		buf_u64be(b, s->snapshot_term);
-		raft_config_write(b, &s->snapshot_config);
+		if (s->snapshot_config.count > 0)	/* none before the first snapshot; an empty one is not valid */
+			raft_config_write(b, &s->snapshot_config);
 		break;
 	}
 }
@@ -85,7 +86,7 @@ decode(struct log_store *s, enum store_meta_key which, struct rd *r)
 		s->snapshot_index = rd_u64be(r);
 		s->snapshot_term = rd_u64be(r);
 		config = rd_rest(r);
-		if (r->err == TV_OK && raft_config_read(config, &s->snapshot_config) != TV_OK)
+		if (r->err == TV_OK && config.len > 0 && raft_config_read(config, &s->snapshot_config) != TV_OK)
 			rd_fail(r, TV_EFORMAT);
 		break;
 	}
