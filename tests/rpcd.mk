@@ -9,3 +9,18 @@ tests_unit_check_ops_LDADD = $(UNIT_LIBS)
 tests_unit_check_schema_json_SOURCES = tests/unit/check_schema_json.c
 tests_unit_check_schema_json_LDADD = common/libtvjson.a $(UNIT_LIBS) $(JANSSON_LIBS)
 endif
+
+# The HTTP API without sockets.
+RPC_API_LIBS = rpcd/librpcapi.a common/libtvjson.a common/libtvrt.a common/libtvcore.a $(JANSSON_LIBS) $(ZLIB_LIBS) -lm
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_params tests/unit/check_api
+TESTS += tests/unit/check_params tests/unit/check_api
+tests_unit_check_params_SOURCES = tests/unit/check_params.c
+tests_unit_check_params_LDADD = rpcd/librpcapi.a $(UNIT_LIBS) $(ZLIB_LIBS)
+tests_unit_check_api_SOURCES = tests/unit/check_api.c tests/unit/api_fakes.h
+tests_unit_check_api_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
+
+FUZZ_REPLAYS += tests/fuzz/replay_http_path
+tests_fuzz_replay_http_path_SOURCES = tests/fuzz/fuzz_http_path.c tests/unit/api_fakes.h tests/fuzz/replay.c
+tests_fuzz_replay_http_path_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
+endif

@@ -1,0 +1,293 @@
+/*
+ * Fakes of what the HTTP API stands on (router, view, administration, checks), linked in their place: a
+ * test drives api_begin() and api_run() without sockets, sees the operation, and gives the reply.
+ * For one test program each; everything here is static state of that program.
+ */
+#ifndef TV_TESTS_API_FAKES_H
+#define TV_TESTS_API_FAKES_H
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "common/mpack.h"
+#include "common/records.h"
+#include "rpcd/agent/checks.h"
+#include "rpcd/api.h"
+#include "rpcd/gzip.h"
+
+static struct fake {
+	/* router */
+	bool full;
+	unsigned started, cancelled;
+	uint8_t request[1 << 20];
+	size_t request_len;
+	struct op_request q;		/* of the newest request; spans into `request` */
+	route_done *done;
+	void *done_ctx;
+	/* administration */
+	enum tv_err admin_start;
+	admin_done *admin_done;
+	admin_info_done *info_done;
+	void *admin_ctx;
+	char admin_arg[256];
+	bool admin_flag;
+	enum gossip_pool admin_pool;
+	/* view */
+	const struct member *members;
+	unsigned member_count;
+	/* checks */
+	struct check_registration registered;
+	enum tv_err checks_err;
+	char check_id[128], check_status[16], check_output[128];
+	/* the daemon */
+	unsigned quits, woken;
+} fake;
+
+struct route_call *
+route_start(struct route *r, const struct op_request *q, route_done *done, void *ctx)
+{
+	struct buf b = BUF_INIT(sizeof(fake.request));
+
+	(void)r;
+	if (fake.full)
+		return NULL;
+	op_request_write(&b, q);
+	ck_assert(!b.failed);
+	memcpy(fake.request, b.data, b.len);
+	fake.request_len = b.len;
+	buf_done(&b);
+	ck_assert_int_eq(op_request_read(span_of(fake.request, fake.request_len), &fake.q), TV_OK);
+	fake.started++;
+	fake.done = done;
+	fake.done_ctx = ctx;
+	return (struct route_call *)(void *)&fake;
+}
+
+void
+route_cancel(struct route_call *c)
+{
+	(void)c;
+	fake.cancelled++;
+}
+
+void
+route_stats(const struct route *r, struct route_stats *out)
+{
+	(void)r;
+	*out = (struct route_stats){ .started = fake.started };
+}
+
+unsigned
+view_count(const struct view *v, enum gossip_pool pool)
+{
+	(void)v;
+	return pool == POOL_LAN ? fake.member_count : 0;
+}
+
+const struct member *
+view_at(const struct view *v, enum gossip_pool pool, unsigned i)
+{
+	(void)v;
+	(void)pool;
+	return &fake.members[i];
+}
+
+const struct member *
+view_find(const struct view *v, enum gossip_pool pool, struct span name)
+{
+	for (unsigned i = 0; i < view_count(v, pool); i++)
+		if (span_eq(fake.members[i].name, name))
+			return &fake.members[i];
+	return NULL;
+}
+
+unsigned
+view_datacenters(const struct view *v, struct span *out, unsigned max)
+{
+	(void)v;
+	ck_assert_uint_ge(max, 2);
+	out[0] = span_str("dc1");
+	out[1] = span_str("dc2");
+	return 2;
+}
+
+static enum tv_err
+fake_admin(struct span arg, admin_done *done, void *ctx)
+{
+	ck_assert(span_copy(arg, fake.admin_arg, sizeof(fake.admin_arg)));
+	fake.admin_done = done;
+	fake.admin_ctx = ctx;
+	return fake.admin_start;
+}
+
+enum tv_err
+admin_join(struct admin *a, enum gossip_pool pool, struct span addr, admin_done *done, void *ctx)
+{
+	(void)a;
+	fake.admin_pool = pool;
+	return fake_admin(addr, done, ctx);
+}
+
+enum tv_err
+admin_leave(struct admin *a, bool force, admin_done *done, void *ctx)
+{
+	(void)a;
+	fake.admin_flag = force;
+	return fake_admin(span_str(""), done, ctx);
+}
+
+enum tv_err
+admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *done, void *ctx)
+{
+	(void)a;
+	fake.admin_flag = prune;
+	return fake_admin(node, done, ctx);
+}
+
+enum tv_err
+admin_info(struct admin *a, admin_info_done *done, void *ctx)
+{
+	(void)a;
+	fake.info_done = done;
+	fake.admin_ctx = ctx;
+	return fake.admin_start;
+}
+
+enum tv_err
+checks_register(struct checks *c, const struct check_registration *reg)
+{
+	(void)c;
+	fake.registered = *reg;
+	ck_assert(span_copy(reg->CheckID, fake.check_id, sizeof(fake.check_id)));
+	return fake.checks_err;
+}
+
+enum tv_err
+checks_deregister(struct checks *c, struct span id)
+{
+	(void)c;
+	ck_assert(span_copy(id, fake.check_id, sizeof(fake.check_id)));
+	return fake.checks_err;
+}
+
+enum tv_err
+checks_update(struct checks *c, struct span id, const char *status, struct span output)
+{
+	(void)c;
+	ck_assert(span_copy(id, fake.check_id, sizeof(fake.check_id)));
+	ck_assert(span_copy(span_str(status), fake.check_status, sizeof(fake.check_status)));
+	ck_assert(span_copy(output, fake.check_output, sizeof(fake.check_output)));
+	return fake.checks_err;
+}
+
+void
+checks_each(struct checks *c, void (*fn)(void *ctx, const struct check *rec), void *ctx)
+{
+	struct check one = { .CheckID = span_str("c1"), .Status = span_str("passing") };
+	struct check two = { .CheckID = span_str("c2"), .Status = span_str("warning") };
+
+	(void)c;
+	fn(ctx, &one);
+	fn(ctx, &two);
+}
+
+static struct rpcd_conf fake_conf;
+static struct cluster_conf fake_cluster;
+static struct api fake_api;
+static struct request fake_request;
+
+static void
+fake_woken(struct request *r)
+{
+	ck_assert(r->answered);
+	fake.woken++;
+}
+
+static void
+fake_quit(void *ctx)
+{
+	(void)ctx;
+	fake.quits++;
+}
+
+static void
+fake_setup(void)
+{
+	memset(&fake, 0, sizeof(fake));
+	fake_conf = (struct rpcd_conf){
+		.kv_max_value_size = 1000, .body_bytes_max = 2000, .answer_bytes_max = 1 << 20,
+		.default_query_time = MONO_S(300), .max_query_time = MONO_S(600),
+	};
+	static char dc[] = "dc1", name[] = "n1";
+	fake_cluster = (struct cluster_conf){ .datacenter = dc, .node_name = name };
+	memcpy(fake_cluster.node_id, "11111111-2222-3333-4444-555555555555", 37);
+	fake_api = (struct api){ .conf = &fake_conf, .cluster = &fake_cluster, .gzip = gzip_new(), .quit = fake_quit };
+	rng_seed(&fake_api.rng, 1);
+	memset(&fake_request, 0, sizeof(fake_request));
+}
+
+static void
+fake_teardown(void)
+{
+	request_done(&fake_request);
+	gzip_free(fake_api.gzip);
+}
+
+/* Runs one request up to where the router is asked, or to its answer. */
+static struct request *
+fake_begin(const char *method, const char *target, const char *body, const struct request_head *more)
+{
+	struct request *r = &fake_request;
+
+	request_reset(r);
+	if (more != NULL)
+		r->head = *more;
+	r->head.method = method;
+	r->head.target = span_str(target);
+	r->ready = fake_woken;
+	api_begin(&fake_api, r);
+	if (body != NULL)
+		request_body(r, body, strlen(body));
+	api_run(r);
+	return r;
+}
+
+static inline void
+fake_end(struct request *r)
+{
+	api_end(r);
+	ck_assert_ptr_null(fake_api.live);
+	ck_assert_uint_eq(fake_api.stats.live, 0);
+}
+
+static inline const char *
+fake_header(const struct request *r, const char *name)
+{
+	for (unsigned i = 0; i < r->answer.header_count; i++)
+		if (strcmp(r->answer.headers[i].name, name) == 0)
+			return r->answer.headers[i].value;
+	return NULL;
+}
+
+/* The request must be answered, with this status and body. */
+static inline void
+fake_answered(struct request *r, unsigned status, const char *body)
+{
+	ck_assert_msg(r->answered, "no answer");
+	const char *got = buf_cstr(&r->answer.body);
+	ck_assert_msg(r->answer.status == status, "%u %s", r->answer.status, got);
+	if (body != NULL)
+		ck_assert_str_eq(got, body);
+}
+
+/* Answers a whole request and ends it. */
+static inline void
+fake_is(const char *method, const char *target, const char *body, unsigned status, const char *answer)
+{
+	struct request *r = fake_begin(method, target, body, NULL);
+
+	fake_answered(r, status, answer);
+	fake_end(r);
+}
+
+#endif

@@ -1,0 +1,723 @@
+/* The endpoint table, and each family: request to operation, reply to answer. */
+#include <stdio.h>
+#include <zlib.h>
+
+#include "tests/unit/api_fakes.h"
+
+/* -- replies ----------------------------------------------------------------- */
+
+static struct buf value = BUF_INIT(1 << 20);
+
+/* Gives the router's answer to what was asked last. */
+static void
+reply(enum tv_err err, const char *text)
+{
+	struct op_reply a = { .err = err, .text = span_str(text), .index = 42, .known_leader = true, .last_contact_ms = 7,
+		.value = buf_span(&value) };
+
+	fake.done(fake.done_ctx, &a);
+	buf_reset(&value);
+}
+
+static void
+reply_record(const struct schema *s, const void *rec)
+{
+	buf_reset(&value);
+	schema_pack(s, rec, &value);
+	reply(TV_OK, "");
+}
+
+/* A list of n copies. */
+static void
+reply_list(const struct schema *s, const void *rec, unsigned n)
+{
+	buf_reset(&value);
+	mpw_array(&value, n);
+	while (n-- > 0)
+		schema_pack(s, rec, &value);
+	reply(TV_OK, "");
+}
+
+/* The newest request must be this operation; its arguments into rec. */
+static void
+asked(enum op_code op, void *rec)
+{
+	struct rd in = rd_span_over(fake.q.args);
+
+	ck_assert_uint_eq(fake.q.op, op);
+	if (rec != NULL)
+		ck_assert_int_eq(schema_unpack(op_find((uint16_t)op)->args, &in, &fake_request.arena, rec), TV_OK);
+}
+
+#define span_is(span_, text_) ck_assert_msg(span_eqs((span_), (text_)), "%.*s", (int)(span_).len, (const char *)(span_).p)
+
+/* -- table ------------------------------------------------------------------- */
+
+/* An existing path of the endpoint. */
+static void
+path_of(const struct endpoint *e, char path[128])
+{
+	size_t n = strlen(e->path);
+
+	snprintf(path, 128, "%s%s", e->path, n > 1 && e->path[n - 1] == '/' ? "x" : "");
+}
+
+START_TEST(every_endpoint_tells_its_methods)
+{
+	static const char *const methods[] = { "GET", "PUT", "POST", "DELETE", "PATCH", "HEAD" };
+	const struct endpoint *e;
+
+	for (unsigned i = 0; (e = api_endpoint(i)) != NULL; i++) {
+		char path[128], allow[64], text[64];
+
+		path_of(e, path);
+		snprintf(allow, sizeof(allow), "OPTIONS,%s", e->methods);
+		struct request *r = fake_begin("OPTIONS", path, NULL, NULL);
+		fake_answered(r, 200, "");
+		ck_assert_str_eq(fake_header(r, "Allow"), allow);
+		ck_assert_ptr_eq(r->endpoint, e);
+		fake_end(r);
+		for (unsigned m = 0; m < sizeof(methods) / sizeof(methods[0]); m++) {
+			if (strstr(e->methods, methods[m]) != NULL)
+				continue;
+			snprintf(text, sizeof(text), "method %s not allowed", methods[m]);
+			r = fake_begin(methods[m], path, NULL, NULL);
+			fake_answered(r, 405, text);
+			ck_assert_str_eq(fake_header(r, "Allow"), allow);
+			fake_end(r);
+		}
+	}
+	ck_assert_uint_eq(fake.started, 0);
+}
+END_TEST
+
+START_TEST(paths)
+{
+	struct request *r = fake_begin("GET", "/v1/none/x", NULL, NULL);
+
+	fake_answered(r, 404, "");
+	ck_assert_ptr_null(fake_header(r, "Content-Type"));
+	ck_assert_str_eq(fake_header(r, "Vary"), "Accept-Encoding");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/kv?recurse", NULL, NULL);
+	fake_answered(r, 301, "<a href=\"/v1/kv/?recurse\">Moved Permanently</a>.\n\n");
+	ck_assert_str_eq(fake_header(r, "Location"), "/v1/kv/?recurse");
+	ck_assert_str_eq(fake_header(r, "Content-Type"), "text/html; charset=utf-8");
+	fake_end(r);
+	r = fake_begin("PUT", "/v1/kv/a//b", "1", NULL);
+	fake_answered(r, 301, "");
+	ck_assert_str_eq(fake_header(r, "Location"), "/v1/kv/a/b");
+	fake_end(r);
+	fake_is("GET", "/v1/kv/a%2F..%2Fb", NULL, 301, "<a href=\"/v1/kv/b\">Moved Permanently</a>.\n\n");
+	fake_is("GET", "/v1/kv/a%07", NULL, 400, "");
+	fake_is("GET", "/v1/kv/a%00", NULL, 400, "");
+	fake_is("GET", "/v1/kv/%zz", NULL, 400, "400 Bad Request");
+	fake_is("GET", "/v1/catalog/nodes?x=%zz", NULL, 500, "");
+	fake_is("GET", "/v1/catalog/nodesx", NULL, 404, "");
+	fake_is("GET", "/", NULL, 200, "Consul Agent");
+	fake_is("GET", "/v1/acl/tokens", NULL, 401, "ACL support disabled");
+	ck_assert_uint_eq(fake.started, 0);
+}
+END_TEST
+
+START_TEST(browsers)
+{
+	static const struct { const char *method, *host, *origin, *site, *token; bool loopback; unsigned status; } v[] = {
+		{ "GET", "evil.example.com:8500", NULL, NULL, NULL, true, 403 },
+		{ "GET", "evil.example.com:8500", NULL, NULL, NULL, false, 0 },
+		{ "GET", "127.0.0.1:8500", NULL, NULL, NULL, true, 0 }, { "GET", "[::1]:8500", NULL, NULL, NULL, true, 0 },
+		{ "GET", "localhost:8500", NULL, NULL, NULL, true, 0 }, { "GET", "consul", NULL, NULL, NULL, true, 0 },
+		{ "GET", "a.localhost", NULL, NULL, NULL, true, 0 }, { "GET", "agent.site.internal", NULL, NULL, NULL, true, 0 },
+		{ "GET", "127.0.0.1.evil.com", NULL, NULL, NULL, true, 403 }, { "GET", "localhost.evil.com.", NULL, NULL, NULL, true, 403 },
+		{ "PUT", "127.0.0.1:8500", "http://evil.com", NULL, NULL, true, 403 },
+		{ "PUT", "10.0.0.1:8500", "null", NULL, NULL, false, 403 },
+		{ "PUT", "127.0.0.1:8500", "http://127.0.0.1:8500", NULL, NULL, true, 0 },
+		{ "PUT", "127.0.0.1:8500", "http://evil.com", NULL, "t", true, 0 },
+		{ "DELETE", "127.0.0.1:8500", NULL, "cross-site", NULL, true, 403 },
+		{ "DELETE", "127.0.0.1:8500", NULL, "same-site", NULL, true, 403 },
+		{ "DELETE", "127.0.0.1:8500", "http://127.0.0.1:8500", "same-origin", NULL, true, 0 },
+		{ "GET", "127.0.0.1:8500", "http://evil.com", "cross-site", NULL, true, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct request_head head = { .host = v[i].host, .origin = v[i].origin, .fetch_site = v[i].site,
+			.token = v[i].token, .on_loopback = v[i].loopback };
+		struct request *r = fake_begin(v[i].method, "/v1/kv/a", "", &head);
+
+		ck_assert_msg(r->answered ? r->answer.status == v[i].status : v[i].status == 0, "case %zu", i);
+		fake_end(r);
+	}
+}
+END_TEST
+
+/* -- key/value ----------------------------------------------------------------- */
+
+START_TEST(kv_reads)
+{
+	struct kv_entry e = { .Key = span_str("a/b"), .Value = span_str("hello"), .CreateIndex = 5, .ModifyIndex = 6 };
+	struct kv_read args = { 0 };
+	struct request *r = fake_begin("GET", "/v1/kv/a%2Fb?index=41&wait=10s&dc=dc2&token=t&stale", NULL, NULL);
+
+	asked(OP_KV_GET, &args);
+	span_is(args.Key, "a/b");
+	span_is(fake.q.dc, "dc2");
+	span_is(fake.q.token, "t");
+	ck_assert(fake.q.index == 41 && fake.q.mode == OP_STALE);
+	ck_assert(fake.q.wait_ms >= 10000 && fake.q.wait_ms <= 10000 + 10000 / 16);
+	ck_assert(!r->answered && fake.woken == 0);
+	reply_list(&kv_entry_schema, &e, 1);
+	ck_assert_uint_eq(fake.woken, 1);
+	fake_answered(r, 200, "[{\"LockIndex\":0,\"Key\":\"a/b\",\"Flags\":0,\"Value\":\"aGVsbG8=\",\"CreateIndex\":5,\"ModifyIndex\":6}]");
+	ck_assert_str_eq(fake_header(r, "Content-Type"), "application/json");
+	ck_assert_str_eq(fake_header(r, "X-Consul-Index"), "42");
+	ck_assert_str_eq(fake_header(r, "X-Consul-KnownLeader"), "true");
+	ck_assert_str_eq(fake_header(r, "X-Consul-LastContact"), "7");
+	ck_assert_str_eq(fake_header(r, "X-Consul-Default-ACL-Policy"), "allow");
+	ck_assert_ptr_null(fake_header(r, "X-Consul-Effective-Consistency"));
+	fake_end(r);
+
+	r = fake_begin("GET", "/v1/kv/a?raw", NULL, NULL);
+	reply_list(&kv_entry_schema, &e, 1);
+	fake_answered(r, 200, "hello");
+	ck_assert_str_eq(fake_header(r, "Content-Type"), "text/plain");
+	ck_assert_str_eq(fake_header(r, "X-Content-Type-Options"), "nosniff");
+	ck_assert_str_eq(fake_header(r, "Content-Security-Policy"), "sandbox");
+	fake_end(r);
+
+	r = fake_begin("GET", "/v1/kv/a?raw&recurse&dc=dc1", NULL, NULL);
+	asked(OP_KV_LIST, &args);
+	span_is(fake.q.dc, "");				/* our own */
+	reply_list(&kv_entry_schema, &e, 0);
+	fake_answered(r, 404, "");
+	ck_assert_str_eq(fake_header(r, "X-Consul-Index"), "42");
+	fake_end(r);
+	fake_is("GET", "/v1/kv/", NULL, 400, "Missing key name");
+}
+END_TEST
+
+START_TEST(kv_keys)
+{
+	struct span names[] = { span_str("a<b"), span_str("c") };
+	struct text_list list = { { names, 2, true } }, none = { { NULL, 0, true } };
+	struct kv_read args = { 0 };
+	struct request *r = fake_begin("GET", "/v1/kv/p?keys&recurse&seperator=/&pretty", NULL, NULL);
+
+	asked(OP_KV_KEYS, &args);
+	span_is(args.Separator, "/");
+	reply_record(&text_list_schema, &list);
+	fake_answered(r, 200, "[\n    \"a\\u003cb\",\n    \"c\"\n]\n");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/kv/p?keys", NULL, NULL);
+	reply_record(&text_list_schema, &none);
+	fake_answered(r, 404, "");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/kv/?keys", NULL, NULL);
+	reply_record(&text_list_schema, &none);
+	fake_answered(r, 200, "[]");
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(kv_writes)
+{
+	static const struct { const char *method, *target; enum kv_verb verb; uint64_t flags, index; const char *session; } v[] = {
+		{ "PUT", "/v1/kv/k", KV_SET, 0, 0, "" }, { "PUT", "/v1/kv/k?flags=18446744073709551615", KV_SET, UINT64_MAX, 0, "" },
+		{ "PUT", "/v1/kv/k?cas=0", KV_CAS, 0, 0, "" }, { "PUT", "/v1/kv/k?cas=9&flags=3", KV_CAS, 3, 9, "" },
+		{ "PUT", "/v1/kv/k?acquire=s", KV_LOCK, 0, 0, "s" }, { "PUT", "/v1/kv/k?release=s", KV_UNLOCK, 0, 0, "s" },
+		{ "DELETE", "/v1/kv/k", KV_DELETE, 0, 0, "" }, { "DELETE", "/v1/kv/k?cas=4", KV_DELETE_CAS, 0, 4, "" },
+		{ "DELETE", "/v1/kv/k?recurse", KV_DELETE_TREE, 0, 0, "" },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct kv_apply args = { 0 };
+		bool put = v[i].method[0] == 'P';
+		struct request *r = fake_begin(v[i].method, v[i].target, put ? "data" : NULL, NULL);
+
+		asked(OP_KV_APPLY, &args);
+		ck_assert_msg(args.Verb == v[i].verb && args.Flags == v[i].flags && args.ModifyIndex == v[i].index, "%s", v[i].target);
+		span_is(args.Key, "k");
+		span_is(args.Session, v[i].session);
+		span_is(args.Value, put ? "data" : "");
+		reply_record(&bool_reply_schema, &(struct bool_reply){ i % 2 == 0 });
+		fake_answered(r, 200, i % 2 == 0 ? "true" : "false");
+		ck_assert_ptr_null(fake_header(r, "X-Consul-Index"));
+		fake_end(r);
+	}
+}
+END_TEST
+
+START_TEST(kv_refusals)
+{
+	char large[1002];
+
+	fake_is("PUT", "/v1/kv/", "x", 400, "Missing key name");
+	fake_is("DELETE", "/v1/kv/", NULL, 400, "Missing key name");
+	fake_is("PUT", "/v1/kv/a?cas=1&acquire=x", "1", 400, "Conflicting flags: acquire=x&cas=1");
+	fake_is("DELETE", "/v1/kv/a?cas=1&recurse", NULL, 400, "Conflicting flags: cas=1&recurse=");
+	fake_is("PUT", "/v1/kv/a?cas=abc", "1", 500, "strconv.ParseUint: parsing \"abc\": invalid syntax");
+	fake_is("PUT", "/v1/kv/a?flags=18446744073709551616", "1", 500,
+	    "strconv.ParseUint: parsing \"18446744073709551616\": value out of range");
+	fake_is("GET", "/v1/kv/a?index=1&wait=10", NULL, 400, "Invalid wait time");
+	fake_is("GET", "/v1/kv/a?index=-1", NULL, 400, "Invalid index");
+	fake_is("GET", "/v1/kv/a?stale&consistent", NULL, 400, "Cannot specify ?stale with ?consistent, conflicting semantics.");
+	fake_is("GET", "/v1/kv/a?max_stale=abc", NULL, 400, "Invalid max_stale value \"abc\"");
+	memset(large, 'x', sizeof(large) - 1);
+	large[sizeof(large) - 1] = '\0';
+	fake_is("PUT", "/v1/kv/a", large, 413, "Request body(1001 bytes) too large, max size: 1000 bytes. "
+	    "See https://www.consul.io/docs/agent/options#kv_max_value_size.");
+	ck_assert_uint_eq(fake.started, 0);
+	fake.full = true;
+	struct request *r = fake_begin("GET", "/v1/kv/a", NULL, NULL);
+	ck_assert_uint_eq(r->answer.status, 500);
+	fake_end(r);
+}
+END_TEST
+
+/* -- errors of the cluster, clients that leave ------------------------------------ */
+
+START_TEST(errors)
+{
+	static const struct { enum tv_err err; const char *text; unsigned status; const char *answer; } v[] = {
+		{ TV_ENOLEADER, "", 500, "No cluster leader" }, { TV_EUNREACH, "", 500, "No path to datacenter" },
+		{ TV_EINVAL, "raft apply failed: invalid session \"x\"", 500, "raft apply failed: invalid session \"x\"" },
+		{ TV_EPERM, "", 403, "Permission denied" }, { TV_EAUTH, "ACL not found", 403, "ACL not found" },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct request *r = fake_begin("PUT", "/v1/kv/a", "1", NULL);
+
+		reply(v[i].err, v[i].text);
+		fake_answered(r, v[i].status, v[i].answer);
+		ck_assert_str_eq(fake_header(r, "Content-Type"), "text/plain; charset=utf-8");
+		ck_assert_ptr_null(fake_header(r, "X-Consul-Index"));
+		fake_end(r);
+	}
+	struct request *r = fake_begin("GET", "/v1/session/info/abc", NULL, NULL);
+	reply(TV_EINVAL, "failed session lookup: index error: UUID must be 36 characters");
+	fake_answered(r, 500, "failed session lookup: index error: UUID must be 36 characters");
+	ck_assert_str_eq(fake_header(r, "X-Consul-KnownLeader"), "false");
+	ck_assert_str_eq(fake_header(r, "X-Consul-Index"), "1");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/kv/a?keys", NULL, NULL);
+	reply(TV_OK, "");				/* no value at all */
+	fake_answered(r, 500, "rpc error making call: malformed answer");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/catalog/nodes", NULL, NULL);
+	buf_reset(&value);
+	mpw_array(&value, 3);
+	reply(TV_OK, "");				/* cut short */
+	fake_answered(r, 500, "rpc error making call: malformed answer");
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(client_leaves)
+{
+	struct request *r = fake_begin("GET", "/v1/kv/a?index=9", NULL, NULL);
+
+	fake_end(r);
+	ck_assert_uint_eq(fake.cancelled, 1);
+	ck_assert_uint_eq(fake.woken, 0);
+}
+END_TEST
+
+START_TEST(compression)
+{
+	struct span big = span_of(fake.request, 4000);
+	struct kv_entry e = { .Key = span_str("k"), .Value = big };
+	struct request_head head = { .accept_encoding = "deflate, gzip" };
+	uint8_t plain[8000];
+	uLongf n = 0;
+
+	struct request *r = fake_begin("GET", "/v1/kv/k?raw", NULL, &head);
+	reply_list(&kv_entry_schema, &e, 1);
+	ck_assert_uint_eq(r->answer.status, 200);
+	ck_assert_str_eq(fake_header(r, "Content-Encoding"), "gzip");
+	ck_assert_uint_lt(r->answer.body.len, 4000);
+	z_stream z = { .next_in = r->answer.body.data, .avail_in = (uInt)r->answer.body.len, .next_out = plain,
+		.avail_out = sizeof(plain) };
+	ck_assert_int_eq(inflateInit2(&z, 15 + 16), Z_OK);
+	ck_assert_int_eq(inflate(&z, Z_FINISH), Z_STREAM_END);
+	n = z.total_out;
+	inflateEnd(&z);
+	ck_assert_uint_eq(n, 4000);
+	fake_end(r);
+	e.Value = span_str("tiny");
+	r = fake_begin("GET", "/v1/kv/k?raw", NULL, &head);
+	reply_list(&kv_entry_schema, &e, 1);
+	fake_answered(r, 200, "tiny");
+	ck_assert_ptr_null(fake_header(r, "Content-Encoding"));
+	fake_end(r);
+}
+END_TEST
+
+/* -- sessions ------------------------------------------------------------------------ */
+
+START_TEST(session_create)
+{
+	static const struct { const char *body; int64_t delay; unsigned node_checks, checks; } v[] = {
+		{ NULL, 15000000000, 1, 0 }, { "{}", 15000000000, 1, 0 }, { "{\"LockDelay\":\"1s\",\"Node\":\"n9\"}", 1000000000, 1, 0 },
+		{ "{\"LockDelay\":0}", 0, 1, 0 }, { "{\"NodeChecks\":[]}", 15000000000, 0, 0 },
+		{ "{\"Checks\":[]}", 15000000000, 0, 0 }, { "{\"Checks\":[\"serfHealth\"],\"NodeChecks\":[\"a\",\"b\"]}", 15000000000, 2, 0 },
+		{ "{\"Checks\":[\"x\"],\"NodeChecks\":[]}", 15000000000, 0, 0 }, { "{\"Checks\":[\"x\"]}", 15000000000, 1, 1 },
+		{ "{\"Unknown\":1,\"ID\":\"mine\"}", 15000000000, 1, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct session s = { 0 };
+		struct request *r = fake_begin("PUT", "/v1/session/create?dc=dc2", v[i].body, NULL);
+
+		asked(OP_SESSION_CREATE, &s);
+		ck_assert_msg(s.LockDelay == v[i].delay && s.NodeChecks.n == v[i].node_checks && s.Checks.n == v[i].checks &&
+		    s.NodeChecks.set, "%s", v[i].body);
+		span_is(s.Node, i == 2 ? "n9" : "n1");
+		span_is(s.Behavior, "release");
+		ck_assert_uint_eq(s.ID.len, 0);
+		span_is(fake.q.dc, "dc2");
+		reply_record(&text_reply_schema, &(struct text_reply){ span_str("the-id") });
+		fake_answered(r, 200, "{\"ID\":\"the-id\"}");
+		fake_end(r);
+	}
+	fake_is("PUT", "/v1/session/create", "{\"LockDelay\":\"xyz\"}", 400,
+	    "Request decode failed: time: invalid duration \"xyz\"");
+}
+END_TEST
+
+START_TEST(session_rest)
+{
+	struct session s = { .ID = span_str("i"), .NodeChecks = { NULL, 0, true } };
+	struct session_read q = { 0 };
+	struct request *r = fake_begin("PUT", "/v1/session/renew/abc", NULL, NULL);
+
+	asked(OP_SESSION_RENEW, &q);
+	span_is(q.ID, "abc");
+	reply_list(&session_schema, &s, 1);
+	fake_answered(r, 200, "[{\"ID\":\"i\",\"Name\":\"\",\"Node\":\"\",\"LockDelay\":0,\"Behavior\":\"\",\"TTL\":\"\","
+	    "\"NodeChecks\":[],\"ServiceChecks\":null,\"CreateIndex\":0,\"ModifyIndex\":0}]");
+	ck_assert_ptr_null(fake_header(r, "X-Consul-Index"));
+	fake_end(r);
+	r = fake_begin("PUT", "/v1/session/renew/abc", NULL, NULL);
+	reply_list(&session_schema, &s, 0);
+	fake_answered(r, 404, "Session id 'abc' not found");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/session/node/n2?index=3", NULL, NULL);
+	asked(OP_SESSION_NODE, &q);
+	span_is(q.Node, "n2");
+	reply_list(&session_schema, &s, 0);
+	fake_answered(r, 200, "[]");
+	ck_assert_str_eq(fake_header(r, "X-Consul-Index"), "42");
+	fake_end(r);
+	fake_is("GET", "/v1/session/info/", NULL, 400, "Missing session");
+	fake_is("GET", "/v1/session/node/", NULL, 400, "Missing node name");
+	fake_is("PUT", "/v1/session/destroy/", NULL, 400, "Missing session");
+}
+END_TEST
+
+/* -- catalog and health -------------------------------------------------------------- */
+
+START_TEST(catalog_writes)
+{
+	struct catalog_register reg = { 0 };
+	struct catalog_deregister dereg = { 0 };
+	struct request *r = fake_begin("PUT", "/v1/catalog/register",
+	    "{\"Node\":\"n\",\"Address\":\"10.0.0.1\",\"Datacenter\":\"dc2\",\"Service\":{\"Service\":\"web\"}}", NULL);
+
+	asked(OP_CATALOG_REGISTER, &reg);
+	span_is(fake.q.dc, "dc2");
+	ck_assert(reg.has_service && !reg.has_check);
+	span_is(reg.Service.Service, "web");
+	reply_record(&bool_reply_schema, &(struct bool_reply){ true });
+	fake_answered(r, 200, "true");
+	fake_end(r);
+	r = fake_begin("PUT", "/v1/catalog/deregister", "{\"Node\":\"n\",\"Datacenter\":\"dc1\",\"CheckID\":\"c\"}", NULL);
+	asked(OP_CATALOG_DEREGISTER, &dereg);
+	span_is(fake.q.dc, "");
+	span_is(dereg.CheckID, "c");
+	fake_end(r);
+	fake_is("PUT", "/v1/catalog/register", "{\"Node\":\"n\",\"Bogus\":1}", 400,
+	    "Request decode failed: json: unknown field \"Bogus\"");
+	fake_is("PUT", "/v1/catalog/register", NULL, 400, "Request decode failed: EOF");
+	r = fake_begin("PUT", "/v1/catalog/register", "{nope", NULL);
+	ck_assert(r->answer.status == 400 && strncmp(buf_cstr(&r->answer.body), "Request decode failed: ", 23) == 0);
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(catalog_reads)
+{
+	struct catalog_read args = { 0 };
+	struct span tags[] = { span_str("a"), span_str("b") };
+	struct service_tags st = { span_str("web"), { tags, 2, true } };
+	struct service web = { .ID = span_str("w1"), .Service = span_str("web") };
+	struct node_services found = { true, { .Node = span_str("n") }, { &web, 1, true } }, none = { 0 };
+
+	struct request *r = fake_begin("GET", "/v1/catalog/service/web?tag=x&tag=y&node-meta=k:v:w&node-meta=z&consistent", NULL, NULL);
+	asked(OP_CATALOG_SERVICE, &args);
+	span_is(args.Name, "web");
+	ck_assert(args.Tags.n == 2 && args.NodeMeta.n == 2 && fake.q.mode == OP_CONSISTENT);
+	span_is(args.NodeMeta.kv[0][1], "v:w");
+	span_is(args.NodeMeta.kv[1][1], "");
+	reply_list(&service_instance_schema, &(struct service_instance){ 0 }, 0);
+	fake_answered(r, 200, "[]");
+	ck_assert_str_eq(fake_header(r, "X-Consul-Effective-Consistency"), "consistent");
+	fake_end(r);
+
+	r = fake_begin("GET", "/v1/catalog/services", NULL, NULL);
+	reply_list(&service_tags_schema, &st, 1);
+	fake_answered(r, 200, "{\"web\":[\"a\",\"b\"]}");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/catalog/node/n", NULL, NULL);
+	reply_record(&node_services_schema, &found);
+	fake_answered(r, 200, NULL);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Services\":{\"w1\":{\"ID\":\"w1\""));
+	fake_end(r);
+	r = fake_begin("GET", "/v1/catalog/node/n", NULL, NULL);
+	reply_record(&node_services_schema, &none);
+	fake_answered(r, 200, "null");
+	ck_assert_str_eq(fake_header(r, "X-Consul-Effective-Consistency"), "leader");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/catalog/node-services/n", NULL, NULL);
+	reply_record(&node_services_schema, &none);
+	fake_answered(r, 200, "{\"Node\":null,\"Services\":null}");
+	fake_end(r);
+	fake_is("GET", "/v1/catalog/datacenters", NULL, 200, "[\"dc1\",\"dc2\"]");
+	fake_is("GET", "/v1/catalog/service/", NULL, 400, "Missing service name");
+	r = fake_begin("GET", "/v1/catalog/nodes?filter=Node==x", NULL, NULL);
+	ck_assert(r->answer.status == 500 &&
+	    strncmp(buf_cstr(&r->answer.body), "Failed to create boolean expression evaluator: ", 47) == 0);
+	fake_end(r);
+	fake_conf.discovery_max_stale = MONO_S(5);
+	r = fake_begin("GET", "/v1/catalog/nodes", NULL, NULL);
+	ck_assert(fake.q.mode == OP_STALE && fake.q.max_stale_ms == 5000);
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(health_reads)
+{
+	struct catalog_read args = { 0 };
+	struct request *r = fake_begin("GET", "/v1/health/service/web?passing", NULL, NULL);
+
+	asked(OP_HEALTH_SERVICE, &args);
+	ck_assert(args.Passing);
+	fake_end(r);
+	r = fake_begin("GET", "/v1/health/service/web?passing=false&max_stale=1500us", NULL, NULL);
+	asked(OP_HEALTH_SERVICE, &args);
+	ck_assert(!args.Passing && fake.q.mode == OP_STALE && fake.q.max_stale_ms == 2);
+	fake_end(r);
+	r = fake_begin("GET", "/v1/health/service/web?passing=maybe&index=100", NULL, NULL);
+	ck_assert_uint_eq(fake.q.index, 0);
+	reply_list(&health_entry_schema, &(struct health_entry){ 0 }, 0);
+	fake_answered(r, 400, "Invalid value for ?passing");
+	ck_assert_str_eq(fake_header(r, "X-Consul-KnownLeader"), "true");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/health/state/any", NULL, NULL);
+	asked(OP_HEALTH_STATE, &args);
+	span_is(args.Name, "any");
+	fake_end(r);
+	fake_is("GET", "/v1/health/state/", NULL, 400, "Missing check state");
+}
+END_TEST
+
+/* -- status, operator ------------------------------------------------------------------ */
+
+START_TEST(status_and_operator)
+{
+	struct raft_peer peer = { 0 };
+	struct span addr = span_str("127.0.0.1:8300");
+	struct request *r = fake_begin("GET", "/v1/status/leader", NULL, NULL);
+
+	ck_assert(fake.q.op == OP_STATUS_LEADER && fake.q.mode == OP_STALE);
+	reply_record(&text_reply_schema, &(struct text_reply){ addr });
+	fake_answered(r, 200, "\"127.0.0.1:8300\"");
+	ck_assert_ptr_null(fake_header(r, "X-Consul-Index"));
+	fake_end(r);
+	r = fake_begin("GET", "/v1/status/peers?dc=dc9", NULL, NULL);
+	reply(TV_EUNREACH, "");
+	fake_answered(r, 500, "No path to datacenter");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/status/peers", NULL, NULL);
+	reply_record(&text_list_schema, &(struct text_list){ { &addr, 1, true } });
+	fake_answered(r, 200, "[\"127.0.0.1:8300\"]");
+	fake_end(r);
+	fake_is("DELETE", "/v1/operator/raft/peer?id=a&address=b", NULL, 400,
+	    "Bad request: Must specify only one of ?id or ?address");
+	r = fake_begin("DELETE", "/v1/operator/raft/peer?address=127.0.0.1:8300", NULL, NULL);
+	asked(OP_RAFT_REMOVE, &peer);
+	span_is(peer.Address, "127.0.0.1:8300");
+	reply_record(&bool_reply_schema, &(struct bool_reply){ true });
+	fake_answered(r, 200, "");
+	fake_end(r);
+	r = fake_begin("PUT", "/v1/operator/raft/transfer?id=x", NULL, NULL);
+	asked(OP_RAFT_TRANSFER, &peer);
+	span_is(peer.ID, "x");
+	reply_record(&bool_reply_schema, &(struct bool_reply){ true });
+	fake_answered(r, 200, "{\"Success\":true}");
+	fake_end(r);
+}
+END_TEST
+
+/* -- agent ------------------------------------------------------------------------------ */
+
+static struct member_tag server_tags[] = {
+	{ { (const uint8_t *)"role", 4 }, { (const uint8_t *)"server", 6 } }, { { (const uint8_t *)"dc", 2 }, { (const uint8_t *)"dc1", 3 } },
+	{ { (const uint8_t *)"id", 2 }, { (const uint8_t *)"x", 1 } }, { { (const uint8_t *)"raft_port", 9 }, { (const uint8_t *)"8300", 4 } },
+	{ { (const uint8_t *)"vsn", 3 }, { (const uint8_t *)"9", 1 } },
+};
+
+START_TEST(members)
+{
+	struct member list[2] = {
+		{ .name = span_str("n1"), .addr = { 127, 0, 0, 1 }, .addr_len = 4, .port = 8301, .status = MEMBER_ALIVE,
+		    .vsn = { 1, 5, 2, 2, 5, 4 }, .tags = server_tags, .tag_count = 5 },
+		{ .name = span_str("plain"), .addr = { 127, 0, 0, 2 }, .addr_len = 4, .port = 1, .status = MEMBER_FAILED,
+		    .tags = server_tags, .tag_count = 1 },
+	};
+
+	fake.members = list;
+	fake.member_count = 2;
+	fake_is("GET", "/v1/agent/members", NULL, 200,
+	    "[{\"Name\":\"n1\",\"Addr\":\"127.0.0.1\",\"Port\":8301,\"Tags\":{\"role\":\"consul\",\"port\":\"8300\",\"vsn\":\"2\","
+	    "\"vsn_min\":\"2\",\"vsn_max\":\"3\",\"raft_vsn\":\"3\",\"dc\":\"dc1\",\"id\":\"x\",\"raft_port\":\"8300\"},\"Status\":1,"
+	    "\"ProtocolMin\":1,\"ProtocolMax\":5,\"ProtocolCur\":2,\"DelegateMin\":2,\"DelegateMax\":5,\"DelegateCur\":4},"
+	    "{\"Name\":\"plain\",\"Addr\":\"127.0.0.2\",\"Port\":1,\"Tags\":{\"role\":\"server\"},\"Status\":4,"
+	    "\"ProtocolMin\":0,\"ProtocolMax\":0,\"ProtocolCur\":0,\"DelegateMin\":0,\"DelegateMax\":0,\"DelegateCur\":0}]");
+	fake_is("GET", "/v1/agent/members?wan=1", NULL, 200, "[]");
+	fake_is("GET", "/v1/agent/members?segment=x", NULL, 500, "Network segments are not supported in this version of Consul");
+	fake_is("GET", "/v1/agent/members?segment=x&wan", NULL, 400, "Cannot provide a segment with wan=true");
+
+	struct buf info = BUF_INIT(4096);
+	mpw_map(&info, 1);
+	mpw_cstr(&info, "raft");
+	mpw_map(&info, 2);
+	mpw_cstr(&info, "state");
+	mpw_cstr(&info, "Leader");
+	mpw_cstr(&info, "term");
+	mpw_cstr(&info, "3");
+	struct request *r = fake_begin("GET", "/v1/agent/self", NULL, NULL);
+	fake.info_done(fake.admin_ctx, buf_span(&info));
+	fake_answered(r, 200, NULL);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Stats\":{\"raft\":{\"state\":\"Leader\",\"term\":\"3\"}}"));
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Member\":{\"Name\":\"n1\",\"Addr\":\"127.0.0.1\""));
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"NodeID\":\"11111111-2222-3333-4444-555555555555\""));
+	fake_end(r);
+	buf_done(&info);
+}
+END_TEST
+
+START_TEST(administration)
+{
+	struct request *r = fake_begin("PUT", "/v1/agent/join/127.0.0.2:8301?wan=1", NULL, NULL);
+
+	ck_assert(fake.admin_pool == POOL_WAN);
+	ck_assert_str_eq(fake.admin_arg, "127.0.0.2:8301");
+	fake.admin_done(fake.admin_ctx, TV_OK, span_str(""), 1);
+	fake_answered(r, 200, "");
+	fake_end(r);
+	r = fake_begin("PUT", "/v1/agent/join/x", NULL, NULL);
+	fake.admin_done(fake.admin_ctx, TV_ETIMEOUT, span_str("no answer from x"), 0);
+	fake_answered(r, 500, "no answer from x");
+	fake_end(r);
+	fake.admin_start = TV_EUNREACH;
+	fake_is("PUT", "/v1/agent/join/x", NULL, 500, "gossipd is not running on this node");
+	fake.admin_start = TV_OK;
+	r = fake_begin("PUT", "/v1/agent/force-leave/n7?prune", NULL, NULL);
+	ck_assert(fake.admin_flag);
+	fake.admin_done(fake.admin_ctx, TV_ENOENT, span_str(""), 0);
+	fake_answered(r, 500, "agent: No node found with name 'n7'");
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(leaving)
+{
+	struct request *r = fake_begin("PUT", "/v1/agent/leave", NULL, NULL);
+
+	ck_assert(!fake.admin_flag);
+	fake.admin_done(fake.admin_ctx, TV_ECONFLICT, span_str("would lose quorum: 2 of 3"), 0);
+	fake_answered(r, 500, "would lose quorum: 2 of 3");
+	fake_end(r);
+	ck_assert_uint_eq(fake.quits, 0);
+	r = fake_begin("PUT", "/v1/agent/leave?force", NULL, NULL);
+	ck_assert(fake.admin_flag);
+	fake.admin_done(fake.admin_ctx, TV_OK, span_str(""), 0);
+	fake_answered(r, 200, "");
+	ck_assert_uint_eq(fake.quits, 0);		/* not before the answer has left */
+	fake_end(r);
+	ck_assert_uint_eq(fake.quits, 1);
+	r = fake_begin("PUT", "/v1/agent/leave", NULL, NULL);
+	fake_end(r);					/* the client goes; the leave goes on */
+	fake.admin_done(fake.admin_ctx, TV_OK, span_str(""), 0);
+	ck_assert_uint_eq(fake.quits, 2);
+}
+END_TEST
+
+START_TEST(agent_checks)
+{
+	static const struct { const char *body; unsigned status; const char *answer; } v[] = {
+		{ "{\"TTL\":\"10s\"}", 400, "Missing check name" },
+		{ "{\"Name\":\"c\"}", 400, "Invalid check: TTL must be > 0 for TTL checks" },
+		{ "{\"Name\":\"c\",\"TTL\":\"10s\",\"Interval\":\"10s\"}", 400, "Invalid check: Interval and TTL cannot both be specified" },
+		{ "{\"Name\":\"c\",\"TTL\":\"10s\",\"Status\":\"nice\"}", 400, "Bad check status" },
+		{ "{\"Name\":\"c\",\"Args\":[\"/bin/true\"],\"Interval\":\"10s\"}", 500, "Scripts are disabled on this agent from remote "
+		    "calls; to enable, configure 'enable_script_checks' to true" },
+		{ "{\"Name\":\"c\",\"TTL\":\"10s\",\"ServiceID\":\"s\"}", 500, "ServiceID \"s\" does not exist" },
+		{ "{\"Name\":\"c\",\"ttl\":\"10s\",\"bogus\":1}", 400, "Request decode failed: json: unknown field \"bogus\"" },
+		{ "{\"Name\":\"c\",\"TTL\":\"30s\",\"check_id\":\"my-id\",\"deregister_critical_service_after\":\"90m\"}", 200, "" },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
+		fake_is("PUT", "/v1/agent/check/register", v[i].body, v[i].status, v[i].answer);
+	ck_assert_str_eq(fake.check_id, "my-id");
+	ck_assert(fake.registered.TTL == 30000000000 && fake.registered.DeregisterCriticalServiceAfter == 5400000000000);
+	fake_is("PUT", "/v1/agent/check/warn/my-id?note=all+good", NULL, 200, "");
+	ck_assert_str_eq(fake.check_status, "warning");
+	ck_assert_str_eq(fake.check_output, "all good");
+	fake_is("PUT", "/v1/agent/check/update/my-id", "{\"Status\":\"passing\",\"Output\":\"o\"}", 200, "");
+	ck_assert_str_eq(fake.check_status, "passing");
+	fake_is("PUT", "/v1/agent/check/update/my-id", "{\"Status\":\"happy\"}", 400, "Invalid check status: 'happy'");
+	fake.checks_err = TV_ENOENT;
+	fake_is("PUT", "/v1/agent/check/pass/x", NULL, 500, "CheckID \"x\" does not have associated TTL");
+	fake_is("PUT", "/v1/agent/check/deregister/x", NULL, 200, "");
+	struct request *r = fake_begin("GET", "/v1/agent/checks", NULL, NULL);
+	fake_answered(r, 200, NULL);
+	ck_assert_int_eq(strncmp(buf_cstr(&r->answer.body), "{\"c1\":{\"Node\":\"\",\"CheckID\":\"c1\"", 32), 0);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "},\"c2\":{"));
+	fake_end(r);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("api");
+	TCase *t = tcase_create("api");
+
+	tcase_add_checked_fixture(t, fake_setup, fake_teardown);
+	tcase_add_test(t, every_endpoint_tells_its_methods);
+	tcase_add_test(t, paths);
+	tcase_add_test(t, browsers);
+	tcase_add_test(t, kv_reads);
+	tcase_add_test(t, kv_keys);
+	tcase_add_test(t, kv_writes);
+	tcase_add_test(t, kv_refusals);
+	tcase_add_test(t, errors);
+	tcase_add_test(t, client_leaves);
+	tcase_add_test(t, compression);
+	tcase_add_test(t, session_create);
+	tcase_add_test(t, session_rest);
+	tcase_add_test(t, catalog_writes);
+	tcase_add_test(t, catalog_reads);
+	tcase_add_test(t, health_reads);
+	tcase_add_test(t, status_and_operator);
+	tcase_add_test(t, members);
+	tcase_add_test(t, administration);
+	tcase_add_test(t, leaving);
+	tcase_add_test(t, agent_checks);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
