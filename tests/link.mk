@@ -31,3 +31,9 @@ tests_unit_check_fault_SOURCES = tests/unit/check_fault.c tests/fault/alloc.c te
 tests_unit_check_fault_LDFLAGS = $(AM_LDFLAGS) $(WRAP_ALLOC)
 tests_unit_check_fault_LDADD = $(LINK_LIBS)
 endif
+
+# make tests/bench/bench_chan
+EXTRA_PROGRAMS += tests/bench/bench_chan
+CLEANFILES += tests/bench/bench_chan
+tests_bench_bench_chan_SOURCES = tests/bench/bench_chan.c
+tests_bench_bench_chan_LDADD = $(LINK_LIBS)
