@@ -9,3 +9,4 @@ include tests/rt.mk
 include tests/rpcd.mk
 include tests/gossipwire.mk
 include tests/store.mk
+include tests/raft.mk

@@ -262,7 +262,7 @@ election_check_quorum(struct raft *r)
 	for (unsigned i = 0; i < r->peer_count; i++) {
 		const struct peer *p = &r->peers[i];
 
-		alive += p->voter && mono_before(r->now, mono_add(p->contact, r->opt.election_timeout));
+		alive += p->voter && replicate_active(r, p);
 	}
 	if (alive >= members_quorum(r))
 		return;
@@ -281,9 +281,8 @@ best_voter(struct raft *r)
 
 	for (unsigned i = 0; i < r->peer_count; i++) {
 		struct peer *p = &r->peers[i];
-		bool active = mono_before(r->now, mono_add(p->contact, r->opt.election_timeout));
 
-		if (p->voter && active && (best == NULL || p->match > best->match))
+		if (p->voter && replicate_active(r, p) && (best == NULL || p->match > best->match))
 			best = p;
 	}
 	return best;

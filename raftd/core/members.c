@@ -222,6 +222,22 @@ members_quorum(const struct raft *r)
 	return raft_config_voters(&r->newest->config) / 2 + 1;
 }
 
+/* The configuration before the newest; the newest itself when it is the only one. */
+static const struct raft_config *
+config_before_newest(const struct raft *r)
+{
+	const struct config_node *node = r->configs;
+
+	while (node->next != NULL && node->next != r->newest)
+		node = node->next;
+	return &node->config;
+}
+
+/*
+ * A server that the newest configuration leaves out stands all the same while that is not known to be committed, if
+ * the one before has it: only it may hold the entries that the others need (S15).  The one before is committed,
+ * for the leader waited for that, whether or not we have heard of it.
+ */
 bool
 members_electable(const struct raft *r)
 {
@@ -231,7 +247,7 @@ members_electable(const struct raft *r)
 		return true;
 	if (r->newest->config.index <= r->commit)
 		return false;
-	self = raft_config_find(raft_config_committed(r), r->opt.self);
+	self = raft_config_find(config_before_newest(r), r->opt.self);
 	return self != NULL && self->voter;
 }
 

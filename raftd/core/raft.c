@@ -612,7 +612,7 @@ raft_feed(struct raft *r, const struct raft_input *in, struct raft_output *out)
 static bool
 peer_active(const struct raft *r, const struct peer *p)
 {
-	return p->heard && mono_before(r->now, mono_add(p->contact, r->opt.election_timeout));
+	return p->heard && replicate_active(r, p);
 }
 
 static void

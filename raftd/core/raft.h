@@ -162,7 +162,8 @@ enum raft_in_type {
 	RAFT_IN_COMPACTED,		/* index: log entries <= index were removed (0: none); snapshot_index: the state machine is
 					 * durable up to here (>= index; 0: same as index).  Term and config there are remembered by the core */
 	RAFT_IN_SNAPSHOT_READY,		/* leader side, answers RAFT_NOTICE_NEED_SNAPSHOT: a snapshot of the state at `index`
-					 * (<= applied, >= first_index - 1) of `offset` bytes can be sent; keep it while a peer is snapshotting */
+					 * (<= applied, >= first_index - 1) of `offset` bytes can be sent.  One at a time is kept: until the next
+					 * RAFT_NOTICE_NEED_SNAPSHOT, or until no peer is snapshotting */
 	RAFT_IN_SNAPSHOT_INSTALLED,	/* a received snapshot is the state now, durably: msg->log_index, log_term, config.
 					 * All log entries are gone.  Only after a chunk with `done` was handed out */
 	RAFT_IN_SNAPSHOT_CHUNK,		/* follower side: chunk [..offset) of msg is stored; acknowledge with offset.  An offset

@@ -54,6 +54,7 @@ struct peer {
 	/* leader, snapshot transfer */
 	uint64_t snap_index, snap_term, snap_total;
 	uint64_t snap_acked, snap_next;	/* bytes stored there; next offset to send */
+	bool snap_asked;		/* in NEED_SNAPSHOT: the shell knows */
 	struct mono snap_time;		/* last progress, retry, or question to the shell */
 	/* leader, learner's catch-up in rounds (thesis 4.2.1) */
 	uint64_t round_target;		/* 0: not started */
@@ -213,6 +214,8 @@ void replicate_try_commit(struct raft *r);
 void replicate_to_probe(struct raft *r, struct peer *p, uint64_t next);
 void replicate_unreachable(struct raft *r, raft_id id);
 void replicate_reachable(struct raft *r, raft_id id);
+/* Has it answered (or were we elected) within the election timeout? */
+bool replicate_active(const struct raft *r, const struct peer *p);
 /* Would promoting this learner now be safe (S59)? */
 bool replicate_caught_up(const struct raft *r, const struct peer *p);
 void replicate_on_append_reply(struct raft *r, const struct raft_msg *m);

@@ -124,7 +124,11 @@ static void
 heartbeat(struct raft *r, struct peer *p)
 {
 	uint32_t before = r->send_count;
+	uint64_t term;
 
+	/* A full window of lost appends, and the log was cut since: nothing else would notice. */
+	if (p->progress == PROGRESS_PIPELINE && !logidx_term(&r->log, p->next - 1, &term))
+		snapshot_need(r, p);
 	if (p->progress == PROGRESS_PROBE) {
 		p->probe_sent = false;
 		replicate_pump(r, p);
@@ -249,13 +253,18 @@ catch_up_round(struct raft *r, struct peer *p)
 }
 
 bool
+replicate_active(const struct raft *r, const struct peer *p)
+{
+	return mono_before(r->now, mono_add(p->contact, r->opt.election_timeout));
+}
+
+bool
 replicate_caught_up(const struct raft *r, const struct peer *p)
 {
-	struct mono t = r->opt.election_timeout;
-	bool active = p->heard && mono_before(r->now, mono_add(p->contact, t));
+	bool in_time = mono_before(r->now, mono_add(p->round_start, r->opt.election_timeout));
 
-	return p->caught_up && active && p->progress == PROGRESS_PIPELINE &&
-	    (p->match >= p->round_target || mono_before(r->now, mono_add(p->round_start, t)));
+	return p->caught_up && replicate_active(r, p) && p->progress == PROGRESS_PIPELINE &&
+	    (p->match >= p->round_target || in_time);
 }
 
 static void

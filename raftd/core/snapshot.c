@@ -27,27 +27,42 @@ start_transfer(struct raft *r, struct peer *p)
 	snapshot_pump(r, p);
 }
 
+/* Is the shell's snapshot being received by somebody alive?  Then it must not be replaced (S45). */
 static bool
 transfer_runs(const struct raft *r)
 {
-	for (unsigned i = 0; i < r->peer_count; i++)
-		if (r->peers[i].progress == PROGRESS_SNAPSHOT && r->peers[i].snap_index == r->offer.index)
+	for (unsigned i = 0; i < r->peer_count; i++) {
+		const struct peer *p = &r->peers[i];
+
+		if (p->progress == PROGRESS_SNAPSHOT && p->snap_index == r->offer.index && replicate_active(r, p))
 			return true;
+	}
 	return false;
 }
 
+static void
+ask_shell(struct raft *r, struct peer *p)
+{
+	p->snap_asked = true;
+	p->snap_time = r->now;
+	raft_note(r, RAFT_NOTICE_NEED_SNAPSHOT, p->id, r->log.first);
+}
+
+/* The shell keeps one snapshot.  A second receiver shares it if it is recent enough, else waits its turn. */
 void
 snapshot_need(struct raft *r, struct peer *p)
 {
-	/* The shell keeps a snapshot while somebody receives it; a second receiver can have the same one. */
-	if (offer_usable(r) && transfer_runs(r)) {
+	bool runs = transfer_runs(r);
+
+	if (runs && offer_usable(r)) {
 		start_transfer(r, p);
 		return;
 	}
 	p->progress = PROGRESS_NEED_SNAPSHOT;
 	p->inflight_head = p->inflight_count = 0;
-	p->snap_time = r->now;
-	raft_note(r, RAFT_NOTICE_NEED_SNAPSHOT, p->id, r->log.first);
+	p->snap_asked = false;
+	if (!runs)
+		ask_shell(r, p);
 }
 
 static void
@@ -82,8 +97,11 @@ snapshot_tick(struct raft *r, struct peer *p)
 {
 	struct mono wait = r->opt.election_timeout;
 
-	if (p->progress == PROGRESS_NEED_SNAPSHOT && !mono_before(r->now, mono_add(p->snap_time, mono_mul(wait, 10))))
-		snapshot_need(r, p);
+	if (p->progress == PROGRESS_NEED_SNAPSHOT) {
+		if (!p->snap_asked || !mono_before(r->now, mono_add(p->snap_time, mono_mul(wait, 10))))
+			snapshot_need(r, p);
+		return;
+	}
 	if (p->progress != PROGRESS_SNAPSHOT || mono_before(r->now, mono_add(p->snap_time, wait)))
 		return;
 	p->snap_time = r->now;
@@ -108,9 +126,14 @@ snapshot_ready(struct raft *r, uint64_t index, uint64_t total)
 		r->snapshot_index = index;
 		r->snapshot_term = term;
 	}
-	for (unsigned i = 0; i < r->peer_count; i++)
-		if (r->peers[i].progress == PROGRESS_NEED_SNAPSHOT)
-			start_transfer(r, &r->peers[i]);
+	for (unsigned i = 0; i < r->peer_count; i++) {
+		struct peer *p = &r->peers[i];
+
+		/* Transfers of the one before were broken off, or the shell would not have been asked. */
+		if (p->progress == PROGRESS_NEED_SNAPSHOT ||
+		    (p->progress == PROGRESS_SNAPSHOT && p->snap_index != index))
+			start_transfer(r, p);
+	}
 }
 
 void
@@ -135,7 +158,7 @@ snapshot_on_reply(struct raft *r, const struct raft_msg *m)
 		replicate_pump(r, p);
 		return;
 	}
-	if (m->granted && m->offset > p->snap_acked) {
+	if (m->offset > p->snap_acked) {	/* a refusal names the place that it waits for, so it counts too */
 		p->snap_acked = m->offset;
 		p->snap_time = r->now;
 		if (p->snap_next < p->snap_acked)

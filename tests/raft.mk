@@ -1,0 +1,9 @@
+# Raft: the core under a simulator, by seeds and by scripts.
+SIM_RAFT_SOURCES = \
+	tests/sim/raft_world.c tests/sim/raft_world.h tests/sim/raft_net.c tests/sim/raft_disk.c tests/sim/raft_snap.c \
+	tests/sim/raft_check.c tests/sim/raft_chaos.c
+
+check_PROGRAMS += tests/sim/sim_raft
+TESTS += tests/sim/sim_raft
+tests_sim_sim_raft_SOURCES = tests/sim/sim_raft.c $(SIM_RAFT_SOURCES)
+tests_sim_sim_raft_LDADD = raftd/libraftcore.a common/libtvcore.a
