@@ -1,0 +1,475 @@
+/* Catalog and health: registration rules and errors, indexes, reads. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/unit/fsm_kit.h"
+
+#define ID1 "11111111-2222-4333-8444-555555555555"
+#define ID2 "99999999-2222-4333-8444-555555555555"
+
+static struct kit k;
+
+static void
+setup(void)
+{
+	kit_open(&k);
+}
+
+static void
+teardown(void)
+{
+	kit_close(&k);
+}
+
+static uint64_t
+service_index(const char *name)
+{
+	struct catalog_read q = { .Name = span_str(name) };
+	uint64_t index = kit_index(&k, OP_CATALOG_SERVICE, &q);
+
+	ck_assert_uint_eq(index, kit_index(&k, OP_HEALTH_SERVICE, &q));
+	return index;
+}
+
+static unsigned
+count(uint16_t op, const char *name)
+{
+	struct catalog_read q = { .Name = span_str(name) };
+
+	return kit_read(&k, op, &q, NULL);
+}
+
+static bool
+deregister(const char *node, const char *service, const char *check)
+{
+	struct catalog_deregister q = { .Node = span_str(node), .ServiceID = span_str(service), .CheckID = span_str(check) };
+
+	return kit_bool(&k, OP_CATALOG_DEREGISTER, &q);
+}
+
+/* -- nodes -- */
+
+START_TEST(node_shape_and_indexes)
+{
+	const char *json;
+
+	kit_node(&k, "b", "10.0.0.1");
+	kit_node(&k, "A", "10.0.0.2");
+	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_NODES, &(struct catalog_read){ 0 }, &json), 2);
+	ck_assert_str_eq(json,
+	    "[{\"ID\":\"\",\"Node\":\"A\",\"Address\":\"10.0.0.2\",\"Datacenter\":\"dc1\",\"TaggedAddresses\":null,\"Meta\":null,"
+	    "\"CreateIndex\":2,\"ModifyIndex\":2},"
+	    "{\"ID\":\"\",\"Node\":\"b\",\"Address\":\"10.0.0.1\",\"Datacenter\":\"dc1\",\"TaggedAddresses\":null,\"Meta\":null,"
+	    "\"CreateIndex\":1,\"ModifyIndex\":1}]");
+	ck_assert_uint_eq(k.ans.index, 2);
+	kit_node(&k, "b", "10.0.0.1");				/* identical */
+	ck_assert_uint_eq(kit_index(&k, OP_CATALOG_NODES, &(struct catalog_read){ 0 }), 2);
+	kit_node(&k, "b", "10.0.0.9");
+	ck_assert_uint_eq(kit_index(&k, OP_CATALOG_NODES, &(struct catalog_read){ 0 }), 4);
+}
+END_TEST
+
+START_TEST(skip_node_update)
+{
+	struct catalog_register q = { .Node = span_str("n"), .Address = span_str("10.0.0.9"), .SkipNodeUpdate = true };
+	struct span status;
+	struct node n;
+
+	kit_node(&k, "n", "10.0.0.1");
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	ck_assert(fsm_node_health(k.f, span_str("n"), &k.a, &n, &status));
+	ck_assert(span_eqs(n.Address, "10.0.0.1"));
+	ck_assert_uint_eq(status.len, 0);
+	q.Node = span_str("fresh");
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	ck_assert(fsm_node_health(k.f, span_str("FRESH"), &k.a, &n, &status));
+}
+END_TEST
+
+static const struct {
+	const char *id, *node, *address, *service_id, *service, *service_address, *text;
+} refusals[] = {
+	{ "", "", "", "", "", "", "Must provide node" },
+	{ "", "n", "", "", "", "", "Must provide address if SkipNodeUpdate is not set" },
+	{ "abc", "n", "10.0.0.1", "", "", "", "Bad node ID: uuid string is wrong length" },
+	{ "11111111-2222-4333-8444-55555555555z", "n", "10.0.0.1", "", "", "", "Bad node ID: uuid is improperly formatted" },
+	{ "", "n", "10.0.0.1", "x", "", "", "Must provide service name with ID" },
+	{ "", "n", "10.0.0.1", "x", "web", "0.0.0.0", "Invalid service address" },
+	{ "", "n", "10.0.0.1", "x", "web", "::", "Invalid service address" },
+};
+
+START_TEST(register_refused)
+{
+	for (unsigned i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+		struct catalog_register q = { .ID = span_str(refusals[i].id), .Node = span_str(refusals[i].node),
+		    .Address = span_str(refusals[i].address) };
+
+		q.has_service = refusals[i].service_id[0] != '\0';
+		q.Service.ID = span_str(refusals[i].service_id);
+		q.Service.Service = span_str(refusals[i].service);
+		q.Service.Address = span_str(refusals[i].service_address);
+		kit_refused(&k, OP_CATALOG_REGISTER, &q, refusals[i].text);
+	}
+	ck_assert_uint_eq(count(OP_CATALOG_NODES, ""), 0);
+}
+END_TEST
+
+START_TEST(refused_check_changes_nothing)
+{
+	struct catalog_register q = { .Node = span_str("n"), .Address = span_str("10.0.0.1"), .has_service = true,
+	    .has_check = true };
+
+	q.Service.Service = span_str("web");
+	q.Check.Name = span_str("c");
+	q.Check.ServiceID = span_str("other");
+	kit_refused(&k, OP_CATALOG_REGISTER, &q, "failed inserting check: Missing service registration on node \"n\"");
+	ck_assert_uint_eq(count(OP_CATALOG_NODES, ""), 0);
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICE, "web"), 0);
+	q.Check.ServiceID = SPAN_NONE;
+	q.Check.Node = span_str("m");
+	kit_refused(&k, OP_CATALOG_REGISTER, &q, "check node \"m\" does not match node \"n\"");
+	ck_assert_uint_eq(count(OP_CATALOG_NODES, ""), 0);
+}
+END_TEST
+
+static struct catalog_register
+node_with_id(const char *id, const char *name)
+{
+	return (struct catalog_register){ .ID = span_str(id), .Node = span_str(name), .Address = span_str("10.0.0.1") };
+}
+
+START_TEST(rename_by_id)
+{
+	struct catalog_register q = node_with_id(ID1, "n");
+	const char *json;
+
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	kit_service(&k, "n", "web1", "web", NULL);
+	q = node_with_id(ID1, "m");
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_NODES, &(struct catalog_read){ 0 }, &json), 1);
+	ck_assert_ptr_nonnull(strstr(json, "\"Node\":\"m\""));
+	ck_assert_ptr_nonnull(strstr(json, "\"CreateIndex\":1,"));
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICE, "web"), 0);
+	q = node_with_id(ID1, "");				/* by ID alone */
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	q = node_with_id(ID2, "");
+	kit_refused(&k, OP_CATALOG_REGISTER, &q, "Must provide node");
+}
+END_TEST
+
+START_TEST(name_is_reserved_while_alive)
+{
+	struct catalog_register q = node_with_id(ID1, "n");
+	struct span status;
+	struct node n;
+
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	kit_check(&k, "n", "serfHealth", NULL, "passing");
+	q = node_with_id(ID2, "N");
+	kit_refused(&k, OP_CATALOG_REGISTER, &q, "failed inserting node: Error while renaming Node ID: \"" ID2 "\": Node name N "
+	    "is reserved by node " ID1 " with name n (10.0.0.1)");
+	kit_check(&k, "n", "serfHealth", NULL, "critical");
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	ck_assert_uint_eq(count(OP_CATALOG_NODES, ""), 1);
+	ck_assert(fsm_node_health(k.f, span_str("n"), &k.a, &n, &status));
+	ck_assert(span_eqs(n.ID, ID2));
+	q = node_with_id(ID1, "other");				/* the old ID is free again */
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	ck_assert_uint_eq(count(OP_CATALOG_NODES, ""), 2);
+}
+END_TEST
+
+START_TEST(node_without_id_gets_one)
+{
+	struct catalog_register q = node_with_id(ID1, "n");
+
+	kit_node(&k, "n", "10.0.0.1");
+	kit_check(&k, "n", "serfHealth", NULL, "passing");
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	ck_assert_uint_eq(count(OP_CATALOG_NODES, ""), 1);
+}
+END_TEST
+
+/* -- services -- */
+
+START_TEST(service_shapes)
+{
+	const char *json;
+	struct catalog_read q = { .Name = span_str("WEB") };
+
+	kit_node(&k, "n", "10.0.0.1");
+	kit_service(&k, "n", "", "Web", NULL);			/* the ID defaults to the name */
+	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_SERVICE, &q, &json), 1);
+	ck_assert_str_eq(json, "[{\"ID\":\"\",\"Node\":\"n\",\"Address\":\"10.0.0.1\",\"Datacenter\":\"dc1\",\"TaggedAddresses\":null,"
+	    "\"NodeMeta\":null,\"ServiceKind\":\"\",\"ServiceID\":\"Web\",\"ServiceName\":\"Web\",\"ServiceTags\":[],"
+	    "\"ServiceAddress\":\"\",\"ServiceWeights\":{\"Passing\":1,\"Warning\":1},\"ServiceMeta\":{},\"ServicePort\":0,"
+	    "\"ServiceSocketPath\":\"\",\"ServiceEnableTagOverride\":false,"
+	    "\"ServiceProxy\":{\"Mode\":\"\",\"MeshGateway\":{},\"Expose\":{}},\"ServiceConnect\":{},"
+	    "\"CreateIndex\":2,\"ModifyIndex\":2}]");
+	q.Name = span_str("N");
+	kit_read(&k, OP_CATALOG_NODE, &q, &json);
+	ck_assert_ptr_nonnull(strstr(json, "\"Services\":[{\"ID\":\"Web\""));
+	deregister("n", "Web", "");
+	kit_read(&k, OP_CATALOG_NODE, &q, &json);
+	ck_assert_ptr_nonnull(strstr(json, "\"Services\":null"));
+	q.Name = span_str("none");
+	kit_read(&k, OP_CATALOG_NODE, &q, &json);
+	ck_assert_str_eq(json, "{\"Node\":null,\"Services\":null}");
+}
+END_TEST
+
+START_TEST(selection)
+{
+	struct span tags[2] = { span_str("A"), span_str("b") };
+	struct span meta[1][2] = { { span_str("r"), span_str("2") } };
+	struct catalog_register reg = { .Node = span_str("m"), .Address = span_str("10.0.0.2"), .has_service = true,
+	    .NodeMeta = { .kv = meta, .n = 1, .set = true } };
+	struct catalog_read q = { .Name = span_str("web") };
+
+	kit_node(&k, "n", "10.0.0.1");
+	kit_service(&k, "n", "web1", "web", "a");
+	reg.Service.ID = span_str("web2");
+	reg.Service.Service = span_str("web");
+	reg.Service.Tags = (struct span_list){ .v = tags, .n = 2, .set = true };
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &reg));
+	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_SERVICE, &q, NULL), 2);
+	q.Tags = (struct span_list){ .v = tags, .n = 1, .set = true };
+	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_SERVICE, &q, NULL), 2);	/* without regard to case */
+	q.Tags.n = 2;
+	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_SERVICE, &q, NULL), 1);
+	ck_assert_uint_eq(kit_read(&k, OP_HEALTH_SERVICE, &q, NULL), 1);
+	q.Tags = (struct span_list){ 0 };
+	q.NodeMeta = reg.NodeMeta;
+	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_SERVICE, &q, NULL), 1);
+	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_NODES, &q, NULL), 1);
+	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_SERVICES, &q, NULL), 1);
+}
+END_TEST
+
+START_TEST(services_with_tags)
+{
+	const char *json;
+
+	kit_node(&k, "n", "10.0.0.1");
+	kit_node(&k, "m", "10.0.0.2");
+	kit_service(&k, "n", "w1", "web", "a");
+	kit_service(&k, "n", "w2", "web", "b");
+	kit_service(&k, "m", "w1", "web", "a");
+	kit_service(&k, "m", "w3", "WEB", "c");
+	kit_service(&k, "m", "x", "api", NULL);
+	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_SERVICES, &(struct catalog_read){ 0 }, &json), 3);
+	ck_assert_str_eq(json, "[{\"Name\":\"api\",\"Tags\":[]},{\"Name\":\"web\",\"Tags\":[\"a\",\"b\"]},{\"Name\":\"WEB\",\"Tags\":[\"c\"]}]");
+}
+END_TEST
+
+START_TEST(service_indexes)
+{
+	uint64_t web, extinct;
+
+	kit_node(&k, "n", "10.0.0.1");
+	ck_assert_uint_eq(service_index("none"), 1);		/* no extinction yet: nodes and services */
+	kit_service(&k, "n", "web1", "web", NULL);
+	web = service_index("web");
+	ck_assert_uint_eq(web, 2);
+	kit_service(&k, "n", "api1", "api", NULL);
+	ck_assert_uint_eq(service_index("web"), web);
+	kit_service(&k, "n", "web1", "web", NULL);		/* identical */
+	ck_assert_uint_eq(service_index("web"), web);
+	kit_check(&k, "n", "c", "api1", "passing");
+	ck_assert_uint_eq(service_index("web"), web);
+	kit_check(&k, "n", "c2", "web1", "passing");
+	ck_assert_uint_eq(service_index("web"), fsm_applied(k.f));
+	kit_check(&k, "n", "nodecheck", NULL, "passing");	/* of the node: all its services */
+	ck_assert_uint_eq(service_index("web"), fsm_applied(k.f));
+	kit_node(&k, "n", "10.0.0.77");
+	ck_assert_uint_eq(service_index("api"), fsm_applied(k.f));
+	kit_check(&k, "n", "c2", "web1", "passing");		/* identical */
+	ck_assert_uint_lt(service_index("web"), fsm_applied(k.f));
+	deregister("n", "web1", "");
+	extinct = fsm_applied(k.f);
+	ck_assert_uint_eq(service_index("web"), extinct);
+	ck_assert_uint_eq(service_index("none"), extinct);
+	ck_assert_uint_lt(service_index("api"), extinct);
+}
+END_TEST
+
+START_TEST(id_moves_to_another_name)
+{
+	kit_node(&k, "n", "10.0.0.1");
+	kit_service(&k, "n", "x", "web", NULL);
+	kit_service(&k, "n", "x", "api", NULL);
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICE, "web"), 0);
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICE, "api"), 1);
+	ck_assert_uint_eq(service_index("web"), fsm_applied(k.f));
+	deregister("n", "x", "");
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICES, ""), 0);
+}
+END_TEST
+
+/* -- checks and health -- */
+
+START_TEST(check_shape)
+{
+	struct catalog_register q = { .Node = span_str("n"), .Address = span_str("10.0.0.1"), .has_check = true };
+	const char *json;
+
+	q.Check.Name = span_str("disk");
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	ck_assert_uint_eq(kit_read(&k, OP_HEALTH_NODE, &(struct catalog_read){ .Name = span_str("N") }, &json), 1);
+	ck_assert_str_eq(json, "[{\"Node\":\"n\",\"CheckID\":\"disk\",\"Name\":\"disk\",\"Status\":\"critical\",\"Notes\":\"\","
+	    "\"Output\":\"\",\"ServiceID\":\"\",\"ServiceName\":\"\",\"ServiceTags\":[],\"Type\":\"\",\"ExposedPort\":0,"
+	    "\"Definition\":{},\"CreateIndex\":1,\"ModifyIndex\":1}]");
+	q.Check.Definition.HTTP = span_str("http://x/");
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	kit_read(&k, OP_HEALTH_NODE, &(struct catalog_read){ .Name = span_str("n") }, &json);
+	ck_assert_ptr_nonnull(strstr(json, "\"Type\":\"http\""));
+	ck_assert_ptr_nonnull(strstr(json, "\"CreateIndex\":1,\"ModifyIndex\":2"));
+}
+END_TEST
+
+START_TEST(checks_of_instances)
+{
+	struct catalog_read q = { .Name = span_str("web"), .Passing = true };
+	const char *json;
+
+	kit_node(&k, "n", "10.0.0.1");
+	kit_service(&k, "n", "web1", "web", "t");
+	kit_service(&k, "n", "web2", "web", NULL);
+	kit_service(&k, "n", "web3", "web", NULL);
+	kit_check(&k, "n", "c1", "web1", "passing");
+	kit_check(&k, "n", "c2", "web2", "critical");
+	kit_check(&k, "n", "nc", NULL, "passing");
+	ck_assert_uint_eq(count(OP_HEALTH_SERVICE, "web"), 3);
+	ck_assert_uint_eq(kit_read(&k, OP_HEALTH_SERVICE, &q, &json), 2);	/* web1, and web3 without checks of its own */
+	ck_assert_ptr_nonnull(strstr(json, "\"CheckID\":\"c1\""));
+	ck_assert_ptr_nonnull(strstr(json, "\"CheckID\":\"nc\""));
+	ck_assert_ptr_null(strstr(json, "\"CheckID\":\"c2\""));
+	ck_assert_uint_eq(kit_read(&k, OP_HEALTH_CHECKS, &q, &json), 2);
+	ck_assert_ptr_nonnull(strstr(json, "\"ServiceName\":\"web\",\"ServiceTags\":[\"t\"]"));
+	kit_check(&k, "n", "nc", NULL, "critical");
+	ck_assert_uint_eq(kit_read(&k, OP_HEALTH_SERVICE, &q, NULL), 0);
+	ck_assert_uint_eq(count(OP_HEALTH_STATE, "critical"), 2);
+	ck_assert_uint_eq(count(OP_HEALTH_STATE, "any"), 3);
+	ck_assert_uint_eq(count(OP_HEALTH_STATE, "bogus"), 0);
+}
+END_TEST
+
+START_TEST(deregistration)
+{
+	kit_node(&k, "n", "10.0.0.1");
+	kit_node(&k, "m", "10.0.0.2");
+	kit_service(&k, "n", "web1", "web", NULL);
+	kit_service(&k, "m", "web1", "web", NULL);
+	kit_check(&k, "n", "c1", "web1", "passing");
+	kit_check(&k, "n", "c2", NULL, "passing");
+	kit_check(&k, "m", "c1", NULL, "passing");
+	ck_assert(deregister("none", "", ""));
+	ck_assert(deregister("n", "none", ""));
+	ck_assert(deregister("n", "", "none"));
+	ck_assert_uint_eq(count(OP_HEALTH_NODE, "n"), 2);
+	ck_assert(deregister("N", "WEB1", ""));
+	ck_assert_uint_eq(count(OP_HEALTH_NODE, "n"), 1);
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICE, "web"), 1);
+	ck_assert(deregister("n", "", "c2"));
+	ck_assert_uint_eq(count(OP_HEALTH_NODE, "n"), 0);
+	ck_assert(deregister("m", "", ""));
+	ck_assert_uint_eq(count(OP_CATALOG_NODES, ""), 1);
+	ck_assert_uint_eq(count(OP_HEALTH_STATE, "any"), 0);
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICE, "web"), 0);
+	kit_refused(&k, OP_CATALOG_DEREGISTER, &(struct catalog_deregister){ 0 }, "Must provide node");
+}
+END_TEST
+
+START_TEST(names_that_contain_each_other)
+{
+	kit_node(&k, "n", "10.0.0.1");
+	kit_node(&k, "n1", "10.0.0.2");
+	kit_service(&k, "n", "1web", "x", NULL);
+	kit_service(&k, "n1", "web", "x1", NULL);
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICE, "x"), 1);
+	ck_assert(deregister("n", "", ""));
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICE, "x1"), 1);
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICE, "x"), 0);
+}
+END_TEST
+
+START_TEST(large_node)
+{
+	char id[16];
+
+	kit_node(&k, "n", "10.0.0.1");
+	for (int i = 0; i < 200; i++) {
+		snprintf(id, sizeof(id), "s%d", i);
+		kit_service(&k, "n", id, "web", NULL);
+		kit_check(&k, "n", id, id, "passing");
+	}
+	kit_check(&k, "n", "nc", NULL, "passing");
+	ck_assert_uint_eq(count(OP_HEALTH_SERVICE, "web"), 200);
+	ck_assert(deregister("n", "", ""));
+	ck_assert_uint_eq(count(OP_HEALTH_STATE, "any"), 0);
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICES, ""), 0);
+}
+END_TEST
+
+static void
+count_serf(void *ctx, struct span node, struct span id, struct span status)
+{
+	(void)id;
+	ck_assert(span_eqs(node, "n") && span_eqs(status, "passing"));
+	++*(unsigned *)ctx;
+}
+
+START_TEST(helpers_of_the_leader)
+{
+	struct raft_peer p = { .ID = span_str(ID1) };
+	unsigned n = 0;
+
+	kit_node(&k, "n", "10.0.0.1");
+	kit_node(&k, "m", "10.0.0.2");
+	kit_check(&k, "n", "serfHealth", NULL, "passing");
+	fsm_each_serf_node(k.f, count_serf, &n);
+	ck_assert_uint_eq(n, 1);
+	ck_assert(!fsm_server_tombstoned(k.f, span_str(ID1)));
+	ck_assert(kit_bool(&k, OP_SERVER_TOMBSTONE, &p));
+	kit_reopen(&k);
+	ck_assert(fsm_server_tombstoned(k.f, span_str(ID1)));
+	ck_assert(!fsm_server_tombstoned(k.f, span_str(ID2)));
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("fsm_catalog");
+	TCase *t = tcase_create("catalog");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, node_shape_and_indexes);
+	tcase_add_test(t, skip_node_update);
+	tcase_add_test(t, register_refused);
+	tcase_add_test(t, refused_check_changes_nothing);
+	tcase_add_test(t, rename_by_id);
+	tcase_add_test(t, name_is_reserved_while_alive);
+	tcase_add_test(t, node_without_id_gets_one);
+	tcase_add_test(t, service_shapes);
+	tcase_add_test(t, selection);
+	tcase_add_test(t, services_with_tags);
+	tcase_add_test(t, service_indexes);
+	tcase_add_test(t, id_moves_to_another_name);
+	tcase_add_test(t, check_shape);
+	tcase_add_test(t, checks_of_instances);
+	tcase_add_test(t, deregistration);
+	tcase_add_test(t, names_that_contain_each_other);
+	tcase_add_test(t, large_node);
+	tcase_add_test(t, helpers_of_the_leader);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
