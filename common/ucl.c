@@ -195,7 +195,7 @@ parse_quoted(struct parser *ps, struct span *text)
 	uint8_t *out;
 	size_t len = 0;
 
-	for (; close < ps->end && *close != quote && *close != '\n'; close++)
+	for (; close < ps->end && *close != quote && !is_any(*close, "\r\n"); close++)
 		if (*close == '\\' && close + 1 < ps->end && (quote == '"' || close[1] == '\'')) {
 			escapes = true;
 			close++;
@@ -288,6 +288,8 @@ named_block(struct parser *ps, struct ucl_node *n)
 	struct ucl_node **tail = &n->child, *inner = NULL;
 	enum tv_err err;
 
+	if (n->text.len == 0)
+		return fail(ps, TV_EFORMAT, "the name of a block must not be empty");
 	n->type = UCL_OBJECT;
 	err = add_child(ps, n, &tail, &inner);
 	if (err != TV_OK)

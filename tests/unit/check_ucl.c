@@ -49,6 +49,7 @@ static const struct {
 	{ "{ a = 1 } b", 1, "expected the end of the file, not 'b'" },
 	{ "a = \"open\nb = 1", 1, "the string that begins here has no closing quote on its line" },
 	{ "a = \"open", 1, "the string that begins here has no closing quote on its line" },
+	{ "a = \"x\ry\"", 1, "the string that begins here has no closing quote on its line" },
 	{ "a = \"x\\", 1, "the string that begins here has no closing quote on its line" },
 	{ "a = \"\\q\"", 1, "this backslash escape is not one of" },
 	{ "a = \"\\u12\"", 1, "\\u needs the four hex digits" },
@@ -62,6 +63,7 @@ static const struct {
 	{ "a = 1\n/* x\n/* y */", 2, "the comment that begins here has no end" },
 	{ "a = 1\nb = \x01", 2, "byte 0x01 has no place in a configuration file" },
 	{ "= 1", 1, "expected a key, not '='" },
+	{ "service \"\" { }", 1, "the name of a block must not be empty" },
 	{ "\"\" = 1", 1, "a key must not be empty" },
 };
 
