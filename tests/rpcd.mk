@@ -19,8 +19,8 @@ tests_unit_check_params_SOURCES = tests/unit/check_params.c
 tests_unit_check_params_LDADD = rpcd/librpcapi.a $(UNIT_LIBS) $(ZLIB_LIBS)
 tests_unit_check_api_SOURCES = tests/unit/check_api.c tests/unit/api_fakes.h
 tests_unit_check_api_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
+endif
 
 FUZZ_REPLAYS += tests/fuzz/replay_http_path
 tests_fuzz_replay_http_path_SOURCES = tests/fuzz/fuzz_http_path.c tests/unit/api_fakes.h tests/fuzz/replay.c
-tests_fuzz_replay_http_path_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
-endif
+tests_fuzz_replay_http_path_LDADD = $(RPC_API_LIBS)

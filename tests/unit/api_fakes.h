@@ -6,9 +6,9 @@
 #ifndef TV_TESTS_API_FAKES_H
 #define TV_TESTS_API_FAKES_H
 
-#include <check.h>
 #include <stdlib.h>
 
+#include "common/assert.h"
 #include "common/mpack.h"
 #include "common/records.h"
 #include "rpcd/agent/checks.h"
@@ -52,11 +52,11 @@ route_start(struct route *r, const struct op_request *q, route_done *done, void 
 	if (fake.full)
 		return NULL;
 	op_request_write(&b, q);
-	ck_assert(!b.failed);
+	TV_ASSERT(!b.failed);
 	memcpy(fake.request, b.data, b.len);
 	fake.request_len = b.len;
 	buf_done(&b);
-	ck_assert_int_eq(op_request_read(span_of(fake.request, fake.request_len), &fake.q), TV_OK);
+	TV_ASSERT(op_request_read(span_of(fake.request, fake.request_len), &fake.q) == TV_OK);
 	fake.started++;
 	fake.done = done;
 	fake.done_ctx = ctx;
@@ -105,7 +105,7 @@ unsigned
 view_datacenters(const struct view *v, struct span *out, unsigned max)
 {
 	(void)v;
-	ck_assert_uint_ge(max, 2);
+	TV_ASSERT(max >= 2);
 	out[0] = span_str("dc1");
 	out[1] = span_str("dc2");
 	return 2;
@@ -114,7 +114,7 @@ view_datacenters(const struct view *v, struct span *out, unsigned max)
 static enum tv_err
 fake_admin(struct span arg, admin_done *done, void *ctx)
 {
-	ck_assert(span_copy(arg, fake.admin_arg, sizeof(fake.admin_arg)));
+	TV_ASSERT(span_copy(arg, fake.admin_arg, sizeof(fake.admin_arg)));
 	fake.admin_done = done;
 	fake.admin_ctx = ctx;
 	return fake.admin_start;
@@ -158,7 +158,7 @@ checks_register(struct checks *c, const struct check_registration *reg)
 {
 	(void)c;
 	fake.registered = *reg;
-	ck_assert(span_copy(reg->CheckID, fake.check_id, sizeof(fake.check_id)));
+	TV_ASSERT(span_copy(reg->CheckID, fake.check_id, sizeof(fake.check_id)));
 	return fake.checks_err;
 }
 
@@ -166,7 +166,7 @@ enum tv_err
 checks_deregister(struct checks *c, struct span id)
 {
 	(void)c;
-	ck_assert(span_copy(id, fake.check_id, sizeof(fake.check_id)));
+	TV_ASSERT(span_copy(id, fake.check_id, sizeof(fake.check_id)));
 	return fake.checks_err;
 }
 
@@ -174,9 +174,9 @@ enum tv_err
 checks_update(struct checks *c, struct span id, const char *status, struct span output)
 {
 	(void)c;
-	ck_assert(span_copy(id, fake.check_id, sizeof(fake.check_id)));
-	ck_assert(span_copy(span_str(status), fake.check_status, sizeof(fake.check_status)));
-	ck_assert(span_copy(output, fake.check_output, sizeof(fake.check_output)));
+	TV_ASSERT(span_copy(id, fake.check_id, sizeof(fake.check_id)));
+	TV_ASSERT(span_copy(span_str(status), fake.check_status, sizeof(fake.check_status)));
+	TV_ASSERT(span_copy(output, fake.check_output, sizeof(fake.check_output)));
 	return fake.checks_err;
 }
 
@@ -199,7 +199,7 @@ static struct request fake_request;
 static void
 fake_woken(struct request *r)
 {
-	ck_assert(r->answered);
+	TV_ASSERT(r->answered);
 	fake.woken++;
 }
 
@@ -222,7 +222,6 @@ fake_setup(void)
 	fake_cluster = (struct cluster_conf){ .datacenter = dc, .node_name = name };
 	memcpy(fake_cluster.node_id, "11111111-2222-3333-4444-555555555555", 37);
 	fake_api = (struct api){ .conf = &fake_conf, .cluster = &fake_cluster, .gzip = gzip_new(), .quit = fake_quit };
-	rng_seed(&fake_api.rng, 1);
 	memset(&fake_request, 0, sizeof(fake_request));
 }
 
@@ -250,44 +249,6 @@ fake_begin(const char *method, const char *target, const char *body, const struc
 		request_body(r, body, strlen(body));
 	api_run(r);
 	return r;
-}
-
-static inline void
-fake_end(struct request *r)
-{
-	api_end(r);
-	ck_assert_ptr_null(fake_api.live);
-	ck_assert_uint_eq(fake_api.stats.live, 0);
-}
-
-static inline const char *
-fake_header(const struct request *r, const char *name)
-{
-	for (unsigned i = 0; i < r->answer.header_count; i++)
-		if (strcmp(r->answer.headers[i].name, name) == 0)
-			return r->answer.headers[i].value;
-	return NULL;
-}
-
-/* The request must be answered, with this status and body. */
-static inline void
-fake_answered(struct request *r, unsigned status, const char *body)
-{
-	ck_assert_msg(r->answered, "no answer");
-	const char *got = buf_cstr(&r->answer.body);
-	ck_assert_msg(r->answer.status == status, "%u %s", r->answer.status, got);
-	if (body != NULL)
-		ck_assert_str_eq(got, body);
-}
-
-/* Answers a whole request and ends it. */
-static inline void
-fake_is(const char *method, const char *target, const char *body, unsigned status, const char *answer)
-{
-	struct request *r = fake_begin(method, target, body, NULL);
-
-	fake_answered(r, status, answer);
-	fake_end(r);
 }
 
 #endif
