@@ -36,7 +36,7 @@ struct engine {
 	struct proposals *proposals;
 	struct reads reads;
 	struct raft_status status;
-	bool status_fresh, feeding, stuck, corrupt;
+	bool status_fresh, feeding, stuck, corrupt, retired;
 	uint64_t commit, applied;
 	struct mono deadline;
 
@@ -448,7 +448,7 @@ set_tick(struct engine *e)
 	if (ev_is_active(&e->tick) && e->tick_due.ns <= e->deadline.ns)
 		return;
 	ev_timer_stop(e->d->loop, &e->tick);
-	if (e->deadline.ns == MONO_NEVER.ns)
+	if (e->deadline.ns == MONO_NEVER.ns || e->retired)
 		return;
 	after = mono_seconds(mono_sub(e->deadline, now));
 	e->tick_due = e->deadline;
@@ -509,7 +509,7 @@ on_tick(struct ev_loop *loop, ev_timer *w, int revents)
 
 	(void)loop;
 	(void)revents;
-	if (clock_mono().ns >= e->deadline.ns)
+	if (clock_mono().ns >= e->deadline.ns && !e->retired)
 		feed(e, &in, NULL);
 }
 
@@ -717,6 +717,12 @@ engine_start(struct engine *e)
 	ev_prepare_start(loop, &e->prepare);
 	ev_timer_start(loop, &e->housekeeping);
 	return TV_OK;
+}
+
+void
+engine_retire(struct engine *e)
+{
+	e->retired = true;
 }
 
 void

@@ -327,6 +327,11 @@ on_down(void *ctx, enum tv_err why)
 {
 	struct gossip *g = ctx;
 
+	if (membership_left(g->d->members)) {
+		log_info("triumvir", "server has left");
+		daemon_quit(0);
+		return;
+	}
 	if (g->synced)
 		log_warn("raftd", "gossipd is away (%s); going on with the members known", tv_strerror(why));
 	g->synced = false;

@@ -23,6 +23,12 @@ struct leave {
 };
 
 bool
+leave_gone(const struct leave *l)
+{
+	return l->gone;
+}
+
+bool
 leave_active(const struct leave *l)
 {
 	return l->active || l->gone;
@@ -41,6 +47,7 @@ finish(struct leave *l, enum tv_err err, const char *text)
 		/* Nobody shall add us again before the process is gone. */
 		l->gone = true;
 		links_close(l->m->d->links);
+		engine_retire(l->m->d->engine);
 	} else
 		log_warn("triumvir", "server leave refused: %s", text);
 	l->done = NULL;

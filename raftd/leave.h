@@ -14,7 +14,10 @@ struct leave *leave_new(struct membership *m);
 void leave_free(struct leave *l);
 /* done once; a second start while one runs gets TV_EAGAIN. */
 void leave_start(struct leave *l, bool force, membership_done *done, void *ctx);
+/* Under way, or over. */
 bool leave_active(const struct leave *l);
+/* This server has left for good. */
+bool leave_gone(const struct leave *l);
 /* Something changed: role, leader, configuration. */
 void leave_poke(struct leave *l);
 void leave_self_removed(struct leave *l);

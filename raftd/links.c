@@ -498,7 +498,9 @@ links_send(struct links *l, const struct raft_send *s)
 static void
 want_gossip(void *ctx, const struct gossip_server *s)
 {
-	(void)peer_want(ctx, s->uuid, s->name, s->addr);
+	/* Who left is dialled only while the configuration still has it. */
+	if (s->status != MEMBER_LEFT)
+		(void)peer_want(ctx, s->uuid, s->name, s->addr);
 }
 
 static bool

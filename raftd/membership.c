@@ -88,6 +88,10 @@ membership_role_changed(struct membership *m)
 {
 	bool leader = engine_is_leader(m->d->engine);
 
+	if (!leader)
+		m->leader_since = MONO_ZERO;
+	else if (m->leader_since.ns == 0)
+		m->leader_since = clock_mono();
 	if (m->change.active && !leader && raft_config_committed(engine_core(m->d->engine))->index < m->change.index)
 		change_finish(m, TV_EUNKNOWN, "leadership was lost before the change was committed; it may still happen");
 	if (m->transfer.active && !leader)
@@ -103,13 +107,20 @@ bool
 membership_healthy(struct membership *m, raft_id *healthy, unsigned *count)
 {
 	const struct raft_status *st = engine_status(m->d->engine);
+	struct mono patience = mono_mul(m->d->conf.election_timeout, 2);
+	/* A new leader has not heard from everybody yet: links that are up count until it had the time. */
+	bool young = m->leader_since.ns == 0 || mono_sub(clock_mono(), m->leader_since).ns < patience.ns;
 
 	*count = 0;
 	if (st->voter)
 		healthy[(*count)++] = m->d->id.self;
-	for (unsigned i = 0; i < st->peer_count; i++)
-		if (st->peers[i].voter && st->peers[i].active && st->peers[i].id != m->d->id.self)
-			healthy[(*count)++] = st->peers[i].id;
+	for (unsigned i = 0; i < st->peer_count; i++) {
+		const struct raft_peer_status *s = &st->peers[i];
+		const struct peer *p = young ? links_find_id(m->d->links, s->id) : NULL;
+
+		if (s->voter && s->id != m->d->id.self && (s->active || (p != NULL && p->proven)))
+			healthy[(*count)++] = s->id;
+	}
 	return st->role == RAFT_LEADER;
 }
 
@@ -457,6 +468,12 @@ void
 membership_leave(struct membership *m, bool force, membership_done *done, void *ctx)
 {
 	leave_start(m->leave, force, done, ctx);
+}
+
+bool
+membership_left(const struct membership *m)
+{
+	return leave_gone(m->leave);
 }
 
 void

@@ -34,6 +34,8 @@ void membership_remove(struct membership *m, struct span uuid, struct span addr,
 void membership_transfer(struct membership *m, struct span uuid, struct span addr, membership_done *done, void *ctx);
 /* MSG_RAFT_LEAVE: this server leaves for good. */
 void membership_leave(struct membership *m, bool force, membership_done *done, void *ctx);
+/* Has it left for good?  Then the process ends with its gossipd. */
+bool membership_left(const struct membership *m);
 /* MSG_RAFT_REMOVE_ME of a peer. */
 enum tv_err membership_question(struct membership *m, const struct hello *from, const struct link_question *q, struct span body);
 /* Whoever asked is gone: its done is not called. */

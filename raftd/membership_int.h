@@ -22,6 +22,7 @@ struct membership {
 	struct raftd *d;
 	struct leave *leave;
 	ev_timer timer;
+	struct mono leader_since;	/* 0: we do not lead */
 	struct change_wait change, transfer;
 	struct proposal tombstone;
 	bool tombstoning;

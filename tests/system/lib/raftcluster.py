@@ -126,7 +126,12 @@ class FakeGossip:
         self.listener.close()
         with self.lock:
             for sock in self.channels:
+                try:
+                    sock.shutdown(socket.SHUT_RDWR)     # a thread reads from it: close() alone ends nothing
+                except OSError:
+                    pass
                 sock.close()
+            self.channels = []
 
 
 class Node:
