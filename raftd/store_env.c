@@ -19,7 +19,8 @@ on_message(const DB_ENV *dbenv, const char *prefix, const char *msg)
 	struct store_env *env = dbenv->app_private;
 
 	(void)prefix;
-	snprintf(env->message, sizeof(env->message), "%s", msg);
+	if (env->message[0] == '\0')		/* the first says why, the rest is consequences */
+		snprintf(env->message, sizeof(env->message), "%s", msg);
 	if (strstr(msg, "checksum error") != NULL || strstr(msg, "Invalid log file") != NULL)
 		env->damaged = true;
 }

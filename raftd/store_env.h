@@ -27,7 +27,7 @@ struct store_env_options {
 struct store_env {
 	DB_ENV *dbenv;
 	char *dir;			/* owned */
-	char message[256];		/* last diagnostic of Berkeley DB, for error sentences */
+	char message[256];		/* first diagnostic of Berkeley DB, for error sentences */
 	bool damaged;			/* a page or log checksum failed */
 };
 

@@ -43,7 +43,8 @@ struct log_store {
 	uint64_t since_checkpoint;	/* bytes written */
 	struct log_seg *trash;		/* owned: cut off the front, files not yet removed */
 	unsigned trash_count;
-	bool thread_runs, stop, background_failed;
+	bool thread_runs, stop;
+	bool failed;			/* a write or sync failed: final */
 };
 
 /* -- store_meta.c: the three small records of meta.db -- */

@@ -52,7 +52,7 @@ background(struct log_store *s)
 		ret = checkpoint(s->env.dbenv);
 	pthread_mutex_lock(&s->lock);
 	if (ret != 0)
-		s->background_failed = true;		/* the next write reports it */
+		s->failed = true;		/* the next write reports it */
 }
 
 static void *
@@ -64,7 +64,7 @@ background_main(void *arg)
 	while (!s->stop) {
 		bool due = s->since_checkpoint >= CHECKPOINT_BYTES || s->trash_count > 0;
 
-		if (due && !s->background_failed)
+		if (due && !s->failed)
 			background(s);
 		else
 			pthread_cond_wait(&s->wake, &s->lock);
@@ -83,13 +83,6 @@ count_written(struct log_store *s, uint64_t bytes)
 }
 
 /* -- transactions -- */
-
-/* Makes everything committed so far durable.  Not under the lock. */
-static enum tv_err
-flush(struct log_store *s)
-{
-	return store_env_err(&s->env, s->env.dbenv->log_flush(s->env.dbenv, NULL));
-}
 
 /* Ends a transaction: commit, or abort after an error, which is returned. */
 static int
@@ -156,14 +149,30 @@ open_meta(struct log_store *s, bool had_data, char *errbuf, size_t cap)
 	return init_meta(s);
 }
 
-/* Key of the last record of the newest segment that has any, or 0. */
+static const char advice[] = "move the raftd data directory away and start again: this server then joins as a new one "
+    "and gets everything from the others";
+
+/* Sentence about a segment file that is damaged as such. */
+static void
+tell_damage(const struct log_store *s, uint64_t base, char *errbuf, size_t cap)
+{
+	char name[64];
+
+	store_seg_name(base, name, sizeof(name));
+	snprintf(errbuf, cap, "%s/%s is damaged (%s); %s", s->env.dir, name,
+	    s->env.message[0] != '\0' ? s->env.message : "unreadable records", advice);
+}
+
+/* Index of the last record of the newest segment that has any, or 0. */
 static enum tv_err
-find_last(struct log_store *s, uint64_t *last)
+find_last(struct log_store *s, uint64_t *last, char *errbuf, size_t cap)
 {
 	*last = 0;
 	for (unsigned i = s->seg_count; i-- > 0 && *last == 0;) {
 		enum tv_err err = store_seg_last(s, &s->segs[i], last);
 
+		if (err == TV_ECORRUPT)
+			tell_damage(s, s->segs[i].base, errbuf, cap);
 		if (err != TV_OK)
 			return err;
 	}
@@ -178,40 +187,41 @@ accept_entry(void *ctx, const struct raft_entry *e)
 	return TV_OK;
 }
 
-/* Reads the whole log once: every checksum, no gap. */
+/* Every checksum from first to last, and no gap. */
+static enum tv_err
+verify_entries(struct log_store *s, char *errbuf, size_t cap)
+{
+	uint64_t bad = 0;
+	enum tv_err err = store_seg_walk(s, s->first, s->last, accept_entry, NULL, &bad);
+	struct log_seg *g = store_seg_find(s, bad);
+	char name[64];
+
+	if (err != TV_ECORRUPT)
+		return err;
+	store_seg_name(g != NULL ? g->base : s->first, name, sizeof(name));
+	snprintf(errbuf, cap, "log entry %llu in %s/%s is damaged or missing%s%s; %s", (unsigned long long)bad, s->env.dir, name,
+	    s->env.message[0] != '\0' ? ": " : "", s->env.message, advice);
+	return err;
+}
+
 static enum tv_err
 verify(struct log_store *s, char *errbuf, size_t cap)
 {
-	static const char advice[] = "move the raftd data directory away and start again: this server then joins as a "
-	    "new one and gets everything from the others";
-	uint64_t last, bad = 0;
+	uint64_t tail = s->seg_count == 0 ? 0 : s->segs[s->seg_count - 1].base, last;
 	enum tv_err err;
+	char name[64];
 
-	if (s->seg_count > 0 && s->segs[s->seg_count - 1].base != s->tail_base) {
-		char name[64];
-
+	if (tail != s->tail_base) {
 		store_seg_name(s->tail_base, name, sizeof(name));
 		snprintf(errbuf, cap, "%s/%s is missing, with the newest entries: put it back, or %s", s->env.dir, name, advice);
 		return TV_ECORRUPT;
 	}
-	err = find_last(s, &last);
-	if (err == TV_OK && last > s->cut) {
-		s->first = s->cut + 1;
-		s->last = last;
-		err = store_seg_walk(s, s->first, s->last, accept_entry, NULL, &bad);
-	}
-	if (err == TV_ECORRUPT) {
-		struct log_seg *g = store_seg_find(s, bad);
-		char name[64] = "entries";
-
-		if (g != NULL)
-			store_seg_name(g->base, name, sizeof(name));
-		snprintf(errbuf, cap, "log entry %llu in %s/%s is damaged or missing%s%s; %s", (unsigned long long)bad,
-		    s->env.dir, name, s->env.message[0] != '\0' ? ": " : "", s->env.message, advice);
-	} else if (err != TV_OK) {
-		snprintf(errbuf, cap, "cannot read the log in %s: %s", s->env.dir, tv_strerror(err));
-	}
-	return err;
+	err = find_last(s, &last, errbuf, cap);
+	if (err != TV_OK || last <= s->cut)
+		return err;
+	s->first = s->cut + 1;
+	s->last = last;
+	return verify_entries(s, errbuf, cap);
 }
 
 static void
@@ -298,7 +308,7 @@ log_close(struct log_store *s)
 		pthread_cond_signal(&s->wake);
 		pthread_mutex_unlock(&s->lock);
 		pthread_join(s->thread, NULL);
-		if (!s->env.damaged)
+		if (!s->env.damaged && !s->failed)
 			(void)checkpoint(s->env.dbenv);		/* only makes the next start quicker */
 	}
 	store_seg_close_all(s);
@@ -393,22 +403,30 @@ static enum tv_err
 change(struct log_store *s, const struct log_change *c)
 {
 	bool dropped = false;
+	enum tv_err err;
 	DB_TXN *txn;
 	int ret;
 
 	pthread_mutex_lock(&s->lock);
-	ret = s->background_failed ? EIO : s->env.dbenv->txn_begin(s->env.dbenv, NULL, &txn, 0);
-	if (ret == 0)
-		ret = end_txn(txn, c->fn(s, txn, c->arg, &dropped), dropped ? DB_TXN_SYNC : DB_TXN_NOSYNC);
+	ret = s->failed ? EIO : s->env.dbenv->txn_begin(s->env.dbenv, NULL, &txn, 0);
+	if (ret == 0) {
+		ret = c->fn(s, txn, c->arg, &dropped);
+		ret = end_txn(txn, ret, dropped ? DB_TXN_SYNC : DB_TXN_NOSYNC);
+	}
 	if (ret == 0)
 		count_written(s, c->bytes);
 	pthread_mutex_unlock(&s->lock);
-	if (ret != 0) {
-		enum tv_err err = store_env_err(&s->env, ret);
-
-		return err == TV_ECORRUPT ? err : TV_ESYS;
-	}
-	return flush(s);
+	if (ret == 0)
+		ret = s->env.dbenv->log_flush(s->env.dbenv, NULL);
+	if (ret == 0)
+		return TV_OK;
+	pthread_mutex_lock(&s->lock);
+	s->failed = true;			/* what the disk holds is unknown from here on */
+	pthread_mutex_unlock(&s->lock);
+	/* Nothing more may reach the disk: a page could go out ahead of the log record that was lost. */
+	(void)s->env.dbenv->set_flags(s->env.dbenv, DB_PANIC_ENVIRONMENT, 1);
+	err = store_env_err(&s->env, ret);
+	return err == TV_ECORRUPT ? err : TV_ESYS;
 }
 
 static int

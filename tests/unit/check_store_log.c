@@ -1,0 +1,552 @@
+/* The log store: order, cutting, reopening, a killed writer, damage, a full disk. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <check.h>
+
+#include "common/rng.h"
+#include "raftd/store.h"
+#include "raftd/store_int.h"
+#include "tests/unit/fsm_kit.h"
+
+static char top[64], dir[80];
+static struct log_store *s;
+static struct log_meta m;
+static struct arena a;
+static char why[512];
+
+static enum tv_err
+try_open(void)
+{
+	struct log_options opt = { .dir = dir, .cache_bytes = 1u << 20 };
+
+	return log_open(&opt, &s, &m, why, sizeof(why));
+}
+
+static void
+reopen(void)
+{
+	log_close(s);
+	s = NULL;
+	ck_assert_msg(try_open() == TV_OK, "%s", why);
+}
+
+static void
+setup(void)
+{
+	snprintf(top, sizeof(top), "/tmp/tv-log-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(top));
+	snprintf(dir, sizeof(dir), "%s/log", top);
+	a = ARENA_INIT(256u << 20);
+	ck_assert_msg(try_open() == TV_OK, "%s", why);
+}
+
+static void
+teardown(void)
+{
+	log_close(s);
+	arena_done(&a);
+	kit_remove_dir(top);
+}
+
+/* The payload of an entry tells its index and term. */
+static struct raft_entry
+entry(uint64_t index, uint64_t term, uint32_t size)
+{
+	struct raft_entry e = { .index = index, .term = term, .type = RAFT_ENTRY_OP, .size = size };
+	uint8_t *p = arena_alloc(&a, size);
+
+	for (uint32_t i = 0; i < size; i++)
+		p[i] = (uint8_t)(index * 31 + term * 7 + i);
+	e.payload = p;
+	return e;
+}
+
+static enum tv_err
+append(uint64_t first, uint32_t count, uint64_t term, uint32_t size)
+{
+	struct raft_entry *e = calloc(count, sizeof(*e));
+	struct log_batch b = { .entries = e, .count = count };
+	enum tv_err err;
+
+	arena_reset(&a);
+	for (uint32_t i = 0; i < count; i++)
+		e[i] = entry(first + i, term, size);
+	err = log_write(s, &b);
+	free(e);
+	return err;
+}
+
+static enum tv_err
+truncate_and_append(uint64_t from, uint32_t count, uint64_t term)
+{
+	struct raft_entry e[16];
+	struct log_batch b = { .truncate_from = from, .entries = e, .count = count, .hard_changed = true, .term = term, .vote = 9 };
+
+	for (uint32_t i = 0; i < count; i++)
+		e[i] = entry(from + i, term, 100);
+	return log_write(s, &b);
+}
+
+struct seen {
+	uint64_t next, terms;
+	uint32_t size;
+};
+
+static enum tv_err
+see(void *ctx, const struct raft_entry *e)
+{
+	struct seen *v = ctx;
+
+	uint32_t wrong = 0;
+
+	for (uint32_t i = 0; i < e->size; i++)
+		wrong += e->payload[i] != (uint8_t)(e->index * 31 + e->term * 7 + i);
+	ck_assert_uint_eq(e->index, v->next);
+	ck_assert_uint_eq(wrong, 0);
+	v->next++;
+	v->terms += e->term;
+	return TV_OK;
+}
+
+/* Walks from..last; returns the sum of the terms. */
+static uint64_t
+walk(uint64_t from, uint64_t last)
+{
+	struct seen v = { .next = from };
+
+	ck_assert_int_eq(log_each(s, from, see, &v), TV_OK);
+	ck_assert_uint_eq(v.next, last + 1);
+	return v.terms;
+}
+
+static const struct raft_config config = { .index = 4, .count = 1, .servers = { { .id = 5, .uuid = "u", .store_id = "s",
+    .name = "n", .addr = "127.0.0.1:8300", .voter = true } } };
+
+/* -- ordinary life -- */
+
+START_TEST(fresh)
+{
+	char id[37];
+
+	ck_assert_uint_eq(m.first + m.last + m.term + m.vote + m.snapshot_index, 0);
+	ck_assert_uint_eq(strlen(m.store_id), 36);
+	ck_assert_str_eq(m.cluster_id, "");
+	memcpy(id, m.store_id, sizeof(id));
+	reopen();
+	ck_assert_str_eq(m.store_id, id);
+}
+END_TEST
+
+START_TEST(append_and_reopen)
+{
+	struct log_batch hard = { .hard_changed = true, .term = 7, .vote = 0xabcdefu };
+
+	ck_assert_int_eq(append(1, 1, 1, 0), TV_OK);
+	ck_assert_int_eq(append(2, 128, 2, 200), TV_OK);
+	ck_assert_int_eq(append(130, 3, 3, 600000), TV_OK);
+	ck_assert_int_eq(log_write(s, &hard), TV_OK);
+	ck_assert_int_eq(log_set_cluster(s, "11111111-2222-4333-8444-555555555555", 3), TV_OK);
+	reopen();
+	ck_assert_uint_eq(m.first, 1);
+	ck_assert_uint_eq(m.last, 132);
+	ck_assert_uint_eq(m.term, 7);
+	ck_assert_uint_eq(m.vote, 0xabcdefu);
+	ck_assert_str_eq(m.cluster_id, "11111111-2222-4333-8444-555555555555");
+	ck_assert_uint_eq(m.generation, 3);
+	ck_assert_uint_eq(walk(1, 132), 1 + 256 + 9);
+}
+END_TEST
+
+START_TEST(truncation)
+{
+	ck_assert_int_eq(append(1, 100, 1, 100), TV_OK);
+	ck_assert_int_eq(truncate_and_append(51, 3, 2), TV_OK);
+	ck_assert_uint_eq(walk(1, 53), 50 + 6);
+	reopen();
+	ck_assert_uint_eq(m.last, 53);
+	ck_assert_uint_eq(m.term, 2);
+	ck_assert_int_eq(truncate_and_append(1, 0, 3), TV_OK);
+	reopen();
+	ck_assert_uint_eq(m.first, 0);
+	ck_assert_uint_eq(m.last, 0);
+	ck_assert_int_eq(append(1, 2, 4, 10), TV_OK);
+	ck_assert_uint_eq(walk(1, 2), 8);
+}
+END_TEST
+
+START_TEST(segments_come_and_go)
+{
+	s->segment_bytes_max = 20000;
+	for (uint64_t i = 0; i < 20; i++)
+		ck_assert_int_eq(append(1 + i * 50, 50, 1, 500), TV_OK);
+	ck_assert_uint_gt(s->seg_count, 15);
+	reopen();
+	ck_assert_uint_eq(m.last, 1000);
+	s->segment_bytes_max = 20000;
+	ck_assert_int_eq(truncate_and_append(420, 10, 2), TV_OK);	/* cuts whole segments, and one in the middle */
+	ck_assert_uint_eq(walk(1, 429), 419 + 20);
+	ck_assert_int_eq(log_compact(s, 300, 310, 1, &config), TV_OK);
+	ck_assert_uint_eq(s->segs[0].base, 301);			/* nothing of what is gone is kept */
+	reopen();
+	ck_assert_uint_eq(m.first, 301);
+	ck_assert_uint_eq(m.last, 429);
+	ck_assert_uint_eq(walk(301, 429), 119 + 20);
+}
+END_TEST
+
+START_TEST(compaction)
+{
+	ck_assert_int_eq(append(1, 100, 1, 100), TV_OK);
+	ck_assert_int_eq(log_compact(s, 60, 80, 1, &config), TV_OK);
+	ck_assert_uint_eq(walk(61, 100), 40);
+	reopen();
+	ck_assert_uint_eq(m.first, 61);
+	ck_assert_uint_eq(m.snapshot_index, 80);
+	ck_assert_uint_eq(m.snapshot_term, 1);
+	ck_assert_uint_eq(m.snapshot_config.count, 1);
+	ck_assert_str_eq(m.snapshot_config.servers[0].addr, "127.0.0.1:8300");
+	ck_assert_int_eq(log_compact(s, 100, 100, 1, &config), TV_OK);
+	reopen();
+	ck_assert_uint_eq(m.first, 0);
+	ck_assert_int_eq(append(101, 5, 2, 10), TV_OK);
+	ck_assert_uint_eq(walk(101, 105), 10);
+}
+END_TEST
+
+START_TEST(reset)
+{
+	s->segment_bytes_max = 2000;
+	ck_assert_int_eq(append(1, 10, 1, 500), TV_OK);
+	ck_assert_int_eq(append(11, 10, 1, 500), TV_OK);
+	ck_assert_int_eq(log_reset(s, 10, 3, &config), TV_OK);	/* the next entry has the name of a segment that went */
+	ck_assert_int_eq(append(11, 2, 4, 10), TV_OK);
+	reopen();
+	ck_assert_uint_eq(m.first, 11);
+	ck_assert_uint_eq(m.last, 12);
+	ck_assert_uint_eq(m.snapshot_index, 10);
+	ck_assert_uint_eq(m.snapshot_term, 3);
+	ck_assert_uint_eq(walk(11, 12), 8);
+	ck_assert_int_eq(log_reset(s, 5, 1, &config), TV_OK);
+	reopen();
+	ck_assert_uint_eq(m.first, 0);
+	ck_assert_uint_eq(m.snapshot_index, 5);
+}
+END_TEST
+
+START_TEST(reading)
+{
+	struct arena to = ARENA_INIT(1u << 20);
+	struct raft_entry *out;
+	uint32_t n;
+
+	s->segment_bytes_max = 3000;
+	for (uint64_t i = 0; i < 10; i++)
+		ck_assert_int_eq(append(1 + i * 10, 10, 1, 100), TV_OK);
+	ck_assert_int_eq(log_read(s, 5, 45, 1u << 20, &to, &out, &n), TV_OK);
+	ck_assert_uint_eq(n, 41);
+	for (uint32_t i = 0; i < n; i++)
+		ck_assert_int_eq(see(&(struct seen){ .next = 5 + i }, &out[i]), TV_OK);
+	ck_assert_int_eq(log_read(s, 5, 45, 1000, &to, &out, &n), TV_OK);
+	ck_assert_uint_eq(n, 10);
+	ck_assert_int_eq(log_read(s, 5, 45, 1, &to, &out, &n), TV_OK);
+	ck_assert_uint_eq(n, 1);			/* at least one */
+	ck_assert_int_eq(log_read(s, 90, 101, 1000, &to, &out, &n), TV_ENOENT);
+	ck_assert_int_eq(log_read(s, 0, 1, 1000, &to, &out, &n), TV_ENOENT);
+	arena_done(&to);
+}
+END_TEST
+
+/* -- reading while writing -- */
+
+struct reader {
+	pthread_mutex_t lock;
+	uint64_t durable;
+	bool stop;
+	uint64_t reads;
+};
+
+static void *
+read_main(void *arg)
+{
+	struct reader *r = arg;
+	struct rng g;
+
+	rng_seed(&g, 7);
+	for (;;) {
+		struct arena to = ARENA_INIT(4u << 20);
+		struct raft_entry *out;
+		uint64_t durable, first;
+		uint32_t n;
+		bool stop;
+
+		pthread_mutex_lock(&r->lock);
+		durable = r->durable;
+		stop = r->stop;
+		pthread_mutex_unlock(&r->lock);
+		if (stop)
+			return NULL;
+		if (durable == 0)
+			continue;
+		first = 1 + rng_below(&g, durable);
+		if (log_read(s, first, durable, 10000, &to, &out, &n) != TV_OK || n == 0 || out[0].index != first)
+			return r;
+		r->reads++;
+		arena_done(&to);
+	}
+}
+
+START_TEST(reader_beside_writer)
+{
+	struct reader r = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	pthread_t t;
+	void *failed;
+
+	ck_assert_int_eq(pthread_create(&t, NULL, read_main, &r), 0);
+	s->segment_bytes_max = 100000;
+	for (uint64_t i = 0; i < 300; i++) {
+		ck_assert_int_eq(append(1 + i * 20, 20, 1, 300), TV_OK);
+		pthread_mutex_lock(&r.lock);
+		r.durable = (i + 1) * 20;
+		pthread_mutex_unlock(&r.lock);
+	}
+	pthread_mutex_lock(&r.lock);
+	r.stop = true;
+	pthread_mutex_unlock(&r.lock);
+	ck_assert_int_eq(pthread_join(t, &failed), 0);
+	ck_assert_ptr_null(failed);
+	ck_assert_uint_eq(walk(1, 6000), 6000);
+}
+END_TEST
+
+/* -- kill -9 -- */
+
+/* Writes for ever, and tells through the pipe what is durable. */
+static void
+writer(int fd, uint64_t next)
+{
+	struct rng g;
+
+	rng_seed(&g, next);
+	s->segment_bytes_max = 50000;
+	for (;;) {
+		uint32_t n = 1 + (uint32_t)rng_below(&g, 30);
+
+		if (append(next, n, 1, 200) != TV_OK)
+			_exit(1);
+		next += n;
+		if (write(fd, &(uint64_t){ next - 1 }, sizeof(uint64_t)) != sizeof(uint64_t))
+			_exit(1);
+	}
+}
+
+START_TEST(killed_writer_loses_nothing_acknowledged)
+{
+	uint64_t durable = 0, known;
+
+	log_close(s);
+	s = NULL;
+	for (unsigned round = 0; round < 8; round++) {
+		int fd[2], status;
+		uint64_t base = durable;
+		pid_t pid;
+
+		ck_assert_int_eq(pipe(fd), 0);
+		pid = fork();
+		ck_assert_int_ge(pid, 0);
+		if (pid == 0) {
+			if (try_open() != TV_OK || m.last < durable)
+				_exit(1);
+			writer(fd[1], m.last + 1);
+		}
+		close(fd[1]);
+		while (durable < base + 300 * (round + 1) && read(fd[0], &known, sizeof(known)) == sizeof(known))
+			durable = known;
+		ck_assert_int_eq(kill(pid, SIGKILL), 0);
+		while (read(fd[0], &known, sizeof(known)) == sizeof(known))
+			durable = known;
+		close(fd[0]);
+		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+		ck_assert(WIFSIGNALED(status));
+		ck_assert_msg(try_open() == TV_OK, "%s", why);
+		ck_assert_uint_ge(m.last, durable);
+		walk(1, m.last);
+		durable = m.last;
+		log_close(s);
+		s = NULL;
+	}
+	ck_assert_int_eq(try_open(), TV_OK);
+}
+END_TEST
+
+/* -- damage -- */
+
+static void
+path_of(const char *name, char *out, size_t cap)
+{
+	snprintf(out, cap, "%s/%s", dir, name);
+}
+
+/* Flips one bit of a file at the first place where `bytes` is found. */
+static void
+flip(const char *path, const uint8_t *bytes, size_t n)
+{
+	FILE *f = fopen(path, "r+");
+	uint8_t *all;
+	uint8_t *at;
+	long size;
+
+	ck_assert_ptr_nonnull(f);
+	fseek(f, 0, SEEK_END);
+	size = ftell(f);
+	rewind(f);
+	all = malloc((size_t)size);
+	ck_assert_uint_eq(fread(all, 1, (size_t)size, f), (size_t)size);
+	at = memmem(all, (size_t)size, bytes, n);
+	ck_assert_ptr_nonnull(at);
+	fseek(f, at - all + (long)n / 2, SEEK_SET);
+	ck_assert_int_ne(fputc(at[n / 2] ^ 4, f), EOF);
+	fclose(f);
+	free(all);
+}
+
+START_TEST(damaged_entry_is_named)
+{
+	char path[128];
+	struct raft_entry e;
+
+	ck_assert_int_eq(append(1, 50, 1, 300), TV_OK);
+	e = entry(17, 1, 40);
+	log_close(s);
+	s = NULL;
+	path_of("entries.0000000000000001.db", path, sizeof(path));
+	flip(path, e.payload, e.size);
+	ck_assert_int_eq(try_open(), TV_ECORRUPT);
+	ck_assert_msg(strstr(why, "entries.0000000000000001.db") != NULL, "%s", why);
+	ck_assert_msg(strstr(why, "move the raftd data directory away") != NULL, "%s", why);
+	s = NULL;
+}
+END_TEST
+
+/* The page checksum is right, the record is wrong: as a misdirected write would leave it. */
+START_TEST(wrong_record_is_named)
+{
+	uint8_t seven[8] = { 0, 0, 0, 0, 0, 0, 0, 7 }, eight[8] = { 0, 0, 0, 0, 0, 0, 0, 8 };
+	DBT key = { .data = seven, .size = 8 }, other = { .data = eight, .size = 8 };
+	DBT val = { .flags = DB_DBT_MALLOC };
+	DB *db;
+
+	ck_assert_int_eq(append(1, 20, 1, 30), TV_OK);
+	db = s->segs[0].db;
+	ck_assert_int_eq(db->get(db, NULL, &other, &val, 0), 0);
+	val.flags = 0;
+	ck_assert_int_eq(db->put(db, NULL, &key, &val, 0), 0);		/* entry 8 in the place of 7 */
+	free(val.data);
+	log_close(s);
+	s = NULL;
+	ck_assert_int_eq(try_open(), TV_ECORRUPT);
+	ck_assert_msg(strstr(why, "log entry 7 in") != NULL, "%s", why);
+	s = NULL;
+}
+END_TEST
+
+START_TEST(gap_is_named)
+{
+	uint8_t seven[8] = { 0, 0, 0, 0, 0, 0, 0, 7 };
+	DBT key = { .data = seven, .size = 8 };
+
+	ck_assert_int_eq(append(1, 20, 1, 30), TV_OK);
+	ck_assert_int_eq(s->segs[0].db->del(s->segs[0].db, NULL, &key, 0), 0);
+	log_close(s);
+	s = NULL;
+	ck_assert_int_eq(try_open(), TV_ECORRUPT);
+	ck_assert_msg(strstr(why, "log entry 7 in") != NULL, "%s", why);
+	s = NULL;
+}
+END_TEST
+
+START_TEST(lost_files_are_noticed)
+{
+	static const char *const lost[] = { "meta.db", "entries.0000000000000001.db" };
+	char path[128], aside[128];
+
+	ck_assert_int_eq(append(1, 20, 1, 30), TV_OK);
+	log_close(s);
+	s = NULL;
+	for (unsigned i = 0; i < 2; i++) {
+		path_of(lost[i], path, sizeof(path));
+		path_of("aside", aside, sizeof(aside));
+		ck_assert_int_eq(rename(path, aside), 0);
+		ck_assert_int_eq(try_open(), TV_ECORRUPT);
+		ck_assert_msg(strstr(why, lost[i]) != NULL, "%s", why);
+		ck_assert_int_eq(rename(aside, path), 0);
+	}
+	ck_assert_msg(try_open() == TV_OK, "%s", why);
+	ck_assert_uint_eq(m.last, 20);
+}
+END_TEST
+
+/* -- the disk says no -- */
+
+START_TEST(failed_write_is_final)
+{
+	struct rlimit small = { .rlim_cur = 4u << 20, .rlim_max = RLIM_INFINITY }, large = small;
+	uint64_t next = 1, durable = 0;
+	enum tv_err err;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &large), 0);
+	signal(SIGXFSZ, SIG_IGN);
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+	while ((err = append(next, 20, 1, 4000)) == TV_OK) {
+		durable = next + 19;
+		next += 20;
+		ck_assert_uint_lt(next, 100000);
+	}
+	ck_assert_int_eq(err, TV_ESYS);
+	ck_assert_int_eq(append(next, 1, 1, 10), TV_ESYS);	/* and it stays so */
+	log_close(s);
+	s = NULL;
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &large), 0);
+	ck_assert_msg(try_open() == TV_OK, "%s", why);
+	ck_assert_uint_ge(m.last, durable);
+	walk(1, m.last);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("store_log");
+	TCase *t = tcase_create("log");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, fresh);
+	tcase_add_test(t, append_and_reopen);
+	tcase_add_test(t, truncation);
+	tcase_add_test(t, segments_come_and_go);
+	tcase_add_test(t, compaction);
+	tcase_add_test(t, reset);
+	tcase_add_test(t, reading);
+	tcase_add_test(t, reader_beside_writer);
+	tcase_add_test(t, killed_writer_loses_nothing_acknowledged);
+	tcase_add_test(t, damaged_entry_is_named);
+	tcase_add_test(t, wrong_record_is_named);
+	tcase_add_test(t, gap_is_named);
+	tcase_add_test(t, lost_files_are_noticed);
+	tcase_add_test(t, failed_write_is_final);
+	suite_add_tcase(suite, t);
+	r = srunner_create(suite);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
