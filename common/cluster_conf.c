@@ -200,7 +200,8 @@ check_keys(const struct check *k, const char *dir)
 	    (err = exists(k, c->server_pub, &have_pub)) != TV_OK)
 		return err;
 	if (c->have_keys && !have_pub)
-		return fail(k, TV_ENOENT, "%s is missing beside %s: copy it from a server", c->server_pub, c->cluster_key);
+		return fail(k, TV_ENOENT, "%s is missing beside %s: copy it from a server", c->server_pub,
+		    c->cluster_key);
 	if (c->have_keys && c->server && !have_secret)
 		return fail(k, TV_ENOENT, "server = true needs %s: copy it from another server, or make the keys of a "
 		    "new cluster with clusterctl keygen", c->server_key);
@@ -258,7 +259,8 @@ own_address(int family, char ip[CLUSTER_IP_BYTES])
 		if (sa == NULL || sa->sa_family != family || !(i->ifa_flags & IFF_UP) || usefulness(sa) <= best)
 			continue;
 		best = usefulness(sa);
-		inet_ntop(family, family == AF_INET ? (const void *)&((const struct sockaddr_in *)(const void *)sa)->sin_addr :
+		inet_ntop(family, family == AF_INET ?
+		    (const void *)&((const struct sockaddr_in *)(const void *)sa)->sin_addr :
 		    (const void *)&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr, ip, CLUSTER_IP_BYTES);
 	}
 	freeifaddrs(list);
@@ -277,7 +279,8 @@ check_advertise(const struct check *k)
 	else if (c->advertise == NULL && own_address(strchr(c->bind, ':') != NULL ? AF_INET6 : AF_INET, ip))
 		err = set_text(k, &c->advertise, ip);
 	else if (c->advertise == NULL)
-		return fail(k, TV_EINVAL, "advertise: this machine has no address that others could dial: set advertise");
+		return fail(k, TV_EINVAL, "advertise: this machine has no address that others could dial: "
+		    "set advertise");
 	if (err == TV_OK && c->advertise_wan == NULL)
 		err = set_text(k, &c->advertise_wan, c->advertise);
 	if (err == TV_OK && (is_wildcard(c->advertise) || is_wildcard(c->advertise_wan)))
@@ -313,7 +316,8 @@ check_ports(const struct check *k)
 	for (size_t i = 0; i < NITEMS(ports); i++)
 		for (size_t j = 0; j < i; j++)
 			if (ports[i].port == ports[j].port)
-				return fail(k, TV_EINVAL, "%s and %s are both %u", ports[j].key, ports[i].key, ports[i].port);
+				return fail(k, TV_EINVAL, "%s and %s are both %u", ports[j].key, ports[i].key,
+				    ports[i].port);
 	return TV_OK;
 }
 

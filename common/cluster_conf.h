@@ -10,8 +10,8 @@ struct cluster_conf {
 	char *node_name;		/* default: host name up to the first dot */
 	char *datacenter;		/* "dc1" */
 	bool server;			/* false */
-	char *bind;			/* address of gossip, raft and rpc ports. Default: "0.0.0.0" with keys, else "127.0.0.1" */
-	char *advertise;		/* what others dial; default: bind, or the first private address when bind is a wildcard */
+	char *bind;			/* of gossip, raft and rpc ports. Default: "0.0.0.0" with keys, else "127.0.0.1" */
+	char *advertise;		/* what others dial; default: bind, or if that is a wildcard the first private address */
 	char *advertise_wan;		/* default: advertise */
 	struct conf_list retry_join;	/* "ip[:port]" of LAN members */
 	struct conf_list retry_join_wan;
@@ -25,7 +25,8 @@ struct cluster_conf {
 	int sandbox;			/* 0 required, 1 best-effort */
 	int log_level;			/* error|warn|info|debug, default info; live */
 	int log_to;			/* stderr|syslog */
-	uint16_t lan_port, wan_port, raft_port, rpc_port;	/* 8301 8302 8300 8400: one place, all daemons need them */
+	uint16_t lan_port, wan_port;	/* 8301 8302 */
+	uint16_t raft_port, rpc_port;	/* 8300 8400: here, since all daemons need them */
 
 	/* not in the file */
 	bool have_keys;			/* cluster.key exists */

@@ -11,6 +11,7 @@
 #include "common/assert.h"
 #include "common/conf.h"
 #include "common/conf_value.h"
+#include "common/dirs.h"
 #include "common/log.h"
 
 #define KEY_BYTES_MAX 128	/* of a dotted key */
@@ -162,7 +163,8 @@ set_option(struct load *l, size_t at, const struct ucl_node *n)
 	enum tv_err err;
 
 	if (l->lines[at] != 0)
-		return fail(l, n->line, TV_EINVAL, "key \"%s\" is given twice (first on line %u)", o->key, l->lines[at]);
+		return fail(l, n->line, TV_EINVAL, "key \"%s\" is given twice (first on line %u)", o->key,
+		    l->lines[at]);
 	l->lines[at] = n->line;
 	if (ops->free != NULL)
 		ops->free(field(o, l->target));
@@ -250,27 +252,10 @@ conf_parse(const char *name, struct span text, const struct conf_opt *opts, size
 	return err;
 }
 
-/* A folder where anybody may put another file in its place makes the file's own mode worthless. */
-static enum tv_err
-check_parent(const char *path, char *errbuf, size_t cap)
-{
-	char parent[4096];
-	const char *slash = strrchr(path, '/');
-	struct stat st;
-
-	if (slash == NULL || snprintf(parent, sizeof(parent), "%.*s", slash == path ? 1 : (int)(slash - path), path) >=
-	    (int)sizeof(parent))
-		return TV_OK;
-	if (stat(parent, &st) == 0 && (st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX)) {
-		snprintf(errbuf, cap, "%s: its folder is writable by everybody: chmod o-w %s", path, parent);
-		return TV_EPERM;
-	}
-	return TV_OK;
-}
-
 static enum tv_err
 check_file(const char *path, int fd, char *errbuf, size_t cap)
 {
+	char parent[4096];
 	struct stat st;
 
 	if (fstat(fd, &st) != 0) {
@@ -293,7 +278,11 @@ check_file(const char *path, int fd, char *errbuf, size_t cap)
 		snprintf(errbuf, cap, "%s: is larger than %d bytes", path, UCL_TEXT_BYTES_MAX);
 		return TV_ELIMIT;
 	}
-	return check_parent(path, errbuf, cap);
+	if (dirs_parent_open(path, parent, sizeof(parent))) {
+		snprintf(errbuf, cap, "%s: its folder is writable by everybody: chmod o-w %s", path, parent);
+		return TV_EPERM;
+	}
+	return TV_OK;
 }
 
 /* Whole file into out. */

@@ -183,8 +183,8 @@ check_role(const struct daemon_spec *d, struct trouble *t)
 {
 	if (!d->servers_only || d->cluster->server)
 		return TV_OK;
-	snprintf(t->text, sizeof(t->text), "%s runs on servers only: set server = true in %s/cluster.conf, or do not start it "
-	    "on this node", d->name, d->conf_dir);
+	snprintf(t->text, sizeof(t->text), "%s runs on servers only: set server = true in %s/cluster.conf, or do not "
+	    "start it on this node", d->name, d->conf_dir);
 	return TV_EINVAL;
 }
 
@@ -248,7 +248,8 @@ check_reach(const char *path, struct trouble *t)
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0) {
-		snprintf(t->text, sizeof(t->text), "%.512s: uid %u cannot reach it: %s (see the modes of the folders above it)", path,
+		snprintf(t->text, sizeof(t->text), "%.512s: uid %u cannot reach it: %s (see the modes of the folders "
+		    "above it)", path,
 		    (unsigned)geteuid(), strerror(errno));
 		return TV_ESYS;
 	}
@@ -268,6 +269,8 @@ lock_down(struct daemon_spec *d, const struct privdrop *plan, struct trouble *t)
 		return err;
 	sandbox_path(&policy, data, SANDBOX_WRITE);
 	sandbox_path(&policy, d->conf_dir, SANDBOX_READ);
+	/* malloc and Berkeley DB count processors */
+	sandbox_path(&policy, "/sys/devices/system/cpu/online", SANDBOX_READ);
 	if (d->policy != NULL)
 		d->policy(d, &policy);
 	return sandbox_enter(&policy, d->cluster->sandbox != 0, t->text, sizeof(t->text));
@@ -311,9 +314,9 @@ daemon_quit(int status)
 static void
 log_report(const struct daemon_spec *d, struct buf *report)
 {
-	char *save = NULL;
+	char *save = NULL, *line = strtok_r((char *)buf_cstr(report), "\n", &save);
 
-	for (char *line = strtok_r((char *)buf_cstr(report), "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save))
+	for (; line != NULL; line = strtok_r(NULL, "\n", &save))
 		log_warn(d->name, "reload: %s", line);
 }
 

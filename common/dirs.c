@@ -1,5 +1,6 @@
-/* Making folders at start. */
+/* Folders at start. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -27,4 +28,17 @@ dirs_make(const char *path)
 		}
 	}
 	return true;
+}
+
+bool
+dirs_parent_open(const char *path, char *parent, size_t cap)
+{
+	const char *slash = strrchr(path, '/');
+	struct stat st;
+
+	if (slash == NULL)
+		snprintf(parent, cap, ".");
+	else
+		snprintf(parent, cap, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+	return stat(parent, &st) == 0 && (st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX);
 }

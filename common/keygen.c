@@ -138,7 +138,8 @@ keys_generate(const char *dir, char *errbuf, size_t cap)
 		snprintf(errbuf, cap, "%s/%s: exists already, and keys are never overwritten: move it away first", dir,
 		    files[at].name);
 	else if (err != TV_OK)
-		snprintf(errbuf, cap, "%s: cannot write keys: %s", dir, err == TV_ENOMEM ? "out of memory" : strerror(errno));
+		snprintf(errbuf, cap, "%s: cannot write keys: %s", dir,
+		    err == TV_ENOMEM ? "out of memory" : strerror(errno));
 	sodium_free(secret);
 	close(fd);
 	return err;

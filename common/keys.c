@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/assert.h"
+#include "common/dirs.h"
 #include "common/keys.h"
 #include "common/rd.h"
 
@@ -50,25 +51,11 @@ key_id(const uint8_t key[KEY_BYTES], uint8_t id[KEY_ID_BYTES])
 	sodium_memzero(hash, sizeof(hash));
 }
 
-/* A folder where anybody may rename files makes a file's own mode worthless. */
-static enum tv_err
-check_parent(const char *path, const struct fault *f)
-{
-	char parent[4096];
-	const char *slash = strrchr(path, '/');
-	struct stat st;
-
-	if (slash == NULL || slash - path >= (ptrdiff_t)sizeof(parent))
-		return TV_OK;
-	snprintf(parent, sizeof(parent), "%.*s", slash == path ? 1 : (int)(slash - path), path);
-	if (stat(parent, &st) == 0 && (st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
-		return fail(f, TV_EPERM, "%s: its folder is writable by everybody: chmod o-w %s", path, parent);
-	return TV_OK;
-}
-
 static enum tv_err
 check_stat(const char *path, const struct stat *st, bool secret, const struct fault *f)
 {
+	char parent[4096];
+
 	if (!S_ISREG(st->st_mode))
 		return fail(f, TV_EPERM, "%s: is not a regular file", path);
 	if (st->st_nlink != 1)
@@ -83,7 +70,9 @@ check_stat(const char *path, const struct stat *st, bool secret, const struct fa
 		    (unsigned)(st->st_mode & 07777), path);
 	if (st->st_size > KEY_FILE_BYTES_MAX)
 		return fail(f, TV_ELIMIT, "%s: is larger than %d bytes", path, KEY_FILE_BYTES_MAX);
-	return check_parent(path, f);
+	if (dirs_parent_open(path, parent, sizeof(parent)))
+		return fail(f, TV_EPERM, "%s: its folder is writable by everybody: chmod o-w %s", path, parent);
+	return TV_OK;
 }
 
 static enum tv_err

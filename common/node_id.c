@@ -37,8 +37,9 @@ make_uuid(char text[UUID_CHARS + 1])
 	randombytes_buf(b, sizeof(b));
 	b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
 	b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
-	snprintf(text, UUID_CHARS + 1, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
-	    b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+	for (size_t i = 0, at = 0; i < sizeof(b); i++)
+		at += (size_t)snprintf(text + at, UUID_CHARS + 1 - at, "%s%02x",
+		    i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", b[i]);
 }
 
 static enum tv_err
@@ -56,15 +57,16 @@ read_id(int dir, const char *path, char id[UUID_CHARS + 1], char *errbuf, size_t
 	n = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? read(fd, text, sizeof(text) - 1) : -1;
 	close(fd);
 	if (n < 0 || (st.st_mode & (S_IWGRP | S_IWOTH))) {
-		snprintf(errbuf, cap, "%s/" NODE_ID_FILE ": must be a regular file that only its owner may write", path);
+		snprintf(errbuf, cap, "%s/" NODE_ID_FILE ": must be a regular file that only its owner may write",
+		    path);
 		return TV_EPERM;
 	}
 	while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r' || text[n - 1] == ' '))
 		n--;
 	text[n] = '\0';
 	if (!is_uuid(text)) {
-		snprintf(errbuf, cap, "%s/" NODE_ID_FILE ": does not hold a lower-case UUID: restore it, or remove it to make "
-		    "this a new node", path);
+		snprintf(errbuf, cap, "%s/" NODE_ID_FILE ": does not hold a lower-case UUID: restore it, or remove it "
+		    "to make this a new node", path);
 		return TV_EFORMAT;
 	}
 	memcpy(id, text, UUID_CHARS + 1);

@@ -25,8 +25,8 @@ privdrop_plan(const char *user, struct privdrop *plan, char *errbuf, size_t cap)
 	pw = getpwnam(user);
 	gr = getgrnam(DAEMON_GROUP);
 	if (pw == NULL || gr == NULL) {
-		snprintf(errbuf, cap, "the %s %s does not exist: run systemd-sysusers with the sysusers.d file of this package, "
-		    "or create it with %s --system %s", pw == NULL ? "user" : "group", pw == NULL ? user : DAEMON_GROUP,
+		snprintf(errbuf, cap, "the %s %s does not exist: run systemd-sysusers with the sysusers.d file of "
+		    "this package, or create it with %s --system %s", pw == NULL ? "user" : "group", pw == NULL ? user : DAEMON_GROUP,
 		    pw == NULL ? "useradd" : "groupadd", pw == NULL ? user : DAEMON_GROUP);
 		return TV_ENOENT;
 	}
@@ -48,8 +48,8 @@ privdrop_run_dir(const char *dir, char *errbuf, size_t cap)
 		return TV_ESYS;
 	}
 	if (!S_ISDIR(st.st_mode) || (st.st_mode & S_IWOTH) || (st.st_uid != 0 && st.st_uid != geteuid())) {
-		snprintf(errbuf, cap, "%s: must be a folder of root that others cannot write: chown root %s; chmod 755 %s", dir,
-		    dir, dir);
+		snprintf(errbuf, cap, "%s: must be a folder of root that others cannot write: chown root %s; chmod "
+		    "755 %s", dir, dir, dir);
 		return TV_EPERM;
 	}
 	return TV_OK;
@@ -67,8 +67,8 @@ own_dir(const struct privdrop *plan, int fd, const char *path, char *errbuf, siz
 		return TV_ESYS;
 	}
 	if (st.st_uid != plan->uid) {
-		snprintf(errbuf, cap, "%s: belongs to uid %u, not to the user of this daemon (uid %u): chown -R it", path,
-		    (unsigned)st.st_uid, (unsigned)plan->uid);
+		snprintf(errbuf, cap, "%s: belongs to uid %u, not to the user of this daemon (uid %u): chown -R it",
+		    path, (unsigned)st.st_uid, (unsigned)plan->uid);
 		return TV_EPERM;
 	}
 	if ((st.st_mode & 077) && fchmod(fd, 0700) != 0) {

@@ -130,7 +130,8 @@ add_rules(int ruleset, const struct sandbox_policy *p, const struct ruleset_attr
 		struct port_attr port = { NET_CONNECT_TCP, p->connect_ports[i] };
 
 		if (add_rule(ruleset, RULE_NET_PORT, &port) != 0) {
-			snprintf(errbuf, cap, "sandbox: Landlock rule for port %u: %s", p->connect_ports[i], strerror(errno));
+			snprintf(errbuf, cap, "sandbox: Landlock rule for port %u: %s", p->connect_ports[i],
+			    strerror(errno));
 			err = TV_ESYS;
 		}
 	}
@@ -147,7 +148,8 @@ sandbox_landlock(const struct sandbox_policy *p, int *abi, char *errbuf, size_t 
 
 	*abi = create_ruleset(NULL, 0, CREATE_VERSION);
 	if (*abi < 1) {
-		snprintf(errbuf, cap, "the kernel has no Landlock (Linux 5.13 or newer, with landlock among the lsm= modules)");
+		snprintf(errbuf, cap, "the kernel has no Landlock (Linux 5.13 or newer, with landlock among the lsm= "
+		    "modules)");
 		return TV_EAGAIN;
 	}
 	attr = handled(p, *abi, &size);

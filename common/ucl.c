@@ -380,7 +380,8 @@ parse_members(struct parser *ps, struct ucl_node *n, int close)
 
 		if (peek(ps) < 0) {
 			ps->line = from;
-			return fail(ps, TV_EFORMAT, "the '%c' that begins here is not closed", close == '}' ? '{' : '[');
+			return fail(ps, TV_EFORMAT, "the '%c' that begins here is not closed",
+			    close == '}' ? '{' : '[');
 		}
 		if (n->type == UCL_OBJECT)
 			err = parse_member(ps, n, &tail);
@@ -477,7 +478,8 @@ ucl_bool(const struct ucl_node *n, bool *value)
 		const char *word;
 		bool value;
 	} words[] = {
-		{ "true", true }, { "yes", true }, { "on", true }, { "false", false }, { "no", false }, { "off", false },
+		{ "true", true }, { "yes", true }, { "on", true }, { "false", false }, { "no", false },
+		{ "off", false },
 	};
 
 	for (size_t i = 0; n->type == UCL_WORD && i < sizeof(words) / sizeof(words[0]); i++)

@@ -91,7 +91,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	table(span_of(data, size));
 	tree(span_of(data, size));
-	if (span_copy(span_of(data, size < 60 ? size : 60), text, sizeof(text)) && cluster_addr_parse(text, 1, ip, &port))
+	if (span_copy(span_of(data, size < 60 ? size : 60), text, sizeof(text)) &&
+	    cluster_addr_parse(text, 1, ip, &port))
 		TV_ASSERT(port >= 1 && ip[0] != '\0');
 	return 0;
 }

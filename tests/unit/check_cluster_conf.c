@@ -76,7 +76,8 @@ static const struct {
 	{ "bind = 10.0.0.1", "or bind to 127.0.0.1 (allow_plaintext = true trusts the network instead)" },
 	{ "bind = \"::\"", "bind: :: is open to other machines" },
 	{ "bind = localhost", "cluster.conf:1: bind: localhost is not an IP address" },
-	{ "retry_join = [\"127.0.0.1\", \"n1.example\"]", "retry_join: \"n1.example\" is not an address (write 10.0.0.1," },
+	{ "retry_join = [\"127.0.0.1\", \"n1.example\"]", "retry_join: \"n1.example\" is not an address (write "
+	    "10.0.0.1," },
 	{ "retry_join_wan = \"127.0.0.1:99999\"", "retry_join_wan: \"127.0.0.1:99999\" is not an address" },
 	{ "advertise = \"0.0.0.0\"", "advertise: 0.0.0.0 is not an address that others could dial" },
 	{ "raft_port = 8400", "raft_port and rpc_port are both 8400" },
@@ -130,10 +131,12 @@ START_TEST(addresses)
 		const char *text, *ip;
 		uint16_t port;
 	} rows[] = {
-		{ "10.0.0.1", "10.0.0.1", 8301 }, { "10.0.0.1:1", "10.0.0.1", 1 }, { "10.0.0.1:65535", "10.0.0.1", 65535 },
+		{ "10.0.0.1", "10.0.0.1", 8301 }, { "10.0.0.1:1", "10.0.0.1", 1 },
+		{ "10.0.0.1:65535", "10.0.0.1", 65535 },
 		{ "fd00::1", "fd00::1", 8301 }, { "[fd00::1]", "fd00::1", 8301 }, { "[fd00::1]:9", "fd00::1", 9 },
 		{ "", NULL, 0 }, { ":80", NULL, 0 }, { "10.0.0.1:", NULL, 0 }, { "10.0.0.1:0", NULL, 0 },
-		{ "10.0.0.1:65536", NULL, 0 }, { "10.0.0.1:8x", NULL, 0 }, { "10.0.0.1:+8", NULL, 0 }, { "10.0.0", NULL, 0 },
+		{ "10.0.0.1:65536", NULL, 0 }, { "10.0.0.1:8x", NULL, 0 }, { "10.0.0.1:+8", NULL, 0 },
+		{ "10.0.0", NULL, 0 },
 		{ "[fd00::1", NULL, 0 }, { "[fd00::1]x", NULL, 0 }, { "[fd00::1]:", NULL, 0 }, { "[]", NULL, 0 },
 		{ "host:80", NULL, 0 }, { "10.0.0.1:99999999999999999999", NULL, 0 },
 	};
@@ -200,7 +203,8 @@ START_TEST(node_id_race_has_one_winner)
 		close(start[1]);
 		if (read(start[0], &gate, 1) != 0)	/* all leave when the parent closes it */
 			_exit(1);
-		if (cluster_node_id(&conf, errbuf, sizeof(errbuf)) != TV_OK || write(answers[1], conf.node_id, 37) != 37)
+		if (cluster_node_id(&conf, errbuf, sizeof(errbuf)) != TV_OK ||
+		    write(answers[1], conf.node_id, 37) != 37)
 			_exit(1);
 		_exit(0);
 	}
@@ -248,7 +252,8 @@ START_TEST(printed_table_loads_again)
 {
 	struct buf out = BUF_INIT(1 << 16);
 
-	ck_assert_int_eq(load("node_name = n1\nretry_join = [\"127.0.0.2\", \"127.0.0.3:8301\"]\nlog_level = debug"), TV_OK);
+	ck_assert_int_eq(load("node_name = n1\nretry_join = [\"127.0.0.2\", \"127.0.0.3:8301\"]\nlog_level = debug"),
+	    TV_OK);
 	conf_print(cluster_opts, cluster_opt_count, &conf, &out);
 	cluster_conf_free(&conf);
 	ck_assert_msg(load(buf_cstr(&out)) == TV_OK, "%s\n%s", errbuf, buf_cstr(&out));

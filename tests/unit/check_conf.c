@@ -144,7 +144,8 @@ static const struct {
 	{ "\nelection_timeout = 5", "x.conf:2: election_timeout: 5 is not a duration (write 500ms, 2s; 100ms to 60s)" },
 	{ "election_timeout = 50ms", "x.conf:1: election_timeout: 50ms is out of range (100ms to 60s)" },
 	{ "election_timeout = 61s", "x.conf:1: election_timeout: 61s is out of range (100ms to 60s)" },
-	{ "election_timeout = -1s", "x.conf:1: election_timeout: -1s is not a positive duration (write 500ms, 2s; 100ms to 60s)" },
+	{ "election_timeout = -1s", "x.conf:1: election_timeout: -1s is not a positive duration (write 500ms, 2s; "
+	    "100ms to 60s)" },
 	{ "election_timeout = 9999999999h", "x.conf:1: election_timeout: 9999999999h is not a duration" },
 	{ "\n\nhtpp_port = 1", "x.conf:3: unknown key \"htpp_port\" (did you mean http_port?)" },
 	{ "limits { iner = 1 }", "x.conf:1: unknown key \"limits.iner\" (did you mean limits.inner?)" },
@@ -156,7 +157,8 @@ static const struct {
 	{ "count = ten", "x.conf:1: count: ten is not a number (write 100; 1 to 10)" },
 	{ "count = 11", "x.conf:1: count: 11 is out of range (1 to 10)" },
 	{ "count = 0", "x.conf:1: count: 0 is out of range (1 to 10)" },
-	{ "count = 18446744073709551617", "x.conf:1: count: 18446744073709551617 is not a number (write 100; 1 to 10)" },
+	{ "count = 18446744073709551617", "x.conf:1: count: 18446744073709551617 is not a number (write 100; 1 "
+	    "to 10)" },
 	{ "count { }", "x.conf:1: count: a block is not a number (write 100; 1 to 10)" },
 	{ "bytes = 3x", "x.conf:1: bytes: 3x is not a size (write 64k, 16M; 1k to 1G)" },
 	{ "bytes = 2G", "x.conf:1: bytes: 2G is out of range (1k to 1G)" },

@@ -38,8 +38,10 @@ struct test_conf {
 static const struct conf_opt opts[] = {
 	{ "wait", CONF_DURATION, CONF_FIELD(struct test_conf, wait), "1s", "1ms", "1h", NULL, CONF_LIVE, "Live." },
 	{ "fixed", CONF_U64, CONF_FIELD(struct test_conf, fixed), "1", NULL, NULL, NULL, CONF_RESTART, "Not live." },
-	{ "fail_open", CONF_BOOL, CONF_FIELD(struct test_conf, fail_open), "false", NULL, NULL, NULL, CONF_RESTART, NULL },
-	{ "fail_run", CONF_BOOL, CONF_FIELD(struct test_conf, fail_run), "false", NULL, NULL, NULL, CONF_RESTART, NULL },
+	{ "fail_open", CONF_BOOL, CONF_FIELD(struct test_conf, fail_open), "false", NULL, NULL, NULL, CONF_RESTART,
+	    NULL },
+	{ "fail_run", CONF_BOOL, CONF_FIELD(struct test_conf, fail_run), "false", NULL, NULL, NULL, CONF_RESTART,
+	    NULL },
 	{ "quit", CONF_BOOL, CONF_FIELD(struct test_conf, quit), "false", NULL, NULL, NULL, CONF_RESTART, NULL },
 };
 
@@ -125,7 +127,8 @@ start(struct child *c, int argc, const char *const *argv)
 {
 	struct daemon_spec d = {
 		.name = "testd", .user = user, .servers_only = servers_only, .opts = opts,
-		.opt_count = sizeof(opts) / sizeof(opts[0]), .conf_size = sizeof(conf), .conf = &conf, .cluster = &cluster,
+		.opt_count = sizeof(opts) / sizeof(opts[0]), .conf_size = sizeof(conf), .conf = &conf,
+		.cluster = &cluster,
 		.check = check, .open = open_things, .run = run, .reload = reload, .stop = stop,
 	};
 	int pipes[2], status;
@@ -213,7 +216,8 @@ can_start(void)
 
 START_TEST(options)
 {
-	const char *version[] = { "testd", "-V", NULL }, *bad[] = { "testd", "-x", NULL }, *extra[] = { "testd", "x", NULL };
+	const char *version[] = { "testd", "-V", NULL }, *bad[] = { "testd", "-x", NULL },
+	    *extra[] = { "testd", "x", NULL };
 	struct child c;
 
 	start(&c, 2, version);
@@ -410,7 +414,8 @@ dropped_for_good(void)
 	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
 		clean += strcmp(line, "Uid:\t65534\t65534\t65534\t65534\n") == 0 ||
 		    strcmp(line, "Gid:\t65534\t65534\t65534\t65534\n") == 0 ||
-		    strcmp(line, "CapPrm:\t0000000000000000\n") == 0 || strcmp(line, "CapEff:\t0000000000000000\n") == 0;
+		    strcmp(line, "CapPrm:\t0000000000000000\n") == 0 ||
+		    strcmp(line, "CapEff:\t0000000000000000\n") == 0;
 	if (f != NULL)
 		fclose(f);
 	return clean == 4 ? 0 : 4;

@@ -94,7 +94,8 @@ files_inside(struct finding *f)
 	DENIED(open(scratch_path("state/link"), O_RDONLY), EACCES);
 	DENIED(open(scratch_path("new"), O_WRONLY | O_CREAT, 0600), EACCES);
 	DENIED(rename(scratch_path("secret"), scratch_path("state/stolen")), EACCES);
-	DENIED(link(scratch_path("secret"), scratch_path("state/stolen")), EXDEV);	/* Landlock's answer across rules */
+	/* Landlock's answer across rules */
+	DENIED(link(scratch_path("secret"), scratch_path("state/stolen")), EXDEV);
 	DENIED(unlink(scratch_path("secret")), EACCES);
 	DENIED(mkdir(scratch_path("dir"), 0700), EACCES);
 	DENIED(symlink("/etc/passwd", scratch_path("state/l2")), EPERM);
@@ -303,7 +304,8 @@ END_TEST
 static int
 connect_to(uint16_t port)
 {
-	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(0x7f010001) };
+	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons(port),
+	    .sin_addr.s_addr = htonl(0x7f010001) };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc, saved;
 
 	if (fd < 0)
@@ -443,7 +445,8 @@ write_some(void *arg)
 static void
 bdb_inside(struct finding *f)
 {
-	const u_int32_t flags = DB_CREATE | DB_INIT_MPOOL | DB_INIT_LOG | DB_INIT_TXN | DB_INIT_LOCK | DB_RECOVER | DB_THREAD;
+	const u_int32_t flags = DB_CREATE | DB_INIT_MPOOL | DB_INIT_LOG | DB_INIT_TXN | DB_INIT_LOCK | DB_RECOVER |
+	    DB_THREAD;
 	struct writer w = { NULL, NULL, 0 };
 	char **logs = NULL;
 	pthread_t t;
@@ -451,7 +454,8 @@ bdb_inside(struct finding *f)
 	MUST((errno = db_env_create(&w.env, 0)) == 0);
 	MUST((errno = w.env->open(w.env, scratch_path("db"), flags | DB_PRIVATE, 0600)) == 0);
 	MUST((errno = db_create(&w.db, w.env, 0)) == 0);
-	MUST((errno = w.db->open(w.db, NULL, "x.db", NULL, DB_BTREE, DB_CREATE | DB_AUTO_COMMIT | DB_THREAD, 0600)) == 0);
+	MUST((errno = w.db->open(w.db, NULL, "x.db", NULL, DB_BTREE, DB_CREATE | DB_AUTO_COMMIT |
+	    DB_THREAD, 0600)) == 0);
 	MUST(pthread_create(&t, NULL, write_some, &w) == 0);
 	MUST((errno = put(w.env, w.db, '0', '0')) == 0);
 	MUST(pthread_join(t, NULL) == 0);
@@ -510,7 +514,8 @@ libraries_inside(struct finding *f)
 	ev_io io;
 
 	MUST(loop != NULL && ev_backend(loop) == EVBACKEND_EPOLL);
-	MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0 && write(pair[0], "x", 1) == 1);
+	MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
+	MUST(write(pair[0], "x", 1) == 1);
 	ev_timer_init(&timer, on_timer, 0.001, 0);
 	ev_async_init(&async, on_async);
 	ev_io_init(&io, on_readable, pair[1], EV_READ);
@@ -584,7 +589,8 @@ START_TEST(mistakes_are_refused)
 	sandbox_path(&p, scratch_path("missing"), SANDBOX_WRITE);
 	pid = fork();
 	if (pid == 0) {
-		bool told = sandbox_enter(&p, true, errbuf, sizeof(errbuf)) == TV_ESYS && strstr(errbuf, "missing") != NULL;
+		bool told = sandbox_enter(&p, true, errbuf, sizeof(errbuf)) == TV_ESYS && strstr(errbuf,
+		    "missing") != NULL;
 
 		_exit(!told);
 	}
@@ -597,7 +603,8 @@ START_TEST(mistakes_are_refused)
 
 		if (pthread_create(&t, NULL, wait_for_end, NULL) != 0)
 			_exit(2);
-		told = sandbox_enter(&empty, false, errbuf, sizeof(errbuf)) == TV_EINVAL && strstr(errbuf, "threads") != NULL;
+		told = sandbox_enter(&empty, false, errbuf, sizeof(errbuf)) == TV_EINVAL && strstr(errbuf,
+		    "threads") != NULL;
 		_exit(!told);
 	}
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);

@@ -21,10 +21,13 @@ static const struct {
 	{ "empty block and list", "a { } b = []", "{\"a\":{},\"b\":[]}" },
 	{ "list over lines", "a = [\n  one\n  \"two\", # comment\n  [3],\n  { x = 4 },\n]",
 	    "{\"a\":[\"one\",\"two\",[3],{\"x\":4}]}" },
-	{ "JSON", "{\n \"service\":\n {\"name\" : \"web\", \"tags\":[\"a\",\"b\"], \"port\": 80, \"x\": null, \"y\":-1.5}\n}\n",
+	{ "JSON", "{\n \"service\":\n {\"name\" : \"web\", \"tags\":[\"a\",\"b\"], \"port\": 80, \"x\": null, "
+	    "\"y\":-1.5}\n}\n",
 	    "{\"service\":{\"name\":\"web\",\"tags\":[\"a\",\"b\"],\"port\":80,\"x\":null,\"y\":-1.5}}" },
 	{ "JSON list", "[1, 2]", "[1,2]" },
-	{ "escapes", "a = \"q\\\"\\\\\\/\\n\\t\\u00e9\\ud83d\\udc1d\"", "{\"a\":\"q\\\"\\\\/\\u000a\\u0009\xc3\xa9\xf0\x9f\x90\x9d\"}" },
+	{ "escapes", "a = "
+	    "\"q\\\"\\\\\\/\\n\\t\\u00e9\\ud83d\\udc1d\"",
+	    "{\"a\":\"q\\\"\\\\/\\u000a\\u0009\xc3\xa9\xf0\x9f\x90\x9d\"}" },
 	{ "single quotes keep backslashes", "a = 'C:\\dir \\'x\\''", "{\"a\":\"C:\\\\dir 'x'\"}" },
 	{ "hash inside a word", "a = b#c # comment", "{\"a\":\"b#c\"}" },
 	{ "variables stay text", "a = \"${HOME}\"", "{\"a\":\"${HOME}\"}" },
