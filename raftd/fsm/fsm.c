@@ -209,7 +209,7 @@ fsm_entry_write(struct buf *b, uint16_t op, struct span args)
 	buf_putspan(b, args);
 }
 
-static void
+static void __attribute__((format(printf, 3, 0)))
 set_text(struct arena *a, struct span *out, const char *fmt, va_list ap)
 {
 	struct buf b = BUF_INIT(8192);
