@@ -1,4 +1,5 @@
 /* From a request to its endpoint.  The table is the list of families; each family is a file. */
+#include <stdlib.h>
 #include <strings.h>
 
 #include "common/assert.h"
@@ -236,11 +237,45 @@ api_end(struct request *r)
 	r->sent = NULL;
 }
 
-struct request *
-api_find(struct api *api, uint64_t id)
+void
+api_done(struct api *api)
 {
-	for (struct request *r = api->live; r != NULL; r = r->next)
-		if (r->id == id)
+	while (api->notes != NULL)
+		note_free(api->notes);
+}
+
+struct note *
+note_new(struct request *r)
+{
+	struct note *n = calloc(1, sizeof(*n));
+
+	if (n == NULL)
+		return NULL;
+	n->api = r->api;
+	n->id = r->id;
+	n->next = n->api->notes;
+	if (n->next != NULL)
+		n->next->prev = n;
+	n->api->notes = n;
+	return n;
+}
+
+struct request *
+note_request(const struct note *n)
+{
+	for (struct request *r = n->api->live; r != NULL; r = r->next)
+		if (r->id == n->id)
 			return r;
 	return NULL;
+}
+
+void
+note_free(struct note *n)
+{
+	if (n == NULL)
+		return;
+	*(n->prev == NULL ? &n->api->notes : &n->prev->next) = n->next;
+	if (n->next != NULL)
+		n->next->prev = n->prev;
+	free(n);
 }

@@ -27,6 +27,7 @@ struct api {
 	void *quit_ctx;
 	enum tv_err (*reload)(char *errbuf, size_t cap);	/* reads the configuration again; may be NULL */
 	uint64_t next_id;			/* of requests */
+	struct note *notes;			/* of questions under way */
 	struct request *live;			/* those between api_begin() and api_end() */
 	struct api_stats {
 		uint64_t requests, errors, cancelled;
@@ -58,8 +59,22 @@ void api_begin(struct api *api, struct request *r);
 void api_run(struct request *r);
 /* The request is over: answered and sent, or its client went away. */
 void api_end(struct request *r);
-/* A live request by its id, or NULL: it has ended. */
-struct request *api_find(struct api *api, uint64_t id);
+/* Frees what is left of questions that were never answered.  After that no callback may come. */
+void api_done(struct api *api);
+/*
+ * For questions that cannot be taken back (admin.h, checks.h): their ctx is a note, which finds its request
+ * again if that still lives.
+ */
+struct note {
+	struct note *next, *prev;
+	struct api *api;
+	uint64_t id;
+};
+/* NULL: no memory. */
+struct note *note_new(struct request *r);
+/* The request of a note, or NULL: it has ended. */
+struct request *note_request(const struct note *n);
+void note_free(struct note *n);
 /* Each endpoint in turn; NULL at the end.  For tests and the manual. */
 const struct endpoint *api_endpoint(unsigned i);
 

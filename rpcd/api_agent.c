@@ -1,6 +1,5 @@
 /* /v1/agent/: this node, the members it knows, joining and leaving. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "common/clock.h"
@@ -12,29 +11,13 @@
 #define API_VERSION "1.10.0+triumvir." TV_VERSION
 #define INFO_NAME_BYTES_MAX 4096
 
-/* A question to admin.h cannot be taken back, so it finds its request by id. */
-struct asked {
-	struct api *api;
-	uint64_t id;
-};
-
-static struct asked *
-asked_by(struct request *r)
-{
-	struct asked *a = calloc(1, sizeof(*a));
-
-	if (a != NULL)
-		*a = (struct asked){ r->api, r->id };
-	return a;
-}
-
 /* The request of an answer, or NULL when it has ended.  Frees the note. */
 static struct request *
-asker(struct asked *a)
+asker(struct note *n)
 {
-	struct request *r = api_find(a->api, a->id);
+	struct request *r = note_request(n);
 
-	free(a);
+	note_free(n);
 	return r;
 }
 
@@ -127,11 +110,11 @@ on_info(void *ctx, struct span sections)
 static void
 run_self(struct request *r)
 {
-	struct asked *a = asked_by(r);
+	struct note *a = note_new(r);
 
 	if (a != NULL && admin_info(r->api->admin, on_info, a) == TV_OK)
 		return;
-	free(a);
+	note_free(a);
 	answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
 }
 
@@ -189,9 +172,9 @@ on_admin(void *ctx, enum tv_err err, struct span text, uint32_t count)
 
 /* The question could not even be asked. */
 static void
-not_asked(struct request *r, struct asked *a, enum tv_err err)
+not_asked(struct request *r, struct note *a, enum tv_err err)
 {
-	free(a);
+	note_free(a);
 	if (err == TV_EUNREACH || err == TV_ECLOSED)
 		answer_text(r, 500, "gossipd is not running on this node");
 	else
@@ -201,10 +184,10 @@ not_asked(struct request *r, struct asked *a, enum tv_err err)
 static void
 run_join(struct request *r)
 {
-	struct asked *a = asked_by(r);
+	struct note *a = note_new(r);
 
 	if (r->rest.len == 0) {
-		free(a);
+		note_free(a);
 		answer_text(r, 400, "Missing address to join");
 		return;
 	}
@@ -216,11 +199,11 @@ run_join(struct request *r)
 static void
 on_force_leave(void *ctx, enum tv_err err, struct span text, uint32_t count)
 {
-	struct asked *a = ctx;
-	struct request *r = api_find(a->api, a->id);
+	struct note *a = ctx;
+	struct request *r = note_request(a);
 
 	if (r != NULL && err == TV_ENOENT) {
-		free(a);
+		note_free(a);
 		answer_text(r, 500, "agent: No node found with name '%.*s'", (int)r->rest.len, (const char *)r->rest.p);
 	} else {
 		on_admin(ctx, err, text, count);
@@ -230,7 +213,7 @@ on_force_leave(void *ctx, enum tv_err err, struct span text, uint32_t count)
 static void
 run_force_leave(struct request *r)
 {
-	struct asked *a = asked_by(r);
+	struct note *a = note_new(r);
 	enum tv_err err = a == NULL ? TV_ENOMEM :
 	    admin_force_leave(r->api->admin, r->rest, params_has(&r->query, "prune"), on_force_leave, a);
 
@@ -242,9 +225,9 @@ run_force_leave(struct request *r)
 static void
 on_leave(void *ctx, enum tv_err err, struct span text, uint32_t count)
 {
-	struct asked *a = ctx;
+	struct note *a = ctx;
 	struct api *api = a->api;
-	struct request *r = api_find(api, a->id);
+	struct request *r = note_request(a);
 
 	if (err == TV_OK && r != NULL) {
 		r->sent = api->quit;
@@ -258,7 +241,7 @@ on_leave(void *ctx, enum tv_err err, struct span text, uint32_t count)
 static void
 run_leave(struct request *r)
 {
-	struct asked *a = asked_by(r);
+	struct note *a = note_new(r);
 	enum tv_err err = a == NULL ? TV_ENOMEM :
 	    admin_leave(r->api->admin, params_has(&r->query, "force"), on_leave, a);
 

@@ -77,6 +77,29 @@ refusal(const struct registration *g, unsigned *status)
 	return NULL;
 }
 
+/* The catalog has the change, or has had its time: 200. */
+static void
+on_settled(void *ctx)
+{
+	struct note *n = ctx;
+	struct request *r = note_request(n);
+
+	note_free(n);
+	if (r != NULL)
+		answer_empty(r, 200);
+}
+
+static void
+answer_settled(struct request *r, struct span id)
+{
+	struct note *n = note_new(r);
+
+	if (n == NULL)
+		answer_empty(r, 200);
+	else
+		checks_settle(r->api->checks, id, on_settled, n);
+}
+
 static void
 run_register(struct request *r)
 {
@@ -105,7 +128,7 @@ run_register(struct request *r)
 	else if (err != TV_OK)
 		answer_text(r, 500, "%s", tv_strerror(err));
 	else
-		answer_empty(r, 200);
+		answer_settled(r, reg.CheckID);
 }
 
 static void
@@ -114,7 +137,7 @@ run_deregister(struct request *r)
 	if (!api_need_rest(r, "Missing check ID"))
 		return;
 	(void)checks_deregister(r->api->checks, r->rest);	/* an unknown check is gone: that is success */
-	answer_empty(r, 200);
+	answer_settled(r, r->rest);
 }
 
 static void
@@ -127,7 +150,7 @@ update(struct request *r, const char *status, struct span output)
 	else if (err != TV_OK)
 		answer_text(r, 500, "%s", tv_strerror(err));
 	else
-		answer_empty(r, 200);
+		answer_settled(r, r->rest);
 }
 
 static void

@@ -298,7 +298,7 @@ start_agent(struct rpcd *p)
 		.loop = p->loop, .route = p->route, .path = p->checks_path, .node_name = p->cluster.node_name,
 		.node_id = p->cluster.node_id, .address = p->cluster.advertise, .checks_max = (unsigned)c->checks_max,
 		.output_max = c->check_output_max_size, .sync_interval = c->sync_interval,
-		.update_interval = c->check_update_interval, .seed = seed(),
+		.update_interval = c->check_update_interval, .sync_wait = c->check_sync_wait, .seed = seed(),
 	});
 	return p->admin != NULL && p->checks != NULL;
 }
@@ -348,6 +348,7 @@ stop(struct daemon_spec *d)
 	checks_free(p->checks);
 	if (p->admin != NULL)
 		admin_free(p->admin);
+	api_done(&p->api);
 	if (p->linkd != NULL)
 		linkd_free(p->linkd);
 	if (p->route != NULL)

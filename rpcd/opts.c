@@ -75,6 +75,8 @@ const struct conf_opt rpcd_opts[] = {
 	    "output kept of a check" },
 	{ "check_update_interval", CONF_DURATION, F(check_update_interval), "5m", "0s", "24h", NULL, CONF_RESTART,
 	    "a change of output alone goes to the servers no sooner" },
+	{ "check_sync_wait", CONF_DURATION, F(check_sync_wait), "500ms", "0s", "1m", NULL, CONF_RESTART,
+	    "a change of a check is answered when the servers have it, or after this" },
 	{ "sync_interval", CONF_DURATION, F(sync_interval), "1m", "1s", "24h", NULL, CONF_RESTART,
 	    "comparison of this node's checks with the catalog; a random part is added" },
 };

@@ -33,7 +33,7 @@ struct rpcd_conf {
 	struct mono leave_timeout, admin_timeout;
 
 	/* checks of this node */
-	struct mono check_update_interval, sync_interval;
+	struct mono check_update_interval, check_sync_wait, sync_interval;
 	uint64_t check_output_max_size, checks_max;
 };
 

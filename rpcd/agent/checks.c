@@ -147,6 +147,7 @@ checks_drop(struct local_check *k)
 {
 	struct checks *c = k->table;
 
+	checks_settled(k);
 	ev_timer_stop(c->conf.loop, &k->ttl);
 	if (k->push != NULL)
 		route_cancel(k->push);

@@ -26,6 +26,7 @@ struct checks_conf {
 	uint64_t output_max;		/* bytes of output kept */
 	struct mono sync_interval;
 	struct mono update_interval;	/* a change of output alone is pushed no sooner */
+	struct mono sync_wait;		/* see checks_settle */
 	uint64_t seed;
 };
 
@@ -44,6 +45,12 @@ enum tv_err checks_register(struct checks *c, const struct check_registration *r
 enum tv_err checks_deregister(struct checks *c, struct span id);
 /* Sets status and output, and starts the TTL anew.  TV_ENOENT. */
 enum tv_err checks_update(struct checks *c, struct span id, const char *status, struct span output);
+/*
+ * Calls done when the catalog has this check as it is now (or the push failed, or sync_wait passed): at once if there is
+ * nothing to wait for.  So who changes a check sees the effect, and a cluster without leader delays nobody for long.
+ * done is called exactly once; by checks_free at the latest.
+ */
+void checks_settle(struct checks *c, struct span id, void (*done)(void *ctx), void *ctx);
 /* Each check in order of registration; rec is valid during the call. */
 void checks_each(struct checks *c, void (*fn)(void *ctx, const struct check *rec), void *ctx);
 unsigned checks_count(const struct checks *c);

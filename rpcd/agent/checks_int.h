@@ -20,12 +20,22 @@ struct local_check {
 	bool output_only;		/* the only difference is the output: it may wait */
 };
 
+/* Somebody waits for a push. */
+struct settle {
+	struct settle *next, *prev;
+	struct local_check *check;
+	ev_timer timer;
+	void (*done)(void *ctx);
+	void *ctx;
+};
+
 struct checks {
 	struct checks_conf conf;
 	struct local_check *first, *last;
 	unsigned count;			/* of those that are not removed */
 	struct rng rng;
 	struct route_call *compare;	/* reading the catalog */
+	struct settle *settling;
 	ev_timer sync, retry, output, save;
 	bool unsaved;
 	struct arena arena;		/* for one reply at a time */
@@ -51,6 +61,8 @@ const char *checks_status(struct span text);
 /* -- checks_sync.c -- */
 void checks_sync_start(struct checks *c);
 void checks_sync_stop(struct checks *c);
+/* Nobody waits for this check any more: its push is over, or it goes. */
+void checks_settled(struct local_check *k);
 /* The check differs from what the catalog has.  output_only: it may wait for update_interval. */
 void checks_changed(struct local_check *k, bool output_only);
 

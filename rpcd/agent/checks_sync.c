@@ -1,4 +1,6 @@
 /* Anti-entropy: the catalog follows the table. */
+#include <stdlib.h>
+
 #include "common/log.h"
 #include "common/mpack.h"
 #include "rpcd/agent/checks_int.h"
@@ -42,6 +44,63 @@ start(struct checks *c, enum op_code code, const void *args, route_done *done, v
 	return call;
 }
 
+/* -- those who wait -- */
+
+static void
+settle_end(struct settle *w)
+{
+	struct checks *c = w->check->table;
+
+	*(w->prev == NULL ? &c->settling : &w->prev->next) = w->next;
+	if (w->next != NULL)
+		w->next->prev = w->prev;
+	ev_timer_stop(c->conf.loop, &w->timer);
+	w->done(w->ctx);
+	free(w);
+}
+
+static void
+on_settle_timer(struct ev_loop *loop, ev_timer *w, int events)
+{
+	(void)loop;
+	(void)events;
+	settle_end(w->data);
+}
+
+void
+checks_settled(struct local_check *k)
+{
+	for (struct settle *w = k->table->settling, *next; w != NULL; w = next) {
+		next = w->next;
+		if (w->check == k)
+			settle_end(w);
+	}
+}
+
+void
+checks_settle(struct checks *c, struct span id, void (*done)(void *ctx), void *ctx)
+{
+	struct local_check *k = checks_find(c, id);
+	struct settle *w = k == NULL || k->push == NULL || c->conf.sync_wait.ns <= 0 ? NULL : calloc(1, sizeof(*w));
+
+	if (w == NULL) {
+		done(ctx);
+		return;
+	}
+	w->check = k;
+	w->done = done;
+	w->ctx = ctx;
+	w->next = c->settling;
+	if (w->next != NULL)
+		w->next->prev = w;
+	c->settling = w;
+	ev_timer_init(&w->timer, on_settle_timer, (double)c->conf.sync_wait.ns / 1e9, 0.);
+	w->timer.data = w;
+	ev_timer_start(c->conf.loop, &w->timer);
+}
+
+/* -- pushes -- */
+
 static void push(struct local_check *k);
 
 static void
@@ -54,6 +113,7 @@ on_pushed(void *ctx, const struct op_reply *reply)
 	if (reply->err != TV_OK) {
 		log_debug("agent", "sync of check %s failed: %s", k->id, tv_strerror(reply->err));
 		retry_later(c);
+		checks_settled(k);
 	} else if (k->changed) {
 		push(k);
 	} else if (k->removed) {
@@ -63,6 +123,7 @@ on_pushed(void *ctx, const struct op_reply *reply)
 		k->in_sync = true;
 		k->output_only = false;
 		log_debug("agent", "Synced check: check=%s", k->id);
+		checks_settled(k);
 	}
 }
 
@@ -123,6 +184,8 @@ on_retry(struct ev_loop *loop, ev_timer *w, int events)
 	(void)events;
 	push_all(w->data);
 }
+
+/* -- comparing -- */
 
 /* Does the catalog's record say the same as ours?  Output may differ until its time has come. */
 static bool

@@ -181,6 +181,14 @@ checks_update(struct checks *c, struct span id, const char *status, struct span 
 }
 
 void
+checks_settle(struct checks *c, struct span id, void (*done)(void *ctx), void *ctx)
+{
+	(void)c;
+	(void)id;
+	done(ctx);
+}
+
+void
 checks_each(struct checks *c, void (*fn)(void *ctx, const struct check *rec), void *ctx)
 {
 	struct check one = { .CheckID = span_str("c1"), .Status = span_str("passing") };
@@ -230,6 +238,7 @@ fake_teardown(void)
 {
 	request_done(&fake_request);
 	gzip_free(fake_api.gzip);
+	api_done(&fake_api);
 }
 
 /* Runs one request up to where the router is asked, or to its answer. */
