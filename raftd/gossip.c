@@ -298,6 +298,25 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	}
 }
 
+/* Fresh servers find out by this tag who else waits to form a cluster of that size. */
+static void
+tell_expect(struct gossip *g, struct chan *c)
+{
+	struct buf *b = chan_begin(c, MSG_GOSSIP_TAGS, 0, 0);
+	uint64_t expect = g->d->conf.bootstrap_expect;
+	char text[24] = "";
+
+	if (b == NULL)
+		return;
+	if (expect > 0)
+		snprintf(text, sizeof(text), "%llu", (unsigned long long)expect);
+	mpw_array(b, 1);
+	mpw_map(b, 1);
+	mpw_cstr(b, "expect");
+	mpw_cstr(b, text);
+	(void)chan_end(c);
+}
+
 static void
 on_up(void *ctx, struct chan *c)
 {
@@ -312,6 +331,7 @@ on_up(void *ctx, struct chan *c)
 		mpw_cstr(b, g->d->id.uuid);
 		(void)chan_end(c);
 	}
+	tell_expect(g, c);
 	b = chan_begin(c, MSG_GOSSIP_WATCH, 0, 0);
 	if (b != NULL) {
 		mpw_array(b, 0);
