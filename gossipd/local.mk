@@ -25,3 +25,15 @@ gossipd_libgossipcore_a_SOURCES += \
 	gossipd/core/broadcast.c gossipd/core/broadcast.h gossipd/core/gossip.c \
 	gossipd/core/pushpull.c \
 	gossipd/core/serf.c gossipd/core/intent.c gossipd/core/intent.h gossipd/core/leave.c gossipd/core/event.c
+
+# The daemon: sockets, configuration and clients around the core.
+noinst_LIBRARIES += gossipd/libgossipshell.a
+gossipd_libgossipshell_a_SOURCES = \
+	gossipd/opts.c gossipd/opts.h gossipd/tags.c gossipd/tags.h gossipd/net.c gossipd/net.h \
+	gossipd/udp.c gossipd/udp.h gossipd/streams.c gossipd/streams.h gossipd/snapshot.c gossipd/snapshot.h \
+	gossipd/say.c gossipd/say.h gossipd/pool.c gossipd/pool.h gossipd/join.c gossipd/join.h \
+	gossipd/info.c gossipd/info.h gossipd/handlers.c gossipd/handlers.h gossipd/engine.c gossipd/engine.h
+
+sbin_PROGRAMS += gossipd/gossipd
+gossipd_gossipd_SOURCES = gossipd/main.c
+gossipd_gossipd_LDADD = gossipd/libgossipshell.a gossipd/libgossipcore.a $(RT_LIBS) $(NETTLE_LIBS) $(ZLIB_LIBS) -lm

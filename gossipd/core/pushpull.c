@@ -25,7 +25,8 @@ exchange_start(struct swim *s, enum swim_stream_kind kind, const struct gaddr *t
 		s->stats.no_memory++;
 		return 0;
 	}
-	*x = (struct exchange){ .next = s->exchanges, .id = ++s->next_id, .kind = kind, .to = *to };
+	*x = (struct exchange){ .next = s->exchanges, .id = ++s->next_id, .kind = kind, .to = *to,
+		.deadline = deadline };
 	s->exchanges = x;
 	s->exchange_count++;
 	out_stream(s, x->id, kind, to, deadline, message);
@@ -84,7 +85,6 @@ pushpull_start(struct swim *s, const struct gaddr *to, bool joining, uint64_t jo
 	if (id == 0)
 		return TV_ELIMIT;
 	s->exchanges->join = join;
-	s->exchanges->joining = joining;
 	return TV_OK;
 }
 
@@ -328,6 +328,22 @@ pushpull_on_end(struct swim *s, const struct swim_input *in)
 		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_EXCHANGE_FAILED, .addr = x->to, .error = err });
 	free(x);
 	return TV_OK;
+}
+
+void
+pushpull_expire(struct swim *s)
+{
+	struct mono late = mono_sub(s->now, mono_mul(s->opt.timing.stream_timeout, 2));
+	struct exchange *x = s->exchanges;
+
+	while (x != NULL) {
+		struct exchange *next = x->next;
+
+		if (mono_before(x->deadline, late))
+			(void)pushpull_on_end(s, &(struct swim_input){ .type = SWIM_IN_FAILED, .stream = x->id,
+				.error = TV_ETIMEOUT });
+		x = next;
+	}
 }
 
 /* Asks all addresses at once; our own counts as contacted without asking. */

@@ -103,6 +103,7 @@ serf_reap(struct swim *s)
 			serf_erase(s, n);
 	}
 	intents_expire(&s->intents, mono_sub(s->now, s->opt.timing.intent_timeout));
+	pushpull_expire(s);
 }
 
 /* Members that came back meanwhile stay. */

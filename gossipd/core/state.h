@@ -82,7 +82,7 @@ struct exchange {
 	enum swim_stream_kind kind;
 	uint64_t join;			/* id of its join, or 0 */
 	struct gaddr to;
-	bool joining;			/* Join flag that we sent */
+	struct mono deadline;
 };
 
 struct join_run {
@@ -223,6 +223,8 @@ enum tv_err pushpull_start(struct swim *s, const struct gaddr *to, bool joining,
 enum tv_err pushpull_on_request(struct swim *s, const struct swim_input *in);
 enum tv_err pushpull_on_end(struct swim *s, const struct swim_input *in);
 enum tv_err pushpull_join(struct swim *s, const struct swim_input *in);
+/* Ends exchanges of which the shell never spoke again: it had no memory for them. */
+void pushpull_expire(struct swim *s);
 void pushpull_done(struct swim *s);
 uint64_t exchange_start(struct swim *s, enum swim_stream_kind kind, const struct gaddr *to, struct mono deadline,
     struct span message);

@@ -1,0 +1,479 @@
+/* gossipd.sock; see handlers.h and common/msg.h. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/chan.h"
+#include "common/daemon.h"
+#include "common/log.h"
+#include "common/mpack.h"
+#include "common/msg.h"
+#include "gossipd/core/serfwire.h"
+#include "gossipd/handlers.h"
+#include "gossipd/info.h"
+#include "gossipd/net.h"
+
+#define QUESTION_BYTES_MAX (1u << 20)
+#define OUT_BYTES_MAX (64u << 20)	/* a list of all members to one that reads slowly */
+#define ADDR_TEXT_BYTES_MAX 300
+#define TAG_BYTES_MAX 512
+
+struct client {
+	struct client *next, **back;
+	struct handlers *h;
+	struct chan *chan;
+	bool greeted, watching;
+};
+
+/* A question whose answer comes later. */
+struct pending {
+	struct pending *next;
+	struct client *client;
+	uint64_t frame_id;
+	uint64_t token;			/* of the join; 0: a leave */
+};
+
+struct handlers {
+	struct engine *e;
+	struct listener *listener;
+	struct client *clients;
+	struct pending *pending;
+	uint64_t tokens;
+	struct log_limit limit;
+};
+
+/* -- answers -------------------------------------------------------------------------- */
+
+/* An answer that cannot be sent closes the channel, which is all that can be done. */
+static void
+answer_head(struct buf *b, unsigned fields, enum tv_err err, const char *text)
+{
+	mpw_array(b, fields);
+	mpw_uint(b, (uint64_t)-err);
+	mpw_cstr(b, text);
+}
+
+static void
+answer(struct client *c, uint16_t type, uint64_t id, enum tv_err err, const char *text)
+{
+	struct buf *b = id != 0 ? chan_begin(c->chan, type, FRAME_REPLY, id) : NULL;
+
+	if (b == NULL)
+		return;
+	answer_head(b, 2, err, text);
+	(void)chan_end(c->chan);
+}
+
+static void
+answer_join(struct client *c, uint64_t id, enum tv_err err, const char *text, unsigned contacted)
+{
+	struct buf *b = id != 0 ? chan_begin(c->chan, MSG_GOSSIP_JOIN, FRAME_REPLY, id) : NULL;
+
+	if (b == NULL)
+		return;
+	answer_head(b, 3, err, text);
+	mpw_uint(b, contacted);
+	(void)chan_end(c->chan);
+}
+
+static bool
+pend(struct client *c, uint64_t frame_id, uint64_t token)
+{
+	struct pending *p = malloc(sizeof(*p));
+
+	if (p == NULL)
+		return false;
+	*p = (struct pending){ .next = c->h->pending, .client = c, .frame_id = frame_id, .token = token };
+	c->h->pending = p;
+	return true;
+}
+
+/* Takes the first pending question of this client (NULL: any) and token (any: UINT64_MAX). */
+static struct pending *
+unpend(struct handlers *h, const struct client *c, uint64_t token)
+{
+	for (struct pending **at = &h->pending; *at != NULL; at = &(*at)->next) {
+		struct pending *p = *at;
+
+		if ((c == NULL || p->client == c) && (token == UINT64_MAX || p->token == token)) {
+			*at = p->next;
+			return p;
+		}
+	}
+	return NULL;
+}
+
+/* -- members ------------------------------------------------------------------------------ */
+
+static void
+send_member(struct client *c, enum gossip_pool pool, enum gossip_event event, const struct swim_member *from)
+{
+	struct member_tag tags[MEMBER_TAGS_MAX];
+	struct member m = { .name = from->name, .addr_len = from->addr.len, .port = from->addr.port,
+		.status = (uint8_t)from->status, .tags = tags };
+	struct serf_tags it = serf_meta_tags(from->meta);
+	struct buf *b;
+
+	while (m.tag_count < MEMBER_TAGS_MAX &&
+	    serf_tags_next(&it, &tags[m.tag_count].name, &tags[m.tag_count].value) == TV_OK)
+		m.tag_count++;
+	memcpy(m.addr, from->addr.ip, sizeof(m.addr));
+	memcpy(m.vsn, from->vsn, sizeof(m.vsn));
+	b = chan_begin(c->chan, MSG_GOSSIP_MEMBER, 0, 0);
+	if (b == NULL)
+		return;
+	mpw_array(b, 3);
+	mpw_uint(b, pool);
+	mpw_uint(b, event);
+	member_pack(b, &m);
+	(void)chan_end(c->chan);	/* too slow a reader is closed there */
+}
+
+void
+handlers_event(struct handlers *h, enum gossip_pool pool, const struct swim_event *ev)
+{
+	struct client *next;
+
+	for (struct client *c = h->clients; c != NULL; c = next) {
+		next = c->next;
+		if (c->watching)
+			send_member(c, pool, ev->type, &ev->member);
+	}
+}
+
+static enum tv_err
+on_watch(struct client *c, const struct frame *f, struct rd *r)
+{
+	struct engine *e = c->h->e;
+	struct swim_member m;
+	enum tv_err err;
+
+	(void)f;
+	if (mpr_array(r) != 0 || (err = rd_end(r)) != TV_OK)
+		return TV_EFORMAT;
+	for (enum gossip_pool pool = POOL_LAN; pool <= POOL_WAN; pool++) {
+		uint32_t cursor = 0;
+
+		while (e->pools[pool] != NULL && swim_member_next(pool_core(e->pools[pool]), &cursor, &m))
+			send_member(c, pool, GOSSIP_EV_JOIN, &m);
+	}
+	c->watching = true;
+	struct buf *b = chan_begin(c->chan, MSG_GOSSIP_SYNCED, 0, 0);
+	if (b == NULL)
+		return TV_OK;
+	mpw_array(b, 0);
+	return chan_end(c->chan);
+}
+
+/* -- orders ---------------------------------------------------------------------------------- */
+
+/* Reads the addresses; TV_EINVAL with *bad for one that is none. */
+static enum tv_err
+read_addrs(struct rd *r, uint16_t port, struct gaddr *addrs, unsigned *count, char bad[ADDR_TEXT_BYTES_MAX])
+{
+	uint32_t n = mpr_array(r);
+	char text[ADDR_TEXT_BYTES_MAX], ip[CLUSTER_IP_BYTES];
+	enum tv_err err = TV_OK;
+
+	if (n > SWIM_JOIN_ADDRS_MAX)
+		return TV_ELIMIT;
+	for (uint32_t i = 0; i < n && r->err == TV_OK; i++) {
+		struct span one = mpr_bytes(r, sizeof(text) - 1);
+		uint16_t to_port;
+
+		if (r->err != TV_OK)
+			break;
+		if (!span_copy(one, text, sizeof(text)) || !cluster_addr_parse(text, port, ip, &to_port) ||
+		    !net_parse(ip, to_port, &addrs[i])) {
+			log_safe(one, bad, ADDR_TEXT_BYTES_MAX);
+			err = TV_EINVAL;
+		}
+	}
+	*count = n;
+	return r->err != TV_OK ? r->err : err;
+}
+
+static enum tv_err
+on_join(struct client *c, const struct frame *f, struct rd *r)
+{
+	struct engine *e = c->h->e;
+	struct gaddr addrs[SWIM_JOIN_ADDRS_MAX];
+	char bad[ADDR_TEXT_BYTES_MAX], text[ADDR_TEXT_BYTES_MAX + 64];
+	unsigned count, fields = mpr_array(r);
+	enum gossip_pool pool = mpr_uint(r, POOL_WAN);
+	uint16_t port = pool == POOL_LAN ? e->cluster->lan_port : e->cluster->wan_port;
+	uint64_t token = JOIN_TOKEN(JOIN_CLIENT, ++c->h->tokens);
+	enum tv_err err = read_addrs(r, port, addrs, &count, bad);
+
+	if (fields != 2 || (err != TV_OK && err != TV_EINVAL) || rd_end(r) != TV_OK)
+		return TV_EFORMAT;
+	if (err == TV_EINVAL) {
+		snprintf(text, sizeof(text), "%s is not an address: write IP or IP:PORT", bad);
+		answer_join(c, f->id, TV_EINVAL, text, 0);
+	} else if (count == 0) {
+		answer_join(c, f->id, TV_EINVAL, "no address given", 0);
+	} else if (e->pools[pool] == NULL) {
+		answer_join(c, f->id, TV_EINVAL, "this node is a client: only servers are in the WAN pool", 0);
+	} else if (!pend(c, f->id, token)) {
+		answer_join(c, f->id, TV_ENOMEM, tv_strerror(TV_ENOMEM), 0);
+	} else if ((err = pool_join(e->pools[pool], token, addrs, count, false)) != TV_OK) {
+		free(unpend(c->h, c, token));
+		answer_join(c, f->id, err, err == TV_ECONFLICT ? "this node is leaving" : tv_strerror(err), 0);
+	}
+	return TV_OK;
+}
+
+void
+handlers_joined(struct handlers *h, const struct swim_join *j)
+{
+	struct pending *p = unpend(h, NULL, j->token);
+	char addr[NET_TEXT_BYTES], text[256];
+
+	if (p == NULL)
+		return;			/* the asker went away */
+	if (j->contacted > 0) {
+		answer_join(p->client, p->frame_id, TV_OK, "", j->contacted);
+	} else {
+		snprintf(text, sizeof(text), "%s: %s", net_text(&j->error_addr, addr), j->error == TV_EPERM ?
+		    "it refuses to join, or we do (see the log: another datacenter, or another key?)" : tv_strerror(j->error));
+		answer_join(p->client, p->frame_id, TV_EUNREACH, text, 0);
+	}
+	free(p);
+}
+
+static enum tv_err
+on_leave(struct client *c, const struct frame *f, struct rd *r)
+{
+	if (mpr_array(r) != 0 || rd_end(r) != TV_OK)
+		return TV_EFORMAT;
+	if (!pend(c, f->id, 0))
+		answer(c, f->type, f->id, TV_ENOMEM, tv_strerror(TV_ENOMEM));
+	else
+		(void)engine_leave(c->h->e);	/* begun already: the answer comes with the others */
+	return TV_OK;
+}
+
+void
+handlers_left(struct handlers *h)
+{
+	struct pending *p;
+
+	while ((p = unpend(h, NULL, 0)) != NULL) {
+		answer(p->client, MSG_GOSSIP_LEAVE, p->frame_id, TV_OK, "");
+		free(p);
+	}
+}
+
+static enum tv_err
+on_force_leave(struct client *c, const struct frame *f, struct rd *r)
+{
+	unsigned fields = mpr_array(r);
+	struct span name = mpr_bytes(r, NODE_NAME_BYTES_MAX * 2);
+	bool prune = mpr_bool(r);
+	char safe[NODE_NAME_BYTES_MAX * 4 + 1], text[sizeof(safe) + 64] = "";
+	enum tv_err err;
+
+	if (fields != 2 || rd_end(r) != TV_OK)
+		return TV_EFORMAT;
+	err = engine_force_leave(c->h->e, name, prune);
+	log_safe(name, safe, sizeof(safe));
+	if (err == TV_ENOENT)
+		snprintf(text, sizeof(text), "No node found with name '%s'", safe);
+	else if (err == TV_EINVAL)
+		snprintf(text, sizeof(text), "'%s' is this node itself: use leave", safe);
+	else if (err != TV_OK)
+		snprintf(text, sizeof(text), "%s", tv_strerror(err));
+	else
+		log_info("serf", "force-leave of %s%s", safe, prune ? ", with prune" : "");
+	answer(c, f->type, f->id, err, text);
+	return TV_OK;
+}
+
+static enum tv_err
+on_tags(struct client *c, const struct frame *f, struct rd *r)
+{
+	struct member_tag changes[MEMBER_TAGS_MAX];
+	unsigned fields = mpr_array(r);
+	uint32_t count = mpr_map(r);
+	enum tv_err err;
+
+	if (fields != 1 || count > MEMBER_TAGS_MAX)
+		return TV_EFORMAT;
+	for (uint32_t i = 0; i < count; i++) {
+		changes[i].name = mpr_bytes(r, TAG_BYTES_MAX);
+		changes[i].value = mpr_bytes(r, TAG_BYTES_MAX);
+	}
+	if (rd_end(r) != TV_OK)
+		return TV_EFORMAT;
+	err = engine_tags(c->h->e, changes, count);
+	answer(c, f->type, f->id, err, err == TV_OK ? "" : err == TV_ELIMIT ? "tags do not fit 512 bytes" : tv_strerror(err));
+	return TV_OK;
+}
+
+static enum tv_err
+on_info(struct client *c, const struct frame *f, struct rd *r)
+{
+	struct buf *b;
+
+	if (mpr_array(r) != 0 || rd_end(r) != TV_OK)
+		return TV_EFORMAT;
+	b = chan_begin(c->chan, MSG_INFO, FRAME_REPLY, f->id);
+	if (b == NULL)
+		return TV_OK;
+	info_write(c->h->e, b);
+	return chan_end(c->chan);
+}
+
+static enum tv_err
+on_hello(struct client *c, const struct frame *f, struct rd *r)
+{
+	unsigned fields = mpr_array(r);
+	uint64_t version = mpr_uint(r, UINT8_MAX);
+
+	(void)f;
+	for (int i = 0; i < 3; i++)
+		(void)mpr_bytes(r, NODE_NAME_BYTES_MAX);	/* role, build, node id: for people who read traces */
+	if (fields != 4 || rd_end(r) != TV_OK || version != MSG_VERSION)
+		return TV_EFORMAT;
+	c->greeted = true;
+	return TV_OK;
+}
+
+/* -- channels ---------------------------------------------------------------------------------- */
+
+static const struct {
+	uint16_t type;
+	enum tv_err (*handle)(struct client *, const struct frame *, struct rd *);
+} table[] = {
+	{ MSG_HELLO, on_hello },
+	{ MSG_INFO, on_info },
+	{ MSG_GOSSIP_WATCH, on_watch },
+	{ MSG_GOSSIP_JOIN, on_join },
+	{ MSG_GOSSIP_LEAVE, on_leave },
+	{ MSG_GOSSIP_FORCE_LEAVE, on_force_leave },
+	{ MSG_GOSSIP_TAGS, on_tags },
+};
+
+static enum tv_err
+on_frame(void *ctx, struct chan *chan, const struct frame *f)
+{
+	struct client *c = ctx;
+	struct rd r = rd_span_over(f->body);
+
+	(void)chan;
+	if (!c->greeted && f->type != MSG_HELLO)
+		return TV_EFORMAT;
+	if (f->flags & FRAME_CANCEL)
+		return TV_OK;		/* what was begun comes to its end unheard */
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (table[i].type == f->type)
+			return table[i].handle(c, f, &r);
+	return TV_EFORMAT;
+}
+
+static void
+on_close(void *ctx, struct chan *chan, enum tv_err why)
+{
+	struct client *c = ctx;
+	struct pending *p;
+
+	(void)chan;
+	(void)why;
+	while ((p = unpend(c->h, c, UINT64_MAX)) != NULL)
+		free(p);
+	listener_release(c->h->listener);
+	*c->back = c->next;
+	if (c->next != NULL)
+		c->next->back = c->back;
+	free(c);
+}
+
+static const struct chan_events events = { .on_frame = on_frame, .on_close = on_close };
+
+static void
+greet(struct client *c)
+{
+	struct buf *b = chan_begin(c->chan, MSG_HELLO, 0, 0);
+
+	if (b == NULL)
+		return;
+	mpw_array(b, 4);
+	mpw_uint(b, MSG_VERSION);
+	mpw_cstr(b, "gossipd");
+	mpw_cstr(b, TV_VERSION);
+	mpw_cstr(b, c->h->e->cluster->node_id);
+	(void)chan_end(c->chan);
+}
+
+static void
+refuse(struct handlers *h, struct client *c, const char *why)
+{
+	if (log_allow(&h->limit, "gossipd"))
+		log_warn("gossipd", "gossipd.sock: connection refused: %s", why);
+	chan_close(c->chan, TV_EPERM);
+}
+
+static void
+on_accept(void *ctx, int fd)
+{
+	struct handlers *h = ctx;
+	struct client *c = calloc(1, sizeof(*c));
+	struct chan_conf conf = { .loop = h->e->loop, .events = &events, .ctx = c, .name = "gossipd.sock",
+		.body_max = QUESTION_BYTES_MAX, .out_max = OUT_BYTES_MAX };
+	uid_t uid;
+	pid_t pid;
+
+	if (c == NULL || (c->chan = chan_new(fd, &conf)) == NULL) {
+		free(c);
+		listener_release(h->listener);
+		return;
+	}
+	c->h = h;
+	c->next = h->clients;
+	c->back = &h->clients;
+	if (c->next != NULL)
+		c->next->back = &c->next;
+	h->clients = c;
+	if (chan_peercred(c->chan, &uid, &pid) != TV_OK || !daemon_peer_allowed(uid))
+		refuse(h, c, "its user is not one of ours");
+	else
+		greet(c);
+}
+
+struct handlers *
+handlers_new(struct engine *e, int fd)
+{
+	struct handlers *h = calloc(1, sizeof(*h));
+
+	if (h == NULL)
+		return NULL;
+	h->e = e;
+	h->limit = (struct log_limit){ .burst = 5, .period = MONO_S(10) };
+	h->listener = listener_new(e->loop, fd, (unsigned)e->opts->clients_max, on_accept, h);
+	if (h->listener == NULL) {
+		free(h);
+		return NULL;
+	}
+	return h;
+}
+
+void
+handlers_free(struct handlers *h)
+{
+	struct pending *p;
+
+	if (h == NULL)
+		return;
+	while ((p = unpend(h, NULL, UINT64_MAX)) != NULL)
+		free(p);
+	while (h->clients != NULL) {
+		struct client *c = h->clients;
+
+		h->clients = c->next;
+		chan_free(c->chan);
+		free(c);
+	}
+	listener_free(h->listener);
+	free(h);
+}

@@ -1,0 +1,17 @@
+/* gossipd.sock: what raftd, rpcd and the tests ask; one function per message. */
+#ifndef TV_GOSSIPD_HANDLERS_H
+#define TV_GOSSIPD_HANDLERS_H
+
+#include "gossipd/engine.h"
+
+/* Takes over the listening socket. */
+struct handlers *handlers_new(struct engine *e, int fd);
+/* Tells those that watch. */
+void handlers_event(struct handlers *h, enum gossip_pool pool, const struct swim_event *ev);
+/* A join with origin JOIN_CLIENT came to its end. */
+void handlers_joined(struct handlers *h, const struct swim_join *j);
+/* The leave is complete: answers all who asked for it. */
+void handlers_left(struct handlers *h);
+void handlers_free(struct handlers *h);
+
+#endif

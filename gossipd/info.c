@@ -1,0 +1,115 @@
+/* What `info` shows of gossipd; see info.h. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/mpack.h"
+#include "common/sandbox.h"
+#include "gossipd/info.h"
+
+struct line {
+	const char *name;
+	uint64_t value;
+};
+
+static void
+put_lines(struct buf *b, const struct line *lines, size_t count)
+{
+	char text[24];
+
+	for (size_t i = 0; i < count; i++) {
+		mpw_cstr(b, lines[i].name);
+		snprintf(text, sizeof(text), "%" PRIu64, lines[i].value);
+		mpw_cstr(b, text);
+	}
+}
+
+#define COUNT(lines_) (sizeof(lines_) / sizeof((lines_)[0]))
+
+static void
+put_pool(struct buf *b, const struct pool *p)
+{
+	struct swim_stats s;
+
+	swim_stats(pool_core(p), &s);
+	const struct line lines[] = {
+		{ "members", s.members }, { "failed", s.failed }, { "left", s.left }, { "health_score", s.health },
+		{ "intent_queue", s.intent_queue }, { "event_queue", s.event_queue }, { "query_queue", s.query_queue },
+		{ "member_time", s.clock }, { "event_time", s.event_clock }, { "query_time", s.query_clock },
+	};
+
+	mpw_cstr(b, pool_kind(p) == POOL_LAN ? "serf_lan" : "serf_wan");
+	mpw_map(b, COUNT(lines) + 1);
+	mpw_cstr(b, "encrypted");
+	mpw_cstr(b, pool_encrypted(p) ? "true" : "false");
+	put_lines(b, lines, COUNT(lines));
+}
+
+/* Sums over the pools. */
+static void
+add_up(const struct engine *e, struct udp_stats *u, struct streams_stats *t, struct swim_stats *s)
+{
+	for (int i = 0; i < ENGINE_POOLS; i++) {
+		struct udp_stats pu;
+		struct streams_stats pt;
+		struct swim_stats ps;
+
+		if (e->pools[i] == NULL)
+			continue;
+		pool_udp_stats(e->pools[i], &pu);
+		pool_streams_stats(e->pools[i], &pt);
+		swim_stats(pool_core(e->pools[i]), &ps);
+		u->in += pu.in, u->out += pu.out, u->in_bytes += pu.in_bytes, u->out_bytes += pu.out_bytes;
+		u->bad_key += pu.bad_key, u->bad_checksum += pu.bad_checksum, u->bad_format += pu.bad_format;
+		u->send_failed += pu.send_failed;
+		t->accepted += pt.accepted, t->dialled += pt.dialled, t->refused += pt.refused, t->failed += pt.failed;
+		t->open += pt.open;
+		s->bad_message += ps.bad_message, s->bad_incarnation += ps.bad_incarnation, s->bad_vsn += ps.bad_vsn;
+		s->wrong_dc += ps.wrong_dc, s->conflicts += ps.conflicts, s->over_members += ps.over_members;
+		s->over_intents += ps.over_intents, s->over_relays += ps.over_relays, s->refused_merges += ps.refused_merges;
+		s->no_memory += ps.no_memory, s->queue_dropped += ps.queue_dropped, s->probes += ps.probes;
+		s->probes_failed += ps.probes_failed, s->refutations += ps.refutations;
+	}
+}
+
+static void
+put_process(struct buf *b, const struct engine *e)
+{
+	struct udp_stats u = { 0 };
+	struct streams_stats t = { 0 };
+	struct swim_stats s = { 0 };
+
+	add_up(e, &u, &t, &s);
+	const struct line lines[] = {
+		{ "packets_in", u.in }, { "packets_out", u.out }, { "bytes_in", u.in_bytes }, { "bytes_out", u.out_bytes },
+		{ "packets_dropped_key", u.bad_key }, { "packets_dropped_checksum", u.bad_checksum },
+		{ "packets_dropped_format", u.bad_format }, { "packets_not_sent", u.send_failed },
+		{ "streams_open", t.open }, { "streams_in", t.accepted }, { "streams_out", t.dialled },
+		{ "streams_refused", t.refused }, { "streams_dropped", t.failed },
+		{ "dropped_message", s.bad_message }, { "dropped_incarnation", s.bad_incarnation },
+		{ "dropped_version", s.bad_vsn }, { "dropped_datacenter", s.wrong_dc }, { "dropped_member_limit", s.over_members },
+		{ "dropped_intent_limit", s.over_intents }, { "dropped_relay_limit", s.over_relays },
+		{ "dropped_queue_limit", s.queue_dropped }, { "dropped_memory", s.no_memory },
+		{ "merges_refused", s.refused_merges }, { "name_conflicts", s.conflicts }, { "probes", s.probes },
+		{ "probes_failed", s.probes_failed }, { "refutations", s.refutations },
+	};
+
+	mpw_cstr(b, "gossipd");
+	mpw_map(b, COUNT(lines) + 2);
+	mpw_cstr(b, "version");
+	mpw_cstr(b, TV_VERSION);
+	mpw_cstr(b, "sandbox");
+	mpw_cstr(b, sandbox_status());
+	put_lines(b, lines, COUNT(lines));
+}
+
+void
+info_write(const struct engine *e, struct buf *b)
+{
+	mpw_map(b, e->pools[POOL_WAN] != NULL ? 3 : 2);
+	put_process(b, e);
+	for (int i = 0; i < ENGINE_POOLS; i++)
+		if (e->pools[i] != NULL)
+			put_pool(b, e->pools[i]);
+}

@@ -1,0 +1,17 @@
+/*
+ * Joins that nobody has to ask for: the addresses of retry_join and retry_join_wan, the members
+ * known before a restart, and (on servers) the WAN side of the datacenter's other servers.
+ */
+#ifndef TV_GOSSIPD_JOIN_H
+#define TV_GOSSIPD_JOIN_H
+
+#include "gossipd/engine.h"
+
+struct joiner *joiner_new(struct engine *e);
+/* A pool was opened: starts its joins.  found is copied. */
+void joiner_pool(struct joiner *j, enum gossip_pool kind, const struct gaddr *self, const struct snapshot_found *found);
+void joiner_event(struct joiner *j, enum gossip_pool kind, const struct swim_event *ev);
+void joiner_joined(struct joiner *j, enum gossip_pool kind, const struct swim_join *result);
+void joiner_free(struct joiner *j);
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * gossipd: who is there.  Keeps the LAN pool of the datacenter's nodes and, on servers, the WAN pool of
+ * all servers, and tells raftd and rpcd of them.
+ */
+#include "config.h"
+
+#include <sodium.h>
+#include <stdio.h>
+
+#include "common/daemon.h"
+#include "gossipd/engine.h"
+
+static enum tv_err
+check(struct daemon_spec *d, char *errbuf, size_t cap)
+{
+	return gossip_conf_check(d->conf, errbuf, cap);
+}
+
+static enum tv_err
+open_engine(struct daemon_spec *d, char *errbuf, size_t cap)
+{
+	struct engine *e = d->ctx;
+	enum tv_err err;
+
+	e->cluster = d->cluster;
+	e->opts = d->conf;
+	err = engine_open(e, d->run_gid, errbuf, cap);
+	if (err != TV_OK)
+		engine_stop(e);
+	return err;
+}
+
+/* Ports at which addresses of the configuration listen. */
+static void
+allow_ports_of(struct sandbox_policy *p, const struct conf_list *list)
+{
+	char ip[CLUSTER_IP_BYTES];
+	uint16_t port;
+
+	for (size_t i = 0; i < list->count; i++) {
+		bool known = !cluster_addr_parse(list->items[i], 0, ip, &port) || port == 0;
+
+		for (unsigned k = 0; k < p->connect_port_count; k++)
+			known = known || p->connect_ports[k] == port;
+		if (!known && p->connect_port_count < SANDBOX_PORTS_MAX)
+			sandbox_port(p, port);
+	}
+}
+
+/* Gossip ports only: a pool is meant to use one port on all its members. */
+static void
+policy(struct daemon_spec *d, struct sandbox_policy *p)
+{
+	p->inet = true;
+	sandbox_port(p, d->cluster->lan_port);
+	sandbox_port(p, d->cluster->wan_port);
+	allow_ports_of(p, &d->cluster->retry_join);
+	allow_ports_of(p, &d->cluster->retry_join_wan);
+}
+
+static enum tv_err
+run(struct daemon_spec *d, struct ev_loop *loop)
+{
+	return engine_run(d->ctx, loop);
+}
+
+static void
+stop(struct daemon_spec *d)
+{
+	engine_stop(d->ctx);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct cluster_conf cluster = { 0 };
+	struct gossip_conf conf = { 0 };
+	struct engine engine = { 0 };
+	struct daemon_spec spec = {
+		.name = "gossipd", .user = "_gossipd", .opts = gossip_opts, .opt_count = gossip_opt_count,
+		.conf_size = sizeof(conf), .conf = &conf, .cluster = &cluster, .check = check, .open = open_engine,
+		.policy = policy, .run = run, .stop = stop, .ctx = &engine,
+	};
+
+	if (sodium_init() < 0) {
+		fprintf(stderr, "gossipd: libsodium cannot start\n");
+		return 1;
+	}
+	return daemon_main(&spec, argc, argv);
+}

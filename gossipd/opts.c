@@ -1,0 +1,149 @@
+/* gossipd.conf; see opts.h. */
+#include "config.h"
+
+#include <stdio.h>
+
+#include "gossipd/opts.h"
+
+#define F(field_) CONF_FIELD(struct gossip_conf, field_)
+#define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
+
+static const char *const profiles[] = { "lan", "wan", "local" };
+
+/* The same keys for both pools. */
+#define TUNING(p_) \
+	{ #p_ ".probe_interval", CONF_DURATION, F(p_.probe_interval), NULL, "50ms", "1m", NULL, CONF_RESTART, \
+	    "Time between probes; each probe asks one member." }, \
+	{ #p_ ".probe_timeout", CONF_DURATION, F(p_.probe_timeout), NULL, "10ms", "1m", NULL, CONF_RESTART, \
+	    "Wait for a direct answer, then others are asked to probe." }, \
+	{ #p_ ".indirect_checks", CONF_U64, F(p_.indirect_checks), NULL, "1", "16", NULL, CONF_RESTART, \
+	    "Members that are asked to probe one that does not answer." }, \
+	{ #p_ ".suspicion_mult", CONF_U64, F(p_.suspicion_mult), NULL, "1", "64", NULL, CONF_RESTART, \
+	    "Shortest time in suspicion, in probe intervals; grows with the pool." }, \
+	{ #p_ ".suspicion_max_mult", CONF_U64, F(p_.suspicion_max_mult), NULL, "1", "64", NULL, CONF_RESTART, \
+	    "Longest time in suspicion, in units of the shortest." }, \
+	{ #p_ ".retransmit_mult", CONF_U64, F(p_.retransmit_mult), NULL, "1", "64", NULL, CONF_RESTART, \
+	    "How often a message is passed on; grows with the pool." }, \
+	{ #p_ ".gossip_interval", CONF_DURATION, F(p_.gossip_interval), NULL, "10ms", "1m", NULL, CONF_RESTART, \
+	    "Time between rounds of gossip, while there is something to say." }, \
+	{ #p_ ".gossip_nodes", CONF_U64, F(p_.gossip_nodes), NULL, "1", "32", NULL, CONF_RESTART, \
+	    "Members told in each round." }, \
+	{ #p_ ".gossip_to_the_dead", CONF_DURATION, F(p_.gossip_to_the_dead), NULL, "1s", "1h", NULL, CONF_RESTART, \
+	    "How long failed members are still told, so that they can object." }, \
+	{ #p_ ".push_pull_interval", CONF_DURATION, F(p_.pushpull_interval), NULL, "1s", "1h", NULL, CONF_RESTART, \
+	    "Time between full exchanges with a random member; longer above 32 members." }, \
+	{ #p_ ".stream_timeout", CONF_DURATION, F(p_.stream_timeout), NULL, "100ms", "5m", NULL, CONF_RESTART, \
+	    "Longest TCP exchange." }
+
+const struct conf_opt gossip_opts[] = {
+	{ "profile", CONF_CHOICE, F(profile), "lan", NULL, NULL, "lan|wan|local", CONF_RESTART,
+	    "Timing of the LAN pool; all members should agree. Times below that are not set come from it." },
+	{ "profile_wan", CONF_CHOICE, F(profile_wan), "wan", NULL, NULL, "lan|wan|local", CONF_RESTART,
+	    "Timing of the WAN pool." },
+	TUNING(lan),
+	TUNING(wan),
+	{ "reap_interval", CONF_DURATION, F(reap_interval), "15s", "100ms", "1h", NULL, CONF_RESTART,
+	    "Time between looks for members to forget." },
+	{ "reconnect_interval", CONF_DURATION, F(reconnect_interval), "30s", "100ms", "1h", NULL, CONF_RESTART,
+	    "Time between attempts to reach a failed member." },
+	{ "reconnect_timeout", CONF_DURATION, F(reconnect_timeout), "72h", "1s", "8760h", NULL, CONF_RESTART,
+	    "A failed member is forgotten after this." },
+	{ "tombstone_timeout", CONF_DURATION, F(tombstone_timeout), "24h", "1s", "8760h", NULL, CONF_RESTART,
+	    "A member that left is forgotten after this." },
+	{ "intent_timeout", CONF_DURATION, F(intent_timeout), "5m", "1s", "1h", NULL, CONF_RESTART,
+	    "How long to remember a join or leave of a member not yet known." },
+	{ "broadcast_timeout", CONF_DURATION, F(broadcast_timeout), "5s", "100ms", "5m", NULL, CONF_RESTART,
+	    "Longest wait in a leave until the pool was told." },
+	{ "leave_delay", CONF_DURATION, F(leave_delay), "1s", "0s", "5m", NULL, CONF_RESTART,
+	    "How long to answer after the pool was told of a leave." },
+	{ "dead_reclaim", CONF_DURATION, F(dead_reclaim), "30s", "0s", "24h", NULL, CONF_RESTART,
+	    "A failed member's name may come back at another address after this; 0s: never before it is forgotten." },
+	{ "flood_interval", CONF_DURATION, F(flood_interval), "30s", "1s", "1h", NULL, CONF_RESTART,
+	    "Servers: how often to bring the datacenter's other servers into the WAN pool." },
+	{ "snapshot", CONF_BOOL, F(snapshot), "true", NULL, NULL, NULL, CONF_RESTART,
+	    "Remember members on disk and join them again after a restart." },
+	{ "snapshot_interval", CONF_DURATION, F(snapshot_interval), "500ms", "10ms", "1m", NULL, CONF_RESTART,
+	    "Longest time until a change of membership is on disk." },
+	{ "compress", CONF_BOOL, F(compress), "true", NULL, NULL, NULL, CONF_RESTART,
+	    "Compress what is sent; what comes is read either way." },
+	{ "tcp_pings", CONF_BOOL, F(tcp_pings), "true", NULL, NULL, NULL, CONF_RESTART,
+	    "Probe over TCP as well when datagrams get no answer." },
+	{ "packet_bytes", CONF_SIZE, F(packet_bytes), "1400", "512", "65000", NULL, CONF_RESTART,
+	    "Largest datagram to fill with gossip." },
+	{ "limits.members", CONF_U64, F(members_max), "20000", "16", "1000000", NULL, CONF_RESTART,
+	    "Members of a pool, failed and left ones included; further ones are refused." },
+	{ "limits.intents", CONF_U64, F(intents_max), "4096", "16", "1000000", NULL, CONF_RESTART,
+	    "Joins and leaves remembered of members not yet known." },
+	{ "limits.queue", CONF_U64, F(queue_max), "4096", "64", "1000000", NULL, CONF_RESTART,
+	    "Messages of one kind that wait to be gossiped; the most-sent one gives way." },
+	{ "limits.relays", CONF_U64, F(relays_max), "1024", "1", "100000", NULL, CONF_RESTART,
+	    "Probes made for other members at a time." },
+	{ "limits.streams", CONF_U64, F(streams_max), "128", "4", "10000", NULL, CONF_RESTART,
+	    "TCP exchanges that others may have open with a pool." },
+	{ "limits.streams_per_source", CONF_U64, F(streams_per_source), "32", "1", "10000", NULL, CONF_RESTART,
+	    "TCP exchanges that one address may have open with a pool." },
+	{ "limits.stream_bytes", CONF_SIZE, F(stream_bytes_max), "20M", "64k", "20M", NULL, CONF_RESTART,
+	    "Largest message on a TCP exchange." },
+	{ "limits.clients", CONF_U64, F(clients_max), "64", "4", "10000", NULL, CONF_RESTART,
+	    "Connections to gossipd.sock." },
+};
+const size_t gossip_opt_count = NITEMS(gossip_opts);
+
+static void
+pick(struct mono *at, struct mono set)
+{
+	if (set.ns != 0)
+		*at = set;
+}
+
+static void
+pick_count(unsigned *at, uint64_t set)
+{
+	if (set != 0)
+		*at = (unsigned)set;
+}
+
+struct swim_timing
+gossip_conf_timing(const struct gossip_conf *c, enum gossip_pool pool)
+{
+	const struct pool_tuning *p = pool == POOL_LAN ? &c->lan : &c->wan;
+	struct swim_timing t = *swim_preset(profiles[pool == POOL_LAN ? c->profile : c->profile_wan]);
+
+	pick(&t.probe_interval, p->probe_interval);
+	pick(&t.probe_timeout, p->probe_timeout);
+	pick(&t.gossip_interval, p->gossip_interval);
+	pick(&t.gossip_to_the_dead, p->gossip_to_the_dead);
+	pick(&t.pushpull_interval, p->pushpull_interval);
+	pick(&t.stream_timeout, p->stream_timeout);
+	pick_count(&t.indirect_checks, p->indirect_checks);
+	pick_count(&t.suspicion_mult, p->suspicion_mult);
+	pick_count(&t.suspicion_max_mult, p->suspicion_max_mult);
+	pick_count(&t.retransmit_mult, p->retransmit_mult);
+	pick_count(&t.gossip_nodes, p->gossip_nodes);
+	t.reap_interval = c->reap_interval;
+	t.reconnect_interval = c->reconnect_interval;
+	t.reconnect_timeout = c->reconnect_timeout;
+	t.tombstone_timeout = c->tombstone_timeout;
+	t.intent_timeout = c->intent_timeout;
+	t.broadcast_timeout = c->broadcast_timeout;
+	t.leave_delay = c->leave_delay;
+	t.dead_reclaim = c->dead_reclaim;
+	return t;
+}
+
+enum tv_err
+gossip_conf_check(const struct gossip_conf *c, char *errbuf, size_t cap)
+{
+	static const char *const names[] = { "lan", "wan" };
+
+	for (enum gossip_pool pool = POOL_LAN; pool <= POOL_WAN; pool++) {
+		struct swim_timing t = gossip_conf_timing(c, pool);
+
+		if (!mono_before(t.probe_timeout, t.probe_interval)) {
+			snprintf(errbuf, cap, "gossipd.conf: %s.probe_timeout: must be shorter than %s.probe_interval",
+			    names[pool], names[pool]);
+			return TV_EINVAL;
+		}
+	}
+	return TV_OK;
+}

@@ -1,0 +1,340 @@
+/* One pool; see pool.h. */
+#include "config.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "gossipd/pool.h"
+#include "gossipd/say.h"
+
+struct pool {
+	struct pool_conf conf;
+	struct swim *core;
+	struct envelope envelope;
+	struct udp *udp;
+	struct streams *streams;
+	struct snapshot *snapshot;	/* NULL: none */
+	ev_timer tick, flush;
+	struct mono armed;		/* when `tick` fires */
+	struct say_limits limits;
+};
+
+/* -- output ----------------------------------------------------------------------- */
+
+static void
+arm(struct pool *p, struct mono deadline)
+{
+	struct mono wait;
+
+	if (ev_is_active(&p->tick) && deadline.ns == p->armed.ns)
+		return;
+	ev_timer_stop(p->conf.loop, &p->tick);
+	p->armed = deadline;
+	if (deadline.ns == MONO_NEVER.ns)
+		return;
+	wait = mono_sub(deadline, clock_mono());
+	ev_timer_set(&p->tick, wait.ns > 0 ? mono_seconds(wait) : 0., 0.);
+	ev_timer_start(p->conf.loop, &p->tick);
+}
+
+static void
+remember(struct pool *p, const struct swim_event *ev)
+{
+	struct swim_stats stats;
+
+	if (p->snapshot == NULL)
+		return;
+	if (ev->type == GOSSIP_EV_JOIN || (ev->type == GOSSIP_EV_UPDATE && ev->member.status == MEMBER_ALIVE))
+		snapshot_alive(p->snapshot, ev->member.name, &ev->member.addr);
+	else if (ev->type != GOSSIP_EV_UPDATE)
+		snapshot_gone(p->snapshot, ev->member.name);
+	swim_stats(p->core, &stats);
+	snapshot_clocks(p->snapshot, stats.clock - 1, stats.event_clock - 1, stats.query_clock - 1);
+	if (!ev_is_active(&p->flush))
+		ev_timer_again(p->conf.loop, &p->flush);
+}
+
+static void
+carry_out(struct pool *p, const struct swim_output *out)
+{
+	for (size_t i = 0; i < out->send_count; i++)
+		udp_send(p->udp, &out->sends[i]);
+	for (size_t i = 0; i < out->stream_count; i++)
+		streams_dial(p->streams, &out->streams[i]);
+	for (size_t i = 0; i < out->notice_count; i++)
+		say_notice(&p->limits, &out->notices[i]);
+	for (size_t i = 0; i < out->event_count; i++) {
+		say_event(&out->events[i]);
+		remember(p, &out->events[i]);
+		p->conf.on_event(p->conf.ctx, p, &out->events[i]);
+	}
+	for (size_t i = 0; i < out->join_count; i++)
+		p->conf.on_join(p->conf.ctx, p, &out->joins[i]);
+	arm(p, out->deadline);
+	if (out->left)
+		p->conf.on_left(p->conf.ctx, p);
+}
+
+static enum tv_err
+feed(struct pool *p, struct swim_input *in, struct span *answer)
+{
+	const struct swim_output *out;
+	enum tv_err err;
+
+	in->now = clock_mono();
+	err = swim_feed(p->core, in, &out);
+	carry_out(p, out);
+	if (answer != NULL)
+		*answer = out->answer;
+	return err;
+}
+
+/* From outside of the reading of datagrams: what is to be sent leaves now. */
+static enum tv_err
+feed_now(struct pool *p, struct swim_input *in)
+{
+	enum tv_err err = feed(p, in, NULL);
+
+	udp_flush(p->udp);
+	return err;
+}
+
+/* -- input ------------------------------------------------------------------------ */
+
+static void
+on_message(void *ctx, const struct gaddr *from, enum wire_type type, struct span body)
+{
+	struct swim_input in = { .type = SWIM_IN_MESSAGE, .from = *from, .kind = type, .bytes = body };
+
+	(void)feed(ctx, &in, NULL);	/* counted by the core */
+}
+
+static void
+on_batch(void *ctx)
+{
+	struct pool *p = ctx;
+
+	udp_flush(p->udp);
+}
+
+static struct span
+on_request(void *ctx, const struct gaddr *from, const struct stream_message *m)
+{
+	struct pool *p = ctx;
+	struct swim_input in = { .type = SWIM_IN_REQUEST, .from = *from, .message = m };
+	struct span answer;
+
+	(void)feed(p, &in, &answer);	/* counted by the core */
+	udp_flush(p->udp);
+	return answer;
+}
+
+static void
+on_end(void *ctx, uint64_t id, const struct stream_message *m, enum tv_err why)
+{
+	struct swim_input in = { .type = m != NULL ? SWIM_IN_ANSWER : SWIM_IN_FAILED, .stream = id, .message = m,
+		.error = why };
+
+	(void)feed_now(ctx, &in);
+}
+
+static void
+on_tick(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct swim_input in = { .type = SWIM_IN_TICK };
+
+	(void)loop;
+	(void)revents;
+	(void)feed_now(w->data, &in);
+}
+
+static void
+on_flush(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct pool *p = w->data;
+
+	(void)revents;
+	ev_timer_stop(loop, w);
+	snapshot_flush(p->snapshot, p->core);
+}
+
+/* -- life -------------------------------------------------------------------------- */
+
+static struct swim *
+core_new(const struct pool *p, const struct snapshot_found *found)
+{
+	const struct gossip_conf *o = p->conf.opts;
+	struct buf meta = BUF_INIT(TAGSET_META_ROOM);
+	struct swim_options opt = { .name = p->conf.name, .self = p->conf.self, .dc = p->conf.dc,
+		.timing = gossip_conf_timing(o, p->conf.kind), .members_max = (uint32_t)o->members_max,
+		.intents_max = (uint32_t)o->intents_max, .queue_max = (uint32_t)o->queue_max,
+		.relays_max = (uint32_t)o->relays_max, .packet_bytes = o->packet_bytes,
+		.seal_bytes = packet_overhead(&p->envelope), .tcp_pings = o->tcp_pings, .clock = found->clock,
+		.event_clock = found->event_clock, .query_clock = found->query_clock };
+	struct swim *core = NULL;
+
+	randombytes_buf(&opt.seed, sizeof(opt.seed));
+	if (tagset_meta(p->conf.tags, &meta) == TV_OK) {
+		opt.meta = buf_span(&meta);
+		core = swim_new(&opt, clock_mono());
+	}
+	buf_done(&meta);
+	return core;
+}
+
+static bool
+open_sockets(struct pool *p)
+{
+	const struct gossip_conf *o = p->conf.opts;
+	struct streams_conf sc = { .loop = p->conf.loop, .fd = p->conf.tcp_fd, .envelope = &p->envelope,
+		.limits = STREAM_LIMITS_DEFAULT, .timeout = gossip_conf_timing(o, p->conf.kind).stream_timeout,
+		.accept_max = (unsigned)o->streams_max, .per_source_max = (unsigned)o->streams_per_source,
+		.ctx = p, .on_request = on_request, .on_end = on_end };
+
+	sc.limits.frame = sc.limits.user_state = sc.limits.user_message = (uint32_t)o->stream_bytes_max;
+	sc.limits.flat = sc.limits.frame * 2;
+	sc.limits.nodes = (uint32_t)o->members_max;
+	p->udp = udp_new(p->conf.loop, p->conf.udp_fd, &p->envelope, on_message, on_batch, p);
+	p->streams = streams_new(&sc);
+	return p->udp != NULL && p->streams != NULL;
+}
+
+static void
+open_snapshot(struct pool *p, struct snapshot_found *found)
+{
+	const char *path = p->conf.snapshot_path;
+
+	*found = (struct snapshot_found){ 0 };
+	if (path == NULL)
+		return;
+	p->snapshot = snapshot_open(path, p->conf.name, p->conf.opts->members_max, found);
+	if (p->snapshot == NULL)
+		log_warn("serf", "%s: %s; members will be forgotten by a restart", path, strerror(errno));
+}
+
+struct pool *
+pool_new(const struct pool_conf *conf, struct snapshot_found *found)
+{
+	struct pool *p = calloc(1, sizeof(*p));
+	struct swim_input first = { .type = SWIM_IN_TICK };
+	struct swim_member self;
+
+	if (p == NULL)
+		return NULL;
+	p->conf = *conf;
+	p->envelope = (struct envelope){ .ring = conf->ring, .version = 1, .compress = conf->opts->compress };
+	p->limits = SAY_LIMITS_INIT;
+	ev_init(&p->tick, on_tick);
+	ev_timer_init(&p->flush, on_flush, 0., mono_seconds(conf->opts->snapshot_interval));
+	p->tick.data = p->flush.data = p;
+	open_snapshot(p, found);
+	p->core = core_new(p, found);
+	if (!open_sockets(p) || p->core == NULL) {
+		log_err("serf", "cannot open the %s pool: no memory, or tags above %d bytes",
+		    conf->kind == POOL_LAN ? "LAN" : "WAN", NODE_META_BYTES_MAX);
+		pool_free(p);
+		return NULL;
+	}
+	if (swim_member_find(p->core, conf->name, &self)) {
+		struct swim_event ev = { .type = GOSSIP_EV_JOIN, .member = self };
+
+		say_event(&ev);
+		remember(p, &ev);
+	}
+	(void)feed_now(p, &first);
+	return p;
+}
+
+void
+pool_free(struct pool *p)
+{
+	if (p == NULL)
+		return;
+	ev_timer_stop(p->conf.loop, &p->tick);
+	ev_timer_stop(p->conf.loop, &p->flush);
+	streams_free(p->streams);
+	udp_free(p->udp);
+	snapshot_close(p->snapshot, p->core);
+	swim_free(p->core);
+	free(p);
+}
+
+/* -- orders -------------------------------------------------------------------------- */
+
+enum gossip_pool
+pool_kind(const struct pool *p)
+{
+	return p->conf.kind;
+}
+
+const struct swim *
+pool_core(const struct pool *p)
+{
+	return p->core;
+}
+
+enum tv_err
+pool_join(struct pool *p, uint64_t token, const struct gaddr *addrs, unsigned count, bool quiet)
+{
+	struct swim_input in = { .type = SWIM_IN_JOIN, .token = token, .addrs = addrs, .addr_count = count, .quiet = quiet };
+
+	return feed_now(p, &in);
+}
+
+/* Remembered at once: who is stopped while leaving has left. */
+enum tv_err
+pool_leave(struct pool *p)
+{
+	struct swim_input in = { .type = SWIM_IN_LEAVE };
+
+	if (p->snapshot != NULL) {
+		snapshot_leave(p->snapshot);
+		snapshot_flush(p->snapshot, NULL);
+	}
+	return feed_now(p, &in);
+}
+
+enum tv_err
+pool_force_leave(struct pool *p, struct span name, bool prune)
+{
+	struct swim_input in = { .type = SWIM_IN_FORCE_LEAVE, .name = name, .prune = prune };
+
+	return feed_now(p, &in);
+}
+
+enum tv_err
+pool_set_tags(struct pool *p, const struct tagset *tags)
+{
+	struct buf meta = BUF_INIT(TAGSET_META_ROOM);
+	struct swim_input in = { .type = SWIM_IN_META };
+	enum tv_err err = tagset_meta(tags, &meta);
+
+	if (err == TV_OK) {
+		in.bytes = buf_span(&meta);
+		err = feed_now(p, &in);
+	}
+	buf_done(&meta);
+	return err;
+}
+
+bool
+pool_encrypted(const struct pool *p)
+{
+	return envelope_seals(&p->envelope);
+}
+
+void
+pool_udp_stats(const struct pool *p, struct udp_stats *out)
+{
+	udp_stats(p->udp, out);
+}
+
+void
+pool_streams_stats(const struct pool *p, struct streams_stats *out)
+{
+	streams_stats(p->streams, out);
+}

@@ -1,0 +1,53 @@
+/*
+ * One pool: a gossip core with its sockets, timer, snapshot and log lines.  Feeds the core what
+ * happens and carries out what it answers.
+ *
+ * The call backs come while an output is carried out: they must not feed the same pool.
+ */
+#ifndef TV_GOSSIPD_POOL_H
+#define TV_GOSSIPD_POOL_H
+
+#include <ev.h>
+
+#include "gossipd/opts.h"
+#include "gossipd/snapshot.h"
+#include "gossipd/streams.h"
+#include "gossipd/tags.h"
+#include "gossipd/udp.h"
+
+struct pool;
+
+struct pool_conf {
+	struct ev_loop *loop;
+	enum gossip_pool kind;
+	const struct gossip_conf *opts;
+	int udp_fd, tcp_fd;		/* taken over */
+	struct span name;		/* of this node in the pool */
+	struct gaddr self;
+	struct span dc;			/* LAN: members of other datacenters are refused */
+	const struct tagset *tags;
+	const struct seal_ring *ring;	/* NULL: plaintext */
+	const char *snapshot_path;	/* NULL: none */
+	void *ctx;
+	void (*on_event)(void *ctx, struct pool *p, const struct swim_event *ev);
+	void (*on_join)(void *ctx, struct pool *p, const struct swim_join *j);
+	void (*on_left)(void *ctx, struct pool *p);
+};
+
+/* NULL with a log line.  *found: who was there before the last stop; the caller frees it. */
+struct pool *pool_new(const struct pool_conf *conf, struct snapshot_found *found);
+/* Closes without leaving. */
+void pool_free(struct pool *p);
+enum gossip_pool pool_kind(const struct pool *p);
+const struct swim *pool_core(const struct pool *p);
+/* As SWIM_IN_JOIN; on_join follows unless it fails at once. */
+enum tv_err pool_join(struct pool *p, uint64_t token, const struct gaddr *addrs, unsigned count, bool quiet);
+/* on_left follows. */
+enum tv_err pool_leave(struct pool *p);
+enum tv_err pool_force_leave(struct pool *p, struct span name, bool prune);
+enum tv_err pool_set_tags(struct pool *p, const struct tagset *tags);
+bool pool_encrypted(const struct pool *p);
+void pool_udp_stats(const struct pool *p, struct udp_stats *out);
+void pool_streams_stats(const struct pool *p, struct streams_stats *out);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * TCP exchanges of one pool, in both directions: connect or accept, one message each way,
+ * close.  Everything has a deadline and a limit; a peer that is slow costs one descriptor
+ * for a while and nothing else.
+ */
+#ifndef TV_GOSSIPD_STREAMS_H
+#define TV_GOSSIPD_STREAMS_H
+
+#include <ev.h>
+
+#include "gossipd/core/stream.h"
+#include "gossipd/core/swim.h"
+
+struct streams;
+
+struct streams_conf {
+	struct ev_loop *loop;
+	int fd;				/* listening; taken over */
+	const struct envelope *envelope;
+	struct stream_limits limits;
+	struct mono timeout;		/* of reading a request, and of writing its answer */
+	unsigned accept_max, per_source_max;
+	void *ctx;
+	/* A request came; returns the answer (borrowed until the next call back), empty for none. */
+	struct span (*on_request)(void *ctx, const struct gaddr *from, const struct stream_message *m);
+	/* The end of an exchange of ours: m, or NULL and why. Never called from within streams_dial(). */
+	void (*on_end)(void *ctx, uint64_t id, const struct stream_message *m, enum tv_err why);
+};
+
+struct streams_stats {
+	uint64_t accepted, dialled, refused, failed;	/* failed: accepted ones that broke a rule or a deadline */
+	unsigned open;
+};
+
+struct streams *streams_new(const struct streams_conf *conf);
+/* Starts an exchange; copies the message. */
+void streams_dial(struct streams *t, const struct swim_stream *want);
+void streams_stats(const struct streams *t, struct streams_stats *out);
+/* Closes everything without call backs. */
+void streams_free(struct streams *t);
+
+#endif

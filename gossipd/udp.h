@@ -1,0 +1,34 @@
+/* Datagrams of one pool: read and written in batches. */
+#ifndef TV_GOSSIPD_UDP_H
+#define TV_GOSSIPD_UDP_H
+
+#include <ev.h>
+
+#include "gossipd/core/packet.h"
+#include "gossipd/core/swim.h"
+
+struct udp;
+
+struct udp_stats {
+	uint64_t in, out, in_bytes, out_bytes;
+	uint64_t bad_key;		/* not sealed as it should be, or with a key that we do not have */
+	uint64_t bad_checksum;
+	uint64_t bad_format;
+	uint64_t send_failed;
+};
+
+/*
+ * Takes over the bound socket.  on_message gets each message of each datagram; what it borrows
+ * lasts until return.  on_batch follows once after a batch was read: a good moment for udp_flush().
+ */
+struct udp *udp_new(struct ev_loop *loop, int fd, const struct envelope *envelope,
+    void (*on_message)(void *ctx, const struct gaddr *from, enum wire_type type, struct span body),
+    void (*on_batch)(void *ctx), void *ctx);
+/* Queues one datagram; it leaves with udp_flush(), or when the batch is full. */
+void udp_send(struct udp *u, const struct swim_send *send);
+void udp_flush(struct udp *u);
+void udp_stats(const struct udp *u, struct udp_stats *out);
+/* Closes the socket. */
+void udp_free(struct udp *u);
+
+#endif
