@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""No leak and no invalid access from start to stop: a server and a client under valgrind, used, then stopped.
+
+valgrind does not know the system calls of the sandbox, so this one runs with sandbox = "best-effort"; the walls
+themselves are tested in test_walls.py.
+"""
+import os
+import shutil
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cluster import Cluster, main, skip, wait_for  # noqa: E402
+
+VALGRIND = ["valgrind", "-q", "--vgdb=no", "--leak-check=full", "--show-leak-kinds=definite,indirect",
+            "--errors-for-leak-kinds=definite,indirect", "--error-exitcode=99"]
+
+
+def test_nothing_leaks():
+    if shutil.which("valgrind") is None:
+        skip("needs valgrind")
+    if "asan" in os.environ.get("TV_BUILD", ""):
+        skip("valgrind and AddressSanitizer exclude each other")
+    with Cluster("127.60.51", wrap=VALGRIND) as c:
+        server = c.add("n1", 1, raftd={"bootstrap": True}, sandbox="best-effort").start()
+        client = c.add("c1", 2, server=False, retry_join=[server.addr], sandbox="best-effort").start()
+        c.formed([server], timeout=90)
+        wait_for("client is up", lambda: client.kv_get("none") is None, 90)
+        for i in range(50):
+            client.kv_put("k/%d" % i, "x" * i)
+        session = client.put("/v1/session/create", b"{}").json()["ID"]
+        assert client.put("/v1/kv/lock?acquire=" + session, b"v").body == b"true"
+        index = server.get("/v1/kv/k/1").index
+        assert server.get("/v1/kv/k/1?index=%d&wait=200ms" % index).status == 200
+        assert server.get("/v1/kv/?recurse").status == 200
+        assert server.get("/v1/agent/self").status == 200
+        assert client.get("/v1/catalog/nodes").status == 200
+        client.delete("/v1/kv/k/?recurse")
+        server.get("/v1/nothing/here")
+        for node in (client, server):
+            node.stop()         # asserts exit status 0: valgrind's own is 99
+
+
+main(test_nothing_leaks)
