@@ -17,3 +17,8 @@ tests_unit_check_fsm_watch_LDADD = $(FSM_LIBS)
 tests_unit_check_store_log_SOURCES = tests/unit/check_store_log.c $(FSM_KIT)
 tests_unit_check_store_log_LDADD = raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(STORE_LIBS) $(CHECK_LIBS)
 endif
+
+# How fast the stores are by themselves.
+noinst_PROGRAMS += tests/bench/bench_store
+tests_bench_bench_store_SOURCES = tests/bench/bench_store.c
+tests_bench_bench_store_LDADD = raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a common/libtvrt.a $(STORE_LIBS)
