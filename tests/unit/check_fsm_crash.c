@@ -1,0 +1,224 @@
+/*
+ * Killed while applying: what is found is the state of the applied index that is found with it, and replaying the rest
+ * gives the state of a machine that was never killed.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/rng.h"
+#include "tests/unit/fsm_kit.h"
+
+#define ENTRIES 6000
+
+static struct kit k;
+
+/* The log: entry i is the same whoever makes it. */
+static void
+make_payload(uint64_t index, struct buf *out)
+{
+	struct rng g;
+	char key[32], value[400];
+	struct kv_apply kv = { .Now = (int64_t)index * KIT_SECOND };
+	struct catalog_register reg = { .Now = kv.Now, .Address = span_str("10.0.0.1"), .has_check = true };
+	struct buf args = BUF_INIT(65536);
+	uint16_t op = OP_KV_APPLY;
+
+	rng_seed(&g, index);
+	snprintf(key, sizeof(key), "k%u", (unsigned)rng_below(&g, 500));
+	snprintf(value, sizeof(value), "%llu%*s", (unsigned long long)index, (int)rng_below(&g, 300), "");
+	kv.Key = span_str(key);
+	kv.Value = span_str(value);
+	switch (rng_below(&g, 8)) {
+	case 0:
+		kv.Verb = KV_DELETE;
+		break;
+	case 1:
+		key[2] = '\0';
+		kv.Key = span_str(key);
+		kv.Verb = KV_DELETE_TREE;
+		break;
+	case 2:
+		op = OP_CATALOG_REGISTER;
+		reg.Node = span_str(key);
+		reg.Check.Node = reg.Node;
+		reg.Check.CheckID = span_str("c");
+		reg.Check.Status = span_str(index % 2 == 0 ? "passing" : "critical");
+		break;
+	default:
+		kv.Verb = KV_SET;
+	}
+	if (op == OP_KV_APPLY)
+		schema_pack(&kv_apply_schema, &kv, &args);
+	else
+		schema_pack(&catalog_register_schema, &reg, &args);
+	fsm_entry_write(out, op, buf_span(&args));
+	buf_done(&args);
+}
+
+/* Applies up to `last` in batches of varying size. */
+static void
+replay(struct fsm *f, uint64_t last)
+{
+	struct buf payload[40];
+	struct raft_entry e[40];
+
+	while (fsm_applied(f) < last) {
+		uint64_t first = fsm_applied(f) + 1;
+		uint32_t n = 1 + (uint32_t)(first * 7 % 40);
+
+		if (first + n - 1 > last)
+			n = (uint32_t)(last - first + 1);
+		for (uint32_t i = 0; i < n; i++) {
+			buf_init(&payload[i], 65536);
+			make_payload(first + i, &payload[i]);
+			e[i] = (struct raft_entry){ .index = first + i, .term = 1, .type = RAFT_ENTRY_OP,
+			    .size = (uint32_t)payload[i].len, .payload = payload[i].data };
+		}
+		if (fsm_apply(f, e, n, NULL, NULL) != TV_OK)
+			_exit(3);
+		for (uint32_t i = 0; i < n; i++)
+			buf_done(&payload[i]);
+	}
+}
+
+/* Digest of a machine that applied `last` entries undisturbed. */
+static void
+reference(uint64_t last, uint8_t out[32])
+{
+	struct kit clean;
+
+	kit_open(&clean);
+	replay(clean.f, last);
+	ck_assert_int_eq(fsm_digest(clean.f, out), TV_OK);
+	kit_close(&clean);
+}
+
+static void
+setup(void)
+{
+	kit_open(&k);
+	fsm_close(k.f);
+	k.f = NULL;
+}
+
+static void
+teardown(void)
+{
+	kit_close(&k);
+}
+
+/* Runs a child that applies and checkpoints until it is killed, `wait_us` after it began. */
+static void
+run_and_kill(unsigned wait_us)
+{
+	int fd[2], status;
+	char c;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(fd), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		uint64_t index, term, at;
+
+		kit_reopen(&k);
+		if (write(fd[1], "x", 1) != 1)
+			_exit(2);
+		for (at = fsm_applied(k.f); at < ENTRIES; at = fsm_applied(k.f)) {
+			replay(k.f, at + 200 < ENTRIES ? at + 200 : ENTRIES);
+			if (fsm_checkpoint(k.f, &index, &term) != TV_OK)
+				_exit(2);
+		}
+		pause();
+		_exit(2);
+	}
+	close(fd[1]);
+	ck_assert_int_eq(read(fd[0], &c, 1), 1);
+	close(fd[0]);
+	usleep(wait_us);			/* where it is hit does not matter, only that places vary */
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status));
+}
+
+START_TEST(killed_again_and_again)
+{
+	uint8_t got[32], want[32];
+	uint64_t last = 0;
+
+	for (unsigned round = 0; round < 12; round++) {
+		run_and_kill(1000 + round * 3100);
+		kit_reopen(&k);
+		ck_assert_uint_ge(fsm_applied(k.f), last - (last > 400 ? 400 : last));
+		last = fsm_applied(k.f);
+		ck_assert_int_eq(fsm_digest(k.f, got), TV_OK);
+		reference(last, want);
+		ck_assert_mem_eq(got, want, 32);
+		fsm_close(k.f);
+		k.f = NULL;
+	}
+	kit_reopen(&k);
+	replay(k.f, ENTRIES);
+	ck_assert_int_eq(fsm_digest(k.f, got), TV_OK);
+	reference(ENTRIES, want);
+	ck_assert_mem_eq(got, want, 32);
+}
+END_TEST
+
+START_TEST(checkpointed_index_survives)
+{
+	uint64_t index, term;
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		kit_reopen(&k);
+		replay(k.f, 500);
+		if (fsm_checkpoint(k.f, &index, &term) != TV_OK || index != 500)
+			_exit(1);
+		replay(k.f, 600);
+		kill(getpid(), SIGKILL);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status));
+	kit_reopen(&k);
+	ck_assert_uint_ge(fsm_applied(k.f), 500);
+}
+END_TEST
+
+START_TEST(batches_do_not_matter)
+{
+	uint8_t got[32], want[32];
+
+	kit_reopen(&k);
+	for (uint64_t i = 1; i <= 300; i++)
+		replay(k.f, i);			/* one by one */
+	ck_assert_int_eq(fsm_digest(k.f, got), TV_OK);
+	reference(300, want);
+	ck_assert_mem_eq(got, want, 32);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("fsm_crash");
+	TCase *t = tcase_create("crash");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, killed_again_and_again);
+	tcase_add_test(t, checkpointed_index_survives);
+	tcase_add_test(t, batches_do_not_matter);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
