@@ -1,0 +1,207 @@
+/* Who forms a cluster with whom, who may promise what, and which hellos fit. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/msg.h"
+#include "raftd/forming.h"
+#include "raftd/identity.h"
+
+#define A "aaaaaaaa-0000-4000-8000-000000000000"
+#define B "bbbbbbbb-0000-4000-8000-000000000000"
+#define C "cccccccc-0000-4000-8000-000000000000"
+#define D "dddddddd-0000-4000-8000-000000000000"
+#define STORE "51515151-0000-4000-8000-000000000000"
+#define OTHER "62626262-0000-4000-8000-000000000000"
+
+static struct forming_candidate
+fresh(const char *uuid)
+{
+	struct forming_candidate c = { .alive = true, .linked = true, .expect = 3 };
+
+	strcpy(c.uuid, uuid);
+	return c;
+}
+
+START_TEST(the_lowest_id_asks)
+{
+	struct forming_candidate c[] = { fresh(D), fresh(B), fresh(C) };
+	unsigned picked[FORMING_SERVERS_MAX];
+
+	ck_assert(forming_pick(A, "", STORE, 3, c, 3, picked));
+	ck_assert_uint_eq(picked[0], 1);	/* lowest ids first */
+	ck_assert_uint_eq(picked[1], 2);
+	c[0] = fresh(A);
+	ck_assert(!forming_pick(B, "", STORE, 3, c, 3, picked));
+}
+END_TEST
+
+START_TEST(waits_for_enough_that_fit)
+{
+	struct forming_candidate c[] = { fresh(B), fresh(C) };
+	unsigned picked[FORMING_SERVERS_MAX];
+
+	ck_assert(forming_pick(A, "", STORE, 3, c, 2, picked));
+	ck_assert(!forming_pick(A, "", STORE, 3, c, 1, picked));
+	c[1].alive = false;
+	ck_assert(!forming_pick(A, "", STORE, 3, c, 2, picked));
+	c[1] = fresh(C);
+	c[1].linked = false;
+	ck_assert(!forming_pick(A, "", STORE, 3, c, 2, picked));
+	c[1] = fresh(C);
+	c[1].expect = 5;
+	ck_assert(!forming_pick(A, "", STORE, 3, c, 2, picked));
+	c[1] = fresh(C);
+	strcpy(c[1].cluster_id, OTHER);		/* promised to somebody else, or in a cluster */
+	ck_assert(!forming_pick(A, "", STORE, 3, c, 2, picked));
+	c[1].generation = 1;
+	ck_assert(!forming_pick(A, "", STORE, 3, c, 2, picked));
+}
+END_TEST
+
+/* Restarted in the middle: those that have promised to us count. */
+START_TEST(goes_on_after_a_restart)
+{
+	struct forming_candidate c[] = { fresh(B), fresh(C) };
+	unsigned picked[FORMING_SERVERS_MAX];
+
+	strcpy(c[0].cluster_id, STORE);
+	ck_assert(forming_pick(A, STORE, STORE, 3, c, 2, picked));
+	ck_assert(!forming_pick(A, "", STORE, 3, c, 2, picked));
+	ck_assert(!forming_pick(A, OTHER, STORE, 3, c, 2, picked));	/* promised to another */
+}
+END_TEST
+
+START_TEST(promises_are_exclusive)
+{
+	struct identity own = { .uuid = C };
+	const char *why;
+
+	ck_assert_int_eq(forming_may_promise(&own, 3, true, A, OTHER, 3, &why), TV_OK);
+	strcpy(own.cluster_id, OTHER);
+	ck_assert_int_eq(forming_may_promise(&own, 3, true, A, OTHER, 3, &why), TV_OK);	/* again */
+	ck_assert_int_eq(forming_may_promise(&own, 3, true, B, STORE, 3, &why), TV_ECONFLICT);
+	ck_assert_ptr_nonnull(strstr(why, "another cluster"));
+	own.cluster_id[0] = '\0';
+	ck_assert_int_eq(forming_may_promise(&own, 5, true, A, OTHER, 3, &why), TV_ECONFLICT);
+	ck_assert_int_eq(forming_may_promise(&own, 3, false, A, OTHER, 3, &why), TV_ECONFLICT);
+	ck_assert_int_eq(forming_may_promise(&own, 3, true, D, OTHER, 3, &why), TV_ECONFLICT);
+	own.generation = 1;
+	ck_assert_int_eq(forming_may_promise(&own, 3, true, A, OTHER, 3, &why), TV_ECONFLICT);
+}
+END_TEST
+
+static struct identity
+identity(const char *uuid, const char *cluster, uint64_t generation)
+{
+	struct identity id = { .generation = generation, .name = "n", .addr = "10.0.0.1:8300" };
+
+	strcpy(id.uuid, uuid);
+	strcpy(id.store_id, STORE);
+	strcpy(id.cluster_id, cluster);
+	return id;
+}
+
+static struct hello
+hello_of(const struct identity *id, const char *dc)
+{
+	struct buf b = BUF_INIT(4096);
+	struct hello h;
+
+	hello_write(&b, id, dc, 8300);
+	ck_assert_int_eq(hello_read(buf_span(&b), &h), TV_OK);
+	/* Every cut of it is refused. */
+	for (size_t n = 0; n < b.len; n++) {
+		struct hello cut;
+
+		ck_assert_int_ne(hello_read(span_of(b.data, n), &cut), TV_OK);
+	}
+	buf_done(&b);
+	return h;
+}
+
+START_TEST(hellos)
+{
+	static const struct {
+		const char *what, *own, *theirs, *dc, *uuid;
+		uint64_t own_gen, their_gen;
+		enum hello_verdict verdict;
+		const char *why;
+	} t[] = {
+		{ "both fresh", "", "", "dc1", B, 0, 0, HELLO_OK, NULL },
+		{ "same cluster", OTHER, OTHER, "dc1", B, 1, 1, HELLO_OK, NULL },
+		{ "fresh meets member", "", OTHER, "dc1", B, 0, 1, HELLO_OK, NULL },
+		{ "member meets fresh", OTHER, "", "dc1", B, 1, 0, HELLO_OK, NULL },
+		{ "other cluster", OTHER, STORE, "dc1", B, 1, 1, HELLO_REFUSE, "belongs to cluster" },
+		{ "other datacenter", OTHER, OTHER, "dc2", B, 1, 1, HELLO_REFUSE, "datacenter dc2" },
+		{ "our own id", OTHER, OTHER, "dc1", A, 1, 1, HELLO_REFUSE, "our own node id" },
+		{ "promised to the cluster", OTHER, OTHER, "dc1", B, 0, 1, HELLO_OK, NULL },
+		{ "promised to another", STORE, OTHER, "dc1", B, 0, 1, HELLO_WAIT, NULL },
+		{ "two promises", STORE, OTHER, "dc1", B, 0, 0, HELLO_WAIT, NULL },
+		{ "it was left behind by a recovery", OTHER, OTHER, "dc1", B, 2, 1, HELLO_REFUSE, "generation 1" },
+		{ "we were", OTHER, OTHER, "dc1", B, 1, 2, HELLO_REFUSE, "this server belongs to generation 1" },
+	};
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct identity own = identity(A, t[i].own, t[i].own_gen), peer = identity(t[i].uuid, t[i].theirs, t[i].their_gen);
+		struct hello h = hello_of(&peer, t[i].dc);
+		char why[320] = "";
+
+		ck_assert_msg(hello_check(&own, "dc1", &h, why, sizeof(why)) == t[i].verdict, "%s: %s", t[i].what, why);
+		if (t[i].why != NULL)
+			ck_assert_msg(strstr(why, t[i].why) != NULL, "%s: %s", t[i].what, why);
+	}
+}
+END_TEST
+
+START_TEST(hello_of_another_version)
+{
+	struct identity own = identity(A, "", 0), peer = identity(B, "", 0);
+	struct hello h = hello_of(&peer, "dc1");
+	char why[320];
+
+	h.version = MSG_VERSION + 1;
+	ck_assert_int_eq(hello_check(&own, "dc1", &h, why, sizeof(why)), HELLO_REFUSE);
+}
+END_TEST
+
+START_TEST(addresses)
+{
+	char ip[46], text[64];
+	uint16_t port;
+
+	ck_assert(addr_split("10.0.0.1:8300", ip, &port));
+	ck_assert_str_eq(ip, "10.0.0.1");
+	ck_assert_uint_eq(port, 8300);
+	ck_assert(addr_split("[fe80::1]:1", ip, &port));
+	ck_assert_str_eq(ip, "fe80::1");
+	ck_assert_str_eq(addr_join("fe80::1", 1, text, sizeof(text)), "[fe80::1]:1");
+	ck_assert_str_eq(addr_join("10.0.0.1", 8300, text, sizeof(text)), "10.0.0.1:8300");
+	for (const char *const *bad = (const char *const[]){ "", ":1", "1.2.3.4", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536",
+	    "1.2.3.4:8x", "[::1:8", "[]:1", NULL }; *bad != NULL; bad++)
+		ck_assert_msg(!addr_split(*bad, ip, &port), "%s", *bad);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("forming");
+	TCase *t = tcase_create("all");
+	SRunner *sr = srunner_create(s);
+	int failed;
+
+	tcase_add_test(t, the_lowest_id_asks);
+	tcase_add_test(t, waits_for_enough_that_fit);
+	tcase_add_test(t, goes_on_after_a_restart);
+	tcase_add_test(t, promises_are_exclusive);
+	tcase_add_test(t, hellos);
+	tcase_add_test(t, hello_of_another_version);
+	tcase_add_test(t, addresses);
+	suite_add_tcase(s, t);
+	srunner_run_all(sr, CK_ENV);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,250 @@
+/* Writes and reads on their way: one answer each, and the right one. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mpack.h"
+#include "raftd/proposals.h"
+#include "raftd/reads.h"
+
+/* The state machine's entry form; the real one is tested with it. */
+void
+fsm_entry_write(struct buf *b, uint16_t op, struct span args)
+{
+	mpw_array(b, 2);
+	mpw_uint(b, op);
+	buf_putspan(b, args);
+}
+
+struct asker {
+	struct proposal p;
+	unsigned told;
+	enum tv_err err;
+};
+
+static void
+told(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+{
+	struct asker *a = (struct asker *)p;
+
+	(void)result;
+	a->told++;
+	a->err = err;
+}
+
+/* Queues n writes and lets the core take them at these indexes. */
+static void
+accept(struct proposals *q, struct asker *a, uint32_t n, uint64_t index, uint64_t term)
+{
+	struct raft_entry taken[16];
+	uint32_t count;
+	const struct raft_entry *next;
+
+	for (uint32_t i = 0; i < n; i++) {
+		a[i] = (struct asker){ .p.done = told };
+		ck_assert_int_eq(proposals_add(q, &a[i].p, 4, span_str("\x01"), MONO_MS(index + i)), TV_OK);
+	}
+	next = proposals_next(q, n, &count);
+	ck_assert_uint_eq(count, n);
+	for (uint32_t i = 0; i < n; i++) {
+		ck_assert_uint_eq(next[i].size, 3);
+		ck_assert_uint_eq(next[i].payload[1], 4);
+		taken[i] = next[i];
+		taken[i].index = index + i;
+		taken[i].term = term;
+	}
+	ck_assert_int_eq(proposals_accepted(q, taken, n), TV_OK);
+	ck_assert_uint_eq(proposals_queued(q), 0);
+}
+
+START_TEST(applied_ones_are_told)
+{
+	struct proposals *q = proposals_new(1u << 20);
+	struct fsm_result ok = { .err = TV_OK };
+	struct asker a[3];
+
+	ck_assert_uint_eq(proposals_first(q), UINT64_MAX);
+	accept(q, a, 3, 10, 2);
+	ck_assert_uint_eq(proposals_first(q), 10);
+	proposals_applied(q, 10, 2, &ok);
+	proposals_applied(q, 11, 3, &ok);	/* another leader's entry stands there */
+	ck_assert_int_eq(a[0].err, TV_OK);
+	ck_assert_int_eq(a[1].err, TV_ENOTLEADER);
+	ck_assert_uint_eq(a[2].told, 0);
+	ck_assert_uint_eq(proposals_first(q), 12);
+	proposals_applied(q, 12, 2, &ok);
+	for (int i = 0; i < 3; i++)
+		ck_assert_uint_eq(a[i].told, 1);
+	proposals_free(q);
+}
+END_TEST
+
+START_TEST(cut_ones_surely_did_not_happen)
+{
+	struct proposals *q = proposals_new(1u << 20);
+	struct asker a[4];
+
+	accept(q, a, 4, 5, 1);
+	proposals_truncated(q, 7);
+	ck_assert_uint_eq(a[1].told, 0);
+	ck_assert_int_eq(a[2].err, TV_ENOTLEADER);
+	ck_assert_int_eq(a[3].err, TV_ENOTLEADER);
+	proposals_skipped(q, 5);		/* a snapshot jumped over it */
+	ck_assert_int_eq(a[0].err, TV_EUNKNOWN);
+	ck_assert_uint_eq(a[1].told, 0);
+	proposals_expire(q, MONO_MS(1000));
+	ck_assert_int_eq(a[1].err, TV_EUNKNOWN);
+	proposals_free(q);
+}
+END_TEST
+
+START_TEST(lost_leadership_brings_deadlines_forward)
+{
+	struct proposals *q = proposals_new(1u << 20);
+	struct asker a[2];
+
+	accept(q, a, 2, 100, 1);		/* deadlines 100 and 101 ms */
+	proposals_expire(q, MONO_MS(50));
+	ck_assert_uint_eq(a[0].told, 0);
+	proposals_hurry(q, MONO_MS(20));
+	proposals_expire(q, MONO_MS(21));
+	ck_assert_int_eq(a[0].err, TV_EUNKNOWN);
+	ck_assert_int_eq(a[1].err, TV_EUNKNOWN);
+	proposals_free(q);
+}
+END_TEST
+
+START_TEST(queue_is_bounded_and_can_be_refused)
+{
+	struct proposals *q = proposals_new(64);
+	struct asker a[40];
+	unsigned n;
+
+	for (n = 0; n < 40; n++) {
+		a[n] = (struct asker){ .p.done = told };
+		if (proposals_add(q, &a[n].p, 4, span_str("\xa5hello"), MONO_MS(1)) != TV_OK)
+			break;
+	}
+	ck_assert_uint_eq(n, 8);
+	proposals_refuse(q, TV_ENOTLEADER);
+	for (unsigned i = 0; i < n; i++) {
+		ck_assert_uint_eq(a[i].told, 1);
+		ck_assert_int_eq(a[i].err, TV_ENOTLEADER);
+	}
+	ck_assert_int_eq(proposals_add(q, &a[0].p, 4, span_str("\xa5hello"), MONO_MS(1)), TV_OK);
+	proposals_free(q);
+}
+END_TEST
+
+struct reader {
+	struct read_wait w;
+	unsigned told;
+	enum tv_err err;
+};
+
+static void
+read_told(struct read_wait *w, enum tv_err err)
+{
+	struct reader *r = (struct reader *)w;
+
+	r->told++;
+	r->err = err;
+}
+
+static void
+ask(struct reads *r, struct reader *x)
+{
+	*x = (struct reader){ .w.done = read_told, .w.deadline = MONO_S(5) };
+	reads_add(r, &x->w);
+}
+
+START_TEST(a_turn_is_one_round)
+{
+	struct reader x[3];
+	struct reads r;
+
+	reads_init(&r);
+	ck_assert_uint_eq(reads_round(&r, MONO_MS(1)), 0);
+	ask(&r, &x[0]);
+	ask(&r, &x[1]);
+	ck_assert_uint_eq(reads_round(&r, MONO_MS(1)), 1);
+	ask(&r, &x[2]);				/* after the round began: the next one */
+	reads_answer(&r, 1, true, 7);
+	reads_serve(&r, 6);
+	ck_assert_uint_eq(x[0].told, 0);	/* the state lags */
+	reads_serve(&r, 7);
+	ck_assert_uint_eq(x[0].told, 1);
+	ck_assert_uint_eq(x[1].told, 1);
+	ck_assert_uint_eq(x[2].told, 0);
+	ck_assert_uint_eq(reads_round(&r, MONO_MS(2)), 2);
+	reads_answer(&r, 1, true, 9);		/* late and doubled answers change nothing */
+	reads_serve(&r, 100);
+	ck_assert_uint_eq(x[2].told, 0);
+	reads_cancel(&x[2].w);
+	reads_answer(&r, 2, true, 9);
+	reads_serve(&r, 100);
+	ck_assert_uint_eq(x[2].told, 0);
+}
+END_TEST
+
+START_TEST(refused_rounds_are_asked_again)
+{
+	struct reader x[2];
+	struct reads r;
+
+	reads_init(&r);
+	ask(&r, &x[0]);
+	(void)reads_round(&r, MONO_MS(1));
+	reads_answer(&r, 1, false, 0);
+	ck_assert_uint_eq(reads_round(&r, MONO_MS(2)), 0);	/* not in the same breath */
+	reads_retry(&r, MONO_MS(3), MONO_S(1));
+	ask(&r, &x[1]);
+	ck_assert_uint_eq(reads_round(&r, MONO_MS(3)), 2);
+	reads_retry(&r, MONO_S(2), MONO_S(1));			/* no answer for a second */
+	ck_assert_uint_eq(reads_round(&r, MONO_S(2)), 3);
+	reads_answer(&r, 3, true, 1);
+	reads_serve(&r, 1);
+	ck_assert_int_eq(x[0].err, TV_OK);
+	ck_assert_int_eq(x[1].err, TV_OK);
+}
+END_TEST
+
+START_TEST(deadlines_tell_what_was_missing)
+{
+	struct reader x[2];
+	struct reads r;
+
+	reads_init(&r);
+	ask(&r, &x[0]);
+	(void)reads_round(&r, MONO_MS(1));
+	reads_answer(&r, 1, true, 50);
+	ask(&r, &x[1]);
+	reads_expire(&r, MONO_S(5));
+	ck_assert_uint_eq(x[0].told + x[1].told, 0);
+	reads_expire(&r, MONO_S(6));
+	ck_assert_int_eq(x[0].err, TV_ETIMEOUT);
+	ck_assert_int_eq(x[1].err, TV_ENOLEADER);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("proposals");
+	TCase *t = tcase_create("all");
+	SRunner *sr = srunner_create(s);
+	int failed;
+
+	tcase_add_test(t, applied_ones_are_told);
+	tcase_add_test(t, cut_ones_surely_did_not_happen);
+	tcase_add_test(t, lost_leadership_brings_deadlines_forward);
+	tcase_add_test(t, queue_is_bounded_and_can_be_refused);
+	tcase_add_test(t, a_turn_is_one_round);
+	tcase_add_test(t, refused_rounds_are_asked_again);
+	tcase_add_test(t, deadlines_tell_what_was_missing);
+	suite_add_tcase(s, t);
+	srunner_run_all(sr, CK_ENV);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
