@@ -1,3 +1,4 @@
 # man
 dist_man_MANS += man/clusterctl.8 man/triumvir.7
 dist_man_MANS += man/cluster.conf.5
+dist_man_MANS += man/raftd.8 man/raftd.conf.5

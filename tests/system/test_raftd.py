@@ -1,0 +1,474 @@
+#!/usr/bin/env python3
+"""raftd processes without gossipd and rpcd: forming, growing, shrinking, losing and recovering servers, snapshots,
+blocking queries, and what a hostile client gets.  The test plays gossipd (lib/raftcluster.py)."""
+import os
+import shutil
+import signal
+import socket
+import statistics
+import struct
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cluster import main  # noqa: E402
+from raftcluster import (ALIVE, ERR, FAIL, FAILED, JOIN, KV_CAS, LEAVE, LEFT, MSG, OP, READ_STALE,  # noqa: E402
+                         UPDATE, Conn, RaftCluster, wait_for)
+import tvframe  # noqa: E402
+
+
+def voters(node, *names):
+    """Waits until exactly these vote."""
+    wait_for("voters %s" % (names,), lambda: node.servers() == {n: True for n in names})
+
+
+def test_three_form_a_cluster():
+    with RaftCluster(3, bootstrap_expect=3) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        for i in range(50):
+            assert leader.put("k%d" % i, b"v%d" % i)[0] == 0
+        for node in c.nodes:
+            assert node.get("k49") == b"v49"            # linearizable on every server
+            assert node.servers() == {"n1": True, "n2": True, "n3": True}
+        follower = next(n for n in c.nodes if n is not leader)
+        assert follower.put("x", b"y")[0] == ERR.ENOTLEADER
+        assert follower.get("x") is None
+        ids = {n.info()["cluster_id"] for n in c.nodes}
+        assert len(ids) == 1 and ids != {""}
+        # Nothing is written while nothing happens.
+        wait_for("the catalog is written", lambda: len({n.info()["last_log_index"] for n in c.nodes}) == 1)
+
+
+def test_forming_survives_kills():
+    """kill -9 at any moment of forming: exactly one cluster comes out of it."""
+    with RaftCluster(3, bootstrap_expect=3) as c:
+        c.start_all()
+        for _ in range(3):
+            for node in c.nodes:
+                node.kill()
+                node.start()
+        c.wait_leader()
+        wait_for("one cluster", lambda: len({n.info()["cluster_id"] for n in c.nodes}) == 1)
+        voters(c.leader(), "n1", "n2", "n3")
+
+
+def test_four_expect_three():
+    """One more than expected: three form the cluster, the fourth joins it as a learner and becomes a voter."""
+    with RaftCluster(4, bootstrap_expect=3) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        voters(leader, "n1", "n2", "n3", "n4")
+        assert len({n.info()["cluster_id"] for n in c.nodes}) == 1
+
+
+def test_leader_lost_and_back():
+    with RaftCluster(3, bootstrap_expect=3) as c:
+        c.start_all()
+        times = []
+        for i in range(5):
+            leader = c.wait_leader()
+            assert leader.put("before", b"%d" % i)[0] == 0
+            start = time.monotonic()
+            leader.kill()
+            other = c.wait_leader()
+            times.append(time.monotonic() - start)
+            assert other.get("before") == b"%d" % i
+            assert other.put("after", b"%d" % i)[0] == 0
+            leader.start()
+            wait_for("%s has it" % leader.name, lambda: leader.get("after", READ_STALE) == b"%d" % i)
+        print("new leader after %.0f ms (median of 5)" % (statistics.median(times) * 1000))
+
+
+def test_term_stays_when_all_is_well():
+    with RaftCluster(3, bootstrap_expect=3) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        term = leader.info()["term"]
+        follower = next(n for n in c.nodes if n is not leader)
+        for _ in range(3):                              # a follower that comes and goes disturbs nobody
+            follower.stop()
+            assert leader.put("k", b"v")[0] == 0
+            follower.start()
+            wait_for("caught up", lambda: follower.get("k") == b"v")
+        for node in c.nodes:                            # nor does gossipd
+            node.gossip.close()
+            node.gossip = None
+            os.unlink(os.path.join(node.dir, "run", "gossipd.sock"))
+        assert leader.put("k", b"w")[0] == 0
+        assert leader.info()["term"] == term
+
+
+def test_grow_shrink_and_refuse():
+    with RaftCluster(1, keys=True, bootstrap=True) as c:
+        n1 = c.nodes[0]
+        n1.start()
+        c.introduce(n1)
+        c.wait_leader()
+        c.options = {}
+        n2 = c.add()
+        n2.start()
+        n2.wait_log("[WARN] raft: EnableSingleNode disabled, and no known peers. Aborting election.")
+        c.introduce(n2)
+        voters(n1, "n1", "n2")
+        assert "[INFO] raft: Added peer 127.3.0.2:8300, starting replication" in n1.log()
+        n3 = c.add()
+        n3.start()
+        c.introduce(n3)
+        voters(n1, "n1", "n2", "n3")
+        # Graceful leave of a follower, as rpcd asks for it.
+        assert n3.call(MSG.RAFT_LEAVE, [False]) == [0, ""]
+        assert n1.servers() == {"n1": True, "n2": True}
+        c.tell_all(LEAVE, n3.member(LEFT))
+        n1.wait_log("[INFO] triumvir: member 'n3' left, deregistering")
+        assert "[INFO] raft: Removed peer 127.3.0.3:8300, stopping replication" in n1.log()
+        assert "[INFO] triumvir: server starting leave" in n3.log()
+        assert "[INFO] raft: Removed ourself, transitioning to follower" in n3.log()
+        n3.gossip.close()
+        assert n3.process.wait(20) == 0                 # ends with its gossipd
+        n3.process = None
+        # It may come back: nobody removed it by force.
+        n3.gossip = None
+        os.unlink(os.path.join(n3.dir, "run", "gossipd.sock"))
+        n3.start()
+        c.introduce(n3)
+        voters(n1, "n1", "n2", "n3")
+        # With one of three down, a leave would cost the quorum.
+        n3.kill()
+        c.tell_all(FAIL, n3.member(FAILED))
+        leader = c.wait_leader()
+        wait_for("the leader misses n3", lambda: refused(leader))
+        assert leader.put("still", b"there")[0] == 0
+
+
+def refused(leader):
+    err, text = leader.call(MSG.RAFT_LEAVE, [False])
+    assert err == ERR.ECONFLICT, (err, text)
+    assert "2 of 3 voters are healthy" in text and "1 would be left" in text, text
+    return True
+
+
+def test_leader_leaves():
+    with RaftCluster(3, bootstrap_expect=3) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        assert leader.put("k", b"v")[0] == 0
+        assert leader.call(MSG.RAFT_LEAVE, [False]) == [0, ""]
+        c.tell_all(LEAVE, leader.member(LEFT))
+        leader.gossip.close()
+        assert leader.process.wait(20) == 0
+        leader.process = None
+        other = c.wait_leader()
+        assert leader.name not in other.servers() and len(other.servers()) == 2
+        assert other.get("k") == b"v"
+
+
+def test_force_leave_stays_away():
+    with RaftCluster(3, bootstrap_expect=3) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        lost = next(n for n in c.nodes if n is not leader)
+        rest = sorted(n.name for n in c.nodes if n is not lost)
+        lost.kill()
+        c.tell_all(FAIL, lost.member(FAILED))
+        leader.wait_log("member '%s' failed, marking health critical" % lost.name)
+        assert len(leader.servers()) == 3               # failed members stay
+        c.tell_all(LEAVE, lost.member(LEFT))            # clusterctl force-leave
+        voters(leader, *rest)
+        lost.start()
+        c.introduce(lost)
+        leader.wait_log("was removed for good")
+        assert leader.servers() == {n: True for n in rest}
+        # A new data directory is a new server.
+        lost.kill()
+        shutil.rmtree(os.path.join(lost.dir, "data"))
+        os.mkdir(os.path.join(lost.dir, "data"))
+        lost.start()
+        c.introduce(lost)
+        voters(leader, "n1", "n2", "n3")
+
+
+def test_lost_disk_is_a_new_server():
+    with RaftCluster(3, bootstrap_expect=3) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        assert leader.put("k", b"v")[0] == 0
+        lost = next(n for n in c.nodes if n is not leader)
+        store = lost.info("raftd")["store_id"]
+        lost.kill()
+        shutil.rmtree(os.path.join(lost.dir, "data", "raftd"))      # the node id stays
+        lost.start()
+        c.introduce(lost)
+        leader.wait_log("which came back with an empty disk")
+        voters(leader, "n1", "n2", "n3")
+        assert lost.info("raftd")["store_id"] != store
+        assert lost.get("k") == b"v"
+
+
+def test_snapshot_to_a_late_server():
+    with RaftCluster(1, bootstrap=True, snapshot_threshold=16, snapshot_interval="200ms", trailing_logs=10,
+                     snapshot_chunk="4k") as c:
+        n1 = c.nodes[0]
+        n1.start()
+        c.introduce(n1)
+        c.wait_leader()
+        for i in range(300):
+            assert n1.put("k%03d" % i, b"v" * 500)[0] == 0
+        wait_for("a snapshot", lambda: int(n1.info()["last_snapshot_index"]) > 250)
+        n1.stop()
+        n1.start()                                      # replays only the tail
+        c.options = {"snapshot_threshold": 16, "snapshot_interval": "200ms", "trailing_logs": 10}
+        n2 = c.add()
+        n2.start()
+        c.introduce(n2, n1)
+        voters(n1, "n1", "n2")
+        n2.wait_log("installed the snapshot")
+        assert n2.get("k299") == b"v" * 500
+        n2.kill()
+        n2.start()
+        assert wait_for("n2 is back", lambda: n2.get("k000")) == b"v" * 500
+        assert not [f for f in os.listdir(os.path.join(n2.dir, "data", "raftd")) if f.startswith("install")]
+
+
+def test_restart_replays_only_the_tail():
+    with RaftCluster(1, bootstrap=True, snapshot_threshold=100, snapshot_interval="100ms", trailing_logs=10) as c:
+        n1 = c.nodes[0]
+        c.start_all()
+        c.wait_leader()
+        for i in range(500):
+            n1.put("k%d" % i, b"x")
+        wait_for("checkpoint", lambda: int(n1.info()["last_snapshot_index"]) > 300)
+        n1.kill()
+        n1.start()
+        c.wait_leader()
+        line = [x for x in n1.log().splitlines() if "state at" in x][-1]
+        assert int(line.rsplit(" ", 1)[1]) > 300, line
+        assert n1.get("k499") == b"x"
+
+
+def test_blocking_query():
+    with RaftCluster(3, bootstrap_expect=3) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        follower = next(n for n in c.nodes if n is not leader)
+        assert leader.put("bq", b"1")[0] == 0
+        index = follower.op(OP.KV_GET, ["bq", ""])[2]
+        conn = Conn(follower.sock_path)
+        conn.send(MSG.OP, [OP.KV_GET, "", 0, index, 60000, 0, "", ["bq", ""]], frame_id=77)
+        wait_for("it waits", lambda: follower.info("raftd")["watches"] == "1")
+        assert leader.put("sibling", b"x")[0] == 0
+        assert follower.get("sibling") == b"x"
+        assert follower.info("raftd")["watches"] == "1"                 # siblings do not wake it
+        assert leader.put("bq", b"2")[0] == 0
+        answer = conn.wait(lambda f: f.id == 77).body
+        assert answer[0] == 0 and answer[2] > index and answer[5][0][3] == b"2"
+        # Cancelled and abandoned ones leave nothing behind.
+        conn.send(MSG.OP, [OP.KV_GET, "", 0, answer[2], 60000, 0, "", ["bq", ""]], frame_id=78)
+        wait_for("it waits", lambda: follower.info("raftd")["watches"] == "1")
+        conn.send_raw(tvframe.HEAD.pack(0, MSG.OP, tvframe.CANCEL, 78))
+        wait_for("cancelled", lambda: follower.info("raftd")["watches"] == "0")
+        conn.send(MSG.OP, [OP.KV_GET, "", 0, answer[2], 60000, 0, "", ["bq", ""]], frame_id=79)
+        wait_for("it waits", lambda: follower.info("raftd")["watches"] == "1")
+        conn.close()
+        wait_for("gone with its channel", lambda: follower.info("raftd")["watches"] == "0")
+        # Time up: the present result with the same index.
+        err, _, at, value = follower.op(OP.KV_GET, ["bq", ""], index=answer[2], wait_ms=50)
+        assert (err, at, value[0][3]) == (0, answer[2], b"2")
+
+
+def test_writes_race():
+    """Many at once are batched, each is answered once, and cas is decided by the log."""
+    with RaftCluster(3, bootstrap_expect=3) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        conn = Conn(leader.sock_path)
+        for i in range(1, 2001):
+            conn.send(MSG.OP, [OP.KV_APPLY, "", 0, 0, 0, 0, "", [0, "r/%04d" % i, 0, b"v", 0, "", 0]], frame_id=i)
+        answers = {}
+        while len(answers) < 2000:
+            f = conn.wait(lambda f: f.type == MSG.OP)
+            assert f.body[0] == 0 and f.id not in answers
+            answers[f.id] = f.body[2]
+        assert len(set(answers.values())) == 2000       # an index of its own for each
+        for i in range(3001, 3051):
+            conn.send(MSG.OP, [OP.KV_APPLY, "", 0, 0, 0, 0, "", [KV_CAS, "once", 0, b"v", 0, "", 0]], frame_id=i)
+        wins = [conn.wait(lambda f: f.type == MSG.OP).body[5][0] for _ in range(50)]
+        assert sum(wins) == 1
+        conn.close()
+        c.wait_equal()
+
+
+def test_leader_change_in_mid_write():
+    """Writes under way when the leader dies or hands over: each acknowledged one is there."""
+    with RaftCluster(3, bootstrap_expect=3) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        acked = []
+        stop = threading.Event()
+
+        def writer():
+            i = 0
+            while not stop.is_set():
+                for node in c.nodes:
+                    try:
+                        with Conn(node.sock_path, timeout=15) as conn:
+                            while not stop.is_set():
+                                i += 1
+                                body = conn.call(MSG.OP, [OP.KV_APPLY, "", 0, 0, 0, 0, "",
+                                                          [0, "m/%06d" % i, 0, b"v", 0, "", 0]])
+                                if body[0] != 0:
+                                    break
+                                acked.append("m/%06d" % i)
+                    except (OSError, tvframe.Closed, TimeoutError):
+                        pass
+
+        thread = threading.Thread(target=writer)
+        thread.start()
+        try:
+            for how in (signal.SIGKILL, signal.SIGTERM, "transfer"):
+                n = len(acked)
+                wait_for("writes", lambda: len(acked) > n + 50)
+                leader = wait_for("leader", c.leader)
+                if how == "transfer":
+                    assert leader.op(OP.RAFT_TRANSFER, ["", "", False])[0] == 0
+                else:
+                    leader.stop(how)
+                    n = len(acked)
+                    wait_for("writes go on", lambda: len(acked) > n + 50)
+                    leader.start()
+        finally:
+            stop.set()
+            thread.join()
+        c.wait_leader()
+        for node in c.nodes:
+            err, text, _, value = node.op(OP.KV_KEYS, ["m/", ""])
+            assert err == 0, text
+            there = set(value[0])
+            assert set(acked) <= there, sorted(set(acked) - there)[:5]
+
+
+def test_sessions_expire():
+    with RaftCluster(1, bootstrap=True, session_ttl_min="100ms") as c:
+        n1 = c.nodes[0]
+        c.start_all()
+        c.wait_leader()
+        n1.wait_log("member 'n1' joined")
+        wait_for("in the catalog", lambda: n1.op(OP.CATALOG_NODES, ["", [], {}, False])[3])
+        session = ["", "s", "n1", 0, "release", "300ms", ["serfHealth"], None, None]
+        err, text, _, value = n1.op(OP.SESSION_CREATE, session)
+        assert err == 0, text
+        uuid = value[0]
+        for _ in range(5):                              # renewing keeps it well beyond its TTL
+            time.sleep(0.2)
+            assert n1.op(OP.SESSION_RENEW, [uuid, ""])[3][0][0] == uuid
+        wait_for("it ends", lambda: not n1.op(OP.SESSION_INFO, [uuid, ""])[3], timeout=5)
+        assert n1.op(OP.SESSION_RENEW, [uuid, ""])[3] == []
+
+
+def test_address_change_is_followed():
+    with RaftCluster(3, bootstrap_expect=3) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        moved = next(n for n in c.nodes if n is not leader)
+        moved.stop()
+        moved.ip = "127.3.0.9"
+        moved.configure(bootstrap_expect=3)
+        moved.start()
+        c.tell_all(UPDATE, moved.member())
+        leader.wait_log("moved to 127.3.0.9:8300")
+        assert leader.put("k", b"v")[0] == 0
+        wait_for("it follows", lambda: moved.get("k") == b"v")
+
+
+def test_two_clusters_do_not_mix():
+    with RaftCluster(2, bootstrap=True) as c:
+        c.start_all()                                   # a mistake: two servers with bootstrap
+        c.nodes[0].wait_log("it belongs to cluster")
+        for node in c.nodes:
+            assert node.put("who", node.name.encode())[0] == 0
+            assert node.get("who") == node.name.encode()
+            assert list(node.servers()) == [node.name]
+
+
+def test_hostile_client():
+    """Whatever a channel sends, only that channel dies."""
+    with RaftCluster(1, bootstrap=True) as c:
+        n1 = c.nodes[0]
+        c.start_all()
+        c.wait_leader()
+        head = tvframe.HEAD.pack
+        bad = [
+            head(0xFFFFFFFF, MSG.OP, 0, 1),                             # 4 GB
+            head(3, MSG.OP, 0, 1) + b"\xc1\xc1\xc1",
+            head(5, MSG.OP, 0, 1) + b"\xdd\xff\xff\xff\xff",           # array of 4 billion
+            head(1, 999, 0, 1) + b"\x90",
+            head(1, MSG.RAFT, 0, 1) + b"\x90",
+            head(1, MSG.INFO, tvframe.REPLY, 1) + b"\x90",
+            head(1, MSG.INFO, 0, 0) + b"\x90",                          # no answer wanted
+        ]
+        for raw in bad:
+            conn = Conn(n1.sock_path)
+            conn.send_raw(raw)
+            assert closed(conn), raw
+        conn = Conn(n1.sock_path, hello=False)                          # before hello
+        conn.send(MSG.INFO, [], 1)
+        assert closed(conn)
+        internal = n1.op(OP.SERVER_TOMBSTONE, ["x", "", False])
+        assert internal[0] == ERR.EPERM
+        assert n1.op(12345, [])[0] == ERR.EPERM
+        assert n1.op(OP.KV_APPLY, ["not", "it"])[0] != 0
+        assert n1.put("alive", b"yes")[0] == 0
+
+
+def closed(conn):
+    try:
+        for _ in conn.frames(10):
+            pass
+    except (tvframe.Closed, OSError):
+        return True
+    return False
+
+
+def test_hostile_peer():
+    """On the raft port: garbage, oversized frames and strangers change nothing (S200, S203)."""
+    with RaftCluster(1, bootstrap=True) as c:
+        n1 = c.nodes[0]
+        c.start_all()
+        c.wait_leader()
+        term = n1.info()["term"]
+        hello = [1, "00000000-1111-4222-8333-444444444444", "evil", "00000000-1111-4222-8333-555555555555",
+                 "00000000-1111-4222-8333-666666666666", 1, "dc1", "127.3.0.250:8300", 8300]
+        attempts = [
+            lambda s: s.sendall(struct.pack("<IHHQ", 0xFFFFFFFF, MSG.RAFT, 0, 0)),
+            lambda s: s.sendall(os.urandom(4096)),
+            lambda s: s.sendall(frame(MSG.RAFT, b"\x00" * 64)),                     # before hello
+            lambda s: s.sendall(frame(MSG.RAFT_HELLO, tvframe.pack(hello[:5]))),
+            lambda s: s.sendall(frame(MSG.RAFT_HELLO, tvframe.pack(hello)) + frame(MSG.RAFT, os.urandom(200))),
+        ]
+        for attempt in attempts:
+            with socket.create_connection(("127.3.0.1", 8300), timeout=10) as s:
+                attempt(s)
+                s.shutdown(socket.SHUT_WR)
+                while s.recv(65536):
+                    pass
+        assert n1.info()["term"] == term
+        assert n1.put("alive", b"yes")[0] == 0
+
+
+def frame(kind, body):
+    return struct.pack("<IHHQ", len(body), kind, 0, 0) + body
+
+
+def test_stop_is_clean():
+    with RaftCluster(3, bootstrap_expect=3) as c:
+        c.start_all()
+        c.wait_leader()
+        for node in c.nodes:
+            assert node.stop() == 0
+        for node in c.nodes:
+            assert "ERROR" not in node.log() and "leak" not in node.log()
+
+
+if __name__ == "__main__":
+    main(*[f for name, f in list(globals().items()) if name.startswith("test_")])
