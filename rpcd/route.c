@@ -432,31 +432,6 @@ pick_server(struct flight *f, struct span dc, struct view_server *out)
 }
 
 static void
-go_dc(struct flight *f)
-{
-	struct view_server s;
-
-	if (f->origin == ROUTE_DC || f->origin == ROUTE_FINAL || !view_dc_known(f->route->conf.view, f->q.dc)) {
-		flight_doom(f, TV_EUNREACH);
-		return;
-	}
-	if (f->route->conf.raft == NULL) {
-		/* Only servers are in the WAN pool. */
-		if (pick_server(f, span_str(f->route->conf.datacenter), &s))
-			go_link(f, MSG_OP, s.ip, s.rpc_port);
-		else
-			flight_hold(f, TV_ENOLEADER);
-		return;
-	}
-	if (!pick_server(f, f->q.dc, &s)) {
-		flight_doom(f, TV_EUNREACH);
-		return;
-	}
-	f->route->stats.forwarded_dc++;
-	go_link(f, MSG_OP_DC, s.ip, s.rpc_port);
-}
-
-static void
 go_any_server(struct flight *f, uint16_t type)
 {
 	struct view_server s;
@@ -465,6 +440,28 @@ go_any_server(struct flight *f, uint16_t type)
 		go_link(f, type, s.ip, s.rpc_port);
 	else
 		flight_hold(f, TV_ENOLEADER);
+}
+
+static void
+go_dc(struct flight *f)
+{
+	struct view_server s;
+
+	if (f->route->conf.raft == NULL && f->origin == ROUTE_HERE) {
+		/* Only servers are in the WAN pool: they know the datacenters. */
+		go_any_server(f, MSG_OP);
+		return;
+	}
+	if (f->origin == ROUTE_DC || f->origin == ROUTE_FINAL || !view_dc_known(f->route->conf.view, f->q.dc)) {
+		flight_doom(f, TV_EUNREACH);
+		return;
+	}
+	if (!pick_server(f, f->q.dc, &s)) {
+		flight_doom(f, TV_EUNREACH);
+		return;
+	}
+	f->route->stats.forwarded_dc++;
+	go_link(f, MSG_OP_DC, s.ip, s.rpc_port);
 }
 
 /* Address of the leader's rpcd: from gossip, else guessed from its raftd's address. */

@@ -364,6 +364,14 @@ START_TEST(other_datacenter)
 	run_until(1);
 	ck_assert_int_eq(got.err, TV_EUNREACH);
 	finish();
+	/* A client is not in the WAN pool: its servers know. */
+	start(false, 1000);
+	add_server("127.0.0.1");
+	ask(OP_KV_GET, "dc9", 0);
+	ck_assert_int_eq(sent[0].type, MSG_OP);
+	link_says(0, TV_EUNREACH);
+	ck_assert_int_eq(got.err, TV_EUNREACH);
+	finish();
 }
 END_TEST
 
