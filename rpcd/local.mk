@@ -24,3 +24,4 @@ sbin_PROGRAMS += rpcd/rpcd
 rpcd_rpcd_SOURCES = rpcd/main.c rpcd/http.c rpcd/http.h rpcd/clients.c rpcd/clients.h
 rpcd_rpcd_LDADD = rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcroute.a common/libtvjson.a $(RT_LIBS) \
 	$(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS)
+EXTRA_DIST += rpcd/README.md
