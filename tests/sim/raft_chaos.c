@@ -66,6 +66,25 @@ sometimes(struct rng *r, unsigned of, int64_t min, int64_t max)
 	return rng_below(r, of) == 0 ? MONO_ZERO : rnd_ms(r, min, max);
 }
 
+/*
+ * Leaders are struck down soon after each election, and entries travel one by one: the way to the rare orders of
+ * events, such as figure 8 of the Raft paper or a change of configuration under an old one.
+ */
+static void
+draw_hunt(struct rng *r, struct plan *p)
+{
+	p->hunt_every = rnd_ms(r, 50, 600);
+	p->opt.append_entries_max = 1 + (uint32_t)rng_below(r, 3);
+	p->opt.inflight_max = 1 + (uint32_t)rng_below(r, 3);
+	p->opt.election_timeout = rnd_ms(r, 100, 200);
+	p->opt.heartbeat = (struct mono){ p->opt.election_timeout.ns / 3 };
+	p->net.delay_max = rnd_ms(r, 1, 40);
+	p->write_every = rnd_ms(r, 10, 200);
+	p->chaos_for = rnd_ms(r, 15000, 30000);
+	if (p->change_every.ns > 0)
+		p->change_every = rnd_ms(r, 50, 400);
+}
+
 struct plan
 plan_of(uint64_t seed)
 {
@@ -91,6 +110,8 @@ plan_of(uint64_t seed)
 	p.pause_every = sometimes(&r, 2, 500, 5000);
 	p.stuck_every = sometimes(&r, 2, 1000, 8000);
 	p.unreach_every = sometimes(&r, 2, 100, 2000);
+	if (rng_below(&r, 3) == 0)
+		draw_hunt(&r, &p);
 	return p;
 }
 
@@ -118,6 +139,8 @@ restart(struct world *w, struct event *e)
 		node_start(w, &w->nodes[e->a]);
 }
 
+static void heal(struct world *w, struct event *e);
+
 static void
 crash(struct world *w, struct event *e)
 {
@@ -130,6 +153,26 @@ crash(struct world *w, struct event *e)
 		return;
 	node_crash(w, n, world_chance(w, w->plan.disk.torn));
 	world_at(w, mono_add(w->now, world_between(w, MONO_MS(1), MONO_MS(2000))), restart, NULL)->a = (uint64_t)n->i;
+}
+
+/* The leader goes down for a short while, or loses some of its links. */
+static void
+hunt(struct world *w, struct event *e)
+{
+	struct sim_node *n = world_leader(w);
+
+	(void)e;
+	if (!again(w, w->plan.hunt_every, hunt) || n == NULL)
+		return;
+	if (world_chance(w, 0.4)) {
+		node_crash(w, n, world_chance(w, w->plan.disk.torn));
+		world_at(w, mono_add(w->now, world_between(w, MONO_MS(1), MONO_MS(600))), restart, NULL)->a = (uint64_t)n->i;
+		return;
+	}
+	for (int i = 0; i < w->count; i++)
+		w->cut[n->i][i] = w->cut[i][n->i] = world_chance(w, 0.7);
+	world_say(w, "n%d loses links", n->i + 1);
+	(void)world_at(w, mono_add(w->now, world_between(w, MONO_MS(50), MONO_MS(1500))), heal, NULL);
 }
 
 static void
@@ -340,6 +383,7 @@ chaos_start(struct world *w)
 	(void)again(w, w->plan.read_every, client_read);
 	(void)again(w, w->plan.crash_every, crash);
 	(void)again(w, w->plan.cut_every, cut);
+	(void)again(w, w->plan.hunt_every, hunt);
 	(void)again(w, w->plan.change_every, change);
 	(void)again(w, w->plan.transfer_every, transfer);
 	(void)again(w, w->plan.compact_every, compact);

@@ -157,7 +157,7 @@ struct plan {			/* everything that differs between seeds */
 	struct mono chaos_for;
 	/* mean times between events; 0: never */
 	struct mono write_every, read_every, crash_every, cut_every, change_every, transfer_every, compact_every, pause_every,
-	    stuck_every, unreach_every;
+	    stuck_every, unreach_every, hunt_every;
 	uint32_t snap_bytes;
 };
 

@@ -1,7 +1,7 @@
 /*
  * Raft under chaos.
  *
- *   sim_raft                        seeds 1 to 250
+ *   sim_raft                        seeds 1 to 1000
  *   sim_raft --seed N [--count M]   M runs from seed N on (1)
  *   sim_raft --seed N -v            with every step on stdout
  *
@@ -53,7 +53,7 @@ main(int argc, char **argv)
 		{ "verbose", no_argument, NULL, 'v' },
 		{ NULL, 0, NULL, 0 },
 	};
-	uint64_t seed = 1, count = 250;
+	uint64_t seed = 1, count = 1000;
 	struct totals t = { 0 };
 	bool verbose = false, ok = true;
 	int opt;
