@@ -133,6 +133,10 @@ start(struct raft *r)
 void
 raft_note(struct raft *r, enum raft_notice_type type, raft_id id, uint64_t index)
 {
+	/* One server alone becomes candidate and leader within one input: that is one change for the outside. */
+	for (uint32_t i = 0; type == RAFT_NOTICE_ROLE && i < r->notice_count; i++)
+		if (r->notices[i].type == RAFT_NOTICE_ROLE)
+			return;
 	if (r->notice_count < NOTICES_MAX)
 		r->notices[r->notice_count++] = (struct raft_notice){ type, id, index };
 }
