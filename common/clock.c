@@ -19,6 +19,12 @@ clock_mono(void)
 	return (struct mono){ read_ns(CLOCK_MONOTONIC) };
 }
 
+struct mono
+clock_cpu(void)
+{
+	return (struct mono){ read_ns(CLOCK_PROCESS_CPUTIME_ID) };
+}
+
 int64_t
 clock_wall_ns(void)
 {

@@ -7,6 +7,7 @@
 #include "common/mono.h"
 
 struct mono clock_mono(void);		/* CLOCK_MONOTONIC */
+struct mono clock_cpu(void);		/* processor time that this process has used */
 int64_t clock_wall_ns(void);		/* CLOCK_REALTIME since 1970; for what people and entries show */
 
 #endif

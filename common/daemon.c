@@ -22,10 +22,13 @@
 #include "common/assert.h"
 #include "common/clock.h"
 #include "common/daemon.h"
+#include "common/heaptrim.h"
 #include "common/log.h"
 #include "common/privdrop.h"
 
 #define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
+
+#define HEAPTRIM_PERIOD MONO_S(10)
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -406,6 +409,7 @@ serve(struct daemon_spec *d)
 {
 	static const int stops[] = { SIGTERM, SIGINT };
 	ev_signal watchers[NITEMS(stops)], hup;
+	struct heaptrim trim;
 	enum tv_err err;
 
 	for (size_t i = 0; i < NITEMS(stops); i++) {
@@ -414,6 +418,7 @@ serve(struct daemon_spec *d)
 	}
 	ev_signal_init(&hup, on_hup, SIGHUP);
 	ev_signal_start(state.loop, &hup);
+	heaptrim_start(&trim, state.loop, HEAPTRIM_PERIOD);
 	log_start(d);
 	err = d->run(d, state.loop);
 	if (err == TV_OK && !state.quitting)
@@ -423,6 +428,7 @@ serve(struct daemon_spec *d)
 	notify("STOPPING=1");
 	if (d->stop != NULL)
 		d->stop(d);
+	heaptrim_stop(&trim);
 	ev_signal_stop(state.loop, &hup);
 	for (size_t i = 0; i < NITEMS(stops); i++)
 		ev_signal_stop(state.loop, &watchers[i]);
