@@ -108,7 +108,7 @@ membership_healthy(struct membership *m, raft_id *healthy, unsigned *count)
 {
 	const struct raft_status *st = engine_status(m->d->engine);
 	struct mono patience = mono_mul(m->d->conf.election_timeout, 2);
-	/* A new leader has not heard from everybody yet: links that are up count until it had the time. */
+	/* Healthy: the link is up and it answers; a new leader has not heard from everybody yet. */
 	bool young = m->leader_since.ns == 0 || mono_sub(clock_mono(), m->leader_since).ns < patience.ns;
 
 	*count = 0;
@@ -116,9 +116,9 @@ membership_healthy(struct membership *m, raft_id *healthy, unsigned *count)
 		healthy[(*count)++] = m->d->id.self;
 	for (unsigned i = 0; i < st->peer_count; i++) {
 		const struct raft_peer_status *s = &st->peers[i];
-		const struct peer *p = young ? links_find_id(m->d->links, s->id) : NULL;
+		const struct peer *p = links_find_id(m->d->links, s->id);
 
-		if (s->voter && s->id != m->d->id.self && (s->active || (p != NULL && p->proven)))
+		if (s->voter && s->id != m->d->id.self && p != NULL && p->proven && (s->active || young))
 			healthy[(*count)++] = s->id;
 	}
 	return st->role == RAFT_LEADER;

@@ -383,7 +383,10 @@ def test_address_change_is_followed():
 
 def test_two_clusters_do_not_mix():
     with RaftCluster(2, bootstrap=True) as c:
-        c.start_all()                                   # a mistake: two servers with bootstrap
+        for node in c.nodes:                            # a mistake: two servers with bootstrap
+            node.start()
+            wait_for("it leads", lambda: node.info()["state"] == "Leader")
+        c.introduce()
         c.nodes[0].wait_log("it belongs to cluster")
         for node in c.nodes:
             assert node.put("who", node.name.encode())[0] == 0

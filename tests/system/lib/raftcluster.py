@@ -7,6 +7,7 @@
 
 Standard library only.  Operation and message numbers come from the headers.
 """
+import atexit
 import os
 import re
 import shutil
@@ -262,6 +263,7 @@ class RaftCluster:
         if keys:
             self._make_keys()
         self.nodes = []
+        atexit.register(self.close)
         for number in range(1, count + 1):
             self.add()
 
