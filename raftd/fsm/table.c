@@ -189,7 +189,7 @@ tbl_next(struct tbl_scan *s, struct span *key, struct span *val)
 	if (s->c == NULL || s->f->failed != 0)
 		return false;
 	for (;;) {
-		if (!s->started)
+		if (!s->started && s->start.len > 0)
 			memcpy(s->key.data, s->start.data, s->start.len);	/* again: a failed get may have changed it */
 		k.data = s->key.data;
 		k.size = (uint32_t)s->start.len;
