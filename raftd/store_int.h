@@ -32,6 +32,8 @@ struct log_store {
 	uint64_t tail_base;		/* base of the newest segment, so that a lost file is noticed; 0: none yet */
 	uint64_t snapshot_index, snapshot_term;
 	struct raft_config snapshot_config;
+	uint64_t seq;			/* number of the newest transaction, stored with it */
+	int mark_fd;			/* the file that says which one was made durable; -1: none */
 	uint64_t segment_bytes_max;
 	struct buf bulk, scratch;	/* writer's batch; reader's entry */
 
@@ -47,12 +49,22 @@ struct log_store {
 	bool failed;			/* a write or sync failed: final */
 };
 
-/* -- store_meta.c: the three small records of meta.db -- */
-enum store_meta_key { STORE_META_HARD, STORE_META_IDENTITY, STORE_META_SNAPSHOT };
-/* Reads all three into s; *fresh when none is there.  TV_ECORRUPT with a sentence. */
+/* -- store_meta.c: the small records of meta.db -- */
+enum store_meta_key { STORE_META_HARD, STORE_META_IDENTITY, STORE_META_SNAPSHOT, STORE_META_SEQ, STORE_META_COUNT };
+/* Reads all of them into s; *fresh when none is there.  TV_ECORRUPT with a sentence. */
 enum tv_err store_meta_load(struct log_store *s, bool *fresh, char *errbuf, size_t cap);
 /* Writes one from s, inside txn.  Berkeley DB's code. */
 int store_meta_put(struct log_store *s, DB_TXN *txn, enum store_meta_key which);
+
+/* -- store_mark.c: what was durable, told apart from what is found -- */
+/*
+ * Opens (or makes) the mark and compares: transactions that had been made durable and are not there any more are
+ * TV_ECORRUPT with a sentence.  A torn mark, or one that the system had not written yet, says nothing.
+ */
+enum tv_err store_mark_open(struct log_store *s, char *errbuf, size_t cap);
+/* After s->seq is durable.  A failure is not one of the log: the mark is then behind. */
+void store_mark_set(struct log_store *s);
+void store_mark_close(struct log_store *s);
 
 /* -- store_seg.c: segments and the entries in them -- */
 /* Opens every segment file of the directory.  TV_ECORRUPT with a sentence. */

@@ -108,7 +108,7 @@ make_uuid(char out[37])
 	    r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11], r[12], r[13], r[14], r[15]);
 }
 
-/* First start: all three records, durable before anybody sees the store id. */
+/* First start: all records, durable before anybody sees the store id. */
 static enum tv_err
 init_meta(struct log_store *s)
 {
@@ -119,7 +119,7 @@ init_meta(struct log_store *s)
 	ret = s->env.dbenv->txn_begin(s->env.dbenv, NULL, &txn, 0);
 	if (ret != 0)
 		return store_env_err(&s->env, ret);
-	for (unsigned i = STORE_META_HARD; i <= STORE_META_SNAPSHOT && ret == 0; i++)
+	for (unsigned i = 0; i < STORE_META_COUNT && ret == 0; i++)
 		ret = store_meta_put(s, txn, i);
 	return store_env_err(&s->env, end_txn(txn, ret, DB_TXN_SYNC));
 }
@@ -257,6 +257,8 @@ open_all(struct log_store *s, const struct log_options *opt, char *errbuf, size_
 	if (err == TV_OK)
 		err = open_meta(s, had_data, errbuf, cap);
 	if (err == TV_OK)
+		err = store_mark_open(s, errbuf, cap);
+	if (err == TV_OK)
 		err = verify(s, errbuf, cap);
 	if (err == TV_OK && store_seg_discard(s) != 0)	/* left over by a crash */
 		err = TV_ENOMEM;
@@ -283,6 +285,7 @@ log_open(const struct log_options *opt, struct log_store **out, struct log_meta 
 	buf_init(&s->bulk, BATCH_BYTES_MAX);
 	buf_init(&s->scratch, BATCH_BYTES_MAX);
 	s->segment_bytes_max = SEGMENT_BYTES;
+	s->mark_fd = -1;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->wake, NULL);
 	err = sodium_init() == -1 ? TV_ESYS : open_all(s, opt, errbuf, cap);
@@ -311,6 +314,7 @@ log_close(struct log_store *s)
 		if (!s->env.damaged && !s->failed)
 			(void)checkpoint(s->env.dbenv);		/* only makes the next start quicker */
 	}
+	store_mark_close(s);
 	store_seg_close_all(s);
 	if (s->meta != NULL)
 		(void)s->meta->close(s->meta, DB_NOSYNC);	/* all of it is in the log */
@@ -410,7 +414,10 @@ change(struct log_store *s, const struct log_change *c)
 	pthread_mutex_lock(&s->lock);
 	ret = s->failed ? EIO : s->env.dbenv->txn_begin(s->env.dbenv, NULL, &txn, 0);
 	if (ret == 0) {
+		s->seq++;
 		ret = c->fn(s, txn, c->arg, &dropped);
+		if (ret == 0)
+			ret = store_meta_put(s, txn, STORE_META_SEQ);
 		ret = end_txn(txn, ret, dropped ? DB_TXN_SYNC : DB_TXN_NOSYNC);
 	}
 	if (ret == 0)
@@ -418,8 +425,10 @@ change(struct log_store *s, const struct log_change *c)
 	pthread_mutex_unlock(&s->lock);
 	if (ret == 0)
 		ret = s->env.dbenv->log_flush(s->env.dbenv, NULL);
-	if (ret == 0)
+	if (ret == 0) {
+		store_mark_set(s);
 		return TV_OK;
+	}
 	pthread_mutex_lock(&s->lock);
 	s->failed = true;			/* what the disk holds is unknown from here on */
 	pthread_mutex_unlock(&s->lock);

@@ -1,5 +1,5 @@
 /*
- * meta.db: hard state, identity, snapshot position.  Each value is [u32be crc32 of key and body | body].
+ * meta.db: hard state, identity, snapshot position, transaction number.  Each value is [u32be crc32 of key and body | body].
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #define META_VALUE_MAX 65536
 
-static const char *const key_names[] = { "hard", "identity", "snapshot" };
+static const char *const key_names[STORE_META_COUNT] = { "hard", "identity", "snapshot", "seq" };
 
 static uint32_t
 meta_crc(const char *key, const uint8_t *body, size_t len)
@@ -62,6 +62,11 @@ encode(const struct log_store *s, enum store_meta_key which, struct buf *b)
 		if (s->snapshot_config.count > 0)	/* none before the first snapshot; an empty one is not valid */
 			raft_config_write(b, &s->snapshot_config);
 		break;
+	case STORE_META_SEQ:
+		buf_u64be(b, s->seq);
+		break;
+	case STORE_META_COUNT:
+		break;
 	}
 }
 
@@ -88,6 +93,11 @@ decode(struct log_store *s, enum store_meta_key which, struct rd *r)
 		config = rd_rest(r);
 		if (r->err == TV_OK && config.len > 0 && raft_config_read(config, &s->snapshot_config) != TV_OK)
 			rd_fail(r, TV_EFORMAT);
+		break;
+	case STORE_META_SEQ:
+		s->seq = rd_u64be(r);
+		break;
+	case STORE_META_COUNT:
 		break;
 	}
 	return rd_end(r);
@@ -145,7 +155,7 @@ store_meta_load(struct log_store *s, bool *fresh, char *errbuf, size_t cap)
 
 	if (scratch == NULL)
 		return TV_ENOMEM;
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < STORE_META_COUNT; i++) {
 		bool there;
 		enum tv_err err = load_one(s, i, scratch, &there);
 
@@ -158,7 +168,7 @@ store_meta_load(struct log_store *s, bool *fresh, char *errbuf, size_t cap)
 		found += there;
 	}
 	*fresh = found == 0;
-	if (found == 0 || found == 3)
+	if (found == 0 || found == STORE_META_COUNT)
 		return TV_OK;
 	snprintf(errbuf, cap, "%s/meta.db is incomplete: move the raftd data directory away and start again", s->env.dir);
 	return TV_ECORRUPT;
