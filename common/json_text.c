@@ -72,7 +72,8 @@ quote_wide(const uint8_t *p, const uint8_t *end, struct buf *out)
 void
 json_quote(struct span text, struct buf *out)
 {
-	const uint8_t *p = text.p, *end = text.p + text.len;
+	struct rd r = rd_span_over(text);
+	const uint8_t *p = r.p, *end = r.end;
 
 	buf_u8(out, '"');
 	while (p < end) {
@@ -117,7 +118,8 @@ copy_string(const uint8_t *p, const uint8_t *end, struct buf *out)
 void
 json_pretty(struct span compact, struct buf *out)
 {
-	const uint8_t *p = compact.p, *end = compact.p + compact.len;
+	struct rd r = rd_span_over(compact);
+	const uint8_t *p = r.p, *end = r.end;
 	unsigned depth = 0;
 
 	while (p < end && !out->failed) {

@@ -22,7 +22,6 @@ op_find(uint16_t code)
 
 #define REQUEST_FIELDS 8
 #define REPLY_FIELDS 6
-#define NAME_BYTES_MAX 255		/* datacenter names and tokens */
 #define VALUE_BYTES_MAX (64u << 20)	/* the frame's own limit */
 
 void
@@ -47,12 +46,12 @@ op_request_read(struct span body, struct op_request *q)
 	if (mpr_array(&r) != REQUEST_FIELDS)
 		rd_fail(&r, TV_EFORMAT);
 	q->op = (uint16_t)mpr_uint(&r, UINT16_MAX);
-	q->dc = mpr_bytes(&r, NAME_BYTES_MAX);
+	q->dc = mpr_bytes(&r, OP_NAME_BYTES_MAX);
 	q->mode = (uint8_t)mpr_uint(&r, OP_STALE);
 	q->index = mpr_uint(&r, UINT64_MAX);
 	q->wait_ms = mpr_uint(&r, UINT64_MAX);
 	q->max_stale_ms = mpr_uint(&r, UINT64_MAX);
-	q->token = mpr_bytes(&r, NAME_BYTES_MAX);
+	q->token = mpr_bytes(&r, OP_NAME_BYTES_MAX);
 	q->args = mpr_value(&r);
 	return rd_end(&r);
 }

@@ -80,14 +80,16 @@ extern const unsigned ops_count;
 /* NULL for an unknown code. */
 const struct op *op_find(uint16_t code);
 
+#define OP_NAME_BYTES_MAX 255	/* of dc and token: longer ones make the body malformed for its reader */
+
 struct op_request {
 	uint16_t op;
-	struct span dc;
+	struct span dc;			/* <= OP_NAME_BYTES_MAX */
 	uint8_t mode;			/* enum op_mode */
 	uint64_t index;			/* blocking: answer when the result's index is above; 0: at once */
 	uint64_t wait_ms;
 	uint64_t max_stale_ms;		/* with OP_STALE: 0 no bound */
-	struct span token;
+	struct span token;		/* <= OP_NAME_BYTES_MAX */
 	struct span args;		/* msgpack of the record */
 };
 void op_request_write(struct buf *b, const struct op_request *q);	/* args must be packed already */

@@ -120,6 +120,25 @@ on_reply(void *ctx, const struct op_reply *reply)
 	r->finish(r, reply);
 }
 
+/*
+ * A body that its reader would refuse must never be sent: it would close a channel that all requests share.
+ * JSON in particular can grow: an empty object is 2 bytes there and a whole record here.
+ */
+static bool
+fits(struct request *r)
+{
+	if (r->op.dc.len > OP_NAME_BYTES_MAX)
+		answer_text(r, 500, "No path to datacenter");
+	else if (r->op.token.len > OP_NAME_BYTES_MAX)
+		answer_text(r, 403, "ACL not found");
+	else if (r->scratch.failed || r->scratch.len > r->api->conf->request_bytes_max)
+		answer_text(r, 413, "Request is too large for the servers, max size: %" PRIu64 " bytes (limits.request_bytes_max)",
+		    r->api->conf->request_bytes_max);
+	else
+		return true;
+	return false;
+}
+
 void
 api_start(struct request *r, enum op_code code, const void *args,
     void (*finish)(struct request *r, const struct op_reply *reply))
@@ -132,8 +151,10 @@ api_start(struct request *r, enum op_code code, const void *args,
 	r->finish = finish;
 	buf_reset(&r->scratch);
 	schema_pack(op->args, args, &r->scratch);
+	if (!fits(r))
+		return;
 	r->op.args = buf_span(&r->scratch);
-	r->call = r->scratch.failed ? NULL : route_start(r->api->route, &r->op, on_reply, r);
+	r->call = route_start(r->api->route, &r->op, on_reply, r);
 	if (r->call == NULL)
 		answer_text(r, 500, "rpc error making call: too many requests under way (see limits.calls_pending_max)");
 }

@@ -21,7 +21,7 @@
 
 #define FDS_MAX 64			/* HTTP listeners */
 #define PATH_BYTES_MAX 4096
-#define FRAME_OVERHEAD 65536		/* of an answer beside the value */
+#define FRAME_OVERHEAD 4096		/* of a request beside its arguments */
 
 struct rpcd {
 	struct cluster_conf cluster;
@@ -277,8 +277,7 @@ start_routing(struct rpcd *p)
 	p->linkd = linkd_new(&(struct linkd_conf){
 		.loop = p->loop, .fd = p->rpc_fd, .noise = noise, .node_id = p->cluster.node_id, .route = p->route,
 		.conns_max = (unsigned)c->rpc_max_conns, .pending_max = (unsigned)c->link_pending_max,
-		.request_max = (size_t)(c->kv_max_value_size > c->body_bytes_max ? c->kv_max_value_size : c->body_bytes_max) +
-		    FRAME_OVERHEAD,
+		.request_max = (size_t)c->request_bytes_max + FRAME_OVERHEAD,
 		.out_max = (size_t)c->link_out_bytes_max, .open_timeout = c->link_dial_timeout,
 	});
 	p->rpc_fd = -1;

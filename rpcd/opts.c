@@ -5,6 +5,8 @@
 
 #include "rpcd/opts.h"
 
+#define REQUEST_OVERHEAD 4096		/* of an operation beside key and value */
+
 #define F(field_) offsetof(struct rpcd_conf, field_)
 
 const struct conf_opt rpcd_opts[] = {
@@ -36,6 +38,8 @@ const struct conf_opt rpcd_opts[] = {
 	    "a longer body is not even read to its end: the connection is closed after the answer" },
 	{ "limits.answer_bytes_max", CONF_SIZE, F(answer_bytes_max), "64M", "1M", "64M", NULL, CONF_LIVE,
 	    "body of an answer" },
+	{ "limits.request_bytes_max", CONF_SIZE, F(request_bytes_max), "2M", "64k", "32M", NULL, CONF_RESTART,
+	    "one operation on its way to a server; as in raftd.conf, and the same on all nodes" },
 	{ "limits.calls_pending_max", CONF_U64, F(calls_pending_max), "16384", "16", "1000000", NULL, CONF_RESTART,
 	    "requests under way at once, blocking ones included" },
 	{ "limits.members_max", CONF_U64, F(members_max), "20000", "1", "1000000", NULL, CONF_RESTART,
@@ -118,6 +122,11 @@ rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap)
 			    c->response_headers.items[i]);
 			return TV_EINVAL;
 		}
+	if (c->kv_max_value_size + c->header_bytes_max + REQUEST_OVERHEAD > c->request_bytes_max) {
+		snprintf(errbuf, cap, "limits.request_bytes_max must hold limits.kv_max_value_size, limits.header_bytes_max and %d more",
+		    REQUEST_OVERHEAD);
+		return TV_EINVAL;
+	}
 	if (c->default_query_time.ns > c->max_query_time.ns) {
 		snprintf(errbuf, cap, "default_query_time is longer than max_query_time");
 		return TV_EINVAL;

@@ -230,7 +230,8 @@ next_rune(const uint8_t **p, const uint8_t *end)
 bool
 path_printable(struct span path)
 {
-	const uint8_t *p = path.p, *end = path.p + path.len;
+	struct rd r = rd_span_over(path);
+	const uint8_t *p = r.p, *end = r.end;
 
 	while (p < end)
 		if (!is_printable(next_rune(&p, end)))

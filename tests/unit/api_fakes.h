@@ -114,7 +114,7 @@ view_datacenters(const struct view *v, struct span *out, unsigned max)
 static enum tv_err
 fake_admin(struct span arg, admin_done *done, void *ctx)
 {
-	TV_ASSERT(span_copy(arg, fake.admin_arg, sizeof(fake.admin_arg)));
+	(void)span_copy(arg, fake.admin_arg, sizeof(fake.admin_arg));	/* too long: "" */
 	fake.admin_done = done;
 	fake.admin_ctx = ctx;
 	return fake.admin_start;
@@ -158,7 +158,7 @@ checks_register(struct checks *c, const struct check_registration *reg)
 {
 	(void)c;
 	fake.registered = *reg;
-	TV_ASSERT(span_copy(reg->CheckID, fake.check_id, sizeof(fake.check_id)));
+	(void)span_copy(reg->CheckID, fake.check_id, sizeof(fake.check_id));	/* too long: "" */
 	return fake.checks_err;
 }
 
@@ -166,7 +166,7 @@ enum tv_err
 checks_deregister(struct checks *c, struct span id)
 {
 	(void)c;
-	TV_ASSERT(span_copy(id, fake.check_id, sizeof(fake.check_id)));
+	(void)span_copy(id, fake.check_id, sizeof(fake.check_id));	/* too long: "" */
 	return fake.checks_err;
 }
 
@@ -174,9 +174,9 @@ enum tv_err
 checks_update(struct checks *c, struct span id, const char *status, struct span output)
 {
 	(void)c;
-	TV_ASSERT(span_copy(id, fake.check_id, sizeof(fake.check_id)));
-	TV_ASSERT(span_copy(span_str(status), fake.check_status, sizeof(fake.check_status)));
-	TV_ASSERT(span_copy(output, fake.check_output, sizeof(fake.check_output)));
+	(void)span_copy(id, fake.check_id, sizeof(fake.check_id));	/* too long: "" */
+	(void)span_copy(span_str(status), fake.check_status, sizeof(fake.check_status));	/* too long: "" */
+	(void)span_copy(output, fake.check_output, sizeof(fake.check_output));	/* too long: "" */
 	return fake.checks_err;
 }
 
@@ -223,7 +223,7 @@ fake_setup(void)
 {
 	memset(&fake, 0, sizeof(fake));
 	fake_conf = (struct rpcd_conf){
-		.kv_max_value_size = 1000, .body_bytes_max = 2000, .answer_bytes_max = 1 << 20,
+		.kv_max_value_size = 1000, .body_bytes_max = 2000, .answer_bytes_max = 1 << 20, .request_bytes_max = 4000,
 		.default_query_time = MONO_S(300), .max_query_time = MONO_S(600),
 	};
 	static char dc[] = "dc1", name[] = "n1";

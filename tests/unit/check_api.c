@@ -306,6 +306,17 @@ START_TEST(kv_refusals)
 	large[sizeof(large) - 1] = '\0';
 	fake_is("PUT", "/v1/kv/a", large, 413, "Request body(1001 bytes) too large, max size: 1000 bytes. "
 	    "See https://www.consul.io/docs/agent/options#kv_max_value_size.");
+	/* What servers would refuse as malformed or too large never leaves. */
+	snprintf(large, sizeof(large), "/v1/kv/a?dc=%0300d", 1);
+	fake_is("GET", large, NULL, 500, "No path to datacenter");
+	snprintf(large, sizeof(large), "/v1/kv/a?token=%0300d", 1);
+	fake_is("GET", large, NULL, 403, "ACL not found");
+	char many[1000] = "{\"Node\":\"n\",\"Checks\":[{}";
+	for (size_t n = strlen(many); n < 900; n += 3)
+		strcat(many, ",{}");
+	strcat(many, "]}");
+	fake_is("PUT", "/v1/catalog/register", many, 413,
+	    "Request is too large for the servers, max size: 4000 bytes (limits.request_bytes_max)");
 	ck_assert_uint_eq(fake.started, 0);
 	fake.full = true;
 	struct request *r = fake_begin("GET", "/v1/kv/a", NULL, NULL);
