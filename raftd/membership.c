@@ -211,13 +211,14 @@ carry_out(struct membership *m, const struct policy_decision *dec)
 		[POLICY_ADD] = RAFT_ADD_LEARNER, [POLICY_PROMOTE] = RAFT_PROMOTE, [POLICY_REMOVE] = RAFT_REMOVE,
 		[POLICY_UPDATE_ADDR] = RAFT_UPDATE_ADDR,
 	};
-	struct raft_change change = { .type = types[dec->action], .server = dec->server };
+	struct raft_change change = { .server = dec->server };
 	enum tv_err err;
 
 	if (dec->action == POLICY_TOMBSTONE) {
 		(void)write_tombstone(m, dec->server.uuid);
 		return;
 	}
+	change.type = types[dec->action];
 	err = membership_change(m, &change, NULL, NULL);
 	if (err != TV_OK) {
 		log_debug("raft", "membership change of %s: %s", dec->server.name, tv_strerror(err));
