@@ -84,20 +84,32 @@ is_ours(struct leader_catalog *c, const struct member *m)
 }
 
 static void
-deregister(struct leader_catalog *c, struct span node, const char *how)
+propose_deregister(struct leader_catalog *c, struct span node, const char *how)
 {
 	struct catalog_deregister args = { .Node = node, .Datacenter = span_str(c->d->cluster.datacenter) };
 	struct buf b = BUF_INIT(64u << 10);
 	char name[300];
 
-	if (span_eqs(node, c->d->id.name)) {
-		buf_done(&b);
-		return;				/* never ourself */
-	}
 	schema_pack(&catalog_deregister_schema, &args, &b);
 	if (propose(c, node, OP_CATALOG_DEREGISTER, buf_span(&b)) == TV_OK)
 		log_info("triumvir", "member '%s' %s, deregistering", log_safe(node, name, sizeof(name)), how);
 	buf_done(&b);
+}
+
+static void
+deregister(struct leader_catalog *c, struct span node, const char *how)
+{
+	if (!span_eqs(node, c->d->id.name))	/* never ourself */
+		propose_deregister(c, node, how);
+}
+
+/* The name belongs to another node now: reinstalled, with a new node id.  A catalog entry keeps its id for life. */
+static bool
+is_replaced(const struct member *m, const struct node *stored)
+{
+	struct span id = member_tag(m, "id");
+
+	return id.len > 0 && stored->ID.len > 0 && !span_eq(id, stored->ID);
 }
 
 static void
@@ -113,13 +125,14 @@ write_health(struct leader_catalog *c, const struct member *m, bool alive, bool 
 	buf_done(&b);
 }
 
-static void
+/* True: what was proposed is a first step; compare again when it is applied. */
+static bool
 compare(struct leader_catalog *c, const struct member *m, bool gone)
 {
 	struct arena a = ARENA_INIT(ARENA_MAX);
 	struct node node = { 0 };
 	struct span health = SPAN_NONE;
-	bool known = fsm_node_health(c->d->fsm, m->name, &a, &node, &health);
+	bool known = fsm_node_health(c->d->fsm, m->name, &a, &node, &health), again = false;
 
 	if (gone || m->status == MEMBER_LEFT) {
 		if (known)
@@ -127,12 +140,16 @@ compare(struct leader_catalog *c, const struct member *m, bool gone)
 	} else if (m->status == MEMBER_FAILED) {
 		if (known && !span_eqs(health, "critical"))
 			write_health(c, m, false, true);
+	} else if (m->status == MEMBER_ALIVE && known && is_replaced(m, &node)) {
+		propose_deregister(c, m->name, "has a new node id");
+		again = true;
 	} else if (m->status == MEMBER_ALIVE) {
 		if (!known || !span_eqs(health, "passing") || !register_same_node(m, &node) ||
 		    !register_same_service(c->d->fsm, m))
 			write_health(c, m, true, known && span_eqs(health, "passing"));
 	}
 	arena_done(&a);
+	return again;
 }
 
 void
@@ -152,7 +169,7 @@ leader_catalog_turn(struct leader_catalog *c)
 			continue;
 		*gm.dirty = false;
 		if (is_ours(c, gm.member))
-			compare(c, gm.member, gm.gone);
+			*gm.dirty = compare(c, gm.member, gm.gone);
 		if (gm.gone) {
 			gossip_forget(c->d->gossip, gm.member);
 			c->cursor--;

@@ -11,6 +11,9 @@ static void
 tell_role(struct raftd *d, const struct raft_notice *n)
 {
 	const struct raft_status *st = engine_status(d->engine);
+	/* A server that is cut off or was removed asks again and again: not worth a line each time. */
+	bool asking = d->told.term == st->term &&
+	    (d->told.role == RAFT_PRE_CANDIDATE || st->role == RAFT_PRE_CANDIDATE);
 
 	(void)n;
 	/* Several changes of one output are told when they are over. */
@@ -18,7 +21,10 @@ tell_role(struct raftd *d, const struct raft_notice *n)
 		return;
 	d->told.role = st->role;
 	d->told.term = st->term;
-	log_info("raft", "entering %s state, term %llu", raft_role_name(st->role), (unsigned long long)st->term);
+	if (asking)
+		log_debug("raft", "pre-vote for term %llu, now %s", (unsigned long long)st->term + 1, raft_role_name(st->role));
+	else
+		log_info("raft", "entering %s state, term %llu", raft_role_name(st->role), (unsigned long long)st->term);
 	leader_role_changed(d->leader);
 	membership_role_changed(d->members);
 	clients_status_changed(d->clients);

@@ -187,6 +187,21 @@ def test_force_leave_stays_away():
         lost.start()
         c.introduce(lost)
         voters(leader, "n1", "n2", "n3")
+        in_catalog(leader, lost)
+        # Reinstalled so quickly that nobody missed it: the name's entry goes to the new node id.
+        lost.kill()
+        shutil.rmtree(os.path.join(lost.dir, "data"))
+        os.mkdir(os.path.join(lost.dir, "data"))
+        lost.start()
+        c.introduce(lost)
+        in_catalog(leader, lost)
+        assert "member '%s' has a new node id, deregistering" % lost.name in leader.log()
+
+
+def in_catalog(asked, node):
+    """Waits until the catalog has this node's name under its node id."""
+    wait_for("catalog entry of " + node.name, lambda: [node.id, node.name] in [
+        list(record[:2]) for record in asked.op(OP.CATALOG_NODES, ["", [], {}, False])[3]])
 
 
 def test_lost_disk_is_a_new_server():
