@@ -49,7 +49,8 @@ struct flight {
 	struct link_call *link;			/* FLIGHT_LINK */
 	const struct op *op;
 	struct op_request q;			/* spans into body */
-	struct mono hold_until;			/* 0: not held yet */
+	struct mono hold_until;			/* 0: a blocking query that was not held yet */
+	bool refused;				/* somebody answered, but could not serve it */
 	enum tv_err doom;			/* FLIGHT_DOOMED */
 	unsigned tried_count;
 	struct tried tried[FLIGHT_TRIED_MAX];
@@ -233,14 +234,13 @@ flight_hold(struct flight *f, enum tv_err why)
 		flight_doom(f, why);
 		return;
 	}
+	r->stats.held++;
 	if (f->hold_until.ns == 0) {
 		f->hold_until = mono_add(now, r->conf.hold_timeout);
-		r->stats.held++;
 	} else if (!mono_before(now, f->hold_until)) {
 		flight_doom(f, why);
 		return;
 	}
-	f->tried_count = 0;
 	f->state = FLIGHT_HELD;
 	queue_add(&r->held, f);
 	if (!ev_is_active(&r->hold_timer))
@@ -300,6 +300,7 @@ flight_answer(struct flight *f, struct span body)
 	}
 	if ((reply.err == TV_ENOTLEADER || reply.err == TV_ENOLEADER) && f->origin != ROUTE_FINAL) {
 		f->state = FLIGHT_NEW;
+		f->refused = true;
 		flight_hold(f, TV_ENOLEADER);
 		return;
 	}
@@ -406,18 +407,19 @@ was_tried(const struct flight *f, const char *ip, uint16_t port)
 	return false;
 }
 
-/* A server of dc that was not tried yet, one that is already linked if there is one. */
+/*
+ * A server of dc that was not tried yet, one that is already linked if there is one.  When all were tried it
+ * says no once, and starts over with the next call.
+ */
 static bool
 pick_server(struct flight *f, struct span dc, struct view_server *out)
 {
 	struct route *r = f->route;
 	struct view_server s[SERVERS_LOOKED_AT];
 	unsigned n = view_servers(r->conf.view, dc, &r->rng, s, SERVERS_LOOKED_AT);
-	bool found = false;
+	bool found = false, full = f->tried_count == FLIGHT_TRIED_MAX;
 
-	if (f->tried_count == FLIGHT_TRIED_MAX)
-		return false;
-	for (unsigned i = 0; i < n; i++) {
+	for (unsigned i = 0; i < n && !full; i++) {
 		if (was_tried(f, s[i].ip, s[i].rpc_port))
 			continue;
 		if (!found)
@@ -428,6 +430,8 @@ pick_server(struct flight *f, struct span dc, struct view_server *out)
 			break;
 		}
 	}
+	if (!found)
+		f->tried_count = 0;
 	return found;
 }
 
@@ -457,7 +461,10 @@ go_dc(struct flight *f)
 		return;
 	}
 	if (!pick_server(f, f->q.dc, &s)) {
-		flight_doom(f, TV_EUNREACH);
+		if (f->refused)
+			flight_hold(f, TV_ENOLEADER);
+		else
+			flight_doom(f, TV_EUNREACH);
 		return;
 	}
 	f->route->stats.forwarded_dc++;
@@ -496,7 +503,8 @@ go_leader(struct flight *f, const struct raft_local_status *st)
 	} else if (st->leader_id[0] == '\0' || !leader_addr(f->route, st, ip, &port)) {
 		flight_hold(f, TV_ENOLEADER);
 	} else if (was_tried(f, ip, port)) {
-		flight_hold(f, TV_ENOLEADER);	/* unreachable now; a new leader may come */
+		f->tried_count = 0;
+		flight_hold(f, TV_ENOLEADER);	/* it could not serve us now; a new leader may come */
 	} else {
 		go_link(f, MSG_OP_FINAL, ip, port);
 	}
@@ -620,6 +628,8 @@ route_relay(struct route *r, enum route_origin origin, struct span body, route_d
 		f->chain = *at;
 		*at = f;
 		f->joinable = true;
+	} else {
+		f->hold_until = mono_add(clock_mono(), r->conf.hold_timeout);
 	}
 	*err = TV_OK;
 	flight_try(f);

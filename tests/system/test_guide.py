@@ -32,7 +32,7 @@ def test_add_servers_one_by_one():
         out = second.ctl("join", "--wait", client.addr)
         assert "Successfully joined cluster by contacting 1 nodes." in out.stdout, out
         in_log(first, "raftd", "[INFO] raft: Added peer %s:8300, starting replication" % second.addr)
-        third = c.add("n3", 3).start()
+        third = c.add("n3", 3).start().up()
         third.ctl("join", first.addr)
         leader = c.formed([first, second, third])
         # info on the leader and on the new server come to match.

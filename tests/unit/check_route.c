@@ -344,6 +344,26 @@ START_TEST(write_that_was_not_sent_is_tried_elsewhere)
 }
 END_TEST
 
+START_TEST(client_leaves_a_server_that_refuses)
+{
+	start(false, 60000);
+	add_server("127.0.0.1");
+	add_server("127.0.0.2");
+	ask(OP_KV_APPLY, "", 0);
+	link_says(0, TV_ENOTLEADER);		/* its raftd is away: nothing was done */
+	route_kick(route);
+	ck_assert_uint_eq(sent_count, 2);
+	ck_assert_str_ne(sent[0].ip, sent[1].ip);
+	link_says(1, TV_ENOTLEADER);
+	route_kick(route);			/* all were tried: starts over */
+	route_kick(route);
+	ck_assert_uint_eq(sent_count, 3);
+	link_says(2, TV_OK);
+	ck_assert_int_eq(got.err, TV_OK);
+	finish();
+}
+END_TEST
+
 START_TEST(other_datacenter)
 {
 	start(true, 1000);
@@ -487,6 +507,7 @@ main(void)
 	tcase_add_test(t, lost_answer_of_a_write_is_unknown_and_not_repeated);
 	tcase_add_test(t, lost_answer_of_a_read_is_asked_again);
 	tcase_add_test(t, write_that_was_not_sent_is_tried_elsewhere);
+	tcase_add_test(t, client_leaves_a_server_that_refuses);
 	tcase_add_test(t, other_datacenter);
 	tcase_add_test(t, relayed_requests_do_not_go_in_circles);
 	tcase_add_test(t, identical_blocking_queries_share_a_flight);

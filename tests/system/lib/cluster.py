@@ -62,7 +62,7 @@ def wait_for(what, condition, timeout=30.0, interval=0.05):
             if value:
                 return value
             last = value
-        except (OSError, http.client.HTTPException, ValueError, KeyError, IndexError, TypeError) as e:
+        except (OSError, http.client.HTTPException, ValueError, KeyError, IndexError, TypeError, AssertionError) as e:
             last = e
         if time.monotonic() > end:
             raise Timeout("%s: not within %.0f s (last: %r)" % (what, timeout, last))
@@ -230,6 +230,12 @@ class Node:
     def stats(self, section):
         return self.get("/v1/agent/self").json()["Stats"].get(section, {})
 
+    def up(self, timeout=30):
+        """Waits until all daemons of the node answer."""
+        need = {"serf_lan", "rpcd"} | ({"raft"} if self.server else set())
+        wait_for(self.name + " answers", lambda: need <= set(self.get("/v1/agent/self").json()["Stats"]), timeout)
+        return self
+
     def is_leader(self):
         return self.stats("raft").get("state") == "Leader"
 
@@ -304,6 +310,8 @@ class Cluster:
             servers = nodes[0].get("/v1/operator/raft/configuration").json()["Servers"]
             return len(servers) == len(nodes) and all(s["Voter"] for s in servers) and any(s["Leader"] for s in servers)
         wait_for("%d voters" % len(nodes), whole, timeout)
+        for n in nodes:
+            n.up(timeout)
         return self.leader(nodes, timeout)
 
     def close(self):
