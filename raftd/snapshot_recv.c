@@ -212,8 +212,10 @@ snapshot_recv_chunk(struct snapshot_recv *s, const struct raft_msg *m)
 
 	if (s->installing)
 		return;
-	if (m->offset == 0 && !recv_begin(s, m))
+	if (m->offset == 0 && !recv_begin(s, m)) {
+		engine_snapshot_stored(e, m, 0);	/* the core waits for an answer to each chunk */
 		return;
+	}
 	if (s->fd < 0 || m->log_index != s->index || m->log_term != s->term || m->offset != s->stored ||
 	    m->data.len > m->total - m->offset) {
 		engine_snapshot_stored(e, m, 0);	/* from the start, please */
@@ -222,7 +224,8 @@ snapshot_recv_chunk(struct snapshot_recv *s, const struct raft_msg *m)
 	if (m->data.len > 0 && pwrite(s->fd, m->data.p, m->data.len, (off_t)m->offset) != (ssize_t)m->data.len) {
 		log_err("raft", "cannot store a snapshot: %s", strerror(errno));
 		recv_drop(s);
-		return;				/* the leader asks again */
+		engine_snapshot_stored(e, m, 0);
+		return;
 	}
 	crypto_generichash_update(&s->hash, m->data.p, m->data.len);
 	s->stored += m->data.len;
