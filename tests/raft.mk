@@ -10,3 +10,18 @@ tests_sim_sim_raft_LDADD = raftd/libraftcore.a common/libtvcore.a
 tests_sim_trace_raft_SOURCES = tests/sim/trace_raft.c $(SIM_RAFT_SOURCES)
 tests_sim_trace_raft_LDADD = raftd/libraftcore.a common/libtvcore.a
 EXTRA_DIST += tests/data/raft
+
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_logidx tests/unit/check_raft_wire tests/unit/check_raft_core
+TESTS += tests/unit/check_logidx tests/unit/check_raft_wire tests/unit/check_raft_core
+tests_unit_check_logidx_SOURCES = tests/unit/check_logidx.c
+tests_unit_check_logidx_LDADD = raftd/libraftcore.a $(UNIT_LIBS)
+tests_unit_check_raft_wire_SOURCES = tests/unit/check_raft_wire.c
+tests_unit_check_raft_wire_LDADD = raftd/libraftcore.a $(UNIT_LIBS)
+tests_unit_check_raft_core_SOURCES = tests/unit/check_raft_core.c
+tests_unit_check_raft_core_LDADD = raftd/libraftcore.a $(UNIT_LIBS)
+endif
+
+FUZZ_REPLAYS += tests/fuzz/replay_raftmsg
+tests_fuzz_replay_raftmsg_SOURCES = tests/fuzz/fuzz_raftmsg.c tests/fuzz/replay.c
+tests_fuzz_replay_raftmsg_LDADD = raftd/libraftcore.a common/libtvcore.a

@@ -89,3 +89,62 @@ for v in VECTORS:
 seed("lzw", "empty", b"\x00\x03\x02")
 seed("lzw", "no-clear", bytes.fromhex("61c48c0908"))
 seed("lzw", "bad-code", bytes.fromhex("00c3b0040000"))
+
+# raft messages: see raftd/core/wire.c; lists of them are explained in fuzz_raftmsg.c
+def raft(kind, term, rest=b"", flags=0):
+    return struct.pack("<BBBQQQ", 1, kind, flags, 2, 1, term) + rest
+
+
+def raft_entries(*entries):
+    out = struct.pack("<I", len(entries))
+    for term, kind, payload in entries:
+        out += struct.pack("<QBI", term, kind, len(payload)) + payload
+    return out
+
+
+def raft_append(term, index, log_term, commit, *entries):
+    return raft(5, term, struct.pack("<QQQQQ", index, log_term, commit, index, 1) + raft_entries(*entries))
+
+
+def raft_config(index, ids):
+    out = struct.pack("<BQB", 1, index, len(ids))
+    for i in ids:
+        out += struct.pack("<QB", i, 1) + b"\0\0\0\0"
+    return out
+
+
+def raft_chunk(term, index, offset, total, data, flags=0):
+    config = raft_config(1, (1, 2, 3))
+    return raft(7, term, struct.pack("<QQQQQI", index, 2, offset, total, 9, len(config)) + config
+                + struct.pack("<I", len(data)) + data, flags)
+
+
+def raft_list(*items):
+    return b"".join(struct.pack("<BH", how, len(m)) + m for how, m in items)
+
+
+OP = (2, 1, b"payload")
+RAFT = {
+    "pre-vote": raft(1, 2, struct.pack("<QQ", 9, 1)), "pre-vote-reply": raft(2, 2, flags=1),
+    "vote": raft(3, 2, struct.pack("<QQ", 9, 1), 2), "vote-reply": raft(4, 2, flags=1),
+    "append": raft_append(2, 1, 1, 1, OP, OP), "heartbeat": raft_append(2, 0, 0, 1),
+    "append-config": raft_append(2, 1, 1, 1, (2, 2, raft_config(2, (1, 2)))),
+    "append-reply": raft(6, 2, struct.pack("<QQQQQQ", 2, 1, 1, 2, 0, 0), 1),
+    "snapshot": raft_chunk(2, 9, 0, 5, b"state", 4), "snapshot-reply": raft(8, 2, struct.pack("<QQQQ", 9, 2, 9, 5), 5),
+    "timeout-now": raft(9, 2, struct.pack("<QQ", 1, 1)), "read-index": raft(10, 2, struct.pack("<Q", 7)),
+    "read-index-reply": raft(11, 2, struct.pack("<QQ", 7, 1), 1),
+}
+for name, m in RAFT.items():
+    seed("raftmsg", name, m)
+    seed("raftmsg", "fed-" + name, raft_list((2, m), (3, m), (6, m), (14, m)))
+seed("raftmsg", "fed-log", raft_list(
+    (2, raft_append(2, 1, 1, 1, OP, OP, OP)), (2, raft_append(2, 2, 2, 3)), (3, raft_append(3, 3, 2, 3, (3, 1, b"other"))),
+    (3, RAFT["append-config"]), (2, RAFT["append"])))
+seed("raftmsg", "fed-cut-committed", raft_list((2, raft_append(2, 1, 1, 4, OP, OP, OP)), (3, raft_append(3, 2, 3, 0))))
+seed("raftmsg", "fed-snapshot", raft_list(
+    (2, raft_append(2, 1, 1, 1, OP)), (2, raft_chunk(2, 9, 0, 10, b"state")), (2, raft_chunk(2, 9, 5, 10, b"after", 4)),
+    (2, raft_append(2, 9, 2, 9, OP)), (2, raft_chunk(2, 5, 0, 5, b"state", 4))))
+seed("raftmsg", "fed-elected", raft_list(
+    (6, RAFT["pre-vote-reply"]), (10, RAFT["vote-reply"]), (10, RAFT["append-reply"]), (11, RAFT["append-reply"]),
+    (14, RAFT["read-index"]), (10, RAFT["append-reply"]), (15, RAFT["snapshot-reply"])))
+seed("raftmsg", "fed-nonsense", raft_list((2, raft_append(2 ** 64 - 1, 1, 1, 1)), (2, raft_append(2, 2 ** 64 - 2, 1, 1, OP, OP))))

@@ -1,0 +1,1091 @@
+/*
+ * The Raft core, one server at a time: exact outputs for exact inputs.  Whole clusters are in tests/sim.
+ * Servers are 1 (the one under test) to 5; S-numbers are those of the scenario list in doc/testing.md.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "raftd/core/raft.h"
+
+#define SELF 1
+#define T MONO_MS(300)
+
+struct ctl {
+	struct raft *r;
+	struct mono now;
+	struct raft_output out;
+};
+
+static struct ctl c;
+
+/* -- making one */
+
+static struct raft_config
+config_of(unsigned voters, unsigned learners)
+{
+	struct raft_config conf = { .count = voters + learners };
+
+	for (unsigned i = 0; i < conf.count; i++)
+		conf.servers[i] = (struct raft_server_conf){ .id = i + 1, .voter = i < voters };
+	return conf;
+}
+
+static struct raft_options
+options(void)
+{
+	return (struct raft_options){
+		.self = SELF, .election_timeout = T, .heartbeat = MONO_MS(60), .append_entries_max = 10,
+		.append_bytes_max = 1000, .inflight_max = 4, .snapshot_chunk_bytes = 100, .catchup_rounds = 5, .seed = 42,
+		.check_quorum = true, .pre_vote = true, .uncommitted_entries_max = 20, .uncommitted_bytes_max = 1000,
+	};
+}
+
+static void
+start(const struct raft_restore *from)
+{
+	struct raft_options opt = options();
+
+	c.now = MONO_S(10);
+	c.r = raft_new(&opt, from, c.now);
+	ck_assert_ptr_nonnull(c.r);
+}
+
+static void
+stop(void)
+{
+	raft_free(c.r);
+	c.r = NULL;
+}
+
+/* -- inputs */
+
+static enum tv_err
+feed(struct raft_input in)
+{
+	in.now = c.now;
+	raft_feed(c.r, &in, &c.out);
+	return c.out.err;
+}
+
+static enum tv_err
+feed_msg(const struct raft_msg *m)
+{
+	return feed((struct raft_input){ .type = RAFT_IN_MSG, .msg = m });
+}
+
+static void
+tick(void)
+{
+	feed((struct raft_input){ .type = RAFT_IN_TICK });
+}
+
+static void
+tick_at_deadline(void)
+{
+	c.now = c.out.deadline;
+	tick();
+}
+
+static void
+persist(uint64_t index, uint64_t term)
+{
+	feed((struct raft_input){ .type = RAFT_IN_PERSISTED, .index = index, .term = term, .ctx = c.out.write_epoch });
+}
+
+static enum tv_err
+propose(unsigned count, uint32_t size)
+{
+	struct raft_entry e[64] = { { .type = 0 } };
+
+	for (unsigned i = 0; i < count; i++)
+		e[i] = (struct raft_entry){ .type = RAFT_ENTRY_OP, .size = size };
+	return feed((struct raft_input){ .type = RAFT_IN_PROPOSE, .entries = e, .entry_count = count });
+}
+
+static enum tv_err
+change(enum raft_change_type type, raft_id id)
+{
+	struct raft_change ch = { .type = type, .server = { .id = id } };
+
+	return feed((struct raft_input){ .type = RAFT_IN_CHANGE, .change = &ch });
+}
+
+static void
+bootstrap(unsigned voters, unsigned learners)
+{
+	struct raft_config conf = config_of(voters, learners);
+
+	start(&(struct raft_restore){ 0 });
+	tick();
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_BOOTSTRAP, .config = &conf }), TV_OK);
+	ck_assert_uint_eq(c.out.append_count, 1);
+	persist(1, 1);
+}
+
+/* An APPEND from `from` of entries with the given terms (0 ends the list). */
+static void
+append(raft_id from, uint64_t term, uint64_t index, uint64_t log_term, uint64_t commit, const uint64_t *terms)
+{
+	static struct raft_entry e[16];
+	static struct raft_msg m;
+
+	m = (struct raft_msg){ .type = RAFT_MSG_APPEND, .from = from, .to = SELF, .term = term, .log_index = index,
+		.log_term = log_term, .commit = commit, .seq = 1, .entries = e };
+	for (; terms != NULL && terms[m.entry_count] != 0; m.entry_count++)
+		e[m.entry_count] = (struct raft_entry){ .index = index + 1 + m.entry_count, .type = RAFT_ENTRY_OP,
+			.term = terms[m.entry_count], .size = 4 };
+	feed_msg(&m);
+}
+
+#define TERMS(...) ((const uint64_t[]){ __VA_ARGS__, 0 })
+
+static void
+reply(enum raft_msg_type type, raft_id from, uint64_t term, bool granted)
+{
+	struct raft_msg m = { .type = type, .from = from, .to = SELF, .term = term, .granted = granted };
+
+	feed_msg(&m);
+}
+
+static void
+ack(raft_id from, uint64_t term, uint64_t match, uint64_t seq)
+{
+	struct raft_msg m = { .type = RAFT_MSG_APPEND_REPLY, .from = from, .to = SELF, .term = term, .granted = true,
+		.log_index = match, .match = match, .seq = seq };
+
+	feed_msg(&m);
+}
+
+/* -- what came out */
+
+static const struct raft_send *
+sent(enum raft_msg_type type, raft_id to)
+{
+	for (uint32_t i = 0; i < c.out.send_count; i++)
+		if (c.out.sends[i].msg.type == type && (to == 0 || c.out.sends[i].msg.to == to))
+			return &c.out.sends[i];
+	return NULL;
+}
+
+static bool
+noted(enum raft_notice_type type, uint64_t index)
+{
+	for (uint32_t i = 0; i < c.out.notice_count; i++)
+		if (c.out.notices[i].type == type && (index == 0 || c.out.notices[i].index == index))
+			return true;
+	return false;
+}
+
+static struct raft_status
+status(void)
+{
+	struct raft_status st;
+
+	raft_status(c.r, &st);
+	return st;
+}
+
+/* Elected in a cluster of `voters`; nothing of the own term is durable or acknowledged yet. */
+static void
+elect(unsigned voters, unsigned learners)
+{
+	bootstrap(voters, learners);
+	tick_at_deadline();
+	for (raft_id id = 2; voters > 1 && id <= voters / 2 + 1; id++)
+		reply(RAFT_MSG_PRE_VOTE_REPLY, id, 2, true);
+	for (raft_id id = 2; voters > 1 && id <= voters / 2 + 1; id++)
+		reply(RAFT_MSG_VOTE_REPLY, id, 2, true);
+	ck_assert_int_eq(status().role, RAFT_LEADER);
+	ck_assert_uint_eq(status().term, 2);
+}
+
+/* And with its first entry committed. */
+static void
+lead(unsigned voters, unsigned learners)
+{
+	elect(voters, learners);
+	persist(2, 2);
+	for (raft_id id = 2; id <= voters; id++)
+		ack(id, 2, 2, 1);
+	ck_assert_uint_eq(c.out.commit_index, 2);
+	ck_assert(status().ready);
+}
+
+/* -- start */
+
+START_TEST(fresh_server_waits)
+{
+	start(&(struct raft_restore){ 0 });
+	tick();
+	tick_at_deadline();
+	ck_assert(noted(RAFT_NOTICE_NO_PEERS, 0));
+	ck_assert_uint_eq(c.out.send_count, 0);
+	for (int i = 0; i < 10; i++) {
+		tick_at_deadline();
+		ck_assert(!noted(RAFT_NOTICE_NO_PEERS, 0));	/* said once */
+	}
+	ck_assert_uint_eq(status().term, 0);
+	append(2, 3, 0, 0, 0, TERMS(1, 2));	/* a leader that knows us may send */
+	ck_assert_uint_eq(c.out.append_count, 2);
+	ck_assert_uint_eq(status().leader, 2);
+	stop();
+}
+END_TEST
+
+START_TEST(bootstrap_once)
+{
+	struct raft_config conf = config_of(3, 0);
+
+	bootstrap(3, 0);
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_BOOTSTRAP, .config = &conf }), TV_ECONFLICT);
+	ck_assert_uint_eq(raft_config(c.r)->index, 1);
+	ck_assert_uint_eq(status().term, 1);
+	stop();
+}
+END_TEST
+
+START_TEST(bootstrap_needs_a_voter)
+{
+	struct raft_config conf = config_of(0, 2);
+
+	start(&(struct raft_restore){ 0 });
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_BOOTSTRAP, .config = &conf }), TV_EINVAL);
+	ck_assert(!c.out.hard_changed);
+	stop();
+}
+END_TEST
+
+START_TEST(restore_refuses_gaps)
+{
+	struct raft_restore from = { .term = 5, .snapshot_index = 10, .snapshot_term = 3, .snapshot_config = config_of(1, 0) };
+	struct raft_entry e = { .index = 12, .term = 4, .type = RAFT_ENTRY_OP };
+
+	start(&from);
+	ck_assert_int_eq(raft_restore_entry(c.r, &e), TV_ECORRUPT);	/* 11 is missing */
+	e.index = 9;
+	e.term = 3;
+	ck_assert_int_eq(raft_restore_entry(c.r, &e), TV_OK);		/* earlier than the snapshot is fine */
+	e.index = 11;
+	ck_assert_int_eq(raft_restore_entry(c.r, &e), TV_ECORRUPT);
+	e.index = 10;
+	e.term = 4;
+	ck_assert_int_eq(raft_restore_entry(c.r, &e), TV_ECORRUPT);	/* the snapshot says term 3 */
+	e.term = 3;
+	ck_assert_int_eq(raft_restore_entry(c.r, &e), TV_OK);
+	e.index = 11;
+	e.term = 6;
+	ck_assert_int_eq(raft_restore_entry(c.r, &e), TV_ECORRUPT);	/* newer than the stored term */
+	e.term = 5;
+	ck_assert_int_eq(raft_restore_entry(c.r, &e), TV_OK);
+	tick();
+	ck_assert(!noted(RAFT_NOTICE_READ_ONLY_CORRUPT, 0));
+	ck_assert_uint_eq(raft_term_at(c.r, 10), 3);
+	ck_assert_uint_eq(raft_term_at(c.r, 11), 5);
+	stop();
+}
+END_TEST
+
+START_TEST(restore_sees_a_lost_log)
+{
+	struct raft_restore from = { .term = 5, .applied = 7, .snapshot_config = config_of(1, 0) };
+
+	start(&from);
+	tick();
+	ck_assert(noted(RAFT_NOTICE_READ_ONLY_CORRUPT, 0));
+	stop();
+}
+END_TEST
+
+/* -- one server (S22) */
+
+START_TEST(single_commits_when_durable)
+{
+	bootstrap(1, 0);
+	tick_at_deadline();
+	ck_assert_int_eq(status().role, RAFT_LEADER);
+	ck_assert(c.out.hard_changed);
+	ck_assert_uint_eq(c.out.vote, SELF);
+	ck_assert_uint_eq(c.out.commit_index, 0);
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_READ, .ctx = 7 }), TV_OK);
+	ck_assert_uint_eq(c.out.read_count, 0);		/* S25: not before its own term's entry is committed */
+	persist(2, 2);
+	ck_assert_uint_eq(c.out.commit_index, 2);
+	ck_assert_uint_eq(c.out.read_count, 1);
+	ck_assert(c.out.reads[0].ok);
+	ck_assert_uint_eq(c.out.reads[0].index, 2);
+	ck_assert_int_eq(propose(3, 10), TV_OK);
+	ck_assert_uint_eq(c.out.append_count, 3);
+	ck_assert_uint_eq(c.out.append[2].index, 5);
+	ck_assert_uint_eq(c.out.append[2].term, 2);
+	ck_assert_uint_eq(c.out.commit_index, 2);
+	persist(4, 2);
+	ck_assert_uint_eq(c.out.commit_index, 4);
+	stop();
+}
+END_TEST
+
+START_TEST(single_with_learner_sends_after_its_vote)
+{
+	elect(1, 1);
+	ck_assert(sent(RAFT_MSG_APPEND, 2)->after_hard);
+	persist(2, 2);
+	ack(2, 2, 2, 1);
+	ck_assert_int_eq(propose(1, 10), TV_OK);
+	ck_assert(!sent(RAFT_MSG_APPEND, 2)->after_hard);	/* from now on in parallel with its own write */
+	stop();
+}
+END_TEST
+
+/* -- votes (S1, S11, S12) */
+
+static void
+ask_vote(raft_id from, uint64_t term, uint64_t index, uint64_t log_term, bool transfer)
+{
+	struct raft_msg m = { .type = RAFT_MSG_VOTE, .from = from, .to = SELF, .term = term, .log_index = index,
+		.log_term = log_term, .transfer = transfer };
+
+	feed_msg(&m);
+}
+
+START_TEST(one_vote_per_term)
+{
+	bootstrap(3, 0);
+	ask_vote(2, 5, 1, 1, false);
+	ck_assert(sent(RAFT_MSG_VOTE_REPLY, 2)->msg.granted);
+	ck_assert(sent(RAFT_MSG_VOTE_REPLY, 2)->after_hard);
+	ck_assert(c.out.hard_changed && c.out.vote == 2 && c.out.term == 5);
+	ask_vote(3, 5, 9, 4, false);
+	ck_assert(!sent(RAFT_MSG_VOTE_REPLY, 3)->msg.granted);
+	ck_assert(!c.out.hard_changed);
+	ask_vote(2, 5, 1, 1, false);		/* the reply was lost: the same vote again, still after the disk */
+	ck_assert(sent(RAFT_MSG_VOTE_REPLY, 2)->msg.granted);
+	ck_assert(sent(RAFT_MSG_VOTE_REPLY, 2)->after_hard);
+	ask_vote(3, 4, 9, 4, false);		/* a past term learns ours */
+	ck_assert(!sent(RAFT_MSG_VOTE_REPLY, 3)->msg.granted);
+	ck_assert_uint_eq(sent(RAFT_MSG_VOTE_REPLY, 3)->msg.term, 5);
+	stop();
+}
+END_TEST
+
+START_TEST(vote_survives_restart)
+{
+	struct raft_restore from = { .term = 5, .vote = 2, .snapshot_config = config_of(3, 0) };
+
+	start(&from);
+	tick();
+	ask_vote(3, 5, 9, 4, false);
+	ck_assert(!sent(RAFT_MSG_VOTE_REPLY, 3)->msg.granted);
+	ask_vote(2, 5, 9, 4, false);
+	ck_assert(sent(RAFT_MSG_VOTE_REPLY, 2)->msg.granted);
+	stop();
+}
+END_TEST
+
+START_TEST(log_decides)
+{
+	bootstrap(3, 0);
+	append(2, 3, 1, 1, 0, TERMS(2, 3, 3));		/* last is 4 of term 3 */
+	c.now = mono_add(c.now, MONO_S(1));
+	ask_vote(3, 9, 100, 2, false);
+	ck_assert(!sent(RAFT_MSG_VOTE_REPLY, 3)->msg.granted);
+	ask_vote(3, 10, 3, 3, false);
+	ck_assert(!sent(RAFT_MSG_VOTE_REPLY, 3)->msg.granted);
+	ask_vote(3, 11, 4, 3, false);
+	ck_assert(sent(RAFT_MSG_VOTE_REPLY, 3)->msg.granted);
+	stop();
+}
+END_TEST
+
+START_TEST(live_leader_is_not_disturbed)
+{
+	struct raft_msg pre = { .type = RAFT_MSG_PRE_VOTE, .from = 3, .to = SELF, .term = 10, .log_index = 99, .log_term = 9 };
+
+	bootstrap(3, 0);
+	append(2, 3, 1, 1, 0, NULL);
+	ask_vote(3, 99, 99, 9, false);
+	ck_assert_uint_eq(c.out.send_count, 0);
+	ck_assert_uint_eq(status().term, 3);
+	feed_msg(&pre);
+	ck_assert(!sent(RAFT_MSG_PRE_VOTE_REPLY, 3)->msg.granted);
+	c.now = mono_add(c.now, T);
+	feed_msg(&pre);
+	ck_assert(sent(RAFT_MSG_PRE_VOTE_REPLY, 3)->msg.granted);
+	ck_assert_uint_eq(status().term, 3);		/* a pre-vote changes nothing */
+	append(2, 3, 1, 1, 0, NULL);
+	ask_vote(3, 99, 99, 9, true);			/* asked for by the leader itself */
+	ck_assert(sent(RAFT_MSG_VOTE_REPLY, 3)->msg.granted);
+	stop();
+}
+END_TEST
+
+START_TEST(refused_pre_vote_tells_the_term)
+{
+	bootstrap(3, 0);
+	tick_at_deadline();
+	ck_assert_ptr_nonnull(sent(RAFT_MSG_PRE_VOTE, 2));
+	ck_assert_uint_eq(sent(RAFT_MSG_PRE_VOTE, 2)->msg.term, 2);
+	ck_assert(!c.out.hard_changed);
+	reply(RAFT_MSG_PRE_VOTE_REPLY, 2, 8, false);
+	ck_assert_uint_eq(status().term, 8);
+	ck_assert_int_eq(status().role, RAFT_FOLLOWER);
+	stop();
+}
+END_TEST
+
+START_TEST(timeouts_are_spread)
+{
+	int64_t least = INT64_MAX, most = 0;
+
+	bootstrap(3, 0);
+	for (int i = 0; i < 200; i++) {
+		struct mono before = c.now;
+
+		append(2, 3, 1, 1, 0, NULL);
+		before = mono_sub(c.out.deadline, before);
+		least = before.ns < least ? before.ns : least;
+		most = before.ns > most ? before.ns : most;
+	}
+	ck_assert_int_ge(least, T.ns);
+	ck_assert_int_lt(most, 2 * T.ns);
+	ck_assert_int_gt(most - least, T.ns / 2);
+	stop();
+}
+END_TEST
+
+/* -- appends (S26 to S30) */
+
+START_TEST(follower_acknowledges_what_is_durable)
+{
+	bootstrap(3, 0);
+	append(2, 3, 1, 1, 0, TERMS(2, 3));
+	ck_assert(sent(RAFT_MSG_APPEND_REPLY, 2)->after_append);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND_REPLY, 2)->msg.match, 3);
+	append(2, 3, 3, 3, 3, NULL);		/* a heartbeat is answered at once, with what is durable */
+	ck_assert(!sent(RAFT_MSG_APPEND_REPLY, 2)->after_append);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND_REPLY, 2)->msg.match, 1);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND_REPLY, 2)->msg.log_index, 3);
+	ck_assert_uint_eq(c.out.commit_index, 1);	/* S31: not beyond what is durable */
+	persist(3, 3);
+	ck_assert_uint_eq(c.out.commit_index, 3);
+	append(2, 3, 3, 3, 3, NULL);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND_REPLY, 2)->msg.match, 3);
+	stop();
+}
+END_TEST
+
+START_TEST(short_append_removes_nothing)
+{
+	bootstrap(3, 0);
+	append(2, 3, 1, 1, 0, TERMS(3, 3, 3, 3));
+	append(2, 3, 1, 1, 0, TERMS(3, 3));
+	ck_assert_uint_eq(c.out.truncate_from, 0);
+	ck_assert_uint_eq(c.out.append_count, 0);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND_REPLY, 2)->msg.match, 3);
+	append(2, 3, 0, 0, 0, NULL);
+	ck_assert_uint_eq(status().last_index, 5);
+	stop();
+}
+END_TEST
+
+START_TEST(commit_only_what_is_vouched_for)
+{
+	bootstrap(3, 0);
+	append(2, 2, 1, 1, 0, TERMS(2, 2, 2, 2));
+	persist(5, 2);
+	/* The new leader's log may differ from index 3 on, whatever it has committed. */
+	append(3, 4, 1, 1, 9, TERMS(2));
+	ck_assert_uint_eq(c.out.commit_index, 2);
+	append(3, 4, 0, 0, 9, NULL);
+	ck_assert_uint_eq(c.out.commit_index, 2);
+	stop();
+}
+END_TEST
+
+START_TEST(conflict_is_cut_once)
+{
+	bootstrap(3, 0);
+	append(2, 2, 1, 1, 0, TERMS(2, 2, 2));
+	append(3, 3, 2, 2, 0, TERMS(3));
+	ck_assert_uint_eq(c.out.truncate_from, 3);
+	ck_assert_uint_eq(c.out.append_count, 1);
+	ck_assert_uint_eq(c.out.append[0].index, 3);
+	ck_assert_uint_eq(status().last_index, 3);
+	stop();
+}
+END_TEST
+
+START_TEST(stale_completion_is_ignored)
+{
+	uint64_t first_epoch;
+
+	bootstrap(3, 0);
+	append(2, 2, 1, 1, 0, TERMS(2, 2, 2));
+	first_epoch = c.out.write_epoch;
+	append(3, 3, 1, 1, 0, TERMS(3));		/* cuts 2..4 */
+	append(2, 4, 1, 1, 0, TERMS(2, 2, 2));		/* and they come back, in later writes */
+	ck_assert_uint_gt(c.out.write_epoch, first_epoch);
+	/* The first write completes only now: 4 of term 2 is our last entry again, but the disk is about to cut it. */
+	feed((struct raft_input){ .type = RAFT_IN_PERSISTED, .index = 4, .term = 2, .ctx = first_epoch });
+	ck_assert_uint_eq(status().persisted, 1);
+	persist(4, 2);
+	ck_assert_uint_eq(status().persisted, 4);
+	stop();
+}
+END_TEST
+
+START_TEST(committed_is_never_cut)
+{
+	bootstrap(3, 0);
+	append(2, 2, 1, 1, 3, TERMS(2, 2, 2));
+	persist(4, 2);
+	append(3, 3, 2, 2, 0, TERMS(3));
+	ck_assert(noted(RAFT_NOTICE_READ_ONLY_CORRUPT, 0));
+	ck_assert_uint_eq(c.out.truncate_from, 0);
+	ck_assert_uint_eq(c.out.send_count, 0);
+	append(3, 3, 3, 3, 0, TERMS(3));		/* its entry 3 is another one */
+	ck_assert(noted(RAFT_NOTICE_READ_ONLY_CORRUPT, 0));
+	ck_assert_uint_eq(status().last_index, 4);
+	stop();
+}
+END_TEST
+
+START_TEST(hint_skips_terms)
+{
+	bootstrap(3, 0);
+	append(2, 4, 1, 1, 0, TERMS(2, 2, 2, 4, 4, 4));	/* 2..4 of term 2, 5..7 of term 4 */
+	append(3, 5, 20, 5, 0, NULL);
+	ck_assert(!sent(RAFT_MSG_APPEND_REPLY, 3)->msg.granted);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND_REPLY, 3)->msg.hint_index, 7);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND_REPLY, 3)->msg.hint_term, 4);
+	append(3, 5, 7, 3, 0, NULL);		/* all of term 4 is skipped */
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND_REPLY, 3)->msg.hint_index, 4);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND_REPLY, 3)->msg.hint_term, 2);
+	stop();
+}
+END_TEST
+
+START_TEST(second_leader_is_a_violation)
+{
+	bootstrap(3, 0);
+	append(2, 3, 1, 1, 0, NULL);
+	append(3, 3, 1, 1, 0, TERMS(3));
+	ck_assert(noted(RAFT_NOTICE_VIOLATION, RAFT_VIOLATION_SECOND_LEADER));
+	ck_assert_uint_eq(c.out.append_count, 0);
+	ck_assert_uint_eq(status().leader, 2);
+	stop();
+}
+END_TEST
+
+START_TEST(configuration_follows_the_log)
+{
+	struct raft_config two = config_of(2, 0);
+	struct buf b = BUF_INIT(16384);
+	struct raft_entry e = { .index = 2, .term = 2, .type = RAFT_ENTRY_CONFIG };
+	struct raft_msg m = { .type = RAFT_MSG_APPEND, .from = 2, .to = SELF, .term = 2, .log_index = 1, .log_term = 1,
+		.seq = 1, .entries = &e, .entry_count = 1 };
+
+	bootstrap(3, 0);
+	raft_config_write(&b, &two);
+	e.size = (uint32_t)b.len;
+	e.payload = b.data;
+	feed_msg(&m);
+	ck_assert_uint_eq(raft_config(c.r)->count, 2);
+	ck_assert_uint_eq(raft_config(c.r)->index, 2);
+	ck_assert_uint_eq(raft_config_committed(c.r)->count, 0);
+	append(3, 3, 1, 1, 0, TERMS(3));		/* S27: cut; the one before holds again */
+	ck_assert_uint_eq(raft_config(c.r)->count, 3);
+	ck_assert_uint_eq(raft_config(c.r)->index, 1);
+	e.size--;					/* a malformed one is refused whole */
+	m.term = 4;
+	m.from = 2;
+	e.term = 4;
+	feed_msg(&m);
+	ck_assert(noted(RAFT_NOTICE_VIOLATION, RAFT_VIOLATION_ENTRIES));
+	ck_assert_uint_eq(c.out.append_count, 0);
+	buf_done(&b);
+	stop();
+}
+END_TEST
+
+/* -- leader */
+
+START_TEST(own_entry_counts_when_durable)
+{
+	elect(3, 0);
+	ck_assert_uint_eq(c.out.append_count, 1);
+	ck_assert_int_eq(c.out.append[0].type, RAFT_ENTRY_NOOP);
+	ack(2, 2, 2, 1);
+	ck_assert_uint_eq(status().commit, 1 - 1);	/* one of three */
+	persist(2, 2);
+	ck_assert_uint_eq(c.out.commit_index, 2);
+	stop();
+}
+END_TEST
+
+START_TEST(window_of_proposals)
+{
+	lead(3, 0);
+	ck_assert_int_eq(propose(20, 1), TV_OK);
+	ck_assert_int_eq(propose(1, 1), TV_EAGAIN);
+	persist(22, 2);
+	ack(2, 2, 22, 1);
+	ck_assert_int_eq(propose(1, 5000), TV_OK);	/* anything fits into an empty window */
+	ck_assert_int_eq(propose(1, 1), TV_EAGAIN);
+	stop();
+}
+END_TEST
+
+START_TEST(configurations_are_not_proposed)
+{
+	struct raft_entry e = { .type = RAFT_ENTRY_CONFIG };
+
+	lead(3, 0);
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_PROPOSE, .entries = &e, .entry_count = 1 }), TV_EINVAL);
+	ck_assert_uint_eq(c.out.append_count, 0);
+	stop();
+}
+END_TEST
+
+START_TEST(pipeline_and_its_window)
+{
+	unsigned appends = 0;
+
+	lead(3, 0);
+	for (int i = 0; i < 8; i++) {
+		ck_assert_int_eq(propose(1, 10), TV_OK);
+		appends += sent(RAFT_MSG_APPEND, 2) != NULL;
+	}
+	ck_assert_uint_eq(appends, 4);		/* inflight_max */
+	ack(2, 2, 3, 1);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND, 2)->first, 7);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND, 2)->msg.entry_count, 4);	/* the rest in one */
+	feed((struct raft_input){ .type = RAFT_IN_UNREACHABLE, .to = 2 });
+	ck_assert_int_eq(propose(1, 10), TV_OK);
+	ck_assert_ptr_null(sent(RAFT_MSG_APPEND, 2));
+	feed((struct raft_input){ .type = RAFT_IN_REACHABLE, .to = 2 });
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND, 2)->first, 4);	/* from what is known to be there */
+	stop();
+}
+END_TEST
+
+START_TEST(acknowledged_beyond_the_log)
+{
+	lead(3, 0);
+	ack(2, 2, 99, 1);
+	ck_assert(noted(RAFT_NOTICE_VIOLATION, RAFT_VIOLATION_ANSWER));
+	ck_assert_uint_eq(c.out.commit_index, 2);
+	stop();
+}
+END_TEST
+
+START_TEST(reads_share_rounds)
+{
+	uint64_t round;
+
+	lead(3, 0);
+	feed((struct raft_input){ .type = RAFT_IN_READ, .ctx = 1 });
+	ck_assert_uint_eq(c.out.read_count, 0);
+	round = sent(RAFT_MSG_APPEND, 2)->msg.seq;
+	ack(2, 2, 2, round - 1);			/* an answer from before the read says nothing */
+	ck_assert_uint_eq(c.out.read_count, 0);
+	feed((struct raft_input){ .type = RAFT_IN_READ, .ctx = 2 });
+	feed((struct raft_input){ .type = RAFT_IN_READ, .ctx = 3 });
+	ck_assert_ptr_null(sent(RAFT_MSG_APPEND, 0));	/* enough rounds are open: these wait for the next */
+	ack(2, 2, 2, round);
+	ck_assert_uint_eq(c.out.read_count, 1);
+	ck_assert_uint_eq(c.out.reads[0].ctx, 1);
+	round = sent(RAFT_MSG_APPEND, 2)->msg.seq;
+	ack(2, 2, 2, round);
+	ck_assert_uint_eq(c.out.read_count, 2);
+	ck_assert(c.out.reads[1].ok);
+	stop();
+}
+END_TEST
+
+START_TEST(reads_fail_with_the_leader)
+{
+	lead(3, 0);
+	feed((struct raft_input){ .type = RAFT_IN_READ, .ctx = 1 });
+	append(3, 9, 1, 1, 0, NULL);
+	ck_assert_uint_eq(c.out.read_count, 1);
+	ck_assert(!c.out.reads[0].ok);
+	feed((struct raft_input){ .type = RAFT_IN_READ, .ctx = 2 });	/* now a follower: it asks */
+	ck_assert_uint_eq(c.out.read_count, 0);
+	ck_assert_ptr_nonnull(sent(RAFT_MSG_READ_INDEX, 3));
+	feed((struct raft_input){ .type = RAFT_IN_READ, .ctx = 3 });
+	c.now = mono_add(c.now, MONO_S(1));
+	tick();						/* the leader is gone */
+	ck_assert_uint_eq(c.out.read_count, 2);
+	ck_assert(!c.out.reads[0].ok && !c.out.reads[1].ok);
+	feed((struct raft_input){ .type = RAFT_IN_READ, .ctx = 4 });
+	ck_assert_uint_eq(c.out.read_count, 1);
+	ck_assert(!c.out.reads[0].ok);
+	stop();
+}
+END_TEST
+
+START_TEST(follower_reads)
+{
+	struct raft_msg m = { .type = RAFT_MSG_READ_INDEX_REPLY, .from = 2, .to = SELF, .term = 3, .granted = true, .match = 8 };
+
+	bootstrap(3, 0);
+	append(2, 3, 1, 1, 0, NULL);
+	feed((struct raft_input){ .type = RAFT_IN_READ, .ctx = 1 });
+	m.seq = sent(RAFT_MSG_READ_INDEX, 2)->msg.seq;
+	m.from = 3;
+	feed_msg(&m);			/* not the leader */
+	ck_assert_uint_eq(c.out.read_count, 0);
+	m.from = 2;
+	m.seq++;
+	feed_msg(&m);			/* never asked */
+	ck_assert_uint_eq(c.out.read_count, 0);
+	m.seq--;
+	feed_msg(&m);
+	ck_assert_uint_eq(c.out.read_count, 1);
+	ck_assert(c.out.reads[0].ok);
+	ck_assert_uint_eq(c.out.reads[0].index, 8);
+	stop();
+}
+END_TEST
+
+START_TEST(quorum_lost)
+{
+	lead(3, 0);
+	for (int i = 0; i < 4; i++) {
+		tick_at_deadline();
+		ack(3, 2, 2, sent(RAFT_MSG_APPEND, 3)->msg.seq);
+	}
+	ck_assert_int_eq(status().role, RAFT_LEADER);	/* one of two others is enough */
+	for (int i = 0; i < 6 && status().role == RAFT_LEADER; i++)
+		tick_at_deadline();
+	ck_assert(noted(RAFT_NOTICE_QUORUM_LOST, 0));
+	ck_assert_int_eq(propose(1, 1), TV_ENOTLEADER);
+	stop();
+}
+END_TEST
+
+START_TEST(disk_stuck)
+{
+	lead(3, 0);
+	feed((struct raft_input){ .type = RAFT_IN_DISK_STUCK });
+	ck_assert_int_eq(status().role, RAFT_FOLLOWER);
+	ck_assert_ptr_nonnull(sent(RAFT_MSG_TIMEOUT_NOW, 0));
+	ck_assert_int_ge(mono_sub(c.out.deadline, c.now).ns, 3 * T.ns);	/* the others first */
+	stop();
+}
+END_TEST
+
+/* -- changes (S55, S56, S59) */
+
+START_TEST(changes_wait_their_turn)
+{
+	elect(3, 0);
+	ck_assert_int_eq(change(RAFT_ADD_LEARNER, 4), TV_EAGAIN);	/* nothing of its term is committed */
+	persist(2, 2);
+	ack(2, 2, 2, 1);
+	ck_assert_int_eq(change(RAFT_ADD_LEARNER, 4), TV_OK);
+	ck_assert(noted(RAFT_NOTICE_PEER_ADDED, 0));
+	ck_assert_int_eq(c.out.append[0].type, RAFT_ENTRY_CONFIG);
+	ck_assert_int_eq(change(RAFT_REMOVE, 2), TV_ECONFLICT);		/* the first is open */
+	persist(3, 2);
+	ack(2, 2, 3, 1);
+	ck_assert_int_eq(change(RAFT_ADD_LEARNER, 4), TV_EEXIST);
+	ck_assert_int_eq(change(RAFT_REMOVE, 9), TV_ENOENT);
+	ck_assert_int_eq(change(RAFT_PROMOTE, 2), TV_EEXIST);
+	ck_assert_int_eq(change(RAFT_PROMOTE, 4), TV_ECONFLICT);	/* never heard of it */
+	stop();
+}
+END_TEST
+
+START_TEST(promotion_when_caught_up)
+{
+	lead(1, 1);
+	ck_assert_int_eq(change(RAFT_PROMOTE, 2), TV_ECONFLICT);
+	ack(2, 2, 2, 1);
+	ack(2, 2, 2, 1);
+	ck_assert(noted(RAFT_NOTICE_CAUGHT_UP, 0));
+	c.now = mono_add(c.now, MONO_S(1));
+	ck_assert_int_eq(change(RAFT_PROMOTE, 2), TV_ECONFLICT);	/* silent since */
+	ack(2, 2, 2, 1);
+	ck_assert_int_eq(change(RAFT_PROMOTE, 2), TV_OK);
+	persist(3, 2);
+	ck_assert_uint_eq(c.out.commit_index, 2);	/* two voters already */
+	ack(2, 2, 3, 1);
+	ck_assert_uint_eq(c.out.commit_index, 3);
+	ck_assert(noted(RAFT_NOTICE_PEER_PROMOTED, 0));
+	stop();
+}
+END_TEST
+
+START_TEST(last_voter_stays)
+{
+	lead(1, 1);
+	ck_assert_int_eq(change(RAFT_REMOVE, SELF), TV_ECONFLICT);
+	ck_assert_int_eq(change(RAFT_REMOVE, 2), TV_OK);
+	persist(3, 2);
+	ck_assert(noted(RAFT_NOTICE_PEER_REMOVED, 0));
+	ck_assert_ptr_nonnull(sent(RAFT_MSG_APPEND, 2));	/* a last one, so that it learns of it */
+	ck_assert_uint_eq(status().peer_count, 0);
+	stop();
+}
+END_TEST
+
+START_TEST(removal_arithmetic)
+{
+	struct raft_config five = config_of(5, 0), two = config_of(2, 0), one = config_of(1, 1);
+
+	ck_assert(raft_removal_keeps_quorum(&five, 5, (raft_id[]){ 1, 2, 3 }, 3));
+	ck_assert(!raft_removal_keeps_quorum(&five, 1, (raft_id[]){ 1, 2, 3 }, 3));
+	ck_assert(raft_removal_keeps_quorum(&two, 2, (raft_id[]){ 1, 2 }, 2));
+	ck_assert(!raft_removal_keeps_quorum(&two, 1, (raft_id[]){ 1 }, 1));
+	ck_assert(!raft_removal_keeps_quorum(&one, 1, (raft_id[]){ 1, 2 }, 2));
+}
+END_TEST
+
+/* -- transfer (S17, S18) */
+
+START_TEST(transfer_stops_proposals)
+{
+	lead(3, 0);
+	propose(1, 1);
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_TRANSFER, .to = 3 }), TV_OK);
+	ck_assert_ptr_null(sent(RAFT_MSG_TIMEOUT_NOW, 3));	/* it lacks an entry */
+	ck_assert_int_eq(propose(1, 1), TV_EAGAIN);
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_TRANSFER, .to = 2 }), TV_ECONFLICT);
+	ack(3, 2, 3, 1);
+	ck_assert_ptr_nonnull(sent(RAFT_MSG_TIMEOUT_NOW, 3));
+	c.now = mono_add(c.now, T);
+	ack(2, 2, 3, 1);
+	tick();
+	ck_assert(noted(RAFT_NOTICE_TRANSFER_FAILED, 0));
+	ck_assert_int_eq(propose(1, 1), TV_OK);
+	stop();
+}
+END_TEST
+
+START_TEST(timeout_now_is_obeyed_once)
+{
+	struct raft_msg m = { .type = RAFT_MSG_TIMEOUT_NOW, .from = 2, .to = SELF, .term = 3, .log_index = 1, .log_term = 1 };
+
+	bootstrap(3, 0);
+	append(2, 3, 1, 1, 0, NULL);
+	m.from = 3;
+	feed_msg(&m);
+	ck_assert_uint_eq(c.out.send_count, 0);		/* not the leader */
+	m.from = 2;
+	m.log_index = 2;
+	feed_msg(&m);
+	ck_assert_uint_eq(c.out.send_count, 0);		/* meant for another log */
+	m.log_index = 1;
+	feed_msg(&m);
+	ck_assert(sent(RAFT_MSG_VOTE, 2)->msg.transfer);	/* no pre-vote, and the lease does not count */
+	ck_assert_uint_eq(status().term, 4);
+	feed_msg(&m);
+	ck_assert_uint_eq(status().term, 4);
+	stop();
+}
+END_TEST
+
+/* -- snapshots (S41 to S47) */
+
+static struct raft_msg
+chunk(struct buf *config, uint64_t index, uint64_t offset, size_t len, uint64_t total)
+{
+	static const uint8_t bytes[1000];
+	struct raft_config conf = config_of(3, 0);
+
+	buf_reset(config);
+	raft_config_write(config, &conf);
+	return (struct raft_msg){ .type = RAFT_MSG_SNAPSHOT, .from = 2, .to = SELF, .term = 5, .log_index = index,
+		.log_term = 4, .offset = offset, .total = total, .checksum = 77, .done = offset + len == total,
+		.data = span_of(bytes, len), .config = buf_span(config) };
+}
+
+static void
+stored(const struct raft_msg *m, uint64_t offset)
+{
+	feed((struct raft_input){ .type = RAFT_IN_SNAPSHOT_CHUNK, .msg = m, .offset = offset });
+}
+
+START_TEST(snapshot_replaces_the_log)
+{
+	struct buf b = BUF_INIT(16384);
+	struct raft_msg m;
+
+	bootstrap(3, 0);
+	append(2, 5, 1, 1, 0, TERMS(2, 2, 2));
+	m = chunk(&b, 3, 0, 100, 150);
+	feed_msg(&m);
+	ck_assert_ptr_eq(c.out.snapshot_chunk, &m);
+	stored(&m, 100);
+	ck_assert_uint_eq(sent(RAFT_MSG_SNAPSHOT_REPLY, 2)->msg.offset, 100);
+	m = chunk(&b, 3, 0, 100, 150);			/* doubled: no second start */
+	feed_msg(&m);
+	ck_assert_ptr_null(c.out.snapshot_chunk);
+	ck_assert_uint_eq(sent(RAFT_MSG_SNAPSHOT_REPLY, 2)->msg.offset, 100);
+	m = chunk(&b, 3, 100, 50, 150);
+	feed_msg(&m);
+	ck_assert_ptr_nonnull(c.out.snapshot_chunk);
+	append(2, 5, 4, 2, 4, TERMS(5));		/* the log is left alone while it is being replaced */
+	ck_assert_uint_eq(c.out.append_count, 0);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND_REPLY, 2)->msg.match, 0);
+	m = chunk(&b, 3, 100, 50, 150);
+	feed((struct raft_input){ .type = RAFT_IN_SNAPSHOT_INSTALLED, .msg = &m });
+	ck_assert(sent(RAFT_MSG_SNAPSHOT_REPLY, 2)->msg.done);
+	ck_assert_uint_eq(sent(RAFT_MSG_SNAPSHOT_REPLY, 2)->msg.match, 3);
+	ck_assert_uint_eq(status().last_index, 3);
+	ck_assert_uint_eq(status().last_term, 4);
+	ck_assert_uint_eq(c.out.commit_index, 3);
+	m = chunk(&b, 2, 0, 100, 150);			/* S42: an older one */
+	feed_msg(&m);
+	ck_assert_ptr_null(c.out.snapshot_chunk);
+	ck_assert(sent(RAFT_MSG_SNAPSHOT_REPLY, 2)->msg.done);
+	buf_done(&b);
+	stop();
+}
+END_TEST
+
+START_TEST(snapshot_of_what_is_here)
+{
+	struct buf b = BUF_INIT(16384);
+	struct raft_msg m;
+
+	bootstrap(3, 0);
+	append(2, 5, 1, 1, 0, TERMS(4, 4, 4));
+	persist(4, 4);
+	m = chunk(&b, 3, 0, 100, 150);
+	feed_msg(&m);
+	ck_assert_ptr_null(c.out.snapshot_chunk);
+	ck_assert_uint_eq(c.out.commit_index, 3);
+	ck_assert_uint_eq(status().last_index, 4);	/* S42: nothing is cut */
+	buf_done(&b);
+	stop();
+}
+END_TEST
+
+START_TEST(snapshot_that_cannot_be_kept)
+{
+	struct buf b = BUF_INIT(16384);
+	struct raft_msg m;
+
+	bootstrap(3, 0);
+	m = chunk(&b, 9, 0, 100, 100);
+	feed_msg(&m);
+	ck_assert_ptr_nonnull(c.out.snapshot_chunk);
+	stored(&m, 0);					/* bad checksum, or no space */
+	ck_assert(!sent(RAFT_MSG_SNAPSHOT_REPLY, 2)->msg.granted);
+	ck_assert_uint_eq(sent(RAFT_MSG_SNAPSHOT_REPLY, 2)->msg.offset, 0);
+	append(2, 5, 1, 1, 0, TERMS(5));		/* the log lives on */
+	ck_assert_uint_eq(c.out.append_count, 1);
+	m = chunk(&b, 9, 50, 100, 100);			/* chunk outside its snapshot */
+	feed_msg(&m);
+	ck_assert(noted(RAFT_NOTICE_VIOLATION, RAFT_VIOLATION_SNAPSHOT));
+	buf_done(&b);
+	stop();
+}
+END_TEST
+
+/* The leader's side: asked for, sent in a window, resumed, finished. */
+START_TEST(snapshot_is_sent)
+{
+	struct raft_msg m = { .type = RAFT_MSG_SNAPSHOT_REPLY, .from = 3, .to = SELF, .term = 2, .log_index = 12, .granted = true };
+	unsigned chunks = 0;
+
+	lead(3, 0);
+	propose(10, 1);
+	persist(12, 2);
+	ack(2, 2, 12, 1);
+	feed((struct raft_input){ .type = RAFT_IN_APPLIED, .index = 12 });
+	feed((struct raft_input){ .type = RAFT_IN_COMPACTED, .index = 12 });
+	feed((struct raft_input){ .type = RAFT_IN_UNREACHABLE, .to = 3 });
+	feed((struct raft_input){ .type = RAFT_IN_REACHABLE, .to = 3 });
+	ck_assert(noted(RAFT_NOTICE_NEED_SNAPSHOT, 0));
+	feed((struct raft_input){ .type = RAFT_IN_SNAPSHOT_READY, .index = 12, .offset = 1000 });
+	for (uint32_t i = 0; i < c.out.send_count; i++)
+		chunks += c.out.sends[i].msg.type == RAFT_MSG_SNAPSHOT;
+	ck_assert_uint_eq(chunks, 4);
+	ck_assert_uint_eq(sent(RAFT_MSG_SNAPSHOT, 3)->msg.total, 1000);
+	m.offset = 200;
+	feed_msg(&m);
+	ck_assert_uint_eq(sent(RAFT_MSG_SNAPSHOT, 3)->msg.offset, 400);
+	feed((struct raft_input){ .type = RAFT_IN_UNREACHABLE, .to = 3 });
+	feed((struct raft_input){ .type = RAFT_IN_REACHABLE, .to = 3 });
+	ck_assert_uint_eq(sent(RAFT_MSG_SNAPSHOT, 3)->msg.offset, 200);	/* S47: from where it was */
+	m.offset = 1000;
+	feed_msg(&m);
+	ck_assert_ptr_null(sent(RAFT_MSG_SNAPSHOT, 3));
+	ck_assert(status().peers[1].snapshotting);	/* S45: stored is not installed; wait, do not start over */
+	m.done = true;
+	m.match = 12;
+	feed_msg(&m);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND, 3)->msg.log_index, 12);
+	ck_assert(!status().peers[1].snapshotting);
+	stop();
+}
+END_TEST
+
+/* -- nonsense (S203) */
+
+START_TEST(nonsense_changes_nothing)
+{
+	static const struct raft_msg bad[] = {
+		{ .type = RAFT_MSG_APPEND, .from = 2, .to = 9, .term = 9 },
+		{ .type = RAFT_MSG_APPEND, .from = SELF, .to = SELF, .term = 9 },
+		{ .type = RAFT_MSG_APPEND, .from = 0, .to = SELF, .term = 9 },
+		{ .type = (enum raft_msg_type)0, .from = 2, .to = SELF, .term = 9 },
+		{ .type = (enum raft_msg_type)77, .from = 2, .to = SELF, .term = 9 },
+		{ .type = RAFT_MSG_APPEND, .from = 2, .to = SELF, .term = 0 },
+		{ .type = RAFT_MSG_VOTE, .from = 2, .to = SELF, .term = UINT64_MAX },
+		{ .type = RAFT_MSG_VOTE, .from = 2, .to = SELF, .term = 9, .log_index = UINT64_MAX },
+		{ .type = RAFT_MSG_APPEND, .from = 2, .to = SELF, .term = 9, .entry_count = 3 },
+		{ .type = RAFT_MSG_APPEND, .from = 2, .to = SELF, .term = 9, .log_index = 3, .log_term = 10 },
+		{ .type = RAFT_MSG_SNAPSHOT, .from = 2, .to = SELF, .term = 9, .log_index = 1, .log_term = 1, .total = 5 },
+	};
+
+	bootstrap(3, 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		feed_msg(&bad[i]);
+		ck_assert(noted(RAFT_NOTICE_VIOLATION, 0));
+		ck_assert_uint_eq(c.out.append_count, 0);
+		ck_assert_uint_eq(c.out.truncate_from, 0);
+		ck_assert_uint_eq(status().leader, 0);
+		ck_assert_uint_eq(status().last_index, 1);
+	}
+	stop();
+}
+END_TEST
+
+int
+main(void)
+{
+	const TTest *const tests[] = {
+		fresh_server_waits, bootstrap_once, bootstrap_needs_a_voter, restore_refuses_gaps, restore_sees_a_lost_log,
+		single_commits_when_durable, single_with_learner_sends_after_its_vote,
+		one_vote_per_term, vote_survives_restart, log_decides, live_leader_is_not_disturbed,
+		refused_pre_vote_tells_the_term, timeouts_are_spread,
+		follower_acknowledges_what_is_durable, short_append_removes_nothing, commit_only_what_is_vouched_for,
+		conflict_is_cut_once, stale_completion_is_ignored, committed_is_never_cut, hint_skips_terms,
+		second_leader_is_a_violation, configuration_follows_the_log,
+		own_entry_counts_when_durable, window_of_proposals, configurations_are_not_proposed, pipeline_and_its_window,
+		acknowledged_beyond_the_log, reads_share_rounds, reads_fail_with_the_leader, follower_reads, quorum_lost,
+		disk_stuck,
+		changes_wait_their_turn, promotion_when_caught_up, last_voter_stays, removal_arithmetic,
+		transfer_stops_proposals, timeout_now_is_obeyed_once,
+		snapshot_replaces_the_log, snapshot_of_what_is_here, snapshot_that_cannot_be_kept, snapshot_is_sent,
+		nonsense_changes_nothing,
+	};
+	Suite *s = suite_create("raft_core");
+	TCase *t = tcase_create("core");
+	SRunner *sr;
+	int failed;
+
+	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+		tcase_add_test(t, tests[i]);
+	suite_add_tcase(s, t);
+	sr = srunner_create(s);
+	srunner_run_all(sr, CK_NORMAL);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed == 0 ? 0 : 1;
+}
