@@ -30,3 +30,7 @@ tests_fuzz_replay_noise_LDADD = $(LINK_LIBS)
 FUZZ_REPLAYS += tests/fuzz/replay_conf
 tests_fuzz_replay_conf_SOURCES = tests/fuzz/fuzz_conf.c tests/fuzz/replay.c
 tests_fuzz_replay_conf_LDADD = common/libtvrt.a common/libtvcore.a $(SODIUM_LIBS)
+
+FUZZ_REPLAYS += tests/fuzz/replay_record
+tests_fuzz_replay_record_SOURCES = tests/fuzz/fuzz_record.c tests/fuzz/replay.c
+tests_fuzz_replay_record_LDADD = common/libtvcore.a

@@ -148,3 +148,48 @@ seed("raftmsg", "fed-elected", raft_list(
     (6, RAFT["pre-vote-reply"]), (10, RAFT["vote-reply"]), (10, RAFT["append-reply"]), (11, RAFT["append-reply"]),
     (14, RAFT["read-index"]), (10, RAFT["append-reply"]), (15, RAFT["snapshot-reply"])))
 seed("raftmsg", "fed-nonsense", raft_list((2, raft_append(2 ** 64 - 1, 1, 1, 1)), (2, raft_append(2, 2 ** 64 - 2, 1, 1, OP, OP))))
+
+# records: first byte is 2 * the op's place in the table, + 1 for its answer; then the two envelopes' numbers
+def pack(v):
+    if v is None:
+        return b"\xc0"
+    if isinstance(v, bool):
+        return b"\xc3" if v else b"\xc2"
+    if isinstance(v, int):
+        return bytes([v]) if v < 128 else b"\xcf" + struct.pack(">Q", v)
+    if isinstance(v, float):
+        return b"\xcb" + struct.pack(">d", v)
+    if isinstance(v, str):
+        return b"\xd9" + bytes([len(v)]) + v.encode()
+    if isinstance(v, bytes):
+        return b"\xc4" + bytes([len(v)]) + v
+    if isinstance(v, dict):
+        return b"\xde" + struct.pack(">H", len(v)) + b"".join(pack(k) + pack(x) for k, x in v.items())
+    return b"\xdc" + struct.pack(">H", len(v)) + b"".join(pack(x) for x in v)
+
+
+OPS = 29        # a few more than there are does no harm: the number is taken modulo the table
+KV = [7, "some/key", 42, b"value\x00\xff", "session-id", 12, 1 << 40]
+SERVICE = ["web1", "web", ["a", "b"], "10.0.0.1", [["lan", "10.0.0.1", 80]], {"k": "v"}, 80, "", [1, 1], True, 3, 4]
+SHAPES = {
+    "nils": [None] * 30,
+    "empty": [],
+    "kv": KV,
+    "texts": ["text"] * 30,
+    "numbers": [1 << 63] * 30,
+    "service": SERVICE,
+    "nested": [[["x"] * 8, {"a": "b"}, [SERVICE, SERVICE], [KV]]] * 10,
+    "register": ["id", "node", "127.0.0.1", "dc1", {"lan": "127.0.0.1"}, {"m": "1"}, SERVICE, None, [["n", "c", "check"]], True],
+}
+for name, shape in SHAPES.items():
+    for what in range(0, 2 * OPS, 7 if name in ("nils", "texts", "numbers") else 11):
+        seed("record", "%s-%d" % (name, what), bytes([what]) + pack(shape))
+seed("record", "kv-apply", b"\x06" + pack([1, "key", 0, b"v", 0, "", 5]))
+REQUEST = [1, "dc1", 0, 5, 1000, 0, "token", ["key", "/"]]
+REPLY = [0, "", 7, True, 3, [KV]]
+for what in range(0, 256, 1):
+    if what % 29 == 0:
+        seed("record", "request-%d" % what, bytes([what]) + pack(REQUEST))
+        seed("record", "reply-%d" % what, bytes([what]) + pack(REPLY))
+        seed("record", "member-%d" % what, bytes([what]) + pack(
+            ["n1", b"\x7f\x00\x00\x01", 8301, 1, {"role": "server", "raft_port": "8300"}, 1, 5, 2, 2, 5, 5]))
