@@ -13,8 +13,11 @@ endif
 # The HTTP API without sockets.
 RPC_API_LIBS = rpcd/librpcapi.a common/libtvjson.a common/libtvrt.a common/libtvcore.a $(JANSSON_LIBS) $(ZLIB_LIBS) -lm
 if HAVE_CHECK
-check_PROGRAMS += tests/unit/check_params tests/unit/check_api
-TESTS += tests/unit/check_params tests/unit/check_api
+check_PROGRAMS += tests/unit/check_params tests/unit/check_api tests/unit/check_agent_checks
+TESTS += tests/unit/check_params tests/unit/check_api tests/unit/check_agent_checks
+tests_unit_check_agent_checks_SOURCES = tests/unit/check_agent_checks.c
+tests_unit_check_agent_checks_LDADD = rpcd/librpcagent.a common/libtvjson.a common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) \
+	$(JANSSON_LIBS)
 tests_unit_check_params_SOURCES = tests/unit/check_params.c
 tests_unit_check_params_LDADD = rpcd/librpcapi.a $(UNIT_LIBS) $(ZLIB_LIBS)
 tests_unit_check_api_SOURCES = tests/unit/check_api.c tests/unit/api_fakes.h

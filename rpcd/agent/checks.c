@@ -277,8 +277,11 @@ checks_new(const struct checks_conf *conf)
 	ev_init(&c->save, on_save);
 	c->save.data = c;
 	enum tv_err err = checks_load(c);
-	if (err != TV_OK && err != TV_ENOENT)
-		log_warn("agent", "cannot read %s: %s; starting without checks", conf->path, tv_strerror(err));
+	if (err != TV_OK && err != TV_ENOENT) {
+		log_warn("agent", "cannot read %s: %s; it is set aside as %s.bad, starting without checks", conf->path,
+		    tv_strerror(err), conf->path);
+		checks_set_aside(c);
+	}
 	for (struct local_check *k = c->first; k != NULL; k = k->next)
 		start_ttl(k);
 	checks_sync_start(c);

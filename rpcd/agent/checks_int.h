@@ -44,6 +44,8 @@ struct checks {
 /* -- checks_store.c -- */
 /* Atomically replaces the file; durable: also waits for the disk.  TV_ESYS. */
 enum tv_err checks_save(struct checks *c, bool durable);
+/* Renames a file that makes no sense, so that somebody can look at it. */
+void checks_set_aside(const struct checks *c);
 /* Fills an empty table from the file.  TV_ENOENT: there is none. */
 enum tv_err checks_load(struct checks *c);
 

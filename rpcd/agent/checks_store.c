@@ -117,6 +117,16 @@ checks_save(struct checks *c, bool durable)
 	return err;
 }
 
+void
+checks_set_aside(const struct checks *c)
+{
+	char bad[PATH_MAX];
+	int n = snprintf(bad, sizeof(bad), "%s.bad", c->conf.path);
+
+	if (n > 0 && (size_t)n < sizeof(bad) && rename(c->conf.path, bad) != 0)
+		log_warn("agent", "cannot rename %s: %s", c->conf.path, strerror(errno));
+}
+
 static enum tv_err
 read_file(const char *path, struct buf *out)
 {

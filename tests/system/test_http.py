@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""The HTTP transport of one server, at the level of bytes: pipelining, hostile requests, limits, waiting clients."""
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cluster import Cluster, main, wait_for  # noqa: E402
+
+LIMITS = {"http_idle_timeout": "1s", "limits.http_max_conns_per_client": 8, "limits.body_discard_max": "2M"}
+
+
+def talk(node, data, more=()):
+    """Sends bytes, closes nothing, returns all that comes until the other side closes or 5 s pass."""
+    s = socket.create_connection((node.addr, 8500), timeout=5)
+    with s:
+        s.sendall(data)
+        for part in more:
+            s.sendall(part)
+        out = b""
+        try:
+            while True:
+                got = s.recv(65536)
+                if not got:
+                    return out
+                out += got
+        except (socket.timeout, ConnectionResetError):
+            return out
+
+
+def statuses(answer):
+    return [int(code) for code in re.findall(rb"HTTP/1\.[01] (\d\d\d) ", answer)]
+
+
+def get(path, *headers):
+    return ("GET %s HTTP/1.1\r\n%s\r\n\r\n" % (path, "\r\n".join(("Host: x",) + headers))).encode()
+
+
+def put(path, body, *headers):
+    head = ("Host: x", "Content-Length: %d" % len(body)) + headers
+    return ("PUT %s HTTP/1.1\r\n%s\r\n\r\n" % (path, "\r\n".join(head))).encode() + body
+
+
+def test_pipelining(n):
+    last = get("/v1/kv/p/2?raw", "Connection: close")
+    out = talk(n, put("/v1/kv/p/1", b"one") + put("/v1/kv/p/2", b"two") + get("/v1/kv/p/1?raw") + get("/v1/none") + last)
+    assert statuses(out) == [200, 200, 200, 404, 200], out
+    assert out.index(b"one") < out.index(b"two"), out
+    # byte by byte, all over one connection
+    whole = put("/v1/kv/p/3", b"three") + get("/v1/kv/p/3?raw", "Connection: close")
+    out = talk(n, b"", [whole[i:i + 1] for i in range(len(whole))])
+    assert statuses(out) == [200, 200] and out.endswith(b"three"), out
+
+
+def test_bodies(n):
+    chunked = (b"PUT /v1/kv/b/c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+               b"3\r\nabc\r\n1;ext=1\r\nd\r\n0\r\nTrailer: x\r\n\r\n")
+    out = talk(n, chunked + get("/v1/kv/b/c?raw", "Connection: close"))
+    assert statuses(out) == [200, 200] and out.endswith(b"abcd"), out
+    # too large: read to the end, refused, and the connection goes on
+    out = talk(n, put("/v1/kv/b/l", b"x" * 600000) + get("/v1/kv/b/l", "Connection: close"))
+    assert statuses(out) == [413, 404], out[:2000]
+    # the cap counts bytes, not announcements
+    body = b"".join(b"%x\r\n" % 65536 + b"y" * 65536 + b"\r\n" for _ in range(10)) + b"0\r\n\r\n"
+    out = talk(n, b"PUT /v1/kv/b/m HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n" + body)
+    assert statuses(out) == [413] and b"Request body(655360 bytes) too large" in out, out[:2000]
+    # far too large: not even read
+    out = talk(n, b"PUT /v1/kv/b/n HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
+    assert statuses(out) == [413] and b"99999999999 bytes" in out, out
+    # who asks first is told before sending
+    out = talk(n, b"PUT /v1/kv/b/n HTTP/1.1\r\nHost: x\r\nContent-Length: 600000\r\nExpect: 100-continue\r\n\r\n")
+    assert statuses(out) == [413], out
+    assert n.kv_get("b/l") is None and n.kv_get("b/m") is None and n.kv_get("b/n") is None
+
+
+def test_malformed(n):
+    bad = [
+        b"GET /v1/kv/a HTTP/1.1\r\n\r\n",                                              # no Host
+        b"PUT /v1/kv/s HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nabc",
+        b"PUT /v1/kv/s HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\nabc",
+        b"PUT /v1/kv/s HTTP/1.1\r\nHost: x\r\nContent-Length: 3x\r\n\r\nabc",
+        b"PUT /v1/kv/s HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\nabc",
+        b"PUT /v1/kv/s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n",
+        b"PUT /v1/kv/s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\nabc\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",                               # TLS
+        b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 20000 + b"\r\n",
+        b"\x00" * 1000,
+    ]
+    for b in bad:
+        out = talk(n, b)
+        assert all(400 <= s < 500 for s in statuses(out)), (b[:80], out[:300])
+    assert n.kv_get("s") is None
+    for path in ("/v1/kv/%", "/v1/kv/a%00b", "/v1/kv/a%07"):
+        assert statuses(talk(n, get(path, "Connection: close"))) == [400], path
+    assert statuses(talk(n, get("/v1/kv/a?index=18446744073709551616", "Connection: close"))) == [400]
+
+
+def test_slow_and_many(n):
+    # an unfinished head or body, and silence, end with the idle timeout
+    for start in (b"", b"GET /v1/kv/a HT", b"PUT /v1/kv/a HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc"):
+        began = time.monotonic()
+        out = talk(n, start)
+        assert statuses(out) in ([], [408]) and time.monotonic() - began < 5, out
+    socks = [socket.create_connection((n.addr, 8500), timeout=5) for _ in range(9)]
+    try:
+        for s in socks:
+            s.sendall(get("/v1/status/leader"))
+        codes = [statuses(s.recv(4096))[0] for s in socks]
+        assert sorted(codes) == [200] * 8 + [429], codes
+    finally:
+        for s in socks:
+            s.close()
+    wait_for("room for new connections", lambda: n.get("/v1/status/leader").status == 200)
+
+
+def test_browsers(n):
+    assert n.get("/v1/status/leader", headers={"Host": "rebound.example.com"}).status == 403
+    assert n.get("/v1/status/leader", headers={"Host": "localhost:8500"}).status == 200
+    evil = {"Origin": "http://evil.example.com", "Content-Type": "text/plain"}
+    assert n.put("/v1/kv/x", b"1", headers=evil).status == 403
+    assert n.put("/v1/kv/x", b"1", headers={"Sec-Fetch-Site": "cross-site"}).status == 403
+    assert n.kv_get("x") is None
+    assert n.put("/v1/kv/x", b"1", headers={"X-Consul-Token": "t", **evil}).status == 200
+
+
+def test_client_goes_away(n):
+    n.kv_put("w", b"1")
+    index = n.get("/v1/kv/w").index
+    before = int(n.stats("rpcd")["http_cancelled"])
+    socks = [socket.create_connection((n.addr, 8500), timeout=5) for _ in range(5)]
+    for s in socks:
+        s.sendall(get("/v1/kv/w?index=%d&wait=5m" % index))
+    wait_for("five waiting requests", lambda: int(n.stats("rpcd")["http_under_way"]) >= 6)
+    for s in socks:
+        s.close()
+    wait_for("their end", lambda: int(n.stats("rpcd")["http_cancelled"]) == before + 5 and
+             int(n.stats("rpcd")["http_under_way"]) == 1)
+
+
+def test_unix_socket(n):
+    assert n.get("/v1/status/leader", unix=True).status == 200
+    if os.geteuid() != 0:
+        return
+    # even if the modes let a stranger in
+    path = os.path.join(n.run, "rpcd.sock")
+    os.chmod(path, 0o777)
+    child = os.fork()
+    if child == 0:
+        code = 3
+        try:
+            os.setgroups([])
+            os.setgid(54321)
+            os.setuid(54321)
+            code = 0 if n.get("/v1/status/leader", unix=True).status == 403 else 1
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.chmod(path, 0o660)
+
+
+def test_stop_with_waiting_clients(n):
+    answers = []
+
+    def wait():
+        answers.append(n.get("/v1/kv/never?index=999999999&wait=60s"))
+
+    threads = [threading.Thread(target=wait) for _ in range(4)]
+    for t in threads:
+        t.start()
+    wait_for("waiting requests", lambda: int(n.stats("rpcd")["http_under_way"]) >= 5)
+    began = time.monotonic()
+    n.signal(signal.SIGTERM, "rpcd")
+    assert n.wait_end("rpcd") == [0]
+    for t in threads:
+        t.join(10)
+    assert [(a.status, a.text) for a in answers] == [(500, "rpcd is stopping")] * 4, answers
+    assert time.monotonic() - began < 10
+    n.start("rpcd")
+    assert wait_for("rpcd again", lambda: n.kv_get("p/1")) == b"one"
+
+
+def all_of_it():
+    with Cluster("127.60.33") as c:
+        n = c.servers(1, rpcd=LIMITS)[0]
+        c.formed([n])
+        wait_for("a write", lambda: n.put("/v1/kv/ready", b"1").body == b"true")
+        for test in (test_pipelining, test_bodies, test_malformed, test_slow_and_many, test_browsers, test_client_goes_away,
+                     test_unix_socket, test_stop_with_waiting_clients):
+            test(n)
+            print("     " + test.__name__, flush=True)
+
+
+main(all_of_it)

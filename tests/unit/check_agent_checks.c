@@ -1,0 +1,403 @@
+/* The checks of this node against a fake router: pushes, TTLs, comparison with the catalog, the file. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/mpack.h"
+#include "rpcd/agent/checks.h"
+
+#define CALLS_MAX 16
+
+/* -- the fake router ------------------------------------------------------------- */
+
+static struct route_call {
+	bool open;
+	uint16_t op;
+	uint8_t args[65536];
+	size_t args_len;
+	route_done *done;
+	void *ctx;
+} calls[CALLS_MAX];
+static unsigned started;
+
+struct route_call *
+route_start(struct route *r, const struct op_request *q, route_done *done, void *ctx)
+{
+	(void)r;
+	for (unsigned i = 0; i < CALLS_MAX; i++)
+		if (!calls[i].open) {
+			ck_assert_uint_le(q->args.len, sizeof(calls[i].args));
+			calls[i] = (struct route_call){ .open = true, .op = q->op, .done = done, .ctx = ctx };
+			memcpy(calls[i].args, q->args.p, q->args.len);
+			calls[i].args_len = q->args.len;
+			started++;
+			return &calls[i];
+		}
+	return NULL;
+}
+
+void
+route_cancel(struct route_call *c)
+{
+	ck_assert(c->open);
+	c->open = false;
+}
+
+static unsigned
+open_calls(enum op_code op)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < CALLS_MAX; i++)
+		n += calls[i].open && calls[i].op == op;
+	return n;
+}
+
+/* The arguments of the one open call of this kind. */
+static void
+arguments(enum op_code op, struct arena *a, void *rec)
+{
+	ck_assert_uint_eq(open_calls(op), 1);
+	for (unsigned i = 0; i < CALLS_MAX; i++)
+		if (calls[i].open && calls[i].op == op) {
+			struct rd in = rd_over(calls[i].args, calls[i].args_len);
+
+			ck_assert_int_eq(schema_unpack(op_find((uint16_t)op)->args, &in, a, rec), TV_OK);
+		}
+}
+
+/* Ends the one open call of this kind. */
+static void
+answer(enum op_code op, enum tv_err err, struct span value)
+{
+	for (unsigned i = 0; i < CALLS_MAX; i++)
+		if (calls[i].open && calls[i].op == op) {
+			struct op_reply reply = { .err = err, .value = value };
+
+			calls[i].open = false;
+			calls[i].done(calls[i].ctx, &reply);
+			return;
+		}
+	ck_abort_msg("no call of operation %d", op);
+}
+
+/* -- the table ------------------------------------------------------------------- */
+
+static struct ev_loop *loop;
+static char path[64];
+static struct checks *table;
+static struct arena arena;
+
+static struct checks *
+open_table(void)
+{
+	return checks_new(&(struct checks_conf){
+		.loop = loop, .path = path, .node_name = "n1", .node_id = "id-1", .address = "10.0.0.1", .checks_max = 4,
+		.output_max = 16, .sync_interval = MONO_S(3600), .update_interval = MONO_S(3600), .sync_wait = MONO_MS(20), .seed = 7,
+	});
+}
+
+static void
+setup(void)
+{
+	log_init("check", LOG_LVL_ERR, LOG_TO_STDERR);
+	memset(calls, 0, sizeof(calls));
+	started = 0;
+	arena = ARENA_INIT(1u << 20);
+	snprintf(path, sizeof(path), "/tmp/check-agent-%d.json", (int)getpid());
+	unlink(path);
+	loop = ev_loop_new(EVFLAG_AUTO);
+	table = open_table();
+	ck_assert_ptr_nonnull(table);
+}
+
+static void
+teardown(void)
+{
+	checks_free(table);
+	for (unsigned i = 0; i < CALLS_MAX; i++)
+		ck_assert(!calls[i].open);
+	ev_loop_destroy(loop);
+	arena_done(&arena);
+	unlink(path);
+}
+
+static enum tv_err
+add(const char *id, const char *status, int64_t ttl_ns)
+{
+	struct check_registration reg = { .CheckID = span_str(id), .Name = span_str("a name"), .Notes = span_str("notes"),
+		.Status = span_str(status), .TTL = ttl_ns };
+
+	return checks_register(table, &reg);
+}
+
+static struct found {
+	unsigned n;
+	char id[64], status[16], output[256];
+} found;
+
+static void
+take(void *ctx, const struct check *rec)
+{
+	(void)ctx;
+	found.n++;
+	ck_assert(span_copy(rec->CheckID, found.id, sizeof(found.id)));
+	ck_assert(span_copy(rec->Status, found.status, sizeof(found.status)));
+	ck_assert(span_copy(rec->Output, found.output, sizeof(found.output)));
+	ck_assert(span_eqs(rec->Node, "n1") && span_eqs(rec->Type, "ttl"));
+}
+
+/* The last check in the list. */
+static const struct found *
+look(void)
+{
+	memset(&found, 0, sizeof(found));
+	checks_each(table, take, NULL);
+	return &found;
+}
+
+static void
+synced(const char *id)
+{
+	ck_assert_int_eq(add(id, "passing", 3600000000000), TV_OK);
+	answer(OP_CATALOG_REGISTER, TV_OK, SPAN_NONE);
+	started = 0;
+}
+
+START_TEST(registration_is_pushed)
+{
+	struct catalog_register args = { 0 };
+
+	ck_assert_int_eq(add("c1", "", 3600000000000), TV_OK);
+	ck_assert_str_eq(look()->status, "critical");		/* the default */
+	arguments(OP_CATALOG_REGISTER, &arena, &args);
+	ck_assert(span_eqs(args.Node, "n1") && span_eqs(args.ID, "id-1") && span_eqs(args.Address, "10.0.0.1"));
+	ck_assert(args.SkipNodeUpdate && args.has_check && !args.has_service);
+	ck_assert(span_eqs(args.Check.CheckID, "c1") && span_eqs(args.Check.Name, "a name") && span_eqs(args.Check.Status, "critical"));
+	answer(OP_CATALOG_REGISTER, TV_OK, SPAN_NONE);
+	ck_assert_uint_eq(started, 1);
+	ck_assert_uint_eq(checks_count(table), 1);
+	for (int i = 2; i <= 4; i++) {
+		char id[8];
+
+		snprintf(id, sizeof(id), "c%d", i);
+		ck_assert_int_eq(add(id, "", 1), TV_OK);
+	}
+	ck_assert_int_eq(add("c5", "", 1), TV_ELIMIT);
+}
+END_TEST
+
+START_TEST(changes_are_pushed)
+{
+	struct catalog_register args = { 0 };
+
+	synced("c1");
+	ck_assert_int_eq(checks_update(table, span_str("c1"), "warning", span_str("hm")), TV_OK);
+	arguments(OP_CATALOG_REGISTER, &arena, &args);
+	ck_assert(span_eqs(args.Check.Status, "warning") && span_eqs(args.Check.Output, "hm"));
+	/* changed while the push is under way: pushed again afterwards, once */
+	ck_assert_int_eq(checks_update(table, span_str("c1"), "passing", span_str("ok")), TV_OK);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), "critical", span_str("no")), TV_OK);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER), 1);
+	answer(OP_CATALOG_REGISTER, TV_OK, SPAN_NONE);
+	memset(&args, 0, sizeof(args));
+	arguments(OP_CATALOG_REGISTER, &arena, &args);
+	ck_assert(span_eqs(args.Check.Status, "critical"));
+	answer(OP_CATALOG_REGISTER, TV_OK, SPAN_NONE);
+	ck_assert_uint_eq(started, 2);
+	/* nothing new: nothing to say; output alone: later */
+	ck_assert_int_eq(checks_update(table, span_str("c1"), "critical", span_str("no")), TV_OK);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), "critical", span_str("still no")), TV_OK);
+	ck_assert_uint_eq(started, 2);
+	ck_assert_str_eq(look()->output, "still no");
+	ck_assert_int_eq(checks_update(table, span_str("none"), "passing", SPAN_NONE), TV_ENOENT);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), "happy", SPAN_NONE), TV_EINVAL);
+}
+END_TEST
+
+START_TEST(long_output_is_cut)
+{
+	synced("c1");
+	ck_assert_int_eq(checks_update(table, span_str("c1"), "passing", span_str("0123456789abcdefghij")), TV_OK);
+	ck_assert_str_eq(look()->output, "0123456789abcdef ... (captured 16 of 20 bytes)");
+}
+END_TEST
+
+START_TEST(registering_again_keeps_the_state)
+{
+	synced("c1");
+	ck_assert_int_eq(checks_update(table, span_str("c1"), "warning", span_str("hm")), TV_OK);
+	ck_assert_int_eq(add("c1", "passing", 3600000000000), TV_OK);
+	ck_assert_str_eq(look()->status, "warning");
+	ck_assert_str_eq(look()->output, "hm");
+	ck_assert_uint_eq(checks_count(table), 1);
+}
+END_TEST
+
+START_TEST(ttl_expires)
+{
+	ck_assert_int_eq(add("c1", "passing", 5000000), TV_OK);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), "passing", span_str("hello")), TV_OK);
+	while (strcmp(look()->status, "critical") != 0)
+		ev_run(loop, EVRUN_ONCE);
+	ck_assert(strncmp(found.output, "TTL expired (las", 16) == 0);
+}
+END_TEST
+
+START_TEST(deregistration)
+{
+	struct catalog_deregister args = { 0 };
+
+	synced("c1");
+	ck_assert_int_eq(checks_deregister(table, span_str("c1")), TV_OK);
+	ck_assert_uint_eq(look()->n, 0);
+	arguments(OP_CATALOG_DEREGISTER, &arena, &args);
+	ck_assert(span_eqs(args.Node, "n1") && span_eqs(args.CheckID, "c1") && args.ServiceID.len == 0);
+	ck_assert_int_eq(checks_deregister(table, span_str("c1")), TV_ENOENT);
+	/* comes back before the catalog knows that it went */
+	ck_assert_int_eq(add("c1", "passing", 1), TV_OK);
+	answer(OP_CATALOG_DEREGISTER, TV_OK, SPAN_NONE);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER), 1);
+	answer(OP_CATALOG_REGISTER, TV_OK, SPAN_NONE);
+	ck_assert_uint_eq(look()->n, 1);
+}
+END_TEST
+
+static void
+put(struct buf *b, const char *id, const char *service, const char *status)
+{
+	struct check c = { .Node = span_str("n1"), .CheckID = span_str(id), .Name = span_str("a name"), .Notes = span_str("notes"),
+		.Status = span_str(status), .ServiceID = span_str(service) };
+
+	schema_pack(&check_schema, &c, b);
+}
+
+START_TEST(comparison)
+{
+	struct buf list = BUF_INIT(65536);
+	struct catalog_register reg = { 0 };
+	struct catalog_deregister dereg = { 0 };
+
+	synced("same");
+	synced("differs");
+	synced("lost");
+	while (open_calls(OP_HEALTH_NODE) == 0)
+		ev_run(loop, EVRUN_ONCE);
+	mpw_array(&list, 5);
+	put(&list, "serfHealth", "", "passing");
+	put(&list, "same", "", "passing");
+	put(&list, "differs", "", "critical");
+	put(&list, "stranger", "", "passing");
+	put(&list, "of-service", "web", "passing");
+	answer(OP_HEALTH_NODE, TV_OK, buf_span(&list));
+	buf_done(&list);
+	arguments(OP_CATALOG_DEREGISTER, &arena, &dereg);
+	ck_assert(span_eqs(dereg.CheckID, "stranger"));
+	ck_assert_uint_eq(look()->n, 3);			/* the stranger is not shown */
+	answer(OP_CATALOG_DEREGISTER, TV_OK, SPAN_NONE);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER), 2);
+	answer(OP_CATALOG_REGISTER, TV_OK, SPAN_NONE);
+	arguments(OP_CATALOG_REGISTER, &arena, &reg);
+	ck_assert(span_eqs(reg.Check.CheckID, "lost"));
+	answer(OP_CATALOG_REGISTER, TV_OK, SPAN_NONE);
+	ck_assert_uint_eq(started, 1 + 1 + 2);
+}
+END_TEST
+
+static void
+count(void *ctx)
+{
+	++*(unsigned *)ctx;
+}
+
+START_TEST(settling)
+{
+	unsigned done = 0;
+
+	synced("c1");
+	checks_settle(table, span_str("c1"), count, &done);
+	ck_assert_uint_eq(done, 1);				/* nothing to wait for */
+	ck_assert_int_eq(checks_update(table, span_str("c1"), "warning", SPAN_NONE), TV_OK);
+	checks_settle(table, span_str("c1"), count, &done);
+	checks_settle(table, span_str("c1"), count, &done);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), "passing", SPAN_NONE), TV_OK);
+	answer(OP_CATALOG_REGISTER, TV_OK, SPAN_NONE);
+	ck_assert_uint_eq(done, 1);				/* changed meanwhile: still waiting */
+	answer(OP_CATALOG_REGISTER, TV_OK, SPAN_NONE);
+	ck_assert_uint_eq(done, 3);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), "critical", SPAN_NONE), TV_OK);
+	checks_settle(table, span_str("c1"), count, &done);
+	while (done == 3)
+		ev_run(loop, EVRUN_ONCE);			/* sync_wait */
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER), 1);
+	checks_settle(table, span_str("c1"), count, &done);
+	answer(OP_CATALOG_REGISTER, TV_ENOLEADER, SPAN_NONE);
+	ck_assert_uint_eq(done, 5);				/* failed: retried later, nobody waits */
+	ck_assert_int_eq(checks_update(table, span_str("c1"), "warning", SPAN_NONE), TV_OK);
+	checks_settle(table, span_str("c1"), count, &done);
+	checks_free(table);
+	ck_assert_uint_eq(done, 6);
+	table = open_table();
+}
+END_TEST
+
+START_TEST(the_file)
+{
+	synced("c1");
+	synced("c2");
+	ck_assert_int_eq(checks_update(table, span_str("c2"), "warning", span_str("a \"quoted\"\n")), TV_OK);
+	ck_assert_int_eq(checks_deregister(table, span_str("c1")), TV_OK);
+	checks_free(table);
+	table = open_table();
+	ck_assert_uint_eq(look()->n, 1);
+	ck_assert_str_eq(found.id, "c2");
+	ck_assert_str_eq(found.status, "warning");
+	ck_assert_str_eq(found.output, "a \"quoted\"\n");
+	checks_free(table);
+
+	char bad[80];
+	snprintf(bad, sizeof(bad), "%s.bad", path);
+	static const char *const broken[] = { "", "{", "{}", "[{}]", "[{\"CheckID\":\"x\",\"Status\":\"happy\"}]", "[1,null,\"a\"]" };
+	for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+		FILE *f = fopen(path, "w");
+
+		ck_assert_ptr_nonnull(f);
+		ck_assert_int_ge(fputs(broken[i], f), 0);
+		ck_assert_int_eq(fclose(f), 0);
+		table = open_table();
+		ck_assert_ptr_nonnull(table);
+		ck_assert_uint_eq(look()->n, 0);
+		/* What makes no sense as a whole is kept for somebody to look at. */
+		ck_assert_int_eq(access(bad, F_OK) == 0, broken[i][0] != '[');
+		unlink(bad);
+		checks_free(table);
+	}
+	table = open_table();
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("agent_checks");
+	TCase *t = tcase_create("agent_checks");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, registration_is_pushed);
+	tcase_add_test(t, changes_are_pushed);
+	tcase_add_test(t, long_output_is_cut);
+	tcase_add_test(t, registering_again_keeps_the_state);
+	tcase_add_test(t, ttl_expires);
+	tcase_add_test(t, deregistration);
+	tcase_add_test(t, comparison);
+	tcase_add_test(t, settling);
+	tcase_add_test(t, the_file);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
