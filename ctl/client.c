@@ -157,6 +157,19 @@ request_headers(const struct client *c)
 	return list;
 }
 
+/* libcurl speaks of localhost and port 80 when it means a unix socket. */
+static void
+explain(const struct client *c, CURLcode rc, struct client_answer *out)
+{
+	long sys = 0;
+
+	(void)curl_easy_getinfo(c->curl, CURLINFO_OS_ERRNO, &sys);
+	if (c->unix_path != NULL && rc == CURLE_COULDNT_CONNECT && sys != 0)
+		snprintf(out->error, sizeof(out->error), "%s", strerror((int)sys));
+	else if (out->error[0] == '\0')
+		snprintf(out->error, sizeof(out->error), "%s", curl_easy_strerror(rc));
+}
+
 bool
 client_do(struct client *c, const char *method, const char *path, struct span body, long timeout_s,
     struct client_answer *out)
@@ -195,8 +208,8 @@ client_do(struct client *c, const char *method, const char *path, struct span bo
 	rc = curl_easy_perform(c->curl);
 	if (rc == CURLE_OK)
 		curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &out->status);
-	else if (out->error[0] == '\0')
-		snprintf(out->error, sizeof(out->error), "%s", curl_easy_strerror(rc));
+	else
+		explain(c, rc, out);
 	curl_slist_free_all(headers);
 	buf_done(&url);
 	return out->status >= 200 && out->status < 300;

@@ -68,9 +68,12 @@ wait_caught_up(struct ctl *ctl)
 			}
 			if (c.voter && c.of > 0 && c.index >= c.of)
 				break;
-			progress_show(&p, "catching up: index %llu of %llu, %.0f entries/s, %s", c.index, c.of,
-			    (double)(c.index - first) / (mono_seconds(mono_sub(now, then)) + 1e-3),
-			    c.voter ? "voter" : "learner");
+			if (c.of == 0)
+				progress_show(&p, "waiting for the leader to take this server in");
+			else
+				progress_show(&p, "catching up: index %llu of %llu, %.0f entries/s, %s", c.index, c.of,
+				    (double)(c.index - first) / (mono_seconds(mono_sub(now, then)) + 1e-3),
+				    c.voter ? "voter" : "learner");
 		}
 		nanosleep(&tick, NULL);
 	}
@@ -126,6 +129,18 @@ cmd_leave(struct ctl *ctl, int argc, char **argv)
 }
 
 int
+cmd_reload(struct ctl *ctl, int argc, char **argv)
+{
+	const struct command *cmd = ctl_find("reload");
+	int n = ctl_options(cmd, argc, argv, NULL, 0);
+
+	if (n != 0)
+		return n < 0 ? 2 : ctl_usage(cmd);
+	return ctl_put(ctl, "reload", "/v1/agent/reload", SPAN_NONE, JOIN_TIMEOUT_S,
+	    "rpcd has reloaded its configuration; its log names what needs a restart.");
+}
+
+int
 cmd_force_leave(struct ctl *ctl, int argc, char **argv)
 {
 	const struct command *cmd = ctl_find("force-leave");
@@ -139,7 +154,7 @@ cmd_force_leave(struct ctl *ctl, int argc, char **argv)
 	buf_puts(&path, "/v1/agent/force-leave/");
 	client_encode(&path, argv[1], false);
 	buf_puts(&path, prune ? "?prune" : "");
-	rc = ctl_put(ctl, "force-leave", buf_cstr(&path), SPAN_NONE, JOIN_TIMEOUT_S, NULL);
+	rc = ctl_put(ctl, "force-leave", buf_cstr(&path), SPAN_NONE, JOIN_TIMEOUT_S, "Told the cluster that it has left.");
 	buf_done(&path);
 	return rc;
 }

@@ -1,4 +1,5 @@
 /* clusterctl kv: get, put, delete, list, keys. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,12 +91,15 @@ read_value(const char *arg, struct buf *out)
 		return !out->failed;
 	}
 	f = arg[0] == '@' ? fopen(arg + 1, "rb") : stdin;
-	if (f == NULL) {
-		perror(arg + 1);
+	if (f != NULL)
+		while ((p = buf_room(out, 65536)) != NULL && (n = fread(p, 1, 65536, f)) > 0)
+			out->len += n;
+	if (f == NULL || ferror(f)) {
+		fprintf(stderr, "clusterctl: kv put: %s: %s\n", f == stdin ? "standard input" : arg + 1, strerror(errno));
+		if (f != NULL && f != stdin)
+			fclose(f);
 		return false;
 	}
-	while ((p = buf_room(out, 65536)) != NULL && (n = fread(p, 1, 65536, f)) > 0)
-		out->len += n;
 	if (f != stdin)
 		fclose(f);
 	if (out->failed)
@@ -168,6 +172,16 @@ kv_list(struct ctl *ctl, const char *prefix, const struct kv_options *o)
 	return rc;
 }
 
+/* NULL or decimal; else complains. */
+static bool
+is_number(const char *option, const char *text)
+{
+	if (text == NULL || (text[0] != '\0' && text[strspn(text, "0123456789")] == '\0'))
+		return true;
+	fprintf(stderr, "clusterctl: kv: --%s: \"%s\" is not a number\n", option, text);
+	return false;
+}
+
 int
 cmd_kv(struct ctl *ctl, int argc, char **argv)
 {
@@ -180,7 +194,7 @@ cmd_kv(struct ctl *ctl, int argc, char **argv)
 	int n = ctl_options(cmd, argc, argv, specs, sizeof(specs) / sizeof(specs[0]));
 	const char *verb = n > 0 ? argv[1] : "";
 
-	if (n < 0)
+	if (n < 0 || !is_number("cas", o.cas) || !is_number("flags", o.flags))
 		return 2;
 	if (strcmp(verb, "get") == 0 && n == 2)
 		return kv_get(ctl, argv[2], &o);

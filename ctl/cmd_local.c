@@ -94,6 +94,10 @@ cmd_validate(struct ctl *ctl, int argc, char **argv)
 
 	if (n < 0 || n > 1)
 		return n < 0 ? 2 : ctl_usage(cmd);
+	if (access(dir, R_OK | X_OK) != 0) {
+		fprintf(stderr, "clusterctl: validate: %s: %s\n", dir, strerror(errno));
+		return 1;
+	}
 	if (cluster_conf_load(dir, &conf, err, sizeof(err)) != TV_OK) {
 		fprintf(stderr, "%s\n", err);
 		return 1;

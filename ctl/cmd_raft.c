@@ -36,36 +36,63 @@ list_peers(struct ctl *ctl)
 	return conf == NULL ? 1 : 0;
 }
 
+/* Appends "id=..." for a server given by its id or its node name, "address=..." for one given by its address. */
+static bool
+put_server(struct ctl *ctl, const char *what, const char *server, struct buf *path)
+{
+	json_t *conf, *s;
+	const char *id = NULL;
+	size_t i;
+
+	if (strchr(server, ':') != NULL) {
+		buf_puts(path, "address=");
+		client_encode(path, server, false);
+		return true;
+	}
+	conf = client_get_json(ctl_client(ctl), what, "/v1/operator/raft/configuration");
+	json_array_foreach(json_object_get(conf, "Servers"), i, s)
+		if (strcmp(json_text(s, "ID"), server) == 0 || strcmp(json_text(s, "Node"), server) == 0)
+			id = json_text(s, "ID");
+	if (id != NULL) {
+		buf_puts(path, "id=");
+		client_encode(path, id, false);
+	} else if (conf != NULL) {
+		fprintf(stderr, "clusterctl: %s: no server \"%s\"; `clusterctl raft list-peers` shows them\n", what, server);
+	}
+	json_decref(conf);
+	return id != NULL;
+}
+
 static int
-remove_peer(struct ctl *ctl, const char *id)
+remove_peer(struct ctl *ctl, const char *server, bool force)
 {
 	struct buf path = BUF_INIT(8192);
 	struct client_answer a;
 	int rc = 0;
 
-	buf_printf(&path, "/v1/operator/raft/peer?%s=", strchr(id, ':') != NULL ? "address" : "id");
-	client_encode(&path, id, false);
+	buf_puts(&path, force ? "/v1/operator/raft/peer?force&" : "/v1/operator/raft/peer?");
+	if (!put_server(ctl, "raft remove-peer", server, &path)) {
+		buf_done(&path);
+		return 1;
+	}
 	if (!client_do(ctl_client(ctl), "DELETE", buf_cstr(&path), SPAN_NONE, RAFT_TIMEOUT_S, &a))
 		rc = client_complain(ctl->client, "raft remove-peer", &a);
 	else
-		printf("Removed peer %s.\n", id);
+		printf("Removed peer %s.\n", server);
 	client_answer_done(&a);
 	buf_done(&path);
 	return rc;
 }
 
 static int
-transfer_leader(struct ctl *ctl, const char *id)
+transfer_leader(struct ctl *ctl, const char *server)
 {
 	struct buf path = BUF_INIT(8192);
-	int rc;
+	int rc = 1;
 
-	buf_puts(&path, "/v1/operator/raft/transfer");
-	if (id != NULL) {
-		buf_puts(&path, "?id=");
-		client_encode(&path, id, false);
-	}
-	rc = ctl_put(ctl, "raft transfer-leader", buf_cstr(&path), SPAN_NONE, RAFT_TIMEOUT_S, "Leadership transferred.");
+	buf_puts(&path, server == NULL ? "/v1/operator/raft/transfer" : "/v1/operator/raft/transfer?");
+	if (server == NULL || put_server(ctl, "raft transfer-leader", server, &path))
+		rc = ctl_put(ctl, "raft transfer-leader", buf_cstr(&path), SPAN_NONE, RAFT_TIMEOUT_S, "Leadership transferred.");
 	buf_done(&path);
 	return rc;
 }
@@ -74,7 +101,9 @@ int
 cmd_raft(struct ctl *ctl, int argc, char **argv)
 {
 	const struct command *cmd = ctl_find("raft");
-	int n = ctl_options(cmd, argc, argv, NULL, 0);
+	bool force = false;
+	const struct option_spec specs[] = { { "force", &force, NULL } };
+	int n = ctl_options(cmd, argc, argv, specs, 1);
 	const char *verb = n > 0 ? argv[1] : "";
 
 	if (n < 0)
@@ -82,7 +111,7 @@ cmd_raft(struct ctl *ctl, int argc, char **argv)
 	if (strcmp(verb, "list-peers") == 0 && n == 1)
 		return list_peers(ctl);
 	if (strcmp(verb, "remove-peer") == 0 && n == 2)
-		return remove_peer(ctl, argv[2]);
+		return remove_peer(ctl, argv[2], force);
 	if (strcmp(verb, "transfer-leader") == 0 && n <= 2)
 		return transfer_leader(ctl, n == 2 ? argv[2] : NULL);
 	return ctl_usage(cmd);

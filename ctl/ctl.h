@@ -65,6 +65,7 @@ int cmd_info(struct ctl *ctl, int argc, char **argv);
 int cmd_kv(struct ctl *ctl, int argc, char **argv);
 int cmd_catalog(struct ctl *ctl, int argc, char **argv);
 int cmd_raft(struct ctl *ctl, int argc, char **argv);
+int cmd_reload(struct ctl *ctl, int argc, char **argv);
 int cmd_keygen(struct ctl *ctl, int argc, char **argv);
 int cmd_validate(struct ctl *ctl, int argc, char **argv);
 int cmd_dev(struct ctl *ctl, int argc, char **argv);

@@ -9,8 +9,9 @@ static int
 cmd_version(struct ctl *ctl, int argc, char **argv)
 {
 	(void)ctl;
-	(void)argc;
 	(void)argv;
+	if (argc > 1)
+		return ctl_usage(ctl_find("version"));
 	printf("clusterctl %s\n", TV_VERSION);
 	return 0;
 }
@@ -23,21 +24,31 @@ static const struct command commands[] = {
 	{ "force-leave", "[--prune] NODE", "declare a failed node as left", cmd_force_leave },
 	{ "kv", "get|put|delete|list|keys ...", "read and write keys", cmd_kv },
 	{ "catalog", "nodes|services|datacenters|service NAME", "show the catalog", cmd_catalog },
-	{ "raft", "list-peers|remove-peer ID|transfer-leader [ID]", "look after the servers' consensus", cmd_raft },
+	{ "raft", "list-peers|remove-peer SERVER|transfer-leader [SERVER]", "look after the servers' consensus", cmd_raft },
+	{ "reload", "", "make rpcd read its configuration again", cmd_reload },
 	{ "keygen", "[DIR]", "make cluster.key, server.key and server.pub", cmd_keygen },
-	{ "validate", "[DIR]", "check the configuration files", cmd_validate },
+	{ "validate", "[--print] [DIR]", "check the configuration files", cmd_validate },
 	{ "dev", "[--http-port PORT] [--bind ADDRESS]", "run one server in the foreground, for development", cmd_dev },
 	{ "version", "", "show the version", cmd_version },
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
+/* "--name" or "--name=VALUE"? */
+static bool
+is_option(const char *arg, const char *name)
+{
+	size_t len = strlen(name);
+
+	return strncmp(arg, name, len) == 0 && (arg[len] == '\0' || arg[len] == '=');
+}
+
 static void
 usage(FILE *to)
 {
 	fprintf(to, "usage: clusterctl [--addr HOST:PORT|unix:PATH] [--token TOKEN] [--json] COMMAND ...\n\n");
 	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		fprintf(to, "  %-12s %-52s %s\n", commands[i].name, commands[i].args, commands[i].help);
+		fprintf(to, "  %-12s %-58s %s\n", commands[i].name, commands[i].args, commands[i].help);
 	fprintf(to, "\nWithout --addr: TRIUMVIR_ADDR, CONSUL_HTTP_ADDR, else " CLIENT_ADDR_DEFAULT ".\n");
 }
 
@@ -66,9 +77,9 @@ take_globals(struct ctl *ctl, int argc, char **argv)
 		}
 		if (strcmp(argv[i], "--json") == 0) {
 			ctl->json = true;
-		} else if (strncmp(argv[i], "--addr", 6) == 0) {
+		} else if (is_option(argv[i], "--addr")) {
 			value = &ctl->addr;
-		} else if (strncmp(argv[i], "--token", 7) == 0) {
+		} else if (is_option(argv[i], "--token")) {
 			value = &ctl->token;
 		} else {
 			argv[n++] = argv[i];
@@ -76,12 +87,14 @@ take_globals(struct ctl *ctl, int argc, char **argv)
 		if (value == NULL)
 			continue;
 		*value = strchr(argv[i], '=');
-		if (*value != NULL)
+		if (*value != NULL) {
 			(*value)++;
-		else if (++i < argc)
-			*value = argv[i];
-		else
+		} else if (i + 1 < argc) {
+			*value = argv[++i];
+		} else {
+			fprintf(stderr, "clusterctl: %s needs a value\n", argv[i]);
 			return -1;
+		}
 	}
 	argv[n] = NULL;
 	return n;
@@ -95,6 +108,8 @@ main(int argc, char **argv)
 	int rc;
 
 	argc = take_globals(&ctl, argc, argv);
+	if (argc < 0)
+		return 2;
 	if (argc < 2) {
 		usage(stderr);
 		return 2;
@@ -107,6 +122,10 @@ main(int argc, char **argv)
 	if (cmd == NULL) {
 		fprintf(stderr, "clusterctl: no command \"%s\"; `clusterctl help` lists them\n", argv[1]);
 		return 2;
+	}
+	if (argc == 3 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
+		printf("usage: clusterctl %s %s\n%s\n", cmd->name, cmd->args, cmd->help);
+		return 0;
 	}
 	rc = cmd->run(&ctl, argc - 1, argv + 1);
 	client_free(ctl.client);

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""clusterctl called wrongly: exit status 2 for a wrong call, 1 for what did not work, and a sentence that helps."""
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cluster import BUILD, Cluster, main  # noqa: E402
+
+
+def ctl(*args):
+    p = subprocess.run([os.path.join(BUILD, "ctl", "clusterctl"), *args], capture_output=True, text=True,
+                       stdin=subprocess.DEVNULL, timeout=60)
+    return p.returncode, p.stdout, p.stderr
+
+
+def expect(status, says, *args):
+    rc, out, err = ctl(*args)
+    assert rc == status and says in (out if rc == 0 else err), (args, rc, out, err)
+
+
+def test_wrong_calls():
+    expect(2, "usage: clusterctl")
+    expect(2, 'no command "nonsense"', "nonsense")
+    expect(2, "--addr needs a value", "--addr")
+    expect(2, "no command", "--addrx", "members")
+    expect(2, "write HOST:PORT or unix:PATH", "--addr", "unix:relative", "members")
+    expect(2, "usage: clusterctl members", "members", "extra")
+    expect(2, 'unknown option "--bogus"', "members", "--bogus")
+    expect(2, 'wrong use of option "--dc"', "catalog", "nodes", "--dc")
+    for command in ("join", "force-leave", "kv", "catalog", "raft"):
+        expect(2, "usage: clusterctl " + command, command)
+        expect(0, "usage: clusterctl " + command, command, "--help")
+    expect(2, '--cas: "x" is not a number', "kv", "put", "--cas", "x", "a", "b")
+    expect(2, "usage: clusterctl version", "version", "extra")
+
+
+def test_nobody_there():
+    expect(1, "no answer from unix:/nowhere: No such file or directory", "--addr", "unix:/nowhere", "members")
+    expect(1, "Is rpcd running there?", "--addr", "127.60.51.99:1", "info")
+    expect(1, "/nowhere: No such file or directory", "validate", "/nowhere")
+    expect(1, "/nowhere: No such file or directory", "keygen", "/nowhere")
+
+
+def test_keys_are_never_overwritten():
+    with tempfile.TemporaryDirectory() as folder:
+        expect(0, "server.key belongs on servers only", "keygen", folder)
+        expect(1, "never overwritten", "keygen", folder)
+
+
+def test_on_a_server():
+    with Cluster("127.60.51") as c:
+        node = c.add("n1", 1, raftd={"bootstrap": True}).start()
+        c.formed([node])
+        at = ("--addr", node.addr + ":8500")
+        expect(1, "Is a directory", *at, "kv", "put", "a", "@/")
+        expect(1, "No such file", *at, "kv", "put", "a", "@/nowhere")
+        expect(1, 'no key "a"', *at, "kv", "get", "a")
+        expect(0, "", *at, "kv", "put", "a", "b")
+        expect(1, "the condition did not hold", *at, "kv", "put", "--cas", "1", "a", "c")
+        expect(1, "No path to datacenter", *at, "kv", "get", "--dc", "dc9", "a")
+        expect(1, 'no section "nosuch"', *at, "info", "nosuch")
+        expect(1, "is not an address", *at, "join", "nobody")
+        expect(1, "No node found", *at, "force-leave", "nobody")
+        expect(1, 'no server "nobody"', *at, "raft", "remove-peer", "nobody")
+        expect(1, 'no server "nobody"', *at, "raft", "transfer-leader", "nobody")
+        expect(0, "reloaded", *at, "reload")
+
+
+main(test_wrong_calls, test_nobody_there, test_keys_are_never_overwritten, test_on_a_server)
