@@ -9,3 +9,14 @@ check_PROGRAMS += tests/sim/sim_gossip
 TESTS += tests/sim/sim_gossip
 tests_sim_sim_gossip_SOURCES = tests/sim/sim_gossip.c tests/sim/gossip_world.c tests/sim/gossip_world.h
 tests_sim_sim_gossip_LDADD = $(GOSSIPCORE_LIBS)
+
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_swim tests/unit/check_broadcast tests/unit/check_intent
+TESTS += tests/unit/check_swim tests/unit/check_broadcast tests/unit/check_intent
+tests_unit_check_swim_SOURCES = tests/unit/check_swim.c tests/unit/gossip_one.c tests/unit/gossip_one.h
+tests_unit_check_swim_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
+tests_unit_check_broadcast_SOURCES = tests/unit/check_broadcast.c
+tests_unit_check_broadcast_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
+tests_unit_check_intent_SOURCES = tests/unit/check_intent.c
+tests_unit_check_intent_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
+endif

@@ -141,6 +141,7 @@ intent_join(struct swim *s, uint64_t ltime, struct span name)
 	n->status_ltime = ltime;
 	n->returning = n->status == MEMBER_LEFT;
 	if (n->status == MEMBER_LEAVING) {
+		n->prune_at = MONO_NEVER;
 		serf_set_status(s, n, MEMBER_ALIVE);
 		out_event(s, GOSSIP_EV_UPDATE, n);
 	}

@@ -106,7 +106,7 @@ serf_reap(struct swim *s)
 	pushpull_expire(s);
 }
 
-/* Members that came back meanwhile stay. */
+/* Members that came back meanwhile have no time set any more. */
 void
 serf_prune(struct swim *s)
 {
@@ -116,8 +116,6 @@ serf_prune(struct swim *s)
 
 		if (mono_before(s->now, n->prune_at))
 			timer_pull(s, TIMER_PRUNE, n->prune_at);
-		else if (n->status == MEMBER_ALIVE)
-			n->prune_at = MONO_NEVER;
 		else if (n->status != MEMBER_NONE)
 			serf_erase(s, n);
 	}
