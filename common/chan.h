@@ -57,8 +57,9 @@ struct chan *chan_dial_tcp(const char *ip, uint16_t port, const struct chan_conf
 /* Closes soon (from the loop): what was sent before is still written if the socket takes it at once. */
 void chan_close(struct chan *c, enum tv_err why);
 /*
- * Closes without on_close, whatever was sent before still written if the socket takes it at once.  Freed on
- * return, or from the loop when one of the channel's own callbacks is running.  For owners that end first.  NULL: nothing.
+ * Closes without on_close, for owners that end first; what was sent before is still written if the socket
+ * takes it at once.  Freed on return, or from the loop when one of the channel's own callbacks is running.
+ * NULL: nothing.
  */
 void chan_free(struct chan *c);
 

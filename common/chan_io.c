@@ -119,7 +119,8 @@ chan_io_read(struct chan *c, uint8_t *dst, size_t room)
 	if (n > 0)
 		return (size_t)n;
 	if ((n == 0 || errno == ECONNRESET) && c->state == CHAN_HANDSHAKE && c->initiator)
-		chan_refuse(c, TV_ECLOSED, "closed the connection in the handshake (it has other keys, or speaks in clear)");
+		chan_refuse(c, TV_ECLOSED, "closed the connection in the handshake "
+		    "(it has other keys, or speaks in clear)");
 	else if (n == 0)
 		chan_close(c, TV_ECLOSED);
 	else if (errno != EAGAIN && errno != EINTR)

@@ -190,7 +190,7 @@ read_preamble(struct chan *c, struct span in)
 	unsigned at;
 
 	if (memcmp(in.p, MAGIC, see) != 0) {
-		chan_refuse(c, TV_EFORMAT, "speaks in clear or another protocol, but only encrypted links are taken here");
+		chan_refuse(c, TV_EFORMAT, "speaks in clear or another protocol; this port takes encrypted links only");
 		return 0;
 	}
 	if (in.len < PREAMBLE_BYTES)

@@ -140,7 +140,8 @@ cpu_seconds(void)
 	struct rusage u;
 
 	getrusage(RUSAGE_SELF, &u);
-	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	    (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
 static struct chan *
@@ -188,8 +189,8 @@ run(enum carrier carrier, size_t body_len, unsigned depth, double seconds)
 	ev_run(b.loop, 0);
 	took = mono_seconds(mono_sub(clock_mono(), b.start));
 	cpu = cpu_seconds() - cpu;
-	printf("%-10s %7zu bytes  %5u at a time  %9.0f/s  %8.1f MB/s each way  %6.2f us cpu each\n", names[carrier], body_len,
-	    depth, (double)b.done / took, (double)b.done * (double)body_len / took / 1e6, cpu * 1e6 / (double)b.done);
+	printf("%-10s %7zu bytes  %5u at a time  %9.0f/s  %8.1f MB/s each way  %6.2f us cpu each\n", names[carrier],
+	    body_len, depth, (double)b.done / took, (double)b.done * (double)body_len / took / 1e6, cpu * 1e6 / (double)b.done);
 	chan_free(b.c);
 	calls_free(b.calls);
 	ev_loop_destroy(b.loop);

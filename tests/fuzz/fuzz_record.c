@@ -35,7 +35,8 @@ repack(const struct schema *s, struct span in, struct buf *out)
 static void
 record(const struct schema *s, struct span in)
 {
-	struct buf once = BUF_INIT(BYTES_MAX), twice = BUF_INIT(BYTES_MAX), json = BUF_INIT(BYTES_MAX), again = BUF_INIT(BYTES_MAX);
+	struct buf once = BUF_INIT(BYTES_MAX), twice = BUF_INIT(BYTES_MAX);
+	struct buf json = BUF_INIT(BYTES_MAX), again = BUF_INIT(BYTES_MAX);
 	struct rd r = rd_span_over(in);
 	enum tv_err err = schema_json(s, &r, &json), read = repack(s, in, &once);
 
@@ -67,7 +68,8 @@ envelopes(struct span in)
 		args = q.args;
 		op_request_write(&b, &q);
 		TV_ASSERT(!b.failed && op_request_read(buf_span(&b), &back) == TV_OK);
-		TV_ASSERT(back.op == q.op && back.index == q.index && span_eq(back.args, args) && span_eq(back.token, q.token));
+		TV_ASSERT(back.op == q.op && back.index == q.index);
+		TV_ASSERT(span_eq(back.args, args) && span_eq(back.token, q.token));
 	}
 	buf_reset(&b);
 	if (op_reply_read(in, &a) == TV_OK) {

@@ -81,7 +81,8 @@ static struct chan_conf
 end_conf(struct end *e, const char *name)
 {
 	return (struct chan_conf){
-		.loop = e->loop, .events = &end_events, .ctx = e, .name = name, .body_max = 2 << 20, .out_max = 16 << 20,
+		.loop = e->loop, .events = &end_events, .ctx = e, .name = name,
+		.body_max = 2 << 20, .out_max = 16 << 20,
 	};
 }
 

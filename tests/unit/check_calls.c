@@ -159,8 +159,11 @@ START_TEST(parts)
 
 	setup(&k);
 	id = ask(&k, MONO_NEVER, &a);
-	for (int i = 0; i < 3; i++)
-		ck_assert_int_eq(chan_send(k.b.c, 3, FRAME_REPLY | (i < 2 ? FRAME_MORE : 0), id, span_of(&"abcdef"[2 * i], 2)), TV_OK);
+	for (int i = 0; i < 3; i++) {
+		uint16_t flags = FRAME_REPLY | (i < 2 ? FRAME_MORE : 0);
+
+		ck_assert_int_eq(chan_send(k.b.c, 3, flags, id, span_of(&"abcdef"[2 * i], 2)), TV_OK);
+	}
 	UNTIL(k.loop, a.count == 1);
 	ck_assert(a.err == TV_OK && a.len == 6 && memcmp(a.body, "abcdef", 6) == 0);
 

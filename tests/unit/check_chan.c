@@ -4,7 +4,9 @@
 #include "common/chan_int.h"
 #include "tests/unit/chan_world.h"
 
-static const size_t sizes[] = { 0, 1, 15, 16, 17, 4079, 4080, 4081, 65519, 65520, 65535, 65536, 65537, 200000, 2 << 20 };
+static const size_t sizes[] = {
+	0, 1, 15, 16, 17, 4079, 4080, 4081, 65519, 65520, 65535, 65536, 65537, 200000, 2 << 20,
+};
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 /* The two ends over carrier 0 (socketpair), 1 (unix path) or 2 (TCP). */
@@ -56,8 +58,10 @@ START_TEST(echo)
 	b.echo = true;
 	l = connect_ends(_i, &a, &b, &door);
 	for (size_t i = 0; i < SIZES; i++) {	/* before the channel is up: they wait */
-		ck_assert_int_eq(chan_send(a.c, 5, FRAME_MORE, 100 + i, span_of(body + i, sizes[i] > i ? sizes[i] - i : 0)), TV_OK);
-		total += sizes[i] > i ? sizes[i] - i : 0;
+		size_t n = sizes[i] > i ? sizes[i] - i : 0;
+
+		ck_assert_int_eq(chan_send(a.c, 5, FRAME_MORE, 100 + i, span_of(body + i, n)), TV_OK);
+		total += n;
 	}
 	UNTIL(loop, a.frames == SIZES);
 	ck_assert_uint_eq(a.opens, 1);
@@ -274,7 +278,8 @@ feed(const void *bytes, size_t n, enum tv_err answer)
 
 START_TEST(bad_frames)
 {
-	static const uint8_t largest[16 + 1000] = { 0xe8, 3 }, above[16] = { 0xe9, 3 }, four_gb[16] = { 0xff, 0xff, 0xff, 0xff };
+	static const uint8_t largest[16 + 1000] = { 0xe8, 3 }, above[16] = { 0xe9, 3 };
+	static const uint8_t four_gb[16] = { 0xff, 0xff, 0xff, 0xff };
 	static const uint8_t negative[16] = { 0, 0, 0, 0x80 }, noise[16] = "TVn1\1\1\1abcdefgh";
 	struct end e;
 

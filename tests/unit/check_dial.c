@@ -63,8 +63,10 @@ caller_start(struct caller *k, struct ev_loop *loop, const char *path, const cha
 {
 	static const struct chan_events events = { .on_frame = on_frame };
 	struct dialer_conf conf = {
-		.chan = { .loop = loop, .events = &events, .ctx = k, .name = "dialer", .body_max = 1000, .out_max = 100000 },
-		.unix_path = path, .ip = ip, .port = port, .backoff_max = MONO_MS(20), .on_up = on_up, .on_down = on_down,
+		.chan = { .loop = loop, .events = &events, .ctx = k, .name = "dialer",
+		    .body_max = 1000, .out_max = 100000 },
+		.unix_path = path, .ip = ip, .port = port, .backoff_max = MONO_MS(20),
+		.on_up = on_up, .on_down = on_down,
 	};
 
 	*k = (struct caller){ .loop = loop };
@@ -159,8 +161,10 @@ START_TEST(kick)
 	char path[108];
 	struct caller k = { .loop = loop };
 	struct dialer_conf conf = {
-		.chan = { .loop = loop, .events = &events, .ctx = &k, .name = "dialer", .body_max = 1000, .out_max = 100000 },
-		.unix_path = world_path(path, sizeof(path)), .backoff_max = MONO_S(3600), .on_up = on_up, .on_down = on_down,
+		.chan = { .loop = loop, .events = &events, .ctx = &k, .name = "dialer",
+		    .body_max = 1000, .out_max = 100000 },
+		.unix_path = world_path(path, sizeof(path)), .backoff_max = MONO_S(3600),
+		.on_up = on_up, .on_down = on_down,
 	};
 	struct door door;
 	struct end e;

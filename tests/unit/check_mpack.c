@@ -116,8 +116,8 @@ END_TEST
 START_TEST(integers_read)
 {
 	static const int64_t values[] = {
-		0, 1, 127, 128, 255, 256, 65535, 65536, UINT32_MAX, UINT32_MAX + 1ll, INT64_MAX, -1, -32, -33, -128, -129, -32768,
-		-32769, INT32_MIN, INT32_MIN - 1ll, INT64_MIN,
+		0, 1, 127, 128, 255, 256, 65535, 65536, UINT32_MAX, UINT32_MAX + 1ll, INT64_MAX,
+		-1, -32, -33, -128, -129, -32768, -32769, INT32_MIN, INT32_MIN - 1ll, INT64_MIN,
 	};
 	struct rd r;
 
@@ -210,8 +210,10 @@ START_TEST(counts_that_lie)
 {
 	static const struct { const char *bytes; size_t len; bool map; uint32_t count; } cases[] = {
 		{ "\x93\x01\x01\x01", 4, false, 3 }, { "\x93\x01\x01", 3, false, 0 }, { "\x82\1\1\1\1", 5, true, 2 },
-		{ "\x82\1\1\1", 4, true, 0 }, { "\xdc\xff\xff\x01", 4, false, 0 }, { "\xdd\xff\xff\xff\xff\x01", 6, false, 0 },
-		{ "\xde\xff\xff\x01", 4, true, 0 }, { "\xdf\xff\xff\xff\xff\x01\x01", 7, true, 0 }, { "\xdd\0\0\0\1\1", 6, false, 1 },
+		{ "\x82\1\1\1", 4, true, 0 }, { "\xdc\xff\xff\x01", 4, false, 0 },
+		{ "\xdd\xff\xff\xff\xff\x01", 6, false, 0 },
+		{ "\xde\xff\xff\x01", 4, true, 0 }, { "\xdf\xff\xff\xff\xff\x01\x01", 7, true, 0 },
+		{ "\xdd\0\0\0\1\1", 6, false, 1 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -126,7 +126,8 @@ try_pair(enum noise_pattern pattern, bool wrong_psk, bool wrong_static, bool wro
 
 	crypto_scalarmult_base(pub, s);
 	crypto_scalarmult_base(pub2, s2);
-	a = noise_hs_new(pattern, true, (const uint8_t *)"p", 1, wrong_psk ? psk2 : psk, NULL, wrong_static ? pub2 : pub, NULL);
+	a = noise_hs_new(pattern, true, (const uint8_t *)"p", 1, wrong_psk ? psk2 : psk, NULL,
+	    wrong_static ? pub2 : pub, NULL);
 	b = noise_hs_new(pattern, false, (const uint8_t *)(wrong_prologue ? "q" : "p"), 1, psk, s, pub, NULL);
 	ck_assert_int_eq(noise_hs_write(a, NULL, 0, msg, &len), TV_OK);
 	ck_assert_uint_eq(len, 48);
