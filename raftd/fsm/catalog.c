@@ -260,16 +260,17 @@ static void
 remove_services(struct fsm *f, struct span node, int64_t now)
 {
 	enum { STEP = 64 };
-	struct tkey prefix, k;
+	struct tkey prefix, from, k;
 	struct span keys[STEP];
 	uint32_t n;
 
 	tkey_begin(&prefix, TBL_SERVICE);
 	tkey_name(&prefix, node);
+	from = prefix;
 	do {
 		struct arena a = ARENA_INIT(FSM_ANSWER_BYTES_MAX);
 
-		n = tbl_keys(f, &prefix, &a, keys, STEP);
+		n = tbl_keys_from(f, &prefix, &from, &a, keys, STEP);
 		for (uint32_t i = 0; i < n; i++) {
 			struct service s;
 
@@ -277,6 +278,8 @@ remove_services(struct fsm *f, struct span node, int64_t now)
 			if (tbl_get_rec(f, &k, &service_schema, &a, &s))
 				catalog_remove_service(f, node, &s, now);
 		}
+		if (n > 0)
+			tkey_after(&from, keys[n - 1]);
 		arena_done(&a);
 	} while (n == STEP && f->failed == 0);
 }

@@ -18,30 +18,52 @@
 
 /* -- meta record -- */
 
+/* The parts of a meta record. */
+struct meta {
+	uint64_t applied, term, index[FX_COUNT], tally[FT_COUNT];
+};
+
+static enum tv_err
+meta_read(struct span val, struct meta *m)
+{
+	struct rd r = rd_span_over(val);
+
+	if (rd_u8(&r) != META_VERSION)
+		return TV_ECORRUPT;
+	m->applied = rd_u64be(&r);
+	m->term = rd_u64be(&r);
+	for (unsigned i = 0; i < FX_COUNT; i++)
+		m->index[i] = rd_u64be(&r);
+	for (unsigned i = 0; i < FT_COUNT; i++)
+		m->tally[i] = rd_u64be(&r);
+	return rd_end(&r) == TV_OK ? TV_OK : TV_ECORRUPT;
+}
+
+bool
+fsm_meta_is(struct span val, uint64_t index, uint64_t term)
+{
+	struct meta m;
+
+	return meta_read(val, &m) == TV_OK && m.applied == index && m.term == term;
+}
+
 enum tv_err
 fsm_load_meta(struct fsm *f)
 {
+	struct meta m = { 0 };
+	enum tv_err err = TV_OK;
 	struct tkey k;
 	struct span val;
-	struct rd r;
 
-	f->applied = f->applied_term = 0;
-	memset(f->index, 0, sizeof(f->index));
-	memset(f->tally, 0, sizeof(f->tally));
 	tkey_begin(&k, TBL_META);
 	tkey_raw(&k, span_str("state"));
-	if (!tbl_peek(f, &k, &val))
-		return store_env_err(&f->env, f->failed);
-	r = rd_span_over(val);
-	if (rd_u8(&r) != META_VERSION)
-		return TV_ECORRUPT;
-	f->applied = rd_u64be(&r);
-	f->applied_term = rd_u64be(&r);
-	for (unsigned i = 0; i < FX_COUNT; i++)
-		f->index[i] = rd_u64be(&r);
-	for (unsigned i = 0; i < FT_COUNT; i++)
-		f->tally[i] = rd_u64be(&r);
-	return rd_end(&r) == TV_OK ? TV_OK : TV_ECORRUPT;
+	if (tbl_peek(f, &k, &val))
+		err = meta_read(val, &m);
+	f->applied = m.applied;
+	f->applied_term = m.term;
+	memcpy(f->index, m.index, sizeof(f->index));
+	memcpy(f->tally, m.tally, sizeof(f->tally));
+	return f->failed != 0 ? store_env_err(&f->env, f->failed) : err;
 }
 
 void

@@ -36,7 +36,6 @@ struct fsm {
 	uint64_t applied, applied_term;
 	uint64_t index[FX_COUNT];
 	uint64_t tally[FT_COUNT];
-	bool meta_dirty;
 
 	/* The running transaction of fsm_apply(), else NULL. */
 	DB_TXN *txn;
@@ -97,6 +96,8 @@ uint64_t fsm_index_of(const struct fsm *f, enum fsm_index which);
 /* Loads the meta record into f (zeros when there is none). */
 enum tv_err fsm_load_meta(struct fsm *f);
 void fsm_store_meta(struct fsm *f);
+/* Is this a sound meta record of that applied position? */
+bool fsm_meta_is(struct span val, uint64_t index, uint64_t term);
 
 /* Opening and closing the environment under f, for a restore. */
 enum tv_err fsm_open_tables(struct fsm *f, char *errbuf, size_t cap);

@@ -186,15 +186,16 @@ verb_delete_tree(struct apply *p, const struct kv_apply *q)
 	enum { STEP = 256 };
 	struct fsm *f = p->f;
 	struct span keys[STEP];
-	struct tkey prefix;
+	struct tkey prefix, from;
 	bool any = false;
 	uint32_t n;
 
 	kv_key(&prefix, q->Key);
+	from = prefix;
 	do {
 		struct arena step = ARENA_INIT(STEP * (FSM_KV_KEY_BYTES_MAX + 64));
 
-		n = tbl_keys(f, &prefix, &step, keys, STEP);
+		n = tbl_keys_from(f, &prefix, &from, &step, keys, STEP);
 		for (uint32_t i = 0; i < n && f->failed == 0; i++) {
 			struct arena one = ARENA_INIT(FSM_ANSWER_BYTES_MAX);
 			struct kv_entry old;
@@ -203,9 +204,11 @@ verb_delete_tree(struct apply *p, const struct kv_apply *q)
 				kv_remove(f, &old, false, q->Now);
 			arena_done(&one);
 		}
+		if (n > 0)
+			tkey_after(&from, keys[n - 1]);
 		arena_done(&step);
 		any = any || n > 0;
-	} while (n > 0 && f->failed == 0);
+	} while (n == STEP && f->failed == 0);
 	if (any && q->Key.len > 0)
 		tombstone_put(f, q->Key, q->Now);
 	apply_bool(p, true);

@@ -133,29 +133,34 @@ restore_finish(const char *dir)
 
 /* -- loading -- */
 
-/* Reads the file to its end: is it whole, and do its keys ascend? */
+/* Reads the file to its end: is it whole, do its keys ascend, and is it of the index that it says? */
 static enum tv_err
 check_file(const char *path, char *errbuf, size_t cap)
 {
 	struct buf last = BUF_INIT(TKEY_BYTES_MAX);
 	struct span key, val;
 	struct snap_in in;
+	bool has_meta = false;
 	enum tv_err err = snap_in_open(&in, path);
 
 	if (err == TV_OK) {
 		while ((err = snap_in_next(&in, &key, &val)) == TV_OK) {
-			if (span_cmp(key, buf_span(&last)) <= 0) {
+			if (span_cmp(key, buf_span(&last)) <= 0 ||
+			    (key.p[0] == TBL_META && !fsm_meta_is(val, in.index, in.term))) {
 				err = TV_ECORRUPT;
 				break;
 			}
+			has_meta = has_meta || key.p[0] == TBL_META;
 			buf_reset(&last);
 			buf_putspan(&last, key);
 		}
 		snap_in_close(&in);
 	}
 	buf_done(&last);
-	if (err == TV_EOF)
+	if (err == TV_EOF && (has_meta || in.index == 0))
 		return TV_OK;
+	if (err == TV_EOF)
+		err = TV_ECORRUPT;
 	snprintf(errbuf, cap, "snapshot %s is not usable: %s; the present state was left alone", path,
 	    err == TV_ECORRUPT ? "it is cut short or damaged (checksum)" : err == TV_ESYS ? strerror(errno) : tv_strerror(err));
 	return err;

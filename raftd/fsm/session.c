@@ -291,8 +291,13 @@ let_go(struct fsm *f, const struct session *s, const char *id, int64_t now)
 		struct arena step = ARENA_INIT(STEP * (FSM_KV_KEY_BYTES_MAX + 256));
 
 		n = tbl_keys(f, &prefix, &step, keys, STEP);
-		for (uint32_t i = 0; i < n && f->failed == 0; i++)
+		for (uint32_t i = 0; i < n && f->failed == 0; i++) {
+			struct tkey k;
+
 			kv_session_gone(f, span_of(keys[i].p + prefix.len, keys[i].len - prefix.len), del, now, until);
+			tbl_key_of(&k, keys[i]);
+			(void)tbl_del(f, &k);	/* it went with the hold; never twice round for one key */
+		}
 		arena_done(&step);
 	} while (n == STEP && f->failed == 0);
 }
@@ -325,6 +330,7 @@ invalidate_below(struct fsm *f, const struct tkey *prefix, int64_t now)
 {
 	enum { STEP = 64 };
 	struct span keys[STEP];
+	struct tkey k;
 	uint32_t n;
 
 	do {
@@ -338,6 +344,8 @@ invalidate_below(struct fsm *f, const struct tkey *prefix, int64_t now)
 				session_invalidate(f, id, now);
 			else
 				f->failed = DB_VERIFY_BAD;
+			tbl_key_of(&k, keys[i]);
+			(void)tbl_del(f, &k);	/* it went with the session; never twice round for one key */
 		}
 		arena_done(&step);
 	} while (n == STEP && f->failed == 0);

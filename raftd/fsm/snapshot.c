@@ -99,6 +99,8 @@ fsm_snapshot_begin(struct fsm *f, struct fsm_snapshot **out, uint64_t *index, ui
 	struct fsm_snapshot *s;
 	int ret;
 
+	if (f->failed != 0)
+		return TV_ESYS;
 	if (f->snap != NULL)
 		return TV_EAGAIN;
 	s = calloc(1, sizeof(*s));
@@ -311,12 +313,16 @@ enum tv_err
 fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term)
 {
 	DB_ENV *e = f->env.dbenv;
+	bool usable;
 	int ret;
 
 	pthread_mutex_lock(&f->lock);
+	usable = f->failed == 0;
 	*index = f->applied;
 	*term = f->applied_term;
 	pthread_mutex_unlock(&f->lock);
+	if (!usable)
+		return TV_ESYS;
 	ret = e->txn_checkpoint(e, 0, 0, 0);
 	if (ret == 0)
 		ret = e->log_flush(e, NULL);

@@ -193,3 +193,45 @@ for what in range(0, 256, 1):
         seed("record", "reply-%d" % what, bytes([what]) + pack(REPLY))
         seed("record", "member-%d" % what, bytes([what]) + pack(
             ["n1", b"\x7f\x00\x00\x01", 8301, 1, {"role": "server", "raft_port": "8300"}, 1, 5, 2, 2, 5, 5]))
+
+
+# state machine: entries, and states to restore; first byte as in fuzz_state.c
+def op(code, args, how=1):
+    body = pack(args)
+    return bytes([code, how]) + struct.pack(">H", len(body)) + body
+
+
+UUID = "00000000-0000-4000-8000-000000000001"
+NODE = ["", "n", "10.0.0.1", "", {"lan": "10.0.0.1"}, {"k": "v"}, False]
+SERVICE = ["web1", "web", ["a", "b"], "", None, None, 80]
+CHECK = ["", "c", "c", "passing", "", "", "web1"]
+SETUP = op(20, NODE + [SERVICE, CHECK, None]) + op(10, ["", "s", "n", 15 * 10**9, "delete", "30s", []])
+READS = (op(1, ["a/b", ""]) + op(2, ["a", ""]) + op(3, ["", "/"]) + op(13, [UUID, "n"]) + op(14, [UUID, "n"]) +
+         op(15, []) + op(22, ["", None, {"k": "v"}]) + op(23, []) + op(24, ["WEB", ["A"]]) + op(25, ["n"]) +
+         op(30, ["n"]) + op(31, ["web"]) + op(32, ["web", None, None, True]) + op(33, ["any"]))
+LOCK = op(4, [2, "a/b", 7, b"v", 0, UUID])
+seed("state", "kv", b"\x00" + op(4, [0, "a/b", 7, b"v"]) + op(4, [1, "a/b", 0, b"w", 1]) + op(4, [4, "a/b"]) + READS +
+     op(4, [6, ""]) + op(60, ["", 10**18]))
+seed("state", "lock", b"\x00" + SETUP + LOCK + READS + op(4, [3, "a/b", 7, b"v", 0, UUID]) + LOCK + op(11, [UUID]) + LOCK)
+seed("state", "node-goes", b"\x00" + SETUP + LOCK + op(21, ["N"]) + READS)
+seed("state", "parts-go", b"\x00" + SETUP + op(21, ["n", "", "web1"]) + op(21, ["n", "", "", "c"]) + READS)
+seed("state", "rename", b"\x00" + op(20, [UUID] + NODE[1:]) + op(20, [UUID, "m"] + NODE[2:]) + READS + op(61, [UUID]))
+seed("state", "unprepared", b"\x00" + op(20, ["", "n"], 0) + op(10, ["x", "", "n"], 0) + op(4, [9, "k"], 0) + READS)
+
+
+def stored(key, val):
+    return bytes([len(key)]) + struct.pack(">H", len(val)) + key + val
+
+
+def parts(*names):
+    return b"".join(n + b"\0\x01" for n in names)
+
+
+seed("state", "restore-sound", b"\x01" + stored(b"C" + parts(b"n", b"c"), pack(["n", "c", "c", "passing"])) +
+     stored(b"Kk", pack([0, "k", 0, b"v", "", 1, 1])) + stored(b"N" + parts(b"n"), pack(["", "n", "a"])) +
+     stored(b"P" + parts(b"web", b"n", b"w1"), b"") + stored(b"S" + parts(b"n", b"w1"), pack(["w1", "web"])) +
+     stored(b"V" + parts(b"web"), struct.pack(">QQ", 1, 1)) + stored(b"X" + UUID.encode(), pack([UUID, "", "n"])))
+seed("state", "restore-instance-without-service", b"\x01" + stored(b"P" + parts(b"web", b"n", b"w1"), b""))
+seed("state", "restore-key-torn", b"\x01" + stored(b"P" + b"web\0\x01n", b"") + stored(b"T", b"x") + stored(b"U", b""))
+seed("state", "restore-kv-other-key", b"\x01" + stored(b"Ka", pack([0, "b", 0, b"", UUID, 1, 1])) + stored(b"Kb", b"\xc1"))
+seed("state", "restore-out-of-order", b"\x01" + stored(b"Kb", b"") + stored(b"Ka", b""))
