@@ -95,7 +95,7 @@ proposals_next(struct proposals *q, uint32_t max, uint32_t *count)
 	for (uint32_t i = q->head; i < q->head + n; i++)
 		q->entries[i].payload = q->payload.data + q->queue[i]->at;
 	*count = n;
-	return q->entries + q->head;
+	return n == 0 ? NULL : q->entries + q->head;
 }
 
 static void
