@@ -334,7 +334,7 @@ on_hello(struct client *c, const struct frame *f, struct rd *r)
 	(void)f;
 	for (int i = 0; i < 3; i++)
 		(void)mpr_bytes(r, NODE_NAME_BYTES_MAX);	/* role, build, node id: for people who read traces */
-	if (fields != 4 || rd_end(r) != TV_OK || version != MSG_VERSION)
+	if (c->greeted || fields != 4 || rd_end(r) != TV_OK || version != MSG_VERSION)
 		return TV_EFORMAT;
 	c->greeted = true;
 	return TV_OK;

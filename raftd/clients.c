@@ -40,6 +40,7 @@ struct clients {
 	bool status_due, freeing;
 	struct arena arena;		/* scratch */
 	struct buf buf;
+	struct log_limit refusals;
 };
 
 static enum tv_err client_frame(void *ctx, struct chan *c, const struct frame *f);
@@ -421,7 +422,7 @@ on_accept(void *ctx, int fd)
 		.loop = c->d->loop, .events = &client_events, .ctx = cl, .name = "raftd.sock",
 		.body_max = c->d->conf.request_bytes_max + 4096, .out_max = FRAME_BODY_BYTES_MAX + 2 * PAUSE_BYTES,
 	};
-	uid_t uid;
+	uid_t uid = (uid_t)-1;
 
 	if (cl == NULL) {
 		(void)close(fd);
@@ -439,7 +440,8 @@ on_accept(void *ctx, int fd)
 	cl->next = c->all;
 	c->all = cl;
 	if (chan_peercred(cl->chan, &uid, NULL) != TV_OK || !daemon_peer_allowed(uid)) {
-		log_warn("raftd", "raftd.sock: a user who may not was turned away");
+		if (log_allow(&c->refusals, "raftd"))
+			log_warn("raftd", "raftd.sock: uid %u may not use it and was turned away", (unsigned)uid);
 		chan_close(cl->chan, TV_EPERM);
 	}
 }
@@ -488,6 +490,7 @@ clients_new(struct raftd *d)
 	if (c == NULL)
 		return NULL;
 	c->d = d;
+	c->refusals = (struct log_limit){ .burst = 5, .period = MONO_S(60) };
 	TAILQ_INIT(&c->fired);
 	c->arena = ARENA_INIT(256u << 20);
 	buf_init(&c->buf, FRAME_BODY_BYTES_MAX);

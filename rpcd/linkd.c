@@ -236,8 +236,7 @@ linkd_free(struct linkd *d)
 	if (d == NULL)
 		return;
 	while (d->conns != NULL) {
-		chan_set_events(d->conns->chan, NULL);
-		chan_close(d->conns->chan, TV_OK);
+		chan_free(d->conns->chan);
 		conn_free(d->conns);
 	}
 	listener_free(d->listener);

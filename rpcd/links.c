@@ -396,9 +396,7 @@ links_free(struct links *l)
 	for (struct link *k = l->list; k != NULL; k = k->next) {
 		if (k->chan == NULL)
 			continue;
-		/* The channel outlives us by one turn of the loop: it must not call back. */
-		chan_set_events(k->chan, NULL);
-		chan_close(k->chan, TV_OK);
+		chan_free(k->chan);
 		link_closed(k, k->chan, TV_ECLOSED);
 	}
 	doom_cb(l->conf.loop, &l->doom_timer, 0);

@@ -9,10 +9,11 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, main, skip, wait_for  # noqa: E402
+from cluster import TOP, Cluster, main, skip, wait_for  # noqa: E402
 
 VALGRIND = ["valgrind", "-q", "--vgdb=no", "--leak-check=full", "--show-leak-kinds=definite,indirect",
-            "--errors-for-leak-kinds=definite,indirect", "--error-exitcode=99"]
+            "--errors-for-leak-kinds=definite,indirect", "--error-exitcode=99",
+            "--suppressions=" + os.path.join(TOP, "tests", "valgrind.supp")]
 
 
 def test_nothing_leaks():
