@@ -75,7 +75,7 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 {
 	struct leave *l = ctx;
 	struct rd r = rd_span_over(body);
-	char text[320] = "";
+	char text[512] = "";
 	struct span s;
 	enum tv_err answer;
 
@@ -209,8 +209,10 @@ check(struct leave *l, char *text, size_t cap)
 		return TV_ENOLEADER;
 	}
 	if (membership_healthy(l->m, healthy, &count) &&
-	    !policy_may_remove(c, d->id.self, healthy, count, text, cap))
+	    !policy_may_remove(c, d->id.self, healthy, count, text, cap)) {
+		strncat(text, QUORUM_ADVICE, cap - strlen(text) - 1);
 		return TV_ECONFLICT;
+	}
 	return TV_OK;			/* a follower's leader does the arithmetic */
 }
 
@@ -219,7 +221,7 @@ leave_start(struct leave *l, bool force, membership_done *done, void *ctx)
 {
 	struct raftd *d = l->m->d;
 	const struct raft_config *c = raft_config_committed(engine_core(d->engine));
-	char text[320] = "";
+	char text[512] = "";
 	enum tv_err err;
 
 	if (l->active) {

@@ -326,7 +326,7 @@ membership_remove(struct membership *m, struct span uuid, struct span addr, bool
 	struct raft_change change = { .type = RAFT_REMOVE };
 	raft_id healthy[RAFT_SERVERS_MAX];
 	unsigned count;
-	char text[320];
+	char text[512];
 	enum tv_err err;
 
 	if (!membership_healthy(m, healthy, &count)) {
@@ -338,6 +338,7 @@ membership_remove(struct membership *m, struct span uuid, struct span addr, bool
 		return;
 	}
 	if (!force && !policy_may_remove(raft_config(engine_core(m->d->engine)), s->id, healthy, count, text, sizeof(text))) {
+		strncat(text, QUORUM_ADVICE, sizeof(text) - strlen(text) - 1);
 		done(ctx, TV_ECONFLICT, text);
 		return;
 	}
@@ -416,11 +417,12 @@ remove_peer(struct membership *m, const struct raft_server_conf *s, bool force, 
 	struct raft_change change = { .type = RAFT_REMOVE, .server = *s };
 	raft_id healthy[RAFT_SERVERS_MAX];
 	unsigned count;
-	char text[320];
+	char text[512];
 	enum tv_err err;
 
 	(void)membership_healthy(m, healthy, &count);
 	if (!force && !policy_may_remove(raft_config(engine_core(m->d->engine)), s->id, healthy, count, text, sizeof(text))) {
+		strncat(text, QUORUM_ADVICE, sizeof(text) - strlen(text) - 1);
 		removal_done(r, TV_ECONFLICT, text);
 		return;
 	}

@@ -29,9 +29,9 @@ policy_may_remove(const struct raft_config *c, raft_id id, const raft_id *health
 		if (c->servers[i].voter && in_list(healthy, healthy_count, c->servers[i].id))
 			alive++;
 	left = alive - (in_list(healthy, healthy_count, id) ? 1 : 0);
-	snprintf(text, cap, "refused, the quorum would be lost: %u of %u voters %s healthy; without %s there are %u voters, "
-	    "which need %u healthy ones, and %u would be left; add or repair a server first, or use --force", alive, voters, alive == 1 ? "is" : "are", s->name, voters - 1,
-	    voters - 1 == 0 ? 1 : (voters - 1) / 2 + 1, left);
+	snprintf(text, cap, "the quorum would be lost: %u of %u voters %s healthy; without %s there are %u voters, "
+	    "which need %u healthy ones, and %u would be left", alive, voters, alive == 1 ? "is" : "are", s->name,
+	    voters - 1, voters - 1 == 0 ? 1 : (voters - 1) / 2 + 1, left);
 	return false;
 }
 

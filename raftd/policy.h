@@ -44,7 +44,8 @@ void policy_decide(const struct policy_input *in, struct policy_decision *out);
 
 /*
  * May this voter go?  Learners may always.  Else false, and the arithmetic in one sentence:
- * "2 of 3 voters are healthy; without n3 there are 2 voters, which need 2 healthy ones, and 1 would be left".
+ * "the quorum would be lost: 2 of 3 voters are healthy; without n3 there are 2 voters, which need 2 healthy ones, and
+ * 1 would be left".
  */
 bool policy_may_remove(const struct raft_config *c, raft_id id, const raft_id *healthy, unsigned healthy_count,
     char *text, size_t cap);

@@ -146,6 +146,7 @@ def refused(leader):
     err, text = leader.call(MSG.RAFT_LEAVE, [False])
     assert err == ERR.ECONFLICT, (err, text)
     assert "2 of 3 voters are healthy" in text and "1 would be left" in text, text
+    assert "--force" in text and "add servers first" in text, text
     return True
 
 

@@ -153,8 +153,8 @@ START_TEST(refusal_has_the_arithmetic)
 	char text[320];
 
 	ck_assert(!policy_may_remove(&c, c.servers[2].id, healthy, 2, text, sizeof(text)));
-	ck_assert_str_eq(text, "2 of 3 voters are healthy; without n3 there are 2 voters, which need 2 healthy ones, "
-	    "and 1 would be left");
+	ck_assert_str_eq(text, "the quorum would be lost: 2 of 3 voters are healthy; without n3 there are 2 voters, "
+	    "which need 2 healthy ones, and 1 would be left");
 	ck_assert(policy_may_remove(&c, c.servers[1].id, healthy, 2, text, sizeof(text)));
 	ck_assert_str_eq(text, "");
 	ck_assert(policy_may_remove(&c, 12345, healthy, 2, text, sizeof(text)));	/* not there */
