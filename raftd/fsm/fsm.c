@@ -146,13 +146,14 @@ open_tables(struct fsm *f, char *errbuf, size_t cap)
 static enum tv_err
 init(struct fsm *f, const struct fsm_options *opt)
 {
+	pthread_mutex_init(&f->lock, NULL);
+	pthread_mutex_init(&f->env_lock, NULL);
 	if (strlen(opt->dir) > DIR_BYTES_MAX)
 		return TV_ELIMIT;
 	f->opt = *opt;
 	buf_init(&f->scratch, FSM_ANSWER_BYTES_MAX);
 	buf_init(&f->pack, FSM_ANSWER_BYTES_MAX);
 	f->work = ARENA_INIT(WORK_BYTES_MAX);
-	pthread_mutex_init(&f->lock, NULL);
 	f->dir = strdup(opt->dir);
 	f->datacenter = strdup(opt->datacenter == NULL ? "" : opt->datacenter);
 	f->watches = sodium_init() == -1 ? NULL : watches_new();
@@ -216,6 +217,7 @@ fsm_close(struct fsm *f)
 	buf_done(&f->scratch);
 	buf_done(&f->pack);
 	pthread_mutex_destroy(&f->lock);
+	pthread_mutex_destroy(&f->env_lock);
 	free(f->dir);
 	free(f->datacenter);
 	free(f);

@@ -82,8 +82,16 @@ struct fsm_snapshot;
 enum tv_err fsm_snapshot_begin(struct fsm *f, struct fsm_snapshot **out, uint64_t *index, uint64_t *term);
 enum tv_err fsm_snapshot_write(struct fsm_snapshot *s, const char *path, uint64_t *bytes, uint64_t *checksum);
 void fsm_snapshot_end(struct fsm_snapshot *s);
-/* Checks the file whole (length, checksum), loads it into a fresh environment beside the old one, and swaps; the old state
- * stays until the new one is complete.  All watches fire.  *index, *term: the new applied position. */
+/*
+ * Replaces the state by a snapshot, in two steps.  load checks the file whole (length, checksum, order), then fills a fresh
+ * environment beside the old one; it takes as long as the file is big, may run in any thread while applying goes on, and leaves
+ * the present state alone whatever happens (TV_ECORRUPT, TV_ESYS, TV_ENOMEM with a sentence).  swap, on the loop thread,
+ * puts it in the place of the old one; a crash at any point leaves one of the two.  All watches fire.
+ * *index, *term: the new applied position.  TV_ESYS from swap is fatal to the process.
+ */
+enum tv_err fsm_restore_load(struct fsm *f, const char *path, char *errbuf, size_t cap);
+enum tv_err fsm_restore_swap(struct fsm *f, uint64_t *index, uint64_t *term, char *errbuf, size_t cap);
+/* Both, where waiting does not matter. */
 enum tv_err fsm_restore(struct fsm *f, const char *path, uint64_t *index, uint64_t *term, char *errbuf, size_t cap);
 
 /* -- helpers for the leader's duties (raftd/leader_*.c), read-only -- */

@@ -240,7 +240,7 @@ load(const char *dir, const char *path, char *errbuf, size_t cap)
 }
 
 enum tv_err
-fsm_restore(struct fsm *f, const char *path, uint64_t *index, uint64_t *term, char *errbuf, size_t cap)
+fsm_restore_load(struct fsm *f, const char *path, char *errbuf, size_t cap)
 {
 	char fresh[4096];
 	enum tv_err err;
@@ -252,12 +252,22 @@ fsm_restore(struct fsm *f, const char *path, uint64_t *index, uint64_t *term, ch
 		return err;
 	join(fresh, sizeof(fresh), f->dir, ".new");
 	err = load(fresh, path, errbuf, cap);
-	if (err != TV_OK) {
-		if (errbuf[0] == '\0')
-			snprintf(errbuf, cap, "cannot load %s into %s: %s", path, fresh, tv_strerror(err));
-		(void)remove_dir(fresh);	/* the next start removes it too */
-		return err;
-	}
+	if (err == TV_OK)
+		return TV_OK;
+	if (cap > 0 && errbuf[0] == '\0')
+		snprintf(errbuf, cap, "cannot load %s into %s: %s; the present state was left alone", path, fresh, tv_strerror(err));
+	(void)remove_dir(fresh);		/* the next start removes it too */
+	return err;
+}
+
+enum tv_err
+fsm_restore_swap(struct fsm *f, uint64_t *index, uint64_t *term, char *errbuf, size_t cap)
+{
+	enum tv_err err;
+
+	if (cap > 0)
+		errbuf[0] = '\0';
+	pthread_mutex_lock(&f->env_lock);	/* a checkpoint under way ends first */
 	pthread_mutex_lock(&f->lock);
 	snapshot_abandon(f);
 	fsm_close_tables(f, false);
@@ -266,14 +276,23 @@ fsm_restore(struct fsm *f, const char *path, uint64_t *index, uint64_t *term, ch
 		err = fsm_open_tables(f, errbuf, cap);
 	else
 		snprintf(errbuf, cap, "cannot move the new state to %s: %s", f->dir, strerror(errno));
-	pthread_mutex_unlock(&f->lock);
-	if (err != TV_OK) {
+	if (err != TV_OK)
 		f->failed = EIO;		/* there is no state to serve from: the process must stop */
+	pthread_mutex_unlock(&f->lock);
+	pthread_mutex_unlock(&f->env_lock);
+	if (err != TV_OK)
 		return TV_ESYS;
-	}
 	*index = f->applied;
 	*term = f->applied_term;
 	watches_touch_all(f->watches);
 	watches_fire(f->watches);
 	return TV_OK;
+}
+
+enum tv_err
+fsm_restore(struct fsm *f, const char *path, uint64_t *index, uint64_t *term, char *errbuf, size_t cap)
+{
+	enum tv_err err = fsm_restore_load(f, path, errbuf, cap);
+
+	return err != TV_OK ? err : fsm_restore_swap(f, index, term, errbuf, cap);
 }

@@ -309,24 +309,32 @@ fsm_snapshot_write(struct fsm_snapshot *s, const char *path, uint64_t *bytes, ui
 	return err != TV_OK ? err : (enum tv_err)ret;
 }
 
+/* -- checkpoints -- */
+
+static int
+checkpoint(DB_ENV *e)
+{
+	int ret = e->txn_checkpoint(e, 0, 0, 0);
+
+	if (ret == 0)
+		ret = e->log_flush(e, NULL);
+	return ret != 0 ? ret : e->log_archive(e, NULL, DB_ARCH_REMOVE);
+}
+
 enum tv_err
 fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term)
 {
-	DB_ENV *e = f->env.dbenv;
+	int ret = EIO;
 	bool usable;
-	int ret;
 
+	pthread_mutex_lock(&f->env_lock);
 	pthread_mutex_lock(&f->lock);
 	usable = f->failed == 0;
 	*index = f->applied;
 	*term = f->applied_term;
 	pthread_mutex_unlock(&f->lock);
-	if (!usable)
-		return TV_ESYS;
-	ret = e->txn_checkpoint(e, 0, 0, 0);
-	if (ret == 0)
-		ret = e->log_flush(e, NULL);
-	if (ret == 0)
-		ret = e->log_archive(e, NULL, DB_ARCH_REMOVE);
-	return store_env_err(&f->env, ret);
+	if (usable)
+		ret = checkpoint(f->env.dbenv);
+	pthread_mutex_unlock(&f->env_lock);
+	return usable ? store_env_err(&f->env, ret) : TV_ESYS;
 }

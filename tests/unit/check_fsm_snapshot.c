@@ -189,6 +189,50 @@ START_TEST(one_at_a_time_and_replaced_state)
 }
 END_TEST
 
+/* Checkpoints without end, in a thread. */
+struct checkpointer {
+	_Atomic bool stop;
+	unsigned done;
+};
+
+static void *
+checkpoint_main(void *arg)
+{
+	struct checkpointer *c = arg;
+	uint64_t index, term;
+
+	for (; !c->stop; c->done++)
+		if (fsm_checkpoint(k.f, &index, &term) != TV_OK)
+			return c;
+	return NULL;
+}
+
+START_TEST(restore_beside_checkpoints_and_applies)
+{
+	struct checkpointer c = { .stop = false };
+	uint64_t bytes, index, term;
+	pthread_t t;
+	void *failed;
+
+	fill(500, 1);
+	take(&bytes);
+	ck_assert_int_eq(pthread_create(&t, NULL, checkpoint_main, &c), 0);
+	for (unsigned i = 0; i < 5; i++) {
+		fill(50, i);
+		ck_assert_msg(fsm_restore_load(k.f, path, why, sizeof(why)) == TV_OK, "%s", why);
+		kit_put(&k, "between", "1");			/* load leaves the present state in use */
+		ck_assert(kit_has(&k, "between"));
+		ck_assert_msg(fsm_restore_swap(k.f, &index, &term, why, sizeof(why)) == TV_OK, "%s", why);
+		ck_assert(!kit_has(&k, "between"));
+		ck_assert_uint_eq(index, 500);
+	}
+	c.stop = true;
+	ck_assert_int_eq(pthread_join(t, &failed), 0);
+	ck_assert_ptr_null(failed);
+	ck_assert_uint_gt(c.done, 0);
+}
+END_TEST
+
 /* -- damage -- */
 
 static void
@@ -353,6 +397,7 @@ main(void)
 	tcase_add_test(t, round_trip);
 	tcase_add_test(t, copy_is_of_one_index);
 	tcase_add_test(t, one_at_a_time_and_replaced_state);
+	tcase_add_test(t, restore_beside_checkpoints_and_applies);
 	tcase_add_test(t, damaged_files_are_refused);
 	tcase_add_test(t, killed_restore_leaves_one_good_state);
 	tcase_add_test(t, interrupted_swaps);
