@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "gossipd/opts.h"
 
@@ -10,34 +11,34 @@
 
 static const char *const profiles[] = { "lan", "wan", "local" };
 
-/* The same keys for both pools. */
+/* The same keys for both pools.  0: as in the profile. */
 #define TUNING(p_) \
-	{ #p_ ".probe_interval", CONF_DURATION, F(p_.probe_interval), NULL, "50ms", "1m", NULL, CONF_RESTART, \
-	    "Time between probes; each probe asks one member." }, \
-	{ #p_ ".probe_timeout", CONF_DURATION, F(p_.probe_timeout), NULL, "10ms", "1m", NULL, CONF_RESTART, \
-	    "Wait for a direct answer, then others are asked to probe." }, \
-	{ #p_ ".indirect_checks", CONF_U64, F(p_.indirect_checks), NULL, "1", "16", NULL, CONF_RESTART, \
-	    "Members that are asked to probe one that does not answer." }, \
-	{ #p_ ".suspicion_mult", CONF_U64, F(p_.suspicion_mult), NULL, "1", "64", NULL, CONF_RESTART, \
-	    "Shortest time in suspicion, in probe intervals; grows with the pool." }, \
-	{ #p_ ".suspicion_max_mult", CONF_U64, F(p_.suspicion_max_mult), NULL, "1", "64", NULL, CONF_RESTART, \
-	    "Longest time in suspicion, in units of the shortest." }, \
-	{ #p_ ".retransmit_mult", CONF_U64, F(p_.retransmit_mult), NULL, "1", "64", NULL, CONF_RESTART, \
-	    "How often a message is passed on; grows with the pool." }, \
-	{ #p_ ".gossip_interval", CONF_DURATION, F(p_.gossip_interval), NULL, "10ms", "1m", NULL, CONF_RESTART, \
-	    "Time between rounds of gossip, while there is something to say." }, \
-	{ #p_ ".gossip_nodes", CONF_U64, F(p_.gossip_nodes), NULL, "1", "32", NULL, CONF_RESTART, \
-	    "Members told in each round." }, \
-	{ #p_ ".gossip_to_the_dead", CONF_DURATION, F(p_.gossip_to_the_dead), NULL, "1s", "1h", NULL, CONF_RESTART, \
-	    "How long failed members are still told, so that they can object." }, \
-	{ #p_ ".push_pull_interval", CONF_DURATION, F(p_.pushpull_interval), NULL, "1s", "1h", NULL, CONF_RESTART, \
-	    "Time between full exchanges with a random member; longer above 32 members." }, \
-	{ #p_ ".stream_timeout", CONF_DURATION, F(p_.stream_timeout), NULL, "100ms", "5m", NULL, CONF_RESTART, \
-	    "Longest TCP exchange." }
+	{ #p_ ".probe_interval", CONF_DURATION, F(p_.probe_interval), "0s", "0s", "1m", NULL, CONF_RESTART, \
+	    "Time between probes; each probe asks one member. 0s: as in the profile." }, \
+	{ #p_ ".probe_timeout", CONF_DURATION, F(p_.probe_timeout), "0s", "0s", "1m", NULL, CONF_RESTART, \
+	    "Wait for a direct answer, then others are asked to probe. 0s: as in the profile." }, \
+	{ #p_ ".indirect_checks", CONF_U64, F(p_.indirect_checks), "0", "0", "16", NULL, CONF_RESTART, \
+	    "Members that are asked to probe one that does not answer. 0: as in the profile." }, \
+	{ #p_ ".suspicion_mult", CONF_U64, F(p_.suspicion_mult), "0", "0", "64", NULL, CONF_RESTART, \
+	    "Shortest time in suspicion, in probe intervals; grows with the pool. 0: as in the profile." }, \
+	{ #p_ ".suspicion_max_mult", CONF_U64, F(p_.suspicion_max_mult), "0", "0", "64", NULL, CONF_RESTART, \
+	    "Longest time in suspicion, in units of the shortest. 0: as in the profile." }, \
+	{ #p_ ".retransmit_mult", CONF_U64, F(p_.retransmit_mult), "0", "0", "64", NULL, CONF_RESTART, \
+	    "How often a message is passed on; grows with the pool. 0: as in the profile." }, \
+	{ #p_ ".gossip_interval", CONF_DURATION, F(p_.gossip_interval), "0s", "0s", "1m", NULL, CONF_RESTART, \
+	    "Time between rounds of gossip, while there is something to say. 0s: as in the profile." }, \
+	{ #p_ ".gossip_nodes", CONF_U64, F(p_.gossip_nodes), "0", "0", "32", NULL, CONF_RESTART, \
+	    "Members told in each round. 0: as in the profile." }, \
+	{ #p_ ".gossip_to_the_dead", CONF_DURATION, F(p_.gossip_to_the_dead), "0s", "0s", "1h", NULL, CONF_RESTART, \
+	    "How long failed members are still told, so that they can object. 0s: as in the profile." }, \
+	{ #p_ ".push_pull_interval", CONF_DURATION, F(p_.pushpull_interval), "0s", "0s", "1h", NULL, CONF_RESTART, \
+	    "Time between full exchanges with a random member; longer above 32 members. 0s: as in the profile." }, \
+	{ #p_ ".stream_timeout", CONF_DURATION, F(p_.stream_timeout), "0s", "0s", "5m", NULL, CONF_RESTART, \
+	    "Longest TCP exchange. 0s: as in the profile." }
 
 const struct conf_opt gossip_opts[] = {
 	{ "profile", CONF_CHOICE, F(profile), "lan", NULL, NULL, "lan|wan|local", CONF_RESTART,
-	    "Timing of the LAN pool; all members should agree. Times below that are not set come from it." },
+	    "Timing of the LAN pool; all members should agree." },
 	{ "profile_wan", CONF_CHOICE, F(profile_wan), "wan", NULL, NULL, "lan|wan|local", CONF_RESTART,
 	    "Timing of the WAN pool." },
 	TUNING(lan),
@@ -131,6 +132,20 @@ gossip_conf_timing(const struct gossip_conf *c, enum gossip_pool pool)
 	return t;
 }
 
+/* Shorter ones would keep the pool busy with itself. */
+static const struct {
+	const char *key;
+	size_t offset;
+	struct mono min;
+} floors[] = {
+	{ "probe_interval", offsetof(struct swim_timing, probe_interval), MONO_MS(50) },
+	{ "probe_timeout", offsetof(struct swim_timing, probe_timeout), MONO_MS(10) },
+	{ "gossip_interval", offsetof(struct swim_timing, gossip_interval), MONO_MS(10) },
+	{ "gossip_to_the_dead", offsetof(struct swim_timing, gossip_to_the_dead), MONO_MS(100) },
+	{ "push_pull_interval", offsetof(struct swim_timing, pushpull_interval), MONO_MS(100) },
+	{ "stream_timeout", offsetof(struct swim_timing, stream_timeout), MONO_MS(100) },
+};
+
 enum tv_err
 gossip_conf_check(const struct gossip_conf *c, char *errbuf, size_t cap)
 {
@@ -139,6 +154,16 @@ gossip_conf_check(const struct gossip_conf *c, char *errbuf, size_t cap)
 	for (enum gossip_pool pool = POOL_LAN; pool <= POOL_WAN; pool++) {
 		struct swim_timing t = gossip_conf_timing(c, pool);
 
+		for (size_t i = 0; i < NITEMS(floors); i++) {
+			struct mono value;
+
+			memcpy(&value, (const char *)&t + floors[i].offset, sizeof(value));
+			if (mono_before(value, floors[i].min)) {
+				snprintf(errbuf, cap, "gossipd.conf: %s.%s: write at least %lldms", names[pool], floors[i].key,
+				    (long long)mono_ms(floors[i].min));
+				return TV_EINVAL;
+			}
+		}
 		if (!mono_before(t.probe_timeout, t.probe_interval)) {
 			snprintf(errbuf, cap, "gossipd.conf: %s.probe_timeout: must be shorter than %s.probe_interval",
 			    names[pool], names[pool]);
