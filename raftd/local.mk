@@ -22,6 +22,8 @@ raftd_libfsm_a_SOURCES = \
 	raftd/fsm/snapshot.c raftd/fsm/snapfile.c raftd/fsm/restore.c raftd/fsm/info.c \
 	raftd/fsm/fsm.h raftd/fsm/fsm_int.h raftd/fsm/key.h raftd/fsm/catalog_key.h raftd/fsm/snapfile.h
 
+EXTRA_DIST += raftd/fsm/README.md doc/storage.md
+
 # Link line after raftd/libfsm.a: raftd/libraftstore.a, then STORE_LIBS.
 # Link line after raftd/libraftstore.a (which needs raftd/libraftcore.a for configurations).
 STORE_LIBS = common/libtvcore.a $(SODIUM_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread
