@@ -233,5 +233,46 @@ def test_strangers_are_refused():
         node.kv_put("x", "1")
 
 
-main(test_from_inside, test_users_and_capabilities, test_secrets_do_not_leak,
+def other_keys(c, name):
+    path = os.path.join(c.dir, name)
+    os.mkdir(path, 0o700)
+    c.nodes["n1"].ctl("keygen", path)
+    return path
+
+
+def test_impostors():
+    """Gossip authorises nothing: who has only a client's secret, other secrets or none gets no seat and no data."""
+    with Cluster("127.60.46") as c:
+        servers = c.servers(3)
+        c.formed(servers)
+        servers[0].kv_put("secret", "x")
+        theirs = other_keys(c, "theirs")
+        # A stolen client: the cluster key is right, the server key is not.  It may gossip, and that is all.
+        thief = c.add("thief", 5, retry_join=[servers[0].addr], server_key=theirs + "/server.key",
+                      server_pub=theirs + "/server.pub").start()
+        wait_for("the thief is a member", lambda: servers[0].members().get("thief") == 1)
+        wait_for("the leader refuses its link", lambda: any(
+            thief.addr in line for n in servers for line in n.log("raftd").splitlines()))
+        # A client trusts the servers' public key, whatever gossip says about who is a server.
+        client = c.client("c1", 6, servers[0])
+        wait_for("the client is served", lambda: client.kv_get("secret") == b"x")
+        for i in range(20):
+            client.kv_put("k%d" % i, "y")
+        names = {s["Node"] for s in servers[0].get("/v1/operator/raft/configuration").json()["Servers"]}
+        assert names == {"n1", "n2", "n3"}, names
+        r = thief.get("/v1/kv/secret?stale", timeout=30)
+        assert r.status != 200, r
+        # Another cluster key, and none at all: not even members.
+        stranger = c.add("stranger", 7, server=False, retry_join=[servers[0].addr],
+                         cluster_key=theirs + "/cluster.key").start()
+        plain = c.add("plain", 8, server=False, retry_join=[servers[0].addr], cluster_key=c.dir + "/none",
+                      server_pub=c.dir + "/none.pub").start()
+        for node, d in ((stranger, "gossipd"), (plain, "gossipd")):
+            wait_for(node.name + " fails to join", lambda: "retry_join" in node.log(d) and
+                     ("WARN" in node.log(d) or "ERR" in node.log(d)))
+        assert not {"stranger", "plain"} & set(servers[0].members()), servers[0].members()
+        assert stranger.members() == {"stranger": 1} and plain.members() == {"plain": 1}
+
+
+main(test_impostors, test_from_inside, test_users_and_capabilities, test_secrets_do_not_leak,
      test_malformed_frames_close_the_channel_only, test_strangers_are_refused)

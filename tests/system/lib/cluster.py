@@ -127,7 +127,10 @@ class Node:
     def write(self, file, keys):
         with open(os.path.join(self.conf, file), "w") as f:
             for k, v in keys.items():
-                f.write("%s = %s\n" % (k, json.dumps(v)))
+                if "." in k:
+                    f.write("%s { %s = %s }\n" % (*k.split(".", 1), json.dumps(v)))
+                else:
+                    f.write("%s = %s\n" % (k, json.dumps(v)))
 
     # -- processes ---------------------------------------------------------
 
