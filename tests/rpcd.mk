@@ -27,3 +27,11 @@ endif
 FUZZ_REPLAYS += tests/fuzz/replay_http_path
 tests_fuzz_replay_http_path_SOURCES = tests/fuzz/fuzz_http_path.c tests/unit/api_fakes.h tests/fuzz/replay.c
 tests_fuzz_replay_http_path_LDADD = $(RPC_API_LIBS)
+
+# Tables of all configuration files against manuals and samples.
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_opts
+TESTS += tests/unit/check_opts
+tests_unit_check_opts_SOURCES = tests/unit/check_opts.c gossipd/opts.c raftd/opts.c
+tests_unit_check_opts_LDADD = rpcd/librpcapi.a gossipd/libgossipcore.a common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS) $(UCL_LIBS)
+endif

@@ -1,0 +1,192 @@
+/* Tables, manual pages and samples of all configuration files hold the same keys; every default lies within its bounds. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/cluster_conf.h"
+#include "gossipd/opts.h"
+#include "raftd/opts.h"
+#include "rpcd/opts.h"
+
+#define PAGE_BYTES_MAX (1u << 20)
+
+static const struct file {
+	const char *name;
+	const struct conf_opt *opts;
+	const size_t *count;
+	size_t size;
+} files[] = {
+	{ "cluster.conf", cluster_opts, &cluster_opt_count, sizeof(struct cluster_conf) },
+	{ "gossipd.conf", gossip_opts, &gossip_opt_count, sizeof(struct gossip_conf) },
+	{ "raftd.conf", raftd_opts, &raftd_opt_count, sizeof(struct raftd_conf) },
+	{ "rpcd.conf", rpcd_opts, &rpcd_opt_count, sizeof(struct rpcd_conf) },
+};
+#define FILES (int)(sizeof(files) / sizeof(files[0]))
+
+static char *
+slurp(const char *folder, const char *name, const char *suffix)
+{
+	char path[4096];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s/%s%s", TV_SRCDIR, folder, name, suffix);
+	f = fopen(path, "r");
+	ck_assert_msg(f != NULL, "%s", path);
+	char *text = calloc(1, PAGE_BYTES_MAX);
+	ck_assert_ptr_nonnull(text);
+	ck_assert_uint_lt(fread(text, 1, PAGE_BYTES_MAX - 1, f), PAGE_BYTES_MAX - 1);
+	fclose(f);
+	return text;
+}
+
+/* Is there a ".It Cm key" or ".It Ic key" in the page? */
+static bool
+documented(const char *page, const char *key)
+{
+	static const char *const heads[] = { "\n.It Cm ", "\n.It Ic " };
+	char line[256];
+
+	for (int i = 0; i < 2; i++) {
+		for (const char *end = "\n"; *end != '\0'; end = *end == '\n' ? " " : "") {
+			snprintf(line, sizeof(line), "%s%s%s", heads[i], key, end);
+			if (strstr(page, line) != NULL)
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool
+in_table(const struct file *f, const char *key, size_t len)
+{
+	for (size_t i = 0; i < *f->count; i++)
+		if (strlen(f->opts[i].key) == len && memcmp(f->opts[i].key, key, len) == 0)
+			return true;
+	return false;
+}
+
+START_TEST(manual_and_table)
+{
+	const struct file *f = &files[_i];
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/man/%s.5", TV_SRCDIR, f->name);
+	if (access(path, F_OK) != 0)
+		return;			/* tests/lint/man.sh complains about missing pages */
+	char *page = slurp("man", f->name, ".5");
+
+	for (size_t i = 0; i < *f->count; i++)
+		ck_assert_msg(documented(page, f->opts[i].key), "%s: %s is not in the manual", f->name, f->opts[i].key);
+	/* And nothing else: each item of the key lists is a key. */
+	for (const char *p = page; (p = strstr(p, "\n.It ")) != NULL; p++) {
+		const char *key = p + 8;
+
+		if (strncmp(p + 5, "Cm ", 3) != 0 && strncmp(p + 5, "Ic ", 3) != 0)
+			continue;
+		size_t len = strcspn(key, " \n");
+		ck_assert_msg(in_table(f, key, len), "%s: the manual has %.*s", f->name, (int)len, key);
+	}
+	free(page);
+}
+END_TEST
+
+/* The sample as it is, and with every "# key = value" line in force. */
+START_TEST(sample_is_valid)
+{
+	const struct file *f = &files[_i];
+	char *text = slurp("etc", f->name, "");
+	char why[512];
+	void *conf = calloc(1, f->size);
+
+	enum tv_err err = conf_parse(f->name, span_str(text), f->opts, *f->count, conf, why, sizeof(why));
+	ck_assert_msg(err == TV_OK, "%s", why);
+	conf_free(f->opts, *f->count, conf);
+	for (char *p = text; (p = strstr(p, "# ")) != NULL; p++) {
+		char *end = p + 2 + strspn(p + 2, "abcdefghijklmnopqrstuvwxyz_.");
+
+		if ((p == text || p[-1] == '\n') && strncmp(end, " = ", 3) == 0)
+			p[0] = ' ';
+	}
+	memset(conf, 0, f->size);
+	err = conf_parse(f->name, span_str(text), f->opts, *f->count, conf, why, sizeof(why));
+	ck_assert_msg(err == TV_OK, "%s", why);
+	conf_free(f->opts, *f->count, conf);
+	free(conf);
+	free(text);
+}
+END_TEST
+
+/* Default, least and greatest value of each key are accepted; printed, they parse again. */
+START_TEST(bounds)
+{
+	const struct file *f = &files[_i];
+	char why[512];
+	void *conf = calloc(1, f->size);
+
+	for (size_t i = 0; i < *f->count; i++) {
+		const struct conf_opt *o = &f->opts[i];
+		const char *const values[] = { o->def, o->min, o->max };
+
+		ck_assert_msg(o->help != NULL && o->help[0] != '\0', "%s", o->key);
+		for (int v = 0; v < 3; v++) {
+			char text[512];
+
+			if (values[v] == NULL)
+				continue;
+			const char *quote = o->type == CONF_BOOL || values[v][0] == '[' ? "" : "\"";
+			if (o->type == CONF_U64 || o->type == CONF_PORT || o->type == CONF_SIZE)
+				quote = "";
+			snprintf(text, sizeof(text), "%s = %s%s%s\n", o->key, quote, values[v], quote);
+			memset(conf, 0, f->size);
+			enum tv_err err = conf_parse(f->name, span_str(text), f->opts, *f->count, conf, why, sizeof(why));
+			ck_assert_msg(err == TV_OK, "%s: %s", text, why);
+			conf_free(f->opts, *f->count, conf);
+		}
+	}
+	free(conf);
+}
+END_TEST
+
+START_TEST(rpcd_across_keys)
+{
+	static const struct { const char *text, *why; } v[] = {
+		{ "http_addresses = [\"127.0.0.1\", \"localhost\"]", "http_addresses: \"localhost\" is not an IP address" },
+		{ "response_headers = [\"X-A: b\", \"bad\"]", "response_headers: \"bad\" is not of the form \"Name: value\"" },
+		{ "default_query_time = 20m", "default_query_time is longer than max_query_time" },
+		{ "limits.kv_max_value_size = 2M",
+		    "limits.request_bytes_max must hold limits.kv_max_value_size, limits.header_bytes_max and 4096 more" },
+		{ "http_addresses = [\"::1\", \"10.0.0.1\"]", NULL },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct rpcd_conf conf = { 0 };
+		char why[512] = "";
+
+		ck_assert_int_eq(conf_parse("rpcd.conf", span_str(v[i].text), rpcd_opts, rpcd_opt_count, &conf, why, sizeof(why)), TV_OK);
+		enum tv_err err = rpcd_conf_check(&conf, why, sizeof(why));
+		ck_assert_int_eq(err == TV_OK, v[i].why == NULL);
+		if (v[i].why != NULL)
+			ck_assert_str_eq(why, v[i].why);
+		conf_free(rpcd_opts, rpcd_opt_count, &conf);
+	}
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("opts");
+	TCase *t = tcase_create("opts");
+
+	tcase_add_loop_test(t, manual_and_table, 0, FILES);
+	tcase_add_loop_test(t, sample_is_valid, 0, FILES);
+	tcase_add_loop_test(t, bounds, 0, FILES);
+	tcase_add_test(t, rpcd_across_keys);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
