@@ -1,7 +1,7 @@
 /*
  * Raft under chaos.
  *
- *   sim_raft                        seeds 1 to 1000
+ *   sim_raft                        seeds 1 to 1000 (300 with sanitizers)
  *   sim_raft --seed N [--count M]   M runs from seed N on (1)
  *   sim_raft --seed N -v            with every step on stdout
  *
@@ -11,7 +11,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "config.h"
 #include "tests/sim/raft_world.h"
+
+#ifdef TV_SANITIZERS
+#define SEEDS 300		/* each takes ten times as long */
+#else
+#define SEEDS 1000
+#endif
 
 struct totals {
 	unsigned long runs, writes, reads, elections, installs, changes, transfers, crashes;
@@ -53,7 +60,7 @@ main(int argc, char **argv)
 		{ "verbose", no_argument, NULL, 'v' },
 		{ NULL, 0, NULL, 0 },
 	};
-	uint64_t seed = 1, count = 1000;
+	uint64_t seed = 1, count = SEEDS;
 	struct totals t = { 0 };
 	bool verbose = false, ok = true;
 	int opt;
