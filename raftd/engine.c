@@ -28,6 +28,11 @@ struct held {				/* a message that waits for the disk */
 	struct raft_send send;
 };
 
+struct held_ring {			/* by rising seq */
+	struct held *items;
+	size_t cap, head, count;
+};
+
 struct engine {
 	struct raftd *d;
 	struct raft *core;
@@ -40,8 +45,9 @@ struct engine {
 	uint64_t commit, applied;
 	struct mono deadline;
 
-	struct held *held;		/* ring of messages waiting for the disk, by rising seq */
-	size_t held_cap, held_head, held_count;
+	/* Messages that wait for terms and votes only, and for entries too: a slow write of entries must not hold up
+	 * the answers to heartbeats, or a slow disk would cost the leadership. */
+	struct held_ring held_hard, held_append;
 	struct raft_notice notices[NOTICES_MAX];	/* to be told after the output was carried out */
 	unsigned notice_count;
 	bool telling;
@@ -62,34 +68,31 @@ static void feed(struct engine *e, struct raft_input *in, enum tv_err *err);
 /* -- messages that wait for the disk -- */
 
 static bool
-hold(struct engine *e, const struct raft_send *s)
+hold(struct held_ring *r, uint64_t seq, const struct raft_send *s)
 {
-	if (e->held_count == e->held_cap) {
-		size_t cap = e->held_cap == 0 ? 64 : e->held_cap * 2;
-		struct held *ring = malloc(cap * sizeof(*ring));
+	if (r->count == r->cap) {
+		size_t cap = r->cap == 0 ? 64 : r->cap * 2;
+		struct held *items = malloc(cap * sizeof(*items));
 
-		if (ring == NULL)
+		if (items == NULL)
 			return false;		/* a lost message: the core copes */
-		for (size_t i = 0; i < e->held_count; i++)
-			ring[i] = e->held[(e->held_head + i) & (e->held_cap - 1)];
-		free(e->held);
-		e->held = ring;
-		e->held_cap = cap;
-		e->held_head = 0;
+		for (size_t i = 0; i < r->count; i++)
+			items[i] = r->items[(r->head + i) & (r->cap - 1)];
+		free(r->items);
+		*r = (struct held_ring){ items, cap, 0, r->count };
 	}
-	e->held[(e->held_head + e->held_count++) & (e->held_cap - 1)] =
-	    (struct held){ logthread_barrier(e->log), *s };
+	r->items[(r->head + r->count++) & (r->cap - 1)] = (struct held){ seq, *s };
 	return true;
 }
 
 static void
-release_held(struct engine *e, uint64_t done)
+release_held(struct engine *e, struct held_ring *r, uint64_t done)
 {
-	while (e->held_count > 0 && e->held[e->held_head].seq <= done) {
-		struct raft_send s = e->held[e->held_head].send;
+	while (r->count > 0 && r->items[r->head].seq <= done) {
+		struct raft_send s = r->items[r->head].send;
 
-		e->held_head = (e->held_head + 1) & (e->held_cap - 1);
-		e->held_count--;
+		r->head = (r->head + 1) & (r->cap - 1);
+		r->count--;
 		links_send(e->d->links, &s);
 	}
 }
@@ -118,14 +121,16 @@ store(struct engine *e, const struct raft_output *o)
 static void
 send_all(struct engine *e, const struct raft_output *o)
 {
-	uint64_t barrier = logthread_barrier(e->log);
-	bool clean = barrier <= logthread_done(e->log);
+	uint64_t done = logthread_done(e->log);
+	uint64_t hard = logthread_hard_barrier(e->log), all = logthread_barrier(e->log);
 
 	for (uint32_t i = 0; i < o->send_count; i++) {
 		const struct raft_send *s = &o->sends[i];
 
-		if ((s->after_hard || s->after_append) && !clean)
-			(void)hold(e, s);
+		if (s->after_append && all > done)
+			(void)hold(&e->held_append, all, s);
+		else if (s->after_hard && hard > done)
+			(void)hold(&e->held_hard, hard, s);
 		else
 			links_send(e->d->links, s);
 	}
@@ -554,7 +559,8 @@ on_written(void *ctx, uint64_t seq, uint64_t index, uint64_t term, uint64_t epoc
 	struct raft_input in = { .type = RAFT_IN_PERSISTED, .index = index, .term = term, .ctx = epoch };
 
 	entrycache_written(e->cache, seq);
-	release_held(e, seq);
+	release_held(e, &e->held_hard, seq);
+	release_held(e, &e->held_append, seq);
 	if (index != 0)
 		feed(e, &in, NULL);
 }
@@ -751,7 +757,8 @@ engine_free(struct engine *e)
 	entrycache_free(e->cache);
 	arena_done(&e->range_arena);
 	arena_done(&e->apply_arena);
-	free(e->held);
+	free(e->held_hard.items);
+	free(e->held_append.items);
 	free(e->scratch);
 	free(e->range);
 	free(e->results);

@@ -14,6 +14,7 @@
 
 #define ASK_TIMEOUT MONO_S(2)
 #define BEAT 1.0			/* seconds between looks */
+#define COMPLAIN_BEATS 60
 
 struct asked {
 	char uuid[37];
@@ -28,6 +29,7 @@ struct forming {
 	struct ask_ctx { struct forming *f; unsigned at; uint64_t round; } ctx[FORMING_SERVERS_MAX];
 	uint64_t round;
 	unsigned told;			/* servers seen when the waiting was last logged */
+	unsigned beats;			/* since the promise that is still open was last complained about */
 	struct link_question answer_to;	/* promise that becomes durable */
 };
 
@@ -299,6 +301,19 @@ asking(const struct forming *f)
 	return false;
 }
 
+/* Promised to somebody who does not come: only the operator knows whether it ever will. */
+static void
+complain(struct forming *f)
+{
+	struct identity *id = &f->d->id;
+
+	if (id->cluster_id[0] == '\0' || strcmp(id->cluster_id, id->store_id) == 0 || ++f->beats < COMPLAIN_BEATS)
+		return;
+	f->beats = 0;
+	log_warn("raftd", "still waiting for the server that this one has promised to form cluster %s with; if that server is "
+	    "lost for good, stop raftd here and remove %s/raftd", id->cluster_id, f->d->cluster.data_dir);
+}
+
 static void
 look(struct forming *f)
 {
@@ -307,6 +322,7 @@ look(struct forming *f)
 
 	if (!fresh(f))
 		return;
+	complain(f);
 	/* An own promise from before a crash goes on where it was. */
 	if (d->conf.bootstrap || d->conf.bootstrap_expect == 1) {
 		if (d->id.cluster_id[0] != '\0' && strcmp(d->id.cluster_id, d->id.store_id) != 0)

@@ -56,7 +56,7 @@ struct links {
 	struct dialled *peers[PEERS_MAX];
 	unsigned count;
 	uint64_t numbers;
-	ev_timer sweep;
+	ev_timer sweep, sync;
 	struct log_limit refused;
 	bool closed;
 };
@@ -405,6 +405,7 @@ accepted_close(void *ctx, struct chan *c, enum tv_err why)
 		;
 	*at = k->next;
 	listener_release(k->l->listener);
+	links_sync(k->l);		/* perhaps we knew that server by this link only */
 	free(k);
 }
 
@@ -512,11 +513,17 @@ dialled_us(struct links *l, const char *uuid)
 	return false;
 }
 
-void
-links_sync(struct links *l)
+/*
+ * From the loop only: whoever asks for it may be a callback of a peer that goes here.
+ */
+static void
+on_sync(struct ev_loop *loop, ev_timer *w, int revents)
 {
+	struct links *l = w->data;
 	const struct raft_config *conf = raft_config(engine_core(l->d->engine));
 
+	(void)loop;
+	(void)revents;
 	for (unsigned i = 0; i < l->count; i++)
 		l->peers[i]->wanted = false;
 	/* Gossip knows the newest address; the configuration knows servers that gossip has not met yet. */
@@ -537,6 +544,15 @@ links_sync(struct links *l)
 		l->peers[i] = l->peers[--l->count];
 		peer_free(p);
 	}
+}
+
+void
+links_sync(struct links *l)
+{
+	if (l->closed || ev_is_active(&l->sync))
+		return;
+	ev_timer_set(&l->sync, 0.0, 0.0);
+	ev_timer_start(l->d->loop, &l->sync);
 }
 
 void
@@ -659,7 +675,8 @@ links_new(struct raftd *d)
 	}
 	d->link_fd = -1;
 	ev_timer_init(&l->sweep, on_sweep, SWEEP, SWEEP);
-	l->sweep.data = l;
+	ev_timer_init(&l->sync, on_sync, 0.0, 0.0);
+	l->sweep.data = l->sync.data = l;
 	ev_timer_start(d->loop, &l->sweep);
 	return l;
 }
@@ -670,6 +687,7 @@ links_free(struct links *l)
 	if (l == NULL)
 		return;
 	ev_timer_stop(l->d->loop, &l->sweep);
+	ev_timer_stop(l->d->loop, &l->sync);
 	l->closed = true;
 	while (l->count > 0)
 		peer_free(l->peers[--l->count]);

@@ -28,7 +28,7 @@ struct peer {				/* read-only for others */
 /* Listens on d->link_fd (taken over).  NULL: no memory. */
 struct links *links_new(struct raftd *d);
 void links_free(struct links *l);
-/* Brings the set of peers in line with configuration and gossip. */
+/* Brings the set of peers in line with configuration and gossip, soon. */
 void links_sync(struct links *l);
 /* Our identity changed: tells every peer and judges all hellos again. */
 void links_identity_changed(struct links *l);

@@ -50,6 +50,7 @@ struct logthread {
 	struct job *open;		/* being filled */
 	uint64_t seq;			/* of the open batch */
 	uint64_t handed, done;		/* last number handed over; last one completed */
+	uint64_t hard;			/* last one with a hard state or an identity */
 	struct job *spares;
 	unsigned spare_count;
 	bool failed;
@@ -389,6 +390,7 @@ logthread_hard(struct logthread *t, uint64_t term, raft_id vote)
 	j->batch.hard_changed = true;
 	j->batch.term = term;
 	j->batch.vote = vote;
+	t->hard = t->seq;
 }
 
 void
@@ -432,6 +434,12 @@ uint64_t
 logthread_barrier(const struct logthread *t)
 {
 	return t->open != NULL ? t->seq : t->handed;
+}
+
+uint64_t
+logthread_hard_barrier(const struct logthread *t)
+{
+	return t->hard;
 }
 
 uint64_t
@@ -498,6 +506,7 @@ logthread_cluster(struct logthread *t, const char *cluster_id, uint64_t generati
 		return TV_ENOMEM;
 	strncpy(j->cluster_id, cluster_id, sizeof(j->cluster_id) - 1);
 	j->generation = generation;
+	t->hard = t->seq;
 	hand_over(t, j);
 	return TV_OK;
 }

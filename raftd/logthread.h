@@ -37,6 +37,8 @@ enum tv_err logthread_append(struct logthread *t, const struct raft_entry *e, ui
 uint64_t logthread_seq(const struct logthread *t);
 /* What must be durable before everything given so far is: the open batch, or the last one handed over. */
 uint64_t logthread_barrier(const struct logthread *t);
+/* The same for terms, votes and the cluster's identity alone. */
+uint64_t logthread_hard_barrier(const struct logthread *t);
 uint64_t logthread_done(const struct logthread *t);
 /* Hands the open batch over, if there is anything in it. */
 void logthread_flush(struct logthread *t);

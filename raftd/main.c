@@ -183,8 +183,8 @@ raftd_stop(struct daemon_spec *spec)
 		engine_drain(d->engine);
 	worker_stop(&d->worker);
 	clients_free(d->clients);
+	links_free(d->links);		/* its pending questions end with their askers still there */
 	forming_free(d->forming);
-	links_free(d->links);
 	gossip_free(d->gossip);
 	membership_free(d->members);
 	leader_free(d->leader);
