@@ -8,12 +8,15 @@
 #include "common/msg.h"
 #include "rpcd/raftlocal.h"
 
+#define DOWN_WARN_AFTER 4	/* attempts, about a second: daemons start and stop together */
+
 struct raft_local {
 	struct raft_local_conf conf;
 	struct dialer *dialer;
 	struct calls *calls;
 	struct raft_local_status status;
-	bool greeted, warned;
+	bool greeted;
+	unsigned failures;	/* to connect, in a row */
 };
 
 /* MSG_RAFT_STATUS, see common/msg.h. */
@@ -80,9 +83,9 @@ on_up(void *ctx, struct chan *c)
 		chan_end(c);
 	}
 	r->greeted = false;
-	if (r->warned)
+	if (r->failures >= DOWN_WARN_AFTER)
 		log_info("rpc", "connected to raftd again");
-	r->warned = false;
+	r->failures = 0;
 }
 
 static void
@@ -90,10 +93,9 @@ on_down(void *ctx, enum tv_err why)
 {
 	struct raft_local *r = ctx;
 
-	if (!r->warned)
+	if (++r->failures == DOWN_WARN_AFTER)
 		log_warn("rpc", "no connection to raftd at %s (%s); trying again, requests go to other servers",
 		    r->conf.path, tv_strerror(why));
-	r->warned = true;
 	r->status = (struct raft_local_status){ .up = false };
 	/* Before the callbacks below ask again, they must see that the channel is down. */
 	r->conf.on_change(r->conf.ctx);

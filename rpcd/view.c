@@ -16,6 +16,7 @@
 
 #define VIEW_FRAME_BYTES_MAX (4u << 20)	/* an info answer, the largest */
 #define VIEW_CALLS_MAX 64
+#define DOWN_WARN_AFTER 4	/* attempts, about a second: daemons start and stop together */
 
 struct slot {
 	struct member *m;	/* owned */
@@ -34,7 +35,8 @@ struct view {
 	struct pool pools[2];
 	struct arena scratch;
 	uint64_t round, overflow;
-	bool greeted, synced, warned;
+	bool greeted, synced;
+	unsigned failures;	/* to connect, in a row */
 };
 
 /* -- table ---------------------------------------------------------------- */
@@ -215,9 +217,9 @@ on_up(void *ctx, struct chan *c)
 	}
 	v->greeted = v->synced = false;
 	v->round++;
-	if (v->warned)
+	if (v->failures >= DOWN_WARN_AFTER)
 		log_info("rpc", "connected to gossipd again");
-	v->warned = false;
+	v->failures = 0;
 }
 
 static void
@@ -225,10 +227,9 @@ on_down(void *ctx, enum tv_err why)
 {
 	struct view *v = ctx;
 
-	if (!v->warned)
+	if (++v->failures == DOWN_WARN_AFTER)
 		log_warn("rpc", "no connection to gossipd at %s (%s); going on with the members known so far",
 		    v->conf.path, tv_strerror(why));
-	v->warned = true;
 	v->synced = false;
 	calls_fail_all(v->calls, TV_ECLOSED);
 }
