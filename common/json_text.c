@@ -33,8 +33,7 @@ quote_ascii(uint8_t c, struct buf *out)
 	}
 }
 
-/* Length of the valid UTF-8 sequence of two to four bytes at p, or 0. */
-static size_t
+size_t
 utf8_length(const uint8_t *p, const uint8_t *end)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };

@@ -87,6 +87,8 @@ void schema_json_rec(const struct schema *s, const void *rec, struct buf *out);
 
 /* JSON text as a quoted string: escapes as Go's encoder does (<, >, & as \u003c ..., invalid UTF-8 as \ufffd). */
 void json_quote(struct span text, struct buf *out);
+/* Length of the valid UTF-8 sequence of two to four bytes at p < end; 0 when there is none (or ASCII). */
+size_t utf8_length(const uint8_t *p, const uint8_t *end);
 /* Standard alphabet with padding (RFC 4648).  Decoding is strict: TV_EFORMAT for anything else; out is then unchanged. */
 void base64_encode(struct span in, struct buf *out);
 enum tv_err base64_decode(struct span in, struct buf *out);

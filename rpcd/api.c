@@ -4,6 +4,7 @@
 
 #include "common/assert.h"
 #include "rpcd/api.h"
+#include "rpcd/filter/filter.h"
 
 static void
 run_root(struct request *r)
@@ -232,6 +233,8 @@ api_end(struct request *r)
 	else
 		api->live = r->next;
 	api->stats.live--;
+	filter_free(r->filter);
+	r->filter = NULL;
 	if (r->sent != NULL)
 		r->sent(r->sent_ctx);
 	r->sent = NULL;

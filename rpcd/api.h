@@ -94,6 +94,17 @@ bool api_need_rest(struct request *r, const char *text_if_missing);
 bool api_query(struct request *r, bool catalog);
 /* Only ?dc. */
 void api_query_dc(struct request *r);
+/*
+ * Compiles ?filter for the records that the answer lists.  On an error answers 500 with the API's text and query headers, and
+ * returns false.
+ */
+bool api_filter(struct request *r, const struct schema *s);
+/* The same with this text before the reason, and without query headers. */
+bool api_filter_plain(struct request *r, const struct schema *s, const char *before);
+/* Does this record pass ?filter?  After an error false for all. */
+bool api_passes(struct request *r, struct span packed);
+/* Such an error: answers it and returns true. */
+bool api_filter_failed(struct request *r);
 /* Hands op with these arguments to the router; finish gets the reply.  On failure the answer is made here. */
 void api_start(struct request *r, enum op_code op, const void *args,
     void (*finish)(struct request *r, const struct op_reply *reply));
@@ -101,7 +112,7 @@ void api_start(struct request *r, enum op_code op, const void *args,
 bool api_failed(struct request *r, const struct op_reply *reply);
 /* Query headers of a read; consistency: also X-Consul-Effective-Consistency. */
 void api_headers(struct request *r, const struct op_reply *reply, bool consistency);
-/* 200 with the reply's value as JSON: a record or a list, by the operation. */
+/* 200 with the reply's value as JSON: a record or a list, by the operation; of a list what passes the filter. */
 void api_json(struct request *r, const struct op_reply *reply);
 /* The same by another schema of the same record. */
 void api_json_as(struct request *r, const struct schema *s, struct span list);

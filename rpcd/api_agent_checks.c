@@ -197,22 +197,32 @@ run_update(struct request *r)
 static void
 put_check(void *ctx, const struct check *rec)
 {
-	struct buf *out = ctx;
+	struct request *r = ctx;
+	struct buf *out = &r->answer.body;
 
+	buf_reset(&r->scratch);
+	schema_pack(&check_schema, rec, &r->scratch);
+	if (r->scratch.failed || !api_passes(r, buf_span(&r->scratch))) {
+		out->failed |= r->scratch.failed;
+		return;
+	}
 	if (out->len > 1)
 		buf_u8(out, ',');
 	json_quote(rec->CheckID, out);
 	buf_u8(out, ':');
-	schema_json_rec(&check_schema, rec, out);
+	struct rd in = rd_span_over(buf_span(&r->scratch));
+	(void)schema_json(&check_schema, &in, out);	/* well-formed: we packed it */
 }
 
 static void
 run_checks(struct request *r)
 {
-	if (!api_query(r, true))		/* refuses ?filter */
+	if (!api_query(r, true) || !api_filter_plain(r, &check_schema, ""))
 		return;
 	buf_u8(&r->answer.body, '{');
-	checks_each(r->api->checks, put_check, &r->answer.body);
+	checks_each(r->api->checks, put_check, r);
+	if (api_filter_failed(r))
+		return;
 	buf_u8(&r->answer.body, '}');
 	answer_json(r);
 }

@@ -104,7 +104,7 @@ run_nodes(struct request *r)
 {
 	struct catalog_read args;
 
-	if (!api_query(r, true))
+	if (!api_query(r, true) || !api_filter(r, &node_schema))
 		return;
 	api_catalog_args(r, &args);
 	api_start(r, OP_CATALOG_NODES, &args, api_finish_catalog);
@@ -161,37 +161,89 @@ run_service(struct request *r)
 {
 	struct catalog_read args;
 
-	if (!api_query(r, true) || !api_need_rest(r, "Missing service name"))
+	if (!api_query(r, true) || !api_need_rest(r, "Missing service name") || !api_filter(r, &service_instance_schema))
 		return;
 	api_catalog_args(r, &args);
 	api_start(r, OP_CATALOG_SERVICE, &args, api_finish_catalog);
+}
+
+/* A packed node_services record with only those services that pass the filter; in the request's scratch. */
+static struct span
+passing_services(struct request *r, struct span packed)
+{
+	struct rd in = rd_span_over(packed);
+	struct buf kept = BUF_INIT(r->scratch.max);
+	uint32_t n, count = 0;
+
+	if (r->filter == NULL || mpr_array(&in) < 2)
+		return packed;
+	struct span node = mpr_value(&in);
+	if (mpr_nil(&in))
+		return packed;
+	for (n = mpr_array(&in); n > 0 && in.err == TV_OK; n--) {
+		struct span service = mpr_value(&in);
+
+		if (api_passes(r, service)) {
+			buf_putspan(&kept, service);
+			count++;
+		}
+	}
+	buf_reset(&r->scratch);
+	mpw_array(&r->scratch, 2);
+	buf_putspan(&r->scratch, node);
+	mpw_array(&r->scratch, count);
+	buf_putspan(&r->scratch, buf_span(&kept));
+	if (kept.failed)
+		r->scratch.failed = true;
+	buf_done(&kept);
+	return r->scratch.failed || in.err != TV_OK ? SPAN_NONE : buf_span(&r->scratch);
+}
+
+static void
+answer_services(struct request *r, const struct schema *s, struct span packed)
+{
+	struct span passing = passing_services(r, packed);
+	struct rd in = rd_span_over(passing);
+
+	if (api_filter_failed(r))
+		return;
+	if (passing.len == 0 || schema_json(s, &in, &r->answer.body) != TV_OK)
+		answer_text(r, 500, "rpc error making call: malformed answer");
+	else
+		answer_json(r);
 }
 
 /* An unknown node is null. */
 static void
 finish_node(struct request *r, const struct op_reply *reply)
 {
-	struct rd in = rd_span_over(reply->value);
-	struct rd look = in;
+	struct rd look = rd_span_over(reply->value);
 
 	if (api_failed(r, reply))
 		return;
 	api_headers(r, reply, true);
 	if (mpr_array(&look) == 0 || mpr_peek(&look) == MP_NIL)
 		answer_json_text(r, "null");
-	else if (schema_json(&node_service_map_schema, &in, &r->answer.body) != TV_OK)
-		answer_text(r, 500, "rpc error making call: malformed answer");
 	else
-		answer_json(r);
+		answer_services(r, &node_service_map_schema, reply->value);
 }
 
 /* An unknown node is an object of nulls. */
+static void
+finish_node_services(struct request *r, const struct op_reply *reply)
+{
+	if (api_failed(r, reply))
+		return;
+	api_headers(r, reply, true);
+	answer_services(r, &node_services_schema, reply->value);
+}
+
 static void
 run_node_by(struct request *r, void (*finish)(struct request *r, const struct op_reply *reply))
 {
 	struct catalog_read args;
 
-	if (!api_query(r, true) || !api_need_rest(r, "Missing node name"))
+	if (!api_query(r, true) || !api_need_rest(r, "Missing node name") || !api_filter(r, &service_schema))
 		return;
 	api_catalog_args(r, &args);
 	api_start(r, OP_CATALOG_NODE, &args, finish);
@@ -206,7 +258,7 @@ run_node(struct request *r)
 static void
 run_node_services(struct request *r)
 {
-	run_node_by(r, api_finish_catalog);
+	run_node_by(r, finish_node_services);
 }
 
 const struct endpoint api_catalog[] = {

@@ -7,7 +7,7 @@ run_checks_by(struct request *r, enum op_code op, const char *missing)
 {
 	struct catalog_read args;
 
-	if (!api_query(r, true) || !api_need_rest(r, missing))
+	if (!api_query(r, true) || !api_need_rest(r, missing) || !api_filter(r, &check_schema))
 		return;
 	api_catalog_args(r, &args);
 	api_start(r, op, &args, api_finish_catalog);
@@ -63,7 +63,7 @@ run_service(struct request *r)
 	struct catalog_read args;
 	int passing = params_has(&r->query, "passing") ? passing_value(params_get(&r->query, "passing")) : 0;
 
-	if (!api_query(r, true) || !api_need_rest(r, "Missing service name"))
+	if (!api_query(r, true) || !api_need_rest(r, "Missing service name") || !api_filter(r, &health_entry_schema))
 		return;
 	api_catalog_args(r, &args);
 	args.Passing = passing == 1;

@@ -7,6 +7,7 @@
 #include "common/schema_json.h"
 #include "common/records.h"
 #include "rpcd/api.h"
+#include "rpcd/filter/filter.h"
 
 #define DOC_LINK "https://www.consul.io/docs/agent/options"	/* where clients' messages point operators */
 
@@ -103,11 +104,6 @@ api_query(struct request *r, bool catalog)
 	if (!take_blocking(r) || !take_consistency(r, catalog))
 		return false;
 	api_query_dc(r);
-	if (catalog && params_get(&r->query, "filter").len > 0) {
-		/* A wrong list would be worse than none. */
-		answer_text(r, 500, "Failed to create boolean expression evaluator: filters are not supported by this version");
-		return false;
-	}
 	return true;
 }
 
@@ -167,6 +163,55 @@ put_headers(struct request *r, uint64_t index, bool known_leader, uint64_t last_
 	answer_headerf(r, "X-Consul-LastContact", "%" PRIu64, last_contact_ms);
 }
 
+/* false: answered. */
+static bool
+take_filter(struct request *r, const struct schema *s, const char *before, bool headers)
+{
+	struct span text = params_get(&r->query, "filter");
+	struct buf why = BUF_INIT(8 * FILTER_BYTES_MAX);
+
+	if (text.len == 0)
+		return true;
+	r->filter = filter_new(s, text, &why);
+	if (r->filter == NULL) {
+		if (headers)
+			put_headers(r, 1, false, 0);
+		answer_text(r, 500, "%s%s", before, buf_cstr(&why));
+	}
+	buf_done(&why);
+	return r->filter != NULL;
+}
+
+bool
+api_filter(struct request *r, const struct schema *s)
+{
+	return take_filter(r, s, "Failed to create boolean expression evaluator: ", true);
+}
+
+bool
+api_filter_plain(struct request *r, const struct schema *s, const char *before)
+{
+	return take_filter(r, s, before, false);
+}
+
+bool
+api_passes(struct request *r, struct span packed)
+{
+	return r->filter == NULL || filter_match(r->filter, packed);
+}
+
+bool
+api_filter_failed(struct request *r)
+{
+	enum tv_err err = r->filter == NULL ? TV_OK : filter_error(r->filter);
+
+	if (err == TV_ELIMIT)
+		answer_text(r, 500, "Failed to evaluate filter: its regular expressions take too long");
+	else if (err != TV_OK)
+		answer_text(r, 500, "Failed to evaluate filter: %s", tv_strerror(err));
+	return err != TV_OK;
+}
+
 void
 api_headers(struct request *r, const struct op_reply *reply, bool consistency)
 {
@@ -219,14 +264,22 @@ api_json_as(struct request *r, const struct schema *s, struct span list)
 	struct rd in = rd_span_over(list);
 	uint32_t n = list.len == 0 || mpr_nil(&in) ? 0 : mpr_array(&in);
 	struct buf *out = &r->answer.body;
+	char before = '[';
 
-	buf_u8(out, '[');
-	for (uint32_t i = 0; i < n && in.err == TV_OK; i++) {
-		if (i > 0)
-			buf_u8(out, ',');
+	for (; n > 0 && in.err == TV_OK; n--) {
+		struct rd ahead = in;
+
+		if (r->filter != NULL && !api_passes(r, mpr_value(&ahead))) {
+			in = ahead;
+			continue;
+		}
+		buf_u8(out, (uint8_t)before);
+		before = ',';
 		(void)schema_json(s, &in, out);		/* the reader keeps the error */
 	}
-	buf_u8(out, ']');
+	buf_puts(out, before == '[' ? "[]" : "]");
+	if (api_filter_failed(r))
+		return;
 	if (list.len > 0 && rd_end(&in) != TV_OK)
 		answer_text(r, 500, "rpc error making call: malformed answer");
 	else

@@ -14,6 +14,13 @@ rpcd_librpcapi_a_SOURCES = \
 	rpcd/api_kv.c rpcd/api_session.c rpcd/api_catalog.c rpcd/api_health.c rpcd/api_status.c \
 	rpcd/api_agent.c rpcd/api_agent_checks.c rpcd/api_operator.c rpcd/api_acl.c
 
+# ?filter= expressions; pure.
+noinst_LIBRARIES += rpcd/librpcfilter.a
+rpcd_librpcfilter_a_SOURCES = \
+	rpcd/filter/lex.c rpcd/filter/parse.c rpcd/filter/bind.c rpcd/filter/eval.c rpcd/filter/tree.h rpcd/filter/filter.h \
+	rpcd/filter/regex.c rpcd/filter/redialect.c rpcd/filter/regex.h
+RPC_FILTER_LIBS = rpcd/librpcfilter.a $(PCRE2_LIBS)
+
 # This node's own checks.
 noinst_LIBRARIES += rpcd/librpcagent.a
 rpcd_librpcagent_a_SOURCES = \
@@ -22,6 +29,6 @@ rpcd_librpcagent_a_SOURCES = \
 
 sbin_PROGRAMS += rpcd/rpcd
 rpcd_rpcd_SOURCES = rpcd/main.c rpcd/http.c rpcd/http.h rpcd/clients.c rpcd/clients.h
-rpcd_rpcd_LDADD = rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcroute.a common/libtvjson.a $(RT_LIBS) \
-	$(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS)
+rpcd_rpcd_LDADD = rpcd/librpcapi.a rpcd/librpcfilter.a rpcd/librpcagent.a rpcd/librpcroute.a common/libtvjson.a \
+	$(RT_LIBS) $(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS)
 EXTRA_DIST += rpcd/README.md

@@ -19,6 +19,7 @@
 struct api;
 struct endpoint;
 struct route_call;
+struct filter;			/* rpcd/filter/filter.h */
 struct request;
 
 struct answer_header {
@@ -63,6 +64,7 @@ struct request {
 	struct route_call *call;	/* under way */
 	/* Continues with the router's answer. */
 	void (*finish)(struct request *r, const struct op_reply *reply);
+	struct filter *filter;		/* of ?filter, or NULL; freed by api_end */
 	void *state;			/* the handler's own, from the arena */
 	uint64_t id;			/* never reused; finds the request again from callbacks that cannot be cancelled */
 

@@ -11,7 +11,7 @@ tests_unit_check_schema_json_LDADD = common/libtvjson.a $(UNIT_LIBS) $(JANSSON_L
 endif
 
 # The HTTP API without sockets.
-RPC_API_LIBS = rpcd/librpcapi.a common/libtvjson.a common/libtvrt.a common/libtvcore.a $(JANSSON_LIBS) $(ZLIB_LIBS) -lm
+RPC_API_LIBS = rpcd/librpcapi.a $(RPC_FILTER_LIBS) common/libtvjson.a common/libtvrt.a common/libtvcore.a $(JANSSON_LIBS) $(ZLIB_LIBS) -lm
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_params tests/unit/check_api tests/unit/check_agent_checks
 TESTS += tests/unit/check_params tests/unit/check_api tests/unit/check_agent_checks
@@ -35,3 +35,15 @@ TESTS += tests/unit/check_opts
 tests_unit_check_opts_SOURCES = tests/unit/check_opts.c gossipd/opts.c raftd/opts.c
 tests_unit_check_opts_LDADD = rpcd/librpcapi.a gossipd/libgossipcore.a common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS) $(UCL_LIBS)
 endif
+
+# ?filter= expressions.
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_filter
+TESTS += tests/unit/check_filter
+tests_unit_check_filter_SOURCES = tests/unit/check_filter.c
+tests_unit_check_filter_LDADD = $(RPC_FILTER_LIBS) $(UNIT_LIBS)
+endif
+
+FUZZ_REPLAYS += tests/fuzz/replay_filter
+tests_fuzz_replay_filter_SOURCES = tests/fuzz/fuzz_filter.c tests/fuzz/replay.c
+tests_fuzz_replay_filter_LDADD = $(RPC_FILTER_LIBS) common/libtvcore.a

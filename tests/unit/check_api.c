@@ -534,13 +534,58 @@ START_TEST(catalog_reads)
 	fake_end(r);
 	fake_is("GET", "/v1/catalog/datacenters", NULL, 200, "[\"dc1\",\"dc2\"]");
 	fake_is("GET", "/v1/catalog/service/", NULL, 400, "Missing service name");
-	r = fake_begin("GET", "/v1/catalog/nodes?filter=Node==x", NULL, NULL);
-	ck_assert(r->answer.status == 500 &&
-	    strncmp(buf_cstr(&r->answer.body), "Failed to create boolean expression evaluator: ", 47) == 0);
-	fake_end(r);
 	fake_conf.discovery_max_stale = MONO_S(5);
 	r = fake_begin("GET", "/v1/catalog/nodes", NULL, NULL);
 	ck_assert(fake.q.mode == OP_STALE && fake.q.max_stale_ms == 5000);
+	fake_end(r);
+}
+END_TEST
+
+static void
+reply_nodes(const struct node *a, const struct node *b)
+{
+	buf_reset(&value);
+	mpw_array(&value, 2);
+	schema_pack(&node_schema, a, &value);
+	schema_pack(&node_schema, b, &value);
+	reply(TV_OK, "");
+}
+
+START_TEST(filters)
+{
+	struct service both[2] = { { .ID = span_str("a"), .Service = span_str("web"), .Port = 1 },
+		{ .ID = span_str("b"), .Service = span_str("web"), .Port = 2 } };
+	struct node_services ns = { .found = true, .Node = { .Node = span_str("n") }, .Services = { both, 2, true } };
+	struct node n1 = { .Node = span_str("one") }, n2 = { .Node = span_str("two") };
+	struct request *r;
+
+	r = fake_begin("GET", "/v1/catalog/nodes?filter=Node==two", NULL, NULL);
+	reply_nodes(&n1, &n2);
+	ck_assert(strstr(buf_cstr(&r->answer.body), "[{\"ID\":\"\",\"Node\":\"two\"") != NULL);
+	ck_assert_ptr_null(strstr(buf_cstr(&r->answer.body), "one"));
+	ck_assert_str_eq(fake_header(r, "X-Consul-Index"), "42");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/catalog/nodes?filter=Node==none", NULL, NULL);
+	reply_nodes(&n1, &n2);
+	fake_answered(r, 200, "[]");
+	fake_end(r);
+
+	/* of a node only the services are filtered */
+	r = fake_begin("GET", "/v1/catalog/node/n?filter=Port==2", NULL, NULL);
+	reply_record(&node_services_schema, &ns);
+	ck_assert(strstr(buf_cstr(&r->answer.body), "\"Services\":{\"b\":{") != NULL);
+	fake_end(r);
+	r = fake_begin("GET", "/v1/catalog/node-services/n?filter=Port==3", NULL, NULL);
+	reply_record(&node_services_schema, &ns);
+	ck_assert(strstr(buf_cstr(&r->answer.body), "\"Services\":[]") != NULL);
+	fake_end(r);
+	fake_is("GET", "/v1/agent/checks?filter=Status==critical", NULL, 200, "{}");
+	fake_is("GET", "/v1/agent/checks?filter=Nope==1", NULL, 500, "Selector \"Nope\" is not valid");
+	fake_is("GET", "/v1/health/state/any?filter=Node+is+empty", NULL, 500, "Failed to create boolean expression evaluator: "
+	    "Invalid match operator \"Is Empty\" for selector \"Node\"");
+	r = fake_begin("GET", "/v1/health/service/web?filter=Checks.Status=!x", NULL, NULL);
+	ck_assert_uint_eq(r->answer.status, 500);
+	ck_assert_str_eq(fake_header(r, "X-Consul-KnownLeader"), "false");
 	fake_end(r);
 }
 END_TEST
@@ -760,6 +805,7 @@ main(void)
 	tcase_add_test(t, session_rest);
 	tcase_add_test(t, catalog_writes);
 	tcase_add_test(t, catalog_reads);
+	tcase_add_test(t, filters);
 	tcase_add_test(t, health_reads);
 	tcase_add_test(t, status_and_operator);
 	tcase_add_test(t, members);
