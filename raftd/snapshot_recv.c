@@ -24,6 +24,9 @@ struct snapshot_recv {
 	bool installing;
 	struct raft_msg install;	/* position; config is in config below */
 	struct buf config;
+	struct raft_config *install_config;	/* the same, decoded; owned */
+	enum tv_err err;		/* of the work in the thread */
+	char errbuf[256];
 };
 
 static const char *
@@ -123,7 +126,7 @@ remove_install(struct raftd *d)
 }
 
 static enum tv_err
-make_durable(struct snapshot_recv *s, const struct raft_msg *m)
+make_durable(struct snapshot_recv *s)
 {
 	char from[512], to[512];
 	enum tv_err err;
@@ -131,7 +134,7 @@ make_durable(struct snapshot_recv *s, const struct raft_msg *m)
 	if (fsync(s->fd) < 0)
 		return TV_ESYS;
 	/* The meta file first: without the snapshot beside it, it means nothing. */
-	err = write_meta(s->d, m);
+	err = write_meta(s->d, &s->install);
 	if (err == TV_OK)
 		err = sync_dir(s->d);
 	if (err != TV_OK)
@@ -158,40 +161,73 @@ on_reset(void *ctx, enum tv_err err)
 	engine_snapshot_installed(s->d->engine, &s->install);
 }
 
-static enum tv_err
+static void
+install_failed(struct snapshot_recv *s, enum tv_err err)
+{
+	log_err("raft", "the snapshot cannot be installed, the old state stays: %s",
+	    s->errbuf[0] != '\0' ? s->errbuf : tv_strerror(err));
+	remove_install(s->d);
+	recv_drop(s);
+	s->installing = false;
+	engine_snapshot_stored(s->d->engine, &s->install, 0);	/* from the start, please */
+}
+
+/* In the thread: takes as long as the snapshot is big. */
+static void
+install_work(void *ctx)
+{
+	struct snapshot_recv *s = ctx;
+	char path[512];
+
+	s->err = make_durable(s);
+	if (s->err == TV_OK)
+		s->err = fsm_restore_load(s->d->fsm, path_of(s->d, "snapshot-install", path, sizeof(path)),
+		    s->errbuf, sizeof(s->errbuf));
+}
+
+static void
+install_done(void *ctx)
+{
+	struct snapshot_recv *s = ctx;
+	uint64_t index, term;
+	enum tv_err err = s->err;
+
+	if (s->d->stopping)
+		return;				/* the next start finishes it */
+	if (err != TV_OK) {
+		install_failed(s, err);
+		return;
+	}
+	recv_drop(s);
+	err = fsm_restore_swap(s->d->fsm, &index, &term, s->errbuf, sizeof(s->errbuf));
+	if (err == TV_OK)
+		err = logthread_reset(engine_log(s->d->engine), s->install.log_index, s->install.log_term,
+		    s->install_config, on_reset, s);
+	if (err != TV_OK) {
+		/* State and log disagree now; the next start finishes it. */
+		log_err("raft", "installing a snapshot failed half-way: %s",
+		    s->errbuf[0] != '\0' ? s->errbuf : tv_strerror(err));
+		daemon_quit(1);
+	}
+}
+
+static void
 install(struct snapshot_recv *s, const struct raft_msg *m)
 {
-	char path[512], errbuf[256] = "";
-	struct raft_config *config = calloc(1, sizeof(*config));
-	uint64_t index, term;
-	enum tv_err err = config == NULL ? TV_ENOMEM : raft_config_read(m->config, config);
+	enum tv_err err;
 
-	if (err == TV_OK)
-		err = make_durable(s, m);
-	if (err == TV_OK)
-		err = fsm_restore(s->d->fsm, path_of(s->d, "snapshot-install", path, sizeof(path)), &index, &term,
-		    errbuf, sizeof(errbuf));
-	if (err != TV_OK) {
-		log_err("raft", "the snapshot cannot be installed, the old state stays: %s",
-		    errbuf[0] != '\0' ? errbuf : tv_strerror(err));
-		remove_install(s->d);
-		free(config);
-		return err;
-	}
+	s->errbuf[0] = '\0';
 	buf_reset(&s->config);
 	buf_putspan(&s->config, m->config);
 	s->install = *m;
 	s->install.config = buf_span(&s->config);
 	s->install.data = SPAN_NONE;
 	s->installing = true;
-	err = logthread_reset(engine_log(s->d->engine), m->log_index, m->log_term, config, on_reset, s);
-	free(config);
-	if (err != TV_OK) {
-		/* State and log disagree now; the next start finishes it. */
-		log_err("raft", "out of memory while installing a snapshot");
-		daemon_quit(1);
-	}
-	return TV_OK;
+	err = s->config.failed ? TV_ENOMEM : raft_config_read(m->config, s->install_config);
+	if (err == TV_OK)
+		err = worker_start(&s->d->worker, install_work, install_done, s);
+	if (err != TV_OK)
+		install_failed(s, err);
 }
 
 static bool
@@ -239,9 +275,7 @@ snapshot_recv_chunk(struct snapshot_recv *s, const struct raft_msg *m)
 		engine_snapshot_stored(e, m, 0);
 		return;
 	}
-	if (install(s, m) != TV_OK)
-		engine_snapshot_stored(e, m, 0);
-	recv_drop(s);
+	install(s, m);
 }
 
 bool
@@ -341,6 +375,11 @@ snapshot_recv_new(struct raftd *d)
 
 	if (s == NULL)
 		return NULL;
+	s->install_config = calloc(1, sizeof(*s->install_config));
+	if (s->install_config == NULL) {
+		free(s);
+		return NULL;
+	}
 	s->d = d;
 	s->fd = -1;
 	buf_init(&s->config, META_BYTES_MAX);
@@ -354,5 +393,6 @@ snapshot_recv_free(struct snapshot_recv *s)
 		return;
 	recv_drop(s);
 	buf_done(&s->config);
+	free(s->install_config);
 	free(s);
 }

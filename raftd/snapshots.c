@@ -206,7 +206,7 @@ void
 snapshots_needed(struct snapshots *s, raft_id id)
 {
 	(void)id;
-	if (s->job != JOB_NONE)
+	if (s->job != JOB_NONE || snapshots_installing(s))
 		return;				/* told again while unanswered */
 	if (s->fd >= 0 && s->file_index + 1 >= engine_status(s->d->engine)->first_index) {
 		s->used = clock_mono();
@@ -292,7 +292,7 @@ snapshots_chunk(struct snapshots *s, const struct raft_msg *m)
 	}
 	snapshot_recv_chunk(s->recv, m);
 	if (m->done)
-		s->last_index = engine_applied(s->d->engine);
+		s->last_index = m->log_index;	/* durable as it is */
 }
 
 bool

@@ -247,6 +247,33 @@ def test_snapshot_to_a_late_server():
         assert not [f for f in os.listdir(os.path.join(n2.dir, "data", "raftd")) if f.startswith("install")]
 
 
+def test_killed_while_installing():
+    """kill -9 at any point of receiving and installing: state and log agree at the next start (S47, S49)."""
+    with RaftCluster(1, bootstrap=True, snapshot_threshold=16, snapshot_interval="200ms", trailing_logs=0,
+                     snapshot_chunk="64k") as c:
+        n1 = c.nodes[0]
+        n1.start()
+        c.introduce(n1)
+        c.wait_leader()
+        for i in range(200):
+            assert n1.put("k%03d" % i, os.urandom(10000))[0] == 0
+        wait_for("a snapshot", lambda: int(n1.info()["last_snapshot_index"]) > 150)
+        c.options = {"snapshot_threshold": 16, "snapshot_interval": "200ms", "trailing_logs": 0}
+        n2 = c.add()
+        for i in range(12):
+            n2.start()
+            c.introduce(n2, n1)
+            seen = n2.log().count("raft: ")
+            wait_for("it goes on", lambda: n2.log().count("raft: ") > seen + i % 3 or n2.servers())
+            time.sleep(0.004 * i)                       # another moment each time
+            n2.kill()
+        n2.start()
+        c.introduce(n2, n1)
+        voters(n1, "n1", "n2")
+        want = n1.op(OP.KV_LIST, ["k", ""], READ_STALE)[3]
+        assert len(want) == 200 and n2.op(OP.KV_LIST, ["k", ""])[3] == want
+
+
 def test_restart_replays_only_the_tail():
     with RaftCluster(1, bootstrap=True, snapshot_threshold=100, snapshot_interval="100ms", trailing_logs=10) as c:
         n1 = c.nodes[0]
