@@ -38,14 +38,9 @@ static void
 finish(struct leave *l, enum tv_err err, const char *text)
 {
 	membership_done *done = l->done;
-	char advice[448];
 
 	if (!l->active)
 		return;
-	if (err == TV_ECONFLICT) {
-		snprintf(advice, sizeof(advice), "%s; bring failed servers back or add others first, or use --force", text);
-		text = advice;
-	}
 	l->active = false;
 	ev_timer_stop(l->m->d->loop, &l->timer);
 	if (err == TV_OK) {
