@@ -4,7 +4,7 @@ etc_FILES = etc/cluster.conf etc/gossipd.conf etc/raftd.conf etc/rpcd.conf
 unit_IN = etc/systemd/gossipd.service.in etc/systemd/raftd.service.in etc/systemd/rpcd.service.in
 unit_FILES = etc/systemd/gossipd.service etc/systemd/raftd.service etc/systemd/rpcd.service
 EXTRA_DIST += $(etc_FILES) $(unit_IN) etc/systemd/triumvir.target etc/systemd/triumvir.sysusers \
-	etc/systemd/triumvir.tmpfiles etc/clusterctl.bash
+	etc/systemd/triumvir.tmpfiles etc/clusterctl.bash etc/README.md
 CLEANFILES += $(unit_FILES)
 
 all-local: $(unit_FILES)

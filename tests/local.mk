@@ -11,3 +11,4 @@ include tests/rpcd.mk
 include tests/gossipwire.mk
 include tests/store.mk
 include tests/raft.mk
+EXTRA_DIST += tests/README.md tests/fuzz/README.md
