@@ -98,11 +98,35 @@ take_consistency(struct request *r, bool catalog)
 	return true;
 }
 
+/* Reads always ask the servers, so nothing in it changes an answer; but what makes no sense is refused. */
+static bool
+cache_control_fits(const char *text)
+{
+	while (text != NULL && *text != '\0') {
+		size_t n = strcspn(text, ","), skip = strspn(text, " \t");
+		struct span one = span_of(text + (skip < n ? skip : n), skip < n ? n - skip : 0);
+		const uint8_t *equals = one.len == 0 ? NULL : memchr(one.p, '=', one.len);
+		uint64_t seconds;
+
+		while (one.len > 0 && (one.p[one.len - 1] == ' ' || one.p[one.len - 1] == '\t'))
+			one.len--;
+		if ((span_starts(one, span_str("max-age")) || span_starts(one, span_str("stale-if-error"))) &&
+		    (equals == NULL || u64_parse(span_of(equals + 1, (size_t)(one.p + one.len - equals) - 1), &seconds) != TV_OK))
+			return false;
+		text += n + (text[n] == ',');
+	}
+	return true;
+}
+
 bool
 api_query(struct request *r, bool catalog)
 {
 	if (!take_blocking(r) || !take_consistency(r, catalog))
 		return false;
+	if (!cache_control_fits(r->head.cache_control)) {
+		answer_text(r, 400, "Invalid Cache-Control header.");
+		return false;
+	}
 	api_query_dc(r);
 	return true;
 }

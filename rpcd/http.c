@@ -265,6 +265,7 @@ take_head(struct exchange *x, const char *method, const struct conn *conn)
 	head->accept_encoding = header(x->mhd, MHD_HTTP_HEADER_ACCEPT_ENCODING);
 	head->token = header(x->mhd, "X-Consul-Token");
 	head->authorization = header(x->mhd, MHD_HTTP_HEADER_AUTHORIZATION);
+	head->cache_control = header(x->mhd, MHD_HTTP_HEADER_CACHE_CONTROL);
 	head->on_loopback = conn->loopback;
 }
 

@@ -44,6 +44,7 @@ struct request_head {
 	const char *accept_encoding;
 	const char *token;		/* X-Consul-Token */
 	const char *authorization;
+	const char *cache_control;
 	bool on_loopback;		/* came in over TCP at a loopback address */
 };
 

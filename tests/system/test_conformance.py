@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Recorded HTTP cases played against the leader, a follower and the client node of one cluster.
 
-Areas that must pass whole are named in AREAS; single cases of other areas in CASES.
+Areas that must pass are named in AREAS.  Cases in EXCLUDED belong to parts that are not built yet; each says
+which.  They are played too: one that passes must leave the list.
 """
 import os
 import subprocess
@@ -10,15 +11,29 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import TOP, Cluster, main, wait_for  # noqa: E402
 
-AREAS = ("kv/*", "session/*", "status/*")
+AREAS = ("kv", "session", "status", "catalog", "health", "cross")
+EXCLUDED = {
+    "cross/cached-health": "X-Cache and Age: the agent cache; until then every answer is fresh",
+    "cross/cached-background-refresh": "the agent cache",
+    "cross/options-query": "prepared queries",
+    "cross/method-patch": "registration of services at the agent",
+    "cross/max-body-txn": "transactions",
+    "cross/follower-txn": "transactions",
+}
 RUN = os.path.join(TOP, "tests", "conformance", "run")
 
 
 def play(url, follower, pattern):
     p = subprocess.run([sys.executable, RUN, "--url", url, "--follower-url", follower, "--only", pattern],
                        capture_output=True, text=True, timeout=600)
-    print("     %-10s at %s: %s" % (pattern, url, (p.stdout.strip().splitlines() or [p.stderr.strip()])[-1]))
-    assert p.returncode == 0, p.stdout[-6000:] + p.stderr[-2000:]
+    print("     %-8s at %s: %s" % (pattern.strip("^").split("/")[0], url,
+                                   (p.stdout.strip().splitlines() or [p.stderr.strip()])[-1]))
+    return p
+
+
+def area_pattern(area):
+    out = [name.split("/", 1)[1] for name in EXCLUDED if name.startswith(area + "/")]
+    return "^%s/%s" % (area, "(?!(?:%s)$)" % "|".join(out) if out else "")
 
 
 def test_recorded_cases():
@@ -33,10 +48,12 @@ def test_recorded_cases():
         failures = []
         for node in (leader, follower, client):
             for area in AREAS:
-                try:
-                    play(node.url, follower.url, area)
-                except AssertionError as e:
-                    failures.append("%s at %s:\n%s" % (area, node.name, e))
+                p = play(node.url, follower.url, area_pattern(area))
+                if p.returncode != 0:
+                    failures.append("%s at %s:\n%s%s" % (area, node.name, p.stdout[-6000:], p.stderr[-2000:]))
+        for name, reason in EXCLUDED.items():
+            if play(leader.url, follower.url, "^%s$" % name).returncode == 0:
+                failures.append("%s passes now: take it out of EXCLUDED (%s)" % (name, reason))
         assert not failures, "\n".join(failures)
 
 

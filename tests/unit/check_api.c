@@ -541,6 +541,26 @@ START_TEST(catalog_reads)
 }
 END_TEST
 
+START_TEST(cache_control)
+{
+	static const struct { const char *text; bool good; } tries[] = {
+		{ "max-age=5", true }, { "no-cache", true }, { "must-revalidate , max-age=0", true }, { "max-age=1,stale-if-error=60 ", true },
+		{ "", true }, { " , ,", true }, { "max-age=abc", false }, { "max-age", false }, { "max-age=", false },
+		{ "max-age=-1", false }, { "no-cache, stale-if-error=1s", false },
+	};
+
+	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+		struct request_head head = { .cache_control = tries[i].text };
+		struct request *r = fake_begin("GET", "/v1/health/service/x?cached", NULL, &head);
+
+		ck_assert_msg(r->answered == !tries[i].good, "%s", tries[i].text);
+		if (!tries[i].good)
+			fake_answered(r, 400, "Invalid Cache-Control header.");
+		fake_end(r);
+	}
+}
+END_TEST
+
 static void
 reply_nodes(const struct node *a, const struct node *b)
 {
@@ -805,6 +825,7 @@ main(void)
 	tcase_add_test(t, session_rest);
 	tcase_add_test(t, catalog_writes);
 	tcase_add_test(t, catalog_reads);
+	tcase_add_test(t, cache_control);
 	tcase_add_test(t, filters);
 	tcase_add_test(t, health_reads);
 	tcase_add_test(t, status_and_operator);
