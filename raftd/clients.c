@@ -171,6 +171,7 @@ void
 request_reply(struct request *q, uint64_t index, struct span value)
 {
 	struct op_reply a = { .err = TV_OK, .index = index, .value = value };
+	struct clients *c = owner(q);
 
 	if (value.len > q->d->conf.answer_bytes_max) {
 		request_failf(q, TV_ELIMIT, "the answer is larger than answer_bytes_max allows; ask for less");
@@ -178,6 +179,9 @@ request_reply(struct request *q, uint64_t index, struct span value)
 	}
 	a.known_leader = engine_leader_known(q->d->engine, &a.last_contact_ms);
 	reply(q, &a);
+	/* q may be gone now; a large answer must not stay until the next one. */
+	if (c->buf.cap > SCRATCH_KEEP)
+		buf_done(&c->buf);
 }
 
 void

@@ -235,7 +235,7 @@ bench_snapshot(struct bench *b, struct fsm *f)
 {
 	struct mono start = clock_mono();
 	struct fsm_snapshot *s;
-	uint64_t index, term, bytes, sum;
+	uint64_t index, term, bytes = 0, sum;
 	char why[512];
 
 	if (fsm_snapshot_begin(f, &s, &index, &term) != TV_OK || fsm_snapshot_write(s, b->snap, &bytes, &sum) != TV_OK)
