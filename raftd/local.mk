@@ -4,7 +4,7 @@
 noinst_LIBRARIES += raftd/libraftcore.a
 raftd_libraftcore_a_SOURCES = \
 	raftd/core/raft.c raftd/core/raft.h raftd/core/raft_int.h \
-	raftd/core/election.c raftd/core/replicate.c raftd/core/follow.c raftd/core/members.c \
+	raftd/core/message.c raftd/core/status.c raftd/core/election.c raftd/core/replicate.c raftd/core/follow.c raftd/core/members.c \
 	raftd/core/readindex.c raftd/core/snapshot.c raftd/core/config.c raftd/core/wire.c \
 	raftd/core/logidx.c raftd/core/logidx.h
 

@@ -246,121 +246,13 @@ raft_kth_largest(uint64_t *v, unsigned n, unsigned k)
 	return v[k - 1];
 }
 
-/* -- messages */
-
-enum on_term { DROP, HANDLE, ADOPT, REFUSE };	/* what to do with a message of another term */
-
-struct msg_rule {
-	void (*handle)(struct raft *r, const struct raft_msg *m);
-	enum on_term higher, lower;
-};
-
-static const struct msg_rule msg_rules[] = {
-	[RAFT_MSG_PRE_VOTE] = { election_on_pre_vote, HANDLE, HANDLE },
-	[RAFT_MSG_PRE_VOTE_REPLY] = { election_on_pre_vote_reply, HANDLE, DROP },
-	[RAFT_MSG_VOTE] = { election_on_vote, ADOPT, REFUSE },
-	[RAFT_MSG_VOTE_REPLY] = { election_on_vote_reply, ADOPT, DROP },
-	[RAFT_MSG_APPEND] = { follow_on_append, ADOPT, REFUSE },
-	[RAFT_MSG_APPEND_REPLY] = { replicate_on_append_reply, ADOPT, DROP },
-	[RAFT_MSG_SNAPSHOT] = { snapshot_on_chunk, ADOPT, REFUSE },
-	[RAFT_MSG_SNAPSHOT_REPLY] = { snapshot_on_reply, ADOPT, DROP },
-	[RAFT_MSG_TIMEOUT_NOW] = { election_on_timeout_now, DROP, DROP },
-	[RAFT_MSG_READ_INDEX] = { read_on_index, DROP, REFUSE },
-	[RAFT_MSG_READ_INDEX_REPLY] = { read_on_index_reply, DROP, DROP },
-};
-
-/* Refusals of requests from a past term carry our term: that is how an old leader or candidate learns of it. */
-static void
-refuse_stale(struct raft *r, const struct raft_msg *m)
-{
-	enum raft_msg_type type = RAFT_MSG_APPEND_REPLY;
-	struct raft_send *s;
-
-	if (m->type == RAFT_MSG_VOTE)
-		type = RAFT_MSG_VOTE_REPLY;
-	else if (m->type == RAFT_MSG_READ_INDEX)
-		type = RAFT_MSG_READ_INDEX_REPLY;
-	s = raft_send_to(r, type, m->from);
-	if (s == NULL)
-		return;
-	s->msg.log_index = m->log_index;
-	if (m->type == RAFT_MSG_READ_INDEX)
-		s->msg.seq = m->seq;
-}
-
-static bool
-is_reply(enum raft_msg_type type)
-{
-	return type == RAFT_MSG_PRE_VOTE_REPLY || type == RAFT_MSG_VOTE_REPLY || type == RAFT_MSG_APPEND_REPLY ||
-	    type == RAFT_MSG_SNAPSHOT_REPLY;
-}
-
-/* A term above ours, to be taken over unless the sender has no say (S12).  False: the message is ignored. */
-static bool
-adopt_term(struct raft *r, const struct raft_msg *m)
-{
-	if (m->type == RAFT_MSG_VOTE && election_lease(r) && !m->transfer)
-		return false;
-	if (is_reply(m->type) && raft_peer(r, m->from) == NULL)
-		return false;
-	election_become(r, RAFT_FOLLOWER, m->term, 0);
-	return true;
-}
-
-/* Brings the terms together; false: the message needs no handling. */
-static bool
-admit_term(struct raft *r, const struct raft_msg *m)
-{
-	const struct msg_rule *rule = &msg_rules[m->type];
-	enum on_term what = m->term > r->term ? rule->higher : m->term < r->term ? rule->lower : HANDLE;
-
-	/* A refused pre-vote tells the real term of the other; a granted one repeats the term that we asked about. */
-	if (m->type == RAFT_MSG_PRE_VOTE_REPLY && m->term > r->term && !m->granted)
-		what = ADOPT;
-	switch (what) {
-	case HANDLE:
-		return true;
-	case ADOPT:
-		return adopt_term(r, m);
-	case REFUSE:
-		refuse_stale(r, m);
-		return false;
-	case DROP:
-		break;
-	}
-	return false;
-}
-
-/* Limits that hold for every message (S203). */
-static bool
-numbers_sane(const struct raft_msg *m)
-{
-	uint64_t most = m->term;
-
-	most |= m->log_index | m->log_term | m->commit | m->leader_last | m->match | m->hint_index | m->hint_term;
-	most |= m->offset | m->total;
-	return m->term > 0 && most < RAFT_NUMBER_MAX && (m->entry_count == 0 || m->entries != NULL);
-}
+/* -- inputs */
 
 static void
 in_msg(struct raft *r, const struct raft_input *in)
 {
-	const struct raft_msg *m = in->msg;
-
-	if (m->to != r->opt.self || m->from == r->opt.self || m->from == 0) {
-		raft_note(r, RAFT_NOTICE_VIOLATION, m->from, RAFT_VIOLATION_ADDRESSEE);
-		return;
-	}
-	if ((unsigned)m->type >= sizeof(msg_rules) / sizeof(msg_rules[0]) || msg_rules[m->type].handle == NULL ||
-	    !numbers_sane(m)) {
-		raft_note(r, RAFT_NOTICE_VIOLATION, m->from, RAFT_VIOLATION_NUMBERS);
-		return;
-	}
-	if (admit_term(r, m))
-		msg_rules[m->type].handle(r, m);
+	message_in(r, in->msg);
 }
-
-/* -- other inputs */
 
 static void
 in_tick(struct raft *r, const struct raft_input *in)
@@ -569,8 +461,8 @@ deadline(const struct raft *r)
 }
 
 /* What may be applied: committed, and durable here (S31). */
-static uint64_t
-commit_and_durable(const struct raft *r)
+uint64_t
+raft_publishable(const struct raft *r)
 {
 	return r->commit < r->persisted ? r->commit : r->persisted;
 }
@@ -589,7 +481,7 @@ end_output(const struct raft *r, struct raft_output *out)
 		.append_count = r->append_count,
 		.sends = r->sends,
 		.send_count = r->send_count,
-		.commit_index = commit_and_durable(r),
+		.commit_index = raft_publishable(r),
 		.reads = r->done_reads,
 		.read_count = r->done_count,
 		.notices = r->notices,
@@ -609,100 +501,4 @@ raft_feed(struct raft *r, const struct raft_input *in, struct raft_output *out)
 		start(r);
 	inputs[in->type](r, in);
 	end_output(r, out);
-}
-
-/* -- status */
-
-static bool
-peer_active(const struct raft *r, const struct peer *p)
-{
-	return p->heard && replicate_active(r, p);
-}
-
-static void
-peer_status(const struct raft *r, const struct peer *p, struct raft_peer_status *out)
-{
-	out->id = p->id;
-	out->voter = p->voter;
-	if (r->role != RAFT_LEADER)
-		return;
-	out->match = p->match;
-	out->next = p->next;
-	out->active = peer_active(r, p);
-	out->snapshotting = p->progress == PROGRESS_SNAPSHOT || p->progress == PROGRESS_NEED_SNAPSHOT;
-	out->caught_up = p->voter || replicate_caught_up(r, p);
-	out->last_contact = p->heard ? p->contact : MONO_ZERO;
-}
-
-void
-raft_status(const struct raft *r, struct raft_status *out)
-{
-	bool leads = r->role == RAFT_LEADER;
-
-	*out = (struct raft_status){
-		.role = r->role,
-		.term = r->term,
-		.commit = r->started ? commit_and_durable(r) : r->commit,
-		.applied = r->applied,
-		.last_index = r->log.last,
-		.last_term = logidx_last_term(&r->log),
-		.first_index = r->log.first,
-		.snapshot_index = r->snapshot_index,
-		.snapshot_term = r->snapshot_term,
-		.persisted = r->started ? r->persisted : r->log.last,
-		.leader = r->leader,
-		.vote = r->vote,
-		.leader_last = leads ? r->log.last : r->leader_last,
-		.leader_contact = r->leader_seen ? r->leader_contact : MONO_ZERO,
-		.voter = r->self_voter,
-		.ready = leads && r->commit >= r->own_first,
-		.transferring = leads && r->transfer.active,
-		.change_pending = r->newest->config.index > r->commit,
-	};
-	for (unsigned i = 0; i < r->peer_count; i++)
-		if (out->peer_count < RAFT_SERVERS_MAX && !r->peers[i].leaving)
-			peer_status(r, &r->peers[i], &out->peers[out->peer_count++]);
-}
-
-uint64_t
-raft_term_at(const struct raft *r, uint64_t index)
-{
-	uint64_t term;
-
-	if (index == r->snapshot_index)
-		return r->snapshot_term;
-	(void)logidx_term(&r->log, index, &term);
-	return term;
-}
-
-uint64_t
-raft_compact_limit(const struct raft *r)
-{
-	uint64_t limit = r->applied;
-
-	for (unsigned i = 0; i < r->peer_count && r->role == RAFT_LEADER; i++) {
-		const struct peer *p = &r->peers[i];
-		uint64_t needs = p->progress == PROGRESS_SNAPSHOT ? p->snap_index : p->match;
-
-		if (peer_active(r, p) && p->progress != PROGRESS_NEED_SNAPSHOT && needs < limit)
-			limit = needs;
-	}
-	return limit;
-}
-
-const char *
-raft_violation_text(enum raft_violation code)
-{
-	static const char *const texts[] = {
-		[RAFT_VIOLATION_NUMBERS] = "impossible term or index",
-		[RAFT_VIOLATION_ADDRESSEE] = "message for another server",
-		[RAFT_VIOLATION_SECOND_LEADER] = "two leaders in one term",
-		[RAFT_VIOLATION_ENTRIES] = "malformed entries",
-		[RAFT_VIOLATION_ANSWER] = "acknowledges what was never sent",
-		[RAFT_VIOLATION_SNAPSHOT] = "malformed snapshot chunk",
-	};
-
-	if ((unsigned)code >= sizeof(texts) / sizeof(texts[0]) || texts[code] == NULL)
-		return "unknown violation";
-	return texts[code];
 }

@@ -1,7 +1,9 @@
 /*
  * Inside the Raft core: the state, and what its files offer each other.  Nobody outside raftd/core includes this.
  *
- * raft.c        life, dispatch of inputs, assembly of the output, status
+ * raft.c        life, dispatch of inputs, assembly of the output
+ * message.c     what is done with a message before its file handles it
+ * status.c      what the shell may ask
  * election.c    roles, timeouts, pre-vote, votes, check-quorum, transfer
  * replicate.c   leader's side: what each peer has, appends, acknowledgements, the commit rule
  * follow.c      follower's side of appends
@@ -167,10 +169,15 @@ void raft_set_hard(struct raft *r, uint64_t term, raft_id vote);
 enum tv_err raft_append_own(struct raft *r, const struct raft_entry *entries, uint32_t count);
 /* Moves the commit index up and does what that entails for configurations. */
 void raft_commit_to(struct raft *r, uint64_t index);
+/* What may be applied: committed, and durable here (S31). */
+uint64_t raft_publishable(const struct raft *r);
 /* The peer of that id, or NULL. */
 struct peer *raft_peer(struct raft *r, raft_id id);
 /* k-th largest of n values (k from 1); sorts v. */
 uint64_t raft_kth_largest(uint64_t *v, unsigned n, unsigned k);
+
+/* -- message.c */
+void message_in(struct raft *r, const struct raft_msg *m);
 
 /* -- election.c */
 /*

@@ -58,6 +58,7 @@ draw_models(struct rng *r, struct plan *p)
 	p->disk.slow = rng_below(r, 2) == 0 ? 0 : 0.01 * rng_unit(r);
 	p->disk.torn = rng_unit(r);
 	p->snap_bytes = 20 + (uint32_t)rng_below(r, 1500);
+	p->snap_fail = rng_below(r, 3) == 0 ? 0.1 * rng_unit(r) : 0;
 }
 
 static struct mono
@@ -398,7 +399,7 @@ make_peace(struct world *w)
 	w->chaos = false;
 	world_say(w, "peace");
 	memset(w->cut, 0, sizeof(w->cut));
-	w->plan.net.loss = w->plan.net.dup = w->plan.net.slow = w->plan.disk.slow = 0;
+	w->plan.net.loss = w->plan.net.dup = w->plan.net.slow = w->plan.disk.slow = w->plan.snap_fail = 0;
 	w->plan.net.delay_max = MONO_MS(2);
 	w->plan.disk.write_max = MONO_MS(2);
 	for (int i = 0; i < w->count; i++) {

@@ -114,9 +114,25 @@ append_bytes(struct sim_snap *s, struct span data)
 	s->data->size = was + (uint32_t)data.len;
 }
 
+/* No space, or a checksum that is wrong at the end: what was received is dropped. */
+static void
+chunk_failed(struct world *w, struct event *e)
+{
+	struct sim_node *n = &w->nodes[e->node];
+	struct raft_msg m = { .type = RAFT_MSG_SNAPSHOT, .log_index = n->incoming.index, .log_term = n->incoming.term,
+		.total = n->incoming_total, .checksum = e->b, .offset = e->a };
+	struct raft_input in = { .type = RAFT_IN_SNAPSHOT_CHUNK, .msg = &m, .offset = 0 };
+
+	if (n->incoming.index == 0 || n->incoming_checksum != e->b)
+		return;
+	snap_drop(&n->incoming);
+	(void)node_feed(w, n, &in);
+}
+
 void
 snap_chunk(struct world *w, struct sim_node *n, const struct raft_msg *m)
 {
+	bool fails = world_chance(w, w->plan.snap_fail);
 	struct event *e;
 
 	if (m->offset == 0) {
@@ -128,12 +144,14 @@ snap_chunk(struct world *w, struct sim_node *n, const struct raft_msg *m)
 		n->incoming_checksum = m->checksum;
 		TV_ASSERT(raft_config_read(m->config, &n->incoming.config) == TV_OK);
 	}
+	if (n->incoming.index == 0)
+		return;			/* dropped; the core will hear of it, chunks under way find it so */
 	if (n->incoming.index != m->log_index || n->incoming.data->size != m->offset) {
 		world_fail(w, "n%d: chunk at %llu handed out of order", n->i + 1, (unsigned long long)m->offset);
 		return;
 	}
 	append_bytes(&n->incoming, m->data);
-	e = world_at(w, mono_add(w->now, MONO_MS(1)), chunk_stored, n);
+	e = world_at(w, mono_add(w->now, MONO_MS(1)), fails ? chunk_failed : chunk_stored, n);
 	e->a = m->offset + m->data.len;
 	e->b = m->checksum;
 }

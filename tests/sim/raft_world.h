@@ -159,6 +159,7 @@ struct plan {			/* everything that differs between seeds */
 	struct mono write_every, read_every, crash_every, cut_every, change_every, transfer_every, compact_every, pause_every,
 	    stuck_every, unreach_every, hunt_every;
 	uint32_t snap_bytes;
+	double snap_fail;	/* share of chunks that cannot be stored */
 };
 
 struct event {

@@ -1,0 +1,96 @@
+/* What the shell may ask about: status, terms, what can be compacted. */
+#include "raftd/core/raft_int.h"
+
+static bool
+peer_active(const struct raft *r, const struct peer *p)
+{
+	return p->heard && replicate_active(r, p);
+}
+
+static void
+peer_status(const struct raft *r, const struct peer *p, struct raft_peer_status *out)
+{
+	out->id = p->id;
+	out->voter = p->voter;
+	if (r->role != RAFT_LEADER)
+		return;
+	out->match = p->match;
+	out->next = p->next;
+	out->active = peer_active(r, p);
+	out->snapshotting = p->progress == PROGRESS_SNAPSHOT || p->progress == PROGRESS_NEED_SNAPSHOT;
+	out->caught_up = p->voter || replicate_caught_up(r, p);
+	out->last_contact = p->heard ? p->contact : MONO_ZERO;
+}
+
+void
+raft_status(const struct raft *r, struct raft_status *out)
+{
+	bool leads = r->role == RAFT_LEADER;
+
+	*out = (struct raft_status){
+		.role = r->role,
+		.term = r->term,
+		.commit = r->started ? raft_publishable(r) : r->commit,
+		.applied = r->applied,
+		.last_index = r->log.last,
+		.last_term = logidx_last_term(&r->log),
+		.first_index = r->log.first,
+		.snapshot_index = r->snapshot_index,
+		.snapshot_term = r->snapshot_term,
+		.persisted = r->started ? r->persisted : r->log.last,
+		.leader = r->leader,
+		.vote = r->vote,
+		.leader_last = leads ? r->log.last : r->leader_last,
+		.leader_contact = r->leader_seen ? r->leader_contact : MONO_ZERO,
+		.voter = r->self_voter,
+		.ready = leads && r->commit >= r->own_first,
+		.transferring = leads && r->transfer.active,
+		.change_pending = r->newest->config.index > r->commit,
+	};
+	for (unsigned i = 0; i < r->peer_count; i++)
+		if (out->peer_count < RAFT_SERVERS_MAX && !r->peers[i].leaving)
+			peer_status(r, &r->peers[i], &out->peers[out->peer_count++]);
+}
+
+uint64_t
+raft_term_at(const struct raft *r, uint64_t index)
+{
+	uint64_t term;
+
+	if (index == r->snapshot_index)
+		return r->snapshot_term;
+	(void)logidx_term(&r->log, index, &term);
+	return term;
+}
+
+uint64_t
+raft_compact_limit(const struct raft *r)
+{
+	uint64_t limit = r->applied;
+
+	for (unsigned i = 0; i < r->peer_count && r->role == RAFT_LEADER; i++) {
+		const struct peer *p = &r->peers[i];
+		uint64_t needs = p->progress == PROGRESS_SNAPSHOT ? p->snap_index : p->match;
+
+		if (peer_active(r, p) && p->progress != PROGRESS_NEED_SNAPSHOT && needs < limit)
+			limit = needs;
+	}
+	return limit;
+}
+
+const char *
+raft_violation_text(enum raft_violation code)
+{
+	static const char *const texts[] = {
+		[RAFT_VIOLATION_NUMBERS] = "impossible term or index",
+		[RAFT_VIOLATION_ADDRESSEE] = "message for another server",
+		[RAFT_VIOLATION_SECOND_LEADER] = "two leaders in one term",
+		[RAFT_VIOLATION_ENTRIES] = "malformed entries",
+		[RAFT_VIOLATION_ANSWER] = "acknowledges what was never sent",
+		[RAFT_VIOLATION_SNAPSHOT] = "malformed snapshot chunk",
+	};
+
+	if ((unsigned)code >= sizeof(texts) / sizeof(texts[0]) || texts[code] == NULL)
+		return "unknown violation";
+	return texts[code];
+}
