@@ -19,4 +19,14 @@ tests_unit_check_broadcast_SOURCES = tests/unit/check_broadcast.c
 tests_unit_check_broadcast_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
 tests_unit_check_intent_SOURCES = tests/unit/check_intent.c
 tests_unit_check_intent_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
+check_PROGRAMS += tests/unit/check_swim_fault
+TESTS += tests/unit/check_swim_fault
+tests_unit_check_swim_fault_SOURCES = tests/unit/check_swim_fault.c tests/unit/gossip_one.c tests/unit/gossip_one.h \
+	tests/fault/alloc.c tests/fault/alloc.h
+tests_unit_check_swim_fault_LDFLAGS = $(AM_LDFLAGS) $(WRAP_ALLOC)
+tests_unit_check_swim_fault_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
 endif
+
+FUZZ_REPLAYS += tests/fuzz/replay_gossip_core
+tests_fuzz_replay_gossip_core_SOURCES = tests/fuzz/fuzz_gossip_core.c tests/fuzz/replay.c
+tests_fuzz_replay_gossip_core_LDADD = $(GOSSIPCORE_LIBS)

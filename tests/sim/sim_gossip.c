@@ -249,7 +249,7 @@ play(const struct choice *c, const char **failed)
 	conf.members_max = r.n;
 	conf.delay_min = MONO_US(100);
 	conf.delay_max = MONO_MS(1 + rng_below(&r.rng, 60));
-	conf.loss = (double)rng_below(&r.rng, 11) / 100.0;
+	conf.loss = r.n >= LARGE ? 0.10 : (double)rng_below(&r.rng, 11) / 100.0;
 	conf.duplicate = (double)rng_below(&r.rng, 6) / 100.0;
 	conf.tcp_pings = rng_below(&r.rng, 4) != 0;
 	r.w = world_new(&conf);

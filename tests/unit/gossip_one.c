@@ -82,7 +82,7 @@ one_wait(struct one *o, struct mono span)
 static enum tv_err
 feed_whole(struct one *o, struct buf *b)
 {
-	enum tv_err err = one_message(o, b->data[0], span_of(b->data + 1, b->len - 1));
+	enum tv_err err = b->failed ? TV_ENOMEM : one_message(o, b->data[0], span_of(b->data + 1, b->len - 1));
 
 	buf_done(b);
 	return err;

@@ -235,3 +235,69 @@ seed("state", "restore-instance-without-service", b"\x01" + stored(b"P" + parts(
 seed("state", "restore-key-torn", b"\x01" + stored(b"P" + b"web\0\x01n", b"") + stored(b"T", b"x") + stored(b"U", b""))
 seed("state", "restore-kv-other-key", b"\x01" + stored(b"Ka", pack([0, "b", 0, b"", UUID, 1, 1])) + stored(b"Kb", b"\xc1"))
 seed("state", "restore-out-of-order", b"\x01" + stored(b"Kb", b"") + stored(b"Ka", b""))
+
+
+# gossip_core: steps, see fuzz_gossip_core.c
+def mp(v):
+    if isinstance(v, bool):
+        return b"\xc3" if v else b"\xc2"
+    if v is None:
+        return b"\xc0"
+    if isinstance(v, int):
+        return bytes([v]) if v < 128 else b"\xce" + struct.pack(">I", v) if v < 1 << 32 else b"\xcf" + struct.pack(">Q", v)
+    if isinstance(v, bytes):
+        return (bytes([0xA0 | len(v)]) if len(v) < 32 else b"\xda" + struct.pack(">H", len(v))) + v
+    if isinstance(v, list):
+        return bytes([0x90 | len(v)]) + b"".join(mp(x) for x in v)
+    return bytes([0x80 | len(v)]) + b"".join(mp(k.encode()) + mp(x) for k, x in sorted(v.items()))
+
+
+VSN = b"\x01\x05\x02\x02\x05\x05"
+PING, INDIRECT, ACK, SUSPECT, ALIVE, DEAD, USER, NACK = 0, 1, 2, 3, 4, 5, 8, 11
+WAIT5, WAIT60, LEAVE = b"\x01\x05", b"\x01\x3c", b"\x07"
+
+
+def msg(kind, body, serf=None):
+    body = (bytes([serf]) if serf is not None else b"") + mp(body)
+    return bytes([0, kind, len(body)]) + body
+
+
+def alive(name, inc, last=5, meta=None):
+    return msg(ALIVE, {"Addr": bytes([10, 0, 0, last]), "Incarnation": inc, "Meta": meta, "Node": name, "Port": 7946, "Vsn": VSN})
+
+
+def accuse(kind, name, inc, by):
+    return msg(kind, {"From": by, "Incarnation": inc, "Node": name})
+
+
+def intent(kind, name, ltime, **more):
+    return msg(USER, dict({"LTime": ltime, "Node": name}, **more), kind)
+
+
+def exchange(op, nodes, left=(), statuses=None):
+    state = b"\x02" + mp({"EventLTime": 1, "Events": [], "LTime": 9, "LeftMembers": list(left), "QueryLTime": 1})
+    state = bytes([0x02, 0x86]) + state[2:] + mp(b"StatusLTimes") + mp({k: v for k, v in (statuses or {}).items()})
+    body = b"\x06" + mp({"Join": True, "Nodes": len(nodes), "UserStateLen": len(state)})
+    for name, last, inc, st in nodes:
+        body += mp({"Addr": bytes([10, 0, 0, last]), "Incarnation": inc, "Meta": None, "Name": name, "Port": 7946,
+                    "State": st, "Vsn": VSN})
+    body += state
+    return bytes([op]) + struct.pack(">H", len(body)) + body
+
+
+seed("gossip_core", "life", alive(b"a", 1) + alive(b"b", 1, 6) + WAIT5 + accuse(SUSPECT, b"a", 1, b"b") + WAIT60 +
+     accuse(DEAD, b"b", 1, b"b") + alive(b"b", 2, 7) + intent(0, b"a", 5, Prune=False) + accuse(DEAD, b"a", 1, b"a") + WAIT60)
+seed("gossip_core", "about-us", accuse(SUSPECT, b"me", 1, b"x") + accuse(DEAD, b"me", 1 << 31, b"x") +
+     accuse(DEAD, b"me", (1 << 32) - 1, b"x") + alive(b"me", 9, 1) + alive(b"me", 9, 2) + intent(0, b"me", 7, Prune=True) + WAIT5)
+seed("gossip_core", "probes", msg(PING, {"Node": b"me", "SeqNo": 7}) +
+     msg(INDIRECT, {"Nack": True, "Node": b"t", "Port": 1, "SeqNo": 9, "Target": b"\x0a\x00\x00\x63"}) + WAIT5 + alive(b"a", 1) +
+     b"\x01\x0f" + msg(ACK, {"Payload": None, "SeqNo": 2}) + WAIT60 + msg(NACK, {"SeqNo": 3}) + b"\x05" + WAIT60)
+seed("gossip_core", "prune", alive(b"a", 1) + intent(0, b"a", 5, Prune=True) + intent(1, b"a", 6) + WAIT60 +
+     b"\x08\x81a" + WAIT60 + b"\x02\xff" + b"\x02\xff")
+seed("gossip_core", "exchange", exchange(3, [(b"a", 5, 1, 0), (b"b", 6, 2, 1), (b"c", 7, 1, 3), (b"me", 1, 4, 2)], [b"c"],
+     {"a": 3, "c": 4, "z": 5}) + WAIT60 + b"\x06\x05" + exchange(4, [(b"a", 5, 9, 0)]) + WAIT60)
+seed("gossip_core", "leave", alive(b"a", 1) + b"\x09\x00\x02\xff\x80" + WAIT5 + LEAVE + WAIT60 + WAIT60)
+seed("gossip_core", "sleep", b"".join(alive(b"m%d" % i, 1, 20 + i) for i in range(30)) + WAIT60 + b"\x02\xff" + WAIT60)
+seed("gossip_core", "events", msg(USER, {"CC": True, "LTime": 5, "Name": b"e", "Payload": b"p"}, 3) +
+     msg(USER, {"Addr": b"\x0a\x00\x00\x05", "Filters": None, "Flags": 1, "ID": 1, "LTime": 2, "Name": b"q", "Payload": None,
+                "Port": 1, "RelayFactor": 0, "SourceNode": b"a", "Timeout": 5}, 4) + intent(1, b"who", 3) + alive(b"who", 1))
