@@ -9,6 +9,7 @@
 #include "raftd/clients.h"
 #include "raftd/engine.h"
 #include "raftd/entrycache.h"
+#include "raftd/held.h"
 #include "raftd/leader.h"
 #include "raftd/links.h"
 #include "raftd/notices.h"
@@ -22,16 +23,6 @@
 #define ENTRIES_SCRATCH 4096		/* append_entries_max never exceeds it */
 #define HOUSEKEEPING 0.1		/* seconds */
 #define NOTICES_MAX 64
-
-struct held {				/* a message that waits for the disk */
-	uint64_t seq;
-	struct raft_send send;
-};
-
-struct held_ring {			/* by rising seq */
-	struct held *items;
-	size_t cap, head, count;
-};
 
 struct engine {
 	struct raftd *d;
@@ -67,34 +58,13 @@ static void feed(struct engine *e, struct raft_input *in, enum tv_err *err);
 
 /* -- messages that wait for the disk -- */
 
-static bool
-hold(struct held_ring *r, uint64_t seq, const struct raft_send *s)
-{
-	if (r->count == r->cap) {
-		size_t cap = r->cap == 0 ? 64 : r->cap * 2;
-		struct held *items = malloc(cap * sizeof(*items));
-
-		if (items == NULL)
-			return false;		/* a lost message: the core copes */
-		for (size_t i = 0; i < r->count; i++)
-			items[i] = r->items[(r->head + i) & (r->cap - 1)];
-		free(r->items);
-		*r = (struct held_ring){ items, cap, 0, r->count };
-	}
-	r->items[(r->head + r->count++) & (r->cap - 1)] = (struct held){ seq, *s };
-	return true;
-}
-
 static void
 release_held(struct engine *e, struct held_ring *r, uint64_t done)
 {
-	while (r->count > 0 && r->items[r->head].seq <= done) {
-		struct raft_send s = r->items[r->head].send;
+	struct raft_send s;
 
-		r->head = (r->head + 1) & (r->cap - 1);
-		r->count--;
+	while (held_take(r, done, &s))
 		links_send(e->d->links, &s);
-	}
 }
 
 /* -- carrying out an output -- */
@@ -128,9 +98,9 @@ send_all(struct engine *e, const struct raft_output *o)
 		const struct raft_send *s = &o->sends[i];
 
 		if (s->after_append && all > done)
-			(void)hold(&e->held_append, all, s);
+			(void)held_add(&e->held_append, all, s);
 		else if (s->after_hard && hard > done)
-			(void)hold(&e->held_hard, hard, s);
+			(void)held_add(&e->held_hard, hard, s);
 		else
 			links_send(e->d->links, s);
 	}
@@ -412,7 +382,8 @@ apply_some(struct engine *e)
 
 	if (left == 0 || e->corrupt || snapshots_installing(e->d->snapshots))
 		return false;
-	entries = engine_entries(e, e->applied + 1, left > APPLY_ENTRIES_MAX ? APPLY_ENTRIES_MAX : (uint32_t)left, &count);
+	count = left > APPLY_ENTRIES_MAX ? APPLY_ENTRIES_MAX : (uint32_t)left;
+	entries = engine_entries(e, e->applied + 1, count, &count);
 	if (entries == NULL) {
 		apply_failed(e, TV_ECORRUPT);
 		return false;
@@ -651,7 +622,8 @@ restore_core(struct engine *e, char *errbuf, size_t cap)
 	struct raft_options opt = {
 		.self = d->id.self,
 		.election_timeout = c->election_timeout, .heartbeat = c->heartbeat_interval,
-		.append_entries_max = (uint32_t)c->append_entries_max, .append_bytes_max = (uint32_t)c->append_bytes_max,
+		.append_entries_max = (uint32_t)c->append_entries_max,
+		.append_bytes_max = (uint32_t)c->append_bytes_max,
 		.inflight_max = (uint32_t)c->inflight_max, .snapshot_chunk_bytes = (uint32_t)c->snapshot_chunk,
 		.catchup_rounds = (uint32_t)c->catchup_rounds, .check_quorum = true, .pre_vote = true,
 	};
@@ -757,8 +729,8 @@ engine_free(struct engine *e)
 	entrycache_free(e->cache);
 	arena_done(&e->range_arena);
 	arena_done(&e->apply_arena);
-	free(e->held_hard.items);
-	free(e->held_append.items);
+	held_done(&e->held_hard);
+	held_done(&e->held_append);
 	free(e->scratch);
 	free(e->range);
 	free(e->results);

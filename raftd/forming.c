@@ -177,7 +177,8 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 	if (rd_end(&r) != TV_OK)
 		return;
 	if (err != TV_OK) {
-		log_info("raftd", "a server does not join in forming the cluster yet: %s", log_safe(s, shown, sizeof(shown)));
+		log_info("raftd", "a server does not join in forming the cluster yet: %s",
+		    log_safe(s, shown, sizeof(shown)));
 		return;
 	}
 	f->asked[a->at].agreed = true;
@@ -273,7 +274,8 @@ look_expect(struct forming *f)
 	gossip_each_server(f->d->gossip, gather, g);
 	if (g->expecting + 1 != f->told) {
 		f->told = g->expecting + 1;
-		log_info("raftd", "forming a cluster: %u of %llu servers are here", f->told, (unsigned long long)expect);
+		log_info("raftd", "forming a cluster: %u of %llu servers are here", f->told,
+		    (unsigned long long)expect);
 	}
 	if (!forming_pick(id->uuid, id->cluster_id, id->store_id, expect, g->c, g->count, picked))
 		goto out;
@@ -310,8 +312,8 @@ complain(struct forming *f)
 	if (id->cluster_id[0] == '\0' || strcmp(id->cluster_id, id->store_id) == 0 || ++f->beats < COMPLAIN_BEATS)
 		return;
 	f->beats = 0;
-	log_warn("raftd", "still waiting for the server that this one has promised to form cluster %s with; if that server is "
-	    "lost for good, stop raftd here and remove %s/raftd", id->cluster_id, f->d->cluster.data_dir);
+	log_warn("raftd", "still waiting for the server that this one has promised to form cluster %s with; "
+	    "if that server is lost for good, stop raftd here and remove %s/raftd", id->cluster_id, f->d->cluster.data_dir);
 }
 
 static void
@@ -385,7 +387,8 @@ forming_question(struct forming *f, const struct hello *from, const struct link_
 	err = rd_end(&r);
 	if (err != TV_OK)
 		return err;
-	err = forming_may_promise(&f->d->id, f->d->conf.bootstrap_expect, log_empty(f), from->uuid, cluster_id, expect, &why);
+	err = forming_may_promise(&f->d->id, f->d->conf.bootstrap_expect, log_empty(f), from->uuid, cluster_id,
+	    expect, &why);
 	if (err == TV_OK && (!listed || strcmp(cluster_id, from->store_id) != 0 || f->answer_to.link != 0)) {
 		err = TV_EAGAIN;
 		why = "this server is being asked already";

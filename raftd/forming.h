@@ -5,8 +5,8 @@
  * stores that durably as a promise (generation 0), and asks the N-1 next ones to promise the same.  A server promises
  * one cluster at a time, so of two groups that overlap at most one can form (S70).  When all have promised, the
  * asker bootstraps the configuration with the N voters; the others become members (generation 1) with the
- * first entry they get.  Only the asker can form that cluster, so it may give its own promise up at any time before; the
- * others let go when they hear from it that it belongs elsewhere.  doc/decisions.md tells more.
+ * first entry they get.  Only the asker can form that cluster, so it may give its own promise up at any time before;
+ * the others let go when they hear from it that it belongs elsewhere.  doc/decisions.md tells more.
  */
 #ifndef TV_FORMING_H
 #define TV_FORMING_H
@@ -26,7 +26,8 @@ void forming_heard(struct forming *f, const struct hello *h);
 /* May this message reach the core?  A fresh server joins the cluster of whoever replicates to it. */
 bool forming_accepts(struct forming *f, const struct hello *from, const struct raft_msg *m);
 /* MSG_RAFT_BOOTSTRAP. */
-enum tv_err forming_question(struct forming *f, const struct hello *from, const struct link_question *q, struct span body);
+enum tv_err forming_question(struct forming *f, const struct hello *from, const struct link_question *q,
+    struct span body);
 
 /* -- the decisions, pure -- */
 struct forming_candidate {

@@ -34,7 +34,10 @@ void gossip_each_server(struct gossip *g, void (*fn)(void *ctx, const struct gos
 bool gossip_find_server(struct gossip *g, const char *uuid, struct gossip_server *out);
 /* Own entry; false while gossip does not know us. */
 bool gossip_own(struct gossip *g, struct gossip_server *out);
-/* Walks members, from `cursor` (0 at first); false at the end.  Reaped ones are told once more, then forgotten with gossip_forget(). */
+/*
+ * Walks members, from `cursor` (0 at first); false at the end.  Reaped ones are told once more, then forgotten
+ * with gossip_forget().
+ */
 bool gossip_next(struct gossip *g, size_t *cursor, struct gossip_member *out);
 void gossip_forget(struct gossip *g, const struct member *m);
 /* Is a member of this name known (any status)? */

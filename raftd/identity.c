@@ -81,8 +81,8 @@ hello_check(const struct identity *own, const char *dc, const struct hello *h, c
 	if (other)
 		return HELLO_WAIT;
 	if (own->generation > 0 && h->generation > 0 && own->generation != h->generation) {
-		snprintf(why, cap, "%s belongs to generation %llu of the cluster, which was recovered as generation %llu; "
-		    "it must join with an empty data directory", h->generation < own->generation ? "it" : "this server",
+		snprintf(why, cap, "%s belongs to generation %llu of the cluster, which was recovered as generation "
+		    "%llu; it must join with an empty data directory", h->generation < own->generation ? "it" : "this server",
 		    (unsigned long long)(h->generation < own->generation ? h->generation : own->generation),
 		    (unsigned long long)(h->generation < own->generation ? own->generation : h->generation));
 		return HELLO_REFUSE;

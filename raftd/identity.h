@@ -26,7 +26,8 @@ enum hello_verdict {
 	HELLO_WAIT,		/* keep the link: clusters are forming and do not agree yet */
 	HELLO_REFUSE,		/* close; `why` says it in one sentence */
 };
-enum hello_verdict hello_check(const struct identity *own, const char *dc, const struct hello *h, char *why, size_t cap);
+enum hello_verdict hello_check(const struct identity *own, const char *dc, const struct hello *h,
+    char *why, size_t cap);
 
 /* Splits "ip:port" or "[ip6]:port"; false if it is neither. */
 bool addr_split(const char *addr, char ip[46], uint16_t *port);

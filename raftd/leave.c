@@ -100,8 +100,8 @@ ask_leader(struct leave *l, const struct raft_server_conf *leader)
 	mpw_array(&b, 2);
 	mpw_cstr(&b, d->id.uuid);
 	mpw_bool(&b, l->force);
-	if (links_ask(d->links, leader->uuid, MSG_RAFT_REMOVE_ME, buf_span(&b), d->conf.leave_timeout, on_answer, l) == TV_OK)
-		l->asking = true;
+	l->asking = links_ask(d->links, leader->uuid, MSG_RAFT_REMOVE_ME, buf_span(&b), d->conf.leave_timeout,
+	    on_answer, l) == TV_OK;
 	buf_done(&b);
 }
 

@@ -573,7 +573,8 @@ links_identity_changed(struct links *l)
 		/* In order before whatever we send from now on. */
 		say_hello(l, p->chan, 0, 0);
 		if (p->pub.hello.uuid[0] != '\0') {
-			enum hello_verdict v = hello_check(&l->d->id, l->d->cluster.datacenter, &p->pub.hello, why, sizeof(why));
+			enum hello_verdict v = hello_check(&l->d->id, l->d->cluster.datacenter, &p->pub.hello,
+			    why, sizeof(why));
 
 			set_state(p, v == HELLO_OK, v != HELLO_REFUSE);
 		}

@@ -32,7 +32,8 @@ STORE_LIBS = common/libtvcore.a $(SODIUM_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthrea
 noinst_LIBRARIES += raftd/libraftshell.a
 raftd_libraftshell_a_SOURCES = \
 	raftd/entrycache.c raftd/entrycache.h raftd/policy.c raftd/policy.h raftd/reads.c raftd/reads.h \
-	raftd/identity.c raftd/identity.h raftd/forming_pick.c raftd/proposals.c raftd/proposals.h
+	raftd/identity.c raftd/identity.h raftd/forming_pick.c raftd/proposals.c raftd/proposals.h \
+	raftd/held.c raftd/held.h
 
 sbin_PROGRAMS += raftd/raftd
 raftd_raftd_SOURCES = \

@@ -16,7 +16,8 @@
 struct logthread;
 
 struct logthread_events {
-	/* Everything up to seq is durable.  index, term: last entry written and not cut again, 0 if none; epoch: see below. */
+	/* Everything up to seq is durable.  index, term: last entry written and not cut again, 0 if none; epoch: as
+	 * given with that entry. */
 	void (*on_written)(void *ctx, uint64_t seq, uint64_t index, uint64_t term, uint64_t epoch);
 	/* The store failed; the process must stop (S84). */
 	void (*on_failed)(void *ctx, enum tv_err err);
@@ -31,7 +32,8 @@ void logthread_free(struct logthread *t);
 /* -- the open batch -- */
 void logthread_hard(struct logthread *t, uint64_t term, raft_id vote);
 void logthread_truncate(struct logthread *t, uint64_t from);
-/* The payload must stay until the batch is written.  epoch: raft_output.write_epoch, told back by on_written.  TV_ENOMEM. */
+/* The payload must stay until the batch is written.  epoch: raft_output.write_epoch, told back by on_written.
+ * TV_ENOMEM. */
 enum tv_err logthread_append(struct logthread *t, const struct raft_entry *e, uint64_t epoch);
 /* Number that the open batch will have. */
 uint64_t logthread_seq(const struct logthread *t);

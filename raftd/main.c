@@ -168,7 +168,8 @@ raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
 		return TV_ENOMEM;
 	membership_config_changed(d->members);
 	log_info("raft", "node %s at %s, log from %llu to %llu, state at %llu", d->id.name, d->id.addr,
-	    (unsigned long long)d->meta.first, (unsigned long long)d->meta.last, (unsigned long long)fsm_applied(d->fsm));
+	    (unsigned long long)d->meta.first, (unsigned long long)d->meta.last,
+	    (unsigned long long)fsm_applied(d->fsm));
 	daemon_ready("serving");
 	return TV_OK;
 }

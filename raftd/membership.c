@@ -93,7 +93,8 @@ membership_role_changed(struct membership *m)
 	else if (m->leader_since.ns == 0)
 		m->leader_since = clock_mono();
 	if (m->change.active && !leader && raft_config_committed(engine_core(m->d->engine))->index < m->change.index)
-		change_finish(m, TV_EUNKNOWN, "leadership was lost before the change was committed; it may still happen");
+		change_finish(m, TV_EUNKNOWN,
+		    "leadership was lost before the change was committed; it may still happen");
 	if (m->transfer.active && !leader)
 		membership_transfer_ended(m, true);
 	m->complaint[0] = '\0';
@@ -305,8 +306,8 @@ not_found(struct span uuid, struct span addr, membership_done *done, void *ctx)
 {
 	char text[256], shown[128];
 
-	snprintf(text, sizeof(text), "%s \"%s\" was not found in the Raft configuration", uuid.len > 0 ? "id" : "address",
-	    log_safe(uuid.len > 0 ? uuid : addr, shown, sizeof(shown)));
+	snprintf(text, sizeof(text), "%s \"%s\" was not found in the Raft configuration",
+	    uuid.len > 0 ? "id" : "address", log_safe(uuid.len > 0 ? uuid : addr, shown, sizeof(shown)));
 	done(ctx, TV_ENOENT, text);
 }
 
@@ -320,7 +321,8 @@ change_failed(enum tv_err err, membership_done *done, void *ctx)
 }
 
 void
-membership_remove(struct membership *m, struct span uuid, struct span addr, bool force, membership_done *done, void *ctx)
+membership_remove(struct membership *m, struct span uuid, struct span addr, bool force,
+    membership_done *done, void *ctx)
 {
 	const struct raft_server_conf *s = find_server(m, uuid, addr);
 	struct raft_change change = { .type = RAFT_REMOVE };
@@ -337,7 +339,8 @@ membership_remove(struct membership *m, struct span uuid, struct span addr, bool
 		not_found(uuid, addr, done, ctx);
 		return;
 	}
-	if (!force && !policy_may_remove(raft_config(engine_core(m->d->engine)), s->id, healthy, count, text, sizeof(text))) {
+	if (!force && !policy_may_remove(raft_config(engine_core(m->d->engine)), s->id, healthy, count,
+	    text, sizeof(text))) {
 		strncat(text, QUORUM_ADVICE, sizeof(text) - strlen(text) - 1);
 		done(ctx, TV_ECONFLICT, text);
 		return;
@@ -421,7 +424,8 @@ remove_peer(struct membership *m, const struct raft_server_conf *s, bool force, 
 	enum tv_err err;
 
 	(void)membership_healthy(m, healthy, &count);
-	if (!force && !policy_may_remove(raft_config(engine_core(m->d->engine)), s->id, healthy, count, text, sizeof(text))) {
+	if (!force && !policy_may_remove(raft_config(engine_core(m->d->engine)), s->id, healthy, count,
+	    text, sizeof(text))) {
 		strncat(text, QUORUM_ADVICE, sizeof(text) - strlen(text) - 1);
 		removal_done(r, TV_ECONFLICT, text);
 		return;
@@ -508,7 +512,8 @@ membership_new(struct raftd *d)
 		free(m);
 		return NULL;
 	}
-	ev_timer_init(&m->timer, on_timer, mono_seconds(d->conf.member_interval), mono_seconds(d->conf.member_interval));
+	ev_timer_init(&m->timer, on_timer, mono_seconds(d->conf.member_interval),
+	    mono_seconds(d->conf.member_interval));
 	m->timer.data = m;
 	ev_timer_start(d->loop, &m->timer);
 	return m;

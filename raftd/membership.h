@@ -29,7 +29,8 @@ enum tv_err membership_change(struct membership *m, const struct raft_change *ch
  * OP_RAFT_REMOVE: removes the server with this id or address, and tombstones it.  done gets TV_ENOENT for
  * an unknown one, TV_ECONFLICT when quorum would be lost and force is not set.
  */
-void membership_remove(struct membership *m, struct span uuid, struct span addr, bool force, membership_done *done, void *ctx);
+void membership_remove(struct membership *m, struct span uuid, struct span addr, bool force,
+    membership_done *done, void *ctx);
 /* OP_RAFT_TRANSFER: to the server with this id or address, or anyone when both are empty. */
 void membership_transfer(struct membership *m, struct span uuid, struct span addr, membership_done *done, void *ctx);
 /* MSG_RAFT_LEAVE: this server leaves for good. */
@@ -37,7 +38,8 @@ void membership_leave(struct membership *m, bool force, membership_done *done, v
 /* Has it left for good?  Then the process ends with its gossipd. */
 bool membership_left(const struct membership *m);
 /* MSG_RAFT_REMOVE_ME of a peer. */
-enum tv_err membership_question(struct membership *m, const struct hello *from, const struct link_question *q, struct span body);
+enum tv_err membership_question(struct membership *m, const struct hello *from, const struct link_question *q,
+    struct span body);
 /* Whoever asked is gone: its done is not called. */
 void membership_forget(struct membership *m, void *ctx);
 

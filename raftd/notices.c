@@ -22,9 +22,11 @@ tell_role(struct raftd *d, const struct raft_notice *n)
 	d->told.role = st->role;
 	d->told.term = st->term;
 	if (asking)
-		log_debug("raft", "pre-vote for term %llu, now %s", (unsigned long long)st->term + 1, raft_role_name(st->role));
+		log_debug("raft", "pre-vote for term %llu, now %s", (unsigned long long)st->term + 1,
+		    raft_role_name(st->role));
 	else
-		log_info("raft", "entering %s state, term %llu", raft_role_name(st->role), (unsigned long long)st->term);
+		log_info("raft", "entering %s state, term %llu", raft_role_name(st->role),
+		    (unsigned long long)st->term);
 	leader_role_changed(d->leader);
 	membership_role_changed(d->members);
 	clients_status_changed(d->clients);

@@ -55,7 +55,8 @@ configured(const struct raft_config *c, const char *uuid)
 
 /* Removes the server if quorum stays; else tells why not.  True: decided. */
 static bool
-try_remove(const struct policy_input *in, const struct raft_server_conf *s, const char *why, struct policy_decision *out)
+try_remove(const struct policy_input *in, const struct raft_server_conf *s, const char *why,
+    struct policy_decision *out)
 {
 	char text[256];
 

@@ -81,8 +81,8 @@ register_args(const struct member *m, const char *dc, bool alive, struct buf *ou
 		service_meta(m, &meta);
 		args.has_service = true;
 		args.Service = (struct service){
-			.ID = span_str("consul"), .Service = span_str("consul"), .Port = member_tag_port(m, "raft_port"),
-			.Meta = as_map(&meta), .Weights = { 1, 1 },
+			.ID = span_str("consul"), .Service = span_str("consul"),
+			.Port = member_tag_port(m, "raft_port"), .Meta = as_map(&meta), .Weights = { 1, 1 },
 		};
 	}
 	schema_pack(&catalog_register_schema, &args, out);

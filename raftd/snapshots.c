@@ -80,7 +80,8 @@ checkpoint_done(void *ctx)
 	    (long long)mono_ms(mono_sub(s->last, s->started)));
 	s->last_index = s->index;
 	config = raft_config_at(core, s->index);
-	if (s->d->stopping || s->cut_snapshot != 0 || config == NULL || s->index <= engine_status(s->d->engine)->snapshot_index)
+	if (s->d->stopping || s->cut_snapshot != 0 || config == NULL ||
+	    s->index <= engine_status(s->d->engine)->snapshot_index)
 		return;
 	limit = raft_compact_limit(core);
 	s->cut = s->index > keep ? s->index - keep : 0;

@@ -144,7 +144,8 @@ START_TEST(hellos)
 	};
 
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
-		struct identity own = identity(A, t[i].own, t[i].own_gen), peer = identity(t[i].uuid, t[i].theirs, t[i].their_gen);
+		struct identity own = identity(A, t[i].own, t[i].own_gen);
+		struct identity peer = identity(t[i].uuid, t[i].theirs, t[i].their_gen);
 		struct hello h = hello_of(&peer, t[i].dc);
 		char why[320] = "";
 
@@ -168,6 +169,9 @@ END_TEST
 
 START_TEST(addresses)
 {
+	static const char *const bad[] = {
+		"", ":1", "1.2.3.4", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "1.2.3.4:8x", "[::1:8", "[]:1",
+	};
 	char ip[46], text[64];
 	uint16_t port;
 
@@ -178,9 +182,8 @@ START_TEST(addresses)
 	ck_assert_str_eq(ip, "fe80::1");
 	ck_assert_str_eq(addr_join("fe80::1", 1, text, sizeof(text)), "[fe80::1]:1");
 	ck_assert_str_eq(addr_join("10.0.0.1", 8300, text, sizeof(text)), "10.0.0.1:8300");
-	for (const char *const *bad = (const char *const[]){ "", ":1", "1.2.3.4", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536",
-	    "1.2.3.4:8x", "[::1:8", "[]:1", NULL }; *bad != NULL; bad++)
-		ck_assert_msg(!addr_split(*bad, ip, &port), "%s", *bad);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ck_assert_msg(!addr_split(bad[i], ip, &port), "%s", bad[i]);
 }
 END_TEST
 

@@ -58,7 +58,7 @@ seen(int n, const char *how)
 }
 
 /*
- * config and healthy: digits of the voters, learners after '+'; seen: "2 3F 4LT" other servers.  The server itself is n1.
+ * config and healthy: digits of the voters, learners after '+'; seen: "2 3F 4LT" other servers.  We are n1.
  */
 static const struct situation {
 	const char *what, *config, *healthy, *caught_up, *seen;
@@ -101,7 +101,9 @@ fill(const struct situation *t, struct raft_config *c, struct policy_input *in, 
 	const char *p = t->seen;
 
 	memset(c, 0, sizeof(*c));
-	*in = (struct policy_input){ .config = c, .self = conf_of(1, true).id, .servers = servers, .cleanup_dead = t->cleanup };
+	*in = (struct policy_input){
+		.config = c, .self = conf_of(1, true).id, .servers = servers, .cleanup_dead = t->cleanup,
+	};
 	for (const char *k = t->config; *k != '\0'; k++) {
 		if (*k == '+')
 			voter = false;
@@ -136,7 +138,8 @@ START_TEST(each_situation)
 	policy_decide(&in, &d);
 	ck_assert_msg(d.action == t->action, "%s: action %d, not %d (%s)", t->what, d.action, t->action, d.why);
 	if (t->server != 0)
-		ck_assert_msg(strcmp(d.server.name, conf_of(t->server, true).name) == 0, "%s: %s", t->what, d.server.name);
+		ck_assert_msg(strcmp(d.server.name, conf_of(t->server, true).name) == 0, "%s: %s", t->what,
+		    d.server.name);
 	if (t->why != NULL)
 		ck_assert_msg(strstr(d.why, t->why) != NULL, "%s: '%s'", t->what, d.why);
 	else

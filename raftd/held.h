@@ -1,0 +1,23 @@
+/* Messages of the core that wait until a batch of the log is durable: a queue by rising sequence number.  Pure. */
+#ifndef TV_HELD_H
+#define TV_HELD_H
+
+#include "raftd/core/raft.h"
+
+struct held {
+	uint64_t seq;
+	struct raft_send send;
+};
+
+struct held_ring {			/* caller's storage, zeroed at first */
+	struct held *items;		/* owned */
+	size_t cap, head, count;
+};
+
+/* seq must not be below that of the last one.  False without memory: the message is lost, which the core survives. */
+bool held_add(struct held_ring *r, uint64_t seq, const struct raft_send *s);
+/* Takes the first one if its batch is among those done. */
+bool held_take(struct held_ring *r, uint64_t done, struct raft_send *out);
+void held_done(struct held_ring *r);
+
+#endif
