@@ -11,4 +11,8 @@ tests_unit_check_forming_SOURCES = tests/unit/check_forming.c
 tests_unit_check_forming_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
 tests_unit_check_proposals_SOURCES = tests/unit/check_proposals.c
 tests_unit_check_proposals_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
+check_PROGRAMS += tests/unit/check_logthread
+TESTS += tests/unit/check_logthread
+tests_unit_check_logthread_SOURCES = tests/unit/check_logthread.c raftd/logthread.c
+tests_unit_check_logthread_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) -lpthread
 endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/mpack.h"
+#include "raftd/held.h"
 #include "raftd/proposals.h"
 #include "raftd/reads.h"
 
@@ -227,6 +228,28 @@ START_TEST(deadlines_tell_what_was_missing)
 }
 END_TEST
 
+START_TEST(held_messages_leave_in_order)
+{
+	struct held_ring r = { 0 };
+	struct raft_send s = { .first = 0 }, out;
+
+	ck_assert(!held_take(&r, UINT64_MAX, &out));
+	for (uint64_t i = 1; i <= 300; i++) {
+		s.first = i;
+		ck_assert(held_add(&r, i / 3, &s));
+		if (i % 7 == 0)
+			ck_assert(held_take(&r, i, &out));	/* moves the head around the ring */
+	}
+	for (uint64_t i = 300 / 7 + 1; i <= 300; i++) {
+		ck_assert(!held_take(&r, i / 3 - 1, &out));	/* its batch is not durable yet */
+		ck_assert(held_take(&r, i / 3, &out));
+		ck_assert_uint_eq(out.first, i);
+	}
+	ck_assert(!held_take(&r, UINT64_MAX, &out));
+	held_done(&r);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -241,6 +264,7 @@ main(void)
 	tcase_add_test(t, queue_is_bounded_and_can_be_refused);
 	tcase_add_test(t, a_turn_is_one_round);
 	tcase_add_test(t, refused_rounds_are_asked_again);
+	tcase_add_test(t, held_messages_leave_in_order);
 	tcase_add_test(t, deadlines_tell_what_was_missing);
 	suite_add_tcase(s, t);
 	srunner_run_all(sr, CK_ENV);
