@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "common/assert.h"
+#include "common/clock.h"
 #include "common/duration.h"
 #include "common/mpack.h"
 #include "common/schema_json.h"
@@ -221,7 +222,14 @@ api_filter_plain(struct request *r, const struct schema *s, const char *before)
 bool
 api_passes(struct request *r, struct span packed)
 {
-	return r->filter == NULL || filter_match(r->filter, packed);
+	if (r->filter == NULL)
+		return true;
+	struct mono now = clock_mono();
+	if (r->filter_end.ns == 0)
+		r->filter_end = mono_add(now, r->api->conf->filter_time_max);
+	if (now.ns >= r->filter_end.ns)
+		filter_stop(r->filter, TV_ETIMEOUT);
+	return filter_match(r->filter, packed);
 }
 
 bool
@@ -229,7 +237,9 @@ api_filter_failed(struct request *r)
 {
 	enum tv_err err = r->filter == NULL ? TV_OK : filter_error(r->filter);
 
-	if (err == TV_ELIMIT)
+	if (err == TV_ETIMEOUT)
+		answer_text(r, 500, "Failed to evaluate filter: it takes too long (see limits.filter_time_max)");
+	else if (err == TV_ELIMIT)
 		answer_text(r, 500, "Failed to evaluate filter: its regular expressions take too long");
 	else if (err != TV_OK)
 		answer_text(r, 500, "Failed to evaluate filter: %s", tv_strerror(err));

@@ -11,6 +11,7 @@
 
 #include "common/arena.h"
 #include "common/buf.h"
+#include "common/mono.h"
 #include "common/ops.h"
 #include "rpcd/params.h"
 
@@ -66,6 +67,7 @@ struct request {
 	/* Continues with the router's answer. */
 	void (*finish)(struct request *r, const struct op_reply *reply);
 	struct filter *filter;		/* of ?filter, or NULL; freed by api_end */
+	struct mono filter_end;		/* when it must be done; zero: not begun */
 	void *state;			/* the handler's own, from the arena */
 	uint64_t id;			/* never reused; finds the request again from callbacks that cannot be cancelled */
 

@@ -217,6 +217,13 @@ filter_match(struct filter *f, struct span record)
 	return f->err == TV_OK && evaluate(f, f->root, record) && f->err == TV_OK;
 }
 
+void
+filter_stop(struct filter *f, enum tv_err err)
+{
+	if (f->err == TV_OK)
+		f->err = err;
+}
+
 enum tv_err
 filter_error(const struct filter *f)
 {

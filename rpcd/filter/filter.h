@@ -18,7 +18,7 @@
 #define FILTER_BYTES_MAX 8192		/* longest expression */
 #define FILTER_DEPTH_MAX 64		/* parentheses and `not` within each other */
 #define FILTER_PATTERNS_MAX 16		/* `matches` in one expression */
-#define FILTER_STEPS_MAX 40000000	/* work that patterns may do in the life of one filter; about half a second */
+#define FILTER_STEPS_MAX 10000000	/* work that patterns may do in the life of one filter beyond what each text has free */
 
 struct filter;
 
@@ -30,6 +30,8 @@ struct filter *filter_new(const struct schema *s, struct span text, struct buf *
 void filter_free(struct filter *f);	/* NULL: nothing */
 /* Holds one packed record against it.  After an error false for every record. */
 bool filter_match(struct filter *f, struct span record);
+/* Ends it with this error: the caller's time is up. */
+void filter_stop(struct filter *f, enum tv_err err);
 /* TV_ELIMIT: the patterns have done FILTER_STEPS_MAX of work.  TV_ENOMEM.  Others: a record was malformed (rd.h). */
 enum tv_err filter_error(const struct filter *f);
 

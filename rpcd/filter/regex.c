@@ -6,8 +6,9 @@
 #include "common/schema.h"
 #include "rpcd/filter/regex.h"
 
-#define STEPS_FIRST	64		/* what a search may use at first, plus 8 for each byte of text */
+#define STEPS_FREE	4096		/* what a search may use at first, plus 8 for each byte of text */
 #define STEPS_FACTOR	8		/* and each time that it did not suffice, this much more */
+#define STEP_BYTES	1024		/* text of which a step costs one more */
 #define HEAP_KIB_MAX	8192		/* for backtracking */
 #define DEPTH_MAX	40000		/* positions that a search can come back to */
 
@@ -91,23 +92,25 @@ regex_free(struct regex *re)
 }
 
 /*
- * Searches within ever larger limits, for PCRE2 does not tell how much it used.  What is within the first, in proportion to
- * the text, is free: rendering the record costs more.  The others are charged.
+ * Searches within ever larger limits, for PCRE2 does not tell how much it used.  What is within the first is free, so
+ * that honest patterns may be held against any number of records; the others are charged.  Within a step, PCRE2 may walk over
+ * the whole text: steps in long texts cost more.
  */
 static int
 search(struct regex *re, struct span text, uint64_t *steps_left, uint32_t options)
 {
-	const uint64_t first = STEPS_FIRST + 8 * (uint64_t)text.len;
+	const uint64_t first = STEPS_FREE + 8 * (uint64_t)text.len, price = 1 + text.len / STEP_BYTES;
 
 	for (uint64_t limit = first;; limit *= STEPS_FACTOR) {
-		if (limit > *steps_left)
-			limit = *steps_left;
-		pcre2_set_match_limit(re->limits, (uint32_t)limit);
-		int rc = limit == 0 ? PCRE2_ERROR_MATCHLIMIT :
-		    pcre2_match(re->code, text.p == NULL ? (PCRE2_SPTR)"" : text.p, text.len, 0, options, re->data, re->limits);
-		if (rc == PCRE2_ERROR_MATCHLIMIT || limit > first)
-			*steps_left -= limit;
-		if (rc != PCRE2_ERROR_MATCHLIMIT || *steps_left == 0)
+		if (limit > first && limit > *steps_left / price)
+			limit = *steps_left / price;
+		pcre2_set_match_limit(re->limits, limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX);
+		int rc = pcre2_match(re->code, text.p == NULL ? (PCRE2_SPTR)"" : text.p, text.len, 0, options, re->data, re->limits);
+		bool last = limit > first && limit == *steps_left / price;
+
+		if (limit > first)
+			*steps_left -= limit * price;
+		if (rc != PCRE2_ERROR_MATCHLIMIT || last || *steps_left / price <= first)
 			return rc;
 	}
 }

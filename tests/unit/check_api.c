@@ -590,6 +590,13 @@ START_TEST(filters)
 	fake_answered(r, 200, "[]");
 	fake_end(r);
 
+	fake_conf.filter_time_max = MONO_ZERO;
+	r = fake_begin("GET", "/v1/catalog/nodes?filter=Node==two", NULL, NULL);
+	reply_nodes(&n1, &n2);
+	fake_answered(r, 500, "Failed to evaluate filter: it takes too long (see limits.filter_time_max)");
+	fake_end(r);
+	fake_conf.filter_time_max = MONO_S(60);
+
 	/* of a node only the services are filtered */
 	r = fake_begin("GET", "/v1/catalog/node/n?filter=Port==2", NULL, NULL);
 	reply_record(&node_services_schema, &ns);
