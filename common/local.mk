@@ -4,7 +4,7 @@ noinst_LIBRARIES += common/libtvcore.a common/libtvrt.a common/libtvjson.a
 common_libtvcore_a_SOURCES = \
 	common/assert.c common/assert.h \
 	common/err.c common/err.h \
-	common/mono.h \
+	common/mono.h common/msg.h \
 	common/rd.c common/rd.h common/buf.c common/buf.h \
 	common/arena.c common/arena.h \
 	common/mpack.c common/mpack.h common/frame.c common/frame.h \

@@ -37,3 +37,4 @@ gossipd_libgossipshell_a_SOURCES = \
 sbin_PROGRAMS += gossipd/gossipd
 gossipd_gossipd_SOURCES = gossipd/main.c
 gossipd_gossipd_LDADD = gossipd/libgossipshell.a gossipd/libgossipcore.a $(RT_LIBS) $(NETTLE_LIBS) $(ZLIB_LIBS) -lm
+EXTRA_DIST += gossipd/README.md

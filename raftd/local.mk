@@ -49,3 +49,4 @@ raftd_raftd_SOURCES = \
 	raftd/leader.c raftd/leader.h raftd/leader_sessions.c raftd/leader_sessions.h \
 	raftd/leader_catalog.c raftd/leader_catalog.h raftd/register.c raftd/register.h
 raftd_raftd_LDADD = raftd/libraftshell.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(RT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread
+EXTRA_DIST += raftd/README.md raftd/core/README.md
