@@ -12,6 +12,7 @@
 #include "gossipd/core/serfwire.h"
 #include "gossipd/handlers.h"
 #include "gossipd/info.h"
+#include "gossipd/join.h"
 #include "gossipd/net.h"
 
 #define QUESTION_BYTES_MAX (1u << 20)
@@ -24,6 +25,7 @@ struct client {
 	struct handlers *h;
 	struct chan *chan;
 	bool greeted, watching;
+	bool waiting;			/* asked to watch, and the pools are not settled yet */
 };
 
 /* A question whose answer comes later. */
@@ -142,16 +144,13 @@ handlers_event(struct handlers *h, enum gossip_pool pool, const struct swim_even
 	}
 }
 
-static enum tv_err
-on_watch(struct client *c, const struct frame *f, struct rd *r)
+static void
+start_watch(struct client *c)
 {
 	struct engine *e = c->h->e;
 	struct swim_member m;
-	enum tv_err err;
+	struct buf *b;
 
-	(void)f;
-	if (mpr_array(r) != 0 || (err = rd_end(r)) != TV_OK)
-		return TV_EFORMAT;
 	for (enum gossip_pool pool = POOL_LAN; pool <= POOL_WAN; pool++) {
 		uint32_t cursor = 0;
 
@@ -159,11 +158,41 @@ on_watch(struct client *c, const struct frame *f, struct rd *r)
 			send_member(c, pool, GOSSIP_EV_JOIN, &m);
 	}
 	c->watching = true;
-	struct buf *b = chan_begin(c->chan, MSG_GOSSIP_SYNCED, 0, 0);
+	b = chan_begin(c->chan, MSG_GOSSIP_SYNCED, 0, 0);
 	if (b == NULL)
-		return TV_OK;
+		return;
 	mpw_array(b, 0);
-	return chan_end(c->chan);
+	(void)chan_end(c->chan);
+}
+
+/*
+ * What is missing from the list counts as gone for those who watch: so after a restart the list waits until the
+ * members from before have been asked.
+ */
+static enum tv_err
+on_watch(struct client *c, const struct frame *f, struct rd *r)
+{
+	(void)f;
+	if (mpr_array(r) != 0 || rd_end(r) != TV_OK)
+		return TV_EFORMAT;
+	if (joiner_settled(c->h->e->joiner))
+		start_watch(c);
+	else
+		c->waiting = true;
+	return TV_OK;
+}
+
+void
+handlers_settled(struct handlers *h)
+{
+	struct client *next;
+
+	for (struct client *c = h->clients; c != NULL; c = next) {
+		next = c->next;
+		if (c->waiting)
+			start_watch(c);
+		c->waiting = false;
+	}
 }
 
 /* -- orders ---------------------------------------------------------------------------------- */

@@ -10,6 +10,8 @@ struct handlers *handlers_new(struct engine *e, int fd);
 void handlers_event(struct handlers *h, enum gossip_pool pool, const struct swim_event *ev);
 /* A join with origin JOIN_CLIENT came to its end. */
 void handlers_joined(struct handlers *h, const struct swim_join *j);
+/* Those who asked to watch before joiner_settled() are answered now. */
+void handlers_settled(struct handlers *h);
 /* The leave is complete: answers all who asked for it. */
 void handlers_left(struct handlers *h);
 void handlers_free(struct handlers *h);

@@ -6,10 +6,12 @@
 
 #include "common/log.h"
 #include "gossipd/core/serfwire.h"
+#include "gossipd/handlers.h"
 #include "gossipd/join.h"
 #include "gossipd/net.h"
 
 #define REJOIN_AT_ONCE 8		/* remembered members asked together */
+#define PATIENCE 3.0			/* longest wait of watchers for those from before a restart, in seconds */
 #define FLOOD_SOON 0.5			/* after a server came, in seconds: others come with it */
 
 struct pool_joins {
@@ -23,6 +25,7 @@ struct pool_joins {
 	struct gaddr *known;		/* owned; from the snapshot, in random order */
 	size_t known_count, known_at;
 	bool rejoined;
+	bool settled;			/* nothing more is to come from the rejoin */
 	ev_timer rejoin;
 };
 
@@ -31,6 +34,8 @@ struct joiner {
 	struct pool_joins pools[ENGINE_POOLS];
 	bool flooding;
 	ev_timer flood;
+	bool settled;			/* the view is as good as after a start it gets at once */
+	ev_timer patience;
 };
 
 /* -- retry_join ------------------------------------------------------------------------ */
@@ -84,7 +89,8 @@ on_retry(struct ev_loop *loop, ev_timer *w, int revents)
 	if (count == 0)
 		return;
 	if (is_alone(pool_core(e->pools[pj->kind])))
-		log_info("serf", "retry_join: joining the %s pool through %u addresses", engine_pool_name(pj->kind), count);
+		log_info("serf", "retry_join: joining the %s pool through %u address%s", engine_pool_name(pj->kind), count,
+		    count == 1 ? "" : "es");
 	pj->asking = pool_join(e->pools[pj->kind], JOIN_TOKEN(JOIN_RETRY, 0), missing, count, false) == TV_OK;
 }
 
@@ -138,16 +144,51 @@ on_rejoin(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)pool_join(e->pools[pj->kind], JOIN_TOKEN(JOIN_REJOIN, 0), from, count, true);	/* retry_join goes on in any case */
 }
 
+/* Once both pools have asked those from before the restart, or took too long: our view may be shown. */
+static void
+settle(struct joiner *j)
+{
+	for (int i = 0; i < ENGINE_POOLS; i++)
+		if (!j->pools[i].settled)
+			return;
+	ev_timer_stop(j->e->loop, &j->patience);
+	if (j->settled)
+		return;
+	j->settled = true;
+	if (j->e->handlers != NULL)
+		handlers_settled(j->e->handlers);
+}
+
+static void
+on_patience(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct joiner *j = w->data;
+
+	(void)loop;
+	(void)revents;
+	for (int i = 0; i < ENGINE_POOLS; i++)
+		j->pools[i].settled = true;
+	settle(j);
+}
+
+bool
+joiner_settled(const struct joiner *j)
+{
+	return j->settled;
+}
+
 static void
 rejoin_ended(struct pool_joins *pj, const struct swim_join *r)
 {
 	pj->rejoined = r->contacted > 0;
+	pj->settled = pj->rejoined || pj->known_at == pj->known_count;
 	if (pj->rejoined)
 		log_info("serf", "rejoined the %s pool: members from before the restart answered", engine_pool_name(pj->kind));
 	else if (pj->known_at < pj->known_count)
 		ev_timer_start(pj->joiner->e->loop, &pj->rejoin);	/* the next ones; not from within a call back */
 	else
 		log_info("serf", "none of the %zu members known before the restart answered", pj->known_count);
+	settle(pj->joiner);
 }
 
 static void
@@ -155,9 +196,10 @@ copy_known(struct pool_joins *pj, const struct snapshot_found *found)
 {
 	if (found->count == 0 || (pj->known = calloc(found->count, sizeof(*pj->known))) == NULL)
 		return;
-	memcpy(pj->known, found->addrs, found->count * sizeof(*pj->known));
-	pj->known_count = found->count;
-	for (size_t i = found->count; i > 1; i--) {
+	for (size_t i = 0; i < found->count; i++)
+		if (found->members[i].was_alive)
+			pj->known[pj->known_count++] = found->members[i].restore.addr;
+	for (size_t i = pj->known_count; i > 1; i--) {
 		size_t k = randombytes_uniform((uint32_t)i);
 		struct gaddr a = pj->known[i - 1];
 
@@ -287,7 +329,9 @@ joiner_new(struct engine *e)
 		pj->retry.data = pj->rejoin.data = pj;
 	}
 	ev_timer_init(&j->flood, on_flood, 0., FLOOD_SOON);
-	j->flood.data = j;
+	ev_timer_init(&j->patience, on_patience, PATIENCE, 0.);
+	j->flood.data = j->patience.data = j;
+	j->pools[POOL_WAN].settled = !e->cluster->server;
 	return j;
 }
 
@@ -299,8 +343,12 @@ joiner_pool(struct joiner *j, enum gossip_pool kind, const struct gaddr *self, c
 
 	read_wanted(pj, kind == POOL_LAN ? &c->retry_join : &c->retry_join_wan, self);
 	copy_known(pj, found);
-	if (pj->known_count > 0)
+	pj->settled = pj->known_count == 0;
+	if (pj->known_count > 0) {
 		ev_timer_start(j->e->loop, &pj->rejoin);
+		ev_timer_start(j->e->loop, &j->patience);
+	}
+	settle(j);
 	if (pj->wanted_count > 0)
 		ev_timer_start(j->e->loop, &pj->retry);
 	if (kind == POOL_WAN)
@@ -318,5 +366,6 @@ joiner_free(struct joiner *j)
 		free(j->pools[i].known);
 	}
 	ev_timer_stop(j->e->loop, &j->flood);
+	ev_timer_stop(j->e->loop, &j->patience);
 	free(j);
 }

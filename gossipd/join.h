@@ -12,6 +12,11 @@ struct joiner *joiner_new(struct engine *e);
 void joiner_pool(struct joiner *j, enum gossip_pool kind, const struct gaddr *self, const struct snapshot_found *found);
 void joiner_event(struct joiner *j, enum gossip_pool kind, const struct swim_event *ev);
 void joiner_joined(struct joiner *j, enum gossip_pool kind, const struct swim_join *result);
+/*
+ * Have the members from before a restart been asked?  Until then our view lacks members that are there, and is not
+ * shown; handlers_settled() tells the moment.
+ */
+bool joiner_settled(const struct joiner *j);
 void joiner_free(struct joiner *j);
 
 #endif

@@ -48,10 +48,10 @@ remember(struct pool *p, const struct swim_event *ev)
 
 	if (p->snapshot == NULL)
 		return;
-	if (ev->type == GOSSIP_EV_JOIN || (ev->type == GOSSIP_EV_UPDATE && ev->member.status == MEMBER_ALIVE))
-		snapshot_alive(p->snapshot, ev->member.name, &ev->member.addr);
-	else if (ev->type != GOSSIP_EV_UPDATE)
+	if (ev->type == GOSSIP_EV_REAP)
 		snapshot_gone(p->snapshot, ev->member.name);
+	else
+		snapshot_member(p->snapshot, &ev->member, clock_wall_ns() / 1000000000);
 	swim_stats(p->core, &stats);
 	snapshot_clocks(p->snapshot, stats.clock - 1, stats.event_clock - 1, stats.query_clock - 1);
 	if (!ev_is_active(&p->flush))
@@ -216,6 +216,25 @@ open_snapshot(struct pool *p, struct snapshot_found *found)
 		log_warn("serf", "%s: %s; members will be forgotten by a restart", path, strerror(errno));
 }
 
+/*
+ * Members from before the restart: shown as failed or left for the rest of their time, unless somebody says
+ * otherwise.  Without this a restart would make failed members vanish, and the catalog with them.
+ */
+static void
+restore(struct pool *p, const struct snapshot_found *found)
+{
+	int64_t wall = clock_wall_ns() / 1000000000;
+
+	for (size_t i = 0; i < found->count; i++) {
+		struct swim_restore r = found->members[i].restore;
+		struct swim_input in = { .type = SWIM_IN_RESTORE, .restore = &r };
+		int64_t age = found->members[i].was_alive ? 0 : wall - found->members[i].since;
+
+		r.age = MONO_S(age > 0 ? age : 0);	/* the clock may have been set back */
+		(void)feed(p, &in, NULL);		/* one that does not fit is told by others again */
+	}
+}
+
 struct pool *
 pool_new(const struct pool_conf *conf, struct snapshot_found *found)
 {
@@ -245,6 +264,7 @@ pool_new(const struct pool_conf *conf, struct snapshot_found *found)
 		say_event(&ev);
 		remember(p, &ev);
 	}
+	restore(p, found);
 	(void)feed_now(p, &first);
 	return p;
 }

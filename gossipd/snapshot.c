@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "gossipd/net.h"
 #include "gossipd/snapshot.h"
@@ -15,7 +17,8 @@
 #define FILE_BYTES_MAX (256u << 20)	/* a larger file is not ours */
 #define PENDING_BYTES_MAX (16u << 20)
 #define COMPACT_BYTES_MIN (128u << 10)
-#define COMPACT_BYTES_PER_MEMBER 256
+#define COMPACT_BYTES_PER_MEMBER 1024
+#define FOUND_BYTES_MAX (256u << 20)
 
 struct snapshot {
 	char *path, *fresh_path;
@@ -29,16 +32,16 @@ struct snapshot {
 
 /* -- reading ------------------------------------------------------------------- */
 
+/* The last word on a name counts: places tell the order of the file. */
 struct known {
-	struct span name;
-	struct gaddr addr;
-	size_t at;			/* place in the file */
-	bool alive;
+	struct snapshot_member m;
+	size_t at;
+	bool gone;
 };
 
 struct replay {
-	struct known *known;		/* names borrow the file's bytes */
-	size_t count, cap, max;
+	struct known *known;
+	size_t count, cap;
 	struct snapshot_found *found;
 	unsigned bad;
 };
@@ -48,27 +51,33 @@ static int
 known_order(const void *a, const void *b)
 {
 	const struct known *x = a, *y = b;
-	int order = span_cmp(x->name, y->name);
+	int order = span_cmp(x->m.restore.name, y->m.restore.name);
 
 	return order != 0 ? order : x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Appended in the order of the file; the last word on a name counts. */
-static void
-remember(struct replay *r, struct span name, const struct gaddr *addr)
+/* A fresh record, or NULL: then fewer are remembered. */
+static struct known *
+remember(struct replay *r, struct span name)
 {
+	struct known *k;
+
 	if (r->count == r->cap) {
 		size_t cap = r->cap == 0 ? 64 : r->cap * 2;
 		struct known *more = realloc(r->known, cap * sizeof(*more));
 
 		if (more == NULL)
-			return;		/* fewer are remembered */
+			return NULL;
 		r->known = more;
 		r->cap = cap;
 	}
-	r->known[r->count++] = (struct known){ .name = name, .at = r->count, .alive = addr != NULL };
-	if (addr != NULL)
-		r->known[r->count - 1].addr = *addr;
+	name = arena_copy(&r->found->arena, name);
+	if (name.p == NULL)
+		return NULL;
+	k = &r->known[r->count];
+	*k = (struct known){ .m = { .restore = { .name = name } }, .at = r->count };
+	r->count++;
+	return k;
 }
 
 static bool
@@ -87,26 +96,40 @@ static bool
 read_number(struct span text, uint64_t *out)
 {
 	char copy[24], *end;
+	uint64_t n;
 
 	if (!span_copy(text, copy, sizeof(copy)) || copy[0] < '0' || copy[0] > '9')
 		return false;
 	errno = 0;
-	*out = strtoull(copy, &end, 10);
-	return errno == 0 && *end == '\0';
+	n = strtoull(copy, &end, 10);
+	if (errno != 0 || *end != '\0')
+		return false;
+	*out = n;
+	return true;
 }
 
-/* "NAME IP:PORT": names may hold blanks, so the last one counts. */
+/* The text up to the next blank, which is taken too. */
+static struct span
+take_word(struct span *line)
+{
+	size_t n = 0;
+	struct span word;
+
+	while (n < line->len && line->p[n] != ' ')
+		n++;
+	word = span_of(line->p, n);
+	n += n < line->len;
+	*line = span_of(line->p + n, line->len - n);
+	return word;
+}
+
 static bool
-read_alive(struct span line, struct span *name, struct gaddr *addr)
+read_addr(struct span word, struct gaddr *addr)
 {
 	char text[NET_TEXT_BYTES], *colon, *end, *ip = text;
-	size_t at = line.len;
 	unsigned long port;
 
-	while (at > 0 && line.p[at - 1] != ' ')
-		at--;
-	if (at < 2 || !span_copy(span_of(line.p + at, line.len - at), text, sizeof(text)) ||
-	    (colon = strrchr(text, ':')) == NULL)
+	if (!span_copy(word, text, sizeof(text)) || (colon = strrchr(text, ':')) == NULL)
 		return false;
 	*colon = '\0';
 	port = strtoul(colon + 1, &end, 10);
@@ -114,24 +137,69 @@ read_alive(struct span line, struct span *name, struct gaddr *addr)
 		ip++;
 		colon[-1] = '\0';
 	}
-	*name = span_of(line.p, at - 1);
 	return *end == '\0' && port > 0 && port <= UINT16_MAX && net_parse(ip, (uint16_t)port, addr);
+}
+
+/* "-" is nothing. */
+static bool
+read_hex(struct span word, uint8_t *dst, size_t cap, size_t *len)
+{
+	*len = 0;
+	if (span_eqs(word, "-"))
+		return true;
+	return word.len % 2 == 0 && word.len / 2 <= cap &&
+	    sodium_hex2bin(dst, cap, (const char *)word.p, word.len, NULL, len, NULL) == 0 && *len == word.len / 2;
+}
+
+static bool
+read_status(struct span word, struct snapshot_member *m)
+{
+	m->was_alive = span_eqs(word, "alive");
+	m->restore.status = span_eqs(word, "left") ? MEMBER_LEFT : MEMBER_FAILED;
+	return m->was_alive || span_eqs(word, "left") || span_eqs(word, "failed") || span_eqs(word, "leaving");
+}
+
+static bool
+read_member(struct replay *r, struct span line)
+{
+	struct snapshot_member m = { .was_alive = false };
+	uint8_t meta[NODE_META_BYTES_MAX];
+	size_t meta_len, vsn_len;
+	uint64_t since;
+	struct known *k;
+
+	if (!read_status(take_word(&line), &m) || !read_number(take_word(&line), &since) || since > INT32_MAX * 100ull ||
+	    !read_number(take_word(&line), &m.restore.status_ltime) ||
+	    !read_hex(take_word(&line), m.restore.vsn, sizeof(m.restore.vsn), &vsn_len) ||
+	    !read_hex(take_word(&line), meta, sizeof(meta), &meta_len) || !read_addr(take_word(&line), &m.restore.addr) ||
+	    line.len == 0 || (k = remember(r, line)) == NULL)
+		return false;
+	m.restore.name = k->m.restore.name;
+	m.restore.meta = arena_copy(&r->found->arena, span_of(meta, meta_len));
+	m.since = (int64_t)since;
+	k->m = m;
+	return m.restore.meta.p != NULL;
+}
+
+static bool
+read_gone(struct replay *r, struct span name)
+{
+	struct known *k = remember(r, name);
+
+	if (k != NULL)
+		k->gone = true;
+	return k != NULL;
 }
 
 static void
 replay_line(struct replay *r, struct span line)
 {
 	struct snapshot_found *f = r->found;
-	struct span name;
-	struct gaddr addr;
 
-	if (take_prefix(&line, "alive: ")) {
-		if (read_alive(line, &name, &addr))
-			remember(r, name, &addr);
-		else
-			r->bad++;
-	} else if (take_prefix(&line, "not-alive: ")) {
-		remember(r, line, NULL);
+	if (take_prefix(&line, "member: ")) {
+		r->bad += !read_member(r, line);
+	} else if (take_prefix(&line, "gone: ")) {
+		r->bad += !read_gone(r, line);
 	} else if (take_prefix(&line, "clock: ")) {
 		r->bad += !read_number(line, &f->clock);
 	} else if (take_prefix(&line, "event-clock: ")) {
@@ -146,28 +214,28 @@ replay_line(struct replay *r, struct span line)
 	}
 }
 
-/* The addresses of those whose last word was "alive". */
+/* The last word on each name, unless it is that the member is forgotten. */
 static void
-collect(struct replay *r, struct span self)
+collect(struct replay *r, struct span self, size_t members_max)
 {
 	struct snapshot_found *f = r->found;
 
-	if (r->count == 0 || (f->addrs = calloc(r->count, sizeof(*f->addrs))) == NULL)
+	if (r->count == 0 || (f->members = arena_array(&f->arena, r->count, sizeof(*f->members))) == NULL)
 		return;
 	qsort(r->known, r->count, sizeof(*r->known), known_order);
-	for (size_t i = 0; i < r->count && f->count < r->max; i++) {
+	for (size_t i = 0; i < r->count && f->count < members_max; i++) {
 		const struct known *k = &r->known[i];
-		bool last = i + 1 == r->count || !span_eq(k->name, k[1].name);
+		bool last = i + 1 == r->count || !span_eq(k->m.restore.name, k[1].m.restore.name);
 
-		if (last && k->alive && !span_eq(k->name, self))
-			f->addrs[f->count++] = k->addr;
+		if (last && !k->gone && !span_eq(k->m.restore.name, self))
+			f->members[f->count++] = k->m;
 	}
 }
 
 static void
 replay(struct span text, struct span self, size_t members_max, struct snapshot_found *found, const char *path)
 {
-	struct replay r = { .found = found, .max = members_max };
+	struct replay r = { .found = found };
 
 	while (text.len > 0) {
 		const uint8_t *end = memchr(text.p, '\n', text.len);
@@ -177,7 +245,7 @@ replay(struct span text, struct span self, size_t members_max, struct snapshot_f
 		replay_line(&r, span_of(text.p, (size_t)(end - text.p)));
 		text = span_of(end + 1, text.len - (size_t)(end + 1 - text.p));
 	}
-	collect(&r, self);
+	collect(&r, self, members_max);
 	free(r.known);
 	if (r.bad > 0)
 		log_warn("serf", "%s: %u lines do not read and were skipped", path, r.bad);
@@ -207,7 +275,7 @@ snapshot_open(const char *path, struct span self, size_t members_max, struct sna
 	struct stat st;
 	struct span text;
 
-	*found = (struct snapshot_found){ 0 };
+	*found = (struct snapshot_found){ .arena = ARENA_INIT(FOUND_BYTES_MAX) };
 	if (s == NULL)
 		return NULL;
 	s->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -232,20 +300,34 @@ snapshot_open(const char *path, struct span self, size_t members_max, struct sna
 void
 snapshot_found_done(struct snapshot_found *found)
 {
-	free(found->addrs);
+	arena_done(&found->arena);
 	*found = (struct snapshot_found){ 0 };
 }
 
 /* -- writing --------------------------------------------------------------------- */
 
 static void
-put_alive(struct buf *b, struct span name, const struct gaddr *addr)
+put_hex(struct buf *b, struct span bytes)
+{
+	if (bytes.len == 0)
+		buf_u8(b, '-');
+	for (size_t i = 0; i < bytes.len; i++)
+		buf_printf(b, "%02x", bytes.p[i]);
+}
+
+static void
+put_member(struct buf *b, const struct swim_member *m, int64_t since)
 {
 	char text[NET_TEXT_BYTES];
 
-	buf_puts(b, "alive: ");
-	buf_putspan(b, name);
-	buf_printf(b, " %s\n", net_text(addr, text));
+	buf_printf(b, "member: %s %lld %llu ", member_status_name(m->status), (long long)since,
+	    (unsigned long long)m->status_ltime);
+	put_hex(b, span_of(m->vsn, WIRE_VSN_BYTES));
+	buf_u8(b, ' ');
+	put_hex(b, m->meta);
+	buf_printf(b, " %s ", net_text(&m->addr, text));
+	buf_putspan(b, m->name);
+	buf_u8(b, '\n');
 }
 
 static void
@@ -256,10 +338,10 @@ put_clocks(struct buf *b, const struct snapshot *s)
 }
 
 void
-snapshot_alive(struct snapshot *s, struct span name, const struct gaddr *addr)
+snapshot_member(struct snapshot *s, const struct swim_member *m, int64_t since)
 {
 	if (!s->left)
-		put_alive(&s->pending, name, addr);
+		put_member(&s->pending, m, since);
 }
 
 void
@@ -267,7 +349,7 @@ snapshot_gone(struct snapshot *s, struct span name)
 {
 	if (s->left)
 		return;
-	buf_puts(&s->pending, "not-alive: ");
+	buf_puts(&s->pending, "gone: ");
 	buf_putspan(&s->pending, name);
 	buf_u8(&s->pending, '\n');
 }
@@ -322,8 +404,8 @@ compact_above(const struct swim *core)
 	struct swim_stats stats;
 
 	swim_stats(core, &stats);
-	return stats.alive * (size_t)COMPACT_BYTES_PER_MEMBER > COMPACT_BYTES_MIN ?
-	    stats.alive * (size_t)COMPACT_BYTES_PER_MEMBER : COMPACT_BYTES_MIN;
+	return stats.members * (size_t)COMPACT_BYTES_PER_MEMBER > COMPACT_BYTES_MIN ?
+	    stats.members * (size_t)COMPACT_BYTES_PER_MEMBER : COMPACT_BYTES_MIN;
 }
 
 /* The file as it would be without history; the old one stays until the new one is durable. */
@@ -332,12 +414,16 @@ compact(struct snapshot *s, const struct swim *core)
 {
 	struct buf b = BUF_INIT(FILE_BYTES_MAX);
 	struct swim_member m;
+	struct mono now = clock_mono();
+	int64_t wall = clock_wall_ns() / 1000000000;
 	uint32_t cursor = 0;
 	int fd;
 
-	while (swim_member_next(core, &cursor, &m))
-		if (m.status == MEMBER_ALIVE)
-			put_alive(&b, m.name, &m.addr);
+	while (swim_member_next(core, &cursor, &m)) {
+		bool is_gone = m.status == MEMBER_FAILED || m.status == MEMBER_LEFT;
+
+		put_member(&b, &m, wall - (is_gone ? mono_ms(mono_sub(now, m.gone_at)) / 1000 : 0));
+	}
 	put_clocks(&b, s);
 	fd = open(s->fresh_path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd >= 0 && !b.failed && write_all(fd, buf_span(&b)) && fdatasync(fd) == 0 && rename(s->fresh_path, s->path) == 0) {

@@ -1,40 +1,53 @@
 /*
- * Memory of a pool across restarts: who was alive, and the clocks.  A text file to which lines are
- * appended, and which is written afresh when it has grown:
+ * Memory of a pool across restarts: the members with their tags, and the clocks.  A text file to which
+ * lines are appended, and which is written afresh when it has grown:
  *
- *	alive: NAME IP:PORT
- *	not-alive: NAME
+ *	member: STATUS TIME LTIME VSN META IP:PORT NAME
+ *	gone: NAME
  *	clock: N | event-clock: N | query-clock: N
  *	leave
  *
+ * TIME is in seconds since 1970, VSN and META in hexadecimal ("-" for none); names may hold blanks.
  * Losing its last lines, or all of it, loses no correctness: gossip tells them again.
  */
 #ifndef TV_GOSSIPD_SNAPSHOT_H
 #define TV_GOSSIPD_SNAPSHOT_H
 
+#include "common/arena.h"
 #include "gossipd/core/swim.h"
 
 struct snapshot;
 
+struct snapshot_member {
+	struct swim_restore restore;	/* age is 0; what was alive is MEMBER_FAILED until somebody says otherwise */
+	bool was_alive;
+	int64_t since;			/* seconds since 1970, of the last change */
+};
+
 struct snapshot_found {
 	uint64_t clock, event_clock, query_clock;
-	struct gaddr *addrs;		/* owned; of members that were alive, without ourselves */
+	struct snapshot_member *members;	/* without ourselves; in `arena`, names and tags too */
 	size_t count;
+	struct arena arena;
 };
 
 /*
- * Opens the file at `path` (made if missing) and reads it.  self: own name, not to be joined.
+ * Opens the file at `path` (made if missing) and reads it.  self: own name, which is left out.
  * Lines that do not read are skipped and counted in the log.  NULL: the file cannot be used (errno).
  */
 struct snapshot *snapshot_open(const char *path, struct span self, size_t members_max, struct snapshot_found *found);
 void snapshot_found_done(struct snapshot_found *found);
-void snapshot_alive(struct snapshot *s, struct span name, const struct gaddr *addr);
+/* The member as it is now.  since: seconds since 1970. */
+void snapshot_member(struct snapshot *s, const struct swim_member *m, int64_t since);
 void snapshot_gone(struct snapshot *s, struct span name);
 /* Written when one of them has grown. */
 void snapshot_clocks(struct snapshot *s, uint64_t clock, uint64_t event_clock, uint64_t query_clock);
 /* Nothing but clocks is remembered from here on, and nobody is joined after a restart. */
 void snapshot_leave(struct snapshot *s);
-/* Writes what waits.  When the file has outgrown its content, it is written afresh from `core`. */
+/*
+ * Writes what waits.  When the file has outgrown its content, it is written afresh from `core`
+ * (NULL: not now).
+ */
 void snapshot_flush(struct snapshot *s, const struct swim *core);
 bool snapshot_dirty(const struct snapshot *s);
 /* Flushes and closes. */

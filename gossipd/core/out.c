@@ -101,7 +101,7 @@ struct swim_member
 node_view(const struct node *n)
 {
 	return (struct swim_member){ .name = node_name(n), .meta = node_meta(n), .addr = n->addr,
-		.status = n->status, .vsn = n->vsn };
+		.status = n->status, .vsn = n->vsn, .status_ltime = n->status_ltime, .gone_at = n->gone_at };
 }
 
 void

@@ -15,7 +15,7 @@
 
 /* Steps that the rules allow; any other is our own mistake. */
 static const unsigned status_next[] = {
-	[MEMBER_NONE]    = TO(MEMBER_ALIVE) | TO(MEMBER_LEAVING),
+	[MEMBER_NONE]    = TO(MEMBER_ALIVE) | TO(MEMBER_LEAVING) | TO(MEMBER_FAILED) | TO(MEMBER_LEFT),
 	[MEMBER_ALIVE]   = TO(MEMBER_LEAVING) | TO(MEMBER_FAILED) | TO(MEMBER_NONE) | TO(MEMBER_ALIVE),
 	[MEMBER_LEAVING] = TO(MEMBER_ALIVE) | TO(MEMBER_LEFT) | TO(MEMBER_NONE),
 	[MEMBER_LEFT]    = TO(MEMBER_ALIVE) | TO(MEMBER_NONE),
@@ -80,6 +80,33 @@ serf_erase(struct swim *s, struct node *n)
 	serf_set_status(s, n, MEMBER_NONE);
 	n->prune_at = MONO_NEVER;
 	swim_drop_if_unused(s, n);
+}
+
+enum tv_err
+serf_restore(struct swim *s, const struct swim_input *in)
+{
+	const struct swim_restore *r = in->restore;
+	struct node *n;
+	enum tv_err err;
+
+	if (!swim_name_ok(r->name) || (r->addr.len != 4 && r->addr.len != 16) || r->meta.len > NODE_META_BYTES_MAX ||
+	    (r->status != MEMBER_FAILED && r->status != MEMBER_LEFT) || r->age.ns < 0)
+		return TV_EINVAL;
+	if (table_find(&s->table, r->name) != NULL)
+		return TV_EEXIST;
+	err = table_add(&s->table, r->name, &n);
+	if (err != TV_OK)
+		return err;
+	if ((err = node_set_meta(n, r->meta)) != TV_OK) {
+		table_remove(&s->table, n);
+		return err;
+	}
+	n->addr = r->addr;
+	n->status_ltime = r->status_ltime;
+	n->gone_at = mono_sub(s->now, r->age);
+	memcpy(n->vsn, r->vsn, sizeof(n->vsn));
+	serf_set_status(s, n, r->status);
+	return TV_OK;
 }
 
 static bool

@@ -235,6 +235,7 @@ void serf_node_leave(struct swim *s, struct node *n);
 void serf_node_update(struct swim *s, struct node *n);
 void serf_set_status(struct swim *s, struct node *n, enum member_status status);
 void serf_erase(struct swim *s, struct node *n);
+enum tv_err serf_restore(struct swim *s, const struct swim_input *in);
 void serf_reap(struct swim *s);			/* TIMER_REAP */
 void serf_prune(struct swim *s);		/* TIMER_PRUNE */
 void serf_reconnect(struct swim *s);		/* TIMER_RECONNECT */

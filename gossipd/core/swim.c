@@ -213,6 +213,7 @@ static enum tv_err (*const input_handlers[SWIM_INS])(struct swim *, const struct
 	[SWIM_IN_LEAVE] = leave_start,
 	[SWIM_IN_FORCE_LEAVE] = leave_force,
 	[SWIM_IN_META] = swim_change_meta,
+	[SWIM_IN_RESTORE] = serf_restore,
 };
 
 enum tv_err

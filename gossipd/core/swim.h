@@ -85,7 +85,21 @@ enum swim_in_type {
 	SWIM_IN_LEAVE,			/* leave gracefully; the end is told by output.left */
 	SWIM_IN_FORCE_LEAVE,		/* name, prune.  TV_ENOENT: unknown, TV_EINVAL: ourselves */
 	SWIM_IN_META,			/* bytes: new tags of our own.  TV_ELIMIT */
+	SWIM_IN_RESTORE,		/* restore: a member from before a restart.  TV_EINVAL, TV_EEXIST, TV_ELIMIT */
 	SWIM_INS
+};
+
+/*
+ * A member remembered from before a restart.  It is shown as failed or left, and not probed; word of
+ * it from others brings it back.
+ */
+struct swim_restore {
+	struct span name, meta;
+	struct gaddr addr;
+	enum member_status status;	/* MEMBER_FAILED or MEMBER_LEFT */
+	struct mono age;		/* since it failed or left */
+	uint64_t status_ltime;
+	uint8_t vsn[6];
 };
 
 struct swim_input {
@@ -101,6 +115,7 @@ struct swim_input {
 	uint64_t token;			/* JOIN: comes back in swim_join */
 	const struct gaddr *addrs;	/* JOIN: 1..SWIM_JOIN_ADDRS_MAX, port 0: our own port */
 	unsigned addr_count;
+	const struct swim_restore *restore;
 	bool quiet;			/* JOIN: after a restart: no join intent follows */
 	bool prune;			/* FORCE_LEAVE: forget it at once, everywhere */
 };
@@ -128,6 +143,8 @@ struct swim_member {
 	struct gaddr addr;
 	enum member_status status;
 	const uint8_t *vsn;		/* 6 bytes */
+	uint64_t status_ltime;		/* Lamport time of its last intent */
+	struct mono gone_at;		/* failed and left ones: since when */
 };
 
 struct swim_event {

@@ -227,6 +227,35 @@ def stopped_for_a_while():
         assert "stood still" in log and "EventMemberFailed" not in log, log
 
 
+def restart_remembers():
+    """The first list after a restart is whole: nobody vanishes because gossipd was away."""
+    with Cluster(NET, gossipd=dict(TIMING, lan={"gossip_to_the_dead": "1s"})) as cl:
+        g1, g2, g3, g4 = pool_of(cl, 4)
+        g3.kill("gossipd")
+        shows([g1, g2, g4], "g3", FAILED)
+        assert ask(g4, MSG.GOSSIP_LEAVE, [], timeout=30) == [0, ""]
+        shows([g1, g2], "g4", LEFT)
+        # SWIM forgets the dead; a new member then does not hear of g3 any more.
+        g5 = start(cl.add("g5", 5, server=False))
+        wait_for("g5 answers", lambda: statuses(g5))
+        wait_for("g3 is forgotten by probing", lambda: join(g5, g1.addr)[0] == 0 and "g3" not in statuses(g5))
+        before = members(g1)
+        for how in (g1.stop, g1.kill):
+            how("gossipd")
+            start(g1)
+            wait_for("g1 answers", lambda: os.path.exists(sock(g1)) and Conn(sock(g1)).close() is None)
+            now = members(g1)
+            assert now == before, (now, before)
+        for n in (g2, g5):
+            n.kill("gossipd")
+        g1.kill("gossipd")
+        start(g1)
+        wait_for("g1 answers", lambda: os.path.exists(sock(g1)) and Conn(sock(g1)).close() is None)
+        assert statuses(g1) == {"g1": ALIVE, "g2": FAILED, "g3": FAILED, "g4": LEFT, "g5": FAILED}
+        start(g2)
+        shows([g1], "g2", ALIVE)
+
+
 def hostile_streams():
     """Idle and endless streams cost a descriptor for a while, and nothing else (S175)."""
     with Cluster(NET, gossipd=dict(TIMING, limits={"streams": 8, "streams_per_source": 4})) as cl:
@@ -259,4 +288,4 @@ def hostile_streams():
 
 
 assert REPLY == 1
-main(life_of_a_pool, joins_that_fail, keys, flooding, stopped_for_a_while, hostile_streams)
+main(life_of_a_pool, joins_that_fail, keys, flooding, stopped_for_a_while, restart_remembers, hostile_streams)

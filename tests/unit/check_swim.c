@@ -517,6 +517,43 @@ START_TEST(members_are_reaped)
 }
 END_TEST
 
+static struct swim_restore
+remembered(const char *name, enum member_status status, struct mono age)
+{
+	return (struct swim_restore){ .name = span_str(name), .meta = span_str("role"), .addr = one_addr('a'), .status = status,
+		.age = age, .status_ltime = 7, .vsn = { 1, 5, 2, 2, 5, 5 } };
+}
+
+static enum tv_err
+restore(struct swim_restore r)
+{
+	return one_feed(&o, (struct swim_input){ .type = SWIM_IN_RESTORE, .restore = &r });
+}
+
+START_TEST(members_from_before_a_restart)
+{
+	o.opt.timing.reconnect_timeout = MONO_S(60);
+	restart();
+	ck_assert_int_eq(restore(remembered("a", MEMBER_FAILED, MONO_ZERO)), TV_OK);
+	ck_assert_int_eq(restore(remembered("f", MEMBER_FAILED, MONO_S(50))), TV_OK);
+	ck_assert_int_eq(restore(remembered("l", MEMBER_LEFT, MONO_S(50))), TV_OK);
+	ck_assert_int_eq(restore(remembered("a", MEMBER_FAILED, MONO_ZERO)), TV_EEXIST);
+	ck_assert_int_eq(restore(remembered(SELF, MEMBER_FAILED, MONO_ZERO)), TV_EEXIST);
+	ck_assert_int_eq(restore(remembered("x", MEMBER_ALIVE, MONO_ZERO)), TV_EINVAL);
+	ck_assert_int_eq(restore(remembered("bad\n", MEMBER_FAILED, MONO_ZERO)), TV_EINVAL);
+	ck_assert_int_eq(one_event(&o), -1);
+	ck_assert_int_eq(one_state(&o, "a"), NODE_STATES);	/* not probed */
+	(void)one_alive(&o, "a", 1);
+	ck_assert_int_eq(one_event(&o), GOSSIP_EV_JOIN);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_ALIVE);
+	(void)one_leave_intent(&o, "f", 7, false);		/* not newer than what was remembered */
+	ck_assert_int_eq(one_status(&o, "f"), MEMBER_FAILED);
+	one_wait(&o, MONO_S(30));				/* its 60 s began before the restart */
+	ck_assert_int_eq(one_status(&o, "f"), MEMBER_NONE);
+	ck_assert_int_eq(one_status(&o, "l"), MEMBER_LEFT);
+}
+END_TEST
+
 static bool
 dials_join(const struct one *one, void *arg)
 {
@@ -1155,6 +1192,7 @@ serf_case(void)
 	tcase_add_test(t, a_pruned_member_that_speaks_up_stays);
 	tcase_add_test(t, intent_memory_is_limited);
 	tcase_add_test(t, members_are_reaped);
+	tcase_add_test(t, members_from_before_a_restart);
 	tcase_add_test(t, failed_members_are_tried_again);
 	tcase_add_test(t, leave_says_intent_then_death);
 	tcase_add_test(t, leave_alone_is_quick);
