@@ -424,6 +424,31 @@ def test_address_change_is_followed():
         wait_for("it follows", lambda: moved.get("k") == b"v")
 
 
+def test_failed_write_stops_the_process():
+    """A write that the disk refuses is final: the server stops with status 1 and comes back by replay (S84)."""
+    with RaftCluster(1, bootstrap=True) as c:
+        n1 = c.nodes[0]
+        n1.start(file_bytes_max=8 << 20)
+        c.introduce(n1)
+        c.wait_leader()
+        acked = []
+        try:
+            for i in range(200):
+                value = os.urandom(300000)
+                if n1.put("k%03d" % i, value)[0] != 0:
+                    break
+                acked.append(value)
+        except (OSError, tvframe.Closed):
+            pass
+        assert n1.process.wait(20) == 1
+        n1.process = None
+        assert 0 < len(acked) < 200
+        n1.start()
+        c.wait_leader()
+        for i, value in enumerate(acked):
+            assert n1.get("k%03d" % i) == value, i
+
+
 def test_two_clusters_do_not_mix():
     with RaftCluster(2, bootstrap=True) as c:
         for node in c.nodes:                            # a mistake: two servers with bootstrap

@@ -10,6 +10,7 @@ Standard library only.  Operation and message numbers come from the headers.
 import atexit
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -167,13 +168,17 @@ class Node:
         if options.get("bootstrap_expect"):
             self.tags["expect"] = str(options["bootstrap_expect"])
 
-    def start(self):
+    def start(self, file_bytes_max=None):
+        """file_bytes_max: writes beyond that offset of any file fail."""
         if self.gossip is None:
             self.gossip = FakeGossip(os.path.join(self.dir, "run", "gossipd.sock"))
         args = [os.path.join(BUILD, "raftd", "raftd"), "-c", os.path.join(self.dir, "conf")]
         if os.environ.get("TV_DEBUG"):
             args.append("-d")
-        self.process = subprocess.Popen(args, stdout=open(self.log_path, "ab"), stderr=subprocess.STDOUT)
+        # SIGXFSZ stays ignored, so that such writes fail instead of killing the process.
+        limit = (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max,) * 2)) if file_bytes_max else None
+        self.process = subprocess.Popen(args, stdout=open(self.log_path, "ab"), stderr=subprocess.STDOUT,
+                                        restore_signals=False, preexec_fn=limit)
         wait_for("raftd.sock of %s" % self.name, self.connect)
 
     @property
