@@ -40,6 +40,8 @@ const struct conf_opt rpcd_opts[] = {
 	    "body of an answer" },
 	{ "limits.filter_time_max", CONF_DURATION, F(filter_time_max), "1s", "10ms", "1m", NULL, CONF_LIVE,
 	    "work that one answer's ?filter may be" },
+	{ "limits.gzip_bytes_max", CONF_SIZE, F(gzip_bytes_max), "1M", "0", "64M", NULL, CONF_LIVE,
+	    "a longer answer is sent as it is: packing takes 30 ms per megabyte, and all wait; 0: never packed" },
 	{ "limits.request_bytes_max", CONF_SIZE, F(request_bytes_max), "2M", "64k", "32M", NULL, CONF_RESTART,
 	    "one operation on its way to a server; as in raftd.conf, and the same on all nodes" },
 	{ "limits.calls_pending_max", CONF_U64, F(calls_pending_max), "16384", "16", "1000000", NULL, CONF_RESTART,

@@ -87,7 +87,7 @@ static void
 compress(struct request *r)
 {
 	if (r->api == NULL || r->api->gzip == NULL || r->answer.body.len < GZIP_BYTES_MIN ||
-	    !gzip_accepted(r->head.accept_encoding))
+	    r->answer.body.len > r->api->conf->gzip_bytes_max || !gzip_accepted(r->head.accept_encoding))
 		return;
 	buf_reset(&r->scratch);
 	if (gzip_pack(r->api->gzip, buf_span(&r->answer.body), &r->scratch) != TV_OK)

@@ -394,6 +394,12 @@ START_TEST(compression)
 	inflateEnd(&z);
 	ck_assert_uint_eq(n, 4000);
 	fake_end(r);
+	e.Value = span_of(fake.request, 8001);		/* would hold up others for too long */
+	r = fake_begin("GET", "/v1/kv/k?raw", NULL, &head);
+	reply_list(&kv_entry_schema, &e, 1);
+	ck_assert_uint_eq(r->answer.body.len, 8001);
+	ck_assert_ptr_null(fake_header(r, "Content-Encoding"));
+	fake_end(r);
 	e.Value = span_str("tiny");
 	r = fake_begin("GET", "/v1/kv/k?raw", NULL, &head);
 	reply_list(&kv_entry_schema, &e, 1);
