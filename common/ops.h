@@ -26,6 +26,7 @@ enum op_kind {
 	OP_READ,	/* any server by ReadIndex, or its own state when stale; may block */
 	OP_WRITE,	/* proposed to the log by the leader */
 	OP_LEADER,	/* answered by the leader from memory (session renew, raft changes) */
+	OP_VIEW,	/* answered by any server's rpcd from its view of the pools; raftd refuses it */
 };
 enum op_answers { OP_ONE, OP_LIST };
 enum op_mode { OP_DEFAULT = 0, OP_CONSISTENT = 1, OP_STALE = 2 };
@@ -57,6 +58,7 @@ enum op_mode { OP_DEFAULT = 0, OP_CONSISTENT = 1, OP_STALE = 2 };
 	X( 42, RAFT_TRANSFER,     "Operator.RaftTransfer",  OP_LEADER, raft_peer_schema,          bool_reply_schema,        OP_ONE) \
 	X( 43, STATUS_LEADER,     "Status.Leader",          OP_READ,   empty_schema,              text_reply_schema,        OP_ONE) \
 	X( 44, STATUS_PEERS,      "Status.Peers",           OP_READ,   empty_schema,              text_list_schema,         OP_ONE) \
+	X( 45, CATALOG_DATACENTERS,"Catalog.ListDatacenters", OP_VIEW, empty_schema,              text_list_schema,         OP_ONE) \
 	/* proposed by the leader itself; refused from outside */ \
 	X( 60, TOMBSTONE_REAP,    "Internal.TombstoneReap", OP_WRITE,  session_destroy_schema,    bool_reply_schema,        OP_ONE) \
 	X( 61, SERVER_TOMBSTONE,  "Internal.ServerTombstone", OP_WRITE, raft_peer_schema,         bool_reply_schema,        OP_ONE)

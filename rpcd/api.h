@@ -116,6 +116,8 @@ void api_headers(struct request *r, const struct op_reply *reply, bool consisten
 void api_json(struct request *r, const struct op_reply *reply);
 /* The same by another schema of the same record. */
 void api_json_as(struct request *r, const struct schema *s, struct span list);
+/* Answers with a JSON list of names. */
+void api_json_names(struct request *r, const struct span_list *names);
 /* Unpacks the reply's record (OP_ONE); false: answered 500. */
 bool api_record(struct request *r, const struct op_reply *reply, const struct schema *s, void *rec);
 /* Name, ?tag and ?node-meta of a catalog or health read (rpcd/api_catalog.c). */

@@ -4,7 +4,6 @@
 #include "common/schema_json.h"
 #include "rpcd/api.h"
 
-#define DATACENTERS_MAX 256
 
 static struct span
 body_dc(const struct request *r, struct span given)
@@ -35,21 +34,21 @@ run_deregister(struct request *r)
 }
 
 static void
+finish_datacenters(struct request *r, const struct op_reply *reply)
+{
+	struct text_list list = { 0 };
+
+	if (api_failed(r, reply) || !api_record(r, reply, &text_list_schema, &list))
+		return;
+	api_json_names(r, &list.Values);
+}
+
+static void
 run_datacenters(struct request *r)
 {
-	struct span names[DATACENTERS_MAX];
-	unsigned n = view_datacenters(r->api->view, names, DATACENTERS_MAX);
+	struct empty_rec none = { 0 };
 
-	buf_u8(&r->answer.body, '[');
-	if (n == 0)			/* gossipd has not told yet: at least our own */
-		json_quote(span_str(r->api->cluster->datacenter), &r->answer.body);
-	for (unsigned i = 0; i < n; i++) {
-		if (i > 0)
-			buf_u8(&r->answer.body, ',');
-		json_quote(names[i], &r->answer.body);
-	}
-	buf_u8(&r->answer.body, ']');
-	answer_json(r);
+	api_start(r, OP_CATALOG_DATACENTERS, &none, finish_datacenters);
 }
 
 /* All values of ?tag. */

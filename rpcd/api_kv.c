@@ -61,14 +61,7 @@ finish_keys(struct request *r, const struct op_reply *reply)
 		answer_empty(r, 404);
 		return;
 	}
-	buf_u8(&r->answer.body, '[');
-	for (uint32_t i = 0; i < list.Values.n; i++) {
-		if (i > 0)
-			buf_u8(&r->answer.body, ',');
-		json_quote(list.Values.v[i], &r->answer.body);
-	}
-	buf_u8(&r->answer.body, ']');
-	answer_json(r);
+	api_json_names(r, &list.Values);
 }
 
 static void

@@ -336,6 +336,19 @@ api_json(struct request *r, const struct op_reply *reply)
 		answer_json(r);
 }
 
+void
+api_json_names(struct request *r, const struct span_list *names)
+{
+	buf_u8(&r->answer.body, '[');
+	for (uint32_t i = 0; i < names->n; i++) {
+		if (i > 0)
+			buf_u8(&r->answer.body, ',');
+		json_quote(names->v[i], &r->answer.body);
+	}
+	buf_u8(&r->answer.body, ']');
+	answer_json(r);
+}
+
 bool
 api_record(struct request *r, const struct op_reply *reply, const struct schema *s, void *rec)
 {

@@ -15,6 +15,7 @@
 
 #include "common/clock.h"
 #include "common/msg.h"
+#include "common/records.h"
 #include "raftd/core/raft.h"
 #include "rpcd/route.h"
 
@@ -22,6 +23,7 @@
 #define FLIGHT_TRIED_MAX 4
 #define SERVERS_LOOKED_AT 8
 #define HOLD_TICK_S 0.05
+#define DATACENTERS_MAX 256
 
 enum flight_state { FLIGHT_NEW, FLIGHT_LOCAL, FLIGHT_LINK, FLIGHT_HELD, FLIGHT_DOOMED, FLIGHT_ENDING };
 
@@ -197,7 +199,10 @@ flight_fail(struct flight *f, enum tv_err err)
 	flight_end(f, &reply);
 }
 
-/* Fails from the loop: done must not be called before route_start() returned. */
+/*
+ * Ends from the loop: done must not be called before route_start() returned.  err TV_OK: with this server's own answer
+ * to an OP_VIEW operation.
+ */
 static void
 flight_doom(struct flight *f, enum tv_err err)
 {
@@ -212,6 +217,23 @@ flight_doom(struct flight *f, enum tv_err err)
 	}
 }
 
+/* The one OP_VIEW operation: the datacenters, as this server's pools know them. */
+static void
+flight_view(struct flight *f)
+{
+	struct span names[DATACENTERS_MAX];
+	unsigned n = view_datacenters(f->route->conf.view, names, DATACENTERS_MAX);
+	struct text_list list = { .Values = { names, n, true } };
+	struct op_reply reply = { .index = 1, .known_leader = true };
+	struct buf b = BUF_INIT(1u << 20);
+
+	schema_pack(&text_list_schema, &list, &b);
+	reply.err = b.failed ? TV_ENOMEM : TV_OK;
+	reply.value = b.failed ? SPAN_NONE : buf_span(&b);
+	flight_end(f, &reply);
+	buf_done(&b);
+}
+
 static void
 doom_cb(struct ev_loop *loop, ev_timer *w, int revents)
 {
@@ -219,8 +241,12 @@ doom_cb(struct ev_loop *loop, ev_timer *w, int revents)
 
 	(void)loop;
 	(void)revents;
-	while (r->doomed.head != NULL)
-		flight_fail(r->doomed.head, r->doomed.head->doom);
+	while (r->doomed.head != NULL) {
+		if (r->doomed.head->doom == TV_OK)
+			flight_view(r->doomed.head);
+		else
+			flight_fail(r->doomed.head, r->doomed.head->doom);
+	}
 }
 
 /* Nothing was done yet: wait for a leader or a server, within hold_timeout. */
@@ -286,7 +312,7 @@ route_kick(struct route *r)
 static bool
 is_repeatable(const struct op *op)
 {
-	return op->kind == OP_READ || op->code == OP_SESSION_RENEW || op->code == OP_RAFT_CONFIGURATION;
+	return op->kind == OP_READ || op->kind == OP_VIEW || op->code == OP_SESSION_RENEW || op->code == OP_RAFT_CONFIGURATION;
 }
 
 static void
@@ -526,6 +552,10 @@ flight_try(struct flight *f)
 			go_any_server(f, MSG_OP);
 		else
 			flight_doom(f, TV_ENOTLEADER);
+		return;
+	}
+	if (f->op->kind == OP_VIEW) {
+		flight_doom(f, TV_OK);
 		return;
 	}
 	st = raft_local_status(r->conf.raft);

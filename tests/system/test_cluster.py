@@ -29,6 +29,8 @@ def test_two_datacenters():
         wan = {"n1.dc1": 1, "n2.dc1": 1, "n3.dc1": 1, "m1.dc2": 1}
         for n in servers + [remote]:
             wait_for("WAN members on " + n.name, lambda: n.members(wan=True) == wan)
+        for n in servers + [client]:
+            assert n.get("/v1/catalog/datacenters").json() == ["dc1", "dc2"], n.name
         # A write through any node is at once readable on every server, without ?stale.
         for i, writer in enumerate(servers + [client]):
             writer.kv_put("k%d" % i, "v%d" % i)

@@ -503,6 +503,8 @@ END_TEST
 
 START_TEST(catalog_reads)
 {
+	struct span names[] = { span_str("dc1"), span_str("dc2") };
+	struct text_list datacenters = { .Values = { names, 2, true } };
 	struct catalog_read args = { 0 };
 	struct span tags[] = { span_str("a"), span_str("b") };
 	struct service_tags st = { span_str("web"), { tags, 2, true } };
@@ -538,7 +540,11 @@ START_TEST(catalog_reads)
 	reply_record(&node_services_schema, &none);
 	fake_answered(r, 200, "{\"Node\":null,\"Services\":null}");
 	fake_end(r);
-	fake_is("GET", "/v1/catalog/datacenters", NULL, 200, "[\"dc1\",\"dc2\"]");
+	r = fake_begin("GET", "/v1/catalog/datacenters", NULL, NULL);
+	ck_assert_uint_eq(fake.q.op, OP_CATALOG_DATACENTERS);
+	reply_record(&text_list_schema, &datacenters);
+	fake_answered(r, 200, "[\"dc1\",\"dc2\"]");
+	fake_end(r);
 	fake_is("GET", "/v1/catalog/service/", NULL, 400, "Missing service name");
 	fake_conf.discovery_max_stale = MONO_S(5);
 	r = fake_begin("GET", "/v1/catalog/nodes", NULL, NULL);

@@ -107,6 +107,16 @@ view_servers(const struct view *v, struct span dc, struct rng *rng, struct view_
 	return server_count;
 }
 
+unsigned
+view_datacenters(const struct view *v, struct span *out, unsigned max)
+{
+	(void)v;
+	ck_assert_uint_ge(max, 2);
+	out[0] = span_str("dc1");
+	out[1] = span_str("dc2");
+	return 2;
+}
+
 bool
 view_dc_known(const struct view *v, struct span dc)
 {
@@ -395,6 +405,24 @@ START_TEST(other_datacenter)
 }
 END_TEST
 
+START_TEST(any_server_tells_the_datacenters)
+{
+	start(true, 1000);
+	local = (struct raft_local_status){ .up = false };	/* not even raftd is needed */
+	ask(OP_CATALOG_DATACENTERS, "", 0);
+	run_until(1);
+	ck_assert_int_eq(got.err, TV_OK);
+	ck_assert_uint_eq(raftd.calls + sent_count, 0);
+	finish();
+	start(false, 1000);
+	add_server("127.0.0.1");
+	ask(OP_CATALOG_DATACENTERS, "", 0);
+	ck_assert_int_eq(sent[0].type, MSG_OP);
+	link_says(0, TV_OK);
+	finish();
+}
+END_TEST
+
 START_TEST(relayed_requests_do_not_go_in_circles)
 {
 	static const uint8_t args[] = { 0x90 };
@@ -509,6 +537,7 @@ main(void)
 	tcase_add_test(t, write_that_was_not_sent_is_tried_elsewhere);
 	tcase_add_test(t, client_leaves_a_server_that_refuses);
 	tcase_add_test(t, other_datacenter);
+	tcase_add_test(t, any_server_tells_the_datacenters);
 	tcase_add_test(t, relayed_requests_do_not_go_in_circles);
 	tcase_add_test(t, identical_blocking_queries_share_a_flight);
 	tcase_add_test(t, cancel_frees_the_watch_upstream);
