@@ -233,6 +233,8 @@ api_end(struct request *r)
 	else
 		api->live = r->next;
 	api->stats.live--;
+	api->answers_bytes -= r->accounted;
+	r->accounted = 0;
 	filter_free(r->filter);
 	r->filter = NULL;
 	if (r->sent != NULL)

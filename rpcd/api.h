@@ -28,6 +28,7 @@ struct api {
 	enum tv_err (*reload)(char *errbuf, size_t cap);	/* reads the configuration again; may be NULL */
 	uint64_t next_id;			/* of requests */
 	struct note *notes;			/* of questions under way */
+	uint64_t answers_bytes;			/* of large answers that wait to be sent */
 	struct request *live;			/* those between api_begin() and api_end() */
 	struct api_stats {
 		uint64_t requests, errors, cancelled;

@@ -40,6 +40,8 @@ const struct conf_opt rpcd_opts[] = {
 	    "body of an answer" },
 	{ "limits.filter_time_max", CONF_DURATION, F(filter_time_max), "1s", "10ms", "1m", NULL, CONF_LIVE,
 	    "work that one answer's ?filter may be" },
+	{ "limits.answers_bytes_max", CONF_SIZE, F(answers_bytes_max), "512M", "64M", "64G", NULL, CONF_RESTART,
+	    "answers above 64k that wait to be read, together; further ones are refused with 503" },
 	{ "limits.gzip_bytes_max", CONF_SIZE, F(gzip_bytes_max), "1M", "0", "64M", NULL, CONF_LIVE,
 	    "a longer answer is sent as it is: packing takes 30 ms per megabyte, and all wait; 0: never packed" },
 	{ "limits.request_bytes_max", CONF_SIZE, F(request_bytes_max), "2M", "64k", "32M", NULL, CONF_RESTART,

@@ -96,19 +96,41 @@ compress(struct request *r)
 	answer_header(r, "Content-Encoding", "gzip");
 }
 
+/* A plain sentence instead of what was made so far. */
+static void
+replace_body(struct request *r, const char *text)
+{
+	buf_done(&r->answer.body);
+	buf_puts(&r->answer.body, text);
+	r->answer.header_count = 0;
+	answer_header(r, "Content-Type", "text/plain; charset=utf-8");
+}
+
+/* Large answers wait in memory for slow readers: together they are bounded. */
+static bool
+keep_account(struct request *r)
+{
+	if (r->answer.body.len > r->api->conf->answers_bytes_max - r->api->answers_bytes)
+		return false;
+	r->accounted = r->answer.body.len;
+	r->api->answers_bytes += r->accounted;
+	return true;
+}
+
 void
 answer_finish(struct request *r, unsigned status)
 {
 	TV_ASSERT(!r->answered);
 	if (r->answer.body.failed) {	/* larger than any answer may be, or no memory */
-		buf_done(&r->answer.body);
-		buf_puts(&r->answer.body, "answer is too large");
-		r->answer.header_count = 0;
-		answer_header(r, "Content-Type", "text/plain; charset=utf-8");
+		replace_body(r, "answer is too large");
 		status = 500;
 	}
-	r->answer.status = status;
 	compress(r);
+	if (r->api != NULL && r->answer.body.len > BUFFER_KEPT_MAX && !keep_account(r)) {
+		replace_body(r, "too many large answers are being sent (see limits.answers_bytes_max)");
+		status = 503;
+	}
+	r->answer.status = status;
 	answer_header(r, "Vary", "Accept-Encoding");
 	if (r->endpoint != NULL)
 		answer_header(r, "X-Consul-Default-ACL-Policy", "allow");

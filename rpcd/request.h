@@ -73,6 +73,7 @@ struct request {
 
 	struct answer answer;
 	bool answered;
+	uint64_t accounted;		/* bytes of a large answer, counted in api->answers_bytes */
 	struct buf scratch;		/* arguments on their way out; pretty or packed body */
 
 	/* The transport's. */

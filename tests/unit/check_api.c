@@ -409,6 +409,47 @@ START_TEST(compression)
 }
 END_TEST
 
+/* Large answers that nobody reads are bounded together; small ones go on. */
+START_TEST(slow_readers)
+{
+	struct kv_entry big = { .Key = span_str("k"), .Value = span_of(fake.request, 100000) }, small = { .Key = span_str("k") };
+	struct request *waiting[2];
+
+	for (int i = 0; i < 2; i++) {
+		struct request *r = fake_begin("GET", "/v1/kv/k?raw", NULL, NULL);
+
+		reply_list(&kv_entry_schema, &big, 1);
+		fake_answered(r, 200, NULL);
+		waiting[i] = malloc(sizeof(*r));
+		ck_assert_ptr_nonnull(waiting[i]);
+		*waiting[i] = *r;		/* moves: what it holds goes with it */
+		fake_api.live = waiting[i];
+		if (waiting[i]->next != NULL)
+			waiting[i]->next->prev = waiting[i];
+		memset(r, 0, sizeof(*r));
+	}
+	struct request *r = fake_begin("GET", "/v1/kv/k?raw", NULL, NULL);
+	reply_list(&kv_entry_schema, &big, 1);
+	fake_answered(r, 503, "too many large answers are being sent (see limits.answers_bytes_max)");
+	api_end(r);
+	r = fake_begin("GET", "/v1/kv/k?raw", NULL, NULL);
+	reply_list(&kv_entry_schema, &small, 1);
+	fake_answered(r, 200, "");
+	api_end(r);
+	api_end(waiting[0]);
+	r = fake_begin("GET", "/v1/kv/k?raw", NULL, NULL);
+	reply_list(&kv_entry_schema, &big, 1);
+	fake_answered(r, 200, NULL);
+	api_end(r);
+	api_end(waiting[1]);
+	ck_assert_uint_eq(fake_api.answers_bytes, 0);
+	for (int i = 0; i < 2; i++) {
+		request_done(waiting[i]);
+		free(waiting[i]);
+	}
+}
+END_TEST
+
 /* -- sessions ------------------------------------------------------------------------ */
 
 START_TEST(session_create)
@@ -840,6 +881,7 @@ main(void)
 	tcase_add_test(t, errors);
 	tcase_add_test(t, client_leaves);
 	tcase_add_test(t, compression);
+	tcase_add_test(t, slow_readers);
 	tcase_add_test(t, session_create);
 	tcase_add_test(t, session_rest);
 	tcase_add_test(t, catalog_writes);
