@@ -18,7 +18,7 @@
 #define FILTER_BYTES_MAX 8192		/* longest expression */
 #define FILTER_DEPTH_MAX 64		/* parentheses and `not` within each other */
 #define FILTER_PATTERNS_MAX 16		/* `matches` in one expression */
-#define FILTER_STEPS_MAX 10000000	/* work that patterns may do in the life of one filter beyond what each text has free */
+#define FILTER_STEPS_MAX 10000000	/* work of patterns in the life of one filter, beside what each text has free */
 
 struct filter;
 

@@ -116,7 +116,9 @@ take_escape(struct lex *l, struct buf *out)
 	l->at++;
 	if (c != 'x' && c != 'u' && c != 'U')
 		return false;
-	if (!take_digits(l, c == 'x' ? 2 : c == 'u' ? 4 : 8, 16, &v) || v > 0x10ffff || (c != 'x' && v >= 0xd800 && v <= 0xdfff))
+	if (!take_digits(l, c == 'x' ? 2 : c == 'u' ? 4 : 8, 16, &v))
+		return false;
+	if (v > 0x10ffff || (c != 'x' && v >= 0xd800 && v <= 0xdfff))
 		return false;
 	if (c == 'x')
 		buf_u8(out, (uint8_t)v);

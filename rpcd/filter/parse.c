@@ -1,8 +1,10 @@
 /* The tree of an expression, by recursive descent: or, and, not, parentheses, match. */
 #include "rpcd/filter/tree.h"
 
-#define EXPECT_OPERAND	"no match found, expected: \"(\", \"-\", \"0\", \"\\\"\", \"`\", \"not\", [ \\t\\r\\n], [1-9] or [a-zA-Z]"
-#define EXPECT_OPERATOR	"no match found, expected: \"!=\", \"==\", \"contains\", \"in\", \"is\", \"matches\", \"not\" or [ \\t\\r\\n]"
+#define EXPECT_OPERAND \
+	"no match found, expected: \"(\", \"-\", \"0\", \"\\\"\", \"`\", \"not\", [ \\t\\r\\n], [1-9] or [a-zA-Z]"
+#define EXPECT_OPERATOR \
+	"no match found, expected: \"!=\", \"==\", \"contains\", \"in\", \"is\", \"matches\", \"not\" or [ \\t\\r\\n]"
 #define EXPECT_VALUE	"no match found, expected: \"-\", \"0\", \"\\\"\", \"`\", [ \\t\\r\\n], [1-9] or [a-zA-Z]"
 #define EXPECT_MORE	"no match found, expected: \"and\", \"or\", [ \\t\\r\\n] or EOF"
 #define EXPECT_SPACE	"no match found, expected: [ \\t\\r\\n]"
@@ -110,7 +112,8 @@ empty_behind(struct parser *p, struct match *m, struct word left)
 	if (left.kind != WORD_NAME)
 		lex_fail(&p->lex, left.at, "rule \"match\": Invalid selector");
 	if (!is_name(&p->word, "empty"))
-		lex_fail(&p->lex, p->word.at, "no match found, expected: \"empty\"%s or [ \\t\\r\\n]", m->negated ? "" : ", \"not\"");
+		lex_fail(&p->lex, p->word.at, "no match found, expected: \"empty\"%s or [ \\t\\r\\n]",
+		    m->negated ? "" : ", \"not\"");
 	m->selector = left;
 	advance(p);
 }

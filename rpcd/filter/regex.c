@@ -93,8 +93,8 @@ regex_free(struct regex *re)
 
 /*
  * Searches within ever larger limits, for PCRE2 does not tell how much it used.  What is within the first is free, so
- * that honest patterns may be held against any number of records; the others are charged.  Within a step, PCRE2 may walk over
- * the whole text: steps in long texts cost more.
+ * that honest patterns may be held against any number of records; the others are charged.  Within a step,
+ * PCRE2 may walk over the whole text: steps in long texts cost more.
  */
 static int
 search(struct regex *re, struct span text, uint64_t *steps_left, uint32_t options)
@@ -105,7 +105,8 @@ search(struct regex *re, struct span text, uint64_t *steps_left, uint32_t option
 		if (limit > first && limit > *steps_left / price)
 			limit = *steps_left / price;
 		pcre2_set_match_limit(re->limits, limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX);
-		int rc = pcre2_match(re->code, text.p == NULL ? (PCRE2_SPTR)"" : text.p, text.len, 0, options, re->data, re->limits);
+		int rc = pcre2_match(re->code, text.p == NULL ? (PCRE2_SPTR)"" : text.p, text.len, 0, options, re->data,
+		    re->limits);
 		bool last = limit > first && limit == *steps_left / price;
 
 		if (limit > first)
