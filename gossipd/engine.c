@@ -125,13 +125,16 @@ first_tags(struct engine *e)
 
 	if ((err = tagset_puts(t, "role", c->server ? "server" : "client")) != TV_OK ||
 	    (err = tagset_puts(t, "dc", c->datacenter)) != TV_OK || (err = tagset_puts(t, "id", c->node_id)) != TV_OK ||
-	    (err = tagset_puts(t, "build", TV_VERSION)) != TV_OK || (err = tagset_puts(t, "vsn", PROTOCOL_VSN)) != TV_OK)
+	    (err = tagset_puts(t, "build", TV_VERSION)) != TV_OK ||
+	    (err = tagset_puts(t, "vsn", PROTOCOL_VSN)) != TV_OK)
 		return err;
 	if (!c->server)
 		return TV_OK;
-	if (strcmp(c->advertise, c->advertise_wan) != 0 && (err = tagset_puts(t, "wan_addr", c->advertise_wan)) != TV_OK)
+	if (strcmp(c->advertise, c->advertise_wan) != 0 &&
+	    (err = tagset_puts(t, "wan_addr", c->advertise_wan)) != TV_OK)
 		return err;
-	if ((err = put_port(t, "raft_port", c->raft_port)) != TV_OK || (err = put_port(t, "rpc_port", c->rpc_port)) != TV_OK)
+	if ((err = put_port(t, "raft_port", c->raft_port)) != TV_OK ||
+	    (err = put_port(t, "rpc_port", c->rpc_port)) != TV_OK)
 		return err;
 	return put_port(t, "wan_port", c->wan_port);
 }
@@ -312,7 +315,8 @@ engine_force_leave(struct engine *e, struct span name, bool prune)
 	if (e->pools[POOL_WAN] != NULL) {
 		wan_err = pool_force_leave(e->pools[POOL_WAN], name, prune);
 		if (wan_err == TV_ENOENT && name.len <= NODE_NAME_BYTES_MAX) {
-			int n = snprintf(wan, sizeof(wan), "%.*s.%s", (int)name.len, (const char *)name.p, e->cluster->datacenter);
+			int n = snprintf(wan, sizeof(wan), "%.*s.%s", (int)name.len, (const char *)name.p,
+			    e->cluster->datacenter);
 
 			wan_err = pool_force_leave(e->pools[POOL_WAN], span_of(wan, (size_t)n), prune);
 		}

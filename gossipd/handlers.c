@@ -265,7 +265,8 @@ handlers_joined(struct handlers *h, const struct swim_join *j)
 		answer_join(p->client, p->frame_id, TV_OK, "", j->contacted);
 	} else {
 		snprintf(text, sizeof(text), "%s: %s", net_text(&j->error_addr, addr), j->error == TV_EPERM ?
-		    "it refuses to join, or we do (see the log: another datacenter, or another key?)" : tv_strerror(j->error));
+		    "it refuses to join, or we do (see the log: another datacenter, or another key?)" :
+		    tv_strerror(j->error));
 		answer_join(p->client, p->frame_id, TV_EUNREACH, text, 0);
 	}
 	free(p);
@@ -325,6 +326,7 @@ on_tags(struct client *c, const struct frame *f, struct rd *r)
 	struct member_tag changes[MEMBER_TAGS_MAX];
 	unsigned fields = mpr_array(r);
 	uint32_t count = mpr_map(r);
+	const char *text;
 	enum tv_err err;
 
 	if (fields != 1 || count > MEMBER_TAGS_MAX)
@@ -336,7 +338,8 @@ on_tags(struct client *c, const struct frame *f, struct rd *r)
 	if (rd_end(r) != TV_OK)
 		return TV_EFORMAT;
 	err = engine_tags(c->h->e, changes, count);
-	answer(c, f->type, f->id, err, err == TV_OK ? "" : err == TV_ELIMIT ? "tags do not fit 512 bytes" : tv_strerror(err));
+	text = err == TV_OK ? "" : err == TV_ELIMIT ? "tags do not fit 512 bytes" : tv_strerror(err);
+	answer(c, f->type, f->id, err, text);
 	return TV_OK;
 }
 

@@ -67,7 +67,8 @@ add_up(const struct engine *e, struct udp_stats *u, struct streams_stats *t, str
 		t->open += pt.open;
 		s->bad_message += ps.bad_message, s->bad_incarnation += ps.bad_incarnation, s->bad_vsn += ps.bad_vsn;
 		s->wrong_dc += ps.wrong_dc, s->conflicts += ps.conflicts, s->over_members += ps.over_members;
-		s->over_intents += ps.over_intents, s->over_relays += ps.over_relays, s->refused_merges += ps.refused_merges;
+		s->over_intents += ps.over_intents, s->over_relays += ps.over_relays,
+		    s->refused_merges += ps.refused_merges;
 		s->no_memory += ps.no_memory, s->queue_dropped += ps.queue_dropped, s->probes += ps.probes;
 		s->probes_failed += ps.probes_failed, s->refutations += ps.refutations;
 	}
@@ -82,13 +83,15 @@ put_process(struct buf *b, const struct engine *e)
 
 	add_up(e, &u, &t, &s);
 	const struct line lines[] = {
-		{ "packets_in", u.in }, { "packets_out", u.out }, { "bytes_in", u.in_bytes }, { "bytes_out", u.out_bytes },
+		{ "packets_in", u.in }, { "packets_out", u.out },
+		{ "bytes_in", u.in_bytes }, { "bytes_out", u.out_bytes },
 		{ "packets_dropped_key", u.bad_key }, { "packets_dropped_checksum", u.bad_checksum },
 		{ "packets_dropped_format", u.bad_format }, { "packets_not_sent", u.send_failed },
 		{ "streams_open", t.open }, { "streams_in", t.accepted }, { "streams_out", t.dialled },
 		{ "streams_refused", t.refused }, { "streams_dropped", t.failed },
 		{ "dropped_message", s.bad_message }, { "dropped_incarnation", s.bad_incarnation },
-		{ "dropped_version", s.bad_vsn }, { "dropped_datacenter", s.wrong_dc }, { "dropped_member_limit", s.over_members },
+		{ "dropped_version", s.bad_vsn }, { "dropped_datacenter", s.wrong_dc },
+		{ "dropped_member_limit", s.over_members },
 		{ "dropped_intent_limit", s.over_intents }, { "dropped_relay_limit", s.over_relays },
 		{ "dropped_queue_limit", s.queue_dropped }, { "dropped_memory", s.no_memory },
 		{ "merges_refused", s.refused_merges }, { "name_conflicts", s.conflicts }, { "probes", s.probes },

@@ -89,8 +89,8 @@ on_retry(struct ev_loop *loop, ev_timer *w, int revents)
 	if (count == 0)
 		return;
 	if (is_alone(pool_core(e->pools[pj->kind])))
-		log_info("serf", "retry_join: joining the %s pool through %u address%s", engine_pool_name(pj->kind), count,
-		    count == 1 ? "" : "es");
+		log_info("serf", "retry_join: joining the %s pool through %u address%s", engine_pool_name(pj->kind),
+		    count, count == 1 ? "" : "es");
 	pj->asking = pool_join(e->pools[pj->kind], JOIN_TOKEN(JOIN_RETRY, 0), missing, count, false) == TV_OK;
 }
 
@@ -103,7 +103,8 @@ retry_ended(struct pool_joins *pj, const struct swim_join *r)
 	pj->asking = false;
 	if (r->contacted > 0 && !pj->told) {
 		pj->told = true;
-		log_info("serf", "retry_join: joined the %s pool by contacting %u nodes", engine_pool_name(pj->kind), r->contacted);
+		log_info("serf", "retry_join: joined the %s pool by contacting %u nodes", engine_pool_name(pj->kind),
+		    r->contacted);
 	} else if (r->contacted == 0 && is_alone(pool_core(e->pools[pj->kind]))) {
 		pj->told = false;
 		log_warn("serf", "retry_join: nobody of the %s pool answered (last: %s: %s); trying again in %.0f s",
@@ -121,7 +122,8 @@ read_wanted(struct pool_joins *pj, const struct conf_list *list, const struct ga
 	struct gaddr a;
 
 	for (size_t i = 0; i < list->count && pj->wanted_count < SWIM_JOIN_ADDRS_MAX; i++)
-		if (cluster_addr_parse(list->items[i], self->port, ip, &port) && net_parse(ip, port, &a) && !gaddr_eq(&a, self))
+		if (cluster_addr_parse(list->items[i], self->port, ip, &port) && net_parse(ip, port, &a) &&
+		    !gaddr_eq(&a, self))
 			pj->wanted[pj->wanted_count++] = a;
 }
 
@@ -141,7 +143,8 @@ on_rejoin(struct ev_loop *loop, ev_timer *w, int revents)
 	if (pj->rejoined || count == 0 || e->leaving)
 		return;
 	pj->known_at += count;
-	(void)pool_join(e->pools[pj->kind], JOIN_TOKEN(JOIN_REJOIN, 0), from, count, true);	/* retry_join goes on in any case */
+	/* retry_join goes on in any case. */
+	(void)pool_join(e->pools[pj->kind], JOIN_TOKEN(JOIN_REJOIN, 0), from, count, true);
 }
 
 /* Once both pools have asked those from before the restart, or took too long: our view may be shown. */
@@ -183,7 +186,8 @@ rejoin_ended(struct pool_joins *pj, const struct swim_join *r)
 	pj->rejoined = r->contacted > 0;
 	pj->settled = pj->rejoined || pj->known_at == pj->known_count;
 	if (pj->rejoined)
-		log_info("serf", "rejoined the %s pool: members from before the restart answered", engine_pool_name(pj->kind));
+		log_info("serf", "rejoined the %s pool: members from before the restart answered",
+		    engine_pool_name(pj->kind));
 	else if (pj->known_at < pj->known_count)
 		ev_timer_start(pj->joiner->e->loop, &pj->rejoin);	/* the next ones; not from within a call back */
 	else
@@ -278,8 +282,9 @@ on_flood(struct ev_loop *loop, ev_timer *w, int revents)
 	if (j->flooding || e->leaving)
 		return;
 	while (count < SWIM_JOIN_ADDRS_MAX && swim_member_next(pool_core(e->pools[POOL_LAN]), &cursor, &m))
-		if (m.status == MEMBER_ALIVE && is_server(m.meta) && span_eqs(tag_of(m.meta, "dc"), e->cluster->datacenter) &&
-		    !in_wan(e, m.name) && wan_addr(&m, &missing[count]))
+		if (m.status == MEMBER_ALIVE && is_server(m.meta) &&
+		    span_eqs(tag_of(m.meta, "dc"), e->cluster->datacenter) && !in_wan(e, m.name) &&
+		    wan_addr(&m, &missing[count]))
 			count++;
 	if (count > 0)
 		j->flooding = pool_join(e->pools[POOL_WAN], JOIN_TOKEN(JOIN_FLOOD, 0), missing, count, false) == TV_OK;
@@ -288,7 +293,8 @@ on_flood(struct ev_loop *loop, ev_timer *w, int revents)
 void
 joiner_event(struct joiner *j, enum gossip_pool kind, const struct swim_event *ev)
 {
-	if (kind != POOL_LAN || ev->type != GOSSIP_EV_JOIN || j->e->pools[POOL_WAN] == NULL || !is_server(ev->member.meta))
+	if (kind != POOL_LAN || ev->type != GOSSIP_EV_JOIN || j->e->pools[POOL_WAN] == NULL ||
+	    !is_server(ev->member.meta))
 		return;
 	j->flood.repeat = FLOOD_SOON;
 	ev_timer_again(j->e->loop, &j->flood);

@@ -159,8 +159,8 @@ gossip_conf_check(const struct gossip_conf *c, char *errbuf, size_t cap)
 
 			memcpy(&value, (const char *)&t + floors[i].offset, sizeof(value));
 			if (mono_before(value, floors[i].min)) {
-				snprintf(errbuf, cap, "gossipd.conf: %s.%s: write at least %lldms", names[pool], floors[i].key,
-				    (long long)mono_ms(floors[i].min));
+				snprintf(errbuf, cap, "gossipd.conf: %s.%s: write at least %lldms", names[pool],
+				    floors[i].key, (long long)mono_ms(floors[i].min));
 				return TV_EINVAL;
 			}
 		}

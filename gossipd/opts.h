@@ -7,7 +7,8 @@
 
 /* Timing of one pool that differs from its profile; 0: as in the profile. */
 struct pool_tuning {
-	struct mono probe_interval, probe_timeout, gossip_interval, gossip_to_the_dead, pushpull_interval, stream_timeout;
+	struct mono probe_interval, probe_timeout, gossip_interval, gossip_to_the_dead, pushpull_interval,
+	    stream_timeout;
 	uint64_t indirect_checks, suspicion_mult, suspicion_max_mult, retransmit_mult, gossip_nodes;
 };
 

@@ -300,7 +300,8 @@ pool_core(const struct pool *p)
 enum tv_err
 pool_join(struct pool *p, uint64_t token, const struct gaddr *addrs, unsigned count, bool quiet)
 {
-	struct swim_input in = { .type = SWIM_IN_JOIN, .token = token, .addrs = addrs, .addr_count = count, .quiet = quiet };
+	struct swim_input in = { .type = SWIM_IN_JOIN, .token = token, .addrs = addrs, .addr_count = count,
+		.quiet = quiet };
 
 	return feed_now(p, &in);
 }

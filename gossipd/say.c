@@ -40,7 +40,8 @@ say_suspected(const struct swim_notice *n, const char *name)
 static void
 say_dead(const struct swim_notice *n, const char *name)
 {
-	log_info("memberlist", "Marking %s as failed, suspect timeout reached (%" PRIu64 " peer confirmations)", name, n->number);
+	log_info("memberlist", "Marking %s as failed, suspect timeout reached (%" PRIu64 " peer confirmations)", name,
+	    n->number);
 }
 
 static void
@@ -64,8 +65,8 @@ say_self_conflict(const struct swim_notice *n, const char *name)
 {
 	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
 
-	log_err("memberlist", "Name conflict: our own name %s (%s) is claimed by %s: give that node another node_name", name,
-	    net_text(&n->addr, ours), net_text(&n->other_addr, theirs));
+	log_err("memberlist", "Name conflict: our own name %s (%s) is claimed by %s: give that node another node_name",
+	    name, net_text(&n->addr, ours), net_text(&n->other_addr, theirs));
 }
 
 static void
@@ -73,8 +74,8 @@ say_refused(const struct swim_notice *n, const char *name)
 {
 	char text[NET_TEXT_BYTES];
 
-	log_warn("memberlist", "Exchange with %s refused: %s%s%s", net_text(&n->addr, text), n->text, name[0] != '\0' ? ": " : "",
-	    name);
+	log_warn("memberlist", "Exchange with %s refused: %s%s%s", net_text(&n->addr, text), n->text,
+	    name[0] != '\0' ? ": " : "", name);
 }
 
 static void
@@ -97,7 +98,8 @@ static void
 say_stall(const struct swim_notice *n, const char *name)
 {
 	(void)name;
-	log_warn("memberlist", "This process stood still for %" PRIu64 " ms; others are not held to account for it", n->number);
+	log_warn("memberlist", "This process stood still for %" PRIu64 " ms; others are not held to account for it",
+	    n->number);
 }
 
 static void

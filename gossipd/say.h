@@ -9,7 +9,8 @@ struct say_limits {
 	struct log_limit by_type[SWIM_NOTICES];
 };
 
-#define SAY_LIMITS_INIT ((struct say_limits){ .by_type = { [0 ... SWIM_NOTICES - 1] = { .burst = 10, .period = MONO_S(10) } } })
+#define SAY_LIMITS_INIT ((struct say_limits){ .by_type = { \
+	[0 ... SWIM_NOTICES - 1] = { .burst = 10, .period = MONO_S(10) } } })
 
 void say_event(const struct swim_event *ev);
 /* Lines of one kind are limited; what was dropped is counted in the next one. */

@@ -19,6 +19,7 @@
 #define COMPACT_BYTES_MIN (128u << 10)
 #define COMPACT_BYTES_PER_MEMBER 1024
 #define FOUND_BYTES_MAX (256u << 20)
+#define SINCE_MAX 253402300799u		/* the end of the year 9999 */
 
 struct snapshot {
 	char *path, *fresh_path;
@@ -168,11 +169,11 @@ read_member(struct replay *r, struct span line)
 	uint64_t since;
 	struct known *k;
 
-	if (!read_status(take_word(&line), &m) || !read_number(take_word(&line), &since) || since > INT32_MAX * 100ull ||
+	if (!read_status(take_word(&line), &m) || !read_number(take_word(&line), &since) || since > SINCE_MAX ||
 	    !read_number(take_word(&line), &m.restore.status_ltime) ||
 	    !read_hex(take_word(&line), m.restore.vsn, sizeof(m.restore.vsn), &vsn_len) ||
-	    !read_hex(take_word(&line), meta, sizeof(meta), &meta_len) || !read_addr(take_word(&line), &m.restore.addr) ||
-	    line.len == 0 || (k = remember(r, line)) == NULL)
+	    !read_hex(take_word(&line), meta, sizeof(meta), &meta_len) ||
+	    !read_addr(take_word(&line), &m.restore.addr) || line.len == 0 || (k = remember(r, line)) == NULL)
 		return false;
 	m.restore.name = k->m.restore.name;
 	m.restore.meta = arena_copy(&r->found->arena, span_of(meta, meta_len));
@@ -426,7 +427,8 @@ compact(struct snapshot *s, const struct swim *core)
 	}
 	put_clocks(&b, s);
 	fd = open(s->fresh_path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd >= 0 && !b.failed && write_all(fd, buf_span(&b)) && fdatasync(fd) == 0 && rename(s->fresh_path, s->path) == 0) {
+	if (fd >= 0 && !b.failed && write_all(fd, buf_span(&b)) && fdatasync(fd) == 0 &&
+	    rename(s->fresh_path, s->path) == 0) {
 		close(s->fd);
 		s->fd = fd;
 		s->size = b.len;

@@ -75,7 +75,8 @@ stream_end(struct stream *st, const struct stream_message *m, enum tv_err why)
 	} else if (why != TV_OK) {
 		t->stats.failed++;
 		if (log_allow(&t->limit, "memberlist"))
-			log_warn("memberlist", "stream from %s dropped: %s", net_text(&st->peer, text), tv_strerror(why));
+			log_warn("memberlist", "stream from %s dropped: %s", net_text(&st->peer, text),
+			    tv_strerror(why));
 	}
 	stream_free(st);
 }
@@ -147,7 +148,7 @@ refuse(struct stream *st, enum tv_err why)
 {
 	struct buf b = BUF_INIT(512);
 
-	wire_put_error(&b, &(struct wire_error){ .text = span_str("gossip stream refused: encryption or label do not match") });
+	wire_put_error(&b, &(struct wire_error){ .text = span_str("refused: encryption or label do not match") });
 	wrap(st, STREAM_ACCEPTED, buf_span(&b));
 	buf_done(&b);
 	(void)write_some(st);	/* as much as the socket takes at once */

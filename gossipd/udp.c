@@ -30,7 +30,8 @@ struct udp {
 	void (*on_batch)(void *ctx);
 	void *ctx;
 	struct gaddr from;		/* of the datagram that is being opened */
-	struct packet_scratch *in_scratch, *out_scratch;	/* a message may be answered while others of its datagram wait */
+	/* Two: a message may be answered while others of its datagram wait. */
+	struct packet_scratch *in_scratch, *out_scratch;
 	uint8_t (*slots)[PACKET_BYTES_MAX];	/* BATCH of them; untouched pages cost nothing */
 	struct buf out_bytes;
 	struct out_item out[BATCH];
@@ -91,8 +92,8 @@ read_batch(struct udp *u)
 	memset(head, 0, sizeof(head));
 	for (unsigned i = 0; i < BATCH; i++) {
 		iov[i] = (struct iovec){ u->slots[i], PACKET_BYTES_MAX };
-		head[i].msg_hdr = (struct msghdr){ .msg_name = &from[i], .msg_namelen = sizeof(from[i]), .msg_iov = &iov[i],
-			.msg_iovlen = 1 };
+		head[i].msg_hdr = (struct msghdr){ .msg_name = &from[i], .msg_namelen = sizeof(from[i]),
+			.msg_iov = &iov[i], .msg_iovlen = 1 };
 	}
 	n = recvmmsg(u->fd, head, BATCH, MSG_DONTWAIT, NULL);
 	for (int i = 0; i < n; i++)
@@ -123,8 +124,8 @@ udp_new(struct ev_loop *loop, int fd, const struct envelope *envelope,
 		close(fd);
 		return NULL;
 	}
-	*u = (struct udp){ .loop = loop, .fd = fd, .family = net_family(fd), .envelope = envelope, .on_message = on_message,
-		.on_batch = on_batch, .ctx = ctx, .out_bytes = BUF_INIT(OUT_BYTES_MAX),
+	*u = (struct udp){ .loop = loop, .fd = fd, .family = net_family(fd), .envelope = envelope,
+		.on_message = on_message, .on_batch = on_batch, .ctx = ctx, .out_bytes = BUF_INIT(OUT_BYTES_MAX),
 		.limit = { .burst = 5, .period = MONO_S(10) } };
 	ev_io_init(&u->io, on_readable, fd, EV_READ);
 	u->io.data = u;

@@ -45,7 +45,8 @@ struct intent *intents_find(const struct intents *t, uint64_t hash, struct span 
  * Remembers the newest intent of a name.  True when this one is newer than what was
  * known: then it is news and may be passed on.  A full buffer refuses (false, counted).
  */
-bool intents_note(struct intents *t, uint64_t hash, struct span name, enum intent_kind kind, uint64_t ltime, struct mono now);
+bool intents_note(struct intents *t, uint64_t hash, struct span name, enum intent_kind kind, uint64_t ltime,
+    struct mono now);
 /* Takes out and frees the intent of a name; false when there is none. */
 bool intents_take(struct intents *t, uint64_t hash, struct span name, enum intent_kind *kind, uint64_t *ltime);
 /* Forgets intents heard before `before`. */

@@ -31,7 +31,8 @@ settle(struct swim *s)
 	struct mono pause = mono_mul(s->opt.timing.gossip_interval, rounds);
 
 	s->leave = LEAVE_SETTLE;
-	timer_set(s, TIMER_LEAVE, alone(s) ? s->now : mono_add(s->now, mono_min(pause, s->opt.timing.broadcast_timeout)));
+	pause = mono_min(pause, s->opt.timing.broadcast_timeout);
+	timer_set(s, TIMER_LEAVE, alone(s) ? s->now : mono_add(s->now, pause));
 }
 
 static void

@@ -53,8 +53,10 @@ swim_dc_ok(const struct swim *s, struct span meta)
 static void
 queue_alive(struct swim *s, struct node *n, unsigned wait)
 {
-	struct wire_alive m = { .incarnation = n->incarnation, .node = node_name(n), .addr = span_of(n->addr.ip, n->addr.len),
-		.port = n->addr.port, .meta = node_meta(n), .vsn = span_of(n->vsn, n->vsn[VSN_PMAX] != 0 ? WIRE_VSN_BYTES : 0) };
+	size_t vsn_len = n->vsn[VSN_PMAX] != 0 ? WIRE_VSN_BYTES : 0;
+	struct wire_alive m = { .incarnation = n->incarnation, .node = node_name(n),
+		.addr = span_of(n->addr.ip, n->addr.len), .port = n->addr.port, .meta = node_meta(n),
+		.vsn = span_of(n->vsn, vsn_len) };
 
 	buf_reset(&s->scratch);
 	wire_put_alive(&s->scratch, &m);
@@ -62,7 +64,8 @@ queue_alive(struct swim *s, struct node *n, unsigned wait)
 }
 
 static void
-queue_accuse(struct swim *s, struct node *n, const struct wire_accuse *m, void (*put)(struct buf *, const struct wire_accuse *))
+queue_accuse(struct swim *s, struct node *n, const struct wire_accuse *m,
+    void (*put)(struct buf *, const struct wire_accuse *))
 {
 	buf_reset(&s->scratch);
 	put(&s->scratch, m);
@@ -246,7 +249,8 @@ swim_suspect(struct swim *s, const struct wire_accuse *m)
 {
 	struct node *n = table_find(&s->table, m->node);
 
-	if (n == NULL || !node_listed(n) || m->incarnation < n->incarnation || !plausible(s, m->incarnation, n->incarnation))
+	if (n == NULL || !node_listed(n) || m->incarnation < n->incarnation ||
+	    !plausible(s, m->incarnation, n->incarnation))
 		return;
 	if (n->suspicion != NULL) {
 		if (suspicion_confirm(s, n, m->from))
@@ -272,7 +276,8 @@ swim_dead(struct swim *s, const struct wire_accuse *m)
 {
 	struct node *n = table_find(&s->table, m->node);
 
-	if (n == NULL || !node_listed(n) || m->incarnation < n->incarnation || !plausible(s, m->incarnation, n->incarnation))
+	if (n == NULL || !node_listed(n) || m->incarnation < n->incarnation ||
+	    !plausible(s, m->incarnation, n->incarnation))
 		return;
 	if (n->state == NODE_DEAD || n->state == NODE_LEFT)
 		return;

@@ -80,7 +80,8 @@ void
 out_stream(struct swim *s, uint64_t id, enum swim_stream_kind kind, const struct gaddr *to, struct mono deadline,
     struct span message)
 {
-	struct swim_stream *st = out_item(s, &s->out.streams, s->out.view.stream_count, &s->out.stream_cap, sizeof(*st));
+	struct swim_stream *st = out_item(s, &s->out.streams, s->out.view.stream_count, &s->out.stream_cap,
+	    sizeof(*st));
 
 	if (st == NULL)
 		return;
@@ -138,7 +139,8 @@ out_join(struct swim *s, const struct join_run *run)
 void
 out_notice(struct swim *s, const struct swim_notice *n)
 {
-	struct swim_notice *at = out_item(s, &s->out.notices, s->out.view.notice_count, &s->out.notice_cap, sizeof(*at));
+	struct swim_notice *at = out_item(s, &s->out.notices, s->out.view.notice_count, &s->out.notice_cap,
+	    sizeof(*at));
 
 	if (at == NULL)
 		return;

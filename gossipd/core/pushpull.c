@@ -97,9 +97,10 @@ is_partner(const struct swim *s, const struct node *n)
 void
 pushpull_tick(struct swim *s)
 {
+	struct mono interval = scale_pushpull(s->opt.timing.pushpull_interval, s->table.order_count);
 	struct node *n;
 
-	timer_set(s, TIMER_PUSHPULL, mono_add(s->now, scale_pushpull(s->opt.timing.pushpull_interval, s->table.order_count)));
+	timer_set(s, TIMER_PUSHPULL, mono_add(s->now, interval));
 	if (!leave_begun(s) && swim_pick(s, 1, is_partner, &n) == 1)
 		(void)pushpull_start(s, &n->addr, false, 0);	/* too busy: next time */
 }
@@ -123,7 +124,8 @@ narrow(struct versions *v, const uint8_t vsn[WIRE_VSN_BYTES])
 static bool
 speaks(const struct versions *v, const uint8_t vsn[WIRE_VSN_BYTES])
 {
-	return vsn[VSN_PCUR] >= v->pmin && vsn[VSN_PCUR] <= v->pmax && vsn[VSN_DCUR] >= v->dmin && vsn[VSN_DCUR] <= v->dmax;
+	return vsn[VSN_PCUR] >= v->pmin && vsn[VSN_PCUR] <= v->pmax && vsn[VSN_DCUR] >= v->dmin &&
+	    vsn[VSN_DCUR] <= v->dmax;
 }
 
 static struct versions
@@ -325,7 +327,8 @@ pushpull_on_end(struct swim *s, const struct swim_input *in)
 	if (x->join != 0)
 		join_note(s, x->join, &x->to, err);
 	else if (err != TV_OK)
-		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_EXCHANGE_FAILED, .addr = x->to, .error = err });
+		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_EXCHANGE_FAILED, .addr = x->to,
+			.error = err });
 	free(x);
 	return TV_OK;
 }

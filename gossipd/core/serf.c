@@ -35,6 +35,7 @@ serf_set_status(struct swim *s, struct node *n, enum member_status status)
 void
 serf_node_join(struct swim *s, struct node *n)
 {
+	uint64_t hash = table_hash(&s->table, node_name(n));
 	enum intent_kind kind;
 	bool fresh = n->status == MEMBER_NONE;
 
@@ -42,8 +43,7 @@ serf_node_join(struct swim *s, struct node *n)
 	n->prune_at = MONO_NEVER;
 	if (fresh) {
 		n->status_ltime = 0;
-		if (intents_take(&s->intents, table_hash(&s->table, node_name(n)), node_name(n), &kind, &n->status_ltime) &&
-		    kind == INTENT_LEAVE)
+		if (intents_take(&s->intents, hash, node_name(n), &kind, &n->status_ltime) && kind == INTENT_LEAVE)
 			serf_set_status(s, n, MEMBER_LEAVING);
 	}
 	out_event(s, GOSSIP_EV_JOIN, n);

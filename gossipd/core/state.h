@@ -49,7 +49,7 @@ enum probe_phase { PROBE_IDLE, PROBE_DIRECT, PROBE_INDIRECT };
 
 struct probe {
 	enum probe_phase phase;
-	struct node *target;		/* NULL when it was forgotten meanwhile: the probe then ends without a verdict */
+	struct node *target;		/* NULL: it was forgotten meanwhile, and the probe ends without a verdict */
 	uint32_t seq;
 	struct mono deadline;
 	unsigned nacks_expected, nacks;

@@ -248,8 +248,9 @@ options_ok(const struct swim_options *o)
 
 	return swim_name_ok(o->name) && (o->self.len == 4 || o->self.len == 16) && o->self.port != 0 &&
 	    o->meta.len <= NODE_META_BYTES_MAX && o->members_max > 0 && o->queue_max > 0 && o->packet_bytes >= 512 &&
-	    t->probe_interval.ns > 0 && t->probe_timeout.ns > 0 && t->gossip_interval.ns > 0 && t->pushpull_interval.ns > 0 &&
-	    t->reap_interval.ns > 0 && t->reconnect_interval.ns > 0 && t->suspicion_mult > 0 && t->suspicion_max_mult > 0 &&
+	    t->probe_interval.ns > 0 && t->probe_timeout.ns > 0 && t->gossip_interval.ns > 0 &&
+	    t->pushpull_interval.ns > 0 && t->reap_interval.ns > 0 && t->reconnect_interval.ns > 0 &&
+	    t->suspicion_mult > 0 && t->suspicion_max_mult > 0 &&
 	    t->retransmit_mult > 0 && t->suspicion_mult <= 64 && t->retransmit_mult <= 64;
 }
 

@@ -195,8 +195,8 @@ step_meta(struct run *r)
 }
 
 static void (*const steps[])(struct run *) = {
-	step_message, step_wait, step_sleep, step_request, step_answer, step_fail, step_join, step_leave, step_force_leave,
-	step_meta,
+	step_message, step_wait, step_sleep, step_request, step_answer, step_fail, step_join, step_leave,
+	step_force_leave, step_meta,
 };
 #define STEPS (sizeof(steps) / sizeof(steps[0]))
 

@@ -100,7 +100,8 @@ note(struct world *w, uint64_t a, uint64_t b)
 static struct gaddr
 addr_of(unsigned i)
 {
-	return (struct gaddr){ .ip = { 10, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i }, .len = 4, .port = PORT };
+	return (struct gaddr){ .ip = { 10, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i }, .len = 4,
+		.port = PORT };
 }
 
 /* The member at an address, or members_max. */
@@ -160,12 +161,14 @@ send_packet(struct world *w, unsigned from, const struct swim_send *send)
 
 	w->datagrams++;
 	for (unsigned i = 0; i < copies; i++) {
-		struct sim_event e = { .type = SIM_PACKET, .to = to, .from = from, .bytes = BUF_INIT(PACKET_BYTES_MAX) };
+		struct sim_event e = { .type = SIM_PACKET, .to = to, .from = from,
+			.bytes = BUF_INIT(PACKET_BYTES_MAX) };
 
 		if (to == w->conf.members_max || rng_unit(&w->rng) < w->conf.loss)
 			continue;
 		e.to_life = w->members[to].life;
-		if (packet_build(&w->envelope, w->scratch, send->parts, send->part_count, send->crc, nonce, &e.bytes) != TV_OK)
+		if (packet_build(&w->envelope, w->scratch, send->parts, send->part_count, send->crc, nonce,
+		    &e.bytes) != TV_OK)
 			TV_ASSERT(!"packet_build");
 		TV_ASSERT(e.bytes.len <= PACKET_MTU + 5);	/* a checksum is not counted */
 		post(w, delay(w), e);
@@ -183,7 +186,8 @@ open_stream(struct world *w, unsigned from, const struct swim_stream *st)
 		e.type = SIM_FAILED;
 		e.to = from;
 		e.to_life = w->members[from].life;
-		post(w, to < w->conf.members_max && connected(w, from, to) ? REFUSE_AFTER : mono_sub(st->deadline, w->now), e);
+		post(w, to < w->conf.members_max && connected(w, from, to) ? REFUSE_AFTER :
+		    mono_sub(st->deadline, w->now), e);
 		return;
 	}
 	e.type = SIM_REQUEST;
@@ -304,8 +308,8 @@ dispatch(struct world *w, const struct sim_event *e)
 	note(w, (uint64_t)e->at.ns, (uint64_t)e->type << 40 | (uint64_t)e->to << 20 | e->from);
 	if (m->core == NULL || m->life != e->to_life || (e->type == SIM_PACKET && !connected(w, e->from, e->to))) {
 		if (e->type == SIM_REQUEST && w->members[e->from].core != NULL)
-			post(w, delay(w), (struct sim_event){ .type = SIM_FAILED, .to = e->from, .to_life = e->from_life,
-				.from = e->to, .stream = e->stream });
+			post(w, delay(w), (struct sim_event){ .type = SIM_FAILED, .to = e->from,
+				.to_life = e->from_life, .from = e->to, .stream = e->stream });
 		return;
 	}
 	switch (e->type) {
@@ -323,7 +327,8 @@ dispatch(struct world *w, const struct sim_event *e)
 		on_stream(w, e, SWIM_IN_ANSWER);
 		break;
 	case SIM_FAILED:
-		(void)feed(w, e->to, (struct swim_input){ .type = SWIM_IN_FAILED, .stream = e->stream, .error = TV_EUNREACH });
+		(void)feed(w, e->to, (struct swim_input){ .type = SWIM_IN_FAILED, .stream = e->stream,
+			.error = TV_EUNREACH });
 		break;
 	}
 }
@@ -389,8 +394,8 @@ world_start(struct world *w, unsigned i)
 	char name[16], gen[16];
 	struct buf meta = BUF_INIT(NODE_META_BYTES_MAX);
 	struct swim_options opt = { .name = name_of(i, name), .self = addr_of(i), .timing = w->conf.timing,
-		.members_max = 20000, .intents_max = 1024, .queue_max = 4096, .relays_max = 64, .packet_bytes = PACKET_MTU,
-		.tcp_pings = w->conf.tcp_pings, .seed = rng_u64(&w->rng) };
+		.members_max = 20000, .intents_max = 1024, .queue_max = 4096, .relays_max = 64,
+		.packet_bytes = PACKET_MTU, .tcp_pings = w->conf.tcp_pings, .seed = rng_u64(&w->rng) };
 	struct member_tag tags[] = { { span_str("role"), span_str("client") }, { span_str("gen"), SPAN_NONE } };
 
 	TV_ASSERT(m->core == NULL);
@@ -432,7 +437,8 @@ world_force_leave(struct world *w, unsigned i, unsigned whom, bool prune)
 {
 	char name[16];
 
-	return feed(w, i, (struct swim_input){ .type = SWIM_IN_FORCE_LEAVE, .name = name_of(whom, name), .prune = prune });
+	return feed(w, i, (struct swim_input){ .type = SWIM_IN_FORCE_LEAVE, .name = name_of(whom, name),
+		.prune = prune });
 }
 
 void
@@ -450,7 +456,8 @@ world_set_loss(struct world *w, double loss)
 void
 world_inject(struct world *w, unsigned i, enum wire_type kind, struct span body)
 {
-	(void)feed(w, i, (struct swim_input){ .type = SWIM_IN_MESSAGE, .kind = kind, .bytes = body, .from = addr_of(i) });
+	(void)feed(w, i, (struct swim_input){ .type = SWIM_IN_MESSAGE, .kind = kind, .bytes = body,
+		.from = addr_of(i) });
 }
 
 struct mono

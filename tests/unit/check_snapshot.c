@@ -56,8 +56,8 @@ write_file(const char *text)
 static struct swim_member
 member(const char *name, enum member_status status)
 {
-	return (struct swim_member){ .name = span_str(name), .meta = span_str("\xff\x81\xa1k\xa1v"), .addr = one_addr(7),
-		.status = status, .vsn = one_vsn, .status_ltime = 12 };
+	return (struct swim_member){ .name = span_str(name), .meta = span_str("\xff\x81\xa1k\xa1v"),
+		.addr = one_addr(7), .status = status, .vsn = one_vsn, .status_ltime = 12 };
 }
 
 START_TEST(what_was_written_comes_back)

@@ -203,8 +203,8 @@ START_TEST(bad_members_are_refused)
 	(void)one_alive_at(&o, "a", 1, &zero, SPAN_NONE);
 	(void)one_alive_at(&o, "", 1, &a, SPAN_NONE);
 	(void)one_alive_at(&o, "line\nbreak", 1, &a, SPAN_NONE);
-	wire_put_alive(&b, &(struct wire_alive){ .incarnation = 1, .node = span_str("v"), .addr = span_of(a.ip, 4), .port = 1,
-	    .vsn = span_of(bad_vsn, 6) });
+	wire_put_alive(&b, &(struct wire_alive){ .incarnation = 1, .node = span_str("v"), .addr = span_of(a.ip, 4),
+	    .port = 1, .vsn = span_of(bad_vsn, 6) });
 	(void)one_message(&o, WIRE_ALIVE, span_of(b.data + 1, b.len - 1));
 	buf_done(&b);
 	ck_assert_uint_eq(one_stats(&o).members, 1);
@@ -349,15 +349,18 @@ START_TEST(tags_change)
 	struct swim_member m;
 
 	(void)one_alive(&o, "a", 1);
-	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_META, .bytes = span_str("\xff\x80") }), TV_OK);
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_META, .bytes = span_str("\xff\x80") }),
+	    TV_OK);
 	ck_assert_int_eq(one_event(&o), GOSSIP_EV_UPDATE);
 	ck_assert_uint_eq(one_incarnation(&o, SELF), 2);
 	ck_assert(swim_member_find(o.s, span_str(SELF), &m) && m.meta.len == 2);
 	ck_assert(one_spreads(&o, WIRE_ALIVE, SELF));
-	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_META, .bytes = span_str("\xff\x80") }), TV_OK);
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_META, .bytes = span_str("\xff\x80") }),
+	    TV_OK);
 	ck_assert_uint_eq(one_incarnation(&o, SELF), 2);		/* nothing new */
 	static const uint8_t big[NODE_META_BYTES_MAX + 1];
-	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_META, .bytes = span_of(big, sizeof(big)) }), TV_ELIMIT);
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_META, .bytes = span_of(big, sizeof(big)) }),
+	    TV_ELIMIT);
 }
 END_TEST
 
@@ -520,8 +523,8 @@ END_TEST
 static struct swim_restore
 remembered(const char *name, enum member_status status, struct mono age)
 {
-	return (struct swim_restore){ .name = span_str(name), .meta = span_str("role"), .addr = one_addr('a'), .status = status,
-		.age = age, .status_ltime = 7, .vsn = { 1, 5, 2, 2, 5, 5 } };
+	return (struct swim_restore){ .name = span_str(name), .meta = span_str("role"), .addr = one_addr('a'),
+		.status = status, .age = age, .status_ltime = 7, .vsn = { 1, 5, 2, 2, 5, 5 } };
 }
 
 static enum tv_err
@@ -576,7 +579,8 @@ START_TEST(failed_members_are_tried_again)
 	(void)one_dead(&o, "a", 1, "x");
 	ck_assert(one_wait_for(&o, MONO_S(31), dials_join, &to));
 	ck_assert(gaddr_eq(&to, &want));
-	(void)one_feed(&o, (struct swim_input){ .type = SWIM_IN_FAILED, .stream = o.out->streams[0].id, .error = TV_ETIMEOUT });
+	(void)one_feed(&o, (struct swim_input){ .type = SWIM_IN_FAILED, .stream = o.out->streams[0].id,
+		.error = TV_ETIMEOUT });
 	ck_assert(one_wait_for(&o, MONO_S(31), dials_join, &to));
 }
 END_TEST
@@ -687,7 +691,8 @@ START_TEST(join_end_to_end)
 	p.opt.name = span_str("peer");
 	p.opt.self = one_addr(2);
 	one_start(&p);
-	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .token = 5, .addrs = addrs, .addr_count = 2 }), TV_OK);
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .token = 5, .addrs = addrs,
+		.addr_count = 2 }), TV_OK);
 	ck_assert_uint_eq(o.out->stream_count, 1);	/* ourselves need not be asked */
 	ck_assert_uint_eq(o.out->join_count, 0);
 	id = o.out->streams[0].id;
@@ -700,7 +705,8 @@ START_TEST(join_end_to_end)
 	stream_reader_done(&r);
 	stream_reader_init(&r, &plain, &limits, STREAM_DIALLED);
 	ck_assert_int_eq(stream_feed(&r, p.out->answer), TV_OK);
-	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_ANSWER, .stream = id, .message = stream_message(&r) }), TV_OK);
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_ANSWER, .stream = id,
+		.message = stream_message(&r) }), TV_OK);
 	ck_assert_int_eq(one_status(&o, "peer"), MEMBER_ALIVE);
 	ck_assert_uint_eq(o.out->join_count, 1);
 	ck_assert_uint_eq(o.out->joins[0].token, 5);
@@ -716,15 +722,19 @@ START_TEST(join_fails)
 {
 	struct gaddr addr = one_addr(9);
 
-	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .addrs = &addr, .addr_count = 0 }), TV_EINVAL);
-	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .token = 1, .addrs = &addr, .addr_count = 1 }), TV_OK);
-	(void)one_feed(&o, (struct swim_input){ .type = SWIM_IN_FAILED, .stream = o.out->streams[0].id, .error = TV_EUNREACH });
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .addrs = &addr, .addr_count = 0 }),
+	    TV_EINVAL);
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .token = 1, .addrs = &addr,
+		.addr_count = 1 }), TV_OK);
+	(void)one_feed(&o, (struct swim_input){ .type = SWIM_IN_FAILED, .stream = o.out->streams[0].id,
+		.error = TV_EUNREACH });
 	ck_assert_uint_eq(o.out->join_count, 1);
 	ck_assert_uint_eq(o.out->joins[0].contacted, 0);
 	ck_assert_int_eq(o.out->joins[0].error, TV_EUNREACH);
 	ck_assert(gaddr_eq(&o.out->joins[0].error_addr, &addr));
 	/* A shell that forgets to answer does not keep the join for ever. */
-	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .token = 2, .addrs = &addr, .addr_count = 1 }), TV_OK);
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .token = 2, .addrs = &addr,
+		.addr_count = 1 }), TV_OK);
 	bool ended = false;
 	for (int i = 0; i < 600 && !ended; i++) {
 		one_wait(&o, MONO_MS(100));
@@ -903,7 +913,8 @@ START_TEST(a_stream_answer_saves)
 	one_wait(&o, MONO_MS(500));
 	wire_put_ack(&b, &(struct wire_ack){ .seq = seq });
 	m.body = span_of(b.data + 1, b.len - 1);
-	(void)one_feed(&o, (struct swim_input){ .type = SWIM_IN_ANSWER, .stream = o.out->streams[0].id, .message = &m });
+	(void)one_feed(&o, (struct swim_input){ .type = SWIM_IN_ANSWER, .stream = o.out->streams[0].id,
+		.message = &m });
 	one_wait(&o, MONO_MS(500));
 	ck_assert_int_eq(one_state(&o, "a"), NODE_ALIVE);
 	ck_assert(one_noticed(&o, SWIM_NOTICE_STREAM_ONLY));
@@ -1038,8 +1049,8 @@ START_TEST(packets_keep_the_limit)
 		for (size_t i = 0; i < o.out->send_count; i++) {
 			struct buf b = BUF_INIT(PACKET_BYTES_MAX);
 
-			ck_assert_int_eq(packet_build(&plain, scratch, o.out->sends[i].parts, o.out->sends[i].part_count, false,
-			    nonce, &b), TV_OK);
+			ck_assert_int_eq(packet_build(&plain, scratch, o.out->sends[i].parts,
+			    o.out->sends[i].part_count, false, nonce, &b), TV_OK);
 			ck_assert_uint_le(b.len, PACKET_MTU);
 			datagrams++;
 			buf_done(&b);

@@ -16,8 +16,8 @@ static void
 member(struct one *o, const char *name, uint32_t incarnation, uint32_t state)
 {
 	struct gaddr a = one_addr((uint8_t)name[0]);
-	struct wire_node n = { .name = span_str(name), .addr = span_of(a.ip, 4), .port = 7946, .incarnation = incarnation,
-		.state = state, .meta = span_str("role"), .vsn = span_of(one_vsn, 6) };
+	struct wire_node n = { .name = span_str(name), .addr = span_of(a.ip, 4), .port = 7946,
+		.incarnation = incarnation, .state = state, .meta = span_str("role"), .vsn = span_of(one_vsn, 6) };
 
 	(void)one_exchange(o, false, &n, 1);
 }

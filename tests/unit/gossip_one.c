@@ -50,7 +50,8 @@ one_feed(struct one *o, struct swim_input in)
 enum tv_err
 one_message(struct one *o, enum wire_type kind, struct span body)
 {
-	return one_feed(o, (struct swim_input){ .type = SWIM_IN_MESSAGE, .kind = kind, .bytes = body, .from = one_addr(200) });
+	return one_feed(o, (struct swim_input){ .type = SWIM_IN_MESSAGE, .kind = kind, .bytes = body,
+		.from = one_addr(200) });
 }
 
 bool

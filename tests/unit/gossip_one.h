@@ -34,7 +34,8 @@ void one_wait(struct one *o, struct mono span);
 /* Same, but stops as soon as `found` is true of an output. */
 bool one_wait_for(struct one *o, struct mono span, bool (*found)(const struct one *o, void *arg), void *arg);
 
-enum tv_err one_alive_at(struct one *o, const char *name, uint32_t incarnation, const struct gaddr *addr, struct span meta);
+enum tv_err one_alive_at(struct one *o, const char *name, uint32_t incarnation, const struct gaddr *addr,
+    struct span meta);
 /* At 10.0.0.(last letter of the name), without tags. */
 enum tv_err one_alive(struct one *o, const char *name, uint32_t incarnation);
 enum tv_err one_suspect(struct one *o, const char *name, uint32_t incarnation, const char *from);
