@@ -35,10 +35,12 @@ struct log_options {
 };
 
 /* TV_ECORRUPT with a sentence in errbuf when a checksum or the order is wrong. */
-enum tv_err log_open(const struct log_options *opt, struct log_store **out, struct log_meta *meta, char *errbuf, size_t cap);
+enum tv_err log_open(const struct log_options *opt, struct log_store **out, struct log_meta *meta, char *errbuf,
+    size_t cap);
 void log_close(struct log_store *s);
 /* Every entry in order; payload borrowed during the call.  A non-zero return stops with it. */
-enum tv_err log_each(struct log_store *s, uint64_t from, enum tv_err (*fn)(void *ctx, const struct raft_entry *e), void *ctx);
+enum tv_err log_each(struct log_store *s, uint64_t from, enum tv_err (*fn)(void *ctx, const struct raft_entry *e),
+    void *ctx);
 
 struct log_batch {			/* one synchronous transaction */
 	bool hard_changed;
@@ -49,13 +51,18 @@ struct log_batch {			/* one synchronous transaction */
 	uint32_t count;
 };
 enum tv_err log_write(struct log_store *s, const struct log_batch *b);
-/* Entries first..last into the arena (payloads copied), stopping after bytes_max payload bytes but giving at least one. *count is set. Thread-safe against log_write. */
+/*
+ * Entries first..last into the arena (payloads copied), stopping after bytes_max payload bytes but giving at least one.
+ * *count is set. Thread-safe against log_write.
+ */
 enum tv_err log_read(struct log_store *s, uint64_t first, uint64_t last, size_t bytes_max, struct arena *a,
     struct raft_entry **out, uint32_t *count);
 /* Removes entries <= index and remembers the snapshot position and configuration, in one transaction. */
-enum tv_err log_compact(struct log_store *s, uint64_t index, uint64_t snapshot_index, uint64_t snapshot_term, const struct raft_config *config);
+enum tv_err log_compact(struct log_store *s, uint64_t index, uint64_t snapshot_index, uint64_t snapshot_term,
+    const struct raft_config *config);
 /* After a snapshot from the leader: removes all entries, sets the snapshot position. */
-enum tv_err log_reset(struct log_store *s, uint64_t snapshot_index, uint64_t snapshot_term, const struct raft_config *config);
+enum tv_err log_reset(struct log_store *s, uint64_t snapshot_index, uint64_t snapshot_term,
+    const struct raft_config *config);
 enum tv_err log_set_cluster(struct log_store *s, const char *cluster_id, uint64_t generation);
 
 #endif

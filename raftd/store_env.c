@@ -48,7 +48,8 @@ configure(struct store_env *env, const struct store_env_options *opt)
 enum tv_err
 store_env_open(struct store_env *env, const struct store_env_options *opt, char *errbuf, size_t cap)
 {
-	const uint32_t flags = DB_CREATE | DB_PRIVATE | DB_THREAD | DB_RECOVER | DB_INIT_MPOOL | DB_INIT_LOG | DB_INIT_TXN;
+	const uint32_t flags = DB_CREATE | DB_PRIVATE | DB_THREAD | DB_RECOVER | DB_INIT_MPOOL | DB_INIT_LOG |
+	    DB_INIT_TXN;
 	enum tv_err err;
 	int ret;
 

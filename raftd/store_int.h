@@ -9,27 +9,34 @@
 #include "raftd/store_env.h"
 
 /*
- * Entries live in segments: one btree file per run of indexes, named by the first of them.  Cutting the front
- * of the log removes whole files, so the space goes back at once and nothing is rewritten.
+ * Entries live in segments: one btree file per run of indexes, named by a number that is never used again.  Which
+ * segments there are is a record of meta.db (the manifest), changed in the transaction of the entries; a file that it
+ * does not name is rubbish.  Cutting the front of the log removes whole files, so the space goes back at once and
+ * nothing is rewritten.
  */
 struct log_seg {
+	uint64_t id;			/* names the file */
 	uint64_t base;			/* smallest index it may hold; the next segment's base ends it */
-	uint64_t bytes;			/* payload bytes put since it was opened or counted */
-	DB *db;
+	uint64_t bytes;			/* payload bytes put since it was opened */
+	DB *db;				/* NULL until opened */
+};
+
+struct seg_list {
+	struct log_seg *v;		/* owned */
+	unsigned n, cap;
 };
 
 struct log_store {
 	struct store_env env;
 	DB *meta;
-	struct log_seg *segs;		/* owned, ascending */
-	unsigned seg_count, seg_cap;
+	struct seg_list segs;		/* ascending by base */
+	uint64_t next_seg;		/* id of the next one */
 	uint64_t first, last;		/* live entries; 0, 0: none */
 	uint64_t term;			/* hard state and positions as stored */
 	raft_id vote;
 	char store_id[37], cluster_id[37];
 	uint64_t generation;
 	uint64_t cut;			/* entries <= cut are gone, even if a segment still holds them */
-	uint64_t tail_base;		/* base of the newest segment, so that a lost file is noticed; 0: none yet */
 	uint64_t snapshot_index, snapshot_term;
 	struct raft_config snapshot_config;
 	uint64_t seq;			/* number of the newest transaction, stored with it */
@@ -43,14 +50,18 @@ struct log_store {
 	pthread_t thread;
 	pthread_cond_t wake;
 	uint64_t since_checkpoint;	/* bytes written */
-	struct log_seg *trash;		/* owned: cut off the front, files not yet removed */
-	unsigned trash_count;
+	struct seg_list leaving;	/* out of the manifest, which is not durable yet */
+	struct seg_list trash;		/* out of the durable manifest: files to remove */
 	bool thread_runs, stop;
 	bool failed;			/* a write or sync failed: final */
 };
 
+/* What to do when the log is refused; store_log.c. */
+extern const char store_advice[];
+
 /* -- store_meta.c: the small records of meta.db -- */
-enum store_meta_key { STORE_META_HARD, STORE_META_IDENTITY, STORE_META_SNAPSHOT, STORE_META_SEQ, STORE_META_COUNT };
+enum store_meta_key { STORE_META_HARD, STORE_META_IDENTITY, STORE_META_SNAPSHOT, STORE_META_SEGMENTS, STORE_META_SEQ,
+    STORE_META_COUNT };
 /* Reads all of them into s; *fresh when none is there.  TV_ECORRUPT with a sentence. */
 enum tv_err store_meta_load(struct log_store *s, bool *fresh, char *errbuf, size_t cap);
 /* Writes one from s, inside txn.  Berkeley DB's code. */
@@ -67,24 +78,24 @@ void store_mark_set(struct log_store *s);
 void store_mark_close(struct log_store *s);
 
 /* -- store_seg.c: segments and the entries in them -- */
-/* Opens every segment file of the directory.  TV_ECORRUPT with a sentence. */
+/* Opens every segment of the manifest, and removes files that it does not name.  TV_ECORRUPT with a sentence. */
 enum tv_err store_seg_open_all(struct log_store *s, char *errbuf, size_t cap);
 void store_seg_close_all(struct log_store *s);
 /* Segment that holds (or would hold) the index; NULL when it lies before the first one. */
 struct log_seg *store_seg_find(struct log_store *s, uint64_t index);
-/* Creates a segment at the end, inside txn. */
-int store_seg_add(struct log_store *s, DB_TXN *txn, uint64_t base);
-/*
- * Removes segment files [from, from + count), inside txn.  The files go when it commits, which therefore has to be
- * a synchronous commit.
- */
-int store_seg_drop(struct log_store *s, DB_TXN *txn, unsigned from, unsigned count);
-/*
- * Moves the segments whose entries are all cut away to the trash; store_seg_empty_trash() removes their files, each in a
- * synchronous transaction of its own, and may run while others write.  The newest segment always stays.
- */
+/* Creates a segment at the end.  The caller stores the manifest with the entries. */
+int store_seg_add(struct log_store *s, uint64_t base);
+/* Is it time for a new one? */
+bool store_seg_full(const struct log_store *s);
+/* Takes segments [from, from + count) out; they are `leaving` until the manifest is durable. */
+int store_seg_take(struct log_store *s, unsigned from, unsigned count);
+/* Takes out those at the front whose entries are all cut away.  The newest segment always stays. */
 int store_seg_discard(struct log_store *s);
-int store_seg_empty_trash(struct store_env *env, struct log_seg *trash, unsigned count);
+/* What was leaving is gone for good: its files may be removed. */
+int store_seg_to_trash(struct log_store *s);
+/* Closes and removes the files, and empties the list.  May run while others write. */
+int store_seg_remove(struct store_env *env, struct seg_list *trash);
+int store_seg_push(struct seg_list *l, const struct log_seg *g);
 /* Removes entries >= index from a segment, inside txn. */
 int store_seg_cut(struct log_seg *g, DB_TXN *txn, uint64_t index);
 /* Puts entries (ascending, all belonging to g) inside txn, using bulk as the work buffer. */
@@ -98,6 +109,6 @@ enum tv_err store_seg_walk(struct log_store *s, uint64_t first, uint64_t last,
 /* Index of a segment's newest record, 0 when it is empty. */
 enum tv_err store_seg_last(struct log_store *s, struct log_seg *g, uint64_t *last);
 /* File name of a segment, into name[cap]. */
-void store_seg_name(uint64_t base, char *name, size_t cap);
+void store_seg_name(uint64_t id, char *name, size_t cap);
 
 #endif

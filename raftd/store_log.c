@@ -37,17 +37,15 @@ static void
 background(struct log_store *s)
 {
 	bool due = s->since_checkpoint >= CHECKPOINT_BYTES;
-	struct log_seg *trash = s->trash;
-	unsigned count = s->trash_count;
+	struct seg_list trash = s->trash;
 	int ret;
 
-	s->trash = NULL;
-	s->trash_count = 0;
+	s->trash = (struct seg_list){ 0 };
 	if (due)
 		s->since_checkpoint = 0;
 	pthread_mutex_unlock(&s->lock);
-	ret = store_seg_empty_trash(&s->env, trash, count);
-	free(trash);
+	ret = store_seg_remove(&s->env, &trash);
+	free(trash.v);
 	if (ret == 0 && due)
 		ret = checkpoint(s->env.dbenv);
 	pthread_mutex_lock(&s->lock);
@@ -62,7 +60,7 @@ background_main(void *arg)
 
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop) {
-		bool due = s->since_checkpoint >= CHECKPOINT_BYTES || s->trash_count > 0;
+		bool due = s->since_checkpoint >= CHECKPOINT_BYTES || s->trash.n > 0;
 
 		if (due && !s->failed)
 			background(s);
@@ -104,8 +102,8 @@ make_uuid(char out[37])
 	randombytes_buf(r, sizeof(r));
 	r[6] = (uint8_t)((r[6] & 0x0f) | 0x40);
 	r[8] = (uint8_t)((r[8] & 0x3f) | 0x80);
-	snprintf(out, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", r[0], r[1], r[2], r[3],
-	    r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11], r[12], r[13], r[14], r[15]);
+	snprintf(out, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", r[0], r[1], r[2],
+	    r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11], r[12], r[13], r[14], r[15]);
 }
 
 /* First start: all records, durable before anybody sees the store id. */
@@ -134,33 +132,35 @@ open_meta(struct log_store *s, bool had_data, char *errbuf, size_t cap)
 	ret = store_env_db(&s->env, NULL, "meta.db", !had_data, &s->meta);
 	if (ret != 0) {
 		err = ret == ENOENT ? TV_ECORRUPT : store_env_err(&s->env, ret);
-		snprintf(errbuf, cap, "cannot open %s/meta.db: %s: put it back, or move the raftd data directory away and "
+		snprintf(errbuf, cap,
+		    "cannot open %s/meta.db: %s: put it back, or move the raftd data directory away and "
 		    "start again, this server then joins as a new one", s->env.dir, db_strerror(ret));
 		return err;
 	}
 	err = store_meta_load(s, &fresh, errbuf, cap);
 	if (err != TV_OK || !fresh)
 		return err;
-	if (had_data && s->seg_count > 0) {
-		snprintf(errbuf, cap, "%s has entries and no term or vote: move the raftd data directory away and start again",
+	if (had_data && store_dir_has(s->env.dir, "entries.")) {
+		snprintf(errbuf, cap,
+		    "%s has entries and no term or vote: move the raftd data directory away and start again",
 		    s->env.dir);
 		return TV_ECORRUPT;
 	}
 	return init_meta(s);
 }
 
-static const char advice[] = "move the raftd data directory away and start again: this server then joins as a new one "
+const char store_advice[] = "move the raftd data directory away and start again: this server then joins as a new one "
     "and gets everything from the others";
 
 /* Sentence about a segment file that is damaged as such. */
 static void
-tell_damage(const struct log_store *s, uint64_t base, char *errbuf, size_t cap)
+tell_damage(const struct log_store *s, uint64_t id, char *errbuf, size_t cap)
 {
 	char name[64];
 
-	store_seg_name(base, name, sizeof(name));
+	store_seg_name(id, name, sizeof(name));
 	snprintf(errbuf, cap, "%s/%s is damaged (%s); %s", s->env.dir, name,
-	    s->env.message[0] != '\0' ? s->env.message : "unreadable records", advice);
+	    s->env.message[0] != '\0' ? s->env.message : "unreadable records", store_advice);
 }
 
 /* Index of the last record of the newest segment that has any, or 0. */
@@ -168,11 +168,11 @@ static enum tv_err
 find_last(struct log_store *s, uint64_t *last, char *errbuf, size_t cap)
 {
 	*last = 0;
-	for (unsigned i = s->seg_count; i-- > 0 && *last == 0;) {
-		enum tv_err err = store_seg_last(s, &s->segs[i], last);
+	for (unsigned i = s->segs.n; i-- > 0 && *last == 0;) {
+		enum tv_err err = store_seg_last(s, &s->segs.v[i], last);
 
 		if (err == TV_ECORRUPT)
-			tell_damage(s, s->segs[i].base, errbuf, cap);
+			tell_damage(s, s->segs.v[i].id, errbuf, cap);
 		if (err != TV_OK)
 			return err;
 	}
@@ -198,24 +198,18 @@ verify_entries(struct log_store *s, char *errbuf, size_t cap)
 
 	if (err != TV_ECORRUPT)
 		return err;
-	store_seg_name(g != NULL ? g->base : s->first, name, sizeof(name));
-	snprintf(errbuf, cap, "log entry %llu in %s/%s is damaged or missing%s%s; %s", (unsigned long long)bad, s->env.dir, name,
-	    s->env.message[0] != '\0' ? ": " : "", s->env.message, advice);
+	store_seg_name(g != NULL ? g->id : 0, name, sizeof(name));
+	snprintf(errbuf, cap, "log entry %llu in %s/%s is damaged or missing%s%s; %s", (unsigned long long)bad,
+	    s->env.dir, name, s->env.message[0] != '\0' ? ": " : "", s->env.message, store_advice);
 	return err;
 }
 
 static enum tv_err
 verify(struct log_store *s, char *errbuf, size_t cap)
 {
-	uint64_t tail = s->seg_count == 0 ? 0 : s->segs[s->seg_count - 1].base, last;
+	uint64_t last;
 	enum tv_err err;
-	char name[64];
 
-	if (tail != s->tail_base) {
-		store_seg_name(s->tail_base, name, sizeof(name));
-		snprintf(errbuf, cap, "%s/%s is missing, with the newest entries: put it back, or %s", s->env.dir, name, advice);
-		return TV_ECORRUPT;
-	}
 	err = find_last(s, &last, errbuf, cap);
 	if (err != TV_OK || last <= s->cut)
 		return err;
@@ -253,15 +247,13 @@ open_all(struct log_store *s, const struct log_options *opt, char *errbuf, size_
 		return err;
 	/* A crash while meta.db was being created leaves write-ahead files only: still fresh. */
 	had_data = had_data && (store_dir_has(opt->dir, "entries.") || store_dir_has(opt->dir, "meta.db"));
-	err = store_seg_open_all(s, errbuf, cap);
-	if (err == TV_OK)
-		err = open_meta(s, had_data, errbuf, cap);
+	err = open_meta(s, had_data, errbuf, cap);
 	if (err == TV_OK)
 		err = store_mark_open(s, errbuf, cap);
 	if (err == TV_OK)
+		err = store_seg_open_all(s, errbuf, cap);
+	if (err == TV_OK)
 		err = verify(s, errbuf, cap);
-	if (err == TV_OK && store_seg_discard(s) != 0)	/* left over by a crash */
-		err = TV_ENOMEM;
 	if (err != TV_OK)
 		return err;
 	if (pthread_create(&s->thread, NULL, background_main, s) != 0) {
@@ -328,24 +320,24 @@ log_close(struct log_store *s)
 
 /* -- writing -- */
 
-/* Removes entries >= index: whole segments by file, the rest one by one.  *dropped: files were removed. */
+/* Removes entries >= index: whole segments by file, the rest one by one.  *manifest: it changed. */
 static int
-truncate_tail(struct log_store *s, DB_TXN *txn, uint64_t index, bool *dropped)
+truncate_tail(struct log_store *s, DB_TXN *txn, uint64_t index, bool *manifest)
 {
-	unsigned keep = s->seg_count;
+	unsigned keep = s->segs.n;
 	int ret = 0;
 
 	TV_ASSERT(index > s->cut);
 	if (s->last == 0 || index > s->last)
 		return 0;
-	while (keep > 0 && s->segs[keep - 1].base >= index)
+	while (keep > 0 && s->segs.v[keep - 1].base >= index)
 		keep--;
-	if (keep < s->seg_count) {
-		ret = store_seg_drop(s, txn, keep, s->seg_count - keep);
-		*dropped = true;
+	if (keep < s->segs.n) {
+		ret = store_seg_take(s, keep, s->segs.n - keep);
+		*manifest = true;
 	}
-	if (ret == 0 && s->seg_count > 0)
-		ret = store_seg_cut(&s->segs[s->seg_count - 1], txn, index);
+	if (ret == 0 && s->segs.n > 0)
+		ret = store_seg_cut(&s->segs.v[s->segs.n - 1], txn, index);
 	s->last = index - 1;
 	if (s->last < s->first)
 		s->first = s->last = 0;
@@ -354,22 +346,20 @@ truncate_tail(struct log_store *s, DB_TXN *txn, uint64_t index, bool *dropped)
 
 /* Appends entries, opening a new segment first when the newest one is full. */
 static int
-append(struct log_store *s, DB_TXN *txn, const struct raft_entry *e, uint32_t count, bool *moved)
+append(struct log_store *s, DB_TXN *txn, const struct raft_entry *e, uint32_t count, bool *manifest)
 {
-	struct log_seg *tail = s->seg_count == 0 ? NULL : &s->segs[s->seg_count - 1];
 	int ret;
 
 	TV_ASSERT(e[0].index == (s->last != 0 ? s->last : s->cut) + 1);
 	for (uint32_t i = 1; i < count; i++)
 		TV_ASSERT(e[i].index == e[0].index + i);
-	if (tail == NULL || tail->bytes >= s->segment_bytes_max) {
-		ret = store_seg_add(s, txn, e[0].index);
+	if (store_seg_full(s)) {
+		ret = store_seg_add(s, e[0].index);
 		if (ret != 0)
 			return ret;
-		tail = &s->segs[s->seg_count - 1];
-		*moved = true;
+		*manifest = true;
 	}
-	ret = store_seg_put(tail, txn, e, count, &s->bulk);
+	ret = store_seg_put(&s->segs.v[s->segs.n - 1], txn, e, count, &s->bulk);
 	if (s->first == 0)
 		s->first = e[0].index;
 	s->last = e[count - 1].index;
@@ -377,9 +367,9 @@ append(struct log_store *s, DB_TXN *txn, const struct raft_entry *e, uint32_t co
 }
 
 static int
-write_batch(struct log_store *s, DB_TXN *txn, const struct log_batch *b, bool *dropped)
+change_batch(struct log_store *s, DB_TXN *txn, const void *arg, bool *manifest)
 {
-	bool moved = false;
+	const struct log_batch *b = arg;
 	int ret = 0;
 
 	if (b->hard_changed) {
@@ -388,60 +378,66 @@ write_batch(struct log_store *s, DB_TXN *txn, const struct log_batch *b, bool *d
 		ret = store_meta_put(s, txn, STORE_META_HARD);
 	}
 	if (ret == 0 && b->truncate_from != 0)
-		ret = truncate_tail(s, txn, b->truncate_from, dropped);
+		ret = truncate_tail(s, txn, b->truncate_from, manifest);
 	if (ret == 0 && b->count > 0)
-		ret = append(s, txn, b->entries, b->count, &moved);
-	if (ret == 0 && (moved || *dropped))
-		ret = store_meta_put(s, txn, STORE_META_SNAPSHOT);
+		ret = append(s, txn, b->entries, b->count, manifest);
 	return ret;
 }
 
 /* Every write goes through here: one transaction around fn, durable on return. */
 struct log_change {
-	int (*fn)(struct log_store *s, DB_TXN *txn, const void *arg, bool *dropped);
+	int (*fn)(struct log_store *s, DB_TXN *txn, const void *arg, bool *manifest);
 	const void *arg;
 	uint64_t bytes;
 };
 
+/* Lock held.  Berkeley DB's code. */
+static int
+change_in_txn(struct log_store *s, const struct log_change *c)
+{
+	bool manifest = false;
+	DB_TXN *txn;
+	int ret = s->env.dbenv->txn_begin(s->env.dbenv, NULL, &txn, 0);
+
+	if (ret != 0)
+		return ret;
+	s->seq++;
+	ret = c->fn(s, txn, c->arg, &manifest);
+	if (ret == 0 && manifest)
+		ret = store_meta_put(s, txn, STORE_META_SEGMENTS);
+	if (ret == 0)
+		ret = store_meta_put(s, txn, STORE_META_SEQ);
+	return end_txn(txn, ret, DB_TXN_NOSYNC);
+}
+
 static enum tv_err
 change(struct log_store *s, const struct log_change *c)
 {
-	bool dropped = false;
 	enum tv_err err;
-	DB_TXN *txn;
 	int ret;
 
 	pthread_mutex_lock(&s->lock);
-	ret = s->failed ? EIO : s->env.dbenv->txn_begin(s->env.dbenv, NULL, &txn, 0);
-	if (ret == 0) {
-		s->seq++;
-		ret = c->fn(s, txn, c->arg, &dropped);
-		if (ret == 0)
-			ret = store_meta_put(s, txn, STORE_META_SEQ);
-		ret = end_txn(txn, ret, dropped ? DB_TXN_SYNC : DB_TXN_NOSYNC);
-	}
+	ret = s->failed ? EIO : change_in_txn(s, c);
 	if (ret == 0)
 		count_written(s, c->bytes);
 	pthread_mutex_unlock(&s->lock);
 	if (ret == 0)
 		ret = s->env.dbenv->log_flush(s->env.dbenv, NULL);
-	if (ret == 0) {
+	if (ret == 0)
 		store_mark_set(s);
-		return TV_OK;
-	}
 	pthread_mutex_lock(&s->lock);
-	s->failed = true;			/* what the disk holds is unknown from here on */
+	if (ret == 0 && s->leaving.n > 0) {
+		ret = store_seg_to_trash(s);
+		pthread_cond_signal(&s->wake);
+	}
+	s->failed = s->failed || ret != 0;	/* what the disk holds is unknown from then on */
 	pthread_mutex_unlock(&s->lock);
+	if (ret == 0)
+		return TV_OK;
 	/* Nothing more may reach the disk: a page could go out ahead of the log record that was lost. */
 	(void)s->env.dbenv->set_flags(s->env.dbenv, DB_PANIC_ENVIRONMENT, 1);
 	err = store_env_err(&s->env, ret);
 	return err == TV_ECORRUPT ? err : TV_ESYS;
-}
-
-static int
-change_batch(struct log_store *s, DB_TXN *txn, const void *arg, bool *dropped)
-{
-	return write_batch(s, txn, arg, dropped);
 }
 
 enum tv_err
@@ -472,15 +468,18 @@ set_position(struct log_store *s, const struct position *p)
 }
 
 static int
-change_compact(struct log_store *s, DB_TXN *txn, const void *arg, bool *dropped)
+change_compact(struct log_store *s, DB_TXN *txn, const void *arg, bool *manifest)
 {
-	(void)dropped;
+	int ret;
+
 	set_position(s, arg);
 	if (s->last <= s->cut)
 		s->first = s->last = 0;
 	else if (s->first <= s->cut)
 		s->first = s->cut + 1;
-	return store_meta_put(s, txn, STORE_META_SNAPSHOT);
+	ret = store_seg_discard(s);
+	*manifest = s->leaving.n > 0;
+	return ret != 0 ? ret : store_meta_put(s, txn, STORE_META_SNAPSHOT);
 }
 
 enum tv_err
@@ -489,31 +488,19 @@ log_compact(struct log_store *s, uint64_t index, uint64_t snapshot_index, uint64
 {
 	struct position p = { .cut = index, .index = snapshot_index, .term = snapshot_term, .config = config };
 	struct log_change c = { .fn = change_compact, .arg = &p, .bytes = 64 };
-	enum tv_err err = change(s, &c);
 
-	/* Only now is the cut durable, and the files may go. */
-	pthread_mutex_lock(&s->lock);
-	if (err == TV_OK && store_seg_discard(s) != 0)
-		err = TV_ENOMEM;
-	if (s->trash_count > 0)
-		pthread_cond_signal(&s->wake);
-	pthread_mutex_unlock(&s->lock);
-	return err;
+	return change(s, &c);
 }
 
 static int
-change_reset(struct log_store *s, DB_TXN *txn, const void *arg, bool *dropped)
+change_reset(struct log_store *s, DB_TXN *txn, const void *arg, bool *manifest)
 {
-	const struct position *p = arg;
-	int ret = 0;
+	int ret = store_seg_take(s, 0, s->segs.n);
 
-	if (s->seg_count > 0) {
-		ret = store_seg_drop(s, txn, 0, s->seg_count);
-		*dropped = true;
-	}
+	*manifest = true;
 	s->first = s->last = 0;
 	s->cut = 0;
-	set_position(s, p);
+	set_position(s, arg);
 	return ret != 0 ? ret : store_meta_put(s, txn, STORE_META_SNAPSHOT);
 }
 
@@ -532,11 +519,11 @@ struct identity {
 };
 
 static int
-change_identity(struct log_store *s, DB_TXN *txn, const void *arg, bool *dropped)
+change_identity(struct log_store *s, DB_TXN *txn, const void *arg, bool *manifest)
 {
 	const struct identity *id = arg;
 
-	(void)dropped;
+	(void)manifest;
 	snprintf(s->cluster_id, sizeof(s->cluster_id), "%s", id->cluster_id);
 	s->generation = id->generation;
 	return store_meta_put(s, txn, STORE_META_IDENTITY);

@@ -65,8 +65,7 @@ store_mark_open(struct log_store *s, char *errbuf, size_t cap)
 	durable = read_mark(s->mark_fd);
 	if (durable > s->seq) {
 		snprintf(errbuf, cap, "the write-ahead log in %s is damaged: it ends with transaction %llu, but %llu had been "
-		    "written; move the raftd data directory away and start again: this server then joins as a new one and "
-		    "gets everything from the others", s->env.dir, (unsigned long long)s->seq, (unsigned long long)durable);
+		    "written; %s", s->env.dir, (unsigned long long)s->seq, (unsigned long long)durable, store_advice);
 		return TV_ECORRUPT;
 	}
 	store_mark_set(s);

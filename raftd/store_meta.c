@@ -1,5 +1,6 @@
 /*
- * meta.db: hard state, identity, snapshot position, transaction number.  Each value is [u32be crc32 of key and body | body].
+ * meta.db: hard state, identity, snapshot position, list of segments, transaction number.
+ * Each value is [u32be crc32 of key and body | body].
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,9 +11,9 @@
 
 #include "raftd/store_int.h"
 
-#define META_VALUE_MAX 65536
+#define META_VALUE_MAX 131072
 
-static const char *const key_names[STORE_META_COUNT] = { "hard", "identity", "snapshot", "seq" };
+static const char *const key_names[STORE_META_COUNT] = { "hard", "identity", "snapshot", "segments", "seq" };
 
 static uint32_t
 meta_crc(const char *key, const uint8_t *body, size_t len)
@@ -56,11 +57,17 @@ encode(const struct log_store *s, enum store_meta_key which, struct buf *b)
 		break;
 	case STORE_META_SNAPSHOT:
 		buf_u64be(b, s->cut);
-		buf_u64be(b, s->tail_base);
 		buf_u64be(b, s->snapshot_index);
 		buf_u64be(b, s->snapshot_term);
 		if (s->snapshot_config.count > 0)	/* none before the first snapshot; an empty one is not valid */
 			raft_config_write(b, &s->snapshot_config);
+		break;
+	case STORE_META_SEGMENTS:
+		buf_u64be(b, s->next_seg);
+		for (unsigned i = 0; i < s->segs.n; i++) {
+			buf_u64be(b, s->segs.v[i].id);
+			buf_u64be(b, s->segs.v[i].base);
+		}
 		break;
 	case STORE_META_SEQ:
 		buf_u64be(b, s->seq);
@@ -87,12 +94,20 @@ decode(struct log_store *s, enum store_meta_key which, struct rd *r)
 		break;
 	case STORE_META_SNAPSHOT:
 		s->cut = rd_u64be(r);
-		s->tail_base = rd_u64be(r);
 		s->snapshot_index = rd_u64be(r);
 		s->snapshot_term = rd_u64be(r);
 		config = rd_rest(r);
 		if (r->err == TV_OK && config.len > 0 && raft_config_read(config, &s->snapshot_config) != TV_OK)
 			rd_fail(r, TV_EFORMAT);
+		break;
+	case STORE_META_SEGMENTS:
+		s->next_seg = rd_u64be(r);
+		while (rd_left(r) > 0) {
+			struct log_seg g = { .id = rd_u64be(r), .base = rd_u64be(r) };
+
+			if (r->err == TV_OK && store_seg_push(&s->segs, &g) != 0)
+				rd_fail(r, TV_ENOMEM);
+		}
 		break;
 	case STORE_META_SEQ:
 		s->seq = rd_u64be(r);
@@ -160,7 +175,8 @@ store_meta_load(struct log_store *s, bool *fresh, char *errbuf, size_t cap)
 		enum tv_err err = load_one(s, i, scratch, &there);
 
 		if (err != TV_OK) {
-			snprintf(errbuf, cap, "record '%s' in %s/meta.db is damaged; its term and vote cannot be trusted: "
+			snprintf(errbuf, cap,
+			    "record '%s' in %s/meta.db is damaged; its term and vote cannot be trusted: "
 			    "move the raftd data directory away and start again, this server then joins as a new one",
 			    key_names[i], s->env.dir);
 			return err;
@@ -170,6 +186,7 @@ store_meta_load(struct log_store *s, bool *fresh, char *errbuf, size_t cap)
 	*fresh = found == 0;
 	if (found == 0 || found == STORE_META_COUNT)
 		return TV_OK;
-	snprintf(errbuf, cap, "%s/meta.db is incomplete: move the raftd data directory away and start again", s->env.dir);
+	snprintf(errbuf, cap, "%s/meta.db is incomplete: move the raftd data directory away and start again",
+	    s->env.dir);
 	return TV_ECORRUPT;
 }

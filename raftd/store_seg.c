@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <zlib.h>
 
@@ -17,12 +18,12 @@
 
 #define ENTRY_HEAD 13			/* bytes before the payload */
 #define SEG_NAME_FMT "entries.%016llx.db"
-#define SEG_COUNT_MAX 100000
+#define SEG_COUNT_MAX 4000		/* then the newest one just grows */
 
 void
-store_seg_name(uint64_t base, char *name, size_t cap)
+store_seg_name(uint64_t id, char *name, size_t cap)
 {
-	snprintf(name, cap, SEG_NAME_FMT, (unsigned long long)base);
+	snprintf(name, cap, SEG_NAME_FMT, (unsigned long long)id);
 }
 
 static void
@@ -86,164 +87,191 @@ entry_decode(const DBT *key, const DBT *data, struct raft_entry *e)
 
 /* -- the list of segments -- */
 
-static struct log_seg *
-seg_insert(struct log_store *s, uint64_t base)
+int
+store_seg_push(struct seg_list *l, const struct log_seg *g)
 {
-	unsigned at = s->seg_count;
-
-	if (s->seg_count == s->seg_cap) {
-		unsigned n = s->seg_cap == 0 ? 16 : s->seg_cap * 2;
-		struct log_seg *grown = n > SEG_COUNT_MAX ? NULL : realloc(s->segs, n * sizeof(*grown));
+	if (l->n == l->cap) {
+		unsigned n = l->cap == 0 ? 16 : l->cap * 2;
+		struct log_seg *grown = realloc(l->v, n * sizeof(*grown));
 
 		if (grown == NULL)
-			return NULL;
-		s->segs = grown;
-		s->seg_cap = n;
+			return ENOMEM;
+		l->v = grown;
+		l->cap = n;
 	}
-	while (at > 0 && s->segs[at - 1].base > base)
-		at--;
-	memmove(&s->segs[at + 1], &s->segs[at], (s->seg_count - at) * sizeof(s->segs[0]));
-	s->seg_count++;
-	s->segs[at] = (struct log_seg){ .base = base };
-	return &s->segs[at];
+	l->v[l->n++] = *g;
+	return 0;
+}
+
+static bool
+in_manifest(const struct log_store *s, uint64_t id)
+{
+	for (unsigned i = 0; i < s->segs.n; i++)
+		if (s->segs.v[i].id == id)
+			return true;
+	return false;
+}
+
+/* Files that a crash left over: made before the manifest named them, or not yet removed after it did no more. */
+static enum tv_err
+remove_strays(struct log_store *s)
+{
+	struct seg_list strays = { 0 };
+	DIR *d = opendir(s->env.dir);
+	struct dirent *de;
+	unsigned long long id;
+	int ret = 0;
+
+	if (d == NULL)
+		return TV_ESYS;
+	while (ret == 0 && (de = readdir(d)) != NULL)
+		if (sscanf(de->d_name, SEG_NAME_FMT, &id) == 1 && !in_manifest(s, id))
+			ret = store_seg_push(&strays, &(struct log_seg){ .id = id });
+	closedir(d);
+	if (ret == 0)
+		ret = store_seg_remove(&s->env, &strays);
+	free(strays.v);
+	return store_env_err(&s->env, ret);
 }
 
 enum tv_err
 store_seg_open_all(struct log_store *s, char *errbuf, size_t cap)
 {
-	DIR *d = opendir(s->env.dir);
-	struct dirent *de;
-	unsigned long long base;
-	enum tv_err err = TV_OK;
+	enum tv_err err = remove_strays(s);
 
-	if (d == NULL)
-		return TV_ESYS;
-	while (err == TV_OK && (de = readdir(d)) != NULL)
-		if (sscanf(de->d_name, SEG_NAME_FMT, &base) == 1 && seg_insert(s, base) == NULL)
-			err = TV_ENOMEM;
-	closedir(d);
-	for (unsigned i = 0; i < s->seg_count && err == TV_OK; i++) {
+	for (unsigned i = 0; i < s->segs.n && err == TV_OK; i++) {
 		char name[64];
 		int ret;
 
-		store_seg_name(s->segs[i].base, name, sizeof(name));
-		ret = store_env_db(&s->env, NULL, name, false, &s->segs[i].db);
-		err = store_env_err(&s->env, ret);
-		if (err == TV_OK)
-			continue;
-		snprintf(errbuf, cap, "cannot open %s/%s: %s%s%s", s->env.dir, name, db_strerror(ret),
-		    s->env.message[0] != '\0' ? ": " : "", s->env.message);
+		store_seg_name(s->segs.v[i].id, name, sizeof(name));
+		ret = store_env_db(&s->env, NULL, name, false, &s->segs.v[i].db);
+		err = ret == ENOENT ? TV_ECORRUPT : store_env_err(&s->env, ret);
+		if (err != TV_OK)
+			snprintf(errbuf, cap, "%s/%s, with entries from %llu on, cannot be opened: %s%s%s; put it back, or %s",
+			    s->env.dir, name, (unsigned long long)s->segs.v[i].base, db_strerror(ret),
+			    s->env.message[0] != '\0' ? ": " : "", s->env.message, store_advice);
 	}
 	return err;
+}
+
+static void
+close_list(struct seg_list *l)
+{
+	for (unsigned i = 0; i < l->n; i++)
+		if (l->v[i].db != NULL)
+			(void)l->v[i].db->close(l->v[i].db, DB_NOSYNC);	/* all of it is in the log */
+	free(l->v);
+	*l = (struct seg_list){ 0 };
 }
 
 void
 store_seg_close_all(struct log_store *s)
 {
-	for (unsigned i = 0; i < s->seg_count; i++)
-		if (s->segs[i].db != NULL)
-			(void)s->segs[i].db->close(s->segs[i].db, DB_NOSYNC);	/* all of it is in the log */
-	for (unsigned i = 0; i < s->trash_count; i++)
-		(void)s->trash[i].db->close(s->trash[i].db, DB_NOSYNC);	/* removed at the next start */
-	free(s->segs);
-	free(s->trash);
-	s->segs = s->trash = NULL;
-	s->seg_count = s->seg_cap = s->trash_count = 0;
+	close_list(&s->segs);
+	close_list(&s->leaving);
+	close_list(&s->trash);			/* removed at the next start */
 }
 
 struct log_seg *
 store_seg_find(struct log_store *s, uint64_t index)
 {
-	unsigned lo = 0, hi = s->seg_count;
+	unsigned lo = 0, hi = s->segs.n;
 
 	while (lo < hi) {
 		unsigned mid = (lo + hi) / 2;
 
-		if (s->segs[mid].base <= index)
+		if (s->segs.v[mid].base <= index)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	return lo == 0 ? NULL : &s->segs[lo - 1];
+	return lo == 0 ? NULL : &s->segs.v[lo - 1];
 }
 
 int
-store_seg_add(struct log_store *s, DB_TXN *txn, uint64_t base)
+store_seg_add(struct log_store *s, uint64_t base)
 {
-	struct log_seg *g = seg_insert(s, base);
+	struct log_seg g = { .id = s->next_seg, .base = base };
 	char name[64];
 	int ret;
 
-	if (g == NULL)
-		return ENOMEM;
-	TV_ASSERT(g == &s->segs[s->seg_count - 1]);
-	store_seg_name(base, name, sizeof(name));
-	ret = store_env_db(&s->env, txn, name, true, &g->db);
+	s->next_seg++;
+	store_seg_name(g.id, name, sizeof(name));
+	ret = store_env_db(&s->env, NULL, name, true, &g.db);
 	if (ret != 0)
-		s->seg_count--;
-	else
-		s->tail_base = base;
+		return ret;
+	ret = store_seg_push(&s->segs, &g);
+	if (ret != 0)
+		(void)g.db->close(g.db, DB_NOSYNC);	/* nothing is in it */
 	return ret;
 }
 
-int
-store_seg_drop(struct log_store *s, DB_TXN *txn, unsigned from, unsigned count)
+bool
+store_seg_full(const struct log_store *s)
 {
-	int ret = 0;
+	const struct log_seg *tail = s->segs.n == 0 ? NULL : &s->segs.v[s->segs.n - 1];
 
-	for (unsigned i = from; i < from + count && ret == 0; i++) {
-		char name[64];
+	return tail == NULL || (tail->bytes >= s->segment_bytes_max && s->segs.n < SEG_COUNT_MAX);
+}
 
-		store_seg_name(s->segs[i].base, name, sizeof(name));
-		ret = s->segs[i].db->close(s->segs[i].db, DB_NOSYNC);
-		s->segs[i].db = NULL;
-		if (ret == 0)
-			ret = s->env.dbenv->dbremove(s->env.dbenv, txn, name, NULL, 0);
-	}
-	if (ret != 0)
-		return ret;
-	memmove(&s->segs[from], &s->segs[from + count], (s->seg_count - from - count) * sizeof(s->segs[0]));
-	s->seg_count -= count;
-	s->tail_base = s->seg_count == 0 ? 0 : s->segs[s->seg_count - 1].base;
+int
+store_seg_take(struct log_store *s, unsigned from, unsigned count)
+{
+	struct seg_list *l = &s->segs;
+
+	for (unsigned i = from; i < from + count; i++)
+		if (store_seg_push(&s->leaving, &l->v[i]) != 0)
+			return ENOMEM;
+	memmove(&l->v[from], &l->v[from + count], (l->n - from - count) * sizeof(l->v[0]));
+	l->n -= count;
 	return 0;
 }
 
 int
 store_seg_discard(struct log_store *s)
 {
-	struct log_seg *grown;
 	unsigned gone = 0;
 
-	while (gone + 1 < s->seg_count && s->segs[gone + 1].base <= s->cut + 1)
+	while (gone + 1 < s->segs.n && s->segs.v[gone + 1].base <= s->cut + 1)
 		gone++;
-	if (gone == 0)
-		return 0;
-	grown = realloc(s->trash, (s->trash_count + gone) * sizeof(*grown));
-	if (grown == NULL)
-		return ENOMEM;
-	s->trash = grown;
-	memcpy(&s->trash[s->trash_count], s->segs, gone * sizeof(s->segs[0]));
-	s->trash_count += gone;
-	memmove(s->segs, &s->segs[gone], (s->seg_count - gone) * sizeof(s->segs[0]));
-	s->seg_count -= gone;
-	return 0;
+	return gone == 0 ? 0 : store_seg_take(s, 0, gone);
 }
 
 int
-store_seg_empty_trash(struct store_env *env, struct log_seg *trash, unsigned count)
+store_seg_to_trash(struct log_store *s)
+{
+	for (unsigned i = 0; i < s->leaving.n; i++)
+		if (store_seg_push(&s->trash, &s->leaving.v[i]) != 0)
+			return ENOMEM;
+	s->leaving.n = 0;
+	return 0;
+}
+
+/*
+ * Without a transaction: nothing of the removal is logged, so recovery never replays it.  (Replaying removals left
+ * stumps of files behind, and once could not flush a page of a file that it had just removed.)
+ */
+int
+store_seg_remove(struct store_env *env, struct seg_list *trash)
 {
 	int ret = 0;
 
-	for (unsigned i = 0; i < count; i++) {
-		char name[64];
-		int ret2 = trash[i].db->close(trash[i].db, DB_NOSYNC);
+	for (unsigned i = 0; i < trash->n; i++) {
+		struct log_seg *g = &trash->v[i];
+		char name[64], path[4200];
 
-		store_seg_name(trash[i].base, name, sizeof(name));
+		store_seg_name(g->id, name, sizeof(name));
+		snprintf(path, sizeof(path), "%s/%s", env->dir, name);
+		if (g->db != NULL && ret == 0)
+			ret = g->db->close(g->db, DB_NOSYNC);
+		g->db = NULL;
+		/* It marks the pages in the cache as dead; a stump it does not know is unlinked all the same. */
 		if (ret == 0)
-			ret = ret2;
-		if (ret == 0)
-			ret = env->dbenv->dbremove(env->dbenv, NULL, name, NULL, DB_AUTO_COMMIT);
+			(void)env->dbenv->dbremove(env->dbenv, NULL, name, NULL, 0);
+		if (ret == 0 && unlink(path) == -1 && errno != ENOENT)
+			ret = errno;
 	}
+	trash->n = 0;
 	return ret;
 }
 

@@ -232,7 +232,8 @@ remove_checks(struct fsm *f, struct span node, bool only, struct span service_id
 			struct check c;
 
 			tbl_key_of(&k, keys[i]);
-			if (tbl_get_rec(f, &k, &check_schema, &a, &c) && (!only || span_eq_nocase(c.ServiceID, service_id)))
+			if (tbl_get_rec(f, &k, &check_schema, &a, &c) &&
+			    (!only || span_eq_nocase(c.ServiceID, service_id)))
 				catalog_remove_check(f, &c, now);
 		}
 		if (n > 0)

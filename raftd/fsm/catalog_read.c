@@ -98,7 +98,8 @@ put_instance(struct buf *out, const struct node *n, const struct service *s)
 		.ID = n->ID, .Node = n->Node, .Address = n->Address, .Datacenter = n->Datacenter,
 		.TaggedAddresses = n->TaggedAddresses, .NodeMeta = n->Meta,
 		.ServiceKind = s->Kind, .ServiceID = s->ID, .ServiceName = s->Service, .ServiceTags = s->Tags,
-		.ServiceAddress = s->Address, .ServiceTaggedAddresses = s->TaggedAddresses, .ServiceWeights = s->Weights,
+		.ServiceAddress = s->Address, .ServiceTaggedAddresses = s->TaggedAddresses,
+		.ServiceWeights = s->Weights,
 		.ServiceMeta = s->Meta, .ServicePort = s->Port, .ServiceSocketPath = s->SocketPath,
 		.ServiceEnableTagOverride = s->EnableTagOverride,
 		.CreateIndex = s->CreateIndex, .ModifyIndex = s->ModifyIndex,
@@ -202,7 +203,9 @@ flush_groups(struct tag_groups *g, struct buf *out)
 	uint32_t n = g->n;
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct service_tags t = { .Name = g->v[i].name, .Tags = { .v = g->v[i].tags, .n = g->v[i].n, .set = true } };
+		struct service_tags t = { .Name = g->v[i].name };
+
+		t.Tags = (struct span_list){ .v = g->v[i].tags, .n = g->v[i].n, .set = true };
 
 		schema_pack(&service_tags_schema, &t, out);
 	}

@@ -1,4 +1,7 @@
-/* Catalog deregistration: a node with all it has, a service with its checks, or a check.  Unknown things are gone already. */
+/*
+ * Catalog deregistration: a node with all it has, a service with its checks, or a check.  Unknown things are gone
+ * already, which is no error.
+ */
 #include "raftd/fsm/fsm_int.h"
 
 enum tv_err

@@ -137,7 +137,8 @@ open_tables(struct fsm *f, char *errbuf, size_t cap)
 	if (err == TV_OK)
 		err = fsm_load_meta(f);
 	if (err != TV_OK)
-		snprintf(errbuf, cap, "cannot open the state in %s: %s%s%s: move that directory away and start again, the "
+		snprintf(errbuf, cap,
+		    "cannot open the state in %s: %s%s%s: move that directory away and start again, the "
 		    "state is then rebuilt", f->dir, ret != 0 ? db_strerror(ret) : "its first record is damaged",
 		    f->env.message[0] != '\0' ? ": " : "", f->env.message);
 	return err;

@@ -16,7 +16,7 @@
 struct fsm;
 
 struct fsm_options {
-	const char *dir;		/* data_dir/raftd/state, created 0700; dir.new and dir.old beside it are used by fsm_restore() */
+	const char *dir;		/* data_dir/raftd/state, 0700; dir.new and dir.old belong to a restore */
 	uint64_t cache_bytes;
 	const char *datacenter;		/* filled into node records */
 	int64_t session_ttl_min_ns, session_ttl_max_ns;
@@ -38,7 +38,8 @@ struct fsm_result {			/* of one entry */
  * results: count elements, or NULL when nobody waits.  TV_ESYS is fatal to the process.
  * Watches touched by the entries fire after the commit.
  */
-enum tv_err fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t count, struct arena *a, struct fsm_result *results);
+enum tv_err fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t count, struct arena *a,
+    struct fsm_result *results);
 /* Payload of an OP entry. */
 void fsm_entry_write(struct buf *b, uint16_t op, struct span args);
 /*
@@ -57,19 +58,20 @@ struct fsm_answer {
 /*
  * Runs a read op on the current state; appends the answer value (record or array) to `out`.
  */
-void fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, struct buf *out, struct fsm_answer *ans);
+void fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, struct buf *out,
+    struct fsm_answer *ans);
 
 /* -- watches -- */
 struct fsm_watch;
 /* Called once, from the loop, after the commit (or the restore) that touched it; the watch is gone then. */
 typedef void fsm_watch_fn(void *ctx);
-/* Watches exactly what the read op with these args depends on (one key, a prefix, a service, a table).  NULL: no memory. */
+/* Watches what the read op with these args depends on: a key, a prefix, a service, tables.  NULL: no memory. */
 struct fsm_watch *fsm_watch(struct fsm *f, const struct op *op, struct span args, fsm_watch_fn *fn, void *ctx);
 void fsm_unwatch(struct fsm *f, struct fsm_watch *w);
 unsigned fsm_watch_count(const struct fsm *f);
 
 /* -- durability and snapshots -- */
-/* Flushes state/ so that the log may be cut at fsm_applied() as of the call.  Runs in the caller's thread (any thread). *index gets that applied index. */
+/* Flushes state/ so that the log may be cut at *index, the applied index as of the call.  Any thread. */
 enum tv_err fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term);
 /*
  * Writes a consistent copy of the state at one applied index to `path` (0600) while applies go on.  begin on the loop
@@ -83,10 +85,10 @@ enum tv_err fsm_snapshot_begin(struct fsm *f, struct fsm_snapshot **out, uint64_
 enum tv_err fsm_snapshot_write(struct fsm_snapshot *s, const char *path, uint64_t *bytes, uint64_t *checksum);
 void fsm_snapshot_end(struct fsm_snapshot *s);
 /*
- * Replaces the state by a snapshot, in two steps.  load checks the file whole (length, checksum, order), then fills a fresh
- * environment beside the old one; it takes as long as the file is big, may run in any thread while applying goes on, and leaves
- * the present state alone whatever happens (TV_ECORRUPT, TV_ESYS, TV_ENOMEM with a sentence).  swap, on the loop thread,
- * puts it in the place of the old one; a crash at any point leaves one of the two.  All watches fire.
+ * Replaces the state by a snapshot, in two steps.  load checks the file whole (length, checksum, order), then fills a
+ * fresh environment beside the old one; it takes as long as the file is big, may run in any thread while applying goes
+ * on, and leaves the present state alone whatever happens (TV_ECORRUPT, TV_ESYS, TV_ENOMEM with a sentence).  swap, on
+ * the loop thread, puts it in the place of the old one; a crash at any point leaves one of the two.  All watches fire.
  * *index, *term: the new applied position.  TV_ESYS from swap is fatal to the process.
  */
 enum tv_err fsm_restore_load(struct fsm *f, const char *path, char *errbuf, size_t cap);
@@ -100,13 +102,16 @@ void fsm_each_ttl_session(struct fsm *f, void (*fn)(void *ctx, struct span id, i
 /* Catalog record of a node and its serfHealth status ("" if none), for reconciling with gossip; false when unknown. */
 bool fsm_node_health(struct fsm *f, struct span node, struct arena *a, struct node *out, struct span *serf_status);
 /* Each node that has a serfHealth check. */
-void fsm_each_serf_node(struct fsm *f, void (*fn)(void *ctx, struct span node, struct span id, struct span status), void *ctx);
+void fsm_each_serf_node(struct fsm *f, void (*fn)(void *ctx, struct span node, struct span id, struct span status),
+    void *ctx);
 /* Was this server id removed for good (SERVER_TOMBSTONE)? */
 bool fsm_server_tombstoned(struct fsm *f, struct span id);
-/* Is there anything for a TOMBSTONE_REAP to remove at this wall clock time?  Cheap; the leader asks every 30 s, and again
- * after each one, since one reap removes a bounded number. */
+/*
+ * Is there anything for a TOMBSTONE_REAP to remove at this wall clock time?  Cheap; the leader asks every 30 s, and
+ * again after each one, since one reap removes a bounded number.
+ */
 bool fsm_reap_due(struct fsm *f, int64_t wall_now_ns);
-/* Digest over all tables and the applied index: equal on replicas that applied the same entries. Slow; for tests and `clusterctl debug`. */
+/* Digest over all tables and the applied index: equal on replicas that applied the same entries.  Slow: reads all. */
 enum tv_err fsm_digest(struct fsm *f, uint8_t out[32]);
 /* Counters for info: tables and their sizes, applied entries, cache. */
 void fsm_info(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);

@@ -84,8 +84,8 @@ void tbl_scan_end(struct tbl_scan *s);
 /* Up to max keys that start with prefix, copied into the arena.  For deleting in steps. */
 uint32_t tbl_keys(struct fsm *f, const struct tkey *prefix, struct arena *a, struct span *out, uint32_t max);
 /* The same, from a full key on: for walks that change what they walk over. */
-uint32_t tbl_keys_from(struct fsm *f, const struct tkey *prefix, const struct tkey *from, struct arena *a, struct span *out,
-    uint32_t max);
+uint32_t tbl_keys_from(struct fsm *f, const struct tkey *prefix, const struct tkey *from, struct arena *a,
+    struct span *out, uint32_t max);
 void tbl_key_of(struct tkey *k, struct span stored);
 /* The smallest key above a stored one. */
 void tkey_after(struct tkey *k, struct span stored);

@@ -239,7 +239,8 @@ fsm_node_health(struct fsm *f, struct span node, struct arena *a, struct node *o
 }
 
 void
-fsm_each_serf_node(struct fsm *f, void (*fn)(void *ctx, struct span node, struct span id, struct span status), void *ctx)
+fsm_each_serf_node(struct fsm *f, void (*fn)(void *ctx, struct span node, struct span id, struct span status),
+    void *ctx)
 {
 	struct arena a = ARENA_INIT(FSM_ANSWER_BYTES_MAX);
 	struct tbl_scan s;

@@ -19,7 +19,8 @@ tell(void (*fn)(void *ctx, const char *name, const char *value), void *ctx, cons
 void
 fsm_info(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
 {
-	static const char *const tallies[FT_COUNT] = { [FT_KV] = "kv", [FT_TOMBSTONES] = "tombstones", [FT_NODES] = "nodes",
+	static const char *const tallies[FT_COUNT] = { [FT_KV] = "kv", [FT_TOMBSTONES] = "tombstones",
+	    [FT_NODES] = "nodes",
 	    [FT_SERVICES] = "services", [FT_CHECKS] = "checks", [FT_SESSIONS] = "sessions" };
 	DB_MPOOL_STAT *st;
 

@@ -4,35 +4,42 @@
  */
 #include "raftd/fsm/fsm_int.h"
 
-#define NO_WATCH WK_TABLE, 0
-#define NODES    (1u << FX_NODES)
+#define READ(code_, read_, ...) { .code = (code_), .read = (read_), __VA_ARGS__ }
+#define WRITE(code_, prepare_, apply_) { .code = (code_), .prepare = (prepare_), .apply = (apply_) }
+
+/* What a read waits on. */
+#define TABLES(set) .watch = WK_TABLE, .tables = (set)
+#define KEY .watch = WK_KEY
+#define PREFIX .watch = WK_PREFIX
+#define SERVICE .watch = WK_SERVICE
+#define NODES (1u << FX_NODES)
 #define SERVICES (1u << FX_SERVICES)
-#define CHECKS   (1u << FX_CHECKS)
+#define CHECKS (1u << FX_CHECKS)
 #define SESSIONS (1u << FX_SESSIONS)
 
 static const struct fsm_op ops[] = {
-	/* code                  prepare                  apply                    read                   watch, tables */
-	{ OP_KV_GET,             NULL,                    NULL,                    kv_read_one,           WK_KEY, 0 },
-	{ OP_KV_LIST,            NULL,                    NULL,                    kv_read_list,          WK_PREFIX, 0 },
-	{ OP_KV_KEYS,            NULL,                    NULL,                    kv_read_keys,          WK_PREFIX, 0 },
-	{ OP_KV_APPLY,           kv_prepare,              kv_apply_op,             NULL,                  NO_WATCH },
-	{ OP_SESSION_CREATE,     session_create_prepare,  session_create_apply,    NULL,                  NO_WATCH },
-	{ OP_SESSION_DESTROY,    session_destroy_prepare, session_destroy_apply,   NULL,                  NO_WATCH },
-	{ OP_SESSION_INFO,       NULL,                    NULL,                    session_read_info,     WK_TABLE, SESSIONS },
-	{ OP_SESSION_NODE,       NULL,                    NULL,                    session_read_node,     WK_TABLE, SESSIONS },
-	{ OP_SESSION_LIST,       NULL,                    NULL,                    session_read_list,     WK_TABLE, SESSIONS },
-	{ OP_CATALOG_REGISTER,   register_prepare,        register_apply,          NULL,                  NO_WATCH },
-	{ OP_CATALOG_DEREGISTER, deregister_prepare,      deregister_apply,        NULL,                  NO_WATCH },
-	{ OP_CATALOG_NODES,      NULL,                    NULL,                    catalog_read_nodes,    WK_TABLE, NODES },
-	{ OP_CATALOG_SERVICES,   NULL,                    NULL,                    catalog_read_services, WK_TABLE, SERVICES },
-	{ OP_CATALOG_SERVICE,    NULL,                    NULL,                    catalog_read_service,  WK_SERVICE, 0 },
-	{ OP_CATALOG_NODE,       NULL,                    NULL,                    catalog_read_node,     WK_TABLE, NODES | SERVICES },
-	{ OP_HEALTH_NODE,        NULL,                    NULL,                    health_read_node,      WK_TABLE, CHECKS },
-	{ OP_HEALTH_CHECKS,      NULL,                    NULL,                    health_read_checks,    WK_SERVICE, 0 },
-	{ OP_HEALTH_SERVICE,     NULL,                    NULL,                    health_read_service,   WK_SERVICE, 0 },
-	{ OP_HEALTH_STATE,       NULL,                    NULL,                    health_read_state,     WK_TABLE, CHECKS },
-	{ OP_TOMBSTONE_REAP,     reap_prepare,            reap_apply,              NULL,                  NO_WATCH },
-	{ OP_SERVER_TOMBSTONE,   NULL,                    server_tombstone_apply,  NULL,                  NO_WATCH },
+	WRITE(OP_KV_APPLY,            kv_prepare,              kv_apply_op),
+	WRITE(OP_SESSION_CREATE,      session_create_prepare,  session_create_apply),
+	WRITE(OP_SESSION_DESTROY,     session_destroy_prepare, session_destroy_apply),
+	WRITE(OP_CATALOG_REGISTER,    register_prepare,        register_apply),
+	WRITE(OP_CATALOG_DEREGISTER,  deregister_prepare,      deregister_apply),
+	WRITE(OP_TOMBSTONE_REAP,      reap_prepare,            reap_apply),
+	WRITE(OP_SERVER_TOMBSTONE,    NULL,                    server_tombstone_apply),
+
+	READ(OP_KV_GET,              kv_read_one,           KEY),
+	READ(OP_KV_LIST,             kv_read_list,          PREFIX),
+	READ(OP_KV_KEYS,             kv_read_keys,          PREFIX),
+	READ(OP_SESSION_INFO,        session_read_info,     TABLES(SESSIONS)),
+	READ(OP_SESSION_NODE,        session_read_node,     TABLES(SESSIONS)),
+	READ(OP_SESSION_LIST,        session_read_list,     TABLES(SESSIONS)),
+	READ(OP_CATALOG_NODES,       catalog_read_nodes,    TABLES(NODES)),
+	READ(OP_CATALOG_SERVICES,    catalog_read_services, TABLES(SERVICES)),
+	READ(OP_CATALOG_SERVICE,     catalog_read_service,  SERVICE),
+	READ(OP_CATALOG_NODE,        catalog_read_node,     TABLES(NODES | SERVICES)),
+	READ(OP_HEALTH_NODE,         health_read_node,      TABLES(CHECKS)),
+	READ(OP_HEALTH_CHECKS,       health_read_checks,    SERVICE),
+	READ(OP_HEALTH_SERVICE,      health_read_service,   SERVICE),
+	READ(OP_HEALTH_STATE,        health_read_state,     TABLES(CHECKS)),
 };
 
 const struct fsm_op *

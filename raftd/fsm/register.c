@@ -140,12 +140,15 @@ name_is_free(struct registration *g, bool new_id)
 	if (!catalog_check(f, holder.Node, span_str(SERF_CHECK), &f->work, &serf) || span_eqs(serf.Status, "critical"))
 		return true;
 	if (new_id)
-		apply_fail(g->p, TV_ECONFLICT, "failed inserting node: Error while renaming Node ID: \"%.*s\": Node name %.*s is "
+		apply_fail(g->p, TV_ECONFLICT,
+		    "failed inserting node: Error while renaming Node ID: \"%.*s\": Node name %.*s is "
 		    "reserved by node %.*s with name %.*s (%.*s)", (int)q->ID.len, (const char *)q->ID.p,
 		    (int)q->Node.len, (const char *)q->Node.p, (int)holder.ID.len, (const char *)holder.ID.p,
-		    (int)holder.Node.len, (const char *)holder.Node.p, (int)holder.Address.len, (const char *)holder.Address.p);
+		    (int)holder.Node.len, (const char *)holder.Node.p, (int)holder.Address.len,
+		    (const char *)holder.Address.p);
 	else
-		apply_fail(g->p, TV_ECONFLICT, "failed inserting node: Error while renaming Node ID: \"%.*s\" (%.*s): Node name "
+		apply_fail(g->p, TV_ECONFLICT,
+		    "failed inserting node: Error while renaming Node ID: \"%.*s\" (%.*s): Node name "
 		    "%.*s is reserved by node %.*s with name %.*s (%.*s)", (int)q->ID.len, (const char *)q->ID.p,
 		    (int)q->Address.len, (const char *)q->Address.p, (int)q->Node.len, (const char *)q->Node.p,
 		    (int)holder.ID.len, (const char *)holder.ID.p, (int)holder.Node.len, (const char *)holder.Node.p,
@@ -221,7 +224,8 @@ names_fit(const struct catalog_register *q)
 	if (q->has_check)
 		fit = fit && q->Check.CheckID.len <= FSM_NAME_BYTES_MAX && q->Check.ServiceID.len <= FSM_NAME_BYTES_MAX;
 	for (uint32_t i = 0; i < q->Checks.n; i++)
-		fit = fit && checks[i].CheckID.len <= FSM_NAME_BYTES_MAX && checks[i].ServiceID.len <= FSM_NAME_BYTES_MAX;
+		fit = fit && checks[i].CheckID.len <= FSM_NAME_BYTES_MAX &&
+		    checks[i].ServiceID.len <= FSM_NAME_BYTES_MAX;
 	return fit;
 }
 
@@ -254,8 +258,9 @@ store_node(struct registration *g)
 {
 	struct fsm *f = g->f;
 	const struct catalog_register *q = g->q;
-	struct node there, n = { .ID = q->ID, .Node = q->Node, .Address = q->Address, .TaggedAddresses = q->TaggedAddresses,
-	    .Meta = q->NodeMeta, .CreateIndex = g->known ? g->before.CreateIndex : f->at, .ModifyIndex = f->at };
+	struct node there, n = { .ID = q->ID, .Node = q->Node, .Address = q->Address,
+	    .TaggedAddresses = q->TaggedAddresses, .Meta = q->NodeMeta,
+	    .CreateIndex = g->known ? g->before.CreateIndex : f->at, .ModifyIndex = f->at };
 	struct tkey k;
 
 	if (!g->node_changes)

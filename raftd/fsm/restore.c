@@ -51,7 +51,8 @@ remove_dir(const char *path)
 	if (d == NULL)
 		return errno == ENOENT ? TV_OK : TV_ESYS;
 	while ((de = readdir(d)) != NULL)
-		if (strcmp(de->d_name, ".") != 0 && strcmp(de->d_name, "..") != 0 && unlinkat(dirfd(d), de->d_name, 0) == -1)
+		if (strcmp(de->d_name, ".") != 0 && strcmp(de->d_name, "..") != 0 &&
+		    unlinkat(dirfd(d), de->d_name, 0) == -1)
 			err = TV_ESYS;
 	closedir(d);
 	if (err == TV_OK && rmdir(path) == -1)
@@ -162,7 +163,8 @@ check_file(const char *path, char *errbuf, size_t cap)
 	if (err == TV_EOF)
 		err = TV_ECORRUPT;
 	snprintf(errbuf, cap, "snapshot %s is not usable: %s; the present state was left alone", path,
-	    err == TV_ECORRUPT ? "it is cut short or damaged (checksum)" : err == TV_ESYS ? strerror(errno) : tv_strerror(err));
+	    err == TV_ECORRUPT ? "it is cut short or damaged (checksum)" : err == TV_ESYS ? strerror(errno) :
+	    tv_strerror(err));
 	return err;
 }
 
@@ -255,7 +257,8 @@ fsm_restore_load(struct fsm *f, const char *path, char *errbuf, size_t cap)
 	if (err == TV_OK)
 		return TV_OK;
 	if (cap > 0 && errbuf[0] == '\0')
-		snprintf(errbuf, cap, "cannot load %s into %s: %s; the present state was left alone", path, fresh, tv_strerror(err));
+		snprintf(errbuf, cap, "cannot load %s into %s: %s; the present state was left alone", path, fresh,
+		    tv_strerror(err));
 	(void)remove_dir(fresh);		/* the next start removes it too */
 	return err;
 }

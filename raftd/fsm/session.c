@@ -112,11 +112,13 @@ check_allows(void *ctx, struct span id)
 	struct check c;
 
 	if (!catalog_check(b->f, b->node, id, &b->f->work, &c)) {
-		apply_fail(b->p, TV_EINVAL, "apply failed: Missing check '%.*s' registration", (int)id.len, (const char *)id.p);
+		apply_fail(b->p, TV_EINVAL, "apply failed: Missing check '%.*s' registration", (int)id.len,
+		    (const char *)id.p);
 		return false;
 	}
 	if (span_eqs(c.Status, "critical")) {
-		apply_fail(b->p, TV_EINVAL, "apply failed: Check '%.*s' is in critical state", (int)id.len, (const char *)id.p);
+		apply_fail(b->p, TV_EINVAL, "apply failed: Check '%.*s' is in critical state", (int)id.len,
+		    (const char *)id.p);
 		return false;
 	}
 	return true;
@@ -173,7 +175,8 @@ check_ttl(struct prepare *p, const struct session *s)
 		return TV_OK;
 	if (duration_parse(s->TTL, &ttl) != TV_OK) {
 		duration_why(s->TTL, &b);
-		err = prepare_fail(p, "Session TTL '%.*s' invalid: %s", (int)s->TTL.len, (const char *)s->TTL.p, buf_cstr(&b));
+		err = prepare_fail(p, "Session TTL '%.*s' invalid: %s", (int)s->TTL.len, (const char *)s->TTL.p,
+		    buf_cstr(&b));
 	} else if (ttl != 0 && (ttl < min || ttl > max)) {
 		duration_print(min, &b);
 		buf_puts(&b, "=");
@@ -214,7 +217,8 @@ session_create_prepare(struct prepare *p, void *rec)
 	if (s->Behavior.len == 0)
 		s->Behavior = span_str("release");
 	if (!span_eqs(s->Behavior, "release") && !span_eqs(s->Behavior, "delete"))
-		return prepare_fail(p, "Invalid Behavior setting '%.*s'", (int)s->Behavior.len, (const char *)s->Behavior.p);
+		return prepare_fail(p, "Invalid Behavior setting '%.*s'", (int)s->Behavior.len,
+		    (const char *)s->Behavior.p);
 	if ((err = check_ttl(p, s)) != TV_OK)
 		return err;
 	if (!names_fit(s))

@@ -190,7 +190,7 @@ tbl_next(struct tbl_scan *s, struct span *key, struct span *val)
 		return false;
 	for (;;) {
 		if (!s->started && s->start.len > 0)
-			memcpy(s->key.data, s->start.data, s->start.len);	/* again: a failed get may have changed it */
+			memcpy(s->key.data, s->start.data, s->start.len);	/* a failed get may have changed it */
 		k.data = s->key.data;
 		k.size = (uint32_t)s->start.len;
 		k.ulen = (uint32_t)s->key.cap;

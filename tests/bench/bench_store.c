@@ -193,7 +193,8 @@ bench_reads(struct bench *b, struct fsm *f)
 		if (ans.err != TV_OK || out.len < b->value_bytes)
 			die("fsm_read failed");
 	}
-	printf("state: reads of one key       %7.2f us each, %.0f/s\n", seconds_since(start) / N * 1e6, N / seconds_since(start));
+	printf("state: reads of one key       %7.2f us each, %.0f/s\n", seconds_since(start) / N * 1e6,
+	    N / seconds_since(start));
 	buf_done(&args);
 	buf_done(&out);
 	arena_done(&a);
@@ -222,7 +223,8 @@ bench_watches(struct bench *b, struct fsm *f)
 		q.Key = span_str(name);
 		buf_reset(&args);
 		schema_pack(&kv_read_schema, &q, &args);
-		if (fsm_watch(f, op_find(i % 2 == 0 ? OP_KV_GET : OP_KV_LIST), buf_span(&args), count_wake, &woken) == NULL)
+		if (fsm_watch(f, op_find(i % 2 == 0 ? OP_KV_GET : OP_KV_LIST), buf_span(&args), count_wake,
+		    &woken) == NULL)
 			die("fsm_watch failed");
 	}
 	took = apply_sets(b, f, 20480, 128, false);

@@ -42,7 +42,8 @@ count(uint16_t op, const char *name)
 static bool
 deregister(const char *node, const char *service, const char *check)
 {
-	struct catalog_deregister q = { .Node = span_str(node), .ServiceID = span_str(service), .CheckID = span_str(check) };
+	struct catalog_deregister q = { .Node = span_str(node), .ServiceID = span_str(service),
+	    .CheckID = span_str(check) };
 
 	return kit_bool(&k, OP_CATALOG_DEREGISTER, &q);
 }
@@ -57,9 +58,11 @@ START_TEST(node_shape_and_indexes)
 	kit_node(&k, "A", "10.0.0.2");
 	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_NODES, &(struct catalog_read){ 0 }, &json), 2);
 	ck_assert_str_eq(json,
-	    "[{\"ID\":\"\",\"Node\":\"A\",\"Address\":\"10.0.0.2\",\"Datacenter\":\"dc1\",\"TaggedAddresses\":null,\"Meta\":null,"
+	    "[{\"ID\":\"\",\"Node\":\"A\",\"Address\":\"10.0.0.2\",\"Datacenter\":\"dc1\","
+	    "\"TaggedAddresses\":null,\"Meta\":null,"
 	    "\"CreateIndex\":2,\"ModifyIndex\":2},"
-	    "{\"ID\":\"\",\"Node\":\"b\",\"Address\":\"10.0.0.1\",\"Datacenter\":\"dc1\",\"TaggedAddresses\":null,\"Meta\":null,"
+	    "{\"ID\":\"\",\"Node\":\"b\",\"Address\":\"10.0.0.1\",\"Datacenter\":\"dc1\","
+	    "\"TaggedAddresses\":null,\"Meta\":null,"
 	    "\"CreateIndex\":1,\"ModifyIndex\":1}]");
 	ck_assert_uint_eq(k.ans.index, 2);
 	kit_node(&k, "b", "10.0.0.1");				/* identical */
@@ -92,7 +95,8 @@ static const struct {
 	{ "", "", "", "", "", "", "Must provide node" },
 	{ "", "n", "", "", "", "", "Must provide address if SkipNodeUpdate is not set" },
 	{ "abc", "n", "10.0.0.1", "", "", "", "Bad node ID: uuid string is wrong length" },
-	{ "11111111-2222-4333-8444-55555555555z", "n", "10.0.0.1", "", "", "", "Bad node ID: uuid is improperly formatted" },
+	{ "11111111-2222-4333-8444-55555555555z", "n", "10.0.0.1", "", "", "",
+	    "Bad node ID: uuid is improperly formatted" },
 	{ "", "n", "10.0.0.1", "x", "", "", "Must provide service name with ID" },
 	{ "", "n", "10.0.0.1", "x", "web", "0.0.0.0", "Invalid service address" },
 	{ "", "n", "10.0.0.1", "x", "web", "::", "Invalid service address" },
@@ -167,7 +171,8 @@ START_TEST(name_is_reserved_while_alive)
 	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
 	kit_check(&k, "n", "serfHealth", NULL, "passing");
 	q = node_with_id(ID2, "N");
-	kit_refused(&k, OP_CATALOG_REGISTER, &q, "failed inserting node: Error while renaming Node ID: \"" ID2 "\": Node name N "
+	kit_refused(&k, OP_CATALOG_REGISTER, &q,
+	    "failed inserting node: Error while renaming Node ID: \"" ID2 "\": Node name N "
 	    "is reserved by node " ID1 " with name n (10.0.0.1)");
 	kit_check(&k, "n", "serfHealth", NULL, "critical");
 	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
@@ -201,9 +206,11 @@ START_TEST(service_shapes)
 	kit_node(&k, "n", "10.0.0.1");
 	kit_service(&k, "n", "", "Web", NULL);			/* the ID defaults to the name */
 	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_SERVICE, &q, &json), 1);
-	ck_assert_str_eq(json, "[{\"ID\":\"\",\"Node\":\"n\",\"Address\":\"10.0.0.1\",\"Datacenter\":\"dc1\",\"TaggedAddresses\":null,"
+	ck_assert_str_eq(json,
+	    "[{\"ID\":\"\",\"Node\":\"n\",\"Address\":\"10.0.0.1\",\"Datacenter\":\"dc1\",\"TaggedAddresses\":null,"
 	    "\"NodeMeta\":null,\"ServiceKind\":\"\",\"ServiceID\":\"Web\",\"ServiceName\":\"Web\",\"ServiceTags\":[],"
-	    "\"ServiceAddress\":\"\",\"ServiceWeights\":{\"Passing\":1,\"Warning\":1},\"ServiceMeta\":{},\"ServicePort\":0,"
+	    "\"ServiceAddress\":\"\","
+	    "\"ServiceWeights\":{\"Passing\":1,\"Warning\":1},\"ServiceMeta\":{},\"ServicePort\":0,"
 	    "\"ServiceSocketPath\":\"\",\"ServiceEnableTagOverride\":false,"
 	    "\"ServiceProxy\":{\"Mode\":\"\",\"MeshGateway\":{},\"Expose\":{}},\"ServiceConnect\":{},"
 	    "\"CreateIndex\":2,\"ModifyIndex\":2}]");
@@ -259,7 +266,9 @@ START_TEST(services_with_tags)
 	kit_service(&k, "m", "w3", "WEB", "c");
 	kit_service(&k, "m", "x", "api", NULL);
 	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_SERVICES, &(struct catalog_read){ 0 }, &json), 3);
-	ck_assert_str_eq(json, "[{\"Name\":\"api\",\"Tags\":[]},{\"Name\":\"web\",\"Tags\":[\"a\",\"b\"]},{\"Name\":\"WEB\",\"Tags\":[\"c\"]}]");
+	ck_assert_str_eq(json,
+	    "[{\"Name\":\"api\",\"Tags\":[]},"
+	    "{\"Name\":\"web\",\"Tags\":[\"a\",\"b\"]},{\"Name\":\"WEB\",\"Tags\":[\"c\"]}]");
 }
 END_TEST
 
@@ -317,8 +326,10 @@ START_TEST(check_shape)
 	q.Check.Name = span_str("disk");
 	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
 	ck_assert_uint_eq(kit_read(&k, OP_HEALTH_NODE, &(struct catalog_read){ .Name = span_str("N") }, &json), 1);
-	ck_assert_str_eq(json, "[{\"Node\":\"n\",\"CheckID\":\"disk\",\"Name\":\"disk\",\"Status\":\"critical\",\"Notes\":\"\","
-	    "\"Output\":\"\",\"ServiceID\":\"\",\"ServiceName\":\"\",\"ServiceTags\":[],\"Type\":\"\",\"ExposedPort\":0,"
+	ck_assert_str_eq(json,
+	    "[{\"Node\":\"n\",\"CheckID\":\"disk\",\"Name\":\"disk\",\"Status\":\"critical\",\"Notes\":\"\","
+	    "\"Output\":\"\","
+	    "\"ServiceID\":\"\",\"ServiceName\":\"\",\"ServiceTags\":[],\"Type\":\"\",\"ExposedPort\":0,"
 	    "\"Definition\":{},\"CreateIndex\":1,\"ModifyIndex\":1}]");
 	q.Check.Definition.HTTP = span_str("http://x/");
 	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
@@ -341,7 +352,8 @@ START_TEST(checks_of_instances)
 	kit_check(&k, "n", "c2", "web2", "critical");
 	kit_check(&k, "n", "nc", NULL, "passing");
 	ck_assert_uint_eq(count(OP_HEALTH_SERVICE, "web"), 3);
-	ck_assert_uint_eq(kit_read(&k, OP_HEALTH_SERVICE, &q, &json), 2);	/* web1, and web3 without checks of its own */
+	/* web1, and web3 that has no checks of its own */
+	ck_assert_uint_eq(kit_read(&k, OP_HEALTH_SERVICE, &q, &json), 2);
 	ck_assert_ptr_nonnull(strstr(json, "\"CheckID\":\"c1\""));
 	ck_assert_ptr_nonnull(strstr(json, "\"CheckID\":\"nc\""));
 	ck_assert_ptr_null(strstr(json, "\"CheckID\":\"c2\""));

@@ -175,7 +175,8 @@ START_TEST(keys)
 	for (unsigned i = 0; i < 6; i++)
 		kit_put(&k, names[i], "1");
 	for (unsigned i = 0; i < sizeof(key_cases) / sizeof(key_cases[0]); i++) {
-		struct kv_read q = { .Key = span_str(key_cases[i].prefix), .Separator = span_str(key_cases[i].separator) };
+		struct kv_read q = { .Key = span_str(key_cases[i].prefix),
+		    .Separator = span_str(key_cases[i].separator) };
 
 		kit_read(&k, OP_KV_KEYS, &q, &json);
 		ck_assert_str_eq(json, key_cases[i].want);
@@ -192,7 +193,8 @@ START_TEST(list_is_by_prefix_in_byte_order)
 	kit_put(&k, "foo", "1");
 	kit_put(&k, "fo", "4");
 	ck_assert_uint_eq(kit_read(&k, OP_KV_LIST, &(struct kv_read){ .Key = span_str("foo") }, &json), 3);
-	ck_assert_str_eq(json, "[{\"LockIndex\":0,\"Key\":\"foo\",\"Flags\":0,\"Value\":\"MQ==\",\"CreateIndex\":3,\"ModifyIndex\":3},"
+	ck_assert_str_eq(json,
+	    "[{\"LockIndex\":0,\"Key\":\"foo\",\"Flags\":0,\"Value\":\"MQ==\",\"CreateIndex\":3,\"ModifyIndex\":3},"
 	    "{\"LockIndex\":0,\"Key\":\"foo/baz\",\"Flags\":0,\"Value\":\"Mw==\",\"CreateIndex\":2,\"ModifyIndex\":2},"
 	    "{\"LockIndex\":0,\"Key\":\"foobar\",\"Flags\":0,\"Value\":\"Mg==\",\"CreateIndex\":1,\"ModifyIndex\":1}]");
 }
@@ -252,7 +254,8 @@ START_TEST(batch_is_one_transaction_and_stays)
 		schema_pack(&kv_apply_schema, &q, &args);
 		buf_init(&payload[i], 1000);
 		fsm_entry_write(&payload[i], OP_KV_APPLY, buf_span(&args));
-		e[i] = (struct raft_entry){ .index = i + 1, .term = 3, .type = RAFT_ENTRY_OP, .size = (uint32_t)payload[i].len,
+		e[i] = (struct raft_entry){ .index = i + 1, .term = 3, .type = RAFT_ENTRY_OP,
+		    .size = (uint32_t)payload[i].len,
 		    .payload = payload[i].data };
 		buf_done(&args);
 	}

@@ -65,7 +65,8 @@ static const struct {
 	{ "no node", "", "", "", NULL, "Must provide Node" },
 	{ "behavior", KIT_NODE, "explode", "", NULL, "Invalid Behavior setting 'explode'" },
 	{ "ttl low", KIT_NODE, "", "9s", NULL, "Invalid Session TTL '9000000000', must be between [10s=24h0m0s]" },
-	{ "ttl high", KIT_NODE, "", "86401s", NULL, "Invalid Session TTL '86401000000000', must be between [10s=24h0m0s]" },
+	{ "ttl high", KIT_NODE, "", "86401s", NULL,
+	    "Invalid Session TTL '86401000000000', must be between [10s=24h0m0s]" },
 	{ "ttl text", KIT_NODE, "", "abc", NULL, "Session TTL 'abc' invalid: time: invalid duration \"abc\"" },
 	{ "unknown node", "none", "", "", NULL, "apply failed: Missing node registration" },
 	{ "default check", KIT_NODE, "", "", NULL, "apply failed: Missing check 'serfHealth' registration" },
@@ -105,9 +106,11 @@ static const struct {
 	{ "empty Checks", { NULL }, true, { NULL }, false, "\"NodeChecks\":[],\"ServiceChecks\":null,\"CreateIndex\"" },
 	{ "only serfHealth", { "serfHealth", NULL }, true, { NULL }, false,
 	    "\"NodeChecks\":[\"serfHealth\"],\"ServiceChecks\":null,\"CreateIndex\"" },
-	{ "NodeChecks empty", { "c1", NULL }, true, { NULL }, true, "\"NodeChecks\":[],\"ServiceChecks\":null,\"CreateIndex\"" },
+	{ "NodeChecks empty", { "c1", NULL }, true, { NULL }, true,
+	    "\"NodeChecks\":[],\"ServiceChecks\":null,\"CreateIndex\"" },
 	{ "both", { "serfHealth", "c1", NULL }, true, { NULL }, false,
-	    "\"NodeChecks\":[\"serfHealth\"],\"ServiceChecks\":null,\"Checks\":[\"serfHealth\",\"c1\"],\"CreateIndex\"" },
+	    "\"NodeChecks\":[\"serfHealth\"],\"ServiceChecks\":null,"
+	    "\"Checks\":[\"serfHealth\",\"c1\"],\"CreateIndex\"" },
 	{ "NodeChecks alone", { NULL }, false, { "c1", NULL }, true,
 	    "\"NodeChecks\":[\"c1\"],\"ServiceChecks\":null,\"CreateIndex\"" },
 };
@@ -192,7 +195,8 @@ START_TEST(lock_errors)
 
 	kit_refused(&k, OP_KV_APPLY, &q, "raft apply failed: invalid session \"" NONE_UUID "\"");
 	q.Session = span_str("abc");
-	kit_refused(&k, OP_KV_APPLY, &q, "raft apply failed: failed session lookup: index error: UUID must be 36 characters");
+	kit_refused(&k, OP_KV_APPLY, &q,
+	    "raft apply failed: failed session lookup: index error: UUID must be 36 characters");
 	q.Session = span_str("");
 	kit_refused(&k, OP_KV_APPLY, &q, "raft apply failed: missing session");
 	q.Verb = KV_UNLOCK;
@@ -229,7 +233,8 @@ START_TEST(destroy_unknown_and_malformed)
 
 	ck_assert(kit_bool(&k, OP_SESSION_DESTROY, &q));
 	q.ID = span_str("abc");
-	kit_refused(&k, OP_SESSION_DESTROY, &q, "apply failed: failed session lookup: index error: UUID must be 36 characters");
+	kit_refused(&k, OP_SESSION_DESTROY, &q,
+	    "apply failed: failed session lookup: index error: UUID must be 36 characters");
 	kit_read(&k, OP_SESSION_INFO, &r, NULL);
 	ck_assert_int_ne(k.ans.err, TV_OK);
 	ck_assert(span_eqs(k.ans.text, "failed session lookup: index error: UUID must be 36 characters"));
@@ -317,7 +322,8 @@ END_TEST
 
 START_TEST(lock_delay_after_destroy)
 {
-	const char *s = kit_session(&k, KIT_NODE, "release", 10 * KIT_SECOND), *t = kit_session(&k, KIT_NODE, "release", 0);
+	const char *s = kit_session(&k, KIT_NODE, "release", 10 * KIT_SECOND);
+	const char *t = kit_session(&k, KIT_NODE, "release", 0);
 
 	ck_assert(lock("l", s));
 	destroy(s);
@@ -334,7 +340,8 @@ END_TEST
 
 START_TEST(lock_delay_cap_and_release)
 {
-	const char *s = kit_session(&k, KIT_NODE, "delete", 600 * KIT_SECOND), *t = kit_session(&k, KIT_NODE, "release", 0);
+	const char *s = kit_session(&k, KIT_NODE, "delete", 600 * KIT_SECOND);
+	const char *t = kit_session(&k, KIT_NODE, "release", 0);
 	struct session_destroy reap = { .ID = span_str("") };
 
 	ck_assert(lock("l", s));
@@ -393,7 +400,8 @@ START_TEST(ttl_sessions)
 	int64_t sum = 0;
 
 	for (unsigned i = 0; i < 4; i++) {
-		struct session s = { .Node = span_str(KIT_NODE), .TTL = span_str(ttls[i]), .NodeChecks = { .set = true } };
+		struct session s = { .Node = span_str(KIT_NODE), .TTL = span_str(ttls[i]),
+		    .NodeChecks = { .set = true } };
 
 		ck_assert_int_eq(kit_apply(&k, OP_SESSION_CREATE, &s).err, TV_OK);
 	}

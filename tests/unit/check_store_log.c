@@ -1,4 +1,5 @@
 /* The log store: order, cutting, reopening, a killed writer, damage, a full disk. */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -104,7 +105,8 @@ static enum tv_err
 truncate_and_append(uint64_t from, uint32_t count, uint64_t term)
 {
 	struct raft_entry e[16];
-	struct log_batch b = { .truncate_from = from, .entries = e, .count = count, .hard_changed = true, .term = term, .vote = 9 };
+	struct log_batch b = { .truncate_from = from, .entries = e, .count = count, .hard_changed = true, .term = term,
+	    .vote = 9 };
 
 	for (uint32_t i = 0; i < count; i++)
 		e[i] = entry(from + i, term, 100);
@@ -203,14 +205,14 @@ START_TEST(segments_come_and_go)
 	s->segment_bytes_max = 20000;
 	for (uint64_t i = 0; i < 20; i++)
 		ck_assert_int_eq(append(1 + i * 50, 50, 1, 500), TV_OK);
-	ck_assert_uint_gt(s->seg_count, 15);
+	ck_assert_uint_gt(s->segs.n, 15);
 	reopen();
 	ck_assert_uint_eq(m.last, 1000);
 	s->segment_bytes_max = 20000;
 	ck_assert_int_eq(truncate_and_append(420, 10, 2), TV_OK);	/* cuts whole segments, and one in the middle */
 	ck_assert_uint_eq(walk(1, 429), 419 + 20);
 	ck_assert_int_eq(log_compact(s, 300, 310, 1, &config), TV_OK);
-	ck_assert_uint_eq(s->segs[0].base, 301);			/* nothing of what is gone is kept */
+	ck_assert_uint_eq(s->segs.v[0].base, 301);			/* nothing of what is gone is kept */
 	reopen();
 	ck_assert_uint_eq(m.first, 301);
 	ck_assert_uint_eq(m.last, 429);
@@ -346,9 +348,9 @@ START_TEST(compacting_while_writing)
 {
 	uint64_t next = 1;
 
-	s->segment_bytes_max = 20000;
+	s->segment_bytes_max = 200000;	/* and some checkpoints on the way */
 	for (unsigned i = 0; i < 400; i++) {
-		ck_assert_int_eq(append(next, 20, 1, 200), TV_OK);
+		ck_assert_int_eq(append(next, 20, 1, 5000), TV_OK);
 		next += 20;
 		if (i % 3 == 0)
 			ck_assert_int_eq(log_compact(s, next - 10, next - 5, 1, &config), TV_OK);
@@ -357,7 +359,7 @@ START_TEST(compacting_while_writing)
 	reopen();
 	ck_assert_uint_eq(m.last, next - 1);
 	walk(m.first, m.last);
-	ck_assert_uint_le(s->seg_count + s->trash_count, 12);
+	ck_assert_uint_le(s->segs.n + s->trash.n, 12);
 }
 END_TEST
 
@@ -461,10 +463,10 @@ START_TEST(damaged_entry_is_named)
 	e = entry(17, 1, 40);
 	log_close(s);
 	s = NULL;
-	path_of("entries.0000000000000001.db", path, sizeof(path));
+	path_of("entries.0000000000000000.db", path, sizeof(path));
 	flip(path, e.payload, e.size);
 	ck_assert_int_eq(try_open(), TV_ECORRUPT);
-	ck_assert_msg(strstr(why, "entries.0000000000000001.db") != NULL, "%s", why);
+	ck_assert_msg(strstr(why, "entries.0000000000000000.db") != NULL, "%s", why);
 	ck_assert_msg(strstr(why, "move the raftd data directory away") != NULL, "%s", why);
 	s = NULL;
 }
@@ -479,7 +481,7 @@ START_TEST(wrong_record_is_named)
 	DB *db;
 
 	ck_assert_int_eq(append(1, 20, 1, 30), TV_OK);
-	db = s->segs[0].db;
+	db = s->segs.v[0].db;
 	ck_assert_int_eq(db->get(db, NULL, &other, &val, 0), 0);
 	val.flags = 0;
 	ck_assert_int_eq(db->put(db, NULL, &key, &val, 0), 0);		/* entry 8 in the place of 7 */
@@ -498,7 +500,7 @@ START_TEST(gap_is_named)
 	DBT key = { .data = seven, .size = 8 };
 
 	ck_assert_int_eq(append(1, 20, 1, 30), TV_OK);
-	ck_assert_int_eq(s->segs[0].db->del(s->segs[0].db, NULL, &key, 0), 0);
+	ck_assert_int_eq(s->segs.v[0].db->del(s->segs.v[0].db, NULL, &key, 0), 0);
 	log_close(s);
 	s = NULL;
 	ck_assert_int_eq(try_open(), TV_ECORRUPT);
@@ -509,7 +511,7 @@ END_TEST
 
 START_TEST(lost_files_are_noticed)
 {
-	static const char *const lost[] = { "meta.db", "entries.0000000000000001.db" };
+	static const char *const lost[] = { "meta.db", "entries.0000000000000000.db" };
 	char path[128], aside[128];
 
 	ck_assert_int_eq(append(1, 20, 1, 30), TV_OK);
@@ -618,6 +620,92 @@ START_TEST(failed_write_is_final)
 }
 END_TEST
 
+/* The n-th call of the kind fails once and works again afterwards, as file systems do. */
+static struct {
+	int sync_left, write_left;	/* calls until the one that fails; 0: none fails */
+} fault;
+
+static int
+faulty_sync(int fd)
+{
+	if (fault.sync_left > 0 && --fault.sync_left == 0) {
+		errno = EIO;
+		return -1;
+	}
+	return fdatasync(fd);
+}
+
+static ssize_t
+faulty_write(int fd, const void *p, size_t n)
+{
+	if (fault.write_left > 0 && --fault.write_left == 0) {
+		errno = EIO;
+		return -1;
+	}
+	return write(fd, p, n);
+}
+
+/* Until the fault shows: appends, cuts, compacts.  Returns the last index that was acknowledged; *err why it ended. */
+static uint64_t
+work_until_fault(enum tv_err *err)
+{
+	uint64_t durable = 0;
+
+	s->segment_bytes_max = 4000;
+	*err = TV_OK;
+	for (unsigned i = 0; i < 30 && *err == TV_OK; i++) {
+		*err = append(durable + 1, 5, 1, 300);
+		if (*err == TV_OK)
+			durable += 5;
+		if (*err == TV_OK && i % 4 == 3)
+			*err = log_compact(s, durable - 7, durable - 3, 1, &config);
+	}
+	return durable;
+}
+
+static void
+fail_nth(int *left, int n)
+{
+	uint64_t durable;
+	enum tv_err err;
+
+	*left = n;
+	durable = work_until_fault(&err);
+	if (*left == 0)
+		ck_assert_int_eq(err, TV_ESYS);
+	if (err != TV_OK) {
+		ck_assert_int_eq(append(durable + 1, 1, 1, 10), TV_ESYS);	/* no acknowledgement ever after */
+		ck_assert_int_eq(log_compact(s, 1, 1, 1, &config), TV_ESYS);
+	}
+	*left = 0;
+	log_close(s);
+	s = NULL;
+	ck_assert_msg(try_open() == TV_OK, "fault %d: %s", n, why);
+	ck_assert_uint_ge(m.last, durable);
+	if (m.last != 0)
+		walk(m.first, m.last);
+	log_close(s);
+	s = NULL;
+	kit_remove_dir(dir);
+	ck_assert_msg(try_open() == TV_OK, "%s", why);
+}
+
+START_TEST(each_sync_fails_in_turn)
+{
+	ck_assert_int_eq(db_env_set_func_fsync(faulty_sync), 0);
+	for (int n = 1; n <= 45; n++)
+		fail_nth(&fault.sync_left, n);
+}
+END_TEST
+
+START_TEST(each_write_fails_in_turn)
+{
+	ck_assert_int_eq(db_env_set_func_write(faulty_write), 0);
+	for (int n = 1; n <= 45; n++)
+		fail_nth(&fault.write_left, n);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -645,6 +733,8 @@ main(void)
 	tcase_add_test(t, damaged_write_ahead_log_is_noticed);
 	tcase_add_test(t, torn_tail_is_dropped);
 	tcase_add_test(t, failed_write_is_final);
+	tcase_add_test(t, each_sync_fails_in_turn);
+	tcase_add_test(t, each_write_fails_in_turn);
 	suite_add_tcase(suite, t);
 	r = srunner_create(suite);
 	srunner_run_all(r, CK_NORMAL);
