@@ -126,11 +126,12 @@ class Node:
 
     def write(self, file, keys):
         with open(os.path.join(self.conf, file), "w") as f:
+            blocks = {}
             for k, v in keys.items():
-                if "." in k:
-                    f.write("%s { %s = %s }\n" % (*k.split(".", 1), json.dumps(v)))
-                else:
-                    f.write("%s = %s\n" % (k, json.dumps(v)))
+                block, _, key = k.rpartition(".")
+                blocks.setdefault(block, []).append("%s = %s\n" % (key, json.dumps(v)))
+            for block, lines in blocks.items():
+                f.write("%s {\n%s}\n" % (block, "".join(lines)) if block else "".join(lines))
 
     # -- processes ---------------------------------------------------------
 
