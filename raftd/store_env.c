@@ -38,6 +38,8 @@ configure(struct store_env *env, const struct store_env_options *opt)
 	e->set_errcall(e, on_message);
 	if ((ret = e->set_cachesize(e, (uint32_t)(cache >> 30), (uint32_t)(cache & ((1u << 30) - 1)), 1)) != 0)
 		return ret;
+	if ((ret = e->set_tmp_dir(e, opt->dir)) != 0)	/* no other place may be written to */
+		return ret;
 	if ((ret = e->set_lg_bsize(e, opt->log_buffer_bytes)) != 0)
 		return ret;
 	if ((ret = e->set_lg_max(e, opt->log_file_bytes)) != 0)

@@ -171,6 +171,37 @@ START_TEST(copy_is_of_one_index)
 }
 END_TEST
 
+/* More changes ahead of the walk than the cache holds. */
+START_TEST(side_table_spills)
+{
+	static char big[20000];
+	struct kv_apply q = { .Verb = KV_SET, .Value = span_of(big, sizeof(big)) };
+	struct fsm_snapshot *s;
+	uint8_t before[32], after[32];
+	uint64_t at, term, bytes, sum;
+	char name[32];
+
+	q.Key = span_of(name, 9);
+	for (unsigned round = 0; round < 2; round++) {
+		for (unsigned i = 0; i < 1000; i++) {
+			snprintf(name, sizeof(name), "big/%05u", i);
+			memset(big, (int)(round * 7 + i), sizeof(big));
+			ck_assert(kit_bool(&k, OP_KV_APPLY, &q));
+			arena_reset(&k.a);
+		}
+		if (round == 0) {
+			digest(before);
+			ck_assert_int_eq(fsm_snapshot_begin(k.f, &s, &at, &term), TV_OK);
+		}
+	}
+	ck_assert_int_eq(fsm_snapshot_write(s, path, &bytes, &sum), TV_OK);
+	fsm_snapshot_end(s);
+	ck_assert_msg(fsm_restore(k.f, path, &at, &term, why, sizeof(why)) == TV_OK, "%s", why);
+	digest(after);
+	ck_assert_mem_eq(before, after, 32);
+}
+END_TEST
+
 START_TEST(one_at_a_time_and_replaced_state)
 {
 	struct fsm_snapshot *s, *t;
@@ -396,6 +427,7 @@ main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, round_trip);
 	tcase_add_test(t, copy_is_of_one_index);
+	tcase_add_test(t, side_table_spills);
 	tcase_add_test(t, one_at_a_time_and_replaced_state);
 	tcase_add_test(t, restore_beside_checkpoints_and_applies);
 	tcase_add_test(t, damaged_files_are_refused);
