@@ -5,7 +5,8 @@
 #include "common/records.h"
 
 #define F(type_, t_, f_)		{ .name = #f_, .type = (t_), .offset = offsetof(struct type_, f_) }
-#define FX(type_, t_, f_, flags_)	{ .name = #f_, .type = (t_), .offset = offsetof(struct type_, f_), .flags = (flags_) }
+#define FX(type_, t_, f_, flags_)	{ .name = #f_, .type = (t_), .offset = offsetof(struct type_, f_), \
+					  .flags = (flags_) }
 #define FO(type_, t_, f_, flags_, sub_)	{ .name = #f_, .type = (t_), .offset = offsetof(struct type_, f_), \
 					  .flags = (flags_), .sub = &(sub_) }
 /* An object that may be absent. */

@@ -144,7 +144,7 @@ struct service_tags { struct span Name; struct span_list Tags; };	/* element of 
 extern const struct schema service_tags_schema;
 struct node_services { bool found; struct node Node; struct obj_list Services; };
 extern const struct schema node_services_schema;
-extern const struct schema node_service_map_schema;	/* the same record; JSON shows Services by ID, as catalog/node does */
+extern const struct schema node_service_map_schema;	/* the same; JSON shows Services by ID, as catalog/node does */
 
 /* -- raft -- */
 struct raft_server { struct span ID, Node, Address; bool Leader; struct span ProtocolVersion; bool Voter; };

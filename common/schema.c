@@ -170,7 +170,8 @@ unpack_objs(const struct schema *sub, struct rd *in, struct arena *a, struct obj
 		return;
 	}
 	for (l->n = 0; l->n < n && in->err == TV_OK; l->n++)
-		(void)schema_unpack(sub, in, a, (char *)l->v + (size_t)l->n * sub->size);	/* the reader keeps the error */
+		/* The reader keeps the error. */
+		(void)schema_unpack(sub, in, a, (char *)l->v + (size_t)l->n * sub->size);
 }
 
 static void

@@ -31,9 +31,9 @@ enum schema_type {
 	ST_MAP,		/* struct span_map: str -> str; JSON object with keys in order of insertion */
 	ST_OBJ,		/* embedded struct described by sub */
 	ST_OBJS,	/* struct obj_list of structs described by sub */
-	ST_OBJMAP,	/* struct obj_list whose sub's first field (ST_STR) is the JSON object key and not shown inside */
+	ST_OBJMAP,	/* struct obj_list whose sub's first field (ST_STR) is the JSON key and not shown inside */
 	ST_JSON,	/* struct span: compact JSON text of any value, kept and shown as it is; null when empty */
-	ST_CONST,	/* nothing in the struct, nothing in msgpack; JSON shows `text` (NULL: nothing) and ignores what is given */
+	ST_CONST,	/* not in the struct, not in msgpack; JSON shows `text` (NULL: nothing), takes nothing */
 };
 
 struct span_list { struct span *v; uint32_t n; bool set; };		/* set: given, though perhaps empty */
@@ -89,7 +89,7 @@ void schema_json_rec(const struct schema *s, const void *rec, struct buf *out);
 void json_quote(struct span text, struct buf *out);
 /* Length of the valid UTF-8 sequence of two to four bytes at p < end; 0 when there is none (or ASCII). */
 size_t utf8_length(const uint8_t *p, const uint8_t *end);
-/* Standard alphabet with padding (RFC 4648).  Decoding is strict: TV_EFORMAT for anything else; out is then unchanged. */
+/* Standard alphabet with padding (RFC 4648).  Decoding is strict: else TV_EFORMAT, and out is unchanged. */
 void base64_encode(struct span in, struct buf *out);
 enum tv_err base64_decode(struct span in, struct buf *out);
 /* Re-indents compact JSON with 4 spaces and a final newline (?pretty). */

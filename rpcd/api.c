@@ -18,7 +18,8 @@ static const struct endpoint api_root[] = {
 };
 
 static const struct endpoint *const families[] = {
-	api_kv, api_health, api_catalog, api_session, api_agent, api_agent_checks, api_status, api_operator, api_acl, api_root,
+	api_kv, api_health, api_catalog, api_session, api_agent, api_agent_checks, api_status, api_operator, api_acl,
+	api_root,
 };
 
 const struct endpoint *
@@ -111,7 +112,8 @@ take_path(struct request *r, struct span raw)
 	enum tv_err err = path_decode(raw, &r->arena, &path);
 
 	if (err != TV_OK) {
-		answer_text(r, err == TV_EFORMAT ? 400 : 500, "%s", err == TV_EFORMAT ? "400 Bad Request" : tv_strerror(err));
+		answer_text(r, err == TV_EFORMAT ? 400 : 500, "%s",
+		    err == TV_EFORMAT ? "400 Bad Request" : tv_strerror(err));
 		return false;
 	}
 	if (!path_printable(path)) {

@@ -96,8 +96,8 @@ bool api_query(struct request *r, bool catalog);
 /* Only ?dc. */
 void api_query_dc(struct request *r);
 /*
- * Compiles ?filter for the records that the answer lists.  On an error answers 500 with the API's text and query headers, and
- * returns false.
+ * Compiles ?filter for the records that the answer lists.  On an error answers 500 with the API's text and query
+ * headers, and returns false.
  */
 bool api_filter(struct request *r, const struct schema *s);
 /* The same with this text before the reason, and without query headers. */

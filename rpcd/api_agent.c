@@ -34,14 +34,15 @@ config_json(const struct api *api, struct buf *out)
 	json_quote(span_str(c->datacenter), out);
 	buf_puts(out, ",\"NodeName\":");
 	json_quote(span_str(c->node_name), out);
-	buf_printf(out, ",\"NodeID\":\"%s\",\"Revision\":\"%s\",\"Server\":%s,\"Version\":\"%s\"}", c->node_id, TV_VERSION,
-	    c->server ? "true" : "false", API_VERSION);
+	buf_printf(out, ",\"NodeID\":\"%s\",\"Revision\":\"%s\",\"Server\":%s,\"Version\":\"%s\"}",
+	    c->node_id, TV_VERSION, c->server ? "true" : "false", API_VERSION);
 	buf_puts(out, ",\"DebugConfig\":{\"Datacenter\":");
 	json_quote(span_str(c->datacenter), out);
 	buf_puts(out, ",\"NodeName\":");
 	json_quote(span_str(c->node_name), out);
 	buf_printf(out, ",\"NodeID\":\"%s\",\"ServerMode\":%s,\"ServerPort\":%" PRIu16 ",\"SerfPortLAN\":%" PRIu16
-	    ",\"SerfPortWAN\":%" PRIu16 ",\"HTTPPort\":%" PRIu16 ",\"KVMaxValueSize\":%" PRIu64 ",\"ACLsEnabled\":false}",
+	    ",\"SerfPortWAN\":%" PRIu16 ",\"HTTPPort\":%" PRIu16 ",\"KVMaxValueSize\":%" PRIu64
+	    ",\"ACLsEnabled\":false}",
 	    c->node_id, c->server ? "true" : "false", c->raft_port, c->lan_port, c->wan_port, api->conf->http_port,
 	    api->conf->kv_max_value_size);
 }
@@ -99,7 +100,8 @@ on_info(void *ctx, struct span sections)
 	struct buf *out = &r->answer.body;
 	buf_u8(out, '{');
 	config_json(r->api, out);
-	buf_puts(out, ",\"Coord\":{\"Vec\":[0,0,0,0,0,0,0,0],\"Error\":1.5,\"Adjustment\":0,\"Height\":0.00001},\"Member\":");
+	buf_puts(out, ",\"Coord\":{\"Vec\":[0,0,0,0,0,0,0,0],\"Error\":1.5,\"Adjustment\":0,\"Height\":0.00001}");
+	buf_puts(out, ",\"Member\":");
 	own_member_json(r->api, out);
 	buf_puts(out, ",\"Stats\":");
 	stats_json(sections, out);

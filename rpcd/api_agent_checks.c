@@ -70,7 +70,8 @@ refusal(const struct registration *g, unsigned *status)
 		return "Invalid check: TTL must be > 0 for TTL checks";
 	*status = 500;
 	if (script)
-		return "Scripts are disabled on this agent from remote calls; to enable, configure 'enable_script_checks' to true";
+		return "Scripts are disabled on this agent from remote calls; "
+		    "to enable, configure 'enable_script_checks' to true";
 	*status = 400;
 	if (remote)
 		return "Invalid check: only TTL checks are supported by this version";
@@ -114,7 +115,8 @@ run_register(struct request *r)
 		return;
 	}
 	if (g.ServiceID.len > 0) {
-		answer_text(r, 500, "ServiceID \"%.*s\" does not exist", (int)g.ServiceID.len, (const char *)g.ServiceID.p);
+		answer_text(r, 500, "ServiceID \"%.*s\" does not exist", (int)g.ServiceID.len,
+		    (const char *)g.ServiceID.p);
 		return;
 	}
 	struct check_registration reg = {
@@ -146,7 +148,8 @@ update(struct request *r, const char *status, struct span output)
 	enum tv_err err = checks_update(r->api->checks, r->rest, status, output);
 
 	if (err == TV_ENOENT)
-		answer_text(r, 500, "CheckID \"%.*s\" does not have associated TTL", (int)r->rest.len, (const char *)r->rest.p);
+		answer_text(r, 500, "CheckID \"%.*s\" does not have associated TTL", (int)r->rest.len,
+		    (const char *)r->rest.p);
 	else if (err != TV_OK)
 		answer_text(r, 500, "%s", tv_strerror(err));
 	else

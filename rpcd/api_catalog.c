@@ -160,7 +160,8 @@ run_service(struct request *r)
 {
 	struct catalog_read args;
 
-	if (!api_query(r, true) || !api_need_rest(r, "Missing service name") || !api_filter(r, &service_instance_schema))
+	if (!api_query(r, true) || !api_need_rest(r, "Missing service name") ||
+	    !api_filter(r, &service_instance_schema))
 		return;
 	api_catalog_args(r, &args);
 	api_start(r, OP_CATALOG_SERVICE, &args, api_finish_catalog);

@@ -35,7 +35,8 @@ run_peer(struct request *r)
 
 	api_query_dc(r);
 	if (args.ID.len == 0 && args.Address.len == 0)
-		answer_text(r, 400, "Bad request: Must specify either ?id with the server's ID or ?address with IP:port of peer to remove");
+		answer_text(r, 400, "Bad request: Must specify either ?id with the server's ID or "
+		    "?address with IP:port of peer to remove");
 	else if (args.ID.len > 0 && args.Address.len > 0)
 		answer_text(r, 400, "Bad request: Must specify only one of ?id or ?address");
 	else

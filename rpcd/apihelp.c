@@ -110,7 +110,8 @@ cache_control_fits(const char *text)
 		while (one.len > 0 && (one.p[one.len - 1] == ' ' || one.p[one.len - 1] == '\t'))
 			one.len--;
 		if ((span_starts(one, span_str("max-age")) || span_starts(one, span_str("stale-if-error"))) &&
-		    (equals == NULL || u64_parse(span_of(equals + 1, (size_t)(one.p + one.len - equals) - 1), &seconds) != TV_OK))
+		    (equals == NULL ||
+		    u64_parse(span_of(equals + 1, (size_t)(one.p + one.len - equals) - 1), &seconds) != TV_OK))
 			return false;
 		text += n + (text[n] == ',');
 	}
@@ -151,7 +152,8 @@ fits(struct request *r)
 	else if (r->op.token.len > OP_NAME_BYTES_MAX)
 		answer_text(r, 403, "ACL not found");
 	else if (r->scratch.failed || r->scratch.len > r->api->conf->request_bytes_max)
-		answer_text(r, 413, "Request is too large for the servers, max size: %" PRIu64 " bytes (limits.request_bytes_max)",
+		answer_text(r, 413,
+		    "Request is too large for the servers, max size: %" PRIu64 " bytes (limits.request_bytes_max)",
 		    r->api->conf->request_bytes_max);
 	else
 		return true;
@@ -175,7 +177,8 @@ api_start(struct request *r, enum op_code code, const void *args,
 	r->op.args = buf_span(&r->scratch);
 	r->call = route_start(r->api->route, &r->op, on_reply, r);
 	if (r->call == NULL)
-		answer_text(r, 500, "rpc error making call: too many requests under way (see limits.calls_pending_max)");
+		answer_text(r, 500,
+		    "rpc error making call: too many requests under way (see limits.calls_pending_max)");
 }
 
 static void
@@ -189,7 +192,9 @@ put_headers(struct request *r, uint64_t index, bool known_leader, uint64_t last_
 void
 api_headers(struct request *r, const struct op_reply *reply, bool consistency)
 {
-	static const char *const modes[] = { [OP_DEFAULT] = "leader", [OP_CONSISTENT] = "consistent", [OP_STALE] = "stale" };
+	static const char *const modes[] = {
+		[OP_DEFAULT] = "leader", [OP_CONSISTENT] = "consistent", [OP_STALE] = "stale",
+	};
 
 	put_headers(r, reply->index, reply->known_leader, reply->last_contact_ms);
 	if (consistency)
@@ -210,7 +215,8 @@ error_text(enum tv_err err)
 		return "Permission denied";
 	case TV_EUNKNOWN:
 	case TV_ECLOSED:
-		return "rpc error making call: the connection was lost; the request may or may not have been carried out";
+		return "rpc error making call: the connection was lost; "
+		    "the request may or may not have been carried out";
 	case TV_ETIMEOUT:
 		return "rpc error making call: timed out; the request may or may not have been carried out";
 	default:

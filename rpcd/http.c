@@ -225,7 +225,8 @@ send_answer(struct exchange *x)
 	if (response == NULL)
 		return MHD_NO;
 	for (unsigned i = 0; i < a->header_count; i++)
-		(void)MHD_add_response_header(response, a->headers[i].name, a->headers[i].value);	/* no memory: without it */
+		/* Without memory the answer goes without this header. */
+		(void)MHD_add_response_header(response, a->headers[i].name, a->headers[i].value);
 	add_configured_headers(x->http->conf.conf, response);
 	if (x->close_after)
 		(void)MHD_add_response_header(response, "Connection", "close");
@@ -284,7 +285,7 @@ on_head(struct exchange *x, const char *method)
 	if (conn->verdict == CONN_BUSY)
 		return refuse(x, 429, busy_text);
 	if (length != NULL && header(x->mhd, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL)
-		return refuse(x, 400, "400 Bad Request");	/* two lengths: a proxy before us may have believed the other */
+		return refuse(x, 400, "400 Bad Request");	/* a proxy before us may have believed the other */
 	if (length != NULL && u64_parse(span_str(length), &announced) != TV_OK)
 		return refuse(x, 400, "400 Bad Request");
 	take_head(x, method, conn);
@@ -526,7 +527,8 @@ start_daemon(struct listener_http *l, int fd)
 	/* The pool of a connection holds what it reads and the headers that it writes. */
 	size_t pool = (size_t)conf->header_bytes_max * 2;
 
-	return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, l,
+	return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+	    on_request, l,
 	    MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
 	    MHD_OPTION_LISTEN_SOCKET, fd,
 	    MHD_OPTION_CONNECTION_LIMIT, (unsigned)conf->http_max_conns,

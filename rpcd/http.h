@@ -1,8 +1,8 @@
 /*
  * The HTTP transport: libmicrohttpd on a libev loop, over TCP and the unix socket.
  *
- * A request that must wait is suspended; its connection costs nothing meanwhile but, for blocking queries, a watcher that
- * sees the client go away.  What is read and written here is bytes; what they mean is api.h's.
+ * A request that must wait is suspended; its connection costs nothing meanwhile but, for blocking queries, a watcher
+ * that sees the client go away.  What is read and written here is bytes; what they mean is api.h's.
  */
 #ifndef TV_HTTP_H
 #define TV_HTTP_H

@@ -251,8 +251,9 @@ start_routing(struct rpcd *p)
 	size_t answer_max = (size_t)c->answer_bytes_max;
 
 	p->view = view_new(&(struct view_conf){
-		.loop = p->loop, .path = p->gossipd_path, .node_id = p->cluster.node_id, .datacenter = p->cluster.datacenter,
-		.members_max = (unsigned)c->members_max, .on_change = on_change, .ctx = p,
+		.loop = p->loop, .path = p->gossipd_path, .node_id = p->cluster.node_id,
+		.datacenter = p->cluster.datacenter, .members_max = (unsigned)c->members_max,
+		.on_change = on_change, .ctx = p,
 	});
 	if (p->cluster.server)
 		p->raft = raft_local_new(&(struct raft_local_conf){
@@ -262,14 +263,16 @@ start_routing(struct rpcd *p)
 		});
 	p->links = links_new(&(struct links_conf){
 		.loop = p->loop, .noise = noise, .node_id = p->cluster.node_id, .dial_timeout = c->link_dial_timeout,
-		.idle_timeout = c->link_idle_timeout, .answer_max = answer_max, .out_max = (size_t)c->link_out_bytes_max,
-		.pending_max = (unsigned)c->link_pending_max, .links_max = (unsigned)c->links_max,
+		.idle_timeout = c->link_idle_timeout, .answer_max = answer_max,
+		.out_max = (size_t)c->link_out_bytes_max, .pending_max = (unsigned)c->link_pending_max,
+		.links_max = (unsigned)c->links_max,
 	});
 	if (p->view == NULL || p->links == NULL || (p->cluster.server && p->raft == NULL))
 		return false;
 	p->route = route_new(&(struct route_conf){
-		.loop = p->loop, .datacenter = p->cluster.datacenter, .view = p->view, .links = p->links, .raft = p->raft,
-		.rpc_port = p->cluster.rpc_port, .hold_timeout = c->rpc_hold_timeout, .answer_timeout = c->answer_timeout,
+		.loop = p->loop, .datacenter = p->cluster.datacenter, .view = p->view, .links = p->links,
+		.raft = p->raft, .rpc_port = p->cluster.rpc_port, .hold_timeout = c->rpc_hold_timeout,
+		.answer_timeout = c->answer_timeout,
 		.calls_max = (unsigned)c->calls_pending_max, .seed = seed(),
 	});
 	if (p->route == NULL || !p->cluster.server)

@@ -26,7 +26,8 @@ const struct conf_opt rpcd_opts[] = {
 
 	{ "limits.http_max_conns", CONF_U64, F(http_max_conns), "8192", "1", "1000000", NULL, CONF_RESTART,
 	    "HTTP connections to one address of ours" },
-	{ "limits.http_max_conns_per_client", CONF_U64, F(http_max_conns_per_client), "200", "1", "1000000", NULL, CONF_LIVE,
+	{ "limits.http_max_conns_per_client", CONF_U64, F(http_max_conns_per_client), "200", "1", "1000000", NULL,
+	    CONF_LIVE,
 	    "HTTP connections of one client address; further ones get 429" },
 	{ "limits.header_bytes_max", CONF_SIZE, F(header_bytes_max), "16k", "4k", "1M", NULL, CONF_RESTART,
 	    "request line and headers" },
@@ -119,7 +120,8 @@ rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap)
 {
 	for (size_t i = 0; i < c->http_addresses.count; i++)
 		if (!is_address(c->http_addresses.items[i])) {
-			snprintf(errbuf, cap, "http_addresses: \"%s\" is not an IP address", c->http_addresses.items[i]);
+			snprintf(errbuf, cap, "http_addresses: \"%s\" is not an IP address",
+			    c->http_addresses.items[i]);
 			return TV_EINVAL;
 		}
 	for (size_t i = 0; i < c->response_headers.count; i++)
@@ -129,7 +131,8 @@ rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap)
 			return TV_EINVAL;
 		}
 	if (c->kv_max_value_size + c->header_bytes_max + REQUEST_OVERHEAD > c->request_bytes_max) {
-		snprintf(errbuf, cap, "limits.request_bytes_max must hold limits.kv_max_value_size, limits.header_bytes_max and %d more",
+		snprintf(errbuf, cap, "limits.request_bytes_max must hold limits.kv_max_value_size, "
+		    "limits.header_bytes_max and %d more",
 		    REQUEST_OVERHEAD);
 		return TV_EINVAL;
 	}

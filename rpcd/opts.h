@@ -17,7 +17,8 @@ struct rpcd_conf {
 
 	/* limits on clients */
 	uint64_t http_max_conns, http_max_conns_per_client;
-	uint64_t header_bytes_max, body_bytes_max, body_discard_max, answer_bytes_max, answers_bytes_max, gzip_bytes_max;
+	uint64_t header_bytes_max, body_bytes_max, body_discard_max;
+	uint64_t answer_bytes_max, answers_bytes_max, gzip_bytes_max;
 	uint64_t kv_max_value_size;
 	struct mono filter_time_max;
 	uint64_t request_bytes_max, calls_pending_max;
@@ -41,7 +42,7 @@ struct rpcd_conf {
 extern const struct conf_opt rpcd_opts[];
 extern const size_t rpcd_opt_count;
 
-/* What one key alone cannot tell: an HTTP address that is none, a header without a colon.  TV_EINVAL with a sentence. */
+/* What one key alone cannot tell: an HTTP address that is none, sizes that do not fit.  TV_EINVAL with a sentence. */
 enum tv_err rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap);
 
 #endif

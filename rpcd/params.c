@@ -314,7 +314,8 @@ u64_parse(struct span text, uint64_t *v)
 	for (size_t i = 0; i < text.len; i++) {
 		if (text.p[i] < '0' || text.p[i] > '9')
 			return TV_EFORMAT;
-		over = over || __builtin_mul_overflow(*v, 10, v) || __builtin_add_overflow(*v, (uint64_t)(text.p[i] - '0'), v);
+		over = over || __builtin_mul_overflow(*v, 10, v) ||
+		    __builtin_add_overflow(*v, (uint64_t)(text.p[i] - '0'), v);
 	}
 	return over ? TV_ELIMIT : TV_OK;
 }

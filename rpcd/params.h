@@ -36,7 +36,10 @@ void target_split(struct span target, struct span *path, struct span *query);
 enum tv_err path_decode(struct span raw, struct arena *a, struct span *out);
 /* No control, format or private characters, and no space but ' '.  Bytes that are no UTF-8 pass. */
 bool path_printable(struct span path);
-/* Without "//", "." and ".." elements; a final slash is kept.  The result is the input when that was clean.  SPAN_NONE: no memory. */
+/*
+ * Without "//", "." and ".." elements; a final slash is kept.  The result is the input when that was clean.
+ * SPAN_NONE: no memory.
+ */
 struct span path_clean(struct span path, struct arena *a);
 /* Percent-encodes for a Location header. */
 void path_encode(struct span path, struct buf *out);

@@ -19,7 +19,9 @@ recycle(struct buf *b, size_t max)
 void
 request_reset(struct request *r)
 {
-	struct request clean = { .arena = r->arena, .body = r->body, .scratch = r->scratch, .answer.body = r->answer.body };
+	struct request clean = {
+		.arena = r->arena, .body = r->body, .scratch = r->scratch, .answer.body = r->answer.body,
+	};
 
 	if (clean.arena.used > BUFFER_KEPT_MAX)
 		arena_done(&clean.arena);

@@ -69,7 +69,7 @@ struct request {
 	struct filter *filter;		/* of ?filter, or NULL; freed by api_end */
 	struct mono filter_end;		/* when it must be done; zero: not begun */
 	void *state;			/* the handler's own, from the arena */
-	uint64_t id;			/* never reused; finds the request again from callbacks that cannot be cancelled */
+	uint64_t id;			/* never reused: a note (api.h) finds the request again by it */
 
 	struct answer answer;
 	bool answered;

@@ -1,9 +1,9 @@
 /*
  * Requests that a browser sends on behalf of a foreign page (scenario S184).
  *
- * DNS rebinding: a page of evil.example lets its own name point to 127.0.0.1 and then talks to us as its own origin.  It
- * cannot change the Host header, so a loopback listener answers only to names that nobody outside can own: addresses,
- * single labels, reserved suffixes, our own name, and what http_hosts lists.
+ * DNS rebinding: a page of evil.example lets its own name point to 127.0.0.1 and then talks to us as its own origin.
+ * It cannot change the Host header, so a loopback listener answers only to names that nobody outside can own:
+ * addresses, single labels, reserved suffixes, our own name, and what http_hosts lists.
  *
  * Cross-site writes: a form or a simple fetch needs no permission from us to be sent.  Browsers mark them with
  * Origin or Sec-Fetch-Site; programs send neither.  A custom header (X-Consul-Token) proves that the browser had asked.
@@ -60,7 +60,9 @@ is_address(struct span name)
 static bool
 host_is_ours(const struct request *r)
 {
-	static const char *const reserved[] = { ".localhost", ".local", ".internal", ".consul", ".lan", ".home.arpa", ".test" };
+	static const char *const reserved[] = {
+		".localhost", ".local", ".internal", ".consul", ".lan", ".home.arpa", ".test",
+	};
 	const struct conf_list *more = &r->api->conf->http_hosts;
 	struct span name = host_name(r->head.host);
 
@@ -88,7 +90,8 @@ static bool
 from_other_site(const struct request *r)
 {
 	if (r->head.fetch_site != NULL)
-		return strcasecmp(r->head.fetch_site, "same-origin") != 0 && strcasecmp(r->head.fetch_site, "none") != 0;
+		return strcasecmp(r->head.fetch_site, "same-origin") != 0 &&
+		    strcasecmp(r->head.fetch_site, "none") != 0;
 	return r->head.origin != NULL && !origin_is_host(r);
 }
 

@@ -94,7 +94,8 @@ capped_output(const struct checks *c, struct span output)
 
 	buf_putspan(&text, output.len > c->conf.output_max ? span_of(output.p, c->conf.output_max) : output);
 	if (output.len > c->conf.output_max)
-		buf_printf(&text, " ... (captured %llu of %zu bytes)", (unsigned long long)c->conf.output_max, output.len);
+		buf_printf(&text, " ... (captured %llu of %zu bytes)", (unsigned long long)c->conf.output_max,
+		    output.len);
 	char *copy = text.failed ? NULL : span_dup(buf_span(&text));
 	buf_done(&text);
 	return copy;

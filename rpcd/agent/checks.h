@@ -46,8 +46,8 @@ enum tv_err checks_deregister(struct checks *c, struct span id);
 /* Sets status and output, and starts the TTL anew.  TV_ENOENT. */
 enum tv_err checks_update(struct checks *c, struct span id, const char *status, struct span output);
 /*
- * Calls done when the catalog has this check as it is now (or the push failed, or sync_wait passed): at once if there is
- * nothing to wait for.  So who changes a check sees the effect, and a cluster without leader delays nobody for long.
+ * Calls done when the catalog has this check as it is now (or the push failed, or sync_wait passed): at once if there
+ * is nothing to wait for.  So who changes a check sees the effect, and a cluster without leader delays nobody for long.
  * done is called exactly once; by checks_free at the latest.
  */
 void checks_settle(struct checks *c, struct span id, void (*done)(void *ctx), void *ctx);

@@ -18,7 +18,7 @@ struct stored_check {
 	int64_t TTL, DeregisterCriticalServiceAfter;
 };
 
-#define F(t_, f_) { .name = #f_, .type = (t_), .offset = offsetof(struct stored_check, f_), .flags = t_ == ST_DURATION ? SF_DURTEXT : 0 }
+#define F(t_, f_) { .name = #f_, .type = (t_), .offset = offsetof(struct stored_check, f_), .flags = SF_DURTEXT }
 static const struct schema_field stored_check_fields[] = {
 	F(ST_STR, CheckID),
 	F(ST_STR, Name),
@@ -43,7 +43,8 @@ table_json(const struct checks *c, struct buf *out)
 	for (const struct local_check *k = c->first; k != NULL; k = k->next) {
 		struct stored_check s = {
 			.CheckID = span_str(k->id), .Name = span_str(k->name), .Notes = span_str(k->notes),
-			.Output = span_str(k->output), .Status = span_str(k->status), .ServiceID = span_str(k->service_id),
+			.Output = span_str(k->output), .Status = span_str(k->status),
+			.ServiceID = span_str(k->service_id),
 			.TTL = k->ttl_ns, .DeregisterCriticalServiceAfter = k->deregister_after_ns,
 		};
 

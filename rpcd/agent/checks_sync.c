@@ -140,7 +140,8 @@ push(struct local_check *k)
 		k->push = start(c, OP_CATALOG_DEREGISTER, &args, on_pushed, k);
 	} else {
 		struct catalog_register args = {
-			.ID = span_str(conf->node_id), .Node = span_str(conf->node_name), .Address = span_str(conf->address),
+			.ID = span_str(conf->node_id), .Node = span_str(conf->node_name),
+			.Address = span_str(conf->address),
 			.SkipNodeUpdate = true, .has_check = true,
 		};
 
@@ -191,8 +192,9 @@ on_retry(struct ev_loop *loop, ev_timer *w, int events)
 static bool
 same(const struct local_check *k, const struct check *there)
 {
-	return span_eqs(there->Name, k->name) && span_eqs(there->Status, k->status) && span_eqs(there->Notes, k->notes) &&
-	    span_eqs(there->ServiceID, k->service_id) && (k->output_only || span_eqs(there->Output, k->output));
+	return span_eqs(there->Name, k->name) && span_eqs(there->Status, k->status) &&
+	    span_eqs(there->Notes, k->notes) && span_eqs(there->ServiceID, k->service_id) &&
+	    (k->output_only || span_eqs(there->Output, k->output));
 }
 
 /* A node check that nobody registered here. */

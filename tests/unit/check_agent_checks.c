@@ -94,8 +94,10 @@ static struct checks *
 open_table(void)
 {
 	return checks_new(&(struct checks_conf){
-		.loop = loop, .path = path, .node_name = "n1", .node_id = "id-1", .address = "10.0.0.1", .checks_max = 4,
-		.output_max = 16, .sync_interval = MONO_S(3600), .update_interval = MONO_S(3600), .sync_wait = MONO_MS(20), .seed = 7,
+		.loop = loop, .path = path, .node_name = "n1", .node_id = "id-1", .address = "10.0.0.1",
+		    .checks_max = 4,
+		.output_max = 16, .sync_interval = MONO_S(3600), .update_interval = MONO_S(3600),
+		    .sync_wait = MONO_MS(20), .seed = 7,
 	});
 }
 
@@ -127,7 +129,8 @@ teardown(void)
 static enum tv_err
 add(const char *id, const char *status, int64_t ttl_ns)
 {
-	struct check_registration reg = { .CheckID = span_str(id), .Name = span_str("a name"), .Notes = span_str("notes"),
+	struct check_registration reg = { .CheckID = span_str(id), .Name = span_str("a name"),
+	    .Notes = span_str("notes"),
 		.Status = span_str(status), .TTL = ttl_ns };
 
 	return checks_register(table, &reg);
@@ -175,7 +178,8 @@ START_TEST(registration_is_pushed)
 	arguments(OP_CATALOG_REGISTER, &arena, &args);
 	ck_assert(span_eqs(args.Node, "n1") && span_eqs(args.ID, "id-1") && span_eqs(args.Address, "10.0.0.1"));
 	ck_assert(args.SkipNodeUpdate && args.has_check && !args.has_service);
-	ck_assert(span_eqs(args.Check.CheckID, "c1") && span_eqs(args.Check.Name, "a name") && span_eqs(args.Check.Status, "critical"));
+	ck_assert(span_eqs(args.Check.CheckID, "c1") && span_eqs(args.Check.Name, "a name") &&
+	    span_eqs(args.Check.Status, "critical"));
 	answer(OP_CATALOG_REGISTER, TV_OK, SPAN_NONE);
 	ck_assert_uint_eq(started, 1);
 	ck_assert_uint_eq(checks_count(table), 1);
@@ -268,7 +272,8 @@ END_TEST
 static void
 put(struct buf *b, const char *id, const char *service, const char *status)
 {
-	struct check c = { .Node = span_str("n1"), .CheckID = span_str(id), .Name = span_str("a name"), .Notes = span_str("notes"),
+	struct check c = { .Node = span_str("n1"), .CheckID = span_str(id), .Name = span_str("a name"),
+	    .Notes = span_str("notes"),
 		.Status = span_str(status), .ServiceID = span_str(service) };
 
 	schema_pack(&check_schema, &c, b);
@@ -359,7 +364,8 @@ START_TEST(the_file)
 
 	char bad[80];
 	snprintf(bad, sizeof(bad), "%s.bad", path);
-	static const char *const broken[] = { "", "{", "{}", "[{}]", "[{\"CheckID\":\"x\",\"Status\":\"happy\"}]", "[1,null,\"a\"]" };
+	static const char *const broken[] = { "", "{", "{}", "[{}]", "[{\"CheckID\":\"x\",\"Status\":\"happy\"}]",
+	    "[1,null,\"a\"]" };
 	for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
 		FILE *f = fopen(path, "w");
 

@@ -53,7 +53,8 @@ static struct buf value = BUF_INIT(1 << 20);
 static void
 reply(enum tv_err err, const char *text)
 {
-	struct op_reply a = { .err = err, .text = span_str(text), .index = 42, .known_leader = true, .last_contact_ms = 7,
+	struct op_reply a = { .err = err, .text = span_str(text), .index = 42, .known_leader = true,
+	    .last_contact_ms = 7,
 		.value = buf_span(&value) };
 
 	fake.done(fake.done_ctx, &a);
@@ -90,7 +91,8 @@ asked(enum op_code op, void *rec)
 		ck_assert_int_eq(schema_unpack(op_find((uint16_t)op)->args, &in, &fake_request.arena, rec), TV_OK);
 }
 
-#define span_is(span_, text_) ck_assert_msg(span_eqs((span_), (text_)), "%.*s", (int)(span_).len, (const char *)(span_).p)
+#define span_is(span_, text_) ck_assert_msg(span_eqs((span_), (text_)), "%.*s", (int)(span_).len,
+    (const char *)(span_).p)
 
 /* -- table ------------------------------------------------------------------- */
 
@@ -163,13 +165,17 @@ END_TEST
 
 START_TEST(browsers)
 {
-	static const struct { const char *method, *host, *origin, *site, *token; bool loopback; unsigned status; } v[] = {
+	static const struct { const char *method, *host, *origin, *site,
+	    *token; bool loopback; unsigned status; } v[] = {
 		{ "GET", "evil.example.com:8500", NULL, NULL, NULL, true, 403 },
 		{ "GET", "evil.example.com:8500", NULL, NULL, NULL, false, 0 },
-		{ "GET", "127.0.0.1:8500", NULL, NULL, NULL, true, 0 }, { "GET", "[::1]:8500", NULL, NULL, NULL, true, 0 },
+		{ "GET", "127.0.0.1:8500", NULL, NULL, NULL, true, 0 },
+		{ "GET", "[::1]:8500", NULL, NULL, NULL, true, 0 },
 		{ "GET", "localhost:8500", NULL, NULL, NULL, true, 0 }, { "GET", "consul", NULL, NULL, NULL, true, 0 },
-		{ "GET", "a.localhost", NULL, NULL, NULL, true, 0 }, { "GET", "agent.site.internal", NULL, NULL, NULL, true, 0 },
-		{ "GET", "127.0.0.1.evil.com", NULL, NULL, NULL, true, 403 }, { "GET", "localhost.evil.com.", NULL, NULL, NULL, true, 403 },
+		{ "GET", "a.localhost", NULL, NULL, NULL, true, 0 },
+		{ "GET", "agent.site.internal", NULL, NULL, NULL, true, 0 },
+		{ "GET", "127.0.0.1.evil.com", NULL, NULL, NULL, true, 403 },
+		{ "GET", "localhost.evil.com.", NULL, NULL, NULL, true, 403 },
 		{ "PUT", "127.0.0.1:8500", "http://evil.com", NULL, NULL, true, 403 },
 		{ "PUT", "10.0.0.1:8500", "null", NULL, NULL, false, 403 },
 		{ "PUT", "127.0.0.1:8500", "http://127.0.0.1:8500", NULL, NULL, true, 0 },
@@ -208,7 +214,8 @@ START_TEST(kv_reads)
 	ck_assert(!r->answered && fake.woken == 0);
 	reply_list(&kv_entry_schema, &e, 1);
 	ck_assert_uint_eq(fake.woken, 1);
-	fake_answered(r, 200, "[{\"LockIndex\":0,\"Key\":\"a/b\",\"Flags\":0,\"Value\":\"aGVsbG8=\",\"CreateIndex\":5,\"ModifyIndex\":6}]");
+	fake_answered(r, 200,
+	    "[{\"LockIndex\":0,\"Key\":\"a/b\",\"Flags\":0,\"Value\":\"aGVsbG8=\",\"CreateIndex\":5,\"ModifyIndex\":6}]");
 	ck_assert_str_eq(fake_header(r, "Content-Type"), "application/json");
 	ck_assert_str_eq(fake_header(r, "X-Consul-Index"), "42");
 	ck_assert_str_eq(fake_header(r, "X-Consul-KnownLeader"), "true");
@@ -261,10 +268,13 @@ END_TEST
 
 START_TEST(kv_writes)
 {
-	static const struct { const char *method, *target; enum kv_verb verb; uint64_t flags, index; const char *session; } v[] = {
-		{ "PUT", "/v1/kv/k", KV_SET, 0, 0, "" }, { "PUT", "/v1/kv/k?flags=18446744073709551615", KV_SET, UINT64_MAX, 0, "" },
+	static const struct { const char *method, *target; enum kv_verb verb; uint64_t flags,
+	    index; const char *session; } v[] = {
+		{ "PUT", "/v1/kv/k", KV_SET, 0, 0, "" },
+		{ "PUT", "/v1/kv/k?flags=18446744073709551615", KV_SET, UINT64_MAX, 0, "" },
 		{ "PUT", "/v1/kv/k?cas=0", KV_CAS, 0, 0, "" }, { "PUT", "/v1/kv/k?cas=9&flags=3", KV_CAS, 3, 9, "" },
-		{ "PUT", "/v1/kv/k?acquire=s", KV_LOCK, 0, 0, "s" }, { "PUT", "/v1/kv/k?release=s", KV_UNLOCK, 0, 0, "s" },
+		{ "PUT", "/v1/kv/k?acquire=s", KV_LOCK, 0, 0, "s" },
+		{ "PUT", "/v1/kv/k?release=s", KV_UNLOCK, 0, 0, "s" },
 		{ "DELETE", "/v1/kv/k", KV_DELETE, 0, 0, "" }, { "DELETE", "/v1/kv/k?cas=4", KV_DELETE_CAS, 0, 4, "" },
 		{ "DELETE", "/v1/kv/k?recurse", KV_DELETE_TREE, 0, 0, "" },
 	};
@@ -275,7 +285,8 @@ START_TEST(kv_writes)
 		struct request *r = fake_begin(v[i].method, v[i].target, put ? "data" : NULL, NULL);
 
 		asked(OP_KV_APPLY, &args);
-		ck_assert_msg(args.Verb == v[i].verb && args.Flags == v[i].flags && args.ModifyIndex == v[i].index, "%s", v[i].target);
+		ck_assert_msg(args.Verb == v[i].verb && args.Flags == v[i].flags &&
+		    args.ModifyIndex == v[i].index, "%s", v[i].target);
 		span_is(args.Key, "k");
 		span_is(args.Session, v[i].session);
 		span_is(args.Value, put ? "data" : "");
@@ -300,7 +311,8 @@ START_TEST(kv_refusals)
 	    "strconv.ParseUint: parsing \"18446744073709551616\": value out of range");
 	fake_is("GET", "/v1/kv/a?index=1&wait=10", NULL, 400, "Invalid wait time");
 	fake_is("GET", "/v1/kv/a?index=-1", NULL, 400, "Invalid index");
-	fake_is("GET", "/v1/kv/a?stale&consistent", NULL, 400, "Cannot specify ?stale with ?consistent, conflicting semantics.");
+	fake_is("GET", "/v1/kv/a?stale&consistent", NULL, 400,
+	    "Cannot specify ?stale with ?consistent, conflicting semantics.");
 	fake_is("GET", "/v1/kv/a?max_stale=abc", NULL, 400, "Invalid max_stale value \"abc\"");
 	memset(large, 'x', sizeof(large) - 1);
 	large[sizeof(large) - 1] = '\0';
@@ -331,7 +343,8 @@ START_TEST(errors)
 {
 	static const struct { enum tv_err err; const char *text; unsigned status; const char *answer; } v[] = {
 		{ TV_ENOLEADER, "", 500, "No cluster leader" }, { TV_EUNREACH, "", 500, "No path to datacenter" },
-		{ TV_EINVAL, "raft apply failed: invalid session \"x\"", 500, "raft apply failed: invalid session \"x\"" },
+		{ TV_EINVAL, "raft apply failed: invalid session \"x\"", 500,
+		    "raft apply failed: invalid session \"x\"" },
 		{ TV_EPERM, "", 403, "Permission denied" }, { TV_EAUTH, "ACL not found", 403, "ACL not found" },
 	};
 
@@ -412,7 +425,8 @@ END_TEST
 /* Large answers that nobody reads are bounded together; small ones go on. */
 START_TEST(slow_readers)
 {
-	struct kv_entry big = { .Key = span_str("k"), .Value = span_of(fake.request, 100000) }, small = { .Key = span_str("k") };
+	struct kv_entry big = { .Key = span_str("k"), .Value = span_of(fake.request, 100000) },
+	    small = { .Key = span_str("k") };
 	struct request *waiting[2];
 
 	for (int i = 0; i < 2; i++) {
@@ -455,10 +469,13 @@ END_TEST
 START_TEST(session_create)
 {
 	static const struct { const char *body; int64_t delay; unsigned node_checks, checks; } v[] = {
-		{ NULL, 15000000000, 1, 0 }, { "{}", 15000000000, 1, 0 }, { "{\"LockDelay\":\"1s\",\"Node\":\"n9\"}", 1000000000, 1, 0 },
+		{ NULL, 15000000000, 1, 0 }, { "{}", 15000000000, 1, 0 },
+		{ "{\"LockDelay\":\"1s\",\"Node\":\"n9\"}", 1000000000, 1, 0 },
 		{ "{\"LockDelay\":0}", 0, 1, 0 }, { "{\"NodeChecks\":[]}", 15000000000, 0, 0 },
-		{ "{\"Checks\":[]}", 15000000000, 0, 0 }, { "{\"Checks\":[\"serfHealth\"],\"NodeChecks\":[\"a\",\"b\"]}", 15000000000, 2, 0 },
-		{ "{\"Checks\":[\"x\"],\"NodeChecks\":[]}", 15000000000, 0, 0 }, { "{\"Checks\":[\"x\"]}", 15000000000, 1, 1 },
+		{ "{\"Checks\":[]}", 15000000000, 0, 0 },
+		{ "{\"Checks\":[\"serfHealth\"],\"NodeChecks\":[\"a\",\"b\"]}", 15000000000, 2, 0 },
+		{ "{\"Checks\":[\"x\"],\"NodeChecks\":[]}", 15000000000, 0, 0 },
+		{ "{\"Checks\":[\"x\"]}", 15000000000, 1, 1 },
 		{ "{\"Unknown\":1,\"ID\":\"mine\"}", 15000000000, 1, 0 },
 	};
 
@@ -467,7 +484,8 @@ START_TEST(session_create)
 		struct request *r = fake_begin("PUT", "/v1/session/create?dc=dc2", v[i].body, NULL);
 
 		asked(OP_SESSION_CREATE, &s);
-		ck_assert_msg(s.LockDelay == v[i].delay && s.NodeChecks.n == v[i].node_checks && s.Checks.n == v[i].checks &&
+		ck_assert_msg(s.LockDelay == v[i].delay && s.NodeChecks.n == v[i].node_checks &&
+		    s.Checks.n == v[i].checks &&
 		    s.NodeChecks.set, "%s", v[i].body);
 		span_is(s.Node, i == 2 ? "n9" : "n1");
 		span_is(s.Behavior, "release");
@@ -491,7 +509,8 @@ START_TEST(session_rest)
 	asked(OP_SESSION_RENEW, &q);
 	span_is(q.ID, "abc");
 	reply_list(&session_schema, &s, 1);
-	fake_answered(r, 200, "[{\"ID\":\"i\",\"Name\":\"\",\"Node\":\"\",\"LockDelay\":0,\"Behavior\":\"\",\"TTL\":\"\","
+	fake_answered(r, 200,
+	    "[{\"ID\":\"i\",\"Name\":\"\",\"Node\":\"\",\"LockDelay\":0,\"Behavior\":\"\",\"TTL\":\"\","
 	    "\"NodeChecks\":[],\"ServiceChecks\":null,\"CreateIndex\":0,\"ModifyIndex\":0}]");
 	ck_assert_ptr_null(fake_header(r, "X-Consul-Index"));
 	fake_end(r);
@@ -528,7 +547,8 @@ START_TEST(catalog_writes)
 	reply_record(&bool_reply_schema, &(struct bool_reply){ true });
 	fake_answered(r, 200, "true");
 	fake_end(r);
-	r = fake_begin("PUT", "/v1/catalog/deregister", "{\"Node\":\"n\",\"Datacenter\":\"dc1\",\"CheckID\":\"c\"}", NULL);
+	r = fake_begin("PUT", "/v1/catalog/deregister", "{\"Node\":\"n\",\"Datacenter\":\"dc1\",\"CheckID\":\"c\"}",
+	    NULL);
 	asked(OP_CATALOG_DEREGISTER, &dereg);
 	span_is(fake.q.dc, "");
 	span_is(dereg.CheckID, "c");
@@ -552,7 +572,8 @@ START_TEST(catalog_reads)
 	struct service web = { .ID = span_str("w1"), .Service = span_str("web") };
 	struct node_services found = { true, { .Node = span_str("n") }, { &web, 1, true } }, none = { 0 };
 
-	struct request *r = fake_begin("GET", "/v1/catalog/service/web?tag=x&tag=y&node-meta=k:v:w&node-meta=z&consistent", NULL, NULL);
+	struct request *r = fake_begin("GET",
+	    "/v1/catalog/service/web?tag=x&tag=y&node-meta=k:v:w&node-meta=z&consistent", NULL, NULL);
 	asked(OP_CATALOG_SERVICE, &args);
 	span_is(args.Name, "web");
 	ck_assert(args.Tags.n == 2 && args.NodeMeta.n == 2 && fake.q.mode == OP_CONSISTENT);
@@ -597,7 +618,8 @@ END_TEST
 START_TEST(cache_control)
 {
 	static const struct { const char *text; bool good; } tries[] = {
-		{ "max-age=5", true }, { "no-cache", true }, { "must-revalidate , max-age=0", true }, { "max-age=1,stale-if-error=60 ", true },
+		{ "max-age=5", true }, { "no-cache", true }, { "must-revalidate , max-age=0", true },
+		{ "max-age=1,stale-if-error=60 ", true },
 		{ "", true }, { " , ,", true }, { "max-age=abc", false }, { "max-age", false }, { "max-age=", false },
 		{ "max-age=-1", false }, { "no-cache, stale-if-error=1s", false },
 	};
@@ -661,7 +683,8 @@ START_TEST(filters)
 	fake_end(r);
 	fake_is("GET", "/v1/agent/checks?filter=Status==critical", NULL, 200, "{}");
 	fake_is("GET", "/v1/agent/checks?filter=Nope==1", NULL, 500, "Selector \"Nope\" is not valid");
-	fake_is("GET", "/v1/health/state/any?filter=Node+is+empty", NULL, 500, "Failed to create boolean expression evaluator: "
+	fake_is("GET", "/v1/health/state/any?filter=Node+is+empty", NULL, 500,
+	    "Failed to create boolean expression evaluator: "
 	    "Invalid match operator \"Is Empty\" for selector \"Node\"");
 	r = fake_begin("GET", "/v1/health/service/web?filter=Checks.Status=!x", NULL, NULL);
 	ck_assert_uint_eq(r->answer.status, 500);
@@ -737,8 +760,10 @@ END_TEST
 /* -- agent ------------------------------------------------------------------------------ */
 
 static struct member_tag server_tags[] = {
-	{ { (const uint8_t *)"role", 4 }, { (const uint8_t *)"server", 6 } }, { { (const uint8_t *)"dc", 2 }, { (const uint8_t *)"dc1", 3 } },
-	{ { (const uint8_t *)"id", 2 }, { (const uint8_t *)"x", 1 } }, { { (const uint8_t *)"raft_port", 9 }, { (const uint8_t *)"8300", 4 } },
+	{ { (const uint8_t *)"role", 4 }, { (const uint8_t *)"server", 6 } }, { { (const uint8_t *)"dc", 2 },
+	{ (const uint8_t *)"dc1", 3 } },
+	{ { (const uint8_t *)"id", 2 }, { (const uint8_t *)"x", 1 } }, { { (const uint8_t *)"raft_port", 9 },
+	{ (const uint8_t *)"8300", 4 } },
 	{ { (const uint8_t *)"vsn", 3 }, { (const uint8_t *)"9", 1 } },
 };
 
@@ -747,7 +772,8 @@ START_TEST(members)
 	struct member list[2] = {
 		{ .name = span_str("n1"), .addr = { 127, 0, 0, 1 }, .addr_len = 4, .port = 8301, .status = MEMBER_ALIVE,
 		    .vsn = { 1, 5, 2, 2, 5, 4 }, .tags = server_tags, .tag_count = 5 },
-		{ .name = span_str("plain"), .addr = { 127, 0, 0, 2 }, .addr_len = 4, .port = 1, .status = MEMBER_FAILED,
+		{ .name = span_str("plain"), .addr = { 127, 0, 0, 2 }, .addr_len = 4, .port = 1,
+		    .status = MEMBER_FAILED,
 		    .tags = server_tags, .tag_count = 1 },
 	};
 
@@ -760,7 +786,8 @@ START_TEST(members)
 	    "{\"Name\":\"plain\",\"Addr\":\"127.0.0.2\",\"Port\":1,\"Tags\":{\"role\":\"server\"},\"Status\":4,"
 	    "\"ProtocolMin\":0,\"ProtocolMax\":0,\"ProtocolCur\":0,\"DelegateMin\":0,\"DelegateMax\":0,\"DelegateCur\":0}]");
 	fake_is("GET", "/v1/agent/members?wan=1", NULL, 200, "[]");
-	fake_is("GET", "/v1/agent/members?segment=x", NULL, 500, "Network segments are not supported in this version of Consul");
+	fake_is("GET", "/v1/agent/members?segment=x", NULL, 500,
+	    "Network segments are not supported in this version of Consul");
 	fake_is("GET", "/v1/agent/members?segment=x&wan", NULL, 400, "Cannot provide a segment with wan=true");
 
 	struct buf info = BUF_INIT(4096);
@@ -774,7 +801,8 @@ START_TEST(members)
 	struct request *r = fake_begin("GET", "/v1/agent/self", NULL, NULL);
 	fake.info_done(fake.admin_ctx, buf_span(&info));
 	fake_answered(r, 200, NULL);
-	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Stats\":{\"raft\":{\"state\":\"Leader\",\"term\":\"3\"}}"));
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body),
+	    "\"Stats\":{\"raft\":{\"state\":\"Leader\",\"term\":\"3\"}}"));
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Member\":{\"Name\":\"n1\",\"Addr\":\"127.0.0.1\""));
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"NodeID\":\"11111111-2222-3333-4444-555555555555\""));
 	fake_end(r);
@@ -834,19 +862,23 @@ START_TEST(agent_checks)
 	static const struct { const char *body; unsigned status; const char *answer; } v[] = {
 		{ "{\"TTL\":\"10s\"}", 400, "Missing check name" },
 		{ "{\"Name\":\"c\"}", 400, "Invalid check: TTL must be > 0 for TTL checks" },
-		{ "{\"Name\":\"c\",\"TTL\":\"10s\",\"Interval\":\"10s\"}", 400, "Invalid check: Interval and TTL cannot both be specified" },
+		{ "{\"Name\":\"c\",\"TTL\":\"10s\",\"Interval\":\"10s\"}", 400,
+		    "Invalid check: Interval and TTL cannot both be specified" },
 		{ "{\"Name\":\"c\",\"TTL\":\"10s\",\"Status\":\"nice\"}", 400, "Bad check status" },
-		{ "{\"Name\":\"c\",\"Args\":[\"/bin/true\"],\"Interval\":\"10s\"}", 500, "Scripts are disabled on this agent from remote "
+		{ "{\"Name\":\"c\",\"Args\":[\"/bin/true\"],\"Interval\":\"10s\"}", 500,
+		    "Scripts are disabled on this agent from remote "
 		    "calls; to enable, configure 'enable_script_checks' to true" },
 		{ "{\"Name\":\"c\",\"TTL\":\"10s\",\"ServiceID\":\"s\"}", 500, "ServiceID \"s\" does not exist" },
-		{ "{\"Name\":\"c\",\"ttl\":\"10s\",\"bogus\":1}", 400, "Request decode failed: json: unknown field \"bogus\"" },
+		{ "{\"Name\":\"c\",\"ttl\":\"10s\",\"bogus\":1}", 400,
+		    "Request decode failed: json: unknown field \"bogus\"" },
 		{ "{\"Name\":\"c\",\"TTL\":\"30s\",\"check_id\":\"my-id\",\"deregister_critical_service_after\":\"90m\"}", 200, "" },
 	};
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
 		fake_is("PUT", "/v1/agent/check/register", v[i].body, v[i].status, v[i].answer);
 	ck_assert_str_eq(fake.check_id, "my-id");
-	ck_assert(fake.registered.TTL == 30000000000 && fake.registered.DeregisterCriticalServiceAfter == 5400000000000);
+	ck_assert(fake.registered.TTL == 30000000000 &&
+	    fake.registered.DeregisterCriticalServiceAfter == 5400000000000);
 	fake_is("PUT", "/v1/agent/check/warn/my-id?note=all+good", NULL, 200, "");
 	ck_assert_str_eq(fake.check_status, "warning");
 	ck_assert_str_eq(fake.check_output, "all good");

@@ -1,4 +1,4 @@
-/* Tables, manual pages and samples of all configuration files hold the same keys; every default lies within its bounds. */
+/* Tables, manual pages and samples of all configuration files hold the same keys; defaults lie within bounds. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,7 +133,8 @@ START_TEST(bounds)
 				quote = "";
 			snprintf(text, sizeof(text), "%s = %s%s%s\n", o->key, quote, values[v], quote);
 			memset(conf, 0, f->size);
-			enum tv_err err = conf_parse(f->name, span_str(text), f->opts, *f->count, conf, why, sizeof(why));
+			enum tv_err err = conf_parse(f->name, span_str(text), f->opts, *f->count, conf, why,
+			    sizeof(why));
 			ck_assert_msg(err == TV_OK, "%s: %s", text, why);
 			conf_free(f->opts, *f->count, conf);
 		}
@@ -145,8 +146,10 @@ END_TEST
 START_TEST(rpcd_across_keys)
 {
 	static const struct { const char *text, *why; } v[] = {
-		{ "http_addresses = [\"127.0.0.1\", \"localhost\"]", "http_addresses: \"localhost\" is not an IP address" },
-		{ "response_headers = [\"X-A: b\", \"bad\"]", "response_headers: \"bad\" is not of the form \"Name: value\"" },
+		{ "http_addresses = [\"127.0.0.1\", \"localhost\"]",
+		    "http_addresses: \"localhost\" is not an IP address" },
+		{ "response_headers = [\"X-A: b\", \"bad\"]",
+		    "response_headers: \"bad\" is not of the form \"Name: value\"" },
 		{ "default_query_time = 20m", "default_query_time is longer than max_query_time" },
 		{ "limits.kv_max_value_size = 2M",
 		    "limits.request_bytes_max must hold limits.kv_max_value_size, limits.header_bytes_max and 4096 more" },
@@ -157,7 +160,8 @@ START_TEST(rpcd_across_keys)
 		struct rpcd_conf conf = { 0 };
 		char why[512] = "";
 
-		ck_assert_int_eq(conf_parse("rpcd.conf", span_str(v[i].text), rpcd_opts, rpcd_opt_count, &conf, why, sizeof(why)), TV_OK);
+		ck_assert_int_eq(conf_parse("rpcd.conf", span_str(v[i].text), rpcd_opts, rpcd_opt_count, &conf, why,
+		    sizeof(why)), TV_OK);
 		enum tv_err err = rpcd_conf_check(&conf, why, sizeof(why));
 		ck_assert_int_eq(err == TV_OK, v[i].why == NULL);
 		if (v[i].why != NULL)

@@ -84,7 +84,8 @@ START_TEST(targets)
 {
 	static const struct { const char *in, *path, *query; } v[] = {
 		{ "/v1/kv/a?raw", "/v1/kv/a", "raw" }, { "/v1/kv/a", "/v1/kv/a", "" }, { "/a?b?c", "/a", "b?c" },
-		{ "http://h:1/v1/x?y", "/v1/x", "y" }, { "http://h", "/", "" }, { "http://h?q", "/", "q" }, { "*", "*", "" },
+		{ "http://h:1/v1/x?y", "/v1/x", "y" }, { "http://h", "/", "" }, { "http://h?q", "/", "q" },
+		{ "*", "*", "" },
 		{ "?x", "/", "x" },
 	};
 
@@ -102,8 +103,10 @@ START_TEST(cleaning)
 {
 	static const struct { const char *in, *out; } v[] = {
 		{ "/", "/" }, { "/v1/kv/a", "/v1/kv/a" }, { "/v1/kv/a/", "/v1/kv/a/" }, { "/v1/kv//a", "/v1/kv/a" },
-		{ "/v1/kv/./a", "/v1/kv/a" }, { "/v1/kv/../a", "/v1/a" }, { "/..", "/" }, { "/a/..", "/" }, { "//", "/" },
-		{ "/a/.", "/a" }, { "/a/b/../", "/a/" }, { "v1", "/v1" }, { "/a/.../b", "/a/.../b" }, { "/a/..b", "/a/..b" },
+		{ "/v1/kv/./a", "/v1/kv/a" }, { "/v1/kv/../a", "/v1/a" }, { "/..", "/" }, { "/a/..", "/" },
+		{ "//", "/" },
+		{ "/a/.", "/a" }, { "/a/b/../", "/a/" }, { "v1", "/v1" }, { "/a/.../b", "/a/.../b" },
+		{ "/a/..b", "/a/..b" },
 		{ "/a/b//", "/a/b/" }, { "/../../x", "/x" },
 	};
 
@@ -121,7 +124,8 @@ START_TEST(printable)
 	static const char *const good[] = { "/a b", "/\xc3\xa9\xe2\x82\xac", "/\xff\xfe", "/~", "/\xf0\x9f\x98\x80" };
 	static const struct span bad[] = {
 		{ (const uint8_t *)"/\x07", 2 }, { (const uint8_t *)"/a\0b", 4 }, { (const uint8_t *)"/\x7f", 2 },
-		{ (const uint8_t *)"/\xc2\x85", 3 }, { (const uint8_t *)"/\xe2\x80\x8b", 4 }, { (const uint8_t *)"/\xef\xbb\xbf", 4 },
+		{ (const uint8_t *)"/\xc2\x85", 3 }, { (const uint8_t *)"/\xe2\x80\x8b", 4 },
+		{ (const uint8_t *)"/\xef\xbb\xbf", 4 },
 		{ (const uint8_t *)"/\n", 2 },
 	};
 
@@ -145,7 +149,8 @@ START_TEST(numbers)
 {
 	static const struct { const char *in; enum tv_err err; uint64_t v; const char *why; } v[] = {
 		{ "0", TV_OK, 0, NULL }, { "18446744073709551615", TV_OK, UINT64_MAX, NULL },
-		{ "18446744073709551616", TV_ELIMIT, 0, "strconv.ParseUint: parsing \"18446744073709551616\": value out of range" },
+		{ "18446744073709551616", TV_ELIMIT, 0,
+		    "strconv.ParseUint: parsing \"18446744073709551616\": value out of range" },
 		{ "abc", TV_EFORMAT, 0, "strconv.ParseUint: parsing \"abc\": invalid syntax" },
 		{ "", TV_EFORMAT, 0, "strconv.ParseUint: parsing \"\": invalid syntax" },
 		{ "-1", TV_EFORMAT, 0, "strconv.ParseUint: parsing \"-1\": invalid syntax" },
@@ -171,7 +176,8 @@ END_TEST
 
 START_TEST(accepting_gzip)
 {
-	static const char *const yes[] = { "gzip", "deflate, gzip", "*", "gzip;q=0.5", "GZIP, br", "br;q=0, gzip ; q=1" };
+	static const char *const yes[] = { "gzip", "deflate, gzip", "*", "gzip;q=0.5", "GZIP, br",
+	    "br;q=0, gzip ; q=1" };
 	static const char *const no[] = { "", "deflate", "gzip;q=0", "gzip; q=0.0", "xgzip", "identity;q=1, *;q=0" };
 
 	ck_assert(!gzip_accepted(NULL));

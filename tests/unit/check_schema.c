@@ -39,7 +39,8 @@ END_TEST
 
 START_TEST(base64_refuses)
 {
-	static const char *const bad[] = { "Z", "Zg=", "Zg", "Z===", "====", "Zh==", "Zm9=", "Zg==Zg==", "Zm 9", "Zm9v\n", "Z-9v" };
+	static const char *const bad[] = { "Z", "Zg=", "Zg", "Z===", "====", "Zh==", "Zm9=", "Zg==Zg==", "Zm 9",
+	    "Zm9v\n", "Z-9v" };
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct buf b = BUF_INIT(TEXT_MAX);
@@ -59,7 +60,8 @@ START_TEST(quoting)
 		{ { (const uint8_t *)"a\"b\\c/", 6 }, "\"a\\\"b\\\\c/\"" },
 		{ { (const uint8_t *)"\n\r\t\b\0\x1f\x7f", 7 }, "\"\\n\\r\\t\\u0008\\u0000\\u001f\x7f\"" },
 		{ { (const uint8_t *)"<&>", 3 }, "\"\\u003c\\u0026\\u003e\"" },
-		{ { (const uint8_t *)"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9 }, "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"" },
+		{ { (const uint8_t *)"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9 },
+		    "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"" },
 		{ { (const uint8_t *)"\xe2\x80\xa8\xe2\x80\xa9", 6 }, "\"\\u2028\\u2029\"" },
 		/* stray, overlong, surrogate, cut short: one replacement per byte, as Go does */
 		{ { (const uint8_t *)"\xff" "a", 2 }, "\"\\ufffda\"" },
@@ -145,7 +147,8 @@ START_TEST(service_json)
 	struct buf b = BUF_INIT(TEXT_MAX);
 	schema_json_rec(&node_service_map_schema, &ns, &b);
 	ck_assert_ptr_nonnull(strstr(text_of(&b), "\"Services\":{\"web1\":{\"ID\":\"web1\",\"Service\":\"web\""));
-	ck_assert_ptr_nonnull(strstr(text_of(&b), "\"TaggedAddresses\":{\"lan\":{\"Address\":\"10.0.0.1\",\"Port\":80}},\"Meta\""));
+	ck_assert_ptr_nonnull(strstr(text_of(&b),
+	    "\"TaggedAddresses\":{\"lan\":{\"Address\":\"10.0.0.1\",\"Port\":80}},\"Meta\""));
 	ck_assert_ptr_nonnull(strstr(text_of(&b), "\"Port\":81,"));
 	buf_done(&b);
 	json_is(&node_services_schema, &(struct node_services){ .found = false }, "{\"Node\":null,\"Services\":null}");

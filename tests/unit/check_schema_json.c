@@ -90,7 +90,8 @@ START_TEST(session_values)
 {
 	static const struct { const char *text; int64_t ns; } v[] = {
 		{ "{\"LockDelay\":15}", 15000000000 }, { "{\"LockDelay\":\"250ms\"}", 250000000 },
-		{ "{\"LockDelay\":1000}", 1000 }, { "{\"LockDelay\":5000000000}", 5000000000 }, { "{\"LockDelay\":null}", 7 },
+		{ "{\"LockDelay\":1000}", 1000 }, { "{\"LockDelay\":5000000000}", 5000000000 },
+		{ "{\"LockDelay\":null}", 7 },
 	};
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
