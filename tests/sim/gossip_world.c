@@ -29,6 +29,7 @@ struct sim_member {
 	struct swim *core;		/* NULL: down */
 	unsigned life;			/* counts starts; also the tag `gen` */
 	unsigned side;
+	bool deaf;
 	struct mono wake;		/* when its next SIM_TICK is queued; MONO_NEVER: none */
 };
 
@@ -182,7 +183,8 @@ open_stream(struct world *w, unsigned from, const struct swim_stream *st)
 	struct sim_event e = { .to = to, .from = from, .stream = st->id, .from_life = w->members[from].life,
 		.bytes = BUF_INIT(64u << 20) };
 
-	if (to == w->conf.members_max || w->members[to].core == NULL || !connected(w, from, to)) {
+	if (to == w->conf.members_max || w->members[to].core == NULL || !connected(w, from, to) ||
+	    w->members[to].deaf || w->members[from].deaf) {
 		e.type = SIM_FAILED;
 		e.to = from;
 		e.to_life = w->members[from].life;
@@ -204,7 +206,8 @@ take_event(struct world *w, unsigned i, const struct swim_event *ev)
 	unsigned about = index_of(ev->member.name);
 
 	note(w, (uint64_t)ev->type << 32 | i, (uint64_t)w->now.ns ^ about);
-	if (ev->type == GOSSIP_EV_FAILED && w->members[about].core != NULL && connected(w, i, about))
+	if (ev->type == GOSSIP_EV_FAILED && w->members[about].core != NULL && connected(w, i, about) &&
+	    !w->members[i].deaf && !w->members[about].deaf)
 		w->false_deaths++;
 	if (w->conf.verbose)
 		printf("%9.3f n%u: event %d n%u %s\n", mono_seconds(w->now), i, ev->type, about,
@@ -306,7 +309,7 @@ dispatch(struct world *w, const struct sim_event *e)
 
 	w->now = e->at;
 	note(w, (uint64_t)e->at.ns, (uint64_t)e->type << 40 | (uint64_t)e->to << 20 | e->from);
-	if (m->core == NULL || m->life != e->to_life || (e->type == SIM_PACKET && !connected(w, e->from, e->to))) {
+	if (m->core == NULL || m->life != e->to_life || (e->type == SIM_PACKET && (m->deaf || !connected(w, e->from, e->to)))) {
 		if (e->type == SIM_REQUEST && w->members[e->from].core != NULL)
 			post(w, delay(w), (struct sim_event){ .type = SIM_FAILED, .to = e->from,
 				.to_life = e->from_life, .from = e->to, .stream = e->stream });
@@ -445,6 +448,12 @@ void
 world_side(struct world *w, unsigned i, unsigned side)
 {
 	w->members[i].side = side;
+}
+
+void
+world_deaf(struct world *w, unsigned i, bool deaf)
+{
+	w->members[i].deaf = deaf;
 }
 
 void

@@ -33,6 +33,8 @@ void world_leave(struct world *w, unsigned i);
 enum tv_err world_force_leave(struct world *w, unsigned i, unsigned whom, bool prune);
 /* Members with different sides do not hear each other. */
 void world_side(struct world *w, unsigned i, unsigned side);
+/* It sends, and receives nothing: no datagram, and no stream comes about. */
+void world_deaf(struct world *w, unsigned i, bool deaf);
 void world_set_loss(struct world *w, double loss);
 /* A forged or replayed message, straight into member i. */
 void world_inject(struct world *w, unsigned i, enum wire_type kind, struct span body);
