@@ -91,8 +91,8 @@ asked(enum op_code op, void *rec)
 		ck_assert_int_eq(schema_unpack(op_find((uint16_t)op)->args, &in, &fake_request.arena, rec), TV_OK);
 }
 
-#define span_is(span_, text_) ck_assert_msg(span_eqs((span_), (text_)), "%.*s", (int)(span_).len,
-    (const char *)(span_).p)
+#define span_is(span_, text_) \
+	ck_assert_msg(span_eqs((span_), (text_)), "%.*s", (int)(span_).len, (const char *)(span_).p)
 
 /* -- table ------------------------------------------------------------------- */
 
