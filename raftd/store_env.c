@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ on_message(const DB_ENV *dbenv, const char *prefix, const char *msg)
 	struct store_env *env = dbenv->app_private;
 
 	(void)prefix;
-	if (env->message[0] == '\0')		/* the first says why, the rest is consequences */
+	if (!atomic_exchange(&env->told, true))	/* the first says why, the rest is consequences */
 		snprintf(env->message, sizeof(env->message), "%s", msg);
 	if (strstr(msg, "checksum error") != NULL || strstr(msg, "Invalid log file") != NULL)
 		env->damaged = true;

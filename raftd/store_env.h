@@ -28,7 +28,8 @@ struct store_env {
 	DB_ENV *dbenv;
 	char *dir;			/* owned */
 	char message[256];		/* first diagnostic of Berkeley DB, for error sentences */
-	bool damaged;			/* a page or log checksum failed */
+	_Atomic bool told;		/* message is taken: any thread may be the first */
+	_Atomic bool damaged;		/* a page or log checksum failed */
 };
 
 /*
