@@ -50,8 +50,9 @@ swim_dc_ok(const struct swim *s, struct span meta)
 	return true;
 }
 
+/* Into the scratch buffer. */
 static void
-queue_alive(struct swim *s, struct node *n, unsigned wait)
+put_alive(struct swim *s, const struct node *n)
 {
 	size_t vsn_len = n->vsn[VSN_PMAX] != 0 ? WIRE_VSN_BYTES : 0;
 	struct wire_alive m = { .incarnation = n->incarnation, .node = node_name(n),
@@ -60,7 +61,13 @@ queue_alive(struct swim *s, struct node *n, unsigned wait)
 
 	buf_reset(&s->scratch);
 	wire_put_alive(&s->scratch, &m);
-	gossip_queue(s, QUEUE_MEMBER, buf_span(&s->scratch), &n->queued, wait);
+}
+
+static void
+queue_alive(struct swim *s, struct node *n)
+{
+	put_alive(s, n);
+	gossip_queue(s, QUEUE_MEMBER, buf_span(&s->scratch), &n->queued, 0);
 }
 
 static void
@@ -75,7 +82,7 @@ queue_accuse(struct swim *s, struct node *n, const struct wire_accuse *m,
 void
 swim_announce(struct swim *s)
 {
-	queue_alive(s, s->self, 0);
+	queue_alive(s, s->self);
 }
 
 /* At the end of the numbers we start over: others take any incarnation once they have forgotten us. */
@@ -198,7 +205,7 @@ alive_take(struct swim *s, struct node *n, const struct wire_alive *a, const str
 	if (a->vsn.len >= WIRE_VSN_BYTES)
 		wire_vsn_copy(a->vsn, n->vsn);
 	node_move(n, NODE_ALIVE, s->now);
-	queue_alive(s, n, 0);
+	queue_alive(s, n);
 	if (was_gone)
 		serf_node_join(s, n);
 	else if (new_meta)
@@ -293,6 +300,19 @@ swim_dead(struct swim *s, const struct wire_accuse *m)
 	serf_node_leave(s, n);
 }
 
+/*
+ * Who accuses us with an incarnation that we have left behind missed our refutation: told again, directly, since
+ * gossip has failed to.
+ */
+static void
+answer_stale(struct swim *s, const struct wire_accuse *m, const struct gaddr *from)
+{
+	if (m->incarnation >= s->incarnation || leave_begun(s) || !span_eq(m->node, s->opt.name))
+		return;
+	put_alive(s, s->self);
+	out_send(s, from, buf_span(&s->scratch), false);
+}
+
 enum tv_err
 member_on_alive(struct swim *s, const struct gaddr *from, struct span body)
 {
@@ -311,9 +331,10 @@ member_on_suspect(struct swim *s, const struct gaddr *from, struct span body)
 	struct wire_accuse m;
 	enum tv_err err = wire_get_accuse(body, &s->out.arena, &m);
 
-	(void)from;
-	if (err == TV_OK)
+	if (err == TV_OK) {
 		swim_suspect(s, &m);
+		answer_stale(s, &m, from);
+	}
 	return err;
 }
 
@@ -323,8 +344,9 @@ member_on_dead(struct swim *s, const struct gaddr *from, struct span body)
 	struct wire_accuse m;
 	enum tv_err err = wire_get_accuse(body, &s->out.arena, &m);
 
-	(void)from;
-	if (err == TV_OK)
+	if (err == TV_OK) {
 		swim_dead(s, &m);
+		answer_stale(s, &m, from);
+	}
 	return err;
 }

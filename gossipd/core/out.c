@@ -70,7 +70,7 @@ out_send(struct swim *s, const struct gaddr *to, struct span message, bool crc)
 {
 	struct span copy = arena_copy(&s->out.arena, message);
 
-	if (copy.p == NULL)
+	if (copy.len == 0)		/* nor was there any for the message: an empty part would crash old peers */
 		s->stats.no_memory++;
 	else
 		out_send_parts(s, to, &copy, 1, crc);

@@ -183,6 +183,16 @@ told_left(const struct node *n)
 	return n->status == MEMBER_LEFT && !n->returning;
 }
 
+/*
+ * Receivers take the time as that of a join.  The time of a leave that is still under way would make them ignore
+ * the leave itself when it comes.
+ */
+static uint64_t
+told_ltime(const struct node *n)
+{
+	return n->status == MEMBER_LEAVING && n->status_ltime > 0 ? n->status_ltime - 1 : n->status_ltime;
+}
+
 void
 serf_state_write(struct swim *s, struct buf *b)
 {
@@ -200,7 +210,7 @@ serf_state_write(struct swim *s, struct buf *b)
 	serf_state_statuses(b, s->query_clock.time, shown);
 	for (uint32_t i = 0; i < s->table.all_count; i++)
 		if (s->table.all[i]->status != MEMBER_NONE)
-			serf_state_status(b, node_name(s->table.all[i]), s->table.all[i]->status_ltime);
+			serf_state_status(b, node_name(s->table.all[i]), told_ltime(s->table.all[i]));
 }
 
 static int

@@ -277,6 +277,26 @@ START_TEST(we_refute)
 }
 END_TEST
 
+START_TEST(stale_accusers_are_answered_directly)
+{
+	struct gaddr to, from = one_addr(200);
+	struct wire_alive m;
+
+	(void)one_suspect(&o, SELF, 1, "a");
+	ck_assert_uint_eq(one_incarnation(&o, SELF), 2);
+	for (int i = 0; i < 2; i++) {
+		(void)hit(i == 0 ? SUSPECT : DEAD, SELF, 1);
+		ck_assert_int_eq(wire_get_alive(one_said(&o, WIRE_ALIVE, &to), &o.arena, &m), TV_OK);
+		ck_assert(gaddr_eq(&to, &from));
+		ck_assert_uint_eq(m.incarnation, 2);
+	}
+	ck_assert_uint_eq(one_incarnation(&o, SELF), 2);
+	(void)one_alive(&o, "a", 3);
+	(void)one_suspect(&o, "a", 1, "b");		/* only we ourselves speak for us */
+	ck_assert_ptr_null(one_said(&o, WIRE_ALIVE, NULL).p);
+}
+END_TEST
+
 START_TEST(we_overrule_what_an_earlier_life_said)
 {
 	struct gaddr self = one_addr(1);
@@ -628,6 +648,34 @@ START_TEST(exchange_about_ourselves_is_refuted)
 	me = node(SELF, WIRE_STATE_LEFT, 20);
 	ck_assert_int_eq(one_exchange(&o, true, &me, 1), TV_OK);
 	ck_assert_uint_eq(one_incarnation(&o, SELF), 21);
+}
+END_TEST
+
+/* The state that we tell while a member is leaving must not keep others from hearing its leave. */
+START_TEST(a_leave_under_way_is_not_told_as_a_join)
+{
+	struct one p;
+	struct envelope plain = { .version = 1 };
+	struct stream_limits limits = STREAM_LIMITS_DEFAULT;
+	struct stream_reader r;
+	struct swim_input in = { .type = SWIM_IN_REQUEST, .from = one_addr(1) };
+
+	one_init(&p);
+	p.opt.name = span_str("peer");
+	p.opt.self = one_addr(2);
+	one_start(&p);
+	(void)one_alive(&o, "a", 1);
+	(void)one_alive(&p, "a", 1);
+	(void)one_leave_intent(&o, "a", 10, false);
+	ck_assert_int_eq(one_exchange(&o, false, NULL, 0), TV_OK);
+	stream_reader_init(&r, &plain, &limits, STREAM_ACCEPTED);
+	ck_assert_int_eq(stream_feed(&r, o.out->answer), TV_OK);
+	in.message = stream_message(&r);
+	ck_assert_int_eq(one_feed(&p, in), TV_OK);
+	(void)one_leave_intent(&p, "a", 10, false);
+	ck_assert_int_eq(one_status(&p, "a"), MEMBER_LEAVING);
+	stream_reader_done(&r);
+	one_done(&p);
 }
 END_TEST
 
@@ -1182,6 +1230,7 @@ merge_case(void)
 	tcase_add_test(t, member_limit);
 	tcase_add_test(t, members_of_another_datacenter);
 	tcase_add_test(t, we_refute);
+	tcase_add_test(t, stale_accusers_are_answered_directly);
 	tcase_add_test(t, we_overrule_what_an_earlier_life_said);
 	tcase_add_test(t, our_name_elsewhere);
 	tcase_add_test(t, incarnations_at_the_end);
@@ -1221,6 +1270,7 @@ exchange_case(void)
 	tcase_add_test(t, exchange_about_ourselves_is_refuted);
 	tcase_add_loop_test(t, exchange_versions, 0, sizeof(versions) / sizeof(versions[0]));
 	tcase_add_test(t, exchange_with_another_datacenter);
+	tcase_add_test(t, a_leave_under_way_is_not_told_as_a_join);
 	tcase_add_test(t, join_end_to_end);
 	tcase_add_test(t, join_fails);
 	return t;
