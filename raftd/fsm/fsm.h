@@ -96,7 +96,7 @@ enum tv_err fsm_restore_swap(struct fsm *f, uint64_t *index, uint64_t *term, cha
 /* Both, where waiting does not matter. */
 enum tv_err fsm_restore(struct fsm *f, const char *path, uint64_t *index, uint64_t *term, char *errbuf, size_t cap);
 
-/* -- helpers for the leader's duties (raftd/leader_*.c), read-only -- */
+/* -- for the leader's duties (raftd/leader_*.c), read-only -- */
 /* Each session that has a TTL. */
 void fsm_each_ttl_session(struct fsm *f, void (*fn)(void *ctx, struct span id, int64_t ttl_ns), void *ctx);
 /* Catalog record of a node and its serfHealth status ("" if none), for reconciling with gossip; false when unknown. */

@@ -432,7 +432,7 @@ count_serf(void *ctx, struct span node, struct span id, struct span status)
 	++*(unsigned *)ctx;
 }
 
-START_TEST(helpers_of_the_leader)
+START_TEST(reads_of_the_leader)
 {
 	struct raft_peer p = { .ID = span_str(ID1) };
 	unsigned n = 0;
@@ -477,7 +477,7 @@ main(void)
 	tcase_add_test(t, deregistration);
 	tcase_add_test(t, names_that_contain_each_other);
 	tcase_add_test(t, large_node);
-	tcase_add_test(t, helpers_of_the_leader);
+	tcase_add_test(t, reads_of_the_leader);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

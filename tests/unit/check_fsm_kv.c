@@ -1,4 +1,5 @@
 /* Key/value rules: verbs, indexes, tombstones, listing. */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -295,6 +296,29 @@ START_TEST(malformed_entries_are_refused_alone)
 }
 END_TEST
 
+/* Short reads without end: cursors and buffers are given back (S96). */
+START_TEST(reads_leave_memory_flat)
+{
+	struct kv_read one = { .Key = span_str("k/5") }, all = { .Key = span_str("k/") };
+	size_t before = 0;
+	char name[16];
+
+	for (unsigned i = 0; i < 50; i++) {
+		snprintf(name, sizeof(name), "k/%u", i);
+		kit_put(&k, name, "v");
+	}
+	for (unsigned i = 0; i < 20000; i++) {
+		if (i == 1000)
+			before = mallinfo2().uordblks;
+		arena_reset(&k.a);
+		kit_read(&k, OP_KV_GET, &one, NULL);
+		if (i % 10 == 0)
+			kit_read(&k, OP_KV_LIST, &all, NULL);
+	}
+	ck_assert_uint_le(mallinfo2().uordblks, before + 65536);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -319,6 +343,7 @@ main(void)
 	tcase_add_test(t, binary_keys_keep_apart);
 	tcase_add_test(t, batch_is_one_transaction_and_stays);
 	tcase_add_test(t, malformed_entries_are_refused_alone);
+	tcase_add_test(t, reads_leave_memory_flat);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
