@@ -1,5 +1,5 @@
 /*
- * Failure detection: one probe per round, first directly, then through helpers and over a
+ * Failure detection: one probe per round, first directly, then through others and over a
  * stream, and the answers that we owe to the probes of others.
  * Source: doc/wire.md, "failure detection".
  */
@@ -9,7 +9,7 @@
 
 #include "gossipd/core/state.h"
 
-#define CHECKS_MAX 16		/* helpers of one probe, whatever the configuration says */
+#define CHECKS_MAX 16		/* others asked in one probe, whatever the configuration says */
 
 static bool
 probed(const struct swim *s, const struct node *n)
@@ -117,21 +117,21 @@ probe_end(struct swim *s)
 }
 
 static void
-ask_helpers(struct swim *s)
+ask_others(struct swim *s)
 {
-	struct node *helpers[CHECKS_MAX], *n = s->probe.target;
+	struct node *others[CHECKS_MAX], *n = s->probe.target;
 	unsigned want = s->opt.timing.indirect_checks, count;
 
-	count = swim_pick(s, want < CHECKS_MAX ? want : CHECKS_MAX, may_help, helpers);
+	count = swim_pick(s, want < CHECKS_MAX ? want : CHECKS_MAX, may_help, others);
 	for (unsigned i = 0; i < count; i++) {
 		struct wire_indirect m = { .seq = s->probe.seq, .target = span_of(n->addr.ip, n->addr.len),
-			.port = n->addr.port, .node = node_name(n), .nack = helpers[i]->vsn[VSN_PMAX] >= 4,
+			.port = n->addr.port, .node = node_name(n), .nack = others[i]->vsn[VSN_PMAX] >= 4,
 			.source_addr = span_of(s->opt.self.ip, s->opt.self.len), .source_port = s->opt.self.port,
 			.source_node = s->opt.name };
 
 		buf_reset(&s->scratch);
 		wire_put_indirect(&s->scratch, &m);
-		gossip_send(s, &helpers[i]->addr, buf_span(&s->scratch), false);
+		gossip_send(s, &others[i]->addr, buf_span(&s->scratch), false);
 		s->probe.nacks_expected += m.nack;
 	}
 }
@@ -177,7 +177,7 @@ probe_step(struct swim *s)
 	} else if (p->phase == PROBE_DIRECT && mono_before(s->now, p->deadline)) {
 		p->phase = PROBE_INDIRECT;
 		timer_set(s, TIMER_PROBE_STEP, p->deadline);
-		ask_helpers(s);
+		ask_others(s);
 		ask_stream(s);
 	} else if (p->stream_ok) {
 		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_STREAM_ONLY, .name = node_name(p->target) });

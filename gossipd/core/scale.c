@@ -28,7 +28,7 @@ scale_confirmations(unsigned mult, uint32_t known)
 {
 	unsigned need = mult > 2 ? mult - 2 : 0;
 
-	/* Neither the suspect nor we ourselves count as helpers. */
+	/* Neither the suspect nor we ourselves count. */
 	return known < (uint64_t)need + 2 ? 0 : need;
 }
 

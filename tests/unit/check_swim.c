@@ -937,7 +937,7 @@ START_TEST(an_unanswered_probe_suspects)
 	(void)probe_seq();
 	began = o.now;
 	one_wait(&o, MONO_MS(500));
-	ck_assert_uint_eq(o.out->stream_count, 1);		/* no helper, but a stream */
+	ck_assert_uint_eq(o.out->stream_count, 1);		/* nobody to ask, but a stream */
 	ck_assert_int_eq(o.out->streams[0].kind, SWIM_STREAM_PING);
 	ck_assert_int_eq(one_state(&o, "a"), NODE_ALIVE);
 	one_wait(&o, mono_sub(mono_add(began, MONO_S(1)), o.now));
