@@ -11,7 +11,7 @@ all-local: $(unit_FILES)
 
 $(unit_FILES): %.service: %.service.in Makefile
 	@$(MKDIR_P) $(@D)
-	$(AM_V_GEN)sed -e 's,@sbindir@,$(sbindir),g' -e 's,@sysconfdir@,$(sysconfdir),g' $(top_srcdir)/$*.service.in > $@.tmp && mv $@.tmp $@
+	$(AM_V_GEN)sed -e 's,[@]sbindir[@],$(sbindir),g' -e 's,[@]sysconfdir[@],$(sysconfdir),g' $(top_srcdir)/$*.service.in > $@.tmp && mv $@.tmp $@
 
 # Configuration that is there already is left alone.
 install-data-hook: $(unit_FILES)

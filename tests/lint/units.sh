@@ -13,6 +13,11 @@ done
 sed '/^Documentation=/d' "$src/etc/systemd/triumvir.target" > "$dir/triumvir.target"
 said=$(SYSTEMD_UNIT_PATH="$dir:" systemd-analyze verify "$dir"/*.service "$dir/triumvir.target" 2>&1 | grep -E 'gossipd|raftd|rpcd|triumvir')
 [ -z "$said" ] || { echo "$said"; bad=1; }
+# The units as built name real paths.
+for unit in etc/systemd/*.service; do
+	[ -f "$unit" ] || continue
+	! grep -n '@[a-z]*@' "$unit" || { echo "$unit: a path was not filled in"; bad=1; }
+done
 for unit in gossipd raftd rpcd; do
 	level=$(systemd-analyze security --offline=true "$dir/$unit.service" | sed -n 's/.*Overall exposure level.*: \([0-9.]*\) .*/\1/p')
 	echo "$unit.service: exposure $level"
