@@ -17,6 +17,8 @@
 #define SPARE_REQUESTS_MAX 256		/* kept for reuse */
 #define REFUSED_TIMEOUT_S 5		/* for the one request of a connection that is one too many */
 #define GROUPS_MAX 64
+#define ANSWER_BYTES_PER_S 32768	/* a client that reads more slowly is not waited for */
+#define SWEEP_S_MAX 5.0
 
 static const char busy_text[] =
     "Your IP is issuing too many concurrent connections, please rate limit your calls\n";
@@ -38,11 +40,16 @@ struct http {
 	struct request *spare;
 	unsigned spare_count;
 	struct http_stats stats;
+	struct conn *conns;
+	ev_timer sweep;			/* while there are connections */
 	bool stopping;
 };
 
 /* What is known of a connection. */
 struct conn {
+	struct conn *next, *prev;
+	int fd;
+	ev_tstamp deadline;		/* for what the client has to do now; 0: it is our turn */
 	struct client *client;		/* NULL: unix socket */
 	enum { CONN_FINE, CONN_BUSY, CONN_STRANGER } verdict;
 	bool loopback;
@@ -54,6 +61,7 @@ struct exchange {
 	struct http *http;
 	struct listener_http *listener;
 	struct MHD_Connection *mhd;
+	struct conn *conn;		/* NULL until the head is there */
 	enum { EX_HEAD, EX_BODY, EX_RUN, EX_SENT } stage;
 	bool begun;			/* api_begin was called: api_end is due */
 	bool suspended;
@@ -102,6 +110,56 @@ on_timer(struct ev_loop *loop, ev_timer *w, int events)
 	run(w->data);
 }
 
+/* -- deadlines ------------------------------------------------------------ */
+
+/*
+ * libmicrohttpd's own timeout starts anew with every byte, so a byte now and then would hold a connection for hours
+ * (scenario S183).  Here a step has one deadline, whatever trickles in: the head of a request, its body, the reading of
+ * its answer.
+ */
+static void
+await_client(const struct http *h, struct conn *c, size_t answer_bytes)
+{
+	c->deadline = ev_now(h->conf.loop) + (double)h->conf.conf->http_idle_timeout.ns / 1e9 +
+	    (double)answer_bytes / ANSWER_BYTES_PER_S;
+}
+
+/* libmicrohttpd finds the socket at its end, and closes. */
+static void
+on_sweep(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct http *h = w->data;
+
+	(void)events;
+	for (struct conn *c = h->conns; c != NULL; c = c->next)
+		if (c->deadline > 0 && c->deadline < ev_now(loop)) {
+			(void)shutdown(c->fd, SHUT_RDWR);	/* fails when the client was faster */
+			c->deadline = 0;
+			h->stats.timed_out++;
+		}
+}
+
+static void
+conn_link(struct http *h, struct conn *c)
+{
+	c->next = h->conns;
+	if (c->next != NULL)
+		c->next->prev = c;
+	h->conns = c;
+	if (!ev_is_active(&h->sweep))
+		ev_timer_again(h->conf.loop, &h->sweep);
+}
+
+static void
+conn_unlink(struct http *h, struct conn *c)
+{
+	*(c->prev == NULL ? &h->conns : &c->prev->next) = c->next;
+	if (c->next != NULL)
+		c->next->prev = c->prev;
+	if (h->conns == NULL)
+		ev_timer_stop(h->conf.loop, &h->sweep);
+}
+
 /* -- exchanges ------------------------------------------------------------ */
 
 static struct exchange *
@@ -121,6 +179,7 @@ exchange_new(struct http *h)
 	x->http = h;
 	x->listener = NULL;
 	x->mhd = NULL;
+	x->conn = NULL;
 	x->stage = EX_HEAD;
 	x->begun = x->suspended = x->close_after = false;
 	return x;
@@ -231,6 +290,8 @@ send_answer(struct exchange *x)
 	if (x->close_after)
 		(void)MHD_add_response_header(response, "Connection", "close");
 	x->stage = EX_SENT;
+	if (x->conn != NULL)
+		await_client(x->http, x->conn, a->body.len);
 	enum MHD_Result queued = MHD_queue_response(x->mhd, a->status, response);
 	MHD_destroy_response(response);
 	return queued;
@@ -238,10 +299,83 @@ send_answer(struct exchange *x)
 
 /* -- requests -------------------------------------------------------------- */
 
-static const char *
-header(struct MHD_Connection *c, const char *name)
+/* Headers that mean something to us, in the order of header_names. */
+enum header_id {
+	H_ACCEPT_ENCODING, H_AUTHORIZATION, H_CACHE_CONTROL, H_CONTENT_LENGTH, H_EXPECT, H_HOST, H_ORIGIN, H_FETCH_SITE,
+	H_TRANSFER_ENCODING, H_TOKEN, H_COUNT
+};
+
+static const struct {
+	const char *name;		/* lower case */
+	bool once;			/* two of them: a proxy before us may have believed the other */
+} header_names[H_COUNT] = {
+	[H_ACCEPT_ENCODING] = { "accept-encoding", false },
+	[H_AUTHORIZATION] = { "authorization", false },
+	[H_CACHE_CONTROL] = { "cache-control", false },
+	[H_CONTENT_LENGTH] = { "content-length", true },
+	[H_EXPECT] = { "expect", false },
+	[H_HOST] = { "host", true },
+	[H_ORIGIN] = { "origin", true },
+	[H_FETCH_SITE] = { "sec-fetch-site", true },
+	[H_TRANSFER_ENCODING] = { "transfer-encoding", true },
+	[H_TOKEN] = { "x-consul-token", false },
+};
+
+struct headers {
+	const char *value[H_COUNT];	/* the first of that name, or NULL */
+	bool bad;
+};
+
+/* A "token" of RFC 9110: no space before the colon, no control characters, not empty. */
+static bool
+is_token(const char *s)
 {
-	return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
+	const char *p = s;
+
+	while ((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') ||
+	    (*p != '\0' && strchr("-_!#$%&'*+.^`|~", *p) != NULL))
+		p++;
+	return p != s && *p == '\0';
+}
+
+static enum MHD_Result
+take_header(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	struct headers *h = cls;
+
+	(void)kind;
+	if (!is_token(name)) {
+		h->bad = true;
+		return MHD_NO;
+	}
+	for (unsigned i = 0; i < H_COUNT; i++) {
+		if ((name[0] | 0x20) != header_names[i].name[0] || strcasecmp(name, header_names[i].name) != 0)
+			continue;
+		if (h->value[i] == NULL)
+			h->value[i] = value == NULL ? "" : value;
+		else if (header_names[i].once)
+			h->bad = true;
+		break;
+	}
+	return MHD_YES;
+}
+
+/* One walk over all headers.  False: they are malformed, or disagree about where the body ends (scenarios S179, S180). */
+static bool
+read_headers(struct MHD_Connection *c, const char *method, const char *version, struct headers *h, uint64_t *announced)
+{
+	const char *length, *encoding;
+
+	*h = (struct headers){ .bad = false };
+	*announced = 0;
+	(void)MHD_get_connection_values(c, MHD_HEADER_KIND, take_header, h);
+	length = h->value[H_CONTENT_LENGTH];
+	encoding = h->value[H_TRANSFER_ENCODING];
+	if (h->bad || !is_token(method) || (length != NULL && encoding != NULL))
+		return false;
+	if (encoding != NULL && (strcasecmp(encoding, "chunked") != 0 || strcmp(version, "HTTP/1.0") == 0))
+		return false;
+	return length == NULL || u64_parse(span_str(length), announced) == TV_OK;
 }
 
 /* An answer that needs no API. */
@@ -255,46 +389,44 @@ refuse(struct exchange *x, unsigned status, const char *text)
 }
 
 static void
-take_head(struct exchange *x, const char *method, const struct conn *conn)
+take_head(struct exchange *x, const char *method, const struct headers *h)
 {
 	struct request_head *head = &x->req.head;
 
 	head->method = method;
-	head->host = header(x->mhd, MHD_HTTP_HEADER_HOST);
-	head->origin = header(x->mhd, "Origin");
-	head->fetch_site = header(x->mhd, "Sec-Fetch-Site");
-	head->accept_encoding = header(x->mhd, MHD_HTTP_HEADER_ACCEPT_ENCODING);
-	head->token = header(x->mhd, "X-Consul-Token");
-	head->authorization = header(x->mhd, MHD_HTTP_HEADER_AUTHORIZATION);
-	head->cache_control = header(x->mhd, MHD_HTTP_HEADER_CACHE_CONTROL);
-	head->on_loopback = conn->loopback;
+	head->host = h->value[H_HOST];
+	head->origin = h->value[H_ORIGIN];
+	head->fetch_site = h->value[H_FETCH_SITE];
+	head->accept_encoding = h->value[H_ACCEPT_ENCODING];
+	head->token = h->value[H_TOKEN];
+	head->authorization = h->value[H_AUTHORIZATION];
+	head->cache_control = h->value[H_CACHE_CONTROL];
+	head->on_loopback = x->conn->loopback;
 }
 
 /* The headers are there: may it go on, and does its body make sense? */
 static enum MHD_Result
-on_head(struct exchange *x, const char *method)
+on_head(struct exchange *x, const char *method, const char *version)
 {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-	const struct conn *conn = info == NULL ? NULL : info->socket_context;
-	const char *length = header(x->mhd, MHD_HTTP_HEADER_CONTENT_LENGTH);
-	const char *expect = header(x->mhd, MHD_HTTP_HEADER_EXPECT);
-	uint64_t announced = 0;
+	struct headers h;
+	uint64_t announced;
 
-	if (conn == NULL || conn->verdict == CONN_STRANGER)
+	x->conn = info == NULL ? NULL : info->socket_context;
+	if (x->conn == NULL || x->conn->verdict == CONN_STRANGER)
 		return refuse(x, 403, "Permission denied");
-	if (conn->verdict == CONN_BUSY)
+	if (x->conn->verdict == CONN_BUSY)
 		return refuse(x, 429, busy_text);
-	if (length != NULL && header(x->mhd, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL)
-		return refuse(x, 400, "400 Bad Request");	/* a proxy before us may have believed the other */
-	if (length != NULL && u64_parse(span_str(length), &announced) != TV_OK)
+	if (!read_headers(x->mhd, method, version, &h, &announced))
 		return refuse(x, 400, "400 Bad Request");
-	take_head(x, method, conn);
+	await_client(x->http, x->conn, 0);
+	take_head(x, method, &h);
 	x->req.ready = on_ready;
 	x->req.transport = x;
 	api_begin(x->http->conf.api, &x->req);
 	x->begun = true;
 	bool unwanted = x->req.answered || announced > x->req.body_max;
-	bool asks_first = expect != NULL && strcasecmp(expect, "100-continue") == 0;
+	bool asks_first = h.value[H_EXPECT] != NULL && strcasecmp(h.value[H_EXPECT], "100-continue") == 0;
 	if (announced > 0 && unwanted && (asks_first || announced > x->http->conf.conf->body_discard_max)) {
 		x->req.body_bytes = announced;	/* not read, but that is what the answer speaks of */
 		x->close_after = true;
@@ -320,6 +452,7 @@ static enum MHD_Result
 on_complete(struct exchange *x)
 {
 	x->stage = EX_RUN;
+	x->conn->deadline = 0;
 	if (!x->req.answered)
 		api_run(&x->req);
 	if (x->req.answered)
@@ -336,14 +469,13 @@ on_request(void *cls, struct MHD_Connection *mhd, const char *url, const char *m
 	struct exchange *x = *con_cls;
 
 	(void)url;
-	(void)version;
 	if (x == NULL)
 		return MHD_NO;
 	switch (x->stage) {
 	case EX_HEAD:
 		x->mhd = mhd;
 		x->listener = cls;
-		return on_head(x, method);
+		return on_head(x, method, version);
 	case EX_BODY:
 		if (*upload_len == 0)
 			return on_complete(x);
@@ -386,6 +518,8 @@ on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_Req
 	if (x == NULL)
 		return;
 	*con_cls = NULL;
+	if (x->conn != NULL)
+		await_client(x->http, x->conn, 0);
 	if (x->suspended)
 		ev_io_stop(x->http->conf.loop, &x->gone);
 	if (x->begun)
@@ -436,6 +570,8 @@ judge(struct listener_http *l, struct MHD_Connection *mhd, struct conn *c)
 	c->verdict = CONN_STRANGER;
 	if (fd == NULL)
 		return;
+	c->fd = fd->connect_fd;
+	await_client(h, c, 0);
 	if (l->is_unix) {
 		if (unix_peer_allowed(h, fd->connect_fd))
 			c->verdict = CONN_FINE;
@@ -464,6 +600,7 @@ on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context, enum
 			return;
 		if (c->client != NULL)
 			clients_release(h->clients, c->client);
+		conn_unlink(h, c);
 		free(c);
 		*socket_context = NULL;
 		h->stats.conns--;
@@ -474,6 +611,7 @@ on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context, enum
 		return;			/* its requests are refused */
 	h->stats.conns++;
 	h->stats.accepted++;
+	conn_link(h, c);
 	judge(l, mhd, c);
 	if (c->verdict != CONN_FINE)
 		(void)MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)REFUSED_TIMEOUT_S);
@@ -513,6 +651,9 @@ http_new(const struct http_conf *conf)
 	if (h == NULL)
 		return NULL;
 	h->conf = *conf;
+	double sweep = (double)conf->conf->http_idle_timeout.ns / 4e9;
+	ev_timer_init(&h->sweep, on_sweep, 0., sweep > SWEEP_S_MAX ? SWEEP_S_MAX : sweep);
+	h->sweep.data = h;
 	h->clients = clients_new();
 	if (h->clients != NULL)
 		return h;
@@ -612,6 +753,7 @@ http_free(struct http *h)
 		request_done(&x->req);
 		free(x);
 	}
+	TV_ASSERT(h->conns == NULL);
 	clients_free(h->clients);
 	free(h);
 }

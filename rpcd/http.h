@@ -33,6 +33,7 @@ void http_free(struct http *h);
 struct http_stats {
 	unsigned conns;
 	uint64_t accepted, refused_busy, refused_peer;
+	uint64_t timed_out;		/* the client took too long over its request, or over our answer */
 };
 void http_stats(const struct http *h, struct http_stats *out);
 

@@ -22,6 +22,7 @@ struct conn {
 	struct conn *next;
 	struct chan *chan;
 	bool greeted;
+	ev_timer hello;			/* until greeted: who opens a link has to say who it is */
 	unsigned pending_count;
 	struct pending *pending[PENDING_BUCKETS];
 };
@@ -118,6 +119,7 @@ on_hello(struct conn *k, const struct frame *f)
 	if (f->type != MSG_HELLO)
 		return TV_EFORMAT;
 	k->greeted = true;
+	ev_timer_stop(k->d->conf.loop, &k->hello);
 	b = chan_begin(k->chan, MSG_HELLO, 0, 0);
 	if (b == NULL)
 		return TV_OK;
@@ -167,8 +169,29 @@ conn_free(struct conn *k)
 	while (*at != k)
 		at = &(*at)->next;
 	*at = k->next;
+	ev_timer_stop(k->d->conf.loop, &k->hello);
 	k->d->stats.open--;
 	free(k);
+}
+
+static void
+on_silent(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct conn *k = w->data;
+
+	(void)loop;
+	(void)events;
+	k->d->stats.silent++;
+	chan_close(k->chan, TV_ETIMEOUT);
+}
+
+static void
+on_open(void *ctx, struct chan *c)
+{
+	struct conn *k = ctx;
+
+	(void)c;
+	ev_timer_start(k->d->conf.loop, &k->hello);
 }
 
 static void
@@ -183,7 +206,7 @@ on_close(void *ctx, struct chan *c, enum tv_err why)
 	listener_release(d->listener);
 }
 
-static const struct chan_events conn_events = { on_frame, NULL, on_close };
+static const struct chan_events conn_events = { on_frame, on_open, on_close };
 
 static void
 on_accept(void *ctx, int fd)
@@ -202,6 +225,8 @@ on_accept(void *ctx, int fd)
 		return;
 	}
 	k->d = d;
+	ev_timer_init(&k->hello, on_silent, (double)d->conf.open_timeout.ns / 1e9, 0.);
+	k->hello.data = k;
 	k->chan = chan_new(fd, &conf);
 	if (k->chan == NULL) {
 		free(k);

@@ -21,7 +21,7 @@ struct linkd_conf {
 	unsigned pending_max;		/* operations under way on one link */
 	size_t request_max;		/* bytes of one request frame */
 	size_t out_max;			/* bytes waiting to be written on one link */
-	struct mono open_timeout;	/* handshake */
+	struct mono open_timeout;	/* of the handshake, and then of the HELLO */
 };
 
 struct linkd *linkd_new(const struct linkd_conf *conf);
@@ -30,6 +30,7 @@ void linkd_free(struct linkd *d);
 struct linkd_stats {
 	unsigned open;
 	uint64_t accepted, refused, requests, malformed;
+	uint64_t silent;		/* closed because no HELLO came in time */
 };
 void linkd_stats(const struct linkd *d, struct linkd_stats *out);
 

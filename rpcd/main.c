@@ -196,9 +196,12 @@ own_info(void *ctx, struct buf *b)
 	struct http_stats http;
 	struct route_stats routes;
 	struct links_stats links;
+	struct linkd_stats peers = { .open = 0 };
 
 	http_stats(p->http, &http);
 	route_stats(p->route, &routes);
+	if (p->linkd != NULL)
+		linkd_stats(p->linkd, &peers);
 	links_stats(p->links, &links);
 	const struct { const char *name; uint64_t value; } numbers[] = {
 		{ "uptime_s", (uint64_t)mono_sub(clock_mono(), p->started).ns / 1000000000 },
@@ -206,11 +209,14 @@ own_info(void *ctx, struct buf *b)
 		{ "http_under_way", p->api.stats.live }, { "http_cancelled", p->api.stats.cancelled },
 		{ "http_conns", http.conns }, { "http_conns_accepted", http.accepted },
 		{ "http_conns_refused_busy", http.refused_busy }, { "http_conns_refused_peer", http.refused_peer },
+		{ "http_conns_timed_out", http.timed_out },
 		{ "calls", routes.started }, { "calls_local", routes.local }, { "calls_forwarded", routes.forwarded },
 		{ "calls_forwarded_dc", routes.forwarded_dc }, { "calls_retried", routes.retried },
 		{ "calls_held", routes.held }, { "calls_failed", routes.failed }, { "calls_unknown", routes.unknown },
 		{ "calls_joined", routes.joined }, { "calls_under_way", routes.under_way },
 		{ "links_open", links.open }, { "links_dialled", links.dialled }, { "links_failed", links.failed },
+		{ "peers_open", peers.open }, { "peers_refused", peers.refused },
+		{ "peers_malformed", peers.malformed }, { "peers_silent", peers.silent },
 		{ "checks", checks_count(p->checks) },
 	};
 	unsigned count = sizeof(numbers) / sizeof(numbers[0]);

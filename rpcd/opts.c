@@ -20,7 +20,7 @@ const struct conf_opt rpcd_opts[] = {
 	{ "response_headers", CONF_LIST, F(response_headers), NULL, NULL, NULL, NULL, CONF_RESTART,
 	    "\"Name: value\" headers added to every answer" },
 	{ "http_idle_timeout", CONF_DURATION, F(http_idle_timeout), "2m", "1s", "24h", NULL, CONF_RESTART,
-	    "a connection without traffic is closed; blocking queries do not count as idle" },
+	    "time for a request's head, for its body, and for reading the answer; blocking queries do not count" },
 	{ "dns_port", CONF_PORT, F(dns_port), "8600", "0", NULL, NULL, CONF_RESTART,
 	    "port of the DNS interface; not served by this version" },
 
