@@ -404,7 +404,8 @@ accepted_close(void *ctx, struct chan *c, enum tv_err why)
 	for (at = &k->l->accepted; *at != k; at = &(*at)->next)
 		;
 	*at = k->next;
-	listener_release(k->l->listener);
+	if (k->l->listener != NULL)
+		listener_release(k->l->listener);
 	links_sync(k->l);		/* perhaps we knew that server by this link only */
 	free(k);
 }
@@ -416,8 +417,7 @@ on_accept(void *ctx, int fd)
 	struct link *k = calloc(1, sizeof(*k));
 	struct chan_conf conf;
 
-	if (k == NULL || l->closed) {
-		free(k);
+	if (k == NULL) {
 		(void)close(fd);
 		listener_release(l->listener);
 		return;
@@ -586,6 +586,9 @@ void
 links_close(struct links *l)
 {
 	l->closed = true;
+	/* Refused at once, not hung up on in the handshake, which would look like other keys to the others. */
+	listener_free(l->listener);
+	l->listener = NULL;
 	for (struct link *k = l->accepted; k != NULL; k = k->next)
 		chan_close(k->chan, TV_ECLOSED);
 	for (unsigned i = 0; i < l->count; i++)
