@@ -80,6 +80,33 @@ check_with(const struct ctl *ctl, const char *name, const char *dir, bool print)
 	return WEXITSTATUS(status);
 }
 
+/*
+ * Reads the keys as the daemons would, where the caller may; the daemons read them as root.  False: a sentence
+ * was printed.
+ */
+static bool
+check_keys(const struct cluster_conf *c)
+{
+	struct keyring ring = { 0 };
+	struct server_keys keys = { 0 };
+	char err[1024];
+
+	if (!c->have_keys)
+		return true;
+	if (access(c->cluster_key, R_OK) != 0 && errno == EACCES) {
+		fprintf(stderr, "clusterctl: validate: %s: not readable by you, so the keys are not checked\n",
+		    c->cluster_key);
+		return true;
+	}
+	bool ok = keyring_load(c->cluster_key, &ring, err, sizeof(err)) == TV_OK &&
+	    server_keys_load(c->server_key, c->server_pub, c->server, &keys, err, sizeof(err)) == TV_OK;
+	if (!ok)
+		fprintf(stderr, "%s\n", err);
+	keyring_wipe(&ring);
+	server_keys_wipe(&keys);
+	return ok;
+}
+
 int
 cmd_validate(struct ctl *ctl, int argc, char **argv)
 {
@@ -103,8 +130,9 @@ cmd_validate(struct ctl *ctl, int argc, char **argv)
 		return 1;
 	}
 	server = conf.server;
+	bool keys_ok = check_keys(&conf);
 	cluster_conf_free(&conf);
-	if (check_with(ctl, "gossipd", dir, print) != 0 || check_with(ctl, "rpcd", dir, print) != 0 ||
+	if (!keys_ok || check_with(ctl, "gossipd", dir, print) != 0 || check_with(ctl, "rpcd", dir, print) != 0 ||
 	    (server && check_with(ctl, "raftd", dir, print) != 0))
 		return 1;
 	if (!print)

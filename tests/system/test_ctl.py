@@ -49,6 +49,24 @@ def test_keys_are_never_overwritten():
         expect(1, "never overwritten", "keygen", folder)
 
 
+def test_validate_reads_the_keys():
+    with tempfile.TemporaryDirectory() as folder:
+        expect(0, "server.key belongs on servers only", "keygen", folder)
+        with open(folder + "/cluster.conf", "w") as f:
+            f.write('server = true\nbind = "127.0.0.1"\n')
+        expect(0, "is valid (server node)", "validate", folder)
+        key = folder + "/cluster.key"
+        os.chmod(key, 0o666)
+        expect(1, "cluster.key", "validate", folder)
+        os.chmod(key, 0o600)
+        with open(key, "w") as f:
+            f.write("too short\n")
+        expect(1, "cluster.key", "validate", folder)
+        os.remove(key)
+        os.symlink(folder + "/server.key", key)
+        expect(1, "cluster.key", "validate", folder)
+
+
 def test_on_a_server():
     with Cluster("127.60.51") as c:
         node = c.add("n1", 1, raftd={"bootstrap": True}).start()
@@ -68,4 +86,5 @@ def test_on_a_server():
         expect(0, "reloaded", *at, "reload")
 
 
-main(test_wrong_calls, test_nobody_there, test_keys_are_never_overwritten, test_on_a_server)
+main(test_wrong_calls, test_nobody_there, test_keys_are_never_overwritten, test_validate_reads_the_keys,
+     test_on_a_server)
