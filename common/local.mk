@@ -38,7 +38,7 @@ common_libtvjson_a_SOURCES += common/schema_json.c
 
 # Channels: frames on sockets.
 common_libtvrt_a_SOURCES += \
-	common/chan.c common/chan.h common/chan_int.h common/chan_io.c common/chan_noise.c \
+	common/greet.c common/greet.h common/chan.c common/chan.h common/chan_int.h common/chan_io.c common/chan_noise.c \
 	common/heaptrim.c common/heaptrim.h common/listener.c common/dial.c common/dial.h common/calls.c common/calls.h
 common_libtvcore_a_SOURCES += common/noise.c common/noise.h common/member.c common/member.h
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/greet.h"
 #include "common/chan.h"
 #include "common/daemon.h"
 #include "common/log.h"
@@ -360,13 +361,8 @@ on_info(struct client *c, const struct frame *f, struct rd *r)
 static enum tv_err
 on_hello(struct client *c, const struct frame *f, struct rd *r)
 {
-	unsigned fields = mpr_array(r);
-	uint64_t version = mpr_uint(r, UINT8_MAX);
-
-	(void)f;
-	for (int i = 0; i < 3; i++)
-		(void)mpr_bytes(r, NODE_NAME_BYTES_MAX);	/* role, build, node id: for people who read traces */
-	if (c->greeted || fields != 4 || rd_end(r) != TV_OK || version != MSG_VERSION)
+	(void)r;
+	if (c->greeted || greet_check(f) != TV_OK)
 		return TV_EFORMAT;
 	c->greeted = true;
 	return TV_OK;
@@ -426,16 +422,7 @@ static const struct chan_events events = { .on_frame = on_frame, .on_close = on_
 static void
 greet(struct client *c)
 {
-	struct buf *b = chan_begin(c->chan, MSG_HELLO, 0, 0);
-
-	if (b == NULL)
-		return;
-	mpw_array(b, 4);
-	mpw_uint(b, MSG_VERSION);
-	mpw_cstr(b, "gossipd");
-	mpw_cstr(b, TV_VERSION);
-	mpw_cstr(b, c->h->e->cluster->node_id);
-	(void)chan_end(c->chan);
+	greet_send(c->chan, "gossipd", c->h->e->cluster->node_id);
 }
 
 static void

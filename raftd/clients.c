@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/greet.h"
 #include "common/assert.h"
 #include "common/log.h"
 #include "common/mpack.h"
@@ -238,15 +239,7 @@ abandon(struct clients *c, struct request *q)
 static enum tv_err
 on_hello(struct client *cl, const struct frame *f)
 {
-	struct rd r = rd_span_over(f->body);
-	uint8_t version;
-
-	if (mpr_array(&r) != 4)
-		rd_fail(&r, TV_EFORMAT);
-	version = (uint8_t)mpr_uint(&r, UINT8_MAX);
-	for (int i = 0; i < 3; i++)
-		(void)mpr_bytes(&r, 255);
-	if (rd_end(&r) != TV_OK || version != MSG_VERSION || cl->greeted)
+	if (cl->greeted || greet_check(f) != TV_OK)
 		return TV_EFORMAT;
 	cl->greeted = true;
 	info_write_status(cl->c->d, cl->chan);
@@ -381,16 +374,8 @@ static void
 client_open(void *ctx, struct chan *chan)
 {
 	struct client *cl = ctx;
-	struct buf *b = chan_begin(chan, MSG_HELLO, 0, 0);
 
-	if (b == NULL)
-		return;
-	mpw_array(b, 4);
-	mpw_uint(b, MSG_VERSION);
-	mpw_cstr(b, "raftd");
-	mpw_cstr(b, TV_VERSION);
-	mpw_cstr(b, cl->c->d->id.uuid);
-	(void)chan_end(chan);
+	greet_send(chan, "raftd", cl->c->d->id.uuid);
 }
 
 static void

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/greet.h"
 #include "common/dial.h"
 #include "common/log.h"
 #include "common/mpack.h"
@@ -288,7 +289,7 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	(void)c;
 	switch (f->type) {
 	case MSG_HELLO:
-		return TV_OK;
+		return greet_check(f);
 	case MSG_GOSSIP_MEMBER:
 		return take_member(g, f->body);
 	case MSG_GOSSIP_SYNCED:
@@ -321,16 +322,9 @@ static void
 on_up(void *ctx, struct chan *c)
 {
 	struct gossip *g = ctx;
-	struct buf *b = chan_begin(c, MSG_HELLO, 0, 0);
+	struct buf *b;
 
-	if (b != NULL) {
-		mpw_array(b, 4);
-		mpw_uint(b, MSG_VERSION);
-		mpw_cstr(b, "raftd");
-		mpw_cstr(b, TV_VERSION);
-		mpw_cstr(b, g->d->id.uuid);
-		(void)chan_end(c);
-	}
+	greet_send(c, "raftd", g->d->id.uuid);
 	tell_expect(g, c);
 	b = chan_begin(c, MSG_GOSSIP_WATCH, 0, 0);
 	if (b != NULL) {

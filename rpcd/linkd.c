@@ -2,8 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/log.h"
-#include "common/mpack.h"
+#include "common/greet.h"
 #include "common/msg.h"
 #include "rpcd/linkd.h"
 
@@ -114,21 +113,13 @@ on_op(struct conn *k, const struct frame *f, enum route_origin origin)
 static enum tv_err
 on_hello(struct conn *k, const struct frame *f)
 {
-	struct buf *b;
+	enum tv_err err = greet_check(f);
 
-	if (f->type != MSG_HELLO)
-		return TV_EFORMAT;
+	if (err != TV_OK)
+		return err;
 	k->greeted = true;
 	ev_timer_stop(k->d->conf.loop, &k->hello);
-	b = chan_begin(k->chan, MSG_HELLO, 0, 0);
-	if (b == NULL)
-		return TV_OK;
-	mpw_array(b, 4);
-	mpw_uint(b, MSG_VERSION);
-	mpw_cstr(b, "rpcd");
-	mpw_cstr(b, TV_VERSION);
-	mpw_cstr(b, k->d->conf.node_id);
-	chan_end(k->chan);
+	greet_send(k->chan, "rpcd", k->d->conf.node_id);
 	return TV_OK;
 }
 

@@ -11,9 +11,8 @@
 
 #include "common/calls.h"
 #include "common/clock.h"
+#include "common/greet.h"
 #include "common/log.h"
-#include "common/mpack.h"
-#include "common/msg.h"
 #include "rpcd/links.h"
 
 #define LINK_REDIAL_MS 250
@@ -125,16 +124,8 @@ link_open(void *ctx, struct chan *ch)
 {
 	struct link *k = ctx;
 	struct link_call *c, *next;
-	struct buf *b = chan_begin(ch, MSG_HELLO, 0, 0);
 
-	if (b != NULL) {
-		mpw_array(b, 4);
-		mpw_uint(b, MSG_VERSION);
-		mpw_cstr(b, "rpcd");
-		mpw_cstr(b, TV_VERSION);
-		mpw_cstr(b, k->pool->conf.node_id);
-		chan_end(ch);
-	}
+	greet_send(ch, "rpcd", k->pool->conf.node_id);
 	k->state = LINK_UP;
 	k->failed_at = MONO_ZERO;
 	k->pool->stats.open++;
@@ -155,7 +146,7 @@ link_frame(void *ctx, struct chan *ch, const struct frame *f)
 
 	(void)ch;
 	if (!k->greeted) {
-		k->greeted = f->type == MSG_HELLO;
+		k->greeted = greet_check(f) == TV_OK;
 		return k->greeted ? TV_OK : TV_EFORMAT;
 	}
 	if (!(f->flags & FRAME_REPLY))

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/dial.h"
+#include "common/greet.h"
 #include "common/log.h"
 #include "common/mpack.h"
 #include "common/msg.h"
@@ -55,7 +56,7 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 
 	(void)c;
 	if (!r->greeted) {
-		r->greeted = f->type == MSG_HELLO;
+		r->greeted = greet_check(f) == TV_OK;
 		return r->greeted ? TV_OK : TV_EFORMAT;
 	}
 	if (f->flags & FRAME_REPLY)
@@ -72,16 +73,8 @@ static void
 on_up(void *ctx, struct chan *c)
 {
 	struct raft_local *r = ctx;
-	struct buf *b = chan_begin(c, MSG_HELLO, 0, 0);
 
-	if (b != NULL) {
-		mpw_array(b, 4);
-		mpw_uint(b, MSG_VERSION);
-		mpw_cstr(b, "rpcd");
-		mpw_cstr(b, TV_VERSION);
-		mpw_cstr(b, r->conf.node_id);
-		chan_end(c);
-	}
+	greet_send(c, "rpcd", r->conf.node_id);
 	r->greeted = false;
 	if (r->failures >= DOWN_WARN_AFTER)
 		log_info("rpc", "connected to raftd again");

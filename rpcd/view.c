@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/dial.h"
+#include "common/greet.h"
 #include "common/log.h"
 #include "common/mpack.h"
 #include "common/msg.h"
@@ -177,7 +178,7 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 
 	(void)c;
 	if (!v->greeted) {
-		v->greeted = f->type == MSG_HELLO;
+		v->greeted = greet_check(f) == TV_OK;
 		return v->greeted ? TV_OK : TV_EFORMAT;
 	}
 	if (f->flags & FRAME_REPLY)
@@ -200,16 +201,9 @@ static void
 on_up(void *ctx, struct chan *c)
 {
 	struct view *v = ctx;
-	struct buf *b = chan_begin(c, MSG_HELLO, 0, 0);
+	struct buf *b;
 
-	if (b != NULL) {
-		mpw_array(b, 4);
-		mpw_uint(b, MSG_VERSION);
-		mpw_cstr(b, "rpcd");
-		mpw_cstr(b, TV_VERSION);
-		mpw_cstr(b, v->conf.node_id);
-		chan_end(c);
-	}
+	greet_send(c, "rpcd", v->conf.node_id);
 	b = chan_begin(c, MSG_GOSSIP_WATCH, 0, 0);
 	if (b != NULL) {
 		mpw_array(b, 0);

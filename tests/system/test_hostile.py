@@ -128,6 +128,12 @@ def test_silent_peers(n):
     socks = [socket.create_connection((n.addr, 8400), timeout=20) for _ in range(20)]
     for s in socks[10:]:
         s.sendall(b"\x04\x00\x00\x00")
+    malformed = int(n.stats("rpcd")["peers_malformed"])
+    for body in (b"", b"\x90", b"\x94\x09\xa4rpcd\xa1x\xa1y", b"\x94\x01\xa4rpcd\xa1x\xa1y\x00"):
+        with socket.create_connection((n.addr, 8400), timeout=20) as s:     # no HELLO, or not of our version
+            s.sendall(len(body).to_bytes(4, "little") + b"\x01\x00\x00\x00" + bytes(8) + body)
+            assert s.recv(1) == b"", body
+    assert int(n.stats("rpcd")["peers_malformed"]) == malformed + 4
     for s in socks:
         assert s.recv(1) == b""
         s.close()
