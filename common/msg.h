@@ -19,6 +19,10 @@ enum msg_type {
 	MSG_HELLO = 1,
 	/* Question: [].  Answer: map section -> map name -> text (for `info`). */
 	MSG_INFO = 2,
+	/* Question: [u8 level] (enum log_level).  No answer; MSG_LOG frames (id 0) follow until the channel closes. */
+	MSG_MONITOR = 3,
+	/* [u64 wall_ms, u8 level, str area, str text] */
+	MSG_LOG = 4,
 
 	/* -- gossipd.sock, asked by raftd and rpcd -- */
 	/* Question: [].  No answer; MSG_GOSSIP_MEMBER frames (id 0) follow: first the
@@ -37,6 +41,28 @@ enum msg_type {
 	/* Question: [map name -> str].  Replaces own LAN and WAN tags of those names
 	 * ("" removes).  Answer: [u8 err, str text]. */
 	MSG_GOSSIP_TAGS = 22,
+	/* Question: [].  No answer; MSG_GOSSIP_USER_EVENT and MSG_GOSSIP_HEARD frames (id 0) follow. */
+	MSG_GOSSIP_EVENTS = 23,
+	/* [u8 pool, u64 ltime, str name, bin payload, bool coalesce] */
+	MSG_GOSSIP_USER_EVENT = 24,
+	/* A query that wants an answer: [u8 pool, u64 ltime, u32 id, str name, bin payload, str from, u64 timeout_ms]. */
+	MSG_GOSSIP_HEARD = 25,
+	/* Question: [u8 pool, str name, bin payload, bool coalesce].  Answer: [u8 err, str text, u64 ltime]. */
+	MSG_GOSSIP_FIRE = 26,
+	/* Question: [u8 pool, str name, bin payload, [bin filter], bool want_ack, u8 relay, u64 timeout_ms (0: default)].
+	 * Answer when it is over: [u8 err, str text, [[str from, bool ack, bin payload]], u32 alive]. */
+	MSG_GOSSIP_QUERY = 27,
+	/* Question: [u8 pool, u64 ltime, u32 id, bin payload].  Answer: [u8 err, str text]. */
+	MSG_GOSSIP_RESPOND = 28,
+	/* Question: [u8 pool, [str name]]; no names: all that we know.
+	 * Answer: [u8 err, str text, [[str name, f64 error, f64 adjustment, f64 height, [f64 x 8]]]], our own first. */
+	MSG_GOSSIP_COORDS = 29,
+	/* Question: [u8 what (0 list, 1 install, 2 use, 3 remove), bin key, u8 relay, bool force].
+	 * Answer: [u8 err, str text, [[u8 pool, u32 nodes, u32 responses, u32 errors, map key -> u32 count,
+	 *  map primary key -> u32 count, map node -> str message]]]; keys in base64. */
+	MSG_GOSSIP_KEYRING = 30,
+	/* gossipd to rpcd, id 0, behind HELLO and at each change: [[bin key]], primary first; [] without encryption. */
+	MSG_GOSSIP_KEYS = 31,
 
 	/* -- raftd.sock, asked by rpcd; rpcd port 8400, asked by other rpcds -- */
 	/* An operation: request body and answer body as in common/ops.h. */

@@ -203,6 +203,41 @@ on_left(void *ctx, struct pool *p)
 	ev_timer_start(e->loop, &e->quit);
 }
 
+/* Events have their consumers in handlers_event.c, key queries in keyring.c. */
+static void
+on_user_event(void *ctx, struct pool *p, const struct swim_user_event *e)
+{
+	(void)ctx;
+	(void)p;
+	(void)e;
+}
+
+static void
+on_query(void *ctx, struct pool *p, const struct swim_query *q)
+{
+	(void)ctx;
+	(void)p;
+	(void)q;
+}
+
+static void
+on_response(void *ctx, struct pool *p, const struct swim_response *r)
+{
+	(void)ctx;
+	(void)p;
+	(void)r;
+}
+
+/* Two nodes that answer to one name are worse than one node less; systemd's restart asks the pool again. */
+static void
+on_conflict_lost(void *ctx, struct pool *p)
+{
+	(void)ctx;
+	log_err("serf", "most of the %s pool knows another node by our name: stopping without leaving. Give one of the two "
+	    "another node_name", engine_pool_name(pool_kind(p)));
+	daemon_quit(1);
+}
+
 static void
 on_quit(struct ev_loop *loop, ev_timer *w, int revents)
 {
@@ -221,7 +256,8 @@ start_pool(struct engine *e, enum gossip_pool kind)
 	struct snapshot_found found;
 	struct pool_conf pc = { .loop = e->loop, .kind = kind, .opts = e->opts, .udp_fd = e->udp_fds[kind],
 		.tcp_fd = e->tcp_fds[kind], .tags = &e->tags, .ring = e->ring, .ctx = e, .on_event = on_event,
-		.on_join = on_join, .on_left = on_left };
+		.on_join = on_join, .on_left = on_left, .on_user_event = on_user_event, .on_query = on_query,
+		.on_response = on_response, .on_conflict_lost = on_conflict_lost };
 
 	snprintf(name, sizeof(name), kind == POOL_LAN ? "%s" : "%s.%s", c->node_name, c->datacenter);
 	snprintf(path, sizeof(path), "%s/gossipd/%s.snapshot", c->data_dir, kind == POOL_LAN ? "lan" : "wan");

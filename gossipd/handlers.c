@@ -4,14 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/greet.h"
-#include "common/chan.h"
 #include "common/daemon.h"
-#include "common/log.h"
-#include "common/mpack.h"
-#include "common/msg.h"
+#include "common/greet.h"
 #include "gossipd/core/serfwire.h"
-#include "gossipd/handlers.h"
+#include "gossipd/handlers_int.h"
 #include "gossipd/info.h"
 #include "gossipd/join.h"
 #include "gossipd/net.h"
@@ -21,50 +17,24 @@
 #define ADDR_TEXT_BYTES_MAX 300
 #define TAG_BYTES_MAX 512
 
-struct client {
-	struct client *next, **back;
-	struct handlers *h;
-	struct chan *chan;
-	bool greeted, watching;
-	bool waiting;			/* asked to watch, and the pools are not settled yet */
-};
-
-/* A question whose answer comes later. */
-struct pending {
-	struct pending *next;
-	struct client *client;
-	uint64_t frame_id;
-	uint64_t token;			/* of the join; 0: a leave */
-};
-
-struct handlers {
-	struct engine *e;
-	struct listener *listener;
-	struct client *clients;
-	struct pending *pending;
-	uint64_t tokens;
-	struct log_limit limit;
-};
-
 /* -- answers -------------------------------------------------------------------------- */
 
-/* An answer that cannot be sent closes the channel, which is all that can be done. */
-static void
-answer_head(struct buf *b, unsigned fields, enum tv_err err, const char *text)
+void
+handlers_answer_head(struct buf *b, unsigned fields, enum tv_err err, const char *text)
 {
 	mpw_array(b, fields);
 	mpw_uint(b, (uint64_t)-err);
 	mpw_cstr(b, text);
 }
 
-static void
-answer(struct client *c, uint16_t type, uint64_t id, enum tv_err err, const char *text)
+void
+handlers_answer(struct client *c, uint16_t type, uint64_t id, enum tv_err err, const char *text)
 {
 	struct buf *b = id != 0 ? chan_begin(c->chan, type, FRAME_REPLY, id) : NULL;
 
 	if (b == NULL)
 		return;
-	answer_head(b, 2, err, text);
+	handlers_answer_head(b, 2, err, text);
 	(void)chan_end(c->chan);
 }
 
@@ -75,13 +45,13 @@ answer_join(struct client *c, uint64_t id, enum tv_err err, const char *text, un
 
 	if (b == NULL)
 		return;
-	answer_head(b, 3, err, text);
+	handlers_answer_head(b, 3, err, text);
 	mpw_uint(b, contacted);
 	(void)chan_end(c->chan);
 }
 
-static bool
-pend(struct client *c, uint64_t frame_id, uint64_t token)
+bool
+handlers_pend(struct client *c, uint64_t frame_id, uint64_t token)
 {
 	struct pending *p = malloc(sizeof(*p));
 
@@ -92,9 +62,8 @@ pend(struct client *c, uint64_t frame_id, uint64_t token)
 	return true;
 }
 
-/* Takes the first pending question of this client (NULL: any) and token (any: UINT64_MAX). */
-static struct pending *
-unpend(struct handlers *h, const struct client *c, uint64_t token)
+struct pending *
+handlers_unpend(struct handlers *h, const struct client *c, uint64_t token)
 {
 	for (struct pending **at = &h->pending; *at != NULL; at = &(*at)->next) {
 		struct pending *p = *at;
@@ -245,10 +214,10 @@ on_join(struct client *c, const struct frame *f, struct rd *r)
 		answer_join(c, f->id, TV_EINVAL, "no address given", 0);
 	} else if (e->pools[pool] == NULL) {
 		answer_join(c, f->id, TV_EINVAL, "this node is a client: only servers are in the WAN pool", 0);
-	} else if (!pend(c, f->id, token)) {
+	} else if (!handlers_pend(c, f->id, token)) {
 		answer_join(c, f->id, TV_ENOMEM, tv_strerror(TV_ENOMEM), 0);
 	} else if ((err = pool_join(e->pools[pool], token, addrs, count, false)) != TV_OK) {
-		free(unpend(c->h, c, token));
+		free(handlers_unpend(c->h, c, token));
 		answer_join(c, f->id, err, err == TV_ECONFLICT ? "this node is leaving" : tv_strerror(err), 0);
 	}
 	return TV_OK;
@@ -257,7 +226,7 @@ on_join(struct client *c, const struct frame *f, struct rd *r)
 void
 handlers_joined(struct handlers *h, const struct swim_join *j)
 {
-	struct pending *p = unpend(h, NULL, j->token);
+	struct pending *p = handlers_unpend(h, NULL, j->token);
 	char addr[NET_TEXT_BYTES], text[256];
 
 	if (p == NULL)
@@ -278,8 +247,8 @@ on_leave(struct client *c, const struct frame *f, struct rd *r)
 {
 	if (mpr_array(r) != 0 || rd_end(r) != TV_OK)
 		return TV_EFORMAT;
-	if (!pend(c, f->id, 0))
-		answer(c, f->type, f->id, TV_ENOMEM, tv_strerror(TV_ENOMEM));
+	if (!handlers_pend(c, f->id, 0))
+		handlers_answer(c, f->type, f->id, TV_ENOMEM, tv_strerror(TV_ENOMEM));
 	else
 		(void)engine_leave(c->h->e);	/* begun already: the answer comes with the others */
 	return TV_OK;
@@ -290,8 +259,8 @@ handlers_left(struct handlers *h)
 {
 	struct pending *p;
 
-	while ((p = unpend(h, NULL, 0)) != NULL) {
-		answer(p->client, MSG_GOSSIP_LEAVE, p->frame_id, TV_OK, "");
+	while ((p = handlers_unpend(h, NULL, 0)) != NULL) {
+		handlers_answer(p->client, MSG_GOSSIP_LEAVE, p->frame_id, TV_OK, "");
 		free(p);
 	}
 }
@@ -317,7 +286,7 @@ on_force_leave(struct client *c, const struct frame *f, struct rd *r)
 		snprintf(text, sizeof(text), "%s", tv_strerror(err));
 	else
 		log_info("serf", "force-leave of %s%s", safe, prune ? ", with prune" : "");
-	answer(c, f->type, f->id, err, text);
+	handlers_answer(c, f->type, f->id, err, text);
 	return TV_OK;
 }
 
@@ -340,7 +309,7 @@ on_tags(struct client *c, const struct frame *f, struct rd *r)
 		return TV_EFORMAT;
 	err = engine_tags(c->h->e, changes, count);
 	text = err == TV_OK ? "" : err == TV_ELIMIT ? "tags do not fit 512 bytes" : tv_strerror(err);
-	answer(c, f->type, f->id, err, text);
+	handlers_answer(c, f->type, f->id, err, text);
 	return TV_OK;
 }
 
@@ -372,7 +341,7 @@ on_hello(struct client *c, const struct frame *f, struct rd *r)
 
 static const struct {
 	uint16_t type;
-	enum tv_err (*handle)(struct client *, const struct frame *, struct rd *);
+	handlers_fn *handle;
 } table[] = {
 	{ MSG_HELLO, on_hello },
 	{ MSG_INFO, on_info },
@@ -408,7 +377,7 @@ on_close(void *ctx, struct chan *chan, enum tv_err why)
 
 	(void)chan;
 	(void)why;
-	while ((p = unpend(c->h, c, UINT64_MAX)) != NULL)
+	while ((p = handlers_unpend(c->h, c, UINT64_MAX)) != NULL)
 		free(p);
 	listener_release(c->h->listener);
 	*c->back = c->next;
@@ -484,7 +453,7 @@ handlers_free(struct handlers *h)
 
 	if (h == NULL)
 		return;
-	while ((p = unpend(h, NULL, UINT64_MAX)) != NULL)
+	while ((p = handlers_unpend(h, NULL, UINT64_MAX)) != NULL)
 		free(p);
 	while (h->clients != NULL) {
 		struct client *c = h->clients;

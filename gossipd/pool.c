@@ -6,10 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/arena.h"
+#include "common/assert.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "gossipd/pool.h"
 #include "gossipd/say.h"
+
+#define QUERY_BYTES_MAX (4u << 20)	/* heard with one message: one of at most 64 KiB, as a rule */
 
 struct pool {
 	struct pool_conf conf;
@@ -42,20 +46,28 @@ arm(struct pool *p, struct mono deadline)
 }
 
 static void
-remember(struct pool *p, const struct swim_event *ev)
+remember_clocks(struct pool *p)
 {
 	struct swim_stats stats;
 
+	if (p->snapshot == NULL)
+		return;
+	swim_stats(p->core, &stats);
+	snapshot_clocks(p->snapshot, stats.clock - 1, stats.event_clock - 1, stats.query_clock - 1);
+	if (!ev_is_active(&p->flush))
+		ev_timer_again(p->conf.loop, &p->flush);
+}
+
+static void
+remember(struct pool *p, const struct swim_event *ev)
+{
 	if (p->snapshot == NULL)
 		return;
 	if (ev->type == GOSSIP_EV_REAP)
 		snapshot_gone(p->snapshot, ev->member.name);
 	else
 		snapshot_member(p->snapshot, &ev->member, clock_wall_ns() / 1000000000);
-	swim_stats(p->core, &stats);
-	snapshot_clocks(p->snapshot, stats.clock - 1, stats.event_clock - 1, stats.query_clock - 1);
-	if (!ev_is_active(&p->flush))
-		ev_timer_again(p->conf.loop, &p->flush);
+	remember_clocks(p);
 }
 
 static void
@@ -72,11 +84,38 @@ carry_out(struct pool *p, const struct swim_output *out)
 		remember(p, &out->events[i]);
 		p->conf.on_event(p->conf.ctx, p, &out->events[i]);
 	}
+	for (size_t i = 0; i < out->user_event_count; i++)
+		p->conf.on_user_event(p->conf.ctx, p, &out->user_events[i]);
+	if (out->user_event_count > 0 || out->query_count > 0)
+		remember_clocks(p);
+	for (size_t i = 0; i < out->response_count; i++)
+		p->conf.on_response(p->conf.ctx, p, &out->responses[i]);
 	for (size_t i = 0; i < out->join_count; i++)
 		p->conf.on_join(p->conf.ctx, p, &out->joins[i]);
 	arm(p, out->deadline);
 	if (out->left)
 		p->conf.on_left(p->conf.ctx, p);
+	if (out->conflict_lost)
+		p->conf.on_conflict_lost(p->conf.ctx, p);
+}
+
+/* Answering feeds the core, and what it lent is gone: so the queries are copied first. */
+static void
+hear_queries(struct pool *p, const struct swim_output *out)
+{
+	size_t count = out->query_count;
+	struct arena a = ARENA_INIT(QUERY_BYTES_MAX);
+	struct swim_query *copies = arena_array(&a, count, sizeof(*copies));
+
+	for (size_t i = 0; copies != NULL && i < count; i++) {
+		copies[i] = out->queries[i];
+		copies[i].name = arena_copy(&a, out->queries[i].name);
+		copies[i].payload = arena_copy(&a, out->queries[i].payload);
+		copies[i].from = arena_copy(&a, out->queries[i].from);
+	}
+	for (size_t i = 0; copies != NULL && i < count; i++)
+		p->conf.on_query(p->conf.ctx, p, &copies[i]);
+	arena_done(&a);
 }
 
 static enum tv_err
@@ -90,6 +129,10 @@ feed(struct pool *p, struct swim_input *in, struct span *answer)
 	carry_out(p, out);
 	if (answer != NULL)
 		*answer = out->answer;
+	if (out->query_count > 0) {
+		TV_ASSERT(out->answer.len == 0);	/* what brings queries has no answer */
+		hear_queries(p, out);
+	}
 	return err;
 }
 
@@ -340,6 +383,33 @@ pool_set_tags(struct pool *p, const struct tagset *tags)
 	}
 	buf_done(&meta);
 	return err;
+}
+
+enum tv_err
+pool_fire(struct pool *p, struct span name, struct span payload, bool coalesce, uint64_t *ltime)
+{
+	struct swim_input in = { .type = SWIM_IN_FIRE, .name = name, .bytes = payload, .coalesce = coalesce };
+	struct swim_stats stats;
+
+	swim_stats(p->core, &stats);
+	*ltime = stats.event_clock;
+	return feed_now(p, &in);
+}
+
+enum tv_err
+pool_query(struct pool *p, const struct swim_ask *ask)
+{
+	struct swim_input in = { .type = SWIM_IN_QUERY, .ask = ask };
+
+	return feed_now(p, &in);
+}
+
+enum tv_err
+pool_respond(struct pool *p, uint64_t ltime, uint32_t id, struct span payload)
+{
+	struct swim_input in = { .type = SWIM_IN_RESPOND, .ltime = ltime, .query_id = id, .bytes = payload };
+
+	return feed_now(p, &in);
 }
 
 bool

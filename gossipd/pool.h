@@ -2,7 +2,8 @@
  * One pool: a gossip core with its sockets, timer, snapshot and log lines.  Feeds the core what
  * happens and carries out what it answers.
  *
- * The call backs come while an output is carried out: they must not feed the same pool.
+ * The call backs come while an output is carried out: they must not feed the same pool, except on_query, which
+ * comes last and may answer with pool_respond().
  */
 #ifndef TV_GOSSIPD_POOL_H
 #define TV_GOSSIPD_POOL_H
@@ -32,6 +33,11 @@ struct pool_conf {
 	void (*on_event)(void *ctx, struct pool *p, const struct swim_event *ev);
 	void (*on_join)(void *ctx, struct pool *p, const struct swim_join *j);
 	void (*on_left)(void *ctx, struct pool *p);
+	void (*on_user_event)(void *ctx, struct pool *p, const struct swim_user_event *e);
+	void (*on_query)(void *ctx, struct pool *p, const struct swim_query *q);
+	void (*on_response)(void *ctx, struct pool *p, const struct swim_response *r);
+	/* Another node holds our name by majority. */
+	void (*on_conflict_lost)(void *ctx, struct pool *p);
 };
 
 /* NULL with a log line.  *found: who was there before the last stop; the caller frees it. */
@@ -46,6 +52,12 @@ enum tv_err pool_join(struct pool *p, uint64_t token, const struct gaddr *addrs,
 enum tv_err pool_leave(struct pool *p);
 enum tv_err pool_force_leave(struct pool *p, struct span name, bool prune);
 enum tv_err pool_set_tags(struct pool *p, const struct tagset *tags);
+/* As SWIM_IN_FIRE; on_user_event follows, also here.  *ltime: its Lamport time. */
+enum tv_err pool_fire(struct pool *p, struct span name, struct span payload, bool coalesce, uint64_t *ltime);
+/* As SWIM_IN_QUERY; on_response follows until its DONE. */
+enum tv_err pool_query(struct pool *p, const struct swim_ask *ask);
+/* As SWIM_IN_RESPOND. */
+enum tv_err pool_respond(struct pool *p, uint64_t ltime, uint32_t id, struct span payload);
 bool pool_encrypted(const struct pool *p);
 void pool_udp_stats(const struct pool *p, struct udp_stats *out);
 void pool_streams_stats(const struct pool *p, struct streams_stats *out);

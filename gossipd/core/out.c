@@ -43,6 +43,9 @@ out_done(struct swim *s)
 	free(s->out.sends);
 	free(s->out.streams);
 	free(s->out.events);
+	free(s->out.user_events);
+	free(s->out.queries);
+	free(s->out.responses);
 	free(s->out.joins);
 	free(s->out.notices);
 }
@@ -122,6 +125,65 @@ out_event(struct swim *s, enum gossip_event type, const struct node *n)
 	}
 	*e = (struct swim_event){ .type = type, .member = m };
 	s->out.view.event_count++;
+}
+
+/* Copies what *span names into the output; false without memory. */
+static bool
+lend(struct swim *s, struct span *span)
+{
+	struct span copy = arena_copy(&s->out.arena, *span);
+
+	if (copy.p == NULL && span->len > 0) {
+		s->stats.no_memory++;
+		return false;
+	}
+	*span = copy;
+	return true;
+}
+
+void
+out_user_event(struct swim *s, const struct swim_user_event *e)
+{
+	struct swim_user_event *at, copy = *e;
+
+	if (!lend(s, &copy.name) || !lend(s, &copy.payload))
+		return;
+	at = out_item(s, &s->out.user_events, s->out.view.user_event_count, &s->out.user_event_cap, sizeof(*at));
+	if (at == NULL)
+		return;
+	*at = copy;
+	s->out.view.user_event_count++;
+}
+
+void
+out_query(struct swim *s, const struct swim_query *q)
+{
+	struct swim_query *at, copy = *q;
+
+	if (!lend(s, &copy.name) || !lend(s, &copy.payload) || !lend(s, &copy.from))
+		return;
+	at = out_item(s, &s->out.queries, s->out.view.query_count, &s->out.query_cap, sizeof(*at));
+	if (at == NULL)
+		return;
+	*at = copy;
+	s->out.view.query_count++;
+}
+
+/* Bytes may be missing without memory; the end of a query must not be. */
+void
+out_response(struct swim *s, const struct swim_response *r)
+{
+	struct swim_response *at, copy = *r;
+
+	if (!lend(s, &copy.from))
+		copy.from = SPAN_NONE;
+	if (!lend(s, &copy.payload))
+		copy.payload = SPAN_NONE;
+	at = out_item(s, &s->out.responses, s->out.view.response_count, &s->out.response_cap, sizeof(*at));
+	if (at == NULL)
+		return;
+	*at = copy;
+	s->out.view.response_count++;
 }
 
 void

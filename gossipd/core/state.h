@@ -101,9 +101,12 @@ struct out {
 	struct swim_send *sends;
 	struct swim_stream *streams;
 	struct swim_event *events;
+	struct swim_user_event *user_events;
+	struct swim_query *queries;
+	struct swim_response *responses;
 	struct swim_join *joins;
 	struct swim_notice *notices;
-	size_t send_cap, stream_cap, event_cap, join_cap, notice_cap;
+	size_t send_cap, stream_cap, event_cap, user_event_cap, query_cap, response_cap, join_cap, notice_cap;
 	struct swim_output view;	/* counts, and what the caller sees */
 };
 
@@ -158,6 +161,10 @@ void out_stream(struct swim *s, uint64_t id, enum swim_stream_kind kind, const s
     struct span message);
 void out_answer(struct swim *s, struct span message);
 void out_event(struct swim *s, enum gossip_event type, const struct node *n);
+/* Spans of these three are copied; user events and queries are lent whole or not at all. */
+void out_user_event(struct swim *s, const struct swim_user_event *e);
+void out_query(struct swim *s, const struct swim_query *q);
+void out_response(struct swim *s, const struct swim_response *r);
 void out_join(struct swim *s, const struct join_run *j);
 /* name and text of *n are copied or static. */
 void out_notice(struct swim *s, const struct swim_notice *n);
@@ -266,6 +273,9 @@ leave_begun(const struct swim *s)
 }
 
 /* -- event.c -- */
+enum tv_err event_fire(struct swim *s, const struct swim_input *in);
+enum tv_err event_ask(struct swim *s, const struct swim_input *in);
+enum tv_err event_respond(struct swim *s, const struct swim_input *in);
 enum tv_err event_on_user(struct swim *s, const struct gaddr *from, struct span message);
 enum tv_err event_on_query(struct swim *s, const struct gaddr *from, struct span message);
 

@@ -214,6 +214,9 @@ static enum tv_err (*const input_handlers[SWIM_INS])(struct swim *, const struct
 	[SWIM_IN_FORCE_LEAVE] = leave_force,
 	[SWIM_IN_META] = swim_change_meta,
 	[SWIM_IN_RESTORE] = serf_restore,
+	[SWIM_IN_FIRE] = event_fire,
+	[SWIM_IN_QUERY] = event_ask,
+	[SWIM_IN_RESPOND] = event_respond,
 };
 
 enum tv_err
@@ -232,6 +235,9 @@ swim_feed(struct swim *s, const struct swim_input *in, const struct swim_output 
 	s->out.view.sends = s->out.sends;
 	s->out.view.streams = s->out.streams;
 	s->out.view.events = s->out.events;
+	s->out.view.user_events = s->out.user_events;
+	s->out.view.queries = s->out.queries;
+	s->out.view.responses = s->out.responses;
 	s->out.view.joins = s->out.joins;
 	s->out.view.notices = s->out.notices;
 	s->out.view.deadline = next_deadline(s);

@@ -11,9 +11,11 @@
  *                 soon after it
  *   3. answer     for SWIM_IN_REQUEST: what to write back before closing; empty: close at once
  *   4. events     what happened to members, in order
- *   5. joins      joins that came to an end
- *   6. notices    for the log
- *   7. deadline   feed SWIM_IN_TICK at or after this instant, when nothing else is fed before
+ *   5. user_events, queries    of the pool and our own, each delivered once
+ *   6. responses  to our own queries
+ *   7. joins      joins that came to an end
+ *   8. notices    for the log
+ *   9. deadline   feed SWIM_IN_TICK at or after this instant, when nothing else is fed before
  *
  * Messages are what remains below encryption, CRC and compression: the shell peels and wraps those layers with
  * gossipd/core/packet.h and stream.h, because only it has keys and nonces.
@@ -81,12 +83,28 @@ enum swim_in_type {
 	SWIM_IN_REQUEST,		/* from, message: what came over a stream that was accepted */
 	SWIM_IN_ANSWER,			/* stream, message */
 	SWIM_IN_FAILED,			/* stream, error */
-	SWIM_IN_JOIN,			/* token, addrs, addr_count, quiet */
+	SWIM_IN_JOIN,			/* token, addrs, addr_count, quiet, replay */
 	SWIM_IN_LEAVE,			/* leave gracefully; the end is told by output.left */
 	SWIM_IN_FORCE_LEAVE,		/* name, prune.  TV_ENOENT: unknown, TV_EINVAL: ourselves */
 	SWIM_IN_META,			/* bytes: new tags of our own.  TV_ELIMIT */
 	SWIM_IN_RESTORE,		/* restore: a member from before a restart.  TV_EINVAL, TV_EEXIST, TV_ELIMIT */
+	SWIM_IN_FIRE,			/* name, bytes, coalesce: a user event.  TV_EINVAL: no name; TV_ELIMIT: too long */
+	SWIM_IN_QUERY,			/* ask.  TV_EINVAL: name; TV_ELIMIT: too long, or too many are open */
+	SWIM_IN_RESPOND,		/* ltime, query_id, bytes.  TV_ENOENT: unknown, over or answered; TV_ELIMIT: too long */
 	SWIM_INS
+};
+
+/* A query of ours. */
+struct swim_ask {
+	uint64_t token;			/* comes back in swim_response */
+	struct span name, payload;
+	const struct span *filters;	/* each as serf_put_filter() writes it */
+	unsigned filter_count;		/* 0..SWIM_FILTERS_MAX */
+	bool want_ack;
+	bool no_broadcast;		/* receivers do not pass it on */
+	uint8_t relay_factor;
+	struct mono timeout;		/* 0: by the size of the pool, as Serf does */
+	bool internal;			/* a `_serf_` name is meant: key queries */
 };
 
 /*
@@ -117,6 +135,11 @@ struct swim_input {
 	unsigned addr_count;
 	const struct swim_restore *restore;
 	bool quiet;			/* JOIN: after a restart: no join intent follows */
+	bool replay;			/* JOIN: deliver events from before it */
+	bool coalesce;			/* FIRE: receivers may deliver only the newest of this name */
+	const struct swim_ask *ask;	/* borrowed */
+	uint64_t ltime;			/* RESPOND: of the query, with query_id */
+	uint32_t query_id;
 	bool prune;			/* FORCE_LEAVE: forget it at once, everywhere */
 };
 
@@ -150,6 +173,43 @@ struct swim_member {
 struct swim_event {
 	enum gossip_event type;
 	struct swim_member member;
+};
+
+/* A user event; the spans live until the next feed. */
+struct swim_user_event {
+	uint64_t ltime;
+	struct span name, payload;
+	bool coalesce;
+};
+
+enum swim_query_kind {
+	SWIM_QUERY_USER,
+	SWIM_QUERY_KEY_INSTALL,		/* payload: the bare key */
+	SWIM_QUERY_KEY_USE,
+	SWIM_QUERY_KEY_REMOVE,
+	SWIM_QUERY_KEY_LIST
+};
+
+/* A query that passed its filters; answered by SWIM_IN_RESPOND before `deadline`, or not at all. */
+struct swim_query {
+	enum swim_query_kind kind;
+	uint64_t ltime;
+	uint32_t id;
+	struct span name, payload;
+	struct span from;		/* source node; empty when an old sender does not say */
+	struct mono deadline;
+};
+
+enum swim_response_kind {
+	SWIM_RESPONSE_ACK,
+	SWIM_RESPONSE_DATA,
+	SWIM_RESPONSE_DONE		/* exactly once per query: its time is over, or all have answered */
+};
+
+struct swim_response {
+	uint64_t token;
+	enum swim_response_kind kind;
+	struct span from, payload;
 };
 
 struct swim_join {
@@ -192,11 +252,18 @@ struct swim_output {
 	struct span answer;
 	const struct swim_event *events;
 	size_t event_count;
+	const struct swim_user_event *user_events;
+	size_t user_event_count;
+	const struct swim_query *queries;
+	size_t query_count;
+	const struct swim_response *responses;
+	size_t response_count;
 	const struct swim_join *joins;
 	size_t join_count;
 	const struct swim_notice *notices;
 	size_t notice_count;
 	bool left;			/* the leave is complete: close */
+	bool conflict_lost;		/* most members know another node by our name: stop without leaving */
 	struct mono deadline;
 };
 

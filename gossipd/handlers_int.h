@@ -1,0 +1,55 @@
+/*
+ * Inside of gossipd.sock, shared by the families of questions: handlers.c (members, joins, leaves),
+ * handlers_event.c, handlers_coord.c, keyring.c.  A family is rows in the table of handlers.c and a file of its own.
+ */
+#ifndef TV_GOSSIPD_HANDLERS_INT_H
+#define TV_GOSSIPD_HANDLERS_INT_H
+
+#include "common/chan.h"
+#include "common/log.h"
+#include "common/mpack.h"
+#include "common/msg.h"
+#include "gossipd/handlers.h"
+
+struct client {
+	struct client *next, **back;
+	struct handlers *h;
+	struct chan *chan;
+	bool greeted, watching;
+	bool events;			/* asked for user events and queries */
+	bool waiting;			/* asked to watch, and the pools are not settled yet */
+};
+
+/* A question whose answer comes later. */
+struct pending {
+	struct pending *next;
+	struct client *client;
+	uint64_t frame_id;
+	uint64_t token;			/* of the join; 0: a leave */
+};
+
+struct handlers {
+	struct engine *e;
+	struct listener *listener;
+	struct client *clients;
+	struct pending *pending;
+	uint64_t tokens;
+	struct log_limit limit;
+};
+
+/* Answers [err, text]; id 0 wants none.  An answer that cannot be sent closes the channel, which is all that can be done. */
+void handlers_answer(struct client *c, uint16_t type, uint64_t id, enum tv_err err, const char *text);
+/* The first two fields of an answer that has `fields`. */
+void handlers_answer_head(struct buf *b, unsigned fields, enum tv_err err, const char *text);
+/* Remembers a question whose answer comes later; false without memory. */
+bool handlers_pend(struct client *c, uint64_t frame_id, uint64_t token);
+/* Takes the first pending question of this client (NULL: any) and token (UINT64_MAX: any); the caller frees it. */
+struct pending *handlers_unpend(struct handlers *h, const struct client *c, uint64_t token);
+
+/*
+ * A handler reads its question from *r, strictly, and answers now or later.  Anything but TV_OK closes the
+ * channel: the question was malformed.
+ */
+typedef enum tv_err handlers_fn(struct client *c, const struct frame *f, struct rd *r);
+
+#endif
