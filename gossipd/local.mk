@@ -22,6 +22,7 @@ gossipd_libgossipcore_a_SOURCES += \
 	gossipd/core/table.c gossipd/core/table.h \
 	gossipd/core/scale.c gossipd/core/scale.h \
 	gossipd/core/member.c gossipd/core/suspect.c gossipd/core/probe.c gossipd/core/awareness.c \
+	gossipd/core/coord.c gossipd/core/coord.h gossipd/core/place.c \
 	gossipd/core/broadcast.c gossipd/core/broadcast.h gossipd/core/gossip.c \
 	gossipd/core/pushpull.c \
 	gossipd/core/serf.c gossipd/core/intent.c gossipd/core/intent.h gossipd/core/leave.c gossipd/core/event.c

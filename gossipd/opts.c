@@ -69,6 +69,8 @@ const struct conf_opt gossip_opts[] = {
 	    "Compress what is sent; what comes is read either way." },
 	{ "tcp_pings", CONF_BOOL, F(tcp_pings), "true", NULL, NULL, NULL, CONF_RESTART,
 	    "Probe over TCP as well when datagrams get no answer." },
+	{ "coordinates", CONF_BOOL, F(coordinates), "true", NULL, NULL, NULL, CONF_RESTART,
+	    "Tell and learn network coordinates, from which round trips between any two members are estimated." },
 	{ "packet_bytes", CONF_SIZE, F(packet_bytes), "1400", "512", "65000", NULL, CONF_RESTART,
 	    "Largest datagram to fill with gossip." },
 	{ "limits.members", CONF_U64, F(members_max), "20000", "16", "1000000", NULL, CONF_RESTART,

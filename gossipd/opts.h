@@ -19,7 +19,7 @@ struct gossip_conf {
 	    broadcast_timeout, leave_delay, dead_reclaim, flood_interval, snapshot_interval;
 	uint64_t members_max, intents_max, queue_max, relays_max;
 	uint64_t streams_max, streams_per_source, stream_bytes_max, packet_bytes, clients_max;
-	bool compress, tcp_pings, snapshot;
+	bool compress, tcp_pings, coordinates, snapshot;
 };
 
 extern const struct conf_opt gossip_opts[];

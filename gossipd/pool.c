@@ -118,14 +118,13 @@ hear_queries(struct pool *p, const struct swim_output *out)
 	arena_done(&a);
 }
 
+/* in->now is set. */
 static enum tv_err
-feed(struct pool *p, struct swim_input *in, struct span *answer)
+feed_at(struct pool *p, const struct swim_input *in, struct span *answer)
 {
 	const struct swim_output *out;
-	enum tv_err err;
+	enum tv_err err = swim_feed(p->core, in, &out);
 
-	in->now = clock_mono();
-	err = swim_feed(p->core, in, &out);
 	carry_out(p, out);
 	if (answer != NULL)
 		*answer = out->answer;
@@ -134,6 +133,13 @@ feed(struct pool *p, struct swim_input *in, struct span *answer)
 		hear_queries(p, out);
 	}
 	return err;
+}
+
+static enum tv_err
+feed(struct pool *p, struct swim_input *in, struct span *answer)
+{
+	in->now = clock_mono();
+	return feed_at(p, in, answer);
 }
 
 /* From outside of the reading of datagrams: what is to be sent leaves now. */
@@ -149,11 +155,11 @@ feed_now(struct pool *p, struct swim_input *in)
 /* -- input ------------------------------------------------------------------------ */
 
 static void
-on_message(void *ctx, const struct gaddr *from, enum wire_type type, struct span body)
+on_message(void *ctx, const struct gaddr *from, struct mono at, enum wire_type type, struct span body)
 {
-	struct swim_input in = { .type = SWIM_IN_MESSAGE, .from = *from, .kind = type, .bytes = body };
+	struct swim_input in = { .type = SWIM_IN_MESSAGE, .now = at, .from = *from, .kind = type, .bytes = body };
 
-	(void)feed(ctx, &in, NULL);	/* counted by the core */
+	(void)feed_at(ctx, &in, NULL);	/* counted by the core */
 }
 
 static void
@@ -216,8 +222,9 @@ core_new(const struct pool *p, const struct snapshot_found *found)
 		.timing = gossip_conf_timing(o, p->conf.kind), .members_max = (uint32_t)o->members_max,
 		.intents_max = (uint32_t)o->intents_max, .queue_max = (uint32_t)o->queue_max,
 		.relays_max = (uint32_t)o->relays_max, .packet_bytes = o->packet_bytes,
-		.seal_bytes = packet_overhead(&p->envelope), .tcp_pings = o->tcp_pings, .clock = found->clock,
-		.event_clock = found->event_clock, .query_clock = found->query_clock };
+		.seal_bytes = packet_overhead(&p->envelope), .tcp_pings = o->tcp_pings,
+		.coordinates = o->coordinates, .clock = found->clock, .event_clock = found->event_clock,
+		.query_clock = found->query_clock };
 	struct swim *core = NULL;
 
 	randombytes_buf(&opt.seed, sizeof(opt.seed));

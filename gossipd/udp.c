@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "gossipd/net.h"
 #include "gossipd/udp.h"
@@ -26,10 +27,11 @@ struct udp {
 	ev_io io;
 	int fd, family;
 	const struct envelope *envelope;
-	void (*on_message)(void *ctx, const struct gaddr *from, enum wire_type type, struct span body);
+	void (*on_message)(void *ctx, const struct gaddr *from, struct mono at, enum wire_type type, struct span body);
 	void (*on_batch)(void *ctx);
 	void *ctx;
 	struct gaddr from;		/* of the datagram that is being opened */
+	struct mono at;			/* when its batch was received */
 	/* Two: a message may be answered while others of its datagram wait. */
 	struct packet_scratch *in_scratch, *out_scratch;
 	uint8_t (*slots)[PACKET_BYTES_MAX];	/* BATCH of them; untouched pages cost nothing */
@@ -45,7 +47,7 @@ visit(void *arg, enum wire_type type, struct span body)
 {
 	struct udp *u = arg;
 
-	u->on_message(u->ctx, &u->from, type, body);
+	u->on_message(u->ctx, &u->from, u->at, type, body);
 }
 
 static void
@@ -96,6 +98,7 @@ read_batch(struct udp *u)
 			.msg_iov = &iov[i], .msg_iovlen = 1 };
 	}
 	n = recvmmsg(u->fd, head, BATCH, MSG_DONTWAIT, NULL);
+	u->at = clock_mono();
 	for (int i = 0; i < n; i++)
 		open_datagram(u, &from[i], span_of(u->slots[i], head[i].msg_len));
 	if (n > 0)
@@ -115,7 +118,7 @@ on_readable(struct ev_loop *loop, ev_io *w, int revents)
 
 struct udp *
 udp_new(struct ev_loop *loop, int fd, const struct envelope *envelope,
-    void (*on_message)(void *ctx, const struct gaddr *from, enum wire_type type, struct span body),
+    void (*on_message)(void *ctx, const struct gaddr *from, struct mono at, enum wire_type type, struct span body),
     void (*on_batch)(void *ctx), void *ctx)
 {
 	struct udp *u = calloc(1, sizeof(*u));

@@ -18,11 +18,12 @@ struct udp_stats {
 };
 
 /*
- * Takes over the bound socket.  on_message gets each message of each datagram; what it borrows
- * lasts until return.  on_batch follows once after a batch was read: a good moment for udp_flush().
+ * Takes over the bound socket.  on_message gets each message of each datagram, and when that came: as soon after its
+ * arrival as this process was awake, however many others are handled before it.  What it borrows lasts until
+ * return.  on_batch follows once after a batch was read: a good moment for udp_flush().
  */
 struct udp *udp_new(struct ev_loop *loop, int fd, const struct envelope *envelope,
-    void (*on_message)(void *ctx, const struct gaddr *from, enum wire_type type, struct span body),
+    void (*on_message)(void *ctx, const struct gaddr *from, struct mono at, enum wire_type type, struct span body),
     void (*on_batch)(void *ctx), void *ctx);
 /* Queues one datagram; it leaves with udp_flush(), or when the batch is full. */
 void udp_send(struct udp *u, const struct swim_send *send);

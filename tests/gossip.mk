@@ -34,3 +34,15 @@ endif
 FUZZ_REPLAYS += tests/fuzz/replay_gossip_core
 tests_fuzz_replay_gossip_core_SOURCES = tests/fuzz/fuzz_gossip_core.c tests/fuzz/replay.c
 tests_fuzz_replay_gossip_core_LDADD = $(GOSSIPCORE_LIBS)
+
+# Coordinates.
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_coord
+TESTS += tests/unit/check_coord
+tests_unit_check_coord_SOURCES = tests/unit/check_coord.c
+tests_unit_check_coord_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS) $(JANSSON_LIBS)
+check_PROGRAMS += tests/unit/check_place
+TESTS += tests/unit/check_place
+tests_unit_check_place_SOURCES = tests/unit/check_place.c tests/unit/gossip_one.c tests/unit/gossip_one.h
+tests_unit_check_place_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
+endif

@@ -200,6 +200,8 @@ alive_take(struct swim *s, struct node *n, const struct wire_alive *a, const str
 		return;
 	}
 	suspicion_drop(s, n);
+	if (!gaddr_eq(addr, &n->addr))
+		place_forget(n);	/* it was that of another machine */
 	n->addr = *addr;
 	n->incarnation = a->incarnation;
 	if (a->vsn.len >= WIRE_VSN_BYTES)

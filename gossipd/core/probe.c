@@ -94,6 +94,7 @@ probe_tick(struct swim *s)
 	p->phase = PROBE_DIRECT;
 	p->target = n;
 	p->seq = ++s->seq;
+	p->sent = s->now;
 	p->deadline = mono_add(s->now, awareness_scale(s, interval));
 	p->nacks = p->nacks_expected = 0;
 	p->stream = 0;
@@ -231,7 +232,7 @@ probe_on_ping(struct swim *s, const struct gaddr *from, struct span body)
 
 	if (err != TV_OK || (m.node.len > 0 && !span_eq(m.node, s->opt.name)))
 		return err;
-	ack = (struct wire_ack){ .seq = m.seq };	/* the payload is the coordinates' place */
+	ack = (struct wire_ack){ .seq = m.seq, .payload = place_payload(s) };
 	to = asker_of(m.source_addr, m.source_port, from);
 	buf_reset(&s->scratch);
 	wire_put_ack(&s->scratch, &ack);
@@ -358,7 +359,8 @@ probe_on_ack(struct swim *s, const struct gaddr *from, struct span body)
 		relay_ack(s, m.seq);
 		return TV_OK;
 	}
-	/* Coordinates: an ack in the phase PROBE_DIRECT carries the peer's, and its round trip. */
+	if (s->probe.phase == PROBE_DIRECT && s->probe.target != NULL)
+		place_heard(s, s->probe.target, m.payload, mono_sub(s->now, s->probe.sent));
 	awareness_add(s, -1);
 	probe_end(s);
 	return TV_OK;

@@ -79,6 +79,7 @@ serf_erase(struct swim *s, struct node *n)
 	out_event(s, GOSSIP_EV_REAP, n);
 	serf_set_status(s, n, MEMBER_NONE);
 	n->prune_at = MONO_NEVER;
+	place_forget(n);
 	swim_drop_if_unused(s, n);
 }
 

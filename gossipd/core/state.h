@@ -7,6 +7,7 @@
  *   member.c     alive, suspect, dead, refute: the merge rules of SWIM
  *   suspect.c    suspicion timers
  *   probe.c      probe rounds; answers to pings; relayed probes
+ *   place.c      coordinates: in acks, and of members
  *   awareness.c  health score
  *   gossip.c     filling packets, the gossip tick
  *   pushpull.c   full exchange and its merge
@@ -21,6 +22,7 @@
 #include "common/arena.h"
 #include "common/rng.h"
 #include "gossipd/core/broadcast.h"
+#include "gossipd/core/coord.h"
 #include "gossipd/core/intent.h"
 #include "gossipd/core/serfwire.h"
 #include "gossipd/core/swim.h"
@@ -51,7 +53,7 @@ struct probe {
 	enum probe_phase phase;
 	struct node *target;		/* NULL: it was forgotten meanwhile, and the probe ends without a verdict */
 	uint32_t seq;
-	struct mono deadline;
+	struct mono sent, deadline;
 	unsigned nacks_expected, nacks;
 	uint64_t stream;		/* fallback ping under way, or 0 */
 	bool stream_ok;
@@ -135,6 +137,8 @@ struct swim {
 	enum leave_phase leave;
 	struct out out;
 	struct buf scratch;		/* one message under construction */
+	struct coord_state coord;
+	struct buf payload;		/* of an ack: our coordinate */
 	struct bfill fill;
 	struct swim_stats stats;	/* the counters of it */
 };
@@ -211,6 +215,13 @@ enum tv_err probe_on_ack(struct swim *s, const struct gaddr *from, struct span b
 enum tv_err probe_on_nack(struct swim *s, const struct gaddr *from, struct span body);
 /* A ping over a stream: the answer, or nothing when it is not for us. */
 enum tv_err probe_on_stream_ping(struct swim *s, struct span body);
+
+/* -- place.c -- */
+/* What our acks to direct pings carry; empty: nothing. */
+struct span place_payload(struct swim *s);
+/* A member answered our ping directly, after `rtt`. */
+void place_heard(struct swim *s, struct node *n, struct span payload, struct mono rtt);
+void place_forget(struct node *n);
 
 /* -- awareness.c -- */
 void awareness_add(struct swim *s, int delta);

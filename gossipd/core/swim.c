@@ -7,6 +7,7 @@
 #include "gossipd/core/state.h"
 
 #define SCRATCH_BYTES_MAX 65536		/* one message under construction */
+#define PAYLOAD_BYTES_MAX 256		/* an ack's */
 #define PICK_DENSE 32			/* pools up to this size are drawn from without luck */
 
 /* What every Serf node says of itself: memberlist 1..5, speaks 2; Serf 2..5, speaks 5. */
@@ -341,6 +342,8 @@ swim_new(const struct swim_options *opt, struct mono now)
 	for (int q = 0; q < QUEUES; q++)
 		bqueue_init(&s->queues[q], q == QUEUE_MEMBER ? opt->members_max : opt->queue_max, rng_u64(&s->rng));
 	buf_init(&s->scratch, SCRATCH_BYTES_MAX);
+	buf_init(&s->payload, PAYLOAD_BYTES_MAX);
+	coord_init(&s->coord);
 	s->intents.count_max = opt->intents_max;
 	start_timers(s);
 	start_clocks(s);
@@ -364,6 +367,7 @@ swim_free(struct swim *s)
 	pushpull_done(s);
 	out_done(s);
 	buf_done(&s->scratch);
+	buf_done(&s->payload);
 	free(s->own);
 	free(s);
 }
@@ -419,6 +423,7 @@ swim_stats(const struct swim *s, struct swim_stats *out)
 	out->members = out->alive + out->leaving + out->left + out->failed;
 	out->health = s->health;
 	out->incarnation = s->incarnation;
+	out->coord_resets = s->coord.resets;
 	out->clock = s->clock.time;
 	out->event_clock = s->event_clock.time;
 	out->query_clock = s->query_clock.time;

@@ -72,6 +72,7 @@ struct swim_options {
 	size_t packet_bytes;		/* soft limit of a datagram, everything included; usually PACKET_MTU */
 	size_t seal_bytes;		/* what label and encryption add to it: packet_overhead() */
 	bool tcp_pings;			/* try a stream when datagrams fail */
+	bool coordinates;		/* tell and learn network coordinates */
 	uint64_t seed;			/* of everything random; the name hash too */
 	/* Clocks found in the snapshot; 0: none. */
 	uint64_t clock, event_clock, query_clock;
@@ -282,9 +283,12 @@ struct swim_stats {
 	uint64_t bad_vsn, wrong_dc, conflicts, over_members, over_intents, over_relays, refused_merges;
 	uint64_t no_memory;
 	uint64_t probes, probes_failed, refutations;
+	uint64_t bad_coord;		/* coordinates that no honest node has */
+	uint64_t coord_resets;		/* how often our own had to start over */
 };
 
 struct swim;
+struct serf_coord;
 
 /* NULL: no memory, or options out of range.  The pool starts with ourselves only; `now` starts the timers. */
 struct swim *swim_new(const struct swim_options *opt, struct mono now);
@@ -301,6 +305,10 @@ bool swim_member_find(const struct swim *s, struct span name, struct swim_member
 void swim_stats(const struct swim *s, struct swim_stats *out);
 /* SWIM's own view of a member, for tests: false when SWIM does not know it. */
 bool swim_state_of(const struct swim *s, struct span name, enum node_state *state, uint32_t *incarnation);
+/* Our own coordinate: the origin as long as nobody answered, and without the option. */
+void swim_coord(const struct swim *s, struct serf_coord *out);
+/* A member's as last heard, or our own: false for one that never answered a probe of ours. */
+bool swim_coord_of(const struct swim *s, struct span name, struct serf_coord *out);
 /* Cluster key rotation to or from plaintext changes what encryption adds. */
 void swim_set_seal_bytes(struct swim *s, size_t seal_bytes);
 

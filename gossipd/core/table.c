@@ -83,6 +83,7 @@ node_free(struct node *n)
 {
 	bqueue_disown(n->queued);
 	free(n->suspicion);
+	free(n->coord);
 	free(n->meta);
 	free(n);
 }

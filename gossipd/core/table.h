@@ -36,12 +36,14 @@ gaddr_eq(const struct gaddr *a, const struct gaddr *b)
 enum node_state { NODE_ALIVE = 0, NODE_SUSPECT = 1, NODE_DEAD = 2, NODE_LEFT = 3, NODE_STATES };
 
 struct bcast;
+struct coord_peer;
 struct suspicion;
 
 struct node {
 	struct node *next;		/* in its hash chain */
 	struct suspicion *suspicion;	/* owned; NULL unless state is NODE_SUSPECT */
 	struct bcast *queued;		/* broadcast about it that waits, or NULL */
+	struct coord_peer *coord;	/* owned; what we know of its place; NULL: nothing */
 	uint8_t *meta;			/* owned; encoded tags; NULL when meta_len is 0 */
 	struct mono changed;		/* when `state` last changed */
 	struct mono gone_at;		/* when Serf saw it fail or leave */

@@ -205,7 +205,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct swim_options opt = { .name = span_str("me"), .self = { .ip = { 10, 0, 0, 1 }, .len = 4, .port = 7946 },
 		.dc = span_str("dc1"), .timing = *swim_preset("lan"), .members_max = MEMBERS_MAX, .intents_max = 8,
-		.queue_max = 16, .relays_max = 4, .packet_bytes = PACKET_MTU, .tcp_pings = true, .seed = 1 };
+		.queue_max = 16, .relays_max = 4, .packet_bytes = PACKET_MTU, .tcp_pings = true,
+		.coordinates = true, .seed = 1 };
 	struct run r = { .now = MONO_S(1), .in = rd_over(data, size), .envelope = { .version = 1 } };
 
 	r.scratch = malloc(sizeof(*r.scratch));

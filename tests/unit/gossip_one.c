@@ -21,7 +21,7 @@ one_init(struct one *o)
 	*o = (struct one){ .now = MONO_S(100), .arena = ARENA_INIT(1 << 24), .state = BUF_INIT(1 << 24) };
 	o->opt = (struct swim_options){ .name = span_str(SELF), .self = one_addr(1), .timing = *swim_preset("lan"),
 		.members_max = 100, .intents_max = 10, .queue_max = 100, .relays_max = 4, .packet_bytes = PACKET_MTU,
-		.tcp_pings = true, .seed = 1 };
+		.tcp_pings = true, .coordinates = true, .seed = 1 };
 }
 
 void
