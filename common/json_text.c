@@ -1,4 +1,8 @@
 /* JSON as text: quoting and indenting.  No parser: that is jansson's, see schema_json.h. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "common/schema.h"
 
 /* Bytes that need no escape and no look at what follows them. */
@@ -30,6 +34,54 @@ quote_ascii(uint8_t c, struct buf *out)
 		break;
 	default:
 		buf_put(out, unicode, sizeof(unicode));
+	}
+}
+
+/* "d.ddde-07" into digits without the point; returns the decimal exponent of the first one. */
+static int
+take_digits(const char *text, char digits[24])
+{
+	const char *e = strchr(text, 'e');
+	size_t n = 0;
+
+	for (const char *p = text; p < e; p++)
+		if (*p != '.')
+			digits[n++] = *p;
+	while (n > 1 && digits[n - 1] == '0')
+		n--;
+	digits[n] = '\0';
+	return atoi(e + 1);
+}
+
+void
+json_number(double v, struct buf *out)
+{
+	char text[40], digits[24];
+	int precision = 0;
+
+	if (!isfinite(v)) {
+		buf_puts(out, "null");
+		return;
+	}
+	do
+		snprintf(text, sizeof(text), "%.*e", precision, fabs(v));
+	while (strtod(text, NULL) != fabs(v) && ++precision < 17);
+	int exponent = take_digits(text, digits), count = (int)strlen(digits);
+	if (signbit(v))
+		buf_u8(out, '-');
+	if (v != 0 && (exponent < -6 || exponent >= 21)) {
+		buf_printf(out, "%c%s%se%c%d", digits[0], count > 1 ? "." : "", digits + 1, exponent < 0 ? '-' : '+',
+		    abs(exponent));
+		return;
+	}
+	if (exponent < 0) {
+		buf_printf(out, "0.%.*s%s", -exponent - 1, "00000", digits);
+		return;
+	}
+	for (int i = 0; i < count || i <= exponent; i++) {
+		if (i == exponent + 1)
+			buf_u8(out, '.');
+		buf_u8(out, (uint8_t)(i < count ? digits[i] : '0'));
 	}
 }
 

@@ -33,7 +33,8 @@ common_libtvcore_a_SOURCES += \
 	common/base64.c common/json_text.c \
 	common/schema.c common/schema_out.c common/schema.h \
 	common/records.c common/records.h \
-	common/ops.c common/ops.h
+	common/ops.c common/ops.h \
+	common/coordinate.c common/coordinate.h
 common_libtvjson_a_SOURCES += common/schema_json.c
 
 # Channels: frames on sockets.

@@ -59,9 +59,14 @@ enum op_mode { OP_DEFAULT = 0, OP_CONSISTENT = 1, OP_STALE = 2 };
 	X( 43, STATUS_LEADER,     "Status.Leader",          OP_READ,   empty_schema,              text_reply_schema,        OP_ONE) \
 	X( 44, STATUS_PEERS,      "Status.Peers",           OP_READ,   empty_schema,              text_list_schema,         OP_ONE) \
 	X( 45, CATALOG_DATACENTERS,"Catalog.ListDatacenters", OP_VIEW, empty_schema,              text_list_schema,         OP_ONE) \
+	X( 50, COORDINATE_UPDATE, "Coordinate.Update",      OP_LEADER, coordinate_update_schema,  bool_reply_schema,        OP_ONE) \
+	X( 51, COORDINATE_NODES,  "Coordinate.ListNodes",   OP_READ,   coordinate_read_schema,    node_coordinate_schema,   OP_LIST) \
+	X( 52, COORDINATE_NODE,   "Coordinate.Node",        OP_READ,   coordinate_read_schema,    node_coordinate_schema,   OP_LIST) \
+	X( 53, COORDINATE_DATACENTERS, "Coordinate.ListDatacenters", OP_VIEW, empty_schema,       dc_coordinates_schema,    OP_LIST) \
 	/* proposed by the leader itself; refused from outside */ \
 	X( 60, TOMBSTONE_REAP,    "Internal.TombstoneReap", OP_WRITE,  session_destroy_schema,    bool_reply_schema,        OP_ONE) \
-	X( 61, SERVER_TOMBSTONE,  "Internal.ServerTombstone", OP_WRITE, raft_peer_schema,         bool_reply_schema,        OP_ONE)
+	X( 61, SERVER_TOMBSTONE,  "Internal.ServerTombstone", OP_WRITE, raft_peer_schema,         bool_reply_schema,        OP_ONE) \
+	X( 62, COORDINATE_BATCH,  "Internal.CoordinateBatch", OP_WRITE, coordinate_batch_schema,  bool_reply_schema,        OP_ONE)
 
 enum op_code {
 #define X(code, name, text, kind, args, answer, answers) OP_##name = code,

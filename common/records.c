@@ -220,6 +220,8 @@ static const struct schema_field catalog_read_fields[] = {
 	F(catalog_read, ST_STRS, Tags),
 	F(catalog_read, ST_MAP, NodeMeta),
 	F(catalog_read, ST_BOOL, Passing),
+	F(catalog_read, ST_STR, Near),
+	F(catalog_read, ST_STR, NearAddress),
 };
 SCHEMA(catalog_read, catalog_read_fields);
 
@@ -242,6 +244,50 @@ static const struct schema_field node_service_map_fields[] = {
 const struct schema node_service_map_schema = {
 	"node_service_map", node_service_map_fields, 2, sizeof(struct node_services)
 };
+
+/* -- coordinates -- */
+static const struct schema_field coordinate_rec_fields[] = {
+	F(coordinate_rec, ST_F64S, Vec),
+	F(coordinate_rec, ST_F64, Error),
+	F(coordinate_rec, ST_F64, Adjustment),
+	F(coordinate_rec, ST_F64, Height),
+};
+static SCHEMA(coordinate_rec, coordinate_rec_fields);
+
+static const struct schema_field node_coordinate_fields[] = {
+	F(node_coordinate, ST_STR, Node),
+	F(node_coordinate, ST_STR, Segment),
+	FO(node_coordinate, ST_OBJ, Coord, 0, coordinate_rec_schema),
+};
+SCHEMA(node_coordinate, node_coordinate_fields);
+
+static const struct schema_field coordinate_update_fields[] = {
+	F(coordinate_update, ST_STR, Node),
+	F(coordinate_update, ST_STR, Segment),
+	FO(coordinate_update, ST_OBJ, Coord, 0, coordinate_rec_schema),
+	F(coordinate_update, ST_STR, Datacenter),
+	FCONST("Token", NULL),
+};
+SCHEMA(coordinate_update, coordinate_update_fields);
+
+static const struct schema_field coordinate_batch_fields[] = {
+	FO(coordinate_batch, ST_OBJS, Updates, 0, node_coordinate_schema),
+};
+SCHEMA(coordinate_batch, coordinate_batch_fields);
+
+static const struct schema_field coordinate_read_fields[] = {
+	F(coordinate_read, ST_STR, Node),
+	F(coordinate_read, ST_STR, Segment),
+	F(coordinate_read, ST_BOOL, BySegment),
+};
+SCHEMA(coordinate_read, coordinate_read_fields);
+
+static const struct schema_field dc_coordinates_fields[] = {
+	F(dc_coordinates, ST_STR, Datacenter),
+	F(dc_coordinates, ST_STR, AreaID),
+	FO(dc_coordinates, ST_OBJS, Coordinates, 0, node_coordinate_schema),
+};
+SCHEMA(dc_coordinates, dc_coordinates_fields);
 
 /* -- raft -- */
 static const struct schema_field raft_server_fields[] = {

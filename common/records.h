@@ -137,6 +137,8 @@ struct catalog_read {			/* all catalog and health reads; unused fields stay empt
 	struct span_list Tags;
 	struct span_map NodeMeta;
 	bool Passing;
+	struct span Near;		/* sort by the estimated round trip to this node; empty: as they are */
+	struct span NearAddress;	/* the same, to the node of this address */
 };
 extern const struct schema catalog_read_schema;
 
@@ -145,6 +147,36 @@ extern const struct schema service_tags_schema;
 struct node_services { bool found; struct node Node; struct obj_list Services; };
 extern const struct schema node_services_schema;
 extern const struct schema node_service_map_schema;	/* the same; JSON shows Services by ID, as catalog/node does */
+
+/* -- coordinates -- */
+struct coordinate_rec {			/* as the API shows it; seconds.  common/coordinate.h computes with it */
+	struct f64_list Vec;
+	double Error, Adjustment, Height;
+};
+struct node_coordinate {		/* stored by node and segment */
+	struct span Node, Segment;
+	struct coordinate_rec Coord;
+};
+extern const struct schema node_coordinate_schema;
+struct coordinate_update {		/* OP_COORDINATE_UPDATE; answer: bool_reply, whether the node is known */
+	struct span Node, Segment;
+	struct coordinate_rec Coord;
+	struct span Datacenter;
+};
+extern const struct schema coordinate_update_schema;
+struct coordinate_batch { struct obj_list Updates; };	/* of node_coordinate */
+extern const struct schema coordinate_batch_schema;
+struct coordinate_read {
+	struct span Node;
+	struct span Segment;
+	bool BySegment;			/* only coordinates of Segment, which may be "" */
+};
+extern const struct schema coordinate_read_schema;
+struct dc_coordinates {			/* element of OP_COORDINATE_DATACENTERS' answer */
+	struct span Datacenter, AreaID;
+	struct obj_list Coordinates;	/* of node_coordinate */
+};
+extern const struct schema dc_coordinates_schema;
 
 /* -- raft -- */
 struct raft_server { struct span ID, Node, Address; bool Leader; struct span ProtocolVersion; bool Voter; };

@@ -22,6 +22,18 @@ pack_strs(const struct span_list *l, struct buf *out)
 }
 
 static void
+pack_f64s(const struct f64_list *l, struct buf *out)
+{
+	if (!l->set && l->n == 0) {
+		mpw_nil(out);
+		return;
+	}
+	mpw_array(out, l->n);
+	for (uint32_t i = 0; i < l->n; i++)
+		mpw_f64(out, l->v[i]);
+}
+
+static void
 pack_map(const struct span_map *m, struct buf *out)
 {
 	if (!m->set && m->n == 0) {
@@ -83,6 +95,9 @@ pack_field(const struct schema_field *f, const void *rec, struct buf *out)
 	case ST_STRS:
 		pack_strs(AT_CONST(struct span_list, rec, f), out);
 		break;
+	case ST_F64S:
+		pack_f64s(AT_CONST(struct f64_list, rec, f), out);
+		break;
 	case ST_MAP:
 		pack_map(AT_CONST(struct span_map, rec, f), out);
 		break;
@@ -117,7 +132,7 @@ schema_pack(const struct schema *s, const void *rec, struct buf *out)
 		pack_field(&s->fields[i], rec, out);
 }
 
-/* List head shared by the three list types: nil is unset. Returns the count. */
+/* List head shared by the list types: nil is unset. Returns the count. */
 static uint32_t
 list_count(struct rd *in, bool *set)
 {
@@ -139,6 +154,20 @@ unpack_strs(struct rd *in, struct arena *a, struct span_list *l)
 	}
 	for (l->n = 0; l->n < n && in->err == TV_OK; l->n++)
 		l->v[l->n] = mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX);
+}
+
+static void
+unpack_f64s(struct rd *in, struct arena *a, struct f64_list *l)
+{
+	uint32_t n = list_count(in, &l->set);
+
+	l->v = arena_array(a, n, sizeof(*l->v));
+	if (l->v == NULL) {
+		rd_fail(in, TV_ENOMEM);
+		return;
+	}
+	for (l->n = 0; l->n < n && in->err == TV_OK; l->n++)
+		l->v[l->n] = mpr_f64(in);
 }
 
 static void
@@ -208,6 +237,9 @@ unpack_field(const struct schema_field *f, struct rd *in, struct arena *a, void 
 		break;
 	case ST_STRS:
 		unpack_strs(in, a, AT(struct span_list, rec, f));
+		break;
+	case ST_F64S:
+		unpack_f64s(in, a, AT(struct f64_list, rec, f));
 		break;
 	case ST_MAP:
 		unpack_map(in, a, AT(struct span_map, rec, f));

@@ -28,6 +28,7 @@ enum schema_type {
 	ST_F64,		/* double */
 	ST_DURATION,	/* int64_t ns; JSON number of ns, or text with SF_DURTEXT; reads both */
 	ST_STRS,	/* struct span_list */
+	ST_F64S,	/* struct f64_list */
 	ST_MAP,		/* struct span_map: str -> str; JSON object with keys in order of insertion */
 	ST_OBJ,		/* embedded struct described by sub */
 	ST_OBJS,	/* struct obj_list of structs described by sub */
@@ -37,6 +38,7 @@ enum schema_type {
 };
 
 struct span_list { struct span *v; uint32_t n; bool set; };		/* set: given, though perhaps empty */
+struct f64_list { double *v; uint32_t n; bool set; };
 struct span_map { struct span (*kv)[2]; uint32_t n; bool set; };
 struct obj_list { void *v; uint32_t n; bool set; };
 
@@ -87,6 +89,8 @@ void schema_json_rec(const struct schema *s, const void *rec, struct buf *out);
 
 /* JSON text as a quoted string: escapes as Go's encoder does (<, >, & as \u003c ..., invalid UTF-8 as \ufffd). */
 void json_quote(struct span text, struct buf *out);
+/* The shortest number that reads back as v, in the form of Go's encoder; null for what JSON does not know. */
+void json_number(double v, struct buf *out);
 /* Length of the valid UTF-8 sequence of two to four bytes at p < end; 0 when there is none (or ASCII). */
 size_t utf8_length(const uint8_t *p, const uint8_t *end);
 /* Standard alphabet with padding (RFC 4648).  Decoding is strict: else TV_EFORMAT, and out is unchanged. */

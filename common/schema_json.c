@@ -156,6 +156,35 @@ fill_strs(struct from_json *j, json_t *v, struct span_list *out)
 }
 
 static enum tv_err
+fill_f64(struct from_json *j, const json_t *v, double *out)
+{
+	if (!json_is_number(v))
+		return wrong_type(j, v, "float64");
+	*out = json_number_value(v);
+	return TV_OK;
+}
+
+static enum tv_err
+fill_f64s(struct from_json *j, json_t *v, struct f64_list *out)
+{
+	size_t n = json_array_size(v);
+
+	if (!json_is_array(v))
+		return wrong_type(j, v, "[]float64");
+	*out = (struct f64_list){ arena_array(j->arena, n, sizeof(*out->v)), 0, true };
+	if (out->v == NULL)
+		return no_memory(j);
+	for (; out->n < n; out->n++) {
+		json_t *element = json_array_get(v, out->n);
+		enum tv_err err = json_is_null(element) ? TV_OK : fill_f64(j, element, &out->v[out->n]);
+
+		if (err != TV_OK)
+			return err;
+	}
+	return TV_OK;
+}
+
+static enum tv_err
 fill_map(struct from_json *j, json_t *v, struct span_map *out)
 {
 	const char *key;
@@ -264,14 +293,13 @@ fill_field(struct from_json *j, const struct schema_field *f, json_t *v, void *r
 		*(bool *)at = json_is_true(v);
 		return TV_OK;
 	case ST_F64:
-		if (!json_is_number(v))
-			return wrong_type(j, v, "float64");
-		*(double *)at = json_number_value(v);
-		return TV_OK;
+		return fill_f64(j, v, at);
 	case ST_DURATION:
 		return fill_duration(j, f, v, at);
 	case ST_STRS:
 		return fill_strs(j, v, at);
+	case ST_F64S:
+		return fill_f64s(j, v, at);
 	case ST_MAP:
 		return fill_map(j, v, at);
 	case ST_OBJ:

@@ -1,6 +1,4 @@
 /* Records as JSON, written straight from their msgpack: no struct, no allocation. */
-#include <math.h>
-
 #include "common/assert.h"
 #include "common/duration.h"
 #include "common/mpack.h"
@@ -114,10 +112,7 @@ json_f64(const struct schema_field *f, struct rd *in, struct buf *out)
 	double v = mpr_nil(in) ? 0 : mpr_f64(in);
 
 	(void)f;
-	if (isfinite(v))
-		buf_printf(out, "%.17g", v);
-	else
-		buf_puts(out, "null");		/* JSON knows no NaN */
+	json_number(v, out);
 	return v == 0;
 }
 
@@ -134,6 +129,24 @@ json_strs(const struct schema_field *f, struct rd *in, struct buf *out)
 		if (i > 0)
 			buf_u8(out, ',');
 		json_quote(mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX), out);
+	}
+	buf_u8(out, ']');
+	return n == 0;
+}
+
+static bool
+json_f64s(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	if (mpr_nil(in)) {
+		buf_puts(out, f->flags & SF_NULLEMPTY ? "null" : "[]");
+		return true;
+	}
+	uint32_t n = mpr_array(in);
+	buf_u8(out, '[');
+	for (uint32_t i = 0; i < n && in->err == TV_OK; i++) {
+		if (i > 0)
+			buf_u8(out, ',');
+		json_number(mpr_f64(in), out);
 	}
 	buf_u8(out, ']');
 	return n == 0;
@@ -239,6 +252,7 @@ static bool (*const writers[])(const struct schema_field *f, struct rd *in, stru
 	[ST_F64] = json_f64,
 	[ST_DURATION] = json_i64,
 	[ST_STRS] = json_strs,
+	[ST_F64S] = json_f64s,
 	[ST_MAP] = json_map,
 	[ST_OBJ] = json_obj,
 	[ST_OBJS] = json_objs,

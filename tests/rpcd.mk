@@ -47,3 +47,11 @@ endif
 FUZZ_REPLAYS += tests/fuzz/replay_filter
 tests_fuzz_replay_filter_SOURCES = tests/fuzz/fuzz_filter.c tests/fuzz/replay.c
 tests_fuzz_replay_filter_LDADD = $(RPC_FILTER_LIBS) common/libtvcore.a
+
+# Network coordinates as values.
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_coordinate
+TESTS += tests/unit/check_coordinate
+tests_unit_check_coordinate_SOURCES = tests/unit/check_coordinate.c
+tests_unit_check_coordinate_LDADD = $(UNIT_LIBS) -lm
+endif

@@ -28,6 +28,12 @@ fill_list(const struct schema_field *f, struct arena *a, void *at)
 		*l = (struct span_list){ arena_array(a, 2, sizeof(struct span)), 2, true };
 		l->v[0] = some_text(a);
 		l->v[1] = some_text(a);
+	} else if (f->type == ST_F64S) {
+		struct f64_list *l = at;
+
+		*l = (struct f64_list){ arena_array(a, 2, sizeof(double)), 2, true };
+		l->v[0] = ++filled / 8.0;
+		l->v[1] = -1e-9;
 	} else if (f->type == ST_MAP) {
 		struct span_map *m = at;
 
@@ -77,6 +83,7 @@ fill(const struct schema *s, struct arena *a, void *rec)
 			fill(f->sub, a, at);
 			break;
 		case ST_STRS:
+		case ST_F64S:
 		case ST_MAP:
 		case ST_OBJS:
 		case ST_OBJMAP:

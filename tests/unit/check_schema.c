@@ -93,6 +93,26 @@ START_TEST(indenting)
 }
 END_TEST
 
+START_TEST(numbers)
+{
+	static const struct { double v; const char *text; } cases[] = {
+		{ 0, "0" }, { -0.0, "-0" }, { 1, "1" }, { 0.1, "0.1" }, { -1.5, "-1.5" }, { 100, "100" }, { 120.25, "120.25" },
+		{ 1e-5, "0.00001" }, { 0.000001, "0.000001" }, { 1.25e-7, "1.25e-7" }, { 1e20, "100000000000000000000" },
+		{ 1e21, "1e+21" }, { 0.1 + 0.2, "0.30000000000000004" }, { 5e-324, "5e-324" },
+		{ 1.7976931348623157e308, "1.7976931348623157e+308" }, { 123456789.123, "123456789.123" },
+		{ 1.0 / 0.0, "null" }, { 0.0 / 0.0, "null" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct buf b = BUF_INIT(TEXT_MAX);
+
+		json_number(cases[i].v, &b);
+		ck_assert_str_eq(text_of(&b), cases[i].text);
+		buf_done(&b);
+	}
+}
+END_TEST
+
 static void
 json_is(const struct schema *s, const void *rec, const char *want)
 {
@@ -115,6 +135,20 @@ START_TEST(kv_json)
 	e.Flags = 0;
 	json_is(&kv_entry_schema, &e, "{\"LockIndex\":1,\"Key\":\"a\\u003cb\",\"Flags\":0,"
 	    "\"Value\":null,\"CreateIndex\":7,\"ModifyIndex\":9}");
+}
+END_TEST
+
+START_TEST(coordinate_json)
+{
+	double vec[] = { 0.5, -1e-9 };
+	struct node_coordinate c = { .Node = span_str("n"),
+		.Coord = { { vec, 2, true }, .Error = 1.5, .Adjustment = 0, .Height = 1e-5 } };
+
+	json_is(&node_coordinate_schema, &c, "{\"Node\":\"n\",\"Segment\":\"\",\"Coord\":{\"Vec\":[0.5,-1e-9],"
+	    "\"Error\":1.5,\"Adjustment\":0,\"Height\":0.00001}}");
+	c.Coord.Vec = (struct f64_list){ 0 };
+	json_is(&node_coordinate_schema, &c, "{\"Node\":\"n\",\"Segment\":\"\",\"Coord\":{\"Vec\":[],"
+	    "\"Error\":1.5,\"Adjustment\":0,\"Height\":0.00001}}");
 }
 END_TEST
 
@@ -227,7 +261,9 @@ main(void)
 	tcase_add_test(t, base64_refuses);
 	tcase_add_test(t, quoting);
 	tcase_add_test(t, indenting);
+	tcase_add_test(t, numbers);
 	tcase_add_test(t, kv_json);
+	tcase_add_test(t, coordinate_json);
 	tcase_add_test(t, check_json);
 	tcase_add_test(t, service_json);
 	tcase_add_test(t, other_versions);

@@ -58,6 +58,21 @@ START_TEST(registration)
 }
 END_TEST
 
+START_TEST(coordinate)
+{
+	struct coordinate_update u = { 0 };
+
+	ck_assert_int_eq(read_into(&coordinate_update_schema, SJ_STRICT,
+	    "{\"node\":\"n\",\"Token\":\"t\",\"Coord\":{\"Vec\":[1,-2.5,null],\"Error\":0.1,\"Height\":1}}", &u), TV_OK);
+	ck_assert(span_eqs(u.Node, "n") && u.Segment.len == 0 && u.Coord.Error == 0.1 && u.Coord.Height == 1);
+	ck_assert(u.Coord.Vec.n == 3 && u.Coord.Vec.v[0] == 1 && u.Coord.Vec.v[1] == -2.5 && u.Coord.Vec.v[2] == 0);
+	ck_assert_int_ne(read_into(&coordinate_update_schema, 0, "{\"Coord\":{\"Vec\":[\"1\"]}}", &u), TV_OK);
+	ck_assert_str_eq(why, "json: cannot unmarshal string into Go value of type float64");
+	ck_assert_int_ne(read_into(&coordinate_update_schema, 0, "{\"Coord\":{\"Vec\":7}}", &u), TV_OK);
+	ck_assert_str_eq(why, "json: cannot unmarshal number into Go value of type []float64");
+}
+END_TEST
+
 START_TEST(unknown_fields)
 {
 	struct catalog_register r = { 0 };
@@ -171,6 +186,7 @@ main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, registration);
+	tcase_add_test(t, coordinate);
 	tcase_add_test(t, unknown_fields);
 	tcase_add_test(t, snake_case);
 	tcase_add_test(t, session_values);

@@ -1,0 +1,56 @@
+/* Network coordinates as values; see coordinate.h. */
+#include <math.h>
+
+#include "common/coordinate.h"
+
+/* False for NaN too. */
+static bool
+within(double low, double x, double high)
+{
+	return x >= low && x <= high;
+}
+
+bool
+coordinate_plausible(const struct coordinate *c)
+{
+	for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
+		if (!within(-COORDINATE_MAX, c->vec[i], COORDINATE_MAX))
+			return false;
+	return within(0, c->error, COORDINATE_MAX) && within(-COORDINATE_MAX, c->adjustment, COORDINATE_MAX) &&
+	    within(0, c->height, COORDINATE_MAX);
+}
+
+bool
+coordinate_of_rec(const struct coordinate_rec *rec, struct coordinate *out)
+{
+	if (rec->Vec.n != COORDINATE_DIMENSIONS)
+		return false;
+	for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
+		out->vec[i] = rec->Vec.v[i];
+	out->error = rec->Error;
+	out->adjustment = rec->Adjustment;
+	out->height = rec->Height;
+	return coordinate_plausible(out);
+}
+
+void
+coordinate_to_rec(const struct coordinate *c, struct coordinate_rec *rec)
+{
+	*rec = (struct coordinate_rec){
+		.Vec = { (double *)(uintptr_t)c->vec, COORDINATE_DIMENSIONS, true },
+		.Error = c->error, .Adjustment = c->adjustment, .Height = c->height,
+	};
+}
+
+int64_t
+coordinate_rtt_ns(const struct coordinate *a, const struct coordinate *b)
+{
+	double sum = 0;
+
+	for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
+		sum += (a->vec[i] - b->vec[i]) * (a->vec[i] - b->vec[i]);
+	double distance = sqrt(sum) + a->height + b->height;
+	double adjusted = distance + a->adjustment + b->adjustment;
+
+	return (int64_t)((adjusted > 0 ? adjusted : distance) * 1e9);
+}

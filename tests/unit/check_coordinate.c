@@ -1,0 +1,97 @@
+/* Coordinates as values: what is plausible, and the estimate of a round trip. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/coordinate.h"
+
+static struct coordinate
+at(double x, double height, double adjustment)
+{
+	return (struct coordinate){ .vec = { x }, .error = 1.5, .height = height, .adjustment = adjustment };
+}
+
+/* Whole nanoseconds, cut off. */
+static void
+gives(const struct coordinate *a, const struct coordinate *b, int64_t ns)
+{
+	ck_assert_int_le(llabs(coordinate_rtt_ns(a, b) - ns), 1);
+}
+
+START_TEST(estimates)
+{
+	struct coordinate a = at(0, 1e-5, 0), b = at(0.030, 1e-5, 0);
+
+	gives(&a, &b, 30020000);
+	gives(&b, &a, 30020000);
+	gives(&a, &a, 20000);		/* both heights: two processes of one host */
+	b.vec[1] = 0.040;
+	gives(&a, &b, 50020000);
+	a.adjustment = -0.005;
+	b.adjustment = 0.001;
+	gives(&a, &b, 46020000);
+	a.adjustment = -0.052;						/* would be negative: not used */
+	gives(&a, &b, 50020000);
+}
+END_TEST
+
+START_TEST(plausible)
+{
+	struct coordinate good = at(-9.5, 0.5, -0.25), c;
+	const double bad[] = { NAN, INFINITY, -INFINITY, 10.5, -10.5, 3600 };
+
+	ck_assert(coordinate_plausible(&good));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		for (int d = 0; d < COORDINATE_DIMENSIONS; d++) {
+			c = good;
+			c.vec[d] = bad[i];
+			ck_assert(!coordinate_plausible(&c));
+		}
+		c = good, c.error = bad[i];
+		ck_assert(!coordinate_plausible(&c));
+		c = good, c.adjustment = bad[i];
+		ck_assert(!coordinate_plausible(&c));
+		c = good, c.height = bad[i];
+		ck_assert(!coordinate_plausible(&c));
+	}
+	c = good, c.height = -1e-9;
+	ck_assert(!coordinate_plausible(&c));
+	c = good, c.error = -1e-9;
+	ck_assert(!coordinate_plausible(&c));
+}
+END_TEST
+
+START_TEST(records)
+{
+	struct coordinate c = at(0.25, 0.5, -1), back;
+	struct coordinate_rec rec;
+
+	coordinate_to_rec(&c, &rec);
+	ck_assert(coordinate_of_rec(&rec, &back));
+	ck_assert(memcmp(&c, &back, sizeof(c)) == 0);
+	rec.Vec.n = 7;
+	ck_assert(!coordinate_of_rec(&rec, &back));
+	rec.Vec = (struct f64_list){ 0 };
+	ck_assert(!coordinate_of_rec(&rec, &back));
+	coordinate_to_rec(&c, &rec);
+	rec.Height = NAN;
+	ck_assert(!coordinate_of_rec(&rec, &back));
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("coordinate");
+	TCase *t = tcase_create("coordinate");
+
+	tcase_add_test(t, estimates);
+	tcase_add_test(t, plausible);
+	tcase_add_test(t, records);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
