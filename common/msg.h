@@ -55,7 +55,8 @@ enum msg_type {
 	/* Question: [u8 pool, u64 ltime, u32 id, bin payload].  Answer: [u8 err, str text]. */
 	MSG_GOSSIP_RESPOND = 28,
 	/* Question: [u8 pool, [str name]]; no names: all that we know.
-	 * Answer: [u8 err, str text, [[str name, f64 error, f64 adjustment, f64 height, [f64 x 8]]]], our own first. */
+	 * Answer: [u8 err, str text, [[str name, f64 error, f64 adjustment, f64 height, [f64 x 8]]]]: our own, always,
+	 * then those of the names; who never answered a probe of ours has none.  TV_EPERM: coordinates are off. */
 	MSG_GOSSIP_COORDS = 29,
 	/* Question: [u8 what (0 list, 1 install, 2 use, 3 remove), bin key, u8 relay, bool force].
 	 * Answer: [u8 err, str text, [[u8 pool, u32 nodes, u32 responses, u32 errors, map key -> u32 count,

@@ -350,6 +350,7 @@ static const struct {
 	{ MSG_GOSSIP_LEAVE, on_leave },
 	{ MSG_GOSSIP_FORCE_LEAVE, on_force_leave },
 	{ MSG_GOSSIP_TAGS, on_tags },
+	{ MSG_GOSSIP_COORDS, handlers_coords },
 };
 
 static enum tv_err

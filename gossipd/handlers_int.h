@@ -52,4 +52,7 @@ struct pending *handlers_unpend(struct handlers *h, const struct client *c, uint
  */
 typedef enum tv_err handlers_fn(struct client *c, const struct frame *f, struct rd *r);
 
+/* handlers_coord.c */
+handlers_fn handlers_coords;
+
 #endif

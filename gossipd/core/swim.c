@@ -374,6 +374,12 @@ swim_free(struct swim *s)
 
 /* -- questions --------------------------------------------------------------------- */
 
+struct span
+swim_name(const struct swim *s)
+{
+	return s->opt.name;
+}
+
 bool
 swim_member_next(const struct swim *s, uint32_t *cursor, struct swim_member *out)
 {

@@ -305,6 +305,8 @@ bool swim_member_find(const struct swim *s, struct span name, struct swim_member
 void swim_stats(const struct swim *s, struct swim_stats *out);
 /* SWIM's own view of a member, for tests: false when SWIM does not know it. */
 bool swim_state_of(const struct swim *s, struct span name, enum node_state *state, uint32_t *incarnation);
+/* Our own name; lives as long as s. */
+struct span swim_name(const struct swim *s);
 /* Our own coordinate: the origin as long as nobody answered, and without the option. */
 void swim_coord(const struct swim *s, struct serf_coord *out);
 /* A member's as last heard, or our own: false for one that never answered a probe of ours. */

@@ -1,0 +1,118 @@
+/* gossipd.sock: network coordinates, MSG_GOSSIP_COORDS. */
+#include "config.h"
+
+#include "gossipd/core/serfwire.h"
+#include "gossipd/handlers_int.h"
+
+#define ENTRIES_BYTES_MAX (3u << 20)	/* of one answer, about 25,000: those who ask take frames of 4 MB */
+#define ENTRY_BYTES (1 + 5 + 3 * 9 + 1 + SERF_COORD_DIMENSIONS * 9)	/* without the name */
+
+struct entries {
+	struct buf bytes;
+	uint32_t count;
+	bool full;
+};
+
+static void
+add_entry(struct entries *to, struct span name, const struct serf_coord *c)
+{
+	if (to->bytes.len + ENTRY_BYTES + name.len > to->bytes.max) {
+		to->full = true;
+		return;
+	}
+	mpw_array(&to->bytes, 5);
+	mpw_str(&to->bytes, name);
+	mpw_f64(&to->bytes, c->error);
+	mpw_f64(&to->bytes, c->adjustment);
+	mpw_f64(&to->bytes, c->height);
+	mpw_array(&to->bytes, SERF_COORD_DIMENSIONS);
+	for (int i = 0; i < SERF_COORD_DIMENSIONS; i++)
+		mpw_f64(&to->bytes, c->vec[i]);
+	to->count++;
+}
+
+/* One that is asked for or listed; our own is there already. */
+static void
+add_member(struct entries *to, const struct swim *s, struct span self, struct span name)
+{
+	struct serf_coord c;
+
+	if (!span_eq(name, self) && swim_coord_of(s, name, &c))
+		add_entry(to, name, &c);
+}
+
+static void
+add_all(struct entries *to, const struct swim *s, struct span self)
+{
+	struct swim_member m;
+	uint32_t cursor = 0;
+
+	while (!to->full && swim_member_next(s, &cursor, &m))
+		add_member(to, s, self, m.name);
+}
+
+static void
+send_entries(struct client *c, uint64_t id, const struct entries *e)
+{
+	struct buf *b = id != 0 ? chan_begin(c->chan, MSG_GOSSIP_COORDS, FRAME_REPLY, id) : NULL;
+
+	if (b == NULL)
+		return;
+	handlers_answer_head(b, 3, TV_OK, "");
+	mpw_array(b, e->count);
+	buf_putspan(b, buf_span(&e->bytes));
+	(void)chan_end(c->chan);
+}
+
+static void
+send_refusal(struct client *c, uint64_t id, enum tv_err err, const char *text)
+{
+	struct buf *b = id != 0 ? chan_begin(c->chan, MSG_GOSSIP_COORDS, FRAME_REPLY, id) : NULL;
+
+	if (b == NULL)
+		return;
+	handlers_answer_head(b, 3, err, text);
+	mpw_array(b, 0);
+	(void)chan_end(c->chan);
+}
+
+enum tv_err
+handlers_coords(struct client *c, const struct frame *f, struct rd *r)
+{
+	struct engine *e = c->h->e;
+	unsigned fields = mpr_array(r);
+	enum gossip_pool pool = mpr_uint(r, POOL_WAN);
+	uint32_t names = mpr_array(r);
+	struct entries found = { .bytes = BUF_INIT(ENTRIES_BYTES_MAX) };
+	const struct swim *s = e->pools[pool] != NULL ? pool_core(e->pools[pool]) : NULL;
+	struct serf_coord own;
+	struct span self;
+
+	if (s != NULL) {
+		self = swim_name(s);
+		swim_coord(s, &own);
+		add_entry(&found, self, &own);
+	}
+	for (uint32_t i = 0; i < names && r->err == TV_OK; i++) {
+		struct span name = mpr_bytes(r, NODE_NAME_BYTES_MAX);
+
+		if (s != NULL && r->err == TV_OK)
+			add_member(&found, s, self, name);
+	}
+	if (s != NULL && names == 0)
+		add_all(&found, s, self);
+	if (fields != 2 || rd_end(r) != TV_OK) {
+		buf_done(&found.bytes);
+		return TV_EFORMAT;
+	}
+	if (s == NULL)
+		send_refusal(c, f->id, TV_EINVAL, "this node is a client: only servers are in the WAN pool");
+	else if (!e->opts->coordinates)
+		send_refusal(c, f->id, TV_EPERM, "coordinates are off: set coordinates = true in gossipd.conf");
+	else if (found.bytes.failed)
+		send_refusal(c, f->id, TV_ENOMEM, tv_strerror(TV_ENOMEM));
+	else
+		send_entries(c, f->id, &found);
+	buf_done(&found.bytes);
+	return TV_OK;
+}
