@@ -19,7 +19,7 @@ GOSSIPCORE_LIBS = gossipd/libgossipcore.a common/libtvcore.a $(SODIUM_LIBS) $(NE
 # The protocols: SWIM with Lifeguard, and Serf's layer.
 gossipd_libgossipcore_a_SOURCES += \
 	gossipd/core/swim.c gossipd/core/swim.h gossipd/core/state.h gossipd/core/out.c gossipd/core/preset.c \
-	gossipd/core/table.c gossipd/core/table.h \
+	gossipd/core/table.c gossipd/core/table.h gossipd/core/intern.c gossipd/core/intern.h \
 	gossipd/core/scale.c gossipd/core/scale.h \
 	gossipd/core/member.c gossipd/core/suspect.c gossipd/core/probe.c gossipd/core/awareness.c \
 	gossipd/core/coord.c gossipd/core/coord.h gossipd/core/place.c \

@@ -98,7 +98,8 @@ gossip_tick(struct swim *s)
 		fill_queued(s);
 		if (s->fill.count == 0)
 			break;
-		out_send_parts(s, &targets[i]->addr, s->fill.parts, s->fill.count, targets[i]->vsn[VSN_PMAX] >= 5);
+		out_send_parts(s, node_addr(targets[i]), s->fill.parts, s->fill.count,
+		    node_vsn(targets[i])[VSN_PMAX] >= 5);
 	}
 	timer_set(s, TIMER_GOSSIP, count > 0 && anything_queued(s) ?
 	    mono_add(s->now, s->opt.timing.gossip_interval) : MONO_NEVER);

@@ -141,7 +141,7 @@ intent_join(struct swim *s, uint64_t ltime, struct span name)
 	n->status_ltime = ltime;
 	n->returning = n->status == MEMBER_LEFT;
 	if (n->status == MEMBER_LEAVING) {
-		n->prune_at = MONO_NEVER;
+		n->pruned = false;
 		serf_set_status(s, n, MEMBER_ALIVE);
 		out_event(s, GOSSIP_EV_UPDATE, n);
 	}
@@ -165,8 +165,9 @@ prune(struct swim *s, struct node *n)
 		serf_erase(s, n);
 		return;
 	}
-	n->prune_at = mono_add(s->now, mono_add(s->opt.timing.broadcast_timeout, s->opt.timing.leave_delay));
-	timer_pull(s, TIMER_PRUNE, n->prune_at);
+	n->pruned = true;
+	n->gone_at = s->now;
+	timer_pull(s, TIMER_PRUNE, serf_prune_at(s, n));
 }
 
 bool

@@ -54,10 +54,10 @@ swim_dc_ok(const struct swim *s, struct span meta)
 static void
 put_alive(struct swim *s, const struct node *n)
 {
-	size_t vsn_len = n->vsn[VSN_PMAX] != 0 ? WIRE_VSN_BYTES : 0;
+	size_t vsn_len = node_vsn(n)[VSN_PMAX] != 0 ? WIRE_VSN_BYTES : 0;
 	struct wire_alive m = { .incarnation = n->incarnation, .node = node_name(n),
-		.addr = span_of(n->addr.ip, n->addr.len), .port = n->addr.port, .meta = node_meta(n),
-		.vsn = span_of(n->vsn, vsn_len) };
+		.addr = span_of(node_addr(n)->ip, node_addr(n)->len), .port = node_addr(n)->port, .meta = node_meta(n),
+		.vsn = span_of(node_vsn(n), vsn_len) };
 
 	buf_reset(&s->scratch);
 	wire_put_alive(&s->scratch, &m);
@@ -112,7 +112,7 @@ swim_change_meta(struct swim *s, const struct swim_input *in)
 		return TV_ELIMIT;
 	if (span_eq(in->bytes, node_meta(s->self)))
 		return TV_OK;
-	err = node_set_meta(s->self, in->bytes);
+	err = table_set(&s->table, s->self, in->bytes, node_addr(s->self), node_vsn(s->self));
 	if (err != TV_OK)
 		return err;
 	s->self->incarnation = ++s->incarnation;
@@ -136,20 +136,22 @@ addr_of(const struct swim *s, const struct wire_alive *a, struct gaddr *out)
 
 /* A record for a name that SWIM does not know: fresh, or one that Serf still shows. */
 static struct node *
-enlist(struct swim *s, const struct wire_alive *a)
+enlist(struct swim *s, const struct wire_alive *a, const struct gaddr *addr)
 {
+	const uint8_t *vsn = a->vsn.len >= WIRE_VSN_BYTES ? a->vsn.p : NULL;
 	struct node *n = table_find(&s->table, a->node);
-	enum tv_err err = n == NULL ? table_add(&s->table, a->node, &n) : TV_OK;
+	enum tv_err err = n == NULL ? table_add(&s->table, a->node, a->meta, addr, vsn, &n) : TV_OK;
 
 	if (err == TV_ELIMIT) {
 		s->stats.over_members++;
 		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_FULL, .name = a->node });
 		return NULL;
 	}
-	if (err != TV_OK || table_list(&s->table, n, &s->rng) != TV_OK) {
+	if (err != TV_OK) {
 		s->stats.no_memory++;
 		return NULL;
 	}
+	table_list(&s->table, n, &s->rng);
 	n->changed = s->now;
 	return n;
 }
@@ -171,7 +173,7 @@ conflict(struct swim *s, const struct node *n, const struct gaddr *claimed)
 	s->stats.conflicts++;
 	out_notice(s, &(struct swim_notice){
 		.type = n == s->self ? SWIM_NOTICE_SELF_CONFLICT : SWIM_NOTICE_CONFLICT,
-		.name = node_name(n), .addr = n->addr, .other_addr = *claimed });
+		.name = node_name(n), .addr = *node_addr(n), .other_addr = *claimed });
 }
 
 static void
@@ -183,7 +185,7 @@ alive_self(struct swim *s, const struct wire_alive *a)
 		return;
 	wire_vsn_copy(a->vsn, vsn);
 	if (a->incarnation == s->incarnation && span_eq(a->meta, node_meta(s->self)) &&
-	    memcmp(vsn, s->self->vsn, sizeof(vsn)) == 0)
+	    memcmp(vsn, node_vsn(s->self), sizeof(vsn)) == 0)
 		return;
 	swim_refute(s, a->incarnation);
 }
@@ -193,19 +195,17 @@ static void
 alive_take(struct swim *s, struct node *n, const struct wire_alive *a, const struct gaddr *addr)
 {
 	bool was_gone = n->state == NODE_DEAD || n->state == NODE_LEFT;
-	bool new_meta = !span_eq(a->meta, node_meta(n));
+	bool new_meta = !span_eq(a->meta, node_meta(n)), moved = !gaddr_eq(addr, node_addr(n));
+	const uint8_t *vsn = a->vsn.len >= WIRE_VSN_BYTES ? a->vsn.p : node_vsn(n);
 
-	if (node_set_meta(n, a->meta) != TV_OK) {
+	if (table_set(&s->table, n, a->meta, addr, vsn) != TV_OK) {
 		s->stats.no_memory++;
 		return;
 	}
-	suspicion_drop(s, n);
-	if (!gaddr_eq(addr, &n->addr))
+	if (moved)
 		place_forget(n);	/* it was that of another machine */
-	n->addr = *addr;
+	suspicion_drop(s, n);
 	n->incarnation = a->incarnation;
-	if (a->vsn.len >= WIRE_VSN_BYTES)
-		wire_vsn_copy(a->vsn, n->vsn);
 	node_move(n, NODE_ALIVE, s->now);
 	queue_alive(s, n);
 	if (was_gone)
@@ -218,7 +218,7 @@ void
 swim_alive(struct swim *s, const struct wire_alive *a)
 {
 	struct node *n = table_find(&s->table, a->node);
-	bool listed = n != NULL && node_listed(n), moved = false;
+	bool listed = n != NULL && node_listed(&s->table, n), moved = false;
 	struct gaddr addr;
 
 	if (!swim_name_ok(a->node) || !addr_of(s, a, &addr)) {
@@ -231,7 +231,7 @@ swim_alive(struct swim *s, const struct wire_alive *a)
 	}
 	if (!plausible(s, a->incarnation, listed ? n->incarnation : 0))
 		return;
-	if (listed && !gaddr_eq(&addr, &n->addr)) {
+	if (listed && !gaddr_eq(&addr, node_addr(n))) {
 		if (!may_move(s, n)) {
 			conflict(s, n, &addr);
 			return;
@@ -248,7 +248,7 @@ swim_alive(struct swim *s, const struct wire_alive *a)
 		s->stats.wrong_dc++;
 		return;
 	}
-	if (!listed && (n = enlist(s, a)) == NULL)
+	if (!listed && (n = enlist(s, a, &addr)) == NULL)
 		return;
 	alive_take(s, n, a, &addr);
 }
@@ -258,7 +258,7 @@ swim_suspect(struct swim *s, const struct wire_accuse *m)
 {
 	struct node *n = table_find(&s->table, m->node);
 
-	if (n == NULL || !node_listed(n) || m->incarnation < n->incarnation ||
+	if (n == NULL || !node_listed(&s->table, n) || m->incarnation < n->incarnation ||
 	    !plausible(s, m->incarnation, n->incarnation))
 		return;
 	if (n->suspicion != NULL) {
@@ -285,7 +285,7 @@ swim_dead(struct swim *s, const struct wire_accuse *m)
 {
 	struct node *n = table_find(&s->table, m->node);
 
-	if (n == NULL || !node_listed(n) || m->incarnation < n->incarnation ||
+	if (n == NULL || !node_listed(&s->table, n) || m->incarnation < n->incarnation ||
 	    !plausible(s, m->incarnation, n->incarnation))
 		return;
 	if (n->state == NODE_DEAD || n->state == NODE_LEFT)

@@ -104,8 +104,8 @@ out_answer(struct swim *s, struct span message)
 struct swim_member
 node_view(const struct node *n)
 {
-	return (struct swim_member){ .name = node_name(n), .meta = node_meta(n), .addr = n->addr,
-		.status = n->status, .vsn = n->vsn, .status_ltime = n->status_ltime, .gone_at = n->gone_at };
+	return (struct swim_member){ .name = node_name(n), .meta = node_meta(n), .addr = *node_addr(n),
+		.status = n->status, .vsn = node_vsn(n), .status_ltime = n->status_ltime, .gone_at = n->gone_at };
 }
 
 void
@@ -118,7 +118,7 @@ out_event(struct swim *s, enum gossip_event type, const struct node *n)
 		return;
 	m.name = arena_copy(&s->out.arena, m.name);
 	m.meta = arena_copy(&s->out.arena, m.meta);
-	m.vsn = arena_copy(&s->out.arena, span_of(n->vsn, sizeof(n->vsn))).p;
+	m.vsn = arena_copy(&s->out.arena, span_of(node_vsn(n), NODE_VSN_BYTES)).p;
 	if (m.name.p == NULL || m.meta.p == NULL || m.vsn == NULL) {
 		s->stats.no_memory++;
 		return;

@@ -30,7 +30,7 @@ turn_round(struct swim *s)
 	struct mono keep = s->opt.timing.gossip_to_the_dead;
 
 	for (uint32_t i = s->table.order_count; i > 0; i--) {
-		struct node *n = s->table.order[i - 1];
+		struct node *n = s->table.all[i - 1];
 
 		if (n != s->self && (n->state == NODE_DEAD || n->state == NODE_LEFT) &&
 		    mono_before(mono_add(n->changed, keep), s->now))
@@ -47,7 +47,7 @@ next_target(struct swim *s)
 	for (uint32_t checked = 0; checked <= s->table.order_count; checked++) {
 		if (s->probe.index >= s->table.order_count)
 			turn_round(s);
-		struct node *n = s->table.order[s->probe.index++];
+		struct node *n = s->table.all[s->probe.index++];
 		if (probed(s, n))
 			return n;
 	}
@@ -78,7 +78,7 @@ ping_suspect(struct swim *s, struct node *n, uint32_t seq)
 	wire_put_suspect(&s->scratch, &m);
 	if (s->scratch.failed || !bfill_add(&s->fill, buf_span(&s->scratch)))
 		return;
-	out_send_parts(s, &n->addr, s->fill.parts, s->fill.count, n->vsn[VSN_PMAX] >= 5);
+	out_send_parts(s, node_addr(n), s->fill.parts, s->fill.count, node_vsn(n)[VSN_PMAX] >= 5);
 }
 
 void
@@ -104,7 +104,7 @@ probe_tick(struct swim *s)
 		ping_suspect(s, n, p->seq);
 	} else {
 		put_ping(s, p->seq, node_name(n));
-		gossip_send(s, &n->addr, buf_span(&s->scratch), false);
+		gossip_send(s, node_addr(n), buf_span(&s->scratch), false);
 	}
 	timer_set(s, TIMER_PROBE_STEP, mono_min(mono_add(s->now, s->opt.timing.probe_timeout), p->deadline));
 }
@@ -125,14 +125,14 @@ ask_others(struct swim *s)
 
 	count = swim_pick(s, want < CHECKS_MAX ? want : CHECKS_MAX, may_help, others);
 	for (unsigned i = 0; i < count; i++) {
-		struct wire_indirect m = { .seq = s->probe.seq, .target = span_of(n->addr.ip, n->addr.len),
-			.port = n->addr.port, .node = node_name(n), .nack = others[i]->vsn[VSN_PMAX] >= 4,
+		struct wire_indirect m = { .seq = s->probe.seq, .target = span_of(node_addr(n)->ip, node_addr(n)->len),
+			.port = node_addr(n)->port, .node = node_name(n), .nack = node_vsn(others[i])[VSN_PMAX] >= 4,
 			.source_addr = span_of(s->opt.self.ip, s->opt.self.len), .source_port = s->opt.self.port,
 			.source_node = s->opt.name };
 
 		buf_reset(&s->scratch);
 		wire_put_indirect(&s->scratch, &m);
-		gossip_send(s, &others[i]->addr, buf_span(&s->scratch), false);
+		gossip_send(s, node_addr(others[i]), buf_span(&s->scratch), false);
 		s->probe.nacks_expected += m.nack;
 	}
 }
@@ -142,10 +142,10 @@ ask_stream(struct swim *s)
 {
 	struct node *n = s->probe.target;
 
-	if (!s->opt.tcp_pings || n->vsn[VSN_PMAX] < 3)
+	if (!s->opt.tcp_pings || node_vsn(n)[VSN_PMAX] < 3)
 		return;
 	put_ping(s, s->probe.seq, node_name(n));
-	s->probe.stream = exchange_start(s, SWIM_STREAM_PING, &n->addr, s->probe.deadline, buf_span(&s->scratch));
+	s->probe.stream = exchange_start(s, SWIM_STREAM_PING, node_addr(n), s->probe.deadline, buf_span(&s->scratch));
 }
 
 /* Nobody answered.  Missing nacks say that it may be our own fault. */

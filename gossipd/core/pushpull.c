@@ -37,15 +37,16 @@ exchange_start(struct swim *s, enum swim_stream_kind kind, const struct gaddr *t
 static bool
 told(const struct node *n)
 {
-	return n->vsn[VSN_PMAX] != 0;
+	return node_vsn(n)[VSN_PMAX] != 0;
 }
 
 static void
 put_node(struct buf *b, const struct node *n)
 {
-	struct wire_node m = { .name = node_name(n), .addr = span_of(n->addr.ip, n->addr.len), .port = n->addr.port,
+	const struct gaddr *addr = node_addr(n);
+	struct wire_node m = { .name = node_name(n), .addr = span_of(addr->ip, addr->len), .port = addr->port,
 		.meta = node_meta(n), .incarnation = n->incarnation, .state = n->state,
-		.vsn = span_of(n->vsn, WIRE_VSN_BYTES) };
+		.vsn = span_of(node_vsn(n), WIRE_VSN_BYTES) };
 
 	wire_put_node(b, &m);
 }
@@ -59,12 +60,12 @@ own_state(struct swim *s, bool joining)
 
 	serf_state_write(s, &serf);
 	for (uint32_t i = 0; i < s->table.order_count; i++)
-		head.nodes += told(s->table.order[i]);
+		head.nodes += told(s->table.all[i]);
 	head.user_state_len = (uint32_t)serf.len;
 	wire_put_pp_header(&b, &head);
 	for (uint32_t i = 0; i < s->table.order_count; i++)
-		if (told(s->table.order[i]))
-			put_node(&b, s->table.order[i]);
+		if (told(s->table.all[i]))
+			put_node(&b, s->table.all[i]);
 	buf_putspan(&b, buf_span(&serf));
 	if (b.failed || serf.failed) {
 		s->stats.no_memory++;
@@ -102,7 +103,7 @@ pushpull_tick(struct swim *s)
 
 	timer_set(s, TIMER_PUSHPULL, mono_add(s->now, interval));
 	if (!leave_begun(s) && swim_pick(s, 1, is_partner, &n) == 1)
-		(void)pushpull_start(s, &n->addr, false, 0);	/* too busy: next time */
+		(void)pushpull_start(s, node_addr(n), false, 0);	/* too busy: next time */
 }
 
 /* -- merge ------------------------------------------------------------------ */
@@ -144,8 +145,8 @@ common_versions(struct swim *s, const struct stream_message *m)
 		narrow(&v, vsn);
 	}
 	for (uint32_t i = 0; i < s->table.order_count; i++)
-		if (s->table.order[i]->state == NODE_ALIVE && told(s->table.order[i]))
-			narrow(&v, s->table.order[i]->vsn);
+		if (s->table.all[i]->state == NODE_ALIVE && told(s->table.all[i]))
+			narrow(&v, node_vsn(s->table.all[i]));
 	return v;
 }
 
@@ -169,7 +170,7 @@ refusal(struct swim *s, const struct stream_message *m)
 			return "it has members of another datacenter";
 	}
 	for (uint32_t i = 0; i < s->table.order_count; i++)
-		if (told(s->table.order[i]) && !speaks(&v, s->table.order[i]->vsn))
+		if (told(s->table.all[i]) && !speaks(&v, node_vsn(s->table.all[i])))
 			return "a member of ours speaks no common protocol version";
 	return NULL;
 }

@@ -40,7 +40,7 @@ serf_node_join(struct swim *s, struct node *n)
 	bool fresh = n->status == MEMBER_NONE;
 
 	serf_set_status(s, n, MEMBER_ALIVE);
-	n->prune_at = MONO_NEVER;
+	n->pruned = false;
 	if (fresh) {
 		n->status_ltime = 0;
 		if (intents_take(&s->intents, hash, node_name(n), &kind, &n->status_ltime) && kind == INTENT_LEAVE)
@@ -61,7 +61,8 @@ serf_node_leave(struct swim *s, struct node *n)
 	} else {
 		return;
 	}
-	n->gone_at = s->now;
+	if (!n->pruned)
+		n->gone_at = s->now;
 }
 
 void
@@ -78,7 +79,7 @@ serf_erase(struct swim *s, struct node *n)
 	TV_ASSERT(n != s->self);
 	out_event(s, GOSSIP_EV_REAP, n);
 	serf_set_status(s, n, MEMBER_NONE);
-	n->prune_at = MONO_NEVER;
+	n->pruned = false;
 	place_forget(n);
 	swim_drop_if_unused(s, n);
 }
@@ -95,17 +96,11 @@ serf_restore(struct swim *s, const struct swim_input *in)
 		return TV_EINVAL;
 	if (table_find(&s->table, r->name) != NULL)
 		return TV_EEXIST;
-	err = table_add(&s->table, r->name, &n);
+	err = table_add(&s->table, r->name, r->meta, &r->addr, r->vsn, &n);
 	if (err != TV_OK)
 		return err;
-	if ((err = node_set_meta(n, r->meta)) != TV_OK) {
-		table_remove(&s->table, n);
-		return err;
-	}
-	n->addr = r->addr;
 	n->status_ltime = r->status_ltime;
 	n->gone_at = mono_sub(s->now, r->age);
-	memcpy(n->vsn, r->vsn, sizeof(n->vsn));
 	serf_set_status(s, n, r->status);
 	return TV_OK;
 }
@@ -134,7 +129,13 @@ serf_reap(struct swim *s)
 	pushpull_expire(s);
 }
 
-/* Members that came back meanwhile have no time set any more. */
+struct mono
+serf_prune_at(const struct swim *s, const struct node *n)
+{
+	return mono_add(n->gone_at, mono_add(s->opt.timing.broadcast_timeout, s->opt.timing.leave_delay));
+}
+
+/* Members that came back meanwhile are not marked any more. */
 void
 serf_prune(struct swim *s)
 {
@@ -142,9 +143,11 @@ serf_prune(struct swim *s)
 	for (uint32_t i = s->table.all_count; i > 0; i--) {
 		struct node *n = s->table.all[i - 1];
 
-		if (mono_before(s->now, n->prune_at))
-			timer_pull(s, TIMER_PRUNE, n->prune_at);
-		else if (n->status != MEMBER_NONE)
+		if (!n->pruned)
+			continue;
+		if (mono_before(s->now, serf_prune_at(s, n)))
+			timer_pull(s, TIMER_PRUNE, serf_prune_at(s, n));
+		else
 			serf_erase(s, n);
 	}
 }
@@ -166,7 +169,7 @@ serf_reconnect(struct swim *s)
 		if (n->status != MEMBER_FAILED)
 			continue;
 		if (skip-- == 0) {
-			(void)pushpull_start(s, &n->addr, true, 0);	/* too busy: next time */
+			(void)pushpull_start(s, node_addr(n), true, 0);	/* too busy: next time */
 			return;
 		}
 	}

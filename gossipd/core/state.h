@@ -252,6 +252,8 @@ void serf_node_join(struct swim *s, struct node *n);
 void serf_node_leave(struct swim *s, struct node *n);
 void serf_node_update(struct swim *s, struct node *n);
 void serf_set_status(struct swim *s, struct node *n, enum member_status status);
+/* When a member that is marked so is forgotten. */
+struct mono serf_prune_at(const struct swim *s, const struct node *n);
 void serf_erase(struct swim *s, struct node *n);
 enum tv_err serf_restore(struct swim *s, const struct swim_input *in);
 void serf_reap(struct swim *s);			/* TIMER_REAP */

@@ -99,7 +99,7 @@ advance(struct swim *s, struct mono now, struct mono promised)
 void
 swim_drop_if_unused(struct swim *s, struct node *n)
 {
-	if (!node_listed(n) && n->status == MEMBER_NONE)
+	if (!node_listed(&s->table, n) && n->status == MEMBER_NONE)
 		table_remove(&s->table, n);
 }
 
@@ -130,8 +130,8 @@ pick_dense(struct swim *s, unsigned want, bool (*fits)(const struct swim *, cons
 	unsigned count = 0;
 
 	for (uint32_t i = 0; i < s->table.order_count; i++)
-		if (fits(s, s->table.order[i]))
-			all[count++] = s->table.order[i];
+		if (fits(s, s->table.all[i]))
+			all[count++] = s->table.all[i];
 	if (want > count)
 		want = count;
 	for (unsigned i = 0; i < want; i++) {
@@ -152,7 +152,7 @@ swim_pick(struct swim *s, unsigned want, bool (*fits)(const struct swim *, const
 	if (n <= PICK_DENSE)
 		return pick_dense(s, want, fits, out);
 	for (uint64_t tries = 0; tries < (uint64_t)n * 3 && count < want; tries++) {
-		struct node *node = s->table.order[rng_below(&s->rng, n)];
+		struct node *node = s->table.all[rng_below(&s->rng, n)];
 
 		if (fits(s, node) && !picked(out, count, node))
 			out[count++] = node;
@@ -283,12 +283,10 @@ add_self(struct swim *s)
 {
 	struct node *n;
 
-	if (table_add(&s->table, s->opt.name, &n) != TV_OK || table_list(&s->table, n, &s->rng) != TV_OK ||
-	    node_set_meta(n, s->opt.meta) != TV_OK)
+	if (table_add(&s->table, s->opt.name, s->opt.meta, &s->opt.self, own_vsn, &n) != TV_OK)
 		return TV_ENOMEM;
+	table_list(&s->table, n, &s->rng);
 	s->self = n;
-	n->addr = s->opt.self;
-	memcpy(n->vsn, own_vsn, sizeof(own_vsn));
 	n->incarnation = s->incarnation = 1;
 	node_move(n, NODE_ALIVE, s->now);
 	serf_set_status(s, n, MEMBER_ALIVE);
@@ -325,7 +323,7 @@ start_clocks(struct swim *s)
 struct swim *
 swim_new(const struct swim_options *opt, struct mono now)
 {
-	uint8_t key[TABLE_KEY_BYTES];
+	uint8_t key[INTERN_KEY_BYTES];
 	struct swim *s;
 
 	if (!options_ok(opt))
@@ -347,7 +345,7 @@ swim_new(const struct swim_options *opt, struct mono now)
 	s->intents.count_max = opt->intents_max;
 	start_timers(s);
 	start_clocks(s);
-	if (copy_texts(s) != TV_OK || table_init(&s->table, key, opt->members_max) != TV_OK || add_self(s) != TV_OK) {
+	if (copy_texts(s) != TV_OK || table_init(&s->table, opt->store, key, opt->members_max) != TV_OK || add_self(s) != TV_OK) {
 		swim_free(s);
 		return NULL;
 	}
@@ -410,7 +408,7 @@ swim_state_of(const struct swim *s, struct span name, enum node_state *state, ui
 {
 	const struct node *n = table_find(&s->table, name);
 
-	if (n == NULL || !node_listed(n))
+	if (n == NULL || !node_listed(&s->table, n))
 		return false;
 	*state = n->state;
 	*incarnation = n->incarnation;

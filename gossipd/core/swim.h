@@ -73,7 +73,8 @@ struct swim_options {
 	size_t seal_bytes;		/* what label and encryption add to it: packet_overhead() */
 	bool tcp_pings;			/* try a stream when datagrams fail */
 	bool coordinates;		/* tell and learn network coordinates */
-	uint64_t seed;			/* of everything random; the name hash too */
+	uint64_t seed;			/* of everything random; the name hash too, if the store is our own */
+	struct intern *store;		/* of what members say; shared between cores of one thread; NULL: our own */
 	/* Clocks found in the snapshot; 0: none. */
 	uint64_t clock, event_clock, query_clock;
 };
