@@ -7,179 +7,205 @@
 #include "gossipd/core/broadcast.h"
 
 struct bcast {
-	struct bcast *left, *right;	/* `left` also chains the messages of one packet */
+	struct bcast *next, *prev;	/* in the ring of its shelf; `next` also chains the messages of one packet */
 	struct bcast **owner;
-	uint64_t id;
-	uint32_t heat;			/* treap priority */
-	uint32_t transmits;
-	uint16_t len;
-	uint16_t wait;
-	uint8_t bytes[];
+	const uint8_t *bytes;		/* interned */
+	uint16_t len, transmits, wait;
 };
 
-struct bkey {
-	uint32_t transmits;
-	uint64_t len, id;
-};
+/* -- shelves -------------------------------------------------------------- */
 
-static struct bkey
-key_of(const struct bcast *b)
+/* Where the shelf for messages of this length is, or would be. */
+static uint32_t
+shelf_at(const struct bround *r, size_t len)
 {
-	return (struct bkey){ b->transmits, b->len, b->id };
+	uint32_t low = 0, high = r->count;
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (r->shelves[mid].len > len)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
 }
 
-/* Does a come before b?  Keys are unique by id. */
+/* The round, made if need be; NULL without memory. */
+static struct bround *
+round_at(struct bqueue *q, uint32_t transmits)
+{
+	struct bround *fresh;
+
+	if (transmits < q->round_count)
+		return &q->rounds[transmits];
+	fresh = realloc(q->rounds, ((size_t)transmits + 1) * sizeof(*fresh));
+	if (fresh == NULL)
+		return NULL;
+	memset(fresh + q->round_count, 0, (transmits + 1 - q->round_count) * sizeof(*fresh));
+	q->rounds = fresh;
+	q->round_count = transmits + 1;
+	return &fresh[transmits];
+}
+
+/* A shelf for messages of this length in that round, made if need be; NULL without memory. */
+static struct bshelf *
+shelf_for(struct bqueue *q, uint32_t transmits, uint32_t len)
+{
+	struct bround *r = round_at(q, transmits);
+	uint32_t at, more;
+	struct bshelf *fresh;
+
+	if (r == NULL)
+		return NULL;
+	at = shelf_at(r, len);
+	if (at < r->count && r->shelves[at].len == len)
+		return &r->shelves[at];
+	if (r->count == r->cap) {
+		more = r->cap == 0 ? 4 : r->cap * 2;
+		fresh = realloc(r->shelves, more * sizeof(*fresh));
+		if (fresh == NULL)
+			return NULL;
+		r->shelves = fresh;
+		r->cap = more;
+	}
+	memmove(&r->shelves[at + 1], &r->shelves[at], (r->count - at) * sizeof(*fresh));
+	r->shelves[at] = (struct bshelf){ .len = len };
+	r->count++;
+	return &r->shelves[at];
+}
+
+static void
+rounds_free(struct bqueue *q)
+{
+	for (uint32_t i = 0; i < q->round_count; i++)
+		free(q->rounds[i].shelves);
+	free(q->rounds);
+	q->rounds = NULL;
+	q->round_count = 0;
+}
+
+/* -- messages ------------------------------------------------------------- */
+
+/* New ones come first on their shelf, those that were sent last.  False without memory. */
 static bool
-key_before(struct bkey a, struct bkey b)
-{
-	if (a.transmits != b.transmits)
-		return a.transmits < b.transmits;
-	if (a.len != b.len)
-		return a.len > b.len;
-	return a.id > b.id;
-}
-
-/* Splits t into what comes before `key` and the rest. */
-static void
-split(struct bcast *t, struct bkey key, struct bcast **before, struct bcast **rest)
-{
-	if (t == NULL) {
-		*before = *rest = NULL;
-	} else if (key_before(key_of(t), key)) {
-		split(t->right, key, &t->right, rest);
-		*before = t;
-	} else {
-		split(t->left, key, before, &t->left);
-		*rest = t;
-	}
-}
-
-/* All of a comes before all of b. */
-static struct bcast *
-join(struct bcast *a, struct bcast *b)
-{
-	if (a == NULL || b == NULL)
-		return a != NULL ? a : b;
-	if (a->heat > b->heat) {
-		a->right = join(a->right, b);
-		return a;
-	}
-	b->left = join(a, b->left);
-	return b;
-}
-
-static void
 insert(struct bqueue *q, struct bcast *b)
 {
-	struct bcast **at = &q->root;
+	struct bshelf *f = shelf_for(q, b->transmits, b->len);
 
-	while (*at != NULL && (*at)->heat >= b->heat)
-		at = key_before(key_of(b), key_of(*at)) ? &(*at)->left : &(*at)->right;
-	split(*at, key_of(b), &b->left, &b->right);
-	*at = b;
+	if (f == NULL)
+		return false;
+	if (f->first == NULL) {
+		f->first = b->next = b->prev = b;
+	} else {
+		b->next = f->first;
+		b->prev = f->first->prev;
+		b->prev->next = b;
+		b->next->prev = b;
+		if (b->transmits == 0)
+			f->first = b;
+	}
 	q->count++;
 	q->bytes += b->len;
+	return true;
 }
 
+/* An emptied shelf goes at once: it would be in the way of every search. */
 static void
 take_out(struct bqueue *q, struct bcast *b)
 {
-	struct bcast **at = &q->root;
+	struct bround *r = &q->rounds[b->transmits];
+	uint32_t at = shelf_at(r, b->len);
+	struct bshelf *f = &r->shelves[at];
 
-	while (*at != b) {
-		TV_ASSERT(*at != NULL);
-		at = key_before(key_of(b), key_of(*at)) ? &(*at)->left : &(*at)->right;
+	TV_ASSERT(at < r->count && f->len == b->len);
+	if (b->next == b) {
+		r->count--;
+		memmove(f, f + 1, (r->count - at) * sizeof(*f));
+	} else {
+		b->next->prev = b->prev;
+		b->prev->next = b->next;
+		if (f->first == b)
+			f->first = b->next;
 	}
-	*at = join(b->left, b->right);
 	q->count--;
 	q->bytes -= b->len;
 }
 
-/* First message at or after `key`, or NULL. */
-static struct bcast *
-first_from(struct bcast *t, struct bkey key)
-{
-	struct bcast *best = NULL;
-
-	while (t != NULL) {
-		if (key_before(key_of(t), key)) {
-			t = t->right;
-		} else {
-			best = t;
-			t = t->left;
-		}
-	}
-	return best;
-}
-
-/* b is out of the tree and at its end. */
+/* b is on no shelf, and at its end. */
 static void
 release(struct bqueue *q, struct bcast *b)
 {
 	q->released |= b->wait;
 	if (b->owner != NULL)
 		*b->owner = NULL;
+	intern_put(q->store, b->bytes);
 	free(b);
 }
 
+/* The most sent; among equals the shortest, and of those the oldest. */
 static void
 drop_most_sent(struct bqueue *q)
 {
-	struct bcast *b = q->root;
+	uint32_t i = q->round_count;
+	struct bcast *b;
 
-	while (b->right != NULL)
-		b = b->right;
+	while (q->rounds[i - 1].count == 0)
+		i--;
+	b = q->rounds[i - 1].shelves[q->rounds[i - 1].count - 1].first->prev;
 	take_out(q, b);
 	release(q, b);
 	q->dropped++;
 }
 
 void
-bqueue_init(struct bqueue *q, uint32_t count_max, uint64_t seed)
+bqueue_init(struct bqueue *q, uint32_t count_max, struct intern *store)
 {
 	TV_ASSERT(count_max > 0);
-	*q = (struct bqueue){ .count_max = count_max };
-	rng_seed(&q->rng, seed);
+	*q = (struct bqueue){ .count_max = count_max, .store = store };
 }
 
 void
 bqueue_done(struct bqueue *q)
 {
-	while (q->root != NULL) {
-		struct bcast *b = q->root;
+	for (uint32_t i = 0; i < q->round_count; i++) {
+		while (q->rounds[i].count > 0) {
+			struct bcast *b = q->rounds[i].shelves[q->rounds[i].count - 1].first;
 
-		take_out(q, b);
-		release(q, b);
+			take_out(q, b);
+			release(q, b);
+		}
 	}
+	rounds_free(q);
 }
 
 enum tv_err
 bqueue_put(struct bqueue *q, struct span prefix, struct span message, struct bcast **owner, unsigned wait)
 {
 	size_t len = prefix.len + message.len;
-	struct bcast *b;
+	struct bcast *b, *old = owner != NULL ? *owner : NULL;
 
 	TV_ASSERT(len > 0);
 	if (len > UINT16_MAX)
 		return TV_ELIMIT;
-	b = malloc(sizeof(*b) + len);
+	b = malloc(sizeof(*b));
 	if (b == NULL)
 		return TV_ENOMEM;
-	if (owner != NULL && *owner != NULL) {
-		struct bcast *old = *owner;
-
+	*b = (struct bcast){ .bytes = intern_get(q->store, prefix, message), .len = (uint16_t)len,
+		.wait = (uint16_t)wait };
+	if (q->count >= q->count_max && old == NULL)
+		drop_most_sent(q);
+	if (b->bytes == NULL || !insert(q, b)) {
+		intern_put(q->store, b->bytes);
+		free(b);
+		return TV_ENOMEM;
+	}
+	if (old != NULL) {
 		take_out(q, old);
 		release(q, old);
 	}
-	*b = (struct bcast){ .owner = owner, .id = q->next_id++, .heat = (uint32_t)rng_u64(&q->rng),
-		.len = (uint16_t)len, .wait = (uint16_t)wait };
-	if (prefix.len > 0)
-		memcpy(b->bytes, prefix.p, prefix.len);
-	if (message.len > 0)
-		memcpy(b->bytes + prefix.len, message.p, message.len);
-	if (q->count >= q->count_max)
-		drop_most_sent(q);
-	insert(q, b);
+	b->owner = owner;
 	if (owner != NULL)
 		*owner = b;
 	return TV_OK;
@@ -192,39 +218,44 @@ bqueue_disown(struct bcast *b)
 		b->owner = NULL;
 }
 
+/* Takes from one round what fits, into the chain *sent. */
+static void
+fill_from(struct bqueue *q, struct bround *r, struct bfill *fill, size_t per_message, struct bcast **sent)
+{
+	uint32_t i = 0;
+
+	while (fill->count < BCAST_PARTS_MAX && fill->room > per_message) {
+		struct bcast *b;
+
+		if (i < r->count && r->shelves[i].len > fill->room - per_message)
+			i = shelf_at(r, fill->room - per_message);
+		if (i >= r->count)
+			break;
+		b = r->shelves[i].first;
+		if (!bfill_add(fill, span_of(b->bytes, b->len)))
+			break;
+		fill->room -= b->len + per_message;
+		take_out(q, b);
+		b->next = *sent;
+		*sent = b;
+	}
+}
+
 void
 bqueue_fill(struct bqueue *q, struct bfill *fill, size_t per_message, unsigned limit)
 {
-	struct bcast *sent = NULL;
-	uint32_t round = 0;
+	struct bcast *sent = NULL, *next;
 
-	while (fill->count < BCAST_PARTS_MAX && fill->room > per_message) {
-		struct bcast *b = first_from(q->root, (struct bkey){ round, fill->room - per_message, UINT64_MAX });
-
-		if (b == NULL)
-			break;
-		if (b->transmits > round) {	/* nothing that fits in this round: the next one there is */
-			round = b->transmits;
-			if (b->len + per_message > fill->room)
-				continue;
-		}
-		if (!bfill_add(fill, span_of(b->bytes, b->len)))
-			break;
-		take_out(q, b);
-		fill->room -= b->len + per_message;
-		if (++b->transmits >= limit) {
-			release(q, b);
-		} else {
-			b->left = sent;
-			sent = b;
-		}
+	for (uint32_t i = 0; i < q->round_count && fill->room > per_message; i++)
+		if (q->rounds[i].count > 0)
+			fill_from(q, &q->rounds[i], fill, per_message, &sent);
+	for (; sent != NULL; sent = next) {
+		next = sent->next;
+		if (++sent->transmits >= limit || !insert(q, sent))
+			release(q, sent);
 	}
-	while (sent != NULL) {
-		struct bcast *b = sent;
-
-		sent = b->left;
-		insert(q, b);
-	}
+	if (q->count == 0)
+		rounds_free(q);		/* a burst must not stay allocated */
 }
 
 void

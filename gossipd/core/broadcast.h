@@ -1,7 +1,8 @@
 /*
  * Transmit-limited queue: what is still to be gossiped, and how often it went out.
  * A packet is filled with the least-sent messages first; among equals with the
- * longest that still fits, newest first.  Every operation is O(log n).
+ * longest that still fits, newest first (of those sent already: first the one that went out longest ago).
+ * The cost of an operation depends on how many different lengths wait, not on how many messages.
  */
 #ifndef TV_GOSSIP_BROADCAST_H
 #define TV_GOSSIP_BROADCAST_H
@@ -9,20 +10,32 @@
 #include <stdbool.h>
 
 #include "common/arena.h"
-#include "common/rng.h"
+#include "gossipd/core/intern.h"
 
 #define BCAST_PARTS_MAX 255	/* messages in one compound packet */
 
 struct bcast;
 
+/* Messages of one length that were sent equally often, in a ring. */
+struct bshelf {
+	struct bcast *first;	/* what a packet takes next */
+	uint32_t len;
+};
+
+/* Messages that were sent equally often: shelves, the longest messages first. */
+struct bround {
+	struct bshelf *shelves;
+	uint32_t count, cap;
+};
+
 struct bqueue {
-	struct bcast *root;	/* treap ordered by (transmits, length descending, id descending) */
+	struct bround *rounds;	/* by number of transmits */
+	uint32_t round_count;	/* those behind it are empty and have no memory */
+	struct intern *store;	/* of the bytes */
 	uint32_t count, count_max;
-	uint64_t next_id;
 	size_t bytes;		/* of the queued messages */
 	uint64_t dropped;	/* pushed out by count_max */
 	unsigned released;	/* `wait` bits of messages that left the queue; the owner clears them */
-	struct rng rng;		/* shapes the tree, nothing else */
 };
 
 /* Messages of one packet under construction. */
@@ -33,7 +46,8 @@ struct bfill {
 	struct arena *arena;
 };
 
-void bqueue_init(struct bqueue *q, uint32_t count_max, uint64_t seed);
+/* The store must outlive the queue. */
+void bqueue_init(struct bqueue *q, uint32_t count_max, struct intern *store);
 void bqueue_done(struct bqueue *q);
 /*
  * Queues a copy of `message` after `prefix` (SPAN_NONE for none; one message on the wire).

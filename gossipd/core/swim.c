@@ -279,6 +279,23 @@ copy_texts(struct swim *s)
 }
 
 static enum tv_err
+start_table(struct swim *s)
+{
+	const struct swim_options *o = &s->opt;
+	uint8_t key[INTERN_KEY_BYTES];
+	enum tv_err err;
+
+	for (size_t i = 0; i < sizeof(key); i++)
+		key[i] = (uint8_t)rng_u64(&s->rng);
+	err = table_init(&s->table, o->store, key, o->members_max);
+	if (err != TV_OK)
+		return err;
+	for (int q = 0; q < QUEUES; q++)
+		bqueue_init(&s->queues[q], q == QUEUE_MEMBER ? o->members_max : o->queue_max, s->table.store);
+	return TV_OK;
+}
+
+static enum tv_err
 add_self(struct swim *s)
 {
 	struct node *n;
@@ -323,7 +340,6 @@ start_clocks(struct swim *s)
 struct swim *
 swim_new(const struct swim_options *opt, struct mono now)
 {
-	uint8_t key[INTERN_KEY_BYTES];
 	struct swim *s;
 
 	if (!options_ok(opt))
@@ -335,17 +351,13 @@ swim_new(const struct swim_options *opt, struct mono now)
 	s->now = now;
 	s->out.view.deadline = MONO_NEVER;
 	rng_seed(&s->rng, opt->seed);
-	for (size_t i = 0; i < sizeof(key); i++)
-		key[i] = (uint8_t)rng_u64(&s->rng);
-	for (int q = 0; q < QUEUES; q++)
-		bqueue_init(&s->queues[q], q == QUEUE_MEMBER ? opt->members_max : opt->queue_max, rng_u64(&s->rng));
 	buf_init(&s->scratch, SCRATCH_BYTES_MAX);
 	buf_init(&s->payload, PAYLOAD_BYTES_MAX);
 	coord_init(&s->coord);
 	s->intents.count_max = opt->intents_max;
 	start_timers(s);
 	start_clocks(s);
-	if (copy_texts(s) != TV_OK || table_init(&s->table, opt->store, key, opt->members_max) != TV_OK || add_self(s) != TV_OK) {
+	if (copy_texts(s) != TV_OK || start_table(s) != TV_OK || add_self(s) != TV_OK) {
 		swim_free(s);
 		return NULL;
 	}

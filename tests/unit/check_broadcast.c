@@ -4,17 +4,23 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "common/rng.h"
 #include "gossipd/core/broadcast.h"
 
 static struct bqueue q;
+static struct intern *store;
 static struct arena arena;
 static struct bfill fill;
 
 static void
 setup(void)
 {
-	bqueue_init(&q, 100, 1);
+	static const uint8_t key[INTERN_KEY_BYTES];
+
+	store = intern_new(key);
+	bqueue_init(&q, 100, store);
 	arena = ARENA_INIT(1 << 20);
 }
 
@@ -22,6 +28,7 @@ static void
 teardown(void)
 {
 	bqueue_done(&q);
+	intern_free(store);	/* asserts that all bytes were given back */
 	arena_done(&arena);
 }
 
@@ -116,6 +123,20 @@ START_TEST(a_named_message_replaces_its_predecessor)
 }
 END_TEST
 
+/* Of those sent equally often, the one that waited longest goes first. */
+START_TEST(sent_ones_take_turns)
+{
+	put("a");
+	put("b");
+	put("c");
+	ck_assert_str_eq(take(3, 2, 9), "c");
+	ck_assert_str_eq(take(6, 2, 9), "b,a");
+	ck_assert_str_eq(take(3, 2, 9), "c");
+	put("d");
+	ck_assert_str_eq(take(6, 2, 9), "d,a");
+}
+END_TEST
+
 START_TEST(a_disowned_message_still_goes_out)
 {
 	struct bcast *owner = NULL;
@@ -165,7 +186,7 @@ START_TEST(a_packet_has_at_most_255_parts)
 }
 END_TEST
 
-/* Against a plain reimplementation: the treap keeps its order under random use. */
+/* The queue keeps its order under random use. */
 START_TEST(order_holds_under_random_use)
 {
 	struct rng rng;
@@ -206,6 +227,7 @@ main(void)
 	tcase_add_test(t, a_message_leaves_after_limit_picks);
 	tcase_add_test(t, one_packet_takes_a_message_once);
 	tcase_add_test(t, a_named_message_replaces_its_predecessor);
+	tcase_add_test(t, sent_ones_take_turns);
 	tcase_add_test(t, a_disowned_message_still_goes_out);
 	tcase_add_test(t, a_full_queue_drops_the_most_sent);
 	tcase_add_test(t, prefix_and_size);
