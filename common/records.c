@@ -252,7 +252,7 @@ static const struct schema_field coordinate_rec_fields[] = {
 	F(coordinate_rec, ST_F64, Adjustment),
 	F(coordinate_rec, ST_F64, Height),
 };
-static SCHEMA(coordinate_rec, coordinate_rec_fields);
+SCHEMA(coordinate_rec, coordinate_rec_fields);
 
 static const struct schema_field node_coordinate_fields[] = {
 	F(node_coordinate, ST_STR, Node),

@@ -153,6 +153,7 @@ struct coordinate_rec {			/* as the API shows it; seconds.  common/coordinate.h 
 	struct f64_list Vec;
 	double Error, Adjustment, Height;
 };
+extern const struct schema coordinate_rec_schema;
 struct node_coordinate {		/* stored by node and segment */
 	struct span Node, Segment;
 	struct coordinate_rec Coord;

@@ -62,6 +62,7 @@ int cmd_leave(struct ctl *ctl, int argc, char **argv);
 int cmd_force_leave(struct ctl *ctl, int argc, char **argv);
 int cmd_members(struct ctl *ctl, int argc, char **argv);
 int cmd_info(struct ctl *ctl, int argc, char **argv);
+int cmd_rtt(struct ctl *ctl, int argc, char **argv);
 int cmd_kv(struct ctl *ctl, int argc, char **argv);
 int cmd_catalog(struct ctl *ctl, int argc, char **argv);
 int cmd_raft(struct ctl *ctl, int argc, char **argv);

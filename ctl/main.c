@@ -22,6 +22,7 @@ static const struct command commands[] = {
 	{ "join", "[--wan] [--wait] ADDRESS...", "join the cluster of any of these nodes", cmd_join },
 	{ "leave", "[--force]", "leave the cluster gracefully and stop", cmd_leave },
 	{ "force-leave", "[--prune] NODE", "declare a failed node as left", cmd_force_leave },
+	{ "rtt", "[--wan] NODE [NODE]", "estimate the round trip between two members", cmd_rtt },
 	{ "kv", "get|put|delete|list|keys ...", "read and write keys", cmd_kv },
 	{ "catalog", "nodes|services|datacenters|service NAME", "show the catalog", cmd_catalog },
 	{ "raft", "list-peers|remove-peer SERVER|transfer-leader [SERVER]", "look after the servers' consensus", cmd_raft },

@@ -10,11 +10,12 @@ _clusterctl()
 		esac
 	done
 	case $cmd in
-	"") COMPREPLY=($(compgen -W "--addr --token --json members info join leave force-leave kv catalog raft reload keygen validate dev version help" -- "$cur")) ;;
+	"") COMPREPLY=($(compgen -W "--addr --token --json members info join leave force-leave rtt kv catalog raft reload keygen validate dev version help" -- "$cur")) ;;
 	members) COMPREPLY=($(compgen -W "--wan --detailed" -- "$cur")) ;;
 	join) COMPREPLY=($(compgen -W "--wan --wait" -- "$cur")) ;;
 	leave) COMPREPLY=($(compgen -W "--force" -- "$cur")) ;;
 	force-leave) COMPREPLY=($(compgen -W "--prune $(clusterctl members 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$cur")) ;;
+	rtt) COMPREPLY=($(compgen -W "--wan $(clusterctl members 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$cur")) ;;
 	kv) COMPREPLY=($(compgen -W "get put delete list --recurse --stale --cas --flags --dc --separator" -- "$cur")) ;;
 	catalog) COMPREPLY=($(compgen -W "nodes services datacenters service --dc" -- "$cur")) ;;
 	raft) COMPREPLY=($(compgen -W "list-peers remove-peer transfer-leader --force" -- "$cur")) ;;

@@ -15,6 +15,7 @@ struct task {
 	struct task *next;
 	admin_done *done;
 	admin_info_done *info_done;
+	admin_coords_done *coords_done;
 	void *ctx;
 	bool has_count;			/* the answer ends with the number of nodes contacted */
 	bool then_gossip;		/* leave: Raft first, then gossip */
@@ -113,11 +114,11 @@ answered(void *ctx, enum tv_err err, struct span body)
 }
 
 static enum tv_err
-ask_gossip(struct task *t, uint16_t type, struct buf *b, struct mono timeout)
+ask_gossip(struct task *t, uint16_t type, struct buf *b, struct mono timeout, calls_done *done)
 {
 	enum tv_err err = b->failed ? TV_ENOMEM : TV_OK;
 
-	if (err == TV_OK && view_call(t->a->conf.view, type, buf_span(b), timeout, answered, t, &err) != 0)
+	if (err == TV_OK && view_call(t->a->conf.view, type, buf_span(b), timeout, done, t, &err) != 0)
 		err = TV_OK;
 	buf_done(b);
 	return err;
@@ -129,7 +130,7 @@ leave_gossip(struct task *t)
 	struct buf b = BUF_INIT(64);
 
 	mpw_array(&b, 0);
-	return ask_gossip(t, MSG_GOSSIP_LEAVE, &b, t->a->conf.leave_timeout);
+	return ask_gossip(t, MSG_GOSSIP_LEAVE, &b, t->a->conf.leave_timeout, answered);
 }
 
 enum tv_err
@@ -148,7 +149,7 @@ admin_join(struct admin *a, enum gossip_pool pool, struct span addr, admin_done 
 	mpw_uint(&b, pool);
 	mpw_array(&b, 1);
 	mpw_str(&b, addr);
-	err = ask_gossip(t, MSG_GOSSIP_JOIN, &b, a->conf.call_timeout);
+	err = ask_gossip(t, MSG_GOSSIP_JOIN, &b, a->conf.call_timeout, answered);
 	if (err != TV_OK)
 		task_free(t);
 	return err;
@@ -168,7 +169,7 @@ admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *don
 	mpw_array(&b, 2);
 	mpw_str(&b, node);
 	mpw_bool(&b, prune);
-	err = ask_gossip(t, MSG_GOSSIP_FORCE_LEAVE, &b, a->conf.call_timeout);
+	err = ask_gossip(t, MSG_GOSSIP_FORCE_LEAVE, &b, a->conf.call_timeout, answered);
 	if (err != TV_OK)
 		task_free(t);
 	return err;
@@ -197,6 +198,61 @@ admin_leave(struct admin *a, bool force, admin_done *done, void *ctx)
 			err = TV_OK;
 		buf_done(&b);
 	}
+	if (err != TV_OK)
+		task_free(t);
+	return err;
+}
+
+/* -- coordinates ---------------------------------------------------------- */
+
+static enum tv_err
+read_coords(struct span body, struct span *text, struct span *list)
+{
+	struct rd r = rd_span_over(body);
+	uint64_t err;
+
+	if (mpr_array(&r) != 3)
+		return TV_EFORMAT;
+	err = mpr_uint(&r, UINT8_MAX);
+	*text = mpr_bytes(&r, UINT16_MAX);
+	*list = mpr_value(&r);
+	return rd_end(&r) == TV_OK ? (enum tv_err)-(int)err : TV_EFORMAT;
+}
+
+static void
+coords_answered(void *ctx, enum tv_err err, struct span body)
+{
+	struct task *t = ctx;
+	admin_coords_done *done = t->coords_done;
+	void *done_ctx = t->ctx;
+	struct span text = SPAN_NONE, list = SPAN_NONE;
+
+	if (err == TV_OK)
+		err = read_coords(body, &text, &list);
+	else
+		text = span_str(err == TV_ETIMEOUT ? "gossipd did not answer in time" : "gossipd went away");
+	task_free(t);
+	if (done != NULL)
+		done(done_ctx, err, text, list);
+}
+
+enum tv_err
+admin_coords(struct admin *a, enum gossip_pool pool, struct span node, admin_coords_done *done, void *ctx)
+{
+	struct buf b = BUF_INIT(4096);
+	struct task *t = task_new(a);
+	enum tv_err err;
+
+	if (t == NULL)
+		return TV_ELIMIT;
+	t->coords_done = done;
+	t->ctx = ctx;
+	mpw_array(&b, 2);
+	mpw_uint(&b, pool);
+	mpw_array(&b, node.len > 0);
+	if (node.len > 0)
+		mpw_str(&b, node);
+	err = ask_gossip(t, MSG_GOSSIP_COORDS, &b, a->conf.call_timeout, coords_answered);
 	if (err != TV_OK)
 		task_free(t);
 	return err;
@@ -315,6 +371,7 @@ admin_free(struct admin *a)
 		next = t->next;
 		t->done = NULL;
 		t->info_done = NULL;
+		t->coords_done = NULL;
 		t->then_gossip = false;
 		if (ev_is_active(&t->soon)) {
 			ev_timer_stop(a->conf.loop, &t->soon);

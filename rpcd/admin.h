@@ -1,5 +1,5 @@
 /*
- * Administration of this node: join, leave, force-leave, info.  Speaks to gossipd and raftd.
+ * Administration of this node: join, leave, force-leave, info, coordinates.  Speaks to gossipd and raftd.
  */
 #ifndef TV_ADMIN_H
 #define TV_ADMIN_H
@@ -28,6 +28,8 @@ struct admin_conf {
 typedef void admin_done(void *ctx, enum tv_err err, struct span text, uint32_t count);
 /* One msgpack map section -> map name -> text, merged from gossipd, raftd and ourselves; what is away is left out. */
 typedef void admin_info_done(void *ctx, struct span sections);
+/* list: msgpack array of coordinates as in MSG_GOSSIP_COORDS, checked, borrowed; on an error text says what to do. */
+typedef void admin_coords_done(void *ctx, enum tv_err err, struct span text, struct span list);
 
 struct admin *admin_new(const struct admin_conf *conf);
 /* Before view_free() and raft_local_free().  Questions under way are dropped without done. */
@@ -41,5 +43,10 @@ enum tv_err admin_join(struct admin *a, enum gossip_pool pool, struct span addr,
 enum tv_err admin_leave(struct admin *a, bool force, admin_done *done, void *ctx);
 enum tv_err admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *done, void *ctx);
 enum tv_err admin_info(struct admin *a, admin_info_done *done, void *ctx);
+/*
+ * Coordinates that this node's gossipd knows: its own, then that of `node` if that is a member that answered; with
+ * an empty name all.  TV_EINVAL: not in that pool; TV_EPERM: coordinates are switched off.
+ */
+enum tv_err admin_coords(struct admin *a, enum gossip_pool pool, struct span node, admin_coords_done *done, void *ctx);
 
 #endif

@@ -52,7 +52,7 @@ struct endpoint {
 
 /* Tables of the families; each ends with a NULL path. */
 extern const struct endpoint api_kv[], api_session[], api_status[], api_catalog[], api_health[], api_agent[],
-    api_agent_checks[], api_operator[], api_acl[];
+    api_agent_checks[], api_agent_coord[], api_operator[], api_acl[];
 
 /* Takes up a request whose head is filled in.  Afterwards body_max is set; `answered` may be. */
 void api_begin(struct api *api, struct request *r);
@@ -121,6 +121,13 @@ void api_json_as(struct request *r, const struct schema *s, struct span list);
 void api_json_names(struct request *r, const struct span_list *names);
 /* Unpacks the reply's record (OP_ONE); false: answered 500. */
 bool api_record(struct request *r, const struct op_reply *reply, const struct schema *s, void *rec);
+/* Of a question to gossipd or raftd: ?wan, ?wan=1; not ?wan=0. */
+enum gossip_pool api_pool(const struct request *r);
+/* Such a question could not even be asked: frees the note (or NULL) and answers. */
+void api_not_asked(struct request *r, struct note *n, enum tv_err err);
+/* Next entry of a list that admin_coords() gave; spans borrow it, numbers come from the arena. */
+struct node_coordinate;
+enum tv_err api_read_coord(struct rd *in, struct arena *a, struct node_coordinate *out);
 /* Name, ?tag and ?node-meta of a catalog or health read (rpcd/api_catalog.c). */
 struct catalog_read;
 void api_catalog_args(struct request *r, struct catalog_read *args);

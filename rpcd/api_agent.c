@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "common/mpack.h"
+#include "common/records.h"
 #include "rpcd/api.h"
 #include "rpcd/members_json.h"
 
@@ -98,9 +99,6 @@ on_info(void *ctx, struct span sections)
 	if (r == NULL)
 		return;
 	struct buf *out = &r->answer.body;
-	buf_u8(out, '{');
-	config_json(r->api, out);
-	buf_puts(out, ",\"Coord\":{\"Vec\":[0,0,0,0,0,0,0,0],\"Error\":1.5,\"Adjustment\":0,\"Height\":0.00001}");
 	buf_puts(out, ",\"Member\":");
 	own_member_json(r->api, out);
 	buf_puts(out, ",\"Stats\":");
@@ -109,22 +107,67 @@ on_info(void *ctx, struct span sections)
 	answer_json(r);
 }
 
+/* The first half of the answer; our coordinate is null where there are none. */
+static void
+self_begin(struct request *r, struct span coords)
+{
+	struct node_coordinate own;
+	struct rd in = rd_span_over(coords);
+	struct buf *out = &r->answer.body;
+
+	buf_u8(out, '{');
+	config_json(r->api, out);
+	buf_puts(out, ",\"Coord\":");
+	if (coords.len > 0 && mpr_array(&in) > 0 && api_read_coord(&in, &r->arena, &own) == TV_OK)
+		schema_json_rec(&coordinate_rec_schema, &own.Coord, out);
+	else
+		buf_puts(out, "null");
+}
+
+static void
+ask_info(struct request *r, struct note *a)
+{
+	enum tv_err err = admin_info(r->api->admin, on_info, a);
+
+	if (err == TV_OK)
+		return;
+	note_free(a);
+	answer_text(r, 500, "%s", tv_strerror(err));
+}
+
+static void
+on_own_coord(void *ctx, enum tv_err err, struct span text, struct span list)
+{
+	struct note *a = ctx;
+	struct request *r = note_request(a);
+
+	(void)text;
+	if (r == NULL) {
+		note_free(a);
+		return;
+	}
+	self_begin(r, err == TV_OK ? list : SPAN_NONE);
+	ask_info(r, a);
+}
+
 static void
 run_self(struct request *r)
 {
 	struct note *a = note_new(r);
+	struct span name = span_str(r->api->cluster->node_name);
 
-	if (a != NULL && admin_info(r->api->admin, on_info, a) == TV_OK)
-		return;
-	note_free(a);
-	answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+	if (a == NULL) {
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+	} else if (admin_coords(r->api->admin, POOL_LAN, name, on_own_coord, a) != TV_OK) {
+		self_begin(r, SPAN_NONE);	/* gossipd is away */
+		ask_info(r, a);
+	}
 }
 
 /* -- members -- */
 
-/* ?wan, ?wan=1; not ?wan=0. */
-static enum gossip_pool
-asked_pool(const struct request *r)
+enum gossip_pool
+api_pool(const struct request *r)
 {
 	struct span wan = params_get(&r->query, "wan");
 
@@ -134,7 +177,7 @@ asked_pool(const struct request *r)
 static void
 run_members(struct request *r)
 {
-	enum gossip_pool pool = asked_pool(r);
+	enum gossip_pool pool = api_pool(r);
 	struct span segment = params_get(&r->query, "segment");
 	struct buf *out = &r->answer.body;
 
@@ -172,9 +215,8 @@ on_admin(void *ctx, enum tv_err err, struct span text, uint32_t count)
 		answer_span(r, 500, text.len > 0 ? text : span_str(tv_strerror(err)));
 }
 
-/* The question could not even be asked. */
-static void
-not_asked(struct request *r, struct note *a, enum tv_err err)
+void
+api_not_asked(struct request *r, struct note *a, enum tv_err err)
 {
 	note_free(a);
 	if (err == TV_EUNREACH || err == TV_ECLOSED)
@@ -193,9 +235,9 @@ run_join(struct request *r)
 		answer_text(r, 400, "Missing address to join");
 		return;
 	}
-	enum tv_err err = a == NULL ? TV_ENOMEM : admin_join(r->api->admin, asked_pool(r), r->rest, on_admin, a);
+	enum tv_err err = a == NULL ? TV_ENOMEM : admin_join(r->api->admin, api_pool(r), r->rest, on_admin, a);
 	if (err != TV_OK)
-		not_asked(r, a, err);
+		api_not_asked(r, a, err);
 }
 
 static void
@@ -220,7 +262,7 @@ run_force_leave(struct request *r)
 	    admin_force_leave(r->api->admin, r->rest, params_has(&r->query, "prune"), on_force_leave, a);
 
 	if (err != TV_OK)
-		not_asked(r, a, err);
+		api_not_asked(r, a, err);
 }
 
 /* The node leaves even if the client that asked is gone by now. */
@@ -248,7 +290,7 @@ run_leave(struct request *r)
 	    admin_leave(r->api->admin, params_has(&r->query, "force"), on_leave, a);
 
 	if (err != TV_OK)
-		not_asked(r, a, err);
+		api_not_asked(r, a, err);
 }
 
 static void

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Network coordinates between real daemons: probes bring them, and everybody can ask for them."""
+import json
 import math
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
@@ -99,5 +101,79 @@ def switched_off():
         assert ask(on[0], MSG.INFO, [])["serf_lan"]["failed"] == "0"
 
 
+def vec(coord):
+    """As MSG_GOSSIP_COORDS has it, from JSON."""
+    return [coord["Error"], coord["Adjustment"], coord["Height"], coord["Vec"]]
+
+
+def local(node, name, query=""):
+    r = node.get("/v1/agent/coordinate/" + name + query)
+    assert r.status == 200, r
+    assert r.json()["Node"] == name, r
+    return vec(r.json()["Coord"])
+
+
+def told_by_clusterctl(node, a, b, *options, query=""):
+    """clusterctl's estimate is that of the coordinates.  Those move, so it is asked until they stood still meanwhile."""
+    def agree():
+        before = local(node, a, query), local(node, b, query)
+        got = json.loads(node.ctl("--json", "rtt", *options).stdout)
+        if before != (local(node, a, query), local(node, b, query)):
+            return None
+        assert abs(got["Nanoseconds"] - rtt(*before) * 1e9) <= 1, (got, before)
+        return got
+    return wait_for("rtt of %s and %s" % (a, b), agree)
+
+
+def people_ask():
+    """The HTTP API and clusterctl rtt, on a server and a client."""
+    with Cluster(NET) as cl:
+        n1 = cl.servers(1)[0]
+        c1 = cl.client("c1", 2, n1)
+        cl.formed([n1])
+        c1.up()
+        for node, other in ((n1, "c1"), (c1, "n1")):
+            wait_for(node.name + " has probed " + other, lambda: local(node, other))
+            assert [e["Node"] for e in node.get("/v1/agent/coordinate").json()] == [node.name, other]
+            assert len(node.get("/v1/agent/self").json()["Coord"]["Vec"]) == 8
+            told_by_clusterctl(node, "n1", "c1", "n1", "c1")
+            got = told_by_clusterctl(node, other, node.name, other)      # the second is this node
+            assert (got["From"], got["To"], got["Pool"]) == (other, node.name, "LAN"), got
+            text = node.ctl("rtt", "n1", "c1").stdout
+            assert re.fullmatch(r"Estimated n1 <-> c1 rtt: \d+\.\d{3} ms \(using LAN coordinates\)\n", text), text
+            p = node.ctl("rtt", other, "n9", check=False)
+            assert p.returncode == 1 and 'no coordinate of "n9" is known' in p.stderr, p
+            assert "clusterctl members)" in p.stderr, p
+            p = node.ctl("rtt", node.name, check=False)
+            assert p.returncode == 2 and "this node itself" in p.stderr, p
+            r = node.get("/v1/agent/coordinate/n9")
+            assert r.status == 404 and "n9" in r.text, r
+        assert [e["Node"] for e in n1.get("/v1/agent/coordinate?wan=1").json()] == ["n1.dc1"]
+        r = c1.get("/v1/agent/coordinate?wan=1")
+        assert r.status == 400 and "only servers are in the WAN pool" in r.text, r
+        n1.kill("gossipd")
+        wait_for("n1 says so", lambda: n1.get("/v1/agent/coordinate").status == 500)
+        p = n1.ctl("rtt", "n1", "c1", check=False)
+        assert p.returncode == 1 and "gossipd" in p.stderr, p
+        assert n1.get("/v1/agent/self").json()["Coord"] is None
+
+
+def across_datacenters():
+    """Servers of two datacenters: estimates of the WAN pool."""
+    with Cluster(NET, gossipd={"profile": "local", "profile_wan": "local"}) as cl:
+        a = cl.servers(1, prefix="a")[0]
+        b = cl.servers(1, prefix="b", first=11, dc="dc2")[0]
+        cl.formed([a])
+        cl.formed([b])
+        a.ctl("join", "--wan", b.addr)
+        for node, other in ((a, "b1.dc2"), (b, "a1.dc1")):
+            wait_for(node.name + " has probed " + other, lambda: local(node, other, "?wan=1"))
+        got = told_by_clusterctl(a, "b1.dc2", "a1.dc1", "--wan", "b1.dc2", query="?wan=1")
+        assert (got["From"], got["To"], got["Pool"]) == ("b1.dc2", "a1.dc1", "WAN"), got
+        assert "using WAN coordinates" in b.ctl("rtt", "--wan", "a1.dc1", "b1.dc2").stdout
+        p = a.ctl("rtt", "b1.dc2", check=False)                         # not in the LAN pool
+        assert p.returncode == 1 and "b1.dc2" in p.stderr, p
+
+
 if __name__ == "__main__":
-    main(probes_bring_coordinates, who_goes_is_forgotten, switched_off)
+    main(probes_bring_coordinates, who_goes_is_forgotten, switched_off, people_ask, across_datacenters)

@@ -29,7 +29,7 @@ def test_wrong_calls():
     expect(2, "usage: clusterctl members", "members", "extra")
     expect(2, 'unknown option "--bogus"', "members", "--bogus")
     expect(2, 'wrong use of option "--dc"', "catalog", "nodes", "--dc")
-    for command in ("join", "force-leave", "kv", "catalog", "raft"):
+    for command in ("join", "force-leave", "rtt", "kv", "catalog", "raft"):
         expect(2, "usage: clusterctl " + command, command)
         expect(0, "usage: clusterctl " + command, command, "--help")
     expect(2, '--cas: "x" is not a number', "kv", "put", "--cas", "x", "a", "b")

@@ -767,6 +767,29 @@ static struct member_tag server_tags[] = {
 	{ { (const uint8_t *)"vsn", 3 }, { (const uint8_t *)"9", 1 } },
 };
 
+#define COORD_JSON "{\"Vec\":[0.25,0,0,0,0,0,0,-1],\"Error\":0.5,\"Adjustment\":-0.125,\"Height\":0.00001}"
+
+/* An entry of MSG_GOSSIP_COORDS. */
+static void
+put_coord(struct buf *b, const char *name)
+{
+	mpw_array(b, 5);
+	mpw_cstr(b, name);
+	mpw_f64(b, 0.5);
+	mpw_f64(b, -0.125);
+	mpw_f64(b, 1e-5);
+	mpw_array(b, 8);
+	for (int i = 0; i < 8; i++)
+		mpw_f64(b, i == 0 ? 0.25 : i == 7 ? -1 : 0);
+}
+
+static void
+one_coord(struct buf *b, const char *name)
+{
+	mpw_array(b, 1);
+	put_coord(b, name);
+}
+
 START_TEST(members)
 {
 	struct member list[2] = {
@@ -790,7 +813,7 @@ START_TEST(members)
 	    "Network segments are not supported in this version of Consul");
 	fake_is("GET", "/v1/agent/members?segment=x&wan", NULL, 400, "Cannot provide a segment with wan=true");
 
-	struct buf info = BUF_INIT(4096);
+	struct buf info = BUF_INIT(4096), coords = BUF_INIT(4096);
 	mpw_map(&info, 1);
 	mpw_cstr(&info, "raft");
 	mpw_map(&info, 2);
@@ -799,14 +822,64 @@ START_TEST(members)
 	mpw_cstr(&info, "term");
 	mpw_cstr(&info, "3");
 	struct request *r = fake_begin("GET", "/v1/agent/self", NULL, NULL);
+	ck_assert_str_eq(fake.admin_arg, "n1");
+	one_coord(&coords, "n1");
+	fake.coords_done(fake.admin_ctx, TV_OK, SPAN_NONE, buf_span(&coords));
 	fake.info_done(fake.admin_ctx, buf_span(&info));
 	fake_answered(r, 200, NULL);
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body),
 	    "\"Stats\":{\"raft\":{\"state\":\"Leader\",\"term\":\"3\"}}"));
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Member\":{\"Name\":\"n1\",\"Addr\":\"127.0.0.1\""));
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"NodeID\":\"11111111-2222-3333-4444-555555555555\""));
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Coord\":" COORD_JSON ","));
 	fake_end(r);
+	r = fake_begin("GET", "/v1/agent/self", NULL, NULL);
+	fake.coords_done(fake.admin_ctx, TV_EPERM, span_str("off"), SPAN_NONE);
+	fake.info_done(fake.admin_ctx, buf_span(&info));
+	fake_answered(r, 200, NULL);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Coord\":null,"));
+	fake_end(r);
+	buf_done(&coords);
 	buf_done(&info);
+}
+END_TEST
+
+/* Asks, and gossipd gives this answer. */
+static void
+coords_are(const char *target, enum tv_err err, const char *text, struct span list, unsigned status, const char *want)
+{
+	struct request *r = fake_begin("GET", target, NULL, NULL);
+
+	fake.coords_done(fake.admin_ctx, err, span_str(text), list);
+	fake_answered(r, status, want);
+	fake_end(r);
+}
+
+START_TEST(agent_coordinates)
+{
+	struct buf list = BUF_INIT(4096);
+
+	mpw_array(&list, 2);
+	put_coord(&list, "n1");
+	put_coord(&list, "plain serf");
+	coords_are("/v1/agent/coordinate", TV_OK, "", buf_span(&list), 200, "[{\"Node\":\"n1\",\"Segment\":\"\",\"Coord\":"
+	    COORD_JSON "},{\"Node\":\"plain serf\",\"Segment\":\"\",\"Coord\":" COORD_JSON "}]");
+	ck_assert_str_eq(fake.admin_arg, "");
+	ck_assert(fake.admin_pool == POOL_LAN);
+	coords_are("/v1/agent/coordinate/plain%20serf?wan", TV_OK, "", buf_span(&list), 200,
+	    "{\"Node\":\"plain serf\",\"Segment\":\"\",\"Coord\":" COORD_JSON "}");
+	ck_assert_str_eq(fake.admin_arg, "plain serf");
+	ck_assert(fake.admin_pool == POOL_WAN);
+	coords_are("/v1/agent/coordinate/n9", TV_OK, "", buf_span(&list), 404, "No coordinate of \"n9\" is known here");
+	coords_are("/v1/agent/coordinate", TV_OK, "", span_of(list.data, list.len - 3), 500,
+	    "gossipd gave an answer that cannot be read");
+	coords_are("/v1/agent/coordinate", TV_EPERM, "coordinates are off", SPAN_NONE, 401, "coordinates are off");
+	coords_are("/v1/agent/coordinate", TV_EINVAL, "not in the WAN pool", SPAN_NONE, 400, "not in the WAN pool");
+	coords_are("/v1/agent/coordinate", TV_ECLOSED, "gossipd went away", SPAN_NONE, 500, "gossipd went away");
+	fake_is("GET", "/v1/agent/coordinate/", NULL, 400, "Missing node name");
+	fake.admin_start = TV_EUNREACH;
+	fake_is("GET", "/v1/agent/coordinate", NULL, 500, "gossipd is not running on this node");
+	buf_done(&list);
 }
 END_TEST
 
@@ -923,6 +996,7 @@ main(void)
 	tcase_add_test(t, health_reads);
 	tcase_add_test(t, status_and_operator);
 	tcase_add_test(t, members);
+	tcase_add_test(t, agent_coordinates);
 	tcase_add_test(t, administration);
 	tcase_add_test(t, leaving);
 	tcase_add_test(t, agent_checks);
