@@ -9,6 +9,7 @@ common_libtvcore_a_SOURCES = \
 	common/arena.c common/arena.h \
 	common/mpack.c common/mpack.h common/frame.c common/frame.h \
 	common/rng.c common/rng.h \
+	common/regex.c common/redialect.c common/regex.h \
 	common/ucl.c common/ucl.h
 
 common_libtvrt_a_SOURCES = \

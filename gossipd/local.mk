@@ -14,7 +14,8 @@ gossipd_libgossipcore_a_SOURCES = \
 	gossipd/core/stream.c gossipd/core/stream.h
 
 # What a program needs besides the library itself.
-GOSSIPCORE_LIBS = gossipd/libgossipcore.a common/libtvcore.a $(SODIUM_LIBS) $(NETTLE_LIBS) $(ZLIB_LIBS) -lm
+GOSSIPCORE_LIBS = gossipd/libgossipcore.a common/libtvcore.a $(SODIUM_LIBS) $(NETTLE_LIBS) $(ZLIB_LIBS) \
+	$(PCRE2_LIBS) -lm
 
 # The protocols: SWIM with Lifeguard, and Serf's layer.
 gossipd_libgossipcore_a_SOURCES += \
@@ -25,7 +26,9 @@ gossipd_libgossipcore_a_SOURCES += \
 	gossipd/core/coord.c gossipd/core/coord.h gossipd/core/place.c \
 	gossipd/core/broadcast.c gossipd/core/broadcast.h gossipd/core/gossip.c \
 	gossipd/core/pushpull.c \
-	gossipd/core/serf.c gossipd/core/intent.c gossipd/core/intent.h gossipd/core/leave.c gossipd/core/event.c
+	gossipd/core/serf.c gossipd/core/intent.c gossipd/core/intent.h gossipd/core/leave.c \
+	gossipd/core/ring.c gossipd/core/ring.h gossipd/core/event.c gossipd/core/query.c gossipd/core/ask.c \
+	gossipd/core/filter.c gossipd/core/conflict.c
 
 # The daemon: sockets, configuration and clients around the core.
 noinst_LIBRARIES += gossipd/libgossipshell.a
@@ -38,5 +41,6 @@ gossipd_libgossipshell_a_SOURCES = \
 
 sbin_PROGRAMS += gossipd/gossipd
 gossipd_gossipd_SOURCES = gossipd/main.c
-gossipd_gossipd_LDADD = gossipd/libgossipshell.a gossipd/libgossipcore.a $(RT_LIBS) $(NETTLE_LIBS) $(ZLIB_LIBS) -lm
+gossipd_gossipd_LDADD = gossipd/libgossipshell.a gossipd/libgossipcore.a $(RT_LIBS) $(NETTLE_LIBS) $(ZLIB_LIBS) \
+	$(PCRE2_LIBS) -lm
 EXTRA_DIST += gossipd/README.md

@@ -17,9 +17,8 @@ rpcd_librpcapi_a_SOURCES = \
 # ?filter= expressions; pure.
 noinst_LIBRARIES += rpcd/librpcfilter.a
 rpcd_librpcfilter_a_SOURCES = \
-	rpcd/filter/lex.c rpcd/filter/parse.c rpcd/filter/bind.c rpcd/filter/eval.c rpcd/filter/tree.h rpcd/filter/filter.h \
-	rpcd/filter/regex.c rpcd/filter/redialect.c rpcd/filter/regex.h
-RPC_FILTER_LIBS = rpcd/librpcfilter.a $(PCRE2_LIBS)
+	rpcd/filter/lex.c rpcd/filter/parse.c rpcd/filter/bind.c rpcd/filter/eval.c rpcd/filter/tree.h rpcd/filter/filter.h
+RPC_FILTER_LIBS = rpcd/librpcfilter.a common/libtvcore.a $(PCRE2_LIBS)
 
 # This node's own checks.
 noinst_LIBRARIES += rpcd/librpcagent.a

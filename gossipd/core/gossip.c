@@ -56,6 +56,12 @@ room_beside(const struct swim *s, size_t used)
 	return fixed < s->opt.packet_bytes ? s->opt.packet_bytes - fixed : 0;
 }
 
+bool
+gossip_fits(const struct swim *s, size_t len)
+{
+	return len + PACKET_COST_USER <= room_beside(s, 0);
+}
+
 void
 gossip_send(struct swim *s, const struct gaddr *to, struct span message, bool crc)
 {

@@ -8,6 +8,15 @@
 
 #include "gossipd/core/state.h"
 
+#define LAMPORT_FREE (UINT64_C(1) << 62)
+#define LAMPORT_STEP (UINT64_C(1) << 32)
+
+bool
+lamport_plausible(const struct lamport *c, uint64_t seen)
+{
+	return seen <= LAMPORT_FREE || (seen < UINT64_MAX && seen <= c->time + LAMPORT_STEP);
+}
+
 void
 lamport_witness(struct lamport *c, uint64_t seen)
 {

@@ -174,6 +174,8 @@ conflict(struct swim *s, const struct node *n, const struct gaddr *claimed)
 	out_notice(s, &(struct swim_notice){
 		.type = n == s->self ? SWIM_NOTICE_SELF_CONFLICT : SWIM_NOTICE_CONFLICT,
 		.name = node_name(n), .addr = *node_addr(n), .other_addr = *claimed });
+	if (n == s->self)
+		conflict_claimed(s, claimed);
 }
 
 static void

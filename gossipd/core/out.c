@@ -170,7 +170,7 @@ out_query(struct swim *s, const struct swim_query *q)
 }
 
 /* Bytes may be missing without memory; the end of a query must not be. */
-void
+bool
 out_response(struct swim *s, const struct swim_response *r)
 {
 	struct swim_response *at, copy = *r;
@@ -181,9 +181,10 @@ out_response(struct swim *s, const struct swim_response *r)
 		copy.payload = SPAN_NONE;
 	at = out_item(s, &s->out.responses, s->out.view.response_count, &s->out.response_cap, sizeof(*at));
 	if (at == NULL)
-		return;
+		return false;
 	*at = copy;
 	s->out.view.response_count++;
+	return true;
 }
 
 void

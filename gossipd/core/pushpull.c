@@ -200,7 +200,7 @@ merge_node(struct swim *s, const struct wire_node *n)
 }
 
 static enum tv_err
-merge(struct swim *s, const struct gaddr *from, const struct stream_message *m)
+merge(struct swim *s, const struct gaddr *from, const struct stream_message *m, bool ignore_old)
 {
 	const char *why = refusal(s, m);
 	struct wire_node_iter it = wire_nodes(m->nodes, m->header.nodes);
@@ -218,7 +218,7 @@ merge(struct swim *s, const struct gaddr *from, const struct stream_message *m)
 		else
 			s->stats.bad_message++;
 	}
-	return m->user_state.len > 0 ? serf_state_merge(s, m->user_state) : TV_OK;
+	return m->user_state.len > 0 ? serf_state_merge(s, m->user_state, ignore_old) : TV_OK;
 }
 
 /* -- streams of others --------------------------------------------------------- */
@@ -238,7 +238,7 @@ pushpull_on_request(struct swim *s, const struct swim_input *in)
 		state = own_state(s, m->header.join);
 		out_answer(s, buf_span(&state));
 		buf_done(&state);
-		return merge(s, &in->from, m);
+		return merge(s, &in->from, m, false);
 	default:
 		return TV_EFORMAT;
 	}
@@ -289,7 +289,7 @@ exchange_result(struct swim *s, const struct exchange *x, const struct swim_inpu
 	if (in->type == SWIM_IN_FAILED)
 		return in->error != TV_OK ? in->error : TV_ECLOSED;
 	if (in->message->type == WIRE_PUSH_PULL)
-		return merge(s, &x->to, in->message);
+		return merge(s, &x->to, in->message, x->ignore_old);
 	if (in->message->type == WIRE_ERROR && wire_get_error(in->message->body, &s->out.arena, &e) == TV_OK) {
 		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_REFUSED, .addr = x->to, .name = e.text,
 			.text = "the peer says so" });
@@ -350,6 +350,16 @@ pushpull_expire(struct swim *s)
 	}
 }
 
+/* A member that is alive lives there: what it tells us of is our own past too. */
+static bool
+is_fellow(const struct swim *s, const struct gaddr *addr)
+{
+	for (uint32_t i = 0; i < s->table.order_count; i++)
+		if (s->table.order[i]->state == NODE_ALIVE && gaddr_eq(&s->table.order[i]->addr, addr))
+			return true;
+	return false;
+}
+
 /* Asks all addresses at once; our own counts as contacted without asking. */
 enum tv_err
 pushpull_join(struct swim *s, const struct swim_input *in)
@@ -374,6 +384,7 @@ pushpull_join(struct swim *s, const struct swim_input *in)
 		if (gaddr_eq(&to, &s->opt.self)) {
 			j->contacted++;
 		} else if (pushpull_start(s, &to, true, j->id) == TV_OK) {
+			s->exchanges->ignore_old = !in->replay && !is_fellow(s, &to);
 			j->pending++;
 		} else {
 			j->error = TV_ELIMIT;

@@ -206,7 +206,8 @@ serf_state_write(struct swim *s, struct buf *b)
 		shown += s->table.all[i]->status != MEMBER_NONE;
 		left += told_left(s->table.all[i]);
 	}
-	serf_state_begin(b, s->event_clock.time, 0);
+	serf_state_begin(b, s->event_clock.time, event_state_slots(s));
+	event_state_write(s, b);
 	serf_state_left(b, s->clock.time, left);
 	for (uint32_t i = 0; i < s->table.all_count; i++)
 		if (told_left(s->table.all[i]))
@@ -273,7 +274,7 @@ merge_statuses(struct swim *s, const struct serf_state *m)
 }
 
 enum tv_err
-serf_state_merge(struct swim *s, struct span state)
+serf_state_merge(struct swim *s, struct span state, bool ignore_old)
 {
 	struct serf_state m;
 	enum tv_err err;
@@ -285,32 +286,25 @@ serf_state_merge(struct swim *s, struct span state)
 		return err;
 	if (m.ltime > 0)
 		lamport_witness(&s->clock, m.ltime - 1);
-	if (m.event_ltime > 0)
+	if (m.event_ltime > 0 && lamport_plausible(&s->event_clock, m.event_ltime))
 		lamport_witness(&s->event_clock, m.event_ltime - 1);
-	if (m.query_ltime > 0)
+	if (m.query_ltime > 0 && lamport_plausible(&s->query_clock, m.query_ltime))
 		lamport_witness(&s->query_clock, m.query_ltime - 1);
-	return merge_statuses(s, &m);	/* the events of m have their place in event.c */
+	err = merge_statuses(s, &m);
+	if (ignore_old && lamport_plausible(&s->event_clock, m.event_ltime))
+		ring_raise(&s->events.ring, m.event_ltime);
+	return err != TV_OK ? err : event_state_merge(s, m.events);
 }
 
 /* -- messages ------------------------------------------------------------------------ */
-
-/* Not for us until queries are spoken: responses, relays, conflict and key messages. */
-static enum tv_err
-pass_over(struct swim *s, const struct gaddr *from, struct span message)
-{
-	(void)s;
-	(void)from;
-	(void)message;
-	return TV_OK;
-}
 
 static enum tv_err (*const serf_handlers[])(struct swim *, const struct gaddr *, struct span) = {
 	[SERF_LEAVE] = intent_on_leave,
 	[SERF_JOIN] = intent_on_join,
 	[SERF_USER_EVENT] = event_on_user,
-	[SERF_QUERY] = event_on_query,
-	[SERF_QUERY_RESPONSE] = pass_over,
-	[SERF_RELAY] = pass_over,
+	[SERF_QUERY] = query_on_query,
+	[SERF_QUERY_RESPONSE] = ask_on_response,
+	[SERF_RELAY] = query_on_relay,
 };
 
 enum tv_err

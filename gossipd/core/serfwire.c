@@ -225,8 +225,8 @@ filters_ok(struct span filters)
 }
 
 /* Peers crash on these three when they carry nothing. */
-static bool
-needs_payload(struct span name)
+bool
+serf_query_needs_payload(struct span name)
 {
 	return span_eqs(name, "_serf_install-key") || span_eqs(name, "_serf_use-key") ||
 	    span_eqs(name, "_serf_remove-key");
@@ -241,7 +241,7 @@ serf_get_query(struct span body, struct arena *a, struct serf_query *m)
 		return err;
 	if (!wire_addr_ok(m->addr) || !filters_ok(m->filters))
 		return TV_EFORMAT;
-	return needs_payload(m->name) && m->payload.len == 0 ? TV_EFORMAT : TV_OK;
+	return serf_query_needs_payload(m->name) && m->payload.len == 0 ? TV_EFORMAT : TV_OK;
 }
 
 enum tv_err

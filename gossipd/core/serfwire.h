@@ -120,6 +120,8 @@ enum tv_err serf_get_user_event(struct span body, struct arena *a, struct serf_u
  * and `_serf_install-key`, `_serf_use-key`, `_serf_remove-key` with an empty payload.
  */
 enum tv_err serf_get_query(struct span body, struct arena *a, struct serf_query *m);
+/* Old peers crash on a query of this name without a payload. */
+bool serf_query_needs_payload(struct span name);
 enum tv_err serf_get_query_response(struct span body, struct arena *a, struct serf_query_response *m);
 enum tv_err serf_get_key_request(struct span body, struct arena *a, struct serf_key_request *m);
 enum tv_err serf_get_key_response(struct span body, struct arena *a, struct serf_key_response *m);

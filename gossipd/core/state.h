@@ -14,7 +14,12 @@
  *   serf.c       statuses that people see, events, reaping, reconnecting
  *   intent.c     Lamport clocks, join and leave intents
  *   leave.c      leaving, force-leave
- *   event.c      user events and queries: their place
+ *   ring.c       which user events and queries were heard
+ *   event.c      user events
+ *   query.c      queries of others: hearing, answering, relaying
+ *   ask.c        queries of our own: asking, collecting answers
+ *   filter.c     does a query mean us
+ *   conflict.c   the vote on our own name
  */
 #ifndef TV_GOSSIP_STATE_H
 #define TV_GOSSIP_STATE_H
@@ -24,6 +29,7 @@
 #include "gossipd/core/broadcast.h"
 #include "gossipd/core/coord.h"
 #include "gossipd/core/intent.h"
+#include "gossipd/core/ring.h"
 #include "gossipd/core/serfwire.h"
 #include "gossipd/core/swim.h"
 
@@ -44,6 +50,7 @@ enum swim_timer {
 	TIMER_PRUNE,		/* earliest delayed prune */
 	TIMER_RECONNECT,
 	TIMER_LEAVE,		/* next step of our leave */
+	TIMER_ASK,		/* earliest end of a query of ours */
 	TIMERS
 };
 
@@ -83,6 +90,7 @@ struct exchange {
 	uint64_t id;
 	enum swim_stream_kind kind;
 	uint64_t join;			/* id of its join, or 0 */
+	bool ignore_old;		/* user events from before it are not wanted */
 	struct gaddr to;
 	struct mono deadline;
 };
@@ -94,6 +102,78 @@ struct join_run {
 	enum tv_err error;
 	struct gaddr error_addr;
 	bool quiet;
+};
+
+/* A user event that full exchanges tell. */
+struct kept_event {
+	struct kept_event *next;	/* heard after this one */
+	uint64_t ltime;
+	uint16_t name_len, payload_len;
+	uint8_t bytes[];		/* name, payload */
+};
+
+struct events {
+	struct ring ring;
+	struct kept_event *first, *last;
+	uint32_t count;
+	size_t bytes;			/* with what keeping them costs */
+};
+
+/* A query of another, or our own, that can still be answered. */
+struct heard_query {
+	struct heard_query *next;
+	uint64_t ltime;
+	uint32_t id;
+	struct mono deadline;
+	struct gaddr to;		/* who asks */
+	bool ours;
+	uint8_t relay_factor;
+	uint8_t source_len;
+	char source[];			/* its name; may be empty */
+};
+
+/* Who answered a query, by the hash of the name: open addressing, cap is a power of 2. */
+struct answerer {
+	uint64_t hash;			/* 0: free */
+	unsigned seen;			/* ANSWER_ACK, ANSWER_DATA */
+};
+
+struct answerers {
+	struct answerer *items;		/* owned */
+	uint32_t count, cap;
+	uint32_t complete;		/* of which nothing more is wanted */
+};
+
+#define ANSWER_ACK 1u
+#define ANSWER_DATA 2u
+
+/* A query of our own that collects answers. */
+struct asked {
+	struct asked *next;
+	uint64_t ltime, token;
+	uint32_t id;
+	unsigned wanted;		/* what makes a member's answer complete */
+	bool vote;			/* asked by conflict.c: nobody else is told */
+	struct mono deadline;
+	struct answerers from;
+};
+
+/* The vote on our own name. */
+struct conflict {
+	bool running;
+	struct gaddr rival;		/* who claims it */
+	uint32_t ours, theirs, unknown;	/* answers: our address, another one, no such name */
+	struct mono again;		/* no vote begins before */
+};
+
+struct queries {
+	struct ring ring;
+	struct heard_query *heard;	/* newest first */
+	uint32_t heard_count;
+	struct asked *asked;
+	uint32_t asked_count;
+	/* What is done for others is limited over time; see swim_may(). */
+	struct mono answer_at, pass_at, filter_at, stranger_at;
 };
 
 enum leave_phase { LEAVE_NONE, LEAVE_INTENT, LEAVE_SETTLE, LEAVE_DEAD, LEAVE_LINGER, LEAVE_DONE };
@@ -133,6 +213,9 @@ struct swim {
 	uint64_t next_id;		/* of exchanges and joins */
 	struct lamport clock, event_clock, query_clock;
 	struct intents intents;
+	struct events events;
+	struct queries queries;
+	struct conflict conflict;
 	uint32_t status_count[MEMBER_FAILED + 1];
 	enum leave_phase leave;
 	struct out out;
@@ -154,6 +237,11 @@ void swim_drop_if_unused(struct swim *s, struct node *n);
 /* Up to `count` distinct random members for which `fits` holds, into out; returns how many were found. */
 unsigned swim_pick(struct swim *s, unsigned count, bool (*fits)(const struct swim *, const struct node *),
     struct node **out);
+/*
+ * May something that costs `cost` of a budget that refills with time be done now?  *at starts at 0; `burst` is what may be
+ * spent at once.
+ */
+bool swim_may(struct swim *s, struct mono *at, struct mono cost, struct mono burst);
 /* -- out.c -- */
 /* Starts an empty output; what the last one lent is gone. */
 void out_begin(struct swim *s);
@@ -168,7 +256,8 @@ void out_event(struct swim *s, enum gossip_event type, const struct node *n);
 /* Spans of these three are copied; user events and queries are lent whole or not at all. */
 void out_user_event(struct swim *s, const struct swim_user_event *e);
 void out_query(struct swim *s, const struct swim_query *q);
-void out_response(struct swim *s, const struct swim_response *r);
+/* False without memory. */
+bool out_response(struct swim *s, const struct swim_response *r);
 void out_join(struct swim *s, const struct join_run *j);
 /* name and text of *n are copied or static. */
 void out_notice(struct swim *s, const struct swim_notice *n);
@@ -232,6 +321,8 @@ void gossip_queue(struct swim *s, enum swim_queue q, struct span message, struct
 /* A control message with broadcasts behind it as far as they fit. */
 void gossip_send(struct swim *s, const struct gaddr *to, struct span message, bool crc);
 void gossip_tick(struct swim *s);		/* TIMER_GOSSIP */
+/* A Serf message of this many bytes fits into a packet. */
+bool gossip_fits(const struct swim *s, size_t len);
 
 /* -- pushpull.c -- */
 void pushpull_tick(struct swim *s);		/* TIMER_PUSHPULL */
@@ -260,7 +351,8 @@ void serf_reap(struct swim *s);			/* TIMER_REAP */
 void serf_prune(struct swim *s);		/* TIMER_PRUNE */
 void serf_reconnect(struct swim *s);		/* TIMER_RECONNECT */
 void serf_state_write(struct swim *s, struct buf *b);
-enum tv_err serf_state_merge(struct swim *s, struct span state);
+/* ignore_old: events from before now are not wanted. */
+enum tv_err serf_state_merge(struct swim *s, struct span state, bool ignore_old);
 /* A Serf message: type byte and map. */
 enum tv_err serf_message(struct swim *s, const struct gaddr *from, struct span message);
 
@@ -287,9 +379,45 @@ leave_begun(const struct swim *s)
 
 /* -- event.c -- */
 enum tv_err event_fire(struct swim *s, const struct swim_input *in);
-enum tv_err event_ask(struct swim *s, const struct swim_input *in);
-enum tv_err event_respond(struct swim *s, const struct swim_input *in);
 enum tv_err event_on_user(struct swim *s, const struct gaddr *from, struct span message);
-enum tv_err event_on_query(struct swim *s, const struct gaddr *from, struct span message);
+/* `Events` of a full exchange: as many as are kept, written behind serf_state_begin(). */
+uint32_t event_state_slots(struct swim *s);
+void event_state_write(struct swim *s, struct buf *b);
+enum tv_err event_state_merge(struct swim *s, struct span events);
+void event_done(struct swim *s);
+
+/* -- query.c -- */
+/*
+ * Takes a query that was decoded: rings, passing on, filters, ack, delivery.  message: as it came, passed on if `spread`.
+ * False when it is no news.
+ */
+bool query_take(struct swim *s, const struct serf_query *m, struct span message, bool spread);
+enum tv_err query_on_query(struct swim *s, const struct gaddr *from, struct span message);
+enum tv_err query_on_relay(struct swim *s, const struct gaddr *from, struct span message);
+enum tv_err query_respond(struct swim *s, const struct swim_input *in);
+void query_done(struct swim *s);
+
+/* -- ask.c -- */
+enum tv_err ask_query(struct swim *s, const struct swim_input *in);
+/* The same without a check of the name; vote: for conflict.c. */
+enum tv_err ask_start(struct swim *s, const struct swim_ask *q, bool vote);
+enum tv_err ask_on_response(struct swim *s, const struct gaddr *from, struct span message);
+/* An ack or answer to what may be a query of ours. */
+void ask_take(struct swim *s, const struct serf_query_response *m);
+void ask_expire(struct swim *s);		/* TIMER_ASK */
+void ask_done(struct swim *s);
+
+/* -- filter.c -- */
+/* All filters of a query pass for this node; what cannot be read does not. */
+bool filter_pass(struct swim *s, struct span filters);
+
+/* -- conflict.c -- */
+/* Somebody at `rival` goes by our name. */
+void conflict_claimed(struct swim *s, const struct gaddr *rival);
+/* An answer to the vote; and its end. */
+void conflict_vote(struct swim *s, struct span payload);
+void conflict_decide(struct swim *s);
+/* Answers the `_serf_conflict` of another into b; false: we are the one in question, and say nothing. */
+bool conflict_answer(struct swim *s, struct span name, struct buf *b);
 
 #endif

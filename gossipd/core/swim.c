@@ -8,6 +8,8 @@
 
 #define SCRATCH_BYTES_MAX 65536		/* one message under construction */
 #define PAYLOAD_BYTES_MAX 256		/* an ack's */
+#define EVENT_MARKS_MAX 16384		/* user events that are told from news, 8 bytes each */
+#define QUERY_MARKS_MAX 16384
 #define PICK_DENSE 32			/* pools up to this size are drawn from without luck */
 
 /* What every Serf node says of itself: memberlist 1..5, speaks 2; Serf 2..5, speaks 5. */
@@ -26,6 +28,7 @@ static void (*const timer_handlers[TIMERS])(struct swim *) = {
 	[TIMER_PRUNE] = serf_prune,
 	[TIMER_RECONNECT] = serf_reconnect,
 	[TIMER_LEAVE] = leave_step,
+	[TIMER_ASK] = ask_expire,
 };
 
 void
@@ -43,7 +46,7 @@ timer_pull(struct swim *s, enum swim_timer t, struct mono at)
 /* A probe that ends at the instant of the next round must end first. */
 static const enum swim_timer timer_order[TIMERS] = {
 	TIMER_PROBE_STEP, TIMER_RELAY, TIMER_SUSPICION, TIMER_PROBE, TIMER_LEAVE, TIMER_GOSSIP, TIMER_PUSHPULL,
-	TIMER_REAP, TIMER_PRUNE, TIMER_RECONNECT,
+	TIMER_REAP, TIMER_PRUNE, TIMER_RECONNECT, TIMER_ASK,
 };
 
 static struct mono
@@ -160,6 +163,17 @@ swim_pick(struct swim *s, unsigned want, bool (*fits)(const struct swim *, const
 	return count;
 }
 
+bool
+swim_may(struct swim *s, struct mono *at, struct mono cost, struct mono burst)
+{
+	if (mono_before(*at, s->now))
+		*at = s->now;
+	if (mono_before(mono_add(s->now, burst), mono_add(*at, cost)))
+		return false;
+	*at = mono_add(*at, cost);
+	return true;
+}
+
 /* -- inputs ----------------------------------------------------------------------- */
 
 static enum tv_err (*const message_handlers[])(struct swim *, const struct gaddr *, struct span) = {
@@ -216,8 +230,8 @@ static enum tv_err (*const input_handlers[SWIM_INS])(struct swim *, const struct
 	[SWIM_IN_META] = swim_change_meta,
 	[SWIM_IN_RESTORE] = serf_restore,
 	[SWIM_IN_FIRE] = event_fire,
-	[SWIM_IN_QUERY] = event_ask,
-	[SWIM_IN_RESPOND] = event_respond,
+	[SWIM_IN_QUERY] = ask_query,
+	[SWIM_IN_RESPOND] = query_respond,
 };
 
 enum tv_err
@@ -254,7 +268,7 @@ options_ok(const struct swim_options *o)
 	const struct swim_timing *t = &o->timing;
 
 	return swim_name_ok(o->name) && (o->self.len == 4 || o->self.len == 16) && o->self.port != 0 &&
-	    o->meta.len <= NODE_META_BYTES_MAX && o->members_max > 0 && o->queue_max > 0 && o->packet_bytes >= 512 &&
+	    o->meta.len <= NODE_META_BYTES_MAX && o->members_max > 0 && o->queue_max > 0 && o->event_bytes <= SERF_EVENT_BYTES_MAX && o->packet_bytes >= 512 &&
 	    t->probe_interval.ns > 0 && t->probe_timeout.ns > 0 && t->gossip_interval.ns > 0 &&
 	    t->pushpull_interval.ns > 0 && t->reap_interval.ns > 0 && t->reconnect_interval.ns > 0 &&
 	    t->suspicion_mult > 0 && t->suspicion_max_mult > 0 &&
@@ -335,6 +349,10 @@ start_clocks(struct swim *s)
 	lamport_witness(&s->clock, s->opt.clock);
 	lamport_witness(&s->event_clock, s->opt.event_clock);
 	lamport_witness(&s->query_clock, s->opt.query_clock);
+	s->events.ring = (struct ring){ .count_max = EVENT_MARKS_MAX,
+		.floor = s->opt.event_clock > 0 ? s->event_clock.time : 0 };
+	s->queries.ring = (struct ring){ .count_max = QUERY_MARKS_MAX,
+		.floor = s->opt.query_clock > 0 ? s->query_clock.time : 0 };
 }
 
 struct swim *
@@ -375,6 +393,9 @@ swim_free(struct swim *s)
 	intents_done(&s->intents);
 	relay_done(s);
 	pushpull_done(s);
+	event_done(s);
+	query_done(s);
+	ask_done(s);
 	out_done(s);
 	buf_done(&s->scratch);
 	buf_done(&s->payload);
@@ -447,6 +468,10 @@ swim_stats(const struct swim *s, struct swim_stats *out)
 	out->intent_queue = s->queues[QUEUE_INTENT].count;
 	out->query_queue = s->queues[QUEUE_QUERY].count;
 	out->event_queue = s->queues[QUEUE_EVENT].count;
+	out->events_kept = s->events.count;
+	out->events_kept_bytes = (uint32_t)s->events.bytes;
+	out->queries_open = s->queries.asked_count;
+	out->queries_waiting = s->queries.heard_count;
 	for (int q = 0; q < QUEUES; q++)
 		out->queue_dropped += s->queues[q].dropped;
 }

@@ -40,6 +40,11 @@
 #define SWIM_JOIN_ADDRS_MAX 64		/* addresses in one join */
 #define SWIM_STREAMS_MAX 256		/* exchanges of our own under way */
 #define SWIM_HEALTH_MAX 8		/* health scores are 0..7 */
+#define SWIM_EVENT_BYTES_DEFAULT 512	/* Serf's limit of a user event, unless told otherwise */
+#define SWIM_QUERY_BYTES_MAX 1024	/* of a query, and of an answer, as messages */
+#define SWIM_FILTERS_MAX 32		/* in one query of ours */
+#define SWIM_ASKED_MAX 128		/* queries of ours that are open */
+#define SWIM_HEARD_MAX 256		/* queries of others that may still be answered */
 
 /* Timing of a pool; nothing of it is negotiated, so a pool should agree on it. */
 struct swim_timing {
@@ -72,6 +77,7 @@ struct swim_options {
 	size_t packet_bytes;		/* soft limit of a datagram, everything included; usually PACKET_MTU */
 	size_t seal_bytes;		/* what label and encryption add to it: packet_overhead() */
 	bool tcp_pings;			/* try a stream when datagrams fail */
+	uint32_t event_bytes;		/* limit of a user event that we fire; 0: the default; at most 9,216 */
 	bool coordinates;		/* tell and learn network coordinates */
 	uint64_t seed;			/* of everything random; the name hash too, if the store is our own */
 	struct intern *store;		/* of what members say; shared between cores of one thread; NULL: our own */
@@ -234,6 +240,9 @@ enum swim_notice_type {
 	SWIM_NOTICE_STALL,		/* number: ms for which nothing was fed */
 	SWIM_NOTICE_LEAVE_REFUTED,	/* someone says that we leave; we do not */
 	SWIM_NOTICE_REKEY,		/* own incarnation started over */
+	SWIM_NOTICE_NAME_KEPT,		/* the vote says that our name is ours; other_addr: who claimed it; number: votes */
+	SWIM_NOTICE_NAME_LOST,		/* it says other_addr's; conflict_lost follows; number: votes against us */
+	SWIM_NOTICE_NAME_OPEN,		/* too few voted; number: how many.  We stay, and ask again when it is next claimed */
 	SWIM_NOTICES
 };
 
@@ -286,6 +295,22 @@ struct swim_stats {
 	uint64_t probes, probes_failed, refutations;
 	uint64_t bad_coord;		/* coordinates that no honest node has */
 	uint64_t coord_resets;		/* how often our own had to start over */
+	/* user events */
+	uint64_t events_fired, events_heard, events_doubled;	/* own; news of others; heard before */
+	uint64_t events_old;		/* from before our time, or behind the window */
+	uint64_t events_cut;		/* no longer told in full exchanges: too many bytes */
+	uint32_t events_kept;		/* told in full exchanges */
+	uint32_t events_kept_bytes;
+	/* queries */
+	uint64_t queries_asked, queries_heard, queries_doubled, queries_old;
+	uint64_t queries_filtered;	/* not meant for us, or with a filter that cannot be read */
+	uint64_t queries_answered;	/* acks and answers sent */
+	uint64_t answers_taken, answers_strange;	/* to queries of ours; unknown, late, twice, or from no member */
+	uint64_t relays_sent, relays_passed;	/* asked of others; done for others */
+	uint32_t queries_open, queries_waiting;	/* ours; of others, not answered yet */
+	uint64_t over_packet;		/* events and queries longer than a packet, not gossiped */
+	uint64_t over_ltimes;		/* Lamport times beyond what a clock may jump to */
+	uint64_t over_events, over_queries, over_filters, over_answers, over_passed;	/* beyond our limits */
 };
 
 struct swim;

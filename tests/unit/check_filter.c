@@ -5,7 +5,7 @@
 #include "common/mpack.h"
 #include "common/records.h"
 #include "rpcd/filter/filter.h"
-#include "rpcd/filter/regex.h"
+#include "common/regex.h"
 
 #define S(text_) { (const uint8_t *)(text_), sizeof(text_) - 1 }
 

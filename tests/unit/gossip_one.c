@@ -125,8 +125,8 @@ one_dead(struct one *o, const char *name, uint32_t incarnation, const char *from
 	return feed_whole(o, &b);
 }
 
-static enum tv_err
-feed_user(struct one *o, struct buf *b)
+enum tv_err
+one_serf(struct one *o, struct buf *b)
 {
 	enum tv_err err = one_message(o, WIRE_USER, buf_span(b));
 
@@ -140,7 +140,7 @@ one_join_intent(struct one *o, const char *name, uint64_t ltime)
 	struct buf b = BUF_INIT(4096);
 
 	serf_put_join(&b, &(struct serf_join){ ltime, span_str(name) });
-	return feed_user(o, &b);
+	return one_serf(o, &b);
 }
 
 enum tv_err
@@ -149,7 +149,7 @@ one_leave_intent(struct one *o, const char *name, uint64_t ltime, bool prune)
 	struct buf b = BUF_INIT(4096);
 
 	serf_put_leave(&b, &(struct serf_leave){ ltime, span_str(name), prune });
-	return feed_user(o, &b);
+	return one_serf(o, &b);
 }
 
 enum tv_err
@@ -182,7 +182,14 @@ one_nack(struct one *o, uint32_t seq)
 enum tv_err
 one_exchange(struct one *o, bool join, const struct wire_node *nodes, uint32_t count)
 {
-	struct stream_message m = { .type = WIRE_PUSH_PULL, .header = { .join = join, .nodes = count } };
+	return one_exchange_state(o, join, nodes, count, SPAN_NONE);
+}
+
+enum tv_err
+one_exchange_state(struct one *o, bool join, const struct wire_node *nodes, uint32_t count, struct span serf)
+{
+	struct stream_message m = { .type = WIRE_PUSH_PULL, .header = { .join = join, .nodes = count },
+		.user_state = serf };
 
 	buf_reset(&o->state);
 	for (uint32_t i = 0; i < count; i++)
@@ -257,6 +264,52 @@ one_said(const struct one *o, enum wire_type type, struct gaddr *to)
 		}
 	}
 	return SPAN_NONE;
+}
+
+struct span
+one_said_serf(const struct one *o, enum serf_type type, struct gaddr *to)
+{
+	for (size_t i = 0; i < o->out->send_count; i++) {
+		const struct swim_send *send = &o->out->sends[i];
+
+		for (unsigned p = 0; p < send->part_count; p++) {
+			if (send->parts[p].p[0] != WIRE_USER || send->parts[p].p[1] != type)
+				continue;
+			if (to != NULL)
+				*to = send->to;
+			return span_of(send->parts[p].p + 1, send->parts[p].len - 1);
+		}
+	}
+	return SPAN_NONE;
+}
+
+struct counted {
+	struct span message;
+	unsigned count;
+};
+
+static bool
+count_parts(const struct one *o, void *arg)
+{
+	struct counted *c = arg;
+
+	for (size_t i = 0; i < o->out->send_count; i++)
+		for (unsigned p = 0; p < o->out->sends[i].part_count; p++) {
+			struct span part = o->out->sends[i].parts[p];
+
+			c->count += part.p[0] == WIRE_USER && span_eq(span_of(part.p + 1, part.len - 1), c->message);
+		}
+	return false;
+}
+
+unsigned
+one_count_spread(struct one *o, struct span message)
+{
+	struct counted c = { message, 0 };
+
+	(void)count_parts(o, &c);
+	(void)one_wait_for(o, MONO_S(1), count_parts, &c);
+	return c.count;
 }
 
 struct wanted {

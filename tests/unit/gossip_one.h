@@ -52,6 +52,12 @@ enum tv_err one_nack(struct one *o, uint32_t seq);
  */
 enum tv_err one_exchange(struct one *o, bool join, const struct wire_node *nodes, uint32_t count);
 
+/* The same with Serf's state, type byte included. */
+enum tv_err one_exchange_state(struct one *o, bool join, const struct wire_node *nodes, uint32_t count,
+    struct span serf);
+/* A Serf message as serf_put_X wrote it, from 10.0.0.200; frees the buffer. */
+enum tv_err one_serf(struct one *o, struct buf *b);
+
 enum member_status one_status(const struct one *o, const char *name);
 /* SWIM's state, or NODE_STATES when it does not know the name. */
 enum node_state one_state(const struct one *o, const char *name);
@@ -62,6 +68,10 @@ int one_event(const struct one *o);
 bool one_noticed(const struct one *o, enum swim_notice_type type);
 /* First part of this type in the last output; its body, or SPAN_NONE.  to: where it goes, may be NULL. */
 struct span one_said(const struct one *o, enum wire_type type, struct gaddr *to);
+/* The same of a Serf message: from its type byte on. */
+struct span one_said_serf(const struct one *o, enum serf_type type, struct gaddr *to);
+/* How often a Serf message with these bytes went out while gossiping for a second. */
+unsigned one_count_spread(struct one *o, struct span message);
 /* Gossips until quiet, and tells whether a message of this type about `name` was among what went out. */
 bool one_spreads(struct one *o, enum wire_type type, const char *name);
 /* The same of a Serf intent. */

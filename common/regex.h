@@ -1,10 +1,11 @@
 /*
- * Patterns of `matches`: the syntax of RE2, found anywhere in a text.  They run on PCRE2, which is not safe by itself:
- * what RE2 does not know (backreferences, lookaround, recursion, possessive and atomic groups, verbs)
- * is refused, and the work of a search is counted and bounded, so no pattern can hold the daemon.
+ * Patterns that others give us (`matches` in filters, tags in queries): the syntax of RE2, found anywhere in a text.
+ * They run on PCRE2, which is not safe by itself: what RE2 does not know (backreferences, lookaround, recursion,
+ * possessive and atomic groups, verbs) is refused, and the work of a search is counted and bounded, so no
+ * pattern can hold the daemon.
  */
-#ifndef TV_FILTER_REGEX_H
-#define TV_FILTER_REGEX_H
+#ifndef TV_REGEX_H
+#define TV_REGEX_H
 
 #include "common/buf.h"
 #include "common/rd.h"

@@ -1,5 +1,5 @@
 /* From RE2's syntax to PCRE2's: refuses what RE2 does not know, respells what means something else there. */
-#include "rpcd/filter/regex.h"
+#include "common/regex.h"
 
 /* RE2's \s, which leaves out the vertical tab. */
 #define SPACES "\\t\\n\\f\\r "
