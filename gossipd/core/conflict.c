@@ -85,6 +85,8 @@ bool
 conflict_answer(struct swim *s, struct span name, struct buf *b)
 {
 	const struct node *n = table_find(&s->table, name);
+	const struct gaddr *addr;
+	const uint8_t *vsn;
 	struct serf_member m;
 
 	if (n == s->self)
@@ -93,9 +95,11 @@ conflict_answer(struct swim *s, struct span name, struct buf *b)
 		serf_put_conflict(b, NULL);
 		return true;
 	}
-	m = (struct serf_member){ .name = node_name(n), .addr = span_of(n->addr.ip, n->addr.len), .port = n->addr.port,
-		.tags = tags_of(n), .status = n->status, .pmin = n->vsn[VSN_PMIN], .pmax = n->vsn[VSN_PMAX],
-		.pcur = n->vsn[VSN_PCUR], .dmin = n->vsn[VSN_DMIN], .dmax = n->vsn[VSN_DMAX], .dcur = n->vsn[VSN_DCUR] };
+	addr = node_addr(n);
+	vsn = node_vsn(n);
+	m = (struct serf_member){ .name = node_name(n), .addr = span_of(addr->ip, addr->len), .port = addr->port,
+		.tags = tags_of(n), .status = n->status, .pmin = vsn[VSN_PMIN], .pmax = vsn[VSN_PMAX],
+		.pcur = vsn[VSN_PCUR], .dmin = vsn[VSN_DMIN], .dmax = vsn[VSN_DMAX], .dcur = vsn[VSN_DCUR] };
 	if (s->opt.name.len + name.len + m.tags.len > TEXT_MAX)
 		m.tags = SPAN_NONE;	/* the answer would be too long */
 	serf_put_conflict(b, &m);

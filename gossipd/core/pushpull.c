@@ -355,7 +355,7 @@ static bool
 is_fellow(const struct swim *s, const struct gaddr *addr)
 {
 	for (uint32_t i = 0; i < s->table.order_count; i++)
-		if (s->table.order[i]->state == NODE_ALIVE && gaddr_eq(&s->table.order[i]->addr, addr))
+		if (s->table.all[i]->state == NODE_ALIVE && gaddr_eq(node_addr(s->table.all[i]), addr))
 			return true;
 	return false;
 }

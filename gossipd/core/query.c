@@ -37,10 +37,10 @@ is_member_at(const struct swim *s, struct span name, const struct gaddr *a)
 
 	if (name.len > 0) {
 		n = table_find(&s->table, name);
-		return n != NULL && n->status != MEMBER_NONE && addr_same(&n->addr, a);
+		return n != NULL && n->status != MEMBER_NONE && addr_same(node_addr(n), a);
 	}
 	for (uint32_t i = 0; i < s->table.all_count; i++)
-		if (s->table.all[i]->status != MEMBER_NONE && addr_same(&s->table.all[i]->addr, a))
+		if (s->table.all[i]->status != MEMBER_NONE && addr_same(node_addr(s->table.all[i]), a))
 			return true;
 	return false;
 }
@@ -59,7 +59,7 @@ gaddr_from(struct span ip, uint16_t port)
 static bool
 can_relay(const struct swim *s, const struct node *n)
 {
-	return n != s->self && n->status == MEMBER_ALIVE && n->state == NODE_ALIVE && n->vsn[VSN_PMAX] >= 5;
+	return n != s->self && n->status == MEMBER_ALIVE && n->state == NODE_ALIVE && node_vsn(n)[VSN_PMAX] >= 5;
 }
 
 /* The answer (as it lies in the scratch buffer behind the byte WIRE_USER) once more, by way of others. */
@@ -78,9 +78,9 @@ send_relays(struct swim *s, const struct heard_query *q, struct span inner)
 	if (want > 0 && !b.failed && b.len - 1 <= SWIM_QUERY_BYTES_MAX) {
 		count = swim_pick(s, want + 1, can_relay, via);	/* one may be who asks */
 		for (unsigned i = 0; i < count && sent < want; i++) {
-			if (addr_same(&via[i]->addr, &q->to))
+			if (addr_same(node_addr(via[i]), &q->to))
 				continue;
-			out_send(s, &via[i]->addr, buf_span(&b), false);
+			out_send(s, node_addr(via[i]), buf_span(&b), false);
 			sent++;
 		}
 	}
