@@ -71,6 +71,7 @@ add_up(const struct engine *e, struct udp_stats *u, struct streams_stats *t, str
 		    s->refused_merges += ps.refused_merges;
 		s->no_memory += ps.no_memory, s->queue_dropped += ps.queue_dropped, s->probes += ps.probes;
 		s->probes_failed += ps.probes_failed, s->refutations += ps.refutations;
+		s->bad_coord += ps.bad_coord, s->coord_resets += ps.coord_resets;
 	}
 }
 
@@ -94,6 +95,7 @@ put_process(struct buf *b, const struct engine *e)
 		{ "dropped_member_limit", s.over_members },
 		{ "dropped_intent_limit", s.over_intents }, { "dropped_relay_limit", s.over_relays },
 		{ "dropped_queue_limit", s.queue_dropped }, { "dropped_memory", s.no_memory },
+		{ "dropped_coordinate", s.bad_coord }, { "coordinate_resets", s.coord_resets },
 		{ "merges_refused", s.refused_merges }, { "name_conflicts", s.conflicts }, { "probes", s.probes },
 		{ "probes_failed", s.probes_failed }, { "refutations", s.refutations },
 	};
