@@ -43,7 +43,8 @@ enum msg_type {
 	MSG_GOSSIP_TAGS = 22,
 	/* Question: [].  No answer; MSG_GOSSIP_USER_EVENT and MSG_GOSSIP_HEARD frames (id 0) follow. */
 	MSG_GOSSIP_EVENTS = 23,
-	/* [u8 pool, u64 ltime, str name, bin payload, bool coalesce] */
+	/* [u8 pool, u64 ltime, str name, bin payload, bool coalesce, bool old].  Old ones come first: the newest that there
+	 * were before the question, oldest first, so that an rpcd that starts again can show them. */
 	MSG_GOSSIP_USER_EVENT = 24,
 	/* A query that wants an answer: [u8 pool, u64 ltime, u32 id, str name, bin payload, str from, u64 timeout_ms]. */
 	MSG_GOSSIP_HEARD = 25,

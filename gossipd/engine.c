@@ -203,29 +203,32 @@ on_left(void *ctx, struct pool *p)
 	ev_timer_start(e->loop, &e->quit);
 }
 
-/* Events have their consumers in handlers_event.c, key queries in keyring.c. */
+/* Key queries have their consumer in keyring.c. */
 static void
-on_user_event(void *ctx, struct pool *p, const struct swim_user_event *e)
+on_user_event(void *ctx, struct pool *p, const struct swim_user_event *ev)
 {
-	(void)ctx;
-	(void)p;
-	(void)e;
+	struct engine *e = ctx;
+
+	if (e->handlers != NULL)
+		handlers_user_event(e->handlers, pool_kind(p), ev);
 }
 
 static void
 on_query(void *ctx, struct pool *p, const struct swim_query *q)
 {
-	(void)ctx;
-	(void)p;
-	(void)q;
+	struct engine *e = ctx;
+
+	if (e->handlers != NULL && q->kind == SWIM_QUERY_USER)
+		handlers_heard(e->handlers, pool_kind(p), q);
 }
 
 static void
 on_response(void *ctx, struct pool *p, const struct swim_response *r)
 {
-	(void)ctx;
-	(void)p;
-	(void)r;
+	struct engine *e = ctx;
+
+	if (e->handlers != NULL && ASK_ORIGIN(r->token) == ASK_CLIENT)
+		handlers_response(e->handlers, p, r);
 }
 
 /* Two nodes that answer to one name are worse than one node less; systemd's restart asks the pool again. */

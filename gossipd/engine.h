@@ -14,6 +14,11 @@ enum join_origin { JOIN_CLIENT = 1, JOIN_RETRY, JOIN_REJOIN, JOIN_FLOOD };
 #define JOIN_TOKEN(origin_, n_) ((uint64_t)(origin_) << 56 | ((n_) & 0xffffffffffffffu))
 #define JOIN_ORIGIN(token_) ((enum join_origin)((token_) >> 56))
 
+/* Who asked a query: the top byte of its token. */
+enum ask_origin { ASK_CLIENT, ASK_KEYRING };
+#define ASK_TOKEN(origin_, n_) ((uint64_t)(origin_) << 56 | ((n_) & 0xffffffffffffffu))
+#define ASK_ORIGIN(token_) ((enum ask_origin)((token_) >> 56))
+
 struct handlers;
 struct joiner;
 

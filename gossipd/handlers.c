@@ -7,7 +7,7 @@
 #include "common/daemon.h"
 #include "common/greet.h"
 #include "gossipd/core/serfwire.h"
-#include "gossipd/handlers_int.h"
+#include "gossipd/handlers_event.h"
 #include "gossipd/info.h"
 #include "gossipd/join.h"
 #include "gossipd/net.h"
@@ -351,6 +351,10 @@ static const struct {
 	{ MSG_GOSSIP_FORCE_LEAVE, on_force_leave },
 	{ MSG_GOSSIP_TAGS, on_tags },
 	{ MSG_GOSSIP_COORDS, handlers_coords },
+	{ MSG_GOSSIP_EVENTS, handlers_on_events },
+	{ MSG_GOSSIP_FIRE, handlers_on_fire },
+	{ MSG_GOSSIP_QUERY, handlers_on_query },
+	{ MSG_GOSSIP_RESPOND, handlers_on_respond },
 };
 
 static enum tv_err
@@ -380,6 +384,7 @@ on_close(void *ctx, struct chan *chan, enum tv_err why)
 	(void)why;
 	while ((p = handlers_unpend(c->h, c, UINT64_MAX)) != NULL)
 		free(p);
+	handlers_events_gone(c);
 	listener_release(c->h->listener);
 	*c->back = c->next;
 	if (c->next != NULL)
@@ -440,7 +445,8 @@ handlers_new(struct engine *e, int fd)
 	h->e = e;
 	h->limit = (struct log_limit){ .burst = 5, .period = MONO_S(10) };
 	h->listener = listener_new(e->loop, fd, (unsigned)e->opts->clients_max, on_accept, h);
-	if (h->listener == NULL) {
+	if (h->listener == NULL || !handlers_events_init(h)) {
+		listener_free(h->listener);
 		free(h);
 		return NULL;
 	}
@@ -464,5 +470,6 @@ handlers_free(struct handlers *h)
 		free(c);
 	}
 	listener_free(h->listener);
+	handlers_events_done(h);
 	free(h);
 }

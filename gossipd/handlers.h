@@ -12,6 +12,12 @@ void handlers_event(struct handlers *h, enum gossip_pool pool, const struct swim
 void handlers_joined(struct handlers *h, const struct swim_join *j);
 /* Those who asked to watch before joiner_settled() are answered now. */
 void handlers_settled(struct handlers *h);
+/* Tells those who asked for events; the newest are kept for those who ask later. */
+void handlers_user_event(struct handlers *h, enum gossip_pool pool, const struct swim_user_event *e);
+/* A query that a client may answer. */
+void handlers_heard(struct handlers *h, enum gossip_pool pool, const struct swim_query *q);
+/* To a query with origin ASK_CLIENT. */
+void handlers_response(struct handlers *h, const struct pool *p, const struct swim_response *r);
 /* The leave is complete: answers all who asked for it. */
 void handlers_left(struct handlers *h);
 void handlers_free(struct handlers *h);

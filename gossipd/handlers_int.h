@@ -28,8 +28,11 @@ struct pending {
 	uint64_t token;			/* of the join; 0: a leave */
 };
 
+struct handlers_events;			/* handlers_event.c */
+
 struct handlers {
 	struct engine *e;
+	struct handlers_events *events;
 	struct listener *listener;
 	struct client *clients;
 	struct pending *pending;

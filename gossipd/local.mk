@@ -37,6 +37,7 @@ gossipd_libgossipshell_a_SOURCES = \
 	gossipd/udp.c gossipd/udp.h gossipd/streams.c gossipd/streams.h gossipd/snapshot.c gossipd/snapshot.h \
 	gossipd/say.c gossipd/say.h gossipd/pool.c gossipd/pool.h gossipd/join.c gossipd/join.h \
 	gossipd/info.c gossipd/info.h gossipd/handlers.c gossipd/handlers.h gossipd/handlers_int.h gossipd/handlers_coord.c \
+	gossipd/handlers_event.c gossipd/handlers_event.h \
 	gossipd/engine.c gossipd/engine.h
 
 sbin_PROGRAMS += gossipd/gossipd

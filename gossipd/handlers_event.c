@@ -1,0 +1,409 @@
+/*
+ * gossipd.sock: user events and queries.
+ *
+ * Events are handed to everyone who asked for them, and the newest are kept, so that an rpcd that starts again can
+ * show what there was.  A query of ours collects what comes until the core says that it is over.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "gossipd/handlers_event.h"
+
+#define RING_EVENTS 256
+#define EVENT_BYTES_MAX 9216		/* name and payload: no sender may configure more */
+#define EVENT_LIMIT 512			/* what we send: Serf's default */
+#define NAME_BYTES_MAX (64u << 10)
+#define QUESTION_BYTES_MAX (1u << 20)
+#define ASKED_MAX 64			/* queries of ours at a time */
+#define ANSWERS_BYTES_MAX (3u << 20)	/* of one query; fits a frame of rpcd */
+#define FILTERS_MAX 32
+#define RELAY_MAX 5
+#define TIMEOUT_MS_MAX 3600000
+
+struct kept {
+	uint64_t ltime;
+	enum gossip_pool pool;
+	bool coalesce;
+	size_t name_len, payload_len;
+	uint8_t bytes[];		/* name, payload */
+};
+
+/* A query of ours that is not over. */
+struct asked {
+	struct asked *next;
+	struct client *client;		/* NULL: went away */
+	uint64_t frame_id, token;
+	struct buf answers;
+	uint32_t count, left_out;
+};
+
+struct handlers_events {
+	struct kept *ring[RING_EVENTS];
+	unsigned first, count;
+	struct asked *asked;
+	unsigned asked_count;
+	uint64_t tokens;
+};
+
+/* -- user events -- */
+
+static void
+send_event(struct client *c, const struct kept *k, bool old)
+{
+	struct buf *b = chan_begin(c->chan, MSG_GOSSIP_USER_EVENT, 0, 0);
+
+	if (b == NULL)
+		return;
+	mpw_array(b, 6);
+	mpw_uint(b, k->pool);
+	mpw_uint(b, k->ltime);
+	mpw_str(b, span_of(k->bytes, k->name_len));
+	mpw_bin(b, span_of(k->bytes + k->name_len, k->payload_len));
+	mpw_bool(b, k->coalesce);
+	mpw_bool(b, old);
+	(void)chan_end(c->chan);	/* too slow a reader is closed there */
+}
+
+static struct kept *
+keep(struct handlers_events *he, enum gossip_pool pool, const struct swim_user_event *e)
+{
+	struct kept *k = malloc(sizeof(*k) + e->name.len + e->payload.len);
+
+	if (k == NULL)
+		return NULL;
+	*k = (struct kept){ .ltime = e->ltime, .pool = pool, .coalesce = e->coalesce, .name_len = e->name.len,
+		.payload_len = e->payload.len };
+	if (e->name.len > 0)
+		memcpy(k->bytes, e->name.p, e->name.len);
+	if (e->payload.len > 0)
+		memcpy(k->bytes + e->name.len, e->payload.p, e->payload.len);
+	if (he->count == RING_EVENTS) {
+		free(he->ring[he->first]);
+		he->first = (he->first + 1) % RING_EVENTS;
+		he->count--;
+	}
+	he->ring[(he->first + he->count++) % RING_EVENTS] = k;
+	return k;
+}
+
+void
+handlers_user_event(struct handlers *h, enum gossip_pool pool, const struct swim_user_event *e)
+{
+	const struct kept *k = e->name.len + e->payload.len > EVENT_BYTES_MAX ? NULL : keep(h->events, pool, e);
+	struct client *next;
+
+	for (struct client *c = k == NULL ? NULL : h->clients; c != NULL; c = next) {
+		next = c->next;
+		if (c->events)
+			send_event(c, k, false);
+	}
+}
+
+enum tv_err
+handlers_on_events(struct client *c, const struct frame *f, struct rd *r)
+{
+	struct handlers_events *he = c->h->events;
+
+	(void)f;
+	if (mpr_array(r) != 0 || rd_end(r) != TV_OK || c->events)
+		return TV_EFORMAT;
+	c->events = true;
+	for (unsigned i = 0; i < he->count; i++)
+		send_event(c, he->ring[(he->first + i) % RING_EVENTS], true);
+	return TV_OK;
+}
+
+/* The pool that is meant, or NULL with a sentence. */
+static struct pool *
+pool_meant(struct client *c, enum gossip_pool pool, const char **why)
+{
+	struct engine *e = c->h->e;
+
+	*why = e->leaving ? "this node is leaving" :
+	    e->pools[pool] == NULL ? "this node is a client: only servers are in the WAN pool" : NULL;
+	return *why == NULL ? e->pools[pool] : NULL;
+}
+
+static void
+answer_fire(struct client *c, uint64_t id, enum tv_err err, const char *text, uint64_t ltime)
+{
+	struct buf *b = id != 0 ? chan_begin(c->chan, MSG_GOSSIP_FIRE, FRAME_REPLY, id) : NULL;
+
+	if (b == NULL)
+		return;
+	handlers_answer_head(b, 3, err, text);
+	mpw_uint(b, ltime);
+	(void)chan_end(c->chan);
+}
+
+enum tv_err
+handlers_on_fire(struct client *c, const struct frame *f, struct rd *r)
+{
+	unsigned fields = mpr_array(r);
+	enum gossip_pool pool = mpr_uint(r, POOL_WAN);
+	struct span name = mpr_bytes(r, QUESTION_BYTES_MAX), payload = mpr_bytes(r, QUESTION_BYTES_MAX);
+	bool coalesce = mpr_bool(r);
+	uint64_t ltime = 0;
+	const char *why;
+	char text[128] = "";
+	enum tv_err err = TV_EINVAL;
+
+	if (fields != 4 || rd_end(r) != TV_OK)
+		return TV_EFORMAT;
+	struct pool *p = pool_meant(c, pool, &why);
+	if (p != NULL)
+		err = pool_fire(p, name, payload, coalesce, &ltime);
+	if (p == NULL)
+		snprintf(text, sizeof(text), "%s", why);
+	else if (err == TV_ELIMIT)
+		snprintf(text, sizeof(text), "%suser event exceeds configured limit of %d bytes %s encoding",
+		    name.len + payload.len > EVENT_LIMIT ? "" : "encoded ", EVENT_LIMIT,
+		    name.len + payload.len > EVENT_LIMIT ? "before" : "after");
+	else if (err != TV_OK)
+		snprintf(text, sizeof(text), "%s", err == TV_EINVAL ? "user event missing name" : tv_strerror(err));
+	answer_fire(c, f->id, err, text, ltime);
+	return TV_OK;
+}
+
+/* -- queries of others -- */
+
+static void
+send_query(struct client *c, enum gossip_pool pool, const struct swim_query *q, uint64_t left_ms)
+{
+	struct buf *b = chan_begin(c->chan, MSG_GOSSIP_HEARD, 0, 0);
+
+	if (b == NULL)
+		return;
+	mpw_array(b, 7);
+	mpw_uint(b, pool);
+	mpw_uint(b, q->ltime);
+	mpw_uint(b, q->id);
+	mpw_str(b, q->name);
+	mpw_bin(b, q->payload);
+	mpw_str(b, q->from);
+	mpw_uint(b, left_ms);
+	(void)chan_end(c->chan);
+}
+
+void
+handlers_heard(struct handlers *h, enum gossip_pool pool, const struct swim_query *q)
+{
+	int64_t left = mono_ms(mono_sub(q->deadline, clock_mono()));
+	struct client *next;
+
+	for (struct client *c = left > 0 ? h->clients : NULL; c != NULL; c = next) {
+		next = c->next;
+		if (c->events)
+			send_query(c, pool, q, (uint64_t)(left < 86400000 ? left : 86400000));
+	}
+}
+
+enum tv_err
+handlers_on_respond(struct client *c, const struct frame *f, struct rd *r)
+{
+	unsigned fields = mpr_array(r);
+	enum gossip_pool pool = mpr_uint(r, POOL_WAN);
+	uint64_t ltime = mpr_uint(r, UINT64_MAX);
+	uint32_t id = (uint32_t)mpr_uint(r, UINT32_MAX);
+	struct span payload = mpr_bytes(r, QUESTION_BYTES_MAX);
+	const char *text;
+	enum tv_err err = TV_EINVAL;
+
+	if (fields != 4 || rd_end(r) != TV_OK)
+		return TV_EFORMAT;
+	struct pool *p = pool_meant(c, pool, &text);
+	if (p != NULL) {
+		err = pool_respond(p, ltime, id, payload);
+		text = err == TV_OK ? "" :
+		    err == TV_ENOENT ? "no such query; or it is over, or was answered already" :
+		    err == TV_ELIMIT ? "response exceeds limit of 1024 bytes" : tv_strerror(err);
+	}
+	handlers_answer(c, f->type, f->id, err, text);
+	return TV_OK;
+}
+
+/* -- queries of ours -- */
+
+static void
+answer_query(struct client *c, uint64_t id, enum tv_err err, const char *text, const struct asked *a, uint32_t alive)
+{
+	struct buf *b = id != 0 ? chan_begin(c->chan, MSG_GOSSIP_QUERY, FRAME_REPLY, id) : NULL;
+
+	if (b == NULL)
+		return;
+	handlers_answer_head(b, 4, err, text);
+	mpw_array(b, a == NULL ? 0 : a->count);
+	if (a != NULL)
+		buf_putspan(b, buf_span(&a->answers));
+	mpw_uint(b, alive);
+	(void)chan_end(c->chan);
+}
+
+static void
+asked_free(struct handlers_events *he, struct asked *a)
+{
+	struct asked **at = &he->asked;
+
+	while (*at != a)
+		at = &(*at)->next;
+	*at = a->next;
+	he->asked_count--;
+	buf_done(&a->answers);
+	free(a);
+}
+
+static struct asked *
+asked_new(struct client *c, uint64_t frame_id)
+{
+	struct handlers_events *he = c->h->events;
+	struct asked *a = he->asked_count >= ASKED_MAX ? NULL : calloc(1, sizeof(*a));
+
+	if (a == NULL)
+		return NULL;
+	*a = (struct asked){ .next = he->asked, .client = c, .frame_id = frame_id,
+		.token = ASK_TOKEN(ASK_CLIENT, ++he->tokens), .answers = BUF_INIT(ANSWERS_BYTES_MAX) };
+	he->asked = a;
+	he->asked_count++;
+	return a;
+}
+
+/* false: not well-formed. */
+static bool
+read_ask(struct rd *r, struct swim_ask *ask, struct span filters[FILTERS_MAX], bool *too_many)
+{
+	ask->name = mpr_bytes(r, QUESTION_BYTES_MAX);
+	ask->payload = mpr_bytes(r, QUESTION_BYTES_MAX);
+	ask->filters = filters;
+	ask->filter_count = mpr_array(r);
+	*too_many = ask->filter_count > FILTERS_MAX;
+	for (unsigned i = 0; i < ask->filter_count && r->err == TV_OK; i++) {
+		struct span one = mpr_bytes(r, QUESTION_BYTES_MAX);
+
+		if (i < FILTERS_MAX)
+			filters[i] = one;
+	}
+	ask->want_ack = mpr_bool(r);
+	ask->relay_factor = (uint8_t)mpr_uint(r, RELAY_MAX);
+	ask->timeout = MONO_MS(mpr_uint(r, TIMEOUT_MS_MAX));
+	return rd_end(r) == TV_OK;
+}
+
+static const char *
+ask_text(enum tv_err err)
+{
+	return err == TV_ELIMIT ? "query exceeds limit of 1024 bytes, or too many are under way" :
+	    err == TV_EINVAL ? "query needs a name, and one that does not begin with _serf_" : tv_strerror(err);
+}
+
+enum tv_err
+handlers_on_query(struct client *c, const struct frame *f, struct rd *r)
+{
+	struct span filters[FILTERS_MAX];
+	struct swim_ask ask = { .token = 0 };
+	unsigned fields = mpr_array(r);
+	enum gossip_pool pool = mpr_uint(r, POOL_WAN);
+	const char *why;
+	bool too_many;
+
+	if (fields != 7 || !read_ask(r, &ask, filters, &too_many))
+		return TV_EFORMAT;
+	struct pool *p = pool_meant(c, pool, &why);
+	if (p == NULL) {
+		answer_query(c, f->id, TV_EINVAL, why, NULL, 0);
+		return TV_OK;
+	}
+	struct asked *a = too_many ? NULL : asked_new(c, f->id);
+	if (a == NULL) {
+		answer_query(c, f->id, TV_ELIMIT, too_many ? "too many filters" : "too many queries are under way", NULL, 0);
+		return TV_OK;
+	}
+	ask.token = a->token;
+	enum tv_err err = pool_query(p, &ask);
+	if (err != TV_OK) {
+		answer_query(c, f->id, err, ask_text(err), NULL, 0);
+		asked_free(c->h->events, a);
+	}
+	return TV_OK;
+}
+
+static void
+collect(struct asked *a, const struct swim_response *r)
+{
+	size_t before = a->answers.len;
+
+	mpw_array(&a->answers, 3);
+	mpw_str(&a->answers, r->from);
+	mpw_bool(&a->answers, r->kind == SWIM_RESPONSE_ACK);
+	mpw_bin(&a->answers, r->payload);
+	if (!a->answers.failed) {
+		a->count++;
+		return;
+	}
+	a->answers.failed = false;
+	a->answers.len = before;
+	a->left_out++;
+}
+
+static void
+end_query(struct handlers *h, const struct pool *p, struct asked *a)
+{
+	struct swim_stats stats;
+	char text[80] = "";
+
+	swim_stats(pool_core(p), &stats);
+	if (a->left_out > 0)
+		snprintf(text, sizeof(text), "%u more answers than memory allows were left out", a->left_out);
+	if (a->client != NULL)
+		answer_query(a->client, a->frame_id, TV_OK, text, a, stats.alive);
+	asked_free(h->events, a);
+}
+
+void
+handlers_response(struct handlers *h, const struct pool *p, const struct swim_response *r)
+{
+	struct asked *a = h->events->asked;
+
+	while (a != NULL && a->token != r->token)
+		a = a->next;
+	if (a == NULL)
+		return;
+	if (r->kind == SWIM_RESPONSE_DONE)
+		end_query(h, p, a);
+	else
+		collect(a, r);
+}
+
+/* -- life -- */
+
+bool
+handlers_events_init(struct handlers *h)
+{
+	h->events = calloc(1, sizeof(*h->events));
+	return h->events != NULL;
+}
+
+void
+handlers_events_gone(struct client *c)
+{
+	for (struct asked *a = c->h->events->asked; a != NULL; a = a->next)
+		if (a->client == c)
+			a->client = NULL;
+}
+
+void
+handlers_events_done(struct handlers *h)
+{
+	struct handlers_events *he = h->events;
+
+	if (he == NULL)
+		return;
+	while (he->asked != NULL)
+		asked_free(he, he->asked);
+	for (unsigned i = 0; i < he->count; i++)
+		free(he->ring[(he->first + i) % RING_EVENTS]);
+	free(he);
+	h->events = NULL;
+}
