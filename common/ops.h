@@ -27,6 +27,7 @@ enum op_kind {
 	OP_WRITE,	/* proposed to the log by the leader */
 	OP_LEADER,	/* answered by the leader from memory (session renew, raft changes) */
 	OP_VIEW,	/* answered by any server's rpcd from its view of the pools; raftd refuses it */
+	OP_GOSSIP,	/* carried out by the gossipd of the node asked: this one, or a server of the other datacenter */
 };
 enum op_answers { OP_ONE, OP_LIST };
 enum op_mode { OP_DEFAULT = 0, OP_CONSISTENT = 1, OP_STALE = 2 };
@@ -59,6 +60,7 @@ enum op_mode { OP_DEFAULT = 0, OP_CONSISTENT = 1, OP_STALE = 2 };
 	X( 43, STATUS_LEADER,     "Status.Leader",          OP_READ,   empty_schema,              text_reply_schema,        OP_ONE) \
 	X( 44, STATUS_PEERS,      "Status.Peers",           OP_READ,   empty_schema,              text_list_schema,         OP_ONE) \
 	X( 45, CATALOG_DATACENTERS,"Catalog.ListDatacenters", OP_VIEW, empty_schema,              text_list_schema,         OP_ONE) \
+	X( 48, EVENT_FIRE,        "Event.Fire",             OP_GOSSIP, event_fire_schema,         user_event_schema,        OP_ONE) \
 	X( 50, COORDINATE_UPDATE, "Coordinate.Update",      OP_LEADER, coordinate_update_schema,  bool_reply_schema,        OP_ONE) \
 	X( 51, COORDINATE_NODES,  "Coordinate.ListNodes",   OP_READ,   coordinate_read_schema,    node_coordinate_schema,   OP_LIST) \
 	X( 52, COORDINATE_NODE,   "Coordinate.Node",        OP_READ,   coordinate_read_schema,    node_coordinate_schema,   OP_LIST) \

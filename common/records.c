@@ -313,6 +313,29 @@ static const struct schema_field raft_peer_fields[] = {
 };
 SCHEMA(raft_peer, raft_peer_fields);
 
+/* -- events -- */
+static const struct schema_field user_event_fields[] = {
+	F(user_event, ST_STR, ID),
+	F(user_event, ST_STR, Name),
+	F(user_event, ST_BIN, Payload),
+	F(user_event, ST_STR, NodeFilter),
+	F(user_event, ST_STR, ServiceFilter),
+	F(user_event, ST_STR, TagFilter),
+	F(user_event, ST_U64, Version),
+	F(user_event, ST_U64, LTime),
+};
+SCHEMA(user_event, user_event_fields);
+
+static const struct schema_field event_fire_fields[] = {
+	F(event_fire, ST_STR, Name),
+	F(event_fire, ST_BIN, Payload),
+	F(event_fire, ST_STR, NodeFilter),
+	F(event_fire, ST_STR, ServiceFilter),
+	F(event_fire, ST_STR, TagFilter),
+	F(event_fire, ST_BOOL, Coalesce),
+};
+SCHEMA(event_fire, event_fire_fields);
+
 /* -- small ones -- */
 const struct schema empty_schema = { "empty", NULL, 0, sizeof(struct empty_rec) };
 

@@ -187,6 +187,19 @@ extern const struct schema raft_configuration_schema;
 struct raft_peer { struct span ID, Address; bool Force; };	/* remove a peer, transfer leadership to */
 extern const struct schema raft_peer_schema;
 
+/* -- events -- */
+struct user_event {
+	struct span ID, Name, Payload, NodeFilter, ServiceFilter, TagFilter;	/* filters: patterns, "" for none */
+	uint64_t Version;		/* 1 */
+	uint64_t LTime;			/* 0 in the answer of OP_EVENT_FIRE */
+};
+extern const struct schema user_event_schema;
+struct event_fire {
+	struct span Name, Payload, NodeFilter, ServiceFilter, TagFilter;
+	bool Coalesce;			/* receivers may tell only the newest of this name */
+};
+extern const struct schema event_fire_schema;
+
 /* -- small ones -- */
 struct empty_rec { uint64_t unused; };	/* no fields */
 extern const struct schema empty_schema;

@@ -19,7 +19,7 @@ static const struct endpoint api_root[] = {
 
 static const struct endpoint *const families[] = {
 	api_kv, api_health, api_catalog, api_session, api_agent, api_agent_checks, api_agent_coord, api_status,
-	api_operator, api_acl, api_root,
+	api_operator, api_acl, api_event, api_queries, api_root,
 };
 
 const struct endpoint *
@@ -219,15 +219,24 @@ api_run(struct request *r)
 }
 
 void
+api_cancel(struct request *r)
+{
+	if (r->call != NULL || r->cancel != NULL)
+		r->api->stats.cancelled++;
+	if (r->call != NULL)
+		route_cancel(r->call);
+	r->call = NULL;
+	if (r->cancel != NULL)
+		r->cancel(r);
+	r->cancel = NULL;
+}
+
+void
 api_end(struct request *r)
 {
 	struct api *api = r->api;
 
-	if (r->call != NULL) {
-		route_cancel(r->call);
-		r->call = NULL;
-		api->stats.cancelled++;
-	}
+	api_cancel(r);
 	if (r->next != NULL)
 		r->next->prev = r->prev;
 	if (r->prev != NULL)

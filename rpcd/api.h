@@ -13,6 +13,8 @@
 #include "rpcd/view.h"
 
 struct checks;			/* rpcd/agent/checks.h */
+struct events;			/* rpcd/event/events.h */
+struct queries;			/* rpcd/event/queries.h */
 struct gzip;			/* rpcd/gzip.h */
 
 struct api {
@@ -22,6 +24,8 @@ struct api {
 	struct view *view;
 	struct admin *admin;
 	struct checks *checks;
+	struct events *events;
+	struct queries *queries;
 	struct gzip *gzip;			/* NULL: answers are not compressed */
 	void (*quit)(void *ctx);		/* after a successful leave was answered; may be NULL */
 	void *quit_ctx;
@@ -52,7 +56,7 @@ struct endpoint {
 
 /* Tables of the families; each ends with a NULL path. */
 extern const struct endpoint api_kv[], api_session[], api_status[], api_catalog[], api_health[], api_agent[],
-    api_agent_checks[], api_agent_coord[], api_operator[], api_acl[];
+    api_agent_checks[], api_agent_coord[], api_operator[], api_acl[], api_event[], api_queries[];
 
 /* Takes up a request whose head is filled in.  Afterwards body_max is set; `answered` may be. */
 void api_begin(struct api *api, struct request *r);
@@ -60,6 +64,8 @@ void api_begin(struct api *api, struct request *r);
 void api_run(struct request *r);
 /* The request is over: answered and sent, or its client went away. */
 void api_end(struct request *r);
+/* The client went away: takes back what is under way for it. */
+void api_cancel(struct request *r);
 /* Frees what is left of questions that were never answered.  After that no callback may come. */
 void api_done(struct api *api);
 /*
@@ -93,6 +99,8 @@ bool api_need_rest(struct request *r, const char *text_if_missing);
  * catalog: discovery_max_stale applies.
  */
 bool api_query(struct request *r, bool catalog);
+/* Only ?wait and ?index.  On an error answers 400 and returns false. */
+bool api_query_blocking(struct request *r);
 /* Only ?dc. */
 void api_query_dc(struct request *r);
 /*

@@ -40,9 +40,8 @@ api_query_dc(struct request *r)
 	r->op.dc = dc.len > 0 && !span_eqs(dc, r->api->cluster->datacenter) ? dc : span_of("", 0);
 }
 
-/* ?wait and ?index. */
-static bool
-take_blocking(struct request *r)
+bool
+api_query_blocking(struct request *r)
 {
 	const struct rpcd_conf *conf = r->api->conf;
 	int64_t wait = 0;
@@ -121,7 +120,7 @@ cache_control_fits(const char *text)
 bool
 api_query(struct request *r, bool catalog)
 {
-	if (!take_blocking(r) || !take_consistency(r, catalog))
+	if (!api_query_blocking(r) || !take_consistency(r, catalog))
 		return false;
 	if (!cache_control_fits(r->head.cache_control)) {
 		answer_text(r, 400, "Invalid Cache-Control header.");

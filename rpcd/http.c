@@ -235,11 +235,7 @@ on_gone(struct ev_loop *loop, ev_io *w, int events)
 	}
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (x->req.call != NULL) {
-		route_cancel(x->req.call);
-		x->req.call = NULL;
-		x->req.api->stats.cancelled++;
-	}
+	api_cancel(&x->req);
 	if (!x->req.answered)
 		answer_empty(&x->req, 499);	/* nobody will read it; makes the connection go on to its end */
 }
@@ -721,10 +717,7 @@ static void
 end_waiting(struct http *h)
 {
 	for (struct request *r = h->conf.api->live; r != NULL; r = r->next) {
-		if (r->call != NULL) {
-			route_cancel(r->call);
-			r->call = NULL;
-		}
+		api_cancel(r);
 		if (!r->answered)
 			answer_text(r, 500, "rpcd is stopping");
 		resume(r->transport);

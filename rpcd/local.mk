@@ -12,13 +12,22 @@ rpcd_librpcapi_a_SOURCES = \
 	rpcd/opts.c rpcd/opts.h rpcd/trust.c rpcd/members_json.c rpcd/members_json.h \
 	rpcd/api.c rpcd/api.h rpcd/apihelp.c rpcd/apifilter.c \
 	rpcd/api_kv.c rpcd/api_session.c rpcd/api_catalog.c rpcd/api_health.c rpcd/api_status.c \
-	rpcd/api_agent.c rpcd/api_agent_checks.c rpcd/api_agent_coord.c rpcd/api_operator.c rpcd/api_acl.c
+	rpcd/api_agent.c rpcd/api_agent_checks.c rpcd/api_agent_coord.c rpcd/api_operator.c rpcd/api_acl.c \
+	rpcd/api_event.c rpcd/api_queries.c
 
 # ?filter= expressions; pure.
 noinst_LIBRARIES += rpcd/librpcfilter.a
 rpcd_librpcfilter_a_SOURCES = \
 	rpcd/filter/lex.c rpcd/filter/parse.c rpcd/filter/bind.c rpcd/filter/eval.c rpcd/filter/tree.h rpcd/filter/filter.h
 RPC_FILTER_LIBS = rpcd/librpcfilter.a common/libtvcore.a $(PCRE2_LIBS)
+
+# User events and queries of the pool.  event_wire.c is pure, and the API needs it.
+noinst_LIBRARIES += rpcd/librpcevent.a
+rpcd_librpcevent_a_SOURCES = \
+	rpcd/event/waits.c rpcd/event/waits.h rpcd/event/events.c rpcd/event/events.h \
+	rpcd/event/queries.c rpcd/event/queries.h rpcd/event/fire.c rpcd/event/fire.h
+noinst_LIBRARIES += rpcd/librpceventwire.a
+rpcd_librpceventwire_a_SOURCES = rpcd/event/event_wire.c rpcd/event/event_wire.h
 
 # This node's own checks.
 noinst_LIBRARIES += rpcd/librpcagent.a
@@ -28,6 +37,7 @@ rpcd_librpcagent_a_SOURCES = \
 
 sbin_PROGRAMS += rpcd/rpcd
 rpcd_rpcd_SOURCES = rpcd/main.c rpcd/http.c rpcd/http.h rpcd/clients.c rpcd/clients.h
-rpcd_rpcd_LDADD = rpcd/librpcapi.a rpcd/librpcfilter.a rpcd/librpcagent.a rpcd/librpcroute.a common/libtvjson.a \
+rpcd_rpcd_LDADD = rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcroute.a rpcd/librpcevent.a rpcd/librpcfilter.a \
+	rpcd/librpcroute.a rpcd/librpceventwire.a common/libtvjson.a \
 	$(RT_LIBS) $(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS)
 EXTRA_DIST += rpcd/README.md

@@ -15,6 +15,8 @@
 #include "common/log.h"
 #include "common/mpack.h"
 #include "rpcd/agent/checks.h"
+#include "rpcd/event/events.h"
+#include "rpcd/event/queries.h"
 #include "rpcd/gzip.h"
 #include "rpcd/http.h"
 #include "rpcd/linkd.h"
@@ -46,6 +48,8 @@ struct rpcd {
 	struct linkd *linkd;		/* NULL on a client */
 	struct admin *admin;
 	struct checks *checks;
+	struct events *events;
+	struct queries *queries;
 	struct gzip *gzip;
 	struct http *http;
 	struct api api;
@@ -172,6 +176,22 @@ on_change(void *ctx)
 		route_kick(p->route);
 }
 
+static enum tv_err
+on_user_event(void *ctx, struct span body)
+{
+	struct rpcd *p = ctx;
+
+	return events_told(p->events, body);
+}
+
+static enum tv_err
+on_query(void *ctx, struct span body)
+{
+	struct rpcd *p = ctx;
+
+	return queries_told(p->queries, body);
+}
+
 static void
 put_text(struct buf *b, const char *name, const char *value)
 {
@@ -259,7 +279,7 @@ start_routing(struct rpcd *p)
 	p->view = view_new(&(struct view_conf){
 		.loop = p->loop, .path = p->gossipd_path, .node_id = p->cluster.node_id,
 		.datacenter = p->cluster.datacenter, .members_max = (unsigned)c->members_max,
-		.on_change = on_change, .ctx = p,
+		.on_change = on_change, .on_user_event = on_user_event, .on_query = on_query, .ctx = p,
 	});
 	if (p->cluster.server)
 		p->raft = raft_local_new(&(struct raft_local_conf){
@@ -308,7 +328,11 @@ start_agent(struct rpcd *p)
 		.output_max = c->check_output_max_size, .sync_interval = c->sync_interval,
 		.update_interval = c->check_update_interval, .sync_wait = c->check_sync_wait, .seed = seed(),
 	});
-	return p->admin != NULL && p->checks != NULL;
+	p->events = events_new(&(struct events_conf){
+		.loop = p->loop, .route = p->route, .node_name = p->cluster.node_name,
+	});
+	p->queries = queries_new(p->loop);
+	return p->admin != NULL && p->checks != NULL && p->events != NULL && p->queries != NULL;
 }
 
 static enum tv_err
@@ -319,7 +343,7 @@ start_http(struct rpcd *p)
 	p->gzip = gzip_new();
 	p->api = (struct api){
 		.conf = &p->conf, .cluster = &p->cluster, .route = p->route, .view = p->view, .admin = p->admin,
-		.checks = p->checks, .gzip = p->gzip, .quit = quit_after_leave, .reload = daemon_reload,
+		.checks = p->checks, .events = p->events, .queries = p->queries, .gzip = p->gzip, .quit = quit_after_leave, .reload = daemon_reload,
 	};
 	p->http = http_new(&(struct http_conf){
 		.loop = p->loop, .api = &p->api, .conf = &p->conf, .peer_allowed = peer_allowed, .ctx = p,
@@ -354,9 +378,10 @@ stop(struct daemon_spec *d)
 
 	http_free(p->http);
 	checks_free(p->checks);
+	events_free(p->events);
+	queries_free(p->queries);
 	if (p->admin != NULL)
 		admin_free(p->admin);
-	api_done(&p->api);
 	if (p->linkd != NULL)
 		linkd_free(p->linkd);
 	if (p->route != NULL)
@@ -366,7 +391,8 @@ stop(struct daemon_spec *d)
 	if (p->raft != NULL)
 		raft_local_free(p->raft);
 	if (p->view != NULL)
-		view_free(p->view);
+		view_free(p->view);	/* ends the API's questions to gossipd */
+	api_done(&p->api);
 	gzip_free(p->gzip);
 	while (p->http_fd_count > 0)
 		close(p->http_fds[--p->http_fd_count]);

@@ -66,6 +66,8 @@ struct request {
 	struct route_call *call;	/* under way */
 	/* Continues with the router's answer. */
 	void (*finish)(struct request *r, const struct op_reply *reply);
+	/* Takes back what is under way besides `call`; called once, or never.  NULL: nothing is. */
+	void (*cancel)(struct request *r);
 	struct filter *filter;		/* of ?filter, or NULL; freed by api_end */
 	struct mono filter_end;		/* when it must be done; zero: not begun */
 	void *state;			/* the handler's own, from the arena */

@@ -7,6 +7,7 @@
  *
  *	route_start ─ flight_try ─┬─ raft_local_call    own raftd
  *	                          ├─ links_call         leader, any server, other datacenter
+ *	                          ├─ fire_start         own gossipd
  *	                          └─ hold               no leader now: the timer or route_kick() tries again
  */
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include "common/msg.h"
 #include "common/records.h"
 #include "raftd/core/raft.h"
+#include "rpcd/event/fire.h"
 #include "rpcd/route.h"
 
 #define FLIGHT_BUCKETS 4096
@@ -25,7 +27,7 @@
 #define HOLD_TICK_S 0.05
 #define DATACENTERS_MAX 256
 
-enum flight_state { FLIGHT_NEW, FLIGHT_LOCAL, FLIGHT_LINK, FLIGHT_HELD, FLIGHT_DOOMED, FLIGHT_ENDING };
+enum flight_state { FLIGHT_NEW, FLIGHT_LOCAL, FLIGHT_LINK, FLIGHT_FIRE, FLIGHT_HELD, FLIGHT_DOOMED, FLIGHT_ENDING };
 
 struct route_call {
 	struct flight *flight;
@@ -49,6 +51,7 @@ struct flight {
 	enum route_origin origin;
 	uint64_t local_id;			/* FLIGHT_LOCAL */
 	struct link_call *link;			/* FLIGHT_LINK */
+	struct fire *fire;			/* FLIGHT_FIRE */
 	const struct op *op;
 	struct op_request q;			/* spans into body */
 	struct mono hold_until;			/* 0: a blocking query that was not held yet */
@@ -181,11 +184,15 @@ failure_text(const struct flight *f, enum tv_err err)
 	case TV_EUNREACH:
 		return "No path to datacenter";
 	case TV_EUNKNOWN:
+		if (f->op != NULL && f->op->kind == OP_GOSSIP)
+			return "connection to the other datacenter was lost before it answered; the event may have been fired";
 		return "connection to the leader was lost before it answered; the write may have been applied";
 	case TV_ETIMEOUT:
 		return "the servers did not answer in time";
 	case TV_ELIMIT:
 		return "the answer is larger than limits.answer_bytes_max allows";
+	case TV_ECLOSED:
+		return f->op != NULL && f->op->kind == OP_GOSSIP ? "gossipd is not running on this node" : tv_strerror(err);
 	default:
 		return f->op == NULL ? "malformed request" : tv_strerror(err);
 	}
@@ -375,6 +382,15 @@ link_answered(void *ctx, enum tv_err err, struct span body)
 		flight_broken(f, err);
 }
 
+static void
+fired(void *ctx, const struct op_reply *reply)
+{
+	struct flight *f = ctx;
+
+	f->fire = NULL;
+	flight_end(f, reply);
+}
+
 /* -- ways ----------------------------------------------------------------- */
 
 static struct mono
@@ -422,6 +438,22 @@ go_link(struct flight *f, uint16_t type, const char *ip, uint16_t port)
 	}
 	f->state = FLIGHT_LINK;
 	r->stats.forwarded++;
+}
+
+/* A user event of this pool.  It is not tried again: receivers would take it for another one. */
+static void
+go_fire(struct flight *f)
+{
+	struct route *r = f->route;
+	enum tv_err err = TV_OK;
+
+	f->fire = fire_start(r->conf.view, &f->q, r->conf.answer_timeout, fired, f, &err);
+	if (f->fire == NULL) {
+		flight_doom(f, err == TV_EUNREACH || err == TV_ECLOSED ? TV_ECLOSED : err);
+		return;
+	}
+	f->state = FLIGHT_FIRE;
+	r->stats.local++;
 }
 
 static bool
@@ -545,6 +577,10 @@ flight_try(struct flight *f)
 
 	if (f->q.dc.len > 0 && !span_eqs(f->q.dc, r->conf.datacenter)) {
 		go_dc(f);
+		return;
+	}
+	if (f->op->kind == OP_GOSSIP) {
+		go_fire(f);
 		return;
 	}
 	if (r->conf.raft == NULL) {
@@ -697,6 +733,8 @@ route_cancel(struct route_call *c)
 		raft_local_cancel(f->route->conf.raft, f->local_id);
 	else if (f->state == FLIGHT_LINK)
 		links_cancel(f->link);
+	else if (f->state == FLIGHT_FIRE)
+		fire_cancel(f->fire);
 	flight_free(f);
 }
 
@@ -740,7 +778,9 @@ route_free(struct route *r)
 			raft_local_cancel(r->conf.raft, f->local_id);
 		else if (f->state == FLIGHT_LINK)
 			links_cancel(f->link);
-		if (f->state == FLIGHT_LOCAL || f->state == FLIGHT_LINK)
+		else if (f->state == FLIGHT_FIRE)
+			fire_cancel(f->fire);
+		if (f->state == FLIGHT_LOCAL || f->state == FLIGHT_LINK || f->state == FLIGHT_FIRE)
 			f->state = FLIGHT_NEW;
 		flight_fail(f, TV_ECLOSED);
 	}

@@ -192,23 +192,36 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 		v->synced = true;
 		changed(v);
 		return TV_OK;
+	case MSG_GOSSIP_USER_EVENT:
+		return v->conf.on_user_event == NULL ? TV_EFORMAT : v->conf.on_user_event(v->conf.ctx, f->body);
+	case MSG_GOSSIP_HEARD:
+		return v->conf.on_query == NULL ? TV_EFORMAT : v->conf.on_query(v->conf.ctx, f->body);
 	default:
 		return TV_EFORMAT;
 	}
+}
+
+/* A question without arguments, and without an answer. */
+static void
+subscribe(struct chan *c, uint16_t type)
+{
+	struct buf *b = chan_begin(c, type, 0, 0);
+
+	if (b == NULL)
+		return;
+	mpw_array(b, 0);
+	(void)chan_end(c);		/* on_down follows */
 }
 
 static void
 on_up(void *ctx, struct chan *c)
 {
 	struct view *v = ctx;
-	struct buf *b;
 
 	greet_send(c, "rpcd", v->conf.node_id);
-	b = chan_begin(c, MSG_GOSSIP_WATCH, 0, 0);
-	if (b != NULL) {
-		mpw_array(b, 0);
-		chan_end(c);
-	}
+	subscribe(c, MSG_GOSSIP_WATCH);
+	if (v->conf.on_user_event != NULL && v->conf.on_query != NULL)
+		subscribe(c, MSG_GOSSIP_EVENTS);
 	v->greeted = v->synced = false;
 	v->round++;
 	if (v->failures >= DOWN_WARN_AFTER)
@@ -292,6 +305,12 @@ view_call(struct view *v, uint16_t type, struct span body, struct mono timeout,
 	if (id == 0 && *err == TV_ECLOSED)
 		*err = TV_EUNREACH;
 	return id;
+}
+
+void
+view_cancel(struct view *v, uint64_t id)
+{
+	calls_cancel(v->calls, dialer_chan(v->dialer), id);
 }
 
 /* -- questions ------------------------------------------------------------ */

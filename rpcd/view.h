@@ -21,6 +21,9 @@ struct view_conf {
 	unsigned members_max;		/* of one pool; more are counted and left out */
 	/* A member came, changed or went; or the view was synced.  May be NULL. */
 	void (*on_change)(void *ctx);
+	/* A user event or a query came (MSG_GOSSIP_USER_EVENT, MSG_GOSSIP_HEARD); both NULL: they are not asked for. */
+	enum tv_err (*on_user_event)(void *ctx, struct span body);
+	enum tv_err (*on_query)(void *ctx, struct span body);
 	void *ctx;
 };
 
@@ -53,5 +56,7 @@ const struct member *view_server_by_id(const struct view *v, const char *id);
 /* Asks gossipd (MSG_INFO, MSG_GOSSIP_JOIN, ...); as calls_start.  0 with TV_EUNREACH while it is away. */
 uint64_t view_call(struct view *v, uint16_t type, struct span body, struct mono timeout,
     calls_done *done, void *ctx, enum tv_err *err);
+/* Forgets a call without calling done. */
+void view_cancel(struct view *v, uint64_t id);
 
 #endif

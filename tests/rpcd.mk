@@ -11,7 +11,8 @@ tests_unit_check_schema_json_LDADD = common/libtvjson.a $(UNIT_LIBS) $(JANSSON_L
 endif
 
 # The HTTP API without sockets.
-RPC_API_LIBS = rpcd/librpcapi.a $(RPC_FILTER_LIBS) common/libtvjson.a common/libtvrt.a common/libtvcore.a $(JANSSON_LIBS) $(ZLIB_LIBS) -lm
+RPC_API_LIBS = rpcd/librpcapi.a rpcd/librpceventwire.a $(RPC_FILTER_LIBS) common/libtvjson.a common/libtvrt.a common/libtvcore.a \
+	$(JANSSON_LIBS) $(SODIUM_LIBS) $(ZLIB_LIBS) -lm
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_params tests/unit/check_api tests/unit/check_agent_checks
 TESTS += tests/unit/check_params tests/unit/check_api tests/unit/check_agent_checks
@@ -54,4 +55,13 @@ check_PROGRAMS += tests/unit/check_coordinate
 TESTS += tests/unit/check_coordinate
 tests_unit_check_coordinate_SOURCES = tests/unit/check_coordinate.c
 tests_unit_check_coordinate_LDADD = $(UNIT_LIBS) -lm
+endif
+
+# User events and queries.
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_events
+TESTS += tests/unit/check_events
+tests_unit_check_events_SOURCES = tests/unit/check_events.c
+tests_unit_check_events_LDADD = rpcd/librpcevent.a rpcd/librpceventwire.a $(RPC_FILTER_LIBS) common/libtvrt.a $(UNIT_LIBS) \
+	$(EV_LIBS) $(SODIUM_LIBS)
 endif

@@ -13,6 +13,8 @@
 #include "common/records.h"
 #include "rpcd/agent/checks.h"
 #include "rpcd/api.h"
+#include "rpcd/event/events.h"
+#include "rpcd/event/queries.h"
 #include "rpcd/gzip.h"
 
 static struct fake {
@@ -36,6 +38,18 @@ static struct fake {
 	/* view */
 	const struct member *members;
 	unsigned member_count;
+	uint16_t call_type;
+	uint8_t call[1 << 16];
+	size_t call_len;
+	calls_done *call_done;
+	void *call_ctx;
+	/* events and queries */
+	const struct user_event *events;
+	unsigned event_count;
+	const struct heard *heard;
+	unsigned heard_count;
+	struct wait *waiting;
+	struct mono wait_time;
 	/* checks */
 	struct check_registration registered;
 	enum tv_err checks_err;
@@ -110,6 +124,98 @@ view_datacenters(const struct view *v, struct span *out, unsigned max)
 	out[0] = span_str("dc1");
 	out[1] = span_str("dc2");
 	return 2;
+}
+
+uint64_t
+view_call(struct view *v, uint16_t type, struct span body, struct mono timeout, calls_done *done, void *ctx,
+    enum tv_err *err)
+{
+	(void)v;
+	(void)timeout;
+	if (fake.full) {
+		*err = TV_EUNREACH;
+		return 0;
+	}
+	TV_ASSERT(body.len <= sizeof(fake.call));
+	memcpy(fake.call, body.p, body.len);
+	fake.call_len = body.len;
+	fake.call_type = type;
+	fake.call_done = done;
+	fake.call_ctx = ctx;
+	return 1;
+}
+
+unsigned
+events_count(const struct events *e)
+{
+	(void)e;
+	return fake.event_count;
+}
+
+const struct user_event *
+events_at(const struct events *e, unsigned i)
+{
+	(void)e;
+	return &fake.events[i];
+}
+
+static void
+fake_wait(struct wait *w, struct mono timeout, void (*fn)(void *ctx, bool timed_out), void *ctx)
+{
+	TV_ASSERT(fake.waiting == NULL);
+	w->fn = fn;
+	w->ctx = ctx;
+	fake.waiting = w;
+	fake.wait_time = timeout;
+}
+
+/* What the newest wait waits for is there, or its time is over. */
+static inline void
+fake_wake(bool timed_out)
+{
+	struct wait *w = fake.waiting;
+
+	TV_ASSERT(w != NULL);
+	fake.waiting = NULL;
+	w->fn(w->ctx, timed_out);
+}
+
+void
+wait_stop(struct wait *w)
+{
+	TV_ASSERT(fake.waiting == w);
+	fake.waiting = NULL;
+}
+
+void
+events_wait(struct events *e, struct wait *w, struct mono timeout, void (*fn)(void *ctx, bool timed_out), void *ctx)
+{
+	(void)e;
+	fake_wait(w, timeout, fn, ctx);
+}
+
+const struct heard *
+queries_next(const struct queries *q, uint64_t number)
+{
+	(void)q;
+	for (unsigned i = 0; i < fake.heard_count; i++)
+		if (fake.heard[i].number > number)
+			return &fake.heard[i];
+	return NULL;
+}
+
+uint64_t
+queries_newest(const struct queries *q)
+{
+	(void)q;
+	return fake.heard_count > 0 ? fake.heard[fake.heard_count - 1].number : 100;
+}
+
+void
+queries_wait(struct queries *q, struct wait *w, struct mono timeout, void (*fn)(void *ctx, bool timed_out), void *ctx)
+{
+	(void)q;
+	fake_wait(w, timeout, fn, ctx);
 }
 
 static enum tv_err

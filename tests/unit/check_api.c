@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <zlib.h>
 
+#include "common/msg.h"
 #include "tests/unit/api_fakes.h"
 
 /* -- one request ----------------------------------------------------------------- */
@@ -969,6 +970,201 @@ START_TEST(agent_checks)
 }
 END_TEST
 
+/* -- events and queries ----------------------------------------------------------- */
+
+#define EVENT_ID "00000000-0000-0001-0000-000000000002"
+#define EVENT_JSON(name_, node_) "{\"ID\":\"" EVENT_ID "\",\"Name\":\"" name_ "\",\"Payload\":\"cA==\",\"NodeFilter\":\"" \
+	node_ "\",\"ServiceFilter\":\"\",\"TagFilter\":\"\",\"Version\":1,\"LTime\":4}"
+
+static struct user_event
+an_event(const char *name, const char *node)
+{
+	return (struct user_event){ .ID = span_str(EVENT_ID), .Name = span_str(name), .Payload = span_str("p"),
+		.NodeFilter = span_str(node), .Version = 1, .LTime = 4 };
+}
+
+START_TEST(event_fire)
+{
+	struct user_event e = an_event("deploy", "");
+	struct event_fire args = { .Coalesce = false };
+	struct request *r = fake_begin("PUT", "/v1/event/fire/deploy?node=n1&service=api&tag=v.&dc=dc2&coalesce", "bytes",
+	    NULL);
+
+	asked(OP_EVENT_FIRE, &args);
+	span_is(fake.q.dc, "dc2");
+	span_is(args.Name, "deploy");
+	span_is(args.Payload, "bytes");
+	span_is(args.NodeFilter, "n1");
+	span_is(args.ServiceFilter, "api");
+	span_is(args.TagFilter, "v.");
+	ck_assert(args.Coalesce);
+	reply_record(&user_event_schema, &e);
+	fake_answered(r, 200, EVENT_JSON("deploy", ""));
+	fake_end(r);
+	fake_is("PUT", "/v1/event/fire/", NULL, 400, "Missing name");
+	fake_is("PUT", "/v1/event/fire/a?tag=x", NULL, 500, "Cannot provide tag filter without service filter");
+	fake_answered(r = fake_begin("PUT", "/v1/event/fire/a?node=%5B", NULL, NULL), 500, NULL);
+	ck_assert_int_eq(strncmp(buf_cstr(&r->answer.body), "Invalid node filter: ", 21), 0);
+	fake_end(r);
+	r = fake_begin("PUT", "/v1/event/fire/a", NULL, NULL);
+	reply(TV_ELIMIT, "user event exceeds configured limit of 512 bytes before encoding");
+	fake_answered(r, 500, "user event exceeds configured limit of 512 bytes before encoding");
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(event_list)
+{
+	struct user_event two[] = { an_event("a", "^web"), an_event("b", "") };
+	struct request *r;
+
+	fake.events = two;
+	r = fake_begin("GET", "/v1/event/list?name=none", NULL, NULL);
+	fake_answered(r, 200, "[]");
+	ck_assert_str_eq(fake_header(r, "X-Consul-Index"), "1");
+	ck_assert_ptr_null(fake_header(r, "X-Consul-KnownLeader"));
+	fake_end(r);
+	fake.event_count = 2;
+	r = fake_begin("GET", "/v1/event/list", NULL, NULL);
+	fake_answered(r, 200, "[" EVENT_JSON("a", "^web") "," EVENT_JSON("b", "") "]");
+	ck_assert_str_eq(fake_header(r, "X-Consul-Index"), "3");
+	fake_end(r);
+	fake_is("GET", "/v1/event/list?node=web", NULL, 200, "[" EVENT_JSON("a", "^web") "]");
+	fake_is("GET", "/v1/event/list?service=x", NULL, 200, "[]");
+	fake_is("GET", "/v1/event/list?index=x", NULL, 400, "Invalid index");
+	fake_is("GET", "/v1/event/list?index=1&wait=zz", NULL, 400, "Invalid wait time");
+	fake_answered(r = fake_begin("GET", "/v1/event/list?tag=%28", NULL, NULL), 400, NULL);
+	fake_end(r);
+}
+END_TEST
+
+/* Another index is news, also a lower one; the same one after a wake-up is not. */
+START_TEST(event_list_blocks)
+{
+	struct user_event e = an_event("a", "");
+	struct request *r;
+
+	fake.events = &e;
+	fake.event_count = 1;
+	fake_is("GET", "/v1/event/list?index=9&wait=10s", NULL, 200, "[" EVENT_JSON("a", "") "]");
+	r = fake_begin("GET", "/v1/event/list?index=3&wait=10s", NULL, NULL);
+	ck_assert(!r->answered);
+	ck_assert_int_gt(fake.wait_time.ns, MONO_S(9).ns);
+	fake_wake(false);
+	ck_assert(!r->answered);
+	e.ID = span_str("00000000-0000-0001-0000-000000000001");
+	e.LTime = 4;
+	fake_wake(false);
+	fake_answered(r, 200, NULL);
+	ck_assert_uint_eq(fake.woken, 1);
+	ck_assert_str_eq(fake_header(r, "X-Consul-Index"), "1");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/event/list?index=1&wait=10s", NULL, NULL);
+	fake_wake(true);
+	fake_answered(r, 200, NULL);
+	fake_end(r);
+	r = fake_begin("GET", "/v1/event/list?index=1&wait=10s", NULL, NULL);
+	fake_end(r);			/* the client went away */
+	ck_assert_ptr_null(fake.waiting);
+}
+END_TEST
+
+static void
+gossipd_says(struct buf *b)
+{
+	fake.call_done(fake.call_ctx, TV_OK, buf_span(b));
+	buf_done(b);
+}
+
+START_TEST(query_asks_the_pool)
+{
+	static const uint8_t nodes[] = { 0, 0x92, 0xa2, 'n', '1', 0xa2, 'n', '2' };
+	static const uint8_t tag[] = { 1, 0x82, 0xa4, 'E', 'x', 'p', 'r', 0xa3, '^', 's', '=', 0xa3, 'T', 'a', 'g',
+		0xa4, 'r', 'o', 'l', 'e' };
+	struct request *r = fake_begin("PUT", "/v1/agent/query/load?node=n1&tag=role=%5Es=&node=n2&timeout=1500ms&relay=2",
+	    "why", NULL);
+	struct rd in = rd_span_over(span_of(fake.call, fake.call_len));
+	struct buf b = BUF_INIT(1000);
+
+	ck_assert_uint_eq(fake.call_type, MSG_GOSSIP_QUERY);
+	ck_assert_uint_eq(mpr_array(&in), 7);
+	ck_assert_uint_eq(mpr_uint(&in, 1), POOL_LAN);
+	span_is(mpr_bytes(&in, 99), "load");
+	span_is(mpr_bytes(&in, 99), "why");
+	ck_assert_uint_eq(mpr_array(&in), 2);
+	ck_assert(span_eq(mpr_bytes(&in, 99), span_of(nodes, sizeof(nodes))));
+	ck_assert(span_eq(mpr_bytes(&in, 99), span_of(tag, sizeof(tag))));
+	ck_assert(mpr_bool(&in));
+	ck_assert_uint_eq(mpr_uint(&in, 5), 2);
+	ck_assert_uint_eq(mpr_uint(&in, UINT32_MAX), 1500);
+	ck_assert_int_eq(rd_end(&in), TV_OK);
+	mpw_array(&b, 4);
+	mpw_uint(&b, 0);
+	mpw_cstr(&b, "");
+	mpw_array(&b, 3);
+	for (int i = 0; i < 3; i++) {
+		mpw_array(&b, 3);
+		mpw_cstr(&b, i < 2 ? "n1" : "n\"2");
+		mpw_bool(&b, i == 0);
+		mpw_bin(&b, span_str(i == 0 ? "" : "up"));
+	}
+	mpw_uint(&b, 3);
+	gossipd_says(&b);
+	fake_answered(r, 200, "{\"Acks\":[\"n1\"],\"Responses\":[{\"From\":\"n1\",\"Payload\":\"dXA=\"},"
+	    "{\"From\":\"n\\\"2\",\"Payload\":\"dXA=\"}],\"Alive\":3}");
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(query_refusals)
+{
+	struct request *r;
+	struct buf b = BUF_INIT(1000);
+
+	fake_is("PUT", "/v1/agent/query/", NULL, 400, "Missing name");
+	fake_is("PUT", "/v1/agent/query/a?tag=x", NULL, 400, "Bad request: write a tag filter as KEY=PATTERN");
+	fake_is("PUT", "/v1/agent/query/a?relay=6", NULL, 400, "Bad request: invalid relay factor (0 to 5)");
+	fake_is("PUT", "/v1/agent/query/a?timeout=2h", NULL, 400, "Bad request: invalid timeout (0s to 3600s)");
+	fake_is("PUT", "/v1/agent/query-answer/12", NULL, 400,
+	    "Bad request: a query ID is LTIME-NUMBER, as /v1/agent/queries shows it");
+	fake.full = true;
+	fake_is("PUT", "/v1/agent/query/a", NULL, 500, "gossipd is not running on this node");
+	fake.full = false;
+	r = fake_begin("PUT", "/v1/agent/query/a?no-ack", NULL, NULL);
+	fake_end(r);			/* the client went away; the answer finds nobody */
+	fake.call_done(fake.call_ctx, TV_ECLOSED, SPAN_NONE);
+	r = fake_begin("PUT", "/v1/agent/query-answer/12-34", "up", NULL);
+	ck_assert_uint_eq(fake.call_type, MSG_GOSSIP_RESPOND);
+	mpw_array(&b, 2);
+	mpw_uint(&b, (uint64_t)-TV_ENOENT);
+	mpw_cstr(&b, "it is over");
+	gossipd_says(&b);
+	fake_answered(r, 404, "it is over");
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(queries_are_heard)
+{
+	struct heard h[] = {
+		{ .number = 101, .ltime = 5, .id = 6, .name = span_str("load"), .payload = span_str("p"),
+		    .from = span_str("n2"), .deadline = MONO_ZERO },
+		{ .number = 102, .ltime = 7, .id = 8, .name = span_str("other"), .from = span_str("n2") },
+	};
+	struct request *r = fake_begin("GET", "/v1/agent/queries?index=100&wait=1m&name=load", NULL, NULL);
+
+	ck_assert(!r->answered);
+	fake.heard = h;
+	fake.heard_count = 2;
+	fake_wake(false);
+	fake_answered(r, 200, "[{\"ID\":\"5-6\",\"Name\":\"load\",\"Payload\":\"cA==\",\"From\":\"n2\",\"LTime\":5,"
+	    "\"TimeLeft\":\"0ms\"}]");
+	ck_assert_str_eq(fake_header(r, "X-Consul-Index"), "102");
+	fake_end(r);
+	fake_is("GET", "/v1/agent/queries?name=none", NULL, 200, "[]");
+}
+END_TEST
+
 int
 main(void)
 {
@@ -1000,6 +1196,12 @@ main(void)
 	tcase_add_test(t, administration);
 	tcase_add_test(t, leaving);
 	tcase_add_test(t, agent_checks);
+	tcase_add_test(t, event_fire);
+	tcase_add_test(t, event_list);
+	tcase_add_test(t, event_list_blocks);
+	tcase_add_test(t, query_asks_the_pool);
+	tcase_add_test(t, query_refusals);
+	tcase_add_test(t, queries_are_heard);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -8,6 +8,7 @@
 
 #include "common/msg.h"
 #include "raftd/core/raft.h"
+#include "rpcd/event/fire.h"
 #include "rpcd/route.h"
 
 /* -- fakes ---------------------------------------------------------------- */
@@ -129,6 +130,35 @@ view_server_by_id(const struct view *v, const char *id)
 {
 	(void)v;
 	return strcmp(id, "leader-id") == 0 ? &leader_member : NULL;
+}
+
+static struct fire {
+	unsigned count, cancelled;
+	bool gossipd_away;
+	route_done *done;
+	void *ctx;
+} firing;
+
+struct fire *
+fire_start(struct view *v, const struct op_request *q, struct mono timeout, route_done *done, void *ctx,
+    enum tv_err *err)
+{
+	(void)v;
+	(void)timeout;
+	ck_assert_uint_eq(q->op, OP_EVENT_FIRE);
+	*err = TV_EUNREACH;
+	if (firing.gossipd_away)
+		return NULL;
+	firing.count++;
+	firing.done = done;
+	firing.ctx = ctx;
+	return &firing;
+}
+
+void
+fire_cancel(struct fire *f)
+{
+	f->cancelled++;
 }
 
 /* -- helpers -------------------------------------------------------------- */
@@ -423,6 +453,51 @@ START_TEST(any_server_tells_the_datacenters)
 }
 END_TEST
 
+static void
+gossipd_says(enum tv_err err)
+{
+	struct op_reply r = { .err = err, .index = 1 };
+
+	firing.done(firing.ctx, &r);
+}
+
+START_TEST(events_are_fired_here_or_in_the_other_datacenter)
+{
+	struct route_call *c;
+
+	memset(&firing, 0, sizeof(firing));
+	for (int server = 0; server < 2; server++) {
+		start(server, 1000);
+		ask(OP_EVENT_FIRE, "", 0);	/* on a client too: no server is asked */
+		gossipd_says(TV_OK);
+		ck_assert_uint_eq(got.count, 1);
+		got.count = 0;
+		c = ask(OP_EVENT_FIRE, "dc1", 0);
+		route_cancel(c);
+		ck_assert_uint_eq(firing.cancelled, 1u + (unsigned)server);
+		firing.gossipd_away = true;
+		ask(OP_EVENT_FIRE, "", 0);
+		run_until(1);
+		ck_assert_str_eq(got.text, "gossipd is not running on this node");
+		firing.gossipd_away = false;
+		ck_assert_uint_eq(raftd.calls + sent_count, 0);
+		finish();
+	}
+	start(true, 1000);
+	remote_known = true;
+	add_server("127.0.1.1");
+	ask(OP_EVENT_FIRE, "dc2", 0);
+	ck_assert_int_eq(sent[0].type, MSG_OP_DC);
+	link_breaks(0, TV_ECLOSED);		/* perhaps it was fired: not again */
+	ck_assert_uint_eq(sent_count, 1);
+	ck_assert_int_eq(got.err, TV_EUNKNOWN);
+	got.count = 0;
+	ask(OP_EVENT_FIRE, "", 0);
+	finish();				/* one under way ends with the router */
+	ck_assert_uint_eq(got.count, 1);
+}
+END_TEST
+
 START_TEST(relayed_requests_do_not_go_in_circles)
 {
 	static const uint8_t args[] = { 0x90 };
@@ -541,6 +616,7 @@ main(void)
 	tcase_add_test(t, relayed_requests_do_not_go_in_circles);
 	tcase_add_test(t, identical_blocking_queries_share_a_flight);
 	tcase_add_test(t, cancel_frees_the_watch_upstream);
+	tcase_add_test(t, events_are_fired_here_or_in_the_other_datacenter);
 	tcase_add_test(t, own_raftd_away);
 	tcase_add_test(t, too_many_requests_are_refused);
 	suite_add_tcase(s, t);

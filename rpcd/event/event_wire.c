@@ -1,0 +1,194 @@
+/* User events as they travel, see event_wire.h. */
+#include <sodium.h>
+#include <stdio.h>
+
+#include "common/mpack.h"
+#include "rpcd/event/event_wire.h"
+
+#define INTERNAL_PREFIX "consul:"
+#define ENVELOPE_PREFIX "consul:event:"
+#define UUID_BYTES 16
+#define EVENT_VERSION 1
+#define FIELD_NAME_BYTES_MAX 32
+#define TEXT_BYTES_MAX (64u << 10)	/* nothing that gossip carries is longer */
+
+/* -- IDs -- */
+
+static void
+print_uuid(const uint8_t b[UUID_BYTES], char text[EVENT_ID_BYTES + 1])
+{
+	for (size_t i = 0, at = 0; i < UUID_BYTES; i++)
+		at += (size_t)snprintf(text + at, EVENT_ID_BYTES + 1 - at, "%s%02x",
+		    i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", b[i]);
+}
+
+static int
+hex_digit(uint8_t c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* false: the text is no UUID. */
+static bool
+parse_uuid(struct span text, uint64_t half[2])
+{
+	unsigned digits = 0;
+
+	if (text.len != EVENT_ID_BYTES)
+		return false;
+	half[0] = half[1] = 0;
+	for (size_t i = 0; i < text.len; i++) {
+		int v = hex_digit(text.p[i]);
+
+		if (i == 8 || i == 13 || i == 18 || i == 23) {
+			if (text.p[i] != '-')
+				return false;
+			continue;
+		}
+		if (v < 0)
+			return false;
+		half[digits / 16] = half[digits / 16] << 4 | (uint64_t)v;
+		digits++;
+	}
+	return true;
+}
+
+void
+event_wire_id(uint64_t ltime, struct span name, struct span payload, char id[EVENT_ID_BYTES + 1])
+{
+	crypto_generichash_state st;
+	uint8_t head[16], out[UUID_BYTES];
+
+	for (int i = 0; i < 8; i++) {
+		head[i] = (uint8_t)(ltime >> 8 * i);
+		head[8 + i] = (uint8_t)((uint64_t)name.len >> 8 * i);
+	}
+	crypto_generichash_init(&st, NULL, 0, sizeof(out));
+	crypto_generichash_update(&st, head, sizeof(head));
+	crypto_generichash_update(&st, name.p, name.len);
+	crypto_generichash_update(&st, payload.p, payload.len);
+	crypto_generichash_final(&st, out, sizeof(out));
+	print_uuid(out, id);
+}
+
+void
+event_wire_random_id(char id[EVENT_ID_BYTES + 1])
+{
+	uint8_t b[UUID_BYTES];
+
+	randombytes_buf(b, sizeof(b));
+	b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
+	b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
+	print_uuid(b, id);
+}
+
+uint64_t
+event_wire_index(struct span id)
+{
+	uint64_t half[2];
+
+	if (!parse_uuid(id, half) || half[0] == half[1])
+		return 1;
+	return half[0] ^ half[1];
+}
+
+/* -- envelopes -- */
+
+bool
+event_wire_enveloped(const struct user_event *e)
+{
+	return e->NodeFilter.len > 0 || e->ServiceFilter.len > 0 || e->TagFilter.len > 0 ||
+	    span_starts(e->Name, span_str(INTERNAL_PREFIX));
+}
+
+static void
+put_text(struct buf *b, const char *key, struct span value)
+{
+	if (value.len == 0)
+		return;
+	mpw_raw_cstr(b, key);
+	mpw_raw(b, value);
+}
+
+void
+event_wire_write(const struct user_event *e, struct buf *name, struct buf *payload)
+{
+	const struct span optional[] = { e->Payload, e->NodeFilter, e->ServiceFilter, e->TagFilter };
+	uint32_t fields = 3;
+
+	if (!event_wire_enveloped(e)) {
+		buf_putspan(name, e->Name);
+		buf_putspan(payload, e->Payload);
+		return;
+	}
+	for (size_t i = 0; i < sizeof(optional) / sizeof(optional[0]); i++)
+		fields += optional[i].len > 0;
+	buf_puts(name, ENVELOPE_PREFIX);
+	buf_putspan(name, e->Name);
+	mpw_map(payload, fields);
+	put_text(payload, "ID", e->ID);
+	put_text(payload, "n", e->Name);
+	put_text(payload, "nf", e->NodeFilter);
+	put_text(payload, "p", e->Payload);
+	put_text(payload, "sf", e->ServiceFilter);
+	put_text(payload, "tf", e->TagFilter);
+	mpw_raw_cstr(payload, "v");
+	mpw_uint(payload, EVENT_VERSION);
+}
+
+/* The span that this key of an envelope fills, or NULL. */
+static struct span *
+field(struct user_event *e, struct span key)
+{
+	const struct { const char *key; struct span *value; } fields[] = {
+		{ "ID", &e->ID }, { "n", &e->Name }, { "p", &e->Payload },
+		{ "nf", &e->NodeFilter }, { "sf", &e->ServiceFilter }, { "tf", &e->TagFilter },
+	};
+
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		if (span_eqs(key, fields[i].key))
+			return fields[i].value;
+	return NULL;
+}
+
+static enum tv_err
+read_envelope(struct span payload, struct user_event *e)
+{
+	struct rd r = rd_span_over(payload);
+	uint32_t n = mpr_map(&r);
+
+	for (uint32_t i = 0; i < n && r.err == TV_OK; i++) {
+		struct span key = mpr_bytes(&r, FIELD_NAME_BYTES_MAX), *to = field(e, key);
+
+		if (to != NULL)
+			*to = mpr_bytes_or_nil(&r, TEXT_BYTES_MAX);
+		else if (span_eqs(key, "v"))
+			e->Version = mpr_uint(&r, UINT32_MAX);
+		else
+			mpr_skip(&r);
+	}
+	return rd_end(&r);
+}
+
+enum event_kind
+event_wire_read(uint64_t ltime, struct span name, struct span payload, char id[EVENT_ID_BYTES + 1],
+    struct user_event *out)
+{
+	uint64_t half[2];
+	size_t prefix = strlen(ENVELOPE_PREFIX);
+
+	*out = (struct user_event){ .Name = name, .Payload = payload, .Version = EVENT_VERSION, .LTime = ltime };
+	if (span_starts(name, span_str(ENVELOPE_PREFIX))) {
+		out->Name = span_of(name.p + prefix, name.len - prefix);
+		out->Payload = SPAN_NONE;
+		if (read_envelope(payload, out) != TV_OK || out->Name.len == 0)
+			return EVENT_BAD;
+	} else if (span_starts(name, span_str(INTERNAL_PREFIX))) {
+		return EVENT_INTERNAL;
+	}
+	if (!parse_uuid(out->ID, half)) {
+		event_wire_id(ltime, name, payload, id);
+		out->ID = span_of(id, EVENT_ID_BYTES);
+	}
+	return EVENT_USER;
+}

@@ -1,0 +1,342 @@
+/* The list of user events, see events.h. */
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "common/mpack.h"
+#include "rpcd/event/event_wire.h"
+#include "rpcd/event/events.h"
+#include "rpcd/filter/regex.h"
+
+#define FIELD_BYTES_MAX (64u << 10)	/* what gossip carries is shorter */
+#define EVENT_BYTES_MAX 9216		/* name and payload: no sender may configure more */
+#define WAITING_MAX 256			/* events for which the catalog is asked */
+#define SERVICES_BYTES_MAX (16u << 20)
+#define MATCH_STEPS_MAX 1000000		/* of all patterns of one event together */
+
+struct kept {
+	struct kept *next;		/* while it waits for the catalog */
+	struct user_event rec;		/* spans in `bytes`, or `id` */
+	char id[EVENT_ID_BYTES + 1];
+	uint8_t bytes[];		/* name, payload */
+};
+
+struct events {
+	struct events_conf conf;
+	struct kept *ring[EVENTS_MAX];
+	unsigned first, count;
+	struct waits waits;
+	struct kept *waiting, **waiting_end;
+	unsigned waiting_count;
+	struct route_call *lookup;
+	struct arena arena;		/* of `services` */
+	struct node_services services;	/* own ones, as the catalog said last */
+	struct log_limit limit;
+	struct events_stats stats;
+};
+
+/* -- the ring -- */
+
+unsigned
+events_count(const struct events *e)
+{
+	return e->count;
+}
+
+static struct kept *
+kept_at(const struct events *e, unsigned i)
+{
+	return e->ring[(e->first + i) % EVENTS_MAX];
+}
+
+const struct user_event *
+events_at(const struct events *e, unsigned i)
+{
+	return &kept_at(e, i)->rec;
+}
+
+static bool
+is_known(const struct events *e, struct span id)
+{
+	for (unsigned i = 0; i < e->count; i++)
+		if (span_eq(kept_at(e, i)->rec.ID, id))
+			return true;
+	return false;
+}
+
+static void
+add(struct events *e, struct kept *k)
+{
+	if (e->count == EVENTS_MAX) {
+		free(e->ring[e->first]);
+		e->first = (e->first + 1) % EVENTS_MAX;
+		e->count--;
+	}
+	e->ring[(e->first + e->count++) % EVENTS_MAX] = k;
+	e->stats.listed++;
+}
+
+/* -- filters -- */
+
+/* A pattern that is none matches nothing. */
+static struct regex *
+compile(struct span pattern)
+{
+	struct buf why = BUF_INIT(1024);
+	struct regex *re = regex_new(pattern, &why);
+
+	buf_done(&why);
+	return re;
+}
+
+static bool
+found_in(struct regex *re, struct span text, uint64_t *steps)
+{
+	bool found = false;
+
+	return re != NULL && regex_search(re, text, steps, &found) == TV_OK && found;
+}
+
+static bool
+matches_tag(struct regex *tag, const struct service *s, uint64_t *steps)
+{
+	for (uint32_t i = 0; i < s->Tags.n; i++)
+		if (found_in(tag, s->Tags.v[i], steps))
+			return true;
+	return false;
+}
+
+static bool
+matches_service(const struct events *e, const struct user_event *ev, uint64_t *steps)
+{
+	struct regex *name = compile(ev->ServiceFilter), *tag = ev->TagFilter.len > 0 ? compile(ev->TagFilter) : NULL;
+	const struct service *s = e->services.Services.v;
+	bool found = false;
+
+	for (uint32_t i = 0; i < e->services.Services.n && !found; i++)
+		found = found_in(name, s[i].Service, steps) && (ev->TagFilter.len == 0 || matches_tag(tag, &s[i], steps));
+	regex_free(name);
+	regex_free(tag);
+	return found;
+}
+
+static bool
+matches_node(const struct events *e, const struct user_event *ev, uint64_t *steps)
+{
+	struct regex *node = compile(ev->NodeFilter);
+	bool found = found_in(node, span_str(e->conf.node_name), steps);
+
+	regex_free(node);
+	return found;
+}
+
+/* Takes k over. */
+static void
+decide(struct events *e, struct kept *k)
+{
+	uint64_t steps = MATCH_STEPS_MAX;
+	bool fits = (k->rec.NodeFilter.len == 0 || matches_node(e, &k->rec, &steps)) &&
+	    (k->rec.ServiceFilter.len == 0 || matches_service(e, &k->rec, &steps));
+
+	if (fits && is_known(e, k->rec.ID)) {
+		e->stats.duplicates++;
+		fits = false;
+	} else if (!fits) {
+		e->stats.filtered++;
+	}
+	if (fits)
+		add(e, k);
+	else
+		free(k);
+}
+
+/* -- services of this node -- */
+
+static void
+keep_services(struct events *e, struct span value)
+{
+	struct span copy;
+
+	arena_reset(&e->arena);
+	e->services = (struct node_services){ .found = false };
+	copy = arena_copy(&e->arena, value);
+	struct rd in = rd_span_over(copy);
+	if (schema_unpack(&node_services_schema, &in, &e->arena, &e->services) != TV_OK)
+		e->services = (struct node_services){ .found = false };
+}
+
+static void
+decide_waiting(struct events *e)
+{
+	struct kept *k = e->waiting, *next;
+	uint64_t before = e->stats.listed;
+
+	e->waiting = NULL;
+	e->waiting_end = &e->waiting;
+	e->waiting_count = 0;
+	for (; k != NULL; k = next) {
+		next = k->next;
+		decide(e, k);
+	}
+	if (e->stats.listed != before)
+		waits_wake(&e->waits);
+}
+
+static void
+on_services(void *ctx, const struct op_reply *reply)
+{
+	struct events *e = ctx;
+
+	e->lookup = NULL;
+	if (reply->err == TV_OK)
+		keep_services(e, reply->value);
+	decide_waiting(e);
+}
+
+/* Any server will do, with or without a leader. */
+static void
+look_up(struct events *e)
+{
+	struct catalog_read args = { .Name = span_str(e->conf.node_name) };
+	struct buf packed = BUF_INIT(4096);
+	struct op_request q = { .op = OP_CATALOG_NODE, .dc = span_of("", 0), .token = span_of("", 0), .mode = OP_STALE };
+
+	schema_pack(&catalog_read_schema, &args, &packed);
+	q.args = buf_span(&packed);
+	if (!packed.failed)
+		e->lookup = route_start(e->conf.route, &q, on_services, e);
+	buf_done(&packed);
+}
+
+/* -- arrival -- */
+
+static struct kept *
+keep(uint64_t ltime, struct span name, struct span payload, enum event_kind *kind)
+{
+	struct kept *k = malloc(sizeof(*k) + name.len + payload.len);
+
+	if (k == NULL)
+		return NULL;
+	if (name.len > 0)
+		memcpy(k->bytes, name.p, name.len);
+	if (payload.len > 0)
+		memcpy(k->bytes + name.len, payload.p, payload.len);
+	k->next = NULL;
+	*kind = event_wire_read(ltime, span_of(k->bytes, name.len), span_of(k->bytes + name.len, payload.len), k->id,
+	    &k->rec);
+	return k;
+}
+
+/* Nobody acts on it: it is news, not authority. */
+static void
+tell(struct events *e, const struct kept *k, bool old)
+{
+	char safe[512];
+
+	e->stats.announcements++;
+	if (!old && span_eqs(k->rec.Name, EVENT_NEW_LEADER) && log_allow(&e->limit, "agent"))
+		log_info("agent", "New leader elected: %s", log_safe(k->rec.Payload, safe, sizeof(safe)));
+}
+
+/* Events stay in order: behind one that waits, all wait. */
+static void
+arrive(struct events *e, struct kept *k)
+{
+	bool asks = k->rec.ServiceFilter.len > 0 && e->waiting_count < WAITING_MAX;
+	uint64_t before = e->stats.listed;
+
+	if (asks && e->lookup == NULL)
+		look_up(e);
+	if (e->lookup != NULL && e->waiting_count < WAITING_MAX) {
+		*e->waiting_end = k;
+		e->waiting_end = &k->next;
+		e->waiting_count++;
+		return;
+	}
+	decide(e, k);
+	if (e->stats.listed != before)
+		waits_wake(&e->waits);
+}
+
+enum tv_err
+events_told(struct events *e, struct span body)
+{
+	struct rd r = rd_span_over(body);
+	enum event_kind kind;
+	struct span name, payload;
+	uint64_t pool, ltime;
+	struct kept *k;
+	bool old;
+
+	if (mpr_array(&r) != 6)
+		rd_fail(&r, TV_EFORMAT);
+	pool = mpr_uint(&r, POOL_WAN);
+	ltime = mpr_uint(&r, UINT64_MAX);
+	name = mpr_bytes(&r, FIELD_BYTES_MAX);
+	payload = mpr_bytes(&r, FIELD_BYTES_MAX);
+	(void)mpr_bool(&r);		/* may be coalesced: we show each */
+	old = mpr_bool(&r);
+	if (rd_end(&r) != TV_OK)
+		return r.err;
+	if (name.len + payload.len > EVENT_BYTES_MAX) {
+		e->stats.bad++;
+		return TV_OK;
+	}
+	if (pool != POOL_LAN || (k = keep(ltime, name, payload, &kind)) == NULL)
+		return TV_OK;
+	if (kind == EVENT_USER) {
+		arrive(e, k);
+		return TV_OK;
+	}
+	if (kind == EVENT_INTERNAL)
+		tell(e, k, old);
+	else
+		e->stats.bad++;
+	free(k);
+	return TV_OK;
+}
+
+void
+events_wait(struct events *e, struct wait *w, struct mono timeout, void (*fn)(void *ctx, bool timed_out), void *ctx)
+{
+	wait_start(&e->waits, w, timeout, fn, ctx);
+}
+
+void
+events_stats(const struct events *e, struct events_stats *out)
+{
+	*out = e->stats;
+}
+
+/* -- life -- */
+
+struct events *
+events_new(const struct events_conf *conf)
+{
+	struct events *e = calloc(1, sizeof(*e));
+
+	if (e == NULL)
+		return NULL;
+	e->conf = *conf;
+	e->waits.loop = conf->loop;
+	e->waiting_end = &e->waiting;
+	e->arena = ARENA_INIT(SERVICES_BYTES_MAX);
+	e->limit = (struct log_limit){ .burst = 10, .period = MONO_S(10) };
+	return e;
+}
+
+void
+events_free(struct events *e)
+{
+	if (e == NULL)
+		return;
+	if (e->lookup != NULL)
+		route_cancel(e->lookup);
+	for (struct kept *k = e->waiting, *next; k != NULL; k = next) {
+		next = k->next;
+		free(k);
+	}
+	for (unsigned i = 0; i < e->count; i++)
+		free(kept_at(e, i));
+	arena_done(&e->arena);
+	free(e);
+}

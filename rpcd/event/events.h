@@ -1,0 +1,42 @@
+/*
+ * The user events of the LAN pool that concern this node: the newest 256, oldest first, each once.
+ *
+ * An event with a node filter concerns a node whose name matches; one with a service filter a node whose
+ * services in the catalog match (the catalog is asked when such an event comes; while it cannot be, what it said last
+ * counts).  Announcements of the servers are logged and not listed.
+ */
+#ifndef TV_EVENTS_H
+#define TV_EVENTS_H
+
+#include "common/records.h"
+#include "rpcd/event/waits.h"
+#include "rpcd/route.h"
+
+#define EVENTS_MAX 256
+
+struct events;
+
+struct events_conf {
+	struct ev_loop *loop;
+	struct route *route;
+	const char *node_name;		/* own; borrowed */
+};
+
+/* NULL: no memory. */
+struct events *events_new(const struct events_conf *conf);
+/* Before route_free(). */
+void events_free(struct events *e);
+/* The body of a MSG_GOSSIP_USER_EVENT.  TV_EFORMAT: it does not read. */
+enum tv_err events_told(struct events *e, struct span body);
+unsigned events_count(const struct events *e);
+/* i in 0..count-1, oldest first; valid until the loop runs on. */
+const struct user_event *events_at(const struct events *e, unsigned i);
+/* As wait_start(): for the next event. */
+void events_wait(struct events *e, struct wait *w, struct mono timeout, void (*fn)(void *ctx, bool timed_out), void *ctx);
+
+struct events_stats {
+	uint64_t listed, duplicates, filtered, bad, announcements;
+};
+void events_stats(const struct events *e, struct events_stats *out);
+
+#endif

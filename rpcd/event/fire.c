@@ -1,0 +1,158 @@
+/* Firing a user event, see fire.h. */
+#include <stdlib.h>
+
+#include "common/mpack.h"
+#include "common/msg.h"
+#include "rpcd/event/event_wire.h"
+#include "rpcd/event/fire.h"
+
+#define FIRE_BYTES_MAX (4u << 20)	/* of a body; what is too long for gossip is refused by gossipd */
+#define TEXT_BYTES_MAX 4096
+
+struct fire {
+	struct view *view;
+	uint64_t id;			/* of the question */
+	route_done *done;
+	void *ctx;
+	struct arena arena;
+	struct user_event event;	/* spans in args */
+	char event_id[EVENT_ID_BYTES + 1];
+	uint8_t args[];
+};
+
+static void
+fire_free(struct fire *f)
+{
+	arena_done(&f->arena);
+	free(f);
+}
+
+static void
+fire_end(struct fire *f, const struct op_reply *reply)
+{
+	route_done *done = f->done;
+	void *ctx = f->ctx;
+
+	done(ctx, reply);
+	fire_free(f);
+}
+
+static void
+fire_fail(struct fire *f, enum tv_err err, struct span text)
+{
+	fire_end(f, &(struct op_reply){ .err = err, .text = text, .index = 1 });
+}
+
+static void
+fire_done(struct fire *f, uint64_t ltime)
+{
+	struct buf b = BUF_INIT(FIRE_BYTES_MAX);
+	struct op_reply reply = { .err = TV_OK, .index = 1, .known_leader = true };
+
+	if (!event_wire_enveloped(&f->event)) {
+		event_wire_id(ltime, f->event.Name, f->event.Payload, f->event_id);
+		f->event.ID = span_str(f->event_id);
+	}
+	schema_pack(&user_event_schema, &f->event, &b);
+	reply.value = buf_span(&b);
+	if (b.failed)
+		fire_fail(f, TV_ENOMEM, span_str(tv_strerror(TV_ENOMEM)));
+	else
+		fire_end(f, &reply);
+	buf_done(&b);
+}
+
+/* [u8 err, str text, u64 ltime] */
+static void
+on_answer(void *ctx, enum tv_err err, struct span body)
+{
+	struct fire *f = ctx;
+	struct rd r = rd_span_over(body);
+	struct span text;
+	uint64_t code, ltime;
+
+	if (err != TV_OK) {
+		fire_fail(f, err, span_str("gossipd went away before it answered; the event may have been fired"));
+		return;
+	}
+	if (mpr_array(&r) != 3)
+		rd_fail(&r, TV_EFORMAT);
+	code = mpr_uint(&r, UINT8_MAX);
+	text = mpr_bytes(&r, TEXT_BYTES_MAX);
+	ltime = mpr_uint(&r, UINT64_MAX);
+	if (rd_end(&r) != TV_OK)
+		fire_fail(f, TV_EFORMAT, span_str("gossipd's answer does not read"));
+	else if (code != 0)
+		fire_fail(f, (enum tv_err)-(int)code, text);
+	else
+		fire_done(f, ltime);
+}
+
+static enum tv_err
+read_args(struct fire *f, struct span args, bool *coalesce)
+{
+	struct rd r = rd_over(f->args, args.len);
+	struct event_fire e = { .Coalesce = false };
+	enum tv_err err;
+
+	memcpy(f->args, args.p, args.len);
+	err = schema_unpack(&event_fire_schema, &r, &f->arena, &e);
+	f->event = (struct user_event){ .Name = e.Name, .Payload = e.Payload, .NodeFilter = e.NodeFilter,
+		.ServiceFilter = e.ServiceFilter, .TagFilter = e.TagFilter, .Version = 1 };
+	*coalesce = e.Coalesce;
+	return err != TV_OK ? err : rd_end(&r);
+}
+
+static enum tv_err
+ask(struct fire *f, bool coalesce, struct mono timeout)
+{
+	struct buf name = BUF_INIT(FIRE_BYTES_MAX), payload = BUF_INIT(FIRE_BYTES_MAX), body = BUF_INIT(FIRE_BYTES_MAX);
+	enum tv_err err = TV_ENOMEM;
+
+	if (event_wire_enveloped(&f->event)) {
+		event_wire_random_id(f->event_id);
+		f->event.ID = span_str(f->event_id);
+	}
+	event_wire_write(&f->event, &name, &payload);
+	mpw_array(&body, 4);
+	mpw_uint(&body, POOL_LAN);
+	mpw_str(&body, buf_span(&name));
+	mpw_bin(&body, buf_span(&payload));
+	mpw_bool(&body, coalesce);
+	if (!name.failed && !payload.failed && !body.failed)
+		f->id = view_call(f->view, MSG_GOSSIP_FIRE, buf_span(&body), timeout, on_answer, f, &err);
+	buf_done(&name);
+	buf_done(&payload);
+	buf_done(&body);
+	return f->id != 0 ? TV_OK : err;
+}
+
+struct fire *
+fire_start(struct view *v, const struct op_request *q, struct mono timeout, route_done *done, void *ctx,
+    enum tv_err *err)
+{
+	struct fire *f = calloc(1, sizeof(*f) + q->args.len);
+	bool coalesce = false;
+
+	*err = TV_ENOMEM;
+	if (f == NULL)
+		return NULL;
+	f->view = v;
+	f->done = done;
+	f->ctx = ctx;
+	f->arena = ARENA_INIT(FIRE_BYTES_MAX);
+	*err = read_args(f, q->args, &coalesce);
+	if (*err == TV_OK)
+		*err = ask(f, coalesce, timeout);
+	if (*err == TV_OK)
+		return f;
+	fire_free(f);
+	return NULL;
+}
+
+void
+fire_cancel(struct fire *f)
+{
+	view_cancel(f->view, f->id);
+	fire_free(f);
+}

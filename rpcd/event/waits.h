@@ -1,0 +1,31 @@
+/* Those who wait for news, each for a time of its own. */
+#ifndef TV_WAITS_H
+#define TV_WAITS_H
+
+#include <ev.h>
+#include <stdbool.h>
+
+#include "common/mono.h"
+
+struct wait;
+
+struct waits {
+	struct ev_loop *loop;
+	struct wait *first;
+};
+
+struct wait {				/* the caller's storage; zeroed before first use */
+	struct wait *next, **back;
+	struct waits *list;		/* NULL: does not wait */
+	ev_timer timer;
+	void (*fn)(void *ctx, bool timed_out);
+	void *ctx;
+};
+
+/* fn is called once, from the loop, when waits_wake() comes or the time is over.  It may wait again. */
+void wait_start(struct waits *list, struct wait *w, struct mono timeout, void (*fn)(void *ctx, bool timed_out), void *ctx);
+/* Without calling fn.  One that does not wait: nothing. */
+void wait_stop(struct wait *w);
+void waits_wake(struct waits *list);
+
+#endif
