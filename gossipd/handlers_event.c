@@ -14,12 +14,10 @@
 
 #define RING_EVENTS 256
 #define EVENT_BYTES_MAX 9216		/* name and payload: no sender may configure more */
-#define EVENT_LIMIT 512			/* what we send: Serf's default */
 #define NAME_BYTES_MAX (64u << 10)
 #define QUESTION_BYTES_MAX (1u << 20)
 #define ASKED_MAX 64			/* queries of ours at a time */
 #define ANSWERS_BYTES_MAX (3u << 20)	/* of one query; fits a frame of rpcd */
-#define FILTERS_MAX 32
 #define RELAY_MAX 5
 #define TIMEOUT_MS_MAX 3600000
 
@@ -160,8 +158,8 @@ handlers_on_fire(struct client *c, const struct frame *f, struct rd *r)
 		snprintf(text, sizeof(text), "%s", why);
 	else if (err == TV_ELIMIT)
 		snprintf(text, sizeof(text), "%suser event exceeds configured limit of %d bytes %s encoding",
-		    name.len + payload.len > EVENT_LIMIT ? "" : "encoded ", EVENT_LIMIT,
-		    name.len + payload.len > EVENT_LIMIT ? "before" : "after");
+		    name.len + payload.len > SWIM_EVENT_BYTES_DEFAULT ? "" : "encoded ", SWIM_EVENT_BYTES_DEFAULT,
+		    name.len + payload.len > SWIM_EVENT_BYTES_DEFAULT ? "before" : "after");
 	else if (err != TV_OK)
 		snprintf(text, sizeof(text), "%s", err == TV_EINVAL ? "user event missing name" : tv_strerror(err));
 	answer_fire(c, f->id, err, text, ltime);
@@ -272,17 +270,17 @@ asked_new(struct client *c, uint64_t frame_id)
 
 /* false: not well-formed. */
 static bool
-read_ask(struct rd *r, struct swim_ask *ask, struct span filters[FILTERS_MAX], bool *too_many)
+read_ask(struct rd *r, struct swim_ask *ask, struct span filters[SWIM_FILTERS_MAX], bool *too_many)
 {
 	ask->name = mpr_bytes(r, QUESTION_BYTES_MAX);
 	ask->payload = mpr_bytes(r, QUESTION_BYTES_MAX);
 	ask->filters = filters;
 	ask->filter_count = mpr_array(r);
-	*too_many = ask->filter_count > FILTERS_MAX;
+	*too_many = ask->filter_count > SWIM_FILTERS_MAX;
 	for (unsigned i = 0; i < ask->filter_count && r->err == TV_OK; i++) {
 		struct span one = mpr_bytes(r, QUESTION_BYTES_MAX);
 
-		if (i < FILTERS_MAX)
+		if (i < SWIM_FILTERS_MAX)
 			filters[i] = one;
 	}
 	ask->want_ack = mpr_bool(r);
@@ -301,7 +299,7 @@ ask_text(enum tv_err err)
 enum tv_err
 handlers_on_query(struct client *c, const struct frame *f, struct rd *r)
 {
-	struct span filters[FILTERS_MAX];
+	struct span filters[SWIM_FILTERS_MAX];
 	struct swim_ask ask = { .token = 0 };
 	unsigned fields = mpr_array(r);
 	enum gossip_pool pool = mpr_uint(r, POOL_WAN);

@@ -5,7 +5,7 @@
 #include "rpcd/api.h"
 #include "rpcd/event/event_wire.h"
 #include "rpcd/event/events.h"
-#include "rpcd/filter/regex.h"
+#include "common/regex.h"
 
 #define MATCH_STEPS_MAX 10000000	/* of one list */
 

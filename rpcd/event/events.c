@@ -5,7 +5,7 @@
 #include "common/mpack.h"
 #include "rpcd/event/event_wire.h"
 #include "rpcd/event/events.h"
-#include "rpcd/filter/regex.h"
+#include "common/regex.h"
 
 #define FIELD_BYTES_MAX (64u << 10)	/* what gossip carries is shorter */
 #define EVENT_BYTES_MAX 9216		/* name and payload: no sender may configure more */
