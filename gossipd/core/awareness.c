@@ -9,7 +9,7 @@
 void
 awareness_add(struct swim *s, int delta)
 {
-	int health = (int)s->health + delta;
+	int health = s->opt.without & SWIM_WITHOUT_AWARENESS ? 0 : (int)s->health + delta;
 
 	if (health < 0)
 		health = 0;

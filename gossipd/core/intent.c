@@ -34,24 +34,33 @@ lamport_take(struct lamport *c)
 	return now;
 }
 
+#define CHAINS_MIN 64
+
 void
 intents_done(struct intents *t)
 {
-	while (t->first != NULL) {
-		struct intent *i = t->first;
+	for (uint32_t c = 0; c < t->chain_count; c++) {
+		while (t->chains[c] != NULL) {
+			struct intent *i = t->chains[c];
 
-		t->first = i->next;
-		free(i);
+			t->chains[c] = i->next;
+			free(i);
+		}
 	}
-	t->count = 0;
+	free(t->chains);
+	t->chains = NULL;
+	t->chain_count = t->count = 0;
 }
 
-/* Where the intent of a name hangs; *place is NULL when there is none. */
+/* Where the intent of a name hangs; NULL, or *place is NULL, when there is none. */
 static struct intent **
-place_of(struct intents *t, uint64_t hash, struct span name)
+place_of(const struct intents *t, uint64_t hash, struct span name)
 {
-	struct intent **at = &t->first;
+	struct intent **at;
 
+	if (t->chain_count == 0)
+		return NULL;
+	at = &t->chains[hash & (t->chain_count - 1)];
 	while (*at != NULL && ((*at)->hash != hash || !span_eq(span_of((*at)->name, (*at)->name_len), name)))
 		at = &(*at)->next;
 	return at;
@@ -60,65 +69,115 @@ place_of(struct intents *t, uint64_t hash, struct span name)
 struct intent *
 intents_find(const struct intents *t, uint64_t hash, struct span name)
 {
-	struct intents view = *t;
+	struct intent **at = place_of(t, hash, name);
 
-	return *place_of(&view, hash, name);
+	return at != NULL ? *at : NULL;
+}
+
+static void
+hang(struct intents *t, struct intent *i)
+{
+	struct intent **at = &t->chains[i->hash & (t->chain_count - 1)];
+
+	i->next = *at;
+	*at = i;
+	t->count++;
+}
+
+/* Makes chains, or doubles them when they get longer than one on average.  False without memory for any. */
+static bool
+grow(struct intents *t)
+{
+	struct intents fresh = { .chain_count = t->chain_count > 0 ? t->chain_count * 2 : CHAINS_MIN };
+
+	if (t->count < t->chain_count)
+		return true;
+	fresh.chains = calloc(fresh.chain_count, sizeof(struct intent *));
+	if (fresh.chains == NULL)
+		return t->chain_count > 0;
+	for (uint32_t c = 0; c < t->chain_count; c++) {
+		while (t->chains[c] != NULL) {
+			struct intent *i = t->chains[c];
+
+			t->chains[c] = i->next;
+			hang(&fresh, i);
+		}
+	}
+	free(t->chains);
+	t->chains = fresh.chains;
+	t->chain_count = fresh.chain_count;
+	return true;
+}
+
+/* NULL: full, or no memory. */
+static struct intent *
+add(struct intents *t, uint64_t hash, struct span name)
+{
+	struct intent *i;
+
+	if (t->count >= t->count_max || !grow(t) || (i = malloc(sizeof(*i) + name.len)) == NULL) {
+		t->refused++;
+		return NULL;
+	}
+	*i = (struct intent){ .hash = hash, .name_len = (uint8_t)name.len };
+	memcpy(i->name, name.p, name.len);
+	hang(t, i);
+	return i;
 }
 
 bool
 intents_note(struct intents *t, uint64_t hash, struct span name, enum intent_kind kind, uint64_t ltime, struct mono now)
 {
-	struct intent *i = *place_of(t, hash, name);
+	struct intent *i = intents_find(t, hash, name);
 
-	if (i == NULL) {
-		if (t->count >= t->count_max || (i = malloc(sizeof(*i) + name.len)) == NULL) {
-			t->refused++;
-			return false;
-		}
-		*i = (struct intent){ .next = t->first, .hash = hash, .name_len = (uint8_t)name.len };
-		memcpy(i->name, name.p, name.len);
-		t->first = i;
-		t->count++;
-	} else if (ltime <= i->ltime) {
+	if (i != NULL && ltime <= i->ltime)
 		return false;
-	}
+	if (i == NULL && (i = add(t, hash, name)) == NULL)
+		return false;
 	i->heard_at = now;
 	i->ltime = ltime;
 	i->kind = kind;
 	return true;
 }
 
+static void
+drop(struct intents *t, struct intent **at)
+{
+	struct intent *i = *at;
+
+	*at = i->next;
+	free(i);
+	t->count--;
+}
+
 bool
 intents_take(struct intents *t, uint64_t hash, struct span name, enum intent_kind *kind, uint64_t *ltime)
 {
-	struct intent **at = place_of(t, hash, name), *i = *at;
+	struct intent **at = place_of(t, hash, name);
 
-	if (i == NULL)
+	if (at == NULL || *at == NULL)
 		return false;
-	*kind = i->kind;
-	*ltime = i->ltime;
-	*at = i->next;
-	t->count--;
-	free(i);
+	*kind = (*at)->kind;
+	*ltime = (*at)->ltime;
+	drop(t, at);
 	return true;
 }
 
 void
 intents_expire(struct intents *t, struct mono before)
 {
-	struct intent **at = &t->first;
+	for (uint32_t c = 0; c < t->chain_count; c++) {
+		struct intent **at = &t->chains[c];
 
-	while (*at != NULL) {
-		struct intent *i = *at;
-
-		if (!mono_before(i->heard_at, before)) {
-			at = &i->next;
-			continue;
+		while (*at != NULL) {
+			if (mono_before((*at)->heard_at, before))
+				drop(t, at);
+			else
+				at = &(*at)->next;
 		}
-		*at = i->next;
-		t->count--;
-		free(i);
 	}
+	if (t->count == 0)
+		intents_done(t);	/* a burst must not stay allocated */
 }
 
 /* Stored names are 1..255 bytes without control characters; see name_ok() in member.c. */

@@ -35,8 +35,9 @@ struct intent {
 	char name[];
 };
 
-struct intents {			/* unordered; searched from the newest */
-	struct intent *first;
+struct intents {
+	struct intent **chains;		/* by hash; chain_count is 0 or a power of 2 */
+	uint32_t chain_count;
 	uint32_t count, count_max;
 	uint64_t refused;		/* were new, but there was no room */
 };

@@ -66,6 +66,8 @@ put_alive(struct swim *s, const struct node *n)
 static void
 queue_alive(struct swim *s, struct node *n)
 {
+	if (s->hushed && n != s->self)
+		return;
 	put_alive(s, n);
 	gossip_queue(s, QUEUE_MEMBER, buf_span(&s->scratch), &n->queued, 0);
 }
@@ -74,6 +76,8 @@ static void
 queue_accuse(struct swim *s, struct node *n, const struct wire_accuse *m,
     void (*put)(struct buf *, const struct wire_accuse *))
 {
+	if (s->hushed && n != s->self)
+		return;
 	buf_reset(&s->scratch);
 	put(&s->scratch, m);
 	gossip_queue(s, QUEUE_MEMBER, buf_span(&s->scratch), &n->queued, n == s->self ? WAIT_LEAVE : 0);

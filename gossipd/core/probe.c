@@ -100,7 +100,7 @@ probe_tick(struct swim *s)
 	p->stream = 0;
 	p->stream_ok = false;
 	s->stats.probes++;
-	if (n->state == NODE_SUSPECT) {
+	if (n->state == NODE_SUSPECT && !(s->opt.without & SWIM_WITHOUT_BUDDY)) {
 		ping_suspect(s, n, p->seq);
 	} else {
 		put_ping(s, p->seq, node_name(n));

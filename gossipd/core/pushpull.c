@@ -221,6 +221,21 @@ merge(struct swim *s, const struct gaddr *from, const struct stream_message *m, 
 	return m->user_state.len > 0 ? serf_state_merge(s, m->user_state, ignore_old) : TV_OK;
 }
 
+/*
+ * Who joins alone knows from the answer all to whom it could pass the answer on, and they know more: it learns in
+ * silence.  Else a newcomer to 10,000 members would tell each of them twenty times of all the others.
+ */
+static enum tv_err
+merge_answer(struct swim *s, const struct exchange *x, const struct stream_message *m)
+{
+	enum tv_err err;
+
+	s->hushed = x->join != 0 && s->table.order_count == 1 && s->exchange_count == 0;
+	err = merge(s, &x->to, m, x->ignore_old);
+	s->hushed = false;
+	return err;
+}
+
 /* -- streams of others --------------------------------------------------------- */
 
 enum tv_err
@@ -289,7 +304,7 @@ exchange_result(struct swim *s, const struct exchange *x, const struct swim_inpu
 	if (in->type == SWIM_IN_FAILED)
 		return in->error != TV_OK ? in->error : TV_ECLOSED;
 	if (in->message->type == WIRE_PUSH_PULL)
-		return merge(s, &x->to, in->message, x->ignore_old);
+		return merge_answer(s, x, in->message);
 	if (in->message->type == WIRE_ERROR && wire_get_error(in->message->body, &s->out.arena, &e) == TV_OK) {
 		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_REFUSED, .addr = x->to, .name = e.text,
 			.text = "the peer says so" });

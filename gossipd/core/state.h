@@ -202,6 +202,7 @@ struct swim {
 	struct bqueue queues[QUEUES];
 	struct mono timers[TIMERS];
 	uint32_t incarnation, seq;	/* last used */
+	bool hushed;			/* what is merged now is news only to us: not passed on */
 	unsigned health;
 	struct probe probe;
 	struct relay *relays;

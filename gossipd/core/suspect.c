@@ -24,7 +24,7 @@ suspicion_start(struct swim *s, struct node *n, struct span from)
 {
 	const struct swim_timing *t = &s->opt.timing;
 	uint32_t known = s->table.order_count;
-	unsigned need = scale_confirmations(t->suspicion_mult, known);
+	unsigned need = s->opt.without & SWIM_WITHOUT_DYNAMIC ? 0 : scale_confirmations(t->suspicion_mult, known);
 	struct suspicion *p = calloc(1, sizeof(*p) + ((size_t)need + 1) * sizeof(p->from[0]));
 
 	TV_ASSERT(n->suspicion == NULL);

@@ -93,7 +93,8 @@ advance(struct swim *s, struct mono now, struct mono promised)
 
 	if (mono_before(s->now, now))
 		s->now = now;
-	if (promised.ns != MONO_NEVER.ns && mono_before(mono_add(promised, limit), s->now))
+	if (promised.ns != MONO_NEVER.ns && !(s->opt.without & SWIM_WITHOUT_STALL) &&
+	    mono_before(mono_add(promised, limit), s->now))
 		note_stall(s, mono_sub(s->now, promised));
 }
 

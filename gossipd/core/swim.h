@@ -64,6 +64,13 @@ struct swim_timing {
 /* Presets "lan", "wan", "local"; NULL for another name. */
 const struct swim_timing *swim_preset(const char *name);
 
+/* Parts of Lifeguard that a simulation leaves out, to measure what they are worth.  0 everywhere else. */
+#define SWIM_WITHOUT_AWARENESS 1u	/* own health changes nothing */
+#define SWIM_WITHOUT_DYNAMIC 2u		/* each suspicion ends after the shortest wait, whoever confirms it */
+#define SWIM_WITHOUT_BUDDY 4u		/* a suspect is not told so by those who probe it */
+#define SWIM_WITHOUT_STALL 8u		/* ours: a standstill of our own is not noticed */
+#define SWIM_PLAIN 15u			/* SWIM as it was before */
+
 struct swim_options {
 	struct span name;		/* own name, 1..255 bytes; copied */
 	struct gaddr self;		/* what others dial; never a wildcard */
@@ -80,6 +87,7 @@ struct swim_options {
 	uint32_t event_bytes;		/* limit of a user event that we fire; 0: the default; at most 9,216 */
 	bool coordinates;		/* tell and learn network coordinates */
 	uint64_t seed;			/* of everything random; the name hash too, if the store is our own */
+	unsigned without;		/* SWIM_WITHOUT_* */
 	struct intern *store;		/* of what members say; shared between cores of one thread; NULL: our own */
 	/* Clocks found in the snapshot; 0: none. */
 	uint64_t clock, event_clock, query_clock;

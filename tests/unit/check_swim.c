@@ -766,6 +766,62 @@ START_TEST(join_end_to_end)
 }
 END_TEST
 
+/* Answers the n-th stream of the last output with a state of two members. */
+static void
+answer_join(uint64_t stream, char first, char second)
+{
+	struct buf b = BUF_INIT(4096);
+	struct stream_message m = { .type = WIRE_PUSH_PULL, .header = { .nodes = 2 } };
+
+	for (int i = 0; i < 2; i++) {
+		char name[2] = { i == 0 ? first : second, 0 };
+		struct gaddr a = one_addr((unsigned)name[0]);
+		struct wire_node n = { .name = span_str(name), .addr = span_of(a.ip, a.len), .port = a.port,
+			.incarnation = 1, .state = WIRE_STATE_ALIVE, .vsn = span_of(one_vsn, sizeof(one_vsn)) };
+
+		wire_put_node(&b, &n);
+	}
+	m.nodes = buf_span(&b);
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_ANSWER, .stream = stream, .message = &m }),
+	    TV_OK);
+	buf_done(&b);
+}
+
+/* All to whom it could tell what it learned know more than it does. */
+START_TEST(a_newcomer_learns_in_silence)
+{
+	struct gaddr addr = one_addr('a');
+
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .addrs = &addr, .addr_count = 1 }),
+	    TV_OK);
+	answer_join(o.out->streams[0].id, 'a', 'b');
+	ck_assert_uint_eq(one_stats(&o).alive, 3);
+	ck_assert_uint_eq(one_stats(&o).member_queue, 1);
+	ck_assert(one_spreads(&o, WIRE_ALIVE, SELF));
+	ck_assert_uint_le(one_stats(&o).member_queue, 1);
+	(void)one_alive(&o, "c", 1);		/* what comes later is news */
+	ck_assert(one_spreads(&o, WIRE_ALIVE, "c"));
+}
+END_TEST
+
+/* Those asked may belong to pools that do not know each other. */
+START_TEST(one_that_joins_two_tells_each_of_the_other)
+{
+	struct gaddr addrs[2] = { one_addr('a'), one_addr('c') };
+	uint64_t ids[2];
+
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .addrs = addrs, .addr_count = 2 }),
+	    TV_OK);
+	ck_assert_uint_eq(o.out->stream_count, 2);
+	ids[0] = o.out->streams[0].id;
+	ids[1] = o.out->streams[1].id;
+	answer_join(ids[0], 'a', 'b');
+	answer_join(ids[1], 'c', 'd');
+	ck_assert_uint_eq(one_stats(&o).alive, 5);
+	ck_assert_uint_eq(one_stats(&o).member_queue, 5);
+}
+END_TEST
+
 START_TEST(join_fails)
 {
 	struct gaddr addr = one_addr(9);
@@ -967,6 +1023,26 @@ START_TEST(a_stream_answer_saves)
 	ck_assert_int_eq(one_state(&o, "a"), NODE_ALIVE);
 	ck_assert(one_noticed(&o, SWIM_NOTICE_STREAM_ONLY));
 	buf_done(&b);
+}
+END_TEST
+
+/* What a simulation leaves out to measure Lifeguard; nothing else may. */
+START_TEST(lifeguard_can_be_left_out_for_measuring)
+{
+	one_done(&o);
+	one_init(&o);
+	o.opt.without = SWIM_PLAIN;
+	one_start(&o);
+	(void)one_alive(&o, "a", 1);
+	(void)one_suspect(&o, SELF, 1, "a");	/* a refutation would lower our health */
+	ck_assert_uint_eq(one_stats(&o).health, 0);
+	for (char name[2] = "b"; name[0] <= 'f'; name[0]++)
+		(void)one_alive(&o, name, 1);
+	(void)one_suspect(&o, "a", 1, "b");	/* plain: 4 probe intervals, however few confirm it */
+	one_wait(&o, MONO_MS(3900));
+	ck_assert_int_eq(one_state(&o, "a"), NODE_SUSPECT);
+	one_wait(&o, MONO_MS(200));
+	ck_assert_int_eq(one_state(&o, "a"), NODE_DEAD);
 }
 END_TEST
 
@@ -1272,6 +1348,8 @@ exchange_case(void)
 	tcase_add_test(t, exchange_with_another_datacenter);
 	tcase_add_test(t, a_leave_under_way_is_not_told_as_a_join);
 	tcase_add_test(t, join_end_to_end);
+	tcase_add_test(t, a_newcomer_learns_in_silence);
+	tcase_add_test(t, one_that_joins_two_tells_each_of_the_other);
 	tcase_add_test(t, join_fails);
 	return t;
 }
@@ -1289,6 +1367,7 @@ probe_case(void)
 	tcase_add_test(t, an_answered_probe_ends_well);
 	tcase_add_test(t, an_unanswered_probe_suspects);
 	tcase_add_test(t, a_stream_answer_saves);
+	tcase_add_test(t, lifeguard_can_be_left_out_for_measuring);
 	tcase_add_test(t, missing_nacks_are_our_fault);
 	tcase_add_test(t, poor_health_waits_longer);
 	tcase_add_test(t, independent_accusers_hurry_a_death);
