@@ -100,6 +100,8 @@ chan_new(int fd, const struct chan_conf *conf)
 	c->out_max = conf->out_max;
 	c->open_timeout = conf->open_timeout.ns > 0 ? conf->open_timeout : OPEN_TIMEOUT_DEFAULT;
 	c->initiator = conf->initiator;
+	c->accept_clear = conf->accept_clear && !conf->initiator;
+	c->psk = conf->psk;
 	/* Room for one frame, and for what one read or one sealed message brings beyond it. */
 	buf_init(&c->in, FRAME_HEAD_BYTES + c->body_max + 4 * CHAN_READ_BYTES);
 	/* Bytes already written are dropped once they are the larger half: twice out_max. */

@@ -46,6 +46,8 @@ struct chan_conf {
 	size_t out_max;			/* most bytes that may wait to be written */
 	const struct noise_conf *noise;	/* NULL: frames in clear (unix sockets, allow_plaintext) */
 	bool initiator;			/* Noise role */
+	unsigned psk;			/* initiator: the psk of the list that opens the link */
+	bool accept_clear;		/* responder: takes frames in clear too; the peer's first bytes decide */
 	struct mono open_timeout;	/* connect and handshake; 0 means 5 s */
 };
 

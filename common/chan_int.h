@@ -38,6 +38,8 @@ struct chan {
 	enum tv_err why;		/* valid from CHAN_CLOSING on */
 	unsigned busy;			/* callbacks of ours on the stack */
 	bool initiator;
+	bool accept_clear;
+	unsigned psk;
 	bool opened;			/* was CHAN_OPEN: queued frames may be written */
 	bool paused;
 	bool held;			/* `in` may hold whole frames (pause) */

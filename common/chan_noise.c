@@ -159,7 +159,7 @@ chan_noise_start(struct chan *c)
 
 	if (!c->initiator)
 		return;
-	if (conf->psk_count == 0) {
+	if (c->psk >= conf->psk_count) {
 		chan_refuse(c, TV_EAUTH, "cannot be reached: no key is configured");
 		return;
 	}
@@ -167,8 +167,8 @@ chan_noise_start(struct chan *c)
 	preamble[MAGIC_BYTES] = (uint8_t)conf->pattern;
 	preamble[MAGIC_BYTES + 1] = VERSION_MIN;
 	preamble[MAGIC_BYTES + 2] = VERSION_MAX;
-	key_id(conf->psks[0].bytes, preamble + MAGIC_BYTES + 3);
-	n->hs = noise_hs_new(conf->pattern, true, preamble, sizeof(preamble), conf->psks[0].bytes, NULL,
+	key_id(conf->psks[c->psk].bytes, preamble + MAGIC_BYTES + 3);
+	n->hs = noise_hs_new(conf->pattern, true, preamble, sizeof(preamble), conf->psks[c->psk].bytes, NULL,
 	    conf->static_public, NULL);
 	if (n->hs == NULL) {
 		no_memory(c);
@@ -337,6 +337,23 @@ open_all(struct chan *c, uint8_t *in, size_t len, struct span *plain)
 	return used;
 }
 
+/* The peer's first bytes are no preamble, and that is allowed here: the channel goes on without Noise. */
+static bool
+went_clear(struct chan *c, struct span in)
+{
+	struct chan_noise *n = c->noise;
+
+	if (!c->accept_clear || n->version != 0 || in.len == 0 ||
+	    memcmp(in.p, MAGIC, in.len < MAGIC_BYTES ? in.len : MAGIC_BYTES) == 0)
+		return false;
+	c->noise = NULL;
+	chan_noise_free(n);
+	chan_up(c);
+	if (c->state == CHAN_OPEN)
+		chan_io_plain(c, in);
+	return true;
+}
+
 void
 chan_noise_readable(struct chan *c)
 {
@@ -351,6 +368,8 @@ chan_noise_readable(struct chan *c)
 	if (got == 0)
 		return;
 	len += got;
+	if (went_clear(c, span_of(bytes, len)))
+		return;
 	if (n->hs != NULL || n->version == 0)
 		used = handshake(c, span_of(bytes, len));
 	if (n->hs == NULL && n->version != 0)

@@ -45,7 +45,9 @@ const struct conf_opt cluster_opts[] = {
 	{ "server_pub", CONF_PATH, F(server_pub), NULL, NULL, NULL, NULL, CONF_RESTART,
 	    "Public half of the servers' secret. Default: server.pub beside this file." },
 	{ "allow_plaintext", CONF_BOOL, F(allow_plaintext), "false", NULL, NULL, NULL, CONF_RESTART,
-	    "Talk in clear to other machines when there are no keys." },
+	    "Talk in clear to other machines." },
+	{ "encryption", CONF_CHOICE, F(encryption), "auto", NULL, NULL, "auto|off|accept|send|required", CONF_RESTART,
+	    "Stage between plaintext and encryption. auto: required with a cluster key, off without." },
 	{ "sandbox", CONF_CHOICE, F(sandbox), "required", NULL, NULL, "required|best-effort", CONF_RESTART,
 	    "Refuse to start where the kernel lacks a part of the sandbox, or go on without it." },
 	{ "log_level", CONF_CHOICE, F(log_level), "info", NULL, NULL, "error|warn|info|debug", CONF_LIVE,
@@ -211,6 +213,32 @@ check_keys(const struct check *k, const char *dir)
 	return TV_OK;
 }
 
+const char *
+cluster_encryption_name(int encryption)
+{
+	static const char *const names[] = { "auto", "off", "accept", "send", "required" };
+
+	return names[encryption];
+}
+
+/* From here on the stage is never AUTO, and keys that are not to be used are not there. */
+static enum tv_err
+check_encryption(const struct check *k)
+{
+	struct cluster_conf *c = k->c;
+
+	if (c->encryption == ENCRYPTION_AUTO)
+		c->encryption = c->have_keys ? ENCRYPTION_REQUIRED : ENCRYPTION_OFF;
+	else
+		c->plaintext_wanted = c->encryption == ENCRYPTION_OFF;
+	if (c->encryption != ENCRYPTION_OFF && !c->have_keys)
+		return fail(k, TV_ENOENT, "encryption: \"%s\" needs %s: copy it from another node, or make the keys of "
+		    "the cluster with clusterctl keygen", cluster_encryption_name(c->encryption), c->cluster_key);
+	c->have_keys = c->encryption != ENCRYPTION_OFF;
+	return TV_OK;
+}
+
+/* Who sends in clear talks to this machine only, unless told otherwise. */
 static enum tv_err
 check_bind(const struct check *k)
 {
@@ -219,11 +247,15 @@ check_bind(const struct check *k)
 
 	if (c->bind == NULL)
 		err = set_text(k, &c->bind, c->have_keys ? "0.0.0.0" : "127.0.0.1");
-	if (err == TV_OK && !c->have_keys && !c->allow_plaintext && !is_loopback(c->bind))
-		return fail(k, TV_EPERM, "bind: %s is open to other machines, and there is no %s: make keys with "
+	if (err != TV_OK || cluster_seals(c) || c->allow_plaintext || is_loopback(c->bind))
+		return err;
+	if (c->have_keys || c->plaintext_wanted)
+		return fail(k, TV_EPERM, "bind: %s is open to other machines, and encryption = \"%s\" sends in clear: "
+		    "allow_plaintext = true trusts the network for as long", c->bind,
+		    cluster_encryption_name(c->encryption));
+	return fail(k, TV_EPERM, "bind: %s is open to other machines, and there is no %s: make keys with "
 		    "clusterctl keygen, or bind to 127.0.0.1 (allow_plaintext = true trusts the network instead)",
 		    c->bind, c->cluster_key);
-	return err;
 }
 
 /* 2: private, 1: public, 0: of no use to others. */
@@ -337,7 +369,7 @@ cluster_conf_load(const char *dir, struct cluster_conf *out, char *errbuf, size_
 	if (err != TV_OK && err != TV_ENOENT)
 		return err;
 	if ((err = default_name(&k)) == TV_OK && (err = check_keys(&k, dir)) == TV_OK &&
-	    (err = check_bind(&k)) == TV_OK && (err = check_advertise(&k)) == TV_OK &&
+	    (err = check_encryption(&k)) == TV_OK && (err = check_bind(&k)) == TV_OK && (err = check_advertise(&k)) == TV_OK &&
 	    (err = check_join(&k, "retry_join", &out->retry_join)) == TV_OK &&
 	    (err = check_join(&k, "retry_join_wan", &out->retry_join_wan)) == TV_OK)
 		err = check_ports(&k);

@@ -6,6 +6,18 @@
 
 #include "common/conf.h"
 
+/*
+ * How this node moves between plaintext and encryption, on gossip, raft and rpc ports alike.  Neighbours in this
+ * order understand each other, so a rolling restart through the stages never splits a cluster.
+ */
+enum cluster_encryption {
+	ENCRYPTION_AUTO,		/* only in the file: REQUIRED with a cluster key, OFF without */
+	ENCRYPTION_OFF,			/* sends and takes plaintext only */
+	ENCRYPTION_ACCEPT,		/* sends plaintext, takes both */
+	ENCRYPTION_SEND,		/* sends encrypted, takes both */
+	ENCRYPTION_REQUIRED		/* sends and takes encrypted only */
+};
+
 struct cluster_conf {
 	char *node_name;		/* default: host name up to the first dot */
 	char *datacenter;		/* "dc1" */
@@ -21,7 +33,8 @@ struct cluster_conf {
 	char *cluster_key;		/* default: cluster.key in the folder of cluster.conf (/etc/triumvir) */
 	char *server_key;		/* server.key there, servers only */
 	char *server_pub;		/* server.pub there */
-	bool allow_plaintext;		/* false: without keys bind to loopback only */
+	bool allow_plaintext;		/* false: who sends in clear binds to loopback only */
+	int encryption;			/* enum cluster_encryption, never AUTO after cluster_conf_load() */
 	int sandbox;			/* 0 required, 1 best-effort */
 	int log_level;			/* error|warn|info|debug, default info; live */
 	int log_to;			/* stderr|syslog */
@@ -29,12 +42,28 @@ struct cluster_conf {
 	uint16_t raft_port, rpc_port;	/* 8300 8400: here, since all daemons need them */
 
 	/* not in the file */
-	bool have_keys;			/* cluster.key exists */
+	bool have_keys;			/* cluster.key exists, and encryption is not off */
+	bool plaintext_wanted;		/* the file says encryption = "off" */
 	char node_id[37];		/* data_dir/node-id, made at the first start */
 };
 
 extern const struct conf_opt cluster_opts[];
 extern const size_t cluster_opt_count;
+
+/* "off", "accept", "send", "required" */
+const char *cluster_encryption_name(int encryption);
+/* Do we seal what we send, and open sealed links? */
+static inline bool
+cluster_seals(const struct cluster_conf *c)
+{
+	return c->encryption >= ENCRYPTION_SEND;
+}
+/* Do we take plaintext from others? */
+static inline bool
+cluster_takes_clear(const struct cluster_conf *c)
+{
+	return c->encryption != ENCRYPTION_REQUIRED;
+}
 
 /*
  * conf_load of dir/cluster.conf (which may be missing), the defaults that depend on the machine, and the

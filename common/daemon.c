@@ -400,7 +400,7 @@ log_start(const struct daemon_spec *d)
 
 	log_info(d->name, "triumvir %s: node %s (%s), datacenter %s, %s; sandbox %s, encryption %s", TV_VERSION,
 	    c->node_name, c->node_id, c->datacenter, c->server ? "server" : "client", sandbox_status(),
-	    c->have_keys ? "on" : "off");
+	    cluster_encryption_name(c->encryption));
 }
 
 /* From the drop on: nothing here is trusted. */

@@ -35,3 +35,13 @@ greet_check(const struct frame *f)
 		(void)mpr_bytes(&r, HELLO_FIELD_BYTES_MAX);
 	return fields == 4 && rd_end(&r) == TV_OK && version == MSG_VERSION ? TV_OK : TV_EFORMAT;
 }
+
+bool
+greet_is(const struct frame *f, const char *role)
+{
+	struct rd r = rd_span_over(f->body);
+
+	(void)mpr_array(&r);
+	(void)mpr_uint(&r, UINT8_MAX);
+	return span_eqs(mpr_bytes(&r, HELLO_FIELD_BYTES_MAX), role);
+}

@@ -10,5 +10,7 @@
 void greet_send(struct chan *c, const char *role, const char *node_id);
 /* A whole HELLO of our version?  Another frame, other fields or another version: TV_EFORMAT.  Keeps no reference. */
 enum tv_err greet_check(const struct frame *f);
+/* Does a HELLO that was checked come from this role? */
+bool greet_is(const struct frame *f, const char *role);
 
 #endif

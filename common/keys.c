@@ -17,7 +17,6 @@
 #include "common/rd.h"
 
 #define KEY_FILE_BYTES_MAX 8192		/* sixteen keys and plenty of comments */
-#define KEY_TEXT_BYTES 44		/* base64 of 32 bytes */
 
 struct fault {
 	char *errbuf;
@@ -36,7 +35,7 @@ fail(const struct fault *f, enum tv_err err, const char *fmt, ...)
 }
 
 void
-key_id(const uint8_t key[KEY_BYTES], uint8_t id[KEY_ID_BYTES])
+key_id_of(struct span key, uint8_t id[KEY_ID_BYTES])
 {
 	static const char context[] = "triumvir key id";
 	crypto_generichash_state st;
@@ -44,11 +43,26 @@ key_id(const uint8_t key[KEY_BYTES], uint8_t id[KEY_ID_BYTES])
 
 	crypto_generichash_init(&st, NULL, 0, sizeof(hash));
 	crypto_generichash_update(&st, (const uint8_t *)context, sizeof(context) - 1);
-	crypto_generichash_update(&st, key, KEY_BYTES);
+	crypto_generichash_update(&st, key.p, key.len);
 	crypto_generichash_final(&st, hash, sizeof(hash));
 	memcpy(id, hash, KEY_ID_BYTES);
 	sodium_memzero(&st, sizeof(st));
 	sodium_memzero(hash, sizeof(hash));
+}
+
+void
+key_id(const uint8_t key[KEY_BYTES], uint8_t id[KEY_ID_BYTES])
+{
+	key_id_of(span_of(key, KEY_BYTES), id);
+}
+
+const char *
+key_id_text(struct span key, char text[KEY_ID_TEXT_BYTES])
+{
+	uint8_t id[KEY_ID_BYTES];
+
+	key_id_of(key, id);
+	return sodium_bin2hex(text, KEY_ID_TEXT_BYTES, id, sizeof(id));
 }
 
 static enum tv_err
@@ -136,22 +150,23 @@ trimmed(const char *from, const char *end)
 	return span_of(from, (size_t)(end - from));
 }
 
-static bool
-decode(struct span line, struct key *out)
+bool
+key_decode(struct span text, uint8_t key[KEY_BYTES], uint8_t *len)
 {
 	const char *stop = NULL;
 	size_t n = 0;
 
-	return line.len == KEY_TEXT_BYTES &&
-	    sodium_base642bin(out->bytes, KEY_BYTES, (const char *)line.p, line.len, NULL, &n, &stop,
-	    sodium_base64_VARIANT_ORIGINAL) == 0 &&
-	    n == KEY_BYTES && stop == (const char *)line.p + line.len;
+	if (text.len > KEY_BASE64_BYTES || sodium_base642bin(key, KEY_BYTES, (const char *)text.p, text.len, NULL, &n,
+	    &stop, sodium_base64_VARIANT_ORIGINAL) != 0 || stop != (const char *)text.p + text.len)
+		return false;
+	*len = (uint8_t)n;
+	return n == 16 || n == 24 || n == 32;
 }
 
-/* The keys of a text, at most max, into keys. */
+/* The keys of a text, at most max, into keys; lens NULL: all must have 32 bytes. */
 static enum tv_err
-parse_keys(const char *path, const char *text, size_t len, struct key *keys, unsigned max, unsigned *count,
-    const struct fault *f)
+parse_keys(const char *path, const char *text, size_t len, struct key *keys, uint8_t *lens, unsigned max,
+    unsigned *count, const struct fault *f)
 {
 	const char *end = text + len;
 	unsigned line = 1;
@@ -159,6 +174,7 @@ parse_keys(const char *path, const char *text, size_t len, struct key *keys, uns
 	*count = 0;
 	for (const char *p = text, *eol; p < end; p = eol + 1, line++) {
 		struct span s;
+		uint8_t n;
 
 		eol = memchr(p, '\n', (size_t)(end - p));
 		eol = eol != NULL ? eol : end;
@@ -167,8 +183,11 @@ parse_keys(const char *path, const char *text, size_t len, struct key *keys, uns
 			continue;
 		if (*count == max)
 			return fail(f, TV_ELIMIT, "%s:%u: more than %u key%s", path, line, max, max == 1 ? "" : "s");
-		if (!decode(s, &keys[*count]))
-			return fail(f, TV_EFORMAT, "%s:%u: expected 44 characters of base64 (32 bytes)", path, line);
+		if (!key_decode(s, keys[*count].bytes, &n) || (lens == NULL && n != KEY_BYTES))
+			return fail(f, TV_EFORMAT, "%s:%u: expected 44 characters of base64 (32 bytes)%s", path, line,
+			    lens != NULL ? ", or 32 or 24 (24 or 16 bytes)" : "");
+		if (lens != NULL)
+			lens[*count] = n;
 		++*count;
 	}
 	if (*count == 0)
@@ -177,7 +196,8 @@ parse_keys(const char *path, const char *text, size_t len, struct key *keys, uns
 }
 
 static enum tv_err
-load_keys(const char *path, bool secret, struct key *keys, unsigned max, unsigned *count, const struct fault *f)
+load_keys(const char *path, bool secret, struct key *keys, uint8_t *lens, unsigned max, unsigned *count,
+    const struct fault *f)
 {
 	char *text;
 	size_t len;
@@ -185,7 +205,7 @@ load_keys(const char *path, bool secret, struct key *keys, unsigned max, unsigne
 
 	if (err != TV_OK)
 		return err;
-	err = parse_keys(path, text, len, keys, max, count, f);
+	err = parse_keys(path, text, len, keys, lens, max, count, f);
 	sodium_free(text);	/* wipes */
 	return err;
 }
@@ -196,13 +216,13 @@ keyring_load(const char *path, struct keyring *ring, char *errbuf, size_t cap)
 	struct fault f = { errbuf, cap };
 	enum tv_err err;
 
-	*ring = (struct keyring){ NULL, 0 };
+	*ring = (struct keyring){ .count = 0 };
 	if (sodium_init() < 0)
 		return fail(&f, TV_ESYS, "libsodium cannot start: no source of random numbers");
 	ring->keys = sodium_allocarray(KEYRING_KEYS_MAX, sizeof(struct key));
 	if (ring->keys == NULL)
 		return fail(&f, TV_ENOMEM, "%s: out of memory", path);
-	err = load_keys(path, true, ring->keys, KEYRING_KEYS_MAX, &ring->count, &f);
+	err = load_keys(path, true, ring->keys, ring->lens, KEYRING_KEYS_MAX, &ring->count, &f);
 	if (err != TV_OK)
 		keyring_wipe(ring);
 	return err;
@@ -212,7 +232,7 @@ void
 keyring_wipe(struct keyring *ring)
 {
 	sodium_free(ring->keys);
-	*ring = (struct keyring){ NULL, 0 };
+	*ring = (struct keyring){ .count = 0 };
 }
 
 /* The secret into locked memory, and its public half, which must be the one already read. */
@@ -226,7 +246,7 @@ load_secret(const char *secret_path, const char *pub_path, struct server_keys *o
 	out->secret = sodium_malloc(KEY_BYTES);
 	if (out->secret == NULL)
 		return fail(f, TV_ENOMEM, "%s: out of memory", secret_path);
-	err = load_keys(secret_path, true, (struct key *)out->secret, 1, &count, f);
+	err = load_keys(secret_path, true, (struct key *)out->secret, NULL, 1, &count, f);
 	if (err != TV_OK)
 		return err;
 	if (crypto_scalarmult_base(pub, out->secret) != 0 || sodium_memcmp(pub, out->pub, KEY_BYTES) != 0)
@@ -244,7 +264,7 @@ server_keys_load(const char *secret_path, const char *pub_path, bool need_secret
 	enum tv_err err;
 
 	*out = (struct server_keys){ 0 };
-	err = load_keys(pub_path, false, (struct key *)out->pub, 1, &count, &f);
+	err = load_keys(pub_path, false, (struct key *)out->pub, NULL, 1, &count, &f);
 	if (err == TV_OK && need_secret)
 		err = load_secret(secret_path, pub_path, out, &f);
 	if (err != TV_OK)
@@ -257,6 +277,22 @@ server_keys_wipe(struct server_keys *k)
 {
 	sodium_free(k->secret);
 	*k = (struct server_keys){ 0 };
+}
+
+enum tv_err
+secret_read(const char *path, char **text, size_t *len, char *errbuf, size_t cap)
+{
+	struct fault f = { errbuf, cap };
+
+	return read_file(path, true, text, len, &f);
+}
+
+void
+cluster_link_psk(struct span key, uint8_t psk[KEY_BYTES])
+{
+	static const char context[] = "triumvir link psk";
+
+	crypto_generichash(psk, KEY_BYTES, (const uint8_t *)context, sizeof(context) - 1, key.p, key.len);
 }
 
 void

@@ -1,7 +1,7 @@
 /*
  * Secrets on disk and in memory.
  *
- * cluster.key   one or more lines of 44 characters: base64 of 32 bytes.  First line is the primary key.
+ * cluster.key   one or more lines of base64 of 32, 24 or 16 bytes (keygen makes 32).  First line is the primary key.
  * server.key    one line: base64 of the 32-byte X25519 secret; its public half stands in
  * server.pub    one line: base64 of 32 bytes; on every node.
  * Lines that start with '#' are comments.
@@ -17,10 +17,13 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/rd.h"
 
 #define KEY_BYTES 32
 #define KEY_ID_BYTES 8
 #define KEYRING_KEYS_MAX 16
+#define KEY_BASE64_BYTES 44		/* of the longest key, without a zero byte */
+#define KEY_ID_TEXT_BYTES (2 * KEY_ID_BYTES + 1)
 
 struct key {
 	uint8_t bytes[KEY_BYTES];
@@ -28,6 +31,7 @@ struct key {
 
 struct keyring {
 	struct key *keys;	/* locked memory (sodium_malloc); keys[0] is primary */
+	uint8_t lens[KEYRING_KEYS_MAX];	/* 16, 24 or 32 bytes each */
 	unsigned count;
 };
 
@@ -36,8 +40,20 @@ struct server_keys {
 	uint8_t pub[KEY_BYTES];
 };
 
-/* First 8 bytes of BLAKE2b("triumvir key id" || key): names a key without telling it. */
+/* First 8 bytes of BLAKE2b("triumvir key id" || key): names a key without telling it.  key_id() is of 32 bytes. */
 void key_id(const uint8_t key[KEY_BYTES], uint8_t id[KEY_ID_BYTES]);
+void key_id_of(struct span key, uint8_t id[KEY_ID_BYTES]);
+/* The id of key_id_of() in hexadecimal: how people and logs name a key. */
+const char *key_id_text(struct span key, char text[KEY_ID_TEXT_BYTES]);
+/* base64 of 16, 24 or 32 bytes into key, *len of them; false for anything else. */
+bool key_decode(struct span text, uint8_t key[KEY_BYTES], uint8_t *len);
+/* PSK of the rpc links, of a cluster key of any length: BLAKE2b-256 keyed hash, context "triumvir link psk". */
+void cluster_link_psk(struct span key, uint8_t psk[KEY_BYTES]);
+/*
+ * The text of a secret file, checked as above, in locked memory that the caller gives to sodium_free.
+ * TV_ENOENT without a file; errbuf gets one sentence on failure.
+ */
+enum tv_err secret_read(const char *path, char **text, size_t *len, char *errbuf, size_t cap);
 /* Reads a key file into a fresh ring.  errbuf gets one sentence on failure. */
 enum tv_err keyring_load(const char *path, struct keyring *ring, char *errbuf, size_t cap);
 void keyring_wipe(struct keyring *ring);

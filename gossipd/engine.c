@@ -2,15 +2,14 @@
 #include "config.h"
 
 #include <errno.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/chan.h"
+#include "common/clock.h"
 #include "common/daemon.h"
-#include "common/keys.h"
 #include "common/log.h"
 #include "gossipd/engine.h"
 #include "gossipd/handlers.h"
@@ -44,27 +43,12 @@ has_pool(const struct engine *e, enum gossip_pool pool)
 static enum tv_err
 load_keys(struct engine *e, char *errbuf, size_t cap)
 {
-	struct keyring keys;
-	enum tv_err err;
-
-	if (!e->cluster->have_keys)
-		return TV_OK;
-	err = keyring_load(e->cluster->cluster_key, &keys, errbuf, cap);
-	if (err != TV_OK)
-		return err;
-	e->ring = sodium_malloc(sizeof(*e->ring));
-	if (e->ring == NULL) {
+	e->keys = kring_new();
+	if (e->keys == NULL) {
 		snprintf(errbuf, cap, "no locked memory for the keys (see LimitMEMLOCK)");
-		err = TV_ENOMEM;
-	} else {
-		memset(e->ring, 0, sizeof(*e->ring));
-		for (unsigned i = 0; i < keys.count && err == TV_OK; i++)
-			err = seal_ring_add(e->ring, span_of(keys.keys[i].bytes, KEY_BYTES));
-		if (err != TV_OK)
-			snprintf(errbuf, cap, "%s: %s", e->cluster->cluster_key, tv_strerror(err));
+		return TV_ENOMEM;
 	}
-	keyring_wipe(&keys);
-	return err;
+	return e->cluster->have_keys ? kring_seed(e->keys, e->cluster->cluster_key, errbuf, cap) : TV_OK;
 }
 
 static enum tv_err
@@ -127,6 +111,8 @@ first_tags(struct engine *e)
 	    (err = tagset_puts(t, "dc", c->datacenter)) != TV_OK || (err = tagset_puts(t, "id", c->node_id)) != TV_OK ||
 	    (err = tagset_puts(t, "build", TV_VERSION)) != TV_OK ||
 	    (err = tagset_puts(t, "vsn", PROTOCOL_VSN)) != TV_OK)
+		return err;
+	if (c->have_keys && (err = tagset_puts(t, "enc", cluster_encryption_name(c->encryption))) != TV_OK)
 		return err;
 	if (!c->server)
 		return TV_OK;
@@ -242,6 +228,23 @@ on_conflict_lost(void *ctx, struct pool *p)
 }
 
 static void
+on_opened(void *ctx, unsigned key)
+{
+	struct engine *e = ctx;
+
+	kring_opened(e->keys, key);
+}
+
+static void
+on_unreadable(void *ctx, const struct gaddr *from)
+{
+	struct engine *e = ctx;
+	char text[NET_TEXT_BYTES];
+
+	kring_unreadable(e->keys, net_text(from, text), clock_mono());
+}
+
+static void
 on_quit(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	(void)loop;
@@ -258,7 +261,9 @@ start_pool(struct engine *e, enum gossip_pool kind)
 	char name[NODE_NAME_BYTES_MAX + 1], path[4096];
 	struct snapshot_found found;
 	struct pool_conf pc = { .loop = e->loop, .kind = kind, .opts = e->opts, .udp_fd = e->udp_fds[kind],
-		.tcp_fd = e->tcp_fds[kind], .tags = &e->tags, .ring = e->ring, .ctx = e, .on_event = on_event,
+		.tcp_fd = e->tcp_fds[kind], .tags = &e->tags, .ring = kring_ring(e->keys),
+		.accept_plain = cluster_takes_clear(c), .send_plain = !cluster_seals(c), .on_opened = on_opened,
+		.on_unreadable = on_unreadable, .ctx = e, .on_event = on_event,
 		.on_join = on_join, .on_left = on_left, .on_user_event = on_user_event, .on_query = on_query,
 		.on_response = on_response, .on_conflict_lost = on_conflict_lost };
 
@@ -282,6 +287,27 @@ start_pool(struct engine *e, enum gossip_pool kind)
 	return TV_OK;
 }
 
+static void
+on_keys(void *ctx)
+{
+	struct engine *e = ctx;
+
+	handlers_keys(e->handlers);
+}
+
+static enum tv_err
+open_keys(struct engine *e)
+{
+	char dir[4096], errbuf[8192];
+	enum tv_err err;
+
+	snprintf(dir, sizeof(dir), "%s/gossipd", e->cluster->data_dir);
+	err = kring_open(e->keys, dir, e->cluster->plaintext_wanted, errbuf, sizeof(errbuf));
+	if (err != TV_OK)
+		log_err("keyring", "%s", errbuf);
+	return err;
+}
+
 enum tv_err
 engine_run(struct engine *e, struct ev_loop *loop)
 {
@@ -289,7 +315,9 @@ engine_run(struct engine *e, struct ev_loop *loop)
 
 	e->loop = loop;
 	ev_timer_init(&e->quit, on_quit, QUIT_AFTER, 0.);
-	err = first_tags(e);
+	err = open_keys(e);
+	if (err == TV_OK)
+		err = first_tags(e);
 	if (err == TV_OK && (e->joiner = joiner_new(e)) == NULL)
 		err = TV_ENOMEM;
 	for (enum gossip_pool kind = POOL_LAN; kind <= POOL_WAN && err == TV_OK; kind++)
@@ -297,6 +325,7 @@ engine_run(struct engine *e, struct ev_loop *loop)
 			err = start_pool(e, kind);
 	if (err == TV_OK && (e->handlers = handlers_new(e, e->client_fd)) == NULL)
 		err = TV_ENOMEM;
+	kring_on_change(e->keys, on_keys, e);
 	e->client_fd = -1;
 	if (err == TV_OK)
 		daemon_ready("gossiping");
@@ -325,9 +354,8 @@ engine_stop(struct engine *e)
 		close(e->client_fd);
 	e->client_fd = -1;
 	tagset_done(&e->tags);
-	if (e->ring != NULL)
-		sodium_free(e->ring);	/* wipes */
-	e->ring = NULL;
+	kring_free(e->keys);
+	e->keys = NULL;
 }
 
 /* -- orders ----------------------------------------------------------------------------------- */

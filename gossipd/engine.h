@@ -5,6 +5,7 @@
 #include <ev.h>
 
 #include "common/cluster_conf.h"
+#include "gossipd/keyring.h"
 #include "gossipd/pool.h"
 
 #define ENGINE_POOLS 2
@@ -26,7 +27,7 @@ struct engine {
 	const struct cluster_conf *cluster;
 	const struct gossip_conf *opts;
 	struct ev_loop *loop;
-	struct seal_ring *ring;			/* locked memory; NULL: plaintext */
+	struct kring *keys;			/* empty: plaintext */
 	int udp_fds[ENGINE_POOLS], tcp_fds[ENGINE_POOLS], client_fd;	/* until run; -1: none or taken */
 	struct pool *pools[ENGINE_POOLS];	/* pools[POOL_WAN] is NULL on clients */
 	struct tagset tags;

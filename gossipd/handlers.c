@@ -334,6 +334,9 @@ on_hello(struct client *c, const struct frame *f, struct rd *r)
 	if (c->greeted || greet_check(f) != TV_OK)
 		return TV_EFORMAT;
 	c->greeted = true;
+	c->keys = greet_is(f, "rpcd");
+	if (c->keys)
+		handlers_send_keys(c);
 	return TV_OK;
 }
 

@@ -1,6 +1,6 @@
 /*
  * Inside of gossipd.sock, shared by the families of questions: handlers.c (members, joins, leaves),
- * handlers_event.c, handlers_coord.c, keyring.c.  A family is rows in the table of handlers.c and a file of its own.
+ * handlers_event.c, handlers_coord.c, handlers_key.c.  A family is rows in the table of handlers.c and a file of its own.
  */
 #ifndef TV_GOSSIPD_HANDLERS_INT_H
 #define TV_GOSSIPD_HANDLERS_INT_H
@@ -17,6 +17,7 @@ struct client {
 	struct chan *chan;
 	bool greeted, watching;
 	bool events;			/* asked for user events and queries */
+	bool keys;			/* an rpcd: is told the keys */
 	bool waiting;			/* asked to watch, and the pools are not settled yet */
 };
 
@@ -48,6 +49,9 @@ void handlers_answer_head(struct buf *b, unsigned fields, enum tv_err err, const
 bool handlers_pend(struct client *c, uint64_t frame_id, uint64_t token);
 /* Takes the first pending question of this client (NULL: any) and token (UINT64_MAX: any); the caller frees it. */
 struct pending *handlers_unpend(struct handlers *h, const struct client *c, uint64_t token);
+
+/* handlers_key.c: the ring as it is now. */
+void handlers_send_keys(struct client *c);
 
 /*
  * A handler reads its question from *r, strictly, and answers now or later.  Anything but TV_OK closes the

@@ -3,7 +3,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "common/clock.h"
+#include "common/keys.h"
 #include "common/mpack.h"
 #include "common/sandbox.h"
 #include "gossipd/info.h"
@@ -109,11 +112,41 @@ put_process(struct buf *b, const struct engine *e)
 	put_lines(b, lines, COUNT(lines));
 }
 
+static void
+put_text(struct buf *b, const char *name, const char *text)
+{
+	mpw_cstr(b, name);
+	mpw_cstr(b, text);
+}
+
+/* Ids, never keys. */
+static void
+put_keys(struct buf *b, const struct engine *e)
+{
+	const struct seal_ring *ring = kring_ring(e->keys);
+	char text[1024] = "", id[KEY_ID_TEXT_BYTES];
+	unsigned stored = kring_stored(e->keys);
+
+	mpw_cstr(b, "keyring");
+	mpw_map(b, 4);
+	put_text(b, "encryption", cluster_encryption_name(e->cluster->encryption));
+	for (unsigned i = 0; i < ring->count; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s", i > 0 ? " " : "",
+		    key_id_text(seal_key_at(ring, i), id));
+	put_text(b, "keys", text);
+	put_text(b, "stored", ring->count == 0 ? "" : stored == ring->count ? "yes" :
+	    "no: a key is kept once a member is heard with it");
+	if (!kring_trouble(e->keys, clock_mono(), text, sizeof(text)))
+		snprintf(text, sizeof(text), "%s", ring->count > 0 ? "ok" : "none");
+	put_text(b, "state", text);
+}
+
 void
 info_write(const struct engine *e, struct buf *b)
 {
-	mpw_map(b, e->pools[POOL_WAN] != NULL ? 3 : 2);
+	mpw_map(b, e->pools[POOL_WAN] != NULL ? 4 : 3);
 	put_process(b, e);
+	put_keys(b, e);
 	for (int i = 0; i < ENGINE_POOLS; i++)
 		if (e->pools[i] != NULL)
 			put_pool(b, e->pools[i]);

@@ -170,6 +170,28 @@ on_batch(void *ctx)
 	udp_flush(p->udp);
 }
 
+/* Only others prove a key.  Datagrams cannot be our own: nobody probes itself, though it may dial itself. */
+static void
+on_opened(void *ctx, const struct gaddr *from, unsigned key)
+{
+	struct pool *p = ctx;
+
+	if (!gaddr_eq(from, &p->conf.self))
+		p->conf.on_opened(p->conf.ctx, key);
+}
+
+static void
+on_unreadable(void *ctx, const struct gaddr *from)
+{
+	struct pool *p = ctx;
+
+	p->conf.on_unreadable(p->conf.ctx, from);
+}
+
+static const struct udp_events udp_events = {
+	.on_message = on_message, .on_batch = on_batch, .on_opened = on_opened, .on_unreadable = on_unreadable,
+};
+
 static struct span
 on_request(void *ctx, const struct gaddr *from, const struct stream_message *m)
 {
@@ -243,12 +265,12 @@ open_sockets(struct pool *p)
 	struct streams_conf sc = { .loop = p->conf.loop, .fd = p->conf.tcp_fd, .envelope = &p->envelope,
 		.limits = STREAM_LIMITS_DEFAULT, .timeout = gossip_conf_timing(o, p->conf.kind).stream_timeout,
 		.accept_max = (unsigned)o->streams_max, .per_source_max = (unsigned)o->streams_per_source,
-		.ctx = p, .on_request = on_request, .on_end = on_end };
+		.ctx = p, .on_request = on_request, .on_end = on_end, .on_unreadable = on_unreadable };
 
 	sc.limits.frame = sc.limits.user_state = sc.limits.user_message = (uint32_t)o->stream_bytes_max;
 	sc.limits.flat = sc.limits.frame * 2;
 	sc.limits.nodes = (uint32_t)o->members_max;
-	p->udp = udp_new(p->conf.loop, p->conf.udp_fd, &p->envelope, on_message, on_batch, p);
+	p->udp = udp_new(p->conf.loop, p->conf.udp_fd, &p->envelope, &udp_events, p);
 	p->streams = streams_new(&sc);
 	return p->udp != NULL && p->streams != NULL;
 }
@@ -295,7 +317,8 @@ pool_new(const struct pool_conf *conf, struct snapshot_found *found)
 	if (p == NULL)
 		return NULL;
 	p->conf = *conf;
-	p->envelope = (struct envelope){ .ring = conf->ring, .version = 1, .compress = conf->opts->compress };
+	p->envelope = (struct envelope){ .ring = conf->ring, .version = 1, .compress = conf->opts->compress,
+		.accept_plain = conf->accept_plain, .send_plain = conf->send_plain };
 	p->limits = SAY_LIMITS_INIT;
 	ev_init(&p->tick, on_tick);
 	ev_timer_init(&p->flush, on_flush, 0., mono_seconds(conf->opts->snapshot_interval));

@@ -27,7 +27,8 @@ struct pool_conf {
 	struct gaddr self;
 	struct span dc;			/* LAN: members of other datacenters are refused */
 	const struct tagset *tags;
-	const struct seal_ring *ring;	/* NULL: plaintext */
+	const struct seal_ring *ring;	/* NULL or empty: plaintext */
+	bool accept_plain, send_plain;	/* although there are keys */
 	const char *snapshot_path;	/* NULL: none */
 	void *ctx;
 	void (*on_event)(void *ctx, struct pool *p, const struct swim_event *ev);
@@ -36,6 +37,9 @@ struct pool_conf {
 	void (*on_user_event)(void *ctx, struct pool *p, const struct swim_user_event *e);
 	void (*on_query)(void *ctx, struct pool *p, const struct swim_query *q);
 	void (*on_response)(void *ctx, struct pool *p, const struct swim_response *r);
+	/* A datagram of another member was opened with this key of the ring; something came that none opens. */
+	void (*on_opened)(void *ctx, unsigned key);
+	void (*on_unreadable)(void *ctx, const struct gaddr *from);
 	/* Another node holds our name by majority. */
 	void (*on_conflict_lost)(void *ctx, struct pool *p);
 };

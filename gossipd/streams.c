@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sodium.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -155,6 +156,26 @@ refuse(struct stream *st, enum tv_err why)
 	stream_end(st, NULL, why);
 }
 
+/* memberlist's words for it: "failed to decrypt", "encryption ..."; ours are in refuse(). */
+static bool
+is_key_error(const struct stream_message *m)
+{
+	struct wire_error e;
+	char text[256];
+
+	return m->type == WIRE_ERROR && wire_get_error(m->body, NULL, &e) == TV_OK &&
+	    strstr(log_safe(e.text, text, sizeof(text)), "crypt") != NULL;
+}
+
+static void
+note_key(struct stream *st, enum tv_err err)
+{
+	const struct streams_conf *conf = &st->set->conf;
+
+	if (err == TV_EAUTH || (err == TV_OK && st->dialled && is_key_error(stream_message(&st->reader))))
+		conf->on_unreadable(conf->ctx, &st->peer);
+}
+
 static void
 read_some(struct stream *st)
 {
@@ -172,6 +193,7 @@ read_some(struct stream *st)
 	if (err == TV_EAGAIN)
 		return;
 	ev_io_stop(st->set->conf.loop, &st->io);
+	note_key(st, err);
 	if (err == TV_EAUTH && !st->dialled)
 		refuse(st, err);
 	else if (err != TV_OK)

@@ -25,6 +25,8 @@ struct streams_conf {
 	struct span (*on_request)(void *ctx, const struct gaddr *from, const struct stream_message *m);
 	/* The end of an exchange of ours: m, or NULL and why. Never called from within streams_dial(). */
 	void (*on_end)(void *ctx, uint64_t id, const struct stream_message *m, enum tv_err why);
+	/* What came is not for our keys, or the peer says that of what we sent. */
+	void (*on_unreadable)(void *ctx, const struct gaddr *peer);
 };
 
 struct streams_stats {

@@ -27,8 +27,7 @@ struct udp {
 	ev_io io;
 	int fd, family;
 	const struct envelope *envelope;
-	void (*on_message)(void *ctx, const struct gaddr *from, struct mono at, enum wire_type type, struct span body);
-	void (*on_batch)(void *ctx);
+	const struct udp_events *events;
 	void *ctx;
 	struct gaddr from;		/* of the datagram that is being opened */
 	struct mono at;			/* when its batch was received */
@@ -47,7 +46,7 @@ visit(void *arg, enum wire_type type, struct span body)
 {
 	struct udp *u = arg;
 
-	u->on_message(u->ctx, &u->from, u->at, type, body);
+	u->events->on_message(u->ctx, &u->from, u->at, type, body);
 }
 
 static void
@@ -58,7 +57,8 @@ note_bad(struct udp *u, enum tv_err err)
 
 	if (err == TV_EAUTH) {
 		u->stats.bad_key++;
-		what = u->envelope->ring != NULL ? "datagram without our key" : "encrypted datagram";
+		what = envelope_keyed(u->envelope) ? "datagram without our key" : "encrypted datagram";
+		u->events->on_unreadable(u->ctx, &u->from);
 	} else if (err == TV_ECORRUPT) {
 		u->stats.bad_checksum++;
 		what = "datagram with a wrong checksum";
@@ -78,6 +78,8 @@ open_datagram(struct udp *u, const struct sockaddr_storage *from, struct span da
 	u->stats.in_bytes += datagram.len;
 	u->from = net_gaddr(from);
 	r = packet_open(u->envelope, u->in_scratch, datagram, visit, u);
+	if (r.sealed)
+		u->events->on_opened(u->ctx, &u->from, r.key);
 	if (r.err != TV_OK)
 		note_bad(u, r.err);
 }
@@ -102,7 +104,7 @@ read_batch(struct udp *u)
 	for (int i = 0; i < n; i++)
 		open_datagram(u, &from[i], span_of(u->slots[i], head[i].msg_len));
 	if (n > 0)
-		u->on_batch(u->ctx);
+		u->events->on_batch(u->ctx);
 	return n;
 }
 
@@ -117,9 +119,7 @@ on_readable(struct ev_loop *loop, ev_io *w, int revents)
 }
 
 struct udp *
-udp_new(struct ev_loop *loop, int fd, const struct envelope *envelope,
-    void (*on_message)(void *ctx, const struct gaddr *from, struct mono at, enum wire_type type, struct span body),
-    void (*on_batch)(void *ctx), void *ctx)
+udp_new(struct ev_loop *loop, int fd, const struct envelope *envelope, const struct udp_events *events, void *ctx)
 {
 	struct udp *u = calloc(1, sizeof(*u));
 
@@ -128,7 +128,7 @@ udp_new(struct ev_loop *loop, int fd, const struct envelope *envelope,
 		return NULL;
 	}
 	*u = (struct udp){ .loop = loop, .fd = fd, .family = net_family(fd), .envelope = envelope,
-		.on_message = on_message, .on_batch = on_batch, .ctx = ctx, .out_bytes = BUF_INIT(OUT_BYTES_MAX),
+		.events = events, .ctx = ctx, .out_bytes = BUF_INIT(OUT_BYTES_MAX),
 		.limit = { .burst = 5, .period = MONO_S(10) } };
 	ev_io_init(&u->io, on_readable, fd, EV_READ);
 	u->io.data = u;

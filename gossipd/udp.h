@@ -17,14 +17,23 @@ struct udp_stats {
 	uint64_t send_failed;
 };
 
-/*
- * Takes over the bound socket.  on_message gets each message of each datagram, and when that came: as soon after its
- * arrival as this process was awake, however many others are handled before it.  What it borrows lasts until
- * return.  on_batch follows once after a batch was read: a good moment for udp_flush().
- */
-struct udp *udp_new(struct ev_loop *loop, int fd, const struct envelope *envelope,
-    void (*on_message)(void *ctx, const struct gaddr *from, struct mono at, enum wire_type type, struct span body),
-    void (*on_batch)(void *ctx), void *ctx);
+struct udp_events {
+	/*
+	 * Each message of each datagram, and when that came: as soon after its arrival as this process was awake, however
+	 * many others are handled before it.  What it borrows lasts until return.
+	 */
+	void (*on_message)(void *ctx, const struct gaddr *from, struct mono at, enum wire_type type, struct span body);
+	/* Once after a batch was read: a good moment for udp_flush(). */
+	void (*on_batch)(void *ctx);
+	/* A datagram was opened with the key at this place of the ring. */
+	void (*on_opened)(void *ctx, const struct gaddr *from, unsigned key);
+	/* One came that is not for our keys. */
+	void (*on_unreadable)(void *ctx, const struct gaddr *from);
+};
+
+/* Takes over the bound socket. */
+struct udp *udp_new(struct ev_loop *loop, int fd, const struct envelope *envelope, const struct udp_events *events,
+    void *ctx);
 /* Queues one datagram; it leaves with udp_flush(), or when the batch is full. */
 void udp_send(struct udp *u, const struct swim_send *send);
 void udp_flush(struct udp *u);

@@ -75,7 +75,7 @@ chan_conf(struct links *l, const struct chan_events *events, void *ctx, const ch
 	return (struct chan_conf){
 		.loop = l->d->loop, .events = events, .ctx = ctx, .name = name,
 		.body_max = FRAME_BODY_BYTES_MAX, .out_max = OUT_MAX,
-		.noise = l->d->psk != NULL ? &l->noise : NULL,
+		.noise = l->d->psk != NULL ? &l->noise : NULL, .accept_clear = cluster_takes_clear(&l->d->cluster),
 		.open_timeout = l->d->conf.hello_timeout,
 	};
 }
@@ -255,6 +255,8 @@ peer_dial(struct dialled *p)
 	snprintf(name, sizeof(name), "raft link to %s", p->pub.name);
 	conf.chan = chan_conf(p->l, &dialled_events, p, name);
 	conf.chan.initiator = true;
+	if (!cluster_seals(&p->l->d->cluster))
+		conf.chan.noise = NULL;
 	conf.ip = ip;
 	p->dialer = dialer_new(&conf);
 }

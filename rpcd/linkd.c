@@ -207,7 +207,7 @@ on_accept(void *ctx, int fd)
 	struct chan_conf conf = {
 		.loop = d->conf.loop, .events = &conn_events, .ctx = k, .name = "link",
 		.body_max = d->conf.request_max, .out_max = d->conf.out_max,
-		.noise = d->conf.noise, .initiator = false, .open_timeout = d->conf.open_timeout,
+		.noise = d->conf.noise, .accept_clear = d->conf.accept_clear, .open_timeout = d->conf.open_timeout,
 	};
 
 	if (k == NULL) {

@@ -15,6 +15,7 @@ struct linkd_conf {
 	struct ev_loop *loop;
 	int fd;				/* listening socket; taken over */
 	const struct noise_conf *noise;	/* NULL: in clear */
+	bool accept_clear;		/* with noise: take links in clear as well */
 	const char *node_id;
 	struct route *route;
 	unsigned conns_max;

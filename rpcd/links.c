@@ -27,6 +27,7 @@ struct link {
 	enum link_state state;
 	bool greeted;			/* the peer's HELLO came */
 	struct chan *chan;		/* while not DOWN */
+	unsigned psk;			/* key of this attempt: the primary one first */
 	struct calls *calls;
 	struct link_call *waiting;	/* oldest first */
 	struct mono failed_at;		/* last failed dial; 0: none */
@@ -49,6 +50,7 @@ struct links {
 	struct links_conf conf;
 	struct link *list;
 	unsigned count;
+	bool closing;
 	struct link_call *doomed;	/* to be ended from the loop, not from inside links_call */
 	ev_timer doom_timer, idle_timer;
 	struct links_stats stats;
@@ -154,6 +156,21 @@ link_frame(void *ctx, struct chan *ch, const struct frame *f)
 	return calls_frame(k->calls, f);
 }
 
+static bool link_dial(struct link *k, unsigned psk);
+
+/*
+ * Refused in the handshake: in the midst of a rotation the peer may not have our primary key yet, but another one
+ * of the ring.  Nothing was sent, so the calls just wait on.
+ */
+static bool
+link_next_key(struct link *k, enum tv_err why)
+{
+	const struct noise_conf *noise = k->pool->conf.noise;
+
+	return k->state == LINK_DIALING && why == TV_ECLOSED && !k->pool->closing && noise != NULL &&
+	    k->psk + 1 < noise->psk_count && link_dial(k, k->psk + 1);
+}
+
 static void
 link_closed(void *ctx, struct chan *ch, enum tv_err why)
 {
@@ -162,6 +179,8 @@ link_closed(void *ctx, struct chan *ch, enum tv_err why)
 
 	(void)ch;
 	k->chan = NULL;
+	if (link_next_key(k, why))
+		return;
 	if (k->state == LINK_UP) {
 		k->pool->stats.open--;
 	} else {
@@ -178,18 +197,19 @@ link_closed(void *ctx, struct chan *ch, enum tv_err why)
 }
 
 static bool
-link_dial(struct link *k)
+link_dial(struct link *k, unsigned psk)
 {
 	struct links *l = k->pool;
 	char name[64];
 	struct chan_conf conf = {
 		.loop = l->conf.loop, .events = &link_events, .ctx = k, .name = name,
 		.body_max = l->conf.answer_max, .out_max = l->conf.out_max,
-		.noise = l->conf.noise, .initiator = true, .open_timeout = l->conf.dial_timeout,
+		.noise = l->conf.noise, .initiator = true, .psk = psk, .open_timeout = l->conf.dial_timeout,
 	};
 
 	snprintf(name, sizeof(name), "link %s:%u", k->ip, k->port);
 	k->greeted = false;
+	k->psk = psk;
 	l->stats.dialled++;
 	k->chan = chan_dial_tcp(k->ip, k->port, &conf);
 	if (k->chan == NULL) {
@@ -302,7 +322,7 @@ links_call(struct links *l, const char *ip, uint16_t port, uint16_t type, struct
 		bool resting = k->failed_at.ns != 0 &&
 		    mono_before(clock_mono(), mono_add(k->failed_at, MONO_MS(LINK_REDIAL_MS)));
 
-		if (resting || !link_dial(k)) {
+		if (resting || !link_dial(k, 0)) {
 			call_doom(c, TV_EUNREACH);
 			return c;
 		}
@@ -383,6 +403,7 @@ links_free(struct links *l)
 {
 	if (l == NULL)
 		return;
+	l->closing = true;
 	ev_timer_stop(l->conf.loop, &l->idle_timer);
 	for (struct link *k = l->list; k != NULL; k = k->next) {
 		if (k->chan == NULL)

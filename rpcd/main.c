@@ -35,7 +35,7 @@ struct rpcd {
 	int http_fds[FDS_MAX];
 	unsigned http_fd_count;
 	int rpc_fd;			/* -1 on a client */
-	struct keyring ring;
+	struct key *psks;		/* of the links, locked: one for each key of the ring, the primary one first */
 	struct server_keys server_keys;
 	struct noise_conf noise;
 	gid_t run_gid;
@@ -93,6 +93,27 @@ open_http(struct rpcd *p, char *errbuf, size_t cap)
 	return err;
 }
 
+/* cluster.key serves until gossipd tells the ring as it is now. */
+static enum tv_err
+open_psks(struct rpcd *p, char *errbuf, size_t cap)
+{
+	struct keyring ring;
+	enum tv_err err = keyring_load(p->cluster.cluster_key, &ring, errbuf, cap);
+
+	if (err != TV_OK)
+		return err;
+	p->psks = sodium_allocarray(KEYRING_KEYS_MAX, sizeof(*p->psks));
+	for (unsigned i = 0; i < ring.count && p->psks != NULL; i++)
+		cluster_link_psk(span_of(ring.keys[i].bytes, ring.lens[i]), p->psks[i].bytes);
+	p->noise.psks = p->psks;
+	p->noise.psk_count = ring.count;
+	keyring_wipe(&ring);
+	if (p->psks != NULL)
+		return TV_OK;
+	snprintf(errbuf, cap, "no locked memory for the keys (see LimitMEMLOCK)");
+	return TV_ENOMEM;
+}
+
 static enum tv_err
 open_keys(struct rpcd *p, char *errbuf, size_t cap)
 {
@@ -100,16 +121,12 @@ open_keys(struct rpcd *p, char *errbuf, size_t cap)
 
 	if (!c->have_keys)
 		return TV_OK;
-	enum tv_err err = keyring_load(c->cluster_key, &p->ring, errbuf, cap);
+	enum tv_err err = open_psks(p, errbuf, cap);
 	if (err == TV_OK)
 		err = server_keys_load(c->server_key, c->server_pub, c->server, &p->server_keys, errbuf, cap);
-	p->noise = (struct noise_conf){
-		.pattern = NOISE_NKPSK0,
-		.psks = p->ring.keys,
-		.psk_count = p->ring.count,
-		.static_secret = p->server_keys.secret,
-		.static_public = p->server_keys.pub,
-	};
+	p->noise.pattern = NOISE_NKPSK0;
+	p->noise.static_secret = p->server_keys.secret;
+	p->noise.static_public = p->server_keys.pub;
 	return err;
 }
 
@@ -190,6 +207,19 @@ on_query(void *ctx, struct span body)
 	struct rpcd *p = ctx;
 
 	return queries_told(p->queries, body);
+}
+
+/* gossipd's ring, at first and after each change.  Links that are open stay; new ones use the new keys. */
+static void
+on_keys(void *ctx, const struct span *keys, unsigned count)
+{
+	struct rpcd *p = ctx;
+
+	if (p->psks == NULL || count == 0 || count > KEYRING_KEYS_MAX)
+		return;
+	for (unsigned i = 0; i < count; i++)
+		cluster_link_psk(keys[i], p->psks[i].bytes);
+	p->noise.psk_count = count;
 }
 
 static void
@@ -273,13 +303,13 @@ static bool
 start_routing(struct rpcd *p)
 {
 	const struct rpcd_conf *c = &p->conf;
-	const struct noise_conf *noise = p->cluster.have_keys ? &p->noise : NULL;
 	size_t answer_max = (size_t)c->answer_bytes_max;
 
 	p->view = view_new(&(struct view_conf){
 		.loop = p->loop, .path = p->gossipd_path, .node_id = p->cluster.node_id,
 		.datacenter = p->cluster.datacenter, .members_max = (unsigned)c->members_max,
-		.on_change = on_change, .on_user_event = on_user_event, .on_query = on_query, .ctx = p,
+		.on_change = on_change, .on_user_event = on_user_event, .on_query = on_query, .on_keys = on_keys,
+		.ctx = p,
 	});
 	if (p->cluster.server)
 		p->raft = raft_local_new(&(struct raft_local_conf){
@@ -288,7 +318,8 @@ start_routing(struct rpcd *p)
 			.on_change = on_change, .ctx = p,
 		});
 	p->links = links_new(&(struct links_conf){
-		.loop = p->loop, .noise = noise, .node_id = p->cluster.node_id, .dial_timeout = c->link_dial_timeout,
+		.loop = p->loop, .noise = cluster_seals(&p->cluster) ? &p->noise : NULL,
+		.node_id = p->cluster.node_id, .dial_timeout = c->link_dial_timeout,
 		.idle_timeout = c->link_idle_timeout, .answer_max = answer_max,
 		.out_max = (size_t)c->link_out_bytes_max, .pending_max = (unsigned)c->link_pending_max,
 		.links_max = (unsigned)c->links_max,
@@ -304,7 +335,8 @@ start_routing(struct rpcd *p)
 	if (p->route == NULL || !p->cluster.server)
 		return p->route != NULL;
 	p->linkd = linkd_new(&(struct linkd_conf){
-		.loop = p->loop, .fd = p->rpc_fd, .noise = noise, .node_id = p->cluster.node_id, .route = p->route,
+		.loop = p->loop, .fd = p->rpc_fd, .noise = p->cluster.have_keys ? &p->noise : NULL,
+		.accept_clear = cluster_takes_clear(&p->cluster), .node_id = p->cluster.node_id, .route = p->route,
 		.conns_max = (unsigned)c->rpc_max_conns, .pending_max = (unsigned)c->link_pending_max,
 		.request_max = (size_t)c->request_bytes_max + FRAME_OVERHEAD,
 		.out_max = (size_t)c->link_out_bytes_max, .open_timeout = c->link_dial_timeout,
@@ -398,7 +430,7 @@ stop(struct daemon_spec *d)
 		close(p->http_fds[--p->http_fd_count]);
 	if (p->rpc_fd >= 0)
 		close(p->rpc_fd);
-	keyring_wipe(&p->ring);
+	sodium_free(p->psks);	/* wipes */
 	server_keys_wipe(&p->server_keys);
 }
 

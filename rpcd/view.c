@@ -10,6 +10,7 @@
 
 #include "common/dial.h"
 #include "common/greet.h"
+#include "common/keys.h"
 #include "common/log.h"
 #include "common/mpack.h"
 #include "common/msg.h"
@@ -172,6 +173,24 @@ on_member(struct view *v, struct span body)
 }
 
 static enum tv_err
+on_keys(struct view *v, struct span body)
+{
+	struct span keys[KEYRING_KEYS_MAX];
+	struct rd r = rd_span_over(body);
+	uint32_t fields = mpr_array(&r), count = mpr_array(&r);
+
+	if (fields != 1 || count > KEYRING_KEYS_MAX)
+		return TV_EFORMAT;
+	for (uint32_t i = 0; i < count; i++)
+		keys[i] = mpr_bytes(&r, KEY_BYTES);
+	if (rd_end(&r) != TV_OK)
+		return TV_EFORMAT;
+	if (v->conf.on_keys != NULL)
+		v->conf.on_keys(v->conf.ctx, keys, count);
+	return TV_OK;
+}
+
+static enum tv_err
 on_frame(void *ctx, struct chan *c, const struct frame *f)
 {
 	struct view *v = ctx;
@@ -196,6 +215,8 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 		return v->conf.on_user_event == NULL ? TV_EFORMAT : v->conf.on_user_event(v->conf.ctx, f->body);
 	case MSG_GOSSIP_HEARD:
 		return v->conf.on_query == NULL ? TV_EFORMAT : v->conf.on_query(v->conf.ctx, f->body);
+	case MSG_GOSSIP_KEYS:
+		return on_keys(v, f->body);
 	default:
 		return TV_EFORMAT;
 	}

@@ -24,6 +24,8 @@ struct view_conf {
 	/* A user event or a query came (MSG_GOSSIP_USER_EVENT, MSG_GOSSIP_HEARD); both NULL: they are not asked for. */
 	enum tv_err (*on_user_event)(void *ctx, struct span body);
 	enum tv_err (*on_query)(void *ctx, struct span body);
+	/* The gossip keys, primary first; none without encryption.  Borrowed until return.  May be NULL. */
+	void (*on_keys)(void *ctx, const struct span *keys, unsigned count);
 	void *ctx;
 };
 

@@ -185,15 +185,16 @@ peel_label(const struct envelope *e, struct span *d)
 }
 
 static enum tv_err
-peel_seal(const struct envelope *e, struct packet_scratch *s, struct span *d)
+peel_seal(const struct envelope *e, struct packet_scratch *s, struct span *d, struct packet_result *r)
 {
 	size_t len;
 	enum tv_err err;
 
 	if (!envelope_keyed(e))
 		return TV_OK;
-	err = seal_open(e->ring, e->label, *d, s->plain, sizeof(s->plain), &len);
-	if (err == TV_OK)
+	err = seal_open_by(e->ring, e->label, *d, s->plain, sizeof(s->plain), &len, &r->key);
+	r->sealed = err == TV_OK;
+	if (r->sealed)
 		*d = span_of(s->plain, len);
 	else if (!e->accept_plain)
 		return err == TV_ELIMIT ? TV_ELIMIT : TV_EAUTH;
@@ -225,7 +226,7 @@ packet_open(const struct envelope *e, struct packet_scratch *s, struct span data
 	s->flat_used = 0;
 	err = peel_label(e, &datagram);
 	if (err == TV_OK)
-		err = peel_seal(e, s, &datagram);
+		err = peel_seal(e, s, &datagram, &o.result);
 	if (err == TV_OK)
 		err = peel_crc(&datagram);
 	if (err == TV_OK)

@@ -41,6 +41,8 @@ struct packet_result {
 	unsigned messages;		/* handed to the visitor */
 	unsigned dropped;		/* parts or messages that were malformed, too deep or of an unknown type */
 	enum tv_err err;		/* the first reason for a drop, or TV_OK */
+	bool sealed;			/* it was encrypted, with the key at this place of the ring */
+	unsigned key;
 };
 
 /* type is one of PING INDIRECT_PING ACK SUSPECT ALIVE DEAD USER NACK; body follows the type byte. */

@@ -21,9 +21,14 @@ key_span(const struct seal_key *k)
 	return span_of(k->bytes, k->len);
 }
 
-/* Place of the key in the ring, or count. */
-static unsigned
-find(const struct seal_ring *r, struct span key)
+struct span
+seal_key_at(const struct seal_ring *r, unsigned at)
+{
+	return key_span(&r->keys[at]);
+}
+
+unsigned
+seal_ring_find(const struct seal_ring *r, struct span key)
 {
 	unsigned i = 0;
 
@@ -39,7 +44,7 @@ seal_ring_add(struct seal_ring *r, struct span key)
 
 	if (!seal_key_len_ok(key.len))
 		return TV_EINVAL;
-	if (find(r, key) < r->count)
+	if (seal_ring_find(r, key) < r->count)
 		return TV_OK;
 	if (r->count == SEAL_KEYS_MAX)
 		return TV_ELIMIT;
@@ -53,7 +58,7 @@ seal_ring_add(struct seal_ring *r, struct span key)
 enum tv_err
 seal_ring_use(struct seal_ring *r, struct span key)
 {
-	unsigned at = find(r, key);
+	unsigned at = seal_ring_find(r, key);
 	struct seal_key k;
 
 	if (at == r->count)
@@ -68,7 +73,7 @@ seal_ring_use(struct seal_ring *r, struct span key)
 enum tv_err
 seal_ring_remove(struct seal_ring *r, struct span key)
 {
-	unsigned at = find(r, key);
+	unsigned at = seal_ring_find(r, key);
 
 	if (at == r->count)
 		return TV_OK;
@@ -156,6 +161,15 @@ strip(const uint8_t *plain, size_t *len)
 enum tv_err
 seal_open(const struct seal_ring *r, struct span aad, struct span in, uint8_t *out, size_t cap, size_t *len)
 {
+	unsigned key;
+
+	return seal_open_by(r, aad, in, out, cap, len, &key);
+}
+
+enum tv_err
+seal_open_by(const struct seal_ring *r, struct span aad, struct span in, uint8_t *out, size_t cap, size_t *len,
+    unsigned *key)
+{
 	struct span body;
 	const uint8_t *nonce;
 
@@ -170,6 +184,7 @@ seal_open(const struct seal_ring *r, struct span aad, struct span in, uint8_t *o
 		if (!gcm_open(key_span(&r->keys[i]), nonce, aad, body, out))
 			continue;
 		*len = in.len - SEAL_OVERHEAD;
+		*key = i;
 		return in.p[0] == 0 ? strip(out, len) : TV_OK;
 	}
 	return TV_EAUTH;

@@ -58,5 +58,12 @@ void seal_put(struct buf *b, const struct seal_ring *r, uint8_t version, const u
  */
 enum tv_err seal_open(const struct seal_ring *r, struct span aad, struct span in, uint8_t *out, size_t cap,
     size_t *len);
+/* The same; *key: place of that key in the ring. */
+enum tv_err seal_open_by(const struct seal_ring *r, struct span aad, struct span in, uint8_t *out, size_t cap,
+    size_t *len, unsigned *key);
+/* The key at this place. */
+struct span seal_key_at(const struct seal_ring *r, unsigned at);
+/* Place of this key, or r->count. */
+unsigned seal_ring_find(const struct seal_ring *r, struct span key);
 
 #endif

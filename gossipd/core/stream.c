@@ -314,9 +314,10 @@ open_frame(struct stream_reader *s, struct span d)
 	out = buf_add(&s->plain, n);
 	if (out == NULL)
 		return TV_ENOMEM;
-	err = seal_open(s->envelope->ring, frame_aad(aad, d.p, s->envelope->label), block, out, n, &len);
+	err = seal_open_by(s->envelope->ring, frame_aad(aad, d.p, s->envelope->label), block, out, n, &len, &s->key);
 	if (err != TV_OK)
 		return err;
+	s->sealed = true;
 	s->plain.len = len;
 	buf_done(&s->raw);
 	return parse_whole(s, buf_span(&s->plain), false);

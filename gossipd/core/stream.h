@@ -64,6 +64,8 @@ struct stream_reader {
 	size_t need;			/* bytes of the whole message, once known */
 	enum tv_err err;		/* sticky; TV_EAGAIN while incomplete */
 	struct stream_message message;
+	bool sealed;			/* it came encrypted, with the key at this place of the ring */
+	unsigned key;
 };
 
 /* The envelope must outlive the reader. */

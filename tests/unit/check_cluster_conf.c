@@ -85,6 +85,9 @@ static const struct {
 	{ "node_name = \"a b\"", "cluster.conf:1: node_name: \"a b\" is not a name" },
 	{ "retry_interval = 1ms", "retry_interval: 1ms is out of range (1s to 1h)" },
 	{ "sandbox = off", "sandbox: off is not one of required, best-effort" },
+	{ "encryption = send", "encryption: \"send\" needs /" },
+	{ "encryption = off\nbind = 10.0.0.1", "encryption = \"off\" sends in clear: allow_plaintext = true trusts" },
+	{ "encryption = on", "encryption: on is not one of auto, off, accept, send, required" },
 	{ "datacentre = dc2", "cluster.conf:1: unknown key \"datacentre\" (did you mean datacenter?)" },
 };
 
@@ -104,6 +107,37 @@ START_TEST(plaintext_must_be_said)
 	cluster_conf_free(&conf);
 	ck_assert_msg(load("bind = 127.1.0.7") == TV_OK, "%s", errbuf);
 	cluster_conf_free(&conf);
+}
+END_TEST
+
+/* Which stages seal, which take plaintext, and which may do so on the network. */
+START_TEST(stages_of_encryption)
+{
+	static const struct {
+		const char *text;
+		int stage;
+		bool keys, seals, takes_clear;
+	} rows[] = {
+		{ "", ENCRYPTION_REQUIRED, true, true, false },
+		{ "encryption = auto", ENCRYPTION_REQUIRED, true, true, false },
+		{ "encryption = required", ENCRYPTION_REQUIRED, true, true, false },
+		{ "encryption = send\nbind = 10.0.0.1", ENCRYPTION_SEND, true, true, true },
+		{ "encryption = accept\nbind = 127.0.0.1", ENCRYPTION_ACCEPT, true, false, true },
+		{ "encryption = accept\nbind = 10.0.0.1\nallow_plaintext = true", ENCRYPTION_ACCEPT, true, false, true },
+		{ "encryption = off", ENCRYPTION_OFF, false, false, true },
+	};
+
+	make_keys();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		ck_assert_msg(load(rows[i].text) == TV_OK, "%s: %s", rows[i].text, errbuf);
+		ck_assert_msg(conf.encryption == rows[i].stage && conf.have_keys == rows[i].keys &&
+		    cluster_seals(&conf) == rows[i].seals && cluster_takes_clear(&conf) == rows[i].takes_clear, "%s",
+		    rows[i].text);
+		ck_assert(conf.plaintext_wanted == (rows[i].stage == ENCRYPTION_OFF));
+		cluster_conf_free(&conf);
+	}
+	ck_assert_int_eq(load("encryption = accept\nbind = 10.0.0.1"), TV_EPERM);
+	ck_assert_ptr_nonnull(strstr(errbuf, "encryption = \"accept\" sends in clear"));
 }
 END_TEST
 
@@ -284,6 +318,7 @@ main(void)
 	tcase_add_test(t, keys_open_the_network);
 	tcase_add_loop_test(t, contradictions_are_refused, 0, (int)(sizeof(bad) / sizeof(bad[0])));
 	tcase_add_test(t, plaintext_must_be_said);
+	tcase_add_test(t, stages_of_encryption);
 	tcase_add_test(t, half_a_set_of_keys_is_refused);
 	tcase_add_test(t, addresses);
 	tcase_add_test(t, node_id_is_made_once);

@@ -22,6 +22,12 @@ struct link {
 	int wire_a, wire_b;
 };
 
+/* Of the links that link_open() makes. */
+static struct {
+	bool accept_clear;		/* the responder */
+	unsigned psk;			/* the initiator */
+} opts;
+
 static struct noise_conf
 conf_of(enum noise_pattern pattern, const struct key *psks, unsigned count)
 {
@@ -43,7 +49,9 @@ link_open(struct link *l, const struct noise_conf *na, const struct noise_conf *
 	cb = end_conf(&l->b, "responder");
 	ca.noise = na;
 	ca.initiator = true;
+	ca.psk = opts.psk;
 	cb.noise = nb;
+	cb.accept_clear = opts.accept_clear;
 	world_pair(SOCK_STREAM, one);
 	if (held) {
 		world_pair(SOCK_STREAM, two);
@@ -213,6 +221,25 @@ START_TEST(rotation)
 }
 END_TEST
 
+/* The initiator may open with any key of its ring, and with none beyond it. */
+START_TEST(another_key)
+{
+	struct key both[2] = { new_key, old_key };
+	struct noise_conf ring = conf_of(NOISE_NKPSK0, both, 2), only_old = conf_of(NOISE_NKPSK0, &old_key, 1);
+	struct link l;
+
+	expect_refused(&ring, &only_old, TV_EAUTH);
+	opts.psk = 1;
+	expect_open(&ring, &only_old);
+	opts.psk = 2;
+	link_open(&l, &ring, &only_old, false);
+	UNTIL(l.loop, l.a.closes == 1);
+	ck_assert_int_eq(l.a.why, TV_EAUTH);
+	link_close(&l);
+	opts.psk = 0;
+}
+END_TEST
+
 START_TEST(no_key)
 {
 	struct noise_conf none = conf_of(NOISE_NNPSK0, NULL, 0), good = conf_of(NOISE_NNPSK0, &old_key, 1);
@@ -313,6 +340,44 @@ START_TEST(one_side_in_clear)
 	ck_assert_uint_eq(l.b.opens, 0);
 	ck_assert_int_eq(l.b.why, TV_EFORMAT);
 	link_close(&l);
+}
+END_TEST
+
+/* While encryption is rolled in, a port takes both; the length of the frame may begin as the preamble does. */
+START_TEST(both_are_taken)
+{
+	struct noise_conf n = conf_of(NOISE_NNPSK0, &old_key, 1);
+	static const size_t bodies[] = { 0, 5, 'T', 'T' - 16, 70000 };
+	static uint8_t bytes[100000];
+	struct link l;
+	size_t len;
+
+	opts.accept_clear = true;
+	expect_open(&n, &n);
+	for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+		link_open(&l, NULL, &n, true);
+		ck_assert_int_eq(chan_send(l.a.c, 1, 0, 1, span_of(bytes, bodies[i])), TV_OK);
+		len = take(&l, l.wire_a, bytes, sizeof(bytes));
+		ck_assert_uint_eq(l.b.opens, 0);
+		for (size_t at = 0; at < len; at += at < 30 ? 1 : 8192) {
+			size_t n_bytes = at < 30 ? 1 : len - at < 8192 ? len - at : 8192;
+
+			ck_assert_int_eq(send(l.wire_b, bytes + at, n_bytes, 0), (ssize_t)n_bytes);
+			world_settle(l.loop);
+		}
+		UNTIL(l.loop, l.b.frames == 1);
+		ck_assert(l.b.opens == 1 && l.b.closes == 0 && l.b.got.len == bodies[i]);
+		ck_assert_int_eq(chan_send(l.b.c, 1, 0, 2, span_str("answer")), TV_OK);
+		pass_on(&l);
+		ck_assert(l.a.frames == 1 && l.a.got.len == 6);
+		link_close(&l);
+	}
+	link_open(&l, NULL, &n, true);			/* a stranger: neither nor */
+	ck_assert_int_eq(send(l.wire_b, "GET / HTTP/1.1\r\n\r\n", 18, 0), 18);
+	UNTIL(l.loop, l.b.closes == 1);
+	ck_assert_uint_eq(l.b.frames, 0);
+	link_close(&l);
+	opts.accept_clear = false;
 }
 END_TEST
 
@@ -482,10 +547,12 @@ main(void)
 	tcase_add_test(t, sealed_in_batches);
 	tcase_add_test(t, keys);
 	tcase_add_test(t, rotation);
+	tcase_add_test(t, another_key);
 	tcase_add_test(t, no_key);
 	tcase_add_test(t, strangers);
 	tcase_add_test(t, versions);
 	tcase_add_test(t, one_side_in_clear);
+	tcase_add_test(t, both_are_taken);
 	tcase_add_loop_test(t, silence, 0, 2);
 	tcase_add_loop_test(t, tampered, 0, 44);
 	tcase_add_loop_test(t, replayed_message, 0, 2);

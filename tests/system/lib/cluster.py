@@ -118,6 +118,7 @@ class Node:
             if server:
                 common["server_key"] = cluster.keys + "/server.key"
         common.update(keys)
+        self.common = common
         self.write("cluster.conf", common)
         self.write("gossipd.conf", dict(cluster.gossipd, **(gossipd or {})))
         self.write("rpcd.conf", dict({"http_addresses": [addr]}, **(rpcd or {})))
@@ -132,6 +133,12 @@ class Node:
                 blocks.setdefault(block, []).append("%s = %s\n" % (key, json.dumps(v)))
             for block, lines in blocks.items():
                 f.write("%s {\n%s}\n" % (block, "".join(lines)) if block else "".join(lines))
+
+    def set_common(self, **keys):
+        """Changes cluster.conf; a daemon reads it when it starts.  None removes a key."""
+        self.common.update(keys)
+        self.common = {k: v for k, v in self.common.items() if v is not None}
+        self.write("cluster.conf", self.common)
 
     # -- processes ---------------------------------------------------------
 
