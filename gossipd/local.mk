@@ -34,7 +34,8 @@ gossipd_libgossipcore_a_SOURCES += \
 noinst_LIBRARIES += gossipd/libgossipshell.a
 gossipd_libgossipshell_a_SOURCES = \
 	gossipd/opts.c gossipd/opts.h gossipd/tags.c gossipd/tags.h gossipd/net.c gossipd/net.h \
-	gossipd/udp.c gossipd/udp.h gossipd/streams.c gossipd/streams.h gossipd/snapshot.c gossipd/snapshot.h \
+	gossipd/udp.c gossipd/udp.h gossipd/streams.c gossipd/streams.h gossipd/snapshot.c gossipd/snapshot_read.c \
+	gossipd/snapshot.h \
 	gossipd/keyring.c gossipd/keyring.h gossipd/handlers_key.c \
 	gossipd/say.c gossipd/say.h gossipd/pool.c gossipd/pool.h gossipd/join.c gossipd/join.h \
 	gossipd/info.c gossipd/info.h gossipd/handlers.c gossipd/handlers.h gossipd/handlers_int.h gossipd/handlers_coord.c \

@@ -15,6 +15,8 @@
 
 #define QUERY_BYTES_MAX (4u << 20)	/* heard with one message: one of at most 64 KiB, as a rule */
 
+#define SNAPSHOT_PATIENCE 10		/* a failed write is tried again after so many times the usual interval */
+
 struct pool {
 	struct pool_conf conf;
 	struct swim *core;
@@ -46,19 +48,6 @@ arm(struct pool *p, struct mono deadline)
 }
 
 static void
-remember_clocks(struct pool *p)
-{
-	struct swim_stats stats;
-
-	if (p->snapshot == NULL)
-		return;
-	swim_stats(p->core, &stats);
-	snapshot_clocks(p->snapshot, stats.clock - 1, stats.event_clock - 1, stats.query_clock - 1);
-	if (!ev_is_active(&p->flush))
-		ev_timer_again(p->conf.loop, &p->flush);
-}
-
-static void
 remember(struct pool *p, const struct swim_event *ev)
 {
 	if (p->snapshot == NULL)
@@ -67,7 +56,20 @@ remember(struct pool *p, const struct swim_event *ev)
 		snapshot_gone(p->snapshot, ev->member.name);
 	else
 		snapshot_member(p->snapshot, &ev->member, clock_wall_ns() / 1000000000);
-	remember_clocks(p);
+}
+
+/* After each output: clocks move without events of members, too. */
+static void
+remember_clocks(struct pool *p)
+{
+	struct swim_clocks clocks;
+
+	if (p->snapshot == NULL)
+		return;
+	swim_clocks(p->core, &clocks);
+	snapshot_clocks(p->snapshot, &clocks);
+	if (snapshot_dirty(p->snapshot) && !ev_is_active(&p->flush))
+		ev_timer_again(p->conf.loop, &p->flush);
 }
 
 static void
@@ -86,12 +88,11 @@ carry_out(struct pool *p, const struct swim_output *out)
 	}
 	for (size_t i = 0; i < out->user_event_count; i++)
 		p->conf.on_user_event(p->conf.ctx, p, &out->user_events[i]);
-	if (out->user_event_count > 0 || out->query_count > 0)
-		remember_clocks(p);
 	for (size_t i = 0; i < out->response_count; i++)
 		p->conf.on_response(p->conf.ctx, p, &out->responses[i]);
 	for (size_t i = 0; i < out->join_count; i++)
 		p->conf.on_join(p->conf.ctx, p, &out->joins[i]);
+	remember_clocks(p);
 	arm(p, out->deadline);
 	if (out->left)
 		p->conf.on_left(p->conf.ctx, p);
@@ -223,14 +224,20 @@ on_tick(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)feed_now(w->data, &in);
 }
 
+/* A disk that failed is tried again, less often. */
 static void
 on_flush(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct pool *p = w->data;
+	double interval = mono_seconds(p->conf.opts->snapshot_interval);
 
 	(void)revents;
 	ev_timer_stop(loop, w);
-	snapshot_flush(p->snapshot, p->core);
+	w->repeat = interval;
+	if (snapshot_flush(p->snapshot, p->core))
+		return;
+	w->repeat = interval * SNAPSHOT_PATIENCE;
+	ev_timer_again(loop, w);
 }
 
 /* -- life -------------------------------------------------------------------------- */
@@ -245,8 +252,7 @@ core_new(const struct pool *p, const struct snapshot_found *found)
 		.intents_max = (uint32_t)o->intents_max, .queue_max = (uint32_t)o->queue_max,
 		.relays_max = (uint32_t)o->relays_max, .packet_bytes = o->packet_bytes,
 		.seal_bytes = packet_overhead(&p->envelope), .tcp_pings = o->tcp_pings,
-		.coordinates = o->coordinates, .clock = found->clock, .event_clock = found->event_clock,
-		.query_clock = found->query_clock };
+		.coordinates = o->coordinates, .clocks = found->clocks };
 	struct swim *core = NULL;
 
 	randombytes_buf(&opt.seed, sizeof(opt.seed));
@@ -387,7 +393,7 @@ pool_leave(struct pool *p)
 
 	if (p->snapshot != NULL) {
 		snapshot_leave(p->snapshot);
-		snapshot_flush(p->snapshot, NULL);
+		(void)snapshot_flush(p->snapshot, NULL);	/* tried again, if it failed, while we leave */
 	}
 	return feed_now(p, &in);
 }
@@ -440,6 +446,12 @@ pool_respond(struct pool *p, uint64_t ltime, uint32_t id, struct span payload)
 	struct swim_input in = { .type = SWIM_IN_RESPOND, .ltime = ltime, .query_id = id, .bytes = payload };
 
 	return feed_now(p, &in);
+}
+
+uint64_t
+pool_snapshot_errors(const struct pool *p)
+{
+	return p->snapshot != NULL ? snapshot_errors(p->snapshot) : 0;
 }
 
 bool

@@ -63,6 +63,8 @@ enum tv_err pool_query(struct pool *p, const struct swim_ask *ask);
 /* As SWIM_IN_RESPOND. */
 enum tv_err pool_respond(struct pool *p, uint64_t ltime, uint32_t id, struct span payload);
 bool pool_encrypted(const struct pool *p);
+/* Failed writes of the snapshot. */
+uint64_t pool_snapshot_errors(const struct pool *p);
 void pool_udp_stats(const struct pool *p, struct udp_stats *out);
 void pool_streams_stats(const struct pool *p, struct streams_stats *out);
 

@@ -1,9 +1,8 @@
-/* Memory of a pool across restarts; see snapshot.h. */
+/* Memory of a pool across restarts: the file; see snapshot.h, and snapshot_read.c for its text. */
 #include "config.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -17,240 +16,21 @@
 #define FILE_BYTES_MAX (256u << 20)	/* a larger file is not ours */
 #define PENDING_BYTES_MAX (16u << 20)
 #define COMPACT_BYTES_MIN (128u << 10)
-#define COMPACT_BYTES_PER_MEMBER 1024
 #define FOUND_BYTES_MAX (256u << 20)
-#define SINCE_MAX 253402300799u		/* the end of the year 9999 */
 
 struct snapshot {
 	char *path, *fresh_path;
 	int fd;
-	size_t size;			/* of the file */
+	size_t size;			/* of the file, up to its last whole line */
+	size_t fresh_size;		/* when it was last written afresh; 0: not by us */
 	struct buf pending;
-	uint64_t clock, event_clock, query_clock;	/* as written */
+	struct swim_clocks clocks;	/* to be written, or written */
+	bool clocks_new;
 	bool left;
+	bool stale;			/* lines got lost: only a fresh file is whole again */
+	uint64_t errors;
 	struct log_limit limit;
 };
-
-/* -- reading ------------------------------------------------------------------- */
-
-/* The last word on a name counts: places tell the order of the file. */
-struct known {
-	struct snapshot_member m;
-	size_t at;
-	bool gone;
-};
-
-struct replay {
-	struct known *known;
-	size_t count, cap;
-	struct snapshot_found *found;
-	unsigned bad;
-};
-
-/* By name, then as in the file. */
-static int
-known_order(const void *a, const void *b)
-{
-	const struct known *x = a, *y = b;
-	int order = span_cmp(x->m.restore.name, y->m.restore.name);
-
-	return order != 0 ? order : x->at < y->at ? -1 : x->at > y->at;
-}
-
-/* A fresh record, or NULL: then fewer are remembered. */
-static struct known *
-remember(struct replay *r, struct span name)
-{
-	struct known *k;
-
-	if (r->count == r->cap) {
-		size_t cap = r->cap == 0 ? 64 : r->cap * 2;
-		struct known *more = realloc(r->known, cap * sizeof(*more));
-
-		if (more == NULL)
-			return NULL;
-		r->known = more;
-		r->cap = cap;
-	}
-	name = arena_copy(&r->found->arena, name);
-	if (name.p == NULL)
-		return NULL;
-	k = &r->known[r->count];
-	*k = (struct known){ .m = { .restore = { .name = name } }, .at = r->count };
-	r->count++;
-	return k;
-}
-
-static bool
-take_prefix(struct span *line, const char *prefix)
-{
-	size_t n = strlen(prefix);
-
-	if (line->len < n || memcmp(line->p, prefix, n) != 0)
-		return false;
-	line->p += n;
-	line->len -= n;
-	return true;
-}
-
-static bool
-read_number(struct span text, uint64_t *out)
-{
-	char copy[24], *end;
-	uint64_t n;
-
-	if (!span_copy(text, copy, sizeof(copy)) || copy[0] < '0' || copy[0] > '9')
-		return false;
-	errno = 0;
-	n = strtoull(copy, &end, 10);
-	if (errno != 0 || *end != '\0')
-		return false;
-	*out = n;
-	return true;
-}
-
-/* The text up to the next blank, which is taken too. */
-static struct span
-take_word(struct span *line)
-{
-	size_t n = 0;
-	struct span word;
-
-	while (n < line->len && line->p[n] != ' ')
-		n++;
-	word = span_of(line->p, n);
-	n += n < line->len;
-	*line = span_of(line->p + n, line->len - n);
-	return word;
-}
-
-static bool
-read_addr(struct span word, struct gaddr *addr)
-{
-	char text[NET_TEXT_BYTES], *colon, *end, *ip = text;
-	unsigned long port;
-
-	if (!span_copy(word, text, sizeof(text)) || (colon = strrchr(text, ':')) == NULL)
-		return false;
-	*colon = '\0';
-	port = strtoul(colon + 1, &end, 10);
-	if (ip[0] == '[' && colon > text && colon[-1] == ']') {
-		ip++;
-		colon[-1] = '\0';
-	}
-	return *end == '\0' && port > 0 && port <= UINT16_MAX && net_parse(ip, (uint16_t)port, addr);
-}
-
-/* "-" is nothing. */
-static bool
-read_hex(struct span word, uint8_t *dst, size_t cap, size_t *len)
-{
-	*len = 0;
-	if (span_eqs(word, "-"))
-		return true;
-	return word.len % 2 == 0 && word.len / 2 <= cap &&
-	    sodium_hex2bin(dst, cap, (const char *)word.p, word.len, NULL, len, NULL) == 0 && *len == word.len / 2;
-}
-
-static bool
-read_status(struct span word, struct snapshot_member *m)
-{
-	m->was_alive = span_eqs(word, "alive");
-	m->restore.status = span_eqs(word, "left") ? MEMBER_LEFT : MEMBER_FAILED;
-	return m->was_alive || span_eqs(word, "left") || span_eqs(word, "failed") || span_eqs(word, "leaving");
-}
-
-static bool
-read_member(struct replay *r, struct span line)
-{
-	struct snapshot_member m = { .was_alive = false };
-	uint8_t meta[NODE_META_BYTES_MAX];
-	size_t meta_len, vsn_len;
-	uint64_t since;
-	struct known *k;
-
-	if (!read_status(take_word(&line), &m) || !read_number(take_word(&line), &since) || since > SINCE_MAX ||
-	    !read_number(take_word(&line), &m.restore.status_ltime) ||
-	    !read_hex(take_word(&line), m.restore.vsn, sizeof(m.restore.vsn), &vsn_len) ||
-	    !read_hex(take_word(&line), meta, sizeof(meta), &meta_len) ||
-	    !read_addr(take_word(&line), &m.restore.addr) || line.len == 0 || (k = remember(r, line)) == NULL)
-		return false;
-	m.restore.name = k->m.restore.name;
-	m.restore.meta = arena_copy(&r->found->arena, span_of(meta, meta_len));
-	m.since = (int64_t)since;
-	k->m = m;
-	return m.restore.meta.p != NULL;
-}
-
-static bool
-read_gone(struct replay *r, struct span name)
-{
-	struct known *k = remember(r, name);
-
-	if (k != NULL)
-		k->gone = true;
-	return k != NULL;
-}
-
-static void
-replay_line(struct replay *r, struct span line)
-{
-	struct snapshot_found *f = r->found;
-
-	if (take_prefix(&line, "member: ")) {
-		r->bad += !read_member(r, line);
-	} else if (take_prefix(&line, "gone: ")) {
-		r->bad += !read_gone(r, line);
-	} else if (take_prefix(&line, "clock: ")) {
-		r->bad += !read_number(line, &f->clock);
-	} else if (take_prefix(&line, "event-clock: ")) {
-		r->bad += !read_number(line, &f->event_clock);
-	} else if (take_prefix(&line, "query-clock: ")) {
-		r->bad += !read_number(line, &f->query_clock);
-	} else if (span_eqs(line, "leave")) {
-		r->count = 0;
-		f->clock = f->event_clock = f->query_clock = 0;
-	} else if (line.len > 0 && line.p[0] != '#') {
-		r->bad++;
-	}
-}
-
-/* The last word on each name, unless it is that the member is forgotten. */
-static void
-collect(struct replay *r, struct span self, size_t members_max)
-{
-	struct snapshot_found *f = r->found;
-
-	if (r->count == 0 || (f->members = arena_array(&f->arena, r->count, sizeof(*f->members))) == NULL)
-		return;
-	qsort(r->known, r->count, sizeof(*r->known), known_order);
-	for (size_t i = 0; i < r->count && f->count < members_max; i++) {
-		const struct known *k = &r->known[i];
-		bool last = i + 1 == r->count || !span_eq(k->m.restore.name, k[1].m.restore.name);
-
-		if (last && !k->gone && !span_eq(k->m.restore.name, self))
-			f->members[f->count++] = k->m;
-	}
-}
-
-static void
-replay(struct span text, struct span self, size_t members_max, struct snapshot_found *found, const char *path)
-{
-	struct replay r = { .found = found };
-
-	while (text.len > 0) {
-		const uint8_t *end = memchr(text.p, '\n', text.len);
-
-		if (end == NULL)
-			break;		/* cut in the middle of a line */
-		replay_line(&r, span_of(text.p, (size_t)(end - text.p)));
-		text = span_of(end + 1, text.len - (size_t)(end + 1 - text.p));
-	}
-	collect(&r, self, members_max);
-	free(r.known);
-	if (r.bad > 0)
-		log_warn("serf", "%s: %u lines do not read and were skipped", path, r.bad);
-}
 
 /* The whole file, or SPAN_NONE; free() its p. */
 static struct span
@@ -267,6 +47,17 @@ read_file(int fd, size_t size)
 		at += (size_t)n;
 	}
 	return span_of(bytes, bytes != NULL ? at : 0);
+}
+
+
+/* What a crash cut off in the middle goes, so that the next line does not continue it. */
+static void
+cut_tail(struct snapshot *s, size_t whole)
+{
+	if (whole == s->size)
+		return;
+	s->size = whole;
+	s->stale = ftruncate(s->fd, (off_t)whole) != 0;
 }
 
 struct snapshot *
@@ -291,9 +82,11 @@ snapshot_open(const char *path, struct span self, size_t members_max, struct sna
 	}
 	s->size = (size_t)st.st_size;
 	text = read_file(s->fd, s->size);
-	replay(text, self, members_max, found, path);
-	if (text.len > 0 && text.p[text.len - 1] != '\n')
-		buf_u8(&s->pending, '\n');	/* what was cut stays a line of its own */
+	if (text.len == s->size)
+		cut_tail(s, snapshot_read(text, path, self, members_max, found));
+	else
+		s->stale = true;	/* no memory, or a bad disk: what it holds is told by others again */
+	s->clocks = found->clocks;
 	free((void *)text.p);
 	return s;
 }
@@ -332,10 +125,11 @@ put_member(struct buf *b, const struct swim_member *m, int64_t since)
 }
 
 static void
-put_clocks(struct buf *b, const struct snapshot *s)
+put_clocks(struct buf *b, const struct swim_clocks *c)
 {
-	buf_printf(b, "clock: %llu\nevent-clock: %llu\nquery-clock: %llu\n", (unsigned long long)s->clock,
-	    (unsigned long long)s->event_clock, (unsigned long long)s->query_clock);
+	buf_printf(b, "clock: %llu\nevent-clock: %llu\nquery-clock: %llu\nincarnation: %u\n",
+	    (unsigned long long)c->clock, (unsigned long long)c->event_clock, (unsigned long long)c->query_clock,
+	    c->incarnation);
 }
 
 void
@@ -355,20 +149,23 @@ snapshot_gone(struct snapshot *s, struct span name)
 	buf_u8(&s->pending, '\n');
 }
 
+/* Only the last ones before a flush are written. */
 void
-snapshot_clocks(struct snapshot *s, uint64_t clock, uint64_t event_clock, uint64_t query_clock)
+snapshot_clocks(struct snapshot *s, const struct swim_clocks *c)
 {
-	if (clock <= s->clock && event_clock <= s->event_clock && query_clock <= s->query_clock)
+	if (s->left || (c->clock <= s->clocks.clock && c->event_clock <= s->clocks.event_clock &&
+	    c->query_clock <= s->clocks.query_clock && c->incarnation == s->clocks.incarnation))
 		return;
-	s->clock = clock;
-	s->event_clock = event_clock;
-	s->query_clock = query_clock;
-	put_clocks(&s->pending, s);
+	s->clocks = *c;
+	s->clocks_new = true;
 }
 
 void
 snapshot_leave(struct snapshot *s)
 {
+	if (s->clocks_new)
+		put_clocks(&s->pending, &s->clocks);
+	s->clocks_new = false;
 	buf_puts(&s->pending, "leave\n");
 	s->left = true;
 }
@@ -376,14 +173,24 @@ snapshot_leave(struct snapshot *s)
 bool
 snapshot_dirty(const struct snapshot *s)
 {
-	return s->pending.len > 0;
+	return s->pending.len > 0 || s->clocks_new || s->stale;
+}
+
+uint64_t
+snapshot_errors(const struct snapshot *s)
+{
+	return s->errors;
 }
 
 static void
 complain(struct snapshot *s, const char *what)
 {
+	int saved = errno;
+
+	s->errors++;
 	if (log_allow(&s->limit, "serf"))
-		log_warn("serf", "%s: %s: %s; members may be forgotten by a restart", s->path, what, strerror(errno));
+		log_warn("serf", "%s: %s: %s; gossip goes on, and members may be forgotten by a restart", s->path, what,
+		    strerror(saved));
 }
 
 static bool
@@ -399,57 +206,85 @@ write_all(int fd, struct span text)
 	return true;
 }
 
+/* Half of a file beyond this is history. */
 static size_t
-compact_above(const struct swim *core)
+compact_above(const struct snapshot *s)
 {
-	struct swim_stats stats;
-
-	swim_stats(core, &stats);
-	return stats.members * (size_t)COMPACT_BYTES_PER_MEMBER > COMPACT_BYTES_MIN ?
-	    stats.members * (size_t)COMPACT_BYTES_PER_MEMBER : COMPACT_BYTES_MIN;
+	return s->fresh_size * 2 > COMPACT_BYTES_MIN ? s->fresh_size * 2 : COMPACT_BYTES_MIN;
 }
 
-/* The file as it would be without history; the old one stays until the new one is durable. */
+/* The file as it would be without history. */
+static void
+put_all(const struct snapshot *s, const struct swim *core, struct buf *b)
+{
+	struct mono now = clock_mono();
+	int64_t wall = clock_wall_ns() / 1000000000;
+	struct swim_member m;
+	uint32_t cursor = 0;
+
+	put_clocks(b, &s->clocks);
+	if (s->left)
+		buf_puts(b, "leave\n");
+	while (!s->left && swim_member_next(core, &cursor, &m)) {
+		bool is_gone = m.status == MEMBER_FAILED || m.status == MEMBER_LEFT;
+
+		put_member(b, &m, wall - (is_gone ? mono_ms(mono_sub(now, m.gone_at)) / 1000 : 0));
+	}
+}
+
+/* The old file stays until the new one is durable. */
 static void
 compact(struct snapshot *s, const struct swim *core)
 {
 	struct buf b = BUF_INIT(FILE_BYTES_MAX);
-	struct swim_member m;
-	struct mono now = clock_mono();
-	int64_t wall = clock_wall_ns() / 1000000000;
-	uint32_t cursor = 0;
 	int fd;
 
-	while (swim_member_next(core, &cursor, &m)) {
-		bool is_gone = m.status == MEMBER_FAILED || m.status == MEMBER_LEFT;
-
-		put_member(&b, &m, wall - (is_gone ? mono_ms(mono_sub(now, m.gone_at)) / 1000 : 0));
-	}
-	put_clocks(&b, s);
+	put_all(s, core, &b);
 	fd = open(s->fresh_path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd >= 0 && !b.failed && write_all(fd, buf_span(&b)) && fdatasync(fd) == 0 &&
 	    rename(s->fresh_path, s->path) == 0) {
 		close(s->fd);
 		s->fd = fd;
-		s->size = b.len;
+		s->size = s->fresh_size = b.len;
+		if (s->stale)
+			log_info("serf", "%s: written afresh, and whole again", s->path);
+		s->stale = false;
 	} else {
 		complain(s, "writing it afresh");
 		if (fd >= 0)
 			close(fd);
+		(void)unlink(s->fresh_path);	/* gives the room back */
 	}
 	buf_done(&b);
 }
 
-void
+/* A part of the lines may have got out: that part goes, for the next line would continue it. */
+static void
+append(struct snapshot *s)
+{
+	if (s->pending.failed) {
+		errno = ENOMEM;
+	} else if (write_all(s->fd, buf_span(&s->pending))) {
+		s->size += s->pending.len;
+		return;
+	}
+	complain(s, "writing");
+	(void)!ftruncate(s->fd, (off_t)s->size);
+	s->stale = true;
+}
+
+bool
 snapshot_flush(struct snapshot *s, const struct swim *core)
 {
-	if (s->pending.len > 0 && write_all(s->fd, buf_span(&s->pending)))
-		s->size += s->pending.len;
-	else if (s->pending.len > 0)
-		complain(s, "writing");
+	if (s->clocks_new && !s->left)
+		put_clocks(&s->pending, &s->clocks);
+	s->clocks_new = false;
+	if (!s->stale && (s->pending.len > 0 || s->pending.failed))
+		append(s);
 	buf_reset(&s->pending);
-	if (!s->left && core != NULL && s->size > compact_above(core))
+	if ((core != NULL || s->left) && (s->stale || s->size > compact_above(s)))
 		compact(s, core);
+	return !s->stale;
 }
 
 void
@@ -458,7 +293,7 @@ snapshot_close(struct snapshot *s, const struct swim *core)
 	if (s == NULL)
 		return;
 	if (s->fd >= 0) {
-		snapshot_flush(s, core);
+		(void)snapshot_flush(s, core);
 		close(s->fd);
 	}
 	free(s->path);

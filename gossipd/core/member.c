@@ -9,11 +9,9 @@
 #include "gossipd/core/state.h"
 
 /*
- * Incarnations grow by one for each refutation, so huge ones are forged: above the
- * first bound they must grow step by step.  Without this, one message with the
- * maximum would silence a member for ever.
+ * Incarnations grow by one for each refutation, so huge ones are forged: above INCARNATION_FREE they must grow step
+ * by step.  Without this, one message with the maximum would silence a member for ever.
  */
-#define INCARNATION_FREE (1u << 31)
 #define INCARNATION_STEP (1u << 20)
 
 static bool

@@ -36,6 +36,9 @@
 /* Queues in the order in which a packet is filled. */
 enum swim_queue { QUEUE_MEMBER, QUEUE_INTENT, QUEUE_QUERY, QUEUE_EVENT, QUEUES };
 
+/* Incarnations that a member may jump to; above it they must grow step by step. */
+#define INCARNATION_FREE (1u << 31)
+
 /* bqueue.released bits */
 #define WAIT_LEAVE 1u
 

@@ -293,6 +293,16 @@ copy_texts(struct swim *s)
 	return TV_OK;
 }
 
+/*
+ * Above that of an earlier life, so that others believe us at once.  One that no member reaches by its own
+ * refutations is not believed to be ours: it is taken up again when somebody holds it against us.
+ */
+static uint32_t
+first_incarnation(const struct swim *s)
+{
+	return s->opt.clocks.incarnation < INCARNATION_FREE ? s->opt.clocks.incarnation + 1 : 1;
+}
+
 static enum tv_err
 start_table(struct swim *s)
 {
@@ -319,7 +329,7 @@ add_self(struct swim *s)
 		return TV_ENOMEM;
 	table_list(&s->table, n, &s->rng);
 	s->self = n;
-	n->incarnation = s->incarnation = 1;
+	n->incarnation = s->incarnation = first_incarnation(s);
 	node_move(n, NODE_ALIVE, s->now);
 	serf_set_status(s, n, MEMBER_ALIVE);
 	swim_announce(s);
@@ -347,13 +357,13 @@ static void
 start_clocks(struct swim *s)
 {
 	s->clock.time = s->event_clock.time = s->query_clock.time = 1;
-	lamport_witness(&s->clock, s->opt.clock);
-	lamport_witness(&s->event_clock, s->opt.event_clock);
-	lamport_witness(&s->query_clock, s->opt.query_clock);
+	lamport_witness(&s->clock, s->opt.clocks.clock);
+	lamport_witness(&s->event_clock, s->opt.clocks.event_clock);
+	lamport_witness(&s->query_clock, s->opt.clocks.query_clock);
 	s->events.ring = (struct ring){ .count_max = EVENT_MARKS_MAX,
-		.floor = s->opt.event_clock > 0 ? s->event_clock.time : 0 };
+		.floor = s->opt.clocks.event_clock > 0 ? s->event_clock.time : 0 };
 	s->queries.ring = (struct ring){ .count_max = QUERY_MARKS_MAX,
-		.floor = s->opt.query_clock > 0 ? s->query_clock.time : 0 };
+		.floor = s->opt.clocks.query_clock > 0 ? s->query_clock.time : 0 };
 }
 
 struct swim *
@@ -475,6 +485,13 @@ swim_stats(const struct swim *s, struct swim_stats *out)
 	out->queries_waiting = s->queries.heard_count;
 	for (int q = 0; q < QUEUES; q++)
 		out->queue_dropped += s->queues[q].dropped;
+}
+
+void
+swim_clocks(const struct swim *s, struct swim_clocks *out)
+{
+	*out = (struct swim_clocks){ .clock = s->clock.time - 1, .event_clock = s->event_clock.time - 1,
+		.query_clock = s->query_clock.time - 1, .incarnation = s->incarnation };
 }
 
 void

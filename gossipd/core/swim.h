@@ -46,6 +46,12 @@
 #define SWIM_ASKED_MAX 128		/* queries of ours that are open */
 #define SWIM_HEARD_MAX 256		/* queries of others that may still be answered */
 
+/* What a member must not forget across a restart. */
+struct swim_clocks {
+	uint64_t clock, event_clock, query_clock;	/* Lamport times seen; 0: none */
+	uint32_t incarnation;				/* our own; 0: none */
+};
+
 /* Timing of a pool; nothing of it is negotiated, so a pool should agree on it. */
 struct swim_timing {
 	struct mono probe_interval, probe_timeout;
@@ -89,8 +95,7 @@ struct swim_options {
 	uint64_t seed;			/* of everything random; the name hash too, if the store is our own */
 	unsigned without;		/* SWIM_WITHOUT_* */
 	struct intern *store;		/* of what members say; shared between cores of one thread; NULL: our own */
-	/* Clocks found in the snapshot; 0: none. */
-	uint64_t clock, event_clock, query_clock;
+	struct swim_clocks clocks;	/* of an earlier life: we start above them */
 };
 
 enum swim_in_type {
@@ -337,6 +342,7 @@ enum tv_err swim_feed(struct swim *s, const struct swim_input *in, const struct 
 bool swim_member_next(const struct swim *s, uint32_t *cursor, struct swim_member *out);
 bool swim_member_find(const struct swim *s, struct span name, struct swim_member *out);
 void swim_stats(const struct swim *s, struct swim_stats *out);
+void swim_clocks(const struct swim *s, struct swim_clocks *out);
 /* SWIM's own view of a member, for tests: false when SWIM does not know it. */
 bool swim_state_of(const struct swim *s, struct span name, enum node_state *state, uint32_t *incarnation);
 /* Our own name; lives as long as s. */
