@@ -473,6 +473,7 @@ daemon_main(struct daemon_spec *d, int argc, char **argv)
 		return status;
 	umask(027);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);	/* a limit of file size is an error of the write, as a full disk is */
 	signal(SIGHUP, SIG_IGN);	/* until the loop listens: a reload now would read what we read anyway */
 	clean_descriptors();
 	state.spec = d;

@@ -37,7 +37,8 @@ put_pool(struct buf *b, const struct pool *p)
 
 	swim_stats(pool_core(p), &s);
 	const struct line lines[] = {
-		{ "members", s.members }, { "failed", s.failed }, { "left", s.left }, { "health_score", s.health },
+		{ "members", s.members }, { "alive", s.alive }, { "failed", s.failed }, { "left", s.left },
+		{ "health_score", s.health }, { "incarnation", s.incarnation }, { "member_queue", s.member_queue },
 		{ "intent_queue", s.intent_queue }, { "event_queue", s.event_queue }, { "query_queue", s.query_queue },
 		{ "member_time", s.clock }, { "event_time", s.event_clock }, { "query_time", s.query_clock },
 	};
@@ -78,6 +79,16 @@ add_up(const struct engine *e, struct udp_stats *u, struct streams_stats *t, str
 	}
 }
 
+static uint64_t
+snapshot_errors_of(const struct engine *e)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < ENGINE_POOLS; i++)
+		n += e->pools[i] != NULL ? pool_snapshot_errors(e->pools[i]) : 0;
+	return n;
+}
+
 static void
 put_process(struct buf *b, const struct engine *e)
 {
@@ -101,6 +112,7 @@ put_process(struct buf *b, const struct engine *e)
 		{ "dropped_coordinate", s.bad_coord }, { "coordinate_resets", s.coord_resets },
 		{ "merges_refused", s.refused_merges }, { "name_conflicts", s.conflicts }, { "probes", s.probes },
 		{ "probes_failed", s.probes_failed }, { "refutations", s.refutations },
+		{ "snapshot_errors", snapshot_errors_of(e) },
 	};
 
 	mpw_cstr(b, "gossipd");

@@ -11,9 +11,12 @@
 #include "gossipd/net.h"
 
 #define REJOIN_AT_ONCE 8		/* remembered members asked together */
+#define KNOWN_MAX 100000		/* remembered addresses */
+#define WAIT_FIRST MONO_S(1)		/* after a round in which nobody answered; doubles up to retry_interval */
 #define PATIENCE 3.0			/* longest wait of watchers for those from before a restart, in seconds */
 #define FLOOD_SOON 0.5			/* after a server came, in seconds: others come with it */
 
+/* Both kinds of timer are one-shot, and started anew by wait_longer(). */
 struct pool_joins {
 	struct joiner *joiner;
 	enum gossip_pool kind;
@@ -21,11 +24,13 @@ struct pool_joins {
 	unsigned wanted_count;
 	bool asking;			/* a round of retry_join is under way */
 	bool told;			/* success was logged */
+	struct mono retry_wait;		/* before the next round */
 	ev_timer retry;
-	struct gaddr *known;		/* owned; from the snapshot, in random order */
-	size_t known_count, known_at;
-	bool rejoined;
-	bool settled;			/* nothing more is to come from the rejoin */
+	struct gaddr *known;		/* owned; from before a restart: those that lived first */
+	size_t known_count, known_cap, known_at;
+	unsigned open;			/* of them asked and not heard of yet */
+	bool settled;			/* each was asked once, or one has answered */
+	struct mono rejoin_wait;
 	ev_timer rejoin;
 };
 
@@ -37,6 +42,23 @@ struct joiner {
 	bool settled;			/* the view is as good as after a start it gets at once */
 	ev_timer patience;
 };
+
+/* -- waits --------------------------------------------------------------------------- */
+
+/*
+ * Starts a timer: *wait +-25 %, so that nodes that lost each other together do not come back in step; the next one
+ * is twice as long.
+ */
+static void
+wait_longer(struct pool_joins *pj, ev_timer *w, struct mono *wait)
+{
+	struct engine *e = pj->joiner->e;
+
+	ev_timer_stop(e->loop, w);
+	ev_timer_set(w, mono_seconds(*wait) * (0.75 + 0.5 * (double)randombytes_uniform(1000) / 1000.0), 0.);
+	ev_timer_start(e->loop, w);
+	*wait = mono_min(mono_mul(*wait, 2), e->cluster->retry_interval);
+}
 
 /* -- retry_join ------------------------------------------------------------------------ */
 
@@ -68,7 +90,7 @@ is_alone(const struct swim *core)
 }
 
 /*
- * Asks those that are not members yet.  Going on after the first success brings parts of a cluster
+ * Asks those that are not members yet, for ever.  Going on after the first success brings parts of a cluster
  * together that formed apart, which happens when it starts during a network fault.
  */
 static void
@@ -81,6 +103,7 @@ on_retry(struct ev_loop *loop, ev_timer *w, int revents)
 
 	(void)loop;
 	(void)revents;
+	wait_longer(pj, w, &pj->retry_wait);
 	if (pj->asking || e->leaving)
 		return;
 	for (unsigned i = 0; i < pj->wanted_count; i++)
@@ -94,23 +117,36 @@ on_retry(struct ev_loop *loop, ev_timer *w, int revents)
 	pj->asking = pool_join(e->pools[pj->kind], JOIN_TOKEN(JOIN_RETRY, 0), missing, count, false) == TV_OK;
 }
 
+/* Who had joined and is alone again begins with short waits. */
+static void
+retry_failed(struct pool_joins *pj, const struct swim_join *r)
+{
+	char text[NET_TEXT_BYTES];
+
+	if (pj->told) {
+		pj->told = false;
+		pj->retry_wait = WAIT_FIRST;
+		wait_longer(pj, &pj->retry, &pj->retry_wait);
+	}
+	log_warn("serf", "retry_join: nobody of the %s pool answered (last: %s: %s); trying again in about %.0f s",
+	    engine_pool_name(pj->kind), net_text(&r->error_addr, text), tv_strerror(r->error),
+	    ev_timer_remaining(pj->joiner->e->loop, &pj->retry));
+}
+
 static void
 retry_ended(struct pool_joins *pj, const struct swim_join *r)
 {
 	struct engine *e = pj->joiner->e;
-	char text[NET_TEXT_BYTES];
 
 	pj->asking = false;
-	if (r->contacted > 0 && !pj->told) {
-		pj->told = true;
+	if (r->contacted == 0 && is_alone(pool_core(e->pools[pj->kind]))) {
+		retry_failed(pj, r);
+		return;
+	}
+	if (!pj->told && r->contacted > 0)
 		log_info("serf", "retry_join: joined the %s pool by contacting %u nodes", engine_pool_name(pj->kind),
 		    r->contacted);
-	} else if (r->contacted == 0 && is_alone(pool_core(e->pools[pj->kind]))) {
-		pj->told = false;
-		log_warn("serf", "retry_join: nobody of the %s pool answered (last: %s: %s); trying again in %.0f s",
-		    engine_pool_name(pj->kind), net_text(&r->error_addr, text), tv_strerror(r->error),
-		    mono_seconds(e->cluster->retry_interval));
-	}
+	pj->told = pj->told || r->contacted > 0;
 }
 
 /* Addresses were checked when the configuration was read. */
@@ -129,22 +165,45 @@ read_wanted(struct pool_joins *pj, const struct conf_list *list, const struct ga
 
 /* -- rejoin after a restart --------------------------------------------------------------- */
 
+/* A member forgotten while nobody else was there is remembered here: the way back to the pool leads through it. */
+static void
+know(struct pool_joins *pj, const struct gaddr *addr)
+{
+	if (pj->known_count == pj->known_cap) {
+		size_t cap = pj->known_cap == 0 ? 16 : pj->known_cap * 2;
+		struct gaddr *more = cap <= KNOWN_MAX ? realloc(pj->known, cap * sizeof(*more)) : NULL;
+
+		if (more == NULL)
+			return;
+		pj->known = more;
+		pj->known_cap = cap;
+	}
+	for (size_t i = 0; i < pj->known_count; i++)
+		if (gaddr_eq(&pj->known[i], addr))
+			return;
+	pj->known[pj->known_count++] = *addr;
+}
+
+/* The next ones, each by a join of its own: the first that answers is enough. */
 static void
 on_rejoin(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct pool_joins *pj = w->data;
 	struct engine *e = pj->joiner->e;
-	size_t left = pj->known_count - pj->known_at;
-	unsigned count = left < REJOIN_AT_ONCE ? (unsigned)left : REJOIN_AT_ONCE;
-	const struct gaddr *from = &pj->known[pj->known_at];
 
 	(void)loop;
 	(void)revents;
-	if (pj->rejoined || count == 0 || e->leaving)
+	if (e->leaving || (pj->settled && !is_alone(pool_core(e->pools[pj->kind]))))
 		return;
-	pj->known_at += count;
-	/* retry_join goes on in any case. */
-	(void)pool_join(e->pools[pj->kind], JOIN_TOKEN(JOIN_REJOIN, 0), from, count, true);
+	if (pj->known_at == pj->known_count)
+		pj->known_at = 0;
+	while (pj->open < REJOIN_AT_ONCE && pj->known_at < pj->known_count) {
+		const struct gaddr *to = &pj->known[pj->known_at++];
+
+		pj->open++;		/* before: some end at once */
+		if (pool_join(e->pools[pj->kind], JOIN_TOKEN(JOIN_REJOIN, 0), to, 1, true) != TV_OK)
+			pj->open--;
+	}
 }
 
 /* Once both pools have asked those from before the restart, or took too long: our view may be shown. */
@@ -180,36 +239,72 @@ joiner_settled(const struct joiner *j)
 	return j->settled;
 }
 
+/* Nobody of a whole round: asked again and again while nobody else is there. */
+static void
+round_over(struct pool_joins *pj)
+{
+	bool alone = is_alone(pool_core(pj->joiner->e->pools[pj->kind]));
+
+	if (!pj->settled)
+		log_warn("serf", "none of the %zu members of the %s pool known before the restart answered%s",
+		    pj->known_count, engine_pool_name(pj->kind), alone ? "; trying on" : "");
+	pj->settled = true;
+	if (alone)
+		wait_longer(pj, &pj->rejoin, &pj->rejoin_wait);
+}
+
 static void
 rejoin_ended(struct pool_joins *pj, const struct swim_join *r)
 {
-	pj->rejoined = r->contacted > 0;
-	pj->settled = pj->rejoined || pj->known_at == pj->known_count;
-	if (pj->rejoined)
-		log_info("serf", "rejoined the %s pool: members from before the restart answered",
-		    engine_pool_name(pj->kind));
-	else if (pj->known_at < pj->known_count)
-		ev_timer_start(pj->joiner->e->loop, &pj->rejoin);	/* the next ones; not from within a call back */
-	else
-		log_info("serf", "none of the %zu members known before the restart answered", pj->known_count);
+	pj->open--;
+	if (r->contacted > 0) {
+		if (!pj->settled || pj->rejoin_wait.ns != WAIT_FIRST.ns)
+			log_info("serf", "rejoined the %s pool: a member from before answered",
+			    engine_pool_name(pj->kind));
+		pj->settled = true;
+		pj->rejoin_wait = WAIT_FIRST;
+		pj->known_at = pj->known_count;
+		ev_timer_stop(pj->joiner->e->loop, &pj->rejoin);
+	} else if (pj->known_at < pj->known_count) {
+		ev_timer_set(&pj->rejoin, 0., 0.);	/* the next ones; not from within a call back */
+		ev_timer_start(pj->joiner->e->loop, &pj->rejoin);
+	} else if (pj->open == 0) {
+		round_over(pj);
+	}
 	settle(pj->joiner);
 }
 
 static void
-copy_known(struct pool_joins *pj, const struct snapshot_found *found)
+shuffle(struct gaddr *addrs, size_t count)
 {
+	for (size_t i = count; i > 1; i--) {
+		size_t k = randombytes_uniform((uint32_t)i);
+		struct gaddr a = addrs[i - 1];
+
+		addrs[i - 1] = addrs[k];
+		addrs[k] = a;
+	}
+}
+
+/* Those that lived, in random order, then those that had failed: they may be back, and the others gone. */
+static void
+copy_known(struct pool_joins *pj, const struct gaddr *self, const struct snapshot_found *found)
+{
+	size_t lived;
+
 	if (found->count == 0 || (pj->known = calloc(found->count, sizeof(*pj->known))) == NULL)
 		return;
+	pj->known_cap = found->count;
 	for (size_t i = 0; i < found->count; i++)
-		if (found->members[i].was_alive)
+		if (found->members[i].was_alive && !gaddr_eq(&found->members[i].restore.addr, self))
 			pj->known[pj->known_count++] = found->members[i].restore.addr;
-	for (size_t i = pj->known_count; i > 1; i--) {
-		size_t k = randombytes_uniform((uint32_t)i);
-		struct gaddr a = pj->known[i - 1];
-
-		pj->known[i - 1] = pj->known[k];
-		pj->known[k] = a;
-	}
+	lived = pj->known_count;
+	for (size_t i = 0; i < found->count; i++)
+		if (!found->members[i].was_alive && found->members[i].restore.status == MEMBER_FAILED &&
+		    !gaddr_eq(&found->members[i].restore.addr, self))
+			pj->known[pj->known_count++] = found->members[i].restore.addr;
+	shuffle(pj->known, lived);
+	shuffle(pj->known + lived, pj->known_count - lived);
 }
 
 /* -- flooding the WAN ----------------------------------------------------------------------- */
@@ -290,9 +385,24 @@ on_flood(struct ev_loop *loop, ev_timer *w, int revents)
 		j->flooding = pool_join(e->pools[POOL_WAN], JOIN_TOKEN(JOIN_FLOOD, 0), missing, count, false) == TV_OK;
 }
 
+/* Forgotten while nobody else is there: without its address nothing would lead back to the pool. */
+static void
+note_reaped(struct joiner *j, enum gossip_pool kind, const struct swim_event *ev)
+{
+	struct pool_joins *pj = &j->pools[kind];
+
+	if (ev->member.status != MEMBER_FAILED || !is_alone(pool_core(j->e->pools[kind])))
+		return;
+	know(pj, &ev->member.addr);
+	if (pj->open == 0 && !ev_is_active(&pj->rejoin))
+		wait_longer(pj, &pj->rejoin, &pj->rejoin_wait);
+}
+
 void
 joiner_event(struct joiner *j, enum gossip_pool kind, const struct swim_event *ev)
 {
+	if (ev->type == GOSSIP_EV_REAP)
+		note_reaped(j, kind, ev);
 	if (kind != POOL_LAN || ev->type != GOSSIP_EV_JOIN || j->e->pools[POOL_WAN] == NULL ||
 	    !is_server(ev->member.meta))
 		return;
@@ -330,7 +440,8 @@ joiner_new(struct engine *e)
 
 		pj->joiner = j;
 		pj->kind = (enum gossip_pool)i;
-		ev_timer_init(&pj->retry, on_retry, 0., mono_seconds(e->cluster->retry_interval));
+		pj->retry_wait = pj->rejoin_wait = WAIT_FIRST;
+		ev_timer_init(&pj->retry, on_retry, 0., 0.);
 		ev_timer_init(&pj->rejoin, on_rejoin, 0., 0.);
 		pj->retry.data = pj->rejoin.data = pj;
 	}
@@ -348,7 +459,7 @@ joiner_pool(struct joiner *j, enum gossip_pool kind, const struct gaddr *self, c
 	const struct cluster_conf *c = j->e->cluster;
 
 	read_wanted(pj, kind == POOL_LAN ? &c->retry_join : &c->retry_join_wan, self);
-	copy_known(pj, found);
+	copy_known(pj, self, found);
 	pj->settled = pj->known_count == 0;
 	if (pj->known_count > 0) {
 		ev_timer_start(j->e->loop, &pj->rejoin);

@@ -47,10 +47,20 @@ arm(struct pool *p, struct mono deadline)
 	ev_timer_start(p->conf.loop, &p->tick);
 }
 
+/* Whom we forget while nobody else is there stays in the file: asked again, it may lead back to the pool. */
+static bool
+keeps(const struct pool *p, const struct swim_event *ev)
+{
+	struct swim_stats stats;
+
+	swim_stats(p->core, &stats);
+	return ev->member.status == MEMBER_FAILED && stats.alive <= 1;
+}
+
 static void
 remember(struct pool *p, const struct swim_event *ev)
 {
-	if (p->snapshot == NULL)
+	if (p->snapshot == NULL || (ev->type == GOSSIP_EV_REAP && keeps(p, ev)))
 		return;
 	if (ev->type == GOSSIP_EV_REAP)
 		snapshot_gone(p->snapshot, ev->member.name);

@@ -84,6 +84,17 @@ serf_erase(struct swim *s, struct node *n)
 	swim_drop_if_unused(s, n);
 }
 
+/* Its time as a failed or left member is over. */
+static bool
+outlived(const struct swim *s, const struct node *n)
+{
+	const struct swim_timing *t = &s->opt.timing;
+
+	if (n->status == MEMBER_FAILED)
+		return !mono_before(s->now, mono_add(n->gone_at, t->reconnect_timeout));
+	return n->status == MEMBER_LEFT && !mono_before(s->now, mono_add(n->gone_at, t->tombstone_timeout));
+}
+
 enum tv_err
 serf_restore(struct swim *s, const struct swim_input *in)
 {
@@ -102,17 +113,12 @@ serf_restore(struct swim *s, const struct swim_input *in)
 	n->status_ltime = r->status_ltime;
 	n->gone_at = mono_sub(s->now, r->age);
 	serf_set_status(s, n, r->status);
+	if (outlived(s, n)) {
+		serf_set_status(s, n, MEMBER_NONE);
+		table_remove(&s->table, n);
+		return TV_ENOENT;
+	}
 	return TV_OK;
-}
-
-static bool
-outlived(const struct swim *s, const struct node *n)
-{
-	const struct swim_timing *t = &s->opt.timing;
-
-	if (n->status == MEMBER_FAILED)
-		return !mono_before(s->now, mono_add(n->gone_at, t->reconnect_timeout));
-	return n->status == MEMBER_LEFT && !mono_before(s->now, mono_add(n->gone_at, t->tombstone_timeout));
 }
 
 void

@@ -108,7 +108,8 @@ enum swim_in_type {
 	SWIM_IN_LEAVE,			/* leave gracefully; the end is told by output.left */
 	SWIM_IN_FORCE_LEAVE,		/* name, prune.  TV_ENOENT: unknown, TV_EINVAL: ourselves */
 	SWIM_IN_META,			/* bytes: new tags of our own.  TV_ELIMIT */
-	SWIM_IN_RESTORE,		/* restore: a member from before a restart.  TV_EINVAL, TV_EEXIST, TV_ELIMIT */
+	SWIM_IN_RESTORE,		/* restore: a member from before a restart.  TV_EINVAL, TV_EEXIST, TV_ELIMIT;
+					 * TV_ENOENT: it is to be forgotten by now */
 	SWIM_IN_FIRE,			/* name, bytes, coalesce: a user event.  TV_EINVAL: no name; TV_ELIMIT: too long */
 	SWIM_IN_QUERY,			/* ask.  TV_EINVAL: name; TV_ELIMIT: too long, or too many are open */
 	SWIM_IN_RESPOND,		/* ltime, query_id, bytes.  TV_ENOENT: unknown, over or answered; TV_ELIMIT: too long */

@@ -8,74 +8,11 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import Cluster, main, wait_for  # noqa: E402
+from gossipkit import (ALIVE, ERR_INVAL, ERR_NOENT, ERR_UNREACH, FAIL, FAILED, JOIN, LEAVE, LEFT, REAP,  # noqa: E402
+                       TIMING, UPDATE, WAN, ask, join, member, members, pool_of, shows, sock, start, statuses)
 from tvframe import MSG, REPLY, Conn  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.4.0")
-LAN, WAN = 0, 1
-ALIVE, LEAVING, LEFT, FAILED = 1, 2, 3, 4
-JOIN, UPDATE, LEAVE, FAIL, REAP = range(5)
-TIMING = {"profile": "local", "profile_wan": "local", "reconnect_interval": "1s", "flood_interval": "1s",
-          "snapshot_interval": "50ms"}
-ERR_INVAL, ERR_NOENT, ERR_UNREACH = 5, 6, 19
-
-
-def sock(node):
-    return os.path.join(node.run, "gossipd.sock")
-
-
-def ask(node, kind, body, timeout=20):
-    with Conn(sock(node)) as c:
-        return c.call(kind, body, timeout)
-
-
-def member(raw):
-    """[pool, event, name, addr, status, tags] of one MSG_GOSSIP_MEMBER."""
-    pool, event, m = raw
-    return pool, event, m[0], socket.inet_ntoa(m[1]), m[3], m[4]
-
-
-def members(node, pool=LAN):
-    """name -> (status, tags), as a fresh watcher is told."""
-    out = {}
-    with Conn(sock(node)) as c:
-        c.send(MSG.GOSSIP_WATCH, [])
-        for f in c.frames(10):
-            if f.type == MSG.GOSSIP_SYNCED:
-                return out
-            p, _, name, _, status, tags = member(f.body)
-            if p == pool:
-                out[name] = (status, tags)
-    raise AssertionError("no MSG_GOSSIP_SYNCED")
-
-
-def statuses(node, pool=LAN):
-    return {name: status for name, (status, _) in members(node, pool).items()}
-
-
-def start(node):
-    node.start("gossipd")
-    return node
-
-
-def join(node, *addrs, pool=LAN):
-    return ask(node, MSG.GOSSIP_JOIN, [pool, list(addrs)])
-
-
-def shows(nodes, about, status, timeout=40, pool=LAN):
-    for n in nodes:
-        wait_for("%s shows %s as %d" % (n.name, about, status),
-                 lambda: statuses(n, pool).get(about) == status, timeout)
-
-
-def pool_of(cluster, count, **kw):
-    nodes = [start(cluster.add("g%d" % (i + 1), i + 1, server=False, **kw)) for i in range(count)]
-    for n in nodes:
-        wait_for(n.name + " answers", lambda: os.path.exists(sock(n)) and statuses(n))
-    err, text, contacted = join(nodes[0], *[n.addr for n in nodes[1:]])
-    assert (err, contacted) == (0, count - 1), (err, text, contacted)
-    for n in nodes:
-        wait_for(n.name + " knows all", lambda: list(statuses(n).values()) == [ALIVE] * count)
-    return nodes
 
 
 def life_of_a_pool():

@@ -578,6 +578,8 @@ START_TEST(members_from_before_a_restart)
 	ck_assert_int_eq(restore(remembered("l", MEMBER_LEFT, MONO_S(50))), TV_OK);
 	ck_assert_int_eq(restore(remembered("a", MEMBER_FAILED, MONO_ZERO)), TV_EEXIST);
 	ck_assert_int_eq(restore(remembered(SELF, MEMBER_FAILED, MONO_ZERO)), TV_EEXIST);
+	ck_assert_int_eq(restore(remembered("old", MEMBER_FAILED, MONO_S(61))), TV_ENOENT);	/* its time is over */
+	ck_assert_int_eq(one_status(&o, "old"), MEMBER_NONE);
 	ck_assert_int_eq(restore(remembered("x", MEMBER_ALIVE, MONO_ZERO)), TV_EINVAL);
 	ck_assert_int_eq(restore(remembered("bad\n", MEMBER_FAILED, MONO_ZERO)), TV_EINVAL);
 	ck_assert_int_eq(one_event(&o), -1);
