@@ -67,7 +67,7 @@ static const uint8_t tick_vector[] =
 
 START_TEST(fired_as_serf_does)
 {
-	o.opt.event_clock = 2;
+	o.opt.clocks.event_clock = 2;
 	start_with_peer();
 	ck_assert_int_eq(fire("deploy", span_str("v1.2.3"), true), TV_OK);
 	ck_assert(delivered(3, "deploy", "v1.2.3"));
@@ -81,7 +81,7 @@ END_TEST
 
 START_TEST(fired_without_payload)
 {
-	o.opt.event_clock = 299;
+	o.opt.clocks.event_clock = 299;
 	start_with_peer();
 	ck_assert_int_eq(fire("tick", SPAN_NONE, false), TV_OK);
 	ck_assert(delivered(300, "tick", ""));
@@ -379,7 +379,7 @@ END_TEST
 /* S132 */
 START_TEST(a_restart_repeats_nothing)
 {
-	o.opt.event_clock = 7;		/* from the snapshot: the newest event seen */
+	o.opt.clocks.event_clock = 7;		/* from the snapshot: the newest event seen */
 	start_with_peer();
 	ck_assert_int_eq(hear(7, "seen", SPAN_NONE), TV_OK);
 	ck_assert_uint_eq(o.out->user_event_count, 0);
