@@ -118,6 +118,34 @@ say_rekey(const struct swim_notice *n, const char *name)
 	log_warn("memberlist", "Own incarnation is used up and starts over; someone in the pool forges messages");
 }
 
+static void
+say_name_kept(const struct swim_notice *n, const char *name)
+{
+	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
+
+	log_warn("serf", "Majority in name conflict resolution: %" PRIu64 " members know %s at %s, not at %s", n->number, name,
+	    net_text(&n->addr, ours), net_text(&n->other_addr, theirs));
+}
+
+static void
+say_name_lost(const struct swim_notice *n, const char *name)
+{
+	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
+
+	log_err("serf", "Minority in name conflict resolution: %" PRIu64 " members do not know %s at %s; claimed by %s",
+	    n->number, name, net_text(&n->addr, ours), net_text(&n->other_addr, theirs));
+}
+
+static void
+say_name_open(const struct swim_notice *n, const char *name)
+{
+	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
+
+	log_err("serf", "Name conflict not resolved: %" PRIu64 " members voted on whether %s is at %s or at %s; staying, and "
+	    "asking again when it is next claimed", n->number, name, net_text(&n->addr, ours),
+	    net_text(&n->other_addr, theirs));
+}
+
 static void (*const sayers[SWIM_NOTICES])(const struct swim_notice *, const char *) = {
 	[SWIM_NOTICE_SUSPECT] = say_suspect,
 	[SWIM_NOTICE_SUSPECTED] = say_suspected,
@@ -131,6 +159,9 @@ static void (*const sayers[SWIM_NOTICES])(const struct swim_notice *, const char
 	[SWIM_NOTICE_STALL] = say_stall,
 	[SWIM_NOTICE_LEAVE_REFUTED] = say_leave_refuted,
 	[SWIM_NOTICE_REKEY] = say_rekey,
+	[SWIM_NOTICE_NAME_KEPT] = say_name_kept,
+	[SWIM_NOTICE_NAME_LOST] = say_name_lost,
+	[SWIM_NOTICE_NAME_OPEN] = say_name_open,
 };
 
 void
