@@ -425,7 +425,7 @@ END_TEST
 
 START_TEST(a_restart_answers_no_old_query)
 {
-	o.opt.query_clock = 5;
+	o.opt.clocks.query_clock = 5;
 	start_pool(2);
 	ck_assert_int_eq(hear(query_of_2(5, "q")), TV_OK);
 	ck_assert_uint_eq(o.out->query_count, 0);
