@@ -6,6 +6,7 @@
 #include "raftd/engine.h"
 #include "raftd/leader.h"
 #include "raftd/leader_catalog.h"
+#include "raftd/leader_coordinates.h"
 #include "raftd/leader_sessions.h"
 #include "raftd/writes.h"
 
@@ -14,6 +15,7 @@ struct leader {
 	bool active, check;		/* check: the role may have changed */
 	struct leader_sessions *sessions;
 	struct leader_catalog *catalog;
+	struct leader_coordinates *coordinates;
 	ev_timer reap;
 	struct proposal reaping;
 	bool reap_pending;
@@ -56,6 +58,7 @@ start(struct leader *l)
 	log_debug("raftd", "leader's duties begin");
 	leader_sessions_start(l->sessions);
 	leader_catalog_start(l->catalog);
+	leader_coordinates_start(l->coordinates);
 	ev_timer_again(l->d->loop, &l->reap);
 }
 
@@ -66,6 +69,7 @@ stop(struct leader *l)
 	log_debug("raftd", "leader's duties end");
 	leader_sessions_stop(l->sessions);
 	leader_catalog_stop(l->catalog);
+	leader_coordinates_stop(l->coordinates);
 	ev_timer_stop(l->d->loop, &l->reap);
 }
 
@@ -115,6 +119,13 @@ leader_session_renewed(struct leader *l, struct span id)
 		leader_sessions_renew(l->sessions, id);
 }
 
+void
+leader_coordinate(struct leader *l, struct span node, struct span segment, const struct coordinate *at)
+{
+	if (l->active)
+		leader_coordinates_report(l->coordinates, node, segment, at);
+}
+
 struct leader *
 leader_new(struct raftd *d)
 {
@@ -125,9 +136,10 @@ leader_new(struct raftd *d)
 	l->d = d;
 	l->sessions = leader_sessions_new(d);
 	l->catalog = leader_catalog_new(d);
+	l->coordinates = leader_coordinates_new(d);
 	ev_timer_init(&l->reap, on_reap, 0.0, mono_seconds(d->conf.reap_interval));
 	l->reap.data = l;
-	if (l->sessions == NULL || l->catalog == NULL) {
+	if (l->sessions == NULL || l->catalog == NULL || l->coordinates == NULL) {
 		leader_free(l);
 		return NULL;
 	}
@@ -142,5 +154,6 @@ leader_free(struct leader *l)
 	ev_timer_stop(l->d->loop, &l->reap);
 	leader_sessions_free(l->sessions);
 	leader_catalog_free(l->catalog);
+	leader_coordinates_free(l->coordinates);
 	free(l);
 }

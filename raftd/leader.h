@@ -1,10 +1,11 @@
 /*
  * Duties of the leader, from the moment its first own entry is committed (S16): session timers,
- * the catalog entries of gossip members, tombstone reaping.  They end with the leadership.
+ * the catalog entries of gossip members, coordinates, tombstone reaping.  They end with the leadership.
  */
 #ifndef TV_LEADER_H
 #define TV_LEADER_H
 
+#include "common/coordinate.h"
 #include "raftd/raftd.h"
 
 struct leader;
@@ -20,5 +21,7 @@ void leader_turn(struct leader *l);
 void leader_applied(struct leader *l, const struct raft_entry *entries, uint32_t count);
 /* A session was renewed: its time starts again.  Sessions without TTL: nothing happens. */
 void leader_session_renewed(struct leader *l, struct span id);
+/* A node of the catalog reported a plausible coordinate. */
+void leader_coordinate(struct leader *l, struct span node, struct span segment, const struct coordinate *at);
 
 #endif

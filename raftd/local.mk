@@ -19,6 +19,7 @@ raftd_libfsm_a_SOURCES = \
 	raftd/fsm/fsm.c raftd/fsm/ops.c raftd/fsm/table.c raftd/fsm/key.c raftd/fsm/watch.c \
 	raftd/fsm/kv.c raftd/fsm/reap.c raftd/fsm/session.c raftd/fsm/server.c \
 	raftd/fsm/catalog.c raftd/fsm/register.c raftd/fsm/deregister.c raftd/fsm/catalog_read.c raftd/fsm/health.c \
+	raftd/fsm/coordinate.c raftd/fsm/near.c \
 	raftd/fsm/snapshot.c raftd/fsm/snapfile.c raftd/fsm/restore.c raftd/fsm/info.c \
 	raftd/fsm/fsm.h raftd/fsm/fsm_int.h raftd/fsm/key.h raftd/fsm/catalog_key.h raftd/fsm/snapfile.h
 
@@ -26,14 +27,14 @@ EXTRA_DIST += raftd/fsm/README.md doc/storage.md
 
 # Link line after raftd/libfsm.a: raftd/libraftstore.a, then STORE_LIBS.
 # Link line after raftd/libraftstore.a (which needs raftd/libraftcore.a for configurations).
-STORE_LIBS = common/libtvcore.a $(SODIUM_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread
+STORE_LIBS = common/libtvcore.a $(SODIUM_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread -lm
 
 # The shell: pure parts apart, so that their tests link without libev.
 noinst_LIBRARIES += raftd/libraftshell.a
 raftd_libraftshell_a_SOURCES = \
 	raftd/entrycache.c raftd/entrycache.h raftd/policy.c raftd/policy.h raftd/reads.c raftd/reads.h \
 	raftd/identity.c raftd/identity.h raftd/forming_pick.c raftd/proposals.c raftd/proposals.h \
-	raftd/held.c raftd/held.h
+	raftd/held.c raftd/held.h raftd/coordbatch.c raftd/coordbatch.h
 
 sbin_PROGRAMS += raftd/raftd
 raftd_raftd_SOURCES = \
@@ -47,6 +48,7 @@ raftd_raftd_SOURCES = \
 	raftd/clients.c raftd/clients.h raftd/request.h raftd/op_read.c raftd/op_write.c raftd/op_leader.c \
 	raftd/info.c raftd/info.h \
 	raftd/leader.c raftd/leader.h raftd/leader_sessions.c raftd/leader_sessions.h \
+	raftd/leader_coordinates.c raftd/leader_coordinates.h \
 	raftd/leader_catalog.c raftd/leader_catalog.h raftd/register.c raftd/register.h
-raftd_raftd_LDADD = raftd/libraftshell.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(RT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread
+raftd_raftd_LDADD = raftd/libraftshell.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(RT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread -lm
 EXTRA_DIST += raftd/README.md raftd/core/README.md

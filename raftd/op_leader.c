@@ -1,10 +1,13 @@
 /* Operations that the leader answers from memory. */
+#include "common/coordinate.h"
 #include "common/mpack.h"
 #include "raftd/engine.h"
 #include "raftd/info.h"
 #include "raftd/leader.h"
 #include "raftd/membership.h"
 #include "raftd/request.h"
+
+#define SEGMENT_BYTES_MAX 255
 
 static void
 not_leader(struct request *q)
@@ -48,6 +51,33 @@ session_renew(struct request *q)
 	/* Only a confirmed leader may promise more time. */
 	q->read.done = renew_confirmed;
 	engine_read(q->d->engine, &q->read);
+}
+
+/* -- coordinates: collected, and written a few seconds later -- */
+
+static void
+coordinate_update_op(struct request *q)
+{
+	struct rd in = rd_span_over(q->args);
+	struct coordinate_update u = { 0 };
+	struct bool_reply known;
+	struct coordinate at;
+	struct buf *out;
+
+	if (schema_unpack(&coordinate_update_schema, &in, request_arena(q), &u) != TV_OK || rd_end(&in) != TV_OK) {
+		request_failf(q, TV_EFORMAT, "malformed arguments");
+		return;
+	}
+	if (!coordinate_of_rec(&u.Coord, &at) || u.Segment.len > SEGMENT_BYTES_MAX) {
+		request_failf(q, TV_EINVAL, "incompatible coordinate");
+		return;
+	}
+	known.Value = fsm_has_node(q->d->fsm, u.Node);
+	if (known.Value)
+		leader_coordinate(q->d->leader, u.Node, u.Segment, &at);
+	out = request_buf(q);
+	schema_pack(&bool_reply_schema, &known, out);
+	request_reply(q, fsm_applied(q->d->fsm), buf_span(out));
 }
 
 /* -- the raft configuration -- */
@@ -116,6 +146,7 @@ static const struct {
 	{ OP_RAFT_CONFIGURATION, raft_configuration_op },
 	{ OP_RAFT_REMOVE, raft_remove },
 	{ OP_RAFT_TRANSFER, raft_transfer },
+	{ OP_COORDINATE_UPDATE, coordinate_update_op },
 };
 
 void

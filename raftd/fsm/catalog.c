@@ -293,6 +293,7 @@ catalog_remove_node(struct fsm *f, const struct node *n, int64_t now)
 	remove_services(f, n->Node, now);
 	remove_checks(f, n->Node, false, SPAN_NONE, now);
 	session_node_gone(f, n->Node, now);
+	coordinate_node_gone(f, n->Node);
 	catalog_node_key(&k, n->Node);
 	(void)tbl_del(f, &k);			/* it is there */
 	if (n->ID.len > 0) {

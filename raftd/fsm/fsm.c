@@ -12,7 +12,8 @@
 
 #define LOG_FILE_BYTES (16u << 20)
 #define LOG_BUFFER_BYTES (4u << 20)
-#define META_VERSION 1
+#define META_VERSION 2
+#define META_V1_COUNT 6			/* indexes and tallies that version 1 had */
 #define DIR_BYTES_MAX 3900
 #define WORK_BYTES_MAX (512u << 20)
 
@@ -23,19 +24,33 @@ struct meta {
 	uint64_t applied, term, index[FX_COUNT], tally[FT_COUNT];
 };
 
+/* What an older version did not count yet stays 0; what a newer one counts beside is skipped. */
+static void
+meta_read_counts(struct rd *r, uint8_t version, uint64_t *out, unsigned max)
+{
+	unsigned n = version == 1 ? META_V1_COUNT : rd_u8(r);
+
+	for (unsigned i = 0; i < n && r->err == TV_OK; i++) {
+		uint64_t v = rd_u64be(r);
+
+		if (i < max)
+			out[i] = v;
+	}
+}
+
 static enum tv_err
 meta_read(struct span val, struct meta *m)
 {
 	struct rd r = rd_span_over(val);
+	uint8_t version = rd_u8(&r);
 
-	if (rd_u8(&r) != META_VERSION)
+	memset(m, 0, sizeof(*m));
+	if (version < 1 || version > META_VERSION)
 		return TV_ECORRUPT;
 	m->applied = rd_u64be(&r);
 	m->term = rd_u64be(&r);
-	for (unsigned i = 0; i < FX_COUNT; i++)
-		m->index[i] = rd_u64be(&r);
-	for (unsigned i = 0; i < FT_COUNT; i++)
-		m->tally[i] = rd_u64be(&r);
+	meta_read_counts(&r, version, m->index, FX_COUNT);
+	meta_read_counts(&r, version, m->tally, FT_COUNT);
 	return rd_end(&r) == TV_OK ? TV_OK : TV_ECORRUPT;
 }
 
@@ -76,8 +91,10 @@ fsm_store_meta(struct fsm *f)
 	buf_u8(b, META_VERSION);
 	buf_u64be(b, f->applied);
 	buf_u64be(b, f->applied_term);
+	buf_u8(b, FX_COUNT);
 	for (unsigned i = 0; i < FX_COUNT; i++)
 		buf_u64be(b, f->index[i]);
+	buf_u8(b, FT_COUNT);
 	for (unsigned i = 0; i < FT_COUNT; i++)
 		buf_u64be(b, f->tally[i]);
 	tkey_begin(&k, TBL_META);

@@ -101,6 +101,8 @@ enum tv_err fsm_restore(struct fsm *f, const char *path, uint64_t *index, uint64
 void fsm_each_ttl_session(struct fsm *f, void (*fn)(void *ctx, struct span id, int64_t ttl_ns), void *ctx);
 /* Catalog record of a node and its serfHealth status ("" if none), for reconciling with gossip; false when unknown. */
 bool fsm_node_health(struct fsm *f, struct span node, struct arena *a, struct node *out, struct span *serf_status);
+/* Is there a node of this name? */
+bool fsm_has_node(struct fsm *f, struct span node);
 /* Each node that has a serfHealth check. */
 void fsm_each_serf_node(struct fsm *f, void (*fn)(void *ctx, struct span node, struct span id, struct span status),
     void *ctx);

@@ -6,6 +6,7 @@
 
 #include "common/arena.h"
 #include "common/buf.h"
+#include "common/coordinate.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/fsm/key.h"
 #include "raftd/store_env.h"
@@ -19,9 +20,9 @@
 #define REAP_MAX 4096			/* tombstones and lock delays that one TOMBSTONE_REAP removes */
 
 /* Tables that have an index of their own (http-api: index rules). */
-enum fsm_index { FX_KV, FX_NODES, FX_SERVICES, FX_CHECKS, FX_SESSIONS, FX_EXTINCTION, FX_COUNT };
+enum fsm_index { FX_KV, FX_NODES, FX_SERVICES, FX_CHECKS, FX_SESSIONS, FX_EXTINCTION, FX_COORDINATES, FX_COUNT };
 /* Tables whose records are counted, for info. */
-enum fsm_tally { FT_KV, FT_TOMBSTONES, FT_NODES, FT_SERVICES, FT_CHECKS, FT_SESSIONS, FT_COUNT };
+enum fsm_tally { FT_KV, FT_TOMBSTONES, FT_NODES, FT_SERVICES, FT_CHECKS, FT_SESSIONS, FT_COORDINATES, FT_COUNT };
 
 struct fsm_snapshot;
 struct watches;
@@ -214,6 +215,35 @@ void health_read_checks(struct reading *r, const void *rec);
 void health_read_service(struct reading *r, const void *rec);
 void health_read_state(struct reading *r, const void *rec);
 
+/* -- coordinate.c -- */
+void coordinate_batch_apply(struct apply *p, const void *rec);
+/* Removes a node's coordinates. */
+void coordinate_node_gone(struct fsm *f, struct span node);
+/* The node's coordinate; false when it has none that can be used. */
+bool coordinate_of_node(struct fsm *f, struct span node, struct arena *a, struct coordinate *out);
+void coordinate_read_nodes(struct reading *r, const void *rec);
+void coordinate_read_node(struct reading *r, const void *rec);
+
+/* -- near.c: an answer sorted by the distance from a node -- */
+struct near_record { size_t at, len; int64_t rtt; };
+struct near {
+	struct fsm *f;
+	bool active;			/* sorting is asked for, and its node has a coordinate */
+	bool failed;			/* no memory */
+	struct coordinate from;
+	struct arena arena;
+	struct buf last;		/* node of the last record, and how far it is */
+	int64_t last_rtt;
+	struct near_record *records;
+	size_t count, cap;
+};
+/* By q's Near or NearAddress; begun ones are ended. */
+void near_begin(struct near *n, struct fsm *f, const struct catalog_read *q);
+/* A record that belongs to this node was appended at this offset of the answer. */
+void near_note(struct near *n, size_t at, struct span node);
+/* Sorts what was noted; the last record ends where out ends. */
+void near_end(struct near *n, struct buf *out);
+
 /* -- server.c: servers that were removed for good -- */
 void server_tombstone_apply(struct apply *p, const void *rec);
 
@@ -264,6 +294,8 @@ union fsm_args {
 	struct catalog_register catalog_register;
 	struct catalog_deregister catalog_deregister;
 	struct catalog_read catalog_read;
+	struct coordinate_batch coordinate_batch;
+	struct coordinate_read coordinate_read;
 	struct raft_peer raft_peer;
 	struct empty_rec empty;
 };

@@ -79,7 +79,7 @@ checks_end(struct check_walk *w)
 
 /* Appends the checks of a node that belong to the named service. */
 static uint32_t
-put_service_checks(struct reading *r, struct span node, struct span service)
+put_service_checks(struct reading *r, struct near *near, struct span node, struct span service)
 {
 	struct check_walk w;
 	struct tkey prefix;
@@ -90,6 +90,7 @@ put_service_checks(struct reading *r, struct span node, struct span service)
 	while (!r->out->failed && checks_next(&w)) {
 		if (w.row.check.ServiceID.len == 0 || !span_eq_nocase(w.row.check.ServiceName, service))
 			continue;
+		near_note(near, r->out->len, node);
 		buf_putspan(r->out, w.row.packed);
 		n++;
 	}
@@ -104,9 +105,11 @@ health_read_checks(struct reading *r, const void *rec)
 	uint8_t last[FSM_NAME_BYTES_MAX];
 	size_t at = list_begin(r->out), last_len = SIZE_MAX;
 	struct instances w;
+	struct near near;
 	bool exists;
 	uint32_t n = 0;
 
+	near_begin(&near, r->f, q);
 	instances_begin(r->f, &w, q->Name);
 	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
 		struct span node = w.node.Node;
@@ -116,9 +119,10 @@ health_read_checks(struct reading *r, const void *rec)
 		last_len = node.len <= sizeof(last) ? node.len : 0;
 		memcpy(last, node.p, last_len);
 		if (meta_matches(&q->NodeMeta, &w.node.Meta))
-			n += put_service_checks(r, node, q->Name);
+			n += put_service_checks(r, &near, node, q->Name);
 	}
 	instances_end(&w);
+	near_end(&near, r->out);
 	list_end(r->out, at, n);
 	r->ans->index = catalog_service_index(r->f, q->Name, true, &exists);
 }
@@ -152,9 +156,11 @@ health_read_service(struct reading *r, const void *rec)
 	const struct catalog_read *q = rec;
 	size_t at = list_begin(r->out);
 	struct instances w;
+	struct near near;
 	bool exists, passing;
 	uint32_t n = 0;
 
+	near_begin(&near, r->f, q);
 	instances_begin(r->f, &w, q->Name);
 	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
 		size_t before = r->out->len;
@@ -165,12 +171,15 @@ health_read_service(struct reading *r, const void *rec)
 		schema_pack(&node_schema, &w.node, r->out);
 		schema_pack(&service_schema, &w.service, r->out);
 		put_instance_checks(r, w.node.Node, w.service.ID, &passing);
-		if (q->Passing && !passing && !r->out->failed)
+		if (q->Passing && !passing && !r->out->failed) {
 			r->out->len = before;
-		else
-			n++;
+			continue;
+		}
+		near_note(&near, before, w.node.Node);
+		n++;
 	}
 	instances_end(&w);
+	near_end(&near, r->out);
 	list_end(r->out, at, n);
 	r->ans->index = catalog_service_index(r->f, q->Name, true, &exists);
 }
@@ -203,8 +212,10 @@ health_read_state(struct reading *r, const void *rec)
 	bool any = span_eqs(q->Name, "any");
 	struct check_walk w;
 	struct tkey prefix;
+	struct near near;
 	uint32_t n = 0;
 
+	near_begin(&near, r->f, q);
 	tkey_begin(&prefix, TBL_CHECK);
 	checks_begin(r->f, &w, &prefix);
 	while (!r->out->failed && checks_next(&w)) {
@@ -212,10 +223,12 @@ health_read_state(struct reading *r, const void *rec)
 			continue;
 		if (!node_matches(r->f, &memory, &q->NodeMeta, w.row.check.Node))
 			continue;
+		near_note(&near, r->out->len, w.row.check.Node);
 		buf_putspan(r->out, w.row.packed);
 		n++;
 	}
 	checks_end(&w);
+	near_end(&near, r->out);
 	arena_done(&memory.arena);
 	list_end(r->out, at, n);
 	r->ans->index = fsm_index_of(r->f, FX_CHECKS);
@@ -224,6 +237,15 @@ health_read_state(struct reading *r, const void *rec)
 }
 
 /* -- for the leader's reconciliation with gossip -- */
+
+bool
+fsm_has_node(struct fsm *f, struct span node)
+{
+	struct tkey k;
+
+	catalog_node_key(&k, node);
+	return tbl_has(f, &k);
+}
 
 bool
 fsm_node_health(struct fsm *f, struct span node, struct arena *a, struct node *out, struct span *serf_status)

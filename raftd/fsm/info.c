@@ -21,7 +21,8 @@ fsm_info(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *valu
 {
 	static const char *const tallies[FT_COUNT] = { [FT_KV] = "kv", [FT_TOMBSTONES] = "tombstones",
 	    [FT_NODES] = "nodes",
-	    [FT_SERVICES] = "services", [FT_CHECKS] = "checks", [FT_SESSIONS] = "sessions" };
+	    [FT_SERVICES] = "services", [FT_CHECKS] = "checks", [FT_SESSIONS] = "sessions",
+	    [FT_COORDINATES] = "coordinates" };
 	DB_MPOOL_STAT *st;
 
 	for (unsigned i = 0; i < FT_COUNT; i++)

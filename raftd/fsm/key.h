@@ -14,6 +14,7 @@ enum tbl {
 	TBL_CHECK = 'C',		/* node, check id -> check */
 	TBL_LOCK_DELAY = 'D',		/* kv key -> until */
 	TBL_LOCK_DELAY_TIME = 'E',	/* until, kv key -> nothing */
+	TBL_COORDINATE = 'G',		/* node, segment -> node_coordinate */
 	TBL_NODE_ID = 'I',		/* node id -> node name */
 	TBL_KV = 'K',			/* key -> kv_entry */
 	TBL_HOLD = 'L',			/* session, kv key -> nothing */

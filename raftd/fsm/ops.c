@@ -16,6 +16,7 @@
 #define SERVICES (1u << FX_SERVICES)
 #define CHECKS (1u << FX_CHECKS)
 #define SESSIONS (1u << FX_SESSIONS)
+#define COORDINATES (1u << FX_COORDINATES)
 
 static const struct fsm_op ops[] = {
 	WRITE(OP_KV_APPLY,            kv_prepare,              kv_apply_op),
@@ -25,6 +26,7 @@ static const struct fsm_op ops[] = {
 	WRITE(OP_CATALOG_DEREGISTER,  deregister_prepare,      deregister_apply),
 	WRITE(OP_TOMBSTONE_REAP,      reap_prepare,            reap_apply),
 	WRITE(OP_SERVER_TOMBSTONE,    NULL,                    server_tombstone_apply),
+	WRITE(OP_COORDINATE_BATCH,    NULL,                    coordinate_batch_apply),
 
 	READ(OP_KV_GET,              kv_read_one,           KEY),
 	READ(OP_KV_LIST,             kv_read_list,          PREFIX),
@@ -40,6 +42,8 @@ static const struct fsm_op ops[] = {
 	READ(OP_HEALTH_CHECKS,       health_read_checks,    SERVICE),
 	READ(OP_HEALTH_SERVICE,      health_read_service,   SERVICE),
 	READ(OP_HEALTH_STATE,        health_read_state,     TABLES(CHECKS)),
+	READ(OP_COORDINATE_NODES,    coordinate_read_nodes, TABLES(COORDINATES)),
+	READ(OP_COORDINATE_NODE,     coordinate_read_node,  TABLES(COORDINATES)),
 };
 
 const struct fsm_op *

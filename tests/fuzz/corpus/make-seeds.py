@@ -216,6 +216,12 @@ seed("state", "lock", b"\x00" + SETUP + LOCK + READS + op(4, [3, "a/b", 7, b"v",
 seed("state", "node-goes", b"\x00" + SETUP + LOCK + op(21, ["N"]) + READS)
 seed("state", "parts-go", b"\x00" + SETUP + op(21, ["n", "", "web1"]) + op(21, ["n", "", "", "c"]) + READS)
 seed("state", "rename", b"\x00" + op(20, [UUID] + NODE[1:]) + op(20, [UUID, "m"] + NODE[2:]) + READS + op(61, [UUID]))
+COORD = [[0.5, -0.25] + [0.0] * 6, 1.5, 0.0, 1e-5]
+BAD = [[float("nan")] * 8, 1.5, 0.0, 1e-5]
+NEAR = (op(22, ["", None, None, False, "n"]) + op(24, ["web", None, None, False, "N"]) + op(31, ["web", None, None, False, "n"]) +
+        op(32, ["web", None, None, True, "", "10.0.0.1"]) + op(33, ["any", None, None, False, "n"]) + op(51, []) + op(52, ["n", "s", True]))
+seed("state", "coordinates", b"\x00" + SETUP + op(62, [[["n", "", COORD], ["n", "s", COORD], ["n", "", BAD], ["m", "", COORD]]]) +
+     NEAR + op(62, [[["n", "", [[1.0], 0.0, 0.0, 0.0]]]], 0) + op(21, ["n"]) + NEAR)
 seed("state", "unprepared", b"\x00" + op(20, ["", "n"], 0) + op(10, ["x", "", "n"], 0) + op(4, [9, "k"], 0) + READS)
 
 
@@ -232,6 +238,8 @@ seed("state", "restore-sound", b"\x01" + stored(b"C" + parts(b"n", b"c"), pack([
      stored(b"P" + parts(b"web", b"n", b"w1"), b"") + stored(b"S" + parts(b"n", b"w1"), pack(["w1", "web"])) +
      stored(b"V" + parts(b"web"), struct.pack(">QQ", 1, 1)) + stored(b"X" + UUID.encode(), pack([UUID, "", "n"])))
 seed("state", "restore-instance-without-service", b"\x01" + stored(b"P" + parts(b"web", b"n", b"w1"), b""))
+seed("state", "restore-coordinates", b"\x01" + stored(b"G" + parts(b"m", b""), pack(["m", "", COORD])) +
+     stored(b"G" + parts(b"n", b""), pack(["n", "", BAD])) + stored(b"N" + parts(b"n"), pack(["", "n", "a"])))
 seed("state", "restore-key-torn", b"\x01" + stored(b"P" + b"web\0\x01n", b"") + stored(b"T", b"x") + stored(b"U", b""))
 seed("state", "restore-kv-other-key", b"\x01" + stored(b"Ka", pack([0, "b", 0, b"", UUID, 1, 1])) + stored(b"Kb", b"\xc1"))
 seed("state", "restore-out-of-order", b"\x01" + stored(b"Kb", b"") + stored(b"Ka", b""))

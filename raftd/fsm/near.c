@@ -1,0 +1,122 @@
+/*
+ * Sorting an answer by the estimated round trip from one node.  The records are written in their usual order; each is
+ * noted with its distance, and in the end they change places.  Stable: what is equally far, or has no coordinate
+ * and comes last, keeps its order.  Source: http-api, section 6.2.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "raftd/fsm/fsm_int.h"
+
+/* The node of this address, the first by name. */
+static bool
+node_at(struct fsm *f, struct span address, struct arena *a, struct node *out)
+{
+	struct tbl_scan s;
+	struct tkey prefix;
+	struct span key, val;
+	bool found = false;
+
+	tkey_begin(&prefix, TBL_NODE);
+	tbl_scan_begin(f, &s, &prefix);
+	while (!found && tbl_next(&s, &key, &val)) {
+		struct rd in = rd_span_over(val);
+
+		arena_reset(a);
+		*out = (struct node){ 0 };
+		if (schema_unpack(&node_schema, &in, a, out) != TV_OK)
+			f->failed = in.err == TV_ENOMEM ? ENOMEM : DB_VERIFY_BAD;
+		found = f->failed == 0 && span_eq(out->Address, address);
+		if (found)			/* its bytes go with the scan */
+			out->Node = arena_copy(a, out->Node);
+	}
+	tbl_scan_end(&s);
+	return found;
+}
+
+void
+near_begin(struct near *n, struct fsm *f, const struct catalog_read *q)
+{
+	struct node node;
+	struct span from = q->Near;
+
+	*n = (struct near){ .f = f, .arena = ARENA_INIT(FSM_ANSWER_BYTES_MAX), .last_rtt = COORDINATE_FAR };
+	buf_init(&n->last, FSM_NAME_BYTES_MAX);
+	if (from.len == 0 && q->NearAddress.len > 0 && node_at(f, q->NearAddress, &n->arena, &node))
+		from = node.Node;
+	n->active = from.len > 0 && coordinate_of_node(f, from, &n->arena, &n->from);
+}
+
+/* Checks and instances come node by node: the last one is remembered. */
+static int64_t
+rtt_to(struct near *n, struct span node)
+{
+	struct coordinate c;
+
+	if (n->last.len > 0 && span_eq(buf_span(&n->last), node))
+		return n->last_rtt;
+	arena_reset(&n->arena);
+	n->last_rtt = coordinate_of_node(n->f, node, &n->arena, &c) ? coordinate_rtt_ns(&n->from, &c) : COORDINATE_FAR;
+	buf_reset(&n->last);
+	buf_putspan(&n->last, node);
+	return n->last_rtt;
+}
+
+void
+near_note(struct near *n, size_t at, struct span node)
+{
+	if (!n->active || n->failed)
+		return;
+	if (n->count == n->cap) {
+		size_t cap = n->cap == 0 ? 64 : n->cap * 2;
+		struct near_record *more = realloc(n->records, cap * sizeof(*more));
+
+		n->failed = more == NULL;
+		if (n->failed)
+			return;
+		n->records = more;
+		n->cap = cap;
+	}
+	n->records[n->count] = (struct near_record){ .at = at, .rtt = rtt_to(n, node) };
+	n->count++;
+}
+
+static int
+by_rtt(const void *a, const void *b)
+{
+	const struct near_record *x = a, *y = b;
+
+	if (x->rtt != y->rtt)
+		return x->rtt < y->rtt ? -1 : 1;
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static void
+change_places(struct near *n, struct buf *out)
+{
+	struct buf sorted = BUF_INIT(FSM_ANSWER_BYTES_MAX);
+	size_t begin = n->records[0].at;
+
+	for (size_t i = 0; i < n->count; i++)
+		n->records[i].len = (i + 1 < n->count ? n->records[i + 1].at : out->len) - n->records[i].at;
+	qsort(n->records, n->count, sizeof(*n->records), by_rtt);
+	for (size_t i = 0; i < n->count; i++)
+		buf_put(&sorted, out->data + n->records[i].at, n->records[i].len);
+	if (sorted.failed)
+		n->failed = true;
+	else
+		memcpy(out->data + begin, sorted.data, sorted.len);
+	buf_done(&sorted);
+}
+
+void
+near_end(struct near *n, struct buf *out)
+{
+	if (n->count > 1 && !out->failed && !n->failed)
+		change_places(n, out);
+	if (n->failed)
+		out->failed = true;
+	free(n->records);
+	buf_done(&n->last);
+	arena_done(&n->arena);
+}
