@@ -56,7 +56,8 @@ struct endpoint {
 
 /* Tables of the families; each ends with a NULL path. */
 extern const struct endpoint api_kv[], api_session[], api_status[], api_catalog[], api_health[], api_agent[],
-    api_agent_checks[], api_agent_coord[], api_operator[], api_acl[], api_event[], api_queries[];
+    api_agent_checks[], api_agent_coord[], api_operator[], api_acl[], api_event[], api_queries[],
+    api_coordinate[];
 
 /* Takes up a request whose head is filled in.  Afterwards body_max is set; `answered` may be. */
 void api_begin(struct api *api, struct request *r);
@@ -136,9 +137,11 @@ void api_not_asked(struct request *r, struct note *n, enum tv_err err);
 /* Next entry of a list that admin_coords() gave; spans borrow it, numbers come from the arena. */
 struct node_coordinate;
 enum tv_err api_read_coord(struct rd *in, struct arena *a, struct node_coordinate *out);
-/* Name, ?tag and ?node-meta of a catalog or health read (rpcd/api_catalog.c). */
+/* Name, ?tag, ?node-meta and ?near of a catalog or health read (rpcd/api_catalog.c). */
 struct catalog_read;
 void api_catalog_args(struct request *r, struct catalog_read *args);
+/* A datacenter named in a body, as api_query_dc() stores it: empty for our own. */
+struct span api_body_dc(const struct request *r, struct span given);
 /* Query headers and JSON. */
 void api_finish_catalog(struct request *r, const struct op_reply *reply);
 /* A bool_reply as true or false. */

@@ -4,9 +4,8 @@
 #include "common/schema_json.h"
 #include "rpcd/api.h"
 
-
-static struct span
-body_dc(const struct request *r, struct span given)
+struct span
+api_body_dc(const struct request *r, struct span given)
 {
 	return given.len > 0 && !span_eqs(given, r->api->cluster->datacenter) ? given : span_of("", 0);
 }
@@ -18,7 +17,7 @@ run_register(struct request *r)
 
 	if (!api_decode(r, &catalog_register_schema, SJ_STRICT, false, &args))
 		return;
-	r->op.dc = body_dc(r, args.Datacenter);
+	r->op.dc = api_body_dc(r, args.Datacenter);
 	api_start(r, OP_CATALOG_REGISTER, &args, api_finish_bool);
 }
 
@@ -29,7 +28,7 @@ run_deregister(struct request *r)
 
 	if (!api_decode(r, &catalog_deregister_schema, 0, false, &args))
 		return;
-	r->op.dc = body_dc(r, args.Datacenter);
+	r->op.dc = api_body_dc(r, args.Datacenter);
 	api_start(r, OP_CATALOG_DEREGISTER, &args, api_finish_bool);
 }
 
@@ -81,12 +80,29 @@ take_node_meta(struct request *r, struct span_map *out)
 	out->set = out->n > 0;
 }
 
+/* ?near: a node's name, _agent for this one, _ip for the node that asks.  Datacenters have maps of their own. */
+static void
+take_near(struct request *r, struct catalog_read *args)
+{
+	struct span near = params_get(&r->query, "near");
+
+	if (near.len == 0 || r->op.dc.len > 0)
+		return;
+	if (span_eqs(near, "_agent"))
+		args->Near = span_str(r->api->cluster->node_name);
+	else if (span_eqs(near, "_ip"))
+		args->NearAddress = span_str(r->head.client_ip == NULL ? "" : r->head.client_ip);
+	else
+		args->Near = near;
+}
+
 void
 api_catalog_args(struct request *r, struct catalog_read *args)
 {
 	*args = (struct catalog_read){ .Name = r->rest };
 	take_tags(r, &args->Tags);
 	take_node_meta(r, &args->NodeMeta);
+	take_near(r, args);
 }
 
 void

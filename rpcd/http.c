@@ -1,4 +1,5 @@
 /* libmicrohttpd on libev. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -53,6 +54,7 @@ struct conn {
 	struct client *client;		/* NULL: unix socket */
 	enum { CONN_FINE, CONN_BUSY, CONN_STRANGER } verdict;
 	bool loopback;
+	char ip[INET6_ADDRSTRLEN];	/* of the client; "": unix socket */
 };
 
 /* The transport's part of a request. */
@@ -398,6 +400,7 @@ take_head(struct exchange *x, const char *method, const struct headers *h)
 	head->authorization = h->value[H_AUTHORIZATION];
 	head->cache_control = h->value[H_CACHE_CONTROL];
 	head->on_loopback = x->conn->loopback;
+	head->client_ip = x->conn->ip[0] == '\0' ? NULL : x->conn->ip;
 }
 
 /* The headers are there: may it go on, and does its body make sense? */
@@ -557,6 +560,17 @@ is_loopback(int fd)
 }
 
 static void
+print_ip(const struct sockaddr *from, char ip[INET6_ADDRSTRLEN])
+{
+	if (from->sa_family == AF_INET)
+		(void)inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)from)->sin_addr, ip,
+		    INET6_ADDRSTRLEN);
+	else if (from->sa_family == AF_INET6)
+		(void)inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)from)->sin6_addr, ip,
+		    INET6_ADDRSTRLEN);
+}
+
+static void
 judge(struct listener_http *l, struct MHD_Connection *mhd, struct conn *c)
 {
 	const union MHD_ConnectionInfo *fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -577,6 +591,8 @@ judge(struct listener_http *l, struct MHD_Connection *mhd, struct conn *c)
 	}
 	c->loopback = is_loopback(fd->connect_fd);
 	c->client = from == NULL ? NULL : clients_take(h->clients, from->client_addr);
+	if (from != NULL)
+		print_ip(from->client_addr, c->ip);
 	c->verdict = CONN_FINE;
 	if (c->client == NULL || client_count(c->client) > h->conf.conf->http_max_conns_per_client) {
 		c->verdict = CONN_BUSY;

@@ -20,6 +20,7 @@
 #include "rpcd/gzip.h"
 #include "rpcd/http.h"
 #include "rpcd/linkd.h"
+#include "rpcd/report.h"
 
 #define FDS_MAX 64			/* HTTP listeners */
 #define PATH_BYTES_MAX 4096
@@ -44,7 +45,9 @@ struct rpcd {
 	struct view *view;
 	struct raft_local *raft;	/* NULL on a client */
 	struct links *links;
+	struct places *places;		/* NULL on a client */
 	struct route *route;
+	struct report *report;
 	struct linkd *linkd;		/* NULL on a client */
 	struct admin *admin;
 	struct checks *checks;
@@ -191,6 +194,8 @@ on_change(void *ctx)
 
 	if (p->route != NULL)
 		route_kick(p->route);
+	if (p->places != NULL)
+		places_kick(p->places);
 }
 
 static enum tv_err
@@ -246,6 +251,7 @@ own_info(void *ctx, struct buf *b)
 	struct http_stats http;
 	struct route_stats routes;
 	struct links_stats links;
+	struct report_stats reports;
 	struct linkd_stats peers = { .open = 0 };
 
 	http_stats(p->http, &http);
@@ -253,6 +259,7 @@ own_info(void *ctx, struct buf *b)
 	if (p->linkd != NULL)
 		linkd_stats(p->linkd, &peers);
 	links_stats(p->links, &links);
+	report_stats(p->report, &reports);
 	const struct { const char *name; uint64_t value; } numbers[] = {
 		{ "uptime_s", (uint64_t)mono_sub(clock_mono(), p->started).ns / 1000000000 },
 		{ "http_requests", p->api.stats.requests }, { "http_errors", p->api.stats.errors },
@@ -268,6 +275,7 @@ own_info(void *ctx, struct buf *b)
 		{ "peers_open", peers.open }, { "peers_refused", peers.refused },
 		{ "peers_malformed", peers.malformed }, { "peers_silent", peers.silent },
 		{ "checks", checks_count(p->checks) },
+		{ "coordinates_sent", reports.sent }, { "coordinates_failed", reports.failed },
 	};
 	unsigned count = sizeof(numbers) / sizeof(numbers[0]);
 
@@ -317,6 +325,8 @@ start_routing(struct rpcd *p)
 			.out_max = (size_t)c->link_out_bytes_max, .pending_max = (unsigned)c->link_pending_max,
 			.on_change = on_change, .ctx = p,
 		});
+	if (p->cluster.server)
+		p->places = places_new(p->loop, p->view);
 	p->links = links_new(&(struct links_conf){
 		.loop = p->loop, .noise = cluster_seals(&p->cluster) ? &p->noise : NULL,
 		.node_id = p->cluster.node_id, .dial_timeout = c->link_dial_timeout,
@@ -324,11 +334,11 @@ start_routing(struct rpcd *p)
 		.out_max = (size_t)c->link_out_bytes_max, .pending_max = (unsigned)c->link_pending_max,
 		.links_max = (unsigned)c->links_max,
 	});
-	if (p->view == NULL || p->links == NULL || (p->cluster.server && p->raft == NULL))
+	if (p->view == NULL || p->links == NULL || (p->cluster.server && (p->raft == NULL || p->places == NULL)))
 		return false;
 	p->route = route_new(&(struct route_conf){
 		.loop = p->loop, .datacenter = p->cluster.datacenter, .view = p->view, .links = p->links,
-		.raft = p->raft, .rpc_port = p->cluster.rpc_port, .hold_timeout = c->rpc_hold_timeout,
+		.raft = p->raft, .places = p->places, .rpc_port = p->cluster.rpc_port, .hold_timeout = c->rpc_hold_timeout,
 		.answer_timeout = c->answer_timeout,
 		.calls_max = (unsigned)c->calls_pending_max, .seed = seed(),
 	});
@@ -364,7 +374,12 @@ start_agent(struct rpcd *p)
 		.loop = p->loop, .route = p->route, .node_name = p->cluster.node_name,
 	});
 	p->queries = queries_new(p->loop);
-	return p->admin != NULL && p->checks != NULL && p->events != NULL && p->queries != NULL;
+	p->report = report_new(&(struct report_conf){
+		.loop = p->loop, .view = p->view, .route = p->route, .conf = c, .node_name = p->cluster.node_name,
+		.seed = seed(),
+	});
+	return p->admin != NULL && p->checks != NULL && p->events != NULL && p->queries != NULL &&
+	    p->report != NULL;
 }
 
 static enum tv_err
@@ -425,6 +440,8 @@ stop(struct daemon_spec *d)
 	if (p->view != NULL)
 		view_free(p->view);	/* ends the API's questions to gossipd */
 	api_done(&p->api);
+	report_free(p->report);		/* their calls have ended with route and view */
+	places_free(p->places);
 	gzip_free(p->gzip);
 	while (p->http_fd_count > 0)
 		close(p->http_fds[--p->http_fd_count]);

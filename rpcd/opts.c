@@ -70,6 +70,8 @@ const struct conf_opt rpcd_opts[] = {
 	    "longest wait for the answer to a request that does not block" },
 	{ "discovery_max_stale", CONF_DURATION, F(discovery_max_stale), "0s", "0s", "8760h", NULL, CONF_LIVE,
 	    "catalog and health reads may be this old; 0: never stale unless asked" },
+	{ "disable_coordinates", CONF_BOOL, F(disable_coordinates), "false", NULL, NULL, NULL, CONF_LIVE,
+	    "do not report where this node is, and refuse to say where others are" },
 
 	{ "link_dial_timeout", CONF_DURATION, F(link_dial_timeout), "3s", "100ms", "1m", NULL, CONF_RESTART,
 	    "connect and handshake with another node" },

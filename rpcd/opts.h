@@ -26,6 +26,7 @@ struct rpcd_conf {
 	/* requests */
 	struct mono default_query_time, max_query_time, rpc_hold_timeout, answer_timeout;
 	struct mono discovery_max_stale;
+	bool disable_coordinates;
 
 	/* links to other nodes */
 	struct mono link_dial_timeout, link_idle_timeout;

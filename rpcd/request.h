@@ -46,6 +46,7 @@ struct request_head {
 	const char *token;		/* X-Consul-Token */
 	const char *authorization;
 	const char *cache_control;
+	const char *client_ip;		/* NULL: not over TCP */
 	bool on_loopback;		/* came in over TCP at a loopback address */
 };
 

@@ -18,14 +18,15 @@
 #include "common/msg.h"
 #include "common/records.h"
 #include "raftd/core/raft.h"
+#include "rpcd/dcs.h"
 #include "rpcd/event/fire.h"
 #include "rpcd/route.h"
 
 #define FLIGHT_BUCKETS 4096
 #define FLIGHT_TRIED_MAX 4
-#define SERVERS_LOOKED_AT 8
+#define SERVERS_LOOKED_AT 32
 #define HOLD_TICK_S 0.05
-#define DATACENTERS_MAX 256
+#define VIEW_BYTES_MAX (8u << 20)	/* answer to an OP_VIEW operation */
 
 enum flight_state { FLIGHT_NEW, FLIGHT_LOCAL, FLIGHT_LINK, FLIGHT_FIRE, FLIGHT_HELD, FLIGHT_DOOMED, FLIGHT_ENDING };
 
@@ -224,17 +225,18 @@ flight_doom(struct flight *f, enum tv_err err)
 	}
 }
 
-/* The one OP_VIEW operation: the datacenters, as this server's pools know them. */
+/* OP_VIEW operations: the datacenters, as this server's pools know them. */
 static void
 flight_view(struct flight *f)
 {
-	struct span names[DATACENTERS_MAX];
-	unsigned n = view_datacenters(f->route->conf.view, names, DATACENTERS_MAX);
-	struct text_list list = { .Values = { names, n, true } };
+	const struct route_conf *conf = &f->route->conf;
 	struct op_reply reply = { .index = 1, .known_leader = true };
-	struct buf b = BUF_INIT(1u << 20);
+	struct buf b = BUF_INIT(VIEW_BYTES_MAX);
 
-	schema_pack(&text_list_schema, &list, &b);
+	if (f->op->code == OP_COORDINATE_DATACENTERS)
+		dcs_write_coordinates(conf->view, conf->places, &b);
+	else
+		dcs_write_names(conf->view, conf->places, &b);
 	reply.err = b.failed ? TV_ENOMEM : TV_OK;
 	reply.value = b.failed ? SPAN_NONE : buf_span(&b);
 	flight_end(f, &reply);
@@ -319,7 +321,8 @@ route_kick(struct route *r)
 static bool
 is_repeatable(const struct op *op)
 {
-	return op->kind == OP_READ || op->kind == OP_VIEW || op->code == OP_SESSION_RENEW || op->code == OP_RAFT_CONFIGURATION;
+	return op->kind == OP_READ || op->kind == OP_VIEW || op->code == OP_SESSION_RENEW ||
+	    op->code == OP_RAFT_CONFIGURATION || op->code == OP_COORDINATE_UPDATE;
 }
 
 static void
@@ -466,8 +469,8 @@ was_tried(const struct flight *f, const char *ip, uint16_t port)
 }
 
 /*
- * A server of dc that was not tried yet, one that is already linked if there is one.  When all were tried it
- * says no once, and starts over with the next call.
+ * A server of dc that was not tried yet: of the nearest, one that is already linked if there is one.  When all were tried
+ * it says no once, and starts over with the next call.
  */
 static bool
 pick_server(struct flight *f, struct span dc, struct view_server *out)
@@ -475,22 +478,23 @@ pick_server(struct flight *f, struct span dc, struct view_server *out)
 	struct route *r = f->route;
 	struct view_server s[SERVERS_LOOKED_AT];
 	unsigned n = view_servers(r->conf.view, dc, &r->rng, s, SERVERS_LOOKED_AT);
-	bool found = false, full = f->tried_count == FLIGHT_TRIED_MAX;
+	unsigned left = 0;
 
-	for (unsigned i = 0; i < n && !full; i++) {
-		if (was_tried(f, s[i].ip, s[i].rpc_port))
-			continue;
-		if (!found)
-			*out = s[i];
-		found = true;
+	for (unsigned i = 0; i < n && f->tried_count < FLIGHT_TRIED_MAX; i++)
+		if (!was_tried(f, s[i].ip, s[i].rpc_port))
+			s[left++] = s[i];
+	if (left == 0) {
+		f->tried_count = 0;
+		return false;
+	}
+	left = dcs_nearest(r->conf.places, s, left);
+	*out = s[0];
+	for (unsigned i = 0; i < left; i++)
 		if (links_is_up(r->conf.links, s[i].ip, s[i].rpc_port)) {
 			*out = s[i];
 			break;
 		}
-	}
-	if (!found)
-		f->tried_count = 0;
-	return found;
+	return true;
 }
 
 static void

@@ -3,7 +3,8 @@
  * Handlers build a request and never know where it goes.
  *
  * Rules (doc/architecture.md):
- *   other datacenter   a random alive server there, over the shared links; nothing is retried that may have been done
+ *   other datacenter   the nearest alive server there by WAN coordinate, a random one of those that are about as near,
+ *                      the farther ones after those failed; nothing is retried that may have been done
  *   client node        any server of the own datacenter, the one already linked first
  *   server, read       own raftd (ReadIndex or stale); another server while ours is away
  *   server, write      the leader: own raftd, or the leader's rpcd
@@ -16,6 +17,7 @@
 
 #include "common/ops.h"
 #include "rpcd/links.h"
+#include "rpcd/places.h"
 #include "rpcd/raftlocal.h"
 #include "rpcd/view.h"
 
@@ -28,6 +30,7 @@ struct route_conf {
 	struct view *view;
 	struct links *links;
 	struct raft_local *raft;	/* NULL on a client node */
+	struct places *places;		/* NULL on a client node: no server of a datacenter is nearer than another */
 	uint16_t rpc_port;		/* own: where the leader's rpcd is taken to listen while gossip does not know it */
 	struct mono hold_timeout;	/* rpc_hold_timeout, 7s */
 	struct mono answer_timeout;	/* of a request that does not block; added to the wait of one that does */

@@ -616,6 +616,115 @@ START_TEST(catalog_reads)
 }
 END_TEST
 
+static void
+near_is(const char *target, const struct request_head *head, enum op_code op, const char *node, const char *address)
+{
+	struct catalog_read args = { 0 };
+	struct request *r = fake_begin("GET", target, NULL, head);
+
+	asked(op, &args);
+	span_is(args.Near, node);
+	span_is(args.NearAddress, address);
+	fake_end(r);
+}
+
+START_TEST(near)
+{
+	struct request_head from = { .client_ip = "10.0.0.7" };
+
+	near_is("/v1/catalog/nodes?near=b", NULL, OP_CATALOG_NODES, "b", "");
+	near_is("/v1/catalog/nodes?near=_agent", NULL, OP_CATALOG_NODES, "n1", "");
+	near_is("/v1/catalog/service/web?near=_ip", &from, OP_CATALOG_SERVICE, "", "10.0.0.7");
+	near_is("/v1/health/service/web?near=_ip", NULL, OP_HEALTH_SERVICE, "", "");	/* over the unix socket */
+	near_is("/v1/health/checks/web?near=x", NULL, OP_HEALTH_CHECKS, "x", "");
+	near_is("/v1/health/state/any?near=x", NULL, OP_HEALTH_STATE, "x", "");
+	near_is("/v1/health/state/any?near=", NULL, OP_HEALTH_STATE, "", "");
+	near_is("/v1/catalog/nodes?near=b&dc=dc1", NULL, OP_CATALOG_NODES, "b", "");
+	near_is("/v1/catalog/nodes?near=b&dc=dc2", NULL, OP_CATALOG_NODES, "", "");	/* maps do not compare */
+}
+END_TEST
+
+#define COORD "\"Coord\":{\"Vec\":[1,2,3,4,5,6,7,8],\"Error\":0.5,\"Adjustment\":-0.1,\"Height\":0.001}"
+
+START_TEST(coordinate_reads)
+{
+	double vec[8] = { 0.25 };
+	struct node_coordinate c = { .Node = span_str("n"), .Coord = { .Vec = { vec, 8, true }, .Error = 1.5 } };
+	struct dc_coordinates dc = { .Datacenter = span_str("dc1"), .AreaID = span_str("wan"), .Coordinates = { &c, 1, true } };
+	struct coordinate_read args = { 0 };
+	const char *one = "[{\"Node\":\"n\",\"Segment\":\"\",\"Coord\":{\"Vec\":[0.25,0,0,0,0,0,0,0],\"Error\":1.5,"
+	    "\"Adjustment\":0,\"Height\":0}}]";
+	struct request *r = fake_begin("GET", "/v1/coordinate/nodes?index=7&stale", NULL, NULL);
+
+	asked(OP_COORDINATE_NODES, &args);
+	ck_assert(!args.BySegment && fake.q.index == 7 && fake.q.mode == OP_STALE);
+	reply_list(&node_coordinate_schema, &c, 1);
+	fake_answered(r, 200, one);
+	ck_assert_str_eq(fake_header(r, "X-Consul-Index"), "42");
+	ck_assert_ptr_null(fake_header(r, "X-Consul-Effective-Consistency"));
+	fake_end(r);
+	r = fake_begin("GET", "/v1/coordinate/nodes?segment=s", NULL, NULL);
+	args = (struct coordinate_read){ 0 };
+	asked(OP_COORDINATE_NODES, &args);
+	ck_assert(args.BySegment);
+	span_is(args.Segment, "s");
+	reply_list(&node_coordinate_schema, &c, 0);
+	fake_answered(r, 200, "[]");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/coordinate/node/n", NULL, NULL);
+	args = (struct coordinate_read){ 0 };
+	asked(OP_COORDINATE_NODE, &args);
+	span_is(args.Node, "n");
+	reply_list(&node_coordinate_schema, &c, 1);
+	fake_answered(r, 200, one);
+	fake_end(r);
+	r = fake_begin("GET", "/v1/coordinate/node/none", NULL, NULL);
+	reply_list(&node_coordinate_schema, &c, 0);
+	fake_answered(r, 404, "");
+	ck_assert_str_eq(fake_header(r, "X-Consul-Index"), "42");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/coordinate/datacenters", NULL, NULL);
+	ck_assert_uint_eq(fake.q.op, OP_COORDINATE_DATACENTERS);
+	reply_list(&dc_coordinates_schema, &dc, 1);
+	fake_answered(r, 200, NULL);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "{\"Datacenter\":\"dc1\",\"AreaID\":\"wan\",\"Coordinates\":[{"));
+	ck_assert_ptr_null(fake_header(r, "X-Consul-Index"));
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(coordinate_update)
+{
+	struct coordinate_update u = { 0 };
+	struct request *r = fake_begin("PUT", "/v1/coordinate/update", "{\"Node\":\"n\"," COORD "}", NULL);
+
+	asked(OP_COORDINATE_UPDATE, &u);
+	span_is(u.Node, "n");
+	span_is(fake.q.dc, "");
+	ck_assert(u.Coord.Vec.n == 8 && u.Coord.Vec.v[7] == 8 && u.Coord.Adjustment == -0.1);
+	reply_record(&bool_reply_schema, &(struct bool_reply){ false });	/* an unknown node vanishes */
+	fake_answered(r, 200, "");
+	fake_end(r);
+	r = fake_begin("PUT", "/v1/coordinate/update", "{\"Node\":\"n\",\"Datacenter\":\"dc2\"," COORD "}", NULL);
+	span_is(fake.q.dc, "dc2");
+	reply(TV_EINVAL, "incompatible coordinate");
+	fake_answered(r, 500, "incompatible coordinate");
+	fake_end(r);
+	fake_is("PUT", "/v1/coordinate/update", "{\"Node\":\"n\",\"Coords\":1}", 400,
+	    "Request decode failed: json: unknown field \"Coords\"");
+	fake_is("PUT", "/v1/coordinate/update", "{\"Coord\":{\"Vec\":[\"NaN\"]}}", 400,
+	    "Request decode failed: json: cannot unmarshal string into Go value of type float64");
+	fake_is("PUT", "/v1/coordinate/update", NULL, 400, "Request decode failed: EOF");
+	fake_conf.disable_coordinates = true;
+	unsigned started = fake.started;
+	fake_is("PUT", "/v1/coordinate/update", "{\"Node\":\"n\"," COORD "}", 401, "Coordinate support disabled");
+	fake_is("GET", "/v1/coordinate/nodes", NULL, 401, "Coordinate support disabled");
+	fake_is("GET", "/v1/coordinate/node/n", NULL, 401, "Coordinate support disabled");
+	fake_is("GET", "/v1/coordinate/datacenters", NULL, 401, "Coordinate support disabled");
+	ck_assert_uint_eq(fake.started, started);
+}
+END_TEST
+
 START_TEST(cache_control)
 {
 	static const struct { const char *text; bool good; } tries[] = {
@@ -1187,6 +1296,9 @@ main(void)
 	tcase_add_test(t, session_rest);
 	tcase_add_test(t, catalog_writes);
 	tcase_add_test(t, catalog_reads);
+	tcase_add_test(t, near);
+	tcase_add_test(t, coordinate_reads);
+	tcase_add_test(t, coordinate_update);
 	tcase_add_test(t, cache_control);
 	tcase_add_test(t, filters);
 	tcase_add_test(t, health_reads);

@@ -3,10 +3,13 @@
  * what is held, what is retried, and that a write whose outcome is unknown is never sent twice.
  */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/msg.h"
+#include "common/mpack.h"
+#include "common/records.h"
 #include "raftd/core/raft.h"
 #include "rpcd/event/fire.h"
 #include "rpcd/route.h"
@@ -31,6 +34,14 @@ static unsigned sent_count, sent_cancelled;
 static struct view_server servers[4];
 static unsigned server_count;
 static bool remote_known;
+static bool places_known;
+static struct wan_server {
+	struct member m;
+	const char *name, *dc;
+	int64_t rtt_ms;				/* -1: without a coordinate */
+	struct member_tag tags[2];
+} wan[8];
+static unsigned wan_count;
 static struct member leader_member;
 static struct member_tag leader_tags[] = { { { (const uint8_t *)"rpc_port", 8 }, { (const uint8_t *)"8400", 4 } } };
 
@@ -115,7 +126,57 @@ view_datacenters(const struct view *v, struct span *out, unsigned max)
 	ck_assert_uint_ge(max, 2);
 	out[0] = span_str("dc1");
 	out[1] = span_str("dc2");
-	return 2;
+	if (wan_count == 0)
+		return 2;
+	ck_assert_uint_ge(max, 4);
+	out[2] = span_str("dc3");
+	out[3] = span_str("dc4");
+	return 4;
+}
+
+unsigned
+view_count(const struct view *v, enum gossip_pool pool)
+{
+	(void)v;
+	return pool == POOL_WAN ? wan_count : 0;
+}
+
+const struct member *
+view_at(const struct view *v, enum gossip_pool pool, unsigned i)
+{
+	(void)v;
+	(void)pool;
+	return &wan[i].m;
+}
+
+static const struct wan_server *
+wan_find(struct span name)
+{
+	for (unsigned i = 0; i < wan_count; i++)
+		if (span_eqs(name, wan[i].name))
+			return &wan[i];
+	return NULL;
+}
+
+bool
+places_of(const struct places *p, struct span name, struct coordinate *out)
+{
+	const struct wan_server *s = wan_find(name);
+
+	(void)p;
+	if (s == NULL || s->rtt_ms < 0)
+		return false;
+	*out = (struct coordinate){ .vec = { (double)s->rtt_ms / 1000 }, .error = 1 };
+	return true;
+}
+
+int64_t
+places_rtt_ns(const struct places *p, struct span name)
+{
+	const struct wan_server *s = wan_find(name);
+
+	(void)p;
+	return s == NULL || s->rtt_ms < 0 ? COORDINATE_FAR : s->rtt_ms * 1000000;
 }
 
 bool
@@ -169,6 +230,8 @@ static struct {
 	unsigned count;
 	enum tv_err err;
 	char text[200];
+	uint8_t value[4096];
+	size_t value_len;
 } got;
 
 static void
@@ -178,6 +241,10 @@ on_done(void *ctx, const struct op_reply *reply)
 	got.count++;
 	got.err = reply->err;
 	span_copy(reply->text, got.text, sizeof(got.text));
+	ck_assert_uint_le(reply->value.len, sizeof(got.value));
+	got.value_len = reply->value.len;
+	if (reply->value.len > 0)
+		memcpy(got.value, reply->value.p, reply->value.len);
 }
 
 static void
@@ -187,6 +254,21 @@ add_server(const char *ip)
 	strcpy(servers[server_count++].ip, ip);
 }
 
+/* A server of another datacenter that is also in the WAN pool. */
+static void
+add_wan(const char *name, const char *dc, int64_t rtt_ms, const char *ip)
+{
+	struct wan_server *w = &wan[wan_count++];
+
+	*w = (struct wan_server){ .name = name, .dc = dc, .rtt_ms = rtt_ms, .tags = {
+		{ span_str("role"), span_str("server") }, { span_str("dc"), span_str(dc) } } };
+	w->m = (struct member){ .name = span_str(name), .status = MEMBER_ALIVE, .tags = w->tags, .tag_count = 2 };
+	if (ip != NULL) {
+		add_server(ip);
+		servers[server_count - 1].member = &w->m;
+	}
+}
+
 static void
 start(bool is_server, int64_t hold_ms)
 {
@@ -194,12 +276,13 @@ start(bool is_server, int64_t hold_ms)
 	struct route_conf conf = {
 		.datacenter = "dc1", .view = (struct view *)&dummy, .links = (struct links *)&dummy,
 		.raft = is_server ? (struct raft_local *)&dummy : NULL, .rpc_port = 8400,
+		.places = places_known ? (struct places *)&dummy : NULL,
 		.hold_timeout = MONO_MS(hold_ms), .answer_timeout = MONO_S(30), .calls_max = 100, .seed = 1,
 	};
 
 	memset(&got, 0, sizeof(got));
 	memset(&raftd, 0, sizeof(raftd));
-	sent_count = sent_cancelled = server_count = 0;
+	sent_count = sent_cancelled = server_count = wan_count = 0;
 	remote_known = false;
 	leader_member = (struct member){ .addr = { 127, 0, 0, 9 }, .addr_len = 4, .status = MEMBER_ALIVE,
 	    .tags = leader_tags, .tag_count = 1 };
@@ -435,6 +518,97 @@ START_TEST(other_datacenter)
 }
 END_TEST
 
+/* The nearest first; those within the noise are equal, and then a linked one or any; the others when it fails. */
+START_TEST(nearest_server_of_a_datacenter)
+{
+	places_known = true;
+	start(true, 1000);
+	remote_known = true;
+	add_wan("far.dc2", "dc2", 80, "127.0.0.11");
+	add_wan("nowhere.dc2", "dc2", -1, "127.0.0.12");
+	add_wan("near.dc2", "dc2", 20, "127.0.0.13");
+	add_wan("alike.dc2", "dc2", 21, "127.0.0.14");
+	ask(OP_KV_GET, "dc2", 0);
+	ck_assert_str_eq(sent[0].ip, "127.0.0.13");
+	link_breaks(0, TV_EUNREACH);
+	ck_assert_str_eq(sent[1].ip, "127.0.0.14");
+	link_breaks(1, TV_EUNREACH);
+	ck_assert_str_eq(sent[2].ip, "127.0.0.11");
+	link_breaks(2, TV_EUNREACH);
+	ck_assert_str_eq(sent[3].ip, "127.0.0.12");
+	link_says(3, TV_OK);
+	run_until(1);
+	ck_assert_int_eq(got.err, TV_OK);
+	got.count = 0;
+	/* The view gives servers in random order: of equals the first is taken. */
+	struct view_server s = servers[2];
+	servers[2] = servers[3];
+	servers[3] = s;
+	ask(OP_KV_GET, "dc2", 0);
+	ck_assert_str_eq(sent[4].ip, "127.0.0.14");
+	link_says(4, TV_OK);
+	finish();
+	places_known = false;
+}
+END_TEST
+
+static const char *
+datacenters(void)
+{
+	static char text[64];
+	struct arena a = ARENA_INIT(65536);
+	struct rd in = rd_over(got.value, got.value_len);
+	struct text_list list = { 0 };
+	size_t n = 0;
+
+	ck_assert_int_eq(schema_unpack(&text_list_schema, &in, &a, &list), TV_OK);
+	for (uint32_t i = 0; i < list.Values.n; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%.*s ", (int)list.Values.v[i].len,
+		    (const char *)list.Values.v[i].p);
+	arena_done(&a);
+	return text;
+}
+
+START_TEST(datacenters_by_distance)
+{
+	struct buf json = BUF_INIT(4096);
+
+	places_known = true;
+	start(true, 1000);
+	add_wan("n1.dc1", "dc1", 0, NULL);
+	add_wan("a.dc2", "dc2", 10, NULL);	/* the median counts, not the nearest */
+	add_wan("b.dc2", "dc2", 90, NULL);
+	add_wan("c.dc2", "dc2", 95, NULL);
+	add_wan("d.dc4", "dc4", 50, NULL);
+	add_wan("e.dc3", "dc3", -1, NULL);
+	ask(OP_CATALOG_DATACENTERS, "", 0);
+	run_until(1);
+	ck_assert_str_eq(datacenters(), "dc1 dc4 dc2 dc3 ");
+	got.count = 0;
+	wan[4].m.status = MEMBER_LEFT;
+	wan[5].rtt_ms = 90;			/* as far as dc2: by name */
+	ask(OP_CATALOG_DATACENTERS, "", 0);
+	run_until(1);
+	ck_assert_str_eq(datacenters(), "dc1 dc2 dc3 dc4 ");
+	got.count = 0;
+	wan_count = 2;
+	wan[1].rtt_ms = 125;
+	ask(OP_COORDINATE_DATACENTERS, "", 0);
+	run_until(1);
+	struct rd in = rd_over(got.value, got.value_len);
+	for (uint32_t n = mpr_array(&in); n > 0; n--)
+		ck_assert_int_eq(schema_json(&dc_coordinates_schema, &in, &json), TV_OK);
+	ck_assert_str_eq(buf_cstr(&json),
+	    "{\"Datacenter\":\"dc1\",\"AreaID\":\"wan\",\"Coordinates\":[{\"Node\":\"n1\",\"Segment\":\"\",\"Coord\":"
+	    "{\"Vec\":[0,0,0,0,0,0,0,0],\"Error\":1,\"Adjustment\":0,\"Height\":0}}]}"
+	    "{\"Datacenter\":\"dc2\",\"AreaID\":\"wan\",\"Coordinates\":[{\"Node\":\"a\",\"Segment\":\"\",\"Coord\":"
+	    "{\"Vec\":[0.125,0,0,0,0,0,0,0],\"Error\":1,\"Adjustment\":0,\"Height\":0}}]}");
+	buf_done(&json);
+	finish();
+	places_known = false;
+}
+END_TEST
+
 START_TEST(any_server_tells_the_datacenters)
 {
 	start(true, 1000);
@@ -612,6 +786,8 @@ main(void)
 	tcase_add_test(t, write_that_was_not_sent_is_tried_elsewhere);
 	tcase_add_test(t, client_leaves_a_server_that_refuses);
 	tcase_add_test(t, other_datacenter);
+	tcase_add_test(t, nearest_server_of_a_datacenter);
+	tcase_add_test(t, datacenters_by_distance);
 	tcase_add_test(t, any_server_tells_the_datacenters);
 	tcase_add_test(t, relayed_requests_do_not_go_in_circles);
 	tcase_add_test(t, identical_blocking_queries_share_a_flight);

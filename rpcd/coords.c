@@ -1,0 +1,66 @@
+/* Coordinates as gossipd tells them. */
+#include "common/mpack.h"
+#include "common/msg.h"
+#include "rpcd/coords.h"
+
+#define ASK_TIMEOUT MONO_S(5)
+#define TEXT_BYTES_MAX 1024
+#define ENTRY_FIELDS 5
+
+uint64_t
+coords_ask(struct view *v, enum gossip_pool pool, struct span name, calls_done *done, void *ctx, enum tv_err *err)
+{
+	struct buf b = BUF_INIT(1024);
+	uint64_t id = 0;
+
+	mpw_array(&b, 2);
+	mpw_uint(&b, pool);
+	mpw_array(&b, name.len > 0 ? 1 : 0);
+	if (name.len > 0)
+		mpw_str(&b, name);
+	*err = TV_ENOMEM;
+	if (!b.failed)
+		id = view_call(v, MSG_GOSSIP_COORDS, buf_span(&b), ASK_TIMEOUT, done, ctx, err);
+	buf_done(&b);
+	return id;
+}
+
+enum tv_err
+coords_read(struct span body, struct coords_answer *a)
+{
+	*a = (struct coords_answer){ .in = rd_span_over(body) };
+	if (mpr_array(&a->in) != 3)
+		rd_fail(&a->in, TV_EFORMAT);
+	a->err = (enum tv_err)-(int)mpr_uint(&a->in, UINT8_MAX);
+	a->text = mpr_bytes(&a->in, TEXT_BYTES_MAX);
+	a->left = mpr_array(&a->in);
+	return a->in.err;
+}
+
+/* One entry; false when malformed. */
+static bool
+take_entry(struct rd *in, struct span *name, struct coordinate *c)
+{
+	if (mpr_array(in) != ENTRY_FIELDS)
+		rd_fail(in, TV_EFORMAT);
+	*name = mpr_bytes(in, MEMBER_NAME_BYTES_MAX);
+	c->error = mpr_f64(in);
+	c->adjustment = mpr_f64(in);
+	c->height = mpr_f64(in);
+	if (mpr_array(in) != COORDINATE_DIMENSIONS)
+		rd_fail(in, TV_EFORMAT);
+	for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
+		c->vec[i] = mpr_f64(in);
+	return in->err == TV_OK;
+}
+
+bool
+coords_next(struct coords_answer *a, struct span *name, struct coordinate *out)
+{
+	while (a->left > 0 && take_entry(&a->in, name, out)) {
+		a->left--;
+		if (coordinate_plausible(out))
+			return true;
+	}
+	return false;
+}
