@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import TOP, Cluster, main, wait_for  # noqa: E402
 
-AREAS = ("kv", "session", "status", "catalog", "health", "agent", "cross")
+AREAS = ("kv", "session", "status", "catalog", "health", "agent", "coordinate", "cross")
 EXCLUDED = {
     # pattern of case names: what has to come first
     "agent/self": "DelegateCur: gossip announces delegate version 5, the recording has 4",
@@ -33,7 +33,7 @@ EXCLUDED = {
     "cross/follower-txn": "transactions",
 }
 # Recorded at a server, about itself: its tags, its membership of the WAN pool.
-OF_SERVERS = ("agent/self-member-tags", "agent/members", "agent/members-wan")
+OF_SERVERS = ("agent/self-member-tags", "agent/members", "agent/members-wan", "coordinate/datacenters")
 RUN = os.path.join(TOP, "tests", "conformance", "run")
 
 
