@@ -11,6 +11,12 @@ TESTS += tests/sim/sim_gossip
 tests_sim_sim_gossip_SOURCES = tests/sim/sim_gossip.c tests/sim/gossip_world.c tests/sim/gossip_world.h
 tests_sim_sim_gossip_LDADD = $(GOSSIPCORE_LIBS)
 
+# The same for user events and queries.
+check_PROGRAMS += tests/sim/sim_serf
+TESTS += tests/sim/sim_serf
+tests_sim_sim_serf_SOURCES = tests/sim/sim_serf.c tests/sim/gossip_world.c tests/sim/gossip_world.h
+tests_sim_sim_serf_LDADD = $(GOSSIPCORE_LIBS)
+
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_swim tests/unit/check_broadcast tests/unit/check_intent
 TESTS += tests/unit/check_swim tests/unit/check_broadcast tests/unit/check_intent

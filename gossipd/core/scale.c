@@ -7,11 +7,23 @@
 #include "gossipd/core/scale.h"
 
 #define PUSHPULL_KNEE 32	/* members up to which exchanges keep their interval */
+#define REACH 9.0		/* e^-9 is about 1 in 8,000 */
 
 unsigned
 scale_retransmits(unsigned mult, uint32_t known)
 {
 	return mult * (unsigned)ceil(log10((double)known + 1.0));
+}
+
+/* Each member hears a rumour that all send k times about k times: e^-k of them never do, and n * e^-k is 1 in e^9. */
+unsigned
+scale_reach(unsigned mult, uint32_t known)
+{
+	unsigned usual = scale_retransmits(mult, known);
+	double want = known > 1 ? ceil(log((double)known) + REACH) : 0.0, most = (double)mult * ((double)known - 1.0);
+
+	want = want < most ? want : most;
+	return want > usual ? (unsigned)want : usual;
 }
 
 struct mono

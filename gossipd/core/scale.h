@@ -12,6 +12,12 @@
 
 /* Times a broadcast is sent before it leaves the queue: mult * ceil(log10(n + 1)). */
 unsigned scale_retransmits(unsigned mult, uint32_t known);
+/*
+ * The same for user events and queries, of which nobody tells a second time soon: as often as it takes for all to
+ * hear in 7,999 of 8,000 cases, which in pools just below a power of ten is more; but not more than mult times
+ * per other member.
+ */
+unsigned scale_reach(unsigned mult, uint32_t known);
 /* Shortest time in suspicion: mult * max(1, log10 n) * interval, the factor cut to 3 decimals. */
 struct mono scale_suspicion_min(unsigned mult, uint32_t known, struct mono probe_interval);
 /* Accusers beyond the first that end a suspicion at its minimum: mult - 2, or 0 in a pool too small for that. */

@@ -30,6 +30,7 @@ struct sim_member {
 	unsigned life;			/* counts starts; also the tag `gen` */
 	unsigned side;
 	bool deaf;
+	struct swim_clocks clocks;	/* at its last end */
 	struct mono wake;		/* when its next SIM_TICK is queued; MONO_NEVER: none */
 };
 
@@ -45,6 +46,9 @@ struct world {
 	struct envelope envelope;	/* plaintext, uncompressed: those layers have tests of their own */
 	struct packet_scratch *scratch;
 	unsigned visiting, visiting_from;
+	void (*watch)(void *ctx, unsigned i, const struct swim_output *out);
+	void *watch_ctx;
+	bool keep_clocks;
 };
 
 /* -- event queue ------------------------------------------------------------------ */
@@ -219,6 +223,8 @@ take_output(struct world *w, unsigned i, const struct swim_output *out)
 {
 	struct sim_member *m = &w->members[i];
 
+	if (w->watch != NULL)
+		w->watch(w->watch_ctx, i, out);
 	for (size_t k = 0; k < out->send_count; k++)
 		send_packet(w, i, &out->sends[k]);
 	for (size_t k = 0; k < out->stream_count; k++)
@@ -402,6 +408,10 @@ world_start(struct world *w, unsigned i)
 	struct member_tag tags[] = { { span_str("role"), span_str("client") }, { span_str("gen"), SPAN_NONE } };
 
 	TV_ASSERT(m->core == NULL);
+	if (w->keep_clocks) {
+		opt.clocks.event_clock = m->clocks.event_clock;
+		opt.clocks.query_clock = m->clocks.query_clock;
+	}
 	m->life++;
 	m->wake = MONO_NEVER;
 	snprintf(gen, sizeof(gen), "%u", m->life);
@@ -417,6 +427,7 @@ world_start(struct world *w, unsigned i)
 void
 world_kill(struct world *w, unsigned i)
 {
+	swim_clocks(w->members[i].core, &w->members[i].clocks);
 	swim_free(w->members[i].core);
 	w->members[i].core = NULL;
 }
@@ -460,6 +471,25 @@ void
 world_set_loss(struct world *w, double loss)
 {
 	w->conf.loss = loss;
+}
+
+enum tv_err
+world_feed(struct world *w, unsigned i, struct swim_input in)
+{
+	return feed(w, i, in);
+}
+
+void
+world_watch(struct world *w, void (*watch)(void *ctx, unsigned i, const struct swim_output *out), void *ctx)
+{
+	w->watch = watch;
+	w->watch_ctx = ctx;
+}
+
+void
+world_keep_clocks(struct world *w)
+{
+	w->keep_clocks = true;
 }
 
 void

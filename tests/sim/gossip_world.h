@@ -36,6 +36,12 @@ void world_side(struct world *w, unsigned i, unsigned side);
 /* It sends, and receives nothing: no datagram, and no stream comes about. */
 void world_deaf(struct world *w, unsigned i, bool deaf);
 void world_set_loss(struct world *w, double loss);
+/* Any other input. */
+enum tv_err world_feed(struct world *w, unsigned i, struct swim_input in);
+/* `watch` sees every output of every member; it must not feed anything. */
+void world_watch(struct world *w, void (*watch)(void *ctx, unsigned i, const struct swim_output *out), void *ctx);
+/* Members that start again have their clocks of events and queries, as from a snapshot. */
+void world_keep_clocks(struct world *w);
 /* A forged or replayed message, straight into member i. */
 void world_inject(struct world *w, unsigned i, enum wire_type kind, struct span body);
 

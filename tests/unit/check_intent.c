@@ -137,6 +137,18 @@ START_TEST(retransmissions)
 }
 END_TEST
 
+START_TEST(reach)
+{
+	static const struct { uint32_t known; unsigned sends; } rows[] = {
+		{ 0, 0 }, { 1, 4 }, { 2, 4 }, { 3, 8 }, { 4, 11 }, { 9, 12 }, { 10, 12 }, { 99, 14 }, { 100, 14 }, { 999, 16 },
+		{ 1000, 16 }, { 9999, 19 }, { 10000, 20 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		ck_assert_uint_eq(scale_reach(4, rows[i].known), rows[i].sends);
+}
+END_TEST
+
 START_TEST(exchanges_become_rarer)
 {
 	static const struct { uint32_t known; int64_t times; } rows[] = {
@@ -164,6 +176,7 @@ main(void)
 	tcase_add_loop_test(n, suspicion_minimum, 0, sizeof(suspicion_minimums) / sizeof(suspicion_minimums[0]));
 	tcase_add_test(n, suspicion_falls_with_confirmations);
 	tcase_add_test(n, retransmissions);
+	tcase_add_test(n, reach);
 	tcase_add_test(n, exchanges_become_rarer);
 	suite_add_tcase(s, t);
 	suite_add_tcase(s, n);
