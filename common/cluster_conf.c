@@ -33,7 +33,7 @@ const struct conf_opt cluster_opts[] = {
 	{ "retry_join_wan", CONF_LIST, F(retry_join_wan), NULL, NULL, NULL, NULL, CONF_RESTART,
 	    "Servers of other datacenters to join at start, as IP or IP:PORT." },
 	{ "retry_interval", CONF_DURATION, F(retry_interval), "30s", "1s", "1h", NULL, CONF_RESTART,
-	    "Time between attempts to join." },
+	    "Longest time between attempts to join; the first ones come sooner." },
 	{ "data_dir", CONF_PATH, F(data_dir), "/var/lib/triumvir", NULL, NULL, NULL, CONF_RESTART,
 	    "State of the daemons, each in a folder of its own." },
 	{ "run_dir", CONF_PATH, F(run_dir), "/run/triumvir", NULL, NULL, NULL, CONF_RESTART,

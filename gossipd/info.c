@@ -69,7 +69,8 @@ add_up(const struct engine *e, struct udp_stats *u, struct streams_stats *t, str
 		u->send_failed += pu.send_failed;
 		t->accepted += pt.accepted, t->dialled += pt.dialled, t->refused += pt.refused, t->failed += pt.failed;
 		t->open += pt.open;
-		s->bad_message += ps.bad_message, s->bad_incarnation += ps.bad_incarnation, s->bad_vsn += ps.bad_vsn;
+		s->bad_incarnation += ps.bad_incarnation, s->bad_vsn += ps.bad_vsn;
+		s->bad_message += ps.bad_message, s->over_accusations += ps.over_accusations;
 		s->wrong_dc += ps.wrong_dc, s->conflicts += ps.conflicts, s->over_members += ps.over_members;
 		s->over_intents += ps.over_intents, s->over_relays += ps.over_relays,
 		    s->refused_merges += ps.refused_merges;
@@ -105,7 +106,7 @@ put_process(struct buf *b, const struct engine *e)
 		{ "streams_open", t.open }, { "streams_in", t.accepted }, { "streams_out", t.dialled },
 		{ "streams_refused", t.refused }, { "streams_dropped", t.failed },
 		{ "dropped_message", s.bad_message }, { "dropped_incarnation", s.bad_incarnation },
-		{ "dropped_version", s.bad_vsn }, { "dropped_datacenter", s.wrong_dc },
+		{ "dropped_accusation", s.over_accusations }, { "dropped_version", s.bad_vsn }, { "dropped_datacenter", s.wrong_dc },
 		{ "dropped_member_limit", s.over_members },
 		{ "dropped_intent_limit", s.over_intents }, { "dropped_relay_limit", s.over_relays },
 		{ "dropped_queue_limit", s.queue_dropped }, { "dropped_memory", s.no_memory },

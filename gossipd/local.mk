@@ -22,7 +22,7 @@ gossipd_libgossipcore_a_SOURCES += \
 	gossipd/core/swim.c gossipd/core/swim.h gossipd/core/state.h gossipd/core/out.c gossipd/core/preset.c \
 	gossipd/core/table.c gossipd/core/table.h gossipd/core/intern.c gossipd/core/intern.h \
 	gossipd/core/scale.c gossipd/core/scale.h \
-	gossipd/core/member.c gossipd/core/suspect.c gossipd/core/probe.c gossipd/core/awareness.c \
+	gossipd/core/member.c gossipd/core/suspect.c gossipd/core/accuse.c gossipd/core/probe.c gossipd/core/awareness.c \
 	gossipd/core/coord.c gossipd/core/coord.h gossipd/core/place.c \
 	gossipd/core/broadcast.c gossipd/core/broadcast.h gossipd/core/gossip.c \
 	gossipd/core/pushpull.c \

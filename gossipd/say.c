@@ -26,8 +26,50 @@ say_event(const struct swim_event *ev)
 static void
 say_suspect(const struct swim_notice *n, const char *name)
 {
-	(void)n;
-	log_info("memberlist", "Suspect %s has failed, no acks received", name);
+	log_info("memberlist", "Suspect %s has failed, no acks received (none to us, none through %" PRIu64 " others, "
+	    "of which %" PRIu64 " say that they cannot reach it either; %s)", name, n->number, n->number2, n->text);
+}
+
+static void
+say_accused(const struct swim_notice *n, const char *name)
+{
+	char other[NAME_TEXT_BYTES];
+
+	log_info("memberlist", "Suspect %s: %s says that it has failed (incarnation %" PRIu64 ")", name,
+	    log_safe(n->other, other, sizeof(other)), n->number);
+}
+
+static void
+say_confirmed(const struct swim_notice *n, const char *name)
+{
+	char other[NAME_TEXT_BYTES];
+
+	log_debug("memberlist", "Suspect %s: %s says so too (%" PRIu64 " of %" PRIu64 " confirmations)", name,
+	    log_safe(n->other, other, sizeof(other)), n->number, n->number2);
+}
+
+static void
+say_not_believed(const struct swim_notice *n, const char *name)
+{
+	char other[NAME_TEXT_BYTES];
+
+	log_warn("memberlist", "Not believed: %s says that %s has failed, and accuses too many: can it receive?",
+	    log_safe(n->other, other, sizeof(other)), name);
+}
+
+static void
+say_spoke_up(const struct swim_notice *n, const char *name)
+{
+	log_info("memberlist", "%s is not suspected any more: it spoke up (incarnation %" PRIu64 ")", name, n->number);
+}
+
+static void
+say_declared(const struct swim_notice *n, const char *name)
+{
+	char other[NAME_TEXT_BYTES];
+
+	log_debug("memberlist", "%s has failed, says %s (incarnation %" PRIu64 ")", name,
+	    log_safe(n->other, other, sizeof(other)), n->number);
 }
 
 static void
@@ -148,6 +190,11 @@ say_name_open(const struct swim_notice *n, const char *name)
 
 static void (*const sayers[SWIM_NOTICES])(const struct swim_notice *, const char *) = {
 	[SWIM_NOTICE_SUSPECT] = say_suspect,
+	[SWIM_NOTICE_ACCUSED] = say_accused,
+	[SWIM_NOTICE_CONFIRMED] = say_confirmed,
+	[SWIM_NOTICE_NOT_BELIEVED] = say_not_believed,
+	[SWIM_NOTICE_SPOKE_UP] = say_spoke_up,
+	[SWIM_NOTICE_DECLARED] = say_declared,
 	[SWIM_NOTICE_SUSPECTED] = say_suspected,
 	[SWIM_NOTICE_DEAD] = say_dead,
 	[SWIM_NOTICE_STREAM_ONLY] = say_stream_only,

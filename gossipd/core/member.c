@@ -208,6 +208,11 @@ alive_take(struct swim *s, struct node *n, const struct wire_alive *a, const str
 	}
 	if (moved)
 		place_forget(n);	/* it was that of another machine */
+	if (n->suspicion != NULL) {
+		accuse_refuted(s, n->suspicion);
+		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_SPOKE_UP, .name = a->node,
+			.number = a->incarnation });
+	}
 	suspicion_drop(s, n);
 	n->incarnation = a->incarnation;
 	node_move(n, NODE_ALIVE, s->now);
@@ -266,8 +271,11 @@ swim_suspect(struct swim *s, const struct wire_accuse *m)
 	    !plausible(s, m->incarnation, n->incarnation))
 		return;
 	if (n->suspicion != NULL) {
-		if (suspicion_confirm(s, n, m->from))
+		if (suspicion_confirm(s, n, m->from)) {
 			queue_accuse(s, n, m, wire_put_suspect);
+			out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_CONFIRMED, .name = m->node,
+				.other = m->from, .number = n->suspicion->seen, .number2 = n->suspicion->need });
+		}
 		return;
 	}
 	if (n->state != NODE_ALIVE)
@@ -277,8 +285,11 @@ swim_suspect(struct swim *s, const struct wire_accuse *m)
 		swim_refute(s, m->incarnation);
 		return;
 	}
-	if (!suspicion_start(s, n, m->from))
+	if (!accuse_believed(s, n, m) || !suspicion_start(s, n, m->from))
 		return;
+	if (!span_eq(m->from, s->opt.name))
+		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_ACCUSED, .name = m->node, .other = m->from,
+			.number = m->incarnation });
 	queue_accuse(s, n, m, wire_put_suspect);
 	n->incarnation = m->incarnation;
 	node_move(n, NODE_SUSPECT, s->now);
@@ -288,6 +299,7 @@ void
 swim_dead(struct swim *s, const struct wire_accuse *m)
 {
 	struct node *n = table_find(&s->table, m->node);
+	bool by_itself = span_eq(m->node, m->from);	/* it leaves */
 
 	if (n == NULL || !node_listed(&s->table, n) || m->incarnation < n->incarnation ||
 	    !plausible(s, m->incarnation, n->incarnation))
@@ -299,10 +311,15 @@ swim_dead(struct swim *s, const struct wire_accuse *m)
 		swim_refute(s, m->incarnation);
 		return;
 	}
+	if (n->state == NODE_ALIVE && !(by_itself && n->status == MEMBER_LEAVING) && !accuse_believed(s, n, m))
+		return;
+	if (!by_itself && !span_eq(m->from, s->opt.name))
+		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_DECLARED, .name = m->node, .other = m->from,
+			.number = m->incarnation });
 	queue_accuse(s, n, m, wire_put_dead);
 	suspicion_drop(s, n);
 	n->incarnation = m->incarnation;
-	node_move(n, span_eq(m->node, m->from) ? NODE_LEFT : NODE_DEAD, s->now);
+	node_move(n, by_itself ? NODE_LEFT : NODE_DEAD, s->now);
 	serf_node_leave(s, n);
 }
 

@@ -209,5 +209,6 @@ out_notice(struct swim *s, const struct swim_notice *n)
 		return;
 	*at = *n;
 	at->name = arena_copy(&s->out.arena, n->name);
+	at->other = arena_copy(&s->out.arena, n->other);
 	s->out.view.notice_count++;
 }

@@ -96,7 +96,7 @@ probe_tick(struct swim *s)
 	p->seq = ++s->seq;
 	p->sent = s->now;
 	p->deadline = mono_add(s->now, awareness_scale(s, interval));
-	p->nacks = p->nacks_expected = 0;
+	p->asked = p->nacks = p->nacks_expected = 0;
 	p->stream = 0;
 	p->stream_ok = false;
 	s->stats.probes++;
@@ -134,6 +134,7 @@ ask_others(struct swim *s)
 		wire_put_indirect(&s->scratch, &m);
 		gossip_send(s, node_addr(others[i]), buf_span(&s->scratch), false);
 		s->probe.nacks_expected += m.nack;
+		s->probe.asked++;
 	}
 }
 
@@ -163,7 +164,8 @@ probe_fail(struct swim *s)
 		awareness_add(s, 1);
 	probe_end(s);
 	if (n->state == NODE_ALIVE)
-		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_SUSPECT, .name = m.node });
+		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_SUSPECT, .name = m.node, .number = p->asked,
+			.number2 = p->nacks, .text = p->stream != 0 ? "none over TCP" : "TCP not tried" });
 	swim_suspect(s, &m);
 }
 

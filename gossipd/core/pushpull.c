@@ -212,12 +212,14 @@ merge(struct swim *s, const struct gaddr *from, const struct stream_message *m, 
 		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_REFUSED, .addr = *from, .text = why });
 		return TV_EPERM;
 	}
+	s->teller = table_hash(&s->table, span_of(from->ip, from->len));
 	while ((err = wire_node_next(&it, &s->out.arena, &n)) != TV_EOF) {
 		if (err == TV_OK)
 			merge_node(s, &n);
 		else
 			s->stats.bad_message++;
 	}
+	s->teller = 0;
 	return m->user_state.len > 0 ? serf_state_merge(s, m->user_state, ignore_old) : TV_OK;
 }
 

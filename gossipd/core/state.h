@@ -6,6 +6,7 @@
  *   out.c        the output under construction
  *   member.c     alive, suspect, dead, refute: the merge rules of SWIM
  *   suspect.c    suspicion timers
+ *   accuse.c     how much one accuser is believed
  *   probe.c      probe rounds; answers to pings; relayed probes
  *   place.c      coordinates: in acks, and of members
  *   awareness.c  health score
@@ -64,7 +65,7 @@ struct probe {
 	struct node *target;		/* NULL: it was forgotten meanwhile, and the probe ends without a verdict */
 	uint32_t seq;
 	struct mono sent, deadline;
-	unsigned nacks_expected, nacks;
+	unsigned asked, nacks_expected, nacks;
 	uint64_t stream;		/* fallback ping under way, or 0 */
 	bool stream_ok;
 	uint32_t index;			/* where the next round starts in table.order */
@@ -211,6 +212,8 @@ struct swim {
 	struct relay *relays;
 	uint32_t relay_count;
 	struct suspicion *suspicions;
+	struct accusers *accusers;	/* owned; NULL: nobody has accused yet */
+	uint64_t teller;		/* stands for the partner of the exchange that is merged now; 0: none is */
 	struct exchange *exchanges;
 	unsigned exchange_count;
 	struct join_run *joins;
@@ -263,7 +266,7 @@ void out_query(struct swim *s, const struct swim_query *q);
 /* False without memory. */
 bool out_response(struct swim *s, const struct swim_response *r);
 void out_join(struct swim *s, const struct join_run *j);
-/* name and text of *n are copied or static. */
+/* name and other are copied; text is static. */
 void out_notice(struct swim *s, const struct swim_notice *n);
 struct swim_member node_view(const struct node *n);
 
@@ -293,6 +296,14 @@ bool suspicion_confirm(struct swim *s, struct node *n, struct span from);
 void suspicion_drop(struct swim *s, struct node *n);
 void suspicion_delay(struct swim *s, struct mono by);
 void suspicion_fire(struct swim *s);		/* TIMER_SUSPICION */
+
+/* -- accuse.c -- */
+struct accusers;
+/* Has m->from (or who tells it in an exchange) the credit for this accusation of n?  Spends it. */
+bool accuse_believed(struct swim *s, const struct node *n, const struct wire_accuse *m);
+/* The accused spoke up, and this suspicion is over. */
+void accuse_refuted(struct swim *s, const struct suspicion *p);
+void accuse_done(struct swim *s);
 
 /* -- probe.c -- */
 void probe_tick(struct swim *s);		/* TIMER_PROBE */

@@ -403,6 +403,7 @@ swim_free(struct swim *s)
 	table_done(&s->table);
 	intents_done(&s->intents);
 	relay_done(s);
+	accuse_done(s);
 	pushpull_done(s);
 	event_done(s);
 	query_done(s);

@@ -75,7 +75,8 @@ const struct swim_timing *swim_preset(const char *name);
 #define SWIM_WITHOUT_DYNAMIC 2u		/* each suspicion ends after the shortest wait, whoever confirms it */
 #define SWIM_WITHOUT_BUDDY 4u		/* a suspect is not told so by those who probe it */
 #define SWIM_WITHOUT_STALL 8u		/* ours: a standstill of our own is not noticed */
-#define SWIM_PLAIN 15u			/* SWIM as it was before */
+#define SWIM_WITHOUT_CREDIT 16u		/* ours: each accuser is believed, however many it accuses */
+#define SWIM_PLAIN 31u			/* SWIM as it was before */
 
 struct swim_options {
 	struct span name;		/* own name, 1..255 bytes; copied */
@@ -242,7 +243,13 @@ struct swim_join {
 };
 
 enum swim_notice_type {
-	SWIM_NOTICE_SUSPECT,		/* name: suspected by us */
+	SWIM_NOTICE_SUSPECT,		/* name: suspected by us, no answer; number: others asked, of which number2 could not
+					 * reach it either; text: what a stream told */
+	SWIM_NOTICE_ACCUSED,		/* name: suspected by other, which we believe; number: incarnation */
+	SWIM_NOTICE_CONFIRMED,		/* name: suspected by other as well; number: confirmations, number2: wanted */
+	SWIM_NOTICE_NOT_BELIEVED,	/* name: accused by other, which accuses too many */
+	SWIM_NOTICE_SPOKE_UP,		/* name: was suspected and is alive; number: its new incarnation */
+	SWIM_NOTICE_DECLARED,		/* name: declared dead by other; number: incarnation */
 	SWIM_NOTICE_SUSPECTED,		/* name: who accuses us; we refute */
 	SWIM_NOTICE_DEAD,		/* name: declared dead by us; number: confirmations */
 	SWIM_NOTICE_STREAM_ONLY,	/* name: answers streams but no datagrams */
@@ -262,9 +269,9 @@ enum swim_notice_type {
 
 struct swim_notice {
 	enum swim_notice_type type;
-	struct span name;
+	struct span name, other;
 	struct gaddr addr, other_addr;
-	uint64_t number;
+	uint64_t number, number2;
 	enum tv_err error;
 	const char *text;		/* static, or NULL */
 };
@@ -304,6 +311,7 @@ struct swim_stats {
 	/* peer errors, by reason */
 	uint64_t bad_message;		/* malformed or unknown */
 	uint64_t bad_incarnation;	/* beyond what can be refuted */
+	uint64_t over_accusations;	/* not believed, for want of credit */
 	uint64_t bad_vsn, wrong_dc, conflicts, over_members, over_intents, over_relays, refused_merges;
 	uint64_t no_memory;
 	uint64_t probes, probes_failed, refutations;

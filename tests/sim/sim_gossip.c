@@ -248,6 +248,88 @@ scenario_deaf(struct run *r)
 	settle(r, MONO_S(240), views_agree, "one that hears again does not come back");
 }
 
+/* Those that are up show those that are down as failed. */
+static bool
+losses_known(struct world *w, void *arg)
+{
+	struct run *r = arg;
+
+	for (unsigned i = 0; i < r->n; i++)
+		for (unsigned j = 0; j < r->n && world_is_up(w, i); j++)
+			if (!world_is_up(w, j) && world_status(w, i, j) != MEMBER_FAILED)
+				return false;
+	return true;
+}
+
+/*
+ * Half of the pool dies at once.  Limits on what one accuser is believed must not hold up the news: with most probes
+ * failing and most helpers dead it takes longer than one death, but not many times.
+ */
+static void
+scenario_half(struct run *r)
+{
+	if (!mass_join(r))
+		return;
+	rest(r, MONO_S(5));
+	for (unsigned i = 0; i < r->n / 2; i++)
+		world_kill(r->w, i);
+	settle(r, mono_mul(death_bound(r, swim_preset("lan")), 3), losses_known, "the loss of half is not known to all");
+	settle(r, MONO_S(60), views_agree, "those that are left do not agree");
+}
+
+/* Member `to` hears that `by` accuses everybody, with the incarnations that `to` knows. */
+static void
+accuse_all(struct run *r, unsigned to, unsigned by)
+{
+	struct buf b = BUF_INIT(1024);
+	char from[16], name[16];
+
+	snprintf(from, sizeof(from), "n%u", by);
+	for (unsigned j = 0; j < r->n; j++) {
+		struct wire_accuse m = { .node = span_str(name), .from = span_str(from) };
+		enum node_state state;
+
+		snprintf(name, sizeof(name), "n%u", j);
+		if (j == to || j == by || !swim_state_of(world_core(r->w, to), m.node, &state, &m.incarnation))
+			continue;
+		buf_reset(&b);
+		wire_put_suspect(&b, &m);
+		world_inject(r->w, to, WIRE_SUSPECT, span_of(b.data + 1, b.len - 1));
+	}
+	buf_done(&b);
+}
+
+/*
+ * One accuses everybody, each second anew: plain SWIM that does not hear, or a liar (S124, S177).  Nobody dies of it,
+ * but for one whose refutation gets lost, and what the pool has to say because of it stays within a small multiple of
+ * what it says anyway.
+ */
+static void
+scenario_storm(struct run *r)
+{
+	const struct mono phase = MONO_S(30);
+	uint64_t calm, storm;
+
+	if (r->n < 3 || !mass_join(r))
+		return;
+	rest(r, MONO_S(60));
+	calm = world_datagrams(r->w);
+	rest(r, phase);
+	calm = world_datagrams(r->w) - calm;
+	storm = world_datagrams(r->w);
+	r->victim = (unsigned)rng_below(&r->rng, r->n);
+	for (int second = 0; second < 30; second++) {
+		accuse_all(r, (r->victim + 1 + (unsigned)rng_below(&r->rng, r->n - 1)) % r->n, r->victim);
+		rest(r, MONO_S(1));
+	}
+	storm = world_datagrams(r->w) - storm;
+	settle(r, MONO_S(60), others_agree, "the others believe one that accuses everybody");
+	if (r->failed == NULL && storm > 6 * calm)
+		r->failed = "accusations by one grow into a storm";
+	if (r->failed == NULL && world_false_deaths(r->w) > 1 + r->n / 8)
+		r->failed = "many believed one that accuses everybody";
+}
+
 static const struct {
 	const char *name;
 	void (*play)(struct run *);
@@ -258,6 +340,8 @@ static const struct {
 	{ "partition", scenario_partition },
 	{ "restart", scenario_restart },
 	{ "deaf", scenario_deaf },
+	{ "half", scenario_half },
+	{ "storm", scenario_storm },
 };
 #define SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
 
@@ -359,7 +443,7 @@ scenario_index(const char *name)
 	for (size_t i = 0; i < SCENARIOS; i++)
 		if (strcmp(scenarios[i].name, name) == 0)
 			return i;
-	fprintf(stderr, "sim_gossip: no scenario %s (join, death, leave, partition, restart, deaf)\n", name);
+	fprintf(stderr, "sim_gossip: no scenario %s (join, death, leave, partition, restart, deaf, half, storm)\n", name);
 	exit(2);
 }
 
