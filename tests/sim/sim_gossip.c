@@ -326,7 +326,7 @@ scenario_storm(struct run *r)
 	settle(r, MONO_S(60), others_agree, "the others believe one that accuses everybody");
 	if (r->failed == NULL && storm > 6 * calm)
 		r->failed = "accusations by one grow into a storm";
-	if (r->failed == NULL && world_false_deaths(r->w) > 1 + r->n / 8)
+	if (r->failed == NULL && world_false_deaths(r->w) > r->n)	/* each that sees one death counts */
 		r->failed = "many believed one that accuses everybody";
 }
 
