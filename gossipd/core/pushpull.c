@@ -274,8 +274,11 @@ join_finish(struct swim *s, struct join_run *j)
 		at = &(*at)->next;
 	*at = j->next;
 	out_join(s, j);
-	if (j->contacted > 0 && !j->quiet && !leave_begun(s))
+	/* A late copy of a prune that hit an earlier life makes others show us as leaving: only our own word ends that. */
+	if (j->contacted > 0 && (!j->quiet || !s->announced) && !leave_begun(s)) {
+		s->announced = true;
 		intent_send_join(s);
+	}
 	free(j);
 }
 

@@ -207,6 +207,7 @@ struct swim {
 	struct mono timers[TIMERS];
 	uint32_t incarnation, seq;	/* last used */
 	bool hushed;			/* what is merged now is news only to us: not passed on */
+	bool announced;			/* our join intent was sent in this life */
 	unsigned health;
 	struct probe probe;
 	struct relay *relays;

@@ -157,7 +157,7 @@ struct swim_input {
 	const struct gaddr *addrs;	/* JOIN: 1..SWIM_JOIN_ADDRS_MAX, port 0: our own port */
 	unsigned addr_count;
 	const struct swim_restore *restore;
-	bool quiet;			/* JOIN: after a restart: no join intent follows */
+	bool quiet;			/* JOIN: no join intent follows, unless it is the first join of this life */
 	bool replay;			/* JOIN: deliver events from before it */
 	bool coalesce;			/* FIRE: receivers may deliver only the newest of this name */
 	const struct swim_ask *ask;	/* borrowed */

@@ -520,6 +520,22 @@ START_TEST(a_pruned_member_that_speaks_up_stays)
 }
 END_TEST
 
+/* Copies of a prune arrive after the member is gone; when it comes back, they make it look as if it were leaving. */
+START_TEST(a_pruned_member_returns)
+{
+	without_probes();
+	(void)one_alive(&o, "a", 1);
+	(void)one_dead(&o, "a", 1, "b");
+	(void)one_leave_intent(&o, "a", 10, true);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_NONE);
+	(void)one_leave_intent(&o, "a", 10, true);
+	(void)one_alive(&o, "a", 2);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_LEAVING);
+	(void)one_join_intent(&o, "a", 11);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_ALIVE);
+}
+END_TEST
+
 START_TEST(intent_memory_is_limited)
 {
 	char name[16];
@@ -805,6 +821,21 @@ answer_join(uint64_t stream, char first, char second)
 	buf_done(&b);
 }
 
+/* After a restart nothing is said of each member that answers, but that we are here is said once. */
+START_TEST(a_quiet_join_is_announced_once)
+{
+	struct gaddr first = one_addr('b'), second = one_addr('d');
+
+	(void)one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .addrs = &first, .addr_count = 1, .quiet = true });
+	answer_join(o.out->streams[0].id, 'b', 'c');
+	ck_assert(one_spreads_intent(&o, SERF_JOIN, SELF));
+	one_wait(&o, MONO_S(5));			/* all its copies are out */
+	(void)one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .addrs = &second, .addr_count = 1, .quiet = true });
+	answer_join(o.out->streams[0].id, 'd', 'e');
+	ck_assert(!one_spreads_intent(&o, SERF_JOIN, SELF));
+}
+END_TEST
+
 /* All to whom it could tell what it learned know more than it does. */
 START_TEST(a_newcomer_learns_in_silence)
 {
@@ -1043,6 +1074,7 @@ serf_case(void)
 	tcase_add_test(t, intents_spread_once);
 	tcase_add_test(t, we_do_not_leave_because_others_say_so);
 	tcase_add_test(t, a_pruned_member_that_speaks_up_stays);
+	tcase_add_test(t, a_pruned_member_returns);
 	tcase_add_test(t, intent_memory_is_limited);
 	tcase_add_test(t, members_are_reaped);
 	tcase_add_test(t, members_from_before_a_restart);
@@ -1065,6 +1097,7 @@ exchange_case(void)
 	tcase_add_test(t, exchange_with_another_datacenter);
 	tcase_add_test(t, a_leave_under_way_is_not_told_as_a_join);
 	tcase_add_test(t, join_end_to_end);
+	tcase_add_test(t, a_quiet_join_is_announced_once);
 	tcase_add_test(t, a_newcomer_learns_in_silence);
 	tcase_add_test(t, one_that_joins_two_tells_each_of_the_other);
 	tcase_add_test(t, join_fails);

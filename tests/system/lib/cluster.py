@@ -102,8 +102,10 @@ class UnixHTTPConnection(http.client.HTTPConnection):
 class Node:
     """One node: its configuration folder, its daemons, and questions to it."""
 
-    def __init__(self, cluster, name, addr, server=True, dc="dc1", raftd=None, rpcd=None, gossipd=None, **keys):
+    def __init__(self, cluster, name, addr, server=True, dc="dc1", raftd=None, rpcd=None, gossipd=None, wrap=None,
+                 **keys):
         self.cluster, self.name, self.addr, self.server, self.dc = cluster, name, addr, server, dc
+        self.wrap = cluster.wrap if wrap is None else wrap
         self.dir = os.path.join(cluster.dir, name)
         self.conf = os.path.join(self.dir, "conf")
         self.run = os.path.join(self.dir, "run")
@@ -161,7 +163,7 @@ class Node:
             assert d not in self.procs or self.procs[d].poll() is not None, "%s of %s runs" % (d, self.name)
             with open(self.log_path(d), "ab") as log:
                 self.procs[d] = subprocess.Popen(
-                    self.cluster.wrap + [os.path.join(BUILD, d, d), "-c", self.conf], stdin=subprocess.DEVNULL,
+                    self.wrap + [os.path.join(BUILD, d, d), "-c", self.conf], stdin=subprocess.DEVNULL,
                     stdout=log, stderr=log, start_new_session=True, env=self.cluster.env)
         return self
 
