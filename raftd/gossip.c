@@ -30,6 +30,8 @@ struct gossip {
 	struct entry *entries;		/* sorted by name */
 	size_t count, cap;
 	bool synced, overflow;
+	bool announcing;		/* that we lead, and gossipd has not confirmed it */
+	uint64_t announcements;		/* also the id of the newest one's frame */
 };
 
 /* -- the table: sorted by name, so that a walk has an order and a search is short -- */
@@ -281,12 +283,69 @@ take_synced(struct gossip *g)
 	return TV_OK;
 }
 
+/* -- who leads -- */
+
+static void
+announce(struct gossip *g)
+{
+	struct chan *c = dialer_chan(g->dialer);
+	struct buf *b = c == NULL ? NULL : chan_begin(c, MSG_GOSSIP_FIRE, 0, g->announcements);
+
+	if (b == NULL)
+		return;			/* when gossipd is back */
+	mpw_array(b, 4);
+	mpw_uint(b, POOL_LAN);
+	mpw_cstr(b, "consul:new-leader");
+	mpw_bin(b, span_str(g->d->cluster.node_name));
+	mpw_bool(b, false);
+	(void)chan_end(c);
+}
+
+void
+gossip_announce(struct gossip *g)
+{
+	g->announcing = true;
+	g->announcements++;
+	announce(g);
+}
+
+void
+gossip_calm(struct gossip *g)
+{
+	g->announcing = false;
+}
+
+/* [u8 err, str text, u64 ltime] */
+static enum tv_err
+take_announced(struct gossip *g, const struct frame *f)
+{
+	struct rd r = rd_span_over(f->body);
+	struct span text;
+	uint64_t err;
+	char safe[256];
+
+	if (mpr_array(&r) != 3)
+		rd_fail(&r, TV_EFORMAT);
+	err = mpr_uint(&r, UINT8_MAX);
+	text = mpr_bytes(&r, UINT16_MAX);
+	(void)mpr_uint(&r, UINT64_MAX);
+	if (rd_end(&r) != TV_OK)
+		return r.err;
+	if (err != 0)
+		log_warn("raftd", "the change of leader could not be announced: %s", log_safe(text, safe, sizeof(safe)));
+	if (f->id == g->announcements)
+		g->announcing = false;
+	return TV_OK;
+}
+
 static enum tv_err
 on_frame(void *ctx, struct chan *c, const struct frame *f)
 {
 	struct gossip *g = ctx;
 
 	(void)c;
+	if (f->flags & FRAME_REPLY)
+		return f->type == MSG_GOSSIP_FIRE ? take_announced(g, f) : TV_EFORMAT;
 	switch (f->type) {
 	case MSG_HELLO:
 		return greet_check(f);
@@ -333,6 +392,8 @@ on_up(void *ctx, struct chan *c)
 	}
 	for (size_t i = 0; i < g->count; i++)
 		g->entries[i].seen = false;
+	if (g->announcing)
+		announce(g);
 	log_debug("raftd", "connected to gossipd");
 }
 

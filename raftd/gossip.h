@@ -42,6 +42,12 @@ bool gossip_next(struct gossip *g, size_t *cursor, struct gossip_member *out);
 void gossip_forget(struct gossip *g, const struct member *m);
 /* Is a member of this name known (any status)? */
 const struct member *gossip_find(struct gossip *g, struct span name);
+/*
+ * Tells the pool that this server leads now: a user event "consul:new-leader" with our name.  It is news for people and
+ * scripts, nobody acts on it.  Said again when gossipd went away before it confirmed; not after gossip_calm().
+ */
+void gossip_announce(struct gossip *g);
+void gossip_calm(struct gossip *g);
 /* Marks all members for comparison with the catalog. */
 void gossip_mark_all(struct gossip *g);
 

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "raftd/engine.h"
+#include "raftd/gossip.h"
 #include "raftd/leader.h"
 #include "raftd/leader_catalog.h"
 #include "raftd/leader_coordinates.h"
@@ -60,6 +61,7 @@ start(struct leader *l)
 	leader_catalog_start(l->catalog);
 	leader_coordinates_start(l->coordinates);
 	ev_timer_again(l->d->loop, &l->reap);
+	gossip_announce(l->d->gossip);
 }
 
 static void
@@ -71,6 +73,7 @@ stop(struct leader *l)
 	leader_catalog_stop(l->catalog);
 	leader_coordinates_stop(l->coordinates);
 	ev_timer_stop(l->d->loop, &l->reap);
+	gossip_calm(l->d->gossip);
 }
 
 void
