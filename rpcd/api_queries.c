@@ -161,7 +161,12 @@ show_answers(struct request *r, struct span body)
 	good = good && put_answers(list, true, out);
 	buf_puts(out, "],\"Responses\":[");
 	good = good && put_answers(list, false, out);
-	buf_printf(out, "],\"Alive\":%" PRIu64 "}", alive);
+	buf_printf(out, "],\"Alive\":%" PRIu64, alive);
+	if (text.len > 0) {
+		buf_puts(out, ",\"Warning\":");
+		json_quote(text, out);
+	}
+	buf_u8(out, '}');
 	if (good && rd_end(&in) == TV_OK)
 		answer_json(r);
 	else

@@ -206,6 +206,14 @@ on_user_event(void *ctx, struct span body)
 	return events_told(p->events, body);
 }
 
+static void
+on_subscribed(void *ctx)
+{
+	struct rpcd *p = ctx;
+
+	events_subscribed(p->events);
+}
+
 static enum tv_err
 on_query(void *ctx, struct span body)
 {
@@ -316,8 +324,8 @@ start_routing(struct rpcd *p)
 	p->view = view_new(&(struct view_conf){
 		.loop = p->loop, .path = p->gossipd_path, .node_id = p->cluster.node_id,
 		.datacenter = p->cluster.datacenter, .members_max = (unsigned)c->members_max,
-		.on_change = on_change, .on_user_event = on_user_event, .on_query = on_query, .on_keys = on_keys,
-		.ctx = p,
+		.on_change = on_change, .on_user_event = on_user_event, .on_query = on_query,
+		.on_subscribed = on_subscribed, .on_keys = on_keys, .ctx = p,
 	});
 	if (p->cluster.server)
 		p->raft = raft_local_new(&(struct raft_local_conf){

@@ -243,6 +243,8 @@ on_up(void *ctx, struct chan *c)
 	subscribe(c, MSG_GOSSIP_WATCH);
 	if (v->conf.on_user_event != NULL && v->conf.on_query != NULL)
 		subscribe(c, MSG_GOSSIP_EVENTS);
+	if (v->conf.on_subscribed != NULL)
+		v->conf.on_subscribed(v->conf.ctx);
 	v->greeted = v->synced = false;
 	v->round++;
 	if (v->failures >= DOWN_WARN_AFTER)

@@ -26,6 +26,8 @@ struct view_conf {
 	enum tv_err (*on_query)(void *ctx, struct span body);
 	/* The gossip keys, primary first; none without encryption.  Borrowed until return.  May be NULL. */
 	void (*on_keys)(void *ctx, const struct span *keys, unsigned count);
+	/* Events were asked for: gossipd came, or came back.  May be NULL. */
+	void (*on_subscribed)(void *ctx);
 	void *ctx;
 };
 

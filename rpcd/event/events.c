@@ -9,6 +9,7 @@
 
 #define FIELD_BYTES_MAX (64u << 10)	/* what gossip carries is shorter */
 #define EVENT_BYTES_MAX 9216		/* name and payload: no sender may configure more */
+#define ANNOUNCEMENTS_MAX 32		/* remembered, to log each once */
 #define WAITING_MAX 256			/* events for which the catalog is asked */
 #define SERVICES_BYTES_MAX (16u << 20)
 #define MATCH_STEPS_MAX 1000000		/* of all patterns of one event together */
@@ -30,6 +31,9 @@ struct events {
 	struct route_call *lookup;
 	struct arena arena;		/* of `services` */
 	struct node_services services;	/* own ones, as the catalog said last */
+	char heard[ANNOUNCEMENTS_MAX][EVENT_ID_BYTES + 1];	/* IDs, a ring */
+	unsigned heard_count;
+	unsigned subscriptions;
 	struct log_limit limit;
 	struct events_stats stats;
 };
@@ -226,12 +230,30 @@ keep(uint64_t ltime, struct span name, struct span payload, enum event_kind *kin
 	return k;
 }
 
+/* Remembers an announcement; false: it was heard before. */
+static bool
+is_new_announcement(struct events *e, const char *id)
+{
+	unsigned n = e->heard_count < ANNOUNCEMENTS_MAX ? e->heard_count : ANNOUNCEMENTS_MAX;
+
+	for (unsigned i = 0; i < n; i++)
+		if (strcmp(e->heard[i], id) == 0)
+			return false;
+	memcpy(e->heard[e->heard_count++ % ANNOUNCEMENTS_MAX], id, sizeof(e->heard[0]));
+	return true;
+}
+
 /* Nobody acts on it: it is news, not authority. */
 static void
 tell(struct events *e, const struct kept *k, bool old)
 {
-	char safe[512];
+	char safe[512], id[EVENT_ID_BYTES + 1];
 
+	event_wire_id(k->rec.LTime, k->rec.Name, k->rec.Payload, id);
+	if (!is_new_announcement(e, id)) {
+		e->stats.duplicates++;
+		return;
+	}
 	e->stats.announcements++;
 	if (!old && span_eqs(k->rec.Name, EVENT_NEW_LEADER) && log_allow(&e->limit, "agent"))
 		log_info("agent", "New leader elected: %s", log_safe(k->rec.Payload, safe, sizeof(safe)));
@@ -255,6 +277,12 @@ arrive(struct events *e, struct kept *k)
 	decide(e, k);
 	if (e->stats.listed != before)
 		waits_wake(&e->waits);
+}
+
+void
+events_subscribed(struct events *e)
+{
+	e->subscriptions++;
 }
 
 enum tv_err
@@ -288,7 +316,7 @@ events_told(struct events *e, struct span body)
 		return TV_OK;
 	}
 	if (kind == EVENT_INTERNAL)
-		tell(e, k, old);
+		tell(e, k, old && e->subscriptions <= 1);
 	else
 		e->stats.bad++;
 	free(k);

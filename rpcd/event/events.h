@@ -26,6 +26,8 @@ struct events_conf {
 struct events *events_new(const struct events_conf *conf);
 /* Before route_free(). */
 void events_free(struct events *e);
+/* What comes next is from a new channel to gossipd.  What is old there is history the first time, later it may be news. */
+void events_subscribed(struct events *e);
 /* The body of a MSG_GOSSIP_USER_EVENT.  TV_EFORMAT: it does not read. */
 enum tv_err events_told(struct events *e, struct span body);
 unsigned events_count(const struct events *e);

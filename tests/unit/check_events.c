@@ -351,12 +351,15 @@ START_TEST(announcements_are_not_listed)
 {
 	struct events_stats stats;
 
+	events_subscribed(events);
 	tell_raw(POOL_LAN, 1, span_str("consul:new-leader"), span_str("n1\x1b[2J"), false);
+	tell_raw(POOL_LAN, 1, span_str("consul:new-leader"), span_str("n1\x1b[2J"), true);
 	tell_raw(POOL_LAN, 2, span_str("consul:other"), SPAN_NONE, true);
 	tell_raw(POOL_LAN, 3, span_str("consul:event:x"), span_str("no map"), false);
 	ck_assert_uint_eq(events_count(events), 0);
 	events_stats(events, &stats);
 	ck_assert_uint_eq(stats.announcements, 2);
+	ck_assert_uint_eq(stats.duplicates, 1);
 	ck_assert_uint_eq(stats.bad, 1);
 }
 END_TEST
