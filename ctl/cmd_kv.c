@@ -78,35 +78,6 @@ kv_get(struct ctl *ctl, const char *key, const struct kv_options *o)
 	return rc;
 }
 
-/* VALUE, "-" for standard input, or "@FILE". */
-static bool
-read_value(const char *arg, struct buf *out)
-{
-	FILE *f;
-	uint8_t *p;
-	size_t n;
-
-	if (strcmp(arg, "-") != 0 && arg[0] != '@') {
-		buf_puts(out, arg);
-		return !out->failed;
-	}
-	f = arg[0] == '@' ? fopen(arg + 1, "rb") : stdin;
-	if (f != NULL)
-		while ((p = buf_room(out, 65536)) != NULL && (n = fread(p, 1, 65536, f)) > 0)
-			out->len += n;
-	if (f == NULL || ferror(f)) {
-		fprintf(stderr, "clusterctl: kv put: %s: %s\n", f == stdin ? "standard input" : arg + 1, strerror(errno));
-		if (f != NULL && f != stdin)
-			fclose(f);
-		return false;
-	}
-	if (f != stdin)
-		fclose(f);
-	if (out->failed)
-		fprintf(stderr, "clusterctl: kv put: the value is larger than %u bytes\n", VALUE_BYTES_MAX);
-	return !out->failed;
-}
-
 static int
 kv_put(struct ctl *ctl, const char *key, const char *value, const struct kv_options *o)
 {
@@ -115,7 +86,7 @@ kv_put(struct ctl *ctl, const char *key, const char *value, const struct kv_opti
 	bool ok;
 	int rc = 1;
 
-	if (read_value(value, &body)) {
+	if (ctl_value("kv put", value, &body)) {
 		kv_path(&path, key, NULL, o);
 		ok = client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), KV_TIMEOUT_S, &a);
 		rc = print_outcome(ctl, "kv put", key, ok, &a);

@@ -38,10 +38,24 @@ struct option_spec {
 };
 int ctl_options(const struct command *cmd, int argc, char **argv, const struct option_spec *specs, unsigned spec_count);
 
+/*
+ * Takes an option that may be repeated out of argv before ctl_options(): its values, at most max.  Returns their
+ * count, or -1 after a sentence.
+ */
+int ctl_repeated(const struct command *cmd, int *argc, char **argv, const char *name, const char **values, int max);
+/* A text argument: itself, "-" for standard input, or "@FILE".  Complains in the name of `what` and returns false. */
+bool ctl_value(const char *what, const char *arg, struct buf *out);
+/* Appends "?name=value" or "&name=value" to a path; value NULL: nothing, "": only the name. */
+void ctl_param(struct buf *path, const char *name, const char *value);
+
 /* A table with aligned columns.  cells: rows * columns texts; row 0 is the head. */
 void out_table(const char *const *cells, unsigned rows, unsigned columns);
 /* Indented JSON and a newline. */
 void out_json(const json_t *value);
+/* One JSON value in one line. */
+void out_json_line(const json_t *value);
+/* Bytes that others made up, as printable text: control characters escaped.  The caller frees it. */
+char *out_safe(struct span bytes);
 /* Text member of an object, or "". */
 const char *json_text(const json_t *obj, const char *key);
 /* PUTs; prints `ok` (unless NULL) when it worked, else complains.  Returns the exit status. */
@@ -64,6 +78,8 @@ int cmd_members(struct ctl *ctl, int argc, char **argv);
 int cmd_info(struct ctl *ctl, int argc, char **argv);
 int cmd_rtt(struct ctl *ctl, int argc, char **argv);
 int cmd_kv(struct ctl *ctl, int argc, char **argv);
+int cmd_event(struct ctl *ctl, int argc, char **argv);
+int cmd_query(struct ctl *ctl, int argc, char **argv);
 int cmd_catalog(struct ctl *ctl, int argc, char **argv);
 int cmd_raft(struct ctl *ctl, int argc, char **argv);
 int cmd_reload(struct ctl *ctl, int argc, char **argv);

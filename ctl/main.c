@@ -24,6 +24,8 @@ static const struct command commands[] = {
 	{ "force-leave", "[--prune] NODE", "declare a failed node as left", cmd_force_leave },
 	{ "rtt", "[--wan] NODE [NODE]", "estimate the round trip between two members", cmd_rtt },
 	{ "kv", "get|put|delete|list|keys ...", "read and write keys", cmd_kv },
+	{ "event", "fire|list|watch ...", "fire and follow user events", cmd_event },
+	{ "query", "NAME [PAYLOAD] | answer NAME ...", "ask all members, or answer what they ask", cmd_query },
 	{ "catalog", "nodes|services|datacenters|service NAME", "show the catalog", cmd_catalog },
 	{ "raft", "list-peers|remove-peer SERVER|transfer-leader [SERVER]", "look after the servers' consensus", cmd_raft },
 	{ "reload", "", "make rpcd read its configuration again", cmd_reload },

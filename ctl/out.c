@@ -1,4 +1,5 @@
 /* What the commands share, see ctl.h. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 #include "ctl/ctl.h"
 
 #define PROGRESS_TTY_NS 100000000
@@ -73,6 +75,75 @@ ctl_options(const struct command *cmd, int argc, char **argv, const struct optio
 	return n - 1;
 }
 
+int
+ctl_repeated(const struct command *cmd, int *argc, char **argv, const char *name, const char **values, int max)
+{
+	size_t len = strlen(name);
+	int n = 0, kept = 1, i;
+
+	for (i = 1; i < *argc && strcmp(argv[i], "--") != 0; i++) {
+		bool ours = strncmp(argv[i], "--", 2) == 0 && strncmp(argv[i] + 2, name, len) == 0;
+		const char *rest = ours ? argv[i] + 2 + len : NULL;
+
+		if (!ours || (*rest != '\0' && *rest != '=')) {
+			argv[kept++] = argv[i];
+			continue;
+		}
+		if (n == max || (*rest == '\0' && i + 1 == *argc)) {
+			fprintf(stderr, "clusterctl: %s: --%s %s\n", cmd->name, name,
+			    n == max ? "is given too often" : "needs a value");
+			return -1;
+		}
+		values[n++] = *rest == '=' ? rest + 1 : argv[++i];
+	}
+	while (i < *argc)
+		argv[kept++] = argv[i++];
+	argv[kept] = NULL;
+	*argc = kept;
+	return n;
+}
+
+bool
+ctl_value(const char *what, const char *arg, struct buf *out)
+{
+	FILE *f;
+	uint8_t *p;
+	size_t n;
+
+	if (strcmp(arg, "-") != 0 && arg[0] != '@') {
+		buf_puts(out, arg);
+		return !out->failed;
+	}
+	f = arg[0] == '@' ? fopen(arg + 1, "rb") : stdin;
+	if (f != NULL)
+		while ((p = buf_room(out, 65536)) != NULL && (n = fread(p, 1, 65536, f)) > 0)
+			out->len += n;
+	if (f == NULL || ferror(f)) {
+		fprintf(stderr, "clusterctl: %s: %s: %s\n", what, f == stdin ? "standard input" : arg + 1, strerror(errno));
+		if (f != NULL && f != stdin)
+			fclose(f);
+		return false;
+	}
+	if (f != stdin)
+		fclose(f);
+	if (out->failed)
+		fprintf(stderr, "clusterctl: %s: the value is larger than %zu bytes\n", what, out->max - 65536);
+	return !out->failed;
+}
+
+void
+ctl_param(struct buf *path, const char *name, const char *value)
+{
+	if (value == NULL)
+		return;
+	buf_puts(path, path->len > 0 && memchr(path->data, '?', path->len) != NULL ? "&" : "?");
+	buf_puts(path, name);
+	if (value[0] == '\0')
+		return;
+	buf_u8(path, '=');
+	client_encode(path, value, false);
+}
+
 void
 out_table(const char *const *cells, unsigned rows, unsigned columns)
 {
@@ -97,6 +168,27 @@ out_json(const json_t *value)
 {
 	json_dumpf(value, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
 	putchar('\n');
+}
+
+void
+out_json_line(const json_t *value)
+{
+	json_dumpf(value, stdout, JSON_COMPACT | JSON_ENCODE_ANY);
+	putchar('\n');
+}
+
+char *
+out_safe(struct span bytes)
+{
+	size_t cap = bytes.len * 4 + 1;		/* \xNN each at worst */
+	char *text = malloc(cap);
+
+	if (text == NULL) {
+		fprintf(stderr, "clusterctl: out of memory\n");
+		exit(1);
+	}
+	log_safe(bytes, text, cap);
+	return text;
 }
 
 const char *

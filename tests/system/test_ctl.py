@@ -29,10 +29,16 @@ def test_wrong_calls():
     expect(2, "usage: clusterctl members", "members", "extra")
     expect(2, 'unknown option "--bogus"', "members", "--bogus")
     expect(2, 'wrong use of option "--dc"', "catalog", "nodes", "--dc")
-    for command in ("join", "force-leave", "rtt", "kv", "catalog", "raft"):
+    for command in ("join", "force-leave", "rtt", "kv", "event", "query", "catalog", "raft"):
         expect(2, "usage: clusterctl " + command, command)
         expect(0, "usage: clusterctl " + command, command, "--help")
     expect(2, '--cas: "x" is not a number', "kv", "put", "--cas", "x", "a", "b")
+    expect(2, "usage: clusterctl event", "event", "fire")
+    expect(2, "usage: clusterctl event", "event", "list", "--exec", "x")
+    expect(2, "--name:", "event", "watch", "--name", "(")
+    expect(2, "is no length of time", "query", "--timeout", "5", "x")
+    expect(2, "needs a value", "query", "x", "--node")
+    expect(2, "usage: clusterctl query", "query", "answer", "x", "--text", "a", "--exec", "b")
     expect(2, "usage: clusterctl version", "version", "extra")
 
 

@@ -1,0 +1,289 @@
+/* clusterctl event: fire, list, watch. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/log.h"
+#include "common/regex.h"
+#include "common/schema.h"
+#include "ctl/handler.h"
+
+#define TIMEOUT_S 30
+#define WAIT_S 60			/* of one long poll */
+#define PAYLOAD_BYTES_MAX (64u << 10)	/* what gossip takes is far less: it says so itself */
+#define PATH_BYTES_MAX (64u << 10)
+#define SEEN_MAX 512			/* IDs remembered: more than a list holds */
+#define MATCH_STEPS_MAX 1000000
+
+struct event_options {
+	const char *node, *service, *tag, *dc, *name, *exec;
+	bool coalesce;
+};
+
+/* -- one event -- */
+
+static struct span
+text_of(const json_t *event, const char *key)
+{
+	const json_t *v = json_object_get(event, key);
+
+	return span_of(json_string_value(v), json_string_length(v));
+}
+
+/* Decoded; empty when there is none. */
+static void
+payload_of(const json_t *event, struct buf *out)
+{
+	struct span text = text_of(event, "Payload");
+
+	buf_reset(out);
+	if (text.len > 0)
+		(void)base64_decode(text, out);		/* of rpcd: it is base64 */
+}
+
+static void
+print_event(const json_t *event)
+{
+	struct buf payload = BUF_INIT(PAYLOAD_BYTES_MAX);
+	char *name = out_safe(text_of(event, "Name")), *bytes;
+
+	payload_of(event, &payload);
+	bytes = out_safe(buf_span(&payload));
+	printf("%s (ltime %" JSON_INTEGER_FORMAT ")%s%s\n", name, json_integer_value(json_object_get(event, "LTime")),
+	    bytes[0] != '\0' ? ": " : "", bytes);
+	fflush(stdout);
+	free(name);
+	free(bytes);
+	buf_done(&payload);
+}
+
+/* -- fire -- */
+
+static int
+fire(struct ctl *ctl, const char *name, const char *payload, const struct event_options *o)
+{
+	struct buf path = BUF_INIT(PATH_BYTES_MAX), body = BUF_INIT(PAYLOAD_BYTES_MAX + 65536);
+	struct client_answer a = { .status = 0 };
+	json_t *event;
+	int rc = 1;
+
+	buf_puts(&path, "/v1/event/fire/");
+	client_encode(&path, name, false);
+	ctl_param(&path, "node", o->node);
+	ctl_param(&path, "service", o->service);
+	ctl_param(&path, "tag", o->tag);
+	ctl_param(&path, "dc", o->dc);
+	ctl_param(&path, "coalesce", o->coalesce ? "" : NULL);
+	if (payload == NULL || ctl_value("event fire", payload, &body)) {
+		if (!client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), TIMEOUT_S, &a)) {
+			client_complain(ctl->client, "event fire", &a);
+		} else if ((event = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL)) != NULL) {
+			if (ctl->json)
+				out_json(event);
+			else
+				printf("Event ID: %s\n", json_text(event, "ID"));
+			json_decref(event);
+			rc = 0;
+		}
+		client_answer_done(&a);
+	}
+	buf_done(&path);
+	buf_done(&body);
+	return rc;
+}
+
+/* -- list -- */
+
+/* index 0: at once.  NULL: *a tells why. */
+static json_t *
+get_list(struct ctl *ctl, const char *name, uint64_t index, struct client_answer *a)
+{
+	struct buf path = BUF_INIT(PATH_BYTES_MAX);
+	json_t *list = NULL;
+
+	buf_puts(&path, "/v1/event/list");
+	ctl_param(&path, "name", name);
+	if (index > 0)
+		buf_printf(&path, "%cindex=%" PRIu64 "&wait=%ds", name != NULL ? '&' : '?', index, WAIT_S);
+	if (client_do(ctl_client(ctl), "GET", buf_cstr(&path), SPAN_NONE, index > 0 ? WAIT_S + TIMEOUT_S : TIMEOUT_S, a))
+		list = json_loadb((const char *)a->body.data, a->body.len, JSON_ALLOW_NUL, NULL);
+	buf_done(&path);
+	return list;
+}
+
+static int
+list_events(struct ctl *ctl, const struct event_options *o)
+{
+	struct client_answer a;
+	json_t *list = get_list(ctl, o->name, 0, &a), *event;
+	size_t i;
+	int rc = 0;
+
+	if (list == NULL)
+		rc = client_complain(ctl->client, "event list", &a);
+	else if (ctl->json)
+		out_json(list);
+	else
+		json_array_foreach(list, i, event)
+			print_event(event);
+	json_decref(list);
+	client_answer_done(&a);
+	return rc;
+}
+
+/* -- watch -- */
+
+struct watch {
+	struct ctl *ctl;
+	struct regex *name;		/* NULL: all */
+	struct handler *handler;	/* NULL: print */
+	char seen[SEEN_MAX][40];	/* IDs, a ring */
+	unsigned seen_count;
+};
+
+/* Remembers it; false: it was told before. */
+static bool
+is_news(struct watch *w, const char *id)
+{
+	unsigned n = w->seen_count < SEEN_MAX ? w->seen_count : SEEN_MAX;
+
+	for (unsigned i = 0; i < n; i++)
+		if (strcmp(w->seen[i], id) == 0)
+			return false;
+	snprintf(w->seen[w->seen_count++ % SEEN_MAX], sizeof(w->seen[0]), "%s", id);
+	return true;
+}
+
+static bool
+is_wanted(struct watch *w, const json_t *event)
+{
+	uint64_t steps = MATCH_STEPS_MAX;
+	bool found = false;
+
+	return w->name == NULL || (regex_search(w->name, text_of(event, "Name"), &steps, &found) == TV_OK && found);
+}
+
+static void
+handle(struct watch *w, const json_t *event)
+{
+	struct buf payload = BUF_INIT(PAYLOAD_BYTES_MAX);
+	char ltime[32];
+	int status;
+
+	payload_of(event, &payload);
+	snprintf(ltime, sizeof(ltime), "%" JSON_INTEGER_FORMAT, json_integer_value(json_object_get(event, "LTime")));
+	handler_set(w->handler, "SERF_EVENT", span_str("user"));
+	handler_set(w->handler, "SERF_USER_EVENT", text_of(event, "Name"));
+	handler_set(w->handler, "SERF_USER_LTIME", span_str(ltime));
+	status = handler_run(w->handler, buf_span(&payload), NULL);
+	if (status > 0)
+		fprintf(stderr, "clusterctl: event watch: the command ended with status %d\n", status);
+	buf_done(&payload);
+}
+
+static void
+take_list(struct watch *w, const json_t *list, bool tell)
+{
+	const json_t *event;
+	size_t i;
+
+	json_array_foreach(list, i, event) {
+		if (!is_news(w, json_text(event, "ID")) || !tell || !is_wanted(w, event))
+			continue;
+		if (w->handler != NULL)
+			handle(w, event);
+		else if (w->ctl->json)
+			out_json_line(event);
+		else
+			print_event(event);
+		fflush(stdout);
+	}
+}
+
+/* What there is at first was told to others; then for ever.  rpcd may be restarted meanwhile. */
+static int
+follow(struct watch *w)
+{
+	struct timespec pause = { 0, 500000000 };
+	struct client_answer a;
+	bool first = true, away = false;
+	uint64_t index = 0;
+
+	for (;;) {
+		json_t *list = get_list(w->ctl, NULL, index, &a);
+
+		if (list == NULL && (first || a.status != 0))
+			break;
+		if ((list == NULL) != away)
+			fprintf(stderr, "clusterctl: event watch: %s\n", away ? "connected again" :
+			    "no connection to rpcd, trying again");
+		away = list == NULL;
+		if (list != NULL)
+			take_list(w, list, !first);
+		index = list != NULL ? a.index : 0;
+		first = false;
+		json_decref(list);
+		client_answer_done(&a);
+		if (away)
+			nanosleep(&pause, NULL);
+		if (ferror(stdout))
+			return 1;
+	}
+	client_complain(w->ctl->client, "event watch", &a);
+	client_answer_done(&a);
+	return 1;
+}
+
+static int
+watch_events(struct ctl *ctl, const struct event_options *o)
+{
+	struct watch *w = calloc(1, sizeof(*w));
+	struct buf why = BUF_INIT(1024);
+	int rc = 1;
+
+	if (w == NULL)
+		return 1;
+	w->ctl = ctl;
+	if (o->name != NULL && (w->name = regex_new(span_str(o->name), &why)) == NULL) {
+		fprintf(stderr, "clusterctl: event watch: --name: %s\n", buf_cstr(&why));
+		rc = 2;
+	} else if (o->exec == NULL || (w->handler = handler_new(ctl, "event watch", o->exec)) != NULL) {
+		rc = follow(w);
+	}
+	regex_free(w->name);
+	handler_free(w->handler);
+	buf_done(&why);
+	free(w);
+	return rc;
+}
+
+int
+cmd_event(struct ctl *ctl, int argc, char **argv)
+{
+	const struct command *cmd = ctl_find("event");
+	struct event_options o = { .coalesce = false };
+	const struct option_spec specs[] = {
+		{ "node", NULL, &o.node }, { "service", NULL, &o.service }, { "tag", NULL, &o.tag },
+		{ "dc", NULL, &o.dc }, { "name", NULL, &o.name }, { "exec", NULL, &o.exec },
+		{ "coalesce", &o.coalesce, NULL },
+	};
+	int n = ctl_options(cmd, argc, argv, specs, sizeof(specs) / sizeof(specs[0]));
+	const char *verb = n > 0 ? argv[1] : "";
+	bool aimed = o.node != NULL || o.service != NULL || o.tag != NULL || o.dc != NULL || o.coalesce;
+
+	if (n < 0)
+		return 2;
+	if (strcmp(verb, "fire") == 0 && (n == 2 || n == 3) && o.name == NULL && o.exec == NULL)
+		return fire(ctl, argv[2], n == 3 ? argv[3] : NULL, &o);
+	if (strcmp(verb, "list") == 0 && n == 1 && !aimed && o.exec == NULL)
+		return list_events(ctl, &o);
+	if (strcmp(verb, "watch") == 0 && n == 1 && !aimed)
+		return watch_events(ctl, &o);
+	fprintf(stderr, "usage: clusterctl event fire [--node RE] [--service RE [--tag RE]] [--dc DC] [--coalesce] "
+	    "NAME [PAYLOAD|-|@FILE]\n"
+	    "       clusterctl event list [--name NAME]\n"
+	    "       clusterctl event watch [--name RE] [--exec COMMAND]\n");
+	return 2;
+}

@@ -1,0 +1,282 @@
+/* clusterctl query: asking all members through gossip, and answering. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/duration.h"
+#include "common/schema.h"
+#include "ctl/handler.h"
+
+#define TIMEOUT_S 30
+#define WAIT_S 60			/* of one long poll */
+#define QUERY_TIMEOUT_S 120		/* without --timeout: longer than the largest pool takes */
+#define PAYLOAD_BYTES_MAX (64u << 10)
+#define PATH_BYTES_MAX (256u << 10)
+#define FILTERS_MAX 64
+
+/* -- asking -- */
+
+struct ask_options {
+	const char *nodes[FILTERS_MAX], *tags[FILTERS_MAX];
+	int node_count, tag_count;
+	const char *timeout, *relay;
+	bool no_ack;
+};
+
+static void
+print_response(const json_t *response)
+{
+	struct buf payload = BUF_INIT(PAYLOAD_BYTES_MAX);
+	const json_t *from = json_object_get(response, "From");
+	char *name = out_safe(span_of(json_string_value(from), json_string_length(from))), *text;
+
+	(void)base64_decode(span_str(json_text(response, "Payload")), &payload);	/* of rpcd: it is base64 */
+	text = out_safe(buf_span(&payload));
+	printf("Response from '%s': %s\n", name, text);
+	free(name);
+	free(text);
+	buf_done(&payload);
+}
+
+static void
+print_answers(const json_t *answer)
+{
+	const json_t *acks = json_object_get(answer, "Acks"), *responses = json_object_get(answer, "Responses"), *one;
+	size_t i;
+
+	json_array_foreach(acks, i, one) {
+		char *name = out_safe(span_of(json_string_value(one), json_string_length(one)));
+
+		printf("Ack from '%s'\n", name);
+		free(name);
+	}
+	json_array_foreach(responses, i, one)
+		print_response(one);
+	printf("Total Acks: %zu\nTotal Responses: %zu\n", json_array_size(acks), json_array_size(responses));
+	if (json_text(answer, "Warning")[0] != '\0')
+		fprintf(stderr, "clusterctl: query: %s\n", json_text(answer, "Warning"));
+}
+
+static int
+ask(struct ctl *ctl, const char *name, const char *payload, const struct ask_options *o, long timeout_s)
+{
+	struct buf path = BUF_INIT(PATH_BYTES_MAX), body = BUF_INIT(PAYLOAD_BYTES_MAX + 65536);
+	struct client_answer a;
+	json_t *answer = NULL;
+	int rc = 1;
+
+	buf_puts(&path, "/v1/agent/query/");
+	client_encode(&path, name, false);
+	for (int i = 0; i < o->node_count; i++)
+		ctl_param(&path, "node", o->nodes[i]);
+	for (int i = 0; i < o->tag_count; i++)
+		ctl_param(&path, "tag", o->tags[i]);
+	ctl_param(&path, "timeout", o->timeout);
+	ctl_param(&path, "relay", o->relay);
+	ctl_param(&path, "no-ack", o->no_ack ? "" : NULL);
+	if (payload == NULL || ctl_value("query", payload, &body)) {
+		if (!client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), timeout_s, &a))
+			client_complain(ctl->client, "query", &a);
+		else
+			answer = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL);
+		client_answer_done(&a);
+	}
+	if (answer != NULL) {
+		if (ctl->json)
+			out_json(answer);
+		else
+			print_answers(answer);
+		json_decref(answer);
+		rc = 0;
+	}
+	buf_done(&path);
+	buf_done(&body);
+	return rc;
+}
+
+static int
+ask_usage(void)
+{
+	fprintf(stderr, "usage: clusterctl query [--node NODE]... [--tag KEY=RE]... [--timeout D] [--no-ack] [--relay N] "
+	    "NAME [PAYLOAD|-|@FILE]\n"
+	    "       clusterctl query answer NAME --exec COMMAND|--text TEXT\n");
+	return 2;
+}
+
+static int
+ask_command(struct ctl *ctl, int argc, char **argv)
+{
+	const struct command *cmd = ctl_find("query");
+	struct ask_options o = { .no_ack = false };
+	const struct option_spec specs[] = {
+		{ "timeout", NULL, &o.timeout }, { "relay", NULL, &o.relay }, { "no-ack", &o.no_ack, NULL },
+	};
+	int64_t ns = 0;
+	int n;
+
+	o.node_count = ctl_repeated(cmd, &argc, argv, "node", o.nodes, FILTERS_MAX);
+	o.tag_count = o.node_count < 0 ? -1 : ctl_repeated(cmd, &argc, argv, "tag", o.tags, FILTERS_MAX);
+	if (o.tag_count < 0)
+		return 2;
+	n = ctl_options(cmd, argc, argv, specs, sizeof(specs) / sizeof(specs[0]));
+	if (n < 0)
+		return 2;
+	if (o.timeout != NULL && (duration_parse(span_str(o.timeout), &ns) != TV_OK || ns <= 0)) {
+		fprintf(stderr, "clusterctl: query: --timeout: \"%s\" is no length of time, such as 5s\n", o.timeout);
+		return 2;
+	}
+	if (n < 1 || n > 2)
+		return ask_usage();
+	return ask(ctl, argv[1], n == 2 ? argv[2] : NULL, &o, ns > 0 ? (long)(ns / 1000000000) + TIMEOUT_S : QUERY_TIMEOUT_S);
+}
+
+/* -- answering -- */
+
+struct answering {
+	struct ctl *ctl;
+	const char *name, *text;
+	struct handler *handler;	/* NULL: text */
+};
+
+static struct span
+text_of(const json_t *query, const char *key)
+{
+	const json_t *v = json_object_get(query, key);
+
+	return span_of(json_string_value(v), json_string_length(v));
+}
+
+/* false: no answer. */
+static bool
+make_answer(struct answering *w, const json_t *query, struct buf *out)
+{
+	struct buf payload = BUF_INIT(PAYLOAD_BYTES_MAX);
+	char ltime[32];
+	int status;
+
+	if (w->handler == NULL) {
+		buf_puts(out, w->text);
+		return true;
+	}
+	if (text_of(query, "Payload").len > 0)
+		(void)base64_decode(text_of(query, "Payload"), &payload);	/* of rpcd: it is base64 */
+	snprintf(ltime, sizeof(ltime), "%" JSON_INTEGER_FORMAT, json_integer_value(json_object_get(query, "LTime")));
+	handler_set(w->handler, "SERF_EVENT", span_str("query"));
+	handler_set(w->handler, "SERF_QUERY_NAME", text_of(query, "Name"));
+	handler_set(w->handler, "SERF_QUERY_LTIME", span_str(ltime));
+	handler_set(w->handler, "SERF_QUERY_FROM", text_of(query, "From"));
+	status = handler_run(w->handler, buf_span(&payload), out);
+	if (status > 0)
+		fprintf(stderr, "clusterctl: query answer: the command ended with status %d, no answer is given\n", status);
+	buf_done(&payload);
+	return status == 0;
+}
+
+static void
+answer_one(struct answering *w, const json_t *query)
+{
+	struct buf path = BUF_INIT(PATH_BYTES_MAX), out = BUF_INIT(PAYLOAD_BYTES_MAX);
+	char *from = out_safe(text_of(query, "From"));
+	struct client_answer a;
+
+	buf_puts(&path, "/v1/agent/query-answer/");
+	client_encode(&path, json_text(query, "ID"), false);
+	if (make_answer(w, query, &out)) {
+		if (client_do(ctl_client(w->ctl), "PUT", buf_cstr(&path), buf_span(&out), TIMEOUT_S, &a))
+			printf("Answered '%s' with %zu bytes\n", from, out.len);
+		else
+			client_complain(w->ctl->client, "query answer", &a);
+		client_answer_done(&a);
+		fflush(stdout);
+	}
+	free(from);
+	buf_done(&path);
+	buf_done(&out);
+}
+
+static json_t *
+get_queries(struct answering *w, uint64_t index, struct client_answer *a)
+{
+	struct buf path = BUF_INIT(PATH_BYTES_MAX);
+	json_t *list = NULL;
+
+	buf_puts(&path, "/v1/agent/queries");
+	ctl_param(&path, "name", w->name);
+	if (index > 0)
+		buf_printf(&path, "&index=%" PRIu64 "&wait=%ds", index, WAIT_S);
+	if (client_do(ctl_client(w->ctl), "GET", buf_cstr(&path), SPAN_NONE, WAIT_S + TIMEOUT_S, a))
+		list = json_loadb((const char *)a->body.data, a->body.len, JSON_ALLOW_NUL, NULL);
+	buf_done(&path);
+	return list;
+}
+
+/* Until it is stopped.  What was asked before is left to others; what comes while rpcd is away goes unanswered. */
+static int
+answer_all(struct answering *w)
+{
+	struct timespec pause = { 0, 500000000 };
+	struct client_answer a;
+	bool first = true, away = false;
+	uint64_t index = 0;
+	json_t *query;
+	size_t i;
+
+	for (;;) {
+		json_t *list = get_queries(w, index, &a);
+
+		if (list == NULL && (first || a.status != 0))
+			break;
+		if ((list == NULL) != away)
+			fprintf(stderr, "clusterctl: query answer: %s\n", away ? "connected again" :
+			    "no connection to rpcd, trying again");
+		away = list == NULL;
+		json_array_foreach(list, i, query)
+			if (!first)
+				answer_one(w, query);
+		if (list != NULL)
+			index = a.index;
+		if (first) {
+			fprintf(stderr, "Answering queries named '%s'; stop with ^C.\n", w->name);
+			first = false;
+		}
+		json_decref(list);
+		client_answer_done(&a);
+		if (away)
+			nanosleep(&pause, NULL);
+		if (ferror(stdout))
+			return 1;
+	}
+	client_complain(w->ctl->client, "query answer", &a);
+	client_answer_done(&a);
+	return 1;
+}
+
+static int
+answer_command(struct ctl *ctl, int argc, char **argv)
+{
+	const char *exec = NULL;
+	struct answering w = { .ctl = ctl };
+	const struct option_spec specs[] = { { "exec", NULL, &exec }, { "text", NULL, &w.text } };
+	int n = ctl_options(ctl_find("query"), argc, argv, specs, 2), rc;
+
+	if (n < 0)
+		return 2;
+	if (n != 2 || (exec == NULL) == (w.text == NULL))
+		return ask_usage();
+	w.name = argv[2];
+	if (exec != NULL && (w.handler = handler_new(ctl, "query answer", exec)) == NULL)
+		return 1;
+	rc = answer_all(&w);
+	handler_free(w.handler);
+	return rc;
+}
+
+int
+cmd_query(struct ctl *ctl, int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "answer") == 0)
+		return answer_command(ctl, argc, argv);
+	return ask_command(ctl, argc, argv);
+}
