@@ -50,7 +50,8 @@ gaddr_from(struct span ip, uint16_t port)
 {
 	struct gaddr a = { .len = (uint8_t)ip.len, .port = port };
 
-	memcpy(a.ip, ip.p, ip.len);
+	if (ip.len > 0)
+		memcpy(a.ip, ip.p, ip.len);
 	return a;
 }
 

@@ -309,3 +309,51 @@ seed("gossip_core", "sleep", b"".join(alive(b"m%d" % i, 1, 20 + i) for i in rang
 seed("gossip_core", "events", msg(USER, {"CC": True, "LTime": 5, "Name": b"e", "Payload": b"p"}, 3) +
      msg(USER, {"Addr": b"\x0a\x00\x00\x05", "Filters": None, "Flags": 1, "ID": 1, "LTime": 2, "Name": b"q", "Payload": None,
                 "Port": 1, "RelayFactor": 0, "SourceNode": b"a", "Timeout": 5}, 4) + intent(1, b"who", 3) + alive(b"who", 1))
+
+
+def long_msg(body, serf, rest=b""):
+    body = bytes([serf]) + mp(body) + rest
+    return bytes([10, USER]) + struct.pack(">H", len(body)) + body
+
+
+def event(ltime, name, payload=None):
+    return msg(USER, {"CC": True, "LTime": ltime, "Name": name, "Payload": payload}, 3)
+
+
+def query(ltime, name, payload=None, flags=1, filters=None, relay=0, last=5, source=b"a"):
+    return long_msg({"Addr": bytes([10, 0, 0, last]), "Filters": filters, "Flags": flags, "ID": 7, "LTime": ltime,
+                     "Name": name, "Payload": payload, "Port": 7946, "RelayFactor": relay, "SourceNode": source,
+                     "Timeout": 1 << 33}, 4)
+
+
+def fire(name, payload=b""):
+    return bytes([11, 128 | len(name)]) + name + struct.pack(">H", len(payload)) + payload
+
+
+def ask(name, payload=b"", flags=1, relay=0, timeout=0, filters=()):
+    out = bytes([12, flags | len(filters) << 3, relay, timeout, len(name)]) + name + bytes([len(payload)]) + payload
+    return out + b"".join(bytes([len(f)]) + f for f in filters)
+
+
+def respond(payload):
+    return b"\x0d" + struct.pack(">H", len(payload)) + payload
+
+
+def reply(name, payload=b"", flags=0):
+    return bytes([14, flags, len(name)]) + name + bytes([len(payload)]) + payload
+
+
+POOL = b"".join(alive(b"%c" % (97 + i), 1, 5 + i) for i in range(6))
+TAG = b"\x01" + mp({"Expr": b"^w.*[0-9]?$", "Tag": b"role"})
+RECORD = b"\x06" + mp({"Addr": b"\x0a\x00\x00\x63", "Name": b"me", "Port": 7946, "Status": 1, "Tags": {}})
+ANSWER = b"\x05" + mp({"Flags": 0, "From": b"a", "ID": 7, "LTime": 5, "Payload": b"x"})
+seed("gossip_core", "fired", POOL + fire(b"e", b"p") + event(1, b"e", b"p") + event(9, b"f") + WAIT5 + event(600, b"g") +
+     event(9, b"f") + event((1 << 63) + 5, b"x") + exchange(3, [(b"a", 5, 1, 0)]) + fire(b"big", b"x" * 3000) + WAIT60)
+seed("gossip_core", "asked", POOL + ask(b"q", b"p") + WAIT5 + reply(b"a", b"1") + reply(b"a", b"2") + reply(b"b", b"", 1) +
+     respond(b"mine") + ask(b"_serf_ping", filters=(b"\x00\x91\xa1a", TAG)) + WAIT60 + reply(b"c", b"3"))
+seed("gossip_core", "queried", POOL + query(5, b"q", b"p", relay=2) + respond(b"yes") + query(5, b"q", b"p") +
+     query(6, b"q", filters=[TAG]) + query(7, b"_serf_ping") + query(8, b"_serf_conflict", b"b") +
+     query(9, b"_serf_use-key", b"\x07" + mp({"Key": b"k" * 32})) + respond(b"no") + query(10, b"_serf_list-keys", last=99) +
+     long_msg({"DestAddr": {"IP": b"\x0a\x00\x00\x06", "Port": 7946, "Zone": b""}, "DestName": b"b"}, 9, ANSWER) + WAIT60)
+seed("gossip_core", "voted", POOL + alive(b"me", 9, 99) + WAIT5 + b"".join(reply(b"%c" % (97 + i), RECORD) for i in range(6)) +
+     WAIT60 + alive(b"me", 9, 99) + WAIT60 + WAIT60)
