@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "common/coordinate.h"
+#include "common/records.h"
 
 /* False for NaN too. */
 static bool
@@ -42,15 +43,20 @@ coordinate_to_rec(const struct coordinate *c, struct coordinate_rec *rec)
 	};
 }
 
-int64_t
-coordinate_rtt_ns(const struct coordinate *a, const struct coordinate *b)
+double
+coordinate_distance(const struct coordinate *a, const struct coordinate *b)
 {
 	double sum = 0;
 
 	for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
 		sum += (a->vec[i] - b->vec[i]) * (a->vec[i] - b->vec[i]);
-	double distance = sqrt(sum) + a->height + b->height;
-	double adjusted = distance + a->adjustment + b->adjustment;
+	return sqrt(sum) + a->height + b->height;
+}
 
-	return (int64_t)((adjusted > 0 ? adjusted : distance) * 1e9);
+struct mono
+coordinate_rtt(const struct coordinate *a, const struct coordinate *b)
+{
+	double distance = coordinate_distance(a, b), adjusted = distance + a->adjustment + b->adjustment;
+
+	return (struct mono){ (int64_t)((adjusted > 0 ? adjusted : distance) * 1e9) };
 }

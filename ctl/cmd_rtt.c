@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/coordinate.h"
+#include "common/records.h"
 #include "ctl/ctl.h"
 
 #define TIMEOUT_S 30
@@ -161,7 +162,7 @@ cmd_rtt(struct ctl *ctl, int argc, char **argv)
 		    n == 2 ? "given twice" : "this node itself");
 		rc = 2;
 	} else if ((rc = find(ctl, argv[1], wan, &a)) == 0 && (rc = find(ctl, to, wan, &b)) == 0) {
-		show(ctl, argv[1], to, wan, coordinate_rtt_ns(&a, &b));
+		show(ctl, argv[1], to, wan, coordinate_rtt(&a, &b).ns);
 	}
 	free(own);
 	return rc;

@@ -5,7 +5,7 @@
 #include "gossipd/handlers_int.h"
 
 #define ENTRIES_BYTES_MAX (3u << 20)	/* of one answer, about 25,000: those who ask take frames of 4 MB */
-#define ENTRY_BYTES (1 + 5 + 3 * 9 + 1 + SERF_COORD_DIMENSIONS * 9)	/* without the name */
+#define ENTRY_BYTES (1 + 5 + 3 * 9 + 1 + COORDINATE_DIMENSIONS * 9)	/* without the name */
 
 struct entries {
 	struct buf bytes;
@@ -14,7 +14,7 @@ struct entries {
 };
 
 static void
-add_entry(struct entries *to, struct span name, const struct serf_coord *c)
+add_entry(struct entries *to, struct span name, const struct coordinate *c)
 {
 	if (to->bytes.len + ENTRY_BYTES + name.len > to->bytes.max) {
 		to->full = true;
@@ -25,8 +25,8 @@ add_entry(struct entries *to, struct span name, const struct serf_coord *c)
 	mpw_f64(&to->bytes, c->error);
 	mpw_f64(&to->bytes, c->adjustment);
 	mpw_f64(&to->bytes, c->height);
-	mpw_array(&to->bytes, SERF_COORD_DIMENSIONS);
-	for (int i = 0; i < SERF_COORD_DIMENSIONS; i++)
+	mpw_array(&to->bytes, COORDINATE_DIMENSIONS);
+	for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
 		mpw_f64(&to->bytes, c->vec[i]);
 	to->count++;
 }
@@ -35,7 +35,7 @@ add_entry(struct entries *to, struct span name, const struct serf_coord *c)
 static void
 add_member(struct entries *to, const struct swim *s, struct span self, struct span name)
 {
-	struct serf_coord c;
+	struct coordinate c;
 
 	if (!span_eq(name, self) && swim_coord_of(s, name, &c))
 		add_entry(to, name, &c);
@@ -85,7 +85,7 @@ handlers_coords(struct client *c, const struct frame *f, struct rd *r)
 	uint32_t names = mpr_array(r);
 	struct entries found = { .bytes = BUF_INIT(ENTRIES_BYTES_MAX) };
 	const struct swim *s = e->pools[pool] != NULL ? pool_core(e->pools[pool]) : NULL;
-	struct serf_coord own;
+	struct coordinate own;
 	struct span self;
 
 	if (s != NULL) {

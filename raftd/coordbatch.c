@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/records.h"
 #include "raftd/coordbatch.h"
 
 #define WAITING_MAX (COORDBATCH_UPDATES * COORDBATCH_BATCHES)

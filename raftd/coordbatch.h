@@ -5,6 +5,7 @@
 #ifndef TV_COORDBATCH_H
 #define TV_COORDBATCH_H
 
+#include "common/buf.h"
 #include "common/coordinate.h"
 
 #define COORDBATCH_UPDATES 128		/* in one log entry */

@@ -4,6 +4,7 @@
  */
 #include "common/coordinate.h"
 #include "common/mpack.h"
+#include "common/records.h"
 #include "rpcd/api.h"
 
 enum tv_err

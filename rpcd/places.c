@@ -183,5 +183,5 @@ places_rtt_ns(const struct places *p, struct span name)
 {
 	const struct place *found = p->own_known ? find(p, name) : NULL;
 
-	return found == NULL ? COORDINATE_FAR : coordinate_rtt_ns(&p->own, &found->at);
+	return found == NULL ? COORDINATE_FAR : coordinate_rtt(&p->own, &found->at).ns;
 }

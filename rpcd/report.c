@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "common/log.h"
+#include "common/records.h"
 #include "rpcd/coords.h"
 #include "rpcd/report.h"
 

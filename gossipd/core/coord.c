@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "gossipd/core/coord.h"
 
@@ -11,10 +12,9 @@
 #define HEIGHT_MIN 1e-5
 #define GRAVITY_RHO 150.0
 #define NEAR_ZERO 1e-6
-#define SECONDS_MAX 10.0		/* no honest value is larger */
 #define RTT_UNIT_NS 4			/* so that COORD_RTT_MAX fits 32 bits */
 
-static const struct serf_coord origin = { .error = ERROR_MAX, .height = HEIGHT_MIN };
+static const struct coordinate origin = { .error = ERROR_MAX, .height = HEIGHT_MIN };
 
 void
 coord_init(struct coord_state *st)
@@ -30,51 +30,14 @@ coord_peer_init(struct coord_peer *peer)
 		peer->rtts[i] = COORD_NO_RTT;
 }
 
-/* False for NaN too. */
-static bool
-within(double low, double x, double high)
-{
-	return x >= low && x <= high;
-}
-
-bool
-coord_plausible(const struct serf_coord *c)
-{
-	for (int i = 0; i < SERF_COORD_DIMENSIONS; i++)
-		if (!within(-SECONDS_MAX, c->vec[i], SECONDS_MAX))
-			return false;
-	return within(0, c->error, SECONDS_MAX) && within(-SECONDS_MAX, c->adjustment, SECONDS_MAX) &&
-	    within(0, c->height, SECONDS_MAX);
-}
-
-/* -- distance ------------------------------------------------------------------- */
-
 static double
-magnitude(const double v[SERF_COORD_DIMENSIONS])
+magnitude(const double v[COORDINATE_DIMENSIONS])
 {
 	double sum = 0;
 
-	for (int i = 0; i < SERF_COORD_DIMENSIONS; i++)
+	for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
 		sum += v[i] * v[i];
 	return sqrt(sum);
-}
-
-static double
-raw_distance(const struct serf_coord *a, const struct serf_coord *b)
-{
-	double v[SERF_COORD_DIMENSIONS];
-
-	for (int i = 0; i < SERF_COORD_DIMENSIONS; i++)
-		v[i] = a->vec[i] - b->vec[i];
-	return magnitude(v) + a->height + b->height;
-}
-
-struct mono
-coord_distance(const struct serf_coord *a, const struct serf_coord *b)
-{
-	double d = raw_distance(a, b), adjusted = d + a->adjustment + b->adjustment;
-
-	return (struct mono){ (int64_t)((adjusted > 0 ? adjusted : d) * 1e9) };
 }
 
 /* Whole seconds and the rest apart: peers compute the same digits. */
@@ -88,37 +51,37 @@ seconds(struct mono t)
 
 /* Two nodes at one place part in any direction. */
 static void
-random_unit(double v[SERF_COORD_DIMENSIONS], struct rng *rng)
+random_unit(double v[COORDINATE_DIMENSIONS], struct rng *rng)
 {
 	double m;
 
-	for (int i = 0; i < SERF_COORD_DIMENSIONS; i++)
+	for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
 		v[i] = rng_unit(rng) - 0.5;
 	m = magnitude(v);
 	if (m > NEAR_ZERO) {
-		for (int i = 0; i < SERF_COORD_DIMENSIONS; i++)
+		for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
 			v[i] *= 1.0 / m;
 	} else {
-		memset(v, 0, SERF_COORD_DIMENSIONS * sizeof(*v));
+		memset(v, 0, COORDINATE_DIMENSIONS * sizeof(*v));
 		v[0] = 1.0;
 	}
 }
 
 /* Moves *me by `force` seconds away from `from`; towards it when negative. */
 static void
-push(struct serf_coord *me, const struct serf_coord *from, double force, struct rng *rng)
+push(struct coordinate *me, const struct coordinate *from, double force, struct rng *rng)
 {
-	double v[SERF_COORD_DIMENSIONS], m;
+	double v[COORDINATE_DIMENSIONS], m;
 
-	for (int i = 0; i < SERF_COORD_DIMENSIONS; i++)
+	for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
 		v[i] = me->vec[i] - from->vec[i];
 	m = magnitude(v);
 	if (m > NEAR_ZERO)
-		for (int i = 0; i < SERF_COORD_DIMENSIONS; i++)
+		for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
 			v[i] *= 1.0 / m;
 	else
 		random_unit(v, rng);
-	for (int i = 0; i < SERF_COORD_DIMENSIONS; i++)
+	for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
 		me->vec[i] += v[i] * force;
 	if (m > NEAR_ZERO)
 		me->height = fmax(HEIGHT_MIN, (me->height + from->height) * force / m + me->height);
@@ -126,9 +89,9 @@ push(struct serf_coord *me, const struct serf_coord *from, double force, struct 
 
 /* The spring between us and the peer; the surer of the two moves less. */
 static void
-pull_spring(struct serf_coord *me, const struct serf_coord *peer, double rtt, struct rng *rng)
+pull_spring(struct coordinate *me, const struct coordinate *peer, double rtt, struct rng *rng)
 {
-	double d = seconds(coord_distance(me, peer));
+	double d = seconds(coordinate_rtt(me, peer));
 	double goal = fmax(rtt, NEAR_ZERO), wrong = fabs(d - goal) / goal;
 	double weight = me->error / fmax(me->error + peer->error, NEAR_ZERO);
 
@@ -138,11 +101,11 @@ pull_spring(struct serf_coord *me, const struct serf_coord *peer, double rtt, st
 
 /* What the space cannot express, averaged: half of it for each end. */
 static void
-adjust(struct coord_state *st, const struct serf_coord *peer, double rtt)
+adjust(struct coord_state *st, const struct coordinate *peer, double rtt)
 {
 	double sum = 0;
 
-	st->samples[st->sample_at] = rtt - raw_distance(&st->own, peer);
+	st->samples[st->sample_at] = rtt - coordinate_distance(&st->own, peer);
 	st->sample_at = (st->sample_at + 1) % COORD_WINDOW;
 	for (int i = 0; i < COORD_WINDOW; i++)
 		sum += st->samples[i];
@@ -151,9 +114,9 @@ adjust(struct coord_state *st, const struct serf_coord *peer, double rtt)
 
 /* Keeps the whole pool from drifting away together. */
 static void
-pull_gravity(struct serf_coord *me, struct rng *rng)
+pull_gravity(struct coordinate *me, struct rng *rng)
 {
-	double g = seconds(coord_distance(&origin, me)) / GRAVITY_RHO;
+	double g = seconds(coordinate_rtt(&origin, me)) / GRAVITY_RHO;
 
 	push(me, &origin, -(g * g), rng);
 }
@@ -192,9 +155,9 @@ start_over(struct coord_state *st)
 }
 
 static void
-remember(struct coord_peer *peer, const struct serf_coord *c)
+remember(struct coord_peer *peer, const struct coordinate *c)
 {
-	for (int i = 0; i < SERF_COORD_DIMENSIONS; i++)
+	for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
 		peer->vec[i] = (float)c->vec[i];
 	peer->error = (float)c->error;
 	peer->adjustment = (float)c->adjustment;
@@ -202,9 +165,9 @@ remember(struct coord_peer *peer, const struct serf_coord *c)
 }
 
 void
-coord_of_peer(const struct coord_peer *peer, struct serf_coord *out)
+coord_of_peer(const struct coord_peer *peer, struct coordinate *out)
 {
-	for (int i = 0; i < SERF_COORD_DIMENSIONS; i++)
+	for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
 		out->vec[i] = (double)peer->vec[i];
 	out->error = (double)peer->error;
 	out->adjustment = (double)peer->adjustment;
@@ -212,12 +175,12 @@ coord_of_peer(const struct coord_peer *peer, struct serf_coord *out)
 }
 
 enum tv_err
-coord_update(struct coord_state *st, struct coord_peer *peer, const struct serf_coord *at, struct mono rtt,
+coord_update(struct coord_state *st, struct coord_peer *peer, const struct coordinate *at, struct mono rtt,
     struct rng *rng)
 {
 	double r;
 
-	if (!coord_plausible(at))
+	if (!coordinate_plausible(at))
 		return TV_EFORMAT;
 	if (rtt.ns < 0 || mono_before(COORD_RTT_MAX, rtt))
 		return TV_EINVAL;
@@ -226,7 +189,7 @@ coord_update(struct coord_state *st, struct coord_peer *peer, const struct serf_
 	pull_spring(&st->own, at, r, rng);
 	adjust(st, at, r);
 	pull_gravity(&st->own, rng);
-	if (!coord_plausible(&st->own))
+	if (!coordinate_plausible(&st->own))
 		start_over(st);
 	return TV_OK;
 }

@@ -12,9 +12,10 @@
 #ifndef TV_GOSSIP_COORD_H
 #define TV_GOSSIP_COORD_H
 
+#include "common/coordinate.h"
+#include "common/err.h"
 #include "common/mono.h"
 #include "common/rng.h"
-#include "gossipd/core/serfwire.h"
 
 #define COORD_WINDOW 20			/* samples behind the adjustment */
 #define COORD_FILTER 3			/* round trips of a peer, of which the median counts */
@@ -22,7 +23,7 @@
 
 /* Our own coordinate and what moves it. */
 struct coord_state {
-	struct serf_coord own;
+	struct coordinate own;
 	double samples[COORD_WINDOW];
 	unsigned sample_at;		/* the oldest, overwritten next */
 	uint64_t resets;		/* how often we had to start over */
@@ -33,7 +34,7 @@ struct coord_state {
  * may be ten thousand of them.
  */
 struct coord_peer {
-	float vec[SERF_COORD_DIMENSIONS];
+	float vec[COORDINATE_DIMENSIONS];
 	float error, adjustment, height;
 	uint32_t rtts[COORD_FILTER];	/* oldest first, in units of 4 ns; COORD_NO_RTT: none */
 };
@@ -45,20 +46,13 @@ void coord_init(struct coord_state *st);
 /* A peer of which nothing was heard. */
 void coord_peer_init(struct coord_peer *peer);
 /*
- * Values that an honest node can have: finite, error and height not negative, nothing beyond 10 seconds.  Deployed
- * nodes check only that they are finite; one peer that claims to be hours away then moves them there.
- */
-bool coord_plausible(const struct serf_coord *c);
-/*
  * A probe was answered: the peer said that it is at `at`, and the round trip took `rtt`.  Moves our
  * own coordinate and remembers the peer's.  TV_EFORMAT: `at` is not plausible; TV_EINVAL: rtt is
  * negative or above COORD_RTT_MAX.  Then nothing has changed.
  */
-enum tv_err coord_update(struct coord_state *st, struct coord_peer *peer, const struct serf_coord *at,
+enum tv_err coord_update(struct coord_state *st, struct coord_peer *peer, const struct coordinate *at,
     struct mono rtt, struct rng *rng);
 /* The peer's coordinate as last heard. */
-void coord_of_peer(const struct coord_peer *peer, struct serf_coord *out);
-/* Estimated round trip between two nodes; both coordinates plausible. */
-struct mono coord_distance(const struct serf_coord *a, const struct serf_coord *b);
+void coord_of_peer(const struct coord_peer *peer, struct coordinate *out);
 
 #endif

@@ -26,7 +26,7 @@ place_forget(struct node *n)
 void
 place_heard(struct swim *s, struct node *n, struct span payload, struct mono rtt)
 {
-	struct serf_coord at;
+	struct coordinate at;
 	enum tv_err err;
 
 	if (!s->opt.coordinates || mono_before(s->opt.timing.probe_timeout, rtt))
@@ -34,7 +34,7 @@ place_heard(struct swim *s, struct node *n, struct span payload, struct mono rtt
 	err = serf_get_coord(payload, &at);
 	if (err == TV_ENOENT)
 		return;
-	if (err != TV_OK || !coord_plausible(&at)) {
+	if (err != TV_OK || !coordinate_plausible(&at)) {
 		s->stats.bad_coord++;
 		return;
 	}
@@ -50,13 +50,13 @@ place_heard(struct swim *s, struct node *n, struct span payload, struct mono rtt
 }
 
 void
-swim_coord(const struct swim *s, struct serf_coord *out)
+swim_coord(const struct swim *s, struct coordinate *out)
 {
 	*out = s->coord.own;
 }
 
 bool
-swim_coord_of(const struct swim *s, struct span name, struct serf_coord *out)
+swim_coord_of(const struct swim *s, struct span name, struct coordinate *out)
 {
 	const struct node *n = table_find(&s->table, name);
 

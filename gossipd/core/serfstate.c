@@ -253,17 +253,17 @@ static const struct field coord_fields[] = {
 };
 F_TABLE(coord, struct coord_map);
 
-#define VEC_BYTES (1 + 9 * SERF_COORD_DIMENSIONS)	/* of the msgpack array */
+#define VEC_BYTES (1 + 9 * COORDINATE_DIMENSIONS)	/* of the msgpack array */
 
 void
-serf_put_coord(struct buf *b, const struct serf_coord *c)
+serf_put_coord(struct buf *b, const struct coordinate *c)
 {
 	uint8_t bytes[VEC_BYTES];
 	struct buf vec = { bytes, 0, sizeof(bytes), sizeof(bytes), false };
 	struct coord_map m = { c->adjustment, c->error, c->height, SPAN_NONE };
 
-	mpw_array(&vec, SERF_COORD_DIMENSIONS);
-	for (unsigned i = 0; i < SERF_COORD_DIMENSIONS; i++)
+	mpw_array(&vec, COORDINATE_DIMENSIONS);
+	for (unsigned i = 0; i < COORDINATE_DIMENSIONS; i++)
 		mpw_f64(&vec, c->vec[i]);
 	m.vec = buf_span(&vec);
 	buf_u8(b, SERF_COORD_VERSION);
@@ -271,16 +271,16 @@ serf_put_coord(struct buf *b, const struct serf_coord *c)
 }
 
 static bool
-coord_finite(const struct serf_coord *c)
+coord_finite(const struct coordinate *c)
 {
-	for (unsigned i = 0; i < SERF_COORD_DIMENSIONS; i++)
+	for (unsigned i = 0; i < COORDINATE_DIMENSIONS; i++)
 		if (!isfinite(c->vec[i]))
 			return false;
 	return isfinite(c->error) && isfinite(c->adjustment) && isfinite(c->height);
 }
 
 enum tv_err
-serf_get_coord(struct span payload, struct serf_coord *c)
+serf_get_coord(struct span payload, struct coordinate *c)
 {
 	struct coord_map m;
 	struct rd r, v;
@@ -292,9 +292,9 @@ serf_get_coord(struct span payload, struct serf_coord *c)
 	if (fields_read(&r, &coord, NULL, &m) != TV_OK || m.vec.p == NULL)
 		return TV_EFORMAT;
 	v = rd_span_over(m.vec);
-	if (mpr_array(&v) != SERF_COORD_DIMENSIONS)
+	if (mpr_array(&v) != COORDINATE_DIMENSIONS)
 		return TV_EFORMAT;
-	for (unsigned i = 0; i < SERF_COORD_DIMENSIONS; i++)
+	for (unsigned i = 0; i < COORDINATE_DIMENSIONS; i++)
 		c->vec[i] = mpr_f64(&v);
 	c->error = m.error;
 	c->adjustment = m.adjustment;

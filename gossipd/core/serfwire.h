@@ -9,6 +9,7 @@
 #ifndef GOSSIP_SERFWIRE_H
 #define GOSSIP_SERFWIRE_H
 
+#include "common/coordinate.h"
 #include "common/mpack.h"
 #include "gossipd/core/wire.h"
 
@@ -31,7 +32,6 @@ enum serf_type {
 #define SERF_RESPONSE_FLAG_ACK 1u
 #define SERF_META_MAGIC 0xff
 #define SERF_COORD_VERSION 1
-#define SERF_COORD_DIMENSIONS 8
 #define SERF_RING_SLOTS 512			/* what peers send in Events */
 
 /* -- messages --------------------------------------------------------------- */
@@ -223,17 +223,12 @@ enum tv_err serf_put_meta(struct buf *b, const struct member_tag *tags, uint32_t
 
 /* -- coordinates ------------------------------------------------------------------ */
 
-struct serf_coord {
-	double vec[SERF_COORD_DIMENSIONS];
-	double error, adjustment, height;	/* height and adjustment in seconds */
-};
-
 /* Ack payload: version byte and map, 130 bytes. */
-void serf_put_coord(struct buf *b, const struct serf_coord *c);
+void serf_put_coord(struct buf *b, const struct coordinate *c);
 /*
  * TV_ENOENT: empty payload or unknown version, to be ignored.  TV_EFORMAT also
  * for another number of dimensions and for values that are not finite.
  */
-enum tv_err serf_get_coord(struct span payload, struct serf_coord *c);
+enum tv_err serf_get_coord(struct span payload, struct coordinate *c);
 
 #endif

@@ -336,7 +336,7 @@ struct swim_stats {
 };
 
 struct swim;
-struct serf_coord;
+struct coordinate;
 
 /* NULL: no memory, or options out of range.  The pool starts with ourselves only; `now` starts the timers. */
 struct swim *swim_new(const struct swim_options *opt, struct mono now);
@@ -357,9 +357,9 @@ bool swim_state_of(const struct swim *s, struct span name, enum node_state *stat
 /* Our own name; lives as long as s. */
 struct span swim_name(const struct swim *s);
 /* Our own coordinate: the origin as long as nobody answered, and without the option. */
-void swim_coord(const struct swim *s, struct serf_coord *out);
+void swim_coord(const struct swim *s, struct coordinate *out);
 /* A member's as last heard, or our own: false for one that never answered a probe of ours. */
-bool swim_coord_of(const struct swim *s, struct span name, struct serf_coord *out);
+bool swim_coord_of(const struct swim *s, struct span name, struct coordinate *out);
 /* Cluster key rotation to or from plaintext changes what encryption adds. */
 void swim_set_seal_bytes(struct swim *s, size_t seal_bytes);
 

@@ -56,7 +56,7 @@ rtt_to(struct near *n, struct span node)
 	if (n->last.len > 0 && span_eq(buf_span(&n->last), node))
 		return n->last_rtt;
 	arena_reset(&n->arena);
-	n->last_rtt = coordinate_of_node(n->f, node, &n->arena, &c) ? coordinate_rtt_ns(&n->from, &c) : COORDINATE_FAR;
+	n->last_rtt = coordinate_of_node(n->f, node, &n->arena, &c) ? coordinate_rtt(&n->from, &c).ns : COORDINATE_FAR;
 	buf_reset(&n->last);
 	buf_putspan(&n->last, node);
 	return n->last_rtt;

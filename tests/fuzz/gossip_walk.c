@@ -207,7 +207,7 @@ static void
 walk_message_in(enum wire_type type, struct span body, struct arena *a)
 {
 	struct wire_alive alive;
-	struct serf_coord coord;
+	struct coordinate coord;
 	struct wire_ack ack;
 	union {
 		struct wire_ping ping;

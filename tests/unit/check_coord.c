@@ -12,7 +12,7 @@
 
 #include "gossipd/core/coord.h"
 
-#define DIM SERF_COORD_DIMENSIONS
+#define DIM COORDINATE_DIMENSIONS
 
 static struct rng rng;
 
@@ -24,10 +24,10 @@ setup(void)
 
 /* -- the digits of real peers ------------------------------------------------------------- */
 
-static struct serf_coord
+static struct coordinate
 coord_from(const json_t *j)
 {
-	struct serf_coord c = { .error = json_number_value(json_object_get(j, "Error")),
+	struct coordinate c = { .error = json_number_value(json_object_get(j, "Error")),
 		.adjustment = json_number_value(json_object_get(j, "Adjustment")),
 		.height = json_number_value(json_object_get(j, "Height")) };
 
@@ -56,7 +56,7 @@ load_sequence(void)
 
 /* Bit for bit: two programs that differ in the last digit drift apart over thousands of steps. */
 static void
-assert_same(size_t step, const struct serf_coord *got, const struct serf_coord *want)
+assert_same(size_t step, const struct coordinate *got, const struct coordinate *want)
 {
 	for (int i = 0; i < DIM; i++)
 		ck_assert_msg(got->vec[i] == want->vec[i], "step %zu: Vec[%d] is %.17g, not %.17g", step, i, got->vec[i],
@@ -71,7 +71,7 @@ START_TEST(the_same_digits_as_serf)
 	json_t *sequence = load_sequence(), *steps = json_object_get(sequence, "steps"), *step;
 	struct coord_peer peers[4];
 	struct coord_state st;
-	struct serf_coord other;
+	struct coordinate other;
 	size_t i;
 
 	coord_init(&st);
@@ -82,14 +82,14 @@ START_TEST(the_same_digits_as_serf)
 	json_array_foreach(steps, i, step) {
 		const char *node = json_string_value(json_object_get(step, "Node"));
 		struct mono rtt = { json_integer_value(json_object_get(step, "RttNs")) };
-		struct serf_coord want = coord_from(json_object_get(step, "Result"));
+		struct coordinate want = coord_from(json_object_get(step, "Result"));
 
 		other = coord_from(json_object_get(step, "Other"));
 		ck_assert_int_eq(coord_update(&st, &peers[node[1] - '0'], &other, rtt, &rng), TV_OK);
 		assert_same(i + 1, &st.own, &want);
 	}
 	other = coord_from(json_object_get(json_array_get(steps, 1), "Other"));
-	ck_assert_int_eq(coord_distance(&st.own, &other).ns,
+	ck_assert_int_eq(coordinate_rtt(&st.own, &other).ns,
 	    json_integer_value(json_object_get(sequence, "distance_ns_from_final_to_step2_peer")));
 	json_decref(sequence);
 }
@@ -99,36 +99,36 @@ END_TEST
 
 START_TEST(a_new_node_is_at_the_origin)
 {
-	struct serf_coord got;
+	struct coordinate got;
 	struct coord_state st;
 	struct coord_peer peer;
 
 	coord_init(&st);
 	coord_peer_init(&peer);
-	ck_assert(coord_plausible(&st.own));
+	ck_assert(coordinate_plausible(&st.own));
 	ck_assert_double_eq(st.own.error, 1.5);
 	ck_assert_double_eq(st.own.height, 1e-5);
 	ck_assert_double_eq(st.own.adjustment, 0);
 	coord_of_peer(&peer, &got);
-	ck_assert_int_eq((coord_distance(&st.own, &got).ns + 500) / 1000, 20);	/* the two heights */
+	ck_assert_int_eq((coordinate_rtt(&st.own, &got).ns + 500) / 1000, 20);	/* the two heights */
 }
 END_TEST
 
 START_TEST(a_negative_sum_leaves_the_adjustments_out)
 {
-	struct serf_coord a = { .vec = { 0.001 }, .adjustment = -0.02, .height = 1e-5, .error = 1 };
-	struct serf_coord b = { .height = 1e-5, .error = 1 };
+	struct coordinate a = { .vec = { 0.001 }, .adjustment = -0.02, .height = 1e-5, .error = 1 };
+	struct coordinate b = { .height = 1e-5, .error = 1 };
 
-	ck_assert_int_eq(coord_distance(&a, &b).ns, 1020000);
+	ck_assert_int_eq(coordinate_rtt(&a, &b).ns, 1020000);
 	a.adjustment = 0.02;
-	ck_assert_int_eq(coord_distance(&a, &b).ns, 21020000);
+	ck_assert_int_eq(coordinate_rtt(&a, &b).ns, 21020000);
 }
 END_TEST
 
 START_TEST(round_trips_out_of_range)
 {
 	const struct mono bad[] = { { -1 }, { COORD_RTT_MAX.ns + 1 }, MONO_S(3600), { INT64_MAX }, { INT64_MIN } };
-	struct serf_coord at = { .error = 1, .height = 1e-5, .vec = { 0.01 } };
+	struct coordinate at = { .error = 1, .height = 1e-5, .vec = { 0.01 } };
 	struct coord_state st, before;
 	struct coord_peer peer, peer_before;
 
@@ -142,13 +142,13 @@ START_TEST(round_trips_out_of_range)
 	ck_assert_mem_eq(&peer, &peer_before, sizeof(peer));
 	ck_assert_int_eq(coord_update(&st, &peer, &at, MONO_ZERO, &rng), TV_OK);
 	ck_assert_int_eq(coord_update(&st, &peer, &at, COORD_RTT_MAX, &rng), TV_OK);
-	ck_assert(coord_plausible(&st.own));
+	ck_assert(coordinate_plausible(&st.own));
 }
 END_TEST
 
 /* Each number of a coordinate in turn: what of it no honest node says. */
 static double *
-number(struct serf_coord *c, int i)
+number(struct coordinate *c, int i)
 {
 	return i < DIM ? &c->vec[i] : i == DIM ? &c->error : i == DIM + 1 ? &c->adjustment : &c->height;
 }
@@ -165,15 +165,15 @@ START_TEST(coordinates_that_no_honest_node_has)
 	peer_before = peer;
 	for (int i = 0; i < DIM + 3; i++)
 		for (size_t k = 0; k < sizeof(bad) / sizeof(bad[0]); k++) {
-			struct serf_coord at = { .error = 1, .height = 1e-5 };
+			struct coordinate at = { .error = 1, .height = 1e-5 };
 
 			*number(&at, i) = bad[k];
-			ck_assert(!coord_plausible(&at));
+			ck_assert(!coordinate_plausible(&at));
 			ck_assert_int_eq(coord_update(&st, &peer, &at, MONO_MS(1), &rng), TV_EFORMAT);
 		}
 	/* The sum of two errors stands below a fraction line. */
-	ck_assert_int_eq(coord_update(&st, &peer, &(struct serf_coord){ .error = -1.5 }, MONO_MS(1), &rng), TV_EFORMAT);
-	ck_assert_int_eq(coord_update(&st, &peer, &(struct serf_coord){ .height = -1 }, MONO_MS(1), &rng), TV_EFORMAT);
+	ck_assert_int_eq(coord_update(&st, &peer, &(struct coordinate){ .error = -1.5 }, MONO_MS(1), &rng), TV_EFORMAT);
+	ck_assert_int_eq(coord_update(&st, &peer, &(struct coordinate){ .height = -1 }, MONO_MS(1), &rng), TV_EFORMAT);
 	ck_assert_mem_eq(&st, &before, sizeof(st));
 	ck_assert_mem_eq(&peer, &peer_before, sizeof(peer));
 }
@@ -182,7 +182,7 @@ END_TEST
 /* The median of three: an outlier moves us no further than the usual round trip does. */
 START_TEST(single_outliers_do_not_count)
 {
-	struct serf_coord at = { .error = 1, .height = 1e-5 };
+	struct coordinate at = { .error = 1, .height = 1e-5 };
 	struct coord_state calm, hit;
 	struct coord_peer calm_peer, hit_peer;
 	struct rng other;
@@ -204,7 +204,7 @@ END_TEST
 
 START_TEST(a_peer_is_remembered_as_it_said)
 {
-	struct serf_coord at = { .vec = { 0.1, -0.2, 0.3, 0, 1e-7, 0, 0, 9.5 }, .error = 0.25, .adjustment = -0.001,
+	struct coordinate at = { .vec = { 0.1, -0.2, 0.3, 0, 1e-7, 0, 0, 9.5 }, .error = 0.25, .adjustment = -0.001,
 		.height = 3e-5 }, got;
 	struct coord_state st;
 	struct coord_peer peer;
@@ -215,7 +215,7 @@ START_TEST(a_peer_is_remembered_as_it_said)
 	coord_of_peer(&peer, &got);
 	for (int i = 0; i < DIM + 3; i++)
 		ck_assert_double_eq_tol(*number(&got, i), *number(&at, i), 1e-6);
-	ck_assert(coord_plausible(&got));
+	ck_assert(coordinate_plausible(&got));
 }
 END_TEST
 
@@ -224,14 +224,14 @@ START_TEST(nodes_at_one_place_part)
 {
 	struct coord_state st;
 	struct coord_peer peer;
-	struct serf_coord at;
+	struct coordinate at;
 
 	coord_init(&st);
 	coord_peer_init(&peer);
 	at = st.own;
 	ck_assert_int_eq(coord_update(&st, &peer, &at, MONO_MS(40), &rng), TV_OK);
-	ck_assert(coord_plausible(&st.own));
-	ck_assert_int_gt(coord_distance(&st.own, &at).ns, 1000000);
+	ck_assert(coordinate_plausible(&st.own));
+	ck_assert_int_gt(coordinate_rtt(&st.own, &at).ns, 1000000);
 }
 END_TEST
 
@@ -239,7 +239,7 @@ END_TEST
 START_TEST(what_is_broken_starts_over)
 {
 	const double broken[] = { NAN, INFINITY, -INFINITY, 4000 };
-	struct serf_coord at = { .error = 1, .height = 1e-5 };
+	struct coordinate at = { .error = 1, .height = 1e-5 };
 	struct coord_state st;
 	struct coord_peer peer;
 
@@ -251,7 +251,7 @@ START_TEST(what_is_broken_starts_over)
 		ck_assert_uint_eq(st.resets, i + 1);
 		ck_assert_double_eq(st.own.vec[3], 0);
 		ck_assert_double_eq(st.own.error, 1.5);
-		ck_assert(coord_plausible(&st.own));
+		ck_assert(coordinate_plausible(&st.own));
 	}
 	ck_assert_int_eq(coord_update(&st, &peer, &at, MONO_MS(1), &rng), TV_OK);
 	ck_assert_uint_eq(st.resets, sizeof(broken) / sizeof(broken[0]));
@@ -291,7 +291,7 @@ pool_run(struct pool *p, unsigned rounds, double noise)
 
 			ck_assert_int_eq(coord_update(&p->node[i], &p->peer[i][j], &p->node[j].own,
 			    (struct mono){ (int64_t)(rtt * 1e9) }, &rng), TV_OK);
-			ck_assert(coord_plausible(&p->node[i].own));
+			ck_assert(coordinate_plausible(&p->node[i].own));
 		}
 }
 
@@ -305,7 +305,7 @@ pool_error(const struct pool *p, double *mean, double *worst)
 	*worst = 0;
 	for (unsigned i = 0; i < p->count; i++)
 		for (unsigned j = 0; j < p->count; j++) {
-			double e, got = mono_seconds(coord_distance(&p->node[i].own, &p->node[j].own));
+			double e, got = mono_seconds(coordinate_rtt(&p->node[i].own, &p->node[j].own));
 
 			if (i == j)
 				continue;
@@ -369,8 +369,8 @@ START_TEST(near_is_nearer_than_far)
 		for (unsigned j = 0; j < 20; j++)
 			for (unsigned k = 0; k < 20 && i != j; k++)
 				if (i / 10 == j / 10 && i / 10 != k / 10)
-					ck_assert_int_lt(coord_distance(&p.node[i].own, &p.node[j].own).ns,
-					    coord_distance(&p.node[i].own, &p.node[k].own).ns);
+					ck_assert_int_lt(coordinate_rtt(&p.node[i].own, &p.node[j].own).ns,
+					    coordinate_rtt(&p.node[i].own, &p.node[k].own).ns);
 }
 END_TEST
 
@@ -409,14 +409,14 @@ START_TEST(a_liar_moves_us_within_bounds_and_not_for_long)
 			p.truth[i][j] = 0.010;
 	pool_run(&p, 300, 0.1);
 	for (unsigned i = 0; i < 5000; i++) {
-		struct serf_coord at = { .error = rng_unit(&rng) * 1e-9, .adjustment = (rng_unit(&rng) - 0.5) * 20,
+		struct coordinate at = { .error = rng_unit(&rng) * 1e-9, .adjustment = (rng_unit(&rng) - 0.5) * 20,
 			.height = rng_unit(&rng) * 10 };
 
 		for (int d = 0; d < DIM; d++)
 			at.vec[d] = i % 3 == 0 ? p.node[0].own.vec[d] + 2e-6 : (rng_unit(&rng) - 0.5) * 20;
 		ck_assert_int_eq(coord_update(&p.node[0], &liar, &at, (struct mono){ (int64_t)rng_below(&rng,
 		    500000000) }, &rng), TV_OK);
-		ck_assert(coord_plausible(&p.node[0].own));
+		ck_assert(coordinate_plausible(&p.node[0].own));
 		if (i % 50 == 0)
 			pool_run(&p, 1, 0.1);
 	}

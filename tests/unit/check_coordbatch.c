@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/records.h"
 #include "raftd/coordbatch.h"
 
 static struct coordbatch *b;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/coordinate.h"
+#include "common/records.h"
 
 static struct coordinate
 at(double x, double height, double adjustment)
@@ -15,7 +16,7 @@ at(double x, double height, double adjustment)
 static void
 gives(const struct coordinate *a, const struct coordinate *b, int64_t ns)
 {
-	ck_assert_int_le(llabs(coordinate_rtt_ns(a, b) - ns), 1);
+	ck_assert_int_le(llabs(coordinate_rtt(a, b).ns - ns), 1);
 }
 
 START_TEST(estimates)

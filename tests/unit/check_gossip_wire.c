@@ -772,7 +772,7 @@ END_TEST
 
 START_TEST(test_coord_refusals)
 {
-	struct serf_coord c = { .error = 1.5, .height = 1e-5 };
+	struct coordinate c = { .error = 1.5, .height = 1e-5 };
 	struct buf b = BUF_INIT(256);
 
 	serf_put_coord(&b, &c);

@@ -23,7 +23,7 @@ teardown(void)
 	one_done(&o);
 }
 
-static const struct serf_coord far = { .vec = { 0.02 }, .error = 0.5, .height = 1e-5 };
+static const struct coordinate far = { .vec = { 0.02 }, .error = 0.5, .height = 1e-5 };
 
 static bool
 says_ping(const struct one *one, void *arg)
@@ -55,7 +55,7 @@ ack_with(uint32_t seq, struct span payload)
 
 /* Answers the next ping after `rtt`. */
 static void
-answer(const struct serf_coord *at, struct mono rtt)
+answer(const struct coordinate *at, struct mono rtt)
 {
 	struct buf payload = BUF_INIT(4096);
 	uint32_t seq = pinged();
@@ -66,10 +66,10 @@ answer(const struct serf_coord *at, struct mono rtt)
 	buf_done(&payload);
 }
 
-static struct serf_coord
+static struct coordinate
 own(void)
 {
-	struct serf_coord c;
+	struct coordinate c;
 
 	swim_coord(o.s, &c);
 	return c;
@@ -78,15 +78,15 @@ own(void)
 static bool
 moved(void)
 {
-	static const struct serf_coord start = { .error = 1.5, .height = 1e-5 };
-	struct serf_coord c = own();
+	static const struct coordinate start = { .error = 1.5, .height = 1e-5 };
+	struct coordinate c = own();
 
 	return memcmp(&c, &start, sizeof(c)) != 0;
 }
 
 START_TEST(acks_to_pings_carry_our_place)
 {
-	struct serf_coord told, is;
+	struct coordinate told, is;
 	struct wire_ack ack;
 
 	answer(&far, MONO_MS(30));
@@ -131,7 +131,7 @@ END_TEST
 
 START_TEST(answers_move_us_and_are_remembered)
 {
-	struct serf_coord a, me;
+	struct coordinate a, me;
 
 	ck_assert(!swim_coord_of(o.s, span_str("a"), &a));
 	ck_assert(!swim_coord_of(o.s, span_str("nobody"), &a));
@@ -140,15 +140,15 @@ START_TEST(answers_move_us_and_are_remembered)
 	ck_assert(swim_coord_of(o.s, span_str("a"), &a));
 	ck_assert_double_eq_tol(a.vec[0], far.vec[0], 1e-7);
 	ck_assert(swim_coord_of(o.s, span_str(SELF), &me));
-	ck_assert_int_gt(coord_distance(&me, &a).ns, 40000000);
-	ck_assert_int_lt(coord_distance(&me, &a).ns, 60000000);
+	ck_assert_int_gt(coordinate_rtt(&me, &a).ns, 40000000);
+	ck_assert_int_lt(coordinate_rtt(&me, &a).ns, 60000000);
 }
 END_TEST
 
 /* Later than the probe's timeout others were asked: whose answer it is cannot be told any more. */
 START_TEST(late_answers_do_not_count)
 {
-	struct serf_coord a;
+	struct coordinate a;
 
 	answer(&far, MONO_MS(501));
 	ck_assert(!moved());
@@ -160,7 +160,7 @@ END_TEST
 /* What a peer that tells no coordinate, or a broken one, sends: it stays a member. */
 START_TEST(payloads_that_tell_nothing)
 {
-	struct serf_coord huge = { .vec = { 1e200 }, .error = 1 }, a;
+	struct coordinate huge = { .vec = { 1e200 }, .error = 1 }, a;
 	struct buf b = BUF_INIT(4096);
 
 	ack_with(pinged(), SPAN_NONE);
@@ -179,7 +179,7 @@ END_TEST
 
 START_TEST(who_is_forgotten_has_no_place)
 {
-	struct serf_coord a;
+	struct coordinate a;
 
 	answer(&far, MONO_MS(5));
 	(void)one_dead(&o, "a", 1, "x");
@@ -193,7 +193,7 @@ END_TEST
 START_TEST(another_address_is_another_place)
 {
 	struct gaddr elsewhere = one_addr(77);
-	struct serf_coord a;
+	struct coordinate a;
 
 	answer(&far, MONO_MS(5));
 	ck_assert(swim_coord_of(o.s, span_str("a"), &a));
@@ -206,7 +206,7 @@ END_TEST
 
 START_TEST(without_coordinates)
 {
-	struct serf_coord a;
+	struct coordinate a;
 	struct wire_ack ack;
 
 	swim_free(o.s);

@@ -105,14 +105,14 @@ describe_filter(struct span entry, struct buf *again)
 json_t *
 describe_coord(struct span payload, struct buf *again)
 {
-	struct serf_coord c;
+	struct coordinate c;
 	json_t *vec;
 
 	if (serf_get_coord(payload, &c) != TV_OK)
 		return NULL;
 	vec = json_array();
 	serf_put_coord(again, &c);
-	for (unsigned i = 0; i < SERF_COORD_DIMENSIONS; i++)
+	for (unsigned i = 0; i < COORDINATE_DIMENSIONS; i++)
 		json_array_append_new(vec, json_real(c.vec[i]));
 	return json_pack("{s:i,s:o,s:f,s:f,s:f}", "version", SERF_COORD_VERSION, "Vec", vec, "Error", c.error,
 	    "Adjustment", c.adjustment, "Height", c.height);
