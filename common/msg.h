@@ -59,9 +59,10 @@ enum msg_type {
 	 * Answer: [u8 err, str text, [[str name, f64 error, f64 adjustment, f64 height, [f64 x 8]]]]: our own, always,
 	 * then those of the names; who never answered a probe of ours has none.  TV_EPERM: coordinates are off. */
 	MSG_GOSSIP_COORDS = 29,
-	/* Question: [u8 what (0 list, 1 install, 2 use, 3 remove), bin key, u8 relay, bool force].
-	 * Answer: [u8 err, str text, [[u8 pool, u32 nodes, u32 responses, u32 errors, map key -> u32 count,
-	 *  map primary key -> u32 count, map node -> str message]]]; keys in base64. */
+	/* Question: [u8 what (0 list, 1 install, 2 use, 3 remove), bin key, u8 relay, u8 pools (bit 0 LAN, 1 WAN: if there)].
+	 * Answer when all have answered or their time is over: [u8 err, str text, [[u8 pool, u32 nodes, u32 responses,
+	 *  u32 errors, map key -> u32 count, map primary key -> u32 count, map node -> str message]]]; keys in base64.
+	 * TV_EPERM: not at this stage of encryption.  The checks that make a rotation safe are the asker's. */
 	MSG_GOSSIP_KEYRING = 30,
 	/* gossipd to rpcd, id 0, behind HELLO and at each change: [[bin key]], primary first; [] without encryption. */
 	MSG_GOSSIP_KEYS = 31,

@@ -28,6 +28,7 @@ enum op_kind {
 	OP_LEADER,	/* answered by the leader from memory (session renew, raft changes) */
 	OP_VIEW,	/* answered by any server's rpcd from its view of the pools; raftd refuses it */
 	OP_GOSSIP,	/* carried out by the gossipd of the node asked: this one, or a server of the other datacenter */
+	OP_GOSSIP_SERVER,	/* carried out by the gossipd of a server, which is in both pools */
 };
 enum op_answers { OP_ONE, OP_LIST };
 enum op_mode { OP_DEFAULT = 0, OP_CONSISTENT = 1, OP_STALE = 2 };
@@ -65,6 +66,7 @@ enum op_mode { OP_DEFAULT = 0, OP_CONSISTENT = 1, OP_STALE = 2 };
 	X( 51, COORDINATE_NODES,  "Coordinate.ListNodes",   OP_READ,   coordinate_read_schema,    node_coordinate_schema,   OP_LIST) \
 	X( 52, COORDINATE_NODE,   "Coordinate.Node",        OP_READ,   coordinate_read_schema,    node_coordinate_schema,   OP_LIST) \
 	X( 53, COORDINATE_DATACENTERS, "Coordinate.ListDatacenters", OP_VIEW, empty_schema,       dc_coordinates_schema,    OP_LIST) \
+	X( 55, KEYRING,           "Internal.KeyringOperation", OP_GOSSIP_SERVER, keyring_op_schema, keyring_pool_schema,    OP_LIST) \
 	/* proposed by the leader itself; refused from outside */ \
 	X( 60, TOMBSTONE_REAP,    "Internal.TombstoneReap", OP_WRITE,  session_destroy_schema,    bool_reply_schema,        OP_ONE) \
 	X( 61, SERVER_TOMBSTONE,  "Internal.ServerTombstone", OP_WRITE, raft_peer_schema,         bool_reply_schema,        OP_ONE) \

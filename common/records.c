@@ -314,6 +314,39 @@ static const struct schema_field raft_peer_fields[] = {
 SCHEMA(raft_peer, raft_peer_fields);
 
 /* -- events -- */
+static const struct schema_field keyring_op_fields[] = {
+	F(keyring_op, ST_U64, What),
+	F(keyring_op, ST_BIN, Key),
+	F(keyring_op, ST_U64, RelayFactor),
+	F(keyring_op, ST_BOOL, WAN),
+};
+SCHEMA(keyring_op, keyring_op_fields);
+
+static const struct schema_field key_count_fields[] = {
+	F(key_count, ST_STR, Key),
+	F(key_count, ST_U64, Count),
+};
+SCHEMA(key_count, key_count_fields);
+
+static const struct schema_field key_message_fields[] = {
+	F(key_message, ST_STR, Node),
+	F(key_message, ST_STR, Text),
+};
+SCHEMA(key_message, key_message_fields);
+
+static const struct schema_field keyring_pool_fields[] = {
+	F(keyring_pool, ST_BOOL, WAN),
+	F(keyring_pool, ST_STR, Datacenter),
+	F(keyring_pool, ST_U64, NumNodes),
+	F(keyring_pool, ST_U64, NumResponses),
+	F(keyring_pool, ST_U64, NumErrors),
+	FO(keyring_pool, ST_OBJS, Keys, 0, key_count_schema),
+	FO(keyring_pool, ST_OBJS, PrimaryKeys, 0, key_count_schema),
+	FO(keyring_pool, ST_OBJS, Messages, 0, key_message_schema),
+	F(keyring_pool, ST_STR, Error),
+};
+SCHEMA(keyring_pool, keyring_pool_fields);
+
 static const struct schema_field user_event_fields[] = {
 	F(user_event, ST_STR, ID),
 	F(user_event, ST_STR, Name),

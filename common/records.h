@@ -187,6 +187,29 @@ extern const struct schema raft_configuration_schema;
 struct raft_peer { struct span ID, Address; bool Force; };	/* remove a peer, transfer leadership to */
 extern const struct schema raft_peer_schema;
 
+/* -- keys of gossip -- */
+enum keyring_what { KEYRING_LIST, KEYRING_INSTALL, KEYRING_USE, KEYRING_REMOVE };
+struct keyring_op {			/* OP_KEYRING: at the LAN pool of its datacenter */
+	uint64_t What;			/* enum keyring_what */
+	struct span Key;
+	uint64_t RelayFactor;
+	bool WAN;			/* and at the WAN pool */
+};
+extern const struct schema keyring_op_schema;
+struct key_count { struct span Key; uint64_t Count; };		/* base64 */
+extern const struct schema key_count_schema;
+struct key_message { struct span Node, Text; };
+extern const struct schema key_message_schema;
+struct keyring_pool {			/* element of OP_KEYRING's answer */
+	bool WAN;
+	struct span Datacenter;
+	uint64_t NumNodes, NumResponses, NumErrors;
+	struct obj_list Keys, PrimaryKeys;	/* of key_count */
+	struct obj_list Messages;		/* of key_message */
+	struct span Error;		/* the pool was not asked, or could not be */
+};
+extern const struct schema keyring_pool_schema;
+
 /* -- events -- */
 struct user_event {
 	struct span ID, Name, Payload, NodeFilter, ServiceFilter, TagFilter;	/* filters: patterns, "" for none */

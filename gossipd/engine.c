@@ -14,6 +14,7 @@
 #include "gossipd/engine.h"
 #include "gossipd/handlers.h"
 #include "gossipd/join.h"
+#include "gossipd/keyquery.h"
 #include "gossipd/net.h"
 
 #define PROTOCOL_VSN "1"		/* of our own messages between the nodes, for mixed versions */
@@ -189,7 +190,6 @@ on_left(void *ctx, struct pool *p)
 	ev_timer_start(e->loop, &e->quit);
 }
 
-/* Key queries have their consumer in keyring.c. */
 static void
 on_user_event(void *ctx, struct pool *p, const struct swim_user_event *ev)
 {
@@ -204,7 +204,9 @@ on_query(void *ctx, struct pool *p, const struct swim_query *q)
 {
 	struct engine *e = ctx;
 
-	if (e->handlers != NULL && q->kind == SWIM_QUERY_USER)
+	if (q->kind != SWIM_QUERY_USER)
+		keyquery_heard(e, p, q);
+	else if (e->handlers != NULL)
 		handlers_heard(e->handlers, pool_kind(p), q);
 }
 
@@ -215,6 +217,8 @@ on_response(void *ctx, struct pool *p, const struct swim_response *r)
 
 	if (e->handlers != NULL && ASK_ORIGIN(r->token) == ASK_CLIENT)
 		handlers_response(e->handlers, p, r);
+	else if (e->handlers != NULL)
+		handlers_key_response(e->handlers, p, r);
 }
 
 /* Two nodes that answer to one name are worse than one node less; systemd's restart asks the pool again. */
@@ -292,7 +296,8 @@ on_keys(void *ctx)
 {
 	struct engine *e = ctx;
 
-	handlers_keys(e->handlers);
+	if (e->handlers != NULL)
+		handlers_keys(e->handlers);
 }
 
 static enum tv_err

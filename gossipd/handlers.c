@@ -353,6 +353,7 @@ static const struct {
 	{ MSG_GOSSIP_LEAVE, on_leave },
 	{ MSG_GOSSIP_FORCE_LEAVE, on_force_leave },
 	{ MSG_GOSSIP_TAGS, on_tags },
+	{ MSG_GOSSIP_KEYRING, handlers_on_keyring },
 	{ MSG_GOSSIP_COORDS, handlers_coords },
 	{ MSG_GOSSIP_EVENTS, handlers_on_events },
 	{ MSG_GOSSIP_FIRE, handlers_on_fire },
@@ -388,6 +389,7 @@ on_close(void *ctx, struct chan *chan, enum tv_err why)
 	while ((p = handlers_unpend(c->h, c, UINT64_MAX)) != NULL)
 		free(p);
 	handlers_events_gone(c);
+	handlers_keys_gone(c);
 	listener_release(c->h->listener);
 	*c->back = c->next;
 	if (c->next != NULL)
@@ -474,5 +476,6 @@ handlers_free(struct handlers *h)
 	}
 	listener_free(h->listener);
 	handlers_events_done(h);
+	handlers_keys_done(h);
 	free(h);
 }

@@ -18,6 +18,8 @@ void handlers_user_event(struct handlers *h, enum gossip_pool pool, const struct
 void handlers_heard(struct handlers *h, enum gossip_pool pool, const struct swim_query *q);
 /* To a query with origin ASK_CLIENT. */
 void handlers_response(struct handlers *h, const struct pool *p, const struct swim_response *r);
+/* To a query with origin ASK_KEYRING. */
+void handlers_key_response(struct handlers *h, const struct pool *p, const struct swim_response *r);
 /* The ring of keys changed: tells those whose links use them. */
 void handlers_keys(struct handlers *h);
 /* The leave is complete: answers all who asked for it. */

@@ -38,6 +38,7 @@ struct handlers {
 	struct client *clients;
 	struct pending *pending;
 	uint64_t tokens;
+	struct keyask *keyasks;		/* handlers_key.c */
 	struct log_limit limit;
 };
 
@@ -50,14 +51,17 @@ bool handlers_pend(struct client *c, uint64_t frame_id, uint64_t token);
 /* Takes the first pending question of this client (NULL: any) and token (UINT64_MAX: any); the caller frees it. */
 struct pending *handlers_unpend(struct handlers *h, const struct client *c, uint64_t token);
 
-/* handlers_key.c: the ring as it is now. */
+/* handlers_key.c: tells the ring as it is now; forgets who asked; forgets all. */
 void handlers_send_keys(struct client *c);
+void handlers_keys_gone(struct client *c);
+void handlers_keys_done(struct handlers *h);
 
 /*
  * A handler reads its question from *r, strictly, and answers now or later.  Anything but TV_OK closes the
  * channel: the question was malformed.
  */
 typedef enum tv_err handlers_fn(struct client *c, const struct frame *f, struct rd *r);
+handlers_fn handlers_on_keyring;
 
 /* handlers_coord.c */
 handlers_fn handlers_coords;

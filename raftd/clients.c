@@ -289,7 +289,8 @@ on_op(struct client *cl, const struct frame *f)
 	q->mode = ask.mode;
 	q->index = ask.index;
 	q->wait_ns = ask.wait_ms > 86400000 ? 86400000000000 : (int64_t)ask.wait_ms * 1000000;
-	if (q->op == NULL || ask.op >= 60 || q->op->kind == OP_VIEW || q->op->kind == OP_GOSSIP)
+	if (q->op == NULL || ask.op >= 60 || q->op->kind == OP_VIEW || q->op->kind == OP_GOSSIP ||
+	    q->op->kind == OP_GOSSIP_SERVER)
 		request_failf(q, TV_EPERM, "unknown or internal operation");
 	else if (c->pending > c->d->conf.requests_max)
 		request_failf(q, TV_EAGAIN, "too many requests are pending; try again");

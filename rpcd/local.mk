@@ -3,7 +3,7 @@ noinst_LIBRARIES += rpcd/librpcroute.a
 rpcd_librpcroute_a_SOURCES = \
 	rpcd/view.c rpcd/view.h rpcd/raftlocal.c rpcd/raftlocal.h \
 	rpcd/links.c rpcd/links.h rpcd/linkd.c rpcd/linkd.h \
-	rpcd/route.c rpcd/route.h rpcd/admin.c rpcd/admin.h \
+	rpcd/route.c rpcd/route.h rpcd/keyask.c rpcd/keyask.h rpcd/admin.c rpcd/admin.h \
 	rpcd/coords.c rpcd/coords.h rpcd/places.c rpcd/places.h rpcd/dcs.c rpcd/dcs.h rpcd/report.c rpcd/report.h
 
 # The HTTP API without sockets: what unit tests link.
@@ -14,7 +14,7 @@ rpcd_librpcapi_a_SOURCES = \
 	rpcd/api.c rpcd/api.h rpcd/apihelp.c rpcd/apifilter.c \
 	rpcd/api_kv.c rpcd/api_session.c rpcd/api_catalog.c rpcd/api_health.c rpcd/api_status.c \
 	rpcd/api_agent.c rpcd/api_agent_checks.c rpcd/api_agent_coord.c rpcd/api_operator.c rpcd/api_acl.c \
-	rpcd/api_event.c rpcd/api_queries.c rpcd/api_coordinate.c
+	rpcd/api_event.c rpcd/api_queries.c rpcd/api_coordinate.c rpcd/api_keyring.c
 
 # ?filter= expressions; pure.
 noinst_LIBRARIES += rpcd/librpcfilter.a

@@ -8,6 +8,7 @@
  *	route_start ─ flight_try ─┬─ raft_local_call    own raftd
  *	                          ├─ links_call         leader, any server, other datacenter
  *	                          ├─ fire_start         own gossipd
+ *	                          ├─ keyask_start       own gossipd, on servers
  *	                          └─ hold               no leader now: the timer or route_kick() tries again
  */
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #include "raftd/core/raft.h"
 #include "rpcd/dcs.h"
 #include "rpcd/event/fire.h"
+#include "rpcd/keyask.h"
 #include "rpcd/route.h"
 
 #define FLIGHT_BUCKETS 4096
@@ -28,7 +30,7 @@
 #define HOLD_TICK_S 0.05
 #define VIEW_BYTES_MAX (8u << 20)	/* answer to an OP_VIEW operation */
 
-enum flight_state { FLIGHT_NEW, FLIGHT_LOCAL, FLIGHT_LINK, FLIGHT_FIRE, FLIGHT_HELD, FLIGHT_DOOMED, FLIGHT_ENDING };
+enum flight_state { FLIGHT_NEW, FLIGHT_LOCAL, FLIGHT_LINK, FLIGHT_FIRE, FLIGHT_KEYS, FLIGHT_HELD, FLIGHT_DOOMED, FLIGHT_ENDING };
 
 struct route_call {
 	struct flight *flight;
@@ -53,6 +55,7 @@ struct flight {
 	uint64_t local_id;			/* FLIGHT_LOCAL */
 	struct link_call *link;			/* FLIGHT_LINK */
 	struct fire *fire;			/* FLIGHT_FIRE */
+	struct keyask *keys;			/* FLIGHT_KEYS */
 	const struct op *op;
 	struct op_request q;			/* spans into body */
 	struct mono hold_until;			/* 0: a blocking query that was not held yet */
@@ -193,7 +196,9 @@ failure_text(const struct flight *f, enum tv_err err)
 	case TV_ELIMIT:
 		return "the answer is larger than limits.answer_bytes_max allows";
 	case TV_ECLOSED:
-		return f->op != NULL && f->op->kind == OP_GOSSIP ? "gossipd is not running on this node" : tv_strerror(err);
+		return f->op != NULL && f->op->kind == OP_GOSSIP ? "gossipd is not running on this node" :
+		    f->op != NULL && f->op->kind == OP_GOSSIP_SERVER ? "gossipd is not running on the server that was asked" :
+		    tv_strerror(err);
 	default:
 		return f->op == NULL ? "malformed request" : tv_strerror(err);
 	}
@@ -321,7 +326,8 @@ route_kick(struct route *r)
 static bool
 is_repeatable(const struct op *op)
 {
-	return op->kind == OP_READ || op->kind == OP_VIEW || op->code == OP_SESSION_RENEW ||
+	return op->kind == OP_READ || op->kind == OP_VIEW || op->kind == OP_GOSSIP_SERVER ||
+	    op->code == OP_SESSION_RENEW ||
 	    op->code == OP_RAFT_CONFIGURATION || op->code == OP_COORDINATE_UPDATE;
 }
 
@@ -394,6 +400,15 @@ fired(void *ctx, const struct op_reply *reply)
 	flight_end(f, reply);
 }
 
+static void
+keys_answered(void *ctx, const struct op_reply *reply)
+{
+	struct flight *f = ctx;
+
+	f->keys = NULL;
+	flight_end(f, reply);
+}
+
 /* -- ways ----------------------------------------------------------------- */
 
 static struct mono
@@ -456,6 +471,22 @@ go_fire(struct flight *f)
 		return;
 	}
 	f->state = FLIGHT_FIRE;
+	r->stats.local++;
+}
+
+/* Keys of this datacenter's pool: any server knows both pools. */
+static void
+go_keys(struct flight *f)
+{
+	struct route *r = f->route;
+	enum tv_err err = TV_OK;
+
+	f->keys = keyask_start(r->conf.view, &f->q, r->conf.datacenter, r->conf.answer_timeout, keys_answered, f, &err);
+	if (f->keys == NULL) {
+		flight_doom(f, err == TV_EUNREACH || err == TV_ECLOSED ? TV_ECLOSED : err);
+		return;
+	}
+	f->state = FLIGHT_KEYS;
 	r->stats.local++;
 }
 
@@ -592,6 +623,10 @@ flight_try(struct flight *f)
 			go_any_server(f, MSG_OP);
 		else
 			flight_doom(f, TV_ENOTLEADER);
+		return;
+	}
+	if (f->op->kind == OP_GOSSIP_SERVER) {
+		go_keys(f);
 		return;
 	}
 	if (f->op->kind == OP_VIEW) {
@@ -739,6 +774,8 @@ route_cancel(struct route_call *c)
 		links_cancel(f->link);
 	else if (f->state == FLIGHT_FIRE)
 		fire_cancel(f->fire);
+	else if (f->state == FLIGHT_KEYS)
+		keyask_cancel(f->keys);
 	flight_free(f);
 }
 
@@ -784,7 +821,10 @@ route_free(struct route *r)
 			links_cancel(f->link);
 		else if (f->state == FLIGHT_FIRE)
 			fire_cancel(f->fire);
-		if (f->state == FLIGHT_LOCAL || f->state == FLIGHT_LINK || f->state == FLIGHT_FIRE)
+		else if (f->state == FLIGHT_KEYS)
+			keyask_cancel(f->keys);
+		if (f->state == FLIGHT_LOCAL || f->state == FLIGHT_LINK || f->state == FLIGHT_FIRE ||
+		    f->state == FLIGHT_KEYS)
 			f->state = FLIGHT_NEW;
 		flight_fail(f, TV_ECLOSED);
 	}

@@ -12,6 +12,7 @@
 #include "common/records.h"
 #include "raftd/core/raft.h"
 #include "rpcd/event/fire.h"
+#include "rpcd/keyask.h"
 #include "rpcd/route.h"
 
 /* -- fakes ---------------------------------------------------------------- */
@@ -220,6 +221,36 @@ void
 fire_cancel(struct fire *f)
 {
 	f->cancelled++;
+}
+
+static struct keyask {
+	unsigned count, cancelled;
+	bool gossipd_away;
+	route_done *done;
+	void *ctx;
+} keys;
+
+struct keyask *
+keyask_start(struct view *v, const struct op_request *q, const char *datacenter, struct mono timeout,
+    route_done *done, void *ctx, enum tv_err *err)
+{
+	(void)v;
+	(void)timeout;
+	ck_assert_uint_eq(q->op, OP_KEYRING);
+	ck_assert_str_eq(datacenter, "dc1");
+	*err = TV_EUNREACH;
+	if (keys.gossipd_away)
+		return NULL;
+	keys.count++;
+	keys.done = done;
+	keys.ctx = ctx;
+	return &keys;
+}
+
+void
+keyask_cancel(struct keyask *k)
+{
+	k->cancelled++;
 }
 
 /* -- helpers -------------------------------------------------------------- */
@@ -627,6 +658,48 @@ START_TEST(any_server_tells_the_datacenters)
 }
 END_TEST
 
+/* Questions about keys: to the gossipd of any server of the datacenter, and safe to ask again. */
+START_TEST(keys_are_asked_of_a_server)
+{
+	memset(&keys, 0, sizeof(keys));
+	start(true, 1000);
+	local = (struct raft_local_status){ .up = false };	/* not even raftd is needed */
+	ask(OP_KEYRING, "", 0);
+	ck_assert_uint_eq(keys.count, 1);
+	keys.done(keys.ctx, &(struct op_reply){ .err = TV_OK, .index = 1 });
+	ck_assert(got.count == 1 && got.err == TV_OK && sent_count == 0);
+	got.count = 0;
+	route_cancel(ask(OP_KEYRING, "", 0));
+	ck_assert_uint_eq(keys.cancelled, 1);
+	keys.gossipd_away = true;
+	ask(OP_KEYRING, "", 0);
+	run_until(1);
+	ck_assert_str_eq(got.text, "gossipd is not running on the server that was asked");
+	got.count = 0;
+	remote_known = true;
+	add_server("127.0.0.11");
+	ask(OP_KEYRING, "dc2", 0);
+	ck_assert_int_eq(sent[0].type, MSG_OP_DC);
+	link_says(0, TV_OK);
+	ck_assert_int_eq(got.err, TV_OK);
+	got.count = 0;
+	keys.gossipd_away = false;
+	ask(OP_KEYRING, "", 0);
+	finish();				/* ends it */
+	ck_assert_uint_eq(keys.cancelled, 2);
+	start(false, 60000);
+	add_server("127.0.0.1");
+	ask(OP_KEYRING, "", 0);
+	ck_assert_int_eq(sent[0].type, MSG_OP);
+	link_breaks(0, TV_ECLOSED);
+	route_kick(route);			/* the only one was tried */
+	route_kick(route);
+	ck_assert_uint_eq(sent_count, 2);
+	link_says(1, TV_OK);
+	finish();
+}
+END_TEST
+
 static void
 gossipd_says(enum tv_err err)
 {
@@ -792,6 +865,7 @@ main(void)
 	tcase_add_test(t, relayed_requests_do_not_go_in_circles);
 	tcase_add_test(t, identical_blocking_queries_share_a_flight);
 	tcase_add_test(t, cancel_frees_the_watch_upstream);
+	tcase_add_test(t, keys_are_asked_of_a_server);
 	tcase_add_test(t, events_are_fired_here_or_in_the_other_datacenter);
 	tcase_add_test(t, own_raftd_away);
 	tcase_add_test(t, too_many_requests_are_refused);
