@@ -29,6 +29,15 @@ conflict_claimed(struct swim *s, const struct gaddr *rival)
 		*c = (struct conflict){ .again = mono_add(s->now, PAUSE) };
 }
 
+/* Others do not pass on what a second owner of a name says, so this may be all that the first one hears of it. */
+void
+conflict_heard(struct swim *s, const struct gaddr *rival)
+{
+	s->stats.conflicts++;
+	out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_SELF_CONFLICT, .name = s->opt.name, .addr = s->opt.self,
+		.other_addr = *rival });
+}
+
 void
 conflict_vote(struct swim *s, struct span payload)
 {

@@ -430,6 +430,8 @@ bool filter_pass(struct swim *s, struct span filters);
 /* -- conflict.c -- */
 /* Somebody at `rival` goes by our name. */
 void conflict_claimed(struct swim *s, const struct gaddr *rival);
+/* Somebody there asks the pool whose our name is. */
+void conflict_heard(struct swim *s, const struct gaddr *rival);
 /* An answer to the vote; and its end. */
 void conflict_vote(struct swim *s, struct span payload);
 void conflict_decide(struct swim *s);

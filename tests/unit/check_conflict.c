@@ -167,6 +167,26 @@ START_TEST(other_forms_of_our_address_are_ours)
 }
 END_TEST
 
+/* S128: the first owner hears of the second one by its question, and tells both addresses. */
+START_TEST(the_owner_hears_of_the_question)
+{
+	struct gaddr us = one_addr(1), rival = one_addr(99);
+	struct serf_query q = { .ltime = 1, .id = 1, .addr = span_of(rival.ip, 4), .port = rival.port,
+		.source_node = span_str(SELF), .timeout_ns = MONO_S(1).ns, .name = span_str("_serf_conflict"),
+		.payload = span_str(SELF) };
+	struct buf b = BUF_INIT(4096);
+
+	start_pool(3);
+	serf_put_query(&b, &q);
+	ck_assert_int_eq(one_serf(&o, &b), TV_OK);
+	ck_assert_uint_eq(o.out->send_count, 0);
+	ck_assert_uint_eq(o.out->notice_count, 1);
+	ck_assert_int_eq(o.out->notices[0].type, SWIM_NOTICE_SELF_CONFLICT);
+	ck_assert(gaddr_eq(&o.out->notices[0].addr, &us) && gaddr_eq(&o.out->notices[0].other_addr, &rival));
+	ck_assert_uint_eq(one_stats(&o).queries_asked, 0);
+}
+END_TEST
+
 /* -- forgers -------------------------------------------------------------------------------- */
 
 START_TEST(strangers_and_echoes_have_no_vote)
@@ -243,6 +263,7 @@ main(void)
 	tcase_add_checked_fixture(f, setup, teardown);
 	tcase_add_loop_test(t, the_vote, 0, sizeof(rows) / sizeof(rows[0]));
 	tcase_add_test(t, other_forms_of_our_address_are_ours);
+	tcase_add_test(t, the_owner_hears_of_the_question);
 	tcase_add_test(f, strangers_and_echoes_have_no_vote);
 	tcase_add_test(f, one_vote_at_a_time_and_not_often);
 	tcase_add_test(f, votes_after_the_end_do_not_count);
