@@ -2,7 +2,11 @@
 #include <math.h>
 
 #include "common/coordinate.h"
+#include "common/member.h"
+#include "common/mpack.h"
 #include "common/records.h"
+
+#define ENTRY_FIELDS 5
 
 /* False for NaN too. */
 static bool
@@ -41,6 +45,35 @@ coordinate_to_rec(const struct coordinate *c, struct coordinate_rec *rec)
 		.Vec = { (double *)(uintptr_t)c->vec, COORDINATE_DIMENSIONS, true },
 		.Error = c->error, .Adjustment = c->adjustment, .Height = c->height,
 	};
+}
+
+void
+coordinate_pack(struct buf *b, struct span name, const struct coordinate *c)
+{
+	mpw_array(b, ENTRY_FIELDS);
+	mpw_str(b, name);
+	mpw_f64(b, c->error);
+	mpw_f64(b, c->adjustment);
+	mpw_f64(b, c->height);
+	mpw_array(b, COORDINATE_DIMENSIONS);
+	for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
+		mpw_f64(b, c->vec[i]);
+}
+
+enum tv_err
+coordinate_unpack(struct rd *r, struct span *name, struct coordinate *c)
+{
+	if (mpr_array(r) != ENTRY_FIELDS)
+		rd_fail(r, TV_EFORMAT);
+	*name = mpr_bytes(r, MEMBER_NAME_BYTES_MAX);
+	c->error = mpr_f64(r);
+	c->adjustment = mpr_f64(r);
+	c->height = mpr_f64(r);
+	if (mpr_array(r) != COORDINATE_DIMENSIONS)
+		rd_fail(r, TV_EFORMAT);
+	for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
+		c->vec[i] = mpr_f64(r);
+	return r->err;
 }
 
 double

@@ -20,14 +20,7 @@ add_entry(struct entries *to, struct span name, const struct coordinate *c)
 		to->full = true;
 		return;
 	}
-	mpw_array(&to->bytes, 5);
-	mpw_str(&to->bytes, name);
-	mpw_f64(&to->bytes, c->error);
-	mpw_f64(&to->bytes, c->adjustment);
-	mpw_f64(&to->bytes, c->height);
-	mpw_array(&to->bytes, COORDINATE_DIMENSIONS);
-	for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
-		mpw_f64(&to->bytes, c->vec[i]);
+	coordinate_pack(&to->bytes, name, c);
 	to->count++;
 }
 

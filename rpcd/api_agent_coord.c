@@ -10,22 +10,13 @@
 enum tv_err
 api_read_coord(struct rd *in, struct arena *a, struct node_coordinate *out)
 {
-	double *vec = arena_array(a, COORDINATE_DIMENSIONS, sizeof(*vec));
+	struct coordinate *c = arena_alloc(a, sizeof(*c));
 
 	*out = (struct node_coordinate){ .Segment = span_of("", 0) };
-	if (vec == NULL)
+	if (c == NULL)
 		return TV_ENOMEM;
-	if (mpr_array(in) != 5)
-		return TV_EFORMAT;
-	out->Node = mpr_bytes(in, MEMBER_NAME_BYTES_MAX);
-	out->Coord.Error = mpr_f64(in);
-	out->Coord.Adjustment = mpr_f64(in);
-	out->Coord.Height = mpr_f64(in);
-	if (mpr_array(in) != COORDINATE_DIMENSIONS)
-		return TV_EFORMAT;
-	for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
-		vec[i] = mpr_f64(in);
-	out->Coord.Vec = (struct f64_list){ vec, COORDINATE_DIMENSIONS, true };
+	if (coordinate_unpack(in, &out->Node, c) == TV_OK)
+		coordinate_to_rec(c, &out->Coord);
 	return in->err;
 }
 

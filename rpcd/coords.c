@@ -5,7 +5,6 @@
 
 #define ASK_TIMEOUT MONO_S(5)
 #define TEXT_BYTES_MAX 1024
-#define ENTRY_FIELDS 5
 
 uint64_t
 coords_ask(struct view *v, enum gossip_pool pool, struct span name, calls_done *done, void *ctx, enum tv_err *err)
@@ -37,27 +36,10 @@ coords_read(struct span body, struct coords_answer *a)
 	return a->in.err;
 }
 
-/* One entry; false when malformed. */
-static bool
-take_entry(struct rd *in, struct span *name, struct coordinate *c)
-{
-	if (mpr_array(in) != ENTRY_FIELDS)
-		rd_fail(in, TV_EFORMAT);
-	*name = mpr_bytes(in, MEMBER_NAME_BYTES_MAX);
-	c->error = mpr_f64(in);
-	c->adjustment = mpr_f64(in);
-	c->height = mpr_f64(in);
-	if (mpr_array(in) != COORDINATE_DIMENSIONS)
-		rd_fail(in, TV_EFORMAT);
-	for (int i = 0; i < COORDINATE_DIMENSIONS; i++)
-		c->vec[i] = mpr_f64(in);
-	return in->err == TV_OK;
-}
-
 bool
 coords_next(struct coords_answer *a, struct span *name, struct coordinate *out)
 {
-	while (a->left > 0 && take_entry(&a->in, name, out)) {
+	while (a->left > 0 && coordinate_unpack(&a->in, name, out) == TV_OK) {
 		a->left--;
 		if (coordinate_plausible(out))
 			return true;

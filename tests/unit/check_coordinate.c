@@ -80,6 +80,29 @@ START_TEST(records)
 }
 END_TEST
 
+START_TEST(entries)
+{
+	struct buf b = BUF_INIT(4096);
+	struct coordinate c = at(0.25, 0.5, -1), back;
+	struct span name;
+
+	c.vec[7] = NAN;					/* carried as it is: who reads it judges */
+	coordinate_pack(&b, span_str("n1"), &c);
+	struct rd r = rd_span_over(buf_span(&b));
+	ck_assert_int_eq(coordinate_unpack(&r, &name, &back), TV_OK);
+	ck_assert_int_eq(rd_end(&r), TV_OK);
+	ck_assert(span_eqs(name, "n1") && memcmp(&c, &back, sizeof(c)) == 0 && !coordinate_plausible(&back));
+	for (size_t cut = 0; cut < b.len; cut++) {
+		r = rd_over(b.data, cut);
+		ck_assert_int_ne(coordinate_unpack(&r, &name, &back), TV_OK);
+	}
+	b.data[b.len - 8 * 9 - 1]--;			/* seven numbers */
+	r = rd_span_over(buf_span(&b));
+	ck_assert_int_eq(coordinate_unpack(&r, &name, &back), TV_EFORMAT);
+	buf_done(&b);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -89,6 +112,7 @@ main(void)
 	tcase_add_test(t, estimates);
 	tcase_add_test(t, plausible);
 	tcase_add_test(t, records);
+	tcase_add_test(t, entries);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
