@@ -1,5 +1,6 @@
 # tests
 include tests/bench/http.mk
+include tests/bench/gossip.mk
 include tests/lint/lint.mk
 include tests/route.mk
 include tests/fuzz/fuzz.mk
