@@ -4,11 +4,16 @@
  */
 #include "config.h"
 
+#ifdef HAVE_MALLOC_TRIM
+#include <malloc.h>
+#endif
 #include <sodium.h>
 #include <stdio.h>
 
 #include "common/daemon.h"
 #include "gossipd/engine.h"
+
+#define LARGE_BYTES (128 * 1024)
 
 static enum tv_err
 check(struct daemon_spec *d, char *errbuf, size_t cap)
@@ -70,6 +75,18 @@ stop(struct daemon_spec *d)
 	engine_stop(d->ctx);
 }
 
+/*
+ * An exchange in a large pool takes megabytes for some milliseconds.  Pieces of that size are to come from the system
+ * and go back to it at once; glibc would otherwise move its limit up to them and keep them.
+ */
+static void
+keep_small(void)
+{
+#ifdef HAVE_MALLOC_TRIM		/* glibc */
+	(void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);	/* then it keeps more, which is no error */
+#endif
+}
+
 int
 main(int argc, char **argv)
 {
@@ -82,6 +99,7 @@ main(int argc, char **argv)
 		.policy = policy, .run = run, .stop = stop, .ctx = &engine,
 	};
 
+	keep_small();
 	if (sodium_init() < 0) {
 		fprintf(stderr, "gossipd: libsodium cannot start\n");
 		return 1;

@@ -7,6 +7,7 @@
 
 #define OUT_BYTES_MAX (64u << 20)	/* all that one output lends: a few full states */
 #define OUT_ITEMS_MIN 16
+#define OUT_ITEMS_KEPT 256	/* more room than this is not kept */
 
 /* Room for one more item of `size` bytes in *list, or NULL. */
 static void *
@@ -27,9 +28,25 @@ out_item(struct swim *s, void *list, size_t count, size_t *cap, size_t size)
 	return (uint8_t *)*at + count * size;
 }
 
+/* What a burst needed, such as the first exchange with a large pool, is given back. */
+static void
+shrink(void *list, size_t *cap)
+{
+	void **at = list;
+
+	if (*cap > OUT_ITEMS_KEPT) {
+		free(*at);
+		*at = NULL;
+		*cap = 0;
+	}
+}
+
 void
 out_begin(struct swim *s)
 {
+	shrink(&s->out.sends, &s->out.send_cap);
+	shrink(&s->out.events, &s->out.event_cap);
+	shrink(&s->out.notices, &s->out.notice_cap);
 	if (s->out.arena.max == 0)
 		s->out.arena = ARENA_INIT(OUT_BYTES_MAX);
 	arena_reset(&s->out.arena);

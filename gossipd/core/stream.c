@@ -6,7 +6,7 @@
 
 #define FRAME_HEADER_BYTES 5
 #define SLACK (FRAME_HEADER_BYTES + 2 + WIRE_LABEL_BYTES_MAX + 1)
-#define KEEP_BYTES (1u << 20)		/* larger build buffers are given back after use */
+#define KEEP_BYTES (64u << 10)		/* larger build buffers are given back after use */
 
 enum phase { PHASE_TYPE, PHASE_FIRST, PHASE_NODES, PHASE_REST };
 

@@ -6,8 +6,8 @@
  *	bench_pool -a IP:PORT -g NAME -m NET -p PORT -n COUNT [-k CLUSTER.KEY] [-z] [-r PINGS_PER_SECOND]
  *
  * -a, -g: the gossipd; -m, -p, -n: members at 127.NET.1.1, 127.NET.1.2, ... and PORT; -z: compress.
- * Commands on standard input, each answered by one line of JSON: "join" and "exchange" make a full exchange from
- * one of the members, "stats" tells what was counted so far.  Ends with the input.
+ * Commands on standard input, each answered by one line of JSON: "exchange" makes a full exchange from one
+ * of the members, "stats" tells what was counted so far.  Ends with the input.
  */
 #include "config.h"
 
@@ -249,13 +249,13 @@ write_all(int fd, struct span bytes)
 }
 
 static struct buf
-wrapped(struct pool *p, bool join, enum stream_side side)
+wrapped(struct pool *p, enum stream_side side)
 {
 	struct buf state = BUF_INIT(STATE_BYTES_MAX), out = BUF_INIT(STATE_BYTES_MAX);
 	uint8_t nonce[SEAL_NONCE_BYTES];
 
 	randombytes_buf(nonce, sizeof(nonce));
-	faces_state(&p->faces, join, &state);
+	faces_state(&p->faces, false, &state);
 	if (stream_build(&p->envelope, p->out, side, buf_span(&state), nonce, &out) != TV_OK)
 		die("the state cannot be built");
 	buf_done(&state);
@@ -294,28 +294,27 @@ on_accept(struct ev_loop *loop, ev_io *w, int revents)
 
 /* As one of the members; tells how it went, and how many members gossipd told. */
 static void
-exchange(struct pool *p, const char *what)
+exchange(struct pool *p)
 {
-	struct buf state = wrapped(p, strcmp(what, "join") == 0, STREAM_DIALLED);
+	struct buf state = wrapped(p, STREAM_DIALLED);
 	struct mono start = clock_mono();
-	struct sockaddr_storage sa;
+	struct sockaddr_storage to, from;
 	struct stream_reader r;
-	socklen_t len = net_sockaddr(&p->gossipd, AF_INET, &sa);
+	socklen_t to_len = net_sockaddr(&p->gossipd, AF_INET, &to), from_len;
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct face face;
 	bool ok;
 
 	with_timeouts(fd);
 	face_make(&p->faces, 0, &face);
-	struct gaddr from = face.addr;
-	from.port = 0;
-	struct sockaddr_storage own;
-	socklen_t own_len = net_sockaddr(&from, AF_INET, &own);
-	ok = bind(fd, (struct sockaddr *)&own, own_len) == 0 && connect(fd, (struct sockaddr *)&sa, len) == 0 &&
+	face.addr.port = 0;
+	from_len = net_sockaddr(&face.addr, AF_INET, &from);
+	ok = bind(fd, (struct sockaddr *)&from, from_len) == 0 && connect(fd, (struct sockaddr *)&to, to_len) == 0 &&
 	    write_all(fd, buf_span(&state));
 	ok = read_message(p, fd, STREAM_DIALLED, &r) && ok && stream_message(&r)->type == WIRE_PUSH_PULL;
-	printf("{\"what\": \"%s\", \"ok\": %s, \"bytes\": %zu, \"members\": %u, \"ms\": %.2f}\n", what, ok ? "true" : "false",
-	    state.len, ok ? stream_message(&r)->header.nodes : 0, mono_seconds(mono_sub(clock_mono(), start)) * 1e3);
+	printf("{\"what\": \"exchange\", \"ok\": %s, \"bytes\": %zu, \"members\": %u, \"ms\": %.2f}\n",
+	    ok ? "true" : "false", state.len, ok ? stream_message(&r)->header.nodes : 0,
+	    mono_seconds(mono_sub(clock_mono(), start)) * 1e3);
 	stream_reader_done(&r);
 	close(fd);
 	buf_done(&state);
@@ -352,8 +351,8 @@ on_command(struct ev_loop *loop, ev_io *w, int revents)
 	line[strcspn(line, "\n")] = '\0';
 	if (strcmp(line, "stats") == 0)
 		tell(p);
-	else if (strcmp(line, "join") == 0 || strcmp(line, "exchange") == 0)
-		exchange(p, line);
+	else if (strcmp(line, "exchange") == 0)
+		exchange(p);
 	else
 		die("unknown command");
 	fflush(stdout);
@@ -460,7 +459,7 @@ main(int argc, char **argv)
 	rng_seed(&p->rng, 1);
 	p->in = scratch_new();
 	p->out = scratch_new();
-	p->answer = wrapped(p, false, STREAM_ACCEPTED);
+	p->answer = wrapped(p, STREAM_ACCEPTED);
 	p->udp = listen_on(SOCK_DGRAM, p->faces.port);
 	p->tcp = listen_on(SOCK_STREAM, p->faces.port);
 	ev_io_init(&udp, on_datagram, p->udp, EV_READ);
