@@ -1,5 +1,5 @@
 /*
- * How fast the gossip wire is on one core: datagrams and full exchanges, written and read.  Reading
+ * How fast the gossip wire is on one core (in processor time): datagrams and full exchanges, written and read.  Reading
  * is what gossipd does with a datagram: open the seal, check, expand, take apart and decode every message in it.
  *
  *	bench_gossip [-s SECONDS per figure] [-n MEMBERS of the exchange]
@@ -204,14 +204,14 @@ visit(void *arg, enum wire_type type, struct span body)
 static double
 since(struct mono start)
 {
-	return mono_seconds(mono_sub(clock_mono(), start));
+	return mono_seconds(mono_sub(clock_cpu(), start));
 }
 
 static double
 write_rate(struct bench *b, const struct envelope *e, const struct mix *m, struct buf *out)
 {
 	struct span parts[PARTS_MAX];
-	struct mono start = clock_mono();
+	struct mono start = clock_cpu();
 	uint64_t done = 0;
 
 	for (unsigned i = 0; i < m->count; i++)
@@ -231,7 +231,7 @@ write_rate(struct bench *b, const struct envelope *e, const struct mix *m, struc
 static double
 read_rate(struct bench *b, const struct envelope *e, const struct mix *m, struct span datagram)
 {
-	struct mono start = clock_mono();
+	struct mono start = clock_cpu();
 	uint64_t done = 0;
 
 	b->bad = 0;
@@ -320,7 +320,7 @@ bench_exchange(struct bench *b, const char *name, const struct envelope *e)
 	double written, got;
 	unsigned done;
 
-	for (start = clock_mono(), done = 0; since(start) < b->seconds; done++) {
+	for (start = clock_cpu(), done = 0; since(start) < b->seconds; done++) {
 		buf_reset(&message);
 		buf_reset(&out);
 		faces_state(&b->faces, false, &message);
@@ -329,7 +329,7 @@ bench_exchange(struct bench *b, const char *name, const struct envelope *e)
 			die("an exchange cannot be built");
 	}
 	written = since(start) / done;
-	for (start = clock_mono(), done = 0; since(start) < b->seconds; done++)
+	for (start = clock_cpu(), done = 0; since(start) < b->seconds; done++)
 		read_exchange(b, e, buf_span(&out));
 	got = since(start) / done;
 	printf("%-22s %-20s %8zu %8u %9.2f %9.2f %12.0f\n", "exchange", name, out.len, b->faces.count, got * 1e3,
