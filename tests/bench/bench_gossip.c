@@ -75,7 +75,7 @@ static void
 mix_ack(struct mix *m, const struct bench *b)
 {
 	struct buf payload = BUF_INIT(BYTES_MAX);
-	struct serf_coord c = face_coord(77);
+	struct coordinate c = face_coord(77);
 
 	(void)b;
 	serf_put_coord(&payload, &c);
@@ -162,7 +162,7 @@ static enum tv_err
 decode_ack(struct bench *b, struct span body)
 {
 	struct wire_ack m;
-	struct serf_coord c;
+	struct coordinate c;
 	enum tv_err err = wire_get_ack(body, &b->arena, &m);
 
 	return err != TV_OK ? err : serf_get_coord(m.payload, &c);

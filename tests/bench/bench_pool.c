@@ -94,7 +94,7 @@ static void
 send_ack(struct pool *p, uint32_t seq, unsigned from, const struct gaddr *to, bool direct)
 {
 	struct buf payload = BUF_INIT(256), b = BUF_INIT(512);
-	struct serf_coord c = face_coord(from);
+	struct coordinate c = face_coord(from);
 
 	if (direct)
 		serf_put_coord(&payload, &c);

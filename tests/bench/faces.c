@@ -44,10 +44,10 @@ face_alive(const struct face *face)
 		.meta = span_of(face->meta, face->meta_len), .vsn = span_of(vsn, sizeof(vsn)) };
 }
 
-struct serf_coord
+struct coordinate
 face_coord(unsigned i)
 {
-	return (struct serf_coord){ .vec = { (i % 100) * 1e-4, (i / 100 % 100) * 1e-4 }, .error = 0.2,
+	return (struct coordinate){ .vec = { (i % 100) * 1e-4, (i / 100 % 100) * 1e-4 }, .error = 0.2,
 		.adjustment = -1.25e-5, .height = 2e-5 };
 }
 

@@ -27,7 +27,7 @@ void face_make(const struct faces *f, unsigned i, struct face *out);
 int face_at(const struct faces *f, const struct gaddr *addr);
 struct wire_alive face_alive(const struct face *face);
 /* A place somewhere within 20 ms of the others. */
-struct serf_coord face_coord(unsigned i);
+struct coordinate face_coord(unsigned i);
 /* The whole state of the pool as one of them tells it: a push/pull message, type byte included. */
 void faces_state(const struct faces *f, bool join, struct buf *out);
 
