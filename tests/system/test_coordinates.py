@@ -6,7 +6,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import Cluster, main, wait_for  # noqa: E402
 
-NET = os.environ.get("TV_NET", "127.60")
+NET = os.environ.get("TV_NET", "127.60.81")
 COORD = {"Error": 0.1, "Adjustment": 0, "Height": 0.0001}
 
 
@@ -41,7 +41,7 @@ def near(node, path, place):
 
 
 def test_arrive_sort_and_go():
-    with Cluster(NET + ".81") as c:
+    with Cluster(NET) as c:
         servers = c.servers(3)
         client = c.client("c1", 4, servers[0])
         quiet = c.client("c2", 5, servers[0], rpcd={"disable_coordinates": True})
@@ -106,7 +106,7 @@ def test_arrive_sort_and_go():
 
 def test_what_no_node_has_is_refused():
     """S138, at the API."""
-    with Cluster(NET + ".82") as c:
+    with Cluster(NET) as c:
         n = c.servers(1)[0]
         c.formed([n])
         register(n, "x-a", "10.9.0.1")
@@ -132,7 +132,7 @@ def test_what_no_node_has_is_refused():
 
 
 def test_two_datacenters():
-    with Cluster(NET + ".83") as c:
+    with Cluster(NET) as c:
         here = c.servers(1)[0]
         there = c.servers(2, dc="dc2", first=11, prefix="m", retry_join_wan=[here.addr])
         client = c.client("c1", 4, here)
