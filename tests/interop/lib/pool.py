@@ -272,9 +272,9 @@ class Ours(Member):
     def stats(self, section="gossipd"):
         return self.get("/v1/agent/self")["Stats"][section]
 
-    def memory(self):
-        """PSS of gossipd in KiB."""
-        with open("/proc/%d/smaps_rollup" % self.node.pid("gossipd")) as f:
+    def memory(self, daemon="gossipd"):
+        """PSS in KiB."""
+        with open("/proc/%d/smaps_rollup" % self.node.pid(daemon)) as f:
             return next(int(line.split()[1]) for line in f if line.startswith("Pss:"))
 
     def log(self):
@@ -516,8 +516,12 @@ class Pool:
         """No running node of ours refused a packet of its friends."""
         for m in self.running():
             if isinstance(m, Ours):
-                bad = {k: v for k, v in m.stats().items() if k in MUST_BE_ZERO and v != "0"}
-                assert not bad, "%s: %r" % (m.name, bad)
+                self.clean_one(m)
+
+    def clean_one(self, m):
+        stats = m.stats()
+        bad = {k: stats.get(k) for k in MUST_BE_ZERO if stats.get(k) != "0"}
+        assert not bad, "%s: %r" % (m.name, bad)
 
     def __enter__(self):
         return self
