@@ -223,6 +223,16 @@ on_join(struct client *c, const struct frame *f, struct rd *r)
 	return TV_OK;
 }
 
+static const char *
+join_error(enum tv_err err)
+{
+	if (err == TV_EPERM)
+		return "it refuses to join, or we do (see the log: another datacenter, or another key?)";
+	if (err == TV_EINVAL)
+		return "gossipd may not connect to that port: name it in peer_ports in gossipd.conf";
+	return tv_strerror(err);
+}
+
 void
 handlers_joined(struct handlers *h, const struct swim_join *j)
 {
@@ -234,9 +244,7 @@ handlers_joined(struct handlers *h, const struct swim_join *j)
 	if (j->contacted > 0) {
 		answer_join(p->client, p->frame_id, TV_OK, "", j->contacted);
 	} else {
-		snprintf(text, sizeof(text), "%s: %s", net_text(&j->error_addr, addr), j->error == TV_EPERM ?
-		    "it refuses to join, or we do (see the log: another datacenter, or another key?)" :
-		    tv_strerror(j->error));
+		snprintf(text, sizeof(text), "%s: %s", net_text(&j->error_addr, addr), join_error(j->error));
 		answer_join(p->client, p->frame_id, TV_EUNREACH, text, 0);
 	}
 	free(p);

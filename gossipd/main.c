@@ -52,13 +52,17 @@ allow_ports_of(struct sandbox_policy *p, const struct conf_list *list)
 	}
 }
 
-/* Gossip ports only: a pool is meant to use one port on all its members. */
+/* Gossip ports only.  A pool is meant to use one port on all its members; for others there is peer_ports. */
 static void
 policy(struct daemon_spec *d, struct sandbox_policy *p)
 {
+	const struct gossip_conf *conf = d->conf;
+
 	p->inet = true;
 	sandbox_port(p, d->cluster->lan_port);
 	sandbox_port(p, d->cluster->wan_port);
+	for (size_t i = 0; i < conf->peer_ports.count; i++)
+		sandbox_port(p, gossip_conf_port(conf->peer_ports.items[i]));
 	allow_ports_of(p, &d->cluster->retry_join);
 	allow_ports_of(p, &d->cluster->retry_join_wan);
 }

@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gossipd/opts.h"
@@ -71,6 +72,8 @@ const struct conf_opt gossip_opts[] = {
 	    "Probe over TCP as well when datagrams get no answer." },
 	{ "coordinates", CONF_BOOL, F(coordinates), "true", NULL, NULL, NULL, CONF_RESTART,
 	    "Tell and learn network coordinates, from which round trips between any two members are estimated." },
+	{ "peer_ports", CONF_LIST, F(peer_ports), NULL, NULL, NULL, NULL, CONF_RESTART,
+	    "Other gossip ports that members listen at, such as 7946 of Serf's agents." },
 	{ "packet_bytes", CONF_SIZE, F(packet_bytes), "1400", "512", "65000", NULL, CONF_RESTART,
 	    "Largest datagram to fill with gossip." },
 	{ "limits.members", CONF_U64, F(members_max), "20000", "16", "1000000", NULL, CONF_RESTART,
@@ -148,6 +151,32 @@ static const struct {
 	{ "stream_timeout", offsetof(struct swim_timing, stream_timeout), MONO_MS(100) },
 };
 
+uint16_t
+gossip_conf_port(const char *text)
+{
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+
+	return *text >= '0' && *text <= '9' && *end == '\0' && n <= UINT16_MAX ? (uint16_t)n : 0;
+}
+
+static enum tv_err
+check_ports(const struct conf_list *ports, char *errbuf, size_t cap)
+{
+	if (ports->count > GOSSIP_PEER_PORTS_MAX) {
+		snprintf(errbuf, cap, "gossipd.conf: peer_ports: at most %d", GOSSIP_PEER_PORTS_MAX);
+		return TV_EINVAL;
+	}
+	for (size_t i = 0; i < ports->count; i++) {
+		if (gossip_conf_port(ports->items[i]) != 0)
+			continue;
+		snprintf(errbuf, cap, "gossipd.conf: peer_ports: \"%s\" is not a port (write \"7946\"; 1 to 65535)",
+		    ports->items[i]);
+		return TV_EINVAL;
+	}
+	return TV_OK;
+}
+
 enum tv_err
 gossip_conf_check(const struct gossip_conf *c, char *errbuf, size_t cap)
 {
@@ -172,5 +201,5 @@ gossip_conf_check(const struct gossip_conf *c, char *errbuf, size_t cap)
 			return TV_EINVAL;
 		}
 	}
-	return TV_OK;
+	return check_ports(&c->peer_ports, errbuf, cap);
 }

@@ -315,9 +315,9 @@ on_accept(void *ctx, int fd)
 	set_io(st, EV_READ);
 }
 
-/* A connecting socket, or -1. */
+/* A connecting socket, or -1 with *why: TV_EINVAL when the walls allow no connection to that port. */
 static int
-dial(const struct gaddr *to)
+dial(const struct gaddr *to, enum tv_err *why)
 {
 	struct sockaddr_storage sa;
 	int family = to->len == 4 ? AF_INET : AF_INET6, fd;
@@ -329,15 +329,27 @@ dial(const struct gaddr *to)
 	fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&sa, len) == 0 || errno == EINPROGRESS)
 		return fd;
+	*why = errno == EACCES ? TV_EINVAL : TV_EUNREACH;
 	close(fd);
 	return -1;
+}
+
+static void
+say_walled(struct streams *t, const struct gaddr *to)
+{
+	char text[NET_TEXT_BYTES];
+
+	if (log_allow(&t->limit, "memberlist"))
+		log_warn("memberlist", "No connection to %s: the sandbox keeps gossipd from that port. If members listen "
+		    "there, name it in peer_ports in gossipd.conf", net_text(to, text));
 }
 
 void
 streams_dial(struct streams *t, const struct swim_stream *want)
 {
 	struct mono left = mono_sub(want->deadline, clock_mono());
-	struct stream *st = stream_new(t, dial(&want->to), &want->to, true);
+	enum tv_err why = TV_EUNREACH;
+	struct stream *st = stream_new(t, dial(&want->to, &why), &want->to, true);
 
 	if (st == NULL)
 		return;			/* the core gives up on it some time after the deadline */
@@ -345,7 +357,9 @@ streams_dial(struct streams *t, const struct swim_stream *want)
 	st->id = want->id;
 	wrap(st, STREAM_DIALLED, want->message);
 	if (st->fd < 0 || st->out.len == 0) {
-		st->why = TV_EUNREACH;
+		if (why == TV_EINVAL)
+			say_walled(t, &want->to);
+		st->why = why;
 		set_deadline(st, 0);
 		return;
 	}
