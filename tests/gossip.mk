@@ -8,14 +8,23 @@ TESTS += tests/system/lib/tvframe.py
 # Simulated pools: the real core in virtual time.
 check_PROGRAMS += tests/sim/sim_gossip
 TESTS += tests/sim/sim_gossip
-tests_sim_sim_gossip_SOURCES = tests/sim/sim_gossip.c tests/sim/gossip_world.c tests/sim/gossip_world.h
+tests_sim_sim_gossip_SOURCES = tests/sim/sim_gossip.c tests/sim/gossip_world.c tests/sim/gossip_world.h \
+	tests/sim/sim_queue.c tests/sim/sim_queue.h
 tests_sim_sim_gossip_LDADD = $(GOSSIPCORE_LIBS)
 
 # The same for user events and queries.
 check_PROGRAMS += tests/sim/sim_serf
 TESTS += tests/sim/sim_serf
-tests_sim_sim_serf_SOURCES = tests/sim/sim_serf.c tests/sim/gossip_world.c tests/sim/gossip_world.h
+tests_sim_sim_serf_SOURCES = tests/sim/sim_serf.c tests/sim/gossip_world.c tests/sim/gossip_world.h \
+	tests/sim/sim_queue.c tests/sim/sim_queue.h
 tests_sim_sim_serf_LDADD = $(GOSSIPCORE_LIBS)
+
+# The same for large pools; here in a short form.  tests/sim/scale-report makes the table and the plot of doc/gossip.md.
+check_PROGRAMS += tests/sim/sim_scale
+TESTS += tests/sim/sim_scale
+tests_sim_sim_scale_SOURCES = tests/sim/sim_scale.c tests/sim/gossip_world.c tests/sim/gossip_world.h \
+	tests/sim/sim_queue.c tests/sim/sim_queue.h
+tests_sim_sim_scale_LDADD = $(GOSSIPCORE_LIBS)
 
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_swim tests/unit/check_broadcast tests/unit/check_intent
@@ -26,6 +35,10 @@ tests_unit_check_broadcast_SOURCES = tests/unit/check_broadcast.c
 tests_unit_check_broadcast_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
 tests_unit_check_intent_SOURCES = tests/unit/check_intent.c
 tests_unit_check_intent_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
+check_PROGRAMS += tests/unit/check_swim_news
+TESTS += tests/unit/check_swim_news
+tests_unit_check_swim_news_SOURCES = tests/unit/check_swim_news.c tests/unit/gossip_one.c tests/unit/gossip_one.h
+tests_unit_check_swim_news_LDADD = $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
 check_PROGRAMS += tests/unit/check_table
 TESTS += tests/unit/check_table
 tests_unit_check_table_SOURCES = tests/unit/check_table.c

@@ -101,7 +101,7 @@ fields_write(struct buf *b, const struct field_table *t, const void *object)
 
 		if (left_out(f, p))
 			continue;
-		mpw_raw_cstr(b, f->key);
+		mpw_raw(b, span_of(f->key, f->key_len));
 		write_value(b, f, p);
 	}
 }
@@ -182,12 +182,18 @@ read_value(struct rd *r, const struct field *f, struct arena *a, void *p)
 	}
 }
 
+/* Peers write the keys in the order of the table, or nearly so: the search starts where the last one ended. */
 static const struct field *
-field_named(const struct field_table *t, struct span key)
+field_named(const struct field_table *t, struct span key, unsigned *next)
 {
-	for (unsigned i = 0; i < t->count; i++)
-		if (span_eqs(key, t->fields[i].key))
-			return &t->fields[i];
+	for (unsigned i = 0, at = *next; i < t->count; i++, at++) {
+		const struct field *f = &t->fields[at < t->count ? at : (at = 0)];
+
+		if (f->key_len != key.len || memcmp(f->key, key.p, key.len) != 0)
+			continue;
+		*next = at + 1;
+		return f;
+	}
 	return NULL;
 }
 
@@ -212,6 +218,7 @@ read_into(struct rd *r, const struct field *f, struct arena *a, void *object)
 enum tv_err
 fields_read(struct rd *r, const struct field_table *t, struct arena *a, void *object)
 {
+	unsigned next = 0;
 	uint32_t n;
 
 	memset(object, 0, t->size);
@@ -228,7 +235,7 @@ fields_read(struct rd *r, const struct field_table *t, struct arena *a, void *ob
 		struct span key = mpr_bytes(r, SIZE_MAX);
 
 		if (r->err == TV_OK)
-			read_into(r, field_named(t, key), a, object);
+			read_into(r, field_named(t, key, &next), a, object);
 	}
 	return r->err;
 }

@@ -49,7 +49,7 @@ intents_done(struct intents *t)
 	}
 	free(t->chains);
 	t->chains = NULL;
-	t->chain_count = t->count = 0;
+	t->chain_count = t->count = t->pruned = 0;
 }
 
 /* Where the intent of a name hangs; NULL, or *place is NULL, when there is none. */
@@ -134,6 +134,7 @@ intents_note(struct intents *t, uint64_t hash, struct span name, enum intent_kin
 		return false;
 	if (i == NULL && (i = add(t, hash, name)) == NULL)
 		return false;
+	t->pruned += (kind == INTENT_PRUNE) - (i->kind == INTENT_PRUNE);
 	i->heard_at = now;
 	i->ltime = ltime;
 	i->kind = kind;
@@ -146,8 +147,9 @@ drop(struct intents *t, struct intent **at)
 	struct intent *i = *at;
 
 	*at = i->next;
-	free(i);
+	t->pruned -= i->kind == INTENT_PRUNE;
 	t->count--;
+	free(i);
 }
 
 bool
@@ -164,13 +166,13 @@ intents_take(struct intents *t, uint64_t hash, struct span name, enum intent_kin
 }
 
 void
-intents_expire(struct intents *t, struct mono before)
+intents_expire(struct intents *t, struct mono before, struct mono pruned_before)
 {
 	for (uint32_t c = 0; c < t->chain_count; c++) {
 		struct intent **at = &t->chains[c];
 
 		while (*at != NULL) {
-			if (mono_before((*at)->heard_at, before))
+			if (mono_before((*at)->heard_at, (*at)->kind == INTENT_PRUNE ? pruned_before : before))
 				drop(t, at);
 			else
 				at = &(*at)->next;
@@ -230,7 +232,7 @@ static void
 prune(struct swim *s, struct node *n)
 {
 	if (n->status != MEMBER_LEAVING) {
-		serf_erase(s, n);
+		serf_erase_pruned(s, n);
 		return;
 	}
 	n->pruned = true;
@@ -269,7 +271,7 @@ intent_leave(struct swim *s, uint64_t ltime, struct span name, bool with_prune)
 
 /*
  * A peer's full state shows the member as left since `ltime`: a leave intent just after that.
- * If we show it as left as well, nothing is added: else the time would grow with each exchange,
+ * If we show it as left or leaving as well, nothing is added: else the time would grow with each exchange,
  * and could catch up with the intent by which the member comes back.
  */
 void
@@ -279,7 +281,7 @@ intent_left(struct swim *s, uint64_t ltime, struct span name)
 
 	if (ltime == UINT64_MAX)
 		return;
-	if (n == NULL || n->status != MEMBER_LEFT) {
+	if (n == NULL || (n->status != MEMBER_LEFT && n->status != MEMBER_LEAVING)) {
 		(void)intent_leave(s, ltime + 1, name, false);
 		return;
 	}

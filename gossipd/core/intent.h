@@ -23,7 +23,11 @@ bool lamport_plausible(const struct lamport *c, uint64_t seen);
 /* The current time; then one tick. */
 uint64_t lamport_take(struct lamport *c);
 
-enum intent_kind { INTENT_JOIN, INTENT_LEAVE };
+enum intent_kind {
+	INTENT_JOIN,
+	INTENT_LEAVE,
+	INTENT_PRUNE,			/* it was pruned here; an alive of a higher life brings it back as a new one */
+};
 
 struct intent {
 	struct intent *next;
@@ -39,6 +43,7 @@ struct intents {
 	struct intent **chains;		/* by hash; chain_count is 0 or a power of 2 */
 	uint32_t chain_count;
 	uint32_t count, count_max;
+	uint32_t pruned;		/* of the count: kind INTENT_PRUNE */
 	uint64_t refused;		/* were new, but there was no room */
 };
 
@@ -52,7 +57,7 @@ bool intents_note(struct intents *t, uint64_t hash, struct span name, enum inten
     struct mono now);
 /* Takes out and frees the intent of a name; false when there is none. */
 bool intents_take(struct intents *t, uint64_t hash, struct span name, enum intent_kind *kind, uint64_t *ltime);
-/* Forgets intents heard before `before`. */
-void intents_expire(struct intents *t, struct mono before);
+/* Forgets intents heard before `before`, and those of kind INTENT_PRUNE before `pruned_before`. */
+void intents_expire(struct intents *t, struct mono before, struct mono pruned_before);
 
 #endif

@@ -154,6 +154,7 @@ enlist(struct swim *s, const struct wire_alive *a, const struct gaddr *addr)
 		return NULL;
 	}
 	table_list(&s->table, n, &s->rng);
+	pushpull_news(s);
 	n->changed = s->now;
 	return n;
 }

@@ -10,6 +10,8 @@
 #include "gossipd/core/scale.h"
 #include "gossipd/core/state.h"
 
+#define HURRIED_EXCHANGES 4	/* early ones after a join, at most */
+#define HURRIED_INTERVALS 2	/* for how long after it */
 #define STATE_BYTES_MAX (20u << 20)	/* of a message; what peers accept */
 
 uint64_t
@@ -95,6 +97,40 @@ is_partner(const struct swim *s, const struct node *n)
 	return n != s->self && n->state == NODE_ALIVE;
 }
 
+/* A time of the first intervals after a join: not all newcomers at once. */
+static struct mono
+early(struct swim *s)
+{
+	int64_t part = s->opt.timing.pushpull_interval.ns / 4;
+
+	return mono_add(s->now, (struct mono){ part + (int64_t)rng_below(&s->rng, (uint64_t)part) });
+}
+
+static void
+note_joined(struct swim *s)
+{
+	s->hurry = HURRIED_EXCHANGES;
+	s->hurry_end = mono_add(s->now, mono_mul(s->opt.timing.pushpull_interval, HURRIED_INTERVALS));
+}
+
+/*
+ * While many join at once, a newcomer misses some of those that were being announced as it came: they are not yet in
+ * the answer that it got, and their gossip ends before others know the newcomer.  In a big pool the next exchange is
+ * minutes away.  So a newcomer that learns of others has its first exchanges early, one more while they teach it anything.
+ */
+void
+pushpull_news(struct swim *s)
+{
+	struct mono base = s->opt.timing.pushpull_interval;
+
+	if (s->hushed || s->hurry == 0 || !mono_before(s->now, s->hurry_end) ||
+	    !mono_before(base, scale_pushpull(base, s->table.order_count)) ||
+	    mono_before(s->timers[TIMER_PUSHPULL], mono_add(s->now, (struct mono){ base.ns / 2 })))
+		return;
+	timer_pull(s, TIMER_PUSHPULL, early(s));
+	s->hurry--;
+}
+
 void
 pushpull_tick(struct swim *s)
 {
@@ -108,71 +144,70 @@ pushpull_tick(struct swim *s)
 
 /* -- merge ------------------------------------------------------------------ */
 
-/* What all alive members can speak. */
+/* What all alive members can speak, and what the members speak. */
 struct versions {
 	uint8_t pmin, pmax, dmin, dmax;
+	uint8_t pcur_min, pcur_max, dcur_min, dcur_max;
 };
 
+static inline void
+lower(uint8_t *a, uint8_t b)
+{
+	*a = b < *a ? b : *a;
+}
+
+static inline void
+raise(uint8_t *a, uint8_t b)
+{
+	*a = b > *a ? b : *a;
+}
+
 static void
-narrow(struct versions *v, const uint8_t vsn[WIRE_VSN_BYTES])
+add_versions(struct versions *v, const uint8_t vsn[WIRE_VSN_BYTES], bool alive)
 {
-	v->pmin = vsn[VSN_PMIN] > v->pmin ? vsn[VSN_PMIN] : v->pmin;
-	v->pmax = vsn[VSN_PMAX] < v->pmax ? vsn[VSN_PMAX] : v->pmax;
-	v->dmin = vsn[VSN_DMIN] > v->dmin ? vsn[VSN_DMIN] : v->dmin;
-	v->dmax = vsn[VSN_DMAX] < v->dmax ? vsn[VSN_DMAX] : v->dmax;
+	lower(&v->pcur_min, vsn[VSN_PCUR]);
+	raise(&v->pcur_max, vsn[VSN_PCUR]);
+	lower(&v->dcur_min, vsn[VSN_DCUR]);
+	raise(&v->dcur_max, vsn[VSN_DCUR]);
+	if (!alive)
+		return;
+	raise(&v->pmin, vsn[VSN_PMIN]);
+	lower(&v->pmax, vsn[VSN_PMAX]);
+	raise(&v->dmin, vsn[VSN_DMIN]);
+	lower(&v->dmax, vsn[VSN_DMAX]);
 }
 
+/* Does each speak what all alive ones understand? */
 static bool
-speaks(const struct versions *v, const uint8_t vsn[WIRE_VSN_BYTES])
+versions_fit(const struct versions *v)
 {
-	return vsn[VSN_PCUR] >= v->pmin && vsn[VSN_PCUR] <= v->pmax && vsn[VSN_DCUR] >= v->dmin &&
-	    vsn[VSN_DCUR] <= v->dmax;
-}
-
-static struct versions
-common_versions(struct swim *s, const struct stream_message *m)
-{
-	struct versions v = { .pmax = UINT8_MAX, .dmax = UINT8_MAX };
-	struct wire_node_iter it = wire_nodes(m->nodes, m->header.nodes);
-	struct wire_node n;
-	uint8_t vsn[WIRE_VSN_BYTES];
-	enum tv_err err;
-
-	while ((err = wire_node_next(&it, &s->out.arena, &n)) != TV_EOF) {
-		if (err != TV_OK || n.state != WIRE_STATE_ALIVE || n.vsn.len < WIRE_VSN_BYTES)
-			continue;
-		wire_vsn_copy(n.vsn, vsn);
-		narrow(&v, vsn);
-	}
-	for (uint32_t i = 0; i < s->table.order_count; i++)
-		if (s->table.all[i]->state == NODE_ALIVE && told(s->table.all[i]))
-			narrow(&v, node_vsn(s->table.all[i]));
-	return v;
+	return v->pcur_min >= v->pmin && v->pcur_max <= v->pmax && v->dcur_min >= v->dmin && v->dcur_max <= v->dmax;
 }
 
 /* Why the state cannot be merged, or NULL. */
 static const char *
 refusal(struct swim *s, const struct stream_message *m)
 {
-	struct versions v = common_versions(s, m);
+	struct versions v = { .pmax = UINT8_MAX, .dmax = UINT8_MAX, .pcur_min = UINT8_MAX, .dcur_min = UINT8_MAX };
 	struct wire_node_iter it = wire_nodes(m->nodes, m->header.nodes);
 	struct wire_node n;
 	uint8_t vsn[WIRE_VSN_BYTES];
 	enum tv_err err;
+	bool foreign = false;
 
 	while ((err = wire_node_next(&it, &s->out.arena, &n)) != TV_EOF) {
 		if (err != TV_OK)
 			continue;	/* not a node: passed over here and when merging */
 		wire_vsn_copy(n.vsn, vsn);
-		if (!speaks(&v, vsn))
-			return "a member speaks no common protocol version";
-		if (n.state == WIRE_STATE_ALIVE && !swim_dc_ok(s, n.meta))
-			return "it has members of another datacenter";
+		add_versions(&v, vsn, n.state == WIRE_STATE_ALIVE && n.vsn.len >= WIRE_VSN_BYTES);
+		foreign = foreign || (n.state == WIRE_STATE_ALIVE && !swim_dc_ok(s, n.meta));
 	}
 	for (uint32_t i = 0; i < s->table.order_count; i++)
-		if (told(s->table.all[i]) && !speaks(&v, node_vsn(s->table.all[i])))
-			return "a member of ours speaks no common protocol version";
-	return NULL;
+		if (told(s->table.all[i]))
+			add_versions(&v, node_vsn(s->table.all[i]), s->table.all[i]->state == NODE_ALIVE);
+	if (!versions_fit(&v))
+		return "a member speaks no common protocol version";
+	return foreign ? "it has members of another datacenter" : NULL;
 }
 
 static void
@@ -233,7 +268,9 @@ merge_answer(struct swim *s, const struct exchange *x, const struct stream_messa
 	enum tv_err err;
 
 	s->hushed = x->join != 0 && s->table.order_count == 1 && s->exchange_count == 0;
+	s->answerer = &x->to;
 	err = merge(s, &x->to, m, x->ignore_old);
+	s->answerer = NULL;
 	s->hushed = false;
 	return err;
 }
@@ -274,6 +311,8 @@ join_finish(struct swim *s, struct join_run *j)
 		at = &(*at)->next;
 	*at = j->next;
 	out_join(s, j);
+	if (j->contacted > 0 && !leave_begun(s))
+		note_joined(s);
 	/* A late copy of a prune that hit an earlier life makes others show us as leaving: only our own word ends that. */
 	if (j->contacted > 0 && (!j->quiet || !s->announced) && !leave_begun(s)) {
 		s->announced = true;

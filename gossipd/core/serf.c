@@ -9,9 +9,12 @@
 
 #include "common/assert.h"
 #include "common/mpack.h"
+#include "gossipd/core/scale.h"
 #include "gossipd/core/state.h"
 
 #define TO(s) (1u << (s))
+#define PRUNED_EXCHANGES 4	/* intervals for which a prune is remembered */
+#define RETOLD_MAX 16		/* prunes told again in one exchange */
 
 /* Steps that the rules allow; any other is our own mistake. */
 static const unsigned status_next[] = {
@@ -95,6 +98,17 @@ outlived(const struct swim *s, const struct node *n)
 	return n->status == MEMBER_LEFT && !mono_before(s->now, mono_add(n->gone_at, t->tombstone_timeout));
 }
 
+void
+serf_erase_pruned(struct swim *s, struct node *n)
+{
+	struct intents *t = &s->intents;
+	uint64_t hash = table_hash(&s->table, node_name(n));
+
+	if (t->pruned < t->count_max / 2)	/* half stays free for members that are yet to come */
+		(void)intents_note(t, hash, node_name(n), INTENT_PRUNE, n->status_ltime, s->now);
+	serf_erase(s, n);
+}
+
 enum tv_err
 serf_restore(struct swim *s, const struct swim_input *in)
 {
@@ -124,6 +138,8 @@ serf_restore(struct swim *s, const struct swim_input *in)
 void
 serf_reap(struct swim *s)
 {
+	struct mono exchange;
+
 	timer_set(s, TIMER_REAP, mono_add(s->now, s->opt.timing.reap_interval));
 	for (uint32_t i = s->table.all_count; i > 0; i--) {
 		struct node *n = s->table.all[i - 1];
@@ -131,7 +147,9 @@ serf_reap(struct swim *s)
 		if (n != s->self && outlived(s, n))
 			serf_erase(s, n);
 	}
-	intents_expire(&s->intents, mono_sub(s->now, s->opt.timing.intent_timeout));
+	exchange = scale_pushpull(s->opt.timing.pushpull_interval, s->table.order_count);
+	intents_expire(&s->intents, mono_sub(s->now, s->opt.timing.intent_timeout),
+	    mono_sub(s->now, mono_mul(exchange, PRUNED_EXCHANGES)));
 	pushpull_expire(s);
 }
 
@@ -154,7 +172,7 @@ serf_prune(struct swim *s)
 		if (mono_before(s->now, serf_prune_at(s, n)))
 			timer_pull(s, TIMER_PRUNE, serf_prune_at(s, n));
 		else
-			serf_erase(s, n);
+			serf_erase_pruned(s, n);
 	}
 }
 
@@ -254,6 +272,26 @@ left_hashes(struct swim *s, struct span names, size_t *count)
 }
 
 /*
+ * The peer still shows a member that was pruned: gossip missed it, as it does one in some ten thousand.  Nothing else
+ * would tell it, for a day; so we do, directly.  Returns whether it was told.
+ */
+static bool
+missed_prune(struct swim *s, uint64_t hash, struct span name, uint64_t ltime)
+{
+	const struct intent *i = intents_find(&s->intents, hash, name);
+	struct serf_leave m;
+
+	if (i == NULL || i->kind != INTENT_PRUNE || ltime >= i->ltime || s->answerer == NULL)
+		return false;
+	m = (struct serf_leave){ .ltime = i->ltime, .node = name, .prune = true };
+	buf_reset(&s->scratch);
+	buf_u8(&s->scratch, WIRE_USER);
+	serf_put_leave(&s->scratch, &m);
+	out_send(s, s->answerer, buf_span(&s->scratch), false);
+	return true;
+}
+
+/*
  * The peer's statuses stand for the intents that led to them.  They are not passed on: every
  * member gets them by its own exchanges.
  */
@@ -263,6 +301,7 @@ merge_statuses(struct swim *s, const struct serf_state *m)
 	struct serf_status_iter it = serf_statuses(m->status_ltimes);
 	struct span name;
 	uint64_t ltime, hash;
+	unsigned retold = 0;
 	size_t left_count;
 	uint64_t *left = left_hashes(s, m->left_members, &left_count);
 	enum tv_err err;
@@ -271,6 +310,8 @@ merge_statuses(struct swim *s, const struct serf_state *m)
 		return TV_ENOMEM;
 	while ((err = serf_status_next(&it, &name, &ltime)) == TV_OK) {
 		hash = table_hash(&s->table, name);
+		if (s->intents.pruned > 0 && retold < RETOLD_MAX && missed_prune(s, hash, name, ltime))
+			retold++;
 		if (bsearch(&hash, left, left_count, sizeof(*left), hash_order) == NULL)
 			(void)intent_join(s, ltime, name);
 		else

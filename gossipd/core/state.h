@@ -206,6 +206,9 @@ struct swim {
 	struct bqueue queues[QUEUES];
 	struct mono timers[TIMERS];
 	uint32_t incarnation, seq;	/* last used */
+	unsigned hurry;			/* exchanges after a join that may still come early, */
+	struct mono hurry_end;		/* and until when */
+	const struct gaddr *answerer;	/* whose answer to our exchange is being merged, or NULL */
 	bool hushed;			/* what is merged now is news only to us: not passed on */
 	bool announced;			/* our join intent was sent in this life */
 	unsigned health;
@@ -342,6 +345,8 @@ bool gossip_fits(const struct swim *s, size_t len);
 
 /* -- pushpull.c -- */
 void pushpull_tick(struct swim *s);		/* TIMER_PUSHPULL */
+/* A member was heard of that we did not know. */
+void pushpull_news(struct swim *s);
 /* Starts an exchange; join 0: none.  TV_ELIMIT: too many under way. */
 enum tv_err pushpull_start(struct swim *s, const struct gaddr *to, bool joining, uint64_t join);
 /* Streams: requests of others, and the ends of our own exchanges. */
@@ -362,6 +367,8 @@ void serf_set_status(struct swim *s, struct node *n, enum member_status status);
 /* When a member that is marked so is forgotten. */
 struct mono serf_prune_at(const struct swim *s, const struct node *n);
 void serf_erase(struct swim *s, struct node *n);
+/* The same, and remembers that it was pruned, for those who missed that. */
+void serf_erase_pruned(struct swim *s, struct node *n);
 enum tv_err serf_restore(struct swim *s, const struct swim_input *in);
 void serf_reap(struct swim *s);			/* TIMER_REAP */
 void serf_prune(struct swim *s);		/* TIMER_PRUNE */

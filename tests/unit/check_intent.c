@@ -75,10 +75,10 @@ START_TEST(old_intents_are_forgotten)
 	ck_assert(intents_note(&t, 1, span_str("a"), INTENT_JOIN, 1, MONO_S(10)));
 	ck_assert(intents_note(&t, 2, span_str("b"), INTENT_JOIN, 1, MONO_S(20)));
 	ck_assert(intents_note(&t, 3, span_str("c"), INTENT_JOIN, 1, MONO_S(30)));
-	intents_expire(&t, MONO_S(20));
+	intents_expire(&t, MONO_S(20), MONO_S(20));
 	ck_assert_uint_eq(t.count, 2);
 	ck_assert_ptr_null(intents_find(&t, 1, span_str("a")));
-	intents_expire(&t, MONO_S(31));
+	intents_expire(&t, MONO_S(31), MONO_S(31));
 	ck_assert_uint_eq(t.count, 0);
 	intents_done(&t);
 }

@@ -1,0 +1,469 @@
+/*
+ * How a gossip pool behaves as it grows: the real core for every member, in virtual time.
+ *
+ *	sim_scale [--seed N] [--without PARTS] [--weak PERCENT] SCENARIO MEMBERS
+ *
+ * Prints one line "scenario members key=value ..." and fails when a pool does not do what it must.
+ * Without arguments: a short form of each scenario, as `make check` runs it.  tests/sim/scale-report
+ * makes doc/gossip.md's table and plot of the lines.
+ */
+#include "config.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gossipd/core/scale.h"
+#include "gossipd/core/seal.h"
+#include "tests/sim/gossip_world.h"
+
+struct run {
+	struct world *w;
+	struct rng rng;			/* the scenario's own choices */
+	unsigned n, up;			/* members; how many of them live */
+	unsigned victim;		/* the member that the question is about */
+	unsigned weak;			/* percent */
+	unsigned without;
+	const char *failed;
+};
+
+/* -- questions -------------------------------------------------------------- */
+
+/* Everybody that is up shows exactly `up` members as alive, and nobody else. */
+static bool
+all_know_all(struct world *w, void *arg)
+{
+	const struct run *r = arg;
+	struct swim_stats stats;
+
+	for (unsigned i = 0; i < r->n; i++) {
+		if (!world_is_up(w, i))
+			continue;
+		swim_stats(world_core(w, i), &stats);
+		if (stats.alive != r->up || stats.leaving > 0)
+			return false;
+	}
+	return true;
+}
+
+static bool
+all_know_failed(struct world *w, void *arg)
+{
+	const struct run *r = arg;
+
+	return world_shown_failed(w, r->victim) >= r->up;
+}
+
+static bool
+some_know_failed(struct world *w, void *arg)
+{
+	const struct run *r = arg;
+
+	return world_shown_failed(w, r->victim) > 0;
+}
+
+/* Seconds until it holds, or -1 and the run has failed. */
+static double
+settle(struct run *r, struct mono within, bool (*done)(struct world *, void *), const char *what)
+{
+	struct mono from = world_now(r->w);
+
+	if (r->failed == NULL && !world_settle(r->w, mono_add(from, within), done, r))
+		r->failed = what;
+	return r->failed == NULL ? mono_seconds(mono_sub(world_now(r->w), from)) : -1;
+}
+
+static void
+rest(struct run *r, struct mono span)
+{
+	world_run(r->w, mono_add(world_now(r->w), span));
+}
+
+static void
+form(struct run *r)
+{
+	world_form(r->w, r->n);
+	r->up = r->n;
+	rest(r, MONO_S(4));	/* each has announced itself */
+	settle(r, MONO_ZERO, all_know_all, "a formed pool does not know itself");
+}
+
+/* Bytes that the allocator gave out. */
+static size_t
+heap_bytes(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+struct totals {
+	struct swim_stats sum;
+	uint32_t queue_max;
+};
+
+static struct totals
+totals(const struct run *r)
+{
+	struct totals t = { 0 };
+	struct swim_stats s;
+
+	for (unsigned i = 0; i < r->n; i++) {
+		if (!world_is_up(r->w, i))
+			continue;
+		swim_stats(world_core(r->w, i), &s);
+		t.sum.probes += s.probes;
+		t.sum.probes_failed += s.probes_failed;
+		t.sum.refutations += s.refutations;
+		t.sum.queue_dropped += s.queue_dropped;
+		t.sum.over_intents += s.over_intents;
+		t.queue_max = s.member_queue > t.queue_max ? s.member_queue : t.queue_max;
+	}
+	return t;
+}
+
+static bool
+queues_empty(struct world *w, void *arg)
+{
+	const struct run *r = arg;
+
+	for (unsigned i = 0; i < r->n; i++) {
+		struct swim_stats s;
+
+		if (!world_is_up(w, i))
+			continue;
+		swim_stats(world_core(w, i), &s);
+		if (s.member_queue > 0 || s.intent_queue > 0)
+			return false;
+	}
+	return true;
+}
+
+/* -- scenarios -------------------------------------------------------------- */
+
+/* All start within ten seconds and join through random ones that are up. */
+static void
+scenario_join(struct run *r)
+{
+	size_t heap = heap_bytes();
+	struct world_traffic t;
+	double seconds;
+
+	world_start(r->w, 0);
+	for (unsigned i = 1; i < r->n; i++) {
+		rest(r, (struct mono){ (int64_t)rng_below(&r->rng, 2 * (uint64_t)MONO_S(5).ns / r->n) });
+		world_start(r->w, i);
+		world_join(r->w, i, (unsigned)rng_below(&r->rng, i));
+	}
+	r->up = r->n;
+	seconds = settle(r, MONO_S(900), all_know_all, "views do not agree after a mass join");
+	t = world_traffic(r->w);
+	printf(" converged_s=%.2f false_deaths=%u queue_max=%" PRIu32 " heap_mb=%zu packets_per_member=%.0f"
+	    " udp_kb_per_member=%.0f stream_kb_per_member=%.0f", seconds, world_false_deaths(r->w),
+	    totals(r).queue_max, (heap_bytes() - heap) >> 20, (double)t.packets / r->n,
+	    (double)t.packet_bytes / r->n / 1000, (double)t.stream_bytes / r->n / 1000);
+	if (world_false_deaths(r->w) > r->n)
+		r->failed = "a mass join kills";
+}
+
+static void
+scenario_idle(struct run *r)
+{
+	const struct mono span = MONO_S(60);
+	struct world_traffic a, b;
+	size_t heap = heap_bytes();
+	double per;
+
+	form(r);
+	heap = heap_bytes() - heap;
+	a = world_traffic(r->w);
+	rest(r, span);
+	b = world_traffic(r->w);
+	per = mono_seconds(span) * r->n;
+	printf(" packets_s=%.3f udp_bytes_s=%.1f stream_bytes_s=%.1f exchanges_s=%.5f record_bytes=%.1f"
+	    " false_deaths=%u", (double)(b.packets - a.packets) / per, (double)(b.packet_bytes - a.packet_bytes) / per,
+	    (double)(b.stream_bytes - a.stream_bytes) / per, (double)(b.streams - a.streams) / per,
+	    (double)heap / r->n / r->n, world_false_deaths(r->w));
+	if (world_false_deaths(r->w) > 0)
+		r->failed = "live members were declared dead";
+}
+
+/* Several deaths, one after the other, of which each must be known by all. */
+static void
+scenario_death(struct run *r)
+{
+	const struct swim_timing *t = swim_preset("lan");
+	struct mono bound = mono_mul(scale_suspicion_min(t->suspicion_mult, r->n, t->probe_interval),
+	    t->suspicion_max_mult);
+	unsigned deaths = r->n >= 5000 ? 1 : 5;
+	double first = 0, all = 0, most = 0;
+	struct world_traffic a, b;
+
+	form(r);
+	a = world_traffic(r->w);
+	for (unsigned d = 0; d < deaths && r->failed == NULL; d++) {
+		double seen, known;
+
+		do
+			r->victim = (unsigned)rng_below(&r->rng, r->n);
+		while (!world_is_up(r->w, r->victim));
+		world_kill(r->w, r->victim);
+		r->up--;
+		seen = settle(r, mono_add(bound, MONO_S(23)), some_know_failed, "a death is not noticed");
+		known = seen + settle(r, MONO_S(60), all_know_failed, "a death is not known to all");
+		first += seen / deaths;
+		all += known / deaths;
+		most = known > most ? known : most;
+	}
+	b = world_traffic(r->w);
+	printf(" first_s=%.2f all_s=%.2f worst_s=%.2f deaths=%u packets_per_member=%.1f false_deaths=%u", first, all, most,
+	    deaths, (double)(b.packets - a.packets) / r->n / deaths, world_false_deaths(r->w));
+	if (r->failed == NULL && world_false_deaths(r->w) > 0)
+		r->failed = "live members were declared dead";
+}
+
+/*
+ * Some members are starved over and over: 5 to 30 s without CPU, then some time with it.  Meanwhile healthy ones
+ * die now and then, to see how long that takes to be noticed.
+ */
+static void
+scenario_lifeguard(struct run *r)
+{
+	const struct mono length = MONO_S(300);
+	unsigned weak = r->n * r->weak / 100, killed = 0, noticed = 0;
+	struct mono *next = calloc(weak + 1, sizeof(*next)), end, kill_at;
+	double latency = 0;
+	bool waiting = false;
+	struct mono killed_at = MONO_ZERO;
+	struct world_deaths d;
+
+	form(r);
+	end = mono_add(world_now(r->w), length);
+	kill_at = mono_add(world_now(r->w), MONO_S(20));
+	for (unsigned i = 0; i < weak; i++)
+		next[i] = mono_add(world_now(r->w), (struct mono){ (int64_t)rng_below(&r->rng, (uint64_t)MONO_S(15).ns) });
+	while (mono_before(world_now(r->w), end)) {
+		rest(r, MONO_MS(50));
+		for (unsigned i = 0; i < weak; i++) {
+			struct mono until = mono_add(world_now(r->w),
+			    (struct mono){ MONO_S(5).ns + (int64_t)rng_below(&r->rng, (uint64_t)MONO_S(25).ns) });
+
+			if (mono_before(world_now(r->w), next[i]))
+				continue;
+			world_starve(r->w, i, until);
+			next[i] = mono_add(until, (struct mono){ MONO_MS(100).ns +
+			    (int64_t)rng_below(&r->rng, (uint64_t)MONO_MS(4900).ns) });
+		}
+		if (waiting && world_shown_failed(r->w, r->victim) >= (r->n - weak) / 2) {
+			latency += mono_seconds(mono_sub(world_now(r->w), killed_at));
+			noticed++;
+			waiting = false;
+			kill_at = mono_add(world_now(r->w), MONO_S(5));
+		}
+		if (!waiting && !mono_before(world_now(r->w), kill_at) && killed < (r->n - weak) / 4) {
+			r->victim = weak + killed++;
+			world_kill(r->w, r->victim);
+			killed_at = world_now(r->w);
+			waiting = true;
+		}
+	}
+	d = world_deaths(r->w);
+	printf(" weak=%u without=%u fp=%" PRIu64 " fp_healthy=%" PRIu64 " declared=%" PRIu64 " declared_by_healthy=%" PRIu64
+	    " suspected=%" PRIu64 " weak_shown_failed=%" PRIu64 " deaths=%u latency_s=%.2f", r->weak, r->without,
+	    d.of_healthy, d.of_healthy_at_healthy, d.declared_healthy, d.declared_healthy_by_healthy,
+	    d.suspected_healthy, d.of_weak_at_healthy, noticed, noticed > 0 ? latency / noticed : -1);
+	if (killed > noticed + 1 || noticed == 0)
+		r->failed = "true deaths are not noticed";
+	free(next);
+}
+
+/* Four and a half of ten restart at once, as after a push of new software (S125). */
+static void
+scenario_restart(struct run *r)
+{
+	unsigned many = r->n * 45 / 100;
+	double seconds;
+
+	form(r);
+	for (unsigned i = 0; i < many; i++)
+		world_kill(r->w, i);
+	rest(r, MONO_S(rng_below(&r->rng, 20)));
+	for (unsigned i = 0; i < many; i++) {
+		world_start(r->w, i);
+		world_join(r->w, i, many + (unsigned)rng_below(&r->rng, r->n - many));
+		rest(r, (struct mono){ (int64_t)rng_below(&r->rng, 2 * (uint64_t)MONO_S(5).ns / many) });
+	}
+	seconds = settle(r, MONO_S(900), all_know_all, "views do not agree after a mass restart");
+	printf(" restarted=%u converged_s=%.2f queue_max=%" PRIu32, many, seconds, totals(r).queue_max);
+}
+
+static bool
+pruned_are_gone(struct world *w, void *arg)
+{
+	const struct run *r = arg;
+	struct swim_stats s;
+
+	for (unsigned i = 0; i < r->n; i++) {
+		if (!world_is_up(w, i))
+			continue;
+		swim_stats(world_core(w, i), &s);
+		if (s.members != r->up)
+			return false;
+	}
+	return true;
+}
+
+static bool
+half_failed(struct world *w, void *arg)
+{
+	const struct run *r = arg;
+	struct swim_stats s;
+
+	for (unsigned i = 0; i < r->n; i++) {
+		if (!world_is_up(w, i))
+			continue;
+		swim_stats(world_core(w, i), &s);
+		if (s.failed != r->n - r->up)
+			return false;
+	}
+	return true;
+}
+
+/* A third dies, and is then pruned all at once while full exchanges go on (S126). */
+static void
+scenario_prune(struct run *r)
+{
+	unsigned many = r->n / 3;
+	double known, gone, drained;
+
+	form(r);
+	for (unsigned i = 0; i < many; i++)
+		world_kill(r->w, i);
+	r->up = r->n - many;
+	known = settle(r, MONO_S(900), half_failed, "a mass death is not known to all");
+	for (unsigned i = 0; i < many; i++)
+		(void)world_force_leave(r->w, many + (unsigned)rng_below(&r->rng, r->up), i, true);
+	gone = settle(r, MONO_S(900), pruned_are_gone, "pruned members are still shown");
+	drained = settle(r, MONO_S(900), queues_empty, "queues do not drain");
+	rest(r, MONO_S(r->n > 2000 ? 60 : 120));	/* some full exchanges */
+	settle(r, MONO_ZERO, pruned_are_gone, "pruned members came back");
+	printf(" pruned=%u known_s=%.2f gone_s=%.2f drained_s=%.2f", many, known, gone, drained);
+}
+
+/* One that sends and does not receive (S124). */
+static void
+scenario_deaf(struct run *r)
+{
+	struct world_deaths d;
+	struct world_traffic a, b;
+	const struct mono span = MONO_S(120);
+
+	form(r);
+	a = world_traffic(r->w);
+	world_deaf(r->w, 0, true);
+	rest(r, span);
+	b = world_traffic(r->w);
+	d = world_deaths(r->w);
+	printf(" suspected=%" PRIu64 " declared=%" PRIu64 " refutations=%" PRIu64 " false_deaths=%" PRIu64
+	    " packets_s=%.3f", d.suspected_healthy, d.declared_healthy, totals(r).sum.refutations,
+	    d.of_healthy, (double)(b.packets - a.packets) / mono_seconds(span) / r->n);
+	if (d.of_healthy > 2 + r->n / 8)
+		r->failed = "many believe one that does not hear them";
+}
+
+static const struct {
+	const char *name;
+	void (*play)(struct run *);
+	double loss;			/* of datagrams */
+	unsigned small;			/* members in make check */
+} scenarios[] = {
+	{ "join", scenario_join, 0.01, 200 },
+	{ "idle", scenario_idle, 0, 200 },
+	{ "death", scenario_death, 0.01, 200 },
+	{ "lifeguard", scenario_lifeguard, 0.01, 50 },
+	{ "restart", scenario_restart, 0.01, 100 },
+	{ "prune", scenario_prune, 0.01, 100 },
+	{ "deaf", scenario_deaf, 0.01, 100 },
+};
+#define SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
+
+/* -- runs ------------------------------------------------------------------------ */
+
+struct choice {
+	size_t scenario;
+	uint64_t seed;
+	unsigned members, without, weak;
+};
+
+/* 0 or 1. */
+static unsigned
+play(const struct choice *c)
+{
+	struct run r = { .n = c->members, .without = c->without, .weak = c->weak };
+	struct world_conf conf = { .seed = c->seed, .timing = *swim_preset("lan"), .members_max = c->members,
+		.delay_min = MONO_US(100), .delay_max = MONO_MS(5), .loss = scenarios[c->scenario].loss,
+		.seal_bytes = SEAL_OVERHEAD, .without = c->without, .tcp_pings = true, .real_tags = true };
+
+	rng_seed(&r.rng, c->seed ^ 0x5ca1e);
+	printf("%s %u", scenarios[c->scenario].name, c->members);
+	fflush(stdout);
+	r.w = world_new(&conf);
+	scenarios[c->scenario].play(&r);
+	printf(" simulated_s=%.0f events=%" PRIu64 "\n", mono_seconds(world_now(r.w)), world_events(r.w));
+	if (r.failed != NULL)
+		printf("FAILED: %s\n  replay: sim_scale --seed %" PRIu64 " --without %u --weak %u %s %u\n", r.failed,
+		    c->seed, c->without, c->weak, scenarios[c->scenario].name, c->members);
+	fflush(stdout);
+	world_free(r.w);
+	return r.failed != NULL;
+}
+
+static int
+usage(void)
+{
+	fprintf(stderr, "usage: sim_scale [--seed N] [--without PARTS] [--weak PERCENT] SCENARIO MEMBERS\n"
+	    "scenarios: join idle death lifeguard restart prune deaf\n");
+	return 2;
+}
+
+static unsigned
+play_all(void)
+{
+	unsigned failures = 0;
+
+	for (size_t i = 0; i < SCENARIOS; i++)
+		failures += play(&(struct choice){ .scenario = i, .seed = 1, .members = scenarios[i].small, .weak = 10 });
+	return failures;
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{ "seed", required_argument, NULL, 's' }, { "without", required_argument, NULL, 'x' },
+		{ "weak", required_argument, NULL, 'w' }, { 0 },
+	};
+	struct choice c = { .seed = 1, .weak = 10 };
+	int opt;
+
+	while ((opt = getopt_long(argc, argv, "s:x:w:", longs, NULL)) != -1) {
+		if (opt == 's')
+			c.seed = strtoull(optarg, NULL, 10);
+		else if (opt == 'x')
+			c.without = (unsigned)strtoul(optarg, NULL, 10);
+		else if (opt == 'w')
+			c.weak = (unsigned)strtoul(optarg, NULL, 10);
+		else
+			return usage();
+	}
+	if (argc == 1)
+		return play_all() > 0;
+	if (argc - optind != 2 || (c.members = (unsigned)strtoul(argv[optind + 1], NULL, 10)) < 3 || c.weak > 90)
+		return usage();
+	while (c.scenario < SCENARIOS && strcmp(scenarios[c.scenario].name, argv[optind]) != 0)
+		c.scenario++;
+	return c.scenario == SCENARIOS ? usage() : (int)play(&c);
+}

@@ -1,0 +1,229 @@
+/* What goes around gossip and is mended by full exchanges. */
+#include "config.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/mpack.h"
+#include "tests/unit/gossip_one.h"
+
+static struct one o;
+
+static void
+setup(void)
+{
+	one_init(&o);
+	o.opt.members_max = 1000;
+	one_start(&o);
+}
+
+static void
+teardown(void)
+{
+	one_done(&o);
+}
+
+/* Members m1..m<count>, alive, and Serf's view of `shown` with that time, as left or not. */
+static struct buf
+state_of(unsigned count, struct stream_message *m, const char *shown, uint64_t ltime, bool left)
+{
+	struct buf b = BUF_INIT(1 << 20);
+	size_t nodes;
+	char name[16];
+
+	for (unsigned i = 1; i <= count; i++) {
+		struct gaddr a = one_addr(i % 200 + 2);
+
+		snprintf(name, sizeof(name), "m%u", i);
+		wire_put_node(&b, &(struct wire_node){ .name = span_str(name), .addr = span_of(a.ip, a.len), .port = a.port,
+			.incarnation = 1, .state = WIRE_STATE_ALIVE, .vsn = span_of(one_vsn, sizeof(one_vsn)) });
+	}
+	nodes = b.len;
+	serf_state_begin(&b, 1, 0);
+	serf_state_left(&b, 1, left);
+	if (left)
+		mpw_raw(&b, span_str(shown));
+	serf_state_statuses(&b, 1, shown != NULL);
+	if (shown != NULL)
+		serf_state_status(&b, span_str(shown), ltime);
+	*m = (struct stream_message){ .type = WIRE_PUSH_PULL, .header = { .nodes = count } };
+	m->nodes = span_of(b.data, nodes);
+	m->user_state = span_of(b.data + nodes, b.len - nodes);
+	return b;
+}
+
+/* Joins through m1, which answers with so many members. */
+static void
+join(unsigned count)
+{
+	struct gaddr addr = one_addr(3);
+	struct stream_message m;
+	struct buf b = state_of(count, &m, NULL, 0, false);
+
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .addrs = &addr, .addr_count = 1 }),
+	    TV_OK);
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_ANSWER, .stream = o.out->streams[0].id,
+		.message = &m }), TV_OK);
+	buf_done(&b);
+}
+
+static bool
+exchanges(const struct one *one, void *arg)
+{
+	(void)arg;
+	for (size_t i = 0; i < one->out->stream_count; i++)
+		if (one->out->streams[i].kind == SWIM_STREAM_PUSHPULL)
+			return true;
+	return false;
+}
+
+START_TEST(newcomers_among_newcomers_exchange_early)
+{
+	join(400);		/* then exchanges are 150 s apart */
+	(void)one_alive(&o, "x", 1);
+	ck_assert(one_wait_for(&o, MONO_S(16), exchanges, NULL));
+	ck_assert(!one_wait_for(&o, MONO_S(16), exchanges, NULL));	/* nothing more was learned */
+	(void)one_alive(&o, "y", 1);
+	ck_assert(one_wait_for(&o, MONO_S(16), exchanges, NULL));
+}
+END_TEST
+
+/* Invented members must not make us exchange for ever: a few, and not later than a minute after the join. */
+START_TEST(early_exchanges_are_few)
+{
+	unsigned early = 0;
+
+	join(400);
+	for (unsigned i = 0; i < 40; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "x%u", i);
+		(void)one_alive(&o, name, 1);
+		early += one_wait_for(&o, MONO_S(2), exchanges, NULL);
+	}
+	ck_assert_uint_ge(early, 2);
+	ck_assert_uint_le(early, 5);
+}
+END_TEST
+
+START_TEST(a_stable_pool_is_not_asked_twice)
+{
+	join(400);
+
+	ck_assert_uint_eq(one_stats(&o).members, 401);
+	/* The first regular one may be due at any time of the first interval; this seed's is later. */
+	ck_assert(!one_wait_for(&o, MONO_S(4), exchanges, NULL));
+}
+END_TEST
+
+static bool
+says_prune(const struct one *one, void *arg)
+{
+	for (size_t i = 0; i < one->out->send_count; i++) {
+		const struct swim_send *send = &one->out->sends[i];
+		struct serf_leave m;
+
+		for (unsigned k = 0; k < send->part_count; k++) {
+			struct span p = send->parts[k];
+
+			if (p.len < 3 || p.p[0] != WIRE_USER || p.p[1] != SERF_LEAVE || !gaddr_eq(&send->to, arg))
+				continue;
+			if (serf_get_leave(span_of(p.p + 2, p.len - 2), &((struct one *)one)->arena, &m) == TV_OK)
+				return m.prune && span_eqs(m.node, "a") && m.ltime == 9;
+		}
+	}
+	return false;
+}
+
+/* Ends our next exchange with an answer that shows `a` with that time. */
+static struct gaddr
+exchange_showing(const char *shown, uint64_t ltime, bool left)
+{
+	struct stream_message m;
+	struct buf b = state_of(0, &m, shown, ltime, left);
+	struct gaddr to;
+
+	ck_assert(one_wait_for(&o, MONO_S(61), exchanges, NULL));
+	for (size_t i = 0; i < o.out->stream_count; i++) {
+		if (o.out->streams[i].kind != SWIM_STREAM_PUSHPULL)
+			continue;
+		to = o.out->streams[i].to;
+		(void)one_feed(&o, (struct swim_input){ .type = SWIM_IN_ANSWER, .stream = o.out->streams[i].id,
+			.message = &m });
+		buf_done(&b);
+		return to;
+	}
+	ck_abort_msg("no exchange");
+}
+
+START_TEST(a_missed_prune_is_told_again)
+{
+	struct gaddr to;
+
+	(void)one_alive(&o, "a", 1);
+	(void)one_alive(&o, "b", 1);
+	(void)one_dead(&o, "a", 1, "b");
+	ck_assert_int_eq(one_leave_intent(&o, "a", 9, true), TV_OK);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_NONE);
+	to = exchange_showing("a", 4, false);
+	ck_assert(says_prune(&o, &to));
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_NONE);
+}
+END_TEST
+
+START_TEST(who_came_back_after_a_prune_stays)
+{
+	struct gaddr to;
+
+	(void)one_alive(&o, "a", 1);
+	(void)one_alive(&o, "b", 1);
+	(void)one_dead(&o, "a", 1, "b");
+	(void)one_leave_intent(&o, "a", 9, true);
+	to = exchange_showing("a", 10, false);		/* it has joined again since */
+	ck_assert(!says_prune(&o, &to));
+	(void)one_alive(&o, "a", 3);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_ALIVE);
+}
+END_TEST
+
+/* The time of a leave that is under way does not grow with each exchange: it would catch up with the next join. */
+START_TEST(one_that_leaves_comes_back_with_the_next_time)
+{
+	struct stream_message m;
+	struct buf b;
+
+	(void)one_alive(&o, "a", 1);
+	(void)one_alive(&o, "b", 1);
+	(void)one_leave_intent(&o, "a", 7, false);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_LEAVING);
+	b = state_of(0, &m, "a", 7, true);
+	(void)one_feed(&o, (struct swim_input){ .type = SWIM_IN_REQUEST, .message = &m, .from = one_addr(3) });
+	buf_done(&b);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_LEAVING);
+	(void)one_join_intent(&o, "a", 8);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_ALIVE);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("swim_news");
+	TCase *t = tcase_create("exchanges");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, newcomers_among_newcomers_exchange_early);
+	tcase_add_test(t, early_exchanges_are_few);
+	tcase_add_test(t, a_stable_pool_is_not_asked_twice);
+	tcase_add_test(t, a_missed_prune_is_told_again);
+	tcase_add_test(t, who_came_back_after_a_prune_stays);
+	tcase_add_test(t, one_that_leaves_comes_back_with_the_next_time);
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed > 0;
+}
