@@ -197,14 +197,14 @@ client_do(struct client *c, const char *method, const char *path, struct span bo
 	curl_easy_setopt(c->curl, CURLOPT_HEADERFUNCTION, on_header);
 	curl_easy_setopt(c->curl, CURLOPT_HEADERDATA, out);
 	curl_easy_setopt(c->curl, CURLOPT_ERRORBUFFER, out->error);
-	if (strcmp(method, "PUT") == 0) {
+	if (strcmp(method, "PUT") == 0 || body.len > 0) {
 		curl_easy_setopt(c->curl, CURLOPT_UPLOAD, 1L);
 		curl_easy_setopt(c->curl, CURLOPT_READFUNCTION, on_upload);
 		curl_easy_setopt(c->curl, CURLOPT_READDATA, &up);
 		curl_easy_setopt(c->curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)body.len);
-	} else if (strcmp(method, "GET") != 0) {
-		curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
 	}
+	if (strcmp(method, "PUT") != 0 && strcmp(method, "GET") != 0)
+		curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
 	rc = curl_easy_perform(c->curl);
 	if (rc == CURLE_OK)
 		curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &out->status);

@@ -82,6 +82,7 @@ int cmd_event(struct ctl *ctl, int argc, char **argv);
 int cmd_query(struct ctl *ctl, int argc, char **argv);
 int cmd_catalog(struct ctl *ctl, int argc, char **argv);
 int cmd_raft(struct ctl *ctl, int argc, char **argv);
+int cmd_keyring(struct ctl *ctl, int argc, char **argv);
 int cmd_reload(struct ctl *ctl, int argc, char **argv);
 int cmd_keygen(struct ctl *ctl, int argc, char **argv);
 int cmd_validate(struct ctl *ctl, int argc, char **argv);

@@ -28,6 +28,8 @@ static const struct command commands[] = {
 	{ "query", "NAME [PAYLOAD] | answer NAME ...", "ask all members, or answer what they ask", cmd_query },
 	{ "catalog", "nodes|services|datacenters|service NAME", "show the catalog", cmd_catalog },
 	{ "raft", "list-peers|remove-peer SERVER|transfer-leader [SERVER]", "look after the servers' consensus", cmd_raft },
+	{ "keyring", "list|install|use|remove|export|rotate|encrypt ...", "look after the keys of gossip and links",
+	    cmd_keyring },
 	{ "reload", "", "make rpcd read its configuration again", cmd_reload },
 	{ "keygen", "[DIR]", "make cluster.key, server.key and server.pub", cmd_keygen },
 	{ "validate", "[--print] [DIR]", "check the configuration files", cmd_validate },

@@ -10,7 +10,7 @@ _clusterctl()
 		esac
 	done
 	case $cmd in
-	"") COMPREPLY=($(compgen -W "--addr --token --json members info join leave force-leave rtt kv catalog raft reload keygen validate dev version help" -- "$cur")) ;;
+	"") COMPREPLY=($(compgen -W "--addr --token --json members info join leave force-leave rtt kv catalog raft keyring reload keygen validate dev version help" -- "$cur")) ;;
 	members) COMPREPLY=($(compgen -W "--wan --detailed" -- "$cur")) ;;
 	join) COMPREPLY=($(compgen -W "--wan --wait" -- "$cur")) ;;
 	leave) COMPREPLY=($(compgen -W "--force" -- "$cur")) ;;
@@ -19,6 +19,7 @@ _clusterctl()
 	kv) COMPREPLY=($(compgen -W "get put delete list --recurse --stale --cas --flags --dc --separator" -- "$cur")) ;;
 	catalog) COMPREPLY=($(compgen -W "nodes services datacenters service --dc" -- "$cur")) ;;
 	raft) COMPREPLY=($(compgen -W "list-peers remove-peer transfer-leader --force" -- "$cur")) ;;
+	keyring) COMPREPLY=($(compgen -W "list install use remove export rotate encrypt --force --show-keys --keep-old --key --relay --dir" -- "$cur")) ;;
 	keygen|validate) COMPREPLY=($(compgen -d -- "$cur")) ;;
 	dev) COMPREPLY=($(compgen -W "--http-port --bind --datacenter --node" -- "$cur")) ;;
 	esac

@@ -345,7 +345,7 @@ read_file(struct kring *k, char *errbuf, size_t cap)
 	if (wrong == NULL)
 		return TV_OK;
 	say(errbuf, cap, "%s: damaged: %s. Move it away and start again: this node then begins with %s, which must "
-	    "hold the key that the cluster uses now (clusterctl keyring list --show-keys on another node)", k->path,
+	    "hold the key that the cluster uses now (clusterctl keyring export on another node)", k->path,
 	    wrong, k->seed_path);
 	return TV_EFORMAT;
 }
@@ -572,7 +572,7 @@ kring_trouble(const struct kring *k, struct mono now, char *text, size_t cap)
 		return false;
 	key_id_text(seal_key_at(&k->s->live, 0), id);
 	say(text, cap, "%s: the keys of this node (primary %s) do not open what comes from %s. If a rotation passed this "
-	    "node by, take the new key on a healthy one (clusterctl keyring list --show-keys), make it the first line of "
+	    "node by, take the new key from a healthy one (clusterctl keyring export), make it the first line of "
 	    "%s and restart gossipd and rpcd here; while others still hold %s, clusterctl keyring install there reaches "
 	    "this node too",
 	    k->good == 0 ? "no member can be heard" : "some members cannot be heard", id, k->from, k->seed_path, id);

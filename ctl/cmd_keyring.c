@@ -1,0 +1,289 @@
+/* clusterctl keyring: list, install, use, remove, export; the guides are in keyring_guide.c. */
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl/keyring.h"
+
+#define LIST_COLUMNS 5
+#define POOL_NAME_BYTES 160
+
+const char *
+keyring_pool_name(const json_t *pool, char *text, size_t cap)
+{
+	if (json_is_true(json_object_get(pool, "WAN")))
+		snprintf(text, cap, "WAN");
+	else
+		snprintf(text, cap, "LAN (%s)", json_text(pool, "Datacenter"));
+	return text;
+}
+
+json_t *
+keyring_list(struct ctl *ctl, const char *what)
+{
+	struct client_answer a;
+	json_t *list = NULL;
+
+	if (!client_do(ctl_client(ctl), "GET", "/v1/operator/keyring", SPAN_NONE, KEYRING_TIMEOUT_S, &a))
+		client_complain(ctl->client, what, &a);
+	else if ((list = json_loadb((const char *)a.body.data, a.body.len, 0, NULL)) == NULL)
+		fprintf(stderr, "clusterctl: %s: the answer is not JSON\n", what);
+	client_answer_done(&a);
+	return list;
+}
+
+unsigned
+keyring_complaints(const json_t *list)
+{
+	char name[POOL_NAME_BYTES];
+	unsigned count = 0;
+	const char *node;
+	json_t *pool, *text;
+	size_t i;
+
+	json_array_foreach(list, i, pool) {
+		keyring_pool_name(pool, name, sizeof(name));
+		if (json_text(pool, "Error")[0] != '\0' && ++count)
+			fprintf(stderr, "clusterctl: %s: %s\n", name, json_text(pool, "Error"));
+		json_object_foreach(json_object_get(pool, "Messages"), node, text)
+			if (++count)
+				fprintf(stderr, "clusterctl: %s: %s: %s\n", name, node, json_string_value(text));
+	}
+	return count;
+}
+
+bool
+keyring_key(const char *text, struct ctl_key *key)
+{
+	uint8_t bytes[KEY_BYTES], len;
+	bool good = key_decode(span_str(text), bytes, &len) && span_copy(span_str(text), key->text, sizeof(key->text));
+
+	if (good)
+		key_id_text(span_of(bytes, len), key->id);
+	sodium_memzero(bytes, sizeof(bytes));
+	return good;
+}
+
+/* The key of this id among those that any pool holds. */
+static bool
+find_id(const json_t *list, const char *id, struct ctl_key *key)
+{
+	const char *text;
+	json_t *pool, *count;
+	size_t i;
+
+	json_array_foreach(list, i, pool)
+		json_object_foreach(json_object_get(pool, "Keys"), text, count)
+			if (keyring_key(text, key) && strcmp(key->id, id) == 0)
+				return true;
+	return false;
+}
+
+static bool
+read_stdin(struct ctl_key *key)
+{
+	char line[256] = "";
+	bool good;
+
+	if (isatty(STDIN_FILENO))
+		fprintf(stderr, "Key (base64): ");
+	good = fgets(line, sizeof(line), stdin) != NULL;
+	line[strcspn(line, "\r\n")] = '\0';
+	good = good && keyring_key(line, key);
+	sodium_memzero(line, sizeof(line));
+	return good;
+}
+
+bool
+keyring_key_arg(struct ctl *ctl, const char *what, const char *arg, const json_t *list, struct ctl_key *key)
+{
+	json_t *asked = NULL;
+	bool found;
+
+	if (strcmp(arg, "-") == 0) {
+		found = read_stdin(key);
+	} else if (strlen(arg) == KEY_ID_TEXT_BYTES - 1 && strspn(arg, "0123456789abcdef") == strlen(arg)) {
+		if (list == NULL)
+			list = asked = keyring_list(ctl, what);
+		if (list == NULL)
+			return false;
+		found = find_id(list, arg, key);
+		json_decref(asked);
+		if (!found)
+			fprintf(stderr, "clusterctl: %s: no member holds a key with the id %s; `clusterctl keyring list` shows "
+			    "them\n", what, arg);
+		return found;
+	} else {
+		found = keyring_key(arg, key);
+		if (found)
+			fprintf(stderr, "Other users of this machine can see a key on the command line: give its id, or \"-\" "
+			    "and the key on standard input.\n");
+	}
+	if (!found)
+		fprintf(stderr, "clusterctl: %s: a key is base64 of 16, 24 or 32 bytes\n", what);
+	return found;
+}
+
+int
+keyring_change(struct ctl *ctl, const char *what, const char *method, const struct ctl_key *key, bool force,
+    const char *relay, const char *ok)
+{
+	struct buf body = BUF_INIT(256), path = BUF_INIT(256);
+	struct client_answer a;
+	int rc = 0;
+
+	buf_printf(&body, "{\"Key\":\"%s\"}", key->text);	/* base64 needs no quoting */
+	buf_printf(&path, "/v1/operator/keyring%s%s%s", force ? "?force" : "", relay == NULL ? "" : force ? "&" : "?",
+	    relay == NULL ? "" : "relay-factor=");
+	if (relay != NULL)
+		client_encode(&path, relay, false);
+	if (!client_do(ctl_client(ctl), method, buf_cstr(&path), buf_span(&body), KEYRING_TIMEOUT_S, &a))
+		rc = client_complain(ctl->client, what, &a);
+	else if (ok != NULL)
+		printf("Key %s %s\n", key->id, ok);
+	client_answer_done(&a);
+	sodium_memzero(body.data, body.cap);
+	buf_done(&body);
+	buf_done(&path);
+	return rc;
+}
+
+/* One line for each key of each pool. */
+static void
+print_list(const json_t *list, bool show_keys)
+{
+	const unsigned columns = show_keys ? LIST_COLUMNS : LIST_COLUMNS - 1;
+	const char *const head[LIST_COLUMNS] = { "Pool", "Key", "Members", "Primary", "Secret" };
+	unsigned rows = 1, at = 0;
+	const char *text, **cells;
+	struct ctl_key key;
+	json_t *pool, *count;
+	size_t i;
+
+	json_array_foreach(list, i, pool)
+		rows += (unsigned)json_object_size(json_object_get(pool, "Keys"));
+	cells = calloc((size_t)rows * columns, sizeof(*cells));
+	if (cells == NULL)
+		return;
+	memcpy(cells, head, columns * sizeof(*cells));
+	json_array_foreach(list, i, pool) {
+		json_int_t nodes = json_integer_value(json_object_get(pool, "NumNodes"));
+		char name[POOL_NAME_BYTES];
+
+		keyring_pool_name(pool, name, sizeof(name));
+		json_object_foreach(json_object_get(pool, "Keys"), text, count) {
+			json_int_t primary = json_integer_value(json_object_get(json_object_get(pool, "PrimaryKeys"), text));
+			struct buf b = BUF_INIT(64);
+
+			at += columns;
+			cells[at] = strdup(name);
+			cells[at + 1] = strdup(keyring_key(text, &key) ? key.id : "?");
+			buf_printf(&b, "%lld of %lld", (long long)json_integer_value(count), (long long)nodes);
+			cells[at + 2] = strdup(buf_cstr(&b));
+			buf_reset(&b);
+			buf_printf(&b, primary > 0 ? "%lld" : "", (long long)primary);
+			cells[at + 3] = strdup(buf_cstr(&b));
+			buf_done(&b);
+			if (show_keys)
+				cells[at + 4] = text;
+		}
+	}
+	out_table(cells, rows, columns);
+	for (unsigned r = 1; r < rows; r++)
+		for (unsigned c = 0; c < LIST_COLUMNS - 1; c++)
+			free((char *)cells[r * columns + c]);
+	free(cells);
+	sodium_memzero(&key, sizeof(key));
+}
+
+static int
+do_list(struct ctl *ctl, bool show_keys)
+{
+	json_t *list = keyring_list(ctl, "keyring list");
+	unsigned bad;
+
+	if (list == NULL)
+		return 1;
+	if (ctl->json)
+		out_json(list);
+	else
+		print_list(list, show_keys);
+	fflush(stdout);
+	bad = ctl->json ? 0 : keyring_complaints(list);
+	json_decref(list);
+	return bad > 0;
+}
+
+/* A cluster.key for nodes that lack the keys in use: those that whole pools use as primary ones, then the others. */
+static int
+do_export(struct ctl *ctl)
+{
+	json_t *list = keyring_list(ctl, "keyring export"), *pool, *count, *done = json_object();
+	const char *text;
+	size_t i;
+
+	if (list == NULL)
+		return 1;
+	printf("# Triumvir cluster key: secret, on every node.\n");
+	for (int round = 0; round < 2; round++)
+		json_array_foreach(list, i, pool)
+			json_object_foreach(json_object_get(pool, round == 0 ? "PrimaryKeys" : "Keys"), text, count)
+				if (json_object_get(done, text) == NULL) {
+					printf("%s\n", text);
+					json_object_set_new(done, text, json_true());
+				}
+	json_decref(done);
+	json_decref(list);
+	return 0;
+}
+
+int
+cmd_keyring(struct ctl *ctl, int argc, char **argv)
+{
+	const struct command *cmd = ctl_find("keyring");
+	bool force = false, show_keys = false, keep_old = false;
+	const char *relay = NULL, *resume = NULL, *dir = NULL;
+	const struct option_spec specs[] = {
+		{ "force", &force, NULL }, { "show-keys", &show_keys, NULL }, { "keep-old", &keep_old, NULL },
+		{ "relay", NULL, &relay }, { "key", NULL, &resume }, { "dir", NULL, &dir },
+	};
+	static const struct {
+		const char *verb, *method, *what, *ok;
+	} changes[] = {
+		{ "install", "POST", "keyring install", "is installed on all members." },
+		{ "use", "PUT", "keyring use", "is the primary key of all members." },
+		{ "remove", "DELETE", "keyring remove", "is removed from all members." },
+	};
+	int n = ctl_options(cmd, argc, argv, specs, sizeof(specs) / sizeof(specs[0]));
+	const char *verb = n > 0 ? argv[1] : "";
+	struct ctl_key key;
+
+	if (n < 0)
+		return 2;
+	if (sodium_init() < 0) {
+		fprintf(stderr, "clusterctl: libsodium cannot start: no source of random numbers\n");
+		return 1;
+	}
+	for (unsigned i = 0; i < 3; i++)
+		if (strcmp(verb, changes[i].verb) == 0 && n == 2) {
+			int rc = 1;
+
+			if (keyring_key_arg(ctl, changes[i].what, argv[2], NULL, &key))
+				rc = keyring_change(ctl, changes[i].what, changes[i].method, &key, force, relay, changes[i].ok);
+			sodium_memzero(&key, sizeof(key));
+			return rc;
+		}
+	if (n != 1)
+		return ctl_usage(cmd);
+	if (strcmp(verb, "list") == 0)
+		return do_list(ctl, show_keys);
+	if (strcmp(verb, "export") == 0)
+		return do_export(ctl);
+	if (strcmp(verb, "rotate") == 0)
+		return keyring_rotate(ctl, resume, force, keep_old);
+	if (strcmp(verb, "encrypt") == 0)
+		return keyring_encrypt(ctl, dir);
+	return ctl_usage(cmd);
+}
