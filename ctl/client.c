@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ctl/client.h"
+#include "ctl/ctl.h"
 
 #define ANSWER_BYTES_MAX (256u << 20)
 
@@ -14,6 +14,7 @@ struct client {
 	char *base;		/* "http://host:port" */
 	char *unix_path;	/* or NULL */
 	char *token;		/* or NULL */
+	bool keep_bytes;
 };
 
 static const char *
@@ -228,11 +229,19 @@ client_complain(struct client *c, const char *what, const struct client_answer *
 		fprintf(stderr, "clusterctl: %s: no answer from %s: %s\n", what, c->addr, a->error);
 		fprintf(stderr, "Is rpcd running there? Say whom to ask with --addr, TRIUMVIR_ADDR or CONSUL_HTTP_ADDR.\n");
 	} else if (a->body.len > 0) {
-		fprintf(stderr, "clusterctl: %s: %.*s\n", what, (int)a->body.len, (const char *)a->body.data);
+		fprintf(stderr, "clusterctl: %s: ", what);
+		out_safe(stderr, buf_span(&a->body));
+		fputc('\n', stderr);
 	} else {
 		fprintf(stderr, "clusterctl: %s: HTTP status %ld\n", what, a->status);
 	}
 	return 1;
+}
+
+void
+client_keep_bytes(struct client *c, bool keep)
+{
+	c->keep_bytes = keep;
 }
 
 json_t *
@@ -245,9 +254,11 @@ client_get_json(struct client *c, const char *what, const char *path)
 	if (!client_do(c, "GET", path, SPAN_NONE, 30, &a)) {
 		client_complain(c, what, &a);
 	} else {
-		out = json_loadb((const char *)a.body.data, a.body.len, JSON_DECODE_ANY, &e);
+		out = json_loadb((const char *)a.body.data, a.body.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
 		if (out == NULL)
 			fprintf(stderr, "clusterctl: %s: the answer is not JSON: %s\n", what, e.text);
+		else if (!c->keep_bytes)
+			json_safe(out);
 	}
 	client_answer_done(&a);
 	return out;

@@ -25,7 +25,7 @@ read_catch_up(struct ctl *ctl, struct catch_up *out)
 
 	*out = (struct catch_up){ 0 };
 	if (client_do(ctl_client(ctl), "GET", "/v1/agent/self", SPAN_NONE, 10, &a))
-		self = json_loadb((const char *)a.body.data, a.body.len, 0, NULL);
+		self = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL);
 	client_answer_done(&a);
 	if (self == NULL)
 		return false;

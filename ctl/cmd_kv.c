@@ -125,9 +125,11 @@ kv_list(struct ctl *ctl, const char *prefix, const struct kv_options *o)
 
 	kv_path(&path, prefix, "keys", o);
 	if (client_do(ctl_client(ctl), "GET", buf_cstr(&path), SPAN_NONE, KV_TIMEOUT_S, &a))
-		list = json_loadb((const char *)a.body.data, a.body.len, 0, NULL);
+		list = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL);
 	else if (a.status != 404)
 		rc = client_complain(ctl->client, "kv list", &a);
+	if (!ctl->json)
+		json_safe(list);
 	if (ctl->json && rc == 0) {
 		json_t *none = json_array();
 

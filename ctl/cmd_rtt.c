@@ -39,7 +39,7 @@ get(struct ctl *ctl, const char *prefix, const char *name, const char *suffix, s
 	client_encode(&path, name, false);
 	buf_puts(&path, suffix);
 	if (client_do(ctl_client(ctl), "GET", buf_cstr(&path), SPAN_NONE, TIMEOUT_S, out))
-		got = json_loadb((const char *)out->body.data, out->body.len, 0, NULL);
+		got = json_loadb((const char *)out->body.data, out->body.len, JSON_ALLOW_NUL, NULL);
 	buf_done(&path);
 	return got;
 }

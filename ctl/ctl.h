@@ -5,6 +5,8 @@
 #ifndef TV_CTL_H
 #define TV_CTL_H
 
+#include <stdio.h>
+
 #include "ctl/client.h"
 
 struct ctl {
@@ -58,6 +60,10 @@ void out_json_line(const json_t *value);
 char *out_safe(struct span bytes);
 /* Text member of an object, or "". */
 const char *json_text(const json_t *obj, const char *key);
+/* Makes all texts and keys in it fit for a terminal: what is not printable becomes \xNN. */
+void json_safe(json_t *value);
+/* Prints text of others; of control characters only line feeds stay. */
+void out_safe(FILE *to, struct span text);
 /* PUTs; prints `ok` (unless NULL) when it worked, else complains.  Returns the exit status. */
 int ctl_put(struct ctl *ctl, const char *what, const char *path, struct span body, long timeout_s, const char *ok);
 

@@ -18,6 +18,7 @@ ctl_client(struct ctl *ctl)
 {
 	if (ctl->client == NULL)
 		ctl->client = client_new(ctl->addr, ctl->token);
+	client_keep_bytes(ctl->client, ctl->json);
 	return ctl->client;
 }
 

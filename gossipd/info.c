@@ -67,7 +67,7 @@ add_up(const struct engine *e, struct udp_stats *u, struct streams_stats *t, str
 		u->in += pu.in, u->out += pu.out, u->in_bytes += pu.in_bytes, u->out_bytes += pu.out_bytes;
 		u->bad_key += pu.bad_key, u->bad_checksum += pu.bad_checksum, u->bad_format += pu.bad_format;
 		u->send_failed += pu.send_failed;
-		t->accepted += pt.accepted, t->dialled += pt.dialled, t->refused += pt.refused, t->failed += pt.failed;
+		t->accepted += pt.accepted, t->dialled += pt.dialled, t->refused += pt.refused, t->failed += pt.failed, t->crowded += pt.crowded;
 		t->open += pt.open;
 		s->bad_incarnation += ps.bad_incarnation, s->bad_vsn += ps.bad_vsn;
 		s->bad_message += ps.bad_message, s->over_accusations += ps.over_accusations;
@@ -104,7 +104,7 @@ put_process(struct buf *b, const struct engine *e)
 		{ "packets_dropped_key", u.bad_key }, { "packets_dropped_checksum", u.bad_checksum },
 		{ "packets_dropped_format", u.bad_format }, { "packets_not_sent", u.send_failed },
 		{ "streams_open", t.open }, { "streams_in", t.accepted }, { "streams_out", t.dialled },
-		{ "streams_refused", t.refused }, { "streams_dropped", t.failed },
+		{ "streams_refused", t.refused }, { "streams_dropped", t.failed }, { "streams_crowded", t.crowded },
 		{ "dropped_message", s.bad_message }, { "dropped_incarnation", s.bad_incarnation },
 		{ "dropped_accusation", s.over_accusations }, { "dropped_version", s.bad_vsn }, { "dropped_datacenter", s.wrong_dc },
 		{ "dropped_member_limit", s.over_members },

@@ -90,6 +90,8 @@ const struct conf_opt gossip_opts[] = {
 	    "TCP exchanges that one address may have open with a pool." },
 	{ "limits.stream_bytes", CONF_SIZE, F(stream_bytes_max), "20M", "64k", "20M", NULL, CONF_RESTART,
 	    "Largest message on a TCP exchange." },
+	{ "limits.stream_memory", CONF_SIZE, F(stream_memory), "64M", "1M", "4G", NULL, CONF_RESTART,
+	    "Memory of all TCP exchanges of a pool together; beyond it the largest one ends." },
 	{ "limits.clients", CONF_U64, F(clients_max), "64", "4", "10000", NULL, CONF_RESTART,
 	    "Connections to gossipd.sock." },
 };

@@ -20,7 +20,7 @@ struct gossip_conf {
 	struct mono reap_interval, reconnect_interval, reconnect_timeout, tombstone_timeout, intent_timeout,
 	    broadcast_timeout, leave_delay, dead_reclaim, flood_interval, snapshot_interval;
 	uint64_t members_max, intents_max, queue_max, relays_max;
-	uint64_t streams_max, streams_per_source, stream_bytes_max, packet_bytes, clients_max;
+	uint64_t streams_max, streams_per_source, stream_bytes_max, stream_memory, packet_bytes, clients_max;
 	struct conf_list peer_ports;	/* numbers as text, GOSSIP_PEER_PORTS_MAX at most */
 	bool compress, tcp_pings, coordinates, snapshot;
 };

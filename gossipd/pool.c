@@ -281,6 +281,7 @@ open_sockets(struct pool *p)
 	struct streams_conf sc = { .loop = p->conf.loop, .fd = p->conf.tcp_fd, .envelope = &p->envelope,
 		.limits = STREAM_LIMITS_DEFAULT, .timeout = gossip_conf_timing(o, p->conf.kind).stream_timeout,
 		.accept_max = (unsigned)o->streams_max, .per_source_max = (unsigned)o->streams_per_source,
+		.bytes_max = o->stream_memory,
 		.ctx = p, .on_request = on_request, .on_end = on_end, .on_unreadable = on_unreadable };
 
 	sc.limits.frame = sc.limits.user_state = sc.limits.user_message = (uint32_t)o->stream_bytes_max;

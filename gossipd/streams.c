@@ -82,6 +82,33 @@ stream_end(struct stream *st, const struct stream_message *m, enum tv_err why)
 	stream_free(st);
 }
 
+/*
+ * Each stream is limited, but many at their limit are not: beyond bytes_max the largest of all ends.  So those that fill
+ * theirs slowly, or do not read their answer, give way to the small ones.
+ */
+static void
+relieve(struct streams *t)
+{
+	for (;;) {
+		struct stream *largest = NULL;
+		size_t most = 0, all = 0;
+
+		for (struct stream *st = t->first; st != NULL; st = st->next) {
+			size_t bytes = stream_reader_bytes(&st->reader) + st->out.cap;
+
+			all += bytes;
+			if (bytes > most) {
+				most = bytes;
+				largest = st;
+			}
+		}
+		if (all <= t->conf.bytes_max || largest == NULL)
+			return;
+		t->stats.crowded++;
+		stream_end(largest, NULL, TV_ELIMIT);
+	}
+}
+
 static void
 set_deadline(struct stream *st, double seconds)
 {
@@ -221,12 +248,14 @@ static void
 on_io(struct ev_loop *loop, ev_io *w, int revents)
 {
 	struct stream *st = w->data;
+	struct streams *t = st->set;
 	enum tv_err err = TV_OK;
 
 	(void)loop;
 	(void)revents;
 	if (st->phase == PHASE_READ) {
 		read_some(st);
+		relieve(t);
 		return;
 	}
 	if (st->phase == PHASE_CONNECT)

@@ -20,6 +20,7 @@ struct streams_conf {
 	struct stream_limits limits;
 	struct mono timeout;		/* of reading a request, and of writing its answer */
 	unsigned accept_max, per_source_max;
+	size_t bytes_max;		/* of all streams together: beyond it the largest one ends */
 	void *ctx;
 	/* A request came; returns the answer (borrowed until the next call back), empty for none. */
 	struct span (*on_request)(void *ctx, const struct gaddr *from, const struct stream_message *m);
@@ -31,6 +32,7 @@ struct streams_conf {
 
 struct streams_stats {
 	uint64_t accepted, dialled, refused, failed;	/* failed: accepted ones that broke a rule or a deadline */
+	uint64_t crowded;		/* ended for the sake of others, because all together were too large */
 	unsigned open;
 };
 

@@ -415,6 +415,12 @@ stream_feed(struct stream_reader *s, struct span bytes)
 	return s->err;
 }
 
+size_t
+stream_reader_bytes(const struct stream_reader *s)
+{
+	return s->raw.cap + s->plain.cap + s->flat.cap;
+}
+
 const struct stream_message *
 stream_message(const struct stream_reader *s)
 {

@@ -80,6 +80,8 @@ void stream_reader_done(struct stream_reader *s);
  * peer gets an error message), TV_EFORMAT, TV_ELIMIT, TV_ENOMEM.
  */
 enum tv_err stream_feed(struct stream_reader *s, struct span bytes);
+/* Memory that it holds. */
+size_t stream_reader_bytes(const struct stream_reader *s);
 /* The message after TV_OK. */
 const struct stream_message *stream_message(const struct stream_reader *s);
 /*
