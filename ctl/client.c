@@ -230,7 +230,7 @@ client_complain(struct client *c, const char *what, const struct client_answer *
 		fprintf(stderr, "Is rpcd running there? Say whom to ask with --addr, TRIUMVIR_ADDR or CONSUL_HTTP_ADDR.\n");
 	} else if (a->body.len > 0) {
 		fprintf(stderr, "clusterctl: %s: ", what);
-		out_safe(stderr, buf_span(&a->body));
+		out_lines(stderr, buf_span(&a->body));
 		fputc('\n', stderr);
 	} else {
 		fprintf(stderr, "clusterctl: %s: HTTP status %ld\n", what, a->status);

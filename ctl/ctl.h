@@ -63,7 +63,7 @@ const char *json_text(const json_t *obj, const char *key);
 /* Makes all texts and keys in it fit for a terminal: what is not printable becomes \xNN. */
 void json_safe(json_t *value);
 /* Prints text of others; of control characters only line feeds stay. */
-void out_safe(FILE *to, struct span text);
+void out_lines(FILE *to, struct span text);
 /* PUTs; prints `ok` (unless NULL) when it worked, else complains.  Returns the exit status. */
 int ctl_put(struct ctl *ctl, const char *what, const char *path, struct span body, long timeout_s, const char *ok);
 

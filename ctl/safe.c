@@ -6,21 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/log.h"
 #include "ctl/ctl.h"
 
 /* The text with everything else than printable characters as \xNN, or NULL when that changes nothing.  free() it. */
 static char *
 made_safe(const char *text, size_t len)
 {
-	size_t cap = len * 4 + 1;
-	char *safe = malloc(cap);
+	char *safe = out_safe(span_of(text, len));
 
-	if (safe == NULL) {
-		fprintf(stderr, "clusterctl: out of memory\n");
-		exit(1);
-	}
-	log_safe(span_of(text, len), safe, cap);
 	if (strlen(safe) == len && memcmp(safe, text, len) == 0) {
 		free(safe);
 		return NULL;
@@ -75,7 +68,7 @@ json_safe(json_t *value)
 }
 
 void
-out_safe(FILE *to, struct span text)
+out_lines(FILE *to, struct span text)
 {
 	while (text.len > 0) {
 		const uint8_t *end = memchr(text.p, '\n', text.len);
