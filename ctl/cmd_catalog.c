@@ -57,13 +57,23 @@ print_names(json_t *list)
 	}
 }
 
+/* "?dc=..." or "&dc=..." when there is a value. */
+static void
+put_param(struct buf *path, const char *name, const char *value)
+{
+	if (value == NULL)
+		return;
+	buf_printf(path, "%c%s=", memchr(path->data, '?', path->len) == NULL ? '?' : '&', name);
+	client_encode(path, value, false);
+}
+
 int
 cmd_catalog(struct ctl *ctl, int argc, char **argv)
 {
 	const struct command *cmd = ctl_find("catalog");
-	const char *dc = NULL, *verb;
-	const struct option_spec specs[] = { { "dc", NULL, &dc } };
-	int n = ctl_options(cmd, argc, argv, specs, 1);
+	const char *dc = NULL, *near = NULL, *verb;
+	const struct option_spec specs[] = { { "dc", NULL, &dc }, { "near", NULL, &near } };
+	int n = ctl_options(cmd, argc, argv, specs, 2);
 	void (*print)(json_t *) = print_names;
 	struct buf path = BUF_INIT(65536);
 	json_t *list;
@@ -82,10 +92,8 @@ cmd_catalog(struct ctl *ctl, int argc, char **argv)
 		buf_puts(&path, "/");
 		client_encode(&path, argv[2], false);
 	}
-	if (dc != NULL) {
-		buf_puts(&path, "?dc=");
-		client_encode(&path, dc, false);
-	}
+	put_param(&path, "dc", dc);
+	put_param(&path, "near", near);
 	list = client_get_json(ctl_client(ctl), "catalog", buf_cstr(&path));
 	buf_done(&path);
 	if (list == NULL)

@@ -26,7 +26,7 @@ static const struct command commands[] = {
 	{ "kv", "get|put|delete|list|keys ...", "read and write keys", cmd_kv },
 	{ "event", "fire|list|watch ...", "fire and follow user events", cmd_event },
 	{ "query", "NAME [PAYLOAD] | answer NAME ...", "ask all members, or answer what they ask", cmd_query },
-	{ "catalog", "nodes|services|datacenters|service NAME", "show the catalog", cmd_catalog },
+	{ "catalog", "[--near NODE] nodes|services|datacenters|service NAME", "show the catalog", cmd_catalog },
 	{ "raft", "list-peers|remove-peer SERVER|transfer-leader [SERVER]", "look after the servers' consensus", cmd_raft },
 	{ "keyring", "list|install|use|remove|export|rotate|encrypt ...", "look after the keys of gossip and links",
 	    cmd_keyring },

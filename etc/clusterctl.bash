@@ -17,7 +17,7 @@ _clusterctl()
 	force-leave) COMPREPLY=($(compgen -W "--prune $(clusterctl members 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$cur")) ;;
 	rtt) COMPREPLY=($(compgen -W "--wan $(clusterctl members 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$cur")) ;;
 	kv) COMPREPLY=($(compgen -W "get put delete list --recurse --stale --cas --flags --dc --separator" -- "$cur")) ;;
-	catalog) COMPREPLY=($(compgen -W "nodes services datacenters service --dc" -- "$cur")) ;;
+	catalog) COMPREPLY=($(compgen -W "nodes services datacenters service --dc --near" -- "$cur")) ;;
 	raft) COMPREPLY=($(compgen -W "list-peers remove-peer transfer-leader --force" -- "$cur")) ;;
 	keyring) COMPREPLY=($(compgen -W "list install use remove export rotate encrypt --force --show-keys --keep-old --key --relay --dir" -- "$cur")) ;;
 	keygen|validate) COMPREPLY=($(compgen -d -- "$cur")) ;;

@@ -77,6 +77,10 @@ def test_arrive_sort_and_go():
                 assert near(node, path, "x-a") == ["x-a", "x-b", "x-c", "x-d"], path
                 assert near(node, path, "nobody") == ["x-a", "x-b", "x-c", "x-d"], path
                 assert near(node, path, "_agent") == ["x-b", "x-d", "x-c", "x-a"], path
+        lines = client.ctl("catalog", "nodes", "--near", "x-c", "--dc", "dc1").stdout.splitlines()
+        assert [n.split()[0] for n in lines if n.startswith("x-")] == ["x-c", "x-d", "x-b", "x-a"], lines
+        lines = client.ctl("catalog", "service", "web", "--near", "x-b").stdout.splitlines()
+        assert [n.split()[0] for n in lines] == ["Node", "x-b", "x-d", "x-c", "x-a"], lines
         first = [n["Node"] for n in client.get("/v1/catalog/nodes?near=_agent").json()][:4]
         assert set(first) == names, first
         # _ip: the node that has the asker's address, from which we reach all of 127.0.0.0/8.
@@ -117,7 +121,8 @@ def test_what_no_node_has_is_refused():
         for coord in bad:
             r = n.put("/v1/coordinate/update", {"Node": "x-a", "Coord": coord})
             assert r.status == 500 and r.text == "incompatible coordinate", (coord, r)
-        for text in ('{"Node":"x-a","Coord":{"Vec":[NaN,0,0,0,0,0,0,0]}}', '{"Node":"x-a","Coord":{"Vec":[1e999]}}', "{"):
+        for text in ('{"Node":"x-a","Coord":{"Vec":[NaN,0,0,0,0,0,0,0]}}',
+                     '{"Node":"x-a","Coord":{"Vec":[1e999]}}', "{"):
             r = n.put("/v1/coordinate/update", text)
             assert r.status == 400 and r.text.startswith("Request decode failed: "), (text, r)
         report(n, "x-a", 0.75)
