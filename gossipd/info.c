@@ -50,6 +50,33 @@ put_pool(struct buf *b, const struct pool *p)
 	put_lines(b, lines, COUNT(lines));
 }
 
+/* User events and queries: what was heard, answered, and not taken. */
+static void
+put_events(struct buf *b, const struct pool *p)
+{
+	struct swim_stats s;
+
+	swim_stats(pool_core(p), &s);
+	const struct line lines[] = {
+		{ "events_fired", s.events_fired }, { "events_heard", s.events_heard },
+		{ "events_repeated", s.events_doubled }, { "events_old", s.events_old },
+		{ "events_kept", s.events_kept }, { "events_kept_bytes", s.events_kept_bytes },
+		{ "events_cut", s.events_cut }, { "queries_asked", s.queries_asked }, { "queries_heard", s.queries_heard },
+		{ "queries_repeated", s.queries_doubled }, { "queries_old", s.queries_old },
+		{ "queries_filtered", s.queries_filtered }, { "queries_open", s.queries_open },
+		{ "queries_waiting", s.queries_waiting }, { "answers_sent", s.queries_answered },
+		{ "answers_taken", s.answers_taken }, { "answers_strange", s.answers_strange },
+		{ "relays_sent", s.relays_sent }, { "relays_passed", s.relays_passed },
+		{ "over_packet", s.over_packet }, { "over_times", s.over_ltimes }, { "over_events", s.over_events },
+		{ "over_queries", s.over_queries }, { "over_patterns", s.over_filters },
+		{ "over_answers", s.over_answers }, { "over_relays", s.over_passed },
+	};
+
+	mpw_cstr(b, pool_kind(p) == POOL_LAN ? "events_lan" : "events_wan");
+	mpw_map(b, COUNT(lines));
+	put_lines(b, lines, COUNT(lines));
+}
+
 /* Sums over the pools. */
 static void
 add_up(const struct engine *e, struct udp_stats *u, struct streams_stats *t, struct swim_stats *s)
@@ -157,10 +184,12 @@ put_keys(struct buf *b, const struct engine *e)
 void
 info_write(const struct engine *e, struct buf *b)
 {
-	mpw_map(b, e->pools[POOL_WAN] != NULL ? 4 : 3);
+	mpw_map(b, e->pools[POOL_WAN] != NULL ? 6 : 4);
 	put_process(b, e);
 	put_keys(b, e);
 	for (int i = 0; i < ENGINE_POOLS; i++)
-		if (e->pools[i] != NULL)
+		if (e->pools[i] != NULL) {
 			put_pool(b, e->pools[i]);
+			put_events(b, e->pools[i]);
+		}
 }
