@@ -114,7 +114,7 @@ def local(node, name, query=""):
 
 
 def told_by_clusterctl(node, a, b, *options, query=""):
-    """clusterctl's estimate is that of the coordinates.  Those move, so it is asked until they stood still meanwhile."""
+    """clusterctl's estimate is that of the coordinates.  They move, so it is asked until they stood still meanwhile."""
     def agree():
         before = local(node, a, query), local(node, b, query)
         got = json.loads(node.ctl("--json", "rtt", *options).stdout)
@@ -158,6 +158,25 @@ def people_ask():
         assert n1.get("/v1/agent/self").json()["Coord"] is None
 
 
+def known_to_the_servers_only():
+    """Nodes of the catalog that are no members, asked for at a client; and one that knows nothing by itself."""
+    with Cluster(NET) as cl:
+        n1 = cl.servers(1)[0]
+        c1 = cl.client("c1", 2, n1, gossipd={"profile": "local", "coordinates": False})
+        cl.formed([n1])
+        c1.up()
+        for name, x in (("x1", 0.01), ("x2", 0.03)):
+            assert n1.put("/v1/catalog/register", {"Node": name, "Address": "192.0.2.1"}).status == 200
+            coord = {"Vec": [x, 0, 0, 0, 0, 0, 0, 0], "Error": 0.1, "Adjustment": 0, "Height": 0.0001}
+            assert n1.put("/v1/coordinate/update", {"Node": name, "Coord": coord}).status == 200
+        for node in (n1, c1):
+            wait_for(node.name + " tells", lambda: node.ctl("rtt", "x1", "x2", check=False).stdout ==
+                     "Estimated x1 <-> x2 rtt: 20.200 ms (using LAN coordinates)\n")
+        wait_for("n1 reports itself", lambda: c1.ctl("rtt", "x1", "n1", check=False).returncode == 0, 60)
+        p = c1.ctl("rtt", "x1", check=False)
+        assert p.returncode == 1 and "coordinates = true" in p.stderr, p
+
+
 def across_datacenters():
     """Servers of two datacenters: estimates of the WAN pool."""
     with Cluster(NET, gossipd={"profile": "local", "profile_wan": "local"}) as cl:
@@ -173,7 +192,11 @@ def across_datacenters():
         assert "using WAN coordinates" in b.ctl("rtt", "--wan", "a1.dc1", "b1.dc2").stdout
         p = a.ctl("rtt", "b1.dc2", check=False)                         # not in the LAN pool
         assert p.returncode == 1 and "b1.dc2" in p.stderr, p
+        c1 = cl.client("c1", 2, a).up()                                 # in no WAN pool: the servers tell
+        wait_for("c1 is told", lambda: "using WAN coordinates" in c1.ctl(
+            "rtt", "--wan", "a1.dc1", "b1.dc2", check=False).stdout)
 
 
 if __name__ == "__main__":
-    main(probes_bring_coordinates, who_goes_is_forgotten, switched_off, people_ask, across_datacenters)
+    main(probes_bring_coordinates, who_goes_is_forgotten, switched_off, people_ask, known_to_the_servers_only,
+         across_datacenters)
