@@ -5,3 +5,11 @@ TESTS += tests/unit/check_route
 tests_unit_check_route_SOURCES = tests/unit/check_route.c rpcd/route.c rpcd/dcs.c
 tests_unit_check_route_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) -lm
 endif
+
+# Reports of the own coordinate, against fakes of view and router.
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_report
+TESTS += tests/unit/check_report
+tests_unit_check_report_SOURCES = tests/unit/check_report.c rpcd/report.c rpcd/coords.c
+tests_unit_check_report_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) -lm
+endif
