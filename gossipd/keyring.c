@@ -573,7 +573,7 @@ kring_trouble(const struct kring *k, struct mono now, char *text, size_t cap)
 	key_id_text(seal_key_at(&k->s->live, 0), id);
 	say(text, cap, "%s: the keys of this node (primary %s) do not open what comes from %s. If a rotation passed this "
 	    "node by, take the new key from a healthy one (clusterctl keyring export), make it the first line of "
-	    "%s and restart gossipd and rpcd here; while others still hold %s, clusterctl keyring install there reaches "
+	    "%s and restart gossipd here; while others still hold %s, clusterctl keyring install there reaches "
 	    "this node too",
 	    k->good == 0 ? "no member can be heard" : "some members cannot be heard", id, k->from, k->seed_path, id);
 	return true;

@@ -6,6 +6,7 @@ include tests/route.mk
 include tests/fuzz/fuzz.mk
 include tests/link.mk
 include tests/gossip.mk
+include tests/keyring.mk
 include tests/raftd.mk
 include tests/rt.mk
 include tests/rpcd.mk

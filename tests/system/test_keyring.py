@@ -5,10 +5,11 @@ import json
 import os
 import re
 import socket
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, Writer, main, wait_for  # noqa: E402
+from cluster import TOP, Cluster, Writer, main, wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.16")
 ALIVE = 1
@@ -360,6 +361,21 @@ def two_datacenters():
         assert drops(nodes) == before, [n.stats("gossipd") for n in nodes]
 
 
+def recorded_cases():
+    """What was recorded of the API, with encryption at a server and at a client, and without."""
+    with Cluster(net(8)) as c, Cluster(net(9), keys=False) as plain:
+        clear, = plain.servers(1)
+        nodes = c.servers(3)
+        nodes.append(c.client("c1", 4, nodes[0]))
+        settle(c, nodes)
+        plain.formed([clear])
+        for n in (nodes[0], nodes[-1]):
+            p = subprocess.run([sys.executable, os.path.join(TOP, "tests", "conformance", "run"), "--url", clear.url,
+                                "--encrypt-url", n.url, "--only", "^operator/keyring-"], capture_output=True, text=True,
+                               timeout=120)
+            assert p.returncode == 0 and "7 passed" in p.stdout, p.stdout + p.stderr
+
+
 if __name__ == "__main__":
     main(plaintext_to_encrypted, rotation_under_load, missed_rotation, wrong_key_at_first, mixed_primaries, broken_files,
-         two_datacenters)
+         two_datacenters, recorded_cases)

@@ -1,0 +1,9 @@
+# tests: keys
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_keyring tests/unit/check_linkkeys
+TESTS += tests/unit/check_keyring tests/unit/check_linkkeys
+tests_unit_check_keyring_SOURCES = tests/unit/check_keyring.c $(scratch)
+tests_unit_check_keyring_LDADD = gossipd/libgossipshell.a common/libtvrt.a $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
+tests_unit_check_linkkeys_SOURCES = tests/unit/check_linkkeys.c
+tests_unit_check_linkkeys_LDADD = rpcd/librpcroute.a common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) $(SODIUM_LIBS)
+endif
