@@ -10,13 +10,13 @@ import resource
 import socket
 import struct
 import sys
-import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import serfwire as w  # noqa: E402
 from cluster import Cluster, main, wait_for  # noqa: E402
-from gossipkit import ALIVE, TIMING, agree, info, join, pool_of, start, statuses, up  # noqa: E402
+from gossipkit import ALIVE, TIMING, agree, info, join, pool_of, start, statuses  # noqa: E402
+from tap import Tap  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.6.0")
 CALM = dict(TIMING, lan={"push_pull_interval": "2s"})
@@ -142,61 +142,6 @@ def malformed_packets():
                 s.sendto(b"", (g1.addr, 8301))
             assert counted(g1, "packets_dropped_format", "dropped_message") > 500
         assert not {"half", "odd"} & set(statuses(g1)), statuses(g1)
-
-
-class Tap:
-    """Stands before a node's port and records what passes: sealed datagrams and streams as they are."""
-
-    def __init__(self, front, back, port=8301):
-        self.back, self.port = back, port
-        self.datagrams, self.streams = [], []
-        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.udp.bind((front, port))
-        self.tcp = socket.create_server((front, port))
-        for run in (self.pass_datagrams, self.pass_streams):
-            threading.Thread(target=run, daemon=True).start()
-
-    def pass_datagrams(self):
-        while True:
-            try:
-                data = self.udp.recv(65536)
-                self.datagrams.append(data)
-                self.udp.sendto(data, (self.back, self.port))
-            except OSError:
-                return
-
-    def pass_streams(self):
-        while True:
-            try:
-                s, _ = self.tcp.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.pass_stream, args=(s,), daemon=True).start()
-
-    def pass_stream(self, s):
-        seen = bytearray()
-        self.streams.append(seen)
-        with s, socket.create_connection((self.back, self.port)) as far:
-            def back():
-                try:
-                    while data := far.recv(65536):
-                        s.sendall(data)
-                    s.shutdown(socket.SHUT_WR)
-                except OSError:
-                    pass
-            t = threading.Thread(target=back, daemon=True)
-            t.start()
-            try:
-                while data := s.recv(65536):
-                    seen += data
-                    far.sendall(data)
-            except OSError:
-                pass
-            t.join(20)
-
-    def close(self):
-        self.udp.close()
-        self.tcp.close()
 
 
 def sealed_things():
