@@ -306,7 +306,7 @@ class Churn:
                 assert grown < GROWTH_KIB + GROWTH_SHARE * mean[1], "%s at %s grew by %.0f KiB" % (daemon, name, grown)
 
 
-def options():
+def options(argv=None):
     p = argparse.ArgumentParser()
     p.add_argument("--minutes", type=float, default=30)
     p.add_argument("--seed", type=int, default=1)
@@ -315,7 +315,7 @@ def options():
     p.add_argument("--plain", action="store_true")
     p.add_argument("--pause", type=float, default=2, help="mean seconds between steps")
     p.add_argument("--verbose", "-v", action="store_true")
-    return p.parse_args()
+    return p.parse_args(argv)
 
 
 def churn(args):
