@@ -14,7 +14,9 @@
 bool
 lamport_plausible(const struct lamport *c, uint64_t seen)
 {
-	return seen <= LAMPORT_FREE || (seen < UINT64_MAX && seen <= c->time + LAMPORT_STEP);
+	if (seen <= LAMPORT_FREE)
+		return true;
+	return seen < UINT64_MAX && (seen <= c->time || seen - c->time <= LAMPORT_STEP);
 }
 
 void
@@ -198,12 +200,25 @@ note_unknown(struct swim *s, struct span name, enum intent_kind kind, uint64_t l
 	return news;
 }
 
+/* Moves the clock; false for a time that is not to be believed, for nobody could say anything newer ever after. */
+static bool
+witness(struct swim *s, uint64_t ltime)
+{
+	if (!lamport_plausible(&s->clock, ltime)) {
+		s->stats.over_ltimes++;
+		return false;
+	}
+	lamport_witness(&s->clock, ltime);
+	return true;
+}
+
 bool
 intent_join(struct swim *s, uint64_t ltime, struct span name)
 {
 	struct node *n = table_find(&s->table, name);
 
-	lamport_witness(&s->clock, ltime);
+	if (!witness(s, ltime))
+		return false;
 	if (n == NULL || n->status == MEMBER_NONE)
 		return note_unknown(s, name, INTENT_JOIN, ltime);
 	if (ltime <= n->status_ltime)
@@ -245,7 +260,8 @@ intent_leave(struct swim *s, uint64_t ltime, struct span name, bool with_prune)
 {
 	struct node *n = table_find(&s->table, name);
 
-	lamport_witness(&s->clock, ltime);
+	if (!witness(s, ltime))
+		return false;
 	if (n == NULL || n->status == MEMBER_NONE)
 		return note_unknown(s, name, INTENT_LEAVE, ltime);
 	if (ltime <= n->status_ltime)
@@ -285,8 +301,7 @@ intent_left(struct swim *s, uint64_t ltime, struct span name)
 		(void)intent_leave(s, ltime + 1, name, false);
 		return;
 	}
-	lamport_witness(&s->clock, ltime);
-	if (ltime > n->status_ltime)
+	if (witness(s, ltime) && ltime > n->status_ltime)
 		n->status_ltime = ltime;
 }
 

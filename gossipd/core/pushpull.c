@@ -258,6 +258,30 @@ merge(struct swim *s, const struct gaddr *from, const struct stream_message *m, 
 	return m->user_state.len > 0 ? serf_state_merge(s, m->user_state, ignore_old) : TV_OK;
 }
 
+/* A member that is alive lives there: what it tells us of is our own past too. */
+static bool
+is_fellow(const struct swim *s, const struct gaddr *addr)
+{
+	for (uint32_t i = 0; i < s->table.order_count; i++)
+		if (s->table.all[i]->state == NODE_ALIVE && gaddr_eq(node_addr(s->table.all[i]), addr))
+			return true;
+	return false;
+}
+
+/*
+ * What was fired before a join is not wanted.  Of the second address that answers, though, what it knows may have been
+ * fired since the first one took us in.
+ */
+static bool
+ignores_old(const struct swim *s, const struct exchange *x)
+{
+	const struct join_run *j = s->joins;
+
+	while (j != NULL && j->id != x->join)
+		j = j->next;
+	return x->ignore_old && (j == NULL || j->contacted == 0 || !is_fellow(s, &x->to));
+}
+
 /*
  * Who joins alone knows from the answer all to whom it could pass the answer on, and they know more: it learns in
  * silence.  Else a newcomer to 10,000 members would tell each of them twenty times of all the others.
@@ -269,7 +293,7 @@ merge_answer(struct swim *s, const struct exchange *x, const struct stream_messa
 
 	s->hushed = x->join != 0 && s->table.order_count == 1 && s->exchange_count == 0;
 	s->answerer = &x->to;
-	err = merge(s, &x->to, m, x->ignore_old);
+	err = merge(s, &x->to, m, ignores_old(s, x));
 	s->answerer = NULL;
 	s->hushed = false;
 	return err;
@@ -407,16 +431,6 @@ pushpull_expire(struct swim *s)
 				.error = TV_ETIMEOUT });
 		x = next;
 	}
-}
-
-/* A member that is alive lives there: what it tells us of is our own past too. */
-static bool
-is_fellow(const struct swim *s, const struct gaddr *addr)
-{
-	for (uint32_t i = 0; i < s->table.order_count; i++)
-		if (s->table.all[i]->state == NODE_ALIVE && gaddr_eq(node_addr(s->table.all[i]), addr))
-			return true;
-	return false;
 }
 
 /* Asks all addresses at once; our own counts as contacted without asking. */

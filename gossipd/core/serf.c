@@ -331,7 +331,7 @@ serf_state_merge(struct swim *s, struct span state, bool ignore_old)
 	err = serf_get_state(span_of(state.p + 1, state.len - 1), &s->out.arena, &m);
 	if (err != TV_OK)
 		return err;
-	if (m.ltime > 0)
+	if (m.ltime > 0 && lamport_plausible(&s->clock, m.ltime))
 		lamport_witness(&s->clock, m.ltime - 1);
 	if (m.event_ltime > 0 && lamport_plausible(&s->event_clock, m.event_ltime))
 		lamport_witness(&s->event_clock, m.event_ltime - 1);

@@ -376,6 +376,35 @@ START_TEST(joining_again_loses_nothing)
 }
 END_TEST
 
+/* Two addresses of one pool: what is fired between their answers is for us. */
+START_TEST(the_second_answer_of_a_join_loses_nothing)
+{
+	struct gaddr to[2] = { one_addr(9), one_addr(8) };
+	struct wire_node n = { .name = span_str("node8"), .addr = span_of(to[1].ip, 4), .port = 7946, .incarnation = 1,
+		.state = WIRE_STATE_ALIVE, .vsn = span_of(one_vsn, 6) };
+	struct buf nodes = BUF_INIT(4096), first = state_with(10, 9, "before"), second = state_with(11, 10, "between");
+	struct stream_message m = { .type = WIRE_PUSH_PULL, .header = { .join = true, .nodes = 1 } };
+	uint64_t ids[2];
+
+	wire_put_node(&nodes, &n);
+	m.nodes = buf_span(&nodes);
+	one_start(&o);
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .addrs = to, .addr_count = 2 }), TV_OK);
+	ck_assert_uint_eq(o.out->stream_count, 2);
+	ids[0] = o.out->streams[0].id;
+	ids[1] = o.out->streams[1].id;
+	m.user_state = buf_span(&first);
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_ANSWER, .message = &m, .stream = ids[0] }), TV_OK);
+	ck_assert_uint_eq(o.out->user_event_count, 0);
+	m.user_state = buf_span(&second);
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_ANSWER, .message = &m, .stream = ids[1] }), TV_OK);
+	ck_assert(delivered(10, "between", "p"));
+	buf_done(&nodes);
+	buf_done(&first);
+	buf_done(&second);
+}
+END_TEST
+
 /* S132 */
 START_TEST(a_restart_repeats_nothing)
 {
@@ -442,6 +471,7 @@ main(void)
 	tcase_add_test(t, a_join_brings_no_old_events);
 	tcase_add_test(t, a_join_with_replay_does);
 	tcase_add_test(t, joining_again_loses_nothing);
+	tcase_add_test(t, the_second_answer_of_a_join_loses_nothing);
 	tcase_add_test(t, a_restart_repeats_nothing);
 	tcase_add_test(ring, a_full_ring_raises_its_floor);
 	suite_add_tcase(s, t);

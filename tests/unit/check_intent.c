@@ -34,6 +34,21 @@ START_TEST(clock_survives_forged_times)
 }
 END_TEST
 
+START_TEST(times_that_no_clock_shows)
+{
+	struct lamport young = { 7 }, old = { (UINT64_C(1) << 62) + 5 };
+
+	ck_assert(lamport_plausible(&young, UINT64_C(1) << 62));
+	ck_assert(!lamport_plausible(&young, (UINT64_C(1) << 62) + 1));
+	ck_assert(!lamport_plausible(&young, UINT64_MAX));
+	ck_assert(lamport_plausible(&old, old.time + (UINT64_C(1) << 32)));
+	ck_assert(!lamport_plausible(&old, old.time + (UINT64_C(1) << 32) + 1));
+	old.time = UINT64_MAX - 1;
+	ck_assert(lamport_plausible(&old, UINT64_MAX - 1));
+	ck_assert(!lamport_plausible(&old, UINT64_MAX));
+}
+END_TEST
+
 START_TEST(newest_intent_of_a_name_counts)
 {
 	struct intents t = { .count_max = 10 };
@@ -170,6 +185,7 @@ main(void)
 
 	tcase_add_test(t, clock_moves_above_what_it_sees);
 	tcase_add_test(t, clock_survives_forged_times);
+	tcase_add_test(t, times_that_no_clock_shows);
 	tcase_add_test(t, newest_intent_of_a_name_counts);
 	tcase_add_test(t, full_memory_refuses_and_counts);
 	tcase_add_test(t, old_intents_are_forgotten);

@@ -505,6 +505,24 @@ START_TEST(we_do_not_leave_because_others_say_so)
 }
 END_TEST
 
+/* A time that nobody could ever top would settle a member's fate for good. */
+START_TEST(intents_at_the_end_of_time)
+{
+	(void)one_alive(&o, "a", 1);
+	(void)one_leave_intent(&o, SELF, UINT64_MAX, false);
+	(void)one_leave_intent(&o, "a", UINT64_MAX - 1, false);
+	(void)one_join_intent(&o, "a", UINT64_MAX - 1);
+	(void)one_join_intent(&o, "unknown", UINT64_MAX);
+	ck_assert_int_eq(one_status(&o, SELF), MEMBER_ALIVE);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_ALIVE);
+	ck_assert_uint_lt(one_stats(&o).clock, 10);
+	ck_assert_uint_eq(one_stats(&o).over_ltimes, 4);
+	ck_assert(!one_spreads_intent(&o, SERF_LEAVE, "a"));
+	(void)one_leave_intent(&o, "a", 10, false);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_LEAVING);
+}
+END_TEST
+
 START_TEST(a_pruned_member_that_speaks_up_stays)
 {
 	without_probes();
@@ -1075,6 +1093,7 @@ serf_case(void)
 	tcase_add_test(t, old_intents_change_nothing);
 	tcase_add_test(t, intents_spread_once);
 	tcase_add_test(t, we_do_not_leave_because_others_say_so);
+	tcase_add_test(t, intents_at_the_end_of_time);
 	tcase_add_test(t, a_pruned_member_that_speaks_up_stays);
 	tcase_add_test(t, a_pruned_member_returns);
 	tcase_add_test(t, intent_memory_is_limited);

@@ -22,6 +22,28 @@ member(struct one *o, const char *name, uint32_t incarnation, uint32_t state)
 	(void)one_exchange(o, false, &n, 1);
 }
 
+/* User events and queries, in all directions. */
+static void
+serf_script(struct one *o)
+{
+	struct span filter = span_str("\x01\x82\xa4" "Expr\xa1w\xa3Tag\xa4role");
+	struct swim_ask q = { .token = 1, .name = span_str("q"), .filters = &filter, .filter_count = 1, .want_ack = true };
+	struct gaddr from = one_addr('b'), rival = one_addr(99);
+	struct serf_query heard = { .ltime = 7, .id = 1, .addr = span_of(from.ip, 4), .port = from.port,
+		.source_node = span_str("b"), .flags = SERF_QUERY_FLAG_ACK, .relay_factor = 2,
+		.timeout_ns = MONO_S(5).ns, .name = span_str("q") };
+	struct buf b = BUF_INIT(1 << 16);
+
+	(void)one_feed(o, (struct swim_input){ .type = SWIM_IN_FIRE, .name = span_str("e"), .bytes = span_str("p") });
+	serf_put_user_event(&b, &(struct serf_user_event){ 3, span_str("f"), span_str("p"), true });
+	(void)one_serf(o, &b);
+	(void)one_feed(o, (struct swim_input){ .type = SWIM_IN_QUERY, .ask = &q });
+	serf_put_query(&b, &heard);
+	(void)one_serf(o, &b);
+	(void)one_feed(o, (struct swim_input){ .type = SWIM_IN_RESPOND, .ltime = 7, .query_id = 1, .bytes = span_str("a") });
+	(void)one_alive_at(o, SELF, 9, &rival, SPAN_NONE);
+}
+
 /* A bit of everything that allocates.  False when not even a core came to be. */
 static bool
 script(struct one *o)
@@ -44,6 +66,7 @@ script(struct one *o)
 	member(o, "c", 2, WIRE_STATE_ALIVE);
 	member(o, "d", 2, WIRE_STATE_DEAD);
 	(void)one_ping(o, 1, SELF);
+	serf_script(o);
 	one_wait(o, MONO_S(12));
 	(void)one_feed(o, (struct swim_input){ .type = SWIM_IN_FORCE_LEAVE, .name = span_str("e"), .prune = true });
 	(void)one_feed(o, (struct swim_input){ .type = SWIM_IN_LEAVE });
@@ -90,6 +113,9 @@ it_goes_on_afterwards(unsigned allocations)
 		TV_ASSERT(one_said(&o, WIRE_ACK, NULL).p != NULL);
 		(void)one_alive(&o, "y", 1);
 		TV_ASSERT(one_status(&o, "y") == MEMBER_ALIVE);
+		TV_ASSERT(one_stats(&o).queries_open == 0);
+		TV_ASSERT(one_feed(&o, (struct swim_input){ .type = SWIM_IN_FIRE, .name = span_str("g") }) == TV_OK);
+		TV_ASSERT(o.out->user_event_count == 1);
 		one_done(&o);
 	}
 }
