@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,16 @@ static struct {
 	enum log_dest dest;
 	bool journal;		/* stderr is a stream of the journal */
 } state = { "triumvir", LOG_LVL_INFO, LOG_TO_STDERR, false };
+
+/*
+ * Who listens beside.  The main thread changes it while others may log: what it points to outlives them, and
+ * `level` is the door.
+ */
+static struct {
+	atomic_int level;	/* -1: nobody */
+	void (*_Atomic fn)(void *ctx, enum log_level level, const char *tag, const char *text);
+	void *_Atomic ctx;
+} tap = { .level = -1 };
 
 static const struct {
 	const char *name;
@@ -70,7 +81,25 @@ log_init(const char *program, enum log_level level, enum log_dest dest)
 bool
 log_enabled(enum log_level level)
 {
-	return level <= state.level;
+	return level <= state.level || (int)level <= atomic_load_explicit(&tap.level, memory_order_relaxed);
+}
+
+void
+log_tap(enum log_level level, void (*fn)(void *ctx, enum log_level level, const char *tag, const char *text),
+    void *ctx)
+{
+	atomic_store(&tap.level, -1);
+	if (fn == NULL)
+		return;
+	atomic_store(&tap.ctx, ctx);
+	atomic_store(&tap.fn, fn);
+	atomic_store(&tap.level, (int)level);
+}
+
+const char *
+log_level_name(enum log_level level)
+{
+	return levels[level].name;
 }
 
 /*
@@ -142,24 +171,23 @@ log_safe(struct span s, char *dst, size_t cap)
 	return dst;
 }
 
-/* "2026-11-21T03:09:24.123Z " */
-static size_t
-time_stamp(char *dst, size_t cap)
+const char *
+log_time(int64_t wall_ms, char dst[LOG_TIME_BYTES])
 {
-	int64_t ns = clock_wall_ns();
-	time_t sec = (time_t)(ns / 1000000000);
+	time_t sec = (time_t)(wall_ms / 1000);
 	struct tm tm;
 	size_t n;
 
 	gmtime_r(&sec, &tm);
-	n = strftime(dst, cap, "%Y-%m-%dT%H:%M:%S", &tm);
-	return n + (size_t)snprintf(dst + n, cap - n, ".%03dZ ", (int)(ns / 1000000 % 1000));
+	n = strftime(dst, LOG_TIME_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(dst + n, LOG_TIME_BYTES - n, ".%03dZ", (int)(wall_ms % 1000));
+	return dst;
 }
 
 static void
 emit(enum log_level level, const char *tag, const char *text)
 {
-	char line[LOG_LINE_BYTES_MAX];
+	char line[LOG_LINE_BYTES_MAX], stamp[LOG_TIME_BYTES];
 	size_t len = 0;
 	int n;
 
@@ -170,7 +198,7 @@ emit(enum log_level level, const char *tag, const char *text)
 	if (state.journal)
 		len = (size_t)snprintf(line, sizeof(line), "<%d>", levels[level].priority);
 	else
-		len = time_stamp(line, sizeof(line));
+		len = (size_t)snprintf(line, sizeof(line), "%s ", log_time(clock_wall_ns() / 1000000, stamp));
 	n = snprintf(line + len, sizeof(line) - len, "[%s] %s: %s", levels[level].name, tag, text);
 	len += (size_t)n;
 	if (len > sizeof(line) - 1)
@@ -196,7 +224,11 @@ log_v(enum log_level level, const char *tag, const char *fmt, va_list ap)
 		len = sizeof(text) - 1;
 		memcpy(text + len - 3, "...", 3);
 	}
-	emit(level, tag, log_safe(span_of(text, len), safe, sizeof(safe)));
+	log_safe(span_of(text, len), safe, sizeof(safe));
+	if (level <= state.level)
+		emit(level, tag, safe);
+	if ((int)level <= atomic_load(&tap.level))
+		tap.fn(tap.ctx, level, tag, safe);
 	errno = saved;
 }
 

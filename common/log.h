@@ -25,6 +25,18 @@ void log_debug(const char *tag, const char *fmt, ...) __attribute__((format(prin
 /* Prints and exits 1.  Only in start-up code. */
 _Noreturn void log_fatal(const char *tag, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/*
+ * Also gives each line up to `level` to fn, in the thread that logs it and whatever the level of the log is.  One at a
+ * time; fn must not log.  fn NULL: nobody listens.
+ */
+void log_tap(enum log_level level, void (*fn)(void *ctx, enum log_level level, const char *tag, const char *text),
+    void *ctx);
+/* "ERR", "WARN", "INFO", "DEBUG". */
+const char *log_level_name(enum log_level level);
+/* "2026-11-21T03:09:24.123Z", UTC. */
+#define LOG_TIME_BYTES 32
+const char *log_time(int64_t wall_ms, char dst[LOG_TIME_BYTES]);
+
 /* At most `burst` lines per `period`; what was dropped is counted and told with the next line. */
 struct log_limit {
 	unsigned burst;

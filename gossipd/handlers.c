@@ -336,6 +336,13 @@ on_info(struct client *c, const struct frame *f, struct rd *r)
 }
 
 static enum tv_err
+on_monitor(struct client *c, const struct frame *f, struct rd *r)
+{
+	(void)r;
+	return monitor_serve(&c->monitor, c->h->tap, c->chan, f->body);
+}
+
+static enum tv_err
 on_hello(struct client *c, const struct frame *f, struct rd *r)
 {
 	(void)r;
@@ -356,6 +363,7 @@ static const struct {
 } table[] = {
 	{ MSG_HELLO, on_hello },
 	{ MSG_INFO, on_info },
+	{ MSG_MONITOR, on_monitor },
 	{ MSG_GOSSIP_WATCH, on_watch },
 	{ MSG_GOSSIP_JOIN, on_join },
 	{ MSG_GOSSIP_LEAVE, on_leave },
@@ -398,6 +406,7 @@ on_close(void *ctx, struct chan *chan, enum tv_err why)
 		free(p);
 	handlers_events_gone(c);
 	handlers_keys_gone(c);
+	monitor_stop(c->monitor);
 	listener_release(c->h->listener);
 	*c->back = c->next;
 	if (c->next != NULL)
@@ -458,7 +467,9 @@ handlers_new(struct engine *e, int fd)
 	h->e = e;
 	h->limit = (struct log_limit){ .burst = 5, .period = MONO_S(10) };
 	h->listener = listener_new(e->loop, fd, (unsigned)e->opts->clients_max, on_accept, h);
-	if (h->listener == NULL || !handlers_events_init(h)) {
+	h->tap = logtap_new(e->loop);
+	if (h->listener == NULL || h->tap == NULL || !handlers_events_init(h)) {
+		logtap_free(h->tap);
 		listener_free(h->listener);
 		free(h);
 		return NULL;
@@ -479,11 +490,13 @@ handlers_free(struct handlers *h)
 		struct client *c = h->clients;
 
 		h->clients = c->next;
+		monitor_stop(c->monitor);
 		chan_free(c->chan);
 		free(c);
 	}
 	listener_free(h->listener);
 	handlers_events_done(h);
 	handlers_keys_done(h);
+	logtap_free(h->tap);
 	free(h);
 }

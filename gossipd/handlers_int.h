@@ -7,6 +7,7 @@
 
 #include "common/chan.h"
 #include "common/log.h"
+#include "common/monitor.h"
 #include "common/mpack.h"
 #include "common/msg.h"
 #include "gossipd/handlers.h"
@@ -16,6 +17,7 @@ struct client {
 	struct handlers *h;
 	struct chan *chan;
 	bool greeted, watching;
+	struct monitor *monitor;	/* asked for log lines; or NULL */
 	bool events;			/* asked for user events and queries */
 	bool keys;			/* an rpcd: is told the keys */
 	bool waiting;			/* asked to watch, and the pools are not settled yet */
@@ -34,6 +36,7 @@ struct handlers_events;			/* handlers_event.c */
 struct handlers {
 	struct engine *e;
 	struct handlers_events *events;
+	struct logtap *tap;
 	struct listener *listener;
 	struct client *clients;
 	struct pending *pending;

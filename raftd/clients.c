@@ -7,6 +7,7 @@
 #include "common/greet.h"
 #include "common/assert.h"
 #include "common/log.h"
+#include "common/monitor.h"
 #include "common/mpack.h"
 #include "common/msg.h"
 #include "raftd/clients.h"
@@ -27,6 +28,7 @@ struct client {
 	struct client *next;
 	struct chan *chan;
 	bool greeted, paused;
+	struct monitor *monitor;	/* asked for log lines; or NULL */
 	struct request_list requests;
 	struct request *buckets[BUCKETS];
 };
@@ -42,6 +44,7 @@ struct clients {
 	struct arena arena;		/* scratch */
 	struct buf buf;
 	struct log_limit refusals;
+	struct logtap *tap;
 };
 
 static enum tv_err client_frame(void *ctx, struct chan *c, const struct frame *f);
@@ -350,6 +353,8 @@ client_frame(void *ctx, struct chan *chan, const struct frame *f)
 	(void)chan;
 	if (f->type == MSG_HELLO)
 		return on_hello(cl, f);
+	if (f->type == MSG_MONITOR && cl->greeted && f->flags == 0)
+		return monitor_serve(&cl->monitor, cl->c->tap, cl->chan, f->body);
 	if (!cl->greeted || f->flags & (FRAME_REPLY | FRAME_MORE) || f->id == 0)
 		return TV_EFORMAT;
 	if (f->flags & FRAME_CANCEL) {
@@ -396,6 +401,7 @@ client_close(void *ctx, struct chan *chan, enum tv_err why)
 	(void)chan;
 	(void)why;
 	abandon_all(cl);
+	monitor_stop(cl->monitor);
 	for (at = &cl->c->all; *at != cl; at = &(*at)->next)
 		;
 	*at = cl->next;
@@ -484,8 +490,14 @@ clients_new(struct raftd *d)
 	TAILQ_INIT(&c->fired);
 	c->arena = ARENA_INIT(256u << 20);
 	buf_init(&c->buf, FRAME_BODY_BYTES_MAX);
+	c->tap = logtap_new(d->loop);
+	if (c->tap == NULL) {
+		free(c);
+		return NULL;
+	}
 	c->listener = listener_new(d->loop, d->socket_fd, (unsigned)d->conf.clients_max, on_accept, c);
 	if (c->listener == NULL) {
+		logtap_free(c->tap);
 		free(c);
 		return NULL;
 	}
@@ -504,10 +516,12 @@ clients_free(struct clients *c)
 
 		c->all = cl->next;
 		abandon_all(cl);
+		monitor_stop(cl->monitor);
 		chan_free(cl->chan);
 		free(cl);
 	}
 	listener_free(c->listener);
+	logtap_free(c->tap);
 	while (c->spares != NULL) {
 		struct request *q = c->spares;
 

@@ -65,3 +65,11 @@ tests_unit_check_events_SOURCES = tests/unit/check_events.c
 tests_unit_check_events_LDADD = rpcd/librpcevent.a rpcd/librpceventwire.a $(RPC_FILTER_LIBS) common/libtvrt.a $(UNIT_LIBS) \
 	$(EV_LIBS) $(SODIUM_LIBS)
 endif
+
+# Live logs.
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_monitor
+TESTS += tests/unit/check_monitor
+tests_unit_check_monitor_SOURCES = tests/unit/check_monitor.c tests/unit/chan_world.h
+tests_unit_check_monitor_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) $(SODIUM_LIBS)
+endif
