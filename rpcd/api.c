@@ -19,7 +19,7 @@ static const struct endpoint api_root[] = {
 
 static const struct endpoint *const families[] = {
 	api_kv, api_health, api_catalog, api_session, api_agent, api_agent_checks, api_agent_coord, api_status,
-	api_operator, api_keyring, api_acl, api_event, api_queries, api_coordinate, api_root,
+	api_operator, api_keyring, api_acl, api_event, api_queries, api_monitor, api_coordinate, api_root,
 };
 
 const struct endpoint *
@@ -226,6 +226,7 @@ api_cancel(struct request *r)
 	if (r->call != NULL)
 		route_cancel(r->call);
 	r->call = NULL;
+	r->stream = NULL;
 	if (r->cancel != NULL)
 		r->cancel(r);
 	r->cancel = NULL;

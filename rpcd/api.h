@@ -15,6 +15,7 @@
 struct checks;			/* rpcd/agent/checks.h */
 struct events;			/* rpcd/event/events.h */
 struct queries;			/* rpcd/event/queries.h */
+struct monitors;		/* rpcd/monitors.h */
 struct gzip;			/* rpcd/gzip.h */
 
 struct api {
@@ -26,6 +27,7 @@ struct api {
 	struct checks *checks;
 	struct events *events;
 	struct queries *queries;
+	struct monitors *monitors;
 	struct gzip *gzip;			/* NULL: answers are not compressed */
 	void (*quit)(void *ctx);		/* after a successful leave was answered; may be NULL */
 	void *quit_ctx;
@@ -56,7 +58,7 @@ struct endpoint {
 
 /* Tables of the families; each ends with a NULL path. */
 extern const struct endpoint api_kv[], api_session[], api_status[], api_catalog[], api_health[], api_agent[],
-    api_agent_checks[], api_agent_coord[], api_operator[], api_acl[], api_event[], api_queries[],
+    api_agent_checks[], api_agent_coord[], api_operator[], api_acl[], api_event[], api_queries[], api_monitor[],
     api_coordinate[], api_keyring[];
 
 /* Takes up a request whose head is filled in.  Afterwards body_max is set; `answered` may be. */

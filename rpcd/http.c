@@ -19,6 +19,7 @@
 #define REFUSED_TIMEOUT_S 5		/* for the one request of a connection that is one too many */
 #define GROUPS_MAX 64
 #define ANSWER_BYTES_PER_S 32768	/* a client that reads more slowly is not waited for */
+#define STREAM_BLOCK_BYTES 16384	/* of a stream at a time */
 #define SWEEP_S_MAX 5.0
 
 static const char busy_text[] =
@@ -240,6 +241,8 @@ on_gone(struct ev_loop *loop, ev_io *w, int events)
 	api_cancel(&x->req);
 	if (!x->req.answered)
 		answer_empty(&x->req, 499);	/* nobody will read it; makes the connection go on to its end */
+	else
+		resume(x);		/* a stream: its reader finds the end */
 }
 
 static void
@@ -249,7 +252,7 @@ suspend(struct exchange *x)
 
 	x->suspended = true;
 	MHD_suspend_connection(x->mhd);
-	if (x->req.op.index == 0 || info == NULL)
+	if ((x->req.op.index == 0 && x->req.stream == NULL) || info == NULL)
 		return;			/* soon answered anyway: not worth two system calls */
 	ev_io_init(&x->gone, on_gone, info->connect_fd, EV_READ);
 	x->gone.data = x;
@@ -272,12 +275,39 @@ add_configured_headers(const struct rpcd_conf *conf, struct MHD_Response *respon
 	}
 }
 
+/* The client took what was there.  Until there is more the connection sleeps. */
+static ssize_t
+on_stream(void *cls, uint64_t at, char *dst, size_t max)
+{
+	struct exchange *x = cls;
+	size_t n;
+
+	(void)at;
+	if (x->req.stream == NULL)
+		return MHD_CONTENT_READER_END_OF_STREAM;
+	n = x->req.stream(&x->req, dst, max);
+	if (n == 0)
+		suspend(x);
+	return (ssize_t)n;
+}
+
+/* Whoever reads a stream may take its time: it misses some, and keeps nobody else waiting. */
+static struct MHD_Response *
+stream_response(struct exchange *x)
+{
+	(void)MHD_set_connection_option(x->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 0u);
+	x->close_after = true;
+	return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, on_stream, x, NULL);
+}
+
 static enum MHD_Result
 send_answer(struct exchange *x)
 {
 	struct answer *a = &x->req.answer;
 	void *bytes = a->body.len > 0 ? a->body.data : (void *)(uintptr_t)"";
-	struct MHD_Response *response = MHD_create_response_from_buffer(a->body.len, bytes, MHD_RESPMEM_PERSISTENT);
+	bool streams = x->req.stream != NULL;
+	struct MHD_Response *response = streams ? stream_response(x) :
+	    MHD_create_response_from_buffer(a->body.len, bytes, MHD_RESPMEM_PERSISTENT);
 
 	if (response == NULL)
 		return MHD_NO;
@@ -288,7 +318,7 @@ send_answer(struct exchange *x)
 	if (x->close_after)
 		(void)MHD_add_response_header(response, "Connection", "close");
 	x->stage = EX_SENT;
-	if (x->conn != NULL)
+	if (x->conn != NULL && !streams)
 		await_client(x->http, x->conn, a->body.len);
 	enum MHD_Result queued = MHD_queue_response(x->mhd, a->status, response);
 	MHD_destroy_response(response);

@@ -14,7 +14,7 @@ rpcd_librpcapi_a_SOURCES = \
 	rpcd/api.c rpcd/api.h rpcd/apihelp.c rpcd/apifilter.c \
 	rpcd/api_kv.c rpcd/api_session.c rpcd/api_catalog.c rpcd/api_health.c rpcd/api_status.c \
 	rpcd/api_agent.c rpcd/api_agent_checks.c rpcd/api_agent_coord.c rpcd/api_operator.c rpcd/api_acl.c \
-	rpcd/api_event.c rpcd/api_queries.c rpcd/api_coordinate.c rpcd/api_keyring.c
+	rpcd/api_event.c rpcd/api_queries.c rpcd/api_monitor.c rpcd/api_coordinate.c rpcd/api_keyring.c
 
 # ?filter= expressions; pure.
 noinst_LIBRARIES += rpcd/librpcfilter.a
@@ -37,7 +37,7 @@ rpcd_librpcagent_a_SOURCES = \
 	rpcd/agent/checks_store.c rpcd/agent/checks_sync.c
 
 sbin_PROGRAMS += rpcd/rpcd
-rpcd_rpcd_SOURCES = rpcd/main.c rpcd/http.c rpcd/http.h rpcd/clients.c rpcd/clients.h
+rpcd_rpcd_SOURCES = rpcd/main.c rpcd/monitors.c rpcd/monitors.h rpcd/http.c rpcd/http.h rpcd/clients.c rpcd/clients.h
 rpcd_rpcd_LDADD = rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcroute.a rpcd/librpcevent.a rpcd/librpcfilter.a \
 	rpcd/librpcroute.a rpcd/librpceventwire.a common/libtvjson.a \
 	$(RT_LIBS) $(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm

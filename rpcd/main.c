@@ -20,6 +20,7 @@
 #include "rpcd/gzip.h"
 #include "rpcd/http.h"
 #include "rpcd/linkd.h"
+#include "rpcd/monitors.h"
 #include "rpcd/report.h"
 
 #define FDS_MAX 64			/* HTTP listeners */
@@ -53,6 +54,7 @@ struct rpcd {
 	struct checks *checks;
 	struct events *events;
 	struct queries *queries;
+	struct monitors *monitors;
 	struct gzip *gzip;
 	struct http *http;
 	struct api api;
@@ -382,12 +384,16 @@ start_agent(struct rpcd *p)
 		.loop = p->loop, .route = p->route, .node_name = p->cluster.node_name,
 	});
 	p->queries = queries_new(p->loop);
+	p->monitors = monitors_new(&(struct monitors_conf){
+		.loop = p->loop, .gossipd_path = p->gossipd_path, .node_id = p->cluster.node_id,
+		.raftd_path = p->cluster.server ? p->raftd_path : NULL,
+	});
 	p->report = report_new(&(struct report_conf){
 		.loop = p->loop, .view = p->view, .route = p->route, .conf = c, .node_name = p->cluster.node_name,
 		.seed = seed(),
 	});
 	return p->admin != NULL && p->checks != NULL && p->events != NULL && p->queries != NULL &&
-	    p->report != NULL;
+	    p->monitors != NULL && p->report != NULL;
 }
 
 static enum tv_err
@@ -398,7 +404,8 @@ start_http(struct rpcd *p)
 	p->gzip = gzip_new();
 	p->api = (struct api){
 		.conf = &p->conf, .cluster = &p->cluster, .route = p->route, .view = p->view, .admin = p->admin,
-		.checks = p->checks, .events = p->events, .queries = p->queries, .gzip = p->gzip, .quit = quit_after_leave, .reload = daemon_reload,
+		.checks = p->checks, .events = p->events, .queries = p->queries,
+		.monitors = p->monitors, .gzip = p->gzip, .quit = quit_after_leave, .reload = daemon_reload,
 	};
 	p->http = http_new(&(struct http_conf){
 		.loop = p->loop, .api = &p->api, .conf = &p->conf, .peer_allowed = peer_allowed, .ctx = p,
@@ -435,6 +442,7 @@ stop(struct daemon_spec *d)
 	checks_free(p->checks);
 	events_free(p->events);
 	queries_free(p->queries);
+	monitors_free(p->monitors);
 	if (p->admin != NULL)
 		admin_free(p->admin);
 	if (p->linkd != NULL)

@@ -197,3 +197,11 @@ answer_json_text(struct request *r, const char *json)
 	buf_puts(&r->answer.body, json);
 	answer_json(r);
 }
+
+void
+answer_stream(struct request *r, const char *type, size_t (*read)(struct request *r, void *dst, size_t max))
+{
+	buf_reset(&r->answer.body);
+	r->stream = read;
+	answer_body(r, type);
+}

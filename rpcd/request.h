@@ -76,11 +76,12 @@ struct request {
 
 	struct answer answer;
 	bool answered;
+	size_t (*stream)(struct request *r, void *dst, size_t max);	/* see answer_stream(); NULL: it ended */
 	uint64_t accounted;		/* bytes of a large answer, counted in api->answers_bytes */
 	struct buf scratch;		/* arguments on their way out; pretty or packed body */
 
 	/* The transport's. */
-	void (*ready)(struct request *r);	/* the answer is complete; not called from within api_run() */
+	void (*ready)(struct request *r);	/* the answer is complete, or its stream has more; not from within api_run() */
 	bool running;			/* within api_run() */
 	void (*sent)(void *ctx);	/* set by a handler: called after the answer has left or the client has gone */
 	void *sent_ctx;
@@ -109,6 +110,11 @@ void answer_json(struct request *r);
 void answer_json_text(struct request *r, const char *json);
 /* 200 with other bytes of this type from answer.body. */
 void answer_body(struct request *r, const char *type);
+/*
+ * 200 with a body without end.  read is asked for bytes whenever the client takes some; when it returns 0, r->ready(r)
+ * tells of more.  It ends when the client goes, or rpcd: r->cancel is called, and nothing is read any more.
+ */
+void answer_stream(struct request *r, const char *type, size_t (*read)(struct request *r, void *dst, size_t max));
 /* Any status, with what is in answer.body and the headers given so far. */
 void answer_finish(struct request *r, unsigned status);
 /* Adds a header before the answer is finished. name: static. */

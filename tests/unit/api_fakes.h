@@ -16,6 +16,7 @@
 #include "rpcd/event/events.h"
 #include "rpcd/event/queries.h"
 #include "rpcd/gzip.h"
+#include "rpcd/monitors.h"
 
 static struct fake {
 	/* router */
@@ -48,6 +49,9 @@ static struct fake {
 	unsigned event_count;
 	const struct heard *heard;
 	unsigned heard_count;
+	unsigned monitors, monitor_daemons;
+	enum log_level monitor_level;
+	bool monitor_json;
 	struct wait *waiting;
 	struct mono wait_time;
 	/* checks */
@@ -216,6 +220,39 @@ queries_wait(struct queries *q, struct wait *w, struct mono timeout, void (*fn)(
 {
 	(void)q;
 	fake_wait(w, timeout, fn, ctx);
+}
+
+struct monitoring *
+monitoring_start(struct monitors *m, enum log_level level, unsigned daemons, bool json, void (*wake)(void *ctx),
+    void *ctx, enum tv_err *err)
+{
+	(void)m;
+	(void)wake;
+	(void)ctx;
+	*err = TV_ELIMIT;
+	if (fake.full)
+		return NULL;
+	fake.monitors++;
+	fake.monitor_level = level;
+	fake.monitor_daemons = daemons;
+	fake.monitor_json = json;
+	return (struct monitoring *)(void *)&fake;
+}
+
+size_t
+monitoring_read(struct monitoring *w, void *dst, size_t max)
+{
+	(void)w;
+	TV_ASSERT(max >= 5);
+	memcpy(dst, "line\n", 5);
+	return 5;
+}
+
+void
+monitoring_stop(struct monitoring *w)
+{
+	(void)w;
+	fake.monitors--;
 }
 
 static enum tv_err

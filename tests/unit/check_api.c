@@ -1253,6 +1253,30 @@ START_TEST(query_refusals)
 }
 END_TEST
 
+START_TEST(monitor_streams)
+{
+	struct request *r = fake_begin("GET", "/v1/agent/monitor?loglevel=Debug&daemon=gossipd&logjson", NULL, NULL);
+	char bytes[16];
+
+	fake_answered(r, 200, "");
+	ck_assert_ptr_nonnull(r->stream);
+	ck_assert_uint_eq(r->stream(r, bytes, sizeof(bytes)), 5);
+	ck_assert_int_eq(fake.monitor_level, LOG_LVL_DEBUG);
+	ck_assert_uint_eq(fake.monitor_daemons, MONITOR_GOSSIPD);
+	ck_assert(fake.monitor_json);
+	ck_assert_uint_eq(fake.monitors, 1);
+	fake_end(r);
+	ck_assert_uint_eq(fake.monitors, 0);
+	ck_assert_ptr_null(r->stream);
+	fake_is("GET", "/v1/agent/monitor?loglevel=loud", NULL, 400, "Bad request: Unknown log level: loud");
+	fake_is("GET", "/v1/agent/monitor?daemon=x", NULL, 400, "Bad request: Unknown daemon: x (gossipd, raftd or rpcd)");
+	fake_is("GET", "/v1/agent/monitor?daemon=raftd", NULL, 400,
+	    "Bad request: this node is a client: raftd runs on servers");
+	fake.full = true;
+	fake_is("GET", "/v1/agent/monitor", NULL, 503, "too many clients read the log of this node already");
+}
+END_TEST
+
 START_TEST(queries_are_heard)
 {
 	struct heard h[] = {
@@ -1313,6 +1337,7 @@ main(void)
 	tcase_add_test(t, event_list_blocks);
 	tcase_add_test(t, query_asks_the_pool);
 	tcase_add_test(t, query_refusals);
+	tcase_add_test(t, monitor_streams);
 	tcase_add_test(t, queries_are_heard);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
