@@ -171,14 +171,12 @@ explain(const struct client *c, CURLcode rc, struct client_answer *out)
 		snprintf(out->error, sizeof(out->error), "%s", curl_easy_strerror(rc));
 }
 
-bool
-client_do(struct client *c, const char *method, const char *path, struct span body, long timeout_s,
-    struct client_answer *out)
+/* What all requests have in common; the headers are the caller's to free. */
+static struct curl_slist *
+prepare(struct client *c, const char *path, struct client_answer *out)
 {
 	struct buf url = BUF_INIT(1u << 20);
-	struct upload up = { body };
 	struct curl_slist *headers = request_headers(c);
-	CURLcode rc;
 
 	*out = (struct client_answer){ .body = BUF_INIT(ANSWER_BYTES_MAX) };
 	buf_printf(&url, "%s%s", c->base, path);
@@ -191,13 +189,37 @@ client_do(struct client *c, const char *method, const char *path, struct span bo
 	if (c->unix_path != NULL)
 		curl_easy_setopt(c->curl, CURLOPT_UNIX_SOCKET_PATH, c->unix_path);
 	curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, headers);
-	curl_easy_setopt(c->curl, CURLOPT_TIMEOUT, timeout_s);
 	curl_easy_setopt(c->curl, CURLOPT_CONNECTTIMEOUT, 5L);
 	curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, out);
 	curl_easy_setopt(c->curl, CURLOPT_HEADERFUNCTION, on_header);
 	curl_easy_setopt(c->curl, CURLOPT_HEADERDATA, out);
 	curl_easy_setopt(c->curl, CURLOPT_ERRORBUFFER, out->error);
+	buf_done(&url);			/* libcurl has its own copy */
+	return headers;
+}
+
+static bool
+perform(struct client *c, struct curl_slist *headers, struct client_answer *out)
+{
+	CURLcode rc = curl_easy_perform(c->curl);
+
+	if (rc == CURLE_OK)
+		curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &out->status);
+	else
+		explain(c, rc, out);
+	curl_slist_free_all(headers);
+	return out->status >= 200 && out->status < 300;
+}
+
+bool
+client_do(struct client *c, const char *method, const char *path, struct span body, long timeout_s,
+    struct client_answer *out)
+{
+	struct upload up = { body };
+	struct curl_slist *headers = prepare(c, path, out);
+
+	curl_easy_setopt(c->curl, CURLOPT_TIMEOUT, timeout_s);
 	if (strcmp(method, "PUT") == 0 || body.len > 0) {
 		curl_easy_setopt(c->curl, CURLOPT_UPLOAD, 1L);
 		curl_easy_setopt(c->curl, CURLOPT_READFUNCTION, on_upload);
@@ -206,14 +228,37 @@ client_do(struct client *c, const char *method, const char *path, struct span bo
 	}
 	if (strcmp(method, "PUT") != 0 && strcmp(method, "GET") != 0)
 		curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
-	rc = curl_easy_perform(c->curl);
-	if (rc == CURLE_OK)
-		curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &out->status);
-	else
-		explain(c, rc, out);
-	curl_slist_free_all(headers);
-	buf_done(&url);
-	return out->status >= 200 && out->status < 300;
+	return perform(c, headers, out);
+}
+
+struct streaming {
+	struct client *client;
+	FILE *to;
+	struct client_answer *out;
+};
+
+/* A refusal is short and kept. */
+static size_t
+on_stream(char *data, size_t size, size_t n, void *ctx)
+{
+	struct streaming *s = ctx;
+	long status = 0;
+
+	curl_easy_getinfo(s->client->curl, CURLINFO_RESPONSE_CODE, &status);
+	if (status != 200)
+		return on_body(data, size, n, s->out);
+	return fwrite(data, 1, size * n, s->to) == size * n && fflush(s->to) == 0 ? size * n : 0;
+}
+
+void
+client_stream(struct client *c, const char *path, FILE *to, struct client_answer *out)
+{
+	struct streaming s = { c, to, out };
+	struct curl_slist *headers = prepare(c, path, out);
+
+	curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, on_stream);
+	curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, &s);
+	(void)perform(c, headers, out);		/* *out tells */
 }
 
 void

@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "common/buf.h"
 
@@ -34,6 +35,11 @@ struct client_answer {
  */
 bool client_do(struct client *c, const char *method, const char *path, struct span body, long timeout_s,
     struct client_answer *out);
+/*
+ * GETs a path whose answer has no end; its bytes go to `to` as they come.  Returns when the server ends it, or `to` fails;
+ * *out then tells what went wrong (status 200 and no error: nothing did).
+ */
+void client_stream(struct client *c, const char *path, FILE *to, struct client_answer *out);
 void client_answer_done(struct client_answer *a);
 /* Prints what went wrong, with a remedy where we know one, to stderr; returns exit status 1. */
 int client_complain(struct client *c, const char *what, const struct client_answer *a);

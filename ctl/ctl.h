@@ -85,6 +85,7 @@ int cmd_info(struct ctl *ctl, int argc, char **argv);
 int cmd_rtt(struct ctl *ctl, int argc, char **argv);
 int cmd_kv(struct ctl *ctl, int argc, char **argv);
 int cmd_event(struct ctl *ctl, int argc, char **argv);
+int cmd_monitor(struct ctl *ctl, int argc, char **argv);
 int cmd_query(struct ctl *ctl, int argc, char **argv);
 int cmd_catalog(struct ctl *ctl, int argc, char **argv);
 int cmd_raft(struct ctl *ctl, int argc, char **argv);

@@ -25,6 +25,7 @@ static const struct command commands[] = {
 	{ "rtt", "[--wan] NODE [NODE]", "estimate the round trip between two members", cmd_rtt },
 	{ "kv", "get|put|delete|list|keys ...", "read and write keys", cmd_kv },
 	{ "event", "fire|list|watch ...", "fire and follow user events", cmd_event },
+	{ "monitor", "[--level LEVEL] [--daemon NAME]", "follow the logs of a node's daemons", cmd_monitor },
 	{ "query", "NAME [PAYLOAD] | answer NAME ...", "ask all members, or answer what they ask", cmd_query },
 	{ "catalog", "[--near NODE] nodes|services|datacenters|service NAME", "show the catalog", cmd_catalog },
 	{ "raft", "list-peers|remove-peer SERVER|transfer-leader [SERVER]", "look after the servers' consensus", cmd_raft },

@@ -24,7 +24,6 @@ EXCLUDED = {
     "agent/check-register-tcp": "the check process (TCP, HTTP)",
     "agent/check-http-passing": "the check process",
     "agent/check-pass-not-ttl": "the check process",
-    "agent/monitor-bad-level": "log streams",
     "cross/cached-health": "X-Cache and Age: the agent cache; until then every answer is fresh",
     "cross/cached-background-refresh": "the agent cache",
     "cross/options-query": "prepared queries",

@@ -213,6 +213,49 @@ def queries(c, nodes):
     assert p.returncode == 1 and "_serf_" in p.stderr, p
 
 
+def monitoring(c, nodes):
+    """The live logs of three daemons: why a member is suspected, over a restart of gossipd; each client its level."""
+    n1, n3, client = nodes[0], nodes[2], nodes[3]
+    with Ctl(n1, "monitor", "--level", "debug") as all_of_it, Ctl(n1, "monitor", "--daemon", "gossipd") as gossip, \
+            Ctl(client, "--json", "monitor", "--level", "warn") as warnings:
+        wait_for("they stream", lambda: int(n1.stats("rpcd")["http_under_way"]) >= 2 and
+                 int(client.stats("rpcd")["http_under_way"]) >= 1)
+        n3.kill("raftd")
+        wait_for("raftd's log", lambda: " raftd [DEBUG] raft: link to n3 " in all_of_it.text())
+        n3.start("raftd").up()
+        c.leader(nodes[:3]).ctl("raft", "transfer-leader")
+        wait_for("rpcd's log", lambda: " rpcd [INFO] agent: New leader elected: " in all_of_it.text())
+        n3.kill("gossipd")
+        wait_for("why n3 is suspected", lambda: "memberlist: Suspect n3" in gossip.text() and
+                 "serf: EventMemberFailed: n3 " in gossip.text(), 60)
+        wait_for("the same among all", lambda: " gossipd [INFO] serf: EventMemberFailed: n3 " in all_of_it.text())
+        n3.start("gossipd").up()
+        wait_for("n3 is back", lambda: "EventMemberJoin: n3 " in gossip.text(), 60)
+        n1.kill("gossipd")
+        n1.start("gossipd").up()
+        before = len(gossip.lines())
+        n3.kill("gossipd")
+        n3.start("gossipd").up()
+        wait_for("lines of the new gossipd", lambda: len(gossip.lines()) > before and "n3" in gossip.lines()[-1])
+        assert all(line.split(" ")[1] == "gossipd" for line in gossip.lines()), gossip.text()
+        assert all(json.loads(line)["@level"] in ("warn", "err") for line in warnings.lines()), warnings.text()
+        assert "DEBUG" not in n1.log("raftd") and "[DEBUG]" not in n1.log("gossipd")
+    wait_for("nothing is left behind", lambda: int(n1.stats("rpcd")["http_under_way"]) == 1)
+    p = n1.ctl("monitor", "--level", "loud", check=False)
+    assert p.returncode == 1 and "Unknown log level: loud" in p.stderr, p
+    p = client.ctl("monitor", "--daemon", "raftd", check=False)
+    assert p.returncode == 1 and "raftd runs on servers" in p.stderr, p
+    monitors = [Ctl(n1, "monitor") for _ in range(8)]
+    wait_for("eight of them", lambda: int(n1.stats("rpcd")["http_under_way"]) == 9)
+    p = n1.ctl("monitor", check=False)
+    assert p.returncode == 1 and "too many clients" in p.stderr, p
+    n1.stop("rpcd")                                     # ends the streams, and all is well
+    for m in monitors:
+        assert m.proc.wait(20) == 1 and "has ended the stream" in m.text("err"), m.text("err")
+        m.__exit__()
+    n1.start("rpcd").up()
+
+
 def said(node, leader):
     return node.log("rpcd").count("New leader elected: " + leader.name)
 
@@ -256,7 +299,8 @@ def test_events():
             "dc2" in n.get("/v1/catalog/datacenters").json() for n in servers))
         wait_for("all see all", lambda: all(sorted(n.members()) == ["c1", "n1", "n2", "n3"] and
                                             set(n.members().values()) == {1} for n in nodes))
-        for part in (everywhere_once, blocking, filters, limits, watching, queries, leader_changes, restarts):
+        for part in (everywhere_once, blocking, filters, limits, restarts, watching, queries, monitoring,
+                     leader_changes):
             part(c, nodes)
             print("     " + part.__name__, flush=True)
         datacenters(c, nodes, remote)
