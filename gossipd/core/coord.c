@@ -1,6 +1,7 @@
 /* Network coordinates; see coord.h.  Names of the numbers as in the papers. */
 #include "config.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 

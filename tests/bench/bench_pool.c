@@ -45,7 +45,7 @@ struct pool {
 	struct gaddr at;		/* where the datagram in work came to */
 	struct {
 		uint64_t in, in_bytes, out, bad;
-		uint64_t pings, misdirected, indirect, acks, pinged, other;
+		uint64_t pings, misdirected, indirect, acks, pinged, suspected, other;
 		uint64_t streams_in, streams_bad;
 	} seen;
 };
@@ -136,6 +136,27 @@ on_indirect(struct pool *p, struct span body)
 	send_ack(p, m.seq, 0, &p->gossipd, false);
 }
 
+/* On a busy machine gossipd may come to suspect one of us, who then says that it lives. */
+static void
+on_suspect(struct pool *p, struct span body)
+{
+	struct wire_accuse m;
+	struct wire_alive alive;
+	struct buf b = BUF_INIT(1024);
+	struct face face;
+	int at;
+
+	if (wire_get_accuse(body, &p->arena, &m) != TV_OK || (at = face_named(&p->faces, m.node)) < 0)
+		return;
+	p->seen.suspected++;
+	face_make(&p->faces, (unsigned)at, &face);
+	alive = face_alive(&face);
+	alive.incarnation = m.incarnation + 1;
+	wire_put_alive(&b, &alive);
+	send_as(p, &face.addr, &p->gossipd, buf_span(&b));
+	buf_done(&b);
+}
+
 static void
 visit(void *arg, enum wire_type type, struct span body)
 {
@@ -151,6 +172,9 @@ visit(void *arg, enum wire_type type, struct span body)
 		break;
 	case WIRE_ACK:
 		p->seen.acks++;
+		break;
+	case WIRE_SUSPECT:
+		on_suspect(p, body);
 		break;
 	default:
 		p->seen.other++;
@@ -327,11 +351,12 @@ tell(const struct pool *p)
 {
 	printf("{\"what\": \"stats\", \"packets_in\": %llu, \"bytes_in\": %llu, \"packets_out\": %llu, \"bad\": %llu, "
 	    "\"pings\": %llu, \"misdirected\": %llu, \"indirect\": %llu, \"pinged\": %llu, \"acks\": %llu, "
-	    "\"other\": %llu, \"streams_in\": %llu, \"streams_bad\": %llu}\n",
+	    "\"suspected\": %llu, \"other\": %llu, \"streams_in\": %llu, \"streams_bad\": %llu}\n",
 	    (unsigned long long)p->seen.in, (unsigned long long)p->seen.in_bytes, (unsigned long long)p->seen.out,
 	    (unsigned long long)p->seen.bad, (unsigned long long)p->seen.pings,
 	    (unsigned long long)p->seen.misdirected, (unsigned long long)p->seen.indirect,
-	    (unsigned long long)p->seen.pinged, (unsigned long long)p->seen.acks, (unsigned long long)p->seen.other,
+	    (unsigned long long)p->seen.pinged, (unsigned long long)p->seen.acks,
+	    (unsigned long long)p->seen.suspected, (unsigned long long)p->seen.other,
 	    (unsigned long long)p->seen.streams_in, (unsigned long long)p->seen.streams_bad);
 }
 

@@ -36,6 +36,15 @@ face_at(const struct faces *f, const struct gaddr *addr)
 	    addr->ip[3] <= FACE_PER_NET && i < (int)f->count ? i : -1;
 }
 
+int
+face_named(const struct faces *f, struct span name)
+{
+	char text[sizeof(((struct face *)NULL)->name)];
+	unsigned i;
+
+	return span_copy(name, text, sizeof(text)) && sscanf(text, "node-%u", &i) == 1 && i < f->count ? (int)i : -1;
+}
+
 struct wire_alive
 face_alive(const struct face *face)
 {

@@ -25,6 +25,9 @@ struct faces {
 void face_make(const struct faces *f, unsigned i, struct face *out);
 /* Which of them has this address; -1: none. */
 int face_at(const struct faces *f, const struct gaddr *addr);
+/* Which of them has this name; -1: none. */
+int face_named(const struct faces *f, struct span name);
+/* In its first life. */
 struct wire_alive face_alive(const struct face *face);
 /* A place somewhere within 20 ms of the others. */
 struct coordinate face_coord(unsigned i);
