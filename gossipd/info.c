@@ -40,7 +40,8 @@ put_pool(struct buf *b, const struct pool *p)
 		{ "members", s.members }, { "alive", s.alive }, { "failed", s.failed }, { "left", s.left },
 		{ "health_score", s.health }, { "incarnation", s.incarnation }, { "member_queue", s.member_queue },
 		{ "intent_queue", s.intent_queue }, { "event_queue", s.event_queue }, { "query_queue", s.query_queue },
-		{ "member_time", s.clock }, { "event_time", s.event_clock }, { "query_time", s.query_clock },
+		{ "coordinate_resets", s.coord_resets }, { "member_time", s.clock },
+		{ "event_time", s.event_clock }, { "query_time", s.query_clock },
 	};
 
 	mpw_cstr(b, pool_kind(p) == POOL_LAN ? "serf_lan" : "serf_wan");

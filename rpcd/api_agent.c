@@ -311,18 +311,71 @@ struct gauge {
 	double value;
 };
 
+/* Sections of `info` whose numbers are gauges too. */
+static bool
+is_measured(struct span section)
+{
+	static const char *const prefixes[] = { "serf_", "events_", "gossipd" };
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (section.len >= strlen(prefixes[i]) && memcmp(section.p, prefixes[i], strlen(prefixes[i])) == 0)
+			return true;
+	return false;
+}
+
+static bool
+is_number(struct span text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (text.p[i] < '0' || text.p[i] > '9')
+			return false;
+	return text.len > 0;
+}
+
+/* sections: map section -> map name -> text; the names are our own daemons'. */
 static void
-run_metrics(struct request *r)
+section_gauges(struct span sections, struct buf *out)
+{
+	struct rd in = rd_span_over(sections);
+	uint32_t n = sections.len == 0 ? 0 : mpr_map(&in);
+
+	for (uint32_t i = 0; i < n && in.err == TV_OK; i++) {
+		struct span section = mpr_bytes(&in, INFO_NAME_BYTES_MAX);
+		uint32_t values = mpr_map(&in);
+
+		for (uint32_t v = 0; v < values && in.err == TV_OK; v++) {
+			struct span name = mpr_bytes(&in, INFO_NAME_BYTES_MAX);
+			struct span text = mpr_bytes(&in, SCHEMA_TEXT_BYTES_MAX);
+
+			if (in.err != TV_OK || !is_measured(section) || !is_number(text))
+				continue;
+			buf_printf(out, ",{\"Name\":\"triumvir.%.*s.%.*s\",\"Value\":%.*s,\"Labels\":{}}",
+			    (int)section.len, (const char *)section.p, (int)name.len, (const char *)name.p,
+			    (int)text.len, (const char *)text.p);
+		}
+	}
+}
+
+static void
+on_metrics(void *ctx, struct span sections)
+{
+	struct request *r = asker(ctx);
+
+	if (r == NULL)
+		return;
+	section_gauges(sections, &r->answer.body);
+	buf_puts(&r->answer.body, "],\"Points\":[],\"Counters\":[],\"Samples\":[]}");
+	answer_json(r);
+}
+
+static void
+own_gauges(struct request *r)
 {
 	struct route_stats routes = { 0 };
 	time_t now = (time_t)(clock_wall_ns() / 1000000000);
 	char stamp[64];
 	struct tm tm;
 
-	if (span_eqs(params_get(&r->query, "format"), "prometheus")) {
-		answer_text(r, 415, "Prometheus is not enabled since its retention time is not positive");
-		return;
-	}
 	route_stats(r->api->route, &routes);
 	const struct gauge gauges[] = {
 		{ "triumvir.http.requests", (double)r->api->stats.requests },
@@ -344,8 +397,24 @@ run_metrics(struct request *r)
 	for (size_t i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++)
 		buf_printf(&r->answer.body, "%s{\"Name\":\"%s\",\"Value\":%.0f,\"Labels\":{}}", i > 0 ? "," : "",
 		    gauges[i].name, gauges[i].value);
-	buf_puts(&r->answer.body, "],\"Points\":[],\"Counters\":[],\"Samples\":[]}");
-	answer_json(r);
+}
+
+/* Our own numbers, then those of gossipd as far as it answers. */
+static void
+run_metrics(struct request *r)
+{
+	struct note *a;
+	enum tv_err err;
+
+	if (span_eqs(params_get(&r->query, "format"), "prometheus")) {
+		answer_text(r, 415, "Prometheus is not enabled since its retention time is not positive");
+		return;
+	}
+	own_gauges(r);
+	a = note_new(r);
+	err = a == NULL ? TV_ENOMEM : admin_info(r->api->admin, on_metrics, a);
+	if (err != TV_OK)
+		api_not_asked(r, a, err);
 }
 
 const struct endpoint api_agent[] = {

@@ -102,4 +102,32 @@ def another_address_in_the_wan():
             tap.close()
 
 
-main(pruned_stays_pruned, one_name_twice, version_six, another_address_in_the_wan)
+def what_operators_see():
+    """Sections under their names in info, agent/self and metrics; and who suspected whom, in the logs."""
+    names = {"members", "failed", "left", "event_time", "member_time", "query_time", "health_score", "encrypted",
+             "intent_queue", "event_queue", "query_queue", "coordinate_resets"}
+    with Cluster(NET, gossipd=QUICK) as cl:
+        n1 = cl.servers(1)[0]
+        cl.formed()
+        others = [up(cl.add("c%d" % i, i, server=False, retry_join=[n1.addr])) for i in (2, 3, 4)]
+        agree([n1] + others)
+        stats = n1.get("/v1/agent/self").json()["Stats"]
+        for pool in ("serf_lan", "serf_wan"):
+            assert names <= set(stats[pool]), names - set(stats[pool])
+            assert "\n%s:\n" % pool in "\n" + n1.ctl("info").stdout
+        assert stats["serf_lan"]["members"] == "4" and stats["serf_wan"]["members"] == "1", stats
+        gauges = {g["Name"]: g["Value"] for g in n1.get("/v1/agent/metrics").json()["Gauges"]}
+        assert gauges["triumvir.serf_lan.members"] == 4 and gauges["triumvir.serf_wan.members"] == 1, gauges
+        assert gauges["triumvir.gossipd.packets_in"] > 0 and "triumvir.http.requests" in gauges
+        others[2].kill("gossipd")
+        shows([n1] + others[:2], "c4", FAILED)
+        logs = [n.log("gossipd") for n in [n1] + others[:2]]
+        assert any("Suspect c4 has failed, no acks received" in log for log in logs), logs
+        assert any("Suspect c4: " in log and " says that it has failed" in log for log in logs), logs
+        assert any("Marking c4 as failed" in log for log in logs), logs
+        gauges = {g["Name"]: g["Value"] for g in n1.get("/v1/agent/metrics").json()["Gauges"]}
+        assert gauges["triumvir.serf_lan.failed"] == 1, gauges
+
+
+main(pruned_stays_pruned, one_name_twice, version_six, another_address_in_the_wan,
+     what_operators_see)
