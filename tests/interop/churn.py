@@ -20,7 +20,7 @@ from pool import Ours, Pool, namespace  # noqa: E402
 from cluster import Timeout, wait_for  # noqa: E402
 from tvframe import MSG, Closed, Conn  # noqa: E402
 
-NET = os.environ.get("TV_NET", "127.4.7").rpartition(".")[0]
+NET = os.environ.get("TV_NET", "127.107.0").rpartition(".")[0]
 LIVING_MIN = 2			# of each kind, beside the anchors
 GROWTH_KIB = 256		# from the second quarter of a long run to the last: noise of the allocator
 GROWTH_SHARE = 0.05

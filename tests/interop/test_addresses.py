@@ -8,7 +8,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 from pool import Ours, Pool, namespace, together  # noqa: E402
 from cluster import main, skip, wait_for  # noqa: E402
 
-NET = os.environ.get("TV_NET", "127.4.8").rpartition(".")[0]
+NET = os.environ.get("TV_NET", "127.103.0").rpartition(".")[0]
 SERF_PORT = 7946
 
 

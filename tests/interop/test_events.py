@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 from pool import Agent, Pool, namespace, together  # noqa: E402
 from cluster import main, wait_for  # noqa: E402
 
-NET = os.environ.get("TV_NET", "127.4.9").rpartition(".")[0]
+NET = os.environ.get("TV_NET", "127.104.0").rpartition(".")[0]
 COUNT = 3			# of each kind
 ROUNDS = 4
 BIG = 470			# bytes of payload; with the name it stays below Serf's limit of 512

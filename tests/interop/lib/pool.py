@@ -5,10 +5,15 @@ A pool asks every member in the words of its own tools: `serf members` at an age
 (namespace() below), so that addresses never collide and a firewall can cut the pool in two.
 Standard library only.
 """
+import fcntl
 import json
 import math
 import os
+import queue
+import select
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -149,6 +154,100 @@ class FarSide:
         self.holder.wait()
 
 
+class LongCable:
+    """A second network namespace behind a cable on which each packet takes `delay` seconds per direction.
+
+    This kernel may have no netem, so packets go through this process: a tun device on each side, and two threads between
+    them.  Addresses: 10.73.N.x here, 10.74.N.x there.
+    """
+
+    SETIFF, TUN_NO_PI = 0x400454CA, 0x1001
+
+    def __init__(self, number, delay):
+        self.near, self.far, self.delay = "10.73.%d" % number, "10.74.%d" % number, delay
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.holder = subprocess.Popen(["unshare", "--net", sys.executable, __file__, str(theirs.fileno())],
+                                       pass_fds=[theirs.fileno()], stdout=subprocess.PIPE)
+        theirs.close()
+        self.holder.stdout.readline()           # the device is there
+        self.wrap = ["nsenter", "--net=/proc/%d/ns/net" % self.holder.pid]
+        self.socket, self.tun = ours, self.open_tun("long%d" % number)
+        for wrap, dev, here, there in (([], "long%d" % number, self.near, self.far),
+                                       (self.wrap, "far", self.far, self.near)):
+            for cmd in ("link set lo up", "link set %s up" % dev, "addr add %s.254/32 dev %s" % (here, dev),
+                        "route add %s.0/24 dev %s" % (there, dev)):
+                run(wrap + ["ip"] + cmd.split())
+        self.threads = [threading.Thread(target=self.carry, args=a, daemon=True) for a in (
+            (lambda: os.read(self.tun, 65536), self.socket.send),
+            (lambda: self.socket.recv(65536), lambda p: os.write(self.tun, p)))]
+        for t in self.threads:
+            t.start()
+
+    @classmethod
+    def open_tun(cls, name):
+        fd = os.open("/dev/net/tun", os.O_RDWR)
+        fcntl.ioctl(fd, cls.SETIFF, struct.pack("16sH", name.encode(), cls.TUN_NO_PI))
+        return fd
+
+    def carry(self, take, give):
+        """In order, each packet after the same time: one thread takes, another gives."""
+        way = queue.Queue()
+
+        def deliver():
+            while True:
+                due, packet = way.get()
+                if packet is None:
+                    return
+                time.sleep(max(0.0, due - time.monotonic()))
+                try:
+                    give(packet)
+                except OSError:
+                    pass                        # as on any cable, packets get lost
+
+        threading.Thread(target=deliver, daemon=True).start()
+        try:
+            while packet := take():
+                way.put((time.monotonic() + self.delay, packet))
+        except OSError:
+            pass
+        way.put((0, None))
+
+    @classmethod
+    def far_end(cls, fd):
+        """The far side's process: between its device and the socket."""
+        tun, sock = cls.open_tun("far"), socket.socket(fileno=fd)
+        print(flush=True)
+        while True:
+            ready, _, _ = select.select([tun, sock], [], [])
+            try:
+                if tun in ready:
+                    sock.send(os.read(tun, 65536))
+                if sock in ready:
+                    packet = sock.recv(65536)
+                    if not packet:
+                        return
+                    os.write(tun, packet)
+            except OSError:
+                pass
+
+    address = FarSide.address
+
+    @staticmethod
+    def impossible():
+        if not isolated():
+            return "needs root and a network namespace"
+        try:
+            os.close(LongCable.open_tun("tvprobe"))
+        except OSError as e:
+            return "needs /dev/net/tun: %s" % e
+        return None
+
+    def close(self):
+        self.holder.kill()
+        self.holder.wait()
+        self.socket.close()
+
+
 # -- members ----------------------------------------------------------------------------------------
 
 
@@ -159,9 +258,12 @@ def row(addr, status, tags):
 def shown(tags):
     """Tags on the wire as our API shows them: our own members' get the names that clients of the API look for
     (rpcd/members_json.c); those of others stay as they are."""
-    if tags.get("role") != "client" or not tags.get("dc") or not tags.get("id"):
+    if tags.get("role") not in ("client", "server") or not tags.get("dc") or not tags.get("id"):
         return tags
-    return dict(tags, role="node", vsn="2", vsn_min="2", vsn_max="3")
+    out = dict(tags, role="node", vsn="2", vsn_min="2", vsn_max="3")
+    if tags["role"] == "server":
+        out.update(role="consul", port=tags["raft_port"], wan_join_port=tags["wan_port"], raft_vsn="3")
+    return out
 
 
 class Member:
@@ -176,19 +278,19 @@ class Member:
 
 
 class Ours(Member):
-    """gossipd and rpcd of ours, as a client node.  Asked over its unix sockets, whatever network it is in."""
+    """A node of ours, a client unless server=True.  Asked over its unix sockets, whatever network it is in."""
 
     kind = "ours"
 
-    def __init__(self, pool, name, addr, wrap=(), gossipd=None, **kw):
-        self.pool, self.name, self.addr = pool, name, addr
+    def __init__(self, pool, name, addr, wrap=(), gossipd=None, server=False, **kw):
+        self.pool, self.name, self.addr, self.server = pool, name, addr, server
         self.port, self.wrap, self.kw = kw.get("ports.serf_lan", PORT), list(wrap), kw
         self.gossipd = dict(pool.cluster.gossipd, **(gossipd or {}))
         self.node = self.configured()
 
     def configured(self):
-        node = Node(self.pool.cluster, self.name, self.addr, server=False, gossipd=self.gossipd, wrap=self.wrap,
-                    rpcd={"http_port": 0}, **self.kw)
+        node = Node(self.pool.cluster, self.name, self.addr, server=self.server, gossipd=self.gossipd,
+                    wrap=self.wrap, rpcd={"http_port": 0}, raftd={"bootstrap_expect": 1}, **self.kw)
         self.pool.cluster.nodes[self.name] = node
         return node
 
@@ -220,7 +322,7 @@ class Ours(Member):
     def leave(self):
         self.ctl("leave")
         ends = self.node.wait_end()
-        assert ends == [0, 0], "%s: leave ended with %r" % (self.name, ends)
+        assert not any(ends), "%s: leave ended with %r" % (self.name, ends)
 
     def join(self, other):
         return self.ctl("join", other.where)
@@ -555,3 +657,7 @@ def together(*jobs):
         t.join()
     if errors:
         raise errors[0]
+
+
+if __name__ == "__main__":
+    LongCable.far_end(int(sys.argv[1]))
