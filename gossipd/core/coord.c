@@ -15,6 +15,8 @@
 #define NEAR_ZERO 1e-6
 #define RTT_UNIT_NS 4			/* so that COORD_RTT_MAX fits 32 bits */
 
+static_assert(sizeof(struct coord_peer) == 56, "what a member's place costs: gossipd/README.md");
+
 static const struct coordinate origin = { .error = ERROR_MAX, .height = HEIGHT_MIN };
 
 void

@@ -295,6 +295,40 @@ with_timeouts(int fd)
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
 }
 
+/* The ack to a ping that came over a connection; buf_done() it. */
+static struct buf
+stream_ack(struct pool *p, struct span body)
+{
+	struct buf message = BUF_INIT(256), out = BUF_INIT(512);
+	uint8_t nonce[SEAL_NONCE_BYTES];
+	struct wire_ping m;
+
+	randombytes_buf(nonce, sizeof(nonce));
+	if (wire_get_ping(body, &p->arena, &m) == TV_OK) {
+		wire_put_ack(&message, &(struct wire_ack){ .seq = m.seq });
+		if (stream_build(&p->envelope, p->out, STREAM_ACCEPTED, buf_span(&message), nonce, &out) != TV_OK)
+			die("an ack cannot be built");
+	}
+	buf_done(&message);
+	return out;
+}
+
+static bool
+answer_stream(struct pool *p, int fd, const struct stream_message *m)
+{
+	struct buf ack;
+	bool ok;
+
+	if (m->type == WIRE_PUSH_PULL)
+		return write_all(fd, buf_span(&p->answer));
+	if (m->type != WIRE_PING)
+		return false;
+	ack = stream_ack(p, m->body);
+	ok = write_all(fd, buf_span(&ack));
+	buf_done(&ack);
+	return ok;
+}
+
 static void
 on_accept(struct ev_loop *loop, ev_io *w, int revents)
 {
@@ -307,8 +341,7 @@ on_accept(struct ev_loop *loop, ev_io *w, int revents)
 	if (fd < 0)
 		return;
 	with_timeouts(fd);
-	if (read_message(p, fd, STREAM_ACCEPTED, &r) && stream_message(&r)->type == WIRE_PUSH_PULL &&
-	    write_all(fd, buf_span(&p->answer)))
+	if (read_message(p, fd, STREAM_ACCEPTED, &r) && answer_stream(p, fd, stream_message(&r)))
 		p->seen.streams_in++;
 	else
 		p->seen.streams_bad++;
