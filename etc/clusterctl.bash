@@ -10,12 +10,24 @@ _clusterctl()
 		esac
 	done
 	case $cmd in
-	"") COMPREPLY=($(compgen -W "--addr --token --json members info join leave force-leave rtt kv catalog raft keyring reload keygen validate dev version help" -- "$cur")) ;;
+	"") COMPREPLY=($(compgen -W "--addr --token --json members info join leave force-leave rtt event query monitor kv catalog raft keyring reload keygen validate dev version help" -- "$cur")) ;;
 	members) COMPREPLY=($(compgen -W "--wan --detailed" -- "$cur")) ;;
 	join) COMPREPLY=($(compgen -W "--wan --wait" -- "$cur")) ;;
 	leave) COMPREPLY=($(compgen -W "--force" -- "$cur")) ;;
 	force-leave) COMPREPLY=($(compgen -W "--prune $(clusterctl members 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$cur")) ;;
 	rtt) COMPREPLY=($(compgen -W "--wan $(clusterctl members 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$cur")) ;;
+	event) COMPREPLY=($(compgen -W "fire list watch --node --service --tag --dc --coalesce --name --exec" -- "$cur")) ;;
+	query)
+		case ${COMP_WORDS[COMP_CWORD - 1]} in
+		--node) COMPREPLY=($(compgen -W "$(clusterctl members 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$cur")) ;;
+		*) COMPREPLY=($(compgen -W "answer --node --tag --timeout --no-ack --relay --exec --text" -- "$cur")) ;;
+		esac ;;
+	monitor)
+		case ${COMP_WORDS[COMP_CWORD - 1]} in
+		--level) COMPREPLY=($(compgen -W "debug info warn error" -- "$cur")) ;;
+		--daemon) COMPREPLY=($(compgen -W "gossipd raftd rpcd" -- "$cur")) ;;
+		*) COMPREPLY=($(compgen -W "--level --daemon" -- "$cur")) ;;
+		esac ;;
 	kv) COMPREPLY=($(compgen -W "get put delete list --recurse --stale --cas --flags --dc --separator" -- "$cur")) ;;
 	catalog) COMPREPLY=($(compgen -W "nodes services datacenters service --dc --near" -- "$cur")) ;;
 	raft) COMPREPLY=($(compgen -W "list-peers remove-peer transfer-leader --force" -- "$cur")) ;;

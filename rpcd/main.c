@@ -263,12 +263,14 @@ own_info(void *ctx, struct buf *b)
 	struct links_stats links;
 	struct report_stats reports;
 	struct linkd_stats peers = { .open = 0 };
+	struct events_stats events;
 
 	http_stats(p->http, &http);
 	route_stats(p->route, &routes);
 	if (p->linkd != NULL)
 		linkd_stats(p->linkd, &peers);
 	links_stats(p->links, &links);
+	events_stats(p->events, &events);
 	report_stats(p->report, &reports);
 	const struct { const char *name; uint64_t value; } numbers[] = {
 		{ "uptime_s", (uint64_t)mono_sub(clock_mono(), p->started).ns / 1000000000 },
@@ -285,6 +287,9 @@ own_info(void *ctx, struct buf *b)
 		{ "peers_open", peers.open }, { "peers_refused", peers.refused },
 		{ "peers_malformed", peers.malformed }, { "peers_silent", peers.silent },
 		{ "checks", checks_count(p->checks) },
+		{ "events", events_count(p->events) }, { "events_repeated", events.duplicates },
+		{ "events_for_others", events.filtered }, { "events_unreadable", events.bad },
+		{ "leaders_announced", events.announcements },
 		{ "coordinates_sent", reports.sent }, { "coordinates_failed", reports.failed },
 	};
 	unsigned count = sizeof(numbers) / sizeof(numbers[0]);

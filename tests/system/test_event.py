@@ -10,6 +10,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import BUILD, Cluster, main, wait_for  # noqa: E402
+from tvframe import MSG, Conn  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.15.0")
 
@@ -188,6 +189,22 @@ def watching(c, nodes):
     assert len(p.stdout.splitlines()) == 2 and "\x1b" not in p.stdout, p.stdout
 
 
+def hostile_names(c, nodes):
+    """Whoever is in the pool may fire what the API would refuse: lists, terminals and handlers bear it."""
+    n, name = nodes[3], "evil\n\x1b[2J\x00;$(touch pwned)\u202e'\""
+    with Ctl(n, "event", "watch", "--name", "^evil") as text, \
+            Ctl(n, "event", "watch", "--name", "^evil", "--exec", 'printf "%s" "$SERF_USER_EVENT" | wc -l; cat') as handler:
+        wait_for("they wait", lambda: int(n.stats("rpcd")["http_under_way"]) >= 2)
+        with Conn(os.path.join(nodes[0].run, "gossipd.sock")) as gossipd:
+            assert gossipd.call(MSG.GOSSIP_FIRE, [0, name, b"\xff\x00", False], 10)[0] == 0
+        wait_for("it is told", lambda: text.text().endswith("\n") and handler.text().count("\n") == 2)
+        safe = "evil\\x0a\\x1b[2J\\x00;$(touch pwned)\\xe2\\x80\\xae'\" (ltime "
+        assert text.text().startswith(safe) and text.text().endswith("): \\xff\\x00\n"), text.text()
+        assert handler.text().startswith("0\n"), handler.text()
+    assert safe in n.ctl("event", "list").stdout
+    assert [e["Name"] for e in listed(n) if e["Name"].startswith("evil")] == [name]
+
+
 def queries(c, nodes):
     script = 'read -r q; echo "$SERF_QUERY_NAME $q from $SERF_SELF_NAME"'
     with Ctl(nodes[1], "query", "answer", "load", "--exec", script) as by_exec, \
@@ -299,8 +316,8 @@ def test_events():
             "dc2" in n.get("/v1/catalog/datacenters").json() for n in servers))
         wait_for("all see all", lambda: all(sorted(n.members()) == ["c1", "n1", "n2", "n3"] and
                                             set(n.members().values()) == {1} for n in nodes))
-        for part in (everywhere_once, blocking, filters, limits, restarts, watching, queries, monitoring,
-                     leader_changes):
+        for part in (everywhere_once, blocking, filters, limits, restarts, watching, hostile_names, queries,
+                     monitoring, leader_changes):
             part(c, nodes)
             print("     " + part.__name__, flush=True)
         datacenters(c, nodes, remote)
