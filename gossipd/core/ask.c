@@ -177,8 +177,8 @@ ask_take(struct swim *s, const struct serf_query_response *m)
 	if (q->vote)
 		conflict_vote(s, m->payload);
 	else
-		(void)out_response(s, &(struct swim_response){ .token = q->token, .from = m->from, .payload = m->payload,
-			.kind = what == ANSWER_ACK ? SWIM_RESPONSE_ACK : SWIM_RESPONSE_DATA });
+		(void)out_response(s, &(struct swim_response){ .token = q->token, .from = m->from,
+			.payload = m->payload, .kind = what == ANSWER_ACK ? SWIM_RESPONSE_ACK : SWIM_RESPONSE_DATA });
 	if (all_answered(s, q))
 		(void)finish(s, at);
 }
@@ -294,10 +294,11 @@ ask_start(struct swim *s, const struct swim_ask *q, bool vote)
 		.addr = span_of(s->opt.self.ip, s->opt.self.len), .port = s->opt.self.port,
 		.source_node = s->opt.name, .relay_factor = q->relay_factor, .name = q->name,
 		.payload = q->payload.len > 0 ? q->payload : SPAN_NONE,
-		.timeout_ns = timeout_of(s, q).ns,
-		.flags = (q->want_ack ? SERF_QUERY_FLAG_ACK : 0) | (q->no_broadcast ? SERF_QUERY_FLAG_NO_BROADCAST : 0) };
+		.timeout_ns = timeout_of(s, q).ns, .flags = q->want_ack ? SERF_QUERY_FLAG_ACK : 0 };
 	enum tv_err err = TV_OK;
 
+	if (q->no_broadcast)
+		m.flags |= SERF_QUERY_FLAG_NO_BROADCAST;
 	if (q->filter_count > 0) {
 		err = put_filters(&filters, q);
 		m.filters = buf_span(&filters);

@@ -34,8 +34,8 @@ void
 conflict_heard(struct swim *s, const struct gaddr *rival)
 {
 	s->stats.conflicts++;
-	out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_SELF_CONFLICT, .name = s->opt.name, .addr = s->opt.self,
-		.other_addr = *rival });
+	out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_SELF_CONFLICT, .name = s->opt.name,
+		.addr = s->opt.self, .other_addr = *rival });
 }
 
 void

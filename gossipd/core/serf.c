@@ -351,7 +351,7 @@ static enum tv_err (*const serf_handlers[])(struct swim *, const struct gaddr *,
 	[SERF_USER_EVENT] = event_on_user,
 	[SERF_QUERY] = query_on_query,
 	[SERF_QUERY_RESPONSE] = ask_on_response,
-	[SERF_RELAY] = query_on_relay,
+	[SERF_RELAY] = answer_on_relay,
 };
 
 enum tv_err

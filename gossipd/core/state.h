@@ -17,7 +17,8 @@
  *   leave.c      leaving, force-leave
  *   ring.c       which user events and queries were heard
  *   event.c      user events
- *   query.c      queries of others: hearing, answering, relaying
+ *   query.c      queries: hearing them, and what is done about each
+ *   answer.c     answers to queries, of ours and relayed for others
  *   ask.c        queries of our own: asking, collecting answers
  *   filter.c     does a query mean us
  *   conflict.c   the vote on our own name
@@ -249,8 +250,8 @@ void swim_drop_if_unused(struct swim *s, struct node *n);
 unsigned swim_pick(struct swim *s, unsigned count, bool (*fits)(const struct swim *, const struct node *),
     struct node **out);
 /*
- * May something that costs `cost` of a budget that refills with time be done now?  *at starts at 0; `burst` is what may be
- * spent at once.
+ * May something that costs `cost` of a budget that refills with time be done now?  *at starts at 0; `burst` is what may
+ * be spent at once.
  */
 bool swim_may(struct swim *s, struct mono *at, struct mono cost, struct mono burst);
 /* -- out.c -- */
@@ -411,14 +412,26 @@ void event_done(struct swim *s);
 
 /* -- query.c -- */
 /*
- * Takes a query that was decoded: rings, passing on, filters, ack, delivery.  message: as it came, passed on if `spread`.
- * False when it is no news.
+ * Takes a query that was decoded: rings, passing on, filters, ack, delivery.  message: as it came, passed on if
+ * `spread`.  False when it is no news.
  */
 bool query_take(struct swim *s, const struct serf_query *m, struct span message, bool spread);
 enum tv_err query_on_query(struct swim *s, const struct gaddr *from, struct span message);
-enum tv_err query_on_relay(struct swim *s, const struct gaddr *from, struct span message);
 enum tv_err query_respond(struct swim *s, const struct swim_input *in);
 void query_done(struct swim *s);
+
+/* -- answer.c -- */
+struct gaddr answer_addr(struct span ip, uint16_t port);
+/* 4-byte and v4-mapped forms of an address being equal. */
+bool answer_addr_same(const struct gaddr *a, const struct gaddr *b);
+/*
+ * Sends an ack or an answer.  stranger: also to somebody whom we do not know at that address, for the one who asks
+ * whose a name is may be about to lose it.  TV_ELIMIT: too long.  What is not sent for other reasons is counted.
+ */
+enum tv_err answer_send(struct swim *s, const struct heard_query *q, uint32_t flags, struct span payload,
+    bool stranger);
+/* Another asks us to send an answer on. */
+enum tv_err answer_on_relay(struct swim *s, const struct gaddr *from, struct span message);
 
 /* -- ask.c -- */
 enum tv_err ask_query(struct swim *s, const struct swim_input *in);

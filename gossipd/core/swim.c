@@ -269,7 +269,8 @@ options_ok(const struct swim_options *o)
 	const struct swim_timing *t = &o->timing;
 
 	return swim_name_ok(o->name) && (o->self.len == 4 || o->self.len == 16) && o->self.port != 0 &&
-	    o->meta.len <= NODE_META_BYTES_MAX && o->members_max > 0 && o->queue_max > 0 && o->event_bytes <= SERF_EVENT_BYTES_MAX && o->packet_bytes >= 512 &&
+	    o->meta.len <= NODE_META_BYTES_MAX && o->members_max > 0 && o->queue_max > 0 &&
+	    o->event_bytes <= SERF_EVENT_BYTES_MAX && o->packet_bytes >= 512 &&
 	    t->probe_interval.ns > 0 && t->probe_timeout.ns > 0 && t->gossip_interval.ns > 0 &&
 	    t->pushpull_interval.ns > 0 && t->reap_interval.ns > 0 && t->reconnect_interval.ns > 0 &&
 	    t->suspicion_mult > 0 && t->suspicion_max_mult > 0 &&

@@ -111,9 +111,9 @@ enum swim_in_type {
 	SWIM_IN_META,			/* bytes: new tags of our own.  TV_ELIMIT */
 	SWIM_IN_RESTORE,		/* restore: a member from before a restart.  TV_EINVAL, TV_EEXIST, TV_ELIMIT;
 					 * TV_ENOENT: it is to be forgotten by now */
-	SWIM_IN_FIRE,			/* name, bytes, coalesce: a user event.  TV_EINVAL: no name; TV_ELIMIT: too long */
+	SWIM_IN_FIRE,			/* name, bytes, coalesce: a user event.  TV_EINVAL: no name, TV_ELIMIT */
 	SWIM_IN_QUERY,			/* ask.  TV_EINVAL: name; TV_ELIMIT: too long, or too many are open */
-	SWIM_IN_RESPOND,		/* ltime, query_id, bytes.  TV_ENOENT: unknown, over or answered; TV_ELIMIT: too long */
+	SWIM_IN_RESPOND,		/* ltime, query_id, bytes.  TV_ENOENT: unknown, over or answered; TV_ELIMIT */
 	SWIM_INS
 };
 
@@ -261,9 +261,9 @@ enum swim_notice_type {
 	SWIM_NOTICE_STALL,		/* number: ms for which nothing was fed */
 	SWIM_NOTICE_LEAVE_REFUTED,	/* someone says that we leave; we do not */
 	SWIM_NOTICE_REKEY,		/* own incarnation started over */
-	SWIM_NOTICE_NAME_KEPT,		/* the vote says that our name is ours; other_addr: who claimed it; number: votes */
+	SWIM_NOTICE_NAME_KEPT,		/* the vote says our name is ours; other_addr: who claimed it; number: votes */
 	SWIM_NOTICE_NAME_LOST,		/* it says other_addr's; conflict_lost follows; number: votes against us */
-	SWIM_NOTICE_NAME_OPEN,		/* too few voted; number: how many.  We stay, and ask again when it is next claimed */
+	SWIM_NOTICE_NAME_OPEN,		/* too few voted; number: how many.  We stay, and ask again at the next claim */
 	SWIM_NOTICES
 };
 
@@ -327,7 +327,7 @@ struct swim_stats {
 	uint64_t queries_asked, queries_heard, queries_doubled, queries_old;
 	uint64_t queries_filtered;	/* not meant for us, or with a filter that cannot be read */
 	uint64_t queries_answered;	/* acks and answers sent */
-	uint64_t answers_taken, answers_strange;	/* to queries of ours; unknown, late, twice, or from no member */
+	uint64_t answers_taken, answers_strange;	/* to our queries; unknown, late, twice, or from no member */
 	uint64_t relays_sent, relays_passed;	/* asked of others; done for others */
 	uint32_t queries_open, queries_waiting;	/* ours; of others, not answered yet */
 	uint64_t over_packet;		/* events and queries longer than a packet, not gossiped */

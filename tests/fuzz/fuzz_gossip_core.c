@@ -275,8 +275,8 @@ step_ask(struct run *r)
 {
 	uint8_t flags = rd_u8(&r->in);
 	struct span filters[FILTERS_MAX];
-	struct swim_ask q = { .token = r->token + 1, .want_ack = flags & 1, .no_broadcast = flags & 2, .internal = flags & 4,
-		.filters = filters, .filter_count = flags >> 3 & (FILTERS_MAX - 1) };
+	struct swim_ask q = { .token = r->token + 1, .want_ack = flags & 1, .no_broadcast = flags & 2,
+		.internal = flags & 4, .filters = filters, .filter_count = flags >> 3 & (FILTERS_MAX - 1) };
 
 	q.relay_factor = rd_u8(&r->in);
 	q.timeout = MONO_S(rd_u8(&r->in));
@@ -303,8 +303,8 @@ step_reply(struct run *r)
 	struct span from = take(r, rd_u8(&r->in)), payload = take(r, rd_u8(&r->in));
 	struct buf b = BUF_INIT(4096);
 
-	serf_put_query_response(&b, &(struct serf_query_response){ .ltime = r->asked_ltime, .id = r->asked_id, .from = from,
-	    .flags = flags, .payload = payload });
+	serf_put_query_response(&b, &(struct serf_query_response){ .ltime = r->asked_ltime, .id = r->asked_id,
+	    .from = from, .flags = flags, .payload = payload });
 	feed(r, (struct swim_input){ .type = SWIM_IN_MESSAGE, .kind = WIRE_USER, .bytes = buf_span(&b),
 	    .from = { .ip = { 10, 0, 0, 9 }, .len = 4, .port = 7946 } });
 	buf_done(&b);

@@ -55,7 +55,8 @@ find_question(const struct one *one, void *arg)
 {
 	struct span said = one_said_serf(one, SERF_QUERY, NULL);
 
-	return said.len > 0 && serf_get_query(span_of(said.p + 1, said.len - 1), (struct arena *)&one->arena, arg) == TV_OK;
+	return said.len > 0 &&
+	    serf_get_query(span_of(said.p + 1, said.len - 1), (struct arena *)&one->arena, arg) == TV_OK;
 }
 
 static struct serf_query

@@ -96,7 +96,7 @@ START_TEST(too_long_ones_are_refused)
 	start_with_peer();
 	ck_assert_int_eq(fire("", span_str("x"), false), TV_EINVAL);
 	ck_assert_int_eq(fire("e", span_of(bytes, 512), false), TV_ELIMIT);
-	ck_assert_int_eq(fire("e", span_of(bytes, 482), false), TV_ELIMIT);	/* the message counts, not the payload */
+	ck_assert_int_eq(fire("e", span_of(bytes, 482), false), TV_ELIMIT);	/* the message counts */
 	ck_assert_int_eq(fire("e", span_of(bytes, 481), false), TV_OK);
 	ck_assert_uint_eq(one_stats(&o).event_clock, 2);
 	ck_assert_uint_eq(one_stats(&o).events_fired, 1);
@@ -301,7 +301,8 @@ told_events(char *text, size_t size)
 		at += (size_t)snprintf(text + at, size - at, "%d:", (int)slot.ltime);
 		items = serf_list(slot.items);
 		while (serf_item_next(&items, &o.arena, &item) == TV_OK)
-			at += (size_t)snprintf(text + at, size - at, "%.*s,", (int)item.name.len, (const char *)item.name.p);
+			at += (size_t)snprintf(text + at, size - at, "%.*s,", (int)item.name.len,
+			    (const char *)item.name.p);
 		at += (size_t)snprintf(text + at, size - at, ";");
 	}
 	ck_assert_uint_eq(slots.left, 0);
@@ -389,15 +390,18 @@ START_TEST(the_second_answer_of_a_join_loses_nothing)
 	wire_put_node(&nodes, &n);
 	m.nodes = buf_span(&nodes);
 	one_start(&o);
-	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .addrs = to, .addr_count = 2 }), TV_OK);
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .addrs = to, .addr_count = 2 }),
+	    TV_OK);
 	ck_assert_uint_eq(o.out->stream_count, 2);
 	ids[0] = o.out->streams[0].id;
 	ids[1] = o.out->streams[1].id;
 	m.user_state = buf_span(&first);
-	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_ANSWER, .message = &m, .stream = ids[0] }), TV_OK);
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_ANSWER, .message = &m,
+	    .stream = ids[0] }), TV_OK);
 	ck_assert_uint_eq(o.out->user_event_count, 0);
 	m.user_state = buf_span(&second);
-	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_ANSWER, .message = &m, .stream = ids[1] }), TV_OK);
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_ANSWER, .message = &m,
+	    .stream = ids[1] }), TV_OK);
 	ck_assert(delivered(10, "between", "p"));
 	buf_done(&nodes);
 	buf_done(&first);

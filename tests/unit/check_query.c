@@ -108,9 +108,9 @@ static const uint8_t plain_vector[] =
     "\xa4Name\xa6uptime\xa7Payload\xc0\xa4Port\xcd\x1f\x0a\xabRelayFactor\x00\xaaSourceNode\xa6node-a"
     "\xa7Timeout\xcf\x00\x00\x00\x03\x7e\x11\xd6\x00";
 static const uint8_t full_vector[] =
-    "\x04\x8b\xa4" "Addr\xa4\x7f\x00\x00\x01\xa7" "Filters\x92\xb0\x00\x92\xa6node-a\xa6node-b\xb5\x01\x82\xa4" "Expr\xa4^web"
-    "\xa3Tag\xa4role\xa5" "Flags\x03\xa2ID\xce\x1a\x2b\x3c\x4d\xa5LTime\x01\xa4Name\xa6uptime\xa7Payload\xa5hello"
-    "\xa4Port\xcd\x1f\x0a\xabRelayFactor\x02\xaaSourceNode\xa6node-a\xa7Timeout\xcf\x00\x00\x00\x03\x7e\x11\xd6\x00";
+    "\x04\x8b\xa4" "Addr\xa4\x7f\x00\x00\x01\xa7" "Filters\x92\xb0\x00\x92\xa6node-a\xa6node-b\xb5\x01\x82\xa4"
+    "Expr\xa4^web\xa3Tag\xa4role\xa5" "Flags\x03\xa2ID\xce\x1a\x2b\x3c\x4d\xa5LTime\x01\xa4Name\xa6uptime"
+    "\xa7Payload\xa5hello\xa4Port\xcd\x1f\x0a\xabRelayFactor\x02\xaaSourceNode\xa6node-a\xa7Timeout\xcf\x00\x00\x00\x03\x7e\x11\xd6\x00";
 
 /* What goes out, with the random id replaced by that of the vectors. */
 static void
@@ -154,7 +154,8 @@ START_TEST(asked_with_everything)
 	struct span filters[2];
 
 	serf_put_filter(&node, &(struct serf_filter){ .type = SERF_FILTER_NODE, .nodes = LIT(nodes) });
-	serf_put_filter(&tag, &(struct serf_filter){ .type = SERF_FILTER_TAG, .tag = LIT("role"), .expr = LIT("^web") });
+	serf_put_filter(&tag, &(struct serf_filter){ .type = SERF_FILTER_TAG, .tag = LIT("role"),
+	    .expr = LIT("^web") });
 	filters[0] = buf_span(&node);
 	filters[1] = buf_span(&tag);
 	be_node_a();
@@ -736,8 +737,9 @@ whose(uint64_t ltime, const char *name)
 }
 
 static const uint8_t conflict_vector[] =
-    "\x06\x8b\xa4" "Addr\xa4\x7f\x00\x00\x02\xab" "DelegateCur\x05\xab" "DelegateMax\x05\xab" "DelegateMin\x02\xa4Name\xa6node-b"
-    "\xa4Port\xcd\x1f\x0a\xabProtocolCur\x02\xabProtocolMax\x05\xabProtocolMin\x01\xa6Status\x01\xa4Tags\x81\xa4role\xa3web";
+    "\x06\x8b\xa4" "Addr\xa4\x7f\x00\x00\x02\xab" "DelegateCur\x05\xab" "DelegateMax\x05\xab" "DelegateMin\x02"
+    "\xa4Name\xa6node-b\xa4Port\xcd\x1f\x0a\xabProtocolCur\x02\xabProtocolMax\x05\xabProtocolMin\x01\xa6Status\x01"
+    "\xa4Tags\x81\xa4role\xa3web";
 
 START_TEST(whose_a_name_is)
 {
