@@ -183,8 +183,8 @@ print_list(const json_t *list, bool show_keys)
 			buf_printf(&b, "%lld of %lld", (long long)json_integer_value(count), (long long)nodes);
 			cells[at + 2] = strdup(buf_cstr(&b));
 			buf_reset(&b);
-			buf_printf(&b, primary > 0 ? "%lld" : "", (long long)primary);
-			cells[at + 3] = strdup(buf_cstr(&b));
+			buf_printf(&b, "%lld", (long long)primary);
+			cells[at + 3] = strdup(primary > 0 ? buf_cstr(&b) : "");
 			buf_done(&b);
 			if (show_keys)
 				cells[at + 4] = text;

@@ -340,10 +340,10 @@ keyring_encrypt(struct ctl *ctl, const char *dir)
 		dir = TV_SYSCONFDIR;
 	if (!survey(ctl, &v))
 		return 1;
-	if (v.strangers > 0)
+	if (v.strangers > 0 && v.lowest < ENCRYPTION_REQUIRED)
 		fprintf(stderr, "\nclusterctl: keyring encrypt: plain Serf agents know no stages: give them the key (-encrypt) when "
 		    "all our nodes are at \"accept\", one by one; they are cut off from nodes at \"accept\" and \"off\"\n");
-	if (v.down > 0)
+	if (v.down > 0 && v.lowest < ENCRYPTION_REQUIRED)
 		fprintf(stderr, "\nclusterctl: keyring encrypt: nodes that are down must go through the same stage before they are "
 		    "started again\n");
 	if (v.highest - v.lowest > 1) {
