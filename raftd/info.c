@@ -44,7 +44,7 @@ add_process(struct raftd *d, struct section *s)
 		proven += links_at(d->links, i)->proven ? 1 : 0;
 	snprintf(text, sizeof(text), "%u", proven);
 	add(s, "links", text);
-	add(s, "link_encryption", d->psk != NULL ? "noise" : "none");
+	add(s, "link_encryption", cluster_seals(&d->cluster) ? "noise" : "none");
 	add(s, "gossip", gossip_synced(d->gossip) ? "connected" : "away");
 	add(s, "node_id", d->id.uuid);
 	add(s, "store_id", d->id.store_id);

@@ -256,6 +256,10 @@ def mixed_primaries():
         first, = base
         p = client.ctl("keyring", "use", "-", input=short + "\n", check=False)
         assert p.returncode == 1 and "install it first" in p.stderr, p
+        for args, status in ((("keyring",), 2), (("keyring", "use"), 2), (("keyring", "list", "x"), 2),
+                             (("keyring", "use", "0123456789abcdef"), 1), (("keyring", "remove", "rubbish"), 1)):
+            p = n1.ctl(*args, check=False)
+            assert p.returncode == status and p.stderr, (args, p)
         client.ctl("keyring", "install", "-", input=short + "\n")
         second, = set(secrets(n1)) - {first}
         assert all(ids(n) == [first, second] for n in nodes)
