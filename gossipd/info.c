@@ -96,7 +96,8 @@ add_up(const struct engine *e, struct udp_stats *u, struct streams_stats *t, str
 		u->in += pu.in, u->out += pu.out, u->in_bytes += pu.in_bytes, u->out_bytes += pu.out_bytes;
 		u->bad_key += pu.bad_key, u->bad_checksum += pu.bad_checksum, u->bad_format += pu.bad_format;
 		u->send_failed += pu.send_failed;
-		t->accepted += pt.accepted, t->dialled += pt.dialled, t->refused += pt.refused, t->failed += pt.failed, t->crowded += pt.crowded;
+		t->accepted += pt.accepted, t->dialled += pt.dialled, t->refused += pt.refused, t->failed += pt.failed;
+		t->crowded += pt.crowded;
 		t->open += pt.open;
 		s->bad_incarnation += ps.bad_incarnation, s->bad_vsn += ps.bad_vsn;
 		s->bad_message += ps.bad_message, s->over_accusations += ps.over_accusations;
@@ -135,7 +136,8 @@ put_process(struct buf *b, const struct engine *e)
 		{ "streams_open", t.open }, { "streams_in", t.accepted }, { "streams_out", t.dialled },
 		{ "streams_refused", t.refused }, { "streams_dropped", t.failed }, { "streams_crowded", t.crowded },
 		{ "dropped_message", s.bad_message }, { "dropped_incarnation", s.bad_incarnation },
-		{ "dropped_accusation", s.over_accusations }, { "dropped_version", s.bad_vsn }, { "dropped_datacenter", s.wrong_dc },
+		{ "dropped_accusation", s.over_accusations }, { "dropped_version", s.bad_vsn },
+		{ "dropped_datacenter", s.wrong_dc },
 		{ "dropped_member_limit", s.over_members },
 		{ "dropped_intent_limit", s.over_intents }, { "dropped_relay_limit", s.over_relays },
 		{ "dropped_queue_limit", s.queue_dropped }, { "dropped_memory", s.no_memory },

@@ -144,6 +144,8 @@ enlist(struct swim *s, const struct wire_alive *a, const struct gaddr *addr)
 	struct node *n = table_find(&s->table, a->node);
 	enum tv_err err = n == NULL ? table_add(&s->table, a->node, a->meta, addr, vsn, &n) : TV_OK;
 
+	if (err == TV_ELIMIT && serf_make_room(s))
+		err = table_add(&s->table, a->node, a->meta, addr, vsn, &n);
 	if (err == TV_ELIMIT) {
 		s->stats.over_members++;
 		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_FULL, .name = a->node });

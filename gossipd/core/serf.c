@@ -12,6 +12,7 @@
 #include "gossipd/core/scale.h"
 #include "gossipd/core/state.h"
 
+#define ROOM_PART 16		/* of a full table, that gives way at once */
 #define TO(s) (1u << (s))
 #define PRUNED_EXCHANGES 4	/* intervals for which a prune is remembered */
 #define RETOLD_MAX 16		/* prunes told again in one exchange */
@@ -133,6 +134,60 @@ serf_restore(struct swim *s, const struct swim_input *in)
 		return TV_ENOENT;
 	}
 	return TV_OK;
+}
+
+static int
+time_order(const void *a, const void *b)
+{
+	const struct mono *x = a, *y = b;
+
+	return x->ns < y->ns ? -1 : x->ns > y->ns;
+}
+
+/* Failed, and never answered a probe of ours: nothing speaks for it having been there at all. */
+static bool
+gives_way(const struct node *n)
+{
+	return n->status == MEMBER_FAILED && n->coord == NULL;
+}
+
+/* The instant up to which those went that give way now: the longest gone sixteenth of the table.  False: there are none. */
+static bool
+room_limit(struct swim *s, struct mono *limit)
+{
+	struct mono *gone = arena_array(&s->out.arena, s->table.all_count, sizeof(*gone));
+	uint32_t count = 0, want = s->opt.members_max / ROOM_PART;
+
+	for (uint32_t i = 0; gone != NULL && i < s->table.all_count; i++)
+		if (gives_way(s->table.all[i]))
+			gone[count++] = s->table.all[i]->gone_at;
+	if (count == 0)
+		return false;
+	qsort(gone, count, sizeof(*gone), time_order);
+	*limit = gone[(want == 0 ? 1 : want < count ? want : count) - 1];
+	return true;
+}
+
+bool
+serf_make_room(struct swim *s)
+{
+	struct mono limit;
+
+	if (mono_before(s->now, s->room_at))
+		return false;
+	s->room_at = mono_add(s->now, MONO_S(1));
+	if (!room_limit(s, &limit))
+		return false;
+	for (uint32_t i = s->table.all_count; i > 0; i--) {
+		struct node *n = s->table.all[i - 1];
+
+		if (!gives_way(n) || mono_before(limit, n->gone_at))
+			continue;
+		if (node_listed(&s->table, n))
+			swim_forget(s, n);
+		serf_erase(s, n);
+	}
+	return true;
 }
 
 void

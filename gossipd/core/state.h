@@ -225,6 +225,7 @@ struct swim {
 	uint64_t next_id;		/* of exchanges and joins */
 	struct lamport clock, event_clock, query_clock;
 	struct intents intents;
+	struct mono room_at;		/* the table is not searched for room before */
 	struct events events;
 	struct queries queries;
 	struct conflict conflict;
@@ -371,6 +372,8 @@ void serf_erase(struct swim *s, struct node *n);
 /* The same, and remembers that it was pruned, for those who missed that. */
 void serf_erase_pruned(struct swim *s, struct node *n);
 enum tv_err serf_restore(struct swim *s, const struct swim_input *in);
+/* The table is full: some failed members that never answered us give way.  At most once per second; false: none do. */
+bool serf_make_room(struct swim *s);
 void serf_reap(struct swim *s);			/* TIMER_REAP */
 void serf_prune(struct swim *s);		/* TIMER_PRUNE */
 void serf_reconnect(struct swim *s);		/* TIMER_RECONNECT */

@@ -235,6 +235,36 @@ START_TEST(member_limit)
 }
 END_TEST
 
+/* Invented members that were found out do not keep others away for days. */
+START_TEST(a_full_table_makes_room)
+{
+	char name[16];
+
+	without_probes();
+	o.opt.members_max = 20;
+	restart();
+	for (int i = 0; i < 19; i++) {
+		snprintf(name, sizeof(name), "m%d", i);
+		(void)one_alive(&o, name, 1);
+	}
+	(void)one_alive(&o, "real", 1);
+	ck_assert_int_eq(one_status(&o, "real"), MEMBER_NONE);		/* all alive: none gives way */
+	(void)one_dead(&o, "m3", 1, "x");
+	(void)one_leave_intent(&o, "m5", 9, false);
+	(void)one_dead(&o, "m5", 1, "m5");
+	o.now = mono_add(o.now, MONO_S(2));
+	(void)one_dead(&o, "m4", 1, "x");
+	(void)one_alive(&o, "real", 1);
+	ck_assert_int_eq(one_status(&o, "real"), MEMBER_ALIVE);
+	ck_assert_int_eq(one_status(&o, "m3"), MEMBER_NONE);		/* the longest gone */
+	ck_assert_int_eq(one_status(&o, "m4"), MEMBER_FAILED);
+	ck_assert_int_eq(one_status(&o, "m5"), MEMBER_LEFT);
+	ck_assert_uint_eq(one_stats(&o).members, 20);
+	(void)one_alive(&o, "flood", 1);				/* and not at any rate */
+	ck_assert_int_eq(one_status(&o, "flood"), MEMBER_NONE);
+}
+END_TEST
+
 START_TEST(members_of_another_datacenter)
 {
 	struct member_tag ours = { span_str("dc"), span_str("dc1") }, theirs = { span_str("dc"), span_str("dc2") };
@@ -1071,6 +1101,7 @@ merge_case(void)
 	tcase_add_test(t, port_zero_is_our_own_port);
 	tcase_add_test(t, bad_members_are_refused);
 	tcase_add_test(t, member_limit);
+	tcase_add_test(t, a_full_table_makes_room);
 	tcase_add_test(t, members_of_another_datacenter);
 	tcase_add_test(t, we_refute);
 	tcase_add_test(t, stale_accusers_are_answered_directly);
