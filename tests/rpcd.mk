@@ -66,10 +66,14 @@ tests_unit_check_events_LDADD = rpcd/librpcevent.a rpcd/librpceventwire.a $(RPC_
 	$(EV_LIBS) $(SODIUM_LIBS)
 endif
 
+FUZZ_REPLAYS += tests/fuzz/replay_event
+tests_fuzz_replay_event_SOURCES = tests/fuzz/fuzz_event.c tests/fuzz/replay.c
+tests_fuzz_replay_event_LDADD = rpcd/librpceventwire.a common/libtvcore.a $(SODIUM_LIBS)
+
 # Live logs.
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_monitor
 TESTS += tests/unit/check_monitor
-tests_unit_check_monitor_SOURCES = tests/unit/check_monitor.c tests/unit/chan_world.h
+tests_unit_check_monitor_SOURCES = tests/unit/check_monitor.c tests/unit/chan_world.h rpcd/monitors.c
 tests_unit_check_monitor_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) $(SODIUM_LIBS)
 endif

@@ -3,6 +3,7 @@
 
 #include "common/monitor.h"
 #include "common/msg.h"
+#include "rpcd/monitors.h"
 #include "tests/unit/chan_world.h"
 
 #define AREA_CAP 8192
@@ -263,6 +264,101 @@ START_TEST(malformed_questions_and_lines)
 }
 END_TEST
 
+/* -- for a client of the API -- */
+
+static unsigned woken;
+
+static void
+on_wake(void *ctx)
+{
+	(void)ctx;
+	woken++;
+}
+
+/* Reads all that is there in small pieces; how many lines, and how many are told as lost. */
+static unsigned
+read_all(struct monitoring *w, uint64_t *lost, bool json)
+{
+	struct buf text = BUF_INIT(1 << 20);
+	unsigned lines = 0;
+	char piece[1000];
+	size_t n;
+
+	while ((n = monitoring_read(w, piece, sizeof(piece))) > 0)
+		buf_put(&text, piece, n);
+	buf_u8(&text, '\0');
+	for (char *at = (char *)text.data, *end; *at != '\0'; at = end + 1) {
+		end = strchr(at, '\n');
+		ck_assert_ptr_nonnull(end);		/* whole lines only */
+		*end = '\0';
+		char *told = strstr(at, "[WARN] monitor: ");
+		ck_assert_ptr_nonnull(strstr(at, json ? "{\"@level\":\"" : " rpcd ["));
+		if (told != NULL)
+			*lost += strtoull(told + strlen("[WARN] monitor: "), NULL, 10);
+		else
+			lines++;
+	}
+	buf_done(&text);
+	return lines;
+}
+
+START_TEST(a_slow_client_is_told_what_it_missed)
+{
+	struct monitors_conf conf = { .loop = loop, .gossipd_path = "/nowhere", .node_id = "" };
+	unsigned count = 0, lines;
+	uint64_t lost = 0;
+	enum tv_err err;
+
+	logtap_free(tap);			/* it brings its own */
+	tap = NULL;
+	woken = 0;
+	struct monitors *m = monitors_new(&conf);
+	struct monitoring *w = monitoring_start(m, LOG_LVL_DEBUG, MONITOR_RPCD, false, on_wake, NULL, &err);
+	ck_assert_ptr_nonnull(w);
+	for (int round = 0; round < 100; round++) {
+		for (int i = 0; i < 100; i++)
+			log_debug("x", "%-100u", count++);
+		world_settle(loop);
+	}
+	ck_assert_uint_eq(woken, 1);
+	lines = read_all(w, &lost, false);
+	log_debug("x", "%u", count++);
+	world_settle(loop);
+	ck_assert_uint_eq(woken, 2);
+	lines += read_all(w, &lost, false);
+	ck_assert_uint_gt(lost, 0);
+	ck_assert_uint_eq(lines + lost, count);
+	monitoring_stop(w);
+	monitors_free(m);
+}
+END_TEST
+
+START_TEST(clients_are_limited_and_may_want_json)
+{
+	struct monitors_conf conf = { .loop = loop, .gossipd_path = "/nowhere", .node_id = "" };
+	struct monitoring *w[MONITORS_MAX];
+	uint64_t lost = 0;
+	enum tv_err err;
+
+	logtap_free(tap);
+	tap = NULL;
+	struct monitors *m = monitors_new(&conf);
+	for (unsigned i = 0; i < MONITORS_MAX; i++)
+		w[i] = monitoring_start(m, LOG_LVL_INFO, MONITOR_ALL, true, on_wake, NULL, &err);
+	ck_assert_ptr_null(monitoring_start(m, LOG_LVL_INFO, MONITOR_ALL, true, on_wake, NULL, &err));
+	ck_assert_int_eq(err, TV_ELIMIT);
+	log_debug("x", "not wanted");
+	for (int i = 0; i < 3; i++)		/* at ERR nothing is written */
+		log_info("x", "\"quoted\"");
+	world_settle(loop);
+	for (unsigned i = 0; i < MONITORS_MAX; i++) {
+		ck_assert_uint_eq(read_all(w[i], &lost, true), 3);
+		monitoring_stop(w[i]);
+	}
+	monitors_free(m);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -279,6 +375,8 @@ main(void)
 	tcase_add_test(t, a_flood_is_bounded_and_told);
 	tcase_add_test(t, a_slow_reader_is_told_what_it_missed);
 	tcase_add_test(t, malformed_questions_and_lines);
+	tcase_add_test(t, a_slow_client_is_told_what_it_missed);
+	tcase_add_test(t, clients_are_limited_and_may_want_json);
 	suite_add_tcase(s, t);
 	srunner_run_all(sr, CK_ENV);
 	failed = srunner_ntests_failed(sr);

@@ -195,6 +195,18 @@ for what in range(0, 256, 1):
             ["n1", b"\x7f\x00\x00\x01", 8301, 1, {"role": "server", "raft_port": "8300"}, 1, 5, 2, 2, 5, 5]))
 
 
+
+# user events: name, NUL, payload
+UUID = "00112233-4455-6677-8899-aabbccddeeff"
+seed("event", "plain", b"deploy\x00v42")
+seed("event", "empty", b"\x00")
+seed("event", "announcement", b"consul:new-leader\x00n1")
+seed("event", "envelope", b"consul:event:deploy\x00" + pack(
+    {"ID": UUID, "n": "deploy", "p": b"v42", "nf": "^web", "sf": "api", "tf": "v[0-9]", "v": 1}))
+seed("event", "envelope-odd", b"consul:event:x\x00" + pack(
+    {"ID": "no uuid", "n": "consul:x", "p": None, "later": [1, {"a": "b"}], "v": 7}))
+seed("event", "envelope-none", b"consul:event:\x00" + pack({"n": ""}))
+
 # state machine: entries, and states to restore; first byte as in fuzz_state.c
 def op(code, args, how=1):
     body = pack(args)
