@@ -112,14 +112,14 @@ keyring_key_arg(struct ctl *ctl, const char *what, const char *arg, const json_t
 		found = find_id(list, arg, key);
 		json_decref(asked);
 		if (!found)
-			fprintf(stderr, "clusterctl: %s: no member holds a key with the id %s; `clusterctl keyring list` shows "
-			    "them\n", what, arg);
+			fprintf(stderr, "clusterctl: %s: no member holds a key with the id %s; `clusterctl keyring "
+			    "list` shows them\n", what, arg);
 		return found;
 	} else {
 		found = keyring_key(arg, key);
 		if (found)
-			fprintf(stderr, "Other users of this machine can see a key on the command line: give its id, or \"-\" "
-			    "and the key on standard input.\n");
+			fprintf(stderr, "Other users of this machine can see a key on the command line: give its id, "
+			    "or \"-\" and the key on standard input.\n");
 	}
 	if (!found)
 		fprintf(stderr, "clusterctl: %s: a key is base64 of 16, 24 or 32 bytes\n", what);
@@ -174,7 +174,8 @@ print_list(const json_t *list, bool show_keys)
 
 		keyring_pool_name(pool, name, sizeof(name));
 		json_object_foreach(json_object_get(pool, "Keys"), text, count) {
-			json_int_t primary = json_integer_value(json_object_get(json_object_get(pool, "PrimaryKeys"), text));
+			json_int_t primary = json_integer_value(json_object_get(json_object_get(pool, "PrimaryKeys"),
+			    text));
 			struct buf b = BUF_INIT(64);
 
 			at += columns;
@@ -271,7 +272,8 @@ cmd_keyring(struct ctl *ctl, int argc, char **argv)
 			int rc = 1;
 
 			if (keyring_key_arg(ctl, changes[i].what, argv[2], NULL, &key))
-				rc = keyring_change(ctl, changes[i].what, changes[i].method, &key, force, relay, changes[i].ok);
+				rc = keyring_change(ctl, changes[i].what, changes[i].method, &key, force, relay,
+				    changes[i].ok);
 			sodium_memzero(&key, sizeof(key));
 			return rc;
 		}

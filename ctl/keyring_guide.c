@@ -43,7 +43,8 @@ everybody(const json_t *list, const char *map, const struct ctl_key *key, const 
 		if (have >= nodes && json_text(pool, "Error")[0] == '\0')
 			continue;
 		good = false;
-		fprintf(stderr, "clusterctl: %s: %lld of %lld members %s key %s\n", keyring_pool_name(pool, name, sizeof(name)),
+		fprintf(stderr, "clusterctl: %s: %lld of %lld members %s key %s\n", keyring_pool_name(pool, name,
+		    sizeof(name)),
 		    (long long)(nodes - have), (long long)nodes, lack, key->id);
 	}
 	return good;
@@ -63,8 +64,8 @@ the_primary(const json_t *list, struct ctl_key *key)
 				first = text;
 			if (strcmp(first, text) == 0)
 				continue;
-			fprintf(stderr, "clusterctl: keyring rotate: members use different primary keys already: decide for one with "
-			    "clusterctl keyring use ID (clusterctl keyring list shows the ids)\n");
+			fprintf(stderr, "clusterctl: keyring rotate: members use different primary keys already: "
+			    "decide for one with clusterctl keyring use ID (clusterctl keyring list shows the ids)\n");
 			return false;
 		}
 	if (first != NULL && keyring_key(first, key))
@@ -89,22 +90,23 @@ nobody_failed(struct ctl *ctl, bool force)
 		json_array_foreach(list, i, m)
 			if (json_integer_value(json_object_get(m, "Status")) == STATUS_FAILED) {
 				good = false;
-				fprintf(stderr, "clusterctl: keyring rotate: %s is down%s\n", json_text(m, "Name"), wan ? " (WAN)" : "");
+				fprintf(stderr, "clusterctl: keyring rotate: %s is down%s\n", json_text(m, "Name"),
+				    wan ? " (WAN)" : "");
 			}
 		json_decref(list);
 	}
 	if (good || force)
 		return true;
-	fprintf(stderr, "It would miss the rotation and not find back by itself. Start it, or take it out with clusterctl "
-	    "force-leave; with --force go on without it.\n");
+	fprintf(stderr, "It would miss the rotation and not find back by itself. Start it, or take it out with "
+	    "clusterctl force-leave; with --force go on without it.\n");
 	return false;
 }
 
 static void
 say_resume(const struct ctl_key *key, const char *undo)
 {
-	fprintf(stderr, "Nothing is lost: both keys are understood. When the members named above answer (or were taken out "
-	    "with clusterctl force-leave), go on with\n    clusterctl keyring rotate --key %s\n", key->id);
+	fprintf(stderr, "Nothing is lost: both keys are understood. When the members named above answer (or were "
+	    "taken out with clusterctl force-leave), go on with\n    clusterctl keyring rotate --key %s\n", key->id);
 	if (undo != NULL)
 		fprintf(stderr, "or give it up with\n    clusterctl keyring remove %s\n", undo);
 }
@@ -148,7 +150,8 @@ remove_others(struct ctl *ctl, const struct ctl_key *key, const struct ctl_key *
 	json_array_foreach(list, i, pool)
 		json_object_foreach(json_object_get(pool, "Keys"), text, count) {
 			if (!good || strcmp(text, key->text) == 0 || json_object_get(gone, text) != NULL ||
-			    !keyring_key(text, &other) || (strcmp(old->text, key->text) != 0 && strcmp(text, old->text) != 0))
+			    !keyring_key(text, &other) || (strcmp(old->text, key->text) != 0 && strcmp(text,
+			    old->text) != 0))
 				continue;
 			json_object_set_new(gone, text, json_true());
 			good = keyring_change(ctl, "keyring rotate", "DELETE", &other, force, NULL,
@@ -210,8 +213,8 @@ keyring_rotate(struct ctl *ctl, const char *resume, bool force, bool keep_old)
 		old = key;
 		rc = 0;
 	} else if (keyring_complaints(list) > 0 && !force) {
-		fprintf(stderr, "clusterctl: keyring rotate: not begun, because these members would miss it; with --force go on "
-		    "without them\n");
+		fprintf(stderr, "clusterctl: keyring rotate: not begun, because these members would miss it; with "
+		    "--force go on without them\n");
 	} else if (the_primary(list, &old)) {
 		rc = 0;
 	}
@@ -268,7 +271,8 @@ survey_pool(const json_t *list, bool wan, struct survey *v)
 			snprintf(v->dc, sizeof(v->dc), "%s", json_text(json_object_get(m, "Tags"), "dc"));
 		else if (wan && strcmp(json_text(json_object_get(m, "Tags"), "dc"), v->dc) == 0)
 			continue;
-		printf("%-24s %s\n", json_text(m, "Name"), stage < 0 ? "not a Triumvir node" : cluster_encryption_name(stage));
+		printf("%-24s %s\n", json_text(m, "Name"), stage < 0 ? "not a Triumvir node" :
+		    cluster_encryption_name(stage));
 		v->strangers += stage < 0;
 		if (stage < 0)
 			continue;
@@ -307,8 +311,8 @@ see_to_keys(const char *dir)
 		return true;
 	}
 	if (errno != ENOENT || keys_generate(dir, err, sizeof(err)) != TV_OK) {
-		fprintf(stderr, "clusterctl: keyring encrypt: %s: run this as root on one server, or name the folder of the keys "
-		    "with --dir\n", errno != ENOENT ? path : err);
+		fprintf(stderr, "clusterctl: keyring encrypt: %s: run this as root on one server, or name the folder "
+		    "of the keys with --dir\n", errno != ENOENT ? path : err);
 		return false;
 	}
 	printf("\nMade %s/cluster.key, server.key and server.pub.\n", dir);
@@ -319,11 +323,12 @@ static void
 say_next(const struct survey *v, int next, const char *dir)
 {
 	if (next == ENCRYPTION_ACCEPT)
-		printf("Copy %s/cluster.key (mode 600) and %s/server.pub to every node, and server.key (mode 600) to every\n"
+		printf("Copy %s/cluster.key (mode 600) and %s/server.pub to every node, and server.key (mode 600) to "
+		    "every\n"
 		    "server and to no client. ", dir, dir);
 	if (next < ENCRYPTION_REQUIRED)
-		printf("Then, on one node after the other: set\n    encryption = \"%s\"\nin cluster.conf, and restart the daemons "
-		    "there. ", cluster_encryption_name(next));
+		printf("Then, on one node after the other: set\n    encryption = \"%s\"\nin cluster.conf, and restart "
+		    "the daemons there. ", cluster_encryption_name(next));
 	else
 		printf("On one node after the other: take `encryption` and `allow_plaintext` out of cluster.conf, and\n"
 		    "restart the daemons there. ");
@@ -341,15 +346,18 @@ keyring_encrypt(struct ctl *ctl, const char *dir)
 	if (!survey(ctl, &v))
 		return 1;
 	if (v.strangers > 0 && v.lowest < ENCRYPTION_REQUIRED)
-		fprintf(stderr, "\nclusterctl: keyring encrypt: plain Serf agents know no stages: give them the key (-encrypt) when "
-		    "all our nodes are at \"accept\", one by one; they are cut off from nodes at \"accept\" and \"off\"\n");
+		fprintf(stderr, "\nclusterctl: keyring encrypt: plain Serf agents know no stages: give them the key "
+		    "(-encrypt) when "
+		    "all our nodes are at \"accept\", one by one; they are cut off from nodes at \"accept\" and "
+		    "\"off\"\n");
 	if (v.down > 0 && v.lowest < ENCRYPTION_REQUIRED)
-		fprintf(stderr, "\nclusterctl: keyring encrypt: nodes that are down must go through the same stage before they are "
-		    "started again\n");
+		fprintf(stderr, "\nclusterctl: keyring encrypt: nodes that are down must go through the same stage "
+		    "before they are started again\n");
 	if (v.highest - v.lowest > 1) {
-		fprintf(stderr, "\nclusterctl: keyring encrypt: \"%s\" and \"%s\" do not understand each other: set encryption = "
-		    "\"%s\" where it is \"%s\", and restart there\n", cluster_encryption_name(v.lowest),
-		    cluster_encryption_name(v.highest), cluster_encryption_name(v.highest - 1), cluster_encryption_name(v.lowest));
+		fprintf(stderr, "\nclusterctl: keyring encrypt: \"%s\" and \"%s\" do not understand each other: set "
+		    "encryption = \"%s\" where it is \"%s\", and restart there\n", cluster_encryption_name(v.lowest),
+		    cluster_encryption_name(v.highest), cluster_encryption_name(v.highest - 1),
+		    cluster_encryption_name(v.lowest));
 		return 1;
 	}
 	if (v.lowest == ENCRYPTION_REQUIRED) {

@@ -424,7 +424,8 @@ try_again(struct handlers *h, struct keyask *ask, const struct pool *p)
 	struct buf filter = BUF_INIT(FILTER_BYTES_MAX * 2);
 	bool asked = false;
 
-	if (ask->client != NULL && t->tries < TRIES_MAX && mono_before(mono_sub(next_end, t->started), TRIES_TIME_MAX)) {
+	if (ask->client != NULL && t->tries < TRIES_MAX && mono_before(mono_sub(next_end, t->started),
+	    TRIES_TIME_MAX)) {
 		put_silent(t, pool_core(p), &filter);
 		asked = ask_pool(h, ask, pool_kind(p), filter.failed ? SPAN_NONE : buf_span(&filter)) == TV_OK;
 	}

@@ -36,8 +36,8 @@ keyquery_refused(const struct engine *e, enum kring_op op)
 	if (stage < ENCRYPTION_SEND)
 		return "encryption = \"accept\" on this node: it sends in clear, and does not speak of keys";
 	if (stage < ENCRYPTION_REQUIRED && op != KRING_LIST)
-		return "encryption = \"send\" on this node: it takes plaintext, so nobody could say who gives orders about keys; "
-		    "go on to \"required\" first";
+		return "encryption = \"send\" on this node: it takes plaintext, so nobody could say who gives orders "
+		    "about keys; go on to \"required\" first";
 	return NULL;
 }
 
@@ -86,7 +86,8 @@ respond_list(struct pool *p, const struct swim_query *q, const struct seal_ring 
 	enum tv_err err = TV_ENOMEM;
 
 	if (shown < ring->count)
-		snprintf(cut, sizeof(cut), "truncated key list response, showing first %u of %u keys", shown, ring->count);
+		snprintf(cut, sizeof(cut), "truncated key list response, showing first %u of %u keys", shown,
+		    ring->count);
 	mpw_array(&keys, shown);
 	for (unsigned i = 0; i < shown; i++)
 		put_key(&keys, seal_key_at(ring, i));

@@ -396,8 +396,8 @@ try_seed(struct kring *k, unsigned at)
 
 	key_id_text(key, id);
 	if (was_seen(k, key)) {
-		log_info("keyring", "%s still names key %s, which was rotated away: %s counts; new nodes need the new key "
-		    "there", k->seed_path, id, k->path);
+		log_info("keyring", "%s still names key %s, which was rotated away: %s counts; new nodes need the new "
+		    "key there", k->seed_path, id, k->path);
 	} else if (seal_ring_add(&s->live, key) != TV_OK) {
 		log_warn("keyring", "key %s of %s is left out: the ring is full", id, k->seed_path);
 	} else if (at > 0) {
@@ -405,8 +405,8 @@ try_seed(struct kring *k, unsigned at)
 		    k->seed_path);
 	} else {
 		(void)seal_ring_use(&s->live, key);	/* it is there */
-		log_warn("keyring", "%s begins with key %s, which is new to this node: it is the primary key from now on, "
-		    "and kept once a member is heard with it; if it is wrong, put the right one there and restart",
+		log_warn("keyring", "%s begins with key %s, which is new to this node: it is the primary key from now "
+		    "on, and kept once a member is heard with it; if it is wrong, put the right one there and restart",
 		    k->seed_path, id);
 	}
 }
@@ -436,8 +436,8 @@ kring_open(struct kring *k, const char *dir, bool plaintext_wanted, char *errbuf
 	if (s->seed.count == 0) {
 		if (plaintext_wanted || access(k->path, F_OK) != 0)
 			return TV_OK;
-		say(errbuf, cap, "%s is there, but no cluster key: this node was encrypted and would now talk in clear. "
-		    "Put cluster.key back, or say encryption = \"off\" in cluster.conf", k->path);
+		say(errbuf, cap, "%s is there, but no cluster key: this node was encrypted and would now talk in "
+		    "clear. Put cluster.key back, or say encryption = \"off\" in cluster.conf", k->path);
 		return TV_EPERM;
 	}
 	err = read_file(k, errbuf, cap);
@@ -571,8 +571,8 @@ kring_trouble(const struct kring *k, struct mono now, char *text, size_t cap)
 	if (k->bad < TROUBLE_PACKETS || !mono_before(now, mono_add(k->last, TROUBLE_WINDOW)))
 		return false;
 	key_id_text(seal_key_at(&k->s->live, 0), id);
-	say(text, cap, "%s: the keys of this node (primary %s) do not open what comes from %s. If a rotation passed this "
-	    "node by, take the new key from a healthy one (clusterctl keyring export), make it the first line of "
+	say(text, cap, "%s: the keys of this node (primary %s) do not open what comes from %s. If a rotation passed "
+	    "this node by, take the new key from a healthy one (clusterctl keyring export), make it the first line of "
 	    "%s and restart gossipd here; while others still hold %s, clusterctl keyring install there reaches "
 	    "this node too",
 	    k->good == 0 ? "no member can be heard" : "some members cannot be heard", id, k->from, k->seed_path, id);

@@ -82,7 +82,8 @@ pool_whole(const struct keyring_pool *p, struct buf *why)
 		buf_printf(why, "%llu/%llu nodes reported success", (unsigned long long)p->NumResponses,
 		    (unsigned long long)p->NumNodes);
 	for (uint32_t i = 0; i < p->Messages.n && i < MESSAGES_SHOWN; i++)
-		buf_printf(why, "%s%.*s: %.*s", i > 0 ? "; " : ": ", (int)list[i].Node.len, (const char *)list[i].Node.p,
+		buf_printf(why, "%s%.*s: %.*s", i > 0 ? "; " : ": ", (int)list[i].Node.len,
+		    (const char *)list[i].Node.p,
 		    (int)list[i].Text.len, (const char *)list[i].Text.p);
 	if (p->Messages.n > MESSAGES_SHOWN)
 		buf_printf(why, "; and %u more", p->Messages.n - MESSAGES_SHOWN);
@@ -110,7 +111,8 @@ check_use(const struct run *run, struct buf *why)
 		char place[WHERE_BYTES];
 
 		if (have < p->NumNodes)
-			buf_printf(why, "%s%s: requested key is not in the keyring of %llu of %llu nodes: install it first",
+			buf_printf(why, "%s%s: requested key is not in the keyring of %llu of %llu nodes: install it "
+			    "first",
 			    why->len > 0 ? "\n" : "", where(p, place), (unsigned long long)(p->NumNodes - have),
 			    (unsigned long long)p->NumNodes);
 	}
@@ -141,7 +143,8 @@ check_remove(const struct run *run, struct buf *why)
 						have = ((const struct key_count *)p->Keys.v)[n].Count;
 			}
 			if (have < p->NumNodes)
-				buf_printf(why, "%s%s: %llu of %llu nodes lack the primary key %s, and may need this one",
+				buf_printf(why, "%s%s: %llu of %llu nodes lack the primary key %s, and may need this "
+				    "one",
 				    why->len > 0 ? "\n" : "", where(p, place), (unsigned long long)(p->NumNodes - have),
 				    (unsigned long long)p->NumNodes, key_id_text(span_of(bytes, len), id));
 			sodium_memzero(bytes, sizeof(bytes));
@@ -334,7 +337,8 @@ read_relay(struct request *r, struct run *run)
 	if (text.len == 0)
 		return true;
 	if (!digits) {
-		answer_text(r, 400, "Bad request: Error parsing relay factor: strconv.Atoi: parsing \"%.*s\": invalid syntax",
+		answer_text(r, 400, "Bad request: Error parsing relay factor: strconv.Atoi: parsing \"%.*s\": invalid "
+		    "syntax",
 		    (int)text.len, (const char *)text.p);
 		return false;
 	}
@@ -357,8 +361,8 @@ read_local_only(struct request *r, struct run *run)
 		known |= span_eqs(text, no[i]);
 	}
 	if (!known && !run->local_only)
-		answer_text(r, 400, "Bad request: Error parsing local-only: strconv.ParseBool: parsing \"%.*s\": invalid "
-		    "syntax", (int)text.len, (const char *)text.p);
+		answer_text(r, 400, "Bad request: Error parsing local-only: strconv.ParseBool: parsing \"%.*s\": "
+		    "invalid syntax", (int)text.len, (const char *)text.p);
 	else if (run->local_only && run->op.What != KEYRING_LIST)
 		answer_text(r, 400,
 		    "Bad request: Invalid use of local-only: local-only can only be set for list requests");

@@ -111,7 +111,8 @@ static struct links *
 links_with(const struct noise_conf *noise)
 {
 	struct links_conf conf = { .loop = loop, .noise = noise, .node_id = "here", .dial_timeout = MONO_S(10),
-		.idle_timeout = MONO_S(100), .answer_max = 65536, .out_max = 1 << 20, .pending_max = 100, .links_max = 4 };
+		.idle_timeout = MONO_S(100), .answer_max = 65536, .out_max = 1 << 20, .pending_max = 100,
+		    .links_max = 4 };
 	struct links *l = links_new(&conf);
 
 	ck_assert_ptr_nonnull(l);
@@ -147,7 +148,8 @@ START_TEST(some_key_in_common)
 		unsigned there_count, dials;
 	} rows[] = {
 		{ { { { 1 } } }, 1, { { { 1 } } }, 1, 1 },
-		{ { { { 2 } }, { { 1 } } }, 2, { { { 1 } } }, 1, 2 },			/* we have used the new key already */
+		{ { { { 2 } }, { { 1 } } }, 2, { { { 1 } } }, 1,
+		    2 },			/* we have used the new key already */
 		{ { { { 1 } }, { { 2 } } }, 2, { { { 2 } }, { { 1 } } }, 2, 1 },	/* the peer has */
 		{ { { { 3 } }, { { 2 } }, { { 1 } } }, 3, { { { 1 } } }, 1, 3 },
 		{ { { { 1 } }, { { 2 } } }, 2, { { { 3 } } }, 1, 0 },
