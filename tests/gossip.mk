@@ -25,6 +25,7 @@ TESTS += tests/sim/sim_scale
 tests_sim_sim_scale_SOURCES = tests/sim/sim_scale.c tests/sim/gossip_world.c tests/sim/gossip_world.h \
 	tests/sim/sim_queue.c tests/sim/sim_queue.h
 tests_sim_sim_scale_LDADD = $(GOSSIPCORE_LIBS)
+EXTRA_DIST += tests/sim/scale-report doc/gossip.md doc/gossip-scale.txt doc/gossip-scale.svg
 
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_swim tests/unit/check_broadcast tests/unit/check_intent

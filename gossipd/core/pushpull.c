@@ -255,7 +255,12 @@ merge(struct swim *s, const struct gaddr *from, const struct stream_message *m, 
 			s->stats.bad_message++;
 	}
 	s->teller = 0;
-	return m->user_state.len > 0 ? serf_state_merge(s, m->user_state, ignore_old) : TV_OK;
+	if (m->user_state.len == 0)
+		return TV_OK;
+	s->peer = from;
+	err = serf_state_merge(s, m->user_state, ignore_old);
+	s->peer = NULL;
+	return err;
 }
 
 /* A member that is alive lives there: what it tells us of is our own past too. */
@@ -292,9 +297,9 @@ merge_answer(struct swim *s, const struct exchange *x, const struct stream_messa
 	enum tv_err err;
 
 	s->hushed = x->join != 0 && s->table.order_count == 1 && s->exchange_count == 0;
-	s->answerer = &x->to;
+	s->peer_dialled = true;
 	err = merge(s, &x->to, m, ignores_old(s, x));
-	s->answerer = NULL;
+	s->peer_dialled = false;
 	s->hushed = false;
 	return err;
 }

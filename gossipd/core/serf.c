@@ -15,7 +15,8 @@
 #define ROOM_PART 16		/* of a full table, that gives way at once */
 #define TO(s) (1u << (s))
 #define PRUNED_EXCHANGES 4	/* intervals for which a prune is remembered */
-#define RETOLD_MAX 16		/* prunes told again in one exchange */
+#define RETOLD_MAX 16		/* prunes told again in one exchange, */
+#define SAME_IP_MAX 4		/* to so many members when the peer is known by its IP address only */
 
 /* Steps that the rules allow; any other is our own mistake. */
 static const unsigned status_next[] = {
@@ -326,6 +327,23 @@ left_hashes(struct swim *s, struct span names, size_t *count)
 	return hashes;
 }
 
+/* To the members at the peer's IP address: it is one of them, nearly always the only one. */
+static void
+send_to_ip(struct swim *s, struct span message)
+{
+	unsigned sent = 0;
+
+	for (uint32_t i = 0; i < s->table.order_count && sent < SAME_IP_MAX; i++) {
+		const struct node *n = s->table.all[i];
+
+		if (n == s->self || node_addr(n)->len != s->peer->len ||
+		    memcmp(node_addr(n)->ip, s->peer->ip, s->peer->len) != 0)
+			continue;
+		out_send(s, node_addr(n), message, false);
+		sent++;
+	}
+}
+
 /*
  * The peer still shows a member that was pruned: gossip missed it, as it does one in some ten thousand.  Nothing else
  * would tell it, for a day; so we do, directly.  Returns whether it was told.
@@ -336,13 +354,16 @@ missed_prune(struct swim *s, uint64_t hash, struct span name, uint64_t ltime)
 	const struct intent *i = intents_find(&s->intents, hash, name);
 	struct serf_leave m;
 
-	if (i == NULL || i->kind != INTENT_PRUNE || ltime >= i->ltime || s->answerer == NULL)
+	if (i == NULL || i->kind != INTENT_PRUNE || ltime >= i->ltime)
 		return false;
 	m = (struct serf_leave){ .ltime = i->ltime, .node = name, .prune = true };
 	buf_reset(&s->scratch);
 	buf_u8(&s->scratch, WIRE_USER);
 	serf_put_leave(&s->scratch, &m);
-	out_send(s, s->answerer, buf_span(&s->scratch), false);
+	if (s->peer_dialled)
+		out_send(s, s->peer, buf_span(&s->scratch), false);
+	else
+		send_to_ip(s, buf_span(&s->scratch));
 	return true;
 }
 

@@ -209,7 +209,8 @@ struct swim {
 	uint32_t incarnation, seq;	/* last used */
 	unsigned hurry;			/* exchanges after a join that may still come early, */
 	struct mono hurry_end;		/* and until when */
-	const struct gaddr *answerer;	/* whose answer to our exchange is being merged, or NULL */
+	const struct gaddr *peer;	/* whose state is being merged, or NULL */
+	bool peer_dialled;		/* peer is its gossip address; else its port means nothing */
 	bool hushed;			/* what is merged now is news only to us: not passed on */
 	bool announced;			/* our join intent was sent in this life */
 	unsigned health;

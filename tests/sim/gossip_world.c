@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "common/assert.h"
+#include "common/mpack.h"
 #include "gossipd/core/intern.h"
 #include "gossipd/core/serfwire.h"
 #include "tests/sim/gossip_world.h"
@@ -572,7 +573,7 @@ world_start(struct world *w, unsigned i)
 	struct swim_options opt = { .name = name_of(i, name), .self = addr_of(i), .timing = w->conf.timing,
 		.members_max = members_max, .intents_max = 4096, .queue_max = 4096, .relays_max = 64,
 		.packet_bytes = PACKET_MTU, .seal_bytes = w->conf.seal_bytes, .tcp_pings = w->conf.tcp_pings,
-		.without = w->conf.without, .store = w->store, .seed = rng_u64(&w->rng) };
+		.without = w->conf.without, .store = w->conf.own_store ? NULL : w->store, .seed = rng_u64(&w->rng) };
 
 	TV_ASSERT(m->core == NULL);
 	if (w->keep_clocks) {
@@ -592,7 +593,10 @@ world_start(struct world *w, unsigned i)
 	(void)feed(w, i, (struct swim_input){ .type = SWIM_IN_TICK });
 }
 
-/* The full state of a member that knows 0..n-1, as it goes over a stream; buf_done() it. */
+/*
+ * The full state of a member that knows 0..n-1, as it goes over a stream; buf_done() it.  It ends with a flaw, after all
+ * else was taken: a join that succeeds is announced, and that news of all members about all members takes long to end.
+ */
 static struct buf
 full_state(const struct world *w, unsigned n)
 {
@@ -602,9 +606,11 @@ full_state(const struct world *w, unsigned n)
 
 	serf_state_begin(&serf, 1, 0);
 	serf_state_left(&serf, n + 1, 0);
-	serf_state_statuses(&serf, 1, n);
+	serf_state_statuses(&serf, 1, n + 1);
 	for (unsigned i = 0; i < n; i++)
 		serf_state_status(&serf, name_of(i, name), i + 1);
+	mpw_nil(&serf);		/* no name */
+	mpw_nil(&serf);
 	wire_put_pp_header(&b, &(struct wire_pp_header){ .nodes = n, .user_state_len = (uint32_t)serf.len });
 	for (unsigned i = 0; i < n; i++) {
 		struct gaddr a = addr_of(i);
@@ -621,32 +627,49 @@ full_state(const struct world *w, unsigned n)
 	return b;
 }
 
-void
-world_form(struct world *w, unsigned n)
+static void
+learn(struct world *w, unsigned i, const struct gaddr *from, const struct stream_message *state)
+{
+	struct swim_input in = { .type = SWIM_IN_JOIN, .now = w->now, .addrs = from, .addr_count = 1, .quiet = true };
+	const struct swim_output *out;
+
+	(void)swim_feed(w->members[i].core, &in, &out);
+	TV_ASSERT(out->stream_count == 1);
+	(void)feed(w, i, (struct swim_input){ .type = SWIM_IN_ANSWER, .stream = out->streams[0].id, .message = state });
+}
+
+/* Lets members first..end-1 learn of 0..n-1. */
+static void
+learn_all(struct world *w, unsigned first, unsigned end, unsigned n)
 {
 	struct stream_limits limits = STREAM_LIMITS_DEFAULT;
 	struct stream_reader reader;
-	struct buf state;
+	struct buf state = full_state(w, n);
 
-	for (unsigned i = 0; i < n; i++)
-		world_start(w, i);
-	state = full_state(w, n);
 	stream_reader_init(&reader, &w->envelope, &limits, STREAM_DIALLED);
 	if (stream_feed(&reader, buf_span(&state)) != TV_OK)
 		TV_ASSERT(!"stream_feed");
-	for (unsigned i = 0; i < n; i++) {
-		struct gaddr addr = addr_of((i + 1) % n);
-		struct swim_input in = { .type = SWIM_IN_JOIN, .now = w->now, .addrs = &addr, .addr_count = 1,
-			.quiet = true };
-		const struct swim_output *out;
+	for (unsigned i = first; i < end; i++) {
+		struct gaddr from = addr_of((i + 1) % n);
 
-		(void)swim_feed(w->members[i].core, &in, &out);
-		TV_ASSERT(out->stream_count == 1);
-		(void)feed(w, i, (struct swim_input){ .type = SWIM_IN_ANSWER, .stream = out->streams[0].id,
-			.message = stream_message(&reader) });
+		learn(w, i, &from, stream_message(&reader));
 	}
 	stream_reader_done(&reader);
 	buf_done(&state);
+}
+
+void
+world_learn(struct world *w, unsigned i, unsigned n)
+{
+	learn_all(w, i, i + 1, n);
+}
+
+void
+world_form(struct world *w, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		world_start(w, i);
+	learn_all(w, 0, n, n);
 }
 
 void

@@ -19,6 +19,7 @@ struct world_conf {
 	size_t seal_bytes;			/* what encryption would add to each datagram; counted, not done */
 	unsigned without;			/* swim_options.without of all members */
 	bool tcp_pings;
+	bool own_store;				/* each member keeps what others say for itself, as in gossipd */
 	bool real_tags;				/* tags as gossipd has them, instead of the short ones of tests */
 	bool verbose;				/* print events and notices */
 };
@@ -67,6 +68,8 @@ void world_starve(struct world *w, unsigned i, struct mono until);
  * what happens then.
  */
 void world_form(struct world *w, unsigned n);
+/* Member i joins, alone, one that knows 0..n-1. */
+void world_learn(struct world *w, unsigned i, unsigned n);
 void world_set_loss(struct world *w, double loss);
 /* Any other input. */
 enum tv_err world_feed(struct world *w, unsigned i, struct swim_input in);

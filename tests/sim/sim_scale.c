@@ -170,41 +170,30 @@ scenario_join(struct run *r)
 }
 
 static void
-scenario_idle(struct run *r)
+idle(struct run *r)
 {
 	const struct mono span = MONO_S(60);
-	struct world_traffic a, b;
-	size_t heap = heap_bytes();
-	double per;
+	struct world_traffic a = world_traffic(r->w), b;
+	double per = mono_seconds(span) * r->n;
 
-	form(r);
-	heap = heap_bytes() - heap;
-	a = world_traffic(r->w);
 	rest(r, span);
 	b = world_traffic(r->w);
-	per = mono_seconds(span) * r->n;
-	printf(" packets_s=%.3f udp_bytes_s=%.1f stream_bytes_s=%.1f exchanges_s=%.5f record_bytes=%.1f"
-	    " false_deaths=%u", (double)(b.packets - a.packets) / per, (double)(b.packet_bytes - a.packet_bytes) / per,
-	    (double)(b.stream_bytes - a.stream_bytes) / per, (double)(b.streams - a.streams) / per,
-	    (double)heap / r->n / r->n, world_false_deaths(r->w));
-	if (world_false_deaths(r->w) > 0)
-		r->failed = "live members were declared dead";
+	printf(" packets_s=%.3f udp_bytes_s=%.1f stream_bytes_s=%.1f exchanges_s=%.5f", (double)(b.packets - a.packets) / per,
+	    (double)(b.packet_bytes - a.packet_bytes) / per, (double)(b.stream_bytes - a.stream_bytes) / per,
+	    (double)(b.streams - a.streams) / per);
+	fflush(stdout);
 }
 
-/* Several deaths, one after the other, of which each must be known by all. */
+/* Deaths, one after the other, of which each must be known by all. */
 static void
-scenario_death(struct run *r)
+deaths(struct run *r, unsigned count)
 {
 	const struct swim_timing *t = swim_preset("lan");
 	struct mono bound = mono_mul(scale_suspicion_min(t->suspicion_mult, r->n, t->probe_interval),
 	    t->suspicion_max_mult);
-	unsigned deaths = r->n >= 5000 ? 1 : 5;
 	double first = 0, all = 0, most = 0;
-	struct world_traffic a, b;
 
-	form(r);
-	a = world_traffic(r->w);
-	for (unsigned d = 0; d < deaths && r->failed == NULL; d++) {
+	for (unsigned d = 0; d < count && r->failed == NULL; d++) {
 		double seen, known;
 
 		do
@@ -214,70 +203,132 @@ scenario_death(struct run *r)
 		r->up--;
 		seen = settle(r, mono_add(bound, MONO_S(23)), some_know_failed, "a death is not noticed");
 		known = seen + settle(r, MONO_S(60), all_know_failed, "a death is not known to all");
-		first += seen / deaths;
-		all += known / deaths;
+		first += seen / count;
+		all += known / count;
 		most = known > most ? known : most;
 	}
-	b = world_traffic(r->w);
-	printf(" first_s=%.2f all_s=%.2f worst_s=%.2f deaths=%u packets_per_member=%.1f false_deaths=%u", first, all, most,
-	    deaths, (double)(b.packets - a.packets) / r->n / deaths, world_false_deaths(r->w));
+	printf(" deaths=%u first_s=%.2f all_s=%.2f worst_s=%.2f", count, first, all, most);
+}
+
+/* A pool that is left alone, then some deaths. */
+static void
+scenario_steady(struct run *r)
+{
+	size_t heap = heap_bytes();
+
+	form(r);
+	printf(" record_bytes=%.1f", (double)(heap_bytes() - heap) / r->n / r->n);
+	idle(r);
+	if (world_false_deaths(r->w) > 0)
+		r->failed = "live members were declared dead";
+	deaths(r, r->n < 3 ? 0 : r->n < 20 ? 3 : r->n < 5000 ? 5 : 2);
+	printf(" false_deaths=%u", world_false_deaths(r->w));
 	if (r->failed == NULL && world_false_deaths(r->w) > 0)
 		r->failed = "live members were declared dead";
 }
 
-/*
- * Some members are starved over and over: 5 to 30 s without CPU, then some time with it.  Meanwhile healthy ones
- * die now and then, to see how long that takes to be noticed.
- */
+/* One member with a store of its own, as in gossipd, that knows all others. */
+static void
+scenario_memory(struct run *r)
+{
+	struct swim_stats s;
+	size_t heap;
+
+	world_start(r->w, 0);
+	heap = heap_bytes();
+	world_learn(r->w, 0, r->n);
+	rest(r, MONO_S(1));	/* what that one output took is given back */
+	swim_stats(world_core(r->w, 0), &s);
+	printf(" bytes_per_member=%.1f", (double)(heap_bytes() - heap) / (r->n - 1));
+	if (s.alive != r->n)
+		r->failed = "a member does not take all that it is told";
+	else if (r->n >= 1000 && heap_bytes() - heap > (size_t)512 * r->n)
+		r->failed = "a member costs more than 512 bytes";
+}
+
+/* The members that are starved, and the healthy ones that die meanwhile. */
+struct stress {
+	unsigned weak, killed, noticed;
+	struct mono *next;		/* when each is starved again */
+	struct mono kill_at, killed_at;
+	bool waiting;			/* for the last death to be noticed */
+	double latency;
+};
+
+/* After 1 to 1,000 ms with CPU, evenly over the orders of magnitude, come 5 to 30 s without. */
+static void
+starve(struct run *r, struct stress *x, unsigned i)
+{
+	struct mono span = { MONO_S(5).ns + (int64_t)rng_below(&r->rng, (uint64_t)MONO_S(25).ns) };
+	struct mono until = mono_add(world_now(r->w), span), pause = MONO_MS(1);
+
+	for (unsigned k = (unsigned)rng_below(&r->rng, 11); k > 0; k--)
+		pause = mono_mul(pause, 2);
+	world_starve(r->w, i, until);
+	x->next[i] = mono_add(until, pause);
+}
+
+/* One healthy member after the other dies; each counts as noticed once half of the healthy ones show it. */
+static void
+kill_next(struct run *r, struct stress *x)
+{
+	if (x->waiting && world_shown_failed(r->w, r->victim) >= (r->n - x->weak) / 2) {
+		x->latency += mono_seconds(mono_sub(world_now(r->w), x->killed_at));
+		x->noticed++;
+		x->waiting = false;
+		x->kill_at = mono_add(world_now(r->w), MONO_S(5));
+	}
+	if (x->waiting || mono_before(world_now(r->w), x->kill_at) || x->killed >= (r->n - x->weak) / 4)
+		return;
+	r->victim = x->weak + x->killed++;
+	world_kill(r->w, r->victim);
+	x->killed_at = world_now(r->w);
+	x->waiting = true;
+}
+
+static void
+stress_until(struct run *r, struct stress *x, struct mono end)
+{
+	struct mono step = mono_add(world_now(r->w), MONO_MS(100));
+
+	while (mono_before(world_now(r->w), end)) {
+		unsigned first = 0;
+
+		for (unsigned i = 1; i < x->weak; i++)
+			if (mono_before(x->next[i], x->next[first]))
+				first = i;
+		if (x->weak > 0 && mono_before(x->next[first], step)) {
+			world_run(r->w, x->next[first]);
+			starve(r, x, first);
+			continue;
+		}
+		world_run(r->w, step);
+		step = mono_add(step, MONO_MS(100));
+		kill_next(r, x);
+	}
+}
+
+/* Some members are starved over and over, and healthy ones die meanwhile (S123). */
 static void
 scenario_lifeguard(struct run *r)
 {
-	const struct mono length = MONO_S(300);
-	unsigned weak = r->n * r->weak / 100, killed = 0, noticed = 0;
-	struct mono *next = calloc(weak + 1, sizeof(*next)), end, kill_at;
-	double latency = 0;
-	bool waiting = false;
-	struct mono killed_at = MONO_ZERO;
+	struct stress x = { .weak = r->n * r->weak / 100 };
 	struct world_deaths d;
 
 	form(r);
-	end = mono_add(world_now(r->w), length);
-	kill_at = mono_add(world_now(r->w), MONO_S(20));
-	for (unsigned i = 0; i < weak; i++)
-		next[i] = mono_add(world_now(r->w), (struct mono){ (int64_t)rng_below(&r->rng, (uint64_t)MONO_S(15).ns) });
-	while (mono_before(world_now(r->w), end)) {
-		rest(r, MONO_MS(50));
-		for (unsigned i = 0; i < weak; i++) {
-			struct mono until = mono_add(world_now(r->w),
-			    (struct mono){ MONO_S(5).ns + (int64_t)rng_below(&r->rng, (uint64_t)MONO_S(25).ns) });
-
-			if (mono_before(world_now(r->w), next[i]))
-				continue;
-			world_starve(r->w, i, until);
-			next[i] = mono_add(until, (struct mono){ MONO_MS(100).ns +
-			    (int64_t)rng_below(&r->rng, (uint64_t)MONO_MS(4900).ns) });
-		}
-		if (waiting && world_shown_failed(r->w, r->victim) >= (r->n - weak) / 2) {
-			latency += mono_seconds(mono_sub(world_now(r->w), killed_at));
-			noticed++;
-			waiting = false;
-			kill_at = mono_add(world_now(r->w), MONO_S(5));
-		}
-		if (!waiting && !mono_before(world_now(r->w), kill_at) && killed < (r->n - weak) / 4) {
-			r->victim = weak + killed++;
-			world_kill(r->w, r->victim);
-			killed_at = world_now(r->w);
-			waiting = true;
-		}
-	}
+	x.next = calloc(x.weak + 1, sizeof(*x.next));
+	x.kill_at = mono_add(world_now(r->w), MONO_S(20));
+	for (unsigned i = 0; i < x.weak; i++)
+		x.next[i] = mono_add(world_now(r->w), (struct mono){ (int64_t)rng_below(&r->rng, (uint64_t)MONO_S(15).ns) });
+	stress_until(r, &x, mono_add(world_now(r->w), MONO_S(300)));
+	free(x.next);
 	d = world_deaths(r->w);
 	printf(" weak=%u without=%u fp=%" PRIu64 " fp_healthy=%" PRIu64 " declared=%" PRIu64 " declared_by_healthy=%" PRIu64
 	    " suspected=%" PRIu64 " weak_shown_failed=%" PRIu64 " deaths=%u latency_s=%.2f", r->weak, r->without,
 	    d.of_healthy, d.of_healthy_at_healthy, d.declared_healthy, d.declared_healthy_by_healthy,
-	    d.suspected_healthy, d.of_weak_at_healthy, noticed, noticed > 0 ? latency / noticed : -1);
-	if (killed > noticed + 1 || noticed == 0)
+	    d.suspected_healthy, d.of_weak_at_healthy, x.noticed, x.noticed > 0 ? x.latency / x.noticed : -1);
+	if (x.killed > x.noticed + 1 || x.noticed == 0)
 		r->failed = "true deaths are not noticed";
-	free(next);
 }
 
 /* Four and a half of ten restart at once, as after a push of new software (S125). */
@@ -381,8 +432,8 @@ static const struct {
 	unsigned small;			/* members in make check */
 } scenarios[] = {
 	{ "join", scenario_join, 0.01, 200 },
-	{ "idle", scenario_idle, 0, 200 },
-	{ "death", scenario_death, 0.01, 200 },
+	{ "memory", scenario_memory, 0, 10000 },
+	{ "steady", scenario_steady, 0.001, 200 },
 	{ "lifeguard", scenario_lifeguard, 0.01, 50 },
 	{ "restart", scenario_restart, 0.01, 100 },
 	{ "prune", scenario_prune, 0.01, 100 },
@@ -405,7 +456,8 @@ play(const struct choice *c)
 	struct run r = { .n = c->members, .without = c->without, .weak = c->weak };
 	struct world_conf conf = { .seed = c->seed, .timing = *swim_preset("lan"), .members_max = c->members,
 		.delay_min = MONO_US(100), .delay_max = MONO_MS(5), .loss = scenarios[c->scenario].loss,
-		.seal_bytes = SEAL_OVERHEAD, .without = c->without, .tcp_pings = true, .real_tags = true };
+		.seal_bytes = SEAL_OVERHEAD, .without = c->without, .tcp_pings = true, .real_tags = true,
+		.own_store = strcmp(scenarios[c->scenario].name, "memory") == 0 };
 
 	rng_seed(&r.rng, c->seed ^ 0x5ca1e);
 	printf("%s %u", scenarios[c->scenario].name, c->members);
@@ -425,7 +477,7 @@ static int
 usage(void)
 {
 	fprintf(stderr, "usage: sim_scale [--seed N] [--without PARTS] [--weak PERCENT] SCENARIO MEMBERS\n"
-	    "scenarios: join idle death lifeguard restart prune deaf\n");
+	    "scenarios: join memory steady lifeguard restart prune deaf\n");
 	return 2;
 }
 
