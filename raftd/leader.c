@@ -122,6 +122,12 @@ leader_session_renewed(struct leader *l, struct span id)
 		leader_sessions_renew(l->sessions, id);
 }
 
+bool
+leader_active(const struct leader *l)
+{
+	return l->active;
+}
+
 void
 leader_coordinate(struct leader *l, struct span node, struct span segment, const struct coordinate *at)
 {

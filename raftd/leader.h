@@ -21,7 +21,12 @@ void leader_turn(struct leader *l);
 void leader_applied(struct leader *l, const struct raft_entry *entries, uint32_t count);
 /* A session was renewed: its time starts again.  Sessions without TTL: nothing happens. */
 void leader_session_renewed(struct leader *l, struct span id);
-/* A node of the catalog reported a plausible coordinate. */
+/*
+ * Are the duties under way?  Only then does the state hold everything that earlier leaders committed, and is what is
+ * given to them kept.
+ */
+bool leader_active(const struct leader *l);
+/* A node of the catalog reported a plausible coordinate.  Only while active. */
 void leader_coordinate(struct leader *l, struct span node, struct span segment, const struct coordinate *at);
 
 #endif

@@ -72,6 +72,10 @@ coordinate_update_op(struct request *q)
 		request_failf(q, TV_EINVAL, "incompatible coordinate");
 		return;
 	}
+	if (!leader_active(q->d->leader)) {
+		request_failf(q, TV_ENOLEADER, "No cluster leader");	/* just elected; the router asks again */
+		return;
+	}
 	known.Value = fsm_has_node(q->d->fsm, u.Node);
 	if (known.Value)
 		leader_coordinate(q->d->leader, u.Node, u.Segment, &at);
