@@ -1,6 +1,6 @@
 /*
- * MSG_MONITOR on a channel: the log lines of this process as MSG_LOG frames.  A reader that is too slow misses lines and
- * is told how many.
+ * MSG_MONITOR on a channel: the log lines of this process as MSG_LOG frames.  A reader that is too slow misses lines
+ * and is told how many.
  */
 #ifndef TV_MONITOR_H
 #define TV_MONITOR_H

@@ -99,8 +99,8 @@ ask(struct ctl *ctl, const char *name, const char *payload, const struct ask_opt
 static int
 ask_usage(void)
 {
-	fprintf(stderr, "usage: clusterctl query [--node NODE]... [--tag KEY=RE]... [--timeout D] [--no-ack] [--relay N] "
-	    "NAME [PAYLOAD|-|@FILE]\n"
+	fprintf(stderr, "usage: clusterctl query [--node NODE]... [--tag KEY=RE]... [--timeout D] [--no-ack] "
+	    "[--relay N] NAME [PAYLOAD|-|@FILE]\n"
 	    "       clusterctl query answer NAME --exec COMMAND|--text TEXT\n");
 	return 2;
 }
@@ -129,7 +129,8 @@ ask_command(struct ctl *ctl, int argc, char **argv)
 	}
 	if (n < 1 || n > 2)
 		return ask_usage();
-	return ask(ctl, argv[1], n == 2 ? argv[2] : NULL, &o, ns > 0 ? (long)(ns / 1000000000) + TIMEOUT_S : QUERY_TIMEOUT_S);
+	return ask(ctl, argv[1], n == 2 ? argv[2] : NULL, &o,
+	    ns > 0 ? (long)(ns / 1000000000) + TIMEOUT_S : QUERY_TIMEOUT_S);
 }
 
 /* -- answering -- */
@@ -169,7 +170,8 @@ make_answer(struct answering *w, const json_t *query, struct buf *out)
 	handler_set(w->handler, "SERF_QUERY_FROM", text_of(query, "From"));
 	status = handler_run(w->handler, buf_span(&payload), out);
 	if (status > 0)
-		fprintf(stderr, "clusterctl: query answer: the command ended with status %d, no answer is given\n", status);
+		fprintf(stderr, "clusterctl: query answer: the command ended with status %d: no answer is given\n",
+		    status);
 	buf_done(&payload);
 	return status == 0;
 }

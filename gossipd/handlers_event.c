@@ -315,7 +315,8 @@ handlers_on_query(struct client *c, const struct frame *f, struct rd *r)
 	}
 	struct asked *a = too_many ? NULL : asked_new(c, f->id);
 	if (a == NULL) {
-		answer_query(c, f->id, TV_ELIMIT, too_many ? "too many filters" : "too many queries are under way", NULL, 0);
+		answer_query(c, f->id, TV_ELIMIT, too_many ? "too many filters" : "too many queries are under way",
+		    NULL, 0);
 		return TV_OK;
 	}
 	ask.token = a->token;

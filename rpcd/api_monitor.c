@@ -65,7 +65,8 @@ run_monitor(struct request *r)
 	enum tv_err err;
 
 	if (!parse_level(level_text, &level)) {
-		answer_text(r, 400, "Bad request: Unknown log level: %.*s", (int)level_text.len, (const char *)level_text.p);
+		answer_text(r, 400, "Bad request: Unknown log level: %.*s", (int)level_text.len,
+		    (const char *)level_text.p);
 		return;
 	}
 	if (daemons == 0) {

@@ -1,7 +1,8 @@
 /*
  * Gossip queries, which are not prepared queries: asking the pool, and answering what it asks.
  *
- *	PUT /v1/agent/query/NAME	body: payload; ?node ?tag=KEY=PATTERN (both may be repeated) ?timeout ?relay ?no-ack
+ *	PUT /v1/agent/query/NAME	body: payload; ?node ?tag=KEY=PATTERN, both repeatable,
+ *					?timeout ?relay ?no-ack
  *	GET /v1/agent/queries		those heard here that may still be answered; ?name, ?index and ?wait
  *	PUT /v1/agent/query-answer/ID	body: the answer; ID from the list
  */

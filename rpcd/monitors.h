@@ -28,8 +28,8 @@ struct monitors *monitors_new(const struct monitors_conf *conf);
 /* After the last monitoring_stop(). */
 void monitors_free(struct monitors *m);
 /*
- * Lines up to `level` of these daemons (enum monitor_daemons), from now on.  json: an object in each line.  wake is called
- * when there is something to read, and there was nothing.  NULL: *err is TV_ELIMIT (MONITORS_MAX) or TV_ENOMEM.
+ * Lines up to `level` of these daemons (enum monitor_daemons), from now on.  json: an object in each line.  wake is
+ * called when there is something to read, and there was nothing.  NULL: *err is TV_ELIMIT (MONITORS_MAX) or TV_ENOMEM.
  */
 struct monitoring *monitoring_start(struct monitors *m, enum log_level level, unsigned daemons, bool json,
     void (*wake)(void *ctx), void *ctx, enum tv_err *err);

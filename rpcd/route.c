@@ -189,7 +189,8 @@ failure_text(const struct flight *f, enum tv_err err)
 		return "No path to datacenter";
 	case TV_EUNKNOWN:
 		if (f->op != NULL && f->op->kind == OP_GOSSIP)
-			return "connection to the other datacenter was lost before it answered; the event may have been fired";
+			return "connection to the other datacenter was lost before it answered; "
+			    "the event may have been fired";
 		return "connection to the leader was lost before it answered; the write may have been applied";
 	case TV_ETIMEOUT:
 		return "the servers did not answer in time";

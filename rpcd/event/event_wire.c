@@ -25,7 +25,11 @@ print_uuid(const uint8_t b[UUID_BYTES], char text[EVENT_ID_BYTES + 1])
 static int
 hex_digit(uint8_t c)
 {
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+	uint8_t lower = c | 0x20;
+
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
 /* false: the text is no UUID. */

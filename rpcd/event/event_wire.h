@@ -18,13 +18,14 @@ enum event_kind {
 };
 
 /*
- * What came over gossip.  The spans of *out point into name, payload and id; id gets the derived ID when the
- * event has none that is a UUID.
+ * What came over gossip.  The spans of *out point into name, payload and id; id gets the derived ID when the event
+ * has none that is a UUID.
  */
 enum event_kind event_wire_read(uint64_t ltime, struct span name, struct span payload, char id[EVENT_ID_BYTES + 1],
     struct user_event *out);
-/* Name and payload as they travel.  e->ID is used in an envelope only; event_wire_enveloped() says whether it is one. */
+/* Name and payload as they travel.  e->ID is used in an envelope only. */
 void event_wire_write(const struct user_event *e, struct buf *name, struct buf *payload);
+/* Would it travel in an envelope? */
 bool event_wire_enveloped(const struct user_event *e);
 /* The ID of an event without envelope. */
 void event_wire_id(uint64_t ltime, struct span name, struct span payload, char id[EVENT_ID_BYTES + 1]);

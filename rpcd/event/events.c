@@ -77,6 +77,8 @@ add(struct events *e, struct kept *k)
 	}
 	e->ring[(e->first + e->count++) % EVENTS_MAX] = k;
 	e->stats.listed++;
+	log_debug("agent", "Received event: user-event: %.*s (ltime %llu)", (int)k->rec.Name.len,
+	    (const char *)k->rec.Name.p, (unsigned long long)k->rec.LTime);
 }
 
 /* -- filters -- */
@@ -117,7 +119,8 @@ matches_service(const struct events *e, const struct user_event *ev, uint64_t *s
 	bool found = false;
 
 	for (uint32_t i = 0; i < e->services.Services.n && !found; i++)
-		found = found_in(name, s[i].Service, steps) && (ev->TagFilter.len == 0 || matches_tag(tag, &s[i], steps));
+		found = found_in(name, s[i].Service, steps) &&
+		    (ev->TagFilter.len == 0 || matches_tag(tag, &s[i], steps));
 	regex_free(name);
 	regex_free(tag);
 	return found;
@@ -202,7 +205,8 @@ look_up(struct events *e)
 {
 	struct catalog_read args = { .Name = span_str(e->conf.node_name) };
 	struct buf packed = BUF_INIT(4096);
-	struct op_request q = { .op = OP_CATALOG_NODE, .dc = span_of("", 0), .token = span_of("", 0), .mode = OP_STALE };
+	struct op_request q = { .op = OP_CATALOG_NODE, .mode = OP_STALE, .dc = span_of("", 0),
+		.token = span_of("", 0) };
 
 	schema_pack(&catalog_read_schema, &args, &packed);
 	q.args = buf_span(&packed);

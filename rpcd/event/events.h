@@ -26,7 +26,10 @@ struct events_conf {
 struct events *events_new(const struct events_conf *conf);
 /* Before route_free(). */
 void events_free(struct events *e);
-/* What comes next is from a new channel to gossipd.  What is old there is history the first time, later it may be news. */
+/*
+ * What comes next is from a new channel to gossipd.  What is old there is history the first time, later it may be
+ * news.
+ */
 void events_subscribed(struct events *e);
 /* The body of a MSG_GOSSIP_USER_EVENT.  TV_EFORMAT: it does not read. */
 enum tv_err events_told(struct events *e, struct span body);
@@ -34,7 +37,8 @@ unsigned events_count(const struct events *e);
 /* i in 0..count-1, oldest first; valid until the loop runs on. */
 const struct user_event *events_at(const struct events *e, unsigned i);
 /* As wait_start(): for the next event. */
-void events_wait(struct events *e, struct wait *w, struct mono timeout, void (*fn)(void *ctx, bool timed_out), void *ctx);
+void events_wait(struct events *e, struct wait *w, struct mono timeout, void (*fn)(void *ctx, bool timed_out),
+    void *ctx);
 
 struct events_stats {
 	uint64_t listed, duplicates, filtered, bad, announcements;

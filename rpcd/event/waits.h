@@ -23,7 +23,8 @@ struct wait {				/* the caller's storage; zeroed before first use */
 };
 
 /* fn is called once, from the loop, when waits_wake() comes or the time is over.  It may wait again. */
-void wait_start(struct waits *list, struct wait *w, struct mono timeout, void (*fn)(void *ctx, bool timed_out), void *ctx);
+void wait_start(struct waits *list, struct wait *w, struct mono timeout, void (*fn)(void *ctx, bool timed_out),
+    void *ctx);
 /* Without calling fn.  One that does not wait: nothing. */
 void wait_stop(struct wait *w);
 void waits_wake(struct waits *list);

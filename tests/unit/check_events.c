@@ -243,7 +243,8 @@ START_TEST(broken_envelopes)
 	struct user_event got;
 	char id[EVENT_ID_BYTES + 1];
 
-	ck_assert_int_eq(event_wire_read(1, span_str("consul:event:y"), span_of(good, sizeof(good)), id, &got), EVENT_USER);
+	ck_assert_int_eq(event_wire_read(1, span_str("consul:event:y"), span_of(good, sizeof(good)), id, &got),
+	    EVENT_USER);
 	span_is(got.Name, "x");
 	ck_assert_uint_eq(got.ID.len, EVENT_ID_BYTES);		/* derived: it had none */
 	ck_assert_uint_eq(got.Payload.len, 0);
@@ -258,7 +259,8 @@ START_TEST(index_comes_from_the_id)
 	char id[EVENT_ID_BYTES + 1];
 
 	ck_assert_uint_eq(event_wire_index(span_str(ID1)), 3);
-	ck_assert_uint_eq(event_wire_index(span_str("01234567-89ab-cdef-FFFF-ffffffffffff")), ~UINT64_C(0x0123456789abcdef));
+	ck_assert_uint_eq(event_wire_index(span_str("01234567-89ab-cdef-FFFF-ffffffffffff")),
+	    ~UINT64_C(0x0123456789abcdef));
 	ck_assert_uint_eq(event_wire_index(span_str("00000000-0000-0002-0000-000000000002")), 1);	/* never 0 */
 	ck_assert_uint_eq(event_wire_index(span_str("no uuid")), 1);
 	event_wire_random_id(id);
