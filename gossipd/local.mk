@@ -37,7 +37,8 @@ gossipd_libgossipshell_a_SOURCES = \
 	gossipd/opts.c gossipd/opts.h gossipd/tags.c gossipd/tags.h gossipd/net.c gossipd/net.h \
 	gossipd/udp.c gossipd/udp.h gossipd/streams.c gossipd/streams.h gossipd/snapshot.c gossipd/snapshot_read.c \
 	gossipd/snapshot.h \
-	gossipd/keyring.c gossipd/keyring.h gossipd/keyquery.c gossipd/keyquery.h gossipd/handlers_key.c \
+	gossipd/keyring.c gossipd/keyring_file.c gossipd/keyring.h gossipd/keyring_int.h \
+	gossipd/keyquery.c gossipd/keyquery.h gossipd/handlers_key.c \
 	gossipd/say.c gossipd/say.h gossipd/pool.c gossipd/pool.h gossipd/join.c gossipd/join.h \
 	gossipd/info.c gossipd/info.h gossipd/handlers.c gossipd/handlers.h gossipd/handlers_int.h gossipd/handlers_coord.c \
 	gossipd/handlers_event.c gossipd/handlers_event.h \
