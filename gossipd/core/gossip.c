@@ -44,8 +44,7 @@ fill_queued(struct swim *s)
 
 	bqueue_fill(&s->queues[QUEUE_MEMBER], &s->fill, PACKET_COST, scale_retransmits(mult, s->table.order_count));
 	for (enum swim_queue q = QUEUE_INTENT; q < QUEUES && s->fill.room > PACKET_COST_USER; q++)
-		bqueue_fill(&s->queues[q], &s->fill, PACKET_COST, q == QUEUE_INTENT ?
-		    scale_retransmits(mult, serf_members(s)) : scale_reach(mult, serf_members(s)));
+		bqueue_fill(&s->queues[q], &s->fill, PACKET_COST, scale_reach(mult, serf_members(s)));
 }
 
 /* Bytes for broadcasts beside a message of `used` bytes. */

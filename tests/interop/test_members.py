@@ -3,14 +3,12 @@
 happens to them.  Two pools live at the same time: one in clear, one with a shared 32-byte key."""
 import os
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from pool import Pool, namespace, together  # noqa: E402
 from cluster import main, wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.101.0").rpartition(".")[0]
-RETRANSMITS = 4.0		# long after the last packet of a prune
 
 
 def form(pool):
@@ -79,20 +77,10 @@ def leave_and_move(pool, o, s):
 
 
 def pruned(pool, what, *members):
-    """That a member is pruned is gossiped a few times and no part of the full exchange: one in some ten pools of this size
-    has a member that missed it.  The operator repeats it there."""
+    """That a member is pruned is no part of the deployed full exchange; our nodes tell those who missed it, with the next one
+    that they have with them."""
     pool.gone(*members)
-    deadline = time.monotonic() + RETRANSMITS
-
-    def missed(m):
-        return [gone.name for gone in members if gone.name in m.table()]
-
-    wait_for("the prunes travel", lambda: time.monotonic() > deadline or not any(missed(m) for m in pool.running()))
-    for m in pool.running():
-        for name in missed(m):
-            print("  [%s] %s missed that %s was pruned" % (pool.label, m.name, name), flush=True)
-            m.force_leave(name, prune=True)
-    pool.agree(what)
+    pool.agree(what, 2 * pool.limits.spread())
 
 
 def force_leave(pool, o, s):
