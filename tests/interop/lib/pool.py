@@ -5,6 +5,7 @@ A pool asks every member in the words of its own tools: `serf members` at an age
 (namespace() below), so that addresses never collide and a firewall can cut the pool in two.
 Standard library only.
 """
+import atexit
 import fcntl
 import json
 import math
@@ -475,8 +476,11 @@ class Agent(Member):
         return {"serf members": self.table()}
 
     def log(self):
-        with open(os.path.join(self.dir, "serf.log"), errors="replace") as f:
-            return f.read()
+        try:
+            with open(os.path.join(self.dir, "serf.log"), errors="replace") as f:
+                return f.read()
+        except FileNotFoundError:
+            return ""
 
 
 def brief(text):
@@ -502,6 +506,7 @@ class Pool:
             with open(self.cluster.keys + "/cluster.key") as f:
                 self.key = next(line for line in f if line[0] not in "#\n").strip()
         self.members, self.expected = {}, {}
+        atexit.register(self.kill_agents)
 
     def ours(self, count, first=1, prefix="o", **kw):
         return [self.add(Ours(self, "%s%d" % (prefix, i), "%s.%d" % (self.net, i), **kw))
@@ -628,13 +633,16 @@ class Pool:
     def __enter__(self):
         return self
 
-    def __exit__(self, kind, *rest):
-        for m in self.members.values():
-            if kind is not None and isinstance(m, Agent):
-                print("--- %s\n%s" % (m.name, "\n".join(m.log().splitlines()[-15:])), flush=True)
+    def kill_agents(self):
         for m in self.members.values():
             if isinstance(m, Agent) and m.running():
                 m.kill()
+
+    def __exit__(self, kind, *rest):
+        self.kill_agents()
+        for m in self.members.values():
+            if kind is not None and isinstance(m, Agent):
+                print("--- %s\n%s" % (m.name, "\n".join(m.log().splitlines()[-15:])), flush=True)
         self.cluster.__exit__(kind, *rest)
 
 
