@@ -53,7 +53,8 @@ def life_of_a_pool():
         assert g4.wait_end("gossipd") == [0]
         assert seen(LEAVE, "g4")[4] == LEFT
         shows(nodes[:3] + [g5], "g4", LEFT)
-        assert FAIL not in [f.body[1] for f in watcher.frames(0.2) if f.type == MSG.GOSSIP_MEMBER]
+        # Gossip alone brings the intent, so one that missed it shows a failure until its next exchange: no more than one.
+        assert sum("EventMemberFailed: g4" in n.log("gossipd") for n in nodes) <= 1
         start(g4)                               # who left does not come back by itself
         wait_for("g4 runs", lambda: statuses(g4))
         assert list(statuses(g4)) == ["g4"]

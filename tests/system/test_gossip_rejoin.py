@@ -13,7 +13,7 @@ from tvframe import MSG  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.5.0")
 # Nothing but the rejoin brings them together again.
-ALONE = dict(TIMING, reconnect_interval="1h", lan={"push_pull_interval": "1h"})
+ALONE = dict(TIMING, reconnect_interval="1h", lan={"push_pull_interval": "2s"})
 
 
 def snapshot(node, pool="lan"):
