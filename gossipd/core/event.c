@@ -135,15 +135,6 @@ take(struct swim *s, const struct serf_user_event *m)
 	return true;
 }
 
-static void
-pass_on(struct swim *s, struct span message)
-{
-	if (gossip_fits(s, message.len))
-		gossip_queue(s, QUEUE_EVENT, message, NULL, 0);
-	else
-		s->stats.over_packet++;
-}
-
 enum tv_err
 event_on_user(struct swim *s, const struct gaddr *from, struct span message)
 {
@@ -156,7 +147,7 @@ event_on_user(struct swim *s, const struct gaddr *from, struct span message)
 	err = serf_get_user_event(span_of(message.p + 1, message.len - 1), &s->out.arena, &m);
 	if (err == TV_OK && take(s, &m)) {
 		s->stats.events_heard++;
-		pass_on(s, message);
+		gossip_pass(s, QUEUE_EVENT, message);
 	}
 	return err;
 }
@@ -183,7 +174,7 @@ event_fire(struct swim *s, const struct swim_input *in)
 	if (!take(s, &m))
 		return TV_ENOMEM;
 	s->stats.events_fired++;
-	pass_on(s, buf_span(&s->scratch));
+	gossip_pass(s, QUEUE_EVENT, buf_span(&s->scratch));
 	return TV_OK;
 }
 

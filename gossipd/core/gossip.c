@@ -56,10 +56,13 @@ room_beside(const struct swim *s, size_t used)
 	return fixed < s->opt.packet_bytes ? s->opt.packet_bytes - fixed : 0;
 }
 
-bool
-gossip_fits(const struct swim *s, size_t len)
+void
+gossip_pass(struct swim *s, enum swim_queue q, struct span message)
 {
-	return len + PACKET_COST_USER <= room_beside(s, 0);
+	if (message.len + PACKET_COST_USER <= room_beside(s, 0))
+		gossip_queue(s, q, message, NULL, 0);
+	else
+		s->stats.over_packet++;
 }
 
 void

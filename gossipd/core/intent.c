@@ -314,7 +314,7 @@ intent_on_join(struct swim *s, const struct gaddr *from, struct span message)
 
 	(void)from;
 	if (err == TV_OK && intent_join(s, m.ltime, m.node))
-		gossip_queue(s, QUEUE_INTENT, message, NULL, 0);
+		gossip_pass(s, QUEUE_INTENT, message);
 	return err;
 }
 
@@ -327,7 +327,7 @@ intent_on_leave(struct swim *s, const struct gaddr *from, struct span message)
 
 	(void)from;
 	if (err == TV_OK && intent_leave(s, m.ltime, m.node, m.prune))
-		gossip_queue(s, QUEUE_INTENT, message, NULL, 0);
+		gossip_pass(s, QUEUE_INTENT, message);
 	return err;
 }
 

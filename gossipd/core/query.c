@@ -247,10 +247,8 @@ query_take(struct swim *s, const struct serf_query *m, struct span message, bool
 
 	if (!is_news(s, m))
 		return false;
-	if (spread && gossip_fits(s, message.len))
-		gossip_queue(s, QUEUE_QUERY, message, NULL, 0);
-	else if (spread)
-		s->stats.over_packet++;
+	if (spread)
+		gossip_pass(s, QUEUE_QUERY, message);
 	if (!filter_pass(s, m->filters)) {
 		s->stats.queries_filtered++;
 		return true;

@@ -343,8 +343,8 @@ void gossip_queue(struct swim *s, enum swim_queue q, struct span message, struct
 /* A control message with broadcasts behind it as far as they fit. */
 void gossip_send(struct swim *s, const struct gaddr *to, struct span message, bool crc);
 void gossip_tick(struct swim *s);		/* TIMER_GOSSIP */
-/* A Serf message of this many bytes fits into a packet. */
-bool gossip_fits(const struct swim *s, size_t len);
+/* Queues a Serf message of another; not one that no packet holds, for it would never leave the queue. */
+void gossip_pass(struct swim *s, enum swim_queue q, struct span message);
 
 /* -- pushpull.c -- */
 void pushpull_tick(struct swim *s);		/* TIMER_PUSHPULL */

@@ -330,7 +330,7 @@ struct swim_stats {
 	uint64_t answers_taken, answers_strange;	/* to our queries; unknown, late, twice, or from no member */
 	uint64_t relays_sent, relays_passed;	/* asked of others; done for others */
 	uint32_t queries_open, queries_waiting;	/* ours; of others, not answered yet */
-	uint64_t over_packet;		/* events and queries longer than a packet, not gossiped */
+	uint64_t over_packet;		/* Serf messages longer than a packet, not gossiped */
 	uint64_t over_ltimes;		/* Lamport times beyond what a clock may jump to */
 	uint64_t over_events, over_queries, over_filters, over_answers, over_passed;	/* beyond our limits */
 };

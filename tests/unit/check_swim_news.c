@@ -206,6 +206,29 @@ START_TEST(one_that_leaves_comes_back_with_the_next_time)
 }
 END_TEST
 
+/* What no packet holds would stay in the queue for ever. */
+START_TEST(padded_intents_are_heard_and_not_queued)
+{
+	static const uint8_t padding[1400];
+	struct serf_leave leave = { .ltime = 7, .node = span_str("a") };
+	struct serf_join join = { .ltime = 8, .node = span_str("a") };
+	struct buf b = BUF_INIT(4096);
+
+	(void)one_alive(&o, "a", 1);
+	serf_put_leave(&b, &leave);
+	buf_put(&b, padding, sizeof(padding));
+	ck_assert_int_eq(one_serf(&o, &b), TV_OK);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_LEAVING);
+	b = BUF_INIT(4096);
+	serf_put_join(&b, &join);
+	buf_put(&b, padding, sizeof(padding));
+	ck_assert_int_eq(one_serf(&o, &b), TV_OK);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_ALIVE);
+	ck_assert_uint_eq(one_stats(&o).intent_queue, 0);
+	ck_assert_uint_eq(one_stats(&o).over_packet, 2);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -221,6 +244,7 @@ main(void)
 	tcase_add_test(t, a_missed_prune_is_told_again);
 	tcase_add_test(t, who_came_back_after_a_prune_stays);
 	tcase_add_test(t, one_that_leaves_comes_back_with_the_next_time);
+	tcase_add_test(t, padded_intents_are_heard_and_not_queued);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);
