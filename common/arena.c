@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/arena.h"
 
@@ -124,6 +125,13 @@ arena_reset(struct arena *a)
 		k->used = 0;
 	}
 	a->blocks = k;
+}
+
+void
+arena_wipe(struct arena *a)
+{
+	for (struct arena_block *k = a->blocks; k != NULL; k = k->next)
+		explicit_bzero(k->bytes, k->used);
 }
 
 void

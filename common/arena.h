@@ -25,5 +25,7 @@ struct span arena_printf(struct arena *a, const char *fmt, ...) __attribute__((f
 /* Forgets everything; keeps the first block for reuse. */
 void arena_reset(struct arena *a);
 void arena_done(struct arena *a);
+/* Zeroes all that was handed out, before a reset or the end: it held secrets. */
+void arena_wipe(struct arena *a);
 
 #endif

@@ -126,6 +126,7 @@ hear_queries(struct pool *p, const struct swim_output *out)
 	}
 	for (size_t i = 0; copies != NULL && i < count; i++)
 		p->conf.on_query(p->conf.ctx, p, &copies[i]);
+	arena_wipe(&a);			/* keys may be among them */
 	arena_done(&a);
 }
 

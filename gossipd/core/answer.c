@@ -106,6 +106,7 @@ answer_send(struct swim *s, const struct heard_query *q, uint32_t flags, struct 
 		.payload = payload };
 	struct span message;
 
+	s->out.secret = s->out.secret || (payload.len > 0 && payload.p[0] == SERF_KEY_RESPONSE);
 	buf_reset(&s->scratch);
 	buf_u8(&s->scratch, WIRE_USER);
 	serf_put_query_response(&s->scratch, &m);

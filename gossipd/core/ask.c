@@ -169,6 +169,7 @@ ask_take(struct swim *s, const struct serf_query_response *m)
 	struct asked **at = find(s, m->ltime, m->id), *q = *at;
 	unsigned what = m->flags & SERF_RESPONSE_FLAG_ACK ? ANSWER_ACK : ANSWER_DATA;
 
+	s->out.secret = s->out.secret || (m->payload.len > 0 && m->payload.p[0] == SERF_KEY_RESPONSE);
 	if (q == NULL || !is_member(s, m->from) || !note_answer(s, q, m->from, what)) {
 		s->stats.answers_strange++;
 		return;

@@ -113,6 +113,7 @@ intern_get(struct intern *t, struct span head, struct span body)
 	for (twin = *chain_of(t, b->hash); twin != NULL; twin = twin->next) {
 		if (twin->hash != b->hash || twin->len != len || memcmp(twin->bytes, b->bytes, len) != 0)
 			continue;
+		sodium_memzero(b->bytes, len);
 		free(b);
 		TV_ASSERT(twin->refs < UINT32_MAX);
 		twin->refs++;
@@ -140,5 +141,6 @@ intern_put(struct intern *t, const void *bytes)
 		at = &(*at)->next;
 	*at = b->next;
 	t->count--;
+	sodium_memzero(b->bytes, b->len);	/* key queries wait here for gossip, too */
 	free(b);
 }

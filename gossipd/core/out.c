@@ -1,6 +1,7 @@
 /* The output of one feed under construction; see swim.h for what it means. */
 #include "config.h"
 
+#include <sodium.h>
 #include <stdlib.h>
 
 #include "gossipd/core/state.h"
@@ -41,9 +42,22 @@ shrink(void *list, size_t *cap)
 	}
 }
 
+/* What the last feed knew of keys goes with it: the arena, and the message under construction. */
+static void
+wipe(struct swim *s)
+{
+	if (!s->out.secret)
+		return;
+	arena_wipe(&s->out.arena);
+	if (s->scratch.cap > 0)
+		sodium_memzero(s->scratch.data, s->scratch.cap);
+	s->out.secret = false;
+}
+
 void
 out_begin(struct swim *s)
 {
+	wipe(s);
 	shrink(&s->out.sends, &s->out.send_cap);
 	shrink(&s->out.events, &s->out.event_cap);
 	shrink(&s->out.notices, &s->out.notice_cap);
@@ -56,6 +70,7 @@ out_begin(struct swim *s)
 void
 out_done(struct swim *s)
 {
+	wipe(s);
 	arena_done(&s->out.arena);
 	free(s->out.sends);
 	free(s->out.streams);

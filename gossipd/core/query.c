@@ -245,6 +245,7 @@ query_take(struct swim *s, const struct serf_query *m, struct span message, bool
 {
 	struct heard_query *q;
 
+	s->out.secret = s->out.secret || serf_query_needs_payload(m->name);	/* a key */
 	if (!is_news(s, m))
 		return false;
 	if (spread)

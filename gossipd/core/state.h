@@ -185,6 +185,7 @@ enum leave_phase { LEAVE_NONE, LEAVE_INTENT, LEAVE_SETTLE, LEAVE_DEAD, LEAVE_LIN
 
 struct out {
 	struct arena arena;		/* bytes and names of this output */
+	bool secret;			/* a key query or its answers went through this feed */
 	struct swim_send *sends;
 	struct swim_stream *streams;
 	struct swim_event *events;

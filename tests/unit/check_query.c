@@ -799,6 +799,23 @@ START_TEST(key_queries_go_to_the_shell)
 }
 END_TEST
 
+/* The memory of the output is kept for the next one, so it may be looked at. */
+START_TEST(keys_do_not_outlive_their_output)
+{
+	static const uint8_t request[] = "\x07\x81\xa3Key\xa4" "1234";
+	struct serf_query q = query_of_2(1, "_serf_install-key");
+	struct span lent;
+
+	start_pool(2);
+	q.payload = LIT(request);
+	ck_assert_int_eq(hear(q), TV_OK);
+	lent = o.out->queries[0].payload;
+	ck_assert(span_eqs(lent, "1234"));
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_TICK }), TV_OK);
+	ck_assert(!span_eqs(lent, "1234"));
+}
+END_TEST
+
 START_TEST(unreadable_key_requests_are_refused_at_once)
 {
 	struct serf_query q = query_of_2(1, "_serf_use-key");
@@ -865,6 +882,7 @@ main(void)
 	tcase_add_test(i, whose_a_name_is);
 	tcase_add_test(i, strangers_may_ask_whose_a_name_is);
 	tcase_add_loop_test(i, key_queries_go_to_the_shell, 0, sizeof(key_queries) / sizeof(key_queries[0]));
+	tcase_add_test(i, keys_do_not_outlive_their_output);
 	tcase_add_test(i, unreadable_key_requests_are_refused_at_once);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);
