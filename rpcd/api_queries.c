@@ -186,29 +186,37 @@ no_answer(struct request *r, enum tv_err err)
 static void
 on_answers(void *ctx, enum tv_err err, struct span body)
 {
-	struct note *n = ctx;
-	struct request *r = note_request(n);
+	struct request *r = ctx;
 
-	note_free(n);
-	if (r == NULL || r->answered)
-		return;
+	r->cancel = NULL;
 	if (err == TV_OK)
 		show_answers(r, body);
 	else
 		no_answer(r, err);
 }
 
-/* Asks gossipd; done gets a note of r. */
+static void
+stop_asking(struct request *r)
+{
+	const uint64_t *call = r->state;
+
+	view_cancel(r->api->view, *call);
+}
+
+/* Asks gossipd; done gets r.  A query may take an hour: a client that goes takes its question back. */
 static void
 ask(struct request *r, uint16_t type, struct buf *body, struct mono timeout, calls_done *done)
 {
-	struct note *n = note_new(r);
+	uint64_t *call = arena_alloc(&r->arena, sizeof(*call));
 	enum tv_err err = TV_ENOMEM;
 
-	if (n != NULL && !body->failed && view_call(r->api->view, type, buf_span(body), timeout, done, n, &err) != 0)
+	if (call == NULL || body->failed ||
+	    (*call = view_call(r->api->view, type, buf_span(body), timeout, done, r, &err)) == 0) {
+		no_answer(r, err);
 		return;
-	note_free(n);
-	no_answer(r, err);
+	}
+	r->state = call;
+	r->cancel = stop_asking;
 }
 
 static void
@@ -339,13 +347,10 @@ run_hear(struct request *r)
 static void
 on_responded(void *ctx, enum tv_err err, struct span body)
 {
-	struct note *n = ctx;
-	struct request *r = note_request(n);
+	struct request *r = ctx;
 	struct rd in = rd_span_over(body);
 
-	note_free(n);
-	if (r == NULL || r->answered)
-		return;
+	r->cancel = NULL;
 	if (err != TV_OK) {
 		no_answer(r, err);
 		return;

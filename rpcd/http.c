@@ -252,7 +252,7 @@ suspend(struct exchange *x)
 
 	x->suspended = true;
 	MHD_suspend_connection(x->mhd);
-	if ((x->req.op.index == 0 && x->req.stream == NULL) || info == NULL)
+	if ((x->req.op.index == 0 && x->req.cancel == NULL) || info == NULL)
 		return;			/* soon answered anyway: not worth two system calls */
 	ev_io_init(&x->gone, on_gone, info->connect_fd, EV_READ);
 	x->gone.data = x;

@@ -234,6 +234,12 @@ def queries(c, nodes):
         assert nodes[0].ctl(*wrong, check=False).returncode == 2, wrong
     p = nodes[0].ctl("query", "_serf_conflict", "x", check=False)
     assert p.returncode == 1 and "_serf_" in p.stderr, p
+    # A client that goes takes its question back, however long it would have taken.
+    before = int(nodes[0].stats("rpcd")["http_cancelled"])
+    with Ctl(nodes[0], "query", "--timeout", "1h", "long"):
+        wait_for("it waits", lambda: int(nodes[0].stats("rpcd")["http_under_way"]) == 2)
+    wait_for("its end", lambda: int(nodes[0].stats("rpcd")["http_cancelled"]) == before + 1 and
+             int(nodes[0].stats("rpcd")["http_under_way"]) == 1)
 
 
 def monitoring(c, nodes):

@@ -1240,8 +1240,13 @@ START_TEST(query_refusals)
 	fake_is("PUT", "/v1/agent/query/a", NULL, 500, "gossipd is not running on this node");
 	fake.full = false;
 	r = fake_begin("PUT", "/v1/agent/query/a?no-ack", NULL, NULL);
-	fake_end(r);			/* the client went away; the answer finds nobody */
+	ck_assert(fake.call_done != NULL);
+	fake_end(r);			/* the client went away: it is taken back */
+	ck_assert(fake.call_done == NULL);
+	r = fake_begin("PUT", "/v1/agent/query/a?no-ack", NULL, NULL);
 	fake.call_done(fake.call_ctx, TV_ECLOSED, SPAN_NONE);
+	fake_answered(r, 500, "gossipd went away before it answered");
+	fake_end(r);
 	r = fake_begin("PUT", "/v1/agent/query-answer/12-34", "up", NULL);
 	ck_assert_uint_eq(fake.call_type, MSG_GOSSIP_RESPOND);
 	mpw_array(&b, 2);
