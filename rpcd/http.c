@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,9 @@
 #define GROUPS_MAX 64
 #define ANSWER_BYTES_PER_S 32768	/* a client that reads more slowly is not waited for */
 #define STREAM_BLOCK_BYTES 16384	/* of a stream at a time */
+#define STREAM_KEEP_IDLE_S 60
+#define STREAM_KEEP_EVERY_S 15
+#define STREAM_KEEP_COUNT 4
 #define SWEEP_S_MAX 5.0
 
 static const char busy_text[] =
@@ -291,10 +295,28 @@ on_stream(void *cls, uint64_t at, char *dst, size_t max)
 	return (ssize_t)n;
 }
 
+/* A host that vanished is noticed within two minutes, even when there is nothing to send to it. */
+static void
+keep_alive(struct exchange *x)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+	const struct { int level, name, value; } opts[] = {
+		{ SOL_SOCKET, SO_KEEPALIVE, 1 },
+		{ IPPROTO_TCP, TCP_KEEPIDLE, STREAM_KEEP_IDLE_S },
+		{ IPPROTO_TCP, TCP_KEEPINTVL, STREAM_KEEP_EVERY_S },
+		{ IPPROTO_TCP, TCP_KEEPCNT, STREAM_KEEP_COUNT },
+	};
+
+	/* On a unix socket they do not matter. */
+	for (size_t i = 0; i < sizeof(opts) / sizeof(opts[0]) && info != NULL; i++)
+		(void)setsockopt(info->connect_fd, opts[i].level, opts[i].name, &opts[i].value, sizeof(int));
+}
+
 /* Whoever reads a stream may take its time: it misses some, and keeps nobody else waiting. */
 static struct MHD_Response *
 stream_response(struct exchange *x)
 {
+	keep_alive(x);
 	(void)MHD_set_connection_option(x->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 0u);
 	x->close_after = true;
 	return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, on_stream, x, NULL);

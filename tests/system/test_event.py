@@ -4,6 +4,8 @@ once, restarted nodes hear nothing old, filters, other datacenters, leader chang
 import base64
 import json
 import os
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -242,6 +244,14 @@ def queries(c, nodes):
              int(nodes[0].stats("rpcd")["http_under_way"]) == 1)
 
 
+def watched_connections(node):
+    """How many of rpcd's HTTP connections the kernel probes when they are silent (timer 2 of /proc/net/tcp)."""
+    here = "%08X:%04X" % (struct.unpack("=I", socket.inet_aton(node.addr))[0], 8500)
+    with open("/proc/net/tcp") as table:
+        rows = [line.split() for line in table]
+    return sum(row[1] == here and row[3] == "01" and row[5].startswith("02:") for row in rows)
+
+
 def monitoring(c, nodes):
     """The live logs of three daemons: why a member is suspected, over a restart of gossipd; each client its level."""
     n1, n3, client = nodes[0], nodes[2], nodes[3]
@@ -269,6 +279,7 @@ def monitoring(c, nodes):
         assert all(line.split(" ")[1] == "gossipd" for line in gossip.lines()), gossip.text()
         assert all(json.loads(line)["@level"] in ("warn", "err") for line in warnings.lines()), warnings.text()
         assert "DEBUG" not in n1.log("raftd") and "[DEBUG]" not in n1.log("gossipd")
+        wait_for("hosts that vanish would be noticed", lambda: watched_connections(n1) == 2)
     wait_for("nothing is left behind", lambda: int(n1.stats("rpcd")["http_under_way"]) == 1)
     p = n1.ctl("monitor", "--level", "loud", check=False)
     assert p.returncode == 1 and "Unknown log level: loud" in p.stderr, p
