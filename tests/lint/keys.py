@@ -67,7 +67,7 @@ def items(page):
         if item:
             key = item.group(1)
             found[key] = set()
-        elif re.match(r"\.(?:Sh|It|El)\b", line):
+        elif re.match(r"\.(?:Sh|It|El)\b", line) and " Ta " not in line:  # rows of a table are text
             key = key if line.startswith(".El") else None
         elif key:
             found[key] |= {normal(w.strip(',;:.()"')) for w in line.replace("\\(dq", " ").replace("\\-", "-").split()}
