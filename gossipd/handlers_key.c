@@ -352,11 +352,16 @@ take_response(struct tally *t, const struct swim_response *r)
 	struct arena a = ARENA_INIT(64u << 10);
 	struct serf_list keys;
 	struct span key;
+	uint8_t *name;
 
 	if (r->from.len > NODE_NAME_BYTES_MAX || (t->tries > 1 && has_answered(t, r->from)))
 		return;
-	buf_u8(&t->names, (uint8_t)r->from.len);
-	buf_putspan(&t->names, r->from);
+	name = buf_add(&t->names, 1 + r->from.len);
+	if (name == NULL)		/* half a name would break the list; this one counts as silent */
+		return;
+	name[0] = (uint8_t)r->from.len;
+	if (r->from.len > 0)
+		memcpy(name + 1, r->from.p, r->from.len);
 	t->responses++;
 	if (r->payload.len < 1 || r->payload.p[0] != SERF_KEY_RESPONSE ||
 	    serf_get_key_response(span_of(r->payload.p + 1, r->payload.len - 1), &a, &m) != TV_OK)

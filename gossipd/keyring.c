@@ -252,10 +252,11 @@ kring_change(struct kring *k, enum kring_op op, struct span key, bool all, char 
 		if (err != TV_OK)
 			snprintf(text, cap, "%s: %s", k->path, strerror(errno));
 	}
-	if (err != TV_OK) {
+	if (err != TV_OK)
 		s->live = s->undo;
+	seal_ring_wipe(&s->undo);	/* a removed key is gone */
+	if (err != TV_OK)
 		return err;
-	}
 	log_change(op, key, &s->live);
 	if (k->changed != NULL)
 		k->changed(k->ctx);

@@ -49,7 +49,6 @@ read_file(int fd, size_t size)
 	return span_of(bytes, bytes != NULL ? at : 0);
 }
 
-
 /* What a crash cut off in the middle goes, so that the next line does not continue it. */
 static void
 cut_tail(struct snapshot *s, size_t whole)
