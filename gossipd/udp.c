@@ -72,13 +72,15 @@ note_bad(struct udp *u, enum tv_err err)
 static void
 open_datagram(struct udp *u, const struct sockaddr_storage *from, struct span datagram)
 {
+	const struct seal_ring *ring = u->envelope->ring;
+	unsigned moves = ring != NULL ? ring->moves : 0;
 	struct packet_result r;
 
 	u->stats.in++;
 	u->stats.in_bytes += datagram.len;
 	u->from = net_gaddr(from);
 	r = packet_open(u->envelope, u->in_scratch, datagram, visit, u);
-	if (r.sealed)
+	if (r.sealed && ring->moves == moves)	/* else it brought a change of the ring, and r.key names another key */
 		u->events->on_opened(u->ctx, &u->from, r.key);
 	if (r.err != TV_OK)
 		note_bad(u, r.err);

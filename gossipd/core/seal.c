@@ -66,6 +66,7 @@ seal_ring_use(struct seal_ring *r, struct span key)
 	k = r->keys[at];
 	memmove(&r->keys[1], &r->keys[0], at * sizeof(k));
 	r->keys[0] = k;
+	r->moves += at > 0;
 	sodium_memzero(&k, sizeof(k));
 	return TV_OK;
 }
@@ -80,6 +81,7 @@ seal_ring_remove(struct seal_ring *r, struct span key)
 	if (at == 0)
 		return TV_ECONFLICT;
 	r->count--;
+	r->moves++;
 	memmove(&r->keys[at], &r->keys[at + 1], (r->count - at) * sizeof(r->keys[0]));
 	sodium_memzero(&r->keys[r->count], sizeof(r->keys[0]));
 	return TV_OK;

@@ -31,6 +31,7 @@ struct seal_key {
 struct seal_ring {
 	struct seal_key keys[SEAL_KEYS_MAX];
 	unsigned count;				/* 0: no encryption */
+	unsigned moves;				/* of keys; places from before the last one mean nothing */
 };
 
 bool seal_key_len_ok(size_t len);

@@ -184,13 +184,17 @@ START_TEST(test_ring)
 	ck_assert_int_eq(seal_ring_add(&r, key_of(2, 24)), TV_OK);
 	ck_assert_uint_eq(r.count, 3);
 	ck_assert_int_eq(seal_ring_use(&r, key_of(9, 16)), TV_ENOENT);
+	ck_assert_uint_eq(r.moves, 0);
 	ck_assert_int_eq(seal_ring_use(&r, key_of(3, 32)), TV_OK);
+	ck_assert_int_eq(seal_ring_use(&r, key_of(3, 32)), TV_OK);
+	ck_assert_uint_eq(r.moves, 1);
 	ck_assert_uint_eq(r.keys[0].bytes[0], 3);		/* 3 1 2: the others keep their order */
 	ck_assert_uint_eq(r.keys[1].bytes[0], 1);
 	ck_assert_uint_eq(r.keys[2].bytes[0], 2);
 	ck_assert_int_eq(seal_ring_remove(&r, key_of(3, 32)), TV_ECONFLICT);
 	ck_assert_int_eq(seal_ring_remove(&r, key_of(9, 16)), TV_OK);
 	ck_assert_int_eq(seal_ring_remove(&r, key_of(1, 16)), TV_OK);
+	ck_assert_uint_eq(r.moves, 2);
 	ck_assert_uint_eq(r.count, 2);
 	ck_assert_uint_eq(r.keys[1].bytes[0], 2);
 
