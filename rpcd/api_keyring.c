@@ -237,6 +237,8 @@ round_over(struct request *r)
 	}
 	if (why.len > 0) {
 		answer_span(r, 500, buf_span(&why));
+	} else if (why.failed) {	/* there was something to say */
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
 	} else if (run->checking) {
 		run->checking = false;
 		run->at = run->pool_count = 0;

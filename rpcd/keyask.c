@@ -118,7 +118,8 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 	uint32_t count = 0;
 
 	if (err != TV_OK) {
-		keyask_end(k, err, "gossipd went away before it answered", NULL);
+		keyask_end(k, err, err == TV_ETIMEOUT ? "gossipd did not answer in time" :
+		    "gossipd went away before it answered", NULL);
 		return;
 	}
 	if (mpr_array(&r) != 3)

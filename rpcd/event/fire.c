@@ -72,7 +72,9 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 	uint64_t code, ltime;
 
 	if (err != TV_OK) {
-		fire_fail(f, err, span_str("gossipd went away before it answered; the event may have been fired"));
+		fire_fail(f, err, span_str(err == TV_ETIMEOUT ?
+		    "gossipd did not answer in time; the event may have been fired" :
+		    "gossipd went away before it answered; the event may have been fired"));
 		return;
 	}
 	if (mpr_array(&r) != 3)

@@ -536,6 +536,11 @@ START_TEST(fired_events_have_the_id_that_all_will_see)
 	ck_assert_ptr_nonnull(fire("deploy", ""));
 	gossipd.done(gossipd.ctx, TV_ECLOSED, SPAN_NONE);
 	ck_assert_int_eq(fired.err, TV_ECLOSED);
+	ck_assert_str_eq(fired.text, "gossipd went away before it answered; the event may have been fired");
+	ck_assert_ptr_nonnull(fire("deploy", ""));
+	gossipd.done(gossipd.ctx, TV_ETIMEOUT, SPAN_NONE);
+	ck_assert_int_eq(fired.err, TV_ETIMEOUT);
+	ck_assert_str_eq(fired.text, "gossipd did not answer in time; the event may have been fired");
 	ck_assert_ptr_nonnull(fire("deploy", ""));
 	gossipd.done(gossipd.ctx, TV_OK, span_of("\x90", 1));
 	ck_assert_int_eq(fired.err, TV_EFORMAT);
