@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/dirs.h"
 #include "common/keys.h"
 
 #define KEY_TEXT_BYTES (sodium_base64_ENCODED_LEN(KEY_BYTES, sodium_base64_VARIANT_ORIGINAL))
@@ -22,22 +23,6 @@ static const struct {
 	[SERVER_KEY] = { "server.key", 0600, "# Triumvir server key: secret, on servers only.\n" },
 	[SERVER_PUB] = { "server.pub", 0644, "# Triumvir server key, public half: on every node.\n" },
 };
-
-static bool
-write_all(int fd, const char *text, size_t len)
-{
-	while (len > 0) {
-		ssize_t n = write(fd, text, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		text += n;
-		len -= (size_t)n;
-	}
-	return true;
-}
 
 /* One finished file in the folder, or nothing.  link(2) does not replace: TV_EEXIST. */
 static enum tv_err

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/dirs.h"
 #include "gossipd/keyring_int.h"
 
 /* -- ids of keys ever held ---------------------------------------------------------- */
@@ -52,22 +53,6 @@ read_seen(struct kring *k, const char *text, size_t len)
 }
 
 /* -- files ----------------------------------------------------------------------------- */
-
-static bool
-write_all(int fd, const char *text, size_t len)
-{
-	while (len > 0) {
-		ssize_t n = write(fd, text, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		text += n;
-		len -= (size_t)n;
-	}
-	return true;
-}
 
 /* The file as a whole or not at all, also after a loss of power. */
 static enum tv_err

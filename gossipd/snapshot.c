@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/dirs.h"
 #include "common/log.h"
 #include "gossipd/net.h"
 #include "gossipd/snapshot.h"
@@ -65,18 +66,24 @@ snapshot_open(const char *path, struct span self, size_t members_max, struct sna
 	struct snapshot *s = calloc(1, sizeof(*s));
 	struct stat st;
 	struct span text;
+	int opened;
 
 	*found = (struct snapshot_found){ .arena = ARENA_INIT(FOUND_BYTES_MAX) };
 	if (s == NULL)
 		return NULL;
 	s->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	opened = errno;
 	s->path = strdup(path);
 	s->pending = BUF_INIT(PENDING_BYTES_MAX);
 	s->limit = (struct log_limit){ .burst = 1, .period = MONO_S(60) };
 	if (s->path == NULL || asprintf(&s->fresh_path, "%s.compact", path) < 0)
 		s->fresh_path = NULL;
+	errno = s->fd < 0 ? opened : s->fresh_path == NULL ? ENOMEM : EFBIG;	/* or what fstat says */
 	if (s->fd < 0 || s->fresh_path == NULL || fstat(s->fd, &st) != 0 || st.st_size > FILE_BYTES_MAX) {
+		int why = errno;
+
 		snapshot_close(s, NULL);
+		errno = why;
 		return NULL;
 	}
 	s->size = (size_t)st.st_size;
@@ -193,16 +200,9 @@ complain(struct snapshot *s, const char *what)
 }
 
 static bool
-write_all(int fd, struct span text)
+write_span(int fd, struct span text)
 {
-	while (text.len > 0) {
-		ssize_t n = write(fd, text.p, text.len);
-
-		if (n <= 0)
-			return false;
-		text = span_of(text.p + n, text.len - (size_t)n);
-	}
-	return true;
+	return write_all(fd, text.p, text.len);
 }
 
 /* Half of a file beyond this is history. */
@@ -240,7 +240,7 @@ compact(struct snapshot *s, const struct swim *core)
 
 	put_all(s, core, &b);
 	fd = open(s->fresh_path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd >= 0 && !b.failed && write_all(fd, buf_span(&b)) && fdatasync(fd) == 0 &&
+	if (fd >= 0 && !b.failed && write_span(fd, buf_span(&b)) && fdatasync(fd) == 0 &&
 	    rename(s->fresh_path, s->path) == 0) {
 		close(s->fd);
 		s->fd = fd;
@@ -263,7 +263,7 @@ append(struct snapshot *s)
 {
 	if (s->pending.failed) {
 		errno = ENOMEM;
-	} else if (write_all(s->fd, buf_span(&s->pending))) {
+	} else if (write_span(s->fd, buf_span(&s->pending))) {
 		s->size += s->pending.len;
 		return;
 	}

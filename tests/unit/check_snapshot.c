@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -61,6 +62,16 @@ member(const char *name, enum member_status status)
 	return (struct swim_member){ .name = span_str(name), .meta = span_str("\xff\x81\xa1k\xa1v"),
 		.addr = one_addr(7), .status = status, .vsn = one_vsn, .status_ltime = 12 };
 }
+
+START_TEST(a_file_that_is_not_ours_is_named)
+{
+	write_file("");
+	ck_assert_int_eq(truncate(path, 1 << 30), 0);
+	errno = 0;
+	ck_assert_ptr_null(snapshot_open(path, span_str("me"), 100, &found));
+	ck_assert_int_eq(errno, EFBIG);
+}
+END_TEST
 
 START_TEST(what_was_written_comes_back)
 {
@@ -484,6 +495,7 @@ main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, a_file_that_is_not_ours_is_named);
 	tcase_add_test(t, what_was_written_comes_back);
 	tcase_add_test(t, the_last_word_counts);
 	tcase_add_test(t, leave_forgets);
