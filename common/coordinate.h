@@ -34,7 +34,7 @@ bool coordinate_of_rec(const struct coordinate_rec *rec, struct coordinate *out)
 void coordinate_to_rec(const struct coordinate *c, struct coordinate_rec *rec);
 /* An entry of MSG_GOSSIP_COORDS: [str name, f64 error, f64 adjustment, f64 height, [8 x f64]]. */
 void coordinate_pack(struct buf *b, struct span name, const struct coordinate *c);
-/* The reverse; name borrows the input.  The reader's error; whether the values are plausible is for the caller to see. */
+/* The reverse; name borrows the input.  The reader's error; whether the values are plausible is for the caller. */
 enum tv_err coordinate_unpack(struct rd *r, struct span *name, struct coordinate *c);
 /* The distance of the vectors and both heights, in seconds. */
 double coordinate_distance(const struct coordinate *a, const struct coordinate *b);
