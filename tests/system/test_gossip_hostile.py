@@ -22,6 +22,7 @@ NET = os.environ.get("TV_NET", "127.6.0")
 CALM = dict(TIMING, lan={"push_pull_interval": "2s"})
 GROWTH = 48 << 20                               # memory that an attack may leave behind, allocator's habits included
 LINES = 120                                     # log lines of one attack and its aftermath
+REFUSAL_MAX = 200                               # bytes of a sealed refusal; the state of four members is longer
 
 
 def rss(node):
@@ -171,10 +172,10 @@ def sealed_things():
                         if 0 < at < len(s):
                             w.talk(g1.addr, s[:at])
                             answer = w.talk(g1.addr, s[:at] + bytes([s[at] ^ 1]) + s[at + 1:])
-                            assert b"g2" not in answer and b"key" not in answer.replace(b"keys", b""), answer
+                            assert len(answer) < REFUSAL_MAX, answer
                 w.send(g1.addr, w.alive("clear", NET + ".99"), w.dead("g2", 100, "g3"), w.ping("g1"))
                 answer = w.talk(g1.addr, w.push_pull([w.node("clear", NET + ".99")]))
-                assert b"g2" not in answer and len(answer) < 200, answer
+                assert len(answer) < REFUSAL_MAX, answer
             assert "clear" not in statuses(g1)
             with Watch(nodes):                  # all that was ever said, again, three times over, to everybody
                 clock = int(info(g1)["serf_lan"]["member_time"])
