@@ -8,6 +8,7 @@ include tests/link.mk
 include tests/gossip.mk
 include tests/keyring.mk
 include tests/raftd.mk
+include tests/faults/faults.mk
 include tests/rt.mk
 include tests/rpcd.mk
 include tests/gossipwire.mk

@@ -103,9 +103,10 @@ class Node:
     """One node: its configuration folder, its daemons, and questions to it."""
 
     def __init__(self, cluster, name, addr, server=True, dc="dc1", raftd=None, rpcd=None, gossipd=None, wrap=None,
-                 **keys):
+                 env=None, **keys):
         self.cluster, self.name, self.addr, self.server, self.dc = cluster, name, addr, server, dc
         self.wrap = cluster.wrap if wrap is None else wrap
+        self.env = dict(cluster.env, **(env or {}))      # of its daemons
         self.dir = os.path.join(cluster.dir, name)
         self.conf = os.path.join(self.dir, "conf")
         self.run = os.path.join(self.dir, "run")
@@ -164,7 +165,7 @@ class Node:
             with open(self.log_path(d), "ab") as log:
                 self.procs[d] = subprocess.Popen(
                     self.wrap + [os.path.join(BUILD, d, d), "-c", self.conf], stdin=subprocess.DEVNULL,
-                    stdout=log, stderr=log, start_new_session=True, env=self.cluster.env)
+                    stdout=log, stderr=log, start_new_session=True, env=self.env)
         return self
 
     def signal(self, sig, *daemons):

@@ -147,6 +147,7 @@ class Node:
         self.conn = None
         self.gossip = None
         self.tags = {}
+        self.env = {}                   # beside the test's own, when it starts
         os.makedirs(os.path.join(self.dir, "conf"))
         os.makedirs(os.path.join(self.dir, "run"))
         os.makedirs(os.path.join(self.dir, "data"))
@@ -178,7 +179,7 @@ class Node:
         # SIGXFSZ stays ignored, so that such writes fail instead of killing the process.
         limit = (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max,) * 2)) if file_bytes_max else None
         self.process = subprocess.Popen(args, stdout=open(self.log_path, "ab"), stderr=subprocess.STDOUT,
-                                        restore_signals=False, preexec_fn=limit)
+                                        restore_signals=False, preexec_fn=limit, env=dict(os.environ, **self.env))
         wait_for("raftd.sock of %s" % self.name, self.connect)
 
     @property
