@@ -61,6 +61,9 @@ enum op_mode { OP_DEFAULT = 0, OP_CONSISTENT = 1, OP_STALE = 2 };
 	X( 43, STATUS_LEADER,     "Status.Leader",          OP_READ,   empty_schema,              text_reply_schema,        OP_ONE) \
 	X( 44, STATUS_PEERS,      "Status.Peers",           OP_READ,   empty_schema,              text_list_schema,         OP_ONE) \
 	X( 45, CATALOG_DATACENTERS,"Catalog.ListDatacenters", OP_VIEW, empty_schema,              text_list_schema,         OP_ONE) \
+	X( 46, AUTOPILOT_READ,    "Operator.AutopilotGetConfiguration", OP_READ, empty_schema,    autopilot_config_schema,  OP_ONE) \
+	X( 47, AUTOPILOT_SET,     "Operator.AutopilotSetConfiguration", OP_WRITE, autopilot_set_schema, bool_reply_schema, OP_ONE) \
+	X( 49, AUTOPILOT_HEALTH,  "Operator.ServerHealth",  OP_LEADER, empty_schema,              autopilot_health_schema,  OP_ONE) \
 	X( 48, EVENT_FIRE,        "Event.Fire",             OP_GOSSIP, event_fire_schema,         user_event_schema,        OP_ONE) \
 	X( 50, COORDINATE_UPDATE, "Coordinate.Update",      OP_LEADER, coordinate_update_schema,  bool_reply_schema,        OP_ONE) \
 	X( 51, COORDINATE_NODES,  "Coordinate.ListNodes",   OP_READ,   coordinate_read_schema,    node_coordinate_schema,   OP_LIST) \

@@ -313,6 +313,87 @@ static const struct schema_field raft_peer_fields[] = {
 };
 SCHEMA(raft_peer, raft_peer_fields);
 
+/* -- autopilot -- */
+static const struct schema_field autopilot_config_fields[] = {
+	F(autopilot_config, ST_BOOL, CleanupDeadServers),
+	FX(autopilot_config, ST_DURATION, LastContactThreshold, SF_DURTEXT),
+	F(autopilot_config, ST_U64, MaxTrailingLogs),
+	F(autopilot_config, ST_U64, MinQuorum),
+	FX(autopilot_config, ST_DURATION, ServerStabilizationTime, SF_DURTEXT),
+	F(autopilot_config, ST_STR, RedundancyZoneTag),
+	F(autopilot_config, ST_BOOL, DisableUpgradeMigration),
+	F(autopilot_config, ST_STR, UpgradeVersionTag),
+	FX(autopilot_config, ST_U64, CreateIndex, SF_READONLY),
+	FX(autopilot_config, ST_U64, ModifyIndex, SF_READONLY),
+};
+SCHEMA(autopilot_config, autopilot_config_fields);
+
+static const struct schema_field autopilot_set_fields[] = {
+	FO(autopilot_set, ST_OBJ, Config, 0, autopilot_config_schema),
+	F(autopilot_set, ST_BOOL, Cas),
+	F(autopilot_set, ST_U64, Index),
+	F(autopilot_set, ST_BOOL, Initial),
+};
+SCHEMA(autopilot_set, autopilot_set_fields);
+
+static const struct schema_field server_health_fields[] = {
+	F(server_health, ST_STR, ID),
+	F(server_health, ST_STR, Name),
+	F(server_health, ST_STR, Address),
+	F(server_health, ST_STR, SerfStatus),
+	F(server_health, ST_STR, Version),
+	F(server_health, ST_BOOL, Leader),
+	FX(server_health, ST_DURATION, LastContact, SF_DURTEXT),
+	F(server_health, ST_U64, LastTerm),
+	F(server_health, ST_U64, LastIndex),
+	F(server_health, ST_BOOL, Healthy),
+	F(server_health, ST_BOOL, Voter),
+	F(server_health, ST_STR, StableSince),
+};
+SCHEMA(server_health, server_health_fields);
+
+static const struct schema_field autopilot_health_fields[] = {
+	F(autopilot_health, ST_BOOL, Healthy),
+	F(autopilot_health, ST_U64, FailureTolerance),
+	FO(autopilot_health, ST_OBJS, Servers, 0, server_health_schema),
+};
+SCHEMA(autopilot_health, autopilot_health_fields);
+
+/* -- recovery -- */
+static const struct schema_field raft_survivor_fields[] = {
+	F(raft_survivor, ST_STR, ID),
+	F(raft_survivor, ST_STR, Node),
+	F(raft_survivor, ST_STR, Address),
+	F(raft_survivor, ST_STR, SerfStatus),
+	F(raft_survivor, ST_BOOL, Voter),
+	F(raft_survivor, ST_BOOL, Self),
+	F(raft_survivor, ST_BOOL, Answered),
+	F(raft_survivor, ST_U64, LastIndex),
+	F(raft_survivor, ST_U64, LastTerm),
+};
+SCHEMA(raft_survivor, raft_survivor_fields);
+
+static const struct schema_field raft_recovery_fields[] = {
+	F(raft_recovery, ST_STR, Node),
+	F(raft_recovery, ST_STR, ID),
+	F(raft_recovery, ST_STR, Address),
+	F(raft_recovery, ST_STR, ClusterID),
+	F(raft_recovery, ST_U64, Generation),
+	F(raft_recovery, ST_U64, LastIndex),
+	F(raft_recovery, ST_U64, LastTerm),
+	F(raft_recovery, ST_U64, CommitIndex),
+	F(raft_recovery, ST_U64, LeaderLastIndex),
+	F(raft_recovery, ST_I64, LeaderContact),
+	F(raft_recovery, ST_U64, MayBeLost),
+	F(raft_recovery, ST_U64, Voters),
+	F(raft_recovery, ST_U64, VotersAnswering),
+	F(raft_recovery, ST_STR, Best),
+	FO(raft_recovery, ST_OBJS, Servers, 0, raft_survivor_schema),
+	F(raft_recovery, ST_BOOL, Done),
+	F(raft_recovery, ST_STR, Refused),
+};
+SCHEMA(raft_recovery, raft_recovery_fields);
+
 /* -- events -- */
 static const struct schema_field keyring_op_fields[] = {
 	F(keyring_op, ST_U64, What),

@@ -187,6 +187,61 @@ extern const struct schema raft_configuration_schema;
 struct raft_peer { struct span ID, Address; bool Force; };	/* remove a peer, transfer leadership to */
 extern const struct schema raft_peer_schema;
 
+/* -- autopilot -- */
+struct autopilot_config {		/* one record of the state; durations in ns */
+	bool CleanupDeadServers;
+	int64_t LastContactThreshold;	/* 0: not looked at */
+	uint64_t MaxTrailingLogs;	/* 0: not looked at */
+	uint64_t MinQuorum;		/* voters that cleanup leaves in any case; 0: 3 */
+	int64_t ServerStabilizationTime;
+	struct span RedundancyZoneTag;	/* these three are kept and have no effect */
+	bool DisableUpgradeMigration;
+	struct span UpgradeVersionTag;
+	uint64_t CreateIndex, ModifyIndex;
+};
+extern const struct schema autopilot_config_schema;
+struct autopilot_set {			/* OP_AUTOPILOT_SET; answer: bool_reply */
+	struct autopilot_config Config;
+	bool Cas;			/* only if ModifyIndex is still Index */
+	uint64_t Index;
+	bool Initial;			/* only if there is none */
+};
+extern const struct schema autopilot_set_schema;
+struct server_health {
+	struct span ID, Name, Address, SerfStatus, Version;
+	bool Leader;
+	int64_t LastContact;		/* ns */
+	uint64_t LastTerm, LastIndex;
+	bool Healthy, Voter;
+	struct span StableSince;	/* RFC 3339 */
+};
+extern const struct schema server_health_schema;
+struct autopilot_health { bool Healthy; uint64_t FailureTolerance; struct obj_list Servers; };
+extern const struct schema autopilot_health_schema;
+
+/* -- recovery of a cluster that lost its majority -- */
+struct raft_survivor {			/* a server of the configuration, as the asked one sees it */
+	struct span ID, Node, Address, SerfStatus;
+	bool Voter, Self;
+	bool Answered;			/* over a proven link, just now: the rest is known */
+	uint64_t LastIndex, LastTerm;
+};
+extern const struct schema raft_survivor_schema;
+struct raft_recovery {			/* answer of MSG_RAFT_RECOVER */
+	struct span Node, ID, Address, ClusterID;
+	uint64_t Generation;		/* at the time of the question */
+	uint64_t LastIndex, LastTerm, CommitIndex;	/* here */
+	uint64_t LeaderLastIndex;	/* the last leader's log as last heard of, by anybody that answered; 0: never */
+	int64_t LeaderContact;		/* ns ago; -1: not since the start */
+	uint64_t MayBeLost;		/* entries that the last leader had and this server has not, as far as is known */
+	uint64_t Voters, VotersAnswering;	/* this one included */
+	struct span Best;		/* name of the server that should be recovered instead; "" this one */
+	struct obj_list Servers;	/* of raft_survivor */
+	bool Done;			/* false: dry run, or refused */
+	struct span Refused;		/* why it cannot be done; "" it can */
+};
+extern const struct schema raft_recovery_schema;
+
 /* -- keys of gossip -- */
 enum keyring_what { KEYRING_LIST, KEYRING_INSTALL, KEYRING_USE, KEYRING_REMOVE };
 struct keyring_op {			/* OP_KEYRING: at the LAN pool of its datacenter */

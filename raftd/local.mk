@@ -19,7 +19,7 @@ raftd_libfsm_a_SOURCES = \
 	raftd/fsm/fsm.c raftd/fsm/ops.c raftd/fsm/table.c raftd/fsm/key.c raftd/fsm/watch.c \
 	raftd/fsm/kv.c raftd/fsm/reap.c raftd/fsm/session.c raftd/fsm/server.c \
 	raftd/fsm/catalog.c raftd/fsm/register.c raftd/fsm/deregister.c raftd/fsm/catalog_read.c raftd/fsm/health.c \
-	raftd/fsm/coordinate.c raftd/fsm/near.c \
+	raftd/fsm/coordinate.c raftd/fsm/near.c raftd/fsm/autopilot.c \
 	raftd/fsm/snapshot.c raftd/fsm/snapfile.c raftd/fsm/restore.c raftd/fsm/info.c \
 	raftd/fsm/fsm.h raftd/fsm/fsm_int.h raftd/fsm/key.h raftd/fsm/catalog_key.h raftd/fsm/snapfile.h
 

@@ -109,6 +109,10 @@ void fsm_each_serf_node(struct fsm *f, void (*fn)(void *ctx, struct span node, s
 /* Was this server id removed for good (SERVER_TOMBSTONE)? */
 bool fsm_server_tombstoned(struct fsm *f, struct span id);
 /*
+ * The autopilot configuration: the stored record, or the defaults (then false).  Its texts are left out.
+ */
+bool fsm_autopilot(struct fsm *f, struct autopilot_config *out);
+/*
  * Is there anything for a TOMBSTONE_REAP to remove at this wall clock time?  Cheap; the leader asks every 30 s, and
  * again after each one, since one reap removes a bounded number.
  */

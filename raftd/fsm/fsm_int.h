@@ -20,7 +20,7 @@
 #define REAP_MAX 4096			/* tombstones and lock delays that one TOMBSTONE_REAP removes */
 
 /* Tables that have an index of their own (http-api: index rules). */
-enum fsm_index { FX_KV, FX_NODES, FX_SERVICES, FX_CHECKS, FX_SESSIONS, FX_EXTINCTION, FX_COORDINATES, FX_COUNT };
+enum fsm_index { FX_KV, FX_NODES, FX_SERVICES, FX_CHECKS, FX_SESSIONS, FX_EXTINCTION, FX_COORDINATES, FX_AUTOPILOT, FX_COUNT };
 /* Tables whose records are counted, for info. */
 enum fsm_tally { FT_KV, FT_TOMBSTONES, FT_NODES, FT_SERVICES, FT_CHECKS, FT_SESSIONS, FT_COORDINATES, FT_COUNT };
 
@@ -244,6 +244,11 @@ void near_note(struct near *n, size_t at, struct span node);
 /* Sorts what was noted; the last record ends where out ends. */
 void near_end(struct near *n, struct buf *out);
 
+/* -- autopilot.c: how the servers of the cluster are looked after -- */
+enum tv_err autopilot_set_prepare(struct prepare *p, void *rec);
+void autopilot_set_apply(struct apply *p, const void *rec);
+void autopilot_read(struct reading *r, const void *rec);
+
 /* -- server.c: servers that were removed for good -- */
 void server_tombstone_apply(struct apply *p, const void *rec);
 
@@ -297,6 +302,7 @@ union fsm_args {
 	struct coordinate_batch coordinate_batch;
 	struct coordinate_read coordinate_read;
 	struct raft_peer raft_peer;
+	struct autopilot_set autopilot_set;
 	struct empty_rec empty;
 };
 

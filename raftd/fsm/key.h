@@ -18,6 +18,7 @@ enum tbl {
 	TBL_NODE_ID = 'I',		/* node id -> node name */
 	TBL_KV = 'K',			/* key -> kv_entry */
 	TBL_HOLD = 'L',			/* session, kv key -> nothing */
+	TBL_AUTOPILOT = 'O',		/* nothing -> autopilot_config: one record (from meta version 3 on) */
 	TBL_NODE = 'N',			/* node -> node */
 	TBL_INSTANCE = 'P',		/* service name, node, service id -> nothing */
 	TBL_SERVER = 'R',		/* server id -> index of its removal */

@@ -17,6 +17,7 @@
 #define CHECKS (1u << FX_CHECKS)
 #define SESSIONS (1u << FX_SESSIONS)
 #define COORDINATES (1u << FX_COORDINATES)
+#define AUTOPILOT (1u << FX_AUTOPILOT)
 
 static const struct fsm_op ops[] = {
 	WRITE(OP_KV_APPLY,            kv_prepare,              kv_apply_op),
@@ -27,6 +28,7 @@ static const struct fsm_op ops[] = {
 	WRITE(OP_TOMBSTONE_REAP,      reap_prepare,            reap_apply),
 	WRITE(OP_SERVER_TOMBSTONE,    NULL,                    server_tombstone_apply),
 	WRITE(OP_COORDINATE_BATCH,    NULL,                    coordinate_batch_apply),
+	WRITE(OP_AUTOPILOT_SET,       autopilot_set_prepare,   autopilot_set_apply),
 
 	READ(OP_KV_GET,              kv_read_one,           KEY),
 	READ(OP_KV_LIST,             kv_read_list,          PREFIX),
@@ -44,6 +46,7 @@ static const struct fsm_op ops[] = {
 	READ(OP_HEALTH_STATE,        health_read_state,     TABLES(CHECKS)),
 	READ(OP_COORDINATE_NODES,    coordinate_read_nodes, TABLES(COORDINATES)),
 	READ(OP_COORDINATE_NODE,     coordinate_read_node,  TABLES(COORDINATES)),
+	READ(OP_AUTOPILOT_READ,      autopilot_read,        TABLES(AUTOPILOT)),
 };
 
 const struct fsm_op *

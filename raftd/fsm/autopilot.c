@@ -1,0 +1,99 @@
+/* How the servers of the cluster are looked after: one record.  Until it is written the defaults hold. */
+#include "raftd/fsm/fsm_int.h"
+
+#define SECOND_NS INT64_C(1000000000)
+#define TAG_BYTES_MAX 255
+#define STABILIZATION_MAX_NS (24 * 3600 * SECOND_NS)
+
+static void
+autopilot_key(struct tkey *k)
+{
+	tkey_begin(k, TBL_AUTOPILOT);
+}
+
+static struct autopilot_config
+defaults(void)
+{
+	return (struct autopilot_config){
+		.CleanupDeadServers = true, .LastContactThreshold = SECOND_NS / 5, .MaxTrailingLogs = 250,
+		.ServerStabilizationTime = 10 * SECOND_NS,
+	};
+}
+
+static bool
+load(struct fsm *f, struct arena *a, struct autopilot_config *out)
+{
+	struct tkey k;
+
+	autopilot_key(&k);
+	if (tbl_get_rec(f, &k, &autopilot_config_schema, a, out))
+		return true;
+	*out = defaults();
+	return false;
+}
+
+bool
+fsm_autopilot(struct fsm *f, struct autopilot_config *out)
+{
+	struct arena a = ARENA_INIT(64u << 10);
+	bool found = load(f, &a, out);
+
+	out->RedundancyZoneTag = out->UpgradeVersionTag = SPAN_NONE;
+	arena_done(&a);
+	return found;
+}
+
+/* One sentence when a configuration makes no sense, else NULL. */
+static const char *
+fault_of(const struct autopilot_config *c)
+{
+	if (c->LastContactThreshold < 0)
+		return "LastContactThreshold must not be negative";
+	if (c->ServerStabilizationTime < 0 || c->ServerStabilizationTime > STABILIZATION_MAX_NS)
+		return "ServerStabilizationTime must be between 0s and 24h";
+	if (c->MinQuorum > RAFT_SERVERS_MAX)
+		return "MinQuorum must not be above 15, the most servers that a cluster has";
+	if (c->RedundancyZoneTag.len > TAG_BYTES_MAX || c->UpgradeVersionTag.len > TAG_BYTES_MAX)
+		return "RedundancyZoneTag and UpgradeVersionTag have at most 255 bytes";
+	return NULL;
+}
+
+enum tv_err
+autopilot_set_prepare(struct prepare *p, void *rec)
+{
+	struct autopilot_set *q = rec;
+	const char *fault = fault_of(&q->Config);
+
+	return fault != NULL ? prepare_fail(p, "Invalid autopilot configuration: %s", fault) : TV_OK;
+}
+
+void
+autopilot_set_apply(struct apply *p, const void *rec)
+{
+	const struct autopilot_set *q = rec;
+	struct autopilot_config now, next = q->Config;
+	bool found = load(p->f, &p->f->work, &now);
+	struct tkey k;
+
+	if ((q->Initial && found) || (q->Cas && q->Index != now.ModifyIndex)) {
+		apply_bool(p, false);
+		return;
+	}
+	next.CreateIndex = found ? now.CreateIndex : p->f->at;
+	next.ModifyIndex = p->f->at;
+	autopilot_key(&k);
+	tbl_put_rec(p->f, &k, &autopilot_config_schema, &next);
+	fsm_touch(p->f, FX_AUTOPILOT);
+	apply_bool(p, true);
+}
+
+void
+autopilot_read(struct reading *r, const void *rec)
+{
+	struct autopilot_config c;
+
+	(void)rec;
+	(void)load(r->f, r->a, &c);
+	schema_pack(&autopilot_config_schema, &c, r->out);
+	r->ans->index = fsm_index_of(r->f, FX_AUTOPILOT);
+}
