@@ -1,103 +1,53 @@
 /*
- * Closed-loop HTTP load: N connections, each with one request under way, to one or more servers with Consul's API.
+ * Closed-loop load over HTTP: each client has a kept connection with one request under way, to one or more servers with
+ * Consul's API.
  *
- *	bench_http [-c CONNECTIONS] [-s SECONDS] [-k KEYS] [-b VALUE_BYTES] put|get|stale IP:PORT...
+ *	bench_http [-c CLIENTS] [-s SECONDS] [-k KEYS] [-b VALUE_BYTES] [-j] put|fill|get|consistent|stale IP:PORT...
  *
- * Prints one line: requests/s, p50, p99 and max latency in microseconds, errors.  A first second is not counted.
+ * Prints one line (-j: a JSON object): requests/s, p50, p99 and max latency in microseconds, errors.  A first second is not
+ * counted.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <ev.h>
-#include <fcntl.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "common/clock.h"
-#include "common/rng.h"
+#include "load.h"
 
-#define BUCKETS_PER_OCTAVE 16
-#define BUCKETS (40 * BUCKETS_PER_OCTAVE)
 #define IN_BYTES 65536
 #define OUT_BYTES 4096
-#define TARGETS_MAX 16
-
-enum mode { MODE_PUT, MODE_GET, MODE_STALE };
-
-struct bench {
-	struct ev_loop *loop;
-	enum mode mode;
-	unsigned conns, keys, value_bytes, target_count;
-	double seconds;
-	struct sockaddr_in targets[TARGETS_MAX];
-	struct rng rng;
-	struct mono count_from;
-	uint64_t done, errors, histogram[BUCKETS];
-	int64_t worst_ns;
-	bool stopping;
-};
 
 struct conn {
-	struct bench *b;
+	struct load *l;
 	ev_io io;
 	struct mono sent;
 	size_t out_len, out_at, in_len;
 	char out[OUT_BYTES], in[IN_BYTES];
 };
 
-/* Logarithmic buckets: 16 per doubling of nanoseconds. */
-static unsigned
-bucket_of(int64_t ns)
-{
-	unsigned octave;
+static const char *const QUERY[] = { [LOAD_GET] = "", [LOAD_CONSISTENT] = "?consistent", [LOAD_STALE] = "?stale" };
 
-	if (ns < 16)
-		ns = 16;
-	octave = 63 - (unsigned)__builtin_clzll((unsigned long long)ns);
-	return (octave - 4) * BUCKETS_PER_OCTAVE + (unsigned)((ns >> (octave - 4)) & 15);
-}
-
-static double
-bucket_us(unsigned bucket)
-{
-	unsigned octave = bucket / BUCKETS_PER_OCTAVE, part = bucket % BUCKETS_PER_OCTAVE;
-
-	return (double)(16 + part) * (double)(1ull << octave) / 1000.0;
-}
-
-static double
-percentile_us(const struct bench *b, double p)
-{
-	uint64_t want = (uint64_t)((double)b->done * p), seen = 0;
-
-	for (unsigned i = 0; i < BUCKETS; i++)
-		if ((seen += b->histogram[i]) > want)
-			return bucket_us(i);
-	return 0;
-}
-
-static void
+static bool
 next_request(struct conn *c)
 {
-	struct bench *b = c->b;
-	unsigned key = (unsigned)rng_below(&b->rng, b->keys);
-	int n;
+	struct load *l = c->l;
+	char key[LOAD_KEY_CAP];
+	size_t n;
 
-	if (b->mode == MODE_PUT) {
-		n = snprintf(c->out, sizeof(c->out), "PUT /v1/kv/bench/%06u HTTP/1.1\r\nHost: b\r\nContent-Length: %u\r\n\r\n",
-		    key, b->value_bytes);
-		for (unsigned i = 0; i < b->value_bytes; i++)
-			c->out[n++] = (char)('a' + (c->sent.ns + i) % 26);
+	if (!load_next(l, key, &c->sent))
+		return false;
+	if (l->mode == LOAD_PUT || l->mode == LOAD_FILL) {
+		n = (size_t)snprintf(c->out, sizeof(c->out), "PUT /v1/kv/%s HTTP/1.1\r\nHost: b\r\nContent-Length: %u\r\n\r\n", key,
+		    l->value_bytes);
+		load_value(l, c->sent, c->out + n);
+		n += l->value_bytes;
 	} else {
-		n = snprintf(c->out, sizeof(c->out), "GET /v1/kv/bench/%06u%s HTTP/1.1\r\nHost: b\r\n\r\n", key,
-		    b->mode == MODE_STALE ? "?stale" : "");
+		n = (size_t)snprintf(c->out, sizeof(c->out), "GET /v1/kv/%s%s HTTP/1.1\r\nHost: b\r\n\r\n", key, QUERY[l->mode]);
 	}
-	c->out_len = (size_t)n;
+	c->out_len = n;
 	c->out_at = c->in_len = 0;
-	c->sent = clock_mono();
+	return true;
 }
 
 /* Length of the whole answer that starts at c->in, or 0 while it is not all there. */
@@ -112,46 +62,25 @@ answer_len(struct conn *c, bool *ok)
 		return 0;
 	*ok = strncmp(c->in + 9, "200", 3) == 0;
 	len = strcasestr(c->in, "\r\ncontent-length:");
-	if (len == NULL || len > end) {
-		fprintf(stderr, "bench_http: answer without Content-Length\n");
-		exit(1);
-	}
+	if (len == NULL || len > end)
+		load_lost(c->l, "answer without Content-Length");
 	return (size_t)(end - c->in) + 4 + strtoul(len + 17, NULL, 10);
-}
-
-static void
-count_answer(struct conn *c, bool ok)
-{
-	struct bench *b = c->b;
-	struct mono now = clock_mono();
-	int64_t ns = now.ns - c->sent.ns;
-
-	if (mono_before(now, b->count_from))
-		return;
-	b->done++;
-	b->errors += !ok;
-	b->histogram[bucket_of(ns)]++;
-	if (ns > b->worst_ns)
-		b->worst_ns = ns;
 }
 
 static void
 flush_out(struct conn *c)
 {
 	ssize_t n = send(c->io.fd, c->out + c->out_at, c->out_len - c->out_at, MSG_NOSIGNAL);
+	int events;
 
 	if (n > 0)
 		c->out_at += (size_t)n;
-	ev_io_stop(c->b->loop, &c->io);
-	ev_io_set(&c->io, c->io.fd, c->out_at < c->out_len ? EV_READ | EV_WRITE : EV_READ);
-	ev_io_start(c->b->loop, &c->io);
-}
-
-static _Noreturn void
-lost(void)
-{
-	fprintf(stderr, "bench_http: connection lost: %s\n", strerror(errno));
-	exit(1);
+	events = c->out_at < c->out_len ? EV_READ | EV_WRITE : EV_READ;
+	if ((c->io.events & (EV_READ | EV_WRITE)) == events)
+		return;
+	ev_io_stop(c->l->loop, &c->io);
+	ev_io_set(&c->io, c->io.fd, events);
+	ev_io_start(c->l->loop, &c->io);
 }
 
 static void
@@ -171,109 +100,36 @@ io_cb(struct ev_loop *loop, ev_io *w, int revents)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0)
-		lost();
+		load_lost(c->l, n == 0 ? "closed by the server" : strerror(errno));
 	c->in_len += (size_t)n;
 	whole = answer_len(c, &ok);
 	if (whole == 0 || c->in_len < whole)
 		return;
-	count_answer(c, ok);
-	if (c->b->stopping)
-		return;
-	next_request(c);
-	flush_out(c);
-}
-
-static void
-conn_open(struct conn *c, unsigned number)
-{
-	struct bench *b = c->b;
-	const struct sockaddr_in *to = &b->targets[number % b->target_count];
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
-
-	if (fd < 0 || connect(fd, (const struct sockaddr *)to, sizeof(*to)) != 0) {
-		perror("bench_http: connect");
-		exit(1);
-	}
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	fcntl(fd, F_SETFL, O_NONBLOCK);
-	ev_io_init(&c->io, io_cb, fd, EV_READ | EV_WRITE);
-	c->io.data = c;
-	next_request(c);
-	ev_io_start(b->loop, &c->io);
-}
-
-static void
-end_cb(struct ev_loop *loop, ev_timer *w, int revents)
-{
-	(void)w;
-	(void)revents;
-	ev_break(loop, EVBREAK_ALL);
-}
-
-static _Noreturn void
-usage(void)
-{
-	fprintf(stderr, "usage: bench_http [-c CONNECTIONS] [-s SECONDS] [-k KEYS] [-b VALUE_BYTES] put|get|stale IP:PORT...\n");
-	exit(2);
-}
-
-static void
-parse(struct bench *b, int argc, char **argv)
-{
-	int opt;
-
-	while ((opt = getopt(argc, argv, "c:s:k:b:")) != -1) {
-		if (opt == 'c')
-			b->conns = (unsigned)atoi(optarg);
-		else if (opt == 's')
-			b->seconds = atof(optarg);
-		else if (opt == 'k')
-			b->keys = (unsigned)atoi(optarg);
-		else if (opt == 'b')
-			b->value_bytes = (unsigned)atoi(optarg);
-		else
-			usage();
-	}
-	if (optind + 1 >= argc || b->conns == 0 || b->keys == 0 || b->value_bytes > OUT_BYTES - 200)
-		usage();
-	b->mode = strcmp(argv[optind], "put") == 0 ? MODE_PUT : strcmp(argv[optind], "get") == 0 ? MODE_GET : MODE_STALE;
-	for (optind++; optind < argc && b->target_count < TARGETS_MAX; optind++) {
-		struct sockaddr_in *t = &b->targets[b->target_count++];
-		char *colon = strchr(argv[optind], ':');
-
-		if (colon == NULL)
-			usage();
-		*colon = '\0';
-		t->sin_family = AF_INET;
-		t->sin_port = htons((uint16_t)atoi(colon + 1));
-		if (inet_pton(AF_INET, argv[optind], &t->sin_addr) != 1)
-			usage();
-	}
+	load_answer(c->l, c->sent, ok);
+	if (next_request(c))
+		flush_out(c);
 }
 
 int
 main(int argc, char **argv)
 {
-	struct bench b = { .conns = 64, .seconds = 10, .keys = 100000, .value_bytes = 200 };
+	struct load l;
 	struct conn *conns;
-	ev_timer end;
+	int status;
 
-	parse(&b, argc, argv);
-	b.loop = ev_default_loop(0);
-	rng_seed(&b.rng, (uint64_t)getpid());
-	conns = calloc(b.conns, sizeof(*conns));
+	load_init(&l, "bench_http", argc, argv);
+	conns = calloc(l.clients, sizeof(*conns));
 	if (conns == NULL)
 		return 1;
-	b.count_from = mono_add(clock_mono(), MONO_S(1));
-	for (unsigned i = 0; i < b.conns; i++) {
-		conns[i].b = &b;
-		conn_open(&conns[i], i);
+	for (unsigned i = 0; i < l.clients; i++) {
+		conns[i].l = &l;
+		ev_io_init(&conns[i].io, io_cb, load_connect(&l, i), EV_READ);
+		conns[i].io.data = &conns[i];
+		ev_io_start(l.loop, &conns[i].io);
+		if (next_request(&conns[i]))
+			flush_out(&conns[i]);
 	}
-	ev_timer_init(&end, end_cb, b.seconds + 1, 0);
-	ev_timer_start(b.loop, &end);
-	ev_run(b.loop, 0);
-	printf("%.0f requests/s  p50 %.0f us  p99 %.0f us  max %.0f us  %llu errors\n", (double)b.done / b.seconds,
-	    percentile_us(&b, 0.5), percentile_us(&b, 0.99), (double)b.worst_ns / 1000, (unsigned long long)b.errors);
+	status = load_run(&l);
 	free(conns);
-	return b.done > 0 ? 0 : 1;
+	return status;
 }

@@ -1,5 +1,11 @@
-# Load generator of tests/bench/figures.
+# Load generators of tests/bench/compare and tests/bench/figures.
 noinst_PROGRAMS += tests/bench/bench_http
-tests_bench_bench_http_SOURCES = tests/bench/bench_http.c
+tests_bench_bench_http_SOURCES = tests/bench/bench_http.c tests/bench/load.c tests/bench/load.h
 tests_bench_bench_http_LDADD = common/libtvrt.a common/libtvcore.a $(EV_LIBS)
-EXTRA_DIST += tests/bench/figures
+if HAVE_NGHTTP2
+noinst_PROGRAMS += tests/bench/bench_etcd
+tests_bench_bench_etcd_SOURCES = tests/bench/bench_etcd.c tests/bench/load.c tests/bench/load.h
+tests_bench_bench_etcd_CFLAGS = $(AM_CFLAGS) $(NGHTTP2_CFLAGS)
+tests_bench_bench_etcd_LDADD = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(NGHTTP2_LIBS)
+endif
+EXTRA_DIST += tests/bench/figures tests/bench/compare tests/bench/benchlib.py
