@@ -30,17 +30,17 @@ def _load_header():
 SIZES, FIELDS = _load_header()
 
 
-def _preload():
-    """The library, after the sanitizers' runtime when the daemons have it as a shared one."""
+def preload(*libraries):
+    """LD_PRELOAD for these, after the sanitizers' runtime when the daemons have it as a shared one."""
     try:
         from_config = open(os.path.join(BUILD, "config.h"), encoding="utf-8").read()
     except OSError:
         from_config = ""
     if "#define TV_SANITIZERS 1" not in from_config:
-        return LIBRARY
+        return ":".join(libraries)
     maps = os.popen("ldd '%s'" % os.path.join(BUILD, "raftd", "raftd")).read()
     runtime = re.search(r"=> (\S*libasan\S*)", maps)
-    return "%s:%s" % (runtime.group(1), LIBRARY) if runtime else LIBRARY
+    return ":".join(([runtime.group(1)] if runtime else []) + list(libraries))
 
 
 def missing():
@@ -59,7 +59,7 @@ class DiskFault:
 
     @property
     def env(self):
-        return {"LD_PRELOAD": _preload(), "TV_DISKFAULT": self.path}
+        return {"LD_PRELOAD": preload(LIBRARY), "TV_DISKFAULT": self.path}
 
     @staticmethod
     def _kinds(kind):
