@@ -29,6 +29,8 @@ enum op_kind {
 	OP_VIEW,	/* answered by any server's rpcd from its view of the pools; raftd refuses it */
 	OP_GOSSIP,	/* carried out by the gossipd of the node asked: this one, or a server of the other datacenter */
 	OP_GOSSIP_SERVER,	/* carried out by the gossipd of a server, which is in both pools */
+	OP_SERVER,	/* carried out by the raftd of the server that the arguments name first; "": the leader's, or when
+			 * stale that of any server */
 };
 enum op_answers { OP_ONE, OP_LIST };
 enum op_mode { OP_DEFAULT = 0, OP_CONSISTENT = 1, OP_STALE = 2 };
@@ -70,10 +72,22 @@ enum op_mode { OP_DEFAULT = 0, OP_CONSISTENT = 1, OP_STALE = 2 };
 	X( 52, COORDINATE_NODE,   "Coordinate.Node",        OP_READ,   coordinate_read_schema,    node_coordinate_schema,   OP_LIST) \
 	X( 53, COORDINATE_DATACENTERS, "Coordinate.ListDatacenters", OP_VIEW, empty_schema,       dc_coordinates_schema,    OP_LIST) \
 	X( 55, KEYRING,           "Internal.KeyringOperation", OP_GOSSIP_SERVER, keyring_op_schema, keyring_pool_schema,    OP_LIST) \
+	/* snapshots on their way to and from clients, chunk by chunk */ \
+	X( 70, SNAPSHOT_SAVE,     "Snapshot.Save",          OP_SERVER, snapshot_ask_schema,       snapshot_state_schema,    OP_ONE) \
+	X( 71, SNAPSHOT_READ,     "Snapshot.Read",          OP_SERVER, snapshot_ask_schema,       snapshot_state_schema,    OP_ONE) \
+	X( 72, SNAPSHOT_END,      "Snapshot.End",           OP_SERVER, snapshot_ask_schema,       snapshot_state_schema,    OP_ONE) \
+	X( 73, RESTORE_OPEN,      "Snapshot.RestoreOpen",   OP_SERVER, snapshot_ask_schema,       snapshot_state_schema,    OP_ONE) \
+	X( 74, RESTORE_WRITE,     "Snapshot.RestoreWrite",  OP_SERVER, snapshot_ask_schema,       snapshot_state_schema,    OP_ONE) \
+	X( 75, RESTORE_APPLY,     "Snapshot.RestoreApply",  OP_SERVER, snapshot_ask_schema,       snapshot_state_schema,    OP_ONE) \
+	X( 76, RESTORE_STATUS,    "Snapshot.RestoreStatus", OP_SERVER, snapshot_ask_schema,       snapshot_state_schema,    OP_ONE) \
 	/* proposed by the leader itself; refused from outside */ \
 	X( 60, TOMBSTONE_REAP,    "Internal.TombstoneReap", OP_WRITE,  session_destroy_schema,    bool_reply_schema,        OP_ONE) \
 	X( 61, SERVER_TOMBSTONE,  "Internal.ServerTombstone", OP_WRITE, raft_peer_schema,         bool_reply_schema,        OP_ONE) \
-	X( 62, COORDINATE_BATCH,  "Internal.CoordinateBatch", OP_WRITE, coordinate_batch_schema,  bool_reply_schema,        OP_ONE)
+	X( 62, COORDINATE_BATCH,  "Internal.CoordinateBatch", OP_WRITE, coordinate_batch_schema,  bool_reply_schema,        OP_ONE) \
+	X( 63, RESTORE_BEGIN,     "Internal.RestoreBegin",  OP_WRITE,  restore_step_schema,       bool_reply_schema,        OP_ONE) \
+	X( 64, RESTORE_CHUNK,     "Internal.RestoreChunk",  OP_WRITE,  restore_step_schema,       bool_reply_schema,        OP_ONE) \
+	X( 65, RESTORE_COMMIT,    "Internal.RestoreCommit", OP_WRITE,  restore_step_schema,       bool_reply_schema,        OP_ONE) \
+	X( 66, RESTORE_ABORT,     "Internal.RestoreAbort",  OP_WRITE,  restore_step_schema,       bool_reply_schema,        OP_ONE)
 
 enum op_code {
 #define X(code, name, text, kind, args, answer, answers) OP_##name = code,
@@ -93,6 +107,12 @@ extern const struct op ops_all[];
 extern const unsigned ops_count;
 /* NULL for an unknown code. */
 const struct op *op_find(uint16_t code);
+/* Proposed by the leader itself; nobody may ask for it. */
+static inline bool
+op_internal(uint16_t code)
+{
+	return code >= 60 && code < 70;
+}
 
 #define OP_NAME_BYTES_MAX 255	/* of dc and token: longer ones make the body malformed for its reader */
 

@@ -458,6 +458,35 @@ static const struct schema_field bool_reply_fields[] = {
 };
 SCHEMA(bool_reply, bool_reply_fields);
 
+static const struct schema_field snapshot_ask_fields[] = {
+	F(snapshot_ask, ST_STR, Server),
+	F(snapshot_ask, ST_STR, ID),
+	F(snapshot_ask, ST_U64, Offset),
+	F(snapshot_ask, ST_BIN, Data),
+};
+SCHEMA(snapshot_ask, snapshot_ask_fields);
+
+static const struct schema_field snapshot_state_fields[] = {
+	F(snapshot_state, ST_STR, Server),
+	F(snapshot_state, ST_STR, ID),
+	F(snapshot_state, ST_U64, Phase),
+	F(snapshot_state, ST_U64, Done),
+	F(snapshot_state, ST_U64, Total),
+	F(snapshot_state, ST_U64, Index),
+	F(snapshot_state, ST_BIN, Data),
+	F(snapshot_state, ST_STR, Text),
+};
+SCHEMA(snapshot_state, snapshot_state_fields);
+
+static const struct schema_field restore_step_fields[] = {
+	F(restore_step, ST_STR, ID),
+	F(restore_step, ST_U64, Bytes),
+	F(restore_step, ST_BIN, Checksum),
+	F(restore_step, ST_U64, Offset),
+	F(restore_step, ST_BIN, Data),
+};
+SCHEMA(restore_step, restore_step_fields);
+
 static const struct schema_field text_reply_fields[] = {
 	F(text_reply, ST_STR, Value),
 };

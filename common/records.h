@@ -278,6 +278,37 @@ struct event_fire {
 };
 extern const struct schema event_fire_schema;
 
+/* -- snapshots -- */
+struct snapshot_ask {			/* all of SNAPSHOT_*, RESTORE_OPEN ... RESTORE_STATUS */
+	struct span Server;		/* node id of the server that does it; "" at the beginning.  First: routing reads it */
+	struct span ID;			/* of the save or restore; "" at the beginning, or for the newest restore's status */
+	uint64_t Offset;		/* of the archive's bytes; RESTORE_APPLY: their number */
+	struct span Data;		/* RESTORE_WRITE */
+};
+extern const struct schema snapshot_ask_schema;
+enum snapshot_phase {
+	SNAPSHOT_PREPARING, SNAPSHOT_READY,
+	RESTORE_RECEIVING, RESTORE_CHECKING, RESTORE_STAGING, RESTORE_LOADING, RESTORE_COMMITTING,
+	RESTORE_DONE, RESTORE_FAILED, RESTORE_UNKNOWN, RESTORE_NONE,
+};
+struct snapshot_state {			/* their answer */
+	struct span Server, ID;
+	uint64_t Phase;			/* enum snapshot_phase */
+	uint64_t Done, Total;		/* bytes of this phase; Total 0: not known */
+	uint64_t Index;			/* of the state that was saved, or since the restore */
+	struct span Data;		/* SNAPSHOT_READ */
+	struct span Text;		/* why it failed */
+};
+extern const struct schema snapshot_state_schema;
+struct restore_step {			/* OP_RESTORE_BEGIN ... OP_RESTORE_ABORT, in the log */
+	struct span ID;			/* UUID */
+	uint64_t Bytes;			/* of the whole archive (BEGIN) */
+	struct span Checksum;		/* BLAKE2b, 32 bytes, of the whole archive (BEGIN) */
+	uint64_t Offset;		/* of Data (CHUNK) */
+	struct span Data;
+};
+extern const struct schema restore_step_schema;
+
 /* -- small ones -- */
 struct empty_rec { uint64_t unused; };	/* no fields */
 extern const struct schema empty_schema;

@@ -21,7 +21,7 @@
 
 /* The parts of a meta record. */
 struct meta {
-	uint64_t applied, term, index[FX_COUNT], tally[FT_COUNT];
+	uint64_t applied, term, index[FX_COUNT], tally[FT_COUNT], restored[FR_COUNT];
 };
 
 /* What an older version did not count yet stays 0; what a newer one counts beside is skipped. */
@@ -51,6 +51,8 @@ meta_read(struct span val, struct meta *m)
 	m->term = rd_u64be(&r);
 	meta_read_counts(&r, version, m->index, FX_COUNT);
 	meta_read_counts(&r, version, m->tally, FT_COUNT);
+	if (rd_left(&r) > 0)		/* since version 3 */
+		meta_read_counts(&r, version, m->restored, FR_COUNT);
 	return rd_end(&r) == TV_OK ? TV_OK : TV_ECORRUPT;
 }
 
@@ -78,25 +80,65 @@ fsm_load_meta(struct fsm *f)
 	f->applied_term = m.term;
 	memcpy(f->index, m.index, sizeof(f->index));
 	memcpy(f->tally, m.tally, sizeof(f->tally));
+	memcpy(f->restored, m.restored, sizeof(f->restored));
 	return f->failed != 0 ? store_env_err(&f->env, f->failed) : err;
+}
+
+static void
+meta_write_counts(struct buf *b, const uint64_t *v, uint8_t n)
+{
+	buf_u8(b, n);
+	for (unsigned i = 0; i < n; i++)
+		buf_u64be(b, v[i]);
+}
+
+static void
+meta_write(struct buf *b, const struct meta *m)
+{
+	buf_u8(b, META_VERSION);
+	buf_u64be(b, m->applied);
+	buf_u64be(b, m->term);
+	meta_write_counts(b, m->index, FX_COUNT);
+	meta_write_counts(b, m->tally, FT_COUNT);
+	meta_write_counts(b, m->restored, FR_COUNT);
+}
+
+enum tv_err
+fsm_meta_position(struct span val, uint64_t *index)
+{
+	struct meta m;
+	enum tv_err err = meta_read(val, &m);
+
+	*index = m.applied + m.restored[FR_BASE];
+	return err != TV_OK || m.applied > FSM_INDEX_MAX || m.restored[FR_BASE] > FSM_INDEX_MAX ||
+	    *index > FSM_INDEX_MAX ? TV_ECORRUPT : TV_OK;
+}
+
+void
+fsm_meta_of_restore(struct buf *b, uint64_t applied, uint64_t term, uint64_t at, const uint64_t tally[FT_COUNT])
+{
+	struct meta m = { .applied = applied, .term = term };
+
+	for (unsigned i = 0; i < FX_COUNT; i++)
+		m.index[i] = at;
+	memcpy(m.tally, tally, sizeof(m.tally));
+	m.restored[FR_BASE] = at - applied;
+	m.restored[FR_FLOOR] = at;
+	meta_write(b, &m);
 }
 
 void
 fsm_store_meta(struct fsm *f)
 {
+	struct meta m = { .applied = f->applied, .term = f->applied_term };
 	struct tkey k;
 	struct buf *b = &f->pack;
 
+	memcpy(m.index, f->index, sizeof(m.index));
+	memcpy(m.tally, f->tally, sizeof(m.tally));
+	memcpy(m.restored, f->restored, sizeof(m.restored));
 	buf_reset(b);
-	buf_u8(b, META_VERSION);
-	buf_u64be(b, f->applied);
-	buf_u64be(b, f->applied_term);
-	buf_u8(b, FX_COUNT);
-	for (unsigned i = 0; i < FX_COUNT; i++)
-		buf_u64be(b, f->index[i]);
-	buf_u8(b, FT_COUNT);
-	for (unsigned i = 0; i < FT_COUNT; i++)
-		buf_u64be(b, f->tally[i]);
+	meta_write(b, &m);
 	tkey_begin(&k, TBL_META);
 	tkey_raw(&k, span_str("state"));
 	if (b->failed)
@@ -319,7 +361,7 @@ apply_entry(struct fsm *f, const struct raft_entry *e, struct arena *a, struct f
 	struct apply p = { .f = f, .out = a, .res = res };
 
 	*res = (struct fsm_result){ 0 };
-	f->at = e->index;
+	f->at = e->index + f->restored[FR_BASE];
 	arena_reset(&f->work);
 	if (e->type == RAFT_ENTRY_OP)
 		apply_op(&p, span_of(e->payload, e->size));
@@ -463,6 +505,9 @@ fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, 
 		read_fail(&r, TV_EFORMAT, "malformed arguments of %s", op->name);
 	else
 		row->read(&r, &rec);
+	/* No index ever goes back, not by a restore either: what was restored counts as changed then (S104). */
+	if (ans->index < f->restored[FR_FLOOR])
+		ans->index = f->restored[FR_FLOOR];
 	if (ans->index == 0)
 		ans->index = 1;
 	if (f->failed != 0)

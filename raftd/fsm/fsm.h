@@ -84,6 +84,8 @@ struct fsm_snapshot;
 enum tv_err fsm_snapshot_begin(struct fsm *f, struct fsm_snapshot **out, uint64_t *index, uint64_t *term);
 enum tv_err fsm_snapshot_write(struct fsm_snapshot *s, const char *path, uint64_t *bytes, uint64_t *checksum);
 void fsm_snapshot_end(struct fsm_snapshot *s);
+/* Right after begin: leaves out what belongs to this cluster alone: removed servers, restores on their way. */
+void fsm_snapshot_export(struct fsm_snapshot *s);
 /*
  * Replaces the state by a snapshot, in two steps.  load checks the file whole (length, checksum, order), then fills a
  * fresh environment beside the old one; it takes as long as the file is big, may run in any thread while applying goes
@@ -95,6 +97,54 @@ enum tv_err fsm_restore_load(struct fsm *f, const char *path, char *errbuf, size
 enum tv_err fsm_restore_swap(struct fsm *f, uint64_t *index, uint64_t *term, char *errbuf, size_t cap);
 /* Both, where waiting does not matter. */
 enum tv_err fsm_restore(struct fsm *f, const char *path, uint64_t *index, uint64_t *term, char *errbuf, size_t cap);
+
+/*
+ * -- a restore through the log --
+ *
+ * RESTORE_BEGIN, RESTORE_CHUNK ... put an archive (archive.h) into a table of the state, piece by piece, so it survives
+ * crashes and goes to lagging followers as everything else does.  Once it is there each server loads it beside its
+ * state, while applying goes on; the entry RESTORE_COMMIT takes it.  Staging belongs to the index at which it happens;
+ * loading does not, and may be repeated at any time.
+ */
+struct fsm_stage {
+	char id[37];
+	uint64_t bytes, received;	/* of the archive; staged so far */
+	uint8_t checksum[32];		/* BLAKE2b of it all */
+	bool aborting;			/* on its way out, some of it is gone */
+};
+/* What is staged now; false: nothing. */
+bool fsm_staged(struct fsm *f, struct fsm_stage *out);
+/* The newest restore that took effect, and the log index of its commit; false: none ever did. */
+bool fsm_last_restore(struct fsm *f, char id[37], uint64_t *index);
+/*
+ * Looks through an archive in a file, in any thread: is it whole, do all checksums hold, is each record sound?  The
+ * state is not touched.  state_max: bytes that its state may have.  *done grows with the archive's bytes that were read.
+ */
+struct fsm_archive_facts {
+	uint64_t bytes;			/* of the archive */
+	uint8_t checksum[32];
+	uint64_t state_bytes, records, index;
+};
+enum tv_err fsm_archive_check(const char *path, uint64_t state_max, struct fsm_archive_facts *out,
+    _Atomic uint64_t *done, char *errbuf, size_t cap);
+/*
+ * Loads the staged archive of this id beside the state; any thread, applying goes on.  TV_ENOENT: it is not staged whole
+ * (any more); TV_EFORMAT, TV_ELIMIT: the archive is bad, as it will be on every server; TV_ECORRUPT: what is stored here
+ * is not what was staged; TV_ESYS and TV_ENOMEM may pass.
+ */
+enum tv_err fsm_stage_load(struct fsm *f, const char *id, uint64_t state_max, _Atomic uint64_t *done, char *errbuf,
+    size_t cap);
+bool fsm_stage_loaded(struct fsm *f, const char *id);
+/* Removes what was loaded; any thread, not while loading. */
+void fsm_stage_unload(struct fsm *f);
+/*
+ * On the loop, in the place of applying the RESTORE_COMMIT at index = fsm_applied() + 1: what was loaded becomes the
+ * state, but for what is not restored (removed servers).  All watches fire.  TV_ESYS: not possible now, the state is
+ * as it was; TV_ECORRUPT: fatal.
+ */
+enum tv_err fsm_stage_swap(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *errbuf, size_t cap);
+/* The id that a RESTORE_COMMIT's payload names; false: it is another entry. */
+bool fsm_is_restore(const struct raft_entry *e, char id[37]);
 
 /* -- for the leader's duties (raftd/leader_*.c), read-only -- */
 /* Each session that has a TTL. */

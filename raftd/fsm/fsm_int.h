@@ -17,12 +17,20 @@
 #define LOCK_DELAY_MAX_NS (60ll * 1000000000)
 #define TOMBSTONE_AGE_NS (15ll * 60 * 1000000000)
 #define WATCHES_MAX (1u << 20)
+#define FSM_INDEX_MAX (1ull << 53)	/* of an archive to be restored: what JSON's numbers hold */
 #define REAP_MAX 4096			/* tombstones and lock delays that one TOMBSTONE_REAP removes */
 
 /* Tables that have an index of their own (http-api: index rules). */
 enum fsm_index { FX_KV, FX_NODES, FX_SERVICES, FX_CHECKS, FX_SESSIONS, FX_EXTINCTION, FX_COORDINATES, FX_AUTOPILOT, FX_COUNT };
 /* Tables whose records are counted, for info. */
 enum fsm_tally { FT_KV, FT_TOMBSTONES, FT_NODES, FT_SERVICES, FT_CHECKS, FT_SESSIONS, FT_COORDINATES, FT_COUNT };
+
+/* What the newest restore left behind. */
+enum fsm_restored {
+	FR_BASE,	/* what is added to the log's index to make an index of the API: the archive's was ahead of the log */
+	FR_FLOOR,	/* the restore's own index, in those terms: no answer's index is below it */
+	FR_COUNT
+};
 
 struct fsm_snapshot;
 struct watches;
@@ -37,11 +45,12 @@ struct fsm {
 	uint64_t applied, applied_term;
 	uint64_t index[FX_COUNT];
 	uint64_t tally[FT_COUNT];
+	uint64_t restored[FR_COUNT];
 
 	/* The running transaction of fsm_apply(), else NULL. */
 	DB_TXN *txn;
 	int failed;			/* first code of Berkeley DB that was not expected; sticky */
-	uint64_t at;			/* index of the entry being applied */
+	uint64_t at;			/* index of the entry being applied, as the API shows it: with FR_BASE */
 	struct arena work;		/* emptied before each entry */
 	struct buf scratch, pack;	/* last record read by tbl_peek(); record being written */
 
@@ -52,6 +61,11 @@ struct fsm {
 	struct fsm_snapshot *snap;	/* open snapshot, or NULL */
 	struct watches *watches;
 	uint64_t applied_entries;	/* since the start */
+	struct {			/* restore that DIR.new holds, whole but for its meta record; lock held */
+		char id[37];		/* "": none */
+		uint64_t index;		/* of its archive, as the API showed it there */
+		uint64_t tally[FT_COUNT];
+	} loaded;
 };
 
 /* -- table.c: the one btree.  Errors of Berkeley DB go to f->failed; calls then do nothing. -- */
@@ -101,6 +115,11 @@ enum tv_err fsm_load_meta(struct fsm *f);
 void fsm_store_meta(struct fsm *f);
 /* Is this a sound meta record of that applied position? */
 bool fsm_meta_is(struct span val, uint64_t index, uint64_t term);
+
+/* The archive's index as the API showed it there; TV_ECORRUPT also beyond FSM_INDEX_MAX. */
+enum tv_err fsm_meta_position(struct span val, uint64_t *index);
+/* Meta record of a state that was restored by the log's entry `applied`; at: the API's index of that. */
+void fsm_meta_of_restore(struct buf *b, uint64_t applied, uint64_t term, uint64_t at, const uint64_t tally[FT_COUNT]);
 
 /* Opening and closing the environment under f, for a restore. */
 enum tv_err fsm_open_tables(struct fsm *f, char *errbuf, size_t cap);
@@ -278,6 +297,40 @@ void snapshot_abandon(struct fsm *f);
 /* Finishes or undoes a restore that a crash interrupted: afterwards dir is the one good state, or absent. */
 enum tv_err restore_finish(const char *dir);
 
+struct snap_in;
+struct restore_filter {
+	/* TV_OK: this record too; TV_ENOENT: not this one; else loading ends with it. */
+	enum tv_err (*take)(void *ctx, struct span key, struct span val);
+	void *ctx;
+};
+/* Fills `dir`, made anew, from an open snapshot, and makes it durable.  filter NULL: all of it. */
+enum tv_err restore_fill(const char *dir, struct snap_in *in, const struct restore_filter *filter, char *errbuf,
+    size_t cap);
+/* Opens an environment to be filled, or one that was. */
+enum tv_err restore_env(struct store_env *env, const char *dir, char *errbuf, size_t cap);
+void restore_path(char *out, size_t cap, const char *dir, const char *suffix);	/* cap: at least 4096 */
+enum tv_err restore_remove_dir(const char *path);
+/* DIR.new is whole and on disk: marks it. */
+enum tv_err restore_mark(const char *dir);
+/* Puts the marked DIR.new in the place of the state, opens it and fires all watches.  TV_ESYS is fatal. */
+enum tv_err restore_take(struct fsm *f, char *errbuf, size_t cap);
+
+/* -- record.c -- */
+/* Is this a record that the state machine could have written?  tally: its table's, or FT_COUNT. */
+bool record_sound(struct span key, struct span val, struct arena *a, enum fsm_tally *tally);
+
+/* -- stage.c: a restore on its way through the log -- */
+#define STAGE_CHUNK_BYTES_MAX (1u << 20)
+/* The staged bytes at this offset, if this restore is still staged whole; any thread. */
+enum tv_err stage_chunk(struct fsm *f, const char *id, uint64_t offset, struct buf *out);
+/* What is staged, read with scratch of the caller's; lock held, any thread. */
+bool stage_head(struct fsm *f, struct buf *scratch, struct fsm_stage *out);
+void stage_last_key(struct tkey *k);
+void stage_begin_apply(struct apply *p, const void *rec);
+void stage_chunk_apply(struct apply *p, const void *rec);
+void stage_commit_apply(struct apply *p, const void *rec);
+void stage_abort_apply(struct apply *p, const void *rec);
+
 /* -- ops.c: who does what -- */
 struct fsm_op {
 	uint16_t code;
@@ -303,6 +356,14 @@ union fsm_args {
 	struct coordinate_read coordinate_read;
 	struct raft_peer raft_peer;
 	struct autopilot_set autopilot_set;
+	struct restore_step restore_step;
+	/* stored records, for record.c */
+	struct kv_entry kv_entry;
+	struct node node;
+	struct service service;
+	struct check check;
+	struct node_coordinate node_coordinate;
+	struct autopilot_config autopilot_config;
 	struct empty_rec empty;
 };
 

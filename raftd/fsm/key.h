@@ -26,6 +26,7 @@ enum tbl {
 	TBL_TOMBSTONE = 'T',		/* kv key -> index, time */
 	TBL_TOMBSTONE_TIME = 'U',	/* time, kv key -> nothing */
 	TBL_SERVICE_INDEX = 'V',	/* service name -> index, instances */
+	TBL_STAGE = 'W',		/* a restore on its way (stage.c) */
 	TBL_SESSION = 'X',		/* session id -> session */
 	TBL_SESSION_NODE = 'Y',		/* node, session id -> nothing */
 	TBL_SESSION_CHECK = 'Z',	/* node, check id, session id -> nothing */

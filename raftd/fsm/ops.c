@@ -29,6 +29,10 @@ static const struct fsm_op ops[] = {
 	WRITE(OP_SERVER_TOMBSTONE,    NULL,                    server_tombstone_apply),
 	WRITE(OP_COORDINATE_BATCH,    NULL,                    coordinate_batch_apply),
 	WRITE(OP_AUTOPILOT_SET,       autopilot_set_prepare,   autopilot_set_apply),
+	WRITE(OP_RESTORE_BEGIN,       NULL,                    stage_begin_apply),
+	WRITE(OP_RESTORE_CHUNK,       NULL,                    stage_chunk_apply),
+	WRITE(OP_RESTORE_COMMIT,      NULL,                    stage_commit_apply),
+	WRITE(OP_RESTORE_ABORT,       NULL,                    stage_abort_apply),
 
 	READ(OP_KV_GET,              kv_read_one,           KEY),
 	READ(OP_KV_LIST,             kv_read_list,          PREFIX),

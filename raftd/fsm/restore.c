@@ -24,8 +24,8 @@
 
 /* -- directories -- */
 
-static void
-join(char *out, size_t cap, const char *dir, const char *suffix)
+void
+restore_path(char *out, size_t cap, const char *dir, const char *suffix)
 {
 	int n = snprintf(out, cap, "%s%s", dir, suffix);
 
@@ -41,8 +41,8 @@ exists(const char *path)
 }
 
 /* Removes a directory of plain files. */
-static enum tv_err
-remove_dir(const char *path)
+enum tv_err
+restore_remove_dir(const char *path)
 {
 	DIR *d = opendir(path);
 	struct dirent *de;
@@ -75,13 +75,13 @@ sync_parent(const char *path)
 }
 
 /* The mark is made only after everything else in the directory is durable. */
-static enum tv_err
-make_mark(const char *dir)
+enum tv_err
+restore_mark(const char *dir)
 {
 	char path[4096];
 	int fd;
 
-	join(path, sizeof(path), dir, "/" MARK);
+	restore_path(path, sizeof(path), dir, "/" MARK);
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	if (fd == -1)
 		return TV_ESYS;
@@ -96,10 +96,10 @@ swap(const char *dir)
 	char fresh[4096], old[4096], mark[4096];
 	enum tv_err err;
 
-	join(fresh, sizeof(fresh), dir, ".new");
-	join(old, sizeof(old), dir, ".old");
+	restore_path(fresh, sizeof(fresh), dir, ".new");
+	restore_path(old, sizeof(old), dir, ".old");
 	if (exists(dir)) {
-		err = remove_dir(old);
+		err = restore_remove_dir(old);
 		if (err != TV_OK)
 			return err;
 		if (rename(dir, old) == -1)
@@ -110,9 +110,9 @@ swap(const char *dir)
 	err = sync_parent(dir);
 	if (err != TV_OK)
 		return err;
-	join(mark, sizeof(mark), dir, "/" MARK);
+	restore_path(mark, sizeof(mark), dir, "/" MARK);
 	(void)unlink(mark);			/* left over it does no harm */
-	return remove_dir(old);
+	return restore_remove_dir(old);
 }
 
 enum tv_err
@@ -120,16 +120,16 @@ restore_finish(const char *dir)
 {
 	char fresh[4096], old[4096], mark[4096];
 
-	join(fresh, sizeof(fresh), dir, ".new");
-	join(old, sizeof(old), dir, ".old");
-	join(mark, sizeof(mark), fresh, "/" MARK);
+	restore_path(fresh, sizeof(fresh), dir, ".new");
+	restore_path(old, sizeof(old), dir, ".old");
+	restore_path(mark, sizeof(mark), fresh, "/" MARK);
 	if (!exists(dir) && exists(mark))
 		return swap(dir);
 	if (!exists(dir) && exists(old) && rename(old, dir) == -1)
 		return TV_ESYS;
-	if (remove_dir(fresh) != TV_OK)
+	if (restore_remove_dir(fresh) != TV_OK)
 		return TV_ESYS;
-	return remove_dir(old);
+	return restore_remove_dir(old);
 }
 
 /* -- loading -- */
@@ -170,7 +170,7 @@ check_file(const char *path, char *errbuf, size_t cap)
 
 /* One transaction of records; *end when the file is through. */
 static enum tv_err
-load_some(DB_ENV *e, DB *db, struct snap_in *in, bool *end)
+load_some(DB_ENV *e, DB *db, struct snap_in *in, const struct restore_filter *filter, bool *end)
 {
 	size_t bytes = 0;
 	enum tv_err err = TV_OK;
@@ -184,6 +184,12 @@ load_some(DB_ENV *e, DB *db, struct snap_in *in, bool *end)
 		DBT k, v;
 
 		err = snap_in_next(in, &key, &val);
+		if (err == TV_OK && filter != NULL)
+			err = filter->take(filter->ctx, key, val);
+		if (err == TV_ENOENT) {
+			err = TV_OK;		/* not this one */
+			continue;
+		}
 		if (err != TV_OK)
 			break;
 		k = (DBT){ .data = (void *)(uintptr_t)key.p, .size = (uint32_t)key.len };
@@ -199,9 +205,18 @@ load_some(DB_ENV *e, DB *db, struct snap_in *in, bool *end)
 	return txn->commit(txn, DB_TXN_NOSYNC) == 0 ? TV_OK : TV_ESYS;
 }
 
+enum tv_err
+restore_env(struct store_env *env, const char *dir, char *errbuf, size_t cap)
+{
+	struct store_env_options eo = { .dir = dir, .cache_bytes = LOAD_CACHE_BYTES, .log_file_bytes = 16u << 20,
+	    .log_buffer_bytes = 4u << 20 };
+
+	return store_env_open(env, &eo, errbuf, cap);
+}
+
 /* Fills the environment and makes all of it durable. */
 static enum tv_err
-load_all(struct store_env *env, struct snap_in *in)
+load_all(struct store_env *env, struct snap_in *in, const struct restore_filter *filter)
 {
 	DB_ENV *e = env->dbenv;
 	bool end = false;
@@ -212,33 +227,48 @@ load_all(struct store_env *env, struct snap_in *in)
 	if (ret != 0)
 		return store_env_err(env, ret);
 	while (err == TV_OK && !end)
-		err = load_some(e, db, in, &end);
+		err = load_some(e, db, in, filter, &end);
 	ret = db->close(db, err == TV_OK ? 0 : DB_NOSYNC);
 	if (err == TV_OK && ret == 0)
 		ret = e->txn_checkpoint(e, 0, 0, DB_FORCE);
 	return err != TV_OK ? err : store_env_err(env, ret);
 }
 
+enum tv_err
+restore_fill(const char *dir, struct snap_in *in, const struct restore_filter *filter, char *errbuf, size_t cap)
+{
+	struct store_env env;
+	enum tv_err err = restore_remove_dir(dir);
+
+	if (err == TV_OK)
+		err = restore_env(&env, dir, errbuf, cap);
+	if (err == TV_OK) {
+		err = load_all(&env, in, filter);
+		store_env_close(&env);
+	}
+	return err;
+}
+
 static enum tv_err
 load(const char *dir, const char *path, char *errbuf, size_t cap)
 {
-	struct store_env_options eo = { .dir = dir, .cache_bytes = LOAD_CACHE_BYTES, .log_file_bytes = 16u << 20,
-	    .log_buffer_bytes = 4u << 20 };
-	struct store_env env;
 	struct snap_in in;
-	enum tv_err err = remove_dir(dir);
+	enum tv_err err = snap_in_open(&in, path);
 
-	if (err == TV_OK)
-		err = snap_in_open(&in, path);
 	if (err != TV_OK)
 		return err;
-	err = store_env_open(&env, &eo, errbuf, cap);
-	if (err == TV_OK) {
-		err = load_all(&env, &in);
-		store_env_close(&env);
-	}
+	err = restore_fill(dir, &in, NULL, errbuf, cap);
 	snap_in_close(&in);
-	return err == TV_OK ? make_mark(dir) : err;
+	return err == TV_OK ? restore_mark(dir) : err;
+}
+
+/* DIR.new is about to hold something else. */
+static void
+forget_loaded(struct fsm *f)
+{
+	pthread_mutex_lock(&f->lock);
+	f->loaded.id[0] = '\0';
+	pthread_mutex_unlock(&f->lock);
 }
 
 enum tv_err
@@ -252,19 +282,20 @@ fsm_restore_load(struct fsm *f, const char *path, char *errbuf, size_t cap)
 	err = check_file(path, errbuf, cap);
 	if (err != TV_OK)
 		return err;
-	join(fresh, sizeof(fresh), f->dir, ".new");
+	restore_path(fresh, sizeof(fresh), f->dir, ".new");
+	forget_loaded(f);
 	err = load(fresh, path, errbuf, cap);
 	if (err == TV_OK)
 		return TV_OK;
 	if (cap > 0 && errbuf[0] == '\0')
 		snprintf(errbuf, cap, "cannot load %s into %s: %s; the present state was left alone", path, fresh,
 		    tv_strerror(err));
-	(void)remove_dir(fresh);		/* the next start removes it too */
+	(void)restore_remove_dir(fresh);		/* the next start removes it too */
 	return err;
 }
 
 enum tv_err
-fsm_restore_swap(struct fsm *f, uint64_t *index, uint64_t *term, char *errbuf, size_t cap)
+restore_take(struct fsm *f, char *errbuf, size_t cap)
 {
 	enum tv_err err;
 
@@ -275,6 +306,7 @@ fsm_restore_swap(struct fsm *f, uint64_t *index, uint64_t *term, char *errbuf, s
 	snapshot_abandon(f);
 	fsm_close_tables(f, false);
 	err = swap(f->dir);
+	f->loaded.id[0] = '\0';
 	if (err == TV_OK)
 		err = fsm_open_tables(f, errbuf, cap);
 	else
@@ -285,11 +317,19 @@ fsm_restore_swap(struct fsm *f, uint64_t *index, uint64_t *term, char *errbuf, s
 	pthread_mutex_unlock(&f->env_lock);
 	if (err != TV_OK)
 		return TV_ESYS;
-	*index = f->applied;
-	*term = f->applied_term;
 	watches_touch_all(f->watches);
 	watches_fire(f->watches);
 	return TV_OK;
+}
+
+enum tv_err
+fsm_restore_swap(struct fsm *f, uint64_t *index, uint64_t *term, char *errbuf, size_t cap)
+{
+	enum tv_err err = restore_take(f, errbuf, cap);
+
+	*index = f->applied;
+	*term = f->applied_term;
+	return err;
 }
 
 enum tv_err

@@ -112,46 +112,76 @@ snap_out_close(struct snap_out *s, const char *path, uint64_t *bytes, uint64_t *
 
 /* -- reading -- */
 
+static enum tv_err
+file_source(void *ctx, void *p, size_t n)
+{
+	FILE *file = ctx;
+
+	if (fread(p, 1, n, file) == n)
+		return TV_OK;
+	return ferror(file) ? TV_ESYS : TV_ECORRUPT;
+}
+
 /* n bytes that the checksum covers. */
 static enum tv_err
 get(struct snap_in *s, void *p, size_t n)
 {
+	enum tv_err err;
+
 	if (n > s->left)
 		return TV_ECORRUPT;
-	if (n > 0 && fread(p, 1, n, s->file) != n)
-		return ferror(s->file) ? TV_ESYS : TV_ECORRUPT;
+	err = n > 0 ? s->source(s->ctx, p, n) : TV_OK;
+	if (err != TV_OK)
+		return err;
 	s->left -= n;
 	crypto_generichash_update(&s->sum, p, n);
 	return TV_OK;
 }
 
 enum tv_err
-snap_in_open(struct snap_in *s, const char *path)
+snap_in_open_with(struct snap_in *s, snap_source *source, void *ctx, uint64_t bytes)
 {
 	uint8_t head[HEAD_BYTES];
-	struct stat st;
 	enum tv_err err = TV_ECORRUPT;
 
 	memset(s, 0, sizeof(*s));
+	s->source = source;
+	s->ctx = ctx;
 	buf_init(&s->key, TKEY_BYTES_MAX);
 	buf_init(&s->val, VALUE_BYTES_MAX);
 	crypto_generichash_init(&s->sum, NULL, 0, SNAP_SUM_BYTES);
-	s->file = fopen(path, "re");
-	if (s->file == NULL)
-		return TV_ESYS;
-	if (fstat(fileno(s->file), &st) == 0 && st.st_size >= HEAD_BYTES + 16 + SNAP_SUM_BYTES) {
-		s->left = (uint64_t)st.st_size - SNAP_SUM_BYTES;
+	if (bytes >= HEAD_BYTES + 16 + SNAP_SUM_BYTES) {
+		s->left = bytes - SNAP_SUM_BYTES;
 		err = get(s, head, sizeof(head));
 	}
 	if (err == TV_OK && (memcmp(head, magic, 8) != 0 || get_be(head + 8, 4) != SNAP_VERSION))
-		err = TV_ECORRUPT;
-	if (err != TV_OK) {
-		snap_in_close(s);
+		err = TV_EFORMAT;
+	if (err != TV_OK)
 		return err;
-	}
 	s->index = get_be(head + 12, 8);
 	s->term = get_be(head + 20, 8);
 	return TV_OK;
+}
+
+enum tv_err
+snap_in_open(struct snap_in *s, const char *path)
+{
+	FILE *file = fopen(path, "re");
+	struct stat st;
+	enum tv_err err;
+
+	memset(s, 0, sizeof(*s));
+	if (file == NULL)
+		return TV_ESYS;
+	if (fstat(fileno(file), &st) == 0) {
+		err = snap_in_open_with(s, file_source, file, (uint64_t)st.st_size);
+	} else {
+		err = TV_ESYS;
+	}
+	s->file = file;
+	if (err != TV_OK)
+		snap_in_close(s);
+	return err == TV_EFORMAT ? TV_ECORRUPT : err;
 }
 
 /* After the end mark: number of records, checksum, nothing more. */
@@ -164,8 +194,11 @@ check_end(struct snap_in *s)
 	if (err != TV_OK)
 		return err;
 	s->records = get_be(count, 8);
-	if (s->left != 0 || s->records != s->seen || fread(want, 1, sizeof(want), s->file) != sizeof(want))
+	if (s->left != 0 || s->records != s->seen)
 		return TV_ECORRUPT;
+	err = s->source(s->ctx, want, sizeof(want));
+	if (err != TV_OK)
+		return err;
 	crypto_generichash_final(&s->sum, sum, sizeof(sum));
 	return sodium_memcmp(want, sum, sizeof(sum)) == 0 ? TV_EOF : TV_ECORRUPT;
 }
@@ -204,7 +237,7 @@ void
 snap_in_close(struct snap_in *s)
 {
 	if (s->file != NULL)
-		fclose(s->file);
+		(void)fclose(s->file);	/* it was only read */
 	s->file = NULL;
 	buf_done(&s->key);
 	buf_done(&s->val);

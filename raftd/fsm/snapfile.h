@@ -30,8 +30,13 @@ void snap_out_record(struct snap_out *s, struct span key, struct span val);
 /* Ends and syncs the file.  *checksum: first 8 bytes of the sum.  On an error the file is removed. */
 enum tv_err snap_out_close(struct snap_out *s, const char *path, uint64_t *bytes, uint64_t *checksum);
 
+/* The next n bytes, all of them: TV_OK, TV_ECORRUPT when there are fewer, or what went wrong. */
+typedef enum tv_err snap_source(void *ctx, void *p, size_t n);
+
 struct snap_in {
-	FILE *file;
+	FILE *file;			/* NULL: another source */
+	snap_source *source;
+	void *ctx;
 	crypto_generichash_state sum;
 	uint64_t index, term, records, seen;
 	uint64_t left;			/* bytes of the file not read yet */
@@ -39,6 +44,8 @@ struct snap_in {
 };
 /* Opens and reads the header.  TV_ECORRUPT when it is no snapshot. */
 enum tv_err snap_in_open(struct snap_in *s, const char *path);
+/* The same from `bytes` bytes of another source. */
+enum tv_err snap_in_open_with(struct snap_in *s, snap_source *source, void *ctx, uint64_t bytes);
 /* TV_OK with a record; TV_EOF at a sound end (count and checksum are right); TV_ECORRUPT; TV_ESYS; TV_ENOMEM. */
 enum tv_err snap_in_next(struct snap_in *s, struct span *key, struct span *val);
 void snap_in_close(struct snap_in *s);

@@ -22,6 +22,7 @@ struct fsm_snapshot {
 	DB *side;			/* key -> [1 | old value] or [0] */
 	struct buf pos;			/* last key copied; empty at the beginning */
 	struct buf keep;		/* record being saved */
+	bool export;			/* for another cluster: without what is this one's alone */
 	bool done;			/* the walk is past everything */
 	bool abandoned;			/* the state was replaced */
 	int failed;			/* Berkeley DB's code, of the side table */
@@ -121,6 +122,12 @@ fsm_snapshot_begin(struct fsm *f, struct fsm_snapshot **out, uint64_t *index, ui
 	pthread_mutex_unlock(&f->lock);
 	*out = s;
 	return TV_OK;
+}
+
+void
+fsm_snapshot_export(struct fsm_snapshot *s)
+{
+	s->export = true;
 }
 
 void
@@ -224,7 +231,9 @@ merge_one(struct step *t, struct source *state, struct source *side)
 	struct span key = dbt_span(&from->key), val = dbt_span(&from->val);
 	int ret = 0;
 
-	if (from == state)
+	if (t->s->export && (key.p[0] == TBL_STAGE || key.p[0] == TBL_SERVER))
+		;
+	else if (from == state)
 		take(t, key, val);
 	else if (val.len > 0 && val.p[0] == 1)
 		take(t, key, span_of(val.p + 1, val.len - 1));
