@@ -11,7 +11,17 @@ tests_sim_trace_raft_SOURCES = tests/sim/trace_raft.c $(SIM_RAFT_SOURCES)
 tests_sim_trace_raft_LDADD = raftd/libraftcore.a common/libtvcore.a
 EXTRA_DIST += tests/data/raft
 
+# Histories of operations: are they linearizable?
+LINEAR_SOURCES = tests/sim/linear.c tests/sim/linear_search.c tests/sim/linear.h tests/sim/linear_int.h
+check_PROGRAMS += tests/sim/check_history
+tests_sim_check_history_SOURCES = tests/sim/check_history.c $(LINEAR_SOURCES)
+tests_sim_check_history_LDADD = common/libtvcore.a
+
 if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_linear
+TESTS += tests/unit/check_linear
+tests_unit_check_linear_SOURCES = tests/unit/check_linear.c $(LINEAR_SOURCES)
+tests_unit_check_linear_LDADD = common/libtvcore.a $(UNIT_LIBS)
 check_PROGRAMS += tests/unit/check_logidx tests/unit/check_raft_wire tests/unit/check_raft_core
 TESTS += tests/unit/check_logidx tests/unit/check_raft_wire tests/unit/check_raft_core
 tests_unit_check_logidx_SOURCES = tests/unit/check_logidx.c
