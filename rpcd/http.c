@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "rpcd/clients.h"
 #include "rpcd/http.h"
+#include "rpcd/replies.h"
 
 #define SPARE_REQUESTS_MAX 256		/* kept for reuse */
 #define REFUSED_TIMEOUT_S 5		/* for the one request of a connection that is one too many */
@@ -25,6 +26,10 @@
 #define STREAM_KEEP_EVERY_S 15
 #define STREAM_KEEP_COUNT 4
 #define SWEEP_S_MAX 5.0
+#define POOL_EXTRA_BYTES 4096
+#define LOOKS_MAX 16			/* at a request that is not answered yet, before its connection is suspended */
+#define LOOK_S 0.001
+#define RUNS_MAX 4			/* of libmicrohttpd in a row, before others have their turn */
 
 static const char busy_text[] =
     "Your IP is issuing too many concurrent connections, please rate limit your calls\n";
@@ -37,12 +42,15 @@ struct listener_http {
 	ev_io io;
 	ev_timer timer;
 	bool is_unix;
+	bool progress;			/* in this run something besides looking happened */
+	unsigned waiting;		/* requests that wait for their answer and are not suspended */
 };
 
 struct http {
 	struct http_conf conf;
 	struct listener_http *listeners;
 	struct clients *clients;
+	struct replies *replies;
 	struct request *spare;
 	unsigned spare_count;
 	struct http_stats stats;
@@ -71,33 +79,45 @@ struct exchange {
 	struct conn *conn;		/* NULL until the head is there */
 	enum { EX_HEAD, EX_BODY, EX_RUN, EX_SENT } stage;
 	bool begun;			/* api_begin was called: api_end is due */
-	bool suspended;
+	bool waiting, suspended;
+	unsigned looks;			/* while waiting */
 	bool close_after;		/* the body was not read: the connection cannot go on */
 	ev_io gone;			/* watches a suspended connection for its client's leaving */
 };
 
 /* -- running libmicrohttpd ---------------------------------------------- */
 
-/* Before the next wait: is there work that no descriptor will announce, and when is the next timeout? */
+/*
+ * Before the next wait: is there work that no descriptor will announce, and when is the next timeout?  Requests that
+ * wait are work in libmicrohttpd's eyes; they are looked at again when an answer came, and now and then.
+ */
 static void
 plan(struct listener_http *l)
 {
 	struct ev_loop *loop = l->http->conf.loop;
 	MHD_UNSIGNED_LONG_LONG ms;
+	double after;
 
 	if (MHD_get_timeout(l->daemon, &ms) != MHD_YES)
 		return;
 	if (ms > 0 && ev_is_active(&l->timer))
 		return;			/* timeouts only move away: the timer is early at worst */
+	after = ms > 0 ? (double)ms / 1000.0 : l->progress || l->waiting == 0 ? 0. : LOOK_S;
 	ev_timer_stop(loop, &l->timer);
-	ev_timer_set(&l->timer, (double)ms / 1000.0, 0.);
+	ev_timer_set(&l->timer, after, 0.);
 	ev_timer_start(loop, &l->timer);
 }
 
+/* A request takes several steps of libmicrohttpd; nothing else can happen between them. */
 static void
 run(struct listener_http *l)
 {
-	(void)MHD_run(l->daemon);	/* fails only for daemons that run by themselves */
+	unsigned n = 0;
+
+	do {
+		l->progress = false;
+		(void)MHD_run(l->daemon);	/* fails only for daemons that run by themselves */
+	} while (l->progress && ++n < RUNS_MAX);
 	plan(l);
 }
 
@@ -188,7 +208,8 @@ exchange_new(struct http *h)
 	x->mhd = NULL;
 	x->conn = NULL;
 	x->stage = EX_HEAD;
-	x->begun = x->suspended = x->close_after = false;
+	x->begun = x->waiting = x->suspended = x->close_after = false;
+	x->looks = 0;
 	return x;
 }
 
@@ -212,11 +233,11 @@ exchange_free(struct exchange *x)
 static void
 resume(struct exchange *x)
 {
-	if (!x->suspended)
-		return;
-	x->suspended = false;
-	ev_io_stop(x->http->conf.loop, &x->gone);
-	MHD_resume_connection(x->mhd);
+	if (x->suspended) {
+		x->suspended = false;
+		ev_io_stop(x->http->conf.loop, &x->gone);
+		MHD_resume_connection(x->mhd);
+	}
 	/* After what runs now, and once for all that are resumed until then. */
 	ev_feed_event(x->http->conf.loop, &x->listener->io, EV_READ);
 }
@@ -249,6 +270,12 @@ on_gone(struct ev_loop *loop, ev_io *w, int events)
 		resume(x);		/* a stream: its reader finds the end */
 }
 
+static bool
+waits_long(const struct exchange *x)
+{
+	return x->req.op.index > 0 || x->req.cancel != NULL;
+}
+
 static void
 suspend(struct exchange *x)
 {
@@ -256,28 +283,37 @@ suspend(struct exchange *x)
 
 	x->suspended = true;
 	MHD_suspend_connection(x->mhd);
-	if ((x->req.op.index == 0 && x->req.cancel == NULL) || info == NULL)
+	if (!waits_long(x) || info == NULL)
 		return;			/* soon answered anyway: not worth two system calls */
 	ev_io_init(&x->gone, on_gone, info->connect_fd, EV_READ);
 	x->gone.data = x;
 	ev_io_start(x->http->conf.loop, &x->gone);
 }
 
-/* -- answers -------------------------------------------------------------- */
-
 static void
-add_configured_headers(const struct rpcd_conf *conf, struct MHD_Response *response)
+set_waiting(struct exchange *x, bool waiting)
 {
-	for (size_t i = 0; i < conf->response_headers.count; i++) {
-		const char *line = conf->response_headers.items[i];
-		const char *colon = strchr(line, ':');
-		char name[256];
-
-		if (colon == NULL || !span_copy(span_of(line, (size_t)(colon - line)), name, sizeof(name)))
-			continue;
-		(void)MHD_add_response_header(response, name, colon + 1 + strspn(colon + 1, " "));
-	}
+	if (x->waiting != waiting)
+		x->listener->waiting += waiting ? 1 : -1u;
+	x->waiting = waiting;
 }
+
+/*
+ * The answer is not there yet.  Suspending and resuming cost four system calls, more than all the rest of a short
+ * request: so libmicrohttpd first keeps asking for the answer whenever it runs.
+ */
+static void
+await_answer(struct exchange *x)
+{
+	if (!waits_long(x) && x->looks++ < LOOKS_MAX) {
+		set_waiting(x, true);
+		return;
+	}
+	set_waiting(x, false);
+	suspend(x);
+}
+
+/* -- answers -------------------------------------------------------------- */
 
 /* The client took what was there.  Until there is more the connection sleeps. */
 static ssize_t
@@ -316,34 +352,35 @@ keep_alive(struct exchange *x)
 static struct MHD_Response *
 stream_response(struct exchange *x)
 {
+	struct MHD_Response *response;
+
 	keep_alive(x);
 	(void)MHD_set_connection_option(x->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 0u);
 	x->close_after = true;
-	return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, on_stream, x, NULL);
+	response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, on_stream, x, NULL);
+	if (response != NULL)
+		replies_headers(x->http->replies, response, &x->req.answer, true);
+	return response;
 }
 
 static enum MHD_Result
 send_answer(struct exchange *x)
 {
+	struct replies *replies = x->http->replies;
 	struct answer *a = &x->req.answer;
-	void *bytes = a->body.len > 0 ? a->body.data : (void *)(uintptr_t)"";
 	bool streams = x->req.stream != NULL;
-	struct MHD_Response *response = streams ? stream_response(x) :
-	    MHD_create_response_from_buffer(a->body.len, bytes, MHD_RESPMEM_PERSISTENT);
+	struct MHD_Response *response = streams ? stream_response(x) : replies_take(replies, a, x->close_after);
+	enum MHD_Result queued;
 
+	set_waiting(x, false);
+	x->listener->progress = true;
 	if (response == NULL)
 		return MHD_NO;
-	for (unsigned i = 0; i < a->header_count; i++)
-		/* Without memory the answer goes without this header. */
-		(void)MHD_add_response_header(response, a->headers[i].name, a->headers[i].value);
-	add_configured_headers(x->http->conf.conf, response);
-	if (x->close_after)
-		(void)MHD_add_response_header(response, "Connection", "close");
 	x->stage = EX_SENT;
 	if (x->conn != NULL && !streams)
 		await_client(x->http, x->conn, a->body.len);
-	enum MHD_Result queued = MHD_queue_response(x->mhd, a->status, response);
-	MHD_destroy_response(response);
+	queued = MHD_queue_response(x->mhd, a->status, response);
+	replies_done(replies, response);
 	return queued;
 }
 
@@ -495,6 +532,7 @@ on_body(struct exchange *x, const char *bytes, size_t n)
 {
 	if (x->req.body_bytes > x->http->conf.conf->body_discard_max && x->req.body_bytes > x->req.body_max)
 		return MHD_NO;		/* no announced length, and no end in sight */
+	x->listener->progress = true;
 	request_body(&x->req, bytes, n);
 	return MHD_YES;
 }
@@ -508,7 +546,7 @@ on_complete(struct exchange *x)
 		api_run(&x->req);
 	if (x->req.answered)
 		return send_answer(x);
-	suspend(x);
+	await_answer(x);
 	return MHD_YES;
 }
 
@@ -534,7 +572,11 @@ on_request(void *cls, struct MHD_Connection *mhd, const char *url, const char *m
 		*upload_len = 0;
 		return on_body(x, upload, n);
 	case EX_RUN:
-		return x->req.answered ? send_answer(x) : MHD_YES;
+		if (x->req.answered)
+			return send_answer(x);
+		if (!x->suspended)
+			await_answer(x);
+		return MHD_YES;
 	case EX_SENT:
 		break;
 	}
@@ -549,6 +591,7 @@ on_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
 	struct exchange *x = exchange_new(l->http);
 
 	(void)mhd;
+	l->progress = true;
 	if (x == NULL)
 		return NULL;
 	x->req.head.target = arena_copy(&x->req.arena, span_str(uri));
@@ -571,6 +614,10 @@ on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_Req
 	*con_cls = NULL;
 	if (x->conn != NULL)
 		await_client(x->http, x->conn, 0);
+	if (x->listener != NULL) {
+		x->listener->progress = true;
+		set_waiting(x, false);
+	}
 	if (x->suspended)
 		ev_io_stop(x->http->conf.loop, &x->gone);
 	if (x->begun)
@@ -719,8 +766,11 @@ http_new(const struct http_conf *conf)
 	ev_timer_init(&h->sweep, on_sweep, 0., sweep > SWEEP_S_MAX ? SWEEP_S_MAX : sweep);
 	h->sweep.data = h;
 	h->clients = clients_new();
-	if (h->clients != NULL)
+	h->replies = replies_new(conf->conf);
+	if (h->clients != NULL && h->replies != NULL)
 		return h;
+	clients_free(h->clients);
+	replies_free(h->replies);
 	free(h);
 	return NULL;
 }
@@ -729,8 +779,11 @@ static struct MHD_Daemon *
 start_daemon(struct listener_http *l, int fd)
 {
 	const struct rpcd_conf *conf = l->http->conf.conf;
-	/* The pool of a connection holds what it reads and the headers that it writes. */
-	size_t pool = (size_t)conf->header_bytes_max * 2;
+	/*
+	 * The pool of a connection holds what it reads and the headers that it writes.  libmicrohttpd clears all of it
+	 * after each request: more than is needed costs time, not only memory.
+	 */
+	size_t pool = (size_t)conf->header_bytes_max + POOL_EXTRA_BYTES;
 
 	return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
 	    on_request, l,
@@ -816,6 +869,7 @@ http_free(struct http *h)
 	}
 	TV_ASSERT(h->conns == NULL);
 	clients_free(h->clients);
+	replies_free(h->replies);
 	free(h);
 }
 
