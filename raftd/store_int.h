@@ -50,6 +50,11 @@ struct log_store {
 	pthread_t thread;
 	pthread_cond_t wake;
 	uint64_t since_checkpoint;	/* bytes written */
+	uint64_t since_spare;		/* the same, since a spare file was last thought of */
+	uint32_t spare_file;		/* number of the last one that was made or tried */
+	uint32_t log_file_bytes;	/* 0: no spares */
+	bool naming;			/* a spare gets its name: the writer waits for `named` */
+	pthread_cond_t named;
 	struct seg_list leaving;	/* out of the manifest, which is not durable yet */
 	struct seg_list trash;		/* out of the durable manifest: files to remove */
 	bool thread_runs, stop;
@@ -76,6 +81,12 @@ enum tv_err store_mark_open(struct log_store *s, char *errbuf, size_t cap);
 /* After s->seq is durable.  A failure is not one of the log: the mark is then behind. */
 void store_mark_set(struct log_store *s);
 void store_mark_close(struct log_store *s);
+
+/* -- store_spare.c: the next write-ahead file, made ready -- */
+/* Makes it unless it is there.  Without s->lock; slow.  A failure only costs speed. */
+void store_spare_make(struct log_store *s);
+/* Before an environment is opened: removes what was made ready and never used.  TV_ESYS. */
+enum tv_err store_spare_clear(const char *dir);
 
 /* -- store_seg.c: segments and the entries in them -- */
 /* Opens every segment of the manifest, and removes files that it does not name.  TV_ECORRUPT with a sentence. */

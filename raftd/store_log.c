@@ -18,6 +18,7 @@
 #define LOG_FILE_BYTES (16u << 20)
 #define LOG_BUFFER_BYTES (2u << 20)
 #define CHECKPOINT_BYTES (16u << 20)	/* written between two checkpoints */
+#define SPARE_LOOK_BYTES (2u << 20)	/* written between two looks at the next write-ahead file */
 #define SEGMENT_BYTES (16u << 20)
 #define BATCH_BYTES_MAX (1u << 30)
 
@@ -32,18 +33,28 @@ checkpoint(DB_ENV *e)
 	return ret != 0 ? ret : e->log_archive(e, NULL, DB_ARCH_REMOVE);
 }
 
+static bool
+spare_due(const struct log_store *s)
+{
+	return s->log_file_bytes > 0 && s->since_spare >= SPARE_LOOK_BYTES;
+}
+
 /* Lock held; let go of while the disk works. */
 static void
 background(struct log_store *s)
 {
-	bool due = s->since_checkpoint >= CHECKPOINT_BYTES;
+	bool due = s->since_checkpoint >= CHECKPOINT_BYTES, spare = spare_due(s);
 	struct seg_list trash = s->trash;
 	int ret;
 
 	s->trash = (struct seg_list){ 0 };
 	if (due)
 		s->since_checkpoint = 0;
+	if (spare)
+		s->since_spare = 0;
 	pthread_mutex_unlock(&s->lock);
+	if (spare)
+		store_spare_make(s);
 	ret = store_seg_remove(&s->env, &trash);
 	free(trash.v);
 	if (ret == 0 && due)
@@ -60,7 +71,7 @@ background_main(void *arg)
 
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop) {
-		bool due = s->since_checkpoint >= CHECKPOINT_BYTES || s->trash.n > 0;
+		bool due = s->since_checkpoint >= CHECKPOINT_BYTES || s->trash.n > 0 || spare_due(s);
 
 		if (due && !s->failed)
 			background(s);
@@ -76,7 +87,8 @@ static void
 count_written(struct log_store *s, uint64_t bytes)
 {
 	s->since_checkpoint += bytes;
-	if (s->since_checkpoint >= CHECKPOINT_BYTES)
+	s->since_spare += bytes;
+	if (s->since_checkpoint >= CHECKPOINT_BYTES || spare_due(s))
 		pthread_cond_signal(&s->wake);
 }
 
@@ -242,7 +254,9 @@ open_all(struct log_store *s, const struct log_options *opt, char *errbuf, size_
 	bool had_data = store_dir_has(opt->dir, "log.") || store_dir_has(opt->dir, "entries.");
 	enum tv_err err;
 
-	err = store_env_open(&s->env, &eo, errbuf, cap);
+	err = store_spare_clear(opt->dir);
+	if (err == TV_OK)
+		err = store_env_open(&s->env, &eo, errbuf, cap);
 	if (err != TV_OK)
 		return err;
 	/* A crash while meta.db was being created leaves write-ahead files only: still fresh. */
@@ -280,6 +294,8 @@ log_open(const struct log_options *opt, struct log_store **out, struct log_meta 
 	s->mark_fd = -1;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->wake, NULL);
+	pthread_cond_init(&s->named, NULL);
+	s->log_file_bytes = opt->spares ? LOG_FILE_BYTES : 0;
 	err = sodium_init() == -1 ? TV_ESYS : open_all(s, opt, errbuf, cap);
 	if (err != TV_OK) {
 		if (cap > 0 && errbuf[0] == '\0')
@@ -314,6 +330,7 @@ log_close(struct log_store *s)
 	buf_done(&s->bulk);
 	buf_done(&s->scratch);
 	pthread_cond_destroy(&s->wake);
+	pthread_cond_destroy(&s->named);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
@@ -417,6 +434,8 @@ change(struct log_store *s, const struct log_change *c)
 	int ret;
 
 	pthread_mutex_lock(&s->lock);
+	while (s->naming)
+		pthread_cond_wait(&s->named, &s->lock);
 	ret = s->failed ? EIO : change_in_txn(s, c);
 	if (ret == 0)
 		count_written(s, c->bytes);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,11 +33,12 @@ static struct log_store *s;
 static struct log_meta m;
 static struct arena a;
 static char why[512];
+static bool spares;
 
 static enum tv_err
 try_open(void)
 {
-	struct log_options opt = { .dir = dir, .cache_bytes = 1u << 20 };
+	struct log_options opt = { .dir = dir, .cache_bytes = 1u << 20, .spares = spares };
 
 	return log_open(&opt, &s, &m, why, sizeof(why));
 }
@@ -52,6 +54,7 @@ reopen(void)
 static void
 setup(void)
 {
+	spares = false;
 	snprintf(top, sizeof(top), "/tmp/tv-log-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(top));
 	snprintf(dir, sizeof(dir), "%s/log", top);
@@ -423,6 +426,101 @@ START_TEST(killed_writer_loses_nothing_acknowledged)
 }
 END_TEST
 
+/* -- write-ahead files made ready -- */
+
+/* Inode of a write-ahead file, or 0. */
+static ino_t
+file_inode(unsigned number, off_t *size)
+{
+	char path[128];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/log.%010u", dir, number);
+	if (stat(path, &st) != 0)
+		return 0;
+	*size = st.st_size;
+	return st.st_ino;
+}
+
+static unsigned
+file_written_to(void)
+{
+	DB_LOG_STAT *st;
+	unsigned number;
+
+	ck_assert_int_eq(s->env.dbenv->log_stat(s->env.dbenv, &st, 0), 0);
+	number = st->st_cur_file;
+	free(st);
+	return number;
+}
+
+/* Appends until the log is in file `number`; returns the next index.  *spare: the file was ready before that. */
+static uint64_t
+write_into(unsigned number, uint64_t next, ino_t *spare)
+{
+	off_t size;
+
+	*spare = 0;
+	while (file_written_to() < number) {
+		ck_assert_int_eq(append(next, 64, 1, 1000), TV_OK);
+		next += 64;
+		if (*spare == 0 && file_written_to() < number)
+			*spare = file_inode(number, &size);
+	}
+	return next;
+}
+
+/* Fills two files, with the third one ready; then dies. */
+static void
+fill_and_die(void)
+{
+	uint64_t next;
+	ino_t spare;
+	off_t size = 0;
+
+	spares = true;
+	ck_assert_int_eq(try_open(), TV_OK);
+	next = write_into(2, 1, &spare);
+	ck_assert_uint_ne(spare, 0);
+	ck_assert_uint_eq(file_inode(2, &size), spare);
+	ck_assert_int_ge(size, 16 << 20);
+	while (file_inode(3, &size) == 0) {
+		ck_assert_uint_eq(file_written_to(), 2);
+		ck_assert_int_eq(append(next, 64, 1, 1000), TV_OK);
+		next += 64;
+	}
+	ck_assert_int_eq(append(next, 1, 2, 1000), TV_OK);
+	kill(getpid(), SIGKILL);
+}
+
+START_TEST(spares_survive_a_kill)
+{
+	uint64_t next;
+	ino_t spare;
+	off_t size;
+	int status;
+	pid_t pid;
+
+	log_close(s);
+	s = NULL;
+	pid = fork();
+	if (pid == 0)
+		fill_and_die();
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	ck_assert_uint_ne(file_inode(3, &size), 0);
+	spares = true;
+	ck_assert_msg(try_open() == TV_OK, "%s", why);
+	next = m.last + 1;
+	ck_assert_uint_eq(walk(1, m.last), m.last + 1);		/* the one of term 2 is there */
+	ck_assert_int_eq(append(next, 1, 2, 10), TV_OK);
+	next = write_into(3, next + 1, &spare);
+	reopen();
+	ck_assert_uint_eq(m.last, next - 1);
+	walk(1, m.last);
+}
+END_TEST
+
 /* -- damage -- */
 
 static void
@@ -726,6 +824,7 @@ main(void)
 	tcase_add_test(t, reader_beside_writer);
 	tcase_add_test(t, compacting_while_writing);
 	tcase_add_test(t, killed_writer_loses_nothing_acknowledged);
+	tcase_add_test(t, spares_survive_a_kill);
 	tcase_add_test(t, damaged_entry_is_named);
 	tcase_add_test(t, wrong_record_is_named);
 	tcase_add_test(t, gap_is_named);
