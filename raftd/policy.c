@@ -79,7 +79,11 @@ decide_configured(const struct policy_input *in, const struct raft_server_conf *
 	if (g == NULL || s->id == in->self)
 		return false;
 	if (g->status == MEMBER_LEFT) {
-		if (g->forced && !g->tombstoned) {
+		/*
+		 * Who leaves on its own gives up its seat first and says good-bye then; whoever still has one was forced
+		 * out, also when that came before anybody saw it fail.
+		 */
+		if ((g->forced || !in_list(in->healthy, in->healthy_count, s->id)) && !g->tombstoned) {
 			out->action = POLICY_TOMBSTONE;
 			out->server = *s;
 			return true;

@@ -112,6 +112,20 @@ def test_force_leave_stays_away():
         assert r.returncode == 1 and "nobody" in r.stderr, r
 
 
+def test_force_leave_before_it_is_seen_as_failed():
+    with Cluster("127.60.26") as c:
+        servers = c.servers(3)
+        leader = c.formed(servers)
+        dead = next(n for n in servers if n is not leader)
+        wait_for("the pool is whole", lambda: set(leader.members().values()) == {1} and len(leader.members()) == 3)
+        dead.kill()
+        leader.ctl("force-leave", dead.name)
+        wait_for("it lost its seat", lambda: dead.name not in peers(leader))
+        dead.start()
+        wait_for("the refusal is logged", lambda: "was removed" in leader.log("raftd"))
+        assert dead.name not in peers(leader)
+
+
 def test_crash_and_return():
     with Cluster("127.60.25") as c:
         servers = c.servers(3)
@@ -132,4 +146,4 @@ def test_crash_and_return():
 
 
 main(test_add_servers_one_by_one, test_graceful_leave_and_refusal, test_leader_leaves, test_force_leave_stays_away,
-     test_crash_and_return)
+     test_force_leave_before_it_is_seen_as_failed, test_crash_and_return)

@@ -77,7 +77,8 @@ static const struct situation {
 	{ "not while it is failed (S59)", "1+2", "1", "2", "2F", false, POLICY_NONE, 0, NULL },
 	{ "what is there comes before what is new", "1+2", "1", "2", "2 3", false, POLICY_PROMOTE, 2, NULL },
 	{ "who left is removed", "123", "123", "", "2 3L", false, POLICY_REMOVE, 3, "left" },
-	{ "even with a quorum just kept", "123", "12", "", "2 3L", false, POLICY_REMOVE, 3, "left" },
+	{ "for good, when it has not gone by itself", "123", "12", "", "2 3L", false, POLICY_TOMBSTONE, 3, NULL },
+	{ "even with a quorum just kept", "123", "12", "", "2 3LT", false, POLICY_REMOVE, 3, "left" },
 	{ "not when quorum would go", "123", "13", "", "2F 3L", false, POLICY_NONE, 0, "not removing n3" },
 	{ "force-leave writes a tombstone first", "123", "12", "", "2 3L!", false, POLICY_TOMBSTONE, 3, NULL },
 	{ "and removes it then", "123", "12", "", "2 3L!T", false, POLICY_REMOVE, 3, "left" },
@@ -90,7 +91,7 @@ static const struct situation {
 	{ "but not at the price of quorum", "123", "1", "", "2D 3F", false, POLICY_NONE, 0, "not removing n2" },
 	{ "a move is followed (S71)", "123", "123", "", "2 3m", false, POLICY_UPDATE_ADDR, 3, NULL },
 	{ "by proven servers only", "123", "123", "", "2 3mu", false, POLICY_NONE, 0, NULL },
-	{ "learners may always go", "1+2", "1", "", "2L", false, POLICY_REMOVE, 2, "left" },
+	{ "learners may always go", "1+2", "1", "", "2LT", false, POLICY_REMOVE, 2, "left" },
 	{ "ourself is never judged", "12", "12", "", "1L 2", false, POLICY_NONE, 0, NULL },
 };
 
