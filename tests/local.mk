@@ -9,6 +9,7 @@ include tests/gossip.mk
 include tests/keyring.mk
 include tests/raftd.mk
 include tests/faults/faults.mk
+include tests/nemesis/nemesis.mk
 include tests/rt.mk
 include tests/rpcd.mk
 include tests/gossipwire.mk

@@ -1,0 +1,235 @@
+"""Five servers and a client node, each in a network namespace of its own with a small disk of its own, as root with the
+users and the sandbox of production; faults can be made below each of them.
+
+What dies without being told to is a finding, and is started again, as systemd would.
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "system", "lib"))
+import clockfault  # noqa: E402
+import diskfault  # noqa: E402
+from cluster import DAEMONS, Cluster, wait_for  # noqa: E402
+from hub import Hub  # noqa: E402
+
+NET = "10.77.0"
+SERVERS = 5
+DISK = "128m"
+# Small, so that logs are cut, and servers that were away need snapshots, all the time.
+RAFTD = {"bootstrap_expect": SERVERS, "snapshot_threshold": 400, "snapshot_interval": "2s", "trailing_logs": 300}
+BAD_WORDS = re.compile(r"violation|corrupt|assertion|TV_ASSERT|stack smashing|double free|AddressSanitizer|runtime error",
+                       re.I)
+LAG = 100                   # entries that a server may be behind at any moment of the load
+FORMED = 90.0               # seconds after a heal until all five are voters that have everything
+
+
+def impossible():
+    return diskfault.missing() or clockfault.missing()
+
+
+class World:
+    def __init__(self, report):
+        self.report = report
+        self.hub = Hub(NET)
+        self.cluster = Cluster(NET)
+        self.lock = threading.RLock()
+        self.down, self.excused, self.deaths = set(), {}, 0
+        self.disks, self.clocks = {}, {}
+        join = ["%s.%d" % (NET, i + 1) for i in range(SERVERS)]
+        self.servers = [self._node("s%d" % (i + 1), i + 1, True, join) for i in range(SERVERS)]
+        self.client = self._node("c1", SERVERS + 1, False, join)
+        self.nodes = self.servers + [self.client]
+        self.halt = threading.Event()
+        self.keeper = threading.Thread(target=self._keep, daemon=True)
+
+    def _node(self, name, last, server, join):
+        port = self.hub.place(last)
+        folder = os.path.join(self.cluster.dir, name + ".faults")
+        os.mkdir(folder)
+        disk = self.disks[name] = diskfault.DiskFault(os.path.join(folder, "disk"))
+        clock = self.clocks[name] = clockfault.ClockFault(os.path.join(folder, "clock"))
+        env = dict(disk.env, **clock.env)
+        env["LD_PRELOAD"] = diskfault.preload(diskfault.LIBRARY, clockfault.LIBRARY)
+        node = self.cluster.add(name, last, server=server, wrap=port.wrap, env=env, retry_join=join,
+                                raftd=dict(RAFTD) if server else None)
+        if server:
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755,size=" + DISK, name, node.data], check=True)
+        return node
+
+    def begin(self):
+        for n in self.nodes:
+            n.start()
+        self.cluster.formed(self.servers, 60)
+        wait_for("the client node answers", lambda: (self.client.kv_get("nothing") is None,))
+        self.keeper.start()
+
+    # -- daemons -----------------------------------------------------------
+
+    def kill(self, node, *daemons):
+        with self.lock:
+            which = [d for d in daemons or node.daemons]
+            self.down.update((node.name, d) for d in which)
+            node.signal(signal.SIGCONT, *which)
+            node.kill(*which)
+
+    def stop(self, node, *daemons):
+        """Orderly; whoever does not end within 30 s is a finding."""
+        with self.lock:
+            which = [d for d in daemons or node.daemons]
+            self.down.update((node.name, d) for d in which)
+            node.signal(signal.SIGTERM, *which)
+        for d in which:
+            try:
+                status = node.wait_end(d, timeout=30)
+            except subprocess.TimeoutExpired:
+                self.report("stop", "%s of %s did not end within 30 s of SIGTERM" % (d, node.name))
+                node.kill(d)
+                continue
+            if status != [0] and node.name not in self.excused:
+                self.report("stop", "%s of %s ended with %r after SIGTERM" % (d, node.name, status))
+
+    def start(self, node, *daemons):
+        with self.lock:
+            for d in daemons or node.daemons:
+                if not node.running(d):
+                    node.start(d)
+                self.down.discard((node.name, d))
+
+    def excuse(self, node, on):
+        """While a disk is broken, raftd may end."""
+        with self.lock:
+            self.excused[node.name] = self.excused.get(node.name, 0) + (1 if on else -1)
+            if not self.excused[node.name]:
+                del self.excused[node.name]
+
+    def _keep(self):
+        excused_at = {}
+        while not self.halt.wait(0.25):
+            for node in self.nodes:
+                with self.lock:
+                    if node.name in self.excused:
+                        excused_at[node.name] = time.monotonic()
+                    for d in node.daemons:
+                        if (node.name, d) not in self.down and not node.running(d):
+                            self._died(node, d, time.monotonic() - excused_at.get(node.name, -100) < 10)
+
+    def _died(self, node, daemon, excused):
+        status = node.procs[daemon].returncode
+        if daemon == "raftd" and excused and status > 0:
+            self.deaths += 1
+        else:
+            self.report("death", "%s of %s ended with %d:\n%s" % (daemon, node.name, status,
+                                                                  node.log(daemon)[-1500:]))
+        self.halt.wait(0.3)
+        node.start(daemon)
+
+    def wipe(self, node, everything):
+        """An empty disk: all of it, or only what raftd has there (the node keeps its id)."""
+        for name in os.listdir(node.data):
+            if everything or name == "raftd":
+                path = os.path.join(node.data, name)
+                if os.path.isdir(path):
+                    shutil.rmtree(path)
+                else:
+                    os.unlink(path)
+
+    # -- how it is ---------------------------------------------------------
+
+    def leader(self):
+        """Whoever says so first; None when nobody does within 3 s."""
+        try:
+            return self.cluster.leader(self.servers, timeout=3)
+        except AssertionError:
+            return None
+
+    def peers(self, nodes=None):
+        """{name: is voter} as a majority knows it; None when nobody can say."""
+        for n in nodes or self.servers:
+            try:
+                r = n.get("/v1/operator/raft/configuration", timeout=4)
+                if r.status == 200:
+                    return {s["Node"]: s["Voter"] for s in r.json()["Servers"]}
+            except Exception:            # noqa: BLE001 - it may be down
+                pass
+        return None
+
+    def lag(self):
+        """What is missing before all is well, or None."""
+        peers = self.peers()
+        if peers is None:
+            return "nobody knows the configuration"
+        missing = [n.name for n in self.servers if not peers.get(n.name)]
+        if missing:
+            return "no voters: %s (configuration: %s)" % (", ".join(missing), peers)
+        applied = {}
+        for n in self.servers:
+            try:
+                applied[n.name] = int(n.get("/v1/agent/self", timeout=4).json()["Stats"]["raft"]["applied_index"])
+            except Exception as e:       # noqa: BLE001 - it may be down
+                return "%s does not answer: %r" % (n.name, e)
+        if max(applied.values()) - min(applied.values()) > LAG:
+            return "applied: %s" % applied
+        return None
+
+    def whole(self, limit=FORMED):
+        """Waits until all servers are voters again; a finding when that takes too long."""
+        start = time.monotonic()
+        while True:
+            lag = self.lag()
+            took = time.monotonic() - start
+            if lag is None:
+                return took
+            if took > limit:
+                self.report("formed", "not whole %.0f s after the heal: %s" % (took, lag))
+                return took
+            time.sleep(0.25)
+
+    def same_state(self):
+        """All servers hold the same, by stale reads; and what they say of their logs fits together."""
+        def states():
+            return [n.get("/v1/kv/?recurse&stale", timeout=60).body for n in self.servers]
+
+        def agree():
+            first, *rest = states()
+            return all(r == first for r in rest)
+        try:
+            wait_for("the same state on all servers", agree, 30)
+        except AssertionError as e:
+            self.report("state", "%s: %s" % (e, [hash(s) for s in states()]))
+        stats = {n.name: n.stats("raft") for n in self.servers}
+        for name, s in stats.items():
+            numbers = [int(s[k]) for k in ("applied_index", "commit_index", "last_log_index")]
+            if numbers != sorted(numbers) or len({x["term"] for x in stats.values()}) != 1:
+                self.report("state", "applied, commit and last index of %s: %r; terms %s" %
+                            (name, numbers, {n: x["term"] for n, x in stats.items()}))
+        return stats
+
+    def bad_lines(self):
+        for n in self.nodes:
+            for d in DAEMONS:
+                lines = [line for line in n.log(d).splitlines() if BAD_WORDS.search(line)]
+                if lines:
+                    self.report("log", "%s of %s: %d bad lines, first: %s" % (d, n.name, len(lines), lines[0]))
+
+    def close(self, keep):
+        self.halt.set()
+        if self.keeper.is_alive():
+            self.keeper.join(5)
+        for n in self.nodes:
+            self.disks[n.name].clear()
+        for n in self.nodes:
+            n.signal(signal.SIGCONT)
+            n.kill()
+            if n.server:
+                if keep:                 # what is mounted goes with the namespace
+                    shutil.copytree(n.data, n.data + ".kept", dirs_exist_ok=True)
+                subprocess.run(["umount", "-l", n.data], check=False)
+        self.cluster.keep = keep
+        self.cluster.close()
+        self.hub.close()
