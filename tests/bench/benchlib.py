@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,8 @@ from cluster import BUILD, Cluster, wait_for  # noqa: E402
 TICKS = os.sysconf("SC_CLK_TCK")
 NET = os.environ.get("TV_NET", "127.27.1")
 MANY = {"limits.http_max_conns_per_client": 20000, "limits.http_max_conns": 20000}
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))      # servers are stopped at exit
 
 
 def cpu_s(pid):

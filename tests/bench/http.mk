@@ -9,3 +9,9 @@ tests_bench_bench_etcd_CFLAGS = $(AM_CFLAGS) $(NGHTTP2_CFLAGS)
 tests_bench_bench_etcd_LDADD = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(NGHTTP2_LIBS)
 endif
 EXTRA_DIST += tests/bench/figures tests/bench/compare tests/bench/benchlib.py
+
+# Many blocking queries: tests/bench/waits.
+noinst_PROGRAMS += tests/bench/bench_wait
+tests_bench_bench_wait_SOURCES = tests/bench/bench_wait.c
+tests_bench_bench_wait_LDADD = common/libtvrt.a common/libtvcore.a $(EV_LIBS)
+EXTRA_DIST += tests/bench/waits

@@ -55,7 +55,7 @@ int load_connect(const struct load *l, unsigned number);
  * must be followed by load_answer(). */
 bool load_next(struct load *l, char key[LOAD_KEY_CAP], struct mono *sent);
 
-/* Writes value_bytes bytes that differ from one moment to the next. */
+/* Writes value_bytes bytes that (from 12 on) no other moment of a day has. */
 void load_value(const struct load *l, struct mono sent, char *out);
 
 /* One answer came; ok: the server did what was asked. */
