@@ -92,7 +92,7 @@ static void
 bench_log(struct bench *b)
 {
 	static const unsigned batches[] = { 1, 64, 128, 512 };
-	struct log_options opt = { .dir = b->log_dir, .cache_bytes = 4u << 20 };
+	struct log_options opt = { .dir = b->log_dir, .cache_bytes = 4u << 20, .spares = true };
 	struct log_store *s;
 	struct log_meta m;
 	uint64_t index = 0;
