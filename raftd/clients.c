@@ -260,17 +260,19 @@ on_info(struct client *cl, const struct frame *f)
 	return TV_OK;
 }
 
-static bool
-keep_args(struct request *q, struct span args)
+bool
+request_keep(struct request *q, struct span bytes)
 {
 	uint8_t *copy = q->bytes;
 
-	if (args.len > REQUEST_INLINE)
-		copy = malloc(args.len);
+	if (bytes.len > REQUEST_INLINE)
+		copy = malloc(bytes.len);
 	if (copy == NULL)
 		return false;
-	memcpy(copy, args.p, args.len);
-	q->args = span_of(copy, args.len);
+	memcpy(copy, bytes.p, bytes.len);
+	if (q->args.p != q->bytes)
+		free((void *)(uintptr_t)q->args.p);
+	q->args = span_of(copy, bytes.len);
 	return true;
 }
 
@@ -292,19 +294,21 @@ on_op(struct client *cl, const struct frame *f)
 	q->mode = ask.mode;
 	q->index = ask.index;
 	q->wait_ns = ask.wait_ms > 86400000 ? 86400000000000 : (int64_t)ask.wait_ms * 1000000;
-	if (q->op == NULL || ask.op >= 60 || q->op->kind == OP_VIEW || q->op->kind == OP_GOSSIP ||
+	if (q->op == NULL || op_internal(ask.op) || q->op->kind == OP_VIEW || q->op->kind == OP_GOSSIP ||
 	    q->op->kind == OP_GOSSIP_SERVER)
 		request_failf(q, TV_EPERM, "unknown or internal operation");
 	else if (c->pending > c->d->conf.requests_max)
 		request_failf(q, TV_EAGAIN, "too many requests are pending; try again");
 	else if (ask.args.len > c->d->conf.request_bytes_max)
 		request_failf(q, TV_ELIMIT, "the request is larger than request_bytes_max allows");
-	else if (!keep_args(q, ask.args))
+	else if (!request_keep(q, ask.args))
 		request_failf(q, TV_ENOMEM, "out of memory");
 	else if (q->op->kind == OP_WRITE)
 		op_write(q);
 	else if (q->op->kind == OP_LEADER)
 		op_leader(q);
+	else if (q->op->kind == OP_SERVER)
+		op_snapshot(q);
 	else
 		op_read(q, ask.max_stale_ms);
 	return TV_OK;

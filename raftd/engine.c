@@ -13,6 +13,7 @@
 #include "raftd/leader.h"
 #include "raftd/links.h"
 #include "raftd/notices.h"
+#include "raftd/restores.h"
 #include "raftd/snapshots.h"
 
 #define PROPOSE_ENTRIES_MAX 2048	/* in one input */
@@ -370,17 +371,65 @@ apply_failed(struct engine *e, enum tv_err err)
 	daemon_quit(1);
 }
 
+/* Told to whoever waits for the entries up to here. */
+static void
+applied_up_to(struct engine *e, const struct raft_entry *entries, uint32_t count, bool wanted)
+{
+	struct raft_input in = { .type = RAFT_IN_APPLIED };
+
+	e->applied += count;
+	for (uint32_t i = 0; wanted && i < count; i++)
+		if (entries[i].index >= proposals_first(e->proposals))
+			proposals_applied(e->proposals, entries[i].index, entries[i].term, &e->results[i]);
+	in.index = e->applied;
+	feed(e, &in, NULL);
+	entrycache_evict(e->cache, e->applied);
+}
+
+/* The next entry replaces the state.  False: there is nothing to replace it by, it is an entry as others are. */
+static bool
+apply_restore(struct engine *e, const struct raft_entry *entry, const char *id, bool *done)
+{
+	enum restore_verdict verdict = restores_commit(e->d->restores, id, entry->index, entry->term);
+
+	*done = verdict == RESTORE_TAKEN;
+	if (verdict == RESTORE_BROKEN)
+		apply_failed(e, TV_ECORRUPT);
+	if (verdict == RESTORE_TAKEN) {
+		leader_restored(e->d->leader);
+		e->results[0] = (struct fsm_result){ .err = TV_OK };
+		applied_up_to(e, entry, 1, true);
+	}
+	return verdict != RESTORE_ENTRY;
+}
+
+/* Entries before the first that replaces the state. */
+static uint32_t
+restore_limit(const struct raft_entry *entries, uint32_t count, char id[37])
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (fsm_is_restore(&entries[i], id))
+			return i;
+	return count;
+}
+
+static bool
+must_not_apply(struct engine *e)
+{
+	return e->corrupt || snapshots_installing(e->d->snapshots) || restores_pausing(e->d->restores);
+}
+
 static bool
 apply_some(struct engine *e)
 {
 	uint64_t left = e->commit - e->applied;
-	struct raft_input in = { .type = RAFT_IN_APPLIED };
 	const struct raft_entry *entries;
-	uint32_t count;
-	bool wanted;
+	uint32_t count, plain;
+	bool wanted, done;
 	enum tv_err err;
+	char id[37];
 
-	if (left == 0 || e->corrupt || snapshots_installing(e->d->snapshots))
+	if (left == 0 || must_not_apply(e))
 		return false;
 	count = left > APPLY_ENTRIES_MAX ? APPLY_ENTRIES_MAX : (uint32_t)left;
 	entries = engine_entries(e, e->applied + 1, count, &count);
@@ -389,6 +438,10 @@ apply_some(struct engine *e)
 		return false;
 	}
 	count = apply_limit(entries, count);
+	plain = restore_limit(entries, count, id);
+	if (plain == 0 && apply_restore(e, &entries[0], id, &done))
+		return done;
+	count = plain > 0 ? plain : 1;
 	wanted = proposals_first(e->proposals) <= e->applied + count;
 	arena_reset(&e->apply_arena);
 	err = fsm_apply(e->d->fsm, entries, count, &e->apply_arena, wanted ? e->results : NULL);
@@ -397,13 +450,7 @@ apply_some(struct engine *e)
 		return false;
 	}
 	leader_applied(e->d->leader, entries, count);
-	e->applied += count;
-	for (uint32_t i = 0; wanted && i < count; i++)
-		if (entries[i].index >= proposals_first(e->proposals))
-			proposals_applied(e->proposals, entries[i].index, entries[i].term, &e->results[i]);
-	in.index = e->applied;
-	feed(e, &in, NULL);
-	entrycache_evict(e->cache, e->applied);
+	applied_up_to(e, entries, count, wanted);
 	return true;
 }
 
@@ -411,7 +458,7 @@ apply_some(struct engine *e)
 static bool
 work_left(struct engine *e)
 {
-	return e->applied < e->commit && !e->corrupt && !snapshots_installing(e->d->snapshots);
+	return e->applied < e->commit && !must_not_apply(e);
 }
 
 static void
@@ -447,6 +494,7 @@ turn(struct engine *e)
 		if (!busy)
 			break;
 	}
+	restores_turn(e->d->restores);
 	logthread_flush(e->log);
 	leader_turn(e->d->leader);
 	if (work_left(e))

@@ -8,6 +8,7 @@
 #include "raftd/gossip.h"
 #include "raftd/info.h"
 #include "raftd/links.h"
+#include "raftd/restores.h"
 
 struct section {
 	struct buf body;		/* name, value, name, value ... */
@@ -68,6 +69,7 @@ info_write(struct raftd *d, struct chan *c, uint64_t id)
 	add_process(d, &s);
 	close_section(out, "raftd", &s);
 	fsm_info(d->fsm, add, &s);
+	restores_info(d->restores, add, &s);
 	close_section(out, "state", &s);
 	buf_done(&s.body);
 	(void)chan_end(c);

@@ -116,6 +116,16 @@ leader_applied(struct leader *l, const struct raft_entry *entries, uint32_t coun
 }
 
 void
+leader_restored(struct leader *l)
+{
+	if (!l->active)
+		return;
+	leader_sessions_stop(l->sessions);
+	leader_sessions_start(l->sessions);
+	leader_catalog_start(l->catalog);
+}
+
+void
 leader_session_renewed(struct leader *l, struct span id)
 {
 	if (l->active)

@@ -19,6 +19,8 @@ void leader_members_changed(struct leader *l);
 void leader_turn(struct leader *l);
 /* These entries were applied. */
 void leader_applied(struct leader *l, const struct raft_entry *entries, uint32_t count);
+/* The state was replaced by a restored one: sessions get their full time, the catalog is compared with gossip (S50). */
+void leader_restored(struct leader *l);
 /* A session was renewed: its time starts again.  Sessions without TTL: nothing happens. */
 void leader_session_renewed(struct leader *l, struct span id);
 /*

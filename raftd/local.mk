@@ -45,6 +45,8 @@ raftd_raftd_SOURCES = \
 	raftd/links.c raftd/links.h raftd/gossip.c raftd/gossip.h \
 	raftd/membership.c raftd/membership.h raftd/membership_int.h raftd/leave.c raftd/leave.h \
 	raftd/forming.c raftd/forming.h \
+	raftd/saves.c raftd/saves.h raftd/restores.c raftd/restores.h raftd/upload.c raftd/upload.h \
+	raftd/op_snapshot.c raftd/op_snapshot.h \
 	raftd/snapshots.c raftd/snapshots.h raftd/snapshot_recv.c raftd/snapshot_recv.h \
 	raftd/clients.c raftd/clients.h raftd/request.h raftd/op_read.c raftd/op_write.c raftd/op_leader.c \
 	raftd/info.c raftd/info.h \

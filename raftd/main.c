@@ -18,6 +18,8 @@
 #include "raftd/leader.h"
 #include "raftd/links.h"
 #include "raftd/membership.h"
+#include "raftd/restores.h"
+#include "raftd/saves.h"
 #include "raftd/snapshot_recv.h"
 #include "raftd/snapshots.h"
 
@@ -154,10 +156,13 @@ raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
 	d->leader = leader_new(d);
 	d->members = membership_new(d);
 	d->snapshots = snapshots_new(d);
+	d->saves = saves_new(d);
+	d->restores = restores_new(d);
 	d->gossip = gossip_new(d);
 	d->links = links_new(d);
 	d->clients = clients_new(d);
-	if (d->leader == NULL || d->members == NULL || d->snapshots == NULL || d->gossip == NULL || d->links == NULL ||
+	if (d->saves == NULL || d->restores == NULL ||
+	    d->leader == NULL || d->members == NULL || d->snapshots == NULL || d->gossip == NULL || d->links == NULL ||
 	    d->clients == NULL || engine_start(d->engine) != TV_OK)
 		return TV_ENOMEM;
 	d->forming = forming_new(d);
@@ -189,6 +194,8 @@ raftd_stop(struct daemon_spec *spec)
 	gossip_free(d->gossip);
 	membership_free(d->members);
 	leader_free(d->leader);
+	restores_free(d->restores);
+	saves_free(d->saves);
 	snapshots_free(d->snapshots);
 	engine_free(d->engine);
 	fsm_close(d->fsm);

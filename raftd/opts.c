@@ -73,6 +73,8 @@ const struct conf_opt raftd_opts[] = {
 	    "largest operation" },
 	{ "answer_bytes_max", CONF_SIZE, F(answer_bytes_max), "48M", "1M", "60M", NULL, CONF_RESTART,
 	    "largest answer" },
+	{ "restore_bytes_max", CONF_SIZE, F(restore_bytes_max), "16G", "1M", "1024G", NULL, CONF_RESTART,
+	    "largest archive that is restored, and largest state in one, unpacked" },
 	{ "read_timeout", CONF_DURATION, F(read_timeout), "7s", "100ms", "10m", NULL, CONF_RESTART,
 	    "how long a read waits for a leader and for the own state to catch up" },
 	{ "write_timeout", CONF_DURATION, F(write_timeout), "10s", "100ms", "10m", NULL, CONF_RESTART,

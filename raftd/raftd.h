@@ -42,6 +42,8 @@ struct raftd {
 	struct engine *engine;		/* the core and its order of effects */
 	struct links *links;		/* other servers */
 	struct snapshots *snapshots;	/* checkpoints, transfer in both directions */
+	struct saves *saves;		/* snapshots for clients */
+	struct restores *restores;	/* a client's archive on its way into the state */
 	struct gossip *gossip;		/* what gossipd says */
 	struct membership *members;	/* who is in the configuration */
 	struct forming *forming;	/* bootstrap */

@@ -48,6 +48,8 @@ void request_fail(struct request *q, enum tv_err err, struct span text);	/* empt
 void request_failf(struct request *q, enum tv_err err, const char *text);
 /* [u8 err, str text], for questions that are no operations. */
 void request_plain(struct request *q, enum tv_err err, const char *text);
+/* Replaces the arguments by a copy of these bytes; false: no memory. */
+bool request_keep(struct request *q, struct span bytes);
 /* Will be read again at the end of this turn. */
 void request_fire(struct request *q);
 
@@ -57,6 +59,7 @@ void op_read(struct request *q, uint64_t max_stale_ms);
 void op_read_again(struct request *q);
 void op_write(struct request *q);
 void op_leader(struct request *q);
+void op_snapshot(struct request *q);
 /* The request is cancelled or its channel closed: leave whatever it waits for.  False: the record is
  * still in the log's hands and must stay. */
 bool op_cancel(struct request *q);

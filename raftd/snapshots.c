@@ -26,6 +26,7 @@ struct snapshots {
 	struct mono last;		/* last checkpoint */
 	uint64_t last_index;		/* its applied index */
 	uint64_t cut, cut_snapshot;	/* compaction in progress */
+	uint64_t restored;		/* a checkpoint is due that reaches this index, and the log goes up to it; 0: none */
 
 	enum job job;			/* in the worker */
 	enum tv_err err;
@@ -85,6 +86,10 @@ checkpoint_done(void *ctx)
 		return;
 	limit = raft_compact_limit(core);
 	s->cut = s->index > keep ? s->index - keep : 0;
+	if (s->restored != 0 && s->index >= s->restored) {
+		s->cut = s->restored > s->cut ? s->restored : s->cut;
+		s->restored = 0;
+	}
 	if (s->cut > limit)
 		s->cut = limit;
 	s->cut_snapshot = s->index;
@@ -98,6 +103,8 @@ checkpoint_due(struct snapshots *s, struct mono now)
 	uint64_t applied = engine_applied(s->d->engine), since = applied - s->last_index;
 	uint64_t threshold = s->d->conf.snapshot_threshold;
 
+	if (s->restored != 0 && applied >= s->restored)
+		return true;
 	if (applied < s->last_index || since < threshold)
 		return false;
 	return since >= threshold * THRESHOLD_BURST ||
@@ -286,14 +293,20 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 void
 snapshots_chunk(struct snapshots *s, const struct raft_msg *m)
 {
-	/* The state is about to be replaced: a checkpoint or a copy of it must end first. */
-	if (s->job != JOB_NONE && m->done) {
+	/* The state is about to be replaced: a checkpoint or a copy of it must end first, and the thread be free. */
+	if ((s->job != JOB_NONE || s->d->worker.running) && m->done) {
 		engine_snapshot_stored(s->d->engine, m, m->offset);
 		return;
 	}
 	snapshot_recv_chunk(s->recv, m);
 	if (m->done)
 		s->last_index = m->log_index;	/* durable as it is */
+}
+
+void
+snapshots_restored(struct snapshots *s, uint64_t index)
+{
+	s->restored = index;
 }
 
 bool

@@ -19,7 +19,7 @@ static const struct endpoint api_root[] = {
 
 static const struct endpoint *const families[] = {
 	api_kv, api_health, api_catalog, api_session, api_agent, api_agent_checks, api_agent_coord, api_status,
-	api_operator, api_keyring, api_acl, api_event, api_queries, api_monitor, api_coordinate, api_root,
+	api_operator, api_keyring, api_acl, api_event, api_queries, api_monitor, api_coordinate, api_snapshot, api_root,
 };
 
 const struct endpoint *
@@ -183,6 +183,8 @@ take_query(struct request *r, struct span query)
 static uint64_t
 body_limit(const struct api *api, enum endpoint_body kind)
 {
+	if (kind == BODY_STREAM)
+		return api->conf->snapshot_bytes_max;
 	return kind == BODY_VALUE ? api->conf->kv_max_value_size : kind == BODY_JSON ? api->conf->body_bytes_max : 0;
 }
 
@@ -205,6 +207,8 @@ api_begin(struct api *api, struct request *r)
 	target_split(r->head.target, &raw, &query);
 	if (take_path(r, raw) && take_endpoint(r) && take_method(r) && take_query(r, query) && api_trusted(r))
 		r->body_max = body_limit(api, r->endpoint->body);
+	if (!r->answered && r->endpoint->body == BODY_STREAM)
+		r->endpoint->run(r);
 	r->running = false;
 }
 
@@ -214,7 +218,10 @@ api_run(struct request *r)
 	if (r->answered)
 		return;
 	r->running = true;
-	r->endpoint->run(r);
+	if (r->endpoint->body != BODY_STREAM)
+		r->endpoint->run(r);
+	else if (r->feed_end != NULL)
+		r->feed_end(r);
 	r->running = false;
 }
 

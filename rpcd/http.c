@@ -22,6 +22,8 @@
 #define GROUPS_MAX 64
 #define ANSWER_BYTES_PER_S 32768	/* a client that reads more slowly is not waited for */
 #define STREAM_BLOCK_BYTES 16384	/* of a stream at a time */
+#define STREAM_BLOCK_BYTES_MAX 131072	/* of a long one whose end is known */
+#define FEED_BYTES 262144		/* that a client has to send of a long body to be given more time */
 #define STREAM_KEEP_IDLE_S 60
 #define STREAM_KEEP_EVERY_S 15
 #define STREAM_KEEP_COUNT 4
@@ -81,6 +83,7 @@ struct exchange {
 	bool begun;			/* api_begin was called: api_end is due */
 	bool waiting, suspended;
 	unsigned looks;			/* while waiting */
+	size_t fed;			/* of a body that is taken as it comes, since its client was given time */
 	bool close_after;		/* the body was not read: the connection cannot go on */
 	ev_io gone;			/* watches a suspended connection for its client's leaving */
 };
@@ -210,6 +213,7 @@ exchange_new(struct http *h)
 	x->stage = EX_HEAD;
 	x->begun = x->waiting = x->suspended = x->close_after = false;
 	x->looks = 0;
+	x->fed = 0;
 	return x;
 }
 
@@ -326,8 +330,16 @@ on_stream(void *cls, uint64_t at, char *dst, size_t max)
 	if (x->req.stream == NULL)
 		return MHD_CONTENT_READER_END_OF_STREAM;
 	n = x->req.stream(&x->req, dst, max);
+	if (n == 0 && x->req.stream == NULL)
+		return MHD_CONTENT_READER_END_WITH_ERROR;
 	if (n == 0)
 		suspend(x);
+	else
+		x->listener->progress = true;
+	if (x->req.stream_bytes > 0 && n > 0)
+		await_client(x->http, x->conn, n);
+	else
+		x->conn->deadline = 0;
 	return (ssize_t)n;
 }
 
@@ -356,10 +368,14 @@ stream_response(struct exchange *x)
 
 	keep_alive(x);
 	(void)MHD_set_connection_option(x->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 0u);
-	x->close_after = true;
-	response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, on_stream, x, NULL);
+	if (x->req.stream_bytes > 0) {
+		response = MHD_create_response_from_callback(x->req.stream_bytes, STREAM_BLOCK_BYTES_MAX, on_stream, x, NULL);
+	} else {
+		x->close_after = true;
+		response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, on_stream, x, NULL);
+	}
 	if (response != NULL)
-		replies_headers(x->http->replies, response, &x->req.answer, true);
+		replies_headers(x->http->replies, response, &x->req.answer, x->close_after);
 	return response;
 }
 
@@ -527,13 +543,43 @@ on_head(struct exchange *x, const char *method, const char *version)
 	return MHD_YES;
 }
 
+/* A body that is taken as it comes: what is not taken stays with libmicrohttpd, and its client waits. */
+static void
+feed(struct exchange *x, const char *bytes, size_t *n)
+{
+	size_t took = x->req.feed(&x->req, bytes, *n);
+
+	x->req.body_bytes += took;
+	x->fed += took;
+	*n -= took;
+	if (*n > 0 && !x->req.answered) {
+		suspend(x);
+		x->conn->deadline = 0;
+		x->fed = FEED_BYTES;	/* time anew when it goes on */
+	} else if (x->fed >= FEED_BYTES) {
+		await_client(x->http, x->conn, 0);
+		x->fed = 0;
+	}
+}
+
+/* *n: what was not taken. */
 static enum MHD_Result
-on_body(struct exchange *x, const char *bytes, size_t n)
+on_body(struct exchange *x, const char *bytes, size_t *n)
 {
 	if (x->req.body_bytes > x->http->conf.conf->body_discard_max && x->req.body_bytes > x->req.body_max)
 		return MHD_NO;		/* no announced length, and no end in sight */
 	x->listener->progress = true;
-	request_body(&x->req, bytes, n);
+	if (x->req.feed != NULL && !x->req.answered) {
+		x->req.running = true;
+		feed(x, bytes, n);
+		x->req.running = false;
+		return MHD_YES;
+	}
+	if (x->req.endpoint != NULL && x->req.endpoint->body == BODY_STREAM)
+		x->req.body_bytes += *n;	/* it failed already; the answer waits for the body's end */
+	else
+		request_body(&x->req, bytes, *n);
+	*n = 0;
 	return MHD_YES;
 }
 
@@ -568,9 +614,7 @@ on_request(void *cls, struct MHD_Connection *mhd, const char *url, const char *m
 	case EX_BODY:
 		if (*upload_len == 0)
 			return on_complete(x);
-		size_t n = *upload_len;
-		*upload_len = 0;
-		return on_body(x, upload, n);
+		return on_body(x, upload, upload_len);
 	case EX_RUN:
 		if (x->req.answered)
 			return send_answer(x);

@@ -352,7 +352,7 @@ start_routing(struct rpcd *p)
 	if (p->view == NULL || p->links == NULL || (p->cluster.server && (p->raft == NULL || p->places == NULL)))
 		return false;
 	p->route = route_new(&(struct route_conf){
-		.loop = p->loop, .datacenter = p->cluster.datacenter, .view = p->view, .links = p->links,
+		.loop = p->loop, .datacenter = p->cluster.datacenter, .node_id = p->cluster.node_id, .view = p->view, .links = p->links,
 		.raft = p->raft, .places = p->places, .rpc_port = p->cluster.rpc_port, .hold_timeout = c->rpc_hold_timeout,
 		.answer_timeout = c->answer_timeout,
 		.calls_max = (unsigned)c->calls_pending_max, .seed = seed(),

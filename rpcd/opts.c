@@ -47,6 +47,8 @@ const struct conf_opt rpcd_opts[] = {
 	    "a longer answer is sent as it is: packing takes 30 ms per megabyte, and all wait; 0: never packed" },
 	{ "limits.request_bytes_max", CONF_SIZE, F(request_bytes_max), "2M", "64k", "32M", NULL, CONF_RESTART,
 	    "one operation on its way to a server; as in raftd.conf, and the same on all nodes" },
+	{ "limits.snapshot_bytes_max", CONF_SIZE, F(snapshot_bytes_max), "16G", "1M", "1024G", NULL, CONF_LIVE,
+	    "archive that a client may restore; restore_bytes_max in raftd.conf bounds it too" },
 	{ "limits.calls_pending_max", CONF_U64, F(calls_pending_max), "16384", "16", "1000000", NULL, CONF_RESTART,
 	    "requests under way at once, blocking ones included" },
 	{ "limits.members_max", CONF_U64, F(members_max), "20000", "1", "1000000", NULL, CONF_RESTART,

@@ -21,7 +21,7 @@ struct rpcd_conf {
 	uint64_t answer_bytes_max, answers_bytes_max, gzip_bytes_max;
 	uint64_t kv_max_value_size;
 	struct mono filter_time_max;
-	uint64_t request_bytes_max, calls_pending_max;
+	uint64_t request_bytes_max, calls_pending_max, snapshot_bytes_max;
 
 	/* requests */
 	struct mono default_query_time, max_query_time, rpc_hold_timeout, answer_timeout;

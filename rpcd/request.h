@@ -77,6 +77,13 @@ struct request {
 	struct answer answer;
 	bool answered;
 	size_t (*stream)(struct request *r, void *dst, size_t max);	/* see answer_stream(); NULL: it ended */
+	uint64_t stream_bytes;		/* of the whole stream; 0: it has no end, or none that is known */
+	/*
+	 * A body that is taken as it comes (BODY_STREAM): how many of these bytes were taken; when fewer than n, r->ready(r)
+	 * tells that more will be.  feed_end: it is complete.  Not called any more once `answered` is set.
+	 */
+	size_t (*feed)(struct request *r, const void *bytes, size_t n);
+	void (*feed_end)(struct request *r);
 	uint64_t accounted;		/* bytes of a large answer, counted in api->answers_bytes */
 	struct buf scratch;		/* arguments on their way out; pretty or packed body */
 

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/mpack.h"
 #include "common/msg.h"
 #include "common/records.h"
 #include "raftd/core/raft.h"
@@ -186,7 +187,8 @@ failure_text(const struct flight *f, enum tv_err err)
 	case TV_ENOTLEADER:
 		return "No cluster leader";
 	case TV_EUNREACH:
-		return "No path to datacenter";
+		return f->op != NULL && f->op->kind == OP_SERVER ? "the server that does this cannot be reached" :
+		    "No path to datacenter";
 	case TV_EUNKNOWN:
 		if (f->op != NULL && f->op->kind == OP_GOSSIP)
 			return "connection to the other datacenter was lost before it answered; "
@@ -327,7 +329,7 @@ route_kick(struct route *r)
 static bool
 is_repeatable(const struct op *op)
 {
-	return op->kind == OP_READ || op->kind == OP_VIEW || op->kind == OP_GOSSIP_SERVER ||
+	return op->kind == OP_READ || op->kind == OP_VIEW || op->kind == OP_GOSSIP_SERVER || op->kind == OP_SERVER ||
 	    op->code == OP_SESSION_RENEW ||
 	    op->code == OP_RAFT_CONFIGURATION || op->code == OP_COORDINATE_UPDATE;
 }
@@ -604,6 +606,42 @@ go_leader(struct flight *f, const struct raft_local_status *st)
 	}
 }
 
+/* Its first argument names the server that has begun it; nobody else can go on with it. */
+static void
+go_server(struct flight *f, struct span id)
+{
+	struct route *r = f->route;
+	const struct member *m;
+	char name[64], ip[46];
+	uint16_t port;
+
+	if (r->conf.raft != NULL && span_eqs(id, r->conf.node_id)) {
+		if (raft_local_status(r->conf.raft)->up)
+			go_local(f);
+		else
+			flight_doom(f, TV_EUNREACH);
+		return;
+	}
+	m = span_copy(id, name, sizeof(name)) ? view_server_by_id(r->conf.view, name) : NULL;
+	port = m == NULL ? 0 : member_tag_port(m, "rpc_port");
+	if (port != 0)
+		member_ip(m, ip);
+	if (port == 0 || was_tried(f, ip, port))
+		flight_doom(f, TV_EUNREACH);
+	else
+		go_link(f, MSG_OP_FINAL, ip, port);
+}
+
+/* "" when none is named, or the arguments are malformed: raftd will say so. */
+static struct span
+named_server(const struct flight *f)
+{
+	struct rd in = rd_span_over(f->q.args);
+	struct span id = mpr_array(&in) > 0 ? mpr_bytes(&in, RAFT_ID_BYTES) : SPAN_NONE;
+
+	return in.err == TV_OK ? id : SPAN_NONE;
+}
+
 /* Sends the request where it belongs now.  Ends, holds or leaves the flight under way. */
 static void
 flight_try(struct flight *f)
@@ -617,6 +655,10 @@ flight_try(struct flight *f)
 	}
 	if (f->op->kind == OP_GOSSIP) {
 		go_fire(f);
+		return;
+	}
+	if (f->op->kind == OP_SERVER && f->origin != ROUTE_FINAL && named_server(f).len > 0) {
+		go_server(f, named_server(f));
 		return;
 	}
 	if (r->conf.raft == NULL) {
@@ -643,7 +685,7 @@ flight_try(struct flight *f)
 			go_any_server(f, f->op->kind == OP_READ ? MSG_OP_FINAL : MSG_OP);
 		else
 			flight_doom(f, TV_ENOTLEADER);
-	} else if (f->op->kind != OP_READ) {
+	} else if (f->op->kind != OP_READ && !(f->op->kind == OP_SERVER && f->q.mode == OP_STALE)) {
 		go_leader(f, st);
 	} else if (st->leader_id[0] == '\0' && f->q.mode != OP_STALE) {
 		flight_hold(f, TV_ENOLEADER);

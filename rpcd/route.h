@@ -8,6 +8,8 @@
  *   client node        any server of the own datacenter, the one already linked first
  *   server, read       own raftd (ReadIndex or stale); another server while ours is away
  *   server, write      the leader: own raftd, or the leader's rpcd
+ *   OP_SERVER          the server that its arguments name, which has begun it; at the beginning the leader, when stale
+ *                      any server
  * While no leader is known, or an answer says "not leader" (nothing was done), the request is held up to
  * hold_timeout and tried again; then it fails with "No cluster leader".  A write whose answer got lost fails with
  * TV_EUNKNOWN and is never sent twice.
@@ -27,6 +29,7 @@ struct route_call;
 struct route_conf {
 	struct ev_loop *loop;
 	const char *datacenter;		/* own; borrowed */
+	const char *node_id;		/* own; borrowed */
 	struct view *view;
 	struct links *links;
 	struct raft_local *raft;	/* NULL on a client node */

@@ -178,6 +178,12 @@ fsm_applied_term(const struct fsm *f)
 	return f->applied_term;
 }
 
+uint64_t
+fsm_index(const struct fsm *f)
+{
+	return f->applied + f->restored[FR_BASE];
+}
+
 /* -- opening -- */
 
 static enum tv_err
@@ -195,6 +201,7 @@ open_tables(struct fsm *f, char *errbuf, size_t cap)
 	err = store_env_err(&f->env, ret);
 	if (err == TV_OK)
 		err = fsm_load_meta(f);
+	f->stage_changed = true;
 	if (err != TV_OK)
 		snprintf(errbuf, cap,
 		    "cannot open the state in %s: %s%s%s: move that directory away and start again, the "

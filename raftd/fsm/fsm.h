@@ -26,6 +26,8 @@ enum tv_err fsm_open(const struct fsm_options *opt, struct fsm **out, char *errb
 void fsm_close(struct fsm *f);
 uint64_t fsm_applied(const struct fsm *f);
 uint64_t fsm_applied_term(const struct fsm *f);
+/* The applied index as the API shows it: a restore may have put it ahead of the log's. */
+uint64_t fsm_index(const struct fsm *f);
 
 struct fsm_result {			/* of one entry */
 	enum tv_err err;		/* TV_OK, or an application error with `text` */
@@ -112,6 +114,8 @@ struct fsm_stage {
 	uint8_t checksum[32];		/* BLAKE2b of it all */
 	bool aborting;			/* on its way out, some of it is gone */
 };
+/* Did staging change since this was last asked?  At first: yes. */
+bool fsm_stage_changed(struct fsm *f);
 /* What is staged now; false: nothing. */
 bool fsm_staged(struct fsm *f, struct fsm_stage *out);
 /* The newest restore that took effect, and the log index of its commit; false: none ever did. */

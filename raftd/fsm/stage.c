@@ -73,12 +73,22 @@ fsm_staged(struct fsm *f, struct fsm_stage *out)
 	return f->failed == 0;
 }
 
+bool
+fsm_stage_changed(struct fsm *f)
+{
+	bool changed = f->stage_changed;
+
+	f->stage_changed = false;
+	return changed;
+}
+
 static void
 head_write(struct fsm *f, const struct fsm_stage *s)
 {
 	struct tkey k;
 	struct buf *b = &f->pack;
 
+	f->stage_changed = true;
 	buf_reset(b);
 	buf_u8(b, STAGE_VERSION);
 	buf_u8(b, s->aborting);
@@ -188,6 +198,7 @@ stage_abort_apply(struct apply *p, const void *rec)
 	} else {
 		part_key(&k, PART_HEAD);
 		(void)tbl_del(f, &k);
+		f->stage_changed = true;
 	}
 	apply_bool(p, n < ABORT_CHUNKS);
 }

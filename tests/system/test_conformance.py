@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import TOP, Cluster, main, wait_for  # noqa: E402
 
-AREAS = ("kv", "session", "status", "catalog", "health", "agent", "cross", "coordinate", "event")
+AREAS = ("kv", "session", "status", "catalog", "health", "agent", "cross", "coordinate", "event", "snapshot")
 EXCLUDED = {
     # pattern of case names: what has to come first
     "agent/self": "DelegateCur: gossip announces delegate version 5, the recording has 4",

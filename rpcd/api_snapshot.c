@@ -1,0 +1,485 @@
+/*
+ * /v1/snapshot: the whole state as an archive, and back.  One server keeps what belongs to a save or a restore
+ * (OP_SERVER); here its pieces pass through, one in each direction at a time, so memory is bounded whatever the size.
+ *
+ *	GET   SNAPSHOT_SAVE, then SNAPSHOT_READ piece by piece as the client takes them, SNAPSHOT_END
+ *	PUT   RESTORE_OPEN, RESTORE_WRITE piece by piece as the client sends them, RESTORE_APPLY, then RESTORE_STATUS until
+ *	      it is done or failed; when that server is lost, its successor knows what became of it
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/records.h"
+#include "rpcd/api.h"
+
+#define PIECE_BYTES (512u << 10)
+#define PIECE_OVERHEAD 4096		/* of an operation beside the piece */
+#define ID_BYTES 37
+#define FATE_TRIES 8			/* each as long as the router waits for a leader */
+
+struct passing {			/* freed by cancel() */
+	char server[ID_BYTES], id[ID_BYTES];
+	struct buf piece, next;		/* GET: being read, and the one after; PUT: piece is being filled */
+	size_t used;			/* of the piece (GET) */
+	uint64_t offset, total;		/* of what was asked for or sent; of all (GET) */
+	bool ended;			/* the server needs no END */
+	bool whole;			/* the body is complete (PUT) */
+	bool applying;			/* RESTORE_APPLY was sent: it may take effect */
+	unsigned tries;
+};
+
+static struct passing *
+passing_of(const struct request *r)
+{
+	return r->state;
+}
+
+/* -- questions -- */
+
+static void
+on_reply(void *ctx, const struct op_reply *reply)
+{
+	struct request *r = ctx;
+
+	r->call = NULL;
+	r->finish(r, reply);
+}
+
+/* False: it could not be asked. */
+static bool
+ask(struct request *r, enum op_code op, const struct snapshot_ask *args,
+    void (*finish)(struct request *r, const struct op_reply *reply))
+{
+	r->op.op = (uint16_t)op;
+	r->op.index = r->op.wait_ms = 0;
+	r->op.token = api_token(r);
+	r->finish = finish;
+	buf_reset(&r->scratch);
+	schema_pack(&snapshot_ask_schema, args, &r->scratch);
+	r->op.args = buf_span(&r->scratch);
+	if (!r->scratch.failed && r->op.dc.len <= OP_NAME_BYTES_MAX && r->op.token.len <= OP_NAME_BYTES_MAX)
+		r->call = route_start(r->api->route, &r->op, on_reply, r);
+	buf_done(&r->scratch);
+	return r->call != NULL;
+}
+
+static void
+nobody_waits(void *ctx, const struct op_reply *reply)
+{
+	(void)ctx;
+	(void)reply;
+}
+
+/* The server may forget it; if it does not hear of this it will do so by itself. */
+static void
+tell_end(struct request *r)
+{
+	struct passing *p = passing_of(r);
+	struct snapshot_ask args = { .Server = span_str(p->server), .ID = span_str(p->id) };
+	struct op_request q = r->op;
+	struct buf b = BUF_INIT(PIECE_OVERHEAD);
+
+	if (p->ended || p->id[0] == '\0')
+		return;
+	p->ended = true;
+	schema_pack(&snapshot_ask_schema, &args, &b);
+	q.op = OP_SNAPSHOT_END;
+	q.index = 0;
+	q.args = buf_span(&b);
+	(void)route_start(r->api->route, &q, nobody_waits, NULL);
+	buf_done(&b);
+}
+
+static void
+cancel(struct request *r)
+{
+	struct passing *p = passing_of(r);
+
+	tell_end(r);
+	buf_done(&p->piece);
+	buf_done(&p->next);
+	r->feed = NULL;
+	r->feed_end = NULL;
+	free(p);
+	r->state = NULL;
+}
+
+/* NULL: answered. */
+static struct passing *
+passing_new(struct request *r)
+{
+	struct passing *p = calloc(1, sizeof(*p));
+
+	if (p == NULL) {
+		answer_text(r, 500, "out of memory");
+		return NULL;
+	}
+	buf_init(&p->piece, PIECE_BYTES + PIECE_OVERHEAD);
+	buf_init(&p->next, PIECE_BYTES + PIECE_OVERHEAD);
+	r->state = p;
+	r->cancel = cancel;
+	return p;
+}
+
+/* Unpacks a good reply; else *text says what went wrong. */
+static bool
+take_reply(struct request *r, const struct op_reply *reply, struct snapshot_state *st, struct span *text)
+{
+	struct rd in = rd_span_over(reply->value);
+
+	*st = (struct snapshot_state){ .Phase = RESTORE_NONE };
+	if (reply->err != TV_OK)
+		*text = reply->text.len > 0 ? reply->text : span_str(tv_strerror(reply->err));
+	else if (schema_unpack(&snapshot_state_schema, &in, &r->arena, st) != TV_OK || rd_end(&in) != TV_OK)
+		*text = span_str("malformed answer");
+	else
+		return true;
+	return false;
+}
+
+/* -- GET -- */
+
+static void got_piece(struct request *r, const struct op_reply *reply);
+
+static bool
+ask_piece(struct request *r)
+{
+	struct passing *p = passing_of(r);
+	struct snapshot_ask args = { .Server = span_str(p->server), .ID = span_str(p->id), .Offset = p->offset };
+
+	return ask(r, OP_SNAPSHOT_READ, &args, got_piece);
+}
+
+/* Before the first byte a sentence; after it the connection ends early, and the length tells. */
+static void
+get_failed(struct request *r, struct span text)
+{
+	struct passing *p = passing_of(r);
+
+	p->total = 0;
+	if (!r->answered) {
+		answer_span(r, 500, text);
+		return;
+	}
+	r->stream = NULL;
+	r->ready(r);
+}
+
+static size_t
+read_stream(struct request *r, void *dst, size_t max)
+{
+	struct passing *p = passing_of(r);
+	size_t n;
+
+	if (p->used == p->piece.len && p->next.len > 0) {
+		struct buf empty = p->piece;
+
+		p->piece = p->next;
+		p->next = empty;
+		buf_reset(&p->next);
+		p->used = 0;
+		if (p->offset < p->total && !ask_piece(r)) {
+			r->stream = NULL;
+			return 0;
+		}
+	}
+	n = p->piece.len - p->used < max ? p->piece.len - p->used : max;
+	memcpy(dst, p->piece.data + p->used, n);
+	p->used += n;
+	if (p->used == p->piece.len && p->next.len == 0 && p->offset == p->total)
+		tell_end(r);
+	return n;
+}
+
+static void
+start_stream(struct request *r, const struct op_reply *reply, uint64_t total)
+{
+	api_headers(r, reply, false);
+	r->stream_bytes = total;
+	answer_stream(r, "application/x-gzip", read_stream);
+}
+
+static void
+got_piece(struct request *r, const struct op_reply *reply)
+{
+	struct passing *p = passing_of(r);
+	struct snapshot_state st;
+	struct span text;
+	bool first = p->total == 0;
+
+	if (!take_reply(r, reply, &st, &text)) {
+		get_failed(r, text);
+		return;
+	}
+	if (st.Phase == SNAPSHOT_PREPARING) {
+		if (!ask_piece(r))
+			get_failed(r, span_str("too many requests under way"));
+		return;
+	}
+	if (st.Data.len == 0 || (!first && st.Total != p->total) || st.Data.len > st.Total - p->offset) {
+		get_failed(r, span_str("malformed answer"));
+		return;
+	}
+	p->total = st.Total;
+	p->offset += st.Data.len;
+	buf_putspan(first ? &p->piece : &p->next, st.Data);
+	arena_reset(&r->arena);
+	if (p->piece.failed || p->next.failed || (first && p->offset < p->total && !ask_piece(r)))
+		get_failed(r, span_str("out of memory"));
+	else if (first)
+		start_stream(r, reply, st.Total);
+	else
+		r->ready(r);
+}
+
+static void
+saved(struct request *r, const struct op_reply *reply)
+{
+	struct passing *p = passing_of(r);
+	struct snapshot_state st;
+	struct span text;
+
+	if (!take_reply(r, reply, &st, &text))
+		get_failed(r, text);
+	else if (!span_copy(st.Server, p->server, sizeof(p->server)) || !span_copy(st.ID, p->id, sizeof(p->id)) ||
+	    !ask_piece(r))
+		get_failed(r, span_str("malformed answer"));
+}
+
+static void
+run_save(struct request *r)
+{
+	struct snapshot_ask args = { .Offset = 0 };
+
+	if (api_query(r, false) && passing_new(r) != NULL && !ask(r, OP_SNAPSHOT_SAVE, &args, saved))
+		answer_text(r, 500, "rpc error making call: too many requests under way (see limits.calls_pending_max)");
+}
+
+/* -- PUT -- */
+
+static void put_on(struct request *r);
+
+static void
+put_failed(struct request *r, struct span text, bool changed_nothing)
+{
+	if (!r->answered)
+		answer_text(r, 500, "%.*s%s", (int)text.len, (const char *)text.p,
+		    changed_nothing ? "; nothing was changed" : "");
+}
+
+/* The server that carried it out is lost: its successor knows whether it took effect. */
+static void got_fate(struct request *r, const struct op_reply *reply);
+
+static void
+ask_fate(struct request *r)
+{
+	struct passing *p = passing_of(r);
+	struct snapshot_ask args = { .ID = span_str(p->id) };
+
+	if (p->tries++ < FATE_TRIES && ask(r, OP_RESTORE_STATUS, &args, got_fate))
+		return;
+	put_failed(r, span_str("the server that carried out the restore was lost, and no leader can tell what became of it: "
+	    "it may or may not have taken effect"), false);
+}
+
+static void
+finished(struct request *r, const struct op_reply *reply)
+{
+	passing_of(r)->ended = true;
+	(void)reply;
+	answer_empty(r, 200);
+}
+
+static void
+got_fate(struct request *r, const struct op_reply *reply)
+{
+	struct snapshot_state st;
+	struct span text;
+
+	if (!take_reply(r, reply, &st, &text))
+		ask_fate(r);
+	else if (st.Phase == RESTORE_DONE)
+		finished(r, reply);
+	else if (st.Phase == RESTORE_FAILED)
+		put_failed(r, st.Text, false);
+	else if (st.Phase == RESTORE_NONE)
+		put_failed(r, span_str("the leader was lost before the restore was committed"), true);
+	else
+		ask_fate(r);
+}
+
+static void
+got_status(struct request *r, const struct op_reply *reply)
+{
+	struct passing *p = passing_of(r);
+	struct snapshot_ask args = { .Server = span_str(p->server), .ID = span_str(p->id) };
+	struct snapshot_state st;
+	struct span text;
+
+	if (!take_reply(r, reply, &st, &text))
+		ask_fate(r);
+	else if (st.Phase == RESTORE_DONE)
+		finished(r, reply);
+	else if (st.Phase == RESTORE_FAILED)
+		put_failed(r, st.Text, false);
+	else if (st.Phase == RESTORE_UNKNOWN || st.Phase == RESTORE_NONE || !ask(r, OP_RESTORE_STATUS, &args, got_status))
+		ask_fate(r);
+}
+
+/* After RESTORE_OPEN and RESTORE_WRITE. */
+static void
+passed_on(struct request *r, const struct op_reply *reply)
+{
+	struct passing *p = passing_of(r);
+	struct snapshot_state st;
+	struct span text;
+
+	if (!take_reply(r, reply, &st, &text)) {
+		put_failed(r, text, memmem(text.p, text.len, "nothing was changed", 19) == NULL);
+	} else if (st.Phase == RESTORE_FAILED) {
+		p->ended = true;
+		put_failed(r, st.Text, false);
+	} else if (st.Phase != RESTORE_RECEIVING || st.Done != p->offset ||
+	    !span_copy(st.Server, p->server, sizeof(p->server)) || !span_copy(st.ID, p->id, sizeof(p->id))) {
+		put_failed(r, span_str("malformed answer"), true);
+	} else {
+		put_on(r);
+		if (!r->answered && !p->whole)
+			r->ready(r);		/* there is room again */
+	}
+}
+
+static size_t
+piece_bytes(const struct request *r)
+{
+	uint64_t most = r->api->conf->request_bytes_max - PIECE_OVERHEAD;
+
+	return most < PIECE_BYTES ? (size_t)most : PIECE_BYTES;
+}
+
+/* Sends what has come, if it is enough and nothing is on its way. */
+static void
+put_on(struct request *r)
+{
+	struct passing *p = passing_of(r);
+	struct snapshot_ask args = { .Server = span_str(p->server), .ID = span_str(p->id), .Offset = p->offset };
+	bool asked = true;
+
+	if (r->call != NULL || r->answered || p->id[0] == '\0')
+		return;
+	if (p->piece.len >= piece_bytes(r) || (p->whole && p->piece.len > 0)) {
+		args.Data = buf_span(&p->piece);
+		p->offset += p->piece.len;
+		asked = ask(r, OP_RESTORE_WRITE, &args, passed_on);
+		buf_reset(&p->piece);
+	} else if (p->whole && !p->applying) {
+		p->applying = true;
+		asked = ask(r, OP_RESTORE_APPLY, &args, got_status);
+	}
+	if (!asked)
+		put_failed(r, span_str("too many requests under way (see limits.calls_pending_max)"), true);
+}
+
+static size_t
+feed(struct request *r, const void *bytes, size_t n)
+{
+	struct passing *p = passing_of(r);
+	size_t took = 0, room;
+
+	while (took < n) {
+		room = piece_bytes(r) - p->piece.len;
+		if (room > n - took)
+			room = n - took;
+		buf_put(&p->piece, (const uint8_t *)bytes + took, room);
+		took += room;
+		if (p->piece.len < piece_bytes(r))
+			break;
+		put_on(r);
+		if (r->answered)
+			return n;		/* the rest is of no interest */
+		if (p->piece.len > 0)
+			break;			/* full, until the one before has arrived */
+	}
+	return took;
+}
+
+static void
+feed_end(struct request *r)
+{
+	struct passing *p = passing_of(r);
+
+	if (api_too_large(r, "snapshot_bytes_max"))
+		return;
+	p->whole = true;
+	put_on(r);
+}
+
+static void
+run_restore(struct request *r)
+{
+	struct snapshot_ask args = { .Offset = 0 };
+
+	api_query_dc(r);
+	if (passing_new(r) == NULL)
+		return;
+	r->feed = feed;
+	r->feed_end = feed_end;
+	if (!ask(r, OP_RESTORE_OPEN, &args, passed_on))
+		answer_text(r, 500, "rpc error making call: too many requests under way (see limits.calls_pending_max)");
+}
+
+static void
+run_snapshot(struct request *r)
+{
+	if (r->head.method[0] == 'G')
+		run_save(r);
+	else
+		run_restore(r);
+}
+
+/* -- progress -- */
+
+static const char *
+phase_text(uint64_t phase)
+{
+	static const char *const texts[] = {
+		[RESTORE_RECEIVING] = "receiving", [RESTORE_CHECKING] = "checking", [RESTORE_STAGING] = "staging",
+		[RESTORE_LOADING] = "loading", [RESTORE_COMMITTING] = "committing", [RESTORE_DONE] = "done",
+		[RESTORE_FAILED] = "failed", [RESTORE_UNKNOWN] = "unknown", [RESTORE_NONE] = "none",
+	};
+
+	return phase >= RESTORE_RECEIVING && phase <= RESTORE_NONE ? texts[phase] : "unknown";
+}
+
+static void
+finish_progress(struct request *r, const struct op_reply *reply)
+{
+	struct snapshot_state st = { .Phase = 0 };
+	struct buf *b = &r->answer.body;
+
+	if (api_failed(r, reply) || !api_record(r, reply, &snapshot_state_schema, &st))
+		return;
+	buf_puts(b, "{\"ID\":");
+	json_quote(st.ID, b);
+	buf_printf(b, ",\"Phase\":\"%s\",\"Done\":%" PRIu64 ",\"Total\":%" PRIu64 ",\"Index\":%" PRIu64 ",\"Error\":",
+	    phase_text(st.Phase), st.Done, st.Total, st.Index);
+	json_quote(st.Text, b);
+	buf_u8(b, '}');
+	answer_json(r);
+}
+
+/* The newest restore at the leader: for whoever wants to see how far it is. */
+static void
+run_progress(struct request *r)
+{
+	struct snapshot_ask args = { .Offset = 0 };
+
+	api_query_dc(r);
+	api_start(r, OP_RESTORE_STATUS, &args, finish_progress);
+}
+
+const struct endpoint api_snapshot[] = {
+	{ "/v1/snapshot", "GET,PUT", BODY_STREAM, run_snapshot },
+	{ "/v1/snapshot/restore", "GET", BODY_NONE, run_progress },
+	{ NULL, NULL, BODY_NONE, NULL },
+};
