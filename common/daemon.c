@@ -42,6 +42,8 @@ static struct {
 	int status;			/* what daemon_main returns */
 	bool debug;			/* -d wins over log_level */
 	bool quitting;			/* also before the loop runs, when libev would forget */
+	bool running;			/* run() succeeded: there is something to wind down */
+	bool winding_down;
 	uid_t peers[NITEMS(peer_users) + 2];
 	size_t peer_count;
 } state;
@@ -376,6 +378,12 @@ on_stop(struct ev_loop *loop, ev_signal *w, int events)
 	(void)loop;
 	(void)events;
 	log_info(state.spec->name, "%s received, stopping", w->signum == SIGTERM ? "SIGTERM" : "SIGINT");
+	if (state.running && !state.winding_down && !state.quitting && state.spec->wind_down != NULL) {
+		state.winding_down = true;
+		notify("STOPPING=1");
+		if (state.spec->wind_down(state.spec))
+			return;
+	}
 	daemon_quit(0);
 }
 
@@ -421,6 +429,7 @@ serve(struct daemon_spec *d)
 	heaptrim_start(&trim, state.loop, HEAPTRIM_PERIOD);
 	log_start(d);
 	err = d->run(d, state.loop);
+	state.running = err == TV_OK;
 	if (err == TV_OK && !state.quitting)
 		ev_run(state.loop, 0);
 	else if (err != TV_OK)
@@ -478,7 +487,7 @@ daemon_main(struct daemon_spec *d, int argc, char **argv)
 	clean_descriptors();
 	state.spec = d;
 	state.status = 0;
-	state.quitting = false;
+	state.quitting = state.running = state.winding_down = false;
 	state.debug = o.debug;
 	log_init(d->name, LOG_LVL_INFO, LOG_TO_STDERR);
 	if (absolute_dir(d, o.dir, &t) != TV_OK || load_conf(d, &t) != TV_OK) {

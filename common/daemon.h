@@ -2,7 +2,8 @@
  * Life cycle of a daemon, written once:
  *   options (-c DIR configuration, -n check and print, -d debug log, -V version), load config, log,
  *   open() with privileges, drop to the user for good (and prove it), sandbox, run() until a signal.
- * Any failure on the way is fatal: fail closed.  SIGTERM and SIGINT stop (never leave), SIGHUP reloads.
+ * Any failure on the way is fatal: fail closed.  SIGTERM and SIGINT stop in order (never leave; the second one at
+ * once), SIGHUP reloads.
  * Started as an ordinary user everything is the same but the change of user.
  *
  * daemon_main sees to the folders (run_dir 0755; data_dir/NAME 0700, of the daemon's user), and allows
@@ -35,6 +36,9 @@ struct daemon_spec {
 	/* Trust nothing.  Sets up watchers on the loop and returns; daemon_main runs the loop. */
 	enum tv_err (*run)(struct daemon_spec *d, struct ev_loop *loop);
 	void (*reload)(struct daemon_spec *d);	/* may be NULL */
+	/* The first SIGTERM or SIGINT.  True: the daemon finishes what is under way and calls daemon_quit() itself, soon; a
+	 * second signal does not wait for that.  May be NULL. */
+	bool (*wind_down)(struct daemon_spec *d);
 	void (*stop)(struct daemon_spec *d);	/* orderly end: flush, close, free (no leaks) */
 	void *ctx;				/* the daemon's own */
 	const char *conf_dir;			/* set by daemon_main */

@@ -751,6 +751,12 @@ engine_retire(struct engine *e)
 	e->retired = true;
 }
 
+bool
+engine_writing(const struct engine *e)
+{
+	return proposals_queued(e->proposals) > 0 || proposals_first(e->proposals) != UINT64_MAX;
+}
+
 void
 engine_drain(struct engine *e)
 {

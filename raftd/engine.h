@@ -22,6 +22,8 @@ struct engine *engine_new(struct raftd *d, char *errbuf, size_t cap);
 enum tv_err engine_start(struct engine *e);
 /* This server has left the cluster: no more elections of its own. */
 void engine_retire(struct engine *e);
+/* Does anybody wait for the outcome of a write? */
+bool engine_writing(const struct engine *e);
 /* Before the end: whoever waits for a write or a read is told that nobody knows. */
 void engine_drain(struct engine *e);
 void engine_free(struct engine *e);

@@ -44,7 +44,7 @@ raftd_raftd_SOURCES = \
 	raftd/notices.c raftd/notices.h raftd/writes.c raftd/writes.h \
 	raftd/links.c raftd/links.h raftd/gossip.c raftd/gossip.h \
 	raftd/membership.c raftd/membership.h raftd/membership_int.h raftd/leave.c raftd/leave.h \
-	raftd/forming.c raftd/forming.h \
+	raftd/forming.c raftd/forming.h raftd/handover.c raftd/handover.h \
 	raftd/saves.c raftd/saves.h raftd/restores.c raftd/restores.h raftd/upload.c raftd/upload.h \
 	raftd/op_snapshot.c raftd/op_snapshot.h \
 	raftd/snapshots.c raftd/snapshots.h raftd/snapshot_recv.c raftd/snapshot_recv.h \

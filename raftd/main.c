@@ -14,6 +14,7 @@
 #include "raftd/engine.h"
 #include "raftd/forming.h"
 #include "raftd/gossip.h"
+#include "raftd/handover.h"
 #include "raftd/identity.h"
 #include "raftd/leader.h"
 #include "raftd/links.h"
@@ -179,12 +180,19 @@ raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
 	return TV_OK;
 }
 
+static bool
+raftd_wind_down(struct daemon_spec *spec)
+{
+	return handover_begin(spec->ctx);
+}
+
 static void
 raftd_stop(struct daemon_spec *spec)
 {
 	struct raftd *d = spec->ctx;
 
 	d->stopping = true;
+	handover_free(d->handover);
 	if (d->engine != NULL)
 		engine_drain(d->engine);
 	worker_stop(&d->worker);
@@ -215,7 +223,8 @@ main(int argc, char **argv)
 		.name = "raftd", .user = "_raftd", .servers_only = true,
 		.opts = raftd_opts, .opt_count = raftd_opt_count, .conf_size = sizeof(d.conf),
 		.conf = &d.conf, .cluster = &d.cluster,
-		.check = raftd_check, .open = raftd_open, .policy = raftd_policy, .run = raftd_run, .stop = raftd_stop,
+		.check = raftd_check, .open = raftd_open, .policy = raftd_policy, .run = raftd_run,
+		.wind_down = raftd_wind_down, .stop = raftd_stop,
 		.ctx = &d,
 	};
 

@@ -49,6 +49,7 @@ struct raftd {
 	struct forming *forming;	/* bootstrap */
 	struct clients *clients;	/* rpcd */
 	struct leader *leader;		/* duties while we lead */
+	struct handover *handover;	/* while stopping as the leader */
 };
 
 #endif

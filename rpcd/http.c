@@ -58,7 +58,7 @@ struct http {
 	struct http_stats stats;
 	struct conn *conns;
 	ev_timer sweep;			/* while there are connections */
-	bool stopping;
+	bool stopping, quiet;		/* quiet: about to stop */
 };
 
 /* What is known of a connection. */
@@ -385,7 +385,8 @@ send_answer(struct exchange *x)
 	struct replies *replies = x->http->replies;
 	struct answer *a = &x->req.answer;
 	bool streams = x->req.stream != NULL;
-	struct MHD_Response *response = streams ? stream_response(x) : replies_take(replies, a, x->close_after);
+	struct MHD_Response *response = streams ? stream_response(x) :
+	    replies_take(replies, a, x->close_after || x->http->quiet);
 	enum MHD_Result queued;
 
 	set_waiting(x, false);
@@ -875,6 +876,18 @@ http_listen(struct http *h, int fd)
 	l->next = h->listeners;
 	h->listeners = l;
 	return TV_OK;
+}
+
+void
+http_quiesce(struct http *h)
+{
+	h->quiet = true;
+	for (struct listener_http *l = h->listeners; l != NULL; l = l->next) {
+		int fd = MHD_quiesce_daemon(l->daemon);
+
+		if (fd >= 0)
+			close(fd);
+	}
 }
 
 /* libmicrohttpd wants no suspended connection when it stops. */

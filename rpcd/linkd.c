@@ -31,6 +31,7 @@ struct linkd {
 	struct listener *listener;
 	struct conn *conns;
 	struct linkd_stats stats;
+	bool quiet;			/* stopping: nothing new is taken */
 };
 
 static struct pending **
@@ -78,6 +79,7 @@ static enum tv_err
 on_op(struct conn *k, const struct frame *f, enum route_origin origin)
 {
 	struct op_reply busy = { .err = TV_EAGAIN, .text = span_str("too many requests under way on this server") };
+	struct op_reply elsewhere = { .err = TV_ENOLEADER, .text = span_str("this server is stopping") };
 	struct pending **at = pending_at(k, f->id), *p;
 	enum tv_err err;
 
@@ -91,6 +93,10 @@ on_op(struct conn *k, const struct frame *f, enum route_origin origin)
 	if (f->id == 0 || *at != NULL)
 		return TV_EFORMAT;
 	k->d->stats.requests++;
+	if (k->d->quiet) {
+		answer(k->chan, f->type, f->id, &elsewhere);
+		return TV_OK;
+	}
 	p = k->pending_count >= k->d->conf.pending_max ? NULL : calloc(1, sizeof(*p));
 	if (p == NULL) {
 		answer(k->chan, f->type, f->id, &busy);
@@ -244,6 +250,12 @@ linkd_new(const struct linkd_conf *conf)
 		return NULL;
 	}
 	return d;
+}
+
+void
+linkd_quiesce(struct linkd *d)
+{
+	d->quiet = true;
 }
 
 void

@@ -26,6 +26,8 @@
 #define FDS_MAX 64			/* HTTP listeners */
 #define PATH_BYTES_MAX 4096
 #define FRAME_OVERHEAD 4096		/* of a request beside its arguments */
+#define SETTLE_TIME MONO_S(1)		/* for what is under way when we are to stop */
+#define SETTLE_LOOK_S 0.005
 
 struct rpcd {
 	struct cluster_conf cluster;
@@ -58,6 +60,10 @@ struct rpcd {
 	struct gzip *gzip;
 	struct http *http;
 	struct api api;
+
+	ev_timer settle;		/* while stopping */
+	struct mono stop_at;
+	bool settled;
 };
 
 /* -- with privileges ------------------------------------------------------- */
@@ -437,12 +443,48 @@ start(struct daemon_spec *d, struct ev_loop *loop)
 	return err;
 }
 
+/*
+ * What is under way gets its answer; what comes now is sent elsewhere.  Blocking queries may wait for minutes: they end
+ * with rpcd.
+ */
+static void
+on_settle(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct rpcd *p = w->data;
+
+	(void)events;
+	/* One look later than settled: the answers have been written then. */
+	if (!p->settled && mono_before(clock_mono(), p->stop_at)) {
+		p->settled = route_settled(p->route);
+		return;
+	}
+	ev_timer_stop(loop, w);
+	daemon_quit(0);
+}
+
+static bool
+wind_down(struct daemon_spec *d)
+{
+	struct rpcd *p = d->ctx;
+
+	if (p->linkd != NULL)
+		linkd_quiesce(p->linkd);
+	http_quiesce(p->http);
+	p->stop_at = mono_add(clock_mono(), SETTLE_TIME);
+	ev_timer_init(&p->settle, on_settle, SETTLE_LOOK_S, SETTLE_LOOK_S);
+	p->settle.data = p;
+	ev_timer_start(p->loop, &p->settle);
+	return true;
+}
+
 /* From the outside to the inside: nobody is asked any more when the asked ones go. */
 static void
 stop(struct daemon_spec *d)
 {
 	struct rpcd *p = d->ctx;
 
+	if (p->settle.data != NULL)
+		ev_timer_stop(p->loop, &p->settle);
 	http_free(p->http);
 	checks_free(p->checks);
 	events_free(p->events);
@@ -488,6 +530,7 @@ main(int argc, char **argv)
 		.open = open_all,
 		.policy = allow,
 		.run = start,
+		.wind_down = wind_down,
 		.stop = stop,
 		.ctx = &p,
 	};

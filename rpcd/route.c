@@ -316,6 +316,15 @@ hold_cb(struct ev_loop *loop, ev_timer *w, int revents)
 	retry_held(w->data);
 }
 
+bool
+route_settled(const struct route *r)
+{
+	for (const struct flight *f = r->flights; f != NULL; f = f->next)
+		if (f->q.index == 0)
+			return false;
+	return true;
+}
+
 void
 route_kick(struct route *r)
 {

@@ -61,6 +61,8 @@ struct route_call *route_relay(struct route *r, enum route_origin origin, struct
     enum tv_err *err);
 /* The client went away: frees the call and the watch upstream; done will not be called. */
 void route_cancel(struct route_call *c);
+/* Is nothing under way but blocking queries that wait? */
+bool route_settled(const struct route *r);
 /* Something changed (leader, members): held requests are tried again.  Call from on_change of view and raft_local. */
 void route_kick(struct route *r);
 
