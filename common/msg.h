@@ -84,6 +84,10 @@ enum msg_type {
 	MSG_OP_FINAL = 35,
 	MSG_OP_DC = 36,
 
+	/* raftd.sock.  Question: [bool dry_run]: the majority is lost for good, go on with this server alone.
+	 * Answer: [u8 err, str text, value]: value a raft_recovery (common/records.h), nil on an error that has no report. */
+	MSG_RAFT_RECOVER = 37,
+
 	/* -- raftd port 8300, between servers; raftd/peer.c -- */
 	/* First frame in both directions: [u8 version, str node_id, str node_name, str store_id,
 	 *  str cluster_id ("" while fresh), u64 generation, str dc, str addr, u16 raft_port]. */
@@ -95,6 +99,12 @@ enum msg_type {
 	MSG_RAFT_BOOTSTRAP = 66,
 	/* Question to the leader: remove me. [str id, bool force].  Answer: [u8 err, str text]. */
 	MSG_RAFT_REMOVE_ME = 67,
+	/* Question: [].  How far is your log?
+	 * Answer: [u8 err, str text, u64 last_index, u64 last_term, u64 commit, u64 leader_last]. */
+	MSG_RAFT_LOG_STATE = 68,
+	/* No question, on the link that the other one dialled: [u8 why (enum notice_why), str text].  Why you are not what you
+	 * may think you are; for the log there. */
+	MSG_RAFT_NOTICE = 69,
 };
 
 #endif

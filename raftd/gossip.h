@@ -17,6 +17,7 @@ struct gossip_server {			/* role=server, own datacenter, with an id and a raft p
 	uint8_t status;			/* enum member_status */
 	bool forced;			/* left, but had failed before: force-leave */
 	uint64_t expect;		/* tag; 0 none */
+	char build[32];			/* tag: its version, "" without */
 };
 
 struct gossip_member {			/* one of the table, for the catalog */
@@ -42,6 +43,8 @@ bool gossip_next(struct gossip *g, size_t *cursor, struct gossip_member *out);
 void gossip_forget(struct gossip *g, const struct member *m);
 /* Is a member of this name known (any status)? */
 const struct member *gossip_find(struct gossip *g, struct span name);
+/* Our tags beside gossipd's own: bootstrap_expect, and after a recovery the generation, or that we are fenced. */
+void gossip_tell_identity(struct gossip *g);
 /*
  * Tells the pool that this server leads now: a user event "consul:new-leader" with our name.  It is news for people and
  * scripts, nobody acts on it.  Said again when gossipd went away before it confirmed; not after gossip_calm().

@@ -1,6 +1,7 @@
 /* Operations that the leader answers from memory. */
 #include "common/coordinate.h"
 #include "common/mpack.h"
+#include "raftd/autopilot.h"
 #include "raftd/engine.h"
 #include "raftd/info.h"
 #include "raftd/leader.h"
@@ -142,6 +143,17 @@ raft_transfer(struct request *q)
 		membership_transfer(q->d->members, peer.ID, peer.Address, change_done, q);
 }
 
+/* -- autopilot -- */
+
+static void
+autopilot_health_op(struct request *q)
+{
+	struct buf *out = request_buf(q);
+
+	autopilot_health(q->d->autopilot, out);
+	request_reply(q, fsm_applied(q->d->fsm), buf_span(out));
+}
+
 static const struct {
 	uint16_t code;
 	void (*fn)(struct request *q);
@@ -151,6 +163,7 @@ static const struct {
 	{ OP_RAFT_REMOVE, raft_remove },
 	{ OP_RAFT_TRANSFER, raft_transfer },
 	{ OP_COORDINATE_UPDATE, coordinate_update_op },
+	{ OP_AUTOPILOT_HEALTH, autopilot_health_op },
 };
 
 void

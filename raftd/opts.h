@@ -27,8 +27,13 @@ struct raftd_conf {
 	struct mono slow_sync;		/* a log write longer than this is logged */
 	struct mono disk_stuck_timeout;	/* one longer than this costs the leadership */
 
-	/* membership */
+	/* membership; the first five only for the first autopilot record of a cluster */
 	bool cleanup_dead_servers;
+	struct mono last_contact_threshold;
+	uint64_t max_trailing_logs;
+	uint64_t min_quorum;
+	struct mono server_stabilization_time;
+	struct mono dead_server_grace;	/* failed for this long before it is cleaned up */
 	struct mono member_interval;	/* how often membership is looked at without an event */
 	struct mono reconcile_interval;	/* catalog against gossip */
 	struct mono leave_timeout;

@@ -35,6 +35,40 @@ policy_may_remove(const struct raft_config *c, raft_id id, const raft_id *health
 	return false;
 }
 
+/* Voters of the configuration that are healthy. */
+static unsigned
+healthy_voters(const struct policy_input *in)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < in->config->count; i++)
+		n += in->config->servers[i].voter &&
+		    in_list(in->healthy, in->healthy_count, in->config->servers[i].id);
+	return n;
+}
+
+bool
+policy_may_clean_up(const struct policy_input *in, raft_id id, char *text, size_t cap)
+{
+	const struct raft_server_conf *s = raft_config_find(in->config, id);
+	unsigned voters = raft_config_voters(in->config), alive = healthy_voters(in);
+
+	text[0] = '\0';
+	if (s == NULL || !s->voter)
+		return true;
+	if (voters - 1 < in->min_voters) {
+		snprintf(text, cap, "%u voters would be left, and %u are kept in any case (MinQuorum of autopilot)",
+		    voters - 1, in->min_voters);
+		return false;
+	}
+	if (alive < voters / 2 + 1) {
+		snprintf(text, cap, "%u of %u voters %s healthy, which is no majority", alive, voters,
+		    alive == 1 ? "is" : "are");
+		return false;
+	}
+	return policy_may_remove(in->config, id, in->healthy, in->healthy_count, text, cap);
+}
+
 static const struct policy_server *
 known(const struct policy_input *in, const char *uuid)
 {
@@ -70,6 +104,22 @@ try_remove(const struct policy_input *in, const struct raft_server_conf *s, cons
 	return false;
 }
 
+/* Dead for long: removed when nothing at all speaks against it. */
+static bool
+try_clean_up(const struct policy_input *in, const struct raft_server_conf *s, struct policy_decision *out)
+{
+	char text[256];
+
+	if (policy_may_clean_up(in, s->id, text, sizeof(text))) {
+		out->action = POLICY_REMOVE;
+		out->server = *s;
+		snprintf(out->why, sizeof(out->why), "failed");
+		return true;
+	}
+	snprintf(out->why, sizeof(out->why), "not removing %.64s, which failed: %.200s", s->name, text);
+	return false;
+}
+
 /* A configured server that has to go or to change. */
 static bool
 decide_configured(const struct policy_input *in, const struct raft_server_conf *s, struct policy_decision *out)
@@ -92,8 +142,9 @@ decide_configured(const struct policy_input *in, const struct raft_server_conf *
 	}
 	if (g->store_id[0] != '\0' && strcmp(g->store_id, s->store_id) != 0)
 		return try_remove(in, s, "came back with an empty disk", out);
-	if (in->cleanup_dead && g->status == MEMBER_FAILED)
-		return try_remove(in, s, "failed", out);
+	if (g->status == MEMBER_FAILED && in_list(in->dead, in->dead_count, s->id) &&
+	    !in_list(in->healthy, in->healthy_count, s->id))
+		return try_clean_up(in, s, out);
 	if (g->status == MEMBER_ALIVE && g->store_id[0] != '\0' && strcmp(g->addr, s->addr) != 0) {
 		out->action = POLICY_UPDATE_ADDR;
 		out->server = *s;

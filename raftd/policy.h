@@ -27,9 +27,11 @@ struct policy_input {
 	unsigned count;
 	raft_id healthy[RAFT_SERVERS_MAX];	/* voters believed alive, self included */
 	unsigned healthy_count;
-	raft_id caught_up[RAFT_SERVERS_MAX];	/* learners ready to vote */
+	raft_id caught_up[RAFT_SERVERS_MAX];	/* learners ready to vote: caught up, and healthy long enough */
 	unsigned caught_up_count;
-	bool cleanup_dead;
+	raft_id dead[RAFT_SERVERS_MAX];	/* failed in gossip and silent on their links for longer than the grace; */
+	unsigned dead_count;		/* none when dead servers are not cleaned up */
+	unsigned min_voters;		/* that cleanup leaves in any case */
 };
 
 enum policy_action { POLICY_NONE, POLICY_ADD, POLICY_PROMOTE, POLICY_REMOVE, POLICY_UPDATE_ADDR, POLICY_TOMBSTONE };
@@ -49,5 +51,10 @@ void policy_decide(const struct policy_input *in, struct policy_decision *out);
  */
 bool policy_may_remove(const struct raft_config *c, raft_id id, const raft_id *healthy, unsigned healthy_count,
     char *text, size_t cap);
+/*
+ * May the leader remove this dead server by itself?  Beyond the above: the healthy voters are a majority of the
+ * configuration as it stands, and min_voters are left.  Else false, and why in one sentence.
+ */
+bool policy_may_clean_up(const struct policy_input *in, raft_id id, char *text, size_t cap);
 
 #endif

@@ -60,7 +60,7 @@ struct endpoint {
 /* Tables of the families; each ends with a NULL path. */
 extern const struct endpoint api_kv[], api_session[], api_status[], api_catalog[], api_health[], api_agent[],
     api_agent_checks[], api_agent_coord[], api_operator[], api_acl[], api_event[], api_queries[], api_monitor[],
-    api_coordinate[], api_keyring[], api_snapshot[];
+    api_coordinate[], api_keyring[], api_snapshot[], api_autopilot[];
 
 /* Takes up a request whose head is filled in.  Afterwards body_max is set; `answered` may be. */
 void api_begin(struct api *api, struct request *r);

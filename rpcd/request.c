@@ -180,14 +180,21 @@ answer_body(struct request *r, const char *type)
 }
 
 void
-answer_json(struct request *r)
+answer_json_status(struct request *r, unsigned status)
 {
 	if (params_has(&r->query, "pretty") && !r->answer.body.failed) {
 		buf_reset(&r->scratch);
 		json_pretty(buf_span(&r->answer.body), &r->scratch);
 		swap_body(r);
 	}
-	answer_body(r, "application/json");
+	answer_header(r, "Content-Type", "application/json");
+	answer_finish(r, status);
+}
+
+void
+answer_json(struct request *r)
+{
+	answer_json_status(r, 200);
 }
 
 void

@@ -113,6 +113,8 @@ void answer_span(struct request *r, unsigned status, struct span text);
 void answer_empty(struct request *r, unsigned status);
 /* application/json from what is in answer.body. */
 void answer_json(struct request *r);
+/* The same with another status. */
+void answer_json_status(struct request *r, unsigned status);
 /* JSON text as it stands: answer_json_text(r, "true"). */
 void answer_json_text(struct request *r, const char *json);
 /* 200 with other bytes of this type from answer.body. */

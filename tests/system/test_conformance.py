@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import TOP, Cluster, main, wait_for  # noqa: E402
 
-AREAS = ("kv", "session", "status", "catalog", "health", "agent", "cross", "coordinate", "event", "snapshot")
+AREAS = ("kv", "session", "status", "catalog", "health", "agent", "cross", "coordinate", "event", "snapshot", "operator")
 EXCLUDED = {
     # pattern of case names: what has to come first
     "agent/self": "DelegateCur: gossip announces delegate version 5, the recording has 4",
@@ -30,9 +30,11 @@ EXCLUDED = {
     "cross/method-patch": "services at the agent",
     "cross/max-body-txn": "transactions",
     "cross/follower-txn": "transactions",
+    "operator/keyring-off": "the cluster of this test is encrypted",
 }
 # Recorded at a server, about itself: its tags, its membership of the WAN pool.
-OF_SERVERS = ("agent/self-member-tags", "agent/members", "agent/members-wan", "coordinate/datacenters")
+OF_SERVERS = ("agent/self-member-tags", "agent/members", "agent/members-wan", "coordinate/datacenters",
+              "operator/raft-configuration", "operator/autopilot-state")
 RUN = os.path.join(TOP, "tests", "conformance", "run")
 
 

@@ -112,7 +112,7 @@ def test_grow_shrink_and_refuse():
         n2.wait_log("[WARN] raft: EnableSingleNode disabled, and no known peers. Aborting election.")
         c.introduce(n2)
         voters(n1, "n1", "n2")
-        assert "[INFO] raft: Added peer 127.3.0.2:8300, starting replication" in n1.log()
+        assert "[INFO] raft: Added peer %s.2:8300, starting replication" % c.net in n1.log()
         n3 = c.add()
         n3.start()
         c.introduce(n3)
@@ -122,7 +122,7 @@ def test_grow_shrink_and_refuse():
         assert n1.servers() == {"n1": True, "n2": True}
         c.tell_all(LEAVE, n3.member(LEFT))
         n1.wait_log("[INFO] triumvir: member 'n3' left, deregistering")
-        assert "[INFO] raft: Removed peer 127.3.0.3:8300, stopping replication" in n1.log()
+        assert "[INFO] raft: Removed peer %s.3:8300, stopping replication" % c.net in n1.log()
         assert "[INFO] triumvir: server starting leave" in n3.log()
         assert "[INFO] raft: Removed ourself, transitioning to follower" in n3.log()
         n3.gossip.close()
@@ -415,11 +415,11 @@ def test_address_change_is_followed():
         leader = c.wait_leader()
         moved = next(n for n in c.nodes if n is not leader)
         moved.stop()
-        moved.ip = "127.3.0.9"
+        moved.ip = c.net + ".9"
         moved.configure(bootstrap_expect=3)
         moved.start()
         c.tell_all(UPDATE, moved.member())
-        leader.wait_log("moved to 127.3.0.9:8300")
+        leader.wait_log("moved to %s.9:8300" % c.net)
         assert leader.put("k", b"v")[0] == 0
         wait_for("it follows", lambda: moved.get("k") == b"v")
 
@@ -509,7 +509,7 @@ def test_hostile_peer():
         c.wait_leader()
         term = n1.info()["term"]
         hello = [1, "00000000-1111-4222-8333-444444444444", "evil", "00000000-1111-4222-8333-555555555555",
-                 "00000000-1111-4222-8333-666666666666", 1, "dc1", "127.3.0.250:8300", 8300]
+                 "00000000-1111-4222-8333-666666666666", 1, "dc1", c.net + ".250:8300", 8300]
         attempts = [
             lambda s: s.sendall(struct.pack("<IHHQ", 0xFFFFFFFF, MSG.RAFT, 0, 0)),
             lambda s: s.sendall(os.urandom(4096)),
@@ -518,7 +518,7 @@ def test_hostile_peer():
             lambda s: s.sendall(frame(MSG.RAFT_HELLO, tvframe.pack(hello)) + frame(MSG.RAFT, os.urandom(200))),
         ]
         for attempt in attempts:
-            with socket.create_connection(("127.3.0.1", 8300), timeout=10) as s:
+            with socket.create_connection((c.net + ".1", 8300), timeout=10) as s:
                 attempt(s)
                 s.shutdown(socket.SHUT_WR)
                 while s.recv(65536):

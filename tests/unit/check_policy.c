@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/rng.h"
 #include "raftd/policy.h"
 
 #define NODES 6
@@ -62,37 +63,44 @@ seen(int n, const char *how)
  */
 static const struct situation {
 	const char *what, *config, *healthy, *caught_up, *seen;
-	bool cleanup;
+	const char *dead;			/* NULL: dead servers are not cleaned up */
 	enum policy_action action;
 	int server;
 	const char *why;			/* part of the text; NULL: none */
 } situations[] = {
-	{ "nothing to do", "123", "123", "", "2 3", false, POLICY_NONE, 0, NULL },
-	{ "a proven server is added", "1", "1", "", "2", false, POLICY_ADD, 2, NULL },
-	{ "gossip alone adds nobody", "1", "1", "", "2u", false, POLICY_NONE, 0, NULL },
-	{ "a failed stranger is not added", "1", "1", "", "2F", false, POLICY_NONE, 0, NULL },
-	{ "one at a time", "1", "1", "", "2 3", false, POLICY_ADD, 2, NULL },
-	{ "a learner that lags stays one", "1+2", "1", "", "2", false, POLICY_NONE, 0, NULL },
-	{ "a learner that caught up votes", "1+2", "1", "2", "2", false, POLICY_PROMOTE, 2, NULL },
-	{ "not while it is failed (S59)", "1+2", "1", "2", "2F", false, POLICY_NONE, 0, NULL },
-	{ "what is there comes before what is new", "1+2", "1", "2", "2 3", false, POLICY_PROMOTE, 2, NULL },
-	{ "who left is removed", "123", "123", "", "2 3L", false, POLICY_REMOVE, 3, "left" },
-	{ "for good, when it has not gone by itself", "123", "12", "", "2 3L", false, POLICY_TOMBSTONE, 3, NULL },
-	{ "even with a quorum just kept", "123", "12", "", "2 3LT", false, POLICY_REMOVE, 3, "left" },
-	{ "not when quorum would go", "123", "13", "", "2F 3L", false, POLICY_NONE, 0, "not removing n3" },
-	{ "force-leave writes a tombstone first", "123", "12", "", "2 3L!", false, POLICY_TOMBSTONE, 3, NULL },
-	{ "and removes it then", "123", "12", "", "2 3L!T", false, POLICY_REMOVE, 3, "left" },
-	{ "tombstoned ones stay away", "12", "12", "", "2 3T", false, POLICY_NONE, 0, "removed for good" },
-	{ "who is leaving is not added again", "12", "12", "", "2 3H", false, POLICY_NONE, 0, NULL },
-	{ "failed members stay", "123", "12", "", "2 3F", false, POLICY_NONE, 0, NULL },
-	{ "unless dead servers are cleaned up", "123", "12", "", "2 3F", true, POLICY_REMOVE, 3, "failed" },
-	{ "which keeps quorum", "123", "1", "", "2F 3F", true, POLICY_NONE, 0, "not removing" },
-	{ "an empty disk is a new server (S61)", "123", "12", "", "2 3D", false, POLICY_REMOVE, 3, "empty disk" },
-	{ "but not at the price of quorum", "123", "1", "", "2D 3F", false, POLICY_NONE, 0, "not removing n2" },
-	{ "a move is followed (S71)", "123", "123", "", "2 3m", false, POLICY_UPDATE_ADDR, 3, NULL },
-	{ "by proven servers only", "123", "123", "", "2 3mu", false, POLICY_NONE, 0, NULL },
-	{ "learners may always go", "1+2", "1", "", "2LT", false, POLICY_REMOVE, 2, "left" },
-	{ "ourself is never judged", "12", "12", "", "1L 2", false, POLICY_NONE, 0, NULL },
+	{ "nothing to do", "123", "123", "", "2 3", NULL, POLICY_NONE, 0, NULL },
+	{ "a proven server is added", "1", "1", "", "2", NULL, POLICY_ADD, 2, NULL },
+	{ "gossip alone adds nobody", "1", "1", "", "2u", NULL, POLICY_NONE, 0, NULL },
+	{ "a failed stranger is not added", "1", "1", "", "2F", NULL, POLICY_NONE, 0, NULL },
+	{ "one at a time", "1", "1", "", "2 3", NULL, POLICY_ADD, 2, NULL },
+	{ "a learner that lags stays one", "1+2", "1", "", "2", NULL, POLICY_NONE, 0, NULL },
+	{ "a learner that caught up votes", "1+2", "1", "2", "2", NULL, POLICY_PROMOTE, 2, NULL },
+	{ "not while it is failed (S59)", "1+2", "1", "2", "2F", NULL, POLICY_NONE, 0, NULL },
+	{ "what is there comes before what is new", "1+2", "1", "2", "2 3", NULL, POLICY_PROMOTE, 2, NULL },
+	{ "who left is removed", "123", "123", "", "2 3L", NULL, POLICY_REMOVE, 3, "left" },
+	{ "for good, when it has not gone by itself", "123", "12", "", "2 3L", NULL, POLICY_TOMBSTONE, 3, NULL },
+	{ "even with a quorum just kept", "123", "12", "", "2 3LT", NULL, POLICY_REMOVE, 3, "left" },
+	{ "not when quorum would go", "123", "13", "", "2F 3L", NULL, POLICY_NONE, 0, "not removing n3" },
+	{ "force-leave writes a tombstone first", "123", "12", "", "2 3L!", NULL, POLICY_TOMBSTONE, 3, NULL },
+	{ "and removes it then", "123", "12", "", "2 3L!T", NULL, POLICY_REMOVE, 3, "left" },
+	{ "tombstoned ones stay away", "12", "12", "", "2 3T", NULL, POLICY_NONE, 0, "removed for good" },
+	{ "who is leaving is not added again", "12", "12", "", "2 3H", NULL, POLICY_NONE, 0, NULL },
+	{ "failed members stay", "123", "12", "", "2 3F", NULL, POLICY_NONE, 0, NULL },
+	{ "unless dead servers are cleaned up", "1234", "123", "", "2 3 4F", "4", POLICY_REMOVE, 4, "failed" },
+	{ "only after the grace", "1234", "123", "", "2 3 4F", "", POLICY_NONE, 0, NULL },
+	{ "only if gossip agrees", "1234", "123", "", "2 3 4", "4", POLICY_NONE, 0, NULL },
+	{ "only if its link agrees", "1234", "1234", "", "2 3 4F", "4", POLICY_NONE, 0, NULL },
+	{ "three voters stay", "123", "12", "", "2 3F", "3", POLICY_NONE, 0, "2 voters would be left, and 3 are kept" },
+	{ "cleanup keeps quorum (S63)", "1234", "12", "", "2 3F 4F", "34", POLICY_NONE, 0, "no majority" },
+	{ "one of a pair at a time", "12345", "123", "", "2 3 4F 5F", "45", POLICY_REMOVE, 4, "failed" },
+	{ "then the other", "1235", "123", "", "2 3 5F", "5", POLICY_REMOVE, 5, "failed" },
+	{ "a dead learner goes at any size", "123+4", "12", "", "2 3F 4F", "34", POLICY_REMOVE, 4, "failed" },
+	{ "an empty disk is a new server (S61)", "123", "12", "", "2 3D", NULL, POLICY_REMOVE, 3, "empty disk" },
+	{ "but not at the price of quorum", "123", "1", "", "2D 3F", NULL, POLICY_NONE, 0, "not removing n2" },
+	{ "a move is followed (S71)", "123", "123", "", "2 3m", NULL, POLICY_UPDATE_ADDR, 3, NULL },
+	{ "by proven servers only", "123", "123", "", "2 3mu", NULL, POLICY_NONE, 0, NULL },
+	{ "learners may always go", "1+2", "1", "", "2LT", NULL, POLICY_REMOVE, 2, "left" },
+	{ "ourself is never judged", "12", "12", "", "1L 2", NULL, POLICY_NONE, 0, NULL },
 };
 
 static void
@@ -103,7 +111,7 @@ fill(const struct situation *t, struct raft_config *c, struct policy_input *in, 
 
 	memset(c, 0, sizeof(*c));
 	*in = (struct policy_input){
-		.config = c, .self = conf_of(1, true).id, .servers = servers, .cleanup_dead = t->cleanup,
+		.config = c, .self = conf_of(1, true).id, .servers = servers, .min_voters = 3,
 	};
 	for (const char *k = t->config; *k != '\0'; k++) {
 		if (*k == '+')
@@ -115,6 +123,10 @@ fill(const struct situation *t, struct raft_config *c, struct policy_input *in, 
 		in->healthy[in->healthy_count++] = conf_of(*k - '0', true).id;
 	for (const char *k = t->caught_up; *k != '\0'; k++)
 		in->caught_up[in->caught_up_count++] = conf_of(*k - '0', false).id;
+	for (const char *k = t->dead; k != NULL && *k != '\0'; k++) {
+		in->dead[in->dead_count++] = conf_of(*k - '0', true).id;
+		in->dead[in->dead_count++] = conf_of(*k - '0', false).id;
+	}
 	while (*p != '\0') {
 		char how[16] = "";
 		int n = *p++ - '0', len = 0;
@@ -150,6 +162,149 @@ START_TEST(each_situation)
 }
 END_TEST
 
+/* -- S63: servers die and return in any order; no removal ever costs the quorum -- */
+
+#define ALL 9				/* servers that exist */
+
+struct world {
+	struct raft_config c;
+	bool alive[ALL + 1], aged[ALL + 1];	/* dead for longer than the grace */
+	unsigned min;
+};
+
+static bool
+seated(const struct world *w, int n, bool *voter)
+{
+	const struct raft_server_conf *s = raft_config_find(&w->c, conf_of(n, true).id);
+
+	*voter = s != NULL && s->voter;
+	return s != NULL;
+}
+
+static unsigned
+alive_voters(const struct world *w)
+{
+	unsigned n = 0;
+	bool voter;
+
+	for (int i = 1; i <= ALL; i++)
+		n += seated(w, i, &voter) && voter && w->alive[i];
+	return n;
+}
+
+static void
+look(const struct world *w, int self, struct policy_server *servers, struct policy_input *in)
+{
+	bool voter;
+
+	*in = (struct policy_input){ .config = &w->c, .self = conf_of(self, true).id, .servers = servers,
+	    .min_voters = w->min };
+	for (int i = 1; i <= ALL; i++) {
+		raft_id id = conf_of(i, true).id;
+
+		if (i != self)
+			servers[in->count++] = seen(i, w->alive[i] ? "" : "Fu");
+		if (!seated(w, i, &voter))
+			continue;
+		if (voter && w->alive[i])
+			in->healthy[in->healthy_count++] = id;
+		if (!voter && w->alive[i])
+			in->caught_up[in->caught_up_count++] = id;
+		if (!w->alive[i] && w->aged[i])
+			in->dead[in->dead_count++] = id;
+	}
+}
+
+static void
+carry_out(struct world *w, const struct policy_decision *d)
+{
+	struct raft_config *c = &w->c;
+	unsigned at = 0;
+
+	if (d->action == POLICY_ADD) {
+		c->servers[c->count] = d->server;
+		c->servers[c->count++].voter = false;
+		return;
+	}
+	while (c->servers[at].id != d->server.id)
+		at++;
+	if (d->action == POLICY_PROMOTE)
+		c->servers[at].voter = true;
+	else if (d->action == POLICY_REMOVE)
+		c->servers[at] = c->servers[--c->count];
+}
+
+/* One decision of whoever leads now; false: nobody can, or nothing is to be done. */
+static bool
+decide(struct world *w)
+{
+	struct policy_server servers[ALL];
+	struct policy_decision d;
+	struct policy_input in;
+	unsigned voters = raft_config_voters(&w->c), alive = alive_voters(w), left;
+	bool voter;
+	int self = 0;
+
+	for (int i = ALL; i >= 1; i--)
+		if (w->alive[i] && seated(w, i, &voter) && voter)
+			self = i;
+	if (alive < voters / 2 + 1)
+		return false;
+	look(w, self, servers, &in);
+	policy_decide(&in, &d);
+	if (d.action == POLICY_NONE)
+		return false;
+	carry_out(w, &d);
+	left = raft_config_voters(&w->c);
+	ck_assert_uint_ge(alive_voters(w), left / 2 + 1);
+	if (d.action == POLICY_REMOVE && left < voters) {
+		ck_assert_uint_ge(left, w->min);
+		ck_assert_uint_ge(left, voters / 2 + 1);
+		ck_assert_uint_eq(alive_voters(w), alive);	/* only dead ones went */
+		ck_assert_uint_ge(alive - (left / 2 + 1), alive - (voters / 2 + 1));
+	}
+	return true;
+}
+
+START_TEST(cleanup_never_costs_the_quorum)
+{
+	struct world w = { 0 };
+	struct rng r;
+	int start;
+
+	rng_seed(&r, (uint64_t)_i + 1);
+	w.min = 1 + (unsigned)rng_below(&r, 5);
+	start = 1 + (int)rng_below(&r, ALL);
+	for (int i = 1; i <= ALL; i++) {
+		w.alive[i] = i <= start;
+		if (i <= start)
+			w.c.servers[w.c.count++] = conf_of(i, true);
+	}
+	for (int step = 0; step < 300; step++) {
+		int a = 1 + (int)rng_below(&r, ALL), b = 1 + (int)rng_below(&r, ALL);
+
+		switch (rng_below(&r, 5)) {
+		case 0:				/* a pair */
+			w.alive[b] = w.aged[b] = false;
+			/* fallthrough */
+		case 1:
+			w.alive[a] = w.aged[a] = false;
+			break;
+		case 2:
+			w.alive[a] = true;
+			break;
+		case 3:
+			for (int i = 1; i <= ALL; i++)
+				w.aged[i] |= !w.alive[i];
+			break;
+		default:
+			for (int i = 0; i < 4 && decide(&w); i++)
+				;
+		}
+	}
+}
+END_TEST
+
 START_TEST(refusal_has_the_arithmetic)
 {
 	struct raft_config c = { .count = 3, .servers = { conf_of(1, true), conf_of(2, true), conf_of(3, true) } };
@@ -175,6 +330,7 @@ main(void)
 
 	tcase_add_loop_test(t, each_situation, 0, (int)(sizeof(situations) / sizeof(situations[0])));
 	tcase_add_test(t, refusal_has_the_arithmetic);
+	tcase_add_loop_test(t, cleanup_never_costs_the_quorum, 0, 500);
 	suite_add_tcase(s, t);
 	srunner_run_all(sr, CK_ENV);
 	failed = srunner_ntests_failed(sr);

@@ -22,7 +22,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import tvframe  # noqa: E402
-from cluster import ensure_users  # noqa: E402
+from cluster import ensure_users, moved  # noqa: E402
 from tvframe import MSG, Conn  # noqa: E402
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -261,7 +261,7 @@ class Node:
 class RaftCluster:
     def __init__(self, count, net="127.3.0", port=8300, keys=False, sandbox="best-effort", **options):
         ensure_users()
-        self.net, self.port, self.sandbox = net, port, sandbox
+        self.net, self.port, self.sandbox = moved(net), port, sandbox
         self.dir = tempfile.mkdtemp(prefix="tvraft")
         os.chmod(self.dir, 0o755)
         self.keys = os.path.join(self.dir, "keys")

@@ -1,0 +1,210 @@
+/* clusterctl raft autopilot: how the servers are looked after, and how they are. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "ctl/raft.h"
+
+#define CONFIGURATION "/v1/operator/autopilot/configuration"
+#define HEALTH_COLUMNS 9
+#define TIMEOUT_S 30
+
+/* -- get -- */
+
+static int
+show(struct ctl *ctl)
+{
+	json_t *conf = client_get_json(ctl_client(ctl), "raft autopilot get", CONFIGURATION), *v;
+	const char *name;
+
+	if (conf == NULL)
+		return 1;
+	if (ctl->json) {
+		out_json(conf);
+	} else {
+		json_object_foreach(conf, name, v) {
+			char *text = json_dumps(v, JSON_ENCODE_ANY);
+
+			printf("%-24s %s\n", name, json_is_string(v) ? json_string_value(v) : text != NULL ? text : "");
+			free(text);
+		}
+	}
+	json_decref(conf);
+	return 0;
+}
+
+/* -- set -- */
+
+/* CleanupDeadServers, cleanupdeadservers and cleanup_dead_servers are the same name. */
+static bool
+same_name(const char *given, size_t len, const char *name)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (given[i] == '_' || given[i] == '-')
+			continue;
+		if (tolower((unsigned char)given[i]) != tolower((unsigned char)*name))
+			return false;
+		name++;
+	}
+	return *name == '\0';
+}
+
+static json_t *
+value_like(const json_t *old, const char *text)
+{
+	char *end;
+	long long n;
+
+	if (json_is_boolean(old))
+		return strcmp(text, "true") == 0 ? json_true() : strcmp(text, "false") == 0 ? json_false() : NULL;
+	if (json_is_string(old))
+		return json_string(text);
+	n = strtoll(text, &end, 10);
+	return *text != '\0' && *end == '\0' && n >= 0 ? json_integer(n) : NULL;
+}
+
+/* One NAME=VALUE into the configuration; complains and returns false. */
+static bool
+change(json_t *conf, const char *arg)
+{
+	const char *eq = strchr(arg, '='), *name;
+	json_t *old, *v = NULL;
+	bool known = false;
+
+	if (eq == NULL) {
+		fprintf(stderr, "clusterctl: raft autopilot set: \"%s\" is not NAME=VALUE\n", arg);
+		return false;
+	}
+	json_object_foreach(conf, name, old) {
+		if (!same_name(arg, (size_t)(eq - arg), name) || strstr(name, "Index") != NULL)
+			continue;
+		known = true;
+		v = value_like(old, eq + 1);
+		if (v != NULL)
+			return json_object_set_new(conf, name, v) == 0;
+		break;
+	}
+	if (known)
+		fprintf(stderr, "clusterctl: raft autopilot set: \"%s\" is no value for %.*s\n", eq + 1, (int)(eq - arg), arg);
+	else
+		fprintf(stderr, "clusterctl: raft autopilot set: there is no \"%.*s\"; `clusterctl raft autopilot get` shows "
+		    "the names\n", (int)(eq - arg), arg);
+	return false;
+}
+
+/* Reads, changes, and writes if nobody else did meanwhile. */
+static int
+set(struct ctl *ctl, int n, char **args)
+{
+	static const char what[] = "raft autopilot set";
+	json_t *conf = client_get_json(ctl_client(ctl), what, CONFIGURATION);
+	struct client_answer a = { 0 };
+	struct buf path = BUF_INIT(256);
+	char *body = NULL;
+	int rc = 1;
+
+	for (int i = 0; conf != NULL && i < n; i++)
+		if (!change(conf, args[i])) {
+			json_decref(conf);
+			return 2;
+		}
+	if (conf != NULL)
+		body = json_dumps(conf, JSON_COMPACT);
+	if (body != NULL) {
+		buf_printf(&path, CONFIGURATION "?cas=%lld",
+		    (long long)json_integer_value(json_object_get(conf, "ModifyIndex")));
+		if (!client_do(ctl_client(ctl), "PUT", buf_cstr(&path), span_str(body), TIMEOUT_S, &a))
+			rc = client_complain(ctl->client, what, &a);
+		else if (!span_eqs(buf_span(&a.body), "true"))
+			fprintf(stderr, "clusterctl: %s: somebody else changed it at the same time; look at it and try again\n",
+			    what);
+		else
+			rc = 0;
+		client_answer_done(&a);
+	}
+	if (rc == 0)
+		puts("Autopilot configuration changed.");
+	free(body);
+	buf_done(&path);
+	json_decref(conf);
+	return rc;
+}
+
+/* -- health -- */
+
+static void
+health_table(const json_t *health)
+{
+	json_t *list = json_object_get(health, "Servers"), *s;
+	unsigned rows = (unsigned)json_array_size(list) + 1, at = HEALTH_COLUMNS;
+	const char **cells = calloc((size_t)rows * HEALTH_COLUMNS, sizeof(*cells));
+	char (*index)[24] = calloc(rows, sizeof(*index));
+	size_t i;
+
+	if (cells == NULL || index == NULL) {
+		free(cells);
+		free(index);
+		return;
+	}
+	memcpy(cells, (const char *const[]){ "Node", "Address", "Gossip", "State", "Voter", "Healthy", "Since",
+	    "Last contact", "Last index" }, HEALTH_COLUMNS * sizeof(*cells));
+	json_array_foreach(list, i, s) {
+		snprintf(index[i], sizeof(index[i]), "%lld", (long long)json_integer_value(json_object_get(s, "LastIndex")));
+		cells[at++] = json_text(s, "Name");
+		cells[at++] = json_text(s, "Address");
+		cells[at++] = json_text(s, "SerfStatus");
+		cells[at++] = json_is_true(json_object_get(s, "Leader")) ? "leader" : "follower";
+		cells[at++] = json_is_true(json_object_get(s, "Voter")) ? "true" : "false";
+		cells[at++] = json_is_true(json_object_get(s, "Healthy")) ? "true" : "false";
+		cells[at++] = json_text(s, "StableSince");
+		cells[at++] = json_text(s, "LastContact");
+		cells[at++] = index[i];
+	}
+	out_table(cells, rows, HEALTH_COLUMNS);
+	printf("%s; %lld more may fail.\n", json_is_true(json_object_get(health, "Healthy")) ? "Healthy" : "Not healthy",
+	    (long long)json_integer_value(json_object_get(health, "FailureTolerance")));
+	free(cells);
+	free(index);
+}
+
+/* Exit status 0: healthy. */
+static int
+health(struct ctl *ctl)
+{
+	struct client_answer a = { 0 };
+	bool ok = client_do(ctl_client(ctl), "GET", "/v1/operator/autopilot/health", SPAN_NONE, TIMEOUT_S, &a);
+	json_t *v;
+	int rc = ok ? 0 : 1;
+
+	if (!ok && a.status != 429) {
+		rc = client_complain(ctl->client, "raft autopilot health", &a);
+		client_answer_done(&a);
+		return rc;
+	}
+	v = json_loadb((const char *)a.body.data, a.body.len, 0, NULL);
+	if (v == NULL) {
+		fprintf(stderr, "clusterctl: raft autopilot health: the answer is no JSON\n");
+		rc = 1;
+	} else if (ctl->json) {
+		out_json(v);
+	} else {
+		json_safe(v);
+		health_table(v);
+	}
+	json_decref(v);
+	client_answer_done(&a);
+	return rc;
+}
+
+int
+raft_autopilot(struct ctl *ctl, int n, char **args)
+{
+	if (n == 0 || (n == 1 && strcmp(args[0], "get") == 0))
+		return show(ctl);
+	if (n >= 2 && strcmp(args[0], "set") == 0)
+		return set(ctl, n - 1, args + 1);
+	if (n == 1 && strcmp(args[0], "health") == 0)
+		return health(ctl);
+	return ctl_usage(ctl_find("raft"));
+}

@@ -1,0 +1,209 @@
+/* Health of servers: what each fact does to a record, tolerance, who may vote, who counts as dead. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "raftd/health.h"
+
+static struct health_book b;
+static struct health_facts f[3];
+static struct health_bounds bounds;
+static int64_t second;			/* of the next look */
+
+static void
+setup(void)
+{
+	b = (struct health_book){ 0 };
+	bounds = (struct health_bounds){ .contact_ns = 200000000, .trailing = 250, .term = 7, .index_before = 1000 };
+	for (unsigned i = 0; i < 3; i++)
+		f[i] = (struct health_facts){ .id = i + 1, .voter = true, .self = i == 0, .alive = true, .linked = true,
+		    .term = 7, .index = 1000 };
+	second = 100;
+}
+
+static void
+look(void)
+{
+	health_look(&b, f, 3, &bounds, MONO_S(second), second * 1000000000);
+	second++;
+}
+
+static bool
+healthy(raft_id id)
+{
+	return health_find(&b, id)->healthy;
+}
+
+START_TEST(all_is_well)
+{
+	look();
+	ck_assert(health_all(&b));
+	ck_assert_uint_eq(health_tolerance(&b), 1);
+	look();
+	ck_assert_int_eq(health_find(&b, 2)->since_wall, 100000000000);
+	ck_assert_ptr_null(health_find(&b, 9));
+}
+END_TEST
+
+START_TEST(nothing_is_not_healthy)
+{
+	ck_assert(!health_all(&b));
+	ck_assert_uint_eq(health_tolerance(&b), 0);
+}
+END_TEST
+
+START_TEST(gone_at_once)
+{
+	look();
+	f[1].alive = false;
+	look();
+	ck_assert(!healthy(2));
+	ck_assert(!health_all(&b));
+	ck_assert_uint_eq(health_tolerance(&b), 0);
+	ck_assert_int_eq(health_find(&b, 2)->since_wall, 101000000000);
+	f[1].alive = true;
+	f[2].linked = false;
+	look();
+	ck_assert(healthy(2));
+	ck_assert(!healthy(3));
+}
+END_TEST
+
+/* Late, in another term, or behind: only when two looks in a row say so. */
+START_TEST(doubt_before_the_verdict)
+{
+	look();
+	f[1].silent_ns = 200000001;
+	look();
+	ck_assert(healthy(2));
+	f[1].silent_ns = 0;
+	look();
+	f[1].term = 6;
+	look();
+	ck_assert(healthy(2));
+	f[1].term = 7;
+	f[1].index = 749;
+	look();
+	ck_assert(!healthy(2));
+	f[1].index = 750;
+	look();
+	ck_assert(healthy(2));
+}
+END_TEST
+
+/* Who is met so for the first time gets no credit. */
+START_TEST(newcomers_prove_it)
+{
+	f[1].silent_ns = 200000001;
+	look();
+	ck_assert(!healthy(2));
+}
+END_TEST
+
+START_TEST(bounds_can_be_off)
+{
+	bounds.contact_ns = 0;
+	bounds.trailing = 0;
+	f[1].silent_ns = INT64_MAX;
+	f[1].index = 1;
+	look();
+	ck_assert(health_all(&b));
+}
+END_TEST
+
+START_TEST(ourself_is_never_late)
+{
+	f[0] = (struct health_facts){ .id = 1, .voter = true, .self = true };
+	look();
+	ck_assert(healthy(1));
+}
+END_TEST
+
+START_TEST(stabilization)
+{
+	look();
+	f[2].voter = false;
+	look();			/* 101: healthy since 100 */
+	ck_assert(!health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(109)));
+	ck_assert(health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(110)));
+	/* a young leader of a whole cluster does not wait */
+	ck_assert(health_may_vote(&b, 3, MONO_S(10), MONO_S(9), MONO_S(101)));
+	ck_assert(!health_may_vote(&b, 3, MONO_S(10), MONO_S(10), MONO_S(101)));
+	f[1].alive = false;
+	look();
+	ck_assert(!health_may_vote(&b, 3, MONO_S(10), MONO_S(9), MONO_S(102)));
+	ck_assert(health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(110)));
+	/* an illness starts the time again */
+	f[2].linked = false;
+	look();
+	ck_assert(!health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(200)));
+	f[2].linked = true;
+	look();			/* 104 */
+	ck_assert(!health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(113)));
+	ck_assert(health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(114)));
+	ck_assert(!health_may_vote(&b, 9, MONO_S(0), MONO_S(0), MONO_S(200)));
+}
+END_TEST
+
+/* Dead: gossip and the link agree, and the time counts from then on. */
+START_TEST(dead_since)
+{
+	look();
+	f[1].alive = false;
+	f[1].failed = true;
+	look();
+	ck_assert_int_eq(health_find(&b, 2)->dead_since.ns, 0);
+	f[1].linked = false;
+	look();			/* 102 */
+	look();
+	ck_assert_int_eq(health_find(&b, 2)->dead_since.ns, MONO_S(102).ns);
+	f[1].failed = false;
+	look();
+	ck_assert_int_eq(health_find(&b, 2)->dead_since.ns, 0);
+	f[0].failed = true;
+	f[0].linked = false;
+	look();
+	ck_assert_int_eq(health_find(&b, 1)->dead_since.ns, 0);
+}
+END_TEST
+
+START_TEST(tolerance)
+{
+	struct health_book five = { .count = 5 };
+
+	for (unsigned i = 0; i < 5; i++)
+		five.records[i] = (struct health_record){ .id = i + 1, .voter = true, .healthy = i < 4 };
+	ck_assert_uint_eq(health_tolerance(&five), 1);
+	five.records[4].healthy = true;
+	ck_assert_uint_eq(health_tolerance(&five), 2);
+	five.records[4].voter = false;		/* four voters need three */
+	ck_assert_uint_eq(health_tolerance(&five), 1);
+	five.records[0].healthy = five.records[1].healthy = five.records[2].healthy = false;
+	ck_assert_uint_eq(health_tolerance(&five), 0);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("health");
+	TCase *t = tcase_create("all");
+	SRunner *sr = srunner_create(s);
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, NULL);
+	tcase_add_test(t, all_is_well);
+	tcase_add_test(t, nothing_is_not_healthy);
+	tcase_add_test(t, gone_at_once);
+	tcase_add_test(t, doubt_before_the_verdict);
+	tcase_add_test(t, newcomers_prove_it);
+	tcase_add_test(t, bounds_can_be_off);
+	tcase_add_test(t, ourself_is_never_late);
+	tcase_add_test(t, stabilization);
+	tcase_add_test(t, dead_since);
+	tcase_add_test(t, tolerance);
+	suite_add_tcase(s, t);
+	srunner_run_all(sr, CK_ENV);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
