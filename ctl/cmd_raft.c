@@ -1,17 +1,19 @@
-/* clusterctl raft: list-peers, remove-peer, transfer-leader. */
+/* clusterctl raft: list-peers, remove-peer, transfer-leader; autopilot and recover have files of their own. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ctl/ctl.h"
+#include "ctl/raft.h"
 
 #define RAFT_TIMEOUT_S 30
 #define PEER_COLUMNS 5
 
+/* stale: as the asked node's server knows it, leader or not. */
 static int
-list_peers(struct ctl *ctl)
+list_peers(struct ctl *ctl, bool stale)
 {
-	json_t *conf = client_get_json(ctl_client(ctl), "raft list-peers", "/v1/operator/raft/configuration");
+	json_t *conf = client_get_json(ctl_client(ctl), "raft list-peers",
+	    stale ? "/v1/operator/raft/configuration?stale" : "/v1/operator/raft/configuration");
 	json_t *list = json_object_get(conf, "Servers"), *s;
 	unsigned rows = (unsigned)json_array_size(list) + 1, at = PEER_COLUMNS;
 	const char **cells = calloc((size_t)rows * PEER_COLUMNS, sizeof(*cells));
@@ -101,18 +103,23 @@ int
 cmd_raft(struct ctl *ctl, int argc, char **argv)
 {
 	const struct command *cmd = ctl_find("raft");
-	bool force = false;
-	const struct option_spec specs[] = { { "force", &force, NULL } };
-	int n = ctl_options(cmd, argc, argv, specs, 1);
+	bool force = false, dry_run = false, yes = false, stale = false;
+	const struct option_spec specs[] = { { "force", &force, NULL }, { "dry-run", &dry_run, NULL }, { "yes", &yes, NULL },
+	    { "stale", &stale, NULL } };
+	int n = ctl_options(cmd, argc, argv, specs, sizeof(specs) / sizeof(specs[0]));
 	const char *verb = n > 0 ? argv[1] : "";
 
 	if (n < 0)
 		return 2;
 	if (strcmp(verb, "list-peers") == 0 && n == 1)
-		return list_peers(ctl);
+		return list_peers(ctl, stale);
 	if (strcmp(verb, "remove-peer") == 0 && n == 2)
 		return remove_peer(ctl, argv[2], force);
 	if (strcmp(verb, "transfer-leader") == 0 && n <= 2)
 		return transfer_leader(ctl, n == 2 ? argv[2] : NULL);
+	if (strcmp(verb, "autopilot") == 0)
+		return raft_autopilot(ctl, n - 1, argv + 2);
+	if (strcmp(verb, "recover") == 0 && n == 1)
+		return raft_recover(ctl, dry_run, yes);
 	return ctl_usage(cmd);
 }

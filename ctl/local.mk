@@ -4,6 +4,6 @@ ctl_clusterctl_SOURCES = \
 	ctl/main.c ctl/ctl.h ctl/out.c ctl/safe.c ctl/client.c ctl/client.h \
 	ctl/cmd_cluster.c ctl/cmd_show.c ctl/cmd_rtt.c ctl/cmd_kv.c ctl/cmd_event.c ctl/cmd_query.c ctl/cmd_monitor.c \
 	ctl/handler.c ctl/handler.h \
-	ctl/cmd_catalog.c ctl/cmd_raft.c ctl/cmd_keyring.c ctl/keyring_guide.c ctl/keyring.h ctl/cmd_local.c ctl/cmd_dev.c
+	ctl/cmd_catalog.c ctl/cmd_raft.c ctl/cmd_autopilot.c ctl/cmd_recover.c ctl/raft.h ctl/cmd_keyring.c ctl/keyring_guide.c ctl/keyring.h ctl/cmd_local.c ctl/cmd_dev.c
 ctl_clusterctl_LDADD = common/libtvrt.a common/libtvcore.a $(CURL_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(PCRE2_LIBS) -lm
 EXTRA_DIST += ctl/README.md

@@ -30,7 +30,7 @@ _clusterctl()
 		esac ;;
 	kv) COMPREPLY=($(compgen -W "get put delete list --recurse --stale --cas --flags --dc --separator" -- "$cur")) ;;
 	catalog) COMPREPLY=($(compgen -W "nodes services datacenters service --dc --near" -- "$cur")) ;;
-	raft) COMPREPLY=($(compgen -W "list-peers remove-peer transfer-leader --force" -- "$cur")) ;;
+	raft) COMPREPLY=($(compgen -W "list-peers remove-peer transfer-leader autopilot recover get set health --force --dry-run --yes" -- "$cur")) ;;
 	keyring) COMPREPLY=($(compgen -W "list install use remove export rotate encrypt --force --show-keys --keep-old --key --relay --dir" -- "$cur")) ;;
 	keygen|validate) COMPREPLY=($(compgen -d -- "$cur")) ;;
 	dev) COMPREPLY=($(compgen -W "--http-port --bind --datacenter --node" -- "$cur")) ;;

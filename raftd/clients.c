@@ -14,6 +14,7 @@
 #include "raftd/engine.h"
 #include "raftd/info.h"
 #include "raftd/membership.h"
+#include "raftd/recover.h"
 #include "raftd/request.h"
 
 #define BUCKETS 1024			/* requests of one channel by id */
@@ -231,6 +232,7 @@ static void
 abandon(struct clients *c, struct request *q)
 {
 	membership_forget(c->d->members, q);
+	recover_forget(c->d->recover, q);
 	if (op_cancel(q))
 		request_free(c, q);
 	else
@@ -340,6 +342,47 @@ on_leave(struct client *cl, const struct frame *f)
 	return TV_OK;
 }
 
+/* [u8 err, str text, value] */
+static void
+recovered(void *ctx, enum tv_err err, const char *text, struct span value)
+{
+	struct request *q = ctx;
+	struct clients *c = owner(q);
+	struct buf *b = q->client == NULL ? NULL : chan_begin(q->client->chan, q->type, FRAME_REPLY, q->id);
+
+	if (b != NULL) {
+		mpw_array(b, 3);
+		mpw_uint(b, (uint64_t)-(int)err);
+		mpw_cstr(b, text);
+		if (value.len > 0)
+			buf_putspan(b, value);
+		else
+			mpw_nil(b);
+		(void)chan_end(q->client->chan);
+	}
+	request_free(c, q);
+}
+
+static enum tv_err
+on_recover(struct client *cl, const struct frame *f)
+{
+	struct rd r = rd_span_over(f->body);
+	struct request *q;
+	bool dry_run;
+
+	if (mpr_array(&r) != 1)
+		rd_fail(&r, TV_EFORMAT);
+	dry_run = mpr_bool(&r);
+	if (rd_end(&r) != TV_OK)
+		return TV_EFORMAT;
+	q = request_new(cl, f);
+	if (q == NULL)
+		return TV_ENOMEM;
+	q->args.p = q->bytes;
+	recover_start(cl->c->d->recover, dry_run, recovered, q);
+	return TV_OK;
+}
+
 static const struct {
 	uint16_t type;
 	enum tv_err (*fn)(struct client *cl, const struct frame *f);
@@ -347,6 +390,7 @@ static const struct {
 	{ MSG_OP, on_op },
 	{ MSG_INFO, on_info },
 	{ MSG_RAFT_LEAVE, on_leave },
+	{ MSG_RAFT_RECOVER, on_recover },
 };
 
 static enum tv_err

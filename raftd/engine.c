@@ -35,6 +35,7 @@ struct engine {
 	struct raft_status status;
 	bool status_fresh, feeding, stuck, corrupt, retired;
 	uint64_t commit, applied;
+	uint64_t generation;		/* of the entries appended by the input at hand; 0: as before */
 	struct mono deadline;
 
 	/* Messages that wait for terms and votes only, and for entries too: a slow write of entries must not hold up
@@ -73,6 +74,8 @@ release_held(struct engine *e, struct held_ring *r, uint64_t done)
 static void
 store(struct engine *e, const struct raft_output *o)
 {
+	if (e->generation != 0 && o->append_count > 0)
+		logthread_generation(e->log, e->generation);
 	if (o->hard_changed)
 		logthread_hard(e->log, o->term, o->vote);
 	if (o->truncate_from != 0) {
@@ -231,6 +234,32 @@ engine_bootstrap(struct engine *e, const struct raft_config *config)
 
 	feed(e, &in, &err);
 	return err;
+}
+
+enum tv_err
+engine_recover(struct engine *e, const struct raft_config *config, uint64_t generation, logthread_job_done *done,
+    void *ctx)
+{
+	struct raft_input in = { .type = RAFT_IN_RECOVER, .config = config };
+	enum tv_err err = TV_OK;
+
+	if (e->corrupt)
+		return TV_ECORRUPT;
+	e->generation = generation;
+	feed(e, &in, &err);
+	e->generation = 0;
+	if (err != TV_OK)
+		return err;
+	/* What comes behind the batch in the log's order is done after it. */
+	return logthread_cluster(e->log, e->d->id.cluster_id, generation, done, ctx);
+}
+
+void
+engine_fence(struct engine *e)
+{
+	struct raft_input in = { .type = RAFT_IN_RETIRE };
+
+	feed(e, &in, NULL);
 }
 
 void
@@ -823,6 +852,7 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 	fn(ctx, "cluster_id", e->d->id.cluster_id);
 	info_u64(fn, ctx, "commit_index", e->commit);
 	info_u64(fn, ctx, "entry_cache_bytes", entrycache_memory(e->cache));
+	info_u64(fn, ctx, "fenced_by_generation", e->d->fenced);
 	info_u64(fn, ctx, "fsm_pending", e->commit - e->applied);
 	info_u64(fn, ctx, "generation", e->d->id.generation);
 	fn(ctx, "last_contact", contact);

@@ -39,6 +39,14 @@ enum tv_err engine_change(struct engine *e, const struct raft_change *change);
 enum tv_err engine_transfer(struct engine *e, raft_id to);
 /* Fresh server only. */
 enum tv_err engine_bootstrap(struct engine *e, const struct raft_config *config);
+/*
+ * RAFT_IN_RECOVER: the configuration, its term and the new generation become durable in one step, then done is called.
+ * The links must be silent already.  An error at once: nothing happened, done is not called.
+ */
+enum tv_err engine_recover(struct engine *e, const struct raft_config *config, uint64_t generation,
+    logthread_job_done *done, void *ctx);
+/* RAFT_IN_RETIRE: no part in anything any more; stale reads go on. */
+void engine_fence(struct engine *e);
 /* See RAFT_IN_SNAPSHOT_*, RAFT_IN_COMPACTED. */
 void engine_snapshot_ready(struct engine *e, uint64_t index, uint64_t bytes);
 void engine_snapshot_stored(struct engine *e, const struct raft_msg *m, uint64_t offset);

@@ -31,6 +31,7 @@ struct gossip {
 	size_t count, cap;
 	bool synced, overflow;
 	bool announcing;		/* that we lead, and gossipd has not confirmed it */
+	struct log_limit twins;
 	uint64_t announcements;		/* also the id of the newest one's frame */
 };
 
@@ -115,6 +116,8 @@ as_server(struct gossip *g, const struct entry *e, struct gossip_server *out)
 	    !span_copy(e->m->name, out->name, sizeof(out->name)))
 		return false;
 	addr_join(member_ip(e->m, ip), port, out->addr, sizeof(out->addr));
+	if (!span_copy(member_tag(e->m, "build"), out->build, sizeof(out->build)))
+		out->build[0] = '\0';
 	if (span_copy(member_tag(e->m, "expect"), expect, sizeof(expect)))
 		out->expect = strtoul(expect, NULL, 10);
 	return true;
@@ -208,6 +211,24 @@ member_gone(struct gossip *g, struct entry *e)
 	(void)g;
 }
 
+/* Two members that live have one node id (S62): said here, on both sides and everywhere else. */
+static void
+look_for_twin(struct gossip *g, const struct entry *e, const struct gossip_server *s)
+{
+	struct gossip_server other;
+	char name[128], twin[128];
+
+	for (size_t i = 0; i < g->count; i++) {
+		if (&g->entries[i] == e || !as_server(g, &g->entries[i], &other) || other.status != MEMBER_ALIVE ||
+		    strcmp(other.uuid, s->uuid) != 0 || !log_allow(&g->twins, "raftd"))
+			continue;
+		log_err("raftd", "members %s (%s) and %s (%s) have the same node id %s: a data directory or a machine's image was "
+		    "copied; stop the daemons of the copy, remove its data directory and start them",
+		    log_safe(span_str(s->name), name, sizeof(name)), s->addr,
+		    log_safe(span_str(other.name), twin, sizeof(twin)), other.addr, s->uuid);
+	}
+}
+
 static void
 member_told(struct gossip *g, uint8_t event, const struct member *m)
 {
@@ -245,6 +266,8 @@ member_told(struct gossip *g, uint8_t event, const struct member *m)
 	else if (m->status != MEMBER_LEFT)
 		e->forced = false;
 	server = as_server(g, e, &s);
+	if (server && m->status == MEMBER_ALIVE)
+		look_for_twin(g, e, &s);
 	if (server && m->status == MEMBER_ALIVE && g->synced)
 		links_kick(g->d->links, s.uuid);
 	changed(g, server);
@@ -358,22 +381,34 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	}
 }
 
-/* Fresh servers find out by this tag who else waits to form a cluster of that size. */
 static void
-tell_expect(struct gossip *g, struct chan *c)
+put_tag(struct buf *b, const char *name, uint64_t value)
 {
-	struct buf *b = chan_begin(c, MSG_GOSSIP_TAGS, 0, 0);
-	uint64_t expect = g->d->conf.bootstrap_expect;
 	char text[24] = "";
 
+	if (value > 0)
+		snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+	mpw_cstr(b, name);
+	mpw_cstr(b, text);		/* "" removes it */
+}
+
+/*
+ * Fresh servers find out by `expect` who else waits to form a cluster of that size.  `gen` and `fenced` are for people,
+ * and for those who choose a server to ask: after a recovery they tell the two sides apart.
+ */
+void
+gossip_tell_identity(struct gossip *g)
+{
+	struct chan *c = dialer_chan(g->dialer);
+	struct buf *b = c == NULL ? NULL : chan_begin(c, MSG_GOSSIP_TAGS, 0, 0);
+
 	if (b == NULL)
-		return;
-	if (expect > 0)
-		snprintf(text, sizeof(text), "%llu", (unsigned long long)expect);
+		return;			/* when gossipd is back */
 	mpw_array(b, 1);
-	mpw_map(b, 1);
-	mpw_cstr(b, "expect");
-	mpw_cstr(b, text);
+	mpw_map(b, 3);
+	put_tag(b, "expect", g->d->conf.bootstrap_expect);
+	put_tag(b, "gen", g->d->id.generation > 1 ? g->d->id.generation : 0);
+	put_tag(b, "fenced", g->d->fenced);
 	(void)chan_end(c);
 }
 
@@ -384,7 +419,7 @@ on_up(void *ctx, struct chan *c)
 	struct buf *b;
 
 	greet_send(c, "raftd", g->d->id.uuid);
-	tell_expect(g, c);
+	gossip_tell_identity(g);
 	b = chan_begin(c, MSG_GOSSIP_WATCH, 0, 0);
 	if (b != NULL) {
 		mpw_array(b, 0);
@@ -428,6 +463,7 @@ gossip_new(struct raftd *d)
 		return NULL;
 	}
 	g->d = d;
+	g->twins = (struct log_limit){ .burst = 4, .period = MONO_S(60) };
 	conf.chan.ctx = g;
 	conf.unix_path = g->path;
 	g->dialer = dialer_new(&conf);

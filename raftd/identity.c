@@ -91,6 +91,13 @@ hello_check(const struct identity *own, const char *dc, const struct hello *h, c
 }
 
 bool
+hello_supersedes(const struct identity *own, const char *dc, const struct hello *h)
+{
+	return h->version == MSG_VERSION && own->generation > 0 && h->generation > own->generation &&
+	    strcmp(h->dc, dc) == 0 && strcmp(h->uuid, own->uuid) != 0 && strcmp(h->cluster_id, own->cluster_id) == 0;
+}
+
+bool
 addr_split(const char *addr, char ip[46], uint16_t *port)
 {
 	const char *colon = strrchr(addr, ':'), *from = addr;

@@ -29,6 +29,9 @@ enum hello_verdict {
 enum hello_verdict hello_check(const struct identity *own, const char *dc, const struct hello *h,
     char *why, size_t cap);
 
+/* Does it say that our cluster was recovered, as a later generation, without us? */
+bool hello_supersedes(const struct identity *own, const char *dc, const struct hello *h);
+
 /* Splits "ip:port" or "[ip6]:port"; false if it is neither. */
 bool addr_split(const char *addr, char ip[46], uint16_t *port);
 /* The reverse; returns dst. */

@@ -124,8 +124,10 @@ info_status_peers(struct raftd *d, struct buf *out)
 void
 info_configuration(struct raftd *d, struct buf *out)
 {
-	const struct raft_config *conf = raft_config_committed(engine_core(d->engine));
 	raft_id leader = engine_status(d->engine)->leader;
+	/* Without a leader, after a start, it is not known yet what is committed: then the newest one there is. */
+	const struct raft_config *conf = leader != 0 ? raft_config_committed(engine_core(d->engine)) :
+	    raft_config(engine_core(d->engine));
 	struct raft_server servers[RAFT_SERVERS_MAX];
 	struct raft_configuration c = { .Servers = { servers, conf->count, true }, .Index = conf->index };
 

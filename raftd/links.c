@@ -12,10 +12,12 @@
 #include "common/msg.h"
 #include "common/noise.h"
 #include "raftd/engine.h"
+#include "raftd/fence.h"
 #include "raftd/forming.h"
 #include "raftd/gossip.h"
 #include "raftd/links.h"
 #include "raftd/membership.h"
+#include "raftd/recover.h"
 #include "raftd/snapshots.h"
 
 #define OUT_DROP (24u << 20)		/* messages to a peer that does not read are dropped beyond this */
@@ -30,6 +32,7 @@ struct link {				/* accepted */
 	uint64_t number;		/* names it in questions */
 	struct mono since;
 	bool greeted, ok;
+	struct mono doubted;		/* came while another server with its node id was up; 0: no */
 	char uuid[37];
 	raft_id id;
 	struct hello hello;
@@ -43,7 +46,7 @@ struct dialled {
 	struct calls *calls;
 	bool wanted;			/* mark of links_sync() */
 	bool pinging;
-	struct mono pinged;
+	struct mono pinged, answered;
 	char complaint[256];		/* last refusal that was logged */
 	struct mono complained;
 };
@@ -58,7 +61,7 @@ struct links {
 	uint64_t numbers;
 	ev_timer sweep, sync;
 	struct log_limit refused;
-	bool closed;
+	bool closed, silent;
 };
 
 static enum tv_err accepted_frame(void *ctx, struct chan *c, const struct frame *f);
@@ -145,7 +148,9 @@ judge(struct dialled *p, const struct hello *h)
 		complain(p, why);
 		return TV_EAUTH;
 	}
+	p->answered = clock_mono();
 	forming_heard(d->forming, h);
+	fence_heard(d, h);
 	verdict = hello_check(&d->id, d->cluster.datacenter, h, why, sizeof(why));
 	if (verdict == HELLO_REFUSE) {
 		set_state(p, false, false);
@@ -217,6 +222,7 @@ dialled_down(void *ctx, enum tv_err why)
 	p->chan = NULL;
 	calls_fail_all(p->calls, TV_ECLOSED);
 	set_state(p, false, false);
+	links_sync(p->l);		/* perhaps it has another address by now */
 }
 
 static enum tv_err
@@ -228,6 +234,8 @@ dialled_frame(void *ctx, struct chan *c, const struct frame *f)
 	/* The other side greets as well; its answer to our question says the same. */
 	if (f->type == MSG_RAFT_HELLO && !(f->flags & FRAME_REPLY))
 		return TV_OK;
+	if (f->type == MSG_RAFT_NOTICE && !(f->flags & FRAME_REPLY))
+		return p->pub.hello.uuid[0] != '\0' ? fence_notice(p->l->d, &p->pub.hello, f->body) : TV_OK;
 	return f->flags & FRAME_REPLY ? calls_frame(p->calls, f) : TV_EFORMAT;
 }
 
@@ -295,7 +303,8 @@ peer_want(struct links *l, const char *uuid, const char *name, const char *addr)
 	p->wanted = true;
 	if (name[0] != '\0')
 		snprintf(p->pub.name, sizeof(p->pub.name), "%s", name);
-	if (strcmp(p->pub.addr, addr) != 0) {
+	/* While it answers where it is, somebody else claims its node id there. */
+	if (strcmp(p->pub.addr, addr) != 0 && !p->pub.proven) {
 		snprintf(p->pub.addr, sizeof(p->pub.addr), "%s", addr);
 		peer_stop(p);
 	}
@@ -306,12 +315,50 @@ peer_want(struct links *l, const char *uuid, const char *name, const char *addr)
 
 /* -- accepted links: we receive -- */
 
+static void
+send_notice(struct link *k, unsigned why, const char *text)
+{
+	struct buf *b = chan_begin(k->chan, MSG_RAFT_NOTICE, 0, 0);
+
+	if (b == NULL)
+		return;
+	mpw_array(b, 2);
+	mpw_uint(b, why);
+	mpw_cstr(b, text);
+	(void)chan_end(k->chan);
+}
+
+/*
+ * Does a server with this node id answer at another address (S62)?  A server that has just moved looks the same until
+ * its old link is known to be dead: so the old address must have answered since the doubt arose.
+ */
+static enum hello_verdict
+judge_twin(struct link *k, const struct hello *h, char *why, size_t cap)
+{
+	struct dialled *p = find(k->l, h->uuid);
+
+	if (p == NULL || !p->pub.proven || strcmp(p->pub.addr, h->addr) == 0) {
+		k->doubted = MONO_ZERO;
+		return HELLO_OK;
+	}
+	snprintf(why, cap, "its node id %s is that of %s at %s, which is up (was the data directory copied?); stop the daemons "
+	    "of the copy, remove its data directory and start them", h->uuid, p->pub.name, p->pub.addr);
+	if (k->doubted.ns == 0) {
+		k->doubted = clock_mono();
+		ping(p);
+	}
+	if (!mono_before(k->doubted, p->answered))
+		return HELLO_WAIT;
+	send_notice(k, NOTICE_TWIN, why);
+	return HELLO_REFUSE;
+}
+
 static enum tv_err
 take_hello(struct link *k, const struct frame *f)
 {
 	struct raftd *d = k->l->d;
 	struct hello h;
-	char why[256], name[128];
+	char why[512], name[128];
 	enum hello_verdict verdict;
 	enum tv_err err = hello_read(f->body, &h);
 
@@ -320,7 +367,10 @@ take_hello(struct link *k, const struct frame *f)
 	if (k->greeted && strcmp(h.uuid, k->uuid) != 0)
 		return TV_EFORMAT;
 	forming_heard(d->forming, &h);
+	fence_heard(d, &h);
 	verdict = hello_check(&d->id, d->cluster.datacenter, &h, why, sizeof(why));
+	if (verdict == HELLO_OK)
+		verdict = judge_twin(k, &h, why, sizeof(why));
 	k->greeted = true;
 	k->ok = verdict == HELLO_OK;
 	k->hello = h;
@@ -349,7 +399,7 @@ take_raft(struct link *k, const struct frame *f)
 	struct raft_msg m;
 	enum tv_err err;
 
-	if (!k->ok)
+	if (!k->ok || k->l->silent)
 		return k->greeted ? TV_OK : TV_EFORMAT;	/* refused: dropped */
 	err = raft_msg_read(f->body, &m, entries, max);
 	if (err != TV_OK)
@@ -382,6 +432,8 @@ accepted_frame(void *ctx, struct chan *c, const struct frame *f)
 		return forming_question(k->l->d->forming, &k->hello, &q, f->body);
 	case MSG_RAFT_REMOVE_ME:
 		return k->ok ? membership_question(k->l->d->members, &k->hello, &q, f->body) : TV_EPERM;
+	case MSG_RAFT_LOG_STATE:
+		return k->ok ? recover_question(k->l->d->recover, &q, f->body) : TV_EPERM;
 	default:
 		return TV_EFORMAT;
 	}
@@ -439,7 +491,7 @@ on_accept(void *ctx, int fd)
 }
 
 void
-links_answer(struct links *l, const struct link_question *q, enum tv_err err, const char *text)
+links_reply(struct links *l, const struct link_question *q, struct span body)
 {
 	for (struct link *k = l->accepted; k != NULL; k = k->next) {
 		struct buf *b;
@@ -449,12 +501,36 @@ links_answer(struct links *l, const struct link_question *q, enum tv_err err, co
 		b = chan_begin(k->chan, q->type, FRAME_REPLY, q->frame);
 		if (b == NULL)
 			return;
-		mpw_array(b, 2);
-		mpw_uint(b, (uint64_t)-(int)err);
-		mpw_cstr(b, text);
+		buf_putspan(b, body);
 		(void)chan_end(k->chan);
 		return;
 	}
+}
+
+void
+links_answer(struct links *l, const struct link_question *q, enum tv_err err, const char *text)
+{
+	struct buf b = BUF_INIT(64u << 10);
+
+	mpw_array(&b, 2);
+	mpw_uint(&b, (uint64_t)-(int)err);
+	mpw_cstr(&b, text);
+	links_reply(l, q, buf_span(&b));
+	buf_done(&b);
+}
+
+void
+links_notice(struct links *l, const char *uuid, unsigned why, const char *text)
+{
+	for (struct link *k = l->accepted; k != NULL; k = k->next)
+		if (k->ok && strcmp(k->uuid, uuid) == 0)
+			send_notice(k, why, text);
+}
+
+void
+links_silence(struct links *l, bool silent)
+{
+	l->silent = silent;
 }
 
 /* -- sending -- */
@@ -488,7 +564,7 @@ links_send(struct links *l, const struct raft_send *s)
 	for (unsigned i = 0; i < l->count && p == NULL; i++)
 		if (l->peers[i]->pub.id == s->msg.to && l->peers[i]->pub.proven)
 			p = l->peers[i];
-	if (p == NULL || p->chan == NULL || chan_pending(p->chan) > OUT_DROP)
+	if (p == NULL || p->chan == NULL || l->silent || chan_pending(p->chan) > OUT_DROP)
 		return;
 	if (s->msg.type == RAFT_MSG_SNAPSHOT)
 		snapshots_send(l->d->snapshots, p->chan, s);

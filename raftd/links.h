@@ -35,6 +35,9 @@ void links_identity_changed(struct links *l);
 /* Leaving: takes no more links and drops those there are, so that nobody adds this server again. */
 void links_close(struct links *l);
 
+/* Silent: no message of the core gets in or out; hellos and questions go on. */
+void links_silence(struct links *l, bool silent);
+
 /* One message of the core; lost without a word when the peer is not there or does not read. */
 void links_send(struct links *l, const struct raft_send *s);
 /* NULL when unknown. */
@@ -55,5 +58,9 @@ struct link_question {
 };
 /* [u8 err, str text]; nothing happens when the link is gone. */
 void links_answer(struct links *l, const struct link_question *q, enum tv_err err, const char *text);
+/* The same with any body. */
+void links_reply(struct links *l, const struct link_question *q, struct span body);
+/* MSG_RAFT_NOTICE to this server, if its link to us is open.  why: enum notice_why. */
+void links_notice(struct links *l, const char *uuid, unsigned why, const char *text);
 
 #endif

@@ -35,7 +35,7 @@ noinst_LIBRARIES += raftd/libraftshell.a
 raftd_libraftshell_a_SOURCES = \
 	raftd/entrycache.c raftd/entrycache.h raftd/policy.c raftd/policy.h raftd/reads.c raftd/reads.h \
 	raftd/identity.c raftd/identity.h raftd/forming_pick.c raftd/proposals.c raftd/proposals.h \
-	raftd/held.c raftd/held.h raftd/coordbatch.c raftd/coordbatch.h
+	raftd/held.c raftd/held.h raftd/recovery.c raftd/recovery.h raftd/coordbatch.c raftd/coordbatch.h raftd/health.c raftd/health.h
 
 sbin_PROGRAMS += raftd/raftd
 raftd_raftd_SOURCES = \
@@ -45,6 +45,7 @@ raftd_raftd_SOURCES = \
 	raftd/links.c raftd/links.h raftd/gossip.c raftd/gossip.h \
 	raftd/membership.c raftd/membership.h raftd/membership_int.h raftd/leave.c raftd/leave.h \
 	raftd/forming.c raftd/forming.h raftd/handover.c raftd/handover.h \
+	raftd/autopilot.c raftd/autopilot.h raftd/recover.c raftd/recover.h raftd/fence.c raftd/fence.h \
 	raftd/saves.c raftd/saves.h raftd/restores.c raftd/restores.h raftd/upload.c raftd/upload.h \
 	raftd/op_snapshot.c raftd/op_snapshot.h \
 	raftd/snapshots.c raftd/snapshots.h raftd/snapshot_recv.c raftd/snapshot_recv.h \

@@ -145,6 +145,8 @@ batch_merge(struct job *a, const struct job *b)
 		to->term = from->term;
 		to->vote = from->vote;
 	}
+	if (from->generation != 0)
+		to->generation = from->generation;
 	if (from->truncate_from != 0) {
 		while (to->count > 0 && a->entries[to->count - 1].index >= from->truncate_from)
 			to->count--;
@@ -401,6 +403,16 @@ logthread_truncate(struct logthread *t, uint64_t from)
 
 	TV_ASSERT(j != NULL);
 	(void)batch_merge(j, &cut);	/* adds no entries, so needs no memory */
+}
+
+void
+logthread_generation(struct logthread *t, uint64_t generation)
+{
+	struct job *j = open_batch(t);
+
+	TV_ASSERT(j != NULL);
+	j->batch.generation = generation;
+	t->hard = t->seq;
 }
 
 enum tv_err

@@ -31,6 +31,8 @@ void logthread_free(struct logthread *t);
 
 /* -- the open batch -- */
 void logthread_hard(struct logthread *t, uint64_t term, raft_id vote);
+/* The entries of this batch belong to a new generation of the cluster; durable with them or not at all. */
+void logthread_generation(struct logthread *t, uint64_t generation);
 void logthread_truncate(struct logthread *t, uint64_t from);
 /* The payload must stay until the batch is written.  epoch: raft_output.write_epoch, told back by on_written.
  * TV_ENOMEM. */

@@ -10,6 +10,7 @@
 #include "common/chan.h"
 #include "common/keys.h"
 #include "common/log.h"
+#include "raftd/autopilot.h"
 #include "raftd/clients.h"
 #include "raftd/engine.h"
 #include "raftd/forming.h"
@@ -19,6 +20,7 @@
 #include "raftd/leader.h"
 #include "raftd/links.h"
 #include "raftd/membership.h"
+#include "raftd/recover.h"
 #include "raftd/restores.h"
 #include "raftd/saves.h"
 #include "raftd/snapshot_recv.h"
@@ -155,6 +157,8 @@ raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
 		return TV_ESYS;
 	}
 	d->leader = leader_new(d);
+	d->autopilot = autopilot_new(d);
+	d->recover = recover_new(d);
 	d->members = membership_new(d);
 	d->snapshots = snapshots_new(d);
 	d->saves = saves_new(d);
@@ -162,7 +166,7 @@ raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
 	d->gossip = gossip_new(d);
 	d->links = links_new(d);
 	d->clients = clients_new(d);
-	if (d->saves == NULL || d->restores == NULL ||
+	if (d->saves == NULL || d->restores == NULL || d->autopilot == NULL || d->recover == NULL ||
 	    d->leader == NULL || d->members == NULL || d->snapshots == NULL || d->gossip == NULL || d->links == NULL ||
 	    d->clients == NULL || engine_start(d->engine) != TV_OK)
 		return TV_ENOMEM;
@@ -201,6 +205,8 @@ raftd_stop(struct daemon_spec *spec)
 	forming_free(d->forming);
 	gossip_free(d->gossip);
 	membership_free(d->members);
+	recover_free(d->recover);
+	autopilot_free(d->autopilot);
 	leader_free(d->leader);
 	restores_free(d->restores);
 	saves_free(d->saves);
@@ -218,7 +224,7 @@ raftd_stop(struct daemon_spec *spec)
 int
 main(int argc, char **argv)
 {
-	struct raftd d = { .link_fd = -1, .socket_fd = -1 };
+	struct raftd d = { .link_fd = -1, .socket_fd = -1, .notices = { .burst = 1, .period = MONO_S(60) } };
 	struct daemon_spec spec = {
 		.name = "raftd", .user = "_raftd", .servers_only = true,
 		.opts = raftd_opts, .opt_count = raftd_opt_count, .conf_size = sizeof(d.conf),

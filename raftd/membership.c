@@ -7,13 +7,16 @@
 #include "common/log.h"
 #include "common/mpack.h"
 #include "common/msg.h"
+#include "raftd/autopilot.h"
 #include "raftd/engine.h"
+#include "raftd/fence.h"
 #include "raftd/gossip.h"
 #include "raftd/leave.h"
 #include "raftd/membership.h"
 #include "raftd/membership_int.h"
 #include "raftd/policy.h"
 
+#define TELL_EVERY MONO_S(5)
 #define HOLD MONO_S(60)			/* a removed server that never goes may be added again after this */
 
 /* -- the book of addresses -- */
@@ -88,6 +91,7 @@ membership_role_changed(struct membership *m)
 {
 	bool leader = engine_is_leader(m->d->engine);
 
+	autopilot_role_changed(m->d->autopilot);
 	if (!leader)
 		m->leader_since = MONO_ZERO;
 	else if (m->leader_since.ns == 0)
@@ -166,6 +170,9 @@ collect(void *ctx, const struct gossip_server *g)
 
 	if (c->count == POLICY_SERVERS_MAX || strcmp(g->uuid, c->m->d->id.uuid) == 0)
 		return;
+	/* It answers elsewhere: this is a twin with a copied node id (S62), or news that is late. */
+	if (p != NULL && p->proven && strcmp(p->addr, g->addr) != 0)
+		return;
 	*s = (struct policy_server){ .status = g->status, .forced = g->forced };
 	memcpy(s->uuid, g->uuid, sizeof(s->uuid));
 	memcpy(s->name, g->name, sizeof(s->name));
@@ -231,6 +238,30 @@ carry_out(struct membership *m, const struct policy_decision *dec)
 		log_info("raft", "Server %s moved to %s", dec->server.name, dec->server.addr);
 }
 
+/* Who is here and gets no seat is told why, so that its own log says it. */
+static void
+tell_unwanted(struct membership *m, const struct collecting *c, const struct raft_config *conf)
+{
+	struct mono now = clock_mono();
+
+	if (m->told.ns != 0 && mono_sub(now, m->told).ns < TELL_EVERY.ns)
+		return;
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct policy_server *s = &c->servers[i];
+		bool seated = false;
+
+		for (unsigned k = 0; k < conf->count; k++)
+			seated |= strcmp(conf->servers[k].uuid, s->uuid) == 0;
+		if (seated || s->status != MEMBER_ALIVE || s->store_id[0] == '\0' || s->held)
+			continue;
+		if (s->tombstoned)
+			links_notice(m->d->links, s->uuid, NOTICE_REMOVED, "removed for good");
+		else if (conf->count >= RAFT_SERVERS_MAX)
+			links_notice(m->d->links, s->uuid, NOTICE_FULL, "no more seats");
+		m->told = now;
+	}
+}
+
 static void
 run_policy(struct membership *m)
 {
@@ -249,12 +280,11 @@ run_policy(struct membership *m)
 	gossip_each_server(m->d->gossip, collect, c);
 	in = (struct policy_input){
 		.config = raft_config(engine_core(m->d->engine)), .self = m->d->id.self,
-		.servers = c->servers, .count = c->count, .cleanup_dead = m->d->conf.cleanup_dead_servers,
+		.servers = c->servers, .count = c->count,
 	};
 	(void)membership_healthy(m, in.healthy, &in.healthy_count);
-	for (unsigned i = 0; i < st->peer_count; i++)
-		if (!st->peers[i].voter && st->peers[i].caught_up)
-			in.caught_up[in.caught_up_count++] = st->peers[i].id;
+	autopilot_advise(m->d->autopilot, &in);
+	tell_unwanted(m, c, in.config);
 	policy_decide(&in, &dec);
 	if (dec.action != POLICY_NONE)
 		carry_out(m, &dec);
@@ -274,6 +304,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	/* Back to the slow beat after a poke. */
 	w->repeat = mono_seconds(m->d->conf.member_interval);
 	ev_timer_again(loop, w);
+	autopilot_look(m->d->autopilot);
 	run_policy(m);
 	leave_poke(m->leave);
 }
@@ -475,6 +506,12 @@ void
 membership_leave(struct membership *m, bool force, membership_done *done, void *ctx)
 {
 	leave_start(m->leave, force, done, ctx);
+}
+
+bool
+membership_leaving(const struct membership *m)
+{
+	return leave_active(m->leave);
 }
 
 bool

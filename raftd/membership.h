@@ -35,6 +35,8 @@ void membership_remove(struct membership *m, struct span uuid, struct span addr,
 void membership_transfer(struct membership *m, struct span uuid, struct span addr, membership_done *done, void *ctx);
 /* MSG_RAFT_LEAVE: this server leaves for good. */
 void membership_leave(struct membership *m, bool force, membership_done *done, void *ctx);
+/* Is it leaving, or has it left? */
+bool membership_leaving(const struct membership *m);
 /* Has it left for good?  Then the process ends with its gossipd. */
 bool membership_left(const struct membership *m);
 /* MSG_RAFT_REMOVE_ME of a peer. */

@@ -26,6 +26,7 @@ struct membership {
 	struct change_wait change, transfer;
 	struct proposal tombstone;
 	bool tombstoning;
+	struct mono told;		/* when servers without a seat were last told why */
 	char complaint[512];		/* refusal logged last */
 	struct known_addr book[BOOK_MAX];
 	unsigned book_next;

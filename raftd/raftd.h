@@ -8,6 +8,7 @@
 #include <ev.h>
 
 #include "common/daemon.h"
+#include "common/log.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/opts.h"
 #include "raftd/store.h"
@@ -36,6 +37,8 @@ struct raftd {
 	int link_fd, socket_fd;		/* bound before privileges go; -1 once handed on */
 	struct key *psk;		/* of raft links, locked memory; NULL: links in clear */
 	bool stopping;
+	uint64_t fenced;		/* generation that the cluster was recovered as without us; 0: none heard of */
+	struct log_limit notices;	/* of other servers about us */
 	struct { enum raft_role role; uint64_t term; raft_id leader; } told;	/* last logged */
 
 	struct worker worker;		/* checkpoints and snapshot files */
@@ -45,6 +48,8 @@ struct raftd {
 	struct saves *saves;		/* snapshots for clients */
 	struct restores *restores;	/* a client's archive on its way into the state */
 	struct gossip *gossip;		/* what gossipd says */
+	struct autopilot *autopilot;	/* health of the servers while we lead */
+	struct recover *recover;	/* of a cluster that lost its majority */
 	struct membership *members;	/* who is in the configuration */
 	struct forming *forming;	/* bootstrap */
 	struct clients *clients;	/* rpcd */

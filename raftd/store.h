@@ -50,6 +50,7 @@ struct log_batch {			/* one synchronous transaction */
 	uint64_t truncate_from;		/* 0: nothing; else entries >= it are removed first */
 	const struct raft_entry *entries;
 	uint32_t count;
+	uint64_t generation;		/* 0: stays; else of the cluster that the entries belong to */
 };
 enum tv_err log_write(struct log_store *s, const struct log_batch *b);
 /*

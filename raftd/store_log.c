@@ -394,6 +394,10 @@ change_batch(struct log_store *s, DB_TXN *txn, const void *arg, bool *manifest)
 		s->vote = b->vote;
 		ret = store_meta_put(s, txn, STORE_META_HARD);
 	}
+	if (ret == 0 && b->generation != 0) {
+		s->generation = b->generation;
+		ret = store_meta_put(s, txn, STORE_META_IDENTITY);
+	}
 	if (ret == 0 && b->truncate_from != 0)
 		ret = truncate_tail(s, txn, b->truncate_from, manifest);
 	if (ret == 0 && b->count > 0)

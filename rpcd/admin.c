@@ -16,6 +16,7 @@ struct task {
 	admin_done *done;
 	admin_info_done *info_done;
 	admin_coords_done *coords_done;
+	admin_recover_done *recover_done;
 	void *ctx;
 	bool has_count;			/* the answer ends with the number of nodes contacted */
 	bool then_gossip;		/* leave: Raft first, then gossip */
@@ -258,6 +259,67 @@ admin_coords(struct admin *a, enum gossip_pool pool, struct span node, admin_coo
 	return err;
 }
 
+/* -- recovery ------------------------------------------------------------- */
+
+static enum tv_err
+read_recovery(struct span body, struct span *text, struct span *value)
+{
+	struct rd r = rd_span_over(body);
+	uint64_t err;
+
+	if (mpr_array(&r) != 3)
+		return TV_EFORMAT;
+	err = mpr_uint(&r, UINT8_MAX);
+	*text = mpr_bytes(&r, UINT16_MAX);
+	if (mpr_nil(&r))
+		*value = SPAN_NONE;
+	else
+		*value = mpr_value(&r);
+	return rd_end(&r) == TV_OK ? (enum tv_err)-(int)err : TV_EFORMAT;
+}
+
+static void
+recover_answered(void *ctx, enum tv_err err, struct span body)
+{
+	struct task *t = ctx;
+	admin_recover_done *done = t->recover_done;
+	void *done_ctx = t->ctx;
+	struct span text = SPAN_NONE, value = SPAN_NONE;
+
+	if (err == TV_OK)
+		err = read_recovery(body, &text, &value);
+	else
+		text = span_str(err == TV_ETIMEOUT ? "raftd did not answer in time" : "raftd went away");
+	task_free(t);
+	if (done != NULL)
+		done(done_ctx, err, text, value);
+}
+
+enum tv_err
+admin_recover(struct admin *a, bool dry_run, admin_recover_done *done, void *ctx)
+{
+	struct buf b = BUF_INIT(16);
+	struct task *t;
+	enum tv_err err = TV_OK;
+
+	if (a->conf.raft == NULL)
+		return TV_EINVAL;
+	t = task_new(a);
+	if (t == NULL)
+		return TV_ELIMIT;
+	t->recover_done = done;
+	t->ctx = ctx;
+	mpw_array(&b, 1);
+	mpw_bool(&b, dry_run);
+	if (raft_local_call(a->conf.raft, MSG_RAFT_RECOVER, buf_span(&b), a->conf.leave_timeout, recover_answered, t,
+	    &err) != 0)
+		err = TV_OK;
+	buf_done(&b);
+	if (err != TV_OK)
+		task_free(t);
+	return err;
+}
+
 /* -- info ----------------------------------------------------------------- */
 
 /* All sections into one map. */
@@ -372,6 +434,7 @@ admin_free(struct admin *a)
 		t->done = NULL;
 		t->info_done = NULL;
 		t->coords_done = NULL;
+		t->recover_done = NULL;
 		t->then_gossip = false;
 		if (ev_is_active(&t->soon)) {
 			ev_timer_stop(a->conf.loop, &t->soon);

@@ -41,6 +41,12 @@ enum tv_err admin_join(struct admin *a, enum gossip_pool pool, struct span addr,
  * that would lose the quorum, unless force), then gossip.  The caller answers its client, then calls daemon_quit(0).
  */
 enum tv_err admin_leave(struct admin *a, bool force, admin_done *done, void *ctx);
+/*
+ * `raft recover` at this node's raftd; dry_run: only the report.  value: a packed raft_recovery or empty; err and text as
+ * raftd said (TV_ECONFLICT: refused).  TV_EINVAL at once: this node is no server.
+ */
+typedef void admin_recover_done(void *ctx, enum tv_err err, struct span text, struct span value);
+enum tv_err admin_recover(struct admin *a, bool dry_run, admin_recover_done *done, void *ctx);
 enum tv_err admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *done, void *ctx);
 enum tv_err admin_info(struct admin *a, admin_info_done *done, void *ctx);
 /*

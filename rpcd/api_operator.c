@@ -64,10 +64,55 @@ run_transfer(struct request *r)
 	api_start(r, OP_RAFT_TRANSFER, &args, finish_transfer);
 }
 
+/* -- recovery of a cluster that lost its majority: this node's raftd, and nobody else's -- */
+
+static void
+on_recover(void *ctx, enum tv_err err, struct span text, struct span value)
+{
+	struct note *n = ctx;
+	struct request *r = note_request(n);
+	struct rd in = rd_span_over(value);
+	bool look;
+
+	note_free(n);
+	if (r == NULL)
+		return;
+	look = r->head.method[0] == 'G';	/* a refusal is part of what it shows */
+	if (value.len > 0 && (err == TV_OK || (err == TV_ECONFLICT && look))) {
+		if (schema_json(&raft_recovery_schema, &in, &r->answer.body) == TV_OK)
+			answer_json(r);
+		else
+			answer_text(r, 500, "malformed answer of raftd");
+	} else {
+		answer_span(r, err == TV_ECONFLICT || err == TV_EAGAIN ? 409 : 500,
+		    text.len > 0 ? text : span_str(tv_strerror(err)));
+	}
+}
+
+/* GET: what it would mean.  PUT: does it. */
+static void
+run_recover(struct request *r)
+{
+	struct note *n = note_new(r);
+	enum tv_err err = n == NULL ? TV_ENOMEM :
+	    admin_recover(r->api->admin, r->head.method[0] == 'G', on_recover, n);
+
+	if (err == TV_OK)
+		return;
+	note_free(n);
+	if (err == TV_EINVAL)
+		answer_text(r, 400, "Bad request: this node is no server, so it has no part of the cluster's data");
+	else if (err == TV_EUNREACH || err == TV_ECLOSED)
+		answer_text(r, 500, "raftd is not running on this node");
+	else
+		answer_text(r, 500, "%s", tv_strerror(err));
+}
+
 const struct endpoint api_operator[] = {
 	{ "/v1/operator/raft/configuration", "GET", BODY_NONE, run_configuration },
 	{ "/v1/operator/raft/peer", "DELETE", BODY_NONE, run_peer },
 	{ "/v1/operator/raft/transfer", "PUT", BODY_NONE, run_transfer },
 	{ "/v1/operator/raft/transfer-leader", "POST,PUT", BODY_NONE, run_transfer },
+	{ "/v1/operator/raft/recover", "GET,PUT", BODY_NONE, run_recover },
 	{ NULL, NULL, BODY_NONE, NULL },
 };

@@ -14,6 +14,7 @@ rpcd_librpcapi_a_SOURCES = \
 	rpcd/api.c rpcd/api.h rpcd/apihelp.c rpcd/apifilter.c \
 	rpcd/api_kv.c rpcd/api_session.c rpcd/api_catalog.c rpcd/api_health.c rpcd/api_status.c \
 	rpcd/api_agent.c rpcd/api_agent_checks.c rpcd/api_agent_coord.c rpcd/api_operator.c rpcd/api_acl.c \
+	rpcd/api_autopilot.c \
 	rpcd/api_event.c rpcd/api_queries.c rpcd/api_monitor.c rpcd/api_coordinate.c rpcd/api_keyring.c rpcd/api_snapshot.c
 
 # ?filter= expressions; pure.

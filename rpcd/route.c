@@ -694,7 +694,8 @@ flight_try(struct flight *f)
 			go_any_server(f, f->op->kind == OP_READ ? MSG_OP_FINAL : MSG_OP);
 		else
 			flight_doom(f, TV_ENOTLEADER);
-	} else if (f->op->kind != OP_READ && !(f->op->kind == OP_SERVER && f->q.mode == OP_STALE)) {
+	} else if (f->op->kind != OP_READ && !(f->q.mode == OP_STALE &&
+	    (f->op->kind == OP_SERVER || f->op->code == OP_RAFT_CONFIGURATION))) {
 		go_leader(f, st);
 	} else if (st->leader_id[0] == '\0' && f->q.mode != OP_STALE) {
 		flight_hold(f, TV_ENOLEADER);

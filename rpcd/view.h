@@ -46,7 +46,7 @@ struct view_server {
 	uint16_t rpc_port;
 };
 /*
- * Alive servers (role=server with a usable rpc_port) of a datacenter, ourselves left out, in random order:
+ * Alive servers (role=server with a usable rpc_port, not fenced off by a recovery) of a datacenter, ourselves left out, in random order:
  * own datacenter from the LAN pool, others from the WAN pool.  Returns how many were stored, at most max.
  */
 unsigned view_servers(const struct view *v, struct span dc, struct rng *rng, struct view_server *out, unsigned max);

@@ -2,15 +2,19 @@
 EXTRA_DIST += tests/system/lib/raftcluster.py tests/system/lib/netns.py
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_entrycache tests/unit/check_policy tests/unit/check_forming tests/unit/check_proposals \
-	tests/unit/check_coordbatch
+	tests/unit/check_coordbatch tests/unit/check_health tests/unit/check_recovery
 TESTS += tests/unit/check_entrycache tests/unit/check_policy tests/unit/check_forming tests/unit/check_proposals \
-	tests/unit/check_coordbatch
+	tests/unit/check_coordbatch tests/unit/check_health tests/unit/check_recovery
 tests_unit_check_entrycache_SOURCES = tests/unit/check_entrycache.c
 tests_unit_check_entrycache_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
 tests_unit_check_policy_SOURCES = tests/unit/check_policy.c
 tests_unit_check_policy_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
 tests_unit_check_forming_SOURCES = tests/unit/check_forming.c
 tests_unit_check_forming_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
+tests_unit_check_recovery_SOURCES = tests/unit/check_recovery.c
+tests_unit_check_recovery_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
+tests_unit_check_health_SOURCES = tests/unit/check_health.c
+tests_unit_check_health_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
 tests_unit_check_coordbatch_SOURCES = tests/unit/check_coordbatch.c
 tests_unit_check_coordbatch_LDADD = raftd/libraftshell.a $(UNIT_LIBS) -lm
 tests_unit_check_proposals_SOURCES = tests/unit/check_proposals.c

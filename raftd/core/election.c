@@ -167,6 +167,8 @@ election_timeout(struct raft *r)
 {
 	r->transfer_campaign = false;
 	election_reset_timer(r);
+	if (r->retired)
+		return;
 	if (r->leader != 0 && r->role == RAFT_FOLLOWER)
 		election_become(r, RAFT_FOLLOWER, r->term, 0);
 	if (raft_config(r)->count == 0) {

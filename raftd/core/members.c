@@ -452,3 +452,28 @@ members_bootstrap(struct raft *r, const struct raft_config *config)
 		r->election_due = r->now;
 	return err;
 }
+
+/* Once in its log, this configuration alone decides who is a majority: this server, which then elects itself. */
+enum tv_err
+members_recover(struct raft *r, const struct raft_config *config)
+{
+	struct raft_config c = *config;
+	enum tv_err err;
+
+	if (r->role == RAFT_LEADER || r->newest->config.count == 0 || r->retired)
+		return TV_ECONFLICT;
+	if (r->incoming.installing)
+		return TV_EAGAIN;
+	c.index = 0;
+	if (!config_valid(&c) || c.count != 1 || c.servers[0].id != r->opt.self || !c.servers[0].voter ||
+	    r->term + 2 >= RAFT_NUMBER_MAX)
+		return TV_EINVAL;
+	if (!members_reserve(r, 1) || !logidx_reserve(&r->log, 1))
+		return TV_ENOMEM;
+	r->incoming = (struct incoming){ 0 };
+	election_become(r, RAFT_FOLLOWER, r->term + 1, 0);
+	err = append_config(r, &c);
+	if (err == TV_OK)
+		r->election_due = r->now;
+	return err;
+}

@@ -251,7 +251,8 @@ raft_kth_largest(uint64_t *v, unsigned n, unsigned k)
 static void
 in_msg(struct raft *r, const struct raft_input *in)
 {
-	message_in(r, in->msg);
+	if (!r->retired)
+		message_in(r, in->msg);
 }
 
 static void
@@ -411,6 +412,21 @@ in_bootstrap(struct raft *r, const struct raft_input *in)
 	r->err = members_bootstrap(r, in->config);
 }
 
+static void
+in_recover(struct raft *r, const struct raft_input *in)
+{
+	r->err = members_recover(r, in->config);
+}
+
+static void
+in_retire(struct raft *r, const struct raft_input *in)
+{
+	(void)in;
+	election_become(r, RAFT_FOLLOWER, r->term, 0);
+	election_reset_timer(r);
+	r->retired = true;
+}
+
 typedef void input_fn(struct raft *r, const struct raft_input *in);
 
 static input_fn *const inputs[] = {
@@ -430,6 +446,8 @@ static input_fn *const inputs[] = {
 	[RAFT_IN_REACHABLE] = in_reachable,
 	[RAFT_IN_DISK_STUCK] = in_disk_stuck,
 	[RAFT_IN_BOOTSTRAP] = in_bootstrap,
+	[RAFT_IN_RECOVER] = in_recover,
+	[RAFT_IN_RETIRE] = in_retire,
 };
 
 /* -- output */

@@ -172,6 +172,11 @@ enum raft_in_type {
 	RAFT_IN_REACHABLE,		/* to: the link is up again: send at once */
 	RAFT_IN_DISK_STUCK,		/* own writes hang beyond the bound: a leader steps down (S87) */
 	RAFT_IN_BOOTSTRAP,		/* config: fresh server only; becomes entry 1 of term 1 */
+	RAFT_IN_RECOVER,		/* config: this server alone.  The majority is lost for good, says the operator: it becomes the next
+					 * entry, in a new term, and everything before it counts.  Breaks every promise of Raft towards the servers
+					 * given up, so the shell must never again let a message of theirs in or one to them out.  TV_ECONFLICT: leader,
+					 * or nothing to recover; TV_EAGAIN: a snapshot is being installed */
+	RAFT_IN_RETIRE,			/* takes no part any more: no leader is known, nobody is voted for or listened to */
 };
 
 enum raft_change_type { RAFT_ADD_LEARNER, RAFT_PROMOTE, RAFT_REMOVE, RAFT_UPDATE_ADDR };

@@ -101,6 +101,7 @@ struct raft {
 	struct mono election_due;
 	bool transfer_campaign;		/* our candidacy was asked for by the leader */
 	bool said_no_peers, said_not_voter;
+	bool retired;			/* RAFT_IN_RETIRE */
 
 	/* log */
 	struct logidx log;
@@ -273,6 +274,7 @@ void members_committed_range(struct raft *r, uint64_t from);
 bool members_electable(const struct raft *r);
 enum tv_err members_change(struct raft *r, const struct raft_change *change);
 enum tv_err members_bootstrap(struct raft *r, const struct raft_config *config);
+enum tv_err members_recover(struct raft *r, const struct raft_config *config);
 /* Voters needed for a decision in the newest configuration. */
 unsigned members_quorum(const struct raft *r);
 

@@ -32,6 +32,7 @@ static struct fake {
 	admin_done *admin_done;
 	admin_info_done *info_done;
 	admin_coords_done *coords_done;
+	admin_recover_done *recover_done;
 	void *admin_ctx;
 	char admin_arg[256];
 	bool admin_flag;
@@ -294,6 +295,16 @@ admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *don
 	(void)a;
 	fake.admin_flag = prune;
 	return fake_admin(node, done, ctx);
+}
+
+enum tv_err
+admin_recover(struct admin *a, bool dry_run, admin_recover_done *done, void *ctx)
+{
+	(void)a;
+	fake.admin_flag = dry_run;
+	fake.recover_done = done;
+	fake.admin_ctx = ctx;
+	return fake.admin_start;
 }
 
 enum tv_err

@@ -23,6 +23,7 @@ struct log_store {			/* stands in for the real one */
 	struct model m;
 	unsigned writes, jobs;
 	unsigned fail_at;		/* this write fails; 0: none */
+	uint64_t generation, generation_at;	/* written last, and the last entry written with it */
 	char cluster[37];
 };
 
@@ -40,6 +41,10 @@ log_write(struct log_store *s, const struct log_batch *b)
 	for (uint32_t i = 0; i < b->count; i++) {
 		ck_assert_uint_eq(b->entries[i].index, s->m.last + 1);
 		s->m.terms[++s->m.last] = b->entries[i].term;
+	}
+	if (b->generation != 0) {
+		s->generation = b->generation;
+		s->generation_at = s->m.last;
 	}
 	return TV_OK;
 }
@@ -179,6 +184,29 @@ START_TEST(barriers)
 }
 END_TEST
 
+/* The generation goes with the entries of its batch, also when batches are merged; it is no part of the next one. */
+START_TEST(generation_of_a_batch)
+{
+	struct world *w = world_new();
+
+	append(w, 1, 0);
+	logthread_flush(w->t);
+	logthread_generation(w->t, 4);
+	logthread_hard(w->t, 9, 0);
+	append(w, 9, 0);
+	ck_assert_uint_eq(logthread_hard_barrier(w->t), logthread_seq(w->t));
+	settle(w);
+	ck_assert_uint_eq(w->store.generation, 4);
+	ck_assert_uint_eq(w->store.generation_at, 2);
+	for (int i = 0; i < 20; i++) {
+		append(w, 10, 0);
+		settle(w);
+	}
+	ck_assert_uint_eq(w->store.generation_at, 2);
+	world_free(w);
+}
+END_TEST
+
 /* Any sequence of calls, flushed and merged at any points, leaves the log that the calls describe. */
 START_TEST(merging_changes_nothing)
 {
@@ -269,6 +297,7 @@ main(void)
 	int failed;
 
 	tcase_add_test(t, barriers);
+	tcase_add_test(t, generation_of_a_batch);
 	tcase_add_loop_test(t, merging_changes_nothing, 0, 20);
 	tcase_add_test(t, a_failure_is_final);
 	tcase_add_test(t, what_is_queued_is_written_at_the_end);

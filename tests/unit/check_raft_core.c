@@ -831,6 +831,86 @@ START_TEST(last_voter_stays)
 }
 END_TEST
 
+/* S68: the operator says that the majority is gone; the entry alone, in a term of its own, decides from now on. */
+START_TEST(recover_goes_on_alone)
+{
+	struct raft_config alone = config_of(1, 0), of_another = config_of(1, 0), two = config_of(2, 0);
+
+	bootstrap(5, 0);
+	append(2, 3, 1, 1, 1, TERMS(3, 3));	/* 2 and 3 are not known to be committed */
+	persist(3, 3);
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_RECOVER, .config = &two }), TV_EINVAL);
+	of_another.servers[0].id = 2;
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_RECOVER, .config = &of_another }), TV_EINVAL);
+	ck_assert(!c.out.hard_changed && c.out.append_count == 0);
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_RECOVER, .config = &alone }), TV_OK);
+	/* term and entry belong to one output, which the shell makes durable in one step */
+	ck_assert(c.out.hard_changed);
+	ck_assert_uint_eq(c.out.term, 4);
+	ck_assert_uint_eq(c.out.vote, 0);
+	ck_assert_uint_eq(c.out.append_count, 1);
+	ck_assert_uint_eq(c.out.append[0].index, 4);
+	ck_assert_uint_eq(c.out.append[0].term, 4);
+	ck_assert_int_eq(c.out.append[0].type, RAFT_ENTRY_CONFIG);
+	ck_assert_uint_eq(c.out.send_count, 0);
+	ck_assert_uint_eq(raft_config(c.r)->count, 1);
+	persist(4, 4);
+	tick();
+	ck_assert_int_eq(status().role, RAFT_LEADER);
+	ck_assert_uint_eq(status().term, 5);
+	ck_assert_uint_eq(c.out.send_count, 0);
+	persist(5, 5);
+	ck_assert_uint_eq(c.out.commit_index, 5);	/* all of its log counts */
+	ck_assert(status().ready);
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_RECOVER, .config = &alone }), TV_ECONFLICT);
+	ck_assert_int_eq(change(RAFT_ADD_LEARNER, 7), TV_OK);
+	stop();
+}
+END_TEST
+
+START_TEST(recover_needs_something)
+{
+	struct raft_config alone = config_of(1, 0);
+
+	start(&(struct raft_restore){ 0 });
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_RECOVER, .config = &alone }), TV_ECONFLICT);
+	stop();
+}
+END_TEST
+
+/* S69: a server of the old generation takes no part any more, whatever its configuration says. */
+START_TEST(retired_for_good)
+{
+	struct raft_msg ask = { .type = RAFT_MSG_PRE_VOTE, .from = 2, .to = SELF, .term = 9, .log_index = 99, .log_term = 8 };
+
+	lead(3, 0);
+	feed((struct raft_input){ .type = RAFT_IN_RETIRE });
+	ck_assert_int_eq(status().role, RAFT_FOLLOWER);
+	ck_assert_uint_eq(status().leader, 0);
+	ck_assert_int_eq(propose(1, 10), TV_ENOTLEADER);
+	for (int i = 0; i < 5; i++) {
+		tick_at_deadline();
+		ck_assert_uint_eq(c.out.send_count, 0);
+		ck_assert_int_eq(status().role, RAFT_FOLLOWER);
+	}
+	feed_msg(&ask);
+	ask.type = RAFT_MSG_VOTE;
+	feed_msg(&ask);
+	ck_assert_uint_eq(c.out.send_count, 0);
+	append(2, 9, 2, 2, 2, TERMS(9));
+	ck_assert_uint_eq(c.out.append_count, 0);
+	ck_assert_uint_eq(status().term, 2);
+	ck_assert_uint_eq(status().leader, 0);
+	stop();
+	/* one that needs nobody else does not elect itself either */
+	lead(1, 0);
+	feed((struct raft_input){ .type = RAFT_IN_RETIRE });
+	tick_at_deadline();
+	ck_assert_int_eq(status().role, RAFT_FOLLOWER);
+	stop();
+}
+END_TEST
+
 START_TEST(removal_arithmetic)
 {
 	struct raft_config five = config_of(5, 0), two = config_of(2, 0), one = config_of(1, 1);
@@ -1071,6 +1151,7 @@ main(void)
 		acknowledged_beyond_the_log, reads_share_rounds, reads_fail_with_the_leader, follower_reads, quorum_lost,
 		disk_stuck,
 		changes_wait_their_turn, promotion_when_caught_up, last_voter_stays, removal_arithmetic,
+		recover_goes_on_alone, recover_needs_something, retired_for_good,
 		transfer_stops_proposals, timeout_now_is_obeyed_once,
 		snapshot_replaces_the_log, snapshot_of_what_is_here, snapshot_that_cannot_be_kept, snapshot_is_sent,
 		nonsense_changes_nothing,

@@ -186,6 +186,27 @@ START_TEST(append_and_reopen)
 }
 END_TEST
 
+/* S68: term, entry and generation of a recovery are one transaction. */
+START_TEST(generation_comes_with_its_entries)
+{
+	struct raft_entry e = { .index = 3, .term = 8, .type = RAFT_ENTRY_CONFIG, .size = 4,
+		.payload = (const uint8_t *)"conf" };
+	struct log_batch b = { .hard_changed = true, .term = 8, .entries = &e, .count = 1, .generation = 2 };
+
+	ck_assert_int_eq(append(1, 2, 7, 10), TV_OK);
+	ck_assert_int_eq(log_set_cluster(s, "11111111-2222-4333-8444-555555555555", 1), TV_OK);
+	ck_assert_int_eq(log_write(s, &b), TV_OK);
+	reopen();
+	ck_assert_uint_eq(m.last, 3);
+	ck_assert_uint_eq(m.term, 8);
+	ck_assert_uint_eq(m.generation, 2);
+	ck_assert_str_eq(m.cluster_id, "11111111-2222-4333-8444-555555555555");
+	ck_assert_int_eq(append(4, 1, 9, 10), TV_OK);	/* other batches leave it as it is */
+	reopen();
+	ck_assert_uint_eq(m.generation, 2);
+}
+END_TEST
+
 START_TEST(truncation)
 {
 	ck_assert_int_eq(append(1, 100, 1, 100), TV_OK);
@@ -816,6 +837,7 @@ main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, fresh);
 	tcase_add_test(t, append_and_reopen);
+	tcase_add_test(t, generation_comes_with_its_entries);
 	tcase_add_test(t, truncation);
 	tcase_add_test(t, segments_come_and_go);
 	tcase_add_test(t, compaction);

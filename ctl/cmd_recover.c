@@ -1,0 +1,153 @@
+/* clusterctl raft recover: what a recovery would mean, and doing it. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl/raft.h"
+
+#define PATH "/v1/operator/raft/recover"
+#define WHAT "raft recover"
+#define TIMEOUT_S 30
+#define COLUMNS 6
+
+static long long
+number(const json_t *v, const char *name)
+{
+	return (long long)json_integer_value(json_object_get(v, name));
+}
+
+/* What becomes of a server. */
+static const char *
+fate(const json_t *s)
+{
+	if (json_is_true(json_object_get(s, "Self")))
+		return "goes on, alone";
+	return json_is_true(json_object_get(s, "Answered")) ? "given up, answers" : "given up";
+}
+
+static void
+show_servers(const json_t *report)
+{
+	json_t *list = json_object_get(report, "Servers"), *s;
+	unsigned rows = (unsigned)json_array_size(list) + 1, at = COLUMNS;
+	const char **cells = calloc((size_t)rows * COLUMNS, sizeof(*cells));
+	char (*log)[64] = calloc(rows, sizeof(*log));
+	size_t i;
+
+	if (cells != NULL && log != NULL) {
+		memcpy(cells, (const char *const[]){ "Node", "Address", "Gossip", "Voter", "Log", "What becomes of it" },
+		    COLUMNS * sizeof(*cells));
+		json_array_foreach(list, i, s) {
+			if (json_is_true(json_object_get(s, "Answered")))
+				snprintf(log[i], sizeof(log[i]), "%lld (term %lld)", number(s, "LastIndex"), number(s, "LastTerm"));
+			else
+				snprintf(log[i], sizeof(log[i]), "unknown");
+			cells[at++] = json_text(s, "Node");
+			cells[at++] = json_text(s, "Address");
+			cells[at++] = json_text(s, "SerfStatus");
+			cells[at++] = json_is_true(json_object_get(s, "Voter")) ? "true" : "false";
+			cells[at++] = log[i];
+			cells[at++] = fate(s);
+		}
+		out_table(cells, rows, COLUMNS);
+	}
+	free(cells);
+	free(log);
+}
+
+static void
+show_loss(const json_t *report)
+{
+	long long contact = number(report, "LeaderContact"), lost = number(report, "MayBeLost");
+
+	printf("\nThe log of %s ends at index %lld of term %lld; it knows that %lld was committed.\n", json_text(report, "Node"),
+	    number(report, "LastIndex"), number(report, "LastTerm"), number(report, "CommitIndex"));
+	if (contact >= 0)
+		printf("The last leader was heard %.1f s ago; its log ended at index %lld then.\n", (double)contact / 1e9,
+		    number(report, "LeaderLastIndex"));
+	else
+		printf("No leader has been heard since raftd was started here.\n");
+	if (lost > 0)
+		printf("So at least %lld entries that the leader had are not here, and are lost if they were committed. ", lost);
+	else if (number(report, "LeaderLastIndex") > 0)
+		printf("So nothing is known to be missing. ");
+	printf("What the leader and the\nothers wrote after they were last heard is lost, too, acknowledged or not.\n");
+}
+
+static void
+show(const json_t *report)
+{
+	printf("Cluster %s, generation %lld: %lld of %lld voters answer.\n", json_text(report, "ClusterID"),
+	    number(report, "Generation"), number(report, "VotersAnswering"), number(report, "Voters"));
+	show_servers(report);
+	show_loss(report);
+	printf("\nThe cluster goes on as generation %lld with %s as its only server. The others are refused for ever with their\n"
+	    "data: empty their raftd directory before you start them again, and they join as new servers.\n",
+	    number(report, "Generation") + 1, json_text(report, "Node"));
+}
+
+/* "yes" on a terminal. */
+static bool
+confirmed(void)
+{
+	char line[16];
+
+	printf("\nThis cannot be undone. Type \"yes\" to do it: ");
+	fflush(stdout);
+	return fgets(line, sizeof(line), stdin) != NULL && strcmp(line, "yes\n") == 0;
+}
+
+static int
+act(struct ctl *ctl)
+{
+	struct client_answer a = { 0 };
+	json_t *v;
+	int rc = 0;
+
+	if (!client_do(ctl_client(ctl), "PUT", PATH, SPAN_NONE, TIMEOUT_S, &a)) {
+		rc = client_complain(ctl->client, WHAT, &a);
+	} else if (ctl->json) {
+		v = json_loadb((const char *)a.body.data, a.body.len, 0, NULL);
+		out_json(v);
+		json_decref(v);
+	} else {
+		printf("\nDone. `clusterctl raft list-peers` shows this server as the only voter; now add servers.\n");
+	}
+	client_answer_done(&a);
+	return rc;
+}
+
+int
+raft_recover(struct ctl *ctl, bool dry_run, bool yes)
+{
+	json_t *report = client_get_json(ctl_client(ctl), WHAT, PATH);
+	const char *refused = json_text(report, "Refused");
+	int rc = 0;
+
+	if (report == NULL)
+		return 1;
+	if (ctl->json && (dry_run || refused[0] != '\0'))
+		out_json(report);
+	else if (!ctl->json)
+		show(report);
+	if (refused[0] != '\0') {
+		fflush(stdout);
+		fprintf(stderr, "clusterctl: " WHAT ": refused: %s\n", refused);
+		rc = 1;
+	} else if (!dry_run) {
+		if (!yes && !isatty(STDIN_FILENO)) {
+			fflush(stdout);
+			fprintf(stderr, "clusterctl: " WHAT ": nothing was done; repeat it with --yes\n");
+			rc = 2;
+		} else if (!yes && !confirmed()) {
+			printf("Nothing was done.\n");
+			rc = 1;
+		} else {
+			rc = act(ctl);
+		}
+	} else if (!ctl->json) {
+		printf("Dry run: nothing was done.\n");
+	}
+	json_decref(report);
+	return rc;
+}

@@ -1,0 +1,12 @@
+/* The parts of `clusterctl raft` that have files of their own. */
+#ifndef TV_CTL_RAFT_H
+#define TV_CTL_RAFT_H
+
+#include "ctl/ctl.h"
+
+/* raft autopilot [get | set NAME=VALUE ... | health]: what follows "autopilot".  Returns the exit status. */
+int raft_autopilot(struct ctl *ctl, int n, char **args);
+/* raft recover: shows what it would mean; with yes, or after a "yes" typed at a terminal, does it. */
+int raft_recover(struct ctl *ctl, bool dry_run, bool yes);
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * Recovery, pure: may this server go on alone, and what would be lost?
+ *
+ * Only when the majority cannot come back by itself: no leader is known, fewer voters than a quorum answer, and no
+ * server that answers has a longer log than this one.  The report says what is known, the refusal why not.
+ */
+#ifndef TV_RECOVERY_H
+#define TV_RECOVERY_H
+
+#include "raftd/core/raft.h"
+
+struct recovery_log {			/* how far somebody's log is */
+	uint64_t last_index, last_term, commit;
+	uint64_t leader_last;		/* of the leader's log as last heard of; 0: never */
+};
+
+struct recovery_server {		/* beside this one */
+	raft_id id;
+	bool answered;
+	struct recovery_log log;	/* if it answered */
+};
+
+struct recovery_input {
+	const struct raft_config *config;	/* newest */
+	raft_id self, leader;		/* leader: as known, 0 none */
+	bool leads, member;		/* member: belongs to a cluster, with a log */
+	struct recovery_log log;	/* of this server */
+	struct recovery_server servers[RAFT_SERVERS_MAX];
+	unsigned count;
+};
+
+struct recovery_plan {
+	bool allowed;
+	unsigned voters, answering;	/* voters, and those that answer, this one included */
+	raft_id best;			/* who has the longest log among those that answer */
+	uint64_t leader_last;		/* highest that anybody that answers has heard of */
+	uint64_t may_be_lost;		/* entries beyond this server's log that somebody is known to have had */
+	char refused[512];		/* why not; "" allowed */
+};
+
+void recovery_plan(const struct recovery_input *in, struct recovery_plan *out);
+
+#endif

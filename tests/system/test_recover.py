@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""A cluster that lost its majority for good: raft recover on a survivor, what it refuses, and who comes back how (S68, S69)."""
+import os
+import re
+import shutil
+import signal
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cluster import Cluster, main, wait_for  # noqa: E402
+
+FAILED, ALIVE = 4, 1
+
+
+def in_log(node, text, daemon="raftd"):
+    return wait_for("%s of %s logs '%s'" % (daemon, node.name, text), lambda: text in node.log(daemon))
+
+
+def peers(node, query=""):
+    return {s["Node"]: s["Voter"] for s in node.get("/v1/operator/raft/configuration" + query).json()["Servers"]}
+
+
+def no_leader(node):
+    return wait_for("%s knows no leader" % node.name, lambda: node.stats("raft")["leader"] == "")
+
+
+def lose(servers, gone):
+    """These die at once; the rest has noticed."""
+    for n in gone:
+        n.kill()
+    for n in servers:
+        if n not in gone:
+            no_leader(n)
+
+
+def report(node):
+    return node.get("/v1/operator/raft/recover").json()
+
+
+def empty(node):
+    """What an operator does to bring a server back as a new one."""
+    if node.running("raftd"):
+        node.signal(signal.SIGTERM, "raftd")
+        node.wait_end("raftd")
+    shutil.rmtree(os.path.join(node.data, "raftd"))
+
+
+def test_refused_while_there_is_a_quorum():
+    with Cluster("127.70.1") as c:
+        servers = c.servers(3)
+        leader = c.formed(servers)
+        follower = next(n for n in servers if n is not leader)
+        for node, why in ((leader, "this server leads the cluster: nothing is lost"),
+                          (follower, "the cluster has a leader, %s: nothing is lost" % leader.name)):
+            r = node.ctl("raft", "recover", "--yes", check=False)
+            assert r.returncode == 1 and "refused: " + why in r.stderr, r
+            assert report(node)["Refused"] == why
+            answer = node.put("/v1/operator/raft/recover")
+            assert answer.status == 409 and answer.text == why, answer
+        # A stopped leader: the others are a majority that elects a new one.
+        leader.signal(signal.SIGSTOP, "raftd")
+        r = follower.ctl("raft", "recover", "--yes", check=False)
+        assert r.returncode == 1 and "refused: " in r.stderr, r
+        leader.signal(signal.SIGCONT, "raftd")
+        c.formed(servers)
+        assert all(n.stats("raft")["generation"] == "1" for n in servers)
+        # A server of no cluster, and a node that is no server.
+        fresh = c.add("n9", 9).start().up()
+        assert "belongs to no cluster" in report(fresh)["Refused"]
+        client = c.client("c1", 10, leader).up()
+        assert client.get("/v1/operator/raft/recover").status == 400
+
+
+def test_three_of_five_lost():
+    with Cluster("127.70.2") as c:
+        servers = c.servers(5, raftd={"snapshot_threshold": 200, "snapshot_interval": "200ms", "trailing_logs": 50})
+        leader = c.formed(servers)
+        client = c.client("c1", 9, servers[0])
+        for i in range(300):
+            leader.kv_put("d/%03d" % i, "x%d" % i)
+        kept = [n for n in servers if n is not leader][:2]
+        lost = [n for n in servers if n not in kept]
+        # One survivor misses the last writes: it must not be the one.
+        wait_for("both have all", lambda: len({n.stats("raft")["applied_index"] for n in kept + [leader]}) == 1)
+        kept[1].stop("raftd")
+        for i in range(300, 320):
+            leader.kv_put("d/%03d" % i, "x%d" % i)
+        last = int(leader.stats("raft")["last_log_index"])
+        wait_for("the first has them", lambda: int(kept[0].stats("raft")["last_log_index"]) >= last)
+        for n in lost:
+            n.kill()
+        kept[1].start("raftd")
+        for n in kept:
+            n.up()
+            no_leader(n)
+        wait_for("the two have met", lambda: report(kept[0])["VotersAnswering"] == 2)
+        assert kept[0].get("/v1/kv/d/319").status == 500 and kept[0].kv_get("d/319", "?stale") == b"x319"
+        # Dry runs: what is given up, what is here, and who has more.
+        r = kept[0].ctl("raft", "recover", "--dry-run")
+        assert "generation 1: 2 of 5 voters answer" in r.stdout and "Dry run: nothing was done." in r.stdout, r.stdout
+        assert "nothing is known to be missing" in r.stdout, r.stdout
+        fates = {line.split()[0]: line for line in r.stdout.splitlines() if re.match(r"n\d ", line)}
+        assert "goes on, alone" in fates[kept[0].name] and "given up, answers" in fates[kept[1].name], r.stdout
+        assert all(re.search(r"unknown +given up$", fates[n.name]) for n in lost), r.stdout
+        behind = kept[1].ctl("raft", "recover", "--dry-run", check=False)
+        assert behind.returncode == 1, behind
+        assert "%s has the longer log" % kept[0].name in behind.stderr and "recover there" in behind.stderr, behind
+        r = kept[1].ctl("raft", "recover", "--yes", check=False)
+        assert r.returncode == 1 and report(kept[1])["Generation"] == 1, r
+        r = kept[0].ctl("raft", "recover", check=False, input="")
+        assert r.returncode == 2 and "nothing was done" in r.stderr, r
+        assert report(kept[0])["Generation"] == 1
+        # Now.
+        r = kept[0].ctl("raft", "recover", "--yes")
+        assert "Done." in r.stdout, r.stdout
+        new = c.leader([kept[0]])
+        assert peers(new) == {new.name: True} and new.stats("raft")["generation"] == "2"
+        wait_for("writes work", lambda: new.put("/v1/kv/after", "1").body == b"true")
+        assert new.kv_get("d/319") == b"x319" and len(new.get("/v1/kv/d/?keys").json()) == 320
+        assert wait_for("the client sees it", lambda: client.kv_get("after") == b"1")
+        in_log(new, "this server alone goes on as generation 2")
+        in_log(new, "was given up: it comes back only as a new server")
+        # The other survivor is fenced, says why, and gives stale reads only.
+        in_log(kept[1], "[ERR] raft: fenced: an operator has recovered this cluster without this server")
+        in_log(kept[1], "move %s/raftd away, and start it" % kept[1].data)
+        in_log(new, "belongs to generation 1 of the cluster, which was recovered as generation 2")
+        assert kept[1].stats("raft")["fenced_by_generation"] == "2"
+        assert kept[1].kv_get("d/000", "?stale") == b"x0"
+        refused = kept[1].ctl("raft", "recover", "--yes", check=False)
+        assert refused.returncode == 1 and "recovered without this server" in refused.stderr, refused
+        # S69: the old majority comes back, all three at once: refused, fenced, nothing merged.
+        for n in lost:
+            n.start()
+        for n in lost:
+            in_log(n, "fenced: an operator has recovered this cluster without this server")
+            n.up()
+            assert n.stats("raft")["state"] == "Follower" and n.stats("raft")["generation"] == "1"
+        in_pool = lambda: {m["Name"]: (m["Tags"].get("gen"), m["Tags"].get("fenced"))  # noqa: E731
+                           for m in new.get("/v1/agent/members").json() if m["Name"].startswith("n")}
+        want = {n.name: (None, "2") for n in lost + [kept[1]]}
+        want[new.name] = ("2", None)
+        wait_for("gossip shows both sides", lambda: in_pool() == want)
+        for i in range(20):
+            client.kv_put("later/%d" % i, "y")
+            new.kv_put("later/n/%d" % i, "y")
+        assert peers(new) == {new.name: True} and new.is_leader()
+        for n in lost + [kept[1]]:
+            assert n.stats("raft")["leader"] == "" and n.kv_get("later/0", "?stale") is None
+        # A fenced server that starts again hears it again.
+        kept[1].kill()
+        kept[1].start()
+        kept[1].up()
+        wait_for("it is fenced again", lambda: kept[1].stats("raft")["fenced_by_generation"] == "2")
+        # They come back as new servers, with empty raftd directories.
+        for n in lost + [kept[1]]:
+            empty(n)
+            n.start("raftd")
+        c.formed(servers, timeout=90)
+        assert new.stats("raft")["generation"] == "2"
+        for n in servers:
+            wait_for(n.name + " has everything", lambda n=n: n.kv_get("later/19", "?stale") == b"y" and
+                     n.kv_get("d/319", "?stale") == b"x319")
+            assert n.stats("raft")["generation"] == "2"
+        # And the cluster survives the loss of the one it grew from.
+        new.kill()
+        leader = c.leader([n for n in servers if n is not new])
+        leader.kv_put("end", "1")
+        assert leader.kv_get("d/000") == b"x0"
+
+
+def test_killed_in_the_middle():
+    """At whatever moment raftd dies, it is of one generation or the other, and a second recover goes on from there."""
+    with Cluster("127.70.3") as c:
+        servers = c.servers(3)
+        leader = c.formed(servers)
+        for i in range(50):
+            leader.kv_put("d/%d" % i, "x")
+        survivor = next(n for n in servers if n is not leader)
+        lose(servers, [n for n in servers if n is not survivor])
+        generations = {"1": 0, "2": 0, "more": 0}
+        for step in range(8):
+            before = int(survivor.stats("raft")["generation"])
+            # From a kill at once to one after the answer.
+            c_ctl = survivor.ctl_start("raft", "recover", "--yes")
+            wait_for("clusterctl has begun", lambda: step < 2 or c_ctl.poll() is not None or
+                     "raft" in survivor.log("raftd"))
+            if step >= 4:
+                c_ctl.wait(30)
+            survivor.kill("raftd")
+            c_ctl.wait(30)
+            survivor.start("raftd")
+            survivor.up()
+            after = int(survivor.stats("raft")["generation"])
+            assert after in (before, before + 1), (before, after)
+            generations[str(after) if after < 3 else "more"] += 1
+            if after == 1:
+                assert len(peers(survivor, "?stale")) == 3
+                assert survivor.ctl("raft", "list-peers", check=False).returncode == 1
+                assert len(survivor.ctl("raft", "list-peers", "--stale").stdout.splitlines()) == 4
+                no_leader(survivor)
+            else:
+                assert peers(survivor, "?stale") == {survivor.name: True}
+                c.leader([survivor])
+                assert report(survivor)["Refused"] == "this server leads the cluster: nothing is lost"
+                break
+        if survivor.stats("raft")["generation"] == "1":
+            survivor.ctl("raft", "recover", "--yes")
+        c.leader([survivor])
+        assert len(survivor.get("/v1/kv/d/?keys").json()) == 50
+        survivor.kv_put("after", "1")
+
+
+main(test_refused_while_there_is_a_quorum, test_three_of_five_lost, test_killed_in_the_middle)
