@@ -385,7 +385,7 @@ apply_all(struct fsm *f, const struct raft_entry *entries, uint32_t count, struc
 	struct fsm_result none;
 	int ret;
 
-	ret = f->env.dbenv->txn_begin(f->env.dbenv, NULL, &f->txn, DB_TXN_NOSYNC);
+	ret = tbl_begin(f);
 	if (ret != 0)
 		return ret;
 	for (uint32_t i = 0; i < count && f->failed == 0; i++) {
@@ -396,12 +396,7 @@ apply_all(struct fsm *f, const struct raft_entry *entries, uint32_t count, struc
 	arena_done(&dropped);
 	if (f->failed == 0)
 		fsm_store_meta(f);
-	if (f->failed == 0)
-		ret = f->txn->commit(f->txn, DB_TXN_NOSYNC);
-	else
-		(void)f->txn->abort(f->txn);	/* the first error is what counts */
-	f->txn = NULL;
-	return f->failed != 0 ? f->failed : ret;
+	return tbl_end(f);
 }
 
 enum tv_err

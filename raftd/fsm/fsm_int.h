@@ -49,6 +49,10 @@ struct fsm {
 
 	/* The running transaction of fsm_apply(), else NULL. */
 	DB_TXN *txn;
+	/* Its cursor: a record that was read is written again without another search.  See table.c. */
+	DBC *cursor;
+	bool cursor_set;
+	struct tkey cursor_key;		/* where it stands, if set */
 	int failed;			/* first code of Berkeley DB that was not expected; sticky */
 	uint64_t at;			/* index of the entry being applied, as the API shows it: with FR_BASE */
 	struct arena work;		/* emptied before each entry */
@@ -70,6 +74,9 @@ struct fsm {
 };
 
 /* -- table.c: the one btree.  Errors of Berkeley DB go to f->failed; calls then do nothing. -- */
+/* Around everything that is done in one transaction.  Berkeley DB's code; the transaction is gone after the end. */
+int tbl_begin(struct fsm *f);
+int tbl_end(struct fsm *f);
 /* The value, valid until the next tbl_peek(); false when absent. */
 bool tbl_peek(struct fsm *f, const struct tkey *k, struct span *val);
 /* The same, copied into the arena. */

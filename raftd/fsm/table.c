@@ -27,6 +27,63 @@ usable(const struct fsm *f, const struct tkey *k)
 	return f->failed == 0 && !k->failed;
 }
 
+/* -- the transaction and its cursor -- */
+
+int
+tbl_begin(struct fsm *f)
+{
+	int ret = f->env.dbenv->txn_begin(f->env.dbenv, NULL, &f->txn, DB_TXN_NOSYNC);
+
+	f->cursor_set = false;
+	if (ret == 0)
+		ret = f->db->cursor(f->db, f->txn, &f->cursor, 0);
+	if (ret != 0 && f->txn != NULL)
+		(void)f->txn->abort(f->txn);	/* the first error is what counts */
+	if (ret != 0)
+		f->txn = NULL;
+	return ret;
+}
+
+int
+tbl_end(struct fsm *f)
+{
+	int ret = f->cursor->close(f->cursor);
+
+	f->cursor = NULL;
+	if (ret != 0)
+		fail(f, ret);
+	if (f->failed == 0)
+		ret = f->txn->commit(f->txn, DB_TXN_NOSYNC);
+	else
+		(void)f->txn->abort(f->txn);
+	f->txn = NULL;
+	return f->failed != 0 ? f->failed : ret;
+}
+
+/* The cursor stands on this record since it was read. */
+static bool
+at_cursor(const struct fsm *f, const struct tkey *k)
+{
+	return f->cursor_set && f->cursor_key.len == k->len && memcmp(f->cursor_key.b, k->b, k->len) == 0;
+}
+
+/* Reads a record, by the cursor of the transaction if there is one. */
+static int
+get(struct fsm *f, const struct tkey *k, DBT *key, DBT *data)
+{
+	int ret;
+
+	if (f->cursor == NULL)
+		return f->db->get(f->db, f->txn, key, data, 0);
+	ret = f->cursor->get(f->cursor, key, data, DB_SET);
+	f->cursor_set = ret == 0;
+	if (ret == 0) {
+		f->cursor_key.len = k->len;
+		memcpy(f->cursor_key.b, k->b, k->len);
+	}
+	return ret;
+}
+
 bool
 tbl_peek(struct fsm *f, const struct tkey *k, struct span *val)
 {
@@ -38,7 +95,7 @@ tbl_peek(struct fsm *f, const struct tkey *k, struct span *val)
 	for (;;) {
 		data.data = f->scratch.data;
 		data.ulen = (uint32_t)f->scratch.cap;
-		ret = f->db->get(f->db, f->txn, &key, &data, 0);
+		ret = get(f, k, &key, &data);
 		if (ret != DB_BUFFER_SMALL)
 			break;
 		if (buf_room(&f->scratch, data.size) == NULL) {
@@ -89,7 +146,10 @@ tbl_put(struct fsm *f, const struct tkey *k, struct span val)
 		return;
 	if (f->snap != NULL)
 		snapshot_save(f, k);
-	ret = f->db->put(f->db, f->txn, &key, &data, 0);
+	if (at_cursor(f, k))
+		ret = f->cursor->put(f->cursor, &key, &data, DB_CURRENT);
+	else
+		ret = f->db->put(f->db, f->txn, &key, &data, 0);
 	if (ret != 0)
 		fail(f, ret);
 }
@@ -104,6 +164,8 @@ tbl_del(struct fsm *f, const struct tkey *k)
 		return false;
 	if (f->snap != NULL)
 		snapshot_save(f, k);
+	if (at_cursor(f, k))
+		f->cursor_set = false;		/* nothing is there any more */
 	ret = f->db->del(f->db, f->txn, &key, 0);
 	if (ret != 0 && ret != DB_NOTFOUND)
 		fail(f, ret);
