@@ -22,6 +22,7 @@ static const char *const texts[] = {
 	"outcome unknown",
 	"conflict",
 	"unreachable",
+	"disk full",
 };
 
 const char *

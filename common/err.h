@@ -30,6 +30,7 @@ enum tv_err {
 	TV_EUNKNOWN = -17,	/* outcome unknown: it may or may not have happened */
 	TV_ECONFLICT = -18,	/* state does not allow it */
 	TV_EUNREACH = -19,	/* no path to the node or datacenter */
+	TV_ENOSPACE = -20,	/* the disk is full; nothing was done */
 };
 
 /* Short English text of a code, without a trailing period.  Never NULL. */

@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "raftd/clients.h"
+#include "raftd/diskspace.h"
 #include "raftd/engine.h"
 #include "raftd/entrycache.h"
 #include "raftd/held.h"
@@ -24,6 +25,8 @@
 #define ENTRIES_SCRATCH 4096		/* append_entries_max never exceeds it */
 #define HOUSEKEEPING 0.1		/* seconds */
 #define NOTICES_MAX 64
+#define HAND_OVERS_MAX 3
+#define ENTRY_OVERHEAD 64		/* bytes on disk beside the payload */
 
 struct engine {
 	struct raftd *d;
@@ -36,6 +39,8 @@ struct engine {
 	bool status_fresh, feeding, stuck, corrupt, retired;
 	uint64_t commit, applied;
 	uint64_t generation;		/* of the entries appended by the input at hand; 0: as before */
+	uint64_t stored_bytes;		/* given to the log since the last turn */
+	unsigned hand_overs;		/* tried since this disk is full */
 	struct mono deadline;
 
 	/* Messages that wait for terms and votes only, and for entries too: a slow write of entries must not hold up
@@ -88,6 +93,7 @@ store(struct engine *e, const struct raft_output *o)
 
 		/* Without memory for the log there is no safe way on. */
 		TV_ASSERT(kept != NULL);
+		e->stored_bytes += kept->size + ENTRY_OVERHEAD;
 		TV_ASSERT(logthread_append(e->log, kept, o->write_epoch) == TV_OK);
 	}
 }
@@ -300,6 +306,95 @@ engine_compacted(struct engine *e, uint64_t index, uint64_t snapshot_index)
 	feed(e, &in, NULL);
 }
 
+/* -- a full disk -- */
+
+void
+engine_disk_space(struct engine *e, bool full)
+{
+	struct raft_input in = { .type = RAFT_IN_DISK_SPACE, .ctx = full };
+
+	e->hand_overs = 0;
+	feed(e, &in, NULL);
+	engine_wake(e);
+}
+
+/* A voter that could lead and write: it has room and all but the newest of our log.  0: none, or none took over. */
+static raft_id
+voter_with_room(struct engine *e)
+{
+	const struct raft_status *st = engine_status(e);
+
+	for (unsigned i = 0; i < st->peer_count && e->hand_overs < HAND_OVERS_MAX; i++) {
+		const struct raft_peer_status *p = &st->peers[i];
+
+		if (p->voter && p->active && !p->full && p->match + PROPOSE_ENTRIES_MAX >= st->last_index)
+			return p->id;
+	}
+	return 0;
+}
+
+bool
+engine_hand_over_full(struct engine *e)
+{
+	const struct raft_status *st = engine_status(e);
+	const struct raft_server_conf *to;
+	raft_id id;
+
+	if (st->role != RAFT_LEADER || st->transferring || (id = voter_with_room(e)) == 0)
+		return false;
+	e->hand_overs++;
+	to = raft_config_find(raft_config(e->core), id);
+	log_warn("raft", "disk full: handing leadership over to %s, which has room", to != NULL ? to->name : "another");
+	return engine_transfer(e, id) == TV_OK;
+}
+
+/* Full voters among the others; *quorum: enough of all are in touch and have room, so that writes get committed. */
+static unsigned
+full_voters(struct engine *e, bool *quorum)
+{
+	const struct raft_status *st = engine_status(e);
+	unsigned room = st->voter && !diskspace_full(e->d->space), full = 0, voters = st->voter;
+
+	for (unsigned i = 0; i < st->peer_count; i++) {
+		const struct raft_peer_status *p = &st->peers[i];
+
+		voters += p->voter;
+		full += p->voter && p->full;
+		room += p->voter && p->active && !p->full;
+	}
+	*quorum = room > voters / 2;
+	return full;
+}
+
+static bool
+no_space(struct engine *e)
+{
+	bool quorum;
+
+	return diskspace_full(e->d->space) || (full_voters(e, &quorum) > 0 && !quorum);
+}
+
+void
+engine_no_space_text(struct engine *e, char *dst, size_t cap)
+{
+	const struct raft_status *st = engine_status(e);
+	size_t at;
+
+	if (diskspace_full(e->d->space)) {
+		diskspace_text(e->d->space, dst, cap);
+		return;
+	}
+	at = (size_t)snprintf(dst, cap, "disk full: too few servers have room for a write; free space on");
+	for (unsigned i = 0; i < st->peer_count; i++) {
+		const struct raft_server_conf *s = raft_config_find(raft_config(e->core), st->peers[i].id);
+
+		if (s != NULL && st->peers[i].full && at < cap)
+			at += (size_t)snprintf(dst + at, cap - at, " %s", s->name);
+	}
+	if (at < cap)
+		snprintf(dst + at, cap - at, ", and writing goes on by itself");
+}
+
 enum tv_err
 engine_propose(struct engine *e, struct proposal *p, uint16_t op, struct span args)
 {
@@ -307,6 +402,8 @@ engine_propose(struct engine *e, struct proposal *p, uint16_t op, struct span ar
 
 	if (st->role != RAFT_LEADER)
 		return st->leader != 0 ? TV_ENOTLEADER : TV_ENOLEADER;
+	if (no_space(e))		/* a voter with room is about to lead: whoever asks again finds it */
+		return diskspace_full(e->d->space) && voter_with_room(e) != 0 ? TV_ENOTLEADER : TV_ENOSPACE;
 	return proposals_add(e->proposals, p, op, args, mono_add(clock_mono(), e->d->conf.write_timeout));
 }
 
@@ -510,8 +607,18 @@ set_tick(struct engine *e)
 }
 
 static void
+watch_space(struct engine *e)
+{
+	diskspace_written(e->d->space, e->stored_bytes);
+	e->stored_bytes = 0;
+	if (diskspace_full(e->d->space))
+		reads_refuse(&e->reads, engine_status(e)->last_index);
+}
+
+static void
 turn(struct engine *e)
 {
+	watch_space(e);
 	for (unsigned i = 0; i < TURN_ROUNDS_MAX; i++) {
 		bool busy = propose_queued(e);
 
@@ -614,12 +721,13 @@ on_written(void *ctx, uint64_t seq, uint64_t index, uint64_t term, uint64_t epoc
 }
 
 static void
-on_failed(void *ctx, enum tv_err err)
+on_failed(void *ctx, enum tv_err err, int sys)
 {
 	struct engine *e = ctx;
 
-	log_err("raft", "writing the log failed: %s; stopping, since what the disk holds is no longer certain",
-	    tv_strerror(err));
+	log_err("raft", "writing the log in %s/raftd/log failed: %s; stopping, since what the disk holds is no longer "
+	    "certain: the next start recovers what was acknowledged", e->d->cluster.data_dir,
+	    err == TV_ESYS ? strerror(sys) : tv_strerror(err));
 	e->corrupt = true;
 	daemon_quit(1);
 }
@@ -762,6 +870,7 @@ engine_start(struct engine *e)
 	e->log = logthread_new(loop, e->d->log, &log_events, e);
 	if (e->log == NULL)
 		return TV_ESYS;
+	logthread_watch(e->log, e->d->conf.slow_sync);
 	ev_prepare_init(&e->prepare, on_prepare);
 	ev_idle_init(&e->idle, on_idle);
 	ev_timer_init(&e->tick, on_tick, 0.0, 0.0);
@@ -851,6 +960,9 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 	info_u64(fn, ctx, "applied_index", e->applied);
 	fn(ctx, "cluster_id", e->d->id.cluster_id);
 	info_u64(fn, ctx, "commit_index", e->commit);
+	info_u64(fn, ctx, "disk_free", diskspace_available(e->d->space));
+	info_u64(fn, ctx, "disk_full", diskspace_full(e->d->space));
+	info_u64(fn, ctx, "disk_reserve", e->d->conf.disk_reserve);
 	info_u64(fn, ctx, "entry_cache_bytes", entrycache_memory(e->cache));
 	info_u64(fn, ctx, "fenced_by_generation", e->d->fenced);
 	info_u64(fn, ctx, "fsm_pending", e->commit - e->applied);
@@ -865,7 +977,9 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 	info_u64(fn, ctx, "num_peers", conf->count > 0 && self != NULL ? conf->count - 1 : conf->count);
 	fn(ctx, "state", raft_role_name(st->role));
 	fn(ctx, "suffrage", self == NULL ? "none" : self->voter ? "voter" : "learner");
+	info_u64(fn, ctx, "slow_syncs", logthread_slow(e->log));
 	info_u64(fn, ctx, "sync_p50_us", logthread_quantile_us(e->log, 0.50));
 	info_u64(fn, ctx, "sync_p99_us", logthread_quantile_us(e->log, 0.99));
+	info_u64(fn, ctx, "syncs", logthread_syncs(e->log));
 	info_u64(fn, ctx, "term", st->term);
 }

@@ -53,9 +53,16 @@ void engine_snapshot_stored(struct engine *e, const struct raft_msg *m, uint64_t
 void engine_snapshot_installed(struct engine *e, const struct raft_msg *m);
 void engine_compacted(struct engine *e, uint64_t index, uint64_t snapshot_index);
 
+/* See RAFT_IN_DISK_SPACE. */
+void engine_disk_space(struct engine *e, bool full);
+/* This disk is full: a leader hands over to a voter with room, if there is one.  Was it tried? */
+bool engine_hand_over_full(struct engine *e);
+/* Why engine_propose() said TV_ENOSPACE: a sentence. */
+void engine_no_space_text(struct engine *e, char *dst, size_t cap);
+
 /*
- * Queues a write for this turn's batch.  TV_ENOTLEADER and TV_ENOLEADER (nothing was done), TV_EAGAIN, TV_ENOMEM:
- * p->done is not called.  Else it is, exactly once.
+ * Queues a write for this turn's batch.  TV_ENOTLEADER, TV_ENOLEADER, TV_ENOSPACE (nothing was done), TV_EAGAIN,
+ * TV_ENOMEM: p->done is not called.  Else it is, exactly once.
  */
 enum tv_err engine_propose(struct engine *e, struct proposal *p, uint16_t op, struct span args);
 /* Joins this turn's ReadIndex round; w->deadline is set here. */

@@ -35,12 +35,14 @@ noinst_LIBRARIES += raftd/libraftshell.a
 raftd_libraftshell_a_SOURCES = \
 	raftd/entrycache.c raftd/entrycache.h raftd/policy.c raftd/policy.h raftd/reads.c raftd/reads.h \
 	raftd/identity.c raftd/identity.h raftd/forming_pick.c raftd/proposals.c raftd/proposals.h \
-	raftd/held.c raftd/held.h raftd/recovery.c raftd/recovery.h raftd/coordbatch.c raftd/coordbatch.h raftd/health.c raftd/health.h
+	raftd/held.c raftd/held.h raftd/recovery.c raftd/recovery.h raftd/ballast.c raftd/ballast.h raftd/space.c raftd/space.h \
+	raftd/coordbatch.c raftd/coordbatch.h raftd/health.c raftd/health.h
 
 sbin_PROGRAMS += raftd/raftd
 raftd_raftd_SOURCES = \
 	raftd/main.c raftd/raftd.h raftd/opts.c raftd/opts.h \
 	raftd/engine.c raftd/engine.h raftd/logthread.c raftd/logthread.h raftd/worker.c raftd/worker.h \
+	raftd/diskspace.c raftd/diskspace.h \
 	raftd/notices.c raftd/notices.h raftd/writes.c raftd/writes.h \
 	raftd/links.c raftd/links.h raftd/gossip.c raftd/gossip.h \
 	raftd/membership.c raftd/membership.h raftd/membership_int.h raftd/leave.c raftd/leave.h \

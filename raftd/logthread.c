@@ -32,6 +32,7 @@ struct job {
 	uint64_t epoch;			/* of the newest entry */
 	uint64_t last_index, last_term;	/* result of a write */
 	enum tv_err err;
+	int sys;			/* errno of err */
 };
 
 struct job_list {
@@ -61,7 +62,8 @@ struct logthread {
 	struct job_list queue, finished;
 	bool stop;
 	struct mono write_since;	/* start of the write in progress, 0 */
-	struct mono slowest;
+	struct mono slowest, slow;	/* slow: from there on it counts as such; 0: never */
+	uint64_t syncs, slow_syncs;
 	uint32_t histogram[BUCKETS];
 };
 
@@ -131,6 +133,38 @@ logthread_quantile_us(struct logthread *t, double q)
 	return out;
 }
 
+/* One of the figures, which the thread may be changing. */
+static uint64_t
+figure(struct logthread *t, const uint64_t *at)
+{
+	uint64_t v;
+
+	pthread_mutex_lock(&t->mutex);
+	v = *at;
+	pthread_mutex_unlock(&t->mutex);
+	return v;
+}
+
+uint64_t
+logthread_syncs(struct logthread *t)
+{
+	return figure(t, &t->syncs);
+}
+
+uint64_t
+logthread_slow(struct logthread *t)
+{
+	return figure(t, &t->slow_syncs);
+}
+
+void
+logthread_watch(struct logthread *t, struct mono slow)
+{
+	pthread_mutex_lock(&t->mutex);
+	t->slow = slow;
+	pthread_mutex_unlock(&t->mutex);
+}
+
 /* -- the thread -- */
 
 /* Appends batch b to batch a: what b cuts goes from a. */
@@ -187,6 +221,8 @@ write_batch(struct logthread *t, struct job *j)
 	if (took.ns > t->slowest.ns)
 		t->slowest = took;
 	t->histogram[bucket_of((uint64_t)took.ns / 1000)]++;
+	t->syncs++;
+	t->slow_syncs += t->slow.ns > 0 && took.ns > t->slow.ns;
 	pthread_mutex_unlock(&t->mutex);
 	if (j->batch.count > 0) {
 		j->last_index = j->entries[j->batch.count - 1].index;
@@ -233,6 +269,7 @@ run_all(struct logthread *t, struct job *list, struct job_list *finished)
 		if (err == TV_OK)
 			err = run_job(t, j);
 		j->err = err;
+		j->sys = errno;
 		list_push(finished, j);
 		for (struct job *m = merged.head, *mn; m != NULL; m = mn) {
 			mn = m->next;
@@ -307,7 +344,7 @@ finish(struct logthread *t, struct job *j)
 		t->done = j->seq;
 	if (j->err != TV_OK && !t->failed) {
 		t->failed = true;
-		t->events->on_failed(t->ctx, j->err);
+		t->events->on_failed(t->ctx, j->err, j->sys);
 	}
 	if (!t->failed && j->type == JOB_WRITE)
 		t->events->on_written(t->ctx, t->done, j->last_index, j->last_term, j->epoch);

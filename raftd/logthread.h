@@ -19,8 +19,8 @@ struct logthread_events {
 	/* Everything up to seq is durable.  index, term: last entry written and not cut again, 0 if none; epoch: as
 	 * given with that entry. */
 	void (*on_written)(void *ctx, uint64_t seq, uint64_t index, uint64_t term, uint64_t epoch);
-	/* The store failed; the process must stop (S84). */
-	void (*on_failed)(void *ctx, enum tv_err err);
+	/* The store failed with this errno; the process must stop (S84). */
+	void (*on_failed)(void *ctx, enum tv_err err, int sys);
 };
 
 /* Starts the thread; borrows the store.  NULL: no memory or no thread. */
@@ -58,6 +58,10 @@ enum tv_err logthread_cluster(struct logthread *t, const char *cluster_id, uint6
 
 /* How long the write now in progress has taken, 0 if none (any time, from the loop). */
 struct mono logthread_busy(struct logthread *t, struct mono now);
+/* Writes so far, each with one sync, and those that took longer than `slow` of logthread_watch(). */
+uint64_t logthread_syncs(struct logthread *t);
+uint64_t logthread_slow(struct logthread *t);
+void logthread_watch(struct logthread *t, struct mono slow);
 /* Longest write since the last call, and the latency histogram for info: microseconds at quantile q (0..1). */
 struct mono logthread_slowest(struct logthread *t);
 uint64_t logthread_quantile_us(struct logthread *t, double q);

@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "raftd/autopilot.h"
 #include "raftd/clients.h"
+#include "raftd/diskspace.h"
 #include "raftd/engine.h"
 #include "raftd/forming.h"
 #include "raftd/gossip.h"
@@ -25,6 +26,8 @@
 #include "raftd/saves.h"
 #include "raftd/snapshot_recv.h"
 #include "raftd/snapshots.h"
+
+#define START_RETRY 1.0			/* seconds between looks whether there is room to start */
 
 static enum tv_err
 raftd_check(struct daemon_spec *spec, char *errbuf, size_t cap)
@@ -114,6 +117,17 @@ open_state(struct raftd *d, char *errbuf, size_t cap)
 	return err;
 }
 
+/* As if nothing had been opened yet. */
+static void
+close_state(struct raftd *d)
+{
+	fsm_close(d->fsm);
+	log_close(d->log);
+	d->fsm = NULL;
+	d->log = NULL;
+	memset(&d->meta, 0, sizeof(d->meta));
+}
+
 static enum tv_err
 raftd_open(struct daemon_spec *spec, char *errbuf, size_t cap)
 {
@@ -137,19 +151,12 @@ raftd_policy(struct daemon_spec *spec, struct sandbox_policy *p)
 	p->threads = true;
 }
 
-/* Everything that parses stored or received bytes starts behind the walls. */
+/* The state is open: everything else. */
 static enum tv_err
-raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
+begin(struct raftd *d)
 {
-	struct raftd *d = spec->ctx;
 	char errbuf[512] = "";
 
-	d->loop = loop;
-	worker_init(&d->worker, loop);
-	if (open_state(d, errbuf, sizeof(errbuf)) != TV_OK) {
-		log_err("raftd", "%s", errbuf);
-		return TV_ESYS;
-	}
 	fill_identity(d);
 	d->engine = engine_new(d, errbuf, sizeof(errbuf));
 	if (d->engine == NULL) {
@@ -177,10 +184,72 @@ raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
 	    logthread_cluster(engine_log(d->engine), d->id.cluster_id, d->id.generation, NULL, NULL) != TV_OK)
 		return TV_ENOMEM;
 	membership_config_changed(d->members);
+	diskspace_start(d->space);
 	log_info("raft", "node %s at %s, log from %llu to %llu, state at %llu", d->id.name, d->id.addr,
 	    (unsigned long long)d->meta.first, (unsigned long long)d->meta.last,
 	    (unsigned long long)fsm_applied(d->fsm));
 	daemon_ready("serving");
+	return TV_OK;
+}
+
+/* Opens and begins; TV_ENOSPACE: the disk has no room for that yet. */
+static enum tv_err
+try_start(struct raftd *d)
+{
+	char errbuf[512] = "";
+	enum tv_err err;
+
+	if (!diskspace_may_open(d->space))
+		return TV_ENOSPACE;
+	err = open_state(d, errbuf, sizeof(errbuf));
+	if (err == TV_OK)
+		return begin(d);
+	if (err != TV_ENOSPACE) {
+		log_err("raftd", "%s", errbuf);
+		return TV_ESYS;
+	}
+	close_state(d);
+	diskspace_too_little(d->space);
+	return err;
+}
+
+static void
+on_retry(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct raftd *d = w->data;
+	enum tv_err err = try_start(d);
+
+	(void)revents;
+	if (err == TV_ENOSPACE)
+		return;
+	ev_timer_stop(loop, w);
+	if (err != TV_OK)
+		daemon_quit(1);
+}
+
+/* Everything that parses stored or received bytes starts behind the walls. */
+static enum tv_err
+raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
+{
+	struct raftd *d = spec->ctx;
+	char text[800];
+	enum tv_err err;
+
+	d->loop = loop;
+	worker_init(&d->worker, loop);
+	d->space = diskspace_new(d);
+	if (d->space == NULL)
+		return TV_ENOMEM;
+	ev_timer_init(&d->retry, on_retry, START_RETRY, START_RETRY);
+	d->retry.data = d;
+	err = try_start(d);
+	if (err != TV_ENOSPACE)
+		return err;
+	/* A disk that is full empties again; a process that gave up would have to be started by somebody. */
+	diskspace_text(d->space, text, sizeof(text));
+	log_err("raft", "%s; there is not even room to open the data: waiting for it", text);
+	daemon_ready("waiting for disk space");
+	ev_timer_start(loop, &d->retry);
 	return TV_OK;
 }
 
@@ -197,6 +266,7 @@ raftd_stop(struct daemon_spec *spec)
 
 	d->stopping = true;
 	handover_free(d->handover);
+	ev_timer_stop(d->loop, &d->retry);
 	if (d->engine != NULL)
 		engine_drain(d->engine);
 	worker_stop(&d->worker);
@@ -211,6 +281,7 @@ raftd_stop(struct daemon_spec *spec)
 	restores_free(d->restores);
 	saves_free(d->saves);
 	snapshots_free(d->snapshots);
+	diskspace_free(d->space);
 	engine_free(d->engine);
 	fsm_close(d->fsm);
 	log_close(d->log);

@@ -105,6 +105,8 @@ on_confirmed(struct read_wait *w, enum tv_err err)
 
 	if (err == TV_OK)
 		serve(q);
+	else if (err == TV_ENOTLEADER)
+		request_fail(q, err, SPAN_NONE);	/* a full disk keeps this server behind */
 	else if (err == TV_ENOLEADER)
 		request_failf(q, err, "No cluster leader");
 	else

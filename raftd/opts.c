@@ -38,6 +38,8 @@ const struct conf_opt raftd_opts[] = {
 	    "memory of the state data base" },
 	{ "entry_cache", CONF_SIZE, F(entry_cache), "8M", "64k", "1G", NULL, CONF_RESTART,
 	    "recent log entries kept in memory for followers" },
+	{ "disk_reserve", CONF_SIZE, F(disk_reserve), "64M", "1M", "1T", NULL, CONF_RESTART,
+	    "with less than this left on its file system the server takes no writes" },
 	{ "slow_sync", CONF_DURATION, F(slow_sync), "500ms", "1ms", "60s", NULL, CONF_RESTART,
 	    "a log write that takes longer is logged" },
 	{ "disk_stuck_timeout", CONF_DURATION, F(disk_stuck_timeout), "5s", "100ms", "10m", NULL, CONF_RESTART,

@@ -36,11 +36,13 @@ struct raftd {
 	struct fsm *fsm;
 	int link_fd, socket_fd;		/* bound before privileges go; -1 once handed on */
 	struct key *psk;		/* of raft links, locked memory; NULL: links in clear */
+	ev_timer retry;			/* until there is room on the disk to open it all */
 	bool stopping;
 	uint64_t fenced;		/* generation that the cluster was recovered as without us; 0: none heard of */
 	struct log_limit notices;	/* of other servers about us */
 	struct { enum raft_role role; uint64_t term; raft_id leader; } told;	/* last logged */
 
+	struct diskspace *space;	/* is there room for more */
 	struct worker worker;		/* checkpoints and snapshot files */
 	struct engine *engine;		/* the core and its order of effects */
 	struct links *links;		/* other servers */

@@ -88,6 +88,20 @@ reads_serve(struct reads *r, uint64_t applied)
 }
 
 void
+reads_refuse(struct reads *r, uint64_t last)
+{
+	struct read_wait *w, *next;
+
+	for (w = TAILQ_FIRST(&r->confirmed); w != NULL; w = next) {
+		next = TAILQ_NEXT(w, link);
+		if (w->index <= last)
+			continue;
+		take(w);
+		w->done(w, TV_ENOTLEADER);
+	}
+}
+
+void
 reads_retry(struct reads *r, struct mono now, struct mono patience)
 {
 	struct read_wait *w;

@@ -46,6 +46,8 @@ void reads_serve(struct reads *r, uint64_t applied);
 /* Parked ones, and rounds asked longer than `patience` ago, will be asked again. */
 void reads_retry(struct reads *r, struct mono now, struct mono patience);
 /* Ends those whose deadline has passed. */
+/* Those whose index is beyond what this server has and gets are told to ask the leader (TV_ENOTLEADER). */
+void reads_refuse(struct reads *r, uint64_t last);
 void reads_expire(struct reads *r, struct mono now);
 
 #endif

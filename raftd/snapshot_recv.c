@@ -11,10 +11,13 @@
 
 #include "common/log.h"
 #include "common/mpack.h"
+#include "raftd/diskspace.h"
 #include "raftd/engine.h"
 #include "raftd/snapshot_recv.h"
+#include "raftd/space.h"
 
 #define META_BYTES_MAX (1u << 20)
+#define ROOM_FACTOR 3			/* the file, the tables made of it, and their write-ahead log */
 
 struct snapshot_recv {
 	struct raftd *d;
@@ -61,9 +64,16 @@ recv_drop(struct snapshot_recv *s)
 static bool
 recv_begin(struct snapshot_recv *s, const struct raft_msg *m)
 {
-	char path[512];
+	char path[512], need[24];
 
 	recv_drop(s);
+	if (!diskspace_fits(s->d->space, m->total * ROOM_FACTOR)) {
+		if (!diskspace_full(s->d->space))
+			log_err("raft", "disk full: a snapshot of %s does not fit into %s/raftd; it is asked for again when there "
+			    "is room", space_bytes(m->total, need), s->d->cluster.data_dir);
+		diskspace_want(s->d->space, m->total * ROOM_FACTOR);
+		return false;
+	}
 	s->fd = open(path_of(s->d, "snapshot-recv.tmp", path, sizeof(path)),
 	    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (s->fd < 0) {

@@ -5,16 +5,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/msg.h"
+#include "raftd/diskspace.h"
 #include "raftd/engine.h"
 #include "raftd/snapshot_recv.h"
 #include "raftd/snapshots.h"
+#include "raftd/space.h"
 
 #define CHECK 1.0			/* seconds between looks */
+#define LOW_INTERVAL MONO_S(10)		/* between checkpoints when the disk is nearly full */
 #define THRESHOLD_BURST 8		/* times snapshot_threshold: do not wait for the interval */
 
 enum job { JOB_NONE, JOB_CHECKPOINT, JOB_SNAPSHOT };
@@ -30,6 +34,7 @@ struct snapshots {
 
 	enum job job;			/* in the worker */
 	enum tv_err err;
+	int sys;			/* errno of err */
 	uint64_t index, term;		/* result of the job */
 	struct mono started;
 
@@ -41,6 +46,7 @@ struct snapshots {
 	struct buf config;		/* of file_index */
 	uint8_t *chunk;
 	struct mono used;		/* last needed */
+	struct log_limit no_room;
 };
 
 /* -- checkpoints -- */
@@ -51,6 +57,7 @@ checkpoint_work(void *ctx)
 	struct snapshots *s = ctx;
 
 	s->err = fsm_checkpoint(s->d->fsm, &s->index, &s->term);
+	s->sys = errno;
 }
 
 static void
@@ -74,7 +81,10 @@ checkpoint_done(void *ctx)
 	s->job = JOB_NONE;
 	s->last = clock_mono();
 	if (s->err != TV_OK) {
-		log_err("raft", "checkpoint of the state failed: %s", tv_strerror(s->err));
+		/* A page may be lost that the data base takes for written: only its log has it now (S84). */
+		log_err("raft", "checkpoint of the state in %s/raftd/state failed: %s; stopping: the next start recovers it",
+		    s->d->cluster.data_dir, s->err == TV_ESYS ? strerror(s->sys) : tv_strerror(s->err));
+		daemon_quit(1);
 		return;
 	}
 	log_debug("raft", "checkpoint at index %llu took %lld ms", (unsigned long long)s->index,
@@ -103,7 +113,12 @@ checkpoint_due(struct snapshots *s, struct mono now)
 	uint64_t applied = engine_applied(s->d->engine), since = applied - s->last_index;
 	uint64_t threshold = s->d->conf.snapshot_threshold;
 
+	/* Space runs out: what is cut from the logs comes back.  Beginning with none left would only fail. */
+	if (diskspace_critical(s->d->space))
+		return false;
 	if (s->restored != 0 && applied >= s->restored)
+		return true;
+	if (diskspace_low(s->d->space) && applied > s->last_index && mono_sub(now, s->last).ns >= LOW_INTERVAL.ns)
 		return true;
 	if (applied < s->last_index || since < threshold)
 		return false;
@@ -177,6 +192,22 @@ snapshot_done(void *ctx)
 		engine_snapshot_ready(s->d->engine, s->file_index, s->file_bytes);
 }
 
+/* A copy of the state is at most as large as its tables. */
+static bool
+room_for_file(struct snapshots *s)
+{
+	char path[512], need[24];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/raftd/state/state.db", s->d->cluster.data_dir);
+	if (stat(path, &st) != 0 || diskspace_fits(s->d->space, (uint64_t)st.st_size))
+		return true;
+	if (log_allow(&s->no_room, "raft"))
+		log_err("raft", "disk full: no room for the %s of a snapshot that a follower needs; free space in %s/raftd",
+		    space_bytes((uint64_t)st.st_size, need), s->d->cluster.data_dir);
+	return false;
+}
+
 static void
 snapshot_start(struct snapshots *s)
 {
@@ -185,6 +216,8 @@ snapshot_start(struct snapshots *s)
 	enum tv_err err;
 
 	file_drop(s);
+	if (!room_for_file(s))
+		return;			/* asked again while unanswered */
 	err = fsm_snapshot_begin(s->d->fsm, &s->writing, &s->file_index, &s->file_term);
 	config = err == TV_OK ? raft_config_at(core, s->file_index) : NULL;
 	if (err == TV_OK && config == NULL) {
@@ -324,6 +357,7 @@ snapshots_new(struct raftd *d)
 		return NULL;
 	s->d = d;
 	s->fd = -1;
+	s->no_room = (struct log_limit){ .burst = 1, .period = MONO_S(60) };
 	s->last = clock_mono();
 	s->last_index = d->meta.snapshot_index;
 	s->chunk = malloc(d->conf.snapshot_chunk);

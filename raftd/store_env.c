@@ -120,7 +120,48 @@ store_env_err(const struct store_env *env, int ret)
 	if (env->damaged || ret == DB_PAGE_NOTFOUND || ret == DB_VERIFY_BAD || ret == DB_LOG_VERIFY_BAD)
 		return TV_ECORRUPT;
 	errno = ret > 0 ? ret : EIO;
+	if (ret == ENOSPC || ret == EDQUOT)
+		return TV_ENOSPACE;
 	return ret == ENOMEM ? TV_ENOMEM : TV_ESYS;
+}
+
+void
+store_env_allocate(struct store_env *env)
+{
+	DB_LOG_STAT *st;
+	char path[4200];
+	struct stat file;
+	int fd;
+
+	if (env->dbenv->log_stat(env->dbenv, &st, 0) != 0)
+		return;
+	snprintf(path, sizeof(path), "%s/log.%010u", env->dir, st->st_cur_file);
+	fd = st->st_cur_file == env->allocated ? -1 : open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd != -1) {
+		if (fstat(fd, &file) == 0 && file.st_size > 0)
+			(void)fallocate(fd, 0, 0, file.st_size);	/* Berkeley DB made it as large as it becomes */
+		env->allocated = st->st_cur_file;
+		close(fd);
+	}
+	free(st);
+}
+
+uint64_t
+store_dir_holes(const char *dir)
+{
+	DIR *d = opendir(dir);
+	struct dirent *de;
+	uint64_t holes = 0;
+	struct stat st;
+
+	if (d == NULL)
+		return 0;
+	while ((de = readdir(d)) != NULL)
+		if (strncmp(de->d_name, "log.", 4) == 0 && fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    (uint64_t)st.st_size > (uint64_t)st.st_blocks * 512)
+			holes += (uint64_t)st.st_size - (uint64_t)st.st_blocks * 512;
+	closedir(d);
+	return holes;
 }
 
 bool

@@ -30,6 +30,7 @@ struct store_env {
 	char message[256];		/* first diagnostic of Berkeley DB, for error sentences */
 	_Atomic bool told;		/* message is taken: any thread may be the first */
 	_Atomic bool damaged;		/* a page or log checksum failed */
+	uint32_t allocated;		/* number of the write-ahead log file that has its blocks; 0: none */
 };
 
 /*
@@ -46,6 +47,13 @@ void store_env_close(struct store_env *env);
 int store_env_db(struct store_env *env, DB_TXN *txn, const char *file, bool create, DB **out);
 /* Turns a code of Berkeley DB into ours: damage is TV_ECORRUPT, all else TV_ESYS (errno set). 0 is TV_OK. */
 enum tv_err store_env_err(const struct store_env *env, int ret);
+/*
+ * Gives the write-ahead log file in use its blocks, unless that was done: writing to it then needs no space, nor does
+ * recovery, which fills it up with zeros.  Where that is not possible nothing happens.
+ */
+void store_env_allocate(struct store_env *env);
+/* Bytes that the write-ahead log files in `dir` have no blocks for yet. */
+uint64_t store_dir_holes(const char *dir);
 /* Every write-ahead log file there is? (any name log.*)  For "is this directory fresh". */
 bool store_dir_has(const char *dir, const char *prefix);
 /* Makes the directory entry changes of `dir` durable. */

@@ -59,6 +59,7 @@ struct log_store {
 	struct seg_list trash;		/* out of the durable manifest: files to remove */
 	bool thread_runs, stop;
 	bool failed;			/* a write or sync failed: final */
+	int failure;			/* Berkeley DB's code of the first one */
 };
 
 /* What to do when the log is refused; store_log.c. */

@@ -24,13 +24,27 @@
 
 /* -- background work -- */
 
+/* Lock held.  What the disk holds is unknown from then on. */
+static void
+fail(struct log_store *s, int ret)
+{
+	if (!s->failed)
+		s->failure = ret;
+	s->failed = true;
+}
+
 /* Checkpoint, then let go of the write-ahead files that recovery does not need any more. */
 static int
-checkpoint(DB_ENV *e)
+checkpoint(struct store_env *env)
 {
+	DB_ENV *e = env->dbenv;
 	int ret = e->txn_checkpoint(e, 0, 0, 0);
 
-	return ret != 0 ? ret : e->log_archive(e, NULL, DB_ARCH_REMOVE);
+	if (ret == 0)
+		ret = e->log_archive(e, NULL, DB_ARCH_REMOVE);
+	if (ret == 0)
+		store_env_allocate(env);
+	return ret;
 }
 
 static bool
@@ -58,10 +72,10 @@ background(struct log_store *s)
 	ret = store_seg_remove(&s->env, &trash);
 	free(trash.v);
 	if (ret == 0 && due)
-		ret = checkpoint(s->env.dbenv);
+		ret = checkpoint(&s->env);
 	pthread_mutex_lock(&s->lock);
 	if (ret != 0)
-		s->failed = true;		/* the next write reports it */
+		fail(s, ret);			/* the next write reports it */
 }
 
 static void *
@@ -270,6 +284,7 @@ open_all(struct log_store *s, const struct log_options *opt, char *errbuf, size_
 		err = verify(s, errbuf, cap);
 	if (err != TV_OK)
 		return err;
+	store_env_allocate(&s->env);
 	if (pthread_create(&s->thread, NULL, background_main, s) != 0) {
 		snprintf(errbuf, cap, "cannot start a thread");
 		return TV_ESYS;
@@ -320,7 +335,7 @@ log_close(struct log_store *s)
 		pthread_mutex_unlock(&s->lock);
 		pthread_join(s->thread, NULL);
 		if (!s->env.damaged && !s->failed)
-			(void)checkpoint(s->env.dbenv);		/* only makes the next start quicker */
+			(void)checkpoint(&s->env);		/* only makes the next start quicker */
 	}
 	store_mark_close(s);
 	store_seg_close_all(s);
@@ -440,7 +455,7 @@ change(struct log_store *s, const struct log_change *c)
 	pthread_mutex_lock(&s->lock);
 	while (s->naming)
 		pthread_cond_wait(&s->named, &s->lock);
-	ret = s->failed ? EIO : change_in_txn(s, c);
+	ret = s->failed ? s->failure : change_in_txn(s, c);
 	if (ret == 0)
 		count_written(s, c->bytes);
 	pthread_mutex_unlock(&s->lock);
@@ -453,14 +468,15 @@ change(struct log_store *s, const struct log_change *c)
 		ret = store_seg_to_trash(s);
 		pthread_cond_signal(&s->wake);
 	}
-	s->failed = s->failed || ret != 0;	/* what the disk holds is unknown from then on */
+	if (ret != 0)
+		fail(s, ret);
 	pthread_mutex_unlock(&s->lock);
 	if (ret == 0)
 		return TV_OK;
 	/* Nothing more may reach the disk: a page could go out ahead of the log record that was lost. */
 	(void)s->env.dbenv->set_flags(s->env.dbenv, DB_PANIC_ENVIRONMENT, 1);
 	err = store_env_err(&s->env, ret);
-	return err == TV_ECORRUPT ? err : TV_ESYS;
+	return err == TV_ECORRUPT || err == TV_ENOSPACE ? err : TV_ESYS;
 }
 
 enum tv_err

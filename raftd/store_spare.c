@@ -16,12 +16,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "raftd/store_int.h"
 
 #define SPARE_TEMP "spare"
 #define CHUNK_BYTES (1u << 20)		/* synced at a time, so that commits do not wait behind all of it */
+#define PLENTY 8			/* files of this size must fit: a nearly full disk has better uses for its space */
 #define HEAD_BYTES 64
 #define PATH_BYTES 4400
 
@@ -95,13 +97,21 @@ give_name(struct log_store *s, const char *temp, uint32_t file)
 	pthread_mutex_unlock(&s->lock);
 }
 
+static bool
+plenty(const struct log_store *s)
+{
+	struct statvfs v;
+
+	return statvfs(s->env.dir, &v) == 0 && (uint64_t)v.f_bavail * v.f_frsize >= PLENTY * (uint64_t)s->log_file_bytes;
+}
+
 void
 store_spare_make(struct log_store *s)
 {
 	uint32_t next = current_file(&s->env) + 1;
 	char temp[PATH_BYTES], path[PATH_BYTES];
 
-	if (next == 1 || next == s->spare_file)
+	if (next == 1 || next == s->spare_file || !plenty(s))
 		return;
 	s->spare_file = next;			/* one try */
 	file_name(&s->env, next, path);

@@ -45,6 +45,12 @@ write_start(struct raftd *d, struct proposal *p, uint16_t op, struct span args, 
 	err = fsm_prepare(d->fsm, op, args, clock_wall_ns(), uuid, &prepared, a, text);
 	if (err == TV_OK)
 		err = engine_propose(d->engine, p, op, buf_span(&prepared));
+	if (err == TV_ENOSPACE) {
+		char why[1024];
+
+		engine_no_space_text(d->engine, why, sizeof(why));
+		*text = arena_copy(a, span_str(why));
+	}
 	if (prepared.cap > (1u << 20))
 		buf_done(&prepared);
 	return err;

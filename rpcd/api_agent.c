@@ -315,7 +315,7 @@ struct gauge {
 static bool
 is_measured(struct span section)
 {
-	static const char *const prefixes[] = { "serf_", "events_", "gossipd" };
+	static const char *const prefixes[] = { "serf_", "events_", "gossipd", "raft", "state" };
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
 		if (section.len >= strlen(prefixes[i]) && memcmp(section.p, prefixes[i], strlen(prefixes[i])) == 0)

@@ -354,6 +354,11 @@ flight_answer(struct flight *f, struct span body)
 	}
 	if ((reply.err == TV_ENOTLEADER || reply.err == TV_ENOLEADER) && f->origin != ROUTE_FINAL) {
 		f->state = FLIGHT_NEW;
+		if (f->op->kind == OP_READ && reply.err == TV_ENOTLEADER && !f->refused) {
+			f->refused = true;
+			flight_try(f);
+			return;
+		}
 		f->refused = true;
 		flight_hold(f, TV_ENOLEADER);
 		return;
@@ -699,6 +704,8 @@ flight_try(struct flight *f)
 		go_leader(f, st);
 	} else if (st->leader_id[0] == '\0' && f->q.mode != OP_STALE) {
 		flight_hold(f, TV_ENOLEADER);
+	} else if (f->refused) {
+		go_leader(f, st);	/* ours cannot serve it now: its disk is full, or its state is on its way */
 	} else {
 		go_local(f);
 	}

@@ -1,5 +1,5 @@
 # raftd: the pure parts of the shell (no libev in the link line), and raftd processes without gossip.
-EXTRA_DIST += tests/system/lib/raftcluster.py tests/system/lib/netns.py
+EXTRA_DIST += tests/system/lib/raftcluster.py tests/system/lib/netns.py tests/system/lib/smalldisk.py
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_entrycache tests/unit/check_policy tests/unit/check_forming tests/unit/check_proposals \
 	tests/unit/check_coordbatch tests/unit/check_health tests/unit/check_recovery
@@ -19,6 +19,10 @@ tests_unit_check_coordbatch_SOURCES = tests/unit/check_coordbatch.c
 tests_unit_check_coordbatch_LDADD = raftd/libraftshell.a $(UNIT_LIBS) -lm
 tests_unit_check_proposals_SOURCES = tests/unit/check_proposals.c
 tests_unit_check_proposals_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
+check_PROGRAMS += tests/unit/check_space
+TESTS += tests/unit/check_space
+tests_unit_check_space_SOURCES = tests/unit/check_space.c
+tests_unit_check_space_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
 check_PROGRAMS += tests/unit/check_logthread
 TESTS += tests/unit/check_logthread
 tests_unit_check_logthread_SOURCES = tests/unit/check_logthread.c raftd/logthread.c

@@ -284,7 +284,10 @@ best_voter(struct raft *r)
 	for (unsigned i = 0; i < r->peer_count; i++) {
 		struct peer *p = &r->peers[i];
 
-		if (p->voter && replicate_active(r, p) && (best == NULL || p->match > best->match))
+		if (!p->voter || !replicate_active(r, p))
+			continue;
+		/* One without room for our log could not lead; it is better than nobody, though. */
+		if (best == NULL || p->full < best->full || (p->full == best->full && p->match > best->match))
 			best = p;
 	}
 	return best;

@@ -40,6 +40,7 @@ accept(struct raft *r, const struct raft_msg *m, uint64_t verified)
 	if (s == NULL)
 		return;
 	s->msg.granted = true;
+	s->msg.full = r->disk_full;
 	s->msg.seq = m->seq;
 	s->msg.log_index = verified;
 	/* An answer to entries says that they are durable, so it waits; a heartbeat's goes out now and says what is. */
@@ -59,6 +60,7 @@ refuse(struct raft *r, const struct raft_msg *m)
 	hint = logidx_find_le(&r->log, m->log_index, m->log_term);
 	if (hint < r->commit)
 		hint = r->commit;
+	s->msg.full = r->disk_full;
 	s->msg.seq = m->seq;
 	s->msg.log_index = m->log_index;
 	s->msg.hint_index = hint;
@@ -130,24 +132,40 @@ append(struct raft *r, const struct raft_entry *e, uint32_t count)
 	r->append_count = count;
 }
 
+/*
+ * How many of the entries may be taken: on a full disk those that are here already, and what the core itself writes, so
+ * that a leader can be elected and serve reads when all disks are full (S85).
+ */
+static uint32_t
+fitting(const struct raft *r, const struct raft_msg *m, uint32_t known)
+{
+	uint32_t n = r->disk_full ? known : m->entry_count;
+
+	while (n < m->entry_count && m->entries[n].type != RAFT_ENTRY_OP)
+		n++;
+	return n;
+}
+
 /* The logs agree at m->log_index: takes over what is new. */
 static void
 take(struct raft *r, const struct raft_msg *m)
 {
-	uint64_t verified = m->log_index + m->entry_count;
-	uint32_t skip;
+	uint32_t skip, count;
+	uint64_t verified;
 	bool conflict;
 
 	if (!skip_known(r, m, &skip, &conflict)) {
 		raft_note(r, RAFT_NOTICE_READ_ONLY_CORRUPT, m->from, m->log_index);
 		return;
 	}
-	if (skip < m->entry_count) {
-		if (!reserve(r, m->entries + skip, m->entry_count - skip))
+	count = fitting(r, m, skip);
+	verified = m->log_index + count;
+	if (skip < count) {
+		if (!reserve(r, m->entries + skip, count - skip))
 			return;		/* no memory: as if the message had been lost */
 		if (conflict)
 			cut(r, m->log_index + 1 + skip);
-		append(r, m->entries + skip, m->entry_count - skip);
+		append(r, m->entries + skip, count - skip);
 	}
 	accept(r, m, verified < r->commit ? r->commit : verified);
 }

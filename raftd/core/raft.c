@@ -407,6 +407,12 @@ in_disk_stuck(struct raft *r, const struct raft_input *in)
 }
 
 static void
+in_disk_space(struct raft *r, const struct raft_input *in)
+{
+	r->disk_full = in->ctx != 0;
+}
+
+static void
 in_bootstrap(struct raft *r, const struct raft_input *in)
 {
 	r->err = members_bootstrap(r, in->config);
@@ -445,6 +451,7 @@ static input_fn *const inputs[] = {
 	[RAFT_IN_UNREACHABLE] = in_unreachable,
 	[RAFT_IN_REACHABLE] = in_reachable,
 	[RAFT_IN_DISK_STUCK] = in_disk_stuck,
+	[RAFT_IN_DISK_SPACE] = in_disk_space,
 	[RAFT_IN_BOOTSTRAP] = in_bootstrap,
 	[RAFT_IN_RECOVER] = in_recover,
 	[RAFT_IN_RETIRE] = in_retire,

@@ -99,6 +99,7 @@ struct raft_msg {
 	uint64_t seq;			/* APPEND and its reply: round number for ReadIndex and check-quorum; READ_INDEX: the asker's context */
 	/* replies */
 	bool granted;			/* votes; APPEND_REPLY: accepted; READ_INDEX_REPLY: confirmed */
+	bool full;			/* APPEND_REPLY: this disk takes no more (S85) */
 	bool transfer;			/* VOTE caused by TIMEOUT_NOW: ignore the leader's lease */
 	uint64_t match;			/* APPEND_REPLY accepted: last index known equal (durable there).  READ_INDEX_REPLY: the index */
 	uint64_t hint_index, hint_term;	/* APPEND_REPLY refused: where to look next (conflict term optimisation) */
@@ -171,6 +172,8 @@ enum raft_in_type {
 	RAFT_IN_UNREACHABLE,		/* to: the link to this server is down (probe, free its in-flight window) */
 	RAFT_IN_REACHABLE,		/* to: the link is up again: send at once */
 	RAFT_IN_DISK_STUCK,		/* own writes hang beyond the bound: a leader steps down (S87) */
+	RAFT_IN_DISK_SPACE,		/* ctx: 1, this disk is full: no entries for the state machine are taken any more, the leader is
+					 * told; 0, it has room again.  Terms, votes and the core's own entries always go (S85) */
 	RAFT_IN_BOOTSTRAP,		/* config: fresh server only; becomes entry 1 of term 1 */
 	RAFT_IN_RECOVER,		/* config: this server alone.  The majority is lost for good, says the operator: it becomes the next
 					 * entry, in a new term, and everything before it counts.  Breaks every promise of Raft towards the servers
@@ -279,6 +282,7 @@ struct raft_peer_status {
 	uint64_t match, next;
 	bool voter, active, snapshotting;	/* active: answered within T */
 	bool caught_up;
+	bool full;			/* its disk is full: it gets nothing but heartbeats */
 	struct mono last_contact;	/* instant; 0: never */
 };
 struct raft_status {

@@ -46,6 +46,7 @@ struct peer {
 	enum progress progress;
 	uint64_t match;			/* durable there and equal to our log */
 	uint64_t next;			/* next entry to send */
+	bool full;			/* its disk takes no more: probed with each heartbeat */
 	bool probe_sent;		/* in PROBE: wait for the answer or the next heartbeat */
 	uint64_t sent_commit;		/* commit index in the newest append to it */
 	uint64_t acked_seq;		/* newest round it answered */
@@ -109,6 +110,7 @@ struct raft {
 	uint64_t applied, persisted;
 	uint64_t snapshot_index, snapshot_term;
 	uint64_t write_epoch;
+	bool disk_full;			/* only what the core itself writes is taken */
 
 	/* configurations: base is the newest one at or below the snapshot, then those in the log above */
 	struct config_node *configs, *newest;	/* never NULL; configs is the oldest */

@@ -7,6 +7,8 @@
 #include "common/assert.h"
 #include "raftd/core/raft_int.h"
 
+#define FULL_OFFER_BYTES 4096		/* the core's own entries are smaller: at most that is sent in vain */
+
 void
 replicate_peer_init(struct raft *r, struct peer *p)
 {
@@ -100,6 +102,8 @@ send_entries(struct raft *r, struct peer *p)
 void
 replicate_pump(struct raft *r, struct peer *p)
 {
+	if (p->full)
+		return;
 	if (p->progress == PROGRESS_PROBE && !p->probe_sent) {
 		p->probe_sent = true;
 		if (!send_entries(r, p))
@@ -119,6 +123,23 @@ replicate_pump_all(struct raft *r)
 		replicate_pump(r, &r->peers[i]);
 }
 
+/* The disk there takes no more: a little is offered, in case it is there already or of the kind that always goes. */
+static void
+heartbeat_full(struct raft *r, struct peer *p)
+{
+	bool asking = p->progress == PROGRESS_PROBE || p->progress == PROGRESS_PIPELINE;
+	uint64_t term;
+	uint32_t n = 0;
+
+	if (!asking || !logidx_term(&r->log, p->next - 1, &term)) {
+		replicate_empty(r, p, r->seq);
+		return;
+	}
+	if (p->next <= r->log.last && logidx_size(&r->log, p->next) <= FULL_OFFER_BYTES)
+		n = logidx_batch(&r->log, p->next, r->opt.append_entries_max, FULL_OFFER_BYTES);
+	send_append(r, p, p->next - 1, n, r->seq);
+}
+
 /* Everybody hears from us each interval, also those with nothing to get. */
 static void
 heartbeat(struct raft *r, struct peer *p)
@@ -126,6 +147,10 @@ heartbeat(struct raft *r, struct peer *p)
 	uint32_t before = r->send_count;
 	uint64_t term;
 
+	if (p->full) {
+		heartbeat_full(r, p);
+		return;
+	}
 	/* A full window of lost appends, and the log was cut since: nothing else would notice. */
 	if (p->progress == PROGRESS_PIPELINE && !logidx_term(&r->log, p->next - 1, &term))
 		snapshot_need(r, p);
@@ -267,6 +292,19 @@ replicate_caught_up(const struct raft *r, const struct peer *p)
 	    (p->match >= p->round_target || in_time);
 }
 
+/* What it says of its disk.  From where it stands it is asked again, slowly while that is full. */
+static void
+heed_full(struct raft *r, struct peer *p, bool full)
+{
+	if (full == p->full)
+		return;
+	p->full = full;
+	if (p->progress == PROGRESS_PIPELINE)
+		replicate_to_probe(r, p, p->match + 1);
+	else if (p->progress == PROGRESS_PROBE)
+		p->probe_sent = false;
+}
+
 static void
 accepted(struct raft *r, struct peer *p, const struct raft_msg *m)
 {
@@ -326,6 +364,7 @@ replicate_on_append_reply(struct raft *r, const struct raft_msg *m)
 	p->heard = true;
 	if (m->seq > p->acked_seq && m->seq <= r->seq)
 		p->acked_seq = m->seq;
+	heed_full(r, p, m->full);
 	if (m->granted)
 		accepted(r, p, m);
 	else

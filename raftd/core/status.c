@@ -18,6 +18,7 @@ peer_status(const struct raft *r, const struct peer *p, struct raft_peer_status 
 	out->next = p->next;
 	out->active = peer_active(r, p);
 	out->snapshotting = p->progress == PROGRESS_SNAPSHOT || p->progress == PROGRESS_NEED_SNAPSHOT;
+	out->full = p->full;
 	out->caught_up = p->voter || replicate_caught_up(r, p);
 	out->last_contact = p->heard ? p->contact : MONO_ZERO;
 }
@@ -72,7 +73,8 @@ raft_compact_limit(const struct raft *r)
 		const struct peer *p = &r->peers[i];
 		uint64_t needs = p->progress == PROGRESS_SNAPSHOT ? p->snap_index : p->match;
 
-		if (peer_active(r, p) && p->progress != PROGRESS_NEED_SNAPSHOT && needs < limit)
+		/* One that takes nothing would keep the log growing here: it gets a snapshot when it has room again. */
+		if (peer_active(r, p) && !p->full && p->progress != PROGRESS_NEED_SNAPSHOT && needs < limit)
 			limit = needs;
 	}
 	return limit;

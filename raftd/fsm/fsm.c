@@ -247,6 +247,7 @@ fsm_open(const struct fsm_options *opt, struct fsm **out, char *errbuf, size_t c
 	if (err == TV_OK)
 		err = open_tables(f, errbuf, cap);
 	if (err == TV_OK) {
+		store_env_allocate(&f->env);
 		*out = f;
 		return TV_OK;
 	}
@@ -416,7 +417,7 @@ fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t count, struc
 
 		f->failed = ret;
 		err = store_env_err(&f->env, ret);
-		return err == TV_ECORRUPT ? err : TV_ESYS;
+		return err == TV_ECORRUPT || err == TV_ENOSPACE ? err : TV_ESYS;
 	}
 	watches_fire(f->watches);
 	return TV_OK;

@@ -344,6 +344,8 @@ fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term)
 	pthread_mutex_unlock(&f->lock);
 	if (usable)
 		ret = checkpoint(f->env.dbenv);
+	if (usable && ret == 0)
+		store_env_allocate(&f->env);
 	pthread_mutex_unlock(&f->env_lock);
 	return usable ? store_env_err(&f->env, ret) : TV_ESYS;
 }

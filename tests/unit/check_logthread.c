@@ -2,6 +2,7 @@
  * The log thread against a log in memory: whatever is merged, the log ends up as if every batch had been written
  * by itself; completions come in order, and never after a failure.
  */
+#include <errno.h>
 #include <check.h>
 #include <ev.h>
 #include <stdlib.h>
@@ -30,8 +31,10 @@ struct log_store {			/* stands in for the real one */
 enum tv_err
 log_write(struct log_store *s, const struct log_batch *b)
 {
-	if (++s->writes == s->fail_at)
+	if (++s->writes == s->fail_at) {
+		errno = EIO;
 		return TV_ESYS;
+	}
 	if (b->hard_changed) {
 		s->m.term = b->term;
 		s->m.vote = b->vote;
@@ -101,11 +104,12 @@ on_written(void *ctx, uint64_t seq, uint64_t index, uint64_t term, uint64_t epoc
 }
 
 static void
-on_failed(void *ctx, enum tv_err err)
+on_failed(void *ctx, enum tv_err err, int sys)
 {
 	struct world *w = ctx;
 
 	ck_assert_int_eq(err, TV_ESYS);
+	ck_assert_int_eq(sys, EIO);
 	w->failures++;
 }
 

@@ -171,6 +171,11 @@ class Node:
 
     def start(self, file_bytes_max=None):
         """file_bytes_max: writes beyond that offset of any file fail."""
+        self.start_only(file_bytes_max)
+        wait_for("raftd.sock of %s" % self.name, self.connect)
+
+    def start_only(self, file_bytes_max=None):
+        """Without waiting for it to answer."""
         if self.gossip is None:
             self.gossip = FakeGossip(os.path.join(self.dir, "run", "gossipd.sock"))
         args = [os.path.join(BUILD, "raftd", "raftd"), "-c", os.path.join(self.dir, "conf")]
@@ -180,7 +185,6 @@ class Node:
         limit = (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max,) * 2)) if file_bytes_max else None
         self.process = subprocess.Popen(args, stdout=open(self.log_path, "ab"), stderr=subprocess.STDOUT,
                                         restore_signals=False, preexec_fn=limit, env=dict(os.environ, **self.env))
-        wait_for("raftd.sock of %s" % self.name, self.connect)
 
     @property
     def sock_path(self):

@@ -1,0 +1,13 @@
+/* Amounts of disk space: when there is too little, and how to say how much. */
+#ifndef TV_SPACE_H
+#define TV_SPACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Too little for writes?  Whoever was short needs an eighth of the reserve more to go on, so that it does not flap. */
+bool space_short(uint64_t available, uint64_t reserve, uint64_t want, bool was_short);
+/* Bytes for people: "61.4 MB".  Returns dst. */
+const char *space_bytes(uint64_t bytes, char dst[24]);
+
+#endif

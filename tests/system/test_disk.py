@@ -1,0 +1,377 @@
+#!/usr/bin/env python3
+"""Disks that are full, fail, hang or are slow, below real raftd processes (S37, S84 - S88, S93): what is written,
+read, said, and how it goes on by itself.  Damaged files are test_damage.py."""
+import errno
+import os
+import shutil
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+import diskfault  # noqa: E402
+import smalldisk  # noqa: E402
+import tvframe  # noqa: E402
+from cluster import Cluster, main, skip  # noqa: E402
+from raftcluster import (ERR, MSG, OP, READ_STALE, RaftCluster, wait_for)  # noqa: E402
+
+NET = os.environ.get("TV_NET", "127.23")
+MB = 1 << 20
+SMALL = {"disk_reserve": "8M", "state_cache": "1M", "log_cache": "256k", "snapshot_threshold": 100,
+         "snapshot_interval": "200ms", "trailing_logs": 50}
+
+
+class SmallCluster(RaftCluster):
+    """Three servers, each on a small file system of its own."""
+
+    def __init__(self, number, size="64M", kind="tmpfs", count=3, **options):
+        if smalldisk.missing():
+            skip(smalldisk.missing())
+        self.disks = {}
+        super().__init__(0, net="%s.%d" % (NET, number), bootstrap_expect=count, **dict(SMALL, **options))
+        for _ in range(count):
+            node = self.add()
+            self.disks[node.name] = smalldisk.SmallDisk(os.path.join(node.dir, "data"), size, kind)
+
+    def disk(self, node):
+        return self.disks[node.name]
+
+    def close(self):
+        for node in self.nodes:
+            if node.process is not None:
+                node.kill()
+        for disk in self.disks.values():
+            disk.close()
+        super().close()
+
+
+class FaultCluster(RaftCluster):
+    """Three servers, each with a disk that obeys the test."""
+
+    def __init__(self, number, count=3, **options):
+        if diskfault.missing():
+            skip(diskfault.missing())
+        super().__init__(count, net="%s.%d" % (NET, number), bootstrap_expect=count, **options)
+        self.disks = {}
+        for node in self.nodes:
+            self.disks[node.name] = diskfault.DiskFault(os.path.join(node.dir, "disk"))
+            node.env = self.disks[node.name].env
+
+    def disk(self, node):
+        return self.disks[node.name]
+
+    def close(self):
+        for disk in getattr(self, "disks", {}).values():
+            if disk.words:
+                disk.clear()
+        super().close()
+
+
+def others(c, node):
+    return [n for n in c.nodes if n is not node]
+
+
+def full(node, yes=True):
+    wait_for("%s is %sfull" % (node.name, "" if yes else "not "), lambda: node.info()["disk_full"] == str(int(yes)))
+
+
+def ended(node):
+    """Waits for the end of its raftd: (status, log)."""
+    status = node.process.wait(20)
+    node.disconnect()
+    node.process = None
+    return status, node.log()
+
+
+class Writers(threading.Thread):
+    """Writes one key after the other to whoever leads; remembers each acknowledged one, and each answer otherwise."""
+
+    def __init__(self, c, prefix, size=100):
+        super().__init__(daemon=True)
+        self.c, self.prefix, self.size = c, prefix, size
+        self.acked, self.errors, self.halt = [], [], threading.Event()
+        self.start()
+
+    def run(self):
+        i = 0
+        while not self.halt.is_set():
+            for node in self.c.nodes:
+                try:
+                    with tvframe.Conn(node.sock_path, timeout=20) as conn:
+                        while not self.halt.is_set():
+                            i += 1
+                            key = "%s/%06d" % (self.prefix, i)
+                            err, text = conn.call(MSG.OP, [OP.KV_APPLY, "", 0, 0, 0, 0, "",
+                                                           [0, key, 0, b"v" * self.size, 0, "", 0]])[:2]
+                            if err != 0:
+                                self.errors.append((node.name, err, text))
+                                break
+                            self.acked.append(key)
+                except (OSError, tvframe.Closed, TimeoutError):
+                    pass
+                self.halt.wait(0.01)
+
+    def go_on(self, count=20):
+        n = len(self.acked)
+        wait_for("writes go on", lambda: len(self.acked) >= n + count, 30)
+
+    def stop(self):
+        self.halt.set()
+        self.join(30)
+
+    def check(self):
+        """Each acknowledged one is on every server that runs."""
+        for node in self.c.alive():
+            err, text, _, value = node.op(OP.KV_KEYS, [self.prefix + "/", ""])
+            assert err == 0, (node.name, err, text)
+            lost = set(self.acked) - set(value[0] if value else [])
+            assert not lost, "%s lost %d of %d, first %s" % (node.name, len(lost), len(self.acked), min(lost))
+
+
+# -- full ----------------------------------------------------------------------
+
+
+def test_full_follower():
+    """It takes nothing and is not waited for; it reads what it has; it catches up by itself."""
+    with SmallCluster(1) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        term = leader.info()["term"]
+        follower, other = others(c, leader)
+        assert leader.put("k", b"before")[0] == 0
+        wait_for("it is there", lambda: follower.get("k", READ_STALE) == b"before")
+        pid = follower.process.pid
+        c.disk(follower).fill(leave=4 * MB)
+        full(follower)
+        follower.wait_log("disk full: %s" % os.path.join(follower.dir, "data", "raftd"))
+        stays = follower.info()["last_log_index"]
+        writers = Writers(c, "w", 1000)
+        try:
+            writers.go_on(1000)
+            assert follower.info()["last_log_index"] == stays
+            assert follower.get("k", READ_STALE) == b"before"
+            # A linearizable read is the leader's to answer now: this server will not have it soon.
+            assert follower.op(OP.KV_GET, ["k", ""])[0] == ERR.ENOTLEADER
+            # Nor does it keep the log of the others from being cut.
+            wait_for("the log is cut", lambda: int(leader.info()["last_snapshot_index"]) > int(stays) + 500)
+            c.disk(follower).free()
+            full(follower, False)
+            follower.wait_log("disk has room again")
+            writers.go_on(100)
+        finally:
+            writers.stop()
+        c.wait_equal()
+        writers.check()
+        assert leader.info()["term"] == term and follower.process.pid == pid
+        assert not [e for e in writers.errors if e[1] not in (ERR.ENOTLEADER, ERR.ENOLEADER)], writers.errors[:3]
+
+
+def test_full_leader_hands_over():
+    with SmallCluster(2) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        writers = Writers(c, "w")
+        try:
+            writers.go_on()
+            c.disk(leader).fill(leave=4 * MB)
+            leader.wait_log("disk full: handing leadership over to ")
+            wait_for("another leads", lambda: c.leader() not in (None, leader))
+            writers.go_on(100)
+            assert leader.get("wait-leader", READ_STALE) == b"x"
+            c.disk(leader).free()
+            full(leader, False)
+            writers.go_on(100)
+        finally:
+            writers.stop()
+        c.wait_equal()
+        writers.check()
+        assert not [e for e in writers.errors if e[1] not in (ERR.ENOTLEADER, ERR.ENOLEADER, ERR.EUNKNOWN)]
+
+
+def refused(node):
+    err, text, _, _ = node.put("refused", b"x")
+    assert err == ERR.ENOSPACE, (err, text)
+    assert text.startswith("disk full: ") and "goes on by itself" in text, text
+    return text
+
+
+def test_all_full():
+    """Writes are refused with a sentence, reads go on, also under a new leader and after restarts; then all goes on."""
+    with SmallCluster(3) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        assert leader.put("k", b"v")[0] == 0
+        c.wait_equal()
+        for node in c.nodes:
+            c.disk(node).fill(leave=4 * MB)
+        for node in c.nodes:
+            full(node)
+        leader = wait_for("a leader", c.leader)
+        text = refused(leader)
+        assert os.path.join(leader.dir, "data", "raftd") in text and "disk_reserve" in text, text
+        for node in c.nodes:
+            assert node.get("k") == b"v" and node.get("k", READ_STALE) == b"v"
+        leader.kill()
+        second = wait_for("another leader", c.leader)
+        for node in c.alive():
+            wait_for("it reads", lambda: node.get("k") == b"v")
+        refused(second)
+        leader.start()                                  # starts on a full disk
+        wait_for("it is back", lambda: leader.get("k") == b"v")
+        full(leader)
+        # Too few with room: the leader, which has it, names the others.
+        leader = wait_for("a leader", c.leader)
+        c.disk(leader).free()
+        full(leader, False)
+        assert all(n.name in refused(leader) for n in others(c, leader)), refused(leader)
+        for node in c.nodes:
+            c.disk(node).free()
+        leader = c.wait_leader()
+        assert leader.put("k", b"after")[0] == 0
+        for node in c.nodes:
+            wait_for("after", lambda: node.get("k") == b"after")
+        assert leader.get("refused") is None
+
+
+def zero_room(number, kind):
+    """Another program takes the last byte of every disk while writes go on.  Whoever stops says why and waits for space
+    when it is started again; nothing that was acknowledged is lost, and no file has to be removed by hand."""
+    with SmallCluster(number, "64M", kind) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        assert leader.put("k", b"v")[0] == 0
+        writers = Writers(c, "w", 2000)
+        try:
+            writers.go_on(100)
+            for node in c.nodes:
+                c.disk(node).fill()
+            wait_for("no more writes", lambda: any(e[1] == ERR.ENOSPACE for e in writers.errors) or
+                     any(n.process.poll() is not None for n in c.nodes))
+            stopped = [n for n in c.nodes if n.process.poll() is not None]
+            for node in stopped:
+                assert ended(node)[0] == 1
+                node.gossip and node.disconnect()
+            for node in c.alive():
+                assert node.get("k", READ_STALE) == b"v"
+            for node in stopped:
+                node.start()
+            for node in c.nodes:
+                c.disk(node).free()
+            writers.go_on(50)
+        finally:
+            writers.stop()
+        for node in c.nodes:                            # late victims of the same
+            if node.process.poll() is not None:
+                ended(node)
+                node.start()
+        c.wait_leader()
+        c.wait_equal()
+        writers.check()
+
+
+def test_no_room_at_all():
+    zero_room(4, "tmpfs")
+
+
+def test_no_room_at_all_ext4():
+    if not smalldisk.missing() and not smalldisk.have_ext4():
+        skip("no mkfs.ext4 or loop devices")
+    zero_room(5, "ext4")
+
+
+def test_full_at_start():
+    """It waits for room and starts by itself when there is."""
+    with SmallCluster(6) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        assert leader.put("k", b"v")[0] == 0
+        node = others(c, leader)[0]
+        wait_for("it is there", lambda: node.get("k", READ_STALE) == b"v")
+        node.kill()
+        os.unlink(os.path.join(node.dir, "data", "raftd", "ballast"))       # the worst case: none is left
+        c.disk(node).fill()
+        node.start_only()
+        node.wait_log("there is not even room to open the data: waiting for it")
+        assert leader.put("k", b"w")[0] == 0
+        assert node.process.poll() is None
+        c.disk(node).free()
+        wait_for("it starts by itself", lambda: node.connect())
+        wait_for("it follows", lambda: node.get("k") == b"w")
+        node.stop()
+
+
+def test_snapshot_does_not_fit():
+    """A new server whose disk is too small for the state says so, disturbs nobody, and goes on when it has grown."""
+    with SmallCluster(7, "256M", count=1, snapshot_chunk="64k") as c:
+        first = c.nodes[0]
+        c.start_all()
+        c.wait_leader()
+        value = os.urandom(50000)
+        for i in range(400):
+            assert first.put("k%03d" % i, value)[0] == 0
+        wait_for("a checkpoint", lambda: int(first.info()["last_snapshot_index"]) > 300)
+        c.options = dict(SMALL)
+        node = c.add()
+        c.disks[node.name] = smalldisk.SmallDisk(os.path.join(node.dir, "data"), "32M")
+        node.start()
+        c.introduce(node, first)
+        node.wait_log("it is asked for again when there is room")
+        full(node)
+        assert first.put("after", b"x")[0] == 0
+        assert not [n for n in os.listdir(os.path.join(node.dir, "data", "raftd")) if n.startswith("snapshot-")]
+        c.disk(node).resize("256M")
+        wait_for("it has the state", lambda: node.get("after", READ_STALE) == b"x", 60)
+        wait_for("it votes", lambda: first.servers() == {"n1": True, "n2": True})
+
+
+def test_http_says_so():
+    """What a client of the HTTP API sees: 500 with the sentence, reads with 200 on every server, metrics, and the end."""
+    if smalldisk.missing():
+        skip(smalldisk.missing())
+    disks = []
+    with Cluster(NET + ".8") as c:
+        try:
+            join = [c.net + ".1"]
+            nodes = [c.add("n%d" % i, i, raftd={"bootstrap_expect": 3, "disk_reserve": "8M"}, retry_join=join)
+                     for i in (1, 2, 3)]
+            disks = [smalldisk.SmallDisk(n.data, "64M") for n in nodes]
+            for n in nodes:
+                n.start()
+            leader = c.formed()
+            leader.kv_put("k", "v")
+            session = leader.put("/v1/session/create", {"TTL": "60s"}).json()["ID"]
+            follower = next(n for n in nodes if n is not leader)
+            disks[nodes.index(follower)].fill(leave=4 * MB)
+            wait_for("full", lambda: follower.stats("raft")["disk_full"] == "1")
+            leader.kv_put("k", "w")
+            assert follower.kv_get("k") == b"w"                 # linearizable, by way of the leader
+            assert follower.kv_get("k", "?stale") in (b"v", b"w")
+            follower.kv_put("k", "x")                           # writes through it as well
+            assert follower.kv_get("k", "?consistent") == b"x"
+            for d in disks:
+                d.fill(leave=4 * MB)
+            for n in nodes:
+                wait_for("full", lambda: n.stats("raft")["disk_full"] == "1")
+            for n in nodes:
+                for r in (n.put("/v1/kv/a", "b"), n.delete("/v1/kv/k"), n.put("/v1/session/create", {}),
+                          n.put("/v1/session/destroy/" + session)):
+                    assert r.status == 500 and r.text.startswith("disk full: "), r
+                assert n.kv_get("k") == b"x" and n.kv_get("k", "?stale") in (b"v", b"w", b"x")
+                assert n.put("/v1/session/renew/" + session).status == 200
+            gauges = {g["Name"]: g["Value"] for g in leader.get("/v1/agent/metrics").json()["Gauges"]}
+            assert gauges["triumvir.raft.disk_full"] == 1 and gauges["triumvir.raft.disk_free"] < 8 * MB, gauges
+            for d in disks:
+                d.free()
+            for n in nodes:
+                wait_for("not full", lambda: n.stats("raft")["disk_full"] == "0")
+            for n in nodes:
+                n.kv_put("k", n.name)
+                assert n.kv_get("k") == n.name.encode()
+        finally:
+            c.close()
+            for d in disks:
+                d.close()
+
+
+if __name__ == "__main__":
+    main(test_full_follower, test_full_leader_hands_over, test_all_full, test_no_room_at_all, test_no_room_at_all_ext4,
+         test_full_at_start, test_snapshot_does_not_fit, test_http_says_so)

@@ -1,0 +1,101 @@
+/* Amounts of disk space, and the ballast. */
+#include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "raftd/ballast.h"
+#include "raftd/space.h"
+
+#define MB (1u << 20)
+
+START_TEST(short_and_not)
+{
+	ck_assert(!space_short(64 * MB, 64 * MB, 0, false));
+	ck_assert(space_short(64 * MB - 1, 64 * MB, 0, false));
+	/* Back only with an eighth more. */
+	ck_assert(space_short(72 * MB - 1, 64 * MB, 0, true));
+	ck_assert(!space_short(72 * MB, 64 * MB, 0, true));
+	/* What is wanted beside comes on top. */
+	ck_assert(space_short(80 * MB, 64 * MB, 17 * MB, false));
+	ck_assert(!space_short(81 * MB, 64 * MB, 17 * MB, false));
+}
+END_TEST
+
+START_TEST(said)
+{
+	char text[24];
+
+	ck_assert_str_eq(space_bytes(0, text), "0.0 kB");
+	ck_assert_str_eq(space_bytes(1536, text), "1.5 kB");
+	ck_assert_str_eq(space_bytes(64 * MB, text), "64.0 MB");
+	ck_assert_str_eq(space_bytes((uint64_t)3 << 40, text), "3.0 TB");
+	ck_assert_str_eq(space_bytes(UINT64_MAX, text), "16.0 EB");
+}
+END_TEST
+
+static uint64_t
+blocks_of(const char *dir)
+{
+	char path[300];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/ballast", dir);
+	return stat(path, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+START_TEST(ballast)
+{
+	char dir[] = "/tmp/check_space.XXXXXX", path[300];
+	struct ballast b;
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	ballast_open(&b, dir);
+	ck_assert_int_ge(b.fd, 0);
+	ck_assert_uint_eq(ballast_give(&b, MB), 0);
+	ballast_take(&b, 4 * MB);
+	if (b.bytes != 0) {			/* else it cannot be had here */
+		ck_assert_uint_eq(b.bytes, 4 * MB);
+		ck_assert_uint_ge(blocks_of(dir), 4 * MB);
+		ck_assert_uint_eq(ballast_give(&b, MB), MB);
+		ck_assert_uint_lt(blocks_of(dir), 4 * MB);
+		ballast_close(&b);
+		ballast_open(&b, dir);		/* as a start finds it */
+		ck_assert_uint_eq(b.bytes, 3 * MB);
+		ck_assert_uint_eq(ballast_give(&b, 10 * MB), 3 * MB);
+		ck_assert_uint_eq(blocks_of(dir), 0);
+		/* A hole is no ballast. */
+		ck_assert_int_eq(ftruncate(b.fd, 8 * MB), 0);
+		ballast_close(&b);
+		ballast_open(&b, dir);
+		ck_assert_uint_eq(b.bytes, 0);
+		ballast_take(&b, 2 * MB);
+		ck_assert_uint_eq(b.bytes, 2 * MB);
+	}
+	ballast_close(&b);
+	snprintf(path, sizeof(path), "%s/ballast", dir);
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(rmdir(dir), 0);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("space");
+	TCase *tc = tcase_create("all");
+	SRunner *sr;
+	int failed;
+
+	tcase_add_test(tc, short_and_not);
+	tcase_add_test(tc, said);
+	tcase_add_test(tc, ballast);
+	suite_add_tcase(s, tc);
+	sr = srunner_create(s);
+	srunner_run_all(sr, CK_NORMAL);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed == 0 ? 0 : 1;
+}
