@@ -225,6 +225,8 @@ def test_all_full():
         assert all(n.name in refused(leader) for n in others(c, leader)), refused(leader)
         for node in c.nodes:
             c.disk(node).free()
+        for node in c.nodes:
+            full(node, False)
         leader = c.wait_leader()
         assert leader.put("k", b"after")[0] == 0
         for node in c.nodes:
