@@ -132,7 +132,7 @@ class Writers(threading.Thread):
 
 def test_full_follower():
     """It takes nothing and is not waited for; it reads what it has; it catches up by itself."""
-    with SmallCluster(1) as c:
+    with SmallCluster(1, "256M") as c:
         c.start_all()
         leader = c.wait_leader()
         term = leader.info()["term"]
