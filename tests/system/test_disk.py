@@ -365,6 +365,7 @@ def test_http_says_so():
                 d.free()
             for n in nodes:
                 wait_for("not full", lambda: n.stats("raft")["disk_full"] == "0")
+            wait_for("the leader knows", lambda: leader.put("/v1/kv/k", "y").status == 200)
             for n in nodes:
                 n.kv_put("k", n.name)
                 assert n.kv_get("k") == n.name.encode()
