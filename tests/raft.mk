@@ -1,11 +1,15 @@
 # Raft: the core under a simulator, by seeds and by scripts.
 SIM_RAFT_SOURCES = \
 	tests/sim/raft_world.c tests/sim/raft_world.h tests/sim/raft_net.c tests/sim/raft_disk.c tests/sim/raft_snap.c \
-	tests/sim/raft_check.c tests/sim/raft_chaos.c
+	tests/sim/raft_check.c tests/sim/raft_chaos.c tests/sim/raft_plan.c tests/sim/raft_peace.c \
+	tests/sim/raft_clients.c tests/sim/raft_state.c $(LINEAR_SOURCES)
 
-check_PROGRAMS += tests/sim/sim_raft tests/sim/trace_raft
+SIM_RAFT_RUN = tests/sim/raft_run.c tests/sim/raft_run.h tests/sim/raft_elections.c
+check_PROGRAMS += tests/sim/sim_raft tests/sim/trace_raft tests/sim/soak
 TESTS += tests/sim/sim_raft tests/sim/trace_raft
-tests_sim_sim_raft_SOURCES = tests/sim/sim_raft.c $(SIM_RAFT_SOURCES)
+tests_sim_sim_raft_SOURCES = tests/sim/sim_raft.c $(SIM_RAFT_RUN) $(SIM_RAFT_SOURCES)
+tests_sim_soak_SOURCES = tests/sim/soak.c $(SIM_RAFT_RUN) $(SIM_RAFT_SOURCES)
+tests_sim_soak_LDADD = raftd/libraftcore.a common/libtvrt.a common/libtvcore.a
 tests_sim_sim_raft_LDADD = raftd/libraftcore.a common/libtvcore.a
 tests_sim_trace_raft_SOURCES = tests/sim/trace_raft.c $(SIM_RAFT_SOURCES)
 tests_sim_trace_raft_LDADD = raftd/libraftcore.a common/libtvcore.a

@@ -8,6 +8,7 @@
 struct truth {			/* a committed entry */
 	uint64_t term, payload, state;	/* hashes; state: of the chain up to here, 0 until applied somewhere */
 	uint64_t by_term;		/* it was committed in this term or before */
+	bool done;			/* the state machine did what it says */
 };
 
 struct leadership {		/* of one term */
@@ -56,6 +57,12 @@ uint64_t
 check_state_at(const struct world *w, uint64_t index)
 {
 	return index < w->truth_cap ? w->truth[index].state : 0;
+}
+
+bool
+check_outcome(const struct world *w, uint64_t index)
+{
+	return w->truth[index].done;
 }
 
 /* -- log matching */
@@ -156,12 +163,38 @@ check_majority(struct world *w, struct sim_node *n, uint64_t index, uint64_t ter
 	    ULL(term), n->i + 1);
 }
 
-void
-check_commit(struct world *w, struct sim_node *n, uint64_t from, uint64_t to)
+/* n says for the first time that the entry is committed. */
+static void
+first_commit(struct world *w, struct sim_node *n, uint64_t index, uint64_t term)
 {
+	struct truth *t = truth_at(w, index);
+	const struct sim_entry *e = simlog_at(&n->log, index);
 	struct raft_status st;
 
 	raft_status(n->core, &st);
+	check_majority(w, n, index, term);
+	TV_ASSERT(e != NULL);
+	t->term = term;
+	t->payload = payload_hash(e);
+	t->by_term = st.term;
+	if (index > w->truth_last)
+		w->truth_last = index;
+}
+
+/*
+ * A leader tells the others what is committed, perhaps before it is durable on its own disk, and by a configuration that
+ * it alone knows yet.
+ */
+static void
+check_told(struct world *w, struct sim_node *n, const struct raft_msg *m)
+{
+	for (uint64_t i = w->truth_last + 1; i <= m->commit && !w->failed; i++)
+		first_commit(w, n, i, raft_term_at(n->core, i));
+}
+
+void
+check_commit(struct world *w, struct sim_node *n, uint64_t from, uint64_t to)
+{
 	if (to > simlog_last(&n->disk.log) && to > n->disk.snap.index)
 		world_fail(w, "n%d: commit index %llu passes its durable log", n->i + 1, ULL(to));
 	for (uint64_t i = from + 1; i <= to && !w->failed; i++) {
@@ -169,15 +202,7 @@ check_commit(struct world *w, struct sim_node *n, uint64_t from, uint64_t to)
 		uint64_t term = raft_term_at(n->core, i);
 
 		if (t->term == 0) {
-			const struct sim_entry *e = simlog_at(&n->log, i);
-
-			check_majority(w, n, i, term);
-			TV_ASSERT(e != NULL);
-			t->term = term;
-			t->payload = payload_hash(e);
-			t->by_term = st.term;
-			if (i > w->truth_last)
-				w->truth_last = i;
+			first_commit(w, n, i, term);
 		} else if (t->term != term) {
 			world_fail(w, "n%d: entry %llu committed with term %llu, elsewhere with %llu", n->i + 1, ULL(i),
 			    ULL(term), ULL(t->term));
@@ -194,10 +219,12 @@ check_apply(struct world *w, struct sim_node *n, const struct sim_entry *e)
 	n->state = hash_bytes(n->state, &payload, sizeof(payload));
 	if (t->term != e->term || t->payload != payload)
 		world_fail(w, "n%d applies another entry at %llu", n->i + 1, ULL(e->index));
-	if (t->state == 0)
+	if (t->state == 0) {
 		t->state = n->state;
-	else if (t->state != n->state)
+		t->done = state_do(w, e);
+	} else if (t->state != n->state) {
 		world_fail(w, "n%d: state after %llu differs", n->i + 1, ULL(e->index));
+	}
 }
 
 /* -- leaders */
@@ -221,6 +248,7 @@ new_leader(struct world *w, struct sim_node *n, const struct raft_status *st)
 		world_fail(w, "two leaders in term %llu: n%d is the second", ULL(st->term), n->i + 1);
 	*l = (struct leadership){ n->id, n->gen };
 	w->elections++;
+	n->leads_since = w->now;
 	/* Leader completeness: all that was committed in earlier terms is in its log. */
 	while (at > 0 && w->truth[at].by_term >= st->term)
 		at--;
@@ -246,13 +274,20 @@ static void
 check_read(struct world *w, struct sim_node *n, const struct raft_read *read)
 {
 	for (size_t i = 0; i < n->read_count; i++) {
-		if (n->reads[i].ctx != read->ctx)
+		struct pending_read r = n->reads[i];
+
+		if (r.ctx != read->ctx || r.serve_at > 0)
 			continue;
-		if (read->ok && read->index < n->reads[i].floor)
+		if (read->ok && read->index < r.floor)
 			world_fail(w, "n%d: read at %llu misses the write acknowledged at %llu", n->i + 1,
-			    ULL(read->index), ULL(n->reads[i].floor));
+			    ULL(read->index), ULL(r.floor));
 		w->reads_done += read->ok;
+		if (read->ok && r.request != 0 && read->index > n->applied) {
+			n->reads[i].serve_at = read->index;
+			return;
+		}
 		n->reads[i] = n->reads[--n->read_count];
+		clients_served(w, n, r.request, read->ok);
 		return;
 	}
 	world_fail(w, "n%d: answer to a read that nobody asked (%llu)", n->i + 1, ULL(read->ctx));
@@ -267,6 +302,10 @@ check_output(struct world *w, struct sim_node *n, const struct raft_output *out)
 	if (st.role == RAFT_LEADER && n->role != RAFT_LEADER)
 		new_leader(w, n, &st);
 	n->role = st.role;
+	if (raft_config(n->core)->index != n->config_index) {
+		n->config_index = raft_config(n->core)->index;
+		n->config_since = w->now;
+	}
 	if (out->commit_index < n->commit)
 		world_fail(w, "n%d: commit index goes back from %llu to %llu", n->i + 1, ULL(n->commit),
 		    ULL(out->commit_index));
@@ -291,6 +330,8 @@ check_send(struct world *w, struct sim_node *n, const struct raft_msg *m)
 {
 	if (m->type == RAFT_MSG_PRE_VOTE || m->type == RAFT_MSG_PRE_VOTE_REPLY)
 		return;
+	if (m->type == RAFT_MSG_APPEND)
+		check_told(w, n, m);
 	if (m->term < n->term_seen && m->type != RAFT_MSG_READ_INDEX_REPLY)
 		world_fail(w, "n%d: term goes back from %llu to %llu", n->i + 1, ULL(n->term_seen), ULL(m->term));
 }
@@ -314,15 +355,16 @@ check_restart(struct world *w, struct sim_node *n)
 void
 check_crash(struct world *w, struct sim_node *n)
 {
-	struct raft_status st;
+	uint64_t from = (n->term_seen > n->disk.term ? n->term_seen : n->disk.term) + 1;
 
-	raft_status(n->core, &st);
-	if (st.role != RAFT_LEADER || st.term <= n->term_seen || st.term <= n->disk.term)
-		return;
-	w->leaders[st.term] = (struct leadership){ 0, 0 };
-	for (size_t i = 0; i < w->ident_cap; i++)
-		if (w->idents[i].index != 0 && w->idents[i].term == st.term)
-			w->idents[i].void_ = true;
+	for (uint64_t term = from; term < w->leader_cap; term++) {
+		if (w->leaders[term].id != n->id)
+			continue;
+		w->leaders[term] = (struct leadership){ 0, 0 };
+		for (size_t i = 0; i < w->ident_cap; i++)
+			if (w->idents[i].index != 0 && w->idents[i].term == term)
+				w->idents[i].void_ = true;
+	}
 }
 
 /* A message leaves: from here on others may have seen it. */
@@ -339,4 +381,37 @@ check_leaves(struct world *w, struct sim_node *n, const struct raft_msg *m)
 		world_fail(w, "n%d votes twice in term %llu", n->i + 1, ULL(m->term));
 	n->vote_term = m->term;
 	n->vote_for = m->to;
+}
+
+/* Has it heard from a majority of its voters within that time? */
+static bool
+hears_majority(const struct world *w, const struct sim_node *n, struct mono limit)
+{
+	const struct raft_config *c = raft_config(n->core);
+	const struct raft_server_conf *self = raft_config_find(c, n->id);
+	unsigned alive = self != NULL && self->voter;
+
+	for (unsigned i = 0; i < c->count; i++)
+		for (int k = 0; k < w->count; k++)
+			alive += k != n->i && w->nodes[k].id == c->servers[i].id && c->servers[i].voter &&
+			    mono_before(w->now, mono_add(w->heard[n->i][k], limit));
+	return alive >= raft_config_voters(c) / 2 + 1;
+}
+
+/* Two election timeouts and a half: one of silence, by a clock that may be slow, and the heartbeat that notices (S10). */
+void
+check_quorums(struct world *w)
+{
+	struct mono limit = { w->plan.opt.election_timeout.ns * 5 / 2 };
+
+	for (int i = 0; i < w->count && w->plan.opt.check_quorum; i++) {
+		const struct sim_node *n = &w->nodes[i];
+
+		if (n->core == NULL || n->role != RAFT_LEADER || mono_before(w->now, mono_add(n->leads_since, limit)) ||
+		    mono_before(w->now, mono_add(n->paused_until, limit)) ||
+		    mono_before(w->now, mono_add(n->config_since, limit)))
+			continue;
+		if (!hears_majority(w, n, limit))
+			world_fail(w, "n%d still leads without having heard from a majority", n->i + 1);
+	}
 }

@@ -203,31 +203,47 @@ disk_install(struct world *w, struct sim_node *n, struct sim_snap *snap)
 	disk_kick(w, n);
 }
 
-/* Puts one write onto the platter; `entries_max` limits how much of a torn one gets there. */
+/*
+ * Puts one write onto the platter, or as many of its records as are left.  In that order: term and vote, cut, entries,
+ * snapshot.
+ */
 static void
-apply_write(struct sim_disk *d, const struct sim_write *wr, size_t entries_max)
+apply_write(struct sim_disk *d, const struct sim_write *wr, unsigned *left)
 {
-	if (wr->hard) {
+	if (wr->hard && *left > 0) {
 		d->term = wr->term;
 		d->vote = wr->vote;
+		--*left;
 	}
-	if (wr->truncate_from != 0)
+	if (wr->truncate_from != 0 && *left > 0) {
 		simlog_truncate(&d->log, wr->truncate_from);
-	for (size_t i = 0; i < wr->entries.count && i < entries_max; i++)
+		--*left;
+	}
+	for (size_t i = 0; i < wr->entries.count && *left > 0; i++, --*left)
 		simlog_push(&d->log, &wr->entries.e[i]);
-	if (wr->install != NULL) {
+	if (wr->install != NULL && *left > 0) {
 		snap_drop(&d->snap);
 		d->snap = *wr->install;
 		blob_ref(d->snap.data);
 		simlog_reset(&d->log, wr->install->index + 1);
+		--*left;
 	}
 }
 
-/* The transaction in progress is durable. */
-static void
-write_finished(struct world *w, struct event *e)
+unsigned
+disk_records(const struct sim_disk *d)
 {
-	struct sim_node *n = &w->nodes[e->node];
+	unsigned n = 0, i = 0;
+
+	for (const struct sim_write *wr = d->head; wr != NULL && i < d->started; wr = wr->next, i++)
+		n += wr->hard + (wr->truncate_from != 0) + (unsigned)wr->entries.count + (wr->install != NULL);
+	return n;
+}
+
+/* The transaction in progress is durable: the core hears of it, and messages that waited for it leave. */
+static void
+finish(struct world *w, struct sim_node *n)
+{
 	struct sim_disk *d = &n->disk;
 	struct raft_input in = { .type = RAFT_IN_PERSISTED };
 	struct sim_snap installed = { 0 };
@@ -235,8 +251,9 @@ write_finished(struct world *w, struct event *e)
 
 	for (; d->started > 0; d->started--) {
 		struct sim_write *wr = d->head;
+		unsigned all = UINT32_MAX;
 
-		apply_write(d, wr, SIZE_MAX);
+		apply_write(d, wr, &all);
 		d->seq_done = wr->seq;
 		if (wr->entries.count > 0) {
 			entries = true;
@@ -251,25 +268,65 @@ write_finished(struct world *w, struct event *e)
 		}
 		pop_write(d);
 	}
-	if (entries)
+	if (!node_point(w, n, 0) && entries)
 		(void)node_feed(w, n, &in);
-	if (install)
+	if (install && n->dying == 0)
 		snap_installed(w, n, &installed);
 	snap_drop(&installed);
+	if (node_point(w, n, 0))
+		return;
 	net_release(w, n);
+	(void)node_point(w, n, 0);
 	disk_kick(w, n);
 }
 
-/* All that waits goes into one transaction, as the log thread does. */
+/* Each record of it could be the last that a crash leaves. */
+static bool
+torn_somewhere(struct world *w, struct sim_node *n)
+{
+	unsigned records = disk_records(&n->disk);
+
+	for (unsigned i = 0; i <= records && w->point_node == n->i; i++)
+		if (node_point(w, n, i))
+			return true;
+	return false;
+}
+
+static void
+write_finished(struct world *w, struct event *e)
+{
+	struct sim_node *n = &w->nodes[e->node];
+	struct sim_disk *d = &n->disk;
+
+	if (d->stalled) {
+		d->waiting = true;
+		return;
+	}
+	if (torn_somewhere(w, n))
+		return;
+	if (world_chance(w, w->plan.disk.sync_error)) {
+		world_say(w, "n%d: sync fails, it stops", n->i + 1);
+		w->sync_errors++;
+		node_crash(w, n, true);
+		node_restart_later(w, n, world_between(w, MONO_MS(1), MONO_MS(2000)));
+		return;
+	}
+	finish(w, n);
+}
+
+/* All that waits goes into one transaction, as the log thread does; the contract allows fewer. */
 void
 disk_kick(struct world *w, struct sim_node *n)
 {
 	struct sim_disk *d = &n->disk;
 	struct mono took;
+	unsigned most = UINT32_MAX;
 
-	if (d->started > 0 || d->head == NULL || d->stalled)
+	if (d->started > 0 || d->head == NULL || d->stalled || n->dying != 0)
 		return;
-	for (struct sim_write *wr = d->head; wr != NULL; wr = wr->next)
+	if (world_chance(w, w->plan.disk.small))
+		most = 1 + (unsigned)rng_below(&w->rng, 3);
+	for (struct sim_write *wr = d->head; wr != NULL && d->started < most; wr = wr->next)
 		d->started++;
 	took = world_between(w, w->plan.disk.write_min, w->plan.disk.write_max);
 	if (world_chance(w, w->plan.disk.slow))
@@ -277,23 +334,56 @@ disk_kick(struct world *w, struct sim_node *n)
 	(void)world_at(w, mono_add(w->now, took), write_finished, n);
 }
 
+/* -- a disk that hangs */
+
+static void
+complain(struct world *w, struct event *e)
+{
+	struct sim_node *n = &w->nodes[e->node];
+
+	if (n->disk.stalled && n->disk.stall == e->a && n->disk.started > 0)
+		(void)node_feed(w, n, &(struct raft_input){ .type = RAFT_IN_DISK_STUCK });
+}
+
+void
+disk_stall(struct world *w, struct sim_node *n)
+{
+	if (n->disk.stalled)
+		return;
+	n->disk.stalled = true;
+	n->disk.stall++;
+	if (w->plan.disk.stuck_after.ns > 0)
+		world_at(w, mono_add(w->now, w->plan.disk.stuck_after), complain, n)->a = n->disk.stall;
+}
+
+void
+disk_unstall(struct world *w, struct sim_node *n)
+{
+	n->disk.stalled = false;
+	if (n->disk.waiting && n->disk.started > 0 && n->core != NULL) {
+		n->disk.waiting = false;
+		(void)world_at(w, w->now, write_finished, n);
+	} else {
+		disk_kick(w, n);
+	}
+}
+
 /*
- * What was not synced is lost.  Torn: the transaction in progress had got somewhere; writes are in order, and
- * within one the hard state comes before the entries.
+ * What was not synced is lost, or some of it: each record that had been written may have reached the disk or not, in any
+ * order.  Whoever reads the log back takes records as long as none is missing, so what survives is a beginning.
  */
 void
-disk_crash(struct world *w, struct sim_node *n, bool torn)
+disk_crash(struct world *w, struct sim_node *n, unsigned survive)
 {
 	struct sim_disk *d = &n->disk;
-	uint64_t whole = torn ? rng_below(&w->rng, d->started + 1) : 0;
 
-	for (uint64_t i = 0; d->head != NULL; i++) {
-		if (i < whole)
-			apply_write(d, d->head, SIZE_MAX);
-		else if (i == whole && torn && i < d->started && d->head->install == NULL)
-			apply_write(d, d->head, (size_t)rng_below(&w->rng, d->head->entries.count + 1));
+	(void)w;
+	for (unsigned i = 0; d->head != NULL; i++) {
+		if (i < d->started)
+			apply_write(d, d->head, &survive);
 		pop_write(d);
 	}
 	d->started = 0;
+	d->stalled = d->waiting = false;
 	d->seq_done = d->seq_hard = d->seq_issued;
 }

@@ -128,6 +128,8 @@ net_send(struct world *w, struct sim_node *n, const struct raft_send *s)
 	struct held_send *h;
 	struct blob *bytes;
 
+	if (n->dying != 0)
+		return;
 	check_send(w, n, &s->msg);
 	if (w->on_send != NULL)
 		w->on_send(w, n, s);
@@ -138,6 +140,10 @@ net_send(struct world *w, struct sim_node *n, const struct raft_send *s)
 	if (s->after_append)
 		need = n->disk.seq_issued;
 	if (need <= n->disk.seq_done) {
+		if (node_point(w, n, 0)) {
+			blob_drop(bytes);
+			return;
+		}
 		check_leaves(w, n, &s->msg);
 		launch(w, n->i, to->i, bytes);
 		blob_drop(bytes);
@@ -163,8 +169,10 @@ net_release(struct world *w, struct sim_node *n)
 			continue;
 		}
 		*at = h->next;
-		check_leaves(w, n, &h->msg);
-		launch(w, n->i, h->to, h->bytes);
+		if (!node_point(w, n, 0)) {
+			check_leaves(w, n, &h->msg);
+			launch(w, n->i, h->to, h->bytes);
+		}
 		blob_drop(h->bytes);
 		free(h);
 	}
@@ -209,6 +217,9 @@ net_deliver(struct world *w, struct event *e)
 		world_fail(w, "codec: message from n%d does not read back: %s", (int)e->a + 1, tv_strerror(err));
 		return;
 	}
+	if (m.to != n->id)
+		return;		/* meant for one that it was before it lost its disk: links know who is at the other end */
+	w->heard[n->i][e->a] = w->now;
 	if (w->trace != NULL)
 		world_say(w, "n%d <- n%d %s", n->i + 1, (int)e->a + 1, net_text(&m, text, sizeof(text)));
 	(void)node_feed(w, n, &in);

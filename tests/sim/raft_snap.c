@@ -90,8 +90,10 @@ chunk_stored(struct world *w, struct event *e)
 	if (n->incoming.index == 0 || n->incoming_checksum != e->b || n->incoming.data->size < e->a)
 		return;		/* another snapshot was begun since */
 	m.offset = e->a;
+	if (node_point(w, n, 0))
+		return;
 	(void)node_feed(w, n, &in);
-	if (e->a < n->incoming_total || n->core == NULL)
+	if (e->a < n->incoming_total || n->core == NULL || node_point(w, n, 0))
 		return;
 	if (hash_bytes(7, n->incoming.data->bytes, n->incoming.data->size) != e->b) {
 		world_fail(w, "n%d: received snapshot does not match its checksum", n->i + 1);
@@ -166,11 +168,14 @@ snap_installed(struct world *w, struct sim_node *n, struct sim_snap *snap)
 	if (snap->state != check_state_at(w, snap->index))
 		world_fail(w, "n%d: snapshot at %llu holds another state", n->i + 1, (unsigned long long)snap->index);
 	w->installs++;
+	if (node_point(w, n, 0))
+		return;
 	simlog_reset(&n->log, snap->index + 1);
 	n->applied = n->commit = snap->index;
 	n->state = snap->state;
 	snap_drop(&n->incoming);
 	(void)node_feed(w, n, &in);
+	state_serve(w, n);
 }
 
 /* -- compaction */
@@ -189,6 +194,8 @@ snap_compact(struct world *w, struct sim_node *n, bool all)
 	n->disk.snap.term = raft_term_at(n->core, n->applied);
 	n->disk.snap.config = *raft_config_at(n->core, n->applied);
 	n->disk.snap.state = n->state;
+	if (node_point(w, n, 0))	/* the state is synced, the log not cut yet */
+		return;
 	keep = all ? 0 : rng_below(&w->rng, 10);
 	upto = n->applied > keep ? n->applied - keep : 0;
 	if (!all && world_chance(w, 0.5) && raft_compact_limit(n->core) < upto)
@@ -197,6 +204,8 @@ snap_compact(struct world *w, struct sim_node *n, bool all)
 	in.index = upto;
 	simlog_compact(&n->log, upto);
 	simlog_compact(&n->disk.log, upto);
+	if (node_point(w, n, 0))
+		return;
 	world_say(w, "n%d compacts to %llu, state at %llu", n->i + 1, (unsigned long long)upto,
 	    (unsigned long long)n->applied);
 	(void)node_feed(w, n, &in);

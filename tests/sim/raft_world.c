@@ -36,6 +36,30 @@ world_say(struct world *w, const char *fmt, ...)
 	fputc('\n', w->trace);
 }
 
+/* -- clocks */
+
+#define BIRTH MONO_S(1).ns		/* virtual time when a world begins */
+
+struct mono
+node_now(const struct world *w, const struct sim_node *n)
+{
+	return (struct mono){ w->now.ns + n->skew.ns + (w->now.ns - BIRTH) / 1000000 * n->drift };
+}
+
+struct mono
+node_when(const struct world *w, const struct sim_node *n, struct mono local)
+{
+	int64_t ahead = local.ns - node_now(w, n).ns, most = MONO_S(3600).ns;
+
+	if (local.ns == INT64_MAX)
+		return MONO_NEVER;
+	if (ahead > most)	/* it will be asked again */
+		ahead = most;
+	if (n->drift != 0 && ahead > 0)
+		ahead = ahead * 1000000 / (1000000 + n->drift) + 1;
+	return ahead <= 0 ? w->now : (struct mono){ w->now.ns + ahead };
+}
+
 /* -- chance */
 
 bool
@@ -115,6 +139,24 @@ take_event(struct world *w)
 	return e;
 }
 
+static void crash(struct world *w, struct sim_node *n, unsigned survive);
+
+/* Crashes at persist points happen when the step is over: until then the dead server does nothing. */
+static void
+bury_the_dying(struct world *w)
+{
+	for (int i = 0; i < w->count; i++) {
+		struct sim_node *n = &w->nodes[i];
+		unsigned survive = (unsigned)n->dying - 1;
+
+		if (n->dying == 0)
+			continue;
+		n->dying = 0;
+		crash(w, n, survive);
+		node_restart_later(w, n, MONO_MS(50));
+	}
+}
+
 bool
 world_step(struct world *w)
 {
@@ -139,6 +181,7 @@ world_step(struct world *w)
 		}
 	}
 	blob_drop(e.bytes);
+	bury_the_dying(w);
 	return !w->failed;
 }
 
@@ -189,6 +232,8 @@ node_conf(const struct sim_node *n, bool voter)
 
 	snprintf(s.uuid, sizeof(s.uuid), "uuid-%d", n->i + 1);
 	snprintf(s.store_id, sizeof(s.store_id), "store-%d", n->i + 1);
+	if (n->stores > 0)
+		snprintf(s.store_id, sizeof(s.store_id), "store-%d-%u", n->i + 1, n->stores);
 	snprintf(s.name, sizeof(s.name), "n%d", n->i + 1);
 	snprintf(s.addr, sizeof(s.addr), "127.0.0.%d:8300", n->i + 1);
 	return s;
@@ -204,6 +249,7 @@ world_init(struct world *w, uint64_t seed, const struct plan *plan)
 	w->count = plan->nodes;
 	w->now = MONO_S(1);
 	w->next_id = w->next_ctx = 1;
+	w->point_node = -1;
 	for (int i = 0; i < w->count; i++) {
 		struct sim_node *n = &w->nodes[i];
 		struct raft_server_conf s;
@@ -214,6 +260,8 @@ world_init(struct world *w, uint64_t seed, const struct plan *plan)
 		n->log.first = 1;
 		n->held_tail = &n->held;
 		disk_init(&n->disk);
+		if (plan->drift > 0)
+			n->drift = (int64_t)rng_below(&w->rng, (uint64_t)plan->drift * 2 + 1) - plan->drift;
 		node_start(w, n);
 	}
 }
@@ -250,6 +298,8 @@ world_done(struct world *w)
 		free(n->writes);
 		free(n->reads);
 	}
+	state_done(w);
+	clients_done(w);
 	check_done(w);
 }
 
@@ -267,17 +317,6 @@ restore_entries(struct world *w, struct sim_node *n)
 	}
 }
 
-/* The state machine comes back somewhere between its last sync and what it had applied: it is written without sync. */
-static void
-restore_state(struct world *w, struct sim_node *n, struct raft_restore *from)
-{
-	uint64_t low = n->disk.snap.index, high = n->applied > low ? n->applied : low;
-
-	from->applied = low + rng_below(&w->rng, high - low + 1);
-	n->applied = n->commit = from->applied;
-	n->state = from->applied == low ? n->disk.snap.state : check_state_at(w, from->applied);
-}
-
 void
 node_start(struct world *w, struct sim_node *n)
 {
@@ -287,9 +326,11 @@ node_start(struct world *w, struct sim_node *n)
 
 	opt.self = n->id;
 	opt.seed = rng_u64(&w->rng);
-	restore_state(w, n, &from);
+	state_restore(w, n, &from);
 	simlog_reset(&n->log, n->disk.snap.index + 1);
-	n->core = raft_new(&opt, &from, mono_add(w->now, n->skew));
+	if (w->plan.drift > 0 && n->gen > 0)
+		n->skew = world_between(w, MONO_ZERO, MONO_S(1000));	/* another boot, another clock */
+	n->core = raft_new(&opt, &from, node_now(w, n));
 	TV_ASSERT(n->core != NULL);
 	restore_entries(w, n);
 	check_restart(w, n);
@@ -300,70 +341,76 @@ node_start(struct world *w, struct sim_node *n)
 	(void)node_feed(w, n, &(struct raft_input){ .type = RAFT_IN_TICK });
 }
 
+static void
+crash(struct world *w, struct sim_node *n, unsigned survive)
+{
+	world_say(w, "n%d crashes, %u of %u records survive", n->i + 1, survive, disk_records(&n->disk));
+	w->crashes++;
+	disk_crash(w, n, survive);
+	check_crash(w, n);
+	node_stop(w, n);
+}
+
 void
 node_crash(struct world *w, struct sim_node *n, bool torn)
 {
 	if (n->core == NULL)
 		return;
-	world_say(w, "n%d crashes%s", n->i + 1, torn ? ", its write torn" : "");
-	w->crashes++;
-	disk_crash(w, n, torn);
-	check_crash(w, n);
-	node_stop(w, n);
+	crash(w, n, torn ? (unsigned)rng_below(&w->rng, disk_records(&n->disk) + 1) : 0);
 }
 
-/* -- applying */
-
-/* A proposal whose entry was applied succeeded; one whose place was taken by another entry did not. */
 static void
-acknowledge(struct world *w, struct sim_node *n, const struct sim_entry *e)
+restart(struct world *w, struct event *e)
 {
-	for (size_t i = n->write_count; i-- > 0; ) {
-		if (n->writes[i].index != e->index)
-			continue;
-		if (n->writes[i].term == e->term) {
-			w->writes_acked++;
-			if (e->index > w->acked)
-				w->acked = e->index;
-		}
-		n->writes[i] = n->writes[--n->write_count];
-	}
+	if (w->nodes[e->a].core == NULL)
+		node_start(w, &w->nodes[e->a]);
 }
 
-static void
-apply(struct world *w, struct event *ev)
+void
+node_restart_later(struct world *w, struct sim_node *n, struct mono after)
 {
-	struct sim_node *n = &w->nodes[ev->node];
-	struct raft_input in = { .type = RAFT_IN_APPLIED };
-
-	n->apply_scheduled = false;
-	while (n->applied < n->commit && !w->failed) {
-		const struct sim_entry *e = simlog_at(&n->log, n->applied + 1);
-
-		if (e == NULL) {
-			world_fail(w, "n%d: entry %llu to apply is not in its log", n->i + 1,
-			    (unsigned long long)n->applied + 1);
-			return;
-		}
-		check_apply(w, n, e);
-		n->applied++;
-		acknowledge(w, n, e);
-	}
-	in.index = n->applied;
-	(void)node_feed(w, n, &in);
+	world_at(w, mono_add(w->now, after), restart, NULL)->a = (uint64_t)n->i;
 }
 
-static void
-take_commit(struct world *w, struct sim_node *n, uint64_t commit)
+void
+node_wipe(struct world *w, struct sim_node *n)
+{
+	struct raft_server_conf s;
+
+	world_say(w, "n%d loses its disk", n->i + 1);
+	node_crash(w, n, false);
+	disk_done(&n->disk);
+	disk_init(&n->disk);
+	w->wipes++;
+	n->stores++;
+	s = node_conf(n, false);
+	n->id = raft_id_of(s.uuid, s.store_id);
+	n->applied = n->commit = n->state = n->term_seen = n->vote_term = n->vote_for = 0;
+	node_start(w, n);
+}
+
+bool
+node_point(struct world *w, struct sim_node *n, unsigned survive)
+{
+	if (n->dying != 0)
+		return true;
+	if (w->point_node != n->i)
+		return false;
+	if (++w->point_count != w->point_at)
+		return false;
+	world_say(w, "n%d dies at its persist point %llu", n->i + 1, (unsigned long long)w->point_count);
+	n->dying = (int)survive + 1;
+	return true;
+}
+
+void
+node_take_commit(struct world *w, struct sim_node *n, uint64_t commit)
 {
 	if (commit <= n->commit)
 		return;
 	check_commit(w, n, n->commit, commit);
 	n->commit = commit;
-	if (n->apply_scheduled)
-		return;
-	n->apply_scheduled = true;
-	(void)world_at(w, mono_add(w->now, world_between(w, MONO_US(10), MONO_MS(3))), apply, n);
+	state_schedule(w, n);
 }
 
 /* -- outputs */
@@ -388,10 +435,8 @@ static void tick(struct world *w, struct event *e);
 static void
 schedule_tick(struct world *w, struct sim_node *n)
 {
-	struct mono at = mono_sub(n->deadline, n->skew);
+	struct mono at = node_when(w, n, n->deadline);
 
-	if (mono_before(at, w->now))
-		at = w->now;
 	if (!mono_before(at, n->tick_at))
 		return;
 	n->tick_at = at;
@@ -405,7 +450,7 @@ tick(struct world *w, struct event *e)
 
 	if (!mono_before(w->now, n->tick_at))
 		n->tick_at = MONO_NEVER;
-	if (mono_before(mono_add(w->now, n->skew), n->deadline))
+	if (mono_before(node_now(w, n), n->deadline))
 		schedule_tick(w, n);
 	else
 		(void)node_feed(w, n, &(struct raft_input){ .type = RAFT_IN_TICK });
@@ -432,20 +477,26 @@ node_feed(struct world *w, struct sim_node *n, struct raft_input *in)
 	struct raft_output out;
 	enum raft_role before = n->role;
 
-	if (n->core == NULL || n->stopped)
+	if (n->core == NULL || n->stopped || n->dying != 0)
 		return TV_ECLOSED;
-	in->now = mono_add(w->now, n->skew);
+	in->now = node_now(w, n);
 	raft_feed(n->core, in, &out);
 	check_output(w, n, &out);
 	if (before != n->role)
 		world_say(w, "n%d is %s of term %llu", n->i + 1, raft_role_name(n->role), (unsigned long long)out.term);
+	if (before != n->role && n->role == RAFT_LEADER)
+		chaos_elected(w, n);
 	take_append(w, n, &out);
+	if ((out.hard_changed || out.append_count > 0 || out.truncate_from != 0) && node_point(w, n, 0))
+		return TV_ECLOSED;
 	disk_submit(w, n, &out);
-	for (uint32_t i = 0; i < out.send_count; i++)
+	for (uint32_t i = 0; i < out.send_count && n->dying == 0; i++)
 		net_send(w, n, &out.sends[i]);
 	if (out.snapshot_chunk != NULL)
 		snap_chunk(w, n, out.snapshot_chunk);
-	take_commit(w, n, out.commit_index);
+	if (n->dying != 0)
+		return TV_ECLOSED;
+	node_take_commit(w, n, out.commit_index);
 	count_notices(w, n, &out);
 	n->deadline = out.deadline;
 	schedule_tick(w, n);
@@ -462,29 +513,43 @@ node_bootstrap(struct world *w, struct sim_node *n, int voters)
 
 	for (int i = 0; i < voters; i++)
 		c.servers[i] = node_conf(&w->nodes[i], true);
-	if (node_feed(w, n, &in) != TV_OK)
+	if (node_feed(w, n, &in) != TV_OK && n->dying == 0)
 		world_fail(w, "n%d: bootstrap refused", n->i + 1);
 }
 
 static void
-remember_write(struct sim_node *n, uint64_t index, uint64_t term)
+remember_write(struct sim_node *n, uint64_t index, uint64_t term, uint32_t request)
 {
 	if (n->write_count == n->write_cap) {
 		n->write_cap = n->write_cap > 0 ? n->write_cap * 2 : 32;
 		n->writes = realloc(n->writes, n->write_cap * sizeof(n->writes[0]));
 		TV_ASSERT(n->writes != NULL);
 	}
-	n->writes[n->write_count++] = (struct pending_write){ .index = index, .term = term };
+	n->writes[n->write_count++] = (struct pending_write){ .index = index, .term = term, .request = request };
+}
+
+static enum tv_err
+propose(struct world *w, struct sim_node *n, struct raft_entry *e, unsigned count, uint32_t request)
+{
+	struct raft_input in = { .type = RAFT_IN_PROPOSE, .entries = e, .entry_count = count };
+	struct raft_status st;
+	uint64_t first;
+	enum tv_err err = node_feed(w, n, &in);
+
+	if (err != TV_OK)
+		return err;
+	raft_status(n->core, &st);
+	first = st.last_index - count + 1;
+	for (unsigned i = 0; i < count; i++)
+		remember_write(n, first + i, st.term, request);
+	return TV_OK;
 }
 
 enum tv_err
 node_propose(struct world *w, struct sim_node *n, unsigned count)
 {
 	struct raft_entry e[8];
-	uint64_t ids[8][4], first;
-	struct raft_input in = { .type = RAFT_IN_PROPOSE, .entries = e, .entry_count = count };
-	struct raft_status st;
-	enum tv_err err;
+	uint64_t ids[8][4];
 
 	TV_ASSERT(count <= 8);
 	for (unsigned i = 0; i < count; i++) {
@@ -493,18 +558,20 @@ node_propose(struct world *w, struct sim_node *n, unsigned count)
 		e[i] = (struct raft_entry){ .type = RAFT_ENTRY_OP, .size = 8 + (uint32_t)rng_below(&w->rng, 25),
 			.payload = (const uint8_t *)ids[i] };
 	}
-	err = node_feed(w, n, &in);
-	if (err != TV_OK)
-		return err;
-	raft_status(n->core, &st);
-	first = st.last_index - count + 1;
-	for (unsigned i = 0; i < count; i++)
-		remember_write(n, first + i, st.term);
-	return TV_OK;
+	return propose(w, n, e, count, 0);
 }
 
 enum tv_err
-node_read(struct world *w, struct sim_node *n, uint64_t *ctx)
+node_propose_op(struct world *w, struct sim_node *n, const struct kv_op *op, uint32_t request)
+{
+	struct raft_entry e = { .type = RAFT_ENTRY_OP, .payload = (const uint8_t *)op,
+		.size = (uint32_t)(offsetof(struct kv_op, steps) + op->count * sizeof(op->steps[0])) };
+
+	return propose(w, n, &e, 1, request);
+}
+
+enum tv_err
+node_read(struct world *w, struct sim_node *n, uint64_t *ctx, uint32_t request)
 {
 	struct raft_input in = { .type = RAFT_IN_READ, .ctx = w->next_ctx++ };
 
@@ -513,7 +580,7 @@ node_read(struct world *w, struct sim_node *n, uint64_t *ctx)
 		n->reads = realloc(n->reads, n->read_cap * sizeof(n->reads[0]));
 		TV_ASSERT(n->reads != NULL);
 	}
-	n->reads[n->read_count++] = (struct pending_read){ in.ctx, w->acked };
+	n->reads[n->read_count++] = (struct pending_read){ .ctx = in.ctx, .floor = w->acked, .request = request };
 	if (ctx != NULL)
 		*ctx = in.ctx;
 	return node_feed(w, n, &in);

@@ -7,7 +7,9 @@
  *
  *   raft_world.c   events, life of a server, outputs       raft_disk.c    log, hard state, write queue, crashes
  *   raft_net.c     messages                                raft_snap.c    snapshots and compaction
- *   raft_check.c   invariants                              raft_chaos.c   plans, faults, clients, operators
+ *   raft_check.c   invariants, with each step              raft_state.c   the state machine: registers
+ *   raft_plan.c    what differs between seeds              raft_clients.c users, and what they saw
+ *   raft_chaos.c   faults and operators                    raft_peace.c   what is due when the faults end
  */
 #ifndef TV_RAFT_WORLD_H
 #define TV_RAFT_WORLD_H
@@ -18,9 +20,13 @@
 
 #include "common/rng.h"
 #include "raftd/core/raft.h"
+#include "tests/sim/linear.h"
 
 #define NODES_MAX 9
 #define SIM_ENTRIES_MAX 64	/* in one message */
+#define SIM_KEYS 5		/* registers; the last SIM_LISTED of them are listed together */
+#define SIM_LISTED 3
+#define PLAN_VERSION 2		/* a seed means the same run as long as this stays */
 
 struct world;
 struct event;
@@ -86,7 +92,9 @@ struct sim_disk {
 	struct sim_write *head, **tail;
 	unsigned started;
 	uint64_t seq_issued, seq_done, seq_hard;
-	bool stalled;
+	bool stalled;			/* nothing gets through */
+	bool waiting;			/* the transaction would be done if it did */
+	uint64_t stall;			/* number of the stall */
 };
 
 /* -- servers */
@@ -100,24 +108,58 @@ struct held_send {		/* waits for a write */
 };
 
 struct pending_write {		/* proposed here, not applied yet */
-	uint64_t index, term, id;
+	uint64_t index, term;
+	uint32_t request;	/* 0: nobody asks for the outcome */
 };
 
 struct pending_read {
 	uint64_t ctx, floor;	/* newest acknowledged write when it began */
+	uint32_t request;	/* 0: nobody wants the values */
+	uint64_t serve_at;	/* confirmed: waits until so much is applied; 0: not confirmed */
 };
+
+/* -- state machine: registers, written by operations of up to two of them */
+
+struct kv_op {			/* payload of an entry: its first bytes, as far as count says */
+	uint64_t id;		/* KV_MARK and a number; other payloads mean nothing to the registers */
+	uint64_t count;
+	struct kv_step {
+		uint32_t kind, key;	/* LIN_CHECK or LIN_WRITE */
+		uint64_t value;
+	} steps[3];
+};
+#define KV_MARK ((uint64_t)1 << 63)
+
+struct request {		/* of a client */
+	struct lin_op op;
+	struct lin_step steps[SIM_KEYS];
+	uint32_t count, client;
+	int server;		/* asked first */
+	unsigned gen;		/* its life then */
+	bool closed;		/* the client knows, or has given up */
+	bool keep;		/* belongs into the history */
+};
+
+struct client {
+	uint32_t request;	/* 0: idle */
+	uint64_t seen[SIM_KEYS];	/* what it saw or wrote last */
+};
+#define CLIENTS_MAX 8
 
 struct sim_node {
 	int i;			/* 0.. */
 	raft_id id;
 	struct raft *core;	/* NULL: down */
 	unsigned gen;		/* life */
+	unsigned stores;	/* disks that it lost */
 	struct sim_disk disk;
 	struct sim_log log;	/* memory */
 	struct held_send *held, **held_tail;
 	struct mono deadline, tick_at;	/* tick_at: earliest scheduled tick; MONO_NEVER: none */
 	struct mono paused_until;
-	struct mono skew;	/* its clock is ahead by this */
+	struct mono skew;	/* its clock is ahead by this, */
+	int64_t drift;		/* and gains so many ppm */
+	int dying;		/* 0; else it is dead at the end of this step: records of its write that survive, + 1 */
 	uint64_t commit, applied, state;
 	bool apply_scheduled;
 	struct sim_snap offer;	/* snapshot for sending */
@@ -135,6 +177,8 @@ struct sim_node {
 	uint64_t vote_term;	/* newest granted vote that left */
 	raft_id vote_for;
 	bool stopped;		/* by its own decision: corrupt */
+	struct mono leads_since, config_since;
+	uint64_t config_index;		/* of the newest configuration in its log */
 };
 
 struct net_model {
@@ -147,6 +191,9 @@ struct disk_model {
 	struct mono write_min, write_max;
 	double slow;			/* share of writes that take 50 times longer */
 	double torn;			/* share of crashes that keep part of the write in progress */
+	double small;			/* share of transactions that take only some of what waits */
+	double sync_error;		/* share of transactions whose sync fails: the server stops */
+	struct mono stuck_after;	/* a write that takes longer is reported to the core */
 };
 
 struct plan {			/* everything that differs between seeds */
@@ -157,9 +204,13 @@ struct plan {			/* everything that differs between seeds */
 	struct mono chaos_for;
 	/* mean times between events; 0: never */
 	struct mono write_every, read_every, crash_every, cut_every, change_every, transfer_every, compact_every, pause_every,
-	    stuck_every, unreach_every, hunt_every;
+	    stuck_every, unreach_every, hunt_every, hang_every, jump_every, power_every, wipe_every;
 	uint32_t snap_bytes;
 	double snap_fail;	/* share of chunks that cannot be stored */
+	int64_t drift;		/* clocks run at most so many ppm fast or slow */
+	double eager;		/* share of new leaders that are asked for a change at once */
+	int clients;
+	struct mono think, patience;	/* of a client, means */
 };
 
 struct event {
@@ -196,7 +247,25 @@ struct world {
 	size_t ident_cap, ident_count;
 	uint64_t acked;		/* highest index of an acknowledged write */
 	uint64_t next_id, next_ctx;
-	unsigned long writes_acked, reads_done, elections, installs, changes, transfers, crashes;
+	unsigned long writes_acked, reads_done, elections, installs, changes, transfers, crashes, sync_errors, hangs, wipes;
+	/* registers: what each held after which index */
+	struct kv_version {
+		uint64_t index, value;
+	} *versions[SIM_KEYS];
+	size_t version_count[SIM_KEYS], version_cap[SIM_KEYS];
+	/* clients */
+	struct client clients[CLIENTS_MAX];
+	struct request *requests;	/* from 1 on */
+	uint32_t request_count;
+	size_t request_cap;
+	uint64_t next_value;
+	bool undecided;		/* whether the history is linearizable */
+	struct mono heard[NODES_MAX][NODES_MAX];	/* when the first last got a message of the second */
+	/* after peace, in election timeouts */
+	double led_after, served_after, equal_after;
+	/* crash at persist point `point_at` of server `point_node`; points are counted */
+	int point_node;
+	uint64_t point_at, point_count;
 	/* reporting */
 	bool failed;
 	char why[512];
@@ -219,16 +288,29 @@ void world_run(struct world *w, struct mono until);
 bool world_chance(struct world *w, double p);
 struct mono world_between(struct world *w, struct mono min, struct mono max);
 struct sim_node *world_node(struct world *w, raft_id id);
+/* A server's own clock, and when it will show `local`. */
+struct mono node_now(const struct world *w, const struct sim_node *n);
+struct mono node_when(const struct world *w, const struct sim_node *n, struct mono local);
 struct sim_node *world_leader(struct world *w);		/* of the highest term; NULL: none */
 void node_start(struct world *w, struct sim_node *n);
-/* part: 0 loses what is not synced; otherwise part of the write in progress survives. */
+/* torn: part of the write in progress survives. */
 void node_crash(struct world *w, struct sim_node *n, bool torn);
+void node_restart_later(struct world *w, struct sim_node *n, struct mono after);
+/* Its disk is lost, and with it its identity: it returns as a new server. */
+void node_wipe(struct world *w, struct sim_node *n);
+/*
+ * A place where a crash makes a difference.  True: the server crashes here, at the end of the step, with `survive`
+ * records of the write in progress; nothing that it would do from now on may happen.
+ */
+bool node_point(struct world *w, struct sim_node *n, unsigned survive);
 /* Feeds one input (now and nothing else is set here) and carries out the answer; its err. */
 enum tv_err node_feed(struct world *w, struct sim_node *n, struct raft_input *in);
 void node_bootstrap(struct world *w, struct sim_node *n, int voters);
 struct raft_server_conf node_conf(const struct sim_node *n, bool voter);
 enum tv_err node_propose(struct world *w, struct sim_node *n, unsigned count);
-enum tv_err node_read(struct world *w, struct sim_node *n, uint64_t *ctx);
+enum tv_err node_propose_op(struct world *w, struct sim_node *n, const struct kv_op *op, uint32_t request);
+enum tv_err node_read(struct world *w, struct sim_node *n, uint64_t *ctx, uint32_t request);
+void node_take_commit(struct world *w, struct sim_node *n, uint64_t commit);
 
 /* raft_disk.c */
 void disk_init(struct sim_disk *d);
@@ -236,7 +318,12 @@ void disk_done(struct sim_disk *d);
 void disk_submit(struct world *w, struct sim_node *n, const struct raft_output *out);
 void disk_install(struct world *w, struct sim_node *n, struct sim_snap *snap);
 void disk_kick(struct world *w, struct sim_node *n);
-void disk_crash(struct world *w, struct sim_node *n, bool torn);
+/* survive: so many records of the write in progress are kept, the rest is lost. */
+void disk_crash(struct world *w, struct sim_node *n, unsigned survive);
+/* Records of the write in progress: a term and vote, a cut, an entry, a snapshot are one each. */
+unsigned disk_records(const struct sim_disk *d);
+void disk_stall(struct world *w, struct sim_node *n);
+void disk_unstall(struct world *w, struct sim_node *n);
 bool disk_idle(const struct sim_disk *d);
 
 /* raft_net.c */
@@ -254,6 +341,30 @@ void snap_installed(struct world *w, struct sim_node *n, struct sim_snap *snap);
 void snap_compact(struct world *w, struct sim_node *n, bool all);
 void snap_drop(struct sim_snap *s);
 
+/* raft_state.c */
+void state_restore(struct world *w, struct sim_node *n, struct raft_restore *from);
+void state_schedule(struct world *w, struct sim_node *n);	/* applies what is committed, soon */
+void state_serve(struct world *w, struct sim_node *n);		/* confirmed reads whose index is reached have their answer */
+/* First time that this entry is applied anywhere: does what it says; false: a comparison failed. */
+bool state_do(struct world *w, const struct sim_entry *e);
+uint64_t state_value(const struct world *w, unsigned key, uint64_t index);
+void state_done(struct world *w);
+
+/* raft_clients.c */
+void clients_start(struct world *w);
+/* A read of all registers through n, by a client of its own. */
+uint32_t clients_list(struct world *w, struct sim_node *n);
+void clients_applied(struct world *w, struct sim_node *n, uint32_t request, bool done);
+/* Its place in the log was taken by another entry. */
+void clients_replaced(struct world *w, struct sim_node *n, uint32_t request);
+void clients_served(struct world *w, struct sim_node *n, uint32_t request, bool ok);
+bool clients_closed(const struct world *w, uint32_t request);	/* is there an answer? */
+bool clients_answered(const struct world *w, uint32_t request);	/* a good one */
+/* Checks the history; fails the world if no order explains it. */
+void clients_judge(struct world *w);
+void clients_print(const struct world *w, FILE *f);
+void clients_done(struct world *w);
+
 /* raft_check.c */
 void check_output(struct world *w, struct sim_node *n, const struct raft_output *out);
 void check_append(struct world *w, struct sim_node *n, const struct sim_entry *e, uint64_t prev_term);
@@ -264,15 +375,31 @@ void check_leaves(struct world *w, struct sim_node *n, const struct raft_msg *m)
 void check_crash(struct world *w, struct sim_node *n);
 void check_restart(struct world *w, struct sim_node *n);
 uint64_t check_state_at(const struct world *w, uint64_t index);
+bool check_outcome(const struct world *w, uint64_t index);	/* of an applied operation */
+/* Leaders without a majority step down in time. */
+void check_quorums(struct world *w);
 void check_done(struct world *w);
 
-/* raft_chaos.c */
+/* raft_plan.c */
 struct plan plan_quiet(int nodes, int voters);
 struct plan plan_of(uint64_t seed);
+
+/* raft_chaos.c */
 void chaos_start(struct world *w);
-/* Heals everything and waits until all members have the same state; false: not within `bound`. */
-bool chaos_settle(struct world *w, struct mono bound);
+/* The founders are told of each other, until their disks know it. */
+void chaos_form(struct world *w);
+/* n has become leader: perhaps somebody asks for too much at once. */
+void chaos_elected(struct world *w, struct sim_node *n);
 /* A whole run of one seed; false: failed, w->why says how. */
 bool chaos_run(struct world *w);
+
+/* raft_peace.c */
+void peace_make(struct world *w);
+/* Election timeouts until all is well again: the bounds that doc/testing.md states. */
+#define PEACE_LED 40
+#define PEACE_SERVED 60
+#define PEACE_EQUAL 200
+/* Waits until all members serve and have the same state, then that nothing disturbs them; fails the world if not. */
+void peace_check(struct world *w);
 
 #endif

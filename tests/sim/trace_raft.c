@@ -1,7 +1,7 @@
 /*
  * Scripts for the Raft simulator: tests/data/raft/NAME.txt holds commands and what they print.
  *
- *   trace_raft                  all files in tests/data/raft
+ *   trace_raft                  all files in tests/data/raft but seeds.txt, which is sim_raft's
  *   trace_raft FILE...          these
  *   trace_raft --rewrite FILE   writes what they print now into the files; review reads the difference
  *
@@ -284,7 +284,7 @@ cmd_write(struct runner *r, const struct args *a)
 static void
 cmd_read(struct runner *r, const struct args *a)
 {
-	print_err(r, node_read(&r->w, arg_node(r, a, 1), NULL));
+	print_err(r, node_read(&r->w, arg_node(r, a, 1), NULL, 0));
 }
 
 static void
@@ -380,16 +380,13 @@ cmd_age(struct runner *r, const struct args *a)
 static void
 cmd_stall(struct runner *r, const struct args *a)
 {
-	arg_node(r, a, 1)->disk.stalled = true;
+	disk_stall(&r->w, arg_node(r, a, 1));
 }
 
 static void
 cmd_unstall(struct runner *r, const struct args *a)
 {
-	struct sim_node *n = arg_node(r, a, 1);
-
-	n->disk.stalled = false;
-	disk_kick(&r->w, n);
+	disk_unstall(&r->w, arg_node(r, a, 1));
 }
 
 static void
@@ -626,7 +623,7 @@ run_folder(const char *folder, bool rewrite)
 	for (int i = 0; i < count; i++) {
 		char path[1024];
 
-		if (strstr(names[i]->d_name, ".txt") != NULL) {
+		if (strstr(names[i]->d_name, ".txt") != NULL && strcmp(names[i]->d_name, "seeds.txt") != 0) {
 			snprintf(path, sizeof(path), "%s/%s", folder, names[i]->d_name);
 			ok &= run_file(path, rewrite);
 			ran++;

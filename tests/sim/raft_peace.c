@@ -1,0 +1,182 @@
+/* What is due when the faults end: a leader, service through every member, the same state everywhere, and then calm. */
+#include <string.h>
+
+#include "tests/sim/raft_world.h"
+
+#define CALM 10			/* election timeouts without a change, once all is well */
+
+struct peace {
+	struct mono began, wrote;
+	unsigned long writes;		/* acknowledged when we wrote */
+	uint32_t lists[NODES_MAX];	/* reads through each server; 0: none asked yet */
+	struct mono listed[NODES_MAX];
+	bool written, served;
+};
+
+void
+peace_make(struct world *w)
+{
+	w->chaos = false;
+	world_say(w, "peace");
+	memset(w->cut, 0, sizeof(w->cut));
+	memset(w->fifo_last, 0, sizeof(w->fifo_last));
+	w->plan.net.loss = w->plan.net.dup = w->plan.net.slow = w->plan.disk.slow = w->plan.snap_fail = 0;
+	w->plan.disk.sync_error = 0;
+	w->plan.net.delay_max = MONO_MS(2);
+	w->plan.disk.write_max = MONO_MS(2);
+	for (int i = 0; i < w->count; i++) {
+		struct sim_node *n = &w->nodes[i];
+
+		n->paused_until = w->now;
+		if (n->core == NULL)
+			node_start(w, n);
+		n->tick_at = MONO_NEVER;	/* ticks that a pause delayed are late */
+		(void)node_feed(w, n, &(struct raft_input){ .type = RAFT_IN_TICK });
+		disk_unstall(w, n);
+	}
+}
+
+static double
+timeouts(const struct world *w, struct mono since)
+{
+	return (double)(w->now.ns - since.ns) / (double)w->plan.opt.election_timeout.ns;
+}
+
+static bool
+longer_than(const struct world *w, struct mono since, int64_t t)
+{
+	return mono_before(mono_add(since, mono_mul(w->plan.opt.election_timeout, t)), w->now);
+}
+
+/* An operator lets go of servers that will never return: their disks are lost. */
+static void
+bury_lost(struct world *w, struct sim_node *leader)
+{
+	const struct raft_config *c = raft_config(leader->core);
+	struct raft_change ch = { .type = RAFT_REMOVE };
+
+	for (unsigned i = 0; i < c->count && ch.server.id == 0; i++)
+		if (world_node(w, c->servers[i].id) == NULL)
+			ch.server = c->servers[i];
+	if (ch.server.id != 0)
+		(void)node_feed(w, leader, &(struct raft_input){ .type = RAFT_IN_CHANGE, .change = &ch });
+}
+
+/* A write through the leader and a read through every member; repeated when they fail or take long. */
+static bool
+all_serve(struct world *w, struct peace *p, struct sim_node *leader)
+{
+	const struct raft_config *c = raft_config(leader->core);
+	bool all = true;
+
+	if (!p->written && w->writes_acked > p->writes && p->wrote.ns > 0)
+		p->written = true;
+	if (!p->written && (p->wrote.ns == 0 || longer_than(w, p->wrote, 4))) {
+		p->writes = w->writes_acked;
+		if (node_propose(w, leader, 1) == TV_OK)
+			p->wrote = w->now;
+	}
+	for (unsigned i = 0; i < c->count; i++) {
+		struct sim_node *n = world_node(w, c->servers[i].id);
+
+		if (n == NULL || (p->lists[n->i] > 0 && clients_answered(w, p->lists[n->i])))
+			continue;
+		all = false;
+		if (p->lists[n->i] > 0 && !clients_closed(w, p->lists[n->i]) && !longer_than(w, p->listed[n->i], 4))
+			continue;
+		p->lists[n->i] = clients_list(w, n);
+		p->listed[n->i] = w->now;
+	}
+	return all && p->written;
+}
+
+/* Does everybody in the leader's committed configuration have all that it has, applied? */
+static bool
+all_equal(struct world *w, struct sim_node *leader)
+{
+	const struct raft_config *c = raft_config(leader->core);
+	struct raft_status st;
+
+	raft_status(leader->core, &st);
+	if (!st.ready || st.change_pending || st.applied != st.last_index)
+		return false;
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct sim_node *n = world_node(w, c->servers[i].id);
+
+		if (n == NULL || n->applied != st.applied || n->state != leader->state || n->read_count > 0)
+			return false;
+	}
+	return true;
+}
+
+/* Who is how far, for the report. */
+static void
+say_states(struct world *w)
+{
+	for (int i = 0; i < w->count; i++) {
+		struct sim_node *n = &w->nodes[i];
+		struct raft_status st;
+
+		raft_status(n->core, &st);
+		world_say(w, "n%d: %s term %llu last %llu commit %llu applied %llu durable %llu, %zu reads wait", i + 1,
+		    raft_role_name(st.role), (unsigned long long)st.term, (unsigned long long)st.last_index,
+		    (unsigned long long)st.commit, (unsigned long long)st.applied, (unsigned long long)st.persisted,
+		    n->read_count);
+	}
+}
+
+/*
+ * What was settled stays: no election, although servers that were removed may not know it (S12).  Quorum checks are what
+ * guards against those.
+ */
+static void
+check_calm(struct world *w)
+{
+	struct sim_node *leader = world_leader(w);
+	unsigned long elections = w->elections;
+
+	if (!w->plan.opt.check_quorum)
+		return;
+	world_run(w, mono_add(w->now, mono_mul(w->plan.opt.election_timeout, CALM)));
+	if (world_leader(w) != leader || w->elections != elections)
+		world_fail(w, "no calm: another election, though all was well");
+}
+
+static void
+judge_times(struct world *w, const struct peace *p, const struct sim_node *leader)
+{
+	struct mono led = mono_before(p->began, leader->leads_since) ? mono_sub(leader->leads_since, p->began) : MONO_ZERO;
+
+	w->led_after = (double)led.ns / (double)w->plan.opt.election_timeout.ns;
+	if (w->led_after > PEACE_LED)
+		world_fail(w, "the leader took %.1f election timeouts of peace", w->led_after);
+	if (w->served_after > PEACE_SERVED)
+		world_fail(w, "service through all members took %.1f election timeouts of peace", w->served_after);
+}
+
+void
+peace_check(struct world *w)
+{
+	struct peace p = { .began = w->now };
+
+	while (!w->failed && !longer_than(w, p.began, PEACE_EQUAL)) {
+		struct sim_node *leader = world_leader(w);
+
+		if (leader != NULL) {
+			bury_lost(w, leader);
+			if (!p.served && all_serve(w, &p, leader)) {
+				p.served = true;
+				w->served_after = timeouts(w, p.began);
+			}
+			if (p.served && all_equal(w, leader)) {
+				w->equal_after = timeouts(w, p.began);
+				judge_times(w, &p, leader);
+				check_calm(w);
+				return;
+			}
+		}
+		world_run(w, mono_add(w->now, (struct mono){ w->plan.opt.election_timeout.ns / 8 }));
+	}
+	say_states(w);
+	world_fail(w, "no progress within %d election timeouts of peace", PEACE_EQUAL);
+}
