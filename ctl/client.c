@@ -1,5 +1,6 @@
 /* HTTP client of clusterctl, see client.h. */
 #include <curl/curl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -259,6 +260,89 @@ client_stream(struct client *c, const char *path, FILE *to, struct client_answer
 	curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, on_stream);
 	curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, &s);
 	(void)perform(c, headers, out);		/* *out tells */
+}
+
+struct transfer {
+	struct client *client;
+	FILE *file;
+	client_tick *tick;
+	void *ctx;
+	bool upload, failed;		/* failed: the file */
+	struct client_answer *out;
+};
+
+static size_t
+on_download(char *data, size_t size, size_t n, void *ctx)
+{
+	struct transfer *t = ctx;
+	long status = 0;
+
+	curl_easy_getinfo(t->client->curl, CURLINFO_RESPONSE_CODE, &status);
+	if (status != 200)
+		return on_body(data, size, n, t->out);
+	t->failed = fwrite(data, 1, size * n, t->file) != size * n;
+	return t->failed ? 0 : size * n;
+}
+
+static size_t
+on_read(char *dst, size_t size, size_t n, void *ctx)
+{
+	struct transfer *t = ctx;
+	size_t got = fread(dst, 1, size * n, t->file);
+
+	t->failed = got == 0 && ferror(t->file);
+	return t->failed ? CURL_READFUNC_ABORT : got;
+}
+
+static int
+on_tick(void *ctx, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
+{
+	struct transfer *t = ctx;
+
+	t->tick(t->ctx, (uint64_t)(t->upload ? up : down), (uint64_t)(t->upload ? up_total : down_total));
+	return 0;
+}
+
+static bool
+perform_transfer(struct transfer *t, struct curl_slist *headers)
+{
+	CURL *curl = t->client->curl;
+	bool ok;
+
+	curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+	curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_tick);
+	curl_easy_setopt(curl, CURLOPT_XFERINFODATA, t);
+	curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 262144L);
+	curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, 262144L);
+	ok = perform(t->client, headers, t->out);
+	if (t->failed)
+		snprintf(t->out->error, sizeof(t->out->error), "%s", strerror(errno));
+	return ok && !t->failed;
+}
+
+bool
+client_download(struct client *c, const char *path, FILE *to, client_tick *tick, void *ctx, struct client_answer *out)
+{
+	struct transfer t = { .client = c, .file = to, .tick = tick, .ctx = ctx, .out = out };
+	struct curl_slist *headers = prepare(c, path, out);
+
+	curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, on_download);
+	curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, &t);
+	return perform_transfer(&t, headers);
+}
+
+bool
+client_upload(struct client *c, const char *path, FILE *from, uint64_t size, client_tick *tick, void *ctx,
+    struct client_answer *out)
+{
+	struct transfer t = { .client = c, .file = from, .tick = tick, .ctx = ctx, .upload = true, .out = out };
+	struct curl_slist *headers = prepare(c, path, out);
+
+	curl_easy_setopt(c->curl, CURLOPT_UPLOAD, 1L);
+	curl_easy_setopt(c->curl, CURLOPT_READFUNCTION, on_read);
+	curl_easy_setopt(c->curl, CURLOPT_READDATA, &t);
+	curl_easy_setopt(c->curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)size);
+	return perform_transfer(&t, headers);
 }
 
 void

@@ -75,6 +75,8 @@ struct progress {
 };
 void progress_init(struct progress *p);
 void progress_show(struct progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Would progress_show() show anything now?  For what is costly to find out. */
+bool progress_due(const struct progress *p);
 void progress_end(struct progress *p);
 
 int cmd_join(struct ctl *ctl, int argc, char **argv);
@@ -89,6 +91,7 @@ int cmd_monitor(struct ctl *ctl, int argc, char **argv);
 int cmd_query(struct ctl *ctl, int argc, char **argv);
 int cmd_catalog(struct ctl *ctl, int argc, char **argv);
 int cmd_raft(struct ctl *ctl, int argc, char **argv);
+int cmd_snapshot(struct ctl *ctl, int argc, char **argv);
 int cmd_keyring(struct ctl *ctl, int argc, char **argv);
 int cmd_reload(struct ctl *ctl, int argc, char **argv);
 int cmd_keygen(struct ctl *ctl, int argc, char **argv);

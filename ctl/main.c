@@ -30,6 +30,7 @@ static const struct command commands[] = {
 	{ "catalog", "[--near NODE] nodes|services|datacenters|service NAME", "show the catalog", cmd_catalog },
 	{ "raft", "list-peers|remove-peer SERVER|transfer-leader [SERVER]|autopilot ...|recover", "look after the servers' consensus",
 	    cmd_raft },
+	{ "snapshot", "save|restore|inspect FILE | status", "back up and restore the whole state", cmd_snapshot },
 	{ "keyring", "list|install|use|remove|export|rotate|encrypt ...", "look after the keys of gossip and links",
 	    cmd_keyring },
 	{ "reload", "", "make rpcd read its configuration again", cmd_reload },

@@ -220,16 +220,21 @@ progress_init(struct progress *p)
 	*p = (struct progress){ .tty = isatty(STDERR_FILENO) };
 }
 
+bool
+progress_due(const struct progress *p)
+{
+	return p->last_ns == 0 || clock_mono().ns - p->last_ns >= (p->tty ? PROGRESS_TTY_NS : PROGRESS_PLAIN_NS);
+}
+
 void
 progress_show(struct progress *p, const char *fmt, ...)
 {
-	int64_t now = clock_mono().ns;
 	va_list ap;
 	int n;
 
-	if (p->last_ns != 0 && now - p->last_ns < (p->tty ? PROGRESS_TTY_NS : PROGRESS_PLAIN_NS))
+	if (!progress_due(p))
 		return;
-	p->last_ns = now;
+	p->last_ns = clock_mono().ns;
 	if (p->tty)
 		fputc('\r', stderr);
 	va_start(ap, fmt);

@@ -10,7 +10,7 @@ _clusterctl()
 		esac
 	done
 	case $cmd in
-	"") COMPREPLY=($(compgen -W "--addr --token --json members info join leave force-leave rtt event query monitor kv catalog raft keyring reload keygen validate dev version help" -- "$cur")) ;;
+	"") COMPREPLY=($(compgen -W "--addr --token --json members info join leave force-leave rtt event query monitor kv catalog raft snapshot keyring reload keygen validate dev version help" -- "$cur")) ;;
 	members) COMPREPLY=($(compgen -W "--wan --detailed" -- "$cur")) ;;
 	join) COMPREPLY=($(compgen -W "--wan --wait" -- "$cur")) ;;
 	leave) COMPREPLY=($(compgen -W "--force" -- "$cur")) ;;
@@ -31,6 +31,11 @@ _clusterctl()
 	kv) COMPREPLY=($(compgen -W "get put delete list --recurse --stale --cas --flags --dc --separator" -- "$cur")) ;;
 	catalog) COMPREPLY=($(compgen -W "nodes services datacenters service --dc --near" -- "$cur")) ;;
 	raft) COMPREPLY=($(compgen -W "list-peers remove-peer transfer-leader autopilot recover get set health --force --dry-run --yes" -- "$cur")) ;;
+	snapshot)
+		case ${COMP_WORDS[COMP_CWORD - 1]} in
+		save|restore|inspect|--stale|--yes) COMPREPLY=($(compgen -f -- "$cur")) ;;
+		*) COMPREPLY=($(compgen -W "save restore inspect status --stale --yes --dc" -- "$cur")) ;;
+		esac ;;
 	keyring) COMPREPLY=($(compgen -W "list install use remove export rotate encrypt --force --show-keys --keep-old --key --relay --dir" -- "$cur")) ;;
 	keygen|validate) COMPREPLY=($(compgen -d -- "$cur")) ;;
 	dev) COMPREPLY=($(compgen -W "--http-port --bind --datacenter --node" -- "$cur")) ;;

@@ -1,0 +1,374 @@
+/* clusterctl snapshot: save, restore, inspect, status. */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ctl/ctl.h"
+#include "ctl/snapfacts.h"
+
+#define MB(n_) ((double)(n_) / 1e6)
+#define WHY_BYTES 512
+
+struct snapshot_options {
+	bool stale, yes;
+	const char *dc;
+};
+
+static int
+complain(const char *verb, const char *file, const char *why)
+{
+	fprintf(stderr, "clusterctl: snapshot %s: %s: %s\n", verb, file, why);
+	return 1;
+}
+
+/* -- what is in a file -- */
+
+static void
+print_texts(const struct snap_facts *f)
+{
+	static const char *const keys[] = { "ID", "Time", "Datacenter", "ClusterID", "Node", "Build" };
+	json_t *shown = json_deep_copy(f->meta);
+
+	json_safe(shown);
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		printf("%-13s %s\n", keys[i], json_text(shown, keys[i]));
+	json_decref(shown);
+}
+
+static void
+print_facts(const struct snap_facts *f)
+{
+	print_texts(f);
+	printf("%-13s %lld\n", "Index", (long long)json_integer_value(json_object_get(f->meta, "Index")));
+	printf("%-13s %llu\n", "Raft index", (unsigned long long)f->index);
+	printf("%-13s %llu\n", "Term", (unsigned long long)f->term);
+	printf("%-13s %lld\n", "Version", (long long)json_integer_value(json_object_get(f->meta, "Version")));
+	printf("%-13s %llu bytes, %llu unpacked\n", "Size", (unsigned long long)f->file_bytes,
+	    (unsigned long long)f->state_bytes);
+	printf("%-13s %s  meta.json\n%-13s %s  state.bin\n\n", "SHA-256", f->meta_sum, "", f->state_sum);
+	printf("%-13s %12s %15s\n", "Type", "Count", "Bytes");
+	for (unsigned i = 0; i < f->table_count; i++)
+		printf("%-13s %12llu %15llu\n", f->tables[i].name, (unsigned long long)f->tables[i].count,
+		    (unsigned long long)f->tables[i].bytes);
+	printf("%-13s %12llu\n", "Total", (unsigned long long)f->records);
+}
+
+static void
+print_facts_json(const struct snap_facts *f)
+{
+	json_t *tables = json_object(), *all;
+
+	for (unsigned i = 0; i < f->table_count; i++)
+		json_object_set_new(tables, f->tables[i].name, json_pack("{s:I,s:I}", "Count",
+		    (json_int_t)f->tables[i].count, "Bytes", (json_int_t)f->tables[i].bytes));
+	all = json_pack("{s:O,s:I,s:I,s:I,s:I,s:I,s:{s:s,s:s},s:o}", "Meta", f->meta, "RaftIndex", (json_int_t)f->index,
+	    "Term", (json_int_t)f->term, "Records", (json_int_t)f->records, "FileBytes", (json_int_t)f->file_bytes,
+	    "StateBytes", (json_int_t)f->state_bytes, "SHA256", "meta.json", f->meta_sum, "state.bin", f->state_sum,
+	    "Tables", tables);
+	out_json(all);
+	json_decref(all);
+}
+
+static int
+inspect(struct ctl *ctl, const char *file)
+{
+	FILE *f = fopen(file, "rbe");
+	struct snap_facts facts = { .meta = NULL };
+	char why[WHY_BYTES];
+	int rc = 0;
+
+	if (f == NULL)
+		return complain("inspect", file, strerror(errno));
+	if (!snap_facts_read(f, &facts, why, sizeof(why)))
+		rc = complain("inspect", file, why);
+	else if (ctl->json)
+		print_facts_json(&facts);
+	else
+		print_facts(&facts);
+	snap_facts_done(&facts);
+	(void)fclose(f);
+	return rc;
+}
+
+/* -- save -- */
+
+static void
+save_tick(void *ctx, uint64_t done, uint64_t total)
+{
+	struct progress *p = ctx;
+
+	if (total > 0)
+		progress_show(p, "snapshot save: %.1f of %.1f MB", MB(done), MB(total));
+	else
+		progress_show(p, "snapshot save: the server writes it");
+}
+
+/* Beside the file, so that renaming works. */
+static FILE *
+create_beside(const char *file, char *path, size_t cap)
+{
+	int fd, n = snprintf(path, cap, "%s.XXXXXX", file);
+	FILE *f;
+
+	if (n < 0 || (size_t)n >= cap) {
+		errno = ENAMETOOLONG;
+		return NULL;
+	}
+	fd = mkostemp(path, O_CLOEXEC);		/* 0600 */
+	f = fd < 0 ? NULL : fdopen(fd, "w+b");
+	if (f == NULL && fd >= 0)
+		(void)close(fd);
+	return f;
+}
+
+/* On disk under its own name; NULL, or what failed. */
+static const char *
+keep(FILE *f, const char *path, const char *file)
+{
+	char copy[PATH_MAX];
+	const char *failed = NULL;
+	int dir;
+
+	snprintf(copy, sizeof(copy), "%s", file);
+	dir = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0 || fsync(fileno(f)) < 0 || rename(path, file) < 0 || fsync(dir) < 0)
+		failed = strerror(errno);
+	if (dir >= 0)
+		(void)close(dir);
+	return failed;
+}
+
+static int
+download(struct ctl *ctl, const struct snapshot_options *o, FILE *f, uint64_t *index)
+{
+	struct buf path = BUF_INIT(8192);
+	struct progress p;
+	struct client_answer a;
+	int rc = 0;
+
+	buf_puts(&path, "/v1/snapshot");
+	ctl_param(&path, "stale", o->stale ? "" : NULL);
+	ctl_param(&path, "dc", o->dc);
+	progress_init(&p);
+	if (!client_download(ctl_client(ctl), buf_cstr(&path), f, save_tick, &p, &a)) {
+		progress_end(&p);
+		if (a.status == 200) {
+			fprintf(stderr, "clusterctl: snapshot save: it broke off: %s\n", a.error);
+			rc = 1;
+		} else {
+			rc = client_complain(ctl->client, "snapshot save", &a);
+		}
+	} else {
+		progress_end(&p);
+	}
+	*index = a.index;
+	client_answer_done(&a);
+	buf_done(&path);
+	return rc;
+}
+
+static int
+save(struct ctl *ctl, const char *file, const struct snapshot_options *o)
+{
+	char path[PATH_MAX], why[WHY_BYTES];
+	struct snap_facts facts = { .meta = NULL };
+	FILE *f = create_beside(file, path, sizeof(path));
+	const char *failed = NULL;
+	uint64_t index = 0;
+	int rc;
+
+	if (f == NULL)
+		return complain("save", file, strerror(errno));
+	rc = download(ctl, o, f, &index);
+	if (rc == 0 && fflush(f) != 0)
+		rc = complain("save", file, strerror(errno));
+	rewind(f);
+	if (rc == 0 && !snap_facts_read(f, &facts, why, sizeof(why)))
+		rc = complain("save", "what came is not a whole snapshot", why);
+	if (rc == 0 && (failed = keep(f, path, file)) != NULL)
+		rc = complain("save", file, failed);
+	if (rc != 0)
+		(void)unlink(path);
+	else if (ctl->json)
+		print_facts_json(&facts);
+	else
+		printf("Saved and verified snapshot to index %llu\n", (unsigned long long)index);
+	snap_facts_done(&facts);
+	(void)fclose(f);
+	return rc;
+}
+
+/* -- restore -- */
+
+struct restoring {
+	struct client *other;		/* asks for the progress while the first one waits */
+	const char *path;		/* of the progress */
+	struct progress p;
+};
+
+static void
+show_phase(struct restoring *r)
+{
+	struct client_answer a;
+	json_t *st = NULL;
+	double done, total;
+
+	if (client_do(r->other, "GET", r->path, SPAN_NONE, 5, &a))
+		st = json_loadb((const char *)a.body.data, a.body.len, 0, NULL);
+	client_answer_done(&a);
+	json_safe(st);
+	done = MB(json_integer_value(json_object_get(st, "Done")));
+	total = MB(json_integer_value(json_object_get(st, "Total")));
+	if (st != NULL && total > 0)
+		progress_show(&r->p, "snapshot restore: %s, %.1f of %.1f MB", json_text(st, "Phase"), done, total);
+	else if (st != NULL)
+		progress_show(&r->p, "snapshot restore: %s", json_text(st, "Phase"));
+	json_decref(st);
+}
+
+static void
+restore_tick(void *ctx, uint64_t done, uint64_t total)
+{
+	struct restoring *r = ctx;
+
+	if (done < total)
+		progress_show(&r->p, "snapshot restore: sent %.1f of %.1f MB", MB(done), MB(total));
+	else if (total > 0 && progress_due(&r->p))
+		show_phase(r);
+}
+
+static int
+upload(struct ctl *ctl, FILE *f, uint64_t size, const struct snapshot_options *o)
+{
+	struct buf path = BUF_INIT(8192), progress = BUF_INIT(8192);
+	struct restoring r = { .path = NULL };
+	struct client_answer a;
+	int rc = 0;
+
+	buf_puts(&path, "/v1/snapshot");
+	buf_puts(&progress, "/v1/snapshot/restore");
+	ctl_param(&path, "dc", o->dc);
+	ctl_param(&progress, "dc", o->dc);
+	r.path = buf_cstr(&progress);
+	r.other = client_new(ctl->addr, ctl->token);
+	progress_init(&r.p);
+	if (!client_upload(ctl_client(ctl), buf_cstr(&path), f, size, restore_tick, &r, &a)) {
+		progress_end(&r.p);
+		rc = client_complain(ctl->client, "snapshot restore", &a);
+		if (a.status == 0)
+			fprintf(stderr, "What became of it: `clusterctl snapshot status`.\n");
+	} else {
+		progress_end(&r.p);
+		puts("Restored snapshot");
+	}
+	client_answer_done(&a);
+	client_free(r.other);
+	buf_done(&path);
+	buf_done(&progress);
+	return rc;
+}
+
+/* Says what is replaced by what; on a terminal the operator must agree. */
+static bool
+agreed(struct ctl *ctl, const struct snap_facts *f, const struct snapshot_options *o)
+{
+	json_t *shown = json_deep_copy(f->meta), *self;
+	char line[16] = "";
+
+	json_safe(shown);
+	self = client_get_json(ctl_client(ctl), "snapshot restore", "/v1/agent/self");
+	fprintf(stderr, "This replaces all keys, sessions, nodes, services and checks of datacenter %s\n"
+	    "by %llu records of datacenter %s, saved %s at index %lld by %s.\n",
+	    o->dc != NULL ? o->dc : self != NULL ? json_text(json_object_get(self, "Config"), "Datacenter") : "?",
+	    (unsigned long long)f->records, json_text(shown, "Datacenter"), json_text(shown, "Time"),
+	    (long long)json_integer_value(json_object_get(shown, "Index")), json_text(shown, "Node"));
+	json_decref(shown);
+	json_decref(self);
+	if (self == NULL)
+		return false;			/* said why */
+	if (o->yes || !isatty(STDIN_FILENO))
+		return true;
+	fprintf(stderr, "Go on? [y/N] ");
+	if (fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y'))
+		return true;
+	fprintf(stderr, "Nothing was changed.\n");
+	return false;
+}
+
+static int
+restore(struct ctl *ctl, const char *file, const struct snapshot_options *o)
+{
+	FILE *f = fopen(file, "rbe");
+	struct snap_facts facts = { .meta = NULL };
+	char why[WHY_BYTES];
+	int rc = 1;
+
+	if (f == NULL)
+		return complain("restore", file, strerror(errno));
+	if (!snap_facts_read(f, &facts, why, sizeof(why))) {
+		complain("restore", file, why);
+	} else if (agreed(ctl, &facts, o)) {
+		rewind(f);
+		rc = upload(ctl, f, facts.file_bytes, o);
+	}
+	snap_facts_done(&facts);
+	(void)fclose(f);
+	return rc;
+}
+
+/* -- status -- */
+
+static int
+show_status(struct ctl *ctl, const struct snapshot_options *o)
+{
+	struct buf path = BUF_INIT(8192);
+	json_t *st;
+
+	buf_puts(&path, "/v1/snapshot/restore");
+	ctl_param(&path, "dc", o->dc);
+	st = client_get_json(ctl_client(ctl), "snapshot status", buf_cstr(&path));
+	buf_done(&path);
+	if (st == NULL)
+		return 1;
+	if (ctl->json)
+		out_json(st);
+	else if (strcmp(json_text(st, "Phase"), "none") == 0)
+		puts("The leader knows of no restore.");
+	else
+		printf("Restore %s: %s%s%s\n", json_text(st, "ID"), json_text(st, "Phase"),
+		    json_text(st, "Error")[0] != '\0' ? ": " : "", json_text(st, "Error"));
+	json_decref(st);
+	return 0;
+}
+
+int
+cmd_snapshot(struct ctl *ctl, int argc, char **argv)
+{
+	const struct command *cmd = ctl_find("snapshot");
+	struct snapshot_options o = { .dc = NULL };
+	const struct option_spec specs[] = { { "stale", &o.stale, NULL }, { "yes", &o.yes, NULL }, { "dc", NULL, &o.dc } };
+	int n = ctl_options(cmd, argc, argv, specs, sizeof(specs) / sizeof(specs[0]));
+	const char *verb = n > 0 ? argv[1] : "";
+
+	if (n < 0)
+		return 2;
+	if (strcmp(verb, "save") == 0 && n == 2)
+		return save(ctl, argv[2], &o);
+	if (strcmp(verb, "restore") == 0 && n == 2)
+		return restore(ctl, argv[2], &o);
+	if (strcmp(verb, "inspect") == 0 && n == 2)
+		return inspect(ctl, argv[2]);
+	if (strcmp(verb, "status") == 0 && n == 1)
+		return show_status(ctl, &o);
+	fprintf(stderr, "usage: clusterctl snapshot save [--stale] [--dc DC] FILE\n"
+	    "       clusterctl snapshot restore [--yes] [--dc DC] FILE\n"
+	    "       clusterctl snapshot inspect FILE\n"
+	    "       clusterctl snapshot status [--dc DC]\n");
+	return 2;
+}

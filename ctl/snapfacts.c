@@ -1,0 +1,110 @@
+/* See snapfacts.h. */
+#include <errno.h>
+#include <string.h>
+
+#include "raftd/fsm/archive.h"
+#include "raftd/fsm/key.h"
+#include "raftd/fsm/snapfile.h"
+
+#include "ctl/snapfacts.h"
+
+#define NO_LIMIT (UINT64_MAX / 2)	/* it is only walked over */
+
+/* The tables, by the name under which their records are counted. */
+static const struct {
+	enum tbl table;
+	const char *name;
+} names[] = {
+	{ TBL_KV, "KVS" }, { TBL_NODE, "Nodes" }, { TBL_SERVICE, "Services" }, { TBL_CHECK, "Checks" },
+	{ TBL_SESSION, "Sessions" }, { TBL_TOMBSTONE, "Tombstones" }, { TBL_COORDINATE, "Coordinates" },
+	{ TBL_AUTOPILOT, "Autopilot" }, { TBL_LOCK_DELAY, "Lock delays" },
+	{ TBL_LOCK_DELAY_TIME, "Internal" }, { TBL_META, "Internal" }, { TBL_NODE_ID, "Internal" },
+	{ TBL_HOLD, "Internal" }, { TBL_INSTANCE, "Internal" }, { TBL_TOMBSTONE_TIME, "Internal" },
+	{ TBL_SERVICE_INDEX, "Internal" }, { TBL_SESSION_NODE, "Internal" }, { TBL_SESSION_CHECK, "Internal" },
+};
+
+#define NAME_COUNT (sizeof(names) / sizeof(names[0]))
+
+static enum tv_err
+source(void *ctx, void *p, size_t n, size_t *got)
+{
+	*got = fread(p, 1, n, ctx);
+	return *got == 0 && ferror(ctx) ? TV_ESYS : TV_OK;
+}
+
+static void
+count(struct snap_facts *out, struct span key, struct span val)
+{
+	const char *name = "Unknown";
+	unsigned i = 0;
+
+	for (size_t k = 0; k < NAME_COUNT; k++)
+		if (key.len > 0 && (enum tbl)key.p[0] == names[k].table)
+			name = names[k].name;
+	while (i < out->table_count && strcmp(out->tables[i].name, name) != 0)
+		i++;
+	if (i == SNAP_TABLES_MAX)
+		return;
+	if (i == out->table_count)
+		out->tables[out->table_count++] = (struct snap_table){ .name = name };
+	out->tables[i].count++;
+	out->tables[i].bytes += key.len + val.len;
+}
+
+static enum tv_err
+walk(struct archive_in *a, struct snap_facts *out, char *why, size_t cap)
+{
+	struct span key, val;
+	struct snap_in in;
+	enum tv_err err = snap_in_open_with(&in, archive_state_read, a, archive_state_bytes(a));
+
+	if (err == TV_EFORMAT || err == TV_ECORRUPT)
+		snprintf(why, cap, "its state.bin is not of Triumvir's format; it is a snapshot of another program");
+	out->index = in.index;
+	out->term = in.term;
+	while (err == TV_OK && (err = snap_in_next(&in, &key, &val)) == TV_OK)
+		count(out, key, val);
+	out->records = in.seen;
+	snap_in_close(&in);
+	if (err == TV_EOF)
+		err = archive_finish(a);
+	if (err != TV_OK && why[0] == '\0')
+		snprintf(why, cap, "%s", archive_why(a)[0] != '\0' ? archive_why(a) :
+		    err == TV_ECORRUPT ? "state.bin is damaged" : tv_strerror(err));
+	return err;
+}
+
+bool
+snap_facts_read(FILE *f, struct snap_facts *out, char *why, size_t cap)
+{
+	struct archive_in *a;
+	json_error_t at;
+	enum tv_err err;
+
+	memset(out, 0, sizeof(*out));
+	why[0] = '\0';
+	a = archive_open(source, f, NO_LIMIT, &err, why, cap);
+	if (a == NULL)
+		return false;
+	err = walk(a, out, why, cap);
+	if (err == TV_OK) {
+		struct span meta = archive_meta(a);
+
+		out->meta = json_loadb((const char *)meta.p, meta.len, 0, &at);
+		if (out->meta == NULL)
+			snprintf(why, cap, "its meta.json is not JSON: %s", at.text);
+		out->state_bytes = archive_state_bytes(a);
+		out->file_bytes = (uint64_t)ftello(f);
+		snprintf(out->meta_sum, sizeof(out->meta_sum), "%s", archive_sum(a, false));
+		snprintf(out->state_sum, sizeof(out->state_sum), "%s", archive_sum(a, true));
+	}
+	archive_close(a);
+	return out->meta != NULL;
+}
+
+void
+snap_facts_done(struct snap_facts *f)
+{
+	json_decref(f->meta);
+	f->meta = NULL;
+}
