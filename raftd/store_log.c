@@ -16,7 +16,7 @@
 #include "raftd/store_int.h"
 
 #define LOG_FILE_BYTES (16u << 20)
-#define LOG_BUFFER_BYTES (2u << 20)
+#define LOG_BUFFER_BYTES (1u << 20)
 #define CHECKPOINT_BYTES (16u << 20)	/* written between two checkpoints */
 #define SPARE_LOOK_BYTES (2u << 20)	/* written between two looks at the next write-ahead file */
 #define SEGMENT_BYTES (16u << 20)

@@ -11,7 +11,7 @@
 #include "raftd/fsm/fsm_int.h"
 
 #define LOG_FILE_BYTES (16u << 20)
-#define LOG_BUFFER_BYTES (4u << 20)
+#define LOG_BUFFER_BYTES (1u << 20)
 #define META_VERSION 3
 #define META_V1_COUNT 6			/* indexes and tallies that version 1 had */
 #define DIR_BYTES_MAX 3900
