@@ -25,6 +25,7 @@ DISK = "128m"
 RAFTD = {"bootstrap_expect": SERVERS, "snapshot_threshold": 400, "snapshot_interval": "2s", "trailing_logs": 300}
 BAD_WORDS = re.compile(r"violation|corrupt|assertion|TV_ASSERT|stack smashing|double free|AddressSanitizer|runtime error",
                        re.I)
+TELL_AGAIN = 600.0          # seconds until the same daemon's death is told again
 LAG = 100                   # entries that a server may be behind at any moment of the load
 FORMED = 90.0               # seconds after a heal until all five are voters that have everything
 
@@ -33,13 +34,17 @@ def impossible():
     return diskfault.missing() or clockfault.missing()
 
 
+class Broken(Exception):
+    """The cluster does not get well any more."""
+
+
 class World:
     def __init__(self, report):
         self.report = report
         self.hub = Hub(NET)
         self.cluster = Cluster(NET)
         self.lock = threading.RLock()
-        self.down, self.excused, self.deaths = set(), {}, 0
+        self.down, self.excused, self.deaths, self.told = set(), {}, 0, {}
         self.disks, self.clocks = {}, {}
         join = ["%s.%d" % (NET, i + 1) for i in range(SERVERS)]
         self.servers = [self._node("s%d" % (i + 1), i + 1, True, join) for i in range(SERVERS)]
@@ -81,14 +86,17 @@ class World:
     def stop(self, node, *daemons):
         """Orderly; whoever does not end within 30 s is a finding."""
         with self.lock:
-            which = [d for d in daemons or node.daemons]
+            which = [d for d in daemons or node.daemons if node.running(d)]
             self.down.update((node.name, d) for d in which)
-            node.signal(signal.SIGTERM, *which)
+            if which:
+                node.signal(signal.SIGCONT, *which)
+                node.signal(signal.SIGTERM, *which)
         for d in which:
             try:
                 status = node.wait_end(d, timeout=30)
             except subprocess.TimeoutExpired:
-                self.report("stop", "%s of %s did not end within 30 s of SIGTERM" % (d, node.name))
+                if node.name not in self.excused:       # a hanging disk holds it
+                    self.report("stop", "%s of %s did not end within 30 s of SIGTERM" % (d, node.name))
                 node.kill(d)
                 continue
             if status != [0] and node.name not in self.excused:
@@ -123,7 +131,8 @@ class World:
         status = node.procs[daemon].returncode
         if daemon == "raftd" and excused and status > 0:
             self.deaths += 1
-        else:
+        elif time.monotonic() - self.told.get((node.name, daemon), -TELL_AGAIN) >= TELL_AGAIN:
+            self.told[node.name, daemon] = time.monotonic()
             self.report("death", "%s of %s ended with %d:\n%s" % (daemon, node.name, status,
                                                                   node.log(daemon)[-1500:]))
         self.halt.wait(0.3)
@@ -187,7 +196,7 @@ class World:
                 return took
             if took > limit:
                 self.report("formed", "not whole %.0f s after the heal: %s" % (took, lag))
-                return took
+                raise Broken("what comes after would say nothing")
             time.sleep(0.25)
 
     def same_state(self):
