@@ -18,7 +18,7 @@ from linear import Op  # noqa: E402
 WINDOW = 4.0                # seconds
 GROUPS, KEYS = 4, 3         # in each window; keys in each group
 PREFIX = "nemesis/"
-PATIENCE = (1.5, 6.0)       # seconds that a client waits for an answer: some give up early, so that outcomes are unknown
+PATIENCE = (0.7, 2.0, 6.0)  # seconds that a client waits for an answer: some give up early, so that outcomes are unknown
 # Words of refusals that promise that nothing was done.
 NOTHING_DONE = ("No cluster leader", "disk full")
 
@@ -105,20 +105,22 @@ class History:
 
 
 class Client(threading.Thread):
-    """One request at a time over kept connections, to a random node each time."""
+    """One request at a time over kept connections, mostly to one node: so those at nodes that are well go on while the
+    others wait."""
 
     def __init__(self, number, nodes, history, pause, seed):
         super().__init__(daemon=True)
         self.number, self.nodes, self.history, self.pause = number, nodes, history, pause
         self.random = random.Random("%d/%d" % (seed, number))
-        self.patience = PATIENCE[number % 3 != 0]
+        self.home = nodes[number % len(nodes)]
+        self.patience = PATIENCE[number // len(nodes) % len(PATIENCE)]
         self.conns, self.known, self.count = {}, {}, 0
         self.halt = threading.Event()
         self.broken = None
 
     def ask(self, method, path, body=None, more=0.0):
         """(who, start, end, status, index, body); status None where no answer came."""
-        node = self.random.choice(self.nodes)
+        node = self.home if self.random.random() < 0.8 else self.random.choice(self.nodes)
         who = "%d@%s" % (self.number, node.name)
         start = time.monotonic()
         c = self.conns.get(node.name)
