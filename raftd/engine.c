@@ -542,7 +542,7 @@ restore_limit(const struct raft_entry *entries, uint32_t count, char id[37])
 static bool
 must_not_apply(struct engine *e)
 {
-	return e->corrupt || snapshots_installing(e->d->snapshots) || restores_pausing(e->d->restores);
+	return e->corrupt || fsm_held(e->d->fsm) || snapshots_installing(e->d->snapshots) || restores_pausing(e->d->restores);
 }
 
 static bool

@@ -80,6 +80,7 @@ checkpoint_done(void *ctx)
 
 	s->job = JOB_NONE;
 	s->last = clock_mono();
+	engine_wake(s->d->engine);		/* applying may have waited */
 	if (s->err != TV_OK) {
 		/* A page may be lost that the data base takes for written: only its log has it now (S84). */
 		log_err("raft", "checkpoint of the state in %s/raftd/state failed: %s; stopping: the next start recovers it",

@@ -75,6 +75,8 @@ unsigned fsm_watch_count(const struct fsm *f);
 /* -- durability and snapshots -- */
 /* Flushes state/ so that the log may be cut at *index, the applied index as of the call.  Any thread. */
 enum tv_err fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term);
+/* A checkpoint on a slow disk is under way: applying would wait for it, page by page, so it had better wait as a whole. */
+bool fsm_held(const struct fsm *f);
 /*
  * Writes a consistent copy of the state at one applied index to `path` (0600) while applies go on.  begin on the loop
  * thread fixes the index; from then on apply saves what it is about to overwrite until the copy has passed that key.

@@ -61,6 +61,7 @@ struct fsm {
 	/* Held by fsm_apply() and by a snapshot writer's steps; readers on the loop thread need none. */
 	pthread_mutex_t lock;
 	/* Held while a checkpoint uses the environment, and while a restore replaces it; before `lock`. */
+	_Atomic bool held;		/* see fsm_held() */
 	pthread_mutex_t env_lock;
 	struct fsm_snapshot *snap;	/* open snapshot, or NULL */
 	struct watches *watches;

@@ -375,6 +375,199 @@ def test_http_says_so():
                 d.close()
 
 
+# -- failing --------------------------------------------------------------------
+
+
+def stops_and_comes_back(c, node, message):
+    """The fault is set: it ends with the message, the others go on, and the next start has it back whole."""
+    status, log = ended(node)
+    assert status == 1, status
+    assert message in log and "stopping" in log, log[-2000:]
+    node.start()
+    wait_for("it follows", lambda: node.info()["state"] in ("Follower", "Leader"))
+
+
+def test_failed_sync_stops():
+    """On the leader, then on a follower: no acknowledgement after it, a message, recovery at the next start (S84)."""
+    with FaultCluster(10) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        writers = Writers(c, "w")
+        try:
+            for node in (leader, None):
+                writers.go_on()
+                node = node or others(c, c.wait_leader())[0]
+                where = "writing the log in %s failed: Input/output error" % os.path.join(node.dir, "data/raftd/log")
+                c.disk(node).sync_error(errno.EIO, 1, "log")
+                stops_and_comes_back(c, node, where)
+                assert c.disk(node).failed("log") == 1
+                writers.go_on()
+        finally:
+            writers.stop()
+        c.wait_leader()
+        c.wait_equal()
+        writers.check()
+
+
+def test_nothing_is_acknowledged_after_a_failed_sync():
+    """One server, so that its own disk alone counts: what it could not sync it did not acknowledge, whatever the call."""
+    with FaultCluster(11, count=1) as c:
+        node = c.nodes[0]
+        c.start_all()
+        for fault in ("sync_error", "write_error"):
+            for number in (errno.EIO, errno.ENOSPC):
+                c.wait_leader()
+                assert node.put("sure", b"1")[0] == 0
+                getattr(c.disk(node), fault)(number, None, "log")
+                try:
+                    assert node.put("maybe", b"1")[0] == ERR.EUNKNOWN
+                except (OSError, tvframe.Closed):
+                    pass
+                assert ended(node)[0] == 1
+                assert os.strerror(number) in node.log() or "disk full" in node.log(), node.log()[-1000:]
+                c.disk(node).clear()
+                node.start()
+                wait_for("it is there", lambda: node.get("sure") == b"1")
+
+
+def test_failed_checkpoint_stops():
+    """A page of the state may be lost although the data base takes it for written: only its log has it (S84)."""
+    with FaultCluster(12, snapshot_threshold=16, snapshot_interval="100ms", trailing_logs=10) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        writers = Writers(c, "w")
+        try:
+            for node in (others(c, leader)[0], leader):
+                writers.go_on()
+                c.disk(node).sync_error(errno.EIO, 1, "state")
+                stops_and_comes_back(c, node, "checkpoint of the state in %s failed: Input/output error"
+                                     % os.path.join(node.dir, "data/raftd/state"))
+                writers.go_on()
+        finally:
+            writers.stop()
+        c.wait_leader()
+        c.wait_equal()
+        writers.check()
+
+
+# -- hanging, and slow ------------------------------------------------------------
+
+
+def hang_leader(number, what, kind):
+    with FaultCluster(number, disk_stuck_timeout="600ms", slow_sync="100ms", write_timeout="3s") as c:
+        c.start_all()
+        old = c.wait_leader()
+        writers = Writers(c, "w")
+        try:
+            writers.go_on()
+            c.disk(old).hang(True, kind, what)
+            wait_for("it hangs", lambda: c.disk(old).hanging())
+            # By its own judgement, or by that of the others when even its loop hangs.
+            new = wait_for("another leads", lambda: next((n for n in others(c, old) if n.info()["state"] == "Leader"), 0))
+            writers.go_on()
+            assert c.disk(old).hanging()
+            if what == "sync":
+                old.wait_log("disk stuck: a log write has been waiting for")
+                wait_for("it gave up", lambda: old.info()["state"] != "Leader")
+                assert old.put("fenced", b"x")[0] in (ERR.ENOTLEADER, ERR.ENOLEADER)
+                assert old.get("wait-leader", READ_STALE) == b"x"
+            term = new.info()["term"]
+            c.disk(old).clear()                         # S37: it comes back by itself
+            wait_for("it follows", lambda: old.connect() and old.info()["state"] == "Follower" and
+                     old.info()["term"] == term)
+            writers.go_on()
+        finally:
+            c.disk(old).clear()
+            writers.stop()
+        c.wait_equal()
+        writers.check()
+        assert all(e[1] in (ERR.ENOTLEADER, ERR.ENOLEADER, ERR.EUNKNOWN) for e in writers.errors), writers.errors
+        assert old.process.poll() is None
+
+
+def test_hanging_sync_costs_leadership():
+    hang_leader(13, "sync", "log")
+
+
+def test_hanging_disk_costs_leadership():
+    hang_leader(14, "both", "all")
+
+
+def test_hanging_follower_slows_nobody():
+    with FaultCluster(15, disk_stuck_timeout="600ms") as c:
+        c.start_all()
+        leader = c.wait_leader()
+        term = leader.info()["term"]
+        follower = others(c, leader)[0]
+        writers = Writers(c, "w")
+        try:
+            writers.go_on()
+            for what in ("sync", "both"):
+                c.disk(follower).hang(True, "log", what)
+                wait_for("it hangs", lambda: c.disk(follower).hanging())
+                writers.go_on(200)
+                assert c.disk(follower).hanging()
+                c.disk(follower).clear()
+                wait_for("it catches up", lambda: follower.connect() and
+                         int(follower.info()["applied_index"]) >= int(leader.info()["applied_index"]) - 50)
+        finally:
+            c.disk(follower).clear()
+            writers.stop()
+        c.wait_equal()
+        writers.check()
+        assert leader.info()["term"] == term and leader.info()["state"] == "Leader"
+        assert not [e for e in writers.errors if e[1] not in (ERR.ENOTLEADER, ERR.ENOLEADER)], writers.errors
+
+
+def test_slow_disk_keeps_the_leader():
+    """Syncs of 0.2 to 5 s on the leader, a follower, all of them: the term stays, and the log says how long (S88)."""
+    with FaultCluster(16, disk_stuck_timeout="30s", slow_sync="150ms", write_timeout="60s") as c:
+        c.start_all()
+        leader = c.wait_leader()
+        term = leader.info()["term"]
+        for who, ms in (([leader], 200), ([leader], 5000), (others(c, leader)[:1], 5000), (c.nodes, 200), (c.nodes, 2000)):
+            before = {n.name: int(n.info()["slow_syncs"]) for n in c.nodes}
+            for node in who:
+                c.disk(node).sync_delay(ms, "log")
+            for i in range(2):
+                assert leader.op(OP.KV_APPLY, [0, "slow", 0, b"%d" % i, 0, "", 0], timeout=60)[0] == 0
+            for node in who:
+                wait_for("it counts", lambda: int(node.info()["slow_syncs"]) > before[node.name], 30)
+                node.wait_log("slow disk: a log write took ")
+            for node in c.nodes:
+                c.disk(node).clear()
+            for node in c.nodes:
+                wait_for("equal", lambda: node.get("slow") == b"1", 30)
+                assert node.info()["term"] == term, (who, ms, node.name)
+        assert leader.info()["state"] == "Leader" and int(leader.info()["sync_p99_us"]) >= 200000
+
+
+def test_slow_state_keeps_the_leader():
+    """The same for the files of the state: checkpoints take their time beside everything else."""
+    with FaultCluster(17, snapshot_threshold=16, snapshot_interval="100ms", trailing_logs=10) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        term = leader.info()["term"]
+        for node in c.nodes:
+            c.disk(node).sync_delay(1000, "state")
+        writers = Writers(c, "w")
+        try:
+            wait_for("slow checkpoints", lambda: all(c.disk(n).delayed("state") >= 3 for n in c.nodes))
+            for node in c.nodes:
+                assert node.get("wait-leader", READ_STALE) == b"x"      # also in the midst of one
+            writers.go_on()
+        finally:
+            writers.stop()
+        for node in c.nodes:
+            c.disk(node).clear()
+        c.wait_equal()
+        writers.check()
+        assert leader.info()["term"] == term and leader.info()["state"] == "Leader"
+
+
 if __name__ == "__main__":
     main(test_full_follower, test_full_leader_hands_over, test_all_full, test_no_room_at_all, test_no_room_at_all_ext4,
-         test_full_at_start, test_snapshot_does_not_fit, test_http_says_so)
+         test_full_at_start, test_snapshot_does_not_fit, test_http_says_so, test_failed_sync_stops,
+         test_nothing_is_acknowledged_after_a_failed_sync, test_failed_checkpoint_stops,
+         test_hanging_sync_costs_leadership, test_hanging_disk_costs_leadership, test_hanging_follower_slows_nobody,
+         test_slow_disk_keeps_the_leader, test_slow_state_keeps_the_leader)
