@@ -36,6 +36,7 @@ struct snapshots {
 	enum tv_err err;
 	int sys;			/* errno of err */
 	uint64_t index, term;		/* result of the job */
+	uint64_t fits_from;		/* likewise: from here on the log takes no more than log_keep_max */
 	struct mono started;
 
 	/* the file to send */
@@ -58,6 +59,7 @@ checkpoint_work(void *ctx)
 
 	s->err = fsm_checkpoint(s->d->fsm, &s->index, &s->term);
 	s->sys = errno;
+	s->fits_from = log_fits_from(s->d->log, s->d->conf.log_keep_max);
 }
 
 static void
@@ -68,6 +70,37 @@ on_compacted(void *ctx, enum tv_err err)
 	if (err == TV_OK)
 		engine_compacted(s->d->engine, s->cut, s->cut_snapshot);
 	s->cut_snapshot = 0;
+}
+
+static void
+warn_too_far(struct snapshots *s, uint64_t cut)
+{
+	const struct raft_status *st = engine_status(s->d->engine);
+	const struct raft_config *conf = raft_config(engine_core(s->d->engine));
+
+	for (unsigned i = 0; i < st->peer_count; i++) {
+		const struct raft_peer_status *p = &st->peers[i];
+		const struct raft_server_conf *c = raft_config_find(conf, p->id);
+
+		if (c != NULL && p->active && p->match < cut)
+			log_warn("raft", "%s lags by %llu entries, more than log_keep_max (%llu MB) of log: it will need another "
+			    "snapshot", c->name, (unsigned long long)(st->last_index - p->match),
+			    (unsigned long long)(s->d->conf.log_keep_max >> 20));
+	}
+}
+
+/* A connected follower is fed from the log, but not at the price of the disk (S44).  Returns where to cut. */
+static uint64_t
+keep_for_followers(struct snapshots *s, uint64_t limit)
+{
+	uint64_t cut = s->fits_from > 0 ? s->fits_from - 1 : 0;
+
+	if (cut > s->cut)
+		cut = s->cut;		/* trailing_logs stay in any case */
+	if (cut <= limit)
+		return limit;
+	warn_too_far(s, cut);
+	return cut;
 }
 
 static void
@@ -102,7 +135,7 @@ checkpoint_done(void *ctx)
 		s->restored = 0;
 	}
 	if (s->cut > limit)
-		s->cut = limit;
+		s->cut = keep_for_followers(s, limit);
 	s->cut_snapshot = s->index;
 	if (logthread_compact(engine_log(s->d->engine), s->cut, s->index, s->term, config, on_compacted, s) != TV_OK)
 		s->cut_snapshot = 0;

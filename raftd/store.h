@@ -59,6 +59,11 @@ enum tv_err log_write(struct log_store *s, const struct log_batch *b);
  */
 enum tv_err log_read(struct log_store *s, uint64_t first, uint64_t last, size_t bytes_max, struct arena *a,
     struct raft_entry **out, uint32_t *count);
+/*
+ * Lowest index from which on the log takes at most bytes_max on disk.  Counted in whole files: the newest one is always
+ * within.  Any thread.
+ */
+uint64_t log_fits_from(struct log_store *s, uint64_t bytes_max);
 /* Removes entries <= index and remembers the snapshot position and configuration, in one transaction. */
 enum tv_err log_compact(struct log_store *s, uint64_t index, uint64_t snapshot_index, uint64_t snapshot_term,
     const struct raft_config *config);

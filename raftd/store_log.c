@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <sodium.h>
 
@@ -541,6 +542,28 @@ change_reset(struct log_store *s, DB_TXN *txn, const void *arg, bool *manifest)
 	s->cut = 0;
 	set_position(s, arg);
 	return ret != 0 ? ret : store_meta_put(s, txn, STORE_META_SNAPSHOT);
+}
+
+uint64_t
+log_fits_from(struct log_store *s, uint64_t bytes_max)
+{
+	uint64_t bytes = 0, from;
+	struct stat st;
+
+	(void)pthread_mutex_lock(&s->lock);
+	from = s->last + 1;
+	for (unsigned i = s->segs.n; i-- > 0;) {
+		char name[64], path[640];
+
+		store_seg_name(s->segs.v[i].id, name, sizeof(name));
+		snprintf(path, sizeof(path), "%s/%s", s->env.dir, name);
+		bytes += stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;	/* not there yet: small */
+		if (bytes > bytes_max && i + 1 < s->segs.n)
+			break;
+		from = s->segs.v[i].base;
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+	return from;
 }
 
 enum tv_err

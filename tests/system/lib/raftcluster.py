@@ -141,6 +141,7 @@ class Node:
         self.cluster, self.number = cluster, number
         self.name = name or "n%d" % number
         self.ip = "%s.%d" % (cluster.net, number)
+        self.advertise = self.ip        # where the others find it; differs when something stands in between
         self.dir = os.path.join(cluster.dir, self.name)
         self.log_path = os.path.join(self.dir, "log")
         self.process = None
@@ -156,7 +157,8 @@ class Node:
     # -- the process --
     def configure(self, **options):
         with open(os.path.join(self.dir, "conf", "cluster.conf"), "w") as f:
-            f.write('node_name = "%s"\nserver = true\nbind = "%s"\nadvertise = "%s"\n' % (self.name, self.ip, self.ip))
+            f.write('node_name = "%s"\nserver = true\nbind = "%s"\nadvertise = "%s"\n'
+                    % (self.name, self.ip, self.advertise))
             f.write('data_dir = "%s/data"\nrun_dir = "%s/run"\nsandbox = "%s"\n'
                     % (self.dir, self.dir, self.cluster.sandbox))
             f.write('raft_port = %d\n' % self.cluster.port)
@@ -227,7 +229,7 @@ class Node:
 
     def member(self, status=ALIVE):
         tags = dict(self.tags, id=self.id)
-        return [self.name, socket.inet_aton(self.ip), 8301, status, tags, 1, 5, 2, 2, 5, 4]
+        return [self.name, socket.inet_aton(self.advertise), 8301, status, tags, 1, 5, 2, 2, 5, 4]
 
     # -- questions --
     def call(self, kind, body, timeout=20.0):

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Followers that lag while writes go on at full speed: away and back, by log and by snapshot (S44), too slow for
+log_keep_max (its alarm), and one that reads 1 KB/s (S38)."""
+import atexit
+import itertools
+import os
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cluster import main  # noqa: E402
+from raftcluster import KV_SET, MSG, OP, READ_DEFAULT, Conn, RaftCluster, wait_for  # noqa: E402
+from slowlink import SlowLink  # noqa: E402
+
+NET = os.environ.get("TV_NET", "127.27.3")
+FRONTS = itertools.count()      # a listener of its own for each test
+SNAPSHOTS = {"snapshot_threshold": 500, "snapshot_interval": "100ms", "trailing_logs": 100, "snapshot_chunk": "64k"}
+
+
+class Load:
+    """Writers on the leader's own socket that never pause; every answer must be a success."""
+
+    def __init__(self, leader, writers=3, size=1000):
+        self.leader, self.size = leader, size
+        self.count, self.errors, self.lock = 0, [], threading.Lock()
+        self.halt = threading.Event()
+        self.threads = [threading.Thread(target=self._run, args=(i,), daemon=True) for i in range(writers)]
+        for t in self.threads:
+            t.start()
+
+    def _run(self, writer):
+        conn, number = Conn(self.leader.sock_path), 0
+        while not self.halt.is_set():
+            number += 1
+            args = [KV_SET, "w%d/%d" % (writer, number % 500), 0, os.urandom(self.size), 0, "", 0]
+            answer = conn.call(MSG.OP, [OP.KV_APPLY, "", READ_DEFAULT, 0, 0, 0, "", args], 30)
+            with self.lock:
+                self.count += 1
+                if answer[0] != 0:
+                    self.errors.append(answer[:2])
+        conn.close()
+
+    def more(self, n):
+        """Waits for n further writes."""
+        goal = self.count + n
+        wait_for("%d more writes" % n, lambda: self.count >= goal, 60)
+
+    def stop(self):
+        self.halt.set()
+        for t in self.threads:
+            t.join(40)
+            assert not t.is_alive(), "a writer got no answer"
+        assert not self.errors, self.errors[:3]
+
+
+def converged(leader, follower):
+    """The follower has, under load, what the leader had a moment ago."""
+    def lag():
+        want = int(leader.info()["applied_index"])
+        return want - int(follower.info()["applied_index"])
+    wait_for("the follower converges", lambda: lag() < 50, 60)
+
+
+def same(nodes):
+    """All have applied the same, and answer the same."""
+    wait_for("equal applied indexes", lambda: len({n.info()["applied_index"] for n in nodes}) == 1)
+    lists = [n.op(OP.KV_LIST, ["w", ""])[3] for n in nodes]
+    assert len(lists[0]) > 0 and all(x == lists[0] for x in lists)
+
+
+def away_and_back(options, away, said):
+    with RaftCluster(3, net=NET, bootstrap_expect=3, **options) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        follower = next(n for n in c.nodes if n is not leader)
+        load = Load(leader)
+        load.more(200)
+        term = leader.info()["term"]
+        follower.kill()
+        load.more(away)
+        follower.start()
+        converged(leader, follower)
+        load.more(200)
+        assert leader.info()["term"] == term, "an election because a follower came back"
+        assert ("installed the snapshot" in follower.log()) == said, follower.log()
+        load.stop()
+        same(c.nodes)
+
+
+def back_by_log():
+    away_and_back({}, 3000, False)
+
+
+def back_by_snapshot():
+    away_and_back(SNAPSHOTS, 3000, True)
+
+
+def log_bytes(node):
+    folder = os.path.join(node.dir, "data", "raftd", "log")
+    return sum(os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder) if f.startswith("entries."))
+
+
+def behind_slow_link(c, rate):
+    """Starts three servers; the third is reached through a link that passes `rate` bytes/s once it is set."""
+    slow = c.nodes[2]
+    slow.advertise = "%s.%d" % (c.net, 103 + next(FRONTS))
+    slow.configure(**c.options)
+    link = SlowLink(slow.advertise, slow.ip, c.port, None)
+    atexit.register(link.close)
+    c.start_all()
+    leader = c.wait_leader()
+    if leader is slow:
+        other = c.nodes[0]
+        assert slow.op(OP.RAFT_TRANSFER, [other.id, ""])[0] == 0
+        leader = wait_for("another leads", lambda: next((n for n in c.nodes[:2] if n is c.leader()), None))
+    wait_for("it follows", lambda: slow.info()["applied_index"] == leader.info()["applied_index"])
+    link.rate = rate
+    return leader, next(n for n in c.nodes[:2] if n is not leader), slow, link
+
+
+def rss(node):
+    with open("/proc/%d/status" % node.process.pid) as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmRSS:"))
+
+
+def reads_one_kb_per_second():
+    """S38: the leader's memory is bounded, the other follower keeps up, and every write is acknowledged."""
+    with RaftCluster(3, net=NET, bootstrap_expect=3, entry_cache="1M", state_cache="4M") as c:
+        leader, other, slow, link = behind_slow_link(c, 1000)
+        load = Load(leader, size=4000)
+        load.more(1000)                                  # caches are full
+        before = rss(leader)
+        load.more(8000)                                  # 32 MB that the slow one does not take
+        grown = rss(leader) - before
+        assert grown < 16 << 20, "the leader grew by %d KB" % (grown >> 10)
+        converged(leader, other)
+        lag = int(leader.info()["applied_index"]) - int(slow.info()["applied_index"])
+        assert lag > 5000, "the link is not slow: lag %d, passed %d" % (lag, link.passed)
+        link.rate = None
+        converged(leader, slow)
+        load.stop()
+        same(c.nodes)
+        link.close()
+
+
+def too_slow_for_the_log():
+    """S44: the leader keeps the log for a slow follower up to log_keep_max, says so, and brings it back by snapshot."""
+    # Small messages, one at a time: heartbeats get through, so that the slow one counts as connected.
+    with RaftCluster(3, net=NET, bootstrap_expect=3, log_keep_max="8M", append_bytes_max="4k", inflight_max=1,
+                     **SNAPSHOTS) as c:
+        leader, other, slow, link = behind_slow_link(c, 100000)
+        load = Load(leader, size=8000)
+        wait_for("the alarm", lambda: "n3 lags by" in leader.log() and "log_keep_max" in leader.log(), 60)
+        wait_for("the log is cut", lambda: log_bytes(leader) < 48 << 20)
+        load.stop()
+        link.rate = None
+        slow.wait_log("installed the snapshot")
+        same(c.nodes)
+        link.close()
+
+
+if __name__ == "__main__":
+    main(back_by_log, back_by_snapshot, reads_one_kb_per_second, too_slow_for_the_log)
