@@ -33,6 +33,10 @@ struct log_options {
 	const char *dir;		/* data_dir/raftd/log, created 0700 */
 	uint64_t cache_bytes;
 	bool spares;			/* makes write-ahead files ready beforehand: a sync is then twice as fast */
+	/* For tests, which want many small files, and everything in one thread.  0: the usual. */
+	uint32_t log_file_bytes, log_buffer_bytes;	/* of the write-ahead log */
+	uint64_t segment_bytes, checkpoint_bytes;
+	bool no_thread;			/* background work is done by the write that makes it due */
 };
 
 /* TV_ECORRUPT with a sentence in errbuf when a checksum or the order is wrong. */

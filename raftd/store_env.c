@@ -57,14 +57,16 @@ store_env_open(struct store_env *env, const struct store_env_options *opt, char 
 	int ret;
 
 	memset(env, 0, sizeof(*env));
-	if (mkdir(opt->dir, 0700) == -1 && errno != EEXIST) {
+	if ((mkdir(opt->dir, 0700) == -1 && errno != EEXIST) || store_parent_sync(opt->dir) != TV_OK) {
 		snprintf(errbuf, cap, "cannot create %s: %s", opt->dir, strerror(errno));
 		return TV_ESYS;
 	}
 	env->dir = strdup(opt->dir);
 	if (env->dir == NULL)
 		return TV_ENOMEM;
-	ret = db_env_create(&env->dbenv, 0);
+	(void)db_env_set_func_open(store_open);		/* both of the process, and the same each time */
+	(void)db_env_set_func_fsync(store_sync);
+	ret = store_dir_settle(opt->dir) == TV_OK ? db_env_create(&env->dbenv, 0) : errno;
 	if (ret == 0)
 		ret = configure(env, opt);
 	if (ret == 0)
@@ -90,20 +92,26 @@ store_env_close(struct store_env *env)
 }
 
 int
-store_env_db(struct store_env *env, DB_TXN *txn, const char *file, bool create, DB **out)
+store_db_form(DB *db)
 {
-	uint32_t flags = DB_THREAD | (create ? DB_CREATE : 0) | (txn == NULL ? DB_AUTO_COMMIT : 0);
-	DB *db;
-	int ret;
+	int ret = db->set_pagesize(db, STORE_PAGE_BYTES);
 
-	ret = db_create(&db, env->dbenv, 0);
+	return ret != 0 ? ret : db->set_flags(db, DB_CHKSUM);
+}
+
+int
+store_env_db(struct store_env *env, const char *file, bool create, DB **out)
+{
+	DB *db;
+	int ret = create ? store_file_make(env->dir, file) : 0;
+
+	if (ret == 0)
+		ret = db_create(&db, env->dbenv, 0);
 	if (ret != 0)
 		return ret;
-	ret = db->set_pagesize(db, STORE_PAGE_BYTES);
+	ret = store_db_form(db);
 	if (ret == 0)
-		ret = db->set_flags(db, DB_CHKSUM);
-	if (ret == 0)
-		ret = db->open(db, txn, file, NULL, DB_BTREE, flags, 0600);
+		ret = db->open(db, NULL, file, NULL, DB_BTREE, DB_THREAD | DB_AUTO_COMMIT, 0600);
 	if (ret != 0) {
 		(void)db->close(db, DB_NOSYNC);	/* it never opened */
 		return ret;

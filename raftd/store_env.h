@@ -16,6 +16,7 @@
 #include "common/err.h"
 
 #define STORE_PAGE_BYTES 4096		/* the file system's block: a page cannot be torn */
+#define STORE_FRESH_NAME "fresh.tmp"	/* a data base that is being made */
 
 struct store_env_options {
 	const char *dir;		/* created 0700 if absent; its parent must exist */
@@ -42,9 +43,9 @@ enum tv_err store_env_open(struct store_env *env, const struct store_env_options
 void store_env_close(struct store_env *env);
 /*
  * Opens a btree in `file`, creating it with `create`.  It sees bytewise key order, page checksums and small pages.
- * Inside txn, or as a transaction of its own when NULL.  Returns Berkeley DB's code.
+ * The file is durable with its name before any record of a transaction is about it.  Returns Berkeley DB's code.
  */
-int store_env_db(struct store_env *env, DB_TXN *txn, const char *file, bool create, DB **out);
+int store_env_db(struct store_env *env, const char *file, bool create, DB **out);
 /* Turns a code of Berkeley DB into ours: damage is TV_ECORRUPT, all else TV_ESYS (errno set). 0 is TV_OK. */
 enum tv_err store_env_err(const struct store_env *env, int ret);
 /*
@@ -58,5 +59,29 @@ uint64_t store_dir_holes(const char *dir);
 bool store_dir_has(const char *dir, const char *prefix);
 /* Makes the directory entry changes of `dir` durable. */
 enum tv_err store_dir_sync(const char *dir);
+
+/* -- store_files.c -- */
+/*
+ * Before recovery: what is read is on the disk.  A program that was killed leaves pages that were never synced; one whose
+ * sync failed leaves pages that the system takes for written.  Recovery would build on both, and a loss of power would
+ * take them from under it.  So every file of the directory is synced, and read from the disk again.
+ */
+enum tv_err store_dir_settle(const char *dir);
+/*
+ * Makes an empty btree, durable under its name, unless there is one.  Not by a transaction: recovery would make the
+ * file again, without a sync, and could not go on from what a second crash leaves of that.  Berkeley DB's code.
+ */
+int store_file_make(const char *dir, const char *file);
+/* Berkeley DB's open(): a file that it makes, such as the next one of the write-ahead log, is durable with its name. */
+int store_open(const char *path, int flags, ...);
+/*
+ * Berkeley DB's fsync(), which gives the errno: its own tries again after EIO, and a sync that succeeds after one that
+ * failed says nothing about the pages that the first one lost (S84).
+ */
+int store_sync(int fd);
+/* Makes the name of a file or directory durable. */
+enum tv_err store_parent_sync(const char *path);
+/* Sets what all our btrees have in common, before the open. */
+int store_db_form(DB *db);
 
 #endif

@@ -41,7 +41,7 @@ struct log_store {
 	struct raft_config snapshot_config;
 	uint64_t seq;			/* number of the newest transaction, stored with it */
 	int mark_fd;			/* the file that says which one was made durable; -1: none */
-	uint64_t segment_bytes_max;
+	uint64_t segment_bytes_max, checkpoint_bytes_max;
 	struct buf bulk, scratch;	/* writer's batch; reader's entry */
 
 	/* Guards everything above: held for memory work, never across a sync. */
@@ -52,12 +52,13 @@ struct log_store {
 	uint64_t since_checkpoint;	/* bytes written */
 	uint64_t since_spare;		/* the same, since a spare file was last thought of */
 	uint32_t spare_file;		/* number of the last one that was made or tried */
-	uint32_t log_file_bytes;	/* 0: no spares */
+	uint32_t spare_bytes;		/* size of one; 0: no spares */
 	bool naming;			/* a spare gets its name: the writer waits for `named` */
 	pthread_cond_t named;
 	struct seg_list leaving;	/* out of the manifest, which is not durable yet */
 	struct seg_list trash;		/* out of the durable manifest: files to remove */
 	bool thread_runs, stop;
+	bool no_thread;			/* see struct log_options */
 	bool failed;			/* a write or sync failed: final */
 	int failure;			/* Berkeley DB's code of the first one */
 };

@@ -19,7 +19,6 @@
 #define LOG_FILE_BYTES (16u << 20)
 #define LOG_BUFFER_BYTES (1u << 20)
 #define CHECKPOINT_BYTES (16u << 20)	/* written between two checkpoints */
-#define SPARE_LOOK_BYTES (2u << 20)	/* written between two looks at the next write-ahead file */
 #define SEGMENT_BYTES (16u << 20)
 #define BATCH_BYTES_MAX (1u << 30)
 
@@ -48,17 +47,24 @@ checkpoint(struct store_env *env)
 	return ret;
 }
 
+/* The next write-ahead file is looked at eight times in the life of one. */
 static bool
 spare_due(const struct log_store *s)
 {
-	return s->log_file_bytes > 0 && s->since_spare >= SPARE_LOOK_BYTES;
+	return s->spare_bytes > 0 && s->since_spare >= s->spare_bytes / 8;
+}
+
+static bool
+background_due(const struct log_store *s)
+{
+	return !s->failed && (s->since_checkpoint >= s->checkpoint_bytes_max || s->trash.n > 0 || spare_due(s));
 }
 
 /* Lock held; let go of while the disk works. */
 static void
 background(struct log_store *s)
 {
-	bool due = s->since_checkpoint >= CHECKPOINT_BYTES, spare = spare_due(s);
+	bool due = s->since_checkpoint >= s->checkpoint_bytes_max, spare = spare_due(s);
 	struct seg_list trash = s->trash;
 	int ret;
 
@@ -86,9 +92,7 @@ background_main(void *arg)
 
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop) {
-		bool due = s->since_checkpoint >= CHECKPOINT_BYTES || s->trash.n > 0 || spare_due(s);
-
-		if (due && !s->failed)
+		if (background_due(s))
 			background(s);
 		else
 			pthread_cond_wait(&s->wake, &s->lock);
@@ -103,7 +107,7 @@ count_written(struct log_store *s, uint64_t bytes)
 {
 	s->since_checkpoint += bytes;
 	s->since_spare += bytes;
-	if (s->since_checkpoint >= CHECKPOINT_BYTES || spare_due(s))
+	if (background_due(s))
 		pthread_cond_signal(&s->wake);
 }
 
@@ -156,7 +160,7 @@ open_meta(struct log_store *s, bool had_data, char *errbuf, size_t cap)
 	bool fresh;
 	int ret;
 
-	ret = store_env_db(&s->env, NULL, "meta.db", !had_data, &s->meta);
+	ret = store_env_db(&s->env, "meta.db", !had_data, &s->meta);
 	if (ret != 0) {
 		err = ret == ENOENT ? TV_ECORRUPT : store_env_err(&s->env, ret);
 		snprintf(errbuf, cap,
@@ -265,7 +269,8 @@ static enum tv_err
 open_all(struct log_store *s, const struct log_options *opt, char *errbuf, size_t cap)
 {
 	struct store_env_options eo = { .dir = opt->dir, .cache_bytes = opt->cache_bytes,
-	    .log_file_bytes = LOG_FILE_BYTES, .log_buffer_bytes = LOG_BUFFER_BYTES };
+	    .log_file_bytes = opt->log_file_bytes > 0 ? opt->log_file_bytes : LOG_FILE_BYTES,
+	    .log_buffer_bytes = opt->log_buffer_bytes > 0 ? opt->log_buffer_bytes : LOG_BUFFER_BYTES };
 	bool had_data = store_dir_has(opt->dir, "log.") || store_dir_has(opt->dir, "entries.");
 	enum tv_err err;
 
@@ -283,7 +288,7 @@ open_all(struct log_store *s, const struct log_options *opt, char *errbuf, size_
 		err = store_seg_open_all(s, errbuf, cap);
 	if (err == TV_OK)
 		err = verify(s, errbuf, cap);
-	if (err != TV_OK)
+	if (err != TV_OK || s->no_thread)
 		return err;
 	store_env_allocate(&s->env);
 	if (pthread_create(&s->thread, NULL, background_main, s) != 0) {
@@ -306,12 +311,15 @@ log_open(const struct log_options *opt, struct log_store **out, struct log_meta 
 		return TV_ENOMEM;
 	buf_init(&s->bulk, BATCH_BYTES_MAX);
 	buf_init(&s->scratch, BATCH_BYTES_MAX);
-	s->segment_bytes_max = SEGMENT_BYTES;
+	s->segment_bytes_max = opt->segment_bytes > 0 ? opt->segment_bytes : SEGMENT_BYTES;
+	s->checkpoint_bytes_max = opt->checkpoint_bytes > 0 ? opt->checkpoint_bytes : CHECKPOINT_BYTES;
+	s->no_thread = opt->no_thread;
 	s->mark_fd = -1;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->wake, NULL);
 	pthread_cond_init(&s->named, NULL);
-	s->log_file_bytes = opt->spares ? LOG_FILE_BYTES : 0;
+	if (opt->spares)
+		s->spare_bytes = opt->log_file_bytes > 0 ? opt->log_file_bytes : LOG_FILE_BYTES;
 	err = sodium_init() == -1 ? TV_ESYS : open_all(s, opt, errbuf, cap);
 	if (err != TV_OK) {
 		if (cap > 0 && errbuf[0] == '\0')
@@ -335,9 +343,9 @@ log_close(struct log_store *s)
 		pthread_cond_signal(&s->wake);
 		pthread_mutex_unlock(&s->lock);
 		pthread_join(s->thread, NULL);
-		if (!s->env.damaged && !s->failed)
-			(void)checkpoint(&s->env);		/* only makes the next start quicker */
 	}
+	if ((s->thread_runs || s->no_thread) && s->meta != NULL && !s->env.damaged && !s->failed)
+		(void)checkpoint(&s->env);		/* only makes the next start quicker */
 	store_mark_close(s);
 	store_seg_close_all(s);
 	if (s->meta != NULL)
@@ -471,6 +479,8 @@ change(struct log_store *s, const struct log_change *c)
 	}
 	if (ret != 0)
 		fail(s, ret);
+	if (s->no_thread && background_due(s))
+		background(s);
 	pthread_mutex_unlock(&s->lock);
 	if (ret == 0)
 		return TV_OK;

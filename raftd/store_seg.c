@@ -144,7 +144,7 @@ store_seg_open_all(struct log_store *s, char *errbuf, size_t cap)
 		int ret;
 
 		store_seg_name(s->segs.v[i].id, name, sizeof(name));
-		ret = store_env_db(&s->env, NULL, name, false, &s->segs.v[i].db);
+		ret = store_env_db(&s->env, name, false, &s->segs.v[i].db);
 		err = ret == ENOENT ? TV_ECORRUPT : store_env_err(&s->env, ret);
 		if (err != TV_OK)
 			snprintf(errbuf, cap, "%s/%s, with entries from %llu on, cannot be opened: %s%s%s; put it back, or %s",
@@ -197,7 +197,7 @@ store_seg_add(struct log_store *s, uint64_t base)
 
 	s->next_seg++;
 	store_seg_name(g.id, name, sizeof(name));
-	ret = store_env_db(&s->env, NULL, name, true, &g.db);
+	ret = store_env_db(&s->env, name, true, &g.db);
 	if (ret != 0)
 		return ret;
 	ret = store_seg_push(&s->segs, &g);

@@ -102,7 +102,7 @@ plenty(const struct log_store *s)
 {
 	struct statvfs v;
 
-	return statvfs(s->env.dir, &v) == 0 && (uint64_t)v.f_bavail * v.f_frsize >= PLENTY * (uint64_t)s->log_file_bytes;
+	return statvfs(s->env.dir, &v) == 0 && (uint64_t)v.f_bavail * v.f_frsize >= PLENTY * (uint64_t)s->spare_bytes;
 }
 
 void
@@ -118,7 +118,7 @@ store_spare_make(struct log_store *s)
 	snprintf(temp, sizeof(temp), "%s/" SPARE_TEMP, s->env.dir);
 	if (access(path, F_OK) == 0)
 		return;
-	if (make_temp(temp, s->log_file_bytes))
+	if (make_temp(temp, s->spare_bytes))
 		give_name(s, temp, next);
 	(void)unlink(temp);			/* gone already when all went well */
 }

@@ -15,4 +15,5 @@ include tests/rpcd.mk
 include tests/gossipwire.mk
 include tests/store.mk
 include tests/raft.mk
+include tests/simstore.mk
 EXTRA_DIST += tests/README.md tests/fuzz/README.md

@@ -190,14 +190,14 @@ static enum tv_err
 open_tables(struct fsm *f, char *errbuf, size_t cap)
 {
 	struct store_env_options eo = { .dir = f->dir, .cache_bytes = f->opt.cache_bytes,
-	    .log_file_bytes = LOG_FILE_BYTES, .log_buffer_bytes = LOG_BUFFER_BYTES };
+	    .log_file_bytes = f->opt.log_file_bytes, .log_buffer_bytes = f->opt.log_buffer_bytes };
 	enum tv_err err;
 	int ret;
 
 	err = store_env_open(&f->env, &eo, errbuf, cap);
 	if (err != TV_OK)
 		return err;
-	ret = store_env_db(&f->env, NULL, "state.db", true, &f->db);
+	ret = store_env_db(&f->env, "state.db", true, &f->db);
 	err = store_env_err(&f->env, ret);
 	if (err == TV_OK)
 		err = fsm_load_meta(f);
@@ -218,6 +218,10 @@ init(struct fsm *f, const struct fsm_options *opt)
 	if (strlen(opt->dir) > DIR_BYTES_MAX)
 		return TV_ELIMIT;
 	f->opt = *opt;
+	if (f->opt.log_file_bytes == 0)
+		f->opt.log_file_bytes = LOG_FILE_BYTES;
+	if (f->opt.log_buffer_bytes == 0)
+		f->opt.log_buffer_bytes = LOG_BUFFER_BYTES;
 	buf_init(&f->scratch, FSM_ANSWER_BYTES_MAX);
 	buf_init(&f->pack, FSM_ANSWER_BYTES_MAX);
 	f->work = ARENA_INIT(WORK_BYTES_MAX);

@@ -20,6 +20,7 @@ struct fsm_options {
 	uint64_t cache_bytes;
 	const char *datacenter;		/* filled into node records */
 	int64_t session_ttl_min_ns, session_ttl_max_ns;
+	uint32_t log_file_bytes, log_buffer_bytes;	/* of the write-ahead log; 0: the usual (tests want small ones) */
 };
 
 enum tv_err fsm_open(const struct fsm_options *opt, struct fsm **out, char *errbuf, size_t cap);
@@ -73,7 +74,10 @@ void fsm_unwatch(struct fsm *f, struct fsm_watch *w);
 unsigned fsm_watch_count(const struct fsm *f);
 
 /* -- durability and snapshots -- */
-/* Flushes state/ so that the log may be cut at *index, the applied index as of the call.  Any thread. */
+/*
+ * Flushes state/ so that the log may be cut at *index, the applied index as of the call.  Any thread.  An error is final:
+ * every later call fails too, fsm_apply() with TV_ESYS, and the process must stop (S84).
+ */
 enum tv_err fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term);
 /* A checkpoint on a slow disk is under way: applying would wait for it, page by page, so it had better wait as a whole. */
 bool fsm_held(const struct fsm *f);

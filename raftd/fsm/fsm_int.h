@@ -313,10 +313,10 @@ struct restore_filter {
 	void *ctx;
 };
 /* Fills `dir`, made anew, from an open snapshot, and makes it durable.  filter NULL: all of it. */
-enum tv_err restore_fill(const char *dir, struct snap_in *in, const struct restore_filter *filter, char *errbuf,
-    size_t cap);
+enum tv_err restore_fill(const struct fsm *f, const char *dir, struct snap_in *in, const struct restore_filter *filter,
+    char *errbuf, size_t cap);
 /* Opens an environment to be filled, or one that was. */
-enum tv_err restore_env(struct store_env *env, const char *dir, char *errbuf, size_t cap);
+enum tv_err restore_env(const struct fsm *f, struct store_env *env, const char *dir, char *errbuf, size_t cap);
 void restore_path(char *out, size_t cap, const char *dir, const char *suffix);	/* cap: at least 4096 */
 enum tv_err restore_remove_dir(const char *path);
 /* DIR.new is whole and on disk: marks it. */

@@ -60,20 +60,6 @@ restore_remove_dir(const char *path)
 	return err;
 }
 
-static enum tv_err
-sync_parent(const char *path)
-{
-	char parent[4096];
-	char *slash;
-
-	snprintf(parent, sizeof(parent), "%s", path);
-	slash = strrchr(parent, '/');
-	if (slash == NULL)
-		return store_dir_sync(".");
-	slash[slash == parent] = '\0';
-	return store_dir_sync(parent);
-}
-
 /* The mark is made only after everything else in the directory is durable. */
 enum tv_err
 restore_mark(const char *dir)
@@ -107,7 +93,7 @@ swap(const char *dir)
 	}
 	if (rename(fresh, dir) == -1)
 		return TV_ESYS;
-	err = sync_parent(dir);
+	err = store_parent_sync(dir);
 	if (err != TV_OK)
 		return err;
 	restore_path(mark, sizeof(mark), dir, "/" MARK);
@@ -126,6 +112,9 @@ restore_finish(const char *dir)
 	if (!exists(dir) && exists(mark))
 		return swap(dir);
 	if (!exists(dir) && exists(old) && rename(old, dir) == -1)
+		return TV_ESYS;
+	/* Nothing goes before the name of what stays is durable. */
+	if ((exists(fresh) || exists(old)) && store_parent_sync(dir) != TV_OK)
 		return TV_ESYS;
 	if (restore_remove_dir(fresh) != TV_OK)
 		return TV_ESYS;
@@ -206,10 +195,10 @@ load_some(DB_ENV *e, DB *db, struct snap_in *in, const struct restore_filter *fi
 }
 
 enum tv_err
-restore_env(struct store_env *env, const char *dir, char *errbuf, size_t cap)
+restore_env(const struct fsm *f, struct store_env *env, const char *dir, char *errbuf, size_t cap)
 {
-	struct store_env_options eo = { .dir = dir, .cache_bytes = LOAD_CACHE_BYTES, .log_file_bytes = 16u << 20,
-	    .log_buffer_bytes = 4u << 20 };
+	struct store_env_options eo = { .dir = dir, .cache_bytes = LOAD_CACHE_BYTES,
+	    .log_file_bytes = f->opt.log_file_bytes, .log_buffer_bytes = f->opt.log_buffer_bytes };
 
 	return store_env_open(env, &eo, errbuf, cap);
 }
@@ -222,7 +211,7 @@ load_all(struct store_env *env, struct snap_in *in, const struct restore_filter 
 	bool end = false;
 	enum tv_err err = TV_OK;
 	DB *db;
-	int ret = store_env_db(env, NULL, "state.db", true, &db);
+	int ret = store_env_db(env, "state.db", true, &db);
 
 	if (ret != 0)
 		return store_env_err(env, ret);
@@ -235,13 +224,14 @@ load_all(struct store_env *env, struct snap_in *in, const struct restore_filter 
 }
 
 enum tv_err
-restore_fill(const char *dir, struct snap_in *in, const struct restore_filter *filter, char *errbuf, size_t cap)
+restore_fill(const struct fsm *f, const char *dir, struct snap_in *in, const struct restore_filter *filter, char *errbuf,
+    size_t cap)
 {
 	struct store_env env;
 	enum tv_err err = restore_remove_dir(dir);
 
 	if (err == TV_OK)
-		err = restore_env(&env, dir, errbuf, cap);
+		err = restore_env(f, &env, dir, errbuf, cap);
 	if (err == TV_OK) {
 		err = load_all(&env, in, filter);
 		store_env_close(&env);
@@ -250,14 +240,14 @@ restore_fill(const char *dir, struct snap_in *in, const struct restore_filter *f
 }
 
 static enum tv_err
-load(const char *dir, const char *path, char *errbuf, size_t cap)
+load(const struct fsm *f, const char *dir, const char *path, char *errbuf, size_t cap)
 {
 	struct snap_in in;
 	enum tv_err err = snap_in_open(&in, path);
 
 	if (err != TV_OK)
 		return err;
-	err = restore_fill(dir, &in, NULL, errbuf, cap);
+	err = restore_fill(f, dir, &in, NULL, errbuf, cap);
 	snap_in_close(&in);
 	return err == TV_OK ? restore_mark(dir) : err;
 }
@@ -284,7 +274,7 @@ fsm_restore_load(struct fsm *f, const char *path, char *errbuf, size_t cap)
 		return err;
 	restore_path(fresh, sizeof(fresh), f->dir, ".new");
 	forget_loaded(f);
-	err = load(fresh, path, errbuf, cap);
+	err = load(f, fresh, path, errbuf, cap);
 	if (err == TV_OK)
 		return TV_OK;
 	if (cap > 0 && errbuf[0] == '\0')

@@ -388,6 +388,12 @@ fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term)
 		ret = checkpoint(f);
 	if (usable && ret == 0)
 		store_env_allocate(&f->env);
+	if (usable && ret != 0) {		/* which pages are on the disk is unknown from now on */
+		pthread_mutex_lock(&f->lock);
+		f->failed = f->failed != 0 ? f->failed : ret;
+		(void)f->env.dbenv->set_flags(f->env.dbenv, DB_PANIC_ENVIRONMENT, 1);
+		pthread_mutex_unlock(&f->lock);
+	}
 	pthread_mutex_unlock(&f->env_lock);
 	return usable ? store_env_err(&f->env, ret) : TV_ESYS;
 }

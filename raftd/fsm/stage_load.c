@@ -215,7 +215,7 @@ load_staged(struct staged_source *src, struct sieve *s, const char *dir, uint64_
 	enum tv_err err = sieve_open(s, staged_read, src, state_max, errbuf, cap);
 
 	if (err == TV_OK) {
-		err = restore_fill(dir, &s->in, &filter, errbuf, cap);
+		err = restore_fill(src->f, dir, &s->in, &filter, errbuf, cap);
 		if (err == TV_OK)
 			err = TV_EOF;		/* the state's end was reached */
 	}
@@ -344,10 +344,10 @@ complete(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *err
 	int ret;
 
 	restore_path(dir, sizeof(dir), f->dir, ".new");
-	err = restore_env(&env, dir, errbuf, cap);
+	err = restore_env(f, &env, dir, errbuf, cap);
 	if (err != TV_OK)
 		return err;
-	ret = store_env_db(&env, NULL, "state.db", false, &db);
+	ret = store_env_db(&env, "state.db", false, &db);
 	if (ret == 0)
 		ret = put_position(f, db, id, index, term);
 	if (ret == 0)
