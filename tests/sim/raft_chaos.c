@@ -53,6 +53,15 @@ power_cut(struct world *w, struct event *e)
 	}
 }
 
+static void
+lose_links(struct world *w, struct sim_node *n, struct mono longest)
+{
+	for (int i = 0; i < w->count; i++)
+		w->cut[n->i][i] = w->cut[i][n->i] = world_chance(w, 0.7);
+	world_say(w, "n%d loses links", n->i + 1);
+	(void)world_at(w, mono_add(w->now, world_between(w, MONO_MS(50), longest)), heal, NULL);
+}
+
 /* The leader goes down for a short while, or loses some of its links. */
 static void
 hunt(struct world *w, struct event *e)
@@ -67,10 +76,7 @@ hunt(struct world *w, struct event *e)
 		node_restart_later(w, n, world_between(w, MONO_MS(1), MONO_MS(600)));
 		return;
 	}
-	for (int i = 0; i < w->count; i++)
-		w->cut[n->i][i] = w->cut[i][n->i] = world_chance(w, 0.7);
-	world_say(w, "n%d loses links", n->i + 1);
-	(void)world_at(w, mono_add(w->now, world_between(w, MONO_MS(50), MONO_MS(1500))), heal, NULL);
+	lose_links(w, n, MONO_MS(1500));
 }
 
 static void
@@ -235,6 +241,29 @@ hang(struct world *w, struct event *e)
 	world_at(w, mono_add(w->now, world_between(w, MONO_MS(20), MONO_MS(4000))), unhang, n)->a = n->disk.stall;
 }
 
+static void
+has_room(struct world *w, struct event *e)
+{
+	disk_fill(w, &w->nodes[e->node], false);
+}
+
+/* The disk is full: the shell refuses writes, and hands the leadership over (S85). */
+static void
+fill(struct world *w, struct event *e)
+{
+	struct sim_node *n = any_node(w);
+
+	(void)e;
+	if (!again(w, w->plan.full_every, fill) || n->core == NULL || n->full || mono_before(w->now, n->paused_until))
+		return;
+	w->fills++;
+	world_say(w, "n%d: the disk is full", n->i + 1);
+	disk_fill(w, n, true);
+	if (n->role == RAFT_LEADER)
+		(void)node_feed(w, n, &(struct raft_input){ .type = RAFT_IN_TRANSFER });
+	(void)world_at(w, mono_add(w->now, world_between(w, MONO_MS(50), MONO_MS(3000))), has_room, n);
+}
+
 /* A server's clock steps forward, by up to an hour: to it, everything takes longer than it bears. */
 static void
 jump(struct world *w, struct event *e)
@@ -323,6 +352,15 @@ choose_change(struct world *w, const struct raft_config *c, raft_id id)
 	return world_chance(w, 0.7) ? RAFT_REMOVE : RAFT_UPDATE_ADDR;
 }
 
+/* In an ambush the leader has the change in its log, and hardly anybody else. */
+static void
+ask_for_change(struct world *w, struct sim_node *n, struct raft_change *ch)
+{
+	if (node_feed(w, n, &(struct raft_input){ .type = RAFT_IN_CHANGE, .change = ch }) == TV_OK &&
+	    world_chance(w, w->plan.ambush))
+		lose_links(w, n, MONO_MS(1500));
+}
+
 /* An operator asks for a change that moment in which the server has become leader: too early. */
 static void
 eager_change(struct world *w, struct event *e)
@@ -331,7 +369,7 @@ eager_change(struct world *w, struct event *e)
 	struct raft_change ch = { .type = choose_change(w, raft_config(n->core), subject->id) };
 
 	ch.server = node_conf(subject, false);
-	(void)node_feed(w, n, &(struct raft_input){ .type = RAFT_IN_CHANGE, .change = &ch });
+	ask_for_change(w, n, &ch);
 }
 
 void
@@ -346,7 +384,6 @@ change(struct world *w, struct event *e)
 {
 	struct sim_node *n = client_target(w), *subject = any_node(w);
 	struct raft_change ch;
-	struct raft_input in = { .type = RAFT_IN_CHANGE, .change = &ch };
 
 	(void)e;
 	if (!again(w, w->plan.change_every, change))
@@ -355,7 +392,7 @@ change(struct world *w, struct event *e)
 		return;
 	ch.type = choose_change(w, raft_config(n->core), subject->id);
 	ch.server = node_conf(subject, false);
-	(void)node_feed(w, n, &in);
+	ask_for_change(w, n, &ch);
 }
 
 static void
@@ -403,6 +440,7 @@ chaos_start(struct world *w)
 	(void)again(w, w->plan.jump_every, jump);
 	(void)again(w, w->plan.power_every, power_cut);
 	(void)again(w, w->plan.wipe_every, wipe);
+	(void)again(w, w->plan.full_every, fill);
 	watch(w, NULL);
 	clients_start(w);
 }

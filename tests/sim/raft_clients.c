@@ -234,11 +234,13 @@ ask(struct world *w, struct event *e)
 {
 	uint32_t client = (uint32_t)e->a, number;
 	struct client *c = &w->clients[client - 1];
-	struct sim_node *n = &w->nodes[rng_below(&w->rng, (uint64_t)w->count)];
+	struct sim_node *n = world_chance(w, 0.3) ? world_leader(w) : NULL;
 	struct event *at;
 
 	if (!w->chaos)
 		return;
+	if (n == NULL)
+		n = &w->nodes[rng_below(&w->rng, (uint64_t)w->count)];
 	if (n->core == NULL) {
 		think(w, client);
 		return;

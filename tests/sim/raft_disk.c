@@ -368,6 +368,13 @@ disk_unstall(struct world *w, struct sim_node *n)
 	}
 }
 
+void
+disk_fill(struct world *w, struct sim_node *n, bool full)
+{
+	n->full = full;
+	(void)node_feed(w, n, &(struct raft_input){ .type = RAFT_IN_DISK_SPACE, .ctx = full });
+}
+
 /*
  * What was not synced is lost, or some of it: each record that had been written may have reached the disk or not, in any
  * order.  Whoever reads the log back takes records as long as none is missing, so what survives is a beginning.

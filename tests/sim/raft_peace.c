@@ -33,6 +33,7 @@ peace_make(struct world *w)
 		n->tick_at = MONO_NEVER;	/* ticks that a pause delayed are late */
 		(void)node_feed(w, n, &(struct raft_input){ .type = RAFT_IN_TICK });
 		disk_unstall(w, n);
+		disk_fill(w, n, false);
 	}
 }
 

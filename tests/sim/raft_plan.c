@@ -90,9 +90,12 @@ draw_hardware(struct rng *r, struct plan *p)
 	p->disk.sync_error = rng_below(r, 2) == 0 ? 0 : 0.002 * rng_unit(r);
 	p->disk.stuck_after = mono_mul(p->opt.election_timeout, 2 + (int64_t)rng_below(r, 3));
 	p->hang_every = sometimes(r, 2, 500, 5000);
+	p->full_every = sometimes(r, 2, 500, 6000);
 	p->jump_every = sometimes(r, 2, 300, 4000);
 	p->drift = rng_below(r, 3) == 0 ? 0 : 100000;
 	p->power_every = rng_below(r, 4) == 0 ? rnd_ms(r, 2000, 8000) : MONO_ZERO;
+	if (p->hunt_every.ns > 0 && rng_below(r, 2) == 0)
+		p->hang_every = rnd_ms(r, 200, 1500);	/* writes in progress meet several leaders */
 	p->wipe_every = rng_below(r, 4) == 0 ? rnd_ms(r, 1000, 6000) : MONO_ZERO;
 }
 
@@ -103,6 +106,7 @@ draw_clients(struct rng *r, struct plan *p)
 	p->think = rnd_ms(r, 5, 80);
 	p->patience = rnd_ms(r, 100, 1500);
 	p->eager = rng_below(r, 2) == 0 ? 0 : rng_unit(r);
+	p->ambush = p->hunt_every.ns > 0 && rng_below(r, 2) == 0 ? rng_unit(r) : 0;
 }
 
 struct plan

@@ -281,6 +281,7 @@ node_stop(struct world *w, struct sim_node *n)
 	n->making_snapshot = n->apply_scheduled = false;
 	n->paused_until = MONO_ZERO;
 	n->role = RAFT_FOLLOWER;
+	n->full = false;	/* the shell finds out again */
 }
 
 void
@@ -424,6 +425,8 @@ take_append(struct world *w, struct sim_node *n, const struct raft_output *out)
 		const struct raft_entry *re = &out->append[i];
 		struct sim_entry e = { re->index, re->term, re->type, blob_new(re->payload, re->size) };
 
+		if (n->full && n->role != RAFT_LEADER && e.type == RAFT_ENTRY_OP)
+			world_fail(w, "n%d takes entry %llu, though its disk is full", n->i + 1, (unsigned long long)e.index);
 		check_append(w, n, &e, re->index > 1 ? raft_term_at(n->core, re->index - 1) : 0);
 		simlog_push(&n->log, &e);
 		blob_drop(e.payload);
@@ -534,7 +537,7 @@ propose(struct world *w, struct sim_node *n, struct raft_entry *e, unsigned coun
 	struct raft_input in = { .type = RAFT_IN_PROPOSE, .entries = e, .entry_count = count };
 	struct raft_status st;
 	uint64_t first;
-	enum tv_err err = node_feed(w, n, &in);
+	enum tv_err err = n->full ? TV_ENOSPACE : node_feed(w, n, &in);
 
 	if (err != TV_OK)
 		return err;

@@ -26,7 +26,7 @@
 #define SIM_ENTRIES_MAX 64	/* in one message */
 #define SIM_KEYS 5		/* registers; the last SIM_LISTED of them are listed together */
 #define SIM_LISTED 3
-#define PLAN_VERSION 2		/* a seed means the same run as long as this stays */
+#define PLAN_VERSION 3		/* a seed means the same run as long as this stays */
 
 struct world;
 struct event;
@@ -177,6 +177,7 @@ struct sim_node {
 	uint64_t vote_term;	/* newest granted vote that left */
 	raft_id vote_for;
 	bool stopped;		/* by its own decision: corrupt */
+	bool full;		/* its disk takes no more: the core knows */
 	struct mono leads_since, config_since;
 	uint64_t config_index;		/* of the newest configuration in its log */
 };
@@ -204,11 +205,13 @@ struct plan {			/* everything that differs between seeds */
 	struct mono chaos_for;
 	/* mean times between events; 0: never */
 	struct mono write_every, read_every, crash_every, cut_every, change_every, transfer_every, compact_every, pause_every,
-	    stuck_every, unreach_every, hunt_every, hang_every, jump_every, power_every, wipe_every;
+	    stuck_every, unreach_every, hunt_every, hang_every, jump_every, power_every, wipe_every,
+	    full_every;
 	uint32_t snap_bytes;
 	double snap_fail;	/* share of chunks that cannot be stored */
 	int64_t drift;		/* clocks run at most so many ppm fast or slow */
 	double eager;		/* share of new leaders that are asked for a change at once */
+	double ambush;		/* share of changes whose leader is cut off from most others at once */
 	int clients;
 	struct mono think, patience;	/* of a client, means */
 };
@@ -247,7 +250,8 @@ struct world {
 	size_t ident_cap, ident_count;
 	uint64_t acked;		/* highest index of an acknowledged write */
 	uint64_t next_id, next_ctx;
-	unsigned long writes_acked, reads_done, elections, installs, changes, transfers, crashes, sync_errors, hangs, wipes;
+	unsigned long writes_acked, reads_done, elections, installs, changes, transfers, crashes, sync_errors, hangs, wipes,
+	    fills;
 	/* registers: what each held after which index */
 	struct kv_version {
 		uint64_t index, value;
@@ -324,6 +328,8 @@ void disk_crash(struct world *w, struct sim_node *n, unsigned survive);
 unsigned disk_records(const struct sim_disk *d);
 void disk_stall(struct world *w, struct sim_node *n);
 void disk_unstall(struct world *w, struct sim_node *n);
+/* Full or not any more: its core is told. */
+void disk_fill(struct world *w, struct sim_node *n, bool full);
 bool disk_idle(const struct sim_disk *d);
 
 /* raft_net.c */
@@ -396,8 +402,8 @@ bool chaos_run(struct world *w);
 /* raft_peace.c */
 void peace_make(struct world *w);
 /* Election timeouts until all is well again: the bounds that doc/testing.md states. */
-#define PEACE_LED 40
-#define PEACE_SERVED 60
+#define PEACE_LED 60
+#define PEACE_SERVED 120
 #define PEACE_EQUAL 200
 /* Waits until all members serve and have the same state, then that nothing disturbs them; fails the world if not. */
 void peace_check(struct world *w);
