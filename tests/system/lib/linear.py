@@ -179,16 +179,17 @@ def prefix(ops, end):
 
 
 def unseen(op, ops):
-    """May this write be left out without making a right history wrong?"""
-    if op.kind not in ("put", "cas") or (op.kind == "cas" and not op.unknown):
+    """May this write be left out without making a right history wrong?  When nobody saw its value, and nobody was
+    refused because of it, what was there before may as well have stayed."""
+    if op.kind not in ("put", "cas", "delete") or (op.kind == "cas" and not op.unknown and not op.result):
         return False
+    value = None if op.kind == "delete" else op.arg
     for o in ops:
-        if o is op:
-            continue
-        if o.kind == "snap" and (o.result.get(op.key) == op.arg or o.result.get(op.key) is None):
+        if o.kind == "snap" and o.result.get(op.key) == value:
             return False
-        if o.key == op.key and ((o.kind == "read" and o.result in (op.arg, None)) or
-                                (o.kind == "cas" and (o.expect in (op.arg, None) or not o.result))):
+        if o is not op and o.key == op.key and (
+                (o.kind == "read" and o.result == value) or
+                (o.kind == "cas" and (o.expect == value or not (o.unknown or o.result)))):
             return False
     return True
 
