@@ -1,4 +1,5 @@
-"""Changes of membership under load, and of leadership."""
+"""What an operator does under load: changes of membership and of leadership, backups."""
+import os
 import subprocess
 import time
 
@@ -24,6 +25,25 @@ class Transfer(Fault):
             done += quietly(self.random.choice(self.world.servers), "raft", "transfer-leader", timeout=8)[0]
             self.world.halt.wait(self.random.uniform(0, 1))
         self.detail = "%d times" % done
+
+
+class Backup(Fault):
+    """Snapshots are saved; what is said to be saved is whole."""
+    name = "backup"
+
+    def begin(self):
+        path, done = os.path.join(self.world.cluster.dir, "backup"), 0
+        for _ in range(self.random.randint(1, 3)):
+            node = self.random.choice(self.world.nodes)
+            stale = ["--stale"] if self.random.random() < 0.3 else []
+            if quietly(node, "snapshot", "save", *stale, path)[0]:
+                done += 1
+                ok, text = quietly(node, "snapshot", "inspect", path)
+                if not ok:
+                    self.world.report("backup", "saved at %s, but: %s" % (node.name, text))
+            if os.path.exists(path):
+                os.unlink(path)
+        self.detail = "%d saved" % done
 
 
 class MemberFault(Fault):
@@ -110,4 +130,4 @@ class EmptyDisk(MemberFault):
         self.world.start(self.node)
 
 
-CATALOG = [Transfer, Leave, ForceLeave, EmptyDisk]
+CATALOG = [Transfer, Backup, Leave, ForceLeave, EmptyDisk]

@@ -145,7 +145,7 @@ class World:
                 path = os.path.join(node.data, name)
                 if os.path.isdir(path):
                     shutil.rmtree(path)
-                else:
+                elif name != "filler":           # of a full disk: somebody else's
                     os.unlink(path)
 
     # -- how it is ---------------------------------------------------------
