@@ -283,7 +283,8 @@ peer_want(struct links *l, const char *uuid, const char *name, const char *addr)
 {
 	struct dialled *p = find(l, uuid);
 
-	if (strcmp(uuid, l->d->id.uuid) == 0 || addr[0] == '\0' || l->closed)
+	/* At our own address is only ourself: who had it before is gone. */
+	if (strcmp(uuid, l->d->id.uuid) == 0 || addr[0] == '\0' || strcmp(addr, l->d->id.addr) == 0 || l->closed)
 		return NULL;
 	if (p == NULL) {
 		if (l->count == PEERS_MAX)

@@ -259,6 +259,16 @@ raftd_wind_down(struct daemon_spec *spec)
 	return handover_begin(spec->ctx);
 }
 
+/* The others read their values from d->conf when they need them. */
+static void
+raftd_reload(struct daemon_spec *spec)
+{
+	struct raftd *d = spec->ctx;
+
+	if (d->fsm != NULL)
+		fsm_session_limits(d->fsm, d->conf.session_ttl_min.ns, d->conf.session_ttl_max.ns);
+}
+
 static void
 raftd_stop(struct daemon_spec *spec)
 {
@@ -300,7 +310,7 @@ main(int argc, char **argv)
 		.name = "raftd", .user = "_raftd", .servers_only = true,
 		.opts = raftd_opts, .opt_count = raftd_opt_count, .conf_size = sizeof(d.conf),
 		.conf = &d.conf, .cluster = &d.cluster,
-		.check = raftd_check, .open = raftd_open, .policy = raftd_policy, .run = raftd_run,
+		.check = raftd_check, .open = raftd_open, .policy = raftd_policy, .run = raftd_run, .reload = raftd_reload,
 		.wind_down = raftd_wind_down, .stop = raftd_stop,
 		.ctx = &d,
 	};

@@ -226,6 +226,8 @@ carry_out(struct membership *m, const struct policy_decision *dec)
 		(void)write_tombstone(m, dec->server.uuid);
 		return;
 	}
+	if (dec->action == POLICY_REMOVE && dec->for_good)
+		(void)write_tombstone(m, dec->server.uuid);
 	change.type = types[dec->action];
 	err = membership_change(m, &change, NULL, NULL);
 	if (err != TV_OK) {
@@ -305,6 +307,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	w->repeat = mono_seconds(m->d->conf.member_interval);
 	ev_timer_again(loop, w);
 	autopilot_look(m->d->autopilot);
+	leaderless_look(&m->leaderless, m->d);
 	run_policy(m);
 	leave_poke(m->leave);
 }

@@ -2,6 +2,7 @@
 #ifndef TV_MEMBERSHIP_INT_H
 #define TV_MEMBERSHIP_INT_H
 
+#include "raftd/leaderless.h"
 #include "raftd/leave.h"
 #include "raftd/membership.h"
 #include "raftd/proposals.h"
@@ -26,6 +27,7 @@ struct membership {
 	struct change_wait change, transfer;
 	struct proposal tombstone;
 	bool tombstoning;
+	struct leaderless leaderless;
 	struct mono told;		/* when servers without a seat were last told why */
 	char complaint[512];		/* refusal logged last */
 	struct known_addr book[BOOK_MAX];

@@ -100,7 +100,7 @@ try_remove(const struct policy_input *in, const struct raft_server_conf *s, cons
 		snprintf(out->why, sizeof(out->why), "%s", why);
 		return true;
 	}
-	snprintf(out->why, sizeof(out->why), "not removing %.64s, which %.40s: %.200s", s->name, why, text);
+	snprintf(out->why, sizeof(out->why), "not removing %.64s, which %.48s: %.200s", s->name, why, text);
 	return false;
 }
 
@@ -120,13 +120,41 @@ try_clean_up(const struct policy_input *in, const struct raft_server_conf *s, st
 	return false;
 }
 
+/*
+ * Who has taken the place of a server that is gone: a proven one of the same name, or at the same address, where the old
+ * one can be no more (S60).  NULL: nobody.
+ */
+static const struct policy_server *
+heir_of(const struct policy_input *in, const struct raft_server_conf *s, const struct policy_server *g)
+{
+	if (in_list(in->healthy, in->healthy_count, s->id) || (g != NULL && g->status == MEMBER_ALIVE))
+		return NULL;
+	for (unsigned i = 0; i < in->count; i++) {
+		const struct policy_server *h = &in->servers[i];
+
+		if (h->status == MEMBER_ALIVE && h->store_id[0] != '\0' && !h->tombstoned && strcmp(h->uuid, s->uuid) != 0 &&
+		    (strcmp(h->addr, s->addr) == 0 || (g == NULL && strcmp(h->name, s->name) == 0)))
+			return h;
+	}
+	return NULL;
+}
+
 /* A configured server that has to go or to change. */
 static bool
 decide_configured(const struct policy_input *in, const struct raft_server_conf *s, struct policy_decision *out)
 {
-	const struct policy_server *g = known(in, s->uuid);
+	const struct policy_server *g = known(in, s->uuid), *heir;
 
-	if (g == NULL || s->id == in->self)
+	out->for_good = false;
+	if (s->id == in->self)
+		return false;
+	heir = heir_of(in, s, g);
+	if (heir != NULL) {
+		out->for_good = try_remove(in, s, strcmp(heir->name, s->name) == 0 ?
+		    "was replaced by a new server of its name" : "was replaced by a new server at its address", out);
+		return out->for_good;
+	}
+	if (g == NULL)
 		return false;
 	if (g->status == MEMBER_LEFT) {
 		/*

@@ -39,6 +39,7 @@ enum policy_action { POLICY_NONE, POLICY_ADD, POLICY_PROMOTE, POLICY_REMOVE, POL
 struct policy_decision {
 	enum policy_action action;
 	struct raft_server_conf server;	/* of the change, or the one to tombstone */
+	bool for_good;			/* with POLICY_REMOVE: and a tombstone for it */
 	char why[512];			/* why it is removed; or, with POLICY_NONE, what was refused ("" nothing) */
 };
 

@@ -25,6 +25,8 @@ struct fsm_options {
 
 enum tv_err fsm_open(const struct fsm_options *opt, struct fsm **out, char *errbuf, size_t cap);
 void fsm_close(struct fsm *f);
+/* New limits for sessions that are created from now on. */
+void fsm_session_limits(struct fsm *f, int64_t ttl_min_ns, int64_t ttl_max_ns);
 uint64_t fsm_applied(const struct fsm *f);
 uint64_t fsm_applied_term(const struct fsm *f);
 /* The applied index as the API shows it: a restore may have put it ahead of the log's. */

@@ -69,6 +69,13 @@ session_id(struct span text, char id[37], struct arena *a, struct span *why)
 	return false;
 }
 
+void
+fsm_session_limits(struct fsm *f, int64_t ttl_min_ns, int64_t ttl_max_ns)
+{
+	f->opt.session_ttl_min_ns = ttl_min_ns;
+	f->opt.session_ttl_max_ns = ttl_max_ns;
+}
+
 bool
 session_find(struct fsm *f, const char *id, struct arena *a, struct session *out)
 {

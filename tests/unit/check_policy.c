@@ -44,6 +44,10 @@ seen(int n, const char *how)
 	snprintf(s.name, sizeof(s.name), "n%d", n);
 	snprintf(s.addr, sizeof(s.addr), "10.0.0.%d:8300", n);
 	store_of(n, strchr(how, 'D') != NULL ? 2 : 1, s.store_id);	/* another disk */
+	if (strchr(how, 'R') != NULL) {			/* another server: its node id says so */
+		uuid_of(n + 10, s.uuid);
+		store_of(n + 10, 1, s.store_id);
+	}
 	if (strchr(how, 'u') != NULL)
 		s.store_id[0] = '\0';				/* link not proven */
 	if (strchr(how, 'F') != NULL)
@@ -53,6 +57,8 @@ seen(int n, const char *how)
 	s.forced = strchr(how, '!') != NULL;
 	s.tombstoned = strchr(how, 'T') != NULL;
 	s.held = strchr(how, 'H') != NULL;
+	if (strchr(how, 'a') != NULL)				/* under another name */
+		snprintf(s.name, sizeof(s.name), "other%d", n);
 	if (strchr(how, 'm') != NULL)
 		snprintf(s.addr, sizeof(s.addr), "10.0.1.%d:8300", n);	/* moved */
 	return s;
@@ -99,6 +105,12 @@ static const struct situation {
 	{ "but not at the price of quorum", "123", "1", "", "2D 3F", NULL, POLICY_NONE, 0, "not removing n2" },
 	{ "a move is followed (S71)", "123", "123", "", "2 3m", NULL, POLICY_UPDATE_ADDR, 3, NULL },
 	{ "by proven servers only", "123", "123", "", "2 3mu", NULL, POLICY_NONE, 0, NULL },
+	{ "a new one of its name takes the place (S60)", "123", "12", "", "2 3R", NULL, POLICY_REMOVE, 3, "of its name" },
+	{ "also at another address", "123", "12", "", "2 3Rm", NULL, POLICY_REMOVE, 3, "of its name" },
+	{ "a new one at its address, too", "123", "12", "", "2 3F 3Ra", NULL, POLICY_REMOVE, 3, "at its address" },
+	{ "not one that only gossip knows", "123", "12", "", "2 3Ru", NULL, POLICY_NONE, 0, NULL },
+	{ "not while the old one answers", "123", "123", "", "2 3R", NULL, POLICY_ADD, 3, NULL },
+	{ "nor at the price of quorum", "123", "1", "", "2F 3R", NULL, POLICY_ADD, 3, "not removing n3, which was replaced" },
 	{ "learners may always go", "1+2", "1", "", "2LT", NULL, POLICY_REMOVE, 2, "left" },
 	{ "ourself is never judged", "12", "12", "", "1L 2", NULL, POLICY_NONE, 0, NULL },
 };
@@ -157,8 +169,10 @@ START_TEST(each_situation)
 		ck_assert_msg(strstr(d.why, t->why) != NULL, "%s: '%s'", t->what, d.why);
 	else
 		ck_assert_msg(d.action != POLICY_NONE || d.why[0] == '\0', "%s: '%s'", t->what, d.why);
-	if (t->action == POLICY_ADD)
+	if (t->action == POLICY_ADD && strchr(t->seen, 'R') == NULL)
 		ck_assert_uint_eq(d.server.id, conf_of(t->server, false).id);
+	ck_assert_msg(t->action != POLICY_REMOVE || d.for_good == (strstr(t->why, "replaced") != NULL ||
+	    strstr(t->why, " its ") != NULL), "%s", t->what);
 }
 END_TEST
 

@@ -1,0 +1,70 @@
+/* No leader for long: who is missing. */
+#include "common/buf.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "raftd/engine.h"
+#include "raftd/gossip.h"
+#include "raftd/leaderless.h"
+#include "raftd/links.h"
+
+#define PATIENCE MONO_S(5)
+#define REPEAT MONO_S(60)
+
+static const char *
+said_by_gossip(struct raftd *d, const char *uuid)
+{
+	struct gossip_server g;
+
+	if (!gossip_find_server(d->gossip, uuid, &g))
+		return "unknown to gossip";
+	return g.status == MEMBER_ALIVE ? "alive in gossip, but its raftd does not answer" :
+	    g.status == MEMBER_FAILED ? "failed" : "left";
+}
+
+static void
+tell(struct raftd *d, int64_t seconds)
+{
+	const struct raft_config *c = raft_config(engine_core(d->engine));
+	unsigned voters = raft_config_voters(c), here = 0;
+	struct buf missing = BUF_INIT(8192);
+	char name[128];
+
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct raft_server_conf *s = &c->servers[i];
+		const struct peer *p = links_find_id(d->links, s->id);
+
+		if (!s->voter)
+			continue;
+		if (s->id == d->id.self || (p != NULL && p->proven)) {
+			here++;
+			continue;
+		}
+		buf_printf(&missing, "%s%s (%s, %s)", missing.len > 0 ? ", " : "",
+		    log_safe(span_str(s->name), name, sizeof(name)), s->addr, said_by_gossip(d, s->uuid));
+	}
+	if (here < voters / 2 + 1)
+		log_warn("raft", "no leader for %lld s: %u of %u voters are here, and %u are needed; waiting for %s",
+		    (long long)seconds, here, voters, voters / 2 + 1, buf_cstr(&missing));
+	else
+		log_warn("raft", "no leader for %lld s, though %u of %u voters are here: see the logs of their raftd; missing: %s",
+		    (long long)seconds, here, voters, missing.len > 0 ? buf_cstr(&missing) : "nobody");
+	buf_done(&missing);
+}
+
+void
+leaderless_look(struct leaderless *l, struct raftd *d)
+{
+	const struct raft_status *st = engine_status(d->engine);
+	struct mono now = clock_mono();
+
+	if (st->leader != 0 || !st->voter || d->id.generation == 0 || d->fenced != 0) {
+		*l = (struct leaderless){ 0 };
+		return;
+	}
+	if (l->since.ns == 0)
+		l->since = now;
+	if (mono_sub(now, l->since).ns < PATIENCE.ns || (l->told.ns != 0 && mono_sub(now, l->told).ns < REPEAT.ns))
+		return;
+	l->told = now;
+	tell(d, mono_sub(now, l->since).ns / 1000000000);
+}

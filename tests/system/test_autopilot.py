@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Autopilot: its configuration at every kind of node, health, stabilisation time, and the cleanup of dead servers (S63)."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cluster import Cluster, Writer, main, wait_for  # noqa: E402
+
+CONFIGURATION = "/v1/operator/autopilot/configuration"
+HEALTH = "/v1/operator/autopilot/health"
+QUICK = {"dead_server_grace": "1s", "server_stabilization_time": "0s"}
+
+
+def voters(node):
+    return {s["Node"] for s in node.get("/v1/operator/raft/configuration").json()["Servers"] if s["Voter"]}
+
+
+def health(node):
+    r = node.get(HEALTH)
+    assert r.status in (200, 429), r
+    h = r.json()
+    assert h["Healthy"] == (r.status == 200) == all(s["Healthy"] for s in h["Servers"]), h
+    return h
+
+
+def of(h, name):
+    return next(s for s in h["Servers"] if s["Name"] == name)
+
+
+def test_configuration():
+    with Cluster("127.71.1") as c:
+        servers = c.servers(3, raftd={"max_trailing_logs": 300})
+        client = c.client("c1", 9, servers[0])
+        leader = c.formed(servers)
+        follower = next(n for n in servers if n is not leader)
+        client.up()
+        # The first leader wrote down what raftd.conf says; all nodes show the same.
+        wait_for("the record is there", lambda: leader.get(CONFIGURATION).json()["CreateIndex"] > 0)
+        first = leader.get(CONFIGURATION).json()
+        assert first["MaxTrailingLogs"] == 300 and first["CleanupDeadServers"] is True, first
+        assert follower.get(CONFIGURATION).json() == client.get(CONFIGURATION).json() == first
+        # PUT replaces the whole, at any node; CAS.
+        at = first["ModifyIndex"]
+        assert client.put(CONFIGURATION + "?cas=%d" % (at + 1), {"MinQuorum": 5}).body == b"false"
+        assert client.put(CONFIGURATION + "?cas=%d" % at, {"MinQuorum": 5}).body == b"true"
+        now = follower.get(CONFIGURATION).json()
+        assert now["MinQuorum"] == 5 and now["MaxTrailingLogs"] == 0 and now["CreateIndex"] == first["CreateIndex"], now
+        r = follower.put(CONFIGURATION, {"ServerStabilizationTime": "-1s"})
+        assert r.status == 400 and "ServerStabilizationTime must be between" in r.text, r
+        # A restart, and a change of leader, write no second one.
+        for n in servers:
+            n.stop("raftd")
+            n.start("raftd")
+            c.formed(servers)
+        assert client.get(CONFIGURATION).json() == now
+        # clusterctl keeps what is not named.
+        out = client.ctl("raft", "autopilot", "set", "cleanup_dead_servers=false", "LastContactThreshold=1s").stdout
+        assert out == "Autopilot configuration changed.\n", out
+        now = leader.get(CONFIGURATION).json()
+        assert now["MinQuorum"] == 5 and now["LastContactThreshold"] == "1s" and now["CleanupDeadServers"] is False, now
+        lines = {line[:24].strip(): line[25:] for line in follower.ctl("raft", "autopilot").stdout.splitlines()}
+        assert lines["LastContactThreshold"] == "1s" and lines["MinQuorum"] == "5", lines
+        for bad, why in (("MinQuorum=99", "MinQuorum must not be above 15"), ("Nonsense=1", 'there is no "Nonsense"'),
+                         ("MinQuorum", "is not NAME=VALUE"), ("MinQuorum=x", "is no value for MinQuorum"),
+                         ("ModifyIndex=1", 'there is no "ModifyIndex"')):
+            r = client.ctl("raft", "autopilot", "set", bad, check=False)
+            assert r.returncode in (1, 2) and why in r.stderr, r
+
+
+def test_health():
+    with Cluster("127.71.2") as c:
+        servers = c.servers(3, raftd={"cleanup_dead_servers": False, "last_contact_threshold": "1s"})
+        client = c.client("c1", 9, servers[0])
+        leader = c.formed(servers)
+        victim = next(n for n in servers if n is not leader)
+        client.up()
+        wait_for("all are healthy", lambda: health(client)["Healthy"])
+        h = health(leader)
+        assert h["FailureTolerance"] == 1 and len(h["Servers"]) == 3, h
+        for n in servers:
+            s = of(h, n.name)
+            assert s["Voter"] and s["SerfStatus"] == "alive" and s["Leader"] == (n is leader), s
+            assert s["Address"] == n.addr + ":8300" and s["LastTerm"] == leader.term() and s["Version"], s
+        since = of(h, victim.name)["StableSince"]
+        assert leader.ctl("raft", "autopilot", "health").stdout.splitlines()[-1] == "Healthy; 1 more may fail."
+        # One stops answering, though gossip still has it.
+        victim.kill("raftd")
+        wait_for("it is seen", lambda: not of(health(client), victim.name)["Healthy"])
+        h = health(client)
+        assert h["FailureTolerance"] == 0 and of(h, victim.name)["SerfStatus"] == "alive", h
+        r = client.ctl("raft", "autopilot", "health", check=False)
+        assert r.returncode == 1 and r.stdout.splitlines()[-1] == "Not healthy; 0 more may fail.", r
+        state = client.get("/v1/operator/autopilot/state").json()
+        assert state["Healthy"] is False and len(state["Voters"]) == 3, state
+        assert [s["Status"] for s in state["Servers"].values()].count("leader") == 1, state
+        victim.start("raftd")
+        wait_for("it is healthy again", lambda: health(client)["Healthy"])
+        assert of(health(client), victim.name)["StableSince"] > since
+        # Without a quorum nobody can say.
+        for n in servers:
+            if n is not leader:
+                n.kill("raftd")
+        wait_for("no leader", lambda: leader.get(HEALTH).status == 500)
+
+
+def test_newcomers_wait():
+    """ServerStabilizationTime holds for servers that are added, not for a cluster that is being made."""
+    with Cluster("127.71.3") as c:
+        servers = c.servers(3, raftd={"server_stabilization_time": "4s"})
+        leader = c.formed(servers, timeout=15)
+        wait_for("the leader is no novice", lambda: "4s" == leader.get(CONFIGURATION).json()["ServerStabilizationTime"] and
+                 int(leader.stats("rpcd")["uptime_s"]) > 5)
+        new = c.add("n4", 4, retry_join=[leader.addr]).start()
+        in_log = lambda text: text in leader.log("raftd")  # noqa: E731
+        wait_for("it is added", lambda: in_log("Added peer %s:8300" % new.addr))
+        wait_for("it has caught up", lambda: in_log("peer %s:8300 has caught up" % new.addr))
+        seen = wait_for("it is healthy", lambda: [s for s in health(leader)["Servers"] if s["Name"] == "n4" and s["Healthy"]])
+        assert not seen[0]["Voter"], "it votes though it was healthy for an instant only"
+        wait_for("it votes", lambda: "n4" in voters(leader))
+        at = [line[:24] for line in leader.log("raftd").splitlines() if "Promoted peer %s" % new.addr in line or
+              "peer %s:8300 has caught up" % new.addr in line]
+        assert len(at) == 2 and seconds(at[1]) - seconds(at[0]) > 3.0, at
+
+
+def seconds(stamp):
+    h, m, s = stamp[11:23].split(":")
+    return int(h) * 3600 + int(m) * 60 + float(s)
+
+
+def test_one_after_another():
+    """Five servers die one by one: five, four, three voters, then no fewer; the writer never stops (S63)."""
+    with Cluster("127.71.4") as c:
+        servers = c.servers(5, raftd=dict(QUICK))
+        leader = c.formed(servers)
+        writer = Writer([leader], pause=0.02)
+        writer.start()
+        rest = [n for n in servers if n is not leader]
+        for left in (4, 3):
+            dead = rest.pop()
+            dead.kill()
+            wait_for("%s is cleaned up" % dead.name, lambda: dead.name not in voters(leader), timeout=60)
+            assert len(voters(leader)) == left
+            assert "Removing server %s (%s:8300), which failed" % (dead.name, dead.addr) in leader.log("raftd")
+        dead = rest.pop()
+        dead.kill()
+        wait_for("the third is not removed", lambda: "not removing %s, which failed: 2 voters would be left, and 3 are kept"
+                 % dead.name in leader.log("raftd"), timeout=60)
+        assert voters(leader) == {leader.name, dead.name, rest[0].name}
+        leader.kv_put("still", "here")
+        writer.stop().check(leader)
+        assert not writer.errors and not writer.unknown, (writer.errors[:3], writer.unknown[:3])
+        # MinQuorum lets it go further, if that is what is wanted.
+        leader.ctl("raft", "autopilot", "set", "MinQuorum=2")
+        wait_for("now it goes", lambda: voters(leader) == {leader.name, rest[0].name}, timeout=60)
+        # All come back: they are added again.
+        for n in servers:
+            if not n.running("raftd"):
+                n.start()
+        c.formed(servers, timeout=60)
+        assert leader.kv_get("still") == b"here"
+
+
+def test_in_pairs():
+    """Two of five at once, then two of the three that are left: the pair is cleaned up, the quorum never is (S63)."""
+    with Cluster("127.71.5") as c:
+        servers = c.servers(5, raftd=dict(QUICK))
+        leader = c.formed(servers)
+        rest = [n for n in servers if n is not leader]
+        pair, others = rest[:2], rest[2:]
+        for n in pair:
+            n.kill()
+        wait_for("both are cleaned up", lambda: voters(leader) == {leader.name} | {n.name for n in others}, timeout=60)
+        leader.kv_put("a", "1")
+        for n in others:
+            n.kill()
+        wait_for("no quorum", lambda: leader.stats("raft")["leader"] == "")
+        stale = {s["Node"] for s in leader.get("/v1/operator/raft/configuration?stale").json()["Servers"]}
+        assert stale == {leader.name} | {n.name for n in others}, "whoever is needed for a quorum was removed: %s" % stale
+        # One of them is enough, and then the first pair has a place again.
+        others[0].start()
+        leader = c.leader([leader, others[0]])
+        wait_for("writes work", lambda: leader.put("/v1/kv/b", "2").body == b"true")
+        for n in pair + others[1:]:
+            n.start()
+        c.formed(servers, timeout=60)
+        assert servers[0].kv_get("a") == b"1" and servers[0].kv_get("b") == b"2"
+
+
+main(test_configuration, test_health, test_newcomers_wait, test_one_after_another, test_in_pairs)
