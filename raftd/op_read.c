@@ -52,6 +52,7 @@ block(struct request *q)
 	if (q->blocked)
 		return true;
 	q->blocked = true;
+	q->replaced = fsm_replaced(q->d->fsm);
 	/* Up to a sixteenth more, so that many waiters do not end together. */
 	wait += (int64_t)((double)(wait / 16) * ((double)randombytes_random() / UINT32_MAX));
 	ev_now_update(q->d->loop);
@@ -78,6 +79,8 @@ serve(struct request *q)
 		request_fail(q, ans.err, ans.text);
 		return;
 	}
+	if (q->blocked && q->replaced != fsm_replaced(q->d->fsm))
+		q->last = true;			/* what it waited for is of another state (S104) */
 	if (q->index > 0 && ans.index <= q->index && !q->last) {
 		if (!q->blocked && !request_may_block(q)) {
 			request_failf(q, TV_ELIMIT, "too many blocking queries wait on this server; try another one");

@@ -37,6 +37,7 @@ struct request {
 	struct proposal write;
 	struct fsm_watch *watch;
 	ev_timer timer;			/* of a blocking query */
+	unsigned replaced;		/* fsm_replaced() when it began to wait */
 	bool blocked, fired, last;	/* last: time is up, answer whatever there is */
 };
 

@@ -577,6 +577,12 @@ fsm_unwatch(struct fsm *f, struct fsm_watch *w)
 }
 
 unsigned
+fsm_replaced(const struct fsm *f)
+{
+	return f->replaced;
+}
+
+unsigned
 fsm_watch_count(const struct fsm *f)
 {
 	return watches_count(f->watches);

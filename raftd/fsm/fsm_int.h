@@ -66,6 +66,7 @@ struct fsm {
 	struct fsm_snapshot *snap;	/* open snapshot, or NULL */
 	struct watches *watches;
 	uint64_t applied_entries;	/* since the start */
+	unsigned replaced;		/* since the start: see fsm_replaced() */
 	bool stage_changed;		/* since fsm_stage_changed() was asked */
 	struct {			/* restore that DIR.new holds, whole but for its meta record; lock held */
 		char id[37];		/* "": none */

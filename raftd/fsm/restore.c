@@ -307,6 +307,7 @@ restore_take(struct fsm *f, char *errbuf, size_t cap)
 	pthread_mutex_unlock(&f->env_lock);
 	if (err != TV_OK)
 		return TV_ESYS;
+	f->replaced++;
 	watches_touch_all(f->watches);
 	watches_fire(f->watches);
 	return TV_OK;
