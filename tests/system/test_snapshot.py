@@ -376,7 +376,9 @@ def clean(nodes):
         return all(n.stats("state")["restore"] == "none" and "restore_staged_bytes" not in n.stats("state") for n in nodes)
     wait_for("nothing is staged any more", nothing_staged, 60)
     for n in nodes:
-        assert not [f for f in os.listdir(os.path.join(n.data, "raftd")) if f.endswith(".tmp") or f == "state.new"], n.name
+        left = [f for f in os.listdir(os.path.join(n.data, "raftd"))
+                if f.startswith(("snapshot-upload", "snapshot-save", "snapshot-state")) or f in ("state.new", "state.old")]
+        assert not left, (n.name, left)
 
 
 def test_leader_killed_on_the_way():
