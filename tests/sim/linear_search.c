@@ -385,18 +385,23 @@ wanted_otherwise(const struct search *s, uint32_t key)
 	return false;
 }
 
-/* One that perhaps never happened, and whose values nobody saw, can only be there so that a comparison fails. */
+/*
+ * One that perhaps never happened, and whose values nobody saw, can only be there so that a comparison fails; it can wait
+ * for that one to begin, unless it touches another key, whose state it needs or spoils.
+ */
 static bool
 useless(const struct search *s, const struct op *o)
 {
+	uint32_t key = s->l->slots[s->l->steps[o->first].slot].key;
+
 	for (uint32_t i = 0; i < o->count; i++) {
 		const struct step *st = &s->l->steps[o->first + i];
 		const struct slot *slot = &s->l->slots[st->slot];
 
-		if (st->kind == LIN_WRITE && (slot->seen_last != INT64_MIN || wanted_otherwise(s, slot->key)))
+		if (slot->key != key || (st->kind == LIN_WRITE && slot->seen_last != INT64_MIN))
 			return false;
 	}
-	return true;
+	return !wanted_otherwise(s, key);
 }
 
 /* Of two plain writes that nobody saw and that may never have happened one is as good as the other. */

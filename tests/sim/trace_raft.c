@@ -17,7 +17,9 @@
  *   add M @N | promote M @N | remove M @N | transfer M @N         an operator's request to server N
  *   cut N>M | isolate N | heal      links
  *   crash N [torn] | start N | pause N MS | age N MS              age: its clock jumps forward
- *   stall N | unstall N | stuck N | compact N                     disk
+ *   drift N PPM                                                   its clock gains so much from now on
+ *   stall N | unstall N | stuck N | compact N | full N | room N   disk
+ *   wipe N | bury @N                loses its disk and returns as a new server; N lets go of servers that are no more
  *   send TYPE from=N to=M term=T [log=I/T] [commit=C] [entries=T,T,...] [transfer]      a forged message, and the answers
  *   state [N...]                    one line for each server
  */
@@ -378,6 +380,49 @@ cmd_age(struct runner *r, const struct args *a)
 }
 
 static void
+cmd_drift(struct runner *r, const struct args *a)
+{
+	struct sim_node *n = arg_node(r, a, 1);
+	struct mono before = node_now(&r->w, n);
+
+	n->drift = a->count > 2 ? strtoll(a->word[2], NULL, 0) : 0;
+	n->skew = mono_add(n->skew, mono_sub(before, node_now(&r->w, n)));	/* a clock does not jump for it */
+	n->tick_at = MONO_NEVER;
+	(void)node_feed(&r->w, n, &(struct raft_input){ .type = RAFT_IN_TICK });
+}
+
+static void
+cmd_full(struct runner *r, const struct args *a)
+{
+	disk_fill(&r->w, arg_node(r, a, 1), true);
+}
+
+static void
+cmd_room(struct runner *r, const struct args *a)
+{
+	disk_fill(&r->w, arg_node(r, a, 1), false);
+}
+
+static void
+cmd_wipe(struct runner *r, const struct args *a)
+{
+	node_wipe(&r->w, arg_node(r, a, 1));
+}
+
+static void
+cmd_bury(struct runner *r, const struct args *a)
+{
+	struct sim_node *leader = arg_node(r, a, 1);
+	const struct raft_config *c = raft_config(leader->core);
+	struct raft_change ch = { .type = RAFT_REMOVE };
+
+	for (unsigned i = 0; i < c->count; i++)
+		if (world_node(&r->w, c->servers[i].id) == NULL)
+			ch.server = c->servers[i];
+	print_err(r, node_feed(&r->w, leader, &(struct raft_input){ .type = RAFT_IN_CHANGE, .change = &ch }));
+}
+
+static void
 cmd_stall(struct runner *r, const struct args *a)
 {
 	disk_stall(&r->w, arg_node(r, a, 1));
@@ -490,6 +535,7 @@ static const struct {
 	{ "remove", cmd_remove }, { "transfer", cmd_transfer }, { "cut", cmd_cut }, { "isolate", cmd_isolate },
 	{ "heal", cmd_heal }, { "crash", cmd_crash }, { "start", cmd_start }, { "pause", cmd_pause }, { "age", cmd_age },
 	{ "stall", cmd_stall }, { "unstall", cmd_unstall }, { "stuck", cmd_stuck }, { "compact", cmd_compact },
+	{ "drift", cmd_drift }, { "full", cmd_full }, { "room", cmd_room }, { "wipe", cmd_wipe }, { "bury", cmd_bury },
 	{ "send", cmd_send }, { "state", cmd_state },
 };
 
