@@ -7,6 +7,7 @@
 
 #include "common/arena.h"
 
+#define ARENA_FIRST_BYTES 128		/* a request that waits for long has little in it, and there may be thousands */
 #define ARENA_BLOCK_BYTES 4000
 #define ARENA_ALIGN 16
 
@@ -28,6 +29,17 @@ block_new(size_t cap)
 	return k;
 }
 
+/* Blocks grow: each is about twice as large as the one before, up to the ordinary size. */
+static size_t
+next_cap(const struct arena_block *newest, size_t need)
+{
+	size_t cap = newest == NULL ? ARENA_FIRST_BYTES : newest->cap * 2 + ARENA_FIRST_BYTES / 2;
+
+	if (cap > ARENA_BLOCK_BYTES)
+		cap = ARENA_BLOCK_BYTES;
+	return need > cap ? need : cap;
+}
+
 void *
 arena_alloc(struct arena *a, size_t n)
 {
@@ -42,7 +54,7 @@ arena_alloc(struct arena *a, size_t n)
 	if (need < n || need > a->max - a->used)
 		return NULL;
 	if (k == NULL || k->cap - k->used < need) {
-		k = block_new(need > ARENA_BLOCK_BYTES ? need : ARENA_BLOCK_BYTES);
+		k = block_new(next_cap(k, need));
 		if (k == NULL)
 			return NULL;
 		k->next = a->blocks;
@@ -108,23 +120,25 @@ arena_printf(struct arena *a, const char *fmt, ...)
 void
 arena_reset(struct arena *a)
 {
-	struct arena_block *k = a->blocks, *next;
+	struct arena_block *keep = NULL, *next;
 
-	a->used = 0;
-	if (k == NULL)
-		return;
-	/* Keep one ordinary block: a burst must not stay allocated. */
-	for (; k->next != NULL; k = next) {
+	/* The largest of ordinary size stays: a burst must not stay allocated. */
+	for (struct arena_block *k = a->blocks; k != NULL; k = next) {
+		struct arena_block *drop = k;
+
 		next = k->next;
-		free(k);
+		if (k->cap <= ARENA_BLOCK_BYTES && (keep == NULL || k->cap > keep->cap)) {
+			drop = keep;
+			keep = k;
+		}
+		free(drop);
 	}
-	if (k->cap > ARENA_BLOCK_BYTES) {
-		free(k);
-		k = NULL;
-	} else {
-		k->used = 0;
+	if (keep != NULL) {
+		keep->next = NULL;
+		keep->used = 0;
 	}
-	a->blocks = k;
+	a->blocks = keep;
+	a->used = 0;
 }
 
 void

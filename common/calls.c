@@ -23,7 +23,7 @@ struct call {
 	struct mono deadline;
 	calls_done *done;		/* NULL: slot is free */
 	void *ctx;
-	struct buf parts;		/* FRAME_MORE bodies so far */
+	struct buf *parts;		/* FRAME_MORE bodies so far, owned; NULL: none */
 };
 
 struct calls {
@@ -106,6 +106,25 @@ find(const struct calls *t, uint64_t id)
 	return at;
 }
 
+/* Few answers come in parts: the others do not pay for it. */
+static struct buf *
+parts_new(size_t max)
+{
+	struct buf *b = malloc(sizeof(*b));
+
+	if (b != NULL)
+		buf_init(b, max);
+	return b;
+}
+
+static void
+parts_free(struct buf *b)
+{
+	if (b != NULL)
+		buf_done(b);
+	free(b);
+}
+
 /* Empties a slot and returns what was in it; the caller owns the parts. */
 static struct call
 take(struct calls *t, uint32_t at)
@@ -127,7 +146,7 @@ finish(struct calls *t, uint32_t at, enum tv_err err, struct span body)
 	t->busy++;
 	was.done(was.ctx, err, body);
 	t->busy--;
-	buf_done(&was.parts);
+	parts_free(was.parts);
 	if (t->dead && t->busy == 0)
 		destroy(t);
 }
@@ -198,7 +217,7 @@ calls_start(struct calls *t, struct chan *c, uint16_t type, struct span body, st
 	call->done = done;
 	call->ctx = ctx;
 	call->deadline = MONO_NEVER;
-	buf_init(&call->parts, t->answer_max);
+	call->parts = NULL;
 	if (timeout.ns != MONO_NEVER.ns) {
 		struct mono now = clock_mono();
 
@@ -217,7 +236,7 @@ calls_cancel(struct calls *t, struct chan *c, uint64_t id)
 	if (at == NO_SLOT)
 		return;
 	was = take(t, at);
-	buf_done(&was.parts);
+	parts_free(was.parts);
 	if (c != NULL)		/* best effort: if it cannot be told, the answer comes late and is ignored */
 		(void)chan_send(c, was.type, FRAME_CANCEL, id, SPAN_NONE);
 }
@@ -234,15 +253,18 @@ calls_frame(struct calls *t, const struct frame *f)
 	if (at == NO_SLOT)
 		return TV_OK;
 	call = &t->slots[at];
-	if (!(f->flags & FRAME_MORE) && call->parts.len == 0 && f->body.len <= t->answer_max) {
+	if (!(f->flags & FRAME_MORE) && call->parts == NULL && f->body.len <= t->answer_max) {
 		finish(t, at, TV_OK, f->body);
 		return TV_OK;
 	}
-	buf_putspan(&call->parts, f->body);
-	if (call->parts.failed)
+	if (call->parts == NULL)
+		call->parts = parts_new(t->answer_max);
+	if (call->parts != NULL)
+		buf_putspan(call->parts, f->body);
+	if (call->parts == NULL || call->parts->failed)
 		finish(t, at, TV_ELIMIT, SPAN_NONE);
 	else if (!(f->flags & FRAME_MORE))
-		finish(t, at, TV_OK, buf_span(&call->parts));
+		finish(t, at, TV_OK, buf_span(call->parts));
 	return TV_OK;
 }
 

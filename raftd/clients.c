@@ -76,7 +76,8 @@ request_new(struct client *cl, const struct frame *f)
 		c->spares = q->hash_next;
 		c->spare_count--;
 		memset(q, 0, offsetof(struct request, bytes));
-		memset((uint8_t *)q + offsetof(struct request, read), 0, sizeof(*q) - offsetof(struct request, read));
+		memset((uint8_t *)q + offsetof(struct request, writing), 0,
+		    sizeof(*q) - offsetof(struct request, writing));
 	} else {
 		q = calloc(1, sizeof(*q));
 		if (q == NULL)
@@ -303,10 +304,10 @@ on_op(struct client *cl, const struct frame *f)
 		request_failf(q, TV_EAGAIN, "too many requests are pending; try again");
 	else if (ask.args.len > c->d->conf.request_bytes_max)
 		request_failf(q, TV_ELIMIT, "the request is larger than request_bytes_max allows");
+	else if (q->op->kind == OP_WRITE)
+		op_write(q, ask.args);
 	else if (!request_keep(q, ask.args))
 		request_failf(q, TV_ENOMEM, "out of memory");
-	else if (q->op->kind == OP_WRITE)
-		op_write(q);
 	else if (q->op->kind == OP_LEADER)
 		op_leader(q);
 	else if (q->op->kind == OP_SERVER)

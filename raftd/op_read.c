@@ -151,7 +151,7 @@ op_read(struct request *q, uint64_t max_stale_ms)
 bool
 op_cancel(struct request *q)
 {
-	if (q->write.done != NULL)
+	if (q->writing)
 		return false;
 	reads_cancel(&q->read);
 	unblock(q);

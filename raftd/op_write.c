@@ -20,15 +20,16 @@ on_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 }
 
 void
-op_write(struct request *q)
+op_write(struct request *q, struct span args)
 {
 	struct span text;
 	enum tv_err err;
 
+	q->writing = true;
 	q->write.done = on_done;
-	err = write_start(q->d, &q->write, q->op->code, q->args, request_arena(q), &text);
+	err = write_start(q->d, &q->write, q->op->code, args, request_arena(q), &text);
 	if (err == TV_OK)
 		return;
-	q->write.done = NULL;
+	q->writing = false;
 	request_fail(q, err, err == TV_ENOLEADER ? span_str("No cluster leader") : text);
 }

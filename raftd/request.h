@@ -13,7 +13,7 @@
 #include "raftd/raftd.h"
 #include "raftd/reads.h"
 
-#define REQUEST_INLINE 256		/* argument bytes kept inside the record */
+#define REQUEST_INLINE 48		/* argument bytes kept inside the record */
 
 struct client;
 
@@ -33,8 +33,11 @@ struct request {
 	struct span args;		/* inline or owned copy */
 	uint8_t bytes[REQUEST_INLINE];
 
-	struct read_wait read;
-	struct proposal write;
+	bool writing;			/* which of them: it waits for the log */
+	union {
+		struct read_wait read;
+		struct proposal write;
+	};
 	struct fsm_watch *watch;
 	ev_timer timer;			/* of a blocking query */
 	unsigned replaced;		/* fsm_replaced() when it began to wait */
@@ -58,7 +61,8 @@ void request_fire(struct request *q);
 void op_read(struct request *q, uint64_t max_stale_ms);
 /* A read whose watch fired or whose time is up. */
 void op_read_again(struct request *q);
-void op_write(struct request *q);
+/* args: borrowed until return. */
+void op_write(struct request *q, struct span args);
 void op_leader(struct request *q);
 void op_snapshot(struct request *q);
 /* The request is cancelled or its channel closed: leave whatever it waits for.  False: the record is

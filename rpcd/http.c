@@ -82,9 +82,10 @@ struct exchange {
 	enum { EX_HEAD, EX_BODY, EX_RUN, EX_SENT } stage;
 	bool begun;			/* api_begin was called: api_end is due */
 	bool waiting, suspended;
-	unsigned looks;			/* while waiting */
-	size_t fed;			/* of a body that is taken as it comes, since its client was given time */
+	bool gone_away;			/* the client left while it waited */
 	bool close_after;		/* the body was not read: the connection cannot go on */
+	uint8_t looks;			/* while waiting */
+	size_t fed;			/* of a body that is taken as it comes, since its client was given time */
 	ev_io gone;			/* watches a suspended connection for its client's leaving */
 };
 
@@ -211,7 +212,7 @@ exchange_new(struct http *h)
 	x->mhd = NULL;
 	x->conn = NULL;
 	x->stage = EX_HEAD;
-	x->begun = x->waiting = x->suspended = x->close_after = false;
+	x->begun = x->waiting = x->suspended = x->gone_away = x->close_after = false;
 	x->looks = 0;
 	x->fed = 0;
 	return x;
@@ -268,10 +269,8 @@ on_gone(struct ev_loop *loop, ev_io *w, int events)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	api_cancel(&x->req);
-	if (!x->req.answered)
-		answer_empty(&x->req, 499);	/* nobody will read it; makes the connection go on to its end */
-	else
-		resume(x);		/* a stream: its reader finds the end */
+	x->gone_away = !x->req.answered;	/* a stream: its reader finds the end */
+	resume(x);
 }
 
 static bool
@@ -289,6 +288,7 @@ suspend(struct exchange *x)
 	MHD_suspend_connection(x->mhd);
 	if (!waits_long(x) || info == NULL)
 		return;			/* soon answered anyway: not worth two system calls */
+	buf_done(&x->req.scratch);	/* what was asked is with the router; thousands may wait */
 	ev_io_init(&x->gone, on_gone, info->connect_fd, EV_READ);
 	x->gone.data = x;
 	ev_io_start(x->http->conf.loop, &x->gone);
@@ -386,7 +386,7 @@ send_answer(struct exchange *x)
 	struct answer *a = &x->req.answer;
 	bool streams = x->req.stream != NULL;
 	struct MHD_Response *response = streams ? stream_response(x) :
-	    replies_take(replies, a, x->close_after || x->http->quiet);
+	    replies_take(replies, a, x->req.op.index > 0, x->close_after || x->http->quiet);
 	enum MHD_Result queued;
 
 	set_waiting(x, false);
@@ -617,6 +617,8 @@ on_request(void *cls, struct MHD_Connection *mhd, const char *url, const char *m
 			return on_complete(x);
 		return on_body(x, upload, upload_len);
 	case EX_RUN:
+		if (x->gone_away)
+			return MHD_NO;		/* closes, without an answer that nobody would read */
 		if (x->req.answered)
 			return send_answer(x);
 		if (!x->suspended)

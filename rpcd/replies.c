@@ -4,8 +4,10 @@
 
 #include "rpcd/replies.h"
 
-#define KEPT_BODY_BYTES 16
-#define KEPT_HEADERS 3		/* reads have more: their index makes each one different */
+#define SHORT_BODY_BYTES 16
+#define SHORT_HEADERS 3		/* reads have more: their index makes each one different */
+#define KEPT_BODY_BYTES 4096	/* when many wait */
+#define KEPT_HEADERS 12
 
 /* An answer and its object. */
 struct kept {
@@ -40,7 +42,8 @@ forget(struct kept *k)
 		free((void *)(uintptr_t)k->headers[i].name);
 		free((void *)(uintptr_t)k->headers[i].value);
 	}
-	*k = (struct kept){ .response = NULL };
+	k->response = NULL;
+	k->header_count = 0;
 }
 
 void
@@ -78,9 +81,12 @@ replies_headers(const struct replies *r, struct MHD_Response *response, const st
 }
 
 static bool
-may_keep(const struct answer *a, bool close_after)
+may_keep(const struct answer *a, bool many, bool close_after)
 {
-	return a->body.len <= KEPT_BODY_BYTES && a->header_count <= KEPT_HEADERS && !close_after;
+	size_t body = many ? KEPT_BODY_BYTES : SHORT_BODY_BYTES;
+	unsigned headers = many ? KEPT_HEADERS : SHORT_HEADERS;
+
+	return a->body.len <= body && a->header_count <= headers && !close_after;
 }
 
 static bool
@@ -121,12 +127,12 @@ keep(struct replies *r, const struct answer *a)
 }
 
 struct MHD_Response *
-replies_take(struct replies *r, const struct answer *a, bool close_after)
+replies_take(struct replies *r, const struct answer *a, bool many, bool close_after)
 {
 	struct MHD_Response *response;
 	void *bytes = a->body.len > 0 ? a->body.data : (void *)(uintptr_t)"";
 
-	if (may_keep(a, close_after)) {
+	if (may_keep(a, many, close_after)) {
 		if (!is_kept(&r->kept, a))
 			keep(r, a);
 		return r->kept.response;

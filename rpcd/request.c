@@ -57,6 +57,10 @@ void
 answer_header(struct request *r, const char *name, const char *value)
 {
 	TV_ASSERT(r->answer.header_count < ANSWER_HEADERS_MAX);
+	if (r->answer.headers == NULL)
+		r->answer.headers = arena_array(&r->arena, ANSWER_HEADERS_MAX, sizeof(*r->answer.headers));
+	if (r->answer.headers == NULL)
+		return;			/* without memory the answer goes without it */
 	r->answer.headers[r->answer.header_count++] = (struct answer_header){ name, value };
 }
 

@@ -30,7 +30,7 @@ struct answer_header {
 
 struct answer {
 	unsigned status;		/* 100..599 */
-	struct answer_header headers[ANSWER_HEADERS_MAX];
+	struct answer_header *headers;	/* ANSWER_HEADERS_MAX, in the arena; NULL: none yet */
 	unsigned header_count;
 	struct buf body;
 };
@@ -76,6 +76,7 @@ struct request {
 
 	struct answer answer;
 	bool answered;
+	bool running;			/* the transport's: within api_run() */
 	size_t (*stream)(struct request *r, void *dst, size_t max);	/* see answer_stream(); NULL: it ended */
 	uint64_t stream_bytes;		/* of the whole stream; 0: it has no end, or none that is known */
 	/*
@@ -89,7 +90,6 @@ struct request {
 
 	/* The transport's. */
 	void (*ready)(struct request *r);	/* the answer is complete, or its stream has more; not from within api_run() */
-	bool running;			/* within api_run() */
 	void (*sent)(void *ctx);	/* set by a handler: called after the answer has left or the client has gone */
 	void *sent_ctx;
 	void *transport;

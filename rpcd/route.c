@@ -51,20 +51,23 @@ struct flight {
 	struct flight *chain;			/* hash bucket, while joinable */
 	struct flight *queue_prev, *queue_next;	/* held or doomed */
 	struct route_call *calls;
+	struct route_call first;		/* most flights have one only; done NULL: not in use */
 	enum flight_state state;
 	enum route_origin origin;
-	uint64_t local_id;			/* FLIGHT_LOCAL */
-	struct link_call *link;			/* FLIGHT_LINK */
-	struct fire *fire;			/* FLIGHT_FIRE */
-	struct keyask *keys;			/* FLIGHT_KEYS */
+	union {
+		uint64_t local_id;		/* FLIGHT_LOCAL */
+		struct link_call *link;		/* FLIGHT_LINK */
+		struct fire *fire;		/* FLIGHT_FIRE */
+		struct keyask *keys;		/* FLIGHT_KEYS */
+	};
 	const struct op *op;
 	struct op_request q;			/* spans into body */
 	struct mono hold_until;			/* 0: a blocking query that was not held yet */
+	bool joinable;
 	bool refused;				/* somebody answered, but could not serve it */
 	enum tv_err doom;			/* FLIGHT_DOOMED */
-	unsigned tried_count;
-	struct tried tried[FLIGHT_TRIED_MAX];
-	bool joinable;
+	uint8_t tried_count;
+	struct tried *tried;			/* FLIGHT_TRIED_MAX, owned; NULL: it never left this server */
 	size_t body_len;
 	uint8_t body[];
 };
@@ -149,10 +152,20 @@ flight_free(struct flight *f)
 		r->flights = f->next;
 	if (f->next != NULL)
 		f->next->prev = f->prev;
+	free(f->tried);
 	free(f);
 }
 
 /* -- endings -------------------------------------------------------------- */
+
+static void
+call_free(struct route_call *c)
+{
+	if (c == &c->flight->first)
+		c->done = NULL;
+	else
+		free(c);
+}
 
 /* Answers every call and frees the flight. */
 static void
@@ -174,7 +187,7 @@ flight_end(struct flight *f, const struct op_reply *reply)
 		f->calls = c->next;
 		r->stats.under_way--;
 		c->done(c->ctx, reply);
-		free(c);
+		call_free(c);
 	}
 	flight_free(f);
 }
@@ -459,7 +472,9 @@ go_link(struct flight *f, uint16_t type, const char *ip, uint16_t port)
 {
 	struct route *r = f->route;
 
-	if (f->tried_count < FLIGHT_TRIED_MAX) {
+	if (f->tried == NULL)
+		f->tried = calloc(FLIGHT_TRIED_MAX, sizeof(*f->tried));
+	if (f->tried != NULL && f->tried_count < FLIGHT_TRIED_MAX) {
 		struct tried *t = &f->tried[f->tried_count++];
 
 		snprintf(t->ip, sizeof(t->ip), "%s", ip);
@@ -745,7 +760,7 @@ find_joinable(struct route *r, enum route_origin origin, struct span body)
 static struct route_call *
 call_add(struct flight *f, route_done *done, void *ctx)
 {
-	struct route_call *c = malloc(sizeof(*c));
+	struct route_call *c = f->first.done == NULL ? &f->first : malloc(sizeof(*c));
 
 	if (c == NULL)
 		return NULL;
@@ -824,7 +839,7 @@ route_cancel(struct route_call *c)
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;
-	free(c);
+	call_free(c);
 	f->route->stats.under_way--;
 	if (f->calls != NULL || f->state == FLIGHT_ENDING)
 		return;
