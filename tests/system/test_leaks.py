@@ -21,7 +21,7 @@ def test_nothing_leaks():
         skip("needs valgrind")
     if "asan" in os.environ.get("TV_BUILD", ""):
         skip("valgrind and AddressSanitizer exclude each other")
-    with Cluster("127.60.51", wrap=VALGRIND) as c:
+    with Cluster("127.60.52", wrap=VALGRIND) as c:
         server = c.add("n1", 1, raftd={"bootstrap": True}, sandbox="best-effort").start()
         client = c.add("c1", 2, server=False, retry_join=[server.addr], sandbox="best-effort").start()
         c.formed([server], timeout=90)
