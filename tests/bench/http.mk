@@ -8,10 +8,16 @@ tests_bench_bench_etcd_SOURCES = tests/bench/bench_etcd.c tests/bench/load.c tes
 tests_bench_bench_etcd_CFLAGS = $(AM_CFLAGS) $(NGHTTP2_CFLAGS)
 tests_bench_bench_etcd_LDADD = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(NGHTTP2_LIBS)
 endif
-EXTRA_DIST += tests/bench/figures tests/bench/compare tests/bench/benchlib.py
+EXTRA_DIST += tests/bench/figures tests/bench/compare tests/bench/benchlib.py tests/bench/fig_catchup.py tests/bench/fig_idle.py \
+	tests/bench/fig_leader.py tests/bench/fig_limits.py tests/bench/fig_restart.py
 
 # Many blocking queries: tests/bench/waits.
 noinst_PROGRAMS += tests/bench/bench_wait
 tests_bench_bench_wait_SOURCES = tests/bench/bench_wait.c
 tests_bench_bench_wait_LDADD = common/libtvrt.a common/libtvcore.a $(EV_LIBS)
 EXTRA_DIST += tests/bench/waits
+
+# Bare HTTP, for the limits that tests/bench/figures tells.
+noinst_PROGRAMS += tests/bench/bench_echo
+tests_bench_bench_echo_SOURCES = tests/bench/bench_echo.c
+tests_bench_bench_echo_LDADD = $(MHD_LIBS) $(EV_LIBS)

@@ -13,6 +13,7 @@ from raftcluster import KV_SET, MSG, OP, READ_DEFAULT, Conn, RaftCluster, wait_f
 from slowlink import SlowLink  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.27.3")
+CALM = {"election_timeout": "3s", "heartbeat_interval": "300ms"}      # a busy machine is not what is tested
 FRONTS = itertools.count()      # a listener of its own for each test
 SNAPSHOTS = {"snapshot_threshold": 500, "snapshot_interval": "100ms", "trailing_logs": 100, "snapshot_chunk": "64k"}
 
@@ -69,7 +70,7 @@ def same(nodes):
 
 
 def away_and_back(options, away, said):
-    with RaftCluster(3, net=NET, bootstrap_expect=3, **options) as c:
+    with RaftCluster(3, net=NET, bootstrap_expect=3, **CALM, **options) as c:
         c.start_all()
         leader = c.wait_leader()
         follower = next(n for n in c.nodes if n is not leader)
@@ -125,7 +126,7 @@ def rss(node):
 
 def reads_one_kb_per_second():
     """S38: the leader's memory is bounded, the other follower keeps up, and every write is acknowledged."""
-    with RaftCluster(3, net=NET, bootstrap_expect=3, entry_cache="1M", state_cache="4M") as c:
+    with RaftCluster(3, net=NET, bootstrap_expect=3, entry_cache="1M", state_cache="4M", **CALM) as c:
         leader, other, slow, link = behind_slow_link(c, 1000)
         load = Load(leader, size=4000)
         load.more(1000)                                  # caches are full
@@ -147,7 +148,7 @@ def too_slow_for_the_log():
     """S44: the leader keeps the log for a slow follower up to log_keep_max, says so, and brings it back by snapshot."""
     # Small messages, one at a time: heartbeats get through, so that the slow one counts as connected.
     with RaftCluster(3, net=NET, bootstrap_expect=3, log_keep_max="8M", append_bytes_max="4k", inflight_max=1,
-                     **SNAPSHOTS) as c:
+                     **CALM, **SNAPSHOTS) as c:
         leader, other, slow, link = behind_slow_link(c, 100000)
         load = Load(leader, size=8000)
         wait_for("the alarm", lambda: "n3 lags by" in leader.log() and "log_keep_max" in leader.log(), 60)
