@@ -32,6 +32,8 @@ const struct conf_opt raftd_opts[] = {
 	    "how often snapshot_threshold is looked at" },
 	{ "trailing_logs", CONF_U64, F(trailing_logs), "10240", "0", "100000000", NULL, CONF_LIVE,
 	    "entries that stay in the log after a checkpoint, for followers that lag" },
+	{ "log_bytes", CONF_SIZE, F(log_bytes), "64M", "1M", "1T", NULL, CONF_RESTART,
+	    "log on disk that calls for a checkpoint, and that stays at most after one" },
 	{ "log_keep_max", CONF_SIZE, F(log_keep_max), "4G", "1M", "1T", NULL, CONF_RESTART,
 	    "log kept on disk for a connected follower that lags further; then it needs a snapshot" },
 	{ "log_cache", CONF_SIZE, F(log_cache), "2M", "256k", "1G", NULL, CONF_RESTART,

@@ -23,6 +23,7 @@ struct raftd_conf {
 	uint64_t snapshot_threshold;	/* entries applied since the last checkpoint */
 	struct mono snapshot_interval;	/* how often that is looked at */
 	uint64_t trailing_logs;		/* entries kept in the log after a checkpoint */
+	uint64_t log_bytes;		/* on disk: more calls for a checkpoint, and is cut */
 	uint64_t log_keep_max;		/* bytes of log kept for a follower beyond them */
 	uint64_t log_cache, state_cache, entry_cache;	/* bytes */
 	struct mono slow_sync;		/* a log write longer than this is logged */

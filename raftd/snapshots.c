@@ -18,6 +18,7 @@
 #include "raftd/space.h"
 
 #define CHECK 1.0			/* seconds between looks */
+#define BYTES_INTERVAL MONO_S(1)	/* between checkpoints because of large entries */
 #define LOW_INTERVAL MONO_S(10)		/* between checkpoints when the disk is nearly full */
 #define THRESHOLD_BURST 8		/* times snapshot_threshold: do not wait for the interval */
 
@@ -36,7 +37,7 @@ struct snapshots {
 	enum tv_err err;
 	int sys;			/* errno of err */
 	uint64_t index, term;		/* result of the job */
-	uint64_t fits_from;		/* likewise: from here on the log takes no more than log_keep_max */
+	uint64_t fits_from, keeps_from;	/* likewise: from here on the log takes no more than log_bytes, log_keep_max */
 	struct mono started;
 
 	/* the file to send */
@@ -59,7 +60,8 @@ checkpoint_work(void *ctx)
 
 	s->err = fsm_checkpoint(s->d->fsm, &s->index, &s->term);
 	s->sys = errno;
-	s->fits_from = log_fits_from(s->d->log, s->d->conf.log_keep_max);
+	s->fits_from = log_fits_from(s->d->log, s->d->conf.log_bytes);
+	s->keeps_from = log_fits_from(s->d->log, s->d->conf.log_keep_max);
 }
 
 static void
@@ -89,11 +91,22 @@ warn_too_far(struct snapshots *s, uint64_t cut)
 	}
 }
 
+/* Large entries make a long log of few: what a start has to read has a bound in bytes too. */
+static uint64_t
+trailing_cut(const struct snapshots *s)
+{
+	uint64_t keep = s->d->conf.trailing_logs, cut = s->index > keep ? s->index - keep : 0;
+
+	if (s->fits_from > cut + 1)
+		cut = s->fits_from - 1;
+	return cut < s->index ? cut : s->index;
+}
+
 /* A connected follower is fed from the log, but not at the price of the disk (S44).  Returns where to cut. */
 static uint64_t
 keep_for_followers(struct snapshots *s, uint64_t limit)
 {
-	uint64_t cut = s->fits_from > 0 ? s->fits_from - 1 : 0;
+	uint64_t cut = s->keeps_from > 0 ? s->keeps_from - 1 : 0;
 
 	if (cut > s->cut)
 		cut = s->cut;		/* trailing_logs stay in any case */
@@ -108,7 +121,7 @@ checkpoint_done(void *ctx)
 {
 	struct snapshots *s = ctx;
 	struct raft *core = engine_core(s->d->engine);
-	uint64_t keep = s->d->conf.trailing_logs, limit;
+	uint64_t limit;
 	const struct raft_config *config;
 
 	s->job = JOB_NONE;
@@ -129,7 +142,7 @@ checkpoint_done(void *ctx)
 	    s->index <= engine_status(s->d->engine)->snapshot_index)
 		return;
 	limit = raft_compact_limit(core);
-	s->cut = s->index > keep ? s->index - keep : 0;
+	s->cut = trailing_cut(s);
 	if (s->restored != 0 && s->index >= s->restored) {
 		s->cut = s->restored > s->cut ? s->restored : s->cut;
 		s->restored = 0;
@@ -153,6 +166,9 @@ checkpoint_due(struct snapshots *s, struct mono now)
 	if (s->restored != 0 && applied >= s->restored)
 		return true;
 	if (diskspace_low(s->d->space) && applied > s->last_index && mono_sub(now, s->last).ns >= LOW_INTERVAL.ns)
+		return true;
+	if (applied > s->last_index && mono_sub(now, s->last).ns >= BYTES_INTERVAL.ns &&
+	    log_fits_from(s->d->log, s->d->conf.log_bytes) > s->last_index + 1)
 		return true;
 	if (applied < s->last_index || since < threshold)
 		return false;

@@ -160,5 +160,20 @@ def too_slow_for_the_log():
         link.close()
 
 
+def large_values_make_no_long_log():
+    """S102: the log has a bound in bytes too, so a start does not read again what the state has."""
+    with RaftCluster(1, net=NET, bootstrap=True, log_bytes="1M") as c:
+        c.start_all()
+        node = c.wait_leader()
+        for i in range(600):
+            assert node.put("large/%d" % (i % 20), os.urandom(128 << 10))[0] == 0       # 75 MB
+        wait_for("the log is cut", lambda: log_bytes(node) < 40 << 20)                  # in files of 16 MB
+        value = node.get("large/7")
+        node.kill()
+        node.start()
+        assert wait_for("it is back", lambda: node.get("large/7")) == value
+
+
 if __name__ == "__main__":
-    main(back_by_log, back_by_snapshot, reads_one_kb_per_second, too_slow_for_the_log)
+    main(back_by_log, back_by_snapshot, reads_one_kb_per_second, too_slow_for_the_log,
+         large_values_make_no_long_log)
