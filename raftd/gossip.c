@@ -21,6 +21,7 @@ struct entry {
 	struct member *m;		/* owned clone */
 	bool seen;			/* told since gossipd came (back) */
 	bool gone, dirty, forced;
+	bool server;			/* by its tags; looked at first: there may be many members and few servers */
 };
 
 struct gossip {
@@ -103,14 +104,22 @@ drop(struct gossip *g, struct entry *e)
 /* -- servers -- */
 
 static bool
-as_server(struct gossip *g, const struct entry *e, struct gossip_server *out)
+has_tags_of_server(const struct gossip *g, const struct member *m)
+{
+	return span_eqs(member_tag(m, "role"), "server") && span_eqs(member_tag(m, "dc"), g->d->cluster.datacenter);
+}
+
+static bool
+as_server(const struct entry *e, struct gossip_server *out)
 {
 	char ip[46], expect[24];
-	uint16_t port = member_tag_port(e->m, "raft_port");
+	uint16_t port;
 
+	if (!e->server)
+		return false;
 	*out = (struct gossip_server){ .status = e->m->status, .forced = e->forced };
-	if (e->gone || port == 0 || !span_eqs(member_tag(e->m, "role"), "server") ||
-	    !span_eqs(member_tag(e->m, "dc"), g->d->cluster.datacenter))
+	port = member_tag_port(e->m, "raft_port");
+	if (e->gone || port == 0)
 		return false;
 	if (!span_copy(member_tag(e->m, "id"), out->uuid, sizeof(out->uuid)) || strlen(out->uuid) != 36 ||
 	    !span_copy(e->m->name, out->name, sizeof(out->name)))
@@ -129,7 +138,7 @@ gossip_each_server(struct gossip *g, void (*fn)(void *ctx, const struct gossip_s
 	struct gossip_server s;
 
 	for (size_t i = 0; i < g->count; i++)
-		if (as_server(g, &g->entries[i], &s))
+		if (as_server(&g->entries[i], &s))
 			fn(ctx, &s);
 }
 
@@ -137,7 +146,7 @@ bool
 gossip_find_server(struct gossip *g, const char *uuid, struct gossip_server *out)
 {
 	for (size_t i = 0; i < g->count; i++)
-		if (as_server(g, &g->entries[i], out) && strcmp(out->uuid, uuid) == 0)
+		if (as_server(&g->entries[i], out) && strcmp(out->uuid, uuid) == 0)
 			return true;
 	return false;
 }
@@ -219,7 +228,7 @@ look_for_twin(struct gossip *g, const struct entry *e, const struct gossip_serve
 	char name[128], twin[128];
 
 	for (size_t i = 0; i < g->count; i++) {
-		if (&g->entries[i] == e || !as_server(g, &g->entries[i], &other) || other.status != MEMBER_ALIVE ||
+		if (&g->entries[i] == e || !as_server(&g->entries[i], &other) || other.status != MEMBER_ALIVE ||
 		    strcmp(other.uuid, s->uuid) != 0 || !log_allow(&g->twins, "raftd"))
 			continue;
 		log_err("raftd", "members %s (%s) and %s (%s) have the same node id %s: a data directory or a machine's image was "
@@ -241,7 +250,7 @@ member_told(struct gossip *g, uint8_t event, const struct member *m)
 	if (event == GOSSIP_EV_REAP) {
 		if (e == NULL)
 			return;
-		server = as_server(g, e, &s);
+		server = as_server(e, &s);
 		member_gone(g, e);
 		changed(g, server);
 		return;
@@ -259,13 +268,14 @@ member_told(struct gossip *g, uint8_t event, const struct member *m)
 		free(e->m);
 		e->m = copy;
 	}
+	e->server = has_tags_of_server(g, e->m);
 	e->seen = e->dirty = true;
 	e->gone = false;
 	if (m->status == MEMBER_LEFT && before == MEMBER_FAILED)
 		e->forced = true;
 	else if (m->status != MEMBER_LEFT)
 		e->forced = false;
-	server = as_server(g, e, &s);
+	server = as_server(e, &s);
 	if (server && m->status == MEMBER_ALIVE)
 		look_for_twin(g, e, &s);
 	if (server && m->status == MEMBER_ALIVE && g->synced)

@@ -125,12 +125,14 @@ void
 info_configuration(struct raftd *d, struct buf *out)
 {
 	raft_id leader = engine_status(d->engine)->leader;
-	/* Without a leader, after a start, it is not known yet what is committed: then the newest one there is. */
-	const struct raft_config *conf = leader != 0 ? raft_config_committed(engine_core(d->engine)) :
-	    raft_config(engine_core(d->engine));
+	const struct raft_config *conf = raft_config_committed(engine_core(d->engine));
 	struct raft_server servers[RAFT_SERVERS_MAX];
-	struct raft_configuration c = { .Servers = { servers, conf->count, true }, .Index = conf->index };
+	struct raft_configuration c;
 
+	/* Soon after a start, and while there is no leader, nobody knows what is committed: then the newest one there is. */
+	if (leader == 0 || conf->count == 0)
+		conf = raft_config(engine_core(d->engine));
+	c = (struct raft_configuration){ .Servers = { servers, conf->count, true }, .Index = conf->index };
 	for (unsigned i = 0; i < conf->count; i++)
 		servers[i] = (struct raft_server){
 			.ID = span_str(conf->servers[i].uuid), .Node = span_str(conf->servers[i].name),
