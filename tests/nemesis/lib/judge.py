@@ -79,11 +79,11 @@ class Judge(threading.Thread):
     """Closes windows with a last read of each group, has them judged, and keeps what must last: the last read, and
     what of the unknown could still come."""
 
-    def __init__(self, history, nodes, report):
+    def __init__(self, history, report):
         super().__init__(daemon=True)
         self.pool = concurrent.futures.ProcessPoolExecutor(1)
-        self.pool.submit(os.getpid).result()        # started now, before there are threads
-        self.history, self.nodes, self.report = history, nodes, report
+        self.pool.submit(os.getpid).result()        # started now: it shall have no threads and no pipes of ours
+        self.history, self.nodes, self.report = history, [], report
         self.halt, self.pending, self.judged, self.undecided = threading.Event(), [], 0, 0
         self.open, self.lasting, self.broken = [], {}, None
 
