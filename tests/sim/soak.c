@@ -133,14 +133,14 @@ note_failure(struct soak *s, uint64_t seed, const char *why)
 static void
 show(struct soak *s, bool last)
 {
-	struct mono now = clock_mono();
+	struct mono now = clock_mono(), every = isatty(1) ? MONO_MS(200) : MONO_S(60);
 	double took = mono_seconds(mono_sub(now, s->began));
 
-	if (!last && (!isatty(1) || mono_before(now, mono_add(s->shown, MONO_MS(200)))))
+	if (!last && mono_before(now, mono_add(s->shown, every)))
 		return;
 	s->shown = now;
 	printf("%s%" PRIu64 " of %" PRIu64 " seeds in %.0f s, %" PRIu64 " failed%s", isatty(1) ? "\r\033[K" : "",
-	    s->totals.runs, s->seeds, took, s->failed, last ? "\n" : "");
+	    s->totals.runs, s->seeds, took, s->failed, last || !isatty(1) ? "\n" : "");
 	fflush(stdout);
 }
 
