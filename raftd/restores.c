@@ -25,7 +25,8 @@ struct restores {
 	struct fsm_stage stage;
 
 	/* loading, in the worker */
-	bool loading, unloading;
+	bool loading, unloading, completing, tidying;
+	bool untidy;			/* the state that was replaced is still there */
 	char load_id[37];
 	enum tv_err err;
 	char errbuf[256];
@@ -35,7 +36,7 @@ struct restores {
 	bool broken;
 
 	bool pausing;
-	uint64_t commit_index;
+	uint64_t commit_index, commit_term;
 	struct proposal abort;
 	bool aborting;
 };
@@ -99,10 +100,16 @@ load_done(void *ctx)
 	engine_wake(r->d->engine);
 }
 
+static bool
+is_working(const struct restores *r)
+{
+	return r->loading || r->unloading || r->completing || r->tidying;
+}
+
 static void
 load(struct restores *r)
 {
-	if (r->loading || r->unloading || strcmp(r->bad_id, r->stage.id) == 0 || r->broken ||
+	if (is_working(r) || strcmp(r->bad_id, r->stage.id) == 0 || r->broken ||
 	    fsm_stage_loaded(r->d->fsm, r->stage.id) || mono_before(clock_mono(), r->retry))
 		return;
 	memcpy(r->load_id, r->stage.id, sizeof(r->load_id));
@@ -133,13 +140,60 @@ unload_done(void *ctx)
 static void
 unload(struct restores *r)
 {
-	if (r->load_id[0] == '\0' || r->loading || r->unloading)
+	if (r->load_id[0] == '\0' || is_working(r))
 		return;
 	if (!fsm_stage_loaded(r->d->fsm, r->load_id)) {
 		r->load_id[0] = '\0';
 		return;
 	}
 	r->unloading = worker_start(&r->d->worker, unload_work, unload_done, r) == TV_OK;
+}
+
+static void
+complete_work(void *ctx)
+{
+	struct restores *r = ctx;
+
+	r->err = fsm_stage_complete(r->d->fsm, r->load_id, r->commit_index, r->commit_term, r->errbuf, sizeof(r->errbuf));
+}
+
+static void
+complete_done(void *ctx)
+{
+	struct restores *r = ctx;
+
+	r->completing = false;
+	if (r->d->stopping)
+		return;
+	if (r->err != TV_OK)
+		load_failed_here(r);
+	engine_wake(r->d->engine);
+}
+
+static void
+tidy_work(void *ctx)
+{
+	struct restores *r = ctx;
+
+	fsm_restore_tidy(r->d->fsm);
+}
+
+static void
+tidy_done(void *ctx)
+{
+	struct restores *r = ctx;
+
+	r->tidying = false;
+}
+
+/* What takes long and has no hurry. */
+static void
+tidy(struct restores *r)
+{
+	if (!r->untidy || is_working(r))
+		return;
+	r->tidying = worker_start(&r->d->worker, tidy_work, tidy_done, r) == TV_OK;
+	r->untidy = !r->tidying;
 }
 
 /* -- what nobody wants any more -- */
@@ -176,7 +230,7 @@ restores_turn(struct restores *r)
 {
 	if (fsm_stage_changed(r->d->fsm))
 		r->staged = fsm_staged(r->d->fsm, &r->stage);
-	if (!r->staged && !upload_busy(r->upload) && r->load_id[0] == '\0') {
+	if (!r->staged && !upload_busy(r->upload) && r->load_id[0] == '\0' && !r->untidy) {
 		ev_timer_stop(r->d->loop, &r->timer);
 		return;
 	}
@@ -186,6 +240,12 @@ restores_turn(struct restores *r)
 		load(r);
 	else
 		unload(r);
+	tidy(r);
+	/* Once nothing is under way the engine asks again. */
+	if (r->pausing && !is_working(r) && fsm_stage_loaded(r->d->fsm, r->stage.id)) {
+		r->pausing = false;
+		engine_wake(r->d->engine);
+	}
 	upload_turn(r->upload, r->staged ? &r->stage : NULL, r->done);
 	/* What an earlier leader left behind, or what failed. */
 	if (r->staged && !r->aborting && leader_active(r->d->leader) && !upload_owns(r->upload, r->stage.id))
@@ -205,10 +265,24 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 static bool
 is_there(struct restores *r, const char *id)
 {
-	struct fsm_stage st;
+	const struct fsm_stage *st = &r->stage;
 
-	return fsm_staged(r->d->fsm, &st) && strcmp(st.id, id) == 0 && !st.aborting && st.received == st.bytes &&
+	r->staged = fsm_staged(r->d->fsm, &r->stage);
+	return r->staged && strcmp(st->id, id) == 0 && !st->aborting && st->received == st->bytes &&
 	    strcmp(r->bad_id, id) != 0;
+}
+
+static enum restore_verdict
+wait_for_it(struct restores *r, uint64_t index, uint64_t term)
+{
+	r->pausing = true;
+	r->commit_index = index;
+	r->commit_term = term;
+	if (!is_working(r) && fsm_stage_loaded(r->d->fsm, r->stage.id)) {
+		memcpy(r->load_id, r->stage.id, sizeof(r->load_id));
+		r->completing = worker_start(&r->d->worker, complete_work, complete_done, r) == TV_OK;
+	}
+	return RESTORE_WAIT;			/* the turn of the loop sees to what could not be begun */
 }
 
 enum restore_verdict
@@ -222,24 +296,16 @@ restores_commit(struct restores *r, const char *id, uint64_t index, uint64_t ter
 		return RESTORE_BROKEN;
 	if (!is_there(r, id))
 		return RESTORE_ENTRY;
-	if (!fsm_stage_loaded(r->d->fsm, id) || r->loading || r->unloading) {
-		r->pausing = true;
-		r->commit_index = index;
-		return RESTORE_WAIT;
-	}
+	if (is_working(r) || !fsm_stage_completed(r->d->fsm, id, index))
+		return wait_for_it(r, index, term);
 	err = fsm_stage_swap(r->d->fsm, id, index, term, r->errbuf, sizeof(r->errbuf));
 	if (err == TV_OK) {
 		log_info("raft", "the state was replaced by a restored one at index %llu, in %lld ms",
 		    (unsigned long long)index, (long long)mono_ms(mono_sub(clock_mono(), before)));
 		r->load_id[0] = '\0';
+		r->untidy = true;
 		snapshots_restored(r->d->snapshots, index);
 		return RESTORE_TAKEN;
-	}
-	if (err == TV_ESYS) {
-		r->pausing = true;
-		r->commit_index = index;
-		load_failed_here(r);
-		return RESTORE_WAIT;
 	}
 	log_err("raft", "%s", r->errbuf);
 	return RESTORE_BROKEN;

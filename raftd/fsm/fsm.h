@@ -152,11 +152,19 @@ bool fsm_stage_loaded(struct fsm *f, const char *id);
 /* Removes what was loaded; any thread, not while loading. */
 void fsm_stage_unload(struct fsm *f);
 /*
- * On the loop, in the place of applying the RESTORE_COMMIT at index = fsm_applied() + 1: what was loaded becomes the
- * state, but for what is not restored (removed servers).  All watches fire.  TV_ESYS: not possible now, the state is
- * as it was; TV_ECORRUPT: fatal.
+ * What was loaded gets its last records, for a RESTORE_COMMIT at index = fsm_applied() + 1, and is on disk then.  Any
+ * thread, while nothing is applied.  On an error it is unloaded; the state is as it was.
+ */
+enum tv_err fsm_stage_complete(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *errbuf, size_t cap);
+bool fsm_stage_completed(struct fsm *f, const char *id, uint64_t index);
+/*
+ * On the loop, in the place of applying that entry: what was completed (or is, here) becomes the state, but for what is
+ * not restored (removed servers).  All watches fire.  TV_ESYS: not possible now, the state is as it was; TV_ECORRUPT:
+ * fatal.  Afterwards fsm_restore_tidy() is due.
  */
 enum tv_err fsm_stage_swap(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *errbuf, size_t cap);
+/* Removes the state that was replaced; any thread.  It takes as long as that is big. */
+void fsm_restore_tidy(struct fsm *f);
 /* The id that a RESTORE_COMMIT's payload names; false: it is another entry. */
 bool fsm_is_restore(const struct raft_entry *e, char id[37]);
 

@@ -71,6 +71,7 @@ struct fsm {
 	struct {			/* restore that DIR.new holds, whole but for its meta record; lock held */
 		char id[37];		/* "": none */
 		uint64_t index;		/* of its archive, as the API showed it there */
+		uint64_t completed;	/* log index of the commit that it has its meta record of; 0: none yet */
 		uint64_t tally[FT_COUNT];
 	} loaded;
 };

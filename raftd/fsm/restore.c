@@ -98,7 +98,16 @@ swap(const char *dir)
 		return err;
 	restore_path(mark, sizeof(mark), dir, "/" MARK);
 	(void)unlink(mark);			/* left over it does no harm */
-	return restore_remove_dir(old);
+	return TV_OK;
+}
+
+void
+fsm_restore_tidy(struct fsm *f)
+{
+	char old[4096];
+
+	restore_path(old, sizeof(old), f->dir, ".old");
+	(void)restore_remove_dir(old);		/* the next swap or start removes it too */
 }
 
 enum tv_err
@@ -109,8 +118,11 @@ restore_finish(const char *dir)
 	restore_path(fresh, sizeof(fresh), dir, ".new");
 	restore_path(old, sizeof(old), dir, ".old");
 	restore_path(mark, sizeof(mark), fresh, "/" MARK);
-	if (!exists(dir) && exists(mark))
-		return swap(dir);
+	if (!exists(dir) && exists(mark)) {
+		enum tv_err err = swap(dir);
+
+		return err == TV_OK ? restore_remove_dir(old) : err;
+	}
 	if (!exists(dir) && exists(old) && rename(old, dir) == -1)
 		return TV_ESYS;
 	/* Nothing goes before the name of what stays is durable. */
@@ -318,6 +330,7 @@ fsm_restore_swap(struct fsm *f, uint64_t *index, uint64_t *term, char *errbuf, s
 {
 	enum tv_err err = restore_take(f, errbuf, cap);
 
+	fsm_restore_tidy(f);
 	*index = f->applied;
 	*term = f->applied_term;
 	return err;

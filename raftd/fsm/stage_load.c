@@ -246,6 +246,7 @@ fsm_stage_load(struct fsm *f, const char *id, uint64_t state_max, _Atomic uint64
 		pthread_mutex_lock(&f->lock);
 		snprintf(f->loaded.id, sizeof(f->loaded.id), "%s", id);
 		f->loaded.index = s.index;
+		f->loaded.completed = 0;
 		memcpy(f->loaded.tally, s.tally, sizeof(f->loaded.tally));
 		pthread_mutex_unlock(&f->lock);
 	} else {
@@ -312,24 +313,24 @@ static int
 put_position(struct fsm *f, DB *db, const char *id, uint64_t index, uint64_t term)
 {
 	uint64_t at = index + f->restored[FR_BASE];
-	struct buf *b = &f->pack;
+	struct buf b = BUF_INIT(4096);
 	struct tkey k;
 	int ret;
 
 	if (at <= f->loaded.index)
 		at = f->loaded.index + 1;
-	buf_reset(b);
-	fsm_meta_of_restore(b, index, term, at, f->loaded.tally);
+	fsm_meta_of_restore(&b, index, term, at, f->loaded.tally);
 	tkey_begin(&k, TBL_META);
 	tkey_raw(&k, span_str("state"));
-	ret = b->failed ? ENOMEM : put(db, &k, buf_span(b));
-	buf_reset(b);
-	buf_u8(b, 1);
-	buf_puts(b, id);
-	buf_u64be(b, index);
+	ret = b.failed ? ENOMEM : put(db, &k, buf_span(&b));
+	buf_reset(&b);
+	buf_u8(&b, 1);
+	buf_puts(&b, id);
+	buf_u64be(&b, index);
 	stage_last_key(&k);
 	if (ret == 0)
-		ret = b->failed ? ENOMEM : put(db, &k, buf_span(b));
+		ret = b.failed ? ENOMEM : put(db, &k, buf_span(&b));
+	buf_done(&b);
 	return ret;
 }
 
@@ -361,8 +362,19 @@ complete(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *err
 	return err == TV_OK ? restore_mark(dir) : err;
 }
 
+bool
+fsm_stage_completed(struct fsm *f, const char *id, uint64_t index)
+{
+	bool is;
+
+	pthread_mutex_lock(&f->lock);
+	is = strcmp(f->loaded.id, id) == 0 && f->loaded.completed == index;
+	pthread_mutex_unlock(&f->lock);
+	return is;
+}
+
 enum tv_err
-fsm_stage_swap(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *errbuf, size_t cap)
+fsm_stage_complete(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *errbuf, size_t cap)
 {
 	enum tv_err err;
 
@@ -370,13 +382,27 @@ fsm_stage_swap(struct fsm *f, const char *id, uint64_t index, uint64_t term, cha
 	if (!fsm_stage_loaded(f, id) || index != f->applied + 1)
 		return TV_EINVAL;
 	err = complete(f, id, index, term, errbuf, cap);
-	if (err != TV_OK) {
-		if (errbuf[0] == '\0')
-			snprintf(errbuf, cap, "cannot complete the restored state: %s",
-			    err == TV_ESYS ? strerror(errno) : tv_strerror(err));
-		fsm_stage_unload(f);
-		return TV_ESYS;
+	if (err == TV_OK) {
+		pthread_mutex_lock(&f->lock);
+		f->loaded.completed = index;
+		pthread_mutex_unlock(&f->lock);
+		return TV_OK;
 	}
-	err = restore_take(f, errbuf, cap);
-	return err != TV_OK || f->applied != index ? TV_ECORRUPT : TV_OK;
+	if (errbuf[0] == '\0')
+		snprintf(errbuf, cap, "cannot complete the restored state: %s",
+		    err == TV_ESYS ? strerror(errno) : tv_strerror(err));
+	fsm_stage_unload(f);
+	return TV_ESYS;
+}
+
+enum tv_err
+fsm_stage_swap(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *errbuf, size_t cap)
+{
+	enum tv_err err = TV_OK;
+
+	if (!fsm_stage_completed(f, id, index))
+		err = fsm_stage_complete(f, id, index, term, errbuf, cap);
+	if (err == TV_OK && (restore_take(f, errbuf, cap) != TV_OK || f->applied != index))
+		err = TV_ECORRUPT;
+	return err;
 }
