@@ -38,3 +38,8 @@ tests_bench_bench_store_LDADD = raftd/libfsm.a raftd/libraftstore.a raftd/libraf
 FUZZ_REPLAYS += tests/fuzz/replay_state
 tests_fuzz_replay_state_SOURCES = tests/fuzz/fuzz_state.c tests/fuzz/replay.c
 tests_fuzz_replay_state_LDADD = raftd/libfsm.a raftd/libraftstore.a $(STORE_LIBS)
+
+# Archives of /v1/snapshot.
+FUZZ_REPLAYS += tests/fuzz/replay_archive
+tests_fuzz_replay_archive_SOURCES = tests/fuzz/fuzz_archive.c tests/fuzz/replay.c
+tests_fuzz_replay_archive_LDADD = raftd/libfsm.a raftd/libraftstore.a $(STORE_LIBS)

@@ -398,7 +398,7 @@ fake_setup(void)
 	memset(&fake, 0, sizeof(fake));
 	fake_conf = (struct rpcd_conf){
 		.kv_max_value_size = 1000, .body_bytes_max = 2000, .answer_bytes_max = 1 << 20,
-		.filter_time_max = MONO_S(60), .request_bytes_max = 4000, .gzip_bytes_max = 8000,
+		.filter_time_max = MONO_S(60), .request_bytes_max = 4000, .snapshot_bytes_max = 64u << 20, .gzip_bytes_max = 8000,
 		.answers_bytes_max = 250000,
 		.default_query_time = MONO_S(300), .max_query_time = MONO_S(600),
 	};

@@ -1410,6 +1410,169 @@ START_TEST(queries_are_heard)
 }
 END_TEST
 
+/* -- snapshots: pieces pass through, one on its way at a time -- */
+
+static void
+snapshot_says(enum snapshot_phase phase, uint64_t done, uint64_t total, const char *data)
+{
+	struct snapshot_state st = { .Server = span_str("s1"), .ID = span_str("i1"), .Phase = phase, .Done = done,
+	    .Total = total, .Data = span_str(data), .Text = span_str(phase == RESTORE_FAILED ? "it failed" : "") };
+
+	reply_record(&snapshot_state_schema, &st);
+}
+
+START_TEST(snapshot_save)
+{
+	struct request *r = fake_begin("GET", "/v1/snapshot?stale", NULL, NULL);
+	struct snapshot_ask q = { .Offset = 0 };
+	char bytes[8];
+
+	asked(OP_SNAPSHOT_SAVE, &q);
+	ck_assert_uint_eq(fake.q.mode, OP_STALE);
+	ck_assert_uint_eq(q.Server.len, 0);
+	snapshot_says(SNAPSHOT_PREPARING, 0, 0, "");
+	asked(OP_SNAPSHOT_READ, &q);
+	span_is(q.Server, "s1");
+	span_is(q.ID, "i1");
+	snapshot_says(SNAPSHOT_PREPARING, 0, 0, "");		/* not yet */
+	asked(OP_SNAPSHOT_READ, &q);
+	ck_assert(!r->answered);
+	snapshot_says(SNAPSHOT_READY, 0, 6, "abcd");
+	fake_answered(r, 200, "");
+	ck_assert_str_eq(fake_header(r, "Content-Type"), "application/x-gzip");
+	ck_assert_uint_eq(r->stream_bytes, 6);
+	asked(OP_SNAPSHOT_READ, &q);				/* the next one, while this is read */
+	ck_assert_uint_eq(q.Offset, 4);
+	ck_assert_uint_eq(r->stream(r, bytes, 3), 3);
+	ck_assert_uint_eq(r->stream(r, bytes, 3), 1);
+	ck_assert_uint_eq(r->stream(r, bytes, 3), 0);
+	snapshot_says(SNAPSHOT_READY, 4, 6, "ef");
+	ck_assert_uint_eq(r->stream(r, bytes, 8), 2);
+	ck_assert_mem_eq(bytes, "ef", 2);
+	asked(OP_SNAPSHOT_END, NULL);
+	fake_end(r);
+	/* It breaks off in the middle: no bytes are made up. */
+	r = fake_begin("GET", "/v1/snapshot", NULL, NULL);
+	snapshot_says(SNAPSHOT_PREPARING, 0, 0, "");
+	snapshot_says(SNAPSHOT_READY, 0, 6, "abcd");
+	reply(TV_EUNREACH, "");
+	ck_assert_ptr_null(r->stream);
+	fake_end(r);
+	r = fake_begin("GET", "/v1/snapshot", NULL, NULL);
+	reply(TV_ENOLEADER, "No cluster leader");
+	fake_answered(r, 500, "No cluster leader");
+	fake_end(r);
+}
+END_TEST
+
+/* There is room for more of the body, or the answer is there. */
+static void
+goes_on(struct request *r)
+{
+	(void)r;
+	fake.woken++;
+}
+
+static struct request *
+begin_restore(void)
+{
+	struct request *r = &fake_request;
+
+	request_reset(r);
+	r->head.method = "PUT";
+	r->head.target = span_str("/v1/snapshot");
+	r->ready = goes_on;
+	api_begin(&fake_api, r);
+	ck_assert_ptr_nonnull(r->feed);
+	asked(OP_RESTORE_OPEN, NULL);
+	return r;
+}
+
+START_TEST(snapshot_restore)
+{
+	static uint8_t body[(1u << 20) + 100];
+	struct request *r = begin_restore();
+	struct snapshot_ask q = { .Offset = 0 };
+	size_t took = r->feed(r, body, sizeof(body)), piece = took;
+
+	ck_assert_uint_lt(took, sizeof(body));			/* one piece; the client waits */
+	ck_assert_uint_eq(r->feed(r, body + took, 10), 0);
+	fake.woken = 0;
+	snapshot_says(RESTORE_RECEIVING, 0, 0, "");
+	ck_assert_uint_eq(fake.woken, 1);
+	asked(OP_RESTORE_WRITE, &q);
+	ck_assert_uint_eq(q.Data.len, piece);
+	took += r->feed(r, body + took, sizeof(body) - took);	/* a second while the first is on its way */
+	ck_assert_uint_eq(took, 2 * piece);
+	snapshot_says(RESTORE_RECEIVING, piece, 0, "");
+	asked(OP_RESTORE_WRITE, &q);
+	ck_assert_uint_eq(q.Offset, piece);
+	took += r->feed(r, body + took, sizeof(body) - took);
+	ck_assert_uint_eq(took, sizeof(body));
+	r->body_bytes = took;
+	api_run(r);						/* the body is complete */
+	snapshot_says(RESTORE_RECEIVING, 2 * piece, 0, "");
+	asked(OP_RESTORE_WRITE, &q);
+	ck_assert_uint_eq(q.Data.len, sizeof(body) - 2 * piece);
+	snapshot_says(RESTORE_RECEIVING, sizeof(body), 0, "");
+	asked(OP_RESTORE_APPLY, &q);
+	ck_assert_uint_eq(q.Offset, sizeof(body));
+	snapshot_says(RESTORE_STAGING, 1, 2, "");
+	asked(OP_RESTORE_STATUS, &q);
+	snapshot_says(RESTORE_DONE, 0, 0, "");
+	fake_answered(r, 200, "");
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(snapshot_restore_fails)
+{
+	struct request *r = begin_restore();
+	struct snapshot_ask q = { .Offset = 0 };
+
+	reply(TV_ECONFLICT, "another restore is under way");
+	fake_answered(r, 500, "another restore is under way; nothing was changed");
+	fake_end(r);
+	r = begin_restore();
+	snapshot_says(RESTORE_RECEIVING, 0, 0, "");
+	ck_assert_uint_eq(r->feed(r, "x", 1), 1);
+	api_run(r);
+	asked(OP_RESTORE_WRITE, NULL);
+	snapshot_says(RESTORE_FAILED, 0, 0, "");
+	fake_answered(r, 500, "it failed");
+	fake_end(r);
+	/* Its server is lost: the one that leads now says what became of it, by the restore's id. */
+	r = begin_restore();
+	snapshot_says(RESTORE_RECEIVING, 0, 0, "");
+	api_run(r);
+	asked(OP_RESTORE_APPLY, NULL);
+	reply(TV_EUNREACH, "");
+	asked(OP_RESTORE_STATUS, &q);
+	ck_assert_uint_eq(q.Server.len, 0);
+	span_is(q.ID, "i1");
+	reply(TV_ENOLEADER, "No cluster leader");
+	asked(OP_RESTORE_STATUS, &q);
+	snapshot_says(RESTORE_DONE, 0, 0, "");
+	fake_answered(r, 200, "");
+	fake_end(r);
+	/* Nobody can say. */
+	r = begin_restore();
+	snapshot_says(RESTORE_RECEIVING, 0, 0, "");
+	api_run(r);
+	for (unsigned i = 0; i < 20 && !r->answered; i++)
+		reply(TV_ENOLEADER, "No cluster leader");
+	ck_assert(r->answered && r->answer.status == 500);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "may or may not have taken effect"));
+	fake_end(r);
+	/* The client goes: the server is told. */
+	r = begin_restore();
+	snapshot_says(RESTORE_RECEIVING, 0, 0, "");
+	fake_end(r);
+	asked(OP_SNAPSHOT_END, &q);
+	span_is(q.ID, "i1");
+}
+END_TEST
+
 int
 main(void)
 {
@@ -1454,6 +1617,9 @@ main(void)
 	tcase_add_test(t, query_refusals);
 	tcase_add_test(t, monitor_streams);
 	tcase_add_test(t, queries_are_heard);
+	tcase_add_test(t, snapshot_save);
+	tcase_add_test(t, snapshot_restore);
+	tcase_add_test(t, snapshot_restore_fails);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

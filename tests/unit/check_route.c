@@ -305,7 +305,7 @@ start(bool is_server, int64_t hold_ms)
 {
 	static int dummy;
 	struct route_conf conf = {
-		.datacenter = "dc1", .view = (struct view *)&dummy, .links = (struct links *)&dummy,
+		.datacenter = "dc1", .node_id = "own-id", .view = (struct view *)&dummy, .links = (struct links *)&dummy,
 		.raft = is_server ? (struct raft_local *)&dummy : NULL, .rpc_port = 8400,
 		.places = places_known ? (struct places *)&dummy : NULL,
 		.hold_timeout = MONO_MS(hold_ms), .answer_timeout = MONO_S(30), .calls_max = 100, .seed = 1,
@@ -842,6 +842,58 @@ START_TEST(too_many_requests_are_refused)
 }
 END_TEST
 
+/* What a server has begun only that server can go on with. */
+START_TEST(begun_work_goes_to_its_server)
+{
+	struct buf args = BUF_INIT(1000);
+	struct snapshot_ask q = { .Server = span_str("leader-id"), .ID = span_str("x") };
+	struct op_request ask = { .op = OP_SNAPSHOT_READ };
+
+	start(true, 60000);
+	local.role = RAFT_LEADER;			/* we lead now; it is the other's all the same */
+	schema_pack(&snapshot_ask_schema, &q, &args);
+	ask.args = buf_span(&args);
+	ck_assert_ptr_nonnull(route_start(route, &ask, on_done, NULL));
+	ck_assert_uint_eq(sent_count, 1);
+	ck_assert_int_eq(sent[0].type, MSG_OP_FINAL);
+	ck_assert_str_eq(sent[0].ip, "127.0.0.9");
+	link_breaks(0, TV_EUNREACH);
+	run_until(1);
+	ck_assert_int_eq(got.err, TV_EUNREACH);		/* nobody else is asked */
+	ck_assert_str_eq(got.text, "the server that does this cannot be reached");
+	ck_assert_uint_eq(raftd.calls, 0);
+	q.Server = span_str("own-id");
+	buf_reset(&args);
+	schema_pack(&snapshot_ask_schema, &q, &args);
+	ask.args = buf_span(&args);
+	ck_assert_ptr_nonnull(route_start(route, &ask, on_done, NULL));
+	ck_assert_uint_eq(raftd.calls, 1);
+	raftd_says(TV_OK);
+	q.Server = span_str("nobody");
+	buf_reset(&args);
+	schema_pack(&snapshot_ask_schema, &q, &args);
+	ask.args = buf_span(&args);
+	ck_assert_ptr_nonnull(route_start(route, &ask, on_done, NULL));
+	run_until(3);
+	ck_assert_int_eq(got.err, TV_EUNREACH);
+	/* At the beginning nobody is named: the leader, or when stale whoever is asked. */
+	q.Server = SPAN_NONE;
+	buf_reset(&args);
+	schema_pack(&snapshot_ask_schema, &q, &args);
+	ask = (struct op_request){ .op = OP_SNAPSHOT_SAVE, .args = buf_span(&args) };
+	local.role = RAFT_FOLLOWER;
+	ck_assert_ptr_nonnull(route_start(route, &ask, on_done, NULL));
+	ck_assert_uint_eq(sent_count, 2);
+	link_says(1, TV_OK);
+	ask.mode = OP_STALE;
+	ck_assert_ptr_nonnull(route_start(route, &ask, on_done, NULL));
+	ck_assert_uint_eq(raftd.calls, 2);
+	raftd_says(TV_OK);
+	buf_done(&args);
+	finish();
+}
+END_TEST
+
 int
 main(void)
 {
@@ -869,6 +921,7 @@ main(void)
 	tcase_add_test(t, events_are_fired_here_or_in_the_other_datacenter);
 	tcase_add_test(t, own_raftd_away);
 	tcase_add_test(t, too_many_requests_are_refused);
+	tcase_add_test(t, begun_work_goes_to_its_server);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);

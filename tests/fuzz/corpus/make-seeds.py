@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """Writes the seeds that can be computed.  Run in tests/fuzz/corpus; the result is committed."""
+import gzip
+import hashlib
 import json
 import os
 import struct
@@ -369,3 +371,47 @@ seed("gossip_core", "queried", POOL + query(5, b"q", b"p", relay=2) + respond(b"
      long_msg({"DestAddr": {"IP": b"\x0a\x00\x00\x06", "Port": 7946, "Zone": b""}, "DestName": b"b"}, 9, ANSWER) + WAIT60)
 seed("gossip_core", "voted", POOL + alive(b"me", 9, 99) + WAIT5 + b"".join(reply(b"%c" % (97 + i), RECORD) for i in range(6)) +
      WAIT60 + alive(b"me", 9, 99) + WAIT60 + WAIT60)
+
+# Archives of /v1/snapshot: tars, plain (1) and packed (0).
+
+
+def state_bin(records, index=5):
+    out = b"TVSNAP1\n" + struct.pack(">IQQ", 1, index, 1)
+    for k, v in records:
+        out += struct.pack(">II", len(k), len(v)) + k + v
+    out += struct.pack(">IIQ", 0, 0, len(records))
+    return out + hashlib.blake2b(out, digest_size=32).digest()
+
+
+def tar(files):
+    out = b""
+    for name, body, size in files:
+        head = bytearray(512)
+        head[:len(name)] = name
+        head[100:107] = b"0000600"
+        head[124:135] = b"%011o" % size
+        head[148:156] = b" " * 8
+        head[156] = ord("0")
+        head[257:265] = b"ustar\x0000"
+        head[148:155] = b"%06o\0" % sum(head)
+        out += bytes(head) + body + bytes(-len(body) % 512)
+    return out
+
+
+def sums(**files):
+    return b"".join(b"%s  %s\n" % (hashlib.sha256(v).hexdigest().encode(), k.encode()) for k, v in files.items())
+
+
+COUNTS = b"\x08" + bytes(64) + b"\x07" + bytes(56) + b"\x02" + bytes(16)
+STATE = state_bin([(b"Astate", b"\x03" + struct.pack(">QQ", 5, 1) + COUNTS),
+                   (b"Kkey", pack([0, "key", 0, b"value", "", 3, 5])), (b"Tgone", struct.pack(">QQ", 9, 4))])
+SUMS = sums(**{"meta.json": b"{}", "state.bin": STATE})
+WHOLE = tar([(b"meta.json", b"{}", 2), (b"state.bin", STATE, len(STATE)), (b"SHA256SUMS", SUMS, len(SUMS))])
+seed("archive", "whole", b"\x01" + WHOLE + bytes(1024))
+seed("archive", "packed", b"\x00" + gzip.compress(WHOLE, mtime=0))
+seed("archive", "trailing", b"\x00" + gzip.compress(WHOLE, mtime=0) + b"more")
+seed("archive", "cut", b"\x01" + WHOLE[:1200])
+seed("archive", "twice", b"\x01" + tar([(b"meta.json", b"{}", 2)] * 2))
+seed("archive", "path", b"\x01" + tar([(b"../meta.json", b"{}", 2)]))
+seed("archive", "large", b"\x01" + tar([(b"state.bin", b"", 1 << 32)]))
+seed("archive", "foreign", b"\x01" + tar([(b"state.bin", bytes(300), 300)]))
