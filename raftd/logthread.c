@@ -313,8 +313,9 @@ thread_main(void *arg)
 		*t->finished.tail = out.head;
 		if (out.head != NULL)
 			t->finished.tail = out.tail;
-		if (!t->stop)
-			ev_async_send(t->loop, &t->async);
+		pthread_mutex_unlock(&t->mutex);
+		ev_async_send(t->loop, &t->async);	/* the same for the loop; it outlives this thread */
+		pthread_mutex_lock(&t->mutex);
 	}
 	pthread_mutex_unlock(&t->mutex);
 	return NULL;
@@ -397,8 +398,8 @@ hand_over(struct logthread *t, struct job *j)
 	t->handed = j->seq;
 	pthread_mutex_lock(&t->mutex);
 	list_push(&t->queue, j);
-	pthread_cond_signal(&t->cond);
 	pthread_mutex_unlock(&t->mutex);
+	pthread_cond_signal(&t->cond);		/* after it, or the thread would wake into a held mutex */
 }
 
 static struct job *
