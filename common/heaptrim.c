@@ -22,17 +22,22 @@ heaptrim_due(struct heaptrim *h, struct mono cpu)
 	return due;
 }
 
+void
+heaptrim_now(void)
+{
+#ifdef HAVE_MALLOC_TRIM
+	(void)malloc_trim(0);
+#endif
+}
+
 static void
 on_look(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct heaptrim *h = w->data;
 
 	(void)loop, (void)revents;
-	if (!heaptrim_due(h, clock_cpu()))
-		return;
-#ifdef HAVE_MALLOC_TRIM
-	(void)malloc_trim(0);
-#endif
+	if (heaptrim_due(h, clock_cpu()))
+		heaptrim_now();
 }
 
 void

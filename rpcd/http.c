@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/assert.h"
+#include "common/heaptrim.h"
 #include "common/log.h"
 #include "rpcd/clients.h"
 #include "rpcd/http.h"
@@ -29,6 +30,7 @@
 #define STREAM_KEEP_COUNT 4
 #define SWEEP_S_MAX 5.0
 #define POOL_EXTRA_BYTES 4096
+#define CROWD 1000			/* connections */
 #define LOOKS_MAX 16			/* at a request that is not answered yet, before its connection is suspended */
 #define LOOK_S 0.001
 #define RUNS_MAX 4			/* of libmicrohttpd in a row, before others have their turn */
@@ -56,6 +58,7 @@ struct http {
 	struct request *spare;
 	unsigned spare_count;
 	struct http_stats stats;
+	unsigned conns_most;		/* since memory was given back last */
 	struct conn *conns;
 	ev_timer sweep;			/* while there are connections */
 	bool stopping, quiet;		/* quiet: about to stop */
@@ -746,6 +749,19 @@ judge(struct listener_http *l, struct MHD_Connection *mhd, struct conn *c)
 	}
 }
 
+/*
+ * When thousands have gone their memory goes back at once: the next thousands would find it full of small holes and
+ * take new memory beside it.
+ */
+static void
+conns_left(struct http *h)
+{
+	if (h->conns_most < CROWD || h->stats.conns > h->conns_most / 8)
+		return;
+	h->conns_most = h->stats.conns;
+	heaptrim_now();
+}
+
 static void
 on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context, enum MHD_ConnectionNotificationCode code)
 {
@@ -762,12 +778,14 @@ on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context, enum
 		free(c);
 		*socket_context = NULL;
 		h->stats.conns--;
+		conns_left(h);
 		return;
 	}
 	c = calloc(1, sizeof(*c));
 	if (c == NULL)
 		return;			/* its requests are refused */
-	h->stats.conns++;
+	if (++h->stats.conns > h->conns_most)
+		h->conns_most = h->stats.conns;
 	h->stats.accepted++;
 	conn_link(h, c);
 	judge(l, mhd, c);
