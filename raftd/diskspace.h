@@ -2,9 +2,9 @@
  * Is there room on the disk?  Watched so that it never runs out inside the data bases, whose write-ahead logs take
  * a failed write for the end (S85).
  *
- * Below `disk_reserve` this server is full: as leader it refuses writes and hands over to a voter with room, as follower
- * it takes no entries for the state machine and says so in its answers.  Reads, votes and membership go on in the
- * reserve.  With an eighth more than the reserve free it goes on by itself.  Each look is one statvfs(3), which
+ * Below `disk_reserve` this server is full: as leader it refuses writes and hands over to a voter with room, as
+ * follower it takes no entries for the state machine and says so in its answers.  Reads, votes and membership go on in
+ * the reserve.  With an eighth more than the reserve free it goes on by itself.  Each look is one statvfs(3), which
  * asks nothing of the disk.
  */
 #ifndef TV_DISKSPACE_H

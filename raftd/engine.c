@@ -37,6 +37,7 @@ struct engine {
 	struct reads reads;
 	struct raft_status status;
 	bool status_fresh, feeding, stuck, corrupt, retired;
+	bool stateless;			/* a snapshot must come before anything is applied or read */
 	uint64_t commit, applied;
 	uint64_t generation;		/* of the entries appended by the input at hand; 0: as before */
 	uint64_t stored_bytes;		/* given to the log since the last turn */
@@ -289,7 +290,9 @@ engine_snapshot_installed(struct engine *e, const struct raft_msg *m)
 {
 	struct raft_input in = { .type = RAFT_IN_SNAPSHOT_INSTALLED, .msg = m };
 
-	entrycache_clear(e->cache);
+	if (!raft_keeps_log(e->core, m->log_index, m->log_term))
+		entrycache_clear(e->cache);
+	e->stateless = false;
 	e->applied = m->log_index;
 	if (e->commit < e->applied)
 		e->commit = e->applied;
@@ -492,7 +495,11 @@ apply_limit(const struct raft_entry *entries, uint32_t count)
 static void
 apply_failed(struct engine *e, enum tv_err err)
 {
-	log_err("raft", "state machine failed at index %llu: %s", (unsigned long long)e->applied + 1, tv_strerror(err));
+	char why[400];
+
+	fsm_trouble_text(e->d->fsm, why, sizeof(why));
+	log_err("raft", "state machine failed at index %llu: %s%s%s", (unsigned long long)e->applied + 1, tv_strerror(err),
+	    why[0] != '\0' ? ": " : "", why);
 	e->corrupt = true;
 	daemon_quit(1);
 }
@@ -542,7 +549,8 @@ restore_limit(const struct raft_entry *entries, uint32_t count, char id[37])
 static bool
 must_not_apply(struct engine *e)
 {
-	return e->corrupt || fsm_held(e->d->fsm) || snapshots_installing(e->d->snapshots) || restores_pausing(e->d->restores);
+	return e->corrupt || e->stateless || fsm_held(e->d->fsm) || snapshots_installing(e->d->snapshots) ||
+	    restores_pausing(e->d->restores);
 }
 
 static bool
@@ -560,6 +568,7 @@ apply_some(struct engine *e)
 	count = left > APPLY_ENTRIES_MAX ? APPLY_ENTRIES_MAX : (uint32_t)left;
 	entries = engine_entries(e, e->applied + 1, count, &count);
 	if (entries == NULL) {
+		log_err("raft", "log entry %llu cannot be read", (unsigned long long)e->applied + 1);
 		apply_failed(e, TV_ECORRUPT);
 		return false;
 	}
@@ -696,9 +705,13 @@ on_housekeeping(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct engine *e = w->data;
 	struct mono now = clock_mono();
+	enum tv_err err;
 
 	(void)loop;
 	(void)revents;
+	/* A read may be what meets the damage. */
+	if (!e->corrupt && (err = fsm_trouble(e->d->fsm)) != TV_OK)
+		apply_failed(e, err);
 	watch_disk(e, now);
 	proposals_expire(e->proposals, now);
 	reads_retry(&e->reads, now, mono_mul(e->d->conf.election_timeout, 2));
@@ -777,6 +790,12 @@ engine_commit(const struct engine *e)
 }
 
 bool
+engine_stateless(const struct engine *e)
+{
+	return e->stateless;
+}
+
+bool
 engine_leader_known(struct engine *e, uint64_t *last_contact_ms)
 {
 	const struct raft_status *st = engine_status(e);
@@ -797,6 +816,78 @@ restore_entry(void *ctx, const struct raft_entry *entry)
 	struct engine *e = ctx;
 
 	return raft_restore_entry(e->core, entry);
+}
+
+/*
+ * The state is behind the place from which the log was cut, as after its damage (S89): what the log still has is
+ * applied again.  If that begins too late, a snapshot must come first.  Log, term and vote are whole, so this server
+ * remains what it was to the others.
+ */
+static void
+judge_state(struct engine *e, struct raft_restore *from)
+{
+	const struct log_meta *m = &e->d->meta;
+	uint64_t cut = m->first > 0 ? m->first - 1 : m->snapshot_index;
+
+	if (from->applied >= from->snapshot_index)
+		return;
+	from->stateless = e->stateless = from->applied < cut;
+	log_warn("raft", "the state is at index %llu, of the %llu that were made durable: %s",
+	    (unsigned long long)from->applied, (unsigned long long)from->snapshot_index,
+	    e->stateless ? "waiting for a snapshot from the leader" : "applying the log again");
+	from->applied = from->snapshot_index;
+}
+
+/* Nothing is applied that is not in the log first: where it is not, log/ was lost or replaced (S101). */
+static bool
+log_reaches_state(struct engine *e, char *errbuf, size_t cap)
+{
+	const struct log_meta *m = &e->d->meta;
+	uint64_t last = m->last > m->snapshot_index ? m->last : m->snapshot_index, applied = fsm_applied(e->d->fsm);
+	const char *dir = e->d->cluster.data_dir;
+
+	if (last >= applied)
+		return true;
+	snprintf(errbuf, cap, "%s/raftd/state is at index %llu, but the log in %s/raftd/log ends at %llu: put the lost log "
+	    "back, or move %s/raftd away and start again: this server then joins as a new one and gets everything from the others",
+	    dir, (unsigned long long)applied, dir, (unsigned long long)last, dir);
+	return false;
+}
+
+/* A snapshot comes from a leader, which this server cannot become. */
+static enum tv_err
+tell_stateless(struct engine *e, char *errbuf, size_t cap)
+{
+	const struct raft_config *c = raft_config(e->core);
+	const struct raft_server_conf *self = raft_config_find(c, e->d->id.self);
+
+	if (self == NULL || !self->voter || raft_config_voters(c) > 1)
+		return TV_OK;
+	snprintf(errbuf, cap, "the state is lost, the log starts only after index %llu, and no other server has it: put "
+	    "%s/raftd back from a backup, or empty it, start again and restore a snapshot file",
+	    (unsigned long long)(e->d->meta.first > 0 ? e->d->meta.first - 1 : e->d->meta.snapshot_index),
+	    e->d->cluster.data_dir);
+	return TV_ECORRUPT;
+}
+
+/* With another node id the same disk would be a stranger that holds the votes and entries of a member (S61). */
+static enum tv_err
+check_node_id(struct engine *e, char *errbuf, size_t cap)
+{
+	const struct raft_config *c = raft_config(e->core);
+	const struct raftd *d = e->d;
+
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct raft_server_conf *s = &c->servers[i];
+
+		if (strcmp(s->store_id, d->id.store_id) != 0 || strcmp(s->uuid, d->id.uuid) == 0)
+			continue;
+		snprintf(errbuf, cap, "the data in %s/raftd is that of node id %s, but %s/node-id says %s: put the former back "
+		    "there, or move %s/raftd away, and this server joins as a new one", d->cluster.data_dir, s->uuid,
+		    d->cluster.data_dir, d->id.uuid, d->cluster.data_dir);
+		return TV_ECORRUPT;
+	}
+	return TV_OK;
 }
 
 static enum tv_err
@@ -820,19 +911,21 @@ restore_core(struct engine *e, char *errbuf, size_t cap)
 	enum tv_err err;
 
 	opt.seed = (uint64_t)clock_wall_ns() ^ d->id.self;
-	if (from.applied < from.snapshot_index) {
-		snprintf(errbuf, cap, "the state is at index %llu, but the log starts after %llu: state/ was lost; "
-		    "remove raftd's data directory, and this server will join as a new one",
-		    (unsigned long long)from.applied, (unsigned long long)from.snapshot_index);
+	if (!log_reaches_state(e, errbuf, cap))
 		return TV_ECORRUPT;
-	}
+	judge_state(e, &from);
 	e->core = raft_new(&opt, &from, clock_mono());
 	if (e->core == NULL)
 		return TV_ENOMEM;
 	err = d->meta.last == 0 ? TV_OK : log_each(d->log, d->meta.first, restore_entry, e);
 	if (err != TV_OK)
 		snprintf(errbuf, cap, "the log cannot be read: %s", tv_strerror(err));
-	e->applied = e->commit = from.applied;
+	if (err == TV_OK)
+		err = check_node_id(e, errbuf, cap);
+	if (err == TV_OK && e->stateless)
+		err = tell_stateless(e, errbuf, cap);
+	e->applied = fsm_applied(d->fsm);
+	e->commit = from.applied;
 	return err;
 }
 
@@ -976,6 +1069,7 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 	info_u64(fn, ctx, "leader_last_index", st->role == RAFT_LEADER ? st->last_index : st->leader_last);
 	info_u64(fn, ctx, "num_peers", conf->count > 0 && self != NULL ? conf->count - 1 : conf->count);
 	fn(ctx, "state", raft_role_name(st->role));
+	info_u64(fn, ctx, "state_lost", e->stateless);
 	fn(ctx, "suffrage", self == NULL ? "none" : self->voter ? "voter" : "learner");
 	info_u64(fn, ctx, "slow_syncs", logthread_slow(e->log));
 	info_u64(fn, ctx, "sync_p50_us", logthread_quantile_us(e->log, 0.50));

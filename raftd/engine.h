@@ -78,6 +78,8 @@ const struct raft_status *engine_status(struct engine *e);
 bool engine_is_leader(struct engine *e);
 uint64_t engine_applied(const struct engine *e);
 uint64_t engine_commit(const struct engine *e);
+/* The state is lost until a snapshot comes: nothing may be read. */
+bool engine_stateless(const struct engine *e);
 /* For answers: is a leader known, and how many ms ago was it heard (0 on the leader). */
 bool engine_leader_known(struct engine *e, uint64_t *last_contact_ms);
 /*

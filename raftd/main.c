@@ -112,6 +112,15 @@ open_state(struct raftd *d, char *errbuf, size_t cap)
 	err = log_open(&lo, &d->log, &d->meta, errbuf, cap);
 	if (err == TV_OK)
 		err = fsm_open(&fo, &d->fsm, errbuf, cap);
+	if (err == TV_ECORRUPT && d->log != NULL) {
+		/* All of it can be had again: from the log, or from the leader (engine.c: judge_state). */
+		log_err("raft", "%s", errbuf);
+		err = fsm_set_aside(state_dir);
+		if (err == TV_OK)
+			err = fsm_open(&fo, &d->fsm, errbuf, cap);
+		if (err == TV_OK)
+			log_warn("raft", "the damaged state was moved to %s.damaged and is rebuilt", state_dir);
+	}
 	if (err == TV_OK)
 		err = snapshot_recv_recover(d, errbuf, cap);
 	return err;
@@ -155,7 +164,7 @@ raftd_policy(struct daemon_spec *spec, struct sandbox_policy *p)
 static enum tv_err
 begin(struct raftd *d)
 {
-	char errbuf[512] = "";
+	char errbuf[1024] = "";
 
 	fill_identity(d);
 	d->engine = engine_new(d, errbuf, sizeof(errbuf));
@@ -196,7 +205,7 @@ begin(struct raftd *d)
 static enum tv_err
 try_start(struct raftd *d)
 {
-	char errbuf[512] = "";
+	char errbuf[1024] = "";
 	enum tv_err err;
 
 	if (!diskspace_may_open(d->space))

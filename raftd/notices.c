@@ -113,7 +113,7 @@ tell_quorum_lost(struct raftd *d, const struct raft_notice *n)
 static void
 tell_need_snapshot(struct raftd *d, const struct raft_notice *n)
 {
-	snapshots_needed(d->snapshots, n->id);
+	snapshots_needed(d->snapshots, n->id, n->index);
 }
 
 static void

@@ -139,6 +139,10 @@ op_read(struct request *q, uint64_t max_stale_ms)
 		status(q);
 		return;
 	}
+	if (engine_stateless(q->d->engine)) {
+		request_fail(q, TV_ENOTLEADER, SPAN_NONE);	/* an empty state must not look like one (S48) */
+		return;
+	}
 	/* Staler than the asker accepts: a confirmed read is never stale. */
 	if (q->mode == OP_STALE && (max_stale_ms == 0 || (known && contact_ms <= max_stale_ms))) {
 		serve(q);

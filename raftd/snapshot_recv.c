@@ -210,6 +210,11 @@ install_done(void *ctx)
 	}
 	recv_drop(s);
 	err = fsm_restore_swap(s->d->fsm, &index, &term, s->errbuf, sizeof(s->errbuf));
+	/* Only the state was lost: entries after it that were promised to the leader must stay. */
+	if (err == TV_OK && raft_keeps_log(engine_core(s->d->engine), s->install.log_index, s->install.log_term)) {
+		on_reset(s, TV_OK);
+		return;
+	}
 	if (err == TV_OK)
 		err = logthread_reset(engine_log(s->d->engine), s->install.log_index, s->install.log_term,
 		    s->install_config, on_reset, s);
@@ -341,6 +346,19 @@ read_meta(struct raftd *d, uint64_t *index, uint64_t *term, struct raft_config *
 	return err;
 }
 
+/* Does the log hold the entry at which the snapshot ends?  Then those after it may have been promised. */
+static bool
+log_holds(struct log_store *log, uint64_t index, uint64_t term)
+{
+	struct arena a = ARENA_INIT(128u << 20);
+	struct raft_entry *e;
+	uint32_t count;
+	bool held = log_read(log, index, index, 1, &a, &e, &count) == TV_OK && count == 1 && e->term == term;
+
+	arena_done(&a);
+	return held;
+}
+
 enum tv_err
 snapshot_recv_recover(struct raftd *d, char *errbuf, size_t cap)
 {
@@ -348,6 +366,7 @@ snapshot_recv_recover(struct raftd *d, char *errbuf, size_t cap)
 	char path[512];
 	uint64_t index, term, got_index, got_term;
 	enum tv_err err;
+	bool keep;
 
 	remove_temporary(d);
 	path_of(d, "snapshot-install", path, sizeof(path));
@@ -363,10 +382,13 @@ snapshot_recv_recover(struct raftd *d, char *errbuf, size_t cap)
 		return TV_OK;
 	}
 	log_info("raft", "finishing the installation of a snapshot at index %llu", (unsigned long long)index);
+	keep = log_holds(d->log, index, term);
 	err = fsm_restore(d->fsm, path, &got_index, &got_term, errbuf, cap);
-	if (err == TV_OK)
+	if (err == TV_OK && !keep)
 		err = log_reset(d->log, index, term, config);
-	if (err == TV_OK) {
+	if (err == TV_OK && keep) {
+		remove_install(d);
+	} else if (err == TV_OK) {
 		d->meta.first = d->meta.last = 0;
 		d->meta.snapshot_index = index;
 		d->meta.snapshot_term = term;

@@ -136,6 +136,8 @@ checkpoint_done(void *ctx)
 	}
 	log_debug("raft", "checkpoint at index %llu took %lld ms", (unsigned long long)s->index,
 	    (long long)mono_ms(mono_sub(s->last, s->started)));
+	if (!engine_stateless(s->d->engine))
+		fsm_forget_aside(s->d->fsm);
 	s->last_index = s->index;
 	config = raft_config_at(core, s->index);
 	if (s->d->stopping || s->cut_snapshot != 0 || config == NULL ||
@@ -294,12 +296,12 @@ snapshot_start(struct snapshots *s)
 }
 
 void
-snapshots_needed(struct snapshots *s, raft_id id)
+snapshots_needed(struct snapshots *s, raft_id id, uint64_t first)
 {
 	(void)id;
 	if (s->job != JOB_NONE || snapshots_installing(s))
 		return;				/* told again while unanswered */
-	if (s->fd >= 0 && s->file_index + 1 >= engine_status(s->d->engine)->first_index) {
+	if (s->fd >= 0 && s->file_index + 1 >= first) {
 		s->used = clock_mono();
 		engine_snapshot_ready(s->d->engine, s->file_index, s->file_bytes);
 		return;

@@ -18,8 +18,8 @@ struct snapshots;
 
 struct snapshots *snapshots_new(struct raftd *d);
 void snapshots_free(struct snapshots *s);
-/* The core has no log for this follower. */
-void snapshots_needed(struct snapshots *s, raft_id id);
+/* The core has no log for this follower, which needs a state from which the log goes on at index `first`. */
+void snapshots_needed(struct snapshots *s, raft_id id, uint64_t first);
 /* One chunk to a follower, as the core ordered it. */
 void snapshots_send(struct snapshots *s, struct chan *c, const struct raft_send *send);
 /* A chunk arrived; m is borrowed until return. */

@@ -14,6 +14,18 @@
 #define CACHE_BYTES_DEFAULT (4u << 20)
 #define CACHE_BYTES_MIN (256u << 10)
 
+/* What the system said is in the text only, once the environment has panicked. */
+static void
+note_errno(struct store_env *env, const char *msg)
+{
+	static const int numbers[] = { ENOSPC, EDQUOT, EIO, EROFS, EACCES, EMFILE, ENFILE };
+	int none = 0;
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (strstr(msg, strerror(numbers[i])) != NULL)
+			(void)atomic_compare_exchange_strong(&env->sys, &none, numbers[i]);
+}
+
 static void
 on_message(const DB_ENV *dbenv, const char *prefix, const char *msg)
 {
@@ -22,7 +34,9 @@ on_message(const DB_ENV *dbenv, const char *prefix, const char *msg)
 	(void)prefix;
 	if (!atomic_exchange(&env->told, true))	/* the first says why, the rest is consequences */
 		snprintf(env->message, sizeof(env->message), "%s", msg);
-	if (strstr(msg, "checksum error") != NULL || strstr(msg, "Invalid log file") != NULL)
+	note_errno(env, msg);
+	if (strstr(msg, "checksum error") != NULL || strstr(msg, "Invalid log file") != NULL ||
+	    strstr(msg, "illegal page type") != NULL)
 		env->damaged = true;
 }
 
@@ -73,11 +87,12 @@ store_env_open(struct store_env *env, const struct store_env_options *opt, char 
 		ret = env->dbenv->open(env->dbenv, opt->dir, flags, 0600);
 	if (ret == 0)
 		return TV_OK;
-	err = store_env_err(env, ret);
+	err = store_env_is_damage(env, ret) ? TV_ECORRUPT : store_env_err(env, ret);
+	env->code = ret;
 	snprintf(errbuf, cap, "cannot open the data base in %s: %s%s%s", opt->dir, db_strerror(ret),
 	    env->message[0] != '\0' ? ": " : "", env->message);
 	store_env_close(env);
-	errno = ret > 0 ? ret : EIO;
+	errno = ret > 0 ? ret : env->sys != 0 ? env->sys : EIO;
 	return err;
 }
 
@@ -120,11 +135,24 @@ store_env_db(struct store_env *env, const char *file, bool create, DB **out)
 	return 0;
 }
 
+bool
+store_env_is_damage(const struct store_env *env, int ret)
+{
+	if (env->damaged)
+		return true;
+	if (env->sys != 0)
+		return false;
+	return ret == EINVAL || ret == DB_RUNRECOVERY || ret == DB_VERIFY_BAD || ret == DB_LOG_VERIFY_BAD ||
+	    ret == DB_PAGE_NOTFOUND || ret == DB_OLD_VERSION || ret == DB_NOTFOUND;
+}
+
 enum tv_err
 store_env_err(const struct store_env *env, int ret)
 {
 	if (ret == 0)
 		return TV_OK;
+	if (ret == DB_RUNRECOVERY && env->sys != 0)
+		ret = env->sys;
 	if (env->damaged || ret == DB_PAGE_NOTFOUND || ret == DB_VERIFY_BAD || ret == DB_LOG_VERIFY_BAD)
 		return TV_ECORRUPT;
 	errno = ret > 0 ? ret : EIO;

@@ -31,6 +31,8 @@ struct store_env {
 	char message[256];		/* first diagnostic of Berkeley DB, for error sentences */
 	_Atomic bool told;		/* message is taken: any thread may be the first */
 	_Atomic bool damaged;		/* a page or log checksum failed */
+	_Atomic int sys;		/* errno that a diagnostic named: a panic hides it; 0: none */
+	int code;			/* Berkeley DB's, of the opening that failed */
 	uint32_t allocated;		/* number of the write-ahead log file that has its blocks; 0: none */
 };
 
@@ -46,6 +48,8 @@ void store_env_close(struct store_env *env);
  * The file is durable with its name before any record of a transaction is about it.  Returns Berkeley DB's code.
  */
 int store_env_db(struct store_env *env, const char *file, bool create, DB **out);
+/* Does this code, of opening an environment or a file, say that files are damaged, and not that the system failed? */
+bool store_env_is_damage(const struct store_env *env, int ret);
 /* Turns a code of Berkeley DB into ours: damage is TV_ECORRUPT, all else TV_ESYS (errno set). 0 is TV_OK. */
 enum tv_err store_env_err(const struct store_env *env, int ret);
 /*

@@ -265,6 +265,15 @@ fill_meta(const struct log_store *s, struct log_meta *m)
 	m->snapshot_config = s->snapshot_config;
 }
 
+/* After a sentence that says only what is wrong. */
+static void
+advise(char *errbuf, size_t cap)
+{
+	size_t at = strlen(errbuf);
+
+	snprintf(errbuf + at, cap - at, "; %s", store_advice);
+}
+
 static enum tv_err
 open_all(struct log_store *s, const struct log_options *opt, char *errbuf, size_t cap)
 {
@@ -277,6 +286,8 @@ open_all(struct log_store *s, const struct log_options *opt, char *errbuf, size_
 	err = store_spare_clear(opt->dir);
 	if (err == TV_OK)
 		err = store_env_open(&s->env, &eo, errbuf, cap);
+	if (err == TV_ECORRUPT)
+		advise(errbuf, cap);
 	if (err != TV_OK)
 		return err;
 	/* A crash while meta.db was being created leaves write-ahead files only: still fresh. */

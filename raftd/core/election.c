@@ -176,7 +176,7 @@ election_timeout(struct raft *r)
 			raft_note(r, RAFT_NOTICE_NO_PEERS, 0, 0);
 		r->said_no_peers = true;
 	} else if (!members_electable(r)) {
-		if (!r->said_not_voter)
+		if (!r->said_not_voter && !r->stateless)
 			raft_note(r, RAFT_NOTICE_NOT_VOTER, 0, 0);
 		r->said_not_voter = true;
 	} else if (r->term + 1 < RAFT_NUMBER_MAX && !r->incoming.installing) {

@@ -41,6 +41,9 @@ accept(struct raft *r, const struct raft_msg *m, uint64_t verified)
 		return;
 	s->msg.granted = true;
 	s->msg.full = r->disk_full;
+	s->msg.stateless = r->stateless;
+	if (r->stateless)
+		s->msg.hint_index = r->log.first - 1;
 	s->msg.seq = m->seq;
 	s->msg.log_index = verified;
 	/* An answer to entries says that they are durable, so it waits; a heartbeat's goes out now and says what is. */

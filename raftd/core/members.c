@@ -243,6 +243,8 @@ members_electable(const struct raft *r)
 {
 	const struct raft_server_conf *self;
 
+	if (r->stateless)
+		return false;
 	if (r->self_voter)
 		return true;
 	if (r->newest->config.index <= r->commit)

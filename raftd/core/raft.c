@@ -52,6 +52,7 @@ raft_new(const struct raft_options *opt, const struct raft_restore *from, struct
 	r->opt = *opt;
 	set_numbers(r, from, now);
 	logidx_init(&r->log);
+	r->stateless = from->stateless;
 	logidx_reset(&r->log, from->snapshot_index, from->snapshot_term);
 	buf_init(&r->config_bytes, CONFIG_BYTES_MAX);
 	if (!members_init(r, &from->snapshot_config)) {

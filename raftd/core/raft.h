@@ -100,6 +100,8 @@ struct raft_msg {
 	/* replies */
 	bool granted;			/* votes; APPEND_REPLY: accepted; READ_INDEX_REPLY: confirmed */
 	bool full;			/* APPEND_REPLY: this disk takes no more (S85) */
+	bool stateless;			/* APPEND_REPLY: log and votes are whole, the state is lost: a snapshot of the state at
+					 * hint_index or later is needed (S89) */
 	bool transfer;			/* VOTE caused by TIMEOUT_NOW: ignore the leader's lease */
 	uint64_t match;			/* APPEND_REPLY accepted: last index known equal (durable there).  READ_INDEX_REPLY: the index */
 	uint64_t hint_index, hint_term;	/* APPEND_REPLY refused: where to look next (conflict term optimisation) */
@@ -137,6 +139,8 @@ struct raft_restore {
 	uint64_t snapshot_index, snapshot_term;	/* state machine is complete up to here */
 	struct raft_config snapshot_config;	/* configuration in force at snapshot_index */
 	uint64_t applied;			/* >= snapshot_index: what the state machine has applied */
+	bool stateless;				/* the state is lost and the log cannot rebuild it.  This server votes and stores as
+						 * ever, and asks the leader for a snapshot; it does not stand for election */
 	/* The log, first..last, contiguous from snapshot_index + 1 or earlier; fed with raft_restore_entry(). */
 };
 
@@ -166,7 +170,7 @@ enum raft_in_type {
 					 * (<= applied, >= first_index - 1) of `offset` bytes can be sent.  One at a time is kept: until the next
 					 * RAFT_NOTICE_NEED_SNAPSHOT, or until no peer is snapshotting */
 	RAFT_IN_SNAPSHOT_INSTALLED,	/* a received snapshot is the state now, durably: msg->log_index, log_term, config.
-					 * All log entries are gone.  Only after a chunk with `done` was handed out */
+					 * All log entries are gone, unless raft_keeps_log().  Only after a chunk with `done` was handed out */
 	RAFT_IN_SNAPSHOT_CHUNK,		/* follower side: chunk [..offset) of msg is stored; acknowledge with offset.  An offset
 					 * below what was handed out (0: bad checksum) makes the leader send again from there */
 	RAFT_IN_UNREACHABLE,		/* to: the link to this server is down (probe, free its in-flight window) */
@@ -228,7 +232,8 @@ enum raft_notice_type {
 	RAFT_NOTICE_NO_PEERS,		/* election timeout without a configuration: "EnableSingleNode disabled, and no known peers. Aborting election." (once) */
 	RAFT_NOTICE_NOT_VOTER,		/* election timeout, not a voter (once per change) */
 	RAFT_NOTICE_QUORUM_LOST,	/* leader stepped down: no majority within T */
-	RAFT_NOTICE_NEED_SNAPSHOT,	/* id is behind the log: prepare a snapshot and feed RAFT_IN_SNAPSHOT_READY; sends follow.  Repeated while unanswered */
+	RAFT_NOTICE_NEED_SNAPSHOT,	/* id is behind the log, or lost its state: prepare a snapshot of the state at `index` - 1 or later and
+					 * feed RAFT_IN_SNAPSHOT_READY; sends follow.  Repeated while unanswered */
 	RAFT_NOTICE_CAUGHT_UP,		/* learner id is ready for RAFT_PROMOTE */
 	RAFT_NOTICE_TRANSFER_DONE, RAFT_NOTICE_TRANSFER_FAILED,
 	RAFT_NOTICE_VIOLATION,		/* a peer broke the protocol (see enum raft_violation): id, code in index; log it, data is safe */
@@ -301,6 +306,8 @@ void raft_status(const struct raft *r, struct raft_status *out);
 /* Newest configuration (committed or not); and the newest committed one. */
 const struct raft_config *raft_config(const struct raft *r);
 const struct raft_config *raft_config_committed(const struct raft *r);
+/* Must the log stay when this snapshot is installed?  It holds the entry there, and those after it were promised. */
+bool raft_keeps_log(const struct raft *r, uint64_t index, uint64_t term);
 /* Configuration in force at an index in [snapshot_index, last_index]. */
 const struct raft_config *raft_config_at(const struct raft *r, uint64_t index);
 /* Highest index that can be compacted without making a live peer or a running snapshot transfer start over (S44). */

@@ -47,6 +47,8 @@ struct peer {
 	uint64_t match;			/* durable there and equal to our log */
 	uint64_t next;			/* next entry to send */
 	bool full;			/* its disk takes no more: probed with each heartbeat */
+	bool stateless;			/* it needs a snapshot of snap_min or later, whatever its log has */
+	uint64_t snap_min;
 	bool probe_sent;		/* in PROBE: wait for the answer or the next heartbeat */
 	uint64_t sent_commit;		/* commit index in the newest append to it */
 	uint64_t acked_seq;		/* newest round it answered */
@@ -110,6 +112,7 @@ struct raft {
 	uint64_t applied, persisted;
 	uint64_t snapshot_index, snapshot_term;
 	uint64_t write_epoch;
+	bool stateless;			/* waits for a snapshot although the log is whole */
 	bool disk_full;			/* only what the core itself writes is taken */
 
 	/* configurations: base is the newest one at or below the snapshot, then those in the log above */

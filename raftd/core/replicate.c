@@ -305,6 +305,16 @@ heed_full(struct raft *r, struct peer *p, bool full)
 		p->probe_sent = false;
 }
 
+/* Its log is whole and its state lost: it gets a snapshot as soon as it is known what it has. */
+static void
+heed_stateless(struct raft *r, struct peer *p, const struct raft_msg *m)
+{
+	p->stateless = m->stateless;
+	p->snap_min = m->stateless ? m->hint_index : 0;
+	if (p->stateless && p->progress == PROGRESS_PIPELINE && !p->full && r->applied >= p->snap_min)
+		snapshot_need(r, p);
+}
+
 static void
 accepted(struct raft *r, struct peer *p, const struct raft_msg *m)
 {
@@ -324,12 +334,13 @@ accepted(struct raft *r, struct peer *p, const struct raft_msg *m)
 		p->progress = PROGRESS_PIPELINE;
 		p->inflight_head = p->inflight_count = 0;
 	}
-	if (p->progress == PROGRESS_NEED_SNAPSHOT && logidx_term(&r->log, p->match, &term) && p->match > 0)
+	if (p->progress == PROGRESS_NEED_SNAPSHOT && !p->stateless && logidx_term(&r->log, p->match, &term) && p->match > 0)
 		replicate_to_probe(r, p, p->match + 1);
-	if (p->progress == PROGRESS_SNAPSHOT && p->match >= p->snap_index)
+	if (p->progress == PROGRESS_SNAPSHOT && !p->stateless && p->match >= p->snap_index)
 		replicate_to_probe(r, p, p->match + 1);
 	if (!p->voter)
 		catch_up_round(r, p);
+	heed_stateless(r, p, m);
 	replicate_try_commit(r);
 	p = raft_peer(r, m->from);	/* it may have been a removed one, which the commit let go */
 	if (r->role != RAFT_LEADER || p == NULL)

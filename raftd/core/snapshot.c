@@ -9,9 +9,9 @@
 
 /* The snapshot that the shell holds is usable when the log continues right after it. */
 static bool
-offer_usable(const struct raft *r)
+offer_usable(const struct raft *r, const struct peer *p)
 {
-	return r->offer.index > 0 && r->offer.index + 1 >= r->log.first;
+	return r->offer.index > 0 && r->offer.index + 1 >= r->log.first && r->offer.index >= p->snap_min;
 }
 
 static void
@@ -45,7 +45,7 @@ ask_shell(struct raft *r, struct peer *p)
 {
 	p->snap_asked = true;
 	p->snap_time = r->now;
-	raft_note(r, RAFT_NOTICE_NEED_SNAPSHOT, p->id, r->log.first);
+	raft_note(r, RAFT_NOTICE_NEED_SNAPSHOT, p->id, p->snap_min >= r->log.first ? p->snap_min + 1 : r->log.first);
 }
 
 /* The shell keeps one snapshot.  A second receiver shares it if it is recent enough, else waits its turn. */
@@ -54,7 +54,7 @@ snapshot_need(struct raft *r, struct peer *p)
 {
 	bool runs = transfer_runs(r);
 
-	if (runs && offer_usable(r)) {
+	if (runs && offer_usable(r, p)) {
 		start_transfer(r, p);
 		return;
 	}
@@ -215,6 +215,8 @@ have_already(struct raft *r, const struct raft_msg *m)
 {
 	uint64_t term;
 
+	if (r->stateless)
+		return false;
 	if (m->log_index <= r->commit)
 		return true;
 	if (r->incoming.installing || !logidx_term(&r->log, m->log_index, &term) || term != m->log_term)
@@ -274,13 +276,31 @@ snapshot_chunk_stored(struct raft *r, const struct raft_msg *m, uint64_t offset)
 	answer(r, in->index, true, offset, false);
 }
 
+bool
+raft_keeps_log(const struct raft *r, uint64_t index, uint64_t term)
+{
+	uint64_t here;
+
+	return r->stateless && logidx_term(&r->log, index, &here) && here == term;
+}
+
 void
 snapshot_installed(struct raft *r, const struct raft_msg *m, const struct raft_config *config)
 {
+	bool keep = raft_keeps_log(r, m->log_index, m->log_term);
 	struct raft_config c;
 
 	TV_ASSERT(r->incoming.installing && m->log_index == r->incoming.index && m->log_term == r->incoming.term);
 	r->incoming = (struct incoming){ 0 };
+	r->stateless = false;
+	if (keep) {
+		if (r->applied < m->log_index)
+			r->applied = m->log_index;
+		if (r->commit < m->log_index)
+			raft_commit_to(r, m->log_index);
+		answer(r, m->log_index, true, m->total, true);
+		return;
+	}
 	if (config != NULL)
 		c = *config;
 	else if (raft_config_read(m->config, &c) != TV_OK)

@@ -18,7 +18,7 @@ enum {				/* field groups, in wire order */
 	G_ENTRIES = 1 << 7,	/* u32 count, count x { u64 term, u8 type, u32 length and payload } */
 };
 
-enum { F_GRANTED = 1, F_TRANSFER = 2, F_DONE = 4, F_FULL = 8, F_ALL = 15 };
+enum { F_GRANTED = 1, F_TRANSFER = 2, F_DONE = 4, F_FULL = 8, F_STATELESS = 16, F_ALL = 31 };
 
 static const unsigned groups[] = {
 	[RAFT_MSG_PRE_VOTE] = G_LOG,
@@ -104,6 +104,7 @@ raft_msg_write(struct buf *b, const struct raft_msg *m)
 	flags |= m->transfer ? F_TRANSFER : 0;
 	flags |= m->done ? F_DONE : 0;
 	flags |= m->full ? F_FULL : 0;
+	flags |= m->stateless ? F_STATELESS : 0;
 	buf_u8(b, WIRE_VERSION);
 	buf_u8(b, (uint8_t)m->type);
 	buf_u8(b, flags);
@@ -192,6 +193,7 @@ raft_msg_read(struct span body, struct raft_msg *out, struct raft_entry *entries
 	out->transfer = (flags & F_TRANSFER) != 0;
 	out->done = (flags & F_DONE) != 0;
 	out->full = (flags & F_FULL) != 0;
+	out->stateless = (flags & F_STATELESS) != 0;
 	out->from = rd_u64le(&rd);
 	out->to = rd_u64le(&rd);
 	out->term = rd_u64le(&rd);

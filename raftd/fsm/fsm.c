@@ -45,7 +45,9 @@ meta_read(struct span val, struct meta *m)
 	uint8_t version = rd_u8(&r);
 
 	memset(m, 0, sizeof(*m));
-	if (version < 1 || version > META_VERSION)
+	if (version > META_VERSION)
+		return TV_EINVAL;		/* of a version to come */
+	if (version < 1)
 		return TV_ECORRUPT;
 	m->applied = rd_u64be(&r);
 	m->term = rd_u64be(&r);
@@ -198,14 +200,16 @@ open_tables(struct fsm *f, char *errbuf, size_t cap)
 	if (err != TV_OK)
 		return err;
 	ret = store_env_db(&f->env, "state.db", true, &f->db);
-	err = store_env_err(&f->env, ret);
+	err = store_env_is_damage(&f->env, ret) ? TV_ECORRUPT : store_env_err(&f->env, ret);
 	if (err == TV_OK)
 		err = fsm_load_meta(f);
 	f->stage_changed = true;
-	if (err != TV_OK)
-		snprintf(errbuf, cap,
-		    "cannot open the state in %s: %s%s%s: move that directory away and start again, the "
-		    "state is then rebuilt", f->dir, ret != 0 ? db_strerror(ret) : "its first record is damaged",
+	if (err == TV_EINVAL)
+		snprintf(errbuf, cap, "the state in %s was written by a newer version of raftd, and this one would not "
+		    "understand all of it: start the newer version", f->dir);
+	else if (err != TV_OK)
+		snprintf(errbuf, cap, "cannot open the state in %s: %s%s%s", f->dir,
+		    ret != 0 ? db_strerror(ret) : tv_strerror(err),
 		    f->env.message[0] != '\0' ? ": " : "", f->env.message);
 	return err;
 }
@@ -248,6 +252,10 @@ fsm_open(const struct fsm_options *opt, struct fsm **out, char *errbuf, size_t c
 	err = init(f, opt);
 	if (err == TV_OK)
 		err = restore_finish(f->dir);
+	if (err == TV_OK && damage_marked(f->dir)) {
+		snprintf(errbuf, cap, "the state in %s was found damaged while it was in use", f->dir);
+		err = TV_ECORRUPT;
+	}
 	if (err == TV_OK)
 		err = open_tables(f, errbuf, cap);
 	if (err == TV_OK) {

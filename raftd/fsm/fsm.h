@@ -23,6 +23,10 @@ struct fsm_options {
 	uint32_t log_file_bytes, log_buffer_bytes;	/* of the write-ahead log; 0: the usual (tests want small ones) */
 };
 
+/*
+ * TV_ECORRUPT with a sentence: files are damaged; they can be set aside and the state rebuilt.  TV_EINVAL: a newer
+ * version wrote it.
+ */
 enum tv_err fsm_open(const struct fsm_options *opt, struct fsm **out, char *errbuf, size_t cap);
 void fsm_close(struct fsm *f);
 /* New limits for sessions that are created from now on. */
@@ -83,7 +87,18 @@ unsigned fsm_replaced(const struct fsm *f);
  * every later call fails too, fsm_apply() with TV_ESYS, and the process must stop (S84).
  */
 enum tv_err fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term);
-/* A checkpoint on a slow disk is under way: applying would wait for it, page by page, so it had better wait as a whole. */
+/* The state failed and the process must stop: TV_ECORRUPT when a file is damaged, TV_ENOSPACE, TV_ESYS; or TV_OK. */
+enum tv_err fsm_trouble(const struct fsm *f);
+/*
+ * What the data base said of it; "" when nothing.  A damaged file is remembered in a file "damaged" beside it, so that
+ * the next fsm_open() says TV_ECORRUPT at once, not only when it happens to read that page.
+ */
+void fsm_trouble_text(const struct fsm *f, char *dst, size_t cap);
+/* After TV_ECORRUPT of fsm_open(): renames dir to dir.damaged (the one before goes), for somebody to look at. */
+enum tv_err fsm_set_aside(const char *dir);
+/* The state is whole and durable again: what was set aside goes. */
+void fsm_forget_aside(struct fsm *f);
+/* A checkpoint on a slow disk is under way: applying would wait for it page by page, so it had better wait at once. */
 bool fsm_held(const struct fsm *f);
 /*
  * Writes a consistent copy of the state at one applied index to `path` (0600) while applies go on.  begin on the loop

@@ -326,6 +326,10 @@ enum tv_err restore_mark(const char *dir);
 /* Puts the marked DIR.new in the place of the state, opens it and fires all watches.  TV_ESYS is fatal. */
 enum tv_err restore_take(struct fsm *f, char *errbuf, size_t cap);
 
+/* -- damage.c -- */
+/* Was the state found damaged while it was in use? */
+bool damage_marked(const char *dir);
+
 /* -- record.c -- */
 /* Is this a record that the state machine could have written?  tally: its table's, or FT_COUNT. */
 bool record_sound(struct span key, struct span val, struct arena *a, enum fsm_tally *tally);

@@ -334,8 +334,8 @@ now_ns(void)
 
 /*
  * A page is written after the log that covers it was synced, and latched meanwhile: whoever changes the page waits for
- * that sync.  On a quick disk it does not matter.  On a slow one the changes are kept away as a whole: the loop then goes
- * on with everything but applying, and its leadership does not hang on this disk (S88).
+ * that sync.  On a quick disk it does not matter.  On a slow one the changes are kept away as a whole: the loop then
+ * goes on with everything but applying, and its leadership does not hang on this disk (S88).
  */
 static int
 flush_ahead(struct fsm *f)

@@ -5,10 +5,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/rng.h"
+#include "raftd/store_env.h"
 #include "tests/unit/fsm_kit.h"
 
 #define ENTRIES 6000
@@ -189,6 +191,73 @@ START_TEST(checkpointed_index_survives)
 }
 END_TEST
 
+/* The first byte of the first record, as another version would have written it. */
+static void
+set_version(const char *dir, uint8_t version)
+{
+	struct store_env_options eo = { .dir = dir, .log_file_bytes = 1u << 20, .log_buffer_bytes = 1u << 16 };
+	struct store_env env;
+	char errbuf[256], name[] = "Astate";
+	uint8_t value[1024];
+	DBT key = { .data = name, .size = 6 }, data = { .data = value, .ulen = sizeof(value), .flags = DB_DBT_USERMEM };
+	DB *db;
+
+	ck_assert_int_eq(store_env_open(&env, &eo, errbuf, sizeof(errbuf)), TV_OK);
+	ck_assert_int_eq(store_env_db(&env, "state.db", false, &db), 0);
+	ck_assert_int_eq(db->get(db, NULL, &key, &data, 0), 0);
+	value[0] = version;
+	ck_assert_int_eq(db->put(db, NULL, &key, &data, 0), 0);
+	ck_assert_int_eq(db->close(db, 0), 0);
+	store_env_close(&env);
+}
+
+static enum tv_err
+open_again(char *errbuf, size_t cap)
+{
+	struct fsm_options opt = { .dir = k.dir, .cache_bytes = 1u << 20, .datacenter = "dc1" };
+
+	return fsm_open(&opt, &k.f, errbuf, cap);
+}
+
+/* Told apart: a state of a newer version is refused, a damaged one can be set aside and made anew (S89). */
+START_TEST(newer_or_damaged)
+{
+	char errbuf[512], aside[80], mark[80], path[128];
+	FILE *f;
+
+	ck_assert_int_eq(open_again(errbuf, sizeof(errbuf)), TV_OK);
+	ck_assert(kit_put(&k, "a", "b"));
+	fsm_close(k.f);
+	k.f = NULL;
+	set_version(k.dir, 200);
+	ck_assert_int_eq(open_again(errbuf, sizeof(errbuf)), TV_EINVAL);
+	ck_assert_ptr_nonnull(strstr(errbuf, "newer version of raftd"));
+	set_version(k.dir, 0);
+	ck_assert_int_eq(open_again(errbuf, sizeof(errbuf)), TV_ECORRUPT);
+	ck_assert_ptr_null(strstr(errbuf, "newer"));
+	set_version(k.dir, 3);
+	ck_assert_int_eq(open_again(errbuf, sizeof(errbuf)), TV_OK);
+	ck_assert(kit_has(&k, "a"));
+	fsm_close(k.f);
+	/* Found damaged while in use: the next start does not wait until it reads that page again. */
+	snprintf(mark, sizeof(mark), "%s/damaged", k.dir);
+	f = fopen(mark, "w");
+	ck_assert_ptr_nonnull(f);
+	fclose(f);
+	ck_assert_int_eq(open_again(errbuf, sizeof(errbuf)), TV_ECORRUPT);
+	ck_assert_ptr_nonnull(strstr(errbuf, "found damaged while it was in use"));
+	ck_assert_int_eq(fsm_set_aside(k.dir), TV_OK);
+	ck_assert_int_eq(open_again(errbuf, sizeof(errbuf)), TV_OK);
+	ck_assert_uint_eq(fsm_applied(k.f), 0);
+	snprintf(aside, sizeof(aside), "%s.damaged", k.dir);
+	snprintf(path, sizeof(path), "%s/state.db", aside);
+	ck_assert_int_eq(access(path, F_OK), 0);
+	fsm_forget_aside(k.f);
+	ck_assert_int_ne(access(aside, F_OK), 0);
+	ck_assert_int_eq(fsm_trouble(k.f), TV_OK);
+}
+END_TEST
+
 START_TEST(batches_do_not_matter)
 {
 	uint8_t got[32], want[32];
@@ -215,6 +284,7 @@ main(void)
 	tcase_add_test(t, killed_again_and_again);
 	tcase_add_test(t, checkpointed_index_survives);
 	tcase_add_test(t, batches_do_not_matter);
+	tcase_add_test(t, newer_or_damaged);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -1,0 +1,69 @@
+/* A state whose files are damaged: noticed, remembered, set aside. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "raftd/fsm/fsm_int.h"
+
+#define DAMAGED "damaged"
+
+bool
+damage_marked(const char *dir)
+{
+	char path[4096];
+
+	restore_path(path, sizeof(path), dir, "/" DAMAGED);
+	return access(path, F_OK) == 0;
+}
+
+enum tv_err
+fsm_trouble(const struct fsm *f)
+{
+	if (f->env.damaged)
+		return TV_ECORRUPT;
+	return f->failed == 0 ? TV_OK : store_env_err(&f->env, f->failed);
+}
+
+void
+fsm_trouble_text(const struct fsm *f, char *dst, size_t cap)
+{
+	char path[4096];
+	int fd;
+
+	snprintf(dst, cap, "%s%s", f->env.message, f->env.damaged ? "; the next start rebuilds the state" : "");
+	if (!f->env.damaged)
+		return;
+	restore_path(path, sizeof(path), f->dir, "/" DAMAGED);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd != -1)
+		close(fd);
+}
+
+enum tv_err
+fsm_set_aside(const char *dir)
+{
+	char aside[4096], *slash;
+	enum tv_err err;
+
+	restore_path(aside, sizeof(aside), dir, "." DAMAGED);
+	err = restore_remove_dir(aside);
+	if (err == TV_OK && rename(dir, aside) == -1)
+		err = TV_ESYS;
+	if (err != TV_OK)
+		return err;
+	slash = strrchr(aside, '/');
+	if (slash == NULL)
+		return store_dir_sync(".");
+	*slash = '\0';
+	return store_dir_sync(aside);
+}
+
+void
+fsm_forget_aside(struct fsm *f)
+{
+	char aside[4096];
+
+	restore_path(aside, sizeof(aside), f->dir, "." DAMAGED);
+	(void)restore_remove_dir(aside);		/* left over it only takes space */
+}
