@@ -212,9 +212,9 @@ set_version(const char *dir, uint8_t version)
 }
 
 static enum tv_err
-open_again(char *errbuf, size_t cap)
+open_again(const char *dir, char *errbuf, size_t cap)
 {
-	struct fsm_options opt = { .dir = k.dir, .cache_bytes = 1u << 20, .datacenter = "dc1" };
+	struct fsm_options opt = { .dir = dir, .cache_bytes = 1u << 20, .datacenter = "dc1" };
 
 	return fsm_open(&opt, &k.f, errbuf, cap);
 }
@@ -222,34 +222,35 @@ open_again(char *errbuf, size_t cap)
 /* Told apart: a state of a newer version is refused, a damaged one can be set aside and made anew (S89). */
 START_TEST(newer_or_damaged)
 {
-	char errbuf[512], aside[80], mark[80], path[128];
+	char errbuf[512], dir[80], aside[96], mark[96], path[128];
 	FILE *f;
 
-	ck_assert_int_eq(open_again(errbuf, sizeof(errbuf)), TV_OK);
+	snprintf(dir, sizeof(dir), "%s/state", k.dir);
+	ck_assert_int_eq(open_again(dir, errbuf, sizeof(errbuf)), TV_OK);
 	ck_assert(kit_put(&k, "a", "b"));
 	fsm_close(k.f);
 	k.f = NULL;
-	set_version(k.dir, 200);
-	ck_assert_int_eq(open_again(errbuf, sizeof(errbuf)), TV_EINVAL);
+	set_version(dir, 200);
+	ck_assert_int_eq(open_again(dir, errbuf, sizeof(errbuf)), TV_EINVAL);
 	ck_assert_ptr_nonnull(strstr(errbuf, "newer version of raftd"));
-	set_version(k.dir, 0);
-	ck_assert_int_eq(open_again(errbuf, sizeof(errbuf)), TV_ECORRUPT);
+	set_version(dir, 0);
+	ck_assert_int_eq(open_again(dir, errbuf, sizeof(errbuf)), TV_ECORRUPT);
 	ck_assert_ptr_null(strstr(errbuf, "newer"));
-	set_version(k.dir, 3);
-	ck_assert_int_eq(open_again(errbuf, sizeof(errbuf)), TV_OK);
+	set_version(dir, 3);
+	ck_assert_int_eq(open_again(dir, errbuf, sizeof(errbuf)), TV_OK);
 	ck_assert(kit_has(&k, "a"));
 	fsm_close(k.f);
 	/* Found damaged while in use: the next start does not wait until it reads that page again. */
-	snprintf(mark, sizeof(mark), "%s/damaged", k.dir);
+	snprintf(mark, sizeof(mark), "%s/damaged", dir);
 	f = fopen(mark, "w");
 	ck_assert_ptr_nonnull(f);
 	fclose(f);
-	ck_assert_int_eq(open_again(errbuf, sizeof(errbuf)), TV_ECORRUPT);
+	ck_assert_int_eq(open_again(dir, errbuf, sizeof(errbuf)), TV_ECORRUPT);
 	ck_assert_ptr_nonnull(strstr(errbuf, "found damaged while it was in use"));
-	ck_assert_int_eq(fsm_set_aside(k.dir), TV_OK);
-	ck_assert_int_eq(open_again(errbuf, sizeof(errbuf)), TV_OK);
+	ck_assert_int_eq(fsm_set_aside(dir), TV_OK);
+	ck_assert_int_eq(open_again(dir, errbuf, sizeof(errbuf)), TV_OK);
 	ck_assert_uint_eq(fsm_applied(k.f), 0);
-	snprintf(aside, sizeof(aside), "%s.damaged", k.dir);
+	snprintf(aside, sizeof(aside), "%s.damaged", dir);
 	snprintf(path, sizeof(path), "%s/state.db", aside);
 	ck_assert_int_eq(access(path, F_OK), 0);
 	fsm_forget_aside(k.f);
