@@ -219,6 +219,8 @@ store_seg_take(struct log_store *s, unsigned from, unsigned count)
 {
 	struct seg_list *l = &s->segs;
 
+	if (count == 0)
+		return 0;			/* perhaps there is no list at all */
 	for (unsigned i = from; i < from + count; i++)
 		if (store_seg_push(&s->leaving, &l->v[i]) != 0)
 			return ENOMEM;

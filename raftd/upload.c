@@ -406,7 +406,8 @@ open_upload(struct upload *u, struct request *q)
 		}
 		uuid_make(u->id);
 		u->round++;
-		u->stored = u->loaded = u->checked = u->index = 0;
+		u->stored = u->loaded = u->index = 0;
+		u->checked = 0;
 		u->started = u->used = clock_mono();
 		u->phase = RESTORE_RECEIVING;
 		log_info("raft", "restore %s: receiving an archive", u->id);
