@@ -266,6 +266,8 @@ END_TEST
 
 START_TEST(reset)
 {
+	ck_assert_int_eq(log_reset(s, 3, 1, &config), TV_OK);	/* the first thing that a fresh server gets */
+	ck_assert_int_eq(log_reset(s, 0, 0, &config), TV_OK);
 	s->segment_bytes_max = 2000;
 	ck_assert_int_eq(append(1, 10, 1, 500), TV_OK);
 	ck_assert_int_eq(append(11, 10, 1, 500), TV_OK);
