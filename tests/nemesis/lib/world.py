@@ -42,7 +42,7 @@ class World:
     def __init__(self, report):
         self.report = report
         self.hub = Hub(NET)
-        self.cluster = Cluster(NET)
+        self.cluster = Cluster(NET, prefix="nemesis-")
         self.lock = threading.RLock()
         self.down, self.excused, self.deaths, self.told = set(), {}, 0, {}
         self.disks, self.clocks = {}, {}

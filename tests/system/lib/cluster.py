@@ -280,10 +280,10 @@ class Node:
 class Cluster:
     """A folder, keys, and nodes.  net is the first three numbers of the loopback addresses, e.g. "127.60.1"."""
 
-    def __init__(self, net, keys=True, gossipd=None, wrap=None, env=None):
+    def __init__(self, net, keys=True, gossipd=None, wrap=None, env=None, prefix="tv-"):
         ensure_users()
         base = "/var/tmp" if os.access("/var/tmp", os.W_OK) else None
-        self.dir = tempfile.mkdtemp(prefix="tv-", dir=base)
+        self.dir = tempfile.mkdtemp(prefix=prefix, dir=base)
         os.chmod(self.dir, 0o755)
         self.net, self.nodes, self.keys = moved(net), {}, None
         self.gossipd = gossipd if gossipd is not None else {"profile": "local"}
