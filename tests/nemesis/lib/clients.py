@@ -53,6 +53,7 @@ class History:
         self.began = time.monotonic()
         self.windows, self.busy = {}, {}
         self.refused, self.counts, self.unknown = {}, {}, 0
+        self.written, self.gap = self.began, 0.0        # last acknowledged write; longest time between two
 
     def now(self):
         return int((time.monotonic() - self.began) / WINDOW)
@@ -74,6 +75,9 @@ class History:
             window.ops.setdefault(group, []).append(op)
             self.counts[op.kind] = self.counts.get(op.kind, 0) + 1
             self.unknown += op.unknown
+            if op.kind not in ("read", "snap") and not op.unknown and op.end > self.written:
+                self.gap = max(self.gap, op.end - self.written)
+                self.written = op.end
 
     def saw(self, window, path, start, end, index, entries, who, fresh):
         """What a read showed: entries (key, ModifyIndex, value)."""
@@ -92,6 +96,12 @@ class History:
         with self.lock:
             what = "%d %s" % (status, text.strip()[:70])
             self.refused[what] = self.refused.get(what, 0) + 1
+
+    def longest_gap(self):
+        """Seconds without any acknowledged write, the longest since the last call."""
+        with self.lock:
+            gap, self.gap = max(self.gap, time.monotonic() - self.written), 0.0
+            return gap
 
     def closed(self):
         """Takes the windows out that nobody will add to any more."""
