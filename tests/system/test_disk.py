@@ -248,16 +248,18 @@ def zero_room(number, kind):
                 c.disk(node).fill()
             wait_for("no more writes", lambda: any(e[1] == ERR.ENOSPACE for e in writers.errors) or
                      any(n.process.poll() is not None for n in c.nodes))
+            for node in c.nodes:
+                wait_for("it reads, or has stopped", lambda: node.process.poll() is not None or
+                         node.get("k", READ_STALE) == b"v")
             stopped = [n for n in c.nodes if n.process.poll() is not None]
             for node in stopped:
                 assert ended(node)[0] == 1
-                node.gossip and node.disconnect()
-            for node in c.alive():
-                assert node.get("k", READ_STALE) == b"v"
             for node in stopped:
-                node.start()
+                node.start_only()                       # answers at once, or waits for room
             for node in c.nodes:
                 c.disk(node).free()
+            for node in stopped:
+                wait_for("it starts", lambda: node.connect(), 30)
             writers.go_on(50)
         finally:
             writers.stop()
