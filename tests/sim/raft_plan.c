@@ -94,8 +94,10 @@ draw_hardware(struct rng *r, struct plan *p)
 	p->jump_every = sometimes(r, 2, 300, 4000);
 	p->drift = rng_below(r, 3) == 0 ? 0 : 100000;
 	p->power_every = rng_below(r, 4) == 0 ? rnd_ms(r, 2000, 8000) : MONO_ZERO;
-	if (p->hunt_every.ns > 0 && rng_below(r, 2) == 0)
-		p->hang_every = rnd_ms(r, 200, 1500);	/* writes in progress meet several leaders */
+	if (p->hunt_every.ns > 0 && rng_below(r, 2) == 0) {
+		p->hang_every = rnd_ms(r, 100, 800);	/* writes in progress meet several leaders */
+		p->disk.small = 0.5 + 0.5 * rng_unit(r);
+	}
 	p->wipe_every = rng_below(r, 4) == 0 ? rnd_ms(r, 1000, 6000) : MONO_ZERO;
 }
 
@@ -106,7 +108,21 @@ draw_clients(struct rng *r, struct plan *p)
 	p->think = rnd_ms(r, 5, 80);
 	p->patience = rnd_ms(r, 100, 1500);
 	p->eager = rng_below(r, 2) == 0 ? 0 : rng_unit(r);
-	p->ambush = p->hunt_every.ns > 0 && rng_below(r, 2) == 0 ? rng_unit(r) : 0;
+}
+
+/*
+ * Changes of membership under leaders that come and go: an even number of voters, each new leader is asked for a change at
+ * once, and cut off as soon as it has one in its log.
+ */
+static void
+draw_ambush(struct rng *r, struct plan *p)
+{
+	p->voters = rng_below(r, 4) == 0 ? p->voters : 4;
+	if (p->nodes < p->voters)
+		p->nodes = p->voters;
+	p->change_every = rnd_ms(r, 50, 300);
+	p->eager = 0.3 + 0.7 * rng_unit(r);
+	p->ambush = 0.2 + 0.8 * rng_unit(r);
 }
 
 struct plan
@@ -138,5 +154,7 @@ plan_of(uint64_t seed)
 		draw_hunt(&r, &p);
 	draw_hardware(&r, &p);
 	draw_clients(&r, &p);
+	if (p.hunt_every.ns > 0 && rng_below(&r, 2) == 0)
+		draw_ambush(&r, &p);
 	return p;
 }
