@@ -80,7 +80,8 @@ handover_begin(struct raftd *d)
 {
 	struct handover *h;
 
-	if (d->engine == NULL || !engine_is_leader(d->engine) || raft_config_voters(raft_config(engine_core(d->engine))) < 2)
+	if (d->engine == NULL || !engine_is_leader(d->engine) ||
+	    raft_config_voters(raft_config(engine_core(d->engine))) < 2)
 		return false;
 	h = calloc(1, sizeof(*h));
 	if (h == NULL)

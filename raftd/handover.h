@@ -10,7 +10,10 @@
 struct raftd;
 struct handover;
 
-/* True: daemon_quit(0) follows, after three election timeouts at the latest, or when no peer is left.  False: there is nothing to wait for. */
+/*
+ * True: daemon_quit(0) follows, after three election timeouts at the latest, or when no peer is left.  False: there is
+ * nothing to wait for.
+ */
 bool handover_begin(struct raftd *d);
 void handover_free(struct handover *h);
 
