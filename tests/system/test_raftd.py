@@ -415,7 +415,7 @@ def test_address_change_is_followed():
         leader = c.wait_leader()
         moved = next(n for n in c.nodes if n is not leader)
         moved.stop()
-        moved.ip = c.net + ".9"
+        moved.ip = moved.advertise = c.net + ".9"
         moved.configure(bootstrap_expect=3)
         moved.start()
         c.tell_all(UPDATE, moved.member())
