@@ -55,7 +55,7 @@ def missing(cell, texts, names):
         plain = word[5:] if word.startswith("test_") else word
         path = word.split()[0]
         if plain not in names and not os.path.exists(os.path.join(SRC, path)) and \
-                not any(f.startswith(path + ".") for f in texts):
+                not any(f.startswith(path + ".") or os.path.basename(f) == path for f in texts):
             bad.append(word)
     for word in re.findall(r"(?<![\w/`])((?:check|test|sim)_\w+)", re.sub(r"`[^`]*`", "", cell)):
         if not any(re.search(r"/%s(\.c|\.py)?$" % word, f) for f in texts):
