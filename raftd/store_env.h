@@ -80,7 +80,8 @@ int store_file_make(const char *dir, const char *file);
 int store_open(const char *path, int flags, ...);
 /*
  * Berkeley DB's fsync(), which gives the errno: its own tries again after EIO, and a sync that succeeds after one that
- * failed says nothing about the pages that the first one lost (S84).
+ * failed says nothing about the pages that the first one lost (S84).  So it never says ENOSPC, which callers may take
+ * for a write that can be done again.
  */
 int store_sync(int fd);
 /* Makes the name of a file or directory durable. */

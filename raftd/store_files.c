@@ -54,7 +54,9 @@ store_open(const char *path, int flags, ...)
 int
 store_sync(int fd)
 {
-	return fdatasync(fd) == -1 ? errno : 0;
+	if (fdatasync(fd) == 0)
+		return 0;
+	return errno == ENOSPC || errno == EDQUOT ? EIO : errno;	/* pages are lost all the same */
 }
 
 /* -- before recovery -- */

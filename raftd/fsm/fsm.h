@@ -83,8 +83,8 @@ unsigned fsm_replaced(const struct fsm *f);
 
 /* -- durability and snapshots -- */
 /*
- * Flushes state/ so that the log may be cut at *index, the applied index as of the call.  Any thread.  An error is final:
- * every later call fails too, fsm_apply() with TV_ESYS, and the process must stop (S84).
+ * Flushes state/ so that the log may be cut at *index, the applied index as of the call.  Any thread.  An error is final
+ * but for TV_ENOSPACE: every later call fails too, fsm_apply() with TV_ESYS, and the process must stop (S84).
  */
 enum tv_err fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term);
 /* The state failed and the process must stop: TV_ECORRUPT when a file is damaged, TV_ENOSPACE, TV_ESYS; or TV_OK. */

@@ -388,7 +388,8 @@ fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term)
 		ret = checkpoint(f);
 	if (usable && ret == 0)
 		store_env_allocate(&f->env);
-	if (usable && ret != 0) {		/* which pages are on the disk is unknown from now on */
+	/* After a failed sync nobody knows what is on the disk.  A page that found no room is in the cache as before. */
+	if (usable && ret != 0 && ret != ENOSPC && ret != EDQUOT) {
 		pthread_mutex_lock(&f->lock);
 		f->failed = f->failed != 0 ? f->failed : ret;
 		(void)f->env.dbenv->set_flags(f->env.dbenv, DB_PANIC_ENVIRONMENT, 1);
