@@ -127,8 +127,10 @@ store_env_db(struct store_env *env, const char *file, bool create, DB **out)
 	ret = store_db_form(db);
 	if (ret == 0)
 		ret = db->open(db, NULL, file, NULL, DB_BTREE, DB_THREAD | DB_AUTO_COMMIT, 0600);
+	if (ret == 0 && create)		/* the first write-ahead file is made by the first flush: not while all wait for it */
+		ret = env->dbenv->log_flush(env->dbenv, NULL);
 	if (ret != 0) {
-		(void)db->close(db, DB_NOSYNC);	/* it never opened */
+		(void)db->close(db, DB_NOSYNC);	/* nothing is in it */
 		return ret;
 	}
 	*out = db;

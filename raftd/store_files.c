@@ -33,15 +33,17 @@ store_open(const char *path, int flags, ...)
 {
 	mode_t mode = 0;
 	va_list ap;
+	bool fresh = false;
 	int fd;
 
 	if (flags & O_CREAT) {
 		va_start(ap, flags);
 		mode = va_arg(ap, mode_t);
 		va_end(ap);
+		fresh = access(path, F_OK) == -1;	/* it asks for that whenever it opens a write-ahead file */
 	}
 	fd = open(path, flags | O_CLOEXEC, mode);
-	if (fd != -1 && (flags & O_CREAT) && store_parent_sync(path) != TV_OK) {
+	if (fd != -1 && fresh && store_parent_sync(path) != TV_OK) {
 		int why = errno;
 
 		close(fd);

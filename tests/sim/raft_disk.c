@@ -249,6 +249,8 @@ finish(struct world *w, struct sim_node *n)
 	struct sim_snap installed = { 0 };
 	bool entries = false, install = false;
 
+	if (w->plan.stores != NULL && !w->plan.stores->write(w, n))
+		return;
 	for (; d->started > 0; d->started--) {
 		struct sim_write *wr = d->head;
 		unsigned all = UINT32_MAX;
@@ -384,7 +386,10 @@ disk_crash(struct world *w, struct sim_node *n, unsigned survive)
 {
 	struct sim_disk *d = &n->disk;
 
-	(void)w;
+	if (w->plan.stores != NULL) {
+		w->plan.stores->crash(w, n);
+		return;
+	}
 	for (unsigned i = 0; d->head != NULL; i++) {
 		if (i < d->started)
 			apply_write(d, d->head, &survive);
@@ -393,4 +398,24 @@ disk_crash(struct world *w, struct sim_node *n, unsigned survive)
 	d->started = 0;
 	d->stalled = d->waiting = false;
 	d->seq_done = d->seq_hard = d->seq_issued;
+}
+
+bool
+disk_crash_to(struct sim_disk *d, bool (*is)(void *ctx, const struct sim_disk *d), void *ctx)
+{
+	bool found = is(ctx, d);
+
+	for (; !found && d->started > 0; d->started--) {
+		unsigned all = UINT32_MAX;
+
+		apply_write(d, d->head, &all);
+		pop_write(d);
+		found = is(ctx, d);
+	}
+	while (d->head != NULL)
+		pop_write(d);
+	d->started = 0;
+	d->stalled = d->waiting = false;
+	d->seq_done = d->seq_hard = d->seq_issued;
+	return found;
 }

@@ -74,7 +74,7 @@ fill_entries(struct sim_node *n, const struct raft_send *s, struct raft_msg *m, 
 }
 
 static struct blob *
-encode(struct sim_node *n, const struct raft_send *s)
+encode(const struct world *w, struct sim_node *n, const struct raft_send *s)
 {
 	struct buf b = BUF_INIT(MSG_BYTES_MAX), config = BUF_INIT(MSG_BYTES_MAX);
 	struct raft_entry entries[SIM_ENTRIES_MAX];
@@ -85,7 +85,7 @@ encode(struct sim_node *n, const struct raft_send *s)
 	if (m.type == RAFT_MSG_APPEND)
 		ok = fill_entries(n, s, &m, entries);
 	else if (m.type == RAFT_MSG_SNAPSHOT)
-		ok = snap_fill(n, &m, &config);
+		ok = snap_fill(n, w->plan.opt.snapshot_chunk_bytes, &m, &config);
 	if (ok) {
 		raft_msg_write(&b, &m);
 		TV_ASSERT(!b.failed);
@@ -133,7 +133,7 @@ net_send(struct world *w, struct sim_node *n, const struct raft_send *s)
 	check_send(w, n, &s->msg);
 	if (w->on_send != NULL)
 		w->on_send(w, n, s);
-	if (to == NULL || (bytes = encode(n, s)) == NULL)
+	if (to == NULL || (bytes = encode(w, n, s)) == NULL)
 		return;
 	if (s->after_hard)
 		need = n->disk.seq_hard;

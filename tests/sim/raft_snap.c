@@ -34,15 +34,19 @@ snap_made(struct world *w, struct event *e)
 	struct sim_node *n = &w->nodes[e->node];
 	struct raft_input in = { .type = RAFT_IN_SNAPSHOT_READY };
 
+	struct blob *real = NULL;
+
 	n->making_snapshot = false;
 	if (n->applied == 0)
+		return;
+	if (w->plan.stores != NULL && (real = w->plan.stores->snapshot(w, n)) == NULL)
 		return;
 	snap_drop(&n->offer);
 	n->offer.index = n->applied;
 	n->offer.term = raft_term_at(n->core, n->applied);
 	n->offer.state = n->state;
 	n->offer.config = *raft_config_at(n->core, n->applied);
-	n->offer.data = snap_bytes(w, n->state);
+	n->offer.data = real != NULL ? real : snap_bytes(w, n->state);
 	in.index = n->applied;
 	in.offset = n->offer.data->size;
 	(void)node_feed(w, n, &in);
@@ -58,7 +62,7 @@ snap_need(struct world *w, struct sim_node *n)
 }
 
 bool
-snap_fill(struct sim_node *n, struct raft_msg *m, struct buf *config)
+snap_fill(struct sim_node *n, uint32_t chunk, struct raft_msg *m, struct buf *config)
 {
 	const struct sim_snap *s = &n->offer;
 	uint64_t len;
@@ -66,8 +70,8 @@ snap_fill(struct sim_node *n, struct raft_msg *m, struct buf *config)
 	if (s->data == NULL || s->index != m->log_index)
 		return false;
 	len = s->data->size - m->offset;
-	if (len > 64)
-		len = 64;
+	if (len > chunk)
+		len = chunk;
 	raft_config_write(config, &s->config);
 	m->config = buf_span(config);
 	m->checksum = hash_bytes(7, s->data->bytes, s->data->size);
@@ -186,7 +190,14 @@ snap_compact(struct world *w, struct sim_node *n, bool all)
 	struct raft_input in = { .type = RAFT_IN_COMPACTED };
 	uint64_t keep, upto;
 
-	if (n->core == NULL || n->applied <= n->disk.snap.index || !disk_idle(&n->disk))
+	if (n->core == NULL || n->dying != 0 || n->applied <= n->disk.snap.index || !disk_idle(&n->disk))
+		return;
+	keep = all ? 0 : rng_below(&w->rng, 10);
+	upto = n->applied > keep ? n->applied - keep : 0;
+	if (!all && world_chance(w, 0.5) && raft_compact_limit(n->core) < upto)
+		upto = raft_compact_limit(n->core);
+	if (w->plan.stores != NULL && !w->plan.stores->compact(w, n, upto, raft_term_at(n->core, n->applied),
+	    raft_config_at(n->core, n->applied)))
 		return;
 	/* The state is synced up to what is applied; then the log may be cut there, or somewhat before. */
 	snap_drop(&n->disk.snap);
@@ -196,10 +207,6 @@ snap_compact(struct world *w, struct sim_node *n, bool all)
 	n->disk.snap.state = n->state;
 	if (node_point(w, n, 0))	/* the state is synced, the log not cut yet */
 		return;
-	keep = all ? 0 : rng_below(&w->rng, 10);
-	upto = n->applied > keep ? n->applied - keep : 0;
-	if (!all && world_chance(w, 0.5) && raft_compact_limit(n->core) < upto)
-		upto = raft_compact_limit(n->core);
 	in.snapshot_index = n->applied;
 	in.index = upto;
 	simlog_compact(&n->log, upto);

@@ -72,6 +72,8 @@ state_restore(struct world *w, struct sim_node *n, struct raft_restore *from)
 	uint64_t low = n->disk.snap.index, high = n->applied > low ? n->applied : low;
 
 	from->applied = low + rng_below(&w->rng, high - low + 1);
+	if (w->plan.stores != NULL)
+		from->applied = w->plan.stores->applied(n);
 	n->applied = n->commit = from->applied;
 	n->state = from->applied == low ? n->disk.snap.state : check_state_at(w, from->applied);
 }
@@ -128,6 +130,8 @@ apply(struct world *w, struct event *ev)
 		if (node_point(w, n, 0))
 			return;
 		check_apply(w, n, e);
+		if (w->plan.stores != NULL && !w->plan.stores->apply(w, n, e))
+			return;
 		n->applied++;
 		if (node_point(w, n, 0))
 			return;

@@ -250,6 +250,8 @@ world_init(struct world *w, uint64_t seed, const struct plan *plan)
 	w->now = MONO_S(1);
 	w->next_id = w->next_ctx = 1;
 	w->point_node = -1;
+	if (plan->stores != NULL)
+		plan->stores->begin(w);
 	for (int i = 0; i < w->count; i++) {
 		struct sim_node *n = &w->nodes[i];
 		struct raft_server_conf s;
@@ -290,6 +292,8 @@ world_done(struct world *w)
 	while (w->heap_count > 0)
 		blob_drop(w->heap[--w->heap_count].bytes);
 	free(w->heap);
+	if (w->plan.stores != NULL)
+		w->plan.stores->end(w);
 	for (int i = 0; i < w->count; i++) {
 		struct sim_node *n = &w->nodes[i];
 
@@ -322,11 +326,14 @@ void
 node_start(struct world *w, struct sim_node *n)
 {
 	struct raft_options opt = w->plan.opt;
-	struct raft_restore from = { .term = n->disk.term, .vote = n->disk.vote, .snapshot_index = n->disk.snap.index,
-		.snapshot_term = n->disk.snap.term, .snapshot_config = n->disk.snap.config };
+	struct raft_restore from;
 
 	opt.self = n->id;
 	opt.seed = rng_u64(&w->rng);
+	if (w->plan.stores != NULL)
+		w->plan.stores->start(w, n);
+	from = (struct raft_restore){ .term = n->disk.term, .vote = n->disk.vote, .snapshot_index = n->disk.snap.index,
+		.snapshot_term = n->disk.snap.term, .snapshot_config = n->disk.snap.config };
 	state_restore(w, n, &from);
 	simlog_reset(&n->log, n->disk.snap.index + 1);
 	if (w->plan.drift > 0 && n->gen > 0)
@@ -382,6 +389,8 @@ node_wipe(struct world *w, struct sim_node *n)
 	node_crash(w, n, false);
 	disk_done(&n->disk);
 	disk_init(&n->disk);
+	if (w->plan.stores != NULL)
+		w->plan.stores->wipe(w, n);
 	w->wipes++;
 	n->stores++;
 	s = node_conf(n, false);

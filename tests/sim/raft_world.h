@@ -153,6 +153,7 @@ struct sim_node {
 	unsigned gen;		/* life */
 	unsigned stores;	/* disks that it lost */
 	struct sim_disk disk;
+	struct real_node *real;	/* raft_real.c; NULL: modelled */
 	struct sim_log log;	/* memory */
 	struct held_send *held, **held_tail;
 	struct mono deadline, tick_at;	/* tick_at: earliest scheduled tick; MONO_NEVER: none */
@@ -197,7 +198,30 @@ struct disk_model {
 	struct mono stuck_after;	/* a write that takes longer is reported to the core */
 };
 
+/*
+ * Real stores instead of the modelled ones (raft_real.c).  False: the server died within the call, `dying` is set and
+ * nothing that follows may happen.
+ */
+struct sim_stores {
+	void (*begin)(struct world *w);
+	void (*end)(struct world *w);
+	/* Makes them, or finds them as the last crash left them; the disk of n is brought up to date. */
+	void (*start)(struct world *w, struct sim_node *n);
+	/* What a crash leaves, recovered; it must be what the disk of n allows, which is brought up to date. */
+	void (*crash)(struct world *w, struct sim_node *n);
+	void (*wipe)(struct world *w, struct sim_node *n);
+	/* The first `started` writes of the queue, durable on return. */
+	bool (*write)(struct world *w, struct sim_node *n);
+	bool (*apply)(struct world *w, struct sim_node *n, const struct sim_entry *e);
+	uint64_t (*applied)(const struct sim_node *n);
+	/* The state durable at what is applied, then the log cut. */
+	bool (*compact)(struct world *w, struct sim_node *n, uint64_t upto, uint64_t term, const struct raft_config *config);
+	/* The state as it travels; NULL: died. */
+	struct blob *(*snapshot)(struct world *w, struct sim_node *n);
+};
+
 struct plan {			/* everything that differs between seeds */
+	const struct sim_stores *stores;	/* NULL: modelled */
 	int nodes, voters;
 	struct raft_options opt;
 	struct net_model net;
@@ -240,6 +264,8 @@ struct world {
 	struct mono fifo_last[NODES_MAX][NODES_MAX];
 	bool chaos;		/* faults and clients go on */
 	uint64_t steps;
+	struct real_world *real;
+	unsigned long real_calls, real_recoveries;	/* of the disks; interrupted by a crash */
 	/* truth */
 	struct truth *truth;
 	size_t truth_cap;
@@ -324,6 +350,11 @@ void disk_install(struct world *w, struct sim_node *n, struct sim_snap *snap);
 void disk_kick(struct world *w, struct sim_node *n);
 /* survive: so many records of the write in progress are kept, the rest is lost. */
 void disk_crash(struct world *w, struct sim_node *n, unsigned survive);
+/*
+ * The same when the truth is elsewhere: as many whole writes of the one in progress are kept as it takes until `is` says
+ * that the disk is as it should be.  False: it never did.
+ */
+bool disk_crash_to(struct sim_disk *d, bool (*is)(void *ctx, const struct sim_disk *d), void *ctx);
 /* Records of the write in progress: a term and vote, a cut, an entry, a snapshot are one each. */
 unsigned disk_records(const struct sim_disk *d);
 void disk_stall(struct world *w, struct sim_node *n);
@@ -341,7 +372,7 @@ const char *net_text(const struct raft_msg *m, char *buf, size_t cap);
 
 /* raft_snap.c */
 void snap_need(struct world *w, struct sim_node *n);
-bool snap_fill(struct sim_node *n, struct raft_msg *m, struct buf *config);
+bool snap_fill(struct sim_node *n, uint32_t chunk, struct raft_msg *m, struct buf *config);
 void snap_chunk(struct world *w, struct sim_node *n, const struct raft_msg *m);
 void snap_installed(struct world *w, struct sim_node *n, struct sim_snap *snap);
 void snap_compact(struct world *w, struct sim_node *n, bool all);

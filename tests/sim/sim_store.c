@@ -1,7 +1,7 @@
 /*
  * The real log store and the real state machine on a disk that loses power at each call.
  *
- *   sim_store                        seeds 1 to 60 of each (12 with sanitizers)
+ *   sim_store                        seeds 1 to 25 of each (5 with sanitizers)
  *   sim_store --seed N [--count M]   M runs from seed N on (1)
  *   sim_store --only log|state       one of the two
  *   sim_store --sector 512|4096 --names journal|own|posix    instead of what the seed says (see memfs.h)
@@ -19,9 +19,9 @@
 #include "tests/sim/store_run.h"
 
 #ifdef TV_SANITIZERS
-#define SEEDS 12
+#define SEEDS 5
 #else
-#define SEEDS 60
+#define SEEDS 25
 #endif
 
 /*

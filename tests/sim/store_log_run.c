@@ -404,7 +404,7 @@ after_error(struct log_life *l, enum tv_err err)
 
 	if (!r->faulted)
 		run_fail(r, "log: a step failed (%s) and the disk had not", tv_strerror(err));
-	if (err != (r->fault_errno == ENOSPC ? TV_ENOSPACE : TV_ESYS))
+	if (err != TV_ESYS && (err != TV_ENOSPACE || r->fault_errno != ENOSPC))
 		run_fail(r, "log: a step that the disk failed gave %s", tv_strerror(err));
 	for (unsigned i = 0; i < 3 && !r->failed; i++)
 		if (log_write(l->s, &hard) == TV_OK)

@@ -1,0 +1,96 @@
+/*
+ * What raftd/snapshot_recv.c calls of the daemon around it, without threads and loop: work is done at once, and the log
+ * thread's jobs go to the log store.  struct engine and struct logthread are the server's struct real_node here.
+ */
+#include <stdio.h>
+
+#include "raftd/diskspace.h"
+#include "raftd/engine.h"
+#include "raftd/space.h"
+#include "raftd/worker.h"
+#include "tests/sim/raft_real.h"
+
+struct logthread *
+engine_log(struct engine *e)
+{
+	return (struct logthread *)e;
+}
+
+struct raft *
+engine_core(struct engine *e)
+{
+	return ((struct real_node *)e)->n->core;
+}
+
+void
+engine_snapshot_installed(struct engine *e, const struct raft_msg *m)
+{
+	struct real_node *r = (struct real_node *)e;
+
+	(void)m;
+	r->installed = true;
+}
+
+/* An offset below the end means: not installed. */
+void
+engine_snapshot_stored(struct engine *e, const struct raft_msg *m, uint64_t offset)
+{
+	(void)e;
+	(void)m;
+	(void)offset;
+}
+
+enum tv_err
+logthread_reset(struct logthread *t, uint64_t snapshot_index, uint64_t snapshot_term, const struct raft_config *config,
+    logthread_job_done *done, void *ctx)
+{
+	struct real_node *r = (struct real_node *)t;
+	enum tv_err err = log_reset(r->d.log, snapshot_index, snapshot_term, config);
+
+	done(ctx, err);
+	return TV_OK;
+}
+
+enum tv_err
+worker_start(struct worker *w, void (*work)(void *ctx), void (*done)(void *ctx), void *ctx)
+{
+	(void)w;
+	work(ctx);
+	done(ctx);
+	return TV_OK;
+}
+
+void
+daemon_quit(int status)
+{
+	(void)status;			/* the snapshot is not installed then, which is noticed */
+}
+
+bool
+diskspace_fits(const struct diskspace *s, uint64_t bytes)
+{
+	(void)s;
+	(void)bytes;
+	return true;
+}
+
+bool
+diskspace_full(const struct diskspace *s)
+{
+	(void)s;
+	return false;
+}
+
+void
+diskspace_want(struct diskspace *s, uint64_t bytes)
+{
+	(void)s;
+	(void)bytes;
+}
+
+const char *
+space_bytes(uint64_t bytes, char dst[24])
+{
+	snprintf(dst, 24, "%llu", (unsigned long long)bytes);
+	return dst;
+}
