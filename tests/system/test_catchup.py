@@ -8,11 +8,13 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import main  # noqa: E402
+from cluster import BUILD, main  # noqa: E402
 from raftcluster import KV_SET, MSG, OP, READ_DEFAULT, Conn, RaftCluster, wait_for  # noqa: E402
 from slowlink import SlowLink  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.27.3")
+with open(os.path.join(BUILD, "config.h")) as f:        # their shadow and quarantine are no memory of ours
+    SANITIZED = "#define TV_SANITIZERS 1" in f.read()
 CALM = {"election_timeout": "3s", "heartbeat_interval": "300ms"}      # a busy machine is not what is tested
 FRONTS = itertools.count()      # a listener of its own for each test
 SNAPSHOTS = {"snapshot_threshold": 500, "snapshot_interval": "100ms", "trailing_logs": 100, "snapshot_chunk": "64k"}
@@ -133,7 +135,7 @@ def reads_one_kb_per_second():
         before = rss(leader)
         load.more(8000)                                  # 32 MB that the slow one does not take
         grown = rss(leader) - before
-        assert grown < 16 << 20, "the leader grew by %d KB" % (grown >> 10)
+        assert grown < 16 << 20 or SANITIZED, "the leader grew by %d KB" % (grown >> 10)
         converged(leader, other)
         lag = int(leader.info()["applied_index"]) - int(slow.info()["applied_index"])
         assert lag > 5000, "the link is not slow: lag %d, passed %d" % (lag, link.passed)
