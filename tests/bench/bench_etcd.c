@@ -2,7 +2,8 @@
  * Closed-loop load on etcd over gRPC (KV.Put and KV.Range, plain TCP): each client has one call under way; by default it
  * also has a connection of its own, as independent programs would.
  *
- *	bench_etcd [-c CLIENTS] [-m CLIENTS_PER_CONNECTION] [-s SECONDS] [-k KEYS] [-b VALUE_BYTES] [-j] put|fill|get|stale IP:PORT...
+ *	bench_etcd [-c CLIENTS] [-m CLIENTS_PER_CONNECTION] [-s SECONDS] [-k KEYS] [-b VALUE_BYTES] [-j]
+ *	    put|fill|get|stale IP:PORT...
  *
  * HTTP/2 is libnghttp2's; the few protobuf fields are written by hand.  Prints the same line as bench_http.
  */
@@ -74,7 +75,8 @@ write_body(struct client *c, const char *key)
 		c->body[n++] = 1;
 	}
 	len = n - GRPC_HEAD;
-	memcpy(c->body, (uint8_t[]){ 0, (uint8_t)(len >> 24), (uint8_t)(len >> 16), (uint8_t)(len >> 8), (uint8_t)len }, GRPC_HEAD);
+	memcpy(c->body, (uint8_t[]){ 0, (uint8_t)(len >> 24), (uint8_t)(len >> 16), (uint8_t)(len >> 8), (uint8_t)len },
+	    GRPC_HEAD);
 	c->body_len = n;
 	c->body_at = c->answer_bytes = 0;
 	c->granted = false;
@@ -83,7 +85,8 @@ write_body(struct client *c, const char *key)
 /* -- calls -- */
 
 static ssize_t
-read_body(nghttp2_session *s, int32_t stream, uint8_t *out, size_t cap, uint32_t *flags, nghttp2_data_source *source, void *arg)
+read_body(nghttp2_session *s, int32_t stream, uint8_t *out, size_t cap, uint32_t *flags, nghttp2_data_source *source,
+    void *arg)
 {
 	struct client *c = source->ptr;
 	size_t n = c->body_len - c->body_at;
@@ -117,14 +120,14 @@ next_call(struct client *c)
 	if (!load_next(l, key, &c->sent))
 		return;
 	write_body(c, key);
-	if (nghttp2_submit_request(c->conn->session, NULL, l->mode == LOAD_PUT || l->mode == LOAD_FILL ? put : range, CALL_HEADERS,
-	    &body, c) < 0)
+	if (nghttp2_submit_request(c->conn->session, NULL, l->mode == LOAD_PUT || l->mode == LOAD_FILL ? put : range,
+	    CALL_HEADERS, &body, c) < 0)
 		load_lost(l, "no more streams");
 }
 
 static int
-on_header(nghttp2_session *s, const nghttp2_frame *f, const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len,
-    uint8_t flags, void *arg)
+on_header(nghttp2_session *s, const nghttp2_frame *f, const uint8_t *name, size_t name_len, const uint8_t *value,
+    size_t value_len, uint8_t flags, void *arg)
 {
 	struct client *c = nghttp2_session_get_stream_user_data(s, f->hd.stream_id);
 

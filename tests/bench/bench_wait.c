@@ -9,7 +9,7 @@
  *	open N		connections until there are N
  *	fill		every key is written once (the keys must be there before others wait for them)
  *	wait		a query on every connection that has none, from the newest index on; done when all are sent
- *	wake N WRITERS	N writes to the keys in turn, WRITERS at a time.  Done when every waiter of a written key has its answer.
+ *	wake N WRITERS	N writes to the keys in turn, WRITERS at a time.  Done when every waiter of a written key was answered.
  *			Latency is from the writer's answer to the waiter's (0 when the waiter's came first)
  *	again		from now on a query that was answered is asked again at once
  *	drop		closes all connections, every other with a reset
@@ -182,7 +182,8 @@ round_end(struct bench *b)
 {
 	unsigned n = b->sample_count;
 
-	qsort(b->samples, n, sizeof(*b->samples), by_size);
+	if (n > 0)
+		qsort(b->samples, n, sizeof(*b->samples), by_size);
 	printf("{\"answers\": %u, \"p50_us\": %u, \"p99_us\": %u, \"max_us\": %u, \"seconds\": %.4f, \"errors\": %llu}\n", n,
 	    n > 0 ? b->samples[n / 2] : 0, n > 0 ? b->samples[n - 1 - n / 100] : 0, n > 0 ? b->samples[n - 1] : 0,
 	    mono_seconds(mono_sub(clock_mono(), b->began)), (unsigned long long)b->errors);
@@ -484,6 +485,9 @@ main(int argc, char **argv)
 	ev_io_start(b.loop, &b.commands);
 	ev_run(b.loop, 0);
 	drop(&b);
+	for (unsigned i = 0; i < WRITERS_MAX; i++)
+		if (b.writers[i] != NULL)
+			conn_free(b.writers[i], false);
 	free(b.samples);
 	free(b.waiters);
 	free(b.keys);

@@ -16,7 +16,8 @@ static const struct {
 	const char *name;
 	enum load_mode mode;
 } MODES[] = {
-	{ "put", LOAD_PUT }, { "fill", LOAD_FILL }, { "get", LOAD_GET }, { "consistent", LOAD_CONSISTENT }, { "stale", LOAD_STALE },
+	{ "put", LOAD_PUT }, { "fill", LOAD_FILL }, { "get", LOAD_GET }, { "consistent", LOAD_CONSISTENT },
+	{ "stale", LOAD_STALE },
 };
 
 /* -- latencies: 16 logarithmic buckets per doubling of nanoseconds -- */
@@ -92,7 +93,8 @@ load_init(struct load *l, const char *program, int argc, char **argv)
 {
 	int opt;
 
-	*l = (struct load){ .program = program, .clients = 64, .per_conn = 1, .seconds = 10, .keys = 100000, .value_bytes = 200 };
+	*l = (struct load){ .program = program, .clients = 64, .per_conn = 1, .seconds = 10, .keys = 100000,
+	    .value_bytes = 200 };
 	while ((opt = getopt(argc, argv, "c:m:s:k:b:j")) != -1) {
 		if (opt == 'c')
 			l->clients = (unsigned)atoi(optarg);
@@ -109,8 +111,8 @@ load_init(struct load *l, const char *program, int argc, char **argv)
 		else
 			usage(l);
 	}
-	if (optind + 1 >= argc || argc - optind - 1 > LOAD_TARGETS_MAX || l->clients == 0 || l->per_conn == 0 || l->keys == 0 ||
-	    l->value_bytes > LOAD_VALUE_MAX)
+	if (optind + 1 >= argc || argc - optind - 1 > LOAD_TARGETS_MAX || l->clients == 0 || l->per_conn == 0 ||
+	    l->keys == 0 || l->value_bytes > LOAD_VALUE_MAX)
 		usage(l);
 	parse_mode(l, argv[optind]);
 	for (optind++; optind < argc; optind++)
