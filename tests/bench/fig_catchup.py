@@ -40,7 +40,7 @@ def away(c, leader, follower, seconds, what):
     gone = Load(leader, seconds)
     gone.join()
     row(what + ", while it is away", gone.report, leader_mib(leader))
-    back = Load(leader, 60 if seconds > 5 else 30)
+    back = Load(leader, 30 if seconds > 3 else 15)
     time.sleep(2)                       # past the generator's warm-up, at full rate
     began, missing = time.monotonic(), applied(leader)
     follower.start("raftd")
