@@ -17,7 +17,8 @@ with open(os.path.join(BUILD, "config.h")) as f:        # their shadow and quara
     SANITIZED = "#define TV_SANITIZERS 1" in f.read()
 CALM = {"election_timeout": "3s", "heartbeat_interval": "300ms"}      # a busy machine is not what is tested
 FRONTS = itertools.count()      # a listener of its own for each test
-SNAPSHOTS = {"snapshot_threshold": 500, "snapshot_interval": "100ms", "trailing_logs": 100, "snapshot_chunk": "64k"}
+KEPT = 100
+SNAPSHOTS = {"snapshot_threshold": 500, "snapshot_interval": "100ms", "trailing_logs": KEPT, "snapshot_chunk": "64k"}
 
 
 class Load:
@@ -79,8 +80,11 @@ def away_and_back(options, away, said):
         load = Load(leader)
         load.more(200)
         term = leader.info()["term"]
+        last = int(follower.info()["last_log_index"])
         follower.kill()
         load.more(away)
+        if said:                                         # what it lacks has been cut off meanwhile
+            wait_for("the leader's log begins later", lambda: int(leader.info()["last_snapshot_index"]) > last + KEPT)
         follower.start()
         converged(leader, follower)
         load.more(200)

@@ -150,7 +150,7 @@ START_TEST(bad_head)
 	static const struct {
 		size_t at;
 		uint8_t value;
-	} bad[] = { { 0, 0 }, { 0, 2 }, { 1, 0 }, { 1, 12 }, { 1, 255 }, { 2, 8 }, { 2, 0xff } };
+	} bad[] = { { 0, 0 }, { 0, 2 }, { 1, 0 }, { 1, 12 }, { 1, 255 }, { 2, 32 }, { 2, 0xff } };
 
 	raft_msg_write(&b, &m);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
