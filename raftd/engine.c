@@ -1058,6 +1058,7 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 	info_u64(fn, ctx, "disk_reserve", e->d->conf.disk_reserve);
 	info_u64(fn, ctx, "entry_cache_bytes", entrycache_memory(e->cache));
 	info_u64(fn, ctx, "fenced_by_generation", e->d->fenced);
+	info_u64(fn, ctx, "first_log_index", st->first_index);
 	info_u64(fn, ctx, "fsm_pending", e->commit - e->applied);
 	info_u64(fn, ctx, "generation", e->d->id.generation);
 	fn(ctx, "last_contact", contact);
