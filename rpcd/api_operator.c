@@ -89,14 +89,20 @@ on_recover(void *ctx, enum tv_err err, struct span text, struct span value)
 	}
 }
 
-/* GET: what it would mean.  PUT: does it. */
+/* GET: what it would mean.  PUT: does it.  Both only from this machine: whoever decides this stands at the server. */
 static void
 run_recover(struct request *r)
 {
-	struct note *n = note_new(r);
-	enum tv_err err = n == NULL ? TV_ENOMEM :
-	    admin_recover(r->api->admin, r->head.method[0] == 'G', on_recover, n);
+	struct note *n;
+	enum tv_err err;
 
+	if (r->head.client_ip != NULL && !r->head.on_loopback) {
+		answer_text(r, 403, "A recovery is asked for on the server itself: run clusterctl raft recover there, over its "
+		    "socket or a loopback address");
+		return;
+	}
+	n = note_new(r);
+	err = n == NULL ? TV_ENOMEM : admin_recover(r->api->admin, r->head.method[0] == 'G', on_recover, n);
 	if (err == TV_OK)
 		return;
 	note_free(n);

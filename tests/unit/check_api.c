@@ -941,6 +941,31 @@ START_TEST(autopilot_health)
 }
 END_TEST
 
+/* From elsewhere not even the report; from this machine over TCP as over the socket. */
+START_TEST(raft_recover_from_elsewhere)
+{
+	static const char *const methods[] = { "GET", "PUT" };
+	struct request *r;
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct request_head distant = { .client_ip = "192.0.2.7" }, local = { .client_ip = "127.0.0.1", .on_loopback = true };
+
+		fake.recover_done = NULL;
+		r = fake_begin(methods[i], "/v1/operator/raft/recover", NULL, &local);
+		ck_assert(fake.recover_done != NULL);
+		fake.recover_done(fake.admin_ctx, TV_ECONFLICT, span_str("there is a leader"), SPAN_NONE);
+		fake_answered(r, 409, "there is a leader");
+		fake_end(r);
+		fake.recover_done = NULL;
+		r = fake_begin(methods[i], "/v1/operator/raft/recover", NULL, &distant);
+		ck_assert(fake.recover_done == NULL);
+		fake_answered(r, 403, "A recovery is asked for on the server itself: run clusterctl raft recover there, over its "
+		    "socket or a loopback address");
+		fake_end(r);
+	}
+}
+END_TEST
+
 /* The report for a GET, refused or not; a PUT that is refused is a conflict, in one sentence. */
 START_TEST(raft_recover)
 {
@@ -1604,6 +1629,7 @@ main(void)
 	tcase_add_test(t, status_and_operator);
 	tcase_add_test(t, autopilot_configuration);
 	tcase_add_test(t, autopilot_health);
+	tcase_add_test(t, raft_recover_from_elsewhere);
 	tcase_add_test(t, raft_recover);
 	tcase_add_test(t, members);
 	tcase_add_test(t, agent_coordinates);
