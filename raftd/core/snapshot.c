@@ -215,8 +215,9 @@ have_already(struct raft *r, const struct raft_msg *m)
 {
 	uint64_t term;
 
+	/* The state is missing up to where the log begins; one that ends earlier would cost entries that were promised. */
 	if (r->stateless)
-		return false;
+		return m->log_index + 1 < r->log.first;
 	if (m->log_index <= r->commit)
 		return true;
 	if (r->incoming.installing || !logidx_term(&r->log, m->log_index, &term) || term != m->log_term)

@@ -1026,6 +1026,39 @@ START_TEST(snapshot_replaces_the_log)
 }
 END_TEST
 
+/* S89: the log begins after 10 and holds promises up to 13; only a snapshot of 10 or later is of use, and costs none. */
+START_TEST(snapshot_for_a_lost_state)
+{
+	struct raft_restore from = { .term = 4, .snapshot_index = 10, .snapshot_term = 4, .applied = 10,
+		.snapshot_config = config_of(3, 0), .stateless = true };
+	struct buf b = BUF_INIT(16384);
+	struct raft_msg m;
+
+	start(&from);
+	for (uint64_t i = 11; i <= 13; i++)
+		ck_assert_int_eq(raft_restore_entry(c.r, &(struct raft_entry){ .index = i, .term = 4,
+		    .type = RAFT_ENTRY_OP }), TV_OK);
+	append(2, 5, 13, 4, 10, TERMS(5));
+	ck_assert(sent(RAFT_MSG_APPEND_REPLY, 2)->msg.stateless);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND_REPLY, 2)->msg.hint_index, 10);
+	m = chunk(&b, 9, 0, 100, 100);
+	feed_msg(&m);
+	ck_assert_ptr_null(c.out.snapshot_chunk);
+	ck_assert(sent(RAFT_MSG_SNAPSHOT_REPLY, 2)->msg.done);
+	m = chunk(&b, 12, 0, 100, 100);
+	feed_msg(&m);
+	ck_assert_ptr_nonnull(c.out.snapshot_chunk);
+	ck_assert(raft_keeps_log(c.r, 12, 4));
+	feed((struct raft_input){ .type = RAFT_IN_SNAPSHOT_INSTALLED, .msg = &m });
+	ck_assert(sent(RAFT_MSG_SNAPSHOT_REPLY, 2)->msg.done);
+	ck_assert_uint_eq(c.out.commit_index, 12);
+	ck_assert_uint_ge(status().last_index, 13);
+	ck_assert_uint_eq(raft_term_at(c.r, 13), 4);
+	buf_done(&b);
+	stop();
+}
+END_TEST
+
 START_TEST(snapshot_of_what_is_here)
 {
 	struct buf b = BUF_INIT(16384);
@@ -1153,6 +1186,7 @@ main(void)
 		changes_wait_their_turn, promotion_when_caught_up, last_voter_stays, removal_arithmetic,
 		recover_goes_on_alone, recover_needs_something, retired_for_good,
 		transfer_stops_proposals, timeout_now_is_obeyed_once,
+		snapshot_for_a_lost_state,
 		snapshot_replaces_the_log, snapshot_of_what_is_here, snapshot_that_cannot_be_kept, snapshot_is_sent,
 		nonsense_changes_nothing,
 	};
