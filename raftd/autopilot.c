@@ -146,14 +146,15 @@ autopilot_advise(struct autopilot *a, struct policy_input *in)
 	const struct raft_status *st = engine_status(a->d->engine);
 	struct mono now = clock_mono(), leading = mono_sub(now, a->leading_since);
 	struct autopilot_config conf;
+	/* The record, and all of it: without it, or behind it, nobody knows yet that it says to leave the dead alone. */
+	bool known = fsm_autopilot(a->d->fsm, &conf) && leader_active(a->d->leader);
 
-	(void)fsm_autopilot(a->d->fsm, &conf);
 	in->min_voters = conf.MinQuorum > 0 ? (unsigned)conf.MinQuorum : AUTOPILOT_VOTERS_KEPT;
 	for (unsigned i = 0; i < a->book.count; i++) {
 		const struct health_record *r = &a->book.records[i];
 		const struct raft_peer_status *p = status_of(st, r->id);
 
-		if (conf.CleanupDeadServers && r->dead_since.ns != 0 && p != NULL && !p->active &&
+		if (known && conf.CleanupDeadServers && r->dead_since.ns != 0 && p != NULL && !p->active &&
 		    mono_sub(now, r->dead_since).ns >= a->d->conf.dead_server_grace.ns)
 			in->dead[in->dead_count++] = r->id;
 		if (p != NULL && !p->voter && p->caught_up &&

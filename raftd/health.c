@@ -25,7 +25,9 @@ keeps_up(const struct health_facts *f, const struct health_bounds *b)
 		return true;
 	if (b->contact_ns > 0 && f->silent_ns > b->contact_ns)
 		return false;
-	return f->term == b->term && (b->trailing == 0 || f->index + b->trailing >= b->index_before);
+	if (f->term != b->term)
+		return false;
+	return b->trailing == 0 || f->index >= b->index_before || b->index_before - f->index <= b->trailing;
 }
 
 static void

@@ -107,6 +107,10 @@ START_TEST(bounds_can_be_off)
 	f[1].index = 1;
 	look();
 	ck_assert(health_all(&b));
+	bounds.trailing = UINT64_MAX;		/* the same, said otherwise */
+	look();
+	look();
+	ck_assert(health_all(&b));
 }
 END_TEST
 
