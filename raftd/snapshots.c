@@ -60,8 +60,8 @@ checkpoint_work(void *ctx)
 
 	s->err = fsm_checkpoint(s->d->fsm, &s->index, &s->term);
 	s->sys = errno;
-	s->fits_from = log_fits_from(s->d->log, s->d->conf.log_bytes);
-	s->keeps_from = log_fits_from(s->d->log, s->d->conf.log_keep_max);
+	s->fits_from = log_fits_from(s->d->log, s->d->conf.log_bytes, true);
+	s->keeps_from = log_fits_from(s->d->log, s->d->conf.log_keep_max, true);
 }
 
 static void
@@ -170,7 +170,7 @@ checkpoint_due(struct snapshots *s, struct mono now)
 	if (diskspace_low(s->d->space) && applied > s->last_index && mono_sub(now, s->last).ns >= LOW_INTERVAL.ns)
 		return true;
 	if (applied > s->last_index && mono_sub(now, s->last).ns >= BYTES_INTERVAL.ns &&
-	    log_fits_from(s->d->log, s->d->conf.log_bytes) > s->last_index + 1)
+	    log_fits_from(s->d->log, s->d->conf.log_bytes, false) > s->last_index + 1)
 		return true;
 	if (applied < s->last_index || since < threshold)
 		return false;
@@ -271,7 +271,9 @@ snapshot_start(struct snapshots *s)
 	if (!room_for_file(s))
 		return;			/* asked again while unanswered */
 	err = fsm_snapshot_begin(s->d->fsm, &s->writing, &s->file_index, &s->file_term);
-	config = err == TV_OK ? raft_config_at(core, s->file_index) : NULL;
+	/* A state that is being rebuilt may be behind the place from which on the configurations are known. */
+	config = err == TV_OK && s->file_index >= engine_status(s->d->engine)->snapshot_index ?
+	    raft_config_at(core, s->file_index) : NULL;
 	if (err == TV_OK && config == NULL) {
 		fsm_snapshot_end(s->writing);
 		s->writing = NULL;

@@ -65,9 +65,9 @@ enum tv_err log_read(struct log_store *s, uint64_t first, uint64_t last, size_t 
     struct raft_entry **out, uint32_t *count);
 /*
  * Lowest index from which on the log takes at most bytes_max on disk.  Counted in whole files: the newest one is always
- * within.  Any thread.
+ * within.  Any thread.  Without `wait` 0 while the log is busy, perhaps with a slow disk.
  */
-uint64_t log_fits_from(struct log_store *s, uint64_t bytes_max);
+uint64_t log_fits_from(struct log_store *s, uint64_t bytes_max, bool wait);
 /* Removes entries <= index and remembers the snapshot position and configuration, in one transaction. */
 enum tv_err log_compact(struct log_store *s, uint64_t index, uint64_t snapshot_index, uint64_t snapshot_term,
     const struct raft_config *config);

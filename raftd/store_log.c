@@ -566,12 +566,15 @@ change_reset(struct log_store *s, DB_TXN *txn, const void *arg, bool *manifest)
 }
 
 uint64_t
-log_fits_from(struct log_store *s, uint64_t bytes_max)
+log_fits_from(struct log_store *s, uint64_t bytes_max, bool wait)
 {
 	uint64_t bytes = 0, from;
 	struct stat st;
 
-	(void)pthread_mutex_lock(&s->lock);
+	if (wait)
+		(void)pthread_mutex_lock(&s->lock);
+	else if (pthread_mutex_trylock(&s->lock) != 0)
+		return 0;
 	from = s->last + 1;
 	for (unsigned i = s->segs.n; i-- > 0;) {
 		char name[64], path[640];

@@ -820,6 +820,18 @@ START_TEST(each_sync_fails_in_turn)
 }
 END_TEST
 
+/* Whoever must not wait for the disk is told nothing rather than kept. */
+START_TEST(size_without_waiting)
+{
+	ck_assert_int_eq(append(1, 3, 1, 100), TV_OK);
+	ck_assert_uint_eq(log_fits_from(s, 1u << 30, false), 1);
+	ck_assert_uint_eq(log_fits_from(s, 1u << 30, true), 1);
+	pthread_mutex_lock(&s->lock);		/* as while a file is made for new entries */
+	ck_assert_uint_eq(log_fits_from(s, 1u << 30, false), 0);
+	pthread_mutex_unlock(&s->lock);
+}
+END_TEST
+
 START_TEST(each_write_fails_in_turn)
 {
 	ck_assert_int_eq(db_env_set_func_write(faulty_write), 0);
@@ -856,6 +868,7 @@ main(void)
 	tcase_add_test(t, lost_files_are_noticed);
 	tcase_add_test(t, damaged_write_ahead_log_is_noticed);
 	tcase_add_test(t, torn_tail_is_dropped);
+	tcase_add_test(t, size_without_waiting);
 	tcase_add_test(t, failed_write_is_final);
 	tcase_add_test(t, each_sync_fails_in_turn);
 	tcase_add_test(t, each_write_fails_in_turn);
