@@ -223,7 +223,6 @@ got_piece(struct request *r, const struct op_reply *reply)
 	p->total = st.Total;
 	p->offset += st.Data.len;
 	buf_putspan(first ? &p->piece : &p->next, st.Data);
-	arena_reset(&r->arena);
 	if (p->piece.failed || p->next.failed || (first && p->offset < p->total && !ask_piece(r)))
 		get_failed(r, span_str("out of memory"));
 	else if (first)

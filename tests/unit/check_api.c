@@ -1476,6 +1476,21 @@ START_TEST(snapshot_save)
 	ck_assert_mem_eq(bytes, "ef", 2);
 	asked(OP_SNAPSHOT_END, NULL);
 	fake_end(r);
+	/* Every question of it goes to the same place with the same token. */
+	r = fake_begin("GET", "/v1/snapshot?dc=elsewhere&token=t0ken&separate", NULL, NULL);
+	snapshot_says(SNAPSHOT_PREPARING, 0, 0, "");
+	snapshot_says(SNAPSHOT_READY, 0, 6, "ab");
+	for (uint64_t at = 2; at < 6; at++) {
+		asked(OP_SNAPSHOT_READ, &q);
+		ck_assert_uint_eq(q.Offset, at);
+		span_is(fake.q.dc, "elsewhere");
+		span_is(fake.q.token, "t0ken");
+		snapshot_says(SNAPSHOT_READY, at, 6, "x");
+		while (r->stream(r, bytes, sizeof(bytes)) > 0)
+			;
+	}
+	ck_assert_str_eq(fake_header(r, "Content-Type"), "application/x-gzip");
+	fake_end(r);
 	/* It breaks off in the middle: no bytes are made up. */
 	r = fake_begin("GET", "/v1/snapshot", NULL, NULL);
 	snapshot_says(SNAPSHOT_PREPARING, 0, 0, "");
