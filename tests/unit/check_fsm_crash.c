@@ -219,6 +219,69 @@ open_again(const char *dir, char *errbuf, size_t cap)
 	return fsm_open(&opt, &k.f, errbuf, cap);
 }
 
+/* The meta record as version 2 wrote it: its indexes were fewer, and nothing was restored yet. */
+static void
+make_version_2(const char *dir)
+{
+	enum { OLD_INDEXES = 7, FIELDS = 1 + 8 + 8 };
+	struct store_env_options eo = { .dir = dir, .log_file_bytes = 1u << 20, .log_buffer_bytes = 1u << 16 };
+	struct store_env env;
+	char errbuf[256], name[] = "Astate";
+	uint8_t now[1024], old[1024];
+	DBT key = { .data = name, .size = 6 }, data = { .data = now, .ulen = sizeof(now), .flags = DB_DBT_USERMEM };
+	size_t at = FIELDS, len = FIELDS, n;
+	DB *db;
+
+	ck_assert_int_eq(store_env_open(&env, &eo, errbuf, sizeof(errbuf)), TV_OK);
+	ck_assert_int_eq(store_env_db(&env, "state.db", false, &db), 0);
+	ck_assert_int_eq(db->get(db, NULL, &key, &data, 0), 0);
+	ck_assert_uint_eq(now[0], 3);
+	memcpy(old, now, FIELDS);
+	old[0] = 2;
+	n = now[at];
+	ck_assert_uint_eq(n, OLD_INDEXES + 1);
+	old[len] = OLD_INDEXES;
+	memcpy(old + len + 1, now + at + 1, 8 * OLD_INDEXES);
+	len += 1 + 8 * OLD_INDEXES;
+	at += 1 + 8 * n;
+	n = now[at];				/* the tallies are the same */
+	memcpy(old + len, now + at, 1 + 8 * n);
+	len += 1 + 8 * n;
+	data = (DBT){ .data = old, .size = (uint32_t)len };
+	ck_assert_int_eq(db->put(db, NULL, &key, &data, 0), 0);
+	ck_assert_int_eq(db->close(db, 0), 0);
+	store_env_close(&env);
+}
+
+/* A state of the version before is opened as it is, and goes on from there. */
+START_TEST(version_before)
+{
+	char errbuf[512], dir[80];
+	uint64_t applied, index;
+
+	snprintf(dir, sizeof(dir), "%s/state", k.dir);
+	ck_assert_int_eq(open_again(dir, errbuf, sizeof(errbuf)), TV_OK);
+	ck_assert(kit_put(&k, "a", "b"));
+	kit_node(&k, KIT_NODE, "10.0.0.1");
+	applied = fsm_applied(k.f);
+	index = kit_key_index(&k, "a");
+	fsm_close(k.f);
+	k.f = NULL;
+	make_version_2(dir);
+	ck_assert_msg(open_again(dir, errbuf, sizeof(errbuf)) == TV_OK, "%s", errbuf);
+	ck_assert_uint_eq(fsm_applied(k.f), applied);
+	ck_assert_uint_eq(fsm_index(k.f), applied);	/* nothing was restored: the log's index */
+	ck_assert_uint_eq(kit_key_index(&k, "a"), index);
+	ck_assert(!fsm_autopilot(k.f, &(struct autopilot_config){ 0 }));
+	ck_assert(!fsm_staged(k.f, &(struct fsm_stage){ 0 }));
+	ck_assert(kit_put(&k, "c", "d"));
+	ck_assert_uint_eq(kit_key_index(&k, "c"), applied + 1);
+	kit_reopen(&k);				/* as the present version wrote it */
+	ck_assert_uint_eq(fsm_applied(k.f), applied + 1);
+	ck_assert(kit_has(&k, "a") && kit_has(&k, "c"));
+}
+END_TEST
+
 /* Told apart: a state of a newer version is refused, a damaged one can be set aside and made anew (S89). */
 START_TEST(newer_or_damaged)
 {
@@ -286,6 +349,7 @@ main(void)
 	tcase_add_test(t, checkpointed_index_survives);
 	tcase_add_test(t, batches_do_not_matter);
 	tcase_add_test(t, newer_or_damaged);
+	tcase_add_test(t, version_before);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
