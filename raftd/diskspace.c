@@ -198,6 +198,12 @@ diskspace_critical(const struct diskspace *s)
 	return s->available < critical_bytes(s);
 }
 
+uint64_t
+diskspace_room(const struct diskspace *s)
+{
+	return s->available > s->reserve ? s->available - s->reserve : 0;
+}
+
 bool
 diskspace_fits(const struct diskspace *s, uint64_t bytes)
 {

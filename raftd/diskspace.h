@@ -32,6 +32,8 @@ bool diskspace_full(const struct diskspace *s);
 bool diskspace_low(const struct diskspace *s);
 /* So little that not even a checkpoint is safe to begin. */
 bool diskspace_critical(const struct diskspace *s);
+/* Bytes free beside the reserve. */
+uint64_t diskspace_room(const struct diskspace *s);
 /* Would that many bytes fit beside the reserve? */
 bool diskspace_fits(const struct diskspace *s, uint64_t bytes);
 /* They did not, and nothing else makes sense before they do (a snapshot to receive): full until then. */

@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "raftd/diskspace.h"
 #include "raftd/engine.h"
 #include "raftd/leader.h"
 #include "raftd/membership.h"
@@ -15,7 +16,6 @@
 
 #define LOOK 0.05			/* seconds between looks while something is under way */
 #define RETRY MONO_S(5)
-#define NO_LIMIT (UINT64_MAX / 2)	/* what the leader has let pass must load everywhere */
 
 struct restores {
 	struct raftd *d;
@@ -32,8 +32,9 @@ struct restores {
 	char errbuf[256];
 	_Atomic uint64_t done;
 	struct mono started, retry;	/* not again before */
-	char bad_id[37];		/* its archive is bad, here as on every server */
+	char bad_id[37];		/* its archive is bad; not to be tried again unless it is committed */
 	bool broken;
+	uint64_t state_max;		/* what there is room for; the leader has let pass its size as such */
 
 	bool pausing;
 	uint64_t commit_index, commit_term;
@@ -43,12 +44,24 @@ struct restores {
 
 /* -- loading -- */
 
+uint64_t
+restores_need(uint64_t state_bytes)
+{
+	return state_bytes * 2 + state_bytes / 4;
+}
+
+uint64_t
+restores_fit(uint64_t room)
+{
+	return room / 9 * 4;
+}
+
 static void
 load_work(void *ctx)
 {
 	struct restores *r = ctx;
 
-	r->err = fsm_stage_load(r->d->fsm, r->load_id, NO_LIMIT, &r->done, r->errbuf, sizeof(r->errbuf));
+	r->err = fsm_stage_load(r->d->fsm, r->load_id, r->state_max, &r->done, r->errbuf, sizeof(r->errbuf));
 }
 
 static void
@@ -63,6 +76,9 @@ transfer_ended(void *ctx, enum tv_err err, const char *text)
 static void
 load_failed_here(struct restores *r)
 {
+	if (r->err == TV_ELIMIT)
+		snprintf(r->errbuf, sizeof(r->errbuf), "disk full: %s/raftd has no room for the restored state beside the old one",
+		    r->d->cluster.data_dir);
 	log_err("raft", "loading a restored state failed, the old one stays; trying again in 5 s: %s", r->errbuf);
 	r->retry = mono_add(clock_mono(), RETRY);
 	/* Committed is committed; a server that can load it had better lead. */
@@ -82,16 +98,16 @@ load_done(void *ctx)
 		log_info("raft", "the staged archive is loaded beside the state, in %lld ms",
 		    (long long)mono_ms(mono_sub(clock_mono(), r->started)));
 		r->pausing = false;
-	} else if (r->err == TV_EFORMAT || r->err == TV_ELIMIT) {
-		log_err("raft", "a staged archive cannot be restored, the state stays: %s", r->errbuf);
-		snprintf(r->bad_id, sizeof(r->bad_id), "%s", r->load_id);
-		r->pausing = false;
-	} else if (r->err == TV_ECORRUPT) {
-		log_err("raft", "%s", r->errbuf);
-		r->broken = true;
-		r->pausing = false;
 	} else if (r->err == TV_ENOENT) {
 		r->pausing = false;		/* it was given up */
+	} else if (r->err == TV_ECORRUPT && r->pausing) {
+		/* The leader had what was announced, or it would not have committed it. */
+		fsm_found_damaged(r->d->fsm, r->errbuf);
+		r->broken = true;
+		r->pausing = false;
+	} else if ((r->err == TV_EFORMAT || r->err == TV_ECORRUPT) && !r->pausing) {
+		log_err("raft", "a staged archive cannot be restored, the state stays: %s", r->errbuf);
+		snprintf(r->bad_id, sizeof(r->bad_id), "%s", r->load_id);
 	} else {
 		load_failed_here(r);
 	}
@@ -115,6 +131,7 @@ load(struct restores *r)
 	memcpy(r->load_id, r->stage.id, sizeof(r->load_id));
 	r->errbuf[0] = '\0';
 	r->done = 0;
+	r->state_max = restores_fit(diskspace_room(r->d->space));
 	r->started = clock_mono();
 	r->loading = worker_start(&r->d->worker, load_work, load_done, r) == TV_OK;	/* else the next look tries */
 }
@@ -268,13 +285,14 @@ is_there(struct restores *r, const char *id)
 	const struct fsm_stage *st = &r->stage;
 
 	r->staged = fsm_staged(r->d->fsm, &r->stage);
-	return r->staged && strcmp(st->id, id) == 0 && !st->aborting && st->received == st->bytes &&
-	    strcmp(r->bad_id, id) != 0;
+	return r->staged && strcmp(st->id, id) == 0 && !st->aborting && st->received == st->bytes;
 }
 
 static enum restore_verdict
 wait_for_it(struct restores *r, uint64_t index, uint64_t term)
 {
+	/* Its leader had loaded it: who cannot (an older version, no memory) waits, or its state would be another one. */
+	r->bad_id[0] = '\0';
 	r->pausing = true;
 	r->commit_index = index;
 	r->commit_term = term;

@@ -25,6 +25,11 @@ void restores_cancel(struct restores *r, struct span id);
 /* Once per turn of the loop. */
 void restores_turn(struct restores *r);
 
+/* Disk that a state of so many bytes takes while it is loaded: tables, and their write-ahead log. */
+uint64_t restores_need(uint64_t state_bytes);
+/* The other way round: how large a state fits into this room. */
+uint64_t restores_fit(uint64_t room);
+
 /* What to do with a RESTORE_COMMIT of this id, the next entry to be applied. */
 enum restore_verdict {
 	RESTORE_ENTRY,		/* an entry as any other: there is nothing to take */

@@ -4,14 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "raftd/diskspace.h"
 #include "raftd/engine.h"
 #include "raftd/leader.h"
 #include "raftd/op_snapshot.h"
+#include "raftd/restores.h"
 #include "raftd/upload.h"
 #include "raftd/writes.h"
 
@@ -38,7 +39,7 @@ struct upload {
 	uint64_t stored, loaded;
 	struct mono used, started;
 	uint64_t index;			/* RESTORE_DONE: as the API shows it */
-	char text[320];			/* RESTORE_FAILED */
+	char text[1024];		/* RESTORE_FAILED */
 
 	/* looking through it, in the worker */
 	bool checking;
@@ -117,13 +118,18 @@ propose(struct upload *u, struct step *s, uint16_t op, const struct restore_step
 {
 	struct buf b = BUF_INIT(CHUNK_BYTES + 4096);
 	struct arena a = ARENA_INIT(CHUNK_BYTES + (64u << 10));
+	enum tv_err err = TV_ENOMEM;
 	struct span text;
 
 	schema_pack(&restore_step_schema, args, &b);
 	s->u = u;
 	s->round = u->round;
 	s->proposal.done = done;
-	s->busy = !b.failed && write_start(u->d, &s->proposal, op, buf_span(&b), &a, &text) == TV_OK;
+	if (!b.failed)
+		err = write_start(u->d, &s->proposal, op, buf_span(&b), &a, &text);
+	s->busy = err == TV_OK;
+	if (err == TV_ENOSPACE)			/* anything else passes, or leadership goes */
+		fail(u, "%.*s" CHANGED_NOTHING, (int)text.len, (const char *)text.p);
 	buf_done(&b);
 	arena_done(&a);
 	return s->busy;
@@ -275,18 +281,14 @@ check_work(void *ctx)
 static bool
 has_room(struct upload *u)
 {
-	uint64_t need = u->facts.state_bytes + u->facts.state_bytes / 4 + 2 * u->facts.bytes, room;
-	char dir[512];
-	struct statvfs st;
+	/* Of the archive: the log, the state's staging and its write-ahead log. */
+	uint64_t need = restores_need(u->facts.state_bytes) + 3 * u->facts.bytes, room = diskspace_room(u->d->space);
 
-	snprintf(dir, sizeof(dir), "%s/raftd", u->d->cluster.data_dir);
-	if (statvfs(dir, &st) < 0)
-		return true;			/* writing will tell */
-	room = (uint64_t)st.f_bavail * st.f_frsize;
 	if (room >= need)
 		return true;
-	fail(u, "disk full: %s has %llu MB free, and this restore needs about %llu MB there on each server" CHANGED_NOTHING,
-	    dir, (unsigned long long)(room >> 20), (unsigned long long)(need >> 20) + 1);
+	fail(u, "disk full: %s/raftd has %llu MB free beside disk_reserve, and this restore needs about %llu MB there on each "
+	    "server" CHANGED_NOTHING, u->d->cluster.data_dir, (unsigned long long)(room >> 20),
+	    (unsigned long long)(need >> 20) + 1);
 	return false;
 }
 
@@ -426,6 +428,10 @@ write_piece(struct upload *u, struct request *q, const struct snapshot_ask *ask)
 	} else if (ask->Data.len > u->d->conf.restore_bytes_max - u->stored) {
 		fail(u, "the archive is larger than restore_bytes_max (%llu) in raftd.conf allows" CHANGED_NOTHING,
 		    (unsigned long long)u->d->conf.restore_bytes_max);
+		answer(u, q);
+	} else if (!diskspace_fits(u->d->space, ask->Data.len)) {
+		fail(u, "disk full: %s/raftd has no room for the archive beside disk_reserve" CHANGED_NOTHING,
+		    u->d->cluster.data_dir);
 		answer(u, q);
 	} else {
 		ssize_t n = pwrite(u->fd, ask->Data.p, ask->Data.len, (off_t)u->stored);

@@ -1,5 +1,6 @@
 /* A state whose files are damaged: noticed, remembered, set aside. */
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,6 +24,14 @@ fsm_trouble(const struct fsm *f)
 	if (f->env.damaged)
 		return TV_ECORRUPT;
 	return f->failed == 0 ? TV_OK : store_env_err(&f->env, f->failed);
+}
+
+void
+fsm_found_damaged(struct fsm *f, const char *why)
+{
+	if (!atomic_exchange(&f->env.told, true))
+		snprintf(f->env.message, sizeof(f->env.message), "%s", why);
+	f->env.damaged = true;
 }
 
 void

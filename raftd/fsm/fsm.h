@@ -94,6 +94,8 @@ enum tv_err fsm_trouble(const struct fsm *f);
  * the next fsm_open() says TV_ECORRUPT at once, not only when it happens to read that page.
  */
 void fsm_trouble_text(const struct fsm *f, char *dst, size_t cap);
+/* Somebody else found out that what is stored here is not what was applied: fsm_trouble() says TV_ECORRUPT now. */
+void fsm_found_damaged(struct fsm *f, const char *why);
 /* After TV_ECORRUPT of fsm_open(): renames dir to dir.damaged (the one before goes), for somebody to look at. */
 enum tv_err fsm_set_aside(const char *dir);
 /* The state is whole and durable again: what was set aside goes. */
@@ -158,8 +160,9 @@ enum tv_err fsm_archive_check(const char *path, uint64_t state_max, struct fsm_a
     _Atomic uint64_t *done, char *errbuf, size_t cap);
 /*
  * Loads the staged archive of this id beside the state; any thread, applying goes on.  TV_ENOENT: it is not staged whole
- * (any more); TV_EFORMAT, TV_ELIMIT: the archive is bad, as it will be on every server; TV_ECORRUPT: what is stored here
- * is not what was staged; TV_ESYS and TV_ENOMEM may pass.
+ * (any more); TV_EFORMAT: the archive is bad, for this version of raftd on every server; TV_ELIMIT: it is, or its state is
+ * larger than state_max; TV_ECORRUPT: what is stored here is not what was announced: the leader staged something else,
+ * or the state is damaged; TV_ESYS and TV_ENOMEM may pass.
  */
 enum tv_err fsm_stage_load(struct fsm *f, const char *id, uint64_t state_max, _Atomic uint64_t *done, char *errbuf,
     size_t cap);

@@ -331,8 +331,8 @@ enum tv_err restore_take(struct fsm *f, char *errbuf, size_t cap);
 bool damage_marked(const char *dir);
 
 /* -- record.c -- */
-/* Is this a record that the state machine could have written?  tally: its table's, or FT_COUNT. */
-bool record_sound(struct span key, struct span val, struct arena *a, enum fsm_tally *tally);
+/* TV_EFORMAT: the state machine cannot have written this record.  TV_ENOMEM.  tally: its table's, or FT_COUNT. */
+enum tv_err record_check(struct span key, struct span val, struct arena *a, enum fsm_tally *tally);
 
 /* -- stage.c: a restore on its way through the log -- */
 #define STAGE_CHUNK_BYTES_MAX (1u << 20)

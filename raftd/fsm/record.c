@@ -82,8 +82,8 @@ fields_sound(const struct shape *s, const union fsm_args *rec, struct span rest)
 	}
 }
 
-bool
-record_sound(struct span key, struct span val, struct arena *a, enum fsm_tally *tally)
+enum tv_err
+record_check(struct span key, struct span val, struct arena *a, enum fsm_tally *tally)
 {
 	const struct shape *s = NULL;
 	union fsm_args rec;
@@ -94,10 +94,13 @@ record_sound(struct span key, struct span val, struct arena *a, enum fsm_tally *
 		if (shapes[i].table == (enum tbl)key.p[0])
 			s = &shapes[i];
 	if (s == NULL || !key_sound(s, key, &rest))
-		return false;
+		return TV_EFORMAT;
 	*tally = s->tally;
 	if (s->schema == NULL)
-		return s->bytes == ANY_VALUE ? val.len <= FSM_NAME_BYTES_MAX : val.len == s->bytes;
+		return (s->bytes == ANY_VALUE ? val.len <= FSM_NAME_BYTES_MAX : val.len == s->bytes) ? TV_OK : TV_EFORMAT;
 	memset(&rec, 0, sizeof(rec));
-	return schema_unpack(s->schema, &r, a, &rec) == TV_OK && rd_end(&r) == TV_OK && fields_sound(s, &rec, rest);
+	/* Not the record's fault, and not to be taken for it: the other servers may well have the memory. */
+	if (schema_unpack(s->schema, &r, a, &rec) == TV_ENOMEM)
+		return TV_ENOMEM;
+	return rd_end(&r) == TV_OK && fields_sound(s, &rec, rest) ? TV_OK : TV_EFORMAT;
 }

@@ -37,6 +37,7 @@ take(void *ctx, struct span key, struct span val)
 {
 	struct sieve *s = ctx;
 	enum fsm_tally tally = FT_COUNT;
+	enum tv_err err;
 
 	if (span_cmp(key, buf_span(&s->last)) <= 0)
 		return bad(s, "the records of state.bin are not in order");
@@ -53,8 +54,11 @@ take(void *ctx, struct span key, struct span val)
 	if (key.p[0] == TBL_SERVER || key.p[0] == TBL_STAGE)
 		return TV_ENOENT;
 	arena_reset(&s->arena);
-	if (!record_sound(key, val, &s->arena, &tally))
+	err = record_check(key, val, &s->arena, &tally);
+	if (err == TV_EFORMAT)
 		return bad(s, "a record of state.bin is malformed, or of a newer version");
+	if (err != TV_OK)
+		return err;
 	if (tally != FT_COUNT)
 		s->tally[tally]++;
 	return TV_OK;
@@ -187,7 +191,7 @@ staged_read(void *ctx, void *p, size_t n, size_t *got)
 	return TV_OK;
 }
 
-/* Is what was read what BEGIN announced?  Only then is a bad archive bad on all servers. */
+/* Is what was read what BEGIN announced?  s->err TV_ENOENT: nobody can tell, it was given up meanwhile. */
 static bool
 is_as_staged(struct staged_source *s)
 {
@@ -205,7 +209,9 @@ is_as_staged(struct staged_source *s)
 	there = s->err == TV_OK && stage_head(s->f, &s->chunk, &st);
 	pthread_mutex_unlock(&s->f->lock);
 	crypto_generichash_final(&s->sum, sum, sizeof(sum));
-	return there && strcmp(st.id, s->id) == 0 && memcmp(sum, st.checksum, sizeof(sum)) == 0;
+	if (s->err == TV_OK && (!there || strcmp(st.id, s->id) != 0 || st.aborting))
+		s->err = TV_ENOENT;
+	return s->err == TV_OK && memcmp(sum, st.checksum, sizeof(sum)) == 0;
 }
 
 static enum tv_err
@@ -241,7 +247,7 @@ fsm_stage_load(struct fsm *f, const char *id, uint64_t state_max, _Atomic uint64
 	else if ((err == TV_OK || err == TV_EFORMAT || err == TV_ELIMIT) && !is_as_staged(&src))
 		err = src.err != TV_OK ? src.err : TV_ECORRUPT;
 	if (err == TV_ECORRUPT)
-		snprintf(errbuf, cap, "the staged archive is not what was staged: this server's state is damaged");
+		snprintf(errbuf, cap, "the staged archive is not the one that was announced");
 	if (err == TV_OK) {
 		pthread_mutex_lock(&f->lock);
 		snprintf(f->loaded.id, sizeof(f->loaded.id), "%s", id);

@@ -54,7 +54,7 @@ read_archive(struct span packed)
 		enum fsm_tally tally;
 		uint64_t index;
 
-		(void)record_sound(key, val, &arena, &tally);
+		(void)record_check(key, val, &arena, &tally);
 		(void)fsm_meta_position(val, &index);
 		arena_reset(&arena);
 	}

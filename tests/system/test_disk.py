@@ -361,6 +361,10 @@ def test_http_says_so():
                     assert r.status == 500 and r.text.startswith("disk full: "), r
                 assert n.kv_get("k") == b"x" and n.kv_get("k", "?stale") in (b"v", b"w", b"x")
                 assert n.put("/v1/session/renew/" + session).status == 200
+                r = n.get("/v1/snapshot?stale")                 # it would be written into what is left
+                assert r.status == 500 and r.text.startswith("disk full: "), r
+                r = n.put("/v1/snapshot", os.urandom(4096))
+                assert r.status == 500 and r.text.startswith("disk full: ") and "nothing was changed" in r.text, r
             gauges = {g["Name"]: g["Value"] for g in leader.get("/v1/agent/metrics").json()["Gauges"]}
             assert gauges["triumvir.raft.disk_full"] == 1 and gauges["triumvir.raft.disk_free"] < 8 * MB, gauges
             for d in disks:
