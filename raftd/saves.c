@@ -10,10 +10,13 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "raftd/diskspace.h"
 #include "raftd/engine.h"
 #include "raftd/fsm/archive.h"
 #include "raftd/op_snapshot.h"
 #include "raftd/saves.h"
+#include "raftd/snapshots.h"
+#include "raftd/space.h"
 #include "raftd/writes.h"
 
 #define SAVES_MAX 4
@@ -29,7 +32,7 @@ struct save {
 	uint64_t bytes;			/* of the archive */
 	uint64_t index, shown;		/* of the log; as the API shows it */
 	struct mono used;
-	char text[160];			/* why it failed */
+	char text[640];			/* why it failed */
 };
 
 struct saves {
@@ -173,14 +176,34 @@ write_done(void *ctx)
 		save_free(s, v);
 }
 
+/* A copy of the state is at most as large as its tables, and hardly ever does its archive not get smaller. */
+static bool
+has_room(struct saves *s, struct save *v)
+{
+	char path[512], need[24];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/raftd/state/state.db", s->d->cluster.data_dir);
+	if (stat(path, &st) != 0 || diskspace_fits(s->d->space, 2 * (uint64_t)st.st_size))
+		return true;
+	snprintf(v->text, sizeof(v->text), "disk full: %s/raftd has no room for the %s that a snapshot may take beside "
+	    "disk_reserve", s->d->cluster.data_dir, space_bytes(2 * (uint64_t)st.st_size, need));
+	v->stage = SAVE_FAILED;
+	return false;
+}
+
 static void
 start(struct saves *s, struct save *v)
 {
 	uint64_t term;
-	enum tv_err err = s->d->worker.running ? TV_EAGAIN : fsm_snapshot_begin(s->d->fsm, &s->snap, &v->index, &term);
+	enum tv_err err;
 
+	/* The next look tries again.  Checkpoints go first, or clients could let the log grow without an end. */
+	if (s->d->worker.running || snapshots_due(s->d->snapshots) || !has_room(s, v))
+		return;
+	err = fsm_snapshot_begin(s->d->fsm, &s->snap, &v->index, &term);
 	if (err == TV_EAGAIN)
-		return;				/* the next look tries again */
+		return;
 	if (err == TV_OK) {
 		fsm_snapshot_export(s->snap);
 		v->shown = fsm_index(s->d->fsm);

@@ -267,9 +267,11 @@ snapshot_start(struct snapshots *s)
 	const struct raft_config *config;
 	enum tv_err err;
 
+	if (s->d->worker.running)
+		return;			/* asked again while unanswered */
 	file_drop(s);
 	if (!room_for_file(s))
-		return;			/* asked again while unanswered */
+		return;
 	err = fsm_snapshot_begin(s->d->fsm, &s->writing, &s->file_index, &s->file_term);
 	/* A state that is being rebuilt may be behind the place from which on the configurations are known. */
 	config = err == TV_OK && s->file_index >= engine_status(s->d->engine)->snapshot_index ?
@@ -394,6 +396,12 @@ void
 snapshots_restored(struct snapshots *s, uint64_t index)
 {
 	s->restored = index;
+}
+
+bool
+snapshots_due(struct snapshots *s)
+{
+	return s->job == JOB_NONE && checkpoint_due(s, clock_mono());
 }
 
 bool
