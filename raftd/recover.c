@@ -183,6 +183,7 @@ decide(struct recover *r)
 	struct recovery_input in = {
 		.config = raft_config(engine_core(d->engine)), .self = d->id.self, .leader = st->leader,
 		.leads = st->role == RAFT_LEADER, .member = d->id.generation > 0 && st->last_index > 0,
+		.stateless = engine_stateless(d->engine),
 	};
 
 	r->generation = d->id.generation;

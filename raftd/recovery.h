@@ -2,7 +2,8 @@
  * Recovery, pure: may this server go on alone, and what would be lost?
  *
  * Only when the majority cannot come back by itself: no leader is known, fewer voters than a quorum answer, and no
- * server that answers has a longer log than this one.  The report says what is known, the refusal why not.
+ * server that answers has a longer log than this one; and only with the state that the log continues.  The report says
+ * what is known, the refusal why not.
  */
 #ifndef TV_RECOVERY_H
 #define TV_RECOVERY_H
@@ -24,6 +25,7 @@ struct recovery_input {
 	const struct raft_config *config;	/* newest */
 	raft_id self, leader;		/* leader: as known, 0 none */
 	bool leads, member;		/* member: belongs to a cluster, with a log */
+	bool stateless;			/* waits for a snapshot, since its log does not reach back to the beginning of its state */
 	struct recovery_log log;	/* of this server */
 	struct recovery_server servers[RAFT_SERVERS_MAX];
 	unsigned count;

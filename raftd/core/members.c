@@ -462,7 +462,7 @@ members_recover(struct raft *r, const struct raft_config *config)
 	struct raft_config c = *config;
 	enum tv_err err;
 
-	if (r->role == RAFT_LEADER || r->newest->config.count == 0 || r->retired)
+	if (r->role == RAFT_LEADER || r->newest->config.count == 0 || r->retired || r->stateless)
 		return TV_ECONFLICT;
 	if (r->incoming.installing)
 		return TV_EAGAIN;

@@ -182,7 +182,7 @@ enum raft_in_type {
 	RAFT_IN_RECOVER,		/* config: this server alone.  The majority is lost for good, says the operator: it becomes the next
 					 * entry, in a new term, and everything before it counts.  Breaks every promise of Raft towards the servers
 					 * given up, so the shell must never again let a message of theirs in or one to them out.  TV_ECONFLICT: leader,
-					 * or nothing to recover; TV_EAGAIN: a snapshot is being installed */
+					 * state lost, or nothing to recover; TV_EAGAIN: a snapshot is being installed */
 	RAFT_IN_RETIRE,			/* takes no part any more: no leader is known, nobody is voted for or listened to */
 };
 

@@ -872,8 +872,16 @@ START_TEST(recover_needs_something)
 {
 	struct raft_config alone = config_of(1, 0);
 
+	struct raft_restore lost = { .term = 4, .snapshot_index = 10, .snapshot_term = 4, .applied = 10,
+		.snapshot_config = config_of(3, 0), .stateless = true };
+
 	start(&(struct raft_restore){ 0 });
 	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_RECOVER, .config = &alone }), TV_ECONFLICT);
+	stop();
+	start(&lost);				/* it could not lead afterwards, and nobody else could */
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_RECOVER, .config = &alone }), TV_ECONFLICT);
+	ck_assert_uint_eq(c.out.append_count, 0);
+	ck_assert(!c.out.hard_changed);
 	stop();
 }
 END_TEST

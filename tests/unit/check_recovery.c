@@ -136,6 +136,17 @@ START_TEST(nothing_to_recover)
 }
 END_TEST
 
+START_TEST(not_without_a_state)
+{
+	in.stateless = true;
+	refused("the state of this server is lost");
+	answers(2, 120, 7, 120, 120);		/* that is no better advice */
+	refused("the state of this server is lost");
+	in.leader = 3;
+	refused("the cluster has a leader");
+}
+END_TEST
+
 int
 main(void)
 {
@@ -151,6 +162,7 @@ main(void)
 	tcase_add_test(t, the_longest_log_goes_on);
 	tcase_add_test(t, what_may_be_lost);
 	tcase_add_test(t, nothing_to_recover);
+	tcase_add_test(t, not_without_a_state);
 	suite_add_tcase(s, t);
 	srunner_run_all(sr, CK_ENV);
 	failed = srunner_ntests_failed(sr);
