@@ -159,7 +159,7 @@ class Patient:
             if self.outcome() == "whole":
                 # All of it was read; and it is a full member.
                 assert self.node.op(OP.KV_LIST, ["", ""])[3] == self.want, what
-                assert self.node.info()["state_lost"] == "0" and self.log_end() == self.last, what
+                assert self.node.info()["state_lost"] == "0" and self.log_end() >= self.last, what
                 return self.node.log()
             self.end()
         raise AssertionError("%s: not whole after %d starts:\n%s" % (what, starts, self.node.log()[-3000:]))
@@ -263,18 +263,19 @@ def test_killed_while_rebuilding():
     """kill -9 at any moment of it; the log keeps what it promised (S61, S99)."""
     with Patient(24, **dict(CUT, snapshot_chunk="16k")) as p:
         p.reset()
-        last = None
+        last = 0                                         # the leader may add to it meanwhile, of its own
         shutil.rmtree(p.path("state"))
         for i in range(15):
             p.start()
             wait_for("its log", lambda: p.node.connect())
-            last = last or p.node.info()["last_log_index"]
-            assert p.node.info()["last_log_index"] == last
+            found = int(p.node.info()["last_log_index"])
+            assert found >= last, (found, last)
+            last = found
             seen = p.node.log().count("raft: ")
             wait_for("it goes on", lambda: p.node.log().count("raft: ") > seen + i % 3 or p.node.info()["state_lost"] == "0")
             p.node.kill()
         p.rebuilt("killed while rebuilding")
-        assert p.node.info()["last_log_index"] == last
+        assert int(p.node.info()["last_log_index"]) >= last
 
 
 def test_only_server_without_state():
