@@ -185,7 +185,9 @@ load_some(DB_ENV *e, DB *db, struct snap_in *in, const struct restore_filter *fi
 		DBT k, v;
 
 		err = snap_in_next(in, &key, &val);
-		if (err == TV_OK && filter != NULL)
+		if (err != TV_OK)
+			break;			/* TV_ENOENT too: the source is gone */
+		if (filter != NULL)
 			err = filter->take(filter->ctx, key, val);
 		if (err == TV_ENOENT) {
 			err = TV_OK;		/* not this one */

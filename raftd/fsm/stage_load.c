@@ -143,8 +143,9 @@ fsm_archive_check(const char *path, uint64_t state_max, struct fsm_archive_facts
 	err = sieve_open(&s, file_read, &src, state_max, errbuf, cap);
 	while (err == TV_OK) {
 		err = snap_in_next(&s.in, &key, &val);
-		if (err == TV_OK)
-			err = take(&s, key, val);
+		if (err != TV_OK)
+			break;
+		err = take(&s, key, val);
 		if (err == TV_ENOENT)
 			err = TV_OK;
 	}

@@ -12,13 +12,13 @@
 static void
 uuid_of(int n, char *dst)
 {
-	snprintf(dst, 37, "%08d-0000-4000-8000-000000000000", n);
+	snprintf(dst, 37, "%08u-0000-4000-8000-000000000000", (unsigned)n % 100);
 }
 
 static void
 store_of(int n, int disk, char *dst)
 {
-	snprintf(dst, 37, "%08d-0000-4000-8000-%012d", n, disk);
+	snprintf(dst, 37, "%08u-0000-4000-8000-%012u", (unsigned)n % 100, (unsigned)disk % 100);
 }
 
 static struct raft_server_conf

@@ -13,6 +13,7 @@
 #include "common/rng.h"
 #include "raftd/fsm/archive.h"
 #include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/snapfile.h"
 #include "tests/unit/fsm_kit.h"
 
 #define ID1 "11111111-1111-4111-8111-111111111111"
@@ -371,6 +372,55 @@ START_TEST(staging_travels_in_snapshots)
 	ck_assert_msg(load(ID1) == TV_OK, "%s", why);
 	commit(ID1);
 	ck_assert(span_starts(kit_get(&k, "key/00005").Value, span_str("old-5")));
+	buf_done(&all);
+}
+END_TEST
+
+/* The source ends as staged_read() does when the restore is given up meanwhile. */
+struct cut_source {
+	struct span rest;
+};
+
+static enum tv_err
+cut_read(void *ctx, void *p, size_t n)
+{
+	struct cut_source *s = ctx;
+
+	if (s->rest.len < n)
+		return TV_ENOENT;
+	memcpy(p, s->rest.p, n);
+	s->rest = span_of(s->rest.p + n, s->rest.len - n);
+	return TV_OK;
+}
+
+static enum tv_err
+take_all(void *ctx, struct span key, struct span val)
+{
+	(void)ctx;
+	(void)key;
+	(void)val;
+	return TV_OK;
+}
+
+START_TEST(given_up_while_it_is_loaded)
+{
+	const struct restore_filter filter = { take_all, NULL };
+	struct fsm_snapshot *s;
+	struct snap_in in;
+	struct buf all;
+	uint64_t index, term, bytes, sum;
+	char dir[600];
+
+	fill(300, "old");
+	ck_assert_int_eq(fsm_snapshot_begin(k.f, &s, &index, &term), TV_OK);
+	ck_assert_int_eq(fsm_snapshot_write(s, state, &bytes, &sum), TV_OK);
+	fsm_snapshot_end(s);
+	all = slurp(state);
+	snprintf(dir, sizeof(dir), "%s.cut", state);
+	ck_assert_int_eq(snap_in_open_with(&in, cut_read, &(struct cut_source){ span_of(all.data, all.len / 2) }, all.len), TV_OK);
+	ck_assert_int_eq(restore_fill(k.f, dir, &in, &filter, why, sizeof(why)), TV_ENOENT);
+	snap_in_close(&in);
+	ck_assert_int_eq(restore_remove_dir(dir), TV_OK);
 	buf_done(&all);
 }
 END_TEST
@@ -801,6 +851,7 @@ main(void)
 	tcase_add_test(t, replicas_are_equal);
 	tcase_add_test(t, staging_rules);
 	tcase_add_test(t, aborts_in_steps);
+	tcase_add_test(t, given_up_while_it_is_loaded);
 	tcase_add_test(t, staging_travels_in_snapshots);
 	tcase_add_test(t, commit_is_told_from_other_entries);
 	tcase_add_test(t, sound_archive_is_accepted);
