@@ -437,13 +437,23 @@ members_change(struct raft *r, const struct raft_change *change)
 	return TV_OK;
 }
 
+/*
+ * Nothing has happened here.  Term 1 without a vote is what a crash leaves of a bootstrap of which only the term became
+ * durable: every message has a higher one.
+ */
+static bool
+is_fresh(const struct raft *r)
+{
+	return r->log.last == 0 && r->term <= 1 && r->vote == 0 && r->newest->config.count == 0;
+}
+
 enum tv_err
 members_bootstrap(struct raft *r, const struct raft_config *config)
 {
 	struct raft_config c = *config;
 	enum tv_err err;
 
-	if (r->log.last != 0 || r->term != 0 || r->newest->config.count != 0)
+	if (!is_fresh(r))
 		return TV_ECONFLICT;
 	c.index = 0;
 	if (!config_valid(&c) || !members_reserve(r, 1) || !logidx_reserve(&r->log, 1))

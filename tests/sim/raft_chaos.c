@@ -448,17 +448,20 @@ chaos_start(struct world *w)
 void
 chaos_form(struct world *w)
 {
+	struct mono end = mono_add(w->now, MONO_S(60));
 	bool formed = false;
 
 	while (!formed && !w->failed) {
+		if (mono_before(end, w->now))
+			world_fail(w, "the founders never came together");
 		formed = true;
 		for (int i = 0; i < w->plan.voters; i++) {
 			struct sim_node *n = &w->nodes[i];
-			struct raft_status st = { .term = 1 };
+			struct raft_status st = { .term = 2 };
 
 			if (n->core != NULL)
 				raft_status(n->core, &st);
-			if (st.term == 0 && st.last_index == 0)	/* else the others have told it */
+			if (st.term <= 1 && st.vote == 0 && st.last_index == 0)	/* else the others have told it */
 				node_bootstrap(w, n, w->plan.voters);
 			formed &= n->disk.log.count > 0;
 		}

@@ -245,6 +245,26 @@ START_TEST(bootstrap_once)
 }
 END_TEST
 
+/* Found by seed 37054: term and entry need not be one write; a crash between them must not leave a server of no use. */
+START_TEST(bootstrap_torn_by_a_crash)
+{
+	struct raft_config conf = config_of(1, 0);
+
+	start(&(struct raft_restore){ .term = 1 });
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_BOOTSTRAP, .config = &conf }), TV_OK);
+	ck_assert_uint_eq(c.out.append_count, 1);
+	ck_assert_uint_eq(c.out.append[0].term, 1);
+	stop();
+	/* One that has voted, or heard of anybody, is not fresh. */
+	start(&(struct raft_restore){ .term = 1, .vote = 2 });
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_BOOTSTRAP, .config = &conf }), TV_ECONFLICT);
+	stop();
+	start(&(struct raft_restore){ .term = 2 });
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_BOOTSTRAP, .config = &conf }), TV_ECONFLICT);
+	stop();
+}
+END_TEST
+
 START_TEST(bootstrap_needs_a_voter)
 {
 	struct raft_config conf = config_of(0, 2);
@@ -1181,7 +1201,8 @@ int
 main(void)
 {
 	const TTest *const tests[] = {
-		fresh_server_waits, bootstrap_once, bootstrap_needs_a_voter, restore_refuses_gaps, restore_sees_a_lost_log,
+		fresh_server_waits, bootstrap_once, bootstrap_torn_by_a_crash, bootstrap_needs_a_voter,
+		restore_refuses_gaps, restore_sees_a_lost_log,
 		single_commits_when_durable, single_with_learner_sends_after_its_vote,
 		one_vote_per_term, vote_survives_restart, log_decides, live_leader_is_not_disturbed,
 		refused_pre_vote_tells_the_term, timeouts_are_spread,
