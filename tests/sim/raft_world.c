@@ -141,6 +141,8 @@ take_event(struct world *w)
 
 static void crash(struct world *w, struct sim_node *n, unsigned survive);
 
+#define STEPS_MAX 20000000		/* usual are some 20,000: what takes so many turns in circles */
+
 /* Crashes at persist points happen when the step is over: until then the dead server does nothing. */
 static void
 bury_the_dying(struct world *w)
@@ -167,7 +169,8 @@ world_step(struct world *w)
 		return false;
 	e = take_event(w);
 	w->now = e.when;
-	w->steps++;
+	if (++w->steps == STEPS_MAX)
+		world_fail(w, "no end after %d steps", STEPS_MAX);
 	n = e.node >= 0 ? &w->nodes[e.node] : NULL;
 	if (n == NULL || (n->gen == e.gen && n->core != NULL)) {
 		if (n != NULL && mono_before(w->now, n->paused_until)) {
