@@ -242,6 +242,14 @@ refute_leave(struct swim *s)
 	intent_send_join(s);
 }
 
+static bool
+was_pruned(struct swim *s, struct span name)
+{
+	const struct intent *i = intents_find(&s->intents, table_hash(&s->table, name), name);
+
+	return i != NULL && i->kind == INTENT_PRUNE;
+}
+
 /* With prune the member goes at once; one that is still leaving first gets the time to say so. */
 static void
 prune(struct swim *s, struct node *n)
@@ -263,7 +271,7 @@ intent_leave(struct swim *s, uint64_t ltime, struct span name, bool with_prune)
 	if (!witness(s, ltime))
 		return false;
 	if (n == NULL || n->status == MEMBER_NONE)
-		return note_unknown(s, name, INTENT_LEAVE, ltime);
+		return note_unknown(s, name, with_prune && was_pruned(s, name) ? INTENT_PRUNE : INTENT_LEAVE, ltime);
 	if (ltime <= n->status_ltime)
 		return false;
 	if (n == s->self && !leave_begun(s)) {
@@ -303,6 +311,16 @@ intent_left(struct swim *s, uint64_t ltime, struct span name)
 	}
 	if (witness(s, ltime) && ltime > n->status_ltime)
 		n->status_ltime = ltime;
+}
+
+bool
+intent_prune_again(struct swim *s, uint64_t hash, struct span name, uint64_t ltime)
+{
+	uint64_t next = ltime + 1;
+
+	if (ltime == UINT64_MAX || !witness(s, next))
+		return false;
+	return intents_note(&s->intents, hash, name, INTENT_PRUNE, next, s->now);
 }
 
 enum tv_err

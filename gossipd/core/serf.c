@@ -346,15 +346,19 @@ send_to_ip(struct swim *s, struct span message)
 
 /*
  * The peer still shows a member that was pruned: gossip missed it, as it does one in some ten thousand.  Nothing else
- * would tell it, for a day; so we do, directly.  Returns whether it was told.
+ * would tell it, for a day; so we do, directly.  Shown as left at the time of the prune or later, the peer may have missed
+ * it for good: the deployed protocol makes of each full state with a left member an intent one later, so that the prune
+ * itself comes too late.  Then we say it anew.  Returns whether the peer was told.
  */
 static bool
-missed_prune(struct swim *s, uint64_t hash, struct span name, uint64_t ltime)
+missed_prune(struct swim *s, uint64_t hash, struct span name, uint64_t ltime, bool left)
 {
 	const struct intent *i = intents_find(&s->intents, hash, name);
 	struct serf_leave m;
 
-	if (i == NULL || i->kind != INTENT_PRUNE || ltime >= i->ltime)
+	if (i == NULL || i->kind != INTENT_PRUNE)
+		return false;
+	if (ltime >= i->ltime && (!left || !intent_prune_again(s, hash, name, ltime)))
 		return false;
 	m = (struct serf_leave){ .ltime = i->ltime, .node = name, .prune = true };
 	buf_reset(&s->scratch);
@@ -385,13 +389,16 @@ merge_statuses(struct swim *s, const struct serf_state *m)
 	if (left == NULL)
 		return TV_ENOMEM;
 	while ((err = serf_status_next(&it, &name, &ltime)) == TV_OK) {
+		bool gone;
+
 		hash = table_hash(&s->table, name);
-		if (s->intents.pruned > 0 && retold < RETOLD_MAX && missed_prune(s, hash, name, ltime))
+		gone = bsearch(&hash, left, left_count, sizeof(*left), hash_order) != NULL;
+		if (s->intents.pruned > 0 && retold < RETOLD_MAX && missed_prune(s, hash, name, ltime, gone))
 			retold++;
-		if (bsearch(&hash, left, left_count, sizeof(*left), hash_order) == NULL)
-			(void)intent_join(s, ltime, name);
-		else
+		if (gone)
 			intent_left(s, ltime, name);
+		else
+			(void)intent_join(s, ltime, name);
 	}
 	return err == TV_EOF ? TV_OK : err;
 }
