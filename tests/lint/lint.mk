@@ -1,5 +1,5 @@
 # Lints: manual pages, units, headers.
-LINTS = tests/lint/man.sh tests/lint/units.sh tests/lint/headers.sh tests/lint/keys.py tests/lint/scenarios.py
+LINTS = tests/lint/man.sh tests/lint/units.sh tests/lint/headers.sh tests/lint/keys.py tests/lint/scenarios.py tests/lint/nets.py
 TESTS += $(LINTS)
 EXTRA_DIST += $(LINTS) tests/sim/mutants.py tests/run-all tests/valgrind.supp .ci/run
 EXTRA_DIST += tests/system tests/conformance

@@ -14,7 +14,7 @@ import tvframe  # noqa: E402
 from cluster import Cluster, main, skip  # noqa: E402
 from raftcluster import (ERR, MSG, OP, READ_STALE, RaftCluster, wait_for)  # noqa: E402
 
-NET = os.environ.get("TV_NET", "127.23")
+NET = os.environ.get("TV_NET", "127.24")
 MB = 1 << 20
 SMALL = {"disk_reserve": "8M", "state_cache": "1M", "log_cache": "256k", "snapshot_threshold": 100,
          "snapshot_interval": "200ms", "trailing_logs": 50}
