@@ -34,7 +34,7 @@ class Ear:
     def __init__(self, m):
         self.m = m
         self.file = os.path.join(m.pool.cluster.dir, m.name + ".heard")
-        self.procs = []
+        self.procs, self.mark, self.lives = [], "", 0
         open(self.file, "a").close()
         if isinstance(m, Agent):
             m.handler = os.path.join(m.dir, "handler")
@@ -43,9 +43,11 @@ class Ear:
             os.chmod(m.handler, 0o755)
 
     def listen(self):
-        """Ours: clusterctl follows the events, and answers queries."""
+        """Ours: clusterctl follows the events, and answers queries.  Returns when it hears, for what came before it does not."""
         if isinstance(self.m, Agent):
             return
+        self.lives += 1
+        self.mark = "listening-%s-%d" % (self.m.name, self.lives)
         large = "head -c %d /dev/zero | tr '\\0' x" % ANSWER
         say = "echo \"%s heard $(cat)\"" % self.m.name
         out = open(self.file, "a")
@@ -55,6 +57,13 @@ class Ear:
                                                stdout=out if "watch" in args else subprocess.DEVNULL,
                                                stderr=open(self.file + ".err", "a")))
         out.close()
+        wait_for(self.m.name + " listens", self.hears)
+
+    def hears(self):
+        fire(self.m, self.mark)
+        with open(self.file + ".err") as f:
+            answering = f.read().count("Answering queries")
+        return answering == 2 * self.lives and self.mark in {e[0] for e in self.heard()}
 
     def heard(self):
         out = []
@@ -146,7 +155,8 @@ def restarts(pool, ears):
     marks = {"back-" + ear.m.name for ear in ears}
     hear(pool, ears, marks)
     for ear in (o, s, fresh):
-        old = {e[0] for e in ear.heard()} - marks - {"while-away"}      # that one it may get with its first exchange
+        new = marks | {e.mark for e in ears} | {"while-away"}           # that one it may get with its first exchange
+        old = {e[0] for e in ear.heard()} - new
         assert not old, "%s heard again %s" % (ear.m.name, old)
 
 
