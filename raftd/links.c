@@ -314,6 +314,40 @@ peer_want(struct links *l, const char *uuid, const char *name, const char *addr)
 	return p;
 }
 
+/* -- copies -- */
+
+struct owner {
+	const struct raft_server_conf *seat;
+	bool here;
+};
+
+static void
+look_for_owner(void *ctx, const struct gossip_server *s)
+{
+	struct owner *o = ctx;
+
+	o->here |= s->status == MEMBER_ALIVE && strcmp(s->uuid, o->seat->uuid) == 0 && strcmp(s->addr, o->seat->addr) == 0;
+}
+
+/*
+ * Of two members that live and claim one node id, the one where the configuration has its seat is meant; the other one is
+ * a copy (S62), also while the first does not answer.
+ */
+static bool
+is_copy(struct links *l, const char *uuid, const char *addr)
+{
+	const struct raft_config *conf = raft_config(engine_core(l->d->engine));
+	struct owner o = { NULL, false };
+
+	for (unsigned i = 0; i < conf->count && o.seat == NULL; i++)
+		if (strcmp(conf->servers[i].uuid, uuid) == 0)
+			o.seat = &conf->servers[i];
+	if (o.seat == NULL || strcmp(o.seat->addr, addr) == 0)
+		return false;
+	gossip_each_server(l->d->gossip, look_for_owner, &o);
+	return o.here;
+}
+
 /* -- accepted links: we receive -- */
 
 static void
@@ -340,7 +374,7 @@ judge_twin(struct link *k, const struct hello *h, char *why, size_t cap)
 
 	if (p == NULL || !p->pub.proven || strcmp(p->pub.addr, h->addr) == 0) {
 		k->doubted = MONO_ZERO;
-		return HELLO_OK;
+		return is_copy(k->l, h->uuid, h->addr) ? HELLO_WAIT : HELLO_OK;
 	}
 	snprintf(why, cap, "its node id %s is that of %s at %s, which is up (was the data directory copied?); stop the daemons "
 	    "of the copy, remove its data directory and start them", h->uuid, p->pub.name, p->pub.addr);
@@ -579,7 +613,7 @@ static void
 want_gossip(void *ctx, const struct gossip_server *s)
 {
 	/* Who left is dialled only while the configuration still has it. */
-	if (s->status != MEMBER_LEFT)
+	if (s->status != MEMBER_LEFT && !is_copy(ctx, s->uuid, s->addr))
 		(void)peer_want(ctx, s->uuid, s->name, s->addr);
 }
 

@@ -254,11 +254,12 @@ tell_unwanted(struct membership *m, const struct collecting *c, const struct raf
 
 		for (unsigned k = 0; k < conf->count; k++)
 			seated |= strcmp(conf->servers[k].uuid, s->uuid) == 0;
-		if (seated || s->status != MEMBER_ALIVE || s->store_id[0] == '\0' || s->held)
+		if (seated || s->status != MEMBER_ALIVE || s->store_id[0] == '\0')
 			continue;
+		/* Who leaves by itself is held and no news to itself; who was removed for good may not know it. */
 		if (s->tombstoned)
 			links_notice(m->d->links, s->uuid, NOTICE_REMOVED, "removed for good");
-		else if (conf->count >= RAFT_SERVERS_MAX)
+		else if (!s->held && conf->count >= RAFT_SERVERS_MAX)
 			links_notice(m->d->links, s->uuid, NOTICE_FULL, "no more seats");
 		m->told = now;
 	}

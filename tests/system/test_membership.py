@@ -8,7 +8,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import Cluster, Writer, main, wait_for  # noqa: E402
 
-FAILED = 4
+ALIVE, FAILED = 1, 4
 QUICK = {"server_stabilization_time": "0s"}
 
 
@@ -18,6 +18,10 @@ def in_log(node, text, daemon="raftd"):
 
 def peers(node, query=""):
     return {s["Node"]: s for s in node.get("/v1/operator/raft/configuration" + query).json()["Servers"]}
+
+
+def healthy(node):
+    return {s["Name"]: s["Healthy"] for s in node.get("/v1/operator/autopilot/health").json()["Servers"]}
 
 
 def node_id(node):
@@ -37,6 +41,13 @@ def seen_dead(dead, *others):
     for n in others:
         wait_for("%s sees that %s is dead" % (n.name, dead.name), lambda n=n: n.members()[dead.name] == FAILED)
         wait_for("also in the WAN pool", lambda n=n: n.members(wan=True)[dead.name + ".dc1"] == FAILED, timeout=60)
+
+
+def seen_everywhere(nodes):
+    """By each other, in the WAN pool too: who never met somebody never sees it fail."""
+    for n in nodes:
+        wait_for("%s knows all servers in the WAN pool" % n.name, lambda n=n: all(
+            n.members(wan=True).get(m.name + ".dc1") == ALIVE for m in nodes), timeout=60)
 
 
 def caught_up(leader, node):
@@ -129,6 +140,7 @@ def test_replaced_at_once():
         for n in servers:
             n.set_common(retry_join=[x.addr for x in servers])
         leader.kv_put("k", "v")
+        seen_everywhere(servers)
         for old, move in ((a, None), (b, 9)):
             was = peers(leader)[old.name]["ID"]
             old.kill()
@@ -178,9 +190,15 @@ def test_cloned():
                 os.chown(os.path.join(copy.data, os.path.relpath(path, original.data), f), st.st_uid, st.st_gid)
         original.start()
         c.formed(servers)
-        wait_for("it is in the pool", lambda: leader.members()[original.name] == 1)
+        wait_for("it is in the pool", lambda: leader.members()[original.name] == ALIVE)
         before = peers(leader)
+        # Also while the original does not answer: it lives, so its seat is its own.
+        original.signal(signal.SIGSTOP, "raftd")
+        wait_for("its link is lost", lambda: not healthy(leader)[original.name])
         copy.start()
+        in_log(copy, "no leader for 5 s")
+        assert peers(leader) == before
+        original.signal(signal.SIGCONT, "raftd")
         for n in (original, leader, other, copy):
             in_log(n, "have the same node id " + before[original.name]["ID"])
             line = next(x for x in n.log("raftd").splitlines() if "have the same node id" in x)
@@ -255,6 +273,7 @@ def test_moved():
         servers = c.servers(3)
         leader = c.formed(servers)
         mover = next(n for n in servers if n is not leader)
+        seen_everywhere(servers)
         was, term = peers(leader)[mover.name], leader.term()
         mover.stop()
         seen_dead(mover, *[n for n in servers if n is not mover])
