@@ -96,6 +96,7 @@ class ForceLeave(MemberFault):
     def end(self):
         self.world.start(self.node)
         if not self.removed:
+            self.world.asked_out.add(self.node)     # the leader may get it done yet
             return
         if not self.seen_again():
             self.detail += ", not seen again"

@@ -25,6 +25,7 @@ DISK = "128m"
 RAFTD = {"bootstrap_expect": SERVERS, "snapshot_threshold": 400, "snapshot_interval": "2s", "trailing_logs": 300}
 BAD_WORDS = re.compile(r"violation|corrupt|assertion|TV_ASSERT|stack smashing|double free|AddressSanitizer|runtime error",
                        re.I)
+OUT = "was removed for good"
 TELL_AGAIN = 600.0          # seconds until the same daemon's death is told again
 LAG = 100                   # entries that a server may be behind at any moment of the load
 FORMED = 90.0               # seconds after a heal until all five are voters that have everything
@@ -45,6 +46,7 @@ class World:
         self.cluster = Cluster(NET, prefix="nemesis-")
         self.lock = threading.RLock()
         self.down, self.excused, self.deaths, self.told = set(), {}, 0, {}
+        self.asked_out = set()  # nodes that were asked out, and nobody has seen yet that they are
         self.disks, self.clocks = {}, {}
         join = ["%s.%d" % (NET, i + 1) for i in range(SERVERS)]
         self.servers = [self._node("s%d" % (i + 1), i + 1, True, join) for i in range(SERVERS)]
@@ -148,6 +150,16 @@ class World:
                 elif name != "filler":           # of a full disk: somebody else's
                     os.unlink(path)
 
+    def renew(self):
+        """Who is out by now, after all, returns with an empty disk: as the log of its raftd tells its operator."""
+        peers = self.peers() if self.asked_out else None
+        for node in [n for n in self.asked_out if peers is not None and n.name not in peers]:
+            if OUT in node.log("raftd").rpartition("raftd: triumvir ")[2]:
+                self.asked_out.remove(node)
+                self.kill(node)
+                self.wipe(node, True)
+                self.start(node)
+
     # -- how it is ---------------------------------------------------------
 
     def leader(self):
@@ -197,6 +209,7 @@ class World:
             if took > limit:
                 self.report("formed", "not whole %.0f s after the heal: %s" % (took, lag))
                 raise Broken("what comes after would say nothing")
+            self.renew()
             time.sleep(0.25)
 
     def same_state(self):
