@@ -13,19 +13,45 @@
 #define WRITES_MAX 64			/* on their way at once */
 #define ARENA_MAX (4u << 20)
 
+struct write;
+
 struct leader_catalog {
 	struct raftd *d;
 	bool active, due;
 	unsigned writing;
+	struct write *writes;		/* so many */
 	size_t cursor;			/* of the walk through the members */
 	ev_timer whole, retry;
 };
 
 struct write {				/* one on its way */
+	struct write *next;
 	struct proposal proposal;
 	struct leader_catalog *c;
 	char node[256];
 };
+
+/* The state does not show yet what this member's entry will be. */
+static bool
+is_changing(const struct leader_catalog *c, struct span node)
+{
+	for (const struct write *w = c->writes; w != NULL; w = w->next)
+		if (span_eqs(node, w->node))
+			return true;
+	return false;
+}
+
+static void
+write_free(struct write *w)
+{
+	struct write **at = &w->c->writes;
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+	w->c->writing--;
+	free(w);
+}
 
 static void
 write_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
@@ -34,7 +60,6 @@ write_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 	struct leader_catalog *c = w->c;
 	char text[256], name[300];
 
-	c->writing--;
 	if (err == TV_OK && result != NULL && result->err != TV_OK)
 		log_warn("raftd", "catalog entry of member '%s': %s", log_safe(span_str(w->node), name, sizeof(name)),
 		    log_safe(result->text, text, sizeof(text)));
@@ -42,7 +67,7 @@ write_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 	if (err != TV_OK && c->active)
 		ev_timer_again(c->d->loop, &c->retry);
 	c->due = true;
-	free(w);
+	write_free(w);
 }
 
 static enum tv_err
@@ -59,14 +84,15 @@ propose(struct leader_catalog *c, struct span node, uint16_t op, struct span arg
 	w->c = c;
 	w->proposal.done = write_done;
 	snprintf(w->node, sizeof(w->node), "%.*s", (int)node.len, (const char *)node.p);
+	w->next = c->writes;
+	c->writes = w;
+	c->writing++;
 	err = write_start(c->d, &w->proposal, op, args, &a, &text);
-	if (err == TV_OK)
-		c->writing++;
-	else {
+	if (err != TV_OK) {
 		if (text.len > 0)
 			log_warn("raftd", "catalog entry of member '%s': %s", log_safe(node, name, sizeof(name)),
 			    log_safe(text, shown, sizeof(shown)));
-		free(w);
+		write_free(w);
 	}
 	arena_done(&a);
 	return err;
@@ -165,8 +191,8 @@ leader_catalog_turn(struct leader_catalog *c)
 			c->due = false;
 			return;
 		}
-		if (!*gm.dirty)
-			continue;
+		if (!*gm.dirty || is_changing(c, gm.member->name))
+			continue;		/* the latter is looked at when its write is done */
 		*gm.dirty = false;
 		if (is_ours(c, gm.member))
 			*gm.dirty = compare(c, gm.member, gm.gone);

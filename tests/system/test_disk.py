@@ -4,6 +4,7 @@ read, said, and how it goes on by itself.  Damaged files are test_damage.py."""
 import errno
 import os
 import shutil
+import socket
 import sys
 import threading
 
@@ -12,7 +13,7 @@ import diskfault  # noqa: E402
 import smalldisk  # noqa: E402
 import tvframe  # noqa: E402
 from cluster import Cluster, main, skip  # noqa: E402
-from raftcluster import (ERR, MSG, OP, READ_STALE, RaftCluster, wait_for)  # noqa: E402
+from raftcluster import (ALIVE, ERR, FAIL, FAILED, JOIN, MSG, OP, READ_STALE, RaftCluster, wait_for)  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.24")
 MB = 1 << 20
@@ -550,6 +551,23 @@ def test_slow_disk_keeps_the_leader():
         assert leader.info()["state"] == "Leader" and int(leader.info()["sync_p99_us"]) >= 200000
 
 
+def test_fails_while_it_is_registered():
+    """News of a member whose entry in the catalog is still on its way to the disks are not lost."""
+    with FaultCluster(18) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        c.wait_equal()
+        member = ["x1", socket.inet_aton("127.9.9.9"), 8301, ALIVE,
+                  {"role": "client", "dc": "dc1", "id": "5b3d1f6e-6c0e-4d38-9d5e-0d8a2f3f9a01"}, 1, 5, 2, 2, 5, 4]
+        for node in c.nodes:
+            c.disk(node).sync_delay(700, kind="log")
+        c.tell_all(JOIN, member)
+        leader.wait_log("member 'x1' joined, marking health alive")
+        member[3] = FAILED
+        c.tell_all(FAIL, member)
+        leader.wait_log("member 'x1' failed, marking health critical")
+
+
 def test_slow_state_keeps_the_leader():
     """The same for the files of the state: checkpoints take their time beside everything else."""
     with FaultCluster(17, snapshot_threshold=16, snapshot_interval="100ms", trailing_logs=10) as c:
@@ -578,4 +596,4 @@ if __name__ == "__main__":
          test_full_at_start, test_snapshot_does_not_fit, test_http_says_so, test_failed_sync_stops,
          test_nothing_is_acknowledged_after_a_failed_sync, test_failed_checkpoint_stops,
          test_hanging_sync_costs_leadership, test_hanging_disk_costs_leadership, test_hanging_follower_slows_nobody,
-         test_slow_disk_keeps_the_leader, test_slow_state_keeps_the_leader)
+         test_slow_disk_keeps_the_leader, test_slow_state_keeps_the_leader, test_fails_while_it_is_registered)
