@@ -5,6 +5,7 @@
 #include "common/assert.h"
 #include "rpcd/api.h"
 #include "rpcd/filter/filter.h"
+#include "rpcd/gzip.h"
 
 static void
 run_root(struct request *r)
@@ -224,6 +225,67 @@ api_run(struct request *r)
 	else if (r->feed_end != NULL)
 		r->feed_end(r);
 	r->running = false;
+}
+
+/* Copies an optional string of the head; false: no memory. */
+static bool
+keep_string(struct arena *a, const char **s)
+{
+	if (*s != NULL)
+		*s = arena_cstr(a, span_str(*s));
+	return *s != NULL;
+}
+
+bool
+api_fold(struct request *r)
+{
+	/* What a handler keeps in the arena, or a filter that was compiled, stays with all the rest. */
+	bool whole = r->filter != NULL || r->state != NULL || r->cancel != NULL || r->answer.header_count > 0;
+	struct arena fresh = ARENA_INIT(REQUEST_ARENA_MAX), *a = whole ? &r->arena : &fresh;
+	struct request_head head = {
+		.method = "GET", .target = r->head.target, .accept_encoding = gzip_accepted(r->head.accept_encoding) ? "gzip" : NULL,
+		.token = r->head.token, .authorization = r->head.authorization, .client_ip = r->head.client_ip,
+		.on_loopback = r->head.on_loopback,
+	};
+
+	if (!whole)
+		head.target = arena_copy(a, r->head.target);
+	if (head.target.p == NULL || (r->head.token != NULL && !keep_string(a, &head.token)) ||
+	    (r->head.authorization != NULL && !keep_string(a, &head.authorization))) {
+		arena_done(&fresh);
+		return false;
+	}
+	r->head = head;
+	r->op.token = r->op.args = SPAN_NONE;	/* the router has them */
+	buf_done(&r->scratch);
+	buf_done(&r->body);
+	buf_done(&r->answer.body);
+	if (whole)
+		return true;
+	arena_done(&r->arena);
+	r->arena = fresh;
+	r->path = r->rest = r->op.dc = SPAN_NONE;
+	r->query = (struct params){ .n = 0 };
+	r->folded = true;
+	return true;
+}
+
+bool
+api_unfold(struct request *r)
+{
+	struct span raw, query;
+	size_t n;
+
+	if (!r->folded)
+		return true;
+	r->folded = false;
+	target_split(r->head.target, &raw, &query);
+	if (path_decode(raw, &r->arena, &r->path) != TV_OK || params_parse(query, &r->arena, &r->query) != TV_OK)
+		return false;
+	n = strlen(r->endpoint->path);	/* as in take_endpoint() */
+	r->rest = span_of(r->path.p + n, r->path.len - n);
+	api_query_dc(r);
+	return true;
 }
 
 void

@@ -68,6 +68,12 @@ void api_begin(struct api *api, struct request *r);
 void api_run(struct request *r);
 /* The request is over: answered and sent, or its client went away. */
 void api_end(struct request *r);
+/*
+ * A request that is going to wait for long, and maybe thousands with it: forgets what its target tells as well, until the
+ * reply comes.  Of the head's strings those that may be needed then are copied, the others are gone; true.  False: no
+ * memory, nothing was changed.
+ */
+bool api_fold(struct request *r);
 /* The client went away: takes back what is under way for it. */
 void api_cancel(struct request *r);
 /* Frees what is left of questions that were never answered.  After that no callback may come. */
@@ -94,6 +100,9 @@ const struct endpoint *api_endpoint(unsigned i);
  * listener, and writes that another site's page sends.  Programs notice nothing.
  */
 bool api_trusted(struct request *r);
+
+/* What api_fold() has forgotten is there again.  False: no memory. */
+bool api_unfold(struct request *r);
 
 /* -- for handlers -- */
 /* A path parameter; empty: answers 400 with this text and returns false. */

@@ -136,7 +136,12 @@ on_reply(void *ctx, const struct op_reply *reply)
 	struct request *r = ctx;
 
 	r->call = NULL;
-	r->finish(r, reply);
+	if (r->again != NULL && r->again(r, route_reply_number(r->api->route)))
+		return;
+	if (api_unfold(r))
+		r->finish(r, reply);
+	else
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
 }
 
 /*

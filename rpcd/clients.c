@@ -1,4 +1,5 @@
 /* Connections per client address: a hash table that holds only addresses with open connections. */
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@ struct client {
 	struct client *next;
 	unsigned bucket, count;
 	uint8_t address[16];		/* IPv4 as v4-mapped */
+	char ip[INET6_ADDRSTRLEN];
 };
 
 struct clients {
@@ -60,6 +62,16 @@ bucket_of(const uint8_t address[16])
 	return (h ^ h >> 15) & (BUCKETS - 1);
 }
 
+static void
+print_ip(const struct sockaddr *from, char ip[INET6_ADDRSTRLEN])
+{
+	const void *address = from->sa_family == AF_INET ?
+	    (const void *)&((const struct sockaddr_in *)(const void *)from)->sin_addr :
+	    (const void *)&((const struct sockaddr_in6 *)(const void *)from)->sin6_addr;
+
+	(void)inet_ntop(from->sa_family, address, ip, INET6_ADDRSTRLEN);
+}
+
 struct client *
 clients_take(struct clients *c, const struct sockaddr *from)
 {
@@ -77,6 +89,7 @@ clients_take(struct clients *c, const struct sockaddr *from)
 			return NULL;
 		memcpy(k->address, address, sizeof(address));
 		k->bucket = b;
+		print_ip(from, k->ip);
 		k->next = c->buckets[b];
 		c->buckets[b] = k;
 		c->used++;
@@ -89,6 +102,12 @@ unsigned
 client_count(const struct client *k)
 {
 	return k->count;
+}
+
+const char *
+client_ip(const struct client *k)
+{
+	return k->ip;
 }
 
 void

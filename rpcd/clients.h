@@ -15,6 +15,8 @@ void clients_free(struct clients *c);
 struct client *clients_take(struct clients *c, const struct sockaddr *from);
 /* Connections of this address that are open now. */
 unsigned client_count(const struct client *k);
+/* The address as text; lives as long as one of its connections. */
+const char *client_ip(const struct client *k);
 void clients_release(struct clients *c, struct client *k);
 
 #endif

@@ -1,5 +1,4 @@
 /* libmicrohttpd on libev. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -12,85 +11,24 @@
 #include <unistd.h>
 
 #include "common/assert.h"
-#include "common/heaptrim.h"
 #include "common/log.h"
-#include "rpcd/clients.h"
-#include "rpcd/http.h"
-#include "rpcd/replies.h"
+#include "rpcd/http_int.h"
 
 #define SPARE_REQUESTS_MAX 256		/* kept for reuse */
 #define REFUSED_TIMEOUT_S 5		/* for the one request of a connection that is one too many */
-#define GROUPS_MAX 64
-#define ANSWER_BYTES_PER_S 32768	/* a client that reads more slowly is not waited for */
 #define STREAM_BLOCK_BYTES 16384	/* of a stream at a time */
 #define STREAM_BLOCK_BYTES_MAX 131072	/* of a long one whose end is known */
 #define FEED_BYTES 262144		/* that a client has to send of a long body to be given more time */
 #define STREAM_KEEP_IDLE_S 60
 #define STREAM_KEEP_EVERY_S 15
 #define STREAM_KEEP_COUNT 4
-#define SWEEP_S_MAX 5.0
 #define POOL_EXTRA_BYTES 4096
-#define CROWD 1000			/* connections */
 #define LOOKS_MAX 16			/* at a request that is not answered yet, before its connection is suspended */
 #define LOOK_S 0.001
 #define RUNS_MAX 4			/* of libmicrohttpd in a row, before others have their turn */
 
 static const char busy_text[] =
     "Your IP is issuing too many concurrent connections, please rate limit your calls\n";
-
-/* One listening socket with its connections: one libmicrohttpd daemon, driven by its epoll descriptor. */
-struct listener_http {
-	struct listener_http *next;
-	struct http *http;
-	struct MHD_Daemon *daemon;
-	ev_io io;
-	ev_timer timer;
-	bool is_unix;
-	bool progress;			/* in this run something besides looking happened */
-	unsigned waiting;		/* requests that wait for their answer and are not suspended */
-};
-
-struct http {
-	struct http_conf conf;
-	struct listener_http *listeners;
-	struct clients *clients;
-	struct replies *replies;
-	struct request *spare;
-	unsigned spare_count;
-	struct http_stats stats;
-	unsigned conns_most;		/* since memory was given back last */
-	struct conn *conns;
-	ev_timer sweep;			/* while there are connections */
-	bool stopping, quiet;		/* quiet: about to stop */
-};
-
-/* What is known of a connection. */
-struct conn {
-	struct conn *next, *prev;
-	int fd;
-	ev_tstamp deadline;		/* for what the client has to do now; 0: it is our turn */
-	struct client *client;		/* NULL: unix socket */
-	enum { CONN_FINE, CONN_BUSY, CONN_STRANGER } verdict;
-	bool loopback;
-	char ip[INET6_ADDRSTRLEN];	/* of the client; "": unix socket */
-};
-
-/* The transport's part of a request. */
-struct exchange {
-	struct request req;		/* first: request and exchange are one allocation */
-	struct http *http;
-	struct listener_http *listener;
-	struct MHD_Connection *mhd;
-	struct conn *conn;		/* NULL until the head is there */
-	enum { EX_HEAD, EX_BODY, EX_RUN, EX_SENT } stage;
-	bool begun;			/* api_begin was called: api_end is due */
-	bool waiting, suspended;
-	bool gone_away;			/* the client left while it waited */
-	bool close_after;		/* the body was not read: the connection cannot go on */
-	uint8_t looks;			/* while waiting */
-	size_t fed;			/* of a body that is taken as it comes, since its client was given time */
-	ev_io gone;			/* watches a suspended connection for its client's leaving */
-};
 
 /* -- running libmicrohttpd ---------------------------------------------- */
 
@@ -144,56 +82,6 @@ on_timer(struct ev_loop *loop, ev_timer *w, int events)
 	run(w->data);
 }
 
-/* -- deadlines ------------------------------------------------------------ */
-
-/*
- * libmicrohttpd's own timeout starts anew with every byte, so a byte now and then would hold a connection for hours
- * (scenario S183).  Here a step has one deadline, whatever trickles in: the head of a request, its body, the reading of
- * its answer.
- */
-static void
-await_client(const struct http *h, struct conn *c, size_t answer_bytes)
-{
-	c->deadline = ev_now(h->conf.loop) + (double)h->conf.conf->http_idle_timeout.ns / 1e9 +
-	    (double)answer_bytes / ANSWER_BYTES_PER_S;
-}
-
-/* libmicrohttpd finds the socket at its end, and closes. */
-static void
-on_sweep(struct ev_loop *loop, ev_timer *w, int events)
-{
-	struct http *h = w->data;
-
-	(void)events;
-	for (struct conn *c = h->conns; c != NULL; c = c->next)
-		if (c->deadline > 0 && c->deadline < ev_now(loop)) {
-			(void)shutdown(c->fd, SHUT_RDWR);	/* fails when the client was faster */
-			c->deadline = 0;
-			h->stats.timed_out++;
-		}
-}
-
-static void
-conn_link(struct http *h, struct conn *c)
-{
-	c->next = h->conns;
-	if (c->next != NULL)
-		c->next->prev = c;
-	h->conns = c;
-	if (!ev_is_active(&h->sweep))
-		ev_timer_again(h->conf.loop, &h->sweep);
-}
-
-static void
-conn_unlink(struct http *h, struct conn *c)
-{
-	*(c->prev == NULL ? &h->conns : &c->prev->next) = c->next;
-	if (c->next != NULL)
-		c->next->prev = c->prev;
-	if (h->conns == NULL)
-		ev_timer_stop(h->conf.loop, &h->sweep);
-}
-
 /* -- exchanges ------------------------------------------------------------ */
 
 static struct exchange *
@@ -215,7 +103,7 @@ exchange_new(struct http *h)
 	x->mhd = NULL;
 	x->conn = NULL;
 	x->stage = EX_HEAD;
-	x->begun = x->waiting = x->suspended = x->gone_away = x->close_after = false;
+	x->begun = x->waiting = x->suspended = x->parked = x->gone_away = x->close_after = false;
 	x->looks = 0;
 	x->fed = 0;
 	return x;
@@ -237,13 +125,34 @@ exchange_free(struct exchange *x)
 	h->spare_count++;
 }
 
+void
+exchange_end(struct exchange *x)
+{
+	if (x->begun)
+		api_end(&x->req);
+	exchange_free(x);
+}
+
+static void
+watch_stop(struct exchange *x)
+{
+	if (x->gone != NULL)
+		ev_io_stop(x->http->conf.loop, x->gone);
+	free(x->gone);
+	x->gone = NULL;
+}
+
 /* Wakes the connection; its handler runs once more and finds the answer. */
 static void
 resume(struct exchange *x)
 {
+	if (x->parked) {
+		http_park_ready(x);
+		return;
+	}
 	if (x->suspended) {
 		x->suspended = false;
-		ev_io_stop(x->http->conf.loop, &x->gone);
+		watch_stop(x);
 		MHD_resume_connection(x->mhd);
 	}
 	/* After what runs now, and once for all that are resumed until then. */
@@ -291,10 +200,13 @@ suspend(struct exchange *x)
 	MHD_suspend_connection(x->mhd);
 	if (!waits_long(x) || info == NULL)
 		return;			/* soon answered anyway: not worth two system calls */
-	buf_done(&x->req.scratch);	/* what was asked is with the router; thousands may wait */
-	ev_io_init(&x->gone, on_gone, info->connect_fd, EV_READ);
-	x->gone.data = x;
-	ev_io_start(x->http->conf.loop, &x->gone);
+	buf_done(&x->req.scratch);	/* what was asked is with the router; hundreds may wait */
+	x->gone = malloc(sizeof(*x->gone));
+	if (x->gone == NULL)
+		return;
+	ev_io_init(x->gone, on_gone, info->connect_fd, EV_READ);
+	x->gone->data = x;
+	ev_io_start(x->http->conf.loop, x->gone);
 }
 
 static void
@@ -307,17 +219,21 @@ set_waiting(struct exchange *x, bool waiting)
 
 /*
  * The answer is not there yet.  Suspending and resuming cost four system calls, more than all the rest of a short
- * request: so libmicrohttpd first keeps asking for the answer whenever it runs.
+ * request: so libmicrohttpd first keeps asking for the answer whenever it runs.  MHD_NO: the connection is not
+ * libmicrohttpd's any more.
  */
-static void
+static enum MHD_Result
 await_answer(struct exchange *x)
 {
 	if (!waits_long(x) && x->looks++ < LOOKS_MAX) {
 		set_waiting(x, true);
-		return;
+		return MHD_YES;
 	}
 	set_waiting(x, false);
+	if (http_park(x))
+		return MHD_NO;
 	suspend(x);
+	return MHD_YES;
 }
 
 /* -- answers -------------------------------------------------------------- */
@@ -340,7 +256,7 @@ on_stream(void *cls, uint64_t at, char *dst, size_t max)
 	else
 		x->listener->progress = true;
 	if (x->req.stream_bytes > 0 && n > 0)
-		await_client(x->http, x->conn, n);
+		conn_await(x->http, x->conn, n);
 	else
 		x->conn->deadline = 0;
 	return (ssize_t)n;
@@ -398,7 +314,7 @@ send_answer(struct exchange *x)
 		return MHD_NO;
 	x->stage = EX_SENT;
 	if (x->conn != NULL && !streams)
-		await_client(x->http, x->conn, a->body.len);
+		conn_await(x->http, x->conn, a->body.len);
 	queued = MHD_queue_response(x->mhd, a->status, response);
 	replies_done(replies, response);
 	return queued;
@@ -408,8 +324,8 @@ send_answer(struct exchange *x)
 
 /* Headers that mean something to us, in the order of header_names. */
 enum header_id {
-	H_ACCEPT_ENCODING, H_AUTHORIZATION, H_CACHE_CONTROL, H_CONTENT_LENGTH, H_EXPECT, H_HOST, H_ORIGIN, H_FETCH_SITE,
-	H_TRANSFER_ENCODING, H_TOKEN, H_COUNT
+	H_ACCEPT_ENCODING, H_AUTHORIZATION, H_CACHE_CONTROL, H_CONNECTION, H_CONTENT_LENGTH, H_EXPECT, H_HOST, H_ORIGIN,
+	H_FETCH_SITE, H_TRANSFER_ENCODING, H_TOKEN, H_COUNT
 };
 
 static const struct {
@@ -419,6 +335,7 @@ static const struct {
 	[H_ACCEPT_ENCODING] = { "accept-encoding", false },
 	[H_AUTHORIZATION] = { "authorization", false },
 	[H_CACHE_CONTROL] = { "cache-control", false },
+	[H_CONNECTION] = { "connection", false },
 	[H_CONTENT_LENGTH] = { "content-length", true },
 	[H_EXPECT] = { "expect", false },
 	[H_HOST] = { "host", true },
@@ -430,6 +347,7 @@ static const struct {
 
 struct headers {
 	const char *value[H_COUNT];	/* the first of that name, or NULL */
+	bool close, keep;		/* tokens of Connection */
 	bool bad;
 };
 
@@ -458,6 +376,10 @@ take_header(void *cls, enum MHD_ValueKind kind, const char *name, const char *va
 	for (unsigned i = 0; i < H_COUNT; i++) {
 		if ((name[0] | 0x20) != header_names[i].name[0] || strcasecmp(name, header_names[i].name) != 0)
 			continue;
+		if (i == H_CONNECTION && value != NULL) {
+			h->close = h->close || head_has_token(value, "close");
+			h->keep = h->keep || head_has_token(value, "keep-alive");
+		}
 		if (h->value[i] == NULL)
 			h->value[i] = value == NULL ? "" : value;
 		else if (header_names[i].once)
@@ -509,7 +431,30 @@ take_head(struct exchange *x, const char *method, const struct headers *h)
 	head->authorization = h->value[H_AUTHORIZATION];
 	head->cache_control = h->value[H_CACHE_CONTROL];
 	head->on_loopback = x->conn->loopback;
-	head->client_ip = x->conn->ip[0] == '\0' ? NULL : x->conn->ip;
+	head->client_ip = x->conn->client == NULL ? NULL : client_ip(x->conn->client);
+}
+
+/* libmicrohttpd's rule. */
+static enum head_keep
+keep_rule(const char *version, const struct headers *h)
+{
+	if (strcmp(version, "HTTP/1.0") == 0)
+		return h->keep && !h->close ? HEAD_KEEP_10 : HEAD_CLOSE;
+	return h->close ? HEAD_CLOSE : HEAD_KEEP;
+}
+
+/* Counts the bytes of this request, while there is no doubt about them. */
+static void
+count_bytes(struct exchange *x, const struct headers *h, uint64_t body)
+{
+	const union MHD_ConnectionInfo *head = MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+	struct conn *c = x->conn;
+
+	if (head == NULL || h->value[H_TRANSFER_ENCODING] != NULL || c->read >= CONN_READ_UNKNOWN / 4 ||
+	    body >= CONN_READ_UNKNOWN / 4)
+		c->read = CONN_READ_UNKNOWN;
+	else
+		c->read += head->header_size + body;
 }
 
 /* The headers are there: may it go on, and does its body make sense? */
@@ -527,7 +472,9 @@ on_head(struct exchange *x, const char *method, const char *version)
 		return refuse(x, 429, busy_text);
 	if (!read_headers(x->mhd, method, version, &h, &announced))
 		return refuse(x, 400, "400 Bad Request");
-	await_client(x->http, x->conn, 0);
+	conn_await(x->http, x->conn, 0);
+	count_bytes(x, &h, announced);
+	x->keep = (uint8_t)keep_rule(version, &h);
 	take_head(x, method, &h);
 	x->req.ready = on_ready;
 	x->req.transport = x;
@@ -561,7 +508,7 @@ feed(struct exchange *x, const char *bytes, size_t *n)
 		x->conn->deadline = 0;
 		x->fed = FEED_BYTES;	/* time anew when it goes on */
 	} else if (x->fed >= FEED_BYTES) {
-		await_client(x->http, x->conn, 0);
+		conn_await(x->http, x->conn, 0);
 		x->fed = 0;
 	}
 }
@@ -596,8 +543,7 @@ on_complete(struct exchange *x)
 		api_run(&x->req);
 	if (x->req.answered)
 		return send_answer(x);
-	await_answer(x);
-	return MHD_YES;
+	return await_answer(x);
 }
 
 /* libmicrohttpd calls this at the head, for parts of the body, at its end, and after each resumption. */
@@ -624,9 +570,7 @@ on_request(void *cls, struct MHD_Connection *mhd, const char *url, const char *m
 			return MHD_NO;		/* closes, without an answer that nobody would read */
 		if (x->req.answered)
 			return send_answer(x);
-		if (!x->suspended)
-			await_answer(x);
-		return MHD_YES;
+		return x->suspended ? MHD_YES : await_answer(x);
 	case EX_SENT:
 		break;
 	}
@@ -662,136 +606,42 @@ on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_Req
 	if (x == NULL)
 		return;
 	*con_cls = NULL;
+	if (x->parked) {
+		x->mhd = NULL;
+		x->listener->progress = true;
+		return;
+	}
 	if (x->conn != NULL)
-		await_client(x->http, x->conn, 0);
+		conn_await(x->http, x->conn, 0);
 	if (x->listener != NULL) {
 		x->listener->progress = true;
 		set_waiting(x, false);
 	}
-	if (x->suspended)
-		ev_io_stop(x->http->conf.loop, &x->gone);
-	if (x->begun)
-		api_end(&x->req);
-	exchange_free(x);
+	watch_stop(x);
+	exchange_end(x);
 }
 
 /* -- connections ----------------------------------------------------------- */
 
-static bool
-unix_peer_allowed(struct http *h, int fd)
-{
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-	gid_t groups[GROUPS_MAX + 1];
-	socklen_t groups_len = GROUPS_MAX * sizeof(groups[0]);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0)
-		return false;
-	groups[0] = cred.gid;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups + 1, &groups_len) != 0)
-		groups_len = 0;		/* an old kernel, or very many groups: the first must do */
-	return h->conf.peer_allowed(h->conf.ctx, cred.uid, groups, 1 + (unsigned)(groups_len / sizeof(groups[0])));
-}
-
-static bool
-is_loopback(int fd)
-{
-	struct sockaddr_storage own;
-	socklen_t len = sizeof(own);
-
-	if (getsockname(fd, (struct sockaddr *)&own, &len) != 0)
-		return false;
-	if (own.ss_family == AF_INET)
-		return ntohl(((const struct sockaddr_in *)(const void *)&own)->sin_addr.s_addr) >> 24 == 127;
-	if (own.ss_family == AF_INET6)
-		return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)&own)->sin6_addr);
-	return false;
-}
-
-static void
-print_ip(const struct sockaddr *from, char ip[INET6_ADDRSTRLEN])
-{
-	if (from->sa_family == AF_INET)
-		(void)inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)from)->sin_addr, ip,
-		    INET6_ADDRSTRLEN);
-	else if (from->sa_family == AF_INET6)
-		(void)inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)from)->sin6_addr, ip,
-		    INET6_ADDRSTRLEN);
-}
-
-static void
-judge(struct listener_http *l, struct MHD_Connection *mhd, struct conn *c)
-{
-	const union MHD_ConnectionInfo *fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-	const union MHD_ConnectionInfo *from = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-	struct http *h = l->http;
-
-	c->verdict = CONN_STRANGER;
-	if (fd == NULL)
-		return;
-	c->fd = fd->connect_fd;
-	await_client(h, c, 0);
-	if (l->is_unix) {
-		if (unix_peer_allowed(h, fd->connect_fd))
-			c->verdict = CONN_FINE;
-		else
-			h->stats.refused_peer++;
-		return;
-	}
-	c->loopback = is_loopback(fd->connect_fd);
-	c->client = from == NULL ? NULL : clients_take(h->clients, from->client_addr);
-	if (from != NULL)
-		print_ip(from->client_addr, c->ip);
-	c->verdict = CONN_FINE;
-	if (c->client == NULL || client_count(c->client) > h->conf.conf->http_max_conns_per_client) {
-		c->verdict = CONN_BUSY;
-		h->stats.refused_busy++;
-	}
-}
-
-/*
- * When thousands have gone their memory goes back at once: the next thousands would find it full of small holes and
- * take new memory beside it.
- */
-static void
-conns_left(struct http *h)
-{
-	if (h->conns_most < CROWD || h->stats.conns > h->conns_most / 8)
-		return;
-	h->conns_most = h->stats.conns;
-	heaptrim_now();
-}
-
-static void
-on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context, enum MHD_ConnectionNotificationCode code)
+void
+http_on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context, enum MHD_ConnectionNotificationCode code)
 {
 	struct listener_http *l = cls;
 	struct http *h = l->http;
 	struct conn *c = *socket_context;
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-		if (c == NULL)
-			return;
-		if (c->client != NULL)
-			clients_release(h->clients, c->client);
-		conn_unlink(h, c);
-		free(c);
+		crowd_drop(&h->lent);
+		if (c != NULL && c->state == CONN_LENT)
+			conn_end(h, c);	/* else it was parked: libmicrohttpd closes its own descriptor only */
 		*socket_context = NULL;
-		h->stats.conns--;
-		conns_left(h);
 		return;
 	}
-	c = calloc(1, sizeof(*c));
-	if (c == NULL)
-		return;			/* its requests are refused */
-	if (++h->stats.conns > h->conns_most)
-		h->conns_most = h->stats.conns;
-	h->stats.accepted++;
-	conn_link(h, c);
-	judge(l, mhd, c);
-	if (c->verdict != CONN_FINE)
+	crowd_add(&h->lent);
+	*socket_context = c = h->lending;
+	h->lending = NULL;
+	if (c != NULL && c->verdict != CONN_FINE)
 		(void)MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)REFUSED_TIMEOUT_S);
-	*socket_context = c;
 }
 
 /* We decode paths and queries ourselves. */
@@ -827,21 +677,18 @@ http_new(const struct http_conf *conf)
 	if (h == NULL)
 		return NULL;
 	h->conf = *conf;
-	double sweep = (double)conf->conf->http_idle_timeout.ns / 4e9;
-	ev_timer_init(&h->sweep, on_sweep, 0., sweep > SWEEP_S_MAX ? SWEEP_S_MAX : sweep);
-	h->sweep.data = h;
+	h->epoll = -1;
+	http_park_init(h);
 	h->clients = clients_new();
 	h->replies = replies_new(conf->conf);
-	if (h->clients != NULL && h->replies != NULL)
+	if (h->clients != NULL && h->replies != NULL && conns_init(h) == TV_OK)
 		return h;
-	clients_free(h->clients);
-	replies_free(h->replies);
-	free(h);
+	http_free(h);
 	return NULL;
 }
 
 static struct MHD_Daemon *
-start_daemon(struct listener_http *l, int fd)
+start_daemon(struct listener_http *l)
 {
 	const struct rpcd_conf *conf = l->http->conf.conf;
 	/*
@@ -850,10 +697,11 @@ start_daemon(struct listener_http *l, int fd)
 	 */
 	size_t pool = (size_t)conf->header_bytes_max + POOL_EXTRA_BYTES;
 
-	return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+	/* TURBO: a connection that is given to it has bytes to read, and one that it closes may live on. */
+	return MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_TURBO | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME |
+	    MHD_USE_ERROR_LOG, 0, NULL, NULL,
 	    on_request, l,
 	    MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-	    MHD_OPTION_LISTEN_SOCKET, fd,
 	    MHD_OPTION_CONNECTION_LIMIT, (unsigned)conf->http_max_conns,
 	    MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(conf->http_idle_timeout.ns / 1000000000),
 	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, pool,
@@ -861,7 +709,7 @@ start_daemon(struct listener_http *l, int fd)
 	    MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
 	    MHD_OPTION_URI_LOG_CALLBACK, on_uri, l,
 	    MHD_OPTION_NOTIFY_COMPLETED, on_completed, l,
-	    MHD_OPTION_NOTIFY_CONNECTION, on_connection, l,
+	    MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, l,
 	    MHD_OPTION_END);
 }
 
@@ -877,15 +725,15 @@ http_listen(struct http *h, int fd)
 		return TV_ENOMEM;
 	}
 	l->http = h;
+	l->fd = fd;
 	l->is_unix = getsockname(fd, (struct sockaddr *)&own, &len) == 0 && own.ss_family == AF_UNIX;
-	l->daemon = start_daemon(l, fd);
+	l->daemon = start_daemon(l);
 	const union MHD_DaemonInfo *info = l->daemon == NULL ? NULL :
 	    MHD_get_daemon_info(l->daemon, MHD_DAEMON_INFO_EPOLL_FD);
 	if (info == NULL) {
 		if (l->daemon != NULL)
 			MHD_stop_daemon(l->daemon);
-		else
-			close(fd);
+		close(fd);
 		free(l);
 		return TV_ESYS;
 	}
@@ -893,6 +741,7 @@ http_listen(struct http *h, int fd)
 	ev_init(&l->timer, on_timer);
 	l->io.data = l->timer.data = l;
 	ev_io_start(h->conf.loop, &l->io);
+	conns_accept(l);
 	l->next = h->listeners;
 	h->listeners = l;
 	return TV_OK;
@@ -902,12 +751,8 @@ void
 http_quiesce(struct http *h)
 {
 	h->quiet = true;
-	for (struct listener_http *l = h->listeners; l != NULL; l = l->next) {
-		int fd = MHD_quiesce_daemon(l->daemon);
-
-		if (fd >= 0)
-			close(fd);
-	}
+	for (struct listener_http *l = h->listeners; l != NULL; l = l->next)
+		conns_accept_stop(l);
 }
 
 /* libmicrohttpd wants no suspended connection when it stops. */
@@ -920,23 +765,12 @@ end_waiting(struct http *h)
 			answer_text(r, 500, "rpcd is stopping");
 		resume(r->transport);
 	}
+	http_park_flush(h);
 }
 
-void
-http_free(struct http *h)
+static void
+free_spares(struct http *h)
 {
-	if (h == NULL)
-		return;
-	h->stopping = true;
-	end_waiting(h);
-	for (struct listener_http *l = h->listeners, *next; l != NULL; l = next) {
-		next = l->next;
-		ev_io_stop(h->conf.loop, &l->io);
-		ev_timer_stop(h->conf.loop, &l->timer);
-		(void)MHD_run(l->daemon);	/* sends what can be sent at once */
-		MHD_stop_daemon(l->daemon);
-		free(l);
-	}
 	while (h->spare != NULL) {
 		struct exchange *x = (struct exchange *)(void *)h->spare;
 
@@ -944,6 +778,32 @@ http_free(struct http *h)
 		request_done(&x->req);
 		free(x);
 	}
+}
+
+void
+http_free(struct http *h)
+{
+	struct listener_http *l;
+
+	if (h == NULL)
+		return;
+	h->stopping = true;
+	for (l = h->listeners; l != NULL; l = l->next)
+		conns_accept_stop(l);
+	end_waiting(h);
+	for (l = h->listeners; l != NULL; l = l->next) {
+		ev_io_stop(h->conf.loop, &l->io);
+		ev_timer_stop(h->conf.loop, &l->timer);
+		(void)MHD_run(l->daemon);	/* sends what can be sent at once */
+		MHD_stop_daemon(l->daemon);
+	}
+	conns_done(h);
+	http_park_done(h);
+	while ((l = h->listeners) != NULL) {
+		h->listeners = l->next;
+		free(l);
+	}
+	free_spares(h);
 	TV_ASSERT(h->conns == NULL);
 	clients_free(h->clients);
 	replies_free(h->replies);
@@ -954,4 +814,5 @@ void
 http_stats(const struct http *h, struct http_stats *out)
 {
 	*out = h->stats;
+	out->conns = h->open.now;
 }

@@ -1,8 +1,8 @@
 /*
  * The HTTP transport: libmicrohttpd on a libev loop, over TCP and the unix socket.
  *
- * A request that must wait is suspended; its connection costs nothing meanwhile but, for blocking queries, a watcher
- * that sees the client go away.  What is read and written here is bytes; what they mean is api.h's.
+ * A request that must wait is suspended.  The connection of a blocking query is taken away from libmicrohttpd until the
+ * answer has been sent (rpcd/http_park.c).  What is read and written here is bytes; what they mean is api.h's.
  */
 #ifndef TV_HTTP_H
 #define TV_HTTP_H
@@ -33,7 +33,8 @@ void http_quiesce(struct http *h);
 void http_free(struct http *h);
 
 struct http_stats {
-	unsigned conns;
+	unsigned conns;			/* open, waiting ones included */
+	unsigned waiting;		/* with a blocking query, outside libmicrohttpd */
 	uint64_t accepted, refused_busy, refused_peer;
 	uint64_t timed_out;		/* the client took too long over its request, or over our answer */
 };

@@ -38,8 +38,8 @@ rpcd_librpcagent_a_SOURCES = \
 	rpcd/agent/checks_store.c rpcd/agent/checks_sync.c
 
 sbin_PROGRAMS += rpcd/rpcd
-rpcd_rpcd_SOURCES = rpcd/main.c rpcd/monitors.c rpcd/monitors.h rpcd/http.c rpcd/http.h rpcd/replies.c rpcd/replies.h \
-	rpcd/clients.c rpcd/clients.h
+rpcd_rpcd_SOURCES = rpcd/main.c rpcd/monitors.c rpcd/monitors.h rpcd/http.c rpcd/http.h rpcd/http_int.h \
+	rpcd/http_conns.c rpcd/http_park.c rpcd/head.c rpcd/head.h rpcd/replies.c rpcd/replies.h rpcd/clients.c rpcd/clients.h
 rpcd_rpcd_LDADD = rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcroute.a rpcd/librpcevent.a rpcd/librpcfilter.a \
 	rpcd/librpcroute.a rpcd/librpceventwire.a common/libtvjson.a \
 	$(RT_LIBS) $(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm

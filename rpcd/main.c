@@ -282,7 +282,7 @@ own_info(void *ctx, struct buf *b)
 		{ "uptime_s", (uint64_t)mono_sub(clock_mono(), p->started).ns / 1000000000 },
 		{ "http_requests", p->api.stats.requests }, { "http_errors", p->api.stats.errors },
 		{ "http_under_way", p->api.stats.live }, { "http_cancelled", p->api.stats.cancelled },
-		{ "http_conns", http.conns }, { "http_conns_accepted", http.accepted },
+		{ "http_conns", http.conns }, { "http_conns_waiting", http.waiting }, { "http_conns_accepted", http.accepted },
 		{ "http_conns_refused_busy", http.refused_busy }, { "http_conns_refused_peer", http.refused_peer },
 		{ "http_conns_timed_out", http.timed_out },
 		{ "calls", routes.started }, { "calls_local", routes.local }, { "calls_forwarded", routes.forwarded },

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rpcd/head.h"
 #include "rpcd/replies.h"
 
 #define SHORT_BODY_BYTES 16
@@ -56,26 +57,16 @@ replies_free(struct replies *r)
 }
 
 static void
-add_configured(const struct rpcd_conf *conf, struct MHD_Response *response)
+add_field(void *ctx, const char *name, const char *value)
 {
-	for (size_t i = 0; i < conf->response_headers.count; i++) {
-		const char *line = conf->response_headers.items[i];
-		const char *colon = strchr(line, ':');
-		char name[256];
-
-		if (colon == NULL || !span_copy(span_of(line, (size_t)(colon - line)), name, sizeof(name)))
-			continue;
-		(void)MHD_add_response_header(response, name, colon + 1 + strspn(colon + 1, " "));
-	}
+	/* Without memory the answer goes without this header. */
+	(void)MHD_add_response_header(ctx, name, value);
 }
 
 void
 replies_headers(const struct replies *r, struct MHD_Response *response, const struct answer *a, bool close_after)
 {
-	for (unsigned i = 0; i < a->header_count; i++)
-		/* Without memory the answer goes without this header. */
-		(void)MHD_add_response_header(response, a->headers[i].name, a->headers[i].value);
-	add_configured(r->conf, response);
+	head_fields(r->conf, a, add_field, response);
 	if (close_after)
 		(void)MHD_add_response_header(response, "Connection", "close");
 }

@@ -83,6 +83,7 @@ struct route {
 	struct flight_queue held, doomed;
 	struct flight **buckets;		/* joinable flights by body */
 	ev_timer hold_timer, doom_timer;
+	uint64_t shared, reply_number;		/* replies that several calls got; that of the flight which ends now */
 	struct route_stats stats;
 };
 
@@ -183,12 +184,14 @@ flight_end(struct flight *f, const struct op_reply *reply)
 		r->stats.unknown++;
 	else if (reply->err != TV_OK)
 		r->stats.failed++;
+	r->reply_number = f->calls != NULL && f->calls->next != NULL ? ++r->shared : 0;
 	while ((c = f->calls) != NULL) {
 		f->calls = c->next;
 		r->stats.under_way--;
 		c->done(c->ctx, reply);
 		call_free(c);
 	}
+	r->reply_number = 0;
 	flight_free(f);
 }
 
@@ -327,6 +330,12 @@ hold_cb(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)loop;
 	(void)revents;
 	retry_held(w->data);
+}
+
+uint64_t
+route_reply_number(const struct route *r)
+{
+	return r->reply_number;
 }
 
 bool

@@ -61,6 +61,11 @@ struct route_call *route_relay(struct route *r, enum route_origin origin, struct
     enum tv_err *err);
 /* The client went away: frees the call and the watch upstream; done will not be called. */
 void route_cancel(struct route_call *c);
+/*
+ * While a call's done runs: a number that the calls with this very reply share, so that it need be rendered only once.
+ * 0: it has the reply for itself.
+ */
+uint64_t route_reply_number(const struct route *r);
 /* Is nothing under way but blocking queries that wait? */
 bool route_settled(const struct route *r);
 /* Something changed (leader, members): held requests are tried again.  Call from on_change of view and raft_local. */

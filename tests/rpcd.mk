@@ -77,3 +77,11 @@ TESTS += tests/unit/check_monitor
 tests_unit_check_monitor_SOURCES = tests/unit/check_monitor.c tests/unit/chan_world.h rpcd/monitors.c
 tests_unit_check_monitor_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) $(SODIUM_LIBS)
 endif
+
+# The head of an answer, against libmicrohttpd's.
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_head
+TESTS += tests/unit/check_head
+tests_unit_check_head_SOURCES = tests/unit/check_head.c rpcd/head.c rpcd/replies.c
+tests_unit_check_head_LDADD = $(UNIT_LIBS) $(MHD_LIBS)
+endif

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """Many blocking queries at once: abandoned ones leave nothing (S110), those for one service are evaluated once (S109), a busy
-object gives each waiter its newest state and no more (S111), and a leader may die while thousands wait (S113)."""
+object gives each waiter its newest state and no more (S111), and a leader may die while thousands wait (S113). And each on the
+wire: while it waits its connection is not libmicrohttpd's, which no client may notice."""
+import gzip
 import json
 import os
 import resource
+import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -166,5 +170,279 @@ def leader_dies():
         w.close()
 
 
+# -- on the wire --
+
+class Raw:
+    """One connection, as bytes. Receives whole answers by their Content-Length."""
+
+    def __init__(self, node, rcvbuf=0):
+        self.s = socket.socket()
+        if rcvbuf:
+            self.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
+        self.s.settimeout(30)
+        self.s.connect((node.addr, 8500))
+        self.data = b""
+
+    def ask(self, path, *headers, version="1.1", method="GET"):
+        self.s.sendall(line(path, *headers, version=version, method=method))
+
+    def answer(self, body=True):
+        """(status, {header in lower case: value}, body, head as it came)"""
+        while b"\r\n\r\n" not in self.data:
+            self.more()
+        head, self.data = self.data.split(b"\r\n\r\n", 1)
+        first, *rest = head.decode().split("\r\n")
+        headers = {k.lower(): v for k, v in (r.split(": ", 1) for r in rest)}
+        n = int(headers["content-length"]) if body else 0
+        while len(self.data) < n:
+            self.more()
+        text, self.data = self.data[:n], self.data[n:]
+        return int(first.split()[1]), headers, text, head
+
+    def more(self):
+        got = self.s.recv(1 << 20)
+        assert got, "closed after %r" % self.data[:200]
+        self.data += got
+
+    def closed(self):
+        assert self.data == b"" and self.s.recv(1) == b""
+        self.s.close()
+
+    def silent(self):
+        p = select.poll()           # descriptors may be high
+        p.register(self.s, select.POLLIN)
+        return not self.data and not p.poll(0)
+
+    def reset(self):
+        self.s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.s.close()
+
+
+def line(path, *headers, version="1.1", method="GET"):
+    return ("%s %s HTTP/%s\r\n%s\r\n\r\n" % (method, path, version, "\r\n".join(("Host: x",) + headers))).encode()
+
+
+def waiting(node):
+    """Connections that are parked; asked for over the unix socket, which has limits of its own."""
+    return int(node.get("/v1/agent/self", unix=True).json()["Stats"]["rpcd"]["http_conns_waiting"])
+
+
+def wait_of(node, key, query=""):
+    """A path that waits for the next change of this key."""
+    return "/v1/kv/%s?index=%d&wait=60s%s" % (key, node.get("/v1/kv/" + key).index, query)
+
+
+def parked(node, count, what="they are parked"):
+    wait_for(what, lambda: waiting(node) == count)
+
+
+def same_connection(n):
+    """Waits and plain requests take turns on one connection; both roads give the same head, but for the date."""
+    heads = []
+    r = Raw(n)
+    for i in range(4):
+        r.ask(wait_of(n, "a"))
+        parked(n, 1)
+        n.kv_put("a", "same %d" % i)
+        status, headers, text, head = r.answer()
+        assert status == 200 and json.loads(text)[0]["Key"] == "a"
+        assert int(headers["x-consul-index"]) == n.get("/v1/kv/a").index and waiting(n) == 0
+        r.ask("/v1/kv/a?index=1")
+        again = r.answer()
+        assert again[2] == text
+        heads.append([[h for h in x.split(b"\r\n") if not h.startswith((b"Date: ", b"X-Consul-LastContact"))] for x in (head, again[3])])
+        r.ask("/v1/kv/a", "Content-Length: 3")      # a body that nobody wants is no part of the next request
+        r.s.sendall(b"xyz")
+        assert r.answer()[2] == text
+    assert all(ours == theirs for ours, theirs in heads), heads
+    r.ask(wait_of(n, "a"), "Connection: close")
+    parked(n, 1)
+    n.kv_put("a", "last")
+    status, headers, text, head = r.answer()
+    assert status == 200 and headers["connection"] == "close"
+    r.closed()
+    r = Raw(n)
+    r.ask("/v1/kv/none?index=%d&wait=1s" % n.get("/v1/kv/none").index)      # time is up
+    assert r.answer()[0] == 404
+    r.ask("/v1/status/leader")
+    assert r.answer()[0] == 200
+    r.s.close()
+
+
+def pipelined(n):
+    """What is sent behind a blocking query, at once or while it waits, is answered after it."""
+    for late in (False, True):
+        n.kv_put("b", "before")
+        n.kv_put("other", "o")
+        r, blocking, rest = Raw(n), line(wait_of(n, "b")), line("/v1/kv/other?raw") + line("/v1/kv/none")
+        if late:
+            r.s.sendall(blocking)
+            parked(n, 1)
+            r.s.sendall(rest)
+        else:
+            under_way = int(n.stats("rpcd")["http_under_way"])
+            r.s.sendall(blocking + rest)
+            wait_for("it waits", lambda: int(n.stats("rpcd")["http_under_way"]) > under_way)
+            assert waiting(n) == 0, "bytes that libmicrohttpd has read would be lost"
+        assert r.silent()
+        n.kv_put("b", "after")
+        assert [r.answer()[0], r.answer()[2], r.answer()[0]] == [200, b"o", 404]
+        r.ask(wait_of(n, "b"))
+        wait_for("it waits again", lambda: int(n.stats("rpcd")["http_under_way"]) > 1)
+        n.kv_put("b", "later")
+        assert r.answer()[0] == 200
+        r.s.close()
+    # after bytes whose count is in doubt it waits within libmicrohttpd, and goes on just as well
+    r = Raw(n)
+    r.s.sendall(b"PUT /v1/kv/b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nc\r\n0\r\n\r\n")
+    assert r.answer()[2] == b"true"
+    r.ask(wait_of(n, "b"))
+    wait_for("it waits", lambda: int(n.stats("rpcd")["http_under_way"]) > 1)
+    assert waiting(n) == 0
+    n.kv_put("b", "d")
+    assert r.answer()[0] == 200
+    r.s.close()
+
+
+def vanished(n):
+    """Closed, reset, half closed, and reset with a request behind: none stays."""
+    wait_for("others have gone", lambda: int(n.stats("rpcd")["http_conns"]) == 1)
+    cancelled = int(n.stats("rpcd")["http_cancelled"])
+    conns = [Raw(n) for _ in range(4)]
+    for r in conns:
+        r.ask(wait_of(n, "a"))
+    parked(n, 4)
+    conns[3].ask("/v1/status/leader")
+    conns[0].s.close()
+    conns[1].reset()
+    conns[2].s.shutdown(socket.SHUT_WR)
+    conns[3].reset()
+    parked(n, 0, "all have gone")
+    wait_for("their connections too", lambda: int(n.stats("rpcd")["http_conns"]) == 1)
+    assert int(n.stats("rpcd")["http_cancelled"]) == cancelled + 4 and n.stats("raftd")["watches"] == "0"
+    conns[2].closed()
+
+
+def other_dialects(n):
+    """HTTP/1.0 with and without keep-alive; HEAD, which the API does not have; packed, raw and pretty beside each other."""
+    old, kept, head = Raw(n), Raw(n), Raw(n)
+    path = wait_of(n, "a")
+    old.ask(path, version="1.0")
+    kept.ask(path, "Connection: keep-alive", version="1.0")
+    head.ask(path, method="HEAD")
+    assert head.answer(body=False)[0] == 405
+    head.ask(path)
+    variants = {q + e: Raw(n) for q in ("", "&raw", "&pretty") for e in ("", "gzip")}
+    for name, r in variants.items():
+        r.ask(path + name.replace("gzip", ""), *(["Accept-Encoding: gzip"] if "gzip" in name else []))
+    parked(n, 9)
+    n.kv_put("a", "x" * 3000)
+    status, headers, text, _ = old.answer()
+    assert status == 200 and headers["connection"] == "close"
+    old.closed()
+    status, headers, text, _ = kept.answer()
+    assert status == 200 and headers["connection"] == "Keep-Alive"
+    kept.ask("/v1/status/leader", "Connection: keep-alive", version="1.0")
+    assert kept.answer()[0] == 200
+    assert head.answer()[2] == text
+    for name, r in variants.items():
+        status, headers, body, _ = r.answer()
+        assert (headers.get("content-encoding") == "gzip") == ("gzip" in name), (name, headers)
+        body = gzip.decompress(body) if "gzip" in name else body
+        if "raw" in name:
+            assert body == b"x" * 3000
+        else:
+            assert json.loads(body) == json.loads(text) and (b"\n" in body) == ("pretty" in name), name
+    for r in [kept, head] + list(variants.values()):
+        r.s.close()
+
+
+def slow_readers(n):
+    """An answer that does not fit into the socket is sent as it is read; who hardly reads is cut."""
+    for i in range(30):
+        n.kv_put("big/%d" % i, os.urandom(150000).hex())
+    path = "/v1/kv/big?recurse&wait=60s&index=%d" % n.get("/v1/kv/big?keys").index
+    readers = [Raw(n), Raw(n, 65536), Raw(n, 16384)]
+    for r in readers:
+        r.ask(path)
+    parked(n, 3)
+    n.kv_put("big/x", "y")
+    parked(n, 0)
+    bodies = set()
+    for r in readers:
+        status, _, text, _ = r.answer()
+        assert status == 200
+        bodies.add(text)
+        if r is readers[0]:         # the others may have been too slow for the idle timeout
+            r.ask("/v1/status/leader")
+            assert r.answer()[0] == 200
+        r.s.close()
+    assert len(bodies) == 1 and len(json.loads(bodies.pop())) == 31
+
+    deaf = Raw(n, 4096)
+    deaf.ask(wait_of(n, "big/1"))
+    parked(n, 1)
+    cut = int(n.stats("rpcd")["http_conns_timed_out"])
+    n.kv_put("big/1", os.urandom(100000).hex())
+
+    def gave_up():      # a byte now and then earns no further time
+        try:
+            deaf.s.recv(100)
+        except ConnectionResetError:
+            pass
+        return int(n.stats("rpcd")["http_conns_timed_out"]) > cut
+    wait_for("it is cut", gave_up, 60, 0.2)
+    deaf.s.close()
+
+
+def on_the_wire():
+    with Cluster(NET) as c:
+        n = c.servers(1, rpcd={"http_idle_timeout": "3s"})[0]
+        c.formed([n])
+        n.kv_put("a", "first")
+        for test in (same_connection, pipelined, vanished, other_dialects, slow_readers):
+            test(n)
+            print("     " + test.__name__, flush=True)
+
+
+def crowded():
+    """The limits per client and in all count those that wait; a thousand of them outlive a reload, and a stop answers them."""
+    limits = {"limits.http_max_conns_per_client": 1100, "limits.http_max_conns": 1010}
+    with Cluster(NET) as c:
+        n = c.servers(1, rpcd=limits)[0]
+        c.formed([n])
+        n.kv_put("a", "1")
+        path = wait_of(n, "a")
+        conns = [Raw(n) for _ in range(1000)]
+        for r in conns:
+            r.ask(path)
+        parked(n, 1000)
+        extra = [Raw(n) for _ in range(20)]             # ten more than there may be: these are not accepted yet
+        for r in extra:
+            r.ask("/v1/status/leader")
+        for r in extra[:10]:
+            assert r.answer()[0] == 200
+        assert waiting(n) == 1000 and all(r.silent() for r in extra[10:])
+        for r in extra[:10]:
+            r.s.close()
+        for r in extra[10:]:
+            assert r.answer()[0] == 200
+            r.s.close()
+        limits["limits.http_max_conns_per_client"] = 1000
+        n.write("rpcd.conf", dict(limits, http_addresses=[n.addr]))
+        n.signal(signal.SIGHUP, "rpcd")
+        wait_for("those that wait count", lambda: n.get("/v1/status/leader").status == 429)
+        assert waiting(n) == 1000
+        for r in conns[:10]:
+            r.s.close()
+        parked(n, 990, "ten have gone")
+        n.signal(signal.SIGTERM, "rpcd")
+        assert n.wait_end("rpcd") == [0]
+        for r in conns[10:]:
+            status, headers, text, _ = r.answer()
+            assert (status, text, headers["connection"]) == (500, b"rpcd is stopping", "close"), (status, headers, text)
+            r.closed()
+
+
 if __name__ == "__main__":
-    main(abandoned, one_evaluation, busy_object, leader_dies)
+    main(*[t for t in (abandoned, one_evaluation, busy_object, leader_dies, on_the_wire, crowded) if not sys.argv[1:] or t.__name__ in sys.argv[1:]])

@@ -27,6 +27,7 @@ static struct fake {
 	struct op_request q;		/* of the newest request; spans into `request` */
 	route_done *done;
 	void *done_ctx;
+	uint64_t reply_number;
 	/* administration */
 	enum tv_err admin_start;
 	admin_done *admin_done;
@@ -62,6 +63,13 @@ static struct fake {
 	/* the daemon */
 	unsigned quits, woken;
 } fake;
+
+uint64_t
+route_reply_number(const struct route *r)
+{
+	(void)r;
+	return fake.reply_number;
+}
 
 struct route_call *
 route_start(struct route *r, const struct op_request *q, route_done *done, void *ctx)

@@ -387,6 +387,79 @@ START_TEST(client_leaves)
 }
 END_TEST
 
+/* The head's strings are libmicrohttpd's, and gone once the request is folded. */
+START_TEST(folding)
+{
+	char target[] = "/v1/kv/a%2Fb?raw&index=41&dc=dc2&pretty", token[] = "secret", gzip[] = "deflate, gzip;q=0.5", host[] = "localhost";
+	struct request_head head = { .token = token, .accept_encoding = gzip, .host = host, .client_ip = "127.0.0.1" };
+	struct kv_entry e = { .Key = span_str("a/b"), .Value = span_str("hello") };
+	struct request *r = fake_begin("GET", target, NULL, &head);
+
+	ck_assert(api_fold(r));
+	memset(target, 'x', sizeof(target) - 1);
+	memset(token, 'x', sizeof(token) - 1);
+	memset(gzip, 'x', sizeof(gzip) - 1);
+	memset(host, 'x', sizeof(host) - 1);
+	ck_assert_uint_eq(r->query.n, 0);
+	ck_assert_str_eq(r->head.token, "secret");
+	ck_assert_str_eq(r->head.accept_encoding, "gzip");
+	ck_assert_ptr_null(r->head.host);
+	span_is(r->head.target, "/v1/kv/a%2Fb?raw&index=41&dc=dc2&pretty");
+	reply_list(&kv_entry_schema, &e, 1);
+	fake_answered(r, 200, "hello");
+	ck_assert(params_has(&r->query, "pretty"));
+	span_is(r->rest, "a/b");
+	span_is(r->op.dc, "dc2");
+	fake_end(r);
+
+	/* what a handler still needs stays as it was */
+	r = fake_begin("GET", "/v1/health/node/n?index=3&filter=Name==x", NULL, NULL);
+	ck_assert(!r->answered);
+	ck_assert(api_fold(r));
+	ck_assert(params_has(&r->query, "filter"));
+	reply(TV_OK, "");
+	fake_answered(r, 200, "[]");
+	fake_end(r);
+
+	r = fake_begin("GET", "/v1/kv/a?index=9", NULL, NULL);
+	ck_assert(api_fold(r));
+	fake_end(r);				/* the client leaves */
+	ck_assert_uint_eq(fake.cancelled, 1);
+}
+END_TEST
+
+static uint64_t asked_number;
+
+static bool
+fake_again(struct request *r, uint64_t number)
+{
+	asked_number = number;
+	if (number != 7)
+		return false;
+	r->answered = true;
+	return true;
+}
+
+START_TEST(same_reply_again)
+{
+	struct request *r = fake_begin("GET", "/v1/kv/a?index=9", NULL, NULL);
+
+	r->again = fake_again;
+	fake.reply_number = 7;
+	ck_assert(api_fold(r));
+	reply(TV_OK, "");
+	ck_assert(r->answered && r->answer.header_count == 0);	/* not rendered */
+	fake_end(r);
+	r = fake_begin("GET", "/v1/kv/a?index=9", NULL, NULL);
+	r->again = fake_again;
+	fake.reply_number = 8;
+	reply(TV_OK, "");
+	fake_answered(r, 404, "");
+	ck_assert_uint_eq(asked_number, 8);
+	fake_end(r);
+}
+END_TEST
+
 START_TEST(compression)
 {
 	struct span big = span_of(fake.request, 4000);
@@ -1629,6 +1702,8 @@ main(void)
 	tcase_add_test(t, kv_refusals);
 	tcase_add_test(t, errors);
 	tcase_add_test(t, client_leaves);
+	tcase_add_test(t, folding);
+	tcase_add_test(t, same_reply_again);
 	tcase_add_test(t, compression);
 	tcase_add_test(t, slow_readers);
 	tcase_add_test(t, session_create);

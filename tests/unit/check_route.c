@@ -263,12 +263,16 @@ static struct {
 	char text[200];
 	uint8_t value[4096];
 	size_t value_len;
+	uint64_t number;		/* of the reply */
+	bool other_number;		/* not all had the same */
 } got;
 
 static void
 on_done(void *ctx, const struct op_reply *reply)
 {
 	(void)ctx;
+	got.other_number = got.other_number || (got.count > 0 && got.number != route_reply_number(route));
+	got.number = route_reply_number(route);
 	got.count++;
 	got.err = reply->err;
 	span_copy(reply->text, got.text, sizeof(got.text));
@@ -796,6 +800,34 @@ START_TEST(identical_blocking_queries_share_a_flight)
 }
 END_TEST
 
+START_TEST(calls_of_a_flight_see_one_number)
+{
+	uint64_t first;
+
+	start(true, 1000);
+	for (int i = 0; i < 3; i++)
+		ask(OP_KV_GET, "", 41);
+	raftd_says(TV_OK);
+	ck_assert_uint_eq(got.count, 3);
+	ck_assert(!got.other_number);
+	first = got.number;
+	ck_assert_uint_ne(first, 0);
+	ck_assert_uint_eq(route_reply_number(route), 0);
+	got.count = 0;
+	for (int i = 0; i < 2; i++)
+		ask(OP_KV_GET, "", 41);
+	raftd_says(TV_OK);
+	ck_assert(!got.other_number);
+	ck_assert_uint_gt(got.number, first);
+	got.count = 0;
+	ask(OP_KV_GET, "", 41);
+	raftd_says(TV_OK);
+	ck_assert_uint_eq(got.count, 1);
+	ck_assert_uint_eq(got.number, 0);
+	finish();
+}
+END_TEST
+
 START_TEST(cancel_frees_the_watch_upstream)
 {
 	struct route_call *c;
@@ -916,6 +948,7 @@ main(void)
 	tcase_add_test(t, any_server_tells_the_datacenters);
 	tcase_add_test(t, relayed_requests_do_not_go_in_circles);
 	tcase_add_test(t, identical_blocking_queries_share_a_flight);
+	tcase_add_test(t, calls_of_a_flight_see_one_number);
 	tcase_add_test(t, cancel_frees_the_watch_upstream);
 	tcase_add_test(t, keys_are_asked_of_a_server);
 	tcase_add_test(t, events_are_fired_here_or_in_the_other_datacenter);
