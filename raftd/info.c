@@ -8,6 +8,7 @@
 #include "raftd/gossip.h"
 #include "raftd/info.h"
 #include "raftd/links.h"
+#include "raftd/looptime.h"
 #include "raftd/restores.h"
 
 struct section {
@@ -65,6 +66,7 @@ info_write(struct raftd *d, struct chan *c, uint64_t id)
 		return;
 	mpw_map(out, 3);
 	engine_info(d->engine, add, &s);
+	looptime_info(d->looptime, add, &s);
 	close_section(out, "raft", &s);
 	add_process(d, &s);
 	close_section(out, "raftd", &s);

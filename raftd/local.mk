@@ -42,7 +42,7 @@ sbin_PROGRAMS += raftd/raftd
 raftd_raftd_SOURCES = \
 	raftd/main.c raftd/raftd.h raftd/opts.c raftd/opts.h \
 	raftd/engine.c raftd/engine.h raftd/logthread.c raftd/logthread.h raftd/worker.c raftd/worker.h \
-	raftd/diskspace.c raftd/diskspace.h \
+	raftd/diskspace.c raftd/diskspace.h raftd/looptime.c raftd/looptime.h \
 	raftd/notices.c raftd/notices.h raftd/writes.c raftd/writes.h \
 	raftd/links.c raftd/links.h raftd/gossip.c raftd/gossip.h \
 	raftd/membership.c raftd/membership.h raftd/membership_int.h raftd/leave.c raftd/leave.h \

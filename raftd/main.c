@@ -20,6 +20,7 @@
 #include "raftd/identity.h"
 #include "raftd/leader.h"
 #include "raftd/links.h"
+#include "raftd/looptime.h"
 #include "raftd/membership.h"
 #include "raftd/recover.h"
 #include "raftd/restores.h"
@@ -172,6 +173,7 @@ begin(struct raftd *d)
 		log_err("raftd", "%s", errbuf);
 		return TV_ESYS;
 	}
+	d->looptime = looptime_new(d);
 	d->leader = leader_new(d);
 	d->autopilot = autopilot_new(d);
 	d->recover = recover_new(d);
@@ -184,7 +186,7 @@ begin(struct raftd *d)
 	d->clients = clients_new(d);
 	if (d->saves == NULL || d->restores == NULL || d->autopilot == NULL || d->recover == NULL ||
 	    d->leader == NULL || d->members == NULL || d->snapshots == NULL || d->gossip == NULL || d->links == NULL ||
-	    d->clients == NULL || engine_start(d->engine) != TV_OK)
+	    d->clients == NULL || d->looptime == NULL || engine_start(d->engine) != TV_OK)
 		return TV_ENOMEM;
 	d->forming = forming_new(d);
 	if (d->forming == NULL)
@@ -301,6 +303,7 @@ raftd_stop(struct daemon_spec *spec)
 	saves_free(d->saves);
 	snapshots_free(d->snapshots);
 	diskspace_free(d->space);
+	looptime_free(d->looptime);
 	engine_free(d->engine);
 	fsm_close(d->fsm);
 	log_close(d->log);

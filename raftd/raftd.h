@@ -43,6 +43,7 @@ struct raftd {
 	struct { enum raft_role role; uint64_t term; raft_id leader; } told;	/* last logged */
 
 	struct diskspace *space;	/* is there room for more */
+	struct looptime *looptime;
 	struct worker worker;		/* checkpoints and snapshot files */
 	struct engine *engine;		/* the core and its order of effects */
 	struct links *links;		/* other servers */
