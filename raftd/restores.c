@@ -182,8 +182,13 @@ complete_done(void *ctx)
 	r->completing = false;
 	if (r->d->stopping)
 		return;
-	if (r->err != TV_OK)
+	if (r->err == TV_ECORRUPT) {
+		log_err("raft", "%s", r->errbuf);
+		r->broken = true;
+		r->pausing = false;
+	} else if (r->err != TV_OK) {
 		load_failed_here(r);
+	}
 	engine_wake(r->d->engine);
 }
 

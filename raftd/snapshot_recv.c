@@ -25,6 +25,7 @@ struct snapshot_recv {
 	uint64_t index, term, stored;
 	crypto_generichash_state hash;
 	bool installing;
+	bool untidy, tidying;		/* what the installation left behind, which takes long to remove */
 	struct raft_msg install;	/* position; config is in config below */
 	struct buf config;
 	struct raft_config *install_config;	/* the same, decoded; owned */
@@ -159,6 +160,37 @@ make_durable(struct snapshot_recv *s)
 /* -- installing -- */
 
 static void
+tidy_work(void *ctx)
+{
+	struct snapshot_recv *s = ctx;
+
+	remove_install(s->d);
+	fsm_restore_tidy(s->d->fsm);
+}
+
+static void
+tidy_done(void *ctx)
+{
+	struct snapshot_recv *s = ctx;
+
+	s->tidying = false;
+}
+
+bool
+snapshot_recv_tidy(struct snapshot_recv *s)
+{
+	if (!s->untidy || s->tidying || s->installing)
+		return s->tidying;
+	s->tidying = true;
+	s->untidy = false;
+	if (worker_start(&s->d->worker, tidy_work, tidy_done, s) == TV_OK)
+		return true;
+	s->tidying = false;
+	s->untidy = true;
+	return false;
+}
+
+static void
 on_reset(void *ctx, enum tv_err err)
 {
 	struct snapshot_recv *s = ctx;
@@ -166,7 +198,8 @@ on_reset(void *ctx, enum tv_err err)
 	s->installing = false;
 	if (err != TV_OK)
 		return;				/* the engine stops the process */
-	remove_install(s->d);
+	s->untidy = true;
+	(void)snapshot_recv_tidy(s);		/* else the next look does */
 	log_info("raft", "installed the snapshot at index %llu", (unsigned long long)s->install.log_index);
 	engine_snapshot_installed(s->d->engine, &s->install);
 }
@@ -193,6 +226,8 @@ install_work(void *ctx)
 	if (s->err == TV_OK)
 		s->err = fsm_restore_load(s->d->fsm, path_of(s->d, "snapshot-install", path, sizeof(path)),
 		    s->errbuf, sizeof(s->errbuf));
+	if (s->err == TV_OK)
+		s->err = fsm_restore_ready(s->d->fsm, s->errbuf, sizeof(s->errbuf));
 }
 
 static void
@@ -205,7 +240,7 @@ install_done(void *ctx)
 	if (s->d->stopping)
 		return;				/* the next start finishes it */
 	if (err != TV_OK) {
-		install_failed(s, err);
+		install_failed(s, err);		/* if that left no state, the engine sees it by itself */
 		return;
 	}
 	recv_drop(s);
@@ -238,6 +273,7 @@ install(struct snapshot_recv *s, const struct raft_msg *m)
 	s->install.config = buf_span(&s->config);
 	s->install.data = SPAN_NONE;
 	s->installing = true;
+	s->untidy = false;		/* files of these names are new ones now */
 	err = s->config.failed ? TV_ENOMEM : raft_config_read(m->config, s->install_config);
 	if (err == TV_OK)
 		err = worker_start(&s->d->worker, install_work, install_done, s);

@@ -14,6 +14,8 @@ struct snapshot_recv *snapshot_recv_new(struct raftd *d);
 void snapshot_recv_free(struct snapshot_recv *s);
 void snapshot_recv_chunk(struct snapshot_recv *s, const struct raft_msg *m);
 bool snapshot_recv_installing(const struct snapshot_recv *s);
+/* Removes, in the worker, what an installation left behind, if there is anything; true while that runs. */
+bool snapshot_recv_tidy(struct snapshot_recv *s);
 /*
  * At start, before the core: removes temporary files, and finishes an installation that a crash interrupted.
  * d->log, d->fsm are open; d->meta is brought up to date.

@@ -365,7 +365,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 
 	(void)loop;
 	(void)revents;
-	if (s->job != JOB_NONE)
+	if (s->job != JOB_NONE || snapshot_recv_tidy(s->recv))
 		return;
 	if (s->fd >= 0 && !file_wanted(s, now))
 		file_drop(s);

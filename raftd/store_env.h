@@ -86,6 +86,11 @@ int store_open(const char *path, int flags, ...);
 int store_sync(int fd);
 /* Makes the name of a file or directory durable. */
 enum tv_err store_parent_sync(const char *path);
+/*
+ * False: from here on store_open() fails in this thread.  For closing an environment whose directory is another one's by
+ * now: what Berkeley DB does by name then (it syncs each file once more) would hit the other's files.
+ */
+void store_names(bool usable);
 /* Sets what all our btrees have in common, before the open. */
 int store_db_form(DB *db);
 

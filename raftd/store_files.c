@@ -28,6 +28,14 @@ store_parent_sync(const char *path)
 	return store_dir_sync(parent);
 }
 
+static _Thread_local bool nameless;
+
+void
+store_names(bool usable)
+{
+	nameless = !usable;
+}
+
 int
 store_open(const char *path, int flags, ...)
 {
@@ -36,6 +44,10 @@ store_open(const char *path, int flags, ...)
 	bool fresh = false;
 	int fd;
 
+	if (nameless) {
+		errno = ESTALE;
+		return -1;
+	}
 	if (flags & O_CREAT) {
 		va_start(ap, flags);
 		mode = va_arg(ap, mode_t);

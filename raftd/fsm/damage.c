@@ -21,17 +21,17 @@ damage_marked(const char *dir)
 enum tv_err
 fsm_trouble(const struct fsm *f)
 {
-	if (f->env.damaged)
+	if (f->env->damaged)
 		return TV_ECORRUPT;
-	return f->failed == 0 ? TV_OK : store_env_err(&f->env, f->failed);
+	return f->failed == 0 ? TV_OK : store_env_err(f->env, f->failed);
 }
 
 void
 fsm_found_damaged(struct fsm *f, const char *why)
 {
-	if (!atomic_exchange(&f->env.told, true))
-		snprintf(f->env.message, sizeof(f->env.message), "%s", why);
-	f->env.damaged = true;
+	if (!atomic_exchange(&f->env->told, true))
+		snprintf(f->env->message, sizeof(f->env->message), "%s", why);
+	f->env->damaged = true;
 }
 
 void
@@ -40,8 +40,8 @@ fsm_trouble_text(const struct fsm *f, char *dst, size_t cap)
 	char path[4096];
 	int fd;
 
-	snprintf(dst, cap, "%s%s", f->env.message, f->env.damaged ? "; the next start rebuilds the state" : "");
-	if (!f->env.damaged)
+	snprintf(dst, cap, "%s%s", f->env->message, f->env->damaged ? "; the next start rebuilds the state" : "");
+	if (!f->env->damaged || f->displaced)	/* another one is in its place already */
 		return;
 	restore_path(path, sizeof(path), f->dir, "/" DAMAGED);
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

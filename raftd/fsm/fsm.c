@@ -83,7 +83,7 @@ fsm_load_meta(struct fsm *f)
 	memcpy(f->index, m.index, sizeof(f->index));
 	memcpy(f->tally, m.tally, sizeof(f->tally));
 	memcpy(f->restored, m.restored, sizeof(f->restored));
-	return f->failed != 0 ? store_env_err(&f->env, f->failed) : err;
+	return f->failed != 0 ? store_env_err(f->env, f->failed) : err;
 }
 
 static void
@@ -188,29 +188,60 @@ fsm_index(const struct fsm *f)
 
 /* -- opening -- */
 
-static enum tv_err
-open_tables(struct fsm *f, char *errbuf, size_t cap)
+enum tv_err
+fsm_tables_open(const struct fsm *f, struct fsm_tables *t, char *errbuf, size_t cap)
 {
 	struct store_env_options eo = { .dir = f->dir, .cache_bytes = f->opt.cache_bytes,
 	    .log_file_bytes = f->opt.log_file_bytes, .log_buffer_bytes = f->opt.log_buffer_bytes };
 	enum tv_err err;
 	int ret;
 
-	err = store_env_open(&f->env, &eo, errbuf, cap);
-	if (err != TV_OK)
+	*t = (struct fsm_tables){ .env = malloc(sizeof(*t->env)) };
+	if (t->env == NULL)
+		return TV_ENOMEM;
+	err = store_env_open(t->env, &eo, errbuf, cap);
+	if (err != TV_OK) {
+		free(t->env);
+		t->env = NULL;
 		return err;
-	ret = store_env_db(&f->env, "state.db", true, &f->db);
-	err = store_env_is_damage(&f->env, ret) ? TV_ECORRUPT : store_env_err(&f->env, ret);
-	if (err == TV_OK)
-		err = fsm_load_meta(f);
+	}
+	ret = store_env_db(t->env, "state.db", true, &t->db);
+	if (ret == 0)
+		return TV_OK;
+	err = store_env_is_damage(t->env, ret) ? TV_ECORRUPT : store_env_err(t->env, ret);
+	snprintf(errbuf, cap, "cannot open the state in %s: %s%s%s", f->dir, db_strerror(ret),
+	    t->env->message[0] != '\0' ? ": " : "", t->env->message);
+	fsm_tables_close(t);
+	return err;
+}
+
+void
+fsm_tables_close(struct fsm_tables *t)
+{
+	if (t->db != NULL)
+		(void)t->db->close(t->db, DB_NOSYNC);	/* all of it is in the log */
+	if (t->env != NULL)
+		store_env_close(t->env);
+	free(t->env);
+	*t = (struct fsm_tables){ 0 };
+}
+
+enum tv_err
+fsm_tables_use(struct fsm *f, struct fsm_tables *t, char *errbuf, size_t cap)
+{
+	enum tv_err err;
+
+	f->env = t->env;
+	f->db = t->db;
+	*t = (struct fsm_tables){ 0 };
 	f->stage_changed = true;
+	err = fsm_load_meta(f);
 	if (err == TV_EINVAL)
 		snprintf(errbuf, cap, "the state in %s was written by a newer version of raftd, and this one would not "
 		    "understand all of it: start the newer version", f->dir);
 	else if (err != TV_OK)
-		snprintf(errbuf, cap, "cannot open the state in %s: %s%s%s", f->dir,
-		    ret != 0 ? db_strerror(ret) : tv_strerror(err),
-		    f->env.message[0] != '\0' ? ": " : "", f->env.message);
+		snprintf(errbuf, cap, "cannot open the state in %s: %s%s%s", f->dir, tv_strerror(err),
+		    f->env->message[0] != '\0' ? ": " : "", f->env->message);
 	return err;
 }
 
@@ -243,6 +274,7 @@ enum tv_err
 fsm_open(const struct fsm_options *opt, struct fsm **out, char *errbuf, size_t cap)
 {
 	struct fsm *f = calloc(1, sizeof(*f));
+	struct fsm_tables t;
 	enum tv_err err;
 
 	if (cap > 0)
@@ -257,9 +289,11 @@ fsm_open(const struct fsm_options *opt, struct fsm **out, char *errbuf, size_t c
 		err = TV_ECORRUPT;
 	}
 	if (err == TV_OK)
-		err = open_tables(f, errbuf, cap);
+		err = fsm_tables_open(f, &t, errbuf, cap);
+	if (err == TV_OK)
+		err = fsm_tables_use(f, &t, errbuf, cap);
 	if (err == TV_OK) {
-		store_env_allocate(&f->env);
+		store_env_allocate(f->env);
 		*out = f;
 		return TV_OK;
 	}
@@ -270,28 +304,13 @@ fsm_open(const struct fsm_options *opt, struct fsm **out, char *errbuf, size_t c
 }
 
 void
-fsm_close_tables(struct fsm *f, bool checkpoint)
-{
-	if (f->env.dbenv != NULL && checkpoint && f->failed == 0 && !f->env.damaged)
-		(void)f->env.dbenv->txn_checkpoint(f->env.dbenv, 0, 0, 0);	/* only makes the next start quicker */
-	if (f->db != NULL)
-		(void)f->db->close(f->db, DB_NOSYNC);	/* all of it is in the log */
-	f->db = NULL;
-	store_env_close(&f->env);
-}
-
-enum tv_err
-fsm_open_tables(struct fsm *f, char *errbuf, size_t cap)
-{
-	return open_tables(f, errbuf, cap);
-}
-
-void
 fsm_close(struct fsm *f)
 {
 	if (f == NULL)
 		return;
-	fsm_close_tables(f, true);
+	if (f->env != NULL && !f->displaced && f->failed == 0 && !f->env->damaged)
+		(void)f->env->dbenv->txn_checkpoint(f->env->dbenv, 0, 0, 0);	/* only makes the next start quicker */
+	replace_close(f);
 	watches_free(f->watches);
 	arena_done(&f->work);
 	buf_done(&f->scratch);
@@ -428,7 +447,7 @@ fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t count, struc
 		enum tv_err err;
 
 		f->failed = ret;
-		err = store_env_err(&f->env, ret);
+		err = store_env_err(f->env, ret);
 		return err == TV_ECORRUPT || err == TV_ENOSPACE ? err : TV_ESYS;
 	}
 	watches_fire(f->watches);
@@ -526,7 +545,7 @@ fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, 
 	if (ans->index == 0)
 		ans->index = 1;
 	if (f->failed != 0)
-		read_fail(&r, store_env_err(&f->env, f->failed), "the state cannot be read");
+		read_fail(&r, store_env_err(f->env, f->failed), "the state cannot be read");
 	else if (out->failed && ans->err == TV_OK)
 		read_fail(&r, TV_ELIMIT, "the answer is too large");
 	if (ans->err != TV_OK && out->len > at)

@@ -116,15 +116,22 @@ void fsm_snapshot_end(struct fsm_snapshot *s);
 /* Right after begin: leaves out what belongs to this cluster alone: removed servers, restores on their way. */
 void fsm_snapshot_export(struct fsm_snapshot *s);
 /*
- * Replaces the state by a snapshot, in two steps.  load checks the file whole (length, checksum, order), then fills a
- * fresh environment beside the old one; it takes as long as the file is big, may run in any thread while applying goes
- * on, and leaves the present state alone whatever happens (TV_ECORRUPT, TV_ESYS, TV_ENOMEM with a sentence).  swap, on
- * the loop thread, puts it in the place of the old one; a crash at any point leaves one of the two.  All watches fire.
- * *index, *term: the new applied position.  TV_ESYS from swap is fatal to the process.
+ * Replaces the state by a snapshot, in steps; a crash at any point leaves the one or the other.  load checks the file
+ * whole (length, checksum, order), then fills a fresh environment beside the old one; it takes as long as the file is
+ * big, may run in any thread while applying goes on, and leaves the present state alone whatever happens (TV_ECORRUPT,
+ * TV_ESYS, TV_ENOMEM with a sentence).
+ *
+ * ready, in any thread while nothing is applied, puts it in the place of the old one on the disk and opens it; the loop
+ * may go on to read the old one.  TV_ESYS: the present state was left alone; TV_ECORRUPT: it cannot, and the process must
+ * stop.  swap, on the loop, takes it, and waits for no disk.  All watches fire.  *index, *term: the new applied
+ * position.  TV_ESYS from swap is fatal to the process.  Afterwards fsm_restore_tidy() is due.
  */
 enum tv_err fsm_restore_load(struct fsm *f, const char *path, char *errbuf, size_t cap);
+enum tv_err fsm_restore_ready(struct fsm *f, char *errbuf, size_t cap);
 enum tv_err fsm_restore_swap(struct fsm *f, uint64_t *index, uint64_t *term, char *errbuf, size_t cap);
-/* Both, where waiting does not matter. */
+/* Closes and removes the state that was replaced; any thread, one at a time.  It takes as long as that is big. */
+void fsm_restore_tidy(struct fsm *f);
+/* All of it, where waiting does not matter. */
 enum tv_err fsm_restore(struct fsm *f, const char *path, uint64_t *index, uint64_t *term, char *errbuf, size_t cap);
 
 /*
@@ -170,8 +177,9 @@ bool fsm_stage_loaded(struct fsm *f, const char *id);
 /* Removes what was loaded; any thread, not while loading. */
 void fsm_stage_unload(struct fsm *f);
 /*
- * What was loaded gets its last records, for a RESTORE_COMMIT at index = fsm_applied() + 1, and is on disk then.  Any
- * thread, while nothing is applied.  On an error it is unloaded; the state is as it was.
+ * What was loaded gets its last records, for a RESTORE_COMMIT at index = fsm_applied() + 1, and is made ready as by
+ * fsm_restore_ready().  Any thread, while nothing is applied.  TV_ESYS: it is unloaded, the state is as it was;
+ * TV_ECORRUPT: the process must stop.
  */
 enum tv_err fsm_stage_complete(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *errbuf, size_t cap);
 bool fsm_stage_completed(struct fsm *f, const char *id, uint64_t index);
@@ -181,8 +189,6 @@ bool fsm_stage_completed(struct fsm *f, const char *id, uint64_t index);
  * fatal.  Afterwards fsm_restore_tidy() is due.
  */
 enum tv_err fsm_stage_swap(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *errbuf, size_t cap);
-/* Removes the state that was replaced; any thread.  It takes as long as that is big. */
-void fsm_restore_tidy(struct fsm *f);
 /* The id that a RESTORE_COMMIT's payload names; false: it is another entry. */
 bool fsm_is_restore(const struct raft_entry *e, char id[37]);
 

@@ -35,9 +35,17 @@ enum fsm_restored {
 struct fsm_snapshot;
 struct watches;
 
-struct fsm {
-	struct store_env env;
+/* An environment, and the btree in it. */
+struct fsm_tables {
+	struct store_env *env;		/* owned; NULL: not open */
 	DB *db;
+};
+
+struct fsm {
+	struct store_env *env;		/* owned */
+	DB *db;
+	struct fsm_tables heir, past;	/* about to take their place, and to be closed: see replace.c */
+	_Atomic bool displaced;		/* env has its files, but no name below `dir` is its own any more */
 	struct fsm_options opt;		/* its strings are owned */
 	char *dir, *datacenter;
 
@@ -60,7 +68,7 @@ struct fsm {
 
 	/* Held by fsm_apply() and by a snapshot writer's steps; readers on the loop thread need none. */
 	pthread_mutex_t lock;
-	/* Held while a checkpoint uses the environment, and while a restore replaces it; before `lock`. */
+	/* Held while a checkpoint uses the environment, and while a restore makes another ready; before `lock`. */
 	_Atomic bool held;		/* see fsm_held() */
 	pthread_mutex_t env_lock;
 	struct fsm_snapshot *snap;	/* open snapshot, or NULL */
@@ -132,9 +140,12 @@ enum tv_err fsm_meta_position(struct span val, uint64_t *index);
 /* Meta record of a state that was restored by the log's entry `applied`; at: the API's index of that. */
 void fsm_meta_of_restore(struct buf *b, uint64_t applied, uint64_t term, uint64_t at, const uint64_t tally[FT_COUNT]);
 
-/* Opening and closing the environment under f, for a restore. */
-enum tv_err fsm_open_tables(struct fsm *f, char *errbuf, size_t cap);
-void fsm_close_tables(struct fsm *f, bool checkpoint);
+/* Opens what is in f->dir; any thread. */
+enum tv_err fsm_tables_open(const struct fsm *f, struct fsm_tables *t, char *errbuf, size_t cap);
+/* Without a checkpoint.  What was never opened is left alone. */
+void fsm_tables_close(struct fsm_tables *t);
+/* Makes them those of f (which has none, or gave them away), and loads the meta record. */
+enum tv_err fsm_tables_use(struct fsm *f, struct fsm_tables *t, char *errbuf, size_t cap);
 
 /* What applying one entry may use.  now: of the entry. */
 struct apply {
@@ -304,10 +315,17 @@ void snapshot_save(struct fsm *f, const struct tkey *k);
 /* The state under an open snapshot is about to be replaced. */
 void snapshot_abandon(struct fsm *f);
 
-/* -- restore.c -- */
+/* -- replace.c: a loaded state takes the place of another -- */
 /* Finishes or undoes a restore that a crash interrupted: afterwards dir is the one good state, or absent. */
 enum tv_err restore_finish(const char *dir);
+/* DIR.new is whole and on disk: marks it. */
+enum tv_err restore_mark(const char *dir);
+/* On the loop: what fsm_restore_ready() made ready becomes the state; all watches fire.  TV_ESYS is fatal. */
+enum tv_err replace_take(struct fsm *f, char *errbuf, size_t cap);
+/* Closes all that is open. */
+void replace_close(struct fsm *f);
 
+/* -- restore.c -- */
 struct snap_in;
 struct restore_filter {
 	/* TV_OK: this record too; TV_ENOENT: not this one; else loading ends with it. */
@@ -321,10 +339,6 @@ enum tv_err restore_fill(const struct fsm *f, const char *dir, struct snap_in *i
 enum tv_err restore_env(const struct fsm *f, struct store_env *env, const char *dir, char *errbuf, size_t cap);
 void restore_path(char *out, size_t cap, const char *dir, const char *suffix);	/* cap: at least 4096 */
 enum tv_err restore_remove_dir(const char *path);
-/* DIR.new is whole and on disk: marks it. */
-enum tv_err restore_mark(const char *dir);
-/* Puts the marked DIR.new in the place of the state, opens it and fires all watches.  TV_ESYS is fatal. */
-enum tv_err restore_take(struct fsm *f, char *errbuf, size_t cap);
 
 /* -- damage.c -- */
 /* Was the state found damaged while it was in use? */

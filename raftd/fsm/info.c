@@ -29,7 +29,7 @@ fsm_info(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *valu
 		tell(fn, ctx, tallies[i], f->tally[i]);
 	tell(fn, ctx, "applied_entries", f->applied_entries);
 	tell(fn, ctx, "watches", watches_count(f->watches));
-	if (f->env.dbenv == NULL || f->env.dbenv->memp_stat(f->env.dbenv, &st, NULL, 0) != 0)
+	if (f->env->dbenv == NULL || f->env->dbenv->memp_stat(f->env->dbenv, &st, NULL, 0) != 0)
 		return;
 	tell(fn, ctx, "cache_bytes", (uint64_t)st->st_gbytes << 30 | st->st_bytes);
 	tell(fn, ctx, "cache_hits", st->st_cache_hit);
@@ -56,5 +56,5 @@ fsm_digest(struct fsm *f, uint8_t out[32])
 	}
 	tbl_scan_end(&s);
 	crypto_generichash_final(&h, out, 32);
-	return store_env_err(&f->env, f->failed);
+	return store_env_err(f->env, f->failed);
 }

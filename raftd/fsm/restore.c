@@ -1,9 +1,8 @@
 /*
- * Replacing the whole state by a snapshot, so that a crash at any point leaves one good state.
+ * Loading a snapshot beside the state.
  *
  * The file is checked whole first.  It is then loaded into DIR.new, which ends with a mark file once all of it is on
- * disk; DIR becomes DIR.old, DIR.new becomes DIR, DIR.old goes.  restore_finish() at each start completes or undoes
- * what a crash interrupted: a marked DIR.new without a DIR is the state, any other DIR.new is rubbish.
+ * disk.  What comes then is replace.c's.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +16,6 @@
 #include "raftd/fsm/fsm_int.h"
 #include "raftd/fsm/snapfile.h"
 
-#define MARK "complete"
 #define LOAD_CACHE_BYTES (8u << 20)
 #define TXN_RECORDS 4096
 #define TXN_BYTES (2u << 20)
@@ -30,14 +28,6 @@ restore_path(char *out, size_t cap, const char *dir, const char *suffix)
 	int n = snprintf(out, cap, "%s%s", dir, suffix);
 
 	TV_ASSERT(n > 0 && (size_t)n < cap);	/* fsm_open() limits the path */
-}
-
-static bool
-exists(const char *path)
-{
-	struct stat st;
-
-	return lstat(path, &st) == 0;
 }
 
 /* Removes a directory of plain files. */
@@ -58,79 +48,6 @@ restore_remove_dir(const char *path)
 	if (err == TV_OK && rmdir(path) == -1)
 		err = TV_ESYS;
 	return err;
-}
-
-/* The mark is made only after everything else in the directory is durable. */
-enum tv_err
-restore_mark(const char *dir)
-{
-	char path[4096];
-	int fd;
-
-	restore_path(path, sizeof(path), dir, "/" MARK);
-	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	if (fd == -1)
-		return TV_ESYS;
-	close(fd);
-	return store_dir_sync(dir);
-}
-
-/* DIR.new is complete: it takes the place of DIR. */
-static enum tv_err
-swap(const char *dir)
-{
-	char fresh[4096], old[4096], mark[4096];
-	enum tv_err err;
-
-	restore_path(fresh, sizeof(fresh), dir, ".new");
-	restore_path(old, sizeof(old), dir, ".old");
-	if (exists(dir)) {
-		err = restore_remove_dir(old);
-		if (err != TV_OK)
-			return err;
-		if (rename(dir, old) == -1)
-			return TV_ESYS;
-	}
-	if (rename(fresh, dir) == -1)
-		return TV_ESYS;
-	err = store_parent_sync(dir);
-	if (err != TV_OK)
-		return err;
-	restore_path(mark, sizeof(mark), dir, "/" MARK);
-	(void)unlink(mark);			/* left over it does no harm */
-	return TV_OK;
-}
-
-void
-fsm_restore_tidy(struct fsm *f)
-{
-	char old[4096];
-
-	restore_path(old, sizeof(old), f->dir, ".old");
-	(void)restore_remove_dir(old);		/* the next swap or start removes it too */
-}
-
-enum tv_err
-restore_finish(const char *dir)
-{
-	char fresh[4096], old[4096], mark[4096];
-
-	restore_path(fresh, sizeof(fresh), dir, ".new");
-	restore_path(old, sizeof(old), dir, ".old");
-	restore_path(mark, sizeof(mark), fresh, "/" MARK);
-	if (!exists(dir) && exists(mark)) {
-		enum tv_err err = swap(dir);
-
-		return err == TV_OK ? restore_remove_dir(old) : err;
-	}
-	if (!exists(dir) && exists(old) && rename(old, dir) == -1)
-		return TV_ESYS;
-	/* Nothing goes before the name of what stays is durable. */
-	if ((exists(fresh) || exists(old)) && store_parent_sync(dir) != TV_OK)
-		return TV_ESYS;
-	if (restore_remove_dir(fresh) != TV_OK)
-		return TV_ESYS;
-	return restore_remove_dir(old);
 }
 
 /* -- loading -- */
@@ -299,49 +216,14 @@ fsm_restore_load(struct fsm *f, const char *path, char *errbuf, size_t cap)
 }
 
 enum tv_err
-restore_take(struct fsm *f, char *errbuf, size_t cap)
-{
-	enum tv_err err;
-
-	if (cap > 0)
-		errbuf[0] = '\0';
-	pthread_mutex_lock(&f->env_lock);	/* a checkpoint under way ends first */
-	pthread_mutex_lock(&f->lock);
-	snapshot_abandon(f);
-	fsm_close_tables(f, false);
-	err = swap(f->dir);
-	f->loaded.id[0] = '\0';
-	if (err == TV_OK)
-		err = fsm_open_tables(f, errbuf, cap);
-	else
-		snprintf(errbuf, cap, "cannot move the new state to %s: %s", f->dir, strerror(errno));
-	if (err != TV_OK)
-		f->failed = EIO;		/* there is no state to serve from: the process must stop */
-	pthread_mutex_unlock(&f->lock);
-	pthread_mutex_unlock(&f->env_lock);
-	if (err != TV_OK)
-		return TV_ESYS;
-	f->replaced++;
-	watches_touch_all(f->watches);
-	watches_fire(f->watches);
-	return TV_OK;
-}
-
-enum tv_err
-fsm_restore_swap(struct fsm *f, uint64_t *index, uint64_t *term, char *errbuf, size_t cap)
-{
-	enum tv_err err = restore_take(f, errbuf, cap);
-
-	fsm_restore_tidy(f);
-	*index = f->applied;
-	*term = f->applied_term;
-	return err;
-}
-
-enum tv_err
 fsm_restore(struct fsm *f, const char *path, uint64_t *index, uint64_t *term, char *errbuf, size_t cap)
 {
 	enum tv_err err = fsm_restore_load(f, path, errbuf, cap);
 
-	return err != TV_OK ? err : fsm_restore_swap(f, index, term, errbuf, cap);
+	if (err == TV_OK)
+		err = fsm_restore_ready(f, errbuf, cap);
+	if (err == TV_OK)
+		err = fsm_restore_swap(f, index, term, errbuf, cap);
+	fsm_restore_tidy(f);
+	return err;
 }

@@ -81,7 +81,7 @@ static int
 open_side(struct fsm *f, DB **out)
 {
 	DB *db;
-	int ret = db_create(&db, f->env.dbenv, 0);
+	int ret = db_create(&db, f->env->dbenv, 0);
 
 	if (ret != 0)
 		return ret;
@@ -111,7 +111,7 @@ fsm_snapshot_begin(struct fsm *f, struct fsm_snapshot **out, uint64_t *index, ui
 	ret = open_side(f, &s->side);
 	if (ret != 0) {
 		free(s);
-		return store_env_err(&f->env, ret);
+		return store_env_err(f->env, ret);
 	}
 	s->f = f;
 	s->index = *index = f->applied;
@@ -303,7 +303,7 @@ fsm_snapshot_write(struct fsm_snapshot *s, const char *path, uint64_t *bytes, ui
 		if (s->abandoned)
 			err = TV_ECLOSED;
 		else if ((ret = step(&t)) != 0)
-			err = store_env_err(&s->f->env, ret);
+			err = store_env_err(s->f->env, ret);
 		done = s->done;
 		pthread_mutex_unlock(&s->f->lock);
 		if (err == TV_OK)
@@ -340,7 +340,7 @@ now_ns(void)
 static int
 flush_ahead(struct fsm *f)
 {
-	DB_ENV *e = f->env.dbenv;
+	DB_ENV *e = f->env->dbenv;
 	int64_t start = now_ns();
 	int ret = e->log_flush(e, NULL);
 
@@ -361,7 +361,7 @@ fsm_held(const struct fsm *f)
 static int
 checkpoint(struct fsm *f)
 {
-	DB_ENV *e = f->env.dbenv;
+	DB_ENV *e = f->env->dbenv;
 	int ret = flush_ahead(f);
 
 	if (ret == 0)
@@ -376,25 +376,30 @@ enum tv_err
 fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term)
 {
 	int ret = EIO;
-	bool usable;
+	bool usable, displaced;
 
 	pthread_mutex_lock(&f->env_lock);
 	pthread_mutex_lock(&f->lock);
 	usable = f->failed == 0;
+	displaced = f->displaced;
 	*index = f->applied;
 	*term = f->applied_term;
 	pthread_mutex_unlock(&f->lock);
+	if (displaced) {			/* what is in its place is of a later index, and durable */
+		pthread_mutex_unlock(&f->env_lock);
+		return usable ? TV_OK : TV_ESYS;
+	}
 	if (usable)
 		ret = checkpoint(f);
 	if (usable && ret == 0)
-		store_env_allocate(&f->env);
+		store_env_allocate(f->env);
 	/* After a failed sync nobody knows what is on the disk.  A page that found no room is in the cache as before. */
 	if (usable && ret != 0 && ret != ENOSPC && ret != EDQUOT) {
 		pthread_mutex_lock(&f->lock);
 		f->failed = f->failed != 0 ? f->failed : ret;
-		(void)f->env.dbenv->set_flags(f->env.dbenv, DB_PANIC_ENVIRONMENT, 1);
+		(void)f->env->dbenv->set_flags(f->env->dbenv, DB_PANIC_ENVIRONMENT, 1);
 		pthread_mutex_unlock(&f->lock);
 	}
 	pthread_mutex_unlock(&f->env_lock);
-	return usable ? store_env_err(&f->env, ret) : TV_ESYS;
+	return usable ? store_env_err(f->env, ret) : TV_ESYS;
 }

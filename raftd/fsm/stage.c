@@ -262,7 +262,7 @@ stage_chunk(struct fsm *f, const char *id, uint64_t offset, struct buf *out)
 	} else if (stage_head(f, out, &s) && strcmp(s.id, id) == 0 && !s.aborting && s.received == s.bytes) {
 		buf_reset(out);
 		ret = offset == s.bytes ? 0 : get_copy(f, &k, out);
-		err = ret == DB_NOTFOUND ? TV_ECORRUPT : store_env_err(&f->env, ret);
+		err = ret == DB_NOTFOUND ? TV_ECORRUPT : store_env_err(f->env, ret);
 	}
 	pthread_mutex_unlock(&f->lock);
 	return err;

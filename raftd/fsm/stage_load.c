@@ -389,6 +389,10 @@ fsm_stage_complete(struct fsm *f, const char *id, uint64_t index, uint64_t term,
 	if (!fsm_stage_loaded(f, id) || index != f->applied + 1)
 		return TV_EINVAL;
 	err = complete(f, id, index, term, errbuf, cap);
+	if (err == TV_OK)
+		err = fsm_restore_ready(f, errbuf, cap);
+	if (err == TV_ECORRUPT && f->failed != 0)
+		return err;
 	if (err == TV_OK) {
 		pthread_mutex_lock(&f->lock);
 		f->loaded.completed = index;
@@ -409,7 +413,7 @@ fsm_stage_swap(struct fsm *f, const char *id, uint64_t index, uint64_t term, cha
 
 	if (!fsm_stage_completed(f, id, index))
 		err = fsm_stage_complete(f, id, index, term, errbuf, cap);
-	if (err == TV_OK && (restore_take(f, errbuf, cap) != TV_OK || f->applied != index))
+	if (err == TV_OK && (replace_take(f, errbuf, cap) != TV_OK || f->applied != index))
 		err = TV_ECORRUPT;
 	return err;
 }

@@ -32,7 +32,7 @@ usable(const struct fsm *f, const struct tkey *k)
 int
 tbl_begin(struct fsm *f)
 {
-	int ret = f->env.dbenv->txn_begin(f->env.dbenv, NULL, &f->txn, DB_TXN_NOSYNC);
+	int ret = f->env->dbenv->txn_begin(f->env->dbenv, NULL, &f->txn, DB_TXN_NOSYNC);
 
 	f->cursor_set = false;
 	if (ret == 0)

@@ -269,6 +269,44 @@ fetch_snapshot(uint64_t *bytes)
 	return ok;
 }
 
+static void
+no_calls(void *ctx, enum memfs_call call, const char *name)
+{
+	struct life *l = ctx;
+
+	run_fail(l->r, "state: taking a state that is ready asks the disk to %s %s", memfs_call_name(call), name);
+}
+
+/* As the daemon does it: the loop reads the old state meanwhile, and waits for no disk when it takes the new one. */
+static enum tv_err
+install_in_steps(struct life *l)
+{
+	struct run *r = l->r;
+	uint64_t index, term, at = fsm_applied(l->f);
+	char why[512];
+	enum tv_err err = fsm_restore_ready(l->f, why, sizeof(why));
+
+	if (err != TV_OK)
+		return err;
+	check_state(l, "before it is replaced");
+	if (fsm_applied(l->f) != at)
+		run_fail(r, "state: replaced before its time");
+	/* Nothing of this may touch what is in its place: it has its files, not their names. */
+	if (run_chance(r, 0.3) && (fsm_checkpoint(l->f, &index, &term) != TV_OK || index != at))
+		run_fail(r, "state: a checkpoint while it is replaced");
+	if (run_chance(r, 0.2)) {
+		fsm_close(l->f);
+		l->f = NULL;
+		r->now.low = r->now.high;
+		return open_state(l, "ended while it was replaced") ? TV_OK : TV_ESYS;
+	}
+	r->meanwhile = no_calls;
+	r->ctx = l;
+	err = fsm_restore_swap(l->f, &index, &term, why, sizeof(why));
+	r->meanwhile = NULL;
+	return err;
+}
+
 static enum tv_err
 step_install(struct life *l)
 {
@@ -297,12 +335,14 @@ step_install(struct life *l)
 	}
 	l->boundary[target] = true;
 	r->now.high = target;
-	err = fsm_restore_swap(l->f, &index, &term, why, sizeof(why));
+	err = install_in_steps(l);
 	if (err != TV_OK)
 		return err;
 	r->now.low = target;
 	r->t->installs++;
 	check_state(l, "after the installation");
+	fsm_restore_tidy(l->f);
+	check_state(l, "after the old state was closed");
 	return TV_OK;
 }
 

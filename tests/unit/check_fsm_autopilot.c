@@ -161,7 +161,7 @@ START_TEST(older_state_opens)
 		buf_u64be(&b, k.f->tally[i]);
 	tkey_begin(&key, TBL_META);
 	tkey_raw(&key, span_str("state"));
-	ck_assert_int_eq(k.f->env.dbenv->txn_begin(k.f->env.dbenv, NULL, &k.f->txn, 0), 0);
+	ck_assert_int_eq(k.f->env->dbenv->txn_begin(k.f->env->dbenv, NULL, &k.f->txn, 0), 0);
 	tbl_put(k.f, &key, buf_span(&b));
 	ck_assert_int_eq(k.f->txn->commit(k.f->txn, 0), 0);
 	k.f->txn = NULL;

@@ -159,7 +159,7 @@ START_TEST(stored_bad_one_heals)
 	tkey_begin(&key, TBL_COORDINATE);
 	tkey_name(&key, span_str("a"));
 	tkey_name(&key, SPAN_NONE);
-	ck_assert_int_eq(k.f->env.dbenv->txn_begin(k.f->env.dbenv, NULL, &k.f->txn, 0), 0);
+	ck_assert_int_eq(k.f->env->dbenv->txn_begin(k.f->env->dbenv, NULL, &k.f->txn, 0), 0);
 	tbl_put_rec(k.f, &key, &node_coordinate_schema, &rec);
 	ck_assert_int_eq(k.f->txn->commit(k.f->txn, 0), 0);
 	k.f->txn = NULL;
@@ -228,7 +228,7 @@ START_TEST(older_state)
 		buf_u64be(&b, 100 + i);
 	tkey_begin(&key, TBL_META);
 	tkey_raw(&key, span_str("state"));
-	ck_assert_int_eq(k.f->env.dbenv->txn_begin(k.f->env.dbenv, NULL, &k.f->txn, 0), 0);
+	ck_assert_int_eq(k.f->env->dbenv->txn_begin(k.f->env->dbenv, NULL, &k.f->txn, 0), 0);
 	tbl_put(k.f, &key, buf_span(&b));
 	ck_assert_int_eq(k.f->txn->commit(k.f->txn, 0), 0);
 	k.f->txn = NULL;

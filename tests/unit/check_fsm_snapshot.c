@@ -253,6 +253,7 @@ START_TEST(restore_beside_checkpoints_and_applies)
 		ck_assert_msg(fsm_restore_load(k.f, path, why, sizeof(why)) == TV_OK, "%s", why);
 		kit_put(&k, "between", "1");			/* load leaves the present state in use */
 		ck_assert(kit_has(&k, "between"));
+		ck_assert_msg(fsm_restore_ready(k.f, why, sizeof(why)) == TV_OK, "%s", why);
 		ck_assert_msg(fsm_restore_swap(k.f, &index, &term, why, sizeof(why)) == TV_OK, "%s", why);
 		ck_assert(!kit_has(&k, "between"));
 		ck_assert_uint_eq(index, 500);

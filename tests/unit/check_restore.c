@@ -287,6 +287,69 @@ START_TEST(replicas_are_equal)
 }
 END_TEST
 
+/* What is in its place already does not show, and nothing that is done to the old one harms it. */
+START_TEST(old_state_is_read_until_it_is_replaced)
+{
+	uint64_t index, at, term;
+
+	fill(300, "old");
+	save();
+	fill(300, "new");
+	stage(ID1);
+	ck_assert_int_eq(load(ID1), TV_OK);
+	at = fsm_applied(k.f);
+	ck_assert_msg(fsm_stage_complete(k.f, ID1, at + 1, 1, why, sizeof(why)) == TV_OK, "%s", why);
+	ck_assert(fsm_stage_completed(k.f, ID1, at + 1));
+	ck_assert(span_starts(kit_get(&k, "key/00007").Value, span_str("new-7")));
+	ck_assert_uint_eq(fsm_applied(k.f), at);
+	ck_assert_int_eq(fsm_checkpoint(k.f, &index, &term), TV_OK);
+	ck_assert_uint_eq(index, at);
+	fsm_found_damaged(k.f, "it does not matter any more");
+	fsm_trouble_text(k.f, why, sizeof(why));
+	commit(ID1);
+	ck_assert_int_eq(fsm_trouble(k.f), TV_OK);
+	ck_assert(span_starts(kit_get(&k, "key/00007").Value, span_str("old-7")));
+	fsm_restore_tidy(k.f);
+	fill(20, "after");
+	kit_reopen(&k);
+	ck_assert(span_starts(kit_get(&k, "key/00007").Value, span_str("after-7")));
+	ck_assert(span_starts(kit_get(&k, "key/00200").Value, span_str("old-200")));
+}
+END_TEST
+
+/* Ready, but the process ends before it is taken; and one that is ready and replaced by another. */
+START_TEST(ready_and_never_taken)
+{
+	uint64_t index, term, at, bytes, sum;
+	struct fsm_snapshot *s;
+	char id[37];
+
+	fill(100, "old");
+	save();
+	fill(100, "new");
+	ck_assert_int_eq(fsm_snapshot_begin(k.f, &s, &index, &term), TV_OK);
+	ck_assert_int_eq(fsm_snapshot_write(s, state, &bytes, &sum), TV_OK);
+	fsm_snapshot_end(s);
+	stage(ID1);
+	at = fsm_applied(k.f) + 1;
+	ck_assert_int_eq(load(ID1), TV_OK);
+	ck_assert_msg(fsm_stage_complete(k.f, ID1, at, 1, why, sizeof(why)) == TV_OK, "%s", why);
+	kit_reopen(&k);
+	ck_assert_uint_eq(fsm_applied(k.f), at);
+	ck_assert(fsm_last_restore(k.f, id, &index));
+	ck_assert(span_starts(kit_get(&k, "key/00007").Value, span_str("old-7")));
+	stage(ID2);
+	ck_assert_int_eq(load(ID2), TV_OK);
+	ck_assert_msg(fsm_stage_complete(k.f, ID2, fsm_applied(k.f) + 1, 1, why, sizeof(why)) == TV_OK, "%s", why);
+	ck_assert_msg(fsm_restore(k.f, state, &index, &term, why, sizeof(why)) == TV_OK, "%s", why);
+	ck_assert_uint_eq(fsm_applied(k.f), index);
+	ck_assert(span_starts(kit_get(&k, "key/00007").Value, span_str("new-7")));
+	kit_put(&k, "goes", "on");
+	kit_reopen(&k);
+	ck_assert(kit_has(&k, "goes"));
+}
+END_TEST
+
 /* -- staging -- */
 
 START_TEST(staging_rules)
@@ -851,6 +914,8 @@ main(void)
 	tcase_add_test(t, into_a_fresh_cluster);
 	tcase_add_test(t, removed_servers_stay_removed);
 	tcase_add_test(t, replicas_are_equal);
+	tcase_add_test(t, old_state_is_read_until_it_is_replaced);
+	tcase_add_test(t, ready_and_never_taken);
 	tcase_add_test(t, staging_rules);
 	tcase_add_test(t, aborts_in_steps);
 	tcase_add_test(t, given_up_while_it_is_loaded);
