@@ -11,6 +11,7 @@ os.environ.setdefault("TV_BUILD", os.getcwd())          # automake runs tests in
 sys.path.insert(0, os.path.join(TOP, "tests", "system", "lib"))
 import clockfault  # noqa: E402
 
+PYTHON_LEAKS = {"ASAN_OPTIONS": "detect_leaks=0"}        # which is not ours to mend
 CHILD = "import sys, time\nfor line in sys.stdin:\n print(eval(line), flush=True)\n"
 HOUR = 3600 * clockfault.SECOND
 WALL = "time.clock_gettime_ns(time.CLOCK_REALTIME)"
@@ -20,7 +21,7 @@ MONO = "time.clock_gettime_ns(time.CLOCK_MONOTONIC)"
 class Child:
     def __init__(self, clock):
         self.p = subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                  text=True, env=dict(os.environ, **clock.env))
+                                  text=True, env=dict(os.environ, **clock.env, **PYTHON_LEAKS))
 
     def ask(self, what):
         self.p.stdin.write(what + "\n")
@@ -54,10 +55,11 @@ def monotonic(clock, child):
     child.between(MONO, time.CLOCK_MONOTONIC)
     last = 0
     for ppm in (100000, -100000, 0, 500000, -500000, 0):
-        before = clock.monotonic_ns(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
+        start = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        before = clock.monotonic_ns(start)
         clock.rate(ppm)
-        after = clock.monotonic_ns(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
-        assert before <= after < before + clockfault.SECOND, "a change of rate is no jump"
+        end = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        assert before <= clock.monotonic_ns(end) <= before + 2 * (end - start), "a change of rate is no jump"
         for _ in range(50):
             seen = child.between(MONO, time.CLOCK_MONOTONIC, clock.monotonic_ns)
             assert seen >= last, "it went back"
