@@ -26,14 +26,17 @@ check_PROGRAMS += tests/unit/check_linear
 TESTS += tests/unit/check_linear
 tests_unit_check_linear_SOURCES = tests/unit/check_linear.c $(LINEAR_SOURCES)
 tests_unit_check_linear_LDADD = common/libtvcore.a $(UNIT_LIBS)
-check_PROGRAMS += tests/unit/check_logidx tests/unit/check_raft_wire tests/unit/check_raft_core
-TESTS += tests/unit/check_logidx tests/unit/check_raft_wire tests/unit/check_raft_core
+raft_checks = tests/unit/check_logidx tests/unit/check_raft_wire tests/unit/check_raft_core tests/unit/check_raft_snapshot
+check_PROGRAMS += $(raft_checks)
+TESTS += $(raft_checks)
 tests_unit_check_logidx_SOURCES = tests/unit/check_logidx.c
 tests_unit_check_logidx_LDADD = raftd/libraftcore.a $(UNIT_LIBS)
 tests_unit_check_raft_wire_SOURCES = tests/unit/check_raft_wire.c
 tests_unit_check_raft_wire_LDADD = raftd/libraftcore.a $(UNIT_LIBS)
-tests_unit_check_raft_core_SOURCES = tests/unit/check_raft_core.c
+tests_unit_check_raft_core_SOURCES = tests/unit/check_raft_core.c tests/unit/raft_kit.h
 tests_unit_check_raft_core_LDADD = raftd/libraftcore.a $(UNIT_LIBS)
+tests_unit_check_raft_snapshot_SOURCES = tests/unit/check_raft_snapshot.c tests/unit/raft_kit.h
+tests_unit_check_raft_snapshot_LDADD = raftd/libraftcore.a $(UNIT_LIBS)
 endif
 
 FUZZ_REPLAYS += tests/fuzz/replay_raftmsg

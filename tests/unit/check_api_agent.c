@@ -1,0 +1,628 @@
+/* The agent, events, queries and snapshots at the API: request to operation, reply to answer. */
+#include "tests/unit/api_kit.h"
+
+/* -- agent ------------------------------------------------------------------------------ */
+
+static struct member_tag server_tags[] = {
+	{ { (const uint8_t *)"role", 4 }, { (const uint8_t *)"server", 6 } }, { { (const uint8_t *)"dc", 2 },
+	{ (const uint8_t *)"dc1", 3 } },
+	{ { (const uint8_t *)"id", 2 }, { (const uint8_t *)"x", 1 } }, { { (const uint8_t *)"raft_port", 9 },
+	{ (const uint8_t *)"8300", 4 } },
+	{ { (const uint8_t *)"vsn", 3 }, { (const uint8_t *)"9", 1 } },
+};
+
+#define COORD_JSON "{\"Vec\":[0.25,0,0,0,0,0,0,-1],\"Error\":0.5,\"Adjustment\":-0.125,\"Height\":0.00001}"
+
+/* An entry of MSG_GOSSIP_COORDS. */
+static void
+put_coord(struct buf *b, const char *name)
+{
+	mpw_array(b, 5);
+	mpw_cstr(b, name);
+	mpw_f64(b, 0.5);
+	mpw_f64(b, -0.125);
+	mpw_f64(b, 1e-5);
+	mpw_array(b, 8);
+	for (int i = 0; i < 8; i++)
+		mpw_f64(b, i == 0 ? 0.25 : i == 7 ? -1 : 0);
+}
+
+static void
+one_coord(struct buf *b, const char *name)
+{
+	mpw_array(b, 1);
+	put_coord(b, name);
+}
+
+START_TEST(members)
+{
+	struct member list[2] = {
+		{ .name = span_str("n1"), .addr = { 127, 0, 0, 1 }, .addr_len = 4, .port = 8301, .status = MEMBER_ALIVE,
+		    .vsn = { 1, 5, 2, 2, 5, 4 }, .tags = server_tags, .tag_count = 5 },
+		{ .name = span_str("plain"), .addr = { 127, 0, 0, 2 }, .addr_len = 4, .port = 1,
+		    .status = MEMBER_FAILED,
+		    .tags = server_tags, .tag_count = 1 },
+	};
+
+	fake.members = list;
+	fake.member_count = 2;
+	fake_is("GET", "/v1/agent/members", NULL, 200,
+	    "[{\"Name\":\"n1\",\"Addr\":\"127.0.0.1\",\"Port\":8301,\"Tags\":{\"role\":\"consul\",\"port\":\"8300\",\"vsn\":\"2\","
+	    "\"vsn_min\":\"2\",\"vsn_max\":\"3\",\"raft_vsn\":\"3\",\"dc\":\"dc1\",\"id\":\"x\",\"raft_port\":\"8300\"},\"Status\":1,"
+	    "\"ProtocolMin\":1,\"ProtocolMax\":5,\"ProtocolCur\":2,\"DelegateMin\":2,\"DelegateMax\":5,\"DelegateCur\":4},"
+	    "{\"Name\":\"plain\",\"Addr\":\"127.0.0.2\",\"Port\":1,\"Tags\":{\"role\":\"server\"},\"Status\":4,"
+	    "\"ProtocolMin\":0,\"ProtocolMax\":0,\"ProtocolCur\":0,\"DelegateMin\":0,\"DelegateMax\":0,\"DelegateCur\":0}]");
+	fake_is("GET", "/v1/agent/members?wan=1", NULL, 200, "[]");
+	fake_is("GET", "/v1/agent/members?segment=x", NULL, 500,
+	    "Network segments are not supported in this version of Consul");
+	fake_is("GET", "/v1/agent/members?segment=x&wan", NULL, 400, "Cannot provide a segment with wan=true");
+
+	struct buf info = BUF_INIT(4096), coords = BUF_INIT(4096);
+	mpw_map(&info, 1);
+	mpw_cstr(&info, "raft");
+	mpw_map(&info, 2);
+	mpw_cstr(&info, "state");
+	mpw_cstr(&info, "Leader");
+	mpw_cstr(&info, "term");
+	mpw_cstr(&info, "3");
+	struct request *r = fake_begin("GET", "/v1/agent/self", NULL, NULL);
+	ck_assert_str_eq(fake.admin_arg, "n1");
+	one_coord(&coords, "n1");
+	fake.coords_done(fake.admin_ctx, TV_OK, SPAN_NONE, buf_span(&coords));
+	fake.info_done(fake.admin_ctx, buf_span(&info));
+	fake_answered(r, 200, NULL);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body),
+	    "\"Stats\":{\"raft\":{\"state\":\"Leader\",\"term\":\"3\"}}"));
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Member\":{\"Name\":\"n1\",\"Addr\":\"127.0.0.1\""));
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"NodeID\":\"11111111-2222-3333-4444-555555555555\""));
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Coord\":" COORD_JSON ","));
+	fake_end(r);
+	r = fake_begin("GET", "/v1/agent/self", NULL, NULL);
+	fake.coords_done(fake.admin_ctx, TV_EPERM, span_str("off"), SPAN_NONE);
+	fake.info_done(fake.admin_ctx, buf_span(&info));
+	fake_answered(r, 200, NULL);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Coord\":null,"));
+	fake_end(r);
+	buf_done(&coords);
+	buf_done(&info);
+}
+END_TEST
+
+/* Asks, and gossipd gives this answer. */
+static void
+coords_are(const char *target, enum tv_err err, const char *text, struct span list, unsigned status, const char *want)
+{
+	struct request *r = fake_begin("GET", target, NULL, NULL);
+
+	fake.coords_done(fake.admin_ctx, err, span_str(text), list);
+	fake_answered(r, status, want);
+	fake_end(r);
+}
+
+START_TEST(agent_coordinates)
+{
+	struct buf list = BUF_INIT(4096);
+
+	mpw_array(&list, 2);
+	put_coord(&list, "n1");
+	put_coord(&list, "plain serf");
+	coords_are("/v1/agent/coordinate", TV_OK, "", buf_span(&list), 200, "[{\"Node\":\"n1\",\"Segment\":\"\",\"Coord\":"
+	    COORD_JSON "},{\"Node\":\"plain serf\",\"Segment\":\"\",\"Coord\":" COORD_JSON "}]");
+	ck_assert_str_eq(fake.admin_arg, "");
+	ck_assert(fake.admin_pool == POOL_LAN);
+	coords_are("/v1/agent/coordinate/plain%20serf?wan", TV_OK, "", buf_span(&list), 200,
+	    "{\"Node\":\"plain serf\",\"Segment\":\"\",\"Coord\":" COORD_JSON "}");
+	ck_assert_str_eq(fake.admin_arg, "plain serf");
+	ck_assert(fake.admin_pool == POOL_WAN);
+	coords_are("/v1/agent/coordinate/n9", TV_OK, "", buf_span(&list), 404, "No coordinate of \"n9\" is known here");
+	coords_are("/v1/agent/coordinate", TV_OK, "", span_of(list.data, list.len - 3), 500,
+	    "gossipd gave an answer that cannot be read");
+	coords_are("/v1/agent/coordinate", TV_EPERM, "coordinates are off", SPAN_NONE, 401, "coordinates are off");
+	coords_are("/v1/agent/coordinate", TV_EINVAL, "not in the WAN pool", SPAN_NONE, 400, "not in the WAN pool");
+	coords_are("/v1/agent/coordinate", TV_ECLOSED, "gossipd went away", SPAN_NONE, 500, "gossipd went away");
+	fake_is("GET", "/v1/agent/coordinate/", NULL, 400, "Missing node name");
+	fake.admin_start = TV_EUNREACH;
+	fake_is("GET", "/v1/agent/coordinate", NULL, 500, "gossipd is not running on this node");
+	buf_done(&list);
+}
+END_TEST
+
+START_TEST(administration)
+{
+	struct request *r = fake_begin("PUT", "/v1/agent/join/127.0.0.2:8301?wan=1", NULL, NULL);
+
+	ck_assert(fake.admin_pool == POOL_WAN);
+	ck_assert_str_eq(fake.admin_arg, "127.0.0.2:8301");
+	fake.admin_done(fake.admin_ctx, TV_OK, span_str(""), 1);
+	fake_answered(r, 200, "");
+	fake_end(r);
+	r = fake_begin("PUT", "/v1/agent/join/x", NULL, NULL);
+	fake.admin_done(fake.admin_ctx, TV_ETIMEOUT, span_str("no answer from x"), 0);
+	fake_answered(r, 500, "no answer from x");
+	fake_end(r);
+	fake.admin_start = TV_EUNREACH;
+	fake_is("PUT", "/v1/agent/join/x", NULL, 500, "gossipd is not running on this node");
+	fake.admin_start = TV_OK;
+	r = fake_begin("PUT", "/v1/agent/force-leave/n7?prune", NULL, NULL);
+	ck_assert(fake.admin_flag);
+	fake.admin_done(fake.admin_ctx, TV_ENOENT, span_str(""), 0);
+	fake_answered(r, 500, "agent: No node found with name 'n7'");
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(leaving)
+{
+	struct request *r = fake_begin("PUT", "/v1/agent/leave", NULL, NULL);
+
+	ck_assert(!fake.admin_flag);
+	fake.admin_done(fake.admin_ctx, TV_ECONFLICT, span_str("would lose quorum: 2 of 3"), 0);
+	fake_answered(r, 500, "would lose quorum: 2 of 3");
+	fake_end(r);
+	ck_assert_uint_eq(fake.quits, 0);
+	r = fake_begin("PUT", "/v1/agent/leave?force", NULL, NULL);
+	ck_assert(fake.admin_flag);
+	fake.admin_done(fake.admin_ctx, TV_OK, span_str(""), 0);
+	fake_answered(r, 200, "");
+	ck_assert_uint_eq(fake.quits, 0);		/* not before the answer has left */
+	fake_end(r);
+	ck_assert_uint_eq(fake.quits, 1);
+	r = fake_begin("PUT", "/v1/agent/leave", NULL, NULL);
+	fake_end(r);					/* the client goes; the leave goes on */
+	fake.admin_done(fake.admin_ctx, TV_OK, span_str(""), 0);
+	ck_assert_uint_eq(fake.quits, 2);
+}
+END_TEST
+
+START_TEST(agent_checks)
+{
+	static const struct { const char *body; unsigned status; const char *answer; } v[] = {
+		{ "{\"TTL\":\"10s\"}", 400, "Missing check name" },
+		{ "{\"Name\":\"c\"}", 400, "Invalid check: TTL must be > 0 for TTL checks" },
+		{ "{\"Name\":\"c\",\"TTL\":\"10s\",\"Interval\":\"10s\"}", 400,
+		    "Invalid check: Interval and TTL cannot both be specified" },
+		{ "{\"Name\":\"c\",\"TTL\":\"10s\",\"Status\":\"nice\"}", 400, "Bad check status" },
+		{ "{\"Name\":\"c\",\"Args\":[\"/bin/true\"],\"Interval\":\"10s\"}", 500,
+		    "Scripts are disabled on this agent from remote "
+		    "calls; to enable, configure 'enable_script_checks' to true" },
+		{ "{\"Name\":\"c\",\"TTL\":\"10s\",\"ServiceID\":\"s\"}", 500, "ServiceID \"s\" does not exist" },
+		{ "{\"Name\":\"c\",\"ttl\":\"10s\",\"bogus\":1}", 400,
+		    "Request decode failed: json: unknown field \"bogus\"" },
+		{ "{\"Name\":\"c\",\"TTL\":\"30s\",\"check_id\":\"my-id\",\"deregister_critical_service_after\":\"90m\"}", 200, "" },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
+		fake_is("PUT", "/v1/agent/check/register", v[i].body, v[i].status, v[i].answer);
+	ck_assert_str_eq(fake.check_id, "my-id");
+	ck_assert(fake.registered.TTL == 30000000000 &&
+	    fake.registered.DeregisterCriticalServiceAfter == 5400000000000);
+	fake_is("PUT", "/v1/agent/check/warn/my-id?note=all+good", NULL, 200, "");
+	ck_assert_str_eq(fake.check_status, "warning");
+	ck_assert_str_eq(fake.check_output, "all good");
+	fake_is("PUT", "/v1/agent/check/update/my-id", "{\"Status\":\"passing\",\"Output\":\"o\"}", 200, "");
+	ck_assert_str_eq(fake.check_status, "passing");
+	fake_is("PUT", "/v1/agent/check/update/my-id", "{\"Status\":\"happy\"}", 400, "Invalid check status: 'happy'");
+	fake.checks_err = TV_ENOENT;
+	fake_is("PUT", "/v1/agent/check/pass/x", NULL, 500, "CheckID \"x\" does not have associated TTL");
+	fake_is("PUT", "/v1/agent/check/deregister/x", NULL, 200, "");
+	struct request *r = fake_begin("GET", "/v1/agent/checks", NULL, NULL);
+	fake_answered(r, 200, NULL);
+	ck_assert(span_starts(buf_span(&r->answer.body), span_str("{\"c1\":{\"Node\":\"\",\"CheckID\":\"c1\"")));
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "},\"c2\":{"));
+	fake_end(r);
+}
+END_TEST
+
+/* -- events and queries ----------------------------------------------------------- */
+
+#define EVENT_ID "00000000-0000-0001-0000-000000000002"
+#define EVENT_JSON(name_, node_) "{\"ID\":\"" EVENT_ID "\",\"Name\":\"" name_ "\",\"Payload\":\"cA==\",\"NodeFilter\":\"" \
+	node_ "\",\"ServiceFilter\":\"\",\"TagFilter\":\"\",\"Version\":1,\"LTime\":4}"
+
+static struct user_event
+an_event(const char *name, const char *node)
+{
+	return (struct user_event){ .ID = span_str(EVENT_ID), .Name = span_str(name), .Payload = span_str("p"),
+		.NodeFilter = span_str(node), .Version = 1, .LTime = 4 };
+}
+
+START_TEST(event_fire)
+{
+	struct user_event e = an_event("deploy", "");
+	struct event_fire args = { .Coalesce = false };
+	struct request *r = fake_begin("PUT", "/v1/event/fire/deploy?node=n1&service=api&tag=v.&dc=dc2&coalesce", "bytes",
+	    NULL);
+
+	asked(OP_EVENT_FIRE, &args);
+	span_is(fake.q.dc, "dc2");
+	span_is(args.Name, "deploy");
+	span_is(args.Payload, "bytes");
+	span_is(args.NodeFilter, "n1");
+	span_is(args.ServiceFilter, "api");
+	span_is(args.TagFilter, "v.");
+	ck_assert(args.Coalesce);
+	reply_record(&user_event_schema, &e);
+	fake_answered(r, 200, EVENT_JSON("deploy", ""));
+	fake_end(r);
+	fake_is("PUT", "/v1/event/fire/", NULL, 400, "Missing name");
+	fake_is("PUT", "/v1/event/fire/a?tag=x", NULL, 500, "Cannot provide tag filter without service filter");
+	fake_answered(r = fake_begin("PUT", "/v1/event/fire/a?node=%5B", NULL, NULL), 500, NULL);
+	ck_assert_int_eq(strncmp(buf_cstr(&r->answer.body), "Invalid node filter: ", 21), 0);
+	fake_end(r);
+	r = fake_begin("PUT", "/v1/event/fire/a", NULL, NULL);
+	reply(TV_ELIMIT, "user event exceeds configured limit of 512 bytes before encoding");
+	fake_answered(r, 500, "user event exceeds configured limit of 512 bytes before encoding");
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(event_list)
+{
+	struct user_event two[] = { an_event("a", "^web"), an_event("b", "") };
+	struct request *r;
+
+	fake.events = two;
+	r = fake_begin("GET", "/v1/event/list?name=none", NULL, NULL);
+	fake_answered(r, 200, "[]");
+	ck_assert_str_eq(fake_header(r, "X-Consul-Index"), "1");
+	ck_assert_ptr_null(fake_header(r, "X-Consul-KnownLeader"));
+	fake_end(r);
+	fake.event_count = 2;
+	r = fake_begin("GET", "/v1/event/list", NULL, NULL);
+	fake_answered(r, 200, "[" EVENT_JSON("a", "^web") "," EVENT_JSON("b", "") "]");
+	ck_assert_str_eq(fake_header(r, "X-Consul-Index"), "3");
+	fake_end(r);
+	fake_is("GET", "/v1/event/list?node=web", NULL, 200, "[" EVENT_JSON("a", "^web") "]");
+	fake_is("GET", "/v1/event/list?service=x", NULL, 200, "[]");
+	fake_is("GET", "/v1/event/list?index=x", NULL, 400, "Invalid index");
+	fake_is("GET", "/v1/event/list?index=1&wait=zz", NULL, 400, "Invalid wait time");
+	fake_answered(r = fake_begin("GET", "/v1/event/list?tag=%28", NULL, NULL), 400, NULL);
+	fake_end(r);
+}
+END_TEST
+
+/* Another index is news, also a lower one; the same one after a wake-up is not. */
+START_TEST(event_list_blocks)
+{
+	struct user_event e = an_event("a", "");
+	struct request *r;
+
+	fake.events = &e;
+	fake.event_count = 1;
+	fake_is("GET", "/v1/event/list?index=9&wait=10s", NULL, 200, "[" EVENT_JSON("a", "") "]");
+	r = fake_begin("GET", "/v1/event/list?index=3&wait=10s", NULL, NULL);
+	ck_assert(!r->answered);
+	ck_assert_int_gt(fake.wait_time.ns, MONO_S(9).ns);
+	fake_wake(false);
+	ck_assert(!r->answered);
+	e.ID = span_str("00000000-0000-0001-0000-000000000001");
+	e.LTime = 4;
+	fake_wake(false);
+	fake_answered(r, 200, NULL);
+	ck_assert_uint_eq(fake.woken, 1);
+	ck_assert_str_eq(fake_header(r, "X-Consul-Index"), "1");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/event/list?index=1&wait=10s", NULL, NULL);
+	fake_wake(true);
+	fake_answered(r, 200, NULL);
+	fake_end(r);
+	r = fake_begin("GET", "/v1/event/list?index=1&wait=10s", NULL, NULL);
+	fake_end(r);			/* the client went away */
+	ck_assert_ptr_null(fake.waiting);
+}
+END_TEST
+
+static void
+gossipd_says(struct buf *b)
+{
+	fake.call_done(fake.call_ctx, TV_OK, buf_span(b));
+	buf_done(b);
+}
+
+START_TEST(query_asks_the_pool)
+{
+	static const uint8_t nodes[] = { 0, 0x92, 0xa2, 'n', '1', 0xa2, 'n', '2' };
+	static const uint8_t tag[] = { 1, 0x82, 0xa4, 'E', 'x', 'p', 'r', 0xa3, '^', 's', '=', 0xa3, 'T', 'a', 'g',
+		0xa4, 'r', 'o', 'l', 'e' };
+	struct request *r = fake_begin("PUT", "/v1/agent/query/load?node=n1&tag=role=%5Es=&node=n2&timeout=1500ms&relay=2",
+	    "why", NULL);
+	struct rd in = rd_span_over(span_of(fake.call, fake.call_len));
+	struct buf b = BUF_INIT(1000);
+
+	ck_assert_uint_eq(fake.call_type, MSG_GOSSIP_QUERY);
+	ck_assert_uint_eq(mpr_array(&in), 7);
+	ck_assert_uint_eq(mpr_uint(&in, 1), POOL_LAN);
+	span_is(mpr_bytes(&in, 99), "load");
+	span_is(mpr_bytes(&in, 99), "why");
+	ck_assert_uint_eq(mpr_array(&in), 2);
+	ck_assert(span_eq(mpr_bytes(&in, 99), span_of(nodes, sizeof(nodes))));
+	ck_assert(span_eq(mpr_bytes(&in, 99), span_of(tag, sizeof(tag))));
+	ck_assert(mpr_bool(&in));
+	ck_assert_uint_eq(mpr_uint(&in, 5), 2);
+	ck_assert_uint_eq(mpr_uint(&in, UINT32_MAX), 1500);
+	ck_assert_int_eq(rd_end(&in), TV_OK);
+	mpw_array(&b, 4);
+	mpw_uint(&b, 0);
+	mpw_cstr(&b, "");
+	mpw_array(&b, 3);
+	for (int i = 0; i < 3; i++) {
+		mpw_array(&b, 3);
+		mpw_cstr(&b, i < 2 ? "n1" : "n\"2");
+		mpw_bool(&b, i == 0);
+		mpw_bin(&b, span_str(i == 0 ? "" : "up"));
+	}
+	mpw_uint(&b, 3);
+	gossipd_says(&b);
+	fake_answered(r, 200, "{\"Acks\":[\"n1\"],\"Responses\":[{\"From\":\"n1\",\"Payload\":\"dXA=\"},"
+	    "{\"From\":\"n\\\"2\",\"Payload\":\"dXA=\"}],\"Alive\":3}");
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(query_refusals)
+{
+	struct request *r;
+	struct buf b = BUF_INIT(1000);
+
+	fake_is("PUT", "/v1/agent/query/", NULL, 400, "Missing name");
+	fake_is("PUT", "/v1/agent/query/a?tag=x", NULL, 400, "Bad request: write a tag filter as KEY=PATTERN");
+	fake_is("PUT", "/v1/agent/query/a?relay=6", NULL, 400, "Bad request: invalid relay factor (0 to 5)");
+	fake_is("PUT", "/v1/agent/query/a?timeout=2h", NULL, 400, "Bad request: invalid timeout (0s to 3600s)");
+	fake_is("PUT", "/v1/agent/query-answer/12", NULL, 400,
+	    "Bad request: a query ID is LTIME-NUMBER, as /v1/agent/queries shows it");
+	fake.full = true;
+	fake_is("PUT", "/v1/agent/query/a", NULL, 500, "gossipd is not running on this node");
+	fake.full = false;
+	r = fake_begin("PUT", "/v1/agent/query/a?no-ack", NULL, NULL);
+	ck_assert(fake.call_done != NULL);
+	fake_end(r);			/* the client went away: it is taken back */
+	ck_assert(fake.call_done == NULL);
+	r = fake_begin("PUT", "/v1/agent/query/a?no-ack", NULL, NULL);
+	fake.call_done(fake.call_ctx, TV_ECLOSED, SPAN_NONE);
+	fake_answered(r, 500, "gossipd went away before it answered");
+	fake_end(r);
+	r = fake_begin("PUT", "/v1/agent/query-answer/12-34", "up", NULL);
+	ck_assert_uint_eq(fake.call_type, MSG_GOSSIP_RESPOND);
+	mpw_array(&b, 2);
+	mpw_uint(&b, (uint64_t)-TV_ENOENT);
+	mpw_cstr(&b, "it is over");
+	gossipd_says(&b);
+	fake_answered(r, 404, "it is over");
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(monitor_streams)
+{
+	struct request *r = fake_begin("GET", "/v1/agent/monitor?loglevel=Debug&daemon=gossipd&logjson", NULL, NULL);
+	char bytes[16];
+
+	fake_answered(r, 200, "");
+	ck_assert_ptr_nonnull(r->stream);
+	ck_assert_uint_eq(r->stream(r, bytes, sizeof(bytes)), 5);
+	ck_assert_int_eq(fake.monitor_level, LOG_LVL_DEBUG);
+	ck_assert_uint_eq(fake.monitor_daemons, MONITOR_GOSSIPD);
+	ck_assert(fake.monitor_json);
+	ck_assert_uint_eq(fake.monitors, 1);
+	fake_end(r);
+	ck_assert_uint_eq(fake.monitors, 0);
+	ck_assert_ptr_null(r->stream);
+	fake_is("GET", "/v1/agent/monitor?loglevel=loud", NULL, 400, "Bad request: Unknown log level: loud");
+	fake_is("GET", "/v1/agent/monitor?daemon=x", NULL, 400, "Bad request: Unknown daemon: x (gossipd, raftd or rpcd)");
+	fake_is("GET", "/v1/agent/monitor?daemon=raftd", NULL, 400,
+	    "Bad request: this node is a client: raftd runs on servers");
+	fake.full = true;
+	fake_is("GET", "/v1/agent/monitor", NULL, 503, "too many clients read the log of this node already");
+}
+END_TEST
+
+START_TEST(queries_are_heard)
+{
+	struct heard h[] = {
+		{ .number = 101, .ltime = 5, .id = 6, .name = span_str("load"), .payload = span_str("p"),
+		    .from = span_str("n2"), .deadline = MONO_ZERO },
+		{ .number = 102, .ltime = 7, .id = 8, .name = span_str("other"), .from = span_str("n2") },
+	};
+	struct request *r = fake_begin("GET", "/v1/agent/queries?index=100&wait=1m&name=load", NULL, NULL);
+
+	ck_assert(!r->answered);
+	fake.heard = h;
+	fake.heard_count = 2;
+	fake_wake(false);
+	fake_answered(r, 200, "[{\"ID\":\"5-6\",\"Name\":\"load\",\"Payload\":\"cA==\",\"From\":\"n2\",\"LTime\":5,"
+	    "\"TimeLeft\":\"0ms\"}]");
+	ck_assert_str_eq(fake_header(r, "X-Consul-Index"), "102");
+	fake_end(r);
+	fake_is("GET", "/v1/agent/queries?name=none", NULL, 200, "[]");
+}
+END_TEST
+
+/* -- snapshots: pieces pass through, one on its way at a time -- */
+
+static void
+snapshot_says(enum snapshot_phase phase, uint64_t done, uint64_t total, const char *data)
+{
+	struct snapshot_state st = { .Server = span_str("s1"), .ID = span_str("i1"), .Phase = phase, .Done = done,
+	    .Total = total, .Data = span_str(data), .Text = span_str(phase == RESTORE_FAILED ? "it failed" : "") };
+
+	reply_record(&snapshot_state_schema, &st);
+}
+
+START_TEST(snapshot_save)
+{
+	struct request *r = fake_begin("GET", "/v1/snapshot?stale", NULL, NULL);
+	struct snapshot_ask q = { .Offset = 0 };
+	char bytes[8];
+
+	asked(OP_SNAPSHOT_SAVE, &q);
+	ck_assert_uint_eq(fake.q.mode, OP_STALE);
+	ck_assert_uint_eq(q.Server.len, 0);
+	snapshot_says(SNAPSHOT_PREPARING, 0, 0, "");
+	asked(OP_SNAPSHOT_READ, &q);
+	span_is(q.Server, "s1");
+	span_is(q.ID, "i1");
+	snapshot_says(SNAPSHOT_PREPARING, 0, 0, "");		/* not yet */
+	asked(OP_SNAPSHOT_READ, &q);
+	ck_assert(!r->answered);
+	snapshot_says(SNAPSHOT_READY, 0, 6, "abcd");
+	fake_answered(r, 200, "");
+	ck_assert_str_eq(fake_header(r, "Content-Type"), "application/x-gzip");
+	ck_assert_uint_eq(r->stream_bytes, 6);
+	asked(OP_SNAPSHOT_READ, &q);				/* the next one, while this is read */
+	ck_assert_uint_eq(q.Offset, 4);
+	ck_assert_uint_eq(r->stream(r, bytes, 3), 3);
+	ck_assert_uint_eq(r->stream(r, bytes, 3), 1);
+	ck_assert_uint_eq(r->stream(r, bytes, 3), 0);
+	snapshot_says(SNAPSHOT_READY, 4, 6, "ef");
+	ck_assert_uint_eq(r->stream(r, bytes, 8), 2);
+	ck_assert_mem_eq(bytes, "ef", 2);
+	asked(OP_SNAPSHOT_END, NULL);
+	fake_end(r);
+	/* Every question of it goes to the same place with the same token. */
+	r = fake_begin("GET", "/v1/snapshot?dc=elsewhere&token=t0ken&separate", NULL, NULL);
+	snapshot_says(SNAPSHOT_PREPARING, 0, 0, "");
+	snapshot_says(SNAPSHOT_READY, 0, 6, "ab");
+	for (uint64_t at = 2; at < 6; at++) {
+		asked(OP_SNAPSHOT_READ, &q);
+		ck_assert_uint_eq(q.Offset, at);
+		span_is(fake.q.dc, "elsewhere");
+		span_is(fake.q.token, "t0ken");
+		snapshot_says(SNAPSHOT_READY, at, 6, "x");
+		while (r->stream(r, bytes, sizeof(bytes)) > 0)
+			;
+	}
+	ck_assert_str_eq(fake_header(r, "Content-Type"), "application/x-gzip");
+	fake_end(r);
+	/* It breaks off in the middle: no bytes are made up. */
+	r = fake_begin("GET", "/v1/snapshot", NULL, NULL);
+	snapshot_says(SNAPSHOT_PREPARING, 0, 0, "");
+	snapshot_says(SNAPSHOT_READY, 0, 6, "abcd");
+	reply(TV_EUNREACH, "");
+	ck_assert_ptr_null(r->stream);
+	fake_end(r);
+	r = fake_begin("GET", "/v1/snapshot", NULL, NULL);
+	reply(TV_ENOLEADER, "No cluster leader");
+	fake_answered(r, 500, "No cluster leader");
+	fake_end(r);
+}
+END_TEST
+
+/* There is room for more of the body, or the answer is there. */
+static void
+goes_on(struct request *r)
+{
+	(void)r;
+	fake.woken++;
+}
+
+static struct request *
+begin_restore(void)
+{
+	struct request *r = &fake_request;
+
+	request_reset(r);
+	r->head.method = "PUT";
+	r->head.target = span_str("/v1/snapshot");
+	r->ready = goes_on;
+	api_begin(&fake_api, r);
+	ck_assert_ptr_nonnull(r->feed);
+	asked(OP_RESTORE_OPEN, NULL);
+	return r;
+}
+
+START_TEST(snapshot_restore)
+{
+	static uint8_t body[(1u << 20) + 100];
+	struct request *r = begin_restore();
+	struct snapshot_ask q = { .Offset = 0 };
+	size_t took = r->feed(r, body, sizeof(body)), piece = took;
+
+	ck_assert_uint_lt(took, sizeof(body));			/* one piece; the client waits */
+	ck_assert_uint_eq(r->feed(r, body + took, 10), 0);
+	fake.woken = 0;
+	snapshot_says(RESTORE_RECEIVING, 0, 0, "");
+	ck_assert_uint_eq(fake.woken, 1);
+	asked(OP_RESTORE_WRITE, &q);
+	ck_assert_uint_eq(q.Data.len, piece);
+	took += r->feed(r, body + took, sizeof(body) - took);	/* a second while the first is on its way */
+	ck_assert_uint_eq(took, 2 * piece);
+	snapshot_says(RESTORE_RECEIVING, piece, 0, "");
+	asked(OP_RESTORE_WRITE, &q);
+	ck_assert_uint_eq(q.Offset, piece);
+	took += r->feed(r, body + took, sizeof(body) - took);
+	ck_assert_uint_eq(took, sizeof(body));
+	r->body_bytes = took;
+	api_run(r);						/* the body is complete */
+	snapshot_says(RESTORE_RECEIVING, 2 * piece, 0, "");
+	asked(OP_RESTORE_WRITE, &q);
+	ck_assert_uint_eq(q.Data.len, sizeof(body) - 2 * piece);
+	snapshot_says(RESTORE_RECEIVING, sizeof(body), 0, "");
+	asked(OP_RESTORE_APPLY, &q);
+	ck_assert_uint_eq(q.Offset, sizeof(body));
+	snapshot_says(RESTORE_STAGING, 1, 2, "");
+	asked(OP_RESTORE_STATUS, &q);
+	snapshot_says(RESTORE_DONE, 0, 0, "");
+	fake_answered(r, 200, "");
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(snapshot_restore_fails)
+{
+	struct request *r = begin_restore();
+	struct snapshot_ask q = { .Offset = 0 };
+
+	reply(TV_ECONFLICT, "another restore is under way");
+	fake_answered(r, 500, "another restore is under way; nothing was changed");
+	fake_end(r);
+	r = begin_restore();
+	snapshot_says(RESTORE_RECEIVING, 0, 0, "");
+	ck_assert_uint_eq(r->feed(r, "x", 1), 1);
+	api_run(r);
+	asked(OP_RESTORE_WRITE, NULL);
+	snapshot_says(RESTORE_FAILED, 0, 0, "");
+	fake_answered(r, 500, "it failed");
+	fake_end(r);
+	/* Its server is lost: the one that leads now says what became of it, by the restore's id. */
+	r = begin_restore();
+	snapshot_says(RESTORE_RECEIVING, 0, 0, "");
+	api_run(r);
+	asked(OP_RESTORE_APPLY, NULL);
+	reply(TV_EUNREACH, "");
+	asked(OP_RESTORE_STATUS, &q);
+	ck_assert_uint_eq(q.Server.len, 0);
+	span_is(q.ID, "i1");
+	reply(TV_ENOLEADER, "No cluster leader");
+	asked(OP_RESTORE_STATUS, &q);
+	snapshot_says(RESTORE_DONE, 0, 0, "");
+	fake_answered(r, 200, "");
+	fake_end(r);
+	/* Nobody can say. */
+	r = begin_restore();
+	snapshot_says(RESTORE_RECEIVING, 0, 0, "");
+	api_run(r);
+	for (unsigned i = 0; i < 20 && !r->answered; i++)
+		reply(TV_ENOLEADER, "No cluster leader");
+	ck_assert(r->answered && r->answer.status == 500);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "may or may not have taken effect"));
+	fake_end(r);
+	/* The client goes: the server is told. */
+	r = begin_restore();
+	snapshot_says(RESTORE_RECEIVING, 0, 0, "");
+	fake_end(r);
+	asked(OP_SNAPSHOT_END, &q);
+	span_is(q.ID, "i1");
+}
+END_TEST
+
+int
+main(void)
+{
+	const TTest *const tests[] = {
+		members, agent_coordinates, administration, leaving, agent_checks, event_fire, event_list,
+		event_list_blocks, query_asks_the_pool, query_refusals, monitor_streams, queries_are_heard,
+		snapshot_save, snapshot_restore, snapshot_restore_fails,
+	};
+
+	return api_kit_main("api_agent", tests, sizeof(tests) / sizeof(tests[0]));
+}
