@@ -109,7 +109,8 @@ class Etcd:
                  "--listen-client-urls", "http://%s:2379" % a, "--advertise-client-urls", "http://%s:2379" % a,
                  "--initial-cluster", peers, "--initial-cluster-state", "new", "--initial-cluster-token", self.dir,
                  "--quota-backend-bytes", str(8 << 30), "--logger", "zap", "--log-level", "error"],
-                stdout=open(os.path.join(self.dir, "e%d.log" % i), "ab"), stderr=subprocess.STDOUT, start_new_session=True))
+                stdout=open(os.path.join(self.dir, "e%d.log" % i), "ab"), stderr=subprocess.STDOUT,
+                start_new_session=True))
         wait_for("etcd has a leader", lambda: self.leader() is not None, 60)
 
     def _status(self, addr):

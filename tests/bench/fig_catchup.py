@@ -1,4 +1,4 @@
-"""A follower that was away, and one that is slow, while 64 clients write as fast as they can: what the others notice."""
+"""A follower that was away, and one that is slow, while 64 clients write as fast as they can: what others notice."""
 import os
 import subprocess
 import sys
@@ -69,9 +69,11 @@ def return_of_a_follower(raftd, seconds, what):
 
 def limit_bytes(node, rate):
     """What goes to the node's raft port passes at `rate` bytes/s; in a network namespace of our own only."""
-    for words in ("qdisc add dev lo root handle 1: htb default 1", "class add dev lo parent 1: classid 1:1 htb rate 100gbit",
+    for words in ("qdisc add dev lo root handle 1: htb default 1",
+                  "class add dev lo parent 1: classid 1:1 htb rate 100gbit",
                   "class add dev lo parent 1: classid 1:2 htb rate %dbit burst 3000" % (rate * 8),
-                  "filter add dev lo parent 1: protocol ip u32 match ip dst %s/32 match ip dport 8300 0xffff flowid 1:2" % node.addr):
+                  "filter add dev lo parent 1: protocol ip u32 match ip dst %s/32 match ip dport 8300 0xffff "
+                  "flowid 1:2" % node.addr):
         subprocess.run(["tc"] + words.split(), check=True)
 
 
@@ -86,7 +88,8 @@ def slow_follower(seconds):
         limit_bytes(follower, 1000)
         slow = Load(leader, seconds)
         slow.join()
-        row("one follower reads 1 KB/s", slow.report, leader_mib(leader), "it lags by %d entries" % (applied(leader) - applied(follower)))
+        row("one follower reads 1 KB/s", slow.report, leader_mib(leader),
+            "it lags by %d entries" % (applied(leader) - applied(follower)))
         subprocess.run("tc qdisc del dev lo root".split(), check=True)
         began = time.monotonic()
         wait_for("it has converged", lambda: applied(leader) - applied(follower) < 100, 120, 0.02)
@@ -95,7 +98,8 @@ def slow_follower(seconds):
         c.close()
 
 
-HEAD = "\n| writes of 64 clients | ops/s | p50 ms | p99 ms | leader's raftd MiB | |\n| --- | --- | --- | --- | --- | --- |"
+HEAD = ("\n| writes of 64 clients | ops/s | p50 ms | p99 ms | leader's raftd MiB | |\n"
+        "| --- | --- | --- | --- | --- | --- |")
 
 
 def run(short):

@@ -21,12 +21,13 @@ def idle(c, seconds):
     share = {k: (cpu_ns(p) - before[k]) / took / 1e7 for k, p in pids.items()}
     progress("")
     leader = c.cluster.leader(c.servers)
-    print("\n| idle for %d s | gossipd | raftd | rpcd | together: CPU | together: PSS |\n| --- | --- | --- | --- | --- | --- |" %
-          seconds)
+    print("\n| idle for %d s | gossipd | raftd | rpcd | together: CPU | together: PSS |\n"
+          "| --- | --- | --- | --- | --- | --- |" % seconds)
     for n in c.servers:
         mine = [(share[n.name, d], pss_kib(n.pid(d)) / 1024) for d in n.daemons]
         print("| %s | %s | %.3f %% | %.1f MiB |" % ("leader" if n is leader else "follower",
-              " | ".join("%.3f %%, %.1f MiB" % m for m in mine), sum(m[0] for m in mine), sum(m[1] for m in mine)), flush=True)
+              " | ".join("%.3f %%, %.1f MiB" % m for m in mine), sum(m[0] for m in mine), sum(m[1] for m in mine)),
+              flush=True)
 
 
 def slope(samples):
@@ -59,15 +60,15 @@ def steady(c, seconds):
     for t in threads:
         t.join()
     progress("")
-    print("\n| PSS of three daemons under load, MiB | after 30 s | half time | at the end (%d s) | highest | slope of the second half, "
-          "MiB/min |\n| --- | --- | --- | --- | --- | --- |" % seconds)
+    print("\n| PSS of three daemons under load, MiB | after 30 s | half time | at the end (%d s) | highest | "
+          "slope of the second half, MiB/min |\n| --- | --- | --- | --- | --- | --- |" % seconds)
     leader = c.cluster.leader(c.servers)
     for n in c.servers:
         s = samples[n.name]
         later = [x for x in s if x[0] > seconds / 2]
         print("| %s | %.1f | %.1f | %.1f | %.1f | %+.2f |" % (
-            "leader" if n is leader else "follower", next(y for x, y in s if x >= min(30, seconds / 3)), later[0][1], s[-1][1],
-            max(y for _, y in s), slope(later)), flush=True)
+            "leader" if n is leader else "follower", next(y for x, y in s if x >= min(30, seconds / 3)), later[0][1],
+            s[-1][1], max(y for _, y in s), slope(later)), flush=True)
 
 
 def run(short):

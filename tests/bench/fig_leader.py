@@ -84,12 +84,14 @@ def once(c, what):
 
 
 def run(short):
-    print("\n| what happens to the leader | runs | longest pause of writes: median ms | worst ms | writes refused or unknown |")
+    print("\n| what happens to the leader | runs | longest pause of writes: median ms | worst ms | "
+          "writes refused or unknown |")
     print("| --- | --- | --- | --- | --- |", flush=True)
     c = Ours()
     try:
         for title, what, runs in (("killed (all three daemons)", killed, 30), ("told to hand over", transferred, 20),
-                                  ("stopped in order (all three)", stopped, 20), ("raftd stopped in order", raftd_stopped, 20)):
+                                  ("stopped in order (all three)", stopped, 20),
+                                  ("raftd stopped in order", raftd_stopped, 20)):
             pauses, refused = [], []
             for i in range(max(3, runs // 10) if short else runs):
                 progress("leader %s, %d of %d" % (title, i + 1, runs))

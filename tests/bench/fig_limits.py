@@ -18,7 +18,8 @@ def group_commit():
         progress("bare group commit")
         p = subprocess.run([generator("bench_store"), "-n", "20000", folder], capture_output=True, text=True)
         progress("")
-        print("\nThe log and the state alone (bench_store):\n\n```\n%s\n```" % (p.stdout.strip() or p.stderr.strip()), flush=True)
+        print("\nThe log and the state alone (bench_store):\n\n```\n%s\n```" % (p.stdout.strip() or p.stderr.strip()),
+              flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -46,7 +47,8 @@ def count_calls(pid, seconds):
         time.sleep(seconds)
         p.send_signal(signal.SIGINT)
         p.wait()
-        return {m[2]: int(m[1]) for m in re.finditer(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)$", out.read(), re.M)
+        rows = re.finditer(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)$", out.read(), re.M)
+        return {m[2]: int(m[1]) for m in rows
                 if m[2] != "total"}
 
 
@@ -86,8 +88,8 @@ def where_time_goes(c, mode, seconds):
         subprocess.run(["perf", "record", "-q", "-F", "997", "-o", data, "-p", pids, "--", "sleep", str(seconds)],
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         t.join()
-        by_dso = subprocess.run(["perf", "report", "-i", data, "--stdio", "-q", "--sort", "comm,dso", "--percent-limit", "1"],
-                                capture_output=True, text=True).stdout
+        by_dso = subprocess.run(["perf", "report", "-i", data, "--stdio", "-q", "--sort", "comm,dso",
+                                 "--percent-limit", "1"], capture_output=True, text=True).stdout
     rows = re.findall(r"^\s*([\d.]+)%\s+(\S+)\s+(\S+)", by_dso, re.M)
     print("\n| share of processor time, %s at 64 clients | process | where |\n| --- | --- | --- |" %
           ("writes" if mode == "put" else "reads"))
@@ -102,7 +104,8 @@ def run(short):
     try:
         load("bench_http", "fill", 64, [c.places()["leader"]], keys=100000)
         if shutil.which("strace"):
-            print("\n| system calls per operation (while being traced) | process | all | which |\n| --- | --- | --- | --- |")
+            print("\n| system calls per operation (while being traced) | process | all | which |\n"
+                  "| --- | --- | --- | --- |")
             for mode in ("put", "get"):
                 system_calls(c, mode, 64, 2)
         if shutil.which("perf"):

@@ -57,9 +57,10 @@ def run(short):
             fill(leader, have, count)
             have = count
             node = next(n for n in c.servers if n is not leader)
-            wait_for("the follower has it", lambda: node.stats("raft")["applied_index"] == leader.stats("raft")["applied_index"],
-                     120)
-            times = {how: statistics.median(restart(c, node, how) for _ in range(1 if short else 5)) for how in ("stop", "kill")}
+            wait_for("the follower has it", lambda: node.stats("raft")["applied_index"] ==
+                     leader.stats("raft")["applied_index"], 120)
+            times = {how: statistics.median(restart(c, node, how) for _ in range(1 if short else 5))
+                     for how in ("stop", "kill")}
             print("| %d MB | %d MB | %.2f | %.2f |" % (mb, folder_mb(os.path.join(node.data, "raftd")), times["stop"],
                                                       times["kill"]), flush=True)
     finally:
