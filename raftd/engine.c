@@ -11,6 +11,7 @@
 #include "raftd/engine.h"
 #include "raftd/entrycache.h"
 #include "raftd/held.h"
+#include "raftd/identity.h"
 #include "raftd/leader.h"
 #include "raftd/links.h"
 #include "raftd/notices.h"
@@ -1058,10 +1059,10 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 	info_u64(fn, ctx, "disk_full", diskspace_full(e->d->space));
 	info_u64(fn, ctx, "disk_reserve", e->d->conf.disk_reserve);
 	info_u64(fn, ctx, "entry_cache_bytes", entrycache_memory(e->cache));
-	info_u64(fn, ctx, "fenced_by_generation", e->d->fenced);
+	info_u64(fn, ctx, "fenced_by_generation", generation_number(e->d->fenced));
 	info_u64(fn, ctx, "first_log_index", st->first_index);
 	info_u64(fn, ctx, "fsm_pending", e->commit - e->applied);
-	info_u64(fn, ctx, "generation", e->d->id.generation);
+	info_u64(fn, ctx, "generation", generation_number(e->d->id.generation));
 	fn(ctx, "last_contact", contact);
 	info_u64(fn, ctx, "last_log_index", st->last_index);
 	info_u64(fn, ctx, "last_log_term", st->last_term);

@@ -1,5 +1,10 @@
 /* What other servers tell this one about itself. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/log.h"
 #include "common/mpack.h"
@@ -7,26 +12,91 @@
 #include "raftd/engine.h"
 #include "raftd/fence.h"
 #include "raftd/gossip.h"
+#include "raftd/store_env.h"
+
+#define FENCE_NAME "fenced"
+#define FENCE_BYTES 128
+
+/* -- the fence, kept beside log/ and state/: who starts again alone must not have forgotten it -- */
+
+static const char *
+path_of(const struct raftd *d, const char *name, char dst[512])
+{
+	snprintf(dst, 512, "%s/raftd/%s", d->cluster.data_dir, name);
+	return dst;
+}
+
+/* "STORE-ID GENERATION\n": it is about this log, and goes with it. */
+static enum tv_err
+keep(const struct raftd *d)
+{
+	char path[512], fresh[512], text[FENCE_BYTES];
+	int n = snprintf(text, sizeof(text), "%s %" PRIu64 "\n", d->id.store_id, d->fenced);
+	int fd = open(path_of(d, FENCE_NAME ".tmp", fresh), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	bool ok = fd != -1 && write(fd, text, (size_t)n) == n && fsync(fd) == 0;
+
+	if (fd != -1)
+		(void)close(fd);
+	if (!ok || rename(fresh, path_of(d, FENCE_NAME, path)) == -1)
+		return TV_ESYS;
+	return store_parent_sync(path);
+}
+
+/* 0: there is none of this log. */
+static uint64_t
+kept(const struct raftd *d)
+{
+	char path[512], text[FENCE_BYTES] = "", store[37];
+	int fd = open(path_of(d, FENCE_NAME, path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	uint64_t generation;
+
+	if (fd == -1)
+		return 0;
+	if (read(fd, text, sizeof(text) - 1) <= 0)
+		text[0] = '\0';
+	(void)close(fd);
+	if (sscanf(text, "%36s %" SCNu64, store, &generation) != 2 || strcmp(store, d->id.store_id) != 0)
+		return 0;
+	return generation_number(generation) > generation_number(d->id.generation) ? generation : 0;
+}
+
+static void
+stand_aside(struct raftd *d, const char *witness)
+{
+	log_err("raft", "fenced: an operator has recovered this cluster without this server: %s belongs to generation %llu, this "
+	    "server to generation %llu. It takes no part any more and answers nothing but ?stale reads. What is only here, up "
+	    "to index %llu, is not in the cluster. To bring the server back as a new one: stop raftd here, move %s/raftd away, "
+	    "and start it", witness, (unsigned long long)generation_number(d->fenced),
+	    (unsigned long long)generation_number(d->id.generation),
+	    (unsigned long long)engine_status(d->engine)->last_index, d->cluster.data_dir);
+	links_silence(d->links, true);
+	engine_fence(d->engine);
+}
 
 void
 fence_heard(struct raftd *d, const struct hello *h)
 {
-	const struct identity *id = &d->id;
 	char name[128];
 
-	if (!hello_supersedes(id, d->cluster.datacenter, h) || d->fenced >= h->generation)
+	if (!hello_supersedes(&d->id, d->cluster.datacenter, h) ||
+	    generation_number(d->fenced) >= generation_number(h->generation))
 		return;
 	d->fenced = h->generation;
-	(void)log_safe(span_str(h->name), name, sizeof(name));
-	log_err("raft", "fenced: an operator has recovered this cluster without this server: %s belongs to generation %llu, this "
-	    "server to generation %llu. It takes no part any more and answers nothing but ?stale reads. What is only here, up "
-	    "to index %llu, is not in the cluster. To bring the server back as a new one: stop raftd here, move %s/raftd away, "
-	    "and start it", name, (unsigned long long)h->generation, (unsigned long long)id->generation,
-	    (unsigned long long)engine_status(d->engine)->last_index, d->cluster.data_dir);
-	links_silence(d->links, true);
-	engine_fence(d->engine);
+	stand_aside(d, log_safe(span_str(h->name), name, sizeof(name)));
+	/* The loop may wait for this disk: nobody counts on this server any more. */
+	if (keep(d) != TV_OK)
+		log_warn("raft", "the fence could not be kept in %s/raftd/" FENCE_NAME ": %s; after a restart this server has to hear "
+		    "of it again", d->cluster.data_dir, strerror(errno));
 	gossip_tell_identity(d->gossip);
 	clients_status_changed(d->clients);
+}
+
+void
+fence_begin(struct raftd *d)
+{
+	d->fenced = kept(d);
+	if (d->fenced != 0)
+		stand_aside(d, "the cluster as it was heard of before");
 }
 
 /* -- notices -- */

@@ -3,7 +3,8 @@
  *
  * Fence: a proven peer of this cluster belongs to a later generation, so an operator has recovered the cluster without
  * this server.  It stops taking part: two majorities of one cluster must not both decide.  Nothing is merged and nothing
- * removed here; the log says how to bring the server back.
+ * removed here; the log says how to bring the server back.  The file `fenced` beside the log remembers it: survivors that
+ * start again without the one that told them must not elect one of themselves.
  */
 #ifndef TV_FENCE_H
 #define TV_FENCE_H
@@ -16,6 +17,8 @@ enum notice_why {
 	NOTICE_FULL = 3,		/* the cluster has no more seats */
 };
 
+/* At the start, before anything is sent: was this server fenced before? */
+void fence_begin(struct raftd *d);
 /* A hello of a peer, before it is judged. */
 void fence_heard(struct raftd *d, const struct hello *h);
 /* MSG_RAFT_NOTICE of `from`: goes to the log, once a minute. */

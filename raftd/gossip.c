@@ -411,14 +411,15 @@ gossip_tell_identity(struct gossip *g)
 {
 	struct chan *c = dialer_chan(g->dialer);
 	struct buf *b = c == NULL ? NULL : chan_begin(c, MSG_GOSSIP_TAGS, 0, 0);
+	uint64_t number = generation_number(g->d->id.generation);
 
 	if (b == NULL)
 		return;			/* when gossipd is back */
 	mpw_array(b, 1);
 	mpw_map(b, 3);
 	put_tag(b, "expect", g->d->conf.bootstrap_expect);
-	put_tag(b, "gen", g->d->id.generation > 1 ? g->d->id.generation : 0);
-	put_tag(b, "fenced", g->d->fenced);
+	put_tag(b, "gen", number > 1 ? number : 0);
+	put_tag(b, "fenced", generation_number(g->d->fenced));
 	(void)chan_end(c);
 }
 

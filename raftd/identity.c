@@ -7,10 +7,29 @@
 #include "common/msg.h"
 #include "raftd/identity.h"
 
+#define NUMBER_BITS 16
+#define NUMBER_MASK ((1ull << NUMBER_BITS) - 1)
+#define HELLO_FIELDS 10
+#define HELLO_FIELDS_MIN 9		/* without features */
+
+uint64_t
+generation_number(uint64_t generation)
+{
+	return generation & NUMBER_MASK;
+}
+
+uint64_t
+generation_next(uint64_t generation, uint64_t random)
+{
+	uint64_t number = generation_number(generation);
+
+	return random << NUMBER_BITS | (number < NUMBER_MASK ? number + 1 : number);
+}
+
 void
 hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t raft_port)
 {
-	mpw_array(b, 9);
+	mpw_array(b, HELLO_FIELDS);
 	mpw_uint(b, MSG_VERSION);
 	mpw_cstr(b, id->uuid);
 	mpw_cstr(b, id->name);
@@ -20,6 +39,7 @@ hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t r
 	mpw_cstr(b, dc);
 	mpw_cstr(b, id->addr);
 	mpw_uint(b, raft_port);
+	mpw_uint(b, RAFT_FEATURE_RESTORE);
 }
 
 /* A text into dst; too long or with a NUL is an error. */
@@ -36,9 +56,10 @@ enum tv_err
 hello_read(struct span body, struct hello *out)
 {
 	struct rd r = rd_span_over(body);
+	uint32_t fields = mpr_array(&r);
 
 	*out = (struct hello){ 0 };
-	if (mpr_array(&r) != 9)
+	if (fields < HELLO_FIELDS_MIN)
 		rd_fail(&r, TV_EFORMAT);
 	out->version = (uint8_t)mpr_uint(&r, UINT8_MAX);
 	take_text(&r, out->uuid, sizeof(out->uuid));
@@ -49,9 +70,32 @@ hello_read(struct span body, struct hello *out)
 	take_text(&r, out->dc, sizeof(out->dc));
 	take_text(&r, out->addr, sizeof(out->addr));
 	out->raft_port = (uint16_t)mpr_uint(&r, UINT16_MAX);
+	if (fields >= HELLO_FIELDS)
+		out->features = mpr_uint(&r, UINT64_MAX);
+	for (uint32_t i = HELLO_FIELDS; i < fields && r.err == TV_OK; i++)
+		mpr_skip(&r);			/* of a newer version */
 	if (r.err == TV_OK && (strlen(out->uuid) != 36 || strlen(out->store_id) != 36))
 		rd_fail(&r, TV_EFORMAT);
 	return rd_end(&r);
+}
+
+/* Both belong to the cluster.  May they talk? */
+static enum hello_verdict
+check_generations(uint64_t own, uint64_t theirs, char *why, size_t cap)
+{
+	uint64_t a = generation_number(own), b = generation_number(theirs);
+
+	if (own == theirs)
+		return HELLO_OK;
+	if (a == b)
+		snprintf(why, cap, "the cluster was recovered twice as generation %llu, there and here, apart from each other: keep "
+		    "one; the servers of the other must be stopped and join this one with an empty data directory",
+		    (unsigned long long)a);
+	else
+		snprintf(why, cap, "%s belongs to generation %llu of the cluster, which was recovered as generation "
+		    "%llu; it must join with an empty data directory", b < a ? "it" : "this server",
+		    (unsigned long long)(b < a ? b : a), (unsigned long long)(b < a ? a : b));
+	return HELLO_REFUSE;
 }
 
 enum hello_verdict
@@ -80,20 +124,16 @@ hello_check(const struct identity *own, const char *dc, const struct hello *h, c
 	}
 	if (other)
 		return HELLO_WAIT;
-	if (own->generation > 0 && h->generation > 0 && own->generation != h->generation) {
-		snprintf(why, cap, "%s belongs to generation %llu of the cluster, which was recovered as generation "
-		    "%llu; it must join with an empty data directory", h->generation < own->generation ? "it" : "this server",
-		    (unsigned long long)(h->generation < own->generation ? h->generation : own->generation),
-		    (unsigned long long)(h->generation < own->generation ? own->generation : h->generation));
-		return HELLO_REFUSE;
-	}
+	if (own->generation > 0 && h->generation > 0)
+		return check_generations(own->generation, h->generation, why, cap);
 	return HELLO_OK;
 }
 
 bool
 hello_supersedes(const struct identity *own, const char *dc, const struct hello *h)
 {
-	return h->version == MSG_VERSION && own->generation > 0 && h->generation > own->generation &&
+	return h->version == MSG_VERSION && own->generation > 0 &&
+	    generation_number(h->generation) > generation_number(own->generation) &&
 	    strcmp(h->dc, dc) == 0 && strcmp(h->uuid, own->uuid) != 0 && strcmp(h->cluster_id, own->cluster_id) == 0;
 }
 

@@ -2,7 +2,8 @@
  * Hello between servers, pure: the record, its codec, and whether two servers may talk.
  *
  * A cluster id with generation 0 is a promise made while a cluster forms (raftd/forming.h); from generation 1 on
- * this server belongs to that cluster.
+ * this server belongs to that cluster.  Each recovery makes the next one: its number, counted in the low 16 bits, and a
+ * random part above, by which two recoveries of one cluster that did not know of each other are told apart.
  */
 #ifndef TV_IDENTITY_H
 #define TV_IDENTITY_H
@@ -14,7 +15,16 @@ struct hello {
 	char uuid[37], name[256], store_id[37], cluster_id[37], dc[129], addr[64];
 	uint64_t generation;
 	uint16_t raft_port;
+	uint64_t features;		/* RAFT_FEATURE_*; 0: a version that does not say */
 };
+
+/* What a raftd can apply that the first ones could not. */
+#define RAFT_FEATURE_RESTORE 1u		/* OP_RESTORE_BEGIN to _ABORT */
+
+/* As people see it. */
+uint64_t generation_number(uint64_t generation);
+/* Of the recovery of a cluster of this generation; random: any bits. */
+uint64_t generation_next(uint64_t generation, uint64_t random);
 
 /* Body of MSG_RAFT_HELLO for this server. */
 void hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t raft_port);

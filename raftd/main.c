@@ -14,6 +14,7 @@
 #include "raftd/clients.h"
 #include "raftd/diskspace.h"
 #include "raftd/engine.h"
+#include "raftd/fence.h"
 #include "raftd/forming.h"
 #include "raftd/gossip.h"
 #include "raftd/handover.h"
@@ -194,6 +195,7 @@ begin(struct raftd *d)
 	if (d->id.generation != d->meta.generation &&
 	    logthread_cluster(engine_log(d->engine), d->id.cluster_id, d->id.generation, NULL, NULL) != TV_OK)
 		return TV_ENOMEM;
+	fence_begin(d);
 	membership_config_changed(d->members);
 	diskspace_start(d->space);
 	log_info("raft", "node %s at %s, log from %llu to %llu, state at %llu", d->id.name, d->id.addr,

@@ -21,7 +21,7 @@ struct identity {
 	char addr[64];			/* "ip:port" that others dial */
 	char store_id[37];		/* of this disk */
 	char cluster_id[37];		/* "" while fresh */
-	uint64_t generation;		/* 0: the cluster id is a promise; >= 1: member of the cluster */
+	uint64_t generation;		/* 0: the cluster id is a promise; else member of the cluster: see identity.h */
 	raft_id self;
 };
 

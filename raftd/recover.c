@@ -1,4 +1,5 @@
 /* The cluster goes on with this server alone. */
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "raftd/clients.h"
 #include "raftd/engine.h"
 #include "raftd/gossip.h"
+#include "raftd/identity.h"
 #include "raftd/membership.h"
 #include "raftd/recover.h"
 #include "raftd/recovery.h"
@@ -33,7 +35,7 @@ struct recover {
 	unsigned waiting;
 	uint64_t round;			/* answers of an older one are nobody's */
 	struct recovery_plan plan;
-	uint64_t generation;		/* before */
+	uint64_t generation, next;	/* before, and after */
 	struct recovery_log log;	/* of this server, before */
 	int64_t contact_ns;
 	recover_done *done;
@@ -72,7 +74,7 @@ write_report(struct recover *r, bool finished, struct buf *out)
 	struct raft_survivor list[RAFT_SERVERS_MAX];
 	struct raft_recovery rec = {
 		.Node = span_str(id->name), .ID = span_str(id->uuid), .Address = span_str(id->addr),
-		.ClusterID = span_str(id->cluster_id), .Generation = r->generation, .LastIndex = r->log.last_index,
+		.ClusterID = span_str(id->cluster_id), .Generation = generation_number(r->generation), .LastIndex = r->log.last_index,
 		.LastTerm = r->log.last_term, .CommitIndex = r->log.commit, .LeaderLastIndex = r->plan.leader_last,
 		.LeaderContact = r->contact_ns, .MayBeLost = r->plan.may_be_lost, .Voters = r->plan.voters,
 		.VotersAnswering = r->plan.answering, .Best = span_str(r->plan.best == id->self ? "" : name_of(r, r->plan.best)),
@@ -114,7 +116,7 @@ static void
 tell(const struct recover *r)
 {
 	log_warn("raft", "recovered: this server alone goes on as generation %llu of cluster %s, with its log up to index %llu of "
-	    "term %llu", (unsigned long long)r->d->id.generation, r->d->id.cluster_id,
+	    "term %llu", (unsigned long long)generation_number(r->d->id.generation), r->d->id.cluster_id,
 	    (unsigned long long)r->log.last_index, (unsigned long long)r->log.last_term);
 	for (unsigned i = 0; i < r->count; i++)
 		if (r->asked[i].conf.id != r->d->id.self)
@@ -131,7 +133,7 @@ on_durable(void *ctx, enum tv_err err)
 
 	if (err != TV_OK)
 		return;				/* the process stops */
-	d->id.generation = r->generation + 1;
+	d->id.generation = r->next;
 	links_silence(d->links, false);
 	links_identity_changed(d->links);
 	gossip_tell_identity(d->gossip);
@@ -147,6 +149,7 @@ act(struct recover *r)
 	const struct raft_server_conf *self = raft_config_find(raft_config(engine_core(d->engine)), d->id.self);
 	struct raft_config *alone = calloc(1, sizeof(*alone));
 	enum tv_err err = alone == NULL || self == NULL ? TV_ENOMEM : TV_OK;
+	uint64_t random;
 
 	if (err == TV_OK) {
 		alone->count = 1;
@@ -154,7 +157,9 @@ act(struct recover *r)
 		alone->servers[0].voter = true;
 		/* From here on nothing of the old generation gets in or out. */
 		links_silence(d->links, true);
-		err = engine_recover(d->engine, alone, r->generation + 1, on_durable, r);
+		randombytes_buf(&random, sizeof(random));
+		r->next = generation_next(r->generation, random);
+		err = engine_recover(d->engine, alone, r->next, on_durable, r);
 		if (err != TV_OK)
 			links_silence(d->links, false);
 	}
@@ -195,7 +200,7 @@ decide(struct recover *r)
 	recovery_plan(&in, &r->plan);
 	if (r->plan.allowed && d->fenced != 0) {
 		snprintf(r->plan.refused, sizeof(r->plan.refused), "the cluster was recovered without this server, as generation "
-		    "%llu: that one counts", (unsigned long long)d->fenced);
+		    "%llu: that one counts", (unsigned long long)generation_number(d->fenced));
 		r->plan.allowed = false;
 	}
 	if (!r->plan.allowed)

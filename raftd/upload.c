@@ -10,7 +10,9 @@
 #include "common/log.h"
 #include "raftd/diskspace.h"
 #include "raftd/engine.h"
+#include "raftd/identity.h"
 #include "raftd/leader.h"
+#include "raftd/links.h"
 #include "raftd/op_snapshot.h"
 #include "raftd/restores.h"
 #include "raftd/upload.h"
@@ -20,6 +22,7 @@
 #define CHUNK_BYTES (256u << 10)
 #define IDLE MONO_S(60)			/* nobody sends, nobody asks: given up */
 #define CHANGED_NOTHING "; nothing was changed"
+#define TOO_OLD "server %s runs a version that cannot restore: upgrade it first, or remove it"
 
 /* One entry on its way. */
 struct step {
@@ -224,16 +227,44 @@ send_chunk(struct upload *u)
 	u->sent += want;
 }
 
+/*
+ * A server that would pass over the entries of a restore, as one of an unknown operation, had another state afterwards.
+ * NULL: none, of those that were heard of since the start.
+ */
+static const char *
+who_cannot(struct upload *u)
+{
+	const struct raft_config *c = raft_config(engine_core(u->d->engine));
+
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct peer *p = links_find_id(u->d->links, c->servers[i].id);
+
+		if (p != NULL && p->hello.uuid[0] != '\0' && !(p->hello.features & RAFT_FEATURE_RESTORE))
+			return c->servers[i].name;
+	}
+	return NULL;
+}
+
 static void
-stage(struct upload *u, const struct fsm_stage *staged)
+begin(struct upload *u)
 {
 	struct restore_step args = { .ID = span_str(u->id), .Bytes = u->facts.bytes,
 	    .Checksum = span_of(u->facts.checksum, sizeof(u->facts.checksum)) };
+	const char *old = who_cannot(u);
+
+	if (old != NULL)
+		fail(u, TOO_OLD CHANGED_NOTHING, old);
+	else if (!u->begin.busy)
+		(void)propose(u, &u->begin, OP_RESTORE_BEGIN, &args, begin_done);
+}
+
+static void
+stage(struct upload *u, const struct fsm_stage *staged)
+{
 	unsigned before;
 
 	if (staged == NULL) {
-		if (!u->begin.busy)
-			(void)propose(u, &u->begin, OP_RESTORE_BEGIN, &args, begin_done);
+		begin(u);
 		return;
 	}
 	if (strcmp(staged->id, u->id) != 0)
@@ -388,12 +419,16 @@ answer(struct upload *u, struct request *q)
 static void
 open_upload(struct upload *u, struct request *q)
 {
-	char text[160];
+	const char *old = who_cannot(u);
+	char text[400];
 
 	if (!engine_is_leader(u->d->engine)) {
 		request_failf(q, TV_ENOTLEADER, "this server does not lead");
 	} else if (!leader_active(u->d->leader)) {
 		request_failf(q, TV_ENOLEADER, "No cluster leader");	/* just elected; the router asks again */
+	} else if (old != NULL) {
+		snprintf(text, sizeof(text), TOO_OLD CHANGED_NOTHING, old);
+		request_failf(q, TV_ECONFLICT, text);
 	} else if (is_active(u) || u->checking) {
 		snprintf(text, sizeof(text), "another restore is under way (%s); nothing was changed by this one", u->id);
 		request_failf(q, TV_ECONFLICT, text);

@@ -13,6 +13,7 @@ import tvframe  # noqa: E402
 from cluster import Cluster, main, skip, wait_for  # noqa: E402
 from raftcluster import JOIN, MSG, RaftCluster  # noqa: E402
 
+NET = os.environ.get("TV_NET", "127.70")
 FAILED, ALIVE = 4, 1
 
 
@@ -50,7 +51,7 @@ def empty(node):
 
 
 def test_refused_while_there_is_a_quorum():
-    with Cluster("127.70.1") as c:
+    with Cluster(NET + ".1") as c:
         servers = c.servers(3)
         leader = c.formed(servers)
         follower = next(n for n in servers if n is not leader)
@@ -76,7 +77,7 @@ def test_refused_while_there_is_a_quorum():
 
 
 def test_three_of_five_lost():
-    with Cluster("127.70.2") as c:
+    with Cluster(NET + ".2") as c:
         servers = c.servers(5, raftd={"snapshot_threshold": 200, "snapshot_interval": "200ms", "trailing_logs": 50})
         leader = c.formed(servers)
         client = c.client("c1", 9, servers[0])
@@ -174,13 +175,91 @@ def test_three_of_five_lost():
         assert leader.kv_get("d/000") == b"x0"
 
 
+def settled(c, servers):
+    """A cluster of which each has all that there is."""
+    c.formed(servers).kv_put("d", b"1")
+    for n in servers:
+        wait_for("%s has it" % n.name, lambda n=n: n.kv_get("d", "?stale") == b"1")
+
+
+def recover(node):
+    """Alone, and at work again."""
+    no_leader(node)
+    node.ctl("raft", "recover", "--yes")
+    wait_for("%s writes" % node.name, lambda: node.put("/v1/kv/of", node.name).body == b"true")
+
+
+def fenced(node):
+    return node.stats("raft")["fenced_by_generation"]
+
+
+def test_fence_outlives_a_restart():
+    """The old majority, fenced once, starts again without the one that told it: it elects nobody."""
+    with Cluster(NET + ".3") as c:
+        servers = c.servers(3)
+        settled(c, servers)
+        one, old = servers[0], servers[1:]
+        lose(servers, old)
+        recover(one)
+        for n in old:
+            n.start()
+        for n in old:
+            in_log(n, "fenced: an operator has recovered this cluster without this server")
+        for n in servers:
+            n.kill()
+        for n in old:
+            n.start()
+        for n in old:
+            n.up()
+            assert fenced(n) == "2", "forgotten"
+            assert len(re.findall("fenced: an operator", n.log("raftd"))) == 2, n.log("raftd")
+        for n in old:
+            wait_for("they have met", lambda n=n: n.stats("raftd")["links"] != "0" or "refused" in n.log("raftd") or
+                     len(n.get("/v1/agent/members").json()) > 1)
+            assert n.stats("raft")["state"] == "Follower" and n.stats("raft")["leader"] == ""
+            assert "entering Candidate" not in n.log("raftd").split("fenced: an operator")[2]
+        # The fence goes with the data that it is about.
+        one.start()
+        empty(old[0])
+        old[0].start("raftd")
+        c.formed([one, old[0]], timeout=60)
+        assert fenced(old[0]) == "0" and old[0].kv_get("of") == one.name.encode()
+
+
+def test_two_recoveries_of_one_generation():
+    """Two survivors that did not reach each other were both recovered: nothing is ever merged, and both say so."""
+    with Cluster(NET + ".4") as c:
+        servers = c.servers(3)
+        settled(c, servers)
+        a, b, gone = servers
+        lose(servers, [b, gone])
+        recover(a)
+        a.kill()
+        b.start()
+        b.up()
+        recover(b)
+        a.start()
+        for n in (a, b):
+            in_log(n, "the cluster was recovered twice as generation 2, there and here")
+            assert n.stats("raft")["generation"] == "2" and fenced(n) == "0"
+        for n in (a, b):
+            n.up()
+            wait_for("%s leads its own" % n.name, lambda n=n: n.stats("raft")["state"] == "Leader")
+            assert peers(n) == {n.name: True} and n.kv_get("of", "?stale") == n.name.encode()
+        # The operator keeps the one: the other joins it as a new server.
+        empty(b)
+        b.start("raftd")
+        c.formed([a, b], timeout=60)
+        assert b.kv_get("of") == a.name.encode()
+
+
 def test_killed_in_the_middle():
     """The disk hangs in the middle of a recovery and raftd is killed there: it is of one generation or the other, never
     between, and a second recover goes on from there."""
     if diskfault.missing():
         skip(diskfault.missing())
     for number, what in enumerate(("write", "sync", None)):
-        with RaftCluster(3, net="127.70.%d" % (10 + number), bootstrap_expect=3) as c:
+        with RaftCluster(3, net=NET + ".%d" % (10 + number), bootstrap_expect=3) as c:
             survivor = c.nodes[0]
             disk = diskfault.DiskFault(os.path.join(survivor.dir, "disk"))
             survivor.env = disk.env
@@ -230,4 +309,5 @@ def ask(path):
         pass
 
 
-main(test_refused_while_there_is_a_quorum, test_three_of_five_lost, test_killed_in_the_middle)
+main(test_refused_while_there_is_a_quorum, test_three_of_five_lost, test_fence_outlives_a_restart,
+     test_two_recoveries_of_one_generation, test_killed_in_the_middle)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/mpack.h"
 #include "common/msg.h"
 #include "raftd/forming.h"
 #include "raftd/identity.h"
@@ -141,6 +142,11 @@ START_TEST(hellos)
 		{ "two promises", STORE, OTHER, "dc1", B, 0, 0, HELLO_WAIT, NULL },
 		{ "it was left behind by a recovery", OTHER, OTHER, "dc1", B, 2, 1, HELLO_REFUSE, "generation 1" },
 		{ "we were", OTHER, OTHER, "dc1", B, 1, 2, HELLO_REFUSE, "this server belongs to generation 1" },
+		{ "of the same recovery", OTHER, OTHER, "dc1", B, 7 << 16 | 2, 7 << 16 | 2, HELLO_OK, NULL },
+		{ "recovered here and there", OTHER, OTHER, "dc1", B, 7 << 16 | 2, 8 << 16 | 2, HELLO_REFUSE,
+		    "recovered twice as generation 2" },
+		{ "and once more", OTHER, OTHER, "dc1", B, 9 << 16 | 2, 8 << 16 | 3, HELLO_REFUSE,
+		    "this server belongs to generation 2 of the cluster, which was recovered as generation 3" },
 	};
 
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
@@ -153,6 +159,54 @@ START_TEST(hellos)
 		if (t[i].why != NULL)
 			ck_assert_msg(strstr(why, t[i].why) != NULL, "%s: %s", t[i].what, why);
 	}
+}
+END_TEST
+
+/* Two recoveries never meet as one cluster, and only a later one makes a server stand aside. */
+START_TEST(generations)
+{
+	struct identity own = identity(A, OTHER, 7 << 16 | 2), peer = identity(B, OTHER, 8 << 16 | 2);
+	struct hello h = hello_of(&peer, "dc1");
+
+	ck_assert_uint_eq(generation_number(generation_next(1, 0xabcdef)), 2);
+	ck_assert_uint_eq(generation_next(1, 0xabcdef) >> 16, 0xabcdef);
+	ck_assert_uint_eq(generation_number(generation_next(generation_next(1, UINT64_MAX), 5)), 3);
+	ck_assert_uint_ne(generation_next(1, 1), generation_next(1, 2));
+	ck_assert_uint_eq(generation_number(generation_next(65535, 1)), 65535);
+	ck_assert(!hello_supersedes(&own, "dc1", &h));
+	h.generation = 1 << 16 | 3;
+	ck_assert(hello_supersedes(&own, "dc1", &h));
+	h.generation = 1;
+	ck_assert(!hello_supersedes(&own, "dc1", &h));
+}
+END_TEST
+
+/* The first ones said nine things, later ones may say more than we know. */
+START_TEST(hellos_grow)
+{
+	struct identity id = identity(B, OTHER, 1);
+	struct buf b = BUF_INIT(4096), other = BUF_INIT(4096);
+	struct hello h;
+
+	hello_write(&b, &id, "dc1", 8300);
+	ck_assert_uint_eq(b.data[0], 0x9a);
+	ck_assert_uint_eq(b.data[b.len - 1], RAFT_FEATURE_RESTORE);
+	ck_assert_int_eq(hello_read(buf_span(&b), &h), TV_OK);
+	ck_assert_uint_eq(h.features, RAFT_FEATURE_RESTORE);
+	buf_putspan(&other, buf_span(&b));
+	other.data[0] = 0x99;
+	ck_assert_int_eq(hello_read(span_of(other.data, other.len - 1), &h), TV_OK);
+	ck_assert_uint_eq(h.features, 0);
+	ck_assert_str_eq(h.uuid, B);
+	ck_assert_int_ne(hello_read(buf_span(&other), &h), TV_OK);	/* more than it says */
+	other.data[0] = 0x9c;
+	mpw_cstr(&other, "new");
+	mpw_map(&other, 0);
+	ck_assert_int_eq(hello_read(buf_span(&other), &h), TV_OK);
+	other.data[0] = 0x98;
+	ck_assert_int_ne(hello_read(buf_span(&other), &h), TV_OK);
+	buf_done(&b);
+	buf_done(&other);
 }
 END_TEST
 
@@ -200,6 +254,8 @@ main(void)
 	tcase_add_test(t, goes_on_after_a_restart);
 	tcase_add_test(t, promises_are_exclusive);
 	tcase_add_test(t, hellos);
+	tcase_add_test(t, generations);
+	tcase_add_test(t, hellos_grow);
 	tcase_add_test(t, hello_of_another_version);
 	tcase_add_test(t, addresses);
 	suite_add_tcase(s, t);
