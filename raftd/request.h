@@ -24,24 +24,24 @@ struct request {
 	TAILQ_ENTRY(request) link;	/* of the client */
 	TAILQ_ENTRY(request) fired_link;
 	uint64_t id;			/* of the frame */
-	uint16_t type;			/* of the frame */
 
 	const struct op *op;
-	uint8_t mode;
 	uint64_t index;			/* blocking: wait for more than this */
 	int64_t wait_ns;
 	struct span args;		/* inline or owned copy */
 	uint8_t bytes[REQUEST_INLINE];
 
-	bool writing;			/* which of them: it waits for the log */
+	bool writing;			/* which of `read` and `write`: it waits for the log */
+	bool blocked, fired, last;	/* last: time is up, answer whatever there is */
+	uint8_t mode;
+	uint16_t type;			/* of the frame */
+	unsigned replaced;		/* fsm_replaced() when it began to wait */
 	union {
 		struct read_wait read;
 		struct proposal write;
 	};
 	struct fsm_watch *watch;
 	ev_timer timer;			/* of a blocking query */
-	unsigned replaced;		/* fsm_replaced() when it began to wait */
-	bool blocked, fired, last;	/* last: time is up, answer whatever there is */
 };
 
 /* -- for the handlers -- */

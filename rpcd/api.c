@@ -236,37 +236,45 @@ keep_string(struct arena *a, const char **s)
 	return *s != NULL;
 }
 
+/* Path and query are in the target, which alone is kept: a block of the arena would be larger. */
+static bool
+fold_target(struct request *r, struct arena *fresh)
+{
+	r->kept = malloc(r->head.target.len);
+	if (r->kept == NULL)
+		return false;
+	memcpy(r->kept, r->head.target.p, r->head.target.len);
+	r->head.target.p = r->kept;
+	arena_done(&r->arena);
+	r->arena = *fresh;
+	r->path = r->rest = r->op.dc = SPAN_NONE;
+	r->query = (struct params){ .n = 0 };
+	r->folded = true;
+	return true;
+}
+
 bool
 api_fold(struct request *r)
 {
-	/* What a handler keeps in the arena, or a filter that was compiled, stays with all the rest. */
+	/* A filter was compiled in the arena; what a handler keeps may be there as well. */
 	bool whole = r->filter != NULL || r->state != NULL || r->cancel != NULL || r->answer.header_count > 0;
 	struct arena fresh = ARENA_INIT(REQUEST_ARENA_MAX), *a = whole ? &r->arena : &fresh;
-	struct request_head head = {
-		.method = "GET", .target = r->head.target, .accept_encoding = gzip_accepted(r->head.accept_encoding) ? "gzip" : NULL,
-		.token = r->head.token, .authorization = r->head.authorization, .client_ip = r->head.client_ip,
-		.on_loopback = r->head.on_loopback,
-	};
+	const char *token = r->head.token, *authorization = r->head.authorization;
+	bool gzip = gzip_accepted(r->head.accept_encoding);
 
-	if (!whole)
-		head.target = arena_copy(a, r->head.target);
-	if (head.target.p == NULL || (r->head.token != NULL && !keep_string(a, &head.token)) ||
-	    (r->head.authorization != NULL && !keep_string(a, &head.authorization))) {
+	if ((token != NULL && !keep_string(a, &token)) || (authorization != NULL && !keep_string(a, &authorization)) ||
+	    (!whole && !fold_target(r, &fresh))) {
 		arena_done(&fresh);
 		return false;
 	}
-	r->head = head;
+	r->head = (struct request_head){
+		.method = "GET", .target = r->head.target, .accept_encoding = gzip ? "gzip" : NULL, .token = token,
+		.authorization = authorization, .client_ip = r->head.client_ip, .on_loopback = r->head.on_loopback,
+	};
 	r->op.token = r->op.args = SPAN_NONE;	/* the router has them */
 	buf_done(&r->scratch);
 	buf_done(&r->body);
 	buf_done(&r->answer.body);
-	if (whole)
-		return true;
-	arena_done(&r->arena);
-	r->arena = fresh;
-	r->path = r->rest = r->op.dc = SPAN_NONE;
-	r->query = (struct params){ .n = 0 };
-	r->folded = true;
 	return true;
 }
 
@@ -319,6 +327,8 @@ api_end(struct request *r)
 	r->accounted = 0;
 	filter_free(r->filter);
 	r->filter = NULL;
+	free(r->kept);
+	r->kept = NULL;
 	if (r->sent != NULL)
 		r->sent(r->sent_ctx);
 	r->sent = NULL;

@@ -1,6 +1,6 @@
 /*
- * The head of an answer, as text and as the headers that libmicrohttpd is given: both roads that an answer can take come
- * through here, so that clients cannot tell them apart (tests/unit/check_head.c compares them byte by byte).
+ * The head of an answer, as text and as the headers that libmicrohttpd is given: both roads that an answer can take
+ * come through here, so that clients cannot tell them apart (tests/unit/check_head.c compares them byte by byte).
  */
 #ifndef TV_HEAD_H
 #define TV_HEAD_H

@@ -624,7 +624,8 @@ on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_Req
 /* -- connections ----------------------------------------------------------- */
 
 void
-http_on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context, enum MHD_ConnectionNotificationCode code)
+http_on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
+    enum MHD_ConnectionNotificationCode code)
 {
 	struct listener_http *l = cls;
 	struct http *h = l->http;

@@ -106,7 +106,7 @@ conn_end(struct http *h, struct conn *c)
 
 	TV_ASSERT(c->answer == NULL && c->state != CONN_READY);
 	if (c->state != CONN_LENT && c->fd >= 0)
-		(void)close(c->fd);	/* also takes it out of the epoll set: it is the only descriptor of this socket */
+		(void)close(c->fd);	/* the only one of this socket: that also takes it out of the epoll set */
 	if (c->client != NULL)
 		clients_release(h->clients, c->client);
 	conn_unlink(h, c);

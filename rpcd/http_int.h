@@ -6,8 +6,8 @@
  *	http_park.c	blocking queries: their connections wait outside libmicrohttpd, and are answered by ourselves
  *
  * A connection is lent to libmicrohttpd from the first byte of a request on.  It is taken away again when that is a
- * blocking query that has to wait, and comes to rest after its answer, until more bytes arrive.  libmicrohttpd holds 5 KB
- * for a connection, and takes it through many steps for an answer; a waiting one needs a socket and the question.
+ * blocking query that has to wait, and comes to rest after its answer, until more bytes arrive.  libmicrohttpd holds
+ * 5 KB for a connection, and takes it through many steps for an answer; a waiting one needs a socket and the question.
  */
 #ifndef TV_HTTP_INT_H
 #define TV_HTTP_INT_H
@@ -49,7 +49,7 @@ struct conn {
 	uint8_t verdict;		/* enum conn_verdict */
 	uint8_t keep;			/* enum head_keep: CONN_READY, CONN_SEND */
 	bool loopback;
-	bool behind;			/* the epoll set does not watch for bytes now: the next request is there, or we wait for room */
+	bool behind;			/* no bytes are watched for: the next request is there, or we wait for room */
 };
 
 enum conn_verdict { CONN_FINE, CONN_BUSY, CONN_STRANGER };
@@ -112,7 +112,7 @@ struct exchange {
 	struct listener_http *listener;
 	struct MHD_Connection *mhd;	/* NULL: parked */
 	struct conn *conn;		/* NULL until the head is there */
-	ev_io *gone;			/* watches a connection that waits within libmicrohttpd for its client's leaving; owned */
+	ev_io *gone;			/* while it waits within libmicrohttpd: sees the client leave; owned */
 	size_t fed;			/* of a body that is taken as it comes, since its client was given time */
 	uint8_t stage;			/* enum exchange_stage */
 	uint8_t looks;			/* while waiting */
@@ -156,8 +156,8 @@ void crowd_drop(struct crowd *c);
 void http_park_init(struct http *h);
 void http_park_done(struct http *h);
 /*
- * Takes the connection of a request that is going to wait away from libmicrohttpd.  True: the handler must return MHD_NO,
- * which ends libmicrohttpd's part.  False: not possible for this one.
+ * Takes the connection of a request that is going to wait away from libmicrohttpd.  True: the handler must return
+ * MHD_NO, which ends libmicrohttpd's part.  False: not possible for this one.
  */
 bool http_park(struct exchange *x);
 /* The answer of a parked request is there. */

@@ -1,9 +1,10 @@
 /*
  * Blocking queries outside libmicrohttpd.
  *
- * libmicrohttpd gives no connection away, but it closes one when its handler says so; the socket lives on in a duplicate of
- * the descriptor.  (MHD_USE_TURBO: it does not shut the socket down then.)  What it may have read beyond the request would be
- * lost: so only a connection is taken of which the kernel has received exactly the requests that were handled.
+ * libmicrohttpd gives no connection away, but it closes one when its handler says so; the socket lives on in a
+ * duplicate of the descriptor.  (MHD_USE_TURBO: it does not shut the socket down then.)  What it may have read beyond the
+ * request would be lost: so only a connection is taken of which the kernel has received exactly the requests that were
+ * handled.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -176,7 +177,7 @@ http_park_ready(struct exchange *x)
 {
 	struct block *b;
 
-	TV_ASSERT(x->req.stream == NULL);	/* http_park() takes none that could become one */
+	TV_ASSERT(x->req.stream == NULL);	/* asks_the_router() */
 	if (x->conn->state != CONN_WAIT)
 		return;
 	b = block_new(x, keep_now(x));
@@ -306,7 +307,7 @@ http_park_flush(struct http *h)
 
 /* -- parking -------------------------------------------------------------------- */
 
-/* All that the kernel has received were requests which libmicrohttpd has given to us; what is to come stays in the socket. */
+/* All that the kernel has received were requests that we were given; what is to come stays in the socket. */
 static bool
 nothing_beyond(const struct conn *c)
 {
@@ -318,6 +319,14 @@ nothing_beyond(const struct conn *c)
 	    info.tcpi_bytes_received == c->read;
 }
 
+/* It waits for one reply of the router, and answers with that: no stream, and nothing else of its own under way. */
+static bool
+asks_the_router(const struct request *r)
+{
+	return r->op.index > 0 && r->call != NULL && r->cancel == NULL && r->state == NULL && r->feed == NULL &&
+	    strcmp(r->head.method, "GET") == 0;
+}
+
 bool
 http_park(struct exchange *x)
 {
@@ -326,8 +335,7 @@ http_park(struct exchange *x)
 	struct request *r = &x->req;
 	int lent = c->fd, own;
 
-	if (!h->parks || h->stopping || c->client == NULL || r->op.index == 0 || x->close_after ||
-	    strcmp(r->head.method, "GET") != 0 || !nothing_beyond(c))
+	if (!h->parks || h->stopping || c->client == NULL || x->close_after || !asks_the_router(r) || !nothing_beyond(c))
 		return false;
 	own = fcntl(lent, F_DUPFD_CLOEXEC, 0);
 	if (own < 0)

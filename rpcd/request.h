@@ -78,6 +78,7 @@ struct request {
 	bool answered;
 	bool running;			/* the transport's: within api_run() */
 	bool folded;			/* api_fold() */
+	void *kept;			/* the target since then; owned */
 	size_t (*stream)(struct request *r, void *dst, size_t max);	/* see answer_stream(); NULL: it ended */
 	uint64_t stream_bytes;		/* of the whole stream; 0: it has no end, or none that is known */
 	/*
@@ -92,8 +93,8 @@ struct request {
 	/* The transport's. */
 	void (*ready)(struct request *r);	/* the answer is complete, or its stream has more; not from within api_run() */
 	/*
-	 * Is this reply of the router (route_reply_number) rendered already, for the same question?  Then the request has its
-	 * answer, and is ready.  NULL: never.
+	 * Is this reply of the router (route_reply_number) rendered already, for the same question?  Then the request
+	 * has its answer, and is ready.  NULL: never.
 	 */
 	bool (*again)(struct request *r, uint64_t reply_number);
 	void (*sent)(void *ctx);	/* set by a handler: called after the answer has left or the client has gone */

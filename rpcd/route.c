@@ -61,7 +61,7 @@ struct flight {
 		struct keyask *keys;		/* FLIGHT_KEYS */
 	};
 	const struct op *op;
-	struct op_request q;			/* spans into body */
+	uint64_t index, wait_ms;		/* of the question; more is read from the body when it is needed */
 	struct mono hold_until;			/* 0: a blocking query that was not held yet */
 	bool joinable;
 	bool refused;				/* somebody answered, but could not serve it */
@@ -88,6 +88,16 @@ struct route {
 };
 
 static void flight_try(struct flight *f);
+
+/* Spans into its body, which could be read when it began.  Thousands of flights wait: they do not all keep this. */
+static struct op_request
+question(const struct flight *f)
+{
+	struct op_request q = { .op = 0 };
+
+	(void)op_request_read(span_of(f->body, f->body_len), &q);
+	return q;
+}
 
 /* -- lists ---------------------------------------------------------------- */
 
@@ -342,7 +352,7 @@ bool
 route_settled(const struct route *r)
 {
 	for (const struct flight *f = r->flights; f != NULL; f = f->next)
-		if (f->q.index == 0)
+		if (f->index == 0)
 			return false;
 	return true;
 }
@@ -455,8 +465,8 @@ flight_timeout(const struct flight *f)
 {
 	struct mono t = f->route->conf.answer_timeout;
 
-	if (f->q.index > 0)
-		t = mono_add(t, MONO_MS(f->q.wait_ms + f->q.wait_ms / 16));
+	if (f->index > 0)
+		t = mono_add(t, MONO_MS(f->wait_ms + f->wait_ms / 16));
 	return t;
 }
 
@@ -504,9 +514,10 @@ static void
 go_fire(struct flight *f)
 {
 	struct route *r = f->route;
+	struct op_request q = question(f);
 	enum tv_err err = TV_OK;
 
-	f->fire = fire_start(r->conf.view, &f->q, r->conf.answer_timeout, fired, f, &err);
+	f->fire = fire_start(r->conf.view, &q, r->conf.answer_timeout, fired, f, &err);
 	if (f->fire == NULL) {
 		flight_doom(f, err == TV_EUNREACH || err == TV_ECLOSED ? TV_ECLOSED : err);
 		return;
@@ -520,9 +531,10 @@ static void
 go_keys(struct flight *f)
 {
 	struct route *r = f->route;
+	struct op_request q = question(f);
 	enum tv_err err = TV_OK;
 
-	f->keys = keyask_start(r->conf.view, &f->q, r->conf.datacenter, r->conf.answer_timeout, keys_answered, f, &err);
+	f->keys = keyask_start(r->conf.view, &q, r->conf.datacenter, r->conf.answer_timeout, keys_answered, f, &err);
 	if (f->keys == NULL) {
 		flight_doom(f, err == TV_EUNREACH || err == TV_ECLOSED ? TV_ECLOSED : err);
 		return;
@@ -581,7 +593,7 @@ go_any_server(struct flight *f, uint16_t type)
 }
 
 static void
-go_dc(struct flight *f)
+go_dc(struct flight *f, struct span dc)
 {
 	struct view_server s;
 
@@ -590,11 +602,11 @@ go_dc(struct flight *f)
 		go_any_server(f, MSG_OP);
 		return;
 	}
-	if (f->origin == ROUTE_DC || f->origin == ROUTE_FINAL || !view_dc_known(f->route->conf.view, f->q.dc)) {
+	if (f->origin == ROUTE_DC || f->origin == ROUTE_FINAL || !view_dc_known(f->route->conf.view, dc)) {
 		flight_doom(f, TV_EUNREACH);
 		return;
 	}
-	if (!pick_server(f, f->q.dc, &s)) {
+	if (!pick_server(f, dc, &s)) {
 		if (f->refused)
 			flight_hold(f, TV_ENOLEADER);
 		else
@@ -672,9 +684,9 @@ go_server(struct flight *f, struct span id)
 
 /* "" when none is named, or the arguments are malformed: raftd will say so. */
 static struct span
-named_server(const struct flight *f)
+named_server(const struct op_request *q)
 {
-	struct rd in = rd_span_over(f->q.args);
+	struct rd in = rd_span_over(q->args);
 	struct span id = mpr_array(&in) > 0 ? mpr_bytes(&in, RAFT_ID_BYTES) : SPAN_NONE;
 
 	return in.err == TV_OK ? id : SPAN_NONE;
@@ -686,17 +698,18 @@ flight_try(struct flight *f)
 {
 	struct route *r = f->route;
 	const struct raft_local_status *st;
+	struct op_request q = question(f);
 
-	if (f->q.dc.len > 0 && !span_eqs(f->q.dc, r->conf.datacenter)) {
-		go_dc(f);
+	if (q.dc.len > 0 && !span_eqs(q.dc, r->conf.datacenter)) {
+		go_dc(f, q.dc);
 		return;
 	}
 	if (f->op->kind == OP_GOSSIP) {
 		go_fire(f);
 		return;
 	}
-	if (f->op->kind == OP_SERVER && f->origin != ROUTE_FINAL && named_server(f).len > 0) {
-		go_server(f, named_server(f));
+	if (f->op->kind == OP_SERVER && f->origin != ROUTE_FINAL && named_server(&q).len > 0) {
+		go_server(f, named_server(&q));
 		return;
 	}
 	if (r->conf.raft == NULL) {
@@ -723,10 +736,10 @@ flight_try(struct flight *f)
 			go_any_server(f, f->op->kind == OP_READ ? MSG_OP_FINAL : MSG_OP);
 		else
 			flight_doom(f, TV_ENOTLEADER);
-	} else if (f->op->kind != OP_READ && !(f->q.mode == OP_STALE &&
+	} else if (f->op->kind != OP_READ && !(q.mode == OP_STALE &&
 	    (f->op->kind == OP_SERVER || f->op->code == OP_RAFT_CONFIGURATION))) {
 		go_leader(f, st);
-	} else if (st->leader_id[0] == '\0' && f->q.mode != OP_STALE) {
+	} else if (st->leader_id[0] == '\0' && q.mode != OP_STALE) {
 		flight_hold(f, TV_ENOLEADER);
 	} else if (f->refused) {
 		go_leader(f, st);	/* ours cannot serve it now: its disk is full, or its state is on its way */
@@ -810,7 +823,8 @@ route_relay(struct route *r, enum route_origin origin, struct span body, route_d
 		return NULL;
 	}
 	f->op = op;
-	op_request_read(span_of(f->body, f->body_len), &f->q);
+	f->index = q.index;
+	f->wait_ms = q.wait_ms;
 	if (q.index > 0) {
 		struct flight **at = bucket_of(r, body);
 

@@ -74,6 +74,42 @@ def abandoned():
         wait_for("memory is back", lambda: SANITIZED or sum(rss_kib(p) for p in pids) < memory + 4096, 90, 1)
 
 
+def pss(pids):
+    """Bytes of memory, once they stay the same."""
+    last = [None]
+
+    def steady():
+        now = 0
+        for p in pids:
+            with open("/proc/%d/smaps_rollup" % p) as f:
+                now += next(int(line.split()[1]) for line in f if line.startswith("Pss:"))
+        before, last[0] = last[0], now
+        return before is not None and abs(now - before) < 32
+    wait_for("memory is steady", steady, 60, 0.5)
+    return last[0] * 1024
+
+
+def price():
+    """A waiting query costs raftd and rpcd together at most 2 KB, its connection included, each for a key of its own."""
+    count = 4000
+    with Cluster(NET) as c:
+        node = c.servers(1, rpcd=MANY)[0]
+        c.formed([node])
+        pids = [node.pid(d) for d in ("raftd", "rpcd")]
+        w = Waiters([node], count)
+        w.tell("fill")
+        bare = pss(pids)
+        w.tell("open %d" % count)
+        w.wait(count)
+        assert waiting(node) == count
+        each = (pss(pids) - bare) / count
+        print("     %d bytes per waiting query" % each, flush=True)
+        assert each <= 2048 or SANITIZED, each
+        got = w.tell("wake %d 64" % count)
+        assert got["answers"] == count and got["errors"] == 0, got
+        w.close()
+
+
 def ask(node, path):
     s = socket.create_connection((node.addr, 8500), 30)
     s.sendall(("GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % path).encode())
@@ -269,6 +305,30 @@ def same_connection(n):
     r.s.close()
 
 
+def others_with_an_index(n):
+    """What takes ?index but is no read of the router waits, or streams, within libmicrohttpd."""
+    r = Raw(n)
+    r.ask("/v1/snapshot?index=5&wait=1s", "Connection: close")
+    data = b""
+    while piece := r.s.recv(1 << 20):
+        data += piece
+    assert data.startswith(b"HTTP/1.1 200") and b"application/x-gzip" in data.split(b"\r\n\r\n")[0], data[:300]
+    r = Raw(n)
+    assert n.put("/v1/event/fire/before", b"x").status == 200
+    wait_for("the event", lambda: len(n.get("/v1/event/list").json()) == 1)
+    r.ask("/v1/event/list?index=%s&wait=60s" % n.get("/v1/event/list").headers["X-Consul-Index"])
+    wait_for("it waits", lambda: int(n.stats("rpcd")["http_under_way"]) > 1)
+    assert n.put("/v1/event/fire/now", b"x").status == 200
+    assert [e["Name"] for e in json.loads(r.answer()[2])] == ["before", "now"]
+    for path in ("/v1/operator/autopilot/configuration?index=99&wait=1s", "/v1/operator/raft/configuration?index=99&wait=1s",
+                 "/v1/coordinate/nodes?index=99&wait=1s", "/v1/session/list?index=99&wait=1s",
+                 "/v1/catalog/nodes?index=9999&wait=1s&filter=Node==x",
+                 "/v1/kv/none?recurse&index=9999&wait=1s", "/v1/health/state/any?index=9999&wait=1s&near=_agent"):
+        r.ask(path)
+        assert r.answer()[0] in (200, 404), path
+    r.s.close()
+
+
 def pipelined(n):
     """What is sent behind a blocking query, at once or while it waits, is answered after it."""
     for late in (False, True):
@@ -400,7 +460,7 @@ def on_the_wire():
         n = c.servers(1, rpcd={"http_idle_timeout": "3s"})[0]
         c.formed([n])
         n.kv_put("a", "first")
-        for test in (same_connection, pipelined, vanished, other_dialects, slow_readers):
+        for test in (same_connection, others_with_an_index, pipelined, vanished, other_dialects, slow_readers):
             test(n)
             print("     " + test.__name__, flush=True)
 
@@ -445,4 +505,5 @@ def crowded():
 
 
 if __name__ == "__main__":
-    main(*[t for t in (abandoned, one_evaluation, busy_object, leader_dies, on_the_wire, crowded) if not sys.argv[1:] or t.__name__ in sys.argv[1:]])
+    tests = (abandoned, price, one_evaluation, busy_object, leader_dies, on_the_wire, crowded)
+    main(*[t for t in tests if t.__name__ in sys.argv[1:] or not sys.argv[1:]])     # those that are named, or all

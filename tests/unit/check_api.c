@@ -298,7 +298,8 @@ END_TEST
 /* The head's strings are libmicrohttpd's, and gone once the request is folded. */
 START_TEST(folding)
 {
-	char target[] = "/v1/kv/a%2Fb?raw&index=41&dc=dc2&pretty", token[] = "secret", gzip[] = "deflate, gzip;q=0.5", host[] = "localhost";
+	char target[] = "/v1/kv/a%2Fb?raw&index=41&dc=dc2&pretty", token[] = "secret", host[] = "localhost";
+	char gzip[] = "deflate, gzip;q=0.5";
 	struct request_head head = { .token = token, .accept_encoding = gzip, .host = host, .client_ip = "127.0.0.1" };
 	struct kv_entry e = { .Key = span_str("a/b"), .Value = span_str("hello") };
 	struct request *r = fake_begin("GET", target, NULL, &head);

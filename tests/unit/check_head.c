@@ -40,8 +40,8 @@ static size_t
 library(struct road *road, const char *request, char *out, size_t cap)
 {
 	static const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
-	struct MHD_Daemon *daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_TURBO | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL,
-	    answer_it, road, MHD_OPTION_END);
+	struct MHD_Daemon *daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_TURBO | MHD_USE_NO_LISTEN_SOCKET, 0,
+	    NULL, NULL, answer_it, road, MHD_OPTION_END);
 	int pair[2];
 	size_t len = 0;
 	ssize_t n = -1;
@@ -115,7 +115,9 @@ START_TEST(both_roads_write_the_same)
 
 	for (unsigned i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
 		for (unsigned body = 0; body < 2; body++) {
-			struct answer a = { .status = statuses[i], .headers = headers, .header_count = 7, .body = BUF_INIT(1000) };
+			struct answer a = {
+				.status = statuses[i], .headers = headers, .header_count = 7, .body = BUF_INIT(1000),
+			};
 
 			if (body > 0)
 				buf_puts(&a.body, "[{\"Key\":\"k\"}]\n");
