@@ -10,6 +10,7 @@
 #include "raftd/links.h"
 #include "raftd/looptime.h"
 #include "raftd/restores.h"
+#include "raftd/snapshots.h"
 
 struct section {
 	struct buf body;		/* name, value, name, value ... */
@@ -67,6 +68,7 @@ info_write(struct raftd *d, struct chan *c, uint64_t id)
 	mpw_map(out, 3);
 	engine_info(d->engine, add, &s);
 	looptime_info(d->looptime, add, &s);
+	snapshots_info(d->snapshots, add, &s);
 	close_section(out, "raft", &s);
 	add_process(d, &s);
 	close_section(out, "raftd", &s);

@@ -1,7 +1,6 @@
 /* Checkpoints, and snapshots on their way out.  The way in is snapshot_recv.c. */
 #include <errno.h>
 #include <fcntl.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/msg.h"
+#include "raftd/blocksums.h"
 #include "raftd/diskspace.h"
 #include "raftd/engine.h"
 #include "raftd/snapshot_recv.h"
@@ -45,6 +45,8 @@ struct snapshots {
 	char path[512];
 	int fd;				/* -1: none */
 	uint64_t file_index, file_term, file_bytes, file_checksum;
+	struct blocksums sums;		/* of the file */
+	uint64_t damaged;		/* files that were found so */
 	struct buf config;		/* of file_index */
 	uint8_t *chunk;
 	struct mono used;		/* last needed */
@@ -189,25 +191,7 @@ file_drop(struct snapshots *s)
 	(void)unlink(s->path);
 	s->fd = -1;
 	buf_done(&s->config);
-}
-
-/* BLAKE2b of the file, as messages carry it; reads the whole file, so only in a thread. */
-static enum tv_err
-file_checksum(int fd, uint64_t *sum)
-{
-	crypto_generichash_state st;
-	uint8_t bytes[8192], hash[crypto_generichash_BYTES];
-	ssize_t n;
-	off_t at = 0;
-
-	crypto_generichash_init(&st, NULL, 0, sizeof(hash));
-	while ((n = pread(fd, bytes, sizeof(bytes), at)) > 0) {
-		crypto_generichash_update(&st, bytes, (size_t)n);
-		at += n;
-	}
-	crypto_generichash_final(&st, hash, sizeof(hash));
-	*sum = snapshot_sum(hash);
-	return n < 0 ? TV_ESYS : TV_OK;
+	blocksums_done(&s->sums);
 }
 
 static void
@@ -220,7 +204,8 @@ snapshot_work(void *ctx)
 	if (s->err != TV_OK)
 		return;
 	s->fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	s->err = s->fd < 0 ? TV_ESYS : file_checksum(s->fd, &s->file_checksum);
+	s->err = s->fd < 0 ? TV_ESYS :
+	    blocksums_make(&s->sums, s->fd, s->file_bytes, (uint32_t)s->d->conf.snapshot_chunk, &s->file_checksum);
 }
 
 static void
@@ -232,7 +217,9 @@ snapshot_done(void *ctx)
 	fsm_snapshot_end(s->writing);
 	s->writing = NULL;
 	if (s->err != TV_OK) {
-		log_err("raft", "writing a snapshot failed: %s", tv_strerror(s->err));
+		log_err("raft", "writing a snapshot failed: %s", s->err == TV_ECORRUPT ?
+		    "the disk gives back something else than was written" : tv_strerror(s->err));
+		s->damaged += s->err == TV_ECORRUPT;
 		file_drop(s);
 		(void)unlink(s->path);
 		return;
@@ -313,37 +300,58 @@ snapshots_needed(struct snapshots *s, raft_id id, uint64_t first)
 	snapshot_start(s);
 }
 
+/* The file cannot be sent.  Whoever was being sent it goes on with the next one, from where it is. */
+static void
+file_failed(struct snapshots *s, enum tv_err err)
+{
+	log_err("raft", "cannot send the snapshot %s: %s; making another", s->path, err == TV_ECORRUPT ?
+	    "the disk has damaged it since it was written (checksum)" : strerror(errno));
+	s->damaged += err == TV_ECORRUPT;
+	file_drop(s);
+	snapshot_start(s);
+}
+
 void
 snapshots_send(struct snapshots *s, struct chan *c, const struct raft_send *send)
 {
 	struct raft_msg m = send->msg;
-	size_t want = s->d->conf.snapshot_chunk;
+	const uint8_t *data = s->chunk;
+	size_t n = 0;
 	struct buf *b;
-	ssize_t n = 0;
 
+	/* The core asks again and again; after a file that could not be made there is some time for the disk. */
+	if (s->fd < 0 && s->job == JOB_NONE && mono_sub(clock_mono(), s->started).ns > MONO_S(3).ns)
+		snapshot_start(s);
 	if (s->fd < 0 || s->job == JOB_SNAPSHOT || m.log_index != s->file_index)
 		return;
 	s->used = clock_mono();
 	m.total = s->file_bytes;
 	if (m.offset < m.total) {
-		if (want > m.total - m.offset)
-			want = m.total - m.offset;
-		n = pread(s->fd, s->chunk, want, (off_t)m.offset);
-		if (n < 0 || (size_t)n != want) {
-			log_err("raft", "cannot read %s: %s", s->path, n < 0 ? strerror(errno) : "it is too short");
-			file_drop(s);
+		enum tv_err err = blocksums_read(&s->sums, s->fd, m.offset, s->chunk, &data, &n);
+
+		if (err != TV_OK) {
+			file_failed(s, err);
 			return;
 		}
 	}
-	m.data = span_of(s->chunk, (size_t)n);
+	m.data = span_of(data, n);
 	m.checksum = s->file_checksum;
 	m.config = buf_span(&s->config);
-	m.done = m.offset + (uint64_t)n == m.total;
+	m.done = m.offset + n == m.total;
 	b = chan_begin(c, MSG_RAFT, 0, 0);
 	if (b == NULL)
 		return;
 	raft_msg_write(b, &m);
 	(void)chan_end(c);
+}
+
+void
+snapshots_info(const struct snapshots *s, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)s->damaged);
+	fn(ctx, "snapshots_damaged", text);
 }
 
 static bool

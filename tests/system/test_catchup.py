@@ -165,6 +165,38 @@ def too_slow_for_the_log():
         link.close()
 
 
+def damaged_snapshot_is_made_again():
+    """The disk damages the file that the leader is sending: it notices, says so, and makes another."""
+    with RaftCluster(3, net=NET, bootstrap_expect=3, **CALM, **dict(SNAPSHOTS, snapshot_chunk="16k")) as c:
+        leader, other, slow, link = behind_slow_link(c, None)
+        load = Load(leader)
+        load.more(200)
+        last = int(slow.info()["last_log_index"])
+        slow.kill()
+        load.more(3000)
+        wait_for("the leader's log begins later", lambda: int(leader.info()["first_log_index"]) > last + 1)
+        load.stop()
+        link.rate = 50000
+        slow.start()
+        leader.wait_log("is ready:")
+        folder = os.path.join(leader.dir, "data", "raftd")
+        name = next(f for f in os.listdir(folder) if f.startswith("snapshot-"))
+        with open(os.path.join(folder, name), "r+b") as f:
+            size = f.seek(0, os.SEEK_END)
+            assert size > 1 << 20 and link.passed < size // 2, (size, link.passed)
+            f.seek(size * 9 // 10)
+            byte = f.read(1)[0]
+            f.seek(size * 9 // 10)
+            f.write(bytes([byte ^ 4]))
+        link.rate = None
+        slow.wait_log("installed the snapshot")
+        assert "has damaged it since it was written (checksum); making another" in leader.log()
+        assert leader.info()["snapshots_damaged"] == "1" and leader.log().count("is ready:") == 2
+        assert "corrupt" not in slow.log(), "it was sent all the same"
+        same(c.nodes)
+        link.close()
+
+
 def large_values_make_no_long_log():
     """S102: the log has a bound in bytes too, so a start does not read again what the state has."""
     with RaftCluster(1, net=NET, bootstrap=True, log_bytes="1M") as c:
@@ -180,5 +212,5 @@ def large_values_make_no_long_log():
 
 
 if __name__ == "__main__":
-    main(back_by_log, back_by_snapshot, reads_one_kb_per_second, too_slow_for_the_log,
+    main(back_by_log, back_by_snapshot, reads_one_kb_per_second, too_slow_for_the_log, damaged_snapshot_is_made_again,
          large_values_make_no_long_log)
