@@ -71,7 +71,14 @@ class Leave(MemberFault):
         ok, text = quietly(self.node, "leave")
         self.detail = self.node.name + ("" if ok else ": " + text[:120])
         if ok and not self.gone(self.node, 20):
-            self.world.report("leave", "%s left and is still configured: %s" % (self.node.name, self.world.peers()))
+            self.still_there()
+
+    def still_there(self):
+        """Other faults may leave no majority that could tell; those that removed it know it all the same."""
+        others = [n for n in self.world.servers if n is not self.node]
+        views = {n.name: self.world.peers([n], "?stale") for n in others}
+        if all(v is None or self.node.name in v for v in views.values()):
+            self.world.report("leave", "%s left and is still configured: %s" % (self.node.name, views))
 
     def end(self):
         self.world.kill(self.node)

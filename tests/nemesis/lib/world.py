@@ -169,11 +169,11 @@ class World:
         except AssertionError:
             return None
 
-    def peers(self, nodes=None):
-        """{name: is voter} as a majority knows it; None when nobody can say."""
+    def peers(self, nodes=None, query=""):
+        """{name: is voter} as a majority knows it, with "?stale" as the first of the nodes does; None: nobody can say."""
         for n in nodes or self.servers:
             try:
-                r = n.get("/v1/operator/raft/configuration", timeout=4)
+                r = n.get("/v1/operator/raft/configuration" + query, timeout=4)
                 if r.status == 200:
                     return {s["Node"]: s["Voter"] for s in r.json()["Servers"]}
             except Exception:            # noqa: BLE001 - it may be down
