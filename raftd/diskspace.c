@@ -12,7 +12,7 @@
 #include "raftd/store_env.h"
 
 #define LOOK 0.25			/* seconds */
-#define WRITE_FACTOR 3			/* bytes on disk per byte of an entry: two write-ahead logs and a page */
+#define WRITE_FACTOR 3			/* bytes on disk per byte of an entry: the log, the write-ahead log of the state, and a page */
 #define BALLAST_PART 4			/* of the reserve */
 #define GIVE_BYTES (2u << 20)		/* of ballast at a time */
 #define CRITICAL_PART 8			/* of the reserve */

@@ -11,7 +11,7 @@ raftd_libraftcore_a_SOURCES = \
 # What is stored: the Raft log, and the state machine's tables.
 noinst_LIBRARIES += raftd/libraftstore.a
 raftd_libraftstore_a_SOURCES = \
-	raftd/store_log.c raftd/store_seg.c raftd/store_meta.c raftd/store_mark.c raftd/store_spare.c raftd/store_env.c raftd/store_files.c \
+	raftd/store_log.c raftd/store_frame.c raftd/store_index.c raftd/store_replay.c raftd/store_mark.c raftd/store_spare.c raftd/store_env.c raftd/store_files.c \
 	raftd/store.h raftd/store_int.h raftd/store_env.h
 
 noinst_LIBRARIES += raftd/libfsm.a

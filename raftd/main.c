@@ -102,7 +102,7 @@ static enum tv_err
 open_state(struct raftd *d, char *errbuf, size_t cap)
 {
 	char log_dir[512], state_dir[512];
-	struct log_options lo = { .dir = log_dir, .cache_bytes = d->conf.log_cache, .spares = true };
+	struct log_options lo = { .dir = log_dir, .spares = true };
 	struct fsm_options fo = {
 		.dir = state_dir, .cache_bytes = d->conf.state_cache, .datacenter = d->cluster.datacenter,
 		.session_ttl_min_ns = d->conf.session_ttl_min.ns, .session_ttl_max_ns = d->conf.session_ttl_max.ns,

@@ -1,10 +1,10 @@
 /*
  * Stored Raft data: two Berkeley DB environments below data_dir/raftd.
  *
- *   log/    entries by big-endian index (value: term u64be | type u8 | crc32 u32be | payload) in segment files, and
- *           the hard state (term, vote, store_id, cluster_id, generation, snapshot index/term/config).  Every commit
- *           is synchronous.  Written by one thread (the log thread); log_read() may run in another at the same time
- *           and waits for memory work only, never for a sync.
+ *   log/    entries and the hard state (term, vote, store_id, cluster_id, generation, snapshot index/term/config), as
+ *           records of Berkeley DB's write-ahead log and nothing else.  Every commit is one record and synchronous.
+ *           Written by one thread (the log thread); log_read() may run in another at the same time and waits for
+ *           memory work and write(2) only, never for a sync of entries.
  *   state/  tables of the state machine (raftd/fsm), written without sync; the applied index is stored in the same
  *           transaction.  After a crash it is consistent at some applied index.  See fsm.h.
  *
@@ -31,11 +31,9 @@ struct log_meta {			/* everything in log/ but the entries */
 
 struct log_options {
 	const char *dir;		/* data_dir/raftd/log, created 0700 */
-	uint64_t cache_bytes;
 	bool spares;			/* makes write-ahead files ready beforehand: a sync is then twice as fast */
 	/* For tests, which want many small files, and everything in one thread.  0: the usual. */
 	uint32_t log_file_bytes, log_buffer_bytes;	/* of the write-ahead log */
-	uint64_t segment_bytes, checkpoint_bytes;
 	bool no_thread;			/* background work is done by the write that makes it due */
 };
 
@@ -47,7 +45,7 @@ void log_close(struct log_store *s);
 enum tv_err log_each(struct log_store *s, uint64_t from, enum tv_err (*fn)(void *ctx, const struct raft_entry *e),
     void *ctx);
 
-struct log_batch {			/* one synchronous transaction */
+struct log_batch {			/* one synchronous transaction; more than 8 MiB of entries are several */
 	bool hard_changed;
 	uint64_t term;
 	raft_id vote;
@@ -68,7 +66,10 @@ enum tv_err log_read(struct log_store *s, uint64_t first, uint64_t last, size_t 
  * within.  Any thread.  Without `wait` 0 while the log is busy, perhaps with a slow disk.
  */
 uint64_t log_fits_from(struct log_store *s, uint64_t bytes_max, bool wait);
-/* Removes entries <= index and remembers the snapshot position and configuration, in one transaction. */
+/*
+ * Removes entries <= index and remembers the snapshot position and configuration, in one transaction.  Files go once
+ * nothing in them is needed.
+ */
 enum tv_err log_compact(struct log_store *s, uint64_t index, uint64_t snapshot_index, uint64_t snapshot_term,
     const struct raft_config *config);
 /* After a snapshot from the leader: removes all entries, sets the snapshot position. */

@@ -35,7 +35,8 @@ on_message(const DB_ENV *dbenv, const char *prefix, const char *msg)
 	if (!atomic_exchange(&env->told, true))	/* the first says why, the rest is consequences */
 		snprintf(env->message, sizeof(env->message), "%s", msg);
 	note_errno(env, msg);
-	if (strstr(msg, "checksum error") != NULL || strstr(msg, "Invalid log file") != NULL ||
+	if (strstr(msg, "checksum error") != NULL || strstr(msg, "checksum mismatch") != NULL ||
+	    strstr(msg, "Invalid log file") != NULL ||
 	    strstr(msg, "illegal page type") != NULL)
 		env->damaged = true;
 }
@@ -51,13 +52,13 @@ configure(struct store_env *env, const struct store_env_options *opt)
 		cache = CACHE_BYTES_MIN;
 	e->app_private = env;
 	e->set_errcall(e, on_message);
+	if ((ret = e->set_lg_bsize(e, opt->log_buffer_bytes)) != 0)
+		return ret;
+	if ((ret = e->set_lg_max(e, opt->log_file_bytes)) != 0 || opt->log_only)
+		return ret;
 	if ((ret = e->set_cachesize(e, (uint32_t)(cache >> 30), (uint32_t)(cache & ((1u << 30) - 1)), 1)) != 0)
 		return ret;
 	if ((ret = e->set_tmp_dir(e, opt->dir)) != 0)	/* no other place may be written to */
-		return ret;
-	if ((ret = e->set_lg_bsize(e, opt->log_buffer_bytes)) != 0)
-		return ret;
-	if ((ret = e->set_lg_max(e, opt->log_file_bytes)) != 0)
 		return ret;
 	return e->log_set_config(e, DB_LOG_AUTO_REMOVE, 1);
 }
@@ -65,8 +66,8 @@ configure(struct store_env *env, const struct store_env_options *opt)
 enum tv_err
 store_env_open(struct store_env *env, const struct store_env_options *opt, char *errbuf, size_t cap)
 {
-	const uint32_t flags = DB_CREATE | DB_PRIVATE | DB_THREAD | DB_RECOVER | DB_INIT_MPOOL | DB_INIT_LOG |
-	    DB_INIT_TXN;
+	const uint32_t flags = DB_CREATE | DB_PRIVATE | DB_THREAD | DB_INIT_LOG |
+	    (opt->log_only ? 0 : DB_RECOVER | DB_INIT_MPOOL | DB_INIT_TXN);
 	enum tv_err err;
 	int ret;
 

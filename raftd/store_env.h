@@ -23,6 +23,7 @@ struct store_env_options {
 	uint64_t cache_bytes;		/* 0: the default of 4 MiB; at least 256 KiB */
 	uint32_t log_file_bytes;	/* size of one write-ahead log file */
 	uint32_t log_buffer_bytes;	/* must hold a usual transaction */
+	bool log_only;			/* no pages, no transactions: only the write-ahead log itself */
 };
 
 struct store_env {

@@ -72,10 +72,10 @@ current_file(struct store_env *env)
 	return file;
 }
 
-static void
-file_name(const struct store_env *env, uint32_t file, char path[PATH_BYTES])
+void
+store_file_path(const char *dir, uint32_t number, char *path, size_t cap)
 {
-	snprintf(path, PATH_BYTES, "%s/log.%010u", env->dir, (unsigned)file);
+	snprintf(path, cap, "%s/log.%010u", dir, (unsigned)number);
 }
 
 /* The writer waits meanwhile, so the log cannot get there by itself. */
@@ -84,7 +84,7 @@ give_name(struct log_store *s, const char *temp, uint32_t file)
 {
 	char path[PATH_BYTES];
 
-	file_name(&s->env, file, path);
+	store_file_path(s->env.dir, file, path, sizeof(path));
 	pthread_mutex_lock(&s->lock);
 	s->naming = true;
 	pthread_mutex_unlock(&s->lock);
@@ -114,7 +114,7 @@ store_spare_make(struct log_store *s)
 	if (next == 1 || next == s->spare_file || !plenty(s))
 		return;
 	s->spare_file = next;			/* one try */
-	file_name(&s->env, next, path);
+	store_file_path(s->env.dir, next, path, sizeof(path));
 	snprintf(temp, sizeof(temp), "%s/" SPARE_TEMP, s->env.dir);
 	if (access(path, F_OK) == 0)
 		return;

@@ -110,15 +110,13 @@ open_stores(struct real_node *r)
 {
 	static const uint32_t files[] = { 65536, 131072, 262144 };
 	struct rng *g = &r->w->real->rng;
-	struct log_options lo = { .dir = r->log_dir, .cache_bytes = 1, .log_buffer_bytes = 16384, .no_thread = true };
+	struct log_options lo = { .dir = r->log_dir, .log_buffer_bytes = 16384, .no_thread = true };
 	struct fsm_options fo = { .dir = r->state_dir, .cache_bytes = 1, .datacenter = "dc1", .log_buffer_bytes = 16384 };
 	char why[512] = "";
 	enum tv_err err;
 
 	lo.log_file_bytes = files[rng_below(g, 3)];
 	fo.log_file_bytes = files[rng_below(g, 3)];
-	lo.segment_bytes = 2000 + rng_below(g, 20000);
-	lo.checkpoint_bytes = 5000 + rng_below(g, 50000);
 	lo.spares = rng_below(g, 2) == 0;
 	err = log_open(&lo, &r->d.log, &r->d.meta, why, sizeof(why));
 	if (err == TV_OK)

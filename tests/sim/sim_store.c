@@ -1,7 +1,7 @@
 /*
  * The real log store and the real state machine on a disk that loses power at each call.
  *
- *   sim_store                        seeds 1 to 25 of each (5 with sanitizers)
+ *   sim_store                        seeds 1 to 25 of the state, to 250 of the log (5 and 50 with sanitizers)
  *   sim_store --seed N [--count M]   M runs from seed N on (1)
  *   sim_store --only log|state       one of the two
  *   sim_store --sector 512|4096 --names journal|own|posix    instead of what the seed says (see memfs.h)
@@ -38,10 +38,11 @@ __lsan_default_suppressions(void)
 static const struct kind {
 	const char *name;
 	bool (*fn)(struct run *r);
-} kinds[] = { { "log", log_run }, { "state", fsm_run } };
+	uint64_t seeds;			/* unless told otherwise: a life of the log is a short one */
+} kinds[] = { { "log", log_run, 10 * SEEDS }, { "state", fsm_run, SEEDS } };
 
 struct wish {
-	uint64_t seed, count;
+	uint64_t seed, count;		/* count 0: as many as is usual */
 	const char *only;		/* NULL: both */
 	int sector, names;		/* -1: as the seed says */
 	bool verbose;
@@ -111,7 +112,7 @@ read_options(int argc, char **argv, struct wish *w)
 int
 main(int argc, char **argv)
 {
-	struct wish w = { .seed = 1, .count = SEEDS, .sector = -1, .names = -1 };
+	struct wish w = { .seed = 1, .sector = -1, .names = -1 };
 	struct totals t = { 0 };
 	bool ok = true;
 
@@ -120,10 +121,14 @@ main(int argc, char **argv)
 		    "[--names journal|own|posix] [-v]\n");
 		return 2;
 	}
-	for (uint64_t i = 0; i < w.count && ok; i++)
-		for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]) && ok; k++)
-			if (w.only == NULL || strcmp(w.only, kinds[k].name) == 0)
-				ok = run_seed(&kinds[k], w.seed + i, &w, &t);
+	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]) && ok; k++) {
+		uint64_t count = w.count > 0 ? w.count : kinds[k].seeds;
+
+		if (w.only != NULL && strcmp(w.only, kinds[k].name) != 0)
+			continue;
+		for (uint64_t i = 0; i < count && ok; i++)
+			ok = run_seed(&kinds[k], w.seed + i, &w, &t);
+	}
 	printf("%lu lives, %lu steps, %lu calls of the disk, %lu failed; %lu crashes (%lu of them kills), %lu during a recovery, "
 	    "%lu refused for a torn page; %lu snapshots, %lu installed\n", t.lives, t.steps, t.calls, t.faults, t.futures,
 	    t.kills, t.nested, t.refused, t.snapshots, t.installs);

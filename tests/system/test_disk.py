@@ -17,7 +17,7 @@ from raftcluster import (ALIVE, ERR, FAIL, FAILED, JOIN, MSG, OP, READ_STALE, Ra
 
 NET = os.environ.get("TV_NET", "127.24")
 MB = 1 << 20
-SMALL = {"disk_reserve": "8M", "state_cache": "1M", "log_cache": "256k", "snapshot_threshold": 100,
+SMALL = {"disk_reserve": "8M", "state_cache": "1M", "snapshot_threshold": 100,
          "snapshot_interval": "200ms", "trailing_logs": 50}
 
 

@@ -34,12 +34,14 @@ static struct log_store *s;
 static struct log_meta m;
 static struct arena a;
 static char why[512];
-static bool spares;
+static bool spares, no_thread;
+static uint32_t file_bytes;		/* of a write-ahead file; 0: the usual */
 
 static enum tv_err
 try_open(void)
 {
-	struct log_options opt = { .dir = dir, .cache_bytes = 1u << 20, .spares = spares };
+	struct log_options opt = { .dir = dir, .spares = spares, .no_thread = no_thread, .log_file_bytes = file_bytes,
+	    .log_buffer_bytes = file_bytes / 4 };
 
 	return log_open(&opt, &s, &m, why, sizeof(why));
 }
@@ -52,10 +54,22 @@ reopen(void)
 	ck_assert_msg(try_open() == TV_OK, "%s", why);
 }
 
+/* Another log, in files of this size. */
+static void
+start_small(uint32_t bytes)
+{
+	file_bytes = bytes;
+	log_close(s);
+	s = NULL;
+	kit_remove_dir(dir);
+	ck_assert_msg(try_open() == TV_OK, "%s", why);
+}
+
 static void
 setup(void)
 {
-	spares = false;
+	spares = no_thread = false;
+	file_bytes = 0;
 	snprintf(top, sizeof(top), "/tmp/tv-log-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(top));
 	snprintf(dir, sizeof(dir), "%s/log", top);
@@ -225,23 +239,116 @@ START_TEST(truncation)
 }
 END_TEST
 
-START_TEST(segments_come_and_go)
+/* Is there a write-ahead file of this number? */
+static bool
+file_there(unsigned number)
 {
-	s->segment_bytes_max = 20000;
+	char path[128];
+
+	store_file_path(dir, number, path, sizeof(path));
+	return access(path, F_OK) == 0;
+}
+
+/* What was cut away goes by whole files, and nothing else does. */
+START_TEST(files_come_and_go)
+{
+	uint32_t oldest;
+
+	no_thread = true;				/* files are gone when the write that cut them returns */
+	start_small(20480);
 	for (uint64_t i = 0; i < 20; i++)
 		ck_assert_int_eq(append(1 + i * 50, 50, 1, 500), TV_OK);
-	ck_assert_uint_gt(s->segs.n, 15);
+	ck_assert_uint_gt(s->file_count, 15);
 	reopen();
 	ck_assert_uint_eq(m.last, 1000);
-	s->segment_bytes_max = 20000;
-	ck_assert_int_eq(truncate_and_append(420, 10, 2), TV_OK);	/* cuts whole segments, and one in the middle */
+	ck_assert_int_eq(truncate_and_append(420, 10, 2), TV_OK);
 	ck_assert_uint_eq(walk(1, 429), 419 + 20);
+	ck_assert_uint_eq(s->files[s->file_count - 1].base, 420);
+	ck_assert(file_there(2));
 	ck_assert_int_eq(log_compact(s, 300, 310, 1, &config), TV_OK);
-	ck_assert_uint_eq(s->segs.v[0].base, 301);			/* nothing of what is gone is kept */
+	oldest = s->files[0].number;
+	ck_assert_uint_gt(oldest, 3);
+	ck_assert_uint_le(s->files[0].base, 301);
+	ck_assert_uint_gt(s->files[1].base, 301);
 	reopen();
+	ck_assert(!file_there(oldest - 1) && file_there(oldest));
 	ck_assert_uint_eq(m.first, 301);
 	ck_assert_uint_eq(m.last, 429);
 	ck_assert_uint_eq(walk(301, 429), 119 + 20);
+	ck_assert_int_eq(log_compact(s, 429, 429, 2, &config), TV_OK);
+	ck_assert_uint_eq(s->file_count, 1);
+	ck_assert_int_eq(append(430, 1, 3, 10), TV_OK);
+	reopen();
+	ck_assert_uint_eq(m.term, 2);			/* the oldest file says what the others said */
+	ck_assert_uint_eq(m.snapshot_index, 429);
+	ck_assert_uint_eq(walk(430, 430), 3);
+}
+END_TEST
+
+/* Larger than a file, larger than a transaction, larger than the memory that is kept. */
+START_TEST(large_entries)
+{
+	uint64_t next = 1;
+
+	no_thread = true;
+	reopen();
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_int_eq(append(next, 1, 1, 20u << 20), TV_OK);
+		ck_assert_int_eq(append(next + 1, 10, 1, 1u << 20), TV_OK);
+		ck_assert_int_eq(append(next + 11, 10, 1, 10), TV_OK);
+		next += 21;
+	}
+	ck_assert_uint_eq(walk(1, next - 1), next - 1);
+	reopen();
+	ck_assert_uint_eq(m.last, next - 1);
+	ck_assert_uint_eq(walk(1, next - 1), next - 1);
+	ck_assert_int_eq(log_compact(s, next - 2, next - 2, 1, &config), TV_OK);
+	reopen();
+	ck_assert_uint_eq(m.first, next - 1);
+	ck_assert(!file_there(1));
+	ck_assert_uint_eq(walk(next - 1, next - 1), 1);
+}
+END_TEST
+
+/* Every cut at every place among files and records, against what is expected of each index. */
+START_TEST(cuts_at_random)
+{
+	uint64_t terms[3000] = { 0 }, first = 1, last = 0, term = 1;
+	struct rng g;
+
+	start_small(8192);
+	rng_seed(&g, 11);
+	for (unsigned i = 0; i < 600; i++) {
+		uint64_t from = last + 1;
+		uint32_t n = 1 + (uint32_t)rng_below(&g, 5);
+		struct seen v = { 0 };
+		uint64_t sum = 0;
+
+		if (last >= first && rng_below(&g, 4) == 0)
+			from = first + rng_below(&g, last - first + 1);
+		ck_assert_int_eq(truncate_and_append(from, n, ++term), TV_OK);
+		last = from + n - 1;
+		for (uint64_t k = from; k <= last; k++)
+			terms[k] = term;
+		if (last > first && rng_below(&g, 10) == 0) {
+			first += rng_below(&g, last - first + 1);
+			ck_assert_int_eq(log_compact(s, first - 1, first - 1, 1, &config), TV_OK);
+		}
+		if (rng_below(&g, 20) == 0) {
+			reopen();
+			ck_assert_uint_eq(m.first, first);
+			ck_assert_uint_eq(m.last, last);
+		}
+		v.next = first + rng_below(&g, last - first + 1);
+		for (uint64_t k = v.next; k <= last; k++)
+			sum += terms[k];
+		ck_assert_int_eq(log_each(s, v.next, see, &v), TV_OK);
+		ck_assert_uint_eq(v.next, last + 1);
+		ck_assert_uint_eq(v.terms, sum);
+		arena_reset(&a);
+	}
+	ck_assert_uint_gt(s->files[s->file_count - 1].number, 20);
+	ck_assert_uint_lt(last, 3000);
 }
 END_TEST
 
@@ -266,12 +373,12 @@ END_TEST
 
 START_TEST(reset)
 {
+	start_small(8192);
 	ck_assert_int_eq(log_reset(s, 3, 1, &config), TV_OK);	/* the first thing that a fresh server gets */
 	ck_assert_int_eq(log_reset(s, 0, 0, &config), TV_OK);
-	s->segment_bytes_max = 2000;
 	ck_assert_int_eq(append(1, 10, 1, 500), TV_OK);
 	ck_assert_int_eq(append(11, 10, 1, 500), TV_OK);
-	ck_assert_int_eq(log_reset(s, 10, 3, &config), TV_OK);	/* the next entry has the name of a segment that went */
+	ck_assert_int_eq(log_reset(s, 10, 3, &config), TV_OK);	/* the next entry has an index that went */
 	ck_assert_int_eq(append(11, 2, 4, 10), TV_OK);
 	reopen();
 	ck_assert_uint_eq(m.first, 11);
@@ -292,7 +399,7 @@ START_TEST(reading)
 	struct raft_entry *out;
 	uint32_t n;
 
-	s->segment_bytes_max = 3000;
+	start_small(8192);
 	for (uint64_t i = 0; i < 10; i++)
 		ck_assert_int_eq(append(1 + i * 10, 10, 1, 100), TV_OK);
 	ck_assert_int_eq(log_read(s, 5, 45, 1u << 20, &to, &out, &n), TV_OK);
@@ -354,8 +461,8 @@ START_TEST(reader_beside_writer)
 	pthread_t t;
 	void *failed;
 
+	start_small(102400);
 	ck_assert_int_eq(pthread_create(&t, NULL, read_main, &r), 0);
-	s->segment_bytes_max = 100000;
 	for (uint64_t i = 0; i < 300; i++) {
 		ck_assert_int_eq(append(1 + i * 20, 20, 1, 300), TV_OK);
 		pthread_mutex_lock(&r.lock);
@@ -375,7 +482,8 @@ START_TEST(compacting_while_writing)
 {
 	uint64_t next = 1;
 
-	s->segment_bytes_max = 200000;	/* and some checkpoints on the way */
+	spares = true;
+	start_small(1u << 20);
 	for (unsigned i = 0; i < 400; i++) {
 		ck_assert_int_eq(append(next, 20, 1, 5000), TV_OK);
 		next += 20;
@@ -386,7 +494,7 @@ START_TEST(compacting_while_writing)
 	reopen();
 	ck_assert_uint_eq(m.last, next - 1);
 	walk(m.first, m.last);
-	ck_assert_uint_le(s->segs.n + s->trash.n, 12);
+	ck_assert_uint_le(s->file_count, 3);
 }
 END_TEST
 
@@ -399,7 +507,6 @@ writer(int fd, uint64_t next)
 	struct rng g;
 
 	rng_seed(&g, next);
-	s->segment_bytes_max = 50000;
 	for (;;) {
 		uint32_t n = 1 + (uint32_t)rng_below(&g, 30);
 
@@ -417,6 +524,7 @@ START_TEST(killed_writer_loses_nothing_acknowledged)
 
 	log_close(s);
 	s = NULL;
+	file_bytes = 65536;
 	for (unsigned round = 0; round < 8; round++) {
 		int fd[2], status;
 		uint64_t base = durable;
@@ -576,79 +684,141 @@ flip(const char *path, const uint8_t *bytes, size_t n)
 	free(all);
 }
 
+/* In a file that was finished: the mark is not needed to see it. */
 START_TEST(damaged_entry_is_named)
 {
-	char path[128];
+	char path[128], mark[128];
 	struct raft_entry e;
 
-	ck_assert_int_eq(append(1, 50, 1, 300), TV_OK);
+	start_small(20480);
+	for (uint64_t i = 0; i < 10; i++)
+		ck_assert_int_eq(append(1 + i * 10, 10, 1, 300), TV_OK);
+	ck_assert_uint_ge(s->file_count, 2);
 	e = entry(17, 1, 40);
 	log_close(s);
 	s = NULL;
-	path_of("entries.0000000000000000.db", path, sizeof(path));
+	path_of("durable", mark, sizeof(mark));
+	ck_assert_int_eq(unlink(mark), 0);
+	path_of("log.0000000001", path, sizeof(path));
 	flip(path, e.payload, e.size);
 	ck_assert_int_eq(try_open(), TV_ECORRUPT);
-	ck_assert_msg(strstr(why, "entries.0000000000000000.db") != NULL, "%s", why);
+	ck_assert_msg(strstr(why, "log.0000000001 is damaged") != NULL, "%s", why);
+	ck_assert_msg(strstr(why, "entries from 11 on") != NULL, "%s", why);
 	ck_assert_msg(strstr(why, "move the raftd data directory away") != NULL, "%s", why);
 	s = NULL;
 }
 END_TEST
 
-/* The page checksum is right, the record is wrong: as a misdirected write would leave it. */
+/* The checksums are right, the record is not the one that belongs there: as a misdirected write would leave it. */
 START_TEST(wrong_record_is_named)
 {
-	uint8_t seven[8] = { 0, 0, 0, 0, 0, 0, 0, 7 }, eight[8] = { 0, 0, 0, 0, 0, 0, 0, 8 };
-	DBT key = { .data = seven, .size = 8 }, other = { .data = eight, .size = 8 };
-	DBT val = { .flags = DB_DBT_MALLOC };
-	DB *db;
+	static const int steps[] = { 1, -1 };		/* one is left out; one is there twice */
 
-	ck_assert_int_eq(append(1, 20, 1, 30), TV_OK);
-	db = s->segs.v[0].db;
-	ck_assert_int_eq(db->get(db, NULL, &other, &val, 0), 0);
-	val.flags = 0;
-	ck_assert_int_eq(db->put(db, NULL, &key, &val, 0), 0);		/* entry 8 in the place of 7 */
-	free(val.data);
-	log_close(s);
-	s = NULL;
-	ck_assert_int_eq(try_open(), TV_ECORRUPT);
-	ck_assert_msg(strstr(why, "log entry 7 in") != NULL, "%s", why);
-	s = NULL;
-}
-END_TEST
-
-START_TEST(gap_is_named)
-{
-	uint8_t seven[8] = { 0, 0, 0, 0, 0, 0, 0, 7 };
-	DBT key = { .data = seven, .size = 8 };
-
-	ck_assert_int_eq(append(1, 20, 1, 30), TV_OK);
-	ck_assert_int_eq(s->segs.v[0].db->del(s->segs.v[0].db, NULL, &key, 0), 0);
-	log_close(s);
-	s = NULL;
-	ck_assert_int_eq(try_open(), TV_ECORRUPT);
-	ck_assert_msg(strstr(why, "log entry 7 in") != NULL, "%s", why);
-	s = NULL;
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(append(1, 20, 1, 30), TV_OK);
+		s->seq += (uint64_t)(int64_t)steps[i];
+		ck_assert_int_eq(append(21, 5, 1, 30), TV_OK);
+		log_close(s);
+		s = NULL;
+		ck_assert_int_eq(try_open(), TV_ECORRUPT);
+		ck_assert_msg(strstr(why, "log.0000000001 is damaged") != NULL && strstr(why, "entries from 21 on") != NULL,
+		    "%s", why);
+		s = NULL;
+		kit_remove_dir(dir);
+		ck_assert_int_eq(try_open(), TV_OK);
+	}
 }
 END_TEST
 
 START_TEST(lost_files_are_noticed)
 {
-	static const char *const lost[] = { "meta.db", "entries.0000000000000000.db" };
+	static const char *const lost[] = { "log.0000000001", "log.0000000003", "log.0000000005" };
+	static const char *const said[] = { "log entry 1 is missing", "log.0000000003 is missing", "it ends with" };
 	char path[128], aside[128];
 
-	ck_assert_int_eq(append(1, 20, 1, 30), TV_OK);
+	start_small(20480);
+	for (uint64_t next = 1; !file_there(5); next += 20)
+		ck_assert_int_eq(append(next, 20, 1, 300), TV_OK);
 	log_close(s);
 	s = NULL;
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < 3; i++) {
 		path_of(lost[i], path, sizeof(path));
 		path_of("aside", aside, sizeof(aside));
 		ck_assert_int_eq(rename(path, aside), 0);
 		ck_assert_int_eq(try_open(), TV_ECORRUPT);
-		ck_assert_msg(strstr(why, lost[i]) != NULL, "%s", why);
+		ck_assert_msg(strstr(why, said[i]) != NULL, "%s", why);
 		ck_assert_int_eq(rename(aside, path), 0);
 	}
 	ck_assert_msg(try_open() == TV_OK, "%s", why);
-	ck_assert_uint_eq(m.last, 20);
+	ck_assert_uint_gt(m.last, 60);
+	walk(1, m.last);
+}
+END_TEST
+
+/* All that the folder had is gone, and it was not a fresh one. */
+START_TEST(emptied_is_not_fresh)
+{
+	char path[128];
+
+	ck_assert_int_eq(append(1, 20, 1, 30), TV_OK);
+	log_close(s);
+	s = NULL;
+	path_of("log.0000000001", path, sizeof(path));
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(try_open(), TV_ECORRUPT);
+	ck_assert_msg(strstr(why, "it ends with transaction 0") != NULL, "%s", why);
+	s = NULL;
+}
+END_TEST
+
+/* What an earlier version left is not read, and not taken for an empty log either. */
+START_TEST(earlier_form_is_refused)
+{
+	char path[128];
+	FILE *f;
+
+	log_close(s);
+	s = NULL;
+	path_of("meta.db", path, sizeof(path));
+	f = fopen(path, "w");
+	ck_assert_ptr_nonnull(f);
+	fclose(f);
+	ck_assert_int_eq(try_open(), TV_ECORRUPT);
+	ck_assert_msg(strstr(why, "earlier version") != NULL && strstr(why, "one server after the other") != NULL, "%s", why);
+	s = NULL;
+}
+END_TEST
+
+/* The remains of a torn write do not come back to life behind what is written over them. */
+START_TEST(torn_remains_are_cleared)
+{
+	char path[128];
+	struct raft_entry e;
+	int status;
+	pid_t pid;
+
+	log_close(s);
+	s = NULL;
+	pid = fork();
+	if (pid == 0) {
+		if (try_open() != TV_OK || append(1, 5, 1, 300) != TV_OK || append(6, 1, 1, 100) != TV_OK ||
+		    append(7, 1, 1, 100) != TV_OK)
+			_exit(1);
+		s->seq -= 2;			/* as if neither had been reported */
+		store_mark_set(s);
+		kill(getpid(), SIGKILL);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status));
+	e = entry(6, 1, 40);
+	path_of("log.0000000001", path, sizeof(path));
+	flip(path, e.payload, e.size);
+	ck_assert_msg(try_open() == TV_OK, "%s", why);
+	ck_assert_uint_eq(m.last, 5);
+	ck_assert_int_eq(append(6, 1, 2, 100), TV_OK);		/* as long as the one that was torn */
+	reopen();
+	ck_assert_uint_eq(m.last, 6);
+	ck_assert_uint_eq(walk(1, 6), 5 + 2);
 }
 END_TEST
 
@@ -761,7 +931,8 @@ fdatasync(int fd)
 static ssize_t
 faulty_write(int fd, const void *p, size_t n)
 {
-	if (fault.write_left > 0 && --fault.write_left == 0) {
+	/* One byte is the end of a file that Berkeley DB makes longer beforehand: a kindness that may fail. */
+	if (n > 1 && fault.write_left > 0 && --fault.write_left == 0) {
 		errno = EIO;
 		return -1;
 	}
@@ -774,7 +945,6 @@ work_until_fault(enum tv_err *err)
 {
 	uint64_t durable = 0;
 
-	s->segment_bytes_max = 4000;
 	*err = TV_OK;
 	for (unsigned i = 0; i < 30 && *err == TV_OK; i++) {
 		*err = append(durable + 1, 5, 1, 300);
@@ -792,6 +962,7 @@ fail_nth(int *left, int n)
 	uint64_t durable;
 	enum tv_err err;
 
+	start_small(8192);
 	*left = n;
 	durable = work_until_fault(&err);
 	if (*left == 0)
@@ -854,7 +1025,9 @@ main(void)
 	tcase_add_test(t, append_and_reopen);
 	tcase_add_test(t, generation_comes_with_its_entries);
 	tcase_add_test(t, truncation);
-	tcase_add_test(t, segments_come_and_go);
+	tcase_add_test(t, files_come_and_go);
+	tcase_add_test(t, large_entries);
+	tcase_add_test(t, cuts_at_random);
 	tcase_add_test(t, compaction);
 	tcase_add_test(t, reset);
 	tcase_add_test(t, reading);
@@ -864,8 +1037,10 @@ main(void)
 	tcase_add_test(t, spares_survive_a_kill);
 	tcase_add_test(t, damaged_entry_is_named);
 	tcase_add_test(t, wrong_record_is_named);
-	tcase_add_test(t, gap_is_named);
 	tcase_add_test(t, lost_files_are_noticed);
+	tcase_add_test(t, emptied_is_not_fresh);
+	tcase_add_test(t, earlier_form_is_refused);
+	tcase_add_test(t, torn_remains_are_cleared);
 	tcase_add_test(t, damaged_write_ahead_log_is_noticed);
 	tcase_add_test(t, torn_tail_is_dropped);
 	tcase_add_test(t, size_without_waiting);
