@@ -297,7 +297,8 @@ on_acceptable(struct ev_loop *loop, ev_io *w, int events)
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			log_debug("http", "accept: %s; trying again in a moment", strerror(errno));
+			if (log_allow(&l->refusals, "http"))
+				log_warn("http", "accept: %s; trying again in a moment", strerror(errno));
 			ev_io_stop(loop, w);
 			ev_timer_set(&l->rest, ACCEPT_REST_S, 0.);
 			ev_timer_start(loop, &l->rest);
@@ -328,6 +329,7 @@ conns_accept(struct listener_http *l)
 	ev_io_init(&l->accept, on_acceptable, l->fd, EV_READ);
 	ev_timer_init(&l->rest, on_rested, ACCEPT_REST_S, 0.);
 	l->accept.data = l->rest.data = l;
+	l->refusals = (struct log_limit){ .burst = 3, .period = MONO_S(10) };
 	ev_io_start(l->http->conf.loop, &l->accept);
 }
 

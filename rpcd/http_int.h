@@ -14,6 +14,7 @@
 
 #include <microhttpd.h>
 
+#include "common/log.h"
 #include "rpcd/clients.h"
 #include "rpcd/head.h"
 #include "rpcd/http.h"
@@ -64,6 +65,7 @@ struct listener_http {
 	int fd;				/* listens; -1: no more */
 	ev_io accept;
 	ev_timer rest;			/* until the next try, after the process ran out of descriptors */
+	struct log_limit refusals;
 	unsigned conns;
 	bool is_unix;
 	bool progress;			/* in this run something besides looking happened */

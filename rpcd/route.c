@@ -67,7 +67,7 @@ struct flight {
 	bool refused;				/* somebody answered, but could not serve it */
 	enum tv_err doom;			/* FLIGHT_DOOMED */
 	uint8_t tried_count;
-	struct tried *tried;			/* FLIGHT_TRIED_MAX, owned; NULL: it never left this server */
+	struct tried *tried;			/* tried_count, FLIGHT_TRIED_MAX at most; owned */
 	size_t body_len;
 	uint8_t body[];
 };
@@ -486,19 +486,27 @@ go_local(struct flight *f)
 	r->stats.local++;
 }
 
+/* Nearly all need one, and thousands may wait with it.  Without memory it may be tried again. */
+static void
+add_tried(struct flight *f, const char *ip, uint16_t port)
+{
+	struct tried *t = f->tried_count == FLIGHT_TRIED_MAX ? NULL :
+	    realloc(f->tried, (f->tried_count + 1u) * sizeof(*t));
+
+	if (t == NULL)
+		return;
+	f->tried = t;
+	t += f->tried_count++;
+	snprintf(t->ip, sizeof(t->ip), "%s", ip);
+	t->port = port;
+}
+
 static void
 go_link(struct flight *f, uint16_t type, const char *ip, uint16_t port)
 {
 	struct route *r = f->route;
 
-	if (f->tried == NULL)
-		f->tried = calloc(FLIGHT_TRIED_MAX, sizeof(*f->tried));
-	if (f->tried != NULL && f->tried_count < FLIGHT_TRIED_MAX) {
-		struct tried *t = &f->tried[f->tried_count++];
-
-		snprintf(t->ip, sizeof(t->ip), "%s", ip);
-		t->port = port;
-	}
+	add_tried(f, ip, port);
 	f->link = links_call(r->conf.links, ip, port, type, span_of(f->body, f->body_len), flight_timeout(f),
 	    link_answered, f);
 	if (f->link == NULL) {

@@ -186,7 +186,7 @@ def watching(c, nodes):
         wait_for("the newline", lambda: handler.text().endswith("\n"))
         assert handler.text().count("user|deploy|c1|node|v1\x1b[2J\n") == 1, handler.text()
         n.kill("rpcd")
-        wait_for("they notice", lambda: "trying again" in text.text("err"))
+        wait_for("they notice", lambda: all("trying again" in w.text("err") for w in (text, lines, handler)))
         n.start("rpcd").up()
         wait_for("they are back", lambda: "connected again" in text.text("err") and
                  "connected again" in lines.text("err") and "connected again" in handler.text("err"))
