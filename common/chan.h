@@ -73,6 +73,11 @@ enum tv_err chan_send(struct chan *c, uint16_t type, uint16_t flags, uint64_t id
  */
 struct buf *chan_begin(struct chan *c, uint16_t type, uint16_t flags, uint64_t id);
 enum tv_err chan_end(struct chan *c);
+/*
+ * Writes what waits now instead of at the end of the turn: for whoever has other work to do before that, or sends
+ * from a prepare watcher, after which the loop would look at its events once more first.  Closes nothing.
+ */
+void chan_flush(struct chan *c);
 /* Bytes waiting to be written. */
 size_t chan_pending(const struct chan *c);
 /* Stops / resumes reading from the peer (back pressure). */

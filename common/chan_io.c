@@ -249,6 +249,17 @@ end_turn(struct chan *c)
 		chan_finish(c);
 }
 
+void
+chan_flush(struct chan *c)
+{
+	if (c->state == CHAN_OPEN && !ev_is_active(&c->wr))
+		chan_io_flush(c);
+	if (c->state != CHAN_OPEN)
+		return;			/* the loop ends it */
+	ev_prepare_stop(c->loop, &c->flush);
+	ev_idle_stop(c->loop, &c->awake);
+}
+
 static void
 on_prepare(struct ev_loop *loop, ev_prepare *w, int revents)
 {

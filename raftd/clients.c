@@ -527,6 +527,13 @@ clients_turn(struct clients *c)
 	return busy;
 }
 
+void
+clients_flush(struct clients *c)
+{
+	for (struct client *cl = c->all; cl != NULL; cl = cl->next)
+		chan_flush(cl->chan);
+}
+
 struct clients *
 clients_new(struct raftd *d)
 {

@@ -17,5 +17,7 @@ void clients_free(struct clients *c);
 void clients_status_changed(struct clients *c);
 /* Once or more per turn: reads whose watch fired, status to tell.  True if there was something to do. */
 bool clients_turn(struct clients *c);
+/* Answers of this turn leave now. */
+void clients_flush(struct clients *c);
 
 #endif

@@ -634,10 +634,13 @@ turn(struct engine *e)
 		bool busy = propose_queued(e);
 
 		ask_reads(e);
+		/* Peers and disks work while we apply.  Peers first: theirs is the longer way. */
+		links_flush(e->d->links);
 		logthread_flush(e->log);
 		busy |= apply_some(e);
 		reads_serve(&e->reads, e->applied);
 		busy |= clients_turn(e->d->clients);
+		clients_flush(e->d->clients);
 		if (!busy)
 			break;
 	}

@@ -607,6 +607,14 @@ links_send(struct links *l, const struct raft_send *s)
 		send_append(l, p->chan, s);
 }
 
+void
+links_flush(struct links *l)
+{
+	for (unsigned i = 0; i < l->count; i++)
+		if (l->peers[i]->chan != NULL)
+			chan_flush(l->peers[i]->chan);
+}
+
 /* -- the set of peers -- */
 
 static void

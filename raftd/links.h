@@ -40,6 +40,8 @@ void links_silence(struct links *l, bool silent);
 
 /* One message of the core; lost without a word when the peer is not there or does not read. */
 void links_send(struct links *l, const struct raft_send *s);
+/* What was sent in this turn leaves now. */
+void links_flush(struct links *l);
 /* NULL when unknown. */
 const struct peer *links_find(struct links *l, const char *uuid);
 const struct peer *links_find_id(struct links *l, raft_id id);
