@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,13 +59,16 @@ struct logthread {
 
 	/* both sides, under the mutex */
 	pthread_mutex_t mutex;
-	pthread_cond_t cond;
 	struct job_list queue, finished;
 	bool stop;
+	bool asleep;			/* the thread waits for `wake`, which nobody has posted yet */
 	struct mono write_since;	/* start of the write in progress, 0 */
 	struct mono slowest, slow;	/* slow: from there on it counts as such; 0: never */
 	uint64_t syncs, slow_syncs;
 	uint32_t histogram[BUCKETS];
+
+	/* A condition would hand the thread a mutex that counts as contended: a system call more for every batch. */
+	sem_t wake;
 };
 
 static void
@@ -282,6 +286,17 @@ run_all(struct logthread *t, struct job *list, struct job_list *finished)
 	return err;
 }
 
+/* The mutex is held before and after. */
+static void
+sleep_until_woken(struct logthread *t)
+{
+	t->asleep = true;
+	pthread_mutex_unlock(&t->mutex);
+	while (sem_wait(&t->wake) != 0)
+		;			/* a signal: it takes none, but a debugger may */
+	pthread_mutex_lock(&t->mutex);
+}
+
 static void *
 thread_main(void *arg)
 {
@@ -294,7 +309,7 @@ thread_main(void *arg)
 		struct job *list;
 
 		while (t->queue.head == NULL && !t->stop)
-			pthread_cond_wait(&t->cond, &t->mutex);
+			sleep_until_woken(t);
 		list = t->queue.head;
 		if (list == NULL)
 			break;
@@ -394,12 +409,17 @@ job_new(struct logthread *t, enum job_type type)
 static void
 hand_over(struct logthread *t, struct job *j)
 {
+	bool asleep;
+
 	j->seq = t->seq++;
 	t->handed = j->seq;
 	pthread_mutex_lock(&t->mutex);
 	list_push(&t->queue, j);
+	asleep = t->asleep;
+	t->asleep = false;
 	pthread_mutex_unlock(&t->mutex);
-	pthread_cond_signal(&t->cond);		/* after it, or the thread would wake into a held mutex */
+	if (asleep)
+		(void)sem_post(&t->wake);	/* after it, or the thread would wake into a held mutex */
 }
 
 static struct job *
@@ -613,7 +633,7 @@ logthread_new(struct ev_loop *loop, struct log_store *store, const struct logthr
 	list_init(&t->queue);
 	list_init(&t->finished);
 	pthread_mutex_init(&t->mutex, NULL);
-	pthread_cond_init(&t->cond, NULL);
+	(void)sem_init(&t->wake, 0, 0);
 	ev_async_init(&t->async, on_async);
 	t->async.data = t;
 	ev_set_priority(&t->async, EV_MAXPRI);
@@ -622,7 +642,7 @@ logthread_new(struct ev_loop *loop, struct log_store *store, const struct logthr
 	if (errno != 0) {
 		ev_async_stop(loop, &t->async);
 		pthread_mutex_destroy(&t->mutex);
-		pthread_cond_destroy(&t->cond);
+		(void)sem_destroy(&t->wake);
 		free(t);
 		return NULL;
 	}
@@ -637,8 +657,8 @@ logthread_free(struct logthread *t)
 	logthread_flush(t);
 	pthread_mutex_lock(&t->mutex);
 	t->stop = true;
-	pthread_cond_signal(&t->cond);
 	pthread_mutex_unlock(&t->mutex);
+	(void)sem_post(&t->wake);		/* once too often does no harm: it looks again */
 	pthread_join(t->thread, NULL);
 	ev_async_stop(t->loop, &t->async);
 	for (struct job *j = t->finished.head, *next; j != NULL; j = next) {
@@ -651,7 +671,7 @@ logthread_free(struct logthread *t)
 		t->spares = j->next;
 		job_free(j);
 	}
-	pthread_cond_destroy(&t->cond);
+	(void)sem_destroy(&t->wake);
 	pthread_mutex_destroy(&t->mutex);
 	free(t);
 }
