@@ -25,6 +25,7 @@
 #define TURN_ROUNDS_MAX 4		/* work done before the loop looks at its events again */
 #define ENTRIES_SCRATCH 4096		/* append_entries_max never exceeds it */
 #define HOUSEKEEPING 0.1		/* seconds */
+#define COMMIT_DELAY MONO_MS(2)		/* a writer that waits for each answer comes again within that */
 #define NOTICES_MAX 64
 #define HAND_OVERS_MAX 3
 #define ENTRY_OVERHEAD 64		/* bytes on disk beside the payload */
@@ -907,6 +908,7 @@ restore_core(struct engine *e, char *errbuf, size_t cap)
 		.append_bytes_max = (uint32_t)c->append_bytes_max,
 		.inflight_max = (uint32_t)c->inflight_max, .snapshot_chunk_bytes = (uint32_t)c->snapshot_chunk,
 		.catchup_rounds = (uint32_t)c->catchup_rounds, .check_quorum = true, .pre_vote = true,
+		.commit_delay = COMMIT_DELAY,
 	};
 	struct raft_restore from = {
 		.term = d->meta.term, .vote = d->meta.vote,

@@ -262,6 +262,7 @@ in_tick(struct raft *r, const struct raft_input *in)
 	(void)in;
 	election_transfer_tick(r);
 	if (r->role == RAFT_LEADER) {
+		replicate_commit_tick(r);
 		if (mono_before(r->now, r->heartbeat_due))
 			return;
 		r->heartbeat_due = mono_add(r->now, r->opt.heartbeat);
@@ -477,7 +478,7 @@ begin_output(struct raft *r)
 static struct mono
 deadline(const struct raft *r)
 {
-	struct mono due = r->role == RAFT_LEADER ? r->heartbeat_due : r->election_due;
+	struct mono due = r->role == RAFT_LEADER ? mono_min(r->heartbeat_due, r->commit_due) : r->election_due;
 
 	if (r->transfer.active)
 		due = mono_min(due, r->transfer.due);

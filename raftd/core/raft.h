@@ -128,6 +128,7 @@ struct raft_options {
 	uint32_t catchup_rounds;	/* learner promotion: caught up when a round is shorter than T, or this many */
 	uint64_t seed;
 	bool check_quorum, pre_vote;	/* both on, except in tests */
+	struct mono commit_delay;	/* a new commit index waits this long for an append that can carry it; 0: not at all */
 	uint32_t uncommitted_entries_max;	/* PROPOSE beyond either window: TV_EAGAIN; 0: 65536 entries, 64 MiB */
 	uint64_t uncommitted_bytes_max;
 };

@@ -128,6 +128,7 @@ struct raft {
 	uint64_t seq;			/* newest round */
 	uint64_t own_first;		/* our NOOP: own-term commit rule */
 	uint64_t uncommitted_bytes;
+	struct mono commit_due;		/* followers are told of the commit index then; MONO_NEVER: nobody has to be */
 	struct {
 		bool active, sent;
 		raft_id to;
@@ -222,6 +223,10 @@ void replicate_pump_all(struct raft *r);
 /* An append without entries; seq 0: no answer wanted unless it is refused. */
 void replicate_empty(struct raft *r, struct peer *p, uint64_t seq);
 void replicate_heartbeat_all(struct raft *r);
+/* The commit index has waited long enough for an append that carries it. */
+void replicate_commit_tick(struct raft *r);
+/* Tells this peer the commit index before it needs that, unless it knows. */
+void replicate_tell_commit(struct raft *r, struct peer *p);
 /* Index known to be durable on a majority; commits it if it is of our term. */
 void replicate_try_commit(struct raft *r);
 void replicate_to_probe(struct raft *r, struct peer *p, uint64_t next);

@@ -57,8 +57,11 @@ static void
 pop(struct raft *r, bool ok, uint64_t index)
 {
 	struct read_item *it = item(r, 0);
+	struct peer *p = it->from != 0 ? raft_peer(r, it->from) : NULL;
 	struct raft_send *s;
 
+	if (ok && p != NULL)
+		replicate_tell_commit(r, p);
 	if (it->from == 0) {
 		TV_ASSERT(r->done_count <= r->read_cap);
 		r->done_reads[r->done_count++] = (struct raft_read){ it->ctx, ok, index };

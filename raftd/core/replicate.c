@@ -24,6 +24,7 @@ void
 replicate_start(struct raft *r)
 {
 	r->seq = 1;		/* 0 means that no answer is wanted */
+	r->commit_due = MONO_NEVER;
 	r->uncommitted_bytes = 0;
 	for (uint64_t i = r->commit + 1; i <= r->log.last; i++)
 		r->uncommitted_bytes += logidx_size(&r->log, i);
@@ -217,23 +218,47 @@ replicate_reachable(struct raft *r, raft_id id)
 
 /* -- commit */
 
-/* Followers learn at once: their readers wait for it. */
-static void
-spread_commit(struct raft *r)
+void
+replicate_tell_commit(struct raft *r, struct peer *p)
 {
-	for (unsigned i = 0; i < r->peer_count; i++) {
-		struct peer *p = &r->peers[i];
+	if (p->progress == PROGRESS_PIPELINE && p->sent_commit < r->commit)
+		replicate_empty(r, p, read_pending(r) ? r->seq : 0);
+}
 
-		replicate_pump(r, p);
-		if (p->progress == PROGRESS_PIPELINE && p->sent_commit < r->commit)
-			replicate_empty(r, p, read_pending(r) ? r->seq : 0);
-	}
+static void
+tell_commit_all(struct raft *r)
+{
+	r->commit_due = MONO_NEVER;
+	for (unsigned i = 0; i < r->peer_count; i++)
+		replicate_tell_commit(r, &r->peers[i]);
+}
+
+void
+replicate_commit_tick(struct raft *r)
+{
+	if (!mono_before(r->now, r->commit_due))
+		tell_commit_all(r);
+}
+
+/*
+ * The next append tells the followers, and under load that comes soon: a message of its own would cost each of them a
+ * turn for every batch.  Without one they learn after commit_delay, and before an answer that sends their readers
+ * to wait for that index.  Changes of the configuration are told at once: somebody may wait for the next one.
+ */
+static void
+spread_commit(struct raft *r, uint64_t from)
+{
+	replicate_pump_all(r);
+	if (r->opt.commit_delay.ns == 0 || (r->newest->config.index > from && r->newest->config.index <= r->commit))
+		tell_commit_all(r);
+	else if (r->commit_due.ns == MONO_NEVER.ns)
+		r->commit_due = mono_add(r->now, r->opt.commit_delay);
 }
 
 void
 replicate_try_commit(struct raft *r)
 {
-	uint64_t v[PEERS_MAX + 1], index, term;
+	uint64_t v[PEERS_MAX + 1], index, term, before;
 	unsigned n = 0, quorum = members_quorum(r);
 
 	/* Our own entry counts when it is durable, not when it is appended (S22). */
@@ -248,8 +273,9 @@ replicate_try_commit(struct raft *r)
 	/* Only entries of our own term are committed by counting (S24; thesis 3.6.2). */
 	if (index <= r->commit || !logidx_term(&r->log, index, &term) || term != r->term)
 		return;
+	before = r->commit;
 	raft_commit_to(r, index);
-	spread_commit(r);
+	spread_commit(r, before);
 	read_progress(r);
 	/* A leader outside the committed configuration has done its last duty (S72). */
 	if (r->newest->config.index <= r->commit && raft_config_find(raft_config(r), r->opt.self) == NULL)

@@ -133,6 +133,7 @@ plan_of(uint64_t seed)
 	struct rng r;
 
 	rng_seed(&r, seed ^ 0x5eed0fa11c0de5u);
+	p.opt.commit_delay = seed % 3 == 0 ? MONO_ZERO : MONO_MS(1 + (int64_t)(seed % 40));
 	p.voters = voters[rng_below(&r, sizeof(voters) / sizeof(voters[0]))];
 	p.nodes = p.voters + (int)rng_below(&r, 3);
 	if (rng_below(&r, 6) == 0)

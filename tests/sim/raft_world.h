@@ -26,7 +26,7 @@
 #define SIM_ENTRIES_MAX 64	/* in one message */
 #define SIM_KEYS 5		/* registers; the last SIM_LISTED of them are listed together */
 #define SIM_LISTED 3
-#define PLAN_VERSION 4		/* a seed means the same run as long as this stays */
+#define PLAN_VERSION 5		/* a seed means the same run as long as this stays */
 
 struct world;
 struct event;

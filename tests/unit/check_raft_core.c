@@ -491,6 +491,66 @@ START_TEST(acknowledged_beyond_the_log)
 }
 END_TEST
 
+START_TEST(commit_rides_on_the_next_append)
+{
+	commit_delay = MONO_MS(2);
+	lead(3, 0);
+	ck_assert_int_eq(propose(1, 10), TV_OK);
+	persist(3, 2);
+	ack(2, 2, 3, 1);
+	ck_assert_uint_eq(c.out.commit_index, 3);
+	ck_assert_ptr_null(sent(RAFT_MSG_APPEND, 0));		/* not a word about it yet */
+	ck_assert_int_eq(propose(1, 10), TV_OK);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND, 2)->msg.commit, 3);
+	persist(4, 2);
+	ack(2, 2, 4, 1);
+	tick_at_deadline();					/* nothing came that could have carried it */
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND, 2)->msg.commit, 4);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND, 3)->msg.commit, 4);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND, 3)->msg.entry_count, 0);
+	tick();
+	ck_assert_ptr_null(sent(RAFT_MSG_APPEND, 0));		/* said once */
+	stop();
+	commit_delay = MONO_ZERO;
+}
+END_TEST
+
+/* A reader on a learner, which no round of appends goes to, must not wait for the delay. */
+START_TEST(commit_is_told_before_a_read_index)
+{
+	struct raft_msg m = { .type = RAFT_MSG_READ_INDEX, .from = 4, .to = SELF, .term = 2, .seq = 7 };
+
+	commit_delay = MONO_MS(2);
+	lead(3, 1);
+	ack(4, 2, 2, 1);
+	ck_assert_int_eq(propose(1, 10), TV_OK);
+	persist(3, 2);
+	ack(2, 2, 3, 1);
+	ck_assert_uint_eq(c.out.commit_index, 3);
+	feed_msg(&m);
+	ack(2, 2, 3, sent(RAFT_MSG_APPEND, 2)->msg.seq);
+	ck_assert_uint_eq(sent(RAFT_MSG_READ_INDEX_REPLY, 4)->msg.match, 3);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND, 4)->msg.commit, 3);
+	ck_assert(sent(RAFT_MSG_APPEND, 4) < sent(RAFT_MSG_READ_INDEX_REPLY, 4));
+	stop();
+	commit_delay = MONO_ZERO;
+}
+END_TEST
+
+START_TEST(configuration_is_told_at_once)
+{
+	commit_delay = MONO_MS(2);
+	lead(3, 0);
+	ck_assert_int_eq(change(RAFT_REMOVE, 3), TV_OK);
+	persist(3, 2);
+	ack(2, 2, 3, 1);
+	ck_assert_uint_eq(c.out.commit_index, 3);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND, 2)->msg.commit, 3);
+	stop();
+	commit_delay = MONO_ZERO;
+}
+END_TEST
+
 START_TEST(reads_share_rounds)
 {
 	uint64_t round;
@@ -830,6 +890,7 @@ main(void)
 		committed_is_never_cut, hint_skips_terms, second_leader_is_a_violation,
 		configuration_follows_the_log, own_entry_counts_when_durable, window_of_proposals,
 		configurations_are_not_proposed, pipeline_and_its_window, acknowledged_beyond_the_log,
+		commit_rides_on_the_next_append, commit_is_told_before_a_read_index, configuration_is_told_at_once,
 		reads_share_rounds, reads_fail_with_the_leader, follower_reads, quorum_lost, disk_stuck,
 		changes_wait_their_turn, promotion_when_caught_up, last_voter_stays, removal_arithmetic,
 		recover_goes_on_alone, recover_needs_something, retired_for_good, transfer_stops_proposals,

@@ -44,11 +44,14 @@ options(void)
 	};
 }
 
+static struct mono commit_delay;	/* option of the cores that are started */
+
 static inline void
 start(const struct raft_restore *from)
 {
 	struct raft_options opt = options();
 
+	opt.commit_delay = commit_delay;
 	c.now = MONO_S(10);
 	c.r = raft_new(&opt, from, c.now);
 	ck_assert_ptr_nonnull(c.r);
