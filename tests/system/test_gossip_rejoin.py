@@ -108,6 +108,7 @@ def damaged_memory():
     with Cluster(NET, gossipd=ALONE) as cl:
         nodes = pool_of(cl, 3)
         g1 = nodes[0]
+        wait_for("its memory is on disk", lambda: all(" %s\n" % n.name in open(snapshot(g1)).read() for n in nodes))
         g1.kill("gossipd")
         shows(nodes[1:], "g1", FAILED)
         with open(snapshot(g1)) as f:

@@ -10,6 +10,7 @@ from cluster import Cluster, Writer, main, wait_for  # noqa: E402
 
 ALIVE, FAILED = 1, 4
 QUICK = {"server_stabilization_time": "0s"}
+BOTH_LOCAL = {"profile": "local", "profile_wan": "local"}
 
 
 def in_log(node, text, daemon="raftd"):
@@ -133,7 +134,7 @@ def test_remove_peer():
 
 def test_replaced_at_once():
     """A new machine under the old name, at the old address or another one, takes the old one's seat (S60)."""
-    with Cluster("127.72.3") as c:
+    with Cluster("127.72.3", gossipd=BOTH_LOCAL) as c:
         servers = c.servers(3, raftd=QUICK)
         leader = c.formed(servers)
         a, b = [n for n in servers if n is not leader]
@@ -269,7 +270,7 @@ def test_all_leave_and_return():
 
 def test_moved():
     """A server with a new address keeps its seat; the others learn the address; nobody is elected (S71)."""
-    with Cluster("127.72.7") as c:
+    with Cluster("127.72.7", gossipd=BOTH_LOCAL) as c:
         servers = c.servers(3)
         leader = c.formed(servers)
         mover = next(n for n in servers if n is not leader)
