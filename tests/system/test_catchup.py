@@ -17,6 +17,7 @@ with open(os.path.join(BUILD, "config.h")) as f:        # their shadow and quara
     SANITIZED = "#define TV_SANITIZERS 1" in f.read()
 CALM = {"election_timeout": "3s", "heartbeat_interval": "300ms"}      # a busy machine is not what is tested
 FRONTS = itertools.count()      # a listener of its own for each test
+UNSENT_MAX = 24 << 20               # bytes, beyond which nothing more is given to a link (raftd/links.c: OUT_DROP)
 SNAPSHOTS = {"snapshot_threshold": 500, "snapshot_interval": "100ms", "trailing_logs": 100, "snapshot_chunk": "64k"}
 
 
@@ -135,10 +136,12 @@ def reads_one_kb_per_second():
         leader, other, slow, link = behind_slow_link(c, 1000)
         load = Load(leader, size=4000)
         load.more(1000)                                  # caches are full
-        before = rss(leader)
+        before, term = rss(leader), leader.info()["term"]
         load.more(8000)                                  # 32 MB that the slow one does not take
         grown = rss(leader) - before
-        assert grown < 16 << 20 or SANITIZED, "the leader grew by %d KB" % (grown >> 10)
+        # In one term there is one window; each election, on a machine that is too busy, adds one to what is unsent.
+        bound = (16 << 20) + (0 if leader.info()["term"] == term else UNSENT_MAX)
+        assert grown < bound or SANITIZED, "the leader grew by %d KB" % (grown >> 10)
         converged(leader, other)
         lag = int(leader.info()["applied_index"]) - int(slow.info()["applied_index"])
         assert lag > 5000, "the link is not slow: lag %d, passed %d" % (lag, link.passed)

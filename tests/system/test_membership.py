@@ -13,8 +13,11 @@ QUICK = {"server_stabilization_time": "0s"}
 BOTH_LOCAL = {"profile": "local", "profile_wan": "local"}
 
 
-def in_log(node, text, daemon="raftd"):
-    return wait_for("%s of %s logs '%s'" % (daemon, node.name, text), lambda: text in node.log(daemon))
+MOVE = 90.0                 # seconds at most until gossip lets a name that failed have another address
+
+
+def in_log(node, text, daemon="raftd", timeout=30.0):
+    return wait_for("%s of %s logs '%s'" % (daemon, node.name, text), lambda: text in node.log(daemon), timeout)
 
 
 def peers(node, query=""):
@@ -38,7 +41,7 @@ def votes(node, *nodes):
 
 
 def seen_dead(dead, *others):
-    """In both pools: only then may its name be used at another address."""
+    """In both pools: only then, and some time later, may its name be used at another address."""
     for n in others:
         wait_for("%s sees that %s is dead" % (n.name, dead.name), lambda n=n: n.members()[dead.name] == FAILED)
         wait_for("also in the WAN pool", lambda n=n: n.members(wan=True)[dead.name + ".dc1"] == FAILED, timeout=60)
@@ -154,7 +157,7 @@ def test_replaced_at_once():
                 old.set_common(bind=old.addr)
                 old.write("rpcd.conf", {"http_addresses": [old.addr]})
             old.start()
-            in_log(leader, "Removing server %s" % old.name)
+            in_log(leader, "Removing server %s" % old.name, timeout=MOVE)
             votes(leader, *servers)
             now = peers(leader)[old.name]
             assert now["ID"] != was and now["Address"] == old.addr + ":8300", now
@@ -282,7 +285,7 @@ def test_moved():
         mover.set_common(bind=mover.addr)
         mover.write("rpcd.conf", {"http_addresses": [mover.addr]})
         mover.start()
-        wait_for("the address is followed", lambda: peers(leader)[mover.name]["Address"] == mover.addr + ":8300")
+        wait_for("the address is followed", lambda: peers(leader)[mover.name]["Address"] == mover.addr + ":8300", MOVE)
         now = peers(leader)[mover.name]
         assert now["ID"] == was["ID"] and now["Voter"] and len(peers(leader)) == 3
         leader.kv_put("k", "v")
