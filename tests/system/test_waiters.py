@@ -91,7 +91,7 @@ def pss(pids):
 
 def price():
     """A waiting query costs raftd and rpcd together at most 2 KB, its connection included, each for a key of its own."""
-    count = 4000
+    count = min(9000, resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 1000)     # many: other growth shall not count
     with Cluster(NET) as c:
         node = c.servers(1, rpcd=MANY)[0]
         c.formed([node])
