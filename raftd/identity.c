@@ -79,6 +79,17 @@ hello_read(struct span body, struct hello *out)
 	return rd_end(&r);
 }
 
+/* It says our node id: the address led back here, or there is a copy of us. */
+static void
+hello_own_id(const struct identity *own, const struct hello *h, char *why, size_t cap)
+{
+	if (strcmp(h->store_id, own->store_id) == 0 && strcmp(h->addr, own->addr) == 0)
+		snprintf(why, cap, "it is this server itself: one that was at this address before is still known; if its data "
+		    "directory was emptied, remove the old one (clusterctl raft list-peers, raft remove-peer)");
+	else
+		snprintf(why, cap, "it has our own node id %s (was the data directory copied?)", h->uuid);
+}
+
 /* Both belong to the cluster.  May they talk? */
 static enum hello_verdict
 check_generations(uint64_t own, uint64_t theirs, char *why, size_t cap)
@@ -113,7 +124,7 @@ hello_check(const struct identity *own, const char *dc, const struct hello *h, c
 		return HELLO_REFUSE;
 	}
 	if (strcmp(h->uuid, own->uuid) == 0) {
-		snprintf(why, cap, "it has our own node id %s (was the data directory copied?)", h->uuid);
+		hello_own_id(own, h, why, cap);
 		return HELLO_REFUSE;
 	}
 	if (fresh)

@@ -47,7 +47,7 @@ struct dialled {
 	bool wanted;			/* mark of links_sync() */
 	bool pinging;
 	struct mono pinged, answered;
-	char complaint[256];		/* last refusal that was logged */
+	char complaint[512];		/* last refusal that was logged */
 	struct mono complained;
 };
 
@@ -134,17 +134,32 @@ complain(struct dialled *p, const char *why)
 	log_warn("raft", "refused server %s at %s: %s", p->pub.name, p->pub.addr, why);
 }
 
+/* Who answers is not who was there before. */
+static void
+tell_other(const struct dialled *p, const struct hello *h, char *why, size_t cap)
+{
+	char name[128];
+
+	(void)log_safe(span_str(h->name), name, sizeof(name));
+	if (strcmp(h->name, p->pub.name) == 0)
+		snprintf(why, cap, "%s has node id %s there now, not %s: its data directory was emptied or replaced. It joins as a new "
+		    "server; if the old one is still listed, remove it: clusterctl raft remove-peer %s", name, h->uuid,
+		    p->pub.uuid, p->pub.uuid);
+	else
+		snprintf(why, cap, "another server answers there: %s (node id %s)", name, h->uuid);
+}
+
 /* The answer to our hello. */
 static enum tv_err
 judge(struct dialled *p, const struct hello *h)
 {
 	struct raftd *d = p->l->d;
-	char why[384];
+	char why[512];
 	enum hello_verdict verdict;
 	raft_id id = raft_id_of(h->uuid, h->store_id);
 
 	if (strcmp(h->uuid, p->pub.uuid) != 0) {
-		snprintf(why, sizeof(why), "another server answers there: %s", h->name);
+		tell_other(p, h, why, sizeof(why));
 		complain(p, why);
 		return TV_EAUTH;
 	}

@@ -136,7 +136,7 @@ START_TEST(hellos)
 		{ "member meets fresh", OTHER, "", "dc1", B, 1, 0, HELLO_OK, NULL },
 		{ "other cluster", OTHER, STORE, "dc1", B, 1, 1, HELLO_REFUSE, "belongs to cluster" },
 		{ "other datacenter", OTHER, OTHER, "dc2", B, 1, 1, HELLO_REFUSE, "datacenter dc2" },
-		{ "our own id", OTHER, OTHER, "dc1", A, 1, 1, HELLO_REFUSE, "our own node id" },
+		{ "our own id", OTHER, OTHER, "dc1", A, 1, 1, HELLO_REFUSE, "it is this server itself" },
 		{ "promised to the cluster", OTHER, OTHER, "dc1", B, 0, 1, HELLO_OK, NULL },
 		{ "promised to another", STORE, OTHER, "dc1", B, 0, 1, HELLO_WAIT, NULL },
 		{ "two promises", STORE, OTHER, "dc1", B, 0, 0, HELLO_WAIT, NULL },
@@ -178,6 +178,23 @@ START_TEST(generations)
 	ck_assert(hello_supersedes(&own, "dc1", &h));
 	h.generation = 1;
 	ck_assert(!hello_supersedes(&own, "dc1", &h));
+}
+END_TEST
+
+/* Its own address, under an older entry: nothing was copied. */
+START_TEST(meets_itself)
+{
+	struct identity own = identity(A, OTHER, 1), copy = own;
+	struct hello h = hello_of(&own, "dc1");
+	char why[320] = "";
+
+	ck_assert_int_eq(hello_check(&own, "dc1", &h, why, sizeof(why)), HELLO_REFUSE);
+	ck_assert_ptr_nonnull(strstr(why, "it is this server itself"));
+	ck_assert_ptr_nonnull(strstr(why, "remove-peer"));
+	strcpy(copy.addr, "10.0.0.2:8300");
+	h = hello_of(&copy, "dc1");
+	ck_assert_int_eq(hello_check(&own, "dc1", &h, why, sizeof(why)), HELLO_REFUSE);
+	ck_assert_ptr_nonnull(strstr(why, "was the data directory copied?"));
 }
 END_TEST
 
@@ -255,6 +272,7 @@ main(void)
 	tcase_add_test(t, promises_are_exclusive);
 	tcase_add_test(t, hellos);
 	tcase_add_test(t, generations);
+	tcase_add_test(t, meets_itself);
 	tcase_add_test(t, hellos_grow);
 	tcase_add_test(t, hello_of_another_version);
 	tcase_add_test(t, addresses);

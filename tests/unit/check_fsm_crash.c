@@ -2,10 +2,12 @@
  * Killed while applying: what is found is the state of the applied index that is found with it, and replaying the rest
  * gives the state of a machine that was never killed.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -335,6 +337,161 @@ START_TEST(batches_do_not_matter)
 }
 END_TEST
 
+/* -- damage in the middle of the write-ahead log -- */
+
+#define SMALL_LAST 4000
+
+static struct fsm *
+open_small(uint64_t cache, enum tv_err *err)
+{
+	char dir[96], why[256];
+	struct fsm_options opt = { .dir = dir, .cache_bytes = cache, .datacenter = "dc1" };
+	struct fsm *f = NULL;
+
+	snprintf(dir, sizeof(dir), "%s/state", k.dir);
+	*err = fsm_open(&opt, &f, why, sizeof(why));
+	return *err == TV_OK ? f : NULL;
+}
+
+static void
+wide_payload(uint64_t index, struct buf *out)
+{
+	char key[32], value[900];
+	struct kv_apply kv = { .Verb = KV_SET, .Now = (int64_t)index * KIT_SECOND };
+	struct buf args = BUF_INIT(65536);
+
+	snprintf(key, sizeof(key), "w%05u", (unsigned)(index * 7919 % 3001));
+	snprintf(value, sizeof(value), "%llu%*s", (unsigned long long)index, 400 + (int)(index % 400), "");
+	kv.Key = span_str(key);
+	kv.Value = span_str(value);
+	schema_pack(&kv_apply_schema, &kv, &args);
+	fsm_entry_write(out, OP_KV_APPLY, buf_span(&args));
+	buf_done(&args);
+}
+
+static bool
+replay_wide(struct fsm *f, uint64_t last)
+{
+	for (uint64_t i = fsm_applied(f) + 1; i <= last; i++) {
+		struct buf payload = BUF_INIT(65536);
+		struct raft_entry e = { .index = i, .term = 1, .type = RAFT_ENTRY_OP };
+		enum tv_err err;
+
+		wide_payload(i, &payload);
+		e.size = (uint32_t)payload.len;
+		e.payload = payload.data;
+		err = fsm_apply(f, &e, 1, NULL, NULL);
+		buf_done(&payload);
+		if (err != TV_OK)
+			return false;
+	}
+	return true;
+}
+
+static void
+make_small(uint64_t cache)
+{
+	uint64_t index, term;
+	enum tv_err err;
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		struct fsm *f = open_small(cache, &err);
+
+		if (f == NULL || !replay_wide(f, 1000) || fsm_checkpoint(f, &index, &term) != TV_OK)
+			_exit(1);
+		if (!replay_wide(f, SMALL_LAST))
+			_exit(1);
+		kill(getpid(), SIGKILL);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status));
+}
+
+static void
+copy_dir(const char *from, const char *to)
+{
+	char command[400];
+
+	snprintf(command, sizeof(command), "rm -rf '%s' && cp -r '%s' '%s'", to, from, to);
+	ck_assert_int_eq(system(command), 0);
+}
+
+static void
+flip_wal(const char *dir, uint64_t permille)
+{
+	char path[200];
+	struct stat st;
+	uint8_t byte;
+	off_t at;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/log.0000000001", dir);
+	fd = open(path, O_RDWR);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	at = (off_t)((uint64_t)st.st_size * permille / 1000);
+	ck_assert_int_eq(pread(fd, &byte, 1, at), 1);
+	byte ^= 0x10;
+	ck_assert_int_eq(pwrite(fd, &byte, 1, at), 1);
+	close(fd);
+}
+
+/*
+ * Recovery takes some damage for the end of the log.  The state of an earlier index is as good: the entries are applied
+ * again.  One that is a mixture, because pages of later entries went to the disk, must not be taken for it.
+ */
+START_TEST(damaged_write_ahead_log_is_noticed)
+{
+	/* Pages of later entries go to the disk between checkpoints, or they do not. */
+	static const uint64_t caches[] = { 1, 16u << 20 };
+	uint64_t cache = caches[_i];
+	char dir[96], whole[96];
+	uint8_t got[32], want[32];
+	unsigned noticed = 0, replayed = 0;
+	uint64_t end;
+	enum tv_err err;
+	struct fsm *f;
+
+	snprintf(dir, sizeof(dir), "%s/state", k.dir);
+	snprintf(whole, sizeof(whole), "%s/whole", k.dir);
+	kit_remove_dir(dir);
+	f = open_small(cache, &err);
+	ck_assert_ptr_nonnull(f);
+	ck_assert(replay_wide(f, SMALL_LAST));
+	ck_assert_int_eq(fsm_digest(f, want), TV_OK);
+	fsm_close(f);
+	kit_remove_dir(dir);
+	make_small(cache);
+	copy_dir(dir, whole);
+	f = open_small(cache, &err);			/* a kill alone is none */
+	ck_assert_ptr_nonnull(f);
+	end = fsm_applied(f);
+	ck_assert_uint_gt(end, 1000);
+	fsm_close(f);
+	for (uint64_t at = 40; at < 520; at += 60) {
+		copy_dir(whole, dir);
+		flip_wal(dir, at);
+		f = open_small(cache, &err);
+		if (f == NULL) {
+			ck_assert_int_eq(err, TV_ECORRUPT);
+			noticed++;
+			continue;
+		}
+		replayed += fsm_applied(f) < end;
+		if (!replay_wide(f, SMALL_LAST) || fsm_digest(f, got) != TV_OK)
+			noticed++;
+		else
+			ck_assert_msg(memcmp(got, want, 32) == 0, "damage at %u permille was not noticed", (unsigned)at);
+		fsm_close(f);
+	}
+	ck_assert_uint_ge(noticed + replayed, 5);
+	kit_remove_dir(dir);
+	kit_remove_dir(whole);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -346,6 +503,7 @@ main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, killed_again_and_again);
+	tcase_add_loop_test(t, damaged_write_ahead_log_is_noticed, 0, 2);
 	tcase_add_test(t, checkpointed_index_survives);
 	tcase_add_test(t, batches_do_not_matter);
 	tcase_add_test(t, newer_or_damaged);
