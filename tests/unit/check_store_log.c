@@ -885,6 +885,69 @@ START_TEST(torn_tail_is_dropped)
 }
 END_TEST
 
+/* Writes into the second file, as if the power went before that was reported; the record is torn. */
+static void
+tear_second_file(void)
+{
+	char path[128];
+	struct raft_entry e;
+	int status;
+	pid_t pid;
+
+	log_close(s);
+	s = NULL;
+	pid = fork();
+	if (pid == 0) {
+		if (try_open() != TV_OK || append(m.last + 1, 5, 2, 1000) != TV_OK)
+			_exit(1);
+		s->seq--;
+		store_mark_set(s);
+		kill(getpid(), SIGKILL);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status));
+	ck_assert(file_there(2));
+	e = entry(m.last + 2, 2, 40);
+	path_of("log.0000000002", path, sizeof(path));
+	flip(path, e.payload, e.size);
+}
+
+/* A crash can leave a file with nothing but its head, between two others and, after another crash, as the oldest. */
+START_TEST(files_without_records)
+{
+	char path[128], aside[128];
+
+	no_thread = true;
+	start_small(8192);
+	ck_assert_int_eq(append(1, 5, 1, 1000), TV_OK);
+	reopen();
+	tear_second_file();
+	reopen();
+	ck_assert_uint_eq(m.last, 5);
+	ck_assert_int_eq(append(6, 1, 3, 30000), TV_OK);	/* larger than the rest of the second file */
+	ck_assert(file_there(3));
+	reopen();
+	ck_assert_uint_eq(m.last, 6);
+	ck_assert_uint_eq(walk(1, 6), 5 + 3);
+	path_of("log.0000000002", path, sizeof(path));
+	path_of("aside", aside, sizeof(aside));
+	ck_assert_int_eq(link(path, aside), 0);
+	ck_assert_int_eq(log_compact(s, 5, 5, 1, &config), TV_OK);
+	ck_assert(!file_there(1) && !file_there(2) && file_there(3));
+	log_close(s);
+	s = NULL;
+	ck_assert_int_eq(rename(aside, path), 0);		/* as if the crash had come before its removal */
+	ck_assert_msg(try_open() == TV_OK, "%s", why);
+	ck_assert_uint_eq(walk(6, 6), 3);
+	for (uint64_t next = 7; !file_there(5); next += 5)
+		ck_assert_int_eq(append(next, 5, 4, 1000), TV_OK);
+	ck_assert_int_eq(log_compact(s, s->last, s->last, 4, &config), TV_OK);
+	ck_assert(!file_there(2) && !file_there(3) && !file_there(4));
+	reopen();
+	ck_assert_uint_eq(m.snapshot_term, 4);
+}
+END_TEST
+
 /* -- the disk says no -- */
 
 START_TEST(failed_write_is_final)
@@ -1041,6 +1104,7 @@ main(void)
 	tcase_add_test(t, emptied_is_not_fresh);
 	tcase_add_test(t, earlier_form_is_refused);
 	tcase_add_test(t, torn_remains_are_cleared);
+	tcase_add_test(t, files_without_records);
 	tcase_add_test(t, damaged_write_ahead_log_is_noticed);
 	tcase_add_test(t, torn_tail_is_dropped);
 	tcase_add_test(t, size_without_waiting);
