@@ -12,6 +12,7 @@ raftd_libraftcore_a_SOURCES = \
 noinst_LIBRARIES += raftd/libraftstore.a
 raftd_libraftstore_a_SOURCES = \
 	raftd/store_log.c raftd/store_frame.c raftd/store_index.c raftd/store_replay.c raftd/store_mark.c raftd/store_spare.c raftd/store_env.c raftd/store_files.c \
+	raftd/store_hooks.c raftd/store_behind.c raftd/store_behind.h raftd/store_pageq.c raftd/store_pageq.h \
 	raftd/store.h raftd/store_int.h raftd/store_env.h
 
 noinst_LIBRARIES += raftd/libfsm.a
@@ -20,7 +21,7 @@ raftd_libfsm_a_SOURCES = \
 	raftd/fsm/kv.c raftd/fsm/reap.c raftd/fsm/session.c raftd/fsm/server.c \
 	raftd/fsm/catalog.c raftd/fsm/register.c raftd/fsm/deregister.c raftd/fsm/catalog_read.c raftd/fsm/health.c \
 	raftd/fsm/coordinate.c raftd/fsm/near.c raftd/fsm/autopilot.c \
-	raftd/fsm/snapshot.c raftd/fsm/snapfile.c raftd/fsm/restore.c raftd/fsm/replace.c raftd/fsm/damage.c raftd/fsm/info.c \
+	raftd/fsm/snapshot.c raftd/fsm/snapfile.c raftd/fsm/restore.c raftd/fsm/replace.c raftd/fsm/damage.c raftd/fsm/flusher.c raftd/fsm/info.c \
 	raftd/fsm/archive.c raftd/fsm/archive.h raftd/fsm/record.c raftd/fsm/stage.c raftd/fsm/stage_load.c \
 	raftd/fsm/fsm.h raftd/fsm/fsm_int.h raftd/fsm/key.h raftd/fsm/catalog_key.h raftd/fsm/snapfile.h
 

@@ -98,6 +98,27 @@ fill_identity(struct raftd *d)
 		id->generation = 1;
 }
 
+/* From the state's thread. */
+static void
+on_relieved(void *ctx)
+{
+	struct raftd *d = ctx;
+
+	ev_async_send(d->loop, &d->relieved);
+}
+
+/* Applying may have waited for the disk. */
+static void
+go_on_applying(struct ev_loop *loop, ev_async *w, int revents)
+{
+	struct raftd *d = w->data;
+
+	(void)loop;
+	(void)revents;
+	if (d->engine != NULL && !d->stopping)
+		engine_wake(d->engine);
+}
+
 static enum tv_err
 open_state(struct raftd *d, char *errbuf, size_t cap)
 {
@@ -106,6 +127,7 @@ open_state(struct raftd *d, char *errbuf, size_t cap)
 	struct fsm_options fo = {
 		.dir = state_dir, .cache_bytes = d->conf.state_cache, .datacenter = d->cluster.datacenter,
 		.session_ttl_min_ns = d->conf.session_ttl_min.ns, .session_ttl_max_ns = d->conf.session_ttl_max.ns,
+		.sync = FSM_SYNC_THREAD, .relieved = on_relieved, .ctx = d,
 	};
 	enum tv_err err;
 
@@ -250,6 +272,9 @@ raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
 
 	d->loop = loop;
 	worker_init(&d->worker, loop);
+	ev_async_init(&d->relieved, go_on_applying);
+	d->relieved.data = d;
+	ev_async_start(loop, &d->relieved);
 	d->space = diskspace_new(d);
 	if (d->space == NULL)
 		return TV_ENOMEM;
@@ -308,6 +333,7 @@ raftd_stop(struct daemon_spec *spec)
 	looptime_free(d->looptime);
 	engine_free(d->engine);
 	fsm_close(d->fsm);
+	ev_async_stop(d->loop, &d->relieved);
 	log_close(d->log);
 	if (d->link_fd >= 0)
 		(void)close(d->link_fd);

@@ -36,6 +36,7 @@ struct raftd {
 	struct fsm *fsm;
 	int link_fd, socket_fd;		/* bound before privileges go; -1 once handed on */
 	struct key *psk;		/* of raft links, locked memory; NULL: links in clear */
+	ev_async relieved;		/* what waits for the disk has become less */
 	ev_timer retry;			/* until there is room on the disk to open it all */
 	bool stopping;
 	uint64_t fenced;		/* generation that the cluster was recovered as without us; 0: none heard of */

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "raftd/store_behind.h"
 #include "raftd/store_env.h"
 
 #define CACHE_BYTES_DEFAULT (4u << 20)
@@ -60,7 +61,8 @@ configure(struct store_env *env, const struct store_env_options *opt)
 		return ret;
 	if ((ret = e->set_tmp_dir(e, opt->dir)) != 0)	/* no other place may be written to */
 		return ret;
-	return e->log_set_config(e, DB_LOG_AUTO_REMOVE, 1);
+	/* Written behind, a checkpoint is not durable as soon as Berkeley DB thinks so: whoever makes it removes files. */
+	return opt->behind != NULL ? 0 : e->log_set_config(e, DB_LOG_AUTO_REMOVE, 1);
 }
 
 enum tv_err
@@ -79,8 +81,11 @@ store_env_open(struct store_env *env, const struct store_env_options *opt, char 
 	env->dir = strdup(opt->dir);
 	if (env->dir == NULL)
 		return TV_ENOMEM;
-	(void)db_env_set_func_open(store_open);		/* both of the process, and the same each time */
-	(void)db_env_set_func_fsync(store_sync);
+	store_hooks_set();
+	if (opt->behind != NULL && (err = store_behind_new(opt->dir, opt->behind, &env->behind)) != TV_OK) {
+		store_env_close(env);
+		return err;
+	}
 	ret = store_dir_settle(opt->dir) == TV_OK ? db_env_create(&env->dbenv, 0) : errno;
 	if (ret == 0)
 		ret = configure(env, opt);
@@ -103,6 +108,8 @@ store_env_close(struct store_env *env)
 	if (env->dbenv != NULL)
 		(void)env->dbenv->close(env->dbenv, 0);	/* nothing can be done about a failure: the log has it all */
 	env->dbenv = NULL;
+	store_behind_free(env->behind);
+	env->behind = NULL;
 	free(env->dir);
 	env->dir = NULL;
 }

@@ -24,17 +24,19 @@ struct store_env_options {
 	uint32_t log_file_bytes;	/* size of one write-ahead log file */
 	uint32_t log_buffer_bytes;	/* must hold a usual transaction */
 	bool log_only;			/* no pages, no transactions: only the write-ahead log itself */
+	const char *behind;		/* the btree whose pages may be written behind (store_behind.h); NULL: none */
 };
 
 struct store_env {
 	DB_ENV *dbenv;
+	struct store_behind *behind;	/* does nothing before store_behind_begin(); NULL: not asked for */
 	char *dir;			/* owned */
 	char message[256];		/* first diagnostic of Berkeley DB, for error sentences */
 	_Atomic bool told;		/* message is taken: any thread may be the first */
 	_Atomic bool damaged;		/* a page or log checksum failed */
 	_Atomic int sys;		/* errno that a diagnostic named: a panic hides it; 0: none */
 	int code;			/* Berkeley DB's, of the opening that failed */
-	uint32_t allocated;		/* number of the write-ahead log file that has its blocks; 0: none */
+	_Atomic uint32_t allocated;	/* number of the write-ahead log file that has its blocks; 0: none */
 };
 
 /*
@@ -65,6 +67,17 @@ bool store_dir_has(const char *dir, const char *prefix);
 /* Makes the directory entry changes of `dir` durable. */
 enum tv_err store_dir_sync(const char *dir);
 
+/* -- store_hooks.c -- */
+/* Berkeley DB's open(): a file that it makes, such as the next one of the write-ahead log, is durable with its name. */
+int store_open(const char *path, int flags, ...);
+int store_close(int fd);
+/*
+ * Berkeley DB's fsync(), which gives the errno: its own tries again after EIO, and a sync that succeeds after one that
+ * failed says nothing about the pages that the first one lost (S84).  So it never says ENOSPC, which callers may take
+ * for a write that can be done again.
+ */
+int store_sync(int fd);
+
 /* -- store_files.c -- */
 /*
  * Before recovery: what is read is on the disk.  A program that was killed leaves pages that were never synced; one whose
@@ -77,14 +90,6 @@ enum tv_err store_dir_settle(const char *dir);
  * file again, without a sync, and could not go on from what a second crash leaves of that.  Berkeley DB's code.
  */
 int store_file_make(const char *dir, const char *file);
-/* Berkeley DB's open(): a file that it makes, such as the next one of the write-ahead log, is durable with its name. */
-int store_open(const char *path, int flags, ...);
-/*
- * Berkeley DB's fsync(), which gives the errno: its own tries again after EIO, and a sync that succeeds after one that
- * failed says nothing about the pages that the first one lost (S84).  So it never says ENOSPC, which callers may take
- * for a write that can be done again.
- */
-int store_sync(int fd);
 /* Makes the name of a file or directory durable. */
 enum tv_err store_parent_sync(const char *path);
 /*

@@ -2,7 +2,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,51 +25,6 @@ store_parent_sync(const char *path)
 		return store_dir_sync(".");
 	slash[slash == parent] = '\0';
 	return store_dir_sync(parent);
-}
-
-static _Thread_local bool nameless;
-
-void
-store_names(bool usable)
-{
-	nameless = !usable;
-}
-
-int
-store_open(const char *path, int flags, ...)
-{
-	mode_t mode = 0;
-	va_list ap;
-	bool fresh = false;
-	int fd;
-
-	if (nameless) {
-		errno = ESTALE;
-		return -1;
-	}
-	if (flags & O_CREAT) {
-		va_start(ap, flags);
-		mode = va_arg(ap, mode_t);
-		va_end(ap);
-		fresh = access(path, F_OK) == -1;	/* it asks for that whenever it opens a write-ahead file */
-	}
-	fd = open(path, flags | O_CLOEXEC, mode);
-	if (fd != -1 && fresh && store_parent_sync(path) != TV_OK) {
-		int why = errno;
-
-		close(fd);
-		errno = why;
-		return -1;
-	}
-	return fd;
-}
-
-int
-store_sync(int fd)
-{
-	if (fdatasync(fd) == 0)
-		return 0;
-	return errno == ENOSPC || errno == EDQUOT ? EIO : errno;	/* pages are lost all the same */
 }
 
 /* -- before recovery -- */

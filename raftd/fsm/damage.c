@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "raftd/fsm/fsm_int.h"
+#include "raftd/store_behind.h"
 
 #define DAMAGED "damaged"
 
@@ -21,8 +22,12 @@ damage_marked(const char *dir)
 enum tv_err
 fsm_trouble(const struct fsm *f)
 {
+	int ret;
+
 	if (f->env->damaged)
 		return TV_ECORRUPT;
+	if (f->env->behind != NULL && (ret = store_behind_failed(f->env->behind)) != 0)
+		return store_env_err(f->env, ret);
 	return f->failed == 0 ? TV_OK : store_env_err(f->env, f->failed);
 }
 

@@ -192,7 +192,8 @@ enum tv_err
 fsm_tables_open(const struct fsm *f, struct fsm_tables *t, char *errbuf, size_t cap)
 {
 	struct store_env_options eo = { .dir = f->dir, .cache_bytes = f->opt.cache_bytes,
-	    .log_file_bytes = f->opt.log_file_bytes, .log_buffer_bytes = f->opt.log_buffer_bytes };
+	    .log_file_bytes = f->opt.log_file_bytes, .log_buffer_bytes = f->opt.log_buffer_bytes,
+	    .behind = f->opt.sync != FSM_SYNC_DIRECT ? STATE_FILE : NULL };
 	enum tv_err err;
 	int ret;
 
@@ -205,7 +206,7 @@ fsm_tables_open(const struct fsm *f, struct fsm_tables *t, char *errbuf, size_t 
 		t->env = NULL;
 		return err;
 	}
-	ret = store_env_db(t->env, "state.db", true, &t->db);
+	ret = store_env_db(t->env, STATE_FILE, true, &t->db);
 	if (ret == 0)
 		return TV_OK;
 	err = store_env_is_damage(t->env, ret) ? TV_ECORRUPT : store_env_err(t->env, ret);
@@ -230,12 +231,15 @@ enum tv_err
 fsm_tables_use(struct fsm *f, struct fsm_tables *t, char *errbuf, size_t cap)
 {
 	enum tv_err err;
+	int ret;
 
 	f->env = t->env;
 	f->db = t->db;
 	*t = (struct fsm_tables){ 0 };
 	f->stage_changed = true;
 	err = fsm_load_meta(f);
+	if (err == TV_OK && (ret = flusher_start(f)) != 0)
+		err = store_env_err(f->env, ret);
 	if (err == TV_EINVAL)
 		snprintf(errbuf, cap, "the state in %s was written by a newer version of raftd, and this one would not "
 		    "understand all of it: start the newer version", f->dir);
@@ -308,7 +312,8 @@ fsm_close(struct fsm *f)
 {
 	if (f == NULL)
 		return;
-	if (f->env != NULL && !f->displaced && f->failed == 0 && !f->env->damaged)
+	flusher_stop(f);
+	if (f->env != NULL && !f->displaced && fsm_trouble(f) == TV_OK)
 		(void)f->env->dbenv->txn_checkpoint(f->env->dbenv, 0, 0, 0);	/* only makes the next start quicker */
 	replace_close(f);
 	watches_free(f->watches);

@@ -21,6 +21,14 @@ struct fsm_options {
 	const char *datacenter;		/* filled into node records */
 	int64_t session_ttl_min_ns, session_ttl_max_ns;
 	uint32_t log_file_bytes, log_buffer_bytes;	/* of the write-ahead log; 0: the usual (tests want small ones) */
+	/*
+	 * Who waits for the disk.  FSM_SYNC_DIRECT: whoever applies or reads, when the cache needs room.  FSM_SYNC_BEHIND:
+	 * whoever calls fsm_flush(); unless too much waits (fsm_held()) nobody else does.  FSM_SYNC_THREAD: a thread of the
+	 * state machine's own calls it, and `relieved` (if set) from there when fsm_held() has become false again.
+	 */
+	enum fsm_sync { FSM_SYNC_DIRECT, FSM_SYNC_BEHIND, FSM_SYNC_THREAD } sync;
+	void (*relieved)(void *ctx);
+	void *ctx;
 };
 
 /*
@@ -100,8 +108,13 @@ void fsm_found_damaged(struct fsm *f, const char *why);
 enum tv_err fsm_set_aside(const char *dir);
 /* The state is whole and durable again: what was set aside goes. */
 void fsm_forget_aside(struct fsm *f);
-/* A checkpoint on a slow disk is under way: applying would wait for it page by page, so it had better wait at once. */
+/* So much waits for the disk that applying would have to wait too: it had better not begin. */
 bool fsm_held(const struct fsm *f);
+/*
+ * Makes the write-ahead log of the state durable, and writes the pages that waited for that.  Any thread; for
+ * FSM_SYNC_BEHIND.  An error is final as one of fsm_checkpoint().
+ */
+enum tv_err fsm_flush(struct fsm *f);
 /*
  * Writes a consistent copy of the state at one applied index to `path` (0600) while applies go on.  begin on the loop
  * thread fixes the index; from then on apply saves what it is about to overwrite until the copy has passed that key.

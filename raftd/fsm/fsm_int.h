@@ -11,6 +11,7 @@
 #include "raftd/fsm/key.h"
 #include "raftd/store_env.h"
 
+#define STATE_FILE "state.db"
 #define FSM_NAME_BYTES_MAX 1024		/* node, service and check names and ids */
 #define FSM_KV_KEY_BYTES_MAX 8192
 #define FSM_ANSWER_BYTES_MAX (64u << 20)
@@ -69,8 +70,9 @@ struct fsm {
 	/* Held by fsm_apply() and by a snapshot writer's steps; readers on the loop thread need none. */
 	pthread_mutex_t lock;
 	/* Held while a checkpoint uses the environment, and while a restore makes another ready; before `lock`. */
-	_Atomic bool held;		/* see fsm_held() */
 	pthread_mutex_t env_lock;
+	pthread_t flusher;		/* calls fsm_flush() */
+	bool flushing;			/* there is that thread */
 	struct fsm_snapshot *snap;	/* open snapshot, or NULL */
 	struct watches *watches;
 	uint64_t applied_entries;	/* since the start */
@@ -139,6 +141,16 @@ bool fsm_meta_is(struct span val, uint64_t index, uint64_t term);
 enum tv_err fsm_meta_position(struct span val, uint64_t *index);
 /* Meta record of a state that was restored by the log's entry `applied`; at: the API's index of that. */
 void fsm_meta_of_restore(struct buf *b, uint64_t applied, uint64_t term, uint64_t at, const uint64_t tally[FT_COUNT]);
+
+/* -- flusher.c -- */
+/* Begins to write behind as the options ask.  Berkeley DB's code. */
+int flusher_start(struct fsm *f);
+/* Before the environment is closed. */
+void flusher_stop(struct fsm *f);
+/* Nothing waits, and nothing will, until flusher_start(): the directory is about to be another's.  Berkeley DB's code. */
+int flusher_retire(struct fsm *f);
+/* The write-ahead log is durable up to its end as of the call.  Berkeley DB's code. */
+int flush_log(struct fsm *f);
 
 /* Opens what is in f->dir; any thread. */
 enum tv_err fsm_tables_open(const struct fsm *f, struct fsm_tables *t, char *errbuf, size_t cap);

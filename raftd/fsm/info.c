@@ -6,6 +6,7 @@
 #include <sodium.h>
 
 #include "raftd/fsm/fsm_int.h"
+#include "raftd/store_behind.h"
 
 static void
 tell(void (*fn)(void *ctx, const char *name, const char *value), void *ctx, const char *name, uint64_t value)
@@ -14,6 +15,20 @@ tell(void (*fn)(void *ctx, const char *name, const char *value), void *ctx, cons
 
 	snprintf(text, sizeof(text), "%" PRIu64, value);
 	fn(ctx, name, text);
+}
+
+static void
+tell_flushes(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	struct store_behind_stat st = { 0 };
+
+	if (f->env->behind != NULL)
+		store_behind_stat(f->env->behind, &st);
+	tell(fn, ctx, "flush_bytes", st.bytes);
+	tell(fn, ctx, "flush_pages", st.deferred);
+	tell(fn, ctx, "flush_slowest_us", st.slowest_ns / 1000);
+	tell(fn, ctx, "flush_waits", st.waited);
+	tell(fn, ctx, "flushes", st.syncs);
 }
 
 void
@@ -29,6 +44,7 @@ fsm_info(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *valu
 		tell(fn, ctx, tallies[i], f->tally[i]);
 	tell(fn, ctx, "applied_entries", f->applied_entries);
 	tell(fn, ctx, "watches", watches_count(f->watches));
+	tell_flushes(f, fn, ctx);
 	if (f->env->dbenv == NULL || f->env->dbenv->memp_stat(f->env->dbenv, &st, NULL, 0) != 0)
 		return;
 	tell(fn, ctx, "cache_bytes", (uint64_t)st->st_gbytes << 30 | st->st_bytes);

@@ -151,8 +151,11 @@ displace(struct fsm *f)
 {
 	int ret = f->displaced ? 0 : need_no_names(f->env->dbenv);
 
+	if (ret == 0 && !f->displaced)
+		ret = flusher_retire(f);
 	if (ret == 0)
 		return TV_OK;
+	(void)flusher_start(f);			/* it stays */
 	pthread_mutex_lock(&f->lock);
 	/* As with a checkpoint: after a failed sync nobody knows what is on the disk. */
 	if (f->failed == 0 && ret != ENOSPC && ret != EDQUOT && ret != EINVAL)
@@ -198,6 +201,8 @@ make_ready(struct fsm *f, char *errbuf, size_t cap)
 	err = step_aside(f->dir);
 	if (err != TV_OK) {
 		f->displaced = was;
+		if (!was)
+			(void)flusher_start(f);	/* as before; if it cannot, Berkeley DB syncs by itself */
 		return err;
 	}
 	err = step_in(f->dir);

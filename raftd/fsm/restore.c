@@ -142,7 +142,7 @@ load_all(struct store_env *env, struct snap_in *in, const struct restore_filter 
 	bool end = false;
 	enum tv_err err = TV_OK;
 	DB *db;
-	int ret = store_env_db(env, "state.db", true, &db);
+	int ret = store_env_db(env, STATE_FILE, true, &db);
 
 	if (ret != 0)
 		return store_env_err(env, ret);

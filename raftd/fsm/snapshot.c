@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "common/assert.h"
 #include "raftd/fsm/fsm_int.h"
@@ -321,54 +320,16 @@ fsm_snapshot_write(struct fsm_snapshot *s, const char *path, uint64_t *bytes, ui
 
 /* -- checkpoints -- */
 
-#define SLOW_SYNC_NS 20000000
-
-static int64_t
-now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
-/*
- * A page is written after the log that covers it was synced, and latched meanwhile: whoever changes the page waits for
- * that sync.  On a quick disk it does not matter.  On a slow one the changes are kept away as a whole: the loop then
- * goes on with everything but applying, and its leadership does not hang on this disk (S88).
- */
-static int
-flush_ahead(struct fsm *f)
-{
-	DB_ENV *e = f->env->dbenv;
-	int64_t start = now_ns();
-	int ret = e->log_flush(e, NULL);
-
-	if (ret != 0 || now_ns() - start < SLOW_SYNC_NS)
-		return ret;
-	pthread_mutex_lock(&f->lock);		/* not in the middle of a transaction */
-	f->held = true;
-	pthread_mutex_unlock(&f->lock);
-	return e->log_flush(e, NULL);
-}
-
-bool
-fsm_held(const struct fsm *f)
-{
-	return f->held;
-}
-
 static int
 checkpoint(struct fsm *f)
 {
 	DB_ENV *e = f->env->dbenv;
-	int ret = flush_ahead(f);
+	int ret = flush_log(f);		/* what is changed by now waits for nothing when it is written */
 
 	if (ret == 0)
 		ret = e->txn_checkpoint(e, 0, 0, 0);
-	f->held = false;
 	if (ret == 0)
-		ret = e->log_flush(e, NULL);
+		ret = flush_log(f);	/* the checkpoint's record, before the files go that it makes superfluous */
 	return ret != 0 ? ret : e->log_archive(e, NULL, DB_ARCH_REMOVE);
 }
 

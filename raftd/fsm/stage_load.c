@@ -355,7 +355,7 @@ complete(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *err
 	err = restore_env(f, &env, dir, errbuf, cap);
 	if (err != TV_OK)
 		return err;
-	ret = store_env_db(&env, "state.db", false, &db);
+	ret = store_env_db(&env, STATE_FILE, false, &db);
 	if (ret == 0)
 		ret = put_position(f, db, id, index, term);
 	if (ret == 0)

@@ -117,6 +117,7 @@ open_stores(struct real_node *r)
 
 	lo.log_file_bytes = files[rng_below(g, 3)];
 	fo.log_file_bytes = files[rng_below(g, 3)];
+	fo.sync = rng_below(g, 3) > 0 ? FSM_SYNC_BEHIND : FSM_SYNC_DIRECT;
 	lo.spares = rng_below(g, 2) == 0;
 	err = log_open(&lo, &r->d.log, &r->d.meta, why, sizeof(why));
 	if (err == TV_OK)

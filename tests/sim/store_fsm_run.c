@@ -33,6 +33,7 @@ struct life {
 	uint8_t digest[INDEX_MAX + 1][32];	/* by applied index, of the reference */
 	bool boundary[INDEX_MAX + 1];		/* a transaction ended there */
 	struct fsm_snapshot *writing;		/* a snapshot is being written: apply between its writes */
+	bool flushing;				/* what waited for the disk is written: apply between its writes and syncs */
 	struct future next;
 	unsigned long checked;
 };
@@ -210,10 +211,16 @@ meanwhile(void *ctx, enum memfs_call call, const char *name)
 {
 	struct life *l = ctx;
 
-	if (l->writing == NULL || call != MEMFS_WRITE || strcmp(name, "snapshot-out") != 0 || !run_chance(l->r, 0.7))
+	bool copying = l->writing != NULL && call == MEMFS_WRITE && strcmp(name, "snapshot-out") == 0;
+	/* Outside of Berkeley DB, which writes to its log itself. */
+	bool flushing = l->flushing && (call == MEMFS_SYNC || (call == MEMFS_WRITE && strcmp(name, "state.db") == 0));
+
+	if ((!copying && !flushing) || !run_chance(l->r, copying ? 0.7 : 0.3))
 		return;
+	l->flushing = false;			/* its own calls are none of the flush's */
 	if (step_apply(l) != TV_OK && !l->r->faulted)
-		run_fail(l->r, "state: cannot apply while a snapshot is written");
+		run_fail(l->r, "state: cannot apply while a snapshot or what waited is written");
+	l->flushing = flushing;
 }
 
 /* While it is written, entries are applied (S53). */
@@ -240,6 +247,25 @@ step_snapshot(struct life *l)
 		r->t->snapshots++;
 		check_snapshot(l, SNAP_OUT, index);
 	}
+	return err;
+}
+
+/* The write-ahead log becomes durable, and what waited for that is written. */
+static enum tv_err
+step_flush(struct life *l)
+{
+	struct run *r = l->r;
+	enum tv_err err;
+
+	run_say(r, "  flush at %llu", ULL(fsm_applied(l->f)));
+	l->flushing = run_chance(r, 0.7);
+	r->meanwhile = meanwhile;
+	r->ctx = l;
+	err = fsm_flush(l->f);
+	r->meanwhile = NULL;
+	l->flushing = false;
+	if (err == TV_OK)
+		check_state(l, "after a flush");
 	return err;
 }
 
@@ -352,6 +378,8 @@ step(struct life *l)
 	uint64_t kind = run_below(l->r, 12);
 
 	l->r->t->steps++;
+	if (l->opt.sync != FSM_SYNC_DIRECT && run_chance(l->r, 0.3))
+		return step_flush(l);
 	if (kind == 0)
 		return step_install(l);
 	if (kind == 1)
@@ -479,6 +507,7 @@ begin_life(struct life *l)
 
 	l->opt = (struct fsm_options){ .dir = STATE_DIR, .cache_bytes = 1, .datacenter = "dc1", .log_buffer_bytes = 16384 };
 	l->opt.log_file_bytes = files[run_below(r, 3)];
+	l->opt.sync = run_chance(r, 0.7) ? FSM_SYNC_BEHIND : FSM_SYNC_DIRECT;
 	r->depth = 0;
 	r->split = run_chance(r, 0.5) ? 1 : 0.3;
 	l->checked = 0;

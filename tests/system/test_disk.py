@@ -405,9 +405,10 @@ def test_failed_sync_stops():
                 writers.go_on()
                 node = node or others(c, c.wait_leader())[0]
                 where = "writing the log in %s failed: Input/output error" % os.path.join(node.dir, "data/raftd/log")
+                before = c.disk(node).failed("log")       # the first leader may be the second follower
                 c.disk(node).sync_error(errno.EIO, 1, "log")
                 stops_and_comes_back(c, node, where)
-                assert c.disk(node).failed("log") == 1
+                assert c.disk(node).failed("log") == before + 1
                 writers.go_on()
         finally:
             writers.stop()
@@ -591,9 +592,65 @@ def test_slow_state_keeps_the_leader():
         assert leader.info()["term"] == term and leader.info()["state"] == "Leader"
 
 
+def test_applying_waits_for_no_disk():
+    """
+    The state is larger than its cache, its write-ahead log goes from file to file, and each sync of it takes 500 ms: the
+    loop waits for none of them, so nobody stands for election, and heartbeats, reads and writes go on (S88).
+    """
+    with FaultCluster(18, state_cache="1M", snapshot_threshold=1000000, snapshot_interval="1h", log_bytes="1G") as c:
+        c.start_all()
+        leader = c.wait_leader()
+        term = leader.info()["term"]
+        for node in c.nodes:
+            c.disk(node).sync_delay(500, "state")
+        writers = [Writers(c, "w%d" % i, 6000) for i in range(8)]
+        try:
+            wait_for("two files of the state's log", lambda: sum(len(w.acked) for w in writers) * 6000 > 40 << 20, 120)
+            for w in writers:
+                w.go_on()
+            for node in c.nodes:
+                assert node.get("wait-leader", READ_STALE) == b"x"
+                flushes = node.info("state")
+                assert c.disk(node).delayed("state") >= 3 and int(flushes["flush_slowest_us"]) >= 500000, flushes
+                assert flushes["flush_waits"] == "0", flushes
+        finally:
+            for w in writers:
+                w.stop()
+        assert leader.info()["term"] == term and leader.info()["state"] == "Leader"
+        for node in c.nodes:
+            c.disk(node).clear()
+        c.wait_equal()
+        for w in writers:
+            w.check()
+
+
+def test_failed_flush_stops():
+    """A sync of the state's write-ahead log fails beside applying: the process stops, and recovers what it had (S84)."""
+    with FaultCluster(19, state_cache="1M", snapshot_threshold=1000000, snapshot_interval="1h") as c:
+        c.start_all()
+        leader = c.wait_leader()
+        writers = [Writers(c, "w%d" % i, 6000) for i in range(4)]
+        try:
+            for node in others(c, leader)[:1] + [leader]:
+                c.disk(node).sync_error(errno.EIO, 1, "state")
+                status, log = ended(node)
+                assert status == 1 and "state machine failed" in log and "Input/output error" in log, (status, log)
+                c.disk(node).clear()
+                node.start()
+                wait_for("it follows", lambda: node.info()["state"] in ("Follower", "Leader"))
+                writers[0].go_on()
+        finally:
+            for w in writers:
+                w.stop()
+        c.wait_equal()
+        for w in writers:
+            w.check()
+
+
 if __name__ == "__main__":
     main(test_full_follower, test_full_leader_hands_over, test_all_full, test_no_room_at_all, test_no_room_at_all_ext4,
          test_full_at_start, test_snapshot_does_not_fit, test_http_says_so, test_failed_sync_stops,
          test_nothing_is_acknowledged_after_a_failed_sync, test_failed_checkpoint_stops,
          test_hanging_sync_costs_leadership, test_hanging_disk_costs_leadership, test_hanging_follower_slows_nobody,
-         test_slow_disk_keeps_the_leader, test_slow_state_keeps_the_leader, test_fails_while_it_is_registered)
+         test_slow_disk_keeps_the_leader, test_slow_state_keeps_the_leader, test_applying_waits_for_no_disk,
+         test_failed_flush_stops, test_fails_while_it_is_registered)

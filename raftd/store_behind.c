@@ -1,0 +1,745 @@
+/*
+ * Pages behind the write-ahead log: see store_behind.h.
+ *
+ * Locks, in this order: Berkeley DB's, sync_lock, lock.  Whoever holds sync_lock does not call Berkeley DB; `lock`
+ * guards memory work only.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "raftd/store_behind.h"
+#include "raftd/store_env.h"
+#include "raftd/store_pageq.h"
+
+#define FLUSH_LOG_BYTES (1u << 20)	/* written since the last sync: time for one */
+#define FLUSH_PAGES 32			/* that wait: likewise */
+#define FULL_PAGES 512			/* 2 MB: make no more of them */
+#define FULL_LOG_BYTES (2u << 20)
+#define PAGES_MAX 2048			/* 8 MB, and 8 MB of log: whoever comes now waits */
+#define LOG_MAX (8u << 20)
+#define RETRY_S 1			/* for a page that found no room */
+#define PATH_BYTES 4400
+
+/* What belongs into a write-ahead file whose predecessor is not durable yet. */
+struct log_piece {
+	struct log_piece *next;
+	uint32_t log;
+	off_t at;
+	size_t n;
+	uint8_t bytes[];
+};
+
+struct store_behind {
+	DB_ENV *dbenv;
+	char *dir, *file;
+	pthread_mutex_t sync_lock;	/* one sync at a time */
+	pthread_mutex_t lock;		/* all below */
+	pthread_cond_t due_cond;
+	_Atomic bool active;
+	bool stop, no_room;
+	bool asked;			/* somebody was told that it is full */
+	int failed;
+
+	uint32_t log;			/* the write-ahead file that may be written to; all before it are durable */
+	int log_fd;			/* of it, our own: its syncs tell what went wrong since it was opened; sync_lock */
+	bool log_dirty;			/* written to since the last sync */
+	uint64_t log_bytes;		/* so many */
+	uint64_t names_made, names_synced;	/* write-ahead files made; and as the folder was synced */
+	struct log_piece *first, **tail;
+	size_t pieces_bytes;
+
+	int page_fd;			/* our own */
+	struct pageq pages;
+	off_t cut;			/* the file is to end here, though on disk it does not yet; -1: it does */
+	DB_LSN durable;			/* the log is, before this */
+	struct store_behind_stat stat;
+};
+
+/* -- making -- */
+
+enum tv_err
+store_behind_new(const char *dir, const char *file, struct store_behind **out)
+{
+	struct store_behind *b = calloc(1, sizeof(*b));
+	enum tv_err err = TV_OK;
+
+	if (b == NULL)
+		return TV_ENOMEM;
+	pthread_mutex_init(&b->sync_lock, NULL);
+	pthread_mutex_init(&b->lock, NULL);
+	pthread_cond_init(&b->due_cond, NULL);
+	b->log_fd = b->page_fd = -1;
+	b->cut = -1;
+	b->tail = &b->first;
+	b->dir = strdup(dir);
+	b->file = strdup(file);
+	if (b->dir == NULL || b->file == NULL)
+		err = TV_ENOMEM;
+	else if (!store_hooks_watch(b, b->dir, b->file))
+		err = TV_ELIMIT;
+	if (err == TV_OK)
+		*out = b;
+	else
+		store_behind_free(b);
+	return err;
+}
+
+static void
+close_own(struct store_behind *b)
+{
+	if (b->log_fd >= 0)
+		(void)close(b->log_fd);		/* whatever was to be durable was synced */
+	if (b->page_fd >= 0)
+		(void)close(b->page_fd);
+	b->log_fd = b->page_fd = -1;
+}
+
+static struct log_piece *
+take_piece(struct store_behind *b)
+{
+	struct log_piece *p = b->first;
+
+	b->first = p->next;
+	if (b->first == NULL)
+		b->tail = &b->first;
+	b->pieces_bytes -= p->n;
+	return p;
+}
+
+void
+store_behind_free(struct store_behind *b)
+{
+	if (b == NULL)
+		return;
+	store_hooks_unwatch(b);
+	while (b->first != NULL)
+		free(take_piece(b));
+	pageq_clear(&b->pages);
+	close_own(b);
+	pthread_cond_destroy(&b->due_cond);
+	pthread_mutex_destroy(&b->lock);
+	pthread_mutex_destroy(&b->sync_lock);
+	free(b->dir);
+	free(b->file);
+	free(b);
+}
+
+/* A descriptor of ours for a write-ahead file; -1 with errno. */
+static int
+open_log(const struct store_behind *b, uint32_t log)
+{
+	char path[PATH_BYTES];
+
+	snprintf(path, sizeof(path), "%s/log.%010u", b->dir, (unsigned)log);
+	return open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+}
+
+int
+store_behind_begin(struct store_behind *b, DB_ENV *dbenv)
+{
+	char path[PATH_BYTES];
+	DB_LOG_STAT *st;
+	int ret;
+
+	b->stop = false;
+	if (b->active)
+		return 0;
+	ret = dbenv->log_stat(dbenv, &st, 0);
+	if (ret != 0)
+		return ret;
+	store_hooks_unwatch_dir(b);
+	if (!store_hooks_watch(b, b->dir, b->file)) {
+		free(st);
+		return EMFILE;
+	}
+	close_own(b);
+	b->dbenv = dbenv;
+	b->log = st->st_cur_file;
+	free(st);
+	snprintf(path, sizeof(path), "%s/%s", b->dir, b->file);
+	b->page_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	b->log_fd = b->page_fd == -1 ? -1 : open_log(b, b->log);
+	if (b->log_fd == -1)
+		return errno;
+	b->log_dirty = true;
+	b->active = true;
+	return 0;
+}
+
+bool
+store_behind_retire(struct store_behind *b)
+{
+	bool idle;
+
+	pthread_mutex_lock(&b->lock);
+	idle = b->pages.count == 0 && b->first == NULL && b->cut == -1 && b->failed == 0;
+	if (idle)
+		b->active = false;
+	pthread_mutex_unlock(&b->lock);
+	if (idle)
+		store_hooks_unwatch_dir(b);
+	return idle;
+}
+
+/* -- what is due -- */
+
+/* Lock held. */
+static bool
+is_due(const struct store_behind *b)
+{
+	return b->log_bytes >= FLUSH_LOG_BYTES || b->pages.count >= FLUSH_PAGES || b->first != NULL || b->cut != -1 ||
+	    b->failed != 0;
+}
+
+bool
+store_behind_wait(struct store_behind *b)
+{
+	bool go_on;
+
+	pthread_mutex_lock(&b->lock);
+	if (b->no_room && !b->stop) {
+		struct timespec until;
+
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec += RETRY_S;
+		(void)pthread_cond_timedwait(&b->due_cond, &b->lock, &until);
+	}
+	while (!b->stop && !is_due(b))
+		pthread_cond_wait(&b->due_cond, &b->lock);
+	go_on = !b->stop;
+	pthread_mutex_unlock(&b->lock);
+	return go_on;
+}
+
+void
+store_behind_stop(struct store_behind *b)
+{
+	pthread_mutex_lock(&b->lock);
+	b->stop = true;
+	pthread_cond_signal(&b->due_cond);
+	pthread_mutex_unlock(&b->lock);
+}
+
+/* Lock held. */
+static void
+wake(struct store_behind *b)
+{
+	if (is_due(b))
+		pthread_cond_signal(&b->due_cond);
+}
+
+/* Lock held. */
+static bool
+is_full(const struct store_behind *b)
+{
+	return b->pages.count >= FULL_PAGES || b->pieces_bytes >= FULL_LOG_BYTES;
+}
+
+bool
+store_behind_full(struct store_behind *b)
+{
+	bool full;
+
+	pthread_mutex_lock(&b->lock);
+	full = is_full(b);
+	b->asked = b->asked || full;
+	pthread_mutex_unlock(&b->lock);
+	return full;
+}
+
+bool
+store_behind_relieved(struct store_behind *b)
+{
+	bool yes;
+
+	pthread_mutex_lock(&b->lock);
+	yes = b->asked && !is_full(b);
+	if (yes)
+		b->asked = false;
+	pthread_mutex_unlock(&b->lock);
+	return yes;
+}
+
+int
+store_behind_failed(struct store_behind *b)
+{
+	int failed;
+
+	pthread_mutex_lock(&b->lock);
+	failed = b->failed;
+	pthread_mutex_unlock(&b->lock);
+	return failed;
+}
+
+void
+store_behind_stat(struct store_behind *b, struct store_behind_stat *out)
+{
+	pthread_mutex_lock(&b->lock);
+	*out = b->stat;
+	out->bytes = b->pages.count * STORE_PAGE_BYTES + b->pieces_bytes;
+	pthread_mutex_unlock(&b->lock);
+}
+
+/* -- syncing -- */
+
+static uint64_t
+now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static int
+sync_names(struct store_behind *b)
+{
+	uint64_t made;
+	bool dirty;
+
+	pthread_mutex_lock(&b->lock);
+	made = b->names_made;
+	dirty = made > b->names_synced;
+	pthread_mutex_unlock(&b->lock);
+	if (!dirty)
+		return 0;
+	if (store_dir_sync(b->dir) != TV_OK)
+		return errno;
+	pthread_mutex_lock(&b->lock);
+	b->names_synced = made;
+	pthread_mutex_unlock(&b->lock);
+	return 0;
+}
+
+/* sync_lock held. */
+static int
+sync_current(struct store_behind *b)
+{
+	uint64_t start = now_ns(), took;
+	bool dirty;
+	int ret;
+
+	pthread_mutex_lock(&b->lock);
+	dirty = b->log_dirty;
+	b->log_dirty = false;
+	b->log_bytes = 0;
+	pthread_mutex_unlock(&b->lock);
+	if (!dirty)
+		return 0;
+	ret = store_sync_fd(b->log_fd);
+	took = now_ns() - start;
+	pthread_mutex_lock(&b->lock);
+	b->stat.syncs++;
+	if (took > b->stat.slowest_ns)
+		b->stat.slowest_ns = took;
+	pthread_mutex_unlock(&b->lock);
+	return ret;
+}
+
+static int
+write_all(int fd, const void *p, size_t n, off_t at)
+{
+	ssize_t done = pwrite(fd, p, n, at);
+
+	if (done == (ssize_t)n)
+		return 0;
+	return done == -1 ? errno : ENOSPC;
+}
+
+/* Lock held, and let go while it writes: everything that waits for this file.  Nothing overtakes it. */
+static int
+write_pieces(struct store_behind *b, int fd, uint32_t log)
+{
+	int ret = 0;
+
+	while (ret == 0 && b->first != NULL && b->first->log == log) {
+		struct log_piece *p = take_piece(b);
+
+		pthread_mutex_unlock(&b->lock);
+		ret = write_all(fd, p->bytes, p->n, p->at);
+		free(p);
+		pthread_mutex_lock(&b->lock);
+	}
+	return ret;
+}
+
+/* sync_lock held; the current file is durable.  *moved: the next one is the current one now. */
+static int
+next_log(struct store_behind *b, bool *moved)
+{
+	uint32_t log;
+	int fd, ret;
+
+	pthread_mutex_lock(&b->lock);
+	*moved = b->first != NULL;
+	log = *moved ? b->first->log : 0;
+	pthread_mutex_unlock(&b->lock);
+	if (!*moved)
+		return 0;
+	fd = open_log(b, log);
+	if (fd == -1)
+		return errno;
+	pthread_mutex_lock(&b->lock);
+	ret = write_pieces(b, fd, log);
+	b->log = log;
+	b->log_dirty = true;
+	pthread_mutex_unlock(&b->lock);
+	(void)close(b->log_fd);			/* synced */
+	b->log_fd = fd;
+	return ret;
+}
+
+/* sync_lock held. */
+static int
+sync_log(struct store_behind *b)
+{
+	bool moved = true;
+	int ret = 0;
+
+	while (ret == 0 && moved) {
+		ret = sync_names(b);
+		if (ret == 0)
+			ret = sync_current(b);
+		if (ret == 0)
+			ret = next_log(b, &moved);
+	}
+	return ret;
+}
+
+/*
+ * sync_lock held.  Those whose changes are durable.  A page may be replaced while it is being written: then it stays.
+ * *again: the file has to be cut first.
+ */
+static int
+write_pages(struct store_behind *b, bool *again)
+{
+	uint8_t bytes[STORE_PAGE_BYTES];
+	struct queued_page *p;
+	int ret = 0;
+
+	pthread_mutex_lock(&b->lock);
+	while (ret == 0 && (p = pageq_before(&b->pages, b->durable)) != NULL) {
+		uint64_t version = p->version;
+		off_t at = p->at;
+
+		if (b->cut != -1)
+			break;
+		memcpy(bytes, p->bytes, sizeof(bytes));
+		pthread_mutex_unlock(&b->lock);
+		ret = write_all(b->page_fd, bytes, sizeof(bytes), at);
+		pthread_mutex_lock(&b->lock);
+		p = pageq_find(&b->pages, at);	/* if it was not cut off */
+		if (ret == 0 && p != NULL && p->version == version)
+			pageq_remove(&b->pages, p);
+	}
+	*again = ret == 0 && p != NULL;
+	pthread_mutex_unlock(&b->lock);
+	return ret;
+}
+
+/* sync_lock held; the changes that made the file shorter are durable. */
+static int
+cut_file(struct store_behind *b, off_t cut)
+{
+	if (cut == -1)
+		return 0;
+	if (ftruncate(b->page_fd, cut) != 0)
+		return errno;
+	pthread_mutex_lock(&b->lock);
+	if (b->cut == cut)
+		b->cut = -1;			/* a shorter one may have come meanwhile */
+	pthread_mutex_unlock(&b->lock);
+	return 0;
+}
+
+static bool
+is_no_room(int ret)
+{
+	return ret == ENOSPC || ret == EDQUOT;
+}
+
+/* sync_lock held. */
+static int
+settle_once(struct store_behind *b, DB_LSN end, bool *again)
+{
+	off_t cut;
+	int ret;
+
+	pthread_mutex_lock(&b->lock);
+	cut = b->cut;				/* Berkeley DB wrote its log about that before */
+	pthread_mutex_unlock(&b->lock);
+	ret = sync_log(b);
+	if (ret == 0)
+		ret = cut_file(b, cut);
+	if (ret != 0)
+		return is_no_room(ret) ? EIO : ret;	/* the log has a hole now */
+	pthread_mutex_lock(&b->lock);
+	if (lsn_before(b->durable, end))
+		b->durable = end;
+	pthread_mutex_unlock(&b->lock);
+	return write_pages(b, again);
+}
+
+/* sync_lock held.  The first failure is the one that counts; nothing is written after it. */
+static int
+settle(struct store_behind *b, DB_LSN end)
+{
+	bool again = true;
+	int ret = store_behind_failed(b);
+
+	if (ret != 0)
+		return ret;
+	while (ret == 0 && again)
+		ret = settle_once(b, end, &again);
+	pthread_mutex_lock(&b->lock);
+	b->no_room = is_no_room(ret);
+	if (ret != 0 && !b->no_room)
+		b->failed = ret;
+	pthread_mutex_unlock(&b->lock);
+	return ret;
+}
+
+/* How far Berkeley DB has written its log, at the end of a record; it takes that for durable. */
+static int
+log_end(struct store_behind *b, DB_LSN *end)
+{
+	DB_LOG_STAT *st;
+	int ret = b->dbenv->log_stat(b->dbenv, &st, 0);
+
+	if (ret != 0)
+		return ret;
+	*end = (DB_LSN){ .file = st->st_disk_file, .offset = st->st_disk_offset };
+	free(st);
+	return 0;
+}
+
+/* Everything that Berkeley DB has written gets to where it belongs. */
+static int
+settle_written(struct store_behind *b)
+{
+	DB_LSN end;
+	int ret = log_end(b, &end);
+
+	if (ret != 0)
+		return ret;
+	pthread_mutex_lock(&b->sync_lock);
+	ret = settle(b, end);
+	pthread_mutex_unlock(&b->sync_lock);
+	return ret;
+}
+
+int
+store_behind_flush(struct store_behind *b)
+{
+	int ret = b->dbenv->log_flush(b->dbenv, NULL);
+
+	if (ret == 0)
+		ret = settle_written(b);
+	else if (store_behind_failed(b) != 0)
+		ret = store_behind_failed(b);
+	return ret;
+}
+
+/* -- below Berkeley DB: the write-ahead log -- */
+
+int
+behind_log_made(struct store_behind *b)
+{
+	bool now;
+
+	pthread_mutex_lock(&b->lock);
+	now = !b->active || b->names_made > b->names_synced;	/* of two files not the second without the first */
+	b->names_made += b->active;
+	pthread_mutex_unlock(&b->lock);
+	return now && store_dir_sync(b->dir) != TV_OK ? errno : 0;
+}
+
+/* Lock held.  False: no memory. */
+static bool
+add_piece(struct store_behind *b, uint32_t log, const void *bytes, size_t n, off_t at)
+{
+	struct log_piece *p = malloc(sizeof(*p) + n);
+
+	if (p == NULL)
+		return false;
+	p->next = NULL;
+	p->log = log;
+	p->at = at;
+	p->n = n;
+	memcpy(p->bytes, bytes, n);
+	*b->tail = p;
+	b->tail = &p->next;
+	b->pieces_bytes += n;
+	wake(b);
+	return true;
+}
+
+/* Waits for the disk.  Berkeley DB's lock of its log is held, so that it cannot be asked how far it is. */
+static int
+wait_for_log(struct store_behind *b)
+{
+	DB_LSN none = { 0, 0 };
+	int ret;
+
+	pthread_mutex_lock(&b->sync_lock);
+	ret = settle(b, none);
+	pthread_mutex_unlock(&b->sync_lock);
+	pthread_mutex_lock(&b->lock);
+	b->stat.waited++;
+	pthread_mutex_unlock(&b->lock);
+	return is_no_room(ret) ? 0 : ret;
+}
+
+/* Does this have to wait for the file before it?  Then it was taken. */
+static bool
+keep_back(struct store_behind *b, uint32_t log, const void *p, size_t n, off_t at)
+{
+	bool early, full;
+
+	pthread_mutex_lock(&b->lock);
+	early = b->active && log > b->log;
+	full = b->pieces_bytes >= LOG_MAX && b->failed == 0;
+	pthread_mutex_unlock(&b->lock);
+	if (!early)
+		return false;
+	if (full)
+		(void)wait_for_log(b);		/* its failure is b's */
+	pthread_mutex_lock(&b->lock);
+	if (!add_piece(b, log, p, n, at) && b->failed == 0)
+		b->failed = ENOMEM;		/* the log has a hole now */
+	pthread_mutex_unlock(&b->lock);
+	return true;
+}
+
+ssize_t
+behind_log_write(struct store_behind *b, uint32_t log, int fd, const void *p, size_t n, off_t at)
+{
+	ssize_t done;
+
+	if (keep_back(b, log, p, n, at))
+		return (ssize_t)n;
+	done = pwrite(fd, p, n, at);
+	pthread_mutex_lock(&b->lock);
+	b->log_dirty = true;
+	b->log_bytes += n;
+	wake(b);
+	pthread_mutex_unlock(&b->lock);
+	return done;
+}
+
+int
+behind_log_sync(struct store_behind *b, int fd)
+{
+	if (!b->active)
+		return store_sync_fd(fd);
+	return store_behind_failed(b);
+}
+
+/* -- below Berkeley DB: the btree -- */
+
+/* Lock held. */
+static bool
+is_cut_off(const struct store_behind *b, off_t at)
+{
+	return b->cut != -1 && at >= b->cut;
+}
+
+/*
+ * Lock held.  Can the page be taken?  After a failure it always is: it must be found again, and not reach the disk.
+ */
+static bool
+take_page(struct store_behind *b, const void *p, off_t at)
+{
+	if (b->pages.count >= PAGES_MAX && b->failed == 0 && pageq_find(&b->pages, at) == NULL)
+		return false;
+	if (!pageq_put(&b->pages, at, p))
+		return b->failed != 0;
+	b->stat.deferred++;
+	wake(b);
+	return true;
+}
+
+ssize_t
+behind_page_write(struct store_behind *b, int fd, const void *p, size_t n, off_t at)
+{
+	bool direct, taken = false, whole = n == STORE_PAGE_BYTES;
+	int ret;
+
+	pthread_mutex_lock(&b->lock);
+	direct = !b->active || (whole && b->failed == 0 && lsn_before(lsn_of_page(p), b->durable) &&
+	    pageq_find(&b->pages, at) == NULL && !is_cut_off(b, at));
+	if (!direct && whole)
+		taken = take_page(b, p, at);
+	pthread_mutex_unlock(&b->lock);
+	if (taken)
+		return (ssize_t)n;
+	if (direct)
+		return pwrite(fd, p, n, at);
+	ret = settle_written(b);
+	pthread_mutex_lock(&b->lock);
+	b->stat.waited++;
+	if (ret != 0)
+		taken = whole && pageq_put(&b->pages, at, p);
+	pthread_mutex_unlock(&b->lock);
+	/* After what is final nothing reaches the disk; with no room for others it may still be tried for this one. */
+	return taken || (ret != 0 && !is_no_room(ret)) ? (ssize_t)n : pwrite(fd, p, n, at);
+}
+
+ssize_t
+behind_page_read(struct store_behind *b, int fd, void *p, size_t n, off_t at)
+{
+	struct queued_page *q = NULL;
+	bool gone;
+
+	pthread_mutex_lock(&b->lock);
+	if (n == STORE_PAGE_BYTES)
+		q = pageq_find(&b->pages, at);
+	if (q != NULL)
+		memcpy(p, q->bytes, n);
+	gone = q == NULL && is_cut_off(b, at);
+	pthread_mutex_unlock(&b->lock);
+	if (gone)
+		return 0;
+	return q != NULL ? (ssize_t)n : pread(fd, p, n, at);
+}
+
+int
+behind_page_cut(struct store_behind *b, int fd, off_t end)
+{
+	struct queued_page *p, *newer;
+
+	if (!b->active)
+		return ftruncate(fd, end) == 0 ? 0 : errno;
+	pthread_mutex_lock(&b->lock);
+	for (p = b->pages.oldest; p != NULL; p = newer) {
+		newer = p->newer;
+		if (p->at >= end)
+			pageq_remove(&b->pages, p);
+	}
+	if (b->cut == -1 || end < b->cut)
+		b->cut = end;
+	wake(b);
+	pthread_mutex_unlock(&b->lock);
+	return 0;
+}
+
+int
+behind_page_sync(struct store_behind *b, int fd)
+{
+	int ret = b->active ? settle_written(b) : 0;
+
+	if (ret == 0)
+		ret = store_sync_fd(fd);
+	if (ret != 0 && b->active) {
+		pthread_mutex_lock(&b->lock);
+		b->failed = b->failed != 0 ? b->failed : is_no_room(ret) ? EIO : ret;
+		pthread_mutex_unlock(&b->lock);
+	}
+	return is_no_room(ret) ? EIO : ret;
+}

@@ -1,0 +1,269 @@
+/*
+ * The calls that Berkeley DB makes instead of the C library's.  It has them once for the process, without a context, so
+ * the files that somebody watches are found by their descriptors.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "raftd/store_behind.h"
+#include "raftd/store_env.h"
+
+#define DIRS_MAX 16
+#define FILES_MAX 64		/* Berkeley DB keeps one of the log and one of the btree, and one more while it reads the log */
+
+struct watched_dir {
+	struct store_behind *b;		/* NULL: free */
+	const char *dir, *file;		/* b's */
+};
+
+struct watched_file {
+	struct store_behind *b;		/* NULL: free */
+	int fd;
+	uint32_t log;			/* number of a write-ahead file; 0: the btree */
+};
+
+/* The one record of the process that Berkeley DB's interface forces upon us. */
+static struct {
+	pthread_rwlock_t lock;
+	struct watched_dir dirs[DIRS_MAX];
+	struct watched_file files[FILES_MAX];
+} hooks = { .lock = PTHREAD_RWLOCK_INITIALIZER };
+
+/* -- who watches what -- */
+
+bool
+store_hooks_watch(struct store_behind *b, const char *dir, const char *file)
+{
+	bool found = false;
+
+	pthread_rwlock_wrlock(&hooks.lock);
+	for (int i = 0; i < DIRS_MAX && !found; i++)
+		if (hooks.dirs[i].b == NULL) {
+			hooks.dirs[i] = (struct watched_dir){ b, dir, file };
+			found = true;
+		}
+	pthread_rwlock_unlock(&hooks.lock);
+	return found;
+}
+
+void
+store_hooks_unwatch_dir(struct store_behind *b)
+{
+	pthread_rwlock_wrlock(&hooks.lock);
+	for (int i = 0; i < DIRS_MAX; i++)
+		if (hooks.dirs[i].b == b)
+			hooks.dirs[i].b = NULL;
+	pthread_rwlock_unlock(&hooks.lock);
+}
+
+void
+store_hooks_unwatch(struct store_behind *b)
+{
+	store_hooks_unwatch_dir(b);
+	pthread_rwlock_wrlock(&hooks.lock);
+	for (int i = 0; i < FILES_MAX; i++)
+		if (hooks.files[i].b == b)
+			hooks.files[i].b = NULL;
+	pthread_rwlock_unlock(&hooks.lock);
+}
+
+/* Lock held.  The number in "log.0000000012"; 0: not a write-ahead file. */
+static uint32_t
+log_number(const char *name)
+{
+	char *end;
+	unsigned long n;
+
+	if (strncmp(name, "log.", 4) != 0 || name[4] < '0' || name[4] > '9')
+		return 0;
+	n = strtoul(name + 4, &end, 10);
+	return *end == '\0' && n <= UINT32_MAX ? (uint32_t)n : 0;
+}
+
+/* Lock held.  Who watches the file of this path? */
+static struct store_behind *
+watcher_of(const char *path, uint32_t *log)
+{
+	const char *slash = strrchr(path, '/');
+	size_t len = slash == NULL ? 0 : (size_t)(slash - path);
+
+	for (int i = 0; slash != NULL && i < DIRS_MAX; i++) {
+		const struct watched_dir *d = &hooks.dirs[i];
+
+		if (d->b == NULL || strlen(d->dir) != len || memcmp(d->dir, path, len) != 0)
+			continue;
+		*log = log_number(slash + 1);
+		if (*log != 0 || strcmp(slash + 1, d->file) == 0)
+			return d->b;
+	}
+	return NULL;
+}
+
+/* False: there is no room to remember it, so it must not be opened. */
+static bool
+remember(struct store_behind *b, int fd, uint32_t log)
+{
+	for (int i = 0; i < FILES_MAX; i++)
+		if (hooks.files[i].b == NULL) {
+			hooks.files[i] = (struct watched_file){ b, fd, log };
+			return true;
+		}
+	return false;
+}
+
+static struct store_behind *
+find(int fd, uint32_t *log)
+{
+	struct store_behind *b = NULL;
+
+	pthread_rwlock_rdlock(&hooks.lock);
+	for (int i = 0; i < FILES_MAX && b == NULL; i++)
+		if (hooks.files[i].b != NULL && hooks.files[i].fd == fd) {
+			b = hooks.files[i].b;
+			*log = hooks.files[i].log;
+		}
+	pthread_rwlock_unlock(&hooks.lock);
+	return b;
+}
+
+/* -- the calls -- */
+
+/* A file that was just made is durable with its name, at once or by who writes behind. */
+static int
+name_durable(struct store_behind *b, uint32_t log, const char *path)
+{
+	if (b != NULL && log != 0)
+		return behind_log_made(b);
+	return store_parent_sync(path) == TV_OK ? 0 : errno;
+}
+
+static int
+opened(int fd, const char *path, bool fresh)
+{
+	struct store_behind *b;
+	uint32_t log = 0;
+	int why = 0;
+
+	pthread_rwlock_wrlock(&hooks.lock);
+	b = watcher_of(path, &log);
+	if (b != NULL && !remember(b, fd, log))
+		why = EMFILE;
+	pthread_rwlock_unlock(&hooks.lock);
+	return why == 0 && fresh ? name_durable(b, log, path) : why;
+}
+
+static _Thread_local bool nameless;
+
+void
+store_names(bool usable)
+{
+	nameless = !usable;
+}
+
+int
+store_open(const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list ap;
+	bool fresh = false;
+	int fd, why;
+
+	if (nameless) {
+		errno = ESTALE;
+		return -1;
+	}
+	if (flags & O_CREAT) {
+		va_start(ap, flags);
+		mode = va_arg(ap, mode_t);
+		va_end(ap);
+		fresh = access(path, F_OK) == -1;	/* it asks for that whenever it opens a write-ahead file */
+	}
+	fd = open(path, flags | O_CLOEXEC, mode);
+	if (fd == -1)
+		return -1;
+	why = opened(fd, path, fresh);
+	if (why == 0)
+		return fd;
+	(void)store_close(fd);
+	errno = why;
+	return -1;
+}
+
+int
+store_close(int fd)
+{
+	pthread_rwlock_wrlock(&hooks.lock);
+	for (int i = 0; i < FILES_MAX; i++)
+		if (hooks.files[i].b != NULL && hooks.files[i].fd == fd)
+			hooks.files[i].b = NULL;
+	pthread_rwlock_unlock(&hooks.lock);
+	return close(fd);
+}
+
+int
+store_sync_fd(int fd)
+{
+	if (fdatasync(fd) == 0)
+		return 0;
+	return errno == ENOSPC || errno == EDQUOT ? EIO : errno;	/* pages are lost all the same */
+}
+
+int
+store_sync(int fd)
+{
+	uint32_t log;
+	struct store_behind *b = find(fd, &log);
+
+	if (b == NULL)
+		return store_sync_fd(fd);
+	return log != 0 ? behind_log_sync(b, fd) : behind_page_sync(b, fd);
+}
+
+static ssize_t
+hook_pwrite(int fd, const void *p, size_t n, off_t at)
+{
+	uint32_t log;
+	struct store_behind *b = find(fd, &log);
+
+	if (b == NULL)
+		return pwrite(fd, p, n, at);
+	return log != 0 ? behind_log_write(b, log, fd, p, n, at) : behind_page_write(b, fd, p, n, at);
+}
+
+static ssize_t
+hook_pread(int fd, void *p, size_t n, off_t at)
+{
+	uint32_t log;
+	struct store_behind *b = find(fd, &log);
+
+	return b == NULL || log != 0 ? pread(fd, p, n, at) : behind_page_read(b, fd, p, n, at);
+}
+
+static int
+hook_ftruncate(int fd, off_t end)
+{
+	uint32_t log;
+	struct store_behind *b = find(fd, &log);
+
+	if (b == NULL || log != 0)
+		return ftruncate(fd, end) == 0 ? 0 : errno;
+	errno = behind_page_cut(b, fd, end);
+	return errno;
+}
+
+void
+store_hooks_set(void)
+{
+	(void)db_env_set_func_ftruncate(hook_ftruncate);
+	(void)db_env_set_func_open(store_open);
+	(void)db_env_set_func_close(store_close);
+	(void)db_env_set_func_fsync(store_sync);
+	(void)db_env_set_func_pwrite(hook_pwrite);
+	(void)db_env_set_func_pread(hook_pread);
+}
