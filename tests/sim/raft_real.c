@@ -3,6 +3,7 @@
  * as raftd has them, each server's on a file system in memory of its own (memfs.h).  Beside them goes the model of
  * raft_disk.c, and after each crash what was recovered must be what the model allows.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,9 +55,14 @@ on_call(void *ctx, struct memfs *fs, enum memfs_call call, const char *name)
 	r->w->real_calls++;
 	if (r->crash_in == 0 || --r->crash_in > 0)
 		return 0;
-	world_say(r->w, "n%d crashes at %s %s", r->n->i + 1, memfs_call_name(call), name);
+	/* The mark and the spares may fail: they only help. */
+	r->failed = r->failing && (call == MEMFS_WRITE || call == MEMFS_SYNC) && strcmp(name, "durable") != 0 &&
+	    strstr(name, "spare") == NULL;
+	world_say(r->w, "n%d %s at %s %s", r->n->i + 1, r->failed ? "meets EIO" : "crashes", memfs_call_name(call), name);
 	r->left = crash_image(r);
-	return 0;
+	r->sync = call == MEMFS_SYNC;
+	r->w->real_errors += r->failed;
+	return r->failed ? EIO : 0;
 }
 
 /* Perhaps the call that follows is the last. */
@@ -66,6 +72,18 @@ maybe_crash(struct real_node *r, double chance, unsigned calls)
 	struct rng *g = &r->w->real->rng;
 
 	r->crash_in = r->w->chaos && rng_unit(g) < chance ? 1 + rng_below(g, calls) : 0;
+	r->failing = r->crash_in > 0 && rng_below(g, 3) == 0;
+	r->failed = false;
+}
+
+/* What the disk refused must be an error of the step, and nothing else may be one. */
+static void
+judge_step(struct real_node *r, enum tv_err err, const char *what)
+{
+	if (err != TV_OK && !r->failed)
+		world_fail(r->w, "n%d: cannot %s: %s", r->n->i + 1, what, tv_strerror(err));
+	if (err == TV_OK && r->failed && r->sync)	/* a write may be tried again, and has been */
+		world_fail(r->w, "n%d: goes on after EIO, while it was to %s", r->n->i + 1, what);
 }
 
 /* Has it died since?  What it did afterwards never happened. */
@@ -126,7 +144,7 @@ open_stores(struct real_node *r)
 		err = snapshot_recv_recover(&r->d, why, sizeof(why));
 	r->recv = snapshot_recv_new(&r->d);
 	TV_ASSERT(r->recv != NULL);
-	if (err != TV_OK)
+	if (err != TV_OK && !r->failed)
 		world_fail(r->w, "n%d: its stores cannot be opened: %s", r->n->i + 1, why[0] != '\0' ? why : tv_strerror(err));
 	return err == TV_OK;
 }
@@ -395,8 +413,7 @@ write_entries(struct real_node *r, const struct sim_write *wr)
 	}
 	err = log_write(r->d.log, &b);
 	free(e);
-	if (err != TV_OK)
-		world_fail(r->w, "n%d: the log cannot be written: %s", r->n->i + 1, tv_strerror(err));
+	judge_step(r, err, "write the log");
 	return err == TV_OK;
 }
 
@@ -417,9 +434,9 @@ write_snapshot(struct real_node *r, const struct sim_snap *snap)
 	r->installed = false;
 	snapshot_recv_chunk(r->recv, &m);
 	buf_done(&config);
-	if (!r->installed)
-		world_fail(r->w, "n%d: a good snapshot was not installed", r->n->i + 1);
-	else if (r->left == NULL)
+	if (!r->failed || r->installed)
+		judge_step(r, r->installed ? TV_OK : TV_EINVAL, "install a good snapshot");
+	if (r->installed && r->left == NULL)
 		compare_state(r);
 	return r->installed;
 }
@@ -456,9 +473,8 @@ real_apply(struct world *w, struct sim_node *n, const struct sim_entry *e)
 	maybe_crash(r, 0.002, 5);
 	err = fsm_apply(r->d.fsm, &re, 1, NULL, NULL);
 	buf_done(&payload);
-	if (err != TV_OK)
-		world_fail(w, "n%d: cannot apply entry %llu: %s", n->i + 1, ULL(e->index), tv_strerror(err));
-	else if (e->index % DIGEST_EVERY == 0)
+	judge_step(r, err, "apply an entry");
+	if (err == TV_OK && e->index % DIGEST_EVERY == 0)
 		compare_state(r);
 	return !died(r) && !w->failed;
 }
@@ -483,8 +499,7 @@ real_compact(struct world *w, struct sim_node *n, uint64_t upto, uint64_t term, 
 		world_fail(w, "n%d: checkpoint at %llu, applied is %llu", n->i + 1, ULL(index), ULL(n->applied));
 	if (err == TV_OK)
 		err = log_compact(r->d.log, upto, n->applied, term, config);
-	if (err != TV_OK)
-		world_fail(w, "n%d: cannot compact: %s", n->i + 1, tv_strerror(err));
+	judge_step(r, err, "compact");
 	if (died(r))
 		return false;
 	r->cutting = 0;
@@ -522,8 +537,11 @@ real_snapshot(struct world *w, struct sim_node *n)
 		err = fsm_snapshot_write(s, path, &bytes, &sum);
 		fsm_snapshot_end(s);
 	}
-	if (err != TV_OK || index != n->applied) {
-		world_fail(w, "n%d: no snapshot at %llu: %s", n->i + 1, ULL(n->applied), tv_strerror(err));
+	judge_step(r, err, "write a snapshot");
+	if (err == TV_OK && index != n->applied)
+		world_fail(w, "n%d: a snapshot at %llu, applied is %llu", n->i + 1, ULL(index), ULL(n->applied));
+	if (err != TV_OK) {
+		(void)died(r);
 		return NULL;
 	}
 	b = read_file(path, n->state, bytes);

@@ -16,6 +16,8 @@ struct real_node {
 	/* a crash within the call at hand */
 	uint64_t crash_in;		/* calls of the disk until then; 0: none */
 	struct memfs *left;		/* what it left; NULL: it did not come to that */
+	bool failing;			/* the call fails, and the server has to stop for that */
+	bool failed, sync;		/* it did; it was a sync */
 	/* a compaction under way */
 	uint64_t cutting;		/* its snapshot position; 0: none */
 	/* found by the last recovery */

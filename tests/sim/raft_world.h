@@ -265,7 +265,7 @@ struct world {
 	bool chaos;		/* faults and clients go on */
 	uint64_t steps;
 	struct real_world *real;
-	unsigned long real_calls, real_recoveries;	/* of the disks; interrupted by a crash */
+	unsigned long real_calls, real_recoveries, real_errors;	/* of the disks; interrupted by a crash */
 	/* truth */
 	struct truth *truth;
 	size_t truth_cap;
