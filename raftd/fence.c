@@ -61,7 +61,14 @@ kept(const struct raftd *d)
 }
 
 static void
-stand_aside(struct raftd *d, const char *witness)
+stand_aside(struct raftd *d)
+{
+	links_silence(d->links, true);
+	engine_fence(d->engine);
+}
+
+static void
+tell(struct raftd *d, const char *witness)
 {
 	log_err("raft", "fenced: an operator has recovered this cluster without this server: %s belongs to generation %llu, this "
 	    "server to generation %llu. It takes no part any more and answers nothing but ?stale reads. What is only here, up "
@@ -69,8 +76,6 @@ stand_aside(struct raftd *d, const char *witness)
 	    "and start it", witness, (unsigned long long)generation_number(d->fenced),
 	    (unsigned long long)generation_number(d->id.generation),
 	    (unsigned long long)engine_status(d->engine)->last_index, d->cluster.data_dir);
-	links_silence(d->links, true);
-	engine_fence(d->engine);
 }
 
 void
@@ -82,11 +87,12 @@ fence_heard(struct raftd *d, const struct hello *h)
 	    generation_number(d->fenced) >= generation_number(h->generation))
 		return;
 	d->fenced = h->generation;
-	stand_aside(d, log_safe(span_str(h->name), name, sizeof(name)));
+	stand_aside(d);
 	/* The loop may wait for this disk: nobody counts on this server any more. */
 	if (keep(d) != TV_OK)
 		log_warn("raft", "the fence could not be kept in %s/raftd/" FENCE_NAME ": %s; after a restart this server has to hear "
 		    "of it again", d->cluster.data_dir, strerror(errno));
+	tell(d, log_safe(span_str(h->name), name, sizeof(name)));
 	gossip_tell_identity(d->gossip);
 	clients_status_changed(d->clients);
 }
@@ -95,8 +101,10 @@ void
 fence_begin(struct raftd *d)
 {
 	d->fenced = kept(d);
-	if (d->fenced != 0)
-		stand_aside(d, "the cluster as it was heard of before");
+	if (d->fenced == 0)
+		return;
+	stand_aside(d);
+	tell(d, "the cluster as it was heard of before");
 }
 
 /* -- notices -- */

@@ -91,7 +91,7 @@ def test_three_of_five_lost():
         for i in range(300, 320):
             leader.kv_put("d/%03d" % i, "x%d" % i)
         last = int(leader.stats("raft")["last_log_index"])
-        wait_for("the first has them", lambda: int(kept[0].stats("raft")["last_log_index"]) >= last)
+        wait_for("the first has them", lambda: int(kept[0].stats("raft")["applied_index"]) >= last)
         for n in lost:
             n.kill()
         kept[1].start("raftd")
