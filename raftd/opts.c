@@ -38,7 +38,7 @@ const struct conf_opt raftd_opts[] = {
 	    "log kept on disk for a connected follower that lags further; then it needs a snapshot" },
 	{ "log_cache", CONF_SIZE, F(log_cache), "256k", "256k", "1G", NULL, CONF_RESTART,
 	    "without effect: the log has no data base that would need memory" },
-	{ "state_cache", CONF_SIZE, F(state_cache), "24M", "1M", "64G", NULL, CONF_RESTART,
+	{ "state_cache", CONF_SIZE, F(state_cache), "30M", "1M", "64G", NULL, CONF_RESTART,
 	    "memory of the state data base" },
 	{ "entry_cache", CONF_SIZE, F(entry_cache), "6M", "64k", "1G", NULL, CONF_RESTART,
 	    "recent log entries kept in memory for followers" },
