@@ -19,8 +19,8 @@ struct blocksums {
 };
 
 /*
- * Reads the whole file.  *whole: first 8 bytes, little endian, of the BLAKE2b of all of it.  TV_ECORRUPT: it is not what
- * its own last 32 bytes say (raftd/fsm/snapfile.h).  TV_ESYS, TV_ENOMEM.  On an error nothing is kept.
+ * Reads the whole file.  *whole: first 8 bytes, little endian, of the BLAKE2b of all of it.  TV_ECORRUPT: it is not
+ * what its own last 32 bytes say (raftd/fsm/snapfile.h).  TV_ESYS, TV_ENOMEM.  On an error nothing is kept.
  */
 enum tv_err blocksums_make(struct blocksums *b, int fd, uint64_t bytes, uint32_t block, uint64_t *whole);
 void blocksums_done(struct blocksums *b);
@@ -28,6 +28,7 @@ void blocksums_done(struct blocksums *b);
  * Up to `block` bytes of the file from offset on, to the end of their block, into dst (of `block` bytes): *p, *n.
  * TV_ECORRUPT: they are not what they were; TV_ESYS.
  */
-enum tv_err blocksums_read(const struct blocksums *b, int fd, uint64_t offset, uint8_t *dst, const uint8_t **p, size_t *n);
+enum tv_err blocksums_read(const struct blocksums *b, int fd, uint64_t offset, uint8_t *dst, const uint8_t **p,
+    size_t *n);
 
 #endif
