@@ -45,7 +45,8 @@ fsm_trouble_text(const struct fsm *f, char *dst, size_t cap)
 	char path[4096];
 	int fd;
 
-	snprintf(dst, cap, "%s%s", f->env->message, f->env->damaged ? "; the next start rebuilds the state" : "");
+	snprintf(dst, cap, "%s%s", f->env->message, f->env->message[0] == '\0' ? "" :
+	    f->env->damaged ? "; the next start rebuilds the state" : "; stopping: the next start recovers it");
 	if (!f->env->damaged || f->displaced)	/* another one is in its place already */
 		return;
 	restore_path(path, sizeof(path), f->dir, "/" DAMAGED);

@@ -23,7 +23,7 @@ give_up(struct fsm *f, int ret)
 	if (ret > 0)
 		(void)atomic_compare_exchange_strong(&f->env->sys, &none, ret);
 	if (!atomic_exchange(&f->env->told, true))
-		snprintf(f->env->message, sizeof(f->env->message), "writing the state's write-ahead log or pages: %s",
+		snprintf(f->env->message, sizeof(f->env->message), "the state's files in %s cannot be written: %s", f->env->dir,
 		    db_strerror(ret));
 	(void)f->env->dbenv->set_flags(f->env->dbenv, DB_PANIC_ENVIRONMENT, 1);
 }
