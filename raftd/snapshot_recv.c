@@ -29,6 +29,7 @@ struct snapshot_recv {
 	struct raft_msg install;	/* position; config is in config below */
 	struct buf config;
 	struct raft_config *install_config;	/* the same, decoded; owned */
+	bool loaded;			/* the new state was complete; it may have begun to take the old one's place */
 	enum tv_err err;		/* of the work in the thread */
 	char errbuf[256];
 };
@@ -222,12 +223,22 @@ install_work(void *ctx)
 	struct snapshot_recv *s = ctx;
 	char path[512];
 
+	s->loaded = false;
 	s->err = make_durable(s);
 	if (s->err == TV_OK)
 		s->err = fsm_restore_load(s->d->fsm, path_of(s->d, "snapshot-install", path, sizeof(path)),
 		    s->errbuf, sizeof(s->errbuf));
+	s->loaded = s->err == TV_OK;
 	if (s->err == TV_OK)
 		s->err = fsm_restore_ready(s->d->fsm, s->errbuf, sizeof(s->errbuf));
+}
+
+/* State and log disagree now; the next start finishes it, and needs the files for that. */
+static void
+half_way(const struct snapshot_recv *s, enum tv_err err)
+{
+	log_err("raft", "installing a snapshot failed half-way: %s", s->errbuf[0] != '\0' ? s->errbuf : tv_strerror(err));
+	daemon_quit(1);
 }
 
 static void
@@ -240,7 +251,10 @@ install_done(void *ctx)
 	if (s->d->stopping)
 		return;				/* the next start finishes it */
 	if (err != TV_OK) {
-		install_failed(s, err);		/* if that left no state, the engine sees it by itself */
+		if (s->loaded && fsm_trouble(s->d->fsm) != TV_OK)
+			half_way(s, err);
+		else
+			install_failed(s, err);
 		return;
 	}
 	recv_drop(s);
@@ -253,12 +267,8 @@ install_done(void *ctx)
 	if (err == TV_OK)
 		err = logthread_reset(engine_log(s->d->engine), s->install.log_index, s->install.log_term,
 		    s->install_config, on_reset, s);
-	if (err != TV_OK) {
-		/* State and log disagree now; the next start finishes it. */
-		log_err("raft", "installing a snapshot failed half-way: %s",
-		    s->errbuf[0] != '\0' ? s->errbuf : tv_strerror(err));
-		daemon_quit(1);
-	}
+	if (err != TV_OK)
+		half_way(s, err);
 }
 
 static void

@@ -543,6 +543,11 @@ store_behind_flush(struct store_behind *b)
 		ret = settle_written(b);
 	else if (store_behind_failed(b) != 0)
 		ret = store_behind_failed(b);
+	else if (is_no_room(ret)) {
+		pthread_mutex_lock(&b->lock);
+		b->no_room = true;		/* the next attempt after a while */
+		pthread_mutex_unlock(&b->lock);
+	}
 	return ret;
 }
 
