@@ -11,7 +11,7 @@
 #include "common/log.h"
 
 #define BACKOFF_FIRST MONO_MS(100)
-#define BACKOFF_MAX_UNIX MONO_S(2)
+#define BACKOFF_MAX_UNIX MONO_MS(250)	/* costs nearly nothing, and requests wait for it */
 #define BACKOFF_MAX_TCP MONO_S(10)
 /* A channel that stayed up this long was a success: the next failure starts from the first step. */
 #define STEADY MONO_S(1)

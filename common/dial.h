@@ -14,7 +14,7 @@ struct dialer_conf {
 	const char *unix_path;		/* either this (copied) */
 	const char *ip;			/* or this and port (copied) */
 	uint16_t port;
-	struct mono backoff_max;	/* 0 means 2 s for unix, 10 s for TCP */
+	struct mono backoff_max;	/* 0 means 250 ms for unix, 10 s for TCP */
 	void (*on_up)(void *ctx, struct chan *c);
 	void (*on_down)(void *ctx, enum tv_err why);	/* also for each failed attempt */
 };

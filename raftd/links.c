@@ -436,6 +436,8 @@ take_hello(struct link *k, const struct frame *f)
 	}
 	if (find(k->l, h.uuid) == NULL)
 		(void)peer_want(k->l, h.uuid, h.name, h.addr);
+	else if (k->ok)
+		links_kick(k->l, h.uuid);	/* it is up: no need to wait until our next attempt is due */
 	forming_poke(d->forming);
 	return TV_OK;
 }

@@ -9,7 +9,7 @@
 #include "common/msg.h"
 #include "rpcd/raftlocal.h"
 
-#define DOWN_WARN_AFTER 4	/* attempts, about a second: daemons start and stop together */
+#define DOWN_WARN_AFTER 6	/* attempts, about a second: daemons start and stop together */
 
 struct raft_local {
 	struct raft_local_conf conf;

@@ -18,7 +18,7 @@
 
 #define VIEW_FRAME_BYTES_MAX (4u << 20)	/* an info answer, the largest */
 #define VIEW_CALLS_MAX 64
-#define DOWN_WARN_AFTER 4	/* attempts, about a second: daemons start and stop together */
+#define DOWN_WARN_AFTER 6	/* attempts, about a second: daemons start and stop together */
 
 struct slot {
 	struct member *m;	/* owned */
