@@ -145,8 +145,15 @@ make_durable(struct snapshot_recv *s)
 
 	if (fsync(s->fd) < 0)
 		return TV_ESYS;
+	/*
+	 * An earlier snapshot may still be there (the thread had no time to remove it), and must never be found beside the
+	 * new one's meta file.
+	 */
+	remove_install(s->d);
+	err = sync_dir(s->d);
 	/* The meta file first: without the snapshot beside it, it means nothing. */
-	err = write_meta(s->d, &s->install);
+	if (err == TV_OK)
+		err = write_meta(s->d, &s->install);
 	if (err == TV_OK)
 		err = sync_dir(s->d);
 	if (err != TV_OK)

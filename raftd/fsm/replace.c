@@ -277,10 +277,15 @@ fsm_restore_swap(struct fsm *f, uint64_t *index, uint64_t *term, char *errbuf, s
 void
 fsm_restore_tidy(struct fsm *f)
 {
+	struct fsm_tables past;
 	char old[4096];
 
+	pthread_mutex_lock(&f->lock);		/* the loop may take the next one just now */
+	past = f->past;
+	f->past = (struct fsm_tables){ 0 };
+	pthread_mutex_unlock(&f->lock);
 	store_names(false);
-	fsm_tables_close(&f->past);
+	fsm_tables_close(&past);
 	store_names(true);
 	restore_path(old, sizeof(old), f->dir, ".old");
 	if (!f->displaced)

@@ -23,6 +23,7 @@ struct real_node {
 	/* found by the last recovery */
 	struct sim_log found;
 	bool installed;
+	unsigned later;			/* jobs without hurry that found the thread idle or not */
 };
 
 /* For struct plan. */
