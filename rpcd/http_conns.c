@@ -18,7 +18,7 @@
 #define GROUPS_MAX 64
 #define ANSWER_BYTES_PER_S 32768	/* a client that reads more slowly is not waited for */
 #define SWEEP_S_MAX 5.0
-#define CROWD 1000			/* connections */
+#define CROWD 128			/* connections; 24 KB each while they are busy */
 #define ACCEPT_BATCH_MAX 32		/* in one turn; the rest waits in the kernel */
 #define ACCEPT_REST_S 0.2		/* without descriptors accept would fail at once, again and again */
 #define EVENTS_MAX 128			/* of connections in one turn */
@@ -62,7 +62,7 @@ crowd_add(struct crowd *c)
 }
 
 /*
- * When thousands have gone their memory goes back at once: the next thousands would find it full of small holes and
+ * When a crowd has gone its memory goes back at once: the next one would find it full of small holes and
  * take new memory beside it.
  */
 void
