@@ -7,6 +7,7 @@
 
 struct peace {
 	struct mono began, wrote;
+	struct mono first;		/* when a leader was first seen; 0: not yet */
 	unsigned long writes;		/* acknowledged when we wrote */
 	uint32_t lists[NODES_MAX];	/* reads through each server; 0: none asked yet */
 	struct mono listed[NODES_MAX];
@@ -143,10 +144,15 @@ check_calm(struct world *w)
 		world_fail(w, "no calm: another election, though all was well");
 }
 
+/*
+ * The leader that stays; without quorum checks the first one: a removed server that does not know it may then stand again and
+ * again, and ends each term (S12).
+ */
 static void
 judge_times(struct world *w, const struct peace *p, const struct sim_node *leader)
 {
-	struct mono led = mono_before(p->began, leader->leads_since) ? mono_sub(leader->leads_since, p->began) : MONO_ZERO;
+	struct mono since = w->plan.opt.check_quorum ? leader->leads_since : p->first;
+	struct mono led = mono_before(p->began, since) ? mono_sub(since, p->began) : MONO_ZERO;
 
 	w->led_after = (double)led.ns / (double)w->plan.opt.election_timeout.ns;
 	if (w->led_after > PEACE_LED)
@@ -164,6 +170,8 @@ peace_check(struct world *w)
 		struct sim_node *leader = world_leader(w);
 
 		if (leader != NULL) {
+			if (p.first.ns == 0)
+				p.first = w->now;
 			bury_lost(w, leader);
 			if (!p.served && all_serve(w, &p, leader)) {
 				p.served = true;
