@@ -361,6 +361,7 @@ membership_remove(struct membership *m, struct span uuid, struct span addr, bool
 {
 	const struct raft_server_conf *s = find_server(m, uuid, addr);
 	struct raft_change change = { .type = RAFT_REMOVE };
+	const struct raft_status *st = engine_status(m->d->engine);
 	raft_id healthy[RAFT_SERVERS_MAX];
 	unsigned count;
 	char text[512];
@@ -380,11 +381,15 @@ membership_remove(struct membership *m, struct span uuid, struct span addr, bool
 		done(ctx, TV_ECONFLICT, text);
 		return;
 	}
+	if (!st->ready || st->change_pending || m->change.active) {
+		change_failed(TV_EAGAIN, done, ctx);
+		return;
+	}
 	change.server = *s;
-	/* Else the policy would add it again as soon as it sees it alive. */
-	if (s->id != m->d->id.self)
-		(void)write_tombstone(m, s->uuid);
-	err = membership_change(m, &change, done, ctx);
+	/* Before the removal, also of this server itself: else the policy adds it again as soon as it is seen alive. */
+	err = write_tombstone(m, s->uuid);
+	if (err == TV_OK)
+		err = membership_change(m, &change, done, ctx);
 	if (err != TV_OK)
 		change_failed(err, done, ctx);
 	else
@@ -392,6 +397,18 @@ membership_remove(struct membership *m, struct span uuid, struct span addr, bool
 }
 
 /* -- transfer of leadership -- */
+
+static const char *
+why_no_transfer(struct membership *m, const struct raft_server_conf *to, enum tv_err err)
+{
+	if (to != NULL && to->id == m->d->id.self)
+		return "that server leads already";
+	if (to != NULL && !to->voter)
+		return "that server is a learner and cannot lead; wait until it is a voter";
+	if (err == TV_ECONFLICT)
+		return "a leadership transfer is in progress";
+	return to == NULL ? "there is no other voter that could lead" : tv_strerror(err);
+}
 
 void
 membership_transfer(struct membership *m, struct span uuid, struct span addr, membership_done *done, void *ctx)
@@ -418,7 +435,7 @@ membership_transfer(struct membership *m, struct span uuid, struct span addr, me
 	err = engine_transfer(m->d->engine, s != NULL ? s->id : 0);
 	if (err != TV_OK && m->transfer.active) {
 		m->transfer = (struct change_wait){ 0 };
-		done(ctx, err, err == TV_ECONFLICT ? "there is no other voter that could lead" : tv_strerror(err));
+		done(ctx, err, why_no_transfer(m, s, err));
 	}
 }
 

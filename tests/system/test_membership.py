@@ -133,6 +133,13 @@ def test_remove_peer():
         a.start()
         votes(leader, leader, a, d, e)
         assert leader.is_leader() and leader.term() == term
+        # The leader is removed for good like any other, and its successor does not take it back.
+        wait_for("removed", lambda: d.ctl("raft", "remove-peer", leader.name, check=False).returncode == 0)
+        now = c.leader([a, d, e])
+        in_log(leader, "the leader %s does not add this server: its node id" % now.name)
+        votes(now, a, d, e)
+        r = now.ctl("raft", "transfer-leader", now.name, check=False)
+        assert r.returncode == 1 and "leads already" in r.stderr, r
 
 
 def test_replaced_at_once():
