@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/member.h"
 #include "ctl/ctl.h"
 
 #define JOIN_TIMEOUT_S 30
@@ -140,6 +141,25 @@ cmd_reload(struct ctl *ctl, int argc, char **argv)
 	    "rpcd has reloaded its configuration; its log names what needs a restart.");
 }
 
+/* A living node objects, and stays; false also when that cannot be asked. */
+static bool
+is_alive(struct ctl *ctl, const char *name)
+{
+	struct client_answer a;
+	json_t *all = NULL, *m;
+	bool alive = false;
+	size_t i;
+
+	if (client_do(ctl_client(ctl), "GET", "/v1/agent/members", SPAN_NONE, JOIN_TIMEOUT_S, &a))
+		all = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL);
+	client_answer_done(&a);
+	json_array_foreach(all, i, m)
+		if (strcmp(json_text(m, "Name"), name) == 0)
+			alive = json_integer_value(json_object_get(m, "Status")) == MEMBER_ALIVE;
+	json_decref(all);
+	return alive;
+}
+
 int
 cmd_force_leave(struct ctl *ctl, int argc, char **argv)
 {
@@ -147,6 +167,7 @@ cmd_force_leave(struct ctl *ctl, int argc, char **argv)
 	bool prune = false;
 	const struct option_spec specs[] = { { "prune", &prune, NULL } };
 	int n = ctl_options(cmd, argc, argv, specs, 1), rc;
+	bool alive;
 	struct buf path = BUF_INIT(8192);
 
 	if (n != 1)
@@ -154,7 +175,11 @@ cmd_force_leave(struct ctl *ctl, int argc, char **argv)
 	buf_puts(&path, "/v1/agent/force-leave/");
 	client_encode(&path, argv[1], false);
 	buf_puts(&path, prune ? "?prune" : "");
+	alive = is_alive(ctl, argv[1]);
 	rc = ctl_put(ctl, "force-leave", buf_cstr(&path), SPAN_NONE, JOIN_TIMEOUT_S, "Told the cluster that it has left.");
+	if (rc == 0 && alive)
+		fprintf(stderr, "clusterctl: force-leave: %s was not known to have failed: if it lives, it objects and stays; "
+		    "to take it out, run `clusterctl leave` there\n", argv[1]);
 	buf_done(&path);
 	return rc;
 }

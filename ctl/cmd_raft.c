@@ -99,18 +99,45 @@ transfer_leader(struct ctl *ctl, const char *server)
 	return rc;
 }
 
+static int
+usage(void)
+{
+	fprintf(stderr, "usage: clusterctl raft list-peers [--stale]\n"
+	    "       clusterctl raft remove-peer [--force] SERVER\n"
+	    "       clusterctl raft transfer-leader [SERVER]\n"
+	    "       clusterctl raft autopilot [get | set NAME=VALUE ... | health]\n"
+	    "       clusterctl raft recover [--dry-run] [--yes]\n");
+	return 2;
+}
+
+/* An option that the verb does not know must not be passed over: --dry-run of remove-peer would remove. */
+static bool
+given_in_vain(const char *verb, const struct option_spec *specs, unsigned count, const char *known)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (*specs[i].flag && strstr(known, specs[i].name) == NULL) {
+			fprintf(stderr, "clusterctl: raft %s has no option --%s\n", verb, specs[i].name);
+			return true;
+		}
+	return false;
+}
+
 int
 cmd_raft(struct ctl *ctl, int argc, char **argv)
 {
-	const struct command *cmd = ctl_find("raft");
 	bool force = false, dry_run = false, yes = false, stale = false;
 	const struct option_spec specs[] = { { "force", &force, NULL }, { "dry-run", &dry_run, NULL }, { "yes", &yes, NULL },
 	    { "stale", &stale, NULL } };
-	int n = ctl_options(cmd, argc, argv, specs, sizeof(specs) / sizeof(specs[0]));
+	const unsigned count = sizeof(specs) / sizeof(specs[0]);
+	int n = ctl_options(ctl_find("raft"), argc, argv, specs, count);
 	const char *verb = n > 0 ? argv[1] : "";
+	const char *known = strcmp(verb, "list-peers") == 0 ? "stale" : strcmp(verb, "remove-peer") == 0 ? "force" :
+	    strcmp(verb, "recover") == 0 ? "dry-run yes" : "";
 
 	if (n < 0)
 		return 2;
+	if (n == 0 || given_in_vain(verb, specs, count, known))
+		return usage();
 	if (strcmp(verb, "list-peers") == 0 && n == 1)
 		return list_peers(ctl, stale);
 	if (strcmp(verb, "remove-peer") == 0 && n == 2)
@@ -121,5 +148,5 @@ cmd_raft(struct ctl *ctl, int argc, char **argv)
 		return raft_autopilot(ctl, n - 1, argv + 2);
 	if (strcmp(verb, "recover") == 0 && n == 1)
 		return raft_recover(ctl, dry_run, yes);
-	return ctl_usage(cmd);
+	return usage();
 }

@@ -16,10 +16,12 @@ number(const json_t *v, const char *name)
 	return (long long)json_integer_value(json_object_get(v, name));
 }
 
-/* What becomes of a server. */
+/* What becomes of a server; of a refused recovery only how it is. */
 static const char *
-fate(const json_t *s)
+fate(const json_t *s, bool refused)
 {
+	if (refused)
+		return json_is_true(json_object_get(s, "Answered")) ? "answers" : "does not answer";
 	if (json_is_true(json_object_get(s, "Self")))
 		return "goes on, alone";
 	return json_is_true(json_object_get(s, "Answered")) ? "given up, answers" : "given up";
@@ -32,11 +34,12 @@ show_servers(const json_t *report)
 	unsigned rows = (unsigned)json_array_size(list) + 1, at = COLUMNS;
 	const char **cells = calloc((size_t)rows * COLUMNS, sizeof(*cells));
 	char (*log)[64] = calloc(rows, sizeof(*log));
+	bool refused = json_text(report, "Refused")[0] != '\0';
 	size_t i;
 
 	if (cells != NULL && log != NULL) {
-		memcpy(cells, (const char *const[]){ "Node", "Address", "Gossip", "Voter", "Log", "What becomes of it" },
-		    COLUMNS * sizeof(*cells));
+		memcpy(cells, (const char *const[]){ "Node", "Address", "Gossip", "Voter", "Log",
+		    refused ? "Raftd" : "What becomes of it" }, COLUMNS * sizeof(*cells));
 		json_array_foreach(list, i, s) {
 			if (json_is_true(json_object_get(s, "Answered")))
 				snprintf(log[i], sizeof(log[i]), "%lld (term %lld)", number(s, "LastIndex"), number(s, "LastTerm"));
@@ -47,7 +50,7 @@ show_servers(const json_t *report)
 			cells[at++] = json_text(s, "SerfStatus");
 			cells[at++] = json_is_true(json_object_get(s, "Voter")) ? "true" : "false";
 			cells[at++] = log[i];
-			cells[at++] = fate(s);
+			cells[at++] = fate(s, refused);
 		}
 		out_table(cells, rows, COLUMNS);
 	}
@@ -81,6 +84,8 @@ show(const json_t *report)
 	    number(report, "Generation"), number(report, "VotersAnswering"), number(report, "Voters"));
 	show_servers(report);
 	show_loss(report);
+	if (json_text(report, "Refused")[0] != '\0')
+		return;
 	printf("\nThe cluster goes on as generation %lld with %s as its only server. The others are refused for ever with their\n"
 	    "data: empty their raftd directory before you start them again, and they join as new servers.\n",
 	    number(report, "Generation") + 1, json_text(report, "Node"));

@@ -109,27 +109,62 @@ save_tick(void *ctx, uint64_t done, uint64_t total)
 		progress_show(p, "snapshot save: the server writes it");
 }
 
-/* Beside the file, so that renaming works. */
-static FILE *
-create_beside(const char *file, char *path, size_t cap)
-{
-	int fd, n = snprintf(path, cap, "%s.XXXXXX", file);
+/*
+ * Where the snapshot grows: beside the file, so that renaming works, and without a name while the file system can do
+ * that, so that nothing stays behind of a command that was interrupted.
+ */
+struct growing {
 	FILE *f;
+	char path[PATH_MAX];		/* empty: it has no name yet */
+};
 
-	if (n < 0 || (size_t)n >= cap) {
-		errno = ENAMETOOLONG;
-		return NULL;
+/* NULL, or why not.  A device or a pipe must not be replaced by a file. */
+static const char *
+grow_begin(struct growing *g, const char *file)
+{
+	char copy[PATH_MAX];
+	struct stat st;
+	int fd;
+
+	g->path[0] = '\0';
+	g->f = NULL;
+	if (stat(file, &st) == 0 && !S_ISREG(st.st_mode))
+		return S_ISDIR(st.st_mode) ? strerror(EISDIR) : "this is no regular file, and would be replaced";
+	if (strlen(file) + sizeof(".XXXXXX") > sizeof(g->path))
+		return strerror(ENAMETOOLONG);
+	snprintf(copy, sizeof(copy), "%s", file);
+	fd = open(dirname(copy), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT || errno == EINVAL)) {
+		snprintf(g->path, sizeof(g->path), "%s.XXXXXX", file);
+		fd = mkostemp(g->path, O_CLOEXEC);		/* 0600 */
 	}
-	fd = mkostemp(path, O_CLOEXEC);		/* 0600 */
-	f = fd < 0 ? NULL : fdopen(fd, "w+b");
-	if (f == NULL && fd >= 0)
-		(void)close(fd);
-	return f;
+	g->f = fd < 0 ? NULL : fdopen(fd, "w+b");
+	return g->f == NULL ? strerror(errno) : NULL;
+}
+
+/* A name that nobody has, for the moment before the rename, which replaces an older snapshot of the same name. */
+static bool
+grow_name(struct growing *g, const char *file)
+{
+	char self[64];
+
+	if (g->path[0] != '\0')
+		return true;
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fileno(g->f));
+	for (unsigned i = 0; i < 100; i++) {
+		snprintf(g->path, sizeof(g->path), "%s.%06u", file, ((unsigned)getpid() + i) % 1000000);
+		if (linkat(AT_FDCWD, self, AT_FDCWD, g->path, AT_SYMLINK_FOLLOW) == 0)
+			return true;
+		if (errno != EEXIST)
+			break;
+	}
+	g->path[0] = '\0';
+	return false;
 }
 
 /* On disk under its own name; NULL, or what failed. */
 static const char *
-keep(FILE *f, const char *path, const char *file)
+grow_keep(struct growing *g, const char *file)
 {
 	char copy[PATH_MAX];
 	const char *failed = NULL;
@@ -137,11 +172,19 @@ keep(FILE *f, const char *path, const char *file)
 
 	snprintf(copy, sizeof(copy), "%s", file);
 	dir = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0 || fsync(fileno(f)) < 0 || rename(path, file) < 0 || fsync(dir) < 0)
+	if (dir < 0 || fsync(fileno(g->f)) < 0 || !grow_name(g, file) || rename(g->path, file) < 0 || fsync(dir) < 0)
 		failed = strerror(errno);
 	if (dir >= 0)
 		(void)close(dir);
 	return failed;
+}
+
+static void
+grow_end(struct growing *g, bool kept)
+{
+	if (!kept && g->path[0] != '\0')
+		(void)unlink(g->path);
+	(void)fclose(g->f);
 }
 
 static int
@@ -174,33 +217,33 @@ download(struct ctl *ctl, const struct snapshot_options *o, FILE *f, uint64_t *i
 }
 
 static int
-save(struct ctl *ctl, const char *file, const struct snapshot_options *o)
+save(struct ctl *ctl, const char *name, const struct snapshot_options *o)
 {
-	char path[PATH_MAX], why[WHY_BYTES];
+	char why[WHY_BYTES], target[PATH_MAX];
+	/* A symbolic link stays one; what it names is replaced. */
+	const char *file = realpath(name, target) != NULL ? target : name;
 	struct snap_facts facts = { .meta = NULL };
-	FILE *f = create_beside(file, path, sizeof(path));
-	const char *failed = NULL;
+	struct growing g;
+	const char *failed = grow_begin(&g, file);
 	uint64_t index = 0;
 	int rc;
 
-	if (f == NULL)
-		return complain("save", file, strerror(errno));
-	rc = download(ctl, o, f, &index);
-	if (rc == 0 && fflush(f) != 0)
+	if (failed != NULL)
+		return complain("save", file, failed);
+	rc = download(ctl, o, g.f, &index);
+	if (rc == 0 && fflush(g.f) != 0)
 		rc = complain("save", file, strerror(errno));
-	rewind(f);
-	if (rc == 0 && !snap_facts_read(f, &facts, why, sizeof(why)))
+	rewind(g.f);
+	if (rc == 0 && !snap_facts_read(g.f, &facts, why, sizeof(why)))
 		rc = complain("save", "what came is not a whole snapshot", why);
-	if (rc == 0 && (failed = keep(f, path, file)) != NULL)
+	if (rc == 0 && (failed = grow_keep(&g, file)) != NULL)
 		rc = complain("save", file, failed);
-	if (rc != 0)
-		(void)unlink(path);
-	else if (ctl->json)
+	if (rc == 0 && ctl->json)
 		print_facts_json(&facts);
-	else
+	else if (rc == 0)
 		printf("Saved and verified snapshot to index %llu\n", (unsigned long long)index);
 	snap_facts_done(&facts);
-	(void)fclose(f);
+	grow_end(&g, rc == 0);
 	return rc;
 }
 
@@ -274,26 +317,42 @@ upload(struct ctl *ctl, FILE *f, uint64_t size, const struct snapshot_options *o
 	return rc;
 }
 
-/* Says what is replaced by what; on a terminal the operator must agree. */
+/* Says what is replaced by what; on a terminal the operator must agree, and to a strange archive in any case. */
 static bool
 agreed(struct ctl *ctl, const struct snap_facts *f, const struct snapshot_options *o)
 {
 	json_t *shown = json_deep_copy(f->meta), *self;
 	char line[16] = "";
+	const char *here, *cluster;
+	bool strange;
 
 	json_safe(shown);
 	self = client_get_json(ctl_client(ctl), "snapshot restore", "/v1/agent/self");
+	here = o->dc != NULL ? o->dc : self != NULL ? json_text(json_object_get(self, "Config"), "Datacenter") : "?";
+	strange = strcmp(here, json_text(shown, "Datacenter")) != 0;
 	fprintf(stderr, "This replaces all keys, sessions, nodes, services and checks of datacenter %s\n"
-	    "by %llu records of datacenter %s, saved %s at index %lld by %s.\n",
-	    o->dc != NULL ? o->dc : self != NULL ? json_text(json_object_get(self, "Config"), "Datacenter") : "?",
+	    "by %llu records of datacenter %s, saved %s at index %lld by %s.\n", here,
 	    (unsigned long long)f->records, json_text(shown, "Datacenter"), json_text(shown, "Time"),
 	    (long long)json_integer_value(json_object_get(shown, "Index")), json_text(shown, "Node"));
+	cluster = json_text(json_object_get(json_object_get(self, "Stats"), "raft"), "cluster_id");
+	if (cluster[0] != '\0' && strcmp(cluster, json_text(shown, "ClusterID")) != 0)
+		fprintf(stderr, "It is the archive of another cluster, %s; this one is %s.\n", json_text(shown, "ClusterID"),
+		    cluster);
 	json_decref(shown);
 	json_decref(self);
 	if (self == NULL)
 		return false;			/* said why */
-	if (o->yes || !isatty(STDIN_FILENO))
+	if (o->yes)
 		return true;
+	if (!isatty(STDIN_FILENO)) {
+		if (!strange)
+			return true;
+		fprintf(stderr, "clusterctl: snapshot restore: nothing was changed: this is the archive of another datacenter; "
+		    "if that is meant, repeat it with --yes\n");
+		return false;
+	}
+	if (strange)
+		fprintf(stderr, "THIS IS THE ARCHIVE OF ANOTHER DATACENTER. ");
 	fprintf(stderr, "Go on? [y/N] ");
 	if (fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y'))
 		return true;

@@ -131,7 +131,7 @@ main(int argc, char **argv)
 		fprintf(stderr, "clusterctl: no command \"%s\"; `clusterctl help` lists them\n", argv[1]);
 		return 2;
 	}
-	if (argc == 3 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
+	if (argc >= 3 && (strcmp(argv[argc - 1], "--help") == 0 || (argc == 3 && strcmp(argv[2], "-h") == 0))) {
 		printf("usage: clusterctl %s %s\n%s\n", cmd->name, cmd->args, cmd->help);
 		return 0;
 	}

@@ -173,7 +173,8 @@ unpack(struct archive_in *a, void *p, size_t n, size_t *got)
 			a->z_end = true;
 		else if (ret != Z_OK && ret != Z_BUF_ERROR)
 			return refuse(a, ret == Z_MEM_ERROR ? TV_ENOMEM : TV_EFORMAT, "failed to decompress snapshot: %s",
-			    ret == Z_MEM_ERROR ? "out of memory" : a->z.msg != NULL ? a->z.msg : "no gzip data");
+			    ret == Z_MEM_ERROR ? "out of memory" : a->z.total_out == 0 ? "the file is not packed by gzip, so it is "
+			    "no snapshot" : a->z.msg != NULL ? a->z.msg : "it is damaged");
 	}
 	*got = done;
 	return TV_OK;

@@ -40,6 +40,11 @@ def test_wrong_calls():
     expect(2, "needs a value", "query", "x", "--node")
     expect(2, "usage: clusterctl query", "query", "answer", "x", "--text", "a", "--exec", "b")
     expect(2, "usage: clusterctl version", "version", "extra")
+    # An option of another verb is not passed over: who types --dry-run relies on it.
+    expect(2, "raft remove-peer has no option --dry-run", "raft", "remove-peer", "--dry-run", "n1")
+    expect(2, "raft transfer-leader has no option --yes", "raft", "transfer-leader", "--yes")
+    expect(2, "raft recover has no option --force", "raft", "recover", "--force")
+    expect(0, "usage: clusterctl raft", "raft", "recover", "--help")
 
 
 def test_nobody_there():
@@ -89,6 +94,9 @@ def test_on_a_server():
         expect(1, "No node found", *at, "force-leave", "nobody")
         expect(1, 'no server "nobody"', *at, "raft", "remove-peer", "nobody")
         expect(1, 'no server "nobody"', *at, "raft", "transfer-leader", "nobody")
+        expect(1, "there is no other voter that could lead", *at, "raft", "transfer-leader")
+        expect(1, "leads already", *at, "raft", "transfer-leader", node.name)
+        expect(1, "quorum would be lost", *at, "raft", "remove-peer", node.name)
         expect(0, "reloaded", *at, "reload")
 
 

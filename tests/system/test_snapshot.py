@@ -158,11 +158,43 @@ def test_command():
             assert p.returncode == 1 and p.stderr.startswith("clusterctl: snapshot " + verb[0]), p
         assert "receiving" not in n.log("raftd")[n.log("raftd").rindex("is done"):]
         assert n.ctl("snapshot", "save", "/nonexistent/x", check=False).returncode == 1
+        # Only a file is replaced: a pipe, a device or a folder of that name stays, a symbolic link goes on leading there.
+        pipe, link = os.path.join(c.dir, "pipe"), os.path.join(c.dir, "link")
+        os.mkfifo(pipe)
+        os.symlink("backup.tgz", link)
+        for name in (pipe, c.dir):
+            assert n.ctl("snapshot", "save", name, check=False).returncode == 1
+        assert stat.S_ISFIFO(os.stat(pipe).st_mode)
+        n.ctl("snapshot", "save", link)
+        assert os.path.islink(link) and member(open(path, "rb").read(), "state.bin")
+        with open(path, "wb") as f:
+            f.write(archive)
         assert n.ctl("snapshot", "frob", check=False).returncode == 2
         n.stop("rpcd")
         p = n.ctl("snapshot", "save", path, check=False)
         assert p.returncode == 1 and "Is rpcd running there?" in p.stderr
         assert open(path, "rb").read() == archive, "a failed save touched the backup before it"
+
+
+def test_archive_of_another_datacenter():
+    """Asked for without a terminal it needs --yes; the refusal comes before anything is sent."""
+    with Cluster(NET + ".2") as c:
+        here = c.add("n1", 1, raftd={"bootstrap": True}).start()
+        there = c.add("m1", 11, dc="dc2", raftd={"bootstrap": True}).start()
+        c.formed([here])
+        c.formed([there])
+        path = os.path.join(c.dir, "dc2.tgz")
+        here.kv_put("a", NEW)
+        there.kv_put("a", OLD)
+        there.ctl("snapshot", "save", path)
+        p = here.ctl("snapshot", "restore", path, check=False, input="")
+        assert p.returncode == 1 and "of datacenter dc2" in p.stderr and "repeat it with --yes" in p.stderr, p
+        assert "archive of another cluster, " + there.stats("raft")["cluster_id"] in p.stderr, p
+        assert here.kv_get("a") == NEW and here.get("/v1/snapshot/restore").json()["Phase"] == "none"
+        here.ctl("snapshot", "restore", "--yes", path)
+        assert here.kv_get("a") == OLD
+        p = there.ctl("snapshot", "restore", path, input="")
+        assert "another" not in p.stderr, p
 
 
 def test_bad_archives():
@@ -556,7 +588,8 @@ def test_memory_is_bounded():
             assert after[k] - before[k] < 60, (k, before[k], after[k])
 
 
-main(test_save_and_restore_anywhere, test_command, test_bad_archives, test_snapshot_under_load_is_of_one_index,
+main(test_save_and_restore_anywhere, test_command, test_archive_of_another_datacenter, test_bad_archives,
+     test_snapshot_under_load_is_of_one_index,
      test_into_a_fresh_cluster, test_sessions_get_their_time_again, test_one_at_a_time_and_a_client_that_leaves,
      test_leader_killed_on_the_way, test_follower_killed_or_away, test_leadership_moves_on_the_way,
      test_all_killed_on_the_way, test_restore_under_load, test_save_under_load, test_memory_is_bounded)
