@@ -62,10 +62,10 @@ struct logthread {
 	struct job_list queue, finished;
 	bool stop;
 	bool asleep;			/* the thread waits for `wake`, which nobody has posted yet */
-	struct mono write_since;	/* start of the write in progress, 0 */
+	struct mono busy_since;		/* start of the write or other job in progress, 0 */
 	struct mono slowest, slow;	/* slow: from there on it counts as such; 0: never */
 	uint64_t syncs, slow_syncs;
-	uint32_t histogram[BUCKETS];
+	uint64_t histogram[BUCKETS];
 
 	/* A condition would hand the thread a mutex that counts as contended: a system call more for every batch. */
 	sem_t wake;
@@ -211,32 +211,16 @@ batch_merge(struct job *a, const struct job *b)
 static enum tv_err
 write_batch(struct logthread *t, struct job *j)
 {
-	struct mono start = clock_mono(), took;
-	enum tv_err err;
-
-	pthread_mutex_lock(&t->mutex);
-	t->write_since = start;
-	pthread_mutex_unlock(&t->mutex);
 	j->batch.entries = j->entries;
-	err = log_write(t->store, &j->batch);
-	took = mono_sub(clock_mono(), start);
-	pthread_mutex_lock(&t->mutex);
-	t->write_since = MONO_ZERO;
-	if (took.ns > t->slowest.ns)
-		t->slowest = took;
-	t->histogram[bucket_of((uint64_t)took.ns / 1000)]++;
-	t->syncs++;
-	t->slow_syncs += t->slow.ns > 0 && took.ns > t->slow.ns;
-	pthread_mutex_unlock(&t->mutex);
 	if (j->batch.count > 0) {
 		j->last_index = j->entries[j->batch.count - 1].index;
 		j->last_term = j->entries[j->batch.count - 1].term;
 	}
-	return err;
+	return log_write(t->store, &j->batch);
 }
 
 static enum tv_err
-run_job(struct logthread *t, struct job *j)
+store_job(struct logthread *t, struct job *j)
 {
 	switch (j->type) {
 	case JOB_COMPACT:
@@ -249,6 +233,30 @@ run_job(struct logthread *t, struct job *j)
 		break;
 	}
 	return write_batch(t, j);
+}
+
+/* Each kind ends in a sync, and all that wait, wait for it: a disk that hangs in any of them counts as busy. */
+static enum tv_err
+run_job(struct logthread *t, struct job *j)
+{
+	struct mono start = clock_mono(), took;
+	enum tv_err err;
+
+	pthread_mutex_lock(&t->mutex);
+	t->busy_since = start;
+	pthread_mutex_unlock(&t->mutex);
+	err = store_job(t, j);
+	j->sys = errno;
+	took = mono_sub(clock_mono(), start);
+	pthread_mutex_lock(&t->mutex);
+	t->busy_since = MONO_ZERO;
+	if (took.ns > t->slowest.ns)
+		t->slowest = took;
+	t->histogram[bucket_of((uint64_t)took.ns / 1000)]++;
+	t->syncs++;
+	t->slow_syncs += t->slow.ns > 0 && took.ns > t->slow.ns;
+	pthread_mutex_unlock(&t->mutex);
+	return err;
 }
 
 /* Takes the jobs that wait, in order: writes next to each other become one.  Returns the first error. */
@@ -273,7 +281,6 @@ run_all(struct logthread *t, struct job *list, struct job_list *finished)
 		if (err == TV_OK)
 			err = run_job(t, j);
 		j->err = err;
-		j->sys = errno;
 		list_push(finished, j);
 		for (struct job *m = merged.head, *mn; m != NULL; m = mn) {
 			mn = m->next;
@@ -587,7 +594,7 @@ logthread_busy(struct logthread *t, struct mono now)
 	struct mono since;
 
 	pthread_mutex_lock(&t->mutex);
-	since = t->write_since;
+	since = t->busy_since;
 	pthread_mutex_unlock(&t->mutex);
 	return since.ns == 0 ? MONO_ZERO : mono_sub(now, since);
 }

@@ -56,13 +56,13 @@ enum tv_err logthread_reset(struct logthread *t, uint64_t snapshot_index, uint64
 enum tv_err logthread_cluster(struct logthread *t, const char *cluster_id, uint64_t generation,
     logthread_job_done *done, void *ctx);
 
-/* How long the write now in progress has taken, 0 if none (any time, from the loop). */
+/* How long the write or job now in progress has taken, 0 if none (any time, from the loop). */
 struct mono logthread_busy(struct logthread *t, struct mono now);
-/* Writes so far, each with one sync, and those that took longer than `slow` of logthread_watch(). */
+/* Writes and jobs so far, each with one sync, and those that took longer than `slow` of logthread_watch(). */
 uint64_t logthread_syncs(struct logthread *t);
 uint64_t logthread_slow(struct logthread *t);
 void logthread_watch(struct logthread *t, struct mono slow);
-/* Longest write since the last call, and the latency histogram for info: microseconds at quantile q (0..1). */
+/* Longest one since the last call, and the latency histogram for info: microseconds at quantile q (0..1). */
 struct mono logthread_slowest(struct logthread *t);
 uint64_t logthread_quantile_us(struct logthread *t, double q);
 

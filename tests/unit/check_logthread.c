@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <check.h>
 #include <ev.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/rng.h"
 #include "raftd/logthread.h"
 
@@ -26,6 +28,7 @@ struct log_store {			/* stands in for the real one */
 	unsigned fail_at;		/* this write fails; 0: none */
 	uint64_t generation, generation_at;	/* written last, and the last entry written with it */
 	char cluster[37];
+	sem_t *begun, *go_on;		/* a compaction tells that it runs, and waits; NULL: it does not */
 };
 
 enum tv_err
@@ -58,6 +61,10 @@ log_compact(struct log_store *s, uint64_t index, uint64_t snapshot_index, uint64
 {
 	(void)index, (void)snapshot_index, (void)snapshot_term, (void)config;
 	s->jobs++;
+	if (s->begun != NULL) {
+		sem_post(s->begun);
+		sem_wait(s->go_on);
+	}
 	return TV_OK;
 }
 
@@ -276,6 +283,35 @@ START_TEST(a_failure_is_final)
 }
 END_TEST
 
+/* A disk that hangs in a compaction holds up writes like one that hangs in a write: it must show (S87). */
+START_TEST(every_kind_of_job_counts_as_busy)
+{
+	struct raft_config config = { .count = 0 };
+	struct world *w = world_new();
+	uint64_t syncs;
+	sem_t begun, go_on;
+
+	sem_init(&begun, 0, 0);
+	sem_init(&go_on, 0, 0);
+	w->store.begun = &begun;
+	w->store.go_on = &go_on;
+	append(w, 1, 0);
+	settle(w);
+	syncs = logthread_syncs(w->t);
+	ck_assert_int_eq(logthread_busy(w->t, clock_mono()).ns, 0);
+	ck_assert_int_eq(logthread_compact(w->t, 1, 1, 1, &config, job_done, w), TV_OK);
+	sem_wait(&begun);
+	ck_assert_int_gt(logthread_busy(w->t, mono_add(clock_mono(), MONO_S(9))).ns, MONO_S(8).ns);
+	sem_post(&go_on);
+	settle(w);
+	ck_assert_int_eq(logthread_busy(w->t, clock_mono()).ns, 0);
+	ck_assert_uint_eq(logthread_syncs(w->t), syncs + 1);
+	world_free(w);
+	sem_destroy(&begun);
+	sem_destroy(&go_on);
+}
+END_TEST
+
 START_TEST(what_is_queued_is_written_at_the_end)
 {
 	struct world *w = world_new();
@@ -304,6 +340,7 @@ main(void)
 	tcase_add_test(t, generation_of_a_batch);
 	tcase_add_loop_test(t, merging_changes_nothing, 0, 20);
 	tcase_add_test(t, a_failure_is_final);
+	tcase_add_test(t, every_kind_of_job_counts_as_busy);
 	tcase_add_test(t, what_is_queued_is_written_at_the_end);
 	suite_add_tcase(s, t);
 	srunner_run_all(sr, CK_ENV);
