@@ -242,9 +242,15 @@ proposals_expire(struct proposals *q, struct mono now)
 {
 	struct proposal *p;
 
-	/* Deadlines rise with the index: all writes wait equally long. */
+	/* Deadlines rise with the index and in the queue: all writes wait equally long. */
 	while ((p = ring_first(q)) != NULL && mono_before(p->deadline, now)) {
 		ring_pop(q);
 		p->done(p, TV_EUNKNOWN, NULL);
+	}
+	/* The core takes nothing: its window is full of what is not committed. */
+	while (proposals_queued(q) > 0 && mono_before(q->queue[q->head]->deadline, now)) {
+		p = q->queue[q->head];
+		queue_taken(q, 1);
+		p->done(p, TV_EAGAIN, NULL);
 	}
 }

@@ -4,6 +4,7 @@
  *   applied at its index with its term      the result of the state machine
  *   another entry stands at its index       TV_ENOTLEADER: it was surely not applied
  *   nobody knows before the deadline        TV_EUNKNOWN: it may have been applied
+ *   still queued at the deadline            TV_EAGAIN: it was surely not applied
  * Pure: no clock, no I/O.
  */
 #ifndef TV_PROPOSALS_H

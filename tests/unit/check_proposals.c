@@ -137,6 +137,33 @@ START_TEST(queue_is_bounded_and_can_be_refused)
 }
 END_TEST
 
+/* While the window is full nobody waits longer than for a quorum, and is told that nothing was done. */
+START_TEST(queued_ones_end_in_time_too)
+{
+	struct proposals *q = proposals_new(1u << 20);
+	struct asker a[3];
+	uint32_t count;
+
+	for (unsigned i = 0; i < 3; i++) {
+		a[i] = (struct asker){ .p.done = told };
+		ck_assert_int_eq(proposals_add(q, &a[i].p, 4, span_str("\x01"), MONO_MS(100 + i)), TV_OK);
+	}
+	proposals_expire(q, MONO_MS(100));
+	ck_assert_uint_eq(a[0].told, 0);
+	proposals_expire(q, MONO_MS(102));
+	ck_assert_int_eq(a[0].err, TV_EAGAIN);
+	ck_assert_int_eq(a[1].err, TV_EAGAIN);
+	ck_assert_uint_eq(a[2].told, 0);
+	ck_assert_ptr_nonnull(proposals_next(q, 10, &count));
+	ck_assert_uint_eq(count, 1);
+	proposals_expire(q, MONO_MS(103));
+	ck_assert_uint_eq(proposals_queued(q), 0);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_uint_eq(a[i].told, 1);
+	proposals_free(q);
+}
+END_TEST
+
 struct reader {
 	struct read_wait w;
 	unsigned told;
@@ -262,6 +289,7 @@ main(void)
 	tcase_add_test(t, cut_ones_surely_did_not_happen);
 	tcase_add_test(t, lost_leadership_brings_deadlines_forward);
 	tcase_add_test(t, queue_is_bounded_and_can_be_refused);
+	tcase_add_test(t, queued_ones_end_in_time_too);
 	tcase_add_test(t, a_turn_is_one_round);
 	tcase_add_test(t, refused_rounds_are_asked_again);
 	tcase_add_test(t, held_messages_leave_in_order);
