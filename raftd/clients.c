@@ -6,6 +6,7 @@
 
 #include "common/greet.h"
 #include "common/assert.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/monitor.h"
 #include "common/mpack.h"
@@ -26,19 +27,18 @@ TAILQ_HEAD(request_list, request);
 
 struct client {
 	struct clients *c;
-	struct client *next;
+	TAILQ_ENTRY(client) link;
 	struct chan *chan;
 	bool greeted, paused;
 	struct monitor *monitor;	/* asked for log lines; or NULL */
-	struct request_list requests;
+	struct request_list requests, fired;
 	struct request *buckets[BUCKETS];
 };
 
 struct clients {
 	struct raftd *d;
 	struct listener *listener;
-	struct client *all;
-	struct request_list fired;
+	TAILQ_HEAD(client_list, client) all;	/* the next one to serve first */
 	struct request *spares;
 	unsigned spare_count, pending;
 	bool status_due, freeing;
@@ -114,9 +114,9 @@ detach(struct request *q)
 static void
 request_free(struct clients *c, struct request *q)
 {
-	detach(q);
 	if (q->fired)
-		TAILQ_REMOVE(&c->fired, q, fired_link);
+		TAILQ_REMOVE(&q->client->fired, q, fired_link);
+	detach(q);
 	if (q->args.p != q->bytes)
 		free((void *)(uintptr_t)q->args.p);
 	c->pending--;
@@ -226,7 +226,19 @@ request_fire(struct request *q)
 	if (q->fired)
 		return;
 	q->fired = true;
-	TAILQ_INSERT_TAIL(&owner(q)->fired, q, fired_link);
+	TAILQ_INSERT_TAIL(&q->client->fired, q, fired_link);
+}
+
+static bool
+congested(const struct client *cl)
+{
+	return chan_pending(cl->chan) > PAUSE_BYTES;
+}
+
+bool
+request_congested(const struct request *q)
+{
+	return congested(q->client);
 }
 
 static void
@@ -413,7 +425,7 @@ client_frame(void *ctx, struct chan *chan, const struct frame *f)
 			abandon(cl->c, q);
 		return TV_OK;
 	}
-	if (chan_pending(cl->chan) > PAUSE_BYTES) {
+	if (congested(cl)) {
 		cl->paused = true;
 		chan_pause(cl->chan, true);
 	}
@@ -445,15 +457,13 @@ abandon_all(struct client *cl)
 static void
 client_close(void *ctx, struct chan *chan, enum tv_err why)
 {
-	struct client *cl = ctx, **at;
+	struct client *cl = ctx;
 
 	(void)chan;
 	(void)why;
 	abandon_all(cl);
 	monitor_stop(cl->monitor);
-	for (at = &cl->c->all; *at != cl; at = &(*at)->next)
-		;
-	*at = cl->next;
+	TAILQ_REMOVE(&cl->c->all, cl, link);
 	listener_release(cl->c->listener);
 	free(cl);
 }
@@ -476,14 +486,14 @@ on_accept(void *ctx, int fd)
 	}
 	cl->c = c;
 	TAILQ_INIT(&cl->requests);
+	TAILQ_INIT(&cl->fired);
 	cl->chan = chan_new(fd, &conf);
 	if (cl->chan == NULL) {
 		free(cl);
 		listener_release(c->listener);
 		return;
 	}
-	cl->next = c->all;
-	c->all = cl;
+	TAILQ_INSERT_TAIL(&c->all, cl, link);
 	if (chan_peercred(cl->chan, &uid, NULL) != TV_OK || !daemon_peer_allowed(uid)) {
 		if (log_allow(&c->refusals, "raftd"))
 			log_warn("raftd", "raftd.sock: uid %u may not use it and was turned away", (unsigned)uid);
@@ -500,22 +510,62 @@ clients_status_changed(struct clients *c)
 		c->status_due = true;
 }
 
-bool
-clients_turn(struct clients *c)
+/* The next fired one of the channel; false: there is none, or it must wait. */
+static bool
+serve_fired(struct client *cl)
 {
-	bool busy = !TAILQ_EMPTY(&c->fired);
-	struct request_list now;
-	struct request *q;
+	struct request *q = TAILQ_FIRST(&cl->fired);
 
-	/* Those that fire while these are served come next time. */
-	TAILQ_INIT(&now);
-	TAILQ_CONCAT(&now, &c->fired, fired_link);
-	while ((q = TAILQ_FIRST(&now)) != NULL) {
-		TAILQ_REMOVE(&now, q, fired_link);
-		q->fired = false;
-		op_read_again(q);
+	if (q == NULL || congested(cl))
+		return false;
+	TAILQ_REMOVE(&cl->fired, q, fired_link);
+	q->fired = false;
+	op_read_again(q);
+	return true;
+}
+
+/* One of each channel in turn, so that none waits for all of another's. */
+static bool
+serve_all_fired(struct clients *c, struct mono until)
+{
+	bool some = false, more = true;
+
+	while (more) {
+		struct client *cl;
+
+		more = false;
+		TAILQ_FOREACH(cl, &c->all, link) {
+			if (!serve_fired(cl))
+				continue;
+			some = more = true;
+			if (mono_before(clock_mono(), until))
+				continue;
+			TAILQ_REMOVE(&c->all, cl, link);
+			TAILQ_INSERT_TAIL(&c->all, cl, link);
+			return true;
+		}
 	}
-	for (struct client *cl = c->all; cl != NULL; cl = cl->next) {
+	return some;
+}
+
+bool
+clients_waiting(const struct clients *c)
+{
+	const struct client *cl;
+
+	TAILQ_FOREACH(cl, &c->all, link)
+		if (!TAILQ_EMPTY(&cl->fired) && !congested(cl))
+			return true;
+	return false;
+}
+
+bool
+clients_turn(struct clients *c, struct mono until)
+{
+	bool busy = serve_all_fired(c, until);
+	struct client *cl;
+
+	TAILQ_FOREACH(cl, &c->all, link) {
 		if (c->status_due && cl->greeted)
 			info_write_status(c->d, cl->chan);
 		if (cl->paused && chan_pending(cl->chan) < PAUSE_BYTES / 2) {
@@ -530,7 +580,9 @@ clients_turn(struct clients *c)
 void
 clients_flush(struct clients *c)
 {
-	for (struct client *cl = c->all; cl != NULL; cl = cl->next)
+	struct client *cl;
+
+	TAILQ_FOREACH(cl, &c->all, link)
 		chan_flush(cl->chan);
 }
 
@@ -543,7 +595,7 @@ clients_new(struct raftd *d)
 		return NULL;
 	c->d = d;
 	c->refusals = (struct log_limit){ .burst = 5, .period = MONO_S(60) };
-	TAILQ_INIT(&c->fired);
+	TAILQ_INIT(&c->all);
 	c->arena = ARENA_INIT(256u << 20);
 	buf_init(&c->buf, FRAME_BODY_BYTES_MAX);
 	c->tap = logtap_new(d->loop);
@@ -564,13 +616,13 @@ clients_new(struct raftd *d)
 void
 clients_free(struct clients *c)
 {
+	struct client *cl;
+
 	if (c == NULL)
 		return;
 	c->freeing = true;
-	while (c->all != NULL) {
-		struct client *cl = c->all;
-
-		c->all = cl->next;
+	while ((cl = TAILQ_FIRST(&c->all)) != NULL) {
+		TAILQ_REMOVE(&c->all, cl, link);
 		abandon_all(cl);
 		monitor_stop(cl->monitor);
 		chan_free(cl->chan);

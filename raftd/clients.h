@@ -15,8 +15,13 @@ struct clients *clients_new(struct raftd *d);
 void clients_free(struct clients *c);
 /* Role, leader or configuration changed: told to every channel at the end of the turn. */
 void clients_status_changed(struct clients *c);
-/* Once or more per turn: reads whose watch fired, status to tell.  True if there was something to do. */
-bool clients_turn(struct clients *c);
+/*
+ * Once or more per turn: reads that were put off or whose watch fired, at least one, and no new one after `until`;
+ * status to tell.  A channel whose answers wait to be read gets no further ones.  True if there was something to do.
+ */
+bool clients_turn(struct clients *c, struct mono until);
+/* Did that leave reads for which nothing has to happen first? */
+bool clients_waiting(const struct clients *c);
 /* Answers of this turn leave now. */
 void clients_flush(struct clients *c);
 

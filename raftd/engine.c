@@ -23,6 +23,7 @@
 #define APPLY_ENTRIES_MAX 1024		/* in one transaction */
 #define APPLY_BYTES_MAX (4u << 20)
 #define TURN_ROUNDS_MAX 4		/* work done before the loop looks at its events again */
+#define READ_TIME_MAX MONO_MS(10)	/* spent on reads before that: a heartbeat may be due */
 #define ENTRIES_SCRATCH 4096		/* append_entries_max never exceeds it */
 #define HOUSEKEEPING 0.1		/* seconds */
 #define COMMIT_DELAY MONO_MS(2)		/* a writer that waits for each answer comes again within that */
@@ -596,7 +597,16 @@ apply_some(struct engine *e)
 static bool
 work_left(struct engine *e)
 {
-	return e->applied < e->commit && !must_not_apply(e);
+	return (e->applied < e->commit && !must_not_apply(e)) || reads_ready(&e->reads, e->applied) ||
+	    clients_waiting(e->d->clients);
+}
+
+/* At least one, so that reads go on whatever else there is to do. */
+static void
+serve_reads(struct engine *e, struct mono until)
+{
+	while (reads_serve(&e->reads, e->applied) && mono_before(clock_mono(), until))
+		;
 }
 
 static void
@@ -630,6 +640,8 @@ watch_space(struct engine *e)
 static void
 turn(struct engine *e)
 {
+	struct mono until = MONO_ZERO;
+
 	watch_space(e);
 	for (unsigned i = 0; i < TURN_ROUNDS_MAX; i++) {
 		bool busy = propose_queued(e);
@@ -639,8 +651,10 @@ turn(struct engine *e)
 		links_flush(e->d->links);
 		logthread_flush(e->log);
 		busy |= apply_some(e);
-		reads_serve(&e->reads, e->applied);
-		busy |= clients_turn(e->d->clients);
+		if (i == 0)
+			until = mono_add(clock_mono(), READ_TIME_MAX);
+		serve_reads(e, until);
+		busy |= clients_turn(e->d->clients, until);
 		clients_flush(e->d->clients);
 		if (!busy)
 			break;

@@ -106,7 +106,9 @@ on_confirmed(struct read_wait *w, enum tv_err err)
 {
 	struct request *q = (struct request *)((char *)w - offsetof(struct request, read));
 
-	if (err == TV_OK)
+	if (err == TV_OK && request_congested(q))
+		request_fire(q);
+	else if (err == TV_OK)
 		serve(q);
 	else if (err == TV_ENOTLEADER)
 		request_fail(q, err, SPAN_NONE);	/* a full disk keeps this server behind */
@@ -145,7 +147,7 @@ op_read(struct request *q, uint64_t max_stale_ms)
 	}
 	/* Staler than the asker accepts: a confirmed read is never stale. */
 	if (q->mode == OP_STALE && (max_stale_ms == 0 || (known && contact_ms <= max_stale_ms))) {
-		serve(q);
+		request_fire(q);		/* many of them, read at once, would hold up the loop */
 		return;
 	}
 	q->read.done = on_confirmed;

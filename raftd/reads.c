@@ -1,6 +1,4 @@
 /* Linearizable reads, a round per turn. */
-#include <stdbool.h>
-
 #include "raftd/reads.h"
 
 void
@@ -73,18 +71,24 @@ reads_answer(struct reads *r, uint64_t ctx, bool ok, uint64_t index)
 	}
 }
 
-void
+bool
+reads_ready(const struct reads *r, uint64_t applied)
+{
+	const struct read_wait *w = TAILQ_FIRST(&r->confirmed);
+
+	return w != NULL && w->index <= applied;
+}
+
+bool
 reads_serve(struct reads *r, uint64_t applied)
 {
-	struct read_wait *w, *next;
+	struct read_wait *w = TAILQ_FIRST(&r->confirmed);
 
-	for (w = TAILQ_FIRST(&r->confirmed); w != NULL; w = next) {
-		next = TAILQ_NEXT(w, link);
-		if (w->index > applied)
-			continue;
-		take(w);
-		w->done(w, TV_OK);
-	}
+	if (!reads_ready(r, applied))
+		return false;
+	take(w);
+	w->done(w, TV_OK);
+	return true;
 }
 
 void

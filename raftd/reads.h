@@ -6,6 +6,7 @@
 #ifndef TV_READS_H
 #define TV_READS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/queue.h>
 
@@ -29,7 +30,7 @@ struct reads {				/* caller's storage */
 	struct read_list fresh;		/* to be asked this turn */
 	struct read_list asked;		/* by rising ctx */
 	struct read_list parked;	/* refused; asked again after reads_retry() */
-	struct read_list confirmed;	/* waiting for the state */
+	struct read_list confirmed;	/* waiting for the state, by rising index: a later round is never told less */
 	uint64_t ctx;			/* last round */
 };
 
@@ -41,13 +42,15 @@ void reads_cancel(struct read_wait *w);
 uint64_t reads_round(struct reads *r, struct mono now);
 /* Answer of a round. */
 void reads_answer(struct reads *r, uint64_t ctx, bool ok, uint64_t index);
-/* Serves those that are confirmed at or below `applied`. */
-void reads_serve(struct reads *r, uint64_t applied);
+/* Serves the first one, if it is confirmed at or below `applied`; false: there is none. */
+bool reads_serve(struct reads *r, uint64_t applied);
+/* Would reads_serve() find one? */
+bool reads_ready(const struct reads *r, uint64_t applied);
 /* Parked ones, and rounds asked longer than `patience` ago, will be asked again. */
 void reads_retry(struct reads *r, struct mono now, struct mono patience);
-/* Ends those whose deadline has passed. */
 /* Those whose index is beyond what this server has and gets are told to ask the leader (TV_ENOTLEADER). */
 void reads_refuse(struct reads *r, uint64_t last);
+/* Ends those whose deadline has passed. */
 void reads_expire(struct reads *r, struct mono now);
 
 #endif

@@ -22,7 +22,7 @@ struct request {
 	struct client *client;		/* NULL: nobody waits for the answer any more */
 	struct request *hash_next;	/* of the client, by frame id */
 	TAILQ_ENTRY(request) link;	/* of the client */
-	TAILQ_ENTRY(request) fired_link;
+	TAILQ_ENTRY(request) fired_link;	/* of the client, while `fired` */
 	uint64_t id;			/* of the frame */
 
 	const struct op *op;
@@ -54,8 +54,10 @@ void request_failf(struct request *q, enum tv_err err, const char *text);
 void request_plain(struct request *q, enum tv_err err, const char *text);
 /* Replaces the arguments by a copy of these bytes; false: no memory. */
 bool request_keep(struct request *q, struct span bytes);
-/* Will be read again at the end of this turn. */
+/* Will be read (again) at the end of this turn, or later when there is much to do; it has a client. */
 void request_fire(struct request *q);
+/* Do the answers of its channel wait to be read?  A large answer more should wait for that. */
+bool request_congested(const struct request *q);
 
 /* One handler per kind; each ends in one of the above, at once or later. */
 void op_read(struct request *q, uint64_t max_stale_ms);

@@ -198,19 +198,23 @@ START_TEST(a_turn_is_one_round)
 	ck_assert_uint_eq(reads_round(&r, MONO_MS(1)), 1);
 	ask(&r, &x[2]);				/* after the round began: the next one */
 	reads_answer(&r, 1, true, 7);
-	reads_serve(&r, 6);
+	ck_assert(!reads_serve(&r, 6));
 	ck_assert_uint_eq(x[0].told, 0);	/* the state lags */
-	reads_serve(&r, 7);
+	ck_assert(reads_serve(&r, 7));		/* one at a time: the loop has other things to do between them */
 	ck_assert_uint_eq(x[0].told, 1);
+	ck_assert_uint_eq(x[1].told, 0);
+	ck_assert(reads_ready(&r, 7));
+	ck_assert(reads_serve(&r, 7));
 	ck_assert_uint_eq(x[1].told, 1);
+	ck_assert(!reads_ready(&r, 7) && !reads_serve(&r, 7));
 	ck_assert_uint_eq(x[2].told, 0);
 	ck_assert_uint_eq(reads_round(&r, MONO_MS(2)), 2);
 	reads_answer(&r, 1, true, 9);		/* late and doubled answers change nothing */
-	reads_serve(&r, 100);
+	ck_assert(!reads_serve(&r, 100));
 	ck_assert_uint_eq(x[2].told, 0);
 	reads_cancel(&x[2].w);
 	reads_answer(&r, 2, true, 9);
-	reads_serve(&r, 100);
+	ck_assert(!reads_serve(&r, 100));
 	ck_assert_uint_eq(x[2].told, 0);
 }
 END_TEST
@@ -231,7 +235,8 @@ START_TEST(refused_rounds_are_asked_again)
 	reads_retry(&r, MONO_S(2), MONO_S(1));			/* no answer for a second */
 	ck_assert_uint_eq(reads_round(&r, MONO_S(2)), 3);
 	reads_answer(&r, 3, true, 1);
-	reads_serve(&r, 1);
+	while (reads_serve(&r, 1))
+		;
 	ck_assert_int_eq(x[0].err, TV_OK);
 	ck_assert_int_eq(x[1].err, TV_OK);
 }
