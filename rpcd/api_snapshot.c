@@ -8,6 +8,7 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/records.h"
 #include "rpcd/api.h"
@@ -17,7 +18,18 @@
 #define ID_BYTES 37
 #define FATE_TRIES 8			/* each as long as the router waits for a leader */
 
+/*
+ * The first question.  The server keeps something from then on, and its answer says under what name: if the client has
+ * gone by then, the server is told at once instead of having to wait.
+ */
+struct opening {
+	struct request *r;		/* NULL: its client has gone */
+	struct route *route;
+	char *dc, *token;		/* of the request; owned */
+};
+
 struct passing {			/* freed by cancel() */
+	struct opening *opening;	/* the first question is on its way */
 	char server[ID_BYTES], id[ID_BYTES];
 	struct buf piece, next;		/* GET: being read, and the one after; PUT: piece is being filled */
 	size_t used;			/* of the piece (GET) */
@@ -45,21 +57,31 @@ on_reply(void *ctx, const struct op_reply *reply)
 	r->finish(r, reply);
 }
 
+/* NULL: it could not be asked. */
+static struct route_call *
+send_ask(struct request *r, enum op_code op, const struct snapshot_ask *args, route_done *done, void *ctx)
+{
+	struct route_call *call = NULL;
+
+	r->op.op = (uint16_t)op;
+	r->op.index = r->op.wait_ms = 0;
+	r->op.token = api_token(r);
+	buf_reset(&r->scratch);
+	schema_pack(&snapshot_ask_schema, args, &r->scratch);
+	r->op.args = buf_span(&r->scratch);
+	if (!r->scratch.failed && r->op.dc.len <= OP_NAME_BYTES_MAX && r->op.token.len <= OP_NAME_BYTES_MAX)
+		call = route_start(r->api->route, &r->op, done, ctx);
+	buf_done(&r->scratch);
+	return call;
+}
+
 /* False: it could not be asked. */
 static bool
 ask(struct request *r, enum op_code op, const struct snapshot_ask *args,
     void (*finish)(struct request *r, const struct op_reply *reply))
 {
-	r->op.op = (uint16_t)op;
-	r->op.index = r->op.wait_ms = 0;
-	r->op.token = api_token(r);
 	r->finish = finish;
-	buf_reset(&r->scratch);
-	schema_pack(&snapshot_ask_schema, args, &r->scratch);
-	r->op.args = buf_span(&r->scratch);
-	if (!r->scratch.failed && r->op.dc.len <= OP_NAME_BYTES_MAX && r->op.token.len <= OP_NAME_BYTES_MAX)
-		r->call = route_start(r->api->route, &r->op, on_reply, r);
-	buf_done(&r->scratch);
+	r->call = send_ask(r, op, args, on_reply, r);
 	return r->call != NULL;
 }
 
@@ -72,22 +94,28 @@ nobody_waits(void *ctx, const struct op_reply *reply)
 
 /* The server may forget it; if it does not hear of this it will do so by itself. */
 static void
+send_end(struct route *route, struct span dc, struct span token, struct span server, struct span id)
+{
+	struct snapshot_ask args = { .Server = server, .ID = id };
+	struct op_request q = { .op = OP_SNAPSHOT_END, .dc = dc, .token = token };
+	struct buf b = BUF_INIT(PIECE_OVERHEAD);
+
+	schema_pack(&snapshot_ask_schema, &args, &b);
+	q.args = buf_span(&b);
+	if (!b.failed)
+		(void)route_start(route, &q, nobody_waits, NULL);
+	buf_done(&b);
+}
+
+static void
 tell_end(struct request *r)
 {
 	struct passing *p = passing_of(r);
-	struct snapshot_ask args = { .Server = span_str(p->server), .ID = span_str(p->id) };
-	struct op_request q = r->op;
-	struct buf b = BUF_INIT(PIECE_OVERHEAD);
 
 	if (p->ended || p->id[0] == '\0')
 		return;
 	p->ended = true;
-	schema_pack(&snapshot_ask_schema, &args, &b);
-	q.op = OP_SNAPSHOT_END;
-	q.index = 0;
-	q.args = buf_span(&b);
-	(void)route_start(r->api->route, &q, nobody_waits, NULL);
-	buf_done(&b);
+	send_end(r->api->route, r->op.dc, r->op.token, span_str(p->server), span_str(p->id));
 }
 
 static void
@@ -96,6 +124,8 @@ cancel(struct request *r)
 	struct passing *p = passing_of(r);
 
 	tell_end(r);
+	if (p->opening != NULL)
+		p->opening->r = NULL;
 	buf_done(&p->piece);
 	buf_done(&p->next);
 	r->feed = NULL;
@@ -123,18 +153,83 @@ passing_new(struct request *r)
 
 /* Unpacks a good reply; else *text says what went wrong. */
 static bool
-take_reply(struct request *r, const struct op_reply *reply, struct snapshot_state *st, struct span *text)
+read_reply(struct arena *a, const struct op_reply *reply, struct snapshot_state *st, struct span *text)
 {
 	struct rd in = rd_span_over(reply->value);
 
 	*st = (struct snapshot_state){ .Phase = RESTORE_NONE };
 	if (reply->err != TV_OK)
 		*text = reply->text.len > 0 ? reply->text : span_str(tv_strerror(reply->err));
-	else if (schema_unpack(&snapshot_state_schema, &in, &r->arena, st) != TV_OK || rd_end(&in) != TV_OK)
+	else if (schema_unpack(&snapshot_state_schema, &in, a, st) != TV_OK || rd_end(&in) != TV_OK)
 		*text = span_str("malformed answer");
 	else
 		return true;
 	return false;
+}
+
+static bool
+take_reply(struct request *r, const struct op_reply *reply, struct snapshot_state *st, struct span *text)
+{
+	return read_reply(&r->arena, reply, st, text);
+}
+
+/* -- the first question -- */
+
+static void
+opening_free(struct opening *o)
+{
+	free(o->dc);
+	free(o->token);
+	free(o);
+}
+
+static void
+opened(void *ctx, const struct op_reply *reply)
+{
+	struct opening *o = ctx;
+	struct arena a = ARENA_INIT(PIECE_OVERHEAD);
+	struct snapshot_state st;
+	struct span text;
+
+	if (o->r != NULL) {
+		passing_of(o->r)->opening = NULL;
+		o->r->finish(o->r, reply);
+	} else if (read_reply(&a, reply, &st, &text) && st.ID.len > 0) {
+		send_end(o->route, span_str(o->dc), span_str(o->token), st.Server, st.ID);
+	}
+	arena_done(&a);
+	opening_free(o);
+}
+
+static char *
+text_copy(struct span s)
+{
+	return strndup(s.len > 0 ? (const char *)s.p : "", s.len);
+}
+
+/* Asks it; finish gets the reply.  On failure the answer is made here. */
+static void
+open_passing(struct request *r, enum op_code op, void (*finish)(struct request *r, const struct op_reply *reply))
+{
+	struct snapshot_ask args = { .Offset = 0 };
+	struct passing *p = passing_new(r);
+	struct opening *o = p == NULL ? NULL : calloc(1, sizeof(*o));
+
+	if (p == NULL)
+		return;
+	if (o != NULL)
+		*o = (struct opening){ r, r->api->route, text_copy(r->op.dc), text_copy(api_token(r)) };
+	if (o == NULL || o->dc == NULL || o->token == NULL) {
+		answer_text(r, 500, "out of memory");
+	} else if (send_ask(r, op, &args, opened, o) != NULL) {
+		r->finish = finish;
+		p->opening = o;
+		return;
+	} else {
+		answer_text(r, 500, "rpc error making call: too many requests under way (see limits.calls_pending_max)");
+	}
+	if (o != NULL)
+		opening_free(o);
 }
 
 /* -- GET -- */
@@ -248,10 +343,8 @@ saved(struct request *r, const struct op_reply *reply)
 static void
 run_save(struct request *r)
 {
-	struct snapshot_ask args = { .Offset = 0 };
-
-	if (api_query(r, false) && passing_new(r) != NULL && !ask(r, OP_SNAPSHOT_SAVE, &args, saved))
-		answer_text(r, 500, "rpc error making call: too many requests under way (see limits.calls_pending_max)");
+	if (api_query(r, false))
+		open_passing(r, OP_SNAPSHOT_SAVE, saved);
 }
 
 /* -- PUT -- */
@@ -403,12 +496,21 @@ feed(struct request *r, const void *bytes, size_t n)
 }
 
 static void
+too_large(struct request *r, uint64_t bytes)
+{
+	answer_text(r, 413, "The archive has %" PRIu64 " bytes, but rpcd takes no more than %" PRIu64
+	    " (limits.snapshot_bytes_max in rpcd.conf); nothing was changed", bytes, r->body_max);
+}
+
+static void
 feed_end(struct request *r)
 {
 	struct passing *p = passing_of(r);
 
-	if (api_too_large(r, "snapshot_bytes_max"))
+	if (r->body_bytes > r->body_max) {
+		too_large(r, r->body_bytes);
 		return;
+	}
 	p->whole = true;
 	put_on(r);
 }
@@ -416,15 +518,16 @@ feed_end(struct request *r)
 static void
 run_restore(struct request *r)
 {
-	struct snapshot_ask args = { .Offset = 0 };
-
-	api_query_dc(r);
-	if (passing_new(r) == NULL)
+	if (r->head.body_announced > r->body_max) {	/* before anything is begun for it */
+		too_large(r, r->head.body_announced);
 		return;
-	r->feed = feed;
-	r->feed_end = feed_end;
-	if (!ask(r, OP_RESTORE_OPEN, &args, passed_on))
-		answer_text(r, 500, "rpc error making call: too many requests under way (see limits.calls_pending_max)");
+	}
+	api_query_dc(r);
+	open_passing(r, OP_RESTORE_OPEN, passed_on);
+	if (!r->answered) {
+		r->feed = feed;
+		r->feed_end = feed_end;
+	}
 }
 
 static void

@@ -418,11 +418,12 @@ refuse(struct exchange *x, unsigned status, const char *text)
 }
 
 static void
-take_head(struct exchange *x, const char *method, const struct headers *h)
+take_head(struct exchange *x, const char *method, const struct headers *h, uint64_t announced)
 {
 	struct request_head *head = &x->req.head;
 
 	head->method = method;
+	head->body_announced = announced;
 	head->host = h->value[H_HOST];
 	head->origin = h->value[H_ORIGIN];
 	head->fetch_site = h->value[H_FETCH_SITE];
@@ -475,7 +476,7 @@ on_head(struct exchange *x, const char *method, const char *version)
 	conn_await(x->http, x->conn, 0);
 	count_bytes(x, &h, announced);
 	x->keep = (uint8_t)keep_rule(version, &h);
-	take_head(x, method, &h);
+	take_head(x, method, &h, announced);
 	x->req.ready = on_ready;
 	x->req.transport = x;
 	api_begin(x->http->conf.api, &x->req);
@@ -494,23 +495,31 @@ on_head(struct exchange *x, const char *method, const char *version)
 	return MHD_YES;
 }
 
+/* Of a long body: its client gets time anew with every so many bytes. */
+static void
+count_fed(struct exchange *x, size_t n)
+{
+	x->req.body_bytes += n;
+	x->fed += n;
+	if (x->fed < FEED_BYTES)
+		return;
+	conn_await(x->http, x->conn, 0);
+	x->fed = 0;
+}
+
 /* A body that is taken as it comes: what is not taken stays with libmicrohttpd, and its client waits. */
 static void
 feed(struct exchange *x, const char *bytes, size_t *n)
 {
 	size_t took = x->req.feed(&x->req, bytes, *n);
 
-	x->req.body_bytes += took;
-	x->fed += took;
+	count_fed(x, took);
 	*n -= took;
-	if (*n > 0 && !x->req.answered) {
-		suspend(x);
-		x->conn->deadline = 0;
-		x->fed = FEED_BYTES;	/* time anew when it goes on */
-	} else if (x->fed >= FEED_BYTES) {
-		conn_await(x->http, x->conn, 0);
-		x->fed = 0;
-	}
+	if (*n == 0 || x->req.answered)
+		return;
+	suspend(x);
+	x->conn->deadline = 0;
+	x->fed = FEED_BYTES;		/* time anew when it goes on */
 }
 
 /* *n: what was not taken. */
@@ -527,7 +536,7 @@ on_body(struct exchange *x, const char *bytes, size_t *n)
 		return MHD_YES;
 	}
 	if (x->req.endpoint != NULL && x->req.endpoint->body == BODY_STREAM)
-		x->req.body_bytes += *n;	/* it failed already; the answer waits for the body's end */
+		count_fed(x, *n);	/* it failed already; the answer waits for the body's end */
 	else
 		request_body(&x->req, bytes, *n);
 	*n = 0;
@@ -562,12 +571,14 @@ on_request(void *cls, struct MHD_Connection *mhd, const char *url, const char *m
 		x->listener = cls;
 		return on_head(x, method, version);
 	case EX_BODY:
+		if (x->gone_away)
+			return MHD_NO;		/* closes, without an answer that nobody would read */
 		if (*upload_len == 0)
 			return on_complete(x);
 		return on_body(x, upload, upload_len);
 	case EX_RUN:
 		if (x->gone_away)
-			return MHD_NO;		/* closes, without an answer that nobody would read */
+			return MHD_NO;
 		if (x->req.answered)
 			return send_answer(x);
 		return x->suspended ? MHD_YES : await_answer(x);

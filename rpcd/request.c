@@ -116,7 +116,8 @@ replace_body(struct request *r, const char *text)
 static bool
 keep_account(struct request *r)
 {
-	if (r->answer.body.len > r->api->conf->answers_bytes_max - r->api->answers_bytes)
+	/* The limit may have been lowered meanwhile. */
+	if (r->api->answers_bytes + r->answer.body.len > r->api->conf->answers_bytes_max)
 		return false;
 	r->accounted = r->answer.body.len;
 	r->api->answers_bytes += r->accounted;
@@ -128,7 +129,7 @@ answer_finish(struct request *r, unsigned status)
 {
 	TV_ASSERT(!r->answered);
 	if (r->answer.body.failed) {	/* larger than any answer may be, or no memory */
-		replace_body(r, "answer is too large");
+		replace_body(r, "the answer is larger than limits.answer_bytes_max in rpcd.conf allows; ask for less of it");
 		status = 500;
 	}
 	compress(r);

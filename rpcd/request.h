@@ -47,6 +47,7 @@ struct request_head {
 	const char *authorization;
 	const char *cache_control;
 	const char *client_ip;		/* NULL: not over TCP */
+	uint64_t body_announced;	/* Content-Length; 0: none, or chunked */
 	bool on_loopback;		/* came in over TCP at a loopback address */
 };
 

@@ -2,6 +2,7 @@
 """What strangers send to rpcd's ports: requests that two readers would understand differently, bytes that trickle, silence."""
 import os
 import re
+import signal
 import socket
 import sys
 import time
@@ -111,6 +112,71 @@ def test_trickling_reader(n):
         wait_for("the slow reader's end", gave_up, 60, interval=0.2)
 
 
+def upload(n, length):
+    s = socket.create_connection((n.addr, 8500), timeout=20)
+    s.sendall(b"PUT /v1/snapshot HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % length)
+    return s
+
+
+def test_upload_that_nobody_takes(n):
+    """Clients send all of an archive while raftd hangs, and go, or only end their side: nothing of it stays."""
+    def conns():
+        return int(n.stats("rpcd")["http_conns"]), int(n.stats("rpcd")["http_under_way"])
+    wait_for("only who asks is connected", lambda: conns() == (1, 1))
+    ended = []
+    n.signal(signal.SIGSTOP, "raftd")
+    try:
+        for size in (524288 + 1, 524288 + 5000, 524288 + 30000):
+            with upload(n, size) as s:
+                s.sendall(b"x" * size)
+            ended.append(upload(n, size))
+            ended[-1].sendall(b"x" * size)
+            ended[-1].shutdown(socket.SHUT_WR)
+    finally:
+        n.signal(signal.SIGCONT, "raftd")
+    for s in ended:
+        while s.recv(4096) != b"":
+            pass
+        s.close()
+    wait_for("only who asks is connected", lambda: conns() == (1, 1))
+    wait_for("no restore is waited for", lambda: n.get("/v1/snapshot/restore").json()["Phase"] in ("none", "failed"))
+
+
+def test_trickling_upload(n):
+    """It is refused while its client waits for room: the rest of it does not get for ever."""
+    first = upload(n, 1 << 20)
+    first.sendall(b"x")
+    wait_for("its place", lambda: n.get("/v1/snapshot/restore").json()["Phase"] == "receiving")
+    before = int(n.stats("rpcd")["http_conns_timed_out"])
+    n.signal(signal.SIGSTOP, "raftd")
+    second = upload(n, 16 << 20)
+    second.settimeout(1)
+    sent = 0
+    try:
+        while sent < 16 << 20:      # until rpcd takes no more
+            sent += second.send(b"x" * 65536)
+    except socket.timeout:
+        pass
+    assert 524288 <= sent < 16 << 20, sent
+    n.signal(signal.SIGCONT, "raftd")
+    second.settimeout(0.1)
+    end = time.monotonic() + 20
+    try:
+        while time.monotonic() < end:
+            try:
+                second.send(b"x")
+                assert second.recv(4096) == b"", "an answer before the end"
+                break
+            except socket.timeout:
+                pass
+    except (ConnectionResetError, BrokenPipeError):
+        pass
+    assert time.monotonic() < end, "still open"
+    wait_for("the deadlines", lambda: int(n.stats("rpcd")["http_conns_timed_out"]) >= before + 1)
+    first.close()
+    second.close()
+
+
 def test_waiting_is_not_slow(n):
     """A blocking query outlives the deadline of its connection, and the connection serves the next request."""
     n.kv_put("w", b"1")
@@ -146,8 +212,8 @@ def all_of_it():
         n = c.servers(1, rpcd=LIMITS)[0]
         c.formed([n])
         wait_for("a write", lambda: n.put("/v1/kv/ready", b"1").body == b"true")
-        for test in (test_ambiguous_bodies, test_trickling_requests, test_trickling_reader, test_waiting_is_not_slow,
-                     test_silent_peers):
+        for test in (test_ambiguous_bodies, test_trickling_requests, test_trickling_reader, test_upload_that_nobody_takes,
+                     test_trickling_upload, test_waiting_is_not_slow, test_silent_peers):
             test(n)
             print("     " + test.__name__, flush=True)
 

@@ -615,13 +615,63 @@ START_TEST(snapshot_restore_fails)
 }
 END_TEST
 
+/* The client goes before the first answer: the server is told with it, and does not keep the place for nobody. */
+START_TEST(snapshot_client_goes_at_once)
+{
+	static const char *const methods[] = { "GET", "PUT" };
+	struct snapshot_ask q = { .Offset = 0 };
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct request *r = &fake_request;
+
+		request_reset(r);
+		r->head.method = methods[i];
+		r->head.target = span_str("/v1/snapshot?dc=elsewhere&token=t0ken");
+		r->ready = goes_on;
+		api_begin(&fake_api, r);
+		asked(i == 0 ? OP_SNAPSHOT_SAVE : OP_RESTORE_OPEN, NULL);
+		fake_end(r);
+		request_done(r);
+		memset(r, 0x5a, sizeof(*r));			/* somebody else's by now */
+		snapshot_says(i == 0 ? SNAPSHOT_PREPARING : RESTORE_RECEIVING, 0, 0, "");
+		asked(OP_SNAPSHOT_END, &q);
+		span_is(q.Server, "s1");
+		span_is(q.ID, "i1");
+		span_is(fake.q.dc, "elsewhere");
+		span_is(fake.q.token, "t0ken");
+		memset(r, 0, sizeof(*r));
+	}
+	/* Nothing was begun: nothing is ended. */
+	fake_end(begin_restore());
+	fake.started = 0;
+	reply(TV_ECONFLICT, "another restore is under way");
+	ck_assert_uint_eq(fake.started, 0);
+}
+END_TEST
+
+START_TEST(snapshot_too_large)
+{
+	struct request *r = &fake_request;
+
+	request_reset(r);
+	r->head = (struct request_head){ .method = "PUT", .target = span_str("/v1/snapshot"),
+	    .body_announced = fake_conf.snapshot_bytes_max + 1 };
+	fake.started = 0;
+	api_begin(&fake_api, r);
+	ck_assert_uint_eq(fake.started, 0);			/* no place is taken for what will be refused */
+	ck_assert(r->answered && r->answer.status == 413);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "limits.snapshot_bytes_max in rpcd.conf"));
+	fake_end(r);
+}
+END_TEST
+
 int
 main(void)
 {
 	const TTest *const tests[] = {
 		members, agent_coordinates, administration, leaving, agent_checks, event_fire, event_list,
 		event_list_blocks, query_asks_the_pool, query_refusals, monitor_streams, queries_are_heard,
-		snapshot_save, snapshot_restore, snapshot_restore_fails,
+		snapshot_save, snapshot_restore, snapshot_restore_fails, snapshot_client_goes_at_once, snapshot_too_large,
 	};
 
 	return api_kit_main("api_agent", tests, sizeof(tests) / sizeof(tests[0]));
