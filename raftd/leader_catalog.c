@@ -155,7 +155,7 @@ write_health(struct leader_catalog *c, const struct member *m, bool alive, bool 
 static bool
 compare(struct leader_catalog *c, const struct member *m, bool gone)
 {
-	struct arena a = ARENA_INIT(ARENA_MAX);
+	struct arena a = ARENA_INIT(2 * FSM_RECORD_MEMORY);
 	struct node node = { 0 };
 	struct span health = SPAN_NONE;
 	bool known = fsm_node_health(c->d->fsm, m->name, &a, &node, &health), again = false;

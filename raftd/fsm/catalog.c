@@ -164,33 +164,24 @@ catalog_service_index(struct fsm *f, struct span name, bool checks, bool *exists
 	return most;
 }
 
+static void
+touch_service(struct fsm *f, const struct tkey *k, struct arena *one, void *ctx)
+{
+	struct service s;
+
+	(void)ctx;
+	if (tbl_get_rec(f, k, &service_schema, one, &s))
+		catalog_service_touch(f, s.Service, 0);
+}
+
 void
 catalog_node_services_touch(struct fsm *f, struct span node)
 {
-	enum { STEP = 64 };
-	struct tkey prefix, from, k;
-	struct span keys[STEP];
-	uint32_t n;
+	struct tkey prefix;
 
-	/* Keys first, then touches: no writes below an open scan. */
 	tkey_begin(&prefix, TBL_SERVICE);
 	tkey_name(&prefix, node);
-	from = prefix;
-	do {
-		struct arena a = ARENA_INIT(FSM_ANSWER_BYTES_MAX);
-
-		n = tbl_keys_from(f, &prefix, &from, &a, keys, STEP);
-		for (uint32_t i = 0; i < n; i++) {
-			struct service s;
-
-			tbl_key_of(&k, keys[i]);
-			if (tbl_get_rec(f, &k, &service_schema, &a, &s))
-				catalog_service_touch(f, s.Service, 0);
-		}
-		if (n > 0)
-			tkey_after(&from, keys[n - 1]);
-		arena_done(&a);
-	} while (n == STEP && f->failed == 0);
+	tbl_each(f, &prefix, touch_service, NULL);
 }
 
 /* -- removal -- */
@@ -212,42 +203,40 @@ catalog_remove_check(struct fsm *f, const struct check *c, int64_t now)
 	session_check_bad(f, c->Node, c->CheckID, now);
 }
 
-/* Removes the node's checks of this service id; all of them when only is false. */
+/* What goes of a node: all of a kind, or its checks of one service id. */
+struct removal {
+	struct span node, service_id;
+	bool only;			/* of service_id */
+	int64_t now;
+};
+
 static void
-remove_checks(struct fsm *f, struct span node, bool only, struct span service_id, int64_t now)
+remove_check(struct fsm *f, const struct tkey *k, struct arena *one, void *ctx)
 {
-	enum { STEP = 64 };
-	struct tkey prefix, from, k;
-	struct span keys[STEP];
-	uint32_t n;
+	const struct removal *r = ctx;
+	struct check c;
+
+	if (tbl_get_rec(f, k, &check_schema, one, &c) && (!r->only || span_eq_nocase(c.ServiceID, r->service_id)))
+		catalog_remove_check(f, &c, r->now);
+}
+
+static void
+remove_checks(struct fsm *f, struct removal *r)
+{
+	struct tkey prefix;
 
 	tkey_begin(&prefix, TBL_CHECK);
-	tkey_name(&prefix, node);
-	from = prefix;
-	do {
-		struct arena a = ARENA_INIT(FSM_ANSWER_BYTES_MAX);
-
-		n = tbl_keys_from(f, &prefix, &from, &a, keys, STEP);
-		for (uint32_t i = 0; i < n; i++) {
-			struct check c;
-
-			tbl_key_of(&k, keys[i]);
-			if (tbl_get_rec(f, &k, &check_schema, &a, &c) &&
-			    (!only || span_eq_nocase(c.ServiceID, service_id)))
-				catalog_remove_check(f, &c, now);
-		}
-		if (n > 0)
-			tkey_after(&from, keys[n - 1]);
-		arena_done(&a);
-	} while (n == STEP && f->failed == 0);
+	tkey_name(&prefix, r->node);
+	tbl_each(f, &prefix, remove_check, r);
 }
 
 void
 catalog_remove_service(struct fsm *f, struct span node, const struct service *s, int64_t now)
 {
+	struct removal checks = { .node = node, .service_id = s->ID, .only = true, .now = now };
 	struct tkey k;
 
-	remove_checks(f, node, true, s->ID, now);
+	remove_checks(f, &checks);
 	catalog_service_key(&k, node, s->ID);
 	(void)tbl_del(f, &k);			/* it is there */
 	catalog_instance_key(&k, s->Service, node, s->ID);
@@ -258,40 +247,25 @@ catalog_remove_service(struct fsm *f, struct span node, const struct service *s,
 }
 
 static void
-remove_services(struct fsm *f, struct span node, int64_t now)
+remove_service(struct fsm *f, const struct tkey *k, struct arena *one, void *ctx)
 {
-	enum { STEP = 64 };
-	struct tkey prefix, from, k;
-	struct span keys[STEP];
-	uint32_t n;
+	const struct removal *r = ctx;
+	struct service s;
 
-	tkey_begin(&prefix, TBL_SERVICE);
-	tkey_name(&prefix, node);
-	from = prefix;
-	do {
-		struct arena a = ARENA_INIT(FSM_ANSWER_BYTES_MAX);
-
-		n = tbl_keys_from(f, &prefix, &from, &a, keys, STEP);
-		for (uint32_t i = 0; i < n; i++) {
-			struct service s;
-
-			tbl_key_of(&k, keys[i]);
-			if (tbl_get_rec(f, &k, &service_schema, &a, &s))
-				catalog_remove_service(f, node, &s, now);
-		}
-		if (n > 0)
-			tkey_after(&from, keys[n - 1]);
-		arena_done(&a);
-	} while (n == STEP && f->failed == 0);
+	if (tbl_get_rec(f, k, &service_schema, one, &s))
+		catalog_remove_service(f, r->node, &s, r->now);
 }
 
 void
 catalog_remove_node(struct fsm *f, const struct node *n, int64_t now)
 {
+	struct removal all = { .node = n->Node, .now = now };
 	struct tkey k;
 
-	remove_services(f, n->Node, now);
-	remove_checks(f, n->Node, false, SPAN_NONE, now);
+	tkey_begin(&k, TBL_SERVICE);
+	tkey_name(&k, n->Node);
+	tbl_each(f, &k, remove_service, &all);
+	remove_checks(f, &all);
 	session_node_gone(f, n->Node, now);
 	coordinate_node_gone(f, n->Node);
 	catalog_node_key(&k, n->Node);

@@ -14,7 +14,7 @@ catalog_read_nodes(struct reading *r, const void *rec)
 {
 	const struct catalog_read *q = rec;
 	size_t at = list_begin(r->out);
-	struct arena a = ARENA_INIT(FSM_ANSWER_BYTES_MAX);
+	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
 	struct tbl_scan s;
 	struct tkey prefix;
 	struct span key, val;
@@ -26,12 +26,11 @@ catalog_read_nodes(struct reading *r, const void *rec)
 	tbl_scan_begin(r->f, &s, &prefix);
 	while (!r->out->failed && tbl_next(&s, &key, &val)) {
 		struct node node = { 0 };
-		struct rd in = rd_span_over(val);
 
 		if (q->NodeMeta.n > 0 || near.active) {
 			arena_reset(&a);
-			if (schema_unpack(&node_schema, &in, &a, &node) != TV_OK)
-				r->f->failed = DB_VERIFY_BAD;
+			if (!tbl_decode(r->f, &node_schema, val, &a, &node))
+				break;
 			if (!meta_matches(&q->NodeMeta, &node.Meta))
 				continue;
 		}
@@ -53,7 +52,7 @@ instances_begin(struct fsm *f, struct instances *w, struct span service)
 {
 	struct tkey prefix;
 
-	*w = (struct instances){ .f = f, .arena = ARENA_INIT(FSM_ANSWER_BYTES_MAX) };
+	*w = (struct instances){ .f = f, .arena = ARENA_INIT(2 * FSM_RECORD_MEMORY) };
 	tkey_begin(&prefix, TBL_INSTANCE);
 	if (service.len > 0)
 		tkey_name(&prefix, service);
@@ -173,6 +172,15 @@ grown(struct tag_groups *g, void *v, uint32_t n, uint32_t *cap, size_t size)
 	return p;
 }
 
+static struct span
+copied(struct tag_groups *g, struct span s)
+{
+	struct span copy = arena_copy(&g->arena, s);
+
+	g->failed = g->failed || copy.p == NULL;
+	return copy;
+}
+
 static struct tag_group *
 group_of(struct tag_groups *g, struct span name)
 {
@@ -185,7 +193,7 @@ group_of(struct tag_groups *g, struct span name)
 	if (v == NULL)
 		return NULL;
 	g->v = v;
-	g->v[g->n] = (struct tag_group){ .name = arena_copy(&g->arena, name) };
+	g->v[g->n] = (struct tag_group){ .name = copied(g, name) };
 	return &g->v[g->n++];
 }
 
@@ -201,7 +209,7 @@ add_tag(struct tag_groups *g, struct tag_group *t, struct span tag)
 	if (tags == NULL)
 		return;
 	t->tags = tags;
-	t->tags[t->n++] = arena_copy(&g->arena, tag);
+	t->tags[t->n++] = copied(g, tag);
 }
 
 /* Writes the groups out and forgets them; returns how many. */

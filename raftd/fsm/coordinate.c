@@ -29,14 +29,7 @@ coordinate_key(struct tkey *k, struct span node, struct span segment)
 static bool
 sound(struct fsm *f, struct span val, struct arena *a, struct node_coordinate *out, struct coordinate *c)
 {
-	struct rd in = rd_span_over(val);
-
-	memset(out, 0, sizeof(*out));
-	if (schema_unpack(&node_coordinate_schema, &in, a, out) != TV_OK) {
-		f->failed = in.err == TV_ENOMEM ? ENOMEM : DB_VERIFY_BAD;
-		return false;
-	}
-	return coordinate_of_rec(&out->Coord, c);
+	return tbl_decode(f, &node_coordinate_schema, val, a, out) && coordinate_of_rec(&out->Coord, c);
 }
 
 /* -- writing -- */
@@ -52,23 +45,40 @@ has_room(struct fsm *f, struct span node)
 	return tbl_keys(f, &prefix, &f->work, keys, SEGMENTS_MAX) < SEGMENTS_MAX;
 }
 
+/* The node's name as it was registered, in f->work: all else that is known of it may be large, and a batch name many. */
+static bool
+node_spelling(struct fsm *f, struct span name, struct span *out)
+{
+	struct arena one = ARENA_INIT(FSM_RECORD_MEMORY);
+	struct node n;
+	bool there = catalog_node(f, name, &one, &n);
+
+	if (there) {
+		*out = arena_copy(&f->work, n.Node);
+		if (out->p == NULL)
+			f->failed = ENOMEM;
+	}
+	arena_done(&one);
+	return there && f->failed == 0;
+}
+
 static void
 store(struct fsm *f, const struct node_coordinate *given)
 {
 	struct node_coordinate rec = *given;
 	struct coordinate c;
 	struct span old;
-	struct node n;
 	struct tkey k;
 	bool there;
 
 	if (given->Node.len > FSM_NAME_BYTES_MAX || given->Segment.len > FSM_NAME_BYTES_MAX ||
-	    !coordinate_of_rec(&given->Coord, &c) || !catalog_node(f, given->Node, &f->work, &n))
+	    !coordinate_of_rec(&given->Coord, &c) || !node_spelling(f, given->Node, &rec.Node))
 		return;
-	rec.Node = n.Node;			/* the spelling in use */
 	coordinate_key(&k, rec.Node, rec.Segment);
 	buf_reset(&f->pack);
 	schema_pack(&node_coordinate_schema, &rec, &f->pack);
+	if (f->pack.failed)
+		f->failed = ENOMEM;
 	there = tbl_peek(f, &k, &old);
 	if (there && span_eq(old, buf_span(&f->pack)))
 		return;				/* a node at rest wakes nobody */

@@ -482,6 +482,7 @@ fsm_prepare(struct fsm *f, uint16_t code, struct span args, int64_t wall_now_ns,
 	struct rd r = rd_span_over(args);
 	union fsm_args rec;
 	enum tv_err err = TV_OK;
+	size_t before = a->used;
 
 	*error_text = SPAN_NONE;
 	if (op == NULL || op->apply == NULL || desc == NULL)
@@ -489,6 +490,9 @@ fsm_prepare(struct fsm *f, uint16_t code, struct span args, int64_t wall_now_ns,
 	memset(&rec, 0, sizeof(rec));
 	if (schema_unpack(desc->args, &r, a, &rec) != TV_OK || rd_end(&r) != TV_OK)
 		return prepare_fail(&p, "malformed arguments of %s", desc->name);
+	/* Whoever reads back what is stored has a bound too, and would have to stop. */
+	if (a->used - before > FSM_DECODED_MAX)
+		return prepare_fail(&p, "too many parts in the arguments of %s", desc->name);
 	if (op->prepare != NULL)
 		err = op->prepare(&p, &rec);
 	if (err != TV_OK)

@@ -15,6 +15,12 @@
 
 struct fsm;
 
+/*
+ * An arena in which a record is read must allow for this.  More is never needed: requests have at most 32 MB
+ * (request_bytes_max), and fsm_prepare() refuses what takes much more room decoded than packed.
+ */
+#define FSM_RECORD_MEMORY (64u << 20)
+
 struct fsm_options {
 	const char *dir;		/* data_dir/raftd/state, 0700; dir.new and dir.old belong to a restore */
 	uint64_t cache_bytes;
@@ -208,7 +214,10 @@ bool fsm_is_restore(const struct raft_entry *e, char id[37]);
 /* -- for the leader's duties (raftd/leader_*.c), read-only -- */
 /* Each session that has a TTL. */
 void fsm_each_ttl_session(struct fsm *f, void (*fn)(void *ctx, struct span id, int64_t ttl_ns), void *ctx);
-/* Catalog record of a node and its serfHealth status ("" if none), for reconciling with gossip; false when unknown. */
+/*
+ * Catalog record of a node and its serfHealth status ("" if none), for reconciling with gossip; false when unknown.  Both
+ * are read into the arena.
+ */
 bool fsm_node_health(struct fsm *f, struct span node, struct arena *a, struct node *out, struct span *serf_status);
 /* Is there a node of this name? */
 bool fsm_has_node(struct fsm *f, struct span node);

@@ -15,6 +15,7 @@
 #define FSM_NAME_BYTES_MAX 1024		/* node, service and check names and ids */
 #define FSM_KV_KEY_BYTES_MAX 8192
 #define FSM_ANSWER_BYTES_MAX (64u << 20)
+#define FSM_DECODED_MAX (24u << 20)	/* that the arguments of a write may take in memory, beside their bytes */
 #define LOCK_DELAY_MAX_NS (60ll * 1000000000)
 #define TOMBSTONE_AGE_NS (15ll * 60 * 1000000000)
 #define WATCHES_MAX (1u << 20)
@@ -64,7 +65,7 @@ struct fsm {
 	struct tkey cursor_key;		/* where it stands, if set */
 	int failed;			/* first code of Berkeley DB that was not expected; sticky */
 	uint64_t at;			/* index of the entry being applied, as the API shows it: with FR_BASE */
-	struct arena work;		/* emptied before each entry */
+	struct arena work;		/* emptied before each entry; never for as many records as somebody likes to name */
 	struct buf scratch, pack;	/* last record read by tbl_peek(); record being written */
 
 	/* Held by fsm_apply() and by a snapshot writer's steps; readers on the loop thread need none. */
@@ -101,6 +102,8 @@ void tbl_put(struct fsm *f, const struct tkey *k, struct span val);
 bool tbl_del(struct fsm *f, const struct tkey *k);
 /* Reads a record of the schema; spans point into the arena.  A record that does not decode counts as failure. */
 bool tbl_get_rec(struct fsm *f, const struct tkey *k, const struct schema *s, struct arena *a, void *rec);
+/* The same from a value at hand: spans point into that. */
+bool tbl_decode(struct fsm *f, const struct schema *s, struct span val, struct arena *a, void *rec);
 void tbl_put_rec(struct fsm *f, const struct tkey *k, const struct schema *s, const void *rec);
 
 /* Ascending walk over the keys that start with a prefix.  No writes while it is open. */
@@ -125,6 +128,12 @@ uint32_t tbl_keys_from(struct fsm *f, const struct tkey *prefix, const struct tk
 void tbl_key_of(struct tkey *k, struct span stored);
 /* The smallest key above a stored one. */
 void tkey_after(struct tkey *k, struct span stored);
+/*
+ * Calls fn for each key that starts with prefix, in steps: fn may change what is walked over.  one: for reading the
+ * record, empty each time, so memory is that of one record however many there are.
+ */
+typedef void tbl_each_fn(struct fsm *f, const struct tkey *k, struct arena *one, void *ctx);
+void tbl_each(struct fsm *f, const struct tkey *prefix, tbl_each_fn *fn, void *ctx);
 
 /* -- fsm.c -- */
 /* Raises a table's index to that of the running entry. */

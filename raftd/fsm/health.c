@@ -1,4 +1,6 @@
 /* Reads of checks, and of instances with their checks.  Source: http-api, section 6. */
+#include <errno.h>
+
 #include "common/mpack.h"
 #include "raftd/fsm/catalog_key.h"
 #include "raftd/fsm/fsm_int.h"
@@ -49,7 +51,7 @@ static void
 checks_begin(struct fsm *f, struct check_walk *w, const struct tkey *prefix)
 {
 	w->f = f;
-	w->arena = ARENA_INIT(FSM_ANSWER_BYTES_MAX);
+	w->arena = ARENA_INIT(FSM_RECORD_MEMORY);
 	tbl_scan_begin(f, &w->scan, prefix);
 }
 
@@ -57,17 +59,11 @@ static bool
 checks_next(struct check_walk *w)
 {
 	struct span key;
-	struct rd in;
 
 	if (!tbl_next(&w->scan, &key, &w->row.packed))
 		return false;
 	arena_reset(&w->arena);
-	memset(&w->row.check, 0, sizeof(w->row.check));
-	in = rd_span_over(w->row.packed);
-	if (schema_unpack(&check_schema, &in, &w->arena, &w->row.check) == TV_OK)
-		return true;
-	w->f->failed = DB_VERIFY_BAD;
-	return false;
+	return tbl_decode(w->f, &check_schema, w->row.packed, &w->arena, &w->row.check);
 }
 
 static void
@@ -207,7 +203,7 @@ void
 health_read_state(struct reading *r, const void *rec)
 {
 	const struct catalog_read *q = rec;
-	struct node_memory memory = { .arena = ARENA_INIT(FSM_ANSWER_BYTES_MAX) };
+	struct node_memory memory = { .arena = ARENA_INIT(FSM_RECORD_MEMORY) };
 	size_t at = list_begin(r->out);
 	bool any = span_eqs(q->Name, "any");
 	struct check_walk w;
@@ -247,16 +243,30 @@ fsm_has_node(struct fsm *f, struct span node)
 	return tbl_has(f, &k);
 }
 
+/* Of the node's serfHealth check, in the arena; "" when it has none. */
+static struct span
+serf_status_of(struct fsm *f, struct span node, struct arena *a)
+{
+	struct arena one = ARENA_INIT(FSM_RECORD_MEMORY);
+	struct span status = span_str("");
+	struct check c;
+
+	if (catalog_check(f, node, span_str("serfHealth"), &one, &c)) {
+		status = arena_copy(a, c.Status);
+		if (status.p == NULL)
+			f->failed = ENOMEM;
+	}
+	arena_done(&one);
+	return status;
+}
+
 bool
 fsm_node_health(struct fsm *f, struct span node, struct arena *a, struct node *out, struct span *serf_status)
 {
-	struct check c;
-
 	*serf_status = span_str("");
 	if (!catalog_node(f, node, a, out))
 		return false;
-	if (catalog_check(f, node, span_str("serfHealth"), a, &c))
-		*serf_status = c.Status;
+	*serf_status = serf_status_of(f, node, a);
 	return true;
 }
 
@@ -264,7 +274,7 @@ void
 fsm_each_serf_node(struct fsm *f, void (*fn)(void *ctx, struct span node, struct span id, struct span status),
     void *ctx)
 {
-	struct arena a = ARENA_INIT(FSM_ANSWER_BYTES_MAX);
+	struct arena a = ARENA_INIT(2 * FSM_RECORD_MEMORY);
 	struct tbl_scan s;
 	struct tkey prefix;
 	struct span key, val;
@@ -272,14 +282,13 @@ fsm_each_serf_node(struct fsm *f, void (*fn)(void *ctx, struct span node, struct
 	tkey_begin(&prefix, TBL_NODE);
 	tbl_scan_begin(f, &s, &prefix);
 	while (tbl_next(&s, &key, &val)) {
-		struct node n = { 0 };
-		struct rd in = rd_span_over(val);
+		struct node n;
 		struct check c;
 
 		arena_reset(&a);
-		if (schema_unpack(&node_schema, &in, &a, &n) != TV_OK)
-			f->failed = DB_VERIFY_BAD;
-		else if (catalog_check(f, n.Node, span_str("serfHealth"), &a, &c))
+		if (!tbl_decode(f, &node_schema, val, &a, &n))
+			break;
+		if (catalog_check(f, n.Node, span_str("serfHealth"), &a, &c))
 			fn(ctx, n.Node, n.ID, c.Status);
 	}
 	tbl_scan_end(&s);

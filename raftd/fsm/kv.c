@@ -197,7 +197,7 @@ verb_delete_tree(struct apply *p, const struct kv_apply *q)
 
 		n = tbl_keys_from(f, &prefix, &from, &step, keys, STEP);
 		for (uint32_t i = 0; i < n && f->failed == 0; i++) {
-			struct arena one = ARENA_INIT(FSM_ANSWER_BYTES_MAX);
+			struct arena one = ARENA_INIT(FSM_RECORD_MEMORY);
 			struct kv_entry old;
 
 			if (kv_find(f, span_of(keys[i].p + 1, keys[i].len - 1), &one, &old))
@@ -249,7 +249,7 @@ kv_prepare(struct prepare *p, void *rec)
 void
 kv_session_gone(struct fsm *f, struct span key, bool del, int64_t now, int64_t delay_until)
 {
-	struct arena one = ARENA_INIT(FSM_ANSWER_BYTES_MAX);	/* a session may hold many keys */
+	struct arena one = ARENA_INIT(FSM_RECORD_MEMORY);	/* a session may hold many keys */
 	struct kv_entry old, e;
 
 	if (kv_find(f, key, &one, &old)) {

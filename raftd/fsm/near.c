@@ -3,7 +3,6 @@
  * noted with its distance, and in the end they change places.  Stable: what is equally far, or has no coordinate
  * and comes last, keeps its order.  Source: http-api, section 6.2.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "raftd/fsm/fsm_int.h"
@@ -20,13 +19,8 @@ node_at(struct fsm *f, struct span address, struct arena *a, struct node *out)
 	tkey_begin(&prefix, TBL_NODE);
 	tbl_scan_begin(f, &s, &prefix);
 	while (!found && tbl_next(&s, &key, &val)) {
-		struct rd in = rd_span_over(val);
-
 		arena_reset(a);
-		*out = (struct node){ 0 };
-		if (schema_unpack(&node_schema, &in, a, out) != TV_OK)
-			f->failed = in.err == TV_ENOMEM ? ENOMEM : DB_VERIFY_BAD;
-		found = f->failed == 0 && span_eq(out->Address, address);
+		found = tbl_decode(f, &node_schema, val, a, out) && span_eq(out->Address, address);
 		if (found)			/* its bytes go with the scan */
 			out->Node = arena_copy(a, out->Node);
 	}
@@ -40,7 +34,7 @@ near_begin(struct near *n, struct fsm *f, const struct catalog_read *q)
 	struct node node;
 	struct span from = q->Near;
 
-	*n = (struct near){ .f = f, .arena = ARENA_INIT(FSM_ANSWER_BYTES_MAX), .last_rtt = COORDINATE_FAR };
+	*n = (struct near){ .f = f, .arena = ARENA_INIT(FSM_RECORD_MEMORY), .last_rtt = COORDINATE_FAR };
 	buf_init(&n->last, FSM_NAME_BYTES_MAX);
 	if (from.len == 0 && q->NearAddress.len > 0 && node_at(f, q->NearAddress, &n->arena, &node))
 		from = node.Node;

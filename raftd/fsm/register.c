@@ -2,10 +2,13 @@
  * Catalog registration: a node, a service on it, checks of either.  Everything that can be refused is refused before
  * the first record changes, so an entry applies whole or not at all.  Source: http-api, section 5.
  */
+#include <errno.h>
+
 #include "raftd/fsm/catalog_key.h"
 #include "raftd/fsm/fsm_int.h"
 
 #define SERF_CHECK "serfHealth"
+#define ADOPTED_MAX FSM_RECORD_MEMORY	/* that one registration's checks take from their services */
 
 /* -- before the log: what needs no state -- */
 
@@ -101,6 +104,7 @@ struct registration {
 	bool known;
 	bool node_changes;
 	bool renamed;			/* before goes under its old name first */
+	size_t adopted;			/* bytes of the services of its checks, each time that one is named */
 };
 
 static bool
@@ -119,7 +123,9 @@ rec_eq(struct fsm *f, const struct schema *s, const void *a, const void *b)
 	buf_reset(&f->pack);
 	schema_pack(s, a, &f->pack);
 	schema_pack(s, b, &other);
-	same = span_eq(buf_span(&f->pack), buf_span(&other)) && !other.failed;
+	if (f->pack.failed || other.failed)
+		f->failed = ENOMEM;		/* ours alone: the others know whether anything changes */
+	same = span_eq(buf_span(&f->pack), buf_span(&other));
 	buf_done(&other);
 	return same;
 }
@@ -190,22 +196,54 @@ resolve_node(struct registration *g)
 	return true;
 }
 
+/* Bytes of a service that comes with its checks. */
+static size_t
+given_bytes(const struct service *s)
+{
+	size_t n = s->Service.len;
+
+	for (uint32_t i = 0; i < s->Tags.n; i++)
+		n += s->Tags.v[i].len + sizeof(struct span);
+	return n;
+}
+
+/* Each check takes over name and tags of its service: a small entry must not become a huge change. */
+static bool
+adoption_allowed(struct registration *g, const struct check *c, bool *there)
+{
+	const struct catalog_register *q = g->q;
+	struct arena one = ARENA_INIT(FSM_RECORD_MEMORY);
+	struct service s;
+
+	*there = true;
+	if (q->has_service && span_eq_nocase(q->Service.ID, c->ServiceID))
+		g->adopted += given_bytes(&q->Service);
+	else
+		*there = !g->renamed && catalog_service(g->f, q->Node, c->ServiceID, &one, &s);
+	g->adopted += one.used;
+	arena_done(&one);
+	return g->adopted <= ADOPTED_MAX;
+}
+
 /* Is every check's service there, or about to be? */
 static bool
 check_allowed(struct registration *g, const struct check *c)
 {
-	struct fsm *f = g->f;
 	const struct catalog_register *q = g->q;
-	struct service s;
+	bool there;
 
 	if (c->Node.len > 0 && !span_eq_nocase(c->Node, q->Node)) {
 		apply_fail(g->p, TV_EINVAL, "check node \"%.*s\" does not match node \"%.*s\"", (int)c->Node.len,
 		    (const char *)c->Node.p, (int)q->Node.len, (const char *)q->Node.p);
 		return false;
 	}
-	if (c->ServiceID.len == 0 || (q->has_service && span_eq_nocase(q->Service.ID, c->ServiceID)))
+	if (c->ServiceID.len == 0)
 		return true;
-	if (!g->renamed && catalog_service(f, q->Node, c->ServiceID, &f->work, &s))
+	if (!adoption_allowed(g, c, &there)) {
+		apply_fail(g->p, TV_ELIMIT, "too many checks of too large services in one registration");
+		return false;
+	}
+	if (there)
 		return true;
 	apply_fail(g->p, TV_EINVAL, "failed inserting check: Missing service registration on node \"%.*s\"",
 	    (int)q->Node.len, (const char *)q->Node.p);
@@ -319,16 +357,15 @@ store_service(struct registration *g)
 	catalog_service_touch(f, s.Service, !there || moved ? 1 : 0);
 }
 
-/* The check's service lends it its name and tags. */
+/* The check's service lends it its name and tags, which are in the arena then. */
 static void
-adopt_service(struct registration *g, struct check *c)
+adopt_service(struct registration *g, struct check *c, struct arena *a)
 {
-	struct fsm *f = g->f;
 	struct service s;
 
 	c->ServiceName = SPAN_NONE;
 	c->ServiceTags = (struct span_list){ 0 };
-	if (c->ServiceID.len > 0 && catalog_service(f, g->q->Node, c->ServiceID, &f->work, &s)) {
+	if (c->ServiceID.len > 0 && catalog_service(g->f, g->q->Node, c->ServiceID, a, &s)) {
 		c->ServiceName = s.Service;
 		c->ServiceTags = s.Tags;
 	}
@@ -338,6 +375,7 @@ static void
 store_check(struct registration *g, const struct check *given)
 {
 	struct fsm *f = g->f;
+	struct arena one = ARENA_INIT(2 * FSM_RECORD_MEMORY);	/* the service, and the check as it was */
 	struct check old, c = *given;
 	bool there, same = false;
 	struct tkey k;
@@ -345,8 +383,8 @@ store_check(struct registration *g, const struct check *given)
 	c.Node = g->q->Node;
 	if (c.Status.len == 0)
 		c.Status = span_str("critical");
-	adopt_service(g, &c);
-	there = catalog_check(f, c.Node, c.CheckID, &f->work, &old);
+	adopt_service(g, &c, &one);
+	there = catalog_check(f, c.Node, c.CheckID, &one, &old);
 	c.CreateIndex = there ? old.CreateIndex : f->at;
 	if (there) {
 		c.ModifyIndex = old.ModifyIndex;
@@ -367,6 +405,7 @@ store_check(struct registration *g, const struct check *given)
 	}
 	if (span_eqs(c.Status, "critical"))
 		session_check_bad(f, c.Node, c.CheckID, g->q->Now);
+	arena_done(&one);
 }
 
 void

@@ -10,6 +10,7 @@
 #define UUID_BYTES 36
 #define TTL_MAX_NS (24ll * 3600 * 1000000000)
 #define TTL_MIN_NS (10ll * 1000000000)
+#define CHECKS_MAX 1024			/* of one session: all of them are read when it is made */
 
 static void
 session_key(struct tkey *k, const char *id)
@@ -116,19 +117,18 @@ static bool
 check_allows(void *ctx, struct span id)
 {
 	struct binding *b = ctx;
+	struct arena one = ARENA_INIT(FSM_RECORD_MEMORY);	/* a session may name many, and each may be large */
 	struct check c;
+	bool there = catalog_check(b->f, b->node, id, &one, &c), bad = there && span_eqs(c.Status, "critical");
 
-	if (!catalog_check(b->f, b->node, id, &b->f->work, &c)) {
+	arena_done(&one);
+	if (!there)
 		apply_fail(b->p, TV_EINVAL, "apply failed: Missing check '%.*s' registration", (int)id.len,
 		    (const char *)id.p);
-		return false;
-	}
-	if (span_eqs(c.Status, "critical")) {
+	else if (bad)
 		apply_fail(b->p, TV_EINVAL, "apply failed: Check '%.*s' is in critical state", (int)id.len,
 		    (const char *)id.p);
-		return false;
-	}
-	return true;
+	return there && !bad;
 }
 
 static bool
@@ -230,6 +230,8 @@ session_create_prepare(struct prepare *p, void *rec)
 		return err;
 	if (!names_fit(s))
 		return prepare_fail(p, "A name is longer than %d bytes", FSM_NAME_BYTES_MAX);
+	if ((uint64_t)s->NodeChecks.n + s->ServiceChecks.n + s->Checks.n > CHECKS_MAX)
+		return prepare_fail(p, "A session is bound to at most %d checks", CHECKS_MAX);
 	if (!s->NodeChecks.set) {
 		struct span *serf = arena_array(p->a, 1, sizeof(*serf));
 
@@ -316,7 +318,7 @@ let_go(struct fsm *f, const struct session *s, const char *id, int64_t now)
 void
 session_invalidate(struct fsm *f, const char *id, int64_t now)
 {
-	struct arena a = ARENA_INIT(FSM_ANSWER_BYTES_MAX);
+	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
 	struct binding b = { .f = f, .id = id };
 	struct session s;
 	struct tkey k;
@@ -483,7 +485,7 @@ session_read_list(struct reading *r, const void *rec)
 void
 fsm_each_ttl_session(struct fsm *f, void (*fn)(void *ctx, struct span id, int64_t ttl_ns), void *ctx)
 {
-	struct arena a = ARENA_INIT(FSM_ANSWER_BYTES_MAX);
+	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
 	struct tbl_scan s;
 	struct tkey prefix;
 	struct span key, val;
@@ -491,14 +493,13 @@ fsm_each_ttl_session(struct fsm *f, void (*fn)(void *ctx, struct span id, int64_
 	tkey_begin(&prefix, TBL_SESSION);
 	tbl_scan_begin(f, &s, &prefix);
 	while (tbl_next(&s, &key, &val)) {
-		struct session rec = { 0 };
-		struct rd r = rd_span_over(val);
+		struct session rec;
 		int64_t ttl;
 
 		arena_reset(&a);
-		if (schema_unpack(&session_schema, &r, &a, &rec) != TV_OK)
-			f->failed = DB_VERIFY_BAD;
-		else if (rec.TTL.len > 0 && duration_parse(rec.TTL, &ttl) == TV_OK && ttl > 0)
+		if (!tbl_decode(f, &session_schema, val, &a, &rec))
+			break;
+		if (rec.TTL.len > 0 && duration_parse(rec.TTL, &ttl) == TV_OK && ttl > 0)
 			fn(ctx, rec.ID, ttl);
 	}
 	tbl_scan_end(&s);

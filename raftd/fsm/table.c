@@ -173,19 +173,23 @@ tbl_del(struct fsm *f, const struct tkey *k)
 }
 
 bool
-tbl_get_rec(struct fsm *f, const struct tkey *k, const struct schema *s, struct arena *a, void *rec)
+tbl_decode(struct fsm *f, const struct schema *s, struct span val, struct arena *a, void *rec)
 {
-	struct span val;
-	struct rd r;
+	struct rd r = rd_span_over(val);
 
-	if (!tbl_get(f, k, a, &val))
-		return false;
 	memset(rec, 0, s->size);
-	r = rd_span_over(val);
 	if (schema_unpack(s, &r, a, rec) == TV_OK)
 		return true;
 	fail(f, r.err == TV_ENOMEM ? ENOMEM : DB_VERIFY_BAD);
 	return false;
+}
+
+bool
+tbl_get_rec(struct fsm *f, const struct tkey *k, const struct schema *s, struct arena *a, void *rec)
+{
+	struct span val;
+
+	return tbl_get(f, k, a, &val) && tbl_decode(f, s, val, a, rec);
 }
 
 void
@@ -326,4 +330,29 @@ tkey_after(struct tkey *k, struct span stored)
 {
 	tbl_key_of(k, stored);
 	tkey_raw(k, span_of("", 1));
+}
+
+void
+tbl_each(struct fsm *f, const struct tkey *prefix, tbl_each_fn *fn, void *ctx)
+{
+	enum { STEP = 64 };
+	struct span keys[STEP];
+	struct tkey from = *prefix, k;
+	uint32_t n;
+
+	do {
+		struct arena step = ARENA_INIT(STEP * TKEY_BYTES_MAX);
+
+		n = tbl_keys_from(f, prefix, &from, &step, keys, STEP);
+		for (uint32_t i = 0; i < n && f->failed == 0; i++) {
+			struct arena one = ARENA_INIT(FSM_RECORD_MEMORY);
+
+			tbl_key_of(&k, keys[i]);
+			fn(f, &k, &one, ctx);
+			arena_done(&one);
+		}
+		if (n > 0)
+			tkey_after(&from, keys[n - 1]);
+		arena_done(&step);
+	} while (n == STEP && f->failed == 0);
 }

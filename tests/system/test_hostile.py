@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """What strangers send to rpcd's ports: requests that two readers would understand differently, bytes that trickle, silence."""
+import json
 import os
 import re
 import signal
 import socket
+import string
 import sys
 import time
 
@@ -218,4 +220,25 @@ def all_of_it():
             print("     " + test.__name__, flush=True)
 
 
-main(all_of_it)
+def large_catalog_entries():
+    """Whatever a client says of a node, the leader that compares it with gossip goes on: its memory has bounds too."""
+    with Cluster("127.60.35", keys=False) as c:
+        n = c.servers(1, raftd={"reconcile_interval": "1s"})[0]
+        c.formed([n])
+        wait_for("a write", lambda: n.put("/v1/kv/ready", b"1").body == b"true")
+        letters = string.ascii_letters + string.digits
+        meta = {a + b + c: "" for a in letters for b in letters for c in letters[:30]}
+        node = {"Node": n.name, "Address": n.addr, "NodeMeta": meta}
+        stored = n.get("/v1/catalog/node/" + n.name).json()["Node"]
+        answer = n.put("/v1/catalog/register", json.dumps(dict(node, ID=stored["ID"]), separators=(",", ":")).encode())
+        assert answer.status == 200, answer.body
+        # What gossip says comes back, from the leader's comparison of the two.
+        wait_for("the member's own entry",
+                 lambda: n.get("/v1/catalog/node/" + n.name).json()["Node"]["Meta"] == stored["Meta"])
+        assert n.running("raftd")
+        session = {"Node": n.name, "NodeChecks": ["serfHealth"] * 1025}
+        answer = n.put("/v1/session/create", json.dumps(session).encode())
+        assert answer.status != 200 and b"at most 1024 checks" in answer.body, answer.body
+
+
+main(all_of_it, large_catalog_entries)

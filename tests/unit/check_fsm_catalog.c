@@ -424,6 +424,65 @@ START_TEST(large_node)
 }
 END_TEST
 
+/* A service of so many bytes, with `tags` tags beside that. */
+static void
+large_service(const char *id, size_t bytes, unsigned tags, unsigned checks, enum tv_err want)
+{
+	struct span kv[1][2] = { { span_str("m"), SPAN_NONE } }, *list = calloc(tags + 1, sizeof(*list));
+	struct check *c = calloc(checks + 1, sizeof(*c));
+	char *text = malloc(bytes + 1);
+	struct catalog_register q = { .Node = span_str("n"), .Address = span_str("10.0.0.1"), .has_service = true,
+	    .Service = { .ID = span_str(id), .Service = span_str("web"), .Tags = { list, tags, true },
+	    .Meta = { kv, 1, true } }, .Checks = { c, checks, true } };
+	struct fsm_result res;
+
+	ck_assert(text != NULL && list != NULL && c != NULL);
+	memset(text, 'x', bytes);
+	kv[0][1] = span_of(text, bytes);
+	for (unsigned i = 0; i < tags; i++)
+		list[i] = span_of(text, 1);
+	for (unsigned i = 0; i < checks; i++)
+		c[i] = (struct check){ .CheckID = span_str("c"), .ServiceID = span_str(id), .Status = span_str("passing") };
+	res = kit_apply(&k, OP_CATALOG_REGISTER, &q);
+	ck_assert_msg(res.err == want, "%d: %.*s", (int)res.err, (int)res.text.len, (const char *)res.text.p);
+	free(text);
+	free(list);
+	free(c);
+	arena_reset(&k.a);
+}
+
+/* However large the services of a node are, whoever walks over them holds one at a time. */
+START_TEST(large_services)
+{
+	char id[16];
+
+	kit_node(&k, "n", "10.0.0.1");
+	for (int i = 0; i < 80; i++) {
+		snprintf(id, sizeof(id), "s%d", i);
+		large_service(id, 1u << 20, 0, 0, TV_OK);
+	}
+	kit_check(&k, "n", "serfHealth", NULL, "passing");
+	kit_check(&k, "n", "serfHealth", NULL, "critical");
+	ck_assert(deregister("n", "", ""));
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICES, ""), 0);
+}
+END_TEST
+
+/* What a few bytes of a request would make of memory or of the state is refused by the leader, or alike by all. */
+START_TEST(small_requests_stay_small)
+{
+	kit_node(&k, "n", "10.0.0.1");
+	large_service("big", 1u << 20, 0, 0, TV_OK);
+	large_service("big", 0, 1u << 20, 2, TV_OK);		/* 16 MB of tags, decoded */
+	large_service("big", 0, 1u << 21, 0, TV_EINVAL);
+	large_service("big", 0, 1u << 20, 4, TV_ELIMIT);	/* each check gets all tags */
+	ck_assert_uint_eq(count(OP_HEALTH_SERVICE, "web"), 1);
+	kit_reopen(&k);
+	ck_assert_uint_eq(count(OP_HEALTH_SERVICE, "web"), 1);
+	ck_assert(deregister("n", "", ""));
+}
+END_TEST
+
 static void
 count_serf(void *ctx, struct span node, struct span id, struct span status)
 {
@@ -477,6 +536,8 @@ main(void)
 	tcase_add_test(t, deregistration);
 	tcase_add_test(t, names_that_contain_each_other);
 	tcase_add_test(t, large_node);
+	tcase_add_test(t, large_services);
+	tcase_add_test(t, small_requests_stay_small);
 	tcase_add_test(t, reads_of_the_leader);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

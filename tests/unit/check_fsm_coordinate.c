@@ -147,6 +147,30 @@ START_TEST(segments)
 }
 END_TEST
 
+/* A batch may name one large node again and again: what it takes is that of one. */
+START_TEST(of_a_large_node)
+{
+	enum { TIMES = 600, META = 1 << 20 };
+	struct node_coordinate recs[TIMES];
+	struct coordinate c = at(0.5);
+	char *meta = malloc(META);
+	struct span kv[1][2] = { { span_str("m"), span_of(meta, META) } };
+	struct catalog_register q = { .Node = span_str("a"), .Address = span_str("10.0.0.1"),
+	    .NodeMeta = { .kv = kv, .n = 1, .set = true } };
+
+	ck_assert_ptr_nonnull(meta);
+	memset(meta, 'x', META);
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	for (int i = 0; i < TIMES; i++) {
+		recs[i] = (struct node_coordinate){ .Node = span_str("a") };
+		coordinate_to_rec(&c, &recs[i].Coord);
+	}
+	batch(recs, TIMES);
+	ck_assert_uint_eq(of_node("a", NULL), 1);
+	free(meta);
+}
+END_TEST
+
 /* S138: an older version let a coordinate in that cannot be true. */
 START_TEST(stored_bad_one_heals)
 {
@@ -345,6 +369,7 @@ main(void)
 	tcase_add_test(t, what_is_left_out);
 	tcase_add_test(t, removed_with_the_node);
 	tcase_add_test(t, segments);
+	tcase_add_test(t, of_a_large_node);
 	tcase_add_test(t, stored_bad_one_heals);
 	tcase_add_test(t, blocking);
 	tcase_add_test(t, through_restart_and_snapshot);

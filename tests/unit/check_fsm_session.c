@@ -125,6 +125,29 @@ to_list(const char *const *names, bool set, struct span *room)
 	return l;
 }
 
+/* A session may name one large check again and again: what it takes to look at them is that of one. */
+START_TEST(many_large_checks)
+{
+	enum { TIMES = 1024, OUTPUT = 1 << 20 };
+	struct span names[TIMES + 1];
+	struct session s = { .Node = span_str(KIT_NODE), .NodeChecks = { .v = names, .n = TIMES, .set = true } };
+	struct catalog_register q = { .Node = span_str(KIT_NODE), .Address = span_str("10.0.0.1"), .has_check = true,
+	    .Check = { .CheckID = span_str("c"), .Status = span_str("passing") } };
+	char *output = malloc(OUTPUT);
+
+	ck_assert_ptr_nonnull(output);
+	memset(output, 'x', OUTPUT);
+	q.Check.Output = span_of(output, OUTPUT);
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	for (int i = 0; i <= TIMES; i++)
+		names[i] = span_str("c");
+	ck_assert_int_eq(kit_apply(&k, OP_SESSION_CREATE, &s).err, TV_OK);
+	s.NodeChecks.n = TIMES + 1;
+	kit_refused(&k, OP_SESSION_CREATE, &s, "A session is bound to at most 1024 checks");
+	free(output);
+}
+END_TEST
+
 START_TEST(deprecated_checks)
 {
 	kit_check(&k, KIT_NODE, "serfHealth", NULL, "passing");
@@ -438,6 +461,7 @@ main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, create_defaults);
 	tcase_add_test(t, create_refused);
+	tcase_add_test(t, many_large_checks);
 	tcase_add_test(t, deprecated_checks);
 	tcase_add_test(t, lock_and_unlock);
 	tcase_add_test(t, plain_put_keeps_holder);
