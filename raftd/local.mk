@@ -12,7 +12,7 @@ raftd_libraftcore_a_SOURCES = \
 noinst_LIBRARIES += raftd/libraftstore.a
 raftd_libraftstore_a_SOURCES = \
 	raftd/store_log.c raftd/store_frame.c raftd/store_index.c raftd/store_replay.c raftd/store_mark.c raftd/store_spare.c raftd/store_env.c raftd/store_files.c \
-	raftd/store_hooks.c raftd/store_behind.c raftd/store_behind.h raftd/store_pageq.c raftd/store_pageq.h \
+	raftd/store_hooks.c raftd/store_sum.c raftd/store_sum.h raftd/store_behind.c raftd/store_behind.h raftd/store_pageq.c raftd/store_pageq.h \
 	raftd/store.h raftd/store_int.h raftd/store_env.h
 
 noinst_LIBRARIES += raftd/libfsm.a
