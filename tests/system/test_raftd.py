@@ -16,6 +16,7 @@ from cluster import main  # noqa: E402
 from raftcluster import (ALIVE, ERR, FAIL, FAILED, JOIN, KV_CAS, LEAVE, LEFT, MSG, OP, READ_STALE,  # noqa: E402
                          UPDATE, Conn, RaftCluster, wait_for)
 import tvframe  # noqa: E402
+from oldpeer import OldPeer  # noqa: E402
 
 
 def voters(node, *names):
@@ -529,6 +530,75 @@ def test_hostile_peer():
 
 def frame(kind, body):
     return struct.pack("<IHHQ", len(body), kind, 0, 0) + body
+
+
+RESTORE_DONE, RESTORE_FAILED = 7, 8      # enum snapshot_phase (common/records.h)
+
+
+def snapshot_op(node, code, ident="", offset=0, data=b""):
+    """(err, text, id, phase, index, data, why) of one of OP.SNAPSHOT_* and OP.RESTORE_*."""
+    err, text, _, value = node.op(code, ["", ident, offset, data])
+    _, ident, phase, _, _, index, data, why = value if err == 0 else ("", "", 0, 0, 0, 0, b"", "")
+    return err, text, ident, phase, index, data, why
+
+
+def saved(node):
+    """An archive of the state."""
+    err, text, ident, *_ = snapshot_op(node, OP.SNAPSHOT_SAVE)
+    assert err == 0, (err, text)
+    archive = b""
+    while True:
+        err, text, _, phase, _, piece, _ = snapshot_op(node, OP.SNAPSHOT_READ, ident, len(archive))
+        assert err == 0, (err, text)
+        archive += piece
+        if phase == 1 and not piece:                    # ready, and this is its end
+            return archive
+
+
+def restore(node, archive):
+    """The error, or what the server says when it is over: (err, text, phase)."""
+    err, text, ident, *_ = snapshot_op(node, OP.RESTORE_OPEN)
+    if err != 0:
+        return err, text, None
+    assert snapshot_op(node, OP.RESTORE_WRITE, ident, 0, archive)[0] == 0
+    assert snapshot_op(node, OP.RESTORE_APPLY, ident, len(archive))[0] == 0
+
+    def over():
+        err, text, _, phase, _, _, why = snapshot_op(node, OP.RESTORE_STATUS, ident)
+        return (err, text or why, phase) if err != 0 or phase in (RESTORE_DONE, RESTORE_FAILED) else None
+    return wait_for("the restore ends", over)
+
+
+def test_restore_needs_every_server():
+    """A server of a version that cannot restore would pass over its entries: refused, by name, until it is upgraded."""
+    with RaftCluster(3, bootstrap_expect=3) as c:
+        n3 = c.nodes[2]
+        n3.advertise = "%s.%d" % (c.net, 103)
+        n3.configure(**c.options)
+        relay = OldPeer(n3.advertise, n3.ip, c.port)
+        c.start_all()
+        leader = c.wait_leader()
+        if leader is n3:
+            assert n3.op(OP.RAFT_TRANSFER, [c.nodes[0].id, ""])[0] == 0
+            leader = wait_for("another leads", lambda: next((n for n in c.nodes[:2] if n is c.leader()), None))
+        voters(leader, "n1", "n2", "n3")
+        assert leader.put("k", b"old")[0] == 0
+        archive = saved(leader)
+        assert leader.put("k", b"new")[0] == 0
+        assert n3.get("k") == b"new" and relay.stripped > 0, "it serves as before"
+        last = leader.info()["last_log_index"]
+        err, text, _ = restore(leader, archive)
+        assert err == ERR.ECONFLICT and text == ("server n3 runs a version that cannot restore: upgrade it first, or remove "
+                                                 "it; nothing was changed"), (err, text)
+        # Not one entry of it came into the log.
+        assert leader.get("k") == b"new" and leader.info("state")["restore"] == "none"
+        assert leader.info()["last_log_index"] == last
+        relay.upgrade()
+        err, text, phase = wait_for("it is accepted", lambda: (lambda r: r if r[0] == 0 else None)(restore(leader, archive)))
+        assert phase == RESTORE_DONE, (text, phase)
+        for node in c.nodes:
+            assert node.get("k") == b"old", node.name
+        relay.close()
 
 
 def test_stop_is_clean():
