@@ -192,6 +192,18 @@ chan_pending(const struct chan *c)
 	return c->out.len - c->out_at + (c->noise != NULL ? chan_noise_pending(c->noise) : 0);
 }
 
+uint64_t
+chan_mark(const struct chan *c)
+{
+	return c->out_before + c->out.len + 1;
+}
+
+bool
+chan_passed(const struct chan *c, uint64_t mark)
+{
+	return c->out_before + c->out_at + 1 >= mark;
+}
+
 struct buf *
 chan_begin(struct chan *c, uint16_t type, uint16_t flags, uint64_t id)
 {

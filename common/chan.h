@@ -80,6 +80,12 @@ enum tv_err chan_end(struct chan *c);
 void chan_flush(struct chan *c);
 /* Bytes waiting to be written. */
 size_t chan_pending(const struct chan *c);
+/*
+ * A mark after what was sent so far, 0 never, and whether all before a mark has left for the socket (or to be sealed
+ * for it).  Marks are of this channel only.
+ */
+uint64_t chan_mark(const struct chan *c);
+bool chan_passed(const struct chan *c, uint64_t mark);
 /* Stops / resumes reading from the peer (back pressure). */
 void chan_pause(struct chan *c, bool paused);
 bool chan_is_open(const struct chan *c);

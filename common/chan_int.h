@@ -48,6 +48,7 @@ struct chan {
 	struct buf in;			/* an incomplete frame, in clear */
 	struct buf out;			/* frames waiting, in clear; the first out_at bytes are gone */
 	size_t out_at;
+	uint64_t out_before;		/* bytes that were in it before its first one */
 	size_t out_hint;		/* what the last turn sent: room to take at once */
 	size_t frame_at;		/* the frame opened by chan_begin */
 	struct chan_noise *noise;	/* owned; NULL in clear */

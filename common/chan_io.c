@@ -198,6 +198,7 @@ static void
 settle_out(struct chan *c)
 {
 	if (c->out_at == c->out.len) {
+		c->out_before += c->out.len;
 		c->out_hint = c->out.len < CHAN_EARLY_FLUSH_BYTES ? c->out.len : CHAN_EARLY_FLUSH_BYTES;
 		c->out_at = 0;
 		if (c->out.cap > CHAN_KEEP_BYTES)
@@ -205,6 +206,7 @@ settle_out(struct chan *c)
 		else
 			buf_reset(&c->out);
 	} else if (c->out_at >= c->out.len / 2) {
+		c->out_before += c->out_at;
 		buf_drop(&c->out, c->out_at);
 		c->out_at = 0;
 	}

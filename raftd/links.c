@@ -44,6 +44,9 @@ struct dialled {
 	struct dialer *dialer;
 	struct chan *chan;		/* while up */
 	struct calls *calls;
+	struct offer {			/* the entries that were given to the channel last */
+		uint64_t first, last, term, mark;
+	} offer;
 	bool wanted;			/* mark of links_sync() */
 	bool pinging;
 	struct mono pinged, answered;
@@ -223,6 +226,7 @@ dialled_up(void *ctx, struct chan *c)
 	struct dialled *p = ctx;
 
 	p->chan = c;
+	p->offer = (struct offer){ 0 };
 	p->pinging = false;
 	ping(p);			/* its answer is the peer's hello */
 }
@@ -587,13 +591,28 @@ links_silence(struct links *l, bool silent)
 
 /* -- sending -- */
 
+/*
+ * Do these entries wait in the channel already?  A probe is repeated with each heartbeat until it is answered: to a peer
+ * that reads slowly the same entries would be put behind themselves again and again, up to OUT_DROP.
+ */
+static bool
+is_offered(const struct dialled *p, const struct raft_send *s)
+{
+	const struct offer *o = &p->offer;
+
+	return s->first == o->first && s->first + s->msg.entry_count - 1 <= o->last && s->msg.term == o->term &&
+	    !chan_passed(p->chan, o->mark);
+}
+
 static void
-send_append(struct links *l, struct chan *c, const struct raft_send *s)
+send_append(struct links *l, struct dialled *p, const struct raft_send *s)
 {
 	struct raft_msg m = s->msg;
 	uint32_t got = 0;
 	struct buf *b;
 
+	if (m.entry_count > 0 && is_offered(p, s))
+		m.entry_count = 0;		/* the heartbeat goes */
 	if (m.entry_count > 0) {
 		m.entries = engine_entries(l->d->engine, s->first, m.entry_count, &got);
 		if (m.entries == NULL)
@@ -601,17 +620,18 @@ send_append(struct links *l, struct chan *c, const struct raft_send *s)
 		/* A part is a valid message too: what lacks is sent again after the answer. */
 		m.entry_count = got;
 	}
-	b = chan_begin(c, MSG_RAFT, 0, 0);
+	b = chan_begin(p->chan, MSG_RAFT, 0, 0);
 	if (b == NULL)
 		return;
 	raft_msg_write(b, &m);
-	(void)chan_end(c);
+	if (chan_end(p->chan) == TV_OK && m.entry_count > 0)
+		p->offer = (struct offer){ s->first, s->first + m.entry_count - 1, m.term, chan_mark(p->chan) };
 }
 
 void
 links_send(struct links *l, const struct raft_send *s)
 {
-	const struct dialled *p = NULL;
+	struct dialled *p = NULL;
 
 	for (unsigned i = 0; i < l->count && p == NULL; i++)
 		if (l->peers[i]->pub.id == s->msg.to && l->peers[i]->pub.proven)
@@ -621,7 +641,7 @@ links_send(struct links *l, const struct raft_send *s)
 	if (s->msg.type == RAFT_MSG_SNAPSHOT)
 		snapshots_send(l->d->snapshots, p->chan, s);
 	else
-		send_append(l, p->chan, s);
+		send_append(l, p, s);
 }
 
 void

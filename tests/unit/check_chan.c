@@ -182,6 +182,49 @@ START_TEST(peer_does_not_read)
 }
 END_TEST
 
+/* What was sent up to a mark has left when the peer has taken that much, and not before. */
+START_TEST(marks)
+{
+	struct ev_loop *loop = world_loop();
+	struct end a;
+	struct chan_conf conf;
+	static uint8_t body[10000], taken[65536];
+	uint64_t early, late;
+	int fds[2];
+
+	end_init(&a, loop);
+	conf = end_conf(&a, "slow peer");
+	conf.out_max = 8 << 20;
+	world_pair(SOCK_STREAM, fds);
+	a.c = chan_new(fds[0], &conf);
+	ck_assert(chan_passed(a.c, chan_mark(a.c)));
+	UNTIL(loop, a.opens == 1);
+	ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_of(body, sizeof(body))), TV_OK);
+	early = chan_mark(a.c);
+	ck_assert(!chan_passed(a.c, early));
+	UNTIL(loop, chan_passed(a.c, early));
+	while (chan_pending(a.c) == 0) {		/* until the socket is full */
+		ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_of(body, sizeof(body))), TV_OK);
+		chan_flush(a.c);
+	}
+	for (int i = 0; i < 100; i++)
+		ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_of(body, sizeof(body))), TV_OK);
+	late = chan_mark(a.c);
+	chan_flush(a.c);
+	ck_assert(chan_passed(a.c, early) && !chan_passed(a.c, late));
+	ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_of(body, sizeof(body))), TV_OK);
+	while (chan_pending(a.c) > sizeof(body) + FRAME_HEAD_BYTES) {
+		ck_assert(!chan_passed(a.c, late));
+		ck_assert_int_gt(read(fds[1], taken, sizeof(taken)), 0);
+		ev_run(loop, EVRUN_NOWAIT);
+	}
+	ck_assert(chan_passed(a.c, late));
+	end_done(&a);
+	close(fds[1]);
+	ev_loop_destroy(loop);
+}
+END_TEST
+
 /* A burst above out_max within one turn is no fault of a peer that reads. */
 START_TEST(burst_is_written_early)
 {
@@ -537,6 +580,7 @@ main(void)
 	tcase_add_test(t, one_write_per_turn);
 	tcase_add_test(t, send_late_in_a_turn);
 	tcase_add_test(t, peer_does_not_read);
+	tcase_add_test(t, marks);
 	tcase_add_test(t, burst_is_written_early);
 	tcase_add_test(t, pause_and_resume);
 	tcase_add_test(t, bad_frames);
