@@ -24,6 +24,8 @@ from cluster import Cluster, Writer, main, wait_for  # noqa: E402
 NET = os.environ.get("TV_NET", "127.78")
 OLD, NEW = b"old", b"new"
 NOTHING = "nothing was changed"
+# Where leadership must not move, it does not on a machine that gives raftd no processor for 300 ms either.
+CALM = {"election_timeout": "3s", "heartbeat_interval": "300ms"}
 
 
 def member(archive, name):
@@ -250,7 +252,7 @@ def another_program():
 def test_snapshot_under_load_is_of_one_index():
     """Pairs that one writer changes one after the other are never further apart than one write (S53)."""
     with Cluster(NET + ".4") as c:
-        servers = c.servers(3)
+        servers = c.servers(3, raftd=CALM)
         leader = c.formed(servers)
         fill(leader, 8)
         halt, written = threading.Event(), [0]
@@ -439,7 +441,8 @@ def test_leader_killed_on_the_way():
 def test_follower_killed_or_away():
     """A follower that dies while it stages or loads, and one that comes back when the log is gone (S83)."""
     with Cluster(NET + ".10") as c:
-        servers, leader, archive = big_cluster(c, snapshot_threshold=64, snapshot_interval="500ms", trailing_logs=16)
+        servers, leader, archive = big_cluster(c, snapshot_threshold=64, snapshot_interval="500ms", trailing_logs=16,
+                                               **CALM)
         followers = [n for n in servers if n is not leader]
         for phase in ("staging", "loading"):
             mark(leader, NEW)
@@ -505,7 +508,7 @@ def test_all_killed_on_the_way():
 def test_restore_under_load():
     """Writes before the commit are gone, those after it stay; no write is refused for the restore's sake."""
     with Cluster(NET + ".13") as c:
-        servers, leader, archive = big_cluster(c)
+        servers, leader, archive = big_cluster(c, **CALM)
         writer = Writer(servers, prefix="w", pause=0.002)
         writer.start()
         wait_for("first writes", lambda: len(writer.acked) > 50)
@@ -530,7 +533,7 @@ def test_restore_under_load():
 def test_save_under_load():
     """The longest and the 99th percentile of writes with and without saves beside them (reported; S52)."""
     with Cluster(NET + ".14") as c:
-        servers = c.servers(3)
+        servers = c.servers(3, raftd=CALM)
         leader = c.formed(servers)
         fill(leader, 40)
         p99, longest = {}, {}
