@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,12 +27,23 @@ path_of(const struct raftd *d, const char *name, char dst[512])
 	return dst;
 }
 
-/* "STORE-ID GENERATION\n": it is about this log, and goes with it. */
+/* "STORE-ID GENERATION CHECKSUM\n": it is about this log, and goes with it. */
+static int
+fence_text(char dst[FENCE_BYTES], const char *store, uint64_t generation)
+{
+	uint8_t sum[crypto_generichash_BYTES_MIN];
+	char hex[2 * sizeof(sum) + 1];
+	int n = snprintf(dst, FENCE_BYTES, "%s %" PRIu64, store, generation);
+
+	crypto_generichash(sum, sizeof(sum), (const uint8_t *)dst, (size_t)n, NULL, 0);
+	return n + snprintf(dst + n, FENCE_BYTES - (size_t)n, " %s\n", sodium_bin2hex(hex, sizeof(hex), sum, sizeof(sum)));
+}
+
 static enum tv_err
 keep(const struct raftd *d)
 {
 	char path[512], fresh[512], text[FENCE_BYTES];
-	int n = snprintf(text, sizeof(text), "%s %" PRIu64 "\n", d->id.store_id, d->fenced);
+	int n = fence_text(text, d->id.store_id, d->fenced);
 	int fd = open(path_of(d, FENCE_NAME ".tmp", fresh), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	bool ok = fd != -1 && write(fd, text, (size_t)n) == n && fsync(fd) == 0;
 
@@ -42,20 +54,28 @@ keep(const struct raftd *d)
 	return store_parent_sync(path);
 }
 
-/* 0: there is none of this log. */
+/* 0: there is none of this log.  A damaged one counts: a server that was fenced must not forget it (S89). */
 static uint64_t
 kept(const struct raftd *d)
 {
-	char path[512], text[FENCE_BYTES] = "", store[37];
+	char path[512], text[FENCE_BYTES] = "", sound[FENCE_BYTES], store[37] = "";
 	int fd = open(path_of(d, FENCE_NAME, path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	uint64_t generation;
+	uint64_t generation = 0;
 
-	if (fd == -1)
+	if (fd == -1 && errno == ENOENT)
 		return 0;
-	if (read(fd, text, sizeof(text) - 1) <= 0)
+	if (fd == -1 || read(fd, text, sizeof(text) - 1) <= 0)
 		text[0] = '\0';
-	(void)close(fd);
-	if (sscanf(text, "%36s %" SCNu64, store, &generation) != 2 || strcmp(store, d->id.store_id) != 0)
+	if (fd != -1)
+		(void)close(fd);
+	sound[0] = '\0';
+	if (sscanf(text, "%36s %" SCNu64, store, &generation) == 2)
+		(void)fence_text(sound, store, generation);
+	if (sound[0] == '\0' || strcmp(sound, text) != 0) {
+		log_err("raft", "%s is damaged: it says that the cluster was recovered without this server, but not more", path);
+		return generation_next(d->id.generation, 0);
+	}
+	if (strcmp(store, d->id.store_id) != 0)
 		return 0;
 	return generation_number(generation) > generation_number(d->id.generation) ? generation : 0;
 }

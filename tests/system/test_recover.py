@@ -207,12 +207,15 @@ def test_fence_outlives_a_restart():
             in_log(n, "fenced: an operator has recovered this cluster without this server")
         for n in servers:
             n.kill()
+        with open(os.path.join(old[1].data, "raftd", "fenced"), "r+b") as f:
+            f.write(b"\x01")                 # damaged, it still says that there was one
         for n in old:
             n.start()
         for n in old:
             n.up()
             assert fenced(n) == "2", "forgotten"
             assert len(re.findall("fenced: an operator", n.log("raftd"))) == 2, n.log("raftd")
+        in_log(old[1], "raftd/fenced is damaged")
         for n in old:
             wait_for("they have met", lambda n=n: n.stats("raftd")["links"] != "0" or "refused" in n.log("raftd") or
                      len(n.get("/v1/agent/members").json()) > 1)
