@@ -1,4 +1,4 @@
-/* Shared by members.c and leave.c only. */
+/* Shared by membership.c and leave.c only. */
 #ifndef TV_MEMBERSHIP_INT_H
 #define TV_MEMBERSHIP_INT_H
 

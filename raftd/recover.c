@@ -33,7 +33,6 @@ struct recover {
 	struct asking asked[RAFT_SERVERS_MAX];
 	unsigned count;
 	unsigned waiting;
-	uint64_t round;			/* answers of an older one are nobody's */
 	struct recovery_plan plan;
 	uint64_t generation, next;	/* before, and after */
 	struct recovery_log log;	/* of this server, before */

@@ -36,7 +36,7 @@ struct restores {
 	bool broken;
 	uint64_t state_max;		/* what there is room for; the leader has let pass its size as such */
 
-	bool pausing;
+	bool pausing;			/* before commit_index, unless a snapshot of a later index came: restores_pausing() */
 	uint64_t commit_index, commit_term;
 	struct proposal abort;
 	bool aborting;
@@ -82,7 +82,7 @@ load_failed_here(struct restores *r)
 	log_err("raft", "loading a restored state failed, the old one stays; trying again in 5 s: %s", r->errbuf);
 	r->retry = mono_add(clock_mono(), RETRY);
 	/* Committed is committed; a server that can load it had better lead. */
-	if (r->pausing && engine_is_leader(r->d->engine))
+	if (restores_pausing(r) && engine_is_leader(r->d->engine))
 		membership_transfer(r->d->members, SPAN_NONE, SPAN_NONE, transfer_ended, NULL);
 }
 
@@ -100,12 +100,12 @@ load_done(void *ctx)
 		r->pausing = false;
 	} else if (r->err == TV_ENOENT) {
 		r->pausing = false;		/* it was given up */
-	} else if (r->err == TV_ECORRUPT && r->pausing) {
+	} else if (r->err == TV_ECORRUPT && restores_pausing(r)) {
 		/* The leader had what was announced, or it would not have committed it. */
 		fsm_found_damaged(r->d->fsm, r->errbuf);
 		r->broken = true;
 		r->pausing = false;
-	} else if ((r->err == TV_EFORMAT || r->err == TV_ECORRUPT) && !r->pausing) {
+	} else if ((r->err == TV_EFORMAT || r->err == TV_ECORRUPT) && !restores_pausing(r)) {
 		log_err("raft", "a staged archive cannot be restored, the state stays: %s", r->errbuf);
 		snprintf(r->bad_id, sizeof(r->bad_id), "%s", r->load_id);
 	} else {
@@ -263,8 +263,8 @@ restores_turn(struct restores *r)
 	else
 		unload(r);
 	tidy(r);
-	/* Once nothing is under way the engine asks again. */
-	if (r->pausing && !is_working(r) && fsm_stage_loaded(r->d->fsm, r->stage.id)) {
+	/* Once nothing is under way the engine asks again; not while the thread is taken, or the loop would not sleep. */
+	if (r->pausing && !is_working(r) && !r->d->worker.running && fsm_stage_loaded(r->d->fsm, r->stage.id)) {
 		r->pausing = false;
 		engine_wake(r->d->engine);
 	}

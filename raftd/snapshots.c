@@ -396,7 +396,7 @@ snapshots_chunk(struct snapshots *s, const struct raft_msg *m)
 		return;
 	}
 	snapshot_recv_chunk(s->recv, m);
-	if (m->done)
+	if (snapshots_installing(s))
 		s->last_index = m->log_index;	/* durable as it is */
 }
 

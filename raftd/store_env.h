@@ -44,7 +44,7 @@ struct store_env {
  * errbuf.  env must not move in memory afterwards.
  */
 enum tv_err store_env_open(struct store_env *env, const struct store_env_options *opt, char *errbuf, size_t cap);
-/* Closes without a checkpoint when `damaged`; a closed or never opened env is left alone. */
+/* Closes, without a checkpoint; a closed or never opened env is left alone. */
 void store_env_close(struct store_env *env);
 /*
  * Opens a btree in `file`, creating it with `create`.  It sees bytewise key order, page checksums and small pages.

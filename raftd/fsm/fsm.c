@@ -447,11 +447,12 @@ fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t count, struc
 		return TV_EINVAL;
 	pthread_mutex_lock(&f->lock);
 	ret = apply_all(f, entries, count, a, results);
+	if (ret != 0)
+		f->failed = ret;		/* before a checkpoint takes what was not committed for applied */
 	pthread_mutex_unlock(&f->lock);
 	if (ret != 0) {
 		enum tv_err err;
 
-		f->failed = ret;
 		err = store_env_err(f->env, ret);
 		return err == TV_ECORRUPT || err == TV_ENOSPACE ? err : TV_ESYS;
 	}
@@ -548,7 +549,7 @@ fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, 
 		read_fail(&r, TV_EFORMAT, "malformed arguments of %s", op->name);
 	else
 		row->read(&r, &rec);
-	/* No index ever goes back, not by a restore either: what was restored counts as changed then (S104). */
+	/* Not by a restore either does an index go back: what was restored counts as changed then (S104). */
 	if (ans->index < f->restored[FR_FLOOR])
 		ans->index = f->restored[FR_FLOOR];
 	if (ans->index == 0)

@@ -292,6 +292,7 @@ fsm_snapshot_write(struct fsm_snapshot *s, const char *path, uint64_t *bytes, ui
 	int ret = 0;
 	enum tv_err err = snap_out_open(&out, path, s->index, s->term);
 
+	*bytes = *checksum = 0;
 	if (err != TV_OK)
 		return err;
 	buf_init(&t.records, STEP_BYTES + FSM_ANSWER_BYTES_MAX);
@@ -313,7 +314,6 @@ fsm_snapshot_write(struct fsm_snapshot *s, const char *path, uint64_t *bytes, ui
 		out.failed = true;		/* the file goes */
 		out.why = errno;
 	}
-	*bytes = *checksum = 0;
 	ret = snap_out_close(&out, path, bytes, checksum);
 	return err != TV_OK ? err : (enum tv_err)ret;
 }
