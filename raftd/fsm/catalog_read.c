@@ -76,14 +76,13 @@ instances_next(struct instances *w)
 {
 	struct span key, val, node, id;
 
-	if (!tbl_next(&w->scan, &key, &val))
-		return false;
-	arena_reset(&w->arena);
-	if (take_names(w, key, &node, &id) && catalog_node(w->f, node, &w->arena, &w->node) &&
-	    catalog_service(w->f, node, id, &w->arena, &w->service))
-		return true;
-	if (w->f->failed == 0)
-		w->f->failed = DB_VERIFY_BAD;	/* an instance without its records */
+	while (tbl_next(&w->scan, &key, &val)) {
+		arena_reset(&w->arena);
+		if (take_names(w, key, &node, &id) && catalog_node(w->f, node, &w->arena, &w->node) &&
+		    catalog_service(w->f, node, id, &w->arena, &w->service))
+			return true;
+		/* One without its records, as only an archive can have it, is none. */
+	}
 	return false;
 }
 

@@ -211,6 +211,8 @@ void kv_session_gone(struct fsm *f, struct span key, bool del, int64_t now, int6
 
 /* -- reap.c: tombstones and lock delays, which both end by time -- */
 void tombstone_put(struct fsm *f, struct span key, int64_t now);
+/* Last field of a stored kv_entry, without looking at the others; false: it is not one. */
+bool kv_modify_index(struct span val, uint64_t *index);
 /* Highest index of a tombstone whose key starts with the prefix; 0 none. */
 uint64_t tombstone_max(struct fsm *f, struct span prefix);
 void lock_delay_put(struct fsm *f, struct span key, int64_t until);
@@ -366,7 +368,11 @@ enum tv_err restore_remove_dir(const char *path);
 bool damage_marked(const char *dir);
 
 /* -- record.c -- */
-/* TV_EFORMAT: the state machine cannot have written this record.  TV_ENOMEM.  tally: its table's, or FT_COUNT. */
+/*
+ * TV_EFORMAT: the state machine cannot have written this record, or could not read it.  TV_ENOMEM: the arena or the
+ * memory is too small to tell.  tally: its table's, or FT_COUNT.  What records say of one another is not looked at: the
+ * tables' code passes over a reference to nothing.
+ */
 enum tv_err record_check(struct span key, struct span val, struct arena *a, enum fsm_tally *tally);
 
 /* -- stage.c: a restore on its way through the log -- */

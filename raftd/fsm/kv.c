@@ -261,9 +261,7 @@ kv_session_gone(struct fsm *f, struct span key, bool del, int64_t now, int64_t d
 			kv_store(f, &e, &old);
 		if (delay_until != 0)
 			lock_delay_put(f, key, delay_until);
-	} else if (f->failed == 0) {
-		f->failed = DB_VERIFY_BAD;	/* a hold without its key */
-	}
+	}				/* else a hold without its key, as only an archive can have it: it goes */
 	arena_done(&one);
 }
 
@@ -276,18 +274,24 @@ kv_index(const struct fsm *f)
 	return fsm_index_of(f, FX_KV);
 }
 
-/* Last field of a packed kv_entry. */
-static uint64_t
-modify_index(struct fsm *f, struct span val)
+bool
+kv_modify_index(struct span val, uint64_t *index)
 {
 	struct rd r = rd_span_over(val);
 	uint32_t n = mpr_array(&r);
-	uint64_t out;
 
 	for (uint32_t i = 0; i < 6 && n == 7; i++)
 		mpr_skip(&r);
-	out = mpr_uint(&r, UINT64_MAX);
-	if (n != 7 || rd_end(&r) != TV_OK)
+	*index = mpr_uint(&r, UINT64_MAX);
+	return n == 7 && rd_end(&r) == TV_OK;
+}
+
+static uint64_t
+modify_index(struct fsm *f, struct span val)
+{
+	uint64_t out;
+
+	if (!kv_modify_index(val, &out))
 		f->failed = DB_VERIFY_BAD;
 	return out;
 }

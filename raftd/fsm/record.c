@@ -8,6 +8,8 @@ enum rest { REST_NONE, REST_BYTES, REST_TIMED, REST_ID };
 
 #define ID_BYTES 36
 #define ANY_VALUE UINT32_MAX
+#define AUTOPILOT_BYTES_MAX 1024
+#define ARENA_SLACK 4096		/* what reading a record takes beside its bytes and its lists */
 
 static const struct shape {
 	enum tbl table;
@@ -62,13 +64,17 @@ key_sound(const struct shape *s, struct span key, struct span *rest)
 
 /* What the tables' code takes for granted beside a record that decodes. */
 static bool
-fields_sound(const struct shape *s, const union fsm_args *rec, struct span rest)
+fields_sound(const struct shape *s, const union fsm_args *rec, struct span rest, struct span val)
 {
+	uint64_t index;
+
 	switch (s->table) {
 	case TBL_SESSION:
 		return span_eq(rec->session.ID, rest) && rec->session.Node.len <= FSM_NAME_BYTES_MAX;
 	case TBL_KV:
-		return span_eq(rec->kv_entry.Key, rest);
+		return span_eq(rec->kv_entry.Key, rest) && kv_modify_index(val, &index);
+	case TBL_AUTOPILOT:
+		return val.len <= AUTOPILOT_BYTES_MAX;
 	case TBL_NODE:
 		return rec->node.Node.len > 0 && rec->node.Node.len <= FSM_NAME_BYTES_MAX &&
 		    rec->node.ID.len <= FSM_NAME_BYTES_MAX;
@@ -89,6 +95,7 @@ record_check(struct span key, struct span val, struct arena *a, enum fsm_tally *
 	union fsm_args rec;
 	struct span rest;
 	struct rd r = rd_span_over(val);
+	size_t before = a->used;
 
 	for (unsigned i = 0; i < sizeof(shapes) / sizeof(shapes[0]) && key.len > 0; i++)
 		if (shapes[i].table == (enum tbl)key.p[0])
@@ -102,5 +109,7 @@ record_check(struct span key, struct span val, struct arena *a, enum fsm_tally *
 	/* Not the record's fault, and not to be taken for it: the other servers may well have the memory. */
 	if (schema_unpack(s->schema, &r, a, &rec) == TV_ENOMEM)
 		return TV_ENOMEM;
-	return rd_end(&r) == TV_OK && fields_sound(s, &rec, rest) ? TV_OK : TV_EFORMAT;
+	if (a->used - before + val.len + ARENA_SLACK > FSM_RECORD_MEMORY)
+		return TV_EFORMAT;
+	return rd_end(&r) == TV_OK && fields_sound(s, &rec, rest, val) ? TV_OK : TV_EFORMAT;
 }

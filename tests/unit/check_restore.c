@@ -727,6 +727,7 @@ START_TEST(unsound_records_are_refused)
 		{ "Kkey", 4, "\xc1", 1 }, { "Kkey", 4, "", 0 }, { "X" ID1, 37, "\x90", 1 }, { "Nnode", 5, "\x90", 1 },
 		{ "Tkey", 4, "12345", 5 }, { "Vweb\0\1", 6, "", 0 }, { "Znode\0\1", 7, "", 0 }, { "\x01", 1, "", 0 },
 		{ "U1234567", 8, "", 0 }, { "Ishort", 6, "name", 4 }, { "Cn\0\1c\0\1", 7, "\x91\x01", 2 },
+		{ "Kkey", 4, "\x91\xa3key", 5 },	/* read without looking, it would be no record */
 	};
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -737,6 +738,73 @@ START_TEST(unsound_records_are_refused)
 		    &tally) == TV_EFORMAT, "case %u", i);
 		arena_done(&a);
 	}
+}
+END_TEST
+
+/* What could be read only with more memory than readers have would stop them as well. */
+START_TEST(too_large_records_are_refused)
+{
+	enum { TAGS = 4 << 20 };
+	struct arena a = ARENA_INIT(256u << 20);
+	struct span *tags = calloc(TAGS, sizeof(*tags));
+	struct service s = { .ID = span_str("s"), .Service = span_str("web"), .Tags = { tags, TAGS, true } };
+	struct buf b = BUF_INIT(64u << 20);
+	enum fsm_tally tally;
+	struct tkey key;
+
+	ck_assert_ptr_nonnull(tags);
+	tkey_begin(&key, TBL_SERVICE);
+	tkey_name(&key, span_str("n"));
+	tkey_name(&key, span_str("s"));
+	schema_pack(&service_schema, &s, &b);
+	ck_assert_int_eq(record_check(span_of(key.b, key.len), buf_span(&b), &a, &tally), TV_EFORMAT);
+	s.Tags.n = TAGS / 4;
+	buf_reset(&b);
+	schema_pack(&service_schema, &s, &b);
+	arena_reset(&a);
+	ck_assert_int_eq(record_check(span_of(key.b, key.len), buf_span(&b), &a, &tally), TV_OK);
+	free(tags);
+	buf_done(&b);
+	arena_done(&a);
+}
+END_TEST
+
+/* Puts a record into the state that no entry makes. */
+static void
+forge(const struct tkey *key)
+{
+	DB_ENV *e = k.f->env->dbenv;
+
+	ck_assert_int_eq(e->txn_begin(e, NULL, &k.f->txn, 0), 0);
+	tbl_put(k.f, key, SPAN_NONE);
+	ck_assert_int_eq(k.f->txn->commit(k.f->txn, 0), 0);
+	k.f->txn = NULL;
+	ck_assert_int_eq(fsm_trouble(k.f), TV_OK);
+}
+
+/* Records of an archive that refer to nothing stop nobody. */
+START_TEST(references_to_nothing)
+{
+	struct session_destroy q = { .ID = SPAN_NONE };
+	struct tkey key;
+
+	kit_node(&k, KIT_NODE, "10.0.0.1");
+	q.ID = span_str(kit_session(&k, KIT_NODE, "release", 5 * KIT_SECOND));
+	kit_service(&k, KIT_NODE, "web1", "web", "v1");
+	kit_verb(&k, KV_LOCK, "a", "1", arena_cstr(&k.a, q.ID), 0);
+	tkey_begin(&key, TBL_HOLD);
+	tkey_name(&key, q.ID);
+	tkey_raw(&key, span_str("nothing"));
+	forge(&key);
+	tkey_begin(&key, TBL_INSTANCE);
+	tkey_name(&key, span_str("web"));
+	tkey_name(&key, span_str("a"));
+	tkey_name(&key, span_str("nothing"));
+	forge(&key);
+	ck_assert_uint_eq(kit_read(&k, OP_HEALTH_SERVICE, &(struct catalog_read){ .Name = span_str("web") }, NULL), 1);
+	ck_assert(kit_bool(&k, OP_SESSION_DESTROY, &q));
+	ck_assert_uint_eq(kit_get(&k, "a").Session.len, 0);
+	ck_assert_int_eq(fsm_trouble(k.f), TV_OK);
 }
 END_TEST
 
@@ -926,6 +994,8 @@ main(void)
 	tcase_add_test(t, hostile_tars_are_refused);
 	tcase_add_test(t, unsound_records_are_refused);
 	tcase_add_test(t, own_records_are_sound);
+	tcase_add_test(t, too_large_records_are_refused);
+	tcase_add_test(t, references_to_nothing);
 	tcase_add_test(t, bad_staged_archive_changes_nothing);
 	tcase_add_test(t, not_what_was_announced);
 	tcase_add_test(t, loads_what_fits);
