@@ -23,7 +23,12 @@
 #define REAP_MAX 4096			/* tombstones and lock delays that one TOMBSTONE_REAP removes */
 
 /* Tables that have an index of their own (http-api: index rules). */
-enum fsm_index { FX_KV, FX_NODES, FX_SERVICES, FX_CHECKS, FX_SESSIONS, FX_EXTINCTION, FX_COORDINATES, FX_AUTOPILOT, FX_COUNT };
+enum fsm_index {
+	FX_KV, FX_NODES, FX_SERVICES, FX_CHECKS, FX_SESSIONS, FX_EXTINCTION, FX_COORDINATES, FX_AUTOPILOT,
+	FX_WATCHED,			/* so many of them can be waited for */
+	FX_REAPED = FX_WATCHED,		/* highest of the tombstones that are gone: a prefix with keys is not below it (S104) */
+	FX_COUNT
+};
 /* Tables whose records are counted, for info. */
 enum fsm_tally { FT_KV, FT_TOMBSTONES, FT_NODES, FT_SERVICES, FT_CHECKS, FT_SESSIONS, FT_COORDINATES, FT_COUNT };
 
@@ -206,13 +211,13 @@ void kv_apply_op(struct apply *p, const void *rec);
 void kv_read_one(struct reading *r, const void *rec);
 void kv_read_list(struct reading *r, const void *rec);
 void kv_read_keys(struct reading *r, const void *rec);
+/* Last field of a stored kv_entry, without looking at the others; false: it is not one. */
+bool kv_modify_index(struct span val, uint64_t *index);
 /* Ends a session's hold on a key: releases or deletes it.  delay_until: no acquisition before, 0 none. */
 void kv_session_gone(struct fsm *f, struct span key, bool del, int64_t now, int64_t delay_until);
 
 /* -- reap.c: tombstones and lock delays, which both end by time -- */
 void tombstone_put(struct fsm *f, struct span key, int64_t now);
-/* Last field of a stored kv_entry, without looking at the others; false: it is not one. */
-bool kv_modify_index(struct span val, uint64_t *index);
 /* Highest index of a tombstone whose key starts with the prefix; 0 none. */
 uint64_t tombstone_max(struct fsm *f, struct span prefix);
 void lock_delay_put(struct fsm *f, struct span key, int64_t until);

@@ -314,18 +314,23 @@ kv_read_one(struct reading *r, const void *rec)
 	r->ans->index = modify_index(r->f, val);
 }
 
-/* Index of a prefix, from the highest ModifyIndex below it. */
+/*
+ * Index of a prefix, from the highest ModifyIndex below it.  Tombstones keep it up while they last; afterwards one number
+ * for all prefixes does, so that it does not go back (S104): whoever asks again is answered once too often.
+ */
 static uint64_t
 prefix_index(struct fsm *f, struct span prefix, uint64_t highest)
 {
-	uint64_t tomb;
+	uint64_t tomb, reaped = fsm_index_of(f, FX_REAPED);
 
 	if (prefix.len == 0)
 		return kv_index(f);
 	tomb = tombstone_max(f, prefix);
 	if (tomb > highest)
 		highest = tomb;
-	return highest != 0 ? highest : kv_index(f);
+	if (highest == 0)
+		return kv_index(f);
+	return highest > reaped ? highest : reaped;
 }
 
 void

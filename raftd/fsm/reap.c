@@ -114,38 +114,55 @@ lock_delay_put(struct fsm *f, struct span key, int64_t until)
 	(void)mark_put(f, &lock_delays, key, time_part(until));	/* not counted */
 }
 
+/* One that ends later than any can was set by a leader with another clock: it must not hold for as long as they differ. */
 bool
 lock_delay_holds(struct fsm *f, struct span key, int64_t now)
 {
-	uint64_t until, index;
+	uint64_t until, index, at = time_part(now);
 
-	return mark_get(f, &lock_delays, key, &until, &index) && until > time_part(now);
+	return mark_get(f, &lock_delays, key, &until, &index) && until > at && until - at <= LOCK_DELAY_MAX_NS;
+}
+
+/*
+ * Removes the mark of this key in the table by time, if its time is at most `until`.  False: it is later.  *highest is
+ * raised to its index.
+ */
+static bool
+reap_one(struct fsm *f, const struct mark *m, struct span stored, uint64_t until, uint64_t *highest)
+{
+	struct rd r = rd_over(stored.p + 1, stored.len - 1);
+	uint64_t time = rd_u64be(&r), index = 0;
+	struct span key = rd_rest(&r);
+	struct tkey k;
+
+	if (time > until)
+		return false;
+	if (mark_get(f, m, key, &time, &index) && index > *highest)
+		*highest = index;
+	tkey_begin(&k, m->by_key);
+	tkey_raw(&k, key);
+	(void)tbl_del(f, &k);			/* it is there */
+	tbl_key_of(&k, stored);
+	(void)tbl_del(f, &k);
+	return true;
 }
 
 /* Removes marks with a time of at most `until`, the oldest first, `max` at most.  Returns how many. */
 static uint32_t
-mark_reap(struct fsm *f, const struct mark *m, uint64_t until, uint32_t max)
+mark_reap(struct fsm *f, const struct mark *m, uint64_t until, uint32_t max, uint64_t *highest)
 {
 	enum { STEP = 128 };
 	struct span keys[STEP];
-	struct tkey prefix, k;
+	struct tkey prefix;
 	uint32_t total = 0, n, done;
 
 	tkey_begin(&prefix, m->by_time);
 	do {
 		arena_reset(&f->work);
 		n = tbl_keys(f, &prefix, &f->work, keys, max - total < STEP ? max - total : STEP);
-		for (done = 0; done < n && f->failed == 0; done++) {
-			struct rd r = rd_over(keys[done].p + 1, keys[done].len - 1);
-
-			if (rd_u64be(&r) > until)
-				break;
-			tkey_begin(&k, m->by_key);
-			tkey_raw(&k, rd_rest(&r));
-			(void)tbl_del(f, &k);	/* it is there */
-			tbl_key_of(&k, keys[done]);
-			(void)tbl_del(f, &k);
-		}
+		done = 0;
+		while (done < n && f->failed == 0 && reap_one(f, m, keys[done], until, highest))
+			done++;
 		total += done;
 	} while (done == n && n > 0 && total < max && f->failed == 0);
 	return total;
@@ -164,13 +181,13 @@ void
 reap_apply(struct apply *p, const void *rec)
 {
 	const struct session_destroy *q = rec;
-	uint64_t now = time_part(q->Now);
+	uint64_t now = time_part(q->Now), *reaped = &p->f->index[FX_REAPED], unused = 0;
 	uint32_t n = 0;
 
 	if (now > TOMBSTONE_AGE_NS)
-		n = mark_reap(p->f, &tombstones, now - TOMBSTONE_AGE_NS, REAP_MAX);
+		n = mark_reap(p->f, &tombstones, now - TOMBSTONE_AGE_NS, REAP_MAX, reaped);
 	fsm_count(p->f, FT_TOMBSTONES, -(int)n);
-	(void)mark_reap(p->f, &lock_delays, now, REAP_MAX);
+	(void)mark_reap(p->f, &lock_delays, now, REAP_MAX, &unused);
 	apply_bool(p, true);
 }
 

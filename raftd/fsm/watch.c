@@ -33,7 +33,7 @@ struct group {
 	uint8_t what[];
 };
 
-#define TABLE_SETS (1u << FX_COUNT)
+#define TABLE_SETS (1u << FX_WATCHED)
 
 struct watches {
 	struct group **buckets;		/* owned; count is a power of two */

@@ -134,9 +134,15 @@ START_TEST(tombstones_end)
 	ck_assert_uint_eq(kit_prefix_index(&k, "p/"), 3);
 	k.now += 2 * 60 * KIT_SECOND;
 	ck_assert(fsm_reap_due(k.f, k.now));
+	kit_put(&k, "q/a", "1");
 	ck_assert(kit_bool(&k, OP_TOMBSTONE_REAP, &reap));
-	ck_assert_uint_eq(kit_prefix_index(&k, "p/"), 1);
+	ck_assert_uint_eq(kit_prefix_index(&k, "p/"), 3);	/* not that of p/a: no index goes back (S104) */
+	ck_assert_uint_eq(kit_prefix_index(&k, "q/"), 5);	/* nor up, but for old prefixes */
+	ck_assert_uint_eq(kit_prefix_index(&k, "none/"), 5);
+	ck_assert_uint_eq(kit_key_index(&k, "p/a"), 1);
 	ck_assert(!fsm_reap_due(k.f, k.now));
+	kit_reopen(&k);
+	ck_assert_uint_eq(kit_prefix_index(&k, "p/"), 3);
 }
 END_TEST
 

@@ -384,6 +384,21 @@ START_TEST(lock_delay_cap_and_release)
 }
 END_TEST
 
+/* The next leader's clock is an hour behind: nobody waits for an hour. */
+START_TEST(lock_delay_of_another_clock)
+{
+	const char *s = kit_session(&k, KIT_NODE, "release", 15 * KIT_SECOND);
+	const char *t = kit_session(&k, KIT_NODE, "release", 0);
+
+	ck_assert(lock("l", s));
+	destroy(s);
+	k.now -= 30 * KIT_SECOND;				/* that much off is not noticed, and bounded */
+	ck_assert(!lock("l", t));
+	k.now -= 3600 * KIT_SECOND;
+	ck_assert(lock("l", t));
+}
+END_TEST
+
 START_TEST(lock_delay_from_check)
 {
 	const char *s, *t;
@@ -474,6 +489,7 @@ main(void)
 	tcase_add_test(t, service_check_ends_session);
 	tcase_add_test(t, lock_delay_after_destroy);
 	tcase_add_test(t, lock_delay_cap_and_release);
+	tcase_add_test(t, lock_delay_of_another_clock);
 	tcase_add_test(t, lock_delay_from_check);
 	tcase_add_test(t, ttl_sessions);
 	tcase_add_test(t, sessions_of_a_node);
