@@ -26,6 +26,8 @@
 #define READ_TIME_MAX MONO_MS(10)	/* spent on reads before that: a heartbeat may be due */
 #define ENTRIES_SCRATCH 4096		/* append_entries_max never exceeds it */
 #define HOUSEKEEPING 0.1		/* seconds */
+#define TIDY_LOOK 1.0
+#define TIDY_STEP 0.02			/* a step takes half a millisecond */
 #define COMMIT_DELAY MONO_MS(2)		/* a writer that waits for each answer comes again within that */
 #define NOTICES_MAX 64
 #define HAND_OVERS_MAX 3
@@ -61,7 +63,7 @@ struct engine {
 
 	ev_prepare prepare;
 	ev_idle idle;
-	ev_timer tick, housekeeping;
+	ev_timer tick, housekeeping, tidy;
 	struct mono tick_due;
 };
 
@@ -738,6 +740,18 @@ on_housekeeping(struct ev_loop *loop, ev_timer *w, int revents)
 	reads_expire(&e->reads, now);
 }
 
+/* Trouble is seen by the housekeeping. */
+static void
+on_tidy(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct engine *e = w->data;
+	bool more = !must_not_apply(e) && !diskspace_full(e->d->space) && fsm_tidy(e->d->fsm);
+
+	(void)revents;
+	w->repeat = more ? TIDY_STEP : TIDY_LOOK;
+	ev_timer_again(loop, w);
+}
+
 /* -- the log thread's answers -- */
 
 static void
@@ -989,11 +1003,13 @@ engine_start(struct engine *e)
 	ev_idle_init(&e->idle, on_idle);
 	ev_timer_init(&e->tick, on_tick, 0.0, 0.0);
 	ev_timer_init(&e->housekeeping, on_housekeeping, HOUSEKEEPING, HOUSEKEEPING);
-	e->prepare.data = e->idle.data = e->tick.data = e->housekeeping.data = e;
+	ev_timer_init(&e->tidy, on_tidy, TIDY_LOOK, TIDY_LOOK);
+	e->prepare.data = e->idle.data = e->tick.data = e->housekeeping.data = e->tidy.data = e;
 	/* Channels flush from a prepare watcher too; ours must come first. */
 	ev_set_priority(&e->prepare, EV_MAXPRI);
 	ev_prepare_start(loop, &e->prepare);
 	ev_timer_start(loop, &e->housekeeping);
+	ev_timer_start(loop, &e->tidy);
 	return TV_OK;
 }
 
@@ -1028,6 +1044,7 @@ engine_free(struct engine *e)
 		ev_idle_stop(e->d->loop, &e->idle);
 		ev_timer_stop(e->d->loop, &e->tick);
 		ev_timer_stop(e->d->loop, &e->housekeeping);
+		ev_timer_stop(e->d->loop, &e->tidy);
 		logthread_free(e->log);
 	}
 	raft_free(e->core);

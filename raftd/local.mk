@@ -21,7 +21,7 @@ raftd_libfsm_a_SOURCES = \
 	raftd/fsm/kv.c raftd/fsm/reap.c raftd/fsm/session.c raftd/fsm/server.c \
 	raftd/fsm/catalog.c raftd/fsm/register.c raftd/fsm/deregister.c raftd/fsm/catalog_read.c raftd/fsm/health.c \
 	raftd/fsm/coordinate.c raftd/fsm/near.c raftd/fsm/autopilot.c \
-	raftd/fsm/snapshot.c raftd/fsm/snapfile.c raftd/fsm/restore.c raftd/fsm/replace.c raftd/fsm/damage.c raftd/fsm/flusher.c raftd/fsm/info.c \
+	raftd/fsm/snapshot.c raftd/fsm/snapfile.c raftd/fsm/restore.c raftd/fsm/replace.c raftd/fsm/damage.c raftd/fsm/tidy.c raftd/fsm/flusher.c raftd/fsm/info.c \
 	raftd/fsm/archive.c raftd/fsm/archive.h raftd/fsm/record.c raftd/fsm/stage.c raftd/fsm/stage_load.c \
 	raftd/fsm/fsm.h raftd/fsm/fsm_int.h raftd/fsm/key.h raftd/fsm/catalog_key.h raftd/fsm/snapfile.h
 

@@ -4,7 +4,7 @@ FSM_LIBS = raftd/libfsm.a raftd/libraftstore.a $(STORE_LIBS) $(CHECK_LIBS)
 FSM_KIT = tests/unit/fsm_kit.c tests/unit/fsm_kit.h
 FSM_TESTS = tests/unit/check_fsm_kv tests/unit/check_fsm_session tests/unit/check_fsm_catalog tests/unit/check_fsm_watch \
 	tests/unit/check_fsm_snapshot tests/unit/check_fsm_crash tests/unit/check_store_log tests/unit/check_fsm_coordinate \
-	tests/unit/check_fsm_autopilot tests/unit/check_restore tests/unit/check_fsm_flush
+	tests/unit/check_fsm_autopilot tests/unit/check_restore tests/unit/check_fsm_flush tests/unit/check_fsm_tidy
 check_PROGRAMS += $(FSM_TESTS)
 TESTS += $(FSM_TESTS)
 tests_unit_check_fsm_kv_SOURCES = tests/unit/check_fsm_kv.c $(FSM_KIT)
@@ -25,6 +25,8 @@ tests_unit_check_fsm_autopilot_SOURCES = tests/unit/check_fsm_autopilot.c $(FSM_
 tests_unit_check_fsm_autopilot_LDADD = $(FSM_LIBS)
 tests_unit_check_fsm_flush_SOURCES = tests/unit/check_fsm_flush.c $(FSM_KIT)
 tests_unit_check_fsm_flush_LDADD = $(FSM_LIBS)
+tests_unit_check_fsm_tidy_SOURCES = tests/unit/check_fsm_tidy.c $(FSM_KIT)
+tests_unit_check_fsm_tidy_LDADD = $(FSM_LIBS)
 tests_unit_check_restore_SOURCES = tests/unit/check_restore.c $(FSM_KIT)
 tests_unit_check_restore_LDADD = $(FSM_LIBS)
 tests_unit_check_store_log_SOURCES = tests/unit/check_store_log.c $(FSM_KIT)

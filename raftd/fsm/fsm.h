@@ -35,6 +35,7 @@ struct fsm_options {
 	enum fsm_sync { FSM_SYNC_DIRECT, FSM_SYNC_BEHIND, FSM_SYNC_THREAD } sync;
 	void (*relieved)(void *ctx);
 	void *ctx;
+	uint32_t tidy_pages;		/* growth that is worth fsm_tidy()'s work; 0: the usual (tests want less) */
 };
 
 /*
@@ -63,6 +64,11 @@ struct fsm_result {			/* of one entry */
  */
 enum tv_err fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t count, struct arena *a,
     struct fsm_result *results);
+/*
+ * A short step of joining pages that are half empty, or a look at whether that is due.  True: there is more to do.  On
+ * the loop thread, between transactions; errors are told by fsm_trouble().
+ */
+bool fsm_tidy(struct fsm *f);
 /* Payload of an OP entry. */
 void fsm_entry_write(struct buf *b, uint16_t op, struct span args);
 /*

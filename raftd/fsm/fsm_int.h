@@ -48,6 +48,14 @@ struct fsm_tables {
 	DB *db;
 };
 
+/* The walk that joins half empty pages: tidy.c. */
+struct tidy {
+	bool walking;
+	uint32_t file, used;		/* pages of the file after the last walk, and those in use; 0: not looked at yet */
+	uint32_t freed;			/* by this walk */
+	struct tkey at;			/* where it goes on */
+};
+
 struct fsm {
 	struct store_env *env;		/* owned */
 	DB *db;
@@ -68,6 +76,7 @@ struct fsm {
 	DBC *cursor;
 	bool cursor_set;
 	struct tkey cursor_key;		/* where it stands, if set */
+	struct tidy tidy;
 	int failed;			/* first code of Berkeley DB that was not expected; sticky */
 	uint64_t at;			/* index of the entry being applied, as the API shows it: with FR_BASE */
 	struct arena work;		/* emptied before each entry; never for as many records as somebody likes to name */

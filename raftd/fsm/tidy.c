@@ -1,0 +1,139 @@
+/*
+ * Half empty pages of the btree, joined.
+ *
+ * Berkeley DB splits a full page in its middle, unless it is the last one of the tree.  Keys that come in order, as numbers
+ * and dates do, so leave pages behind that are half empty for good; keys in random order leave a third.  The tree is
+ * then up to twice as large as what it holds, and so is what does not fit into the cache.
+ *
+ * When the tree has grown by a quarter, a walk goes over it in steps that are short beside a turn of the loop.
+ * What is stored does not change, so servers need not do it together, nor in the same way.
+ */
+#include <stdlib.h>
+
+#include "raftd/fsm/fsm_int.h"
+
+#define GROWTH_MIN 256			/* pages; less is not worth a walk */
+#define STEP_RECORDS 256
+#define FULL_PERCENT 85			/* there is room for values that become longer */
+
+/* Pages of the file: used, or free for use. */
+static int
+pages_now(struct fsm *f, uint32_t *out)
+{
+	DB_BTREE_STAT *st;
+	int ret = f->db->stat(f->db, f->txn, &st, DB_FAST_STAT);
+
+	if (ret != 0)
+		return ret;
+	*out = st->bt_pagecnt;
+	free(st);
+	return 0;
+}
+
+/* Has the tree grown enough?  A file never shrinks: one that grows has used up the pages that were freed. */
+static int
+look(struct fsm *f)
+{
+	uint32_t least = f->opt.tidy_pages != 0 ? f->opt.tidy_pages : GROWTH_MIN, now;
+	struct tidy *t = &f->tidy;
+	int ret = pages_now(f, &now);
+
+	if (ret != 0)
+		return ret;
+	if (t->file == 0)
+		t->file = t->used = now;	/* just opened: as it is, it is taken for tidy */
+	if (now <= t->file || now - t->used < least || now - t->used < t->used / 4)
+		return 0;
+	t->walking = true;
+	t->freed = 0;
+	t->at.len = 1;
+	t->at.b[0] = 0;
+	return 0;
+}
+
+/* The key some records behind t->at.  DB_NOTFOUND: there are fewer, and it is the last one. */
+static int
+step_end(struct fsm *f, struct tkey *end)
+{
+	DBT key = { .data = end->b, .ulen = sizeof(end->b), .flags = DB_DBT_USERMEM };
+	DBT none = { .flags = DB_DBT_USERMEM | DB_DBT_PARTIAL };
+	DBC *c;
+	int ret, closed;
+
+	memcpy(end->b, f->tidy.at.b, f->tidy.at.len);
+	key.size = f->tidy.at.len;
+	ret = f->db->cursor(f->db, f->txn, &c, 0);
+	if (ret != 0)
+		return ret;
+	ret = c->get(c, &key, &none, DB_SET_RANGE);
+	for (unsigned i = 1; ret == 0 && i < STEP_RECORDS; i++)
+		ret = c->get(c, &key, &none, DB_NEXT);
+	end->len = key.size;
+	closed = c->close(c);
+	return closed != 0 ? closed : ret;
+}
+
+static int
+join(struct fsm *f, const struct tkey *end)
+{
+	DBT from = { .data = f->tidy.at.b, .size = f->tidy.at.len };
+	DBT to = { .data = (void *)(uintptr_t)end->b, .size = end->len };
+	DB_COMPACT c = { .compact_fillpercent = FULL_PERCENT };
+	int ret = f->db->compact(f->db, f->txn, &from, &to, &c, 0, NULL);
+
+	f->tidy.freed += c.compact_pages_free;
+	return ret;
+}
+
+static int
+finish(struct fsm *f)
+{
+	struct tidy *t = &f->tidy;
+	int ret = pages_now(f, &t->file);
+
+	t->walking = false;
+	t->used = t->file > t->freed ? t->file - t->freed : t->file;
+	return ret;
+}
+
+/* In the transaction. */
+static int
+step(struct fsm *f)
+{
+	struct tkey end;
+	int ret = step_end(f, &end);
+	bool last = ret == DB_NOTFOUND;
+
+	if (ret == 0 || last)
+		ret = join(f, &end);
+	if (ret == 0 && last)
+		return finish(f);
+	memcpy(f->tidy.at.b, end.b, end.len);
+	f->tidy.at.len = end.len;
+	return ret;
+}
+
+bool
+fsm_tidy(struct fsm *f)
+{
+	int ret;
+
+	if (f->failed != 0 || f->snap != NULL || f->displaced || fsm_held(f))
+		return false;			/* another time */
+	pthread_mutex_lock(&f->lock);
+	if (!f->tidy.walking) {
+		f->failed = look(f);
+	} else {
+		ret = f->env->dbenv->txn_begin(f->env->dbenv, NULL, &f->txn, DB_TXN_NOSYNC);
+		if (ret == 0)
+			ret = step(f);
+		if (f->txn != NULL && ret == 0)
+			ret = f->txn->commit(f->txn, DB_TXN_NOSYNC);
+		else if (f->txn != NULL)
+			(void)f->txn->abort(f->txn);	/* the first error is what counts */
+		f->txn = NULL;
+		f->failed = ret;
+	}
+	pthread_mutex_unlock(&f->lock);
+	return f->failed == 0 && f->tidy.walking;
+}
