@@ -29,6 +29,7 @@ struct diskspace {
 	uint64_t want;			/* beside the reserve */
 	uint64_t enough;		/* to open the data bases, as a failed try taught */
 	bool full, started;
+	bool refused;			/* a write found no room, whatever statvfs(3) says (a quota) */
 	struct mono handed;		/* last try to hand leadership over */
 };
 
@@ -37,6 +38,12 @@ diskspace_text(const struct diskspace *s, char *dst, size_t cap)
 {
 	char have[24], keep[24];
 
+	if (s->refused && !space_short(s->available, s->reserve, s->want, false)) {
+		snprintf(dst, cap, "disk full: a write in %s was refused for lack of room, although %s are free: is there a quota? "
+		    "Free space there or raise it, and writing goes on by itself; deleting keys would need space too", s->dir,
+		    space_bytes(s->available, have));
+		return;
+	}
 	snprintf(dst, cap, "disk full: %s has %s left and needs %s (disk_reserve); free space there or make the file system "
 	    "larger, and writing goes on by itself; deleting keys would need space too", s->dir,
 	    space_bytes(s->available, have), space_bytes(s->reserve + s->want, keep));
@@ -50,6 +57,12 @@ critical_bytes(const struct diskspace *s)
 	return part < CRITICAL_MAX ? part : CRITICAL_MAX;
 }
 
+static bool
+was_refused(const struct diskspace *s)
+{
+	return s->d->fsm != NULL && fsm_no_room(s->d->fsm);
+}
+
 /* A file system that does not answer is not called full: writing to it will tell. */
 static void
 look(struct diskspace *s)
@@ -59,7 +72,8 @@ look(struct diskspace *s)
 	s->before = s->recent;		/* may still be on their way to the disk */
 	s->recent = 0;
 	s->available = statvfs(s->dir, &v) == 0 ? (uint64_t)v.f_bavail * v.f_frsize : UINT64_MAX / 2;
-	if (s->available < critical_bytes(s))
+	s->refused = was_refused(s);
+	if (s->available < critical_bytes(s) || s->refused)
 		s->available += ballast_give(&s->ballast, GIVE_BYTES);
 }
 
@@ -78,7 +92,7 @@ tell(struct diskspace *s)
 static void
 judge(struct diskspace *s)
 {
-	bool full = space_short(s->available, s->reserve, s->want, s->full);
+	bool full = s->refused || space_short(s->available, s->reserve, s->want, s->full);
 
 	if (full == s->full)
 		return;
@@ -100,7 +114,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)revents;
 	look(s);
 	judge(s);
-	if (!s->full && s->available > 2 * s->reserve)
+	if (!s->full && !s->refused && s->available > 2 * s->reserve)
 		ballast_take(&s->ballast, s->reserve / BALLAST_PART);
 	if (s->full && mono_sub(now, s->handed).ns > HAND_OVER_PAUSE.ns && engine_hand_over_full(s->d->engine))
 		s->handed = now;
@@ -195,7 +209,7 @@ diskspace_low(const struct diskspace *s)
 bool
 diskspace_critical(const struct diskspace *s)
 {
-	return s->available < critical_bytes(s);
+	return s->refused || s->available < critical_bytes(s);
 }
 
 uint64_t
@@ -207,7 +221,7 @@ diskspace_room(const struct diskspace *s)
 bool
 diskspace_fits(const struct diskspace *s, uint64_t bytes)
 {
-	return s->available >= s->reserve && s->available - s->reserve >= bytes;
+	return !s->refused && s->available >= s->reserve && s->available - s->reserve >= bytes;
 }
 
 void
@@ -221,7 +235,7 @@ void
 diskspace_written(struct diskspace *s, uint64_t bytes)
 {
 	s->recent += bytes * WRITE_FACTOR;
-	if (s->full || s->available >= s->reserve + s->before + s->recent)
+	if (s->full || (s->available >= s->reserve + s->before + s->recent && !was_refused(s)))
 		return;
 	look(s);
 	judge(s);

@@ -50,7 +50,7 @@ struct snapshots {
 	struct buf config;		/* of file_index */
 	uint8_t *chunk;
 	struct mono used;		/* last needed */
-	struct log_limit no_room;
+	struct log_limit no_room, no_checkpoint;
 };
 
 /* -- checkpoints -- */
@@ -129,6 +129,13 @@ checkpoint_done(void *ctx)
 	s->job = JOB_NONE;
 	s->last = clock_mono();
 	engine_wake(s->d->engine);		/* applying may have waited */
+	if (s->err == TV_ENOSPACE) {
+		/* Nothing is lost: the state is what it was, and the log is not cut (S85). */
+		if (log_allow(&s->no_checkpoint, "raft"))
+			log_err("raft", "disk full: no room for a checkpoint of the state in %s/raftd/state; it is made when there is",
+			    s->d->cluster.data_dir);
+		return;
+	}
 	if (s->err != TV_OK) {
 		/* A page may be lost that the data base takes for written: only its log has it now (S84). */
 		log_err("raft", "checkpoint of the state in %s/raftd/state failed: %s; stopping: the next start recovers it",
@@ -427,7 +434,7 @@ snapshots_new(struct raftd *d)
 		return NULL;
 	s->d = d;
 	s->fd = -1;
-	s->no_room = (struct log_limit){ .burst = 1, .period = MONO_S(60) };
+	s->no_room = s->no_checkpoint = (struct log_limit){ .burst = 1, .period = MONO_S(60) };
 	s->last = clock_mono();
 	s->last_index = d->meta.snapshot_index;
 	s->chunk = malloc(d->conf.snapshot_chunk);

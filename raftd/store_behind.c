@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,7 +27,7 @@
 #define RETRY_S 1			/* for a page that found no room */
 #define PATH_BYTES 4400
 
-/* What belongs into a write-ahead file whose predecessor is not durable yet. */
+/* What belongs into a write-ahead file whose predecessor is not durable yet, or found no room in its own. */
 struct log_piece {
 	struct log_piece *next;
 	uint32_t log;
@@ -42,11 +43,13 @@ struct store_behind {
 	pthread_mutex_t lock;		/* all below */
 	pthread_cond_t due_cond;
 	_Atomic bool active;
-	bool stop, no_room;
+	bool stop;
+	_Atomic bool no_room;		/* something waits because the disk has none */
 	bool asked;			/* somebody was told that it is full */
 	int failed;
 
 	uint32_t log;			/* the write-ahead file that may be written to; all before it are durable */
+	off_t log_size;			/* a file of it becomes that long, or longer */
 	int log_fd;			/* of it, our own: its syncs tell what went wrong since it was opened; sync_lock */
 	bool log_dirty;			/* written to since the last sync */
 	uint64_t log_bytes;		/* so many */
@@ -56,6 +59,8 @@ struct store_behind {
 
 	int page_fd;			/* our own */
 	struct pageq pages;
+	struct pageq spilt;		/* of a temporary file, which found no room */
+	int spilt_fd;			/* that one */
 	off_t cut;			/* the file is to end here, though on disk it does not yet; -1: it does */
 	DB_LSN durable;			/* the log is, before this */
 	struct store_behind_stat stat;
@@ -74,7 +79,7 @@ store_behind_new(const char *dir, const char *file, struct store_behind **out)
 	pthread_mutex_init(&b->sync_lock, NULL);
 	pthread_mutex_init(&b->lock, NULL);
 	pthread_cond_init(&b->due_cond, NULL);
-	b->log_fd = b->page_fd = -1;
+	b->log_fd = b->page_fd = b->spilt_fd = -1;
 	b->cut = -1;
 	b->tail = &b->first;
 	b->dir = strdup(dir);
@@ -121,6 +126,7 @@ store_behind_free(struct store_behind *b)
 	while (b->first != NULL)
 		free(take_piece(b));
 	pageq_clear(&b->pages);
+	pageq_clear(&b->spilt);
 	close_own(b);
 	pthread_cond_destroy(&b->due_cond);
 	pthread_mutex_destroy(&b->lock);
@@ -161,6 +167,7 @@ store_behind_begin(struct store_behind *b, DB_ENV *dbenv)
 	close_own(b);
 	b->dbenv = dbenv;
 	b->log = st->st_cur_file;
+	b->log_size = (off_t)st->st_lg_size;
 	free(st);
 	snprintf(path, sizeof(path), "%s/%s", b->dir, b->file);
 	b->page_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -194,7 +201,20 @@ static bool
 is_due(const struct store_behind *b)
 {
 	return b->log_bytes >= FLUSH_LOG_BYTES || b->pages.count >= FLUSH_PAGES || b->first != NULL || b->cut != -1 ||
-	    b->failed != 0;
+	    b->no_room || b->failed != 0;
+}
+
+/* Lock held.  What found no room is tried again after a while, whatever comes meanwhile. */
+static void
+wait_for_room(struct store_behind *b)
+{
+	struct timespec until;
+	int ret = 0;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += RETRY_S;
+	while (b->no_room && !b->stop && ret == 0)
+		ret = pthread_cond_timedwait(&b->due_cond, &b->lock, &until);
 }
 
 bool
@@ -203,13 +223,7 @@ store_behind_wait(struct store_behind *b)
 	bool go_on;
 
 	pthread_mutex_lock(&b->lock);
-	if (b->no_room && !b->stop) {
-		struct timespec until;
-
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_sec += RETRY_S;
-		(void)pthread_cond_timedwait(&b->due_cond, &b->lock, &until);
-	}
+	wait_for_room(b);
 	while (!b->stop && !is_due(b))
 		pthread_cond_wait(&b->due_cond, &b->lock);
 	go_on = !b->stop;
@@ -234,10 +248,15 @@ wake(struct store_behind *b)
 		pthread_cond_signal(&b->due_cond);
 }
 
-/* Lock held. */
+/*
+ * Lock held.  While there is no room nobody writes any more, but what was promised before is to be seen by reads: for that
+ * there is as much memory as there is.
+ */
 static bool
 is_full(const struct store_behind *b)
 {
+	if (b->no_room)
+		return b->pages.count >= PAGES_MAX || b->pieces_bytes >= LOG_MAX;
 	return b->pages.count >= FULL_PAGES || b->pieces_bytes >= FULL_LOG_BYTES;
 }
 
@@ -277,6 +296,12 @@ store_behind_failed(struct store_behind *b)
 	return failed;
 }
 
+bool
+store_behind_no_room(const struct store_behind *b)
+{
+	return b->no_room;
+}
+
 void
 store_behind_stat(struct store_behind *b, struct store_behind_stat *out)
 {
@@ -287,6 +312,19 @@ store_behind_stat(struct store_behind *b, struct store_behind_stat *out)
 }
 
 /* -- syncing -- */
+
+static bool
+is_no_room(int ret)
+{
+	return ret == ENOSPC || ret == EDQUOT;
+}
+
+/* Of a write of n bytes: 0, or what kept it from being all of them. */
+static int
+write_error(ssize_t done, size_t n)
+{
+	return done == (ssize_t)n ? 0 : done == -1 ? errno : ENOSPC;
+}
 
 static uint64_t
 now_ns(void)
@@ -310,7 +348,7 @@ sync_names(struct store_behind *b)
 	if (!dirty)
 		return 0;
 	if (store_dir_sync(b->dir) != TV_OK)
-		return errno;
+		return is_no_room(errno) ? EIO : errno;
 	pthread_mutex_lock(&b->lock);
 	b->names_synced = made;
 	pthread_mutex_unlock(&b->lock);
@@ -345,36 +383,51 @@ sync_current(struct store_behind *b)
 static int
 write_all(int fd, const void *p, size_t n, off_t at)
 {
-	ssize_t done = pwrite(fd, p, n, at);
-
-	if (done == (ssize_t)n)
-		return 0;
-	return done == -1 ? errno : ENOSPC;
+	return write_error(pwrite(fd, p, n, at), n);
 }
 
-/* Lock held, and let go while it writes: everything that waits for this file.  Nothing overtakes it. */
+/*
+ * Lock held, and let go while it writes: everything that waits for this file.  Nothing overtakes it, and it waits until
+ * it was written.
+ */
 static int
 write_pieces(struct store_behind *b, int fd, uint32_t log)
 {
 	int ret = 0;
 
 	while (ret == 0 && b->first != NULL && b->first->log == log) {
-		struct log_piece *p = take_piece(b);
+		struct log_piece *p = b->first;	/* only who holds sync_lock takes it away */
 
 		pthread_mutex_unlock(&b->lock);
 		ret = write_all(fd, p->bytes, p->n, p->at);
-		free(p);
 		pthread_mutex_lock(&b->lock);
+		if (ret == 0)
+			free(take_piece(b));
 	}
 	return ret;
 }
 
-/* sync_lock held; the current file is durable.  *moved: the next one is the current one now. */
+/*
+ * All its blocks, before anything is written to a file: then nothing that comes later can find no room.  Not every file
+ * system has that.
+ */
+static int
+allocate(const struct store_behind *b, int fd)
+{
+	struct stat st;
+	off_t size = b->log_size;
+
+	if (fstat(fd, &st) == 0 && st.st_size > size)
+		size = st.st_size;
+	return fallocate(fd, 0, 0, size) != 0 && is_no_room(errno) ? errno : 0;
+}
+
+/* sync_lock held; the current file is durable, but for what found no room in it.  *moved: something was written. */
 static int
 next_log(struct store_behind *b, bool *moved)
 {
 	uint32_t log;
-	int fd, ret;
+	int fd, ret = 0;
 
 	pthread_mutex_lock(&b->lock);
 	*moved = b->first != NULL;
@@ -382,16 +435,22 @@ next_log(struct store_behind *b, bool *moved)
 	pthread_mutex_unlock(&b->lock);
 	if (!*moved)
 		return 0;
-	fd = open_log(b, log);
+	fd = log == b->log ? b->log_fd : open_log(b, log);
 	if (fd == -1)
 		return errno;
+	if (fd != b->log_fd)
+		ret = allocate(b, fd);
 	pthread_mutex_lock(&b->lock);
-	ret = write_pieces(b, fd, log);
-	b->log = log;
-	b->log_dirty = true;
+	if (ret == 0)
+		ret = write_pieces(b, fd, log);
+	if (ret == 0)
+		b->log = log;
+	b->log_dirty = b->log_dirty || ret == 0;
 	pthread_mutex_unlock(&b->lock);
-	(void)close(b->log_fd);			/* synced */
-	b->log_fd = fd;
+	if (fd == b->log_fd)
+		return ret;
+	(void)close(ret == 0 ? b->log_fd : fd);	/* the one was synced, the other is opened again */
+	b->log_fd = ret == 0 ? fd : b->log_fd;
 	return ret;
 }
 
@@ -458,12 +517,6 @@ cut_file(struct store_behind *b, off_t cut)
 	return 0;
 }
 
-static bool
-is_no_room(int ret)
-{
-	return ret == ENOSPC || ret == EDQUOT;
-}
-
 /* sync_lock held. */
 static int
 settle_once(struct store_behind *b, DB_LSN end, bool *again)
@@ -478,7 +531,7 @@ settle_once(struct store_behind *b, DB_LSN end, bool *again)
 	if (ret == 0)
 		ret = cut_file(b, cut);
 	if (ret != 0)
-		return is_no_room(ret) ? EIO : ret;	/* the log has a hole now */
+		return ret;
 	pthread_mutex_lock(&b->lock);
 	if (lsn_before(b->durable, end))
 		b->durable = end;
@@ -486,7 +539,7 @@ settle_once(struct store_behind *b, DB_LSN end, bool *again)
 	return write_pages(b, again);
 }
 
-/* sync_lock held.  The first failure is the one that counts; nothing is written after it. */
+/* sync_lock held.  The first failure is the one that counts; nothing is written after it.  No room is none: all waits on. */
 static int
 settle(struct store_behind *b, DB_LSN end)
 {
@@ -601,14 +654,14 @@ wait_for_log(struct store_behind *b)
 	return is_no_room(ret) ? 0 : ret;
 }
 
-/* Does this have to wait for the file before it?  Then it was taken. */
+/* Does this have to wait, for the file before it or behind what found no room?  Then it was taken. */
 static bool
 keep_back(struct store_behind *b, uint32_t log, const void *p, size_t n, off_t at)
 {
 	bool early, full;
 
 	pthread_mutex_lock(&b->lock);
-	early = b->active && log > b->log;
+	early = b->active && (log > b->log || b->first != NULL);
 	full = b->pieces_bytes >= LOG_MAX && b->failed == 0;
 	pthread_mutex_unlock(&b->lock);
 	if (!early)
@@ -626,13 +679,20 @@ ssize_t
 behind_log_write(struct store_behind *b, uint32_t log, int fd, const void *p, size_t n, off_t at)
 {
 	ssize_t done;
+	int why;
 
 	if (keep_back(b, log, p, n, at))
 		return (ssize_t)n;
 	done = pwrite(fd, p, n, at);
+	why = write_error(done, n);
 	pthread_mutex_lock(&b->lock);
 	b->log_dirty = true;
 	b->log_bytes += n;
+	/* Berkeley DB would take it for the end. */
+	if (b->active && is_no_room(why) && add_piece(b, log, p, n, at)) {
+		b->no_room = true;
+		done = (ssize_t)n;
+	}
 	wake(b);
 	pthread_mutex_unlock(&b->lock);
 	return done;
@@ -656,18 +716,38 @@ is_cut_off(const struct store_behind *b, off_t at)
 }
 
 /*
- * Lock held.  Can the page be taken?  After a failure it always is: it must be found again, and not reach the disk.
+ * Lock held.  Can the page be taken?  After a failure it always is: it must be found again, and not reach the disk.  So
+ * it is while there is no room: nothing is applied then, and there are no more of them than the cache has pages.
  */
 static bool
 take_page(struct store_behind *b, const void *p, off_t at)
 {
-	if (b->pages.count >= PAGES_MAX && b->failed == 0 && pageq_find(&b->pages, at) == NULL)
+	if (b->pages.count >= PAGES_MAX && b->failed == 0 && !b->no_room && pageq_find(&b->pages, at) == NULL)
 		return false;
 	if (!pageq_put(&b->pages, at, p))
 		return b->failed != 0;
 	b->stat.deferred++;
 	wake(b);
 	return true;
+}
+
+/* Its changes are durable.  A page for which there is no room waits: Berkeley DB might lose one that it cannot write. */
+static ssize_t
+write_or_keep(struct store_behind *b, int fd, const void *p, size_t n, off_t at)
+{
+	ssize_t done = pwrite(fd, p, n, at);
+	int why = write_error(done, n);
+
+	if (!is_no_room(why) || n != STORE_PAGE_BYTES)
+		return done;
+	pthread_mutex_lock(&b->lock);
+	if (b->active && pageq_put(&b->pages, at, p)) {
+		b->no_room = true;
+		done = (ssize_t)n;
+		wake(b);
+	}
+	pthread_mutex_unlock(&b->lock);
+	return done;
 }
 
 ssize_t
@@ -685,15 +765,15 @@ behind_page_write(struct store_behind *b, int fd, const void *p, size_t n, off_t
 	if (taken)
 		return (ssize_t)n;
 	if (direct)
-		return pwrite(fd, p, n, at);
+		return write_or_keep(b, fd, p, n, at);
 	ret = settle_written(b);
 	pthread_mutex_lock(&b->lock);
 	b->stat.waited++;
 	if (ret != 0)
 		taken = whole && pageq_put(&b->pages, at, p);
 	pthread_mutex_unlock(&b->lock);
-	/* After what is final nothing reaches the disk; with no room for others it may still be tried for this one. */
-	return taken || (ret != 0 && !is_no_room(ret)) ? (ssize_t)n : pwrite(fd, p, n, at);
+	/* After what is final nothing reaches the disk; without memory it may still be tried where only room was missing. */
+	return taken || (ret != 0 && !is_no_room(ret)) ? (ssize_t)n : write_or_keep(b, fd, p, n, at);
 }
 
 ssize_t
@@ -739,12 +819,77 @@ behind_page_sync(struct store_behind *b, int fd)
 {
 	int ret = b->active ? settle_written(b) : 0;
 
+	if (is_no_room(ret))
+		return ret;			/* pages wait on; whoever wanted them on the disk comes again */
 	if (ret == 0)
 		ret = store_sync_fd(fd);
 	if (ret != 0 && b->active) {
 		pthread_mutex_lock(&b->lock);
-		b->failed = b->failed != 0 ? b->failed : is_no_room(ret) ? EIO : ret;
+		b->failed = b->failed != 0 ? b->failed : ret;
 		pthread_mutex_unlock(&b->lock);
 	}
-	return is_no_room(ret) ? EIO : ret;
+	return ret;
+}
+
+/* -- below Berkeley DB: what does not fit into the cache, and is nobody's when the process ends -- */
+
+ssize_t
+behind_temporary_write(struct store_behind *b, int fd, const void *p, size_t n, off_t at)
+{
+	bool kept;
+	ssize_t done = -1;
+	int why = 0;
+
+	pthread_mutex_lock(&b->lock);
+	kept = b->spilt_fd == fd && pageq_find(&b->spilt, at) != NULL;
+	pthread_mutex_unlock(&b->lock);
+	if (!kept) {
+		done = pwrite(fd, p, n, at);
+		why = write_error(done, n);
+	}
+	if (!kept && (!is_no_room(why) || n != STORE_PAGE_BYTES))
+		return done;
+	pthread_mutex_lock(&b->lock);
+	if ((b->spilt_fd == -1 || b->spilt_fd == fd) && pageq_put(&b->spilt, at, p)) {
+		b->spilt_fd = fd;
+		done = (ssize_t)n;
+	}
+	pthread_mutex_unlock(&b->lock);
+	return done;
+}
+
+ssize_t
+behind_temporary_read(struct store_behind *b, int fd, void *p, size_t n, off_t at)
+{
+	struct queued_page *q = NULL;
+
+	pthread_mutex_lock(&b->lock);
+	if (b->spilt_fd == fd && n == STORE_PAGE_BYTES)
+		q = pageq_find(&b->spilt, at);
+	if (q != NULL)
+		memcpy(p, q->bytes, n);
+	pthread_mutex_unlock(&b->lock);
+	return q != NULL ? (ssize_t)n : pread(fd, p, n, at);
+}
+
+void
+behind_temporary_closed(struct store_behind *b, int fd)
+{
+	pthread_mutex_lock(&b->lock);
+	if (b->spilt_fd == fd) {
+		pageq_clear(&b->spilt);
+		b->spilt_fd = -1;
+	}
+	pthread_mutex_unlock(&b->lock);
+}
+
+bool
+store_behind_spilt(struct store_behind *b)
+{
+	bool yes;
+
+	pthread_mutex_lock(&b->lock);
+	yes = b->spilt_fd != -1;
+	pthread_mutex_unlock(&b->lock);
+	return yes;
 }

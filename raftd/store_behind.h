@@ -10,7 +10,8 @@
  * What waits is bounded: store_behind_full() asks to make no more of it.  If that is not heeded, the caller in Berkeley
  * DB waits for a sync after all.
  *
- * A failed sync or write is final (S84), but for pages that found no room on the disk, which wait on.  After a failure
+ * A failed sync or write is final (S84), but for what found no room on the disk (S85), page or log: that waits on, is
+ * read where it waits, and is tried again.  Berkeley DB never learns of it: it would take it for the end.  After a failure
  * nothing is written any more, and the owner has to stop.
  */
 #ifndef TV_STORE_BEHIND_H
@@ -43,11 +44,13 @@ bool store_behind_retire(struct store_behind *b);
 
 /*
  * Makes the write-ahead log durable up to its end as of the call, and writes the pages that waited.  Any thread, but not
- * from inside Berkeley DB.  0, ENOSPC or EDQUOT (pages wait on, call again), or what is final.
+ * from inside Berkeley DB.  0, ENOSPC or EDQUOT (it waits on, call again), or what is final.
  */
 int store_behind_flush(struct store_behind *b);
 /* The failure that is final; 0: none. */
 int store_behind_failed(struct store_behind *b);
+/* Does something wait because the disk has no room for it?  Any thread. */
+bool store_behind_no_room(const struct store_behind *b);
 /* Does so much wait that no more should be added?  Any thread. */
 bool store_behind_full(struct store_behind *b);
 /* Was that answered with yes, and would it be no now?  True once each time. */
@@ -78,6 +81,15 @@ ssize_t behind_page_read(struct store_behind *b, int fd, void *p, size_t n, off_
 int behind_page_sync(struct store_behind *b, int fd);
 /* The file gets shorter, after the log about that was written. */
 int behind_page_cut(struct store_behind *b, int fd, off_t end);
+
+/*
+ * Pages of a temporary file, one at a time: for those that find no room memory is the place, because Berkeley DB loses one
+ * that it cannot write.  store_behind_spilt() is true until the file is closed: whoever uses it should give up.
+ */
+ssize_t behind_temporary_write(struct store_behind *b, int fd, const void *p, size_t n, off_t at);
+ssize_t behind_temporary_read(struct store_behind *b, int fd, void *p, size_t n, off_t at);
+void behind_temporary_closed(struct store_behind *b, int fd);
+bool store_behind_spilt(struct store_behind *b);
 
 /* From now on files in `dir` are seen: `file` and the write-ahead log.  False: too many. */
 bool store_hooks_watch(struct store_behind *b, const char *dir, const char *file);

@@ -172,6 +172,15 @@ store_env_err(const struct store_env *env, int ret)
 }
 
 void
+store_env_forget_room(struct store_env *env)
+{
+	int sys = atomic_load(&env->sys);
+
+	if ((sys == ENOSPC || sys == EDQUOT) && atomic_compare_exchange_strong(&env->sys, &sys, 0))
+		atomic_store(&env->told, false);
+}
+
+void
 store_env_allocate(struct store_env *env)
 {
 	DB_LOG_STAT *st;

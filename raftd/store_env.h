@@ -55,6 +55,8 @@ int store_env_db(struct store_env *env, const char *file, bool create, DB **out)
 bool store_env_is_damage(const struct store_env *env, int ret);
 /* Turns a code of Berkeley DB into ours: damage is TV_ECORRUPT, all else TV_ESYS (errno set). 0 is TV_OK. */
 enum tv_err store_env_err(const struct store_env *env, int ret);
+/* The disk had no room, and that was no harm: what Berkeley DB said of it explains nothing that comes later. */
+void store_env_forget_room(struct store_env *env);
 /*
  * Gives the write-ahead log file in use its blocks, unless that was done: writing to it then needs no space, nor does
  * recovery, which fills it up with zeros.  Where that is not possible nothing happens.

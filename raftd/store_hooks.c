@@ -26,7 +26,8 @@ struct watched_dir {
 struct watched_file {
 	struct store_behind *b;		/* NULL: free */
 	int fd;
-	uint32_t log;			/* number of a write-ahead file; 0: the btree */
+	uint32_t log;			/* number of a write-ahead file; 0: the btree, or ... */
+	bool temporary;
 };
 
 /* The one record of the process that Berkeley DB's interface forces upon us. */
@@ -87,6 +88,15 @@ log_number(const char *name)
 	return *end == '\0' && n <= UINT32_MAX ? (uint32_t)n : 0;
 }
 
+/* "BDB00123": one that is removed as soon as it is made, for what does not fit into the cache. */
+static bool
+is_temporary(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
+
+	return strncmp(name, "BDB", 3) == 0 && name[3] >= '0' && name[3] <= '9';
+}
+
 /* Lock held.  Who watches the file of this path? */
 static struct store_behind *
 watcher_of(const char *path, uint32_t *log)
@@ -100,7 +110,7 @@ watcher_of(const char *path, uint32_t *log)
 		if (d->b == NULL || strlen(d->dir) != len || memcmp(d->dir, path, len) != 0)
 			continue;
 		*log = log_number(slash + 1);
-		if (*log != 0 || strcmp(slash + 1, d->file) == 0)
+		if (*log != 0 || strcmp(slash + 1, d->file) == 0 || is_temporary(path))
 			return d->b;
 	}
 	return NULL;
@@ -108,29 +118,28 @@ watcher_of(const char *path, uint32_t *log)
 
 /* False: there is no room to remember it, so it must not be opened. */
 static bool
-remember(struct store_behind *b, int fd, uint32_t log)
+remember(struct store_behind *b, int fd, uint32_t log, bool temporary)
 {
 	for (int i = 0; i < FILES_MAX; i++)
 		if (hooks.files[i].b == NULL) {
-			hooks.files[i] = (struct watched_file){ b, fd, log };
+			hooks.files[i] = (struct watched_file){ b, fd, log, temporary };
 			return true;
 		}
 	return false;
 }
 
-static struct store_behind *
-find(int fd, uint32_t *log)
+/* b is NULL when nobody watches it. */
+static struct watched_file
+find(int fd)
 {
-	struct store_behind *b = NULL;
+	struct watched_file w = { .b = NULL };
 
 	pthread_rwlock_rdlock(&hooks.lock);
-	for (int i = 0; i < FILES_MAX && b == NULL; i++)
-		if (hooks.files[i].b != NULL && hooks.files[i].fd == fd) {
-			b = hooks.files[i].b;
-			*log = hooks.files[i].log;
-		}
+	for (int i = 0; i < FILES_MAX && w.b == NULL; i++)
+		if (hooks.files[i].b != NULL && hooks.files[i].fd == fd)
+			w = hooks.files[i];
 	pthread_rwlock_unlock(&hooks.lock);
-	return b;
+	return w;
 }
 
 /* -- the calls -- */
@@ -143,10 +152,15 @@ __ham_func4(DB *db, const void *bytes, uint32_t n)
 	return store_sum(bytes, n);
 }
 
-/* A file that was just made is durable with its name, at once or by who writes behind. */
+/*
+ * A file that was just made is durable with its name, at once or by who writes behind.  A temporary one has none in a
+ * moment, and whoever needs room in the cache would wait for the disk, the loop too.
+ */
 static int
 name_durable(struct store_behind *b, uint32_t log, const char *path)
 {
+	if (is_temporary(path))
+		return 0;
 	if (b != NULL && log != 0)
 		return behind_log_made(b);
 	return store_parent_sync(path) == TV_OK ? 0 : errno;
@@ -161,7 +175,7 @@ opened(int fd, const char *path, bool fresh)
 
 	pthread_rwlock_wrlock(&hooks.lock);
 	b = watcher_of(path, &log);
-	if (b != NULL && !remember(b, fd, log))
+	if (b != NULL && !remember(b, fd, log, is_temporary(path)))
 		why = EMFILE;
 	pthread_rwlock_unlock(&hooks.lock);
 	return why == 0 && fresh ? name_durable(b, log, path) : why;
@@ -209,8 +223,11 @@ store_close(int fd)
 {
 	pthread_rwlock_wrlock(&hooks.lock);
 	for (int i = 0; i < FILES_MAX; i++)
-		if (hooks.files[i].b != NULL && hooks.files[i].fd == fd)
+		if (hooks.files[i].b != NULL && hooks.files[i].fd == fd) {
+			if (hooks.files[i].temporary)
+				behind_temporary_closed(hooks.files[i].b, fd);
 			hooks.files[i].b = NULL;
+		}
 	pthread_rwlock_unlock(&hooks.lock);
 	return close(fd);
 }
@@ -226,43 +243,43 @@ store_sync_fd(int fd)
 int
 store_sync(int fd)
 {
-	uint32_t log;
-	struct store_behind *b = find(fd, &log);
+	struct watched_file w = find(fd);
 
-	if (b == NULL)
+	if (w.b == NULL || w.temporary)
 		return store_sync_fd(fd);
-	return log != 0 ? behind_log_sync(b, fd) : behind_page_sync(b, fd);
+	return w.log != 0 ? behind_log_sync(w.b, fd) : behind_page_sync(w.b, fd);
 }
 
 static ssize_t
 hook_pwrite(int fd, const void *p, size_t n, off_t at)
 {
-	uint32_t log;
-	struct store_behind *b = find(fd, &log);
+	struct watched_file w = find(fd);
 
-	if (b == NULL)
+	if (w.b == NULL)
 		return pwrite(fd, p, n, at);
-	return log != 0 ? behind_log_write(b, log, fd, p, n, at) : behind_page_write(b, fd, p, n, at);
+	if (w.temporary)
+		return behind_temporary_write(w.b, fd, p, n, at);
+	return w.log != 0 ? behind_log_write(w.b, w.log, fd, p, n, at) : behind_page_write(w.b, fd, p, n, at);
 }
 
 static ssize_t
 hook_pread(int fd, void *p, size_t n, off_t at)
 {
-	uint32_t log;
-	struct store_behind *b = find(fd, &log);
+	struct watched_file w = find(fd);
 
-	return b == NULL || log != 0 ? pread(fd, p, n, at) : behind_page_read(b, fd, p, n, at);
+	if (w.b == NULL || w.log != 0)
+		return pread(fd, p, n, at);
+	return w.temporary ? behind_temporary_read(w.b, fd, p, n, at) : behind_page_read(w.b, fd, p, n, at);
 }
 
 static int
 hook_ftruncate(int fd, off_t end)
 {
-	uint32_t log;
-	struct store_behind *b = find(fd, &log);
+	struct watched_file w = find(fd);
 
-	if (b == NULL || log != 0)
+	if (w.b == NULL || w.log != 0 || w.temporary)
 		return ftruncate(fd, end) == 0 ? 0 : errno;
-	errno = behind_page_cut(b, fd, end);
+	errno = behind_page_cut(w.b, fd, end);
 	return errno;
 }
 

@@ -120,6 +120,12 @@ flusher_retire(struct fsm *f)
 }
 
 bool
+fsm_no_room(const struct fsm *f)
+{
+	return f->env->behind != NULL && store_behind_no_room(f->env->behind);
+}
+
+bool
 fsm_held(const struct fsm *f)
 {
 	return f->env->behind != NULL && store_behind_full(f->env->behind);

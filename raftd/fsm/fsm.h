@@ -103,8 +103,9 @@ unsigned fsm_replaced(const struct fsm *f);
 
 /* -- durability and snapshots -- */
 /*
- * Flushes state/ so that the log may be cut at *index, the applied index as of the call.  Any thread.  An error is final
- * but for TV_ENOSPACE: every later call fails too, fsm_apply() with TV_ESYS, and the process must stop (S84).
+ * Flushes state/ so that the log may be cut at *index, the applied index as of the call.  Any thread.  TV_ENOSPACE: nothing
+ * is lost, it can be made again when there is room (S85).  Any other error is final: every later call fails too, fsm_apply()
+ * with TV_ESYS, and the process must stop (S84).
  */
 enum tv_err fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term);
 /* The state failed and the process must stop: TV_ECORRUPT when a file is damaged, TV_ENOSPACE, TV_ESYS; or TV_OK. */
@@ -120,6 +121,8 @@ void fsm_found_damaged(struct fsm *f, const char *why);
 enum tv_err fsm_set_aside(const char *dir);
 /* The state is whole and durable again: what was set aside goes. */
 void fsm_forget_aside(struct fsm *f);
+/* The disk had no room for something of the state: that waits in memory and is tried again, reads go on (S85). */
+bool fsm_no_room(const struct fsm *f);
 /* So much waits for the disk that applying would have to wait too: it had better not begin. */
 bool fsm_held(const struct fsm *f);
 /*

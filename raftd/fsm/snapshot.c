@@ -12,6 +12,7 @@
 #include "common/assert.h"
 #include "raftd/fsm/fsm_int.h"
 #include "raftd/fsm/snapfile.h"
+#include "raftd/store_behind.h"
 
 #define STEP_RECORDS 256
 #define STEP_BYTES (256u << 10)
@@ -75,6 +76,13 @@ snapshot_abandon(struct fsm *f)
 	s->side = NULL;
 }
 
+/* Did the disk have no room for the side table?  It is in memory then, which is no place for it to grow. */
+static bool
+side_found_no_room(const struct fsm *f)
+{
+	return f->env->behind != NULL && store_behind_spilt(f->env->behind);
+}
+
 /* A btree without a name lives in the cache and in an unlinked file. */
 static int
 open_side(struct fsm *f, DB **out)
@@ -84,7 +92,9 @@ open_side(struct fsm *f, DB **out)
 
 	if (ret != 0)
 		return ret;
-	ret = db->set_flags(db, DB_TXN_NOT_DURABLE);
+	ret = db->set_pagesize(db, STORE_PAGE_BYTES);	/* as all others in the cache */
+	if (ret == 0)
+		ret = db->set_flags(db, DB_TXN_NOT_DURABLE);
 	if (ret == 0)
 		ret = db->open(db, NULL, NULL, NULL, DB_BTREE, DB_CREATE | DB_THREAD, 0600);
 	if (ret != 0)
@@ -302,6 +312,8 @@ fsm_snapshot_write(struct fsm_snapshot *s, const char *path, uint64_t *bytes, ui
 		pthread_mutex_lock(&s->f->lock);
 		if (s->abandoned)
 			err = TV_ECLOSED;
+		else if (side_found_no_room(s->f))
+			err = TV_ENOSPACE;
 		else if ((ret = step(&t)) != 0)
 			err = store_env_err(s->f->env, ret);
 		done = s->done;
@@ -354,8 +366,10 @@ fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term)
 		ret = checkpoint(f);
 	if (usable && ret == 0)
 		store_env_allocate(f->env);
-	/* After a failed sync nobody knows what is on the disk.  A page that found no room is in the cache as before. */
-	if (usable && ret != 0 && ret != ENOSPC && ret != EDQUOT) {
+	/* After a failed sync nobody knows what is on the disk.  What found no room waits for it, or is in the cache as before. */
+	if (usable && (ret == ENOSPC || ret == EDQUOT)) {
+		store_env_forget_room(f->env);
+	} else if (usable && ret != 0) {
 		pthread_mutex_lock(&f->lock);
 		f->failed = f->failed != 0 ? f->failed : ret;
 		(void)f->env->dbenv->set_flags(f->env->dbenv, DB_PANIC_ENVIRONMENT, 1);

@@ -382,6 +382,44 @@ def test_http_says_so():
                 d.close()
 
 
+def test_checkpoint_finds_no_room():
+    """The files of the state are refused room, which statvfs does not foretell (a quota, another program that was quicker),
+    in checkpoints, flushes and the write-ahead log: on a follower, the leader, all.  Nobody stops (S85)."""
+    with FaultCluster(20, state_cache="1M", snapshot_threshold=16, snapshot_interval="100ms", trailing_logs=10) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        assert leader.put("k", b"v")[0] == 0
+        writers = Writers(c, "w", 6000)
+        pids = {n.name: n.process.pid for n in c.nodes}
+        try:
+            writers.go_on(200)
+            for number, who in ((errno.ENOSPC, others(c, leader)[:1]), (errno.EDQUOT, [leader]), (errno.ENOSPC, c.nodes)):
+                for node in who:
+                    c.disk(node).write_error(number, None, "state")
+                if who is c.nodes:              # the last one may have no reason to notice
+                    wait_for("writes are refused", lambda: c.leader() and c.leader().put("refused", b"x")[0] == ERR.ENOSPACE)
+                    refused(wait_for("a leader", c.leader))
+                    wait_for("the leader reads", lambda: c.leader() and c.leader().get("k") == b"v")
+                else:
+                    full(who[0])
+                    who[0].wait_log("disk full: a write in %s was refused" % os.path.join(who[0].dir, "data", "raftd"))
+                    wait_for("one with room leads", lambda: c.leader() not in [None] + who)
+                    writers.go_on(100)
+                for node in who:
+                    assert node.get("k", READ_STALE) == b"v"
+                assert any(c.disk(node).failed("state") > 0 for node in who)
+                for node in who:
+                    c.disk(node).clear()
+                for node in who:
+                    full(node, False)
+                writers.go_on(100)
+        finally:
+            writers.stop()
+        c.wait_equal()
+        writers.check()
+        assert {n.name: n.process.pid for n in c.nodes} == pids and len(c.alive()) == 3
+
+
 # -- failing --------------------------------------------------------------------
 
 
@@ -648,7 +686,8 @@ def test_failed_flush_stops():
 
 if __name__ == "__main__":
     main(test_full_follower, test_full_leader_hands_over, test_all_full, test_no_room_at_all, test_no_room_at_all_ext4,
-         test_full_at_start, test_snapshot_does_not_fit, test_http_says_so, test_failed_sync_stops,
+         test_full_at_start, test_snapshot_does_not_fit, test_http_says_so,
+         test_checkpoint_finds_no_room, test_failed_sync_stops,
          test_nothing_is_acknowledged_after_a_failed_sync, test_failed_checkpoint_stops,
          test_hanging_sync_costs_leadership, test_hanging_disk_costs_leadership, test_hanging_follower_slows_nobody,
          test_slow_disk_keeps_the_leader, test_slow_state_keeps_the_leader, test_applying_waits_for_no_disk,

@@ -1,9 +1,12 @@
 /*
  * Disk work of the state beside applying: who syncs, what waits, what is read meanwhile, what a failure leaves.
  *
- * The C library's fdatasync() is replaced by one that can be held up, or fail, and knows who calls it.
+ * The C library's fdatasync() is replaced by one that can be held up, or fail, and knows who calls it; fsync() by one that counts;
+ * write(), pwrite() and fallocate() by those of a disk that may be full.
  */
+#undef _FILE_OFFSET_BITS
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -32,12 +35,14 @@ static struct {
 	bool stuck;			/* syncs wait */
 	int fail;			/* errno of the next ones */
 	unsigned waiting, syncs, ours;	/* ours: by the thread that applies */
+	unsigned names;			/* syncs of folders by it */
 	pthread_t applier;
 	bool watched;			/* applier is set */
 	unsigned relieved;
+	int full;			/* errno of whatever needs room in files whose path has `where` in it; 0: there is room */
+	const char *where;
+	unsigned refused;		/* so often */
 } disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
-
-int fdatasync(int fd);
 
 int
 fdatasync(int fd)
@@ -60,6 +65,94 @@ fdatasync(int fd)
 	return -1;
 }
 
+/* Of names. */
+int
+fsync(int fd)
+{
+	pthread_mutex_lock(&disk.lock);
+	disk.names += disk.watched && pthread_equal(pthread_self(), disk.applier);
+	pthread_mutex_unlock(&disk.lock);
+	return (int)syscall(SYS_fsync, fd);
+}
+
+/* -- a full disk -- */
+
+/* errno is set then. */
+static bool
+has_no_room(int fd)
+{
+	char link[40], path[512];
+	ssize_t n;
+	bool refused;
+
+	pthread_mutex_lock(&disk.lock);
+	refused = disk.full != 0;
+	if (refused) {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		n = readlink(link, path, sizeof(path) - 1);
+		path[n > 0 ? n : 0] = '\0';
+		refused = strstr(path, disk.where) != NULL;
+		disk.refused += refused;
+		errno = disk.full;
+	}
+	pthread_mutex_unlock(&disk.lock);
+	return refused;
+}
+
+ssize_t pwrite64(int fd, const void *p, size_t n, off64_t at);
+ssize_t
+pwrite64(int fd, const void *p, size_t n, off64_t at)
+{
+	return has_no_room(fd) ? -1 : (ssize_t)syscall(SYS_pwrite64, fd, p, n, at);
+}
+
+ssize_t
+pwrite(int fd, const void *p, size_t n, off_t at)
+{
+	return pwrite64(fd, p, n, at);
+}
+
+ssize_t
+write(int fd, const void *p, size_t n)
+{
+	return has_no_room(fd) ? -1 : (ssize_t)syscall(SYS_write, fd, p, n);
+}
+
+int fallocate64(int fd, int mode, off64_t at, off64_t n);
+int
+fallocate64(int fd, int mode, off64_t at, off64_t n)
+{
+	return has_no_room(fd) ? -1 : (int)syscall(SYS_fallocate, fd, mode, at, n);
+}
+
+int
+fallocate(int fd, int mode, off_t at, off_t n)
+{
+	return fallocate64(fd, mode, at, n);
+}
+
+/* number 0: there is room again. */
+static void
+fill_disk(int number, const char *where)
+{
+	pthread_mutex_lock(&disk.lock);
+	disk.full = number;
+	disk.where = where;
+	disk.refused = 0;
+	pthread_mutex_unlock(&disk.lock);
+}
+
+static unsigned
+refused_so_far(void)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&disk.lock);
+	n = disk.refused;
+	pthread_mutex_unlock(&disk.lock);
+	return n;
+}
+
 static void
 set_disk(bool stuck, int fail)
 {
@@ -77,7 +170,7 @@ watch_applier(bool on)
 	pthread_mutex_lock(&disk.lock);
 	disk.applier = pthread_self();
 	disk.watched = on;
-	disk.ours = 0;
+	disk.ours = disk.names = 0;
 	pthread_mutex_unlock(&disk.lock);
 }
 
@@ -96,11 +189,13 @@ on_relieved(void *ctx)
 static struct kit k;
 static unsigned version[KEYS];		/* what each key was last set to */
 
+static uint32_t log_file_bytes;
+
 static void
 open_with(enum fsm_sync sync)
 {
 	char errbuf[512], dir[80];
-	struct fsm_options opt = { .dir = dir, .cache_bytes = 256u << 10, .datacenter = "dc1", .log_file_bytes = 256u << 10,
+	struct fsm_options opt = { .dir = dir, .cache_bytes = 256u << 10, .datacenter = "dc1", .log_file_bytes = log_file_bytes,
 	    .log_buffer_bytes = 32u << 10, .sync = sync, .relieved = on_relieved };
 
 	snprintf(dir, sizeof(dir), "%s/state", k.dir);
@@ -146,9 +241,11 @@ static void
 setup(void)
 {
 	set_disk(false, 0);
+	fill_disk(0, "");
 	watch_applier(false);
 	disk.relieved = 0;
 	memset(version, 0, sizeof(version));
+	log_file_bytes = 256u << 10;
 	kit_open(&k);
 	fsm_close(k.f);
 	open_with(FSM_SYNC_THREAD);
@@ -158,6 +255,7 @@ static void
 teardown(void)
 {
 	set_disk(false, 0);
+	fill_disk(0, "");
 	kit_close(&k);
 }
 
@@ -276,6 +374,207 @@ START_TEST(a_failed_sync_is_final)
 }
 END_TEST
 
+/* -- full -- */
+
+/* Applies as raftd does, which does not begin what would have to wait, until that is the case. */
+static unsigned
+set_until_held(unsigned seed)
+{
+	unsigned n = 0;
+
+	while (!fsm_held(k.f)) {
+		set((seed + n) * 7 % KEYS);
+		n++;
+	}
+	return n;
+}
+
+static void
+wait_for_room(void)
+{
+	while (fsm_no_room(k.f))
+		sched_yield();			/* the thread tries it again by itself */
+	while (fsm_held(k.f))
+		sched_yield();
+}
+
+static void
+check_again(enum fsm_sync sync)
+{
+	uint64_t index, term;
+
+	ck_assert_int_eq(fsm_checkpoint(k.f, &index, &term), TV_OK);
+	ck_assert_uint_eq(index, fsm_applied(k.f));
+	fsm_close(k.f);
+	open_with(sync);
+	ck_assert_uint_eq(fsm_applied(k.f), index);
+	check_all();
+}
+
+/* A checkpoint that finds no room is made another time: nothing has failed, all is read, and it goes on (S85). */
+START_TEST(a_checkpoint_on_a_full_disk)
+{
+	static const int numbers[] = { ENOSPC, EDQUOT };
+	uint64_t index, term;
+
+	for (unsigned i = 0; i < KEYS; i++)
+		set(i);
+	for (unsigned round = 0; round < 2; round++) {
+		fill_disk(numbers[round], round == 0 ? "state.db" : "/state/");
+		for (unsigned i = 0; i < 200; i++)
+			set((round * 200 + i) * 7 % KEYS);
+		ck_assert_int_eq(fsm_checkpoint(k.f, &index, &term), TV_ENOSPACE);
+		ck_assert_int_eq(fsm_trouble(k.f), TV_OK);
+		ck_assert(fsm_no_room(k.f));
+		check_all();			/* with a cache that is too small for all of it */
+		(void)set_until_held(round);
+		check_all();
+		ck_assert_int_eq(fsm_checkpoint(k.f, &index, &term), TV_ENOSPACE);
+		ck_assert_int_eq(fsm_trouble(k.f), TV_OK);
+		ck_assert_uint_gt(refused_so_far(), 0);
+		fill_disk(0, "");
+		wait_for_room();
+		check_all();
+		check_again(FSM_SYNC_THREAD);
+	}
+}
+END_TEST
+
+/* So with the write-ahead log, in its file or at the end of it. */
+START_TEST(a_full_disk_and_the_next_log_file)
+{
+	for (unsigned round = 0; round < 2; round++) {
+		unsigned n;
+
+		fill_disk(ENOSPC, "/state/log.");
+		n = set_until_held(round * 1000);
+		ck_assert_uint_gt(n, 1000);	/* several files of it */
+		ck_assert_uint_gt(refused_so_far(), 0);
+		ck_assert_int_eq(fsm_trouble(k.f), TV_OK);
+		ck_assert(fsm_no_room(k.f));
+		check_all();
+		ck_assert_int_eq(fsm_flush(k.f), TV_ENOSPACE);
+		fill_disk(0, "");
+		wait_for_room();
+		check_all();
+		if (round == 0)
+			check_again(FSM_SYNC_THREAD);
+	}
+	check_again(FSM_SYNC_DIRECT);
+}
+END_TEST
+
+/* What was not on the disk when the process ended is nothing that was promised. */
+START_TEST(an_end_on_a_full_disk)
+{
+	uint64_t index, term, applied;
+
+	for (unsigned i = 0; i < KEYS; i++)
+		set(i);
+	ck_assert_int_eq(fsm_checkpoint(k.f, &index, &term), TV_OK);
+	fill_disk(ENOSPC, "/state/");
+	(void)set_until_held(0);
+	applied = fsm_applied(k.f);
+	fsm_close(k.f);
+	fill_disk(0, "");
+	open_with(FSM_SYNC_THREAD);
+	ck_assert_uint_ge(fsm_applied(k.f), index);
+	ck_assert_uint_le(fsm_applied(k.f), applied);
+}
+END_TEST
+
+/* While a snapshot is open old values go to a table beside the state, which is larger than the cache. */
+static struct fsm_snapshot *
+save_much(void)
+{
+	struct fsm_snapshot *s;
+	uint64_t index, term;
+
+	for (unsigned i = 0; i < KEYS; i++)
+		set(i);
+	ck_assert_int_eq(fsm_flush(k.f), TV_OK);
+	ck_assert_int_eq(fsm_snapshot_begin(k.f, &s, &index, &term), TV_OK);
+	return s;
+}
+
+static enum tv_err
+write_snapshot(struct fsm_snapshot *s)
+{
+	char path[100];
+	uint64_t bytes, sum;
+	enum tv_err err;
+
+	snprintf(path, sizeof(path), "%s/snapshot", k.dir);
+	err = fsm_snapshot_write(s, path, &bytes, &sum);
+	ck_assert_int_eq(access(path, F_OK) == 0, err == TV_OK);
+	unlink(path);
+	return err;
+}
+
+/* The table beside the state gets a file when it no longer fits into the cache: nobody syncs that, nor its name. */
+START_TEST(a_snapshot_never_syncs_while_applying)
+{
+	struct fsm_snapshot *s;
+
+	fsm_close(k.f);
+	log_file_bytes = 16u << 20;		/* so that one is enough: the second of two is made durable at once */
+	open_with(FSM_SYNC_THREAD);
+	s = save_much();
+	watch_applier(true);
+	for (unsigned i = 0; i < KEYS; i++) {
+		while (fsm_held(k.f))
+			sched_yield();
+		set(i);
+	}
+	check_all();
+	ck_assert_uint_eq(disk.ours + disk.names, 0);
+	watch_applier(false);
+	ck_assert_int_eq(write_snapshot(s), TV_OK);
+	fsm_snapshot_end(s);
+	check_again(FSM_SYNC_THREAD);
+}
+END_TEST
+
+/* If there is no room for that file the snapshot fails, and nothing else does. */
+START_TEST(a_snapshot_on_a_full_disk)
+{
+	for (unsigned round = 0; round < 2; round++) {
+		struct fsm_snapshot *s = save_much();
+
+		fill_disk(ENOSPC, "/BDB");
+		for (unsigned i = 0; i < KEYS; i++)
+			set(i);
+		ck_assert_uint_gt(refused_so_far(), 0);
+		check_all();
+		ck_assert_int_eq(write_snapshot(s), TV_ENOSPACE);
+		fsm_snapshot_end(s);
+		fill_disk(0, "");
+		check_all();
+		s = save_much();
+		for (unsigned i = 0; i < KEYS; i++)
+			set(i);
+		ck_assert_int_eq(write_snapshot(s), TV_OK);
+		fsm_snapshot_end(s);
+		check_again(FSM_SYNC_THREAD);
+	}
+}
+END_TEST
+
+/* A failed sync is what it is, whatever number the system gives it. */
+START_TEST(no_room_in_a_sync_is_final)
+{
+	uint64_t index, term;
+
+	for (unsigned i = 0; i < KEYS; i++)
+		set(i);
+	set_disk(false, ENOSPC);
+	ck_assert_int_eq(fsm_checkpoint(k.f, &index, &term), TV_ESYS);
+	ck_assert_int_eq(fsm_trouble(k.f), TV_ESYS);
+	set_disk(false, 0);
+	ck_assert_int_ne(fsm_checkpoint(k.f, &index, &term), TV_OK);
+}
+END_TEST
+
 static void
 page(uint8_t bytes[STORE_PAGE_BYTES], uint32_t file, uint32_t offset, uint8_t fill)
 {
@@ -333,6 +632,12 @@ main(void)
 	tcase_add_test(t, a_stuck_disk_holds_up_nobody);
 	tcase_add_test(t, what_waits_is_bounded);
 	tcase_add_test(t, a_failed_sync_is_final);
+	tcase_add_test(t, a_checkpoint_on_a_full_disk);
+	tcase_add_test(t, a_full_disk_and_the_next_log_file);
+	tcase_add_test(t, an_end_on_a_full_disk);
+	tcase_add_test(t, a_snapshot_never_syncs_while_applying);
+	tcase_add_test(t, a_snapshot_on_a_full_disk);
+	tcase_add_test(t, no_room_in_a_sync_is_final);
 	tcase_add_test(t, page_queue);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
