@@ -105,7 +105,25 @@ sync_dir(struct raftd *d)
 	return rc < 0 ? TV_ESYS : TV_OK;
 }
 
-/* [index, term, config] to install-meta. */
+/* Of what stands in install-meta: a damaged configuration would not be noticed by its form. */
+static uint64_t
+meta_sum(uint64_t index, uint64_t term, struct span config)
+{
+	uint8_t head[16], hash[crypto_generichash_BYTES];
+	crypto_generichash_state h;
+
+	for (int i = 0; i < 8; i++) {
+		head[i] = (uint8_t)(index >> (8 * i));
+		head[8 + i] = (uint8_t)(term >> (8 * i));
+	}
+	crypto_generichash_init(&h, NULL, 0, sizeof(hash));
+	crypto_generichash_update(&h, head, sizeof(head));
+	crypto_generichash_update(&h, config.p, config.len);
+	crypto_generichash_final(&h, hash, sizeof(hash));
+	return snapshot_sum(hash);
+}
+
+/* [index, term, config, checksum] to install-meta. */
 static enum tv_err
 write_meta(struct raftd *d, const struct raft_msg *m)
 {
@@ -114,10 +132,11 @@ write_meta(struct raftd *d, const struct raft_msg *m)
 	enum tv_err err = TV_ESYS;
 	int fd;
 
-	mpw_array(&b, 3);
+	mpw_array(&b, 4);
 	mpw_uint(&b, m->log_index);
 	mpw_uint(&b, m->log_term);
 	mpw_bin(&b, m->config);
+	mpw_uint(&b, meta_sum(m->log_index, m->log_term, m->config));
 	(void)unlink(path_of(d, "install-meta", path, sizeof(path)));
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd >= 0 && !b.failed && write(fd, b.data, b.len) == (ssize_t)b.len && fsync(fd) == 0)
@@ -371,27 +390,41 @@ remove_temporary(struct raftd *d)
 		(void)closedir(dir);
 }
 
+/* An installation that a crash interrupted. */
+struct interrupted {
+	uint64_t index, term;
+	struct raft_config config;
+	char path[512];			/* of the snapshot */
+	bool keeps_log;			/* the log holds the entry at which the snapshot ends */
+};
+
 static enum tv_err
-read_meta(struct raftd *d, uint64_t *index, uint64_t *term, struct raft_config *config)
+parse_meta(struct rd *r, struct interrupted *t)
+{
+	uint32_t fields = mpr_array(r);		/* 3: of a version without the checksum */
+	struct span c;
+
+	t->index = mpr_uint(r, UINT64_MAX);
+	t->term = mpr_uint(r, UINT64_MAX);
+	c = mpr_bytes(r, META_BYTES_MAX);
+	if ((fields != 3 && fields != 4) || (fields == 4 && mpr_uint(r, UINT64_MAX) != meta_sum(t->index, t->term, c)))
+		rd_fail(r, TV_ECORRUPT);
+	return rd_end(r) == TV_OK ? raft_config_read(c, &t->config) : TV_ECORRUPT;
+}
+
+static enum tv_err
+read_meta(struct raftd *d, struct interrupted *t)
 {
 	uint8_t *bytes = malloc(META_BYTES_MAX);
 	char path[512];
 	int fd = open(path_of(d, "install-meta", path, sizeof(path)), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	enum tv_err err = TV_ENOENT;
+	enum tv_err err = fd >= 0 ? TV_ECORRUPT : TV_ENOENT;
 	ssize_t n;
 
 	if (fd >= 0 && bytes != NULL && (n = read(fd, bytes, META_BYTES_MAX)) > 0) {
 		struct rd r = rd_over(bytes, (size_t)n);
-		struct span c;
 
-		if (mpr_array(&r) != 3)
-			rd_fail(&r, TV_EFORMAT);
-		*index = mpr_uint(&r, UINT64_MAX);
-		*term = mpr_uint(&r, UINT64_MAX);
-		c = mpr_bytes(&r, META_BYTES_MAX);
-		err = rd_end(&r);
-		if (err == TV_OK)
-			err = raft_config_read(c, config);
+		err = parse_meta(&r, t);
 	}
 	if (fd >= 0)
 		(void)close(fd);
@@ -412,44 +445,117 @@ log_holds(struct log_store *log, uint64_t index, uint64_t term)
 	return held;
 }
 
+/* The new state had taken its place: the file is not needed any more, and may as well be damaged. */
+static bool
+state_is_new(const struct raftd *d, const struct interrupted *t)
+{
+	return (fsm_applied(d->fsm) == t->index && fsm_applied_term(d->fsm) == t->term) ||
+	    (t->keeps_log && fsm_applied(d->fsm) > t->index);
+}
+
+/* Whatever is wrong with it, until the old state is touched: the leader has another one. */
+static void
+give_up(struct raftd *d, const struct interrupted *t, const char *why)
+{
+	log_warn("raft", "the received snapshot at index %llu, whose installation was interrupted, is dropped, and asked for "
+	    "again: %s", (unsigned long long)t->index, why);
+	remove_install(d);
+}
+
+/* *dropped: it cannot be installed, and the state is what it was. */
+static enum tv_err
+load_again(struct raftd *d, const struct interrupted *t, bool *dropped, char *errbuf, size_t cap)
+{
+	uint64_t index, term;
+	enum tv_err err = fsm_restore_load(d->fsm, t->path, errbuf, cap);
+
+	*dropped = err != TV_OK && fsm_trouble(d->fsm) == TV_OK;
+	if (*dropped)
+		give_up(d, t, errbuf[0] != '\0' ? errbuf : tv_strerror(err));
+	if (err == TV_OK)
+		err = fsm_restore_ready(d->fsm, errbuf, cap);
+	if (err == TV_OK)
+		err = fsm_restore_swap(d->fsm, &index, &term, errbuf, cap);
+	fsm_restore_tidy(d->fsm);
+	if (err == TV_OK && (index != t->index || term != t->term)) {
+		snprintf(errbuf, cap, "%s is a snapshot at index %llu, and install-meta beside it speaks of %llu", t->path,
+		    (unsigned long long)index, (unsigned long long)t->index);
+		err = TV_ECORRUPT;
+	}
+	return err;
+}
+
+/* The state is the new one.  What the log says of it comes last. */
+static enum tv_err
+finish_log(struct raftd *d, const struct interrupted *t)
+{
+	enum tv_err err = t->keeps_log ? TV_OK : log_reset(d->log, t->index, t->term, &t->config);
+
+	if (err == TV_OK && !t->keeps_log) {
+		d->meta.first = d->meta.last = 0;
+		d->meta.snapshot_index = t->index;
+		d->meta.snapshot_term = t->term;
+		d->meta.snapshot_config = t->config;
+	}
+	if (err == TV_OK)
+		remove_install(d);
+	return err;
+}
+
+static enum tv_err
+finish(struct raftd *d, struct interrupted *t, char *errbuf, size_t cap)
+{
+	enum tv_err err = TV_OK;
+	bool dropped = false;
+
+	/* The log was reset already, and may have grown since: only the removal of the files was lost. */
+	if (d->meta.snapshot_index >= t->index) {
+		remove_install(d);
+		return TV_OK;
+	}
+	t->keeps_log = log_holds(d->log, t->index, t->term);
+	path_of(d, "snapshot-install", t->path, sizeof(t->path));
+	if (!state_is_new(d, t)) {
+		if (access(t->path, F_OK) < 0) {	/* it never got its name */
+			remove_install(d);
+			return TV_OK;
+		}
+		log_info("raft", "finishing the installation of a snapshot at index %llu", (unsigned long long)t->index);
+		err = load_again(d, t, &dropped, errbuf, cap);
+	}
+	if (dropped) {
+		errbuf[0] = '\0';
+		return TV_OK;
+	}
+	if (err == TV_OK)
+		err = finish_log(d, t);
+	if (err != TV_OK && errbuf[0] == '\0')
+		snprintf(errbuf, cap, "an interrupted snapshot installation cannot be finished: %s", tv_strerror(err));
+	return err;
+}
+
 enum tv_err
 snapshot_recv_recover(struct raftd *d, char *errbuf, size_t cap)
 {
-	struct raft_config *config = calloc(1, sizeof(*config));
-	char path[512];
-	uint64_t index, term, got_index, got_term;
+	struct interrupted *t = calloc(1, sizeof(*t));
 	enum tv_err err;
-	bool keep;
 
+	if (t == NULL)
+		return TV_ENOMEM;
+	if (cap > 0)
+		errbuf[0] = '\0';
 	remove_temporary(d);
-	path_of(d, "snapshot-install", path, sizeof(path));
-	if (config == NULL || access(path, F_OK) < 0 || read_meta(d, &index, &term, config) != TV_OK) {
-		free(config);
+	err = read_meta(d, t);
+	if (err == TV_OK) {
+		err = finish(d, t, errbuf, cap);
+	} else {
+		if (err != TV_ENOENT)
+			log_warn("raft", "%s/raftd/install-meta, of a received snapshot whose installation was interrupted, is "
+			    "damaged: the snapshot is dropped, and asked for again", d->cluster.data_dir);
 		remove_install(d);
-		return TV_OK;
+		err = TV_OK;
 	}
-	/* The log was reset already, and may have grown since: only the removal of the files was lost. */
-	if (d->meta.snapshot_index >= index) {
-		free(config);
-		remove_install(d);
-		return TV_OK;
-	}
-	log_info("raft", "finishing the installation of a snapshot at index %llu", (unsigned long long)index);
-	keep = log_holds(d->log, index, term);
-	err = fsm_restore(d->fsm, path, &got_index, &got_term, errbuf, cap);
-	if (err == TV_OK && !keep)
-		err = log_reset(d->log, index, term, config);
-	if (err == TV_OK && keep) {
-		remove_install(d);
-	} else if (err == TV_OK) {
-		d->meta.first = d->meta.last = 0;
-		d->meta.snapshot_index = index;
-		d->meta.snapshot_term = term;
-		d->meta.snapshot_config = *config;
-		remove_install(d);
-	} else if (errbuf[0] == '\0')
-		snprintf(errbuf, cap, "an interrupted snapshot installation cannot be finished: %s", tv_strerror(err));
-	free(config);
+	free(t);
 	return err;
 }
 

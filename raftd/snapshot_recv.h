@@ -1,6 +1,6 @@
 /*
  * A snapshot on its way in.  Chunks go to snapshot-recv.tmp; when it is complete and its checksum holds, it becomes
- * snapshot-install beside install-meta (index, term, configuration), both durable; then the state is
+ * snapshot-install beside install-meta (index, term, configuration, checksum), both durable; then the state is
  * replaced and the log reset.  A crash on the way is finished at the next start, so log and state never disagree (S49).
  */
 #ifndef TV_SNAPSHOT_RECV_H
@@ -18,7 +18,8 @@ bool snapshot_recv_installing(const struct snapshot_recv *s);
 bool snapshot_recv_tidy(struct snapshot_recv *s);
 /*
  * At start, before the core: removes temporary files, and finishes an installation that a crash interrupted.
- * d->log, d->fsm are open; d->meta is brought up to date.
+ * d->log, d->fsm are open; d->meta is brought up to date.  A snapshot that is damaged or cannot be loaded is dropped, the
+ * leader sends it again; an error means that state or log could not be written, with a sentence.
  */
 enum tv_err snapshot_recv_recover(struct raftd *d, char *errbuf, size_t cap);
 /* First 8 bytes of a BLAKE2b hash as messages carry them. */

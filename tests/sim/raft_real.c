@@ -370,6 +370,9 @@ real_crash(struct world *w, struct sim_node *n)
 	r->crash_in = 0;
 	left = r->left != NULL ? r->left : crash_image(r);
 	r->left = NULL;
+	/* A received snapshot that is damaged is asked for again, if the state was not made of it already. */
+	if (rng_below(&w->real->rng, 3) == 0 && memfs_rot(left, &w->real->rng, "snapshot-install"))
+		world_say(w, "n%d: its received snapshot is damaged", n->i + 1);
 	close_stores(r);
 	mount(r, left);
 	if (!recover(r))
@@ -432,6 +435,8 @@ write_snapshot(struct real_node *r, const struct sim_snap *snap)
 	crypto_generichash(hash, sizeof(hash), m.data.p, m.data.len, NULL, 0);
 	m.checksum = snapshot_sum(hash);
 	r->installed = false;
+	if (r->crash_in == 0)
+		maybe_crash(r, 0.2, 200);
 	snapshot_recv_chunk(r->recv, &m);
 	buf_done(&config);
 	if (!r->failed || r->installed)

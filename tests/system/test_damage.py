@@ -11,8 +11,9 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+import diskfault  # noqa: E402
 import tvframe  # noqa: E402
-from cluster import main  # noqa: E402
+from cluster import main, skip  # noqa: E402
 from raftcluster import ERR, OP, READ_STALE, RaftCluster, wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.23")
@@ -341,6 +342,44 @@ def test_mark_and_rubbish_do_no_harm():
             p.rebuilt(what, 1)
 
 
+def test_received_snapshot():
+    """Its installation is interrupted and the file damaged, or what stands beside it: dropped and asked for again (S48)."""
+    if diskfault.missing():
+        skip(diskfault.missing())
+    damage = [("snapshot-install", lambda p: flip(p, 0.5)), ("snapshot-install", lambda p: cut(p, 0.7)),
+              ("snapshot-install", empty), ("install-meta", lambda p: flip(p, 0.3)), ("install-meta", empty), ("", None)]
+    with RaftCluster(1, net="%s.%d" % (NET, 8), bootstrap=True, trailing_logs=0, snapshot_threshold=16,
+                     snapshot_interval="100ms") as c:
+        first = c.nodes[0]
+        c.start_all()
+        c.wait_leader()
+        for i in range(200):
+            assert first.put("k%03d" % i, os.urandom(2000))[0] == 0
+        wait_for("a checkpoint", lambda: int(first.info()["last_snapshot_index"]) > 150)
+        c.options = dict(CUT)
+        node = c.add()
+        disk = diskfault.DiskFault(os.path.join(node.dir, "disk"))
+        node.env = disk.env
+        folder = os.path.join(node.dir, "data", "raftd")
+        node.start()
+        for name, spoil in damage:
+            disk.hang(True, "state", "write")           # the new state cannot be made, so the file stays
+            c.introduce(node, first)
+            wait_for("a snapshot is there", lambda: os.path.exists(os.path.join(folder, "snapshot-install")) and
+                     disk.hanging("state"))
+            node.kill()
+            if spoil:
+                spoil(os.path.join(folder, name))
+            disk.clear()
+            seen = len(node.log())
+            node.start()
+            said = "is dropped, and asked for again" in node.log()[seen:]
+            assert said == bool(spoil), (name, node.log()[seen:])
+        c.introduce(node, first)
+        want = first.op(OP.KV_LIST, ["k", ""], READ_STALE)[3]
+        wait_for("it has all", lambda: node.op(OP.KV_LIST, ["k", ""], READ_STALE)[3] == want)
+
+
 def test_changed_node_id():
     """Another id on the same disk would be a stranger with the votes of a member."""
     with Patient(28, **CUT) as p:
@@ -362,4 +401,4 @@ def test_changed_node_id():
 if __name__ == "__main__":
     main(test_state_is_rebuilt_by_the_leader, test_state_is_rebuilt_from_the_log, test_two_lost_states,
          test_killed_while_rebuilding, test_only_server_without_state, test_log_damage_is_refused,
-         test_mark_and_rubbish_do_no_harm, test_changed_node_id)
+         test_mark_and_rubbish_do_no_harm, test_received_snapshot, test_changed_node_id)
