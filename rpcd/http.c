@@ -507,19 +507,38 @@ count_fed(struct exchange *x, size_t n)
 	x->fed = 0;
 }
 
-/* A body that is taken as it comes: what is not taken stays with libmicrohttpd, and its client waits. */
-static void
+/*
+ * The client left in the middle of its body.  libmicrohttpd does not hear of an end that arrived together with the last
+ * bytes: it waits for another event of the socket, until the client's time is over.
+ */
+static bool
+left_early(const struct exchange *x)
+{
+	char byte;
+
+	return x->req.body_bytes < x->req.head.body_announced &&
+	    recv(x->conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/*
+ * A body that is taken as it comes: what is not taken stays with libmicrohttpd, and its client waits.  False: there is no
+ * client any more.
+ */
+static bool
 feed(struct exchange *x, const char *bytes, size_t *n)
 {
 	size_t took = x->req.feed(&x->req, bytes, *n);
 
 	count_fed(x, took);
 	*n -= took;
-	if (*n == 0 || x->req.answered)
-		return;
+	if (x->req.answered)
+		return true;
+	if (*n == 0)
+		return !left_early(x);
 	suspend(x);
 	x->conn->deadline = 0;
 	x->fed = FEED_BYTES;		/* time anew when it goes on */
+	return true;
 }
 
 /* *n: what was not taken. */
@@ -530,10 +549,12 @@ on_body(struct exchange *x, const char *bytes, size_t *n)
 		return MHD_NO;		/* no announced length, and no end in sight */
 	x->listener->progress = true;
 	if (x->req.feed != NULL && !x->req.answered) {
+		bool there;
+
 		x->req.running = true;
-		feed(x, bytes, n);
+		there = feed(x, bytes, n);
 		x->req.running = false;
-		return MHD_YES;
+		return there ? MHD_YES : MHD_NO;
 	}
 	if (x->req.endpoint != NULL && x->req.endpoint->body == BODY_STREAM)
 		count_fed(x, *n);	/* it failed already; the answer waits for the body's end */
