@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "ctl/ctl.h"
 
 #define ANSWER_BYTES_MAX (256u << 20)
+#define TELL_AFTER_S 2
 
 struct client {
 	CURL *curl;
@@ -16,6 +18,7 @@ struct client {
 	char *unix_path;	/* or NULL */
 	char *token;		/* or NULL */
 	bool keep_bytes;
+	bool quiet;		/* see client_quiet() */
 };
 
 static const char *
@@ -213,13 +216,52 @@ perform(struct client *c, struct curl_slist *headers, struct client_answer *out)
 	return out->status >= 200 && out->status < 300;
 }
 
+void
+client_quiet(struct client *c, bool on)
+{
+	c->quiet = on;
+}
+
+struct waiting {
+	struct progress p;
+	struct mono since;
+	const char *addr;
+};
+
+static int
+on_wait(void *ctx, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
+{
+	struct waiting *w = ctx;
+	int64_t s = mono_ms(mono_sub(clock_mono(), w->since)) / 1000;
+
+	(void)down_total, (void)down, (void)up_total, (void)up;
+	if (s >= TELL_AFTER_S)
+		progress_show(&w->p, "waiting for an answer from %s, for %lld s now", w->addr, (long long)s);
+	return 0;
+}
+
+static void
+tell_while_waiting(struct client *c, struct waiting *w)
+{
+	*w = (struct waiting){ .since = clock_mono(), .addr = c->addr };
+	progress_init(&w->p);
+	if (c->quiet || !w->p.tty)
+		return;
+	curl_easy_setopt(c->curl, CURLOPT_NOPROGRESS, 0L);
+	curl_easy_setopt(c->curl, CURLOPT_XFERINFOFUNCTION, on_wait);
+	curl_easy_setopt(c->curl, CURLOPT_XFERINFODATA, w);
+}
+
 bool
 client_do(struct client *c, const char *method, const char *path, struct span body, long timeout_s,
     struct client_answer *out)
 {
 	struct upload up = { body };
 	struct curl_slist *headers = prepare(c, path, out);
+	struct waiting w;
+	bool ok;
 
+	tell_while_waiting(c, &w);
 	curl_easy_setopt(c->curl, CURLOPT_TIMEOUT, timeout_s);
 	if (strcmp(method, "PUT") == 0 || body.len > 0) {
 		curl_easy_setopt(c->curl, CURLOPT_UPLOAD, 1L);
@@ -229,7 +271,9 @@ client_do(struct client *c, const char *method, const char *path, struct span bo
 	}
 	if (strcmp(method, "PUT") != 0 && strcmp(method, "GET") != 0)
 		curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
-	return perform(c, headers, out);
+	ok = perform(c, headers, out);
+	progress_wipe(&w.p);
+	return ok;
 }
 
 struct streaming {
@@ -361,6 +405,9 @@ client_complain(struct client *c, const char *what, const struct client_answer *
 		fprintf(stderr, "clusterctl: %s: ", what);
 		out_lines(stderr, buf_span(&a->body));
 		fputc('\n', stderr);
+		if (span_eqs(buf_span(&a->body), "No cluster leader"))
+			fprintf(stderr, "`clusterctl raft list-peers --stale` shows the servers; raftd's log on each says whom it "
+			    "waits for.\n");
 	} else {
 		fprintf(stderr, "clusterctl: %s: HTTP status %ld\n", what, a->status);
 	}

@@ -36,6 +36,11 @@ struct client_answer {
 bool client_do(struct client *c, const char *method, const char *path, struct span body, long timeout_s,
     struct client_answer *out);
 /*
+ * By default client_do() tells on a terminal, from two seconds on, for how long it has waited.  on: it keeps quiet, since
+ * waiting is what was asked for, or somebody else shows the progress.
+ */
+void client_quiet(struct client *c, bool on);
+/*
  * GETs a path whose answer has no end; its bytes go to `to` as they come.  Returns when the server ends it, or `to` fails;
  * *out then tells what went wrong (status 200 and no error: nothing did).
  */

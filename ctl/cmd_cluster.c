@@ -112,6 +112,7 @@ cmd_join(struct ctl *ctl, int argc, char **argv)
 		return 1;
 	printf("Successfully joined cluster by contacting %d nodes.\n", joined);
 	fflush(stdout);
+	client_quiet(ctl->client, true);		/* it shows more than that it waits */
 	return wait && !wan ? wait_caught_up(ctl) : 0;
 }
 
@@ -160,6 +161,18 @@ is_alive(struct ctl *ctl, const char *name)
 	return alive;
 }
 
+/* Only a leader takes its seat from it. */
+static bool
+has_leader(struct ctl *ctl)
+{
+	struct client_answer a;
+	bool no = client_do(ctl_client(ctl), "GET", "/v1/status/leader", SPAN_NONE, JOIN_TIMEOUT_S, &a) &&
+	    span_eqs(buf_span(&a.body), "\"\"");
+
+	client_answer_done(&a);
+	return !no;
+}
+
 int
 cmd_force_leave(struct ctl *ctl, int argc, char **argv)
 {
@@ -180,6 +193,9 @@ cmd_force_leave(struct ctl *ctl, int argc, char **argv)
 	if (rc == 0 && alive)
 		fprintf(stderr, "clusterctl: force-leave: %s was not known to have failed: if it lives, it objects and stays; "
 		    "to take it out, run `clusterctl leave` there\n", argv[1]);
+	if (rc == 0 && !has_leader(ctl))
+		fprintf(stderr, "clusterctl: force-leave: there is no leader: a server keeps its seat until there is one, so this "
+		    "does not bring back a lost majority; see `clusterctl raft recover --dry-run`\n");
 	buf_done(&path);
 	return rc;
 }

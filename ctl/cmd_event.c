@@ -107,6 +107,7 @@ get_list(struct ctl *ctl, const char *name, uint64_t index, struct client_answer
 	ctl_param(&path, "name", name);
 	if (index > 0)
 		buf_printf(&path, "%cindex=%" PRIu64 "&wait=%ds", name != NULL ? '&' : '?', index, WAIT_S);
+	client_quiet(ctl_client(ctl), index > 0);
 	if (client_do(ctl_client(ctl), "GET", buf_cstr(&path), SPAN_NONE, WAIT_S + TIMEOUT_S, a))
 		list = json_loadb((const char *)a->body.data, a->body.len, JSON_ALLOW_NUL, NULL);
 	buf_done(&path);

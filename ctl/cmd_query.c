@@ -208,6 +208,7 @@ get_queries(struct answering *w, uint64_t index, struct client_answer *a)
 	ctl_param(&path, "name", w->name);
 	if (index > 0)
 		buf_printf(&path, "&index=%" PRIu64 "&wait=%ds", index, WAIT_S);
+	client_quiet(ctl_client(w->ctl), index > 0);
 	if (client_do(ctl_client(w->ctl), "GET", buf_cstr(&path), SPAN_NONE, WAIT_S + TIMEOUT_S, a))
 		list = json_loadb((const char *)a->body.data, a->body.len, JSON_ALLOW_NUL, NULL);
 	buf_done(&path);

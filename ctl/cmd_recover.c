@@ -66,13 +66,13 @@ show_loss(const json_t *report)
 	printf("\nThe log of %s ends at index %lld of term %lld; it knows that %lld was committed.\n", json_text(report, "Node"),
 	    number(report, "LastIndex"), number(report, "LastTerm"), number(report, "CommitIndex"));
 	if (contact >= 0)
-		printf("The last leader was heard %.1f s ago; its log ended at index %lld then.\n", (double)contact / 1e9,
+		printf("There was a leader until %.1f s ago; its log ended at index %lld then.\n", (double)contact / 1e9,
 		    number(report, "LeaderLastIndex"));
 	else
-		printf("No leader has been heard since raftd was started here.\n");
+		printf("No leader has been heard since raftd was started here, so how much is missing is not known.\n");
 	if (lost > 0)
 		printf("So at least %lld entries that the leader had are not here, and are lost if they were committed. ", lost);
-	else if (number(report, "LeaderLastIndex") > 0)
+	else if (contact >= 0)
 		printf("So nothing is known to be missing. ");
 	printf("What the leader and the\nothers wrote after they were last heard is lost, too, acknowledged or not.\n");
 }

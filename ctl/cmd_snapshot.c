@@ -300,6 +300,7 @@ upload(struct ctl *ctl, FILE *f, uint64_t size, const struct snapshot_options *o
 	ctl_param(&progress, "dc", o->dc);
 	r.path = buf_cstr(&progress);
 	r.other = client_new(ctl->addr, ctl->token);
+	client_quiet(r.other, true);
 	progress_init(&r.p);
 	if (!client_upload(ctl_client(ctl), buf_cstr(&path), f, size, restore_tick, &r, &a)) {
 		progress_end(&r.p);

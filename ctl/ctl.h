@@ -78,6 +78,8 @@ void progress_show(struct progress *p, const char *fmt, ...) __attribute__((form
 /* Would progress_show() show anything now?  For what is costly to find out. */
 bool progress_due(const struct progress *p);
 void progress_end(struct progress *p);
+/* Ends it without a trace. */
+void progress_wipe(struct progress *p);
 
 int cmd_join(struct ctl *ctl, int argc, char **argv);
 int cmd_leave(struct ctl *ctl, int argc, char **argv);

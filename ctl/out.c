@@ -252,6 +252,13 @@ progress_show(struct progress *p, const char *fmt, ...)
 }
 
 void
+progress_wipe(struct progress *p)
+{
+	if (p->tty && p->last_ns != 0)
+		fprintf(stderr, "\r%*s\r", (int)p->width, "");
+}
+
+void
 progress_end(struct progress *p)
 {
 	if (p->tty && p->last_ns != 0)

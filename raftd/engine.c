@@ -41,6 +41,8 @@ struct engine {
 	struct proposals *proposals;
 	struct reads reads;
 	struct raft_status status;
+	struct mono heard;		/* when a leader was heard last, or we led; outlives the core's knowledge of it */
+	bool led;			/* that was ourself */
 	bool status_fresh, feeding, stuck, corrupt, retired;
 	bool stateless;			/* a snapshot must come before anything is applied or read */
 	uint64_t commit, applied;
@@ -182,8 +184,11 @@ feed(struct engine *e, struct raft_input *in, enum tv_err *err)
 	e->feeding = false;
 	if (err != NULL)
 		*err = out.err;
-	if (was_leader && engine_status(e)->role != RAFT_LEADER)
+	if (was_leader && engine_status(e)->role != RAFT_LEADER) {
+		e->heard = in->now;
+		e->led = true;
 		proposals_hurry(e->proposals, mono_add(in->now, mono_mul(e->d->conf.election_timeout, 6)));
+	}
 	if (chunk != NULL)
 		snapshots_chunk(e->d->snapshots, chunk);
 	tell_notices(e);
@@ -801,8 +806,21 @@ engine_status(struct engine *e)
 	if (!e->status_fresh) {
 		raft_status(e->core, &e->status);
 		e->status_fresh = true;
+		if (e->status.leader_contact.ns != 0) {
+			e->heard = e->status.leader_contact;
+			e->led = false;
+		}
 	}
 	return &e->status;
+}
+
+struct mono
+engine_heard(struct engine *e, bool *self)
+{
+	bool leads = engine_is_leader(e);
+
+	*self = leads || e->led;
+	return leads ? clock_mono() : e->heard;
 }
 
 bool
@@ -837,8 +855,9 @@ engine_leader_known(struct engine *e, uint64_t *last_contact_ms)
 	*last_contact_ms = 0;
 	if (st->role == RAFT_LEADER)
 		return true;
-	if (st->leader_contact.ns != 0)
-		*last_contact_ms = (uint64_t)mono_ms(mono_sub(clock_mono(), st->leader_contact));
+	/* Also when it is lost: how old an answer may be, is what is asked for. */
+	if (e->heard.ns != 0)
+		*last_contact_ms = (uint64_t)mono_ms(mono_sub(clock_mono(), e->heard));
 	return st->leader != 0;
 }
 
@@ -1084,7 +1103,7 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 	(void)engine_leader_known(e, &contact_ms);
 	if (st->role == RAFT_LEADER)
 		snprintf(contact, sizeof(contact), "0");
-	else if (st->leader_contact.ns == 0)
+	else if (e->heard.ns == 0)
 		snprintf(contact, sizeof(contact), "never");
 	else
 		snprintf(contact, sizeof(contact), "%llums", (unsigned long long)contact_ms);

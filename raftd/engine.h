@@ -80,6 +80,8 @@ uint64_t engine_applied(const struct engine *e);
 uint64_t engine_commit(const struct engine *e);
 /* The state is lost until a snapshot comes: nothing may be read. */
 bool engine_stateless(const struct engine *e);
+/* When a leader was heard last, or this server led itself (*self); 0: never since the start. */
+struct mono engine_heard(struct engine *e, bool *self);
 /* For answers: is a leader known, and how many ms ago was it heard (0 on the leader). */
 bool engine_leader_known(struct engine *e, uint64_t *last_contact_ms);
 /*

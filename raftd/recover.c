@@ -174,8 +174,19 @@ static struct recovery_log
 own_log(struct raftd *d)
 {
 	const struct raft_status *st = engine_status(d->engine);
+	bool led;
 
-	return (struct recovery_log){ st->last_index, st->last_term, st->commit, st->leader_last };
+	(void)engine_heard(d->engine, &led);
+	return (struct recovery_log){ st->last_index, st->last_term, st->commit, led ? st->last_index : st->leader_last };
+}
+
+static int64_t
+leader_contact(struct raftd *d)
+{
+	bool led;
+	struct mono at = engine_heard(d->engine, &led);
+
+	return at.ns != 0 ? mono_sub(clock_mono(), at).ns : -1;
 }
 
 /* Everybody has answered, or has not. */
@@ -192,7 +203,7 @@ decide(struct recover *r)
 
 	r->generation = d->id.generation;
 	in.log = r->log = own_log(d);
-	r->contact_ns = st->leader_contact.ns != 0 ? mono_sub(clock_mono(), st->leader_contact).ns : -1;
+	r->contact_ns = leader_contact(d);
 	for (unsigned i = 0; i < r->count; i++)
 		if (r->asked[i].conf.id != d->id.self)
 			in.servers[in.count++] = r->asked[i].seen;

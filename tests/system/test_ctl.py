@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """clusterctl called wrongly: exit status 2 for a wrong call, 1 for what did not work, and a sentence that helps."""
 import os
+import pty
+import signal
 import subprocess
 import sys
 import tempfile
@@ -100,5 +102,25 @@ def test_on_a_server():
         expect(0, "reloaded", *at, "reload")
 
 
+def test_waiting_shows_on_a_terminal():
+    """Who looks at a terminal is told within seconds whom the command waits for; the answer follows on a clean line."""
+    with Cluster("127.60.52") as c:
+        node = c.add("n1", 1, raftd={"bootstrap": True}).start()
+        c.formed([node])
+        node.kv_put("a", "b")
+        node.signal(signal.SIGSTOP, "rpcd")
+        terminal, theirs = pty.openpty()
+        p = subprocess.Popen([os.path.join(BUILD, "ctl", "clusterctl"), "--addr", node.addr + ":8500", "kv", "get", "a"],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs)
+        os.close(theirs)
+        shown = b""
+        while b"waiting for an answer from %s:8500, for " % node.addr.encode() not in shown:
+            shown += os.read(terminal, 4096)
+        node.signal(signal.SIGCONT, "rpcd")
+        out, _ = p.communicate(timeout=60)
+        os.close(terminal)
+        assert p.returncode == 0 and out == b"b", (p.returncode, out, shown)
+
+
 main(test_wrong_calls, test_nobody_there, test_keys_are_never_overwritten, test_validate_reads_the_keys,
-     test_on_a_server)
+     test_on_a_server, test_waiting_shows_on_a_terminal)

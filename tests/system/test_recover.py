@@ -76,6 +76,33 @@ def test_refused_while_there_is_a_quorum():
         assert client.get("/v1/operator/raft/recover").status == 400
 
 
+def test_what_is_said_where_the_leader_survives():
+    with Cluster(NET + ".6") as c:
+        servers = c.servers(3)
+        leader = c.formed(servers)
+        leader.kv_put("a", "1")
+        lost = [n for n in servers if n is not leader]
+        for n in lost:
+            n.kill()
+        no_leader(leader)
+        wait_for("it is seen", lambda: leader.members()[lost[0].name] == 4)
+        r = leader.ctl("force-leave", lost[0].name)
+        assert "does not bring back a lost majority" in r.stderr, r
+        r = leader.ctl("kv", "get", "a", check=False)
+        assert r.returncode == 1 and "raft list-peers --stale" in r.stderr, r
+        # It led itself: nobody could have written more.
+        seen = report(leader)
+        assert seen["LeaderContact"] > 0 and seen["LeaderLastIndex"] == seen["LastIndex"] and not seen["MayBeLost"], seen
+        r = leader.ctl("raft", "recover", "--dry-run")
+        assert "There was a leader until" in r.stdout and "nothing is known to be missing" in r.stdout, r.stdout
+        # A process that was started since then knows nothing of that, and claims nothing.
+        leader.stop("raftd")
+        leader.start("raftd")
+        no_leader(leader)
+        r = leader.ctl("raft", "recover", "--dry-run")
+        assert "how much is missing is not known" in r.stdout and "known to be missing" not in r.stdout, r.stdout
+
+
 def test_three_of_five_lost():
     with Cluster(NET + ".2") as c:
         servers = c.servers(5, raftd={"snapshot_threshold": 200, "snapshot_interval": "200ms", "trailing_logs": 50})
@@ -100,12 +127,18 @@ def test_three_of_five_lost():
             no_leader(n)
         wait_for("the two have met", lambda: report(kept[0])["VotersAnswering"] == 2)
         assert kept[0].get("/v1/kv/d/319").status == 500 and kept[0].kv_get("d/319", "?stale") == b"x319"
+        # How old that may be: not 0 because no leader is known, but ever more.
+        old = kept[0].get("/v1/kv/d/319?stale").headers
+        assert old["X-Consul-KnownLeader"] == "false", old
+        wait_for("it grows", lambda: int(kept[0].get("/v1/kv/d/319?stale").headers["X-Consul-LastContact"]) >
+                 int(old["X-Consul-LastContact"]) > 0)
+        assert kept[0].stats("raft")["last_contact"].endswith("ms"), kept[0].stats("raft")
         assert "No cluster leader" in kept[0].ctl("raft", "list-peers", check=False).stderr
         assert len(kept[0].ctl("raft", "list-peers", "--stale").stdout.splitlines()) == 6
         # Dry runs: what is given up, what is here, and who has more.
         r = kept[0].ctl("raft", "recover", "--dry-run")
         assert "generation 1: 2 of 5 voters answer" in r.stdout and "Dry run: nothing was done." in r.stdout, r.stdout
-        assert "nothing is known to be missing" in r.stdout, r.stdout
+        assert "There was a leader until" in r.stdout and "nothing is known to be missing" in r.stdout, r.stdout
         fates = {line.split()[0]: line for line in r.stdout.splitlines() if re.match(r"n\d ", line)}
         assert "goes on, alone" in fates[kept[0].name] and "given up, answers" in fates[kept[1].name], r.stdout
         assert all(re.search(r"unknown +given up$", fates[n.name]) for n in lost), r.stdout
@@ -312,5 +345,5 @@ def ask(path):
         pass
 
 
-main(test_refused_while_there_is_a_quorum, test_three_of_five_lost, test_fence_outlives_a_restart,
-     test_two_recoveries_of_one_generation, test_killed_in_the_middle)
+main(test_refused_while_there_is_a_quorum, test_what_is_said_where_the_leader_survives, test_three_of_five_lost,
+     test_fence_outlives_a_restart, test_two_recoveries_of_one_generation, test_killed_in_the_middle)
