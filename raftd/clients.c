@@ -30,6 +30,7 @@ struct client {
 	TAILQ_ENTRY(client) link;
 	struct chan *chan;
 	bool greeted, paused;
+	bool rpcd;			/* says that it is one */
 	struct monitor *monitor;	/* asked for log lines; or NULL */
 	struct request_list requests, fired;
 	struct request *buckets[BUCKETS];
@@ -41,6 +42,8 @@ struct clients {
 	TAILQ_HEAD(client_list, client) all;	/* the next one to serve first */
 	struct request *spares;
 	unsigned spare_count, pending;
+	unsigned rpcds;			/* channels of rpcd */
+	bool had_rpcd;
 	bool status_due, freeing;
 	struct arena arena;		/* scratch */
 	struct buf buf;
@@ -260,6 +263,9 @@ on_hello(struct client *cl, const struct frame *f)
 	if (cl->greeted || greet_check(f) != TV_OK)
 		return TV_EFORMAT;
 	cl->greeted = true;
+	cl->rpcd = greet_is(f, "rpcd");
+	cl->c->rpcds += cl->rpcd;
+	cl->c->had_rpcd |= cl->rpcd;
 	info_write_status(cl->c->d, cl->chan);
 	return TV_OK;
 }
@@ -463,6 +469,7 @@ client_close(void *ctx, struct chan *chan, enum tv_err why)
 	(void)why;
 	abandon_all(cl);
 	monitor_stop(cl->monitor);
+	cl->c->rpcds -= cl->rpcd;
 	TAILQ_REMOVE(&cl->c->all, cl, link);
 	listener_release(cl->c->listener);
 	free(cl);
@@ -575,6 +582,12 @@ clients_turn(struct clients *c, struct mono until)
 	}
 	c->status_due = false;
 	return busy;
+}
+
+bool
+clients_deserted(const struct clients *c)
+{
+	return c != NULL && c->had_rpcd && c->rpcds == 0;
 }
 
 void

@@ -22,6 +22,8 @@ void clients_status_changed(struct clients *c);
 bool clients_turn(struct clients *c, struct mono until);
 /* Did that leave reads for which nothing has to happen first? */
 bool clients_waiting(const struct clients *c);
+/* An rpcd was here, and none is now.  c may be NULL: no. */
+bool clients_deserted(const struct clients *c);
 /* Answers of this turn leave now. */
 void clients_flush(struct clients *c);
 

@@ -309,6 +309,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	ev_timer_again(loop, w);
 	autopilot_look(m->d->autopilot);
 	leaderless_look(&m->leaderless, m->d);
+	unserved_look(&m->unserved, m->d);
 	run_policy(m);
 	leave_poke(m->leave);
 }

@@ -101,5 +101,25 @@ def answers_under_way():
         assert got and got[0].status == 500 and "stopping" in got[0].text, got
 
 
+def leader_without_rpcd():
+    """Writes go through the leader's rpcd: without one it does not keep leadership; a restart of rpcd moves nothing."""
+    with Cluster(NET) as c:
+        servers = c.servers(3, raftd={"election_timeout": "3s", "heartbeat_interval": "300ms"})     # it stays else
+        leader = c.formed(servers)
+        others = [n for n in servers if n is not leader]
+        others[0].kv_put("k", b"1")
+        term = leader.term()
+        leader.stop("rpcd")
+        leader.start("rpcd").up()
+        assert leader.is_leader() and leader.term() == term, "a restart moved leadership"
+        leader.kill("rpcd")
+        for n in others:
+            wait_for("a write through " + n.name, lambda n=n: n.put("/v1/kv/k", n.name).body == b"true", 60)
+        assert "rpcd of this server has been away for 5 s" in leader.log("raftd")
+        assert c.leader(others) is not leader and leader.running("raftd")
+        leader.start("rpcd").up()
+        assert leader.kv_get("k") == others[-1].name.encode()
+
+
 if __name__ == "__main__":
-    main(stopped_node, stopped_raftd, nobody_to_hand_over_to, second_signal, answers_under_way)
+    main(leader_without_rpcd, stopped_node, stopped_raftd, nobody_to_hand_over_to, second_signal, answers_under_way)
