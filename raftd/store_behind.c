@@ -606,14 +606,20 @@ store_behind_flush(struct store_behind *b)
 
 /* -- below Berkeley DB: the write-ahead log -- */
 
+bool
+behind_active(const struct store_behind *b)
+{
+	return b->active;
+}
+
 int
 behind_log_made(struct store_behind *b)
 {
 	bool now;
 
 	pthread_mutex_lock(&b->lock);
-	now = !b->active || b->names_made > b->names_synced;	/* of two files not the second without the first */
-	b->names_made += b->active;
+	now = b->names_made > b->names_synced;	/* of two files not the second without the first */
+	b->names_made++;
 	pthread_mutex_unlock(&b->lock);
 	return now && store_dir_sync(b->dir) != TV_OK ? errno : 0;
 }

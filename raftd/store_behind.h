@@ -72,7 +72,9 @@ void store_behind_stat(struct store_behind *b, struct store_behind_stat *out);
  * -- below Berkeley DB (store_hooks.c) --
  * What it does with a file of a watched environment.  log: number of a write-ahead file.
  */
-/* One was made; its name is not durable yet.  0 or an errno. */
+/* Is it between store_behind_begin() and store_behind_retire()? */
+bool behind_active(const struct store_behind *b);
+/* One was made while that is so; its name is not durable yet.  0 or an errno. */
 int behind_log_made(struct store_behind *b);
 ssize_t behind_log_write(struct store_behind *b, uint32_t log, int fd, const void *p, size_t n, off_t at);
 int behind_log_sync(struct store_behind *b, int fd);

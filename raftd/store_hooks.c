@@ -16,6 +16,7 @@
 #include "raftd/store_sum.h"
 
 #define DIRS_MAX 16
+#define PATH_BYTES_MAX 4400
 #define FILES_MAX 64		/* Berkeley DB keeps one of the log and one of the btree, and one more while it reads the log */
 
 struct watched_dir {
@@ -153,16 +154,44 @@ __ham_func4(DB *db, const void *bytes, uint32_t n)
 }
 
 /*
- * A file that was just made is durable with its name, at once or by who writes behind.  A temporary one has none in a
- * moment, and whoever needs room in the cache would wait for the disk, the loop too.
+ * Recovery clears what is behind a torn end, without a sync, and may begin the next file without a record in this one.  If
+ * the power went then, the torn end would be one in the middle of the log.
+ */
+static int
+predecessor_durable(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	uint32_t n = slash == NULL ? 0 : log_number(slash + 1);
+	char before[PATH_BYTES_MAX];
+	int fd, ret;
+
+	if (n <= 1)
+		return 0;
+	snprintf(before, sizeof(before), "%.*s/log.%010u", (int)(slash - path), path, (unsigned)(n - 1));
+	fd = open(before, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd == -1)
+		return errno == ENOENT ? 0 : errno;
+	ret = store_sync_fd(fd);
+	(void)close(fd);
+	return ret;
+}
+
+/*
+ * A file that was just made is durable with its name, at once or by who writes behind, and not before what precedes it.  A
+ * temporary one has no name in a moment, and whoever needs room in the cache would wait for the disk, the loop too.
  */
 static int
 name_durable(struct store_behind *b, uint32_t log, const char *path)
 {
+	int ret;
+
 	if (is_temporary(path))
 		return 0;
-	if (b != NULL && log != 0)
+	if (b != NULL && log != 0 && behind_active(b))
 		return behind_log_made(b);
+	ret = predecessor_durable(path);
+	if (ret != 0)
+		return ret;
 	return store_parent_sync(path) == TV_OK ? 0 : errno;
 }
 

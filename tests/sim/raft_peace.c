@@ -31,6 +31,8 @@ peace_make(struct world *w)
 		n->paused_until = w->now;
 		if (n->core == NULL)
 			node_start(w, n);
+		if (w->failed)
+			return;
 		n->tick_at = MONO_NEVER;	/* ticks that a pause delayed are late */
 		(void)node_feed(w, n, &(struct raft_input){ .type = RAFT_IN_TICK });
 		disk_unstall(w, n);
@@ -186,6 +188,8 @@ peace_check(struct world *w)
 		}
 		world_run(w, mono_add(w->now, (struct mono){ w->plan.opt.election_timeout.ns / 8 }));
 	}
+	if (w->failed)
+		return;				/* some may not even run */
 	say_states(w);
 	world_fail(w, "no progress within %d election timeouts of peace", PEACE_EQUAL);
 }

@@ -30,6 +30,7 @@ struct digest {
 
 struct real_world {
 	struct rng rng;			/* of its own: the plan's course does not depend on it */
+	struct rng installs;		/* likewise, for faults of installations: seeds without one stay as they are */
 	struct memfs_rules rules;
 	struct digest *digests;		/* by applied index, of whoever was there first */
 	uint64_t digest_cap;
@@ -67,13 +68,17 @@ on_call(void *ctx, struct memfs *fs, enum memfs_call call, const char *name)
 
 /* Perhaps the call that follows is the last. */
 static void
-maybe_crash(struct real_node *r, double chance, unsigned calls)
+maybe_crash_by(struct rng *g, struct real_node *r, double chance, unsigned calls)
 {
-	struct rng *g = &r->w->real->rng;
-
 	r->crash_in = r->w->chaos && rng_unit(g) < chance ? 1 + rng_below(g, calls) : 0;
 	r->failing = r->crash_in > 0 && rng_below(g, 3) == 0;
 	r->failed = false;
+}
+
+static void
+maybe_crash(struct real_node *r, double chance, unsigned calls)
+{
+	maybe_crash_by(&r->w->real->rng, r, chance, calls);
 }
 
 /* What the disk refused must be an error of the step, and nothing else may be one. */
@@ -303,6 +308,7 @@ real_begin(struct world *w)
 	TV_ASSERT(rw != NULL && sodium_init() != -1);
 	w->real = rw;
 	rng_seed(&rw->rng, w->seed ^ 0x7ea15703e5u);
+	rng_seed(&rw->installs, w->seed ^ 0x1257a115u);
 	rw->rules.sector = 4096;
 	rw->rules.names = (enum memfs_names)rng_below(&rw->rng, MEMFS_NAMES_COUNT);
 }
@@ -371,7 +377,7 @@ real_crash(struct world *w, struct sim_node *n)
 	left = r->left != NULL ? r->left : crash_image(r);
 	r->left = NULL;
 	/* A received snapshot that is damaged is asked for again, if the state was not made of it already. */
-	if (rng_below(&w->real->rng, 3) == 0 && memfs_rot(left, &w->real->rng, "snapshot-install"))
+	if (rng_below(&w->real->installs, 3) == 0 && memfs_rot(left, &w->real->installs, "snapshot-install"))
 		world_say(w, "n%d: its received snapshot is damaged", n->i + 1);
 	close_stores(r);
 	mount(r, left);
@@ -436,7 +442,7 @@ write_snapshot(struct real_node *r, const struct sim_snap *snap)
 	m.checksum = snapshot_sum(hash);
 	r->installed = false;
 	if (r->crash_in == 0)
-		maybe_crash(r, 0.2, 200);
+		maybe_crash_by(&r->w->real->installs, r, 0.2, 200);
 	snapshot_recv_chunk(r->recv, &m);
 	buf_done(&config);
 	if (!r->failed || r->installed)

@@ -335,6 +335,8 @@ node_start(struct world *w, struct sim_node *n)
 	opt.seed = rng_u64(&w->rng);
 	if (w->plan.stores != NULL)
 		w->plan.stores->start(w, n);
+	if (w->failed)
+		return;				/* its stores may not even be open */
 	from = (struct raft_restore){ .term = n->disk.term, .vote = n->disk.vote, .snapshot_index = n->disk.snap.index,
 		.snapshot_term = n->disk.snap.term, .snapshot_config = n->disk.snap.config };
 	state_restore(w, n, &from);

@@ -349,16 +349,25 @@ END_TEST
 
 #define SMALL_LAST 4000
 
+static char open_why[512];
+
 static struct fsm *
-open_small(uint64_t cache, enum tv_err *err)
+open_files(uint64_t cache, uint32_t file_bytes, enum tv_err *err)
 {
-	char dir[96], why[256];
-	struct fsm_options opt = { .dir = dir, .cache_bytes = cache, .datacenter = "dc1" };
+	char dir[96];
+	struct fsm_options opt = { .dir = dir, .cache_bytes = cache, .datacenter = "dc1", .log_file_bytes = file_bytes,
+	    .log_buffer_bytes = file_bytes > 0 ? 16384 : 0 };
 	struct fsm *f = NULL;
 
 	snprintf(dir, sizeof(dir), "%s/state", k.dir);
-	*err = fsm_open(&opt, &f, why, sizeof(why));
+	*err = fsm_open(&opt, &f, open_why, sizeof(open_why));
 	return *err == TV_OK ? f : NULL;
+}
+
+static struct fsm *
+open_small(uint64_t cache, enum tv_err *err)
+{
+	return open_files(cache, 0, err);
 }
 
 static void
@@ -500,6 +509,55 @@ START_TEST(damaged_write_ahead_log_is_noticed)
 }
 END_TEST
 
+/*
+ * A torn end in a write-ahead file that is larger, or smaller, than this version makes them: nothing of it is met again.
+ */
+START_TEST(smaller_files_after_a_torn_end)
+{
+	static const uint32_t sizes[][2] = { { 65536, 65536 }, { 65536, 1u << 20 }, { 131072, 65536 }, { 1u << 20, 65536 } };
+	char dir[96];
+	uint8_t got[32], want[32];
+	uint64_t last, index, term;
+	enum tv_err err;
+	struct fsm *f;
+	int status;
+	pid_t pid;
+
+	snprintf(dir, sizeof(dir), "%s/state", k.dir);
+	kit_remove_dir(dir);
+	pid = fork();
+	if (pid == 0) {
+		f = open_files(16u << 20, 1u << 20, &err);
+		if (f == NULL || !replay_wide(f, 100) || fsm_checkpoint(f, &index, &term) != TV_OK || !replay_wide(f, 350))
+			_exit(1);
+		kill(getpid(), SIGKILL);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFSIGNALED(status));
+	flip_wal(dir, 300);
+	for (unsigned i = 0; i < 2; i++) {
+		f = open_files(16u << 20, sizes[_i][i], &err);
+		ck_assert_msg(f != NULL, "opening %u: %s", i, open_why);
+		ck_assert_uint_ge(fsm_applied(f), 100);
+		ck_assert_uint_lt(fsm_applied(f), 350);
+		last = fsm_applied(f) + 50;
+		ck_assert(replay_wide(f, last));
+		fsm_close(f);
+	}
+	f = open_files(16u << 20, 1u << 20, &err);
+	ck_assert_msg(f != NULL, "at the end: %s", tv_strerror(err));
+	ck_assert_uint_eq(fsm_applied(f), last);
+	ck_assert_int_eq(fsm_digest(f, got), TV_OK);
+	fsm_close(f);
+	kit_remove_dir(dir);
+	f = open_files(16u << 20, 1u << 20, &err);
+	ck_assert(replay_wide(f, last));
+	ck_assert_int_eq(fsm_digest(f, want), TV_OK);
+	fsm_close(f);
+	ck_assert_mem_eq(got, want, 32);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -511,6 +569,7 @@ main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, killed_again_and_again);
+	tcase_add_loop_test(t, smaller_files_after_a_torn_end, 0, 4);
 	tcase_add_loop_test(t, damaged_write_ahead_log_is_noticed, 0, 2);
 	tcase_add_test(t, checkpointed_index_survives);
 	tcase_add_test(t, batches_do_not_matter);
