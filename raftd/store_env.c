@@ -95,8 +95,9 @@ store_env_open(struct store_env *env, const struct store_env_options *opt, char 
 		return TV_OK;
 	err = store_env_is_damage(env, ret) ? TV_ECORRUPT : store_env_err(env, ret);
 	env->code = ret;
-	snprintf(errbuf, cap, "cannot open the data base in %s: %s%s%s", opt->dir, db_strerror(ret),
-	    env->message[0] != '\0' ? ": " : "", env->message);
+	snprintf(errbuf, cap, "cannot open the data base in %s: %s%s%s%s", opt->dir, db_strerror(ret),
+	    env->message[0] != '\0' ? ": " : "", env->message, ret == EACCES ?
+	    " (all files there must belong to raftd's user: chown -R them, as after a copy made by root)" : "");
 	store_env_close(env);
 	errno = ret > 0 ? ret : env->sys != 0 ? env->sys : EIO;
 	return err;
