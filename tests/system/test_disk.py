@@ -478,6 +478,49 @@ def test_nothing_is_acknowledged_after_a_failed_sync():
                 wait_for("it is there", lambda: node.get("sure") == b"1")
 
 
+def test_one_call_fails():
+    """
+    One call below a follower fails, of each kind of file and with each number: it goes on, or stops with a sentence and
+    comes back whole (the table in doc/storage.md).  A sync is never taken for a full disk.
+    """
+    with FaultCluster(21, state_cache="1M", snapshot_threshold=16, snapshot_interval="100ms", trailing_logs=10) as c:
+        c.start_all()
+        c.wait_leader()
+        writers = Writers(c, "w", 4000)
+        try:
+            for kind in ("log", "state"):
+                for what in ("write_error", "sync_error"):
+                    for number in (errno.EIO, errno.ENOSPC, errno.EMFILE):
+                        node = others(c, c.wait_leader())[0]
+                        disk, seen = c.disk(node), len(node.log())
+                        writers.go_on()
+                        before = disk.failed(kind)
+                        getattr(disk, what)(number, 1, kind)
+                        wait_for("it fails", lambda: disk.failed(kind) > before, 30)
+                        writers.go_on()
+                        if what == "sync_error" and kind == "log":
+                            wait_for("it ends", lambda: node.process.poll() is not None)
+                        disk.clear()
+                        said = node.log()[seen:]
+                        if node.process.poll() is not None:
+                            assert ended(node)[0] == 1, (kind, what, number, said)
+                            said = node.log()[seen:]
+                            assert "; stopping" in said or "failed half-way" in said, (kind, what, number, said)
+                            node.start()
+                        if what == "sync_error":
+                            assert "disk full" not in said, (kind, number, said)
+                        wait_for("it follows", lambda: node.info()["state"] in ("Follower", "Leader"))
+        finally:
+            writers.stop()
+        for node in c.nodes:                            # one that stopped late
+            if node.process.poll() is not None:
+                ended(node)
+                node.start()
+        c.wait_leader()
+        c.wait_equal()
+        writers.check()
+
+
 def test_failed_checkpoint_stops():
     """A page of the state may be lost although the data base takes it for written: only its log has it (S84)."""
     with FaultCluster(12, snapshot_threshold=16, snapshot_interval="100ms", trailing_logs=10) as c:
@@ -688,7 +731,7 @@ if __name__ == "__main__":
     main(test_full_follower, test_full_leader_hands_over, test_all_full, test_no_room_at_all, test_no_room_at_all_ext4,
          test_full_at_start, test_snapshot_does_not_fit, test_http_says_so,
          test_checkpoint_finds_no_room, test_failed_sync_stops,
-         test_nothing_is_acknowledged_after_a_failed_sync, test_failed_checkpoint_stops,
+         test_nothing_is_acknowledged_after_a_failed_sync, test_one_call_fails, test_failed_checkpoint_stops,
          test_hanging_sync_costs_leadership, test_hanging_disk_costs_leadership, test_hanging_follower_slows_nobody,
          test_slow_disk_keeps_the_leader, test_slow_state_keeps_the_leader, test_applying_waits_for_no_disk,
          test_failed_flush_stops, test_fails_while_it_is_registered)
