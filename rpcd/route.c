@@ -63,6 +63,7 @@ struct flight {
 	const struct op *op;
 	uint64_t index, wait_ms;		/* of the question; more is read from the body when it is needed */
 	struct mono hold_until;			/* 0: a blocking query that was not held yet */
+	struct mono left_at;			/* a blocking query went upstream; 0: not since it was held */
 	bool joinable;
 	bool refused;				/* somebody answered, but could not serve it */
 	enum tv_err doom;			/* FLIGHT_DOOMED */
@@ -292,6 +293,13 @@ doom_cb(struct ev_loop *loop, ev_timer *w, int revents)
 	}
 }
 
+/* A blocking query that waited upstream for longer than it may be held: what ended that is a trouble of its own. */
+static bool
+waited_well(const struct flight *f, struct mono now)
+{
+	return f->left_at.ns != 0 && !mono_before(now, mono_add(f->left_at, f->route->conf.hold_timeout));
+}
+
 /* Nothing was done yet: wait for a leader or a server, within hold_timeout. */
 static void
 flight_hold(struct flight *f, enum tv_err why)
@@ -304,6 +312,9 @@ flight_hold(struct flight *f, enum tv_err why)
 		return;
 	}
 	r->stats.held++;
+	if (waited_well(f, now))
+		f->hold_until = MONO_ZERO;
+	f->left_at = MONO_ZERO;
 	if (f->hold_until.ns == 0) {
 		f->hold_until = mono_add(now, r->conf.hold_timeout);
 	} else if (!mono_before(now, f->hold_until)) {
@@ -470,6 +481,15 @@ flight_timeout(const struct flight *f)
 	return t;
 }
 
+/* From now on it waits for an answer. */
+static void
+flight_left(struct flight *f, enum flight_state how)
+{
+	f->state = how;
+	if (f->index > 0)
+		f->left_at = clock_mono();
+}
+
 static void
 go_local(struct flight *f)
 {
@@ -482,7 +502,7 @@ go_local(struct flight *f)
 		flight_hold(f, err == TV_ELIMIT ? TV_EAGAIN : TV_ENOLEADER);
 		return;
 	}
-	f->state = FLIGHT_LOCAL;
+	flight_left(f, FLIGHT_LOCAL);
 	r->stats.local++;
 }
 
@@ -513,7 +533,7 @@ go_link(struct flight *f, uint16_t type, const char *ip, uint16_t port)
 		flight_hold(f, TV_EAGAIN);
 		return;
 	}
-	f->state = FLIGHT_LINK;
+	flight_left(f, FLIGHT_LINK);
 	r->stats.forwarded++;
 }
 

@@ -486,6 +486,28 @@ START_TEST(lost_answer_of_a_read_is_asked_again)
 }
 END_TEST
 
+/* It was held at the beginning; the next trouble, much later, does not find its time used up. */
+START_TEST(blocking_query_is_held_each_time)
+{
+	start(true, 0);
+	local.leader_id[0] = '\0';
+	ask(OP_KV_GET, "", 41);
+	ck_assert_uint_eq(raftd.calls, 0);
+	for (unsigned i = 1; i <= 3; i++) {
+		strcpy(local.leader_id, "leader");
+		route_kick(route);
+		ck_assert_uint_eq(raftd.calls, i);
+		local.leader_id[0] = '\0';
+		raftd.done(raftd.ctx, TV_ECLOSED, SPAN_NONE);
+		ev_run(loop, EVRUN_NOWAIT);
+		ck_assert_uint_eq(got.count, 0);
+	}
+	run_until(1);				/* nobody leads, and it went nowhere: now its time is over */
+	ck_assert_int_eq(got.err, TV_ENOLEADER);
+	finish();
+}
+END_TEST
+
 START_TEST(write_that_was_not_sent_is_tried_elsewhere)
 {
 	start(false, 60000);
@@ -940,6 +962,7 @@ main(void)
 	tcase_add_test(t, no_leader_fails_after_the_hold);
 	tcase_add_test(t, lost_answer_of_a_write_is_unknown_and_not_repeated);
 	tcase_add_test(t, lost_answer_of_a_read_is_asked_again);
+	tcase_add_test(t, blocking_query_is_held_each_time);
 	tcase_add_test(t, write_that_was_not_sent_is_tried_elsewhere);
 	tcase_add_test(t, client_leaves_a_server_that_refuses);
 	tcase_add_test(t, other_datacenter);
