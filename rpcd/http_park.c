@@ -368,17 +368,18 @@ gone(struct http *h, struct conn *c)
 	conn_end(h, c);
 }
 
-/* Bytes or an end.  Bytes are the next request, which has to wait: then only a broken connection is of interest. */
+/* Bytes or an end.  Bytes are the next request, which has to wait: then only the end is of interest. */
 static void
 look(struct http *h, struct conn *c, uint32_t events)
 {
+	bool ended = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
 	char byte;
 	ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR) && (events & (EPOLLHUP | EPOLLERR)) == 0)
+	if (n < 0 && (errno == EAGAIN || errno == EINTR) && !ended)
 		return;
 	c->behind = true;
-	if (n <= 0 || (events & (EPOLLHUP | EPOLLERR)) != 0 || !conn_watch(h, c, false, 0))
+	if (n <= 0 || ended || !conn_watch(h, c, false, EPOLLRDHUP))
 		gone(h, c);
 }
 

@@ -139,6 +139,8 @@ def test_client_goes_away(n):
     for s in socks:
         s.sendall(get("/v1/kv/w?index=%d&wait=5m" % index))
     wait_for("five waiting requests", lambda: int(n.stats("rpcd")["http_under_way"]) >= 6)
+    wait_for("parked ones", lambda: int(n.stats("rpcd")["http_conns_waiting"]) >= 5)
+    socks[0].sendall(get("/v1/kv/w"))       # bytes that nobody will read do not hide the end
     for s in socks:
         s.close()
     wait_for("their end", lambda: int(n.stats("rpcd")["http_cancelled"]) == before + 5 and
