@@ -306,16 +306,11 @@ run_reload(struct request *r)
 
 /* -- metrics -- */
 
-struct gauge {
-	const char *name;
-	double value;
-};
-
 /* Sections of `info` whose numbers are gauges too. */
 static bool
 is_measured(struct span section)
 {
-	static const char *const prefixes[] = { "serf_", "events_", "gossipd", "raft", "state" };
+	static const char *const prefixes[] = { "serf_", "events_", "gossipd", "raft", "state", "rpcd", "keyring" };
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
 		if (section.len >= strlen(prefixes[i]) && memcmp(section.p, prefixes[i], strlen(prefixes[i])) == 0)
@@ -368,38 +363,23 @@ on_metrics(void *ctx, struct span sections)
 	answer_json(r);
 }
 
+/* What we know even if gossipd does not answer. */
 static void
-own_gauges(struct request *r)
+metrics_begin(struct request *r)
 {
-	struct route_stats routes = { 0 };
+	static const char *const pools[] = { [POOL_LAN] = "lan", [POOL_WAN] = "wan" };
 	time_t now = (time_t)(clock_wall_ns() / 1000000000);
 	char stamp[64];
 	struct tm tm;
 
-	route_stats(r->api->route, &routes);
-	const struct gauge gauges[] = {
-		{ "triumvir.http.requests", (double)r->api->stats.requests },
-		{ "triumvir.http.errors", (double)r->api->stats.errors },
-		{ "triumvir.http.cancelled", (double)r->api->stats.cancelled },
-		{ "triumvir.http.live", r->api->stats.live },
-		{ "triumvir.route.started", (double)routes.started },
-		{ "triumvir.route.local", (double)routes.local },
-		{ "triumvir.route.forwarded", (double)routes.forwarded },
-		{ "triumvir.route.forwarded_dc", (double)routes.forwarded_dc },
-		{ "triumvir.route.retried", (double)routes.retried },
-		{ "triumvir.route.failed", (double)routes.failed },
-		{ "triumvir.route.under_way", routes.under_way },
-		{ "triumvir.members.lan", view_count(r->api->view, POOL_LAN) },
-		{ "triumvir.members.wan", view_count(r->api->view, POOL_WAN) },
-	};
 	strftime(stamp, sizeof(stamp), "%Y-%m-%d %H:%M:%S +0000 UTC", gmtime_r(&now, &tm));
 	buf_printf(&r->answer.body, "{\"Timestamp\":\"%s\",\"Gauges\":[", stamp);
-	for (size_t i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++)
-		buf_printf(&r->answer.body, "%s{\"Name\":\"%s\",\"Value\":%.0f,\"Labels\":{}}", i > 0 ? "," : "",
-		    gauges[i].name, gauges[i].value);
+	for (unsigned i = 0; i < sizeof(pools) / sizeof(pools[0]); i++)
+		buf_printf(&r->answer.body, "%s{\"Name\":\"triumvir.members.%s\",\"Value\":%u,\"Labels\":{}}", i > 0 ? "," : "",
+		    pools[i], view_count(r->api->view, (enum gossip_pool)i));
 }
 
-/* Our own numbers, then those of gossipd as far as it answers. */
+/* The numbers of `info`: our own, and those of gossipd and raftd as far as they answer. */
 static void
 run_metrics(struct request *r)
 {
@@ -410,7 +390,7 @@ run_metrics(struct request *r)
 		answer_text(r, 415, "Prometheus is not enabled since its retention time is not positive");
 		return;
 	}
-	own_gauges(r);
+	metrics_begin(r);
 	a = note_new(r);
 	err = a == NULL ? TV_ENOMEM : admin_info(r->api->admin, on_metrics, a);
 	if (err != TV_OK)

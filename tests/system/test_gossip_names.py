@@ -118,7 +118,7 @@ def what_operators_see():
         assert stats["serf_lan"]["members"] == "4" and stats["serf_wan"]["members"] == "1", stats
         gauges = {g["Name"]: g["Value"] for g in n1.get("/v1/agent/metrics").json()["Gauges"]}
         assert gauges["triumvir.serf_lan.members"] == 4 and gauges["triumvir.serf_wan.members"] == 1, gauges
-        assert gauges["triumvir.gossipd.packets_in"] > 0 and "triumvir.http.requests" in gauges
+        assert gauges["triumvir.gossipd.packets_in"] > 0 and gauges["triumvir.rpcd.http_requests"] > 0
         others[2].kill("gossipd")
         shows([n1] + others[:2], "c4", FAILED)
         logs = [n.log("gossipd") for n in [n1] + others[:2]]
