@@ -208,10 +208,14 @@ perform(struct client *c, struct curl_slist *headers, struct client_answer *out)
 {
 	CURLcode rc = curl_easy_perform(c->curl);
 
+	long began = 0;
+
+	(void)curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &began);
 	if (rc == CURLE_OK)
-		curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &out->status);
+		out->status = began;
 	else
 		explain(c, rc, out);
+	out->broke_off = rc != CURLE_OK && began >= 200;
 	curl_slist_free_all(headers);
 	return out->status >= 200 && out->status < 300;
 }
@@ -311,7 +315,8 @@ struct transfer {
 	FILE *file;
 	client_tick *tick;
 	void *ctx;
-	bool upload, failed;		/* failed: the file */
+	bool upload;
+	int failed;			/* errno of the file; 0: it is fine */
 	struct client_answer *out;
 };
 
@@ -324,18 +329,25 @@ on_download(char *data, size_t size, size_t n, void *ctx)
 	curl_easy_getinfo(t->client->curl, CURLINFO_RESPONSE_CODE, &status);
 	if (status != 200)
 		return on_body(data, size, n, t->out);
-	t->failed = fwrite(data, 1, size * n, t->file) != size * n;
-	return t->failed ? 0 : size * n;
+	errno = 0;
+	if (fwrite(data, 1, size * n, t->file) == size * n)
+		return size * n;
+	t->failed = errno != 0 ? errno : EIO;
+	return 0;
 }
 
 static size_t
 on_read(char *dst, size_t size, size_t n, void *ctx)
 {
 	struct transfer *t = ctx;
-	size_t got = fread(dst, 1, size * n, t->file);
+	size_t got;
 
-	t->failed = got == 0 && ferror(t->file);
-	return t->failed ? CURL_READFUNC_ABORT : got;
+	errno = 0;
+	got = fread(dst, 1, size * n, t->file);
+	if (got > 0 || !ferror(t->file))
+		return got;
+	t->failed = errno != 0 ? errno : EIO;
+	return CURL_READFUNC_ABORT;
 }
 
 static int
@@ -359,9 +371,10 @@ perform_transfer(struct transfer *t, struct curl_slist *headers)
 	curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 262144L);
 	curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, 262144L);
 	ok = perform(t->client, headers, t->out);
-	if (t->failed)
-		snprintf(t->out->error, sizeof(t->out->error), "%s", strerror(errno));
-	return ok && !t->failed;
+	t->out->file_failed = t->failed != 0;
+	if (t->failed != 0)
+		snprintf(t->out->error, sizeof(t->out->error), "%s", strerror(t->failed));
+	return ok && t->failed == 0;
 }
 
 bool
@@ -398,7 +411,11 @@ client_answer_done(struct client_answer *a)
 int
 client_complain(struct client *c, const char *what, const struct client_answer *a)
 {
-	if (a->status == 0) {
+	if (a->file_failed) {
+		fprintf(stderr, "clusterctl: %s: the file: %s\n", what, a->error);
+	} else if (a->broke_off) {
+		fprintf(stderr, "clusterctl: %s: the answer of %s broke off: %s\n", what, c->addr, a->error);
+	} else if (a->status == 0) {
 		fprintf(stderr, "clusterctl: %s: no answer from %s: %s\n", what, c->addr, a->error);
 		fprintf(stderr, "Is rpcd running there? Say whom to ask with --addr, TRIUMVIR_ADDR or CONSUL_HTTP_ADDR.\n");
 	} else if (a->body.len > 0) {

@@ -23,10 +23,12 @@ void client_free(struct client *c);
 const char *client_addr(const struct client *c);
 
 struct client_answer {
-	long status;			/* HTTP status, 0 when there was no answer */
+	long status;			/* HTTP status, 0 when there was no answer, or not all of it */
+	bool broke_off;			/* an answer began, but did not come to its end */
+	bool file_failed;		/* of a transfer: our own file did */
 	struct buf body;		/* owned: client_answer_done() */
 	uint64_t index;			/* X-Consul-Index, or 0 */
-	char error[256];		/* why there was no answer */
+	char error[256];		/* why there was no whole answer */
 };
 
 /*

@@ -201,12 +201,7 @@ download(struct ctl *ctl, const struct snapshot_options *o, FILE *f, uint64_t *i
 	progress_init(&p);
 	if (!client_download(ctl_client(ctl), buf_cstr(&path), f, save_tick, &p, &a)) {
 		progress_end(&p);
-		if (a.status == 200) {
-			fprintf(stderr, "clusterctl: snapshot save: it broke off: %s\n", a.error);
-			rc = 1;
-		} else {
-			rc = client_complain(ctl->client, "snapshot save", &a);
-		}
+		rc = client_complain(ctl->client, "snapshot save", &a);
 	} else {
 		progress_end(&p);
 	}
@@ -305,7 +300,7 @@ upload(struct ctl *ctl, FILE *f, uint64_t size, const struct snapshot_options *o
 	if (!client_upload(ctl_client(ctl), buf_cstr(&path), f, size, restore_tick, &r, &a)) {
 		progress_end(&r.p);
 		rc = client_complain(ctl->client, "snapshot restore", &a);
-		if (a.status == 0)
+		if (a.status == 0 && !a.file_failed)
 			fprintf(stderr, "What became of it: `clusterctl snapshot status`.\n");
 	} else {
 		progress_end(&r.p);

@@ -50,7 +50,7 @@ bool ctl_value(const char *what, const char *arg, struct buf *out);
 /* Appends "?name=value" or "&name=value" to a path; value NULL: nothing, "": only the name. */
 void ctl_param(struct buf *path, const char *name, const char *value);
 
-/* A table with aligned columns.  cells: rows * columns texts; row 0 is the head. */
+/* A table with aligned columns, 16 at most.  cells: rows * columns texts; row 0 is the head. */
 void out_table(const char *const *cells, unsigned rows, unsigned columns);
 /* Indented JSON and a newline. */
 void out_json(const json_t *value);

@@ -6,10 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/assert.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "ctl/ctl.h"
 
+#define TABLE_COLUMNS_MAX 16
 #define PROGRESS_TTY_NS 100000000
 #define PROGRESS_PLAIN_NS 5000000000
 
@@ -145,22 +147,32 @@ ctl_param(struct buf *path, const char *name, const char *value)
 	client_encode(path, value, false);
 }
 
+/* Bytes of the longest cell of a column. */
+static int
+column_width(const char *const *cells, unsigned rows, unsigned columns, unsigned column)
+{
+	size_t width = 0;
+
+	for (unsigned r = 0; r < rows; r++) {
+		size_t n = strlen(cells[r * columns + column]);
+
+		width = n > width ? n : width;
+	}
+	return (int)width;
+}
+
 void
 out_table(const char *const *cells, unsigned rows, unsigned columns)
 {
-	for (unsigned r = 0; r < rows; r++) {
-		for (unsigned c = 0; c < columns; c++) {
-			size_t width = 0, n;
+	int widths[TABLE_COLUMNS_MAX];
 
-			for (unsigned i = 0; i < rows; i++) {
-				n = strlen(cells[i * columns + c]);
-				width = n > width ? n : width;
-			}
-			if (c + 1 == columns)
-				printf("%s\n", cells[r * columns + c]);
-			else
-				printf("%-*s  ", (int)width, cells[r * columns + c]);
-		}
+	TV_ASSERT(columns > 0 && columns <= TABLE_COLUMNS_MAX);
+	for (unsigned c = 0; c < columns; c++)
+		widths[c] = column_width(cells, rows, columns, c);
+	for (unsigned r = 0; r < rows; r++) {
+		for (unsigned c = 0; c + 1 < columns; c++)
+			printf("%-*s  ", widths[c], cells[r * columns + c]);
+		printf("%s\n", cells[r * columns + columns - 1]);
 	}
 }
 

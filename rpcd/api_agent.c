@@ -375,8 +375,8 @@ metrics_begin(struct request *r)
 	strftime(stamp, sizeof(stamp), "%Y-%m-%d %H:%M:%S +0000 UTC", gmtime_r(&now, &tm));
 	buf_printf(&r->answer.body, "{\"Timestamp\":\"%s\",\"Gauges\":[", stamp);
 	for (unsigned i = 0; i < sizeof(pools) / sizeof(pools[0]); i++)
-		buf_printf(&r->answer.body, "%s{\"Name\":\"triumvir.members.%s\",\"Value\":%u,\"Labels\":{}}", i > 0 ? "," : "",
-		    pools[i], view_count(r->api->view, (enum gossip_pool)i));
+		buf_printf(&r->answer.body, "%s{\"Name\":\"triumvir.members.%s\",\"Value\":%u,\"Labels\":{}}",
+		    i > 0 ? "," : "", pools[i], view_count(r->api->view, (enum gossip_pool)i));
 }
 
 /* The numbers of `info`: our own, and those of gossipd and raftd as far as they answer. */

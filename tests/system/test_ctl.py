@@ -3,9 +3,11 @@
 import os
 import pty
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import BUILD, Cluster, main  # noqa: E402
@@ -54,6 +56,32 @@ def test_nobody_there():
     expect(1, "Is rpcd running there?", "--addr", "127.60.51.99:1", "info")
     expect(1, "/nowhere: No such file or directory", "validate", "/nowhere")
     expect(1, "/nowhere: No such file or directory", "keygen", "/nowhere")
+
+
+def test_answer_that_breaks_off():
+    """What began and did not end is told from nobody being there."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    addr = "127.0.0.1:%d" % listening.getsockname()[1]
+
+    def answer():
+        for body in (b"[{", b"x" * 200000):
+            s = listening.accept()[0]
+            s.recv(65536)
+            try:
+                s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + body)
+            except OSError:
+                pass
+            s.close()
+    t = threading.Thread(target=answer, daemon=True)
+    t.start()
+    rc, _, err = ctl("--addr", addr, "members")
+    assert rc == 1 and "the answer of %s broke off" % addr in err and "Is rpcd" not in err, (rc, err)
+    with tempfile.TemporaryDirectory() as folder:
+        rc, _, err = ctl("--addr", addr, "snapshot", "save", os.path.join(folder, "x"))
+        assert rc == 1 and "snapshot save: the answer of %s broke off" % addr in err, (rc, err)
+        assert os.listdir(folder) == []
+    t.join()
+    listening.close()
 
 
 def test_keys_are_never_overwritten():
@@ -122,5 +150,5 @@ def test_waiting_shows_on_a_terminal():
         assert p.returncode == 0 and out == b"b", (p.returncode, out, shown)
 
 
-main(test_wrong_calls, test_nobody_there, test_keys_are_never_overwritten, test_validate_reads_the_keys,
-     test_on_a_server, test_waiting_shows_on_a_terminal)
+main(test_wrong_calls, test_nobody_there, test_answer_that_breaks_off, test_keys_are_never_overwritten,
+     test_validate_reads_the_keys, test_on_a_server, test_waiting_shows_on_a_terminal)
