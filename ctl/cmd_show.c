@@ -126,6 +126,17 @@ print_section(const char *name, json_t *section)
 	free(keys);
 }
 
+/* Why sections may be missing. */
+static const char *
+away_note(const json_t *stats)
+{
+	const json_t *rpcd = json_object_get(stats, "rpcd");
+	bool raftd = strcmp(json_text(rpcd, "raftd"), "away") == 0, gossipd = strcmp(json_text(rpcd, "gossipd"), "away") == 0;
+
+	return raftd && gossipd ? "; raftd and gossipd do not run there" : raftd ? "; raftd does not run there" :
+	    gossipd ? "; gossipd does not run there" : "";
+}
+
 int
 cmd_info(struct ctl *ctl, int argc, char **argv)
 {
@@ -142,7 +153,7 @@ cmd_info(struct ctl *ctl, int argc, char **argv)
 		return 1;
 	stats = json_object_get(self, "Stats");
 	if (n == 1 && json_object_get(stats, argv[1]) == NULL) {
-		fprintf(stderr, "clusterctl: info: no section \"%s\" on this node\n", argv[1]);
+		fprintf(stderr, "clusterctl: info: no section \"%s\" on this node%s\n", argv[1], away_note(stats));
 		rc = 1;
 	} else if (ctl->json) {
 		out_json(n == 1 ? json_object_get(stats, argv[1]) : stats);
@@ -153,6 +164,8 @@ cmd_info(struct ctl *ctl, int argc, char **argv)
 		for (size_t i = 0; keys != NULL && i < count; i++)
 			print_section(keys[i], json_object_get(stats, keys[i]));
 		free(keys);
+		if (away_note(stats)[0] != '\0')
+			fprintf(stderr, "clusterctl: info: not all of it%s\n", away_note(stats));
 	}
 	json_decref(self);
 	return rc;

@@ -230,6 +230,8 @@ void
 progress_init(struct progress *p)
 {
 	*p = (struct progress){ .tty = isatty(STDERR_FILENO) };
+	if (!p->tty)
+		p->last_ns = clock_mono().ns;	/* what is done soon leaves no trace in a log */
 }
 
 bool

@@ -289,8 +289,14 @@ run_leave(struct request *r)
 	enum tv_err err = a == NULL ? TV_ENOMEM :
 	    admin_leave(r->api->admin, params_has(&r->query, "force"), on_leave, a);
 
-	if (err != TV_OK)
+	if (err == TV_OK)
+		return;
+	if (!r->api->cluster->server || (err != TV_EUNREACH && err != TV_ECLOSED)) {
 		api_not_asked(r, a, err);
+		return;
+	}
+	note_free(a);
+	answer_text(r, 500, "raftd is not running on this node, so it cannot leave the Raft configuration; nothing was done");
 }
 
 static void

@@ -302,9 +302,11 @@ own_info(void *ctx, struct buf *b)
 
 	put_text(b, "version", TV_VERSION);
 	put_text(b, "sandbox", sandbox_status());
+	put_text(b, "gossipd", view_is_up(p->view) ? "connected" : "away");
+	put_text(b, "raftd", p->raft == NULL ? "none" : raft_local_status(p->raft)->up ? "connected" : "away");
 	for (unsigned i = 0; i < count; i++)
 		put_number(b, numbers[i].name, numbers[i].value);
-	return count + 2;
+	return count + 4;
 }
 
 static bool

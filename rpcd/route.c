@@ -214,8 +214,8 @@ failure_text(const struct flight *f, enum tv_err err)
 	case TV_ENOTLEADER:
 		return "No cluster leader";
 	case TV_EUNREACH:
-		return f->op != NULL && f->op->kind == OP_SERVER ? "the server that does this cannot be reached" :
-		    "No path to datacenter";
+		return f->op != NULL && f->op->kind == OP_SERVER && question(f).dc.len == 0 ?
+		    "the server that does this cannot be reached" : "No path to datacenter";
 	case TV_EUNKNOWN:
 		if (f->op != NULL && f->op->kind == OP_GOSSIP)
 			return "connection to the other datacenter was lost before it answered; "

@@ -10,7 +10,7 @@ import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import BUILD, Cluster, main  # noqa: E402
+from cluster import BUILD, Cluster, main, wait_for  # noqa: E402
 
 
 def ctl(*args):
@@ -119,7 +119,7 @@ def test_on_a_server():
         expect(0, "", *at, "kv", "put", "a", "b")
         expect(1, "the condition did not hold", *at, "kv", "put", "--cas", "1", "a", "c")
         expect(1, "No path to datacenter", *at, "kv", "get", "--dc", "dc9", "a")
-        expect(1, 'no section "nosuch"', *at, "info", "nosuch")
+        expect(1, 'no section "nosuch" on this node\n', *at, "info", "nosuch")
         expect(1, "is not an address", *at, "join", "nobody")
         expect(1, "No node found", *at, "force-leave", "nobody")
         expect(1, 'no server "nobody"', *at, "raft", "remove-peer", "nobody")
@@ -128,6 +128,11 @@ def test_on_a_server():
         expect(1, "leads already", *at, "raft", "transfer-leader", node.name)
         expect(1, "quorum would be lost", *at, "raft", "remove-peer", node.name)
         expect(0, "reloaded", *at, "reload")
+        expect(1, "No path to datacenter", *at, "snapshot", "save", "--dc", "nowhere", os.path.join(node.dir, "x"))
+        node.kill("raftd")
+        wait_for("raftd's end is known", lambda: node.stats("rpcd")["raftd"] == "away")
+        expect(1, 'no section "raft" on this node; raftd does not run there', *at, "info", "raft")
+        expect(1, "raftd is not running on this node", *at, "leave")
 
 
 def test_waiting_shows_on_a_terminal():
