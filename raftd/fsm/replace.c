@@ -157,9 +157,11 @@ displace(struct fsm *f)
 		return TV_OK;
 	(void)flusher_start(f);			/* it stays */
 	pthread_mutex_lock(&f->lock);
-	/* As with a checkpoint: after a failed sync nobody knows what is on the disk. */
-	if (f->failed == 0 && ret != ENOSPC && ret != EDQUOT && ret != EINVAL)
+	/* As with a checkpoint: after a failed sync nobody knows what is on the disk, and closing must not write to it. */
+	if (f->failed == 0 && ret != ENOSPC && ret != EDQUOT && ret != EINVAL) {
 		f->failed = ret;
+		(void)f->env->dbenv->set_flags(f->env->dbenv, DB_PANIC_ENVIRONMENT, 1);
+	}
 	pthread_mutex_unlock(&f->lock);
 	errno = ret > 0 ? ret : EIO;
 	return TV_ESYS;
