@@ -137,7 +137,7 @@ def test_on_a_server():
 
 def test_waiting_shows_on_a_terminal():
     """Who looks at a terminal is told within seconds whom the command waits for; the answer follows on a clean line."""
-    with Cluster("127.60.52") as c:
+    with Cluster("127.60.54") as c:
         node = c.add("n1", 1, raftd={"bootstrap": True}).start()
         c.formed([node])
         node.kv_put("a", "b")
