@@ -51,6 +51,7 @@ static struct {
 struct options {
 	const char *dir;
 	bool check, debug;
+	bool dir_asked;			/* with -c */
 };
 
 struct trouble {
@@ -67,11 +68,12 @@ usage(const struct daemon_spec *d)
 static int
 parse_options(const struct daemon_spec *d, int argc, char **argv, struct options *o)
 {
-	*o = (struct options){ TV_SYSCONFDIR, false, false };
+	*o = (struct options){ .dir = TV_SYSCONFDIR };
 	for (int c; (c = getopt(argc, argv, "c:dnV")) != -1;)
 		switch (c) {
 		case 'c':
 			o->dir = optarg;
+			o->dir_asked = true;
 			break;
 		case 'd':
 			o->debug = true;
@@ -105,16 +107,17 @@ clean_descriptors(void)
 	(void)close_range(STDERR_FILENO + 1, ~0U, 0);	/* a kernel without it leaves them open: no harm done */
 }
 
-/* A relative folder would change its meaning with chdir("/"). */
+/* A relative folder would change its meaning with chdir("/").  One that was asked for has to be there. */
 static enum tv_err
-absolute_dir(struct daemon_spec *d, const char *dir, struct trouble *t)
+absolute_dir(struct daemon_spec *d, const char *dir, bool asked, struct trouble *t)
 {
 	char *path = realpath(dir, NULL);
 
-	if (path == NULL && errno == ENOENT && dir[0] == '/')
+	if (path == NULL && errno == ENOENT && !asked)
 		path = strdup(dir);	/* no configuration: defaults */
 	if (path == NULL) {
-		snprintf(t->text, sizeof(t->text), "%s: %s", dir, strerror(errno));
+		snprintf(t->text, sizeof(t->text), "%s: %s%s", dir, strerror(errno),
+		    asked ? " (the folder of the configuration, from -c)" : "");
 		return TV_ESYS;
 	}
 	d->conf_dir = path;
@@ -490,7 +493,7 @@ daemon_main(struct daemon_spec *d, int argc, char **argv)
 	state.quitting = state.running = state.winding_down = false;
 	state.debug = o.debug;
 	log_init(d->name, LOG_LVL_INFO, LOG_TO_STDERR);
-	if (absolute_dir(d, o.dir, &t) != TV_OK || load_conf(d, &t) != TV_OK) {
+	if (absolute_dir(d, o.dir, o.dir_asked, &t) != TV_OK || load_conf(d, &t) != TV_OK) {
 		log_err(d->name, "%s", t.text);
 		free((char *)d->conf_dir);
 		return EXIT_FAILED;

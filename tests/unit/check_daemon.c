@@ -254,6 +254,18 @@ START_TEST(check_only)
 }
 END_TEST
 
+/* Not the defaults, which would be another cluster and an empty data folder. */
+START_TEST(folder_asked_for_must_exist)
+{
+	const char *argv[] = { "testd", "-n", "-c", scratch_path("none"), NULL };
+	struct child c;
+
+	start(&c, 4, argv);
+	ck_assert_int_eq(finish(&c), 1);
+	assert_says(&c, "/none: No such file or directory (the folder of the configuration, from -c)\n");
+}
+END_TEST
+
 START_TEST(lives_and_stops)
 {
 	struct child c;
@@ -495,6 +507,7 @@ main(void)
 	tcase_add_checked_fixture(t, setup, scratch_close);
 	tcase_add_test(t, options);
 	tcase_add_test(t, check_only);
+	tcase_add_test(t, folder_asked_for_must_exist);
 	tcase_add_test(t, lives_and_stops);
 	tcase_add_test(t, reloads);
 	tcase_add_test(t, failures_are_fatal);
