@@ -21,9 +21,9 @@
 #define PROPOSE_ENTRIES_MAX 2048	/* in one input */
 #define PROPOSE_BYTES_MAX (64u << 20)	/* queued for one turn */
 #define APPLY_ENTRIES_MAX 1024		/* in one transaction */
-#define APPLY_BYTES_MAX (4u << 20)
+#define APPLY_BYTES_MAX (1u << 20)
 #define TURN_ROUNDS_MAX 4		/* work done before the loop looks at its events again */
-#define READ_TIME_MAX MONO_MS(10)	/* spent on reads before that: a heartbeat may be due */
+#define TURN_TIME_MAX MONO_MS(10)	/* spent on them, and on reads besides: a heartbeat may be due */
 #define ENTRIES_SCRATCH 4096		/* append_entries_max never exceeds it */
 #define HOUSEKEEPING 0.1		/* seconds */
 #define TIDY_LOOK 1.0
@@ -45,7 +45,7 @@ struct engine {
 	bool led;			/* that was ourself */
 	bool status_fresh, feeding, stuck, corrupt, retired;
 	bool stateless;			/* a snapshot must come before anything is applied or read */
-	uint64_t commit, applied;
+	uint64_t term, commit, applied;
 	uint64_t generation;		/* of the entries appended by the input at hand; 0: as before */
 	uint64_t stored_bytes;		/* given to the log since the last turn */
 	unsigned hand_overs;		/* tried since this disk is full */
@@ -134,6 +134,7 @@ note(struct engine *e, const struct raft_notice *n)
 static void
 carry_out(struct engine *e, const struct raft_output *o)
 {
+	e->term = o->term;
 	store(e, o);
 	send_all(e, o);
 	if (o->commit_index > e->commit)
@@ -470,6 +471,7 @@ const struct raft_entry *
 engine_entries(struct engine *e, uint64_t first, uint32_t count, uint32_t *got)
 {
 	struct raft_entry *read;
+	uint64_t bytes_max = e->d->conf.append_bytes_max > APPLY_BYTES_MAX ? e->d->conf.append_bytes_max : APPLY_BYTES_MAX;
 
 	if (count > ENTRIES_SCRATCH)
 		count = ENTRIES_SCRATCH;
@@ -483,7 +485,7 @@ engine_entries(struct engine *e, uint64_t first, uint32_t count, uint32_t *got)
 	if (*got > 0)
 		return e->range;
 	arena_reset(&e->range_arena);
-	if (log_read(e->d->log, first, first + count - 1, APPLY_BYTES_MAX, &e->range_arena, &read, got) != TV_OK ||
+	if (log_read(e->d->log, first, first + count - 1, bytes_max, &e->range_arena, &read, got) != TV_OK ||
 	    *got == 0)
 		return NULL;
 	return read;
@@ -605,7 +607,7 @@ static bool
 work_left(struct engine *e)
 {
 	return (e->applied < e->commit && !must_not_apply(e)) || reads_ready(&e->reads, e->applied) ||
-	    clients_waiting(e->d->clients);
+	    clients_waiting(e->d->clients) || links_waiting(e->d->links);
 }
 
 /* At least one, so that reads go on whatever else there is to do. */
@@ -647,25 +649,25 @@ watch_space(struct engine *e)
 static void
 turn(struct engine *e)
 {
-	struct mono until = MONO_ZERO;
+	struct mono until = mono_add(clock_mono(), TURN_TIME_MAX), reads_until = until;
+	bool busy = true;
 
 	watch_space(e);
-	for (unsigned i = 0; i < TURN_ROUNDS_MAX; i++) {
-		bool busy = propose_queued(e);
-
+	for (unsigned i = 0; busy && i < TURN_ROUNDS_MAX && (i == 0 || mono_before(clock_mono(), until)); i++) {
+		busy = propose_queued(e);
 		ask_reads(e);
 		/* Peers and disks work while we apply.  Peers first: theirs is the longer way. */
 		links_flush(e->d->links);
 		logthread_flush(e->log);
 		busy |= apply_some(e);
-		if (i == 0)
-			until = mono_add(clock_mono(), READ_TIME_MAX);
-		serve_reads(e, until);
-		busy |= clients_turn(e->d->clients, until);
+		if (i == 0)			/* reads go on however long that took */
+			reads_until = mono_add(clock_mono(), TURN_TIME_MAX);
+		serve_reads(e, reads_until);
+		busy |= clients_turn(e->d->clients, reads_until);
 		clients_flush(e->d->clients);
-		if (!busy)
-			break;
 	}
+	if (busy)
+		(void)propose_queued(e);	/* by whoever was answered last: no event will call for it */
 	restores_turn(e->d->restores);
 	logthread_flush(e->log);
 	leader_turn(e->d->leader);
@@ -827,6 +829,12 @@ bool
 engine_is_leader(struct engine *e)
 {
 	return engine_status(e)->role == RAFT_LEADER;
+}
+
+uint64_t
+engine_term(const struct engine *e)
+{
+	return e->term;
 }
 
 uint64_t
@@ -1023,6 +1031,8 @@ engine_start(struct engine *e)
 	ev_timer_init(&e->tick, on_tick, 0.0, 0.0);
 	ev_timer_init(&e->housekeeping, on_housekeeping, HOUSEKEEPING, HOUSEKEEPING);
 	ev_timer_init(&e->tidy, on_tidy, TIDY_LOOK, TIDY_LOOK);
+	/* What has arrived meanwhile is looked at first: after a pause the leader's heartbeat may be among it. */
+	ev_set_priority(&e->tick, EV_MINPRI);
 	e->prepare.data = e->idle.data = e->tick.data = e->housekeeping.data = e->tidy.data = e;
 	/* Channels flush from a prepare watcher too; ours must come first. */
 	ev_set_priority(&e->prepare, EV_MAXPRI);

@@ -76,6 +76,8 @@ struct logthread *engine_log(struct engine *e);
 /* Fresh within the turn; borrowed. */
 const struct raft_status *engine_status(struct engine *e);
 bool engine_is_leader(struct engine *e);
+/* Of the newest output of the core; 0 before the first. */
+uint64_t engine_term(const struct engine *e);
 uint64_t engine_applied(const struct engine *e);
 uint64_t engine_commit(const struct engine *e);
 /* The state is lost until a snapshot comes: nothing may be read. */

@@ -1,4 +1,4 @@
-/* Messages of the core that wait until a batch of the log is durable: a queue by rising sequence number.  Pure. */
+/* Messages of the core that wait, mostly until a batch of the log is durable: a queue by rising number.  Pure. */
 #ifndef TV_HELD_H
 #define TV_HELD_H
 

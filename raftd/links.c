@@ -18,9 +18,9 @@
 #include "raftd/links.h"
 #include "raftd/membership.h"
 #include "raftd/recover.h"
+#include "raftd/sendq.h"
 #include "raftd/snapshots.h"
 
-#define OUT_DROP (24u << 20)		/* messages to a peer that does not read are dropped beyond this */
 #define OUT_MAX (64u << 20)
 #define CALLS_MAX 64
 #define SWEEP 0.5			/* seconds */
@@ -44,6 +44,7 @@ struct dialled {
 	struct dialer *dialer;
 	struct chan *chan;		/* while up */
 	struct calls *calls;
+	struct sendq out;		/* messages of the core */
 	struct offer {			/* the entries that were given to the channel last */
 		uint64_t first, last, term, mark;
 	} offer;
@@ -113,6 +114,8 @@ set_state(struct dialled *p, bool proven, bool forming)
 {
 	bool was = p->pub.proven;
 
+	if (!proven)
+		sendq_clear(&p->out);
 	p->pub.proven = proven;
 	p->pub.forming = forming;
 	if (was == proven || p->pub.id == 0)
@@ -587,13 +590,15 @@ void
 links_silence(struct links *l, bool silent)
 {
 	l->silent = silent;
+	for (unsigned i = 0; silent && i < l->count; i++)
+		sendq_clear(&l->peers[i]->out);
 }
 
 /* -- sending -- */
 
 /*
  * Do these entries wait in the channel already?  A probe is repeated with each heartbeat until it is answered: to a peer
- * that reads slowly the same entries would be put behind themselves again and again, up to OUT_DROP.
+ * that reads slowly the same entries would be put behind themselves again and again.
  */
 static bool
 is_offered(const struct dialled *p, const struct raft_send *s)
@@ -604,28 +609,52 @@ is_offered(const struct dialled *p, const struct raft_send *s)
 	    !chan_passed(p->chan, o->mark);
 }
 
-static void
-send_append(struct links *l, struct dialled *p, const struct raft_send *s)
+/* Returns its size; 0: it is lost. */
+static size_t
+send_message(struct dialled *p, const struct raft_send *s)
 {
+	struct engine *e = p->l->d->engine;
 	struct raft_msg m = s->msg;
 	uint32_t got = 0;
 	struct buf *b;
+	size_t size;
 
+	/* Of an older term, and late: another leader's entries may be in their place by now. */
+	if (m.type == RAFT_MSG_APPEND && m.term != engine_term(e))
+		return 0;
 	if (m.entry_count > 0 && is_offered(p, s))
 		m.entry_count = 0;		/* the heartbeat goes */
 	if (m.entry_count > 0) {
-		m.entries = engine_entries(l->d->engine, s->first, m.entry_count, &got);
+		m.entries = engine_entries(e, s->first, m.entry_count, &got);
 		if (m.entries == NULL)
-			return;			/* compacted meanwhile: the core will find out */
+			return 0;		/* compacted meanwhile: the core will find out */
 		/* A part is a valid message too: what lacks is sent again after the answer. */
 		m.entry_count = got;
 	}
 	b = chan_begin(p->chan, MSG_RAFT, 0, 0);
 	if (b == NULL)
-		return;
+		return 0;
+	size = b->len;
 	raft_msg_write(b, &m);
-	if (chan_end(p->chan) == TV_OK && m.entry_count > 0)
+	size = b->len - size;
+	if (chan_end(p->chan) != TV_OK)
+		return 0;
+	if (m.entry_count > 0)
 		p->offer = (struct offer){ s->first, s->first + m.entry_count - 1, m.term, chan_mark(p->chan) };
+	return size;
+}
+
+static void
+send_now(struct dialled *p, const struct raft_send *s)
+{
+	struct raftd *d = p->l->d;
+
+	if (s->msg.type != RAFT_MSG_SNAPSHOT) {
+		sendq_sent(&p->out, send_message(p, s));
+		return;
+	}
+	snapshots_send(d->snapshots, p->chan, s);
+	sendq_sent(&p->out, d->conf.snapshot_chunk);
 }
 
 void
@@ -636,20 +665,36 @@ links_send(struct links *l, const struct raft_send *s)
 	for (unsigned i = 0; i < l->count && p == NULL; i++)
 		if (l->peers[i]->pub.id == s->msg.to && l->peers[i]->pub.proven)
 			p = l->peers[i];
-	if (p == NULL || p->chan == NULL || l->silent || chan_pending(p->chan) > OUT_DROP)
+	if (p == NULL || p->chan == NULL || l->silent)
 		return;
-	if (s->msg.type == RAFT_MSG_SNAPSHOT)
-		snapshots_send(l->d->snapshots, p->chan, s);
-	else
-		send_append(l, p, s);
+	if (sendq_put(&p->out, s, chan_pending(p->chan)))
+		send_now(p, s);
 }
 
 void
 links_flush(struct links *l)
 {
+	struct raft_send s;
+
+	for (unsigned i = 0; i < l->count; i++) {
+		struct dialled *p = l->peers[i];
+
+		if (p->chan == NULL)
+			continue;
+		sendq_turn(&p->out);
+		while (sendq_next(&p->out, chan_pending(p->chan), &s))
+			send_now(p, &s);
+		chan_flush(p->chan);
+	}
+}
+
+bool
+links_waiting(struct links *l)
+{
 	for (unsigned i = 0; i < l->count; i++)
-		if (l->peers[i]->chan != NULL)
-			chan_flush(l->peers[i]->chan);
+		if (l->peers[i]->chan != NULL && sendq_waiting(&l->peers[i]->out, chan_pending(l->peers[i]->chan)))
+			return true;
+	return false;
 }
 
 /* -- the set of peers -- */

@@ -38,10 +38,15 @@ void links_close(struct links *l);
 /* Silent: no message of the core gets in or out; hellos and questions go on. */
 void links_silence(struct links *l, bool silent);
 
-/* One message of the core; lost without a word when the peer is not there or does not read. */
+/*
+ * One message of the core, in order, at the pace at which the peer reads and the log can be read (raftd/sendq.h); lost
+ * without a word when the peer is not there, or is known to have gone before it leaves.
+ */
 void links_send(struct links *l, const struct raft_send *s);
-/* What was sent in this turn leaves now. */
+/* What was sent in this turn leaves now, or as much of it as may at a time. */
 void links_flush(struct links *l);
+/* Did links_flush() leave messages for which nothing has to happen first? */
+bool links_waiting(struct links *l);
 /* NULL when unknown. */
 const struct peer *links_find(struct links *l, const char *uuid);
 const struct peer *links_find_id(struct links *l, raft_id id);
