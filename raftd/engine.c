@@ -1,4 +1,5 @@
 /* The shell of the Raft core. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,6 +147,14 @@ carry_out(struct engine *e, const struct raft_output *o)
 	e->deadline = o->deadline;
 }
 
+/* The core is fed no more. */
+static void
+stop_corrupt(struct engine *e)
+{
+	e->corrupt = true;
+	daemon_quit(1);
+}
+
 /* After the output, so that whoever listens may feed the core again. */
 static void
 tell_notices(struct engine *e)
@@ -156,8 +165,10 @@ tell_notices(struct engine *e)
 	for (unsigned i = 0; i < e->notice_count; i++) {
 		struct raft_notice n = e->notices[i];
 
-		if (n.type == RAFT_NOTICE_READ_ONLY_CORRUPT)
-			e->corrupt = true;
+		if (n.type == RAFT_NOTICE_READ_ONLY_CORRUPT) {
+			log_err("raft", "the log would lose a committed entry; stopping to keep the data as it is");
+			stop_corrupt(e);
+		}
 		if (n.type == RAFT_NOTICE_LEADER || n.type == RAFT_NOTICE_ROLE)
 			reads_retry(&e->reads, clock_mono(), e->d->conf.election_timeout);
 		notices_tell(e->d, &n);
@@ -193,10 +204,6 @@ feed(struct engine *e, struct raft_input *in, enum tv_err *err)
 	if (chunk != NULL)
 		snapshots_chunk(e->d->snapshots, chunk);
 	tell_notices(e);
-	if (e->corrupt) {
-		log_err("raft", "the log would lose a committed entry; stopping to keep the data as it is");
-		daemon_quit(1);
-	}
 }
 
 /* -- inputs -- */
@@ -439,7 +446,7 @@ propose_queued(struct engine *e)
 	struct raft_output out = { 0 };
 
 	in.entries = proposals_next(e->proposals, PROPOSE_ENTRIES_MAX, &count);
-	if (count == 0)
+	if (count == 0 || e->corrupt)
 		return false;
 	in.entry_count = count;
 	in.now = clock_mono();
@@ -467,10 +474,22 @@ ask_reads(struct engine *e)
 		feed(e, &in, NULL);
 }
 
+/* What is in the log and cannot be read: a server that cannot give it to others leaves that to one that can (S89). */
+static void
+log_unreadable(struct engine *e, uint64_t index, enum tv_err err)
+{
+	if (e->corrupt)
+		return;
+	log_err("raft", "log entry %llu in %s/raftd/log cannot be read: %s; stopping, since the others have it whole",
+	    (unsigned long long)index, e->d->cluster.data_dir, err == TV_ESYS ? strerror(errno) : tv_strerror(err));
+	stop_corrupt(e);
+}
+
 const struct raft_entry *
 engine_entries(struct engine *e, uint64_t first, uint32_t count, uint32_t *got)
 {
 	struct raft_entry *read;
+	enum tv_err err;
 	uint64_t bytes_max = e->d->conf.append_bytes_max > APPLY_BYTES_MAX ? e->d->conf.append_bytes_max : APPLY_BYTES_MAX;
 
 	if (count > ENTRIES_SCRATCH)
@@ -485,10 +504,10 @@ engine_entries(struct engine *e, uint64_t first, uint32_t count, uint32_t *got)
 	if (*got > 0)
 		return e->range;
 	arena_reset(&e->range_arena);
-	if (log_read(e->d->log, first, first + count - 1, bytes_max, &e->range_arena, &read, got) != TV_OK ||
-	    *got == 0)
-		return NULL;
-	return read;
+	err = log_read(e->d->log, first, first + count - 1, bytes_max, &e->range_arena, &read, got);
+	if (err == TV_ECORRUPT || err == TV_ESYS)
+		log_unreadable(e, first + *got, err);
+	return err == TV_OK && *got > 0 ? read : NULL;
 }
 
 /* How many of these may go into one transaction. */
@@ -513,8 +532,7 @@ apply_failed(struct engine *e, enum tv_err err)
 	fsm_trouble_text(e->d->fsm, why, sizeof(why));
 	log_err("raft", "state machine failed at index %llu: %s%s%s", (unsigned long long)e->applied + 1, tv_strerror(err),
 	    why[0] != '\0' ? ": " : "", why);
-	e->corrupt = true;
-	daemon_quit(1);
+	stop_corrupt(e);
 }
 
 /* Told to whoever waits for the entries up to here. */
@@ -580,9 +598,9 @@ apply_some(struct engine *e)
 		return false;
 	count = left > APPLY_ENTRIES_MAX ? APPLY_ENTRIES_MAX : (uint32_t)left;
 	entries = engine_entries(e, e->applied + 1, count, &count);
-	if (entries == NULL) {
-		log_err("raft", "log entry %llu cannot be read", (unsigned long long)e->applied + 1);
-		apply_failed(e, TV_ECORRUPT);
+	if (entries == NULL) {		/* it is not there, or that was said */
+		if (!e->corrupt)
+			apply_failed(e, TV_ECORRUPT);
 		return false;
 	}
 	count = apply_limit(entries, count);
@@ -782,8 +800,7 @@ on_failed(void *ctx, enum tv_err err, int sys)
 	log_err("raft", "writing the log in %s/raftd/log failed: %s; stopping, since what the disk holds is no longer "
 	    "certain: the next start recovers what was acknowledged", e->d->cluster.data_dir,
 	    err == TV_ESYS ? strerror(sys) : tv_strerror(err));
-	e->corrupt = true;
-	daemon_quit(1);
+	stop_corrupt(e);
 }
 
 static const struct logthread_events log_events = { on_written, on_failed };

@@ -88,7 +88,7 @@ struct mono engine_heard(struct engine *e, bool *self);
 bool engine_leader_known(struct engine *e, uint64_t *last_contact_ms);
 /*
  * Entries first .. first+count-1 with payloads, from the cache or the log; valid until the next call or input.
- * NULL when they are gone (compacted).
+ * NULL when they are gone (compacted); damaged ones stop the process.
  */
 const struct raft_entry *engine_entries(struct engine *e, uint64_t first, uint32_t count, uint32_t *got);
 /* Name and value pairs of the `raft:` section of info. */

@@ -143,8 +143,8 @@ tell_violation(struct raftd *d, const struct raft_notice *n)
 	static struct log_limit limit = { .burst = 5, .period = { 60000000000 } };
 
 	if (log_allow(&limit, "raft"))
-		log_err("raft", "peer %s broke the protocol (code %llu); its message was dropped",
-		    membership_addr(d->members, n->id), (unsigned long long)n->index);
+		log_err("raft", "peer %s broke the protocol: %s; its message was dropped",
+		    membership_addr(d->members, n->id), raft_violation_text((enum raft_violation)n->index));
 }
 
 static void (*const tellers[])(struct raftd *d, const struct raft_notice *n) = {

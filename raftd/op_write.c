@@ -2,7 +2,8 @@
 #include "raftd/request.h"
 #include "raftd/writes.h"
 
-#define UNKNOWN_TEXT "leadership was lost before the write was known to be committed; it may have been applied"
+#define UNKNOWN_TEXT "leadership was lost, or no majority answered, before the write was known to be committed; " \
+	"it may have been applied"
 
 static void
 on_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)

@@ -321,6 +321,24 @@ def test_log_damage_is_refused():
         wait_for("it votes", lambda: p.leader.servers() == {"n1": True, "n2": True, "n3": True})
 
 
+def test_damage_met_while_it_runs():
+    """The leader cannot read what a follower needs: it says so and stops, and a server that has it whole takes over."""
+    with RaftCluster(3, net=NET + ".29", bootstrap_expect=3, entry_cache="64k") as c:
+        c.start_all()
+        leader = c.wait_leader()
+        away, other = [n for n in c.nodes if n is not leader]
+        away.stop()
+        for i in range(300):
+            assert leader.put("k%d" % i, b"v" * 4000)[0] == 0
+        wait_for("the other has it", lambda: other.info()["applied_index"] == leader.info()["applied_index"])
+        flip(glob.glob(os.path.join(leader.dir, "data/raftd/log/log.*"))[0], 0.3)
+        away.start()
+        leader.wait_log("cannot be read")
+        wait_for("it stops", lambda: leader.process.poll() is not None)
+        assert leader.process.poll() != 0
+        wait_for("it has all", lambda: away.get("k299") == b"v" * 4000)
+
+
 def test_mark_and_rubbish_do_no_harm():
     """The mark says nothing when it is damaged; files of interrupted work go; the torn end of a write is dropped."""
     with Patient(27, **CUT) as p:
