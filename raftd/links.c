@@ -22,6 +22,8 @@
 #include "raftd/snapshots.h"
 
 #define OUT_MAX (64u << 20)
+#define STRANGERS_MAX (PEERS_MAX - RAFT_SERVERS_MAX)	/* known by gossip or their hello only: whoever has the cluster key
+							 * can make up any number, the configuration's must find a place */
 #define CALLS_MAX 64
 #define SWEEP 0.5			/* seconds */
 
@@ -299,6 +301,32 @@ peer_free(struct dialled *p)
 	free(p);
 }
 
+static bool
+is_seated(struct links *l, const char *uuid)
+{
+	const struct raft_config *conf = raft_config(engine_core(l->d->engine));
+
+	for (unsigned i = 0; i < conf->count; i++)
+		if (strcmp(conf->servers[i].uuid, uuid) == 0)
+			return true;
+	return false;
+}
+
+/* Is there a place for this server, who has none yet? */
+static bool
+has_place(struct links *l, const char *uuid)
+{
+	unsigned strangers = 0;
+
+	if (l->count == PEERS_MAX)
+		return false;
+	if (is_seated(l, uuid))
+		return true;
+	for (unsigned i = 0; i < l->count; i++)
+		strangers += !is_seated(l, l->peers[i]->pub.uuid);
+	return strangers < STRANGERS_MAX;
+}
+
 /* Finds or makes the peer, and follows a change of its address. */
 static struct dialled *
 peer_want(struct links *l, const char *uuid, const char *name, const char *addr)
@@ -309,7 +337,7 @@ peer_want(struct links *l, const char *uuid, const char *name, const char *addr)
 	if (strcmp(uuid, l->d->id.uuid) == 0 || addr[0] == '\0' || strcmp(addr, l->d->id.addr) == 0 || l->closed)
 		return NULL;
 	if (p == NULL) {
-		if (l->count == PEERS_MAX)
+		if (!has_place(l, uuid))
 			return NULL;
 		p = calloc(1, sizeof(*p));
 		if (p == NULL)
@@ -410,6 +438,15 @@ judge_twin(struct link *k, const struct hello *h, char *why, size_t cap)
 	return HELLO_REFUSE;
 }
 
+static enum hello_verdict
+judge_caller(struct link *k, const struct hello *h, char *why, size_t cap)
+{
+	struct raftd *d = k->l->d;
+	enum hello_verdict verdict = hello_check(&d->id, d->cluster.datacenter, h, why, cap);
+
+	return verdict == HELLO_OK ? judge_twin(k, h, why, cap) : verdict;
+}
+
 static enum tv_err
 take_hello(struct link *k, const struct frame *f)
 {
@@ -425,9 +462,7 @@ take_hello(struct link *k, const struct frame *f)
 		return TV_EFORMAT;
 	forming_heard(d->forming, &h);
 	fence_heard(d, &h);
-	verdict = hello_check(&d->id, d->cluster.datacenter, &h, why, sizeof(why));
-	if (verdict == HELLO_OK)
-		verdict = judge_twin(k, &h, why, sizeof(why));
+	verdict = judge_caller(k, &h, why, sizeof(why));
 	k->greeted = true;
 	k->ok = verdict == HELLO_OK;
 	k->hello = h;
@@ -761,13 +796,11 @@ links_sync(struct links *l)
 void
 links_identity_changed(struct links *l)
 {
-	char why[256];
+	char why[512];
 
-	for (struct link *k = l->accepted; k != NULL; k = k->next) {
-		if (!k->greeted)
-			continue;
-		k->ok = hello_check(&l->d->id, l->d->cluster.datacenter, &k->hello, why, sizeof(why)) == HELLO_OK;
-	}
+	for (struct link *k = l->accepted; k != NULL; k = k->next)
+		if (k->greeted)
+			k->ok = judge_caller(k, &k->hello, why, sizeof(why)) == HELLO_OK;
 	for (unsigned i = 0; i < l->count; i++) {
 		struct dialled *p = l->peers[i];
 

@@ -450,6 +450,27 @@ def test_failed_write_stops_the_process():
             assert n1.get("k%03d" % i) == value, i
 
 
+def test_made_up_servers_take_no_place():
+    """Whoever has the cluster key can gossip any number of servers: the cluster's own find a link all the same."""
+    with RaftCluster(3, bootstrap_expect=3) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        crowded = next(n for n in c.nodes if n is not leader)
+        for i in range(100):
+            tags = dict(crowded.tags, id="00000000-0000-0000-0000-%012d" % i)
+            ip = socket.inet_aton("%s.%d" % (c.net, 150 + i))
+            crowded.gossip.tell(JOIN, ["a%d" % i, ip, 8301, ALIVE, tags, 1, 5, 2, 2, 5, 4])
+        wait_for("it knows them", lambda: crowded.call(MSG.INFO, [])["raftd"]["links"] == "2")
+        late = c.add()
+        late.start()
+        c.introduce(late)
+        voters(leader, "n1", "n2", "n3", "n4")
+        assert leader.op(OP.RAFT_TRANSFER, [crowded.id, ""])[0] == 0
+        wait_for("it leads", lambda: c.leader() is crowded)
+        assert crowded.put("k", b"v")[0] == 0
+        wait_for("the newcomer follows", lambda: late.get("k", READ_STALE) == b"v")
+
+
 def test_two_clusters_do_not_mix():
     with RaftCluster(2, bootstrap=True) as c:
         for node in c.nodes:                            # a mistake: two servers with bootstrap
