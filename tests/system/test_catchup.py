@@ -79,8 +79,8 @@ def away_and_back(options, away, said):
         load = Load(leader)
         load.more(200)
         term = leader.info()["term"]
-        last = int(follower.info()["last_log_index"])
         follower.kill()
+        last = int(leader.info()["last_log_index"])      # it has no more than that
         load.more(away)
         if said:                                         # what it lacks has been cut off meanwhile
             wait_for("the leader's log begins later", lambda: int(leader.info()["first_log_index"]) > last + 1)
