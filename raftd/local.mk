@@ -43,7 +43,8 @@ raftd_libraftshell_a_SOURCES = \
 sbin_PROGRAMS += raftd/raftd
 raftd_raftd_SOURCES = \
 	raftd/main.c raftd/raftd.h raftd/opts.c raftd/opts.h \
-	raftd/engine.c raftd/engine.h raftd/logthread.c raftd/logthread.h raftd/worker.c raftd/worker.h \
+	raftd/engine.c raftd/engine_start.c raftd/engine_apply.c raftd/engine_space.c raftd/engine_info.c \
+	raftd/engine.h raftd/engine_int.h raftd/logthread.c raftd/logthread.h raftd/worker.c raftd/worker.h \
 	raftd/diskspace.c raftd/diskspace.h raftd/looptime.c raftd/looptime.h \
 	raftd/notices.c raftd/notices.h raftd/writes.c raftd/writes.h \
 	raftd/links.c raftd/links.h raftd/gossip.c raftd/gossip.h \
