@@ -38,6 +38,7 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 	info_u64(fn, ctx, "disk_free", diskspace_available(e->d->space));
 	info_u64(fn, ctx, "disk_full", diskspace_full(e->d->space));
 	info_u64(fn, ctx, "disk_reserve", e->d->conf.disk_reserve);
+	info_u64(fn, ctx, "durable_log_index", st->persisted);
 	info_u64(fn, ctx, "entry_cache_bytes", entrycache_memory(e->cache));
 	info_u64(fn, ctx, "fenced_by_generation", generation_number(e->d->fenced));
 	info_u64(fn, ctx, "first_log_index", st->first_index);
