@@ -74,15 +74,15 @@ def abandoned():
         wait_for("memory is back", lambda: SANITIZED or sum(rss_kib(p) for p in pids) < memory + 4096, 90, 1)
 
 
-def pss(pids):
-    """Bytes of memory, once they stay the same."""
+def memory(pids):
+    """Bytes of memory of their own, once they stay the same.  A share of the libraries' pages would change with who else runs."""
     last = [None]
 
     def steady():
         now = 0
         for p in pids:
             with open("/proc/%d/smaps_rollup" % p) as f:
-                now += next(int(line.split()[1]) for line in f if line.startswith("Pss:"))
+                now += next(int(line.split()[1]) for line in f if line.startswith("Anonymous:"))
         before, last[0] = last[0], now
         return before is not None and abs(now - before) < 32
     wait_for("memory is steady", steady, 60, 0.5)
@@ -98,11 +98,11 @@ def price():
         pids = [node.pid(d) for d in ("raftd", "rpcd")]
         w = Waiters([node], count)
         w.tell("fill")
-        bare = pss(pids)
+        bare = memory(pids)
         w.tell("open %d" % count)
         w.wait(count)
         assert waiting(node) == count
-        each = (pss(pids) - bare) / count
+        each = (memory(pids) - bare) / count
         print("     %d bytes per waiting query" % each, flush=True)
         assert each <= 2048 or SANITIZED, each
         got = w.tell("wake %d 64" % count)
