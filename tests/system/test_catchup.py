@@ -175,8 +175,8 @@ def damaged_snapshot_is_made_again():
         leader, other, slow, link = behind_slow_link(c, None)
         load = Load(leader)
         load.more(200)
-        last = int(slow.info()["last_log_index"])
         slow.kill()
+        last = int(leader.info()["last_log_index"])      # it has no more than that
         load.more(3000)
         wait_for("the leader's log begins later", lambda: int(leader.info()["first_log_index"]) > last + 1)
         load.stop()
