@@ -177,6 +177,9 @@ def restart_remembers():
         g5 = start(cl.add("g5", 5, server=False))
         wait_for("g5 answers", lambda: statuses(g5))
         wait_for("g3 is forgotten by probing", lambda: join(g5, g1.addr)[0] == 0 and "g3" not in statuses(g5))
+        # Whoever g1 asks when it is back has to know g5 by then, which only g1 was told of by itself.
+        shows([g1, g2, g5], "g5", ALIVE)
+        shows([g5], "g2", ALIVE)
         before = members(g1)
         for how in (g1.stop, g1.kill):
             how("gossipd")
