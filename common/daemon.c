@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -59,17 +60,50 @@ struct trouble {
 };
 
 static void
-usage(const struct daemon_spec *d)
+usage(const struct daemon_spec *d, FILE *to)
 {
-	fprintf(stderr, "usage: %s [-c directory] [-dn]\n       %s -V\n", d->name, d->name);
+	fprintf(to, "usage: %s [-c directory] [-dn]\n       %s --help | --version\n", d->name, d->name);
+}
+
+/* The exit status: what was asked for is not there when standard output is full. */
+static int
+printed(void)
+{
+	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : EXIT_FAILED;
+}
+
+static int
+help(const struct daemon_spec *d)
+{
+	usage(d, stdout);
+	printf("\n"
+	    "  -c directory   folder of cluster.conf and %s.conf, instead of " TV_SYSCONFDIR "\n"
+	    "  -d             log at debug level\n"
+	    "  -n             check the configuration, print it normalised, and exit\n"
+	    "  -V, --version  print the version and exit\n"
+	    "  -h, --help     print this and exit\n"
+	    "\n"
+	    "Manual pages: %s(8), %s.conf(5), cluster.conf(5).\n", d->name, d->name, d->name);
+	return printed();
+}
+
+static int
+version(const struct daemon_spec *d)
+{
+	printf("%s %s (triumvir)\n", d->name, TV_VERSION);
+	return printed();
 }
 
 /* The exit status, or -1 to go on. */
 static int
 parse_options(const struct daemon_spec *d, int argc, char **argv, struct options *o)
 {
+	static const struct option longs[] = {
+		{ "help", no_argument, NULL, 'h' }, { "version", no_argument, NULL, 'V' }, { NULL, 0, NULL, 0 },
+	};
+
 	*o = (struct options){ .dir = TV_SYSCONFDIR };
-	for (int c; (c = getopt(argc, argv, "c:dnV")) != -1;)
+	for (int c; (c = getopt_long(argc, argv, "c:dhnV", longs, NULL)) != -1;)
 		switch (c) {
 		case 'c':
 			o->dir = optarg;
@@ -78,18 +112,20 @@ parse_options(const struct daemon_spec *d, int argc, char **argv, struct options
 		case 'd':
 			o->debug = true;
 			break;
+		case 'h':
+			return help(d);
 		case 'n':
 			o->check = true;
 			break;
 		case 'V':
-			printf("%s %s (triumvir)\n", d->name, TV_VERSION);
-			return 0;
+			return version(d);
 		default:
-			usage(d);
+			usage(d, stderr);	/* getopt has said what is wrong */
 			return EXIT_USAGE;
 		}
 	if (optind != argc) {
-		usage(d);
+		fprintf(stderr, "%s: \"%s\" is no option, and there are no other arguments\n", argv[0], argv[optind]);
+		usage(d, stderr);
 		return EXIT_USAGE;
 	}
 	return -1;

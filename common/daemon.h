@@ -1,6 +1,6 @@
 /*
  * Life cycle of a daemon, written once:
- *   options (-c DIR configuration, -n check and print, -d debug log, -V version), load config, log,
+ *   options (-c DIR configuration, -n check and print, -d debug log, --help, --version), load config, log,
  *   open() with privileges, drop to the user for good (and prove it), sandbox, run() until a signal.
  * Any failure on the way is fatal: fail closed.  SIGTERM and SIGINT stop in order (never leave; the second one at
  * once), SIGHUP reloads.

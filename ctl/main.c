@@ -57,7 +57,8 @@ usage(FILE *to)
 	fprintf(to, "usage: clusterctl [--addr HOST:PORT|unix:PATH] [--token TOKEN] [--json] COMMAND ...\n\n");
 	for (size_t i = 0; i < COMMAND_COUNT; i++)
 		fprintf(to, "  %-12s %-58s %s\n", commands[i].name, commands[i].args, commands[i].help);
-	fprintf(to, "\nWithout --addr: TRIUMVIR_ADDR, CONSUL_HTTP_ADDR, else " CLIENT_ADDR_DEFAULT ".\n");
+	fprintf(to, "\nWithout --addr: TRIUMVIR_ADDR, CONSUL_HTTP_ADDR, else " CLIENT_ADDR_DEFAULT ".\n"
+	    "Manual page: clusterctl(8).\n");
 }
 
 const struct command *

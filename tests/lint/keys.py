@@ -3,6 +3,7 @@
 
 Each daemon prints its tables with -n.  Every key printed has an item in man/NAME.conf.5, no item is
 without a key, and the item names the default, the bounds and the choices that the table has.
+What --help names as options are those of man/NAME.8, and the manual pages that it names are there.
 """
 import os
 import re
@@ -81,6 +82,21 @@ def wanted(key, value, words):
     return [w for w in want if w]
 
 
+def usage(daemon):
+    """What is wrong with --help, in sentences."""
+    text = subprocess.run([os.path.join(daemon, daemon), "--help"], check=True, capture_output=True, text=True).stdout
+    shown = set(re.findall(r"^  (-\w)|(?<=, )(--\w+)", text, re.M))
+    with open(os.path.join(SRC, "man", daemon + ".8"), encoding="utf-8") as f:
+        items = re.findall(r"^\.It (Fl .*)", f.read(), re.M)
+    told = set("-" + w for i in items for w in re.findall(r"Fl (\S+)", i))
+    for option in sorted(told ^ {a or b for a, b in shown}):
+        yield "%s: %s is %s" % (daemon, option, "not in --help" if option in told else "not in the manual")
+    pages = re.findall(r"(\S+)\((\d)\)", text)
+    for name, section in pages or [(daemon, "8")]:
+        if not pages or not os.path.exists(os.path.join(SRC, "man", name + "." + section)):
+            yield "%s: --help names no page %s(%s) that is there" % (daemon, name, section)
+
+
 def main():
     bad = 0
     for daemon in DAEMONS:
@@ -88,6 +104,9 @@ def main():
             print("%s is not built" % daemon)
             bad = 1
             continue
+        for what in usage(daemon):
+            print(what)
+            bad = 1
         for file, keys in tables(daemon).items():
             page = os.path.join(SRC, "man", file + ".5")
             if not os.path.exists(page):

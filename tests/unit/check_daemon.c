@@ -113,9 +113,9 @@ stop(struct daemon_spec *d)
 
 struct child {
 	pid_t pid;
-	int err;		/* our end of its stderr and stdout */
-	char text[16384];	/* all it said so far */
-	size_t len;
+	int err, out;		/* our ends of its stderr and stdout */
+	char text[16384];	/* all it said so far; at the end also what it printed, out_len bytes */
+	size_t len, out_len;
 };
 
 static bool servers_only;
@@ -131,14 +131,15 @@ start(struct child *c, int argc, const char *const *argv)
 		.cluster = &cluster,
 		.check = check, .open = open_things, .run = run, .reload = reload, .stop = stop,
 	};
-	int pipes[2], status;
+	int pipes[2], out[2], status;
 
 	*c = (struct child){ .pid = -1 };
 	ck_assert_int_eq(pipe(pipes), 0);
+	ck_assert_int_eq(pipe(out), 0);
 	c->pid = fork();
 	ck_assert_int_ge(c->pid, 0);
 	if (c->pid == 0) {
-		dup2(pipes[1], STDOUT_FILENO);
+		dup2(out[1], STDOUT_FILENO);
 		dup2(pipes[1], STDERR_FILENO);
 		dup2(pipes[1], 100);	/* a stray descriptor */
 		optind = 1;
@@ -147,7 +148,9 @@ start(struct child *c, int argc, const char *const *argv)
 		_exit(status);
 	}
 	close(pipes[1]);
+	close(out[1]);
 	c->err = pipes[0];
+	c->out = out[0];
 }
 
 /* Reads on until the text turns up; fails when the child ends without it. */
@@ -162,16 +165,26 @@ await(struct child *c, const char *text)
 	}
 }
 
+static size_t
+read_rest(struct child *c, int fd)
+{
+	size_t before = c->len;
+	ssize_t n;
+
+	while ((n = read(fd, c->text + c->len, sizeof(c->text) - 1 - c->len)) > 0)
+		c->len += (size_t)n;
+	close(fd);
+	return c->len - before;
+}
+
 /* Reads to the end; returns the exit status. */
 static int
 finish(struct child *c)
 {
 	int status;
-	ssize_t n;
 
-	while ((n = read(c->err, c->text + c->len, sizeof(c->text) - 1 - c->len)) > 0)
-		c->len += (size_t)n;
-	close(c->err);
+	(void)read_rest(c, c->err);
+	c->out_len = read_rest(c, c->out);
 	ck_assert_int_eq(waitpid(c->pid, &status, 0), c->pid);
 	ck_assert_msg(WIFEXITED(status), "ended by signal: %s", c->text);
 	return WEXITSTATUS(status);
@@ -214,20 +227,49 @@ can_start(void)
 
 /* -- tests ------------------------------------------------------------------ */
 
-START_TEST(options)
+START_TEST(help_and_version)
 {
-	const char *version[] = { "testd", "-V", NULL }, *bad[] = { "testd", "-x", NULL },
-	    *extra[] = { "testd", "x", NULL };
+	static const char *const helps[] = { "--help", "-h" }, *const versions[] = { "--version", "-V" };
+	static const char *const told[] = {
+		"usage: testd [-c directory] [-dn]\n", "\n  -c directory ", "\n  -d ", "\n  -n ", "\n  -V, --version ",
+		"\n  -h, --help ", "testd(8), testd.conf(5), cluster.conf(5)", TV_SYSCONFDIR,
+	};
 	struct child c;
 
-	start(&c, 2, version);
-	ck_assert_int_eq(finish(&c), 0);
-	assert_says(&c, "testd " TV_VERSION " (triumvir)\n");
-	start(&c, 2, bad);
-	ck_assert_int_eq(finish(&c), 2);
-	assert_says(&c, "usage: testd [-c directory] [-dn]\n");
-	start(&c, 2, extra);
-	ck_assert_int_eq(finish(&c), 2);
+	for (int i = 0; i < 2; i++) {
+		start(&c, 2, (const char *const[]){ "testd", helps[i], NULL });
+		ck_assert_int_eq(finish(&c), 0);
+		for (size_t k = 0; k < sizeof(told) / sizeof(told[0]); k++)
+			assert_says(&c, told[k]);
+		ck_assert_uint_eq(c.out_len, c.len);	/* all of it on standard output */
+		start(&c, 2, (const char *const[]){ "testd", versions[i], NULL });
+		ck_assert_int_eq(finish(&c), 0);
+		ck_assert_str_eq(c.text, "testd " TV_VERSION " (triumvir)\n");
+		ck_assert_uint_eq(c.out_len, c.len);
+	}
+}
+END_TEST
+
+START_TEST(wrong_usage)
+{
+	static const struct {
+		const char *arg, *says;
+	} cases[] = {
+		{ "-x", "testd: invalid option -- 'x'\n" },
+		{ "--nonsense", "testd: unrecognized option '--nonsense'\n" },
+		{ "-c", "testd: option requires an argument -- 'c'\n" },
+		{ "--help=me", "testd: option '--help' doesn't allow an argument\n" },
+		{ "extra", "testd: \"extra\" is no option, and there are no other arguments\n" },
+	};
+	struct child c;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		start(&c, 2, (const char *const[]){ "testd", cases[i].arg, NULL });
+		ck_assert_int_eq(finish(&c), 2);
+		assert_says(&c, cases[i].says);
+		assert_says(&c, "usage: testd [-c directory] [-dn]\n       testd --help | --version\n");
+		ck_assert_uint_eq(c.out_len, 0);
+	}
 }
 END_TEST
 
@@ -505,7 +547,8 @@ main(void)
 
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, setup, scratch_close);
-	tcase_add_test(t, options);
+	tcase_add_test(t, help_and_version);
+	tcase_add_test(t, wrong_usage);
 	tcase_add_test(t, check_only);
 	tcase_add_test(t, folder_asked_for_must_exist);
 	tcase_add_test(t, lives_and_stops);
