@@ -349,6 +349,7 @@ static const struct schema_field server_health_fields[] = {
 	F(server_health, ST_BOOL, Healthy),
 	F(server_health, ST_BOOL, Voter),
 	F(server_health, ST_STR, StableSince),
+	FX(server_health, ST_STR, Reason, SF_OMITEMPTY),
 };
 SCHEMA(server_health, server_health_fields);
 

@@ -214,6 +214,7 @@ struct server_health {
 	uint64_t LastTerm, LastIndex;
 	bool Healthy, Voter;
 	struct span StableSince;	/* RFC 3339 */
+	struct span Reason;		/* why it is not healthy; "" when it is, or the leader is of an older version */
 };
 extern const struct schema server_health_schema;
 struct autopilot_health { bool Healthy; uint64_t FailureTolerance; struct obj_list Servers; };

@@ -162,6 +162,9 @@ health_table(const json_t *health)
 		cells[at++] = index[i];
 	}
 	out_table(cells, rows, HEALTH_COLUMNS);
+	json_array_foreach(list, i, s)
+		if (json_text(s, "Reason")[0] != '\0')
+			printf("%s is not healthy: %s.\n", json_text(s, "Name"), json_text(s, "Reason"));
 	printf("%s; %lld more may fail.\n", json_is_true(json_object_get(health, "Healthy")) ? "Healthy" : "Not healthy",
 	    (long long)json_integer_value(json_object_get(health, "FailureTolerance")));
 	free(cells);

@@ -14,6 +14,7 @@
 #include "raftd/writes.h"
 
 #define LOOK_EVERY MONO_MS(500)
+#define WHY_BYTES_MAX 1024		/* far more than all that can be said against a server */
 
 struct autopilot {
 	struct raftd *d;
@@ -189,6 +190,7 @@ stamp(int64_t wall_ns, char *dst, size_t cap)
 struct told {				/* texts of one server, for as long as its record is packed */
 	struct gossip_server gossip;
 	char since[32];
+	struct buf why;
 };
 
 static struct server_health
@@ -198,12 +200,15 @@ tell_server(struct autopilot *a, const struct raft_server_conf *s, struct told *
 	struct health_facts f = facts_of(a, s, clock_mono());
 	bool known = gossip_find_server(a->d->gossip, s->uuid, &t->gossip);
 
+	buf_init(&t->why, WHY_BYTES_MAX);
+	health_why(&a->book, s->id, &t->why);
 	return (struct server_health){
 		.ID = span_str(s->uuid), .Name = span_str(s->name), .Address = span_str(s->addr),
 		.SerfStatus = span_str(status_name(known ? t->gossip.status : MEMBER_NONE)),
 		.Version = span_str(known ? t->gossip.build : ""), .Leader = f.self, .LastContact = f.silent_ns,
 		.LastTerm = f.term, .LastIndex = f.index, .Healthy = r != NULL && r->healthy, .Voter = s->voter,
 		.StableSince = stamp(r != NULL ? r->since_wall : clock_wall_ns(), t->since, sizeof(t->since)),
+		.Reason = buf_span(&t->why),
 	};
 }
 
@@ -223,6 +228,8 @@ autopilot_health(struct autopilot *a, struct buf *out)
 	for (unsigned i = 0; i < h.Servers.n; i++)
 		servers[i] = tell_server(a, &c->servers[i], &told[i]);
 	schema_pack(&autopilot_health_schema, &h, out);
+	for (unsigned i = 0; i < h.Servers.n; i++)
+		buf_done(&told[i].why);
 	free(told);
 }
 

@@ -1,7 +1,21 @@
 /* Health of servers. */
+#include <inttypes.h>
 #include <string.h>
 
+#include "common/duration.h"
 #include "raftd/health.h"
+
+#define MS 1000000
+
+enum fault {
+	FAILED = 1,		/* by gossip */
+	NOT_ALIVE = 2,		/* by gossip: it left, or is not known */
+	UNLINKED = 4,
+	SILENT = 8,
+	OTHER_TERM = 16,
+	BEHIND = 32,
+	OUT_OF_TOUCH = FAILED | NOT_ALIVE | UNLINKED,
+};
 
 const struct health_record *
 health_find(const struct health_book *b, raft_id id)
@@ -12,34 +26,44 @@ health_find(const struct health_book *b, raft_id id)
 	return NULL;
 }
 
-static bool
-in_touch(const struct health_facts *f)
+static uint64_t
+lag(const struct health_facts *f, const struct health_bounds *b)
 {
-	return f->self || (f->alive && f->linked);
+	return f->index >= b->index_before ? 0 : b->index_before - f->index;
 }
 
-static bool
-keeps_up(const struct health_facts *f, const struct health_bounds *b)
+/* All that stands against it now: bits of enum fault. */
+static unsigned
+faults_of(const struct health_facts *f, const struct health_bounds *b)
 {
+	unsigned faults = 0;
+
 	if (f->self)
-		return true;
+		return 0;
+	if (!f->alive)
+		faults |= f->failed ? FAILED : NOT_ALIVE;
+	if (!f->linked)
+		faults |= UNLINKED;
 	if (b->contact_ns > 0 && f->silent_ns > b->contact_ns)
-		return false;
+		faults |= SILENT;
 	if (f->term != b->term)
-		return false;
-	return b->trailing == 0 || f->index >= b->index_before || b->index_before - f->index <= b->trailing;
+		faults |= OTHER_TERM;
+	if (b->trailing > 0 && lag(f, b) > b->trailing)
+		faults |= BEHIND;
+	return faults;
 }
 
 static void
 judge(struct health_record *r, const struct health_facts *f, const struct health_bounds *b, struct mono now,
     int64_t wall_ns)
 {
-	bool fits = in_touch(f) && keeps_up(f, b), healthy = fits;
-	bool first = r->id == 0;
+	unsigned faults = faults_of(f, b);
+	bool healthy = faults == 0, first = r->id == 0;
 
-	if (!first && r->healthy && !fits && in_touch(f) && !r->doubted)
+	if (!first && r->healthy && !healthy && (faults & OUT_OF_TOUCH) == 0 && !r->doubted)
 		healthy = true;			/* for this once */
-	r->doubted = !fits;
+	r->doubted = faults != 0;
+	r->facts = *f;
 	if (first || healthy != r->healthy) {
 		r->since = now;
 		r->since_wall = wall_ns;
@@ -57,7 +81,7 @@ void
 health_look(struct health_book *b, const struct health_facts *f, unsigned count, const struct health_bounds *bounds,
     struct mono now, int64_t wall_ns)
 {
-	struct health_book next = { .count = count };
+	struct health_book next = { .count = count, .bounds = *bounds };
 
 	for (unsigned i = 0; i < count; i++) {
 		const struct health_record *old = health_find(b, f[i].id);
@@ -67,6 +91,57 @@ health_look(struct health_book *b, const struct health_facts *f, unsigned count,
 		judge(&next.records[i], &f[i], bounds, now, wall_ns);
 	}
 	*b = next;
+}
+
+static void
+put_age(struct buf *out, const char *before, int64_t ns, const char *after)
+{
+	buf_puts(out, before);
+	duration_print(ns < MS ? ns : ns / MS * MS, out);
+	buf_puts(out, after);
+}
+
+/* Who is out of touch cannot keep up either: then only the former is said. */
+static void
+put_faults(struct buf *out, unsigned faults, const struct health_facts *f, const struct health_bounds *b)
+{
+	if ((faults & OUT_OF_TOUCH) != 0)
+		faults &= OUT_OF_TOUCH;
+	for (unsigned fault = 1; fault <= faults; fault <<= 1) {
+		if ((faults & fault) == 0)
+			continue;
+		if (out->len > 0)
+			buf_puts(out, "; ");
+		if (fault == FAILED) {
+			buf_puts(out, "gossip says that it has failed");
+		} else if (fault == NOT_ALIVE) {
+			buf_puts(out, "gossip does not have it alive");
+		} else if (fault == UNLINKED) {
+			buf_puts(out, "no raft link to it is up");
+		} else if (fault == SILENT) {
+			put_age(out, "last contact ", f->silent_ns, " ago, ");
+			put_age(out, "", b->contact_ns, " allowed");
+		} else if (fault == OTHER_TERM && f->term == 0) {
+			buf_puts(out, "what its log holds is not known yet");
+		} else if (fault == OTHER_TERM) {
+			buf_printf(out, "its log ends in term %" PRIu64 ", the leader's in term %" PRIu64, f->term,
+			    b->term);
+		} else {
+			buf_printf(out, "its log is %" PRIu64 " entries behind, %" PRIu64 " allowed", lag(f, b),
+			    b->trailing);
+		}
+	}
+}
+
+void
+health_why(const struct health_book *b, raft_id id, struct buf *out)
+{
+	const struct health_record *r = health_find(b, id);
+
+	if (r == NULL)
+		buf_puts(out, "not looked at yet");
+	else if (!r->healthy)
+		put_faults(out, faults_of(&r->facts, &b->bounds), &r->facts, &b->bounds);
 }
 
 bool

@@ -10,6 +10,7 @@
 #ifndef TV_HEALTH_H
 #define TV_HEALTH_H
 
+#include "common/buf.h"
 #include "raftd/core/raft.h"
 
 struct health_facts {			/* of one server, now */
@@ -34,11 +35,13 @@ struct health_record {
 	struct mono since;		/* healthy or not since then */
 	int64_t since_wall;		/* the same, ns since the epoch */
 	struct mono dead_since;		/* failed in gossip and silent on its link since then; 0: it is not */
+	struct health_facts facts;	/* of the newest look, as are the book's bounds */
 };
 
 struct health_book {
 	struct health_record records[RAFT_SERVERS_MAX];
 	unsigned count;
+	struct health_bounds bounds;
 };
 
 /* A look at all servers of the configuration (at most RAFT_SERVERS_MAX); others are forgotten. */
@@ -46,6 +49,8 @@ void health_look(struct health_book *b, const struct health_facts *f, unsigned c
     struct mono now, int64_t wall_ns);
 /* NULL: not looked at yet. */
 const struct health_record *health_find(const struct health_book *b, raft_id id);
+/* Why it is not healthy, for people: "no raft link to it is up"; nothing when it is.  Into an empty out. */
+void health_why(const struct health_book *b, raft_id id, struct buf *out);
 /* All of them. */
 bool health_all(const struct health_book *b);
 /* How many voters may fail before the quorum is gone, by what is healthy now. */

@@ -119,6 +119,8 @@ put_server(struct buf *b, const struct server_health *s)
 	buf_printf(b, ",\"LastTerm\":%" PRIu64 ",\"LastIndex\":%" PRIu64 ",\"Healthy\":%s", s->LastTerm, s->LastIndex,
 	    s->Healthy ? "true" : "false");
 	put_text(b, ",\"StableSince\":", s->StableSince);
+	if (s->Reason.len > 0)
+		put_text(b, ",\"Reason\":", s->Reason);
 	put_text(b, ",\"Status\":", span_str(s->Leader ? "leader" : s->Voter ? "voter" : "non-voter"));
 	buf_puts(b, ",\"Meta\":null,\"NodeType\":\"voter\"}");
 	buf_done(&contact);

@@ -85,11 +85,13 @@ def test_health():
         assert leader.ctl("raft", "autopilot", "health").stdout.splitlines()[-1] == "Healthy; 1 more may fail."
         # One stops answering, though gossip still has it.
         victim.kill("raftd")
-        wait_for("it is seen", lambda: not of(health(client), victim.name)["Healthy"])
+        wait_for("it is seen", lambda: of(health(client), victim.name).get("Reason") == "no raft link to it is up")
         h = health(client)
         assert h["FailureTolerance"] == 0 and of(h, victim.name)["SerfStatus"] == "alive", h
         r = client.ctl("raft", "autopilot", "health", check=False)
-        assert r.returncode == 1 and r.stdout.splitlines()[-1] == "Not healthy; 0 more may fail.", r
+        assert r.returncode == 1 and r.stdout.splitlines()[-2:] == [
+            victim.name + " is not healthy: no raft link to it is up.", "Not healthy; 0 more may fail."], r
+        assert [s.get("Reason") for s in h["Servers"] if s["Name"] != victim.name] == [None, None], h
         state = client.get("/v1/operator/autopilot/state").json()
         assert state["Healthy"] is False and len(state["Voters"]) == 3, state
         assert [s["Status"] for s in state["Servers"].values()].count("leader") == 1, state

@@ -892,7 +892,7 @@ START_TEST(autopilot_health)
 		    .Version = span_str("1"), .Leader = true, .LastTerm = 2, .LastIndex = 9, .Healthy = true, .Voter = true,
 		    .StableSince = span_str("t") },
 		{ .ID = span_str("id2"), .Name = span_str("n\"2"), .Address = span_str("a:2"), .SerfStatus = span_str("failed"),
-		    .LastContact = 1200000000, .StableSince = span_str("t") },
+		    .LastContact = 1200000000, .StableSince = span_str("t"), .Reason = span_str("no \"link\"") },
 	};
 	struct autopilot_health h = { true, 1, { servers, 1, true } };
 	struct request *r = fake_begin("GET", "/v1/operator/autopilot/health", NULL, NULL);
@@ -906,7 +906,11 @@ START_TEST(autopilot_health)
 	h = (struct autopilot_health){ false, 0, { servers + 1, 1, true } };
 	r = fake_begin("GET", "/v1/operator/autopilot/health", NULL, NULL);
 	reply_record(&autopilot_health_schema, &h);
-	ck_assert_uint_eq(r->answer.status, 429);
+	fake_answered(r, 429, "{\"Healthy\":false,\"FailureTolerance\":0,\"Servers\":[{\"ID\":\"id2\","
+	    "\"Name\":\"n\\\"2\","
+	    "\"Address\":\"a:2\",\"SerfStatus\":\"failed\",\"Version\":\"\",\"Leader\":false,\"LastContact\":\"1.2s\","
+	    "\"LastTerm\":0,\"LastIndex\":0,\"Healthy\":false,\"Voter\":false,\"StableSince\":\"t\","
+	    "\"Reason\":\"no \\\"link\\\"\"}]}");
 	ck_assert_str_eq(fake_header(r, "Content-Type"), "application/json");
 	fake_end(r);
 	h = (struct autopilot_health){ false, 0, { servers, 2, true } };
@@ -917,7 +921,8 @@ START_TEST(autopilot_health)
 	    "\"LastTerm\":2,\"LastIndex\":9,\"Healthy\":true,\"StableSince\":\"t\",\"Status\":\"leader\",\"Meta\":null,"
 	    "\"NodeType\":\"voter\"},\"id2\":{\"ID\":\"id2\",\"Name\":\"n\\\"2\",\"Address\":\"a:2\","
 	    "\"NodeStatus\":\"failed\",\"Version\":\"\",\"LastContact\":\"1.2s\",\"LastTerm\":0,\"LastIndex\":0,"
-	    "\"Healthy\":false,\"StableSince\":\"t\",\"Status\":\"non-voter\",\"Meta\":null,\"NodeType\":\"voter\"}},"
+	    "\"Healthy\":false,\"StableSince\":\"t\",\"Reason\":\"no \\\"link\\\"\","
+	    "\"Status\":\"non-voter\",\"Meta\":null,\"NodeType\":\"voter\"}},"
 	    "\"Leader\":\"id1\",\"Voters\":[\"id1\"]}");
 	fake_end(r);
 }

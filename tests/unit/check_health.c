@@ -90,6 +90,72 @@ START_TEST(doubt_before_the_verdict)
 }
 END_TEST
 
+static void
+assert_why(raft_id id, const char *text)
+{
+	struct buf why = BUF_INIT(1024);
+
+	health_why(&b, id, &why);
+	ck_assert_str_eq(buf_cstr(&why), text);
+	buf_done(&why);
+}
+
+/* Each reason by itself, then together; who is out of touch is not said to be late as well. */
+START_TEST(why)
+{
+	static const struct {
+		struct health_facts facts;
+		const char *text;
+	} cases[] = {
+		{ { .alive = true, .linked = true, .term = 7, .index = 1000 }, "" },
+		{ { .failed = true, .linked = true, .term = 7, .index = 1000 }, "gossip says that it has failed" },
+		{ { .linked = true, .term = 7, .index = 1000 }, "gossip does not have it alive" },
+		{ { .alive = true, .term = 7, .index = 1000 }, "no raft link to it is up" },
+		{ { .failed = true, .silent_ns = INT64_MAX, .term = 3 },
+		    "gossip says that it has failed; no raft link to it is up" },
+		{ { .alive = true, .linked = true, .term = 7, .index = 1000, .silent_ns = 200000000 }, "" },
+		{ { .alive = true, .linked = true, .term = 7, .index = 1000, .silent_ns = 61234567890 },
+		    "last contact 1m1.234s ago, 200ms allowed" },
+		{ { .alive = true, .linked = true, .term = 6, .index = 1000 },
+		    "its log ends in term 6, the leader's in term 7" },
+		{ { .alive = true, .linked = true }, "what its log holds is not known yet; its log is 1000 entries "
+		    "behind, 250 allowed" },
+		{ { .alive = true, .linked = true, .term = 7, .index = 750 }, "" },
+		{ { .alive = true, .linked = true, .term = 7, .index = 749 },
+		    "its log is 251 entries behind, 250 allowed" },
+		{ { .alive = true, .linked = true, .term = 7, .index = 1, .silent_ns = 200000001 },
+		    "last contact 200ms ago, 200ms allowed; its log is 999 entries behind, 250 allowed" },
+	};
+
+	assert_why(2, "not looked at yet");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		f[1] = cases[i].facts;
+		f[1].id = 2;
+		look();
+		look();			/* the doubt is over */
+		ck_assert_int_eq(healthy(2), cases[i].text[0] == '\0');
+		assert_why(2, cases[i].text);
+		assert_why(1, "");
+	}
+}
+END_TEST
+
+/* A doubt is not told as long as the verdict stands; and what is told is what the verdict is about. */
+START_TEST(why_follows_the_verdict)
+{
+	look();
+	f[1].silent_ns = 200000001;
+	look();
+	assert_why(2, "");
+	look();
+	assert_why(2, "last contact 200ms ago, 200ms allowed");
+	f[1].linked = false;
+	assert_why(2, "last contact 200ms ago, 200ms allowed");
+	look();
+	assert_why(2, "no raft link to it is up");
+}
+END_TEST
+
 /* Who is met so for the first time gets no credit. */
 START_TEST(newcomers_prove_it)
 {
@@ -199,6 +265,8 @@ main(void)
 	tcase_add_test(t, nothing_is_not_healthy);
 	tcase_add_test(t, gone_at_once);
 	tcase_add_test(t, doubt_before_the_verdict);
+	tcase_add_test(t, why);
+	tcase_add_test(t, why_follows_the_verdict);
 	tcase_add_test(t, newcomers_prove_it);
 	tcase_add_test(t, bounds_can_be_off);
 	tcase_add_test(t, ourself_is_never_late);
