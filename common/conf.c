@@ -131,6 +131,8 @@ nearest(const struct load *l, const char *key)
 	for (size_t i = 0; i < l->opt_count; i++) {
 		unsigned d = distance(key, l->opts[i].key), tail = distance(last_part(key), last_part(l->opts[i].key));
 
+		if (l->opts[i].type == CONF_REMOVED)
+			continue;
 		/* A right name in the wrong block is as good as one wrong letter. */
 		if (tail == 0 && d > 1)
 			d = 1;
@@ -359,6 +361,8 @@ print_option(const struct conf_opt *o, const void *target, const char *name, uns
 {
 	bool unset = conf_value_unset(o, cfield(o, target));
 
+	if (o->type == CONF_REMOVED)
+		return;
 	print_help(o, depth, out);
 	indent(out, depth);
 	buf_printf(out, "%s%s = ", unset ? "# " : "", name);

@@ -6,6 +6,7 @@
  * Errors name file, line, key and what was expected, e.g.
  *   /etc/triumvir/raftd.conf:7: election_timeout: 5 is not a duration (write 500ms, 2s; 100ms to 60s)
  *   /etc/triumvir/rpcd.conf:3: unknown key "htpp_port" (did you mean http_port?)
+ *   /etc/triumvir/raftd.conf:9: log_cache: this key was removed; delete it: the log needs no cache
  */
 #ifndef TV_CONF_H
 #define TV_CONF_H
@@ -30,6 +31,7 @@ enum conf_type {
 	CONF_ADDR,		/* char *, owned; one IP address */
 	CONF_LIST,		/* struct conf_list: strings; default written "[a, b]" or "a" */
 	CONF_CHOICE,		/* int: index into `choices` */
+	CONF_REMOVED,		/* no field: a key of an earlier version, an error that tells `help`, the remedy */
 };
 
 struct conf_list {
@@ -47,7 +49,7 @@ struct conf_opt {
 	const char *min, *max;	/* bounds, as written; NULL: none */
 	const char *choices;	/* "required|best-effort" */
 	enum conf_reload reload;
-	const char *help;	/* one line, shown by -n as a comment */
+	const char *help;	/* one line, shown by -n as a comment; of a removed key: what to do instead */
 };
 
 #define CONF_FIELD(type_, field_) offsetof(type_, field_)

@@ -463,6 +463,23 @@ equal_choice(const void *a, const void *b)
 	return *(const int *)a == *(const int *)b;
 }
 
+static enum tv_err
+read_removed(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	(void)n;
+	(void)field;
+	snprintf(why, cap, "this key was removed; %s", o->help);
+	return TV_EINVAL;
+}
+
+static bool
+equal_removed(const void *a, const void *b)
+{
+	(void)a;
+	(void)b;
+	return true;
+}
+
 static const struct conf_value_ops types[] = {
 	[CONF_BOOL] = { sizeof(bool), read_bool, print_bool, equal_bool, NULL },
 	[CONF_U64] = { sizeof(uint64_t), read_u64, print_u64, equal_u64, NULL },
@@ -475,6 +492,7 @@ static const struct conf_value_ops types[] = {
 	[CONF_ADDR] = { sizeof(char *), read_addr, print_string, equal_string, free_string },
 	[CONF_LIST] = { sizeof(struct conf_list), read_list, print_list, equal_list, free_list },
 	[CONF_CHOICE] = { sizeof(int), read_choice, print_choice, equal_choice, NULL },
+	[CONF_REMOVED] = { 0, read_removed, NULL, equal_removed, NULL },
 };
 
 const struct conf_value_ops *

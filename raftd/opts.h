@@ -25,7 +25,7 @@ struct raftd_conf {
 	uint64_t trailing_logs;		/* entries kept in the log after a checkpoint */
 	uint64_t log_bytes;		/* on disk: more calls for a checkpoint, and is cut */
 	uint64_t log_keep_max;		/* bytes of log kept for a follower beyond them */
-	uint64_t log_cache, state_cache, entry_cache;	/* bytes */
+	uint64_t state_cache, entry_cache;	/* bytes */
 	struct mono slow_sync;		/* a log write longer than this is logged */
 	uint64_t disk_reserve;		/* bytes left below which no writes are taken */
 	struct mono disk_stuck_timeout;	/* one longer than this costs the leadership */

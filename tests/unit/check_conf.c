@@ -37,6 +37,7 @@ static const struct conf_opt opts[] = {
 	{ "choice", CONF_CHOICE, F(choice), "required", NULL, NULL, "required|best-effort", CONF_LIVE, "A choice." },
 	{ "limits.inner", CONF_U64, F(inner), "7", NULL, NULL, NULL, CONF_LIVE, "In a block." },
 	{ "limits.deep.yes", CONF_BOOL, F(deep), "false", NULL, NULL, NULL, CONF_LIVE, "In a block in a block." },
+	{ .key = "gone_key", .type = CONF_REMOVED, .help = "write count instead" },
 };
 static const size_t opt_count = sizeof(opts) / sizeof(opts[0]);
 
@@ -120,7 +121,7 @@ START_TEST(printed_result_parses_again)
 	conf_print(opts, opt_count, &got, &second);
 	ck_assert_str_eq(buf_cstr(&first), buf_cstr(&second));
 	done();
-	/* unset values print as comments */
+	/* unset values print as comments, removed keys not at all */
 	buf_reset(&first);
 	ck_assert_int_eq(parse(""), TV_OK);
 	conf_print(opts, opt_count, &got, &first);
@@ -129,6 +130,7 @@ START_TEST(printed_result_parses_again)
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&first), "# A time. (100ms to 60s)\nelection_timeout = 1s\n"));
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&first), "# A choice. (required|best-effort)\n"));
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&first), "# (1 to 10)\ncount = 5\n"));
+	ck_assert_ptr_null(strstr(buf_cstr(&first), "gone_key"));
 	done();
 	ck_assert_int_eq(parse(buf_cstr(&first)), TV_OK);
 	ck_assert_ptr_null(got.addr);
@@ -151,6 +153,8 @@ static const struct {
 	{ "limits { iner = 1 }", "x.conf:1: unknown key \"limits.iner\" (did you mean limits.inner?)" },
 	{ "inner = 1", "x.conf:1: unknown key \"inner\" (did you mean limits.inner?)" },
 	{ "zzz = 1", "x.conf:1: unknown key \"zzz\"" },
+	{ "\ngone_key = 1", "x.conf:2: gone_key: this key was removed; write count instead" },
+	{ "gone_key { }", "x.conf:1: gone_key: this key was removed; write count instead" },
 	{ "b\xc3\xa4\x1b" "d = 1", "x.conf:1: byte 0x1b has no place in a configuration file" },
 	{ "yes = 1", "x.conf:1: yes: 1 is not a truth value (write true or false)" },
 	{ "yes = \"true\"", "x.conf:1: yes: \"true\" is not a truth value (write true or false)" },
@@ -188,6 +192,14 @@ START_TEST(errors_are_precise)
 	ck_assert_msg(strncmp(errbuf, bad[_i].says, strlen(bad[_i].says)) == 0, "%s\n gives %s", bad[_i].text, errbuf);
 	ck_assert_ptr_null(got.name);	/* freed */
 	ck_assert_ptr_null(got.list.items);
+}
+END_TEST
+
+/* Nor is anybody led to a removed key. */
+START_TEST(removed_keys_are_not_proposed)
+{
+	ck_assert_int_eq(parse("gone_kez = 1"), TV_EINVAL);
+	ck_assert_str_eq(errbuf, "x.conf:1: unknown key \"gone_kez\"");
 }
 END_TEST
 
@@ -281,6 +293,7 @@ main(void)
 	tcase_add_test(t, every_type_is_read);
 	tcase_add_test(t, printed_result_parses_again);
 	tcase_add_loop_test(t, errors_are_precise, 0, (int)(sizeof(bad) / sizeof(bad[0])));
+	tcase_add_test(t, removed_keys_are_not_proposed);
 	tcase_add_checked_fixture(f, setup, scratch_close);
 	tcase_add_test(f, file_permissions);
 	tcase_add_test(f, missing_file_means_defaults);

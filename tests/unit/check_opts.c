@@ -71,7 +71,8 @@ START_TEST(manual_and_table)
 	char *page = slurp("man", f->name, ".5");
 
 	for (size_t i = 0; i < *f->count; i++)
-		ck_assert_msg(documented(page, f->opts[i].key), "%s: %s is not in the manual", f->name, f->opts[i].key);
+		ck_assert_msg(documented(page, f->opts[i].key) == (f->opts[i].type != CONF_REMOVED), "%s: %s", f->name,
+		    f->opts[i].key);
 	/* And nothing else: each item of the key lists is a key. */
 	for (const char *p = page; (p = strstr(p, "\n.It ")) != NULL; p++) {
 		const char *key = p + 8;
@@ -143,6 +144,19 @@ START_TEST(bounds)
 }
 END_TEST
 
+/* Who still has a key of an earlier version is told where, and what to do. */
+START_TEST(removed_key)
+{
+	struct raftd_conf conf = { 0 };
+	char why[512];
+
+	ck_assert_int_eq(conf_parse("/x/raftd.conf", span_str("bootstrap = true\nlog_cache = 1M\n"), raftd_opts,
+	    raftd_opt_count, &conf, why, sizeof(why)), TV_EINVAL);
+	ck_assert_str_eq(why, "/x/raftd.conf:2: log_cache: this key was removed; delete it: the log needs no cache, "
+	    "and state_cache is where memory helps");
+}
+END_TEST
+
 START_TEST(rpcd_across_keys)
 {
 	static const struct { const char *text, *why; } v[] = {
@@ -180,6 +194,7 @@ main(void)
 	tcase_add_loop_test(t, manual_and_table, 0, FILES);
 	tcase_add_loop_test(t, sample_is_valid, 0, FILES);
 	tcase_add_loop_test(t, bounds, 0, FILES);
+	tcase_add_test(t, removed_key);
 	tcase_add_test(t, rpcd_across_keys);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
