@@ -16,7 +16,7 @@ import tvframe  # noqa: E402
 from cluster import main, skip  # noqa: E402
 from raftcluster import ERR, OP, READ_STALE, RaftCluster, wait_for  # noqa: E402
 
-NET = os.environ.get("TV_NET", "127.23")
+NET = "127.23"  # or where TV_NET moves it
 CUT = {"snapshot_threshold": 16, "snapshot_interval": "100ms", "trailing_logs": 20}
 KEYS = 400
 

@@ -15,7 +15,7 @@ import tvframe  # noqa: E402
 from cluster import Cluster, main, skip  # noqa: E402
 from raftcluster import (ALIVE, ERR, FAIL, FAILED, JOIN, MSG, OP, READ_STALE, RaftCluster, wait_for)  # noqa: E402
 
-NET = os.environ.get("TV_NET", "127.24")
+NET = "127.24"  # or where TV_NET moves it
 MB = 1 << 20
 SMALL = {"disk_reserve": "8M", "state_cache": "1M", "snapshot_threshold": 100,
          "snapshot_interval": "200ms", "trailing_logs": 50}

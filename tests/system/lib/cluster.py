@@ -27,7 +27,7 @@ USERS = ("_gossipd", "_raftd", "_rpcd", "_check")
 
 
 def moved(net):
-    """A test's net, or the same one in the range that TV_NET ("127.N" or longer) names for runs beside each other."""
+    """A test's net, or the same one in the range of TV_NET (127.N.M), for runs beside each other."""
     own = os.environ.get("TV_NET")
     return ".".join(own.split(".")[:2] + net.split(".")[2:]) if own else net
 
