@@ -1,17 +1,16 @@
 /* clusterctl event: fire, list, watch. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/log.h"
 #include "common/regex.h"
 #include "common/schema.h"
+#include "ctl/follow.h"
 #include "ctl/handler.h"
 
+#define LIST "/v1/event/list"
 #define TIMEOUT_S 30
-#define WAIT_S 60			/* of one long poll */
 #define PAYLOAD_BYTES_MAX (64u << 10)	/* what gossip takes is far less: it says so itself */
 #define PATH_BYTES_MAX (64u << 10)
 #define SEEN_MAX 512			/* IDs remembered: more than a list holds */
@@ -96,32 +95,18 @@ fire(struct ctl *ctl, const char *name, const char *payload, const struct event_
 
 /* -- list -- */
 
-/* index 0: at once.  NULL: *a tells why. */
-static json_t *
-get_list(struct ctl *ctl, const char *name, uint64_t index, struct client_answer *a)
-{
-	struct buf path = BUF_INIT(PATH_BYTES_MAX);
-	json_t *list = NULL;
-
-	buf_puts(&path, "/v1/event/list");
-	ctl_param(&path, "name", name);
-	if (index > 0)
-		buf_printf(&path, "%cindex=%" PRIu64 "&wait=%ds", name != NULL ? '&' : '?', index, WAIT_S);
-	client_quiet(ctl_client(ctl), index > 0);
-	if (client_do(ctl_client(ctl), "GET", buf_cstr(&path), SPAN_NONE, WAIT_S + TIMEOUT_S, a))
-		list = json_loadb((const char *)a->body.data, a->body.len, JSON_ALLOW_NUL, NULL);
-	buf_done(&path);
-	return list;
-}
-
 static int
 list_events(struct ctl *ctl, const struct event_options *o)
 {
+	struct buf path = BUF_INIT(PATH_BYTES_MAX);
 	struct client_answer a;
-	json_t *list = get_list(ctl, o->name, 0, &a), *event;
+	json_t *list, *event;
 	size_t i;
 	int rc = 0;
 
+	buf_puts(&path, LIST);
+	ctl_param(&path, "name", o->name);
+	list = follow_ask(ctl, buf_cstr(&path), 0, &a);
 	if (list == NULL)
 		rc = client_complain(ctl->client, "event list", &a);
 	else if (ctl->json)
@@ -131,6 +116,7 @@ list_events(struct ctl *ctl, const struct event_options *o)
 			print_event(event);
 	json_decref(list);
 	client_answer_done(&a);
+	buf_done(&path);
 	return rc;
 }
 
@@ -184,14 +170,16 @@ handle(struct watch *w, const json_t *event)
 	buf_done(&payload);
 }
 
+/* What there is at first was told to others. */
 static void
-take_list(struct watch *w, const json_t *list, bool tell)
+take_list(void *ctx, const json_t *list, bool first)
 {
+	struct watch *w = ctx;
 	const json_t *event;
 	size_t i;
 
 	json_array_foreach(list, i, event) {
-		if (!is_news(w, json_text(event, "ID")) || !tell || !is_wanted(w, event))
+		if (!is_news(w, json_text(event, "ID")) || first || !is_wanted(w, event))
 			continue;
 		if (w->handler != NULL)
 			handle(w, event);
@@ -203,44 +191,11 @@ take_list(struct watch *w, const json_t *list, bool tell)
 	}
 }
 
-/* What there is at first was told to others; then for ever.  rpcd may be restarted meanwhile. */
-static int
-follow(struct watch *w)
-{
-	struct timespec pause = { 0, 500000000 };
-	struct client_answer a;
-	bool first = true, away = false;
-	uint64_t index = 0;
-
-	for (;;) {
-		json_t *list = get_list(w->ctl, NULL, index, &a);
-
-		if (list == NULL && (first || a.status != 0))
-			break;
-		if ((list == NULL) != away)
-			fprintf(stderr, "clusterctl: event watch: %s\n", away ? "connected again" :
-			    "no connection to rpcd, trying again");
-		away = list == NULL;
-		if (list != NULL)
-			take_list(w, list, !first);
-		index = list != NULL ? a.index : 0;
-		first = false;
-		json_decref(list);
-		client_answer_done(&a);
-		if (away)
-			nanosleep(&pause, NULL);
-		if (ferror(stdout))
-			return 1;
-	}
-	client_complain(w->ctl->client, "event watch", &a);
-	client_answer_done(&a);
-	return 1;
-}
-
 static int
 watch_events(struct ctl *ctl, const struct event_options *o)
 {
 	struct watch *w = calloc(1, sizeof(*w));
+	struct follow f = { .what = "event watch", .path = LIST, .afresh = true, .take = take_list, .ctx = w };
 	struct buf why = BUF_INIT(1024);
 	int rc = 1;
 
@@ -251,7 +206,7 @@ watch_events(struct ctl *ctl, const struct event_options *o)
 		fprintf(stderr, "clusterctl: event watch: --name: %s\n", buf_cstr(&why));
 		rc = 2;
 	} else if (o->exec == NULL || (w->handler = handler_new(ctl, "event watch", o->exec)) != NULL) {
-		rc = follow(w);
+		rc = follow_list(ctl, &f);
 	}
 	regex_free(w->name);
 	handler_free(w->handler);

@@ -1,16 +1,14 @@
 /* clusterctl query: asking all members through gossip, and answering. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/duration.h"
 #include "common/schema.h"
+#include "ctl/follow.h"
 #include "ctl/handler.h"
 
 #define TIMEOUT_S 30
-#define WAIT_S 60			/* of one long poll */
 #define QUERY_TIMEOUT_S 120		/* without --timeout: longer than the largest pool takes */
 #define PAYLOAD_BYTES_MAX (64u << 10)
 #define PATH_BYTES_MAX (256u << 10)
@@ -198,62 +196,35 @@ answer_one(struct answering *w, const json_t *query)
 	buf_done(&out);
 }
 
-static json_t *
-get_queries(struct answering *w, uint64_t index, struct client_answer *a)
+/* What was asked before is left to others; what comes while rpcd is away goes unanswered. */
+static void
+take_queries(void *ctx, const json_t *list, bool first)
 {
-	struct buf path = BUF_INIT(PATH_BYTES_MAX);
-	json_t *list = NULL;
+	struct answering *w = ctx;
+	const json_t *query;
+	size_t i;
 
-	buf_puts(&path, "/v1/agent/queries");
-	ctl_param(&path, "name", w->name);
-	if (index > 0)
-		buf_printf(&path, "&index=%" PRIu64 "&wait=%ds", index, WAIT_S);
-	client_quiet(ctl_client(w->ctl), index > 0);
-	if (client_do(ctl_client(w->ctl), "GET", buf_cstr(&path), SPAN_NONE, WAIT_S + TIMEOUT_S, a))
-		list = json_loadb((const char *)a->body.data, a->body.len, JSON_ALLOW_NUL, NULL);
-	buf_done(&path);
-	return list;
+	if (first) {
+		fprintf(stderr, "Answering queries named '%s'; stop with ^C.\n", w->name);
+		return;
+	}
+	json_array_foreach(list, i, query)
+		answer_one(w, query);
 }
 
-/* Until it is stopped.  What was asked before is left to others; what comes while rpcd is away goes unanswered. */
 static int
 answer_all(struct answering *w)
 {
-	struct timespec pause = { 0, 500000000 };
-	struct client_answer a;
-	bool first = true, away = false;
-	uint64_t index = 0;
-	json_t *query;
-	size_t i;
+	struct buf path = BUF_INIT(PATH_BYTES_MAX);
+	struct follow f = { .what = "query answer", .take = take_queries, .ctx = w };
+	int rc;
 
-	for (;;) {
-		json_t *list = get_queries(w, index, &a);
-
-		if (list == NULL && (first || a.status != 0))
-			break;
-		if ((list == NULL) != away)
-			fprintf(stderr, "clusterctl: query answer: %s\n", away ? "connected again" :
-			    "no connection to rpcd, trying again");
-		away = list == NULL;
-		json_array_foreach(list, i, query)
-			if (!first)
-				answer_one(w, query);
-		if (list != NULL)
-			index = a.index;
-		if (first) {
-			fprintf(stderr, "Answering queries named '%s'; stop with ^C.\n", w->name);
-			first = false;
-		}
-		json_decref(list);
-		client_answer_done(&a);
-		if (away)
-			nanosleep(&pause, NULL);
-		if (ferror(stdout))
-			return 1;
-	}
-	client_complain(w->ctl->client, "query answer", &a);
-	client_answer_done(&a);
-	return 1;
+	buf_puts(&path, "/v1/agent/queries");
+	ctl_param(&path, "name", w->name);
+	f.path = buf_cstr(&path);
+	rc = follow_list(w->ctl, &f);
+	buf_done(&path);
+	return rc;
 }
 
 static int
