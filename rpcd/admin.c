@@ -1,4 +1,5 @@
 /* Administration of this node, see admin.h. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,12 +14,12 @@
 struct task {
 	struct admin *a;
 	struct task *next;
-	admin_done *done;
+	admin_done *done;		/* whom to tell: one of these three */
+	admin_value_done *value_done;
 	admin_info_done *info_done;
-	admin_coords_done *coords_done;
-	admin_recover_done *recover_done;
 	void *ctx;
-	bool has_count;			/* the answer ends with the number of nodes contacted */
+	const char *asked;		/* the daemon that is to answer */
+	bool has_value;			/* its answer has a third part */
 	bool then_gossip;		/* leave: Raft first, then gossip */
 	unsigned waiting;		/* info: answers to come */
 	uint32_t sections;
@@ -63,63 +64,40 @@ task_free(struct task *t)
 	free(t);
 }
 
-static void
-task_end(struct task *t, enum tv_err err, struct span text, uint32_t count)
-{
-	admin_done *done = t->done;
-	void *ctx = t->ctx;
-
-	task_free(t);
-	if (done != NULL)
-		done(ctx, err, text, count);
-}
-
-/* [u8 err, str text] and, for a join, u32 contacted. */
+/* Nobody could be asked: done will not be called. */
 static enum tv_err
-read_result(const struct task *t, struct span body, struct span *text, uint32_t *count)
+task_begun(struct task *t, enum tv_err err)
 {
-	struct rd r = rd_span_over(body);
-	uint64_t err;
-
-	*count = 0;
-	if (mpr_array(&r) != (t->has_count ? 3u : 2u))
-		return TV_EFORMAT;
-	err = mpr_uint(&r, UINT8_MAX);
-	*text = mpr_bytes(&r, UINT16_MAX);
-	if (t->has_count)
-		*count = (uint32_t)mpr_uint(&r, UINT32_MAX);
-	return rd_end(&r) == TV_OK ? (enum tv_err)-(int)err : TV_EFORMAT;
+	if (err != TV_OK)
+		task_free(t);
+	return err;
 }
 
-static enum tv_err leave_gossip(struct task *t);
+/* -- asking --------------------------------------------------------------- */
 
-static void
-answered(void *ctx, enum tv_err err, struct span body)
-{
-	struct task *t = ctx;
-	struct span text = SPAN_NONE;
-	uint32_t count = 0;
+static void answered(void *ctx, enum tv_err err, struct span body);
 
-	if (err == TV_OK)
-		err = read_result(t, body, &text, &count);
-	else
-		text = span_str(err == TV_ETIMEOUT ? "the daemon did not answer in time" : "the daemon went away");
-	if (err == TV_OK && t->then_gossip) {
-		t->then_gossip = false;
-		err = leave_gossip(t);
-		if (err == TV_OK)
-			return;
-		text = span_str("left the Raft configuration, but gossipd is away: start it and leave again");
-	}
-	task_end(t, err, text, count);
-}
-
+/* Both free the body. */
 static enum tv_err
-ask_gossip(struct task *t, uint16_t type, struct buf *b, struct mono timeout, calls_done *done)
+ask_gossip(struct task *t, uint16_t type, struct buf *b, struct mono timeout)
 {
 	enum tv_err err = b->failed ? TV_ENOMEM : TV_OK;
 
-	if (err == TV_OK && view_call(t->a->conf.view, type, buf_span(b), timeout, done, t, &err) != 0)
+	t->asked = "gossipd";
+	if (err == TV_OK && view_call(t->a->conf.view, type, buf_span(b), timeout, answered, t, &err) != 0)
+		err = TV_OK;
+	buf_done(b);
+	return err;
+}
+
+static enum tv_err
+ask_raft(struct task *t, uint16_t type, struct buf *b)
+{
+	enum tv_err err = b->failed ? TV_ENOMEM : TV_OK;
+
+	t->asked = "raftd";
+	if (err == TV_OK && raft_local_call(t->a->conf.raft, type, buf_span(b), t->a->conf.leave_timeout, answered, t,
+	    &err) != 0)
 		err = TV_OK;
 	buf_done(b);
 	return err;
@@ -131,7 +109,7 @@ leave_gossip(struct task *t)
 	struct buf b = BUF_INIT(64);
 
 	mpw_array(&b, 0);
-	return ask_gossip(t, MSG_GOSSIP_LEAVE, &b, t->a->conf.leave_timeout, answered);
+	return ask_gossip(t, MSG_GOSSIP_LEAVE, &b, t->a->conf.leave_timeout);
 }
 
 enum tv_err
@@ -139,21 +117,17 @@ admin_join(struct admin *a, enum gossip_pool pool, struct span addr, admin_done 
 {
 	struct buf b = BUF_INIT(4096);
 	struct task *t = task_new(a);
-	enum tv_err err;
 
 	if (t == NULL)
 		return TV_ELIMIT;
 	t->done = done;
 	t->ctx = ctx;
-	t->has_count = true;
+	t->has_value = true;
 	mpw_array(&b, 2);
 	mpw_uint(&b, pool);
 	mpw_array(&b, 1);
 	mpw_str(&b, addr);
-	err = ask_gossip(t, MSG_GOSSIP_JOIN, &b, a->conf.call_timeout, answered);
-	if (err != TV_OK)
-		task_free(t);
-	return err;
+	return task_begun(t, ask_gossip(t, MSG_GOSSIP_JOIN, &b, a->conf.call_timeout));
 }
 
 enum tv_err
@@ -161,7 +135,6 @@ admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *don
 {
 	struct buf b = BUF_INIT(4096);
 	struct task *t = task_new(a);
-	enum tv_err err;
 
 	if (t == NULL)
 		return TV_ELIMIT;
@@ -170,10 +143,7 @@ admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *don
 	mpw_array(&b, 2);
 	mpw_str(&b, node);
 	mpw_bool(&b, prune);
-	err = ask_gossip(t, MSG_GOSSIP_FORCE_LEAVE, &b, a->conf.call_timeout, answered);
-	if (err != TV_OK)
-		task_free(t);
-	return err;
+	return task_begun(t, ask_gossip(t, MSG_GOSSIP_FORCE_LEAVE, &b, a->conf.call_timeout));
 }
 
 enum tv_err
@@ -181,143 +151,111 @@ admin_leave(struct admin *a, bool force, admin_done *done, void *ctx)
 {
 	struct task *t = task_new(a);
 	struct buf b = BUF_INIT(64);
-	enum tv_err err = TV_OK;
 
 	if (t == NULL)
 		return TV_ELIMIT;
 	t->done = done;
 	t->ctx = ctx;
 	log_info("triumvir", "%s starting leave", a->conf.raft != NULL ? "server" : "client");
-	if (a->conf.raft == NULL) {
-		err = leave_gossip(t);
-	} else {
-		t->then_gossip = true;
-		mpw_array(&b, 1);
-		mpw_bool(&b, force);
-		if (raft_local_call(a->conf.raft, MSG_RAFT_LEAVE, buf_span(&b), a->conf.leave_timeout, answered, t,
-		    &err) != 0)
-			err = TV_OK;
-		buf_done(&b);
-	}
-	if (err != TV_OK)
-		task_free(t);
-	return err;
-}
-
-/* -- coordinates ---------------------------------------------------------- */
-
-static enum tv_err
-read_coords(struct span body, struct span *text, struct span *list)
-{
-	struct rd r = rd_span_over(body);
-	uint64_t err;
-
-	if (mpr_array(&r) != 3)
-		return TV_EFORMAT;
-	err = mpr_uint(&r, UINT8_MAX);
-	*text = mpr_bytes(&r, UINT16_MAX);
-	*list = mpr_value(&r);
-	return rd_end(&r) == TV_OK ? (enum tv_err)-(int)err : TV_EFORMAT;
-}
-
-static void
-coords_answered(void *ctx, enum tv_err err, struct span body)
-{
-	struct task *t = ctx;
-	admin_coords_done *done = t->coords_done;
-	void *done_ctx = t->ctx;
-	struct span text = SPAN_NONE, list = SPAN_NONE;
-
-	if (err == TV_OK)
-		err = read_coords(body, &text, &list);
-	else
-		text = span_str(err == TV_ETIMEOUT ? "gossipd did not answer in time" : "gossipd went away");
-	task_free(t);
-	if (done != NULL)
-		done(done_ctx, err, text, list);
+	if (a->conf.raft == NULL)
+		return task_begun(t, leave_gossip(t));
+	t->then_gossip = true;
+	mpw_array(&b, 1);
+	mpw_bool(&b, force);
+	return task_begun(t, ask_raft(t, MSG_RAFT_LEAVE, &b));
 }
 
 enum tv_err
-admin_coords(struct admin *a, enum gossip_pool pool, struct span node, admin_coords_done *done, void *ctx)
+admin_coords(struct admin *a, enum gossip_pool pool, struct span node, admin_value_done *done, void *ctx)
 {
 	struct buf b = BUF_INIT(4096);
 	struct task *t = task_new(a);
-	enum tv_err err;
 
 	if (t == NULL)
 		return TV_ELIMIT;
-	t->coords_done = done;
+	t->value_done = done;
 	t->ctx = ctx;
+	t->has_value = true;
 	mpw_array(&b, 2);
 	mpw_uint(&b, pool);
 	mpw_array(&b, node.len > 0);
 	if (node.len > 0)
 		mpw_str(&b, node);
-	err = ask_gossip(t, MSG_GOSSIP_COORDS, &b, a->conf.call_timeout, coords_answered);
-	if (err != TV_OK)
-		task_free(t);
-	return err;
+	return task_begun(t, ask_gossip(t, MSG_GOSSIP_COORDS, &b, a->conf.call_timeout));
 }
 
-/* -- recovery ------------------------------------------------------------- */
+enum tv_err
+admin_recover(struct admin *a, bool dry_run, admin_value_done *done, void *ctx)
+{
+	struct buf b = BUF_INIT(16);
+	struct task *t = a->conf.raft == NULL ? NULL : task_new(a);
 
+	if (t == NULL)
+		return a->conf.raft == NULL ? TV_EINVAL : TV_ELIMIT;
+	t->value_done = done;
+	t->ctx = ctx;
+	t->has_value = true;
+	mpw_array(&b, 1);
+	mpw_bool(&b, dry_run);
+	return task_begun(t, ask_raft(t, MSG_RAFT_RECOVER, &b));
+}
+
+/* -- answers -------------------------------------------------------------- */
+
+/* [u8 err, str text] and, if it has one, a value; nil is no value. */
 static enum tv_err
-read_recovery(struct span body, struct span *text, struct span *value)
+read_answer(struct span body, bool has_value, struct span *text, struct span *value)
 {
 	struct rd r = rd_span_over(body);
 	uint64_t err;
 
-	if (mpr_array(&r) != 3)
+	if (mpr_array(&r) != (has_value ? 3u : 2u))
 		return TV_EFORMAT;
 	err = mpr_uint(&r, UINT8_MAX);
 	*text = mpr_bytes(&r, UINT16_MAX);
-	if (mpr_nil(&r))
-		*value = SPAN_NONE;
-	else
+	if (has_value && !mpr_nil(&r))
 		*value = mpr_value(&r);
 	return rd_end(&r) == TV_OK ? (enum tv_err)-(int)err : TV_EFORMAT;
 }
 
 static void
-recover_answered(void *ctx, enum tv_err err, struct span body)
+task_end(struct task *t, enum tv_err err, struct span text, struct span value)
 {
-	struct task *t = ctx;
-	admin_recover_done *done = t->recover_done;
-	void *done_ctx = t->ctx;
-	struct span text = SPAN_NONE, value = SPAN_NONE;
+	admin_done *done = t->done;
+	admin_value_done *value_done = t->value_done;
+	void *ctx = t->ctx;
+	struct rd r = rd_span_over(value);
+	uint32_t count = done != NULL && value.len > 0 ? (uint32_t)mpr_uint(&r, UINT32_MAX) : 0;
 
-	if (err == TV_OK)
-		err = read_recovery(body, &text, &value);
-	else
-		text = span_str(err == TV_ETIMEOUT ? "raftd did not answer in time" : "raftd went away");
 	task_free(t);
-	if (done != NULL)
-		done(done_ctx, err, text, value);
+	if (value_done != NULL)
+		value_done(ctx, err, text, value);
+	else if (done != NULL)
+		done(ctx, r.err != TV_OK ? TV_EFORMAT : err, text, count);
 }
 
-enum tv_err
-admin_recover(struct admin *a, bool dry_run, admin_recover_done *done, void *ctx)
+static void
+answered(void *ctx, enum tv_err err, struct span body)
 {
-	struct buf b = BUF_INIT(16);
-	struct task *t;
-	enum tv_err err = TV_OK;
+	struct task *t = ctx;
+	struct span text = SPAN_NONE, value = SPAN_NONE;
+	char why[64];
 
-	if (a->conf.raft == NULL)
-		return TV_EINVAL;
-	t = task_new(a);
-	if (t == NULL)
-		return TV_ELIMIT;
-	t->recover_done = done;
-	t->ctx = ctx;
-	mpw_array(&b, 1);
-	mpw_bool(&b, dry_run);
-	if (raft_local_call(a->conf.raft, MSG_RAFT_RECOVER, buf_span(&b), a->conf.leave_timeout, recover_answered, t,
-	    &err) != 0)
-		err = TV_OK;
-	buf_done(&b);
-	if (err != TV_OK)
-		task_free(t);
-	return err;
+	if (err == TV_OK) {
+		err = read_answer(body, t->has_value, &text, &value);
+	} else {
+		snprintf(why, sizeof(why), "%s %s", t->asked,
+		    err == TV_ETIMEOUT ? "did not answer in time" : "went away");
+		text = span_str(why);
+	}
+	if (err == TV_OK && t->then_gossip) {
+		t->then_gossip = false;
+		err = leave_gossip(t);
+		if (err == TV_OK)
+			return;
+		text = span_str("left the Raft configuration, but gossipd is away: start it and leave again");
+	}
+	task_end(t, err, text, value);
 }
 
 /* -- info ----------------------------------------------------------------- */
@@ -432,9 +370,8 @@ admin_free(struct admin *a)
 	for (t = a->tasks; t != NULL; t = next) {
 		next = t->next;
 		t->done = NULL;
+		t->value_done = NULL;
 		t->info_done = NULL;
-		t->coords_done = NULL;
-		t->recover_done = NULL;
 		t->then_gossip = false;
 		if (ev_is_active(&t->soon)) {
 			ev_timer_stop(a->conf.loop, &t->soon);

@@ -28,8 +28,8 @@ struct admin_conf {
 typedef void admin_done(void *ctx, enum tv_err err, struct span text, uint32_t count);
 /* One msgpack map section -> map name -> text, merged from gossipd, raftd and ourselves; what is away is left out. */
 typedef void admin_info_done(void *ctx, struct span sections);
-/* list: msgpack array of coordinates as in MSG_GOSSIP_COORDS, checked, borrowed; on an error text says what to do. */
-typedef void admin_coords_done(void *ctx, enum tv_err err, struct span text, struct span list);
+/* err and a sentence for people; value: msgpack, well-formed, or empty.  Exactly once; both are borrowed. */
+typedef void admin_value_done(void *ctx, enum tv_err err, struct span text, struct span value);
 
 struct admin *admin_new(const struct admin_conf *conf);
 /* Before view_free() and raft_local_free().  Questions under way are dropped without done. */
@@ -45,14 +45,14 @@ enum tv_err admin_leave(struct admin *a, bool force, admin_done *done, void *ctx
  * `raft recover` at this node's raftd; dry_run: only the report.  value: a packed raft_recovery or empty; err and text as
  * raftd said (TV_ECONFLICT: refused).  TV_EINVAL at once: this node is no server.
  */
-typedef void admin_recover_done(void *ctx, enum tv_err err, struct span text, struct span value);
-enum tv_err admin_recover(struct admin *a, bool dry_run, admin_recover_done *done, void *ctx);
+enum tv_err admin_recover(struct admin *a, bool dry_run, admin_value_done *done, void *ctx);
 enum tv_err admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *done, void *ctx);
 enum tv_err admin_info(struct admin *a, admin_info_done *done, void *ctx);
 /*
  * Coordinates that this node's gossipd knows: its own, then that of `node` if that is a member that answered; with
- * an empty name all.  TV_EINVAL: not in that pool; TV_EPERM: coordinates are switched off.
+ * an empty name all, as the array in MSG_GOSSIP_COORDS.  TV_EINVAL: not in that pool; TV_EPERM: coordinates are
+ * switched off.
  */
-enum tv_err admin_coords(struct admin *a, enum gossip_pool pool, struct span node, admin_coords_done *done, void *ctx);
+enum tv_err admin_coords(struct admin *a, enum gossip_pool pool, struct span node, admin_value_done *done, void *ctx);
 
 #endif

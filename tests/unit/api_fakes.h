@@ -32,8 +32,8 @@ static struct fake {
 	enum tv_err admin_start;
 	admin_done *admin_done;
 	admin_info_done *info_done;
-	admin_coords_done *coords_done;
-	admin_recover_done *recover_done;
+	admin_value_done *coords_done;
+	admin_value_done *recover_done;
 	void *admin_ctx;
 	char admin_arg[256];
 	bool admin_flag;
@@ -306,7 +306,7 @@ admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *don
 }
 
 enum tv_err
-admin_recover(struct admin *a, bool dry_run, admin_recover_done *done, void *ctx)
+admin_recover(struct admin *a, bool dry_run, admin_value_done *done, void *ctx)
 {
 	(void)a;
 	fake.admin_flag = dry_run;
@@ -325,7 +325,7 @@ admin_info(struct admin *a, admin_info_done *done, void *ctx)
 }
 
 enum tv_err
-admin_coords(struct admin *a, enum gossip_pool pool, struct span node, admin_coords_done *done, void *ctx)
+admin_coords(struct admin *a, enum gossip_pool pool, struct span node, admin_value_done *done, void *ctx)
 {
 	(void)a;
 	fake.admin_pool = pool;
