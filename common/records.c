@@ -395,7 +395,7 @@ static const struct schema_field raft_recovery_fields[] = {
 };
 SCHEMA(raft_recovery, raft_recovery_fields);
 
-/* -- events -- */
+/* -- keys of gossip -- */
 static const struct schema_field keyring_op_fields[] = {
 	F(keyring_op, ST_U64, What),
 	F(keyring_op, ST_BIN, Key),
@@ -429,6 +429,7 @@ static const struct schema_field keyring_pool_fields[] = {
 };
 SCHEMA(keyring_pool, keyring_pool_fields);
 
+/* -- events -- */
 static const struct schema_field user_event_fields[] = {
 	F(user_event, ST_STR, ID),
 	F(user_event, ST_STR, Name),
@@ -451,14 +452,7 @@ static const struct schema_field event_fire_fields[] = {
 };
 SCHEMA(event_fire, event_fire_fields);
 
-/* -- small ones -- */
-const struct schema empty_schema = { "empty", NULL, 0, sizeof(struct empty_rec) };
-
-static const struct schema_field bool_reply_fields[] = {
-	F(bool_reply, ST_BOOL, Value),
-};
-SCHEMA(bool_reply, bool_reply_fields);
-
+/* -- snapshots -- */
 static const struct schema_field snapshot_ask_fields[] = {
 	F(snapshot_ask, ST_STR, Server),
 	F(snapshot_ask, ST_STR, ID),
@@ -487,6 +481,14 @@ static const struct schema_field restore_step_fields[] = {
 	F(restore_step, ST_BIN, Data),
 };
 SCHEMA(restore_step, restore_step_fields);
+
+/* -- small ones -- */
+const struct schema empty_schema = { "empty", NULL, 0, sizeof(struct empty_rec) };
+
+static const struct schema_field bool_reply_fields[] = {
+	F(bool_reply, ST_BOOL, Value),
+};
+SCHEMA(bool_reply, bool_reply_fields);
 
 static const struct schema_field text_reply_fields[] = {
 	F(text_reply, ST_STR, Value),
