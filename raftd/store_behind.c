@@ -73,12 +73,16 @@ store_behind_new(const char *dir, const char *file, struct store_behind **out)
 {
 	struct store_behind *b = calloc(1, sizeof(*b));
 	enum tv_err err = TV_OK;
+	pthread_condattr_t attr;
 
 	if (b == NULL)
 		return TV_ENOMEM;
 	pthread_mutex_init(&b->sync_lock, NULL);
 	pthread_mutex_init(&b->lock, NULL);
-	pthread_cond_init(&b->due_cond, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&b->due_cond, &attr);
+	pthread_condattr_destroy(&attr);
 	b->log_fd = b->page_fd = b->spilt_fd = -1;
 	b->cut = -1;
 	b->tail = &b->first;
@@ -204,14 +208,14 @@ is_due(const struct store_behind *b)
 	    b->no_room || b->failed != 0;
 }
 
-/* Lock held.  What found no room is tried again after a while, whatever comes meanwhile. */
+/* Lock held.  What found no room is tried again after a while, whatever comes meanwhile, and wherever the wall clock goes. */
 static void
 wait_for_room(struct store_behind *b)
 {
 	struct timespec until;
 	int ret = 0;
 
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += RETRY_S;
 	while (b->no_room && !b->stop && ret == 0)
 		ret = pthread_cond_timedwait(&b->due_cond, &b->lock, &until);

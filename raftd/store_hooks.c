@@ -1,6 +1,6 @@
 /*
- * The calls that Berkeley DB makes instead of the C library's, and of its own checksum.  It has them once for the process, without a context, so
- * the files that somebody watches are found by their descriptors.
+ * The calls that Berkeley DB makes instead of the C library's, and of its own checksum.  It has them once for the process,
+ * without a context, so the files that somebody watches are found by their descriptors.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -89,13 +89,16 @@ log_number(const char *name)
 	return *end == '\0' && n <= UINT32_MAX ? (uint32_t)n : 0;
 }
 
-/* "BDB00123": one that is removed as soon as it is made, for what does not fit into the cache. */
+/*
+ * "BDB00123": one that is removed as soon as it is made, for what does not fit into the cache.  Named by the process id, or
+ * "BDBa0123", "BDBb0123" ... where a process of the same id was killed before the removal, as in a container.
+ */
 static bool
 is_temporary(const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
 
-	return strncmp(name, "BDB", 3) == 0 && name[3] >= '0' && name[3] <= '9';
+	return strncmp(name, "BDB", 3) == 0 && strlen(name) == 8 && strspn(name + 3, "0123456789abcdefghijklmnopqrstuvwxyz") == 5;
 }
 
 /* Lock held.  Who watches the file of this path? */

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "raftd/store_pageq.h"
@@ -42,6 +43,7 @@ static struct {
 	int full;			/* errno of whatever needs room in files whose path has `where` in it; 0: there is room */
 	const char *where;
 	unsigned refused;		/* so often */
+	_Atomic time_t ahead;		/* seconds by which the wall clock is about to be put back */
 } disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
 int
@@ -129,6 +131,16 @@ int
 fallocate(int fd, int mode, off_t at, off_t n)
 {
 	return fallocate64(fd, mode, at, n);
+}
+
+int
+clock_gettime(clockid_t clock, struct timespec *t)
+{
+	int ret = (int)syscall(SYS_clock_gettime, clock, t);
+
+	if (ret == 0 && clock == CLOCK_REALTIME)
+		t->tv_sec += disk.ahead;
+	return ret;
 }
 
 /* number 0: there is room again. */
@@ -244,6 +256,7 @@ setup(void)
 	fill_disk(0, "");
 	watch_applier(false);
 	disk.relieved = 0;
+	disk.ahead = 0;
 	memset(version, 0, sizeof(version));
 	log_file_bytes = 256u << 10;
 	kit_open(&k);
@@ -464,6 +477,19 @@ START_TEST(a_full_disk_and_the_next_log_file)
 }
 END_TEST
 
+/* The wall clock is put back by an hour: it is tried again each second all the same. */
+START_TEST(a_full_disk_and_another_time)
+{
+	disk.ahead = 3600;
+	fill_disk(ENOSPC, "/state/");
+	(void)set_until_held(0);
+	ck_assert_uint_gt(refused_so_far(), 0);
+	fill_disk(0, "");
+	wait_for_room();
+	check_again(FSM_SYNC_THREAD);
+}
+END_TEST
+
 /* What was not on the disk when the process ended is nothing that was promised. */
 START_TEST(an_end_on_a_full_disk)
 {
@@ -535,12 +561,27 @@ START_TEST(a_snapshot_never_syncs_while_applying)
 }
 END_TEST
 
-/* If there is no room for that file the snapshot fails, and nothing else does. */
+/* A process of the same id was killed between the making of such a file and its removal. */
+static void
+leave_temporary(void)
+{
+	char path[100];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/state/BDB%05u", k.dir, (unsigned)getpid() % 100000);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+}
+
+/* If there is no room for that file the snapshot fails, and nothing else does, whatever its name is. */
 START_TEST(a_snapshot_on_a_full_disk)
 {
 	for (unsigned round = 0; round < 2; round++) {
 		struct fsm_snapshot *s = save_much();
 
+		if (round == 1)
+			leave_temporary();
 		fill_disk(ENOSPC, "/BDB");
 		for (unsigned i = 0; i < KEYS; i++)
 			set(i);
@@ -634,6 +675,7 @@ main(void)
 	tcase_add_test(t, a_failed_sync_is_final);
 	tcase_add_test(t, a_checkpoint_on_a_full_disk);
 	tcase_add_test(t, a_full_disk_and_the_next_log_file);
+	tcase_add_test(t, a_full_disk_and_another_time);
 	tcase_add_test(t, an_end_on_a_full_disk);
 	tcase_add_test(t, a_snapshot_never_syncs_while_applying);
 	tcase_add_test(t, a_snapshot_on_a_full_disk);
