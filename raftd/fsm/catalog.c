@@ -203,12 +203,20 @@ catalog_remove_check(struct fsm *f, const struct check *c, int64_t now)
 	session_check_bad(f, c->Node, c->CheckID, now);
 }
 
-/* What goes of a node: all of a kind, or its checks of one service id. */
+/* What goes of a node: services, or some of its checks. */
 struct removal {
 	struct span node, service_id;
-	bool only;			/* of service_id */
+	enum { CHECKS_ALL, CHECKS_OF_SERVICES, CHECKS_OF_ONE } checks;	/* of one: of service_id */
 	int64_t now;
 };
+
+static bool
+is_meant(const struct removal *r, const struct check *c)
+{
+	if (r->checks == CHECKS_OF_ONE)
+		return span_eq_nocase(c->ServiceID, r->service_id);
+	return r->checks == CHECKS_ALL || c->ServiceID.len > 0;
+}
 
 static void
 remove_check(struct fsm *f, const struct tkey *k, struct arena *one, void *ctx)
@@ -216,7 +224,7 @@ remove_check(struct fsm *f, const struct tkey *k, struct arena *one, void *ctx)
 	const struct removal *r = ctx;
 	struct check c;
 
-	if (tbl_get_rec(f, k, &check_schema, one, &c) && (!r->only || span_eq_nocase(c.ServiceID, r->service_id)))
+	if (tbl_get_rec(f, k, &check_schema, one, &c) && is_meant(r, &c))
 		catalog_remove_check(f, &c, r->now);
 }
 
@@ -233,7 +241,7 @@ remove_checks(struct fsm *f, struct removal *r)
 void
 catalog_remove_service(struct fsm *f, struct span node, const struct service *s, int64_t now)
 {
-	struct removal checks = { .node = node, .service_id = s->ID, .only = true, .now = now };
+	struct removal checks = { .node = node, .service_id = s->ID, .checks = CHECKS_OF_ONE, .now = now };
 	struct tkey k;
 
 	remove_checks(f, &checks);
@@ -259,12 +267,15 @@ remove_service(struct fsm *f, const struct tkey *k, struct arena *one, void *ctx
 void
 catalog_remove_node(struct fsm *f, const struct node *n, int64_t now)
 {
-	struct removal all = { .node = n->Node, .now = now };
+	struct removal all = { .node = n->Node, .checks = CHECKS_OF_SERVICES, .now = now };
 	struct tkey k;
 
+	/* Those of services before these, each of which would look through all of them: a node may have thousands of both. */
+	remove_checks(f, &all);
 	tkey_begin(&k, TBL_SERVICE);
 	tkey_name(&k, n->Node);
 	tbl_each(f, &k, remove_service, &all);
+	all.checks = CHECKS_ALL;
 	remove_checks(f, &all);
 	session_node_gone(f, n->Node, now);
 	coordinate_node_gone(f, n->Node);

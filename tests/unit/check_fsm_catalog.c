@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "raftd/fsm/fsm_int.h"
 #include "tests/unit/fsm_kit.h"
 
 #define ID1 "11111111-2222-4333-8444-555555555555"
@@ -393,6 +394,53 @@ START_TEST(deregistration)
 }
 END_TEST
 
+/* Pages that were looked at so far: a measure of work that is the same on every machine. */
+static uint64_t
+pages_looked_at(void)
+{
+	DB_MPOOL_STAT *st;
+	uint64_t n;
+
+	ck_assert_int_eq(k.f->env->dbenv->memp_stat(k.f->env->dbenv, &st, NULL, 0), 0);
+	n = (uint64_t)st->st_cache_hit + st->st_cache_miss;
+	free(st);
+	return n;
+}
+
+/* Work of removing a node of so many services, each with a check. */
+static uint64_t
+work_of_removal(const char *node, unsigned services)
+{
+	uint64_t before;
+
+	kit_node(&k, node, "10.0.0.1");
+	kit_check(&k, node, "serfHealth", NULL, "passing");
+	for (unsigned i = 0; i < services; i++) {
+		char id[16], check[16];
+
+		snprintf(id, sizeof(id), "s%u", i);
+		snprintf(check, sizeof(check), "c%u", i);
+		kit_service(&k, node, id, id, NULL);
+		kit_check(&k, node, check, id, "passing");
+	}
+	ck_assert_uint_eq(count(OP_HEALTH_NODE, node), services + 1);
+	before = pages_looked_at();
+	ck_assert(deregister(node, "", ""));
+	before = pages_looked_at() - before;
+	ck_assert_uint_eq(count(OP_HEALTH_STATE, "any"), 0);
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICE, "s1"), 0);
+	return before;
+}
+
+/* All servers apply that at the same time, and nobody would hear a heartbeat meanwhile. */
+START_TEST(removal_of_a_large_node_is_in_proportion)
+{
+	uint64_t few = work_of_removal("a", 50), many = work_of_removal("b", 400);
+
+	ck_assert_msg(many < 2 * 8 * few, "%llu and %llu", (unsigned long long)few, (unsigned long long)many);
+}
+END_TEST
+
 START_TEST(names_that_contain_each_other)
 {
 	kit_node(&k, "n", "10.0.0.1");
@@ -534,6 +582,7 @@ main(void)
 	tcase_add_test(t, check_shape);
 	tcase_add_test(t, checks_of_instances);
 	tcase_add_test(t, deregistration);
+	tcase_add_test(t, removal_of_a_large_node_is_in_proportion);
 	tcase_add_test(t, names_that_contain_each_other);
 	tcase_add_test(t, large_node);
 	tcase_add_test(t, large_services);
