@@ -7,6 +7,8 @@
 
 #include "raftd/fsm/fsm_int.h"
 
+#define CLOCKS_APART_NS (60ll * 1000000000)	/* of two servers: more is a fault of one of them */
+
 /* A wall clock time as a key part: negative times would sort last, and do not occur. */
 static uint64_t
 time_part(int64_t t)
@@ -114,13 +116,16 @@ lock_delay_put(struct fsm *f, struct span key, int64_t until)
 	(void)mark_put(f, &lock_delays, key, time_part(until));	/* not counted */
 }
 
-/* One that ends later than any can was set by a leader with another clock: it must not hold for as long as they differ. */
+/*
+ * One that ends much later than any can was set by a leader with another clock: it must not hold for as long as they differ.
+ * Clocks that are a little apart, as all are, must not end the longest ones at once.
+ */
 bool
 lock_delay_holds(struct fsm *f, struct span key, int64_t now)
 {
 	uint64_t until, index, at = time_part(now);
 
-	return mark_get(f, &lock_delays, key, &until, &index) && until > at && until - at <= LOCK_DELAY_MAX_NS;
+	return mark_get(f, &lock_delays, key, &until, &index) && until > at && until - at <= LOCK_DELAY_MAX_NS + CLOCKS_APART_NS;
 }
 
 /*

@@ -399,6 +399,21 @@ START_TEST(lock_delay_of_another_clock)
 }
 END_TEST
 
+/* It is some seconds behind: that ends no delay, not even the longest. */
+START_TEST(longest_lock_delay_of_another_clock)
+{
+	const char *s = kit_session(&k, KIT_NODE, "release", 60 * KIT_SECOND);
+	const char *t = kit_session(&k, KIT_NODE, "release", 0);
+
+	ck_assert(lock("l", s));
+	destroy(s);
+	k.now -= 5 * KIT_SECOND;
+	ck_assert(!lock("l", t));
+	k.now += 65 * KIT_SECOND;
+	ck_assert(lock("l", t));
+}
+END_TEST
+
 START_TEST(lock_delay_from_check)
 {
 	const char *s, *t;
@@ -490,6 +505,7 @@ main(void)
 	tcase_add_test(t, lock_delay_after_destroy);
 	tcase_add_test(t, lock_delay_cap_and_release);
 	tcase_add_test(t, lock_delay_of_another_clock);
+	tcase_add_test(t, longest_lock_delay_of_another_clock);
 	tcase_add_test(t, lock_delay_from_check);
 	tcase_add_test(t, ttl_sessions);
 	tcase_add_test(t, sessions_of_a_node);
