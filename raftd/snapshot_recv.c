@@ -66,14 +66,15 @@ recv_drop(struct snapshot_recv *s)
 static bool
 recv_begin(struct snapshot_recv *s, const struct raft_msg *m)
 {
+	uint64_t room = m->total < INT64_MAX / ROOM_FACTOR ? m->total * ROOM_FACTOR : INT64_MAX;
 	char path[512], need[24];
 
 	recv_drop(s);
-	if (!diskspace_fits(s->d->space, m->total * ROOM_FACTOR)) {
+	if (!diskspace_fits(s->d->space, room)) {
 		if (!diskspace_full(s->d->space))
 			log_err("raft", "disk full: a snapshot of %s does not fit into %s/raftd; it is asked for again when there "
 			    "is room", space_bytes(m->total, need), s->d->cluster.data_dir);
-		diskspace_want(s->d->space, m->total * ROOM_FACTOR);
+		diskspace_want(s->d->space, room);
 		return false;
 	}
 	s->fd = open(path_of(s->d, "snapshot-recv.tmp", path, sizeof(path)),

@@ -113,27 +113,32 @@ step(struct fsm *f)
 	return ret;
 }
 
+static int
+walk(struct fsm *f)
+{
+	int ret = f->env->dbenv->txn_begin(f->env->dbenv, NULL, &f->txn, DB_TXN_NOSYNC);
+
+	if (ret == 0)
+		ret = step(f);
+	if (f->txn != NULL && ret == 0)
+		ret = f->txn->commit(f->txn, DB_TXN_NOSYNC);
+	else if (f->txn != NULL)
+		(void)f->txn->abort(f->txn);	/* the first error is what counts */
+	f->txn = NULL;
+	return ret;
+}
+
 bool
 fsm_tidy(struct fsm *f)
 {
-	int ret;
+	bool more;
 
-	if (f->failed != 0 || f->snap != NULL || f->displaced || fsm_held(f))
+	if (f->snap != NULL || f->displaced || fsm_held(f))
 		return false;			/* another time */
 	pthread_mutex_lock(&f->lock);
-	if (!f->tidy.walking) {
-		f->failed = look(f);
-	} else {
-		ret = f->env->dbenv->txn_begin(f->env->dbenv, NULL, &f->txn, DB_TXN_NOSYNC);
-		if (ret == 0)
-			ret = step(f);
-		if (f->txn != NULL && ret == 0)
-			ret = f->txn->commit(f->txn, DB_TXN_NOSYNC);
-		else if (f->txn != NULL)
-			(void)f->txn->abort(f->txn);	/* the first error is what counts */
-		f->txn = NULL;
-		f->failed = ret;
-	}
+	if (f->failed == 0)			/* a checkpoint's failure is not to be forgotten */
+		f->failed = f->tidy.walking ? walk(f) : look(f);
+	more = f->failed == 0 && f->tidy.walking;
 	pthread_mutex_unlock(&f->lock);
-	return f->failed == 0 && f->tidy.walking;
+	return more;
 }
