@@ -160,6 +160,8 @@ engine_feed(struct engine *e, struct raft_input *in, enum tv_err *err)
 
 /* -- inputs -- */
 
+static bool propose_queued(struct engine *e);
+
 void
 engine_message(struct engine *e, const struct raft_msg *m)
 {
@@ -189,6 +191,9 @@ engine_change(struct engine *e, const struct raft_change *change)
 	struct raft_input in = { .type = RAFT_IN_CHANGE, .change = change };
 	enum tv_err err = TV_OK;
 
+	/* In the order of the calls: who removes a leader, itself perhaps, wrote first that it stays away. */
+	while (propose_queued(e))
+		;
 	engine_feed(e, &in, &err);
 	return err;
 }

@@ -34,7 +34,10 @@ void engine_message(struct engine *e, const struct raft_msg *m);
 /* Entries for messages in raft_msg_read(): scratch of this many. */
 struct raft_entry *engine_scratch(struct engine *e, uint32_t *count);
 void engine_reachable(struct engine *e, raft_id id, bool up);
-/* TV_ENOTLEADER, TV_ECONFLICT (a change is pending, unknown server), TV_EAGAIN. */
+/*
+ * What engine_propose() queued before comes before it in the log, if the core takes it at all.  TV_ENOTLEADER, TV_ECONFLICT (a
+ * change is pending, unknown server), TV_EAGAIN.
+ */
 enum tv_err engine_change(struct engine *e, const struct raft_change *change);
 enum tv_err engine_transfer(struct engine *e, raft_id to);
 /* Fresh server only. */

@@ -356,6 +356,21 @@ change_failed(enum tv_err err, membership_done *done, void *ctx)
 		done(ctx, err, tv_strerror(err));
 }
 
+/*
+ * Before the removal, also of this server itself: else the policy adds it again as soon as it is seen alive.  A full disk
+ * takes no tombstone, but who is dead must not keep its seat for that.
+ */
+static enum tv_err
+write_off(struct membership *m, const struct raft_server_conf *s)
+{
+	enum tv_err err = write_tombstone(m, s->uuid);
+
+	if (err != TV_ENOSPACE)
+		return err;
+	log_warn("raft", "disk full: %s is removed, but not for good; should it come back, remove it again", s->name);
+	return TV_OK;
+}
+
 void
 membership_remove(struct membership *m, struct span uuid, struct span addr, bool force,
     membership_done *done, void *ctx)
@@ -363,6 +378,7 @@ membership_remove(struct membership *m, struct span uuid, struct span addr, bool
 	const struct raft_server_conf *s = find_server(m, uuid, addr);
 	struct raft_change change = { .type = RAFT_REMOVE };
 	const struct raft_status *st = engine_status(m->d->engine);
+	const struct raft_config *conf = raft_config(engine_core(m->d->engine));
 	raft_id healthy[RAFT_SERVERS_MAX];
 	unsigned count;
 	char text[512];
@@ -376,19 +392,21 @@ membership_remove(struct membership *m, struct span uuid, struct span addr, bool
 		not_found(uuid, addr, done, ctx);
 		return;
 	}
-	if (!force && !policy_may_remove(raft_config(engine_core(m->d->engine)), s->id, healthy, count,
-	    text, sizeof(text))) {
+	if (!force && !policy_may_remove(conf, s->id, healthy, count, text, sizeof(text))) {
 		strncat(text, QUORUM_ADVICE, sizeof(text) - strlen(text) - 1);
 		done(ctx, TV_ECONFLICT, text);
 		return;
 	}
-	if (!st->ready || st->change_pending || m->change.active) {
+	if (s->voter && raft_config_voters(conf) == 1) {
+		done(ctx, TV_ECONFLICT, "that server is the only voter, and a cluster cannot be without one");
+		return;
+	}
+	if (!st->ready || st->change_pending || st->transferring || m->change.active) {
 		change_failed(TV_EAGAIN, done, ctx);
 		return;
 	}
 	change.server = *s;
-	/* Before the removal, also of this server itself: else the policy adds it again as soon as it is seen alive. */
-	err = write_tombstone(m, s->uuid);
+	err = write_off(m, s);
 	if (err == TV_OK)
 		err = membership_change(m, &change, done, ctx);
 	if (err != TV_OK)

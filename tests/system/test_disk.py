@@ -235,6 +235,26 @@ def test_all_full():
         assert leader.get("refused") is None
 
 
+def test_dead_server_is_removed_while_all_are_full():
+    """A seat that nobody sits on costs the quorum, also while no disk takes a write."""
+    with SmallCluster(9) as c:
+        c.start_all()
+        c.wait_leader()
+        c.wait_equal()
+        for node in c.nodes:
+            c.disk(node).fill(leave=4 * MB)
+        for node in c.nodes:
+            full(node)
+        leader = wait_for("a leader", c.leader)
+        refused(leader)
+        dead = others(c, leader)[0]
+        dead.kill()
+        wait_for("it is removed", lambda: leader.op(OP.RAFT_REMOVE, [dead.id, "", False])[0] == 0)
+        assert dead.name not in leader.servers() and len(leader.servers()) == 2, leader.servers()
+        leader.wait_log("%s is removed, but not for good" % dead.name)
+        assert refused(leader)
+
+
 def zero_room(number, kind):
     """Another program takes the last byte of every disk while writes go on.  Whoever stops says why and waits for space
     when it is started again; nothing that was acknowledged is lost, and no file has to be removed by hand."""
@@ -736,7 +756,8 @@ def test_failed_flush_stops():
 
 
 if __name__ == "__main__":
-    main(test_full_follower, test_full_leader_hands_over, test_all_full, test_no_room_at_all, test_no_room_at_all_ext4,
+    main(test_full_follower, test_full_leader_hands_over, test_all_full,
+         test_dead_server_is_removed_while_all_are_full, test_no_room_at_all, test_no_room_at_all_ext4,
          test_full_at_start, test_snapshot_does_not_fit, test_http_says_so,
          test_checkpoint_finds_no_room, test_failed_sync_stops,
          test_nothing_is_acknowledged_after_a_failed_sync, test_one_call_fails, test_failed_checkpoint_stops,

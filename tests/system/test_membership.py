@@ -335,6 +335,24 @@ def test_scale():
         assert len(writer.acked) > 200 and len(peers(first)) == 1
 
 
+def test_only_voter_stays():
+    """It is not removed by force, nor remembered as removed: when there is another one it may leave and come back."""
+    with Cluster("127.72.11") as c:
+        first = c.add("n1", 1, raftd=dict(QUICK, bootstrap=True)).start()
+        c.formed([first])
+        for _ in range(2):
+            r = first.ctl("raft", "remove-peer", "--force", "n1", check=False)
+            assert r.returncode == 1 and "is the only voter" in r.stderr, r
+        second = c.add("n2", 2, retry_join=[first.addr], raftd=dict(QUICK)).start()
+        votes(first, first, second)
+        wait_for("it may leave", lambda: first.ctl("leave", check=False).returncode == 0)
+        assert first.wait_end() == [0, 0, 0]
+        votes(second, second)
+        first.set_common(retry_join=[second.addr])
+        first.start()
+        votes(second, first, second)
+
+
 def test_power_returns():
     """Three of three lose power, two return and elect; of five, two return and say whom they wait for (S75)."""
     with Cluster("127.72.9") as c:
@@ -395,4 +413,4 @@ def test_retention_changes():
 
 
 main(test_transfer, test_remove_peer, test_replaced_at_once, test_cloned, test_rolling_replacement, test_all_leave_and_return,
-     test_moved, test_scale, test_power_returns, test_retention_changes)
+     test_moved, test_scale, test_only_voter_stays, test_power_returns, test_retention_changes)
