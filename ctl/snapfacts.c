@@ -25,11 +25,20 @@ static const struct {
 
 #define NAME_COUNT (sizeof(names) / sizeof(names[0]))
 
+/* It may be a pipe, which has no position. */
+struct counted {
+	FILE *file;
+	uint64_t bytes;
+};
+
 static enum tv_err
 source(void *ctx, void *p, size_t n, size_t *got)
 {
-	*got = fread(p, 1, n, ctx);
-	return *got == 0 && ferror(ctx) ? TV_ESYS : TV_OK;
+	struct counted *c = ctx;
+
+	*got = fread(p, 1, n, c->file);
+	c->bytes += *got;
+	return *got == 0 && ferror(c->file) ? TV_ESYS : TV_OK;
 }
 
 static void
@@ -58,7 +67,10 @@ walk(struct archive_in *a, struct snap_facts *out, char *why, size_t cap)
 	struct snap_in in;
 	enum tv_err err = snap_in_open_with(&in, archive_state_read, a, archive_state_bytes(a));
 
-	if (err == TV_EFORMAT || err == TV_ECORRUPT)
+	if (err == TV_EINVAL)
+		snprintf(why, cap, "its state.bin is of version %u, newer than this clusterctl knows (%u): use the one that came "
+		    "with the servers that saved it", in.version, SNAP_VERSION);
+	if (err == TV_EFORMAT && archive_why(a)[0] == '\0')
 		snprintf(why, cap, "its state.bin is not of Triumvir's format; it is a snapshot of another program");
 	out->index = in.index;
 	out->term = in.term;
@@ -77,13 +89,14 @@ walk(struct archive_in *a, struct snap_facts *out, char *why, size_t cap)
 bool
 snap_facts_read(FILE *f, struct snap_facts *out, char *why, size_t cap)
 {
+	struct counted from = { .file = f };
 	struct archive_in *a;
 	json_error_t at;
 	enum tv_err err;
 
 	memset(out, 0, sizeof(*out));
 	why[0] = '\0';
-	a = archive_open(source, f, NO_LIMIT, &err, why, cap);
+	a = archive_open(source, &from, NO_LIMIT, &err, why, cap);
 	if (a == NULL)
 		return false;
 	err = walk(a, out, why, cap);
@@ -94,7 +107,7 @@ snap_facts_read(FILE *f, struct snap_facts *out, char *why, size_t cap)
 		if (out->meta == NULL)
 			snprintf(why, cap, "its meta.json is not JSON: %s", at.text);
 		out->state_bytes = archive_state_bytes(a);
-		out->file_bytes = (uint64_t)ftello(f);
+		out->file_bytes = from.bytes;
 		snprintf(out->meta_sum, sizeof(out->meta_sum), "%s", archive_sum(a, false));
 		snprintf(out->state_sum, sizeof(out->state_sum), "%s", archive_sum(a, true));
 	}

@@ -332,7 +332,8 @@ check_done(void *ctx)
 	if (u->d->stopping || u->phase != RESTORE_CHECKING)
 		return;
 	if (u->err != TV_OK) {
-		fail(u, "%s", u->errbuf[0] != '\0' ? u->errbuf : tv_strerror(u->err));
+		fail(u, "%s%s", u->errbuf[0] != '\0' ? u->errbuf : tv_strerror(u->err),
+		    u->err == TV_ELIMIT ? " (restore_bytes_max in raftd.conf)" : "");
 	} else if (has_room(u)) {
 		log_info("raft", "restore %s: an archive of %llu bytes is whole and goes to the log", u->id,
 		    (unsigned long long)u->facts.bytes);

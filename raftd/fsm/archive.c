@@ -141,7 +141,7 @@ refill(struct archive_in *a)
 	enum tv_err err = a->source(a->ctx, a->in, ARCHIVE_BLOCK_BYTES, &got);
 
 	if (err != TV_OK)
-		return refuse(a, err, "failed to read snapshot file: %s", tv_strerror(err));
+		return refuse(a, err, "failed to read snapshot file: %s", err == TV_ESYS ? strerror(errno) : tv_strerror(err));
 	a->z.next_in = a->in;
 	a->z.avail_in = (uInt)got;
 	return TV_OK;
@@ -218,8 +218,9 @@ take_head(struct archive_in *a, const uint8_t h[TAR_BLOCK])
 	if (!get_size(h + 124, &size))
 		return refuse(a, TV_EFORMAT, "failed to read snapshot file: %s has no size", names[m]);
 	if (size > limit)
-		return refuse(a, TV_ELIMIT, "failed to read snapshot file: %s of %llu bytes is larger than %llu", names[m],
-		    (unsigned long long)size, (unsigned long long)limit);
+		return refuse(a, m == MEMBER_STATE ? TV_ELIMIT : TV_EFORMAT,
+		    "failed to read snapshot file: %s of %llu bytes is larger than %llu", names[m], (unsigned long long)size,
+		    (unsigned long long)limit);
 	a->at = (enum member)m;
 	a->seen[m] = true;
 	a->size[m] = a->left = size;

@@ -17,7 +17,7 @@
 #define ARCHIVE_META_BYTES_MAX (256u << 10)
 #define ARCHIVE_BLOCK_BYTES (256u << 10)	/* held of each stream at a time, about */
 
-/* Takes up to n bytes of the packed archive; *got 0: its end. */
+/* Takes up to n bytes of the packed archive; *got 0: its end.  TV_ESYS: errno tells which way. */
 typedef enum tv_err archive_source(void *ctx, void *p, size_t n, size_t *got);
 struct archive_in;
 

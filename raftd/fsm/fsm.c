@@ -58,12 +58,13 @@ meta_read(struct span val, struct meta *m)
 	return rd_end(&r) == TV_OK ? TV_OK : TV_ECORRUPT;
 }
 
-bool
+enum tv_err
 fsm_meta_is(struct span val, uint64_t index, uint64_t term)
 {
 	struct meta m;
+	enum tv_err err = meta_read(val, &m);
 
-	return meta_read(val, &m) == TV_OK && m.applied == index && m.term == term;
+	return err == TV_OK && (m.applied != index || m.term != term) ? TV_ECORRUPT : err;
 }
 
 enum tv_err
@@ -112,8 +113,9 @@ fsm_meta_position(struct span val, uint64_t *index)
 	enum tv_err err = meta_read(val, &m);
 
 	*index = m.applied + m.restored[FR_BASE];
-	return err != TV_OK || m.applied > FSM_INDEX_MAX || m.restored[FR_BASE] > FSM_INDEX_MAX ||
-	    *index > FSM_INDEX_MAX ? TV_ECORRUPT : TV_OK;
+	if (err == TV_OK && (m.applied > FSM_INDEX_MAX || m.restored[FR_BASE] > FSM_INDEX_MAX || *index > FSM_INDEX_MAX))
+		err = TV_ECORRUPT;
+	return err;
 }
 
 void

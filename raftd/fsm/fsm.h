@@ -147,7 +147,7 @@ void fsm_snapshot_export(struct fsm_snapshot *s);
  * Replaces the state by a snapshot, in steps; a crash at any point leaves the one or the other.  load checks the file
  * whole (length, checksum, order), then fills a fresh environment beside the old one; it takes as long as the file is
  * big, may run in any thread while applying goes on, and leaves the present state alone whatever happens (TV_ECORRUPT,
- * TV_ESYS, TV_ENOMEM with a sentence).
+ * TV_EINVAL when it is of a version to come, TV_ESYS, TV_ENOMEM with a sentence).
  *
  * ready, in any thread while nothing is applied, puts it in the place of the old one on the disk and opens it; the loop
  * may go on to read the old one.  TV_ESYS: the present state was left alone; TV_ECORRUPT: it cannot, and the process must

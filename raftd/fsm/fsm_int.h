@@ -157,10 +157,10 @@ uint64_t fsm_index_of(const struct fsm *f, enum fsm_index which);
 /* Loads the meta record into f (zeros when there is none). */
 enum tv_err fsm_load_meta(struct fsm *f);
 void fsm_store_meta(struct fsm *f);
-/* Is this a sound meta record of that applied position? */
-bool fsm_meta_is(struct span val, uint64_t index, uint64_t term);
+/* Is this a sound meta record of that applied position?  TV_ECORRUPT, or TV_EINVAL: of a version to come. */
+enum tv_err fsm_meta_is(struct span val, uint64_t index, uint64_t term);
 
-/* The archive's index as the API showed it there; TV_ECORRUPT also beyond FSM_INDEX_MAX. */
+/* The archive's index as the API showed it there; TV_ECORRUPT also beyond FSM_INDEX_MAX; TV_EINVAL as above. */
 enum tv_err fsm_meta_position(struct span val, uint64_t *index);
 /* Meta record of a state that was restored by the log's entry `applied`; at: the API's index of that. */
 void fsm_meta_of_restore(struct buf *b, uint64_t applied, uint64_t term, uint64_t at, const uint64_t tally[FT_COUNT]);

@@ -52,7 +52,25 @@ restore_remove_dir(const char *path)
 
 /* -- loading -- */
 
-/* Reads the file to its end: is it whole, do its keys ascend, and is it of the index that it says? */
+static const char *
+why_unusable(enum tv_err err)
+{
+	switch (err) {
+	case TV_ECORRUPT:
+		return "it is cut short or damaged (checksum)";
+	case TV_EINVAL:
+		return "a newer version of raftd wrote it: upgrade this server";
+	case TV_ESYS:
+		return strerror(errno);
+	default:
+		return tv_strerror(err);
+	}
+}
+
+/*
+ * Reads the file to its end: is it whole, do its keys ascend, and is it of the index that it says?  That it is of a newer
+ * version is said of a whole one only.
+ */
 static enum tv_err
 check_file(const char *path, char *errbuf, size_t cap)
 {
@@ -60,12 +78,13 @@ check_file(const char *path, char *errbuf, size_t cap)
 	struct span key, val;
 	struct snap_in in;
 	bool has_meta = false;
-	enum tv_err err = snap_in_open(&in, path);
+	enum tv_err err = snap_in_open(&in, path), meta = TV_OK;
 
 	if (err == TV_OK) {
 		while ((err = snap_in_next(&in, &key, &val)) == TV_OK) {
-			if (span_cmp(key, buf_span(&last)) <= 0 ||
-			    (key.p[0] == TBL_META && !fsm_meta_is(val, in.index, in.term))) {
+			if (key.p[0] == TBL_META)
+				meta = fsm_meta_is(val, in.index, in.term);
+			if (span_cmp(key, buf_span(&last)) <= 0 || meta == TV_ECORRUPT) {
 				err = TV_ECORRUPT;
 				break;
 			}
@@ -76,13 +95,11 @@ check_file(const char *path, char *errbuf, size_t cap)
 		snap_in_close(&in);
 	}
 	buf_done(&last);
-	if (err == TV_EOF && (has_meta || in.index == 0))
-		return TV_OK;
 	if (err == TV_EOF)
-		err = TV_ECORRUPT;
-	snprintf(errbuf, cap, "snapshot %s is not usable: %s; the present state was left alone", path,
-	    err == TV_ECORRUPT ? "it is cut short or damaged (checksum)" : err == TV_ESYS ? strerror(errno) :
-	    tv_strerror(err));
+		err = has_meta || in.index == 0 ? meta : TV_ECORRUPT;
+	if (err != TV_OK)
+		snprintf(errbuf, cap, "snapshot %s is not usable: %s; the present state was left alone", path,
+		    why_unusable(err));
 	return err;
 }
 

@@ -10,7 +10,6 @@
 
 static const char magic[8] = { 'T', 'V', 'S', 'N', 'A', 'P', '1', '\n' };
 
-#define SNAP_VERSION 1
 #define HEAD_BYTES (8 + 4 + 8 + 8)
 #define VALUE_BYTES_MAX (64u << 20)
 
@@ -138,11 +137,28 @@ get(struct snap_in *s, void *p, size_t n)
 	return TV_OK;
 }
 
+/* In every version the last bytes are the checksum of all before them.  TV_EINVAL: it is right. */
+static enum tv_err
+check_unknown(struct snap_in *s)
+{
+	uint8_t bytes[4096], want[SNAP_SUM_BYTES], sum[SNAP_SUM_BYTES];
+	enum tv_err err = TV_OK;
+
+	while (err == TV_OK && s->left > 0)
+		err = get(s, bytes, s->left < sizeof(bytes) ? (size_t)s->left : sizeof(bytes));
+	if (err == TV_OK)
+		err = s->source(s->ctx, want, sizeof(want));
+	if (err != TV_OK)
+		return err;
+	crypto_generichash_final(&s->sum, sum, sizeof(sum));
+	return sodium_memcmp(want, sum, sizeof(sum)) == 0 ? TV_EINVAL : TV_ECORRUPT;
+}
+
 enum tv_err
 snap_in_open_with(struct snap_in *s, snap_source *source, void *ctx, uint64_t bytes)
 {
 	uint8_t head[HEAD_BYTES];
-	enum tv_err err = TV_ECORRUPT;
+	enum tv_err err = TV_EFORMAT;
 
 	memset(s, 0, sizeof(*s));
 	s->source = source;
@@ -154,10 +170,13 @@ snap_in_open_with(struct snap_in *s, snap_source *source, void *ctx, uint64_t by
 		s->left = bytes - SNAP_SUM_BYTES;
 		err = get(s, head, sizeof(head));
 	}
-	if (err == TV_OK && (memcmp(head, magic, 8) != 0 || get_be(head + 8, 4) != SNAP_VERSION))
+	if (err == TV_OK && memcmp(head, magic, 8) != 0)
 		err = TV_EFORMAT;
 	if (err != TV_OK)
 		return err;
+	s->version = (uint32_t)get_be(head + 8, 4);
+	if (s->version != SNAP_VERSION)
+		return check_unknown(s);
 	s->index = get_be(head + 12, 8);
 	s->term = get_be(head + 20, 8);
 	return TV_OK;

@@ -16,6 +16,7 @@
 #include "common/buf.h"
 
 #define SNAP_SUM_BYTES 32
+#define SNAP_VERSION 1
 
 struct snap_out {
 	FILE *file;
@@ -38,13 +39,14 @@ struct snap_in {
 	snap_source *source;
 	void *ctx;
 	crypto_generichash_state sum;
+	uint32_t version;
 	uint64_t index, term, records, seen;
 	uint64_t left;			/* bytes of the file not read yet */
 	struct buf key, val;		/* the record at hand */
 };
-/* Opens and reads the header.  TV_ECORRUPT when it is no snapshot. */
+/* Opens and reads the header.  TV_ECORRUPT when it is no snapshot, TV_EINVAL: it is a whole one of another version. */
 enum tv_err snap_in_open(struct snap_in *s, const char *path);
-/* The same from `bytes` bytes of another source. */
+/* The same from `bytes` bytes of another source; TV_EFORMAT for another program's.  s->version tells which. */
 enum tv_err snap_in_open_with(struct snap_in *s, snap_source *source, void *ctx, uint64_t bytes);
 /* TV_OK with a record; TV_EOF at a sound end (count and checksum are right); TV_ECORRUPT; TV_ESYS; TV_ENOMEM. */
 enum tv_err snap_in_next(struct snap_in *s, struct span *key, struct span *val);

@@ -21,14 +21,40 @@ struct sieve {
 	struct arena arena;
 	uint64_t index, tally[FT_COUNT];
 	bool has_meta;
+	uint8_t newer;			/* version of the state, if we do not know it; said once all is known to be whole */
 	char why[192];
 };
+
+#define UPGRADE ": upgrade all servers to the version that saved it"
 
 static enum tv_err
 bad(struct sieve *s, const char *why)
 {
 	snprintf(s->why, sizeof(s->why), "failed to read snapshot file: %s", why);
 	return TV_EFORMAT;
+}
+
+/* Nothing is wrong with it. */
+static enum tv_err
+too_new(struct sieve *s, const char *what, unsigned version)
+{
+	snprintf(s->why, sizeof(s->why), "failed to read snapshot file: %s is of version %u, newer than this server knows"
+	    UPGRADE, what, version);
+	return TV_EFORMAT;
+}
+
+/* The first record. */
+static enum tv_err
+take_position(struct sieve *s, struct span val)
+{
+	enum tv_err err = s->has_meta ? TV_ECORRUPT : fsm_meta_position(val, &s->index);
+
+	if (err == TV_EINVAL)
+		s->newer = val.p[0];
+	else if (err != TV_OK)
+		return bad(s, "the first record of state.bin is malformed");
+	s->has_meta = true;
+	return TV_ENOENT;
 }
 
 /* What is not this cluster's to take stays out: the position, removed servers, other restores. */
@@ -45,18 +71,14 @@ take(void *ctx, struct span key, struct span val)
 	buf_putspan(&s->last, key);
 	if (s->last.failed)
 		return TV_ENOMEM;
-	if (key.p[0] == TBL_META) {
-		if (s->has_meta || fsm_meta_position(val, &s->index) != TV_OK)
-			return bad(s, "the first record of state.bin is malformed, or of a newer version");
-		s->has_meta = true;
-		return TV_ENOENT;
-	}
+	if (key.p[0] == TBL_META)
+		return take_position(s, val);
 	if (key.p[0] == TBL_SERVER || key.p[0] == TBL_STAGE)
 		return TV_ENOENT;
 	arena_reset(&s->arena);
 	err = record_check(key, val, &s->arena, &tally);
 	if (err == TV_EFORMAT)
-		return bad(s, "a record of state.bin is malformed, or of a newer version");
+		return bad(s, "a record of state.bin is malformed, or of a newer version" UPGRADE);
 	if (err != TV_OK)
 		return err;
 	if (tally != FT_COUNT)
@@ -76,7 +98,9 @@ sieve_open(struct sieve *s, archive_source *source, void *ctx, uint64_t state_ma
 	if (s->archive == NULL)
 		return err;
 	err = snap_in_open_with(&s->in, archive_state_read, s->archive, archive_state_bytes(s->archive));
-	if (err == TV_EFORMAT || err == TV_ECORRUPT)
+	if (err == TV_EINVAL)
+		return too_new(s, "its state.bin", s->in.version);
+	if (err == TV_EFORMAT && archive_why(s->archive)[0] == '\0')
 		return bad(s, "its state.bin is not of Triumvir's format; a snapshot of another program cannot be restored");
 	return err;
 }
@@ -89,6 +113,8 @@ sieve_end(struct sieve *s, enum tv_err err, char *errbuf, size_t cap)
 		err = archive_finish(s->archive);
 	else if (err == TV_ECORRUPT)
 		err = bad(s, "state.bin is damaged");
+	if (err == TV_OK && s->newer > 0)
+		err = too_new(s, "the state in it", s->newer);
 	if (err == TV_OK && !s->has_meta)
 		err = bad(s, "state.bin does not say of which index it is");
 	if (err != TV_OK && cap > 0 && errbuf[0] == '\0')
@@ -180,8 +206,10 @@ staged_read(void *ctx, void *p, size_t n, size_t *got)
 	if (s->used == s->chunk.len) {
 		s->used = 0;
 		s->err = stage_chunk(s->f, s->id, s->offset, &s->chunk);
-		if (s->err != TV_OK)
+		if (s->err != TV_OK) {
+			errno = EIO;		/* for archive_why(); the data base has logged its own words */
 			return s->err;
+		}
 		s->offset += s->chunk.len;
 		crypto_generichash_update(&s->sum, s->chunk.data, s->chunk.len);
 		*s->done += s->chunk.len;

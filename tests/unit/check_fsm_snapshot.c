@@ -315,6 +315,40 @@ START_TEST(damaged_files_are_refused)
 }
 END_TEST
 
+/* Nothing is wrong with it: who reads the log must not look for a broken disk. */
+START_TEST(newer_versions_are_told_from_damage)
+{
+	uint8_t before[32], after[32], *all;
+	uint64_t bytes, index, term;
+	FILE *f;
+
+	fill(20, 1);
+	take(&bytes);
+	digest(before);
+	all = malloc(bytes);
+	for (unsigned form = 0; form < 2; form++) {
+		take(&bytes);
+		f = fopen(path, "r+");
+		ck_assert_uint_eq(fread(all, 1, bytes, f), bytes);
+		kit_snapshot_newer(all, bytes, form == 1);
+		rewind(f);
+		fwrite(all, 1, bytes, f);
+		fclose(f);
+		ck_assert_int_eq(fsm_restore(k.f, path, &index, &term, why, sizeof(why)), TV_EINVAL);
+		ck_assert_msg(strstr(why, "a newer version of raftd wrote it: upgrade this server") != NULL, "%s", why);
+		digest(after);
+		ck_assert_mem_eq(before, after, 32);
+		/* A damaged one may look like that. */
+		f = fopen(path, "r+");
+		ck_assert_int_eq(fseek(f, (long)bytes - 100, SEEK_SET), 0);
+		fputc(all[bytes - 100] ^ 1, f);
+		fclose(f);
+		refused();
+	}
+	free(all);
+}
+END_TEST
+
 /* -- a crash during the restore -- */
 
 START_TEST(killed_restore_leaves_one_good_state)
@@ -432,6 +466,7 @@ main(void)
 	tcase_add_test(t, one_at_a_time_and_replaced_state);
 	tcase_add_test(t, restore_beside_checkpoints_and_applies);
 	tcase_add_test(t, damaged_files_are_refused);
+	tcase_add_test(t, newer_versions_are_told_from_damage);
 	tcase_add_test(t, killed_restore_leaves_one_good_state);
 	tcase_add_test(t, interrupted_swaps);
 	tcase_add_test(t, checkpoint_keeps_files_small);

@@ -720,6 +720,55 @@ START_TEST(hostile_tars_are_refused)
 }
 END_TEST
 
+/* What a later version saved is neither damaged nor another program's. */
+START_TEST(newer_archives_say_what_to_do)
+{
+	struct buf tar = BUF_INIT(64u << 20), bin;
+	struct span meta = span_str("{}");
+	char sums[256];
+
+	fill(3, "old");
+	for (unsigned form = 0; form < 2; form++) {
+		save();
+		bin = slurp(state);
+		kit_snapshot_newer(bin.data, bin.len, form == 1);
+		sums_of(meta, buf_span(&bin), sums, sizeof(sums));
+		member(&tar, "meta.json", '0', meta.len, meta);
+		member(&tar, "state.bin", '0', bin.len, buf_span(&bin));
+		member(&tar, "SHA256SUMS", '0', strlen(sums), span_str(sums));
+		refused(&tar, form == 1 ? "its state.bin is of version 77, newer than this server knows" :
+		    "the state in it is of version 77, newer than this server knows");
+		ck_assert_msg(strstr(why, "upgrade all servers to the version that saved it") != NULL, "%s", why);
+		buf_done(&bin);
+	}
+	buf_done(&tar);
+}
+END_TEST
+
+START_TEST(cut_in_the_head_of_the_state)
+{
+	struct buf tar = BUF_INIT(64u << 20), bin, all;
+
+	fill(3, "old");
+	save();
+	bin = slurp(state);
+	member(&tar, "meta.json", '0', 2, span_str("{}"));
+	member(&tar, "state.bin", '0', bin.len, buf_span(&bin));
+	tar.len = 3 * 512 + 10;			/* two members' heads, the first one's block, ten bytes of the second */
+	refused(&tar, "the archive ends within state.bin");
+	member(&tar, "meta.json", '0', 2, span_str("{}"));
+	member(&tar, "state.bin", '0', bin.len, buf_span(&bin));
+	gzip(&tar);
+	all = slurp(archive);
+	spill(archive, span_of(all.data, all.len / 4));
+	ck_assert_int_ne(check(STATE_MAX), TV_OK);
+	ck_assert_msg(strncmp(why, "failed to decompress snapshot: it ends too early", 48) == 0, "%s", why);
+	buf_done(&all);
+	buf_done(&tar);
+	buf_done(&bin);
+}
+END_TEST
+
 /* Records that no entry could have made would stop every server that meets them. */
 START_TEST(unsound_records_are_refused)
 {
@@ -992,6 +1041,8 @@ main(void)
 	tcase_add_test(t, sound_archive_is_accepted);
 	tcase_add_test(t, damaged_archives_are_refused);
 	tcase_add_test(t, hostile_tars_are_refused);
+	tcase_add_test(t, newer_archives_say_what_to_do);
+	tcase_add_test(t, cut_in_the_head_of_the_state);
 	tcase_add_test(t, unsound_records_are_refused);
 	tcase_add_test(t, own_records_are_sound);
 	tcase_add_test(t, too_large_records_are_refused);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <sodium.h>
+
 #include "common/mpack.h"
 #include "tests/unit/fsm_kit.h"
 
@@ -286,4 +288,15 @@ void
 kit_fired(void *ctx)
 {
 	++*(unsigned *)ctx;
+}
+
+void
+kit_snapshot_newer(uint8_t *all, size_t n, bool form)
+{
+	const size_t head = 28, key_bytes = all[head + 3];
+
+	ck_assert_uint_gt(n, 200);
+	ck_assert_int_eq(all[head + 8], 'A');		/* TBL_META */
+	all[form ? 11 : head + 8 + key_bytes] = 77;
+	crypto_generichash(all + n - 32, 32, all, n - 32, NULL, 0);
 }

@@ -53,6 +53,13 @@ void kit_service(struct kit *k, const char *node, const char *id, const char *na
 const char *kit_session(struct kit *k, const char *node, const char *behavior, int64_t lock_delay_ns);
 bool kit_session_lives(struct kit *k, const char *id);
 
+/* -- snapshot files -- */
+/*
+ * The n bytes of one as a later version would write them, sound in all else: the file's form is that version's, or only
+ * that of its first record (the position).
+ */
+void kit_snapshot_newer(uint8_t *all, size_t n, bool form);
+
 /* -- watches: counts how often it fired -- */
 void kit_fired(void *ctx);
 
