@@ -10,6 +10,7 @@
 
 #define ANSWER_BYTES_MAX (256u << 20)
 #define TELL_AFTER_S 2
+#define EXPECT_MS 5000L			/* then it is sent without having been asked for */
 
 struct client {
 	CURL *curl;
@@ -149,10 +150,10 @@ on_upload(char *dst, size_t size, size_t n, void *ctx)
 }
 
 static struct curl_slist *
-request_headers(const struct client *c)
+request_headers(const struct client *c, const char *expect)
 {
 	struct buf b = BUF_INIT(4096);
-	struct curl_slist *list = curl_slist_append(NULL, "Expect:");
+	struct curl_slist *list = curl_slist_append(NULL, expect);
 
 	if (c->token != NULL) {
 		buf_printf(&b, "X-Consul-Token: %s", c->token);
@@ -175,12 +176,12 @@ explain(const struct client *c, CURLcode rc, struct client_answer *out)
 		snprintf(out->error, sizeof(out->error), "%s", curl_easy_strerror(rc));
 }
 
-/* What all requests have in common; the headers are the caller's to free. */
+/* What all requests have in common; the headers are the caller's to free.  expect: a header, or "Expect:" for none. */
 static struct curl_slist *
-prepare(struct client *c, const char *path, struct client_answer *out)
+prepare_expecting(struct client *c, const char *path, const char *expect, struct client_answer *out)
 {
 	struct buf url = BUF_INIT(1u << 20);
-	struct curl_slist *headers = request_headers(c);
+	struct curl_slist *headers = request_headers(c, expect);
 
 	*out = (struct client_answer){ .body = BUF_INIT(ANSWER_BYTES_MAX) };
 	buf_printf(&url, "%s%s", c->base, path);
@@ -201,6 +202,12 @@ prepare(struct client *c, const char *path, struct client_answer *out)
 	curl_easy_setopt(c->curl, CURLOPT_ERRORBUFFER, out->error);
 	buf_done(&url);			/* libcurl has its own copy */
 	return headers;
+}
+
+static struct curl_slist *
+prepare(struct client *c, const char *path, struct client_answer *out)
+{
+	return prepare_expecting(c, path, "Expect:", out);
 }
 
 static bool
@@ -393,8 +400,10 @@ client_upload(struct client *c, const char *path, FILE *from, uint64_t size, cli
     struct client_answer *out)
 {
 	struct transfer t = { .client = c, .file = from, .tick = tick, .ctx = ctx, .upload = true, .out = out };
-	struct curl_slist *headers = prepare(c, path, out);
+	/* What is refused at once is not sent: the connection would break, and the sentence be lost with it. */
+	struct curl_slist *headers = prepare_expecting(c, path, "Expect: 100-continue", out);
 
+	curl_easy_setopt(c->curl, CURLOPT_EXPECT_100_TIMEOUT_MS, EXPECT_MS);
 	curl_easy_setopt(c->curl, CURLOPT_UPLOAD, 1L);
 	curl_easy_setopt(c->curl, CURLOPT_READFUNCTION, on_read);
 	curl_easy_setopt(c->curl, CURLOPT_READDATA, &t);

@@ -1,5 +1,6 @@
 /* clusterctl raft autopilot: how the servers are looked after, and how they are. */
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -60,8 +61,9 @@ value_like(const json_t *old, const char *text)
 		return strcmp(text, "true") == 0 ? json_true() : strcmp(text, "false") == 0 ? json_false() : NULL;
 	if (json_is_string(old))
 		return json_string(text);
+	errno = 0;
 	n = strtoll(text, &end, 10);
-	return *text != '\0' && *end == '\0' && n >= 0 ? json_integer(n) : NULL;
+	return *text != '\0' && *end == '\0' && n >= 0 && errno == 0 ? json_integer(n) : NULL;
 }
 
 /* One NAME=VALUE into the configuration; complains and returns false. */

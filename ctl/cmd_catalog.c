@@ -81,6 +81,9 @@ cmd_catalog(struct ctl *ctl, int argc, char **argv)
 	if (n < 0)
 		return 2;
 	verb = n > 0 ? argv[1] : "";
+	if (n > 0 && ctl_in_vain("catalog", verb, specs, 2, strcmp(verb, "datacenters") == 0 ? "" :
+	    strcmp(verb, "services") == 0 ? "dc" : "dc near"))
+		return ctl_usage(cmd);
 	if (strcmp(verb, "nodes") == 0 && n == 1)
 		print = print_nodes;
 	else if (strcmp(verb, "service") == 0 && n == 2)

@@ -257,12 +257,17 @@ cmd_keyring(struct ctl *ctl, int argc, char **argv)
 		{ "use", "PUT", "keyring use", "is the primary key of all members." },
 		{ "remove", "DELETE", "keyring remove", "is removed from all members." },
 	};
-	int n = ctl_options(cmd, argc, argv, specs, sizeof(specs) / sizeof(specs[0]));
+	const unsigned count = sizeof(specs) / sizeof(specs[0]);
+	int n = ctl_options(cmd, argc, argv, specs, count);
 	const char *verb = n > 0 ? argv[1] : "";
+	const char *known = strcmp(verb, "list") == 0 ? "show-keys" : strcmp(verb, "rotate") == 0 ? "key keep-old force" :
+	    strcmp(verb, "encrypt") == 0 ? "dir" : strcmp(verb, "export") == 0 ? "" : "relay force";
 	struct ctl_key key;
 
 	if (n < 0)
 		return 2;
+	if (n > 0 && ctl_in_vain("keyring", verb, specs, count, known))
+		return ctl_usage(cmd);
 	if (sodium_init() < 0) {
 		fprintf(stderr, "clusterctl: libsodium cannot start: no source of random numbers\n");
 		return 1;

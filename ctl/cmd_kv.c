@@ -155,6 +155,30 @@ is_number(const char *option, const char *text)
 	return false;
 }
 
+static int
+usage(void)
+{
+	fprintf(stderr, "usage: clusterctl kv get [--stale] [--dc DC] KEY\n"
+	    "       clusterctl kv put [--cas INDEX] [--flags N] [--dc DC] KEY VALUE|-|@FILE\n"
+	    "       clusterctl kv delete [--recurse] [--cas INDEX] [--dc DC] KEY\n"
+	    "       clusterctl kv list [--stale] [--separator S] [--dc DC] [PREFIX]\n");
+	return 2;
+}
+
+static const char *
+known_options(const char *verb)
+{
+	static const struct { const char *verb, *options; } all[] = {
+		{ "get", "stale dc" }, { "put", "cas flags dc" }, { "delete", "recurse cas dc" },
+		{ "list", "stale separator dc" }, { "keys", "stale separator dc" },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (strcmp(all[i].verb, verb) == 0)
+			return all[i].options;
+	return "";
+}
+
 int
 cmd_kv(struct ctl *ctl, int argc, char **argv)
 {
@@ -164,11 +188,14 @@ cmd_kv(struct ctl *ctl, int argc, char **argv)
 		{ "recurse", &o.recurse, NULL }, { "stale", &o.stale, NULL }, { "cas", NULL, &o.cas },
 		{ "flags", NULL, &o.flags }, { "dc", NULL, &o.dc }, { "separator", NULL, &o.separator },
 	};
-	int n = ctl_options(cmd, argc, argv, specs, sizeof(specs) / sizeof(specs[0]));
+	const unsigned count = sizeof(specs) / sizeof(specs[0]);
+	int n = ctl_options(cmd, argc, argv, specs, count);
 	const char *verb = n > 0 ? argv[1] : "";
 
 	if (n < 0 || !is_number("cas", o.cas) || !is_number("flags", o.flags))
 		return 2;
+	if (n > 0 && ctl_in_vain("kv", verb, specs, count, known_options(verb)))
+		return usage();
 	if (strcmp(verb, "get") == 0 && n == 2)
 		return kv_get(ctl, argv[2], &o);
 	if (strcmp(verb, "put") == 0 && n == 3)
@@ -177,9 +204,5 @@ cmd_kv(struct ctl *ctl, int argc, char **argv)
 		return kv_delete(ctl, argv[2], &o);
 	if ((strcmp(verb, "list") == 0 || strcmp(verb, "keys") == 0) && n <= 2)
 		return kv_list(ctl, n == 2 ? argv[2] : "", &o);
-	fprintf(stderr, "usage: clusterctl kv get [--stale] [--dc DC] KEY\n"
-	    "       clusterctl kv put [--cas INDEX] [--flags N] [--dc DC] KEY VALUE|-|@FILE\n"
-	    "       clusterctl kv delete [--recurse] [--cas INDEX] [--dc DC] KEY\n"
-	    "       clusterctl kv list [--separator S] [--dc DC] [PREFIX]\n");
-	return 2;
+	return usage();
 }

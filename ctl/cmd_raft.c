@@ -110,18 +110,6 @@ usage(void)
 	return 2;
 }
 
-/* An option that the verb does not know must not be passed over: --dry-run of remove-peer would remove. */
-static bool
-given_in_vain(const char *verb, const struct option_spec *specs, unsigned count, const char *known)
-{
-	for (unsigned i = 0; i < count; i++)
-		if (*specs[i].flag && strstr(known, specs[i].name) == NULL) {
-			fprintf(stderr, "clusterctl: raft %s has no option --%s\n", verb, specs[i].name);
-			return true;
-		}
-	return false;
-}
-
 int
 cmd_raft(struct ctl *ctl, int argc, char **argv)
 {
@@ -136,7 +124,7 @@ cmd_raft(struct ctl *ctl, int argc, char **argv)
 
 	if (n < 0)
 		return 2;
-	if (n == 0 || given_in_vain(verb, specs, count, known))
+	if (n == 0 || ctl_in_vain("raft", verb, specs, count, known))
 		return usage();
 	if (strcmp(verb, "list-peers") == 0 && n == 1)
 		return list_peers(ctl, stale);

@@ -97,8 +97,8 @@ confirmed(void)
 {
 	char line[16];
 
-	printf("\nThis cannot be undone. Type \"yes\" to do it: ");
 	fflush(stdout);
+	fprintf(stderr, "\nThis cannot be undone. Type \"yes\" to do it: ");
 	return fgets(line, sizeof(line), stdin) != NULL && strcmp(line, "yes\n") == 0;
 }
 
@@ -140,12 +140,12 @@ raft_recover(struct ctl *ctl, bool dry_run, bool yes)
 		fprintf(stderr, "clusterctl: " WHAT ": refused: %s\n", refused);
 		rc = 1;
 	} else if (!dry_run) {
-		if (!yes && !isatty(STDIN_FILENO)) {
+		if (!yes && (ctl->json || !isatty(STDIN_FILENO))) {	/* a program cannot be asked */
 			fflush(stdout);
 			fprintf(stderr, "clusterctl: " WHAT ": nothing was done; repeat it with --yes\n");
 			rc = 2;
 		} else if (!yes && !confirmed()) {
-			printf("Nothing was done.\n");
+			fprintf(stderr, "Nothing was done.\n");
 			rc = 1;
 		} else {
 			rc = act(ctl);

@@ -366,7 +366,9 @@ restore(struct ctl *ctl, const char *file, const struct snapshot_options *o)
 
 	if (f == NULL)
 		return complain("restore", file, strerror(errno));
-	if (!snap_facts_read(f, &facts, why, sizeof(why))) {
+	if (fseeko(f, 0, SEEK_END) != 0 || fseeko(f, 0, SEEK_SET) != 0) {
+		complain("restore", file, "a pipe cannot be read twice, to verify and to send it: make it a file");
+	} else if (!snap_facts_read(f, &facts, why, sizeof(why))) {
 		complain("restore", file, why);
 	} else if (agreed(ctl, &facts, o)) {
 		rewind(f);
@@ -378,6 +380,21 @@ restore(struct ctl *ctl, const char *file, const struct snapshot_options *o)
 }
 
 /* -- status -- */
+
+static void
+print_status(const json_t *st)
+{
+	double done = MB(json_integer_value(json_object_get(st, "Done")));
+	double total = MB(json_integer_value(json_object_get(st, "Total")));
+	const char *error = json_text(st, "Error");
+
+	printf("Restore %s: %s%s%s", json_text(st, "ID"), json_text(st, "Phase"), error[0] != '\0' ? ": " : "", error);
+	if (total > 0)
+		printf(", %.1f of %.1f MB", done, total);
+	else if (done > 0)
+		printf(", %.1f MB so far", done);
+	putchar('\n');
+}
 
 static int
 show_status(struct ctl *ctl, const struct snapshot_options *o)
@@ -396,10 +413,19 @@ show_status(struct ctl *ctl, const struct snapshot_options *o)
 	else if (strcmp(json_text(st, "Phase"), "none") == 0)
 		puts("The leader knows of no restore.");
 	else
-		printf("Restore %s: %s%s%s\n", json_text(st, "ID"), json_text(st, "Phase"),
-		    json_text(st, "Error")[0] != '\0' ? ": " : "", json_text(st, "Error"));
+		print_status(st);
 	json_decref(st);
 	return 0;
+}
+
+static int
+usage(void)
+{
+	fprintf(stderr, "usage: clusterctl snapshot save [--stale] [--dc DC] FILE\n"
+	    "       clusterctl snapshot restore [--yes] [--dc DC] FILE\n"
+	    "       clusterctl snapshot inspect FILE\n"
+	    "       clusterctl snapshot status [--dc DC]\n");
+	return 2;
 }
 
 int
@@ -408,11 +434,16 @@ cmd_snapshot(struct ctl *ctl, int argc, char **argv)
 	const struct command *cmd = ctl_find("snapshot");
 	struct snapshot_options o = { .dc = NULL };
 	const struct option_spec specs[] = { { "stale", &o.stale, NULL }, { "yes", &o.yes, NULL }, { "dc", NULL, &o.dc } };
-	int n = ctl_options(cmd, argc, argv, specs, sizeof(specs) / sizeof(specs[0]));
+	const unsigned count = sizeof(specs) / sizeof(specs[0]);
+	int n = ctl_options(cmd, argc, argv, specs, count);
 	const char *verb = n > 0 ? argv[1] : "";
+	const char *known = strcmp(verb, "save") == 0 ? "stale dc" : strcmp(verb, "restore") == 0 ? "yes dc" :
+	    strcmp(verb, "status") == 0 ? "dc" : "";
 
 	if (n < 0)
 		return 2;
+	if (n > 0 && ctl_in_vain("snapshot", verb, specs, count, known))
+		return usage();
 	if (strcmp(verb, "save") == 0 && n == 2)
 		return save(ctl, argv[2], &o);
 	if (strcmp(verb, "restore") == 0 && n == 2)
@@ -421,9 +452,5 @@ cmd_snapshot(struct ctl *ctl, int argc, char **argv)
 		return inspect(ctl, argv[2]);
 	if (strcmp(verb, "status") == 0 && n == 1)
 		return show_status(ctl, &o);
-	fprintf(stderr, "usage: clusterctl snapshot save [--stale] [--dc DC] FILE\n"
-	    "       clusterctl snapshot restore [--yes] [--dc DC] FILE\n"
-	    "       clusterctl snapshot inspect FILE\n"
-	    "       clusterctl snapshot status [--dc DC]\n");
-	return 2;
+	return usage();
 }

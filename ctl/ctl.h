@@ -41,6 +41,14 @@ struct option_spec {
 int ctl_options(const struct command *cmd, int argc, char **argv, const struct option_spec *specs, unsigned spec_count);
 
 /*
+ * Was an option given that only other verbs of the command know?  It must not be passed over: --dry-run of remove-peer
+ * would remove.  Then prints a sentence and returns true.  Flags are false and values NULL before ctl_options().
+ * known: the names that this verb knows, with a space between them.
+ */
+bool ctl_in_vain(const char *cmd, const char *verb, const struct option_spec *specs, unsigned spec_count,
+    const char *known);
+
+/*
  * Takes an option that may be repeated out of argv before ctl_options(): its values, at most max.  Returns their
  * count, or -1 after a sentence.
  */

@@ -109,6 +109,16 @@ take_globals(struct ctl *ctl, int argc, char **argv)
 	return n;
 }
 
+/* As the last word; behind "--" it is an argument. */
+static bool
+asks_for_help(int argc, char **argv)
+{
+	for (int i = 2; i < argc - 1; i++)
+		if (strcmp(argv[i], "--") == 0)
+			return false;
+	return argc >= 3 && (strcmp(argv[argc - 1], "--help") == 0 || (argc == 3 && strcmp(argv[2], "-h") == 0));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -132,7 +142,7 @@ main(int argc, char **argv)
 		fprintf(stderr, "clusterctl: no command \"%s\"; `clusterctl help` lists them\n", argv[1]);
 		return 2;
 	}
-	if (argc >= 3 && (strcmp(argv[argc - 1], "--help") == 0 || (argc == 3 && strcmp(argv[2], "-h") == 0))) {
+	if (asks_for_help(argc, argv)) {
 		printf("usage: clusterctl %s %s\n%s\n", cmd->name, cmd->args, cmd->help);
 		return 0;
 	}

@@ -78,6 +78,35 @@ ctl_options(const struct command *cmd, int argc, char **argv, const struct optio
 	return n - 1;
 }
 
+/* "a b" holds "b". */
+static bool
+has_word(const char *words, const char *word)
+{
+	size_t len = strlen(word), n;
+
+	for (; *words != '\0'; words += n + (words[n] == ' ')) {
+		n = strcspn(words, " ");
+		if (n == len && strncmp(words, word, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool
+ctl_in_vain(const char *cmd, const char *verb, const struct option_spec *specs, unsigned spec_count,
+    const char *known)
+{
+	for (unsigned i = 0; i < spec_count; i++) {
+		bool given = specs[i].flag != NULL ? *specs[i].flag : *specs[i].value != NULL;
+
+		if (!given || has_word(known, specs[i].name))
+			continue;
+		fprintf(stderr, "clusterctl: %s %s has no option --%s\n", cmd, verb, specs[i].name);
+		return true;
+	}
+	return false;
+}
+
 int
 ctl_repeated(const struct command *cmd, int *argc, char **argv, const char *name, const char **values, int max)
 {

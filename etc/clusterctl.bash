@@ -30,7 +30,7 @@ _clusterctl()
 		esac ;;
 	kv) COMPREPLY=($(compgen -W "get put delete list --recurse --stale --cas --flags --dc --separator" -- "$cur")) ;;
 	catalog) COMPREPLY=($(compgen -W "nodes services datacenters service --dc --near" -- "$cur")) ;;
-	raft) COMPREPLY=($(compgen -W "list-peers remove-peer transfer-leader autopilot recover get set health --force --dry-run --yes" -- "$cur")) ;;
+	raft) COMPREPLY=($(compgen -W "list-peers remove-peer transfer-leader autopilot recover get set health --stale --force --dry-run --yes" -- "$cur")) ;;
 	snapshot)
 		case ${COMP_WORDS[COMP_CWORD - 1]} in
 		save|restore|inspect|--stale|--yes) COMPREPLY=($(compgen -f -- "$cur")) ;;

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """clusterctl called wrongly: exit status 2 for a wrong call, 1 for what did not work, and a sentence that helps."""
+import fnmatch
 import os
 import pty
+import re
 import signal
 import socket
 import subprocess
@@ -10,7 +12,7 @@ import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import BUILD, Cluster, main, wait_for  # noqa: E402
+from cluster import BUILD, TOP, Cluster, main, wait_for  # noqa: E402
 
 
 def ctl(*args):
@@ -48,6 +50,12 @@ def test_wrong_calls():
     expect(2, "raft remove-peer has no option --dry-run", "raft", "remove-peer", "--dry-run", "n1")
     expect(2, "raft transfer-leader has no option --yes", "raft", "transfer-leader", "--yes")
     expect(2, "raft recover has no option --force", "raft", "recover", "--force")
+    expect(2, "snapshot inspect has no option --yes", "snapshot", "inspect", "--yes", "x")
+    expect(2, "snapshot restore has no option --stale", "snapshot", "restore", "--stale", "x")
+    expect(2, "kv get has no option --recurse", "kv", "get", "--recurse", "x")
+    expect(2, "kv put has no option --stale", "kv", "put", "x", "y", "--stale")
+    expect(2, "catalog datacenters has no option --dc", "catalog", "datacenters", "--dc", "x")
+    expect(2, "keyring remove has no option --keep-old", "keyring", "remove", "--keep-old", "x")
     expect(0, "usage: clusterctl raft", "raft", "recover", "--help")
 
 
@@ -56,6 +64,9 @@ def test_nobody_there():
     expect(1, "Is rpcd running there?", "--addr", "127.60.51.99:1", "info")
     expect(1, "/nowhere: No such file or directory", "validate", "/nowhere")
     expect(1, "/nowhere: No such file or directory", "keygen", "/nowhere")
+    for verb in "inspect", "restore":
+        expect(1, "/tmp: failed to read snapshot file: Is a directory", "snapshot", verb, "/tmp")
+        expect(1, "/nowhere: No such file or directory", "snapshot", verb, "/nowhere")
 
 
 def test_answer_that_breaks_off():
@@ -128,11 +139,38 @@ def test_on_a_server():
         expect(1, "leads already", *at, "raft", "transfer-leader", node.name)
         expect(1, "quorum would be lost", *at, "raft", "remove-peer", node.name)
         expect(0, "reloaded", *at, "reload")
+        expect(0, "", *at, "kv", "put", "a", "--", "--help")        # behind "--" it is a value
+        assert node.kv_get("a") == b"--help"
+        expect(2, "is no value for MaxTrailingLogs", *at, "raft", "autopilot", "set", "MaxTrailingLogs=18446744073709551616")
         expect(1, "No path to datacenter", *at, "snapshot", "save", "--dc", "nowhere", os.path.join(node.dir, "x"))
         node.kill("raftd")
         wait_for("raftd's end is known", lambda: node.stats("rpcd")["raftd"] == "away")
         expect(1, 'no section "raft" on this node; raftd does not run there', *at, "info", "raft")
         expect(1, "raftd is not running on this node", *at, "leave")
+
+
+def told_in_the_manual():
+    """Is a name of `info` explained?  Whole names, patterns with *, and endings (`_left`) of the name before them."""
+    with open(os.path.join(TOP, "doc", "operations.md")) as f:
+        text = f.read().split("\n## What `info` shows\n")[1].split("\n## ")[0]
+    words = set(re.findall(r"[a-z0-9_*]+", text))
+    patterns = [w for w in words if "*" in w]
+    endings = tuple(w for w in words if w.startswith("_") and "*" not in w)
+    return lambda name: name in words or name.endswith(endings) or any(fnmatch.fnmatchcase(name, p) for p in patterns)
+
+
+def test_every_number_is_explained():
+    told = told_in_the_manual()
+    assert told("applied_index") and not told("nothing_of_this_name")
+    with Cluster("127.60.55") as c:
+        node = c.add("n1", 1, raftd={"bootstrap": True}).start()
+        c.formed([node])
+        stats = node.get("/v1/agent/self").json()["Stats"]
+        assert {"raft", "raftd", "state", "serf_lan", "serf_wan", "keyring", "gossipd", "rpcd"} <= set(stats), list(stats)
+        names = {section + ": " + name for section, values in stats.items() for name in values if not told(name)}
+        gauges = {g["Name"] for g in node.get("/v1/agent/metrics").json()["Gauges"]}
+        names |= {g for g in gauges if not told(g.split(".")[-1])} - {"triumvir.members.lan", "triumvir.members.wan"}
+        assert not names, "doc/operations.md does not say what these are: " + ", ".join(sorted(names))
 
 
 def test_waiting_shows_on_a_terminal():
@@ -156,4 +194,4 @@ def test_waiting_shows_on_a_terminal():
 
 
 main(test_wrong_calls, test_nobody_there, test_answer_that_breaks_off, test_keys_are_never_overwritten,
-     test_validate_reads_the_keys, test_on_a_server, test_waiting_shows_on_a_terminal)
+     test_validate_reads_the_keys, test_on_a_server, test_every_number_is_explained, test_waiting_shows_on_a_terminal)

@@ -13,13 +13,15 @@ import os
 import random
 import signal
 import stat
+import struct
+import subprocess
 import sys
 import tarfile
 import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, Writer, main, wait_for  # noqa: E402
+from cluster import BUILD, Cluster, Writer, main, wait_for  # noqa: E402
 
 NET = "127.78"  # or where TV_NET moves it
 OLD, NEW = b"old", b"new"
@@ -148,11 +150,21 @@ def test_command():
         assert facts["Tables"]["KVS"]["Count"] == 1 and facts["FileBytes"] == len(archive)
         text = n.ctl("snapshot", "inspect", path).stdout
         assert "KVS" in text and facts["SHA256"]["state.bin"] in text
+        # A pipe can be looked through; restoring would have to read it twice.
+        for verb, says in ("inspect", str(len(archive)) + " bytes"), ("restore", "a pipe cannot be read twice"):
+            with subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as cat:
+                p = subprocess.run([os.path.join(BUILD, "ctl", "clusterctl"), "--addr", n.addr + ":8500", "snapshot", verb,
+                                    "/dev/stdin"], stdin=cat.stdout, capture_output=True, text=True, timeout=60)
+            assert says in p.stdout + p.stderr and p.returncode == (verb == "restore"), p
         n.kv_put("a", NEW)
         p = n.ctl("snapshot", "restore", "--yes", path)
         assert "Restored snapshot" in p.stdout and "This replaces all keys" in p.stderr
         assert n.kv_get("a") == OLD
         assert ": done" in n.ctl("snapshot", "status").stdout
+        open(path + ".newer", "wb").write(newer(archive))
+        for verb in "inspect", "restore":
+            p = n.ctl("snapshot", verb, path + ".newer", check=False)
+            assert p.returncode == 1 and "of version 77, newer than this clusterctl knows (1)" in p.stderr, p
         # What is damaged is refused before anybody is asked.
         open(path + ".broken", "wb").write(gzip.compress(flip(gzip.decompress(archive))))
         for verb in (("inspect",), ("restore", "--yes")):
@@ -201,7 +213,7 @@ def test_archive_of_another_datacenter():
 
 def test_bad_archives():
     with Cluster(NET + ".3") as c:
-        servers = c.servers(3, rpcd={"limits.snapshot_bytes_max": "4M"})
+        servers = c.servers(3, rpcd={"limits.snapshot_bytes_max": "4M"}, raftd={"restore_bytes_max": "2M"})
         leader = c.formed(servers)
         follower = next(n for n in servers if n is not leader)
         leader.kv_put("a", OLD)
@@ -215,7 +227,9 @@ def test_bad_archives():
             "trailing": (archive + b"x", "failed to decompress snapshot: "),
             "no tar": (gzip.compress(b"x" * 2000), "failed to read snapshot file: "),
             "bomb": (gzip.compress(bytes(200 << 20), 9), "failed to read snapshot file: "),
-            "another program": (another_program(), "not of Triumvir's format"),
+            "another program": (packed(b"\x81\xa9LastIndex\x05" + bytes(300)), "not of Triumvir's format"),
+            "a later version": (newer(archive), "of version 77, newer than this server knows: upgrade all servers"),
+            "too large": (packed(bytes(3 << 20)), "is larger than 2097152 (restore_bytes_max in raftd.conf)"),
             "a bit": (gzip.compress(flip(plain)), "failed to read snapshot file: "),
         }
         for node in (leader, follower):
@@ -232,14 +246,37 @@ def test_bad_archives():
         assert r.status == 200 and follower.kv_get("mark") is None, r
 
 
+def test_refused_before_it_is_sent():
+    """An archive that is too large is refused with a sentence, not with a broken connection, whatever its size."""
+    with Cluster(NET + ".3") as c:
+        n = c.servers(1, rpcd={"limits.snapshot_bytes_max": "1M", "limits.body_discard_max": "0"})[0]
+        c.formed([n])
+        fill(n, 12)
+        path = os.path.join(c.dir, "large.tgz")
+        n.ctl("snapshot", "save", path)
+        for addr in (n.addr + ":8500", "unix:" + os.path.join(n.run, "rpcd.sock")):
+            for _ in range(5):
+                p = n.ctl("--addr", addr, "snapshot", "restore", "--yes", path, check=False)
+                assert p.returncode == 1 and "limits.snapshot_bytes_max in rpcd.conf" in p.stderr, p
+        assert n.get("/v1/snapshot/restore").json()["Phase"] == "none"
+
+
 def flip(plain):
     b = bytearray(plain)
     b[plain.index(b"TVSNAP1") + 60] ^= 1
     return bytes(b)
 
 
-def another_program():
-    out, files = io.BytesIO(), {"meta.json": b"{}", "state.bin": b"\x81\xa9LastIndex\x05" + bytes(300)}
+def newer(archive):
+    """The same as a later version might save it."""
+    state = bytearray(member(archive, "state.bin"))
+    struct.pack_into(">I", state, 8, 77)
+    return packed(bytes(state[:-32]) + hashlib.blake2b(state[:-32], digest_size=32).digest())
+
+
+def packed(state):
+    """A sound archive with this state.bin."""
+    out, files = io.BytesIO(), {"meta.json": b"{}", "state.bin": state}
     sums = "".join("%s  %s\n" % (hashlib.sha256(v).hexdigest(), k) for k, v in files.items())
     with tarfile.open(fileobj=out, mode="w:gz") as t:
         for k, v in dict(files, SHA256SUMS=sums.encode()).items():
@@ -602,7 +639,7 @@ def test_memory_is_bounded():
             assert after[k] - before[k] < 60, (k, before[k], after[k])
 
 
-main(test_save_and_restore_anywhere, test_command, test_archive_of_another_datacenter, test_bad_archives,
+main(test_save_and_restore_anywhere, test_command, test_archive_of_another_datacenter, test_bad_archives, test_refused_before_it_is_sent,
      test_snapshot_under_load_is_of_one_index,
      test_into_a_fresh_cluster, test_sessions_get_their_time_again, test_one_at_a_time_and_a_client_that_leaves,
      test_leader_killed_on_the_way, test_follower_killed_or_away, test_leadership_moves_on_the_way,
