@@ -130,6 +130,10 @@ bool api_filter_failed(struct request *r);
 /* Hands op with these arguments to the router; finish gets the reply.  On failure the answer is made here. */
 void api_start(struct request *r, enum op_code op, const void *args,
     void (*finish)(struct request *r, const struct op_reply *reply));
+/* Are datacenter and token of r->op as short as an operation can carry them?  Else answers, and returns false. */
+bool api_names_fit(struct request *r);
+/* The status for an error of the servers: Consul's is 403 for what is not permitted, and 500 for all else. */
+unsigned api_error_status(enum tv_err err);
 /* A reply with an error: answers it (500 with its sentence, 403...) and returns true. */
 bool api_failed(struct request *r, const struct op_reply *reply);
 /* Query headers of a read; consistency: also X-Consul-Effective-Consistency. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "common/records.h"
 #include "rpcd/api.h"
 
@@ -17,6 +18,7 @@
 #define PIECE_OVERHEAD 4096		/* of an operation beside the piece */
 #define ID_BYTES 37
 #define FATE_TRIES 8			/* each as long as the router waits for a leader */
+#define TOO_MANY "rpc error making call: too many requests under way (see limits.calls_pending_max)"
 
 /*
  * The first question.  The server keeps something from then on, and its answer says under what name: if the client has
@@ -57,7 +59,7 @@ on_reply(void *ctx, const struct op_reply *reply)
 	r->finish(r, reply);
 }
 
-/* NULL: it could not be asked. */
+/* NULL: it could not be asked.  Datacenter and token of the request are no longer than allowed: open_passing(). */
 static struct route_call *
 send_ask(struct request *r, enum op_code op, const struct snapshot_ask *args, route_done *done, void *ctx)
 {
@@ -69,7 +71,7 @@ send_ask(struct request *r, enum op_code op, const struct snapshot_ask *args, ro
 	buf_reset(&r->scratch);
 	schema_pack(&snapshot_ask_schema, args, &r->scratch);
 	r->op.args = buf_span(&r->scratch);
-	if (!r->scratch.failed && r->op.dc.len <= OP_NAME_BYTES_MAX && r->op.token.len <= OP_NAME_BYTES_MAX)
+	if (!r->scratch.failed)
 		call = route_start(r->api->route, &r->op, done, ctx);
 	buf_done(&r->scratch);
 	return call;
@@ -178,8 +180,12 @@ take_reply(struct request *r, const struct op_reply *reply, struct snapshot_stat
 static void
 opening_free(struct opening *o)
 {
-	free(o->dc);
+	if (o == NULL)
+		return;
+	if (o->token != NULL)
+		explicit_bzero(o->token, strlen(o->token));
 	free(o->token);
+	free(o->dc);
 	free(o);
 }
 
@@ -212,11 +218,13 @@ static void
 open_passing(struct request *r, enum op_code op, void (*finish)(struct request *r, const struct op_reply *reply))
 {
 	struct snapshot_ask args = { .Offset = 0 };
-	struct passing *p = passing_new(r);
-	struct opening *o = p == NULL ? NULL : calloc(1, sizeof(*o));
+	struct passing *p;
+	struct opening *o;
 
-	if (p == NULL)
+	r->op.token = api_token(r);
+	if (!api_names_fit(r) || (p = passing_new(r)) == NULL)
 		return;
+	o = calloc(1, sizeof(*o));
 	if (o != NULL)
 		*o = (struct opening){ r, r->api->route, text_copy(r->op.dc), text_copy(api_token(r)) };
 	if (o == NULL || o->dc == NULL || o->token == NULL) {
@@ -226,10 +234,9 @@ open_passing(struct request *r, enum op_code op, void (*finish)(struct request *
 		p->opening = o;
 		return;
 	} else {
-		answer_text(r, 500, "rpc error making call: too many requests under way (see limits.calls_pending_max)");
+		answer_text(r, 500, TOO_MANY);
 	}
-	if (o != NULL)
-		opening_free(o);
+	opening_free(o);
 }
 
 /* -- GET -- */
@@ -245,18 +252,25 @@ ask_piece(struct request *r)
 	return ask(r, OP_SNAPSHOT_READ, &args, got_piece);
 }
 
-/* Before the first byte a sentence; after it the connection ends early, and the length tells. */
+/* The connection ends early, and the length tells that; why, only the log can say. */
 static void
-get_failed(struct request *r, struct span text)
+broke_off(struct request *r, struct span why)
 {
-	struct passing *p = passing_of(r);
+	const struct passing *p = passing_of(r);
 
-	p->total = 0;
+	log_warn("http", "a snapshot for a client broke off after %" PRIu64 " of %" PRIu64 " bytes: %.*s", p->offset,
+	    p->total, (int)why.len, (const char *)why.p);
+	r->stream = NULL;
+}
+
+static void
+get_failed(struct request *r, unsigned status, struct span text)
+{
 	if (!r->answered) {
-		answer_span(r, 500, text);
+		answer_span(r, status, text);
 		return;
 	}
-	r->stream = NULL;
+	broke_off(r, text);
 	r->ready(r);
 }
 
@@ -274,7 +288,7 @@ read_stream(struct request *r, void *dst, size_t max)
 		buf_reset(&p->next);
 		p->used = 0;
 		if (p->offset < p->total && !ask_piece(r)) {
-			r->stream = NULL;
+			broke_off(r, span_str(TOO_MANY));
 			return 0;
 		}
 	}
@@ -303,23 +317,25 @@ got_piece(struct request *r, const struct op_reply *reply)
 	bool first = p->total == 0;
 
 	if (!take_reply(r, reply, &st, &text)) {
-		get_failed(r, text);
+		get_failed(r, api_error_status(reply->err), text);
 		return;
 	}
 	if (st.Phase == SNAPSHOT_PREPARING) {
 		if (!ask_piece(r))
-			get_failed(r, span_str("too many requests under way"));
+			get_failed(r, 500, span_str(TOO_MANY));
 		return;
 	}
 	if (st.Data.len == 0 || (!first && st.Total != p->total) || st.Data.len > st.Total - p->offset) {
-		get_failed(r, span_str("malformed answer"));
+		get_failed(r, 500, span_str("malformed answer"));
 		return;
 	}
 	p->total = st.Total;
 	p->offset += st.Data.len;
 	buf_putspan(first ? &p->piece : &p->next, st.Data);
-	if (p->piece.failed || p->next.failed || (first && p->offset < p->total && !ask_piece(r)))
-		get_failed(r, span_str("out of memory"));
+	if (p->piece.failed || p->next.failed)
+		get_failed(r, 500, span_str("out of memory"));
+	else if (first && p->offset < p->total && !ask_piece(r))
+		get_failed(r, 500, span_str(TOO_MANY));
 	else if (first)
 		start_stream(r, reply, st.Total);
 	else
@@ -334,10 +350,11 @@ saved(struct request *r, const struct op_reply *reply)
 	struct span text;
 
 	if (!take_reply(r, reply, &st, &text))
-		get_failed(r, text);
-	else if (!span_copy(st.Server, p->server, sizeof(p->server)) || !span_copy(st.ID, p->id, sizeof(p->id)) ||
-	    !ask_piece(r))
-		get_failed(r, span_str("malformed answer"));
+		get_failed(r, api_error_status(reply->err), text);
+	else if (!span_copy(st.Server, p->server, sizeof(p->server)) || !span_copy(st.ID, p->id, sizeof(p->id)))
+		get_failed(r, 500, span_str("malformed answer"));
+	else if (!ask_piece(r))
+		get_failed(r, 500, span_str(TOO_MANY));
 }
 
 static void
@@ -352,10 +369,10 @@ run_save(struct request *r)
 static void put_on(struct request *r);
 
 static void
-put_failed(struct request *r, struct span text, bool changed_nothing)
+put_failed(struct request *r, unsigned status, struct span text, bool changed_nothing)
 {
 	if (!r->answered)
-		answer_text(r, 500, "%.*s%s", (int)text.len, (const char *)text.p,
+		answer_text(r, status, "%.*s%s", (int)text.len, (const char *)text.p,
 		    changed_nothing ? "; nothing was changed" : "");
 }
 
@@ -370,8 +387,8 @@ ask_fate(struct request *r)
 
 	if (p->tries++ < FATE_TRIES && ask(r, OP_RESTORE_STATUS, &args, got_fate))
 		return;
-	put_failed(r, span_str("the server that carried out the restore was lost, and no leader can tell what became of it: "
-	    "it may or may not have taken effect"), false);
+	put_failed(r, 500, span_str("the server that carried out the restore was lost, and no leader can tell what became "
+	    "of it: it may or may not have taken effect"), false);
 }
 
 static void
@@ -393,9 +410,9 @@ got_fate(struct request *r, const struct op_reply *reply)
 	else if (st.Phase == RESTORE_DONE)
 		finished(r, reply);
 	else if (st.Phase == RESTORE_FAILED)
-		put_failed(r, st.Text, false);
+		put_failed(r, 500, st.Text, false);
 	else if (st.Phase == RESTORE_NONE)
-		put_failed(r, span_str("the leader was lost before the restore was committed"), true);
+		put_failed(r, 500, span_str("the leader was lost before the restore was committed"), true);
 	else
 		ask_fate(r);
 }
@@ -413,7 +430,7 @@ got_status(struct request *r, const struct op_reply *reply)
 	else if (st.Phase == RESTORE_DONE)
 		finished(r, reply);
 	else if (st.Phase == RESTORE_FAILED)
-		put_failed(r, st.Text, false);
+		put_failed(r, 500, st.Text, false);
 	else if (st.Phase == RESTORE_UNKNOWN || st.Phase == RESTORE_NONE || !ask(r, OP_RESTORE_STATUS, &args, got_status))
 		ask_fate(r);
 }
@@ -427,13 +444,13 @@ passed_on(struct request *r, const struct op_reply *reply)
 	struct span text;
 
 	if (!take_reply(r, reply, &st, &text)) {
-		put_failed(r, text, memmem(text.p, text.len, "nothing was changed", 19) == NULL);
+		put_failed(r, api_error_status(reply->err), text, memmem(text.p, text.len, "nothing was changed", 19) == NULL);
 	} else if (st.Phase == RESTORE_FAILED) {
 		p->ended = true;
-		put_failed(r, st.Text, false);
+		put_failed(r, 500, st.Text, false);
 	} else if (st.Phase != RESTORE_RECEIVING || st.Done != p->offset ||
 	    !span_copy(st.Server, p->server, sizeof(p->server)) || !span_copy(st.ID, p->id, sizeof(p->id))) {
-		put_failed(r, span_str("malformed answer"), true);
+		put_failed(r, 500, span_str("malformed answer"), true);
 	} else {
 		put_on(r);
 		if (!r->answered && !p->whole)
@@ -469,7 +486,7 @@ put_on(struct request *r)
 		asked = ask(r, OP_RESTORE_APPLY, &args, got_status);
 	}
 	if (!asked)
-		put_failed(r, span_str("too many requests under way (see limits.calls_pending_max)"), true);
+		put_failed(r, 500, span_str(TOO_MANY), true);
 }
 
 static size_t

@@ -144,6 +144,18 @@ on_reply(void *ctx, const struct op_reply *reply)
 		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
 }
 
+bool
+api_names_fit(struct request *r)
+{
+	if (r->op.dc.len > OP_NAME_BYTES_MAX)
+		answer_text(r, 500, "No path to datacenter");
+	else if (r->op.token.len > OP_NAME_BYTES_MAX)
+		answer_text(r, 403, "ACL not found");
+	else
+		return true;
+	return false;
+}
+
 /*
  * A body that its reader would refuse must never be sent: it would close a channel that all requests share.
  * JSON in particular can grow: an empty object is 2 bytes there and a whole record here.
@@ -151,11 +163,9 @@ on_reply(void *ctx, const struct op_reply *reply)
 static bool
 fits(struct request *r)
 {
-	if (r->op.dc.len > OP_NAME_BYTES_MAX)
-		answer_text(r, 500, "No path to datacenter");
-	else if (r->op.token.len > OP_NAME_BYTES_MAX)
-		answer_text(r, 403, "ACL not found");
-	else if (r->scratch.failed || r->scratch.len > r->api->conf->request_bytes_max)
+	if (!api_names_fit(r))
+		return false;
+	if (r->scratch.failed || r->scratch.len > r->api->conf->request_bytes_max)
 		answer_text(r, 413,
 		    "Request is too large for the servers, max size: %" PRIu64 " bytes (limits.request_bytes_max)",
 		    r->api->conf->request_bytes_max);
@@ -228,6 +238,12 @@ error_text(enum tv_err err)
 	}
 }
 
+unsigned
+api_error_status(enum tv_err err)
+{
+	return err == TV_EPERM || err == TV_EAUTH ? 403 : 500;
+}
+
 bool
 api_failed(struct request *r, const struct op_reply *reply)
 {
@@ -237,8 +253,7 @@ api_failed(struct request *r, const struct op_reply *reply)
 		return false;
 	if (op != NULL && op->kind == OP_READ)
 		put_headers(r, 1, false, 0);
-	unsigned status = reply->err == TV_EPERM || reply->err == TV_EAUTH ? 403 : 500;
-	answer_span(r, status, reply->text.len > 0 ? reply->text : span_str(error_text(reply->err)));
+	answer_span(r, api_error_status(reply->err), reply->text.len > 0 ? reply->text : span_str(error_text(reply->err)));
 	return true;
 }
 

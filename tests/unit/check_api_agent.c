@@ -88,6 +88,35 @@ START_TEST(members)
 }
 END_TEST
 
+/* Numbers and nothing else: an id may look like one, and would be no JSON with a zero before it. */
+START_TEST(metrics)
+{
+	static const char *const values[][3] = {
+		{ "raft", "term", "3" }, { "raft", "state", "Leader" }, { "raft", "disk_full", "0" }, { "raftd", "store_id", "007" },
+		{ "rpcd", "calls", "18446744073709551615" }, { "keyring", "keys", "4126732901255890" }, { "state", "kv", "" },
+	};
+	const unsigned count = sizeof(values) / sizeof(values[0]);
+	struct request *r = fake_begin("GET", "/v1/agent/metrics", NULL, NULL);
+	struct buf info = BUF_INIT(4096);
+
+	mpw_map(&info, count);
+	for (unsigned i = 0; i < count; i++) {
+		mpw_cstr(&info, values[i][0]);
+		mpw_map(&info, 1);
+		mpw_cstr(&info, values[i][1]);
+		mpw_cstr(&info, values[i][2]);
+	}
+	fake.info_done(fake.admin_ctx, buf_span(&info));
+	fake_answered(r, 200, NULL);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Value\":0,\"Labels\":{}},"
+	    "{\"Name\":\"triumvir.raft.term\",\"Value\":3,\"Labels\":{}},"
+	    "{\"Name\":\"triumvir.raft.disk_full\",\"Value\":0,\"Labels\":{}},"
+	    "{\"Name\":\"triumvir.rpcd.calls\",\"Value\":18446744073709551615,\"Labels\":{}}],\"Points\":["));
+	fake_end(r);
+	buf_done(&info);
+}
+END_TEST
+
 /* Asks, and gossipd gives this answer. */
 static void
 coords_are(const char *target, enum tv_err err, const char *text, struct span list, unsigned status, const char *want)
@@ -448,6 +477,17 @@ snapshot_says(enum snapshot_phase phase, uint64_t done, uint64_t total, const ch
 	reply_record(&snapshot_state_schema, &st);
 }
 
+static char logged[256];
+
+static void
+take_line(void *ctx, enum log_level level, const char *tag, const char *text)
+{
+	(void)ctx;
+	(void)level;
+	(void)tag;
+	snprintf(logged, sizeof(logged), "%s", text);
+}
+
 START_TEST(snapshot_save)
 {
 	struct request *r = fake_begin("GET", "/v1/snapshot?stale", NULL, NULL);
@@ -504,6 +544,65 @@ START_TEST(snapshot_save)
 	reply(TV_ENOLEADER, "No cluster leader");
 	fake_answered(r, 500, "No cluster leader");
 	fake_end(r);
+}
+END_TEST
+
+/* Whose mistake it is, told as everywhere else in the API. */
+START_TEST(snapshot_refusals)
+{
+	static const char *const methods[] = { "GET", "PUT" };
+	char target[OP_NAME_BYTES_MAX + 64], name[OP_NAME_BYTES_MAX + 2];
+
+	memset(name, 'x', sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	for (unsigned i = 0; i < 2; i++) {
+		fake.started = 0;
+		snprintf(target, sizeof(target), "/v1/snapshot?dc=%s", name);
+		fake_is(methods[i], target, NULL, 500, "No path to datacenter");
+		snprintf(target, sizeof(target), "/v1/snapshot?token=%s", name);
+		fake_is(methods[i], target, NULL, 403, "ACL not found");
+		ck_assert_uint_eq(fake.started, 0);
+		fake.full = true;
+		fake_is(methods[i], "/v1/snapshot", NULL, 500,
+		    "rpc error making call: too many requests under way (see limits.calls_pending_max)");
+		fake.full = false;
+		struct request *r = fake_begin(methods[i], "/v1/snapshot?token=t0ken", NULL, NULL);
+		reply(TV_EPERM, "Permission denied");
+		fake_answered(r, 403, i == 0 ? "Permission denied" : "Permission denied; nothing was changed");
+		fake_end(r);
+	}
+	fake_is("GET", "/v1/snapshot?stale&consistent", NULL, 400,
+	    "Cannot specify ?stale with ?consistent, conflicting semantics.");
+	fake_is("GET", "/v1/snapshot?max_stale=soon", NULL, 400, "Invalid max_stale value \"soon\"");
+}
+END_TEST
+
+/* The client finds a short answer; why it is short stands in the log. */
+START_TEST(snapshot_breaks_off)
+{
+	struct request *r = fake_begin("GET", "/v1/snapshot", NULL, NULL);
+	char bytes[8];
+
+	logged[0] = '\0';
+	log_tap(LOG_LVL_WARN, take_line, NULL);
+	snapshot_says(SNAPSHOT_PREPARING, 0, 0, "");
+	snapshot_says(SNAPSHOT_READY, 0, 9, "abcd");
+	reply(TV_ESYS, "the snapshot's file cannot be read");
+	ck_assert_ptr_null(r->stream);
+	ck_assert_str_eq(logged, "a snapshot for a client broke off after 4 of 9 bytes: the snapshot's file cannot be read");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/snapshot", NULL, NULL);
+	snapshot_says(SNAPSHOT_PREPARING, 0, 0, "");
+	snapshot_says(SNAPSHOT_READY, 0, 9, "abc");
+	snapshot_says(SNAPSHOT_READY, 3, 9, "def");
+	ck_assert_uint_eq(r->stream(r, bytes, sizeof(bytes)), 3);
+	fake.full = true;
+	ck_assert_uint_eq(r->stream(r, bytes, sizeof(bytes)), 0);
+	fake.full = false;
+	ck_assert_ptr_null(r->stream);
+	ck_assert_ptr_nonnull(strstr(logged, "after 6 of 9 bytes: rpc error making call: too many requests under way"));
+	fake_end(r);
+	log_tap(LOG_LVL_WARN, NULL, NULL);
 }
 END_TEST
 
@@ -669,9 +768,9 @@ int
 main(void)
 {
 	const TTest *const tests[] = {
-		members, agent_coordinates, administration, leaving, agent_checks, event_fire, event_list,
+		members, metrics, agent_coordinates, administration, leaving, agent_checks, event_fire, event_list,
 		event_list_blocks, query_asks_the_pool, query_refusals, monitor_streams, queries_are_heard,
-		snapshot_save, snapshot_restore, snapshot_restore_fails, snapshot_client_goes_at_once, snapshot_too_large,
+		snapshot_save, snapshot_refusals, snapshot_breaks_off, snapshot_restore, snapshot_restore_fails, snapshot_client_goes_at_once, snapshot_too_large,
 	};
 
 	return api_kit_main("api_agent", tests, sizeof(tests) / sizeof(tests[0]));
