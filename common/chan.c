@@ -204,6 +204,15 @@ chan_passed(const struct chan *c, uint64_t mark)
 	return c->out_before + c->out_at + 1 >= mark;
 }
 
+uint64_t
+chan_signs(const struct chan *c)
+{
+	/* Below that it may be the kernel alone that takes it. */
+	bool crowded = chan_pending(c) > CHAN_EARLY_FLUSH_BYTES;
+
+	return c->in_total + (crowded ? c->out_before + c->out_at : 0);
+}
+
 struct buf *
 chan_begin(struct chan *c, uint16_t type, uint16_t flags, uint64_t id)
 {

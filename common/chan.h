@@ -86,6 +86,11 @@ size_t chan_pending(const struct chan *c);
  */
 uint64_t chan_mark(const struct chan *c);
 bool chan_passed(const struct chan *c, uint64_t mark);
+/*
+ * A number that changes with each sign that the peer lives: bytes came, or it takes what has piled up for it.  That a few
+ * bytes left is none: the kernel takes them for a frozen peer too.  See common/silence.h.
+ */
+uint64_t chan_signs(const struct chan *c);
 /* Stops / resumes reading from the peer (back pressure). */
 void chan_pause(struct chan *c, bool paused);
 bool chan_is_open(const struct chan *c);

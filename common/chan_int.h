@@ -46,6 +46,7 @@ struct chan {
 	bool greeted;			/* the first frame header was looked at */
 
 	struct buf in;			/* an incomplete frame, in clear */
+	uint64_t in_total;		/* bytes that came, ever */
 	struct buf out;			/* frames waiting, in clear; the first out_at bytes are gone */
 	size_t out_at;
 	uint64_t out_before;		/* bytes that were in it before its first one */

@@ -116,8 +116,10 @@ chan_io_read(struct chan *c, uint8_t *dst, size_t room)
 {
 	ssize_t n = recv(c->fd, dst, room, 0);
 
-	if (n > 0)
+	if (n > 0) {
+		c->in_total += (size_t)n;
 		return (size_t)n;
+	}
 	if ((n == 0 || errno == ECONNRESET) && c->state == CHAN_HANDSHAKE && c->initiator)
 		chan_refuse(c, TV_ECLOSED, "closed the connection in the handshake "
 		    "(it has other keys, or speaks in clear)");

@@ -4,6 +4,7 @@
 #include "common/msg.h"
 
 #define HELLO_FIELD_BYTES_MAX 255
+#define PING_ID 1		/* one is enough: a late answer is a sign of life too */
 
 void
 greet_send(struct chan *c, const char *role, const char *node_id)
@@ -44,4 +45,44 @@ greet_is(const struct frame *f, const char *role)
 	(void)mpr_array(&r);
 	(void)mpr_uint(&r, UINT8_MAX);
 	return span_eqs(mpr_bytes(&r, HELLO_FIELD_BYTES_MAX), role);
+}
+
+bool
+greet_same_build(const struct frame *f)
+{
+	struct rd r = rd_span_over(f->body);
+
+	(void)mpr_array(&r);
+	(void)mpr_uint(&r, UINT8_MAX);
+	(void)mpr_bytes(&r, HELLO_FIELD_BYTES_MAX);
+	return span_eqs(mpr_bytes(&r, HELLO_FIELD_BYTES_MAX), TV_VERSION);
+}
+
+static enum tv_err
+send_ping(struct chan *c, uint16_t flags, uint64_t id)
+{
+	struct buf *b = chan_begin(c, MSG_PING, flags, id);
+
+	if (b == NULL)
+		return TV_ECLOSED;
+	mpw_array(b, 0);
+	return chan_end(c);
+}
+
+enum tv_err
+greet_ping(struct chan *c)
+{
+	return send_ping(c, 0, PING_ID);
+}
+
+enum tv_err
+greet_pinged(struct chan *c, const struct frame *f)
+{
+	struct rd r = rd_span_over(f->body);
+
+	if (mpr_array(&r) != 0 || rd_end(&r) != TV_OK || f->id == 0 || (f->flags & ~FRAME_REPLY) != 0)
+		return TV_EFORMAT;
+	if (!(f->flags & FRAME_REPLY))
+		(void)send_ping(c, FRAME_REPLY, f->id);	/* a closed channel tells by itself */
+	return TV_OK;
 }

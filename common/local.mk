@@ -7,7 +7,7 @@ common_libtvcore_a_SOURCES = \
 	common/mono.h common/msg.h \
 	common/rd.c common/rd.h common/buf.c common/buf.h \
 	common/arena.c common/arena.h \
-	common/mpack.c common/mpack.h common/frame.c common/frame.h \
+	common/mpack.c common/mpack.h common/frame.c common/frame.h common/silence.c common/silence.h \
 	common/rng.c common/rng.h \
 	common/regex.c common/redialect.c common/regex.h \
 	common/ucl.c common/ucl.h

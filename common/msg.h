@@ -23,6 +23,9 @@ enum msg_type {
 	MSG_MONITOR = 3,
 	/* [u64 wall_ms, u8 level, str area, str text] */
 	MSG_LOG = 4,
+	/* Question: [].  Answer: [].  Are you there?  raftd.sock only, in both directions, and only to a peer whose HELLO says
+	 * our own build: others would take it for an error. */
+	MSG_PING = 5,
 
 	/* -- gossipd.sock, asked by raftd and rpcd -- */
 	/* Question: [].  No answer; MSG_GOSSIP_MEMBER frames (id 0) follow: first the
@@ -105,6 +108,10 @@ enum msg_type {
 	/* No question, on the link that the other one dialled: [u8 why (enum notice_why), str text].  Why you are not what you
 	 * may think you are; for the log there. */
 	MSG_RAFT_NOTICE = 69,
+	/* Question: [].  Does the rpcd beside you answer?  Only to who says RAFT_FEATURE_SERVED.
+	 * Answer: [u8 err, str text]: TV_OK it has just done so; TV_EUNREACH there is none; TV_EAGAIN it is of another build
+	 * and was not asked.  No answer while it is silent. */
+	MSG_RAFT_SERVED = 70,
 };
 
 #endif
