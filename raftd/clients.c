@@ -17,6 +17,7 @@
 #include "raftd/membership.h"
 #include "raftd/recover.h"
 #include "raftd/request.h"
+#include "raftd/unserved.h"
 
 #define BUCKETS 1024			/* requests of one channel by id */
 #define SPARES_MAX 1024
@@ -31,6 +32,7 @@ struct client {
 	struct chan *chan;
 	bool greeted, paused;
 	bool rpcd;			/* says that it is one */
+	bool knows_ping;		/* and of our build */
 	struct monitor *monitor;	/* asked for log lines; or NULL */
 	struct request_list requests, fired;
 	struct request *buckets[BUCKETS];
@@ -264,6 +266,7 @@ on_hello(struct client *cl, const struct frame *f)
 		return TV_EFORMAT;
 	cl->greeted = true;
 	cl->rpcd = greet_is(f, "rpcd");
+	cl->knows_ping = cl->rpcd && greet_same_build(f);
 	cl->c->rpcds += cl->rpcd;
 	cl->c->had_rpcd |= cl->rpcd;
 	info_write_status(cl->c->d, cl->chan);
@@ -413,6 +416,16 @@ static const struct {
 };
 
 static enum tv_err
+on_ping(struct client *cl, const struct frame *f)
+{
+	enum tv_err err = greet_pinged(cl->chan, f);
+
+	if (err == TV_OK && cl->rpcd && f->flags & FRAME_REPLY)
+		unserved_answered(cl->c->d->unserved);
+	return err;
+}
+
+static enum tv_err
 client_frame(void *ctx, struct chan *chan, const struct frame *f)
 {
 	struct client *cl = ctx;
@@ -420,6 +433,8 @@ client_frame(void *ctx, struct chan *chan, const struct frame *f)
 	(void)chan;
 	if (f->type == MSG_HELLO)
 		return on_hello(cl, f);
+	if (f->type == MSG_PING && cl->greeted)
+		return on_ping(cl, f);
 	if (f->type == MSG_MONITOR && cl->greeted && f->flags == 0)
 		return monitor_serve(&cl->monitor, cl->c->tap, cl->chan, f->body);
 	if (!cl->greeted || f->flags & (FRAME_REPLY | FRAME_MORE) || f->id == 0)
@@ -588,6 +603,36 @@ bool
 clients_deserted(const struct clients *c)
 {
 	return c != NULL && c->had_rpcd && c->rpcds == 0;
+}
+
+bool
+clients_served(const struct clients *c)
+{
+	return c != NULL && c->rpcds > 0;
+}
+
+uint64_t
+clients_signs(const struct clients *c)
+{
+	const struct client *cl;
+	uint64_t signs = 0;
+
+	TAILQ_FOREACH(cl, &c->all, link)
+		if (cl->rpcd)
+			signs += chan_signs(cl->chan);
+	return signs;
+}
+
+bool
+clients_ping(struct clients *c)
+{
+	struct client *cl;
+	bool some = false;
+
+	TAILQ_FOREACH(cl, &c->all, link)
+		if (cl->knows_ping && cl->monitor == NULL)
+			some |= greet_ping(cl->chan) == TV_OK;
+	return some;
 }
 
 void

@@ -22,8 +22,13 @@ void clients_status_changed(struct clients *c);
 bool clients_turn(struct clients *c, struct mono until);
 /* Did that leave reads for which nothing has to happen first? */
 bool clients_waiting(const struct clients *c);
-/* An rpcd was here, and none is now.  c may be NULL: no. */
+/* Is an rpcd connected?  Was one, and is none now?  c may be NULL: no. */
+bool clients_served(const struct clients *c);
 bool clients_deserted(const struct clients *c);
+/* A number that changes with each sign of life of a connected rpcd, see chan_signs(). */
+uint64_t clients_signs(const struct clients *c);
+/* MSG_PING to each rpcd of our build; the answer goes to unserved_answered().  False: there is none. */
+bool clients_ping(struct clients *c);
 /* Answers of this turn leave now. */
 void clients_flush(struct clients *c);
 

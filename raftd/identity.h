@@ -18,8 +18,9 @@ struct hello {
 	uint64_t features;		/* RAFT_FEATURE_*; 0: a version that does not say */
 };
 
-/* What a raftd can apply that the first ones could not. */
+/* What a raftd can apply or answer that the first ones could not. */
 #define RAFT_FEATURE_RESTORE 1u		/* OP_RESTORE_BEGIN to _ABORT */
+#define RAFT_FEATURE_SERVED 2u		/* answers MSG_RAFT_SERVED */
 
 /* As people see it. */
 uint64_t generation_number(uint64_t generation);

@@ -11,6 +11,7 @@
 #include "raftd/looptime.h"
 #include "raftd/restores.h"
 #include "raftd/snapshots.h"
+#include "raftd/unserved.h"
 
 struct section {
 	struct buf body;		/* name, value, name, value ... */
@@ -49,6 +50,7 @@ add_process(struct raftd *d, struct section *s)
 	add(s, "links", text);
 	add(s, "link_encryption", cluster_seals(&d->cluster) ? "noise" : "none");
 	add(s, "gossip", gossip_synced(d->gossip) ? "connected" : "away");
+	unserved_info(d->unserved, add, s);
 	add(s, "node_id", d->id.uuid);
 	add(s, "store_id", d->id.store_id);
 	add(s, "sandbox", sandbox_status());

@@ -20,6 +20,7 @@
 #include "raftd/recover.h"
 #include "raftd/sendq.h"
 #include "raftd/snapshots.h"
+#include "raftd/unserved.h"
 
 #define OUT_MAX (64u << 20)
 #define STRANGERS_MAX (PEERS_MAX - RAFT_SERVERS_MAX)	/* known by gossip or their hello only: whoever has the cluster key
@@ -528,6 +529,8 @@ accepted_frame(void *ctx, struct chan *c, const struct frame *f)
 		return k->ok ? membership_question(k->l->d->members, &k->hello, &q, f->body) : TV_EPERM;
 	case MSG_RAFT_LOG_STATE:
 		return k->ok ? recover_question(k->l->d->recover, &q, f->body) : TV_EPERM;
+	case MSG_RAFT_SERVED:
+		return k->ok ? unserved_question(k->l->d->unserved, &q, f->body) : TV_EPERM;
 	default:
 		return TV_EFORMAT;
 	}

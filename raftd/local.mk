@@ -38,7 +38,8 @@ raftd_libraftshell_a_SOURCES = \
 	raftd/identity.c raftd/identity.h raftd/forming_pick.c raftd/proposals.c raftd/proposals.h \
 	raftd/held.c raftd/held.h raftd/sendq.c raftd/sendq.h \
 	raftd/recovery.c raftd/recovery.h raftd/ballast.c raftd/ballast.h raftd/space.c raftd/space.h \
-	raftd/coordbatch.c raftd/coordbatch.h raftd/health.c raftd/health.h raftd/blocksums.c raftd/blocksums.h
+	raftd/coordbatch.c raftd/coordbatch.h raftd/health.c raftd/health.h raftd/blocksums.c raftd/blocksums.h \
+	raftd/successor.c raftd/successor.h
 
 sbin_PROGRAMS += raftd/raftd
 raftd_raftd_SOURCES = \

@@ -15,6 +15,7 @@
 #include "raftd/membership.h"
 #include "raftd/membership_int.h"
 #include "raftd/policy.h"
+#include "raftd/unserved.h"
 
 #define TELL_EVERY MONO_S(5)
 #define HOLD MONO_S(60)			/* a removed server that never goes may be added again after this */
@@ -309,7 +310,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	ev_timer_again(loop, w);
 	autopilot_look(m->d->autopilot);
 	leaderless_look(&m->leaderless, m->d);
-	unserved_look(&m->unserved, m->d);
+	unserved_look(m->d->unserved);
 	run_policy(m);
 	leave_poke(m->leave);
 }

@@ -6,7 +6,6 @@
 #include "raftd/leave.h"
 #include "raftd/membership.h"
 #include "raftd/proposals.h"
-#include "raftd/unserved.h"
 
 #define BOOK_MAX 64
 #define HELD_MAX 16
@@ -29,7 +28,6 @@ struct membership {
 	struct proposal tombstone;
 	bool tombstoning;
 	struct leaderless leaderless;
-	struct unserved unserved;
 	struct mono told;		/* when servers without a seat were last told why */
 	char complaint[512];		/* refusal logged last */
 	struct known_addr book[BOOK_MAX];

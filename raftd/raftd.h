@@ -55,6 +55,7 @@ struct raftd {
 	struct autopilot *autopilot;	/* health of the servers while we lead */
 	struct recover *recover;	/* of a cluster that lost its majority */
 	struct membership *members;	/* who is in the configuration */
+	struct unserved *unserved;	/* what to do about an rpcd that does not answer */
 	struct forming *forming;	/* bootstrap */
 	struct clients *clients;	/* rpcd */
 	struct leader *leader;		/* duties while we lead */

@@ -13,9 +13,16 @@
 #include "common/clock.h"
 #include "common/greet.h"
 #include "common/log.h"
+#include "common/msg.h"
+#include "common/ops.h"
+#include "common/silence.h"
 #include "rpcd/links.h"
 
 #define LINK_REDIAL_MS 250
+#define LOOK_EVERY_S 1.0
+#define ASK_AFTER MONO_S(2)
+#define PATIENCE MONO_S(5)
+#define LOOKS_APART MONO_S(3)
 
 enum link_state { LINK_DOWN, LINK_DIALING, LINK_UP };
 
@@ -30,6 +37,9 @@ struct link {
 	unsigned psk;			/* key of this attempt: the primary one first */
 	struct calls *calls;
 	struct link_call *waiting;	/* oldest first */
+	bool due;			/* an answer is awaited that should come at once, and no probe was answered since */
+	bool probing;			/* a probe is in `calls` */
+	struct silence silence;
 	struct mono failed_at;		/* last failed dial; 0: none */
 	struct mono used_at;
 };
@@ -53,6 +63,7 @@ struct links {
 	bool closing;
 	struct link_call *doomed;	/* to be ended from the loop, not from inside links_call */
 	ev_timer doom_timer, idle_timer;
+	ev_timer look_timer;		/* runs while something is due */
 	struct links_stats stats;
 };
 
@@ -368,6 +379,95 @@ links_stats(const struct links *l, struct links_stats *out)
 	*out = l->stats;
 }
 
+/* -- does the peer still live? -- */
+
+static void
+probed(void *ctx, enum tv_err err, struct span body)
+{
+	struct link *k = ctx;
+
+	(void)body;
+	k->probing = false;
+	if (err == TV_OK)
+		k->due = false;
+}
+
+/* A question that any rpcd answers by itself and at once, whatever its version. */
+static void
+probe(struct link *k)
+{
+	static const uint8_t no_args[] = { 0x90 };	/* [] */
+	const struct op_request q = { .op = OP_CATALOG_DATACENTERS, .args = span_of(no_args, sizeof(no_args)) };
+	struct buf b = BUF_INIT(256);
+	enum tv_err err;
+
+	op_request_write(&b, &q);
+	if (!k->probing)
+		k->probing = calls_start(k->calls, k->chan, MSG_OP_FINAL, buf_span(&b), MONO_NEVER, probed, k, &err) != 0;
+	buf_done(&b);
+}
+
+/* Calls that others wait for. */
+static unsigned
+pending(const struct link *k)
+{
+	return calls_pending(k->calls) - k->probing;
+}
+
+static void
+look(struct link *k, struct mono now)
+{
+	const struct silence_conf conf = { ASK_AFTER, PATIENCE, LOOKS_APART };
+
+	switch (silence_look(&k->silence, &conf, now, chan_signs(k->chan))) {
+	case SILENCE_ASK:
+		probe(k);
+		break;
+	case SILENCE_DEAD:
+		log_warn("rpc", "rpcd at %s:%u has not answered for 5 s (is it stopped, or does its machine swap?): "
+		    "the link to it is closed", k->ip, k->port);
+		chan_close(k->chan, TV_ETIMEOUT);
+		break;
+	default:
+		break;
+	}
+}
+
+/*
+ * The kernel keeps the connection of a frozen rpcd up.  Without this, requests would go to it as long as it is frozen, and
+ * wait in vain.
+ */
+static void
+look_cb(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct links *l = w->data;
+	struct mono now = clock_mono();
+	bool some = false;
+
+	(void)revents;
+	for (struct link *k = l->list; k != NULL; k = k->next) {
+		if (k->state != LINK_DIALING && pending(k) == 0)
+			k->due = false;
+		some |= k->due;
+		if (k->due && k->state == LINK_UP)	/* a dial has its own timeout */
+			look(k, now);
+		else
+			k->silence = (struct silence){ 0 };
+	}
+	if (!some)
+		ev_timer_stop(loop, w);
+}
+
+void
+links_expect(struct link_call *c)
+{
+	struct links *l = c->link->pool;
+
+	c->link->due = true;
+	if (!ev_is_active(&l->look_timer))
+		ev_timer_again(l->conf.loop, &l->look_timer);
+}
+
 static void
 idle_cb(struct ev_loop *loop, ev_timer *w, int revents)
 {
@@ -391,7 +491,8 @@ links_new(const struct links_conf *conf)
 		return NULL;
 	l->conf = *conf;
 	ev_init(&l->doom_timer, doom_cb);
-	l->doom_timer.data = l;
+	ev_timer_init(&l->look_timer, look_cb, 0., LOOK_EVERY_S);
+	l->doom_timer.data = l->look_timer.data = l;
 	ev_timer_init(&l->idle_timer, idle_cb, every, every);
 	l->idle_timer.data = l;
 	ev_timer_start(conf->loop, &l->idle_timer);
@@ -404,6 +505,7 @@ links_free(struct links *l)
 	if (l == NULL)
 		return;
 	l->closing = true;
+	ev_timer_stop(l->conf.loop, &l->look_timer);
 	ev_timer_stop(l->conf.loop, &l->idle_timer);
 	for (struct link *k = l->list; k != NULL; k = k->next) {
 		if (k->chan == NULL)

@@ -40,6 +40,11 @@ void links_free(struct links *l);
  */
 struct link_call *links_call(struct links *l, const char *ip, uint16_t port, uint16_t type, struct span body,
     struct mono timeout, link_done *done, void *ctx);
+/*
+ * The answer to this call does not wait for anything but the peer: it is watched that the peer answers at all.  One
+ * that stays silent, also when asked, loses its link: the calls end with TV_ECLOSED.
+ */
+void links_expect(struct link_call *c);
 /* The answer is no longer wanted; done will not be called. */
 void links_cancel(struct link_call *c);
 /* Is a link to this address open now?  For preferring it. */

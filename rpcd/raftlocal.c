@@ -2,14 +2,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/dial.h"
 #include "common/greet.h"
 #include "common/log.h"
 #include "common/mpack.h"
 #include "common/msg.h"
+#include "common/silence.h"
 #include "rpcd/raftlocal.h"
 
 #define DOWN_WARN_AFTER 6	/* attempts, about a second: daemons start and stop together */
+/* raftd answers within milliseconds, and a leader that is silent for a second leads no more. */
+#define LOOK_EVERY_S 0.5
+#define ASK_AFTER MONO_S(1)
+#define PATIENCE MONO_S(3)
+#define LOOKS_APART MONO_S(2)
 
 struct raft_local {
 	struct raft_local_conf conf;
@@ -17,7 +24,11 @@ struct raft_local {
 	struct calls *calls;
 	struct raft_local_status status;
 	bool greeted;
+	bool knows_ping;	/* raftd is of our build */
+	bool due;		/* an answer was awaited that should come at once, and no MSG_PING was answered since */
 	unsigned failures;	/* to connect, in a row */
+	struct silence silence;
+	ev_timer look;		/* runs while something is due */
 };
 
 /* MSG_RAFT_STATUS, see common/msg.h. */
@@ -54,10 +65,15 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	struct raft_local *r = ctx;
 	enum tv_err err;
 
-	(void)c;
 	if (!r->greeted) {
 		r->greeted = greet_check(f) == TV_OK;
+		r->knows_ping = r->greeted && greet_same_build(f);
 		return r->greeted ? TV_OK : TV_EFORMAT;
+	}
+	if (f->type == MSG_PING) {
+		if (f->flags & FRAME_REPLY)
+			r->due = false;
+		return greet_pinged(c, f);
 	}
 	if (f->flags & FRAME_REPLY)
 		return calls_frame(r->calls, f);
@@ -95,6 +111,37 @@ on_down(void *ctx, enum tv_err why)
 	calls_fail_all(r->calls, TV_ECLOSED);
 }
 
+/*
+ * A frozen raftd (stopped, swapping) keeps its sockets open.  Without this, every request of this node would wait for it
+ * in vain, although other servers would serve it.
+ */
+static void
+on_look(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	const struct silence_conf conf = { ASK_AFTER, PATIENCE, LOOKS_APART };
+	struct raft_local *r = w->data;
+	struct chan *c = dialer_chan(r->dialer);
+
+	(void)revents;
+	if (c == NULL || !r->due || calls_pending(r->calls) == 0) {
+		r->due = false;
+		ev_timer_stop(loop, w);
+		return;
+	}
+	switch (silence_look(&r->silence, &conf, clock_mono(), chan_signs(c))) {
+	case SILENCE_ASK:
+		(void)greet_ping(c);		/* a closed channel tells by itself */
+		break;
+	case SILENCE_DEAD:
+		log_warn("rpc", "raftd has not answered for 3 s (is it stopped, or does the machine swap?): "
+		    "requests go to other servers until it does");
+		chan_close(c, TV_ETIMEOUT);
+		break;
+	default:
+		break;
+	}
+}
+
 static const struct chan_events local_events = { .on_frame = on_frame };
 
 struct raft_local *
@@ -112,6 +159,8 @@ raft_local_new(const struct raft_local_conf *conf)
 	if (r == NULL)
 		return NULL;
 	r->conf = *conf;
+	ev_timer_init(&r->look, on_look, 0., LOOK_EVERY_S);
+	r->look.data = r;
 	r->calls = calls_new(conf->loop, conf->pending_max, conf->answer_max);
 	r->dialer = r->calls == NULL ? NULL : dialer_new(&d);
 	if (r->dialer == NULL) {
@@ -128,6 +177,7 @@ raft_local_free(struct raft_local *r)
 	if (r == NULL)
 		return;
 	r->status = (struct raft_local_status){ .up = false };
+	ev_timer_stop(r->conf.loop, &r->look);
 	dialer_free(r->dialer);
 	calls_free(r->calls);
 	free(r);
@@ -146,7 +196,8 @@ raft_local_call(struct raft_local *r, uint16_t type, struct span body, struct mo
 	struct chan *c = dialer_chan(r->dialer);
 	uint64_t id;
 
-	if (c == NULL) {
+	/* Connected is not enough: the kernel does that for a frozen one too. */
+	if (c == NULL || !r->greeted) {
 		*err = TV_EUNREACH;
 		return 0;
 	}
@@ -154,6 +205,18 @@ raft_local_call(struct raft_local *r, uint16_t type, struct span body, struct mo
 	if (id == 0 && *err == TV_ECLOSED)
 		*err = TV_EUNREACH;
 	return id;
+}
+
+void
+raft_local_expect(struct raft_local *r)
+{
+	if (!r->knows_ping || r->status.voters < 2)
+		return;
+	r->due = true;
+	if (ev_is_active(&r->look))
+		return;
+	r->silence = (struct silence){ 0 };
+	ev_timer_again(r->conf.loop, &r->look);
 }
 
 void

@@ -40,6 +40,11 @@ const struct raft_local_status *raft_local_status(const struct raft_local *r);
 /* Asks; as calls_start.  0 with *err TV_EUNREACH when the channel is down (nothing was sent). */
 uint64_t raft_local_call(struct raft_local *r, uint16_t type, struct span body, struct mono timeout,
     calls_done *done, void *ctx, enum tv_err *err);
+/*
+ * A call was made whose answer does not wait for anything but raftd: it is watched that raftd answers at all.  One that
+ * stays silent, also when asked, counts as away: the calls end with TV_ECLOSED.  Not where there is no other server.
+ */
+void raft_local_expect(struct raft_local *r);
 void raft_local_cancel(struct raft_local *r, uint64_t id);
 
 #endif

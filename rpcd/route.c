@@ -29,6 +29,7 @@
 #define FLIGHT_TRIED_MAX 4
 #define SERVERS_LOOKED_AT 32
 #define HOLD_TICK_S 0.05
+#define REIGN_OVER_S 2.0		/* who leads no more has this long to answer what it was asked as the leader */
 #define VIEW_BYTES_MAX (8u << 20)	/* answer to an OP_VIEW operation */
 
 enum flight_state { FLIGHT_NEW, FLIGHT_LOCAL, FLIGHT_LINK, FLIGHT_FIRE, FLIGHT_KEYS, FLIGHT_HELD, FLIGHT_DOOMED, FLIGHT_ENDING };
@@ -64,6 +65,7 @@ struct flight {
 	uint64_t index, wait_ms;		/* of the question; more is read from the body when it is needed */
 	struct mono hold_until;			/* 0: a blocking query that was not held yet */
 	struct mono left_at;			/* a blocking query went upstream; 0: not since it was held */
+	uint32_t reign;				/* FLIGHT_LINK: of the leader that was asked; 0: not as the leader */
 	bool joinable;
 	bool refused;				/* somebody answered, but could not serve it */
 	enum tv_err doom;			/* FLIGHT_DOOMED */
@@ -84,6 +86,9 @@ struct route {
 	struct flight_queue held, doomed;
 	struct flight **buckets;		/* joinable flights by body */
 	ev_timer hold_timer, doom_timer;
+	char leader[37];			/* node id of the newest one that our raftd told of */
+	uint32_t reign, over;			/* how many there were; those before `over` have had their time when the timer fires */
+	ev_timer reign_timer;
 	uint64_t shared, reply_number;		/* replies that several calls got; that of the flight which ends now */
 	struct route_stats stats;
 };
@@ -220,7 +225,7 @@ failure_text(const struct flight *f, enum tv_err err)
 		if (f->op != NULL && f->op->kind == OP_GOSSIP)
 			return "connection to the other datacenter was lost before it answered; "
 			    "the event may have been fired";
-		return "connection to the leader was lost before it answered; the write may have been applied";
+		return "the leader was lost before it answered; the write may have been applied";
 	case TV_ETIMEOUT:
 		return "the servers did not answer in time";
 	case TV_ELIMIT:
@@ -368,15 +373,6 @@ route_settled(const struct route *r)
 	return true;
 }
 
-void
-route_kick(struct route *r)
-{
-	if (r->held.head != NULL)
-		retry_held(r);
-}
-
-/* -- answers -------------------------------------------------------------- */
-
 /* Safe to ask again although the first question may have been carried out. */
 static bool
 is_repeatable(const struct op *op)
@@ -385,6 +381,73 @@ is_repeatable(const struct op *op)
 	    op->code == OP_SESSION_RENEW ||
 	    op->code == OP_RAFT_CONFIGURATION || op->code == OP_COORDINATE_UPDATE;
 }
+
+/* -- one leader after another -- */
+
+static void
+reign_note(struct route *r)
+{
+	const struct raft_local_status *st = r->conf.raft == NULL ? NULL : raft_local_status(r->conf.raft);
+
+	if (st == NULL || st->leader_id[0] == '\0' || strcmp(st->leader_id, r->leader) == 0)
+		return;
+	snprintf(r->leader, sizeof(r->leader), "%s", st->leader_id);
+	r->reign++;
+	if (r->reign == 1 || ev_is_active(&r->reign_timer))
+		return;
+	r->over = r->reign;
+	ev_timer_set(&r->reign_timer, REIGN_OVER_S, 0.);
+	ev_timer_start(r->conf.loop, &r->reign_timer);
+}
+
+/*
+ * Asked of a leader that leads no more, and it does not say anything: its rpcd, or the raftd beside it, may be frozen, and
+ * then the connection tells nothing.  What is safe to repeat goes to the new leader; of the rest nobody knows.
+ */
+static void
+reign_is_over(struct flight *f)
+{
+	links_cancel(f->link);
+	f->link = NULL;
+	f->state = FLIGHT_NEW;
+	if (!is_repeatable(f->op)) {
+		flight_doom(f, TV_EUNKNOWN);
+		return;
+	}
+	f->route->stats.retried++;
+	f->hold_until = mono_add(clock_mono(), f->route->conf.hold_timeout);
+	flight_try(f);
+}
+
+/* Nothing here calls back: no flight goes while we walk. */
+static void
+reign_cb(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct route *r = w->data;
+	struct flight *next;
+
+	(void)revents;
+	for (struct flight *f = r->flights; f != NULL; f = next) {
+		next = f->next;
+		if (f->state == FLIGHT_LINK && f->reign != 0 && f->reign < r->over)
+			reign_is_over(f);
+	}
+	if (r->over == r->reign)
+		return;
+	r->over = r->reign;		/* there was another one meanwhile */
+	ev_timer_set(w, REIGN_OVER_S, 0.);
+	ev_timer_start(loop, w);
+}
+
+void
+route_kick(struct route *r)
+{
+	reign_note(r);
+	if (r->held.head != NULL)
+		retry_held(r);
+}
+
+/* -- answers -------------------------------------------------------------- */
 
 static void
 flight_answer(struct flight *f, struct span body)
@@ -502,6 +565,8 @@ go_local(struct flight *f)
 		flight_hold(f, err == TV_ELIMIT ? TV_EAGAIN : TV_ENOLEADER);
 		return;
 	}
+	if (f->index == 0)
+		raft_local_expect(r->conf.raft);
 	flight_left(f, FLIGHT_LOCAL);
 	r->stats.local++;
 }
@@ -521,8 +586,9 @@ add_tried(struct flight *f, const char *ip, uint16_t port)
 	t->port = port;
 }
 
+/* reign: of the leader whose rpcd this is, 0 when it is not asked as the leader's. */
 static void
-go_link(struct flight *f, uint16_t type, const char *ip, uint16_t port)
+go_link(struct flight *f, uint16_t type, const char *ip, uint16_t port, uint32_t reign)
 {
 	struct route *r = f->route;
 
@@ -533,6 +599,9 @@ go_link(struct flight *f, uint16_t type, const char *ip, uint16_t port)
 		flight_hold(f, TV_EAGAIN);
 		return;
 	}
+	f->reign = reign;
+	if (f->index == 0)
+		links_expect(f->link);
 	flight_left(f, FLIGHT_LINK);
 	r->stats.forwarded++;
 }
@@ -615,7 +684,7 @@ go_any_server(struct flight *f, uint16_t type)
 	struct view_server s;
 
 	if (pick_server(f, span_str(f->route->conf.datacenter), &s))
-		go_link(f, type, s.ip, s.rpc_port);
+		go_link(f, type, s.ip, s.rpc_port, 0);
 	else
 		flight_hold(f, TV_ENOLEADER);
 }
@@ -642,7 +711,7 @@ go_dc(struct flight *f, struct span dc)
 		return;
 	}
 	f->route->stats.forwarded_dc++;
-	go_link(f, MSG_OP_DC, s.ip, s.rpc_port);
+	go_link(f, MSG_OP_DC, s.ip, s.rpc_port, 0);
 }
 
 /* Address of the leader's rpcd: from gossip, else guessed from its raftd's address. */
@@ -680,7 +749,8 @@ go_leader(struct flight *f, const struct raft_local_status *st)
 		f->tried_count = 0;
 		flight_hold(f, TV_ENOLEADER);	/* it could not serve us now; a new leader may come */
 	} else {
-		go_link(f, MSG_OP_FINAL, ip, port);
+		reign_note(f->route);
+		go_link(f, MSG_OP_FINAL, ip, port, f->route->reign);
 	}
 }
 
@@ -707,7 +777,7 @@ go_server(struct flight *f, struct span id)
 	if (port == 0 || was_tried(f, ip, port))
 		flight_doom(f, TV_EUNREACH);
 	else
-		go_link(f, MSG_OP_FINAL, ip, port);
+		go_link(f, MSG_OP_FINAL, ip, port, 0);
 }
 
 /* "" when none is named, or the arguments are malformed: raftd will say so. */
@@ -927,8 +997,9 @@ route_new(const struct route_conf *conf)
 	rng_seed(&r->rng, conf->seed);
 	ev_init(&r->doom_timer, doom_cb);
 	ev_init(&r->hold_timer, hold_cb);
+	ev_init(&r->reign_timer, reign_cb);
 	r->hold_timer.repeat = HOLD_TICK_S;
-	r->doom_timer.data = r->hold_timer.data = r;
+	r->doom_timer.data = r->hold_timer.data = r->reign_timer.data = r;
 	return r;
 }
 
@@ -938,6 +1009,7 @@ route_free(struct route *r)
 	if (r == NULL)
 		return;
 	ev_timer_stop(r->conf.loop, &r->hold_timer);
+	ev_timer_stop(r->conf.loop, &r->reign_timer);
 	while (r->flights != NULL) {
 		struct flight *f = r->flights;
 

@@ -6,6 +6,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+import tvframe  # noqa: E402
 from cluster import Cluster, Writer, main, wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.27.2")
@@ -121,5 +122,124 @@ def leader_without_rpcd():
         assert leader.kv_get("k") == others[-1].name.encode()
 
 
+STEADY = {"election_timeout": "3s", "heartbeat_interval": "300ms"}      # leadership moves for the reason under test only
+
+
+def told_by_raftd(node):
+    """The raftd section of info, from raftd itself: its rpcd may be frozen."""
+    with tvframe.Conn(os.path.join(node.run, "raftd.sock"), role="test") as conn:
+        return conn.call(tvframe.MSG.INFO, [])["raftd"]
+
+
+def in_the_background(act):
+    """Starts act(); the list will have its result."""
+    got = []
+    t = threading.Thread(target=lambda: got.append(act()), daemon=True)
+    t.start()
+    return t, got
+
+
+def leader_with_frozen_rpcd():
+    """One that hangs is as bad as none: leadership moves, a write under way ends with a sentence; later all serve again."""
+    with Cluster(NET) as c:
+        servers = c.servers(3, raftd=STEADY)
+        leader = c.formed(servers)
+        others = [n for n in servers if n is not leader]
+        others[0].kv_put("k", b"1")
+        leader.signal(signal.SIGSTOP, "rpcd")
+        under_way, got = in_the_background(lambda: others[0].put("/v1/kv/under/way", b"1", timeout=120))
+        for n in others:
+            wait_for("a write through " + n.name, lambda n=n: n.put("/v1/kv/k", n.name, timeout=5).body == b"true", 60)
+        new = c.leader(others)
+        log = leader.log("raftd")
+        assert "rpcd of this server has not answered for 5 s" in log and "handing leadership over to " in log, log
+        under_way.join(60)
+        assert got and got[0].status == 500 and "may have been applied" in got[0].text, got
+        term = new.term()
+        leader.signal(signal.SIGCONT, "rpcd")
+        leader.up()
+        assert leader.kv_get("k") == others[-1].name.encode()
+        leader.kv_put("k", b"2")
+        assert all(n.kv_get("k") == b"2" for n in servers)
+        assert new.is_leader() and new.term() == term and not leader.is_leader()
+        assert leader.stats("raftd")["rpcd_silent_ms"] == "0"
+
+
+def slow_rpcd_moves_nothing():
+    """An rpcd that answers late is asked, and leadership stays."""
+    with Cluster(NET) as c:
+        servers = c.servers(3, raftd=STEADY)
+        leader = c.formed(servers)
+        term = leader.term()
+        for _ in range(3):
+            leader.signal(signal.SIGSTOP, "rpcd")
+            wait_for("its silence is seen", lambda: int(told_by_raftd(leader)["rpcd_silent_ms"]) > 0)
+            leader.signal(signal.SIGCONT, "rpcd")
+            wait_for("and forgotten", lambda: int(told_by_raftd(leader)["rpcd_silent_ms"]) == 0)
+        assert leader.is_leader() and leader.term() == term
+        assert "handing leadership over" not in leader.log("raftd")
+
+
+def others_no_better_off():
+    """Leadership goes where an rpcd answers, and nowhere while there is none: then the log says what to do."""
+    with Cluster(NET) as c:
+        servers = c.servers(3, raftd=STEADY)
+        leader = c.formed(servers)
+        frozen, well = [n for n in servers if n is not leader]
+        for n in (frozen, leader):
+            n.signal(signal.SIGSTOP, "rpcd")
+        wait_for("the one that is well leads", well.is_leader, 60)
+        assert "handing leadership over to " + well.name in leader.log("raftd")
+        leader.kill("rpcd")
+        well.signal(signal.SIGSTOP, "rpcd")
+        wait_for("it says that nobody can", lambda: "nobody can take over" in well.log("raftd"), 60)
+        line = next(s for s in well.log("raftd").splitlines() if "nobody can take over" in s)
+        assert frozen.name + " (its rpcd does not answer)" in line and leader.name + " (its rpcd does not run)" in line, line
+        frozen.signal(signal.SIGCONT, "rpcd")
+        wait_for("the first that can leads", frozen.is_leader, 60)
+        well.signal(signal.SIGCONT, "rpcd")
+        leader.start("rpcd")
+        c.formed(servers)
+        for n in servers:
+            n.kv_put("k", n.name.encode())
+
+
+def leader_with_frozen_raftd():
+    """A lost leader for all clients: those of its own rpcd are served by the others, until it is back."""
+    with Cluster(NET) as c:
+        servers = c.servers(3)
+        leader = c.formed(servers)
+        leader.kv_put("k", b"1")
+        leader.signal(signal.SIGSTOP, "raftd")
+        under_way, got = in_the_background(lambda: leader.put("/v1/kv/under/way", b"1", timeout=120))
+        for n in servers:
+            wait_for("a write through " + n.name, lambda n=n: n.put("/v1/kv/k", n.name, timeout=5).body == b"true", 60)
+            assert n.kv_get("k") == n.name.encode()
+        under_way.join(60)
+        assert got and got[0].status == 500 and "may have been applied" in got[0].text, got
+        assert "raftd has not answered for 3 s" in leader.log("rpcd")
+        assert leader.stats("rpcd")["raftd"] == "away"
+        leader.signal(signal.SIGCONT, "raftd")
+        wait_for("it is back", lambda: leader.stats("raft")["state"] == "Follower")
+        c.formed(servers)
+        leader.kv_put("k", b"2")
+        assert all(n.kv_get("k") == b"2" for n in servers)
+
+
+def client_of_a_frozen_server():
+    """A node without raftd leaves the server that it is linked to when that server's rpcd is frozen."""
+    with Cluster(NET) as c:
+        servers = c.servers(3)
+        c.formed(servers)
+        client = c.client("c1", 9, servers[0])
+        wait_for("the client node is served", lambda: client.put("/v1/kv/k", b"1").body == b"true")
+        for n in servers:       # one of them is the one
+            n.signal(signal.SIGSTOP, "rpcd")
+            wait_for("reads while rpcd of %s is frozen" % n.name, lambda: client.kv_get("k", timeout=10) == b"1", 60)
+            n.signal(signal.SIGCONT, "rpcd")
+        assert "has not answered for 5 s" in client.log("rpcd")
+
+
 if __name__ == "__main__":
-    main(leader_without_rpcd, stopped_node, stopped_raftd, nobody_to_hand_over_to, second_signal, answers_under_way)
+    main(leader_with_frozen_rpcd, leader_with_frozen_raftd, client_of_a_frozen_server, others_no_better_off, slow_rpcd_moves_nothing,
+         leader_without_rpcd, stopped_node, stopped_raftd, nobody_to_hand_over_to, second_signal, answers_under_way)

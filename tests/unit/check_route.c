@@ -19,13 +19,13 @@
 
 static struct raft_local_status local;		/* what our raftd says */
 static struct {
-	unsigned calls;				/* asked so far */
+	unsigned calls, expected;		/* asked so far; of them those that do not wait */
 	calls_done *done;
 	void *ctx;
 	uint64_t id, cancelled;
 } raftd;
 static struct link_call {
-	bool busy;
+	bool busy, expected;
 	char ip[46];
 	uint16_t port, type;
 	link_done *done;
@@ -72,6 +72,13 @@ raft_local_call(struct raft_local *r, uint16_t type, struct span body, struct mo
 }
 
 void
+raft_local_expect(struct raft_local *r)
+{
+	(void)r;
+	raftd.expected++;
+}
+
+void
 raft_local_cancel(struct raft_local *r, uint64_t id)
 {
 	(void)r;
@@ -91,6 +98,12 @@ links_call(struct links *l, const char *ip, uint16_t port, uint16_t type, struct
 	*c = (struct link_call){ .busy = true, .port = port, .type = type, .done = done, .ctx = ctx };
 	strcpy(c->ip, ip);
 	return c;
+}
+
+void
+links_expect(struct link_call *c)
+{
+	c->expected = true;
 }
 
 void
@@ -469,6 +482,78 @@ START_TEST(lost_answer_of_a_write_is_unknown_and_not_repeated)
 		ck_assert_uint_eq(sent_count, 1);
 		finish();
 	}
+}
+END_TEST
+
+static void
+leader_is(const char *id)
+{
+	strcpy(local.leader_id, id);
+	strcpy(local.leader_addr, strcmp(id, "leader-id") == 0 ? "" : "127.0.0.8:8300");
+	route_kick(route);
+}
+
+/* Something must happen meanwhile, or the loop returns at once. */
+static void
+run_for(ev_tstamp seconds)
+{
+	ev_now_update(loop);
+	for (ev_tstamp end = ev_now(loop) + seconds; ev_now(loop) < end; )
+		ev_run(loop, EVRUN_ONCE);
+}
+
+static void
+tick(struct ev_loop *l, ev_timer *w, int revents)
+{
+	(void)l, (void)w, (void)revents;
+}
+
+/* A frozen rpcd keeps its connections: that another one leads is the only news of it. */
+START_TEST(leader_that_was_does_not_answer)
+{
+	start(true, 1000);
+	ask(OP_KV_APPLY, "", 0);
+	ask(OP_SESSION_RENEW, "", 0);
+	ck_assert_uint_eq(sent_count, 2);
+	ck_assert(sent[0].expected && sent[1].expected);
+	leader_is("");					/* an election */
+	leader_is("other-id");
+	ask(OP_KV_APPLY, "", 0);
+	ck_assert_str_eq(sent[2].ip, "127.0.0.8");
+	ck_assert_uint_eq(sent_cancelled, 0);		/* the answers may be on their way */
+	run_until(1);
+	/* Of the write nobody knows, and it is not sent again. */
+	ck_assert_int_eq(got.err, TV_EUNKNOWN);
+	ck_assert_uint_eq(sent_cancelled, 2);
+	ck_assert_uint_eq(sent_count, 4);		/* the renewal is safe to repeat */
+	ck_assert_str_eq(sent[3].ip, "127.0.0.8");
+	link_says(3, TV_OK);
+	link_says(2, TV_OK);
+	ck_assert_uint_eq(got.count, 3);
+	ck_assert_int_eq(got.err, TV_OK);
+	finish();
+}
+END_TEST
+
+START_TEST(leader_that_was_answers_in_time)
+{
+	ev_timer beat;
+
+	start(true, 1000);
+	ev_timer_init(&beat, tick, 0.05, 0.05);
+	ev_timer_start(loop, &beat);
+	ask(OP_KV_APPLY, "", 0);
+	leader_is("other-id");
+	link_says(0, TV_OK);
+	ck_assert_int_eq(got.err, TV_OK);
+	memset(&got, 0, sizeof(got));
+	ask(OP_KV_APPLY, "", 0);			/* of the new one */
+	run_for(2.5);
+	ck_assert_uint_eq(got.count, 0);
+	ck_assert_uint_eq(sent_cancelled, 0);
+	link_says(1, TV_OK);
+	ev_timer_stop(loop, &beat);
+	finish();
 }
 END_TEST
 
@@ -961,6 +1046,8 @@ main(void)
 	tcase_add_test(t, not_leader_is_held_and_tried_again);
 	tcase_add_test(t, no_leader_fails_after_the_hold);
 	tcase_add_test(t, lost_answer_of_a_write_is_unknown_and_not_repeated);
+	tcase_add_test(t, leader_that_was_does_not_answer);
+	tcase_add_test(t, leader_that_was_answers_in_time);
 	tcase_add_test(t, lost_answer_of_a_read_is_asked_again);
 	tcase_add_test(t, blocking_query_is_held_each_time);
 	tcase_add_test(t, write_that_was_not_sent_is_tried_elsewhere);
