@@ -95,6 +95,26 @@ class Freeze(Fault):
             n.signal(signal.SIGCONT, self.daemon)
 
 
+class FreezeLeaderRpcd(Fault):
+    """rpcd of the leader is stopped for longer than the leader's raftd bears it, sometimes that of another server too."""
+    name = "freeze-leader-rpcd"
+    patience = 12.0         # seconds: 5 s of silence, looks and questions around them, on a busy machine
+
+    def begin(self):
+        leader = self.world.leader() or self.random.choice(self.world.servers)
+        self.victims = [leader]
+        if self.random.random() < 0.3:
+            self.victims.append(self.random.choice([n for n in self.world.servers if n is not leader]))
+        self.detail = names(self.victims)
+        for n in self.victims:
+            n.signal(signal.SIGSTOP, "rpcd")
+        self.world.halt.wait(self.patience)
+
+    def end(self):
+        for n in self.victims:
+            n.signal(signal.SIGCONT, "rpcd")
+
+
 class Restart(Fault):
     """In order, one daemon or all of a node."""
     name = "restart"
@@ -224,5 +244,5 @@ class ClockRate(Fault):
             self.world.clocks[n.name].rate(0)
 
 
-CATALOG = [Kill, KillNodes, CrashLoop, KillAllRaft, PowerCut, Freeze, Restart, RollingRestart, DiskFull, SyncError,
+CATALOG = [Kill, KillNodes, CrashLoop, KillAllRaft, PowerCut, Freeze, FreezeLeaderRpcd, Restart, RollingRestart, DiskFull, SyncError,
            WriteError, SlowDisk, HangingDisk, ClockJump, ClockRate]
