@@ -24,6 +24,9 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.ab
 BUILD = os.environ.get("TV_BUILD", TOP)
 DAEMONS = ("gossipd", "raftd", "rpcd")
 USERS = ("_gossipd", "_raftd", "_rpcd", "_check")
+PATIENCE = 60.0             # seconds that a condition may take on a machine that has much else to do
+# Of raftd, where leadership must not move: it does not on a machine that gives a leader no processor for 300 ms either.
+CALM = {"election_timeout": "2s"}
 
 
 def moved(net):
@@ -58,7 +61,7 @@ class Timeout(AssertionError):
     pass
 
 
-def wait_for(what, condition, timeout=30.0, interval=0.05):
+def wait_for(what, condition, timeout=PATIENCE, interval=0.05):
     """Polls condition() until it is true; returns its value.  Exceptions of a request in flight count as false."""
     end = time.monotonic() + timeout
     last = None
@@ -179,7 +182,7 @@ class Node:
             if d in self.procs and self.procs[d].poll() is None:
                 self.procs[d].send_signal(sig)
 
-    def wait_end(self, *daemons, timeout=20):
+    def wait_end(self, *daemons, timeout=PATIENCE):
         """Waits until these daemons ended; returns their exit statuses."""
         return [self.procs[d].wait(timeout) for d in daemons or self.daemons if d in self.procs]
 
@@ -250,7 +253,7 @@ class Node:
     def stats(self, section):
         return self.get("/v1/agent/self").json()["Stats"].get(section, {})
 
-    def up(self, timeout=30):
+    def up(self, timeout=PATIENCE):
         """Waits until all daemons of the node answer."""
         need = {"serf_lan", "rpcd"} | ({"raft"} if self.server else set())
         wait_for(self.name + " answers", lambda: need <= set(self.get("/v1/agent/self").json()["Stats"]), timeout)
@@ -314,7 +317,7 @@ class Cluster:
     def client(self, name, last, join, **kw):
         return self.add(name, last, server=False, retry_join=[join.addr], **kw).start()
 
-    def leader(self, nodes=None, timeout=30):
+    def leader(self, nodes=None, timeout=PATIENCE):
         """Waits for one server among nodes that leads and is ready for writes."""
         nodes = [n for n in (nodes or self.nodes.values()) if n.server]
 
@@ -328,7 +331,7 @@ class Cluster:
             return None
         return wait_for("a leader", find, timeout)
 
-    def formed(self, nodes=None, timeout=30):
+    def formed(self, nodes=None, timeout=PATIENCE):
         """Waits until there is a leader and every server is a voter."""
         nodes = [n for n in (nodes or self.nodes.values()) if n.server]
 

@@ -3,7 +3,7 @@
     with RaftCluster(3) as c:          # 127.3.0.1 .. 127.3.0.3
         c.start_all(expect=3)
         leader = c.wait_leader()
-        c.put(leader, "key", b"value")
+        leader.put("key", b"value")
 
 Standard library only.  Operation and message numbers come from the headers.
 """
@@ -22,7 +22,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import tvframe  # noqa: E402
-from cluster import ensure_users, moved  # noqa: E402
+from cluster import PATIENCE, ensure_users, moved  # noqa: E402
 from tvframe import MSG, Conn  # noqa: E402
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -49,8 +49,12 @@ def _load_errors():
 ERR = type("ERR", (), _load_errors())
 
 
-def wait_for(what, condition, timeout=20.0, interval=0.02):
-    """Polls condition() until it is true; returns its value.  A refused connection counts as false."""
+class Ended(AssertionError):
+    """A raftd that should run does not: no use in waiting for it."""
+
+
+def wait_for(what, condition, timeout=PATIENCE, interval=0.02):
+    """Polls condition() until it is true; returns its value.  A refused connection or request counts as false."""
     end = time.monotonic() + timeout
     last = None
     while time.monotonic() < end:
@@ -58,7 +62,9 @@ def wait_for(what, condition, timeout=20.0, interval=0.02):
             last = condition()
             if last:
                 return last
-        except (OSError, tvframe.Closed, TimeoutError) as e:
+        except Ended:
+            raise
+        except (OSError, tvframe.Closed, AssertionError, TypeError, AttributeError) as e:
             last = e
         time.sleep(interval)
     raise AssertionError("%s: not within %.0f s (last: %r)" % (what, timeout, last))
@@ -194,7 +200,7 @@ class Node:
 
     def connect(self):
         if self.process.poll() is not None:
-            raise AssertionError("raftd of %s ended with %s:\n%s" % (self.name, self.process.returncode, self.log()))
+            raise Ended("raftd of %s ended with %s:\n%s" % (self.name, self.process.returncode, self.log()))
         self.disconnect()
         self.conn = Conn(self.sock_path)
         return self.conn
@@ -210,7 +216,7 @@ class Node:
         if self.process is None:
             return None
         self.process.send_signal(how)
-        status = self.process.wait(20)
+        status = self.process.wait(PATIENCE)
         self.process = None
         return status
 
@@ -220,7 +226,7 @@ class Node:
     def log(self):
         return open(self.log_path, errors="replace").read()
 
-    def wait_log(self, text, timeout=20.0):
+    def wait_log(self, text, timeout=PATIENCE):
         wait_for("%s logs %r" % (self.name, text), lambda: text in self.log(), timeout)
 
     @property
@@ -232,7 +238,7 @@ class Node:
         return [self.name, socket.inet_aton(self.advertise), 8301, status, tags, 1, 5, 2, 2, 5, 4]
 
     # -- questions --
-    def call(self, kind, body, timeout=20.0):
+    def call(self, kind, body, timeout=30.0):
         conn = self.conn or self.connect()
         try:
             return conn.call(kind, body, timeout)
@@ -240,7 +246,7 @@ class Node:
             self.conn = None
             raise
 
-    def op(self, code, args, mode=READ_DEFAULT, index=0, wait_ms=0, timeout=20.0):
+    def op(self, code, args, mode=READ_DEFAULT, index=0, wait_ms=0, timeout=30.0):
         """(err, text, index, value)"""
         err, text, at, _known, _contact, value = self.call(
             MSG.OP, [code, "", mode, index, wait_ms, 0, "", args], timeout)
@@ -341,13 +347,17 @@ class RaftCluster:
                 pass
         return leaders[0] if len(leaders) == 1 else None
 
-    def wait_leader(self, timeout=20.0):
+    def wait_leader(self, timeout=PATIENCE):
         def writable():
             node = self.leader()
             return node if node and node.put("wait-leader", b"x")[0] == 0 else None
         return wait_for("a leader that takes writes", writable, timeout)
 
-    def wait_equal(self, timeout=20.0):
+    def put(self, key, value):
+        """Through whoever leads: what was refused because leadership moved is tried again."""
+        wait_for("a write of " + key, lambda: self.leader().put(key, value)[0] == 0)
+
+    def wait_equal(self, timeout=PATIENCE):
         """All running servers have applied the same index."""
         def equal():
             applied = {n.info()["applied_index"] for n in self.alive()}

@@ -167,7 +167,7 @@ class Closed(Exception):
 class Conn:
     """One channel.  `target` is a unix path, or (ip, port) for a channel in clear."""
 
-    def __init__(self, target, role="test", hello=True, timeout=10.0):
+    def __init__(self, target, role="test", hello=True, timeout=30.0):
         self.timeout = timeout
         self.sock = socket.socket(socket.AF_UNIX if isinstance(target, str) else socket.AF_INET)
         self.sock.settimeout(timeout)
