@@ -11,6 +11,9 @@ from cluster import Cluster, Writer, main, wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.27.2")
 SAID = "handing leadership over before the end"
+# An election takes longer than a request is held: leadership that is not handed over costs refused writes.  And a leader that
+# gets no processor for a while stays leader.
+SLOW = {"raftd": {"election_timeout": "4s"}, "rpcd": {"rpc_hold_timeout": "3s"}}
 
 
 def change_under_load(c, servers, act):
@@ -37,7 +40,7 @@ def change_under_load(c, servers, act):
 def stopped_node():
     """All three daemons get SIGTERM at once, as when the machine goes down."""
     with Cluster(NET) as c:
-        servers = c.servers(3)
+        servers = c.servers(3, **SLOW)
         for _ in range(3):
             leader, _ = change_under_load(c, servers, lambda n: n.stop())
             assert leader.log("raftd").count(SAID) >= 1
@@ -47,7 +50,7 @@ def stopped_node():
 
 def stopped_raftd():
     with Cluster(NET) as c:
-        servers = c.servers(3)
+        servers = c.servers(3, **SLOW)
         leader, _ = change_under_load(c, servers, lambda n: n.stop("raftd"))
         assert SAID in leader.log("raftd")
         leader.start("raftd")
@@ -75,7 +78,7 @@ def nobody_to_hand_over_to():
 def second_signal():
     """Who cannot wait sends a second one: raftd ends though its leadership has no taker."""
     with Cluster(NET) as c:
-        servers = c.servers(3)
+        servers = c.servers(3, **SLOW)          # it leads until the signal comes
         leader = c.formed(servers)
         for n in servers:
             if n is not leader:

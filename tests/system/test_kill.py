@@ -8,7 +8,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, Writer, main, wait_for  # noqa: E402
+from cluster import CALM, Cluster, Writer, main, wait_for  # noqa: E402
 
 
 def all_equal(nodes, prefix):
@@ -20,7 +20,7 @@ def all_equal(nodes, prefix):
 
 def test_kill_each_daemon_under_load():
     with Cluster("127.60.11") as c:
-        servers = c.servers(3)
+        servers = c.servers(3, raftd=CALM)
         client = c.client("c1", 4, servers[0])
         c.formed(servers)
         wait_for("client is up", lambda: client.kv_get("w/0") is None)
@@ -28,6 +28,7 @@ def test_kill_each_daemon_under_load():
         writer = Writer(nodes, pause=0.002)
         writer.start()
         wait_for("first writes", lambda: len(writer.acked) > 20)
+        first = min(writer.acked.copy())
         for node in nodes:
             for daemon in node.daemons:
                 leader = c.leader(servers)
@@ -38,7 +39,7 @@ def test_kill_each_daemon_under_load():
                 wait_for("writes go on after killing %s of %s" % (daemon, node.name),
                          lambda: len(writer.acked) > count + 10)
                 node.start(daemon)
-                wait_for("%s answers again" % node.name, lambda: node.kv_get("w/000000") is not None)
+                wait_for("%s answers again" % node.name, lambda: node.kv_get(first) is not None)
                 if daemon != "raftd":
                     assert observer.term() == term, "killing %s of %s moved the term" % (daemon, node.name)
         writer.stop()
@@ -64,7 +65,7 @@ def test_leader_killed_ten_times():
             start = time.monotonic()
             leader.signal(signal.SIGKILL)
             wait_for("a write after the leader's death",
-                     lambda: others[i % 2].put("/v1/kv/f/%d" % i, "y", timeout=10).body == b"true", 15, 0.005)
+                     lambda: others[i % 2].put("/v1/kv/f/%d" % i, "y", timeout=10).body == b"true", interval=0.005)
             gaps.append(time.monotonic() - start)
             leader.wait_end()
             leader.start()
