@@ -12,7 +12,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import Cluster, main, wait_for  # noqa: E402
 
-LIMITS = {"http_idle_timeout": "1s", "link_dial_timeout": "500ms"}
+LIMITS = {"http_idle_timeout": "1s", "link_dial_timeout": "2s"}
 PUT = b"PUT /v1/kv/s HTTP/1.1\r\nHost: x\r\n"
 LENGTH = b"Content-Length: 3\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
@@ -20,7 +20,7 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n"
 
 def talk(node, data):
     """Sends bytes and the end of input; returns all that comes until the other side closes."""
-    with socket.create_connection((node.addr, 8500), timeout=10) as s:
+    with socket.create_connection((node.addr, 8500), timeout=60) as s:
         out = b""
         try:
             s.sendall(data)
@@ -70,9 +70,10 @@ def test_ambiguous_bodies(n):
 
 def trickle(n, start):
     """Sends start, then a byte now and then; returns when the other side closes, fails if it never does."""
-    with socket.create_connection((n.addr, 8500), timeout=0.1) as s:
+    with socket.create_connection((n.addr, 8500), timeout=60) as s:
         s.sendall(start)
-        end = time.monotonic() + 20
+        s.settimeout(0.1)
+        end = time.monotonic() + 60
         while time.monotonic() < end:
             try:
                 s.send(b"a")
@@ -111,11 +112,23 @@ def test_trickling_reader(n):
             except ConnectionResetError:
                 pass
             return int(n.stats("rpcd")["http_conns"]) <= 1
-        wait_for("the slow reader's end", gave_up, 60, interval=0.2)
+        wait_for("the slow reader's end", gave_up, 90, interval=0.2)
+
+
+def closed(s):
+    """Reads to the end, which is a reset when the other side had not taken all that was sent; returns what came."""
+    out = b""
+    try:
+        while got := s.recv(4096):
+            out += got
+    except ConnectionResetError:
+        pass
+    s.close()
+    return out
 
 
 def upload(n, length):
-    s = socket.create_connection((n.addr, 8500), timeout=20)
+    s = socket.create_connection((n.addr, 8500), timeout=60)
     s.sendall(b"PUT /v1/snapshot HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % length)
     return s
 
@@ -137,9 +150,7 @@ def test_upload_that_nobody_takes(n):
     finally:
         n.signal(signal.SIGCONT, "raftd")
     for s in ended:
-        while s.recv(4096) != b"":
-            pass
-        s.close()
+        closed(s)
     wait_for("only who asks is connected", lambda: conns() == (1, 1))
     wait_for("no restore is waited for", lambda: n.get("/v1/snapshot/restore").json()["Phase"] in ("none", "failed"))
 
@@ -162,7 +173,7 @@ def test_trickling_upload(n):
     assert 524288 <= sent < 16 << 20, sent
     n.signal(signal.SIGCONT, "raftd")
     second.settimeout(0.1)
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     try:
         while time.monotonic() < end:
             try:
@@ -183,7 +194,7 @@ def test_waiting_is_not_slow(n):
     """A blocking query outlives the deadline of its connection, and the connection serves the next request."""
     n.kv_put("w", b"1")
     index = n.get("/v1/kv/w").index
-    with socket.create_connection((n.addr, 8500), timeout=20) as s:
+    with socket.create_connection((n.addr, 8500), timeout=60) as s:
         s.sendall(b"GET /v1/kv/w?index=%d&wait=3s HTTP/1.1\r\nHost: x\r\n\r\n" % index)
         assert statuses(s.recv(65536)) == [200]
         s.sendall(b"GET /v1/status/leader HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -193,20 +204,19 @@ def test_waiting_is_not_slow(n):
 def test_silent_peers(n):
     """Who opens a link and says nothing, or only half a frame, is cut; the others are served."""
     before = int(n.stats("rpcd")["peers_silent"])
-    socks = [socket.create_connection((n.addr, 8400), timeout=20) for _ in range(20)]
+    socks = [socket.create_connection((n.addr, 8400), timeout=60) for _ in range(20)]
     for s in socks[10:]:
         s.sendall(b"\x04\x00\x00\x00")
     malformed = int(n.stats("rpcd")["peers_malformed"])
     for body in (b"", b"\x90", b"\x94\x09\xa4rpcd\xa1x\xa1y", b"\x94\x01\xa4rpcd\xa1x\xa1y\x00"):
-        with socket.create_connection((n.addr, 8400), timeout=20) as s:     # no HELLO, or not of our version
+        with socket.create_connection((n.addr, 8400), timeout=60) as s:     # no HELLO, or not of our version
             s.sendall(len(body).to_bytes(4, "little") + b"\x01\x00\x00\x00" + bytes(8) + body)
             assert s.recv(1) == b"", body
     assert int(n.stats("rpcd")["peers_malformed"]) == malformed + 4
     for s in socks:
-        assert s.recv(1) == b""
-        s.close()
-    wait_for("the count", lambda: int(n.stats("rpcd")["peers_silent"]) == before + 20)
-    assert int(n.stats("rpcd")["peers_open"]) == 0
+        assert closed(s) == b""
+    wait_for("the count", lambda: int(n.stats("rpcd")["peers_silent"]) == before + 20 and
+             n.stats("rpcd")["peers_open"] == "0")
 
 
 def all_of_it():
@@ -229,7 +239,7 @@ def large_catalog_entries():
         letters = string.ascii_letters + string.digits
         meta = {a + b + c: "" for a in letters for b in letters for c in letters[:30]}
         node = {"Node": n.name, "Address": n.addr, "NodeMeta": meta}
-        stored = n.get("/v1/catalog/node/" + n.name).json()["Node"]
+        stored = wait_for("its entry", lambda: n.get("/v1/catalog/node/" + n.name).json()["Node"])
         answer = n.put("/v1/catalog/register", json.dumps(dict(node, ID=stored["ID"]), separators=(",", ":")).encode())
         assert answer.status == 200, answer.body
         # What gossip says comes back, from the leader's comparison of the two.
