@@ -9,9 +9,9 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import TOP, Cluster, Writer, main, wait_for  # noqa: E402
+from cluster import CALM, TOP, Cluster, Writer, main, wait_for  # noqa: E402
 
-ALIVE = 1
+ALIVE, FAILED = 1, 4
 
 
 def net(i):
@@ -25,6 +25,16 @@ def all_alive(nodes):
         if n.members() != dict.fromkeys(names, ALIVE):
             return False
     return True
+
+
+def stages(node):
+    """name -> stage of encryption, as this node was told by gossip."""
+    return {m["Name"]: m["Tags"].get("enc", "off") for m in node.get("/v1/agent/members").json()}
+
+
+def seen_dead(node, name):
+    """Probing at the pace of a LAN takes its time, the more so when few are left to confirm it."""
+    wait_for(name + " is down", lambda: node.members()[name] == FAILED, 120)
 
 
 def says_in_clear(node, port):
@@ -78,7 +88,7 @@ def drops(nodes):
 def pool(net_, clients=1, **kw):
     """A cluster of three servers and some clients, everybody knowing everybody."""
     c = Cluster(net_, gossipd={"profile": "lan", "profile_wan": "lan", "reconnect_interval": "1s"}, **kw)
-    nodes = c.servers(3)
+    nodes = c.servers(3, raftd=CALM)
     nodes += [c.client("c%d" % i, 10 + i, nodes[0]) for i in range(1, clients + 1)]
     return c, nodes
 
@@ -94,7 +104,7 @@ def settle(c, nodes):
 def plaintext_to_encrypted():
     """Three servers and a client move through the stages, node by node, under writes; nobody fails, nothing is lost."""
     with Cluster(net(1), keys=False, gossipd={"profile": "lan"}) as c:
-        nodes = c.servers(3) + [c.client("c1", 4, c.nodes["n1"])]
+        nodes = c.servers(3, raftd=CALM) + [c.client("c1", 4, c.nodes["n1"])]
         c.formed(nodes)
         wait_for("four members", lambda: all_alive(nodes))
         off = nodes[0].get("/v1/operator/keyring")
@@ -105,13 +115,17 @@ def plaintext_to_encrypted():
         assert "Step 1 of 3" in guide and "Made %s/cluster.key" % keys in guide, guide
         writer = Writer(nodes, pause=0.005)
         writer.start()
+        now = stages(nodes[0])
         for stage in ("accept", "send", "required"):
             for n in nodes:
                 n.set_common(cluster_key=keys + "/cluster.key", server_pub=keys + "/server.pub", encryption=stage,
                              **({"server_key": keys + "/server.key"} if n.server else {}))
-                n.stop()
+                n.stop("rpcd", *(["raftd"] if n.server else []))
+                n.stop("gossipd")               # the last to end, and the first to start: it shall not be missed
                 n.start().up()
                 assert "encryption %s" % stage in n.log("gossipd"), n.log("gossipd")
+                now[n.name] = stage
+                wait_for("all know who is how far", lambda: all(stages(m) == now for m in nodes))
                 guide = n.ctl("keyring", "encrypt", "--dir", keys).stdout
                 assert ('"%s"' % stage in guide) == (n is not nodes[-1]), (stage, n.name, guide)
                 c.formed(nodes)
@@ -125,7 +139,8 @@ def plaintext_to_encrypted():
             writer.check(n)
             assert "EventMemberFailed" not in n.log("gossipd"), n.log("gossipd")
             assert n.stats("serf_lan")["encrypted"] == "true"
-            assert n.stats("keyring")["encryption"] == "required" and n.stats("keyring")["stored"] == "yes"
+            assert n.stats("keyring")["encryption"] == "required"
+            wait_for("the key is kept", lambda n=n: n.stats("keyring")["stored"] == "yes")
             tags = n.get("/v1/agent/members").json()[0]["Tags"]
             assert tags["enc"] == "required", tags
         assert "Done: all members require encryption" in nodes[0].ctl("keyring", "encrypt").stdout
@@ -182,7 +197,7 @@ def missed_rotation():
         n1, client = nodes[0], nodes[-1]
         old = ids(client)
         client.stop()
-        wait_for("c1 is down", lambda: n1.members()["c1"] == 4)
+        seen_dead(n1, "c1")
         p = n1.ctl("keyring", "rotate", check=False)
         assert p.returncode == 1 and "c1 is down" in p.stderr and "--force" in p.stderr, p
         assert ids(n1) == old
@@ -190,21 +205,22 @@ def missed_rotation():
         assert len(ids(n1)) == 1 and ids(n1) != old
         refused = int(n1.stats("gossipd")["streams_dropped"])
         client.start().up()
-        wait_for("it says what to do", lambda: "clusterctl keyring export" in client.stats("keyring")["state"])
-        state = client.stats("keyring")["state"]
+        state = wait_for("it says what to do", lambda: (lambda s: s if "clusterctl keyring export" in s else None)(
+            client.stats("keyring")["state"]))
         assert old[0] in state and "first line of" in state, state
-        assert "clusterctl keyring export" in client.log("gossipd")
+        wait_for("its log says so too", lambda: "clusterctl keyring export" in client.log("gossipd"))
         # What it sends is sealed with a key that was removed.
         wait_for("its dialling is refused", lambda: int(n1.stats("gossipd")["streams_dropped"]) > refused)
-        assert n1.members()["c1"] == 4 and ids(client) == old
+        assert n1.members()["c1"] == FAILED and ids(client) == old
         exported = n1.ctl("keyring", "export").stdout
         path = key_file(c, "new.key", *[x for x in exported.splitlines() if not x.startswith("#")])
         client.stop()
         client.set_common(cluster_key=path)
         client.start().up()
         wait_for("it is back", lambda: all_alive(nodes))
-        wait_for("the key is kept", lambda: client.stats("keyring")["stored"] == "yes")
-        assert ids(client)[0] == ids(n1)[0] and client.stats("keyring")["state"] == "ok"
+        wait_for("the key is kept", lambda: client.stats("keyring")["stored"] == "yes" and
+                 client.stats("keyring")["state"] == "ok")
+        assert ids(client)[0] == ids(n1)[0]
         client.kv_put("back", b"1")
 
 
@@ -270,8 +286,7 @@ def mixed_primaries():
         assert ids(client) == [second, first]
         wait_for("all alive", lambda: all_alive(nodes))
         before = drops(nodes)
-        table = n1.ctl("keyring", "list").stdout
-        assert "4 of 4" in table and "3 of 3" in table, table
+        wait_for("all answer", lambda: (lambda t: "4 of 4" in t and "3 of 3" in t)(n1.ctl("keyring", "list").stdout))
         for key in (first, second):
             p = n1.ctl("keyring", "remove", key, check=False)
             assert p.returncode == 1 and "Removing the primary key is not allowed" in p.stderr, p
@@ -284,7 +299,7 @@ def mixed_primaries():
         # A key that some member lacks is neither used nor is another one removed for it.
         third = random_key(24)
         client.stop()
-        wait_for("c1 is down", lambda: n1.members()["c1"] == 4)
+        seen_dead(n1, "c1")
         n1.ctl("keyring", "install", "-", input=third + "\n")
         wait_for("nobody speaks of it any more", lambda: all(n.stats("serf_lan")["query_queue"] == "0" for n in nodes[:3]))
         client.start().up()
@@ -348,9 +363,10 @@ def two_datacenters():
         wait_for("all know all", lambda: all_alive(a) and all_alive(b))
         a[1].kv_put("x", b"1", query="?dc=dc2")
         before = drops(nodes)
-        listed = a[1].get("/v1/operator/keyring").json()
+        listed = wait_for("all answer", lambda: (lambda ps: None if "Messages" in json.dumps(ps) else ps)(
+            a[1].get("/v1/operator/keyring").json()))
         assert [(p["WAN"], p["Datacenter"]) for p in listed] == [(True, "dc1"), (False, "dc1"), (False, "dc2")], listed
-        assert [p["NumNodes"] for p in listed] == [2, 2, 2] and "Messages" not in json.dumps(listed)
+        assert [p["NumNodes"] for p in listed] == [2, 2, 2], listed
         local = a[1].get("/v1/operator/keyring?local-only=true").json()
         assert [(p["WAN"], p["Datacenter"]) for p in local] == [(False, "dc1")], local
         old = ids(a[0])
