@@ -10,7 +10,7 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import diskfault  # noqa: E402
 import tvframe  # noqa: E402
-from cluster import Cluster, main, skip, wait_for  # noqa: E402
+from cluster import CALM, Cluster, main, skip, wait_for  # noqa: E402
 from raftcluster import JOIN, MSG, RaftCluster  # noqa: E402
 
 NET = "127.70"  # or where TV_NET moves it
@@ -52,7 +52,7 @@ def empty(node):
 
 def test_refused_while_there_is_a_quorum():
     with Cluster(NET + ".1") as c:
-        servers = c.servers(3)
+        servers = c.servers(3, raftd=CALM)
         leader = c.formed(servers)
         follower = next(n for n in servers if n is not leader)
         for node, why in ((leader, "this server leads the cluster: nothing is lost"),
@@ -105,7 +105,7 @@ def test_what_is_said_where_the_leader_survives():
 
 def test_three_of_five_lost():
     with Cluster(NET + ".2") as c:
-        servers = c.servers(5, raftd={"snapshot_threshold": 200, "snapshot_interval": "200ms", "trailing_logs": 50})
+        servers = c.servers(5, raftd=dict(CALM, snapshot_threshold=200, snapshot_interval="200ms", trailing_logs=50))
         leader = c.formed(servers)
         client = c.client("c1", 9, servers[0])
         for i in range(300):
@@ -274,12 +274,11 @@ def test_two_recoveries_of_one_generation():
         b.start()
         b.up()
         recover(b)
-        a.start()
+        a.start().up()
         for n in (a, b):
             in_log(n, "the cluster was recovered twice as generation 2, there and here")
             assert n.stats("raft")["generation"] == "2" and fenced(n) == "0"
         for n in (a, b):
-            n.up()
             wait_for("%s leads its own" % n.name, lambda n=n: n.stats("raft")["state"] == "Leader")
             assert peers(n) == {n.name: True} and n.kv_get("of") == n.name.encode()
         # The operator keeps the one: the other joins it as a new server.
@@ -302,7 +301,8 @@ def test_killed_in_the_middle():
             c.start_all()
             leader = c.wait_leader()
             for i in range(50):
-                assert leader.put("d/%d" % i, b"x")[0] == 0
+                c.put("d/%d" % i, b"x")
+            leader = c.wait_leader()
             wait_for("the survivor has them", lambda: survivor.info()["applied_index"] == leader.info()["applied_index"])
             for n in c.nodes[1:]:
                 n.kill()
@@ -310,14 +310,14 @@ def test_killed_in_the_middle():
             asker = threading.Thread(target=ask, args=(survivor.sock_path,), daemon=True)
             if what is None:                     # after the answer, or just before it
                 asker.start()
-                asker.join(20)
+                asker.join(60)
             else:
                 disk.hang(True, "log", what)
                 asker.start()
                 wait_for("the write hangs", lambda: disk.hanging("log"))
             survivor.kill()
             disk.clear()
-            asker.join(20)
+            asker.join(60)
             survivor.start()
             survivor.gossip.tell(JOIN, survivor.member())
             generation, servers = survivor.info()["generation"], survivor.servers()
@@ -339,8 +339,8 @@ def test_killed_in_the_middle():
 def ask(path):
     """`raft recover` of a server that may die meanwhile."""
     try:
-        with tvframe.Conn(path, timeout=20) as conn:
-            conn.call(MSG.RAFT_RECOVER, [False], 20)
+        with tvframe.Conn(path, timeout=60) as conn:
+            conn.call(MSG.RAFT_RECOVER, [False], 60)
     except (OSError, tvframe.Closed, TimeoutError):
         pass
 
