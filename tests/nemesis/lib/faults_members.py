@@ -38,7 +38,7 @@ class Backup(Fault):
             stale = ["--stale"] if self.random.random() < 0.3 else []
             if quietly(node, "snapshot", "save", *stale, path)[0]:
                 done += 1
-                ok, text = quietly(node, "snapshot", "inspect", path)
+                ok, text = quietly(node, "snapshot", "inspect", path, timeout=120)
                 if not ok:
                     self.world.report("backup", "saved at %s, but: %s" % (node.name, text))
             if os.path.exists(path):

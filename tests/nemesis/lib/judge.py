@@ -12,6 +12,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "system", "lib"))
+from cluster import wait_for  # noqa: E402
 from clients import PREFIX  # noqa: E402
 from linear import Op, Undecided, check, shrink  # noqa: E402
 
@@ -73,6 +74,12 @@ def judge(window):
             wrong.append("window %d, group %d: %s\nthe part that is wrong (%d of %d):\n  %s" % (
                 window.number, group, text.splitlines()[0], len(part), len(ops), "\n  ".join(map(repr, part))))
     return window.number, wrong, undecided
+
+
+def answered(node):
+    """All that the clients wrote, from this node; None when it cannot tell now, as in the midst of an election."""
+    r = node.get("/v1/kv/%s?recurse" % PREFIX, timeout=60)
+    return r if r.status in (200, 404) else None
 
 
 class Judge(threading.Thread):
@@ -142,12 +149,12 @@ class Judge(threading.Thread):
 
     def lasts(self, node):
         """Everything that was ever read last is still there, or is what a lost write made of it since."""
-        r = node.get("/v1/kv/%s?recurse" % PREFIX, timeout=60)
-        assert r.status in (200, 404), repr(r)
+        lasting = dict(self.lasting)     # before it is looked at: of what is closed meanwhile it may not have all
+        r = wait_for("%s shows everything" % node.name, lambda: answered(node))
         have = {}
         for e in (r.json() if r.status == 200 else []):
             have.setdefault(e["Key"].rpartition("/")[0] + "/", {})[e["Key"]] = base64.b64decode(e["Value"] or "").decode()
-        for path, (values, late, gone) in list(self.lasting.items()):
+        for path, (values, late, gone) in lasting.items():
             now = have.get(path, {})
             for key in set(values) | set(now):
                 a, b = values.get(key), now.get(key)
