@@ -20,7 +20,7 @@
 
 #define WORLD_ADDR "127.2.0.1"
 /* Nothing here takes long; a condition that is not met by then never will be. */
-#define WATCHDOG_S 20.
+#define WATCHDOG_S 50.
 
 #pragma GCC diagnostic ignored "-Wunused-function"
 

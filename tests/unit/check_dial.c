@@ -129,16 +129,28 @@ START_TEST(server_goes_and_returns)
 }
 END_TEST
 
+/* A socket that has a port of WORLD_ADDR and does not listen. */
+static int
+take_port(void)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	in.sin_addr.s_addr = htonl(0x7f020001);
+	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int)), 0);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&in, sizeof(in)), 0);
+	return fd;
+}
+
 START_TEST(tcp)
 {
 	struct ev_loop *loop = world_loop();
-	int fd = listen_tcp(WORLD_ADDR, 0);
+	int fd = take_port();			/* nobody else gets it before we listen there */
 	uint16_t port = world_port(fd);
 	struct caller k;
 	struct door door;
 	struct end e;
 
-	close(fd);
 	end_init(&e, loop);
 	caller_start(&k, loop, NULL, WORLD_ADDR, port);
 	UNTIL(loop, k.downs >= 2);
@@ -147,6 +159,7 @@ START_TEST(tcp)
 	UNTIL(loop, k.up != NULL && e.c != NULL);
 	vanish(&door);
 	UNTIL(loop, k.up == NULL);
+	close(fd);
 	dialer_free(k.d);
 	end_done(&e);
 	ev_loop_destroy(loop);
