@@ -40,6 +40,12 @@ static const struct schema_field kv_apply_fields[] = {
 };
 SCHEMA(kv_apply, kv_apply_fields);
 
+static const struct schema_field kv_part_fields[] = {
+	F(kv_part, ST_BIN, Next),
+	F(kv_part, ST_U64, Newest),
+};
+SCHEMA(kv_part, kv_part_fields);
+
 static const struct schema_field kv_read_fields[] = {
 	F(kv_read, ST_STR, Key),
 	F(kv_read, ST_STR, Separator),

@@ -19,7 +19,11 @@ struct kv_entry {
 };
 extern const struct schema kv_entry_schema;
 
-enum kv_verb { KV_SET, KV_CAS, KV_LOCK, KV_UNLOCK, KV_DELETE, KV_DELETE_CAS, KV_DELETE_TREE };
+enum kv_verb {
+	KV_SET, KV_CAS, KV_LOCK, KV_UNLOCK, KV_DELETE, KV_DELETE_CAS,
+	KV_DELETE_TREE,			/* what clients ask for; in the log all of the tree at once */
+	KV_DELETE_PART,			/* in the log only: some of it, see raftd/op_tree.c; answer: kv_part */
+};
 struct kv_apply {			/* OP_KV_APPLY; answer: bool_reply */
 	uint64_t Verb;			/* enum kv_verb */
 	struct span Key;
@@ -30,6 +34,15 @@ struct kv_apply {			/* OP_KV_APPLY; answer: bool_reply */
 	int64_t Now;			/* wall clock of the proposer (the leader's raftd sets it): lock delays */
 };
 extern const struct schema kv_apply_schema;
+/*
+ * KV_DELETE_PART: Value is the key to go on with ("": the first one), ModifyIndex that of the first part (0: this is it),
+ * after which keys stay, Flags how much work it may be.
+ */
+struct kv_part {
+	struct span Next;		/* Value of the next part; "" when none is left */
+	uint64_t Newest;		/* its ModifyIndex */
+};
+extern const struct schema kv_part_schema;
 
 struct kv_read {			/* OP_KV_GET, OP_KV_LIST: Key; OP_KV_KEYS: also Separator */
 	struct span Key;

@@ -50,11 +50,11 @@ engine_entries(struct engine *e, uint64_t first, uint32_t count, uint32_t *got)
 static uint32_t
 apply_limit(const struct raft_entry *entries, uint32_t count)
 {
-	size_t bytes = 0;
+	uint64_t work = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		bytes += entries[i].size;
-		if (bytes > APPLY_BYTES_MAX && i > 0)
+		work += fsm_entry_work(&entries[i]);
+		if (work > APPLY_BYTES_MAX && i > 0)
 			return i;
 	}
 	return count;

@@ -39,7 +39,7 @@ hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t r
 	mpw_cstr(b, dc);
 	mpw_cstr(b, id->addr);
 	mpw_uint(b, raft_port);
-	mpw_uint(b, RAFT_FEATURE_RESTORE | RAFT_FEATURE_SERVED);
+	mpw_uint(b, RAFT_FEATURES);
 }
 
 /* A text into dst; too long or with a NUL is an error. */

@@ -21,6 +21,8 @@ struct hello {
 /* What a raftd can apply or answer that the first ones could not. */
 #define RAFT_FEATURE_RESTORE 1u		/* OP_RESTORE_BEGIN to _ABORT */
 #define RAFT_FEATURE_SERVED 2u		/* answers MSG_RAFT_SERVED */
+#define RAFT_FEATURE_TREE_PARTS 4u	/* KV_DELETE_PART */
+#define RAFT_FEATURES (RAFT_FEATURE_RESTORE | RAFT_FEATURE_SERVED | RAFT_FEATURE_TREE_PARTS)	/* ours */
 
 /* As people see it. */
 uint64_t generation_number(uint64_t generation);

@@ -56,7 +56,7 @@ raftd_raftd_SOURCES = \
 	raftd/saves.c raftd/saves.h raftd/restores.c raftd/restores.h raftd/upload.c raftd/upload.h \
 	raftd/op_snapshot.c raftd/op_snapshot.h \
 	raftd/snapshots.c raftd/snapshots.h raftd/snapshot_recv.c raftd/snapshot_recv.h \
-	raftd/clients.c raftd/clients.h raftd/request.h raftd/op_read.c raftd/op_write.c raftd/op_leader.c \
+	raftd/clients.c raftd/clients.h raftd/request.h raftd/op_read.c raftd/op_write.c raftd/op_tree.c raftd/op_leader.c \
 	raftd/info.c raftd/info.h \
 	raftd/leader.c raftd/leader.h raftd/leader_sessions.c raftd/leader_sessions.h \
 	raftd/leader_coordinates.c raftd/leader_coordinates.h \

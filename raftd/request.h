@@ -65,6 +65,10 @@ void op_read(struct request *q, uint64_t max_stale_ms);
 void op_read_again(struct request *q);
 /* args: borrowed until return. */
 void op_write(struct request *q, struct span args);
+/* A write that got nowhere, or whose outcome is not known. */
+void op_write_failed(struct request *q, enum tv_err err, struct span text);
+/* Takes a write that deletes a tree of keys and is to do so in parts.  False: it is one as others. */
+bool op_tree(struct request *q, struct span args);
 void op_leader(struct request *q);
 void op_snapshot(struct request *q);
 /* The request is cancelled or its channel closed: leave whatever it waits for.  False: the record is

@@ -69,6 +69,8 @@ enum tv_err fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t 
  * the loop thread, between transactions; errors are told by fsm_trouble().
  */
 bool fsm_tidy(struct fsm *f);
+/* How much work applying it is, in bytes: its size, or far more.  For whoever bounds what goes into one transaction. */
+uint64_t fsm_entry_work(const struct raft_entry *e);
 /* Payload of an OP entry. */
 void fsm_entry_write(struct buf *b, uint16_t op, struct span args);
 /*

@@ -6,6 +6,10 @@
 #include "common/mpack.h"
 #include "raftd/fsm/fsm_int.h"
 
+#define TREE_KEY_WORK 256	/* that a key makes beside its bytes; all servers must count alike: never to be changed */
+#define TREE_WORK (1u << 30)	/* of an entry that deletes a tree: so much that it is applied alone */
+#define PART_WORK_MAX (1u << 20)
+
 static void
 kv_key(struct tkey *k, struct span key)
 {
@@ -179,39 +183,101 @@ verb_delete(struct apply *p, const struct kv_apply *q)
 	apply_bool(p, true);
 }
 
-/* In steps, so that memory stays bounded however many keys go.  One tombstone stands for all of them. */
-static void
-verb_delete_tree(struct apply *p, const struct kv_apply *q)
+/* -- trees -- */
+
+/* Removes a stored key if it was not changed after `newest`.  Returns how much work that was, in bytes. */
+static uint64_t
+tree_remove(struct fsm *f, struct span stored, uint64_t newest, int64_t now, bool *any)
+{
+	struct arena one = ARENA_INIT(FSM_RECORD_MEMORY);
+	uint64_t work = TREE_KEY_WORK + stored.len;
+	struct kv_entry old;
+
+	if (kv_find(f, span_of(stored.p + 1, stored.len - 1), &one, &old)) {
+		work += old.Value.len;
+		if (old.ModifyIndex <= newest) {
+			kv_remove(f, &old, false, now);
+			*any = true;
+		}
+	}
+	arena_done(&one);
+	return work;
+}
+
+/*
+ * Removes the keys below a prefix, from *from on, until that is so much work; *from is where to go on.  True: none is left.
+ * In steps, so that memory stays bounded however many keys go.  One tombstone stands for all of them.
+ */
+static bool
+tree_delete(struct fsm *f, const struct kv_apply *q, uint64_t newest, uint64_t work_max, struct tkey *from)
 {
 	enum { STEP = 256 };
-	struct fsm *f = p->f;
 	struct span keys[STEP];
-	struct tkey prefix, from;
+	struct tkey prefix;
+	uint64_t work = 0;
 	bool any = false;
-	uint32_t n;
+	uint32_t n, i;
 
 	kv_key(&prefix, q->Key);
-	from = prefix;
 	do {
 		struct arena step = ARENA_INIT(STEP * (FSM_KV_KEY_BYTES_MAX + 64));
 
-		n = tbl_keys_from(f, &prefix, &from, &step, keys, STEP);
-		for (uint32_t i = 0; i < n && f->failed == 0; i++) {
-			struct arena one = ARENA_INIT(FSM_RECORD_MEMORY);
-			struct kv_entry old;
-
-			if (kv_find(f, span_of(keys[i].p + 1, keys[i].len - 1), &one, &old))
-				kv_remove(f, &old, false, q->Now);
-			arena_done(&one);
-		}
-		if (n > 0)
-			tkey_after(&from, keys[n - 1]);
+		n = tbl_keys_from(f, &prefix, from, &step, keys, STEP);
+		for (i = 0; i < n && work < work_max && f->failed == 0; i++)
+			work += tree_remove(f, keys[i], newest, q->Now, &any);
+		if (i > 0)
+			tkey_after(from, keys[i - 1]);
 		arena_done(&step);
-		any = any || n > 0;
-	} while (n == STEP && f->failed == 0);
+	} while (n == STEP && work < work_max && f->failed == 0);
 	if (any && q->Key.len > 0)
 		tombstone_put(f, q->Key, q->Now);
+	return n < STEP && i == n;
+}
+
+static void
+verb_delete_tree(struct apply *p, const struct kv_apply *q)
+{
+	struct tkey from;
+
+	kv_key(&from, q->Key);
+	(void)tree_delete(p->f, q, UINT64_MAX, UINT64_MAX, &from);
 	apply_bool(p, true);
+}
+
+/*
+ * Some of a tree.  What a restore has put there since the first part is another tree; and what was written since is not to
+ * go, just as if all had gone with the first part.
+ */
+static void
+verb_delete_part(struct apply *p, const struct kv_apply *q)
+{
+	bool first = q->ModifyIndex == 0, done = true;
+	uint64_t newest = first ? p->f->at : q->ModifyIndex;
+	struct kv_part answer = { .Newest = newest };
+	struct buf reply = BUF_INIT(FSM_KV_KEY_BYTES_MAX + 64);
+	struct tkey from;
+
+	kv_key(&from, q->Value.len > 0 ? q->Value : q->Key);
+	if (first || newest >= p->f->restored[FR_FLOOR])
+		done = tree_delete(p->f, q, newest, q->Flags > 0 ? q->Flags : 1, &from);
+	if (!done)
+		answer.Next = span_of(from.b + 1, from.len - 1);
+	schema_pack(&kv_part_schema, &answer, &reply);
+	p->res->value = arena_copy(p->out, buf_span(&reply));
+	buf_done(&reply);
+}
+
+uint64_t
+fsm_entry_work(const struct raft_entry *e)
+{
+	struct rd r = rd_over(e->payload, e->size);
+	uint64_t verb;
+
+	if (e->type != RAFT_ENTRY_OP || mpr_array(&r) != 2 || mpr_uint(&r, UINT16_MAX) != OP_KV_APPLY ||
+	    mpr_array(&r) == 0)
+		return e->size;
+	verb = mpr_uint(&r, UINT64_MAX);
+	return r.err == TV_OK && (verb == KV_DELETE_TREE || verb == KV_DELETE_PART) ? TREE_WORK : e->size;
 }
 
 void
@@ -220,6 +286,7 @@ kv_apply_op(struct apply *p, const void *rec)
 	static void (*const verbs[])(struct apply *, const struct kv_apply *) = {
 		[KV_SET] = verb_set, [KV_CAS] = verb_set, [KV_LOCK] = verb_lock, [KV_UNLOCK] = verb_unlock,
 		[KV_DELETE] = verb_delete, [KV_DELETE_CAS] = verb_delete, [KV_DELETE_TREE] = verb_delete_tree,
+		[KV_DELETE_PART] = verb_delete_part,
 	};
 	const struct kv_apply *q = rec;
 
@@ -236,12 +303,14 @@ kv_prepare(struct prepare *p, void *rec)
 {
 	struct kv_apply *q = rec;
 
-	if (q->Key.len == 0 && q->Verb != KV_DELETE_TREE)
+	if (q->Key.len == 0 && q->Verb != KV_DELETE_TREE && q->Verb != KV_DELETE_PART)
 		return prepare_fail(p, "Must provide key");
 	if (q->Key.len > FSM_KV_KEY_BYTES_MAX)
 		return prepare_fail(p, "Key is longer than %d bytes", FSM_KV_KEY_BYTES_MAX);
-	if (q->Verb > KV_DELETE_TREE)
+	if (q->Verb > KV_DELETE_PART)
 		return prepare_fail(p, "unknown KV operation %llu", (unsigned long long)q->Verb);
+	if (q->Verb == KV_DELETE_PART && (q->Flags > PART_WORK_MAX || q->Value.len > FSM_KV_KEY_BYTES_MAX + 1))
+		return prepare_fail(p, "too much for one part of a tree");
 	q->Now = p->now;
 	return TV_OK;
 }

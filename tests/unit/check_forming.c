@@ -207,9 +207,9 @@ START_TEST(hellos_grow)
 
 	hello_write(&b, &id, "dc1", 8300);
 	ck_assert_uint_eq(b.data[0], 0x9a);
-	ck_assert_uint_eq(b.data[b.len - 1], RAFT_FEATURE_RESTORE | RAFT_FEATURE_SERVED);
+	ck_assert_uint_eq(b.data[b.len - 1], RAFT_FEATURES);
 	ck_assert_int_eq(hello_read(buf_span(&b), &h), TV_OK);
-	ck_assert_uint_eq(h.features, RAFT_FEATURE_RESTORE | RAFT_FEATURE_SERVED);
+	ck_assert_uint_eq(h.features, RAFT_FEATURES);
 	buf_putspan(&other, buf_span(&b));
 	other.data[0] = 0x99;
 	ck_assert_int_eq(hello_read(span_of(other.data, other.len - 1), &h), TV_OK);

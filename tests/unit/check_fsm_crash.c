@@ -50,7 +50,9 @@ make_payload(uint64_t index, struct buf *out)
 	case 1:
 		key[2] = '\0';
 		kv.Key = span_str(key);
-		kv.Verb = KV_DELETE_TREE;
+		kv.Verb = index % 2 == 0 ? KV_DELETE_TREE : KV_DELETE_PART;
+		kv.Value = SPAN_NONE;
+		kv.Flags = 5000;
 		break;
 	case 2:
 		op = OP_CATALOG_REGISTER;

@@ -101,6 +101,147 @@ START_TEST(delete_tree)
 }
 END_TEST
 
+struct next {
+	uint8_t b[64];
+	size_t len;
+};
+
+/* One part, from *next on, which then is where to go on.  Returns Newest. */
+static uint64_t
+delete_part(const char *prefix, uint64_t newest, uint64_t work, struct next *next)
+{
+	struct kv_apply q = { .Verb = KV_DELETE_PART, .Key = span_str(prefix), .Value = span_of(next->b, next->len),
+	    .ModifyIndex = newest, .Flags = work };
+	struct fsm_result res = kit_apply(&k, OP_KV_APPLY, &q);
+	struct kv_part part = { .Next = SPAN_NONE };
+	struct rd r = rd_span_over(res.value);
+
+	ck_assert_int_eq(res.err, TV_OK);
+	ck_assert_int_eq(schema_unpack(&kv_part_schema, &r, &k.a, &part), TV_OK);
+	ck_assert_uint_le(part.Next.len, sizeof(next->b));
+	if (part.Next.len > 0)
+		memcpy(next->b, part.Next.p, part.Next.len);
+	next->len = part.Next.len;
+	return part.Newest;
+}
+
+static unsigned
+keys_below(const char *prefix)
+{
+	return kit_read(&k, OP_KV_LIST, &(struct kv_read){ .Key = span_str(prefix) }, NULL);
+}
+
+static void
+put_tree(int keys)
+{
+	char name[32];
+
+	for (int i = 0; i < keys; i++) {
+		snprintf(name, sizeof(name), "t/%03d", i);
+		kit_put(&k, name, "x");
+	}
+	kit_put(&k, "s", "1");
+	kit_put(&k, "u", "1");
+}
+
+/* However small the parts are, each takes some, and in the end it is as if all had gone at once. */
+START_TEST(delete_in_parts)
+{
+	static const uint64_t works[] = { 0, 1, 3000, 100000, 1u << 20 };
+	static const unsigned least[] = { 600, 600, 50, 2, 1 }, most[] = { 600, 600, 60, 3, 1 };
+
+	for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
+		unsigned parts = 0, left = 600;
+		uint64_t first = 0, newest = 0;
+		struct next next = { .len = 0 };
+
+		put_tree(600);
+		do {
+			newest = delete_part("t/", newest, works[i], &next);
+			first = first == 0 ? fsm_applied(k.f) : first;
+			ck_assert_uint_eq(newest, first);
+			ck_assert_uint_eq(kit_prefix_index(&k, "t/"), fsm_applied(k.f));
+			ck_assert_uint_lt(keys_below("t/"), left);
+			left = keys_below("t/");
+			parts++;
+			arena_reset(&k.a);
+		} while (next.len > 0);
+		ck_assert_uint_eq(left, 0);
+		ck_assert_msg(parts >= least[i] && parts <= most[i], "%u parts of %u", parts, (unsigned)works[i]);
+		ck_assert(kit_has(&k, "s") && kit_has(&k, "u"));
+	}
+	ck_assert_uint_eq(keys_below(""), 2);
+}
+END_TEST
+
+/* What is written between the parts comes after the deletion, as it would if all had gone at once. */
+START_TEST(written_between_parts)
+{
+	struct next next = { .len = 0 };
+	uint64_t newest;
+
+	put_tree(600);
+	newest = delete_part("t/", 0, 3000, &next);
+	ck_assert(next.len > 0 && !kit_has(&k, "t/000") && kit_has(&k, "t/500"));
+	kit_put(&k, "t/000", "again");
+	kit_put(&k, "t/500", "changed");
+	kit_put(&k, "t/5005", "new");
+	kit_verb(&k, KV_DELETE, "t/501", NULL, NULL, 0);
+	while (next.len > 0)
+		(void)delete_part("t/", newest, 1, &next);
+	ck_assert_uint_eq(keys_below("t/"), 3);
+	ck_assert(kit_has(&k, "t/000") && kit_has(&k, "t/5005"));
+	ck_assert(span_eqs(kit_get(&k, "t/500").Value, "changed"));
+}
+END_TEST
+
+/* All of them, by an empty prefix; and one that names nothing. */
+START_TEST(parts_of_all_and_of_nothing)
+{
+	struct next next = { .len = 0 };
+	uint64_t newest = 0;
+
+	put_tree(10);
+	(void)delete_part("none/", 0, 1000, &next);
+	ck_assert_uint_eq(next.len, 0);
+	ck_assert_uint_eq(keys_below(""), 12);
+	do {
+		newest = delete_part("", newest, 1000, &next);
+	} while (next.len > 0);
+	ck_assert_uint_eq(keys_below(""), 0);
+	(void)delete_part("", 0, 1000, &next);
+	ck_assert_uint_eq(next.len, 0);
+	kit_refused(&k, OP_KV_APPLY, &(struct kv_apply){ .Verb = KV_DELETE_PART, .Flags = (1u << 20) + 1 },
+	    "too much for one part of a tree");
+}
+END_TEST
+
+/* What deletes trees is applied alone. */
+START_TEST(work_of_entries)
+{
+	struct kv_apply q = { .Verb = KV_SET, .Key = span_str("k"), .Value = span_str("v") };
+
+	for (q.Verb = KV_SET; q.Verb <= KV_DELETE_PART; q.Verb++) {
+		struct buf args = BUF_INIT(4096), payload = BUF_INIT(4096);
+		struct raft_entry e = { .type = RAFT_ENTRY_OP };
+
+		schema_pack(&kv_apply_schema, &q, &args);
+		fsm_entry_write(&payload, OP_KV_APPLY, buf_span(&args));
+		e.payload = payload.data;
+		e.size = (uint32_t)payload.len;
+		if (q.Verb == KV_DELETE_TREE || q.Verb == KV_DELETE_PART)
+			ck_assert_uint_gt(fsm_entry_work(&e), 1u << 20);
+		else
+			ck_assert_uint_eq(fsm_entry_work(&e), e.size);
+		e.size = 3;			/* cut off */
+		ck_assert_uint_eq(fsm_entry_work(&e), 3);
+		buf_done(&args);
+		buf_done(&payload);
+	}
+	ck_assert_uint_eq(fsm_entry_work(&(struct raft_entry){ .type = RAFT_ENTRY_NOOP }), 0);
+}
+END_TEST
+
 START_TEST(prefix_indexes)
 {
 	kit_put(&k, "p/a", "1");
@@ -340,6 +481,10 @@ main(void)
 	tcase_add_test(t, cas);
 	tcase_add_test(t, deletes);
 	tcase_add_test(t, delete_tree);
+	tcase_add_test(t, delete_in_parts);
+	tcase_add_test(t, written_between_parts);
+	tcase_add_test(t, parts_of_all_and_of_nothing);
+	tcase_add_test(t, work_of_entries);
 	tcase_add_test(t, prefix_indexes);
 	tcase_add_test(t, tombstones_end);
 	tcase_add_test(t, deleting_again_renews_the_tombstone);

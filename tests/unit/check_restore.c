@@ -209,6 +209,36 @@ START_TEST(brings_everything_back)
 }
 END_TEST
 
+/* Of a tree that goes in parts, those that come after a restore find another tree, and leave it alone. */
+START_TEST(deletion_in_parts_ends)
+{
+	struct kv_apply q = { .Verb = KV_DELETE_PART, .Key = span_str("key/"), .Flags = 1 };
+	struct kv_part part;
+	struct fsm_result res;
+	uint8_t next[64];
+	struct rd r;
+
+	fill(50, "old");
+	save();
+	res = kit_apply(&k, OP_KV_APPLY, &q);
+	r = rd_span_over(res.value);
+	ck_assert_int_eq(schema_unpack(&kv_part_schema, &r, &k.a, &part), TV_OK);
+	ck_assert(!kit_has(&k, "key/00000") && kit_has(&k, "key/00001") && part.Next.len > 0);
+	ck_assert_uint_le(part.Next.len, sizeof(next));
+	memcpy(next, part.Next.p, part.Next.len);
+	q.Value = span_of(next, part.Next.len);
+	q.ModifyIndex = part.Newest;
+	q.Flags = 1u << 20;
+	restore(ID1);
+	res = kit_apply(&k, OP_KV_APPLY, &q);
+	r = rd_span_over(res.value);
+	ck_assert_int_eq(schema_unpack(&kv_part_schema, &r, &k.a, &part), TV_OK);
+	ck_assert_uint_eq(part.Next.len, 0);
+	ck_assert_uint_eq(k.f->tally[FT_KV], 50);
+	ck_assert(kit_has(&k, "key/00000") && kit_has(&k, "key/00049"));
+}
+END_TEST
+
 /* The archive's index is far ahead of the new cluster's log. */
 START_TEST(into_a_fresh_cluster)
 {
@@ -1032,6 +1062,7 @@ main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, brings_everything_back);
+	tcase_add_test(t, deletion_in_parts_ends);
 	tcase_add_test(t, into_a_fresh_cluster);
 	tcase_add_test(t, removed_servers_stay_removed);
 	tcase_add_test(t, replicas_are_equal);
