@@ -19,7 +19,7 @@ noinst_LIBRARIES += raftd/libfsm.a
 raftd_libfsm_a_SOURCES = \
 	raftd/fsm/fsm.c raftd/fsm/ops.c raftd/fsm/table.c raftd/fsm/key.c raftd/fsm/watch.c \
 	raftd/fsm/kv.c raftd/fsm/reap.c raftd/fsm/session.c raftd/fsm/server.c \
-	raftd/fsm/catalog.c raftd/fsm/register.c raftd/fsm/deregister.c raftd/fsm/catalog_read.c raftd/fsm/health.c \
+	raftd/fsm/catalog.c raftd/fsm/register.c raftd/fsm/deregister.c raftd/fsm/catalog_read.c raftd/fsm/health.c raftd/fsm/node_checks.c raftd/fsm/node_checks.h \
 	raftd/fsm/coordinate.c raftd/fsm/near.c raftd/fsm/autopilot.c \
 	raftd/fsm/snapshot.c raftd/fsm/snapfile.c raftd/fsm/restore.c raftd/fsm/replace.c raftd/fsm/damage.c raftd/fsm/tidy.c raftd/fsm/flusher.c raftd/fsm/info.c \
 	raftd/fsm/archive.c raftd/fsm/archive.h raftd/fsm/record.c raftd/fsm/stage.c raftd/fsm/stage_load.c \

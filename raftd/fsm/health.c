@@ -4,6 +4,7 @@
 #include "common/mpack.h"
 #include "raftd/fsm/catalog_key.h"
 #include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/node_checks.h"
 
 static void
 node_checks_key(struct tkey *k, struct span node)
@@ -123,13 +124,12 @@ health_read_checks(struct reading *r, const void *rec)
 	r->ans->index = catalog_service_index(r->f, q->Name, true, &exists);
 }
 
-/* Appends [checks] of an instance: those of its node and its own.  *passing: all of them pass. */
-static void
-put_instance_checks(struct reading *r, struct span node, struct span service_id, bool *passing)
+/* Appends the checks of an instance: those of its node and its own.  How many; *passing: all of them pass. */
+static uint32_t
+walk_instance_checks(struct reading *r, struct span node, struct span service_id, bool *passing)
 {
 	struct check_walk w;
 	struct tkey prefix;
-	size_t at = list_begin(r->out);
 	uint32_t n = 0;
 
 	*passing = true;
@@ -143,7 +143,16 @@ put_instance_checks(struct reading *r, struct span node, struct span service_id,
 		n++;
 	}
 	checks_end(&w);
-	list_end(r->out, at, n);
+	return n;
+}
+
+static void
+put_instance_checks(struct reading *r, struct node_checks *kept, struct span node, struct span service_id, bool *passing)
+{
+	size_t at = list_begin(r->out);
+
+	list_end(r->out, at, node_checks_of(kept, node) ? node_checks_put(kept, service_id, r->out, passing) :
+	    walk_instance_checks(r, node, service_id, passing));
 }
 
 void
@@ -151,12 +160,14 @@ health_read_service(struct reading *r, const void *rec)
 {
 	const struct catalog_read *q = rec;
 	size_t at = list_begin(r->out);
+	struct node_checks kept;
 	struct instances w;
 	struct near near;
 	bool exists, passing;
 	uint32_t n = 0;
 
 	near_begin(&near, r->f, q);
+	node_checks_begin(r->f, &kept);
 	instances_begin(r->f, &w, q->Name);
 	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
 		size_t before = r->out->len;
@@ -166,7 +177,7 @@ health_read_service(struct reading *r, const void *rec)
 		mpw_array(r->out, 3);		/* health_entry */
 		schema_pack(&node_schema, &w.node, r->out);
 		schema_pack(&service_schema, &w.service, r->out);
-		put_instance_checks(r, w.node.Node, w.service.ID, &passing);
+		put_instance_checks(r, &kept, w.node.Node, w.service.ID, &passing);
 		if (q->Passing && !passing && !r->out->failed) {
 			r->out->len = before;
 			continue;
@@ -175,6 +186,7 @@ health_read_service(struct reading *r, const void *rec)
 		n++;
 	}
 	instances_end(&w);
+	node_checks_end(&kept);
 	near_end(&near, r->out);
 	list_end(r->out, at, n);
 	r->ans->index = catalog_service_index(r->f, q->Name, true, &exists);

@@ -105,6 +105,7 @@ struct registration {
 	bool node_changes;
 	bool renamed;			/* before goes under its old name first */
 	size_t adopted;			/* bytes of the services of its checks, each time that one is named */
+	bool touched;			/* a check of the node changed, which all its services show */
 };
 
 static bool
@@ -399,7 +400,7 @@ store_check(struct registration *g, const struct check *given)
 		if (c.ServiceID.len > 0)
 			catalog_service_touch(f, c.ServiceName, 0);
 		else
-			catalog_node_services_touch(f, c.Node);
+			g->touched = true;
 		if (there && old.ServiceID.len > 0 && !span_eq_nocase(old.ServiceName, c.ServiceName))
 			catalog_service_touch(f, old.ServiceName, 0);
 	}
@@ -426,5 +427,7 @@ register_apply(struct apply *p, const void *rec)
 		store_check(&g, &q.Check);
 	for (uint32_t i = 0; i < q.Checks.n; i++)
 		store_check(&g, &checks[i]);
+	if (g.touched)			/* once for all of them */
+		catalog_node_services_touch(p->f, q.Node);
 	apply_bool(p, true);
 }

@@ -368,6 +368,127 @@ START_TEST(checks_of_instances)
 }
 END_TEST
 
+/* Pages that were looked at so far: a measure of work that is the same on every machine. */
+static uint64_t
+pages_looked_at(void)
+{
+	DB_MPOOL_STAT *st;
+	uint64_t n;
+
+	ck_assert_int_eq(k.f->env->dbenv->memp_stat(k.f->env->dbenv, &st, NULL, 0), 0);
+	n = (uint64_t)st->st_cache_hit + st->st_cache_miss;
+	free(st);
+	return n;
+}
+
+/* As many instances on one node, with a check each. */
+static void
+crowd(const char *node, unsigned instances)
+{
+	kit_node(&k, node, "10.0.0.1");
+	kit_check(&k, node, "m", NULL, "passing");
+	for (unsigned i = 0; i < instances; i++) {
+		char id[16], check[16];
+
+		snprintf(id, sizeof(id), "%s%u", i % 2 ? "Web" : "web", i);
+		snprintf(check, sizeof(check), "c%03u", i);
+		kit_service(&k, node, id, "web", NULL);
+		kit_check(&k, node, check, id, i % 10 == 3 ? "critical" : "passing");
+	}
+	kit_check(&k, node, "z", "web1", "passing");
+	kit_check(&k, node, "a", "WEB1", "passing");
+}
+
+/* Each shows its own checks and those of the node, in the order of their ids. */
+static void
+check_crowd(const char *json, unsigned instances)
+{
+	for (unsigned i = 0; i < instances; i++) {
+		static const char mark[] = "\"CheckID\":\"";
+		char id[24], want[64], found[64] = "";
+		const char *at, *end;
+
+		snprintf(id, sizeof(id), "\"ID\":\"%s%u\"", i % 2 ? "Web" : "web", i);
+		at = strstr(json, id);
+		ck_assert_ptr_nonnull(at);
+		end = strstr(at, "\"Service\":{");		/* the next instance */
+		snprintf(want, sizeof(want), i == 1 ? "a c001 m z " : "c%03u m ", i);
+		while ((at = strstr(at, mark)) != NULL && (end == NULL || at < end)) {
+			at += sizeof(mark) - 1;
+			strncat(found, at, strcspn(at, "\""));
+			strcat(found, " ");
+		}
+		ck_assert_str_eq(found, want);
+	}
+}
+
+START_TEST(crowded_nodes)
+{
+	struct catalog_read q = { .Name = span_str("web") };
+	uint64_t few, many;
+	const char *json;
+
+	crowd("b", 40);
+	few = pages_looked_at();
+	ck_assert_uint_eq(kit_read(&k, OP_HEALTH_SERVICE, &q, &json), 40);
+	few = pages_looked_at() - few;
+	check_crowd(json, 40);
+	q.Passing = true;
+	ck_assert_uint_eq(kit_read(&k, OP_HEALTH_SERVICE, &q, NULL), 36);
+	kit_check(&k, "b", "m", NULL, "warning");
+	ck_assert_uint_eq(kit_read(&k, OP_HEALTH_SERVICE, &q, NULL), 0);
+	ck_assert(deregister("b", "", ""));
+	crowd("c", 400);
+	many = pages_looked_at();
+	ck_assert_uint_eq(count(OP_HEALTH_SERVICE, "web"), 400);
+	many = pages_looked_at() - many;
+	ck_assert_msg(many < 2 * 10 * few, "%llu and %llu", (unsigned long long)few, (unsigned long long)many);
+	kit_node(&k, "d", "10.0.0.2");
+	kit_service(&k, "d", "web1", "web", NULL);
+	ck_assert_uint_eq(count(OP_HEALTH_SERVICE, "web"), 401);
+}
+END_TEST
+
+/* Checks of a node in one registration, and the pages that it looks at. */
+static uint64_t
+work_of_checks(unsigned count, const char *status)
+{
+	struct check checks[40] = { { .Name = SPAN_NONE } };
+	struct catalog_register q = { .Node = span_str("n"), .SkipNodeUpdate = true };
+	char names[40][8];
+	uint64_t before;
+
+	for (unsigned i = 0; i < count; i++) {
+		snprintf(names[i], sizeof(names[i]), "n%u", i);
+		checks[i] = (struct check){ .Name = span_str(names[i]), .Status = span_str(status) };
+	}
+	q.Checks.v = checks;
+	q.Checks.n = count;
+	before = pages_looked_at();
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	return pages_looked_at() - before;
+}
+
+/* Each of them changes the index of every service on the node, which is done once. */
+START_TEST(many_checks_of_a_node_at_once)
+{
+	uint64_t one, many, index;
+
+	crowd("n", 200);
+	kit_service(&k, "n", "db", "db", NULL);
+	one = work_of_checks(1, "passing");
+	many = work_of_checks(40, "warning");
+	ck_assert_msg(many < 5 * one, "%llu and %llu", (unsigned long long)one, (unsigned long long)many);
+	ck_assert_uint_eq(count(OP_HEALTH_NODE, "n"), 203 + 40);
+	index = service_index("db");
+	ck_assert_uint_eq(index, service_index("web"));
+	(void)work_of_checks(40, "warning");
+	ck_assert_uint_eq(index, service_index("db"));
+	(void)work_of_checks(2, "critical");
+	ck_assert_uint_gt(service_index("db"), index);
+}
+END_TEST
+
 START_TEST(deregistration)
 {
 	kit_node(&k, "n", "10.0.0.1");
@@ -393,19 +514,6 @@ START_TEST(deregistration)
 	kit_refused(&k, OP_CATALOG_DEREGISTER, &(struct catalog_deregister){ 0 }, "Must provide node");
 }
 END_TEST
-
-/* Pages that were looked at so far: a measure of work that is the same on every machine. */
-static uint64_t
-pages_looked_at(void)
-{
-	DB_MPOOL_STAT *st;
-	uint64_t n;
-
-	ck_assert_int_eq(k.f->env->dbenv->memp_stat(k.f->env->dbenv, &st, NULL, 0), 0);
-	n = (uint64_t)st->st_cache_hit + st->st_cache_miss;
-	free(st);
-	return n;
-}
 
 /* Work of removing a node of so many services, each with a check. */
 static uint64_t
@@ -581,6 +689,8 @@ main(void)
 	tcase_add_test(t, id_moves_to_another_name);
 	tcase_add_test(t, check_shape);
 	tcase_add_test(t, checks_of_instances);
+	tcase_add_test(t, crowded_nodes);
+	tcase_add_test(t, many_checks_of_a_node_at_once);
 	tcase_add_test(t, deregistration);
 	tcase_add_test(t, removal_of_a_large_node_is_in_proportion);
 	tcase_add_test(t, names_that_contain_each_other);
