@@ -296,10 +296,17 @@ api_unfold(struct request *r)
 	return true;
 }
 
+/* The client goes before it has all of its answer. */
+static bool
+is_cut_short(const struct request *r)
+{
+	return (r->call != NULL || r->cancel != NULL) && (!r->answered || r->stream != NULL);
+}
+
 void
 api_cancel(struct request *r)
 {
-	if (r->call != NULL || r->cancel != NULL)
+	if (is_cut_short(r))
 		r->api->stats.cancelled++;
 	if (r->call != NULL)
 		route_cancel(r->call);

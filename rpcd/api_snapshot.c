@@ -295,8 +295,10 @@ read_stream(struct request *r, void *dst, size_t max)
 	n = p->piece.len - p->used < max ? p->piece.len - p->used : max;
 	memcpy(dst, p->piece.data + p->used, n);
 	p->used += n;
-	if (p->used == p->piece.len && p->next.len == 0 && p->offset == p->total)
+	if (p->used == p->piece.len && p->next.len == 0 && p->offset == p->total) {
 		tell_end(r);
+		r->stream = NULL;		/* that was all */
+	}
 	return n;
 }
 

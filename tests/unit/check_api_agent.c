@@ -492,6 +492,7 @@ START_TEST(snapshot_save)
 {
 	struct request *r = fake_begin("GET", "/v1/snapshot?stale", NULL, NULL);
 	struct snapshot_ask q = { .Offset = 0 };
+	uint64_t cancelled;
 	char bytes[8];
 
 	asked(OP_SNAPSHOT_SAVE, &q);
@@ -517,7 +518,10 @@ START_TEST(snapshot_save)
 	ck_assert_uint_eq(r->stream(r, bytes, 8), 2);
 	ck_assert_mem_eq(bytes, "ef", 2);
 	asked(OP_SNAPSHOT_END, NULL);
+	ck_assert_ptr_null(r->stream);
+	cancelled = fake_api.stats.cancelled;
 	fake_end(r);
+	ck_assert_uint_eq(fake_api.stats.cancelled, cancelled);	/* nobody went away */
 	/* Every question of it goes to the same place with the same token. */
 	r = fake_begin("GET", "/v1/snapshot?dc=elsewhere&token=t0ken&separate", NULL, NULL);
 	snapshot_says(SNAPSHOT_PREPARING, 0, 0, "");
@@ -528,11 +532,17 @@ START_TEST(snapshot_save)
 		span_is(fake.q.dc, "elsewhere");
 		span_is(fake.q.token, "t0ken");
 		snapshot_says(SNAPSHOT_READY, at, 6, "x");
-		while (r->stream(r, bytes, sizeof(bytes)) > 0)
+		while (r->stream != NULL && r->stream(r, bytes, sizeof(bytes)) > 0)
 			;
 	}
 	ck_assert_str_eq(fake_header(r, "Content-Type"), "application/x-gzip");
 	fake_end(r);
+	r = fake_begin("GET", "/v1/snapshot", NULL, NULL);
+	snapshot_says(SNAPSHOT_PREPARING, 0, 0, "");
+	snapshot_says(SNAPSHOT_READY, 0, 6, "abcdef");
+	ck_assert_uint_eq(r->stream(r, bytes, 3), 3);
+	fake_end(r);						/* the client goes with half of it */
+	ck_assert_uint_eq(fake_api.stats.cancelled, cancelled + 1);
 	/* It breaks off in the middle: no bytes are made up. */
 	r = fake_begin("GET", "/v1/snapshot", NULL, NULL);
 	snapshot_says(SNAPSHOT_PREPARING, 0, 0, "");
@@ -634,6 +644,7 @@ START_TEST(snapshot_restore)
 	static uint8_t body[(1u << 20) + 100];
 	struct request *r = begin_restore();
 	struct snapshot_ask q = { .Offset = 0 };
+	uint64_t cancelled;
 	size_t took = r->feed(r, body, sizeof(body)), piece = took;
 
 	ck_assert_uint_lt(took, sizeof(body));			/* one piece; the client waits */
@@ -662,7 +673,9 @@ START_TEST(snapshot_restore)
 	asked(OP_RESTORE_STATUS, &q);
 	snapshot_says(RESTORE_DONE, 0, 0, "");
 	fake_answered(r, 200, "");
+	cancelled = fake_api.stats.cancelled;
 	fake_end(r);
+	ck_assert_uint_eq(fake_api.stats.cancelled, cancelled);
 }
 END_TEST
 
