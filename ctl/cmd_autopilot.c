@@ -211,5 +211,5 @@ raft_autopilot(struct ctl *ctl, int n, char **args)
 		return set(ctl, n - 1, args + 1);
 	if (n == 1 && strcmp(args[0], "health") == 0)
 		return health(ctl);
-	return ctl_usage(ctl_find("raft"));
+	return RAFT_USAGE;
 }

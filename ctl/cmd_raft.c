@@ -119,6 +119,7 @@ cmd_raft(struct ctl *ctl, int argc, char **argv)
 	const unsigned count = sizeof(specs) / sizeof(specs[0]);
 	int n = ctl_options(ctl_find("raft"), argc, argv, specs, count);
 	const char *verb = n > 0 ? argv[1] : "";
+	int rc = RAFT_USAGE;
 	const char *known = strcmp(verb, "list-peers") == 0 ? "stale" : strcmp(verb, "remove-peer") == 0 ? "force" :
 	    strcmp(verb, "recover") == 0 ? "dry-run yes" : "";
 
@@ -133,8 +134,8 @@ cmd_raft(struct ctl *ctl, int argc, char **argv)
 	if (strcmp(verb, "transfer-leader") == 0 && n <= 2)
 		return transfer_leader(ctl, n == 2 ? argv[2] : NULL);
 	if (strcmp(verb, "autopilot") == 0)
-		return raft_autopilot(ctl, n - 1, argv + 2);
+		rc = raft_autopilot(ctl, n - 1, argv + 2);
 	if (strcmp(verb, "recover") == 0 && n == 1)
 		return raft_recover(ctl, dry_run, yes);
-	return usage();
+	return rc == RAFT_USAGE ? usage() : rc;
 }

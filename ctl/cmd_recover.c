@@ -63,8 +63,6 @@ show_loss(const json_t *report)
 {
 	long long contact = number(report, "LeaderContact"), lost = number(report, "MayBeLost");
 
-	printf("\nThe log of %s ends at index %lld of term %lld; it knows that %lld was committed.\n", json_text(report, "Node"),
-	    number(report, "LastIndex"), number(report, "LastTerm"), number(report, "CommitIndex"));
 	if (contact >= 0)
 		printf("There was a leader until %.1f s ago; its log ended at index %lld then.\n", (double)contact / 1e9,
 		    number(report, "LeaderLastIndex"));
@@ -83,9 +81,11 @@ show(const json_t *report)
 	printf("Cluster %s, generation %lld: %lld of %lld voters answer.\n", json_text(report, "ClusterID"),
 	    number(report, "Generation"), number(report, "VotersAnswering"), number(report, "Voters"));
 	show_servers(report);
-	show_loss(report);
+	printf("\nThe log of %s ends at index %lld of term %lld; it knows that %lld was committed.\n", json_text(report, "Node"),
+	    number(report, "LastIndex"), number(report, "LastTerm"), number(report, "CommitIndex"));
 	if (json_text(report, "Refused")[0] != '\0')
 		return;
+	show_loss(report);
 	printf("\nThe cluster goes on as generation %lld with %s as its only server. The others are refused for ever with their\n"
 	    "data: empty their raftd directory before you start them again, and they join as new servers.\n",
 	    number(report, "Generation") + 1, json_text(report, "Node"));

@@ -106,7 +106,7 @@ save_tick(void *ctx, uint64_t done, uint64_t total)
 	if (total > 0)
 		progress_show(p, "snapshot save: %.1f of %.1f MB", MB(done), MB(total));
 	else
-		progress_show(p, "snapshot save: the server writes it");
+		progress_show(p, "snapshot save: waiting for the server");
 }
 
 /*

@@ -4,7 +4,9 @@
 
 #include "ctl/ctl.h"
 
-/* raft autopilot [get | set NAME=VALUE ... | health]: what follows "autopilot".  Returns the exit status. */
+#define RAFT_USAGE (-1)			/* the call was wrong, and nothing was said yet */
+
+/* raft autopilot [get | set NAME=VALUE ... | health]: what follows "autopilot".  The exit status, or RAFT_USAGE. */
 int raft_autopilot(struct ctl *ctl, int n, char **args);
 /* raft recover: shows what it would mean; with yes, or after a "yes" typed at a terminal, does it. */
 int raft_recover(struct ctl *ctl, bool dry_run, bool yes);

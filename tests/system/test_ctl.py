@@ -50,6 +50,7 @@ def test_wrong_calls():
     expect(2, "raft remove-peer has no option --dry-run", "raft", "remove-peer", "--dry-run", "n1")
     expect(2, "raft transfer-leader has no option --yes", "raft", "transfer-leader", "--yes")
     expect(2, "raft recover has no option --force", "raft", "recover", "--force")
+    expect(2, "autopilot [get | set NAME=VALUE ... | health]", "raft", "autopilot", "set")
     expect(2, "snapshot inspect has no option --yes", "snapshot", "inspect", "--yes", "x")
     expect(2, "snapshot restore has no option --stale", "snapshot", "restore", "--stale", "x")
     expect(2, "kv get has no option --recurse", "kv", "get", "--recurse", "x")
