@@ -46,7 +46,7 @@ class Load:
     def more(self, n):
         """Waits for n further writes."""
         goal = self.count + n
-        wait_for("%d more writes" % n, lambda: self.count >= goal, 60)
+        wait_for("%d more writes" % n, lambda: self.count >= goal, 180)
 
     def stop(self):
         self.halt.set()
@@ -61,7 +61,7 @@ def converged(leader, follower):
     def lag():
         want = int(leader.info()["applied_index"])
         return want - int(follower.info()["applied_index"])
-    wait_for("the follower converges", lambda: lag() < 50, 60)
+    wait_for("the follower converges", lambda: lag() < 50, 180)
 
 
 def same(nodes):
@@ -103,7 +103,7 @@ def back_by_snapshot():
 
 def log_bytes(node):
     folder = os.path.join(node.dir, "data", "raftd", "log")
-    return sum(os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder) if f.startswith("entries."))
+    return sum(os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder) if f.startswith("log."))
 
 
 def behind_slow_link(c, rate):
@@ -180,7 +180,7 @@ def damaged_snapshot_is_made_again():
         load.more(3000)
         wait_for("the leader's log begins later", lambda: int(leader.info()["first_log_index"]) > last + 1)
         load.stop()
-        link.rate = 50000
+        link.rate, link.passed = 50000, 0
         slow.start()
         leader.wait_log("is ready:")
         folder = os.path.join(leader.dir, "data", "raftd")
