@@ -9,7 +9,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import Cluster, main, wait_for  # noqa: E402
 from gossipkit import (ALIVE, ERR_INVAL, ERR_NOENT, ERR_UNREACH, FAIL, FAILED, JOIN, LEAVE, LEFT, REAP,  # noqa: E402
-                       TIMING, UPDATE, WAN, ask, join, member, members, pool_of, shows, sock, start, statuses)
+                       TIMING, UPDATE, WAN, agree, ask, hushed, join, member, members, pool_of, shows, sock, start, statuses)
 from tvframe import MSG, REPLY, Conn  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.4.0")
@@ -31,7 +31,7 @@ def life_of_a_pool():
 
         def seen(event, name):
             return member(watcher.wait(lambda f: f.type == MSG.GOSSIP_MEMBER and f.body[1] == event and
-                                       f.body[2][0] == name, 60).body)
+                                       f.body[2][0] == name, 90).body)
 
         g5.kill("gossipd")
         assert seen(FAIL, "g5")[4] == FAILED
@@ -55,6 +55,7 @@ def life_of_a_pool():
         shows(nodes[:3] + [g5], "g4", LEFT)
         # Gossip alone brings the intent, so one that missed it shows a failure until its next exchange: no more than one.
         assert sum("EventMemberFailed: g4" in n.log("gossipd") for n in nodes) <= 1
+        hushed(nodes[:3] + [g5])
         start(g4)                               # who left does not come back by itself
         wait_for("g4 runs", lambda: statuses(g4))
         assert list(statuses(g4)) == ["g4"]
@@ -99,7 +100,7 @@ def joins_that_fail():
         with Conn(sock(g1)) as c:               # an unknown question closes the channel, and only that one
             c.send(999, [], 7)
             try:
-                c.wait(lambda f: False, 5)
+                c.wait(lambda f: False, 30)
                 raise AssertionError("still open")
             except Exception as e:              # noqa: BLE001
                 assert type(e).__name__ == "Closed", e
@@ -120,7 +121,8 @@ def keys():
             assert join(nodes[1], n.addr)[0] != 0, n.name
             assert list(statuses(n)) == [n.name]
         for n in nodes:
-            assert statuses(n) == {"g1": ALIVE, "g2": ALIVE}
+            assert set(statuses(n)) == {"g1", "g2"}
+        agree(nodes)
         assert "another datacenter" in far.log("gossipd") or "another datacenter" in nodes[0].log("gossipd")
         # A datagram in clear is counted and dropped.
         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -167,7 +169,7 @@ def stopped_for_a_while():
 
 def restart_remembers():
     """The first list after a restart is whole: nobody vanishes because gossipd was away."""
-    with Cluster(NET, gossipd=dict(TIMING, lan={"gossip_to_the_dead": "1s"})) as cl:
+    with Cluster(NET, gossipd={**TIMING, "lan.gossip_to_the_dead": "1s"}) as cl:
         g1, g2, g3, g4 = pool_of(cl, 4)
         g3.kill("gossipd")
         shows([g1, g2, g4], "g3", FAILED)
@@ -207,7 +209,7 @@ def hostile_streams():
             s = socket.create_connection((g1.addr, 8301))
             s.sendall(b"\x0a\x00\x00")
             idle.append(s)
-        time_limit = time.monotonic() + 20
+        time_limit = time.monotonic() + 60
         for s in idle:
             s.settimeout(max(0.1, time_limit - time.monotonic()))
             try:
@@ -218,13 +220,13 @@ def hostile_streams():
             s.close()
         s = socket.create_connection((g1.addr, 8301))
         s.sendall(b"\x0a\xff\xff\xff\xff" + bytes(1000))
-        s.settimeout(10)
+        s.settimeout(60)
         while s.recv(4096):
             pass
         s.close()
         info = ask(g1, MSG.INFO, [])["gossipd"]
         assert int(info["streams_refused"]) + int(info["streams_dropped"]) >= 31, info
-        assert statuses(g1) == {"g1": ALIVE, "g2": ALIVE}
+        agree(nodes)
         assert join(nodes[1], g1.addr)[::2] == [0, 1]
 
 

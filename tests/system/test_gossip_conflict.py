@@ -5,10 +5,11 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import Cluster, main, wait_for  # noqa: E402
-from gossipkit import ALIVE, TIMING, agree, ask, join, pool_of, start, statuses, up  # noqa: E402
+from gossipkit import ALIVE, LEFT, TIMING, agree, ask, join, pool_of, shows, start, statuses, up  # noqa: E402
 from tvframe import MSG  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.5.1")
+LOSES = 120         # seconds: two votes 30 s apart, should the answers to the first get lost
 
 
 def logged(node, *texts):
@@ -27,7 +28,7 @@ def the_newcomer_gives_way():
         nodes = pool_of(cl, 4)
         g2 = nodes[1]
         late = start(second(cl, "g2", 9, retry_join=[nodes[0].addr]))
-        assert late.wait_end("gossipd") == [1], late.log("gossipd")
+        assert late.wait_end("gossipd", timeout=LOSES) == [1], late.log("gossipd")
         for n in (nodes[0], g2, late):
             logged(n, "Name conflict", g2.addr + ":8301", late.addr + ":8301")
         logged(late, "Minority in name conflict resolution", g2.addr, late.addr)
@@ -43,9 +44,11 @@ def restarted_it_gives_way_again():
         late = second(cl, "g2", 9, retry_join=[nodes[0].addr])
         for _ in range(2):
             start(late)
-            assert late.wait_end("gossipd") == [1], late.log("gossipd")
-        ask(nodes[1], MSG.GOSSIP_LEAVE, [])
+            assert late.wait_end("gossipd", timeout=LOSES) == [1], late.log("gossipd")
+        agree(nodes)
+        assert ask(nodes[1], MSG.GOSSIP_LEAVE, [], timeout=30) == [0, ""]
         assert nodes[1].wait_end("gossipd") == [0]
+        shows([nodes[0], nodes[2]], "g2", LEFT)     # whoever missed it would still vote for the old one
         up(late)
         late.name = "g2"
         agree([nodes[0], late, nodes[2]])

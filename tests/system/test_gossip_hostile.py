@@ -3,7 +3,6 @@
 
 After each attack the pool is whole, takes new members, and has neither grown nor filled its log.
 """
-import json
 import os
 import random
 import resource
@@ -15,11 +14,12 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import serfwire as w  # noqa: E402
 from cluster import Cluster, main, wait_for  # noqa: E402
-from gossipkit import ALIVE, TIMING, agree, info, join, pool_of, start, statuses  # noqa: E402
+from crowd import cpu  # noqa: E402
+from gossipkit import ALIVE, FAILED, TIMING, agree, info, join, pool_of, start, statuses  # noqa: E402
 from tap import Tap  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.6.0")
-CALM = dict(TIMING, lan={"push_pull_interval": "2s"})
+CALM = {**TIMING, "lan.push_pull_interval": "2s"}
 GROWTH = 48 << 20                               # memory that an attack may leave behind, allocator's habits included
 LINES = 120                                     # log lines of one attack and its aftermath
 REFUSAL_MAX = 200                               # bytes of a sealed refusal; the state of four members is longer
@@ -141,7 +141,7 @@ def malformed_packets():
                 w.send(g1.addr, bytes([w.ALIVE]) + odd)
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
                 s.sendto(b"", (g1.addr, 8301))
-            assert counted(g1, "packets_dropped_format", "dropped_message") > 500
+            wait_for("they are counted", lambda: counted(g1, "packets_dropped_format", "dropped_message") > 500)
         assert not {"half", "odd"} & set(statuses(g1)), statuses(g1)
 
 
@@ -155,18 +155,19 @@ def sealed_things():
             agree(nodes)
             g4 = nodes.pop()
             g4.kill("gossipd")                  # accusations, a death and a refutation are on record then
-            wait_for("g4 is failed", lambda: statuses(g1)["g4"] == 4)
+            wait_for("g4 is failed", lambda: statuses(g1)["g4"] == FAILED)
             start(g4)
             nodes.append(g4)
             agree(nodes)
             wait_for("some streams are on record", lambda: sum(len(s) > 50 for s in tap.streams) >= 4)
             datagrams, streams = list(tap.datagrams), [bytes(s) for s in tap.streams]
             with Watch(nodes):
-                for d in datagrams[:200]:       # cut, lengthened, a byte changed, anywhere
-                    at = random.randrange(len(d))
-                    w.send(g1.addr, d[:at], d + b"x", d[:at] + bytes([d[at] ^ 1]) + d[at + 1:])
                 bad = counted(g1, "packets_dropped_key", "packets_dropped_format")
-                assert bad >= 3 * len(datagrams[:200]) - 5, (bad, len(datagrams))
+                for d in datagrams[:200]:       # cut, lengthened, a byte changed, anywhere
+                    at = random.randrange(1, len(d))
+                    w.send(g1.addr, d[:at], d + b"x", d[:at] + bytes([d[at] ^ 1]) + d[at + 1:])
+                    bad += 3
+                    wait_for("each is counted", lambda: counted(g1, "packets_dropped_key", "packets_dropped_format") >= bad)
                 for s in streams[:20]:
                     for at in (1, 5, 20, len(s) // 2, len(s) - 1):
                         if 0 < at < len(s):
@@ -213,24 +214,24 @@ def idle_streams():
                 held.append(s)
                 done += 1
                 if len(held) >= at_once:
-                    self_heal(nodes, held)
-            self_heal(nodes, held)
-            assert counted(g1, "streams_refused") >= 8000
-            wait_for("all of them are gone", lambda: counted(g1, "streams_open") <= 2, 40)
+                    self_heal(nodes, held, done)
+            self_heal(nodes, held, done)
+            wait_for("all of them are gone", lambda: counted(g1, "streams_open") <= 2)
             assert len(os.listdir("/proc/%d/fd" % g1.pid("gossipd"))) < 40
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def self_heal(nodes, held):
-    """While they are open the pool is whole; then they trickle, and close."""
+def self_heal(nodes, held, done):
+    """They trickle; while they are open the pool is whole.  Of those done so far all but a few are refused."""
     for s in held:
         try:
             s.send(b"\x06")
             s.send(b"\x83")
         except OSError:
             pass
-    for n in nodes:
-        assert all(v == ALIVE for v in statuses(n).values()), statuses(n)
+    agree(nodes)
+    # Refused one by one; the system may hold some back until it knocks again.
+    wait_for("most are refused", lambda: counted(nodes[0], "streams_refused") >= 0.8 * done)
     for s in held:
         s.close()
     held.clear()
@@ -292,30 +293,30 @@ def invented_members():
         nodes = plain_pool(cl)
         g1 = nodes[0]
         with Watch(nodes, lines=6000):          # a line for each that joins, fails and is forgotten
-            began = time.monotonic()
+            began = cpu(g1.pid("gossipd"))
             assert w.talk(g1.addr, w.push_pull([w.node("many%d" % i, NET + ".99") for i in range(50000)])) == b""
             for batch in range(1000):
                 w.talk(g1.addr, w.push_pull([w.node("i%d-%d" % (batch, i), NET + ".99", port=9) for i in range(1000)]))
-            spent = time.monotonic() - began
-            assert spent < 120, spent
+            spent = cpu(g1.pid("gossipd")) - began
+            assert spent < 60, "%.1f s on a processor" % spent
             stats = info(g1)
             assert int(stats["serf_lan"]["members"]) <= 1000, stats["serf_lan"]
             assert int(stats["gossipd"]["dropped_member_limit"]) >= 900000, stats["gossipd"]
             state = b"\x02" + b"\x86" + w.raw("LTime") + b"\x01" + w.raw("EventLTime") + b"\x01" + w.raw("QueryLTime") + \
                 b"\x01" + w.raw("Events") + b"\xc0" + w.raw("LeftMembers") + b"\x90" + w.raw("StatusLTimes") + \
                 b"\xdf" + struct.pack(">I", 300000) + b"".join(w.raw("s%d" % i) + b"\x05" for i in range(300000))
-            began = time.monotonic()
+            began = cpu(g1.pid("gossipd"))
             w.talk(g1.addr, w.push_pull([], state=state), timeout=60)
-            assert time.monotonic() - began < 10, "a state of unknown members takes too long"
+            spent = cpu(g1.pid("gossipd")) - began
+            assert spent < 10, "a state of unknown members takes too long: %.1f s on a processor" % spent
             assert counted(g1, "dropped_intent_limit") > 250000
-            for n in nodes:
-                assert all(statuses(n).get(x.name) == ALIVE for x in nodes)
+            agree_on(nodes)
 
 
 def claimed_deaths():
     """S177: somebody says that all are dead, again and again.  They are not, and raft does not mind."""
     with Cluster(NET, keys=False, gossipd=CALM) as cl:
-        servers = cl.servers(3, rpcd={})
+        servers = cl.servers(3, raftd={"election_timeout": "2s"})       # a busy machine does not move it
         leader = cl.formed()
         term = leader.term()
         for second in range(10):
@@ -349,8 +350,8 @@ def names_and_tags():
             w.talk(n1.addr, w.push_pull([w.node(name, "%s.%d" % (NET, 100 + i), 2, meta=tags)]))
             w.send(n1.addr, bytes([w.USER, w.SERF_JOIN]) + w.mapping(LTime=5 + i, Node=name))
         wait_for("the odd ones are in", lambda: int(info(n1)["serf_lan"]["members"]) == 1 + len(ODD))
-        shown = json.loads(n1.get("/v1/agent/members").body)
-        assert len(shown) == 1 + len(ODD), [m["Name"] for m in shown]
+        shown = wait_for("the API shows them", lambda: [shown for shown in [n1.get("/v1/agent/members").json()]
+                                                        if len(shown) == 1 + len(ODD)])[0]
         assert "../../etc/passwd" in [m["Name"] for m in shown]
         table = n1.ctl("members", "--detailed", check=False).stdout + n1.ctl("members").stdout + n1.ctl("info").stdout
         assert "drawkcab" in table and "\\x1b[31m" in table, table

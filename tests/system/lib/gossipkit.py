@@ -8,8 +8,9 @@ from tvframe import MSG, Conn
 LAN, WAN = 0, 1
 ALIVE, LEAVING, LEFT, FAILED = 1, 2, 3, 4
 JOIN, UPDATE, LEAVE, FAIL, REAP = range(5)
+# A busy machine may be late: exchanges get more than the second of the profile.
 TIMING = {"profile": "local", "profile_wan": "local", "reconnect_interval": "1s", "flood_interval": "1s",
-          "snapshot_interval": "50ms"}
+          "snapshot_interval": "50ms", "lan.stream_timeout": "5s", "wan.stream_timeout": "5s"}
 ERR_INVAL, ERR_NOENT, ERR_UNREACH = 5, 6, 19
 
 
@@ -71,10 +72,17 @@ def join(node, *addrs, pool=LAN):
     return ask(node, MSG.GOSSIP_JOIN, [pool, list(addrs)])
 
 
-def shows(nodes, about, status, timeout=40, pool=LAN):
+def shows(nodes, about, status, timeout=90, pool=LAN):
     for n in nodes:
         wait_for("%s shows %s as %s" % (n.name, about, status),
                  lambda: statuses(n, pool).get(about) == status, timeout)
+
+
+def hushed(nodes):
+    """Waits until these have passed on all news of members: who has left or is failed is told them, too, for a while."""
+    for n in nodes:
+        wait_for(n.name + " has told all", lambda: [info(n)["serf_lan"][q] for q in ("member_queue", "intent_queue")] ==
+                 ["0", "0"])
 
 
 def pool_of(cluster, count, first=1, prefix="g", **kw):
@@ -87,7 +95,7 @@ def pool_of(cluster, count, first=1, prefix="g", **kw):
     return nodes
 
 
-def agree(nodes, timeout=40):
+def agree(nodes, timeout=90):
     """All show exactly these, alive."""
     want = {n.name: ALIVE for n in nodes}
     for n in nodes:
