@@ -12,7 +12,9 @@ from tvframe import MSG, Conn  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.12.0")
 LAN, WAN = 0, 1
-TIMING = {"profile": "local", "lan.probe_interval": "50ms", "lan.probe_timeout": "40ms"}
+# Many probes, and 3 s of silence until a member is failed.
+TIMING = {"profile": "local", "lan.probe_interval": "50ms", "lan.probe_timeout": "40ms", "lan.suspicion_mult": 60,
+          "lan.stream_timeout": "10s"}
 ERR_INVAL, ERR_PERM = 5, 9
 
 
@@ -98,7 +100,7 @@ def switched_off():
         before = int(ask(on[0], MSG.INFO, [])["gossipd"]["probes"])
         wait_for("another pass of probes", lambda: int(ask(on[0], MSG.INFO, [])["gossipd"]["probes"]) > before + 4)
         assert {c[0] for c in coords(on[0])} == {"g1", "g2"}
-        assert ask(on[0], MSG.INFO, [])["serf_lan"]["failed"] == "0"
+        wait_for("nobody is failed", lambda: ask(on[0], MSG.INFO, [])["serf_lan"]["failed"] == "0")
 
 
 def vec(coord):

@@ -46,10 +46,11 @@ def test_arrive_sort_and_go():
         client = c.client("c1", 4, servers[0])
         quiet = c.client("c2", 5, servers[0], rpcd={"disable_coordinates": True})
         c.formed(servers)
+        quiet.up()
         nodes = servers + [client]
         names = {n.name for n in nodes}
         wait_for("every node's coordinate at every node",
-                 lambda: all(set(coordinates(n)) == names for n in nodes), 60)
+                 lambda: all(set(coordinates(n)) == names for n in nodes), 120)
         for coord in coordinates(client).values():
             assert len(coord["Vec"]) == 8 and 0 < coord["Error"] <= 1.5 and coord["Height"] > 0, coord
         r = quiet.get("/v1/coordinate/nodes")
@@ -149,12 +150,12 @@ def test_two_datacenters():
                     for d in n.get("/v1/coordinate/datacenters").json()}
         everybody = {"dc1": {"n1"}, "dc2": {"m1", "m2"}}
         for n in [here, client] + there:
-            wait_for("WAN coordinates at " + n.name, lambda: wan(n) == everybody, 60)
+            wait_for("WAN coordinates at " + n.name, lambda: wan(n) == everybody, 120)
         assert [d["AreaID"] for d in here.get("/v1/coordinate/datacenters").json()] == ["wan", "wan"]
         assert here.get("/v1/catalog/datacenters").json() == ["dc1", "dc2"]
         assert there[0].get("/v1/catalog/datacenters").json() == ["dc2", "dc1"]
         wait_for("LAN coordinates of the other datacenter",
-                 lambda: {k["Node"] for k in client.get("/v1/coordinate/nodes?dc=dc2").json()} == {"m1", "m2"}, 60)
+                 lambda: {k["Node"] for k in client.get("/v1/coordinate/nodes?dc=dc2").json()} == {"m1", "m2"}, 120)
         # Reports travel to another datacenter; sorting there is by its own map only.
         for name, x in (("x-a", 2.0), ("x-b", 1.0)):
             register(client, name, "10.9.0.1", "dc2")
