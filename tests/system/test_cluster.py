@@ -56,11 +56,11 @@ def test_two_datacenters():
         # A lost datacenter harms no other, and comes back by itself.
         remote.stop()
         servers[0].kv_put("alone", "1")
-        wait_for("dc2 is seen as gone", lambda: servers[0].members(wan=True)["m1.dc2"] != 1, 60)
+        wait_for("dc2 is seen as gone", lambda: servers[0].members(wan=True)["m1.dc2"] != 1, 120)
         r = servers[0].get("/v1/kv/far/n1?dc=dc2")
         assert r.status == 500, r
         remote.start()
-        wait_for("dc2 answers again", lambda: client.kv_get("far/n1", "?dc=dc2") == b"x", 60)
+        wait_for("dc2 answers again", lambda: client.kv_get("far/n1", "?dc=dc2") == b"x", 120)
         # The leader keeps the members in the catalog.
         nodes = {n["Node"] for n in client.get("/v1/catalog/nodes").json()}
         assert nodes >= {"n1", "n2", "n3"}, nodes
@@ -89,7 +89,7 @@ def test_blocking_query_from_client():
             t.start()
         servers[1].kv_put("a", "2")
         for t in waiters:
-            t.join(20)
+            t.join(70)
         assert len(got) == len(waiters) and all(g[0]["ModifyIndex"] > index for g in got), got
 
 
