@@ -139,7 +139,7 @@ def test_newcomers_wait():
         wait_for("it is added", lambda: in_log("Added peer %s:8300" % new.addr))
         wait_for("it has caught up", lambda: in_log("peer %s:8300 has caught up" % new.addr))
         wait_for("it is healthy", lambda: of(health(leader), "n4")["Healthy"])
-        wait_for("it votes", lambda: "n4" in voters(leader))
+        wait_for("it votes", lambda: "n4" in voters(leader) and in_log("Promoted peer %s:8300" % new.addr))
 
         def logged(text):                               # when, for the first time
             return seconds(next(line for line in leader.log("raftd").splitlines() if text in line))

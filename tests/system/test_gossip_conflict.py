@@ -5,7 +5,8 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import Cluster, main, wait_for  # noqa: E402
-from gossipkit import ALIVE, LEFT, TIMING, agree, ask, join, pool_of, shows, start, statuses, up  # noqa: E402
+from gossipkit import (ALIVE, LEFT, TIMING, agree, ask, hushed, info, join, pool_of, shows, start, statuses,  # noqa: E402
+                       up)
 from tvframe import MSG  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.5.1")
@@ -46,12 +47,19 @@ def restarted_it_gives_way_again():
             start(late)
             assert late.wait_end("gossipd", timeout=LOSES) == [1], late.log("gossipd")
         agree(nodes)
+        # Its leave has to be later than what was claimed of its name, so all of that must have been heard.
+        hushed(nodes)
+        wait_for("g2 has heard it", lambda: member_time(nodes[1]) >= max(member_time(n) for n in nodes))
         assert ask(nodes[1], MSG.GOSSIP_LEAVE, [], timeout=30) == [0, ""]
         assert nodes[1].wait_end("gossipd") == [0]
         shows([nodes[0], nodes[2]], "g2", LEFT)     # whoever missed it would still vote for the old one
         up(late)
         late.name = "g2"
         agree([nodes[0], late, nodes[2]])
+
+
+def member_time(node):
+    return int(info(node)["serf_lan"]["member_time"])
 
 
 def nobody_can_tell():
