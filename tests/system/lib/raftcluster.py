@@ -343,7 +343,7 @@ class RaftCluster:
             try:
                 if node.info()["state"] == "Leader":
                     leaders.append(node)
-            except (OSError, tvframe.Closed, TimeoutError):
+            except (OSError, tvframe.Closed, Ended):        # it may end just now
                 pass
         return leaders[0] if len(leaders) == 1 else None
 
