@@ -34,26 +34,30 @@ api_endpoint(unsigned i)
 	return NULL;
 }
 
-static bool
-matches(const struct endpoint *e, size_t n, struct span path)
+/* Bytes of the endpoint's path if this one is of it; 0: it is not.  Most differ early. */
+static size_t
+matches(const struct endpoint *e, struct span path)
 {
-	if (n > 1 && e->path[n - 1] == '/')
-		return path.len >= n && memcmp(path.p, e->path, n) == 0;
-	return path.len == n && memcmp(path.p, e->path, n) == 0;
+	const char *p = e->path;
+	size_t n = 0;
+
+	while (n < path.len && p[n] != '\0' && (uint8_t)p[n] == path.p[n])
+		n++;
+	return p[n] == '\0' && (n == path.len || (n > 1 && p[n - 1] == '/')) ? n : 0;
 }
 
-/* The longest pattern that fits. */
+/* The longest pattern that fits.  No path is of two families. */
 static const struct endpoint *
 find_endpoint(struct span path, size_t *prefix_len)
 {
 	const struct endpoint *best = NULL;
 
 	*prefix_len = 0;
-	for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++)
+	for (size_t f = 0; best == NULL && f < sizeof(families) / sizeof(families[0]); f++)
 		for (const struct endpoint *e = families[f]; e->path != NULL; e++) {
-			size_t n = strlen(e->path);
+			size_t n = matches(e, path);
 
-			if (n > *prefix_len && matches(e, n, path)) {
+			if (n > *prefix_len) {
 				best = e;
 				*prefix_len = n;
 			}

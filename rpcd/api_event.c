@@ -1,5 +1,4 @@
 /* /v1/event/: user events of the pool.  Firing is an operation, so that ?dc works; the list is this node's own. */
-#include <inttypes.h>
 
 #include "common/clock.h"
 #include "rpcd/api.h"
@@ -149,7 +148,7 @@ list(struct request *r, bool timed_out)
 		events_wait(r->api->events, &l->wait, left, on_news, r);
 		return;
 	}
-	answer_headerf(r, "X-Consul-Index", "%" PRIu64, index);
+	answer_header_u64(r, "X-Consul-Index", index);
 	answer_json(r);
 }
 

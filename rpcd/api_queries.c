@@ -312,7 +312,7 @@ hear(struct request *r, bool timed_out)
 		queries_wait(r->api->queries, &w->wait, left, on_query, r);
 		return;
 	}
-	answer_headerf(r, "X-Consul-Index", "%" PRIu64, queries_newest(r->api->queries));
+	answer_header_u64(r, "X-Consul-Index", queries_newest(r->api->queries));
 	answer_json(r);
 }
 

@@ -198,9 +198,9 @@ api_start(struct request *r, enum op_code code, const void *args,
 static void
 put_headers(struct request *r, uint64_t index, bool known_leader, uint64_t last_contact_ms)
 {
-	answer_headerf(r, "X-Consul-Index", "%" PRIu64, index > 0 ? index : 1);
+	answer_header_u64(r, "X-Consul-Index", index > 0 ? index : 1);
 	answer_header(r, "X-Consul-KnownLeader", known_leader ? "true" : "false");
-	answer_headerf(r, "X-Consul-LastContact", "%" PRIu64, last_contact_ms);
+	answer_header_u64(r, "X-Consul-LastContact", last_contact_ms);
 }
 
 void

@@ -79,6 +79,20 @@ answer_headerf(struct request *r, const char *name, const char *fmt, ...)
 		answer_header(r, name, value);
 }
 
+void
+answer_header_u64(struct request *r, const char *name, uint64_t v)
+{
+	char text[24], *p = text + sizeof(text) - 1;
+
+	*p = '\0';
+	do
+		*--p = (char)('0' + v % 10);
+	while ((v /= 10) > 0);
+	p = arena_cstr(&r->arena, span_str(p));
+	if (p != NULL)
+		answer_header(r, name, p);
+}
+
 /* Replaces the body by what is in scratch. */
 static void
 swap_body(struct request *r)

@@ -136,6 +136,8 @@ void answer_stream(struct request *r, const char *type, size_t (*read)(struct re
 void answer_finish(struct request *r, unsigned status);
 /* Adds a header before the answer is finished. name: static. */
 void answer_header(struct request *r, const char *name, const char *value);
+/* The same with a number, and with a formatted text: without memory the answer goes without it. */
+void answer_header_u64(struct request *r, const char *name, uint64_t v);
 void answer_headerf(struct request *r, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -27,6 +27,8 @@
 
 #define FLIGHT_BUCKETS 4096
 #define FLIGHT_TRIED_MAX 4
+#define FLIGHT_SHORT 128		/* bytes of a question whose flight may be used again */
+#define SPARES_MAX 256			/* of them, kept */
 #define SERVERS_LOOKED_AT 32
 #define HOLD_TICK_S 0.05
 #define REIGN_OVER_S 2.0		/* who leads no more has this long to answer what it was asked as the leader */
@@ -67,6 +69,7 @@ struct flight {
 	struct mono left_at;			/* a blocking query went upstream; 0: not since it was held */
 	uint32_t reign;				/* FLIGHT_LINK: of the leader that was asked; 0: not as the leader */
 	bool joinable;
+	bool reusable;				/* has room for FLIGHT_SHORT bytes */
 	bool refused;				/* somebody answered, but could not serve it */
 	enum tv_err doom;			/* FLIGHT_DOOMED */
 	uint8_t tried_count;
@@ -83,6 +86,8 @@ struct route {
 	struct route_conf conf;
 	struct rng rng;
 	struct flight *flights;
+	struct flight *spares;			/* by next */
+	unsigned spare_count;
 	struct flight_queue held, doomed;
 	struct flight **buckets;		/* joinable flights by body */
 	ev_timer hold_timer, doom_timer;
@@ -170,7 +175,13 @@ flight_free(struct flight *f)
 	if (f->next != NULL)
 		f->next->prev = f->prev;
 	free(f->tried);
-	free(f);
+	if (!f->reusable || r->spare_count == SPARES_MAX) {
+		free(f);
+		return;
+	}
+	f->next = r->spares;
+	r->spares = f;
+	r->spare_count++;
 }
 
 /* -- endings -------------------------------------------------------------- */
@@ -848,10 +859,29 @@ flight_try(struct flight *f)
 
 /* -- calls ---------------------------------------------------------------- */
 
+/* A short one is used again: malloc would join and split its memory each time.  Those that wait take no more than they need. */
 static struct flight *
-flight_new(struct route *r, enum route_origin origin, struct span body)
+flight_alloc(struct route *r, size_t body_len, bool waits)
 {
-	struct flight *f = calloc(1, sizeof(*f) + body.len);
+	bool reusable = !waits && body_len <= FLIGHT_SHORT;
+	struct flight *f = reusable ? r->spares : NULL;
+
+	if (f != NULL) {
+		r->spares = f->next;
+		r->spare_count--;
+		memset(f, 0, sizeof(*f));
+	} else {
+		f = calloc(1, sizeof(*f) + (reusable ? FLIGHT_SHORT : body_len));
+	}
+	if (f != NULL)
+		f->reusable = reusable;
+	return f;
+}
+
+static struct flight *
+flight_new(struct route *r, enum route_origin origin, struct span body, bool waits)
+{
+	struct flight *f = flight_alloc(r, body.len, waits);
 
 	if (f == NULL)
 		return NULL;
@@ -912,7 +942,7 @@ route_relay(struct route *r, enum route_origin origin, struct span body, route_d
 		r->stats.joined++;
 		return call_add(f, done, ctx);
 	}
-	f = flight_new(r, origin, body);
+	f = flight_new(r, origin, body, q.index > 0);
 	if (f == NULL)
 		return NULL;
 	c = call_add(f, done, ctx);
@@ -1027,6 +1057,12 @@ route_free(struct route *r)
 		flight_fail(f, TV_ECLOSED);
 	}
 	ev_timer_stop(r->conf.loop, &r->doom_timer);
+	while (r->spares != NULL) {
+		struct flight *f = r->spares;
+
+		r->spares = f->next;
+		free(f);
+	}
 	free(r->buckets);
 	free(r);
 }

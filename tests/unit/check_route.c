@@ -23,6 +23,8 @@ static struct {
 	calls_done *done;
 	void *ctx;
 	uint64_t id, cancelled;
+	uint8_t body[512];			/* of the newest */
+	size_t body_len;
 } raftd;
 static struct link_call {
 	bool busy, expected;
@@ -58,9 +60,11 @@ raft_local_call(struct raft_local *r, uint16_t type, struct span body, struct mo
     calls_done *done, void *ctx, enum tv_err *err)
 {
 	(void)r;
-	(void)body;
 	(void)timeout;
 	ck_assert_int_eq(type, MSG_OP);
+	ck_assert_uint_le(body.len, sizeof(raftd.body));
+	memcpy(raftd.body, body.p, body.len);
+	raftd.body_len = body.len;
 	if (!local.up) {
 		*err = TV_EUNREACH;
 		return 0;
@@ -416,6 +420,63 @@ START_TEST(read_stays_here)
 	raftd_says(TV_OK);
 	ck_assert_uint_eq(got.count, 1);
 	ck_assert_int_eq(got.err, TV_OK);
+	finish();
+}
+END_TEST
+
+/* Many at once, ended in another order, again and again, short and long ones: each is asked and answered as its own. */
+START_TEST(flights_are_used_again)
+{
+	enum { COUNT = 90 };
+	static const char filler[400] = { [0 ... 398] = 'x' };
+	struct under_way {
+		struct route_call *call;
+		calls_done *done;
+		void *ctx;
+	} at[COUNT];
+	struct buf b = BUF_INIT(1000);
+
+	start(true, 60000);
+	for (unsigned round = 0; round < 5; round++) {
+		for (unsigned i = 0; i < COUNT; i++) {
+			size_t len = i % 9 == 0 ? sizeof(filler) - 1 : i;
+			uint8_t nil = 0xc0;
+			struct op_request sent_on, q = { .op = OP_KV_GET, .mode = i % 2 != 0 ? OP_STALE : OP_DEFAULT,
+				.token = span_of((const uint8_t *)filler, len > OP_NAME_BYTES_MAX ? OP_NAME_BYTES_MAX : len),
+				.max_stale_ms = round * COUNT + i, .args = span_of(&nil, 1) };
+
+			at[i].call = route_start(route, &q, on_done, NULL);
+			ck_assert_ptr_nonnull(at[i].call);
+			at[i].done = raftd.done;
+			at[i].ctx = raftd.ctx;
+			ck_assert_int_eq(op_request_read(span_of(raftd.body, raftd.body_len), &sent_on), TV_OK);
+			ck_assert_uint_eq(sent_on.max_stale_ms, q.max_stale_ms);
+			ck_assert_uint_eq(sent_on.mode, q.mode);
+			ck_assert(span_eq(sent_on.token, q.token));
+		}
+		for (unsigned n = 0; n < COUNT; n++) {
+			struct under_way *one = &at[(n * 7 + round) % COUNT];
+			unsigned before = got.count, calls = raftd.calls;
+
+			if (n % 5 == 0) {
+				route_cancel(one->call);
+				continue;
+			}
+			one->done(one->ctx, TV_OK, reply_bytes(&b, n % 5 == 1 ? TV_ENOTLEADER : TV_OK));
+			if (n % 5 != 1) {
+				ck_assert_uint_eq(got.count, before + 1);
+				continue;
+			}
+			ck_assert_uint_eq(raftd.calls, calls);		/* it goes on to the leader */
+			ck_assert_uint_eq(sent_count, 1);
+			sent[0].done(sent[0].ctx, TV_OK, reply_bytes(&b, TV_OK));
+			ck_assert_uint_eq(got.count, before + 1);
+			sent_count = 0;
+		}
+	}
+	ck_assert_int_eq(got.err, TV_OK);
+	ck_assert_uint_eq(got.count, 5 * (COUNT - COUNT / 5));
+	buf_done(&b);
 	finish();
 }
 END_TEST
@@ -1042,6 +1103,7 @@ main(void)
 	int failed;
 
 	tcase_add_test(t, read_stays_here);
+	tcase_add_test(t, flights_are_used_again);
 	tcase_add_test(t, write_goes_to_the_leader);
 	tcase_add_test(t, not_leader_is_held_and_tried_again);
 	tcase_add_test(t, no_leader_fails_after_the_hold);
