@@ -458,6 +458,12 @@ look_cb(struct ev_loop *loop, ev_timer *w, int revents)
 		ev_timer_stop(loop, w);
 }
 
+bool
+links_sent(const struct link_call *c)
+{
+	return c->id != 0;
+}
+
 void
 links_expect(struct link_call *c)
 {

@@ -40,6 +40,8 @@ void links_free(struct links *l);
  */
 struct link_call *links_call(struct links *l, const char *ip, uint16_t port, uint16_t type, struct span body,
     struct mono timeout, link_done *done, void *ctx);
+/* Has it left for the peer?  False: it waits for the link to come up, and nothing was done. */
+bool links_sent(const struct link_call *c);
 /*
  * The answer to this call does not wait for anything but the peer: it is watched that the peer answers at all.  One
  * that stays silent, also when asked, loses its link: the calls end with TV_ECLOSED.

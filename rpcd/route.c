@@ -395,33 +395,40 @@ is_repeatable(const struct op *op)
 
 /* -- one leader after another -- */
 
-static void
+/* Is there another leader than at the last look? */
+static bool
 reign_note(struct route *r)
 {
 	const struct raft_local_status *st = r->conf.raft == NULL ? NULL : raft_local_status(r->conf.raft);
 
 	if (st == NULL || st->leader_id[0] == '\0' || strcmp(st->leader_id, r->leader) == 0)
-		return;
+		return false;
 	snprintf(r->leader, sizeof(r->leader), "%s", st->leader_id);
 	r->reign++;
-	if (r->reign == 1 || ev_is_active(&r->reign_timer))
-		return;
-	r->over = r->reign;
-	ev_timer_set(&r->reign_timer, REIGN_OVER_S, 0.);
-	ev_timer_start(r->conf.loop, &r->reign_timer);
+	if (r->reign == 1)
+		return false;
+	if (!ev_is_active(&r->reign_timer)) {
+		r->over = r->reign;
+		ev_timer_set(&r->reign_timer, REIGN_OVER_S, 0.);
+		ev_timer_start(r->conf.loop, &r->reign_timer);
+	}
+	return true;
 }
 
 /*
  * Asked of a leader that leads no more, and it does not say anything: its rpcd, or the raftd beside it, may be frozen, and
- * then the connection tells nothing.  What is safe to repeat goes to the new leader; of the rest nobody knows.
+ * then the connection tells nothing.  What is safe to repeat, or was not sent yet, goes to the new leader; of the rest
+ * nobody knows.
  */
 static void
 reign_is_over(struct flight *f)
 {
+	bool done = links_sent(f->link) && !is_repeatable(f->op);
+
 	links_cancel(f->link);
 	f->link = NULL;
 	f->state = FLIGHT_NEW;
-	if (!is_repeatable(f->op)) {
+	if (done) {
 		flight_doom(f, TV_EUNKNOWN);
 		return;
 	}
@@ -430,19 +437,26 @@ reign_is_over(struct flight *f)
 	flight_try(f);
 }
 
-/* Nothing here calls back: no flight goes while we walk. */
+/* Of the leaders before this one.  Nothing here calls back: no flight goes while we walk. */
+static void
+reign_give_up(struct route *r, uint32_t before, bool sent_too)
+{
+	struct flight *next;
+
+	for (struct flight *f = r->flights; f != NULL; f = next) {
+		next = f->next;
+		if (f->state == FLIGHT_LINK && f->reign != 0 && f->reign < before && (sent_too || !links_sent(f->link)))
+			reign_is_over(f);
+	}
+}
+
 static void
 reign_cb(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct route *r = w->data;
-	struct flight *next;
 
 	(void)revents;
-	for (struct flight *f = r->flights; f != NULL; f = next) {
-		next = f->next;
-		if (f->state == FLIGHT_LINK && f->reign != 0 && f->reign < r->over)
-			reign_is_over(f);
-	}
+	reign_give_up(r, r->over, true);
 	if (r->over == r->reign)
 		return;
 	r->over = r->reign;		/* there was another one meanwhile */
@@ -453,7 +467,8 @@ reign_cb(struct ev_loop *loop, ev_timer *w, int revents)
 void
 route_kick(struct route *r)
 {
-	reign_note(r);
+	if (reign_note(r))
+		reign_give_up(r, r->reign, false);
 	if (r->held.head != NULL)
 		retry_held(r);
 }
@@ -760,7 +775,7 @@ go_leader(struct flight *f, const struct raft_local_status *st)
 		f->tried_count = 0;
 		flight_hold(f, TV_ENOLEADER);	/* it could not serve us now; a new leader may come */
 	} else {
-		reign_note(f->route);
+		(void)reign_note(f->route);
 		go_link(f, MSG_OP_FINAL, ip, port, f->route->reign);
 	}
 }

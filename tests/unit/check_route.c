@@ -28,6 +28,7 @@ static struct {
 } raftd;
 static struct link_call {
 	bool busy, expected;
+	bool waits;				/* for its link: nothing was sent */
 	char ip[46];
 	uint16_t port, type;
 	link_done *done;
@@ -102,6 +103,12 @@ links_call(struct links *l, const char *ip, uint16_t port, uint16_t type, struct
 	*c = (struct link_call){ .busy = true, .port = port, .type = type, .done = done, .ctx = ctx };
 	strcpy(c->ip, ip);
 	return c;
+}
+
+bool
+links_sent(const struct link_call *c)
+{
+	return !c->waits;
 }
 
 void
@@ -592,6 +599,25 @@ START_TEST(leader_that_was_does_not_answer)
 	link_says(2, TV_OK);
 	ck_assert_uint_eq(got.count, 3);
 	ck_assert_int_eq(got.err, TV_OK);
+	finish();
+}
+END_TEST
+
+START_TEST(what_waits_for_the_link_goes_to_the_new_leader_at_once)
+{
+	start(true, 1000);
+	ask(OP_KV_APPLY, "", 0);
+	sent[0].waits = true;
+	ask(OP_KV_APPLY, "", 0);
+	leader_is("other-id");
+	ck_assert_uint_eq(sent_cancelled, 1);
+	ck_assert(!sent[0].busy && sent[1].busy);
+	ck_assert_uint_eq(sent_count, 3);
+	ck_assert_str_eq(sent[2].ip, "127.0.0.8");
+	link_says(2, TV_OK);
+	ck_assert_uint_eq(got.count, 1);
+	ck_assert_int_eq(got.err, TV_OK);
+	link_says(1, TV_OK);
 	finish();
 }
 END_TEST
@@ -1109,6 +1135,7 @@ main(void)
 	tcase_add_test(t, no_leader_fails_after_the_hold);
 	tcase_add_test(t, lost_answer_of_a_write_is_unknown_and_not_repeated);
 	tcase_add_test(t, leader_that_was_does_not_answer);
+	tcase_add_test(t, what_waits_for_the_link_goes_to_the_new_leader_at_once);
 	tcase_add_test(t, leader_that_was_answers_in_time);
 	tcase_add_test(t, lost_answer_of_a_read_is_asked_again);
 	tcase_add_test(t, blocking_query_is_held_each_time);
