@@ -64,7 +64,7 @@ is_silent(struct unserved *u, struct mono now)
 static bool
 is_away(struct unserved *u, struct mono now)
 {
-	if (!clients_deserted(u->d->clients)) {
+	if (clients_served(u->d->clients)) {
 		u->since = MONO_ZERO;
 		return false;
 	}
@@ -118,9 +118,12 @@ survey_end(struct unserved *u)
 
 	/* It may have come back, or we may have lost leadership, meanwhile. */
 	if (d->stopping || !matters(u) ||
-	    (u->since.ns != 0 ? !clients_deserted(d->clients) : clients_signs(d->clients) != u->silence.signs))
+	    (u->since.ns != 0 ? clients_served(d->clients) : clients_signs(d->clients) != u->silence.signs))
 		return;
 	s = successor_pick(engine_status(d->engine), u->survey.others, u->survey.count);
+	/* There was no rpcd here yet, and perhaps there are none at all. */
+	if (u->since.ns != 0 && !clients_deserted(d->clients) && (s == NULL || s->state != SUCCESSOR_SERVED))
+		return;
 	to = s == NULL ? NULL : raft_config_find(raft_config(engine_core(d->engine)), s->id);
 	if (to == NULL) {
 		tell_nobody(u, clock_mono());
