@@ -36,7 +36,7 @@ noinst_LIBRARIES += raftd/libraftshell.a
 raftd_libraftshell_a_SOURCES = \
 	raftd/entrycache.c raftd/entrycache.h raftd/policy.c raftd/policy.h raftd/reads.c raftd/reads.h \
 	raftd/identity.c raftd/identity.h raftd/forming_pick.c raftd/proposals.c raftd/proposals.h \
-	raftd/held.c raftd/held.h raftd/sendq.c raftd/sendq.h \
+	raftd/held.c raftd/held.h raftd/sendq.c raftd/sendq.h raftd/discard.c raftd/discard.h \
 	raftd/recovery.c raftd/recovery.h raftd/ballast.c raftd/ballast.h raftd/space.c raftd/space.h \
 	raftd/coordbatch.c raftd/coordbatch.h raftd/health.c raftd/health.h raftd/blocksums.c raftd/blocksums.h \
 	raftd/successor.c raftd/successor.h

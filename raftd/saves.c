@@ -10,6 +10,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "raftd/discard.h"
 #include "raftd/diskspace.h"
 #include "raftd/engine.h"
 #include "raftd/fsm/archive.h"
@@ -56,10 +57,8 @@ save_free(struct saves *s, struct save *v)
 {
 	char path[512];
 
-	if (v->fd >= 0)
-		(void)close(v->fd);
 	snprintf(path, sizeof(path), "%s/raftd/snapshot-save-%s.tmp", s->d->cluster.data_dir, v->id);
-	(void)unlink(path);
+	discard_file(v->fd, path);
 	*v = (struct save){ .fd = -1 };
 }
 

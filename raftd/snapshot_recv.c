@@ -11,6 +11,7 @@
 
 #include "common/log.h"
 #include "common/mpack.h"
+#include "raftd/discard.h"
 #include "raftd/diskspace.h"
 #include "raftd/engine.h"
 #include "raftd/snapshot_recv.h"
@@ -56,11 +57,9 @@ recv_drop(struct snapshot_recv *s)
 {
 	char path[512];
 
-	if (s->fd >= 0)
-		(void)close(s->fd);
+	discard_file(s->fd, path_of(s->d, "snapshot-recv.tmp", path, sizeof(path)));
 	s->fd = -1;
 	s->stored = 0;
-	(void)unlink(path_of(s->d, "snapshot-recv.tmp", path, sizeof(path)));
 }
 
 static bool
@@ -153,7 +152,7 @@ remove_install(struct raftd *d)
 {
 	char path[512];
 
-	(void)unlink(path_of(d, "snapshot-install", path, sizeof(path)));
+	discard_file(-1, path_of(d, "snapshot-install", path, sizeof(path)));
 	(void)unlink(path_of(d, "install-meta", path, sizeof(path)));
 }
 

@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "common/msg.h"
 #include "raftd/blocksums.h"
+#include "raftd/discard.h"
 #include "raftd/diskspace.h"
 #include "raftd/engine.h"
 #include "raftd/snapshot_recv.h"
@@ -194,8 +195,7 @@ file_drop(struct snapshots *s)
 {
 	if (s->fd < 0)
 		return;
-	(void)close(s->fd);
-	(void)unlink(s->path);
+	discard_file(s->fd, s->path);
 	s->fd = -1;
 	buf_done(&s->config);
 	blocksums_done(&s->sums);

@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "raftd/discard.h"
 #include "raftd/diskspace.h"
 #include "raftd/engine.h"
 #include "raftd/identity.h"
@@ -78,10 +79,8 @@ upload_owns(const struct upload *u, const char *id)
 static void
 drop_file(struct upload *u)
 {
-	if (u->fd >= 0) {
-		(void)close(u->fd);
-		(void)unlink(u->path);
-	}
+	if (u->fd >= 0)
+		discard_file(u->fd, u->path);
 	u->fd = -1;
 	free(u->bytes);
 	u->bytes = NULL;

@@ -3,7 +3,9 @@
  * thread's jobs go to the log store.  struct engine and struct logthread are the server's struct real_node here.
  */
 #include <stdio.h>
+#include <unistd.h>
 
+#include "raftd/discard.h"
 #include "raftd/diskspace.h"
 #include "raftd/engine.h"
 #include "raftd/space.h"
@@ -70,6 +72,15 @@ void
 daemon_quit(int status)
 {
 	(void)status;			/* the snapshot is not installed then, which is noticed */
+}
+
+/* In the daemon a thread does it, which has no order here; the model's disk is as it was after the name went. */
+void
+discard_file(int fd, const char *path)
+{
+	if (fd >= 0)
+		(void)close(fd);
+	(void)unlink(path);
 }
 
 bool
