@@ -531,10 +531,10 @@ feed(struct exchange *x, const char *bytes, size_t *n)
 
 	count_fed(x, took);
 	*n -= took;
-	if (x->req.answered)
-		return true;
 	if (*n == 0)
 		return !left_early(x);
+	if (x->req.answered)
+		return true;
 	suspend(x);
 	x->conn->deadline = 0;
 	x->fed = FEED_BYTES;		/* time anew when it goes on */
@@ -561,7 +561,7 @@ on_body(struct exchange *x, const char *bytes, size_t *n)
 	else
 		request_body(&x->req, bytes, *n);
 	*n = 0;
-	return MHD_YES;
+	return left_early(x) ? MHD_NO : MHD_YES;
 }
 
 static enum MHD_Result

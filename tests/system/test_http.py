@@ -186,6 +186,23 @@ def test_stop_with_waiting_clients(n):
     assert wait_for("rpcd again", lambda: n.kv_get("p/1")) == b"one"
 
 
+def clients_leave_within_their_bodies():
+    """What they have sent is given back then, and not when their time is over, two minutes later."""
+    with Cluster("127.60.36") as c:
+        n = c.servers(1)[0]
+        c.formed([n])
+
+        def alone():
+            stats = n.stats("rpcd")
+            return int(stats["http_conns"]) == 1 and int(stats["http_under_way"]) == 1
+        wait_for("only who asks is connected", alone)
+        for path in (b"/v1/kv/x", b"/v1/agent/reload", b"/v1/snapshot?dc=nowhere", b"/v1/snapshot"):
+            for size in (0, 50, 20000, 300000, 300000, 300000):
+                with socket.create_connection((n.addr, 8500), timeout=20) as s:
+                    s.sendall(b"PUT %s HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n" % path + b"x" * size)
+        wait_for("their end", alone)
+
+
 def all_of_it():
     with Cluster("127.60.33") as c:
         n = c.servers(1, rpcd=LIMITS)[0]
@@ -197,4 +214,4 @@ def all_of_it():
             print("     " + test.__name__, flush=True)
 
 
-main(all_of_it)
+main(all_of_it, clients_leave_within_their_bodies)
