@@ -49,6 +49,7 @@ struct clients {
 	bool status_due, freeing;
 	struct arena arena;		/* scratch */
 	struct buf buf;
+	struct aheads aheads;
 	struct log_limit refusals;
 	struct logtap *tap;
 };
@@ -122,6 +123,7 @@ request_free(struct clients *c, struct request *q)
 	if (q->fired)
 		TAILQ_REMOVE(&q->client->fired, q, fired_link);
 	detach(q);
+	aheads_drop(&c->aheads, q->ahead);
 	if (q->args.p != q->bytes)
 		free((void *)(uintptr_t)q->args.p);
 	c->pending--;
@@ -157,6 +159,12 @@ request_buf(struct request *q)
 	else
 		buf_reset(&c->buf);
 	return &c->buf;
+}
+
+struct aheads *
+request_aheads(struct request *q)
+{
+	return &owner(q)->aheads;
 }
 
 bool
@@ -636,6 +644,17 @@ clients_ping(struct clients *c)
 }
 
 void
+clients_info(const struct clients *c, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)c->aheads.given);
+	fn(ctx, "reads_ahead", text);
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)c->aheads.wasted);
+	fn(ctx, "reads_ahead_in_vain", text);
+}
+
+void
 clients_flush(struct clients *c)
 {
 	struct client *cl;
@@ -694,6 +713,7 @@ clients_free(struct clients *c)
 		c->spares = q->hash_next;
 		free(q);
 	}
+	aheads_done(&c->aheads);
 	arena_done(&c->arena);
 	buf_done(&c->buf);
 	free(c);

@@ -29,6 +29,8 @@ bool clients_deserted(const struct clients *c);
 uint64_t clients_signs(const struct clients *c);
 /* MSG_PING to each rpcd of our build; the answer goes to unserved_answered().  False: there is none. */
 bool clients_ping(struct clients *c);
+/* Name and value pairs of the `raftd:` section of info. */
+void clients_info(const struct clients *c, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
 /* Answers of this turn leave now. */
 void clients_flush(struct clients *c);
 

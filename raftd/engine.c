@@ -19,6 +19,7 @@
 #define PROPOSE_BYTES_MAX (64u << 20)	/* queued for one turn */
 #define TURN_ROUNDS_MAX 4		/* work done before the loop looks at its events again */
 #define TURN_TIME_MAX MONO_MS(10)	/* spent on them, and on reads besides: a heartbeat may be due */
+#define AHEAD_READS 32			/* looked up before the loop sees whether their round is confirmed */
 #define HOUSEKEEPING 0.1		/* seconds */
 #define TIDY_LOOK 1.0
 #define TIDY_STEP 0.02			/* a step takes half a millisecond */
@@ -342,12 +343,19 @@ ask_reads(struct engine *e)
 		engine_feed(e, &in, NULL);
 }
 
+/* What is behind is not worth looking at: the round will ask for more. */
+static bool
+may_look_ahead(struct engine *e)
+{
+	return reads_unseen(&e->reads) && e->applied >= e->commit && !e->corrupt && !e->stateless;
+}
+
 /* Does this turn leave anything that needs no event to go on? */
 static bool
 work_left(struct engine *e)
 {
 	return (e->applied < e->commit && !engine_must_not_apply(e)) || reads_ready(&e->reads, e->applied) ||
-	    clients_waiting(e->d->clients) || links_waiting(e->d->links);
+	    may_look_ahead(e) || clients_waiting(e->d->clients) || links_waiting(e->d->links);
 }
 
 /* At least one, so that reads go on whatever else there is to do. */
@@ -356,6 +364,14 @@ serve_reads(struct engine *e, struct mono until)
 {
 	while (reads_serve(&e->reads, e->applied) && mono_before(clock_mono(), until))
 		;
+}
+
+/* While rounds are under way.  At least one, a few at a time: a round may be confirmed meanwhile. */
+static void
+look_ahead(struct engine *e, struct mono until)
+{
+	for (unsigned n = 0; n < AHEAD_READS && may_look_ahead(e) && (n == 0 || mono_before(clock_mono(), until)); n++)
+		(void)reads_look_ahead(&e->reads, e->applied);
 }
 
 static void
@@ -408,6 +424,7 @@ turn(struct engine *e)
 	}
 	if (busy)
 		(void)propose_queued(e);	/* by whoever was answered last: no event will call for it */
+	look_ahead(e, reads_until);
 	restores_turn(e->d->restores);
 	logthread_flush(e->log);
 	leader_turn(e->d->leader);

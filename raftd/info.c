@@ -4,6 +4,7 @@
 
 #include "common/mpack.h"
 #include "common/msg.h"
+#include "raftd/clients.h"
 #include "raftd/engine.h"
 #include "raftd/gossip.h"
 #include "raftd/info.h"
@@ -53,6 +54,7 @@ add_process(struct raftd *d, struct section *s)
 	unserved_info(d->unserved, add, s);
 	add(s, "node_id", d->id.uuid);
 	add(s, "store_id", d->id.store_id);
+	clients_info(d->clients, add, s);
 	add(s, "sandbox", sandbox_status());
 	snprintf(text, sizeof(text), "%u", fsm_watch_count(d->fsm));
 	add(s, "watches", text);

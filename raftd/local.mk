@@ -35,6 +35,7 @@ STORE_LIBS = common/libtvcore.a $(SODIUM_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthrea
 noinst_LIBRARIES += raftd/libraftshell.a
 raftd_libraftshell_a_SOURCES = \
 	raftd/entrycache.c raftd/entrycache.h raftd/policy.c raftd/policy.h raftd/reads.c raftd/reads.h \
+	raftd/ahead.c raftd/ahead.h \
 	raftd/identity.c raftd/identity.h raftd/forming_pick.c raftd/proposals.c raftd/proposals.h \
 	raftd/held.c raftd/held.h raftd/sendq.c raftd/sendq.h raftd/discard.c raftd/discard.h \
 	raftd/recovery.c raftd/recovery.h raftd/ballast.c raftd/ballast.h raftd/space.c raftd/space.h \

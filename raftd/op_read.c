@@ -1,6 +1,6 @@
 /*
  * Reads.  Default and consistent: one ReadIndex round for all of a turn, then the own state, on any server.  Stale:
- * the own state as it is.  Blocking: when the result is not newer than asked, a watch on exactly what it depends
+ * the own state as it is.  A record alone is looked up while its round is under way (ahead.h).  Blocking: when the result is not newer than asked, a watch on exactly what it depends
  * on, and another look when that fires; no new round is needed, since the state only moves forward.
  */
 #include <sodium.h>
@@ -93,6 +93,43 @@ serve(struct request *q)
 	request_reply(q, ans.index, buf_span(out));
 }
 
+static struct request *
+request_of(struct read_wait *w)
+{
+	return (struct request *)((char *)w - offsetof(struct request, read));
+}
+
+/* Whatever is wrong is found again, and told, when the read is confirmed. */
+static void
+on_ahead(struct read_wait *w, uint64_t applied)
+{
+	struct request *q = request_of(w);
+	struct aheads *aheads = request_aheads(q);
+	struct fsm_answer ans = { 0 };
+	struct arena *a;
+	struct buf *out;
+
+	if (q->ahead != NULL || !aheads_wanted(aheads))
+		return;
+	a = request_arena(q);
+	out = request_buf(q);
+	fsm_read(q->d->fsm, q->op, q->args, a, out, &ans);
+	if (ans.err == TV_OK && !out->failed)
+		q->ahead = aheads_hold(aheads, applied, fsm_replaced(q->d->fsm), ans.index, buf_span(out));
+}
+
+/* False: it has to be looked up (again). */
+static bool
+give_ahead(struct request *q)
+{
+	const struct ahead *x = q->ahead;
+
+	if (x == NULL || !aheads_may_give(request_aheads(q), x, q->read.index, fsm_replaced(q->d->fsm)))
+		return false;
+	request_reply(q, x->index, span_of(x->value, x->len));
+	return true;
+}
+
 void
 op_read_again(struct request *q)
 {
@@ -104,13 +141,16 @@ op_read_again(struct request *q)
 static void
 on_confirmed(struct read_wait *w, enum tv_err err)
 {
-	struct request *q = (struct request *)((char *)w - offsetof(struct request, read));
+	struct request *q = request_of(w);
 
-	if (err == TV_OK && request_congested(q))
-		request_fire(q);
-	else if (err == TV_OK)
-		serve(q);
-	else if (err == TV_ENOTLEADER)
+	if (err == TV_OK) {
+		if (request_congested(q))
+			request_fire(q);
+		else if (!give_ahead(q))
+			serve(q);
+		return;
+	}
+	if (err == TV_ENOTLEADER)
 		request_fail(q, err, SPAN_NONE);	/* a full disk keeps this server behind */
 	else if (err == TV_ENOLEADER)
 		request_failf(q, err, "No cluster leader");
@@ -129,6 +169,15 @@ status(struct request *q)
 	else
 		info_status_peers(q->d, out);
 	request_reply(q, 1, buf_span(out));
+}
+
+/*
+ * A list may take long, and would be made twice when a write came between; a query that waits is looked at again anyway.
+ */
+static bool
+is_short(const struct request *q)
+{
+	return q->index == 0 && (q->op->code == OP_KV_GET || q->op->code == OP_SESSION_INFO);
 }
 
 void
@@ -151,6 +200,7 @@ op_read(struct request *q, uint64_t max_stale_ms)
 		return;
 	}
 	q->read.done = on_confirmed;
+	q->read.ahead = is_short(q) ? on_ahead : NULL;
 	engine_read(q->d->engine, &q->read);
 }
 

@@ -5,6 +5,7 @@ void
 reads_init(struct reads *r)
 {
 	TAILQ_INIT(&r->fresh);
+	TAILQ_INIT(&r->seen);
 	TAILQ_INIT(&r->asked);
 	TAILQ_INIT(&r->parked);
 	TAILQ_INIT(&r->confirmed);
@@ -55,12 +56,32 @@ reads_round(struct reads *r, struct mono now)
 	return r->ctx;
 }
 
-void
-reads_answer(struct reads *r, uint64_t ctx, bool ok, uint64_t index)
+bool
+reads_unseen(const struct reads *r)
+{
+	return !TAILQ_EMPTY(&r->asked);
+}
+
+bool
+reads_look_ahead(struct reads *r, uint64_t applied)
+{
+	struct read_wait *w = TAILQ_FIRST(&r->asked);
+
+	if (w == NULL)
+		return false;
+	take(w);
+	put(&r->seen, w);
+	if (w->ahead != NULL)
+		w->ahead(w, applied);
+	return true;
+}
+
+static void
+answer_list(struct reads *r, struct read_list *list, uint64_t ctx, bool ok, uint64_t index)
 {
 	struct read_wait *w, *next;
 
-	for (w = TAILQ_FIRST(&r->asked); w != NULL && w->ctx <= ctx; w = next) {
+	for (w = TAILQ_FIRST(list); w != NULL && w->ctx <= ctx; w = next) {
 		next = TAILQ_NEXT(w, link);
 		/* A later round that is confirmed confirms the earlier ones: they were asked before it. */
 		if (w->ctx != ctx && !ok)
@@ -69,6 +90,13 @@ reads_answer(struct reads *r, uint64_t ctx, bool ok, uint64_t index)
 		w->index = index;
 		put(ok ? &r->confirmed : &r->parked, w);
 	}
+}
+
+void
+reads_answer(struct reads *r, uint64_t ctx, bool ok, uint64_t index)
+{
+	answer_list(r, &r->seen, ctx, ok, index);
+	answer_list(r, &r->asked, ctx, ok, index);
 }
 
 bool
@@ -105,6 +133,17 @@ reads_refuse(struct reads *r, uint64_t last)
 	}
 }
 
+static void
+retry_old(struct reads *r, struct read_list *list, struct mono now, struct mono patience)
+{
+	struct read_wait *w;
+
+	while ((w = TAILQ_FIRST(list)) != NULL && mono_sub(now, w->asked).ns > patience.ns) {
+		take(w);
+		put(&r->fresh, w);
+	}
+}
+
 void
 reads_retry(struct reads *r, struct mono now, struct mono patience)
 {
@@ -114,10 +153,8 @@ reads_retry(struct reads *r, struct mono now, struct mono patience)
 		take(w);
 		put(&r->fresh, w);
 	}
-	while ((w = TAILQ_FIRST(&r->asked)) != NULL && mono_sub(now, w->asked).ns > patience.ns) {
-		take(w);
-		put(&r->fresh, w);
-	}
+	retry_old(r, &r->seen, now, patience);
+	retry_old(r, &r->asked, now, patience);
 }
 
 static void
@@ -138,6 +175,7 @@ void
 reads_expire(struct reads *r, struct mono now)
 {
 	expire_list(&r->fresh, now, TV_ENOLEADER);
+	expire_list(&r->seen, now, TV_ENOLEADER);
 	expire_list(&r->asked, now, TV_ENOLEADER);
 	expire_list(&r->parked, now, TV_ENOLEADER);
 	expire_list(&r->confirmed, now, TV_ETIMEOUT);

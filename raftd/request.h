@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "common/chan.h"
+#include "raftd/ahead.h"
 #include "raftd/proposals.h"
 #include "raftd/raftd.h"
 #include "raftd/reads.h"
@@ -40,6 +41,7 @@ struct request {
 		struct read_wait read;
 		struct proposal write;
 	};
+	struct ahead *ahead;		/* looked up before it was confirmed; owned; or NULL */
 	struct fsm_watch *watch;
 	ev_timer timer;			/* of a blocking query */
 };
@@ -78,6 +80,8 @@ bool op_cancel(struct request *q);
 /* Scratch of this turn for handlers: reset before each use by whoever takes it. */
 struct arena *request_arena(struct request *q);
 struct buf *request_buf(struct request *q);
+/* The account of what is looked up ahead. */
+struct aheads *request_aheads(struct request *q);
 /* May another blocking query wait? */
 bool request_may_block(struct request *q);
 

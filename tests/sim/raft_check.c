@@ -282,12 +282,18 @@ check_read(struct world *w, struct sim_node *n, const struct raft_read *read)
 			world_fail(w, "n%d: read at %llu misses the write acknowledged at %llu", n->i + 1,
 			    ULL(read->index), ULL(r.floor));
 		w->reads_done += read->ok;
+		if (read->ok && r.seen_at > 0 && r.seen_at >= read->index) {
+			w->reads_ahead++;
+			n->reads[i] = n->reads[--n->read_count];
+			clients_served(w, n, r.request, true, r.seen_at);
+			return;
+		}
 		if (read->ok && r.request != 0 && read->index > n->applied) {
 			n->reads[i].serve_at = read->index;
 			return;
 		}
 		n->reads[i] = n->reads[--n->read_count];
-		clients_served(w, n, r.request, read->ok);
+		clients_served(w, n, r.request, read->ok, n->applied);
 		return;
 	}
 	world_fail(w, "n%d: answer to a read that nobody asked (%llu)", n->i + 1, ULL(read->ctx));

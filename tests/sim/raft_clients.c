@@ -120,7 +120,7 @@ clients_replaced(struct world *w, struct sim_node *n, uint32_t request)
 }
 
 void
-clients_served(struct world *w, struct sim_node *n, uint32_t request, bool ok)
+clients_served(struct world *w, struct sim_node *n, uint32_t request, bool ok, uint64_t at)
 {
 	struct request *q;
 
@@ -128,7 +128,7 @@ clients_served(struct world *w, struct sim_node *n, uint32_t request, bool ok)
 		return;
 	q = request_at(w, request);
 	for (uint32_t i = 0; ok && !q->closed && i < q->count; i++)
-		q->steps[i].value = state_value(w, q->steps[i].key, n->applied);
+		q->steps[i].value = state_value(w, q->steps[i].key, at);
 	answer(w, n, request, ok ? LIN_OK : LIN_NONE);
 }
 

@@ -21,7 +21,8 @@ void
 totals_print(const struct totals *t, FILE *f)
 {
 	fprintf(f, "%" PRIu64 " runs: %" PRIu64 " steps, %" PRIu64 " requests of clients (%" PRIu64 " histories undecided), %"
-	    PRIu64 " writes, %" PRIu64 " reads\n", t->runs, t->steps, t->requests, t->undecided, t->writes, t->reads);
+	    PRIu64 " writes, %" PRIu64 " reads (%" PRIu64 " looked up ahead)\n", t->runs, t->steps, t->requests, t->undecided, t->writes, t->reads,
+	    t->ahead);
 	fprintf(f, "  %" PRIu64 " elections, %" PRIu64 " changes, %" PRIu64 " transfers, %" PRIu64 " snapshots installed, %"
 	    PRIu64 " crashes, %" PRIu64 " failed syncs, %" PRIu64 " hangs, %" PRIu64 " full disks, %" PRIu64 " disks lost\n", t->elections, t->changes,
 	    t->transfers, t->installs, t->crashes, t->sync_errors, t->hangs, t->fills,
@@ -34,7 +35,7 @@ static void
 count(const struct world *w, struct totals *t)
 {
 	struct totals of_run = { .runs = 1, .steps = w->steps, .requests = w->request_count, .writes = w->writes_acked,
-		.reads = w->reads_done, .elections = w->elections, .installs = w->installs, .changes = w->changes,
+		.reads = w->reads_done, .ahead = w->reads_ahead, .elections = w->elections, .installs = w->installs, .changes = w->changes,
 		.transfers = w->transfers, .crashes = w->crashes, .sync_errors = w->sync_errors, .hangs = w->hangs,
 		.wipes = w->wipes, .fills = w->fills, .undecided = w->undecided, .led = w->led_after, .served = w->served_after,
 		.equal = w->equal_after };

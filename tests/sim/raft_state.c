@@ -108,7 +108,7 @@ state_serve(struct world *w, struct sim_node *n)
 		if (r.serve_at == 0 || r.serve_at > n->applied)
 			continue;
 		n->reads[i] = n->reads[--n->read_count];
-		clients_served(w, n, r.request, true);
+		clients_served(w, n, r.request, true, n->applied);
 	}
 }
 

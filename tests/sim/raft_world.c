@@ -597,7 +597,8 @@ node_read(struct world *w, struct sim_node *n, uint64_t *ctx, uint32_t request)
 		n->reads = realloc(n->reads, n->read_cap * sizeof(n->reads[0]));
 		TV_ASSERT(n->reads != NULL);
 	}
-	n->reads[n->read_count++] = (struct pending_read){ .ctx = in.ctx, .floor = w->acked, .request = request };
+	n->reads[n->read_count++] = (struct pending_read){ .ctx = in.ctx, .floor = w->acked, .request = request,
+		.seen_at = request % 2 != 0 ? n->applied : 0 };
 	if (ctx != NULL)
 		*ctx = in.ctx;
 	return node_feed(w, n, &in);

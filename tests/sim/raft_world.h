@@ -116,6 +116,7 @@ struct pending_read {
 	uint64_t ctx, floor;	/* newest acknowledged write when it began */
 	uint32_t request;	/* 0: nobody wants the values */
 	uint64_t serve_at;	/* confirmed: waits until so much is applied; 0: not confirmed */
+	uint64_t seen_at;	/* looked up when it arrived, in the state of this index: as raftd/ahead.h; 0: it was not */
 };
 
 /* -- state machine: registers, written by operations of up to two of them */
@@ -276,7 +277,7 @@ struct world {
 	size_t ident_cap, ident_count;
 	uint64_t acked;		/* highest index of an acknowledged write */
 	uint64_t next_id, next_ctx;
-	unsigned long writes_acked, reads_done, elections, installs, changes, transfers, crashes, sync_errors, hangs, wipes,
+	unsigned long writes_acked, reads_done, reads_ahead, elections, installs, changes, transfers, crashes, sync_errors, hangs, wipes,
 	    fills;
 	/* registers: what each held after which index */
 	struct kv_version {
@@ -394,7 +395,8 @@ uint32_t clients_list(struct world *w, struct sim_node *n);
 void clients_applied(struct world *w, struct sim_node *n, uint32_t request, bool done);
 /* Its place in the log was taken by another entry. */
 void clients_replaced(struct world *w, struct sim_node *n, uint32_t request);
-void clients_served(struct world *w, struct sim_node *n, uint32_t request, bool ok);
+/* at: the index of the state that it was looked up in; confirmed if ok. */
+void clients_served(struct world *w, struct sim_node *n, uint32_t request, bool ok, uint64_t at);
 bool clients_closed(const struct world *w, uint32_t request);	/* is there an answer? */
 bool clients_answered(const struct world *w, uint32_t request);	/* a good one */
 /* Checks the history; fails the world if no order explains it. */

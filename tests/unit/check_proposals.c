@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/mpack.h"
+#include "raftd/ahead.h"
 #include "raftd/held.h"
 #include "raftd/proposals.h"
 #include "raftd/reads.h"
@@ -166,9 +167,19 @@ END_TEST
 
 struct reader {
 	struct read_wait w;
-	unsigned told;
+	unsigned told, looked;
+	uint64_t looked_at;			/* the state that it was looked up in last */
 	enum tv_err err;
 };
+
+static void
+look(struct read_wait *w, uint64_t applied)
+{
+	struct reader *r = (struct reader *)w;
+
+	r->looked++;
+	r->looked_at = applied;
+}
 
 static void
 read_told(struct read_wait *w, enum tv_err err)
@@ -260,6 +271,166 @@ START_TEST(deadlines_tell_what_was_missing)
 }
 END_TEST
 
+/* Each is looked up once while its round is under way, and answered in the order of the rounds all the same. */
+START_TEST(looked_up_ahead)
+{
+	struct reader x[4];
+	struct reads r;
+
+	reads_init(&r);
+	for (int i = 0; i < 4; i++) {
+		ask(&r, &x[i]);
+		x[i].w.ahead = i != 1 ? look : NULL;
+		if (i == 2)
+			ck_assert(!reads_unseen(&r) && !reads_look_ahead(&r, 5));	/* not before its round has begun */
+		if (i >= 1)
+			ck_assert_uint_eq(reads_round(&r, MONO_MS(i)), (uint64_t)i);
+		if (i == 1)
+			while (reads_look_ahead(&r, 5))
+				;
+	}
+	ck_assert(reads_unseen(&r));
+	ck_assert(reads_look_ahead(&r, 6));
+	ck_assert_uint_eq(x[0].looked_at, 5);
+	ck_assert_uint_eq(x[1].looked, 0);
+	ck_assert_uint_eq(x[2].looked_at, 6);
+	ck_assert_uint_eq(x[3].looked, 0);
+
+	reads_answer(&r, 3, true, 6);		/* confirms the earlier ones too, whether they were looked up or not */
+	ck_assert(!reads_unseen(&r) && !reads_look_ahead(&r, 6));
+	for (unsigned i = 0; i < 4; i++) {
+		ck_assert_uint_eq(x[i].told, 0);
+		ck_assert(reads_serve(&r, 6));
+		ck_assert_uint_eq(x[i].told, 1);
+		ck_assert_uint_eq(x[i].w.index, 6);
+	}
+	ck_assert(!reads_serve(&r, 6));
+	ck_assert_uint_eq(x[0].looked + x[2].looked, 2);
+}
+END_TEST
+
+/* Having been looked up changes nothing about refusals, patience, deadlines and cancelling. */
+START_TEST(looked_up_in_vain)
+{
+	struct reader x[3];
+	struct reads r;
+
+	reads_init(&r);
+	for (int i = 0; i < 3; i++) {
+		ask(&r, &x[i]);
+		x[i].w.ahead = look;
+	}
+	(void)reads_round(&r, MONO_MS(1));
+	while (reads_look_ahead(&r, 4))
+		;
+	reads_cancel(&x[2].w);
+	reads_answer(&r, 1, false, 0);
+	reads_retry(&r, MONO_MS(2), MONO_S(1));
+	ck_assert_uint_eq(reads_round(&r, MONO_MS(2)), 2);
+	ck_assert(reads_look_ahead(&r, 5));
+	ck_assert(reads_look_ahead(&r, 5));
+	ck_assert(!reads_look_ahead(&r, 5));
+	ck_assert_uint_eq(x[0].looked, 2);
+	reads_retry(&r, MONO_S(2), MONO_S(1));			/* no answer for a second */
+	ck_assert_uint_eq(reads_round(&r, MONO_S(2)), 3);
+	while (reads_look_ahead(&r, 5))
+		;
+	reads_expire(&r, MONO_S(6));
+	ck_assert_int_eq(x[0].err, TV_ENOLEADER);
+	ck_assert_int_eq(x[1].err, TV_ENOLEADER);
+	ck_assert_uint_eq(x[2].told, 0);
+}
+END_TEST
+
+/* Given only when the state that it was found in has all that the round asks for, and is still the same history. */
+START_TEST(answers_ahead_count_if_new_enough)
+{
+	static const struct {
+		uint64_t applied, confirmed;
+		unsigned replaced;		/* since it was looked up */
+		bool given;
+	} cases[] = {
+		{ 7, 7, 0, true }, { 8, 7, 0, true }, { 7, 8, 0, false }, { 7, 7, 1, false }, { 0, 0, 0, true },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct aheads a = { 0 };
+		struct ahead *x;
+
+		ck_assert(aheads_wanted(&a));
+		x = aheads_hold(&a, cases[i].applied, 3, 5, span_str("value"));
+		ck_assert_ptr_nonnull(x);
+		ck_assert_uint_eq(x->index, 5);
+		ck_assert(span_eqs(span_of(x->value, x->len), "value"));
+		ck_assert(aheads_may_give(&a, x, cases[i].confirmed, 3 + cases[i].replaced) == cases[i].given);
+		ck_assert_uint_eq(a.given, cases[i].given);
+		ck_assert_uint_eq(a.wasted, !cases[i].given);
+		aheads_drop(&a, x);
+		ck_assert_uint_eq(a.held, 0);
+		aheads_done(&a);
+	}
+}
+END_TEST
+
+START_TEST(answers_ahead_are_bounded)
+{
+	enum { COUNT = AHEAD_BYTES_MAX / AHEAD_VALUE_MAX };
+	static uint8_t bytes[AHEAD_VALUE_MAX + 1];
+	struct ahead *x[COUNT];
+	struct aheads a = { 0 };
+	unsigned n = 0, let_go = 0;
+
+	while (aheads_wanted(&a)) {
+		ck_assert_uint_lt(n, COUNT);
+		x[n] = aheads_hold(&a, 1, 0, 1, span_of(bytes, AHEAD_VALUE_MAX));
+		ck_assert_ptr_nonnull(x[n++]);
+	}
+	ck_assert_uint_eq(n, COUNT);
+	while (n > 0)
+		aheads_drop(&a, x[--n]);
+	aheads_drop(&a, NULL);
+	ck_assert_uint_eq(a.held, 0);
+	ck_assert_uint_eq(a.spare_count, 0);	/* large ones are not kept */
+
+	ck_assert(aheads_wanted(&a));
+	ck_assert_ptr_null(aheads_hold(&a, 1, 0, 1, span_of(bytes, sizeof(bytes))));
+	while (!aheads_wanted(&a))		/* one for nothing: the next ones are not tried */
+		let_go++;
+	ck_assert_uint_eq(let_go, AHEAD_REST);
+}
+END_TEST
+
+/* Short ones take memory of each other, whatever their order, and no more of it is kept than agreed. */
+START_TEST(answers_ahead_use_memory_again)
+{
+	enum { COUNT = AHEAD_SPARES + 10 };
+	static uint8_t bytes[AHEAD_SHORT];
+	struct ahead *x[COUNT];
+	struct aheads a = { 0 };
+
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < COUNT; i++) {
+			memset(bytes, (int)i, sizeof(bytes));
+			x[i] = aheads_hold(&a, i, 0, 1, span_of(bytes, i % 2 != 0 ? i : AHEAD_SHORT));
+			ck_assert_ptr_nonnull(x[i]);
+		}
+		ck_assert_uint_eq(a.spare_count, 0);
+		for (unsigned i = 0; i < COUNT; i++) {
+			struct ahead *one = x[(i * 7) % COUNT];
+			unsigned n = (i * 7) % COUNT;
+
+			ck_assert_uint_eq(one->applied, n);
+			ck_assert_uint_eq(one->len, n % 2 != 0 ? n : AHEAD_SHORT);
+			ck_assert(one->len == 0 || (one->value[0] == (uint8_t)n && one->value[one->len - 1] == (uint8_t)n));
+			aheads_drop(&a, one);
+		}
+		ck_assert_uint_eq(a.held, 0);
+		ck_assert_uint_eq(a.spare_count, AHEAD_SPARES);
+	}
+	aheads_done(&a);
+}
+END_TEST
+
 START_TEST(held_messages_leave_in_order)
 {
 	struct held_ring r = { 0 };
@@ -297,6 +468,11 @@ main(void)
 	tcase_add_test(t, queued_ones_end_in_time_too);
 	tcase_add_test(t, a_turn_is_one_round);
 	tcase_add_test(t, refused_rounds_are_asked_again);
+	tcase_add_test(t, looked_up_ahead);
+	tcase_add_test(t, looked_up_in_vain);
+	tcase_add_test(t, answers_ahead_count_if_new_enough);
+	tcase_add_test(t, answers_ahead_are_bounded);
+	tcase_add_test(t, answers_ahead_use_memory_again);
 	tcase_add_test(t, held_messages_leave_in_order);
 	tcase_add_test(t, deadlines_tell_what_was_missing);
 	suite_add_tcase(s, t);
