@@ -9,6 +9,7 @@
 #include "ctl/ctl.h"
 
 #define ANSWER_BYTES_MAX (256u << 20)
+#define PORT "8500"
 #define TELL_AFTER_S 2
 #define EXPECT_MS 5000L			/* then it is sent without having been asked for */
 
@@ -49,6 +50,21 @@ must(char *p)
 	return p;
 }
 
+/* "host", "host:port", "[::1]", "[::1]:port" or "::1". */
+static void
+put_base(struct buf *b, const char *addr)
+{
+	const char *port = strchr(addr, ':');
+	bool bare = addr[0] != '[' && port != NULL && strchr(port + 1, ':') != NULL;
+
+	if (addr[0] == '[')
+		port = strstr(addr, "]:");
+	if (bare)
+		buf_printf(b, "http://[%s]:" PORT, addr);
+	else
+		buf_printf(b, port != NULL ? "http://%s" : "http://%s:" PORT, addr);
+}
+
 static void
 set_addr(struct client *c, const char *addr)
 {
@@ -70,7 +86,7 @@ set_addr(struct client *c, const char *addr)
 		addr += 7;
 	if (addr[0] == '\0' || strstr(addr, "://") != NULL || strpbrk(addr, " /?#@") != NULL)
 		bad_addr(c->addr);
-	buf_printf(&b, strchr(addr, ':') != NULL ? "http://%s" : "http://%s:8500", addr);
+	put_base(&b, addr);
 	c->base = must(strdup(buf_cstr(&b)));
 	buf_done(&b);
 }

@@ -64,6 +64,8 @@ def test_nobody_there():
     expect(1, "no answer from unix:/nowhere: No such file or directory", "--addr", "unix:/nowhere", "members")
     expect(1, "Is rpcd running there?", "--addr", "127.60.51.99:1", "info")
     expect(1, "/nowhere: No such file or directory", "validate", "/nowhere")
+    for addr in "::1", "[::1]", "[::1]:8500", "127.60.54.99":
+        expect(1, "port 8500", "--addr", addr, "members")
     expect(1, "/nowhere: No such file or directory", "keygen", "/nowhere")
     for verb in "inspect", "restore":
         expect(1, "/tmp: failed to read snapshot file: Is a directory", "snapshot", verb, "/tmp")
