@@ -31,7 +31,7 @@
 #define SPARES_MAX 256			/* of them, kept */
 #define SERVERS_LOOKED_AT 32
 #define HOLD_TICK_S 0.05
-#define REIGN_OVER_S 2.0		/* who leads no more has this long to answer what it was asked as the leader */
+#define REIGN_OVER_S 5.0		/* who leads no more has this long to answer what it was asked as the leader */
 #define VIEW_BYTES_MAX (8u << 20)	/* answer to an OP_VIEW operation */
 
 enum flight_state { FLIGHT_NEW, FLIGHT_LOCAL, FLIGHT_LINK, FLIGHT_FIRE, FLIGHT_KEYS, FLIGHT_HELD, FLIGHT_DOOMED, FLIGHT_ENDING };
