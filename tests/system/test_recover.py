@@ -125,7 +125,7 @@ def test_three_of_five_lost():
         for n in kept:
             n.up()
             no_leader(n)
-        wait_for("the two have met", lambda: report(kept[0])["VotersAnswering"] == 2)
+        wait_for("the two have met", lambda: all(report(n)["VotersAnswering"] == 2 for n in kept))
         assert kept[0].get("/v1/kv/d/319").status == 500 and kept[0].kv_get("d/319", "?stale") == b"x319"
         # How old that may be: not 0 because no leader is known, but ever more.
         old = kept[0].get("/v1/kv/d/319?stale").headers
@@ -175,11 +175,13 @@ def test_three_of_five_lost():
             in_log(n, "fenced: an operator has recovered this cluster without this server")
             n.up()
             assert n.stats("raft")["state"] == "Follower" and n.stats("raft")["generation"] == "1"
-        in_pool = lambda: {m["Name"]: (m["Tags"].get("gen"), m["Tags"].get("fenced"))  # noqa: E731
-                           for m in new.get("/v1/agent/members").json() if m["Name"].startswith("n")}
+        def in_pool(asked):
+            return {m["Name"]: (m["Tags"].get("gen"), m["Tags"].get("fenced"))
+                    for m in asked.get("/v1/agent/members").json() if m["Name"].startswith("n")}
         want = {n.name: (None, "2") for n in lost + [kept[1]]}
         want[new.name] = ("2", None)
-        wait_for("gossip shows both sides", lambda: in_pool() == want)
+        # The client too: it asks no fenced server then.
+        wait_for("gossip shows both sides", lambda: in_pool(new) == want and in_pool(client) == want)
         for i in range(20):
             client.kv_put("later/%d" % i, "y")
             new.kv_put("later/n/%d" % i, "y")
