@@ -59,7 +59,7 @@ class Traffic(threading.Thread):
 
     def stop(self):
         self.halt.set()
-        self.join(30)
+        self.join(60)
         assert not self.failures, self.failures
 
 

@@ -265,7 +265,7 @@ class Agent(Member):
 
     def leave(self):
         self.cmd("leave")
-        assert self.proc.wait(30) == 0
+        assert self.proc.wait(60) == 0
 
     def join(self, other):
         return self.cmd("join", other.where)

@@ -33,7 +33,7 @@ class Crowd:
 
     def close(self):
         self.proc.stdin.close()
-        self.proc.wait(10)
+        self.proc.wait(60)
 
 
 def call(node, kind, body):
