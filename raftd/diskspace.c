@@ -18,6 +18,7 @@
 #define CRITICAL_PART 8			/* of the reserve */
 #define CRITICAL_MAX (4u << 20)
 #define HAND_OVER_PAUSE MONO_S(2)
+#define TRY_ANYWAY MONO_S(10)		/* opening failed: then statvfs(3) may not be what decides (a quota) */
 
 struct diskspace {
 	struct raftd *d;
@@ -28,6 +29,7 @@ struct diskspace {
 	uint64_t recent, before;	/* bytes that entries took since the last look, and between the two before */
 	uint64_t want;			/* beside the reserve */
 	uint64_t enough;		/* to open the data bases, as a failed try taught */
+	struct mono tried;		/* that try */
 	bool full, started;
 	bool refused;			/* a write found no room, whatever statvfs(3) says (a quota) */
 	struct mono handed;		/* last try to hand leadership over */
@@ -166,7 +168,7 @@ diskspace_may_open(struct diskspace *s)
 {
 	uint64_t need = bytes_to_open(s);
 
-	if (need < s->enough)
+	if (need < s->enough && mono_before(clock_mono(), mono_add(s->tried, TRY_ANYWAY)))
 		need = s->enough;
 	look(s);
 	if (s->available < need)
@@ -175,12 +177,16 @@ diskspace_may_open(struct diskspace *s)
 	return s->available >= need;
 }
 
+/* What was there before counts if it was less: when room was made since, there is no reason to wait for more. */
 void
 diskspace_too_little(struct diskspace *s)
 {
+	uint64_t before = s->available;
+
 	look(s);
-	s->full = true;
-	s->enough = s->available + critical_bytes(s);
+	s->full = s->refused = true;
+	s->enough = (before < s->available ? before : s->available) + critical_bytes(s);
+	s->tried = clock_mono();
 }
 
 void

@@ -22,7 +22,7 @@ void diskspace_free(struct diskspace *s);
  * wait, and ask again; the text says for what.
  */
 bool diskspace_may_open(struct diskspace *s);
-/* The data bases found too little room all the same: not again before there is more. */
+/* The data bases found too little room all the same: not again before there is more, or 10 s later. */
 void diskspace_too_little(struct diskspace *s);
 /* The engine runs: from now on it is told, and looks are regular. */
 void diskspace_start(struct diskspace *s);

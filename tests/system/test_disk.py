@@ -349,6 +349,23 @@ def test_full_at_start():
         node.stop()
 
 
+def test_refused_at_start():
+    """Opening finds no room although statvfs tells of plenty, before and afterwards: a quota, or somebody made room meanwhile."""
+    with FaultCluster(30, **CALM) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        node = others(c, leader)[0]
+        node.kill()
+        c.disk(node).write_error(errno.ENOSPC, None, ("log", "state"))
+        node.start_only()
+        node.wait_log("there is not even room to open the data: waiting for it")
+        assert "is there a quota?" in node.log()
+        assert leader.put("k", b"v")[0] == 0
+        c.disk(node).clear()
+        wait_for("it starts by itself", lambda: node.connect())
+        wait_for("it follows", lambda: node.get("k") == b"v")
+
+
 def test_snapshot_does_not_fit():
     """A new server whose disk is too small for the state says so, disturbs nobody, and goes on when it has grown."""
     with SmallCluster(7, "256M", count=1, snapshot_chunk="64k") as c:
@@ -788,7 +805,7 @@ def test_failed_flush_stops():
 if __name__ == "__main__":
     main(test_full_follower, test_full_leader_hands_over, test_all_full,
          test_dead_server_is_removed_while_all_are_full, test_no_room_at_all, test_no_room_at_all_ext4,
-         test_full_at_start, test_snapshot_does_not_fit, test_http_says_so,
+         test_full_at_start, test_refused_at_start, test_snapshot_does_not_fit, test_http_says_so,
          test_checkpoint_finds_no_room, test_failed_sync_stops,
          test_nothing_is_acknowledged_after_a_failed_sync, test_one_call_fails, test_failed_checkpoint_stops,
          test_hanging_sync_costs_leadership, test_hanging_disk_costs_leadership, test_hanging_follower_slows_nobody,
