@@ -17,7 +17,7 @@ from cluster import CALM, main  # noqa: E402
 from raftcluster import (ALIVE, ERR, FAIL, FAILED, JOIN, KV_CAS, LEAVE, LEFT, MSG, OP, READ_STALE,  # noqa: E402
                          UPDATE, Conn, RaftCluster, wait_for)
 import tvframe  # noqa: E402
-from oldpeer import OldPeer  # noqa: E402
+from oldpeer import started_with_old  # noqa: E402
 
 
 def voters(node, *names):
@@ -596,15 +596,7 @@ def restore(node, archive):
 def test_restore_needs_every_server():
     """A server of a version that cannot restore would pass over its entries: refused, by name, until it is upgraded."""
     with RaftCluster(3, bootstrap_expect=3, **CALM) as c:
-        n3 = c.nodes[2]
-        n3.advertise = "%s.%d" % (c.net, 103)
-        n3.configure(**c.options)
-        relay = OldPeer(n3.advertise, n3.ip, c.port)
-        c.start_all()
-        leader = c.wait_leader()
-        if leader is n3:
-            assert n3.op(OP.RAFT_TRANSFER, [c.nodes[0].id, ""])[0] == 0
-            leader = wait_for("another leads", lambda: next((n for n in c.nodes[:2] if n is c.leader()), None))
+        relay, n3, leader = started_with_old(c)
         voters(leader, "n1", "n2", "n3")
         assert leader.put("k", b"old")[0] == 0
         archive = saved(leader)

@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 import diskfault  # noqa: E402
 import tvframe  # noqa: E402
 from cluster import CALM, main, skip  # noqa: E402
-from oldpeer import OldPeer  # noqa: E402
+from oldpeer import started_with_old  # noqa: E402
 from raftcluster import ERR, OP, READ_STALE, Conn, RaftCluster, wait_for  # noqa: E402
 
 NET = "127.79"  # or where TV_NET moves it
@@ -74,15 +74,7 @@ def test_in_parts():
 def test_old_server():
     """One that would pass over parts gets the whole in one entry, as before."""
     with RaftCluster(3, net=NET + ".2", bootstrap_expect=3, **CALM) as c:
-        n3 = c.nodes[2]
-        n3.advertise = "%s.%d" % (c.net, 103)
-        n3.configure(**c.options)
-        relay = OldPeer(n3.advertise, n3.ip, c.port)
-        c.start_all()
-        leader = c.wait_leader()
-        if leader is n3:
-            assert n3.op(OP.RAFT_TRANSFER, [c.nodes[0].id, ""])[0] == 0
-            leader = wait_for("another leads", lambda: next((n for n in c.nodes[:2] if n is c.leader()), None))
+        relay, n3, leader = started_with_old(c)
         wait_for("all vote", lambda: leader.servers() == {"n1": True, "n2": True, "n3": True})
         answers = []
 

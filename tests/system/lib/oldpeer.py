@@ -2,6 +2,7 @@
 
 Links in clear only (a cluster without keys)."""
 import tvframe
+from raftcluster import OP, wait_for
 from relay import Relay
 from tvframe import HEAD, MSG
 
@@ -50,3 +51,18 @@ class Rewriter:
                 self.peer.stripped += 1
             out += HEAD.pack(len(body), kind, flags, number) + body
         return bytes(out)
+
+
+def started_with_old(cluster):
+    """Starts a cluster whose last server looks older to the others and does not lead: (relay, that server, leader)."""
+    old = cluster.nodes[-1]
+    old.advertise = "%s.%d" % (cluster.net, 103)
+    old.configure(**cluster.options)
+    relay = OldPeer(old.advertise, old.ip, cluster.port)
+    cluster.start_all()
+    leader = cluster.wait_leader()
+    if leader is old:
+        others = cluster.nodes[:-1]
+        assert old.op(OP.RAFT_TRANSFER, [others[0].id, ""])[0] == 0
+        leader = wait_for("another leads", lambda: next((n for n in others if n is cluster.leader()), None))
+    return relay, old, leader
