@@ -257,9 +257,10 @@ static void
 broke_off(struct request *r, struct span why)
 {
 	const struct passing *p = passing_of(r);
+	char shown[512];
 
-	log_warn("http", "a snapshot for a client broke off after %" PRIu64 " of %" PRIu64 " bytes: %.*s", p->offset,
-	    p->total, (int)why.len, (const char *)why.p);
+	log_warn("http", "a snapshot for a client broke off after %" PRIu64 " of %" PRIu64 " bytes: %s", p->offset,
+	    p->total, log_safe(why, shown, sizeof(shown)));
 	r->stream = NULL;
 }
 
