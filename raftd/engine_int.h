@@ -4,6 +4,7 @@
 
 #include "raftd/engine.h"
 #include "raftd/held.h"
+#include "raftd/successor.h"
 
 #define PROPOSE_ENTRIES_MAX 2048	/* in one input */
 #define APPLY_ENTRIES_MAX 1024		/* in one transaction */
@@ -26,7 +27,8 @@ struct engine {
 	uint64_t term, commit, applied;
 	uint64_t generation;		/* of the entries appended by the input at hand; 0: as before */
 	uint64_t stored_bytes;		/* given to the log since the last turn */
-	unsigned hand_overs;		/* tried since this disk is full */
+	struct successor_tries without_room;	/* who did not take over from this full disk, lately */
+	struct mono handed_over;	/* the last try */
 	struct mono deadline;
 
 	/* Messages that wait for terms and votes only, and for entries too: a slow write of entries must not hold up
@@ -65,7 +67,7 @@ bool engine_must_not_apply(struct engine *e);
 void engine_apply_failed(struct engine *e, enum tv_err err);
 
 /* -- engine_space.c -- */
-/* A voter that could lead and write: it has room and all but the newest of our log.  0: none, or none took over. */
+/* A voter that could lead and write: it has room and all but the newest of our log.  0: none, or none took over lately. */
 raft_id engine_voter_with_room(struct engine *e);
 /* Would a write find no room, here or at too many others? */
 bool engine_no_space(struct engine *e);

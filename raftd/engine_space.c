@@ -1,18 +1,19 @@
 /* Writes on a full disk: refused with a sentence, and led by a voter that has room (S85). */
 #include <stdio.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "raftd/diskspace.h"
 #include "raftd/engine_int.h"
 
-#define HAND_OVERS_MAX 3
+#define TRY_AGAIN MONO_S(10)		/* whoever did not take over may have caught up by then */
 
 void
 engine_disk_space(struct engine *e, bool full)
 {
 	struct raft_input in = { .type = RAFT_IN_DISK_SPACE, .ctx = full };
 
-	e->hand_overs = 0;
+	e->without_room = (struct successor_tries){ 0 };
 	engine_feed(e, &in, NULL);
 	engine_wake(e);
 }
@@ -20,15 +21,7 @@ engine_disk_space(struct engine *e, bool full)
 raft_id
 engine_voter_with_room(struct engine *e)
 {
-	const struct raft_status *st = engine_status(e);
-
-	for (unsigned i = 0; i < st->peer_count && e->hand_overs < HAND_OVERS_MAX; i++) {
-		const struct raft_peer_status *p = &st->peers[i];
-
-		if (p->voter && p->active && !p->full && p->match + PROPOSE_ENTRIES_MAX >= st->last_index)
-			return p->id;
-	}
-	return 0;
+	return successor_with_room(engine_status(e), &e->without_room, PROPOSE_ENTRIES_MAX);
 }
 
 bool
@@ -36,11 +29,18 @@ engine_hand_over_full(struct engine *e)
 {
 	const struct raft_status *st = engine_status(e);
 	const struct raft_server_conf *to;
+	struct mono now = clock_mono();
 	raft_id id;
 
-	if (st->role != RAFT_LEADER || st->transferring || (id = engine_voter_with_room(e)) == 0)
+	if (st->role != RAFT_LEADER || st->transferring)
 		return false;
-	e->hand_overs++;
+	if (!mono_before(mono_sub(now, e->handed_over), TRY_AGAIN))
+		e->without_room.count = 0;
+	id = engine_voter_with_room(e);
+	if (id == 0)
+		return false;
+	successor_tried(&e->without_room, id);
+	e->handed_over = now;
 	to = raft_config_find(raft_config(e->core), id);
 	log_warn("raft", "disk full: handing leadership over to %s, which has room", to != NULL ? to->name : "another");
 	return engine_transfer(e, id) == TV_OK;

@@ -1,4 +1,4 @@
-/* Who takes over from a leader without an rpcd: whom it picks, and what it says when there is nobody. */
+/* Who takes over from a leader without an rpcd, or without room: whom it picks, and what it says when there is nobody. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +74,35 @@ START_TEST(nobody_and_why)
 }
 END_TEST
 
+/* A full disk: not the first that has room, which may need a snapshot that we have no room for, and nobody twice. */
+START_TEST(from_a_full_disk)
+{
+	struct successor_tries tries = { 0 };
+
+	st.last_index = 100;
+	for (unsigned i = 0; i < 3; i++)
+		st.peers[i].active = true;
+	st.peers[0].match = 60;
+	st.peers[2].match = 99;
+	ck_assert_uint_eq(successor_with_room(&st, &tries, 50), 2);
+	st.peers[1].active = false;
+	ck_assert_uint_eq(successor_with_room(&st, &tries, 50), 3);
+	st.peers[1].active = true;
+	for (unsigned i = 0; i < 2; i++)
+		successor_tried(&tries, 2);
+	ck_assert_uint_eq(successor_with_room(&st, &tries, 50), 3);
+	successor_tried(&tries, 3);
+	ck_assert_uint_eq(successor_with_room(&st, &tries, 50), 1);
+	ck_assert_uint_eq(successor_with_room(&st, &tries, 39), 0);	/* too far behind */
+	st.peers[0].full = true;
+	ck_assert_uint_eq(successor_with_room(&st, &tries, 50), 0);
+	tries.count = 0;
+	st.peers[1].voter = false;
+	ck_assert_uint_eq(successor_with_room(&st, &tries, 50), 3);
+	ck_assert_uint_eq(tries.count, 0);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -87,6 +116,7 @@ main(void)
 	tcase_add_test(t, who_cannot_tell_is_better_than_nobody);
 	tcase_add_test(t, never_a_full_disk);
 	tcase_add_test(t, nobody_and_why);
+	tcase_add_test(t, from_a_full_disk);
 	suite_add_tcase(suite, t);
 	sr = srunner_create(suite);
 	srunner_run_all(sr, CK_NORMAL);
