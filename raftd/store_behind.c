@@ -53,6 +53,7 @@ struct store_behind {
 	int log_fd;			/* of it, our own: its syncs tell what went wrong since it was opened; sync_lock */
 	bool log_dirty;			/* written to since the last sync */
 	uint64_t log_bytes;		/* so many */
+	uint32_t missing;		/* all up to this one that are not there have to be made: there was no room for them */
 	uint64_t names_made, names_synced;	/* write-ahead files made; and as the folder was synced */
 	struct log_piece *first, **tail;
 	size_t pieces_bytes;
@@ -426,6 +427,40 @@ allocate(const struct store_behind *b, int fd)
 	return fallocate(fd, 0, 0, size) != 0 && is_no_room(errno) ? errno : 0;
 }
 
+static bool
+is_missing(struct store_behind *b, uint32_t log)
+{
+	bool yes;
+
+	pthread_mutex_lock(&b->lock);
+	yes = log > b->log && log <= b->missing;
+	pthread_mutex_unlock(&b->lock);
+	return yes;
+}
+
+/* The next one, which Berkeley DB has made, or found no room for: then it is made here.  -1 with errno. */
+static int
+open_next_log(struct store_behind *b, uint32_t log)
+{
+	char path[PATH_BYTES];
+	int fd = open_log(b, log), why = errno;
+
+	if (fd != -1)
+		return fd;
+	if (why != ENOENT || !is_missing(b, log)) {
+		errno = why;
+		return -1;
+	}
+	snprintf(path, sizeof(path), "%s/log.%010u", b->dir, (unsigned)log);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd == -1)
+		return -1;
+	pthread_mutex_lock(&b->lock);
+	b->names_made++;
+	pthread_mutex_unlock(&b->lock);
+	return fd;
+}
+
 /* sync_lock held; the current file is durable, but for what found no room in it.  *moved: something was written. */
 static int
 next_log(struct store_behind *b, bool *moved)
@@ -439,11 +474,13 @@ next_log(struct store_behind *b, bool *moved)
 	pthread_mutex_unlock(&b->lock);
 	if (!*moved)
 		return 0;
-	fd = log == b->log ? b->log_fd : open_log(b, log);
+	fd = log == b->log ? b->log_fd : open_next_log(b, log);
 	if (fd == -1)
 		return errno;
 	if (fd != b->log_fd)
 		ret = allocate(b, fd);
+	if (ret == 0 && fd != b->log_fd)
+		ret = store_hooks_replace(b, log, fd);	/* before it may be written to */
 	pthread_mutex_lock(&b->lock);
 	if (ret == 0)
 		ret = write_pieces(b, fd, log);
@@ -625,7 +662,30 @@ behind_log_made(struct store_behind *b)
 	now = b->names_made > b->names_synced;	/* of two files not the second without the first */
 	b->names_made++;
 	pthread_mutex_unlock(&b->lock);
-	return now && store_dir_sync(b->dir) != TV_OK ? errno : 0;
+	if (!now || store_dir_sync(b->dir) == TV_OK)
+		return 0;
+	return is_no_room(errno) ? EIO : errno;
+}
+
+void
+behind_log_missing(struct store_behind *b, uint32_t log)
+{
+	pthread_mutex_lock(&b->lock);
+	b->missing = log;
+	b->no_room = true;
+	wake(b);
+	pthread_mutex_unlock(&b->lock);
+}
+
+bool
+behind_log_misses(struct store_behind *b)
+{
+	bool yes;
+
+	pthread_mutex_lock(&b->lock);
+	yes = b->missing > b->log;
+	pthread_mutex_unlock(&b->lock);
+	return yes;
 }
 
 /* Lock held.  False: no memory. */
@@ -844,27 +904,28 @@ behind_page_sync(struct store_behind *b, int fd)
 /* -- below Berkeley DB: what does not fit into the cache, and is nobody's when the process ends -- */
 
 ssize_t
-behind_temporary_write(struct store_behind *b, int fd, const void *p, size_t n, off_t at)
+behind_temporary_write(struct store_behind *b, int fd, bool made, const void *p, size_t n, off_t at)
 {
 	bool kept;
 	ssize_t done = -1;
-	int why = 0;
+	int why = ENOSPC;
 
 	pthread_mutex_lock(&b->lock);
 	kept = b->spilt_fd == fd && pageq_find(&b->spilt, at) != NULL;
 	pthread_mutex_unlock(&b->lock);
-	if (!kept) {
+	if (!kept && made) {
 		done = pwrite(fd, p, n, at);
 		why = write_error(done, n);
 	}
-	if (!kept && (!is_no_room(why) || n != STORE_PAGE_BYTES))
-		return done;
-	pthread_mutex_lock(&b->lock);
-	if ((b->spilt_fd == -1 || b->spilt_fd == fd) && pageq_put(&b->spilt, at, p)) {
-		b->spilt_fd = fd;
-		done = (ssize_t)n;
+	if (kept || (is_no_room(why) && n == STORE_PAGE_BYTES)) {
+		pthread_mutex_lock(&b->lock);
+		if ((b->spilt_fd == -1 || b->spilt_fd == fd) && pageq_put(&b->spilt, at, p)) {
+			b->spilt_fd = fd;
+			done = (ssize_t)n;
+		}
+		pthread_mutex_unlock(&b->lock);
 	}
-	pthread_mutex_unlock(&b->lock);
+	errno = done == -1 ? why : errno;
 	return done;
 }
 

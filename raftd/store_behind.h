@@ -76,6 +76,10 @@ void store_behind_stat(struct store_behind *b, struct store_behind_stat *out);
 bool behind_active(const struct store_behind *b);
 /* One was made while that is so; its name is not durable yet.  0 or an errno. */
 int behind_log_made(struct store_behind *b);
+/* There was no room to make it: store_behind_flush() does, and what is written to it waits till then. */
+void behind_log_missing(struct store_behind *b, uint32_t log);
+/* Is there one that is missing?  Then those after it cannot be made either. */
+bool behind_log_misses(struct store_behind *b);
 ssize_t behind_log_write(struct store_behind *b, uint32_t log, int fd, const void *p, size_t n, off_t at);
 int behind_log_sync(struct store_behind *b, int fd);
 ssize_t behind_page_write(struct store_behind *b, int fd, const void *p, size_t n, off_t at);
@@ -86,9 +90,10 @@ int behind_page_cut(struct store_behind *b, int fd, off_t end);
 
 /*
  * Pages of a temporary file, one at a time: for those that find no room memory is the place, because Berkeley DB loses one
- * that it cannot write.  store_behind_spilt() is true until the file is closed: whoever uses it should give up.
+ * that it cannot write; made: there was room for the file itself.  store_behind_spilt() is true until the file is closed:
+ * whoever uses it should give up.
  */
-ssize_t behind_temporary_write(struct store_behind *b, int fd, const void *p, size_t n, off_t at);
+ssize_t behind_temporary_write(struct store_behind *b, int fd, bool made, const void *p, size_t n, off_t at);
 ssize_t behind_temporary_read(struct store_behind *b, int fd, void *p, size_t n, off_t at);
 void behind_temporary_closed(struct store_behind *b, int fd);
 bool store_behind_spilt(struct store_behind *b);
@@ -98,6 +103,11 @@ bool store_hooks_watch(struct store_behind *b, const char *dir, const char *file
 void store_hooks_unwatch(struct store_behind *b);
 /* Files that are open are still seen. */
 void store_hooks_unwatch_dir(struct store_behind *b);
+/*
+ * The write-ahead file was made after all: whoever holds a descriptor that stands in for it has one of the file from now on.
+ * 0 or an errno.
+ */
+int store_hooks_replace(struct store_behind *b, uint32_t log, int fd);
 /* Tells Berkeley DB of our calls, which are the same for all environments of the process. */
 void store_hooks_set(void);
 /* fdatasync() that gives the errno, and never "no room", which callers may take for something to try again. */

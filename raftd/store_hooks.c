@@ -29,6 +29,7 @@ struct watched_file {
 	int fd;
 	uint32_t log;			/* number of a write-ahead file; 0: the btree, or ... */
 	bool temporary;
+	bool stands_in;			/* for one that could not be made yet: nothing can be written to it */
 };
 
 /* The one record of the process that Berkeley DB's interface forces upon us. */
@@ -122,11 +123,11 @@ watcher_of(const char *path, uint32_t *log)
 
 /* False: there is no room to remember it, so it must not be opened. */
 static bool
-remember(struct store_behind *b, int fd, uint32_t log, bool temporary)
+remember(struct watched_file w)
 {
 	for (int i = 0; i < FILES_MAX; i++)
 		if (hooks.files[i].b == NULL) {
-			hooks.files[i] = (struct watched_file){ b, fd, log, temporary };
+			hooks.files[i] = w;
 			return true;
 		}
 	return false;
@@ -207,10 +208,80 @@ opened(int fd, const char *path, bool fresh)
 
 	pthread_rwlock_wrlock(&hooks.lock);
 	b = watcher_of(path, &log);
-	if (b != NULL && !remember(b, fd, log, is_temporary(path)))
+	if (b != NULL && !remember((struct watched_file){ b, fd, log, .temporary = is_temporary(path) }))
 		why = EMFILE;
 	pthread_rwlock_unlock(&hooks.lock);
 	return why == 0 && fresh ? name_durable(b, log, path) : why;
+}
+
+/* As empty as a file that was just made, and needs no room anywhere: the end of a pipe whose other end is closed.  -1 with errno. */
+static int
+open_empty(void)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) == -1)
+		return -1;
+	(void)close(ends[1]);
+	return ends[0];
+}
+
+/*
+ * There is no room for a file that Berkeley DB wants to make, and it would take that for the end.  So it gets a descriptor that
+ * stands in: what it writes waits in memory, and who writes behind makes the file as soon as there is room.  -1 with
+ * errno, which is `why` where nobody does.
+ */
+static int
+stand_in(const char *path, int why)
+{
+	struct watched_file w = { .fd = -1, .stands_in = true, .temporary = is_temporary(path) };
+
+	pthread_rwlock_wrlock(&hooks.lock);
+	w.b = watcher_of(path, &w.log);
+	if (w.b != NULL && (w.temporary || (w.log != 0 && behind_active(w.b)))) {
+		w.fd = open_empty();
+		why = w.fd == -1 ? errno : EMFILE;
+		if (w.fd != -1 && !remember(w)) {
+			(void)close(w.fd);
+			w.fd = -1;
+		}
+	}
+	pthread_rwlock_unlock(&hooks.lock);
+	if (w.fd != -1 && w.log != 0)
+		behind_log_missing(w.b, w.log);
+	errno = why;
+	return w.fd;
+}
+
+/* Of two files that are missing not the second is made without the first. */
+static bool
+must_wait(const char *path)
+{
+	struct store_behind *b;
+	uint32_t log = 0;
+
+	pthread_rwlock_rdlock(&hooks.lock);
+	b = watcher_of(path, &log);
+	pthread_rwlock_unlock(&hooks.lock);
+	return b != NULL && log != 0 && behind_active(b) && behind_log_misses(b);
+}
+
+int
+store_hooks_replace(struct store_behind *b, uint32_t log, int fd)
+{
+	int why = 0;
+
+	pthread_rwlock_wrlock(&hooks.lock);
+	for (int i = 0; i < FILES_MAX && why == 0; i++) {
+		struct watched_file *w = &hooks.files[i];
+
+		if (w->b != b || w->log != log || !w->stands_in)
+			continue;
+		why = dup3(fd, w->fd, O_CLOEXEC) == -1 ? errno : 0;
+		w->stands_in = why != 0;
+	}
+	pthread_rwlock_unlock(&hooks.lock);
+	return why;
 }
 
 static _Thread_local bool nameless;
@@ -239,9 +310,11 @@ store_open(const char *path, int flags, ...)
 		va_end(ap);
 		fresh = access(path, F_OK) == -1;	/* it asks for that whenever it opens a write-ahead file */
 	}
+	if (fresh && must_wait(path))
+		return stand_in(path, ENOSPC);
 	fd = open(path, flags | O_CLOEXEC, mode);
 	if (fd == -1)
-		return -1;
+		return fresh && (errno == ENOSPC || errno == EDQUOT) ? stand_in(path, errno) : -1;
 	why = opened(fd, path, fresh);
 	if (why == 0)
 		return fd;
@@ -290,7 +363,7 @@ hook_pwrite(int fd, const void *p, size_t n, off_t at)
 	if (w.b == NULL)
 		return pwrite(fd, p, n, at);
 	if (w.temporary)
-		return behind_temporary_write(w.b, fd, p, n, at);
+		return behind_temporary_write(w.b, fd, !w.stands_in, p, n, at);
 	return w.log != 0 ? behind_log_write(w.b, w.log, fd, p, n, at) : behind_page_write(w.b, fd, p, n, at);
 }
 

@@ -23,6 +23,7 @@
 
 #define FD_BASE (1 << 20)
 #define FILES_MAX 4096
+#define ALIASES_MAX 1024
 
 struct open_file {
 	struct memfs_node *node;	/* held; NULL: free */
@@ -33,6 +34,7 @@ struct open_file {
 };
 
 static struct open_file files[FILES_MAX];
+static int aliases[ALIASES_MAX];	/* of the system's descriptors that dup3() made ours: place in `files`, plus 1 */
 
 static int
 fail(int err)
@@ -54,6 +56,8 @@ real(const char *name)
 static struct open_file *
 file_of(int fd)
 {
+	if (fd >= 0 && fd < ALIASES_MAX && aliases[fd] != 0)
+		fd = FD_BASE + aliases[fd] - 1;
 	return fd >= FD_BASE && fd < FD_BASE + FILES_MAX && files[fd - FD_BASE].node != NULL ? &files[fd - FD_BASE] : NULL;
 }
 
@@ -181,7 +185,31 @@ close(int fd)
 	f->node->fs->open_files--;
 	memfs_drop(f->node);
 	f->node = NULL;
-	return 0;
+	if (fd >= FD_BASE)
+		return 0;
+	aliases[fd] = 0;
+	return (int)syscall(SYS_close, fd);
+}
+
+/* A descriptor of the system becomes one of a file of ours; it stays open, so that its number is not given away. */
+int
+dup3(int from, int to, int flags)
+{
+	struct open_file *f = file_of(from);
+
+	if (f == NULL)
+		return (int)syscall(SYS_dup3, from, to, flags);
+	TV_ASSERT(to >= 0 && to < ALIASES_MAX && aliases[to] == 0);
+	for (int i = 0; i < FILES_MAX; i++) {
+		if (files[i].node != NULL)
+			continue;
+		files[i] = *f;
+		memfs_hold(f->node);
+		f->node->fs->open_files++;
+		aliases[to] = i + 1;
+		return to;
+	}
+	return fail(EMFILE);
 }
 
 int

@@ -116,6 +116,15 @@ split_here(struct run *r, enum memfs_call call, const char *name)
 	return run_chance(r, r->same < 8 ? r->split : r->split / 50);
 }
 
+/* A full disk refuses what needs room, and nothing else. */
+static bool
+may_fail(const struct run *r, enum memfs_call call, const char *name)
+{
+	if (r->fault_logs)
+		return call == MEMFS_CREATE && strncmp(name, "log.", 4) == 0 && strcmp(name, "log.0000000001") != 0;
+	return r->fault_errno != ENOSPC || call == MEMFS_CREATE || call == MEMFS_WRITE || call == MEMFS_MKDIR;
+}
+
 static int
 on_call(void *ctx, struct memfs *fs, enum memfs_call call, const char *name)
 {
@@ -129,7 +138,7 @@ on_call(void *ctx, struct memfs *fs, enum memfs_call call, const char *name)
 		r->meanwhile(r->ctx, call, name);
 	if (split_here(r, call, name))
 		split_off(r, memfs_call_name(call), name);
-	if (r->fault_at == 0 || (--r->fault_at > 0))
+	if (r->fault_at == 0 || !may_fail(r, call, name) || --r->fault_at > 0)
 		return 0;
 	run_say(r, "    it fails: %s", strerror(r->fault_errno));
 	r->faulted = true;

@@ -46,6 +46,7 @@ struct run {
 	uint64_t fault_at;
 	unsigned fault_more;
 	int fault_errno;
+	bool fault_logs;		/* only the making of further write-ahead files counts */
 	bool faulted;
 	/* called before each call of the disk, for what another thread might do meanwhile; NULL: nothing */
 	void (*meanwhile)(void *ctx, enum memfs_call call, const char *name);

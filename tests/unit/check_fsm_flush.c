@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -81,25 +82,50 @@ fsync(int fd)
 
 /* errno is set then. */
 static bool
+is_refused(const char *path)
+{
+	bool refused;
+
+	pthread_mutex_lock(&disk.lock);
+	refused = disk.full != 0 && strstr(path, disk.where) != NULL;
+	disk.refused += refused;
+	if (refused)
+		errno = disk.full;
+	pthread_mutex_unlock(&disk.lock);
+	return refused;
+}
+
+static bool
 has_no_room(int fd)
 {
 	char link[40], path[512];
 	ssize_t n;
-	bool refused;
 
-	pthread_mutex_lock(&disk.lock);
-	refused = disk.full != 0;
-	if (refused) {
-		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-		n = readlink(link, path, sizeof(path) - 1);
-		path[n > 0 ? n : 0] = '\0';
-		refused = strstr(path, disk.where) != NULL;
-		disk.refused += refused;
-		errno = disk.full;
-	}
-	pthread_mutex_unlock(&disk.lock);
-	return refused;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	path[n > 0 ? n : 0] = '\0';
+	return is_refused(path);
 }
+
+/* Making a file needs room as well: a block of the folder, an inode. */
+#define OPEN(name_) \
+int name_(const char *path, int flags, ...); \
+int \
+name_(const char *path, int flags, ...) \
+{ \
+	mode_t mode = 0; \
+	va_list ap; \
+\
+	va_start(ap, flags); \
+	if ((flags & O_CREAT) != 0) \
+		mode = va_arg(ap, mode_t); \
+	va_end(ap); \
+	if ((flags & O_CREAT) != 0 && access(path, F_OK) != 0 && is_refused(path)) \
+		return -1; \
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode); \
+}
+OPEN(open)
+OPEN(open64)
 
 ssize_t pwrite64(int fd, const void *p, size_t n, off64_t at);
 ssize_t
