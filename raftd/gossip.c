@@ -305,23 +305,16 @@ take_member(struct gossip *g, struct span body)
 	return err;
 }
 
-static enum tv_err
-take_synced(struct gossip *g)
-{
-	g->synced = true;
-	for (size_t i = 0; i < g->count; i++)
-		if (!g->entries[i].seen)
-			member_gone(g, &g->entries[i]);
-	changed(g, true);
-	return TV_OK;
-}
-
 /* -- who leads -- */
 
+/*
+ * Not before gossipd has found the others again: its clock of events is from before it went, and they may take what it fires by
+ * that for old.
+ */
 static void
 announce(struct gossip *g)
 {
-	struct chan *c = dialer_chan(g->dialer);
+	struct chan *c = g->synced ? dialer_chan(g->dialer) : NULL;
 	struct buf *b = c == NULL ? NULL : chan_begin(c, MSG_GOSSIP_FIRE, 0, g->announcements);
 
 	if (b == NULL)
@@ -368,6 +361,19 @@ take_announced(struct gossip *g, const struct frame *f)
 		log_warn("raftd", "the change of leader could not be announced: %s", log_safe(text, safe, sizeof(safe)));
 	if (f->id == g->announcements)
 		g->announcing = false;
+	return TV_OK;
+}
+
+static enum tv_err
+take_synced(struct gossip *g)
+{
+	g->synced = true;
+	for (size_t i = 0; i < g->count; i++)
+		if (!g->entries[i].seen)
+			member_gone(g, &g->entries[i]);
+	changed(g, true);
+	if (g->announcing)
+		announce(g);
 	return TV_OK;
 }
 
@@ -438,8 +444,6 @@ on_up(void *ctx, struct chan *c)
 	}
 	for (size_t i = 0; i < g->count; i++)
 		g->entries[i].seen = false;
-	if (g->announcing)
-		announce(g);
 	log_debug("raftd", "connected to gossipd");
 }
 

@@ -47,7 +47,8 @@ const struct member *gossip_find(struct gossip *g, struct span name);
 void gossip_tell_identity(struct gossip *g);
 /*
  * Tells the pool that this server leads now: a user event "consul:new-leader" with our name.  It is news for people and
- * scripts, nobody acts on it.  Said again when gossipd went away before it confirmed; not after gossip_calm().
+ * scripts, nobody acts on it.  Said when gossipd knows its members, again when it went away before it confirmed; not after
+ * gossip_calm().
  */
 void gossip_announce(struct gossip *g);
 void gossip_calm(struct gossip *g);

@@ -313,7 +313,8 @@ def said(node, leader):
 
 
 def leader_changes(c, nodes):
-    """Every node hears of a new leader once per election; also when the new leader's gossipd was away."""
+    """Every node hears of a new leader once per election; also when the new leader's gossipd was away, and missed events,
+    and another one came back meanwhile, for which everything before is old."""
     servers = nodes[:3]
     old = c.leader(servers)
     new, third = [n for n in servers if n is not old]
@@ -326,6 +327,13 @@ def leader_changes(c, nodes):
     before = {n.name: said(n, third) for n in nodes}
     new.ctl("raft", "transfer-leader", third.name)
     wait_for(third.name + " leads", lambda: c.leader(servers) is third)
+    others = [n for n in nodes if n is not third]
+    missed = fire(old, "missed")["ID"]
+    for n in others:
+        wait_for(n.name + " heard it", lambda: missed in ids(n))
+    new.kill("gossipd")
+    new.start("gossipd").up()
+    wait_for(new.name + " is back", lambda: [n for n, status in new.members().items() if status == 1 and n == old.name])
     third.start("gossipd").up()
     for n in nodes:
         wait_for(n.name + " was told late", lambda: said(n, third) == before[n.name] + 1)
