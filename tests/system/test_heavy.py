@@ -7,12 +7,16 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, main  # noqa: E402
+import tvframe  # noqa: E402
+from cluster import Cluster, main, wait_for  # noqa: E402
+from raftcluster import MSG, OP, READ_DEFAULT, READ_STALE  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.43.1")
 WRITERS, KEYS = 8, 1000                 # an answer takes raftd some 10 ms
 READERS = 120                           # fewer than rpcd takes of one address
-TIMES = {"election_timeout": "1s", "heartbeat_interval": "250ms"}
+# What a busy machine takes from a daemon moves no leader; what a turn of raftd's loop may take is looked at on its channel.
+STEADY = {"election_timeout": "4s"}
+LISTS = 150                             # of 8000 names: 13 MB, fewer than raftd makes before they are taken
 
 
 def fill(node):
@@ -46,9 +50,22 @@ def crowd(node, path, size):
     assert got == [(200, True)] * READERS, (path, len(got), set(got))
 
 
+def in_the_midst(node, mode):
+    """Many reads in one piece, and a question once the first is answered: is that one answered before the last of them?"""
+    raw = tvframe.pack([OP.KV_KEYS, "", mode, 0, 0, 0, "", ["small/", ""]])
+    with tvframe.Conn(os.path.join(node.run, "raftd.sock"), role="test") as conn:
+        conn.send_raw(b"".join(tvframe.HEAD.pack(len(raw), MSG.OP, 0, i) + raw for i in range(1, LISTS + 1)))
+        order = [conn.wait(lambda f: f.flags & tvframe.REPLY)]
+        conn.send(MSG.INFO, [], LISTS + 1)
+        while len(order) <= LISTS:
+            order.append(conn.wait(lambda f: f.flags & tvframe.REPLY))
+    assert all(f.id > LISTS or (f.body[0] == 0 and len(f.body[5][0]) == WRITERS * KEYS) for f in order)
+    return order[-1].id <= LISTS
+
+
 def heavy_reads():
     with Cluster(NET) as c:
-        nodes = c.servers(3, raftd=TIMES)
+        nodes = c.servers(3, raftd=STEADY)
         leader = c.formed(nodes)
         follower = next(n for n in nodes if n is not leader)
         fill(leader)
@@ -60,6 +77,9 @@ def heavy_reads():
         assert leader.is_leader() and {n.term() for n in nodes} == {term}
         for n in nodes:
             assert "does not read" not in n.log("raftd"), n.name
+        for node in leader, follower:
+            for mode in READ_DEFAULT, READ_STALE:
+                wait_for("%s answers others between reads" % node.name, lambda: in_the_midst(node, mode))
 
 
 if __name__ == "__main__":
