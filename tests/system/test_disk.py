@@ -685,7 +685,7 @@ def test_hanging_follower_slows_nobody():
 
 def test_slow_disk_keeps_the_leader():
     """Syncs of 0.2 to 5 s on the leader, a follower, all of them: the term stays, and the log says how long (S88)."""
-    with FaultCluster(16, disk_stuck_timeout="30s", slow_sync="150ms", write_timeout="60s", election_timeout="1s") as c:
+    with FaultCluster(16, disk_stuck_timeout="30s", slow_sync="150ms", write_timeout="60s", **CALM) as c:
         c.start_all()
         leader = c.wait_leader()
         term = leader.info()["term"]
@@ -725,12 +725,12 @@ def test_fails_while_it_is_registered():
 
 def test_slow_state_keeps_the_leader():
     """The same for the files of the state: checkpoints take their time beside everything else."""
-    with FaultCluster(17, snapshot_threshold=16, snapshot_interval="100ms", trailing_logs=10, election_timeout="1s") as c:
+    with FaultCluster(17, snapshot_threshold=16, snapshot_interval="100ms", trailing_logs=10, **CALM) as c:
         c.start_all()
         leader = c.wait_leader()
         term = leader.info()["term"]
         for node in c.nodes:
-            c.disk(node).sync_delay(2500, "state")
+            c.disk(node).sync_delay(4500, "state")           # longer than anybody waits for a heartbeat
         writers = Writers(c, "w")
         try:
             wait_for("slow checkpoints", lambda: all(c.disk(n).delayed("state") >= 3 for n in c.nodes))
@@ -751,8 +751,7 @@ def test_applying_waits_for_no_disk():
     The state is larger than its cache, its write-ahead log goes from file to file, and each sync of it takes 700 ms: the
     loop waits for none of them, so nobody stands for election, and heartbeats, reads and writes go on (S88).
     """
-    with FaultCluster(18, state_cache="1M", snapshot_threshold=1000000, snapshot_interval="1h", log_bytes="1G",
-                      election_timeout="500ms") as c:
+    with FaultCluster(18, state_cache="1M", snapshot_threshold=1000000, snapshot_interval="1h", log_bytes="1G", **CALM) as c:
         c.start_all()
         leader = c.wait_leader()
         term = leader.info()["term"]
