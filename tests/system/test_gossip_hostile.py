@@ -372,18 +372,17 @@ def flood():
         kinds = [b"\xff" * 1000, w.ping("g1"), w.alive("g2", NET + ".2", 1), w.suspect("g2", 0, "g3"),
                  w.compound([w.ping("g1")] * 40), bytes([w.USER, w.SERF_JOIN]) + w.mapping(LTime=1, Node="g2")]
         with Watch(nodes):
-            sent, stop = 0, time.monotonic() + 4
+            sent, stop = 0, time.monotonic() + 4        # and as long as it takes to send some
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
                 s.bind((NET + ".66", 0))
                 s.connect((g1.addr, 8301))
-                while time.monotonic() < stop:
+                while time.monotonic() < stop or sent <= 1000:
                     for k in kinds:
                         try:
                             s.send(k)
                             sent += 1
                         except OSError:
                             pass
-            assert sent > 1000
             agree(nodes)
 
 
