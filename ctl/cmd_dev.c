@@ -2,6 +2,7 @@
  * clusterctl dev: one server in the foreground with a temporary directory, for application developers.
  * Starts the three daemons as an ordinary user, waits until the server leads, and removes everything at the end.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <ftw.h>
 #include <grp.h>
@@ -32,6 +33,7 @@ static const char *const daemons[] = { "gossipd", "raftd", "rpcd" };
 struct dev {
 	struct ctl *ctl;
 	char dir[64];
+	char at[INET6_ADDRSTRLEN + 16];		/* host and port, as in a URL */
 	const char *bind, *http_port, *datacenter, *node;
 	pid_t pids[DAEMON_COUNT];
 	int signals;		/* signalfd: SIGINT, SIGTERM, SIGCHLD */
@@ -71,6 +73,23 @@ write_config(struct dev *d)
 	ok = ok && write_file(d, "rpcd.conf", buf_cstr(&b)) && write_file(d, "raftd.conf", "bootstrap = true\n");
 	buf_done(&b);
 	return ok;
+}
+
+/* Where the API will be; an IPv6 address is in brackets there. */
+static bool
+set_at(struct dev *d)
+{
+	struct in6_addr scratch;
+	bool six = inet_pton(AF_INET6, d->bind, &scratch) == 1;
+
+	if (!six && inet_pton(AF_INET, d->bind, &scratch) != 1) {
+		fprintf(stderr, "clusterctl: dev: --bind: \"%s\" is neither an IPv4 nor an IPv6 address\n", d->bind);
+		return false;
+	}
+	if ((size_t)snprintf(d->at, sizeof(d->at), six ? "[%s]:%s" : "%s:%s", d->bind, d->http_port) < sizeof(d->at))
+		return true;
+	fprintf(stderr, "clusterctl: dev: --http-port: \"%s\" is no port\n", d->http_port);
+	return false;
 }
 
 /* In the child, as root: become an ordinary user for good. */
@@ -186,12 +205,9 @@ static bool
 wait_ready(struct dev *d)
 {
 	struct mono end = mono_add(clock_mono(), MONO_MS(DEV_START_TIMEOUT_MS));
-	struct buf addr = BUF_INIT(256);
-	struct client *c;
+	struct client *c = client_new(d->at, NULL);
 	bool ok = false;
 
-	buf_printf(&addr, "%s:%s", d->bind, d->http_port);
-	c = client_new(buf_cstr(&addr), NULL);
 	while (!d->stop && !ok && mono_before(clock_mono(), end)) {
 		take_signals(d, DEV_POLL_MS);
 		ok = is_ready(c);
@@ -199,7 +215,6 @@ wait_ready(struct dev *d)
 	if (!ok && !d->stop)
 		fprintf(stderr, "clusterctl: dev: the server did not start within %d s\n", DEV_START_TIMEOUT_MS / 1000);
 	client_free(c);
-	buf_done(&addr);
 	return ok;
 }
 
@@ -229,6 +244,8 @@ make_dir(struct dev *d, const struct passwd *pw)
 static bool
 serve(struct dev *d, const struct passwd *pw)
 {
+	const char *q = d->at[0] == '[' ? "'" : "";	/* shells look for files of such a name */
+
 	if (!make_dir(d, pw) || !write_config(d))
 		return false;
 	for (int i = 0; i < DAEMON_COUNT; i++)
@@ -237,10 +254,10 @@ serve(struct dev *d, const struct passwd *pw)
 	if (!wait_ready(d))
 		return false;
 	printf("Development server is ready; it keeps nothing.\n\n"
-	    "  HTTP API   http://%s:%s\n  admin      clusterctl --addr %s:%s members\n"
-	    "  try        curl -X PUT -d hello http://%s:%s/v1/kv/greeting\n"
-	    "             curl http://%s:%s/v1/kv/greeting?raw\n  data       %s\n\nStop with ^C.\n",
-	    d->bind, d->http_port, d->bind, d->http_port, d->bind, d->http_port, d->bind, d->http_port, d->dir);
+	    "  HTTP API   http://%s\n  admin      clusterctl --addr %s%s%s members\n"
+	    "  try        curl -X PUT -d hello %shttp://%s/v1/kv/greeting%s\n"
+	    "             curl %shttp://%s/v1/kv/greeting?raw%s\n  data       %s\n\nStop with ^C.\n",
+	    d->at, q, d->at, q, q, d->at, q, q, d->at, q, d->dir);
 	fflush(stdout);
 	while (!d->stop)
 		take_signals(d, -1);
@@ -263,6 +280,8 @@ cmd_dev(struct ctl *ctl, int argc, char **argv)
 
 	if (n != 0)
 		return n < 0 ? 2 : ctl_usage(cmd);
+	if (!set_at(&d))
+		return 2;
 	if (geteuid() == 0 && pw == NULL) {
 		fprintf(stderr, "clusterctl: dev: no ordinary user to run as; start it as one\n");
 		return 1;

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """clusterctl called wrongly: exit status 2 for a wrong call, 1 for what did not work, and a sentence that helps."""
 import fnmatch
+import glob
 import os
 import pty
 import re
+import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,7 +15,7 @@ import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import BUILD, TOP, Cluster, main, wait_for  # noqa: E402
+from cluster import BUILD, TOP, Cluster, main, moved, wait_for  # noqa: E402
 
 
 def ctl(*args):
@@ -176,6 +179,46 @@ def test_every_number_is_explained():
         assert not names, "doc/operations.md does not say what these are: " + ", ".join(sorted(names))
 
 
+def runs_for_developers(where, address, at, command):
+    """clusterctl dev at this address: what it prints works, and its end leaves nothing."""
+    env = dict(os.environ, TMPDIR=where)
+    p = subprocess.Popen(command + [os.path.join(where, "clusterctl"), "dev", "--bind", address, "--datacenter", "dc7"],
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=env, text=True)
+    try:
+        text = ""
+        while "Stop with" not in text:
+            line = p.stdout.readline()
+            assert line, "ended: " + text
+            text += line
+        assert "HTTP API   http://%s\n" % at in text, text
+        quoted = "'" if at.startswith("[") else ""
+        assert "curl %shttp://%s/v1/kv/greeting?raw%s\n" % (quoted, at, quoted) in text, text
+        admin = shlex.split(re.search(r"admin +(.*)", text).group(1))
+        there = ["nsenter", "--net", "--target", str(p.pid)] if command else []
+        member = re.compile(r"^dev +%s:8301 +alive +server .* dc7$" % re.escape(at.rpartition(":")[0]), re.M)
+        wait_for("gossipd tells of it", lambda: member.search(subprocess.run(
+            there + [os.path.join(where, admin[0])] + admin[1:], capture_output=True, text=True, timeout=60).stdout))
+        assert glob.glob(os.path.join(where, "triumvir-dev.*"))
+    finally:
+        p.terminate()
+        p.communicate(timeout=60)
+    assert p.returncode == 0 and not glob.glob(os.path.join(where, "triumvir-dev.*")), p.returncode
+
+
+def test_for_developers():
+    expect(2, '"localhost" is neither an IPv4 nor an IPv6 address', "dev", "--bind", "localhost")
+    expect(2, '"[::1]" is neither', "dev", "--bind", "[::1]")
+    with tempfile.TemporaryDirectory(prefix="tv-", dir="/var/tmp") as where:
+        os.chmod(where, 0o755)          # started by root it runs as nobody
+        for name in ("ctl/clusterctl", "gossipd/gossipd", "raftd/raftd", "rpcd/rpcd"):
+            shutil.copy(os.path.join(BUILD, name), where)
+        address = moved("127.60.56") + ".1"
+        runs_for_developers(where, address, address + ":8500", [])
+        own_net = ["unshare", "--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]
+        if os.geteuid() == 0 and subprocess.run(own_net + ["grep", "-q", "lo$", "/proc/net/if_inet6"]).returncode == 0:
+            runs_for_developers(where, "::1", "[::1]:8500", own_net)
+
+
 def test_waiting_shows_on_a_terminal():
     """Who looks at a terminal is told within seconds whom the command waits for; the answer follows on a clean line."""
     with Cluster("127.60.54") as c:
@@ -197,4 +240,5 @@ def test_waiting_shows_on_a_terminal():
 
 
 main(test_wrong_calls, test_nobody_there, test_answer_that_breaks_off, test_keys_are_never_overwritten,
-     test_validate_reads_the_keys, test_on_a_server, test_every_number_is_explained, test_waiting_shows_on_a_terminal)
+     test_validate_reads_the_keys, test_on_a_server, test_every_number_is_explained, test_for_developers,
+     test_waiting_shows_on_a_terminal)
