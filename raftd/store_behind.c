@@ -324,11 +324,22 @@ is_no_room(int ret)
 	return ret == ENOSPC || ret == EDQUOT;
 }
 
-/* Of a write of n bytes: 0, or what kept it from being all of them. */
+/* 0, or the errno that kept it from being all of them: what is written in part says why when the rest is tried. */
 static int
-write_error(ssize_t done, size_t n)
+write_all(int fd, const void *p, size_t n, off_t at)
 {
-	return done == (ssize_t)n ? 0 : done == -1 ? errno : ENOSPC;
+	size_t done = 0;
+
+	while (done < n) {
+		ssize_t now = pwrite(fd, (const uint8_t *)p + done, n - done, at + (off_t)done);
+
+		if (now == -1 && errno != EINTR)
+			return errno;
+		if (now == 0)
+			return EIO;
+		done += now > 0 ? (size_t)now : 0;
+	}
+	return 0;
 }
 
 static uint64_t
@@ -383,12 +394,6 @@ sync_current(struct store_behind *b)
 		b->stat.slowest_ns = took;
 	pthread_mutex_unlock(&b->lock);
 	return ret;
-}
-
-static int
-write_all(int fd, const void *p, size_t n, off_t at)
-{
-	return write_error(pwrite(fd, p, n, at), n);
 }
 
 /*
@@ -745,27 +750,33 @@ keep_back(struct store_behind *b, uint32_t log, const void *p, size_t n, off_t a
 	return true;
 }
 
+/* As pwrite(2) returns it. */
+static ssize_t
+written(int why, size_t n)
+{
+	errno = why != 0 ? why : errno;
+	return why != 0 ? -1 : (ssize_t)n;
+}
+
 ssize_t
 behind_log_write(struct store_behind *b, uint32_t log, int fd, const void *p, size_t n, off_t at)
 {
-	ssize_t done;
 	int why;
 
 	if (keep_back(b, log, p, n, at))
 		return (ssize_t)n;
-	done = pwrite(fd, p, n, at);
-	why = write_error(done, n);
+	why = write_all(fd, p, n, at);
 	pthread_mutex_lock(&b->lock);
 	b->log_dirty = true;
 	b->log_bytes += n;
 	/* Berkeley DB would take it for the end. */
 	if (b->active && is_no_room(why) && add_piece(b, log, p, n, at)) {
 		b->no_room = true;
-		done = (ssize_t)n;
+		why = 0;
 	}
 	wake(b);
 	pthread_mutex_unlock(&b->lock);
-	return done;
+	return written(why, n);
 }
 
 int
@@ -805,19 +816,18 @@ take_page(struct store_behind *b, const void *p, off_t at)
 static ssize_t
 write_or_keep(struct store_behind *b, int fd, const void *p, size_t n, off_t at)
 {
-	ssize_t done = pwrite(fd, p, n, at);
-	int why = write_error(done, n);
+	int why = write_all(fd, p, n, at);
 
 	if (!is_no_room(why) || n != STORE_PAGE_BYTES)
-		return done;
+		return written(why, n);
 	pthread_mutex_lock(&b->lock);
 	if (b->active && pageq_put(&b->pages, at, p)) {
 		b->no_room = true;
-		done = (ssize_t)n;
+		why = 0;
 		wake(b);
 	}
 	pthread_mutex_unlock(&b->lock);
-	return done;
+	return written(why, n);
 }
 
 ssize_t
@@ -907,26 +917,22 @@ ssize_t
 behind_temporary_write(struct store_behind *b, int fd, bool made, const void *p, size_t n, off_t at)
 {
 	bool kept;
-	ssize_t done = -1;
 	int why = ENOSPC;
 
 	pthread_mutex_lock(&b->lock);
 	kept = b->spilt_fd == fd && pageq_find(&b->spilt, at) != NULL;
 	pthread_mutex_unlock(&b->lock);
-	if (!kept && made) {
-		done = pwrite(fd, p, n, at);
-		why = write_error(done, n);
-	}
+	if (!kept && made)
+		why = write_all(fd, p, n, at);
 	if (kept || (is_no_room(why) && n == STORE_PAGE_BYTES)) {
 		pthread_mutex_lock(&b->lock);
 		if ((b->spilt_fd == -1 || b->spilt_fd == fd) && pageq_put(&b->spilt, at, p)) {
 			b->spilt_fd = fd;
-			done = (ssize_t)n;
+			why = 0;
 		}
 		pthread_mutex_unlock(&b->lock);
 	}
-	errno = done == -1 ? why : errno;
-	return done;
+	return written(why, n);
 }
 
 ssize_t

@@ -406,7 +406,7 @@ after_error(struct life *l, enum tv_err err)
 	if (!r->faulted)
 		run_fail(r, "state: a step failed (%s) and the disk had not", tv_strerror(err));
 	r->fault_at = 0;
-	if (!r->failed && fsm_checkpoint(l->f, &index, &term) == TV_OK)
+	if (!r->failed && l->f != NULL && fsm_checkpoint(l->f, &index, &term) == TV_OK)	/* NULL: it was not even opened again */
 		r->now.low = index;
 }
 
