@@ -936,7 +936,7 @@ behind_temporary_write(struct store_behind *b, int fd, bool made, const void *p,
 }
 
 ssize_t
-behind_temporary_read(struct store_behind *b, int fd, void *p, size_t n, off_t at)
+behind_temporary_read(struct store_behind *b, int fd, bool made, void *p, size_t n, off_t at)
 {
 	struct queued_page *q = NULL;
 
@@ -946,6 +946,8 @@ behind_temporary_read(struct store_behind *b, int fd, void *p, size_t n, off_t a
 	if (q != NULL)
 		memcpy(p, q->bytes, n);
 	pthread_mutex_unlock(&b->lock);
+	if (q == NULL && !made)
+		return 0;			/* an empty file */
 	return q != NULL ? (ssize_t)n : pread(fd, p, n, at);
 }
 

@@ -94,7 +94,7 @@ int behind_page_cut(struct store_behind *b, int fd, off_t end);
  * whoever uses it should give up.
  */
 ssize_t behind_temporary_write(struct store_behind *b, int fd, bool made, const void *p, size_t n, off_t at);
-ssize_t behind_temporary_read(struct store_behind *b, int fd, void *p, size_t n, off_t at);
+ssize_t behind_temporary_read(struct store_behind *b, int fd, bool made, void *p, size_t n, off_t at);
 void behind_temporary_closed(struct store_behind *b, int fd);
 bool store_behind_spilt(struct store_behind *b);
 

@@ -74,9 +74,16 @@ store_env_open(struct store_env *env, const struct store_env_options *opt, char 
 	int ret;
 
 	memset(env, 0, sizeof(*env));
-	if ((mkdir(opt->dir, 0700) == -1 && errno != EEXIST) || store_parent_sync(opt->dir) != TV_OK) {
-		snprintf(errbuf, cap, "cannot create %s: %s", opt->dir, strerror(errno));
-		return TV_ESYS;
+	ret = mkdir(opt->dir, 0700) == -1 && errno != EEXIST ? errno : 0;
+	err = store_env_err(env, ret);
+	if (err == TV_OK && store_parent_sync(opt->dir) != TV_OK) {
+		ret = errno;
+		err = TV_ESYS;			/* whatever number it has */
+	}
+	if (err != TV_OK) {
+		snprintf(errbuf, cap, "cannot create %s: %s", opt->dir, strerror(ret));
+		errno = ret;
+		return err;
 	}
 	env->dir = strdup(opt->dir);
 	if (env->dir == NULL)

@@ -214,7 +214,10 @@ opened(int fd, const char *path, bool fresh)
 	return why == 0 && fresh ? name_durable(b, log, path) : why;
 }
 
-/* As empty as a file that was just made, and needs no room anywhere: the end of a pipe whose other end is closed.  -1 with errno. */
+/*
+ * read() finds the end at once, as in a file that was just made, and it needs no room anywhere: the end of a pipe whose other
+ * end is closed.  -1 with errno.
+ */
 static int
 open_empty(void)
 {
@@ -372,9 +375,11 @@ hook_pread(int fd, void *p, size_t n, off_t at)
 {
 	struct watched_file w = find(fd);
 
-	if (w.b == NULL || w.log != 0)
-		return pread(fd, p, n, at);
-	return w.temporary ? behind_temporary_read(w.b, fd, p, n, at) : behind_page_read(w.b, fd, p, n, at);
+	if (w.b != NULL && w.temporary)
+		return behind_temporary_read(w.b, fd, !w.stands_in, p, n, at);
+	if (w.b != NULL && w.stands_in)
+		return 0;
+	return w.b == NULL || w.log != 0 ? pread(fd, p, n, at) : behind_page_read(w.b, fd, p, n, at);
 }
 
 static int

@@ -59,8 +59,10 @@ store_mark_open(struct log_store *s, char *errbuf, size_t cap)
 		return TV_ELIMIT;
 	s->mark_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (s->mark_fd == -1) {
-		snprintf(errbuf, cap, "cannot open %s: %s", path, strerror(errno));
-		return TV_ESYS;
+		int why = errno;
+
+		snprintf(errbuf, cap, "cannot open %s: %s", path, strerror(why));
+		return store_env_err(&s->env, why);
 	}
 	durable = read_mark(s->mark_fd);
 	if (durable > s->seq) {

@@ -45,7 +45,7 @@ restore_mark(const char *dir)
 	restore_path(path, sizeof(path), dir, "/" MARK);
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	if (fd == -1)
-		return TV_ESYS;
+		return errno == ENOSPC || errno == EDQUOT ? TV_ENOSPACE : TV_ESYS;
 	close(fd);
 	return store_dir_sync(dir);
 }
@@ -82,6 +82,19 @@ step_in(const char *dir)
 		return err;
 	(void)unlink(mark);			/* left over it does no harm */
 	return TV_OK;
+}
+
+/* The opposite of both, for a DIR that was not used yet: it becomes DIR.new, without its mark, and DIR.old is DIR again. */
+static enum tv_err
+step_back(const char *dir)
+{
+	char fresh[4096], old[4096];
+
+	restore_path(fresh, sizeof(fresh), dir, ".new");
+	restore_path(old, sizeof(old), dir, ".old");
+	if (rename(dir, fresh) == -1 || store_parent_sync(dir) != TV_OK || rename(old, dir) == -1)
+		return TV_ESYS;
+	return store_parent_sync(dir);
 }
 
 enum tv_err
@@ -164,7 +177,7 @@ displace(struct fsm *f)
 	}
 	pthread_mutex_unlock(&f->lock);
 	errno = ret > 0 ? ret : EIO;
-	return TV_ESYS;
+	return ret == ENOSPC || ret == EDQUOT ? TV_ENOSPACE : TV_ESYS;
 }
 
 /* The meta record is read here, so that the loop finds it in the cache. */
@@ -185,6 +198,18 @@ open_heir(struct fsm *f, char *errbuf, size_t cap)
 	ret = f->heir.db->exists(f->heir.db, NULL, &key, 0);
 	store_env_allocate(f->heir.env);
 	return ret == DB_NOTFOUND ? TV_OK : store_env_err(f->heir.env, ret);
+}
+
+/* There was no room to open the heir: the old state goes on. */
+static bool
+take_back(struct fsm *f)
+{
+	fsm_tables_close(&f->heir);
+	if (step_back(f->dir) != TV_OK)
+		return false;
+	f->displaced = false;
+	(void)flusher_start(f);			/* as before; if it cannot, Berkeley DB syncs by itself */
+	return true;
 }
 
 /* env_lock held. */
@@ -212,8 +237,9 @@ make_ready(struct fsm *f, char *errbuf, size_t cap)
 		snprintf(errbuf, cap, "cannot move the new state to %s: %s", f->dir, strerror(errno));
 	else
 		err = open_heir(f, errbuf, cap);
-	if (err == TV_OK)
-		return TV_OK;
+	/* An old one that was displaced before has lost its files' names. */
+	if (err == TV_OK || (err == TV_ENOSPACE && !was && take_back(f)))
+		return err;
 	pthread_mutex_lock(&f->lock);
 	f->failed = EIO;			/* there is no state to go on with: the process must stop */
 	pthread_mutex_unlock(&f->lock);

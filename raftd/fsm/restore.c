@@ -103,17 +103,26 @@ check_file(const char *path, char *errbuf, size_t cap)
 	return err;
 }
 
+/* It is to be known whether there was no room; whatever else it was, the files go. */
+static enum tv_err
+load_err(const struct store_env *env, int ret)
+{
+	enum tv_err err = store_env_err(env, ret);
+
+	return err == TV_OK || err == TV_ENOSPACE ? err : TV_ESYS;
+}
+
 /* One transaction of records; *end when the file is through. */
 static enum tv_err
-load_some(DB_ENV *e, DB *db, struct snap_in *in, const struct restore_filter *filter, bool *end)
+load_some(struct store_env *env, DB *db, struct snap_in *in, const struct restore_filter *filter, bool *end)
 {
 	size_t bytes = 0;
 	enum tv_err err = TV_OK;
 	DB_TXN *txn;
-	int ret = e->txn_begin(e, NULL, &txn, 0);
+	int ret = env->dbenv->txn_begin(env->dbenv, NULL, &txn, 0);
 
 	if (ret != 0)
-		return TV_ESYS;
+		return load_err(env, ret);
 	for (unsigned n = 0; n < TXN_RECORDS && bytes < TXN_BYTES && ret == 0; n++) {
 		struct span key, val;
 		DBT k, v;
@@ -137,9 +146,9 @@ load_some(DB_ENV *e, DB *db, struct snap_in *in, const struct restore_filter *fi
 	*end = err == TV_EOF;
 	if (ret != 0 || (err != TV_OK && err != TV_EOF)) {
 		(void)txn->abort(txn);		/* the first error is what counts */
-		return ret != 0 ? TV_ESYS : err;
+		return ret != 0 ? load_err(env, ret) : err;
 	}
-	return txn->commit(txn, DB_TXN_NOSYNC) == 0 ? TV_OK : TV_ESYS;
+	return load_err(env, txn->commit(txn, DB_TXN_NOSYNC));
 }
 
 enum tv_err
@@ -164,7 +173,7 @@ load_all(struct store_env *env, struct snap_in *in, const struct restore_filter 
 	if (ret != 0)
 		return store_env_err(env, ret);
 	while (err == TV_OK && !end)
-		err = load_some(e, db, in, filter, &end);
+		err = load_some(env, db, in, filter, &end);
 	ret = db->close(db, err == TV_OK ? 0 : DB_NOSYNC);
 	if (err == TV_OK && ret == 0)
 		ret = e->txn_checkpoint(e, 0, 0, DB_FORCE);
