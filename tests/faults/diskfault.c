@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -99,16 +100,22 @@ kind_of_fd(int fd)
 
 /* -- faults -- */
 
-/* Takes one of the failures that are left; 0 when there is none. */
-static int
-failure(enum diskfault_kind k, enum diskfault_field number, enum diskfault_field count)
+/* False: there was none left. */
+static bool
+take_one(_Atomic uint32_t *left)
 {
-	_Atomic uint32_t *left = field(k, count);
 	uint32_t n = atomic_load(left);
 
 	while (n != 0 && n != DISKFAULT_ALWAYS && !atomic_compare_exchange_weak(left, &n, n - 1))
 		;
-	if (n == 0)
+	return n != 0;
+}
+
+/* Takes one of the failures that are left; 0 when there is none. */
+static int
+failure(enum diskfault_kind k, enum diskfault_field number, enum diskfault_field count)
+{
+	if (!take_one(field(k, count)))
 		return 0;
 	atomic_fetch_add(field(k, DISKFAULT_FAILED), 1);
 	return (int)atomic_load(field(k, number));
@@ -176,7 +183,8 @@ write_fails(enum diskfault_kind k, bool grows)
 		return false;
 	hang(k, DISKFAULT_HANG_WRITE);
 	number = atomic_load(field(k, DISKFAULT_WRITE_ERRNO));
-	if (grows || (number != ENOSPC && number != EDQUOT))
+	if ((grows || (number != ENOSPC && number != EDQUOT)) &&
+	    (atomic_load(field(k, DISKFAULT_WRITE_COUNT)) == 0 || !take_one(field(k, DISKFAULT_WRITE_AFTER))))
 		err = failure(k, DISKFAULT_WRITE_ERRNO, DISKFAULT_WRITE_COUNT);
 	if (err == 0)
 		atomic_fetch_add(field(k, DISKFAULT_WRITES), 1);
@@ -278,6 +286,17 @@ close(int fd)
 	return real(fd);
 }
 
+int
+dup3(int from, int to, int flags)
+{
+	REAL(dup3);
+	int fd = real(from, to, flags);
+
+	if (fd >= 0 && fd < FDS)
+		kinds[fd] = (uint8_t)kind_of_fd(from);
+	return fd;
+}
+
 /* -- reading and writing -- */
 
 ssize_t
@@ -313,6 +332,23 @@ read(int fd, void *p, size_t n)
 	REAL(read);
 
 	return read_fails(kind_of_fd(fd)) ? -1 : real(fd, p, n);
+}
+
+/* What stdio writes it writes by itself, so these two count as a write. */
+size_t
+fwrite(const void *p, size_t size, size_t n, FILE *f)
+{
+	REAL(fwrite);
+
+	return write_fails(kind_of_fd(fileno(f)), true) ? 0 : real(p, size, n, f);
+}
+
+int
+fflush(FILE *f)
+{
+	REAL(fflush);
+
+	return f != NULL && write_fails(kind_of_fd(fileno(f)), true) ? EOF : real(f);
 }
 
 #define PREAD(name_, off_) \

@@ -30,6 +30,7 @@ enum diskfault_field {
 	DISKFAULT_SYNC_COUNT,		/* ... this many times; DISKFAULT_ALWAYS: until cleared */
 	DISKFAULT_WRITE_ERRNO,		/* writes, growing and making files; see diskfault.c */
 	DISKFAULT_WRITE_COUNT,
+	DISKFAULT_WRITE_AFTER,		/* so many that could fail are let through first */
 	DISKFAULT_SYNC_DELAY_MS,	/* each sync takes that much longer */
 	DISKFAULT_HANG,			/* bits: DISKFAULT_HANG_* */
 	DISKFAULT_READ_ERRNO,

@@ -84,9 +84,10 @@ class DiskFault:
         self._set(kind, sync_errno=errno)
         self._set(kind, sync_count=ALWAYS if count is None else count)
 
-    def write_error(self, errno, count=1, kind="all"):
-        """The same for writes.  ENOSPC hits what needs space, other numbers also renaming, cutting, removing."""
-        self._set(kind, write_errno=errno)
+    def write_error(self, errno, count=1, kind="all", after=0):
+        """The same for writes.  ENOSPC hits what needs space, other numbers also renaming, cutting, removing.  So many of
+        each kind are let through first."""
+        self._set(kind, write_errno=errno, write_after=after)
         self._set(kind, write_count=ALWAYS if count is None else count)
 
     def read_error(self, errno, count=1, kind="all"):
