@@ -1,6 +1,7 @@
 /* Growable buffer under a hard cap. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/buf.h"
 
@@ -12,18 +13,48 @@ buf_init(struct buf *b, size_t max)
 	*b = BUF_INIT(max);
 }
 
+static void
+wipe(struct buf *b)
+{
+	if (b->secret && b->cap > 0)
+		explicit_bzero(b->data, b->cap);	/* also what was there before buf_drop() */
+}
+
 void
 buf_done(struct buf *b)
 {
+	bool secret = b->secret;
+
+	wipe(b);
 	free(b->data);
 	*b = BUF_INIT(b->max);
+	b->secret = secret;
 }
 
 void
 buf_reset(struct buf *b)
 {
+	wipe(b);
 	b->len = 0;
 	b->failed = false;
+}
+
+/* realloc() would leave what it moves where it was. */
+static uint8_t *
+resize(struct buf *b, size_t cap)
+{
+	uint8_t *data;
+
+	if (!b->secret)
+		return realloc(b->data, cap);
+	data = malloc(cap);
+	if (data == NULL)
+		return NULL;
+	if (b->len > 0)
+		memcpy(data, b->data, b->len);
+	wipe(b);
+	free(b->data);
+	return data;
 }
 
 static bool
@@ -38,7 +69,7 @@ grow(struct buf *b, size_t need)
 		cap = cap > SIZE_MAX / 2 ? need : cap * 2;
 	if (cap > b->max)
 		cap = b->max;
-	data = realloc(b->data, cap);
+	data = resize(b, cap);
 	if (data == NULL)
 		return false;
 	b->data = data;

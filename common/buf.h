@@ -19,12 +19,13 @@ struct buf {
 	size_t len, cap;	/* bytes used, bytes allocated */
 	size_t max;		/* hard cap in bytes */
 	bool failed;		/* sticky */
+	bool secret;		/* set by the owner: no byte stays in memory that is given back or emptied; sticky */
 };
 
-#define BUF_INIT(max_) ((struct buf){ NULL, 0, 0, (max_), false })
+#define BUF_INIT(max_) ((struct buf){ NULL, 0, 0, (max_), false, false })
 
 void buf_init(struct buf *b, size_t max);
-/* Frees the bytes; the buffer may be used again (same cap). */
+/* Frees the bytes; the buffer may be used again (same cap, as secret as before). */
 void buf_done(struct buf *b);
 /* Empties it and clears `failed`; keeps the memory. */
 void buf_reset(struct buf *b);

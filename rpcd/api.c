@@ -191,7 +191,9 @@ body_limit(const struct api *api, enum endpoint_body kind)
 {
 	if (kind == BODY_STREAM)
 		return api->conf->snapshot_bytes_max;
-	return kind == BODY_VALUE ? api->conf->kv_max_value_size : kind == BODY_JSON ? api->conf->body_bytes_max : 0;
+	if (kind == BODY_JSON || kind == BODY_KEY)
+		return api->conf->body_bytes_max;
+	return kind == BODY_VALUE ? api->conf->kv_max_value_size : 0;
 }
 
 void
@@ -211,8 +213,10 @@ api_begin(struct api *api, struct request *r)
 	r->answer.body.max = api->conf->answer_bytes_max;
 	r->running = true;
 	target_split(r->head.target, &raw, &query);
-	if (take_path(r, raw) && take_endpoint(r) && take_method(r) && take_query(r, query) && api_trusted(r))
+	if (take_path(r, raw) && take_endpoint(r) && take_method(r) && take_query(r, query) && api_trusted(r)) {
 		r->body_max = body_limit(api, r->endpoint->body);
+		r->body.secret = r->scratch.secret = r->answer.body.secret = r->endpoint->body == BODY_KEY;
+	}
 	if (!r->answered && r->endpoint->body == BODY_STREAM)
 		r->endpoint->run(r);
 	r->running = false;
@@ -249,6 +253,7 @@ fold_target(struct request *r, struct arena *fresh)
 		return false;
 	memcpy(r->kept, r->head.target.p, r->head.target.len);
 	r->head.target.p = r->kept;
+	arena_wipe(&r->arena);
 	arena_done(&r->arena);
 	r->arena = *fresh;
 	r->path = r->rest = r->op.dc = SPAN_NONE;
@@ -268,6 +273,7 @@ api_fold(struct request *r)
 
 	if ((token != NULL && !keep_string(a, &token)) || (authorization != NULL && !keep_string(a, &authorization)) ||
 	    (!whole && !fold_target(r, &fresh))) {
+		arena_wipe(&fresh);
 		arena_done(&fresh);
 		return false;
 	}
@@ -338,6 +344,8 @@ api_end(struct request *r)
 	r->accounted = 0;
 	filter_free(r->filter);
 	r->filter = NULL;
+	if (r->kept != NULL)
+		explicit_bzero(r->kept, r->head.target.len);	/* ?token= */
 	free(r->kept);
 	r->kept = NULL;
 	if (r->sent != NULL)

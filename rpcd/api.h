@@ -46,6 +46,7 @@ struct api {
 enum endpoint_body {
 	BODY_NONE,		/* read and dropped */
 	BODY_JSON,		/* body_bytes_max */
+	BODY_KEY,		/* the same; it, what is asked and the answer are wiped at the end */
 	BODY_VALUE,		/* kv_max_value_size */
 	BODY_STREAM,		/* snapshot_bytes_max; run is called before the body, and sets r->feed and r->feed_end */
 };

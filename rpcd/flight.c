@@ -123,6 +123,7 @@ flight_free(struct flight *f)
 	if (f->next != NULL)
 		f->next->prev = f->prev;
 	free(f->tried);
+	explicit_bzero(f->body, f->body_len);	/* a token, a key */
 	if (!f->reusable || r->spare_count == SPARES_MAX) {
 		free(f);
 		return;

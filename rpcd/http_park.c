@@ -46,6 +46,7 @@ block_new(struct exchange *x, enum head_keep keep)
 	if (b == NULL)
 		return NULL;
 	buf_init(&b->head, HEAD_BYTES_MAX);
+	b->head.secret = a->body.secret;
 	head_write(&b->head, x->http->conf.conf, a, keep);
 	if (a->body.len > 0 && a->body.len <= JOIN_BYTES_MAX)
 		buf_put(&b->head, a->body.data, a->body.len);
@@ -402,6 +403,7 @@ http_park_init(struct http *h)
 	ev_timer_init(&h->turn, on_turn, 0., 0.);
 	h->turn.data = h;
 	buf_init(&h->last.target, REQUEST_ARENA_MAX);
+	h->last.target.secret = true;		/* ?token= */
 }
 
 void

@@ -1,5 +1,4 @@
 /* A question about keys to gossipd, see keyask.h. */
-#include <sodium.h>
 #include <stdlib.h>
 
 #include "common/keys.h"
@@ -27,11 +26,11 @@ struct keyask {
 static void
 keyask_free(struct keyask *k)
 {
+	arena_wipe(&k->arena);
 	arena_done(&k->arena);
 	free(k);
 }
 
-/* The packed list holds keys. */
 static void
 keyask_end(struct keyask *k, enum tv_err err, const char *text, struct buf *value)
 {
@@ -42,8 +41,6 @@ keyask_end(struct keyask *k, enum tv_err err, const char *text, struct buf *valu
 	else if (value != NULL)
 		reply.value = buf_span(value);
 	k->done(k->ctx, &reply);
-	if (value != NULL && value->cap > 0)
-		sodium_memzero(value->data, value->cap);
 	keyask_free(k);
 }
 
@@ -122,6 +119,7 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 		    "gossipd went away before it answered", NULL);
 		return;
 	}
+	b.secret = true;		/* the packed list holds keys */
 	if (mpr_array(&r) != 3)
 		rd_fail(&r, TV_EFORMAT);
 	code = mpr_uint(&r, UINT8_MAX);
@@ -163,13 +161,13 @@ keyask_start(struct view *v, const struct op_request *q, const char *datacenter,
 		*err = TV_EINVAL;
 	k->wan = op.WAN;
 	if (*err == TV_OK) {
+		b.secret = true;
 		mpw_array(&b, 4);
 		mpw_uint(&b, op.What);
 		mpw_bin(&b, op.Key);
 		mpw_uint(&b, op.RelayFactor);
 		mpw_uint(&b, POOL_BIT(POOL_LAN) | (op.WAN ? POOL_BIT(POOL_WAN) : 0));
 		k->id = view_call(v, MSG_GOSSIP_KEYRING, buf_span(&b), timeout, on_answer, k, err);
-		sodium_memzero(b.data, b.cap);
 	}
 	buf_done(&b);
 	if (k->id != 0)

@@ -305,6 +305,7 @@ call_wait(struct link *k, struct link_call *c, struct span body)
 	struct link_call **at = &k->waiting;
 
 	buf_init(&c->body, body.len + 1);
+	c->body.secret = true;			/* a token, a key */
 	buf_putspan(&c->body, body);
 	if (c->body.failed) {
 		call_doom(c, TV_EUNREACH);

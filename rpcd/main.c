@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <jansson.h>
+#include <malloc.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,6 +154,15 @@ open_rpc(struct rpcd *p, char *errbuf, size_t cap)
 	return TV_ESYS;
 }
 
+/* For JSON: the bodies that we parse may hold a key. */
+static void
+free_wiped(void *p)
+{
+	if (p != NULL)
+		explicit_bzero(p, malloc_usable_size(p));
+	free(p);
+}
+
 static enum tv_err
 open_all(struct daemon_spec *d, char *errbuf, size_t cap)
 {
@@ -167,6 +177,7 @@ open_all(struct daemon_spec *d, char *errbuf, size_t cap)
 		snprintf(errbuf, cap, "libsodium does not start");
 		return TV_ESYS;
 	}
+	json_set_alloc_funcs(malloc, free_wiped);
 	json_object_seed(0);		/* reads /dev/urandom now: the sandbox will hide it */
 	if ((err = open_keys(p, errbuf, cap)) != TV_OK || (err = open_rpc(p, errbuf, cap)) != TV_OK)
 		return err;

@@ -77,7 +77,7 @@ may_keep(const struct answer *a, bool many, bool close_after)
 	size_t body = many ? KEPT_BODY_BYTES : SHORT_BODY_BYTES;
 	unsigned headers = many ? KEPT_HEADERS : SHORT_HEADERS;
 
-	return a->body.len <= body && a->header_count <= headers && !close_after;
+	return a->body.len <= body && a->header_count <= headers && !close_after && !a->body.secret;
 }
 
 static bool

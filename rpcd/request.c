@@ -14,6 +14,7 @@ recycle(struct buf *b, size_t max)
 		buf_done(b);
 	buf_reset(b);
 	b->max = max;
+	b->secret = false;
 }
 
 void
@@ -23,6 +24,7 @@ request_reset(struct request *r)
 		.arena = r->arena, .body = r->body, .scratch = r->scratch, .answer.body = r->answer.body,
 	};
 
+	arena_wipe(&clean.arena);	/* a token, in the target or a header of its own; a key */
 	if (clean.arena.used > BUFFER_KEPT_MAX)
 		arena_done(&clean.arena);
 	else
@@ -37,6 +39,7 @@ request_reset(struct request *r)
 void
 request_done(struct request *r)
 {
+	arena_wipe(&r->arena);
 	arena_done(&r->arena);
 	buf_done(&r->body);
 	buf_done(&r->scratch);
@@ -106,7 +109,7 @@ swap_body(struct request *r)
 static void
 compress(struct request *r)
 {
-	if (r->api == NULL || r->api->gzip == NULL || r->answer.body.len < GZIP_BYTES_MIN ||
+	if (r->api == NULL || r->api->gzip == NULL || r->answer.body.secret || r->answer.body.len < GZIP_BYTES_MIN ||
 	    r->answer.body.len > r->api->conf->gzip_bytes_max || !gzip_accepted(r->head.accept_encoding))
 		return;
 	buf_reset(&r->scratch);

@@ -106,9 +106,9 @@ struct request {
 
 #define REQUEST_ARENA_MAX (64u << 20)
 
-/* Empties a zeroed or used request, keeping small buffers for reuse. */
+/* Empties a zeroed or used request, keeping small buffers for reuse; tokens and keys are wiped. */
 void request_reset(struct request *r);
-/* Frees everything that it holds. */
+/* Frees everything that it holds, wiped likewise. */
 void request_done(struct request *r);
 /* Takes a part of the body. */
 void request_body(struct request *r, const void *bytes, size_t n);

@@ -84,6 +84,8 @@ route_start(struct route *r, const struct op_request *q, route_done *done, void 
 	struct route_call *c = NULL;
 	enum tv_err err;
 
+	b.secret = true;			/* a token, a key */
+	(void)buf_room(&b, q->dc.len + q->token.len + q->args.len + 64);
 	op_request_write(&b, q);
 	if (!b.failed)
 		c = route_relay(r, ROUTE_HERE, buf_span(&b), done, ctx, &err);

@@ -259,7 +259,7 @@ void
 serf_put_coord(struct buf *b, const struct coordinate *c)
 {
 	uint8_t bytes[VEC_BYTES];
-	struct buf vec = { bytes, 0, sizeof(bytes), sizeof(bytes), false };
+	struct buf vec = { bytes, 0, sizeof(bytes), sizeof(bytes), false, false };
 	struct coord_map m = { c->adjustment, c->error, c->height, SPAN_NONE };
 
 	mpw_array(&vec, COORDINATE_DIMENSIONS);

@@ -296,6 +296,38 @@ START_TEST(client_leaves)
 END_TEST
 
 /* The head's strings are libmicrohttpd's, and gone once the request is folded. */
+static bool
+is_zero(const void *bytes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (((const uint8_t *)bytes)[i] != 0)
+			return false;
+	return true;
+}
+
+/* The memory of a request serves the next one: a token and a key are gone from it. */
+START_TEST(secrets_are_wiped)
+{
+	struct request *r = fake_begin("POST", "/v1/operator/keyring?token=tok%65n-of-an-operator",
+	    "{\"Key\":\"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\"}", NULL);
+	struct span token = params_get(&r->query, "token");
+
+	span_is(token, "token-of-an-operator");
+	ck_assert_uint_eq(fake.started, 1);
+	ck_assert(r->body.secret && r->scratch.secret && r->answer.body.secret);
+	ck_assert_uint_gt(r->body.len, 0);
+	buf_puts(&r->scratch, "0123456789abcdef");
+	buf_puts(&r->answer.body, "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=");
+	fake_end(r);
+	request_reset(r);
+	ck_assert(is_zero(token.p, token.len));
+	ck_assert(r->body.cap > 0 && is_zero(r->body.data, r->body.cap));
+	ck_assert(r->scratch.cap > 0 && is_zero(r->scratch.data, r->scratch.cap));
+	ck_assert(r->answer.body.cap > 0 && is_zero(r->answer.body.data, r->answer.body.cap));
+	ck_assert(!r->body.secret && !r->scratch.secret && !r->answer.body.secret);
+}
+END_TEST
+
 START_TEST(folding)
 {
 	char target[] = "/v1/kv/a%2Fb?raw&index=41&dc=dc2&pretty", token[] = "secret", host[] = "localhost";
@@ -991,7 +1023,7 @@ main(void)
 {
 	const TTest *const tests[] = {
 		every_endpoint_tells_its_methods, paths, browsers, kv_reads, kv_keys, kv_writes, kv_refusals,
-		errors, client_leaves, folding, same_reply_again, compression, slow_readers, session_create,
+		errors, client_leaves, folding, secrets_are_wiped, same_reply_again, compression, slow_readers, session_create,
 		session_rest, catalog_writes, catalog_reads, near, coordinate_reads, coordinate_update,
 		cache_control, filters, health_reads, status_and_operator, autopilot_configuration,
 		autopilot_health, raft_recover_from_elsewhere, raft_recover,

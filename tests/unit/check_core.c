@@ -142,6 +142,37 @@ START_TEST(writes)
 }
 END_TEST
 
+static bool
+is_zero(const void *bytes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (((const uint8_t *)bytes)[i] != 0)
+			return false;
+	return true;
+}
+
+START_TEST(secret_buffers)
+{
+	struct buf b = BUF_INIT(100000);
+
+	b.secret = true;
+	for (unsigned i = 0; i < 3000; i++)			/* grows several times */
+		buf_printf(&b, "%u,", i);
+	ck_assert(!b.failed);
+	ck_assert_int_eq(memcmp(b.data, "0,1,2,", 6), 0);
+	ck_assert_str_eq(buf_cstr(&b) + b.len - 6, ",2999,");
+	buf_drop(&b, 1000);					/* its last bytes stay behind the end */
+	buf_reset(&b);
+	ck_assert(is_zero(b.data, b.cap));
+	buf_puts(&b, "again");
+	buf_done(&b);
+	ck_assert(b.secret && b.max == 100000 && b.data == NULL);
+	buf_puts(&b, "and again");
+	ck_assert_str_eq(buf_cstr(&b), "and again");
+	buf_done(&b);
+}
+END_TEST
+
 /* Each cap: what fits is written, what does not leaves the buffer as it was, and all later writes too. */
 START_TEST(caps)
 {
@@ -313,6 +344,7 @@ main(void)
 	tcase_add_test(t, reads);
 	tcase_add_test(t, reader_errors);
 	tcase_add_test(t, writes);
+	tcase_add_test(t, secret_buffers);
 	tcase_add_test(t, caps);
 	tcase_add_test(t, odd_sizes);
 	tcase_add_test(t, arenas);
