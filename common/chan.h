@@ -87,8 +87,8 @@ size_t chan_pending(const struct chan *c);
 uint64_t chan_mark(const struct chan *c);
 bool chan_passed(const struct chan *c, uint64_t mark);
 /*
- * A number that changes with each sign that the peer lives: bytes came, or it takes what has piled up for it.  That a few
- * bytes left is none: the kernel takes them for a frozen peer too.  See common/silence.h.
+ * A number that changes with each sign that the peer lives: bytes came, or it takes what has piled up for it.  That a
+ * few bytes left is none: the kernel takes them for a frozen peer too.  See common/silence.h.
  */
 uint64_t chan_signs(const struct chan *c);
 /* Stops / resumes reading from the peer (back pressure). */

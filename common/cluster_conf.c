@@ -369,7 +369,8 @@ cluster_conf_load(const char *dir, struct cluster_conf *out, char *errbuf, size_
 	if (err != TV_OK && err != TV_ENOENT)
 		return err;
 	if ((err = default_name(&k)) == TV_OK && (err = check_keys(&k, dir)) == TV_OK &&
-	    (err = check_encryption(&k)) == TV_OK && (err = check_bind(&k)) == TV_OK && (err = check_advertise(&k)) == TV_OK &&
+	    (err = check_encryption(&k)) == TV_OK && (err = check_bind(&k)) == TV_OK &&
+	    (err = check_advertise(&k)) == TV_OK &&
 	    (err = check_join(&k, "retry_join", &out->retry_join)) == TV_OK &&
 	    (err = check_join(&k, "retry_join_wan", &out->retry_join_wan)) == TV_OK)
 		err = check_ports(&k);

@@ -22,8 +22,8 @@ struct cluster_conf {
 	char *node_name;		/* default: host name up to the first dot */
 	char *datacenter;		/* "dc1" */
 	bool server;			/* false */
-	char *bind;			/* of gossip, raft and rpc ports. Default: "0.0.0.0" with keys, else "127.0.0.1" */
-	char *advertise;		/* what others dial; default: bind, or if that is a wildcard the first private address */
+	char *bind;			/* of gossip, raft and rpc; default: "0.0.0.0" with keys, else "127.0.0.1" */
+	char *advertise;		/* what others dial; default: bind, or the first private one of a wildcard */
 	char *advertise_wan;		/* default: advertise */
 	struct conf_list retry_join;	/* "ip[:port]" of LAN members */
 	struct conf_list retry_join_wan;

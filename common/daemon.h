@@ -36,8 +36,10 @@ struct daemon_spec {
 	/* Trust nothing.  Sets up watchers on the loop and returns; daemon_main runs the loop. */
 	enum tv_err (*run)(struct daemon_spec *d, struct ev_loop *loop);
 	void (*reload)(struct daemon_spec *d);	/* may be NULL */
-	/* The first SIGTERM or SIGINT.  True: the daemon finishes what is under way and calls daemon_quit() itself, soon; a
-	 * second signal does not wait for that.  May be NULL. */
+	/*
+	 * The first SIGTERM or SIGINT.  True: the daemon finishes what is under way and calls daemon_quit() itself,
+	 * soon; a second signal does not wait for that.  May be NULL.
+	 */
 	bool (*wind_down)(struct daemon_spec *d);
 	void (*stop)(struct daemon_spec *d);	/* orderly end: flush, close, free (no leaks) */
 	void *ctx;				/* the daemon's own */

@@ -23,8 +23,8 @@ enum msg_type {
 	MSG_MONITOR = 3,
 	/* [u64 wall_ms, u8 level, str area, str text] */
 	MSG_LOG = 4,
-	/* Question: [].  Answer: [].  Are you there?  raftd.sock only, in both directions, and only to a peer whose HELLO says
-	 * our own build: others would take it for an error. */
+	/* Question: [].  Answer: [].  Are you there?  raftd.sock only, in both directions, and only to a peer whose
+	 * HELLO says our own build: others would take it for an error. */
 	MSG_PING = 5,
 
 	/* -- gossipd.sock, asked by raftd and rpcd -- */
@@ -46,14 +46,16 @@ enum msg_type {
 	MSG_GOSSIP_TAGS = 22,
 	/* Question: [].  No answer; MSG_GOSSIP_USER_EVENT and MSG_GOSSIP_HEARD frames (id 0) follow. */
 	MSG_GOSSIP_EVENTS = 23,
-	/* [u8 pool, u64 ltime, str name, bin payload, bool coalesce, bool old].  Old ones come first: the newest that there
-	 * were before the question, oldest first, so that an rpcd that starts again can show them. */
+	/* [u8 pool, u64 ltime, str name, bin payload, bool coalesce, bool old].  Old ones come first: the newest that
+	 * there were before the question, oldest first, so that an rpcd that starts again can show them. */
 	MSG_GOSSIP_USER_EVENT = 24,
-	/* A query that wants an answer: [u8 pool, u64 ltime, u32 id, str name, bin payload, str from, u64 timeout_ms]. */
+	/* A query that wants an answer:
+	 * [u8 pool, u64 ltime, u32 id, str name, bin payload, str from, u64 timeout_ms]. */
 	MSG_GOSSIP_HEARD = 25,
 	/* Question: [u8 pool, str name, bin payload, bool coalesce].  Answer: [u8 err, str text, u64 ltime]. */
 	MSG_GOSSIP_FIRE = 26,
-	/* Question: [u8 pool, str name, bin payload, [bin filter], bool want_ack, u8 relay, u64 timeout_ms (0: default)].
+	/* Question:
+	 * [u8 pool, str name, bin payload, [bin filter], bool want_ack, u8 relay, u64 timeout_ms (0: default)].
 	 * Answer when it is over: [u8 err, str text, [[str from, bool ack, bin payload]], u32 alive]. */
 	MSG_GOSSIP_QUERY = 27,
 	/* Question: [u8 pool, u64 ltime, u32 id, bin payload].  Answer: [u8 err, str text]. */
@@ -62,7 +64,8 @@ enum msg_type {
 	 * Answer: [u8 err, str text, [[str name, f64 error, f64 adjustment, f64 height, [f64 x 8]]]]: our own, always,
 	 * then those of the names; who never answered a probe of ours has none.  TV_EPERM: coordinates are off. */
 	MSG_GOSSIP_COORDS = 29,
-	/* Question: [u8 what (0 list, 1 install, 2 use, 3 remove), bin key, u8 relay, u8 pools (bit 0 LAN, 1 WAN: if there)].
+	/* Question:
+	 * [u8 what (0 list, 1 install, 2 use, 3 remove), bin key, u8 relay, u8 pools (bit 0 LAN, 1 WAN: if there)].
 	 * Answer when all have answered or their time is over: [u8 err, str text, [[u8 pool, u32 nodes, u32 responses,
 	 *  u32 errors, map key -> u32 count, map primary key -> u32 count, map node -> str message]]]; keys in base64.
 	 * TV_EPERM: not at this stage of encryption.  The checks that make a rotation safe are the asker's. */
@@ -82,13 +85,13 @@ enum msg_type {
 	MSG_RAFT_LEAVE = 34,
 	/* Body and answer as MSG_OP, between rpcds.  MSG_OP may be routed on by the receiver; these two may not,
 	 * so that requests cannot go in circles:
-	 * FINAL: the sender takes the receiver for the leader; answer from the local raftd or refuse with TV_ENOTLEADER.
+	 * FINAL: the sender takes the receiver for the leader; answer from the local raftd or say TV_ENOTLEADER.
 	 * DC: comes from another datacenter; the request's dc must be the receiver's own, else TV_EUNREACH. */
 	MSG_OP_FINAL = 35,
 	MSG_OP_DC = 36,
 
 	/* raftd.sock.  Question: [bool dry_run]: the majority is lost for good, go on with this server alone.
-	 * Answer: [u8 err, str text, value]: value a raft_recovery (common/records.h), nil on an error that has no report. */
+	 * Answer: [u8 err, str text, value]: value a raft_recovery (common/records.h), nil when there is no report. */
 	MSG_RAFT_RECOVER = 37,
 
 	/* -- raftd port 8300, between servers; raftd/peer.c -- */
@@ -105,12 +108,12 @@ enum msg_type {
 	/* Question: [].  How far is your log?
 	 * Answer: [u8 err, str text, u64 last_index, u64 last_term, u64 commit, u64 leader_last]. */
 	MSG_RAFT_LOG_STATE = 68,
-	/* No question, on the link that the other one dialled: [u8 why (enum notice_why), str text].  Why you are not what you
-	 * may think you are; for the log there. */
+	/* No question, on the link that the other one dialled: [u8 why (enum notice_why), str text].  Why you are not
+	 * what you may think you are; for the log there. */
 	MSG_RAFT_NOTICE = 69,
 	/* Question: [].  Does the rpcd beside you answer?  Only to who says RAFT_FEATURE_SERVED.
-	 * Answer: [u8 err, str text]: TV_OK it has just done so; TV_EUNREACH there is none; TV_EAGAIN it is of another build
-	 * and was not asked.  No answer while it is silent. */
+	 * Answer: [u8 err, str text]: TV_OK it has just done so; TV_EUNREACH there is none; TV_EAGAIN it is of another
+	 * build and was not asked.  No answer while it is silent. */
 	MSG_RAFT_SERVED = 70,
 };
 

@@ -27,7 +27,7 @@ enum noise_pattern { NOISE_NNPSK0 = 1, NOISE_NKPSK0 = 2 };
 
 struct noise_conf {			/* what one kind of link uses; borrowed by its channels */
 	enum noise_pattern pattern;
-	const struct key *psks;		/* accepted psks; who initiates takes the first, unless chan_conf.psk says otherwise */
+	const struct key *psks;		/* accepted psks; who initiates takes the first, or that of chan_conf.psk */
 	unsigned psk_count;
 	const uint8_t *static_secret;	/* NK responder */
 	const uint8_t *static_public;	/* NK both sides */

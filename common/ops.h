@@ -27,10 +27,10 @@ enum op_kind {
 	OP_WRITE,	/* proposed to the log by the leader */
 	OP_LEADER,	/* answered by the leader from memory (session renew, raft changes) */
 	OP_VIEW,	/* answered by any server's rpcd from its view of the pools; raftd refuses it */
-	OP_GOSSIP,	/* carried out by the gossipd of the node asked: this one, or a server of the other datacenter */
+	OP_GOSSIP,	/* done by the gossipd of the node asked: this one, or a server of another datacenter */
 	OP_GOSSIP_SERVER,	/* carried out by the gossipd of a server, which is in both pools */
-	OP_SERVER,	/* carried out by the raftd of the server that the arguments name first; "": the leader's, or when
-			 * stale that of any server */
+	OP_SERVER,	/* carried out by the raftd of the server that the arguments name first; "": the leader's,
+			 * or when stale that of any server */
 };
 enum op_answers { OP_ONE, OP_LIST };
 enum op_mode { OP_DEFAULT = 0, OP_CONSISTENT = 1, OP_STALE = 2 };

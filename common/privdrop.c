@@ -26,8 +26,9 @@ privdrop_plan(const char *user, struct privdrop *plan, char *errbuf, size_t cap)
 	gr = getgrnam(DAEMON_GROUP);
 	if (pw == NULL || gr == NULL) {
 		snprintf(errbuf, cap, "the %s %s does not exist: run systemd-sysusers with the sysusers.d file of "
-		    "this package, or create it with %s --system %s", pw == NULL ? "user" : "group", pw == NULL ? user : DAEMON_GROUP,
-		    pw == NULL ? "useradd" : "groupadd", pw == NULL ? user : DAEMON_GROUP);
+		    "this package, or create it with %s --system %s", pw == NULL ? "user" : "group",
+		    pw == NULL ? user : DAEMON_GROUP, pw == NULL ? "useradd" : "groupadd",
+		    pw == NULL ? user : DAEMON_GROUP);
 		return TV_ENOENT;
 	}
 	if (pw->pw_uid == 0 || pw->pw_gid == 0) {

@@ -35,8 +35,8 @@ struct kv_apply {			/* OP_KV_APPLY; answer: bool_reply */
 };
 extern const struct schema kv_apply_schema;
 /*
- * KV_DELETE_PART: Value is the key to go on with ("": the first one), ModifyIndex that of the first part (0: this is it),
- * after which keys stay, Flags how much work it may be.
+ * KV_DELETE_PART: Value is the key to go on with ("": the first one), ModifyIndex that of the first part (0: this is
+ * it), after which keys stay, Flags how much work it may be.
  */
 struct kv_part {
 	struct span Next;		/* Value of the next part; "" when none is left */
@@ -247,7 +247,7 @@ struct raft_recovery {			/* answer of MSG_RAFT_RECOVER */
 	uint64_t LastIndex, LastTerm, CommitIndex;	/* here */
 	uint64_t LeaderLastIndex;	/* the last leader's log as last heard of, by anybody that answered; 0: never */
 	int64_t LeaderContact;		/* ns ago; -1: not since the start */
-	uint64_t MayBeLost;		/* entries that the last leader had and this server has not, as far as is known */
+	uint64_t MayBeLost;		/* entries that the last leader is known to have had and this server has not */
 	uint64_t Voters, VotersAnswering;	/* this one included */
 	struct span Best;		/* name of the server that should be recovered instead; "" this one */
 	struct obj_list Servers;	/* of raft_survivor */
@@ -294,8 +294,8 @@ extern const struct schema event_fire_schema;
 
 /* -- snapshots -- */
 struct snapshot_ask {			/* all of SNAPSHOT_*, RESTORE_OPEN ... RESTORE_STATUS */
-	struct span Server;		/* node id of the server that does it; "" at the beginning.  First: routing reads it */
-	struct span ID;			/* of the save or restore; "" at the beginning, or for the newest restore's status */
+	struct span Server;		/* node id of who does it; "" at the beginning.  First: routing reads it */
+	struct span ID;			/* of the save or restore; "" at the beginning, or for the newest restore */
 	uint64_t Offset;		/* of the archive's bytes; RESTORE_APPLY: their number */
 	struct span Data;		/* RESTORE_WRITE */
 };

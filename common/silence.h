@@ -24,7 +24,7 @@ struct silence {			/* all zero: begins with the next look */
 enum silence_verdict {
 	SILENCE_FINE,			/* nothing to do */
 	SILENCE_ASK,			/* ask now; said once until there is a sign of life */
-	SILENCE_DEAD,			/* no answer within patience; said by every look until there is a sign of life */
+	SILENCE_DEAD,			/* no answer within patience; said by every look until it shows life */
 };
 
 enum silence_verdict silence_look(struct silence *s, const struct silence_conf *conf, struct mono now, uint64_t signs);

@@ -442,14 +442,15 @@ client_complain(struct client *c, const char *what, const struct client_answer *
 		fprintf(stderr, "clusterctl: %s: the answer of %s broke off: %s\n", what, c->addr, a->error);
 	} else if (a->status == 0) {
 		fprintf(stderr, "clusterctl: %s: no answer from %s: %s\n", what, c->addr, a->error);
-		fprintf(stderr, "Is rpcd running there? Say whom to ask with --addr, TRIUMVIR_ADDR or CONSUL_HTTP_ADDR.\n");
+		fprintf(stderr, "Is rpcd running there? Say whom to ask with --addr, TRIUMVIR_ADDR or "
+		    "CONSUL_HTTP_ADDR.\n");
 	} else if (a->body.len > 0) {
 		fprintf(stderr, "clusterctl: %s: ", what);
 		out_lines(stderr, buf_span(&a->body));
 		fputc('\n', stderr);
 		if (span_eqs(buf_span(&a->body), "No cluster leader"))
-			fprintf(stderr, "`clusterctl raft list-peers --stale` shows the servers; raftd's log on each says whom it "
-			    "waits for.\n");
+			fprintf(stderr, "`clusterctl raft list-peers --stale` shows the servers; raftd's log on each "
+			    "says whom it waits for.\n");
 	} else {
 		fprintf(stderr, "clusterctl: %s: HTTP status %ld\n", what, a->status);
 	}

@@ -38,22 +38,23 @@ struct client_answer {
 bool client_do(struct client *c, const char *method, const char *path, struct span body, long timeout_s,
     struct client_answer *out);
 /*
- * By default client_do() tells on a terminal, from two seconds on, for how long it has waited.  on: it keeps quiet, since
- * waiting is what was asked for, or somebody else shows the progress.
+ * By default client_do() tells on a terminal, from two seconds on, for how long it has waited.  on: it keeps quiet,
+ * since waiting is what was asked for, or somebody else shows the progress.
  */
 void client_quiet(struct client *c, bool on);
 /*
- * GETs a path whose answer has no end; its bytes go to `to` as they come.  Returns when the server ends it, or `to` fails;
- * *out then tells what went wrong (status 200 and no error: nothing did).
+ * GETs a path whose answer has no end; its bytes go to `to` as they come.  Returns when the server ends it, or `to`
+ * fails; *out then tells what went wrong (status 200 and no error: nothing did).
  */
 void client_stream(struct client *c, const char *path, FILE *to, struct client_answer *out);
 /*
- * Long transfers, without a limit of time.  tick: now and then, also while nothing moves; bytes so far and in all (0: not
- * known).  download: what a 200 answer brings goes to `to`; upload: PUTs `size` bytes of `from`.  True for a 2xx answer; a
- * file that fails makes it false with a sentence in out->error.
+ * Long transfers, without a limit of time.  tick: now and then, also while nothing moves; bytes so far and in all (0:
+ * not known).  download: what a 200 answer brings goes to `to`; upload: PUTs `size` bytes of `from`.  True for a 2xx
+ * answer; a file that fails makes it false with a sentence in out->error.
  */
 typedef void client_tick(void *ctx, uint64_t done, uint64_t total);
-bool client_download(struct client *c, const char *path, FILE *to, client_tick *tick, void *ctx, struct client_answer *out);
+bool client_download(struct client *c, const char *path, FILE *to, client_tick *tick, void *ctx,
+    struct client_answer *out);
 bool client_upload(struct client *c, const char *path, FILE *from, uint64_t size, client_tick *tick, void *ctx,
     struct client_answer *out);
 void client_answer_done(struct client_answer *a);

@@ -88,10 +88,11 @@ change(json_t *conf, const char *arg)
 		break;
 	}
 	if (known)
-		fprintf(stderr, "clusterctl: raft autopilot set: \"%s\" is no value for %.*s\n", eq + 1, (int)(eq - arg), arg);
+		fprintf(stderr, "clusterctl: raft autopilot set: \"%s\" is no value for %.*s\n", eq + 1,
+		    (int)(eq - arg), arg);
 	else
-		fprintf(stderr, "clusterctl: raft autopilot set: there is no \"%.*s\"; `clusterctl raft autopilot get` shows "
-		    "the names\n", (int)(eq - arg), arg);
+		fprintf(stderr, "clusterctl: raft autopilot set: there is no \"%.*s\"; `clusterctl raft autopilot get` "
+		    "shows the names\n", (int)(eq - arg), arg);
 	return false;
 }
 
@@ -119,8 +120,8 @@ set(struct ctl *ctl, int n, char **args)
 		if (!client_do(ctl_client(ctl), "PUT", buf_cstr(&path), span_str(body), TIMEOUT_S, &a))
 			rc = client_complain(ctl->client, what, &a);
 		else if (!span_eqs(buf_span(&a.body), "true"))
-			fprintf(stderr, "clusterctl: %s: somebody else changed it at the same time; look at it and try again\n",
-			    what);
+			fprintf(stderr, "clusterctl: %s: somebody else changed it at the same time; look at it and try "
+			    "again\n", what);
 		else
 			rc = 0;
 		client_answer_done(&a);
@@ -152,7 +153,8 @@ health_table(const json_t *health)
 	memcpy(cells, (const char *const[]){ "Node", "Address", "Gossip", "State", "Voter", "Healthy", "Since",
 	    "Last contact", "Last index" }, HEALTH_COLUMNS * sizeof(*cells));
 	json_array_foreach(list, i, s) {
-		snprintf(index[i], sizeof(index[i]), "%lld", (long long)json_integer_value(json_object_get(s, "LastIndex")));
+		snprintf(index[i], sizeof(index[i]), "%lld",
+		    (long long)json_integer_value(json_object_get(s, "LastIndex")));
 		cells[at++] = json_text(s, "Name");
 		cells[at++] = json_text(s, "Address");
 		cells[at++] = json_text(s, "SerfStatus");
@@ -167,7 +169,8 @@ health_table(const json_t *health)
 	json_array_foreach(list, i, s)
 		if (json_text(s, "Reason")[0] != '\0')
 			printf("%s is not healthy: %s.\n", json_text(s, "Name"), json_text(s, "Reason"));
-	printf("%s; %lld more may fail.\n", json_is_true(json_object_get(health, "Healthy")) ? "Healthy" : "Not healthy",
+	printf("%s; %lld more may fail.\n",
+	    json_is_true(json_object_get(health, "Healthy")) ? "Healthy" : "Not healthy",
 	    (long long)json_integer_value(json_object_get(health, "FailureTolerance")));
 	free(cells);
 	free(index);

@@ -260,7 +260,8 @@ cmd_keyring(struct ctl *ctl, int argc, char **argv)
 	const unsigned count = sizeof(specs) / sizeof(specs[0]);
 	int n = ctl_options(cmd, argc, argv, specs, count);
 	const char *verb = n > 0 ? argv[1] : "";
-	const char *known = strcmp(verb, "list") == 0 ? "show-keys" : strcmp(verb, "rotate") == 0 ? "key keep-old force" :
+	const char *known = strcmp(verb, "list") == 0 ? "show-keys" :
+	    strcmp(verb, "rotate") == 0 ? "key keep-old force" :
 	    strcmp(verb, "encrypt") == 0 ? "dir" : strcmp(verb, "export") == 0 ? "" : "relay force";
 	struct ctl_key key;
 

@@ -62,7 +62,8 @@ check_with(const struct ctl *ctl, const char *name, const char *dir, bool print)
 	pid_t pid;
 
 	if (!ctl_daemon_path(ctl, name, path, sizeof(path))) {
-		fprintf(stderr, "clusterctl: validate: %s is not installed beside clusterctl nor in %s\n", name, TV_SBINDIR);
+		fprintf(stderr, "clusterctl: validate: %s is not installed beside clusterctl nor in %s\n", name,
+		    TV_SBINDIR);
 		return 1;
 	}
 	fflush(stdout);

@@ -59,7 +59,8 @@ put_server(struct ctl *ctl, const char *what, const char *server, struct buf *pa
 		buf_puts(path, "id=");
 		client_encode(path, id, false);
 	} else if (conf != NULL) {
-		fprintf(stderr, "clusterctl: %s: no server \"%s\"; `clusterctl raft list-peers` shows them\n", what, server);
+		fprintf(stderr, "clusterctl: %s: no server \"%s\"; `clusterctl raft list-peers` shows them\n", what,
+		    server);
 	}
 	json_decref(conf);
 	return id != NULL;
@@ -94,7 +95,8 @@ transfer_leader(struct ctl *ctl, const char *server)
 
 	buf_puts(&path, server == NULL ? "/v1/operator/raft/transfer" : "/v1/operator/raft/transfer?");
 	if (server == NULL || put_server(ctl, "raft transfer-leader", server, &path))
-		rc = ctl_put(ctl, "raft transfer-leader", buf_cstr(&path), SPAN_NONE, RAFT_TIMEOUT_S, "Leadership transferred.");
+		rc = ctl_put(ctl, "raft transfer-leader", buf_cstr(&path), SPAN_NONE, RAFT_TIMEOUT_S,
+		    "Leadership transferred.");
 	buf_done(&path);
 	return rc;
 }
@@ -114,8 +116,8 @@ int
 cmd_raft(struct ctl *ctl, int argc, char **argv)
 {
 	bool force = false, dry_run = false, yes = false, stale = false;
-	const struct option_spec specs[] = { { "force", &force, NULL }, { "dry-run", &dry_run, NULL }, { "yes", &yes, NULL },
-	    { "stale", &stale, NULL } };
+	const struct option_spec specs[] = { { "force", &force, NULL }, { "dry-run", &dry_run, NULL },
+	    { "yes", &yes, NULL }, { "stale", &stale, NULL } };
 	const unsigned count = sizeof(specs) / sizeof(specs[0]);
 	int n = ctl_options(ctl_find("raft"), argc, argv, specs, count);
 	const char *verb = n > 0 ? argv[1] : "";

@@ -42,7 +42,8 @@ show_servers(const json_t *report)
 		    refused ? "Raftd" : "What becomes of it" }, COLUMNS * sizeof(*cells));
 		json_array_foreach(list, i, s) {
 			if (json_is_true(json_object_get(s, "Answered")))
-				snprintf(log[i], sizeof(log[i]), "%lld (term %lld)", number(s, "LastIndex"), number(s, "LastTerm"));
+				snprintf(log[i], sizeof(log[i]), "%lld (term %lld)", number(s, "LastIndex"),
+				    number(s, "LastTerm"));
 			else
 				snprintf(log[i], sizeof(log[i]), "unknown");
 			cells[at++] = json_text(s, "Node");
@@ -64,12 +65,13 @@ show_loss(const json_t *report)
 	long long contact = number(report, "LeaderContact"), lost = number(report, "MayBeLost");
 
 	if (contact >= 0)
-		printf("There was a leader until %.1f s ago; its log ended at index %lld then.\n", (double)contact / 1e9,
-		    number(report, "LeaderLastIndex"));
+		printf("There was a leader until %.1f s ago; its log ended at index %lld then.\n",
+		    (double)contact / 1e9, number(report, "LeaderLastIndex"));
 	else
 		printf("No leader has been heard since raftd was started here, so how much is missing is not known.\n");
 	if (lost > 0)
-		printf("So at least %lld entries that the leader had are not here, and are lost if they were committed. ", lost);
+		printf("So at least %lld entries that the leader had are not here, and are lost if they were "
+		    "committed. ", lost);
 	else if (contact >= 0)
 		printf("So nothing is known to be missing. ");
 	printf("What the leader and the\nothers wrote after they were last heard is lost, too, acknowledged or not.\n");
@@ -81,13 +83,15 @@ show(const json_t *report)
 	printf("Cluster %s, generation %lld: %lld of %lld voters answer.\n", json_text(report, "ClusterID"),
 	    number(report, "Generation"), number(report, "VotersAnswering"), number(report, "Voters"));
 	show_servers(report);
-	printf("\nThe log of %s ends at index %lld of term %lld; it knows that %lld was committed.\n", json_text(report, "Node"),
-	    number(report, "LastIndex"), number(report, "LastTerm"), number(report, "CommitIndex"));
+	printf("\nThe log of %s ends at index %lld of term %lld; it knows that %lld was committed.\n",
+	    json_text(report, "Node"), number(report, "LastIndex"), number(report, "LastTerm"),
+	    number(report, "CommitIndex"));
 	if (json_text(report, "Refused")[0] != '\0')
 		return;
 	show_loss(report);
-	printf("\nThe cluster goes on as generation %lld with %s as its only server. The others are refused for ever with their\n"
-	    "data: empty their raftd directory before you start them again, and they join as new servers.\n",
+	printf("\nThe cluster goes on as generation %lld with %s as its only server. The others are refused for ever "
+	    "with their\ndata: empty their raftd directory before you start them again, and they join as new "
+	    "servers.\n",
 	    number(report, "Generation") + 1, json_text(report, "Node"));
 }
 

@@ -131,7 +131,8 @@ static const char *
 away_note(const json_t *stats)
 {
 	const json_t *rpcd = json_object_get(stats, "rpcd");
-	bool raftd = strcmp(json_text(rpcd, "raftd"), "away") == 0, gossipd = strcmp(json_text(rpcd, "gossipd"), "away") == 0;
+	bool raftd = strcmp(json_text(rpcd, "raftd"), "away") == 0;
+	bool gossipd = strcmp(json_text(rpcd, "gossipd"), "away") == 0;
 
 	return raftd && gossipd ? "; raftd and gossipd do not run there" : raftd ? "; raftd does not run there" :
 	    gossipd ? "; gossipd does not run there" : "";

@@ -332,8 +332,8 @@ agreed(struct ctl *ctl, const struct snap_facts *f, const struct snapshot_option
 	    (long long)json_integer_value(json_object_get(shown, "Index")), json_text(shown, "Node"));
 	cluster = json_text(json_object_get(json_object_get(self, "Stats"), "raft"), "cluster_id");
 	if (cluster[0] != '\0' && strcmp(cluster, json_text(shown, "ClusterID")) != 0)
-		fprintf(stderr, "It is the archive of another cluster, %s; this one is %s.\n", json_text(shown, "ClusterID"),
-		    cluster);
+		fprintf(stderr, "It is the archive of another cluster, %s; this one is %s.\n",
+		    json_text(shown, "ClusterID"), cluster);
 	json_decref(shown);
 	json_decref(self);
 	if (self == NULL)
@@ -343,8 +343,8 @@ agreed(struct ctl *ctl, const struct snap_facts *f, const struct snapshot_option
 	if (!isatty(STDIN_FILENO)) {
 		if (!strange)
 			return true;
-		fprintf(stderr, "clusterctl: snapshot restore: nothing was changed: this is the archive of another datacenter; "
-		    "if that is meant, repeat it with --yes\n");
+		fprintf(stderr, "clusterctl: snapshot restore: nothing was changed: this is the archive of another "
+		    "datacenter; if that is meant, repeat it with --yes\n");
 		return false;
 	}
 	if (strange)
@@ -433,7 +433,8 @@ cmd_snapshot(struct ctl *ctl, int argc, char **argv)
 {
 	const struct command *cmd = ctl_find("snapshot");
 	struct snapshot_options o = { .dc = NULL };
-	const struct option_spec specs[] = { { "stale", &o.stale, NULL }, { "yes", &o.yes, NULL }, { "dc", NULL, &o.dc } };
+	const struct option_spec specs[] = { { "stale", &o.stale, NULL }, { "yes", &o.yes, NULL },
+	    { "dc", NULL, &o.dc } };
 	const unsigned count = sizeof(specs) / sizeof(specs[0]);
 	int n = ctl_options(cmd, argc, argv, specs, count);
 	const char *verb = n > 0 ? argv[1] : "";

@@ -209,7 +209,9 @@ keyring_rotate(struct ctl *ctl, const char *resume, bool force, bool keep_old)
 		return 1;
 	}
 	if (resume != NULL) {
-		/* Mixed primaries are what an interruption leaves behind; the old key is whichever is not the new one. */
+		/*
+		 * Mixed primaries are what an interruption leaves behind; the old key is whichever is not the new one.
+		 */
 		old = key;
 		rc = 0;
 	} else if (keyring_complaints(list) > 0 && !force) {

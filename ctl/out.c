@@ -151,7 +151,8 @@ ctl_value(const char *what, const char *arg, struct buf *out)
 		while ((p = buf_room(out, 65536)) != NULL && (n = fread(p, 1, 65536, f)) > 0)
 			out->len += n;
 	if (f == NULL || ferror(f)) {
-		fprintf(stderr, "clusterctl: %s: %s: %s\n", what, f == stdin ? "standard input" : arg + 1, strerror(errno));
+		fprintf(stderr, "clusterctl: %s: %s: %s\n", what, f == stdin ? "standard input" : arg + 1,
+		    strerror(errno));
 		if (f != NULL && f != stdin)
 			fclose(f);
 		return false;

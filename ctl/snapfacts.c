@@ -68,8 +68,8 @@ walk(struct archive_in *a, struct snap_facts *out, char *why, size_t cap)
 	enum tv_err err = snap_in_open_with(&in, archive_state_read, a, archive_state_bytes(a));
 
 	if (err == TV_EINVAL)
-		snprintf(why, cap, "its state.bin is of version %u, newer than this clusterctl knows (%u): use the one that came "
-		    "with the servers that saved it", in.version, SNAP_VERSION);
+		snprintf(why, cap, "its state.bin is of version %u, newer than this clusterctl knows (%u): use the one "
+		    "that came with the servers that saved it", in.version, SNAP_VERSION);
 	if (err == TV_EFORMAT && archive_why(a)[0] == '\0')
 		snprintf(why, cap, "its state.bin is not of Triumvir's format; it is a snapshot of another program");
 	out->index = in.index;

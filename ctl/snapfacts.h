@@ -25,7 +25,10 @@ struct snap_facts {
 	char meta_sum[65], state_sum[65];	/* SHA-256 */
 };
 
-/* Reads the file from where it stands to its end.  False with a sentence in `why` for what is no whole snapshot of ours. */
+/*
+ * Reads the file from where it stands to its end.  False with a sentence in `why` for what is no whole snapshot of
+ * ours.
+ */
 bool snap_facts_read(FILE *f, struct snap_facts *out, char *why, size_t cap);
 void snap_facts_done(struct snap_facts *f);
 

@@ -226,8 +226,8 @@ static void
 on_conflict_lost(void *ctx, struct pool *p)
 {
 	(void)ctx;
-	log_err("serf", "most of the %s pool knows another node by our name: stopping without leaving. Give one of the two "
-	    "another node_name", engine_pool_name(pool_kind(p)));
+	log_err("serf", "most of the %s pool knows another node by our name: stopping without leaving. Give one of "
+	    "the two another node_name", engine_pool_name(pool_kind(p)));
 	daemon_quit(1);
 }
 

@@ -1,6 +1,7 @@
 /*
  * Inside of gossipd.sock, shared by the families of questions: handlers.c (members, joins, leaves),
- * handlers_event.c, handlers_coord.c, handlers_key.c.  A family is rows in the table of handlers.c and a file of its own.
+ * handlers_event.c, handlers_coord.c, handlers_key.c.  A family is rows in the table of handlers.c and a file of its
+ * own.
  */
 #ifndef TV_GOSSIPD_HANDLERS_INT_H
 #define TV_GOSSIPD_HANDLERS_INT_H
@@ -45,7 +46,10 @@ struct handlers {
 	struct log_limit limit;
 };
 
-/* Answers [err, text]; id 0 wants none.  An answer that cannot be sent closes the channel, which is all that can be done. */
+/*
+ * Answers [err, text]; id 0 wants none.  An answer that cannot be sent closes the channel, which is all that can be
+ * done.
+ */
 void handlers_answer(struct client *c, uint16_t type, uint64_t id, enum tv_err err, const char *text);
 /* The first two fields of an answer that has `fields`. */
 void handlers_answer_head(struct buf *b, unsigned fields, enum tv_err err, const char *text);

@@ -303,8 +303,8 @@ open_snapshot(struct pool *p, struct snapshot_found *found)
 		return;
 	p->snapshot = snapshot_open(path, p->conf.name, p->conf.opts->members_max, found);
 	if (p->snapshot == NULL)
-		log_warn("serf", "%s: %s; members will be forgotten by a restart: mend or remove the file, then restart gossipd",
-		    path, strerror(errno));
+		log_warn("serf", "%s: %s; members will be forgotten by a restart: mend or remove the file, then "
+		    "restart gossipd", path, strerror(errno));
 }
 
 /*

@@ -165,8 +165,8 @@ say_name_kept(const struct swim_notice *n, const char *name)
 {
 	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
 
-	log_warn("serf", "Majority in name conflict resolution: %" PRIu64 " members know %s at %s, not at %s", n->number,
-	    name, net_text(&n->addr, ours), net_text(&n->other_addr, theirs));
+	log_warn("serf", "Majority in name conflict resolution: %" PRIu64 " members know %s at %s, not at %s",
+	    n->number, name, net_text(&n->addr, ours), net_text(&n->other_addr, theirs));
 }
 
 static void
@@ -183,8 +183,8 @@ say_name_open(const struct swim_notice *n, const char *name)
 {
 	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
 
-	log_err("serf", "Name conflict not resolved: %" PRIu64 " members voted on whether %s is at %s or at %s; staying, "
-	    "and asking again when it is next claimed", n->number, name, net_text(&n->addr, ours),
+	log_err("serf", "Name conflict not resolved: %" PRIu64 " members voted on whether %s is at %s or at %s; "
+	    "staying, and asking again when it is next claimed", n->number, name, net_text(&n->addr, ours),
 	    net_text(&n->other_addr, theirs));
 }
 

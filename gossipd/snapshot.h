@@ -36,7 +36,8 @@ struct snapshot_found {
 
 /*
  * Opens the file at `path` (made if missing) and reads it.  self: own name, which is left out.
- * Lines that do not read are skipped, and named in the log; an unfinished last one is cut off.  NULL: the file cannot be used (errno).
+ * Lines that do not read are skipped, and named in the log; an unfinished last one is cut off.  NULL: the file cannot
+ * be used (errno).
  */
 struct snapshot *snapshot_open(const char *path, struct span self, size_t members_max, struct snapshot_found *found);
 void snapshot_found_done(struct snapshot_found *found);

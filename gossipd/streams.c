@@ -83,8 +83,8 @@ stream_end(struct stream *st, const struct stream_message *m, enum tv_err why)
 }
 
 /*
- * Each stream is limited, but many at their limit are not: beyond bytes_max the largest of all ends.  So those that fill
- * theirs slowly, or do not read their answer, give way to the small ones.
+ * Each stream is limited, but many at their limit are not: beyond bytes_max the largest of all ends.  So those that
+ * fill theirs slowly, or do not read their answer, give way to the small ones.
  */
 static void
 relieve(struct streams *t)
@@ -369,8 +369,8 @@ say_walled(struct streams *t, const struct gaddr *to)
 	char text[NET_TEXT_BYTES];
 
 	if (log_allow(&t->limit, "memberlist"))
-		log_warn("memberlist", "No connection to %s: the sandbox keeps gossipd from that port. If members listen "
-		    "there, name it in peer_ports in gossipd.conf", net_text(to, text));
+		log_warn("memberlist", "No connection to %s: the sandbox keeps gossipd from that port. If members "
+		    "listen there, name it in peer_ports in gossipd.conf", net_text(to, text));
 }
 
 void

@@ -19,8 +19,8 @@ struct udp_stats {
 
 struct udp_events {
 	/*
-	 * Each message of each datagram, and when that came: as soon after its arrival as this process was awake, however
-	 * many others are handled before it.  What it borrows lasts until return.
+	 * Each message of each datagram, and when that came: as soon after its arrival as this process was awake,
+	 * however many others are handled before it.  What it borrows lasts until return.
 	 */
 	void (*on_message)(void *ctx, const struct gaddr *from, struct mono at, enum wire_type type, struct span body);
 	/* Once after a batch was read: a good moment for udp_flush(). */

@@ -36,7 +36,8 @@ fence_text(char dst[FENCE_BYTES], const char *store, uint64_t generation)
 	int n = snprintf(dst, FENCE_BYTES, "%s %" PRIu64, store, generation);
 
 	crypto_generichash(sum, sizeof(sum), (const uint8_t *)dst, (size_t)n, NULL, 0);
-	return n + snprintf(dst + n, FENCE_BYTES - (size_t)n, " %s\n", sodium_bin2hex(hex, sizeof(hex), sum, sizeof(sum)));
+	return n + snprintf(dst + n, FENCE_BYTES - (size_t)n, " %s\n",
+	    sodium_bin2hex(hex, sizeof(hex), sum, sizeof(sum)));
 }
 
 static enum tv_err
@@ -44,7 +45,8 @@ keep(const struct raftd *d)
 {
 	char path[512], fresh[512], text[FENCE_BYTES];
 	int n = fence_text(text, d->id.store_id, d->fenced);
-	int fd = open(path_of(d, FENCE_NAME ".tmp", fresh), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int fd = open(path_of(d, FENCE_NAME ".tmp", fresh), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+	    0600);
 	bool ok = fd != -1 && write(fd, text, (size_t)n) == n && fsync(fd) == 0;
 
 	if (fd != -1)
@@ -72,7 +74,8 @@ kept(const struct raftd *d)
 	if (sscanf(text, "%36s %" SCNu64, store, &generation) == 2)
 		(void)fence_text(sound, store, generation);
 	if (sound[0] == '\0' || strcmp(sound, text) != 0) {
-		log_err("raft", "%s is damaged: it says that the cluster was recovered without this server, but not more", path);
+		log_err("raft", "%s is damaged: it says that the cluster was recovered without this server, but not "
+		    "more", path);
 		return generation_next(d->id.generation, 0);
 	}
 	if (strcmp(store, d->id.store_id) != 0)
@@ -90,10 +93,10 @@ stand_aside(struct raftd *d)
 static void
 tell(struct raftd *d, const char *witness)
 {
-	log_err("raft", "fenced: an operator has recovered this cluster without this server: %s belongs to generation %llu, this "
-	    "server to generation %llu. It takes no part any more and answers nothing but ?stale reads. What is only here, up "
-	    "to index %llu, is not in the cluster. To bring the server back as a new one: stop raftd here, move %s/raftd away, "
-	    "and start it", witness, (unsigned long long)generation_number(d->fenced),
+	log_err("raft", "fenced: an operator has recovered this cluster without this server: %s belongs to generation "
+	    "%llu, this server to generation %llu. It takes no part any more and answers nothing but ?stale reads. "
+	    "What is only here, up to index %llu, is not in the cluster. To bring the server back as a new one: stop "
+	    "raftd here, move %s/raftd away, and start it", witness, (unsigned long long)generation_number(d->fenced),
 	    (unsigned long long)generation_number(d->id.generation),
 	    (unsigned long long)engine_status(d->engine)->last_index, d->cluster.data_dir);
 }
@@ -110,8 +113,8 @@ fence_heard(struct raftd *d, const struct hello *h)
 	stand_aside(d);
 	/* The loop may wait for this disk: nobody counts on this server any more. */
 	if (keep(d) != TV_OK)
-		log_warn("raft", "the fence could not be kept in %s/raftd/" FENCE_NAME ": %s; after a restart this server has to hear "
-		    "of it again", d->cluster.data_dir, strerror(errno));
+		log_warn("raft", "the fence could not be kept in %s/raftd/" FENCE_NAME ": %s; after a restart this "
+		    "server has to hear of it again", d->cluster.data_dir, strerror(errno));
 	tell(d, log_safe(span_str(h->name), name, sizeof(name)));
 	gossip_tell_identity(d->gossip);
 	clients_status_changed(d->clients);
@@ -135,8 +138,8 @@ removed(struct raftd *d, const struct hello *from)
 	char name[128];
 
 	log_warn("raft", "the leader %s does not add this server: its node id %s was removed for good (force-leave or "
-	    "remove-peer). To bring it back as a new one: stop the daemons here, remove %s and start them", log_safe(span_str(from->name), name, sizeof(name)),
-	    d->id.uuid, d->cluster.data_dir);
+	    "remove-peer). To bring it back as a new one: stop the daemons here, remove %s and start them",
+	    log_safe(span_str(from->name), name, sizeof(name)), d->id.uuid, d->cluster.data_dir);
 }
 
 static void
@@ -144,9 +147,11 @@ twin(struct raftd *d, const struct hello *from)
 {
 	char name[128];
 
-	log_err("raft", "%s refuses this server: another one with the same node id %s is up. This one is %s at %s; was the data "
-	    "directory, or the machine's image, copied? Stop the daemons of the copy, remove its %s and start them",
-	    log_safe(span_str(from->name), name, sizeof(name)), d->id.uuid, d->id.name, d->id.addr, d->cluster.data_dir);
+	log_err("raft", "%s refuses this server: another one with the same node id %s is up. This one is %s at %s; was "
+	    "the data directory, or the machine's image, copied? Stop the daemons of the copy, remove its %s and start "
+	    "them",
+	    log_safe(span_str(from->name), name, sizeof(name)), d->id.uuid, d->id.name, d->id.addr,
+	    d->cluster.data_dir);
 }
 
 static void
@@ -155,7 +160,8 @@ full(struct raftd *d, const struct hello *from)
 	char name[128];
 
 	(void)d;
-	log_warn("raft", "the leader %s does not add this server: the cluster has %d servers already, which is the most",
+	log_warn("raft", "the leader %s does not add this server: the cluster has %d servers already, which is the "
+	    "most",
 	    log_safe(span_str(from->name), name, sizeof(name)), RAFT_SERVERS_MAX);
 }
 

@@ -2,9 +2,9 @@
  * What other servers tell this one about itself, and what it makes of it.
  *
  * Fence: a proven peer of this cluster belongs to a later generation, so an operator has recovered the cluster without
- * this server.  It stops taking part: two majorities of one cluster must not both decide.  Nothing is merged and nothing
- * removed here; the log says how to bring the server back.  The file `fenced` beside the log remembers it: survivors that
- * start again without the one that told them must not elect one of themselves.
+ * this server.  It stops taking part: two majorities of one cluster must not both decide.  Nothing is merged and
+ * nothing removed here; the log says how to bring the server back.  The file `fenced` beside the log remembers it:
+ * survivors that start again without the one that told them must not elect one of themselves.
  */
 #ifndef TV_FENCE_H
 #define TV_FENCE_H

@@ -48,7 +48,7 @@ enum endpoint_body {
 	BODY_JSON,		/* body_bytes_max */
 	BODY_KEY,		/* the same; it, what is asked and the answer are wiped at the end */
 	BODY_VALUE,		/* kv_max_value_size */
-	BODY_STREAM,		/* snapshot_bytes_max; run is called before the body, and sets r->feed and r->feed_end */
+	BODY_STREAM,		/* snapshot_bytes_max; run is called before the body, sets r->feed and r->feed_end */
 };
 
 struct endpoint {
@@ -70,9 +70,9 @@ void api_run(struct request *r);
 /* The request is over: answered and sent, or its client went away. */
 void api_end(struct request *r);
 /*
- * A request that is going to wait for long, and maybe thousands with it: forgets what its target tells as well, until the
- * reply comes.  Of the head's strings those that may be needed then are copied, the others are gone; true.  False: no
- * memory, nothing was changed.
+ * A request that is going to wait for long, and maybe thousands with it: forgets what its target tells as well, until
+ * the reply comes.  Of the head's strings those that may be needed then are copied, the others are gone; true.  False:
+ * no memory, nothing was changed.
  */
 bool api_fold(struct request *r);
 /* The client went away: takes back what is under way for it. */

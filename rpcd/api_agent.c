@@ -296,7 +296,8 @@ run_leave(struct request *r)
 		return;
 	}
 	note_free(a);
-	answer_text(r, 500, "raftd is not running on this node, so it cannot leave the Raft configuration; nothing was done");
+	answer_text(r, 500, "raftd is not running on this node, so it cannot leave the Raft configuration; nothing was "
+	    "done");
 }
 
 static void

@@ -97,8 +97,8 @@ run_recover(struct request *r)
 	enum tv_err err;
 
 	if (r->head.client_ip != NULL && !r->head.on_loopback) {
-		answer_text(r, 403, "A recovery is asked for on the server itself: run clusterctl raft recover there, over its "
-		    "socket or a loopback address");
+		answer_text(r, 403, "A recovery is asked for on the server itself: run clusterctl raft recover there, "
+		    "over its socket or a loopback address");
 		return;
 	}
 	n = note_new(r);

@@ -3,8 +3,8 @@
  * (OP_SERVER); here its pieces pass through, one in each direction at a time, so memory is bounded whatever the size.
  *
  *	GET   SNAPSHOT_SAVE, then SNAPSHOT_READ piece by piece as the client takes them, SNAPSHOT_END
- *	PUT   RESTORE_OPEN, RESTORE_WRITE piece by piece as the client sends them, RESTORE_APPLY, then RESTORE_STATUS until
- *	      it is done or failed; when that server is lost, its successor knows what became of it
+ *	PUT   RESTORE_OPEN, RESTORE_WRITE piece by piece as the client sends them, RESTORE_APPLY, then RESTORE_STATUS
+ *	      until it is done or failed; when that server is lost, its successor knows what became of it
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -390,8 +390,8 @@ ask_fate(struct request *r)
 
 	if (p->tries++ < FATE_TRIES && ask(r, OP_RESTORE_STATUS, &args, got_fate))
 		return;
-	put_failed(r, 500, span_str("the server that carried out the restore was lost, and no leader can tell what became "
-	    "of it: it may or may not have taken effect"), false);
+	put_failed(r, 500, span_str("the server that carried out the restore was lost, and no leader can tell what "
+	    "became of it: it may or may not have taken effect"), false);
 }
 
 static void
@@ -434,7 +434,8 @@ got_status(struct request *r, const struct op_reply *reply)
 		finished(r, reply);
 	else if (st.Phase == RESTORE_FAILED)
 		put_failed(r, 500, st.Text, false);
-	else if (st.Phase == RESTORE_UNKNOWN || st.Phase == RESTORE_NONE || !ask(r, OP_RESTORE_STATUS, &args, got_status))
+	else if (st.Phase == RESTORE_UNKNOWN || st.Phase == RESTORE_NONE ||
+	    !ask(r, OP_RESTORE_STATUS, &args, got_status))
 		ask_fate(r);
 }
 
@@ -447,7 +448,8 @@ passed_on(struct request *r, const struct op_reply *reply)
 	struct span text;
 
 	if (!take_reply(r, reply, &st, &text)) {
-		put_failed(r, api_error_status(reply->err), text, memmem(text.p, text.len, "nothing was changed", 19) == NULL);
+		put_failed(r, api_error_status(reply->err), text,
+		    memmem(text.p, text.len, "nothing was changed", 19) == NULL);
 	} else if (st.Phase == RESTORE_FAILED) {
 		p->ended = true;
 		put_failed(r, 500, st.Text, false);

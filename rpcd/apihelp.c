@@ -253,7 +253,8 @@ api_failed(struct request *r, const struct op_reply *reply)
 		return false;
 	if (op != NULL && op->kind == OP_READ)
 		put_headers(r, 1, false, 0);
-	answer_span(r, api_error_status(reply->err), reply->text.len > 0 ? reply->text : span_str(error_text(reply->err)));
+	answer_span(r, api_error_status(reply->err),
+	    reply->text.len > 0 ? reply->text : span_str(error_text(reply->err)));
 	return true;
 }
 

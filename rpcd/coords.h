@@ -17,7 +17,10 @@ struct coords_answer {
 };
 /* Begins to read an answer body.  TV_EFORMAT: it is none. */
 enum tv_err coords_read(struct span body, struct coords_answer *a);
-/* The next entry; name borrows the body.  False at the end, or when the rest is malformed.  Implausible ones are skipped. */
+/*
+ * The next entry; name borrows the body.  False at the end, or when the rest is malformed.  Implausible ones are
+ * skipped.
+ */
 bool coords_next(struct coords_answer *a, struct span *name, struct coordinate *out);
 
 #endif

@@ -69,7 +69,10 @@ unchain(struct flight *f)
 
 /* -- memory -- */
 
-/* A short one is used again: malloc would join and split its memory each time.  Those that wait take no more than they need. */
+/*
+ * A short one is used again: malloc would join and split its memory each time.  Those that wait take no more than they
+ * need.
+ */
 static struct flight *
 flight_alloc(struct route *r, size_t body_len, bool waits)
 {
@@ -191,7 +194,8 @@ failure_text(const struct flight *f, enum tv_err err)
 		return "the answer is larger than limits.answer_bytes_max allows";
 	case TV_ECLOSED:
 		return f->op != NULL && f->op->kind == OP_GOSSIP ? "gossipd is not running on this node" :
-		    f->op != NULL && f->op->kind == OP_GOSSIP_SERVER ? "gossipd is not running on the server that was asked" :
+		    f->op != NULL && f->op->kind == OP_GOSSIP_SERVER ?
+		    "gossipd is not running on the server that was asked" :
 		    tv_strerror(err);
 	default:
 		return f->op == NULL ? "malformed request" : tv_strerror(err);

@@ -288,7 +288,8 @@ stream_response(struct exchange *x)
 	keep_alive(x);
 	(void)MHD_set_connection_option(x->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 0u);
 	if (x->req.stream_bytes > 0) {
-		response = MHD_create_response_from_callback(x->req.stream_bytes, STREAM_BLOCK_BYTES_MAX, on_stream, x, NULL);
+		response = MHD_create_response_from_callback(x->req.stream_bytes, STREAM_BLOCK_BYTES_MAX, on_stream, x,
+		    NULL);
 	} else {
 		x->close_after = true;
 		response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, on_stream, x, NULL);
@@ -389,7 +390,9 @@ take_header(void *cls, enum MHD_ValueKind kind, const char *name, const char *va
 	return MHD_YES;
 }
 
-/* One walk over all headers.  False: they are malformed, or disagree about where the body ends (scenarios S179, S180). */
+/*
+ * One walk over all headers.  False: they are malformed, or disagree about where the body ends (scenarios S179, S180).
+ */
 static bool
 read_headers(struct MHD_Connection *c, const char *method, const char *version, struct headers *h, uint64_t *announced)
 {
@@ -521,8 +524,8 @@ left_early(const struct exchange *x)
 }
 
 /*
- * A body that is taken as it comes: what is not taken stays with libmicrohttpd, and its client waits.  False: there is no
- * client any more.
+ * A body that is taken as it comes: what is not taken stays with libmicrohttpd, and its client waits.  False: there is
+ * no client any more.
  */
 static bool
 feed(struct exchange *x, const char *bytes, size_t *n)

@@ -2,9 +2,9 @@
  * Blocking queries outside libmicrohttpd.
  *
  * libmicrohttpd gives no connection away, but it closes one when its handler says so; the socket lives on in a
- * duplicate of the descriptor.  (MHD_USE_TURBO: it does not shut the socket down then.)  What it may have read beyond the
- * request would be lost: so only a connection is taken of which the kernel has received exactly the requests that were
- * handled.
+ * duplicate of the descriptor.  (MHD_USE_TURBO: it does not shut the socket down then.)  What it may have read beyond
+ * the request would be lost: so only a connection is taken of which the kernel has received exactly the requests that
+ * were handled.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -336,7 +336,8 @@ http_park(struct exchange *x)
 	struct request *r = &x->req;
 	int lent = c->fd, own;
 
-	if (!h->parks || h->stopping || c->client == NULL || x->close_after || !asks_the_router(r) || !nothing_beyond(c))
+	if (!h->parks || h->stopping || c->client == NULL || x->close_after || !asks_the_router(r) ||
+	    !nothing_beyond(c))
 		return false;
 	own = fcntl(lent, F_DUPFD_CLOEXEC, 0);
 	if (own < 0)

@@ -27,7 +27,10 @@ struct linkd_conf {
 
 struct linkd *linkd_new(const struct linkd_conf *conf);
 void linkd_free(struct linkd *d);
-/* From now on new operations are refused as by a server that does not lead: nothing is done, and the asker tries another. */
+/*
+ * From now on new operations are refused as by a server that does not lead: nothing is done, and the asker tries
+ * another.
+ */
 void linkd_quiesce(struct linkd *d);
 
 struct linkd_stats {

@@ -37,7 +37,7 @@ struct link {
 	unsigned psk;			/* key of this attempt: the primary one first */
 	struct calls *calls;
 	struct link_call *waiting;	/* oldest first */
-	bool due;			/* an answer is awaited that should come at once, and no probe was answered since */
+	bool due;			/* an answer that should come at once is awaited, no probe was answered since */
 	bool probing;			/* a probe is in `calls` */
 	struct silence silence;
 	struct mono failed_at;		/* last failed dial; 0: none */
@@ -404,7 +404,8 @@ probe(struct link *k)
 
 	op_request_write(&b, &q);
 	if (!k->probing)
-		k->probing = calls_start(k->calls, k->chan, MSG_OP_FINAL, buf_span(&b), MONO_NEVER, probed, k, &err) != 0;
+		k->probing = calls_start(k->calls, k->chan, MSG_OP_FINAL, buf_span(&b), MONO_NEVER, probed, k,
+		    &err) != 0;
 	buf_done(&b);
 }
 
@@ -435,8 +436,8 @@ look(struct link *k, struct mono now)
 }
 
 /*
- * The kernel keeps the connection of a frozen rpcd up.  Without this, requests would go to it as long as it is frozen, and
- * wait in vain.
+ * The kernel keeps the connection of a frozen rpcd up.  Without this, requests would go to it as long as it is frozen,
+ * and wait in vain.
  */
 static void
 look_cb(struct ev_loop *loop, ev_timer *w, int revents)

@@ -293,7 +293,8 @@ own_info(void *ctx, struct buf *b)
 		{ "uptime_s", (uint64_t)mono_sub(clock_mono(), p->started).ns / 1000000000 },
 		{ "http_requests", p->api.stats.requests }, { "http_errors", p->api.stats.errors },
 		{ "http_under_way", p->api.stats.live }, { "http_cancelled", p->api.stats.cancelled },
-		{ "http_conns", http.conns }, { "http_conns_waiting", http.waiting }, { "http_conns_accepted", http.accepted },
+		{ "http_conns", http.conns }, { "http_conns_waiting", http.waiting },
+		{ "http_conns_accepted", http.accepted },
 		{ "http_conns_refused_busy", http.refused_busy }, { "http_conns_refused_peer", http.refused_peer },
 		{ "http_conns_timed_out", http.timed_out },
 		{ "calls", routes.started }, { "calls_local", routes.local }, { "calls_forwarded", routes.forwarded },
@@ -371,8 +372,9 @@ start_routing(struct rpcd *p)
 	if (p->view == NULL || p->links == NULL || (p->cluster.server && (p->raft == NULL || p->places == NULL)))
 		return false;
 	p->route = route_new(&(struct route_conf){
-		.loop = p->loop, .datacenter = p->cluster.datacenter, .node_id = p->cluster.node_id, .view = p->view, .links = p->links,
-		.raft = p->raft, .places = p->places, .rpc_port = p->cluster.rpc_port, .hold_timeout = c->rpc_hold_timeout,
+		.loop = p->loop, .datacenter = p->cluster.datacenter, .node_id = p->cluster.node_id,
+		.view = p->view, .links = p->links, .raft = p->raft, .places = p->places,
+		.rpc_port = p->cluster.rpc_port, .hold_timeout = c->rpc_hold_timeout,
 		.answer_timeout = c->answer_timeout,
 		.calls_max = (unsigned)c->calls_pending_max, .seed = seed(),
 	});

@@ -112,8 +112,8 @@ on_down(void *ctx, enum tv_err why)
 }
 
 /*
- * A frozen raftd (stopped, swapping) keeps its sockets open.  Without this, every request of this node would wait for it
- * in vain, although other servers would serve it.
+ * A frozen raftd (stopped, swapping) keeps its sockets open.  Without this, every request of this node would wait for
+ * it in vain, although other servers would serve it.
  */
 static void
 on_look(struct ev_loop *loop, ev_timer *w, int revents)

@@ -54,7 +54,9 @@ on_reply(void *ctx, const struct op_reply *reply)
 	arena_done(&none);
 	r->stats.sent += reply->err == TV_OK;
 	r->stats.failed += reply->err != TV_OK;
-	/* A node that just came, or servers that elect: soon.  Servers that cannot take it will not in a moment either. */
+	/*
+	 * A node that just came, or servers that elect: soon.  Servers that cannot take it will not in a moment either.
+	 */
 	bool soon = (reply->err == TV_OK && !known.Value) || reply->err == TV_ENOLEADER;
 	sleep_about(r, soon ? SOON : EVERY);
 }

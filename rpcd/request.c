@@ -146,7 +146,8 @@ answer_finish(struct request *r, unsigned status)
 {
 	TV_ASSERT(!r->answered);
 	if (r->answer.body.failed) {	/* larger than any answer may be, or no memory */
-		replace_body(r, "the answer is larger than limits.answer_bytes_max in rpcd.conf allows; ask for less of it");
+		replace_body(r, "the answer is larger than limits.answer_bytes_max in rpcd.conf allows; ask for less "
+		    "of it");
 		status = 500;
 	}
 	compress(r);

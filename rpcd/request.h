@@ -83,8 +83,8 @@ struct request {
 	size_t (*stream)(struct request *r, void *dst, size_t max);	/* see answer_stream(); NULL: it ended */
 	uint64_t stream_bytes;		/* of the whole stream; 0: it has no end, or none that is known */
 	/*
-	 * A body that is taken as it comes (BODY_STREAM): how many of these bytes were taken; when fewer than n, r->ready(r)
-	 * tells that more will be.  feed_end: it is complete.  Not called any more once `answered` is set.
+	 * A body that is taken as it comes (BODY_STREAM): how many of these bytes were taken; when fewer than n,
+	 * r->ready(r) tells that more will be.  feed_end: it is complete.  Not called any more once `answered` is set.
 	 */
 	size_t (*feed)(struct request *r, const void *bytes, size_t n);
 	void (*feed_end)(struct request *r);
@@ -92,7 +92,8 @@ struct request {
 	struct buf scratch;		/* arguments on their way out; pretty or packed body */
 
 	/* The transport's. */
-	void (*ready)(struct request *r);	/* the answer is complete, or its stream has more; not from within api_run() */
+	/* The answer is complete, or its stream has more; not from within api_run(). */
+	void (*ready)(struct request *r);
 	/*
 	 * Is this reply of the router (route_reply_number) rendered already, for the same question?  Then the request
 	 * has its answer, and is ready.  NULL: never.

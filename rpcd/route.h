@@ -34,7 +34,7 @@ struct route_conf {
 	struct links *links;
 	struct raft_local *raft;	/* NULL on a client node */
 	struct places *places;		/* NULL on a client node: no server of a datacenter is nearer than another */
-	uint16_t rpc_port;		/* own: where the leader's rpcd is taken to listen while gossip does not know it */
+	uint16_t rpc_port;		/* own: and the leader's, as long as gossip does not know that one */
 	struct mono hold_timeout;	/* rpc_hold_timeout, 7s */
 	struct mono answer_timeout;	/* of a request that does not block; added to the wait of one that does */
 	unsigned calls_max;		/* requests under way at once */

@@ -76,7 +76,7 @@ struct route {
 	struct flight **buckets;		/* joinable flights by body */
 	ev_timer hold_timer, doom_timer;
 	char leader[37];			/* node id of the newest one that our raftd told of */
-	uint32_t reign, over;			/* how many there were; those before `over` have had their time when the timer fires */
+	uint32_t reign, over;			/* how many; those before `over` have had their time when it fires */
 	ev_timer reign_timer;
 	uint64_t shared, reply_number;		/* replies that several calls got; that of the flight which ends now */
 	struct route_stats stats;

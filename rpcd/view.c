@@ -378,8 +378,8 @@ view_servers(const struct view *v, struct span dc, struct rng *rng, struct view_
 		unsigned at;
 
 		/* A fenced server (raftd/fence.h) has nothing to say that counts. */
-		if (m->status != MEMBER_ALIVE || !is_server(m) || port == 0 || member_tag(m, "fenced").len > 0 || !span_eq(member_tag(m, "dc"), dc) ||
-		    span_eqs(member_tag(m, "id"), v->conf.node_id))
+		if (m->status != MEMBER_ALIVE || !is_server(m) || port == 0 || member_tag(m, "fenced").len > 0 ||
+		    !span_eq(member_tag(m, "dc"), dc) || span_eqs(member_tag(m, "id"), v->conf.node_id))
 			continue;
 		/* Reservoir sample, shuffled on the way. */
 		at = (unsigned)rng_below(rng, ++seen);

@@ -46,8 +46,9 @@ struct view_server {
 	uint16_t rpc_port;
 };
 /*
- * Alive servers (role=server with a usable rpc_port, not fenced off by a recovery) of a datacenter, ourselves left out, in random order:
- * own datacenter from the LAN pool, others from the WAN pool.  Returns how many were stored, at most max.
+ * Alive servers (role=server with a usable rpc_port, not fenced off by a recovery) of a datacenter, ourselves left out,
+ * in random order: own datacenter from the LAN pool, others from the WAN pool.  Returns how many were stored, at most
+ * max.
  */
 unsigned view_servers(const struct view *v, struct span dc, struct rng *rng, struct view_server *out, unsigned max);
 /* Does any member of the WAN or LAN pool, alive or not, belong to this datacenter? */

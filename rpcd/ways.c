@@ -55,9 +55,9 @@ ways_reign_note(struct route *r)
 }
 
 /*
- * Asked of a leader that leads no more, and it does not say anything: its rpcd, or the raftd beside it, may be frozen, and
- * then the connection tells nothing.  What is safe to repeat, or was not sent yet, goes to the new leader; of the rest
- * nobody knows.
+ * Asked of a leader that leads no more, and it does not say anything: its rpcd, or the raftd beside it, may be frozen,
+ * and then the connection tells nothing.  What is safe to repeat, or was not sent yet, goes to the new leader; of the
+ * rest nobody knows.
  */
 static void
 reign_is_over(struct flight *f)
@@ -306,8 +306,8 @@ was_tried(const struct flight *f, const char *ip, uint16_t port)
 }
 
 /*
- * A server of dc that was not tried yet: of the nearest, one that is already linked if there is one.  When all were tried
- * it says no once, and starts over with the next call.
+ * A server of dc that was not tried yet: of the nearest, one that is already linked if there is one.  When all were
+ * tried it says no once, and starts over with the next call.
  */
 static bool
 pick_server(struct flight *f, struct span dc, struct view_server *out)

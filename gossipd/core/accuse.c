@@ -1,8 +1,8 @@
 /*
- * What one accuser can do.  A member that sends but does not receive finds everybody dead, and one with the key may lie:
- * each accusation costs its author credit, which comes back at the rate at which an honest member can accuse, one per
- * probe interval; one that was refuted, and that nobody else made, costs more.  Beyond its credit an accuser
- * is not believed and not passed on, unless somebody else who is out of credit says the same.
+ * What one accuser can do.  A member that sends but does not receive finds everybody dead, and one with the key may
+ * lie: each accusation costs its author credit, which comes back at the rate at which an honest member can accuse, one
+ * per probe interval; one that was refuted, and that nobody else made, costs more.  Beyond its credit an accuser is not
+ * believed and not passed on, unless somebody else who is out of credit says the same.
  *
  * Real deaths are not held up by it: they are not refuted, so those who report them keep their credit; what we find
  * ourselves is always believed; and each of two accusers is one more than needed.  An exchange may tell a whole state

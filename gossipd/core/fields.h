@@ -63,7 +63,8 @@ enum tv_err fields_read(struct rd *r, const struct field_table *t, struct arena 
 
 /* Lines of a table: struct type, key, member, place in the array form, longest value. */
 #define F_ROW(kind_, type, key_, member, place, ...) \
-	{ .key = (key_), .key_len = sizeof(key_) - 1, .kind = (kind_), .off = offsetof(type, member), .pos = (place), __VA_ARGS__ }
+	{ .key = (key_), .key_len = sizeof(key_) - 1, .kind = (kind_), .off = offsetof(type, member), .pos = (place), \
+	    __VA_ARGS__ }
 #define F_UINT(type, key, member, place) \
 	F_ROW(FIELD_UINT, type, key, member, place, .size = sizeof(((type *)0)->member))
 #define F_UINT_OMIT(type, key, member, place) \

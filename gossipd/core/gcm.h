@@ -25,6 +25,7 @@ bool gcm_open(struct span key, const uint8_t nonce[GCM_NONCE_BYTES], struct span
 /* The same with nettle whatever the key: for processors without AES, and to compare the two in tests. */
 void gcm_seal_soft(struct span key, const uint8_t nonce[GCM_NONCE_BYTES], struct span aad, struct span plain,
     uint8_t *out);
-bool gcm_open_soft(struct span key, const uint8_t nonce[GCM_NONCE_BYTES], struct span aad, struct span in, uint8_t *out);
+bool gcm_open_soft(struct span key, const uint8_t nonce[GCM_NONCE_BYTES], struct span aad, struct span in,
+    uint8_t *out);
 
 #endif

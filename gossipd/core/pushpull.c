@@ -116,7 +116,8 @@ note_joined(struct swim *s)
 /*
  * While many join at once, a newcomer misses some of those that were being announced as it came: they are not yet in
  * the answer that it got, and their gossip ends before others know the newcomer.  In a big pool the next exchange is
- * minutes away.  So a newcomer that learns of others has its first exchanges early, one more while they teach it anything.
+ * minutes away.  So a newcomer that learns of others has its first exchanges early, one more while they teach it
+ * anything.
  */
 void
 pushpull_news(struct swim *s)
@@ -342,7 +343,9 @@ join_finish(struct swim *s, struct join_run *j)
 	out_join(s, j);
 	if (j->contacted > 0 && !leave_begun(s))
 		note_joined(s);
-	/* A late copy of a prune that hit an earlier life makes others show us as leaving: only our own word ends that. */
+	/*
+	 * A late copy of a prune that hit an earlier life makes others show us as leaving: only our own word ends that.
+	 */
 	if (j->contacted > 0 && (!j->quiet || !s->announced) && !leave_begun(s)) {
 		s->announced = true;
 		intent_send_join(s);

@@ -109,8 +109,8 @@ seal_size(uint8_t version, size_t plain_len)
 
 /* Version 0: the plaintext is copied to `tmp` and padded there. */
 static void
-put_padded(uint8_t *to, const struct seal_key *key, const uint8_t *nonce, struct span aad, struct span plain, size_t pad,
-    struct buf *tmp)
+put_padded(uint8_t *to, const struct seal_key *key, const uint8_t *nonce, struct span aad, struct span plain,
+    size_t pad, struct buf *tmp)
 {
 	uint8_t *p = buf_add(tmp, plain.len + pad);
 

@@ -152,7 +152,10 @@ gives_way(const struct node *n)
 	return n->status == MEMBER_FAILED && n->coord == NULL;
 }
 
-/* The instant up to which those went that give way now: the longest gone sixteenth of the table.  False: there are none. */
+/*
+ * The instant up to which those went that give way now: the longest gone sixteenth of the table.  False: there are
+ * none.
+ */
 static bool
 room_limit(struct swim *s, struct mono *limit)
 {
@@ -346,9 +349,9 @@ send_to_ip(struct swim *s, struct span message)
 
 /*
  * The peer still shows a member that was pruned: gossip missed it, as it does one in some ten thousand.  Nothing else
- * would tell it, for a day; so we do, directly.  Shown as left at the time of the prune or later, the peer may have missed
- * it for good: the deployed protocol makes of each full state with a left member an intent one later, so that the prune
- * itself comes too late.  Then we say it anew.  Returns whether the peer was told.
+ * would tell it, for a day; so we do, directly.  Shown as left at the time of the prune or later, the peer may have
+ * missed it for good: the deployed protocol makes of each full state with a left member an intent one later, so that
+ * the prune itself comes too late.  Then we say it anew.  Returns whether the peer was told.
  */
 static bool
 missed_prune(struct swim *s, uint64_t hash, struct span name, uint64_t ltime, bool left)

@@ -391,8 +391,8 @@ bool intent_join(struct swim *s, uint64_t ltime, struct span name);
 bool intent_leave(struct swim *s, uint64_t ltime, struct span name, bool prune);
 void intent_left(struct swim *s, uint64_t ltime, struct span name);
 /*
- * A member that was pruned here is shown as left since `ltime` elsewhere, no earlier than our prune: remembers the prune as of
- * just after that.  False: a time that is not to be believed.
+ * A member that was pruned here is shown as left since `ltime` elsewhere, no earlier than our prune: remembers the
+ * prune as of just after that.  False: a time that is not to be believed.
  */
 bool intent_prune_again(struct swim *s, uint64_t hash, struct span name, uint64_t ltime);
 enum tv_err intent_on_join(struct swim *s, const struct gaddr *from, struct span message);

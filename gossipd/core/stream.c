@@ -25,8 +25,10 @@ static const struct head heads[32] = {
 	[0x04] = { 1, true, 0, 0 }, [0x05] = { 2, true, 0, 0 }, [0x06] = { 4, true, 0, 0 },	/* bin */
 	[0x07] = { 1, true, 1, 0 }, [0x08] = { 2, true, 1, 0 }, [0x09] = { 4, true, 1, 0 },	/* ext */
 	[0x0a] = { 0, false, 4, 0 }, [0x0b] = { 0, false, 8, 0 },				/* float */
-	[0x0c] = { 0, false, 1, 0 }, [0x0d] = { 0, false, 2, 0 }, [0x0e] = { 0, false, 4, 0 }, [0x0f] = { 0, false, 8, 0 },
-	[0x10] = { 0, false, 1, 0 }, [0x11] = { 0, false, 2, 0 }, [0x12] = { 0, false, 4, 0 }, [0x13] = { 0, false, 8, 0 },
+	[0x0c] = { 0, false, 1, 0 }, [0x0d] = { 0, false, 2, 0 },
+	[0x0e] = { 0, false, 4, 0 }, [0x0f] = { 0, false, 8, 0 },
+	[0x10] = { 0, false, 1, 0 }, [0x11] = { 0, false, 2, 0 },
+	[0x12] = { 0, false, 4, 0 }, [0x13] = { 0, false, 8, 0 },
 	[0x14] = { 0, false, 2, 0 }, [0x15] = { 0, false, 3, 0 }, [0x16] = { 0, false, 5, 0 },	/* fixext */
 	[0x17] = { 0, false, 9, 0 }, [0x18] = { 0, false, 17, 0 },
 	[0x19] = { 1, true, 0, 0 }, [0x1a] = { 2, true, 0, 0 }, [0x1b] = { 4, true, 0, 0 },	/* str */

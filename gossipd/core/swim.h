@@ -243,8 +243,8 @@ struct swim_join {
 };
 
 enum swim_notice_type {
-	SWIM_NOTICE_SUSPECT,		/* name: suspected by us, no answer; number: others asked, of which number2 could not
-					 * reach it either; text: what a stream told */
+	SWIM_NOTICE_SUSPECT,		/* name: suspected by us, no answer; number: others asked, of which number2
+					 * could not reach it either; text: what a stream told */
 	SWIM_NOTICE_ACCUSED,		/* name: suspected by other, which we believe; number: incarnation */
 	SWIM_NOTICE_CONFIRMED,		/* name: suspected by other as well; number: confirmations, number2: wanted */
 	SWIM_NOTICE_NOT_BELIEVED,	/* name: accused by other, which accuses too many */

@@ -61,7 +61,7 @@ struct node {
 	struct bcast *queued;		/* broadcast about it that waits, or NULL */
 	struct coord_peer *coord;	/* owned; what we know of its place; NULL: nothing */
 	struct mono changed;		/* when `state` last changed */
-	struct mono gone_at;		/* when Serf saw it fail or leave; `pruned`: when that was asked for, if earlier */
+	struct mono gone_at;		/* when Serf saw it fail or leave; `pruned`: was asked for that, if earlier */
 	uint64_t status_ltime;		/* Lamport time of the last intent taken */
 	uint32_t incarnation;
 	uint32_t at;			/* index in table.all */

@@ -26,7 +26,8 @@ put_quoted(struct span text, struct buf *out)
 static bool
 selectable(const struct schema_field *f)
 {
-	return !(f->flags & (SF_HIDDEN | SF_READONLY)) && f->type != ST_CONST && f->type != ST_JSON && f->type != ST_BIN;
+	return !(f->flags & (SF_HIDDEN | SF_READONLY)) &&
+	    f->type != ST_CONST && f->type != ST_JSON && f->type != ST_BIN;
 }
 
 /* Finds a field from the given one on, and its place in the packed record. */
@@ -135,7 +136,9 @@ to_integer(struct span text, int64_t *out)
 static const char *
 to_bool(struct span text, int64_t *out)
 {
-	static const char *const words[] = { "0", "1", "f", "t", "F", "T", "false", "true", "FALSE", "TRUE", "False", "True" };
+	static const char *const words[] = {
+		"0", "1", "f", "t", "F", "T", "false", "true", "FALSE", "TRUE", "False", "True",
+	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (span_eqs(text, words[i])) {

@@ -1,4 +1,6 @@
-/* Holds records against an expression.  They stay packed: a step is a skip, nothing is decoded that is not asked for. */
+/*
+ * Holds records against an expression.  They stay packed: a step is a skip, nothing is decoded that is not asked for.
+ */
 #include <stdlib.h>
 
 #include "common/mpack.h"

@@ -228,8 +228,8 @@ take_names(struct lex *l, struct word *w)
 		return;
 	w->text = SPAN_NONE;
 	for (unsigned i = 0; i < w->part_count && i < PARTS_MAX; i++)
-		w->text = arena_printf(l->arena, "%.*s%s%.*s", (int)w->text.len, (const char *)w->text.p, i > 0 ? "." : "",
-		    (int)w->parts[i].len, (const char *)w->parts[i].p);
+		w->text = arena_printf(l->arena, "%.*s%s%.*s", (int)w->text.len, (const char *)w->text.p,
+		    i > 0 ? "." : "", (int)w->parts[i].len, (const char *)w->parts[i].p);
 	if (w->text.p == NULL)
 		lex_fail(l, w->at, "out of memory");
 }
