@@ -1,5 +1,6 @@
-# Lints: manual pages, units, headers.
-LINTS = tests/lint/man.sh tests/lint/units.sh tests/lint/headers.sh tests/lint/keys.py tests/lint/scenarios.py tests/lint/nets.py
+# Lints: manual pages, units, headers, the width of lines.
+LINTS = tests/lint/man.sh tests/lint/units.sh tests/lint/headers.sh tests/lint/keys.py tests/lint/scenarios.py tests/lint/nets.py \
+    tests/lint/lines.py
 TESTS += $(LINTS)
 EXTRA_DIST += $(LINTS) tests/sim/mutants.py tests/run-all tests/valgrind.supp .ci/run
 EXTRA_DIST += tests/system tests/conformance
