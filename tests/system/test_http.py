@@ -68,6 +68,15 @@ def test_bodies(n):
     body = b"".join(b"%x\r\n" % 65536 + b"y" * 65536 + b"\r\n" for _ in range(10)) + b"0\r\n\r\n"
     out = talk(n, b"PUT /v1/kv/b/m HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n" + body)
     assert statuses(out) == [413] and b"Request body(655360 bytes) too large" in out, out[:2000]
+    # no end in sight: nobody reads it for ever
+    with socket.create_connection((n.addr, 8500), timeout=60) as s:
+        try:
+            s.sendall(b"PUT /v1/kv/b/m HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for _ in range(1024):
+                s.sendall(b"10000\r\n" + b"y" * 65536 + b"\r\n")
+            raise AssertionError("64 MB were read, and 2 MB is the limit")
+        except (ConnectionResetError, BrokenPipeError):
+            pass
     # far too large: not even read
     out = talk(n, b"PUT /v1/kv/b/n HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
     assert statuses(out) == [413] and b"99999999999 bytes" in out, out
