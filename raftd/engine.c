@@ -537,8 +537,9 @@ on_failed(void *ctx, enum tv_err err, int sys)
 	struct engine *e = ctx;
 
 	log_err("raft", "writing the log in %s/raftd/log failed: %s; stopping, since what the disk holds is no longer "
-	    "certain: the next start recovers what was acknowledged", e->d->cluster.data_dir,
-	    err == TV_ESYS ? strerror(sys) : tv_strerror(err));
+	    "certain: the next start recovers what was acknowledged%s", e->d->cluster.data_dir,
+	    err == TV_ESYS ? strerror(sys) : tv_strerror(err), err != TV_ENOSPACE ? "" :
+	    ", and waits for room: free space there, or raise the quota (of files, too)");
 	engine_stop(e);
 }
 

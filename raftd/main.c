@@ -124,7 +124,7 @@ static enum tv_err
 open_state(struct raftd *d, char *errbuf, size_t cap)
 {
 	char log_dir[512], state_dir[512];
-	struct log_options lo = { .dir = log_dir, .spares = true };
+	struct log_options lo = { .dir = log_dir, .spares = true, .goes_on = true };
 	struct fsm_options fo = {
 		.dir = state_dir, .cache_bytes = d->conf.state_cache, .datacenter = d->cluster.datacenter,
 		.session_ttl_min_ns = d->conf.session_ttl_min.ns, .session_ttl_max_ns = d->conf.session_ttl_max.ns,

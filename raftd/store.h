@@ -32,6 +32,7 @@ struct log_meta {			/* everything in log/ but the entries */
 struct log_options {
 	const char *dir;		/* data_dir/raftd/log, created 0700 */
 	bool spares;			/* makes write-ahead files ready beforehand: a sync is then twice as fast */
+	bool goes_on;			/* TV_ENOSPACE, too, when a file that may soon be needed could not be made */
 	/* For tests, which want many small files, and everything in one thread.  0: the usual. */
 	uint32_t log_file_bytes, log_buffer_bytes;	/* of the write-ahead log */
 	bool no_thread;			/* background work is done by the write that makes it due */

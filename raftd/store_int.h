@@ -138,6 +138,11 @@ void store_mark_close(struct log_store *s);
 /* -- store_spare.c: the next write-ahead file, made ready -- */
 /* Makes it unless it is there.  Without s->lock; slow.  A failure only costs speed. */
 void store_spare_make(struct log_store *s);
+/*
+ * If the newest file may not last: could the next one be made, as far as statvfs(3) does not say so (a quota, no inode)?  Before
+ * the background thread runs.  TV_ENOSPACE with a sentence.
+ */
+enum tv_err store_spare_try(struct log_store *s, char *errbuf, size_t cap);
 /* Before an environment is opened: removes what was made ready and never used.  TV_ESYS. */
 enum tv_err store_spare_clear(const char *dir);
 /* Name of a write-ahead file, into path[cap]. */

@@ -249,6 +249,8 @@ open_all(struct log_store *s, const struct log_options *opt, char *errbuf, size_
 		err = store_tail_clear(s);
 	if (err == TV_OK && !has_state(s))
 		err = begin_file(s, fresh);
+	if (err == TV_OK && opt->goes_on)
+		err = store_spare_try(s, errbuf, cap);
 	if (err != TV_OK)
 		return err;
 	store_files_discard(s);

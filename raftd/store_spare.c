@@ -25,6 +25,7 @@
 #define CHUNK_BYTES (1u << 20)		/* synced at a time, so that commits do not wait behind all of it */
 #define PLENTY 8			/* files of this size must fit: a nearly full disk has better uses for its space */
 #define HEAD_BYTES 64
+#define TRANSACTION_BYTES (9u << 20)	/* hardly one is larger; see BATCH_BYTES in store_log.c */
 #define PATH_BYTES 4400
 
 /* Zeros up to size, on disk. */
@@ -121,6 +122,47 @@ store_spare_make(struct log_store *s)
 	if (make_temp(temp, s->spare_bytes))
 		give_name(s, temp, next);
 	(void)unlink(temp);			/* gone already when all went well */
+}
+
+/* Could the next transaction find no room in the file in use? */
+static bool
+may_end_soon(struct log_store *s)
+{
+	DB_LOG_STAT *st;
+	bool soon;
+
+	if (s->env.dbenv->log_stat(s->env.dbenv, &st, 0) != 0)
+		return false;
+	soon = (uint64_t)st->st_cur_offset + TRANSACTION_BYTES > st->st_lg_size;
+	free(st);
+	return soon;
+}
+
+/*
+ * A server that begins in spite of it stops with its first writes, and with each start again, until whoever starts it gives up.  Where
+ * statvfs(3) sees that the disk is full no writes come, and reads go on, so what it sees is not asked for here.
+ */
+enum tv_err
+store_spare_try(struct log_store *s, char *errbuf, size_t cap)
+{
+	char temp[PATH_BYTES];
+	int fd, why = 0;
+
+	if (!may_end_soon(s))
+		return TV_OK;
+	snprintf(temp, sizeof(temp), "%s/" SPARE_TEMP, s->env.dir);
+	fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd == -1 || (plenty(s) && fallocate(fd, 0, 0, s->file_bytes) != 0))
+		why = errno;
+	if (fd != -1) {
+		(void)close(fd);
+		(void)unlink(temp);		/* the next start removes it too */
+	}
+	if (why != ENOSPC && why != EDQUOT)
+		return TV_OK;			/* whatever else it is, writing will tell */
+	snprintf(errbuf, cap, "no room for the next file of the log in %s: %s", s->env.dir, strerror(why));
+	errno = why;
+	return TV_ENOSPACE;
 }
 
 static bool

@@ -172,19 +172,30 @@ sync_fails(enum diskfault_kind k)
 	return err != 0;
 }
 
-/* The same for a write; grows: it needs space. */
+enum need { NEEDS_NOTHING, NEEDS_SPACE, NEEDS_INODE };
+
 static bool
-write_fails(enum diskfault_kind k, bool grows)
+could_fail(enum diskfault_kind k, enum need need)
 {
-	uint32_t number;
+	uint32_t number = atomic_load(field(k, DISKFAULT_WRITE_ERRNO));
+
+	if (atomic_load(field(k, DISKFAULT_WRITE_COUNT)) == 0)
+		return false;
+	if (atomic_load(field(k, DISKFAULT_WRITE_MAKING)) != 0)
+		return need == NEEDS_INODE;
+	return need != NEEDS_NOTHING || (number != ENOSPC && number != EDQUOT);
+}
+
+/* The same for a write. */
+static bool
+write_fails(enum diskfault_kind k, enum need need)
+{
 	int err = 0;
 
 	if (k == DISKFAULT_OTHER)
 		return false;
 	hang(k, DISKFAULT_HANG_WRITE);
-	number = atomic_load(field(k, DISKFAULT_WRITE_ERRNO));
-	if ((grows || (number != ENOSPC && number != EDQUOT)) &&
-	    (atomic_load(field(k, DISKFAULT_WRITE_COUNT)) == 0 || !take_one(field(k, DISKFAULT_WRITE_AFTER))))
+	if (could_fail(k, need) && !take_one(field(k, DISKFAULT_WRITE_AFTER)))
 		err = failure(k, DISKFAULT_WRITE_ERRNO, DISKFAULT_WRITE_COUNT);
 	if (err == 0)
 		atomic_fetch_add(field(k, DISKFAULT_WRITES), 1);
@@ -207,7 +218,7 @@ static bool
 making_fails(const char *path, int flags)
 {
 	return (flags & O_CREAT) != 0 && control != NULL && access(path, F_OK) != 0 &&
-	    write_fails(kind_of_path(path), true);
+	    write_fails(kind_of_path(path), NEEDS_INODE);
 }
 
 static int
@@ -304,7 +315,7 @@ write(int fd, const void *p, size_t n)
 {
 	REAL(write);
 
-	return write_fails(kind_of_fd(fd), true) ? -1 : real(fd, p, n);
+	return write_fails(kind_of_fd(fd), NEEDS_SPACE) ? -1 : real(fd, p, n);
 }
 
 ssize_t
@@ -312,7 +323,7 @@ writev(int fd, const struct iovec *v, int n)
 {
 	REAL(writev);
 
-	return write_fails(kind_of_fd(fd), true) ? -1 : real(fd, v, n);
+	return write_fails(kind_of_fd(fd), NEEDS_SPACE) ? -1 : real(fd, v, n);
 }
 
 #define PWRITE(name_, off_) \
@@ -321,7 +332,7 @@ name_(int fd, const void *p, size_t n, off_ at) \
 { \
 	REAL(name_); \
 \
-	return write_fails(kind_of_fd(fd), true) ? -1 : real(fd, p, n, at); \
+	return write_fails(kind_of_fd(fd), NEEDS_SPACE) ? -1 : real(fd, p, n, at); \
 }
 PWRITE(pwrite, off_t)
 PWRITE(pwrite64, off64_t)
@@ -340,7 +351,7 @@ fwrite(const void *p, size_t size, size_t n, FILE *f)
 {
 	REAL(fwrite);
 
-	return write_fails(kind_of_fd(fileno(f)), true) ? 0 : real(p, size, n, f);
+	return write_fails(kind_of_fd(fileno(f)), NEEDS_SPACE) ? 0 : real(p, size, n, f);
 }
 
 int
@@ -348,7 +359,7 @@ fflush(FILE *f)
 {
 	REAL(fflush);
 
-	return f != NULL && write_fails(kind_of_fd(fileno(f)), true) ? EOF : real(f);
+	return f != NULL && write_fails(kind_of_fd(fileno(f)), NEEDS_SPACE) ? EOF : real(f);
 }
 
 #define PREAD(name_, off_) \
@@ -370,7 +381,7 @@ name_(int fd, int mode, off_ at, off_ n) \
 { \
 	REAL(name_); \
 \
-	return write_fails(kind_of_fd(fd), true) ? -1 : real(fd, mode, at, n); \
+	return write_fails(kind_of_fd(fd), NEEDS_SPACE) ? -1 : real(fd, mode, at, n); \
 }
 ALLOCATE(fallocate, off_t)
 ALLOCATE(fallocate64, off64_t)
@@ -381,7 +392,7 @@ name_(int fd, off_ at, off_ n) \
 { \
 	REAL(name_); \
 \
-	return write_fails(kind_of_fd(fd), true) ? errno : real(fd, at, n); \
+	return write_fails(kind_of_fd(fd), NEEDS_SPACE) ? errno : real(fd, at, n); \
 }
 POSIX_ALLOCATE(posix_fallocate, off_t)
 POSIX_ALLOCATE(posix_fallocate64, off64_t)
@@ -392,7 +403,7 @@ name_(int fd, off_ n) \
 { \
 	REAL(name_); \
 \
-	return write_fails(kind_of_fd(fd), false) ? -1 : real(fd, n); \
+	return write_fails(kind_of_fd(fd), NEEDS_NOTHING) ? -1 : real(fd, n); \
 }
 TRUNCATE(ftruncate, off_t)
 TRUNCATE(ftruncate64, off64_t)
@@ -422,7 +433,7 @@ mkdir(const char *path, mode_t mode)
 {
 	REAL(mkdir);
 
-	return control != NULL && access(path, F_OK) != 0 && write_fails(kind_of_path(path), true) ? -1 : real(path, mode);
+	return control != NULL && access(path, F_OK) != 0 && write_fails(kind_of_path(path), NEEDS_INODE) ? -1 : real(path, mode);
 }
 
 int
@@ -430,7 +441,7 @@ rename(const char *from, const char *to)
 {
 	REAL(rename);
 
-	return write_fails(kind_of_path(from), false) ? -1 : real(from, to);
+	return write_fails(kind_of_path(from), NEEDS_NOTHING) ? -1 : real(from, to);
 }
 
 int
@@ -438,5 +449,5 @@ unlink(const char *path)
 {
 	REAL(unlink);
 
-	return write_fails(kind_of_path(path), false) ? -1 : real(path);
+	return write_fails(kind_of_path(path), NEEDS_NOTHING) ? -1 : real(path);
 }

@@ -31,6 +31,7 @@ enum diskfault_field {
 	DISKFAULT_WRITE_ERRNO,		/* writes, growing and making files; see diskfault.c */
 	DISKFAULT_WRITE_COUNT,
 	DISKFAULT_WRITE_AFTER,		/* so many that could fail are let through first */
+	DISKFAULT_WRITE_MAKING,		/* 1: only making files and folders fails, as without a free inode */
 	DISKFAULT_SYNC_DELAY_MS,	/* each sync takes that much longer */
 	DISKFAULT_HANG,			/* bits: DISKFAULT_HANG_* */
 	DISKFAULT_READ_ERRNO,

@@ -366,6 +366,32 @@ def test_refused_at_start():
         wait_for("it follows", lambda: node.get("k") == b"v")
 
 
+def test_next_log_file_is_refused():
+    """No file can be made in log/ (a quota of files) when the newest one is full: the server stops and says what to do, and
+    the next start waits, instead of stopping again and again, and goes on by itself."""
+    with FaultCluster(31, snapshot_threshold=64, snapshot_interval="200ms", trailing_logs=10, **CALM) as c:
+        c.start_all()
+        node = others(c, c.wait_leader())[0]
+        writers = Writers(c, "w", 60000)
+        try:
+            writers.go_on()
+            c.disk(node).write_error(errno.EDQUOT, None, "log", making=True)
+            status, log = ended(node)
+            assert status == 1 and "raise the quota" in log, log
+            node.start_only()
+            node.wait_log("there is not even room to open the data: waiting for it")
+            assert "is there a quota?" in node.log()
+            writers.go_on()
+        finally:
+            writers.stop()
+        assert node.process.poll() is None
+        c.disk(node).clear()
+        wait_for("it starts by itself", lambda: node.connect())
+        c.put("after", b"x")
+        wait_for("it follows", lambda: node.get("after", READ_STALE) == b"x")
+        writers.check()
+
+
 def test_snapshot_does_not_fit():
     """A new server whose disk is too small for the state says so, disturbs nobody, and goes on when it has grown."""
     with SmallCluster(7, "256M", count=1, snapshot_chunk="64k") as c:
@@ -811,8 +837,8 @@ def test_failed_flush_stops():
 if __name__ == "__main__":
     main(test_full_follower, test_full_leader_hands_over, test_all_full,
          test_dead_server_is_removed_while_all_are_full, test_no_room_at_all, test_no_room_at_all_ext4,
-         test_full_at_start, test_refused_at_start, test_snapshot_does_not_fit, test_http_says_so,
-         test_checkpoint_finds_no_room, test_failed_sync_stops,
+         test_full_at_start, test_refused_at_start, test_next_log_file_is_refused, test_snapshot_does_not_fit,
+         test_http_says_so, test_checkpoint_finds_no_room, test_failed_sync_stops,
          test_nothing_is_acknowledged_after_a_failed_sync, test_one_call_fails, test_failed_checkpoint_stops,
          test_hanging_sync_costs_leadership, test_hanging_disk_costs_leadership, test_hanging_follower_slows_nobody,
          test_slow_disk_keeps_the_leader, test_slow_state_keeps_the_leader, test_applying_waits_for_no_disk,

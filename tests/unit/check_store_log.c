@@ -36,14 +36,14 @@ static struct log_store *s;
 static struct log_meta m;
 static struct arena a;
 static char why[512];
-static bool spares, no_thread;
+static bool spares, no_thread, goes_on;
 static uint32_t file_bytes;		/* of a write-ahead file; 0: the usual */
 
 static enum tv_err
 try_open(void)
 {
-	struct log_options opt = { .dir = dir, .spares = spares, .no_thread = no_thread, .log_file_bytes = file_bytes,
-	    .log_buffer_bytes = file_bytes / 4 };
+	struct log_options opt = { .dir = dir, .spares = spares, .no_thread = no_thread, .goes_on = goes_on,
+	    .log_file_bytes = file_bytes, .log_buffer_bytes = file_bytes / 4 };
 
 	return log_open(&opt, &s, &m, why, sizeof(why));
 }
@@ -70,7 +70,7 @@ start_small(uint32_t bytes)
 static void
 setup(void)
 {
-	spares = no_thread = false;
+	spares = no_thread = goes_on = false;
 	file_bytes = 0;
 	snprintf(top, sizeof(top), "/tmp/tv-log-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(top));
@@ -980,6 +980,7 @@ END_TEST
 /* The n-th call of the kind fails once and works again afterwards, as file systems do. */
 static struct {
 	int sync_left, write_left;	/* calls until the one that fails; 0: none fails */
+	bool no_room;			/* for more blocks */
 } fault;
 
 /* In the place of the C library's, so that nobody in between can hide a failure by trying again. */
@@ -1053,6 +1054,45 @@ START_TEST(each_sync_fails_in_turn)
 {
 	for (int n = 1; n <= 45; n++)
 		fail_nth(&fault.sync_left, n);
+}
+END_TEST
+
+int
+fallocate(int fd, int mode, off_t at, off_t n)
+{
+	if (fault.no_room) {
+		errno = EDQUOT;
+		return -1;
+	}
+	return (int)syscall(SYS_fallocate, fd, mode, at, n);
+}
+
+/* The daemon would stop with its first writes, and so with each start: it waits instead.  A file with room is enough. */
+START_TEST(next_file_could_not_be_made)
+{
+	char spare[100];
+
+	goes_on = true;
+	start_small(1u << 20);
+	ck_assert_int_eq(append(1, 20, 1, 1000), TV_OK);
+	log_close(s);
+	s = NULL;
+	fault.no_room = true;
+	ck_assert_int_eq(try_open(), TV_ENOSPACE);
+	ck_assert(strstr(why, "no room for the next file of the log in ") != NULL && strstr(why, dir) != NULL);
+	snprintf(spare, sizeof(spare), "%s/spare", dir);
+	ck_assert_int_eq(access(spare, F_OK), -1);
+	goes_on = false;
+	reopen();
+	goes_on = true;
+	fault.no_room = false;
+	reopen();
+	ck_assert_uint_eq(walk(1, 20), 20);
+	start_small(0);
+	ck_assert_int_eq(append(1, 20, 1, 1000), TV_OK);
+	fault.no_room = true;
+	reopen();
+	fault.no_room = false;
 }
 END_TEST
 
@@ -1140,6 +1180,7 @@ main(void)
 	tcase_add_test(t, size_without_waiting);
 	tcase_add_test(t, failed_write_is_final);
 	tcase_add_test(t, each_sync_fails_in_turn);
+	tcase_add_test(t, next_file_could_not_be_made);
 	tcase_add_test(t, each_write_fails_in_turn);
 	tcase_add_test(t, checksums_are_those_of_the_library);
 	suite_add_tcase(suite, t);

@@ -84,10 +84,10 @@ class DiskFault:
         self._set(kind, sync_errno=errno)
         self._set(kind, sync_count=ALWAYS if count is None else count)
 
-    def write_error(self, errno, count=1, kind="all", after=0):
-        """The same for writes.  ENOSPC hits what needs space, other numbers also renaming, cutting, removing.  So many of
-        each kind are let through first."""
-        self._set(kind, write_errno=errno, write_after=after)
+    def write_error(self, errno, count=1, kind="all", after=0, making=False):
+        """The same for writes.  ENOSPC hits what needs space, other numbers also renaming, cutting, removing; making: only
+        making files and folders.  So many of each kind are let through first."""
+        self._set(kind, write_errno=errno, write_after=after, write_making=int(making))
         self._set(kind, write_count=ALWAYS if count is None else count)
 
     def read_error(self, errno, count=1, kind="all"):
