@@ -96,8 +96,10 @@ store_env_open(struct store_env *env, const struct store_env_options *opt, char 
 	ret = store_dir_settle(opt->dir) == TV_OK ? db_env_create(&env->dbenv, 0) : errno;
 	if (ret == 0)
 		ret = configure(env, opt);
+	store_recovery(true);
 	if (ret == 0)
 		ret = env->dbenv->open(env->dbenv, opt->dir, flags, 0600);
+	store_recovery(false);
 	if (ret == 0)
 		return TV_OK;
 	err = store_env_is_damage(env, ret) ? TV_ECORRUPT : store_env_err(env, ret);

@@ -99,6 +99,8 @@ enum tv_err store_parent_sync(const char *path);
  * now: what Berkeley DB does by name then (it syncs each file once more) would hit the other's files.
  */
 void store_names(bool usable);
+/* Does this thread open an environment?  Then each write-ahead file that Berkeley DB removes is gone for good before it goes on. */
+void store_recovery(bool on);
 /* Sets what all our btrees have in common, before the open. */
 int store_db_form(DB *db);
 

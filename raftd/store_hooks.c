@@ -393,9 +393,34 @@ hook_ftruncate(int fd, off_t end)
 	return errno;
 }
 
+static _Thread_local bool recovering;
+
+void
+store_recovery(bool on)
+{
+	recovering = on;
+}
+
+/*
+ * Recovery removes a write-ahead file that has no record yet, and goes on in the one before.  If the power went then and brought
+ * the name back, there would be one that begins before its predecessor ends.
+ */
+static int
+hook_unlink(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (unlink(path) == -1)
+		return -1;
+	if (!recovering || slash == NULL || log_number(slash + 1) == 0)
+		return 0;
+	return store_parent_sync(path) == TV_OK ? 0 : -1;
+}
+
 void
 store_hooks_set(void)
 {
+	(void)db_env_set_func_unlink(hook_unlink);
 	(void)db_env_set_func_ftruncate(hook_ftruncate);
 	(void)db_env_set_func_open(store_open);
 	(void)db_env_set_func_close(store_close);
