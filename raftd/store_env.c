@@ -65,6 +65,50 @@ configure(struct store_env *env, const struct store_env_options *opt)
 	return opt->behind != NULL ? 0 : e->log_set_config(e, DB_LOG_AUTO_REMOVE, 1);
 }
 
+/*
+ * The head of a write-ahead file is a record like any other: previous one, length, checksum.  Berkeley DB sums up as many
+ * bytes as a damaged length says, beyond its buffer.  What is all zeros was not written yet.
+ */
+#define HEAD_RECORD_BYTES 28u
+
+static bool
+is_sound_head(const char *dir, const char *name)
+{
+	uint32_t head[3] = { 0 };
+	char path[4400];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	n = fd == -1 ? 0 : pread(fd, head, sizeof(head), 0);
+
+	if (fd != -1)
+		(void)close(fd);
+	if (n < (ssize_t)sizeof(head) || (head[0] == 0 && head[1] == 0 && head[2] == 0))
+		return true;			/* whatever is wrong then is seen by Berkeley DB */
+	return head[1] == HEAD_RECORD_BYTES || head[1] == __builtin_bswap32(HEAD_RECORD_BYTES);
+}
+
+/* False with a sentence: the head of a write-ahead file is damaged. */
+static bool
+has_sound_heads(const char *path, char *errbuf, size_t cap)
+{
+	DIR *d = opendir(path);
+	struct dirent *de;
+	bool sound = true;
+
+	if (d == NULL)
+		return true;
+	while (sound && (de = readdir(d)) != NULL) {
+		sound = strncmp(de->d_name, "log.", 4) != 0 || is_sound_head(path, de->d_name);
+		if (!sound)
+			snprintf(errbuf, cap, "cannot open the data base in %s: the head of %s is damaged", path, de->d_name);
+	}
+	closedir(d);
+	return sound;
+}
+
 enum tv_err
 store_env_open(struct store_env *env, const struct store_env_options *opt, char *errbuf, size_t cap)
 {
@@ -85,6 +129,8 @@ store_env_open(struct store_env *env, const struct store_env_options *opt, char 
 		errno = ret;
 		return err;
 	}
+	if (!has_sound_heads(opt->dir, errbuf, cap))
+		return TV_ECORRUPT;
 	env->dir = strdup(opt->dir);
 	if (env->dir == NULL)
 		return TV_ENOMEM;

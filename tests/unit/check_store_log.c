@@ -854,6 +854,31 @@ START_TEST(damaged_write_ahead_log_is_noticed)
 }
 END_TEST
 
+/* Berkeley DB would sum up as many bytes as its first record says that it has. */
+START_TEST(damaged_length_at_the_head)
+{
+	static const uint32_t lengths[] = { 0x7fffff1c, 29, 1 };
+	char path[128];
+
+	ck_assert_int_eq(append(1, 5, 1, 300), TV_OK);
+	path_of("log.0000000001", path, sizeof(path));
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		int fd;
+
+		log_close(s);
+		s = NULL;
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+		ck_assert_int_ge(fd, 0);
+		ck_assert_int_eq(pwrite(fd, &lengths[i], sizeof(lengths[i]), 4), (ssize_t)sizeof(lengths[i]));
+		close(fd);
+		ck_assert_int_eq(try_open(), TV_ECORRUPT);
+		ck_assert_msg(strstr(why, "the head of log.0000000001 is damaged") != NULL, "%s", why);
+		ck_assert_msg(strstr(why, "move ") != NULL, "%s", why);
+	}
+	s = NULL;
+}
+END_TEST
+
 /* The end of the write-ahead log that no sync covered is dropped without fuss. */
 START_TEST(torn_tail_is_dropped)
 {
@@ -1176,6 +1201,7 @@ main(void)
 	tcase_add_test(t, torn_remains_are_cleared);
 	tcase_add_test(t, files_without_records);
 	tcase_add_test(t, damaged_write_ahead_log_is_noticed);
+	tcase_add_test(t, damaged_length_at_the_head);
 	tcase_add_test(t, torn_tail_is_dropped);
 	tcase_add_test(t, size_without_waiting);
 	tcase_add_test(t, failed_write_is_final);
