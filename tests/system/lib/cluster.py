@@ -5,6 +5,7 @@ Standard library only.
 """
 import atexit
 import base64
+import fcntl
 import grp
 import http.client
 import json
@@ -41,10 +42,19 @@ def skip(reason):
     sys.exit(77)
 
 
+USERS_LOCK = "/run/lock/triumvir-test-users"      # tests run beside each other, and their pools in threads
+
+
 def ensure_users():
     """As root the daemons drop to users of their own; make them as the packages would."""
     if os.geteuid() != 0:
         return
+    with open(USERS_LOCK, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        make_users()
+
+
+def make_users():
     try:
         grp.getgrnam("_triumvir")
     except KeyError:
