@@ -101,8 +101,8 @@ is_wildcard(const char *ip)
 	return strcmp(ip, "0.0.0.0") == 0 || (inet_pton(AF_INET6, ip, &six) == 1 && IN6_IS_ADDR_UNSPECIFIED(&six));
 }
 
-static bool
-is_loopback(const char *ip)
+bool
+cluster_addr_is_loopback(const char *ip)
 {
 	struct in_addr four;
 	struct in6_addr six;
@@ -247,7 +247,7 @@ check_bind(const struct check *k)
 
 	if (c->bind == NULL)
 		err = set_text(k, &c->bind, c->have_keys ? "0.0.0.0" : "127.0.0.1");
-	if (err != TV_OK || cluster_seals(c) || c->allow_plaintext || is_loopback(c->bind))
+	if (err != TV_OK || cluster_seals(c) || c->allow_plaintext || cluster_addr_is_loopback(c->bind))
 		return err;
 	if (c->have_keys || c->plaintext_wanted)
 		return fail(k, TV_EPERM, "bind: %s is open to other machines, and encryption = \"%s\" sends in clear: "

@@ -77,5 +77,7 @@ enum tv_err cluster_node_id(struct cluster_conf *c, char *errbuf, size_t cap);
 #define CLUSTER_IP_BYTES 46	/* INET6_ADDRSTRLEN */
 /* "ip", "ip:port", "[ip6]:port": what retry_join and clusterctl join take.  Without a port: `port`. */
 bool cluster_addr_parse(const char *text, uint16_t port, char ip[CLUSTER_IP_BYTES], uint16_t *out);
+/* An IPv4 address of 127/8, or ::1; false for text that is no address. */
+bool cluster_addr_is_loopback(const char *ip);
 
 #endif

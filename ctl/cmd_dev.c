@@ -69,7 +69,7 @@ write_config(struct dev *d)
 	/* No keys: the daemons keep to loopback, nothing outside this machine can reach them. */
 	ok = write_file(d, "cluster.conf", buf_cstr(&b));
 	buf_reset(&b);
-	buf_printf(&b, "http_port = %s\nhttp_addresses = [ \"%s\" ]\n", d->http_port, d->bind);
+	buf_printf(&b, "http_port = %s\nhttp_addresses = [ \"%s\" ]\nhttp_admin = true\n", d->http_port, d->bind);
 	ok = ok && write_file(d, "rpcd.conf", buf_cstr(&b)) && write_file(d, "raftd.conf", "bootstrap = true\n");
 	buf_done(&b);
 	return ok;

@@ -14,8 +14,8 @@ run_root(struct request *r)
 }
 
 static const struct endpoint api_root[] = {
-	{ "/", "GET", BODY_NONE, run_root },	/* exactly this: no other endpoint ends in the empty name */
-	{ NULL, NULL, BODY_NONE, NULL },
+	{ "/", "GET", BODY_NONE, run_root, NOT_ADMIN },	/* exactly this: no other endpoint ends in the empty name */
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
 };
 
 static const struct endpoint *const families[] = {
@@ -65,9 +65,8 @@ find_endpoint(struct span path, size_t *prefix_len)
 	return best;
 }
 
-/* "GET,PUT" holds "PUT". */
-static bool
-in_list(const char *list, const char *word)
+bool
+api_in_list(const char *list, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -164,7 +163,7 @@ take_method(struct request *r)
 {
 	bool options = strcmp(r->head.method, "OPTIONS") == 0;
 
-	if (!options && in_list(r->endpoint->methods, r->head.method))
+	if (!options && api_in_list(r->endpoint->methods, r->head.method))
 		return true;
 	answer_headerf(r, "Allow", "OPTIONS,%s", r->endpoint->methods);
 	if (options)
@@ -213,7 +212,8 @@ api_begin(struct api *api, struct request *r)
 	r->answer.body.max = api->conf->answer_bytes_max;
 	r->running = true;
 	target_split(r->head.target, &raw, &query);
-	if (take_path(r, raw) && take_endpoint(r) && take_method(r) && take_query(r, query) && api_trusted(r)) {
+	if (take_path(r, raw) && take_endpoint(r) && take_method(r) && take_query(r, query) && api_trusted(r) &&
+	    api_may_administer(r)) {
 		r->body_max = body_limit(api, r->endpoint->body);
 		r->body.secret = r->scratch.secret = r->answer.body.secret = r->endpoint->body == BODY_KEY;
 	}
@@ -280,6 +280,7 @@ api_fold(struct request *r)
 	r->head = (struct request_head){
 		.method = "GET", .target = r->head.target, .accept_encoding = gzip ? "gzip" : NULL, .token = token,
 		.authorization = authorization, .client_ip = r->head.client_ip, .on_loopback = r->head.on_loopback,
+		.on_socket = r->head.on_socket,
 	};
 	r->op.token = r->op.args = SPAN_NONE;	/* the router has them */
 	buf_done(&r->scratch);

@@ -56,7 +56,14 @@ struct endpoint {
 	const char *methods;	/* "GET,PUT,DELETE", as Allow shows them */
 	enum endpoint_body body;
 	void (*run)(struct request *r);
+	/*
+	 * Those of its methods that administer the cluster or a node, or show its secrets: over TCP refused unless
+	 * http_admin is on.  NOT_ADMIN: none of them.  Each row decides; NULL is no decision (check_api).
+	 */
+	const char *admin;
 };
+
+#define NOT_ADMIN ""
 
 /* Tables of the families; each ends with a NULL path. */
 extern const struct endpoint api_kv[], api_session[], api_status[], api_catalog[], api_health[], api_agent[],
@@ -101,6 +108,10 @@ const struct endpoint *api_endpoint(unsigned i);
  * listener, and writes that another site's page sends.  Programs notice nothing.
  */
 bool api_trusted(struct request *r);
+/* Refuses with 403 what administers and came over TCP, unless http_admin is on (rpcd/trust.c). */
+bool api_may_administer(struct request *r);
+/* "GET,PUT" holds "PUT". */
+bool api_in_list(const char *list, const char *word);
 
 /* What api_fold() has forgotten is there again.  False: no memory. */
 bool api_unfold(struct request *r);

@@ -406,12 +406,12 @@ run_metrics(struct request *r)
 }
 
 const struct endpoint api_agent[] = {
-	{ "/v1/agent/self", "GET", BODY_NONE, run_self },
-	{ "/v1/agent/members", "GET", BODY_NONE, run_members },
-	{ "/v1/agent/join/", "PUT", BODY_NONE, run_join },
-	{ "/v1/agent/leave", "PUT", BODY_NONE, run_leave },
-	{ "/v1/agent/reload", "PUT", BODY_NONE, run_reload },
-	{ "/v1/agent/force-leave/", "PUT", BODY_NONE, run_force_leave },
-	{ "/v1/agent/metrics", "GET", BODY_NONE, run_metrics },
-	{ NULL, NULL, BODY_NONE, NULL },
+	{ "/v1/agent/self", "GET", BODY_NONE, run_self, NOT_ADMIN },
+	{ "/v1/agent/members", "GET", BODY_NONE, run_members, NOT_ADMIN },
+	{ "/v1/agent/join/", "PUT", BODY_NONE, run_join, "PUT" },
+	{ "/v1/agent/leave", "PUT", BODY_NONE, run_leave, "PUT" },
+	{ "/v1/agent/reload", "PUT", BODY_NONE, run_reload, "PUT" },
+	{ "/v1/agent/force-leave/", "PUT", BODY_NONE, run_force_leave, "PUT" },
+	{ "/v1/agent/metrics", "GET", BODY_NONE, run_metrics, NOT_ADMIN },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
 };

@@ -231,12 +231,12 @@ run_checks(struct request *r)
 }
 
 const struct endpoint api_agent_checks[] = {
-	{ "/v1/agent/checks", "GET", BODY_NONE, run_checks },
-	{ "/v1/agent/check/register", "PUT", BODY_JSON, run_register },
-	{ "/v1/agent/check/deregister/", "PUT", BODY_NONE, run_deregister },
-	{ "/v1/agent/check/pass/", "PUT", BODY_NONE, run_pass },
-	{ "/v1/agent/check/warn/", "PUT", BODY_NONE, run_warn },
-	{ "/v1/agent/check/fail/", "PUT", BODY_NONE, run_fail },
-	{ "/v1/agent/check/update/", "PUT", BODY_JSON, run_update },
-	{ NULL, NULL, BODY_NONE, NULL },
+	{ "/v1/agent/checks", "GET", BODY_NONE, run_checks, NOT_ADMIN },
+	{ "/v1/agent/check/register", "PUT", BODY_JSON, run_register, NOT_ADMIN },
+	{ "/v1/agent/check/deregister/", "PUT", BODY_NONE, run_deregister, NOT_ADMIN },
+	{ "/v1/agent/check/pass/", "PUT", BODY_NONE, run_pass, NOT_ADMIN },
+	{ "/v1/agent/check/warn/", "PUT", BODY_NONE, run_warn, NOT_ADMIN },
+	{ "/v1/agent/check/fail/", "PUT", BODY_NONE, run_fail, NOT_ADMIN },
+	{ "/v1/agent/check/update/", "PUT", BODY_JSON, run_update, NOT_ADMIN },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
 };

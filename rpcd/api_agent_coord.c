@@ -111,7 +111,7 @@ run_one(struct request *r)
 }
 
 const struct endpoint api_agent_coord[] = {
-	{ "/v1/agent/coordinate", "GET", BODY_NONE, run_all },
-	{ "/v1/agent/coordinate/", "GET", BODY_NONE, run_one },
-	{ NULL, NULL, BODY_NONE, NULL },
+	{ "/v1/agent/coordinate", "GET", BODY_NONE, run_all, NOT_ADMIN },
+	{ "/v1/agent/coordinate/", "GET", BODY_NONE, run_one, NOT_ADMIN },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
 };

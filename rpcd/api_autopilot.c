@@ -167,8 +167,8 @@ run_state(struct request *r)
 }
 
 const struct endpoint api_autopilot[] = {
-	{ "/v1/operator/autopilot/configuration", "GET,PUT", BODY_JSON, run_configuration },
-	{ "/v1/operator/autopilot/health", "GET", BODY_NONE, run_health },
-	{ "/v1/operator/autopilot/state", "GET", BODY_NONE, run_state },
-	{ NULL, NULL, BODY_NONE, NULL },
+	{ "/v1/operator/autopilot/configuration", "GET,PUT", BODY_JSON, run_configuration, "PUT" },
+	{ "/v1/operator/autopilot/health", "GET", BODY_NONE, run_health, NOT_ADMIN },
+	{ "/v1/operator/autopilot/state", "GET", BODY_NONE, run_state, NOT_ADMIN },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
 };

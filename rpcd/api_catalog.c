@@ -278,13 +278,13 @@ run_node_services(struct request *r)
 }
 
 const struct endpoint api_catalog[] = {
-	{ "/v1/catalog/register", "PUT", BODY_JSON, run_register },
-	{ "/v1/catalog/deregister", "PUT", BODY_JSON, run_deregister },
-	{ "/v1/catalog/datacenters", "GET", BODY_NONE, run_datacenters },
-	{ "/v1/catalog/nodes", "GET", BODY_NONE, run_nodes },
-	{ "/v1/catalog/services", "GET", BODY_NONE, run_services },
-	{ "/v1/catalog/service/", "GET", BODY_NONE, run_service },
-	{ "/v1/catalog/node/", "GET", BODY_NONE, run_node },
-	{ "/v1/catalog/node-services/", "GET", BODY_NONE, run_node_services },
-	{ NULL, NULL, BODY_NONE, NULL },
+	{ "/v1/catalog/register", "PUT", BODY_JSON, run_register, NOT_ADMIN },
+	{ "/v1/catalog/deregister", "PUT", BODY_JSON, run_deregister, NOT_ADMIN },
+	{ "/v1/catalog/datacenters", "GET", BODY_NONE, run_datacenters, NOT_ADMIN },
+	{ "/v1/catalog/nodes", "GET", BODY_NONE, run_nodes, NOT_ADMIN },
+	{ "/v1/catalog/services", "GET", BODY_NONE, run_services, NOT_ADMIN },
+	{ "/v1/catalog/service/", "GET", BODY_NONE, run_service, NOT_ADMIN },
+	{ "/v1/catalog/node/", "GET", BODY_NONE, run_node, NOT_ADMIN },
+	{ "/v1/catalog/node-services/", "GET", BODY_NONE, run_node_services, NOT_ADMIN },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
 };

@@ -104,9 +104,9 @@ run_update(struct request *r)
 }
 
 const struct endpoint api_coordinate[] = {
-	{ "/v1/coordinate/datacenters", "GET", BODY_NONE, run_datacenters },
-	{ "/v1/coordinate/nodes", "GET", BODY_NONE, run_nodes },
-	{ "/v1/coordinate/node/", "GET", BODY_NONE, run_node },
-	{ "/v1/coordinate/update", "PUT", BODY_JSON, run_update },
-	{ NULL, NULL, BODY_NONE, NULL },
+	{ "/v1/coordinate/datacenters", "GET", BODY_NONE, run_datacenters, NOT_ADMIN },
+	{ "/v1/coordinate/nodes", "GET", BODY_NONE, run_nodes, NOT_ADMIN },
+	{ "/v1/coordinate/node/", "GET", BODY_NONE, run_node, NOT_ADMIN },
+	{ "/v1/coordinate/update", "PUT", BODY_JSON, run_update, NOT_ADMIN },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
 };

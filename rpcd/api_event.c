@@ -178,7 +178,7 @@ run_list(struct request *r)
 }
 
 const struct endpoint api_event[] = {
-	{ "/v1/event/fire/", "PUT", BODY_JSON, run_fire },
-	{ "/v1/event/list", "GET", BODY_NONE, run_list },
-	{ NULL, NULL, BODY_NONE, NULL },
+	{ "/v1/event/fire/", "PUT", BODY_JSON, run_fire, NOT_ADMIN },
+	{ "/v1/event/list", "GET", BODY_NONE, run_list, NOT_ADMIN },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
 };

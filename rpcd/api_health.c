@@ -73,9 +73,9 @@ run_service(struct request *r)
 }
 
 const struct endpoint api_health[] = {
-	{ "/v1/health/node/", "GET", BODY_NONE, run_node },
-	{ "/v1/health/checks/", "GET", BODY_NONE, run_checks },
-	{ "/v1/health/service/", "GET", BODY_NONE, run_service },
-	{ "/v1/health/state/", "GET", BODY_NONE, run_state },
-	{ NULL, NULL, BODY_NONE, NULL },
+	{ "/v1/health/node/", "GET", BODY_NONE, run_node, NOT_ADMIN },
+	{ "/v1/health/checks/", "GET", BODY_NONE, run_checks, NOT_ADMIN },
+	{ "/v1/health/service/", "GET", BODY_NONE, run_service, NOT_ADMIN },
+	{ "/v1/health/state/", "GET", BODY_NONE, run_state, NOT_ADMIN },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
 };

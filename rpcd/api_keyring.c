@@ -425,6 +425,6 @@ run_keyring(struct request *r)
 }
 
 const struct endpoint api_keyring[] = {
-	{ "/v1/operator/keyring", "GET,POST,PUT,DELETE", BODY_KEY, run_keyring },
-	{ NULL, NULL, BODY_NONE, NULL },
+	{ "/v1/operator/keyring", "GET,POST,PUT,DELETE", BODY_KEY, run_keyring, "GET,POST,PUT,DELETE" },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
 };

@@ -167,6 +167,6 @@ run_kv(struct request *r)
 }
 
 const struct endpoint api_kv[] = {
-	{ "/v1/kv/", "GET,PUT,DELETE", BODY_VALUE, run_kv },
-	{ NULL, NULL, BODY_NONE, NULL },
+	{ "/v1/kv/", "GET,PUT,DELETE", BODY_VALUE, run_kv, NOT_ADMIN },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
 };

@@ -115,10 +115,10 @@ run_recover(struct request *r)
 }
 
 const struct endpoint api_operator[] = {
-	{ "/v1/operator/raft/configuration", "GET", BODY_NONE, run_configuration },
-	{ "/v1/operator/raft/peer", "DELETE", BODY_NONE, run_peer },
-	{ "/v1/operator/raft/transfer", "PUT", BODY_NONE, run_transfer },
-	{ "/v1/operator/raft/transfer-leader", "POST,PUT", BODY_NONE, run_transfer },
-	{ "/v1/operator/raft/recover", "GET,PUT", BODY_NONE, run_recover },
-	{ NULL, NULL, BODY_NONE, NULL },
+	{ "/v1/operator/raft/configuration", "GET", BODY_NONE, run_configuration, NOT_ADMIN },
+	{ "/v1/operator/raft/peer", "DELETE", BODY_NONE, run_peer, "DELETE" },
+	{ "/v1/operator/raft/transfer", "PUT", BODY_NONE, run_transfer, "PUT" },
+	{ "/v1/operator/raft/transfer-leader", "POST,PUT", BODY_NONE, run_transfer, "POST,PUT" },
+	{ "/v1/operator/raft/recover", "GET,PUT", BODY_NONE, run_recover, "GET,PUT" },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
 };

@@ -398,8 +398,8 @@ run_answer(struct request *r)
 }
 
 const struct endpoint api_queries[] = {
-	{ "/v1/agent/query/", "PUT", BODY_JSON, run_ask },
-	{ "/v1/agent/queries", "GET", BODY_NONE, run_hear },
-	{ "/v1/agent/query-answer/", "PUT", BODY_JSON, run_answer },
-	{ NULL, NULL, BODY_NONE, NULL },
+	{ "/v1/agent/query/", "PUT", BODY_JSON, run_ask, NOT_ADMIN },
+	{ "/v1/agent/queries", "GET", BODY_NONE, run_hear, NOT_ADMIN },
+	{ "/v1/agent/query-answer/", "PUT", BODY_JSON, run_answer, NOT_ADMIN },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
 };

@@ -119,11 +119,11 @@ run_list(struct request *r)
 }
 
 const struct endpoint api_session[] = {
-	{ "/v1/session/create", "PUT", BODY_JSON, run_create },
-	{ "/v1/session/destroy/", "PUT", BODY_NONE, run_destroy },
-	{ "/v1/session/renew/", "PUT", BODY_NONE, run_renew },
-	{ "/v1/session/info/", "GET", BODY_NONE, run_info },
-	{ "/v1/session/node/", "GET", BODY_NONE, run_node },
-	{ "/v1/session/list", "GET", BODY_NONE, run_list },
-	{ NULL, NULL, BODY_NONE, NULL },
+	{ "/v1/session/create", "PUT", BODY_JSON, run_create, NOT_ADMIN },
+	{ "/v1/session/destroy/", "PUT", BODY_NONE, run_destroy, NOT_ADMIN },
+	{ "/v1/session/renew/", "PUT", BODY_NONE, run_renew, NOT_ADMIN },
+	{ "/v1/session/info/", "GET", BODY_NONE, run_info, NOT_ADMIN },
+	{ "/v1/session/node/", "GET", BODY_NONE, run_node, NOT_ADMIN },
+	{ "/v1/session/list", "GET", BODY_NONE, run_list, NOT_ADMIN },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
 };

@@ -603,7 +603,7 @@ run_progress(struct request *r)
 }
 
 const struct endpoint api_snapshot[] = {
-	{ "/v1/snapshot", "GET,PUT", BODY_STREAM, run_snapshot },
-	{ "/v1/snapshot/restore", "GET", BODY_NONE, run_progress },
-	{ NULL, NULL, BODY_NONE, NULL },
+	{ "/v1/snapshot", "GET,PUT", BODY_STREAM, run_snapshot, "GET,PUT" },
+	{ "/v1/snapshot/restore", "GET", BODY_NONE, run_progress, NOT_ADMIN },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
 };

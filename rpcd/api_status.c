@@ -47,7 +47,7 @@ run_peers(struct request *r)
 }
 
 const struct endpoint api_status[] = {
-	{ "/v1/status/leader", "GET", BODY_NONE, run_leader },
-	{ "/v1/status/peers", "GET", BODY_NONE, run_peers },
-	{ NULL, NULL, BODY_NONE, NULL },
+	{ "/v1/status/leader", "GET", BODY_NONE, run_leader, NOT_ADMIN },
+	{ "/v1/status/peers", "GET", BODY_NONE, run_peers, NOT_ADMIN },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
 };

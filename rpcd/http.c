@@ -435,6 +435,7 @@ take_head(struct exchange *x, const char *method, const struct headers *h, uint6
 	head->authorization = h->value[H_AUTHORIZATION];
 	head->cache_control = h->value[H_CACHE_CONTROL];
 	head->on_loopback = x->conn->loopback;
+	head->on_socket = x->conn->listener->is_unix;
 	head->client_ip = x->conn->client == NULL ? NULL : client_ip(x->conn->client);
 }
 

@@ -72,7 +72,11 @@ struct rpcd {
 static enum tv_err
 check_conf(struct daemon_spec *d, char *errbuf, size_t cap)
 {
-	return rpcd_conf_check(d->conf, errbuf, cap);
+	int n = snprintf(errbuf, cap, "%s/rpcd.conf: ", d->conf_dir);
+
+	if (n < 0 || (size_t)n >= cap)
+		n = 0;
+	return rpcd_conf_check(d->conf, errbuf + n, cap - (size_t)n);
 }
 
 static enum tv_err

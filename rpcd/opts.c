@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/cluster_conf.h"
 #include "rpcd/opts.h"
 
 #define REQUEST_OVERHEAD 4096		/* of an operation beside key and value */
@@ -15,6 +16,10 @@ const struct conf_opt rpcd_opts[] = {
 	    "addresses of the HTTP API" },
 	{ "http_port", CONF_PORT, F(http_port), "8500", "0", NULL, NULL, CONF_RESTART,
 	    "port of the HTTP API; 0: only the unix socket rpcd.sock" },
+	{ "http_allow_remote", CONF_BOOL, F(http_allow_remote), "false", NULL, NULL, NULL, CONF_RESTART,
+	    "http_addresses may be other than loopback: whoever reaches them may read and write all data" },
+	{ "http_admin", CONF_BOOL, F(http_admin), "false", NULL, NULL, NULL, CONF_LIVE,
+	    "TCP serves what administers the cluster, too; off: only the unix socket rpcd.sock does" },
 	{ "http_hosts", CONF_LIST, F(http_hosts), NULL, NULL, NULL, NULL, CONF_LIVE,
 	    "public host names that loopback addresses answer to; guards against DNS rebinding" },
 	{ "response_headers", CONF_LIST, F(response_headers), NULL, NULL, NULL, NULL, CONF_RESTART,
@@ -119,15 +124,32 @@ is_header(const char *text)
 	return true;
 }
 
+static enum tv_err
+check_addresses(const struct rpcd_conf *c, char *errbuf, size_t cap)
+{
+	for (size_t i = 0; i < c->http_addresses.count; i++) {
+		const char *address = c->http_addresses.items[i];
+
+		if (!is_address(address)) {
+			snprintf(errbuf, cap, "http_addresses: \"%s\" is not an IP address", address);
+			return TV_EINVAL;
+		}
+		if (c->http_port == 0 || c->http_allow_remote || cluster_addr_is_loopback(address))
+			continue;
+		snprintf(errbuf, cap, "http_addresses: %s is open to other machines, and whoever reaches it may read "
+		    "and write all data: http_allow_remote = true serves it there all the same", address);
+		return TV_EPERM;
+	}
+	return TV_OK;
+}
+
 enum tv_err
 rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap)
 {
-	for (size_t i = 0; i < c->http_addresses.count; i++)
-		if (!is_address(c->http_addresses.items[i])) {
-			snprintf(errbuf, cap, "http_addresses: \"%s\" is not an IP address",
-			    c->http_addresses.items[i]);
-			return TV_EINVAL;
-		}
+	enum tv_err err = check_addresses(c, errbuf, cap);
+
+	if (err != TV_OK)
+		return err;
 	for (size_t i = 0; i < c->response_headers.count; i++)
 		if (!is_header(c->response_headers.items[i])) {
 			snprintf(errbuf, cap, "response_headers: \"%s\" is not of the form \"Name: value\"",

@@ -12,7 +12,9 @@ struct rpcd_conf {
 	uint16_t http_port;			/* 0: no HTTP over TCP */
 	uint16_t dns_port;			/* reserved for the DNS interface; 0: off */
 	struct conf_list response_headers;	/* "Name: value" */
-	struct conf_list http_hosts;		/* names that loopback listeners answer to besides the known ones */
+	bool http_allow_remote;			/* http_addresses beyond loopback */
+	bool http_admin;			/* TCP serves what administers, too */
+	struct conf_list http_hosts;		/* names that we answer to besides the known ones */
 	struct mono http_idle_timeout;
 
 	/* limits on clients */
@@ -43,7 +45,10 @@ struct rpcd_conf {
 extern const struct conf_opt rpcd_opts[];
 extern const size_t rpcd_opt_count;
 
-/* What one key alone cannot tell: an HTTP address that is none, sizes that do not fit.  TV_EINVAL with a sentence. */
+/*
+ * What one key alone cannot tell: an HTTP address that is none, sizes that do not fit; and, TV_EPERM, an address
+ * beyond loopback without http_allow_remote.  TV_EINVAL otherwise; with a sentence that begins with the key.
+ */
 enum tv_err rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap);
 
 #endif

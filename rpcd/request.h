@@ -49,6 +49,7 @@ struct request_head {
 	const char *client_ip;		/* NULL: not over TCP */
 	uint64_t body_announced;	/* Content-Length; 0: none, or chunked */
 	bool on_loopback;		/* came in over TCP at a loopback address */
+	bool on_socket;			/* came in over the unix socket */
 };
 
 struct request {

@@ -110,3 +110,15 @@ api_trusted(struct request *r)
 	}
 	return true;
 }
+
+/* rpcd.sock has permissions; a TCP port is open to every user and every container that shares the network. */
+bool
+api_may_administer(struct request *r)
+{
+	if (r->head.on_socket || r->api->conf->http_admin || !api_in_list(r->endpoint->admin, r->head.method))
+		return true;
+	answer_text(r, 403, "%s %s administers, which TCP does not serve: ask the unix socket %s/rpcd.sock, as "
+	    "clusterctl does by default, or set http_admin = true in rpcd.conf", r->head.method, r->endpoint->path,
+	    r->api->cluster->run_dir);
+	return false;
+}

@@ -176,6 +176,46 @@ def test_unix_socket(n):
     os.chmod(path, 0o660)
 
 
+def test_administration(n):
+    """Off by default: TCP serves data, and the socket everything (point of rpcd.conf(5), http_admin)."""
+    plain = {"http_addresses": [n.addr], **LIMITS}
+    ways = (("GET", "/v1/operator/keyring"), ("PUT", "/v1/agent/reload"), ("GET", "/v1/agent/monitor?loglevel=err"),
+            ("GET", "/v1/snapshot"), ("PUT", "/v1/operator/raft/transfer"), ("PUT", "/v1/agent/force-leave/nobody"))
+    n.write("rpcd.conf", plain)
+    n.signal(signal.SIGHUP, "rpcd")
+    refused = wait_for("administration is off", lambda: (lambda a: a.status == 403 and a)(n.put("/v1/agent/force-leave/x")))
+    assert "http_admin" in refused.text and os.path.join(n.run, "rpcd.sock") in refused.text, refused
+    for method, path in ways:
+        a = n.http(method, path)
+        assert a.status == 403 and a.text.startswith(method), (method, path, a)
+    # reads of the same families, and data, as ever
+    for path in ("/v1/operator/raft/configuration", "/v1/operator/autopilot/health", "/v1/agent/members", "/v1/agent/self"):
+        assert n.get(path).status == 200, path
+    assert n.put("/v1/kv/adm", b"1").status == 200 and n.kv_get("adm") == b"1"
+    # a body is not even read
+    out = talk(n, b"PUT /v1/snapshot HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\nExpect: 100-continue\r\n\r\n")
+    assert statuses(out) == [403], out
+    # the socket serves all of it, and reads the configuration again
+    assert n.http("GET", "/v1/snapshot", unix=True).status == 200
+    n.write("rpcd.conf", dict(plain, http_admin=True))
+    assert n.http("PUT", "/v1/agent/reload", unix=True).status == 200
+    wait_for("administration is on", lambda: n.http("PUT", "/v1/agent/reload").status == 200)
+
+
+def listens_beyond_loopback():
+    """Only when it is asked for; validate says the same as the start, with file, key and remedy."""
+    with Cluster("127.60.37") as c:
+        n = c.add("n1", 1)
+        n.write("rpcd.conf", {"http_addresses": ["0.0.0.0"]})
+        n.start("rpcd")
+        assert n.wait_end("rpcd") == [1]
+        expected = ("%s/rpcd.conf: http_addresses: 0.0.0.0 is open to other machines, and whoever reaches it may read and "
+                    "write all data: http_allow_remote = true serves it there all the same" % n.conf)
+        assert expected in n.log("rpcd"), n.log("rpcd")
+        p = n.ctl("validate", n.conf, check=False)
+        assert p.returncode == 1 and expected in p.stdout + p.stderr, p
+
+
 def test_stop_with_waiting_clients(n):
     answers = []
 
@@ -218,9 +258,9 @@ def all_of_it():
         c.formed([n])
         wait_for("a write", lambda: n.put("/v1/kv/ready", b"1").body == b"true")
         for test in (test_pipelining, test_bodies, test_malformed, test_slow_and_many, test_browsers, test_client_goes_away,
-                     test_unix_socket, test_stop_with_waiting_clients):
+                     test_unix_socket, test_administration, test_stop_with_waiting_clients):
             test(n)
             print("     " + test.__name__, flush=True)
 
 
-main(all_of_it, clients_leave_within_their_bodies)
+main(all_of_it, clients_leave_within_their_bodies, listens_beyond_loopback)

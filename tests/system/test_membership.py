@@ -6,7 +6,7 @@ import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import CALM, Cluster, Writer, main, wait_for  # noqa: E402
+from cluster import CALM, Cluster, Writer, main, rpcd_conf, wait_for  # noqa: E402
 
 ALIVE, FAILED = 1, 4
 QUICK = {"server_stabilization_time": "0s"}
@@ -173,7 +173,7 @@ def test_replaced_at_once():
                 seen_dead(old, *[n for n in servers if n is not old])   # its name is free then
                 old.addr = "%s.%d" % (c.net, move)
                 old.set_common(bind=old.addr)
-                old.write("rpcd.conf", {"http_addresses": [old.addr]})
+                old.write("rpcd.conf", rpcd_conf(old.addr))
             old.start()
             in_log(leader, "Removing server %s" % old.name, timeout=MOVE)
             votes(leader, *servers)
@@ -299,7 +299,7 @@ def test_moved():
         seen_dead(mover, *[n for n in servers if n is not mover])
         mover.addr = c.net + ".33"
         mover.set_common(bind=mover.addr)
-        mover.write("rpcd.conf", {"http_addresses": [mover.addr]})
+        mover.write("rpcd.conf", rpcd_conf(mover.addr))
         mover.start()
         wait_for("the address is followed", lambda: peers(leader)[mover.name]["Address"] == mover.addr + ":8300", MOVE)
         now = peers(leader)[mover.name]

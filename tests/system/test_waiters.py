@@ -15,7 +15,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import BUILD, CALM, Cluster, main, wait_for  # noqa: E402
+from cluster import BUILD, CALM, Cluster, main, rpcd_conf, wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.27.4")
 with open(os.path.join(BUILD, "config.h")) as f:        # their shadow and quarantine are no memory of ours
@@ -498,7 +498,7 @@ def crowded():
             assert r.answer()[0] == 200
             r.s.close()
         limits["limits.http_max_conns_per_client"] = 1000
-        n.write("rpcd.conf", dict(limits, http_addresses=[n.addr]))
+        n.write("rpcd.conf", rpcd_conf(n.addr, **limits))
         n.signal(signal.SIGHUP, "rpcd")
         wait_for("those that wait count", lambda: n.get("/v1/status/leader").status == 429)
         assert waiting(n) == 1000

@@ -407,11 +407,11 @@ fake_setup(void)
 	fake_conf = (struct rpcd_conf){
 		.kv_max_value_size = 1000, .body_bytes_max = 2000, .answer_bytes_max = 1 << 20,
 		.filter_time_max = MONO_S(60), .request_bytes_max = 4000, .snapshot_bytes_max = 64u << 20, .gzip_bytes_max = 8000,
-		.answers_bytes_max = 250000,
+		.answers_bytes_max = 250000, .http_admin = true,
 		.default_query_time = MONO_S(300), .max_query_time = MONO_S(600),
 	};
-	static char dc[] = "dc1", name[] = "n1";
-	fake_cluster = (struct cluster_conf){ .datacenter = dc, .node_name = name };
+	static char dc[] = "dc1", name[] = "n1", run[] = "/run/x";
+	fake_cluster = (struct cluster_conf){ .datacenter = dc, .node_name = name, .run_dir = run };
 	memcpy(fake_cluster.node_id, "11111111-2222-3333-4444-555555555555", 37);
 	fake_api = (struct api){ .conf = &fake_conf, .cluster = &fake_cluster, .gzip = gzip_new(), .quit = fake_quit };
 	memset(&fake_request, 0, sizeof(fake_request));

@@ -118,6 +118,14 @@ class UnixHTTPConnection(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
+def rpcd_conf(addr, **keys):
+    """rpcd.conf of a test's node: the whole API at this address, which a network namespace may own."""
+    conf = dict({"http_addresses": [addr], "http_admin": True}, **keys)
+    if not all(a.startswith("127.") or a == "::1" for a in conf["http_addresses"]):
+        conf["http_allow_remote"] = True
+    return conf
+
+
 class Node:
     """One node: its configuration folder, its daemons, and questions to it."""
 
@@ -143,7 +151,7 @@ class Node:
         self.common = common
         self.write("cluster.conf", common)
         self.write("gossipd.conf", dict(cluster.gossipd, **(gossipd or {})))
-        self.write("rpcd.conf", dict({"http_addresses": [addr]}, **(rpcd or {})))
+        self.write("rpcd.conf", rpcd_conf(addr, **(rpcd or {})))
         if server:
             self.write("raftd.conf", raftd or {})
 
