@@ -42,7 +42,7 @@ common_libtvjson_a_SOURCES += common/schema_json.c
 common_libtvrt_a_SOURCES += \
 	common/greet.c common/greet.h common/chan.c common/chan.h common/chan_int.h common/chan_io.c common/chan_noise.c \
 	common/logtap.c common/logtap.h common/monitor.c common/monitor.h \
-	common/heaptrim.c common/heaptrim.h common/listener.c common/dial.c common/dial.h common/calls.c common/calls.h
-common_libtvcore_a_SOURCES += common/noise.c common/noise.h common/member.c common/member.h
+	common/heaptrim.c common/heaptrim.h common/source.c common/source.h common/listener.c common/dial.c common/dial.h common/calls.c common/calls.h
+common_libtvcore_a_SOURCES += common/noise.c common/noise.h common/strangers.c common/strangers.h common/member.c common/member.h
 
 EXTRA_DIST += common/README.md

@@ -1,0 +1,21 @@
+/* Sources of connections, and a hash whose collisions nobody outside can choose. */
+#ifndef TV_SOURCE_H
+#define TV_SOURCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/*
+ * The source that an address belongs to: an IPv4 address (mapped ones too), or the /64 of an IPv6 address, since whoever
+ * has one of these has them all.  Exact, not a hash.  0: another family.
+ */
+uint64_t source_of(const struct sockaddr *from);
+/* Of the peer of this socket; 0: a unix socket, or the peer is gone. */
+uint64_t source_of_fd(int fd);
+/* The same of an address in text; 0: none. */
+uint64_t source_of_text(const char *ip);
+/* SipHash of n bytes under a key that is drawn once per process: for tables keyed by what peers choose. */
+uint64_t keyed_hash(const void *bytes, size_t n);
+
+#endif
