@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/mpack.h"
+#include "common/source.h"
 #include "raftd/engine.h"
 #include "raftd/leader_sessions.h"
 #include "raftd/writes.h"
@@ -35,11 +36,7 @@ struct leader_sessions {
 static struct timer **
 bucket_of(struct leader_sessions *s, struct span id)
 {
-	uint64_t h = 0xcbf29ce484222325u;
-
-	for (size_t i = 0; i < id.len; i++)
-		h = (h ^ id.p[i]) * 0x100000001b3u;
-	return &s->buckets[h & (s->bucket_count - 1)];
+	return &s->buckets[keyed_hash(id.p, id.len) & (s->bucket_count - 1)];
 }
 
 static struct timer **

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/assert.h"
+#include "common/source.h"
 #include "rpcd/clients.h"
 
 #define BUCKETS 1024			/* a power of two */
@@ -51,15 +52,10 @@ address_of(const struct sockaddr *from, uint8_t out[16])
 	return true;
 }
 
-/* Who floods one bucket needs as many addresses as it takes, and slows only this look-up. */
 static unsigned
 bucket_of(const uint8_t address[16])
 {
-	uint32_t h = 2166136261u;	/* FNV-1a */
-
-	for (unsigned i = 0; i < 16; i++)
-		h = (h ^ address[i]) * 16777619u;
-	return (h ^ h >> 15) & (BUCKETS - 1);
+	return (unsigned)keyed_hash(address, 16) & (BUCKETS - 1);
 }
 
 static void

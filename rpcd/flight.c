@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/source.h"
 #include "rpcd/dcs.h"
 #include "rpcd/route_int.h"
 
@@ -46,11 +47,7 @@ queue_remove(struct flight_queue *q, struct flight *f)
 struct flight **
 flight_bucket(struct route *r, struct span body)
 {
-	uint64_t h = 0xcbf29ce484222325u;
-
-	for (size_t i = 0; i < body.len; i++)
-		h = (h ^ body.p[i]) * 0x100000001b3u;
-	return &r->buckets[(h ^ h >> 32) % FLIGHT_BUCKETS];
+	return &r->buckets[keyed_hash(body.p, body.len) % FLIGHT_BUCKETS];
 }
 
 static void

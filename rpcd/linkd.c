@@ -4,6 +4,7 @@
 
 #include "common/greet.h"
 #include "common/msg.h"
+#include "common/source.h"
 #include "rpcd/linkd.h"
 
 #define PENDING_BUCKETS 64
@@ -37,7 +38,7 @@ struct linkd {
 static struct pending **
 pending_at(struct conn *k, uint64_t id)
 {
-	struct pending **at = &k->pending[id % PENDING_BUCKETS];
+	struct pending **at = &k->pending[keyed_hash(&id, sizeof(id)) % PENDING_BUCKETS];
 
 	while (*at != NULL && (*at)->id != id)
 		at = &(*at)->next;

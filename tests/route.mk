@@ -3,7 +3,7 @@ if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_route
 TESTS += tests/unit/check_route
 tests_unit_check_route_SOURCES = tests/unit/check_route.c rpcd/route.c rpcd/flight.c rpcd/ways.c rpcd/dcs.c
-tests_unit_check_route_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) -lm
+tests_unit_check_route_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) $(SODIUM_LIBS) -lm
 endif
 
 # Reports of the own coordinate, against fakes of view and router.
