@@ -78,9 +78,15 @@ def leave_and_move(pool, o, s):
 
 def pruned(pool, what, *members):
     """That a member is pruned is no part of the deployed full exchange; our nodes tell those who missed it, with the next one
-    that they have with them."""
+    that they have with them.
+
+    Whoever returns before the last copy of the prune has arrived may be forgotten by an agent for good: Serf's agent sees it
+    join, takes the copy for news of this life, waits 6 s and erases the member ("EventMemberReap (forced)"), while its
+    memberlist goes on to see it alive, so that no join follows.  Ours keep such a member (check_swim_news
+    `late_prune_of_an_earlier_life`).  The promise begins when nobody sends the prune any more."""
     pool.gone(*members)
     pool.agree(what, 2 * pool.limits.spread())
+    pool.settled()
 
 
 def force_leave(pool, o, s):

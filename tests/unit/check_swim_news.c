@@ -218,6 +218,35 @@ START_TEST(who_came_back_after_a_prune_stays)
 }
 END_TEST
 
+static bool
+forgets_a(const struct one *one, void *arg)
+{
+	(void)arg;
+	return one_status(one, "a") == MEMBER_NONE;
+}
+
+/*
+ * A copy of the prune that comes after the return: ignored by whoever pruned the earlier life; whoever had missed the
+ * prune takes the member for leaving, until its word of the new life comes.  It is not forgotten then.
+ */
+START_TEST(late_prune_of_an_earlier_life)
+{
+	(void)one_alive(&o, "b", 1);
+	(void)one_alive(&o, "a", 1);
+	(void)one_dead(&o, "a", 1, "b");
+	(void)one_leave_intent(&o, "a", 9, true);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_NONE);
+	(void)one_alive(&o, "a", 2);
+	(void)one_leave_intent(&o, "a", 9, true);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_ALIVE);
+	(void)one_leave_intent(&o, "a", 10, true);	/* as told again by a third member */
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_LEAVING);
+	(void)one_join_intent(&o, "a", 11);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_ALIVE);
+	ck_assert(!one_wait_for(&o, MONO_S(30), forgets_a, NULL));
+}
+END_TEST
+
 /* The time of a leave that is under way does not grow with each exchange: it would catch up with the next join. */
 START_TEST(one_that_leaves_comes_back_with_the_next_time)
 {
@@ -275,6 +304,7 @@ main(void)
 	tcase_add_test(t, a_missed_prune_is_told_again);
 	tcase_add_test(t, a_prune_that_was_overtaken_is_said_anew);
 	tcase_add_test(t, who_came_back_after_a_prune_stays);
+	tcase_add_test(t, late_prune_of_an_earlier_life);
 	tcase_add_test(t, one_that_leaves_comes_back_with_the_next_time);
 	tcase_add_test(t, padded_intents_are_heard_and_not_queued);
 	suite_add_tcase(s, t);

@@ -203,6 +203,10 @@ class Ours(Member):
     def stats(self, section="gossipd"):
         return self.get("/v1/agent/self")["Stats"][section]
 
+    def intents(self):
+        """Intents that it still sends."""
+        return int(self.stats()["intent_queue"])
+
     def memory(self, daemon="gossipd"):
         """PSS in KiB."""
         with open("/proc/%d/smaps_rollup" % self.node.pid(daemon)) as f:
@@ -302,6 +306,10 @@ class Agent(Member):
 
     def tables(self):
         return {"serf members": self.table()}
+
+    def intents(self):
+        """Intents that it still sends."""
+        return int(json.loads(self.cmd("info", "-format=json").stdout)["serf"]["intent_queue"])
 
     def log(self):
         try:
@@ -446,6 +454,12 @@ class Pool:
                 except (OSError, ValueError, KeyError):
                     return m.name + " does not answer"
         return None
+
+    def settled(self):
+        """Waits until no member sends an intent any more, in two looks: a copy may be on its way between them."""
+        def looks():
+            return all(m.intents() == 0 for _ in range(2) for m in self.running())
+        wait_for("[%s] no intent is sent any more" % self.label, looks, self.limits.spread())
 
     def clean(self):
         """No running node of ours refused a packet of its friends."""
