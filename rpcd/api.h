@@ -105,7 +105,7 @@ const struct endpoint *api_endpoint(unsigned i);
 
 /*
  * Refuses with 403 what a browser was tricked into (rpcd/trust.c): a public name as Host at a loopback
- * listener, and writes that another site's page sends.  Programs notice nothing.
+ * listener, or at any once http_hosts is set, and what another site's page sends.  Programs notice nothing.
  */
 bool api_trusted(struct request *r);
 /* Refuses with 403 what administers and came over TCP, unless http_admin is on (rpcd/trust.c). */

@@ -43,7 +43,6 @@ finish_raw(struct request *r, const struct op_reply *reply)
 		return;
 	}
 	/* A value is data, whatever a browser may see in it. */
-	answer_header(r, "X-Content-Type-Options", "nosniff");
 	answer_header(r, "Content-Security-Policy", "sandbox");
 	buf_putspan(&r->answer.body, e.Value);
 	answer_body(r, "text/plain");

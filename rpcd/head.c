@@ -6,9 +6,14 @@
 
 #include "rpcd/head.h"
 
+/* A value of a key is never a script or a page, whatever its bytes look like to a browser. */
+#define NOSNIFF "X-Content-Type-Options"
+
 void
 head_fields(const struct rpcd_conf *conf, const struct answer *a, head_field *fn, void *ctx)
 {
+	bool own = false;		/* configured otherwise */
+
 	for (unsigned i = 0; i < a->header_count; i++)
 		fn(ctx, a->headers[i].name, a->headers[i].value);
 	for (size_t i = 0; i < conf->response_headers.count; i++) {
@@ -19,7 +24,10 @@ head_fields(const struct rpcd_conf *conf, const struct answer *a, head_field *fn
 		if (colon == NULL || !span_copy(span_of(line, (size_t)(colon - line)), name, sizeof(name)))
 			continue;
 		fn(ctx, name, colon + 1 + strspn(colon + 1, " "));
+		own = own || strcasecmp(name, NOSNIFF) == 0;
 	}
+	if (!own)
+		fn(ctx, NOSNIFF, "nosniff");
 }
 
 static void

@@ -21,7 +21,9 @@ const struct conf_opt rpcd_opts[] = {
 	{ "http_admin", CONF_BOOL, F(http_admin), "false", NULL, NULL, NULL, CONF_LIVE,
 	    "TCP serves what administers the cluster, too; off: only the unix socket rpcd.sock does" },
 	{ "http_hosts", CONF_LIST, F(http_hosts), NULL, NULL, NULL, NULL, CONF_LIVE,
-	    "public host names that loopback addresses answer to; guards against DNS rebinding" },
+	    "public host names that are answered to, at every address; guards against DNS rebinding" },
+	{ "http_origins", CONF_LIST, F(http_origins), NULL, NULL, NULL, NULL, CONF_LIVE,
+	    "other sites, as \"https://ui.example.com\", whose pages may send requests" },
 	{ "response_headers", CONF_LIST, F(response_headers), NULL, NULL, NULL, NULL, CONF_RESTART,
 	    "\"Name: value\" headers added to every answer" },
 	{ "http_idle_timeout", CONF_DURATION, F(http_idle_timeout), "2m", "1s", "24h", NULL, CONF_RESTART,
@@ -124,6 +126,29 @@ is_header(const char *text)
 	return true;
 }
 
+/* "scheme://host" or "scheme://host:port", as browsers write it: no path, no final slash. */
+static bool
+is_origin(const char *text)
+{
+	size_t scheme = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789+-.");
+	const char *place = text + scheme + 3;
+
+	return scheme > 0 && strncmp(text + scheme, "://", 3) == 0 && place[0] != '\0' &&
+	    strpbrk(place, "/?#@ \\*") == NULL;
+}
+
+static enum tv_err
+check_origins(const struct rpcd_conf *c, char *errbuf, size_t cap)
+{
+	for (size_t i = 0; i < c->http_origins.count; i++)
+		if (!is_origin(c->http_origins.items[i])) {
+			snprintf(errbuf, cap, "http_origins: \"%s\" is not of the form \"https://host:port\", without "
+			    "a path", c->http_origins.items[i]);
+			return TV_EINVAL;
+		}
+	return TV_OK;
+}
+
 static enum tv_err
 check_addresses(const struct rpcd_conf *c, char *errbuf, size_t cap)
 {
@@ -148,7 +173,7 @@ rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap)
 {
 	enum tv_err err = check_addresses(c, errbuf, cap);
 
-	if (err != TV_OK)
+	if (err != TV_OK || (err = check_origins(c, errbuf, cap)) != TV_OK)
 		return err;
 	for (size_t i = 0; i < c->response_headers.count; i++)
 		if (!is_header(c->response_headers.items[i])) {

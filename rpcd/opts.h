@@ -15,6 +15,7 @@ struct rpcd_conf {
 	bool http_allow_remote;			/* http_addresses beyond loopback */
 	bool http_admin;			/* TCP serves what administers, too */
 	struct conf_list http_hosts;		/* names that we answer to besides the known ones */
+	struct conf_list http_origins;		/* "https://ui.example.com": sites whose pages may ask us */
 	struct mono http_idle_timeout;
 
 	/* limits on clients */

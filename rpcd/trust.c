@@ -1,12 +1,13 @@
 /*
  * Requests that a browser sends on behalf of a foreign page (scenario S184).
  *
- * DNS rebinding: a page of evil.example lets its own name point to 127.0.0.1 and then talks to us as its own origin.
- * It cannot change the Host header, so a loopback listener answers only to names that nobody outside can own:
- * addresses, single labels, reserved suffixes, our own name, and what http_hosts lists.
+ * DNS rebinding: a page of evil.example lets its own name point to one of our addresses and then talks to us as its own
+ * origin.  It cannot change the Host header, so a loopback listener answers only to names that nobody outside can own:
+ * addresses, single labels, reserved suffixes, our own name, and what http_hosts lists.  Once http_hosts lists any, all
+ * TCP listeners do so.
  *
- * Cross-site writes: a form or a simple fetch needs no permission from us to be sent.  Browsers mark them with
- * Origin or Sec-Fetch-Site; programs send neither.  A custom header (X-Consul-Token) proves that the browser had asked.
+ * Cross-site requests: an image, a form or a simple fetch needs no permission from us to be sent, and also a GET does
+ * work.  Browsers mark them with Origin or Sec-Fetch-Site; programs send neither.
  */
 #include <arpa/inet.h>
 #include <strings.h>
@@ -87,25 +88,45 @@ origin_is_host(const struct request *r)
 }
 
 static bool
+origin_is_configured(const struct request *r)
+{
+	const struct conf_list *list = &r->api->conf->http_origins;
+
+	for (size_t i = 0; i < list->count && r->head.origin != NULL; i++)
+		if (strcasecmp(r->head.origin, list->items[i]) == 0)
+			return true;
+	return false;
+}
+
+static bool
 from_other_site(const struct request *r)
 {
+	if (origin_is_configured(r))
+		return false;
 	if (r->head.fetch_site != NULL)
 		return strcasecmp(r->head.fetch_site, "same-origin") != 0 &&
 		    strcasecmp(r->head.fetch_site, "none") != 0;
 	return r->head.origin != NULL && !origin_is_host(r);
 }
 
+/* A browser cannot reach the unix socket. */
+static bool
+host_matters(const struct request *r)
+{
+	return r->head.host != NULL && !r->head.on_socket &&
+	    (r->head.on_loopback || r->api->conf->http_hosts.count > 0);
+}
+
 bool
 api_trusted(struct request *r)
 {
-	bool reads = strcmp(r->head.method, "GET") == 0;
-
-	if (r->head.on_loopback && r->head.host != NULL && !host_is_ours(r)) {
-		answer_text(r, 403, "Host is not served on a loopback address (see http_hosts in rpcd.conf)");
+	if (host_matters(r) && !host_is_ours(r)) {
+		answer_text(r, 403, "This host name is not served%s (see http_hosts in rpcd.conf)",
+		    r->head.on_loopback ? " on a loopback address" : "");
 		return false;
 	}
-	if (!reads && r->head.token == NULL && from_other_site(r)) {
-		answer_text(r, 403, "Cross-site requests may not change anything");
+	if (span_starts(r->path, span_str("/v1/")) && from_other_site(r)) {
+		answer_text(r, 403, "Cross-site requests are refused (see http_origins in rpcd.conf)");
 		return false;
 	}
 	return true;

@@ -8,7 +8,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, main, wait_for  # noqa: E402
+from cluster import Cluster, main, rpcd_conf, wait_for  # noqa: E402
 
 LIMITS = {"http_idle_timeout": "1s", "limits.http_max_conns_per_client": 8, "limits.body_discard_max": "2M"}
 
@@ -135,8 +135,32 @@ def test_browsers(n):
     evil = {"Origin": "http://evil.example.com", "Content-Type": "text/plain"}
     assert n.put("/v1/kv/x", b"1", headers=evil).status == 403
     assert n.put("/v1/kv/x", b"1", headers={"Sec-Fetch-Site": "cross-site"}).status == 403
+    assert n.put("/v1/kv/x", b"1", headers={"X-Consul-Token": "t", **evil}).status == 403
     assert n.kv_get("x") is None
-    assert n.put("/v1/kv/x", b"1", headers={"X-Consul-Token": "t", **evil}).status == 200
+    # a page's image or link does work as well: refused, whatever the method
+    for path in ("/v1/kv/x?raw", "/v1/snapshot", "/v1/agent/monitor", "/v1/agent/members", "/v1/kv/x?index=1"):
+        for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, evil):
+            assert n.get(path, headers=headers).status == 403, (path, headers)
+    for site in ("same-origin", "none"):
+        assert n.get("/v1/status/leader", headers={"Sec-Fetch-Site": site}).status == 200, site
+    # on both roads: at once, and after a wait outside the library
+    assert n.get("/v1/status/leader").headers["X-Content-Type-Options"] == "nosniff"
+    n.kv_put("sniff", b"1")
+    waited = n.get("/v1/kv/sniff?index=%d&wait=10ms" % n.get("/v1/kv/sniff").index)
+    assert waited.status == 200 and waited.headers["X-Content-Type-Options"] == "nosniff", waited.headers
+    assert talk(n, get("/v1/kv/sniff?raw", "Connection: close")).count(b"X-Content-Type-Options: nosniff\r\n") == 1
+    assert n.get("/v1/none/x").headers["X-Content-Type-Options"] == "nosniff"
+    # what is configured, at once and at every address
+    common = dict(rpcd_conf(n.addr), **LIMITS)
+    n.write("rpcd.conf", dict(common, http_hosts=["agent.example.com"], http_origins=["https://ui.example.com"]))
+    n.signal(signal.SIGHUP, "rpcd")
+    own = {"Origin": "https://ui.example.com", "Sec-Fetch-Site": "cross-site", "Host": "agent.example.com:8500"}
+    wait_for("a configured origin", lambda: n.get("/v1/kv/sniff", headers=own).status == 200)
+    assert n.put("/v1/kv/sniff", b"2", headers=own).status == 200
+    assert n.put("/v1/kv/sniff", b"2", headers=dict(own, Origin="https://ui.example.com.evil.org")).status == 403
+    n.write("rpcd.conf", common)
+    n.signal(signal.SIGHUP, "rpcd")
+    wait_for("none is configured", lambda: n.get("/v1/kv/sniff", headers=own).status == 403)
 
 
 def test_client_goes_away(n):
@@ -178,7 +202,7 @@ def test_unix_socket(n):
 
 def test_administration(n):
     """Off by default: TCP serves data, and the socket everything (point of rpcd.conf(5), http_admin)."""
-    plain = {"http_addresses": [n.addr], **LIMITS}
+    plain = dict(rpcd_conf(n.addr, http_admin=False), **LIMITS)
     ways = (("GET", "/v1/operator/keyring"), ("PUT", "/v1/agent/reload"), ("GET", "/v1/agent/monitor?loglevel=err"),
             ("GET", "/v1/snapshot"), ("PUT", "/v1/operator/raft/transfer"), ("PUT", "/v1/agent/force-leave/nobody"))
     n.write("rpcd.conf", plain)

@@ -145,35 +145,62 @@ END_TEST
 
 START_TEST(browsers)
 {
-	static const struct { const char *method, *host, *origin, *site,
-	    *token; bool loopback; unsigned status; } v[] = {
-		{ "GET", "evil.example.com:8500", NULL, NULL, NULL, true, 403 },
-		{ "GET", "evil.example.com:8500", NULL, NULL, NULL, false, 0 },
-		{ "GET", "127.0.0.1:8500", NULL, NULL, NULL, true, 0 },
-		{ "GET", "[::1]:8500", NULL, NULL, NULL, true, 0 },
-		{ "GET", "localhost:8500", NULL, NULL, NULL, true, 0 }, { "GET", "consul", NULL, NULL, NULL, true, 0 },
-		{ "GET", "a.localhost", NULL, NULL, NULL, true, 0 },
-		{ "GET", "agent.site.internal", NULL, NULL, NULL, true, 0 },
-		{ "GET", "127.0.0.1.evil.com", NULL, NULL, NULL, true, 403 },
-		{ "GET", "localhost.evil.com.", NULL, NULL, NULL, true, 403 },
-		{ "PUT", "127.0.0.1:8500", "http://evil.com", NULL, NULL, true, 403 },
-		{ "PUT", "10.0.0.1:8500", "null", NULL, NULL, false, 403 },
-		{ "PUT", "127.0.0.1:8500", "http://127.0.0.1:8500", NULL, NULL, true, 0 },
-		{ "PUT", "127.0.0.1:8500", "http://evil.com", NULL, "t", true, 0 },
-		{ "DELETE", "127.0.0.1:8500", NULL, "cross-site", NULL, true, 403 },
-		{ "DELETE", "127.0.0.1:8500", NULL, "same-site", NULL, true, 403 },
-		{ "DELETE", "127.0.0.1:8500", "http://127.0.0.1:8500", "same-origin", NULL, true, 0 },
-		{ "GET", "127.0.0.1:8500", "http://evil.com", "cross-site", NULL, true, 0 },
+	static char public[] = "agent.example.com", site[] = "https://ui.example.com:8443";
+	static char *hosts[] = { public }, *origins[] = { site };
+	enum { NONE, HOSTS, ORIGINS };
+	static const struct { const char *method, *host, *origin, *site; bool loopback; int conf; unsigned status; } v[] = {
+		{ "GET", "evil.example.com:8500", NULL, NULL, true, NONE, 403 },
+		{ "GET", "evil.example.com:8500", NULL, NULL, false, NONE, 0 },
+		{ "GET", "127.0.0.1:8500", NULL, NULL, true, NONE, 0 },
+		{ "GET", "[::1]:8500", NULL, NULL, true, NONE, 0 },
+		{ "GET", "localhost:8500", NULL, NULL, true, NONE, 0 }, { "GET", "consul", NULL, NULL, true, NONE, 0 },
+		{ "GET", "a.localhost", NULL, NULL, true, NONE, 0 },
+		{ "GET", "agent.site.internal", NULL, NULL, true, NONE, 0 },
+		{ "GET", "127.0.0.1.evil.com", NULL, NULL, true, NONE, 403 },
+		{ "GET", "localhost.evil.com.", NULL, NULL, true, NONE, 403 },
+		/* once names are configured, all listeners look */
+		{ "GET", "agent.example.com:8500", NULL, NULL, true, HOSTS, 0 },
+		{ "GET", "agent.example.com:8500", NULL, NULL, false, HOSTS, 0 },
+		{ "GET", "evil.example.com:8500", NULL, NULL, false, HOSTS, 403 },
+		{ "PUT", "evil.example.com:8500", NULL, NULL, false, HOSTS, 403 },
+		{ "GET", "10.0.0.1:8500", NULL, NULL, false, HOSTS, 0 }, { "GET", NULL, NULL, NULL, false, HOSTS, 0 },
+		{ "PUT", "127.0.0.1:8500", "http://evil.com", NULL, true, NONE, 403 },
+		{ "PUT", "10.0.0.1:8500", "null", NULL, false, NONE, 403 },
+		{ "PUT", "127.0.0.1:8500", "http://127.0.0.1:8500", NULL, true, NONE, 0 },
+		{ "DELETE", "127.0.0.1:8500", NULL, "cross-site", true, NONE, 403 },
+		{ "DELETE", "127.0.0.1:8500", NULL, "same-site", true, NONE, 403 },
+		{ "DELETE", "127.0.0.1:8500", "http://127.0.0.1:8500", "same-origin", true, NONE, 0 },
+		{ "GET", "127.0.0.1:8500", "http://evil.com", "cross-site", true, NONE, 403 },
+		{ "GET", "127.0.0.1:8500", NULL, "cross-site", true, NONE, 403 },	/* an image, a link */
+		{ "GET", "127.0.0.1:8500", "http://evil.com", NULL, true, NONE, 403 },
+		{ "GET", "127.0.0.1:8500", NULL, "none", true, NONE, 0 },		/* typed by its user */
+		/* a configured origin, and what only looks like it */
+		{ "GET", "127.0.0.1:8500", "https://ui.example.com:8443", "cross-site", true, ORIGINS, 0 },
+		{ "PUT", "10.0.0.1:8500", "https://UI.example.com:8443", NULL, false, ORIGINS, 0 },
+		{ "PUT", "127.0.0.1:8500", "https://ui.example.com", "cross-site", true, ORIGINS, 403 },
+		{ "PUT", "127.0.0.1:8500", "https://ui.example.com:84430", "cross-site", true, ORIGINS, 403 },
+		{ "GET", "127.0.0.1:8500", NULL, "cross-site", true, ORIGINS, 403 },
 	};
 
-	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
-		struct request_head head = { .host = v[i].host, .origin = v[i].origin, .fetch_site = v[i].site,
-			.token = v[i].token, .on_loopback = v[i].loopback };
-		struct request *r = fake_begin(v[i].method, "/v1/kv/a", "", &head);
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
+		for (unsigned token = 0; token < 2; token++) {
+			struct request_head head = { .host = v[i].host, .origin = v[i].origin, .fetch_site = v[i].site,
+				.token = token ? "t" : NULL, .on_loopback = v[i].loopback };
 
-		ck_assert_msg(r->answered ? r->answer.status == v[i].status : v[i].status == 0, "case %zu", i);
-		fake_end(r);
-	}
+			fake_conf.http_hosts = (struct conf_list){ hosts, v[i].conf == HOSTS };
+			fake_conf.http_origins = (struct conf_list){ origins, v[i].conf == ORIGINS };
+			struct request *r = fake_begin(v[i].method, "/v1/kv/a", "", &head);
+
+			ck_assert_msg(r->answered ? r->answer.status == v[i].status : v[i].status == 0, "case %zu", i);
+			fake_end(r);
+		}
+	/* outside the API there is nothing to win; over the socket no browser comes */
+	struct request_head cross = { .host = "127.0.0.1", .fetch_site = "cross-site", .on_loopback = true };
+	struct request_head local = { .host = "no.such.name", .on_socket = true };
+	fake_answered(fake_begin("GET", "/", NULL, &cross), 200, "Consul Agent");
+	fake_end(&fake_request);
+	ck_assert(!fake_begin("GET", "/v1/kv/a", NULL, &local)->answered);
+	fake_end(&fake_request);
 }
 END_TEST
 
@@ -208,7 +235,7 @@ START_TEST(kv_reads)
 	reply_list(&kv_entry_schema, &e, 1);
 	fake_answered(r, 200, "hello");
 	ck_assert_str_eq(fake_header(r, "Content-Type"), "text/plain");
-	ck_assert_str_eq(fake_header(r, "X-Content-Type-Options"), "nosniff");
+	ck_assert_ptr_null(fake_header(r, "X-Content-Type-Options"));	/* of all answers: head.c */
 	ck_assert_str_eq(fake_header(r, "Content-Security-Policy"), "sandbox");
 	fake_end(r);
 

@@ -242,6 +242,39 @@ START_TEST(agent_checks)
 }
 END_TEST
 
+/*
+ * Nothing that this machine would execute, and nothing that it would connect to, can be registered: in no spelling, with
+ * or without a TTL beside it (S188, S189).  Only what its owner reports.
+ */
+START_TEST(no_check_runs_or_reaches_out)
+{
+	static const char *const kinds[] = {
+		"\"Args\":[\"/bin/sh\",\"-c\",\"id\"]", "\"args\":[\"/bin/true\"]", "\"ARGS\":[\"/bin/true\"]",
+		"\"ScriptArgs\":[\"/bin/true\"]", "\"scriptargs\":[\"/bin/true\"]", "\"script_args\":[\"/bin/true\"]",
+		"\"Script\":\"/bin/true\"", "\"script\":\"/bin/true\"", "\"Command\":\"/bin/true\"",
+		"\"DockerContainerID\":\"c\",\"Shell\":\"/bin/sh\",\"Args\":[\"id\"]", "\"docker_container_id\":\"c\"",
+		"\"HTTP\":\"http://169.254.169.254/latest\"", "\"http\":\"http://127.0.0.1:8500/v1/agent/leave\"",
+		"\"TCP\":\"127.0.0.1:22\"", "\"tcp\":\"127.0.0.1:22\"", "\"GRPC\":\"unix:/run/x.sock\"",
+		"\"H2PING\":\"127.0.0.1:1\"", "\"UDP\":\"127.0.0.1:1\"", "\"OSService\":\"ssh\"",
+		"\"AliasNode\":\"n2\"", "\"alias_service\":\"web\"",
+	};
+	static const char *const more[] = { "", ",\"Interval\":\"10s\"", ",\"TTL\":\"10s\"", ",\"Interval\":\"10s\",\"TTL\":\"1s\"" };
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		for (size_t m = 0; m < sizeof(more) / sizeof(more[0]); m++) {
+			char body[512];
+
+			snprintf(body, sizeof(body), "{\"Name\":\"c\",%s%s}", kinds[i], more[m]);
+			struct request *r = fake_begin("PUT", "/v1/agent/check/register", body, NULL);
+			ck_assert_msg(r->answered && r->answer.status >= 400, "%s: %u", body, r->answer.status);
+			fake_end(r);
+			ck_assert_msg(fake.check_id[0] == '\0' && fake.registered.TTL == 0, "%s", body);
+		}
+	fake_is("PUT", "/v1/agent/check/register", "{\"Name\":\"c\",\"TTL\":\"10s\"}", 200, "");
+	ck_assert(fake.registered.TTL > 0);
+}
+END_TEST
+
 /* -- events and queries ----------------------------------------------------------- */
 
 #define EVENT_ID "00000000-0000-0001-0000-000000000002"
@@ -781,7 +814,7 @@ int
 main(void)
 {
 	const TTest *const tests[] = {
-		members, metrics, agent_coordinates, administration, leaving, agent_checks, event_fire, event_list,
+		members, metrics, agent_coordinates, administration, leaving, agent_checks, no_check_runs_or_reaches_out, event_fire, event_list,
 		event_list_blocks, query_asks_the_pool, query_refusals, monitor_streams, queries_are_heard,
 		snapshot_save, snapshot_refusals, snapshot_breaks_off, snapshot_restore, snapshot_restore_fails, snapshot_client_goes_at_once, snapshot_too_large,
 	};

@@ -136,6 +136,35 @@ START_TEST(both_roads_write_the_same)
 }
 END_TEST
 
+/* Both roads, once: also where the configuration sets it. */
+START_TEST(no_sniffing)
+{
+	char other[] = "x-content-type-options: none";
+	char *items[] = { other };
+	struct rpcd_conf bare = { .http_port = 0 }, set = { .response_headers = lines(items, 1) };
+	static const struct { bool set; const char *line; } v[] = {
+		{ false, "\r\nX-Content-Type-Options: nosniff\r\n" }, { true, "\r\nx-content-type-options: none\r\n" },
+	};
+
+	for (unsigned i = 0; i < 2; i++) {
+		const struct rpcd_conf *conf = v[i].set ? &set : &bare;
+		struct answer a = { .status = 200, .body = BUF_INIT(1000) };
+		struct road road = { replies_new(conf), &a, false };
+		struct buf own = BUF_INIT(1 << 20);
+		char theirs[65536];
+
+		library(&road, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", theirs, sizeof(theirs));
+		head_write(&own, conf, &a, HEAD_KEEP);
+		ck_assert_ptr_nonnull(strstr(theirs, v[i].line));
+		ck_assert_ptr_nonnull(strstr(buf_cstr(&own), v[i].line));
+		ck_assert(!v[i].set || strstr(theirs, "nosniff") == NULL);
+		same(conf, &a, "1.1", "", false, HEAD_KEEP);
+		buf_done(&own);
+		replies_free(road.replies);
+	}
+}
+END_TEST
+
 START_TEST(tokens)
 {
 	ck_assert(head_has_token("close", "close"));
@@ -174,6 +203,7 @@ main(void)
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, both_roads_write_the_same);
+	tcase_add_test(tc, no_sniffing);
 	tcase_add_test(tc, tokens);
 	tcase_add_test(tc, special_headers_are_seen);
 	suite_add_tcase(s, tc);
