@@ -30,6 +30,8 @@
 struct chan_noise {
 	const struct noise_conf *conf;	/* borrowed; not used after the handshake */
 	struct noise_hs *hs;		/* owned; NULL before the preamble and after the handshake */
+	uint8_t preamble[PREAMBLE_BYTES];	/* of the peer */
+	unsigned next_static;		/* the static key that hs does not use, if it cannot read message 1 */
 	struct noise_cipher send, recv;
 	uint8_t version;		/* agreed; 0 before */
 	struct buf wire_in;		/* an incomplete Noise message */
@@ -42,7 +44,7 @@ chan_noise_new(struct chan *c, const struct noise_conf *conf)
 {
 	struct chan_noise *n = calloc(1, sizeof(*n));
 
-	TV_ASSERT(conf->pattern != NOISE_NKPSK0 || conf->static_public != NULL);
+	TV_ASSERT(conf->pattern != NOISE_NKPSK0 || (c->initiator ? conf->static_public != NULL : conf->static_count > 0));
 	if (n == NULL)
 		return TV_ENOMEM;
 	n->conf = conf;
@@ -179,6 +181,34 @@ chan_noise_start(struct chan *c)
 	chan_io_flush(c);
 }
 
+/* Responder: a handshake with the psk that the peer's preamble names and our next static key; false: refused. */
+static bool
+answer_with_next(struct chan *c)
+{
+	struct chan_noise *n = c->noise;
+	const struct noise_conf *conf = n->conf;
+	const struct key_pair *own = n->next_static < conf->static_count ? &conf->statics[n->next_static] : NULL;
+	uint8_t id[KEY_ID_BYTES];
+	unsigned at;
+
+	for (at = 0; at < conf->psk_count; at++) {
+		key_id(conf->psks[at].bytes, id);
+		if (memcmp(id, n->preamble + MAGIC_BYTES + 3, KEY_ID_BYTES) == 0)
+			break;
+	}
+	if (at == conf->psk_count) {
+		chan_refuse(c, TV_EAUTH, "uses a key that is not in our ring");
+		return false;
+	}
+	noise_hs_free(n->hs);
+	n->hs = noise_hs_new(conf->pattern, false, n->preamble, PREAMBLE_BYTES, conf->psks[at].bytes,
+	    own != NULL ? own->secret : NULL, own != NULL ? own->pub : NULL, NULL);
+	n->next_static++;
+	if (n->hs == NULL)
+		no_memory(c);
+	return n->hs != NULL;
+}
+
 /* Responder: takes the preamble.  Returns the bytes used; 0: incomplete, or refused. */
 static size_t
 read_preamble(struct chan *c, struct span in)
@@ -186,8 +216,7 @@ read_preamble(struct chan *c, struct span in)
 	struct chan_noise *n = c->noise;
 	const struct noise_conf *conf = n->conf;
 	size_t see = in.len < MAGIC_BYTES ? in.len : MAGIC_BYTES;
-	uint8_t id[KEY_ID_BYTES], min, max;
-	unsigned at;
+	uint8_t min, max;
 
 	if (memcmp(in.p, MAGIC, see) != 0) {
 		chan_refuse(c, TV_EFORMAT, "speaks in clear or another protocol; this port takes encrypted links only");
@@ -206,22 +235,8 @@ read_preamble(struct chan *c, struct span in)
 		return 0;
 	}
 	n->version = max < VERSION_MAX ? max : VERSION_MAX;
-	for (at = 0; at < conf->psk_count; at++) {
-		key_id(conf->psks[at].bytes, id);
-		if (memcmp(id, in.p + MAGIC_BYTES + 3, KEY_ID_BYTES) == 0)
-			break;
-	}
-	if (at == conf->psk_count) {
-		chan_refuse(c, TV_EAUTH, "uses a key that is not in our ring");
-		return 0;
-	}
-	n->hs = noise_hs_new(conf->pattern, false, in.p, PREAMBLE_BYTES, conf->psks[at].bytes, conf->static_secret,
-	    conf->static_public, NULL);
-	if (n->hs == NULL) {
-		no_memory(c);
-		return 0;
-	}
-	return PREAMBLE_BYTES;
+	memcpy(n->preamble, in.p, PREAMBLE_BYTES);
+	return answer_with_next(c) ? PREAMBLE_BYTES : 0;
 }
 
 /* The last handshake message was written or read. */
@@ -239,8 +254,16 @@ hs_message(struct chan *c, struct span msg)
 	struct chan_noise *n = c->noise;
 	uint8_t payload[HS_MSG_BYTES_MAX];
 	size_t len = sizeof(payload);
+	enum tv_err err = noise_hs_read(n->hs, msg.p, msg.len, payload, &len);
 
-	if (noise_hs_read(n->hs, msg.p, msg.len, payload, &len) != TV_OK) {
+	/* While server.key is replaced we have two static keys, and message 1 does not say which one it is for. */
+	while (err != TV_OK && !c->initiator && n->next_static < n->conf->static_count) {
+		if (!answer_with_next(c))
+			return;
+		len = sizeof(payload);
+		err = noise_hs_read(n->hs, msg.p, msg.len, payload, &len);
+	}
+	if (err != TV_OK) {
 		chan_refuse(c, TV_EAUTH, "failed the handshake: wrong key, or forged");
 		return;
 	}

@@ -1,4 +1,7 @@
-/* Makes key files: all three or none, never over existing ones. */
+/*
+ * Makes key files: all three or none, never over existing ones.  And server.pub anew from server.key, which is no secret
+ * and may be made again at any time.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -24,9 +27,18 @@ static const struct {
 	[SERVER_PUB] = { "server.pub", 0644, "# Triumvir server key, public half: on every node.\n" },
 };
 
-/* One finished file in the folder, or nothing.  link(2) does not replace: TV_EEXIST. */
+/* Gives the finished file its name; without replace never that of another one: TV_EEXIST. */
 static enum tv_err
-write_file(int dir, unsigned which, const char *text)
+give_name(int dir, const char *temp, const char *name, bool replace)
+{
+	if (replace ? renameat(dir, temp, dir, name) == 0 : linkat(dir, temp, dir, name, 0) == 0)
+		return TV_OK;
+	return errno == EEXIST ? TV_EEXIST : TV_ESYS;
+}
+
+/* One finished file in the folder, or nothing. */
+static enum tv_err
+write_file(int dir, unsigned which, const char *text, bool replace)
 {
 	char temp[32];
 	enum tv_err err = TV_ESYS;
@@ -37,12 +49,8 @@ write_file(int dir, unsigned which, const char *text)
 	if (fd < 0)
 		return TV_ESYS;
 	if (write_all(fd, files[which].comment, strlen(files[which].comment)) && write_all(fd, text, strlen(text)) &&
-	    write_all(fd, "\n", 1) && fchmod(fd, files[which].mode) == 0 && fsync(fd) == 0) {
-		if (linkat(dir, temp, dir, files[which].name, 0) == 0)
-			err = TV_OK;
-		else if (errno == EEXIST)
-			err = TV_EEXIST;
-	}
+	    write_all(fd, "\n", 1) && fchmod(fd, files[which].mode) == 0 && fsync(fd) == 0)
+		err = give_name(dir, temp, files[which].name, replace);
 	saved = errno;
 	close(fd);
 	unlinkat(dir, temp, 0);
@@ -56,24 +64,27 @@ encode(const uint8_t *bin, char *text)
 	sodium_bin2base64(text, KEY_TEXT_BYTES, bin, KEY_BYTES, sodium_base64_VARIANT_ORIGINAL);
 }
 
-/* secret: locked memory for two keys and two texts. */
+struct fresh {		/* in locked memory */
+	uint8_t cluster[KEY_BYTES], server[KEY_BYTES];
+	struct key_pair rpc;
+	char cluster_text[KEY_TEXT_BYTES], server_text[KEY_TEXT_BYTES];
+};
+
 static enum tv_err
-write_files(int dir, uint8_t *secret, unsigned *at)
+write_files(int dir, struct fresh *k, unsigned *at)
 {
-	char *cluster = (char *)secret + 2 * KEY_BYTES, *server = cluster + KEY_TEXT_BYTES;
-	char public[sodium_base64_ENCODED_LEN(KEY_BYTES, sodium_base64_VARIANT_ORIGINAL)];
-	const char *texts[KEY_FILES] = { cluster, server, public };
-	uint8_t pub[KEY_BYTES];
+	char public[KEY_TEXT_BYTES];
+	const char *texts[KEY_FILES] = { k->cluster_text, k->server_text, public };
 	enum tv_err err = TV_OK;
 
-	randombytes_buf(secret, KEY_BYTES);
-	randombytes_buf(secret + KEY_BYTES, KEY_BYTES);
-	crypto_scalarmult_base(pub, secret + KEY_BYTES);
-	encode(secret, cluster);
-	encode(secret + KEY_BYTES, server);
-	encode(pub, public);
+	randombytes_buf(k->cluster, KEY_BYTES);
+	randombytes_buf(k->server, KEY_BYTES);
+	encode(k->cluster, k->cluster_text);
+	encode(k->server, k->server_text);
+	server_rpc_pair(k->server, &k->rpc);
+	encode(k->rpc.pub, public);
 	for (*at = 0; *at < KEY_FILES; ++*at)
-		if ((err = write_file(dir, *at, texts[*at])) != TV_OK)
+		if ((err = write_file(dir, *at, texts[*at], false)) != TV_OK)
 			break;
 	for (unsigned i = *at; err != TV_OK && i-- > 0;) {	/* ours, a moment old: no half set stays behind */
 		int saved = errno;
@@ -97,35 +108,68 @@ one_exists(int dir, unsigned *at)
 	return false;
 }
 
-enum tv_err
-keys_generate(const char *dir, char *errbuf, size_t cap)
+static enum tv_err
+open_dir(const char *dir, int *fd, char *errbuf, size_t cap)
 {
-	uint8_t *secret = NULL;
-	enum tv_err err = TV_OK;
-	unsigned at = 0;
-	int fd;
-
+	*fd = -1;
 	if (sodium_init() < 0) {
 		snprintf(errbuf, cap, "libsodium cannot start: no source of random numbers");
 		return TV_ESYS;
 	}
-	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0) {
-		snprintf(errbuf, cap, "%s: %s", dir, strerror(errno));
-		return errno == ENOENT ? TV_ENOENT : TV_ESYS;
-	}
-	secret = sodium_malloc(2 * KEY_BYTES + 2 * KEY_TEXT_BYTES);
+	*fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (*fd >= 0)
+		return TV_OK;
+	snprintf(errbuf, cap, "%s: %s", dir, strerror(errno));
+	return errno == ENOENT ? TV_ENOENT : TV_ESYS;
+}
+
+enum tv_err
+keys_generate(const char *dir, char *errbuf, size_t cap)
+{
+	struct fresh *k;
+	unsigned at = 0;
+	int fd;
+	enum tv_err err = open_dir(dir, &fd, errbuf, cap);
+
+	if (err != TV_OK)
+		return err;
+	k = sodium_malloc(sizeof(*k));
 	if (one_exists(fd, &at))
 		err = TV_EEXIST;
 	else
-		err = secret != NULL ? write_files(fd, secret, &at) : TV_ENOMEM;
+		err = k != NULL ? write_files(fd, k, &at) : TV_ENOMEM;
 	if (err == TV_EEXIST)
 		snprintf(errbuf, cap, "%s/%s: exists already, and keys are never overwritten: move it away first", dir,
 		    files[at].name);
 	else if (err != TV_OK)
 		snprintf(errbuf, cap, "%s: cannot write keys: %s", dir,
 		    err == TV_ENOMEM ? "out of memory" : strerror(errno));
-	sodium_free(secret);
+	sodium_free(k);
+	close(fd);
+	return err;
+}
+
+enum tv_err
+keys_derive_pub(const char *dir, char *errbuf, size_t cap)
+{
+	struct server_keys keys;
+	char path[4096], public[KEY_TEXT_BYTES];
+	int fd;
+	enum tv_err err = open_dir(dir, &fd, errbuf, cap);
+
+	if (err != TV_OK)
+		return err;
+	snprintf(path, sizeof(path), "%s/%s", dir, files[SERVER_KEY].name);
+	err = server_keys_load(path, NULL, SERVER_RPC, &keys, errbuf, cap);
+	if (err == TV_OK) {
+		encode(keys.rpc[0].pub, public);
+		server_keys_wipe(&keys);
+		err = write_file(fd, SERVER_PUB, public, true);
+		if (err == TV_OK && fsync(fd) != 0)
+			err = TV_ESYS;
+		if (err != TV_OK)
+			snprintf(errbuf, cap, "%s/%s: %s", dir, files[SERVER_PUB].name, strerror(errno));
+	}
 	close(fd);
 	return err;
 }

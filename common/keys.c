@@ -11,12 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/assert.h"
 #include "common/dirs.h"
 #include "common/keys.h"
 #include "common/rd.h"
 
 #define KEY_FILE_BYTES_MAX 8192		/* sixteen keys and plenty of comments */
+#define STACK_BYTES 32768		/* more than hashing and scalar multiplication use */
 
 struct fault {
 	char *errbuf;
@@ -223,6 +223,7 @@ keyring_load(const char *path, struct keyring *ring, char *errbuf, size_t cap)
 	if (ring->keys == NULL)
 		return fail(&f, TV_ENOMEM, "%s: out of memory", path);
 	err = load_keys(path, true, ring->keys, ring->lens, KEYRING_KEYS_MAX, &ring->count, &f);
+	keys_wipe_stack();
 	if (err != TV_OK)
 		keyring_wipe(ring);
 	return err;
@@ -235,38 +236,90 @@ keyring_wipe(struct keyring *ring)
 	*ring = (struct keyring){ .count = 0 };
 }
 
-/* The secret into locked memory, and its public half, which must be the one already read. */
+/* The lines of server.key into locked memory that the caller gives to sodium_free, which wipes. */
 static enum tv_err
-load_secret(const char *secret_path, const char *pub_path, struct server_keys *out, const struct fault *f)
+load_lines(const char *path, struct key **lines, unsigned *count, const struct fault *f)
 {
-	uint8_t pub[KEY_BYTES];
-	unsigned count;
 	enum tv_err err;
 
-	out->secret = sodium_malloc(KEY_BYTES);
-	if (out->secret == NULL)
-		return fail(f, TV_ENOMEM, "%s: out of memory", secret_path);
-	err = load_keys(secret_path, true, (struct key *)out->secret, NULL, 1, &count, f);
-	if (err != TV_OK)
-		return err;
-	if (crypto_scalarmult_base(pub, out->secret) != 0 || sodium_memcmp(pub, out->pub, KEY_BYTES) != 0)
-		return fail(f, TV_EAUTH, "%s and %s do not belong together: copy both from the node where "
-		    "clusterctl keygen ran", secret_path, pub_path);
+	*lines = sodium_allocarray(SERVER_KEYS_MAX, sizeof(**lines));
+	if (*lines == NULL)
+		return fail(f, TV_ENOMEM, "%s: no locked memory for the key (see LimitMEMLOCK)", path);
+	err = load_keys(path, true, *lines, NULL, SERVER_KEYS_MAX, count, f);
+	if (err != TV_OK) {
+		sodium_free(*lines);
+		*lines = NULL;
+	}
+	return err;
+}
+
+/* server.pub of the time when the key of the file was the secret of the links. */
+static bool
+pub_is_old(const uint8_t pub[KEY_BYTES], const struct key *lines, unsigned count)
+{
+	uint8_t old[KEY_BYTES];
+
+	for (unsigned i = 0; i < count; i++)
+		if (crypto_scalarmult_base(old, lines[i].bytes) == 0 && sodium_memcmp(pub, old, KEY_BYTES) == 0)
+			return true;
+	return false;
+}
+
+static enum tv_err
+derive_rpc(struct server_keys *out, const struct key *lines, const char *secret_path, const char *pub_path,
+    const struct fault *f)
+{
+	bool known = pub_path == NULL;
+
+	out->rpc = sodium_allocarray(SERVER_KEYS_MAX, sizeof(*out->rpc));
+	if (out->rpc == NULL)
+		return fail(f, TV_ENOMEM, "%s: no locked memory for the key (see LimitMEMLOCK)", secret_path);
+	for (unsigned i = 0; i < out->count; i++) {
+		server_rpc_pair(lines[i].bytes, &out->rpc[i]);
+		known = known || sodium_memcmp(out->pub, out->rpc[i].pub, KEY_BYTES) == 0;
+	}
+	if (known)
+		return TV_OK;
+	if (pub_is_old(out->pub, lines, out->count))
+		return fail(f, TV_EAUTH, "%s: was made by an older version: make it anew with clusterctl keygen --pub, "
+		    "and copy it to every node", pub_path);
+	return fail(f, TV_EAUTH, "%s and %s do not belong together: copy both from the node where "
+	    "clusterctl keygen ran", secret_path, pub_path);
+}
+
+static enum tv_err
+derive_raft(struct server_keys *out, const struct key *lines, const char *secret_path, const struct fault *f)
+{
+	out->raft = sodium_allocarray(SERVER_KEYS_MAX, sizeof(*out->raft));
+	if (out->raft == NULL)
+		return fail(f, TV_ENOMEM, "%s: no locked memory for the key (see LimitMEMLOCK)", secret_path);
+	for (unsigned i = 0; i < out->count; i++)
+		server_raft_psk(lines[i].bytes, out->raft[i].bytes);
 	return TV_OK;
 }
 
 enum tv_err
-server_keys_load(const char *secret_path, const char *pub_path, bool need_secret,
-    struct server_keys *out, char *errbuf, size_t cap)
+server_keys_load(const char *secret_path, const char *pub_path, enum server_part part, struct server_keys *out,
+    char *errbuf, size_t cap)
 {
 	struct fault f = { errbuf, cap };
-	unsigned count;
-	enum tv_err err;
+	struct key *lines = NULL;
+	unsigned one;
+	enum tv_err err = TV_OK;
 
 	*out = (struct server_keys){ 0 };
-	err = load_keys(pub_path, false, (struct key *)out->pub, NULL, 1, &count, &f);
-	if (err == TV_OK && need_secret)
-		err = load_secret(secret_path, pub_path, out, &f);
+	if (sodium_init() < 0)
+		return fail(&f, TV_ESYS, "libsodium cannot start: no source of random numbers");
+	if (part != SERVER_RAFT && pub_path != NULL)
+		err = load_keys(pub_path, false, (struct key *)out->pub, NULL, 1, &one, &f);
+	if (err == TV_OK && part != SERVER_CLIENT)
+		err = load_lines(secret_path, &lines, &out->count, &f);
+	if (err == TV_OK && part == SERVER_RPC)
+		err = derive_rpc(out, lines, secret_path, pub_path, &f);
+	else if (err == TV_OK && part == SERVER_RAFT)
+		err = derive_raft(out, lines, secret_path, &f);
+	sodium_free(lines);
+	keys_wipe_stack();
 	if (err != TV_OK)
 		server_keys_wipe(out);
 	return err;
@@ -275,7 +328,8 @@ server_keys_load(const char *secret_path, const char *pub_path, bool need_secret
 void
 server_keys_wipe(struct server_keys *k)
 {
-	sodium_free(k->secret);
+	sodium_free(k->rpc);
+	sodium_free(k->raft);
 	*k = (struct server_keys){ 0 };
 }
 
@@ -287,19 +341,36 @@ secret_read(const char *path, char **text, size_t *len, char *errbuf, size_t cap
 	return read_file(path, true, text, len, &f);
 }
 
-void
-cluster_link_psk(struct span key, uint8_t psk[KEY_BYTES])
+/* BLAKE2b-256 of the context, keyed with the secret. */
+static void
+derive(const char *context, struct span key, uint8_t out[KEY_BYTES])
 {
-	static const char context[] = "triumvir link psk";
-
-	crypto_generichash(psk, KEY_BYTES, (const uint8_t *)context, sizeof(context) - 1, key.p, key.len);
+	crypto_generichash(out, KEY_BYTES, (const uint8_t *)context, strlen(context), key.p, key.len);
 }
 
 void
-server_raft_psk(const struct server_keys *k, uint8_t psk[KEY_BYTES])
+cluster_link_psk(struct span key, uint8_t psk[KEY_BYTES])
 {
-	static const char context[] = "triumvir raft psk";
+	derive("triumvir link psk", key, psk);
+}
 
-	TV_ASSERT(k->secret != NULL);
-	crypto_generichash(psk, KEY_BYTES, (const uint8_t *)context, sizeof(context) - 1, k->secret, KEY_BYTES);
+void
+server_rpc_pair(const uint8_t key[KEY_BYTES], struct key_pair *pair)
+{
+	derive("triumvir rpc static", span_of(key, KEY_BYTES), pair->secret);
+	crypto_scalarmult_base(pair->pub, pair->secret);
+}
+
+void
+server_raft_psk(const uint8_t key[KEY_BYTES], uint8_t psk[KEY_BYTES])
+{
+	derive("triumvir raft psk", span_of(key, KEY_BYTES), psk);
+}
+
+void __attribute__((noinline))
+keys_wipe_stack(void)
+{
+	uint8_t below[STACK_BYTES];
+
+	sodium_memzero(below, sizeof(below));
 }

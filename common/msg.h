@@ -70,7 +70,8 @@ enum msg_type {
 	 *  u32 errors, map key -> u32 count, map primary key -> u32 count, map node -> str message]]]; keys in base64.
 	 * TV_EPERM: not at this stage of encryption.  The checks that make a rotation safe are the asker's. */
 	MSG_GOSSIP_KEYRING = 30,
-	/* gossipd to rpcd, id 0, behind HELLO and at each change: [[bin key]], primary first; [] without encryption. */
+	/* gossipd to rpcd, id 0, behind HELLO and at each change: [[bin psk]], those of the links between rpcds,
+	 * derived from the ring (cluster_link_psk), of the primary key first; none without encryption. */
 	MSG_GOSSIP_KEYS = 31,
 
 	/* -- raftd.sock, asked by rpcd; rpcd port 8400, asked by other rpcds -- */

@@ -29,8 +29,9 @@ struct noise_conf {			/* what one kind of link uses; borrowed by its channels */
 	enum noise_pattern pattern;
 	const struct key *psks;		/* accepted psks; who initiates takes the first, or that of chan_conf.psk */
 	unsigned psk_count;
-	const uint8_t *static_secret;	/* NK responder */
-	const uint8_t *static_public;	/* NK both sides */
+	const struct key_pair *statics;	/* NK responder: it is known by any of them */
+	unsigned static_count;
+	const uint8_t *static_public;	/* NK initiator: by which it knows the responder */
 };
 
 struct noise_hs;	/* handshake state */

@@ -16,14 +16,21 @@ int
 cmd_keygen(struct ctl *ctl, int argc, char **argv)
 {
 	const struct command *cmd = ctl_find("keygen");
-	int n = ctl_options(cmd, argc, argv, NULL, 0);
+	bool pub = false;
+	const struct option_spec specs[] = { { "pub", &pub, NULL } };
+	int n = ctl_options(cmd, argc, argv, specs, 1);
 	const char *dir = n == 1 ? argv[1] : TV_SYSCONFDIR;
 	char err[512];
 
 	(void)ctl;
 	if (n < 0 || n > 1)
 		return n < 0 ? 2 : ctl_usage(cmd);
-	if (keys_generate(dir, err, sizeof(err)) != TV_OK) {
+	if (pub && keys_derive_pub(dir, err, sizeof(err)) == TV_OK) {
+		printf("Wrote %s/server.pub, which belongs to the first key of %s/server.key: every node needs it.\n",
+		    dir, dir);
+		return 0;
+	}
+	if (pub || keys_generate(dir, err, sizeof(err)) != TV_OK) {
 		fprintf(stderr, "clusterctl: keygen: %s\n", err);
 		return 1;
 	}
@@ -100,7 +107,8 @@ check_keys(const struct cluster_conf *c)
 		return true;
 	}
 	bool ok = keyring_load(c->cluster_key, &ring, err, sizeof(err)) == TV_OK &&
-	    server_keys_load(c->server_key, c->server_pub, c->server, &keys, err, sizeof(err)) == TV_OK;
+	    server_keys_load(c->server_key, c->server_pub, c->server ? SERVER_RPC : SERVER_CLIENT, &keys, err,
+	    sizeof(err)) == TV_OK;
 	if (!ok)
 		fprintf(stderr, "%s\n", err);
 	keyring_wipe(&ring);

@@ -34,7 +34,7 @@ static const struct command commands[] = {
 	{ "keyring", "list|install|use|remove|export|rotate|encrypt ...", "look after the keys of gossip and links",
 	    cmd_keyring },
 	{ "reload", "", "make rpcd read its configuration again", cmd_reload },
-	{ "keygen", "[DIR]", "make cluster.key, server.key and server.pub", cmd_keygen },
+	{ "keygen", "[--pub] [DIR]", "make cluster.key, server.key and server.pub, or only that", cmd_keygen },
 	{ "validate", "[--print] [DIR]", "check the configuration files", cmd_validate },
 	{ "dev", "[--http-port PORT] [--bind ADDRESS]", "run one server in the foreground, for development", cmd_dev },
 	{ "version", "", "show the version", cmd_version },

@@ -37,7 +37,8 @@ _clusterctl()
 		*) COMPREPLY=($(compgen -W "save restore inspect status --stale --yes --dc" -- "$cur")) ;;
 		esac ;;
 	keyring) COMPREPLY=($(compgen -W "list install use remove export rotate encrypt --force --show-keys --keep-old --key --relay --dir" -- "$cur")) ;;
-	keygen|validate) COMPREPLY=($(compgen -d -- "$cur")) ;;
+	keygen) COMPREPLY=($(compgen -W "--pub" -- "$cur") $(compgen -d -- "$cur")) ;;
+	validate) COMPREPLY=($(compgen -d -- "$cur")) ;;
 	dev) COMPREPLY=($(compgen -W "--http-port --bind --datacenter --node" -- "$cur")) ;;
 	esac
 }

@@ -74,8 +74,13 @@ handlers_send_keys(struct client *c)
 		return;
 	mpw_array(b, 1);
 	mpw_array(b, ring->count);
-	for (unsigned i = 0; i < ring->count; i++)
-		mpw_bin(b, seal_key_at(ring, i));
+	for (unsigned i = 0; i < ring->count; i++) {
+		uint8_t psk[KEY_BYTES];
+
+		cluster_link_psk(seal_key_at(ring, i), psk);	/* the keys themselves are ours alone */
+		mpw_bin(b, span_of(psk, sizeof(psk)));
+		sodium_memzero(psk, sizeof(psk));
+	}
 	(void)chan_end(c->chan);
 }
 

@@ -85,7 +85,7 @@ chan_conf(struct links *l, const struct chan_events *events, void *ctx, const ch
 	return (struct chan_conf){
 		.loop = l->d->loop, .events = events, .ctx = ctx, .name = name,
 		.body_max = FRAME_BODY_BYTES_MAX, .out_max = OUT_MAX,
-		.noise = l->d->psk != NULL ? &l->noise : NULL, .accept_clear = cluster_takes_clear(&l->d->cluster),
+		.noise = l->d->keys.raft != NULL ? &l->noise : NULL, .accept_clear = cluster_takes_clear(&l->d->cluster),
 		.open_timeout = l->d->conf.hello_timeout,
 	};
 }
@@ -910,7 +910,7 @@ links_new(struct raftd *d)
 		return NULL;
 	l->d = d;
 	l->refused = (struct log_limit){ .burst = 5, .period = MONO_S(60) };
-	l->noise = (struct noise_conf){ .pattern = NOISE_NNPSK0, .psks = d->psk, .psk_count = d->psk != NULL ? 1 : 0 };
+	l->noise = (struct noise_conf){ .pattern = NOISE_NNPSK0, .psks = d->keys.raft, .psk_count = d->keys.count };
 	l->listener = listener_new(d->loop, d->link_fd, (unsigned)d->conf.links_max, on_accept, l);
 	if (l->listener == NULL) {
 		free(l);

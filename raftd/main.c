@@ -1,6 +1,5 @@
 /* raftd: the replicated log and the state.  Life cycle; what each part does stands in raftd.h. */
 #include <errno.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +7,6 @@
 #include <unistd.h>
 
 #include "common/chan.h"
-#include "common/keys.h"
 #include "common/log.h"
 #include "raftd/autopilot.h"
 #include "raftd/clients.h"
@@ -39,24 +37,11 @@ raftd_check(struct daemon_spec *spec, char *errbuf, size_t cap)
 }
 
 static enum tv_err
-load_psk(struct raftd *d, char *errbuf, size_t cap)
+load_psks(struct raftd *d, char *errbuf, size_t cap)
 {
-	struct server_keys keys = { 0 };
-	enum tv_err err;
-
 	if (!d->cluster.have_keys)
 		return TV_OK;
-	err = server_keys_load(d->cluster.server_key, d->cluster.server_pub, true, &keys, errbuf, cap);
-	if (err != TV_OK)
-		return err;
-	d->psk = sodium_malloc(sizeof(*d->psk));
-	if (d->psk == NULL) {
-		snprintf(errbuf, cap, "no locked memory for the key of the raft links");
-		err = TV_ENOMEM;
-	} else
-		server_raft_psk(&keys, d->psk->bytes);
-	server_keys_wipe(&keys);
-	return err;
+	return server_keys_load(d->cluster.server_key, d->cluster.server_pub, SERVER_RAFT, &d->keys, errbuf, cap);
 }
 
 static enum tv_err
@@ -168,7 +153,7 @@ raftd_open(struct daemon_spec *spec, char *errbuf, size_t cap)
 	struct raftd *d = spec->ctx;
 	enum tv_err err;
 
-	err = load_psk(d, errbuf, cap);
+	err = load_psks(d, errbuf, cap);
 	if (err == TV_OK)
 		err = bind_sockets(d, errbuf, cap);
 	return err;
@@ -342,7 +327,7 @@ raftd_stop(struct daemon_spec *spec)
 		(void)close(d->link_fd);
 	if (d->socket_fd >= 0)
 		(void)close(d->socket_fd);
-	sodium_free(d->psk);
+	server_keys_wipe(&d->keys);
 }
 
 int

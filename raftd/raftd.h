@@ -8,6 +8,7 @@
 #include <ev.h>
 
 #include "common/daemon.h"
+#include "common/keys.h"
 #include "common/log.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/opts.h"
@@ -35,7 +36,7 @@ struct raftd {
 	struct log_meta meta;		/* as found at the start */
 	struct fsm *fsm;
 	int link_fd, socket_fd;		/* bound before privileges go; -1 once handed on */
-	struct key *psk;		/* of raft links, locked memory; NULL: links in clear */
+	struct server_keys keys;	/* keys.raft: psks of raft links; NULL: links in clear */
 	ev_async relieved;		/* what waits for the disk has become less */
 	ev_timer retry;			/* until there is room on the disk to open it all */
 	bool stopping;

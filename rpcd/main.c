@@ -124,6 +124,7 @@ open_psks(struct rpcd *p, char *errbuf, size_t cap)
 	p->noise.psks = p->psks;
 	p->noise.psk_count = ring.count;
 	keyring_wipe(&ring);
+	keys_wipe_stack();
 	if (p->psks != NULL)
 		return TV_OK;
 	snprintf(errbuf, cap, "no locked memory for the keys (see LimitMEMLOCK)");
@@ -139,9 +140,11 @@ open_keys(struct rpcd *p, char *errbuf, size_t cap)
 		return TV_OK;
 	enum tv_err err = open_psks(p, errbuf, cap);
 	if (err == TV_OK)
-		err = server_keys_load(c->server_key, c->server_pub, c->server, &p->server_keys, errbuf, cap);
+		err = server_keys_load(c->server_key, c->server_pub, c->server ? SERVER_RPC : SERVER_CLIENT,
+		    &p->server_keys, errbuf, cap);
 	p->noise.pattern = NOISE_NKPSK0;
-	p->noise.static_secret = p->server_keys.secret;
+	p->noise.statics = p->server_keys.rpc;
+	p->noise.static_count = p->server_keys.count;
 	p->noise.static_public = p->server_keys.pub;
 	return err;
 }
@@ -247,14 +250,14 @@ on_query(void *ctx, struct span body)
 
 /* gossipd's ring, at first and after each change.  Links that are open stay; new ones use the new keys. */
 static void
-on_keys(void *ctx, const struct span *keys, unsigned count)
+on_keys(void *ctx, const struct span *psks, unsigned count)
 {
 	struct rpcd *p = ctx;
 
 	if (p->psks == NULL || count == 0 || count > KEYRING_KEYS_MAX)
 		return;
 	for (unsigned i = 0; i < count; i++)
-		cluster_link_psk(keys[i], p->psks[i].bytes);
+		memcpy(p->psks[i].bytes, psks[i].p, KEY_BYTES);
 	p->noise.psk_count = count;
 }
 

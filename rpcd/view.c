@@ -181,8 +181,11 @@ on_keys(struct view *v, struct span body)
 
 	if (fields != 1 || count > KEYRING_KEYS_MAX)
 		return TV_EFORMAT;
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < count; i++) {
 		keys[i] = mpr_bytes(&r, KEY_BYTES);
+		if (keys[i].len != KEY_BYTES)
+			rd_fail(&r, TV_EFORMAT);
+	}
 	if (rd_end(&r) != TV_OK)
 		return TV_EFORMAT;
 	if (v->conf.on_keys != NULL)

@@ -24,8 +24,8 @@ struct view_conf {
 	/* A user event or a query came (MSG_GOSSIP_USER_EVENT, MSG_GOSSIP_HEARD); both NULL: they are not asked for. */
 	enum tv_err (*on_user_event)(void *ctx, struct span body);
 	enum tv_err (*on_query)(void *ctx, struct span body);
-	/* The gossip keys, primary first; none without encryption.  Borrowed until return.  May be NULL. */
-	void (*on_keys)(void *ctx, const struct span *keys, unsigned count);
+	/* Psks of the links, KEY_BYTES each, the primary one first; none without encryption.  May be NULL. */
+	void (*on_keys)(void *ctx, const struct span *psks, unsigned count);
 	/* Events were asked for: gossipd came, or came back.  May be NULL. */
 	void (*on_subscribed)(void *ctx);
 	void *ctx;

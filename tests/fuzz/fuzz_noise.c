@@ -19,12 +19,14 @@ static struct key psk = { { 1, 2, 3, 4 } };
 static const uint8_t secret[KEY_BYTES] = { 8, 9, 10 };
 
 static void
-make_conf(struct noise_conf *conf, enum noise_pattern pattern, uint8_t public[KEY_BYTES])
+make_conf(struct noise_conf *conf, enum noise_pattern pattern, struct key_pair *pair)
 {
 	TV_ASSERT(sodium_init() >= 0);
-	crypto_scalarmult_base(public, secret);
+	memcpy(pair->secret, secret, sizeof(secret));
+	crypto_scalarmult_base(pair->pub, secret);
 	*conf = (struct noise_conf){
-		.pattern = pattern, .psks = &psk, .psk_count = 1, .static_secret = secret, .static_public = public,
+		.pattern = pattern, .psks = &psk, .psk_count = 1, .statics = pair, .static_count = 1,
+		.static_public = pair->pub,
 	};
 }
 
@@ -101,7 +103,7 @@ feed_sealed(struct feed *feed, struct noise_cipher *tx, const uint8_t *p, size_t
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	uint8_t public[KEY_BYTES];
+	struct key_pair pair;
 	struct noise_cipher tx, rx;
 	struct noise_conf conf;
 	struct feed feed;
@@ -109,7 +111,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 1 || size > 4096)
 		return 0;
-	make_conf(&conf, data[0] & 0x80 ? NOISE_NKPSK0 : NOISE_NNPSK0, public);
+	make_conf(&conf, data[0] & 0x80 ? NOISE_NKPSK0 : NOISE_NNPSK0, &pair);
 	what = data[0] & 7;
 	if (what == 1 || what == 2) {
 		core(&conf, what == 2, data + 1, size - 1);

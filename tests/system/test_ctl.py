@@ -107,6 +107,31 @@ def test_keys_are_never_overwritten():
         expect(1, "never overwritten", "keygen", folder)
 
 
+def test_public_half():
+    """server.pub is made from server.key at any time, and one of an older version is told apart."""
+    with tempfile.TemporaryDirectory() as folder:
+        pub = folder + "/server.pub"
+        expect(1, "server.key: No such file", "keygen", "--pub", folder)
+        expect(0, "server.key belongs on servers only", "keygen", folder)
+        with open(folder + "/cluster.conf", "w") as f:
+            f.write('server = true\nbind = "127.0.0.1"\n')
+        with open(pub) as f:
+            made = f.read()
+        os.remove(pub)
+        expect(0, "Wrote " + pub, "keygen", "--pub", folder)
+        with open(pub) as f:
+            assert f.read() == made
+        assert os.stat(pub).st_mode & 0o777 == 0o644
+        expect(0, "is valid (server node)", "validate", folder)
+        with open(folder + "/server.key", "w") as f:        # a secret and its X25519 public half, which server.pub was
+            f.write("dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=\n")
+        with open(pub, "w") as f:
+            f.write("hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=\n")
+        expect(1, "server.pub: was made by an older version: make it anew with clusterctl keygen --pub", "validate", folder)
+        expect(0, "Wrote " + pub, "keygen", "--pub", folder)
+        expect(0, "is valid (server node)", "validate", folder)
+
+
 def test_validate_reads_the_keys():
     with tempfile.TemporaryDirectory() as folder:
         expect(0, "server.key belongs on servers only", "keygen", folder)
@@ -239,6 +264,6 @@ def test_waiting_shows_on_a_terminal():
         assert p.returncode == 0 and out == b"b", (p.returncode, out, shown)
 
 
-main(test_wrong_calls, test_nobody_there, test_answer_that_breaks_off, test_keys_are_never_overwritten,
+main(test_wrong_calls, test_nobody_there, test_answer_that_breaks_off, test_keys_are_never_overwritten, test_public_half,
      test_validate_reads_the_keys, test_on_a_server, test_every_number_is_explained, test_for_developers,
      test_waiting_shows_on_a_terminal)

@@ -24,9 +24,9 @@ load(const char *path)
 }
 
 static enum tv_err
-load_server(bool need_secret)
+load_server(enum server_part part)
 {
-	return server_keys_load(scratch_path("server.key"), scratch_path("server.pub"), need_secret, &server, errbuf,
+	return server_keys_load(scratch_path("server.key"), scratch_path("server.pub"), part, &server, errbuf,
 	    sizeof(errbuf));
 }
 
@@ -137,10 +137,16 @@ START_TEST(generated_keys_load)
 	first = ring.keys[0];
 	ck_assert(!sodium_is_zero(first.bytes, KEY_BYTES));
 	keyring_wipe(&ring);
-	ck_assert_msg(load_server(true) == TV_OK, "%s", errbuf);
-	ck_assert_int_ne(memcmp(server.secret, first.bytes, KEY_BYTES), 0);
+	ck_assert_msg(load_server(SERVER_RPC) == TV_OK, "%s", errbuf);
+	ck_assert_uint_eq(server.count, 1);
+	ck_assert_int_ne(memcmp(server.rpc[0].secret, first.bytes, KEY_BYTES), 0);
+	ck_assert_ptr_null(server.raft);
 	server_keys_wipe(&server);
-	ck_assert_ptr_null(server.secret);
+	ck_assert_ptr_null(server.rpc);
+	ck_assert_msg(load_server(SERVER_RAFT) == TV_OK, "%s", errbuf);
+	ck_assert_ptr_null(server.rpc);
+	ck_assert_ptr_nonnull(server.raft);
+	server_keys_wipe(&server);
 	ck_assert_int_eq(stat(scratch_path("cluster.key"), &st), 0);
 	ck_assert_uint_eq(st.st_mode & 07777, 0600);
 	ck_assert_int_eq(stat(scratch_path("server.key"), &st), 0);
@@ -173,10 +179,11 @@ START_TEST(client_needs_no_secret)
 {
 	ck_assert_int_eq(keys_generate(scratch_path("."), errbuf, sizeof(errbuf)), TV_OK);
 	ck_assert_int_eq(unlink(scratch_path("server.key")), 0);
-	ck_assert_int_eq(load_server(false), TV_OK);
-	ck_assert_ptr_null(server.secret);
+	ck_assert_int_eq(load_server(SERVER_CLIENT), TV_OK);
+	ck_assert_ptr_null(server.rpc);
+	ck_assert_ptr_null(server.raft);
 	server_keys_wipe(&server);
-	ck_assert_int_eq(load_server(true), TV_ENOENT);
+	ck_assert_int_eq(load_server(SERVER_RPC), TV_ENOENT);
 	ck_assert_ptr_nonnull(strstr(errbuf, "server.key: No such file"));
 }
 END_TEST
@@ -185,13 +192,13 @@ START_TEST(halves_must_match)
 {
 	ck_assert_int_eq(keys_generate(scratch_path("."), errbuf, sizeof(errbuf)), TV_OK);
 	scratch_write("server.pub", KEY_A "\n", 0644);
-	ck_assert_int_eq(load_server(true), TV_EAUTH);
-	ck_assert_ptr_null(server.secret);
+	ck_assert_int_eq(load_server(SERVER_RPC), TV_EAUTH);
+	ck_assert_ptr_null(server.rpc);
 	ck_assert_ptr_nonnull(strstr(errbuf, "do not belong together"));
 	scratch_write("server.pub", KEY_A "\n" KEY_B "\n", 0644);
-	ck_assert_int_eq(load_server(false), TV_ELIMIT);
+	ck_assert_int_eq(load_server(SERVER_CLIENT), TV_ELIMIT);
 	scratch_write("server.pub", KEY_A "\n", 0666);
-	ck_assert_int_eq(load_server(false), TV_EPERM);
+	ck_assert_int_eq(load_server(SERVER_CLIENT), TV_EPERM);
 	ck_assert_ptr_nonnull(strstr(errbuf, "chmod 644"));
 }
 END_TEST
@@ -204,16 +211,75 @@ START_TEST(derived_values)
 		0x43, 0x82, 0x9c, 0x20, 0x8a, 0xe6, 0x79, 0x4e, 0x30, 0x16, 0xc5, 0xa9, 0x50, 0xb2, 0x6e, 0x87,
 		0x02, 0x86, 0x6c, 0x36, 0x36, 0x8b, 0x2e, 0xe9, 0xd1, 0x09, 0x4b, 0x33, 0x35, 0xb7, 0x75, 0x56,
 	};
-	uint8_t key[KEY_BYTES], got[KEY_ID_BYTES], psk[KEY_BYTES];
+	static const uint8_t want_static[KEY_BYTES] = {
+		0xac, 0x75, 0xee, 0x66, 0xad, 0x36, 0xb8, 0x5b, 0x3e, 0xe3, 0x3a, 0x97, 0xc7, 0xca, 0xb3, 0xea,
+		0xfa, 0x2e, 0x4b, 0x42, 0xd5, 0x48, 0x26, 0x2f, 0x55, 0x1a, 0x24, 0x9e, 0xdc, 0x20, 0x21, 0x03,
+	};
+	uint8_t key[KEY_BYTES], got[KEY_ID_BYTES], psk[KEY_BYTES], pub[KEY_BYTES];
+	struct key_pair pair;
 
 	ck_assert_int_ge(sodium_init(), 0);
 	for (int i = 0; i < KEY_BYTES; i++)
 		key[i] = (uint8_t)i;
 	key_id(key, got);
 	ck_assert_mem_eq(got, id, sizeof(id));
-	server.secret = key;
-	server_raft_psk(&server, psk);
+	server_raft_psk(key, psk);
 	ck_assert_mem_eq(psk, want_psk, sizeof(psk));
+	server_rpc_pair(key, &pair);
+	ck_assert_mem_eq(pair.secret, want_static, sizeof(want_static));
+	ck_assert_int_eq(crypto_scalarmult_base(pub, pair.secret), 0);
+	ck_assert_mem_eq(pair.pub, pub, sizeof(pub));
+}
+END_TEST
+
+/* As keygen wrote it before the secret of the links was derived. */
+START_TEST(old_public_half)
+{
+	uint8_t key[KEY_BYTES], pub[KEY_BYTES];
+	char text[sodium_base64_ENCODED_LEN(KEY_BYTES, sodium_base64_VARIANT_ORIGINAL)];
+
+	ck_assert_int_ge(sodium_init(), 0);
+	for (int i = 0; i < KEY_BYTES; i++)
+		key[i] = (uint8_t)i;
+	ck_assert_int_eq(crypto_scalarmult_base(pub, key), 0);
+	sodium_bin2base64(text, sizeof(text), pub, sizeof(pub), sodium_base64_VARIANT_ORIGINAL);
+	scratch_write("server.key", KEY_A "\n", 0600);
+	scratch_write("server.pub", text, 0644);
+	ck_assert_int_eq(load_server(SERVER_RPC), TV_EAUTH);
+	ck_assert_ptr_nonnull(strstr(errbuf, "server.pub: was made by an older version: make it anew with clusterctl "
+	    "keygen --pub"));
+	ck_assert_msg(keys_derive_pub(scratch_path("."), errbuf, sizeof(errbuf)) == TV_OK, "%s", errbuf);
+	ck_assert_msg(load_server(SERVER_RPC) == TV_OK, "%s", errbuf);
+	server_keys_wipe(&server);
+	ck_assert_int_eq(unlink(scratch_path("server.key")), 0);
+	ck_assert_int_eq(keys_derive_pub(scratch_path("."), errbuf, sizeof(errbuf)), TV_ENOENT);
+	ck_assert_int_eq(load_server(SERVER_CLIENT), TV_OK);	/* what was there stayed */
+	server_keys_wipe(&server);
+}
+END_TEST
+
+/* server.key while it is replaced: server.pub may belong to any line. */
+START_TEST(several_server_keys)
+{
+	uint8_t first[KEY_BYTES];
+
+	scratch_write("server.key", KEY_A "\n", 0600);
+	ck_assert_int_eq(keys_derive_pub(scratch_path("."), errbuf, sizeof(errbuf)), TV_OK);
+	scratch_write("server.key", KEY_B "\n" KEY_A "\n", 0600);
+	ck_assert_msg(load_server(SERVER_RPC) == TV_OK, "%s", errbuf);
+	ck_assert_uint_eq(server.count, 2);
+	ck_assert_mem_eq(server.pub, server.rpc[1].pub, KEY_BYTES);
+	memcpy(first, server.rpc[0].pub, KEY_BYTES);
+	server_keys_wipe(&server);
+	ck_assert_int_eq(keys_derive_pub(scratch_path("."), errbuf, sizeof(errbuf)), TV_OK);
+	ck_assert_int_eq(load_server(SERVER_RPC), TV_OK);
+	ck_assert_mem_eq(server.pub, first, KEY_BYTES);
+	server_keys_wipe(&server);
+	scratch_write("server.key", KEY_A "\n", 0600);
+	ck_assert_int_eq(load_server(SERVER_RPC), TV_EAUTH);
+	scratch_write("server.key", KEY_A "\n" KEY_A "\n" KEY_A "\n" KEY_A "\n" KEY_A "\n", 0600);
+	ck_assert_int_eq(load_server(SERVER_RAFT), TV_ELIMIT);
+	ck_assert_ptr_nonnull(strstr(errbuf, ":5: more than 4 keys"));
 }
 END_TEST
 
@@ -241,6 +307,8 @@ main(void)
 	tcase_add_test(t, client_needs_no_secret);
 	tcase_add_test(t, halves_must_match);
 	tcase_add_test(t, derived_values);
+	tcase_add_test(t, old_public_half);
+	tcase_add_test(t, several_server_keys);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -12,8 +12,7 @@
 #define HELLO_BYTES (PREAMBLE_BYTES + 2 + 48)	/* the initiator's first flight */
 
 static struct key old_key = { { 1 } }, new_key = { { 2 } };
-static const uint8_t secret[32] = { 8 }, other_secret[32] = { 16 };
-static uint8_t public[32], other_public[32];
+static struct key_pair pairs[2] = { { .secret = { 8 } }, { .secret = { 16 } } };
 
 /* Two ends, and a wire between them that the test holds by its ends (-1: they are connected directly). */
 struct link {
@@ -32,7 +31,8 @@ static struct noise_conf
 conf_of(enum noise_pattern pattern, const struct key *psks, unsigned count)
 {
 	return (struct noise_conf){
-		.pattern = pattern, .psks = psks, .psk_count = count, .static_secret = secret, .static_public = public,
+		.pattern = pattern, .psks = psks, .psk_count = count, .statics = pairs, .static_count = 1,
+		.static_public = pairs[0].pub,
 	};
 }
 
@@ -196,11 +196,27 @@ START_TEST(keys)
 	expect_refused(&bad, &good, TV_EAUTH);
 	expect_open(&nk, &nk);
 	expect_refused(&nk_bad, &nk, TV_EAUTH);
-	pinned.static_public = other_public;	/* the caller expects another server */
-	pinned.static_secret = other_secret;
+	pinned.static_public = pairs[1].pub;	/* the caller expects another server */
 	expect_refused(&pinned, &nk, TV_EAUTH);
 	expect_refused(&good, &nk, TV_EFORMAT);	/* another kind of link */
 	expect_refused(&nk, &good, TV_EFORMAT);
+}
+END_TEST
+
+/* server.key while it is replaced: a responder with two static keys is known by both, one with one by that alone. */
+START_TEST(two_static_keys)
+{
+	struct key ring[2] = { old_key, new_key };
+	struct noise_conf old = conf_of(NOISE_NKPSK0, &old_key, 1), new = old, both = conf_of(NOISE_NKPSK0, ring, 2);
+
+	new.static_public = pairs[1].pub;
+	new.statics = &pairs[1];
+	both.static_count = 2;
+	expect_open(&old, &both);
+	expect_open(&new, &both);
+	expect_open(&both, &old);
+	expect_refused(&new, &old, TV_EAUTH);
+	expect_refused(&old, &new, TV_EAUTH);
 }
 END_TEST
 
@@ -540,12 +556,13 @@ main(void)
 
 	if (sodium_init() < 0)
 		return 1;
-	crypto_scalarmult_base(public, secret);
-	crypto_scalarmult_base(other_public, other_secret);
+	for (int i = 0; i < 2; i++)
+		crypto_scalarmult_base(pairs[i].pub, pairs[i].secret);
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, echo, 0, 2);
 	tcase_add_test(t, sealed_in_batches);
 	tcase_add_test(t, keys);
+	tcase_add_test(t, two_static_keys);
 	tcase_add_test(t, rotation);
 	tcase_add_test(t, another_key);
 	tcase_add_test(t, no_key);

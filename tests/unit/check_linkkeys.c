@@ -17,8 +17,7 @@
 #define CALLS 20
 
 static struct ev_loop *loop;
-static const uint8_t secret[32] = { 8 };
-static uint8_t public[32];
+static struct key_pair pair = { .secret = { 8 } };
 static struct key keys[3] = { { { 1 } }, { { 2 } }, { { 3 } } };
 static struct noise_conf there, here;
 static struct listener *listener;
@@ -125,7 +124,8 @@ setup(void)
 	loop = ev_loop_new(EVFLAG_AUTO);
 	accepted = asked = answered = failed = 0;
 	memset(peers, 0, sizeof(peers));
-	there = here = (struct noise_conf){ .pattern = NOISE_NKPSK0, .static_secret = secret, .static_public = public };
+	there = here = (struct noise_conf){ .pattern = NOISE_NKPSK0, .statics = &pair, .static_count = 1,
+		.static_public = pair.pub };
 	listen_here();
 }
 
@@ -228,7 +228,7 @@ main(void)
 
 	if (sodium_init() < 0)
 		return 1;
-	crypto_scalarmult_base(public, secret);
+	crypto_scalarmult_base(pair.pub, pair.secret);
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, some_key_in_common, 0, 5);
