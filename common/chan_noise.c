@@ -44,7 +44,8 @@ chan_noise_new(struct chan *c, const struct noise_conf *conf)
 {
 	struct chan_noise *n = calloc(1, sizeof(*n));
 
-	TV_ASSERT(conf->pattern != NOISE_NKPSK0 || (c->initiator ? conf->static_public != NULL : conf->static_count > 0));
+	TV_ASSERT(conf->pattern != NOISE_NKPSK0 ||
+	    (c->initiator ? conf->static_public != NULL : conf->static_count > 0));
 	if (n == NULL)
 		return TV_ENOMEM;
 	n->conf = conf;

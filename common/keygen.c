@@ -1,6 +1,6 @@
 /*
- * Makes key files: all three or none, never over existing ones.  And server.pub anew from server.key, which is no secret
- * and may be made again at any time.
+ * Makes key files: all three or none, never over existing ones.  And server.pub anew from server.key, which is no
+ * secret and may be made again at any time.
  */
 #include <errno.h>
 #include <fcntl.h>
