@@ -450,6 +450,19 @@ log_start(const struct daemon_spec *d)
 	    cluster_encryption_name(c->encryption));
 }
 
+/* libev gives a signal that nobody watches its default action back: one more SIGTERM is no reason to end by it. */
+static void
+ignore_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 /* From the drop on: nothing here is trusted. */
 static enum tv_err
 serve(struct daemon_spec *d)
@@ -476,6 +489,7 @@ serve(struct daemon_spec *d)
 	notify("STOPPING=1");
 	if (d->stop != NULL)
 		d->stop(d);
+	ignore_signals();
 	heaptrim_stop(&trim);
 	ev_signal_stop(state.loop, &hup);
 	for (size_t i = 0; i < NITEMS(stops); i++)

@@ -4,3 +4,4 @@ LINTS = tests/lint/man.sh tests/lint/units.sh tests/lint/headers.sh tests/lint/k
 TESTS += $(LINTS)
 EXTRA_DIST += $(LINTS) tests/sim/mutants.py tests/run-all tests/valgrind.supp .ci/run
 EXTRA_DIST += tests/system tests/conformance
+TESTS += tests/system/check_ends.py

@@ -153,9 +153,7 @@ class Patient:
         return "whole" if value == self.want else None
 
     def end(self):
-        assert self.node.process.wait(60) == 1
-        self.node.disconnect()
-        self.node.process = None
+        self.node.expect_end(1)
 
     def outcome(self):
         """"whole": it has everything and follows; "ended": refused, or stopped by what it met."""
@@ -297,9 +295,8 @@ def test_only_server_without_state():
         n.kill()
         shutil.rmtree(os.path.join(n.dir, "data", "raftd", "state"))
         n.start_only()
-        assert n.process.wait(60) == 1
+        n.expect_end(1)
         assert "no other server has it: put " in n.log(), n.log()[-1000:]
-        n.process = None
 
 
 def test_log_damage_is_refused():
@@ -343,7 +340,7 @@ def test_damage_met_while_it_runs():
         flip(glob.glob(os.path.join(leader.dir, "data/raftd/log/log.*"))[0], 0.3)
         away.start()
         leader.wait_log("cannot be read")
-        assert leader.process.wait(60) != 0
+        leader.expect_end(1)
         wait_for("it has all", lambda: away.get("k299") == b"v" * 4000)
 
 

@@ -29,7 +29,7 @@ def the_newcomer_gives_way():
         nodes = pool_of(cl, 4)
         g2 = nodes[1]
         late = start(second(cl, "g2", 9, retry_join=[nodes[0].addr]))
-        assert late.wait_end("gossipd", timeout=LOSES) == [1], late.log("gossipd")
+        late.expect_end("gossipd", 1, timeout=LOSES)
         for n in (nodes[0], g2, late):
             logged(n, "Name conflict", g2.addr + ":8301", late.addr + ":8301")
         logged(late, "Minority in name conflict resolution", g2.addr, late.addr)
@@ -45,7 +45,7 @@ def restarted_it_gives_way_again():
         late = second(cl, "g2", 9, retry_join=[nodes[0].addr])
         for _ in range(2):
             start(late)
-            assert late.wait_end("gossipd", timeout=LOSES) == [1], late.log("gossipd")
+            late.expect_end("gossipd", 1, timeout=LOSES)
         agree(nodes)
         # Its leave has to be later than what was claimed of its name, so all of that must have been heard.
         hushed(nodes)

@@ -249,6 +249,18 @@ def client_of_a_frozen_server():
         assert "has not answered for 5 s" in client.log("rpcd")
 
 
+def signals_until_the_end():
+    """One more SIGTERM or SIGHUP, however late it comes, is no reason to end by it instead of with status 0."""
+    for _ in range(5):
+        with Cluster(NET) as c:
+            n = c.servers(1)[0]
+            c.formed([n])
+            while any(n.running(d) for d in n.daemons):
+                n.signal(signal.SIGTERM)
+                n.signal(signal.SIGHUP)
+
+
 if __name__ == "__main__":
     main(leader_with_frozen_rpcd, leader_with_frozen_raftd, client_of_a_frozen_server, others_no_better_off, slow_rpcd_moves_nothing,
-         leader_without_rpcd, stopped_node, stopped_raftd, nobody_to_hand_over_to, second_signal, answers_under_way)
+         leader_without_rpcd, stopped_node, stopped_raftd, nobody_to_hand_over_to, second_signal, answers_under_way,
+         signals_until_the_end)

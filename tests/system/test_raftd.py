@@ -129,8 +129,7 @@ def test_grow_shrink_and_refuse():
         assert "[INFO] triumvir: server starting leave" in n3.log()
         assert "[INFO] raft: Removed ourself, transitioning to follower" in n3.log()
         n3.gossip.close()
-        assert n3.process.wait(60) == 0                 # ends with its gossipd
-        n3.process = None
+        n3.expect_end(0)                                # ends with its gossipd
         # It may come back: nobody removed it by force.
         n3.gossip = None
         os.unlink(os.path.join(n3.dir, "run", "gossipd.sock"))
@@ -157,8 +156,7 @@ def test_leader_leaves():
         wait_for("it leaves, once it knows that all are well", lambda: leader.call(MSG.RAFT_LEAVE, [False]) == [0, ""])
         c.tell_all(LEAVE, leader.member(LEFT))
         leader.gossip.close()
-        assert leader.process.wait(60) == 0
-        leader.process = None
+        leader.expect_end(0)
         other = c.wait_leader()
         voters(other, *[n.name for n in c.nodes if n is not leader])
         assert other.get("k") == b"v"
@@ -451,8 +449,7 @@ def test_failed_write_stops_the_process():
                 acked.append(value)
         except (OSError, tvframe.Closed):
             pass
-        assert n1.process.wait(60) == 1
-        n1.process = None
+        n1.expect_end(1)
         assert 0 < len(acked) < 200
         n1.start()
         c.wait_leader()

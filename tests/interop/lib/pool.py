@@ -18,6 +18,7 @@ import traceback
 
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(TESTS, "system", "lib"))
+import ends  # noqa: E402
 import netns  # noqa: E402
 from cluster import BUILD, Cluster, Node, Timeout, skip, wait_for  # noqa: E402
 from netns import FarSide, LongCable  # noqa: E402,F401 - passed on to the tests
@@ -177,7 +178,8 @@ class Ours(Member):
 
     def ctl(self, *args, check=True, timeout=60):
         """Runs clusterctl against this node; returns the CompletedProcess (text)."""
-        p = subprocess.run(self.command(*args), capture_output=True, text=True, timeout=timeout)
+        p = subprocess.run(self.command(*args), capture_output=True, text=True, timeout=timeout, env=ends.environment(os.environ))
+        ends.clean("clusterctl " + " ".join(args), p.stderr)
         if check:
             assert p.returncode == 0, "clusterctl %s: %d\n%s%s" % (" ".join(args), p.returncode, p.stdout, p.stderr)
         return p

@@ -16,6 +16,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "system", "lib"))
 import clockfault  # noqa: E402
 import diskfault  # noqa: E402
+import ends  # noqa: E402
 from cluster import DAEMONS, Cluster, wait_for  # noqa: E402
 from hub import Hub  # noqa: E402
 
@@ -102,8 +103,10 @@ class World:
                     self.report("stop", "%s of %s did not end within 30 s of SIGTERM" % (d, node.name))
                 node.kill(d)
                 continue
-            if status != [0] and node.name not in self.excused:
-                self.report("stop", "%s of %s ended with %r after SIGTERM" % (d, node.name, status))
+            if status == [1] and node.name in self.excused:
+                node.may_end(d, 1)
+            elif status != [0]:
+                self.report("stop", "after SIGTERM " + str(node.procs[d].complaint()))
 
     def start(self, node, *daemons):
         with self.lock:
@@ -131,13 +134,17 @@ class World:
                             self._died(node, d, time.monotonic() - excused_at.get(node.name, -100) < 10)
 
     def _died(self, node, daemon, excused):
-        status = node.procs[daemon].returncode
-        if daemon == "raftd" and excused and status > 0:
+        process = node.procs[daemon]
+        status = process.returncode
+        if daemon == "raftd" and excused and status == 1:
             self.deaths += 1
+            process.may_end(1)
         elif time.monotonic() - self.told.get((node.name, daemon), -TELL_AGAIN) >= TELL_AGAIN:
             self.told[node.name, daemon] = time.monotonic()
-            self.report("death", "%s of %s ended with %d:\n%s" % (daemon, node.name, status,
-                                                                  node.log(daemon)[-1500:]))
+            self.report("death", process.complaint() or "%s of %s ended with %d:\n%s" % (
+                daemon, node.name, status, node.log(daemon)[-1500:]))
+        else:
+            process.complaint()         # told already
         self.halt.wait(0.3)
         node.start(daemon)
 
@@ -260,8 +267,12 @@ class World:
         for n in self.nodes:
             self.disks[n.name].clear()
         for n in self.nodes:
-            n.signal(signal.SIGCONT)
-            n.kill()
+            for d in n.daemons:
+                self.down.add((n.name, d))
+        for text in ends.finish(self.cluster.ran):
+            self.report("stop", text)
+            keep = True
+        for n in self.nodes:
             if n.server:
                 if keep:                 # what is mounted goes with the namespace
                     shutil.copytree(n.data, n.data + ".kept", dirs_exist_ok=True)

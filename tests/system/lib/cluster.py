@@ -1,6 +1,7 @@
 """Real daemons on loopback for system tests: start, stop, kill, ask, wait for conditions.
 
-Every process started here is stopped by Cluster.close() (also at exit, also when the test fails).
+Every process started here is stopped by Cluster.close() (also at exit, also when the test fails), which judges how each
+ended (ends.py).
 Standard library only.
 """
 import atexit
@@ -20,6 +21,8 @@ import tempfile
 import threading
 import time
 import urllib.parse
+
+import ends
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 BUILD = os.environ.get("TV_BUILD", TOP)
@@ -138,7 +141,7 @@ class Node:
         self.conf = os.path.join(self.dir, "conf")
         self.run = os.path.join(self.dir, "run")
         self.data = os.path.join(self.dir, "data")
-        self.procs = {}
+        self.procs = {}                 # the last one of each daemon; the cluster knows all that ever ran
         for d in (self.conf, self.run, self.data):
             os.makedirs(d, exist_ok=True)
         common = {"node_name": name, "datacenter": dc, "server": server, "bind": addr, "data_dir": self.data,
@@ -190,9 +193,11 @@ class Node:
         for d in daemons or self.daemons:
             assert d not in self.procs or self.procs[d].poll() is not None, "%s of %s runs" % (d, self.name)
             with open(self.log_path(d), "ab") as log:
-                self.procs[d] = subprocess.Popen(
+                self.procs[d] = ends.Daemon(
+                    "%s of %s" % (d, self.name), self.log_path(d),
                     self.wrap + [os.path.join(BUILD, d, d), "-c", self.conf], stdin=subprocess.DEVNULL,
-                    stdout=log, stderr=log, start_new_session=True, env=self.env)
+                    stdout=log, stderr=log, start_new_session=True, env=ends.environment(self.env))
+                self.cluster.ran.append(self.procs[d])
         return self
 
     def signal(self, sig, *daemons):
@@ -203,6 +208,18 @@ class Node:
     def wait_end(self, *daemons, timeout=PATIENCE):
         """Waits until these daemons ended; returns their exit statuses."""
         return [self.procs[d].wait(timeout) for d in daemons or self.daemons if d in self.procs]
+
+    def may_end(self, daemon, *statuses):
+        """From now on this daemon, as it runs now, may end by itself with one of these instead of 0."""
+        self.procs[daemon].may_end(*statuses)
+        return self
+
+    def expect_end(self, daemon, status, timeout=PATIENCE):
+        """Waits until this daemon ends by itself, which has to be with this status."""
+        self.may_end(daemon, status)
+        got = self.wait_end(daemon, timeout=timeout)
+        assert got == [status], "%s of %s ended with %d, not %d:\n%s" % (
+            daemon, self.name, got[0], status, self.log(daemon)[-2000:])
 
     def stop(self, *daemons):
         """SIGTERM, and every one must end with status 0."""
@@ -286,7 +303,8 @@ class Node:
     def ctl(self, *args, check=True, timeout=60, input=None):
         """Runs clusterctl against this node; returns the CompletedProcess (text)."""
         p = subprocess.run([os.path.join(BUILD, "ctl", "clusterctl"), "--addr", self.addr + ":8500"] + list(args),
-                           capture_output=True, text=True, timeout=timeout, input=input)
+                           capture_output=True, text=True, timeout=timeout, input=input, env=ends.environment(os.environ))
+        ends.clean("clusterctl " + " ".join(args), p.stderr)
         if check:
             assert p.returncode == 0, "clusterctl %s: %d\n%s%s" % (" ".join(args), p.returncode, p.stdout, p.stderr)
         return p
@@ -296,6 +314,9 @@ class Node:
         """The same in the background: the Popen."""
         return subprocess.Popen([os.path.join(BUILD, "ctl", "clusterctl"), "--addr", self.addr + ":8500"] + list(args),
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+OPEN = []                   # clusters that are not closed yet
 
 
 class Cluster:
@@ -311,6 +332,8 @@ class Cluster:
         self.wrap = wrap or []
         self.env = dict(os.environ, **(env or {}))
         self.closed = False
+        self.ran = []                   # every daemon that was started
+        OPEN.append(self)
         atexit.register(self.close)
         if keys:
             self.keys = os.path.join(self.dir, "keys")
@@ -362,25 +385,21 @@ class Cluster:
         return self.leader(nodes, timeout)
 
     def close(self):
+        """Stops everything.  How a daemon ended fails the test here, unless the test fails already."""
         if self.closed:
             return
         self.closed = True
-        for n in self.nodes.values():
-            n.signal(signal.SIGCONT)
-            n.signal(signal.SIGTERM)
-        end = time.monotonic() + 10
-        for n in self.nodes.values():
-            for p in n.procs.values():
-                try:
-                    p.wait(max(0.1, end - time.monotonic()))
-                except subprocess.TimeoutExpired:
-                    p.kill()
-                    p.wait()
-        failed = sys.exc_info()[0] is not None or getattr(self, "keep", False)
-        if failed or os.environ.get("TV_KEEP"):
+        OPEN.remove(self)
+        wrong = ends.finish(self.ran)
+        failing = sys.exc_info()[0] is not None
+        if wrong or failing or getattr(self, "keep", False) or os.environ.get("TV_KEEP"):
             print("logs are kept in " + self.dir, flush=True)
         else:
             shutil.rmtree(self.dir, ignore_errors=True)
+        if wrong and failing:
+            print("also: " + "\n".join(wrong), flush=True)
+        elif wrong:
+            raise ends.BadEnd("\n".join(wrong))
 
     def __enter__(self):
         return self
@@ -459,5 +478,11 @@ def main(*tests):
             import traceback
             traceback.print_exc()
             print("FAIL %s: %s" % (t.__name__, e), flush=True)
+    for c in list(OPEN):                # what several cases shared
+        try:
+            c.close()
+        except ends.BadEnd as e:
+            failed += 1
+            print("FAIL the end of a shared cluster: %s" % e, flush=True)
     print("%d passed, %d failed" % (passed, failed), flush=True)
     sys.exit(1 if failed else 0)

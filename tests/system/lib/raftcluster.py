@@ -21,6 +21,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import ends  # noqa: E402
 import tvframe  # noqa: E402
 from cluster import PATIENCE, ensure_users, moved  # noqa: E402
 from tvframe import MSG, Conn  # noqa: E402
@@ -191,8 +192,11 @@ class Node:
             args.append("-d")
         # SIGXFSZ stays ignored, so that such writes fail instead of killing the process.
         limit = (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max,) * 2)) if file_bytes_max else None
-        self.process = subprocess.Popen(args, stdout=open(self.log_path, "ab"), stderr=subprocess.STDOUT,
-                                        restore_signals=False, preexec_fn=limit, env=dict(os.environ, **self.env))
+        with open(self.log_path, "ab") as log:
+            self.process = ends.Daemon("raftd of " + self.name, self.log_path, args, stdout=log, stderr=subprocess.STDOUT,
+                                       restore_signals=False, preexec_fn=limit,
+                                       env=ends.environment(dict(os.environ, **self.env)))
+        self.cluster.ran.append(self.process)
 
     @property
     def sock_path(self):
@@ -211,7 +215,7 @@ class Node:
         self.conn = None
 
     def stop(self, how=signal.SIGTERM):
-        """Ends the process and returns its exit status."""
+        """Ends the process and returns its exit status, which close() judges."""
         self.disconnect()
         if self.process is None:
             return None
@@ -219,6 +223,19 @@ class Node:
         status = self.process.wait(PATIENCE)
         self.process = None
         return status
+
+    def may_end(self, *statuses):
+        """Its raftd, as it runs now, may end by itself with one of these instead of 0."""
+        self.process.may_end(*statuses)
+        return self
+
+    def expect_end(self, status, timeout=PATIENCE):
+        """Waits until its raftd ends by itself, which has to be with this status."""
+        self.may_end(status)
+        got = self.process.wait(timeout)
+        assert got == status, "raftd of %s ended with %d, not %d:\n%s" % (self.name, got, status, self.log()[-2000:])
+        self.disconnect()
+        self.process = None
 
     def kill(self):
         return self.stop(signal.SIGKILL)
@@ -281,6 +298,8 @@ class RaftCluster:
         if keys:
             self._make_keys()
         self.nodes = []
+        self.ran = []                   # every raftd that was started
+        self.closed = False
         atexit.register(self.close)
         for number in range(1, count + 1):
             self.add()
@@ -306,13 +325,27 @@ class RaftCluster:
                     sys.stderr.write("==== log of %s ====\n%s\n" % (node.name, node.log()[-6000:]))
         self.close()
 
+    def end_all(self):
+        """Stops every raftd.  How one ended fails the test here, unless the test fails already."""
+        wrong = ends.finish(self.ran)
+        if wrong and sys.exc_info()[0] is None:
+            raise ends.BadEnd("\n".join(wrong))
+        for text in wrong:
+            print("also: " + text, file=sys.stderr, flush=True)
+
     def close(self):
+        if self.closed:
+            return
+        self.closed = True
         for node in self.nodes:
-            if node.process is not None:
-                node.kill()
-            if node.gossip is not None:
-                node.gossip.close()
-        shutil.rmtree(self.dir, ignore_errors=True)
+            node.disconnect()
+        try:
+            self.end_all()
+        finally:
+            for node in self.nodes:
+                if node.gossip is not None:
+                    node.gossip.close()
+            shutil.rmtree(self.dir, ignore_errors=True)
 
     def start_all(self):
         for node in self.nodes:
