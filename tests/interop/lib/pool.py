@@ -207,7 +207,7 @@ class Ours(Member):
 
     def intents(self):
         """Intents that it still sends."""
-        return int(self.stats()["intent_queue"])
+        return int(self.stats("serf_lan")["intent_queue"])
 
     def memory(self, daemon="gossipd"):
         """PSS in KiB."""
