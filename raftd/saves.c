@@ -1,6 +1,7 @@
 /* Snapshots for clients, see saves.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/mpack.h"
 #include "raftd/discard.h"
 #include "raftd/diskspace.h"
 #include "raftd/engine.h"
@@ -24,6 +26,12 @@
 #define LOOK 0.1			/* seconds between looks while there is something to do */
 #define UNREAD MONO_S(60)		/* nobody reads it: it goes */
 #define META_BYTES_MAX (64u << 10)
+#define PEERS_BYTES_MAX 4096
+#define BASE64 sodium_base64_VARIANT_ORIGINAL
+
+/* ServerSuffrage of the library that reads meta.json, a number there. */
+#define SUFFRAGE_VOTER 0
+#define SUFFRAGE_NONVOTER 1
 
 struct save {
 	char id[37];
@@ -81,13 +89,40 @@ put_text(struct buf *b, const char *name, const char *value)
 	buf_u8(b, ',');
 }
 
+/* Addresses as old versions of the library that reads this knew them: msgpack in the form before str8 and bin. */
+static void
+put_peers(struct buf *b, const struct raft_config *c)
+{
+	struct buf list = BUF_INIT(PEERS_BYTES_MAX);
+	char text[sodium_base64_ENCODED_LEN(PEERS_BYTES_MAX, BASE64)];
+
+	mpw_array(&list, c->count);
+	for (unsigned i = 0; i < c->count; i++) {
+		size_t n = strlen(c->servers[i].addr);
+
+		if (n < 32) {
+			buf_u8(&list, (uint8_t)(0xa0 | n));
+		} else {
+			buf_u8(&list, 0xda);
+			buf_u8(&list, (uint8_t)(n >> 8));
+			buf_u8(&list, (uint8_t)n);
+		}
+		buf_put(&list, c->servers[i].addr, n);
+	}
+	if (!list.failed) {
+		sodium_bin2base64(text, sizeof(text), list.data, list.len, BASE64);
+		put_text(b, "Peers", text);
+	}
+	buf_done(&list);
+}
+
 static void
 put_servers(struct buf *b, const struct raft_config *c)
 {
 	buf_puts(b, "\"Configuration\":{\"Servers\":[");
 	for (unsigned i = 0; i < c->count; i++) {
 		buf_puts(b, i > 0 ? ",{" : "{");
-		put_text(b, "Suffrage", c->servers[i].voter ? "Voter" : "Nonvoter");
+		buf_printf(b, "\"Suffrage\":%d,", c->servers[i].voter ? SUFFRAGE_VOTER : SUFFRAGE_NONVOTER);
 		put_text(b, "ID", c->servers[i].uuid);
 		put_text(b, "Name", c->servers[i].name);
 		buf_puts(b, "\"Address\":");
@@ -97,7 +132,10 @@ put_servers(struct buf *b, const struct raft_config *c)
 	buf_printf(b, "]},\"ConfigurationIndex\":%llu", (unsigned long long)c->index);
 }
 
-/* Consul's fields, and ours. */
+/*
+ * Consul's fields in the types of its reader, and ours.  put_size() ends it.  Nothing follows the last brace: old
+ * versions of that reader hash only what their parser took.
+ */
 static void
 put_meta(struct saves *s, uint64_t term)
 {
@@ -120,8 +158,17 @@ put_meta(struct saves *s, uint64_t term)
 	put_text(b, "Node", s->d->id.name);
 	put_text(b, "Build", TV_VERSION);
 	put_text(b, "Time", when);
-	put_servers(b, c != NULL ? c : raft_config(engine_core(s->d->engine)));
-	buf_puts(b, "}\n");
+	if (c == NULL)
+		c = raft_config(engine_core(s->d->engine));
+	put_peers(b, c);
+	put_servers(b, c);
+}
+
+/* The bytes of state.bin, once it is written. */
+static void
+put_size(struct saves *s, uint64_t bytes)
+{
+	buf_printf(&s->meta, ",\"Size\":%llu}", (unsigned long long)bytes);
 }
 
 /* -- writing -- */
@@ -134,6 +181,9 @@ write_work(void *ctx)
 
 	s->err = fsm_snapshot_write(s->snap, s->state_path, &bytes, &sum);
 	s->state_bytes = bytes;
+	put_size(s, bytes);
+	if (s->err == TV_OK && s->meta.failed)
+		s->err = TV_ENOMEM;
 	if (s->err == TV_OK)
 		s->err = archive_write(s->path, s->state_path, buf_span(&s->meta), &s->writing->bytes, &s->done);
 	s->why = errno;

@@ -21,6 +21,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+import gosnap  # noqa: E402
 from cluster import BUILD, CALM, Cluster, Writer, main, wait_for  # noqa: E402
 
 NET = "127.78"  # or where TV_NET moves it
@@ -243,6 +244,63 @@ def test_bad_archives():
         assert r.status == 200 and follower.kv_get("mark") is None, r
 
 
+def with_meta(archive, meta):
+    """The same archive with another meta.json."""
+    return packed(member(archive, "state.bin"), meta)
+
+
+def of_old(archive):
+    """As earlier versions of ours wrote it: suffrage in words, no sizes, no peers, a line's end."""
+    meta = json.loads(member(archive, "meta.json"))
+    del meta["Size"], meta["Peers"]
+    for s in meta["Configuration"]["Servers"]:
+        s["Suffrage"] = "Voter"
+    return with_meta(archive, json.dumps(meta).encode() + b"\n")
+
+
+def test_consul_verifies_our_archives():
+    """`consul snapshot save` reads back what it got, in its own types, and so do we with what we wrote earlier."""
+    with Cluster(NET + ".16") as c:
+        servers = c.servers(3, raftd=CALM)
+        client = c.client("c1", 4, servers[0])
+        leader = c.formed(servers)
+        wait_for("the client node answers", lambda: client.kv_get("x") is None)
+        mark(leader, OLD)
+        conf = leader.get("/v1/operator/raft/configuration").json()
+        expected = {(s["ID"], s["Address"], 0 if s["Voter"] else 1) for s in conf["Servers"]}
+        for node, query in ((leader, ""), (client, ""), (servers[2], "?stale")):
+            archive = save(node, query)
+            meta = gosnap.verify(archive)
+            got = {(s["ID"], s["Address"], s["Suffrage"]) for s in meta["Configuration"]["Servers"]}
+            assert got == expected, (got, expected)
+            assert meta["Version"] == 1 and meta["ID"] and meta["Index"] > 0 and meta["Term"] >= leader.term(), meta
+            assert 0 < meta["ConfigurationIndex"] <= json.loads(member(archive, "meta.json"))["RaftIndex"], meta
+            assert meta["Size"] == len(member(archive, "state.bin")), meta
+            assert sorted(gosnap.peers(meta["Peers"])) == sorted(a for _, a, _ in expected), meta
+        # that reader is as strict as the other one, and what it refuses is still restored here
+        old = of_old(archive)
+        try:
+            gosnap.verify(old)
+            raise AssertionError("words were taken for numbers")
+        except gosnap.Refused:
+            pass
+        sound = json.loads(member(archive, "meta.json"))
+        for bad in ({"Size": "12"}, {"Index": 1.5}, {"Peers": "?"}, {"Configuration": []}, {"Version": -1.0}):
+            try:
+                gosnap.verify(with_meta(archive, json.dumps(dict(sound, **bad)).encode()))
+                raise AssertionError("%r was taken" % bad)
+            except gosnap.Refused:
+                pass
+        for a in (old, archive):
+            mark(leader, NEW)
+            r = client.put("/v1/snapshot", a)
+            assert r.status == 200 and leader.kv_get("mark") == OLD, r
+        path = os.path.join(c.dir, "old.tgz")
+        with open(path, "wb") as f:
+            f.write(old)
+        assert "Datacenter" in leader.ctl("snapshot", "inspect", path).stdout
+
+
 def test_refused_before_it_is_sent():
     """An archive that is too large is refused with a sentence, not with a broken connection, whatever its size."""
     with Cluster(NET + ".3") as c:
@@ -271,11 +329,11 @@ def newer(archive):
     return packed(bytes(state[:-32]) + hashlib.blake2b(state[:-32], digest_size=32).digest())
 
 
-def packed(state):
+def packed(state, meta=b"{}"):
     """A sound archive with this state.bin."""
-    out, files = io.BytesIO(), {"meta.json": b"{}", "state.bin": state}
+    out, files = io.BytesIO(), {"meta.json": meta, "state.bin": state}
     sums = "".join("%s  %s\n" % (hashlib.sha256(v).hexdigest(), k) for k, v in files.items())
-    with tarfile.open(fileobj=out, mode="w:gz") as t:
+    with tarfile.open(fileobj=out, mode="w:gz", format=tarfile.USTAR_FORMAT) as t:
         for k, v in dict(files, SHA256SUMS=sums.encode()).items():
             info = tarfile.TarInfo(k)
             info.size = len(v)
@@ -640,8 +698,8 @@ def test_memory_is_bounded():
             assert after[k] - before[k] < 60, (k, before[k], after[k])
 
 
-main(test_save_and_restore_anywhere, test_command, test_archive_of_another_datacenter, test_bad_archives, test_refused_before_it_is_sent,
-     test_snapshot_under_load_is_of_one_index,
+main(test_save_and_restore_anywhere, test_command, test_consul_verifies_our_archives, test_archive_of_another_datacenter,
+     test_bad_archives, test_refused_before_it_is_sent, test_snapshot_under_load_is_of_one_index,
      test_into_a_fresh_cluster, test_sessions_get_their_time_again, test_one_at_a_time_and_a_client_that_leaves,
      test_leader_killed_on_the_way, test_follower_killed_or_away, test_leadership_moves_on_the_way,
      test_all_killed_on_the_way, test_restore_under_load, test_save_under_load, test_memory_is_bounded)
