@@ -18,6 +18,7 @@
 #include "raftd/unserved.h"
 
 #define TELL_EVERY MONO_S(5)
+#define WHY_BYTES 384
 #define HOLD MONO_S(60)			/* a removed server that never goes may be added again after this */
 
 /* -- the book of addresses -- */
@@ -101,7 +102,7 @@ membership_role_changed(struct membership *m)
 		change_finish(m, TV_EUNKNOWN,
 		    "leadership was lost before the change was committed; it may still happen");
 	if (m->transfer.active && !leader)
-		membership_transfer_ended(m, true);
+		membership_transfer_ended(m, true, 0);
 	m->complaint[0] = '\0';
 	membership_poke(m);
 	leave_poke(m->leave);
@@ -418,6 +419,38 @@ membership_remove(struct membership *m, struct span uuid, struct span addr, bool
 
 /* -- transfer of leadership -- */
 
+static const struct raft_peer_status *
+peer_status(struct membership *m, raft_id id)
+{
+	const struct raft_status *st = engine_status(m->d->engine);
+
+	for (unsigned i = 0; i < st->peer_count; i++)
+		if (st->peers[i].id == id)
+			return &st->peers[i];
+	return NULL;
+}
+
+/* Why this voter could not take over, as far as its leader knows; "": nothing is in its way. */
+static const char *
+why_not_it(struct membership *m, raft_id id, char *dst, size_t cap)
+{
+	const struct raft_server_conf *s = raft_config_find(raft_config(engine_core(m->d->engine)), id);
+	const struct raft_peer_status *p = peer_status(m, id);
+	uint64_t last = engine_status(m->d->engine)->last_index;
+
+	dst[0] = '\0';
+	if (s == NULL || p == NULL)
+		return dst;
+	if (p->full)
+		snprintf(dst, cap, "the disk of %s is full: free space there, or name another server", s->name);
+	else if (!p->active)
+		snprintf(dst, cap, "%s does not answer: name another server", s->name);
+	else if (p->match < last)
+		snprintf(dst, cap, "%s lacks %llu entries of the log: try again when it has caught up", s->name,
+		    (unsigned long long)(last - p->match));
+	return dst;
+}
+
 static const char *
 why_no_transfer(struct membership *m, const struct raft_server_conf *to, enum tv_err err)
 {
@@ -434,6 +467,7 @@ void
 membership_transfer(struct membership *m, struct span uuid, struct span addr, membership_done *done, void *ctx)
 {
 	const struct raft_server_conf *s = NULL;
+	char why[WHY_BYTES];
 	enum tv_err err;
 
 	if (!engine_is_leader(m->d->engine)) {
@@ -451,6 +485,12 @@ membership_transfer(struct membership *m, struct span uuid, struct span addr, me
 		done(ctx, TV_EAGAIN, "a leadership transfer is in progress");
 		return;
 	}
+	/* Who names nobody takes the best there is. */
+	const struct raft_peer_status *p = s == NULL ? NULL : peer_status(m, s->id);
+	if (p != NULL && p->full) {
+		done(ctx, TV_ECONFLICT, why_not_it(m, s->id, why, sizeof(why)));
+		return;
+	}
 	m->transfer = (struct change_wait){ true, 0, done, ctx };
 	err = engine_transfer(m->d->engine, s != NULL ? s->id : 0);
 	if (err != TV_OK && m->transfer.active) {
@@ -460,13 +500,19 @@ membership_transfer(struct membership *m, struct span uuid, struct span addr, me
 }
 
 void
-membership_transfer_ended(struct membership *m, bool ok)
+membership_transfer_ended(struct membership *m, bool ok, raft_id to)
 {
 	struct change_wait w = m->transfer;
+	char why[WHY_BYTES], text[WHY_BYTES + 64];
 
 	m->transfer = (struct change_wait){ 0 };
-	if (w.done != NULL)
-		w.done(w.ctx, ok ? TV_OK : TV_ETIMEOUT, ok ? "" : "leadership was not taken over in time");
+	if (w.done != NULL && !ok) {
+		why_not_it(m, to, why, sizeof(why));
+		snprintf(text, sizeof(text), "leadership was not taken over in time%s%s", why[0] == '\0' ? "" : ": ", why);
+		w.done(w.ctx, TV_ETIMEOUT, text);
+	} else if (w.done != NULL) {
+		w.done(w.ctx, TV_OK, "");
+	}
 	leave_poke(m->leave);
 }
 

@@ -18,7 +18,8 @@ void membership_config_changed(struct membership *m);
 void membership_config_committed(struct membership *m, uint64_t index);
 void membership_role_changed(struct membership *m);
 void membership_self_removed(struct membership *m);
-void membership_transfer_ended(struct membership *m, bool ok);
+/* to: who was to take over; 0: not known. */
+void membership_transfer_ended(struct membership *m, bool ok, raft_id to);
 /* Name and address of a server that is or was in the configuration, for log lines; "?" when unknown. */
 const char *membership_addr(struct membership *m, raft_id id);
 

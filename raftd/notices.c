@@ -126,15 +126,13 @@ tell_caught_up(struct raftd *d, const struct raft_notice *n)
 static void
 tell_transfer_done(struct raftd *d, const struct raft_notice *n)
 {
-	(void)n;
-	membership_transfer_ended(d->members, true);
+	membership_transfer_ended(d->members, true, n->id);
 }
 
 static void
 tell_transfer_failed(struct raftd *d, const struct raft_notice *n)
 {
-	(void)n;
-	membership_transfer_ended(d->members, false);
+	membership_transfer_ended(d->members, false, n->id);
 }
 
 static void

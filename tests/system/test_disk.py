@@ -439,6 +439,11 @@ def test_http_says_so():
             assert follower.kv_get("k", "?stale") in (b"v", b"w")
             follower.kv_put("k", "x")                           # writes through it as well
             assert follower.kv_get("k", "?consistent") == b"x"
+            # leadership for a server that could not use it: refused at once, and by name
+            says = "the disk of %s is full: free space there, or name another server" % follower.name
+            for node in nodes:
+                wait_for("the refusal", lambda: says in node.ctl("raft", "transfer-leader", follower.name, check=False).stderr)
+            assert leader.is_leader()
             for d in disks:
                 d.fill(leave=4 * MB)
             for n in nodes:
