@@ -23,7 +23,9 @@
 #include "common/assert.h"
 #include "common/clock.h"
 #include "common/daemon.h"
+#include "common/folders.h"
 #include "common/heaptrim.h"
+#include "common/hold.h"
 #include "common/log.h"
 #include "common/privdrop.h"
 
@@ -40,6 +42,9 @@ static const char *const peer_users[] = { "_gossipd", "_raftd", "_rpcd" };
 static struct {
 	struct daemon_spec *spec;
 	struct ev_loop *loop;
+	struct hold hold;		/* on data_dir/NAME */
+	struct folders *folders;	/* NULL: not running yet */
+	char socket[512];		/* path of the unix socket, "" before it is bound */
 	int status;			/* what daemon_main returns */
 	bool debug;			/* -d wins over log_level */
 	bool quitting;			/* also before the loop runs, when libev would forget */
@@ -267,6 +272,17 @@ daemon_peer_allowed(uid_t uid)
 	return false;
 }
 
+/* From here on nobody else opens what is in data_dir/NAME. */
+static enum tv_err
+take_hold(const struct daemon_spec *d, const struct privdrop *plan, struct trouble *t)
+{
+	const struct cluster_conf *c = d->cluster;
+	char owner[1024];
+
+	snprintf(owner, sizeof(owner), "node %s at %s (run_dir %.512s)", c->node_name, c->bind, c->run_dir);
+	return hold_take(&state.hold, plan, c->data_dir, d->name, owner, t->text, sizeof(t->text));
+}
+
 static enum tv_err
 prepare(struct daemon_spec *d, struct privdrop *plan, struct trouble *t)
 {
@@ -277,7 +293,8 @@ prepare(struct daemon_spec *d, struct privdrop *plan, struct trouble *t)
 	if ((err = check_role(d, t)) != TV_OK || (err = privdrop_plan(d->user, plan, e, cap)) != TV_OK ||
 	    (err = privdrop_run_dir(d->cluster->run_dir, e, cap)) != TV_OK ||
 	    (err = cluster_node_id(d->cluster, e, cap)) != TV_OK ||
-	    (err = privdrop_data_dir(plan, d->cluster->data_dir, d->name, e, cap)) != TV_OK)
+	    (err = privdrop_data_dir(plan, d->cluster->data_dir, d->name, e, cap)) != TV_OK ||
+	    (err = take_hold(d, plan, t)) != TV_OK)
 		return err;
 	d->run_gid = plan->run_gid;
 	learn_peers(plan);
@@ -440,6 +457,36 @@ on_hup(struct ev_loop *loop, ev_signal *w, int events)
 	notify("READY=1");
 }
 
+void
+daemon_socket(const char *path)
+{
+	snprintf(state.socket, sizeof(state.socket), "%s", path);
+}
+
+const char *
+daemon_folders(void)
+{
+	return state.folders != NULL ? folders_status(state.folders) : "ok";
+}
+
+static void
+on_data_lost(void *ctx)
+{
+	struct daemon_spec *d = ctx;
+
+	d->data_lost(d);
+}
+
+static void
+look_after(struct daemon_spec *d)
+{
+	struct folders_options o = { .loop = state.loop, .hold = &state.hold, .name = d->name,
+		.socket = state.socket[0] != '\0' ? state.socket : NULL, .keeps = d->keeps, .without = d->without_data, .lost = d->data_lost != NULL ? on_data_lost : NULL,
+		.ctx = d };
+
+	state.folders = folders_new(&o);
+}
+
 static void
 log_start(const struct daemon_spec *d)
 {
@@ -480,7 +527,8 @@ serve(struct daemon_spec *d)
 	ev_signal_start(state.loop, &hup);
 	heaptrim_start(&trim, state.loop, HEAPTRIM_PERIOD);
 	log_start(d);
-	err = d->run(d, state.loop);
+	look_after(d);
+	err = state.folders != NULL ? d->run(d, state.loop) : TV_ENOMEM;
 	state.running = err == TV_OK;
 	if (err == TV_OK && !state.quitting)
 		ev_run(state.loop, 0);
@@ -490,6 +538,8 @@ serve(struct daemon_spec *d)
 	if (d->stop != NULL)
 		d->stop(d);
 	ignore_signals();
+	folders_free(state.folders);
+	state.folders = NULL;
 	heaptrim_stop(&trim);
 	ev_signal_stop(state.loop, &hup);
 	for (size_t i = 0; i < NITEMS(stops); i++)
@@ -503,8 +553,11 @@ live(struct daemon_spec *d)
 {
 	struct privdrop plan;
 	struct trouble t = { "" };
-	enum tv_err err = prepare(d, &plan, &t);
+	enum tv_err err;
 
+	state.hold = HOLD_NONE;
+	state.socket[0] = '\0';
+	err = prepare(d, &plan, &t);
 	if (err == TV_OK)
 		err = d->open(d, t.text, sizeof(t.text));
 	if (err == TV_OK)

@@ -6,7 +6,8 @@
  * once), SIGHUP reloads.
  * Started as an ordinary user everything is the same but the change of user.
  *
- * daemon_main sees to the folders (run_dir 0755; data_dir/NAME 0700, of the daemon's user), and allows
+ * daemon_main sees to the folders (run_dir 0755; data_dir/NAME 0700, of the daemon's user, and locked for the life of
+ * the process before open() is called), looks after them while the loop runs, and allows
  * in the sandbox: writing below data_dir/NAME, and reading the configuration folder (for SIGHUP; keys
  * there are root's, so only the kernel's file modes stand before them).  Files below data_dir/NAME belong
  * to the daemon's user: make and open them in run(), not as root in open().  Start threads in run().
@@ -42,6 +43,14 @@ struct daemon_spec {
 	 */
 	bool (*wind_down)(struct daemon_spec *d);
 	void (*stop)(struct daemon_spec *d);	/* orderly end: flush, close, free (no leaks) */
+	/*
+	 * Looked after while it runs (common/folders.h): names below data_dir/NAME that stay once they are
+	 * there, ended by NULL; the sentence about what follows when the folder or one of them is lost; and
+	 * what to do then, once.  Each may be NULL.
+	 */
+	const char *const *keeps;
+	const char *without_data;
+	void (*data_lost)(struct daemon_spec *d);
 	void *ctx;				/* the daemon's own */
 	const char *conf_dir;			/* set by daemon_main */
 	gid_t run_gid;				/* group that may use the sockets ("_triumvir"), or own gid */
@@ -54,6 +63,10 @@ int daemon_main(struct daemon_spec *d, int argc, char **argv);
 enum tv_err daemon_reload(char *errbuf, size_t cap);
 /* Ends the loop with this exit status (after leave: 0; data base failure: 1). */
 void daemon_quit(int status);
+/* open() has bound the daemon's unix socket there: looked after from now on.  At most once. */
+void daemon_socket(const char *path);
+/* Are data_dir/NAME and the socket where they belong?  "ok" or a sentence, for info. */
+const char *daemon_folders(void);
 /* Tells systemd READY=1 (once sockets answer), and a STATUS= text; without systemd: nothing. */
 void daemon_ready(const char *status);
 /* May this peer use our unix socket?  root, our own user, and the users _gossipd, _raftd, _rpcd (or

@@ -20,7 +20,7 @@ common_libtvrt_a_SOURCES = \
 	common/keys.c common/keygen.c common/keys.h \
 	common/dirs.c common/dirs.h \
 	common/sandbox.c common/sandbox_landlock.c common/sandbox_seccomp.c common/sandbox.h common/sandbox_parts.h \
-	common/privdrop.c common/privdrop.h \
+	common/privdrop.c common/privdrop.h common/hold.c common/hold.h common/folders.c common/folders.h \
 	common/daemon.c common/daemon.h
 
 common_libtvjson_a_SOURCES = common/schema_json.h

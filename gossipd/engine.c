@@ -84,8 +84,10 @@ engine_open(struct engine *e, gid_t run_gid, char *errbuf, size_t cap)
 		return err;
 	snprintf(path, sizeof(path), "%s/gossipd.sock", e->cluster->run_dir);
 	e->client_fd = listen_unix(path, 0660, run_gid);
-	if (e->client_fd >= 0)
+	if (e->client_fd >= 0) {
+		daemon_socket(path);
 		return TV_OK;
+	}
 	snprintf(errbuf, cap, "%s: %s", path, strerror(errno));
 	return TV_ESYS;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/daemon.h"
 #include "common/keys.h"
 #include "common/mpack.h"
 #include "common/sandbox.h"
@@ -148,11 +149,13 @@ put_process(struct buf *b, const struct engine *e)
 	};
 
 	mpw_cstr(b, "gossipd");
-	mpw_map(b, COUNT(lines) + 2);
+	mpw_map(b, COUNT(lines) + 3);
 	mpw_cstr(b, "version");
 	mpw_cstr(b, TV_VERSION);
 	mpw_cstr(b, "sandbox");
 	mpw_cstr(b, sandbox_status());
+	mpw_cstr(b, "folders");
+	mpw_cstr(b, daemon_folders());
 	put_lines(b, lines, COUNT(lines));
 }
 

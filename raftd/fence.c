@@ -148,8 +148,8 @@ twin(struct raftd *d, const struct hello *from)
 	char name[128];
 
 	log_err("raft", "%s refuses this server: another one with the same node id %s is up. This one is %s at %s; was "
-	    "the data directory, or the machine's image, copied? Stop the daemons of the copy, remove its %s and start "
-	    "them",
+	    "the data directory, or the machine's image, copied? Stop the daemons of the copy, give it an empty data "
+	    "directory of its own instead of %s, and start them; do not remove a folder that the other server uses",
 	    log_safe(span_str(from->name), name, sizeof(name)), d->id.uuid, d->id.name, d->id.addr,
 	    d->cluster.data_dir);
 }

@@ -232,7 +232,8 @@ look_for_twin(struct gossip *g, const struct entry *e, const struct gossip_serve
 		    strcmp(other.uuid, s->uuid) != 0 || !log_allow(&g->twins, "raftd"))
 			continue;
 		log_err("raftd", "members %s (%s) and %s (%s) have the same node id %s: a data directory or a machine's image was "
-		    "copied; stop the daemons of the copy, remove its data directory and start them",
+		    "copied, or is used by both; stop the daemons of the copy, give it an empty data directory of its own (data_dir) "
+		    "and start them",
 		    log_safe(span_str(s->name), name, sizeof(name)), s->addr,
 		    log_safe(span_str(other.name), twin, sizeof(twin)), other.addr, s->uuid);
 	}

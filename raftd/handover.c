@@ -36,7 +36,7 @@ finish(struct handover *h)
 		return;
 	h->done = true;
 	ev_timer_stop(h->d->loop, &h->timer);
-	daemon_quit(0);
+	daemon_quit(h->d->data_lost ? 1 : 0);
 }
 
 /* When a whole cluster stops, there is soon nobody left to take over. */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/daemon.h"
 #include "common/mpack.h"
 #include "common/msg.h"
 #include "raftd/clients.h"
@@ -56,6 +57,7 @@ add_process(struct raftd *d, struct section *s)
 	add(s, "store_id", d->id.store_id);
 	clients_info(d->clients, add, s);
 	add(s, "sandbox", sandbox_status());
+	add(s, "folders", daemon_folders());
 	snprintf(text, sizeof(text), "%u", fsm_watch_count(d->fsm));
 	add(s, "watches", text);
 	add(s, "version", TV_VERSION);

@@ -63,6 +63,7 @@ bind_sockets(struct raftd *d, char *errbuf, size_t cap)
 		snprintf(errbuf, cap, "cannot listen on %s: %s", path, strerror(errno));
 		return TV_ESYS;
 	}
+	daemon_socket(path);
 	return TV_OK;
 }
 
@@ -284,6 +285,20 @@ raftd_wind_down(struct daemon_spec *spec)
 	return handover_begin(spec->ctx);
 }
 
+/*
+ * What we write from now on is gone with the last descriptor, so this server is no server any more: the others take over
+ * in order, where they can, and nothing else is acknowledged.
+ */
+static void
+raftd_data_lost(struct daemon_spec *spec)
+{
+	struct raftd *d = spec->ctx;
+
+	d->data_lost = true;
+	if (d->handover == NULL && !handover_begin(d))
+		daemon_quit(1);
+}
+
 /* The others read their values from d->conf when they need them. */
 static void
 raftd_reload(struct daemon_spec *spec)
@@ -301,6 +316,8 @@ raftd_stop(struct daemon_spec *spec)
 
 	d->stopping = true;
 	handover_free(d->handover);
+	if (d->data_lost)
+		_exit(1);	/* closing the data bases in order would write by names that may be somebody else's now */
 	ev_timer_stop(d->loop, &d->retry);
 	if (d->engine != NULL)
 		engine_drain(d->engine);
@@ -330,6 +347,8 @@ raftd_stop(struct daemon_spec *spec)
 	server_keys_wipe(&d->keys);
 }
 
+static const char *const keeps[] = { "log", "log/durable", "state", "state/state.db", NULL };
+
 int
 main(int argc, char **argv)
 {
@@ -339,7 +358,9 @@ main(int argc, char **argv)
 		.opts = raftd_opts, .opt_count = raftd_opt_count, .conf_size = sizeof(d.conf),
 		.conf = &d.conf, .cluster = &d.cluster,
 		.check = raftd_check, .open = raftd_open, .policy = raftd_policy, .run = raftd_run, .reload = raftd_reload,
-		.wind_down = raftd_wind_down, .stop = raftd_stop,
+		.wind_down = raftd_wind_down, .stop = raftd_stop, .keeps = keeps, .data_lost = raftd_data_lost,
+		.without_data = "What is written now would be lost: stopping. If it was moved, put it back and start raftd; if it is "
+		    "lost, start raftd, and this server gets the data from the others",
 		.ctx = &d,
 	};
 

@@ -40,6 +40,7 @@ struct raftd {
 	ev_async relieved;		/* what waits for the disk has become less */
 	ev_timer retry;			/* until there is room on the disk to open it all */
 	bool stopping;
+	bool data_lost;			/* the data folder was removed under us */
 	uint64_t fenced;		/* generation that the cluster was recovered as without us; 0: none heard of */
 	struct log_limit notices;	/* of other servers about us */
 	struct { enum raft_role role; uint64_t term; raft_id leader; } told;	/* last logged */

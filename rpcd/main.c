@@ -98,6 +98,8 @@ open_http(struct rpcd *p, char *errbuf, size_t cap)
 
 	snprintf(what, sizeof(what), "%s/rpcd.sock", p->cluster.run_dir);
 	enum tv_err err = add_listener(p, listen_unix(what, 0660, p->run_gid), what, errbuf, cap);
+
+	daemon_socket(what);
 	for (size_t i = 0; i < addresses->count && p->conf.http_port != 0 && err == TV_OK; i++) {
 		if (p->http_fd_count == FDS_MAX) {
 			snprintf(errbuf, cap, "http_addresses: more than %d", FDS_MAX - 1);
@@ -321,11 +323,12 @@ own_info(void *ctx, struct buf *b)
 
 	put_text(b, "version", TV_VERSION);
 	put_text(b, "sandbox", sandbox_status());
+	put_text(b, "folders", daemon_folders());
 	put_text(b, "gossipd", view_is_up(p->view) ? "connected" : "away");
 	put_text(b, "raftd", p->raft == NULL ? "none" : raft_local_status(p->raft)->up ? "connected" : "away");
 	for (unsigned i = 0; i < count; i++)
 		put_number(b, numbers[i].name, numbers[i].value);
-	return count + 4;
+	return count + 5;
 }
 
 static bool
@@ -554,6 +557,8 @@ main(int argc, char **argv)
 		.run = start,
 		.wind_down = wind_down,
 		.stop = stop,
+		.without_data = "The checks and services of this node are not kept any more: a restart would "
+		    "forget them. If it was moved, put it back; if it is lost, restart rpcd, which makes it again",
 		.ctx = &p,
 	};
 

@@ -344,6 +344,36 @@ START_TEST(lives_and_stops)
 }
 END_TEST
 
+/* For as long as the process lives, and no longer. */
+START_TEST(folder_is_locked)
+{
+	struct child first, second;
+	char text[128];
+
+	if (!can_start())
+		return;
+	start_here(&first, "");
+	await(&first, "test: up\n");
+	start_here(&second, "");
+	ck_assert_int_eq(finish(&second), 1);
+	snprintf(text, sizeof(text), "data/testd: in use by pid %ld of node n1 at ", (long)first.pid);
+	assert_says(&second, text);
+	ck_assert_int_eq(kill(first.pid, SIGKILL), 0);
+	(void)read_rest(&first, first.err);
+	(void)read_rest(&first, first.out);
+	ck_assert_int_eq(waitpid(first.pid, NULL, 0), first.pid);
+	start_here(&second, "");
+	await(&second, "test: up\n");
+	ck_assert_int_eq(kill(second.pid, SIGTERM), 0);
+	ck_assert_int_eq(finish(&second), 0);
+	ck_assert_int_eq(unlink(scratch_path("data/testd/lock")), 0);
+	ck_assert_int_eq(mkdir(scratch_path("data/testd/lock"), 0700), 0);
+	start_here(&second, "");
+	ck_assert_int_eq(finish(&second), 1);
+	assert_says(&second, "data/testd/lock: Is a directory\n");
+}
+END_TEST
+
 START_TEST(reloads)
 {
 	struct child c;
@@ -552,6 +582,7 @@ main(void)
 	tcase_add_test(t, check_only);
 	tcase_add_test(t, folder_asked_for_must_exist);
 	tcase_add_test(t, lives_and_stops);
+	tcase_add_test(t, folder_is_locked);
 	tcase_add_test(t, reloads);
 	tcase_add_test(t, failures_are_fatal);
 	tcase_add_test(t, foreign_folders_are_refused);
