@@ -427,8 +427,8 @@ judge_twin(struct link *k, const struct hello *h, char *why, size_t cap)
 		k->doubted = MONO_ZERO;
 		return is_copy(k->l, h->uuid, h->addr) ? HELLO_WAIT : HELLO_OK;
 	}
-	snprintf(why, cap, "its node id %s is that of %s at %s, which is up (was the data directory copied, or do both use one?); "
-	    "stop the daemons of the copy, give it an empty data directory of its own (data_dir) and start them", h->uuid, p->pub.name, p->pub.addr);
+	snprintf(why, cap, "its node id %s is that of %s at %s, which is up (is a data directory copied or shared?); "
+	    "stop the daemons of the copy, give it an empty data_dir and start them", h->uuid, p->pub.name, p->pub.addr);
 	if (k->doubted.ns == 0) {
 		k->doubted = clock_mono();
 		ping(p);
