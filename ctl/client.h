@@ -10,7 +10,7 @@
 
 #include "common/buf.h"
 
-#define CLIENT_ADDR_DEFAULT "unix:/run/triumvir/rpcd.sock"
+#define CLIENT_ADDR_DEFAULT "unix:" TV_RUNDIR "/rpcd.sock"
 
 struct client;
 

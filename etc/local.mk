@@ -11,7 +11,8 @@ all-local: $(unit_FILES)
 
 $(unit_FILES): %.service: %.service.in Makefile
 	@$(MKDIR_P) $(@D)
-	$(AM_V_GEN)sed -e 's,[@]sbindir[@],$(sbindir),g' -e 's,[@]sysconfdir[@],$(sysconfdir),g' $(top_srcdir)/$*.service.in > $@.tmp && mv $@.tmp $@
+	$(AM_V_GEN)sed -e 's,[@]sbindir[@],$(sbindir),g' -e 's,[@]statedir[@],$(statedir),g' -e 's,[@]rundir[@],$(rundir),g' \
+		$(top_srcdir)/$*.service.in > $@.tmp && mv $@.tmp $@
 
 # Configuration that is there already is left alone.
 install-data-hook: $(unit_FILES)
@@ -21,7 +22,8 @@ install-data-hook: $(unit_FILES)
 		test -e $$t || $(INSTALL_DATA) $(top_srcdir)/$$f $$t; done
 	$(INSTALL_DATA) $(unit_FILES) $(top_srcdir)/etc/systemd/triumvir.target $(DESTDIR)$(systemdsystemunitdir)
 	$(INSTALL_DATA) $(top_srcdir)/etc/systemd/triumvir.sysusers $(DESTDIR)$(sysusersdir)/triumvir.conf
-	$(INSTALL_DATA) $(top_srcdir)/etc/systemd/triumvir.tmpfiles $(DESTDIR)$(tmpfilesdir)/triumvir.conf
+	$(TO_FOLDERS) $(top_srcdir)/etc/systemd/triumvir.tmpfiles >$(DESTDIR)$(tmpfilesdir)/triumvir.conf
+	chmod 644 $(DESTDIR)$(tmpfilesdir)/triumvir.conf
 	$(INSTALL_DATA) $(top_srcdir)/etc/clusterctl.bash $(DESTDIR)$(datadir)/bash-completion/completions/clusterctl
 
 uninstall-hook:

@@ -7,7 +7,7 @@ trap 'rm -rf "$dir"' EXIT
 bad=0
 for unit in gossipd raftd rpcd; do
 	# The programs need not be installed to check the units.
-	sed -e 's,@sbindir@/[a-z]*,/bin/true,' -e 's,@sysconfdir@,/etc,g' -e '/^Documentation=/d' \
+	sed -e 's,@sbindir@/[a-z]*,/bin/true,' -e 's,@statedir@,/var/lib/triumvir,g' -e 's,@rundir@,/run/triumvir,g' -e '/^Documentation=/d' \
 		"$src/etc/systemd/$unit.service.in" > "$dir/$unit.service"
 done
 sed '/^Documentation=/d' "$src/etc/systemd/triumvir.target" > "$dir/triumvir.target"
