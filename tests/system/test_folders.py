@@ -34,6 +34,11 @@ def copy_of(c, node, name, last):
     return c.add(name, last, data_dir=node.data, raftd={"bootstrap": True})
 
 
+def refused(node):
+    for d in DAEMONS:
+        node.expect_end(d, 1)
+
+
 def folder_state(node, section):
     return node.stats(section).get("folders")
 
@@ -47,7 +52,7 @@ def test_one_data_dir():
             first.kv_put("k/%d" % i, "v%d" % i)
         second = copy_of(c, first, "n2", 2).start()
         # What the second one would have acknowledged; nothing answers there once it is refused.
-        assert second.wait_end() == [1, 1, 1], "\n".join(second.log(d) for d in DAEMONS)
+        refused(second)
         for d in DAEMONS:
             line = second.log(d).splitlines()[-1]
             assert "%s/%s: in use by pid %d of node n1 at %s (run_dir %s)" % (
@@ -68,7 +73,7 @@ def test_one_data_dir():
         for d in DAEMONS:
             wait_for("%s has the folder" % d, lambda d=d: locked(first, d))
         first.start()
-        assert first.wait_end() == [1, 1, 1]
+        refused(first)
         assert "in use by pid %d of node n2" % second.pid("raftd") in first.log("raftd")
 
 
@@ -88,7 +93,7 @@ def test_lock_file():
             os.chown(victim, owner.st_uid, owner.st_gid)
             make(victim, lock_of(n, "raftd"))
             n.start("raftd")
-            assert n.wait_end("raftd") == [1], n.log("raftd")
+            n.expect_end("raftd", 1)
             assert "raftd/lock" in n.log("raftd").splitlines()[-1], n.log("raftd")[-500:]
             with open(victim) as f:
                 assert f.read() == "keep"
@@ -99,8 +104,7 @@ def test_lock_file():
         for d in DAEMONS:
             os.unlink(lock_of(n, d))
         wait_for("the locks are there again", lambda: all(locked(n, d) for d in DAEMONS))
-        other = copy_of(c, n, "n2", 2).start()
-        assert other.wait_end() == [1, 1, 1]
+        refused(copy_of(c, n, "n2", 2).start())
         n.kv_put("k", "v")
         n.stop()
 
@@ -134,7 +138,7 @@ def leader_loses(how, net):
         w.start()
         wait_for("writes are acknowledged", lambda: len(w.acked) > 50)
         lose(how, leader)
-        assert leader.wait_end("raftd", timeout=30) == [1], leader.log("raftd")[-1000:]
+        leader.expect_end("raftd", 1, timeout=30)
         log = leader.log("raftd")
         assert "removed or replaced while raftd runs" in log and "stopping" in log, log[-1000:]
         now = c.leader(others)
