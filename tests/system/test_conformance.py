@@ -1,79 +1,207 @@
 #!/usr/bin/env python3
-"""Recorded HTTP cases played against the leader, a follower and the client node of one cluster.
+"""Recorded cases of HTTP and DNS: each one is played and passes, or is excluded here with the reason, and fails.
 
-Areas that must pass are named in AREAS.  Cases in EXCLUDED wait for something that is not built yet; each says
-for what.  They are played too: one that passes must leave the list.
+They are played against the leader, a follower and the client node of one cluster.  Those that are excluded wait for
+something that is not built yet, or show what this cluster is not.  They are played, too: one that passes must leave the list.
 """
+import copy
+import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import TOP, Cluster, main, wait_for  # noqa: E402
+from cluster import CALM, TOP, Cluster, main, wait_for  # noqa: E402
 
-AREAS = ("kv", "session", "status", "catalog", "health", "agent", "cross", "coordinate", "event", "snapshot", "operator")
+FOLDER = os.path.join(TOP, "tests", "conformance")
+RUN, RUN_DNS = os.path.join(FOLDER, "run"), os.path.join(FOLDER, "run-dns")
+CHECKS = "the checker (TCP, HTTP, scripts) is not built yet"
+SERVICES = "services at the agent are not built yet"
+CACHE = "the agent cache is not built yet: every answer is fresh, so there is no X-Cache and no Age"
 EXCLUDED = {
-    # pattern of case names: what has to come first
-    "agent/self": "DelegateCur: gossip announces delegate version 5, the recording has 4",
-    "agent/host": "facts about the machine",
-    "agent/service-.*": "services at the agent",
-    "agent/services-.*": "services at the agent",
-    "agent/health-.*": "services at the agent",
-    "agent/deregister-critical-minimum": "services at the agent",
-    "agent/node-maintenance-.*": "maintenance mode",
-    "agent/check-register-tcp": "the check process (TCP, HTTP)",
-    "agent/check-http-passing": "the check process",
-    "agent/check-pass-not-ttl": "the check process",
-    "cross/cached-health": "X-Cache and Age: the agent cache; until then every answer is fresh",
-    "cross/cached-background-refresh": "the agent cache",
-    "cross/options-query": "prepared queries",
-    "cross/method-patch": "services at the agent",
-    "cross/max-body-txn": "transactions",
-    "cross/follower-txn": "transactions",
-    "operator/keyring-off": "the cluster of this test is encrypted",
+    # pattern of names of cases: why they fail
+    "acl/.*": "access control is not built yet",
+    "auth/.*": "access control, and with it auth methods, is not built yet",
+    "agent/self": "Member.DelegateCur: gossip announces delegate version 5, the recording has 4; see BUT",
+    "agent/host": "/v1/agent/host is not built yet",
+    "agent/services?-.*": SERVICES,
+    "agent/health-.*": SERVICES,
+    "agent/deregister-critical-minimum": SERVICES,
+    "agent/node-maintenance-.*": "maintenance mode is not built yet",
+    "agent/check-register-tcp": CHECKS,
+    "agent/check-http-passing": CHECKS,
+    "agent/check-pass-not-ttl": CHECKS,
+    "cache/.*": CACHE,
+    "config/.*": "configuration entries are not built yet",
+    "connect/.*": "the certificate authority is not built yet",
+    "cross/cached-.*": CACHE,
+    "cross/options-query": "prepared queries are not built yet",
+    "cross/method-patch": SERVICES,
+    "cross/max-body-txn": "transactions are not built yet",
+    "cross/follower-txn": "transactions are not built yet",
+    "intention/.*": "intentions are not built yet",
+    "proxy/.*": SERVICES,
+    "query/.*": "prepared queries are not built yet",
+    "txn/.*": "transactions are not built yet",
 }
-# Recorded at a server, about itself: its tags, its membership of the WAN pool.
-OF_SERVERS = ("agent/self-member-tags", "agent/members", "agent/members-wan", "coordinate/datacenters",
-              "operator/raft-configuration", "operator/autopilot-state")
-RUN = os.path.join(TOP, "tests", "conformance", "run")
+# Named by a pattern above, and pass already.
+PASS = {"acl/anonymous-status", "cache/errors-are-not-cached", "cache/cache-control-refused"}
+# Excluded because of one value: with our value in its place they pass.  (case, step, where in what is expected, ours)
+BUT = [("agent/self", 0, ("body", "Member", "DelegateCur"), 5)]
+# Recorded at a server, about itself (its tags, its membership of the WAN pool, its logs): a client node answers otherwise.
+OF_SERVERS = {"agent/self-member-tags", "agent/members", "agent/members-wan", "coordinate/datacenters",
+              "operator/raft-configuration", "operator/autopilot-state"}
+# Recorded of a cluster without encryption.
+IN_CLEAR = {"operator/keyring-off"}
+# These end their agent.
+LAST = {"agent/leave"}
 
 
-def play(url, follower, pattern):
-    p = subprocess.run([sys.executable, RUN, "--url", url, "--follower-url", follower, "--only", pattern],
-                       capture_output=True, text=True, timeout=600)
-    print("     %s at %s: %s" % (pattern.strip("^$").split("(")[0], url, last_line(p)))
-    return p
+def recorded():
+    """Names of all cases, and what their files say: {name: case}."""
+    cases = {}
+    for file in sorted(os.listdir(os.path.join(FOLDER, "cases"))):
+        with open(os.path.join(FOLDER, "cases", file), encoding="utf-8") as f:
+            doc = json.load(f)
+        for case in doc["cases"]:
+            name = "%s/%s" % (doc.get("area", file[:-5]), case["name"])
+            assert name not in cases, "two cases are called " + name
+            cases[name] = dict(case, needs=case.get("needs", doc.get("needs")))
+    return cases
 
 
-def last_line(p):
-    return (p.stdout.strip().splitlines() or [p.stderr.strip()])[-1]
+def excluded(names):
+    """{name: reason} of those that the list names; each of its patterns names some."""
+    out = {}
+    for pattern, reason in EXCLUDED.items():
+        found = [n for n in names if re.fullmatch(pattern, n)]
+        assert found, "EXCLUDED: no case is called " + pattern
+        out.update({n: reason for n in found if n not in PASS})
+    for name in PASS | OF_SERVERS | IN_CLEAR | LAST:
+        assert name in names, "no case is called " + name
+    return out
 
 
-def area_pattern(area, server):
-    names = tuple(EXCLUDED) if server else tuple(EXCLUDED) + OF_SERVERS
-    out = [name.split("/", 1)[1] for name in names if name.startswith(area + "/")]
-    return "^%s/%s" % (area, "(?!(?:%s)$)" % "|".join(out) if out else "")
+def play(url, names, *more):
+    """Plays the cases of these names: {name: "pass", "FAIL" or "skip"}, and {name: what was printed of it}."""
+    chosen = "^(?:%s)$" % "|".join(map(re.escape, sorted(names)))
+    p = subprocess.run([sys.executable, RUN, "--url", url, "-v", "--only", chosen, *more], capture_output=True, text=True,
+                       timeout=900)
+    lines = {m.group(2): m.group(0) for m in re.finditer(r"^(pass|FAIL|skip) (\S+?):? .*$", p.stdout, re.M)}
+    assert set(lines) == set(names), "played %d of %d cases at %s: %s%s" % (
+        len(lines), len(names), url, p.stdout[-2000:], p.stderr[-2000:])
+    return {n: line[:4] for n, line in lines.items()}, lines
+
+
+def expect_passes(failures, where, url, names, *more):
+    """Area by area: what one leaves behind is not the other's."""
+    for area in sorted({n.split("/")[0] for n in names}):
+        ours = {n for n in names if n.startswith(area + "/")}
+        states, lines = play(url, ours, *more)
+        print("     %s at %s: %d played" % (area, where, len(ours)), flush=True)
+        failures += ["at %s: %s" % (where, lines[n]) for n in sorted(ours) if states[n] != "pass"]
+
+
+def expect_failures(failures, where, url, reasons, *more):
+    states, lines = play(url, set(reasons), *more)
+    print("     %d excluded ones at %s" % (len(reasons), where), flush=True)
+    for name, reason in sorted(reasons.items()):
+        if states[name] != "FAIL":
+            failures.append("at %s %s: take it out of the list (%s)" % (where, lines[name], reason))
+
+
+def with_our_values(folder):
+    """Cases of BUT, each with the one value that differs replaced, in files below the folder.  Returns their names."""
+    for name, step, where, ours in BUT:
+        area, case = name.split("/")[0], copy.deepcopy(recorded()[name])
+        place = case["steps"][step]["expect"]
+        for key in where[:-1]:
+            place = place[key]
+        assert place[where[-1]] != ours, name
+        place[where[-1]] = ours
+        with open(os.path.join(folder, name.replace("/", "-") + ".json"), "w") as f:
+            json.dump({"area": area, "cases": [case]}, f)
+    return {b[0] for b in BUT}
+
+
+def started(c):
+    """Three servers, a client node and one that will leave."""
+    servers = c.servers(3, raftd=CALM)
+    clients = [c.client("c1", 4, servers[0]), c.client("c2", 5, servers[0])]
+    leader = c.formed(servers)
+    wait_for("every node is in the catalog with its check", lambda: all(
+        [k["Status"] for k in n.get("/v1/health/node/" + n.name).json() if k["CheckID"] == "serfHealth"] ==
+        ["passing"] for n in servers + clients))
+    return leader, next(n for n in servers if n is not leader), clients
 
 
 def test_recorded_cases():
+    names = recorded()
+    out = excluded(names)
+    common = set(names) - set(out) - IN_CLEAR - LAST
+    failures = []
     with Cluster("127.60.31") as c:
-        servers = c.servers(3, raftd={"election_timeout": "2s"})       # a busy machine moves no leader
-        client = c.client("c1", 4, servers[0])
-        leader = c.formed(servers)
-        follower = next(n for n in servers if n is not leader)
-        wait_for("every node is in the catalog with its check", lambda: all(
-            [k["Status"] for k in n.get("/v1/health/node/" + n.name).json() if k["CheckID"] == "serfHealth"] ==
-            ["passing"] for n in servers + [client]))
-        failures = []
-        for node in (leader, follower, client):
-            for area in AREAS:
-                p = play(node.url, follower.url, area_pattern(area, node.server))
-                if p.returncode != 0:
-                    failures.append("%s at %s:\n%s%s" % (area, node.name, p.stdout[-6000:], p.stderr[-2000:]))
-        for name, reason in EXCLUDED.items():
-            if not last_line(play(leader.url, follower.url, "^%s$" % name)).startswith("0 passed"):
-                failures.append("%s passes now: take it out of EXCLUDED (%s)" % (name, reason))
-        assert not failures, "\n".join(failures)
+        leader, follower, (client, _) = started(c)
+        for where, node in (("the leader", leader), ("a follower", follower), ("a client", client)):
+            more = ("--follower-url", follower.url, "--acl-url", leader.url, "--acl-token", "none", "--encrypt-url", node.url)
+            expect_passes(failures, where, node.url, common if node.server else common - OF_SERVERS, *more)
+        more = ("--follower-url", follower.url, "--acl-url", leader.url, "--encrypt-url", leader.url)
+        fresh = {n: r for n, r in out.items() if names[n]["needs"] == "acl-fresh"}
+        expect_failures(failures, "the leader", leader.url, {n: r for n, r in out.items() if n not in fresh},
+                        "--acl-token", "none", *more)
+        expect_failures(failures, "the leader without a token", leader.url, fresh, *more)
+        expect_failures(failures, "the leader, encrypted", leader.url, dict.fromkeys(IN_CLEAR, "the cluster is encrypted"))
+        expect_failures(failures, "a client", client.url, dict.fromkeys(OF_SERVERS, "it is of servers"))
+        with tempfile.TemporaryDirectory() as folder:
+            for where, node in (("the leader", leader), ("a follower", follower)):
+                expect_passes(failures, where + ", but for one value", node.url, with_our_values(folder), "--cases", folder)
+    assert not failures, "\n".join(failures)
 
 
-main(test_recorded_cases)
+def test_in_clear():
+    failures = []
+    with Cluster("127.60.93", keys=False) as c:
+        server, = c.servers(1)
+        c.formed([server])
+        expect_passes(failures, "a server without encryption", server.url, IN_CLEAR)
+    assert not failures, "\n".join(failures)
+
+
+def test_agents_that_end():
+    """At a client and at a server that is not the last one: all their daemons end, with status 0."""
+    failures = []
+    with Cluster("127.60.94") as c:
+        leader, follower, (_, client) = started(c)
+        for node in (client, follower):
+            expect_passes(failures, node.name, leader.url, LAST, "--disposable-url", node.url)
+            assert not any(node.wait_end()), node.name
+    assert not failures, "\n".join(failures)
+
+
+def profiles():
+    """Sets of options that the files of DNS cases need: {profile: cases}."""
+    out = {}
+    for file in sorted(os.listdir(os.path.join(FOLDER, "dns"))):
+        with open(os.path.join(FOLDER, "dns", file), encoding="utf-8") as f:
+            doc = json.load(f)
+        out[doc.get("profile")] = out.get(doc.get("profile"), 0) + len(doc["cases"])
+    return out
+
+
+def test_dns_is_not_served():
+    """All DNS cases are excluded, because no daemon answers DNS yet: every one fails, in every profile."""
+    with Cluster("127.60.95") as c:
+        server, = c.servers(1)
+        c.formed([server])
+        for profile, count in profiles().items():
+            p = subprocess.run([sys.executable, RUN_DNS, "--http", server.url, "--dns", server.addr + ":8600", "--timeout", "0.2",
+                                "--settle", "0.2", "--recursor", c.net + ".9:8653"] +
+                               (["--profile", profile] if profile else []), capture_output=True, text=True, timeout=300)
+            last = (p.stdout.strip().splitlines() or [""])[-1]
+            assert last == "0 passed, %d failed" % count, "%s: of %d cases: %s%s" % (profile, count, p.stdout, p.stderr)
+            assert "never replied" in p.stdout, p.stdout
+
+
+main(test_recorded_cases, test_in_clear, test_agents_that_end, test_dns_is_not_served)
