@@ -4,11 +4,16 @@
  * A link is DOWN, DIALING or UP.  Calls that come while it dials wait in a list; if the dial fails they
  * end with TV_EUNREACH, because nothing was sent.  After a failed dial the link fails at once for
  * a short while, so that a burst of requests does not become a burst of connects.
+ *
+ * The end of a call may begin others, which may make any link give way, the one that the call was on too.  Therefore
+ * calls that fail end from the loop alone (doom_cb), and a link that gave way lives on, off the list, as long as calls
+ * or functions on the stack use it.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/assert.h"
 #include "common/calls.h"
 #include "common/clock.h"
 #include "common/greet.h"
@@ -23,30 +28,40 @@
 #define ASK_AFTER MONO_S(2)
 #define PATIENCE MONO_S(5)
 #define LOOKS_APART MONO_S(3)
+#define STANDINGS_MAX 4096		/* addresses that are remembered */
+#define UNPROVEN_LEAST 8u
 
 enum link_state { LINK_DOWN, LINK_DIALING, LINK_UP };
+
+struct call_list {
+	struct link_call *first, *last;
+	unsigned count;
+};
 
 struct link {
 	struct links *pool;
 	struct link *next;
 	char ip[46];
 	uint16_t port;
+	unsigned users;			/* calls of it, and functions on the stack */
+	bool gone;			/* off the list: it ends with its last user */
+	bool proven;			/* the address proved itself, on this link or before */
 	enum link_state state;
-	bool greeted;			/* the peer's HELLO came */
 	struct chan *chan;		/* while not DOWN */
 	unsigned psk;			/* key of this attempt: the primary one first */
 	struct calls *calls;
-	struct link_call *waiting;	/* oldest first */
+	struct call_list waiting;	/* oldest first */
 	bool due;			/* an answer that should come at once is awaited, no probe was answered since */
 	bool probing;			/* a probe is in `calls` */
 	struct silence silence;
-	struct mono failed_at;		/* last failed dial; 0: none */
 	struct mono used_at;
+	ev_timer hello;			/* runs from the handshake to the HELLO */
 };
 
 struct link_call {
-	struct link *link;
-	struct link_call *next;		/* in link->waiting or pool->doomed */
+	struct link *link;		/* a user of it */
+	struct call_list *list;		/* link->waiting, pool->doomed, or NULL: in link->calls */
+	struct link_call *prev, *next;	/* in that list */
 	uint64_t id;			/* 0 while waiting */
 	uint16_t type;
 	struct mono timeout;
@@ -60,8 +75,10 @@ struct links {
 	struct links_conf conf;
 	struct link *list;
 	unsigned count;
+	unsigned unproven, unproven_max;
+	struct standings *standings;
 	bool closing;
-	struct link_call *doomed;	/* to be ended from the loop, not from inside links_call */
+	struct call_list doomed;	/* to be ended from the loop */
 	ev_timer doom_timer, idle_timer;
 	ev_timer look_timer;		/* runs while something is due */
 	struct links_stats stats;
@@ -73,6 +90,59 @@ static void link_closed(void *ctx, struct chan *c, enum tv_err why);
 
 static const struct chan_events link_events = { link_frame, link_open, link_closed };
 
+/* -- who uses a link -- */
+
+static void
+link_hold(struct link *k)
+{
+	k->users++;
+}
+
+static void
+link_release(struct link *k)
+{
+	TV_ASSERT(k->users > 0);
+	if (--k->users > 0 || !k->gone)
+		return;
+	TV_ASSERT(k->chan == NULL && k->waiting.first == NULL);
+	calls_free(k->calls);
+	free(k);
+}
+
+/* -- calls -- */
+
+static void
+list_add(struct call_list *list, struct link_call *c)
+{
+	c->list = list;
+	c->prev = list->last;
+	c->next = NULL;
+	*(list->last != NULL ? &list->last->next : &list->first) = c;
+	list->last = c;
+	list->count++;
+}
+
+static void
+list_remove(struct link_call *c)
+{
+	struct call_list *list = c->list;
+
+	*(c->prev != NULL ? &c->prev->next : &list->first) = c->next;
+	*(c->next != NULL ? &c->next->prev : &list->last) = c->prev;
+	list->count--;
+	c->list = NULL;
+}
+
+static void
+call_free(struct link_call *c)
+{
+	struct link *k = c->link;
+
+	buf_done(&c->body);
+	free(c);
+	link_release(k);
+}
+
 /* Ends the call; the caller has taken it off every list. */
 static void
 call_end(struct link_call *c, enum tv_err err, struct span body)
@@ -80,15 +150,8 @@ call_end(struct link_call *c, enum tv_err err, struct span body)
 	link_done *done = c->done;
 	void *ctx = c->ctx;
 
-	buf_done(&c->body);
-	free(c);
+	call_free(c);
 	done(ctx, err, body);
-}
-
-static void
-call_answered(void *ctx, enum tv_err err, struct span body)
-{
-	call_end(ctx, err, body);
 }
 
 /* Ends the call soon, from the loop. */
@@ -98,8 +161,7 @@ call_doom(struct link_call *c, enum tv_err why)
 	struct links *l = c->link->pool;
 
 	c->why = why;
-	c->next = l->doomed;
-	l->doomed = c;
+	list_add(&l->doomed, c);
 	if (!ev_is_active(&l->doom_timer)) {
 		ev_timer_set(&l->doom_timer, 0., 0.);
 		ev_timer_start(l->conf.loop, &l->doom_timer);
@@ -107,16 +169,29 @@ call_doom(struct link_call *c, enum tv_err why)
 }
 
 static void
+call_answered(void *ctx, enum tv_err err, struct span body)
+{
+	if (err == TV_OK)
+		call_end(ctx, err, body);
+	else
+		call_doom(ctx, err);
+}
+
+/* Those that are doomed by then: what their ends begin, and fails at once too, has its turn after everybody else's. */
+static void
 doom_cb(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct links *l = w->data;
 	struct link_call *c;
 
-	(void)loop;
 	(void)revents;
-	while ((c = l->doomed) != NULL) {
-		l->doomed = c->next;
+	for (unsigned n = l->doomed.count; n > 0 && (c = l->doomed.first) != NULL; n--) {
+		list_remove(c);
 		call_end(c, c->why, SPAN_NONE);
+	}
+	if (l->doomed.first != NULL && !ev_is_active(w)) {
+		ev_timer_set(w, 0., 0.);
+		ev_timer_start(loop, w);
 	}
 }
 
@@ -133,38 +208,114 @@ call_send(struct link *k, struct link_call *c, struct span body)
 }
 
 static void
-link_open(void *ctx, struct chan *ch)
+call_wait(struct link *k, struct link_call *c, struct span body)
 {
-	struct link *k = ctx;
-	struct link_call *c, *next;
+	buf_init(&c->body, body.len + 1);
+	c->body.secret = true;			/* a token, a key */
+	buf_putspan(&c->body, body);
+	if (c->body.failed || k->waiting.count >= k->pool->conf.pending_max)
+		call_doom(c, TV_EUNREACH);
+	else
+		list_add(&k->waiting, c);
+}
 
-	greet_send(ch, "rpcd", k->pool->conf.node_id);
+/* -- links going up and down -- */
+
+static void
+link_set_proven(struct link *k)
+{
+	standing_proved(k->pool->standings, k->ip, k->port, clock_mono());
+	if (k->proven)
+		return;
+	k->proven = true;
+	k->pool->unproven--;
+}
+
+/* The peer said HELLO. */
+static void
+link_up(struct link *k)
+{
+	struct link_call *c;
+
+	ev_timer_stop(k->pool->conf.loop, &k->hello);
 	k->state = LINK_UP;
-	k->failed_at = MONO_ZERO;
 	k->pool->stats.open++;
-	c = k->waiting;
-	k->waiting = NULL;
-	for (; c != NULL; c = next) {
-		next = c->next;
+	link_set_proven(k);
+	while ((c = k->waiting.first) != NULL) {
+		list_remove(c);
 		call_send(k, c, buf_span(&c->body));
 		if (c->id != 0)
 			buf_done(&c->body);
 	}
 }
 
+static void
+link_open(void *ctx, struct chan *ch)
+{
+	struct link *k = ctx;
+
+	greet_send(ch, "rpcd", k->pool->conf.node_id);
+	ev_timer_set(&k->hello, mono_seconds(k->pool->conf.dial_timeout), 0.);
+	ev_timer_start(k->pool->conf.loop, &k->hello);
+}
+
+static void
+hello_cb(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct link *k = w->data;
+
+	(void)loop;
+	(void)revents;
+	log_debug("rpc", "%s:%u took the connection and did not say who it is", k->ip, k->port);
+	chan_close(k->chan, TV_ETIMEOUT);
+}
+
 static enum tv_err
 link_frame(void *ctx, struct chan *ch, const struct frame *f)
 {
 	struct link *k = ctx;
+	enum tv_err err;
 
 	(void)ch;
-	if (!k->greeted) {
-		k->greeted = greet_check(f) == TV_OK;
-		return k->greeted ? TV_OK : TV_EFORMAT;
+	link_hold(k);
+	if (k->state == LINK_DIALING) {
+		err = greet_check(f) == TV_OK ? TV_OK : TV_EFORMAT;
+		if (err == TV_OK)
+			link_up(k);
+	} else if (!(f->flags & FRAME_REPLY)) {
+		err = TV_EFORMAT;	/* we only ask on this link */
+	} else {
+		err = calls_frame(k->calls, f);
 	}
-	if (!(f->flags & FRAME_REPLY))
-		return TV_EFORMAT;	/* we only ask on this link */
-	return calls_frame(k->calls, f);
+	link_release(k);
+	return err;
+}
+
+/* It has no channel any more. */
+static void
+link_down(struct link *k, enum tv_err why)
+{
+	struct links *l = k->pool;
+	struct link_call *c;
+
+	ev_timer_stop(l->conf.loop, &k->hello);
+	if (k->state == LINK_UP) {
+		l->stats.open--;
+		if (why == TV_ETIMEOUT)
+			standing_failed(l->standings, k->ip, k->port, clock_mono());
+	} else if (k->state == LINK_DIALING) {
+		l->stats.failed++;
+		if (!k->gone)
+			standing_failed(l->standings, k->ip, k->port, clock_mono());
+		log_debug("rpc", "no link to %s:%u: %s", k->ip, k->port, tv_strerror(why));
+	}
+	k->state = LINK_DOWN;
+	k->chan = NULL;
+	calls_fail_all(k->calls, TV_ECLOSED);
+	while ((c = k->waiting.first) != NULL) {
+		list_remove(c);
+		call_doom(c, TV_EUNREACH);
+	}
 }
 
 static bool link_dial(struct link *k, unsigned psk);
@@ -178,33 +329,19 @@ link_next_key(struct link *k, enum tv_err why)
 {
 	const struct noise_conf *noise = k->pool->conf.noise;
 
-	return k->state == LINK_DIALING && why == TV_ECLOSED && !k->pool->closing && noise != NULL &&
-	    k->psk + 1 < noise->psk_count && link_dial(k, k->psk + 1);
+	return k->state == LINK_DIALING && !ev_is_active(&k->hello) && why == TV_ECLOSED && !k->pool->closing &&
+	    noise != NULL && k->psk + 1 < noise->psk_count && link_dial(k, k->psk + 1);
 }
 
 static void
 link_closed(void *ctx, struct chan *ch, enum tv_err why)
 {
 	struct link *k = ctx;
-	struct link_call *c;
 
 	(void)ch;
 	k->chan = NULL;
-	if (link_next_key(k, why))
-		return;
-	if (k->state == LINK_UP) {
-		k->pool->stats.open--;
-	} else {
-		k->pool->stats.failed++;
-		k->failed_at = clock_mono();
-		log_debug("rpc", "no link to %s:%u: %s", k->ip, k->port, tv_strerror(why));
-	}
-	k->state = LINK_DOWN;
-	calls_fail_all(k->calls, TV_ECLOSED);
-	while ((c = k->waiting) != NULL) {
-		k->waiting = c->next;
-		call_end(c, TV_EUNREACH, SPAN_NONE);
-	}
+	if (!link_next_key(k, why))
+		link_down(k, why);
 }
 
 static bool
@@ -219,21 +356,24 @@ link_dial(struct link *k, unsigned psk)
 	};
 
 	snprintf(name, sizeof(name), "link %s:%u", k->ip, k->port);
-	k->greeted = false;
 	k->psk = psk;
+	k->used_at = clock_mono();
 	l->stats.dialled++;
 	k->chan = chan_dial_tcp(k->ip, k->port, &conf);
 	if (k->chan == NULL) {
 		l->stats.failed++;
-		k->failed_at = clock_mono();
+		standing_failed(l->standings, k->ip, k->port, clock_mono());
 		return false;
 	}
 	k->state = LINK_DIALING;
 	return true;
 }
 
+/* -- the set of links -- */
+
+/* Off the list, and its calls end. */
 static void
-link_free(struct link *k)
+link_remove(struct link *k)
 {
 	struct link **at = &k->pool->list;
 
@@ -241,21 +381,62 @@ link_free(struct link *k)
 		at = &(*at)->next;
 	*at = k->next;
 	k->pool->count--;
-	calls_free(k->calls);
-	free(k);
+	k->pool->unproven -= !k->proven;
+	k->gone = true;
+	link_hold(k);
+	if (k->chan != NULL) {
+		chan_free(k->chan);
+		link_down(k, TV_ECLOSED);
+	}
+	link_release(k);
 }
 
-/* A link that nobody needs now, and the longest so; or NULL. */
+/* How gladly a link is given up, the most so 1; 0: not at all. */
+static unsigned
+expendable(const struct link *k, bool unproven_only)
+{
+	if (unproven_only && k->proven)
+		return 0;
+	if (k->state == LINK_DOWN)
+		return k->proven ? 2 : 1;
+	if (k->state == LINK_UP)
+		return calls_pending(k->calls) == 0 ? 3 : 0;
+	return k->proven ? 0 : 4;
+}
+
+/* Of those given up most gladly the one that was not used for longest; NULL: all are needed. */
 static struct link *
-link_idlest(struct links *l)
+who_gives_way(const struct links *l, bool unproven_only)
 {
 	struct link *best = NULL;
+	unsigned least = 0;
 
-	for (struct link *k = l->list; k != NULL; k = k->next)
-		if (k->state == LINK_DOWN && k->waiting == NULL && calls_pending(k->calls) == 0 &&
-		    (best == NULL || mono_before(k->used_at, best->used_at)))
-			best = k;
+	for (struct link *k = l->list; k != NULL; k = k->next) {
+		unsigned how = expendable(k, unproven_only);
+
+		if (how == 0 || (best != NULL && (how > least ||
+		    (how == least && !mono_before(k->used_at, best->used_at)))))
+			continue;
+		best = k;
+		least = how;
+	}
 	return best;
+}
+
+static bool
+make_room(struct links *l, bool proven)
+{
+	bool crowd = !proven && l->unproven >= l->unproven_max;
+	struct link *k;
+
+	if (!crowd && l->count < l->conf.links_max)
+		return true;
+	k = who_gives_way(l, crowd);
+	if (k == NULL)
+		return false;
+	l->stats.evicted++;
+	link_remove(k);
+	return true;
 }
 
 static struct link *
@@ -272,16 +453,14 @@ link_find(const struct links *l, const char *ip, uint16_t port)
 static struct link *
 link_get(struct links *l, const char *ip, uint16_t port)
 {
-	struct link *k = link_find(l, ip, port), *old;
+	struct link *k = link_find(l, ip, port);
+	bool proven;
 
 	if (k != NULL)
 		return k;
-	if (l->count >= l->conf.links_max) {
-		old = link_idlest(l);
-		if (old == NULL)
-			return NULL;
-		link_free(old);
-	}
+	proven = standing_is_proven(l->standings, ip, port);
+	if (l->closing || !make_room(l, proven))
+		return NULL;
 	k = calloc(1, sizeof(*k));
 	if (k == NULL)
 		return NULL;
@@ -292,28 +471,24 @@ link_get(struct links *l, const char *ip, uint16_t port)
 	}
 	k->pool = l;
 	k->port = port;
+	k->proven = proven;
 	snprintf(k->ip, sizeof(k->ip), "%s", ip);
+	ev_init(&k->hello, hello_cb);
+	k->hello.data = k;
 	k->next = l->list;
 	l->list = k;
 	l->count++;
+	l->unproven += !proven;
 	return k;
 }
 
-static void
-call_wait(struct link *k, struct link_call *c, struct span body)
+/* Did a dial fail a moment ago? */
+static bool
+link_rests(const struct link *k)
 {
-	struct link_call **at = &k->waiting;
+	struct mono failed_at = standing_failed_at(k->pool->standings, k->ip, k->port);
 
-	buf_init(&c->body, body.len + 1);
-	c->body.secret = true;			/* a token, a key */
-	buf_putspan(&c->body, body);
-	if (c->body.failed) {
-		call_doom(c, TV_EUNREACH);
-		return;
-	}
-	while (*at != NULL)
-		at = &(*at)->next;
-	*at = c;
+	return failed_at.ns != 0 && mono_before(clock_mono(), mono_add(failed_at, MONO_MS(LINK_REDIAL_MS)));
 }
 
 struct link_call *
@@ -326,44 +501,24 @@ links_call(struct links *l, const char *ip, uint16_t port, uint16_t type, struct
 	if (c == NULL)
 		return NULL;
 	*c = (struct link_call){ .link = k, .type = type, .timeout = timeout, .done = done, .ctx = ctx };
-	if (k->state == LINK_UP) {
+	link_hold(k);
+	if (k->state == LINK_UP)
 		call_send(k, c, body);
-		return c;
-	}
-	if (k->state == LINK_DOWN) {
-		bool resting = k->failed_at.ns != 0 &&
-		    mono_before(clock_mono(), mono_add(k->failed_at, MONO_MS(LINK_REDIAL_MS)));
-
-		if (resting || !link_dial(k, 0)) {
-			call_doom(c, TV_EUNREACH);
-			return c;
-		}
-	}
-	call_wait(k, c, body);
+	else if (k->state == LINK_DOWN && (link_rests(k) || !link_dial(k, 0)))
+		call_doom(c, TV_EUNREACH);
+	else
+		call_wait(k, c, body);
 	return c;
-}
-
-/* Takes c off a list if it is there. */
-static bool
-unlist(struct link_call **list, struct link_call *c)
-{
-	for (; *list != NULL; list = &(*list)->next)
-		if (*list == c) {
-			*list = c->next;
-			return true;
-		}
-	return false;
 }
 
 void
 links_cancel(struct link_call *c)
 {
-	struct link *k = c->link;
-
-	if (!unlist(&k->pool->doomed, c) && !unlist(&k->waiting, c))
-		calls_cancel(k->calls, k->chan, c->id);
-	buf_done(&c->body);
-	free(c);
+	if (c->list != NULL)
+		list_remove(c);
+	else
+		calls_cancel(c->link->calls, c->link->chan, c->id);
+	call_free(c);
 }
 
 bool
@@ -374,10 +529,30 @@ links_is_up(const struct links *l, const char *ip, uint16_t port)
 	return k != NULL && k->state == LINK_UP;
 }
 
+enum standing
+links_standing(const struct links *l, const char *ip, uint16_t port)
+{
+	return links_is_up(l, ip, port) ? STANDING_OPEN : standing_of(l->standings, ip, port, clock_mono());
+}
+
+void
+links_probe(struct links *l, const char *ip, uint16_t port)
+{
+	struct link *k;
+
+	if (links_standing(l, ip, port) > STANDING_UNKNOWN)
+		return;
+	k = link_get(l, ip, port);
+	if (k != NULL && k->state == LINK_DOWN)
+		(void)link_dial(k, 0);
+}
+
 void
 links_stats(const struct links *l, struct links_stats *out)
 {
 	*out = l->stats;
+	out->unproven = l->unproven;
+	out->known = standings_count(l->standings);
 }
 
 /* -- does the peer still live? -- */
@@ -494,10 +669,17 @@ links_new(const struct links_conf *conf)
 {
 	struct links *l = calloc(1, sizeof(*l));
 	double every = mono_seconds(conf->idle_timeout) / 4;
+	unsigned quarter = conf->links_max / 4;
 
 	if (l == NULL)
 		return NULL;
 	l->conf = *conf;
+	l->standings = standings_new(STANDINGS_MAX);
+	if (l->standings == NULL) {
+		free(l);
+		return NULL;
+	}
+	l->unproven_max = quarter < UNPROVEN_LEAST ? UNPROVEN_LEAST : quarter;
 	ev_init(&l->doom_timer, doom_cb);
 	ev_timer_init(&l->look_timer, look_cb, 0., LOOK_EVERY_S);
 	l->doom_timer.data = l->look_timer.data = l;
@@ -515,15 +697,11 @@ links_free(struct links *l)
 	l->closing = true;
 	ev_timer_stop(l->conf.loop, &l->look_timer);
 	ev_timer_stop(l->conf.loop, &l->idle_timer);
-	for (struct link *k = l->list; k != NULL; k = k->next) {
-		if (k->chan == NULL)
-			continue;
-		chan_free(k->chan);
-		link_closed(k, k->chan, TV_ECLOSED);
-	}
-	doom_cb(l->conf.loop, &l->doom_timer, 0);
-	ev_timer_stop(l->conf.loop, &l->doom_timer);
 	while (l->list != NULL)
-		link_free(l->list);
+		link_remove(l->list);
+	while (l->doomed.first != NULL)
+		doom_cb(l->conf.loop, &l->doom_timer, 0);
+	ev_timer_stop(l->conf.loop, &l->doom_timer);
+	standings_free(l->standings);
 	free(l);
 }

@@ -1,6 +1,7 @@
 /*
  * Links to other nodes' rpcds: one long-lived Noise channel per address, dialled on demand, multiplexed
- * by frame id and shared by all requests.  A link that was idle for `idle_timeout` is closed.
+ * by frame id and shared by all requests.  A link that was idle for `idle_timeout` is closed.  A link is up, and calls leave
+ * on it, once the peer has proven itself: by the handshake and its HELLO.
  *
  * The outcome of a call tells whether the question may have reached the peer:
  *   TV_OK        body is the answer
@@ -12,6 +13,7 @@
 
 #include "common/chan.h"
 #include "common/noise.h"
+#include "rpcd/standing.h"
 
 struct links;
 struct link_call;
@@ -20,12 +22,16 @@ struct links_conf {
 	struct ev_loop *loop;
 	const struct noise_conf *noise;	/* NULL: in clear (loopback or allow_plaintext) */
 	const char *node_id;		/* for HELLO; borrowed */
-	struct mono dial_timeout;	/* connect and handshake */
+	struct mono dial_timeout;	/* connect and handshake, and then the HELLO */
 	struct mono idle_timeout;
 	size_t answer_max;		/* largest whole answer, bytes */
 	size_t out_max;			/* bytes waiting to be written on one link */
-	unsigned pending_max;		/* calls under way on one link */
-	unsigned links_max;		/* open links; the longest idle one makes room, else TV_EUNREACH */
+	unsigned pending_max;		/* calls under way on one link, or waiting for it */
+	/*
+	 * Links there are, a quarter of them (but eight, or all if fewer) at most to peers that never proved themselves.
+	 * Those make room first, then links that are down, then the open one that was idle for longest.
+	 */
+	unsigned links_max;
 };
 
 typedef void link_done(void *ctx, enum tv_err err, struct span body);
@@ -36,7 +42,8 @@ struct links *links_new(const struct links_conf *conf);
 void links_free(struct links *l);
 /*
  * Asks the rpcd at ip:port.  body is copied if the link is not up yet.  done is called exactly once, never before
- * this returns.  NULL: no memory or no room; nothing was sent and done will not be called.
+ * this or any other function here but links_free() returns.  NULL: no memory or no room; nothing was sent and done will
+ * not be called.
  */
 struct link_call *links_call(struct links *l, const char *ip, uint16_t port, uint16_t type, struct span body,
     struct mono timeout, link_done *done, void *ctx);
@@ -51,10 +58,17 @@ void links_expect(struct link_call *c);
 void links_cancel(struct link_call *c);
 /* Is a link to this address open now?  For preferring it. */
 bool links_is_up(const struct links *l, const char *ip, uint16_t port);
+/* What is known of this address, for preferring the better one. */
+enum standing links_standing(const struct links *l, const char *ip, uint16_t port);
+/* Dials this address if there is no link and it does not rest, to learn whether it proves itself. */
+void links_probe(struct links *l, const char *ip, uint16_t port);
 
 struct links_stats {
 	unsigned open;
+	unsigned unproven;		/* links to peers that never proved themselves */
+	unsigned known;			/* addresses of which something is remembered */
 	uint64_t dialled, failed, calls;
+	uint64_t evicted;		/* links that made room for others */
 };
 void links_stats(const struct links *l, struct links_stats *out);
 

@@ -2,7 +2,7 @@
 noinst_LIBRARIES += rpcd/librpcroute.a
 rpcd_librpcroute_a_SOURCES = \
 	rpcd/view.c rpcd/view.h rpcd/raftlocal.c rpcd/raftlocal.h \
-	rpcd/links.c rpcd/links.h rpcd/linkd.c rpcd/linkd.h \
+	rpcd/links.c rpcd/links.h rpcd/standing.c rpcd/standing.h rpcd/linkd.c rpcd/linkd.h \
 	rpcd/route.c rpcd/route.h rpcd/route_int.h rpcd/ways.c rpcd/flight.c \
 	rpcd/keyask.c rpcd/keyask.h rpcd/admin.c rpcd/admin.h \
 	rpcd/coords.c rpcd/coords.h rpcd/places.c rpcd/places.h rpcd/dcs.c rpcd/dcs.h rpcd/report.c rpcd/report.h

@@ -311,6 +311,8 @@ own_info(void *ctx, struct buf *b)
 		{ "calls_held", routes.held }, { "calls_failed", routes.failed }, { "calls_unknown", routes.unknown },
 		{ "calls_joined", routes.joined }, { "calls_under_way", routes.under_way },
 		{ "links_open", links.open }, { "links_dialled", links.dialled }, { "links_failed", links.failed },
+		{ "links_unproven", links.unproven }, { "links_evicted", links.evicted },
+		{ "link_addresses", links.known },
 		{ "peers_open", peers.open }, { "peers_refused", peers.refused },
 		{ "peers_malformed", peers.malformed }, { "peers_silent", peers.silent },
 		{ "checks", checks_count(p->checks) },

@@ -78,6 +78,7 @@ struct route {
 	char leader[37];			/* node id of the newest one that our raftd told of */
 	uint32_t reign, over;			/* how many; those before `over` have had their time when it fires */
 	ev_timer reign_timer;
+	struct mono look_around_at;		/* for servers of other datacenters that are not known; not before */
 	uint64_t shared, reply_number;		/* replies that several calls got; that of the flight which ends now */
 	struct route_stats stats;
 };

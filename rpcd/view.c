@@ -368,22 +368,40 @@ is_server(const struct member *m)
 	return span_eqs(member_tag(m, "role"), "server");
 }
 
+/* One that can be asked, of this datacenter, and not ourselves. */
+static bool
+is_askable(const struct view *v, const struct member *m, struct span dc)
+{
+	/* A fenced server (raftd/fence.h) has nothing to say that counts. */
+	return m->status == MEMBER_ALIVE && is_server(m) && member_tag_port(m, "rpc_port") != 0 &&
+	    member_tag(m, "fenced").len == 0 && span_eq(member_tag(m, "dc"), dc) &&
+	    !span_eqs(member_tag(m, "id"), v->conf.node_id);
+}
+
 unsigned
-view_servers(const struct view *v, struct span dc, struct rng *rng, struct view_server *out, unsigned max)
+view_servers(const struct view *v, struct span dc, struct rng *rng, view_rank *rank, void *ctx,
+    struct view_server *out, unsigned max)
 {
 	bool own = span_eqs(dc, v->conf.datacenter);
 	const struct pool *p = &v->pools[own ? POOL_LAN : POOL_WAN];
-	unsigned n = 0, seen = 0;
+	unsigned n = 0, seen = 0, best = VIEW_SKIP;
 
 	for (unsigned i = 0; i < p->count; i++) {
 		const struct member *m = p->slots[i].m;
-		uint16_t port = member_tag_port(m, "rpc_port");
-		unsigned at;
+		struct view_server s = { .member = m };
+		unsigned at, how;
 
-		/* A fenced server (raftd/fence.h) has nothing to say that counts. */
-		if (m->status != MEMBER_ALIVE || !is_server(m) || port == 0 || member_tag(m, "fenced").len > 0 ||
-		    !span_eq(member_tag(m, "dc"), dc) || span_eqs(member_tag(m, "id"), v->conf.node_id))
+		if (!is_askable(v, m, dc))
 			continue;
+		s.rpc_port = member_tag_port(m, "rpc_port");
+		member_ip(m, s.ip);
+		how = rank(ctx, &s);
+		if (how > best || how == VIEW_SKIP)
+			continue;
+		if (how < best) {
+			best = how;
+			n = seen = 0;
+		}
 		/* Reservoir sample, shuffled on the way. */
 		at = (unsigned)rng_below(rng, ++seen);
 		if (n < max) {
@@ -392,9 +410,7 @@ view_servers(const struct view *v, struct span dc, struct rng *rng, struct view_
 		} else if (at >= max) {
 			continue;
 		}
-		out[at].member = m;
-		out[at].rpc_port = port;
-		member_ip(m, out[at].ip);
+		out[at] = s;
 	}
 	return n;
 }

@@ -5,6 +5,8 @@
 #ifndef TV_VIEW_H
 #define TV_VIEW_H
 
+#include <limits.h>
+
 #include <ev.h>
 
 #include "common/calls.h"
@@ -45,12 +47,16 @@ struct view_server {
 	char ip[46];
 	uint16_t rpc_port;
 };
+/* How good a server is, 0 the best; VIEW_SKIP: not at all. */
+#define VIEW_SKIP UINT_MAX
+typedef unsigned view_rank(void *ctx, const struct view_server *s);
 /*
- * Alive servers (role=server with a usable rpc_port, not fenced off by a recovery) of a datacenter, ourselves left out,
- * in random order: own datacenter from the LAN pool, others from the WAN pool.  Returns how many were stored, at most
- * max.
+ * Alive servers (role=server with a usable rpc_port, not fenced off by a recovery) of a datacenter, ourselves left out:
+ * own datacenter from the LAN pool, others from the WAN pool.  All are looked at, and those of the best rank that there
+ * is are taken, in random order.  Returns how many were stored, at most max.
  */
-unsigned view_servers(const struct view *v, struct span dc, struct rng *rng, struct view_server *out, unsigned max);
+unsigned view_servers(const struct view *v, struct span dc, struct rng *rng, view_rank *rank, void *ctx,
+    struct view_server *out, unsigned max);
 /* Does any member of the WAN or LAN pool, alive or not, belong to this datacenter? */
 bool view_dc_known(const struct view *v, struct span dc);
 /* Datacenters with a known server, own first, then by name; spans borrowed from the view. */

@@ -22,6 +22,7 @@
 
 #define FLIGHT_TRIED_MAX 4
 #define SERVERS_LOOKED_AT 32
+#define LOOK_AROUND_EVERY MONO_S(10)
 #define REIGN_OVER_S 5.0		/* who leads no more has this long to answer what it was asked as the leader */
 
 /* Safe to ask again although the first question may have been carried out. */
@@ -306,31 +307,79 @@ was_tried(const struct flight *f, const char *ip, uint16_t port)
 }
 
 /*
- * A server of dc that was not tried yet: of the nearest, one that is already linked if there is one.  When all were
- * tried it says no once, and starts over with the next call.
+ * A server that is linked, then one that proved itself before, then any: whoever holds the cluster key can invent servers,
+ * but none that prove themselves.
+ */
+static unsigned
+rank_own(void *ctx, const struct view_server *s)
+{
+	const struct flight *f = ctx;
+
+	return was_tried(f, s->ip, s->rpc_port) ? VIEW_SKIP : links_standing(f->route->conf.links, s->ip, s->rpc_port);
+}
+
+/* In another datacenter the near ones are preferred, whether they are linked already or not. */
+static unsigned
+rank_far(void *ctx, const struct view_server *s)
+{
+	unsigned how = rank_own(ctx, s);
+
+	return how == STANDING_OPEN ? STANDING_PROVEN : how;
+}
+
+static unsigned
+rank_unknown(void *ctx, const struct view_server *s)
+{
+	const struct route *r = ctx;
+
+	return links_standing(r->conf.links, s->ip, s->rpc_port) == STANDING_UNKNOWN ? 0 : VIEW_SKIP;
+}
+
+/*
+ * A near server that came, or came back, after a farther one had proved itself would never be asked: now and then the
+ * nearest of those that are not known is dialled, while the requests go where they went.
+ */
+static void
+look_around(struct route *r, struct span dc)
+{
+	struct view_server s[SERVERS_LOOKED_AT];
+	struct mono now = clock_mono();
+	unsigned n;
+
+	if (mono_before(now, r->look_around_at))
+		return;
+	r->look_around_at = mono_add(now, LOOK_AROUND_EVERY);
+	n = view_servers(r->conf.view, dc, &r->rng, rank_unknown, r, s, SERVERS_LOOKED_AT);
+	if (dcs_nearest(r->conf.places, s, n) > 0)
+		links_probe(r->conf.links, s[0].ip, s[0].rpc_port);
+}
+
+/*
+ * A server of dc that was not tried yet: of the best standing there is, of the nearest of these, one that is already linked
+ * if there is one.  When all were tried it says no once, and starts over with the next call.
  */
 static bool
 pick_server(struct flight *f, struct span dc, struct view_server *out)
 {
 	struct route *r = f->route;
 	struct view_server s[SERVERS_LOOKED_AT];
-	unsigned n = view_servers(r->conf.view, dc, &r->rng, s, SERVERS_LOOKED_AT);
-	unsigned left = 0;
+	bool own = span_eqs(dc, r->conf.datacenter);
+	unsigned n = f->tried_count == FLIGHT_TRIED_MAX ? 0 :
+	    view_servers(r->conf.view, dc, &r->rng, own ? rank_own : rank_far, f, s, SERVERS_LOOKED_AT);
 
-	for (unsigned i = 0; i < n && f->tried_count < FLIGHT_TRIED_MAX; i++)
-		if (!was_tried(f, s[i].ip, s[i].rpc_port))
-			s[left++] = s[i];
-	if (left == 0) {
+	if (n == 0) {
 		f->tried_count = 0;
 		return false;
 	}
-	left = dcs_nearest(r->conf.places, s, left);
+	n = dcs_nearest(r->conf.places, s, n);
 	*out = s[0];
-	for (unsigned i = 0; i < left; i++)
+	for (unsigned i = 0; i < n; i++)
 		if (links_is_up(r->conf.links, s[i].ip, s[i].rpc_port)) {
 			*out = s[i];
 			break;
 		}
+	if (!own)
+		look_around(r, dc);
 	return true;
 }
 

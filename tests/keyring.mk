@@ -1,9 +1,13 @@
 # tests: keys
 if HAVE_CHECK
-check_PROGRAMS += tests/unit/check_keyring tests/unit/check_linkkeys
-TESTS += tests/unit/check_keyring tests/unit/check_linkkeys
+check_PROGRAMS += tests/unit/check_keyring tests/unit/check_linkkeys tests/unit/check_links tests/unit/check_standing
+TESTS += tests/unit/check_keyring tests/unit/check_linkkeys tests/unit/check_links tests/unit/check_standing
 tests_unit_check_keyring_SOURCES = tests/unit/check_keyring.c $(scratch)
 tests_unit_check_keyring_LDADD = gossipd/libgossipshell.a common/libtvrt.a $(GOSSIPCORE_LIBS) $(CHECK_LIBS)
+tests_unit_check_links_SOURCES = tests/unit/check_links.c
+tests_unit_check_links_LDADD = rpcd/librpcroute.a common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) $(SODIUM_LIBS)
+tests_unit_check_standing_SOURCES = tests/unit/check_standing.c
+tests_unit_check_standing_LDADD = rpcd/librpcroute.a common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS)
 tests_unit_check_linkkeys_SOURCES = tests/unit/check_linkkeys.c
 tests_unit_check_linkkeys_LDADD = rpcd/librpcroute.a common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) $(SODIUM_LIBS)
 endif

@@ -35,8 +35,15 @@ static struct link_call {
 	void *ctx;
 } sent[16];
 static unsigned sent_count, sent_cancelled;
-static struct view_server servers[4];
+static struct view_server servers[512];
 static unsigned server_count;
+static struct {
+	char ip[46];
+	enum standing how;
+} standings[16];
+static unsigned standing_count;
+static char probed[46];				/* last one dialled without a question */
+static unsigned probes;
 static bool remote_known;
 static bool places_known;
 static struct wan_server {
@@ -124,24 +131,61 @@ links_cancel(struct link_call *c)
 	sent_cancelled++;
 }
 
+static enum standing
+standing_now(const char *ip)
+{
+	for (unsigned i = 0; i < standing_count; i++)
+		if (strcmp(standings[i].ip, ip) == 0)
+			return standings[i].how;
+	return STANDING_UNKNOWN;
+}
+
 bool
 links_is_up(const struct links *l, const char *ip, uint16_t port)
 {
 	(void)l;
-	(void)ip;
 	(void)port;
-	return false;
+	return standing_now(ip) == STANDING_OPEN;
+}
+
+enum standing
+links_standing(const struct links *l, const char *ip, uint16_t port)
+{
+	(void)l;
+	(void)port;
+	return standing_now(ip);
+}
+
+void
+links_probe(struct links *l, const char *ip, uint16_t port)
+{
+	(void)l;
+	(void)port;
+	strcpy(probed, ip);
+	probes++;
 }
 
 unsigned
-view_servers(const struct view *v, struct span dc, struct rng *rng, struct view_server *out, unsigned max)
+view_servers(const struct view *v, struct span dc, struct rng *rng, view_rank *rank, void *ctx,
+    struct view_server *out, unsigned max)
 {
+	unsigned best = VIEW_SKIP, n = 0;
+
 	(void)v;
 	(void)dc;
 	(void)rng;
-	ck_assert_uint_ge(max, server_count);
-	memcpy(out, servers, server_count * sizeof(*out));
-	return server_count;
+	for (unsigned i = 0; i < server_count; i++) {
+		unsigned how = rank(ctx, &servers[i]);
+
+		if (how == VIEW_SKIP || how > best)
+			continue;
+		if (how < best)
+			n = 0;
+		best = how;
+		if (n < max)
+			out[n++] = servers[i];
+	}
+	return n;
 }
 
 unsigned
@@ -341,7 +385,7 @@ start(bool is_server, int64_t hold_ms)
 
 	memset(&got, 0, sizeof(got));
 	memset(&raftd, 0, sizeof(raftd));
-	sent_count = sent_cancelled = server_count = wan_count = 0;
+	sent_count = sent_cancelled = server_count = wan_count = standing_count = probes = 0;
 	remote_known = false;
 	leader_member = (struct member){ .addr = { 127, 0, 0, 9 }, .addr_len = 4, .status = MEMBER_ALIVE,
 	    .tags = leader_tags, .tag_count = 1 };
@@ -781,6 +825,89 @@ START_TEST(nearest_server_of_a_datacenter)
 }
 END_TEST
 
+static void
+stands(const char *ip, enum standing how)
+{
+	strcpy(standings[standing_count].ip, ip);
+	standings[standing_count++].how = how;
+}
+
+/* Among 300 invented servers the one that is linked, wherever it stands in the list; then who proved itself before. */
+START_TEST(client_prefers_servers_that_proved_themselves)
+{
+	char ip[46];
+
+	start(false, 1000);
+	for (unsigned i = 0; i < 300; i++) {
+		snprintf(ip, sizeof(ip), "127.1.%u.%u", i / 200, i % 200 + 1);
+		add_server(ip);
+		if (i == 100)
+			add_server("127.0.0.1");
+	}
+	add_server("127.0.0.2");
+	add_server("127.0.0.3");
+	stands("127.0.0.1", STANDING_PROVEN);
+	stands("127.0.0.2", STANDING_OPEN);
+	stands("127.0.0.3", STANDING_TIRED);
+	ask(OP_KV_GET, "", 0);
+	ck_assert_str_eq(sent[0].ip, "127.0.0.2");
+	link_breaks(0, TV_EUNREACH);
+	ck_assert_str_eq(sent[1].ip, "127.0.0.1");
+	link_breaks(1, TV_EUNREACH);
+	ck_assert_str_eq(sent[2].ip, "127.1.0.1");	/* nobody better is left */
+	link_says(2, TV_OK);
+	run_until(1);
+	ck_assert_uint_eq(probes, 0);
+	got.count = 0;
+	standing_count = 0;
+	stands("127.0.0.3", STANDING_TIRED);
+	for (unsigned i = 0; i < 3; i++)
+		stands(servers[i].ip, STANDING_RESTING);
+	memmove(servers + 3, servers + server_count - 2, 2 * sizeof(servers[0]));
+	server_count = 5;				/* 3 that rest, one not known, one tired */
+	ask(OP_KV_GET, "", 0);
+	ck_assert_str_eq(sent[3].ip, "127.0.0.2");
+	link_breaks(3, TV_EUNREACH);
+	ck_assert_str_eq(sent[4].ip, "127.0.0.3");
+	link_breaks(4, TV_EUNREACH);
+	ck_assert_str_eq(sent[5].ip, "127.1.0.1");
+	link_says(5, TV_OK);
+	run_until(1);
+	finish();
+}
+END_TEST
+
+/* Requests go to the nearest of those that proved themselves; the nearest of the others is dialled beside them, seldom. */
+START_TEST(near_servers_are_looked_at)
+{
+	places_known = true;
+	start(true, 1000);
+	remote_known = true;
+	add_wan("far.dc2", "dc2", 80, "127.0.0.11");
+	add_wan("near.dc2", "dc2", 20, "127.0.0.12");
+	add_wan("new.dc2", "dc2", 5, "127.0.0.13");
+	add_wan("farther.dc2", "dc2", 90, "127.0.0.14");
+	stands("127.0.0.11", STANDING_OPEN);
+	stands("127.0.0.12", STANDING_PROVEN);
+	for (unsigned i = 0; i < 3; i++) {
+		ask(OP_KV_GET, "dc2", 0);
+		ck_assert_str_eq(sent[i].ip, "127.0.0.12");
+		link_says(i, TV_OK);
+		run_until(1);
+		got.count = 0;
+		ck_assert_uint_eq(probes, 1);
+		ck_assert_str_eq(probed, "127.0.0.13");
+	}
+	stands("127.0.0.13", STANDING_PROVEN);		/* it was real */
+	ask(OP_KV_GET, "dc2", 0);
+	ck_assert_str_eq(sent[3].ip, "127.0.0.13");
+	link_says(3, TV_OK);
+	run_until(1);
+	finish();
+	places_known = false;
+}
+END_TEST
+
 static const char *
 datacenters(void)
 {
@@ -1144,6 +1271,8 @@ main(void)
 	tcase_add_test(t, client_leaves_a_server_that_refuses);
 	tcase_add_test(t, other_datacenter);
 	tcase_add_test(t, nearest_server_of_a_datacenter);
+	tcase_add_test(t, client_prefers_servers_that_proved_themselves);
+	tcase_add_test(t, near_servers_are_looked_at);
 	tcase_add_test(t, datacenters_by_distance);
 	tcase_add_test(t, any_server_tells_the_datacenters);
 	tcase_add_test(t, relayed_requests_do_not_go_in_circles);
