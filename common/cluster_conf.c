@@ -34,9 +34,9 @@ const struct conf_opt cluster_opts[] = {
 	    "Servers of other datacenters to join at start, as IP or IP:PORT." },
 	{ "retry_interval", CONF_DURATION, F(retry_interval), "30s", "1s", "1h", NULL, CONF_RESTART,
 	    "Longest time between attempts to join; the first ones come sooner." },
-	{ "data_dir", CONF_PATH, F(data_dir), "/var/lib/triumvir", NULL, NULL, NULL, CONF_RESTART,
+	{ "data_dir", CONF_PATH, F(data_dir), TV_DATADIR, NULL, NULL, NULL, CONF_RESTART,
 	    "State of the daemons, each in a folder of its own." },
-	{ "run_dir", CONF_PATH, F(run_dir), "/run/triumvir", NULL, NULL, NULL, CONF_RESTART,
+	{ "run_dir", CONF_PATH, F(run_dir), TV_RUNDIR, NULL, NULL, NULL, CONF_RESTART,
 	    "Sockets between the daemons." },
 	{ "cluster_key", CONF_PATH, F(cluster_key), NULL, NULL, NULL, NULL, CONF_RESTART,
 	    "Secret of all nodes. Default: cluster.key beside this file." },
@@ -67,6 +67,7 @@ const size_t cluster_opt_count = NITEMS(cluster_opts);
 
 struct check {
 	struct cluster_conf *c;
+	const struct cluster_conf *running;	/* at a reload, else NULL */
 	const char *file;	/* for messages */
 	char *errbuf;
 	size_t cap;
@@ -299,20 +300,30 @@ own_address(int family, char ip[CLUSTER_IP_BYTES])
 	return best > 0;
 }
 
+/* At a reload the address of the start stays: others know us by it, and the sandbox gives no list of addresses. */
+static enum tv_err
+default_advertise(const struct check *k)
+{
+	struct cluster_conf *c = k->c;
+	char ip[CLUSTER_IP_BYTES];
+
+	if (!is_wildcard(c->bind))
+		return set_text(k, &c->advertise, c->bind);
+	if (k->running != NULL)
+		return set_text(k, &c->advertise, k->running->advertise);
+	if (own_address(strchr(c->bind, ':') != NULL ? AF_INET6 : AF_INET, ip))
+		return set_text(k, &c->advertise, ip);
+	return fail(k, TV_EAGAIN, "advertise: this machine has no address that others could dial: set advertise");
+}
+
 static enum tv_err
 check_advertise(const struct check *k)
 {
 	struct cluster_conf *c = k->c;
-	char ip[CLUSTER_IP_BYTES];
 	enum tv_err err = TV_OK;
 
-	if (c->advertise == NULL && !is_wildcard(c->bind))
-		err = set_text(k, &c->advertise, c->bind);
-	else if (c->advertise == NULL && own_address(strchr(c->bind, ':') != NULL ? AF_INET6 : AF_INET, ip))
-		err = set_text(k, &c->advertise, ip);
-	else if (c->advertise == NULL)
-		return fail(k, TV_EINVAL, "advertise: this machine has no address that others could dial: "
-		    "set advertise");
+	if (c->advertise == NULL)
+		err = default_advertise(k);
 	if (err == TV_OK && c->advertise_wan == NULL)
 		err = set_text(k, &c->advertise_wan, c->advertise);
 	if (err == TV_OK && (is_wildcard(c->advertise) || is_wildcard(c->advertise_wan)))
@@ -354,10 +365,11 @@ check_ports(const struct check *k)
 }
 
 enum tv_err
-cluster_conf_load(const char *dir, struct cluster_conf *out, char *errbuf, size_t cap)
+cluster_conf_load(const char *dir, const struct cluster_conf *running, struct cluster_conf *out, char *errbuf,
+    size_t cap)
 {
 	char file[4096];
-	struct check k = { out, file, errbuf, cap };
+	struct check k = { out, running, file, errbuf, cap };
 	enum tv_err err;
 
 	memset(out, 0, sizeof(*out));

@@ -67,9 +67,13 @@ cluster_takes_clear(const struct cluster_conf *c)
 
 /*
  * conf_load of dir/cluster.conf (which may be missing), the defaults that depend on the machine, and the
- * checks across keys (bind without keys, missing server key, ...).  errbuf gets one sentence on failure.
+ * checks across keys (bind without keys, missing server key, ...).  errbuf gets one sentence on failure;
+ * TV_EAGAIN: this machine has no address yet that could be advertised.
+ * running is NULL at the start; at a reload it is what the process works with, and an address that was found
+ * rather than configured is taken from there.
  */
-enum tv_err cluster_conf_load(const char *dir, struct cluster_conf *out, char *errbuf, size_t cap);
+enum tv_err cluster_conf_load(const char *dir, const struct cluster_conf *running, struct cluster_conf *out,
+    char *errbuf, size_t cap);
 void cluster_conf_free(struct cluster_conf *c);
 /* Reads data_dir/node-id, or makes it (atomically: three daemons may start at once). */
 enum tv_err cluster_node_id(struct cluster_conf *c, char *errbuf, size_t cap);

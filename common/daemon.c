@@ -21,6 +21,7 @@
 #endif
 
 #include "common/assert.h"
+#include "common/await.h"
 #include "common/clock.h"
 #include "common/daemon.h"
 #include "common/folders.h"
@@ -174,11 +175,12 @@ own_conf_path(const struct daemon_spec *d, char *path, size_t cap, struct troubl
 	return TV_EINVAL;
 }
 
+/* running: what the process works with, at a reload; else NULL. */
 static enum tv_err
-load_conf(struct daemon_spec *d, struct trouble *t)
+load_conf(struct daemon_spec *d, const struct cluster_conf *running, struct trouble *t)
 {
 	char path[4096];
-	enum tv_err err = cluster_conf_load(d->conf_dir, d->cluster, t->text, sizeof(t->text));
+	enum tv_err err = cluster_conf_load(d->conf_dir, running, d->cluster, t->text, sizeof(t->text));
 
 	if (err != TV_OK)
 		return err;
@@ -192,6 +194,19 @@ load_conf(struct daemon_spec *d, struct trouble *t)
 		conf_free(d->opts, d->opt_count, d->conf);
 	if (err != TV_OK)
 		cluster_conf_free(d->cluster);
+	return err;
+}
+
+/* At the boot of a machine its addresses may come later than we do. */
+static enum tv_err
+load_patiently(struct daemon_spec *d, bool patient, struct trouble *t)
+{
+	struct await wait = { .begun = false };
+	enum tv_err err;
+
+	while ((err = load_conf(d, NULL, t)) == TV_EAGAIN && patient)
+		if (!await_more(&wait, d->name, t->text))
+			break;
 	return err;
 }
 
@@ -225,16 +240,6 @@ print_conf(const struct daemon_spec *d)
 	written = !out.failed && fwrite(out.data, 1, out.len, stdout) == out.len && fflush(stdout) == 0;
 	buf_done(&out);
 	return written ? 0 : EXIT_FAILED;
-}
-
-static enum tv_err
-check_role(const struct daemon_spec *d, struct trouble *t)
-{
-	if (!d->servers_only || d->cluster->server)
-		return TV_OK;
-	snprintf(t->text, sizeof(t->text), "%s runs on servers only: set server = true in %s/cluster.conf, or do not "
-	    "start it on this node", d->name, d->conf_dir);
-	return TV_EINVAL;
 }
 
 static void
@@ -290,7 +295,7 @@ prepare(struct daemon_spec *d, struct privdrop *plan, struct trouble *t)
 	const size_t cap = sizeof(t->text);
 	enum tv_err err;
 
-	if ((err = check_role(d, t)) != TV_OK || (err = privdrop_plan(d->user, plan, e, cap)) != TV_OK ||
+	if ((err = privdrop_plan(d->user, plan, e, cap)) != TV_OK ||
 	    (err = privdrop_run_dir(d->cluster->run_dir, e, cap)) != TV_OK ||
 	    (err = cluster_node_id(d->cluster, e, cap)) != TV_OK ||
 	    (err = privdrop_data_dir(plan, d->cluster->data_dir, d->name, e, cap)) != TV_OK ||
@@ -300,6 +305,30 @@ prepare(struct daemon_spec *d, struct privdrop *plan, struct trouble *t)
 	learn_peers(plan);
 	raise_descriptor_limit();
 	return TV_OK;
+}
+
+static enum tv_err
+await_address(const struct daemon_spec *d, const char *key, const char *ip, struct trouble *t)
+{
+	struct await wait = { .begun = false };
+
+	while (!await_is_here(ip)) {
+		snprintf(t->text, sizeof(t->text), "%s: %s is not an address of this machine", key, ip);
+		if (!await_more(&wait, d->name, t->text))
+			return TV_ESYS;
+	}
+	return TV_OK;
+}
+
+/* What open() is going to bind. */
+static enum tv_err
+await_addresses(const struct daemon_spec *d, struct trouble *t)
+{
+	enum tv_err err = await_address(d, "bind", d->cluster->bind, t);
+
+	for (size_t i = 0; d->addresses != NULL && i < d->addresses->count && err == TV_OK; i++)
+		err = await_address(d, d->addresses_key, d->addresses->items[i], t);
+	return err;
 }
 
 /* The folder must be within reach of the daemon's user: a parent may be closed. */
@@ -395,7 +424,7 @@ take_over(struct daemon_spec *d, struct buf *report, struct trouble *t)
 		snprintf(t->text, sizeof(t->text), "out of memory");
 		return TV_ENOMEM;
 	}
-	err = load_conf(&fresh, t);
+	err = load_conf(&fresh, d->cluster, t);
 	if (err == TV_OK) {
 		conf_merge_live(cluster_opts, cluster_opt_count, d->cluster, &cluster, report);
 		conf_merge_live(d->opts, d->opt_count, d->conf, fresh.conf, report);
@@ -487,14 +516,27 @@ look_after(struct daemon_spec *d)
 	state.folders = folders_new(&o);
 }
 
+void
+daemon_put_addr(struct buf *out, const char *ip, uint16_t port)
+{
+	const char *comma = out->len > 0 ? ", " : "";
+
+	buf_printf(out, strchr(ip, ':') != NULL ? "%s[%s]:%u" : "%s%s:%u", comma, ip, port);
+}
+
 static void
 log_start(const struct daemon_spec *d)
 {
 	const struct cluster_conf *c = d->cluster;
+	struct buf where = BUF_INIT(4096);
 
-	log_info(d->name, "triumvir %s: node %s (%s), datacenter %s, %s; sandbox %s, encryption %s", TV_VERSION,
-	    c->node_name, c->node_id, c->datacenter, c->server ? "server" : "client", sandbox_status(),
-	    cluster_encryption_name(c->encryption));
+	if (d->listens != NULL)
+		d->listens(d, &where);
+	log_info(d->name, "triumvir %s: node %s (%s), datacenter %s, %s; configuration in %s; "
+	    "listening on %s; sandbox %s, encryption %s", TV_VERSION, c->node_name, c->node_id,
+	    c->datacenter, c->server ? "server" : "client", d->conf_dir,
+	    where.len > 0 ? buf_cstr(&where) : "nothing", sandbox_status(), cluster_encryption_name(c->encryption));
+	buf_done(&where);
 }
 
 /* libev gives a signal that nobody watches its default action back: one more SIGTERM is no reason to end by it. */
@@ -559,6 +601,8 @@ live(struct daemon_spec *d)
 	state.socket[0] = '\0';
 	err = prepare(d, &plan, &t);
 	if (err == TV_OK)
+		err = await_addresses(d, &t);
+	if (err == TV_OK)
 		err = d->open(d, t.text, sizeof(t.text));
 	if (err == TV_OK)
 		err = lock_down(d, &plan, &t);
@@ -575,6 +619,20 @@ live(struct daemon_spec *d)
 	ev_loop_destroy(state.loop);
 	state.loop = NULL;
 	return state.status;
+}
+
+/*
+ * Every node has the unit of each daemon: on a client raftd's is no failure.  systemd wants to hear of a success
+ * before the process ends.
+ */
+static int
+not_needed(const struct daemon_spec *d)
+{
+	log_info(d->name, "nothing to do: %s runs on servers only, and server = true is not in %s/cluster.conf",
+	    d->name, d->conf_dir);
+	notify_status("READY=1", "nothing to do: this node is a client");
+	notify("STOPPING=1");
+	return 0;
 }
 
 int
@@ -596,7 +654,7 @@ daemon_main(struct daemon_spec *d, int argc, char **argv)
 	state.quitting = state.running = state.winding_down = false;
 	state.debug = o.debug;
 	log_init(d->name, LOG_LVL_INFO, LOG_TO_STDERR);
-	if (absolute_dir(d, o.dir, o.dir_asked, &t) != TV_OK || load_conf(d, &t) != TV_OK) {
+	if (absolute_dir(d, o.dir, o.dir_asked, &t) != TV_OK || load_patiently(d, !o.check, &t) != TV_OK) {
 		log_err(d->name, "%s", t.text);
 		free((char *)d->conf_dir);
 		return EXIT_FAILED;
@@ -608,7 +666,7 @@ daemon_main(struct daemon_spec *d, int argc, char **argv)
 		status = EXIT_FAILED;
 	} else {
 		set_log(d);
-		status = live(d);
+		status = d->servers_only && !d->cluster->server ? not_needed(d) : live(d);
 	}
 	free_conf(d);
 	return status;

@@ -2,8 +2,8 @@
  * Life cycle of a daemon, written once:
  *   options (-c DIR configuration, -n check and print, -d debug log, --help, --version), load config, log,
  *   open() with privileges, drop to the user for good (and prove it), sandbox, run() until a signal.
- * Any failure on the way is fatal: fail closed.  SIGTERM and SIGINT stop in order (never leave; the second one at
- * once), SIGHUP reloads.
+ * Addresses that are not there yet are waited for (common/await.h); else any failure on the way is fatal: fail closed.
+ * SIGTERM and SIGINT stop in order (never leave; the second one at once), SIGHUP reloads.
  * Started as an ordinary user everything is the same but the change of user.
  *
  * daemon_main sees to the folders (run_dir 0755; data_dir/NAME 0700, of the daemon's user, and locked for the life of
@@ -17,21 +17,27 @@
 
 #include <ev.h>
 
+#include "common/buf.h"
 #include "common/cluster_conf.h"
 #include "common/sandbox.h"
 
 struct daemon_spec {
 	const char *name;			/* "gossipd": log name, folder below data_dir, socket NAME.sock */
 	const char *user;			/* "_gossipd" */
-	bool servers_only;			/* raftd: refuse to start on a client node, with a sentence */
+	bool servers_only;			/* raftd: on a client node say so and end with status 0 */
 	const struct conf_opt *opts;		/* NAME.conf */
 	size_t opt_count, conf_size;
 	void *conf;				/* filled from NAME.conf, conf_size bytes */
 	struct cluster_conf *cluster;		/* filled from cluster.conf */
 	/* Checks across keys; one sentence into errbuf. May be NULL. */
 	enum tv_err (*check)(struct daemon_spec *d, char *errbuf, size_t cap);
+	/* A list of addresses that open() binds beside cluster.conf's bind, and its key: waited for.  May be NULL. */
+	const struct conf_list *addresses;
+	const char *addresses_key;
 	/* With privileges: bind sockets, read keys. */
 	enum tv_err (*open)(struct daemon_spec *d, char *errbuf, size_t cap);
+	/* Appends where the daemon listens, for the first line of the log: "10.0.0.1:8300, /run/...".  May be NULL. */
+	void (*listens)(const struct daemon_spec *d, struct buf *out);
 	/* What the sandbox must still allow (paths below data_dir/NAME and ports). */
 	void (*policy)(struct daemon_spec *d, struct sandbox_policy *p);
 	/* Trust nothing.  Sets up watchers on the loop and returns; daemon_main runs the loop. */
@@ -61,6 +67,8 @@ int daemon_main(struct daemon_spec *d, int argc, char **argv);
 /* What SIGHUP does: both files afresh, live values taken over, spec->reload called.  Errors are logged
  * and nothing changes; they are returned too, with the sentence in errbuf. */
 enum tv_err daemon_reload(char *errbuf, size_t cap);
+/* For spec->listens: ", " unless it is the first, then "ip:port", an IPv6 address in brackets. */
+void daemon_put_addr(struct buf *out, const char *ip, uint16_t port);
 /* Ends the loop with this exit status (after leave: 0; data base failure: 1). */
 void daemon_quit(int status);
 /* open() has bound the daemon's unix socket there: looked after from now on.  At most once. */

@@ -21,6 +21,7 @@ common_libtvrt_a_SOURCES = \
 	common/dirs.c common/dirs.h \
 	common/sandbox.c common/sandbox_landlock.c common/sandbox_seccomp.c common/sandbox.h common/sandbox_parts.h \
 	common/privdrop.c common/privdrop.h common/hold.c common/hold.h common/folders.c common/folders.h \
+	common/await.c common/await.h \
 	common/daemon.c common/daemon.h
 
 common_libtvjson_a_SOURCES = common/schema_json.h

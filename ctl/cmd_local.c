@@ -134,7 +134,7 @@ cmd_validate(struct ctl *ctl, int argc, char **argv)
 		fprintf(stderr, "clusterctl: validate: %s: %s\n", dir, strerror(errno));
 		return 1;
 	}
-	if (cluster_conf_load(dir, &conf, err, sizeof(err)) != TV_OK) {
+	if (cluster_conf_load(dir, NULL, &conf, err, sizeof(err)) != TV_OK) {
 		fprintf(stderr, "%s\n", err);
 		return 1;
 	}

@@ -67,6 +67,20 @@ policy(struct daemon_spec *d, struct sandbox_policy *p)
 	allow_ports_of(p, &d->cluster->retry_join_wan);
 }
 
+static void
+listens(const struct daemon_spec *d, struct buf *out)
+{
+	const struct cluster_conf *c = d->cluster;
+
+	daemon_put_addr(out, c->bind, c->lan_port);
+	buf_puts(out, " (LAN)");
+	if (c->server) {
+		daemon_put_addr(out, c->bind, c->wan_port);
+		buf_puts(out, " (WAN)");
+	}
+	buf_printf(out, ", %s/gossipd.sock", c->run_dir);
+}
+
 static enum tv_err
 run(struct daemon_spec *d, struct ev_loop *loop)
 {
@@ -100,7 +114,7 @@ main(int argc, char **argv)
 	struct daemon_spec spec = {
 		.name = "gossipd", .user = "_gossipd", .opts = gossip_opts, .opt_count = gossip_opt_count,
 		.conf_size = sizeof(conf), .conf = &conf, .cluster = &cluster, .check = check, .open = open_engine,
-		.policy = policy, .run = run, .stop = stop, .ctx = &engine,
+		.listens = listens, .policy = policy, .run = run, .stop = stop, .ctx = &engine,
 		.without_data = "The members and new keys of the cluster are not kept any more: a restart would "
 		    "forget them. If it was moved, put it back; if it is lost, restart gossipd, which makes it again",
 	};

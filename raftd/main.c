@@ -161,6 +161,13 @@ raftd_open(struct daemon_spec *spec, char *errbuf, size_t cap)
 }
 
 static void
+raftd_listens(const struct daemon_spec *spec, struct buf *out)
+{
+	daemon_put_addr(out, spec->cluster->bind, spec->cluster->raft_port);
+	buf_printf(out, ", %s/raftd.sock", spec->cluster->run_dir);
+}
+
+static void
 raftd_policy(struct daemon_spec *spec, struct sandbox_policy *p)
 {
 	struct raftd *d = spec->ctx;
@@ -357,7 +364,8 @@ main(int argc, char **argv)
 		.name = "raftd", .user = "_raftd", .servers_only = true,
 		.opts = raftd_opts, .opt_count = raftd_opt_count, .conf_size = sizeof(d.conf),
 		.conf = &d.conf, .cluster = &d.cluster,
-		.check = raftd_check, .open = raftd_open, .policy = raftd_policy, .run = raftd_run, .reload = raftd_reload,
+		.check = raftd_check, .open = raftd_open, .listens = raftd_listens, .policy = raftd_policy,
+		.run = raftd_run, .reload = raftd_reload,
 		.wind_down = raftd_wind_down, .stop = raftd_stop, .keeps = keeps, .data_lost = raftd_data_lost,
 		.without_data = "What is written now would be lost: stopping. If it was moved, put it back and start raftd; if it is "
 		    "lost, start raftd, and this server gets the data from the others",

@@ -541,6 +541,19 @@ stop(struct daemon_spec *d)
 	server_keys_wipe(&p->server_keys);
 }
 
+static void
+listens(const struct daemon_spec *d, struct buf *out)
+{
+	const struct rpcd *p = d->ctx;
+
+	for (size_t i = 0; i < p->conf.http_addresses.count && p->conf.http_port != 0; i++)
+		daemon_put_addr(out, p->conf.http_addresses.items[i], p->conf.http_port);
+	buf_puts(out, out->len > 0 ? " (HTTP)" : "");
+	if (p->cluster.server)
+		daemon_put_addr(out, p->cluster.bind, p->cluster.rpc_port);
+	buf_printf(out, "%s%s/rpcd.sock", out->len > 0 ? ", " : "", p->cluster.run_dir);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -554,7 +567,10 @@ main(int argc, char **argv)
 		.conf = &p.conf,
 		.cluster = &p.cluster,
 		.check = check_conf,
+		.addresses = &p.conf.http_addresses,
+		.addresses_key = "http_addresses",
 		.open = open_all,
+		.listens = listens,
 		.policy = allow,
 		.run = start,
 		.wind_down = wind_down,

@@ -69,6 +69,13 @@ open_things(struct daemon_spec *d, char *errbuf, size_t cap)
 	return TV_ESYS;
 }
 
+static void
+listens(const struct daemon_spec *d, struct buf *out)
+{
+	daemon_put_addr(out, d->cluster->bind, 8300);
+	daemon_put_addr(out, "fd00::1", 8301);
+}
+
 static enum tv_err
 run(struct daemon_spec *d, struct ev_loop *loop)
 {
@@ -129,7 +136,7 @@ start(struct child *c, int argc, const char *const *argv)
 		.name = "testd", .user = user, .servers_only = servers_only, .opts = opts,
 		.opt_count = sizeof(opts) / sizeof(opts[0]), .conf_size = sizeof(conf), .conf = &conf,
 		.cluster = &cluster,
-		.check = check, .open = open_things, .run = run, .reload = reload, .stop = stop,
+		.check = check, .open = open_things, .listens = listens, .run = run, .reload = reload, .stop = stop,
 	};
 	int pipes[2], out[2], status;
 
@@ -326,7 +333,7 @@ START_TEST(lives_and_stops)
 	assert_says(&c, "umask file written\n");
 	assert_says(&c, "passwd hidden, stray descriptor closed, setuid denied, sandbox seccomp+landlock(");
 	assert_says(&c, "peers: root 1, self 1, other 0\n");
-	assert_says(&c, "datacenter dc1, client; sandbox seccomp+landlock(");
+	assert_says(&c, "; sandbox seccomp+landlock(");
 	assert_says(&c, "encryption off\n");
 	assert_says(&c, "[INFO] testd: SIGTERM received, stopping\n");
 	assert_says(&c, "[INFO] test: stopped\n");
@@ -419,8 +426,45 @@ START_TEST(failures_are_fatal)
 	ck_assert_int_eq(finish(&c), 1);
 	servers_only = true;
 	start_here(&c, "");
-	ck_assert_int_eq(finish(&c), 1);
-	assert_says(&c, "testd runs on servers only: set server = true in /");
+	ck_assert_int_eq(finish(&c), 0);
+	assert_says(&c, "nothing to do: testd runs on servers only, and server = true is not in /");
+}
+END_TEST
+
+/* An address of nobody (RFC 5737): at boot the network may be later than we are. */
+START_TEST(late_addresses)
+{
+	const char *argv[] = { "testd", "-c", dir, NULL };
+	struct child c;
+	int status;
+
+	if (!can_start())
+		return;
+	write_conf("");
+	scratch_write("cluster.conf", "bind = 192.0.2.1\nallow_plaintext = true\n", 0644);
+	start(&c, 3, argv);
+	await(&c, "[WARN] testd: bind: 192.0.2.1 is not an address of this machine; waiting for it\n");
+	await(&c, "waiting for it\n2");		/* and again a second later */
+	ck_assert_int_eq(kill(c.pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(c.pid, &status, 0), c.pid);
+	ck_assert_msg(WIFSIGNALED(status), "%s", c.text);
+	close(c.err);
+	close(c.out);
+}
+END_TEST
+
+START_TEST(first_line)
+{
+	struct child c;
+
+	if (!can_start())
+		return;
+	start_here(&c, "");
+	await(&c, "test: up\n");
+	assert_says(&c, "datacenter dc1, client; configuration in /");
+	assert_says(&c, "; listening on 127.0.0.1:8300, [fd00::1]:8301; sandbox ");
+	ck_assert_int_eq(kill(c.pid, SIGTERM), 0);
+	ck_assert_int_eq(finish(&c), 0);
 }
 END_TEST
 
@@ -585,6 +629,8 @@ main(void)
 	tcase_add_test(t, folder_is_locked);
 	tcase_add_test(t, reloads);
 	tcase_add_test(t, failures_are_fatal);
+	tcase_add_test(t, late_addresses);
+	tcase_add_test(t, first_line);
 	tcase_add_test(t, foreign_folders_are_refused);
 	tcase_add_test(t, missing_user_is_told_with_its_remedy);
 	tcase_add_test(t, root_is_gone_for_good);
