@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""The units as they are installed, run by a real systemd (S207): start, reload, restart after a kill, stop.
+
+systemd is PID 1 of name spaces; where that cannot be, the walls that the units name are put up by hand (lib/unitwalls.py).
+"""
+import json
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+import netns  # noqa: E402
+from cluster import DAEMONS, TOP, main, skip, wait_for  # noqa: E402
+from machine import Lab  # noqa: E402
+
+ETC = "/etc/triumvir"
+KEYS = ("cluster.key", "server.key", "server.pub")
+
+
+def lab():
+    why = Lab.impossible()
+    if why:
+        skip("no systemd can be run here: " + why)
+    return Lab()
+
+
+def install(m, server, keys=None, **conf):
+    """What an operator does after `make install`, but for starting it.  No `bind`: the default is to do."""
+    m.ok("systemd-sysusers")
+    m.ok("systemd-tmpfiles", "--create")
+    if keys is None:
+        m.ok("clusterctl", "keygen")
+    else:
+        for name in KEYS if server else (KEYS[0], KEYS[2]):
+            m.write("%s/%s" % (ETC, name), keys.ok("cat", "%s/%s" % (ETC, name)))
+            m.ok("chmod", "644" if name == "server.pub" else "600", "%s/%s" % (ETC, name))
+    configure(m, node_name=m.name, server=server, **conf)
+    if server:
+        m.write(ETC + "/raftd.conf", "bootstrap = true\n")
+
+
+def configure(m, **conf):
+    m.write(ETC + "/cluster.conf", "".join("%s = %s\n" % (k, json.dumps(v)) for k, v in conf.items()))
+
+
+def start(m, *daemons):
+    """Starts the target; each of these is up, and at its first attempt."""
+    m.ok("systemctl", "start", "triumvir.target")
+    for d in daemons:
+        wait_for("%s runs" % d, lambda: judge(m, d))
+        assert m.show(d, "NRestarts")["NRestarts"] == "0", m.journal("-u", d)
+
+
+def judge(m, daemon):
+    """Is it up?  AssertionError once it has failed."""
+    state = m.show(daemon, "ActiveState", "SubState", "Result")
+    assert state["Result"] == "success", "%s: %s\n%s" % (daemon, state, m.journal("-u", daemon, tail=20))
+    return state["SubState"] == "running"
+
+
+def pid(m, daemon):
+    return int(m.show(daemon, "MainPID")["MainPID"])
+
+
+def test_server_and_client():
+    with lab() as l:
+        server, client = l.machine("10.9.1.1"), l.machine("10.9.1.2")
+        install(server, True)
+        install(client, False, keys=server, retry_join=["10.9.1.1"])
+        start(server, *DAEMONS)
+        start(client, "gossipd", "rpcd")
+        wait_for("a leader", lambda: server.run("clusterctl", "kv", "put", "a", "1").returncode == 0)
+        wait_for("the client reads it", lambda: client.ok("clusterctl", "kv", "get", "a").strip() == "1")
+        stays_down(client)
+        reload_works(server, *DAEMONS)
+        reload_works(client, "gossipd", "rpcd")
+        comes_back(server, *DAEMONS)
+        comes_back(client, "gossipd", "rpcd")
+        wait_for("it is read again", lambda: client.ok("clusterctl", "kv", "get", "a").strip() == "1")
+        for m in server, client:
+            m.ok("systemctl", "stop", "triumvir.target")
+            for d in DAEMONS:
+                state = wait_for("%s of %s has ended" % (d, m.name), lambda: down(m, d))
+                assert state["ActiveState"] == "inactive" and state["Result"] == "success", (m.name, d, state)
+            assert m.ok("systemctl", "list-units", "--failed", "--plain", "--no-legend").strip() == ""
+
+
+def stays_down(client):
+    """raftd is enabled on every node, and no failure where it is not needed."""
+    state = wait_for("raftd has ended", lambda: down(client, "raftd"))
+    assert state == {"ActiveState": "inactive", "Result": "success", "NRestarts": "0"}, state
+    assert client.journal("-u", "raftd").count("nothing to do: raftd runs on servers only") == 1
+    failed = client.ok("systemctl", "list-units", "--failed", "--plain", "--no-legend")
+    assert failed.strip() == "", failed
+
+
+def down(m, daemon):
+    state = m.show(daemon, "ActiveState", "Result", "NRestarts")
+    return state if state["ActiveState"] in ("inactive", "failed") else None
+
+
+def reload_works(m, *daemons):
+    """The changed configuration is taken over, with the address that was found at the start."""
+    conf = m.ok("cat", ETC + "/cluster.conf")
+    m.write(ETC + "/cluster.conf", conf + 'log_level = "debug"\nlan_port = 8311\n')
+    for d in daemons:
+        before = pid(m, d)
+        m.ok("systemctl", "reload", d)
+        log = wait_for("%s has reloaded" % d, lambda: reloaded(m, d))
+        assert "nothing was changed" not in log and "[DEBUG]" not in log.split("configuration reloaded")[0], log
+        assert "advertise" not in log.split("listening on")[1], log
+        assert pid(m, d) == before and judge(m, d)
+    m.write(ETC + "/cluster.conf", conf)
+
+
+def reloaded(m, daemon):
+    log = m.journal("-u", daemon)
+    return log if "configuration reloaded" in log and "lan_port" in log else None
+
+
+def comes_back(m, *daemons):
+    """After a kill -9 systemd starts it again."""
+    for d in daemons:
+        before = pid(m, d)
+        m.ok("systemctl", "kill", "-s", "KILL", d)
+        wait_for("%s is back" % d, lambda: pid(m, d) not in (0, before) and m.show(d, "SubState")["SubState"] == "running")
+
+
+def test_address_comes_late():
+    """At boot the network may be later than we are: with `bind`, with the default, for the API."""
+    with lab() as l:
+        m = l.machine()
+        install(m, True)
+        m.ok("systemctl", "start", "--no-block", "triumvir.target")
+        wait_for("gossipd waits", lambda: "has no address that others could dial: set advertise; waiting" in
+                 m.journal("-u", "gossipd"))
+        m.address("10.9.2.1")
+        for d in DAEMONS:
+            wait_for("%s runs" % d, lambda: judge(m, d))
+        m.ok("systemctl", "stop", "triumvir.target")
+        for d in DAEMONS:
+            wait_for("%s has ended" % d, lambda: down(m, d))
+        configure(m, node_name=m.name, server=True, bind="10.9.2.1", advertise="10.9.2.1")
+        m.write(ETC + "/rpcd.conf", 'http_addresses = [ "10.9.2.3" ]\n')
+        m.ok("ip", "addr", "flush", "dev", "eth0")
+        m.ok("systemctl", "start", "--no-block", "triumvir.target")
+        wait_for("gossipd waits", lambda: "bind: 10.9.2.1 is not an address of this machine; waiting for it" in
+                 m.journal("-u", "gossipd"))
+        m.address("10.9.2.1")
+        wait_for("rpcd waits", lambda: "http_addresses: 10.9.2.3 is not an address of this machine; waiting for it" in
+                 m.journal("-u", "rpcd"))
+        m.address("10.9.2.3")
+        for d in DAEMONS:
+            wait_for("%s runs" % d, lambda: judge(m, d))
+            assert m.show(d, "NRestarts")["NRestarts"] == "0", m.journal("-u", d)
+
+
+def test_starts_without_limit():
+    """What keeps a daemon from starting may be mended an hour later; when memory is short rpcd goes first."""
+    with lab() as l:
+        m = l.machine("10.9.3.1")
+        install(m, True)
+        m.write(ETC + "/rpcd.conf", "no_such_key = 1\n")
+        m.ok("systemctl", "start", "triumvir.target")
+        # systemd's own limit is five starts in ten seconds.
+        wait_for("rpcd was started eight times", lambda: int(m.show("rpcd", "NRestarts")["NRestarts"]) >= 8)
+        m.write(ETC + "/rpcd.conf", "")
+        wait_for("rpcd runs", lambda: m.show("rpcd", "SubState")["SubState"] == "running")
+        marks = {d: int(m.show(d, "OOMScoreAdjust")["OOMScoreAdjust"]) for d in DAEMONS}
+        assert marks["rpcd"] > marks["raftd"] and marks["rpcd"] > marks["gossipd"], marks
+        for d in DAEMONS:
+            limits = m.show(d, "MemoryHigh", "MemoryMax")
+            assert 0 < int(limits["MemoryHigh"]) < int(limits["MemoryMax"]), limits
+
+
+def test_data_elsewhere():
+    """data_dir outside of /var/lib/triumvir needs the drop-in of doc/operations.md, and says so without."""
+    with lab() as l:
+        m = l.machine("10.9.4.1")
+        install(m, True, data_dir="/srv/triumvir")
+        m.ok("systemctl", "start", "--no-block", "triumvir.target")
+        wait_for("gossipd says why", lambda: "/srv/triumvir: Read-only file system" in m.journal("-u", "gossipd"))
+        with open(os.path.join(TOP, "doc", "operations.md"), encoding="utf-8") as f:
+            steps = re.findall(r"^    # (.*)$", f.read().split("\n## A data directory elsewhere\n")[1].split("\n## ")[0], re.M)
+        assert len(steps) >= 3, steps
+        for step in steps:
+            m.ok("sh", "-c", step)
+        for d in DAEMONS:
+            wait_for("%s runs" % d, lambda: m.show(d, "SubState")["SubState"] == "running")
+        assert sorted(m.ok("ls", "/srv/triumvir").split()) == ["gossipd", "node-id", "raftd", "rpcd"]
+
+
+if __name__ == "__main__":
+    netns.enter(mounts=True)
+    main(test_server_and_client, test_address_comes_late, test_starts_without_limit, test_data_elsewhere)
