@@ -141,7 +141,7 @@ def test_address_comes_late():
         for d in DAEMONS:
             wait_for("%s has ended" % d, lambda: down(m, d))
         configure(m, node_name=m.name, server=True, bind="10.9.2.1", advertise="10.9.2.1")
-        m.write(ETC + "/rpcd.conf", 'http_addresses = [ "10.9.2.3" ]\n')
+        m.write(ETC + "/rpcd.conf", 'http_addresses = [ "10.9.2.3" ]\nhttp_allow_remote = true\n')
         m.ok("ip", "addr", "flush", "dev", "eth0")
         m.ok("systemctl", "start", "--no-block", "triumvir.target")
         wait_for("gossipd waits", lambda: "bind: 10.9.2.1 is not an address of this machine; waiting for it" in
