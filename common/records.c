@@ -303,6 +303,7 @@ static const struct schema_field raft_server_fields[] = {
 	F(raft_server, ST_BOOL, Leader),
 	F(raft_server, ST_STR, ProtocolVersion),
 	F(raft_server, ST_BOOL, Voter),
+	FX(raft_server, ST_STR, State, SF_OMITEMPTY),
 };
 SCHEMA(raft_server, raft_server_fields);
 
@@ -363,6 +364,7 @@ static const struct schema_field autopilot_health_fields[] = {
 	F(autopilot_health, ST_BOOL, Healthy),
 	F(autopilot_health, ST_U64, FailureTolerance),
 	FO(autopilot_health, ST_OBJS, Servers, 0, server_health_schema),
+	FX(autopilot_health, ST_STR, Reason, SF_OMITEMPTY),
 };
 SCHEMA(autopilot_health, autopilot_health_fields);
 

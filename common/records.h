@@ -193,7 +193,8 @@ struct dc_coordinates {			/* element of OP_COORDINATE_DATACENTERS' answer */
 extern const struct schema dc_coordinates_schema;
 
 /* -- raft -- */
-struct raft_server { struct span ID, Node, Address; bool Leader; struct span ProtocolVersion; bool Voter; };
+/* State: "failed", "left", "unreachable" or "removed", as the server that answers sees it; "" where nothing is amiss. */
+struct raft_server { struct span ID, Node, Address; bool Leader; struct span ProtocolVersion; bool Voter; struct span State; };
 extern const struct schema raft_server_schema;
 struct raft_configuration { struct obj_list Servers; uint64_t Index; };
 extern const struct schema raft_configuration_schema;
@@ -230,7 +231,8 @@ struct server_health {
 	struct span Reason;		/* why it is not healthy; "" when it is, or the leader is of an older version */
 };
 extern const struct schema server_health_schema;
-struct autopilot_health { bool Healthy; uint64_t FailureTolerance; struct obj_list Servers; };
+/* Reason: why there is no leader, or that it was not the leader who looked; "" in a leader's answer. */
+struct autopilot_health { bool Healthy; uint64_t FailureTolerance; struct obj_list Servers; struct span Reason; };
 extern const struct schema autopilot_health_schema;
 
 /* -- recovery of a cluster that lost its majority -- */

@@ -9,7 +9,6 @@
 
 #define CONFIGURATION "/v1/operator/autopilot/configuration"
 #define HEALTH_COLUMNS 9
-#define TIMEOUT_S 30
 
 /* -- get -- */
 
@@ -117,7 +116,7 @@ set(struct ctl *ctl, int n, char **args)
 	if (body != NULL) {
 		buf_printf(&path, CONFIGURATION "?cas=%lld",
 		    (long long)json_integer_value(json_object_get(conf, "ModifyIndex")));
-		if (!client_do(ctl_client(ctl), "PUT", buf_cstr(&path), span_str(body), TIMEOUT_S, &a))
+		if (!client_do(ctl_client(ctl), "PUT", buf_cstr(&path), span_str(body), RAFT_TIMEOUT_S, &a))
 			rc = client_complain(ctl->client, what, &a);
 		else if (!span_eqs(buf_span(&a.body), "true"))
 			fprintf(stderr, "clusterctl: %s: somebody else changed it at the same time; look at it and try "
@@ -158,7 +157,7 @@ health_table(const json_t *health)
 		cells[at++] = json_text(s, "Name");
 		cells[at++] = json_text(s, "Address");
 		cells[at++] = json_text(s, "SerfStatus");
-		cells[at++] = json_is_true(json_object_get(s, "Leader")) ? "leader" : "follower";
+		cells[at++] = raft_state(s);
 		cells[at++] = json_is_true(json_object_get(s, "Voter")) ? "true" : "false";
 		cells[at++] = json_is_true(json_object_get(s, "Healthy")) ? "true" : "false";
 		cells[at++] = json_text(s, "StableSince");
@@ -169,6 +168,8 @@ health_table(const json_t *health)
 	json_array_foreach(list, i, s)
 		if (json_text(s, "Reason")[0] != '\0')
 			printf("%s is not healthy: %s.\n", json_text(s, "Name"), json_text(s, "Reason"));
+	if (json_text(health, "Reason")[0] != '\0')
+		printf("%s.\n", json_text(health, "Reason"));
 	printf("%s; %lld more may fail.\n",
 	    json_is_true(json_object_get(health, "Healthy")) ? "Healthy" : "Not healthy",
 	    (long long)json_integer_value(json_object_get(health, "FailureTolerance")));
@@ -176,30 +177,42 @@ health_table(const json_t *health)
 	free(index);
 }
 
-/* Exit status 0: healthy. */
+/* An answer that says how they are: 200 or 429. */
+static bool
+ask_health(struct ctl *ctl, const char *path, struct client_answer *a)
+{
+	return client_do(ctl_client(ctl), "GET", path, SPAN_NONE, RAFT_TIMEOUT_S, a) || a->status == 429;
+}
+
+/* Exit status 0: healthy.  Without a leader this node's server, or any, tells what it sees. */
 static int
 health(struct ctl *ctl)
 {
-	struct client_answer a = { 0 };
-	bool ok = client_do(ctl_client(ctl), "GET", "/v1/operator/autopilot/health", SPAN_NONE, TIMEOUT_S, &a);
-	json_t *v;
-	int rc = ok ? 0 : 1;
+	struct client_answer a = { 0 }, aside = { 0 };
+	bool known = ask_health(ctl, RAFT_HEALTH, &a);
+	json_t *v = NULL;
+	int rc = 1;
 
-	if (!ok && a.status != 429) {
-		rc = client_complain(ctl->client, "raft autopilot health", &a);
+	if (!known && a.status == 500 && ask_health(ctl, RAFT_HEALTH "?stale", &aside)) {
+		client_answer_done(&a);
+		a = aside;
+		known = true;
+	}
+	if (!known) {
+		client_complain(ctl->client, "raft autopilot health", &a);
 		client_answer_done(&a);
 		return rc;
 	}
 	v = json_loadb((const char *)a.body.data, a.body.len, 0, NULL);
-	if (v == NULL) {
+	if (v == NULL)
 		fprintf(stderr, "clusterctl: raft autopilot health: the answer is no JSON\n");
-		rc = 1;
-	} else if (ctl->json) {
+	else if (ctl->json)
 		out_json(v);
-	} else {
+	else {
 		json_safe(v);
 		health_table(v);
 	}
+	rc = json_is_true(json_object_get(v, "Healthy")) ? 0 : 1;
 	json_decref(v);
 	client_answer_done(&a);
 	return rc;

@@ -5,8 +5,46 @@
 
 #include "ctl/raft.h"
 
-#define RAFT_TIMEOUT_S 30
 #define PEER_COLUMNS 5
+#define NO_LEADER "No leader: "
+
+const char *
+raft_state(const json_t *server)
+{
+	const char *state = json_text(server, "State");
+
+	if (json_is_true(json_object_get(server, "Leader")))
+		return "leader";
+	return state[0] != '\0' ? state : json_is_true(json_object_get(server, "Voter")) ? "follower" : "learner";
+}
+
+void
+raft_why_no_leader(struct ctl *ctl)
+{
+	struct client_answer a;
+	json_t *v = NULL;
+
+	(void)client_do(ctl_client(ctl), "GET", RAFT_HEALTH "?stale", SPAN_NONE, RAFT_TIMEOUT_S, &a);
+	if (a.body.len > 0)
+		v = json_loadb((const char *)a.body.data, a.body.len, 0, NULL);
+	json_safe(v);
+	if (strncmp(json_text(v, "Reason"), NO_LEADER, strlen(NO_LEADER)) == 0)
+		fprintf(stderr, "%s.\n", json_text(v, "Reason"));
+	json_decref(v);
+	client_answer_done(&a);
+}
+
+static bool
+has_leader(const json_t *servers)
+{
+	const json_t *s;
+	size_t i;
+
+	json_array_foreach(servers, i, s)
+		if (json_is_true(json_object_get(s, "Leader")))
+			return true;
+	return false;
+}
 
 /* stale: as the asked node's server knows it, leader or not. */
 static int
@@ -28,11 +66,14 @@ list_peers(struct ctl *ctl, bool stale)
 			cells[at++] = json_text(s, "Node");
 			cells[at++] = json_text(s, "ID");
 			cells[at++] = json_text(s, "Address");
-			cells[at++] = json_is_true(json_object_get(s, "Leader")) ? "leader" : "follower";
+			cells[at++] = raft_state(s);
 			cells[at++] = json_is_true(json_object_get(s, "Voter")) ? "true" : "false";
 		}
 		out_table(cells, rows, PEER_COLUMNS);
+		fflush(stdout);
 	}
+	if (!has_leader(list))
+		raft_why_no_leader(ctl);
 	free(cells);
 	json_decref(conf);
 	return conf == NULL ? 1 : 0;

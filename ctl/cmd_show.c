@@ -126,16 +126,17 @@ print_section(const char *name, json_t *section)
 	free(keys);
 }
 
-/* Why sections may be missing. */
-static const char *
-away_note(const json_t *stats)
+/* Appends why sections of a daemon may be missing. */
+static void
+note_daemon(struct buf *out, const json_t *stats, const char *name)
 {
-	const json_t *rpcd = json_object_get(stats, "rpcd");
-	bool raftd = strcmp(json_text(rpcd, "raftd"), "away") == 0;
-	bool gossipd = strcmp(json_text(rpcd, "gossipd"), "away") == 0;
+	const char *state = json_text(json_object_get(stats, "rpcd"), name);
 
-	return raftd && gossipd ? "; raftd and gossipd do not run there" : raftd ? "; raftd does not run there" :
-	    gossipd ? "; gossipd does not run there" : "";
+	if (strcmp(state, "away") == 0)
+		buf_printf(out, "; %s does not run there", name);
+	else if (strcmp(state, "silent") == 0)
+		buf_printf(out, "; %s runs there, but does not answer (is it stopped, or does the machine swap?)",
+		    name);
 }
 
 int
@@ -144,6 +145,7 @@ cmd_info(struct ctl *ctl, int argc, char **argv)
 	const struct command *cmd = ctl_find("info");
 	int n = ctl_options(cmd, argc, argv, NULL, 0), rc = 0;
 	const char **keys;
+	struct buf note = BUF_INIT(1024);
 	json_t *self, *stats;
 	size_t count;
 
@@ -153,8 +155,11 @@ cmd_info(struct ctl *ctl, int argc, char **argv)
 	if (self == NULL)
 		return 1;
 	stats = json_object_get(self, "Stats");
+	note_daemon(&note, stats, "raftd");
+	note_daemon(&note, stats, "gossipd");
 	if (n == 1 && json_object_get(stats, argv[1]) == NULL) {
-		fprintf(stderr, "clusterctl: info: no section \"%s\" on this node%s\n", argv[1], away_note(stats));
+		fprintf(stderr, "clusterctl: info: no section \"%s\" on this node%s\n", argv[1],
+		    buf_cstr(&note));
 		rc = 1;
 	} else if (ctl->json) {
 		out_json(n == 1 ? json_object_get(stats, argv[1]) : stats);
@@ -165,9 +170,10 @@ cmd_info(struct ctl *ctl, int argc, char **argv)
 		for (size_t i = 0; keys != NULL && i < count; i++)
 			print_section(keys[i], json_object_get(stats, keys[i]));
 		free(keys);
-		if (away_note(stats)[0] != '\0')
-			fprintf(stderr, "clusterctl: info: not all of it%s\n", away_note(stats));
+		if (note.len > 0)
+			fprintf(stderr, "clusterctl: info: not all of it%s\n", buf_cstr(&note));
 	}
+	buf_done(&note);
 	json_decref(self);
 	return rc;
 }

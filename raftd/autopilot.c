@@ -6,11 +6,14 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "raftd/autopilot.h"
+#include "raftd/diskspace.h"
 #include "raftd/engine.h"
 #include "raftd/gossip.h"
 #include "raftd/health.h"
 #include "raftd/leader.h"
+#include "raftd/leaderless.h"
 #include "raftd/links.h"
+#include "raftd/served.h"
 #include "raftd/writes.h"
 
 #define LOOK_EVERY MONO_MS(500)
@@ -97,8 +100,11 @@ facts_of(struct autopilot *a, const struct raft_server_conf *s, struct mono now)
 		f.alive = f.linked = true;
 		f.term = st->last_term;
 		f.index = st->last_index;
+		f.full = diskspace_full(d->space);
+		f.gossipd = gossip_daemon(d->gossip);	/* and our rpcd lives: it is the one that asks */
 		return f;
 	}
+	f.rpcd = served_daemon(d->served, s->id);
 	if (gossip_find_server(d->gossip, s->uuid, &g)) {
 		f.alive = g.status == MEMBER_ALIVE;
 		f.failed = g.status == MEMBER_FAILED;
@@ -109,9 +115,27 @@ facts_of(struct autopilot *a, const struct raft_server_conf *s, struct mono now)
 		return f;
 	if (p->last_contact.ns != 0)
 		f.silent_ns = mono_sub(now, p->last_contact).ns;
+	f.full = p->full;
 	f.index = p->match;
 	f.term = p->match > 0 ? raft_term_at(engine_core(d->engine), p->match) : 0;
 	return f;
+}
+
+/* All that one who does not lead can know: gossip, its links, its own disk and gossipd. */
+static void
+look_from_aside(struct autopilot *a, struct health_book *book)
+{
+	const struct raft_config *c = raft_config(engine_core(a->d->engine));
+	struct health_facts facts[RAFT_SERVERS_MAX];
+	struct health_bounds bounds = { 0 };
+	struct mono now = clock_mono();
+
+	for (unsigned i = 0; i < c->count; i++) {
+		facts[i] = facts_of(a, &c->servers[i], now);
+		facts[i].term = facts[i].index = 0;
+	}
+	*book = (struct health_book){ 0 };
+	health_look(book, facts, c->count, &bounds, now, clock_wall_ns());
 }
 
 void
@@ -194,22 +218,35 @@ struct told {				/* texts of one server, for as long as its record is packed */
 };
 
 static struct server_health
-tell_server(struct autopilot *a, const struct raft_server_conf *s, struct told *t)
+tell_server(struct autopilot *a, const struct health_book *book, const struct raft_server_conf *s, struct told *t)
 {
-	const struct health_record *r = health_find(&a->book, s->id);
+	const struct health_record *r = health_find(book, s->id);
 	struct health_facts f = facts_of(a, s, clock_mono());
 	bool known = gossip_find_server(a->d->gossip, s->uuid, &t->gossip);
 
 	buf_init(&t->why, WHY_BYTES_MAX);
-	health_why(&a->book, s->id, &t->why);
+	health_why(book, s->id, &t->why);
 	return (struct server_health){
 		.ID = span_str(s->uuid), .Name = span_str(s->name), .Address = span_str(s->addr),
 		.SerfStatus = span_str(status_name(known ? t->gossip.status : MEMBER_NONE)),
-		.Version = span_str(known ? t->gossip.build : ""), .Leader = f.self, .LastContact = f.silent_ns,
+		.Version = span_str(known ? t->gossip.build : ""), .Leader = s->id == engine_status(a->d->engine)->leader,
+		.LastContact = a->leading_since.ns != 0 ? f.silent_ns : 0,
 		.LastTerm = f.term, .LastIndex = f.index, .Healthy = r != NULL && r->healthy, .Voter = s->voter,
 		.StableSince = stamp(r != NULL ? r->since_wall : clock_wall_ns(), t->since, sizeof(t->since)),
 		.Reason = buf_span(&t->why),
 	};
+}
+
+static void
+put_aside(struct raftd *d, struct buf *out)
+{
+	struct buf why = BUF_INIT(65536);
+
+	if (leaderless_text(d, &why))
+		buf_printf(out, "No leader: %s", buf_cstr(&why));
+	else
+		buf_printf(out, "As %s sees it, which does not lead: by gossip, its links and its own disk", d->id.name);
+	buf_done(&why);
 }
 
 void
@@ -219,15 +256,24 @@ autopilot_health(struct autopilot *a, struct buf *out)
 	struct server_health servers[RAFT_SERVERS_MAX];
 	struct told *told = calloc(RAFT_SERVERS_MAX, sizeof(*told));
 	struct autopilot_health h = { .Servers = { servers, c->count, true } };
+	struct health_book aside;
+	const struct health_book *book = a->leading_since.ns != 0 ? &a->book : &aside;
+	struct buf reason = BUF_INIT(65536);
 
 	autopilot_look(a);
-	h.Healthy = health_all(&a->book);
-	h.FailureTolerance = health_tolerance(&a->book);
+	if (book == &aside)
+		look_from_aside(a, &aside);
+	h.Healthy = health_all(book) && engine_status(a->d->engine)->leader != 0;
+	h.FailureTolerance = h.Healthy || book == &a->book ? health_tolerance(book) : 0;
+	if (book == &aside)
+		put_aside(a->d, &reason);
+	h.Reason = buf_span(&reason);
 	if (told == NULL)
 		h.Servers.n = 0;
 	for (unsigned i = 0; i < h.Servers.n; i++)
-		servers[i] = tell_server(a, &c->servers[i], &told[i]);
+		servers[i] = tell_server(a, book, &c->servers[i], &told[i]);
 	schema_pack(&autopilot_health_schema, &h, out);
+	buf_done(&reason);
 	for (unsigned i = 0; i < h.Servers.n; i++)
 		buf_done(&told[i].why);
 	free(told);

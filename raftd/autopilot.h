@@ -22,7 +22,7 @@ void autopilot_role_changed(struct autopilot *a);
 void autopilot_look(struct autopilot *a);
 /* The parts of a policy's input that are ours: learners that may vote, dead servers, the least number of voters. */
 void autopilot_advise(struct autopilot *a, struct policy_input *in);
-/* Answer value of OP_AUTOPILOT_HEALTH. */
+/* Answer value of OP_AUTOPILOT_HEALTH; when we do not lead, what we see of the others, and why there is no leader. */
 void autopilot_health(struct autopilot *a, struct buf *out);
 
 #endif

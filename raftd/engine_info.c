@@ -54,7 +54,7 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 	info_u64(fn, ctx, "num_peers", conf->count > 0 && self != NULL ? conf->count - 1 : conf->count);
 	fn(ctx, "state", raft_role_name(st->role));
 	info_u64(fn, ctx, "state_lost", e->stateless);
-	fn(ctx, "suffrage", self == NULL ? "none" : self->voter ? "voter" : "learner");
+	fn(ctx, "suffrage", self == NULL || e->d->removed ? "none" : self->voter ? "voter" : "learner");
 	info_u64(fn, ctx, "slow_syncs", logthread_slow(e->log));
 	info_u64(fn, ctx, "sync_p50_us", logthread_quantile_us(e->log, 0.50));
 	info_u64(fn, ctx, "sync_p99_us", logthread_quantile_us(e->log, 0.99));

@@ -132,41 +132,38 @@ fence_begin(struct raftd *d)
 
 /* -- notices -- */
 
+/* Into d->refusal, which `info raft` and whoever waits for this server show. */
 static void
-removed(struct raftd *d, const struct hello *from)
+removed(struct raftd *d, const char *from)
 {
-	char name[128];
-
-	log_warn("raft", "the leader %s does not add this server: its node id %s was removed for good (force-leave or "
-	    "remove-peer). To bring it back as a new one: stop the daemons here, remove %s and start them",
-	    log_safe(span_str(from->name), name, sizeof(name)), d->id.uuid, d->cluster.data_dir);
+	d->removed = true;
+	snprintf(d->refusal, sizeof(d->refusal), "the leader %.128s does not add this server: its node id %s was removed for good "
+	    "(force-leave or remove-peer). To bring it back as a new one: stop the daemons here, remove %.200s and start them",
+	    from, d->id.uuid, d->cluster.data_dir);
 }
 
 static void
-twin(struct raftd *d, const struct hello *from)
+twin(struct raftd *d, const char *from)
 {
-	char name[128];
-
-	log_err("raft", "%s refuses this server: another one with the same node id %s is up. This one is %s at %s; was "
-	    "the data directory, or the machine's image, copied? Stop the daemons of the copy, give it an empty data "
-	    "directory of its own instead of %s, and start them; do not remove a folder that the other server uses",
-	    log_safe(span_str(from->name), name, sizeof(name)), d->id.uuid, d->id.name, d->id.addr,
-	    d->cluster.data_dir);
+	snprintf(d->refusal, sizeof(d->refusal), "%.128s refuses this server: another one with the same node id %s is up. This "
+	    "one is %.128s at %s; was the data directory, or the machine's image, copied? Stop the daemons of the copy, give it "
+	    "an empty data directory of its own instead of %.100s, and start them; do not remove a folder that the other "
+	    "server uses", from, d->id.uuid, d->id.name, d->id.addr, d->cluster.data_dir);
 }
 
 static void
-full(struct raftd *d, const struct hello *from)
+full(struct raftd *d, const char *from)
 {
-	char name[128];
-
-	(void)d;
-	log_warn("raft", "the leader %s does not add this server: the cluster has %d servers already, which is the "
-	    "most",
-	    log_safe(span_str(from->name), name, sizeof(name)), RAFT_SERVERS_MAX);
+	snprintf(d->refusal, sizeof(d->refusal), "the leader %.128s does not add this server: the cluster has %d servers already, "
+	    "which is the most", from, RAFT_SERVERS_MAX);
 }
 
-static void (*const tellers[])(struct raftd *d, const struct hello *from) = {
-	[NOTICE_REMOVED] = removed, [NOTICE_TWIN] = twin, [NOTICE_FULL] = full,
+static const struct {
+	void (*log)(const char *tag, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+	void (*say)(struct raftd *d, const char *from);
+} notices[] = {
+	[NOTICE_REMOVED] = { log_warn, removed }, [NOTICE_TWIN] = { log_err, twin },
+	[NOTICE_FULL] = { log_warn, full },
 };
 
 enum tv_err
@@ -174,6 +171,7 @@ fence_notice(struct raftd *d, const struct hello *from, struct span body)
 {
 	struct rd r = rd_span_over(body);
 	uint64_t why;
+	char name[128];
 
 	if (mpr_array(&r) != 2)
 		rd_fail(&r, TV_EFORMAT);
@@ -181,9 +179,11 @@ fence_notice(struct raftd *d, const struct hello *from, struct span body)
 	(void)mpr_bytes(&r, UINT16_MAX);	/* for newer reasons than we know */
 	if (rd_end(&r) != TV_OK)
 		return TV_EFORMAT;
-	/* One line a minute for all of them: whoever sends them is a server, but may be a mistaken one. */
-	if (why >= sizeof(tellers) / sizeof(tellers[0]) || tellers[why] == NULL || !log_allow(&d->notices, "raft"))
+	if (why >= sizeof(notices) / sizeof(notices[0]) || notices[why].say == NULL)
 		return TV_OK;
-	tellers[why](d, from);
+	notices[why].say(d, log_safe(span_str(from->name), name, sizeof(name)));
+	/* One line a minute for all of them: whoever sends them is a server, but may be a mistaken one. */
+	if (log_allow(&d->notices, "raft"))
+		notices[why].log("raft", "%s", d->refusal);
 	return TV_OK;
 }

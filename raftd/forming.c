@@ -236,7 +236,7 @@ on_promised(void *ctx, enum tv_err err)
 struct gathering {
 	struct forming *f;
 	struct forming_candidate c[64];
-	unsigned count, expecting;
+	unsigned count, expecting, alive, members;	/* members: of a cluster that exists */
 };
 
 static void
@@ -257,7 +257,64 @@ gather(void *ctx, const struct gossip_server *s)
 	}
 	if (c->alive && c->expect == g->f->d->conf.bootstrap_expect)
 		g->expecting++;
+	g->alive += c->alive;
+	g->members += c->alive && c->generation > 0;
 	g->count++;
+}
+
+static void
+put_count(const struct forming *f, unsigned here, struct buf *out)
+{
+	uint64_t expect = f->d->conf.bootstrap_expect;
+
+	buf_printf(out, "forming a cluster: %u of %llu servers are here", here, (unsigned long long)expect);
+	if (here < expect)
+		buf_printf(out, "; start the others with bootstrap_expect = %llu too, and let them meet: clusterctl join %s on each, "
+		    "or retry_join in their cluster.conf", (unsigned long long)expect, f->d->cluster.advertise);
+	else if (here > expect)
+		buf_printf(out, "; bootstrap_expect must be the number of those that form it, the others start without it");
+}
+
+static void
+tell_count(struct forming *f)
+{
+	struct buf b = BUF_INIT(4096);
+
+	put_count(f, f->told, &b);
+	log_info("raftd", "%s", buf_cstr(&b));
+	buf_done(&b);
+}
+
+static void
+put_waiting(struct forming *f, const struct gathering *g, struct buf *out)
+{
+	const struct identity *id = &f->d->id;
+
+	if (id->cluster_id[0] != '\0' && strcmp(id->cluster_id, id->store_id) != 0)
+		buf_puts(out, "waiting for the server that this one has promised to form a cluster with");
+	else if (g->members > 0 || (g->alive > 0 && g->expecting == 0))
+		buf_puts(out, "waiting for a leader to take this server in");
+	else if (f->d->conf.bootstrap_expect > 1)
+		put_count(f, g->expecting + 1, out);
+	else if (f->d->conf.bootstrap_expect == 0 && !f->d->conf.bootstrap)
+		buf_puts(out, "this server is in no cluster and knows no other server: clusterctl join ADDRESS, or retry_join in "
+		    "cluster.conf, lets it join one; bootstrap_expect in raftd.conf lets it form one");
+	else
+		buf_puts(out, "forming a cluster");
+}
+
+bool
+forming_text(struct forming *f, struct buf *out)
+{
+	struct gathering *g = f == NULL || !fresh(f) ? NULL : calloc(1, sizeof(*g));
+
+	if (g == NULL)
+		return false;
+	g->f = f;
+	gossip_each_server(f->d->gossip, gather, g);
+	put_waiting(f, g, out);
+	free(g);
+	return true;
 }
 
 static void
@@ -274,8 +331,7 @@ look_expect(struct forming *f)
 	gossip_each_server(f->d->gossip, gather, g);
 	if (g->expecting + 1 != f->told) {
 		f->told = g->expecting + 1;
-		log_info("raftd", "forming a cluster: %u of %llu servers are here", f->told,
-		    (unsigned long long)expect);
+		tell_count(f);
 	}
 	if (!forming_pick(id->uuid, id->cluster_id, id->store_id, expect, g->c, g->count, picked))
 		goto out;

@@ -19,6 +19,11 @@ struct forming;
 
 struct forming *forming_new(struct raftd *d);
 void forming_free(struct forming *f);
+/*
+ * Not in a cluster yet: appends what this server waits for and what an operator can do, "forming a cluster: 1 of 3
+ * servers are here; ...".  False, and nothing: it is in one.
+ */
+bool forming_text(struct forming *f, struct buf *out);
 /* Look again soon. */
 void forming_poke(struct forming *f);
 /* A hello was heard, before it is judged: promises that died are let go. */

@@ -3,11 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/greet.h"
 #include "common/dial.h"
 #include "common/log.h"
 #include "common/mpack.h"
 #include "common/msg.h"
+#include "common/silence.h"
 #include "raftd/forming.h"
 #include "raftd/gossip.h"
 #include "raftd/identity.h"
@@ -16,6 +18,8 @@
 #include "raftd/membership.h"
 
 #define BODY_MAX (1u << 20)
+#define ASK_AFTER MONO_S(2)
+#define PATIENCE MONO_S(5)
 
 struct entry {
 	struct member *m;		/* owned clone */
@@ -34,6 +38,9 @@ struct gossip {
 	bool announcing;		/* that we lead, and gossipd has not confirmed it */
 	struct log_limit twins;
 	uint64_t announcements;		/* also the id of the newest one's frame */
+	struct silence silence;		/* of gossipd */
+	uint64_t questions;		/* whether it answers */
+	bool silent;			/* and it was too long */
 };
 
 /* -- the table: sorted by name, so that a walk has an order and a search is short -- */
@@ -384,6 +391,8 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	struct gossip *g = ctx;
 
 	(void)c;
+	if (f->type == MSG_INFO)
+		return f->flags & FRAME_REPLY ? TV_OK : TV_EFORMAT;	/* it lives: that was the question */
 	if (f->flags & FRAME_REPLY)
 		return f->type == MSG_GOSSIP_FIRE ? take_announced(g, f) : TV_EFORMAT;
 	switch (f->type) {
@@ -396,6 +405,50 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	default:
 		return TV_EFORMAT;
 	}
+}
+
+/* -- does it answer? -- */
+
+static void
+ask_for_life(struct gossip *g, struct chan *c)
+{
+	struct buf *b = chan_begin(c, MSG_INFO, 0, ++g->questions);
+
+	if (b == NULL)
+		return;			/* on_down follows */
+	mpw_array(b, 0);
+	(void)chan_end(c);
+}
+
+void
+gossip_look(struct gossip *g)
+{
+	struct silence_conf conf = { ASK_AFTER, PATIENCE,
+	    .gap = mono_add(mono_mul(g->d->conf.member_interval, 2), MONO_S(1)) };
+	struct chan *c = dialer_chan(g->dialer);
+
+	if (c == NULL) {
+		g->silence = (struct silence){ 0 };
+		g->silent = false;
+		return;
+	}
+	switch (silence_look(&g->silence, &conf, clock_mono(), chan_signs(c))) {
+	case SILENCE_ASK:
+		ask_for_life(g, c);
+		break;
+	case SILENCE_DEAD:
+		g->silent = true;
+		break;
+	default:
+		g->silent = false;
+		break;
+	}
+}
+
+enum health_daemon
+gossip_daemon(const struct gossip *g)
+{
+	return g->silent ? DAEMON_SILENT : g->synced ? DAEMON_ANSWERS : DAEMON_AWAY;
 }
 
 static void

@@ -6,6 +6,7 @@
 #define TV_RAFTD_GOSSIP_H
 
 #include "common/member.h"
+#include "raftd/health.h"
 #include "raftd/raftd.h"
 
 #define GOSSIP_MEMBERS_MAX 20000
@@ -31,6 +32,10 @@ struct gossip *gossip_new(struct raftd *d);
 void gossip_free(struct gossip *g);
 /* Connected, and the members were told. */
 bool gossip_synced(const struct gossip *g);
+/* Once a second or so: is our gossipd there, and does it answer? */
+void gossip_look(struct gossip *g);
+/* What the newest look found; a frozen one counts as silent after 5 s. */
+enum health_daemon gossip_daemon(const struct gossip *g);
 void gossip_each_server(struct gossip *g, void (*fn)(void *ctx, const struct gossip_server *s), void *ctx);
 bool gossip_find_server(struct gossip *g, const char *uuid, struct gossip_server *out);
 /* Own entry; false while gossip does not know us. */

@@ -14,6 +14,12 @@ enum fault {
 	SILENT = 8,
 	OTHER_TERM = 16,
 	BEHIND = 32,
+	FULL = 64,
+	NO_RPCD = 128,
+	SILENT_RPCD = 256,
+	NO_GOSSIPD = 512,		/* of the server that looks; of another gossip says that it failed */
+	SILENT_GOSSIPD = 1024,
+	BESIDE = NO_RPCD | SILENT_RPCD | NO_GOSSIPD | SILENT_GOSSIPD,
 	OUT_OF_TOUCH = FAILED | NOT_ALIVE | UNLINKED,
 };
 
@@ -36,10 +42,12 @@ lag(const struct health_facts *f, const struct health_bounds *b)
 static unsigned
 faults_of(const struct health_facts *f, const struct health_bounds *b)
 {
-	unsigned faults = 0;
+	unsigned faults = f->full ? FULL : 0;
 
+	faults |= f->rpcd == DAEMON_AWAY ? NO_RPCD : f->rpcd == DAEMON_SILENT ? SILENT_RPCD : 0;
+	faults |= f->gossipd == DAEMON_AWAY ? NO_GOSSIPD : f->gossipd == DAEMON_SILENT ? SILENT_GOSSIPD : 0;
 	if (f->self)
-		return 0;
+		return faults;
 	if (!f->alive)
 		faults |= f->failed ? FAILED : NOT_ALIVE;
 	if (!f->linked)
@@ -53,21 +61,31 @@ faults_of(const struct health_facts *f, const struct health_bounds *b)
 	return faults;
 }
 
+/* One look that finds what may pass does not change that all was well. */
+static bool
+is_well(bool was, unsigned faults, unsigned before)
+{
+	return faults == 0 || (was && (faults & OUT_OF_TOUCH) == 0 && before == 0);
+}
+
 static void
 judge(struct health_record *r, const struct health_facts *f, const struct health_bounds *b, struct mono now,
     int64_t wall_ns)
 {
 	unsigned faults = faults_of(f, b);
-	bool healthy = faults == 0, first = r->id == 0;
+	bool first = r->id == 0;
+	bool healthy = is_well(!first && r->healthy, faults, r->faults);
+	bool fit = is_well(!first && r->fit, faults & ~BESIDE, r->faults & ~BESIDE);
 
-	if (!first && r->healthy && !healthy && (faults & OUT_OF_TOUCH) == 0 && !r->doubted)
-		healthy = true;			/* for this once */
-	r->doubted = faults != 0;
+	r->faults = faults;
 	r->facts = *f;
 	if (first || healthy != r->healthy) {
 		r->since = now;
 		r->since_wall = wall_ns;
 	}
+	if (first || fit != r->fit)
+		r->fit_since = now;
+	r->fit = fit;
 	r->id = f->id;
 	r->voter = f->voter;
 	r->healthy = healthy;
@@ -101,6 +119,32 @@ put_age(struct buf *out, const char *before, int64_t ns, const char *after)
 	buf_puts(out, after);
 }
 
+/* What needs no number. */
+static const char *
+fault_text(unsigned fault)
+{
+	switch (fault) {
+	case FAILED:
+		return "gossip says that it has failed";
+	case NOT_ALIVE:
+		return "gossip does not have it alive";
+	case UNLINKED:
+		return "no raft link to it is up";
+	case FULL:
+		return "its disk is full";
+	case NO_RPCD:
+		return "its rpcd does not run";
+	case SILENT_RPCD:
+		return "its rpcd does not answer";
+	case NO_GOSSIPD:
+		return "its gossipd does not run";
+	case SILENT_GOSSIPD:
+		return "its gossipd does not answer";
+	default:
+		return NULL;
+	}
+}
+
 /* Who is out of touch cannot keep up either: then only the former is said. */
 static void
 put_faults(struct buf *out, unsigned faults, const struct health_facts *f, const struct health_bounds *b)
@@ -112,12 +156,8 @@ put_faults(struct buf *out, unsigned faults, const struct health_facts *f, const
 			continue;
 		if (out->len > 0)
 			buf_puts(out, "; ");
-		if (fault == FAILED) {
-			buf_puts(out, "gossip says that it has failed");
-		} else if (fault == NOT_ALIVE) {
-			buf_puts(out, "gossip does not have it alive");
-		} else if (fault == UNLINKED) {
-			buf_puts(out, "no raft link to it is up");
+		if (fault_text(fault) != NULL) {
+			buf_puts(out, fault_text(fault));
 		} else if (fault == SILENT) {
 			put_age(out, "last contact ", f->silent_ns, " ago, ");
 			put_age(out, "", b->contact_ns, " allowed");
@@ -154,22 +194,26 @@ health_all(const struct health_book *b)
 }
 
 static bool
-voters_healthy(const struct health_book *b, unsigned *voters, unsigned *healthy)
+voters_fit(const struct health_book *b)
 {
-	*voters = *healthy = 0;
+	unsigned voters = 0, fit = 0;
+
 	for (unsigned i = 0; i < b->count; i++) {
-		*voters += b->records[i].voter;
-		*healthy += b->records[i].voter && b->records[i].healthy;
+		voters += b->records[i].voter;
+		fit += b->records[i].voter && b->records[i].fit;
 	}
-	return *voters > 0 && *voters == *healthy;
+	return voters > 0 && voters == fit;
 }
 
 unsigned
 health_tolerance(const struct health_book *b)
 {
-	unsigned voters, healthy, quorum;
+	unsigned voters = 0, healthy = 0, quorum;
 
-	(void)voters_healthy(b, &voters, &healthy);
+	for (unsigned i = 0; i < b->count; i++) {
+		voters += b->records[i].voter;
+		healthy += b->records[i].voter && b->records[i].healthy;
+	}
 	quorum = voters / 2 + 1;
 	return healthy > quorum ? healthy - quorum : 0;
 }
@@ -179,11 +223,10 @@ health_may_vote(const struct health_book *b, raft_id id, struct mono stabilizati
     struct mono now)
 {
 	const struct health_record *r = health_find(b, id);
-	unsigned voters, healthy;
 
-	if (r == NULL || !r->healthy)
+	if (r == NULL || !r->fit)
 		return false;
-	if (mono_sub(now, r->since).ns >= stabilization.ns)
+	if (mono_sub(now, r->fit_since).ns >= stabilization.ns)
 		return true;
-	return leading.ns < stabilization.ns && voters_healthy(b, &voters, &healthy);
+	return leading.ns < stabilization.ns && voters_fit(b);
 }

@@ -2,10 +2,13 @@
  * Health of the servers of the configuration as the leader judges it, pure: from facts of one look to records that
  * last from look to look.
  *
- * A server is healthy when gossip has it alive, its link is up, it answered within the contact threshold, and its log
- * ends in the leader's term and not further behind than allowed.  How far behind is measured against the leader's log
+ * A server is healthy when gossip has it alive, its link is up, it answered within the contact threshold, its log
+ * ends in the leader's term and not further behind than allowed, its disk has room, and the daemons beside its raftd
+ * answer.  How far behind is measured against the leader's log
  * at the look before: at tens of thousands of entries a second, any number of entries is but an instant.  One look
  * with a late answer is no illness: it takes two in a row; who left, failed or lost its link is unhealthy at once.
+ *
+ * Fit for a vote is who is healthy but for the daemons beside its raftd: agreeing needs neither rpcd nor gossipd.
  */
 #ifndef TV_HEALTH_H
 #define TV_HEALTH_H
@@ -13,11 +16,19 @@
 #include "common/buf.h"
 #include "raftd/core/raft.h"
 
+enum health_daemon {			/* gossipd or rpcd beside a raftd */
+	DAEMON_ANSWERS,			/* or nothing is known of it */
+	DAEMON_AWAY,
+	DAEMON_SILENT,			/* it is connected, and does not answer */
+};
+
 struct health_facts {			/* of one server, now */
 	raft_id id;
 	bool voter, self;
 	bool alive, failed;		/* by gossip; neither: left, or unknown */
 	bool linked;			/* its link is proven */
+	bool full;			/* its disk takes no more writes */
+	enum health_daemon rpcd, gossipd;	/* for longer than a restart takes; gossipd: of the server that looks */
 	int64_t silent_ns;		/* since its last answer, or since we lead when there was none */
 	uint64_t term, index;		/* end of its log as far as it is known to equal ours */
 };
@@ -31,9 +42,11 @@ struct health_bounds {
 
 struct health_record {
 	raft_id id;
-	bool voter, healthy, doubted;
+	bool voter, healthy, fit;
+	unsigned faults;		/* of the newest look */
 	struct mono since;		/* healthy or not since then */
 	int64_t since_wall;		/* the same, ns since the epoch */
+	struct mono fit_since;		/* fit or not since then */
 	struct mono dead_since;		/* failed in gossip and silent on its link since then; 0: it is not */
 	struct health_facts facts;	/* of the newest look, as are the book's bounds */
 };
@@ -56,8 +69,8 @@ bool health_all(const struct health_book *b);
 /* How many voters may fail before the quorum is gone, by what is healthy now. */
 unsigned health_tolerance(const struct health_book *b);
 /*
- * Has this learner been healthy long enough to get a vote?  A cluster that is just being put together does not wait:
- * while its leader has led for less than `stabilization` and all voters are healthy, a healthy learner will do.
+ * Has this learner been fit long enough to get a vote?  A cluster that is just being put together does not wait:
+ * while its leader has led for less than `stabilization` and all voters are fit, a fit learner will do.
  */
 bool health_may_vote(const struct health_book *b, raft_id id, struct mono stabilization, struct mono leading,
     struct mono now);

@@ -9,6 +9,7 @@
 #include "raftd/engine.h"
 #include "raftd/gossip.h"
 #include "raftd/info.h"
+#include "raftd/leaderless.h"
 #include "raftd/links.h"
 #include "raftd/looptime.h"
 #include "raftd/restores.h"
@@ -40,9 +41,27 @@ close_section(struct buf *out, const char *name, struct section *s)
 	s->count = 0;
 }
 
+/* Why there is no leader, and with whom it is hard to talk; only where there is something to tell. */
+static void
+add_trouble(struct raftd *d, struct section *raft)
+{
+	struct buf b = BUF_INIT(65536);
+
+	if (leaderless_text(d, &b))
+		add(raft, "why_no_leader", buf_cstr(&b));
+	else
+		links_trouble(d->links, &b);
+	if (engine_status(d->engine)->leader != 0 && b.len > 0)
+		add(raft, "trouble", buf_cstr(&b));
+	buf_done(&b);
+}
+
 static void
 add_process(struct raftd *d, struct section *s)
 {
+	static const char *const gossips[] = {
+		[DAEMON_ANSWERS] = "connected", [DAEMON_AWAY] = "away", [DAEMON_SILENT] = "silent",
+	};
 	char text[64];
 	unsigned proven = 0;
 
@@ -51,7 +70,7 @@ add_process(struct raftd *d, struct section *s)
 	snprintf(text, sizeof(text), "%u", proven);
 	add(s, "links", text);
 	add(s, "link_encryption", cluster_seals(&d->cluster) ? "noise" : "none");
-	add(s, "gossip", gossip_synced(d->gossip) ? "connected" : "away");
+	add(s, "gossip", gossips[gossip_daemon(d->gossip)]);
 	unserved_info(d->unserved, add, s);
 	add(s, "node_id", d->id.uuid);
 	add(s, "store_id", d->id.store_id);
@@ -75,6 +94,7 @@ info_write(struct raftd *d, struct chan *c, uint64_t id)
 	engine_info(d->engine, add, &s);
 	looptime_info(d->looptime, add, &s);
 	snapshots_info(d->snapshots, add, &s);
+	add_trouble(d, &s);
 	close_section(out, "raft", &s);
 	add_process(d, &s);
 	close_section(out, "raftd", &s);
@@ -131,6 +151,22 @@ info_status_peers(struct raftd *d, struct buf *out)
 	schema_pack(&text_list_schema, &list, out);
 }
 
+/* What is to be told of a server beside that it leads, follows or learns; "" nothing. */
+static const char *
+seat_state(struct raftd *d, const struct raft_server_conf *s)
+{
+	const struct peer *p = links_find_id(d->links, s->id);
+	struct gossip_server g;
+
+	if (s->id == d->id.self)
+		return d->removed ? "removed" : "";
+	if (p != NULL && p->proven)
+		return "";
+	if (!gossip_find_server(d->gossip, s->uuid, &g) || g.status == MEMBER_ALIVE)
+		return "unreachable";
+	return g.status == MEMBER_LEFT ? "left" : "failed";
+}
+
 void
 info_configuration(struct raftd *d, struct buf *out)
 {
@@ -147,7 +183,9 @@ info_configuration(struct raftd *d, struct buf *out)
 		servers[i] = (struct raft_server){
 			.ID = span_str(conf->servers[i].uuid), .Node = span_str(conf->servers[i].name),
 			.Address = span_str(conf->servers[i].addr), .Leader = conf->servers[i].id == leader,
-			.ProtocolVersion = span_str("3"), .Voter = conf->servers[i].voter,
+			.ProtocolVersion = span_str("3"),
+			.Voter = conf->servers[i].voter && !(d->removed && conf->servers[i].id == d->id.self),
+			.State = span_str(seat_state(d, &conf->servers[i])),
 		};
 	schema_pack(&raft_configuration_schema, &c, out);
 }

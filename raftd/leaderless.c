@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "raftd/engine.h"
+#include "raftd/forming.h"
 #include "raftd/gossip.h"
 #include "raftd/leaderless.h"
 #include "raftd/links.h"
@@ -21,8 +22,9 @@ said_by_gossip(struct raftd *d, const char *uuid)
 	    g.status == MEMBER_FAILED ? "failed" : "left";
 }
 
+/* The voters: who is here, who is not, and whether that is enough. */
 static void
-tell(struct raftd *d, int64_t seconds)
+put_voters(struct raftd *d, struct buf *out)
 {
 	const struct raft_config *c = raft_config(engine_core(d->engine));
 	unsigned voters = raft_config_voters(c), here = 0;
@@ -43,12 +45,45 @@ tell(struct raftd *d, int64_t seconds)
 		    log_safe(span_str(s->name), name, sizeof(name)), s->addr, said_by_gossip(d, s->uuid));
 	}
 	if (here < voters / 2 + 1)
-		log_warn("raft", "no leader for %lld s: %u of %u voters are here, and %u are needed; waiting for %s",
-		    (long long)seconds, here, voters, voters / 2 + 1, buf_cstr(&missing));
+		buf_printf(out, "%u of %u voters are here, and %u are needed; waiting for %s", here, voters, voters / 2 + 1,
+		    buf_cstr(&missing));
+	else if (missing.len > 0)
+		buf_printf(out, "%u of %u voters are here, which is enough to elect one: see the logs of their raftd; missing: "
+		    "%s", here, voters, buf_cstr(&missing));
 	else
-		log_warn("raft", "no leader for %lld s, though %u of %u voters are here: see the logs of their raftd; missing: %s",
-		    (long long)seconds, here, voters, missing.len > 0 ? buf_cstr(&missing) : "nobody");
+		buf_printf(out, "all %u voters are here: see the logs of their raftd", voters);
 	buf_done(&missing);
+}
+
+bool
+leaderless_text(struct raftd *d, struct buf *out)
+{
+	const struct raft_status *st = engine_status(d->engine);
+
+	if (st->leader != 0)
+		return false;
+	if (d->fenced != 0)
+		buf_puts(out, "fenced: an operator has recovered this cluster without this server; see its log for the way back");
+	else if (d->refusal[0] != '\0')
+		buf_puts(out, d->refusal);
+	else if (forming_text(d->forming, out))
+		;
+	else if (!st->voter)
+		buf_puts(out, "this server is no voter, and no leader is in touch with it");
+	else
+		put_voters(d, out);
+	links_trouble(d->links, out);
+	return true;
+}
+
+static void
+tell(struct raftd *d, int64_t seconds)
+{
+	struct buf why = BUF_INIT(32768);
+
+	put_voters(d, &why);
+	log_warn("raft", "no leader for %lld s: %s", (long long)seconds, buf_cstr(&why));
+	buf_done(&why);
 }
 
 void
@@ -57,6 +92,10 @@ leaderless_look(struct leaderless *l, struct raftd *d)
 	const struct raft_status *st = engine_status(d->engine);
 	struct mono now = clock_mono();
 
+	if (st->leader != 0) {
+		d->refusal[0] = '\0';
+		d->removed = false;
+	}
 	if (st->leader != 0 || !st->voter || d->id.generation == 0 || d->fenced != 0) {
 		*l = (struct leaderless){ 0 };
 		return;

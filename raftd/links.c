@@ -27,6 +27,7 @@
 							 * can make up any number, the configuration's must find a place */
 #define CALLS_MAX 64
 #define SWEEP 0.5			/* seconds */
+#define TROUBLE_LASTS MONO_S(10)	/* a server is asked again every few seconds */
 
 struct link {				/* accepted */
 	struct links *l;
@@ -54,8 +55,9 @@ struct dialled {
 	bool wanted;			/* mark of links_sync() */
 	bool pinging;
 	struct mono pinged, answered;
-	char complaint[512];		/* last refusal that was logged */
-	struct mono complained;
+	char complaint[512];		/* last refusal that was logged; "" since it was proven */
+	struct mono complained, refused;	/* when that was logged; when it happened last */
+	bool broke_off;			/* the newest connection ended within the handshake */
 };
 
 struct links {
@@ -136,6 +138,7 @@ complain(struct dialled *p, const char *why)
 {
 	struct mono now = clock_mono();
 
+	p->refused = now;
 	if (strcmp(p->complaint, why) == 0 && mono_sub(now, p->complained).ns < MONO_S(60).ns)
 		return;
 	snprintf(p->complaint, sizeof(p->complaint), "%s", why);
@@ -232,6 +235,7 @@ dialled_up(void *ctx, struct chan *c)
 	struct dialled *p = ctx;
 
 	p->chan = c;
+	p->broke_off = false;
 	p->offer = (struct offer){ 0 };
 	p->pinging = false;
 	ping(p);			/* its answer is the peer's hello */
@@ -244,6 +248,8 @@ dialled_down(void *ctx, enum tv_err why)
 
 	if (p->chan != NULL)
 		log_debug("raft", "link to %s (%s) down: %s", p->pub.name, p->pub.addr, tv_strerror(why));
+	else
+		p->broke_off = why == TV_ECLOSED || why == TV_EAUTH || why == TV_EFORMAT;
 	p->chan = NULL;
 	calls_fail_all(p->calls, TV_ECLOSED);
 	set_state(p, false, false);
@@ -861,6 +867,32 @@ const struct peer *
 links_at(struct links *l, unsigned i)
 {
 	return &l->peers[i]->pub;
+}
+
+static const char *
+trouble_of(const struct dialled *p)
+{
+	if (p->pub.proven)
+		return NULL;
+	if (p->broke_off)
+		return "it breaks the handshake off, as one does that has another server.key: all servers need the same "
+		    "(on both sides the log of raftd has the reason)";
+	return p->complaint[0] != '\0' && mono_sub(clock_mono(), p->refused).ns < TROUBLE_LASTS.ns ? p->complaint : NULL;
+}
+
+void
+links_trouble(struct links *l, struct buf *out)
+{
+	char name[128];
+
+	for (unsigned i = 0; i < l->count; i++) {
+		const struct dialled *p = l->peers[i];
+		const char *why = trouble_of(p);
+
+		if (why != NULL)
+			buf_printf(out, "%scannot be linked with %s (%s): %s", out->len > 0 ? "; " : "",
+			    log_safe(span_str(p->pub.name), name, sizeof(name)), p->pub.addr, why);
+	}
 }
 
 void

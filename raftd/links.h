@@ -52,6 +52,11 @@ const struct peer *links_find(struct links *l, const char *uuid);
 const struct peer *links_find_id(struct links *l, raft_id id);
 unsigned links_count(struct links *l);
 const struct peer *links_at(struct links *l, unsigned i);
+/*
+ * Appends "; cannot be linked with n2 (ADDRESS): WHY" for each server that answers and could not be proven, or nothing:
+ * another key, another cluster, a copy.
+ */
+void links_trouble(struct links *l, struct buf *out);
 /* Tries a peer that is down at once (gossip says that it is alive). */
 void links_kick(struct links *l, const char *uuid);
 

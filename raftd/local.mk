@@ -54,6 +54,7 @@ raftd_raftd_SOURCES = \
 	raftd/forming.c raftd/forming.h raftd/handover.c raftd/handover.h \
 	raftd/autopilot.c raftd/autopilot.h raftd/recover.c raftd/recover.h raftd/fence.c raftd/fence.h \
 	raftd/leaderless.c raftd/leaderless.h raftd/unserved.c raftd/unserved.h \
+	raftd/served.c raftd/served.h \
 	raftd/saves.c raftd/saves.h raftd/restores.c raftd/restores.h raftd/upload.c raftd/upload.h \
 	raftd/op_snapshot.c raftd/op_snapshot.h \
 	raftd/snapshots.c raftd/snapshots.h raftd/snapshot_recv.c raftd/snapshot_recv.h \

@@ -26,6 +26,7 @@
 #include "raftd/saves.h"
 #include "raftd/snapshot_recv.h"
 #include "raftd/snapshots.h"
+#include "raftd/served.h"
 #include "raftd/unserved.h"
 
 #define START_RETRY 1.0			/* seconds between looks whether there is room to start */
@@ -196,6 +197,7 @@ begin(struct raftd *d)
 	d->recover = recover_new(d);
 	d->members = membership_new(d);
 	d->unserved = unserved_new(d);
+	d->served = served_new(d);
 	d->snapshots = snapshots_new(d);
 	d->saves = saves_new(d);
 	d->restores = restores_new(d);
@@ -203,8 +205,8 @@ begin(struct raftd *d)
 	d->links = links_new(d);
 	d->clients = clients_new(d);
 	if (d->saves == NULL || d->restores == NULL || d->autopilot == NULL || d->recover == NULL ||
-	    d->leader == NULL || d->members == NULL || d->unserved == NULL || d->snapshots == NULL || d->gossip == NULL || d->links == NULL ||
-	    d->clients == NULL || d->looptime == NULL || engine_start(d->engine) != TV_OK)
+	    d->leader == NULL || d->members == NULL || d->unserved == NULL || d->served == NULL || d->snapshots == NULL || d->gossip == NULL ||
+	    d->links == NULL || d->clients == NULL || d->looptime == NULL || engine_start(d->engine) != TV_OK)
 		return TV_ENOMEM;
 	d->forming = forming_new(d);
 	if (d->forming == NULL)
@@ -335,6 +337,7 @@ raftd_stop(struct daemon_spec *spec)
 	gossip_free(d->gossip);
 	membership_free(d->members);
 	unserved_free(d->unserved);
+	served_free(d->served);
 	recover_free(d->recover);
 	autopilot_free(d->autopilot);
 	leader_free(d->leader);

@@ -15,6 +15,7 @@
 #include "raftd/membership.h"
 #include "raftd/membership_int.h"
 #include "raftd/policy.h"
+#include "raftd/served.h"
 #include "raftd/unserved.h"
 
 #define TELL_EVERY MONO_S(5)
@@ -311,7 +312,9 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	ev_timer_again(loop, w);
 	autopilot_look(m->d->autopilot);
 	leaderless_look(&m->leaderless, m->d);
+	gossip_look(m->d->gossip);
 	unserved_look(m->d->unserved);
+	served_look(m->d->served);
 	run_policy(m);
 	leave_poke(m->leave);
 }

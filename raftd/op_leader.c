@@ -169,8 +169,9 @@ static const struct {
 void
 op_leader(struct request *q)
 {
-	/* A stale look at the configuration is anybody's to give. */
-	if (!engine_is_leader(q->d->engine) && !(q->op->code == OP_RAFT_CONFIGURATION && q->mode == OP_STALE)) {
+	/* A stale look at the servers is anybody's to give. */
+	if (!engine_is_leader(q->d->engine) && !(q->mode == OP_STALE &&
+	    (q->op->code == OP_RAFT_CONFIGURATION || q->op->code == OP_AUTOPILOT_HEALTH))) {
 		not_leader(q);
 		return;
 	}

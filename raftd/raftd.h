@@ -43,6 +43,8 @@ struct raftd {
 	bool data_lost;			/* the data folder was removed under us */
 	uint64_t fenced;		/* generation that the cluster was recovered as without us; 0: none heard of */
 	struct log_limit notices;	/* of other servers about us */
+	char refusal[1024];		/* the newest notice; "" when there is none, or a leader is known since */
+	bool removed;			/* it said that we were removed for good */
 	struct { enum raft_role role; uint64_t term; raft_id leader; } told;	/* last logged */
 
 	struct diskspace *space;	/* is there room for more */
@@ -58,6 +60,7 @@ struct raftd {
 	struct recover *recover;	/* of a cluster that lost its majority */
 	struct membership *members;	/* who is in the configuration */
 	struct unserved *unserved;	/* what to do about an rpcd that does not answer */
+	struct served *served;		/* do the other servers' rpcds answer? */
 	struct forming *forming;	/* bootstrap */
 	struct clients *clients;	/* rpcd */
 	struct leader *leader;		/* duties while we lead */

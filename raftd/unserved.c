@@ -10,13 +10,14 @@
 #include "raftd/clients.h"
 #include "raftd/engine.h"
 #include "raftd/membership.h"
+#include "raftd/served.h"
 #include "raftd/successor.h"
 #include "raftd/unserved.h"
 
 #define PATIENCE MONO_S(5)
 #define ASK_AFTER MONO_S(2)
-#define PEERS_ANSWER_WITHIN MONO_S(1)
 #define TELL_EVERY MONO_S(60)
+#define PINGS_MAX 16
 #define QUESTIONS_MAX 16		/* of peers, that wait for our rpcd; they ask again */
 
 struct unserved {
@@ -32,6 +33,8 @@ struct unserved {
 	} survey;
 	struct link_question questions[QUESTIONS_MAX];
 	unsigned question_count;
+	uint64_t pinged_signs;		/* of our rpcd when it was asked for others last */
+	unsigned pings;			/* since it last gave a sign */
 };
 
 /* -- is our rpcd there? -- */
@@ -134,47 +137,15 @@ survey_end(struct unserved *u)
 	membership_transfer(d->members, span_str(to->uuid), SPAN_NONE, on_transfer, NULL);
 }
 
-/* [u8 err, str text] */
-static enum successor_state
-read_answer(struct span body)
-{
-	struct rd r = rd_span_over(body);
-	uint32_t fields = mpr_array(&r);
-	uint64_t err = mpr_uint(&r, UINT8_MAX);
-
-	(void)mpr_bytes(&r, UINT8_MAX);
-	if (fields != 2 || rd_end(&r) != TV_OK)
-		return SUCCESSOR_UNKNOWN;
-	return err == 0 ? SUCCESSOR_SERVED : err == (uint64_t)-(int)TV_EUNREACH ? SUCCESSOR_DESERTED : SUCCESSOR_UNKNOWN;
-}
-
 static void
 on_answer(void *ctx, enum tv_err err, struct span body)
 {
 	struct ask *a = ctx;
 	struct survey *s = &a->u->survey;
 
-	s->others[a->i].state = err == TV_OK ? read_answer(body) : err == TV_ETIMEOUT ? SUCCESSOR_SILENT : SUCCESSOR_GONE;
+	s->others[a->i].state = served_answer(err, body);
 	if (--s->waiting == 0)
 		survey_end(a->u);
-}
-
-/* What is known without asking, or SUCCESSOR_SILENT when a question is on its way. */
-static enum successor_state
-ask_peer(struct unserved *u, const struct raft_server_conf *c, struct ask *a)
-{
-	const struct peer *p = links_find_id(u->d->links, c->id);
-	static const uint8_t nothing[] = { 0x90 };	/* [] */
-
-	if (p == NULL || !p->proven)
-		return SUCCESSOR_GONE;
-	if ((p->hello.features & RAFT_FEATURE_SERVED) == 0)
-		return SUCCESSOR_UNKNOWN;
-	if (links_ask(u->d->links, c->uuid, MSG_RAFT_SERVED, span_of(nothing, sizeof(nothing)), PEERS_ANSWER_WITHIN,
-	    on_answer, a) != TV_OK)
-		return SUCCESSOR_GONE;
-	u->survey.waiting++;
-	return SUCCESSOR_SILENT;
 }
 
 static void
@@ -191,7 +162,9 @@ survey_begin(struct unserved *u)
 			continue;
 		*a = (struct ask){ u, s->count };
 		s->others[s->count].id = c->servers[i].id;
-		s->others[s->count++].state = ask_peer(u, &c->servers[i], a);
+		s->waiting++;
+		s->others[s->count].state = served_ask(u->d, &c->servers[i], on_answer, a);
+		s->waiting -= s->others[s->count++].state != SUCCESSOR_SILENT;
 	}
 	if (--s->waiting == 0)
 		survey_end(u);
@@ -219,6 +192,23 @@ unserved_look(struct unserved *u)
 
 /* -- another leader asks -- */
 
+/* A frozen one gets no more of them than it takes to hear it when it wakes: they would pile up for days. */
+static bool
+ping(struct unserved *u)
+{
+	uint64_t signs = clients_signs(u->d->clients);
+
+	if (signs != u->pinged_signs)
+		u->pings = 0;
+	u->pinged_signs = signs;
+	if (u->pings >= PINGS_MAX)
+		return true;
+	if (!clients_ping(u->d->clients))
+		return false;
+	u->pings++;
+	return true;
+}
+
 enum tv_err
 unserved_question(struct unserved *u, const struct link_question *q, struct span body)
 {
@@ -228,7 +218,7 @@ unserved_question(struct unserved *u, const struct link_question *q, struct span
 		return TV_EFORMAT;
 	if (!clients_served(u->d->clients))
 		links_answer(u->d->links, q, TV_EUNREACH, "no rpcd is connected here");
-	else if (!clients_ping(u->d->clients))
+	else if (!ping(u))
 		links_answer(u->d->links, q, TV_EAGAIN, "rpcd here is of another build");
 	else if (u->question_count < QUESTIONS_MAX)
 		u->questions[u->question_count++] = *q;

@@ -10,6 +10,7 @@
 
 #define ADMIN_TASKS_MAX 256
 #define INFO_BYTES_MAX (4u << 20)
+#define INFO_WAIT MONO_S(5)		/* it comes from memory: who takes longer is stopped, and that is shown */
 
 struct task {
 	struct admin *a;
@@ -292,9 +293,8 @@ info_finish(struct task *t)
 }
 
 static void
-info_answered(void *ctx, enum tv_err err, struct span body)
+info_take(struct task *t, enum tv_err err, struct span body)
 {
-	struct task *t = ctx;
 	struct rd r = rd_span_over(body);
 	uint32_t n = err == TV_OK ? mpr_map(&r) : 0;
 	size_t before = t->out.len;
@@ -312,6 +312,26 @@ info_answered(void *ctx, enum tv_err err, struct span body)
 }
 
 static void
+gossip_info(void *ctx, enum tv_err err, struct span body)
+{
+	struct task *t = ctx;
+
+	if (err == TV_ETIMEOUT)
+		view_missed(t->a->conf.view);
+	info_take(t, err, body);
+}
+
+static void
+raft_info(void *ctx, enum tv_err err, struct span body)
+{
+	struct task *t = ctx;
+
+	if (err == TV_ETIMEOUT)
+		raft_local_missed(t->a->conf.raft);
+	info_take(t, err, body);
+}
+
+static void
 info_soon(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	(void)loop;
@@ -324,6 +344,7 @@ admin_info(struct admin *a, admin_info_done *done, void *ctx)
 {
 	static const uint8_t empty[] = { 0x90 };
 	struct span body = span_of(empty, sizeof(empty));
+	struct mono wait = mono_min(a->conf.call_timeout, INFO_WAIT);
 	struct task *t = task_new(a);
 	enum tv_err err;
 
@@ -331,10 +352,10 @@ admin_info(struct admin *a, admin_info_done *done, void *ctx)
 		return TV_ELIMIT;
 	t->info_done = done;
 	t->ctx = ctx;
-	if (view_call(a->conf.view, MSG_INFO, body, a->conf.call_timeout, info_answered, t, &err) != 0)
+	if (view_call(a->conf.view, MSG_INFO, body, wait, gossip_info, t, &err) != 0)
 		t->waiting++;
 	if (a->conf.raft != NULL &&
-	    raft_local_call(a->conf.raft, MSG_INFO, body, a->conf.call_timeout, info_answered, t, &err) != 0)
+	    raft_local_call(a->conf.raft, MSG_INFO, body, wait, raft_info, t, &err) != 0)
 		t->waiting++;
 	if (t->waiting == 0) {
 		ev_timer_init(&t->soon, info_soon, 0., 0.);

@@ -92,8 +92,8 @@ finish_health(struct request *r, const struct op_reply *reply)
 static void
 run_health(struct request *r)
 {
-	api_query_dc(r);
-	api_start(r, OP_AUTOPILOT_HEALTH, &(struct empty_rec){ 0 }, finish_health);
+	if (api_query(r, false))
+		api_start(r, OP_AUTOPILOT_HEALTH, &(struct empty_rec){ 0 }, finish_health);
 }
 
 static void
@@ -162,8 +162,8 @@ finish_state(struct request *r, const struct op_reply *reply)
 static void
 run_state(struct request *r)
 {
-	api_query_dc(r);
-	api_start(r, OP_AUTOPILOT_HEALTH, &(struct empty_rec){ 0 }, finish_state);
+	if (api_query(r, false))
+		api_start(r, OP_AUTOPILOT_HEALTH, &(struct empty_rec){ 0 }, finish_state);
 }
 
 const struct endpoint api_autopilot[] = {

@@ -326,8 +326,8 @@ own_info(void *ctx, struct buf *b)
 	put_text(b, "version", TV_VERSION);
 	put_text(b, "sandbox", sandbox_status());
 	put_text(b, "folders", daemon_folders());
-	put_text(b, "gossipd", view_is_up(p->view) ? "connected" : "away");
-	put_text(b, "raftd", p->raft == NULL ? "none" : raft_local_status(p->raft)->up ? "connected" : "away");
+	put_text(b, "gossipd", view_state(p->view));
+	put_text(b, "raftd", p->raft == NULL ? "none" : raft_local_state(p->raft));
 	for (unsigned i = 0; i < count; i++)
 		put_number(b, numbers[i].name, numbers[i].value);
 	return count + 5;

@@ -25,6 +25,7 @@ struct raft_local {
 	struct raft_local_status status;
 	bool greeted;
 	bool knows_ping;	/* raftd is of our build */
+	bool mute;		/* a question was not answered in time, and nothing came since */
 	bool due;		/* an answer was awaited that should come at once, and no MSG_PING was answered since */
 	unsigned failures;	/* to connect, in a row */
 	struct silence silence;
@@ -65,6 +66,7 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	struct raft_local *r = ctx;
 	enum tv_err err;
 
+	r->mute = false;
 	if (!r->greeted) {
 		r->greeted = greet_check(f) == TV_OK;
 		r->knows_ping = r->greeted && greet_same_build(f);
@@ -102,6 +104,9 @@ on_down(void *ctx, enum tv_err why)
 {
 	struct raft_local *r = ctx;
 
+	if (why != TV_ETIMEOUT)
+		r->mute = false;
+	r->greeted = false;
 	if (++r->failures == DOWN_WARN_AFTER)
 		log_warn("rpc", "no connection to raftd at %s (%s); trying again, requests go to other servers",
 		    r->conf.path, tv_strerror(why));
@@ -135,6 +140,7 @@ on_look(struct ev_loop *loop, ev_timer *w, int revents)
 	case SILENCE_DEAD:
 		log_warn("rpc", "raftd has not answered for 3 s (is it stopped, or does the machine swap?): "
 		    "requests go to other servers until it does");
+		r->mute = true;
 		chan_close(c, TV_ETIMEOUT);
 		break;
 	default:
@@ -187,6 +193,21 @@ const struct raft_local_status *
 raft_local_status(const struct raft_local *r)
 {
 	return &r->status;
+}
+
+const char *
+raft_local_state(const struct raft_local *r)
+{
+	/* Connected by the kernel, and then not a word: frozen since before. */
+	if (r->mute || (dialer_chan(r->dialer) != NULL && !r->greeted))
+		return "silent";
+	return r->status.up ? "connected" : "away";
+}
+
+void
+raft_local_missed(struct raft_local *r)
+{
+	r->mute = true;
 }
 
 uint64_t

@@ -37,6 +37,10 @@ struct raft_local_conf {
 struct raft_local *raft_local_new(const struct raft_local_conf *conf);
 void raft_local_free(struct raft_local *r);
 const struct raft_local_status *raft_local_status(const struct raft_local *r);
+/* "connected", "silent" (it runs, and does not answer: stopped, or the machine swaps) or "away"; for info. */
+const char *raft_local_state(const struct raft_local *r);
+/* It has not answered a question in time: silent until it says something, or goes. */
+void raft_local_missed(struct raft_local *r);
 /* Asks; as calls_start.  0 with *err TV_EUNREACH when the channel is down (nothing was sent). */
 uint64_t raft_local_call(struct raft_local *r, uint16_t type, struct span body, struct mono timeout,
     calls_done *done, void *ctx, enum tv_err *err);

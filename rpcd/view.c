@@ -38,6 +38,7 @@ struct view {
 	struct arena scratch;
 	uint64_t round, overflow;
 	bool greeted, synced;
+	bool mute;		/* a question was not answered in time, and nothing came since */
 	unsigned failures;	/* to connect, in a row */
 };
 
@@ -199,6 +200,7 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	struct view *v = ctx;
 
 	(void)c;
+	v->mute = false;
 	if (!v->greeted) {
 		v->greeted = greet_check(f) == TV_OK;
 		return v->greeted ? TV_OK : TV_EFORMAT;
@@ -260,6 +262,9 @@ on_down(void *ctx, enum tv_err why)
 {
 	struct view *v = ctx;
 
+	if (why != TV_ETIMEOUT)
+		v->mute = false;
+	v->greeted = false;
 	if (++v->failures == DOWN_WARN_AFTER)
 		log_warn("rpc", "no connection to gossipd at %s (%s); going on with the members known so far",
 		    v->conf.path, tv_strerror(why));
@@ -308,6 +313,20 @@ view_free(struct view *v)
 	}
 	arena_done(&v->scratch);
 	free(v);
+}
+
+const char *
+view_state(const struct view *v)
+{
+	if (v->mute || (dialer_chan(v->dialer) != NULL && !v->greeted))
+		return "silent";
+	return view_is_up(v) ? "connected" : "away";
+}
+
+void
+view_missed(struct view *v)
+{
+	v->mute = true;
 }
 
 bool

@@ -36,6 +36,9 @@ struct view_conf {
 struct view *view_new(const struct view_conf *conf);
 void view_free(struct view *v);
 bool view_is_up(const struct view *v);		/* connected to gossipd, and synced */
+/* As raft_local_state() and raft_local_missed(), of gossipd. */
+const char *view_state(const struct view *v);
+void view_missed(struct view *v);
 /* Members in bytewise order of their names; borrowed until the loop runs on. */
 unsigned view_count(const struct view *v, enum gossip_pool pool);
 const struct member *view_at(const struct view *v, enum gossip_pool pool, unsigned i);

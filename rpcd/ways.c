@@ -25,13 +25,20 @@
 #define LOOK_AROUND_EVERY MONO_S(10)
 #define REIGN_OVER_S 5.0		/* who leads no more has this long to answer what it was asked as the leader */
 
+/* The leader's to answer, but any server says what it sees of it when asked with ?stale. */
+static bool
+shows_servers(const struct op *op)
+{
+	return op->code == OP_RAFT_CONFIGURATION || op->code == OP_AUTOPILOT_HEALTH;
+}
+
 /* Safe to ask again although the first question may have been carried out. */
 static bool
 is_repeatable(const struct op *op)
 {
 	return op->kind == OP_READ || op->kind == OP_VIEW || op->kind == OP_GOSSIP_SERVER || op->kind == OP_SERVER ||
 	    op->code == OP_SESSION_RENEW ||
-	    op->code == OP_RAFT_CONFIGURATION || op->code == OP_COORDINATE_UPDATE;
+	    shows_servers(op) || op->code == OP_COORDINATE_UPDATE;
 }
 
 /* -- one leader after another -- */
@@ -539,7 +546,7 @@ ways_try(struct flight *f)
 		else
 			flight_doom(f, TV_ENOTLEADER);
 	} else if (f->op->kind != OP_READ && !(q.mode == OP_STALE &&
-	    (f->op->kind == OP_SERVER || f->op->code == OP_RAFT_CONFIGURATION))) {
+	    (f->op->kind == OP_SERVER || shows_servers(f->op)))) {
 		go_leader(f, st);
 	} else if (st->leader_id[0] == '\0' && q.mode != OP_STALE) {
 		flight_hold(f, TV_ENOLEADER);

@@ -2,11 +2,13 @@
 """Autopilot: its configuration at every kind of node, health, stabilisation time, and the cleanup of dead servers (S63)."""
 import calendar
 import os
+import signal
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, Writer, main, wait_for  # noqa: E402
+import smalldisk  # noqa: E402
+from cluster import Cluster, Writer, main, skip, wait_for  # noqa: E402
 
 CONFIGURATION = "/v1/operator/autopilot/configuration"
 HEALTH = "/v1/operator/autopilot/health"
@@ -138,6 +140,7 @@ def test_newcomers_wait():
         in_log = lambda text: text in leader.log("raftd")  # noqa: E731
         wait_for("it is added", lambda: in_log("Added peer %s:8300" % new.addr))
         wait_for("it has caught up", lambda: in_log("peer %s:8300 has caught up" % new.addr))
+        assert table(leader)[0]["n4"] == ("learner", "false")
         wait_for("it is healthy", lambda: of(health(leader), "n4")["Healthy"])
         wait_for("it votes", lambda: "n4" in voters(leader) and in_log("Promoted peer %s:8300" % new.addr))
 
@@ -211,4 +214,148 @@ def test_in_pairs():
         assert servers[0].kv_get("a") == b"1" and servers[0].kv_get("b") == b"2"
 
 
-main(test_configuration, test_health, test_newcomers_wait, test_one_after_another, test_in_pairs)
+def settles(node, name, reason):
+    """The leader, asked on node, comes to judge this server so; None: healthy.  clusterctl says the same."""
+    def judged():
+        h = health(node)
+        return of(h, name).get("Reason") == reason and h["FailureTolerance"] == (1 if reason is None else 0)
+    wait_for("%s: %s" % (name, reason or "healthy"), judged)
+    if reason is not None:
+        r = node.ctl("raft", "autopilot", "health", check=False)
+        assert r.returncode == 1 and "%s is not healthy: %s." % (name, reason) in r.stdout.splitlines(), r
+        assert r.stdout.splitlines()[-1] == "Not healthy; 0 more may fail.", r
+
+
+def test_full_disk():
+    """A server whose disk takes no more is not healthy, also while it follows."""
+    if smalldisk.missing():
+        skip(smalldisk.missing())
+    with Cluster("127.71.6") as c:
+        join = ["%s.1" % c.net]
+        servers = [c.add("n%d" % i, i, retry_join=join, raftd=dict(CALM, bootstrap_expect=3, disk_reserve="8M"))
+                   for i in (1, 2, 3)]
+        disks = {n: smalldisk.SmallDisk(n.data, "64M") for n in servers}
+        try:
+            for n in servers:
+                n.start()
+            leader = c.formed(servers)
+            victim = next(n for n in servers if n is not leader)
+            settles(leader, victim.name, None)
+            disks[victim].fill(leave=64 << 10)
+            settles(leader, victim.name, "its disk is full")
+            disks[victim].free()
+            settles(leader, victim.name, None)
+        finally:
+            for n in servers:
+                n.kill()
+            for d in disks.values():
+                d.close()
+
+
+def test_daemons_beside():
+    """A server is not healthy while the rpcd or gossipd beside its raftd is dead or frozen; it keeps its vote."""
+    with Cluster("127.71.7") as c:
+        servers = c.servers(3, raftd=dict(CALM))
+        leader = c.formed(servers)
+        victim = next(n for n in servers if n is not leader)
+        for name in (victim.name, leader.name):
+            settles(leader, name, None)
+        for sig, reason in ((signal.SIGSTOP, "its rpcd does not answer"), (signal.SIGKILL, "its rpcd does not run")):
+            victim.signal(sig, "rpcd")
+            settles(leader, victim.name, reason)
+        victim.wait_end("rpcd")
+        victim.start("rpcd")
+        settles(leader, victim.name, None)
+        # Of itself the leader sees what nobody else can tell it.
+        for sig, reason in ((signal.SIGSTOP, "its gossipd does not answer"), (signal.SIGKILL, "its gossipd does not run")):
+            leader.signal(sig, "gossipd")
+            settles(leader, leader.name, reason)
+            assert leader.is_leader() and len(voters(leader)) == 3
+        leader.wait_end("gossipd")
+        leader.start("gossipd")
+        settles(leader, leader.name, None)
+
+
+def table(node, *args, check=True):
+    """clusterctl raft list-peers: node -> (state, voter), and what it said besides."""
+    r = node.ctl("raft", "list-peers", *args, check=check)
+    rows = [line.split() for line in r.stdout.splitlines()[1:]]
+    return {row[0]: (row[3], row[4]) for row in rows}, r.stderr
+
+
+def test_without_a_leader():
+    """Whoever asks gets the sentence of the log: who is here, how many are needed, for whom it waits."""
+    with Cluster("127.71.8") as c:
+        servers = c.servers(3, raftd=dict(cleanup_dead_servers=False))
+        client = c.client("c1", 9, servers[0])
+        leader = c.formed(servers)
+        client.up()
+        assert sorted(table(leader)[0].values()) == [("follower", "true"), ("follower", "true"), ("leader", "true")]
+        assert "why_no_leader" not in leader.stats("raft")
+        rest = [n for n in servers if n is not leader]
+        rest[0].kill()
+        rest[1].kill("raftd")
+        wait_for("it is seen", lambda: leader.members()[rest[0].name] == 4 and leader.stats("raft")["leader"] == "")
+        said = "1 of 3 voters are here, and 2 are needed; waiting for "
+        parts = ["%s (%s:8300, failed)" % (rest[0].name, rest[0].addr),
+                 "%s (%s:8300, alive in gossip, but its raftd does not answer)" % (rest[1].name, rest[1].addr)]
+        wait_for("info has it", lambda: leader.stats("raft")["why_no_leader"].startswith(said))
+        assert all(p in leader.stats("raft")["why_no_leader"] for p in parts), leader.stats("raft")
+        for node in (leader, client):
+            peers, err = table(node, "--stale")
+            if node is leader:
+                assert peers == {leader.name: ("follower", "true"), rest[0].name: ("failed", "true"),
+                                 rest[1].name: ("unreachable", "true")}, peers
+                assert said in err and all(p in err for p in parts), err
+            r = leader.get(HEALTH + "?stale")
+            assert r.status == 429 and said in r.json()["Reason"] and r.json()["FailureTolerance"] == 0, r
+        assert of(r.json(), rest[0].name)["Reason"].startswith("gossip says that it has failed"), r
+        assert of(r.json(), rest[1].name)["Reason"] == "no raft link to it is up", r
+        r = leader.ctl("raft", "autopilot", "health", check=False)
+        assert r.returncode == 1 and said in r.stdout and r.stdout.endswith("Not healthy; 0 more may fail.\n"), r
+        r = leader.ctl("raft", "list-peers", check=False)
+        assert r.returncode == 1 and "No cluster leader" in r.stderr and said in r.stderr, r
+        assert said in leader.ctl("info", "raft").stdout
+        rest[1].start("raftd")
+        c.leader([leader, rest[1]])
+        wait_for("there is one", lambda: "why_no_leader" not in leader.stats("raft"))
+
+
+def test_removed():
+    """A server that was removed for good does not show itself as a voter."""
+    with Cluster("127.71.9") as c:
+        servers = c.servers(3, raftd=dict(CALM))
+        leader = c.formed(servers)
+        victim = next(n for n in servers if n is not leader)
+        victim.kill("raftd")                # it does not hear of it
+        wait_for("the quorum stays", lambda: leader.ctl("raft", "remove-peer", victim.name, check=False).returncode == 0)
+        assert victim.name not in table(leader)[0]
+        victim.start("raftd")
+        wait_for("it knows", lambda: table(victim, "--stale")[0][victim.name] == ("removed", "false"))
+        assert "was removed for good" in table(victim, "--stale")[1]
+        assert victim.stats("raft")["suffrage"] == "none"
+        assert "was removed for good" in victim.stats("raft")["why_no_leader"]
+
+
+def test_frozen_raftd():
+    """info tells a raftd that is stopped from one that does not run; the same of gossipd."""
+    with Cluster("127.71.10") as c:
+        servers = c.servers(3, raftd=dict(CALM))
+        leader = c.formed(servers)
+        node = next(n for n in servers if n is not leader)
+        for daemon, section in (("raftd", "raft"), ("gossipd", "serf_lan")):
+            node.signal(signal.SIGSTOP, daemon)
+            r = node.ctl("info", section, check=False)
+            assert r.returncode == 1 and daemon + " runs there, but does not answer" in r.stderr, r
+            assert node.stats("rpcd")[daemon] == "silent"
+            node.kill(daemon)
+            wait_for("its end is known", lambda: node.stats("rpcd")[daemon] == "away")
+            r = node.ctl("info", section, check=False)
+            assert r.returncode == 1 and daemon + " does not run there" in r.stderr, r
+            node.start(daemon)
+            wait_for("it is back", lambda: node.stats("rpcd")[daemon] == "connected")
+            assert node.ctl("info", section).stderr == ""
+
+
+main(test_configuration, test_health, test_newcomers_wait, test_one_after_another, test_in_pairs, test_full_disk,
+     test_daemons_beside, test_without_a_leader, test_removed, test_frozen_raftd)

@@ -22,7 +22,9 @@ def in_log(node, text, daemon="raftd", timeout=60.0):
 
 
 def peers(node, query=""):
-    return {s["Node"]: s for s in node.get("/v1/operator/raft/configuration" + query).json()["Servers"]}
+    """The seats; not how the one who answers sees their servers just now."""
+    return {s["Node"]: {k: v for k, v in s.items() if k != "State"}
+            for s in node.get("/v1/operator/raft/configuration" + query).json()["Servers"]}
 
 
 def healthy(node):

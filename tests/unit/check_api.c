@@ -1025,7 +1025,7 @@ START_TEST(autopilot_health)
 		{ .ID = span_str("id2"), .Name = span_str("n\"2"), .Address = span_str("a:2"), .SerfStatus = span_str("failed"),
 		    .LastContact = 1200000000, .StableSince = span_str("t"), .Reason = span_str("no \"link\"") },
 	};
-	struct autopilot_health h = { true, 1, { servers, 1, true } };
+	struct autopilot_health h = { true, 1, { servers, 1, true }, { 0 } };
 	struct request *r = fake_begin("GET", "/v1/operator/autopilot/health", NULL, NULL);
 
 	ck_assert_int_eq(fake.q.op, OP_AUTOPILOT_HEALTH);
@@ -1034,7 +1034,7 @@ START_TEST(autopilot_health)
 	    "\"Address\":\"a:1\",\"SerfStatus\":\"alive\",\"Version\":\"1\",\"Leader\":true,\"LastContact\":\"0s\","
 	    "\"LastTerm\":2,\"LastIndex\":9,\"Healthy\":true,\"Voter\":true,\"StableSince\":\"t\"}]}");
 	fake_end(r);
-	h = (struct autopilot_health){ false, 0, { servers + 1, 1, true } };
+	h = (struct autopilot_health){ false, 0, { servers + 1, 1, true }, { 0 } };
 	r = fake_begin("GET", "/v1/operator/autopilot/health", NULL, NULL);
 	reply_record(&autopilot_health_schema, &h);
 	fake_answered(r, 429, "{\"Healthy\":false,\"FailureTolerance\":0,\"Servers\":[{\"ID\":\"id2\","
@@ -1044,7 +1044,7 @@ START_TEST(autopilot_health)
 	    "\"Reason\":\"no \\\"link\\\"\"}]}");
 	ck_assert_str_eq(fake_header(r, "Content-Type"), "application/json");
 	fake_end(r);
-	h = (struct autopilot_health){ false, 0, { servers, 2, true } };
+	h = (struct autopilot_health){ false, 0, { servers, 2, true }, { 0 } };
 	r = fake_begin("GET", "/v1/operator/autopilot/state", NULL, NULL);
 	reply_record(&autopilot_health_schema, &h);
 	fake_answered(r, 200, "{\"Healthy\":false,\"FailureTolerance\":0,\"Servers\":{\"id1\":{\"ID\":\"id1\","
@@ -1055,6 +1055,14 @@ START_TEST(autopilot_health)
 	    "\"Healthy\":false,\"StableSince\":\"t\",\"Reason\":\"no \\\"link\\\"\","
 	    "\"Status\":\"non-voter\",\"Meta\":null,\"NodeType\":\"voter\"}},"
 	    "\"Leader\":\"id1\",\"Voters\":[\"id1\"]}");
+	fake_end(r);
+	/* Any server's own view, and why there is no leader. */
+	r = fake_begin("GET", "/v1/operator/autopilot/health?stale", NULL, NULL);
+	ck_assert(fake.q.op == OP_AUTOPILOT_HEALTH && fake.q.mode == OP_STALE);
+	h = (struct autopilot_health){ .Servers = { servers, 0, true }, .Reason = span_str("No leader: n2 is away") };
+	reply_record(&autopilot_health_schema, &h);
+	fake_answered(r, 429, "{\"Healthy\":false,\"FailureTolerance\":0,\"Servers\":[],"
+	    "\"Reason\":\"No leader: n2 is away\"}");
 	fake_end(r);
 }
 END_TEST

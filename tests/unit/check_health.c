@@ -125,6 +125,12 @@ START_TEST(why)
 		    "its log is 251 entries behind, 250 allowed" },
 		{ { .alive = true, .linked = true, .term = 7, .index = 1, .silent_ns = 200000001 },
 		    "last contact 200ms ago, 200ms allowed; its log is 999 entries behind, 250 allowed" },
+		{ { .alive = true, .linked = true, .term = 7, .index = 1000, .full = true }, "its disk is full" },
+		{ { .alive = true, .linked = true, .term = 7, .index = 1000, .rpcd = DAEMON_AWAY }, "its rpcd does not run" },
+		{ { .alive = true, .linked = true, .term = 7, .index = 1000, .rpcd = DAEMON_SILENT, .full = true },
+		    "its disk is full; its rpcd does not answer" },
+		{ { .alive = true, .term = 7, .index = 1000, .rpcd = DAEMON_SILENT, .full = true },
+		    "no raft link to it is up" },
 	};
 
 	assert_why(2, "not looked at yet");
@@ -137,6 +143,32 @@ START_TEST(why)
 		assert_why(2, cases[i].text);
 		assert_why(1, "");
 	}
+}
+END_TEST
+
+/* They make it unhealthy, in doubt first, but cost it neither the vote nor the time it has waited for one. */
+START_TEST(daemons_beside)
+{
+	look();
+	f[2].voter = false;
+	f[2].rpcd = DAEMON_AWAY;
+	f[0].gossipd = DAEMON_SILENT;
+	look();			/* 101 */
+	ck_assert(health_all(&b));
+	look();
+	ck_assert(!healthy(1));
+	ck_assert(!healthy(3));
+	ck_assert_uint_eq(health_tolerance(&b), 0);
+	ck_assert(health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(110)));
+	ck_assert(health_may_vote(&b, 3, MONO_S(10), MONO_S(9), MONO_S(102)));
+	f[0].gossipd = DAEMON_AWAY;
+	look();
+	assert_why(1, "its gossipd does not run");
+	f[2].rpcd = DAEMON_ANSWERS;
+	f[2].full = true;	/* what it cannot write it cannot agree to */
+	look();
+	look();			/* 105 */
+	ck_assert(!health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(200)));
 }
 END_TEST
 
@@ -266,6 +298,7 @@ main(void)
 	tcase_add_test(t, gone_at_once);
 	tcase_add_test(t, doubt_before_the_verdict);
 	tcase_add_test(t, why);
+	tcase_add_test(t, daemons_beside);
 	tcase_add_test(t, why_follows_the_verdict);
 	tcase_add_test(t, newcomers_prove_it);
 	tcase_add_test(t, bounds_can_be_off);
