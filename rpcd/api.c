@@ -3,6 +3,8 @@
 #include <strings.h>
 
 #include "common/assert.h"
+#include "common/clock.h"
+#include "common/log.h"
 #include "rpcd/api.h"
 #include "rpcd/filter/filter.h"
 #include "rpcd/gzip.h"
@@ -152,6 +154,8 @@ take_endpoint(struct request *r)
 	struct span folder = arena_printf(&r->arena, "%.*s/", (int)r->path.len, (const char *)r->path.p);
 	if (folder.p != NULL && find_endpoint(folder, &n) != NULL && n == folder.len)
 		moved(r, folder);
+	else if (is_not_yet(r->path))
+		answer_text(r, 404, "not served by this version");
 	else
 		answer_empty(r, 404);
 	return false;
@@ -211,6 +215,8 @@ api_begin(struct api *api, struct request *r)
 	api->stats.live++;
 	r->answer.body.max = api->conf->answer_bytes_max;
 	r->running = true;
+	if (log_enabled(LOG_LVL_DEBUG))
+		r->begun = clock_mono();
 	target_split(r->head.target, &raw, &query);
 	if (take_path(r, raw) && take_endpoint(r) && take_method(r) && take_query(r, query) && api_trusted(r) &&
 	    api_may_administer(r)) {
@@ -334,6 +340,7 @@ api_end(struct request *r)
 	struct api *api = r->api;
 
 	api_cancel(r);
+	request_log(r);
 	if (r->next != NULL)
 		r->next->prev = r->prev;
 	if (r->prev != NULL)

@@ -110,6 +110,11 @@ const struct endpoint *api_endpoint(unsigned i);
 bool api_trusted(struct request *r);
 /* Refuses with 403 what administers and came over TCP, unless http_admin is on (rpcd/trust.c). */
 bool api_may_administer(struct request *r);
+/* Does Consul serve this path, and this version does not?  And the paths in turn, NULL at the end (rpcd/notyet.c). */
+bool is_not_yet(struct span path);
+const char *not_yet(unsigned i);
+/* Logs a request that is over, at debug level (rpcd/reqlog.c). */
+void request_log(const struct request *r);
 /* "GET,PUT" holds "PUT". */
 bool api_in_list(const char *list, const char *word);
 

@@ -167,6 +167,7 @@ on_again(struct request *r, uint64_t number)
 		return false;
 	}
 	r->answered = true;
+	r->answer.status = h->last.block->status;
 	if (h->last.block->status >= 500)
 		r->api->stats.errors++;
 	enqueue(x, block_share(h->last.block));

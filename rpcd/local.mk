@@ -11,7 +11,7 @@ rpcd_librpcroute_a_SOURCES = \
 noinst_LIBRARIES += rpcd/librpcapi.a
 rpcd_librpcapi_a_SOURCES = \
 	rpcd/params.c rpcd/params.h rpcd/request.c rpcd/request.h rpcd/gzip.c rpcd/gzip.h \
-	rpcd/opts.c rpcd/opts.h rpcd/trust.c rpcd/members_json.c rpcd/members_json.h \
+	rpcd/opts.c rpcd/opts.h rpcd/trust.c rpcd/notyet.c rpcd/reqlog.c rpcd/members_json.c rpcd/members_json.h \
 	rpcd/api.c rpcd/api.h rpcd/apihelp.c rpcd/apifilter.c \
 	rpcd/api_kv.c rpcd/api_session.c rpcd/api_catalog.c rpcd/api_health.c rpcd/api_status.c \
 	rpcd/api_agent.c rpcd/api_agent_checks.c rpcd/api_agent_coord.c rpcd/api_operator.c rpcd/api_acl.c \
