@@ -189,11 +189,13 @@ cmd_force_leave(struct ctl *ctl, int argc, char **argv)
 	client_encode(&path, argv[1], false);
 	buf_puts(&path, prune ? "?prune" : "");
 	alive = is_alive(ctl, argv[1]);
+	/* Of one that lives nothing is told that its objection makes untrue. */
 	rc = ctl_put(ctl, "force-leave", buf_cstr(&path), SPAN_NONE, JOIN_TIMEOUT_S,
-	    "Told the cluster that it has left.");
+	    alive ? NULL : "Told the cluster that it has left.");
 	if (rc == 0 && alive)
-		fprintf(stderr, "clusterctl: force-leave: %s was not known to have failed: if it lives, it objects and "
-		    "stays; to take it out, run `clusterctl leave` there\n", argv[1]);
+		fprintf(stderr, "clusterctl: force-leave: %s is not known to have failed: if it lives, it objects and "
+		    "stays, and `clusterctl leave` there takes it out; if it is dead, it is taken for left as soon as "
+		    "that is noticed\n", argv[1]);
 	if (rc == 0 && !has_leader(ctl))
 		fprintf(stderr, "clusterctl: force-leave: there is no leader: a server keeps its seat until there is "
 		    "one, so this does not bring back a lost majority; see `clusterctl raft recover --dry-run`\n");

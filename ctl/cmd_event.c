@@ -237,9 +237,5 @@ cmd_event(struct ctl *ctl, int argc, char **argv)
 		return list_events(ctl, &o);
 	if (strcmp(verb, "watch") == 0 && n == 1 && !aimed)
 		return watch_events(ctl, &o);
-	fprintf(stderr, "usage: clusterctl event fire [--node RE] [--service RE [--tag RE]] [--dc DC] [--coalesce] "
-	    "NAME [PAYLOAD|-|@FILE]\n"
-	    "       clusterctl event list [--name NAME]\n"
-	    "       clusterctl event watch [--name RE] [--exec COMMAND]\n");
-	return 2;
+	return ctl_usage(cmd);
 }

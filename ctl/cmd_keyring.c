@@ -199,6 +199,35 @@ print_list(const json_t *list, bool show_keys)
 	sodium_memzero(&key, sizeof(key));
 }
 
+/* In a map of keys to numbers: ids in their place. */
+static void
+hide_keys(json_t *pool, const char *name)
+{
+	json_t *counts = json_object_get(pool, name), *ids, *count;
+	const char *text;
+	struct ctl_key key;
+
+	if (!json_is_object(counts))
+		return;
+	ids = json_object();
+	json_object_foreach(counts, text, count)
+		json_object_set(ids, keyring_key(text, &key) ? key.id : "?", count);
+	sodium_memzero(&key, sizeof(key));
+	json_object_set_new(pool, name, ids);
+}
+
+static void
+hide_all(json_t *list)
+{
+	json_t *pool;
+	size_t i;
+
+	json_array_foreach(list, i, pool) {
+		hide_keys(pool, "Keys");
+		hide_keys(pool, "PrimaryKeys");
+	}
+}
+
 static int
 do_list(struct ctl *ctl, bool show_keys)
 {
@@ -207,6 +236,8 @@ do_list(struct ctl *ctl, bool show_keys)
 
 	if (list == NULL)
 		return 1;
+	if (ctl->json && !show_keys)
+		hide_all(list);
 	if (ctl->json)
 		out_json(list);
 	else

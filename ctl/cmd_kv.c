@@ -43,12 +43,41 @@ kv_path(struct buf *b, const char *key, const char *first, const struct kv_optio
 	}
 }
 
+/* Keys are paths in a URL, so they begin with no slash: it is left out, as Consul's command line does. */
+static const char *
+plain_key(const char *key)
+{
+	const char *plain = key + strspn(key, "/");
+
+	if (plain != key) {
+		char *shown = out_safe(span_str(plain));
+
+		fprintf(stderr, "clusterctl: kv: a key begins with no slash: taken as \"%s\"\n", shown);
+		free(shown);
+	}
+	return plain;
+}
+
+/* 301: the key would not be the same again behind a path's rules. */
+static int
+complain(struct ctl *ctl, const char *what, const char *key, const struct client_answer *a)
+{
+	if (a->status != 301)
+		return client_complain(ctl->client, what, a);
+	char *shown = out_safe(span_str(key));
+
+	fprintf(stderr, "clusterctl: %s: \"%s\" cannot be a key: between slashes there must be something, and neither "
+	    "\".\" nor \"..\"\n", what, shown);
+	free(shown);
+	return 1;
+}
+
 /* A conditional write answers "true" or "false". */
 static int
 print_outcome(struct ctl *ctl, const char *what, const char *key, bool ok, const struct client_answer *a)
 {
 	if (!ok)
-		return client_complain(ctl->client, what, a);
+		return complain(ctl, what, key, a);
 	if (span_eqs(buf_span(&a->body), "true"))
 		return 0;
 	fprintf(stderr, "clusterctl: %s: %s was not changed: the condition did not hold\n", what, key);
@@ -71,7 +100,7 @@ kv_get(struct ctl *ctl, const char *key, const struct kv_options *o)
 		fprintf(stderr, "clusterctl: kv get: no key \"%s\"\n", key);
 		rc = 1;
 	} else {
-		rc = client_complain(ctl->client, "kv get", &a);
+		rc = complain(ctl, "kv get", key, &a);
 	}
 	client_answer_done(&a);
 	buf_done(&path);
@@ -127,7 +156,7 @@ kv_list(struct ctl *ctl, const char *prefix, const struct kv_options *o)
 	if (client_do(ctl_client(ctl), "GET", buf_cstr(&path), SPAN_NONE, KV_TIMEOUT_S, &a))
 		list = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL);
 	else if (a.status != 404)
-		rc = client_complain(ctl->client, "kv list", &a);
+		rc = complain(ctl, "kv list", prefix, &a);
 	if (!ctl->json)
 		json_safe(list);
 	if (ctl->json && rc == 0) {
@@ -153,16 +182,6 @@ is_number(const char *option, const char *text)
 		return true;
 	fprintf(stderr, "clusterctl: kv: --%s: \"%s\" is not a number\n", option, text);
 	return false;
-}
-
-static int
-usage(void)
-{
-	fprintf(stderr, "usage: clusterctl kv get [--stale] [--dc DC] KEY\n"
-	    "       clusterctl kv put [--cas INDEX] [--flags N] [--dc DC] KEY VALUE|-|@FILE\n"
-	    "       clusterctl kv delete [--recurse] [--cas INDEX] [--dc DC] KEY\n"
-	    "       clusterctl kv list [--stale] [--separator S] [--dc DC] [PREFIX]\n");
-	return 2;
 }
 
 static const char *
@@ -195,14 +214,14 @@ cmd_kv(struct ctl *ctl, int argc, char **argv)
 	if (n < 0 || !is_number("cas", o.cas) || !is_number("flags", o.flags))
 		return 2;
 	if (n > 0 && ctl_in_vain("kv", verb, specs, count, known_options(verb)))
-		return usage();
+		return ctl_usage(cmd);
 	if (strcmp(verb, "get") == 0 && n == 2)
-		return kv_get(ctl, argv[2], &o);
+		return kv_get(ctl, plain_key(argv[2]), &o);
 	if (strcmp(verb, "put") == 0 && n == 3)
-		return kv_put(ctl, argv[2], argv[3], &o);
+		return kv_put(ctl, plain_key(argv[2]), argv[3], &o);
 	if (strcmp(verb, "delete") == 0 && n == 2)
-		return kv_delete(ctl, argv[2], &o);
+		return kv_delete(ctl, plain_key(argv[2]), &o);
 	if ((strcmp(verb, "list") == 0 || strcmp(verb, "keys") == 0) && n <= 2)
-		return kv_list(ctl, n == 2 ? argv[2] : "", &o);
-	return usage();
+		return kv_list(ctl, n == 2 ? plain_key(argv[2]) : "", &o);
+	return ctl_usage(cmd);
 }

@@ -95,15 +95,6 @@ ask(struct ctl *ctl, const char *name, const char *payload, const struct ask_opt
 }
 
 static int
-ask_usage(void)
-{
-	fprintf(stderr, "usage: clusterctl query [--node NODE]... [--tag KEY=RE]... [--timeout D] [--no-ack] "
-	    "[--relay N] NAME [PAYLOAD|-|@FILE]\n"
-	    "       clusterctl query answer NAME --exec COMMAND|--text TEXT\n");
-	return 2;
-}
-
-static int
 ask_command(struct ctl *ctl, int argc, char **argv)
 {
 	const struct command *cmd = ctl_find("query");
@@ -126,7 +117,7 @@ ask_command(struct ctl *ctl, int argc, char **argv)
 		return 2;
 	}
 	if (n < 1 || n > 2)
-		return ask_usage();
+		return ctl_usage(ctl_find("query"));
 	return ask(ctl, argv[1], n == 2 ? argv[2] : NULL, &o,
 	    ns > 0 ? (long)(ns / 1000000000) + TIMEOUT_S : QUERY_TIMEOUT_S);
 }
@@ -238,7 +229,7 @@ answer_command(struct ctl *ctl, int argc, char **argv)
 	if (n < 0)
 		return 2;
 	if (n != 2 || (exec == NULL) == (w.text == NULL))
-		return ask_usage();
+		return ctl_usage(ctl_find("query"));
 	w.name = argv[2];
 	if (exec != NULL && (w.handler = handler_new(ctl, "query answer", exec)) == NULL)
 		return 1;

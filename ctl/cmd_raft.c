@@ -142,17 +142,6 @@ transfer_leader(struct ctl *ctl, const char *server)
 	return rc;
 }
 
-static int
-usage(void)
-{
-	fprintf(stderr, "usage: clusterctl raft list-peers [--stale]\n"
-	    "       clusterctl raft remove-peer [--force] SERVER\n"
-	    "       clusterctl raft transfer-leader [SERVER]\n"
-	    "       clusterctl raft autopilot [get | set NAME=VALUE ... | health]\n"
-	    "       clusterctl raft recover [--dry-run] [--yes]\n");
-	return 2;
-}
-
 int
 cmd_raft(struct ctl *ctl, int argc, char **argv)
 {
@@ -169,7 +158,7 @@ cmd_raft(struct ctl *ctl, int argc, char **argv)
 	if (n < 0)
 		return 2;
 	if (n == 0 || ctl_in_vain("raft", verb, specs, count, known))
-		return usage();
+		return ctl_usage(ctl_find("raft"));
 	if (strcmp(verb, "list-peers") == 0 && n == 1)
 		return list_peers(ctl, stale);
 	if (strcmp(verb, "remove-peer") == 0 && n == 2)
@@ -180,5 +169,5 @@ cmd_raft(struct ctl *ctl, int argc, char **argv)
 		rc = raft_autopilot(ctl, n - 1, argv + 2);
 	if (strcmp(verb, "recover") == 0 && n == 1)
 		return raft_recover(ctl, dry_run, yes);
-	return rc == RAFT_USAGE ? usage() : rc;
+	return rc == RAFT_USAGE ? ctl_usage(ctl_find("raft")) : rc;
 }

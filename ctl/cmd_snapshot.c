@@ -418,16 +418,6 @@ show_status(struct ctl *ctl, const struct snapshot_options *o)
 	return 0;
 }
 
-static int
-usage(void)
-{
-	fprintf(stderr, "usage: clusterctl snapshot save [--stale] [--dc DC] FILE\n"
-	    "       clusterctl snapshot restore [--yes] [--dc DC] FILE\n"
-	    "       clusterctl snapshot inspect FILE\n"
-	    "       clusterctl snapshot status [--dc DC]\n");
-	return 2;
-}
-
 int
 cmd_snapshot(struct ctl *ctl, int argc, char **argv)
 {
@@ -444,7 +434,7 @@ cmd_snapshot(struct ctl *ctl, int argc, char **argv)
 	if (n < 0)
 		return 2;
 	if (n > 0 && ctl_in_vain("snapshot", verb, specs, count, known))
-		return usage();
+		return ctl_usage(cmd);
 	if (strcmp(verb, "save") == 0 && n == 2)
 		return save(ctl, argv[2], &o);
 	if (strcmp(verb, "restore") == 0 && n == 2)
@@ -453,5 +443,5 @@ cmd_snapshot(struct ctl *ctl, int argc, char **argv)
 		return inspect(ctl, argv[2]);
 	if (strcmp(verb, "status") == 0 && n == 1)
 		return show_status(ctl, &o);
-	return usage();
+	return ctl_usage(cmd);
 }

@@ -24,8 +24,23 @@ struct command {
 };
 
 struct client *ctl_client(struct ctl *ctl);
-/* "clusterctl: usage: clusterctl NAME ARGS" to stderr; returns 2. */
+/* The whole program, without its exit: returns the exit status. */
+int ctl_run(int argc, char **argv);
+/* "usage: clusterctl NAME ..." to stderr, a line for each form; returns 2.  Help has options besides, to stdout. */
 int ctl_usage(const struct command *cmd);
+void ctl_help(const struct command *cmd);
+/*
+ * Hints (ctl/help.c), to stderr.  verb: word may be the verb of this command; else false after a sentence.  spelling:
+ * the command line is Consul's for something here; option: this option is ("-http-addr=..."); both true
+ * after a sentence.
+ * is_theirs: is it such an option with one dash?
+ */
+bool ctl_knows_verb(const struct command *cmd, const char *word);
+bool ctl_hint_spelling(int argc, char **argv);
+bool ctl_hint_option(const char *arg);
+bool ctl_is_theirs(const char *arg);
+/* Is candidate like word, and more so than what gave *best (UINT_MAX at first)?  Then *best is its distance. */
+bool ctl_nearer(const char *word, const char *candidate, unsigned *best);
 const struct command *ctl_find(const char *name);
 
 /*

@@ -1,5 +1,6 @@
 /* What the commands share, see ctl.h. */
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,13 +25,6 @@ ctl_client(struct ctl *ctl)
 	return ctl->client;
 }
 
-int
-ctl_usage(const struct command *cmd)
-{
-	fprintf(stderr, "usage: clusterctl %s %s\n", cmd->name, cmd->args);
-	return 2;
-}
-
 /* One option: 1 taken, 2 taken with the next argument, 0 unknown, -1 value missing. */
 static int
 take_option(const char *arg, const char *next, const struct option_spec *specs, unsigned count)
@@ -50,6 +44,33 @@ take_option(const char *arg, const char *next, const struct option_spec *specs, 
 	return 0;
 }
 
+/* "name" or "name=VALUE" of one of them? */
+static bool
+is_spec(const char *arg, const struct option_spec *specs, unsigned count)
+{
+	size_t len = strcspn(arg, "=");
+
+	for (unsigned i = 0; i < count; i++)
+		if (strlen(specs[i].name) == len && strncmp(specs[i].name, arg, len) == 0)
+			return true;
+	return false;
+}
+
+static void
+hint_near(const char *arg, const struct option_spec *specs, unsigned count)
+{
+	unsigned best = UINT_MAX;
+	const char *near = NULL;
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
+	for (unsigned i = 0; i < count; i++)
+		if (ctl_nearer(name, specs[i].name, &best))
+			near = specs[i].name;
+	if (near != NULL)
+		fprintf(stderr, "Did you mean --%s?\n", near);
+}
+
 int
 ctl_options(const struct command *cmd, int argc, char **argv, const struct option_spec *specs, unsigned spec_count)
 {
@@ -63,6 +84,12 @@ ctl_options(const struct command *cmd, int argc, char **argv, const struct optio
 			break;
 		}
 		if (strncmp(argv[i], "--", 2) != 0) {
+			if (argv[i][0] == '-' && (is_spec(argv[i] + 1, specs, spec_count) || ctl_is_theirs(argv[i]))) {
+				if (!ctl_hint_option(argv[i]))
+					fprintf(stderr, "clusterctl: \"%s\" is written -%s here\n", argv[i], argv[i]);
+				fprintf(stderr, "Behind \"--\" it would be a plain argument.\n");
+				return -1;
+			}
 			argv[n++] = argv[i];
 			continue;
 		}
@@ -70,6 +97,8 @@ ctl_options(const struct command *cmd, int argc, char **argv, const struct optio
 		if (used <= 0) {
 			fprintf(stderr, "clusterctl: %s: %s \"%s\"\n", cmd->name,
 			    used == 0 ? "unknown option" : "wrong use of option", argv[i]);
+			if (used == 0 && !ctl_hint_option(argv[i]))
+				hint_near(argv[i], specs, spec_count);
 			ctl_usage(cmd);
 			return -1;
 		}

@@ -82,7 +82,7 @@ def our_keys(o, what, key=None, fails=None, args=()):
 
 def listed(o, s, count):
     """key -> members that hold it, which both sides show alike; and our list's primary keys."""
-    lan = [pool for pool in json.loads(o.ctl("--json", "keyring", "list").stdout) if not pool["WAN"]][0]
+    lan = [pool for pool in json.loads(o.ctl("--json", "keyring", "list", "--show-keys").stdout) if not pool["WAN"]][0]
     assert lan["NumNodes"] == count, lan
     theirs = {}
     for line in serf_keys(s, "list").splitlines():

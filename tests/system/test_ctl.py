@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""clusterctl called wrongly: exit status 2 for a wrong call, 1 for what did not work, and a sentence that helps."""
+"""clusterctl: exit status 2 for a wrong call, 1 for what did not work, a sentence that helps, and what commands do."""
+import base64
 import fnmatch
 import glob
+import json
 import os
 import pty
 import re
@@ -15,7 +17,7 @@ import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import BUILD, TOP, Cluster, main, moved, wait_for  # noqa: E402
+from cluster import BUILD, CALM, TOP, Cluster, main, moved, wait_for  # noqa: E402
 
 
 def ctl(*args):
@@ -180,6 +182,158 @@ def test_on_a_server():
         expect(1, "raftd is not running on this node", *at, "leave")
 
 
+def test_hints():
+    """Who comes from Consul, or mistypes, is told the word; nothing is asked or changed for it."""
+    nowhere = ("--addr", "unix:/nowhere")
+    for says, *args in (
+            ('did you mean "members"?', "memebers"), ('did you mean "snapshot"?', "snapshto", "save", "x"),
+            ('did you mean "delete"?', "kv", "delte", "x"), ('did you mean "list-peers"?', "raft", "list-peer"),
+            ("Did you mean --detailed?", "members", "--detail"), ("Did you mean --recurse?", "kv", "delete", "--recurs", "x"),
+            ("is here: clusterctl raft list-peers", "operator", "raft", "list-peers"),
+            ("is here: clusterctl raft autopilot get", "operator", "autopilot", "get-config"),
+            ("is here: clusterctl keyring list", "keyring", "-list"), ("is here: clusterctl event fire", "event", "-name=x"),
+            ('"-http-addr" is written --addr', "-http-addr=127.0.0.1:8500", "members"),
+            ('"--http-addr" is written --addr', "members", "--http-addr", "x"), ('"-wan" is written --wan', "members", "-wan"),
+            ('"-recurse" is written --recurse', "kv", "delete", "-recurse", "x"),
+            ("nothing like it in this version", "acl", "token", "list")):
+        expect(2, says, *nowhere, *args)
+    # what looks like an option and is none stays an argument
+    expect(1, "no answer from unix:/nowhere", *nowhere, "kv", "put", "a", "-1")
+    expect(1, "no answer from unix:/nowhere", *nowhere, "kv", "put", "a", "--", "-recurse")
+
+
+def test_help():
+    """--help says no less than the complaint after a wrong call, for each command that `help` lists."""
+    _, out, _ = ctl("help")
+    names = re.findall(r"^  ([a-z-]+) ", out, re.M)
+    assert {"kv", "raft", "keyring", "dev", "version"} <= set(names), names
+    for name in names:
+        rc, told, _ = ctl(name, "--help")
+        assert rc == 0 and ctl("help", name)[1] == told, name
+        rc, _, wrong = ctl("--addr", "unix:/nowhere", name, "--no-such-option")
+        assert rc == 2, (name, wrong)
+        usage = wrong[wrong.index("usage: "):] if "usage: " in wrong else ""
+        assert usage and usage in told and len(told) > len(usage), (name, told, wrong)
+        described = told.replace(usage, "", 1)
+        for option in set(re.findall(r"--[a-z-]+", usage)) - {"--http-port", "--datacenter", "--node"}:
+            assert option in described, (name, option, told)
+
+
+def entries(node, prefix, query=""):
+    """key -> (value, flags), by way of the HTTP API."""
+    r = node.get("/v1/kv/%s?recurse%s" % (prefix, query))
+    return {} if r.status == 404 else {e["Key"]: (base64.b64decode(e["Value"] or ""), e["Flags"]) for e in r.json()}
+
+
+def test_effects():
+    """What the commands change is seen through the HTTP API, and what they show is what that tells."""
+    with Cluster("127.60.57") as c:
+        node = c.add("n1", 1, raftd={"bootstrap": True}).start()
+        c.formed([node])
+
+        def said(*args, status=0):
+            p = node.ctl(*args, check=False)
+            assert p.returncode == status, (args, p)
+            return p.stdout
+        # put: value, flags, condition, the slash in front
+        said("kv", "put", "--flags", "42", "e/a", "one")
+        assert entries(node, "e/") == {"e/a": (b"one", 42)}
+        at = node.get("/v1/kv/e/a").json()[0]["ModifyIndex"]
+        said("kv", "put", "--cas", str(at), "--flags", "18446744073709551615", "e/a", "two")
+        said("kv", "put", "--cas", str(at), "e/a", "three", status=1)
+        assert entries(node, "e/") == {"e/a": (b"two", 2**64 - 1)}
+        p = node.ctl("kv", "put", "/e/b", "b")
+        assert 'taken as "e/b"' in p.stderr and entries(node, "e/")["e/b"] == (b"b", 0), p
+        assert said("kv", "get", "/e/b") == "b"
+        for key in ("e//b", "e/../b", "./e"):
+            p = node.ctl("kv", "put", key, "x", check=False)
+            assert p.returncode == 1 and "cannot be a key" in p.stderr and "301" not in p.stderr, p
+        # list and keys, with and without a separator
+        for key in ("e/d/1", "e/d/2", "e-other", "f"):
+            node.kv_put(key, b"x")
+        for verb in ("list", "keys"):
+            for prefix, separator in (("", None), ("e/", None), ("e/", "/"), ("e", "-"), ("nothing", None)):
+                query = "?keys" + ("" if separator is None else "&separator=" + separator)
+                r = node.get("/v1/kv/" + prefix + query)
+                expected = r.json() if r.status == 200 else []
+                extra = [] if separator is None else ["--separator", separator]
+                assert said("kv", verb, *extra, prefix).splitlines() == expected, (verb, prefix, separator)
+                assert json.loads(said("--json", "kv", verb, *extra, prefix)) == expected
+        assert said("kv", "list", "--separator", "/", "e/").splitlines() == ["e/a", "e/b", "e/d/"]
+        assert said("kv", "list", "--stale", "f") == "f\n"
+        # delete: one, only when unchanged, all below; what is beside it stays
+        at = node.get("/v1/kv/e/b").json()[0]["ModifyIndex"]
+        said("kv", "delete", "--cas", str(at - 1), "e/b", status=1)
+        assert "e/b" in entries(node, "e/")
+        said("kv", "delete", "--cas", str(at), "e/b")
+        said("kv", "delete", "e/d/")                                    # no such key: nothing happens
+        assert set(entries(node, "e")) == {"e/a", "e/d/1", "e/d/2", "e-other"}
+        said("kv", "delete", "/e/a")
+        assert set(entries(node, "e")) == {"e/d/1", "e/d/2", "e-other"}
+        said("kv", "delete", "--recurse", "e/")
+        assert set(entries(node, "")) == {"e-other", "f"}
+        # the catalog
+        for n, s in (("x1", "web"), ("x2", "web"), ("x1", "db")):
+            assert node.put("/v1/catalog/register", {"Node": n, "Address": "10.0.0." + n[1], "Service": {
+                "ID": s, "Service": s, "Address": "10.1.0." + n[1], "Port": 80}}).body == b"true"
+        assert set(said("catalog", "services").split()) == set(node.get("/v1/catalog/services").json()) == {
+            "consul", "web", "db"}
+        assert json.loads(said("--json", "catalog", "services")) == node.get("/v1/catalog/services").json()
+        rows = [line.split() for line in said("catalog", "nodes").splitlines()]
+        assert rows[0] == ["Node", "ID", "Address", "DC"]
+        assert {(r[0], r[-2], r[-1]) for r in rows[1:]} == {
+            (n["Node"], n["Address"], n["Datacenter"]) for n in node.get("/v1/catalog/nodes").json()}
+        rows = [line.split() for line in said("catalog", "service", "web").splitlines()]
+        assert rows[1:] == [[s["Node"], s["Address"], s["ServiceID"], s["ServiceAddress"]]
+                            for s in node.get("/v1/catalog/service/web").json()], rows
+        assert said("catalog", "datacenters").split() == node.get("/v1/catalog/datacenters").json()
+        # the version is the daemons' own
+        version = said("version")
+        assert version == "clusterctl %s\n" % node.stats("rpcd")["version"] and said("--version") == version
+
+
+def test_secrets_and_contradictions():
+    with Cluster("127.60.58") as c:
+        servers = c.servers(2, raftd=CALM)
+        leader = c.formed(servers)
+        wait_for("both answer", lambda: all(
+            p["NumNodes"] == 2 for p in leader.get("/v1/operator/keyring").json()))
+        told = leader.get("/v1/operator/keyring").json()
+        secrets = {k for p in told for k in p["Keys"]}
+        assert secrets
+        hidden = leader.ctl("--json", "keyring", "list").stdout
+        assert not any(k in hidden for k in secrets), hidden
+        pools = json.loads(hidden)
+        assert [sorted(p["Keys"].values()) for p in pools] == [sorted(p["Keys"].values()) for p in told]
+        ids = {k for p in pools for k in p["Keys"]}
+        assert all(re.fullmatch("[0-9a-f]+", k) for k in ids) and all(
+            k in leader.ctl("keyring", "list").stdout for k in ids), ids
+        assert {k for p in json.loads(leader.ctl("--json", "keyring", "list", "--show-keys").stdout)
+                for k in p["Keys"]} == secrets
+        # of a node that lives it is not said that it has left
+        alive = next(n for n in servers if n is not leader)
+        p = leader.ctl("force-leave", alive.name)
+        assert "has left" not in p.stdout + p.stderr and "is not known to have failed" in p.stderr, p
+        wait_for("it objects", lambda: leader.members()[alive.name] == 1)
+        alive.kill()
+        wait_for("it has failed", lambda: leader.members()[alive.name] == 4)
+        p = leader.ctl("force-leave", alive.name)
+        assert "has left" in p.stdout and "objects" not in p.stderr, p
+
+
+def test_administration_over_tcp():
+    """By default clusterctl takes the socket; over TCP it repeats who may."""
+    with Cluster("127.60.59") as c:
+        node = c.add("n1", 1, raftd={"bootstrap": True}, rpcd={"http_admin": False}).start()
+        c.formed([node])
+        sock = ("--addr", "unix:" + os.path.join(node.run, "rpcd.sock"))
+        expect(1, "set http_admin = true in rpcd.conf", "--addr", node.addr + ":8500", "reload")
+        expect(1, node.run + "/rpcd.sock", "--addr", node.addr + ":8500", "keyring", "list")
+        expect(0, "reloaded", *sock, "reload")
+        expect(0, "LAN", *sock, "keyring", "list")
+        expect(0, "n1", "--addr", node.addr + ":8500", "members")
+
+
 def told_in_the_manual():
     """Is a name of `info` explained?  Whole names, patterns with *, and endings (`_left`) of the name before them."""
     with open(os.path.join(TOP, "doc", "operations.md")) as f:
@@ -266,4 +420,5 @@ def test_waiting_shows_on_a_terminal():
 
 main(test_wrong_calls, test_nobody_there, test_answer_that_breaks_off, test_keys_are_never_overwritten, test_public_half,
      test_validate_reads_the_keys, test_on_a_server, test_every_number_is_explained, test_for_developers,
-     test_waiting_shows_on_a_terminal)
+     test_waiting_shows_on_a_terminal, test_hints, test_help, test_effects, test_secrets_and_contradictions,
+     test_administration_over_tcp)

@@ -232,12 +232,47 @@ def listens_beyond_loopback():
         n = c.add("n1", 1)
         n.write("rpcd.conf", {"http_addresses": ["0.0.0.0"]})
         n.start("rpcd")
+        n.procs["rpcd"].may_end(1)
         assert n.wait_end("rpcd") == [1]
         expected = ("%s/rpcd.conf: http_addresses: 0.0.0.0 is open to other machines, and whoever reaches it may read and "
                     "write all data: http_allow_remote = true serves it there all the same" % n.conf)
         assert expected in n.log("rpcd"), n.log("rpcd")
         p = n.ctl("validate", n.conf, check=False)
         assert p.returncode == 1 and expected in p.stdout + p.stderr, p
+
+
+def lines_of_requests():
+    """At debug level each is told once, on both roads, when it is over; at info level none."""
+    with Cluster("127.60.38") as c:
+        n = c.servers(1, log_level="debug")[0]
+        quiet = c.client("c1", 2, n)
+        c.formed([n])
+        wait_for("the client node answers", lambda: quiet.kv_get("line/x") is None)
+        n.kv_put("line/a", b"1")
+        index = n.get("/v1/kv/line/a?raw&token=s3cret").index
+        waiting = [threading.Thread(target=lambda: n.get("/v1/kv/line/a?index=%d&wait=60s&token=s3cret" % index))
+                   for _ in range(2)]
+        for t in waiting:
+            t.start()
+        wait_for("they wait", lambda: int(n.stats("rpcd")["http_conns_waiting"]) == 2)
+        n.kv_put("line/a", b"2")
+        for t in waiting:
+            t.join()
+        n.http("GET", "/v1/txn", unix=True)
+        with socket.create_connection((n.addr, 8500), timeout=20) as s:
+            s.sendall(get("/v1/kv/line/gone?index=%d&wait=60s" % 10**9))
+            wait_for("it waits", lambda: int(n.stats("rpcd")["http_conns_waiting"]) == 1)
+
+        def told(pattern):
+            return re.findall(r"^\S+ \[DEBUG\] http: %s$" % pattern, n.log("rpcd"), re.M)
+        client = r"127\.[0-9.]+"
+        wait_for("a client that left", lambda: len(told(r"GET /v1/kv/line/gone gone \d+ us " + client)) == 1)
+        assert len(told(r"PUT /v1/kv/line/a 200 \d+ us " + client)) == 2, n.log("rpcd")
+        reads = told(r"GET /v1/kv/line/a 200 (\d+) us " + client)
+        assert len(reads) == 3 and all(int(us) > 0 for us in reads), reads
+        assert len(told(r"GET /v1/txn 404 \d+ us rpcd\.sock")) == 1, n.log("rpcd")
+        assert "s3cret" not in n.log("rpcd")
+        assert "line/" not in quiet.log("rpcd")
 
 
 def test_stop_with_waiting_clients(n):
@@ -287,4 +322,4 @@ def all_of_it():
             print("     " + test.__name__, flush=True)
 
 
-main(all_of_it, clients_leave_within_their_bodies, listens_beyond_loopback)
+main(all_of_it, clients_leave_within_their_bodies, listens_beyond_loopback, lines_of_requests)
