@@ -22,6 +22,7 @@
 
 #include "common/assert.h"
 #include "common/await.h"
+#include "common/chan.h"
 #include "common/clock.h"
 #include "common/daemon.h"
 #include "common/folders.h"
@@ -36,9 +37,6 @@
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-/* Users whose processes may connect to our sockets. */
-static const char *const peer_users[] = { "_gossipd", "_raftd", "_rpcd" };
-
 /* The one daemon of this process: signals and systemd know no context. */
 static struct {
 	struct daemon_spec *spec;
@@ -51,7 +49,10 @@ static struct {
 	bool quitting;			/* also before the loop runs, when libev would forget */
 	bool running;			/* run() succeeded: there is something to wind down */
 	bool winding_down;
-	uid_t peers[NITEMS(peer_users) + 2];
+	struct {
+		uid_t uid;
+		const char *user;	/* NULL: root, or who started us */
+	} peers[4];
 	size_t peer_count;
 } state;
 
@@ -253,28 +254,44 @@ raise_descriptor_limit(void)
 	}
 }
 
+static void
+add_peer(uid_t uid, const char *user)
+{
+	TV_ASSERT(state.peer_count < NITEMS(state.peers));
+	state.peers[state.peer_count].uid = uid;
+	state.peers[state.peer_count++].user = user;
+}
+
 /* Looked up now: the sandbox hides the password file. */
 static void
-learn_peers(const struct privdrop *plan)
+learn_peers(const struct daemon_spec *d, const struct privdrop *plan)
 {
 	state.peer_count = 0;
-	state.peers[state.peer_count++] = 0;
-	state.peers[state.peer_count++] = plan->uid;
-	for (size_t i = 0; i < NITEMS(peer_users) && plan->switches; i++) {
-		const struct passwd *pw = getpwnam(peer_users[i]);
+	add_peer(0, NULL);
+	if (!plan->switches)
+		add_peer(plan->uid, NULL);
+	for (size_t i = 0; i < NITEMS(d->socket_users) && d->socket_users[i] != NULL && plan->switches; i++) {
+		const struct passwd *pw = getpwnam(d->socket_users[i]);
 
 		if (pw != NULL)
-			state.peers[state.peer_count++] = pw->pw_uid;
+			add_peer(pw->pw_uid, d->socket_users[i]);
 	}
+}
+
+bool
+daemon_peer_is(uid_t uid, const char *user)
+{
+	for (size_t i = 0; i < state.peer_count; i++)
+		if (state.peers[i].uid == uid && (state.peers[i].user == NULL || user == NULL ||
+		    strcmp(state.peers[i].user, user) == 0))
+			return true;
+	return false;
 }
 
 bool
 daemon_peer_allowed(uid_t uid)
 {
-	for (size_t i = 0; i < state.peer_count; i++)
-		if (state.peers[i] == uid)
-			return true;
-	return false;
+	return daemon_peer_is(uid, NULL);
 }
 
 /* From here on nobody else opens what is in data_dir/NAME. */
@@ -295,14 +312,14 @@ prepare(struct daemon_spec *d, struct privdrop *plan, struct trouble *t)
 	const size_t cap = sizeof(t->text);
 	enum tv_err err;
 
-	if ((err = privdrop_plan(d->user, plan, e, cap)) != TV_OK ||
+	if ((err = privdrop_plan(d->user, d->socket_group, d->asks_gossipd, plan, e, cap)) != TV_OK ||
 	    (err = privdrop_run_dir(d->cluster->run_dir, e, cap)) != TV_OK ||
 	    (err = cluster_node_id(d->cluster, e, cap)) != TV_OK ||
 	    (err = privdrop_data_dir(plan, d->cluster->data_dir, d->name, e, cap)) != TV_OK ||
 	    (err = take_hold(d, plan, t)) != TV_OK)
 		return err;
-	d->run_gid = plan->run_gid;
-	learn_peers(plan);
+	d->socket_gid = plan->socket_gid;
+	learn_peers(d, plan);
 	raise_descriptor_limit();
 	return TV_OK;
 }
@@ -486,10 +503,14 @@ on_hup(struct ev_loop *loop, ev_signal *w, int events)
 	notify("READY=1");
 }
 
-void
-daemon_socket(const char *path)
+int
+daemon_socket(const struct daemon_spec *d, const char *path)
 {
-	snprintf(state.socket, sizeof(state.socket), "%s", path);
+	int fd = listen_unix(path, d->socket_gid == (gid_t)-1 ? 0600 : 0660, d->socket_gid);
+
+	if (fd >= 0)
+		snprintf(state.socket, sizeof(state.socket), "%s", path);
+	return fd;
 }
 
 const char *

@@ -59,7 +59,13 @@ struct daemon_spec {
 	void (*data_lost)(struct daemon_spec *d);
 	void *ctx;				/* the daemon's own */
 	const char *conf_dir;			/* set by daemon_main */
-	gid_t run_gid;				/* group that may use the sockets ("_triumvir"), or own gid */
+	/*
+	 * Who may use NAME.sock, when started as root: root, and the users of this list, NULL at its end.  The group is
+	 * that of the file, so that others cannot even connect; NULL: the user's own.
+	 */
+	const char *socket_users[3], *socket_group;
+	bool asks_gossipd;			/* connects to gossipd.sock, and stays in the group for that */
+	gid_t socket_gid;			/* set by daemon_main: of socket_group, (gid_t)-1 as an ordinary user */
 };
 
 /* The whole program.  Returns the exit status: 0 stop or leave, 1 failure, 2 usage. */
@@ -71,14 +77,18 @@ enum tv_err daemon_reload(char *errbuf, size_t cap);
 void daemon_put_addr(struct buf *out, const char *ip, uint16_t port);
 /* Ends the loop with this exit status (after leave: 0; data base failure: 1). */
 void daemon_quit(int status);
-/* open() has bound the daemon's unix socket there: looked after from now on.  At most once. */
-void daemon_socket(const char *path);
 /* Are data_dir/NAME and the socket where they belong?  "ok" or a sentence, for info. */
 const char *daemon_folders(void);
 /* Tells systemd READY=1 (once sockets answer), and a STATUS= text; without systemd: nothing. */
 void daemon_ready(const char *status);
-/* May this peer use our unix socket?  root, our own user, and the users _gossipd, _raftd, _rpcd (or
- * whoever started us, when not started as root). */
+/*
+ * Makes the daemon's unix socket, for spec->open: root's, mode 0660, for the group of spec->socket_group; started as an
+ * ordinary user: 0600.  The file is looked after from then on.  At most once.  The descriptor, or -1 with errno.
+ */
+int daemon_socket(const struct daemon_spec *d, const char *path);
+/* May this peer use our unix socket?  Root and spec->socket_users; or whoever started us, when not started as root. */
 bool daemon_peer_allowed(uid_t uid);
+/* Is this peer root or this one of spec->socket_users?  Not started as root: it is when it is allowed. */
+bool daemon_peer_is(uid_t uid, const char *user);
 
 #endif

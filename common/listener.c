@@ -169,6 +169,21 @@ remove_stale(const struct sockaddr_un *sun)
 	return unlink(sun->sun_path);
 }
 
+/* Without CAP_CHOWN a file is given only to groups that one is in; CAP_SETGID, which the units leave, gets us in. */
+static int
+give_to_group(const char *path, gid_t gid)
+{
+	gid_t own = getegid();
+	int rc;
+
+	if (gid == (gid_t)-1 || gid == own || lchown(path, (uid_t)-1, gid) == 0)
+		return 0;
+	if (errno != EPERM || setegid(gid) < 0)
+		return -1;
+	rc = lchown(path, (uid_t)-1, gid);
+	return setegid(own) < 0 ? -1 : rc;
+}
+
 int
 listen_unix(const char *path, mode_t mode, gid_t gid)
 {
@@ -191,9 +206,7 @@ listen_unix(const char *path, mode_t mode, gid_t gid)
 	umask(old);
 	if (rc < 0)
 		return give_up(fd);
-	if (gid != (gid_t)-1 && gid != getegid() && lchown(path, (uid_t)-1, gid) < 0)
-		return give_up(fd);
-	if (chmod(path, mode) < 0 || listen(fd, LISTEN_BACKLOG) < 0)
+	if (give_to_group(path, gid) < 0 || chmod(path, mode) < 0 || listen(fd, LISTEN_BACKLOG) < 0)
 		return give_up(fd);
 	return fd;
 }

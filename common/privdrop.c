@@ -13,30 +13,48 @@
 #include "common/dirs.h"
 #include "common/privdrop.h"
 
+static enum tv_err
+missing(bool group, const char *name, char *errbuf, size_t cap)
+{
+	snprintf(errbuf, cap, "the %s %s does not exist: run systemd-sysusers with the sysusers.d file of this package, "
+	    "or create it with %s --system %s", group ? "group" : "user", name, group ? "groupadd" : "useradd", name);
+	return TV_ENOENT;
+}
+
+static enum tv_err
+find_group(const char *name, gid_t *gid, char *errbuf, size_t cap)
+{
+	const struct group *gr = getgrnam(name);
+
+	if (gr == NULL)
+		return missing(true, name, errbuf, cap);
+	*gid = gr->gr_gid;
+	return TV_OK;
+}
+
 enum tv_err
-privdrop_plan(const char *user, struct privdrop *plan, char *errbuf, size_t cap)
+privdrop_plan(const char *user, const char *socket_group, bool grouped, struct privdrop *plan, char *errbuf, size_t cap)
 {
 	const struct passwd *pw;
-	const struct group *gr;
+	enum tv_err err = TV_OK;
 
-	*plan = (struct privdrop){ false, geteuid(), getegid(), getegid() };
+	*plan = (struct privdrop){ .uid = geteuid(), .gid = getegid(), .socket_gid = (gid_t)-1 };
 	if (geteuid() != 0)
 		return TV_OK;
 	pw = getpwnam(user);
-	gr = getgrnam(DAEMON_GROUP);
-	if (pw == NULL || gr == NULL) {
-		snprintf(errbuf, cap, "the %s %s does not exist: run systemd-sysusers with the sysusers.d file of "
-		    "this package, or create it with %s --system %s", pw == NULL ? "user" : "group",
-		    pw == NULL ? user : DAEMON_GROUP, pw == NULL ? "useradd" : "groupadd",
-		    pw == NULL ? user : DAEMON_GROUP);
-		return TV_ENOENT;
-	}
+	if (pw == NULL)
+		return missing(false, user, errbuf, cap);
 	if (pw->pw_uid == 0 || pw->pw_gid == 0) {
 		snprintf(errbuf, cap, "the user %s is root: a daemon needs a user without privileges", user);
 		return TV_EPERM;
 	}
-	*plan = (struct privdrop){ true, pw->pw_uid, pw->pw_gid, gr->gr_gid };
-	return TV_OK;
+	*plan = (struct privdrop){ .switches = true, .uid = pw->pw_uid, .gid = pw->pw_gid, .grouped = grouped,
+		.socket_gid = pw->pw_gid };
+	if (grouped)
+		err = find_group(DAEMON_GROUP, &plan->group_gid, errbuf, cap);
+	if (err == TV_OK && socket_group != NULL)
+		err = find_group(socket_group, &plan->socket_gid, errbuf, cap);
+	return err;
 }
 
 enum tv_err
@@ -125,7 +143,7 @@ privdrop_apply(const struct privdrop *plan, char *errbuf, size_t cap)
 {
 	if (!plan->switches)
 		return TV_OK;
-	if (setgroups(1, &plan->run_gid) != 0 || setresgid(plan->gid, plan->gid, plan->gid) != 0 ||
+	if (setgroups(plan->grouped ? 1 : 0, &plan->group_gid) != 0 || setresgid(plan->gid, plan->gid, plan->gid) != 0 ||
 	    setresuid(plan->uid, plan->uid, plan->uid) != 0) {
 		snprintf(errbuf, cap, "cannot change to uid %u: %s", (unsigned)plan->uid, strerror(errno));
 		return TV_ESYS;

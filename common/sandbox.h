@@ -12,8 +12,10 @@
  * - Libraries that load plug-ins (NSS, iconv, PKCS#11) must do so before: mapping code is denied inside.
  *
  * What is not covered: connecting to a unix socket by path (no Landlock version here knows it: file
- * modes and the peer's SO_PEERCRED check decide), UDP (the ports that were bound before can send
- * anywhere), and changing mode or time stamps of files the user owns.
+ * modes and the peer's SO_PEERCRED check decide; who has no unix_stream cannot), UDP (the ports that were bound
+ * before can send anywhere; new ones cannot be made), and changing mode or time stamps of files the user owns.
+ * Sockets that the port rules do not see (MPTCP, SCTP, raw), connections that do not use connect (TCP_FASTOPEN),
+ * and socket options that nothing of ours uses (filters, TCP_ULP) are denied by seccomp.
  */
 #ifndef TV_SANDBOX_H
 #define TV_SANDBOX_H
@@ -42,7 +44,8 @@ struct sandbox_policy {
 	uint16_t connect_ports[SANDBOX_PORTS_MAX];	/* TCP connect allowed; where Landlock knows (ABI 4) */
 	unsigned connect_port_count;
 	bool connect_any;		/* TCP connect to any port (rpcd: retry_join with odd ports, checks) */
-	bool inet;			/* may create AF_INET/AF_INET6 sockets at all */
+	bool inet;			/* may make TCP sockets at all; of UDP only what was made before */
+	bool unix_stream;		/* may make AF_UNIX stream sockets; datagrams, for syslog and systemd, always */
 	bool threads;			/* may clone threads (never processes) */
 };
 

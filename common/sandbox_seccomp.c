@@ -6,6 +6,8 @@
 #include "config.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <seccomp.h>
 #include <sched.h>
 #include <stdio.h>
@@ -17,6 +19,10 @@
 #include <unistd.h>
 
 #include "common/sandbox_parts.h"
+
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44
+#endif
 
 #define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
 
@@ -40,9 +46,9 @@ static const char *const plain[] = {
 	"clock_nanosleep_time64", "clock_gettime", "clock_gettime64", "clock_getres", "clock_getres_time64",
 	"gettimeofday", "time", "timerfd_create", "timerfd_settime", "timerfd_settime64", "timerfd_gettime",
 	"timerfd_gettime64",
-	/* sockets; socket and socketpair are below */
-	"connect", "accept", "accept4", "sendto", "recvfrom", "sendmsg", "recvmsg", "sendmmsg", "recvmmsg",
-	"recvmmsg_time64", "send", "recv", "shutdown", "getsockname", "getpeername", "getsockopt", "setsockopt",
+	/* sockets; making them, sending and their options are below */
+	"connect", "accept", "accept4", "recvfrom", "recvmsg", "recvmmsg", "recvmmsg_time64", "recv", "shutdown",
+	"getsockname", "getpeername", "getsockopt",
 	/* threads and signals of our own */
 	"futex", "futex_time64", "set_robust_list", "get_robust_list", "set_tid_address", "rseq", "sched_yield",
 	"sched_getaffinity", "sched_getparam", "sched_getscheduler", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn",
@@ -61,14 +67,14 @@ struct filter {
 };
 
 static void
-rule(struct filter *f, uint32_t action, const char *name, unsigned count, struct scmp_arg_cmp cmp)
+rule(struct filter *f, uint32_t action, const char *name, unsigned count, const struct scmp_arg_cmp *cmp)
 {
 	int nr = seccomp_syscall_resolve_name(name);
 	int rc;
 
 	if (nr == __NR_SCMP_ERROR || f->failed != 0)
 		return;		/* unknown to this libseccomp: stays denied */
-	rc = seccomp_rule_add_array(f->ctx, action, nr, count, &cmp);
+	rc = seccomp_rule_add_array(f->ctx, action, nr, count, cmp);
 	if (rc != 0 && rc != -EDOM)
 		f->failed = rc;
 }
@@ -76,30 +82,84 @@ rule(struct filter *f, uint32_t action, const char *name, unsigned count, struct
 static void
 allow(struct filter *f, const char *name)
 {
-	rule(f, SCMP_ACT_ALLOW, name, 0, (struct scmp_arg_cmp){ 0 });
+	rule(f, SCMP_ACT_ALLOW, name, 0, NULL);
 }
 
+/* Several rules for one call allow what any of them allows. */
 static void
 allow_equal(struct filter *f, const char *name, unsigned arg, uint64_t value)
 {
-	rule(f, SCMP_ACT_ALLOW, name, 1, (struct scmp_arg_cmp){ arg, SCMP_CMP_EQ, value, 0 });
+	rule(f, SCMP_ACT_ALLOW, name, 1, &(struct scmp_arg_cmp){ arg, SCMP_CMP_EQ, value, 0 });
 }
 
 static void
 allow_masked(struct filter *f, const char *name, unsigned arg, uint64_t mask, uint64_t value)
 {
-	rule(f, SCMP_ACT_ALLOW, name, 1, (struct scmp_arg_cmp){ arg, SCMP_CMP_MASKED_EQ, mask, value });
+	rule(f, SCMP_ACT_ALLOW, name, 1, &(struct scmp_arg_cmp){ arg, SCMP_CMP_MASKED_EQ, mask, value });
 }
 
+/* The kernel looks at the lower half of such an argument only, and so do we. */
+static void
+allow_socket(struct filter *f, int family, int type, int protocol)
+{
+	const uint32_t flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
+	const struct scmp_arg_cmp cmp[] = {
+		{ 0, SCMP_CMP_EQ, (uint64_t)family, 0 },
+		{ 1, SCMP_CMP_MASKED_EQ, ~flags, (uint64_t)type },
+		{ 2, SCMP_CMP_EQ, (uint64_t)protocol, 0 },
+	};
+
+	rule(f, SCMP_ACT_ALLOW, "socket", NITEMS(cmp), cmp);
+}
+
+/* MSG_FASTOPEN connects, and Landlock does not see it. */
+static void
+send_rules(struct filter *f)
+{
+	static const struct { const char *name; unsigned flags; } sends[] = {
+		{ "sendto", 3 }, { "send", 3 }, { "sendmsg", 2 }, { "sendmmsg", 3 },
+	};
+
+	for (size_t i = 0; i < NITEMS(sends); i++)
+		allow_masked(f, sends[i].name, sends[i].flags, MSG_FASTOPEN, 0);
+}
+
+/* Those that we, libmicrohttpd and sd_notify(3) set on sockets made or accepted inside. */
+static void
+option_rules(struct filter *f)
+{
+	static const struct { int level, name; } options[] = {
+		{ SOL_SOCKET, SO_KEEPALIVE }, { SOL_SOCKET, SO_SNDBUF },
+		{ IPPROTO_TCP, TCP_NODELAY }, { IPPROTO_TCP, TCP_CORK }, { IPPROTO_TCP, TCP_KEEPIDLE },
+		{ IPPROTO_TCP, TCP_KEEPINTVL }, { IPPROTO_TCP, TCP_KEEPCNT }, { IPPROTO_TCP, TCP_USER_TIMEOUT },
+		{ IPPROTO_TCP, TCP_RTO_MAX_MS },
+	};
+
+	for (size_t i = 0; i < NITEMS(options); i++)
+		rule(f, SCMP_ACT_ALLOW, "setsockopt", 2, (struct scmp_arg_cmp[]){
+		    { 1, SCMP_CMP_EQ, (uint64_t)options[i].level, 0 },
+		    { 2, SCMP_CMP_EQ, (uint64_t)options[i].name, 0 } });
+}
+
+/*
+ * Landlock's port rules see connect(2) of TCP sockets and nothing else, so there is nothing else: no MPTCP, SCTP, UDP or
+ * raw sockets.
+ */
 static void
 socket_rules(struct filter *f, const struct sandbox_policy *p)
 {
-	allow_equal(f, "socket", 0, AF_UNIX);
+	static const int families[] = { AF_INET, AF_INET6 };
+
+	allow_socket(f, AF_UNIX, SOCK_DGRAM, 0);
+	if (p->unix_stream)
+		allow_socket(f, AF_UNIX, SOCK_STREAM, 0);
 	allow_equal(f, "socketpair", 0, AF_UNIX);
-	if (p->inet) {
-		allow_equal(f, "socket", 0, AF_INET);
-		allow_equal(f, "socket", 0, AF_INET6);
+	for (size_t i = 0; i < NITEMS(families) && p->inet; i++) {
+		allow_socket(f, families[i], SOCK_STREAM, 0);
+		allow_socket(f, families[i], SOCK_STREAM, IPPROTO_TCP);
 	}
+	send_rules(f);
+	option_rules(f);
 }
 
 /* Threads, never processes or name spaces; ENOSYS makes the C library fall back from clone3, whose
@@ -110,7 +170,7 @@ thread_rules(struct filter *f, const struct sandbox_policy *p)
 	const uint64_t space = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
 	    CLONE_NEWPID | CLONE_NEWNET;
 
-	rule(f, SCMP_ACT_ERRNO(ENOSYS), "clone3", 0, (struct scmp_arg_cmp){ 0 });
+	rule(f, SCMP_ACT_ERRNO(ENOSYS), "clone3", 0, NULL);
 	if (p->threads)
 		allow_masked(f, "clone", 0, CLONE_THREAD | space, CLONE_THREAD);
 	allow_equal(f, "tgkill", 0, (uint64_t)getpid());	/* abort(), pthread_kill() */

@@ -187,7 +187,8 @@ explain(const struct client *c, CURLcode rc, struct client_answer *out)
 
 	(void)curl_easy_getinfo(c->curl, CURLINFO_OS_ERRNO, &sys);
 	if (c->unix_path != NULL && rc == CURLE_COULDNT_CONNECT && sys != 0)
-		snprintf(out->error, sizeof(out->error), "%s", strerror((int)sys));
+		snprintf(out->error, sizeof(out->error), "%s%s", strerror((int)sys),
+		    sys == EACCES ? " (root and the group triumvir may use it)" : "");
 	else if (out->error[0] == '\0')
 		snprintf(out->error, sizeof(out->error), "%s", curl_easy_strerror(rc));
 }

@@ -68,7 +68,7 @@ bind_pool(struct engine *e, enum gossip_pool pool, char *errbuf, size_t cap)
 }
 
 enum tv_err
-engine_open(struct engine *e, gid_t run_gid, char *errbuf, size_t cap)
+engine_open(struct engine *e, const struct daemon_spec *spec, char *errbuf, size_t cap)
 {
 	char path[4096];
 	enum tv_err err;
@@ -83,11 +83,9 @@ engine_open(struct engine *e, gid_t run_gid, char *errbuf, size_t cap)
 	if (err != TV_OK)
 		return err;
 	snprintf(path, sizeof(path), "%s/gossipd.sock", e->cluster->run_dir);
-	e->client_fd = listen_unix(path, 0660, run_gid);
-	if (e->client_fd >= 0) {
-		daemon_socket(path);
+	e->client_fd = daemon_socket(spec, path);
+	if (e->client_fd >= 0)
 		return TV_OK;
-	}
 	snprintf(errbuf, cap, "%s: %s", path, strerror(errno));
 	return TV_ESYS;
 }

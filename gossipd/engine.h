@@ -4,7 +4,7 @@
 
 #include <ev.h>
 
-#include "common/cluster_conf.h"
+#include "common/daemon.h"
 #include "gossipd/keyring.h"
 #include "gossipd/pool.h"
 
@@ -39,7 +39,7 @@ struct engine {
 };
 
 /* With privileges: keys and sockets.  One sentence into errbuf on failure. */
-enum tv_err engine_open(struct engine *e, gid_t run_gid, char *errbuf, size_t cap);
+enum tv_err engine_open(struct engine *e, const struct daemon_spec *spec, char *errbuf, size_t cap);
 /* Without: pools, joins, clients. */
 enum tv_err engine_run(struct engine *e, struct ev_loop *loop);
 /* Closes without leaving; wipes the keys.  Also after a failed open or run. */

@@ -349,7 +349,7 @@ on_hello(struct client *c, const struct frame *f, struct rd *r)
 	if (c->greeted || greet_check(f) != TV_OK)
 		return TV_EFORMAT;
 	c->greeted = true;
-	c->keys = greet_is(f, "rpcd");
+	c->keys = c->may_keys && greet_is(f, "rpcd");
 	if (c->keys)
 		handlers_send_keys(c);
 	return TV_OK;
@@ -423,10 +423,10 @@ greet(struct client *c)
 }
 
 static void
-refuse(struct handlers *h, struct client *c, const char *why)
+refuse(struct handlers *h, struct client *c, uid_t uid)
 {
 	if (log_allow(&h->limit, "gossipd"))
-		log_warn("gossipd", "gossipd.sock: connection refused: %s", why);
+		log_warn("gossipd", "gossipd.sock: uid %u may not use it and was turned away", (unsigned)uid);
 	chan_close(c->chan, TV_EPERM);
 }
 
@@ -437,8 +437,7 @@ on_accept(void *ctx, int fd)
 	struct client *c = calloc(1, sizeof(*c));
 	struct chan_conf conf = { .loop = h->e->loop, .events = &events, .ctx = c, .name = "gossipd.sock",
 		.body_max = QUESTION_BYTES_MAX, .out_max = OUT_BYTES_MAX };
-	uid_t uid;
-	pid_t pid;
+	uid_t uid = (uid_t)-1;
 
 	if (c == NULL || (c->chan = chan_new(fd, &conf)) == NULL) {
 		free(c);
@@ -451,10 +450,12 @@ on_accept(void *ctx, int fd)
 	if (c->next != NULL)
 		c->next->back = &c->next;
 	h->clients = c;
-	if (chan_peercred(c->chan, &uid, &pid) != TV_OK || !daemon_peer_allowed(uid))
-		refuse(h, c, "its user is not one of ours");
-	else
+	if (chan_peercred(c->chan, &uid, NULL) != TV_OK || !daemon_peer_allowed(uid)) {
+		refuse(h, c, uid);
+	} else {
+		c->may_keys = daemon_peer_is(uid, "_rpcd");
 		greet(c);
+	}
 }
 
 struct handlers *

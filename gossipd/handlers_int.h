@@ -20,7 +20,8 @@ struct client {
 	bool greeted, watching;
 	struct monitor *monitor;	/* asked for log lines; or NULL */
 	bool events;			/* asked for user events and queries */
-	bool keys;			/* an rpcd: is told the keys */
+	bool may_keys;			/* of rpcd's user: may ask about keys */
+	bool keys;			/* an rpcd: is told the psks of its links */
 	bool waiting;			/* asked to watch, and the pools are not settled yet */
 };
 

@@ -268,7 +268,7 @@ handlers_on_keyring(struct client *c, const struct frame *f, struct rd *r)
 
 	if (fields != 4 || rd_end(r) != TV_OK)
 		return TV_EFORMAT;
-	no = e->leaving ? "this node is leaving" : keyquery_refused(e, op);
+	no = !c->may_keys ? "only rpcd asks about keys" : e->leaving ? "this node is leaving" : keyquery_refused(e, op);
 	if (no != NULL) {
 		answer_keys(c, f->id, TV_EPERM, no, NULL);
 	} else if (op != KRING_LIST && !seal_key_len_ok(key.len)) {

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "common/daemon.h"
+#include "common/privdrop.h"
 #include "gossipd/engine.h"
 
 #define LARGE_BYTES (128 * 1024)
@@ -29,7 +30,7 @@ open_engine(struct daemon_spec *d, char *errbuf, size_t cap)
 
 	e->cluster = d->cluster;
 	e->opts = d->conf;
-	err = engine_open(e, d->run_gid, errbuf, cap);
+	err = engine_open(e, d, errbuf, cap);
 	if (err != TV_OK)
 		engine_stop(e);
 	return err;
@@ -117,6 +118,7 @@ main(int argc, char **argv)
 		.listens = listens, .policy = policy, .run = run, .stop = stop, .ctx = &engine,
 		.without_data = "The members and new keys of the cluster are not kept any more: a restart would "
 		    "forget them. If it was moved, put it back; if it is lost, restart gossipd, which makes it again",
+		.socket_users = { "_rpcd", "_raftd" }, .socket_group = DAEMON_GROUP,
 	};
 
 	keep_small();

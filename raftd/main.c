@@ -59,12 +59,11 @@ bind_sockets(struct raftd *d, char *errbuf, size_t cap)
 	snprintf(path, sizeof(path), "%s/raftd.sock", d->cluster.run_dir);
 	if (d->conf.socket_path != NULL)
 		snprintf(path, sizeof(path), "%s", d->conf.socket_path);
-	d->socket_fd = listen_unix(path, 0660, d->spec->run_gid);
+	d->socket_fd = daemon_socket(d->spec, path);
 	if (d->socket_fd < 0) {
 		snprintf(errbuf, cap, "cannot listen on %s: %s", path, strerror(errno));
 		return TV_ESYS;
 	}
-	daemon_socket(path);
 	return TV_OK;
 }
 
@@ -176,6 +175,7 @@ raftd_policy(struct daemon_spec *spec, struct sandbox_policy *p)
 	sandbox_path(p, d->cluster.run_dir, SANDBOX_CONNECT);
 	sandbox_port(p, d->cluster.raft_port);
 	p->inet = true;
+	p->unix_stream = true;
 	p->threads = true;
 }
 
@@ -365,6 +365,7 @@ main(int argc, char **argv)
 	struct raftd d = { .link_fd = -1, .socket_fd = -1, .notices = { .burst = 1, .period = MONO_S(60) } };
 	struct daemon_spec spec = {
 		.name = "raftd", .user = "_raftd", .servers_only = true,
+		.socket_users = { "_rpcd" }, .socket_group = "_rpcd", .asks_gossipd = true,
 		.opts = raftd_opts, .opt_count = raftd_opt_count, .conf_size = sizeof(d.conf),
 		.conf = &d.conf, .cluster = &d.cluster,
 		.check = raftd_check, .open = raftd_open, .listens = raftd_listens, .policy = raftd_policy,

@@ -15,6 +15,7 @@
 #include "common/daemon.h"
 #include "common/log.h"
 #include "common/mpack.h"
+#include "common/privdrop.h"
 #include "rpcd/agent/checks.h"
 #include "rpcd/event/events.h"
 #include "rpcd/event/queries.h"
@@ -31,6 +32,7 @@
 #define SETTLE_LOOK_S 0.005
 
 struct rpcd {
+	const struct daemon_spec *spec;
 	struct cluster_conf cluster;
 	struct rpcd_conf conf;
 	struct ev_loop *loop;
@@ -43,7 +45,6 @@ struct rpcd {
 	struct key *psks;		/* of the links, locked: one for each key of the ring, the primary one first */
 	struct server_keys server_keys;
 	struct noise_conf noise;
-	gid_t run_gid;
 	char gossipd_path[PATH_BYTES_MAX], raftd_path[PATH_BYTES_MAX], checks_path[PATH_BYTES_MAX];
 
 	struct view *view;
@@ -97,9 +98,7 @@ open_http(struct rpcd *p, char *errbuf, size_t cap)
 	char what[PATH_BYTES_MAX + 16];
 
 	snprintf(what, sizeof(what), "%s/rpcd.sock", p->cluster.run_dir);
-	enum tv_err err = add_listener(p, listen_unix(what, 0660, p->run_gid), what, errbuf, cap);
-
-	daemon_socket(what);
+	enum tv_err err = add_listener(p, daemon_socket(p->spec, what), what, errbuf, cap);
 	for (size_t i = 0; i < addresses->count && p->conf.http_port != 0 && err == TV_OK; i++) {
 		if (p->http_fd_count == FDS_MAX) {
 			snprintf(errbuf, cap, "http_addresses: more than %d", FDS_MAX - 1);
@@ -178,7 +177,7 @@ open_all(struct daemon_spec *d, char *errbuf, size_t cap)
 	struct rpcd *p = d->ctx;
 	enum tv_err err;
 
-	p->run_gid = d->run_gid;
+	p->spec = d;
 	snprintf(p->gossipd_path, sizeof(p->gossipd_path), "%s/gossipd.sock", p->cluster.run_dir);
 	snprintf(p->raftd_path, sizeof(p->raftd_path), "%s/raftd.sock", p->cluster.run_dir);
 	snprintf(p->checks_path, sizeof(p->checks_path), "%s/rpcd/checks.json", p->cluster.data_dir);
@@ -202,6 +201,7 @@ allow(struct daemon_spec *d, struct sandbox_policy *policy)
 	sandbox_path(policy, p->raftd_path, SANDBOX_CONNECT);
 	sandbox_port(policy, p->cluster.rpc_port);
 	policy->inet = true;
+	policy->unix_stream = true;
 }
 
 /* -- wiring ------------------------------------------------------------------ */
@@ -340,8 +340,8 @@ peer_allowed(void *ctx, uid_t uid, const gid_t *gids, unsigned count)
 
 	if (daemon_peer_allowed(uid))
 		return true;
-	for (unsigned i = 0; i < count; i++)
-		if (gids[i] == p->run_gid)
+	for (unsigned i = 0; i < count && p->spec->socket_gid != (gid_t)-1; i++)
+		if (gids[i] == p->spec->socket_gid)
 			return true;
 	return false;
 }
@@ -561,6 +561,8 @@ main(int argc, char **argv)
 	struct daemon_spec spec = {
 		.name = "rpcd",
 		.user = "_rpcd",
+		.socket_group = OPERATOR_GROUP,
+		.asks_gossipd = true,
 		.opts = rpcd_opts,
 		.opt_count = rpcd_opt_count,
 		.conf_size = sizeof(p.conf),

@@ -5,6 +5,7 @@ From inside: a debugger makes the running, sandboxed daemon itself try what an e
 """
 import base64
 import glob
+import grp
 import hashlib
 import os
 import pwd
@@ -18,6 +19,8 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import CALM, Cluster, main, skip, wait_for  # noqa: E402
 
+IPPROTO_MPTCP = 262
+MSG_FASTOPEN = 0x20000000
 ERRNO = "*((int *(*)(void)) __errno_location)()"
 
 
@@ -41,6 +44,22 @@ def c_connect(fd, ip, port):
     addr = struct.pack("<H", socket.AF_INET) + struct.pack(">H", port) + socket.inet_aton(ip) + bytes(8)
     text = "".join("\\%03o" % b for b in addr)
     return '((int (*)(int, const char *, unsigned)) connect)(%d, "%s", 16)' % (fd, text)
+
+
+def c_unix(path):
+    """Connects to a unix socket by path, by stream; the socket cannot even be made where there are none."""
+    addr = (struct.pack("<H", socket.AF_UNIX) + path.encode()).ljust(110, b"\0")
+    text = "".join("\\%03o" % b for b in addr)
+    fd = "((int (*)(int, int, int)) socket)(1, 1, 0)"
+    return '((int (*)(int, const char *, unsigned)) connect)(%s, "%s", 110)' % (fd, text)
+
+
+def c_fastopen(fd, ip, port):
+    """A message that connects by itself."""
+    addr = struct.pack("<H", socket.AF_INET) + struct.pack(">H", port) + socket.inet_aton(ip) + bytes(8)
+    text = "".join("\\%03o" % b for b in addr)
+    return ('((long (*)(int, const char *, unsigned long, int, const char *, unsigned)) sendto)(%d, "x", 1, %d, "%s", 16)'
+            % (fd, MSG_FASTOPEN, text))
 
 
 def need_debugger():
@@ -70,17 +89,28 @@ def attack(node, daemon, stranger_port):
         "mount": '((int (*)(const char *, const char *, const char *, unsigned long, void *)) mount)'
                  '("none", "/mnt", "tmpfs", 0, 0)',
         "open a packet socket": "((int (*)(int, int, int)) socket)(17, 3, 0)",
+        "open an MPTCP socket": "((int (*)(int, int, int)) socket)(2, 1, %d)" % IPPROTO_MPTCP,
+        "open an MPTCP socket for IPv6": "((int (*)(int, int, int)) socket)(10, 1, %d)" % IPPROTO_MPTCP,
+        "open a UDP socket": "((int (*)(int, int, int)) socket)(2, 2, 0)",
+        "open a raw socket": "((int (*)(int, int, int)) socket)(2, 3, 255)",
     }
+    # Whose socket is not meant for this daemon.
+    for other in {"gossipd": ("gossipd", "raftd", "rpcd"), "raftd": ("raftd", "rpcd"), "rpcd": ("rpcd",)}[daemon]:
+        tries["connect to %s.sock" % other] = c_unix(os.path.join(node.run, other + ".sock"))
     names = list(tries)
     results = inside(node.pid(daemon), *tries.values())
     failed = ["%s (result %d)" % (n, r) for n, (r, e) in zip(names, results) if r != -1]
     # A fresh TCP socket may exist, but not reach an arbitrary port (where the kernel has Landlock network rules).
     fd, err = inside(node.pid(daemon), "((int (*)(int, int, int)) socket)(2, 1, 0)")[0]
     if fd >= 0:
-        (r, err), _ = inside(node.pid(daemon), c_connect(fd, "127.0.0.1", stranger_port),
-                             "((int (*)(int)) close)(%d)" % fd)
-        if r != -1:
-            failed.append("connect to a stranger's port")
+        rs = inside(node.pid(daemon), c_connect(fd, "127.0.0.1", stranger_port),
+                    c_fastopen(fd, "127.0.0.1", stranger_port),
+                    "((int (*)(int, int, int, const char *, unsigned)) setsockopt)(%d, 6, 30, \"\\001\", 4)" % fd,
+                    "((int (*)(int, int, int, const char *, unsigned)) setsockopt)(%d, 6, 31, \"tls\", 3)" % fd,
+                    "((int (*)(int)) close)(%d)" % fd)
+        names = ("connect to a stranger's port", "connect with the first message", "set TCP_FASTOPEN_CONNECT",
+                 "set TCP_ULP")
+        failed += [n for n, (r, e) in zip(names, rs) if r != -1]
     return failed
 
 
@@ -99,6 +129,12 @@ def test_from_inside():
                                                                      "signal raftd"))]
                 assert not failed, "%s may: %s" % (daemon, "; ".join(failed))
                 assert node.running(daemon), daemon + " did not survive its own attempts"
+            stranger.settimeout(0)
+            try:
+                stranger.accept()
+                raise AssertionError("somebody reached the stranger's port")
+            except BlockingIOError:
+                pass
         finally:
             stranger.close()
         assert node.kv_get("a") == b"1"
@@ -292,17 +328,78 @@ def test_strangers_are_refused():
         c.formed([node])
         code = ("import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.settimeout(20)\ns.connect(sys.argv[1])\n"
                 "s.sendall(bytes.fromhex(sys.argv[2]))\nsys.exit(0 if s.recv(1) else 3)\n")
-        group = pwd.getpwnam("_rpcd").pw_gid
-        import grp
-        shared = grp.getgrnam("_triumvir").gr_gid
+        groups = [grp.getgrnam(g).gr_gid for g in ("_triumvir", "triumvir", "_rpcd")]
         for daemon in ("gossipd", "raftd"):
             path = os.path.join(node.run, daemon + ".sock")
-            for groups, why in (([], "the file's mode"), ([shared, group], "the peer's user")):
+            for extra, why in (([], "the file's mode"), (groups, "the peer's user")):
                 p = subprocess.run(["/usr/bin/python3", "-c", code, path, frame(1, HELLO).hex()], user="nobody",
-                                   extra_groups=groups, capture_output=True, text=True)
+                                   extra_groups=extra, capture_output=True, text=True)
                 assert p.returncode != 0, "%s serves nobody in spite of %s" % (daemon, why)
+        wait_for("gossipd logs the refusal", lambda: "uid %d may not" % pwd.getpwnam("nobody").pw_uid in node.log("gossipd"))
         wait_for("the refusal is logged", lambda: "uid" in node.log("raftd"))
         node.kv_put("x", "1")
+
+
+ASK = """import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.settimeout(30)
+try:
+    s.connect(sys.argv[1])
+except PermissionError:
+    print("denied")
+    sys.exit()
+try:
+    s.sendall(bytes.fromhex(sys.argv[2]))
+    print(s.recv(65536).decode("latin1"))
+except ConnectionError:
+    print("closed")
+"""
+
+
+def test_a_list_for_each_socket():
+    """raftd.sock is for rpcd, gossipd.sock for rpcd and raftd, rpcd.sock for operators, and all for root."""
+    if os.geteuid() != 0 or not os.access("/usr/bin/python3", os.X_OK):
+        skip("needs root and a Python that everybody may run, to become another user")
+    everybody = ["nobody", "_gossipd", "_raftd", "_rpcd", "_check", "root"]
+    users = {"gossipd": {"_rpcd", "_raftd"}, "raftd": {"_rpcd"}, "rpcd": set()}
+    group = {"gossipd": "_triumvir", "raftd": "_rpcd", "rpcd": "triumvir"}
+    operators = grp.getgrnam("triumvir").gr_gid
+    with Cluster("127.60.48") as c:
+        node = c.servers(1)[0]
+        c.formed([node])
+
+        def ask(daemon, user, groups):
+            first = b"GET /v1/status/leader HTTP/1.1\r\nHost: x\r\n\r\n" if daemon == "rpcd" else frame(1, HELLO)
+            p = subprocess.run(["/usr/bin/python3", "-c", ASK, os.path.join(node.run, daemon + ".sock"), first.hex()],
+                               user=user, group=pwd.getpwnam(user).pw_gid, extra_groups=groups, capture_output=True,
+                               text=True, check=True)
+            if p.stdout.startswith("denied"):
+                return "denied"
+            if daemon == "rpcd":
+                return "served" if p.stdout.startswith("HTTP/1.1 200") else "refused"
+            return "served" if p.stdout.strip() not in ("", "closed") else "refused"
+
+        for daemon in node.daemons:
+            st = os.stat(os.path.join(node.run, daemon + ".sock"))
+            assert (st.st_uid, st.st_mode & 0o777) == (0, 0o660), (daemon, st)
+            assert st.st_gid == grp.getgrnam(group[daemon]).gr_gid, (daemon, st.st_gid)
+            for user in everybody:
+                # As the daemons are: with their group, where they have one.
+                groups = [grp.getgrnam("_triumvir").gr_gid] if user in ("_raftd", "_rpcd") else []
+                want = "served" if user in users[daemon] | {"root"} else "denied"
+                got = ask(daemon, user, groups)
+                assert got == want, "%s.sock, asked by %s: %s" % (daemon, user, got)
+                # And with every group there is: the user counts, but for operators.
+                got = ask(daemon, user, [grp.getgrnam(g).gr_gid for g in ("_triumvir", "_rpcd", "triumvir")])
+                want = "served" if user in users[daemon] | {"root"} or daemon == "rpcd" else "refused"
+                assert got == want, "%s.sock, asked by %s in all groups: %s" % (daemon, user, got)
+        assert ask("rpcd", "nobody", [operators]) == "served"
+        # No daemon is in the operators' group, whatever the group file says.
+        for daemon in node.daemons:
+            with open("/proc/%d/status" % node.pid(daemon)) as f:
+                held = [line.split()[1:] for line in f if line.startswith("Groups:")][0]
+            want = [] if daemon == "gossipd" else [str(grp.getgrnam("_triumvir").gr_gid)]
+            assert held == want, (daemon, held)
 
 
 def other_keys(c, name):
@@ -348,4 +445,5 @@ def test_impostors():
 
 
 main(test_impostors, test_from_inside, test_users_and_capabilities, test_secrets_do_not_leak,
-     test_secrets_stay_where_they_are_used, test_malformed_frames_close_the_channel_only, test_strangers_are_refused)
+     test_secrets_stay_where_they_are_used, test_malformed_frames_close_the_channel_only, test_strangers_are_refused,
+     test_a_list_for_each_socket)

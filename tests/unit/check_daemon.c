@@ -91,8 +91,10 @@ run(struct daemon_spec *d, struct ev_loop *loop)
 	log_info("test", "passwd %s, stray descriptor %s, setuid %s, sandbox %s", open("/etc/passwd", O_RDONLY) < 0 ?
 	    "hidden" : "open", fcntl(100, F_GETFD) < 0 ? "closed" : "open", setuid(0) != 0 ? "denied" : "allowed",
 	    sandbox_status());
-	log_info("test", "peers: root %d, self %d, other %d", daemon_peer_allowed(0), daemon_peer_allowed(getuid()),
-	    daemon_peer_allowed(4242));
+	log_info("test", "peers: root %d, daemon %d, self %d, other %d", daemon_peer_allowed(0), daemon_peer_allowed(1),
+	    daemon_peer_allowed(getuid()), daemon_peer_allowed(4242));
+	log_info("test", "peer is: root %d, daemon %d, not sys %d", daemon_peer_is(0, "sys"), daemon_peer_is(1, "daemon"),
+	    daemon_peer_is(1, "sys"));
 	if (conf.fail_run)
 		return TV_ELIMIT;
 	daemon_ready("working\nwell");
@@ -137,6 +139,7 @@ start(struct child *c, int argc, const char *const *argv)
 		.opt_count = sizeof(opts) / sizeof(opts[0]), .conf_size = sizeof(conf), .conf = &conf,
 		.cluster = &cluster,
 		.check = check, .open = open_things, .listens = listens, .run = run, .reload = reload, .stop = stop,
+		.socket_users = { "daemon", "sys" },
 	};
 	int pipes[2], out[2], status;
 
@@ -332,7 +335,12 @@ START_TEST(lives_and_stops)
 	assert_says(&c, facts);
 	assert_says(&c, "umask file written\n");
 	assert_says(&c, "passwd hidden, stray descriptor closed, setuid denied, sandbox seccomp+landlock(");
-	assert_says(&c, "peers: root 1, self 1, other 0\n");
+	if (geteuid() == 0) {
+		assert_says(&c, "peers: root 1, daemon 1, self 0, other 0\n");
+		assert_says(&c, "peer is: root 1, daemon 1, not sys 0\n");
+	} else {
+		assert_says(&c, "peers: root 1, daemon 0, self 1, other 0\n");
+	}
 	assert_says(&c, "; sandbox seccomp+landlock(");
 	assert_says(&c, "encryption off\n");
 	assert_says(&c, "[INFO] testd: SIGTERM received, stopping\n");
@@ -526,7 +534,7 @@ END_TEST
 static int
 dropped_for_good(void)
 {
-	struct privdrop plan = { true, NOBODY, NOBODY, 4242 };
+	struct privdrop plan = { .switches = true, .uid = NOBODY, .gid = NOBODY, .grouped = true, .group_gid = 4242 };
 	char errbuf[256], line[256];
 	gid_t group = 0;
 	int clean = 0;

@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <ev.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -348,6 +350,66 @@ one_port_inside(struct finding *f)
 	DENIED(socket(AF_VSOCK, SOCK_STREAM, 0), EPERM);
 }
 
+/* Ways around the port rules, and options that reach into the kernel: none of them, whatever the policy. */
+static void
+sockets_inside(struct finding *f)
+{
+	static const int families[] = { AF_INET, AF_INET6 };
+	static const struct { int type, protocol; } kinds[] = {
+		{ SOCK_STREAM, 262 },				/* IPPROTO_MPTCP */
+		{ SOCK_STREAM | SOCK_NONBLOCK, 262 }, { SOCK_STREAM, IPPROTO_SCTP }, { SOCK_SEQPACKET, 0 },
+		{ SOCK_DGRAM, 0 }, { SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP }, { SOCK_DGRAM, IPPROTO_ICMP },
+		{ SOCK_RAW, IPPROTO_RAW }, { SOCK_DCCP, 0 },
+	};
+	static const struct { int level, name; } options[] = {
+		{ IPPROTO_TCP, TCP_FASTOPEN_CONNECT }, { IPPROTO_TCP, TCP_FASTOPEN }, { IPPROTO_TCP, TCP_ULP },
+		{ IPPROTO_TCP, TCP_REPAIR }, { IPPROTO_TCP, TCP_CONGESTION }, { SOL_SOCKET, SO_ATTACH_FILTER },
+		{ SOL_SOCKET, SO_ATTACH_BPF }, { SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF },
+		{ SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF }, { SOL_SOCKET, SO_REUSEPORT }, { SOL_SOCKET, SO_MARK },
+		{ SOL_SOCKET, SO_BINDTODEVICE }, { IPPROTO_IP, IP_TRANSPARENT }, { IPPROTO_IP, IP_OPTIONS },
+	};
+	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons(good_port),
+	    .sin_addr.s_addr = htonl(0x7f010001) };
+	struct iovec iov = { (void *)(uintptr_t)"x", 1 };
+	struct mmsghdr m = { .msg_hdr = { .msg_name = &sa, .msg_namelen = sizeof(sa), .msg_iov = &iov, .msg_iovlen = 1 } };
+	const int on = 1;
+	int fd;
+
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+		for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
+			DENIED(socket(families[i], kinds[k].type, kinds[k].protocol), EPERM);
+	/* The kernel does not look at the upper halves; nothing gets by with bits there. */
+	DENIED(syscall(SYS_socket, AF_INET, SOCK_DGRAM | 1L << 32, 0), EPERM);
+	DENIED(syscall(SYS_socket, AF_INET, SOCK_STREAM, 262 | 1L << 32), EPERM);
+	MUST((fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP)) >= 0);
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		DENIED(setsockopt(fd, options[i].level, options[i].name, &on, sizeof(on)), EPERM);
+	DENIED(sendto(fd, "x", 1, MSG_FASTOPEN, (struct sockaddr *)&sa, sizeof(sa)), EPERM);
+	DENIED(sendto(fd, "x", 1, MSG_FASTOPEN | MSG_NOSIGNAL, (struct sockaddr *)&sa, sizeof(sa)), EPERM);
+	DENIED(sendmsg(fd, &m.msg_hdr, MSG_FASTOPEN | MSG_DONTWAIT), EPERM);
+	DENIED(sendmmsg(fd, &m, 1, MSG_FASTOPEN), EPERM);
+	MUST(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0);
+	MUST(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) == 0);
+	MUST(connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0 || errno == EINPROGRESS);
+	close(fd);
+}
+
+static void
+datagrams_only_inside(struct finding *f)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	int fd;
+
+	strncpy(sa.sun_path, scratch_path("log"), sizeof(sa.sun_path) - 1);
+	DENIED(socket(AF_UNIX, SOCK_STREAM, 0), EPERM);
+	DENIED(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), EPERM);
+	DENIED(socket(AF_UNIX, SOCK_SEQPACKET, 0), EPERM);
+	MUST((fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) >= 0);	/* as syslog(3) and sd_notify(3) do */
+	MUST(connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0);
+	MUST(send(fd, "x", 1, MSG_NOSIGNAL) == 1);
+	close(fd);
+}
+
 static void
 any_port_inside(struct finding *f)
 {
@@ -378,8 +440,24 @@ START_TEST(network_by_policy)
 	inside(&one, one_port_inside);
 	inside(&any, any_port_inside);
 	inside(&none, no_inet_inside);
+	inside(&one, sockets_inside);
+	any.unix_stream = any.threads = true;
+	inside(&any, sockets_inside);
 	close(accepting);
 	close(other);
+}
+END_TEST
+
+START_TEST(unix_streams_by_policy)
+{
+	struct sandbox_policy without = { .inet = true };
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	strncpy(sa.sun_path, scratch_path("log"), sizeof(sa.sun_path) - 1);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	inside(&without, datagrams_only_inside);
+	close(fd);
 }
 END_TEST
 
@@ -406,6 +484,7 @@ START_TEST(abstract_sockets_outside_are_hidden)
 	}
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
 	ck_assert_int_eq(listen(fd, 1), 0);
+	p.unix_stream = true;
 	inside(&p, abstract_inside);
 	close(fd);
 }
@@ -637,6 +716,7 @@ main(void)
 	tcase_add_test(t, process_is_hardened);
 	tcase_add_test(t, threads_only_by_policy);
 	tcase_add_test(t, network_by_policy);
+	tcase_add_test(t, unix_streams_by_policy);
 	tcase_add_test(t, abstract_sockets_outside_are_hidden);
 	tcase_add_test(t, berkeley_db_works);
 	tcase_add_test(t, libraries_work);

@@ -58,10 +58,11 @@ def ensure_users():
 
 
 def make_users():
-    try:
-        grp.getgrnam("_triumvir")
-    except KeyError:
-        subprocess.run(["groupadd", "--system", "_triumvir"], check=True)
+    for group in ("triumvir", "_triumvir"):
+        try:
+            grp.getgrnam(group)
+        except KeyError:
+            subprocess.run(["groupadd", "--system", group], check=True)
     for user in USERS:
         try:
             pwd.getpwnam(user)
