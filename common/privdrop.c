@@ -16,8 +16,9 @@
 static enum tv_err
 missing(bool group, const char *name, char *errbuf, size_t cap)
 {
-	snprintf(errbuf, cap, "the %s %s does not exist: run systemd-sysusers with the sysusers.d file of this package, "
-	    "or create it with %s --system %s", group ? "group" : "user", name, group ? "groupadd" : "useradd", name);
+	snprintf(errbuf, cap, "the %s %s does not exist: run systemd-sysusers with the sysusers.d file of this "
+	    "package, or create it with %s --system %s", group ? "group" : "user", name,
+	    group ? "groupadd" : "useradd", name);
 	return TV_ENOENT;
 }
 
@@ -33,7 +34,8 @@ find_group(const char *name, gid_t *gid, char *errbuf, size_t cap)
 }
 
 enum tv_err
-privdrop_plan(const char *user, const char *socket_group, bool grouped, struct privdrop *plan, char *errbuf, size_t cap)
+privdrop_plan(const char *user, const char *socket_group, bool grouped, struct privdrop *plan, char *errbuf,
+    size_t cap)
 {
 	const struct passwd *pw;
 	enum tv_err err = TV_OK;
@@ -143,7 +145,8 @@ privdrop_apply(const struct privdrop *plan, char *errbuf, size_t cap)
 {
 	if (!plan->switches)
 		return TV_OK;
-	if (setgroups(plan->grouped ? 1 : 0, &plan->group_gid) != 0 || setresgid(plan->gid, plan->gid, plan->gid) != 0 ||
+	if (setgroups(plan->grouped ? 1 : 0, &plan->group_gid) != 0 ||
+	    setresgid(plan->gid, plan->gid, plan->gid) != 0 ||
 	    setresuid(plan->uid, plan->uid, plan->uid) != 0) {
 		snprintf(errbuf, cap, "cannot change to uid %u: %s", (unsigned)plan->uid, strerror(errno));
 		return TV_ESYS;

@@ -142,8 +142,8 @@ option_rules(struct filter *f)
 }
 
 /*
- * Landlock's port rules see connect(2) of TCP sockets and nothing else, so there is nothing else: no MPTCP, SCTP, UDP or
- * raw sockets.
+ * Landlock's port rules see connect(2) of TCP sockets and nothing else, so there is nothing else: no MPTCP, SCTP, UDP
+ * or raw sockets.
  */
 static void
 socket_rules(struct filter *f, const struct sandbox_policy *p)
