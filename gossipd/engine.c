@@ -223,11 +223,21 @@ on_response(void *ctx, struct pool *p, const struct swim_response *r)
 
 /* Two nodes that answer to one name are worse than one node less; systemd's restart asks the pool again. */
 static void
-on_conflict_lost(void *ctx, struct pool *p)
+on_conflict_lost(void *ctx, struct pool *p, bool copy)
 {
-	(void)ctx;
-	log_err("serf", "most of the %s pool knows another node by our name: stopping without leaving. Give one of "
-	    "the two another node_name", engine_pool_name(pool_kind(p)));
+	const struct cluster_conf *c = ((struct engine *)ctx)->cluster;
+
+	if (copy)
+		log_err("serf", "another node of the %s pool has our name %s and our node id %s, and answers: stopping "
+		    "without leaving. Was the data directory, or the machine's image, copied? Stop the daemons here, "
+		    "give this node an empty data_dir and a node_name of its own, and start them",
+		    engine_pool_name(pool_kind(p)),
+		    c->node_name, c->node_id);
+	else
+		log_err("serf", "most of the %s pool knows another node by our name %s: stopping without leaving. Give "
+		    "this node another node_name; if it replaces the other one, start it once that one is shown as "
+		    "failed or left",
+		    engine_pool_name(pool_kind(p)), c->node_name);
 	daemon_quit(1);
 }
 

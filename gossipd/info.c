@@ -102,7 +102,8 @@ add_up(const struct engine *e, struct udp_stats *u, struct streams_stats *t, str
 		t->open += pt.open;
 		s->bad_incarnation += ps.bad_incarnation, s->bad_vsn += ps.bad_vsn;
 		s->bad_message += ps.bad_message, s->over_accusations += ps.over_accusations;
-		s->wrong_dc += ps.wrong_dc, s->conflicts += ps.conflicts, s->over_members += ps.over_members;
+		s->wrong_dc += ps.wrong_dc, s->conflicts += ps.conflicts,
+		    s->moves += ps.moves, s->over_members += ps.over_members;
 		s->over_intents += ps.over_intents, s->over_relays += ps.over_relays,
 		    s->refused_merges += ps.refused_merges;
 		s->no_memory += ps.no_memory, s->queue_dropped += ps.queue_dropped, s->probes += ps.probes;
@@ -143,7 +144,8 @@ put_process(struct buf *b, const struct engine *e)
 		{ "dropped_intent_limit", s.over_intents }, { "dropped_relay_limit", s.over_relays },
 		{ "dropped_queue_limit", s.queue_dropped }, { "dropped_memory", s.no_memory },
 		{ "dropped_coordinate", s.bad_coord }, { "coordinate_resets", s.coord_resets },
-		{ "merges_refused", s.refused_merges }, { "name_conflicts", s.conflicts }, { "probes", s.probes },
+		{ "merges_refused", s.refused_merges }, { "name_conflicts", s.conflicts },
+		{ "members_moved", s.moves }, { "probes", s.probes },
 		{ "probes_failed", s.probes_failed }, { "refutations", s.refutations },
 		{ "snapshot_errors", snapshot_errors_of(e) },
 	};

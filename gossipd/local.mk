@@ -29,7 +29,7 @@ gossipd_libgossipcore_a_SOURCES += \
 	gossipd/core/serf.c gossipd/core/intent.c gossipd/core/intent.h gossipd/core/leave.c \
 	gossipd/core/ring.c gossipd/core/ring.h gossipd/core/event.c gossipd/core/query.c gossipd/core/answer.c \
 	gossipd/core/ask.c \
-	gossipd/core/filter.c gossipd/core/conflict.c
+	gossipd/core/filter.c gossipd/core/conflict.c gossipd/core/moved.c
 
 # The daemon: sockets, configuration and clients around the core.
 noinst_LIBRARIES += gossipd/libgossipshell.a

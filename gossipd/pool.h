@@ -41,7 +41,7 @@ struct pool_conf {
 	void (*on_opened)(void *ctx, unsigned key);
 	void (*on_unreadable)(void *ctx, const struct gaddr *from);
 	/* Another node holds our name by majority. */
-	void (*on_conflict_lost)(void *ctx, struct pool *p);
+	void (*on_conflict_lost)(void *ctx, struct pool *p, bool copy);
 };
 
 /* NULL with a log line.  *found: who was there before the last stop; the caller frees it. */

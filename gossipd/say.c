@@ -98,8 +98,8 @@ say_conflict(const struct swim_notice *n, const char *name)
 {
 	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
 
-	log_err("memberlist", "Name conflict: %s is at %s, and claimed by %s", name, net_text(&n->addr, ours),
-	    net_text(&n->other_addr, theirs));
+	log_err("memberlist", "Name conflict: %s is at %s, and claimed by %s: the latter needs another node_name", name,
+	    net_text(&n->addr, ours), net_text(&n->other_addr, theirs));
 }
 
 static void
@@ -107,7 +107,7 @@ say_self_conflict(const struct swim_notice *n, const char *name)
 {
 	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
 
-	log_err("memberlist", "Name conflict: our own name %s (%s) is claimed by %s: give that node another node_name",
+	log_err("memberlist", "Name conflict: our own name %s (%s) is claimed by %s too: the members decide",
 	    name, net_text(&n->addr, ours), net_text(&n->other_addr, theirs));
 }
 
@@ -161,12 +161,30 @@ say_rekey(const struct swim_notice *n, const char *name)
 }
 
 static void
+say_moved(const struct swim_notice *n, const char *name)
+{
+	char from[NET_TEXT_BYTES], to[NET_TEXT_BYTES];
+
+	log_info("memberlist", "%s has moved from %s, where nobody answers, to %s", name, net_text(&n->addr, from),
+	    net_text(&n->other_addr, to));
+}
+
+static void
+say_self_moved(const struct swim_notice *n, const char *name)
+{
+	char from[NET_TEXT_BYTES], to[NET_TEXT_BYTES];
+
+	log_info("memberlist", "Others know us (%s) at %s, where nobody answers: telling them that we are at %s", name,
+	    net_text(&n->addr, from), net_text(&n->other_addr, to));
+}
+
+static void
 say_name_kept(const struct swim_notice *n, const char *name)
 {
 	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
 
-	log_warn("serf", "Majority in name conflict resolution: %" PRIu64 " members know %s at %s, not at %s",
-	    n->number, name, net_text(&n->addr, ours), net_text(&n->other_addr, theirs));
+	log_warn("serf", "Majority in name conflict resolution: %" PRIu64 " members know %s at %s, not at %s: give "
+	    "that node another node_name", n->number, name, net_text(&n->addr, ours), net_text(&n->other_addr, theirs));
 }
 
 static void
@@ -174,8 +192,9 @@ say_name_lost(const struct swim_notice *n, const char *name)
 {
 	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
 
-	log_err("serf", "Minority in name conflict resolution: %" PRIu64 " members do not know %s at %s; claimed by %s",
-	    n->number, name, net_text(&n->addr, ours), net_text(&n->other_addr, theirs));
+	log_err("serf", "Minority in name conflict resolution: %" PRIu64 " members do not know %s at %s; claimed by "
+	    "%s: this node needs another node_name", n->number, name, net_text(&n->addr, ours),
+	    net_text(&n->other_addr, theirs));
 }
 
 static void
@@ -206,6 +225,8 @@ static void (*const sayers[SWIM_NOTICES])(const struct swim_notice *, const char
 	[SWIM_NOTICE_STALL] = say_stall,
 	[SWIM_NOTICE_LEAVE_REFUTED] = say_leave_refuted,
 	[SWIM_NOTICE_REKEY] = say_rekey,
+	[SWIM_NOTICE_MOVED] = say_moved,
+	[SWIM_NOTICE_SELF_MOVED] = say_self_moved,
 	[SWIM_NOTICE_NAME_KEPT] = say_name_kept,
 	[SWIM_NOTICE_NAME_LOST] = say_name_lost,
 	[SWIM_NOTICE_NAME_OPEN] = say_name_open,

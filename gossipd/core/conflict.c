@@ -17,14 +17,14 @@
 static const char query_name[] = "_serf_conflict";
 
 void
-conflict_claimed(struct swim *s, const struct gaddr *rival)
+conflict_claimed(struct swim *s, const struct gaddr *rival, bool copy)
 {
 	struct swim_ask q = { .name = span_str(query_name), .payload = s->opt.name };
 	struct conflict *c = &s->conflict;
 
 	if (c->running || leave_begun(s) || mono_before(s->now, c->again))
 		return;
-	*c = (struct conflict){ .running = true, .rival = *rival };
+	*c = (struct conflict){ .running = true, .rival = *rival, .copy = copy };
 	if (ask_start(s, &q, true) != TV_OK)
 		*c = (struct conflict){ .again = mono_add(s->now, PAUSE) };
 }
@@ -70,7 +70,9 @@ conflict_decide(struct swim *s)
 	if (c->theirs > c->ours && votes * 2 >= others) {
 		n.type = SWIM_NOTICE_NAME_LOST;
 		n.number = c->theirs;
+		n.number2 = c->copy;
 		s->out.view.conflict_lost = true;
+		s->out.view.conflict_copy = c->copy;
 	} else if (c->ours > c->theirs) {
 		n.type = SWIM_NOTICE_NAME_KEPT;
 		n.number = c->ours;

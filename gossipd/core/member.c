@@ -105,6 +105,16 @@ swim_refute(struct swim *s, uint32_t accused)
 	swim_announce(s);
 }
 
+void
+swim_outdo(struct swim *s, uint32_t incarnation)
+{
+	if (s->incarnation >= UINT32_MAX - 1 || incarnation >= UINT32_MAX - 1)
+		return;		/* a refutation starts over */
+	s->incarnation = (incarnation > s->incarnation ? incarnation : s->incarnation) + 1;
+	s->self->incarnation = s->incarnation;
+	swim_announce(s);
+}
+
 enum tv_err
 swim_change_meta(struct swim *s, const struct swim_input *in)
 {
@@ -172,15 +182,15 @@ may_move(const struct swim *s, const struct node *n)
 	return n->state == NODE_DEAD && reclaim.ns > 0 && !mono_before(s->now, mono_add(n->changed, reclaim));
 }
 
-static void
-conflict(struct swim *s, const struct node *n, const struct gaddr *claimed)
+void
+member_conflict(struct swim *s, struct node *n, const struct gaddr *claimed, bool copy)
 {
 	s->stats.conflicts++;
 	out_notice(s, &(struct swim_notice){
 		.type = n == s->self ? SWIM_NOTICE_SELF_CONFLICT : SWIM_NOTICE_CONFLICT,
 		.name = node_name(n), .addr = *node_addr(n), .other_addr = *claimed });
 	if (n == s->self)
-		conflict_claimed(s, claimed);
+		conflict_claimed(s, claimed, copy);
 }
 
 static void
@@ -222,8 +232,21 @@ alive_take(struct swim *s, struct node *n, const struct wire_alive *a, const str
 	queue_alive(s, n);
 	if (was_gone)
 		serf_node_join(s, n);
-	else if (new_meta)
+	else if (new_meta || moved)
 		serf_node_update(s, n);
+}
+
+void
+swim_take_move(struct swim *s, struct node *n, const struct wire_alive *a, const struct gaddr *addr)
+{
+	if (!node_listed(&s->table, n))
+		return;		/* forgotten by SWIM meanwhile: it joins anew */
+	if (!swim_dc_ok(s, a->meta)) {
+		s->stats.wrong_dc++;
+		return;
+	}
+	probe_forget(s, n);	/* it asked the former address */
+	alive_take(s, n, a, addr);
 }
 
 void
@@ -245,7 +268,8 @@ swim_alive(struct swim *s, const struct wire_alive *a)
 		return;
 	if (listed && !gaddr_eq(&addr, node_addr(n))) {
 		if (!may_move(s, n)) {
-			conflict(s, n, &addr);
+			if (!moved_claim(s, n, a, &addr))
+				member_conflict(s, n, &addr, false);
 			return;
 		}
 		moved = true;

@@ -54,8 +54,8 @@ next_target(struct swim *s)
 	return NULL;
 }
 
-static void
-put_ping(struct swim *s, uint32_t seq, struct span node)
+void
+probe_put_ping(struct swim *s, uint32_t seq, struct span node)
 {
 	struct wire_ping m = { .seq = seq, .node = node, .source_addr = span_of(s->opt.self.ip, s->opt.self.len),
 		.source_port = s->opt.self.port, .source_node = s->opt.name };
@@ -71,7 +71,7 @@ ping_suspect(struct swim *s, struct node *n, uint32_t seq)
 	struct wire_accuse m = { .incarnation = n->incarnation, .node = node_name(n), .from = s->opt.name };
 
 	bfill_init(&s->fill, &s->out.arena, 0);
-	put_ping(s, seq, m.node);
+	probe_put_ping(s, seq, m.node);
 	if (s->scratch.failed || !bfill_add(&s->fill, buf_span(&s->scratch)))
 		return;
 	buf_reset(&s->scratch);
@@ -103,7 +103,7 @@ probe_tick(struct swim *s)
 	if (n->state == NODE_SUSPECT && !(s->opt.without & SWIM_WITHOUT_BUDDY)) {
 		ping_suspect(s, n, p->seq);
 	} else {
-		put_ping(s, p->seq, node_name(n));
+		probe_put_ping(s, p->seq, node_name(n));
 		gossip_send(s, node_addr(n), buf_span(&s->scratch), false);
 	}
 	timer_set(s, TIMER_PROBE_STEP, mono_min(mono_add(s->now, s->opt.timing.probe_timeout), p->deadline));
@@ -117,6 +117,19 @@ probe_end(struct swim *s)
 	timer_set(s, TIMER_PROBE_STEP, MONO_NEVER);
 }
 
+void
+probe_ask(struct swim *s, const struct node *helper, const struct gaddr *target, struct span name, uint32_t seq,
+    bool nack)
+{
+	struct wire_indirect m = { .seq = seq, .target = span_of(target->ip, target->len), .port = target->port,
+		.node = name, .nack = nack, .source_addr = span_of(s->opt.self.ip, s->opt.self.len),
+		.source_port = s->opt.self.port, .source_node = s->opt.name };
+
+	buf_reset(&s->scratch);
+	wire_put_indirect(&s->scratch, &m);
+	gossip_send(s, node_addr(helper), buf_span(&s->scratch), false);
+}
+
 static void
 ask_others(struct swim *s)
 {
@@ -125,15 +138,10 @@ ask_others(struct swim *s)
 
 	count = swim_pick(s, want < CHECKS_MAX ? want : CHECKS_MAX, may_help, others);
 	for (unsigned i = 0; i < count; i++) {
-		struct wire_indirect m = { .seq = s->probe.seq, .target = span_of(node_addr(n)->ip, node_addr(n)->len),
-			.port = node_addr(n)->port, .node = node_name(n), .nack = node_vsn(others[i])[VSN_PMAX] >= 4,
-			.source_addr = span_of(s->opt.self.ip, s->opt.self.len), .source_port = s->opt.self.port,
-			.source_node = s->opt.name };
+		bool nack = node_vsn(others[i])[VSN_PMAX] >= 4;
 
-		buf_reset(&s->scratch);
-		wire_put_indirect(&s->scratch, &m);
-		gossip_send(s, node_addr(others[i]), buf_span(&s->scratch), false);
-		s->probe.nacks_expected += m.nack;
+		probe_ask(s, others[i], node_addr(n), node_name(n), s->probe.seq, nack);
+		s->probe.nacks_expected += nack;
 		s->probe.asked++;
 	}
 }
@@ -145,7 +153,7 @@ ask_stream(struct swim *s)
 
 	if (!s->opt.tcp_pings || node_vsn(n)[VSN_PMAX] < 3)
 		return;
-	put_ping(s, s->probe.seq, node_name(n));
+	probe_put_ping(s, s->probe.seq, node_name(n));
 	s->probe.stream = exchange_start(s, SWIM_STREAM_PING, node_addr(n), s->probe.deadline, buf_span(&s->scratch));
 }
 
@@ -236,6 +244,8 @@ probe_on_ping(struct swim *s, const struct gaddr *from, struct span body)
 		return err;
 	ack = (struct wire_ack){ .seq = m.seq, .payload = place_payload(s) };
 	to = asker_of(m.source_addr, m.source_port, from);
+	if (gaddr_eq(&to, &s->opt.self))
+		moved_on_echo(s, m.seq);
 	buf_reset(&s->scratch);
 	wire_put_ack(&s->scratch, &ack);
 	gossip_send(s, &to, buf_span(&s->scratch), false);
@@ -287,7 +297,7 @@ probe_on_indirect(struct swim *s, const struct gaddr *from, struct span body)
 	s->relays = r;
 	s->relay_count++;
 	timer_pull(s, TIMER_RELAY, mono_min(r->nack_at, r->end));
-	put_ping(s, r->seq, m.node);
+	probe_put_ping(s, r->seq, m.node);
 	gossip_send(s, &to, buf_span(&s->scratch), false);
 	return TV_OK;
 }
@@ -358,6 +368,7 @@ probe_on_ack(struct swim *s, const struct gaddr *from, struct span body)
 	if (err != TV_OK)
 		return err;
 	if (s->probe.phase == PROBE_IDLE || m.seq != s->probe.seq) {
+		moved_on_ack(s, m.seq);
 		relay_ack(s, m.seq);
 		return TV_OK;
 	}

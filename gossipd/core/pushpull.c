@@ -389,13 +389,16 @@ exchange_result(struct swim *s, const struct exchange *x, const struct swim_inpu
 	return TV_EFORMAT;
 }
 
-static bool
-is_our_ack(struct swim *s, const struct swim_input *in)
+static void
+ping_ended(struct swim *s, const struct exchange *x, const struct swim_input *in)
 {
 	struct wire_ack ack;
+	bool answered = in->type == SWIM_IN_ANSWER && in->message->type == WIRE_ACK &&
+	    wire_get_ack(in->message->body, &s->out.arena, &ack) == TV_OK;
 
-	return in->type == SWIM_IN_ANSWER && in->message->type == WIRE_ACK &&
-	    wire_get_ack(in->message->body, &s->out.arena, &ack) == TV_OK && ack.seq == s->probe.seq;
+	probe_stream_end(s, x->id, answered && ack.seq == s->probe.seq);
+	if (answered)
+		moved_on_ack(s, ack.seq);
 }
 
 enum tv_err
@@ -411,7 +414,7 @@ pushpull_on_end(struct swim *s, const struct swim_input *in)
 	*at = x->next;
 	s->exchange_count--;
 	if (x->kind == SWIM_STREAM_PING) {
-		probe_stream_end(s, x->id, is_our_ack(s, in));
+		ping_ended(s, x, in);
 		free(x);
 		return TV_OK;
 	}

@@ -22,6 +22,7 @@
  *   ask.c        queries of our own: asking, collecting answers
  *   filter.c     does a query mean us
  *   conflict.c   the vote on our own name
+ *   moved.c      one node id at two addresses: moved, or copied
  */
 #ifndef TV_GOSSIP_STATE_H
 #define TV_GOSSIP_STATE_H
@@ -56,6 +57,7 @@ enum swim_timer {
 	TIMER_RECONNECT,
 	TIMER_LEAVE,		/* next step of our leave */
 	TIMER_ASK,		/* earliest end of a query of ours */
+	TIMER_MOVED,		/* earliest step of a check whether a member has moved */
 	TIMERS
 };
 
@@ -167,6 +169,7 @@ struct asked {
 struct conflict {
 	bool running;
 	struct gaddr rival;		/* who claims it */
+	bool copy;			/* with our node id, and both answer */
 	uint32_t ours, theirs, unknown;	/* answers: our address, another one, no such name */
 	struct mono again;		/* no vote begins before */
 };
@@ -231,6 +234,8 @@ struct swim {
 	struct events events;
 	struct queries queries;
 	struct conflict conflict;
+	struct moved *moved;		/* owned list: checks under way, and verdicts that stand */
+	unsigned moved_count;
 	uint32_t status_count[MEMBER_FAILED + 1];
 	enum leave_phase leave;
 	struct out out;
@@ -289,6 +294,12 @@ enum tv_err member_on_dead(struct swim *s, const struct gaddr *from, struct span
 void swim_announce(struct swim *s);
 /* Our tags changed: next incarnation, announced. TV_ENOMEM, TV_ELIMIT. */
 enum tv_err swim_change_meta(struct swim *s, const struct swim_input *in);
+/* Something that was said of us, with this incarnation, is wrong: ours is higher from now on, and announced. */
+void swim_outdo(struct swim *s, uint32_t incarnation);
+/* The member lives at another address now, as the message says: taken over, whatever its incarnation. */
+void swim_take_move(struct swim *s, struct node *n, const struct wire_alive *a, const struct gaddr *addr);
+/* n is claimed at another address.  copy: with its node id. */
+void member_conflict(struct swim *s, struct node *n, const struct gaddr *claimed, bool copy);
 /* Overrules what was said about us with incarnation `accused`. */
 void swim_refute(struct swim *s, uint32_t accused);
 /* A name that may enter the table: 1..255 bytes, no control characters. */
@@ -319,6 +330,11 @@ void probe_step(struct swim *s);		/* TIMER_PROBE_STEP */
 void probe_forget(struct swim *s, const struct node *n);
 void probe_cancel(struct swim *s);
 void probe_stream_end(struct swim *s, uint64_t stream, bool answered);
+/* A ping for `node` into the scratch buffer. */
+void probe_put_ping(struct swim *s, uint32_t seq, struct span node);
+/* Asks `helper` to ping `name` at `target` for us. */
+void probe_ask(struct swim *s, const struct node *helper, const struct gaddr *target, struct span name, uint32_t seq,
+    bool nack);
 void relay_step(struct swim *s);		/* TIMER_RELAY */
 void relay_done(struct swim *s);
 enum tv_err probe_on_ping(struct swim *s, const struct gaddr *from, struct span body);
@@ -458,8 +474,8 @@ void ask_done(struct swim *s);
 bool filter_pass(struct swim *s, struct span filters);
 
 /* -- conflict.c -- */
-/* Somebody at `rival` goes by our name. */
-void conflict_claimed(struct swim *s, const struct gaddr *rival);
+/* Somebody at `rival` goes by our name; copy: and by our node id. */
+void conflict_claimed(struct swim *s, const struct gaddr *rival, bool copy);
 /* Somebody there asks the pool whose our name is. */
 void conflict_heard(struct swim *s, const struct gaddr *rival);
 /* An answer to the vote; and its end. */
@@ -467,5 +483,18 @@ void conflict_vote(struct swim *s, struct span payload);
 void conflict_decide(struct swim *s);
 /* Answers the `_serf_conflict` of another into b; false: we are the one in question, and say nothing. */
 bool conflict_answer(struct swim *s, struct span name, struct buf *b);
+
+/* -- moved.c -- */
+/*
+ * The name of n is claimed at addr.  True: with its node id, so that it is being found out whether it has moved, or
+ * that was found out and needs no word.  False: a conflict.
+ */
+bool moved_claim(struct swim *s, struct node *n, const struct wire_alive *a, const struct gaddr *addr);
+void moved_step(struct swim *s);		/* TIMER_MOVED */
+/* An ack with this number; a ping of ours that came back to us. */
+void moved_on_ack(struct swim *s, uint32_t seq);
+void moved_on_echo(struct swim *s, uint32_t seq);
+/* The record goes; NULL: all checks end without a verdict. */
+void moved_forget(struct swim *s, const struct node *n);
 
 #endif

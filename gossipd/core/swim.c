@@ -29,6 +29,7 @@ static void (*const timer_handlers[TIMERS])(struct swim *) = {
 	[TIMER_RECONNECT] = serf_reconnect,
 	[TIMER_LEAVE] = leave_step,
 	[TIMER_ASK] = ask_expire,
+	[TIMER_MOVED] = moved_step,
 };
 
 void
@@ -46,7 +47,7 @@ timer_pull(struct swim *s, enum swim_timer t, struct mono at)
 /* A probe that ends at the instant of the next round must end first. */
 static const enum swim_timer timer_order[TIMERS] = {
 	TIMER_PROBE_STEP, TIMER_RELAY, TIMER_SUSPICION, TIMER_PROBE, TIMER_LEAVE, TIMER_GOSSIP, TIMER_PUSHPULL,
-	TIMER_REAP, TIMER_PRUNE, TIMER_RECONNECT, TIMER_ASK,
+	TIMER_REAP, TIMER_PRUNE, TIMER_RECONNECT, TIMER_ASK, TIMER_MOVED,
 };
 
 static struct mono
@@ -83,6 +84,7 @@ note_stall(struct swim *s, struct mono late)
 	probe_cancel(s);
 	suspicion_delay(s, late);
 	relay_done(s);
+	moved_forget(s, NULL);
 	timer_set(s, TIMER_RELAY, MONO_NEVER);
 }
 
@@ -103,8 +105,10 @@ advance(struct swim *s, struct mono now, struct mono promised)
 void
 swim_drop_if_unused(struct swim *s, struct node *n)
 {
-	if (!node_listed(&s->table, n) && n->status == MEMBER_NONE)
-		table_remove(&s->table, n);
+	if (node_listed(&s->table, n) || n->status != MEMBER_NONE)
+		return;
+	moved_forget(s, n);
+	table_remove(&s->table, n);
 }
 
 void
@@ -405,6 +409,7 @@ swim_free(struct swim *s)
 	intents_done(&s->intents);
 	relay_done(s);
 	accuse_done(s);
+	moved_forget(s, NULL);
 	pushpull_done(s);
 	event_done(s);
 	query_done(s);

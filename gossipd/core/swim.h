@@ -261,8 +261,11 @@ enum swim_notice_type {
 	SWIM_NOTICE_STALL,		/* number: ms for which nothing was fed */
 	SWIM_NOTICE_LEAVE_REFUTED,	/* someone says that we leave; we do not */
 	SWIM_NOTICE_REKEY,		/* own incarnation started over */
+	SWIM_NOTICE_MOVED,		/* name: from addr to other_addr */
+	SWIM_NOTICE_SELF_MOVED,		/* others told us at addr, where nobody answers: we are at other_addr */
 	SWIM_NOTICE_NAME_KEPT,		/* the vote says our name is ours; other_addr: who claimed it; number: votes */
-	SWIM_NOTICE_NAME_LOST,		/* it says other_addr's; conflict_lost follows; number: votes against us */
+	SWIM_NOTICE_NAME_LOST,		/* it says other_addr's; conflict_lost follows; number: votes against us;
+					 * number2: 1 when its node id is ours too */
 	SWIM_NOTICE_NAME_OPEN,		/* too few voted; number: how many.  We stay, and ask again at the next claim */
 	SWIM_NOTICES
 };
@@ -296,6 +299,7 @@ struct swim_output {
 	size_t notice_count;
 	bool left;			/* the leave is complete: close */
 	bool conflict_lost;		/* most members know another node by our name: stop without leaving */
+	bool conflict_copy;		/* and it has our node id */
 	struct mono deadline;
 };
 
@@ -315,6 +319,7 @@ struct swim_stats {
 	uint64_t bad_vsn, wrong_dc, conflicts, over_members, over_intents, over_relays, refused_merges;
 	uint64_t no_memory;
 	uint64_t probes, probes_failed, refutations;
+	uint64_t moves;			/* members, and we, found at another address */
 	uint64_t bad_coord;		/* coordinates that no honest node has */
 	uint64_t coord_resets;		/* how often our own had to start over */
 	/* user events */
