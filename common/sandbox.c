@@ -12,7 +12,20 @@
 #include "common/log.h"
 #include "common/sandbox_parts.h"
 
-static char status[32] = "none";
+#define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
+
+static char status[128] = "none";
+
+/* Kinds of rules that came after Landlock itself. */
+static const struct {
+	int abi;
+	const char *what, *linux_version;
+	bool for_ports;		/* not missed by who may connect anywhere */
+} later_rules[] = {
+	{ 3, "no truncate rules", "6.2", false },
+	{ 4, "no port rules", "6.7", true },
+	{ 6, "no scopes", "6.12", false },
+};
 
 void
 sandbox_path(struct sandbox_policy *p, const char *path, enum sandbox_access access)
@@ -76,10 +89,29 @@ lacking(bool best_effort, char *errbuf, size_t cap)
 	return TV_EPERM;
 }
 
+/* "landlock(2), no port rules", and one warning of what that means. */
+static void
+describe_landlock(const struct sandbox_policy *p, int abi, char *dst, size_t cap)
+{
+	char missing[160] = "";
+	size_t len = (size_t)snprintf(dst, cap, "landlock(%d)", abi), said = 0;
+
+	for (size_t i = 0; i < NITEMS(later_rules); i++) {
+		if (abi >= later_rules[i].abi || (later_rules[i].for_ports && p->connect_any))
+			continue;
+		len += (size_t)snprintf(dst + len, cap - len, ", %s", later_rules[i].what);
+		said += (size_t)snprintf(missing + said, sizeof(missing) - said, "%s%s (Linux %s)",
+		    said > 0 ? ", " : "", later_rules[i].what, later_rules[i].linux_version);
+	}
+	if (said > 0)
+		log_warn("sandbox", "the kernel's Landlock (version %d) has %s: going on without; triumvir(7) "
+		    "says what that leaves open", abi, missing);
+}
+
 enum tv_err
 sandbox_enter(const struct sandbox_policy *p, bool best_effort, char *errbuf, size_t cap)
 {
-	char landlock[24] = "";
+	char landlock[96] = "";
 	enum tv_err err;
 	int abi = 0;
 
@@ -91,7 +123,7 @@ sandbox_enter(const struct sandbox_policy *p, bool best_effort, char *errbuf, si
 		return err;
 	err = sandbox_landlock(p, &abi, errbuf, cap);
 	if (err == TV_OK)
-		snprintf(landlock, sizeof(landlock), "landlock(%d)", abi);
+		describe_landlock(p, abi, landlock, sizeof(landlock));
 	else if (err != TV_EAGAIN || (err = lacking(best_effort, errbuf, cap)) != TV_OK)
 		return err;
 	snprintf(status, sizeof(status), "%s", abi >= 1 ? landlock : "none");

@@ -47,6 +47,7 @@ struct sandbox_policy {
 	bool inet;			/* may make TCP sockets at all; of UDP only what was made before */
 	bool unix_stream;		/* may make AF_UNIX stream sockets; datagrams, for syslog and systemd, always */
 	bool threads;			/* may clone threads (never processes) */
+	int landlock_abi_max;		/* for tests: at most this version of Landlock; 0: the kernel's */
 };
 
 /* Adds a path (borrowed) or a port; more than fit is our own mistake.  NULL and 0 are ignored. */
@@ -55,15 +56,16 @@ void sandbox_port(struct sandbox_policy *p, uint16_t port);
 /*
  * Locks the calling process for good.  best_effort: parts that the kernel lacks are logged and left out;
  * else TV_EPERM with a sentence that names the part and the setting that overrides (sandbox = "best-effort").
- * Required are seccomp and Landlock's file rules (Linux 5.13); port rules (6.7) and scopes (6.12) are
- * used where the kernel has them.  Other failures (a missing path, threads already running): TV_EINVAL, TV_ESYS.
+ * Required are seccomp and Landlock's file rules (Linux 5.13); rules for truncate (6.2), port rules (6.7)
+ * and scopes (6.12) are used where the kernel has them, and one warning names those that it lacks.
+ * Other failures (a missing path, threads already running): TV_EINVAL, TV_ESYS.
  * Never lets exec, fork, kill, ptrace, setuid, mount, bpf, module, keyctl, perf, userfaultfd or io_uring
  * calls through; no core files, no privileges by exec, no mapping of code.
  *
  * A sanitizer build gets exactly the same walls; LeakSanitizer, which needs ptrace, does not run behind them.
  */
 enum tv_err sandbox_enter(const struct sandbox_policy *p, bool best_effort, char *errbuf, size_t cap);
-/* What is in force, for `info`: "seccomp+landlock(7)", "none". */
+/* What is in force, for `info`: "seccomp+landlock(7)", "seccomp+landlock(3), no port rules, no scopes", "none". */
 const char *sandbox_status(void);
 
 #endif

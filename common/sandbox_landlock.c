@@ -152,6 +152,8 @@ sandbox_landlock(const struct sandbox_policy *p, int *abi, char *errbuf, size_t 
 		    "modules)");
 		return TV_EAGAIN;
 	}
+	if (p->landlock_abi_max > 0 && *abi > p->landlock_abi_max)
+		*abi = p->landlock_abi_max;
 	attr = handled(p, *abi, &size);
 	ruleset = create_ruleset(&attr, size, 0);
 	if (ruleset < 0) {

@@ -270,6 +270,67 @@ START_TEST(process_is_hardened)
 }
 END_TEST
 
+/* What older kernels give, as far as this one can play them: which versions, and what info says then. */
+static const struct {
+	int abi;
+	bool connect_any;
+	const char *says;
+} older[] = {
+	{ 1, false, "seccomp+landlock(1), no truncate rules, no port rules, no scopes" },
+	{ 2, false, "seccomp+landlock(2), no truncate rules, no port rules, no scopes" },
+	{ 2, true, "seccomp+landlock(2), no truncate rules, no scopes" },
+	{ 3, false, "seccomp+landlock(3), no port rules, no scopes" },
+	{ 4, false, "seccomp+landlock(4), no scopes" },
+	{ 6, false, "seccomp+landlock(6)" },
+};
+static int older_now;
+static uint16_t older_port;
+static unsigned older_warnings;
+
+static void
+count_warnings(void *ctx, enum log_level level, const char *tag, const char *text)
+{
+	(void)ctx;
+	older_warnings += level == LOG_LVL_WARN && strcmp(tag, "sandbox") == 0 &&
+	    strstr(text, "the kernel's Landlock (version ") != NULL;
+}
+
+static int connect_to(uint16_t port);
+static int listener(uint16_t *port);
+
+static void
+older_inside(struct finding *f)
+{
+	const char *says = older[older_now].says;
+
+	MUST(strcmp(sandbox_status(), says) == 0);
+	MUST(older_warnings == (strstr(says, "no ") != NULL));
+	/* The file rules are there in any version, the ports as far as it is said. */
+	DENIED(open("/etc/passwd", O_RDONLY), EACCES);
+	if (older[older_now].connect_any || strstr(says, "no port rules") != NULL)
+		MUST(connect_to(older_port) == 0);
+	else
+		DENIED(connect_to(older_port), EACCES);
+}
+
+START_TEST(older_kernels)
+{
+	struct sandbox_policy p = { .inet = true, .connect_any = older[_i].connect_any,
+	    .landlock_abi_max = older[_i].abi };
+	int fd;
+
+	if (landlock_abi() < older[_i].abi)
+		return;
+	older_now = _i;
+	older_warnings = 0;
+	fd = listener(&older_port);
+	log_tap(LOG_LVL_WARN, count_warnings, NULL);
+	inside(&p, older_inside);
+	log_tap(LOG_LVL_WARN, NULL, NULL);
+	close(fd);
+}
+END_TEST
+
 static void *
 nothing(void *arg)
 {
@@ -714,6 +775,7 @@ main(void)
 	tcase_add_test(t, what_was_open_stays_usable);
 	tcase_add_test(t, rare_calls_are_denied);
 	tcase_add_test(t, process_is_hardened);
+	tcase_add_loop_test(t, older_kernels, 0, (int)(sizeof(older) / sizeof(older[0])));
 	tcase_add_test(t, threads_only_by_policy);
 	tcase_add_test(t, network_by_policy);
 	tcase_add_test(t, unix_streams_by_policy);
