@@ -20,6 +20,18 @@ op_find(uint16_t code)
 	return NULL;
 }
 
+bool
+op_trim(const struct op *op, struct span args, struct arena *a, struct buf *out)
+{
+	struct rd in = rd_span_over(args);
+	void *rec = arena_alloc(a, op->args->size);
+
+	if (rec == NULL || schema_unpack(op->args, &in, a, rec) != TV_OK || rd_end(&in) != TV_OK)
+		return false;
+	schema_pack(op->args, rec, out);
+	return !out->failed;
+}
+
 #define REQUEST_FIELDS 8
 #define REPLY_FIELDS 6
 #define VALUE_BYTES_MAX (64u << 20)	/* the frame's own limit */

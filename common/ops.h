@@ -4,7 +4,8 @@
  *
  * MSG_OP question body:
  *   [u16 op, str dc, u8 mode, u64 index, u64 wait_ms, u64 max_stale_ms, str token, args]
- * args is the record of the op's argument schema.  dc "" is the own datacenter; a forwarder never rewrites the body.
+ * args is the record of the op's argument schema.  dc "" is the own datacenter; a forwarder never rewrites the body, but
+ * may leave out fields of a long blocking query that it does not know (op_trim).
  * MSG_OP answer body:
  *   [u8 err, str text, u64 index, bool known_leader, u64 last_contact_ms, value]
  * value is nil on an error; else, by `answers`: ONE a record, LIST an array of records.
@@ -113,6 +114,12 @@ op_internal(uint16_t code)
 {
 	return code >= 60 && code < 70;
 }
+
+/*
+ * Writes args again with the fields alone that this version's schema has, and false without writing when they are no
+ * such record.  For those that are kept for long.
+ */
+bool op_trim(const struct op *op, struct span args, struct arena *a, struct buf *out);
 
 #define OP_NAME_BYTES_MAX 255	/* of dc and token: longer ones make the body malformed for its reader */
 

@@ -44,6 +44,8 @@ struct clients {
 	TAILQ_HEAD(client_list, client) all;	/* the next one to serve first */
 	struct request *spares;
 	unsigned spare_count, pending;
+	uint64_t kept;			/* bytes of arguments outside the records */
+	uint64_t refused;		/* beyond requests_max or requests_bytes_max */
 	unsigned rpcds;			/* channels of rpcd */
 	bool had_rpcd;
 	bool status_due, freeing;
@@ -118,14 +120,22 @@ detach(struct request *q)
 }
 
 static void
+drop_args(struct clients *c, struct request *q)
+{
+	if (q->args.p == q->bytes)
+		return;
+	c->kept -= q->args.len;
+	free((void *)(uintptr_t)q->args.p);
+}
+
+static void
 request_free(struct clients *c, struct request *q)
 {
 	if (q->fired)
 		TAILQ_REMOVE(&q->client->fired, q, fired_link);
 	detach(q);
 	aheads_drop(&c->aheads, q->ahead);
-	if (q->args.p != q->bytes)
-		free((void *)(uintptr_t)q->args.p);
+	drop_args(c, q);
 	c->pending--;
 	if (c->spare_count >= SPARES_MAX || c->freeing) {
 		free(q);
@@ -302,10 +312,31 @@ request_keep(struct request *q, struct span bytes)
 	if (copy == NULL)
 		return false;
 	memcpy(copy, bytes.p, bytes.len);
-	if (q->args.p != q->bytes)
-		free((void *)(uintptr_t)q->args.p);
+	drop_args(owner(q), q);
 	q->args = span_of(copy, bytes.len);
+	if (copy != q->bytes)
+		owner(q)->kept += bytes.len;
 	return true;
+}
+
+/* Of a query that may wait for long only what we know of its arguments is kept, however much else came with them. */
+static bool
+keep_args(struct request *q, struct span args)
+{
+	struct buf *known = request_buf(q);
+
+	if (q->op->kind == OP_READ && q->index > 0 && args.len > REQUEST_INLINE &&
+	    op_trim(q->op, args, request_arena(q), known))
+		args = buf_span(known);
+	return request_keep(q, args);
+}
+
+/* More would be pending than may be. */
+static bool
+is_full(const struct clients *c, const struct op_request *ask)
+{
+	return c->pending > c->d->conf.requests_max || ask->args.len > c->d->conf.requests_bytes_max ||
+	    c->kept > c->d->conf.requests_bytes_max - ask->args.len;
 }
 
 static enum tv_err
@@ -329,13 +360,14 @@ on_op(struct client *cl, const struct frame *f)
 	if (q->op == NULL || op_internal(ask.op) || q->op->kind == OP_VIEW || q->op->kind == OP_GOSSIP ||
 	    q->op->kind == OP_GOSSIP_SERVER)
 		request_failf(q, TV_EPERM, "unknown or internal operation");
-	else if (c->pending > c->d->conf.requests_max)
-		request_failf(q, TV_EAGAIN, "too many requests are pending; try again");
 	else if (ask.args.len > c->d->conf.request_bytes_max)
 		request_failf(q, TV_ELIMIT, "the request is larger than request_bytes_max allows");
-	else if (q->op->kind == OP_WRITE)
+	else if (is_full(c, &ask)) {
+		c->refused++;
+		request_failf(q, TV_EAGAIN, "too many requests are pending; try again");
+	} else if (q->op->kind == OP_WRITE)
 		op_write(q, ask.args);
-	else if (!request_keep(q, ask.args))
+	else if (!keep_args(q, ask.args))
 		request_failf(q, TV_ENOMEM, "out of memory");
 	else if (q->op->kind == OP_LEADER)
 		op_leader(q);
@@ -652,6 +684,12 @@ clients_info(const struct clients *c, void (*fn)(void *ctx, const char *name, co
 	fn(ctx, "reads_ahead", text);
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)c->aheads.wasted);
 	fn(ctx, "reads_ahead_in_vain", text);
+	snprintf(text, sizeof(text), "%u", c->pending);
+	fn(ctx, "requests_pending", text);
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)c->kept);
+	fn(ctx, "requests_bytes", text);
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)c->refused);
+	fn(ctx, "requests_refused", text);
 }
 
 void

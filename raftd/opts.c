@@ -81,6 +81,8 @@ const struct conf_opt raftd_opts[] = {
 	    "connections on that socket" },
 	{ "requests_max", CONF_U64, F(requests_max), "65536", "16", "1000000", NULL, CONF_LIVE,
 	    "operations that may be pending on all of them" },
+	{ "requests_bytes_max", CONF_SIZE, F(requests_bytes_max), "128M", "64k", "64G", NULL, CONF_LIVE,
+	    "what they ask, together; further ones are refused with the advice to try again" },
 	{ "watches_max", CONF_U64, F(watches_max), "32768", "0", "1000000", NULL, CONF_LIVE,
 	    "blocking queries that may wait" },
 	{ "links_max", CONF_U64, F(links_max), "64", "2", "1024", NULL, CONF_RESTART,

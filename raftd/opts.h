@@ -47,7 +47,7 @@ struct raftd_conf {
 
 	/* the socket for rpcd, and links */
 	char *socket_path;		/* default: run_dir/raftd.sock */
-	uint64_t clients_max, requests_max, watches_max, links_max;
+	uint64_t clients_max, requests_max, requests_bytes_max, watches_max, links_max;
 	uint64_t request_bytes_max, answer_bytes_max, restore_bytes_max;
 	struct mono read_timeout, write_timeout;
 	struct mono hello_timeout;
