@@ -26,6 +26,9 @@ static const struct endpoint *const families[] = {
 	api_snapshot, api_root,
 };
 
+/* Those with streams. */
+static const struct endpoint *const streaming[] = { api_monitor, api_snapshot };
+
 const struct endpoint *
 api_endpoint(unsigned i)
 {
@@ -65,6 +68,23 @@ find_endpoint(struct span path, size_t *prefix_len)
 			}
 		}
 	return best;
+}
+
+bool
+api_streams(struct span target)
+{
+	struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+	struct span path, query, decoded;
+	bool found = false;
+
+	target_split(target, &path, &query);
+	if (path.len > 0 && memchr(path.p, '%', path.len) != NULL)
+		path = path_decode(path, &a, &decoded) == TV_OK ? decoded : SPAN_NONE;
+	for (size_t i = 0; i < sizeof(streaming) / sizeof(streaming[0]) && !found; i++)
+		for (const struct endpoint *e = streaming[i]; e->path != NULL && !found; e++)
+			found = (e->body == BODY_STREAM || e->body == BODY_NONE_LIVE) && matches(e, path) > 0;
+	arena_done(&a);
+	return found;
 }
 
 bool

@@ -45,6 +45,7 @@ struct api {
 /* How much of a body an endpoint takes. */
 enum endpoint_body {
 	BODY_NONE,		/* read and dropped */
+	BODY_NONE_LIVE,		/* the same; the answer may be a stream */
 	BODY_JSON,		/* body_bytes_max */
 	BODY_KEY,		/* the same; it, what is asked and the answer are wiped at the end */
 	BODY_VALUE,		/* kv_max_value_size */
@@ -72,6 +73,8 @@ extern const struct endpoint api_kv[], api_session[], api_status[], api_catalog[
 
 /* Takes up a request whose head is filled in.  Afterwards body_max is set; `answered` may be. */
 void api_begin(struct api *api, struct request *r);
+/* Is the body or the answer of what this target names a stream?  As far as one can say before the request begins. */
+bool api_streams(struct span target);
 /* The body is complete.  Answers now, or calls r->ready later. */
 void api_run(struct request *r);
 /* The request is over: answered and sent, or its client went away. */

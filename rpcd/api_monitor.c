@@ -89,6 +89,6 @@ run_monitor(struct request *r)
 }
 
 const struct endpoint api_monitor[] = {
-	{ "/v1/agent/monitor", "GET", BODY_NONE, run_monitor, "GET" },
+	{ "/v1/agent/monitor", "GET", BODY_NONE_LIVE, run_monitor, "GET" },
 	{ NULL, NULL, BODY_NONE, NULL, NULL },
 };

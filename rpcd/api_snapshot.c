@@ -18,7 +18,8 @@
 #define PIECE_OVERHEAD 4096		/* of an operation beside the piece */
 #define ID_BYTES 37
 #define FATE_TRIES 8			/* each as long as the router waits for a leader */
-#define TOO_MANY "rpc error making call: too many requests under way (see limits.calls_pending_max)"
+#define TOO_MANY "rpc error making call: too many requests under way (see limits.calls_pending_max and " \
+    "limits.calls_bytes_max)"
 
 /*
  * The first question.  The server keeps something from then on, and its answer says under what name: if the client has
@@ -234,7 +235,7 @@ open_passing(struct request *r, enum op_code op, void (*finish)(struct request *
 		p->opening = o;
 		return;
 	} else {
-		answer_text(r, 500, TOO_MANY);
+		answer_text(r, 503, TOO_MANY);
 	}
 	opening_free(o);
 }
@@ -325,7 +326,7 @@ got_piece(struct request *r, const struct op_reply *reply)
 	}
 	if (st.Phase == SNAPSHOT_PREPARING) {
 		if (!ask_piece(r))
-			get_failed(r, 500, span_str(TOO_MANY));
+			get_failed(r, 503, span_str(TOO_MANY));
 		return;
 	}
 	if (st.Data.len == 0 || (!first && st.Total != p->total) || st.Data.len > st.Total - p->offset) {
@@ -338,7 +339,7 @@ got_piece(struct request *r, const struct op_reply *reply)
 	if (p->piece.failed || p->next.failed)
 		get_failed(r, 500, span_str("out of memory"));
 	else if (first && p->offset < p->total && !ask_piece(r))
-		get_failed(r, 500, span_str(TOO_MANY));
+		get_failed(r, 503, span_str(TOO_MANY));
 	else if (first)
 		start_stream(r, reply, st.Total);
 	else
@@ -357,7 +358,7 @@ saved(struct request *r, const struct op_reply *reply)
 	else if (!span_copy(st.Server, p->server, sizeof(p->server)) || !span_copy(st.ID, p->id, sizeof(p->id)))
 		get_failed(r, 500, span_str("malformed answer"));
 	else if (!ask_piece(r))
-		get_failed(r, 500, span_str(TOO_MANY));
+		get_failed(r, 503, span_str(TOO_MANY));
 }
 
 static void
@@ -491,7 +492,7 @@ put_on(struct request *r)
 		asked = ask(r, OP_RESTORE_APPLY, &args, got_status);
 	}
 	if (!asked)
-		put_failed(r, 500, span_str(TOO_MANY), true);
+		put_failed(r, 503, span_str(TOO_MANY), true);
 }
 
 static size_t

@@ -191,8 +191,8 @@ api_start(struct request *r, enum op_code code, const void *args,
 	r->op.args = buf_span(&r->scratch);
 	r->call = route_start(r->api->route, &r->op, on_reply, r);
 	if (r->call == NULL)
-		answer_text(r, 500,
-		    "rpc error making call: too many requests under way (see limits.calls_pending_max)");
+		answer_text(r, 503, "rpc error making call: too many requests under way (see limits.calls_pending_max "
+		    "and limits.calls_bytes_max)");
 }
 
 static void

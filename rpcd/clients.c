@@ -1,4 +1,4 @@
-/* Connections per client address: a hash table that holds only addresses with open connections. */
+/* Connections per client: a hash table that holds only those with open connections. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdint.h>
@@ -14,8 +14,8 @@
 struct client {
 	struct client *next;
 	unsigned bucket, count;
-	uint8_t address[16];		/* IPv4 as v4-mapped */
-	char ip[INET6_ADDRSTRLEN];
+	uint64_t bytes;
+	uint8_t address[16];		/* IPv4 as v4-mapped; the last half of an IPv6 address is zero */
 };
 
 struct clients {
@@ -36,11 +36,12 @@ clients_free(struct clients *c)
 	free(c);
 }
 
-static bool
-address_of(const struct sockaddr *from, uint8_t out[16])
-{
-	static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
+bool
+clients_address(const struct sockaddr *from, uint8_t out[16])
+{
+	memset(out, 0, 16);
 	if (from->sa_family == AF_INET) {
 		memcpy(out, mapped, sizeof(mapped));
 		memcpy(out + 12, &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
@@ -58,14 +59,13 @@ bucket_of(const uint8_t address[16])
 	return (unsigned)keyed_hash(address, 16) & (BUCKETS - 1);
 }
 
-static void
-print_ip(const struct sockaddr *from, char ip[INET6_ADDRSTRLEN])
+void
+clients_print(const uint8_t address[16], char *text, size_t cap)
 {
-	const void *address = from->sa_family == AF_INET ?
-	    (const void *)&((const struct sockaddr_in *)(const void *)from)->sin_addr :
-	    (const void *)&((const struct sockaddr_in6 *)(const void *)from)->sin6_addr;
+	bool v4 = memcmp(address, mapped, sizeof(mapped)) == 0;
 
-	(void)inet_ntop(from->sa_family, address, ip, INET6_ADDRSTRLEN);
+	if (inet_ntop(v4 ? AF_INET : AF_INET6, address + (v4 ? 12 : 0), text, (socklen_t)cap) == NULL && cap > 0)
+		text[0] = '\0';
 }
 
 struct client *
@@ -73,8 +73,10 @@ clients_take(struct clients *c, const struct sockaddr *from)
 {
 	uint8_t address[16];
 
-	if (!address_of(from, address))
+	if (!clients_address(from, address))
 		return NULL;
+	if (memcmp(address, mapped, sizeof(mapped)) != 0)
+		memset(address + 8, 0, 8);
 	unsigned b = bucket_of(address);
 	struct client *k = c->buckets[b];
 	while (k != NULL && memcmp(k->address, address, sizeof(address)) != 0)
@@ -85,7 +87,6 @@ clients_take(struct clients *c, const struct sockaddr *from)
 			return NULL;
 		memcpy(k->address, address, sizeof(address));
 		k->bucket = b;
-		print_ip(from, k->ip);
 		k->next = c->buckets[b];
 		c->buckets[b] = k;
 		c->used++;
@@ -100,10 +101,10 @@ client_count(const struct client *k)
 	return k->count;
 }
 
-const char *
-client_ip(const struct client *k)
+uint64_t *
+client_bytes(struct client *k)
 {
-	return k->ip;
+	return &k->bytes;
 }
 
 void

@@ -98,6 +98,7 @@ flight_new(struct route *r, enum route_origin origin, struct span body, bool wai
 	f->route = r;
 	f->origin = origin;
 	f->body_len = body.len;
+	r->stats.bytes += body.len;
 	memcpy(f->body, body.p, body.len);
 	f->next = r->flights;
 	if (f->next != NULL)
@@ -123,6 +124,7 @@ flight_free(struct flight *f)
 	if (f->next != NULL)
 		f->next->prev = f->prev;
 	free(f->tried);
+	r->stats.bytes -= f->body_len;
 	explicit_bzero(f->body, f->body_len);	/* a token, a key */
 	if (!f->reusable || r->spare_count == SPARES_MAX) {
 		free(f);

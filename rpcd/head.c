@@ -1,7 +1,7 @@
 /* The head of an answer. */
 #include <microhttpd.h>
+#include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
 #include "rpcd/head.h"
@@ -30,27 +30,6 @@ head_fields(const struct rpcd_conf *conf, const struct answer *a, head_field *fn
 		fn(ctx, NOSNIFF, "nosniff");
 }
 
-static void
-find_special(void *ctx, const char *name, const char *value)
-{
-	static const char *const special[] = { "Connection", "Date", "Content-Length", "Transfer-Encoding" };
-	bool *found = ctx;
-
-	(void)value;
-	for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++)
-		*found = *found || strcasecmp(name, special[i]) == 0;
-}
-
-bool
-head_plain(const struct rpcd_conf *conf)
-{
-	static const struct answer none = { .header_count = 0 };
-	bool special = false;
-
-	head_fields(conf, &none, find_special, &special);
-	return !special;
-}
-
 /* libmicrohttpd leaves out what would not be a header, and what would be more than one. */
 static void
 put_field(void *ctx, const char *name, const char *value)
@@ -67,12 +46,17 @@ static void
 put_date(struct buf *out)
 {
 	static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	static char text[64];			/* of this second */
+	static time_t written;
 	time_t now = time(NULL);
 	struct tm t;
 
-	if (gmtime_r(&now, &t) != NULL)
-		buf_printf(out, "Date: %.3s, %02d %.3s %04d %02d:%02d:%02d GMT\r\n", days + 3 * t.tm_wday, t.tm_mday,
-		    months + 3 * t.tm_mon, 1900 + t.tm_year, t.tm_hour, t.tm_min, t.tm_sec);
+	if (now != written && gmtime_r(&now, &t) != NULL) {
+		snprintf(text, sizeof(text), "Date: %.3s, %02d %.3s %04d %02d:%02d:%02d GMT\r\n", days + 3 * t.tm_wday,
+		    t.tm_mday, months + 3 * t.tm_mon, (1900 + t.tm_year) % 10000, t.tm_hour, t.tm_min, t.tm_sec);
+		written = now;
+	}
+	buf_puts(out, text);
 }
 
 void
@@ -91,23 +75,4 @@ head_write(struct buf *out, const struct rpcd_conf *conf, const struct answer *a
 	if (a->status >= 200 && a->status != 204)
 		buf_printf(out, "Content-Length: %zu\r\n", a->body.len);
 	buf_put(out, "\r\n", 2);
-}
-
-bool
-head_has_token(const char *list, const char *token)
-{
-	size_t n = strlen(token);
-
-	for (const char *p = list; *p != '\0'; p += *p == ',') {
-		p += strspn(p, " \t");
-		size_t len = strcspn(p, ",");
-		size_t word = len;
-
-		while (word > 0 && (p[word - 1] == ' ' || p[word - 1] == '\t'))
-			word--;
-		if (word == n && strncasecmp(p, token, n) == 0)
-			return true;
-		p += len;
-	}
-	return false;
 }

@@ -18,11 +18,7 @@ enum head_keep {
 typedef void head_field(void *ctx, const char *name, const char *value);
 /* The headers of an answer in their order: its own, then the configured ones. */
 void head_fields(const struct rpcd_conf *conf, const struct answer *a, head_field *fn, void *ctx);
-/* Do the configured headers leave alone those that libmicrohttpd treats in its own way? */
-bool head_plain(const struct rpcd_conf *conf);
 /* Appends all of the head of an answer with this body length, the empty line included. */
 void head_write(struct buf *out, const struct rpcd_conf *conf, const struct answer *a, enum head_keep keep);
-/* Is this token (lower case) in a list as headers have it: "close, Foo"? */
-bool head_has_token(const char *list, const char *token);
 
 #endif

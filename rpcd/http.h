@@ -1,8 +1,7 @@
 /*
- * The HTTP transport: libmicrohttpd on a libev loop, over TCP and the unix socket.
+ * The HTTP transport on a libev loop, over TCP and the unix socket.
  *
- * A request that must wait is suspended.  The connection of a blocking query is taken away from libmicrohttpd until the
- * answer has been sent (rpcd/http_park.c).  What is read and written here is bytes; what they mean is api.h's.
+ * What is read and written here is bytes; what they mean is api.h's.
  */
 #ifndef TV_HTTP_H
 #define TV_HTTP_H
@@ -34,8 +33,12 @@ void http_free(struct http *h);
 
 struct http_stats {
 	unsigned conns;			/* open, waiting ones included */
-	unsigned waiting;		/* with a blocking query, outside libmicrohttpd */
+	unsigned waiting;		/* with a blocking query */
 	uint64_t accepted, refused_busy, refused_peer;
+	uint64_t evicted;		/* closed for a newcomer: limits.http_max_conns was reached */
+	uint64_t malformed;		/* heads and chunks that were refused */
+	uint64_t bodies_bytes;		/* memory of bodies that are being received, or are there */
+	uint64_t refused_bodies;	/* beyond limits.bodies_bytes_max */
 	uint64_t timed_out;		/* the client took too long over its request, or over our answer */
 };
 void http_stats(const struct http *h, struct http_stats *out);

@@ -1,4 +1,4 @@
-/* Connections: accepting, limits, deadlines; watching those that libmicrohttpd does not have. */
+/* Connections: accepting, limits, eviction, deadlines; watching those that libmicrohttpd does not have. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -15,12 +15,15 @@
 #include "rpcd/http_int.h"
 
 #define REFUSED_TIMEOUT_S 5		/* for the one request of a connection that is one too many */
+#define LINGER_S 2			/* for the client to read the last answer */
+#define LINGER_READS_MAX 64		/* of what it still sends, in one turn */
 #define GROUPS_MAX 64
 #define ANSWER_BYTES_PER_S 32768	/* a client that reads more slowly is not waited for */
 #define SWEEP_S_MAX 5.0
 #define CROWD 128			/* connections; 24 KB each while they are busy */
 #define ACCEPT_BATCH_MAX 32		/* in one turn; the rest waits in the kernel */
 #define ACCEPT_REST_S 0.2		/* without descriptors accept would fail at once, again and again */
+#define EVICT_LOOKS_MAX 64		/* at those that could be evicted */
 #define EVENTS_MAX 128			/* of connections in one turn */
 
 /* -- deadlines ------------------------------------------------------------ */
@@ -54,7 +57,7 @@ on_sweep(struct ev_loop *loop, ev_timer *w, int events)
 
 /* -- crowds ---------------------------------------------------------------- */
 
-void
+static void
 crowd_add(struct crowd *c)
 {
 	if (++c->now > c->most)
@@ -65,7 +68,7 @@ crowd_add(struct crowd *c)
  * When a crowd has gone its memory goes back at once: the next one would find it full of small holes and
  * take new memory beside it.
  */
-void
+static void
 crowd_drop(struct crowd *c)
 {
 	TV_ASSERT(c->now > 0);
@@ -99,22 +102,102 @@ conn_unlink(struct http *h, struct conn *c)
 		ev_timer_stop(h->conf.loop, &h->sweep);
 }
 
+static int
+idle_kind(enum conn_state state)
+{
+	return state == CONN_LINGER ? IDLE_LINGER : state == CONN_REST ? IDLE_REST :
+	    state == CONN_BODY ? IDLE_BODY : -1;
+}
+
+static void
+idle_leave(struct conn *c)
+{
+	int kind = idle_kind(c->state);
+
+	if (kind >= 0)
+		TAILQ_REMOVE(&c->listener->idle[kind], c, idle);
+}
+
+void
+conn_set(struct conn *c, enum conn_state state)
+{
+	int kind = idle_kind(state);
+
+	idle_leave(c);
+	c->state = (uint8_t)state;
+	if (kind >= 0)
+		TAILQ_INSERT_TAIL(&c->listener->idle[kind], c, idle);
+}
+
+/* There is room, or somebody who may be evicted. */
+static void
+accept_again(struct listener_http *l)
+{
+	if (l->fd >= 0 && !ev_is_active(&l->rest))
+		ev_io_start(l->http->conf.loop, &l->accept);
+}
+
 void
 conn_end(struct http *h, struct conn *c)
 {
 	struct listener_http *l = c->listener;
 
 	TV_ASSERT(c->answer == NULL && c->state != CONN_READY);
+	idle_leave(c);
+	if (c->x != NULL)
+		exchange_end(c->x);
 	if (c->state != CONN_LENT && c->fd >= 0)
 		(void)close(c->fd);	/* the only one of this socket: that also takes it out of the epoll set */
 	if (c->client != NULL)
 		clients_release(h->clients, c->client);
 	conn_unlink(h, c);
+	free(c->head);
 	free(c);
 	crowd_drop(&h->open);
 	l->conns--;
-	if (l->fd >= 0 && !ev_is_active(&l->rest))
-		ev_io_start(h->conf.loop, &l->accept);
+	accept_again(l);
+}
+
+/* Its request came just now: this turn of the loop reads it. */
+static bool
+has_news(const struct conn *c)
+{
+	char byte;
+
+	return c->state == CONN_REST && c->head == NULL && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+static bool
+may_evict(const struct listener_http *l)
+{
+	for (unsigned i = 0; i < IDLE_COUNT; i++)
+		if (!TAILQ_EMPTY(&l->idle[i]))
+			return true;
+	return false;
+}
+
+/*
+ * All places are taken, and somebody comes: who has nothing under way and that for longest goes.  First who only reads
+ * his last answer, then who rests or has not sent a whole head, then whose body has not come: nothing was done for it
+ * yet.  A request that waits for its answer is never ended.
+ */
+static void
+evict(struct listener_http *l)
+{
+	struct conn *c;
+	unsigned looks = 0;
+
+	for (unsigned i = 0; i < IDLE_COUNT; i++)
+		TAILQ_FOREACH(c, &l->idle[i], idle) {
+			if (has_news(c)) {
+				if (++looks == EVICT_LOOKS_MAX)
+					return;
+				continue;
+			}
+			l->http->stats.evicted++;
+			conn_end(l->http, c);
+			return;
+		}
 }
 
 /* -- who may come ------------------------------------------------------------ */
@@ -162,6 +245,7 @@ judge(struct http *h, struct conn *c, const struct sockaddr *from)
 		return;
 	}
 	c->loopback = is_loopback(c->fd);
+	clients_address(from, c->address);
 	c->client = clients_take(h->clients, from);
 	if (c->client != NULL && client_count(c->client) <= h->conf.conf->http_max_conns_per_client)
 		return;
@@ -169,32 +253,13 @@ judge(struct http *h, struct conn *c, const struct sockaddr *from)
 	h->stats.refused_busy++;
 }
 
-/* -- lending ----------------------------------------------------------------- */
+/* -- watching ---------------------------------------------------------------- */
 
-/* Bytes are there: libmicrohttpd reads them in its next run. */
-static void
-lend(struct http *h, struct conn *c)
-{
-	/* It asks for the address only to count connections per address, which we do. */
-	static const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
-	struct listener_http *l = c->listener;
-
-	(void)epoll_ctl(h->epoll, EPOLL_CTL_DEL, c->fd, NULL);	/* it is there */
-	c->state = CONN_LENT;
-	h->lending = c;
-	if (MHD_add_connection(l->daemon, c->fd, &nobody, sizeof(nobody)) == MHD_YES) {
-		ev_feed_event(h->conf.loop, &l->io, EV_READ);
-		return;
-	}
-	if (h->lending != NULL)		/* else http_on_connection() has seen it come and go */
-		conn_end(h, c);		/* libmicrohttpd has closed the descriptor */
-	h->lending = NULL;
-}
-
+/* Edge-triggered: a head that comes in pieces stays in the socket, and wakes nobody until there is more of it. */
 bool
 conn_watch(struct http *h, struct conn *c, bool first, uint32_t events)
 {
-	struct epoll_event e = { .events = events, .data.ptr = c };
+	struct epoll_event e = { .events = events | EPOLLRDHUP | EPOLLET, .data.ptr = c };
 
 	return epoll_ctl(h->epoll, first ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, c->fd, &e) == 0;
 }
@@ -202,20 +267,37 @@ conn_watch(struct http *h, struct conn *c, bool first, uint32_t events)
 void
 conn_rest(struct http *h, struct conn *c)
 {
-	c->state = CONN_REST;
-	c->waiting = NULL;
-	c->behind = false;
+	bool look = c->more || c->room;
+
+	conn_set(c, CONN_REST);
+	c->more = c->room = false;
 	conn_await(h, c, 0);
+	accept_again(c->listener);
+	if (look && !conn_watch(h, c, false, EPOLLIN))
+		conn_end(h, c);
 }
 
-/* The client is gone, as far as one can see without taking bytes away. */
-static bool
-at_end(const struct conn *c)
+/* Takes what still comes: to close with bytes unread would take the answer back that is on its way. */
+static void
+linger(struct http *h, struct conn *c)
 {
-	char byte;
-	ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	ssize_t n = 1;
 
-	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+	for (unsigned i = 0; i < LINGER_READS_MAX && n > 0; i++)
+		n = recv(c->fd, h->peek, h->peek_cap, MSG_DONTWAIT);
+	if (n >= 0 || (errno != EAGAIN && errno != EINTR))
+		conn_end(h, c);		/* its end; or too much */
+}
+
+void
+conn_linger(struct http *h, struct conn *c)
+{
+	conn_set(c, CONN_LINGER);
+	c->deadline = ev_now(h->conf.loop) + LINGER_S;
+	if (shutdown(c->fd, SHUT_WR) != 0 || (c->room && !conn_watch(h, c, false, EPOLLIN)))
+		conn_end(h, c);
+	else
+		linger(h, c);
 }
 
 static void
@@ -223,16 +305,19 @@ on_event(struct http *h, struct conn *c, uint32_t events)
 {
 	switch (c->state) {
 	case CONN_REST:
-		if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0 && at_end(c))
-			conn_end(h, c);
-		else
-			lend(h, c);
-		return;
+	case CONN_BODY:
 	case CONN_WAIT:
+		http_serve_event(h, c, events);
+		return;
 	case CONN_SEND:
-		http_park_event(h, c, events);
+		http_send_more(h, c);
+		return;
+	case CONN_LINGER:
+		linger(h, c);
 		return;
 	case CONN_READY:		/* soon */
+		c->more = true;
+		return;
 	case CONN_LENT:
 		return;
 	}
@@ -269,11 +354,12 @@ conn_new(struct listener_http *l, int fd, const struct sockaddr *from)
 	h->stats.accepted++;
 	crowd_add(&h->open);
 	conn_link(h, c);
+	c->state = CONN_WAIT;			/* in no list */
 	judge(h, c, from);
 	conn_rest(h, c);
 	if (c->verdict != CONN_FINE)
 		c->deadline = ev_now(h->conf.loop) + REFUSED_TIMEOUT_S;
-	if (!conn_watch(h, c, true, EPOLLIN | EPOLLRDHUP))
+	if (!conn_watch(h, c, true, EPOLLIN))
 		conn_end(h, c);
 }
 
@@ -281,24 +367,30 @@ static void
 on_acceptable(struct ev_loop *loop, ev_io *w, int events)
 {
 	struct listener_http *l = w->data;
+	const uint64_t max = l->http->conf.conf->http_max_conns;
 
 	(void)events;
 	for (unsigned i = 0; i < ACCEPT_BATCH_MAX; i++) {
 		struct sockaddr_storage from;
 		socklen_t len = sizeof(from);
 
-		if (l->conns >= l->http->conf.conf->http_max_conns) {
-			ev_io_stop(loop, w);	/* until one is closed; they wait in the kernel */
+		if (l->conns >= max && !may_evict(l)) {
+			ev_io_stop(loop, w);	/* until one ends or rests; they wait in the kernel */
 			return;
 		}
+		if (l->conns >= max + EVICT_LOOKS_MAX)
+			return;			/* until the requests of those are read that could be evicted */
 		int fd = accept4(l->fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
+			if (l->conns >= max)
+				evict(l);
 			conn_new(l, fd, (const struct sockaddr *)&from);
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			if (log_allow(&l->refusals, "http"))
 				log_warn("http", "accept: %s; trying again in a moment", strerror(errno));
+			evict(l);
 			ev_io_stop(loop, w);
 			ev_timer_set(&l->rest, ACCEPT_REST_S, 0.);
 			ev_timer_start(loop, &l->rest);
@@ -329,6 +421,8 @@ conns_accept(struct listener_http *l)
 	ev_io_init(&l->accept, on_acceptable, l->fd, EV_READ);
 	ev_timer_init(&l->rest, on_rested, ACCEPT_REST_S, 0.);
 	l->accept.data = l->rest.data = l;
+	for (unsigned i = 0; i < IDLE_COUNT; i++)
+		TAILQ_INIT(&l->idle[i]);
 	l->refusals = (struct log_limit){ .burst = 3, .period = MONO_S(10) };
 	ev_io_start(l->http->conf.loop, &l->accept);
 }

@@ -18,6 +18,10 @@ rpcd_librpcapi_a_SOURCES = \
 	rpcd/api_autopilot.c \
 	rpcd/api_event.c rpcd/api_queries.c rpcd/api_monitor.c rpcd/api_coordinate.c rpcd/api_keyring.c rpcd/api_snapshot.c
 
+# Heads and chunks of HTTP/1.1; pure.
+noinst_LIBRARIES += rpcd/librpchttp.a
+rpcd_librpchttp_a_SOURCES = rpcd/http_scan.c rpcd/http_scan.h
+
 # ?filter= expressions; pure.
 noinst_LIBRARIES += rpcd/librpcfilter.a
 rpcd_librpcfilter_a_SOURCES = \
@@ -40,8 +44,8 @@ rpcd_librpcagent_a_SOURCES = \
 
 sbin_PROGRAMS += rpcd/rpcd
 rpcd_rpcd_SOURCES = rpcd/main.c rpcd/monitors.c rpcd/monitors.h rpcd/http.c rpcd/http.h rpcd/http_int.h \
-	rpcd/http_conns.c rpcd/http_park.c rpcd/head.c rpcd/head.h rpcd/replies.c rpcd/replies.h rpcd/clients.c rpcd/clients.h
-rpcd_rpcd_LDADD = rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcroute.a rpcd/librpcevent.a rpcd/librpcfilter.a \
+	rpcd/http_conns.c rpcd/http_serve.c rpcd/http_send.c rpcd/head.c rpcd/head.h rpcd/clients.c rpcd/clients.h
+rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcroute.a rpcd/librpcevent.a rpcd/librpcfilter.a \
 	rpcd/librpcroute.a rpcd/librpceventwire.a common/libtvjson.a \
 	$(RT_LIBS) $(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm
 EXTRA_DIST += rpcd/README.md

@@ -305,11 +305,14 @@ own_info(void *ctx, struct buf *b)
 		{ "http_conns", http.conns }, { "http_conns_waiting", http.waiting },
 		{ "http_conns_accepted", http.accepted },
 		{ "http_conns_refused_busy", http.refused_busy }, { "http_conns_refused_peer", http.refused_peer },
-		{ "http_conns_timed_out", http.timed_out },
+		{ "http_conns_timed_out", http.timed_out }, { "http_conns_evicted", http.evicted },
+		{ "http_malformed", http.malformed },
+		{ "http_bodies_bytes", http.bodies_bytes }, { "http_bodies_refused", http.refused_bodies },
 		{ "calls", routes.started }, { "calls_local", routes.local }, { "calls_forwarded", routes.forwarded },
 		{ "calls_forwarded_dc", routes.forwarded_dc }, { "calls_retried", routes.retried },
 		{ "calls_held", routes.held }, { "calls_failed", routes.failed }, { "calls_unknown", routes.unknown },
 		{ "calls_joined", routes.joined }, { "calls_under_way", routes.under_way },
+		{ "calls_bytes", routes.bytes }, { "calls_refused", routes.refused },
 		{ "links_open", links.open }, { "links_dialled", links.dialled }, { "links_failed", links.failed },
 		{ "links_unproven", links.unproven }, { "links_evicted", links.evicted },
 		{ "link_addresses", links.known },
@@ -388,7 +391,7 @@ start_routing(struct rpcd *p)
 		.view = p->view, .links = p->links, .raft = p->raft, .places = p->places,
 		.rpc_port = p->cluster.rpc_port, .hold_timeout = c->rpc_hold_timeout,
 		.answer_timeout = c->answer_timeout,
-		.calls_max = (unsigned)c->calls_pending_max, .seed = seed(),
+		.calls_max = (unsigned)c->calls_pending_max, .bytes_max = c->calls_bytes_max, .seed = seed(),
 	});
 	if (p->route == NULL || !p->cluster.server)
 		return p->route != NULL;

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/cluster_conf.h"
 #include "rpcd/opts.h"
@@ -32,14 +33,16 @@ const struct conf_opt rpcd_opts[] = {
 	    "port of the DNS interface; not served by this version" },
 
 	{ "limits.http_max_conns", CONF_U64, F(http_max_conns), "8192", "1", "1000000", NULL, CONF_RESTART,
-	    "HTTP connections to one address of ours" },
+	    "HTTP connections to one address of ours; beyond it the one that has been idle longest is closed" },
 	{ "limits.http_max_conns_per_client", CONF_U64, F(http_max_conns_per_client), "200", "1", "1000000", NULL,
 	    CONF_LIVE,
-	    "HTTP connections of one client address; further ones get 429" },
-	{ "limits.header_bytes_max", CONF_SIZE, F(header_bytes_max), "16k", "4k", "1M", NULL, CONF_RESTART,
+	    "HTTP connections of one client, an IPv4 address or an IPv6 /64; further ones get 429" },
+	{ "limits.header_bytes_max", CONF_SIZE, F(header_bytes_max), "16k", "4k", "64k", NULL, CONF_RESTART,
 	    "request line and headers" },
 	{ "limits.body_bytes_max", CONF_SIZE, F(body_bytes_max), "1M", "1k", "32M", NULL, CONF_LIVE,
 	    "JSON body of a request" },
+	{ "limits.bodies_bytes_max", CONF_SIZE, F(bodies_bytes_max), "128M", "1k", "64G", NULL, CONF_LIVE,
+	    "bodies of requests that are being received, together; beyond it the client that holds most gets 503" },
 	{ "limits.kv_max_value_size", CONF_SIZE, F(kv_max_value_size), "524288", "1", "16M", NULL, CONF_LIVE,
 	    "value of a key" },
 	{ "limits.body_discard_max", CONF_SIZE, F(body_discard_max), "8M", "0", "1G", NULL, CONF_LIVE,
@@ -58,6 +61,8 @@ const struct conf_opt rpcd_opts[] = {
 	    "archive that a client may restore; restore_bytes_max in raftd.conf bounds it too" },
 	{ "limits.calls_pending_max", CONF_U64, F(calls_pending_max), "16384", "16", "1000000", NULL, CONF_RESTART,
 	    "requests under way at once, blocking ones included" },
+	{ "limits.calls_bytes_max", CONF_SIZE, F(calls_bytes_max), "128M", "64k", "64G", NULL, CONF_RESTART,
+	    "requests under way, together; further ones are refused with 503" },
 	{ "limits.members_max", CONF_U64, F(members_max), "20000", "1", "1000000", NULL, CONF_RESTART,
 	    "members of one gossip pool" },
 	{ "limits.links_max", CONF_U64, F(links_max), "256", "1", "65536", NULL, CONF_RESTART,
@@ -168,19 +173,48 @@ check_addresses(const struct rpcd_conf *c, char *errbuf, size_t cap)
 	return TV_OK;
 }
 
+/* Each answer has its own, or is framed by it. */
+static bool
+is_ours(const char *text)
+{
+	static const char *const names[] = { "Connection:", "Content-Length:", "Date:", "Transfer-Encoding:" };
+	bool found = false;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		found = found || strncasecmp(text, names[i], strlen(names[i])) == 0;
+	return found;
+}
+
+static enum tv_err
+check_headers(const struct conf_list *list, char *errbuf, size_t cap)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (!is_header(list->items[i]))
+			snprintf(errbuf, cap, "response_headers: \"%s\" is not of the form \"Name: value\"",
+			    list->items[i]);
+		else if (is_ours(list->items[i]))
+			snprintf(errbuf, cap, "response_headers: \"%s\": every answer has one of its own; leave it out",
+			    list->items[i]);
+		else
+			continue;
+		return TV_EINVAL;
+	}
+	return TV_OK;
+}
+
 enum tv_err
 rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap)
 {
 	enum tv_err err = check_addresses(c, errbuf, cap);
 
-	if (err != TV_OK || (err = check_origins(c, errbuf, cap)) != TV_OK)
+	if (err != TV_OK || (err = check_origins(c, errbuf, cap)) != TV_OK ||
+	    (err = check_headers(&c->response_headers, errbuf, cap)) != TV_OK)
 		return err;
-	for (size_t i = 0; i < c->response_headers.count; i++)
-		if (!is_header(c->response_headers.items[i])) {
-			snprintf(errbuf, cap, "response_headers: \"%s\" is not of the form \"Name: value\"",
-			    c->response_headers.items[i]);
-			return TV_EINVAL;
-		}
+	if (c->bodies_bytes_max < c->body_bytes_max || c->bodies_bytes_max < c->kv_max_value_size) {
+		snprintf(errbuf, cap, "limits.bodies_bytes_max must hold one body: limits.body_bytes_max and "
+		    "limits.kv_max_value_size");
+		return TV_EINVAL;
+	}
 	if (c->kv_max_value_size + c->header_bytes_max + REQUEST_OVERHEAD > c->request_bytes_max) {
 		snprintf(errbuf, cap, "limits.request_bytes_max must hold limits.kv_max_value_size, "
 		    "limits.header_bytes_max and %d more",

@@ -20,11 +20,11 @@ struct rpcd_conf {
 
 	/* limits on clients */
 	uint64_t http_max_conns, http_max_conns_per_client;
-	uint64_t header_bytes_max, body_bytes_max, body_discard_max;
+	uint64_t header_bytes_max, body_bytes_max, bodies_bytes_max, body_discard_max;
 	uint64_t answer_bytes_max, answers_bytes_max, gzip_bytes_max;
 	uint64_t kv_max_value_size;
 	struct mono filter_time_max;
-	uint64_t request_bytes_max, calls_pending_max, snapshot_bytes_max;
+	uint64_t request_bytes_max, calls_pending_max, calls_bytes_max, snapshot_bytes_max;
 
 	/* requests */
 	struct mono default_query_time, max_query_time, rpc_hold_timeout, answer_timeout;

@@ -5,6 +5,8 @@
 #include "rpcd/route_int.h"
 
 #define HOLD_TICK_S 0.05
+#define TRIM_BYTES 8192			/* of a blocking query; smaller ones are kept as they came */
+#define TRIM_ARENA_MAX (64u << 20)	/* while it is read */
 
 static struct flight *
 find_joinable(struct route *r, enum route_origin origin, struct span body)
@@ -31,28 +33,29 @@ call_add(struct flight *f, route_done *done, void *ctx)
 	return c;
 }
 
-struct route_call *
-route_relay(struct route *r, enum route_origin origin, struct span body, route_done *done, void *ctx,
-    enum tv_err *err)
+static struct route_call *
+start(struct route *r, enum route_origin origin, const struct op *op, const struct op_request *q, struct span body,
+    route_done *done, void *ctx, enum tv_err *err)
 {
-	struct op_request q;
-	const struct op *op;
 	struct flight *f;
 	struct route_call *c;
 
-	*err = op_request_read(body, &q);
-	if (*err != TV_OK)
+	if (r->stats.under_way >= r->conf.calls_max) {
+		r->stats.refused++;
+		*err = TV_ELIMIT;
 		return NULL;
-	op = op_find(q.op);
-	*err = op == NULL ? TV_EFORMAT : r->stats.under_way >= r->conf.calls_max ? TV_ELIMIT : TV_OK;
-	if (*err != TV_OK)
-		return NULL;
+	}
 	*err = TV_ENOMEM;
-	if (q.index > 0 && (f = find_joinable(r, origin, body)) != NULL) {
+	if (q->index > 0 && (f = find_joinable(r, origin, body)) != NULL) {
 		r->stats.joined++;
 		return call_add(f, done, ctx);
 	}
-	f = flight_new(r, origin, body, q.index > 0);
+	if (body.len > r->conf.bytes_max || r->stats.bytes > r->conf.bytes_max - body.len) {
+		r->stats.refused++;
+		*err = TV_ELIMIT;
+		return NULL;
+	}
+	f = flight_new(r, origin, body, q->index > 0);
 	if (f == NULL)
 		return NULL;
 	c = call_add(f, done, ctx);
@@ -61,9 +64,9 @@ route_relay(struct route *r, enum route_origin origin, struct span body, route_d
 		return NULL;
 	}
 	f->op = op;
-	f->index = q.index;
-	f->wait_ms = q.wait_ms;
-	if (q.index > 0) {
+	f->index = q->index;
+	f->wait_ms = q->wait_ms;
+	if (q->index > 0) {
 		struct flight **at = flight_bucket(r, body);
 
 		f->chain = *at;
@@ -74,6 +77,49 @@ route_relay(struct route *r, enum route_origin origin, struct span body, route_d
 	}
 	*err = TV_OK;
 	ways_try(f);
+	return c;
+}
+
+/* A long blocking query with the fields alone that we know.  False: it is not such a record, or there is no memory. */
+static bool
+trim(const struct op *op, const struct op_request *q, struct buf *out)
+{
+	struct arena a = ARENA_INIT(TRIM_ARENA_MAX);
+	struct buf args = BUF_INIT(FRAME_BODY_BYTES_MAX);
+	struct op_request known = *q;
+	bool done = op_trim(op, q->args, &a, &args);
+
+	known.args = buf_span(&args);
+	if (done)
+		op_request_write(out, &known);
+	buf_done(&args);
+	arena_done(&a);
+	return done && !out->failed;
+}
+
+struct route_call *
+route_relay(struct route *r, enum route_origin origin, struct span body, route_done *done, void *ctx,
+    enum tv_err *err)
+{
+	struct buf known = BUF_INIT(FRAME_BODY_BYTES_MAX);
+	struct route_call *c = NULL;
+	struct op_request q;
+	const struct op *op;
+
+	*err = op_request_read(body, &q);
+	if (*err != TV_OK)
+		return NULL;
+	op = op_find(q.op);
+	known.secret = true;			/* a token */
+	if (op == NULL)
+		*err = TV_EFORMAT;
+	else if (q.index == 0 || body.len <= TRIM_BYTES)
+		c = start(r, origin, op, &q, body, done, ctx, err);
+	else if (trim(op, &q, &known))
+		c = start(r, origin, op, &q, buf_span(&known), done, ctx, err);
+	else
+		*err = TV_ELIMIT;
+	buf_done(&known);
 	return c;
 }
 

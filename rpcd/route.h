@@ -38,6 +38,7 @@ struct route_conf {
 	struct mono hold_timeout;	/* rpc_hold_timeout, 7s */
 	struct mono answer_timeout;	/* of a request that does not block; added to the wait of one that does */
 	unsigned calls_max;		/* requests under way at once */
+	uint64_t bytes_max;		/* that they ask, together */
 	uint64_t seed;
 };
 
@@ -54,9 +55,12 @@ enum route_origin {
 struct route *route_new(const struct route_conf *conf);
 /* Ends every call with TV_ECLOSED. */
 void route_free(struct route *r);
-/* The request is copied.  NULL: calls_max reached or no memory; done will not be called. */
+/* The request is copied.  NULL: calls_max or bytes_max reached, or no memory; done will not be called. */
 struct route_call *route_start(struct route *r, const struct op_request *q, route_done *done, void *ctx);
-/* Same for a request body from another rpcd, passed on untouched.  TV_EFORMAT in *err for a malformed one. */
+/*
+ * Same for a request body from another rpcd, passed on untouched; of a long blocking query only the fields that we
+ * know, since it may be kept for long.  TV_EFORMAT in *err for a malformed one.
+ */
 struct route_call *route_relay(struct route *r, enum route_origin origin, struct span body, route_done *done, void *ctx,
     enum tv_err *err);
 /* The client went away: frees the call and the watch upstream; done will not be called. */
@@ -73,6 +77,7 @@ void route_kick(struct route *r);
 
 struct route_stats {
 	uint64_t started, local, forwarded, forwarded_dc, retried, held, failed, unknown, joined;
+	uint64_t bytes, refused;	/* asked by those under way; beyond a limit */
 	unsigned under_way;
 };
 void route_stats(const struct route *r, struct route_stats *out);

@@ -81,10 +81,22 @@ tests_unit_check_monitor_SOURCES = tests/unit/check_monitor.c tests/unit/chan_wo
 tests_unit_check_monitor_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) $(SODIUM_LIBS)
 endif
 
+# Heads and chunks of requests.
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_http_scan
+TESTS += tests/unit/check_http_scan
+tests_unit_check_http_scan_SOURCES = tests/unit/check_http_scan.c
+tests_unit_check_http_scan_LDADD = rpcd/librpchttp.a $(UNIT_LIBS)
+endif
+
+FUZZ_REPLAYS += tests/fuzz/replay_http_conn
+tests_fuzz_replay_http_conn_SOURCES = tests/fuzz/fuzz_http_conn.c tests/fuzz/replay.c
+tests_fuzz_replay_http_conn_LDADD = rpcd/librpchttp.a common/libtvcore.a
+
 # The head of an answer, against libmicrohttpd's.
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_head
 TESTS += tests/unit/check_head
-tests_unit_check_head_SOURCES = tests/unit/check_head.c rpcd/head.c rpcd/replies.c
+tests_unit_check_head_SOURCES = tests/unit/check_head.c rpcd/head.c
 tests_unit_check_head_LDADD = $(UNIT_LIBS) $(MHD_LIBS)
 endif

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import signal
 import socket
 import string
@@ -11,6 +12,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import Cluster, main, wait_for  # noqa: E402
+from tvframe import MSG, Conn  # noqa: E402
 
 LIMITS = {"http_idle_timeout": "1s", "link_dial_timeout": "2s"}
 PUT = b"PUT /v1/kv/s HTTP/1.1\r\nHost: x\r\n"
@@ -18,13 +20,23 @@ LENGTH = b"Content-Length: 3\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 
 
-def talk(node, data):
+def connect(node, unix=False, source=None):
+    if not unix:
+        return socket.create_connection((node.addr, 8500), timeout=60, source_address=(source, 0) if source else None)
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(60)
+    s.connect(os.path.join(node.run, "rpcd.sock"))
+    return s
+
+
+def talk(node, data, unix=False, end=True):
     """Sends bytes and the end of input; returns all that comes until the other side closes."""
-    with socket.create_connection((node.addr, 8500), timeout=60) as s:
+    with connect(node, unix) as s:
         out = b""
         try:
             s.sendall(data)
-            s.shutdown(socket.SHUT_WR)
+            if end:
+                s.shutdown(socket.SHUT_WR)
             while True:
                 got = s.recv(65536)
                 if not got:
@@ -66,6 +78,86 @@ def test_ambiguous_bodies(n):
     for fine in (LENGTH + b"\r\nabc", b"Transfer-Encoding: Chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"):
         assert statuses(talk(n, PUT + fine)) == [200] and n.kv_get("s") == b"abc", fine
         n.delete("/v1/kv/s")
+
+
+def test_heads(n):
+    """What the RFCs say to refuse is refused, and what follows it is no request (S180)."""
+    get, hidden = b"GET /v1/status/leader HTTP/1.1\r\nHost: x\r\n", b"PUT /v1/kv/s HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n1"
+    fits = b"Content-Length: %d\r\n" % len(hidden)
+    bad = {
+        "folded coding": PUT + b"Transfer-Encoding:\r\n chunked\r\n" + fits + b"\r\n" + hidden,
+        "folded length": PUT + b"Content-Length:\r\n\t%d\r\n\r\n" % len(hidden) + hidden,
+        "folded field": get + b"A: b\r\n Content-Length: 3\r\n\r\n" + hidden,
+        "fold at the first line": b"GET / HTTP/1.1\r\n Host: x\r\n\r\n",
+        "no name": PUT + b": x\r\n" + fits + b"\r\n" + hidden,
+        "NUL in a value": PUT + b"A: b\0c\r\n" + fits + b"\r\n" + hidden,
+        "NUL in a name": PUT + b"A\0: c\r\n" + fits + b"\r\n" + hidden,
+        "escape in a value": get + b"A: \x1b[31m\r\n\r\n",
+        "bare CR in a value": PUT + b"A: b\rContent-Length: 0\r\n" + fits + b"\r\n" + hidden,
+        "bare LF for a line": PUT + b"A: b\nContent-Length: 0\r\n\r\n" + hidden,
+        "bare LF for all lines": b"GET /v1/status/leader HTTP/1.1\nHost: x\n\n" + hidden,
+        "bare CR for all lines": b"GET /v1/status/leader HTTP/1.1\rHost: x\r\r" + hidden,
+        "CR CR LF": get + b"A: b\r\r\n\r\n" + hidden,
+        "no colon": get + b"Transfer-Encoding chunked\r\n\r\n" + hidden,
+        "no host": b"GET /v1/status/leader HTTP/1.1\r\n\r\n",
+        "no host at all": get[:-9] + b"Host: a b\r\n\r\n",
+        "target without a path": b"GET status HTTP/1.1\r\nHost: x\r\n\r\n",
+        "two spaces": b"GET  /v1/status/leader HTTP/1.1\r\nHost: x\r\n\r\n",
+        "empty lines": b"\r\n\r\n" + get + b"\r\n",
+    }
+    before = int(n.stats("rpcd")["http_malformed"])
+    for unix in (False, True):
+        for what, data in bad.items():
+            out = talk(n, data, unix)
+            assert statuses(out) == [400] and b"Connection: close" in out and b"400 Bad Request: " in out, (what, unix, out)
+            assert n.kv_get("s") is None, what
+        # behind a good request as well, and in pieces
+        out = talk(n, get + b"\r\n" + bad["folded length"], unix)
+        assert statuses(out) == [200, 400] and n.kv_get("s") is None, out
+    with connect(n) as s:
+        for part in (b"GET /v1/status/leader HT", b"TP/1.1\r\nHost: x\r\nA: b", b"\r\n c\r\n\r\n"):
+            s.sendall(part)
+            time.sleep(0.05)        # so that it comes alone, most times
+        assert statuses(closed(s)) == [400]
+    assert int(n.stats("rpcd")["http_malformed"]) == before + 2 * (len(bad) + 1) + 1
+    out = talk(n, b"GET /v1/status/leader HTTP/2.0\r\nHost: x\r\n\r\n")
+    assert statuses(out) == [505], out
+    # "http://host/path" is a target as well, and its host is what counts
+    out = talk(n, b"GET http://localhost/v1/status/leader HTTP/1.1\r\nHost: evil.example.com\r\n\r\n")
+    assert statuses(out) == [200], out
+    out = talk(n, b"GET http://evil.example.com/v1/status/leader HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert statuses(out) == [403], out
+
+
+def test_streams_end_their_connection(n):
+    """What streams is read by libmicrohttpd, which reads ahead: nothing behind it is a request."""
+    hidden = b"PUT /v1/kv/s HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n1"
+    for path in (b"/v1/snapshot", b"/v1/%73napshot", b"/v1/agent/monitor?loglevel=nonsense"):
+        out = talk(n, b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n" + hidden, end=False)
+        assert len(statuses(out)) == 1 and n.kv_get("s") is None, (path, out[:300])
+    for rest in (b"3\r\nabc\r\n0\r\n\r\n", b"3\nabc\n0\n\n", b"ffffffffffffffff1\r\n", b"0\r\n" + b"A: b\r\n" * 100 + b"\r\n"):
+        out = talk(n, b"PUT /v1/snapshot HTTP/1.1\r\nHost: x\r\n" + CHUNKED + b"\r\n" + rest + hidden, end=False)
+        assert 200 not in statuses(out) and len(statuses(out)) <= 1 and n.kv_get("s") is None, (rest, out[:300])
+
+
+def test_chunks(n):
+    """Sizes that lie, lines that end otherwise, extensions and trailers without end (S181)."""
+    bad = {
+        "not a number": b"zz\r\nabc\r\n", "overflow": b"10000000000000003\r\nabc\r\n0\r\n\r\n", "sign": b"+3\r\nabc\r\n0\r\n\r\n",
+        "prefix": b"0x3\r\nabc\r\n0\r\n\r\n", "space": b"3 \r\nabc\r\n0\r\n\r\n", "bare LF": b"3\nabc\n0\n\n",
+        "bare LF behind the data": b"3\r\nabc\n0\r\n\r\n", "longer than it says": b"3\r\nabcd\r\n0\r\n\r\n", "no end": b"3\r\nabc0\r\n\r\n",
+        "bare LF in an extension": b"3;a\nabc\r\n0\r\n\r\n", "NUL in an extension": b"3;a\0\r\nabc\r\n0\r\n\r\n",
+        "long extension": b"3;" + b"a" * 100000 + b"\r\nabc\r\n0\r\n\r\n", "many extensions": b"1;aaaaaaaaaaaaaaaa\r\nx\r\n" * 10000,
+        "long trailer": b"3\r\nabc\r\n0\r\nA: " + b"b" * (1 << 20) + b"\r\n\r\n", "many trailers": b"3\r\nabc\r\n0\r\n" + b"A: b\r\n" * 200000,
+        "folded trailer": b"3\r\nabc\r\n0\r\nA: b\r\n c\r\n\r\n",
+    }
+    for what, rest in bad.items():
+        out = talk(n, PUT + CHUNKED + b"\r\n" + rest + PUT + LENGTH + b"\r\nabc")
+        assert statuses(out) == [400] and b"Connection: close" in out, (what, out)
+        assert n.kv_get("s") is None, what
+    out = talk(n, PUT + CHUNKED + b"\r\n3;a=\"b\"\r\nabc\r\n1\r\nd\r\n0;x\r\nContent-Length: 9\r\n\r\n" + b"GET /v1/kv/s?raw HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert statuses(out) == [200, 200] and out.endswith(b"abcd"), out
+    n.delete("/v1/kv/s")
 
 
 def trickle(n, start):
@@ -225,7 +317,7 @@ def all_of_it():
         n = c.servers(1, rpcd=LIMITS)[0]
         c.formed([n])
         wait_for("a write", lambda: n.put("/v1/kv/ready", b"1").body == b"true")
-        for test in (test_ambiguous_bodies, test_trickling_requests, test_trickling_reader, test_upload_that_nobody_takes,
+        for test in (test_ambiguous_bodies, test_heads, test_streams_end_their_connection, test_chunks, test_trickling_requests, test_trickling_reader, test_upload_that_nobody_takes,
                      test_trickling_upload, test_waiting_is_not_slow, test_silent_peers):
             test(n)
             print("     " + test.__name__, flush=True)
@@ -252,4 +344,109 @@ def large_catalog_entries():
         assert answer.status != 200 and b"at most 1024 checks" in answer.body, answer.body
 
 
-main(all_of_it, large_catalog_entries)
+def taken_places():
+    """Strangers of many addresses take every place of the HTTP port and sit there: the next one who asks is served (S183)."""
+    limits = {"limits.http_max_conns": 60, "limits.http_max_conns_per_client": 20}
+    with Cluster("127.60.44") as c:
+        n = c.servers(1, rpcd=limits)[0]
+        c.formed([n])
+        n.kv_put("w", b"1")
+        index = n.get("/v1/kv/w").index
+        waiters = [connect(n, source="%s.201" % c.net) for _ in range(5)]
+        for s in waiters:
+            s.sendall(b"GET /v1/kv/w?index=%d&wait=5m HTTP/1.1\r\nHost: x\r\n\r\n" % index)
+        wait_for("they wait", lambda: int(n.stats("rpcd")["http_conns_waiting"]) == 5)
+        # nothing, half a head, half a body: four addresses with twenty each
+        starts = (b"", b"GET /v1/kv/a HT", b"PUT /v1/kv/a HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc")
+        strangers = []
+        for start in starts:
+            for i in range(80):
+                s = connect(n, source="%s.%d" % (c.net, 210 + i // 20))
+                s.sendall(start)
+                strangers.append(s)
+            for _ in range(10):
+                assert n.get("/v1/kv/w?raw", timeout=20).body == b"1", start
+            assert int(n.stats("rpcd")["http_conns"]) <= 60
+        assert int(n.stats("rpcd")["http_conns_evicted"]) >= 80
+        assert n.get("/v1/status/leader", unix=True).status == 200
+        n.kv_put("w", b"2")
+        for s in waiters:           # a request under way was never ended for them
+            assert statuses(s.recv(65536)) == [200]
+            s.close()
+        for s in strangers:
+            s.close()
+
+
+def rss(n, daemon):
+    with open("/proc/%d/status" % n.pid(daemon)) as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) * 1024
+
+
+def flood_of_bodies():
+    """Hundreds of bodies, each one byte short: memory is bounded by the budget, and others are served."""
+    budget = 16 << 20
+    limits = {"limits.http_max_conns_per_client": 1000, "limits.bodies_bytes_max": "16M"}
+    with Cluster("127.60.45") as c:
+        n = c.servers(1, rpcd=limits)[0]
+        c.formed([n])
+        n.kv_put("ready", b"1")
+        before, socks = rss(n, "rpcd"), []
+        head, size = b"PUT /v1/catalog/register HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", 1 << 20
+        for i in range(600):
+            socks.append(connect(n, source="%s.201" % c.net))
+            try:
+                socks[-1].sendall(head % size + b"x" * (size - 1))
+            except (ConnectionResetError, BrokenPipeError):
+                pass                # it was refused in the middle
+            if i % 60 == 0:
+                assert n.put("/v1/kv/other", os.urandom(50000).hex().encode()).body == b"true", i
+        def stats(name):
+            return int(n.stats("rpcd")[name])
+        wait_for("all has been read", lambda: stats("http_bodies_refused") >= 600 - budget // size)
+        assert stats("http_bodies_bytes") <= budget + (1 << 20), stats("http_bodies_bytes")
+        assert rss(n, "rpcd") - before < budget + (24 << 20), (before, rss(n, "rpcd"))
+        assert n.put("/v1/kv/other", b"1").body == b"true"
+        refused = [s for s in socks if select.select([s], [], [], 0)[0]]
+        assert len(refused) >= 600 - budget // size and any(statuses(closed(s)) == [503] for s in refused[-20:])
+        for s in socks:
+            s.close()
+        wait_for("it is given back", lambda: stats("http_bodies_bytes") == 0)
+
+
+def unknown_fields():
+    """Blocking operations with megabytes that nobody knows keep what is known, in rpcd and in raftd; more than may be is refused."""
+    big = b"x" * 1900000
+    with Cluster("127.60.46", keys=False) as c:
+        n = c.servers(1, raftd={"requests_bytes_max": "4M"}, rpcd={"limits.calls_bytes_max": "4M"})[0]
+        c.formed([n])
+        n.kv_put("u", b"1")
+        index = n.get("/v1/kv/u").index
+
+        def ask(args, index=index, op=1):
+            return [op, "", 0, index, 60000, 0, "", args]
+        before = {d: rss(n, d) for d in ("rpcd", "raftd")}
+        with Conn((n.addr, 8400), role="rpcd") as peer, Conn(os.path.join(n.run, "raftd.sock")) as local:
+            for i in range(1, 41):
+                peer.send(MSG.OP, ask(["u%d" % i, "", big]), i)
+                local.send(MSG.OP, ask(["u%d" % i, "", big]), i)
+            wait_for("all wait", lambda: int(n.stats("raftd")["watches"]) == 80)
+            assert int(n.stats("rpcd")["calls_bytes"]) < 100000, n.stats("rpcd")["calls_bytes"]
+            assert int(n.stats("raftd")["requests_bytes"]) < 100000, n.stats("raftd")["requests_bytes"]
+            for d, was in before.items():
+                assert rss(n, d) - was < 32 << 20, (d, was, rss(n, d))
+            n.kv_put("u7", b"1")    # and they are what they were
+            for conn in (peer, local):
+                assert conn.wait(lambda f: f.id == 7, 20).body[0] == 0
+            # what is known is kept, up to the budget
+            for conn in (peer, local):
+                for i in range(50, 54):
+                    conn.send(MSG.OP, ask(["", [], {"m%d" % i: "x" * 1900000}], index=1 << 40, op=22), i)
+                answers = [conn.wait(lambda f, i=i: f.id == i, 20).body for i in (52, 53)]
+                assert all(a[0] != 0 for a in answers), answers
+        wait_for("all is given back", lambda: int(n.stats("rpcd")["calls_bytes"]) < 1000 and
+                 int(n.stats("raftd")["requests_bytes"]) == 0)
+        assert int(n.stats("rpcd")["calls_refused"]) + int(n.stats("raftd")["requests_refused"]) >= 2
+        assert n.put("/v1/kv/after", b"1").body == b"true"
+
+
+main(all_of_it, large_catalog_entries, taken_places, flood_of_bodies, unknown_fields)

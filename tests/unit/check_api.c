@@ -408,7 +408,7 @@ START_TEST(kv_refusals)
 	ck_assert_uint_eq(fake.started, 0);
 	fake.full = true;
 	struct request *r = fake_begin("GET", "/v1/kv/a", NULL, NULL);
-	ck_assert_uint_eq(r->answer.status, 500);
+	ck_assert_uint_eq(r->answer.status, 503);
 	fake_end(r);
 }
 END_TEST

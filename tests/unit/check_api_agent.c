@@ -606,8 +606,8 @@ START_TEST(snapshot_refusals)
 		fake_is(methods[i], target, NULL, 403, "ACL not found");
 		ck_assert_uint_eq(fake.started, 0);
 		fake.full = true;
-		fake_is(methods[i], "/v1/snapshot", NULL, 500,
-		    "rpc error making call: too many requests under way (see limits.calls_pending_max)");
+		fake_is(methods[i], "/v1/snapshot", NULL, 503, "rpc error making call: too many requests under way "
+		    "(see limits.calls_pending_max and limits.calls_bytes_max)");
 		fake.full = false;
 		struct request *r = fake_begin(methods[i], "/v1/snapshot?token=t0ken", NULL, NULL);
 		reply(TV_EPERM, "Permission denied");

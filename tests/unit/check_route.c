@@ -380,7 +380,7 @@ start(bool is_server, int64_t hold_ms)
 		.datacenter = "dc1", .node_id = "own-id", .view = (struct view *)&dummy, .links = (struct links *)&dummy,
 		.raft = is_server ? (struct raft_local *)&dummy : NULL, .rpc_port = 8400,
 		.places = places_known ? (struct places *)&dummy : NULL,
-		.hold_timeout = MONO_MS(hold_ms), .answer_timeout = MONO_S(30), .calls_max = 100, .seed = 1,
+		.hold_timeout = MONO_MS(hold_ms), .answer_timeout = MONO_S(30), .calls_max = 100, .bytes_max = 1 << 20, .seed = 1,
 	};
 
 	memset(&got, 0, sizeof(got));

@@ -1,15 +1,8 @@
 /*
- * Blocking queries outside libmicrohttpd.
- *
- * libmicrohttpd gives no connection away, but it closes one when its handler says so; the socket lives on in a
- * duplicate of the descriptor.  (MHD_USE_TURBO: it does not shut the socket down then.)  What it may have read beyond
- * the request would be lost: so only a connection is taken of which the kernel has received exactly the requests that
- * were handled.
+ * Answers.  Those that are there at once leave at once; those that waited leave in turns, and who waited for the same
+ * in the same words shares the bytes.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -18,7 +11,6 @@
 #include <unistd.h>
 
 #include "common/assert.h"
-#include "rpcd/gzip.h"
 #include "rpcd/http_int.h"
 
 #define SENDS_MAX 128			/* answers in one turn of the loop: a millisecond, and others have theirs */
@@ -48,6 +40,8 @@ block_new(struct exchange *x, enum head_keep keep)
 	buf_init(&b->head, HEAD_BYTES_MAX);
 	b->head.secret = a->body.secret;
 	head_write(&b->head, x->http->conf.conf, a, keep);
+	if (strcmp(x->req.head.method, "HEAD") == 0)
+		buf_reset(&a->body);
 	if (a->body.len > 0 && a->body.len <= JOIN_BYTES_MAX)
 		buf_put(&b->head, a->body.data, a->body.len);
 	if (b->head.failed) {
@@ -99,7 +93,7 @@ forget_last(struct last_answer *l)
 static enum head_keep
 keep_now(const struct exchange *x)
 {
-	return x->http->quiet || x->http->stopping ? HEAD_CLOSE : x->keep;
+	return x->close_after || x->http->quiet || x->http->stopping ? HEAD_CLOSE : x->keep;
 }
 
 static bool
@@ -143,8 +137,8 @@ enqueue(struct exchange *x, struct block *b)
 	struct http *h = x->http;
 	struct conn *c = x->conn;
 
-	TV_ASSERT(c->state == CONN_WAIT);
-	c->state = CONN_READY;
+	TV_ASSERT(c->state == CONN_WAIT || c->state == CONN_BODY);
+	conn_set(c, CONN_READY);
 	c->answer = b;
 	c->keep = (uint8_t)keep_now(x);
 	c->queue_next = NULL;
@@ -154,8 +148,8 @@ enqueue(struct exchange *x, struct block *b)
 	h->ready_end = &c->queue_next;
 }
 
-static bool
-on_again(struct request *r, uint64_t number)
+bool
+http_send_again(struct request *r, uint64_t number)
 {
 	struct exchange *x = r->transport;
 	struct http *h = x->http;
@@ -175,12 +169,12 @@ on_again(struct request *r, uint64_t number)
 }
 
 void
-http_park_ready(struct exchange *x)
+http_send_later(struct exchange *x)
 {
 	struct block *b;
 
-	TV_ASSERT(x->req.stream == NULL);	/* asks_the_router() */
-	if (x->conn->state != CONN_WAIT)
+	TV_ASSERT(x->req.stream == NULL);	/* api_streams() */
+	if (x->conn->state != CONN_WAIT && x->conn->state != CONN_BODY)
 		return;
 	b = block_new(x, keep_now(x));
 	remember(x->http, x, b);
@@ -201,14 +195,14 @@ drop(struct http *h, struct conn *c)
 static void
 sent_all(struct http *h, struct conn *c)
 {
-	bool other = c->behind;
-
 	block_release(c->answer);
 	c->answer = NULL;
-	if (c->keep == HEAD_CLOSE || (other && !conn_watch(h, c, false, EPOLLIN | EPOLLRDHUP)))
-		conn_end(h, c);
-	else
+	if (c->keep != HEAD_CLOSE)
 		conn_rest(h, c);
+	else if (c->unread || c->more || c->room)
+		conn_linger(h, c);
+	else
+		conn_end(h, c);
 }
 
 static ssize_t
@@ -245,9 +239,9 @@ push(struct http *h, struct conn *c)
 			continue;
 		if (errno != EAGAIN && errno != EWOULDBLOCK)
 			break;
-		if (!conn_watch(h, c, false, EPOLLOUT))
+		if (!c->room && !conn_watch(h, c, false, EPOLLOUT))
 			break;
-		c->behind = true;
+		c->room = true;
 		return;
 	}
 	if (c->sent < whole)
@@ -256,26 +250,52 @@ push(struct http *h, struct conn *c)
 		sent_all(h, c);
 }
 
+/* b: the answer of this request, a share; NULL: there is no memory for one. */
+static void
+send_block(struct exchange *x, struct block *b)
+{
+	struct http *h = x->http;
+	struct conn *c = x->conn;
+
+	exchange_release_body(x);
+	c->x = NULL;
+	c->unread = c->unread || x->close_after;
+	conn_set(c, CONN_SEND);
+	c->sent = 0;
+	c->answer = b;
+	if (b == NULL) {
+		drop(h, c);
+	} else {
+		conn_await(h, c, b->body.len);
+		push(h, c);
+	}
+	exchange_end(x);
+}
+
+void
+http_send_more(struct http *h, struct conn *c)
+{
+	push(h, c);
+}
+
+void
+http_send_now(struct exchange *x)
+{
+	TV_ASSERT(x->req.stream == NULL);	/* api_streams() */
+	x->conn->keep = (uint8_t)keep_now(x);
+	send_block(x, block_new(x, keep_now(x)));
+}
+
 /* The first in the queue. */
 static void
 send_first(struct http *h)
 {
 	struct conn *c = h->ready;
-	struct exchange *x = c->waiting;
 
 	h->ready = c->queue_next;
 	if (h->ready == NULL)
 		h->ready_end = &h->ready;
-	h->stats.waiting--;
-	c->state = CONN_SEND;
-	c->sent = 0;
-	if (c->answer == NULL) {
-		drop(h, c);
-	} else {
-		conn_await(h, c, c->answer->body.len);
-		push(h, c);
-	}
-	exchange_end(x);
+	send_block(c->x, c->answer);
 }
 
 static void
@@ -296,7 +316,7 @@ on_turn(struct ev_loop *loop, ev_timer *w, int events)
 }
 
 void
-http_park_flush(struct http *h)
+http_send_flush(struct http *h)
 {
 	while (h->ready != NULL)
 		send_first(h);
@@ -307,100 +327,11 @@ http_park_flush(struct http *h)
 	}
 }
 
-/* -- parking -------------------------------------------------------------------- */
-
-/* All that the kernel has received were requests that we were given; what is to come stays in the socket. */
-static bool
-nothing_beyond(const struct conn *c)
-{
-	struct tcp_info info;
-	socklen_t len = sizeof(info);
-
-	return c->read != CONN_READ_UNKNOWN && getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
-	    len >= offsetof(struct tcp_info, tcpi_bytes_received) + sizeof(info.tcpi_bytes_received) &&
-	    info.tcpi_bytes_received == c->read;
-}
-
-/* It waits for one reply of the router, and answers with that: no stream, and nothing else of its own under way. */
-static bool
-asks_the_router(const struct request *r)
-{
-	return r->op.index > 0 && r->call != NULL && r->cancel == NULL && r->state == NULL && r->feed == NULL &&
-	    strcmp(r->head.method, "GET") == 0;
-}
-
-bool
-http_park(struct exchange *x)
-{
-	struct http *h = x->http;
-	struct conn *c = x->conn;
-	struct request *r = &x->req;
-	int lent = c->fd, own;
-
-	if (!h->parks || h->stopping || c->client == NULL || x->close_after || !asks_the_router(r) ||
-	    !nothing_beyond(c))
-		return false;
-	own = fcntl(lent, F_DUPFD_CLOEXEC, 0);
-	if (own < 0)
-		return false;
-	c->fd = own;
-	if (!conn_watch(h, c, true, EPOLLIN | EPOLLRDHUP) || !api_fold(r)) {
-		(void)epoll_ctl(h->epoll, EPOLL_CTL_DEL, own, NULL);	/* fails when it was not added */
-		(void)close(own);
-		c->fd = lent;
-		return false;
-	}
-	c->state = CONN_WAIT;
-	c->behind = false;
-	c->waiting = x;
-	x->parked = true;
-	r->again = on_again;
-	h->stats.waiting++;
-	return true;
-}
-
-/* The client left while it waited. */
-static void
-gone(struct http *h, struct conn *c)
-{
-	struct exchange *x = c->waiting;
-
-	h->stats.waiting--;
-	api_cancel(&x->req);
-	exchange_end(x);
-	conn_end(h, c);
-}
-
-/* Bytes or an end.  Bytes are the next request, which has to wait: then only the end is of interest. */
-static void
-look(struct http *h, struct conn *c, uint32_t events)
-{
-	bool ended = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
-	char byte;
-	ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR) && !ended)
-		return;
-	c->behind = true;
-	if (n <= 0 || ended || !conn_watch(h, c, false, EPOLLRDHUP))
-		gone(h, c);
-}
-
-void
-http_park_event(struct http *h, struct conn *c, uint32_t events)
-{
-	if (c->state == CONN_SEND)
-		push(h, c);
-	else
-		look(h, c, events);
-}
-
 /* -- life -------------------------------------------------------------------------- */
 
 void
-http_park_init(struct http *h)
+http_send_init(struct http *h)
 {
-	h->parks = head_plain(h->conf.conf);
 	h->ready_end = &h->ready;
 	ev_timer_init(&h->turn, on_turn, 0., 0.);
 	h->turn.data = h;
@@ -409,7 +340,7 @@ http_park_init(struct http *h)
 }
 
 void
-http_park_done(struct http *h)
+http_send_done(struct http *h)
 {
 	ev_timer_stop(h->conf.loop, &h->turn);
 	forget_last(&h->last);
