@@ -347,7 +347,7 @@ def large_catalog_entries():
 def taken_places():
     """Strangers of many addresses take every place of the HTTP port and sit there: the next one who asks is served (S183)."""
     limits = {"limits.http_max_conns": 60, "limits.http_max_conns_per_client": 20}
-    with Cluster("127.60.44") as c:
+    with Cluster("127.60.114") as c:
         n = c.servers(1, rpcd=limits)[0]
         c.formed([n])
         n.kv_put("w", b"1")
@@ -386,7 +386,7 @@ def flood_of_bodies():
     """Hundreds of bodies, each one byte short: memory is bounded by the budget, and others are served."""
     budget = 16 << 20
     limits = {"limits.http_max_conns_per_client": 1000, "limits.bodies_bytes_max": "16M"}
-    with Cluster("127.60.45") as c:
+    with Cluster("127.60.115") as c:
         n = c.servers(1, rpcd=limits)[0]
         c.formed([n])
         n.kv_put("ready", b"1")
@@ -416,7 +416,7 @@ def flood_of_bodies():
 def unknown_fields():
     """Blocking operations with megabytes that nobody knows keep what is known, in rpcd and in raftd; more than may be is refused."""
     big = b"x" * 1900000
-    with Cluster("127.60.46", keys=False) as c:
+    with Cluster("127.60.116", keys=False) as c:
         n = c.servers(1, raftd={"requests_bytes_max": "4M"}, rpcd={"limits.calls_bytes_max": "4M"})[0]
         c.formed([n])
         n.kv_put("u", b"1")
