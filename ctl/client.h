@@ -62,6 +62,7 @@ void client_answer_done(struct client_answer *a);
 int client_complain(struct client *c, const char *what, const struct client_answer *a);
 /* true: client_get_json() returns texts as they came; else made fit for a terminal, see json_safe(). */
 void client_keep_bytes(struct client *c, bool keep);
+bool client_keeps_bytes(const struct client *c);
 /* GET and parse; complains itself and returns NULL on failure.  The caller json_decref()s it. */
 json_t *client_get_json(struct client *c, const char *what, const char *path);
 /* Percent-encodes one path or query component onto b; keep_slash leaves '/' as it is. */

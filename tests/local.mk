@@ -12,6 +12,7 @@ include tests/faults/faults.mk
 include tests/nemesis/nemesis.mk
 include tests/rt.mk
 include tests/rpcd.mk
+include tests/ctl.mk
 include tests/gossipwire.mk
 include tests/store.mk
 include tests/raft.mk
