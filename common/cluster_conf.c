@@ -277,15 +277,15 @@ usefulness(const struct sockaddr *sa)
 	return (six->s6_addr[0] & 0xfe) == 0xfc ? 2 : 1;
 }
 
-/* The first private address of this machine, else the first public one. */
-static bool
+/* The first private address of this machine, else the first public one.  TV_EAGAIN: none; TV_ESYS: errno says why. */
+static enum tv_err
 own_address(int family, char ip[CLUSTER_IP_BYTES])
 {
 	struct ifaddrs *list = NULL;
 	int best = 0;
 
 	if (getifaddrs(&list) != 0)
-		return false;
+		return TV_ESYS;
 	for (struct ifaddrs *i = list; i != NULL; i = i->ifa_next) {
 		const struct sockaddr *sa = i->ifa_addr;
 
@@ -297,7 +297,7 @@ own_address(int family, char ip[CLUSTER_IP_BYTES])
 		    (const void *)&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr, ip, CLUSTER_IP_BYTES);
 	}
 	freeifaddrs(list);
-	return best > 0;
+	return best > 0 ? TV_OK : TV_EAGAIN;
 }
 
 /* At a reload the address of the start stays: others know us by it, and the sandbox gives no list of addresses. */
@@ -306,13 +306,18 @@ default_advertise(const struct check *k)
 {
 	struct cluster_conf *c = k->c;
 	char ip[CLUSTER_IP_BYTES];
+	enum tv_err err;
 
 	if (!is_wildcard(c->bind))
 		return set_text(k, &c->advertise, c->bind);
 	if (k->running != NULL)
 		return set_text(k, &c->advertise, k->running->advertise);
-	if (own_address(strchr(c->bind, ':') != NULL ? AF_INET6 : AF_INET, ip))
+	err = own_address(strchr(c->bind, ':') != NULL ? AF_INET6 : AF_INET, ip);
+	if (err == TV_OK)
 		return set_text(k, &c->advertise, ip);
+	if (err == TV_ESYS)
+		return fail(k, err, "advertise: the addresses of this machine cannot be listed (%s; AF_NETLINK is needed "
+		    "for that): set advertise", strerror(errno));
 	return fail(k, TV_EAGAIN, "advertise: this machine has no address that others could dial: set advertise");
 }
 

@@ -3,5 +3,5 @@ LINTS = tests/lint/man.sh tests/lint/units.sh tests/lint/headers.sh tests/lint/k
     tests/lint/lines.py
 TESTS += $(LINTS)
 EXTRA_DIST += $(LINTS) tests/sim/mutants.py tests/run-all tests/valgrind.supp .ci/run
-EXTRA_DIST += tests/system tests/conformance
+EXTRA_DIST += tests/system tests/conformance tests/data/systemd
 TESTS += tests/system/check_ends.py

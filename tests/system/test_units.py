@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
 """The units as they are installed, run by a real systemd (S207): start, reload, restart after a kill, stop.
 
-systemd is PID 1 of name spaces; where that cannot be, the walls that the units name are put up by hand (lib/unitwalls.py).
+systemd is PID 1 of name spaces (lib/machine.py).  It is the one of this machine; the walls that the units name are also
+put up by hand, with the sets of system calls of Debian 12's (lib/unitwalls.py).
 """
 import json
 import os
 import re
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import netns  # noqa: E402
-from cluster import DAEMONS, TOP, main, skip, wait_for  # noqa: E402
+import unitwalls  # noqa: E402
+from cluster import DAEMONS, PATIENCE, TOP, main, skip, wait_for  # noqa: E402
 from machine import Lab  # noqa: E402
 
 ETC = "/etc/triumvir"
+SETS = os.path.join(TOP, "tests", "data", "systemd", "252-syscalls.txt")
 KEYS = ("cluster.key", "server.key", "server.pub")
 
 
@@ -126,6 +130,57 @@ def comes_back(m, *daemons):
         wait_for("%s is back" % d, lambda: pid(m, d) not in (0, before) and m.show(d, "SubState")["SubState"] == "running")
 
 
+class Walled:
+    """A daemon behind the walls of its unit, as they are on Debian 12."""
+
+    def __init__(self, m, daemon):
+        self.m, self.daemon, self.path = m, daemon, "%s/%s-%s.log" % (m.lab.dir, m.name, daemon)
+        with open(unitwalls.__file__) as source, open(SETS) as known:
+            m.write("/root/unitwalls.py", source.read())
+            m.write("/root/sets", known.read())
+        unit = m.ok("sh", "-c", "ls /usr/local/lib/systemd/system/%s.service" % daemon).strip()
+        # A mount name space of its own, for its read-only paths.
+        with open(self.path, "w") as log:
+            self.process = subprocess.Popen(m.inside("unshare", "--mount", "python3", "/root/unitwalls.py", unit, "/root/sets"),
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def log(self):
+        with open(self.path) as f:
+            return f.read()
+
+    def runs(self):
+        if self.process.poll() is not None:
+            raise RuntimeError("%s ended: status %d%s\n%s" % (self.daemon, self.process.returncode, " (a system call that "
+                               "its unit forbids)" if self.process.returncode in (-31, 159) else "", self.log()))
+        return "listening on" in self.log()
+
+    def signal(self, name):
+        self.m.ok("sh", "-c", "kill -%s $(pidof %s)" % (name, self.daemon))
+
+
+def test_walls_of_debian_12():
+    """The units' own filters, expanded with the sets of systemd 252, whichever is installed."""
+    with lab() as l:
+        server, client = (l.machine(a, init=("/usr/bin/sleep", "infinity")) for a in ("10.9.5.1", "10.9.5.2"))
+        install(server, True)
+        install(client, False, keys=server, retry_join=["10.9.5.1"])
+        walled = [Walled(server, d) for d in DAEMONS] + [Walled(client, d) for d in ("gossipd", "rpcd")]
+        for w in walled:
+            wait_for("%s of %s runs" % (w.daemon, w.m.name), w.runs)
+        wait_for("a leader", lambda: server.run("clusterctl", "kv", "put", "a", "1").returncode == 0)
+        wait_for("the client reads it", lambda: client.ok("clusterctl", "kv", "get", "a").strip() == "1")
+        for m in server, client:
+            m.write(ETC + "/cluster.conf", m.ok("cat", ETC + "/cluster.conf") + 'log_level = "debug"\n')
+        for w in walled:
+            w.signal("HUP")
+            wait_for("%s of %s has reloaded" % (w.daemon, w.m.name), lambda: "configuration reloaded" in w.log())
+            assert w.runs() and "nothing was changed" not in w.log(), w.log()
+        server.ok("clusterctl", "snapshot", "save", "/tmp/archive")
+        for w in walled:
+            w.signal("TERM")
+            assert w.process.wait(timeout=PATIENCE) == 0, "%s: status %d\n%s" % (w.daemon, w.process.returncode, w.log())
+
+
 def test_address_comes_late():
     """At boot the network may be later than we are: with `bind`, with the default, for the API."""
     with lab() as l:
@@ -192,4 +247,4 @@ def test_data_elsewhere():
 
 if __name__ == "__main__":
     netns.enter(mounts=True)
-    main(test_server_and_client, test_address_comes_late, test_starts_without_limit, test_data_elsewhere)
+    main(test_server_and_client, test_walls_of_debian_12, test_address_comes_late, test_starts_without_limit, test_data_elsewhere)

@@ -17,7 +17,7 @@ from cluster import BUILD, wait_for
 SYSTEMD = "/lib/systemd/systemd"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# Runs as PID 1 to be.  $1: an empty folder, $2: the folder that `make install` filled.
+# Runs as PID 1 to be.  $1: an empty folder, $2: the folder that `make install` filled, then what to become.
 SETUP = r"""
 set -eu
 root=$1 stage=$2
@@ -54,8 +54,9 @@ mount -t tmpfs -o mode=755 run run
 ip link set lo up
 pivot_root . old
 umount -l old
-exec env -i container=test PATH="$PATH" %s --system --unit=test.target
-""" % SYSTEMD
+shift 2
+exec env -i container=test PATH="$PATH" "$@"
+"""
 
 
 class Lab:
@@ -93,8 +94,8 @@ class Lab:
             subprocess.run(["ip", "link", "del", "tvprobe"], capture_output=True)
         return None if p.returncode == 0 else "%s: %s" % (" ".join(cmd[:4]), p.stderr.strip())
 
-    def machine(self, *addresses):
-        m = Machine(self, "m%d" % (len(self.machines) + 1), addresses)
+    def machine(self, *addresses, init=(SYSTEMD, "--system", "--unit=test.target")):
+        m = Machine(self, "m%d" % (len(self.machines) + 1), addresses, init)
         self.machines.append(m)
         m.boot()
         return m
@@ -118,8 +119,8 @@ class Lab:
 
 
 class Machine:
-    def __init__(self, lab, name, addresses):
-        self.lab, self.name, self.addresses = lab, name, addresses
+    def __init__(self, lab, name, addresses, program):
+        self.lab, self.name, self.addresses, self.program = lab, name, addresses, program
         self.group = "%s/tv-%d-%s" % (lab.groups, os.getpid(), name)
         self.errors = "%s/%s.errors" % (lab.dir, name)
         self.holder = self.init = None
@@ -130,10 +131,12 @@ class Machine:
         os.mkdir(self.group)
         self.holder = subprocess.Popen(
             ["sh", "-c", 'echo $$ >"$1/cgroup.procs"; shift; exec unshare --pid --fork --kill-child --mount --net --uts --ipc '
-             '--cgroup --mount-proc sh -c "$@"', "sh", self.group, SETUP, "sh", root, self.lab.stage],
+             '--cgroup --mount-proc sh -c "$@"', "sh", self.group, SETUP, "sh", root, self.lab.stage, *self.program],
             stdin=subprocess.DEVNULL, stderr=open(self.errors, "w"), env=dict(os.environ, PATH=PATH))
         self.init = wait_for("PID 1 of " + self.name, self.first_process)
-        wait_for("systemd has booted", lambda: self.run("systemctl", "is-active", "-q", "test.target").returncode == 0)
+        if self.program[0] == SYSTEMD:
+            wait_for("systemd has booted",
+                     lambda: self.run("systemctl", "is-active", "-q", "test.target").returncode == 0)
         # A bridge in our network and a wire into theirs.
         netns.run(["ip", "link", "add", self.name, "type", "veth", "peer", "name", "eth0", "netns", str(self.init)])
         netns.run(["ip", "link", "set", self.name, "master", "switch", "up"])
@@ -142,20 +145,22 @@ class Machine:
             self.address(address)
 
     def first_process(self):
-        """PID 1 of the machine, seen from here, once it is systemd."""
+        """PID 1 of the machine, seen from here, once it is what it is to be."""
         if self.holder.poll() is not None:
             with open(self.errors) as f:
                 raise RuntimeError("%s did not start: %s" % (self.name, f.read()))
         with open("/proc/%d/task/%d/children" % (self.holder.pid, self.holder.pid)) as f:
             pid = int(f.read().split()[0])
-        return pid if os.readlink("/proc/%d/exe" % pid).endswith("/systemd") else None
+        return pid if os.path.samefile("/proc/%d/exe" % pid, self.program[0]) else None
 
     def address(self, address):
         self.ok("ip", "addr", "add", address + "/24", "dev", "eth0")
 
+    def inside(self, *cmd):
+        return ["nsenter", "-t", str(self.init), "-a", "-r", "-w", "env", "-i", "PATH=" + PATH, *cmd]
+
     def run(self, *cmd, timeout=120, input=None):
-        return subprocess.run(["nsenter", "-t", str(self.init), "-a", "-r", "-w", "env", "-i", "PATH=" + PATH, *cmd],
-                              capture_output=True, text=True, timeout=timeout, input=input)
+        return subprocess.run(self.inside(*cmd), capture_output=True, text=True, timeout=timeout, input=input)
 
     def ok(self, *cmd, **kw):
         """What a command printed; it has to succeed."""
