@@ -193,8 +193,14 @@ struct dc_coordinates {			/* element of OP_COORDINATE_DATACENTERS' answer */
 extern const struct schema dc_coordinates_schema;
 
 /* -- raft -- */
-/* State: "failed", "left", "unreachable" or "removed", as the server that answers sees it; "" where nothing is amiss. */
-struct raft_server { struct span ID, Node, Address; bool Leader; struct span ProtocolVersion; bool Voter; struct span State; };
+/* State: "failed", "left", "unreachable" or "removed", as the server that answers sees it; "" if all is well. */
+struct raft_server {
+	struct span ID, Node, Address;
+	bool Leader;
+	struct span ProtocolVersion;
+	bool Voter;
+	struct span State;
+};
 extern const struct schema raft_server_schema;
 struct raft_configuration { struct obj_list Servers; uint64_t Index; };
 extern const struct schema raft_configuration_schema;

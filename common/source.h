@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 
 /*
- * The source that an address belongs to: an IPv4 address (mapped ones too), or the /64 of an IPv6 address, since whoever
- * has one of these has them all.  Exact, not a hash.  0: another family.
+ * The source that an address belongs to: an IPv4 address (mapped ones too), or the /64 of an IPv6 address, since
+ * whoever has one of these has them all.  Exact, not a hash.  0: another family.
  */
 uint64_t source_of(const struct sockaddr *from);
 /* Of the peer of this socket; 0: a unix socket, or the peer is gone. */

@@ -1,8 +1,8 @@
 /*
- * Accepted connections whose peer has not proven yet that it holds a key, or has not even spoken: a small budget of their
- * own, so that strangers do not take the places of peers.  When it is used up, the oldest connection of the source that
- * has most of them makes room for the newest: who floods a port takes places from itself, and whoever proves itself at
- * once gets in.  Peers that are known by their address have places of their own.
+ * Accepted connections whose peer has not proven yet that it holds a key, or has not even spoken: a small budget of
+ * their own, so that strangers do not take the places of peers.  When it is used up, the oldest connection of the
+ * source that has most of them makes room for the newest: who floods a port takes places from itself, and whoever
+ * proves itself at once gets in.  Peers that are known by their address have places of their own.
  *
  * Pure; the entries are parts of the owner's connections, of which a few hundred are unproven at most.
  */
@@ -15,7 +15,11 @@
 struct stranger {
 	struct stranger *prev, *next;
 	uint64_t source;
-	enum { STRANGER_NONE, STRANGER_UNPROVEN, STRANGER_PROVEN } state;	/* STRANGER_PROVEN: see listener_proven() */
+	enum {
+		STRANGER_NONE,
+		STRANGER_UNPROVEN,
+		STRANGER_PROVEN,	/* see listener_proven() */
+	} state;
 	bool known;
 };
 
@@ -34,8 +38,8 @@ struct strangers {
 
 void strangers_init(struct strangers *t, const struct strangers_conf *conf);
 /*
- * A connection came; *s is taken over until strangers_go().  source: see source_of().  Returns the entry that makes room,
- * off the table already: its owner closes it.  NULL: there was room.
+ * A connection came; *s is taken over until strangers_go().  source: see source_of().  Returns the entry that makes
+ * room, off the table already: its owner closes it.  NULL: there was room.
  */
 struct stranger *strangers_come(struct strangers *t, struct stranger *s, uint64_t source, bool known);
 /* It is proven, or gone.  One that is not in the table (or was evicted) is left alone. */

@@ -314,8 +314,8 @@ was_tried(const struct flight *f, const char *ip, uint16_t port)
 }
 
 /*
- * A server that is linked, then one that proved itself before, then any: whoever holds the cluster key can invent servers,
- * but none that prove themselves.
+ * A server that is linked, then one that proved itself before, then any: whoever holds the cluster key can invent
+ * servers, but none that prove themselves.
  */
 static unsigned
 rank_own(void *ctx, const struct view_server *s)
@@ -362,8 +362,8 @@ look_around(struct route *r, struct span dc)
 }
 
 /*
- * A server of dc that was not tried yet: of the best standing there is, of the nearest of these, one that is already linked
- * if there is one.  When all were tried it says no once, and starts over with the next call.
+ * A server of dc that was not tried yet: of the best standing there is, of the nearest of these, one that is already
+ * linked if there is one.  When all were tried it says no once, and starts over with the next call.
  */
 static bool
 pick_server(struct flight *f, struct span dc, struct view_server *out)
