@@ -316,8 +316,8 @@ default_advertise(const struct check *k)
 	if (err == TV_OK)
 		return set_text(k, &c->advertise, ip);
 	if (err == TV_ESYS)
-		return fail(k, err, "advertise: the addresses of this machine cannot be listed (%s; that needs AF_NETLINK): "
-		    "set advertise", strerror(errno));
+		return fail(k, err, "advertise: the addresses of this machine cannot be listed (%s; that needs "
+		    "AF_NETLINK): set advertise", strerror(errno));
 	return fail(k, TV_EAGAIN, "advertise: this machine has no address that others could dial: set advertise");
 }
 
