@@ -9,7 +9,7 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import TOP, Cluster, main, skip, wait_for  # noqa: E402
+from cluster import SANITIZERS, TOP, Cluster, main, skip, wait_for  # noqa: E402
 
 VALGRIND = ["valgrind", "-q", "--vgdb=no", "--leak-check=full", "--show-leak-kinds=definite,indirect",
             "--errors-for-leak-kinds=definite,indirect", "--error-exitcode=99",
@@ -19,7 +19,7 @@ VALGRIND = ["valgrind", "-q", "--vgdb=no", "--leak-check=full", "--show-leak-kin
 def test_nothing_leaks():
     if shutil.which("valgrind") is None:
         skip("needs valgrind")
-    if "asan" in os.environ.get("TV_BUILD", ""):
+    if SANITIZERS:
         skip("valgrind and AddressSanitizer exclude each other")
     # Who is that slow is not dead: gossip is as patient as between machines.
     with Cluster("127.60.52", wrap=VALGRIND, gossipd={"profile": "lan"}) as c:

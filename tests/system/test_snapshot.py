@@ -22,7 +22,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import gosnap  # noqa: E402
-from cluster import BUILD, CALM, Cluster, Writer, main, wait_for  # noqa: E402
+from cluster import BUILD, CALM, SANITIZERS, Cluster, Writer, main, wait_for  # noqa: E402
 
 NET = "127.78"  # or where TV_NET moves it
 OLD, NEW = b"old", b"new"
@@ -694,7 +694,7 @@ def test_memory_is_bounded():
         after = {(x.name, d): memory(x, d) for x in (n, client) for d in x.daemons}
         print("     peak MB before and after: " + ", ".join(
             "%s %s %d %d" % (k[0], k[1], before[k], after[k]) for k in before))
-        for k in before:
+        for k in before if not SANITIZERS else ():      # freed memory stays in quarantine
             assert after[k] - before[k] < 60, (k, before[k], after[k])
 
 

@@ -512,5 +512,4 @@ def crowded():
 
 
 if __name__ == "__main__":
-    tests = (abandoned, price, one_evaluation, busy_object, leader_dies, on_the_wire, crowded)
-    main(*[t for t in tests if t.__name__ in sys.argv[1:] or not sys.argv[1:]])     # those that are named, or all
+    main(abandoned, price, one_evaluation, busy_object, leader_dies, on_the_wire, crowded)

@@ -26,6 +26,7 @@ import ends
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 BUILD = os.environ.get("TV_BUILD", TOP)
+SANITIZERS = ends.sanitizers(BUILD)      # they use memory and time of their own
 DAEMONS = ("gossipd", "raftd", "rpcd")
 USERS = ("_gossipd", "_raftd", "_rpcd", "_check")
 PATIENCE = 60.0             # seconds that a condition may take on a machine that has much else to do
@@ -463,6 +464,11 @@ def main(*tests):
     """Runs the given functions in order, prints one line for each, and the closing count."""
     names = sys.argv[1:]
     passed = failed = 0
+    unknown = set(names) - {t.__name__ for t in tests}
+    if unknown or not tests:
+        print("%s: no case is called %s; there are: %s" % (
+            os.path.basename(sys.argv[0]), ", ".join(sorted(unknown)), ", ".join(t.__name__ for t in tests)), file=sys.stderr)
+        sys.exit(2)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))       # by way of close(): no daemon stays behind
     for t in tests:
         if names and t.__name__ not in names:

@@ -18,6 +18,15 @@ REPORTED = 99
 PATIENCE = 60.0             # seconds that a daemon may take from SIGTERM to its end on a busy machine
 
 
+def sanitizers(build):
+    """Was this build folder configured with --enable-sanitizers?"""
+    try:
+        with open(os.path.join(build, "config.h")) as f:
+            return "#define TV_SANITIZERS 1" in f.read()
+    except FileNotFoundError:
+        return False
+
+
 class BadEnd(AssertionError):
     """A daemon ended as none may."""
 
