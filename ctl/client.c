@@ -21,6 +21,7 @@ struct client {
 	char *token;		/* or NULL */
 	bool keep_bytes;
 	bool quiet;		/* see client_quiet() */
+	struct mono deadline;	/* of all requests; 0: each has its own */
 };
 
 static const char *
@@ -186,7 +187,9 @@ explain(const struct client *c, CURLcode rc, struct client_answer *out)
 	long sys = 0;
 
 	(void)curl_easy_getinfo(c->curl, CURLINFO_OS_ERRNO, &sys);
-	if (c->unix_path != NULL && rc == CURLE_COULDNT_CONNECT && sys != 0)
+	if (rc == CURLE_OPERATION_TIMEDOUT && c->deadline.ns != 0)
+		snprintf(out->error, sizeof(out->error), "no answer within the time that --timeout gives");
+	else if (c->unix_path != NULL && rc == CURLE_COULDNT_CONNECT && sys != 0)
 		snprintf(out->error, sizeof(out->error), "%s%s", strerror((int)sys),
 		    sys == EACCES ? " (root and the group triumvir may use it)" : "");
 	else if (out->error[0] == '\0')
@@ -230,10 +233,13 @@ prepare(struct client *c, const char *path, struct client_answer *out)
 static bool
 perform(struct client *c, struct curl_slist *headers, struct client_answer *out)
 {
-	CURLcode rc = curl_easy_perform(c->curl);
-
+	CURLcode rc = CURLE_OPERATION_TIMEDOUT;
 	long began = 0;
 
+	if (c->deadline.ns != 0)
+		curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)mono_ms(mono_sub(c->deadline, clock_mono())) + 1);
+	if (!client_late(c))
+		rc = curl_easy_perform(c->curl);
 	(void)curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &began);
 	if (rc == CURLE_OK)
 		out->status = began;
@@ -242,6 +248,18 @@ perform(struct client *c, struct curl_slist *headers, struct client_answer *out)
 	out->broke_off = rc != CURLE_OK && began >= 200;
 	curl_slist_free_all(headers);
 	return out->status >= 200 && out->status < 300;
+}
+
+void
+client_within(struct client *c, struct mono limit)
+{
+	c->deadline = mono_add(clock_mono(), limit);
+}
+
+bool
+client_late(const struct client *c)
+{
+	return c->deadline.ns != 0 && !mono_before(clock_mono(), c->deadline);
 }
 
 void

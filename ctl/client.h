@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "common/buf.h"
+#include "common/mono.h"
 
 #define CLIENT_ADDR_DEFAULT "unix:" TV_RUNDIR "/rpcd.sock"
 
@@ -21,6 +22,10 @@ struct client;
 struct client *client_new(const char *addr, const char *token);
 void client_free(struct client *c);
 const char *client_addr(const struct client *c);
+/* All requests together end within this time from now on, instead of each within its own; > 0. */
+void client_within(struct client *c, struct mono limit);
+/* Is that time over?  Never without client_within(). */
+bool client_late(const struct client *c);
 
 struct client_answer {
 	long status;			/* HTTP status, 0 when there was no answer, or not all of it */

@@ -10,12 +10,14 @@
 
 #define JOIN_TIMEOUT_S 30
 #define LEAVE_TIMEOUT_S 60
-#define WAIT_TIMEOUT_S 600
+#define WAIT_TIMEOUT_S 600		/* without --timeout */
+#define REASON_STANDS_MS 2000
 
 /* Where a server stands while it catches up; false while that cannot be asked. */
 struct catch_up {
 	bool server, voter;
 	unsigned long long index, of;
+	char why[2048];			/* why it has no leader yet, or cannot be linked with some server; "" */
 };
 
 static bool
@@ -24,19 +26,51 @@ read_catch_up(struct ctl *ctl, struct catch_up *out)
 	struct client_answer a;
 	json_t *self = NULL, *raft;
 
-	*out = (struct catch_up){ 0 };
+	out->why[0] = '\0';
 	if (client_do(ctl_client(ctl), "GET", "/v1/agent/self", SPAN_NONE, 10, &a))
 		self = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL);
 	client_answer_done(&a);
 	if (self == NULL)
 		return false;
+	json_safe(self);
 	raft = json_object_get(json_object_get(self, "Stats"), "raft");
 	out->server = raft != NULL || json_is_true(json_object_get(json_object_get(self, "Config"), "Server"));
 	out->voter = strcmp(json_text(raft, "suffrage"), "voter") == 0;
 	out->index = strtoull(json_text(raft, "applied_index"), NULL, 10);
 	out->of = strtoull(json_text(raft, "leader_last_index"), NULL, 10);
+	snprintf(out->why, sizeof(out->why), "%s%s", json_text(raft, "why_no_leader"), json_text(raft, "trouble"));
+	if (raft == NULL && out->server)
+		snprintf(out->why, sizeof(out->why), "raftd does not answer on this node");
 	json_decref(self);
 	return true;
+}
+
+/* Tells a reason once, when it has stood for a while: what passes by itself is none. */
+struct reason {
+	char now[2048], told[2048];
+	struct mono since;
+};
+
+static void
+tell_reason(struct reason *r, struct progress *p, const char *why, struct mono now)
+{
+	if (strcmp(r->now, why) != 0) {
+		snprintf(r->now, sizeof(r->now), "%s", why);
+		r->since = now;
+	}
+	if (why[0] == '\0' || strcmp(r->told, why) == 0 || mono_ms(mono_sub(now, r->since)) < REASON_STANDS_MS)
+		return;
+	progress_wipe(p);
+	fprintf(stderr, "clusterctl: join: %s\n", why);
+	snprintf(r->told, sizeof(r->told), "%s", why);
+}
+
+static int
+not_caught_up(const struct catch_up *c, double seconds)
+{
+	fprintf(stderr, "clusterctl: join: not caught up after %.0f s (index %llu of %llu)%s%s; it goes on in the background, look "
+	    "with: clusterctl info raft\n", seconds, c->index, c->of, c->why[0] != '\0' ? ": " : "", c->why);
+	return 1;
 }
 
 /* Shows the catch-up until the server is a voter that has applied what the leader had. */
@@ -46,6 +80,7 @@ wait_caught_up(struct ctl *ctl)
 	struct timespec tick = { 0, 100000000 };
 	struct mono start = clock_mono(), then = start, now;
 	struct progress p;
+	struct reason reason = { .since = start };
 	struct catch_up c = { 0 };
 	unsigned long long first = 0;
 	bool seen = false;
@@ -53,11 +88,9 @@ wait_caught_up(struct ctl *ctl)
 	progress_init(&p);
 	for (;;) {
 		now = clock_mono();
-		if (mono_ms(mono_sub(now, start)) > WAIT_TIMEOUT_S * 1000) {
-			progress_end(&p);
-			fprintf(stderr, "clusterctl: join: not caught up after %d s (index %llu of %llu); it goes on "
-			    "in the background, look with: clusterctl info raft\n", WAIT_TIMEOUT_S, c.index, c.of);
-			return 1;
+		if (client_late(ctl_client(ctl))) {
+			progress_wipe(&p);
+			return not_caught_up(&c, mono_seconds(mono_sub(now, start)));
 		}
 		if (read_catch_up(ctl, &c)) {
 			if (!c.server)
@@ -69,9 +102,10 @@ wait_caught_up(struct ctl *ctl)
 			}
 			if (c.voter && c.of > 0 && c.index >= c.of)
 				break;
-			if (c.of == 0)
+			tell_reason(&reason, &p, c.why, now);
+			if (p.tty && c.of == 0)
 				progress_show(&p, "waiting for the leader to take this server in");
-			else
+			else if (p.tty)
 				progress_show(&p, "catching up: index %llu of %llu, %.0f entries/s, %s", c.index, c.of,
 				    (double)(c.index - first) / (mono_seconds(mono_sub(now, then)) + 1e-3),
 				    c.voter ? "voter" : "learner");
@@ -112,8 +146,12 @@ cmd_join(struct ctl *ctl, int argc, char **argv)
 		return 1;
 	printf("Successfully joined cluster by contacting %d nodes.\n", joined);
 	fflush(stdout);
+	if (!wait || wan)
+		return 0;
 	client_quiet(ctl->client, true);		/* it shows more than that it waits */
-	return wait && !wan ? wait_caught_up(ctl) : 0;
+	if (ctl->timeout.ns == 0)
+		client_within(ctl->client, MONO_S(WAIT_TIMEOUT_S));
+	return wait_caught_up(ctl);
 }
 
 int

@@ -13,6 +13,7 @@ struct ctl {
 	struct client *client;	/* made by ctl_client() on first use */
 	const char *addr, *token;
 	bool json;		/* --json */
+	struct mono timeout;	/* --timeout: of the whole command; 0: each request has its own limit */
 	const char *argv0;	/* how clusterctl was started: to find the daemons beside it */
 };
 

@@ -36,7 +36,7 @@ follow_list(struct ctl *ctl, const struct follow *f)
 	for (;;) {
 		json_t *list = follow_ask(ctl, f->path, index, &a);
 
-		if (list == NULL && (first || a.status != 0))
+		if (list == NULL && (first || a.status != 0 || client_late(ctl->client)))
 			break;
 		if ((list == NULL) != away)
 			fprintf(stderr, "clusterctl: %s: %s\n", f->what, away ? "connected again" :

@@ -19,8 +19,11 @@
 struct client *
 ctl_client(struct ctl *ctl)
 {
-	if (ctl->client == NULL)
+	if (ctl->client == NULL) {
 		ctl->client = client_new(ctl->addr, ctl->token);
+		if (ctl->timeout.ns > 0)
+			client_within(ctl->client, ctl->timeout);
+	}
 	client_keep_bytes(ctl->client, ctl->json);
 	return ctl->client;
 }

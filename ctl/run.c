@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/duration.h"
 #include "ctl/ctl.h"
 
 static int
@@ -55,7 +56,8 @@ is_option(const char *arg, const char *name)
 static void
 usage(FILE *to)
 {
-	fprintf(to, "usage: clusterctl [--addr HOST:PORT|unix:PATH] [--token TOKEN] [--json] COMMAND ...\n\n");
+	fprintf(to, "usage: clusterctl [--addr HOST:PORT|unix:PATH] [--token TOKEN] [--timeout TIME] [--json]\n"
+	    "                  COMMAND ...\n\n");
 	for (size_t i = 0; i < COMMAND_COUNT; i++)
 		fprintf(to, "  %-12s %-58s %s\n", commands[i].name, commands[i].args, commands[i].help);
 	fprintf(to, "\n`clusterctl help COMMAND` tells its options.\n"
@@ -72,10 +74,27 @@ ctl_find(const char *name)
 	return NULL;
 }
 
+/* query has an option of that name: behind it, it is that one. */
+static bool
+is_timeout(int n, char **argv, const char *arg)
+{
+	return is_option(arg, "--timeout") && (n < 2 || strcmp(argv[1], "query") != 0);
+}
+
+static bool
+set_timeout(struct ctl *ctl, const char *text)
+{
+	if (text == NULL || (duration_parse(span_str(text), &ctl->timeout.ns) == TV_OK && ctl->timeout.ns > 0))
+		return true;
+	fprintf(stderr, "clusterctl: --timeout: \"%s\" is no length of time, such as 30s\n", text);
+	return false;
+}
+
 /* Takes the options of all commands, which may stand anywhere before "--". */
 static int
 take_globals(struct ctl *ctl, int argc, char **argv)
 {
+	const char *timeout = NULL;
 	int n = 1;
 
 	for (int i = 1; i < argc; i++) {
@@ -92,6 +111,8 @@ take_globals(struct ctl *ctl, int argc, char **argv)
 			value = &ctl->addr;
 		} else if (is_option(argv[i], "--token")) {
 			value = &ctl->token;
+		} else if (is_timeout(n, argv, argv[i])) {
+			value = &timeout;
 		} else {
 			argv[n++] = argv[i];
 		}
@@ -108,7 +129,7 @@ take_globals(struct ctl *ctl, int argc, char **argv)
 		}
 	}
 	argv[n] = NULL;
-	return n;
+	return set_timeout(ctl, timeout) ? n : -1;
 }
 
 /* As the last word; behind "--" it is an argument. */

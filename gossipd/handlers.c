@@ -6,6 +6,7 @@
 
 #include "common/daemon.h"
 #include "common/greet.h"
+#include "common/keys.h"
 #include "gossipd/core/serfwire.h"
 #include "gossipd/handlers_event.h"
 #include "gossipd/info.h"
@@ -16,6 +17,7 @@
 #define OUT_BYTES_MAX (64u << 20)	/* a list of all members to one that reads slowly */
 #define ADDR_TEXT_BYTES_MAX 300
 #define TAG_BYTES_MAX 512
+#define JOIN_TEXT 1024
 
 /* -- answers -------------------------------------------------------------------------- */
 
@@ -223,28 +225,52 @@ on_join(struct client *c, const struct frame *f, struct rd *r)
 	return TV_OK;
 }
 
-static const char *
-join_error(enum tv_err err)
+/* Why nobody could be contacted, with a remedy where there is one. */
+static void
+join_error(const struct engine *e, enum tv_err err, char *text, size_t cap)
 {
+	char id[KEY_ID_TEXT_BYTES] = "none";
+
+	if (kring_ring(e->keys)->count > 0)
+		key_id_text(seal_key_at(kring_ring(e->keys), 0), id);
 	if (err == TV_EPERM)
-		return "it refuses to join, or we do (see the log: another datacenter, or another key?)";
-	if (err == TV_EINVAL)
-		return "gossipd may not connect to that port: name it in peer_ports in gossipd.conf";
-	return tv_strerror(err);
+		snprintf(text, cap, "it refuses to join, or we do (see the log: another datacenter, or another key?)");
+	else if (err == TV_EINVAL)
+		snprintf(text, cap, "gossipd may not connect to that port: name it in peer_ports in gossipd.conf");
+	else if (err == TV_EAUTH)
+		snprintf(text, cap, "authentication failed: the keys of this node (primary %s) are not those of that cluster. Take "
+		    "its key from a member (clusterctl keyring export there), make it the first line of %s and restart gossipd "
+		    "here", id, e->cluster->cluster_key);
+	else
+		snprintf(text, cap, "%s", tv_strerror(err));
+}
+
+static void
+name_taken(const struct engine *e, const struct gaddr *rival, char *text, size_t cap)
+{
+	char addr[NET_TEXT_BYTES];
+
+	snprintf(text, cap, "another node there goes by the name of this one, %s, at %s: the members vote on whose it is, and the "
+	    "loser stops. Give one of the two another node_name in cluster.conf, and a data directory of its own",
+	    e->cluster->node_name, net_text(rival, addr));
 }
 
 void
 handlers_joined(struct handlers *h, const struct swim_join *j)
 {
 	struct pending *p = handlers_unpend(h, NULL, j->token);
-	char addr[NET_TEXT_BYTES], text[256];
+	char addr[NET_TEXT_BYTES], why[JOIN_TEXT], text[JOIN_TEXT + NET_TEXT_BYTES];
 
 	if (p == NULL)
 		return;			/* the asker went away */
-	if (j->contacted > 0) {
+	if (j->contacted > 0 && j->rival.len > 0) {
+		name_taken(h->e, &j->rival, text, sizeof(text));
+		answer_join(p->client, p->frame_id, TV_ECONFLICT, text, j->contacted);
+	} else if (j->contacted > 0) {
 		answer_join(p->client, p->frame_id, TV_OK, "", j->contacted);
 	} else {
-		snprintf(text, sizeof(text), "%s: %s", net_text(&j->error_addr, addr), join_error(j->error));
+		join_error(h->e, j->error, why, sizeof(why));
+		snprintf(text, sizeof(text), "%s: %s", net_text(&j->error_addr, addr), why);
 		answer_join(p->client, p->frame_id, TV_EUNREACH, text, 0);
 	}
 	free(p);

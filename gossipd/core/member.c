@@ -189,8 +189,11 @@ member_conflict(struct swim *s, struct node *n, const struct gaddr *claimed, boo
 	out_notice(s, &(struct swim_notice){
 		.type = n == s->self ? SWIM_NOTICE_SELF_CONFLICT : SWIM_NOTICE_CONFLICT,
 		.name = node_name(n), .addr = *node_addr(n), .other_addr = *claimed });
-	if (n == s->self)
-		conflict_claimed(s, claimed, copy);
+	if (n != s->self)
+		return;
+	for (struct join_run *j = s->joins; j != NULL; j = j->next)
+		j->rival = *claimed;
+	conflict_claimed(s, claimed, copy);
 }
 
 static void

@@ -227,7 +227,7 @@ out_join(struct swim *s, const struct join_run *run)
 	if (j == NULL)
 		return;
 	*j = (struct swim_join){ .token = run->token, .contacted = run->contacted, .asked = run->asked,
-		.error = run->error, .error_addr = run->error_addr };
+		.error = run->error, .error_addr = run->error_addr, .rival = run->rival };
 	s->out.view.join_count++;
 }
 

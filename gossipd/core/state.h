@@ -108,6 +108,7 @@ struct join_run {
 	unsigned pending, contacted, asked;
 	enum tv_err error;
 	struct gaddr error_addr;
+	struct gaddr rival;		/* claimed our name meanwhile; len 0: nobody */
 	bool quiet;
 };
 

@@ -240,6 +240,7 @@ struct swim_join {
 	unsigned contacted, asked;
 	enum tv_err error;		/* of the last address that failed */
 	struct gaddr error_addr;
+	struct gaddr rival;		/* a node there goes by our name, at this address; len 0: none */
 };
 
 enum swim_notice_type {

@@ -3,10 +3,11 @@
 import os
 import re
 import signal
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, main, wait_for  # noqa: E402
+from cluster import BUILD, Cluster, main, wait_for  # noqa: E402
 
 CALM = {"election_timeout": "2s"}        # a busy machine moves no leader; heartbeats come as often as ever
 VOTES = 120         # seconds: a server that is added votes when it was healthy for 10 s at a stretch
@@ -148,5 +149,69 @@ def test_crash_and_return():
         assert len(peers(leader)) == 3, "SIGTERM is not leave"
 
 
-main(test_add_servers_one_by_one, test_graceful_leave_and_refusal, test_leader_leaves, test_force_leave_stays_away,
+def other_keys(cluster):
+    """A folder of other keys than the cluster has."""
+    path = os.path.join(cluster.dir, "other-keys")
+    os.mkdir(path, 0o700)
+    subprocess.run([os.path.join(BUILD, "ctl", "clusterctl"), "keygen", path], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+def test_joining_that_fails_says_why():
+    """Where it was typed: another server.key, another cluster.key, a name that is taken; and nobody waits for ever."""
+    with Cluster("127.60.27") as c:
+        first = c.add("n1", 1, raftd=dict(CALM, bootstrap=True)).start()
+        c.formed([first])
+        other = other_keys(c)
+        stranger = c.add("n2", 2, server_key=other + "/server.key", server_pub=other + "/server.pub").start().up()
+        r = stranger.ctl("join", "--wait", "--timeout", "8s", first.addr, check=False)
+        assert r.returncode == 1 and "not caught up after 8 s" in r.stderr, r
+        why = [line for line in r.stderr.splitlines() if "another server.key" in line]
+        assert len(why) == 2 and "n1 (%s:8300)" % first.addr in why[0], r   # once as it waits, and at the end
+        assert "another server.key" in stranger.stats("raft")["why_no_leader"]
+        in_log(first, "raftd", "uses a key that is not in our ring")
+        assert "n2" not in peers(first) and "another server.key" in first.stats("raft")["trouble"]
+        stranger.stop()
+        wait_for("the trouble is over", lambda: "trouble" not in first.stats("raft"))
+        # Another cluster.key: the remedy is that of info keyring.
+        stranger = c.add("n3", 3, server=False, cluster_key=other + "/cluster.key").start().up()
+        r = stranger.ctl("join", first.addr, check=False)
+        assert r.returncode == 1 and "authentication failed" in r.stderr and "clusterctl keyring export" in r.stderr, r
+        # A second node of a name.
+        double = c.add("double", 4, server=False, node_name="n1").start().up()
+        r = double.ctl("join", first.addr, check=False)
+        assert r.returncode == 1 and "goes by the name of this one, n1, at %s:8301" % first.addr in r.stderr, r
+        assert "another node_name" in r.stderr and "Successfully" not in r.stdout, r
+
+
+def test_forming_says_what_to_do():
+    with Cluster("127.60.28") as c:
+        one = c.add("n1", 1, raftd=dict(CALM, bootstrap_expect=3)).start().up()
+        said = "forming a cluster: 1 of 3 servers are here; start the others with bootstrap_expect = 3 too"
+        in_log(one, "raftd", said)
+        assert said in one.stats("raft")["why_no_leader"] and "clusterctl join " + one.addr in one.stats(
+            "raft")["why_no_leader"]
+        none = c.add("n4", 4, raftd=dict(CALM)).start().up()
+        assert "knows no other server: clusterctl join ADDRESS" in none.stats("raft")["why_no_leader"], none.stats("raft")
+
+
+def test_timeout():
+    """--timeout holds for every command that waits for an answer."""
+    with Cluster("127.60.29") as c:
+        one = c.add("n1", 1, raftd=dict(CALM, bootstrap=True)).start()
+        c.formed([one])
+        one.signal(signal.SIGSTOP, "rpcd")
+        for args in (["kv", "get", "a"], ["members"], ["info"], ["raft", "list-peers"], ["event", "list"],
+                     ["snapshot", "save", os.path.join(c.dir, "s")], ["keyring", "list"], ["join", one.addr],
+                     ["monitor"], ["event", "watch"]):
+            r = one.ctl("--timeout", "300ms", *args, check=False, timeout=20)
+            assert r.returncode == 1 and "within the time that --timeout gives" in r.stderr, (args, r)
+        for bad in ("0", "soon", "-1s"):
+            r = one.ctl("members", "--timeout=" + bad, check=False)
+            assert r.returncode == 2 and "is no length of time" in r.stderr, r
+        one.signal(signal.SIGCONT, "rpcd")
+        assert one.ctl("--timeout", "30s", "members").returncode == 0
+
+
+main(test_joining_that_fails_says_why, test_forming_says_what_to_do, test_timeout, test_add_servers_one_by_one, test_graceful_leave_and_refusal, test_leader_leaves, test_force_leave_stays_away,
      test_force_leave_before_it_is_seen_as_failed, test_crash_and_return)

@@ -808,6 +808,28 @@ START_TEST(exchange_with_another_datacenter)
 }
 END_TEST
 
+/* The asker is told that somebody there goes by its name, though the exchange went well. */
+START_TEST(join_meets_our_name)
+{
+	struct wire_node nodes[2] = { node("a", WIRE_STATE_ALIVE, 1), node(SELF, WIRE_STATE_ALIVE, 1) };
+	struct stream_message m = { .type = WIRE_PUSH_PULL, .header = { .join = true, .nodes = 2 } };
+	struct buf b = BUF_INIT(4096);
+	struct gaddr to = one_addr(2), rival = one_addr((uint8_t)SELF[strlen(SELF) - 1]);
+
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_JOIN, .token = 5, .addrs = &to,
+		.addr_count = 1 }), TV_OK);
+	for (int i = 0; i < 2; i++)
+		wire_put_node(&b, &nodes[i]);
+	m.nodes = buf_span(&b);
+	ck_assert_int_eq(one_feed(&o, (struct swim_input){ .type = SWIM_IN_ANSWER, .stream = o.out->streams[0].id,
+		.message = &m }), TV_OK);
+	ck_assert_uint_eq(o.out->join_count, 1);
+	ck_assert_uint_eq(o.out->joins[0].contacted, 1);
+	ck_assert(gaddr_eq(&o.out->joins[0].rival, &rival));
+	buf_done(&b);
+}
+END_TEST
+
 /* One state to another core: two real ends of one exchange. */
 START_TEST(join_end_to_end)
 {
@@ -1148,6 +1170,7 @@ exchange_case(void)
 	tcase_add_loop_test(t, exchange_versions, 0, sizeof(versions) / sizeof(versions[0]));
 	tcase_add_test(t, exchange_with_another_datacenter);
 	tcase_add_test(t, a_leave_under_way_is_not_told_as_a_join);
+	tcase_add_test(t, join_meets_our_name);
 	tcase_add_test(t, join_end_to_end);
 	tcase_add_test(t, a_quiet_join_is_announced_once);
 	tcase_add_test(t, a_newcomer_learns_in_silence);
