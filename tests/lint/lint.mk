@@ -3,13 +3,9 @@ LINTS = tests/lint/man.sh tests/lint/units.sh tests/lint/headers.sh tests/lint/k
     tests/lint/lines.py tests/lint/mutants.sh tests/lint/expected.py
 TESTS += $(LINTS)
 EXTRA_DIST += $(LINTS) tests/sim/mutants.py tests/run-all tests/valgrind.supp .ci/run
-<<<<<<< HEAD
-EXTRA_DIST += tests/system tests/conformance tests/data/systemd
-=======
-EXTRA_DIST += tests/system tests/conformance tests/expected.txt tests/skips.txt
+EXTRA_DIST += tests/system tests/conformance tests/data/systemd tests/expected.txt tests/skips.txt
 # Whether configure found Check, and what make check runs: for tests/lint/expected.py.
 .PHONY: tests-known
 tests-known:
 	@echo $(have_check) $(TESTS)
->>>>>>> 2a5d6be (tests: a floor under what is run)
 TESTS += tests/system/check_ends.py
