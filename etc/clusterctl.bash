@@ -28,7 +28,7 @@ _clusterctl()
 		--daemon) COMPREPLY=($(compgen -W "gossipd raftd rpcd" -- "$cur")) ;;
 		*) COMPREPLY=($(compgen -W "--level --daemon" -- "$cur")) ;;
 		esac ;;
-	kv) COMPREPLY=($(compgen -W "get put delete list --recurse --stale --cas --flags --dc --separator" -- "$cur")) ;;
+	kv) COMPREPLY=($(compgen -W "get put delete list keys --recurse --stale --cas --flags --dc --separator" -- "$cur")) ;;
 	catalog) COMPREPLY=($(compgen -W "nodes services datacenters service --dc --near" -- "$cur")) ;;
 	raft) COMPREPLY=($(compgen -W "list-peers remove-peer transfer-leader autopilot recover get set health --stale --force --dry-run --yes" -- "$cur")) ;;
 	snapshot)
