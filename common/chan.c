@@ -108,6 +108,8 @@ chan_new(int fd, const struct chan_conf *conf)
 	c->body_max = conf->body_max < FRAME_BODY_BYTES_MAX ? conf->body_max : FRAME_BODY_BYTES_MAX;
 	c->out_max = conf->out_max;
 	c->open_timeout = conf->open_timeout.ns > 0 ? conf->open_timeout : OPEN_TIMEOUT_DEFAULT;
+	if (!conf->initiator && mono_before(conf->first_timeout, c->open_timeout))
+		c->first_timeout = conf->first_timeout;
 	c->initiator = conf->initiator;
 	c->accept_clear = conf->accept_clear && !conf->initiator;
 	c->psk = conf->psk;
@@ -267,7 +269,8 @@ chan_up(struct chan *c)
 {
 	c->state = CHAN_OPEN;
 	c->opened = true;
-	ev_timer_stop(c->loop, &c->open_timer);
+	if (c->first_timeout.ns == 0 || c->in_total > 0)
+		ev_timer_stop(c->loop, &c->open_timer);
 	if (!c->paused)
 		ev_io_start(c->loop, &c->rd);
 	if (c->out.len > 0)

@@ -20,6 +20,7 @@
 
 #include "common/frame.h"
 #include "common/mono.h"
+#include "common/strangers.h"
 
 struct chan;
 struct noise_conf;		/* common/noise.h */
@@ -49,6 +50,7 @@ struct chan_conf {
 	unsigned psk;			/* initiator: the psk of the list that opens the link */
 	bool accept_clear;		/* responder: takes frames in clear too; the peer's first bytes decide */
 	struct mono open_timeout;	/* connect and handshake; 0 means 5 s */
+	struct mono first_timeout;	/* accepted: until the peer's first bytes; 0: not watched */
 };
 
 /* Takes over the connected (or connecting, non-blocking) socket fd. NULL: no memory; fd is closed. */
@@ -104,6 +106,12 @@ enum tv_err chan_peercred(const struct chan *c, uid_t *uid, pid_t *pid);
 const char *chan_peer(const struct chan *c);
 
 /*
+ * Handshakes that were put off to the next turn of the loop, in the life of the process: a turn answers a few only, so
+ * that strangers who knock together do not hold up everybody else.
+ */
+uint64_t chan_handshakes_postponed(void);
+
+/*
  * Listener.  on_accept gets a connected socket (non-blocking, close-on-exec) and
  * usually calls chan_new.  At most conns_max sockets may be open; further ones are
  * closed at once and counted.  The caller tells with listener_release() when one closed.
@@ -114,6 +122,29 @@ struct listener *listener_new(struct ev_loop *loop, int fd, unsigned conns_max,
 void listener_release(struct listener *l);
 void listener_free(struct listener *l);	/* closes the listening socket */
 uint64_t listener_refused(const struct listener *l);
+
+/*
+ * With a guard, for ports that strangers reach: connections do not count towards conns_max before they have proven
+ * themselves, but have a budget of their own (common/strangers.h).  Each connection then has a struct stranger, and
+ * instead of listener_release() the caller tells with
+ *	listener_stranger()	in on_accept, of a connection that it keeps; evict may be called, of another one
+ *	listener_proven()	once, when the peer has proven itself; false: conns_max are open, close it
+ *	listener_gone()		when it closes, in any state
+ */
+struct listener_guard {
+	struct strangers_conf places;
+	bool (*is_known)(void *ctx, uint64_t source);	/* by its address (common/source.h); NULL: nobody is */
+	void (*evict)(void *ctx, struct stranger *s);	/* close this connection; from the loop is soon enough */
+};
+struct listener_stats {
+	unsigned proven, unproven;
+	uint64_t came, evicted, refused;	/* refused: proven ones beyond conns_max */
+};
+void listener_set_guard(struct listener *l, const struct listener_guard *guard);
+void listener_stranger(struct listener *l, struct stranger *s, int fd);
+bool listener_proven(struct listener *l, struct stranger *s);
+void listener_gone(struct listener *l, struct stranger *s);
+void listener_stats(const struct listener *l, struct listener_stats *out);
 
 /*
  * Listening sockets, for the time before privileges are dropped.

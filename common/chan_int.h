@@ -33,7 +33,7 @@ struct chan {
 	char peer[64];
 	int fd;
 	size_t body_max, out_max;
-	struct mono open_timeout;
+	struct mono open_timeout, first_timeout;
 	enum chan_state state;
 	enum tv_err why;		/* valid from CHAN_CLOSING on */
 	unsigned busy;			/* callbacks of ours on the stack */

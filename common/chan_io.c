@@ -111,12 +111,27 @@ chan_io_plain(struct chan *c, struct span bytes)
 	}
 }
 
+/* It speaks: now it has the time for the rest of the handshake. */
+static void
+first_bytes(struct chan *c)
+{
+	if (c->first_timeout.ns == 0)
+		return;
+	ev_timer_stop(c->loop, &c->open_timer);
+	if (c->state != CHAN_HANDSHAKE)
+		return;
+	ev_timer_set(&c->open_timer, mono_seconds(c->open_timeout), 0.);
+	ev_timer_start(c->loop, &c->open_timer);
+}
+
 size_t
 chan_io_read(struct chan *c, uint8_t *dst, size_t room)
 {
 	ssize_t n = recv(c->fd, dst, room, 0);
 
 	if (n > 0) {
+		if (c->in_total == 0)
+			first_bytes(c);
 		c->in_total += (size_t)n;
 		return (size_t)n;
 	}
@@ -343,7 +358,8 @@ chan_io_init(struct chan *c)
 {
 	ev_io_init(&c->rd, on_readable, c->fd, EV_READ);
 	ev_io_init(&c->wr, on_writable, c->fd, EV_WRITE);
-	ev_timer_init(&c->open_timer, on_open_timeout, mono_seconds(c->open_timeout), 0.);
+	ev_timer_init(&c->open_timer, on_open_timeout,
+	    mono_seconds(c->first_timeout.ns > 0 ? c->first_timeout : c->open_timeout), 0.);
 	ev_prepare_init(&c->flush, on_prepare);
 	ev_idle_init(&c->awake, on_idle);
 	/* After everybody else's prepare watchers, so that what those send leaves too. */

@@ -26,6 +26,8 @@
 #define SEAL_BYTES_MAX (NOISE_MSG_BYTES_MAX - NOISE_TAG_BYTES)
 /* Sealed at one go, before the socket is asked. */
 #define WIRE_OUT_BATCH_BYTES (128u << 10)
+/* Answered in one turn of the loop: some tenths of a millisecond each. */
+#define HANDSHAKES_PER_TURN 16
 
 struct chan_noise {
 	const struct noise_conf *conf;	/* borrowed; not used after the handshake */
@@ -249,6 +251,37 @@ split(struct chan_noise *n)
 	n->hs = NULL;
 }
 
+static struct {
+	const struct ev_loop *loop;
+	unsigned turn, done;
+	uint64_t postponed;
+} handshakes;
+
+uint64_t
+chan_handshakes_postponed(void)
+{
+	return handshakes.postponed;
+}
+
+/* Has this turn of the loop answered its share?  The bytes stay in the socket, and the loop comes back for them. */
+static bool
+is_postponed(const struct chan *c)
+{
+	unsigned turn = ev_iteration(c->loop);
+
+	if (c->initiator || (c->noise->hs == NULL && c->noise->version != 0))
+		return false;
+	if (handshakes.loop != c->loop || handshakes.turn != turn) {
+		handshakes.loop = c->loop;
+		handshakes.turn = turn;
+		handshakes.done = 0;
+	}
+	if (handshakes.done < HANDSHAKES_PER_TURN)
+		return false;
+	handshakes.postponed++;
+	return true;
+}
+
 static void
 hs_message(struct chan *c, struct span msg)
 {
@@ -257,6 +290,7 @@ hs_message(struct chan *c, struct span msg)
 	size_t len = sizeof(payload);
 	enum tv_err err = noise_hs_read(n->hs, msg.p, msg.len, payload, &len);
 
+	handshakes.done += !c->initiator;
 	/* While server.key is replaced we have two static keys, and message 1 does not say which one it is for. */
 	while (err != TV_OK && !c->initiator && n->next_static < n->conf->static_count) {
 		if (!answer_with_next(c))
@@ -386,6 +420,8 @@ chan_noise_readable(struct chan *c)
 	size_t len = n->wire_in.len, got, used = 0;
 	struct span plain = SPAN_NONE;
 
+	if (is_postponed(c))
+		return;
 	if (len > 0)
 		memcpy(bytes, n->wire_in.data, len);
 	got = chan_io_read(c, bytes + len, CHAN_READ_BYTES);

@@ -22,7 +22,8 @@ struct noise_hs {
 	uint8_t h[HASH_BYTES], ck[HASH_BYTES];
 	struct noise_cipher k;
 	uint8_t psk[KEY_BYTES];
-	uint8_t e_secret[DH_BYTES], e_public[DH_BYTES];
+	bool given;			/* e_secret is the caller's */
+	uint8_t e_secret[DH_BYTES], e_public[DH_BYTES];	/* made when our message is written */
 	uint8_t re[DH_BYTES];		/* the peer's ephemeral key */
 	uint8_t s_secret[DH_BYTES];	/* NK responder */
 	uint8_t s_public[DH_BYTES];	/* NK: the responder's, known to both */
@@ -193,11 +194,9 @@ noise_hs_new(enum noise_pattern pattern, bool initiator, const uint8_t *prologue
 			memcpy(hs->s_secret, static_secret, DH_BYTES);
 		mix_hash(hs, hs->s_public, DH_BYTES);	/* pre-message "<- s" */
 	}
-	if (eph_secret != NULL)
+	hs->given = eph_secret != NULL;
+	if (hs->given)
 		memcpy(hs->e_secret, eph_secret, DH_BYTES);
-	else
-		randombytes_buf(hs->e_secret, DH_BYTES);
-	crypto_scalarmult_base(hs->e_public, hs->e_secret);
 	return hs;
 }
 
@@ -223,6 +222,15 @@ mix_dh(struct noise_hs *hs, const uint8_t *secret, const uint8_t *public)
 	}
 	sodium_memzero(shared, sizeof(shared));
 	return err;
+}
+
+/* Not before it is needed: most of those who knock have no key, and shall cost nothing. */
+static void
+make_ephemeral(struct noise_hs *hs)
+{
+	if (!hs->given)
+		randombytes_buf(hs->e_secret, DH_BYTES);
+	crypto_scalarmult_base(hs->e_public, hs->e_secret);
 }
 
 /* "e" in a psk handshake (9.2): the public key goes into the hash and into the key. */
@@ -263,6 +271,7 @@ noise_hs_write(struct noise_hs *hs, const uint8_t *payload, size_t len, uint8_t 
 		return TV_ELIMIT;
 	if (hs->step == 0)
 		mix_key_and_hash(hs, hs->psk);
+	make_ephemeral(hs);
 	memcpy(out, hs->e_public, DH_BYTES);
 	mix_ephemeral(hs, hs->e_public);
 	err = mix_tokens(hs);

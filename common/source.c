@@ -37,6 +37,19 @@ source_of(const struct sockaddr *from)
 }
 
 uint64_t
+source_of_bytes(const uint8_t *ip, size_t len)
+{
+	struct in6_addr six;
+
+	if (len == 4)
+		return IPV4_MARK | be(ip, 4);
+	if (len != sizeof(six))
+		return 0;
+	memcpy(&six, ip, sizeof(six));
+	return source_of_ip6(&six);
+}
+
+uint64_t
 source_of_fd(int fd)
 {
 	struct sockaddr_storage from = { 0 };

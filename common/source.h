@@ -15,6 +15,8 @@ uint64_t source_of(const struct sockaddr *from);
 uint64_t source_of_fd(int fd);
 /* The same of an address in text; 0: none. */
 uint64_t source_of_text(const char *ip);
+/* The same of the 4 or 16 bytes of an address; 0: another length. */
+uint64_t source_of_bytes(const uint8_t *ip, size_t len);
 /* SipHash of n bytes under a key that is drawn once per process: for tables keyed by what peers choose. */
 uint64_t keyed_hash(const void *bytes, size_t n);
 

@@ -15,11 +15,7 @@
 struct stranger {
 	struct stranger *prev, *next;
 	uint64_t source;
-	enum {
-		STRANGER_NONE,
-		STRANGER_UNPROVEN,
-		STRANGER_PROVEN,	/* see listener_proven() */
-	} state;
+	enum { STRANGER_NONE, STRANGER_UNPROVEN, STRANGER_PROVEN } state;	/* the last: see listener_proven() */
 	bool known;
 };
 

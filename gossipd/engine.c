@@ -249,6 +249,14 @@ on_opened(void *ctx, unsigned key)
 	kring_opened(e->keys, key);
 }
 
+static bool
+is_configured(void *ctx, struct pool *p, uint64_t source)
+{
+	const struct engine *e = ctx;
+
+	return e->joiner != NULL && joiner_wants(e->joiner, pool_kind(p), source);
+}
+
 static void
 on_unreadable(void *ctx, const struct gaddr *from)
 {
@@ -279,7 +287,8 @@ start_pool(struct engine *e, enum gossip_pool kind)
 		.accept_plain = cluster_takes_clear(c), .send_plain = !cluster_seals(c), .on_opened = on_opened,
 		.on_unreadable = on_unreadable, .ctx = e, .on_event = on_event,
 		.on_join = on_join, .on_left = on_left, .on_user_event = on_user_event, .on_query = on_query,
-		.on_response = on_response, .on_conflict_lost = on_conflict_lost };
+		.on_response = on_response, .on_conflict_lost = on_conflict_lost,
+		.is_configured = is_configured };
 
 	snprintf(name, sizeof(name), kind == POOL_LAN ? "%s" : "%s.%s", c->node_name, c->datacenter);
 	snprintf(path, sizeof(path), "%s/gossipd/%s.snapshot", c->data_dir, kind == POOL_LAN ? "lan" : "wan");

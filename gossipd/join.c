@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/log.h"
+#include "common/source.h"
 #include "gossipd/core/serfwire.h"
 #include "gossipd/handlers.h"
 #include "gossipd/join.h"
@@ -470,6 +471,17 @@ joiner_pool(struct joiner *j, enum gossip_pool kind, const struct gaddr *self, c
 		ev_timer_start(j->e->loop, &pj->retry);
 	if (kind == POOL_WAN)
 		ev_timer_again(j->e->loop, &j->flood);
+}
+
+bool
+joiner_wants(const struct joiner *j, enum gossip_pool kind, uint64_t source)
+{
+	const struct pool_joins *pj = &j->pools[kind];
+
+	for (unsigned i = 0; i < pj->wanted_count; i++)
+		if (source_of_bytes(pj->wanted[i].ip, pj->wanted[i].len) == source)
+			return true;
+	return false;
 }
 
 void

@@ -10,6 +10,7 @@
 #include "common/assert.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/source.h"
 #include "gossipd/pool.h"
 #include "gossipd/say.h"
 
@@ -204,6 +205,20 @@ static const struct udp_events udp_events = {
 	.on_message = on_message, .on_batch = on_batch, .on_opened = on_opened, .on_unreadable = on_unreadable,
 };
 
+/* While strangers crowd the port, members and those of retry_join keep places of their own. */
+static bool
+is_known(void *ctx, uint64_t source)
+{
+	struct pool *p = ctx;
+	struct swim_member m;
+	uint32_t cursor = 0;
+
+	while (swim_member_next(p->core, &cursor, &m))
+		if (source_of_bytes(m.addr.ip, m.addr.len) == source)
+			return true;
+	return p->conf.is_configured(p->conf.ctx, p, source);
+}
+
 static struct span
 on_request(void *ctx, const struct gaddr *from, const struct stream_message *m)
 {
@@ -283,7 +298,8 @@ open_sockets(struct pool *p)
 		.limits = STREAM_LIMITS_DEFAULT, .timeout = gossip_conf_timing(o, p->conf.kind).stream_timeout,
 		.accept_max = (unsigned)o->streams_max, .per_source_max = (unsigned)o->streams_per_source,
 		.bytes_max = o->stream_memory,
-		.ctx = p, .on_request = on_request, .on_end = on_end, .on_unreadable = on_unreadable };
+		.ctx = p, .on_request = on_request, .on_end = on_end, .on_unreadable = on_unreadable,
+		.is_known = is_known };
 
 	sc.limits.frame = sc.limits.user_state = sc.limits.user_message = (uint32_t)o->stream_bytes_max;
 	sc.limits.flat = sc.limits.frame * 2;

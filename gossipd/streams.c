@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,19 +12,24 @@
 #include "common/chan.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/source.h"
+#include "common/strangers.h"
 #include "gossipd/net.h"
 #include "gossipd/streams.h"
 
 #define READ_BYTES 65536
+#define FIRST_BYTES MONO_S(2)		/* of who dials us */
 #define OUT_BYTES_MAX (48u << 20)	/* one wrapped message */
 
 enum phase { PHASE_CONNECT, PHASE_WRITE_REQUEST, PHASE_READ, PHASE_WRITE_ANSWER };
 
 struct stream {
+	struct stranger place;		/* accepted: in set->unread or set->answered; first: see evict() */
 	struct stream *next, **back;
 	struct streams *set;
 	struct gaddr peer;
 	bool dialled;
+	bool spoke;			/* bytes came */
 	uint64_t id;			/* dialled: the core's */
 	enum phase phase;
 	int fd;				/* -1: dialling failed at once; the deadline timer tells it */
@@ -38,6 +44,8 @@ struct stream {
 struct streams {
 	struct streams_conf conf;
 	struct listener *listener;
+	struct strangers unread;	/* accepted, and nobody knows yet who it is */
+	struct strangers answered;	/* what came was for our keys, and whole */
 	struct stream *first;
 	struct packet_scratch *scratch;
 	struct streams_stats stats;
@@ -51,8 +59,10 @@ stream_free(struct stream *st)
 	ev_timer_stop(st->set->conf.loop, &st->deadline);
 	if (st->fd >= 0)
 		close(st->fd);
-	if (!st->dialled)
+	if (!st->dialled) {
+		strangers_go(st->phase == PHASE_READ ? &st->set->unread : &st->set->answered, &st->place);
 		listener_release(st->set->listener);
+	}
 	*st->back = st->next;
 	if (st->next != NULL)
 		st->next->back = st->back;
@@ -153,6 +163,18 @@ write_some(struct stream *st)
 	return TV_OK;
 }
 
+/* A place for an accepted stream.  One that has another one's is alone from now on. */
+static void
+take_place(struct streams *t, struct strangers *table, struct stream *st, uint64_t source, bool known)
+{
+	struct stranger *out = strangers_come(table, &st->place, source, known);
+
+	if (out == NULL)
+		return;
+	t->stats.evicted++;
+	stream_end((struct stream *)out, NULL, TV_ELIMIT);
+}
+
 /* A request was read whole: ask the core, and answer. */
 static void
 answer(struct stream *st)
@@ -165,6 +187,8 @@ answer(struct stream *st)
 		return;
 	}
 	wrap(st, STREAM_ACCEPTED, body);
+	strangers_go(&t->unread, &st->place);
+	take_place(t, &t->answered, st, st->place.source, st->place.known);
 	st->phase = PHASE_WRITE_ANSWER;
 	set_deadline(st, mono_seconds(t->conf.timeout));
 	set_io(st, EV_WRITE);
@@ -216,6 +240,9 @@ read_some(struct stream *st)
 		stream_end(st, NULL, n == 0 ? TV_EOF : TV_ECLOSED);
 		return;
 	}
+	if (!st->spoke && !st->dialled)
+		set_deadline(st, mono_seconds(st->set->conf.timeout));
+	st->spoke = true;
 	err = stream_feed(&st->reader, span_of(bytes, (size_t)n));
 	if (err == TV_EAGAIN)
 		return;
@@ -307,16 +334,6 @@ stream_new(struct streams *t, int fd, const struct gaddr *peer, bool dialled)
 	return st;
 }
 
-static unsigned
-open_from(const struct streams *t, const struct gaddr *peer)
-{
-	unsigned n = 0;
-
-	for (const struct stream *st = t->first; st != NULL; st = st->next)
-		n += !st->dialled && net_same_ip(&st->peer, peer);
-	return n;
-}
-
 static void
 on_accept(void *ctx, int fd)
 {
@@ -325,10 +342,11 @@ on_accept(void *ctx, int fd)
 	socklen_t len = sizeof(sa);
 	struct gaddr peer = { .len = 0 };
 	struct stream *st = NULL;
+	uint64_t source;
 
 	if (getpeername(fd, (struct sockaddr *)&sa, &len) == 0)
 		peer = net_gaddr(&sa);
-	if (peer.len == 0 || open_from(t, &peer) >= t->conf.per_source_max) {
+	if (peer.len == 0) {
 		t->stats.refused++;
 		close(fd);
 	} else {
@@ -340,7 +358,9 @@ on_accept(void *ctx, int fd)
 	}
 	t->stats.accepted++;
 	st->phase = PHASE_READ;
-	set_deadline(st, mono_seconds(t->conf.timeout));
+	source = source_of_bytes(peer.ip, peer.len);
+	take_place(t, &t->unread, st, source, t->conf.is_known(t->conf.ctx, source));
+	set_deadline(st, mono_seconds(mono_min(t->conf.timeout, FIRST_BYTES)));
 	set_io(st, EV_READ);
 }
 
@@ -400,6 +420,7 @@ struct streams *
 streams_new(const struct streams_conf *conf)
 {
 	struct streams *t = calloc(1, sizeof(*t));
+	const struct strangers_conf places = { conf->accept_max, conf->accept_max, conf->per_source_max };
 
 	if (t == NULL) {
 		close(conf->fd);
@@ -410,7 +431,9 @@ streams_new(const struct streams_conf *conf)
 	t->scratch = malloc(sizeof(*t->scratch));
 	if (t->scratch != NULL)
 		packet_scratch_init(t->scratch);
-	t->listener = listener_new(conf->loop, conf->fd, conf->accept_max, on_accept, t);
+	strangers_init(&t->unread, &places);
+	strangers_init(&t->answered, &places);
+	t->listener = listener_new(conf->loop, conf->fd, UINT_MAX, on_accept, t);
 	if (t->scratch == NULL || t->listener == NULL) {
 		streams_free(t);
 		return NULL;
@@ -422,7 +445,7 @@ void
 streams_stats(const struct streams *t, struct streams_stats *out)
 {
 	*out = t->stats;
-	out->refused += listener_refused(t->listener);
+	out->unread = t->unread.count;
 }
 
 void

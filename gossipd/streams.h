@@ -18,7 +18,12 @@ struct streams_conf {
 	int fd;				/* listening; taken over */
 	const struct envelope *envelope;
 	struct stream_limits limits;
-	struct mono timeout;		/* of reading a request, and of writing its answer */
+	struct mono timeout;		/* of reading a request, and of writing its answer; the first bytes get 2 s */
+	/*
+	 * Places of accepted streams, in all and of one source, twice: for those whose request was not read yet, since
+	 * anybody can open these, and for those that get their answer.  The oldest makes room for the newest, and
+	 * known sources have as many places again of their own: see common/strangers.h.
+	 */
 	unsigned accept_max, per_source_max;
 	size_t bytes_max;		/* of all streams together: beyond it the largest one ends */
 	void *ctx;
@@ -26,6 +31,8 @@ struct streams_conf {
 	struct span (*on_request)(void *ctx, const struct gaddr *from, const struct stream_message *m);
 	/* The end of an exchange of ours: m, or NULL and why. Never called from within streams_dial(). */
 	void (*on_end)(void *ctx, uint64_t id, const struct stream_message *m, enum tv_err why);
+	/* Is this the source (common/source.h) of a member, or of somebody whom we are to join? */
+	bool (*is_known)(void *ctx, uint64_t source);
 	/* What came is not for our keys, or the peer says that of what we sent. */
 	void (*on_unreadable)(void *ctx, const struct gaddr *peer);
 };
@@ -33,7 +40,8 @@ struct streams_conf {
 struct streams_stats {
 	uint64_t accepted, dialled, refused, failed;	/* failed: accepted ones that broke a rule or a deadline */
 	uint64_t crowded;		/* ended for the sake of others, because all together were too large */
-	unsigned open;
+	uint64_t evicted;		/* accepted ones that made room for newer ones */
+	unsigned open, unread;		/* unread: accepted ones of which no whole request came yet */
 };
 
 struct streams *streams_new(const struct streams_conf *conf);

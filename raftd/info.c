@@ -69,6 +69,7 @@ add_process(struct raftd *d, struct section *s)
 		proven += links_at(d->links, i)->proven ? 1 : 0;
 	snprintf(text, sizeof(text), "%u", proven);
 	add(s, "links", text);
+	links_info(d->links, add, s);
 	add(s, "link_encryption", cluster_seals(&d->cluster) ? "noise" : "none");
 	add(s, "gossip", gossips[gossip_daemon(d->gossip)]);
 	unserved_info(d->unserved, add, s);

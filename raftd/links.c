@@ -20,16 +20,23 @@
 #include "raftd/recover.h"
 #include "raftd/sendq.h"
 #include "raftd/snapshots.h"
+#include "raftd/sources.h"
 #include "raftd/unserved.h"
 
 #define OUT_MAX (64u << 20)
 #define STRANGERS_MAX (PEERS_MAX - RAFT_SERVERS_MAX)	/* known by gossip or their hello only: whoever has the cluster key
 							 * can make up any number, the configuration's must find a place */
 #define CALLS_MAX 64
+/* Accepted links that have not said hello: all but those of known servers, those, and of one address. */
+#define UNPROVEN_MAX 128
+#define UNPROVEN_KNOWN_MAX 64
+#define UNPROVEN_SOURCE_MAX 32
 #define SWEEP 0.5			/* seconds */
 #define TROUBLE_LASTS MONO_S(10)	/* a server is asked again every few seconds */
+#define FIRST_BYTES MONO_S(2)		/* of who dials us */
 
 struct link {				/* accepted */
+	struct stranger stranger;	/* first: see on_evict() */
 	struct links *l;
 	struct link *next;
 	struct chan *chan;
@@ -88,7 +95,7 @@ chan_conf(struct links *l, const struct chan_events *events, void *ctx, const ch
 		.loop = l->d->loop, .events = events, .ctx = ctx, .name = name,
 		.body_max = FRAME_BODY_BYTES_MAX, .out_max = OUT_MAX,
 		.noise = l->d->keys.raft != NULL ? &l->noise : NULL, .accept_clear = cluster_takes_clear(&l->d->cluster),
-		.open_timeout = l->d->conf.hello_timeout,
+		.open_timeout = l->d->conf.hello_timeout, .first_timeout = FIRST_BYTES,
 	};
 }
 
@@ -371,40 +378,6 @@ peer_want(struct links *l, const char *uuid, const char *name, const char *addr)
 	return p;
 }
 
-/* -- copies -- */
-
-struct owner {
-	const struct raft_server_conf *seat;
-	bool here;
-};
-
-static void
-look_for_owner(void *ctx, const struct gossip_server *s)
-{
-	struct owner *o = ctx;
-
-	o->here |= s->status == MEMBER_ALIVE && strcmp(s->uuid, o->seat->uuid) == 0 && strcmp(s->addr, o->seat->addr) == 0;
-}
-
-/*
- * Of two members that live and claim one node id, the one where the configuration has its seat is meant; the other one is
- * a copy (S62), also while the first does not answer.
- */
-static bool
-is_copy(struct links *l, const char *uuid, const char *addr)
-{
-	const struct raft_config *conf = raft_config(engine_core(l->d->engine));
-	struct owner o = { NULL, false };
-
-	for (unsigned i = 0; i < conf->count && o.seat == NULL; i++)
-		if (strcmp(conf->servers[i].uuid, uuid) == 0)
-			o.seat = &conf->servers[i];
-	if (o.seat == NULL || strcmp(o.seat->addr, addr) == 0)
-		return false;
-	gossip_each_server(l->d->gossip, look_for_owner, &o);
-	return o.here;
-}
-
 /* -- accepted links: we receive -- */
 
 static void
@@ -431,7 +404,7 @@ judge_twin(struct link *k, const struct hello *h, char *why, size_t cap)
 
 	if (p == NULL || !p->pub.proven || strcmp(p->pub.addr, h->addr) == 0) {
 		k->doubted = MONO_ZERO;
-		return is_copy(k->l, h->uuid, h->addr) ? HELLO_WAIT : HELLO_OK;
+		return sources_is_copy(k->l->d, h->uuid, h->addr) ? HELLO_WAIT : HELLO_OK;
 	}
 	snprintf(why, cap, "its node id %s is that of %s at %s, which is up (is a data directory copied or shared?); "
 	    "stop the daemons of the copy, give it an empty data_dir and start them", h->uuid, p->pub.name, p->pub.addr);
@@ -467,6 +440,8 @@ take_hello(struct link *k, const struct frame *f)
 		return err;
 	if (k->greeted && strcmp(h.uuid, k->uuid) != 0)
 		return TV_EFORMAT;
+	if (!k->greeted && k->l->listener != NULL && !listener_proven(k->l->listener, &k->stranger))
+		return TV_ECLOSED;
 	forming_heard(d->forming, &h);
 	fence_heard(d, &h);
 	verdict = judge_caller(k, &h, why, sizeof(why));
@@ -562,7 +537,7 @@ accepted_close(void *ctx, struct chan *c, enum tv_err why)
 		;
 	*at = k->next;
 	if (k->l->listener != NULL)
-		listener_release(k->l->listener);
+		listener_gone(k->l->listener, &k->stranger);
 	links_sync(k->l);		/* perhaps we knew that server by this link only */
 	free(k);
 }
@@ -576,7 +551,6 @@ on_accept(void *ctx, int fd)
 
 	if (k == NULL) {
 		(void)close(fd);
-		listener_release(l->listener);
 		return;
 	}
 	k->l = l;
@@ -586,11 +560,28 @@ on_accept(void *ctx, int fd)
 	k->chan = chan_new(fd, &conf);
 	if (k->chan == NULL) {
 		free(k);
-		listener_release(l->listener);
 		return;
 	}
 	k->next = l->accepted;
 	l->accepted = k;
+	listener_stranger(l->listener, &k->stranger, fd);
+}
+
+static void
+on_evict(void *ctx, struct stranger *s)
+{
+	struct link *k = (struct link *)s;
+
+	(void)ctx;
+	chan_close(k->chan, TV_ELIMIT);
+}
+
+static bool
+is_known(void *ctx, uint64_t source)
+{
+	const struct links *l = ctx;
+
+	return sources_has_server(l->d, source);
 }
 
 void
@@ -747,7 +738,7 @@ static void
 want_gossip(void *ctx, const struct gossip_server *s)
 {
 	/* Who left is dialled only while the configuration still has it. */
-	if (s->status != MEMBER_LEFT && !is_copy(ctx, s->uuid, s->addr))
+	if (s->status != MEMBER_LEFT && !sources_is_copy(((struct links *)ctx)->d, s->uuid, s->addr))
 		(void)peer_want(ctx, s->uuid, s->name, s->addr);
 }
 
@@ -838,6 +829,26 @@ links_close(struct links *l)
 		chan_close(k->chan, TV_ECLOSED);
 	for (unsigned i = 0; i < l->count; i++)
 		peer_stop(l->peers[i]);
+}
+
+void
+links_info(struct links *l, void (*add)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	struct listener_stats st = { 0 };
+
+	if (l->listener != NULL)
+		listener_stats(l->listener, &st);
+	const struct { const char *name; uint64_t value; } lines[] = {
+		{ "links_accepted", st.proven }, { "links_unproven", st.unproven }, { "links_evicted", st.evicted },
+		{ "links_refused", st.refused }, { "handshakes_postponed", chan_handshakes_postponed() },
+	};
+
+	for (unsigned i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		char text[32];
+
+		snprintf(text, sizeof(text), "%llu", (unsigned long long)lines[i].value);
+		add(ctx, lines[i].name, text);
+	}
 }
 
 const struct peer *
@@ -948,6 +959,9 @@ links_new(struct raftd *d)
 		free(l);
 		return NULL;
 	}
+	listener_set_guard(l->listener, &(struct listener_guard){
+	    .places = { UNPROVEN_MAX, UNPROVEN_KNOWN_MAX, UNPROVEN_SOURCE_MAX }, .is_known = is_known,
+	    .evict = on_evict });
 	d->link_fd = -1;
 	ev_timer_init(&l->sweep, on_sweep, SWEEP, SWEEP);
 	ev_timer_init(&l->sync, on_sync, 0.0, 0.0);

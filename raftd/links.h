@@ -47,6 +47,8 @@ void links_send(struct links *l, const struct raft_send *s);
 void links_flush(struct links *l);
 /* Did links_flush() leave messages for which nothing has to happen first? */
 bool links_waiting(struct links *l);
+/* What the accepting side has to tell. */
+void links_info(struct links *l, void (*add)(void *ctx, const char *name, const char *value), void *ctx);
 /* NULL when unknown. */
 const struct peer *links_find(struct links *l, const char *uuid);
 const struct peer *links_find_id(struct links *l, raft_id id);

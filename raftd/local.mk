@@ -49,7 +49,7 @@ raftd_raftd_SOURCES = \
 	raftd/engine.h raftd/engine_int.h raftd/logthread.c raftd/logthread.h raftd/worker.c raftd/worker.h \
 	raftd/diskspace.c raftd/diskspace.h raftd/looptime.c raftd/looptime.h \
 	raftd/notices.c raftd/notices.h raftd/writes.c raftd/writes.h \
-	raftd/links.c raftd/links.h raftd/gossip.c raftd/gossip.h \
+	raftd/links.c raftd/links.h raftd/sources.c raftd/sources.h raftd/gossip.c raftd/gossip.h \
 	raftd/membership.c raftd/membership.h raftd/membership_int.h raftd/leave.c raftd/leave.h \
 	raftd/forming.c raftd/forming.h raftd/handover.c raftd/handover.h \
 	raftd/autopilot.c raftd/autopilot.h raftd/recover.c raftd/recover.h raftd/fence.c raftd/fence.h \

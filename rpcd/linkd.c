@@ -8,6 +8,11 @@
 #include "rpcd/linkd.h"
 
 #define PENDING_BUCKETS 64
+#define FIRST_BYTES MONO_S(2)		/* of who dials us */
+/* Connections that have not said HELLO: all but those of members of the pool, those, and of one address. */
+#define UNPROVEN_MAX 256
+#define UNPROVEN_KNOWN_MAX 128
+#define UNPROVEN_SOURCE_MAX 64
 
 struct pending {
 	struct conn *conn;
@@ -18,6 +23,7 @@ struct pending {
 };
 
 struct conn {
+	struct stranger stranger;	/* first: see on_evict() */
 	struct linkd *d;
 	struct conn *next;
 	struct chan *chan;
@@ -124,6 +130,8 @@ on_hello(struct conn *k, const struct frame *f)
 
 	if (err != TV_OK)
 		return err;
+	if (!listener_proven(k->d->listener, &k->stranger))
+		return TV_ECLOSED;
 	k->greeted = true;
 	ev_timer_stop(k->d->conf.loop, &k->hello);
 	greet_send(k->chan, "rpcd", k->d->conf.node_id);
@@ -179,7 +187,6 @@ on_silent(struct ev_loop *loop, ev_timer *w, int events)
 
 	(void)loop;
 	(void)events;
-	k->d->stats.silent++;
 	chan_close(k->chan, TV_ETIMEOUT);
 }
 
@@ -199,9 +206,26 @@ on_close(void *ctx, struct chan *c, enum tv_err why)
 	struct linkd *d = k->d;
 
 	(void)c;
-	(void)why;
+	d->stats.silent += why == TV_ETIMEOUT && !k->greeted;
+	listener_gone(d->listener, &k->stranger);
 	conn_free(k);
-	listener_release(d->listener);
+}
+
+static void
+on_evict(void *ctx, struct stranger *s)
+{
+	struct conn *k = (struct conn *)s;
+
+	(void)ctx;
+	chan_close(k->chan, TV_ELIMIT);
+}
+
+static bool
+is_known(void *ctx, uint64_t source)
+{
+	const struct linkd *d = ctx;
+
+	return d->conf.is_known(d->conf.ctx, source);
 }
 
 static const struct chan_events conn_events = { on_frame, on_open, on_close };
@@ -215,11 +239,11 @@ on_accept(void *ctx, int fd)
 		.loop = d->conf.loop, .events = &conn_events, .ctx = k, .name = "link",
 		.body_max = d->conf.request_max, .out_max = d->conf.out_max,
 		.noise = d->conf.noise, .accept_clear = d->conf.accept_clear, .open_timeout = d->conf.open_timeout,
+		.first_timeout = FIRST_BYTES,
 	};
 
 	if (k == NULL) {
 		close(fd);
-		listener_release(d->listener);
 		return;
 	}
 	k->d = d;
@@ -228,13 +252,13 @@ on_accept(void *ctx, int fd)
 	k->chan = chan_new(fd, &conf);
 	if (k->chan == NULL) {
 		free(k);
-		listener_release(d->listener);
 		return;
 	}
 	k->next = d->conns;
 	d->conns = k;
 	d->stats.open++;
 	d->stats.accepted++;
+	listener_stranger(d->listener, &k->stranger, fd);
 }
 
 struct linkd *
@@ -250,6 +274,9 @@ linkd_new(const struct linkd_conf *conf)
 		free(d);
 		return NULL;
 	}
+	listener_set_guard(d->listener, &(struct listener_guard){
+	    .places = { UNPROVEN_MAX, UNPROVEN_KNOWN_MAX, UNPROVEN_SOURCE_MAX },
+	    .is_known = conf->is_known != NULL ? is_known : NULL, .evict = on_evict });
 	return d;
 }
 
@@ -275,6 +302,11 @@ linkd_free(struct linkd *d)
 void
 linkd_stats(const struct linkd *d, struct linkd_stats *out)
 {
+	struct listener_stats st;
+
+	listener_stats(d->listener, &st);
 	*out = d->stats;
-	out->refused = listener_refused(d->listener);
+	out->refused = st.refused;
+	out->unproven = st.unproven;
+	out->evicted = st.evicted;
 }

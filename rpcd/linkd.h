@@ -18,11 +18,13 @@ struct linkd_conf {
 	bool accept_clear;		/* with noise: take links in clear as well */
 	const char *node_id;
 	struct route *route;
-	unsigned conns_max;
+	unsigned conns_max;		/* that have said HELLO; others have a budget of their own */
 	unsigned pending_max;		/* operations under way on one link */
 	size_t request_max;		/* bytes of one request frame */
 	size_t out_max;			/* bytes waiting to be written on one link */
 	struct mono open_timeout;	/* of the handshake, and then of the HELLO */
+	bool (*is_known)(void *ctx, uint64_t source);	/* is a member there (common/source.h)?  May be NULL */
+	void *ctx;
 };
 
 struct linkd *linkd_new(const struct linkd_conf *conf);
@@ -34,9 +36,10 @@ void linkd_free(struct linkd *d);
 void linkd_quiesce(struct linkd *d);
 
 struct linkd_stats {
-	unsigned open;
+	unsigned open, unproven;	/* unproven: of the open ones, those that have not said HELLO */
 	uint64_t accepted, refused, requests, malformed;
 	uint64_t silent;		/* closed because no HELLO came in time */
+	uint64_t evicted;		/* closed without a HELLO, to make room for others */
 };
 void linkd_stats(const struct linkd *d, struct linkd_stats *out);
 

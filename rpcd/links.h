@@ -1,7 +1,7 @@
 /*
  * Links to other nodes' rpcds: one long-lived Noise channel per address, dialled on demand, multiplexed
- * by frame id and shared by all requests.  A link that was idle for `idle_timeout` is closed.  A link is up, and calls
- * leave on it, once the peer has proven itself: by the handshake and its HELLO.
+ * by frame id and shared by all requests.  A link that was idle for `idle_timeout` is closed.  A link is up, and
+ * calls leave on it, once the peer has proven itself: by the handshake and its HELLO.
  *
  * The outcome of a call tells whether the question may have reached the peer:
  *   TV_OK        body is the answer
@@ -29,7 +29,7 @@ struct links_conf {
 	unsigned pending_max;		/* calls under way on one link, or waiting for it */
 	/*
 	 * Links there are, a quarter of them (but eight, or all if fewer) at most to peers that never proved
-	 * themselves. Those make room first, then links that are down, then the open one that was idle for longest.
+	 * themselves.  Those make room first, then links that are down, then the open one that was idle for longest.
 	 */
 	unsigned links_max;
 };

@@ -16,6 +16,7 @@
 #include "common/log.h"
 #include "common/mpack.h"
 #include "common/privdrop.h"
+#include "common/source.h"
 #include "rpcd/agent/checks.h"
 #include "rpcd/event/events.h"
 #include "rpcd/event/queries.h"
@@ -318,6 +319,8 @@ own_info(void *ctx, struct buf *b)
 		{ "link_addresses", links.known },
 		{ "peers_open", peers.open }, { "peers_refused", peers.refused },
 		{ "peers_malformed", peers.malformed }, { "peers_silent", peers.silent },
+		{ "peers_unproven", peers.unproven }, { "peers_evicted", peers.evicted },
+		{ "handshakes_postponed", chan_handshakes_postponed() },
 		{ "checks", checks_count(p->checks) },
 		{ "events", events_count(p->events) }, { "events_repeated", events.duplicates },
 		{ "events_for_others", events.filtered }, { "events_unreadable", events.bad },
@@ -355,6 +358,22 @@ quit_after_leave(void *ctx)
 	(void)ctx;
 	log_info("rpcd", "this node has left, stopping");
 	daemon_quit(0);
+}
+
+/* Is a member of a pool at this address? */
+static bool
+source_known(void *ctx, uint64_t source)
+{
+	const struct rpcd *p = ctx;
+
+	for (int pool = 0; pool < 2; pool++)
+		for (unsigned i = 0; i < view_count(p->view, (enum gossip_pool)pool); i++) {
+			const struct member *m = view_at(p->view, (enum gossip_pool)pool, i);
+
+			if (source_of_bytes(m->addr, m->addr_len) == source)
+				return true;
+		}
+	return false;
 }
 
 static bool
@@ -401,6 +420,7 @@ start_routing(struct rpcd *p)
 		.conns_max = (unsigned)c->rpc_max_conns, .pending_max = (unsigned)c->link_pending_max,
 		.request_max = (size_t)c->request_bytes_max + FRAME_OVERHEAD,
 		.out_max = (size_t)c->link_out_bytes_max, .open_timeout = c->link_dial_timeout,
+		.is_known = source_known, .ctx = p,
 	});
 	p->rpc_fd = -1;
 	return p->linkd != NULL;

@@ -5,7 +5,8 @@
  * Rules (doc/architecture.md):
  *   other datacenter   the nearest alive server there by WAN coordinate, a random one of those that are about as near,
  *                      the farther ones after those failed; nothing is retried that may have been done
- *   client node        any server of the own datacenter: a linked one, else one that proved itself before, else any
+ *   client node        any server of the own datacenter: one already linked, then one that proved itself before, then
+ *                      any
  *   server, read       own raftd (ReadIndex or stale); another server while ours is away
  *   server, write      the leader: own raftd, or the leader's rpcd
  *   OP_SERVER          the server that its arguments name, which has begun it; at the beginning the leader, when stale

@@ -1,6 +1,6 @@
 /*
- * What is known of addresses where servers are said to be: whether an rpcd there ever proved itself, and how often in a
- * row it could not be reached.  It outlives the links: who invents servers by the hundred makes a client forget
+ * What is known of addresses where servers are said to be: whether an rpcd there ever proved itself, and how often in
+ * a row it could not be reached.  It outlives the links: who invents servers by the hundred makes a client forget
  * inventions before it forgets a server that answered.  Pure; bounded.
  */
 #ifndef TV_STANDING_H
@@ -16,7 +16,7 @@ enum standing {			/* better ones first */
 	STANDING_PROVEN,	/* proved itself once, and did not fail since */
 	STANDING_UNKNOWN,	/* never asked, or its rest is over */
 	STANDING_TIRED,		/* proved itself once, failed since, and is left alone for a while */
-	STANDING_RESTING,	/* failed, never proved itself, and is left alone: longer with each failure */
+	STANDING_RESTING,	/* never proved itself, failed, and is left alone; longer with each time */
 };
 
 struct standings;

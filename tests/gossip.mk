@@ -2,7 +2,7 @@
 
 # Client for the daemons' unix sockets, used by tests/system.
 dist_check_SCRIPTS += tests/system/lib/tvframe.py
-EXTRA_DIST += tests/system/lib/gossipkit.py tests/system/lib/serfwire.py tests/system/lib/tap.py
+EXTRA_DIST += tests/system/lib/gossipkit.py tests/system/lib/serfwire.py tests/system/lib/tap.py tests/system/lib/flood.py
 TESTS += tests/system/lib/tvframe.py
 
 # Simulated pools: the real core in virtual time.

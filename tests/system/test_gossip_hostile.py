@@ -230,8 +230,8 @@ def self_heal(nodes, held, done):
         except OSError:
             pass
     agree(nodes)
-    # Refused one by one; the system may hold some back until it knocks again.
-    wait_for("most are refused", lambda: counted(nodes[0], "streams_refused") >= 0.8 * done)
+    # The newest push out the oldest; the system may hold some back until it knocks again.
+    wait_for("most are closed", lambda: counted(nodes[0], "streams_dropped") >= 0.8 * done)
     for s in held:
         s.close()
     held.clear()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Strangers at the ports between nodes, and servers that somebody invented: peers get through, and nobody is ended."""
+import contextlib
 import os
-import socket
 import sys
 import threading
 import uuid
@@ -9,6 +9,7 @@ import uuid
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import serfwire as w  # noqa: E402
 from cluster import Cluster, main, moved, wait_for  # noqa: E402
+from flood import Flood  # noqa: E402
 
 NET = moved("127.13.1")
 INVENTED = 300
@@ -121,5 +122,65 @@ def test_invented_under_load():
             wait_for("the client reads again", lambda: client.kv_get("k") == b"v")
 
 
+def sources(count):
+    return ["%s.%d" % (NET, 100 + i) for i in range(count)]
+
+
+def test_raft_port():
+    """Silent strangers in crowds at the raft port of all servers, while one of them starts again: it is a follower soon."""
+    with Cluster(NET) as cl, contextlib.ExitStack() as floods:
+        servers = cl.servers(3, raftd=dict(CALM, links_max=16))
+        leader = cl.formed(servers)
+        back = next(s for s in servers if s is not leader)
+        leader.kv_put("before", b"1")
+        back.stop()
+        all_of_them = [floods.enter_context(Flood(s.addr, 8300, 100, sources(5))) for s in servers if s is not back]
+        all_of_them += [floods.enter_context(Flood(s.addr, 8300, 64, sources(64), b"TVn1")) for s in servers if s is not back]
+        wait_for("every place is taken", lambda: number(leader, "raftd", "links_evicted") > 100)
+        assert leader.is_leader()
+        leader.kv_put("meanwhile", b"2")
+        term = leader.term()
+        back.start()
+        wait_for("it follows", lambda: back.kv_get("meanwhile", "?stale") == b"2")
+        wait_for("it votes", lambda: back.stats("raft")["state"] == "Follower" and back.kv_get("before") == b"1")
+        assert leader.is_leader() and leader.term() == term, "the servers elected anew"
+        assert all(f.closed > 0 and len(f.socks) > 0 for f in all_of_them)
+        assert number(leader, "raftd", "links_accepted") <= 2 and number(leader, "raftd", "links_refused") == 0
+        floods.close()
+        wait_for("the strangers are gone", lambda: number(leader, "raftd", "links_unproven") == 0)
+
+
+def test_rpc_port():
+    """The same at 8400, with more of them than links are allowed: a client that comes meanwhile reads and writes."""
+    with Cluster(NET) as cl:
+        server = cl.servers(1, raftd=CALM, rpcd={"limits.rpc_max_conns": 8})[0]
+        cl.formed([server])
+        with Flood(server.addr, 8400, 300, sources(6)) as silent, Flood(server.addr, 8400, 100, sources(100), b"T") as slow:
+            wait_for("every place is taken", lambda: number(server, "rpcd", "peers_evicted") > 100)
+            client = cl.client("c1", 9, server).up()
+            for i in range(20):
+                wait_for("a write", lambda: client.put("/v1/kv/k%d" % i, b"v").body == b"true")
+                assert client.kv_get("k%d" % i) == b"v"
+            assert silent.closed > 0 and slow.closed > 0
+            assert number(server, "rpcd", "peers_unproven") <= 256 and number(server, "rpcd", "peers_refused") == 0
+        wait_for("the strangers are gone", lambda: number(server, "rpcd", "peers_unproven") == 0)
+
+
+def test_gossip_port():
+    """Four addresses that hold all the streams they may have, with and without a byte: nodes join meanwhile."""
+    for say in (b"", b"\x06\x83"):
+        with Cluster(NET) as cl:
+            server = cl.servers(1, raftd=CALM)[0]
+            cl.formed([server])
+            with Flood(server.addr, 8301, 160, sources(4), say) as lan, Flood(server.addr, 8302, 160, sources(4), say):
+                wait_for("every place is taken", lambda: number(server, "gossipd", "streams_unread") >= 128 and
+                         number(server, "gossipd", "streams_evicted") > 100)
+                clients = [cl.client("c%d" % i, 10 + i, server) for i in range(4)]
+                for c in clients:
+                    wait_for(c.name + " is a member", lambda: c.members().get(server.name) == 1)
+                wait_for("all are listed", lambda: sum(server.members().get(c.name) == 1 for c in clients) == 4)
+                assert lan.closed > 0 and len(lan.socks) > 0
+
+
 if __name__ == "__main__":
-    main(test_invented_servers, test_invented_under_load)
+    main(test_invented_servers, test_invented_under_load, test_raft_port, test_rpc_port, test_gossip_port)
