@@ -17,6 +17,7 @@ struct stranger {
 	uint64_t source;
 	enum { STRANGER_NONE, STRANGER_UNPROVEN, STRANGER_PROVEN } state;	/* the last: see listener_proven() */
 	bool known;
+	unsigned alike;			/* entries of the same source, this one included */
 };
 
 struct strangers_conf {
