@@ -548,6 +548,82 @@ START_TEST(pause_and_resume)
 }
 END_TEST
 
+/* Who says nothing is closed early, sealed or in clear; one byte gives it the time of a handshake. */
+START_TEST(first_bytes)
+{
+	struct noise_conf n = conf_of(NOISE_NNPSK0, &old_key, 1);
+	struct ev_loop *loop = world_loop();
+	struct end mute, slow;
+	int fds[2], slow_fds[2];
+
+	for (int clear = 0; clear < 2; clear++) {
+		struct chan_conf conf;
+
+		end_init(&mute, loop);
+		end_init(&slow, loop);
+		conf = end_conf(&mute, "mute");
+		conf.noise = clear ? NULL : &n;
+		conf.open_timeout = MONO_S(60);
+		conf.first_timeout = MONO_MS(200);
+		world_pair(SOCK_STREAM, fds);
+		mute.c = chan_new(fds[0], &conf);
+		conf.ctx = &slow;
+		world_pair(SOCK_STREAM, slow_fds);
+		ck_assert_int_eq(send(slow_fds[1], clear ? "\1" : "T", 1, 0), 1);
+		slow.c = chan_new(slow_fds[0], &conf);
+		UNTIL(loop, mute.closes == 1);
+		ck_assert_int_eq(mute.why, TV_ETIMEOUT);
+		ck_assert_uint_eq(slow.closes, 0);
+		end_done(&mute);
+		end_done(&slow);
+		close(fds[1]);
+		close(slow_fds[1]);
+	}
+	ev_loop_destroy(loop);
+}
+END_TEST
+
+#define CROWD 40
+
+/* Forty knock together: they are answered in several turns of the loop, and all of them are. */
+START_TEST(handshakes_of_a_turn)
+{
+	struct noise_conf n = conf_of(NOISE_NKPSK0, &old_key, 1);
+	struct ev_loop *loop = world_loop();
+	static struct end a[CROWD], b[CROWD];
+	uint64_t before = chan_handshakes_postponed();
+	unsigned open = 0;
+
+	for (int i = 0; i < CROWD; i++) {
+		struct chan_conf conf;
+		int fds[2];
+
+		end_init(&a[i], loop);
+		end_init(&b[i], loop);
+		world_pair(SOCK_STREAM, fds);
+		conf = end_conf(&a[i], "a");
+		conf.noise = &n;
+		conf.initiator = true;
+		a[i].c = chan_new(fds[0], &conf);
+		conf.ctx = &b[i];
+		conf.initiator = false;
+		b[i].c = chan_new(fds[1], &conf);
+	}
+	while (open < CROWD) {
+		ev_run(loop, EVRUN_ONCE);
+		open = 0;
+		for (int i = 0; i < CROWD; i++)
+			open += b[i].opens;
+	}
+	ck_assert_uint_ge(chan_handshakes_postponed() - before, CROWD - 16);
+	for (int i = 0; i < CROWD; i++) {
+		end_done(&a[i]);
+		end_done(&b[i]);
+	}
+	ev_loop_destroy(loop);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -567,6 +643,8 @@ main(void)
 	tcase_add_test(t, another_key);
 	tcase_add_test(t, no_key);
 	tcase_add_test(t, strangers);
+	tcase_add_test(t, first_bytes);
+	tcase_add_test(t, handshakes_of_a_turn);
 	tcase_add_test(t, versions);
 	tcase_add_test(t, one_side_in_clear);
 	tcase_add_test(t, both_are_taken);
