@@ -132,7 +132,7 @@ ctl_help(const struct command *cmd)
 	printf("\n%c%s.\n", cmd->help[0] - 'a' + 'A', cmd->help + 1);
 	if (g != NULL && g->text[0] != '\0')
 		printf("\n%s", g->text);
-	printf("\nAll commands take --addr, --token and --json.  Manual page: clusterctl(8).\n");
+	printf("\nAll commands take --addr, --token, --timeout and --json.  Manual page: clusterctl(8).\n");
 }
 
 /* -- what was meant -- */

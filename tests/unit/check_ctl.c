@@ -15,6 +15,7 @@ struct client { bool keep; } the_client;
 
 static struct fake {
 	const char *addr, *token;	/* as given */
+	struct mono within;
 	char asked[4096];		/* "GET /v1/x\n" for each question, a body behind it */
 	struct { const char *question, *answer; long status; } answers[4];
 } fake;
@@ -60,6 +61,20 @@ client_do(struct client *c, const char *method, const char *path, struct span bo
 	if (out->status == 0)
 		snprintf(out->error, sizeof(out->error), "nobody is there");
 	return out->status == 200;
+}
+
+void
+client_within(struct client *c, struct mono limit)
+{
+	(void)c;
+	fake.within = limit;
+}
+
+bool
+client_late(const struct client *c)
+{
+	(void)c;
+	return false;
 }
 
 void
@@ -166,6 +181,7 @@ call(const char *words)
 
 	fake.asked[0] = '\0';
 	fake.addr = fake.token = NULL;
+	fake.within = (struct mono){ 0 };
 	was[0] = divert(stdout, &files[0]);
 	was[1] = divert(stderr, &files[1]);
 	rc = ctl_run(argc, argv);
@@ -247,6 +263,12 @@ START_TEST(options_of_all_commands)
 	}
 	ck_assert_int_eq(call("reload"), 0);
 	ck_assert(fake.addr == NULL && fake.token == NULL);
+	ck_assert_int_eq(fake.within.ns, 0);
+	ck_assert_int_eq(call("reload --timeout 90s"), 0);
+	ck_assert_int_eq(fake.within.ns, 90000000000);
+	ck_assert_int_eq(call("--timeout 5 reload"), 2);
+	ck_assert_str_eq(err_text, "clusterctl: --timeout: \"5\" is no length of time, such as 30s\n");
+	ck_assert_str_eq(fake.asked, "");
 	ck_assert_int_eq(call("reload --addr"), 2);
 	ck_assert_str_eq(err_text, "clusterctl: --addr needs a value\n");
 }
