@@ -62,6 +62,8 @@ op_request_read(struct span body, struct op_request *q)
 	q->mode = (uint8_t)mpr_uint(&r, OP_STALE);
 	q->index = mpr_uint(&r, UINT64_MAX);
 	q->wait_ms = mpr_uint(&r, UINT64_MAX);
+	if (q->wait_ms > OP_WAIT_MS_MAX)	/* a peer's word: timers are made of it */
+		q->wait_ms = OP_WAIT_MS_MAX;
 	q->max_stale_ms = mpr_uint(&r, UINT64_MAX);
 	q->token = mpr_bytes(&r, OP_NAME_BYTES_MAX);
 	q->args = mpr_value(&r);

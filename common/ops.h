@@ -121,6 +121,7 @@ op_internal(uint16_t code)
  */
 bool op_trim(const struct op *op, struct span args, struct arena *a, struct buf *out);
 
+#define OP_WAIT_MS_MAX (24 * 3600 * 1000u)	/* what max_query_time in rpcd.conf may be */
 #define OP_NAME_BYTES_MAX 255	/* of dc and token: longer ones make the body malformed for its reader */
 
 struct op_request {
@@ -128,7 +129,7 @@ struct op_request {
 	struct span dc;			/* <= OP_NAME_BYTES_MAX */
 	uint8_t mode;			/* enum op_mode */
 	uint64_t index;			/* blocking: answer when the result's index is above; 0: at once */
-	uint64_t wait_ms;
+	uint64_t wait_ms;		/* read: at most OP_WAIT_MS_MAX, whatever the asker says */
 	uint64_t max_stale_ms;		/* with OP_STALE: 0 no bound */
 	struct span token;		/* <= OP_NAME_BYTES_MAX */
 	struct span args;		/* msgpack of the record */

@@ -356,7 +356,7 @@ on_op(struct client *cl, const struct frame *f)
 	q->op = op_find(ask.op);
 	q->mode = ask.mode;
 	q->index = ask.index;
-	q->wait_ns = ask.wait_ms > 86400000 ? 86400000000000 : (int64_t)ask.wait_ms * 1000000;
+	q->wait_ns = (int64_t)ask.wait_ms * 1000000;
 	if (q->op == NULL || op_internal(ask.op) || q->op->kind == OP_VIEW || q->op->kind == OP_GOSSIP ||
 	    q->op->kind == OP_GOSSIP_SERVER)
 		request_failf(q, TV_EPERM, "unknown or internal operation");

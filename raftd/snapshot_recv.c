@@ -24,6 +24,7 @@ struct snapshot_recv {
 	struct raftd *d;
 	int fd;				/* of the temporary file, -1 */
 	uint64_t index, term, stored;
+	uint64_t total;			/* as chunk 0 said, for which there was room */
 	crypto_generichash_state hash;
 	bool installing;
 	bool untidy, tidying;		/* what the installation left behind, which takes long to remove */
@@ -84,6 +85,7 @@ recv_begin(struct snapshot_recv *s, const struct raft_msg *m)
 	}
 	s->index = m->log_index;
 	s->term = m->log_term;
+	s->total = m->total;
 	crypto_generichash_init(&s->hash, NULL, 0, crypto_generichash_BYTES);
 	log_info("raft", "receiving a snapshot at index %llu, %llu bytes", (unsigned long long)m->log_index,
 	    (unsigned long long)m->total);
@@ -322,7 +324,7 @@ complete(struct snapshot_recv *s, const struct raft_msg *m)
 {
 	uint8_t hash[crypto_generichash_BYTES];
 
-	if (s->stored != m->total)
+	if (s->stored != s->total)
 		return false;
 	crypto_generichash_final(&s->hash, hash, sizeof(hash));
 	return snapshot_sum(hash) == m->checksum;
@@ -340,7 +342,7 @@ snapshot_recv_chunk(struct snapshot_recv *s, const struct raft_msg *m)
 		return;
 	}
 	if (s->fd < 0 || m->log_index != s->index || m->log_term != s->term || m->offset != s->stored ||
-	    m->data.len > m->total - m->offset) {
+	    m->total != s->total || m->data.len > s->total - m->offset) {
 		engine_snapshot_stored(e, m, 0);	/* from the start, please */
 		return;
 	}

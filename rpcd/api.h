@@ -6,6 +6,7 @@
 #define TV_API_H
 
 #include "common/cluster_conf.h"
+#include "common/log.h"
 #include "rpcd/admin.h"
 #include "rpcd/opts.h"
 #include "rpcd/request.h"
@@ -32,6 +33,7 @@ struct api {
 	void (*quit)(void *ctx);		/* after a successful leave was answered; may be NULL */
 	void *quit_ctx;
 	enum tv_err (*reload)(char *errbuf, size_t cap);	/* reads the configuration again; may be NULL */
+	struct log_limit asked;			/* lines that say who administers */
 	uint64_t next_id;			/* of requests */
 	struct note *notes;			/* of questions under way */
 	uint64_t answers_bytes;			/* of large answers that wait to be sent */

@@ -202,6 +202,15 @@ evict(struct listener_http *l)
 
 /* -- who may come ------------------------------------------------------------ */
 
+int64_t
+http_peer_uid(int fd)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 ? (int64_t)cred.uid : -1;
+}
+
 static bool
 unix_peer_allowed(struct http *h, int fd)
 {

@@ -64,6 +64,9 @@ struct conn {
 
 TAILQ_HEAD(conn_list, conn);
 
+/* The user at the other end of a unix socket; -1: not known. */
+int64_t http_peer_uid(int fd);
+
 enum conn_verdict { CONN_FINE, CONN_BUSY, CONN_STRANGER };
 
 /* One listening socket with its connections, and a libmicrohttpd daemon, driven by its epoll descriptor. */

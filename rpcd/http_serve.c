@@ -228,6 +228,7 @@ take_client(struct exchange *x, const struct conn *c)
 {
 	x->req.head.on_loopback = c->loopback;
 	x->req.head.on_socket = c->listener->is_unix;
+	x->req.head.uid = c->listener->is_unix ? http_peer_uid(c->fd) : -1;
 	x->req.head.client_ip = NULL;
 	if (c->client == NULL)
 		return;

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include "common/greet.h"
+#include "common/log.h"
+#include "common/mpack.h"
 #include "common/msg.h"
 #include "common/source.h"
 #include "rpcd/linkd.h"
@@ -38,6 +40,7 @@ struct linkd {
 	struct listener *listener;
 	struct conn *conns;
 	struct linkd_stats stats;
+	struct log_limit asked;
 	bool quiet;			/* stopping: nothing new is taken */
 };
 
@@ -82,6 +85,24 @@ routed(void *ctx, const struct op_reply *reply)
 	pending_drop(k, pending_at(k, p->id));
 }
 
+/* Another node passes on what changes the cluster.  Its own log says who asked there. */
+static void
+log_asker(struct conn *k, struct span body)
+{
+	static const uint16_t ops[] = { OP_RAFT_REMOVE, OP_RAFT_TRANSFER, OP_AUTOPILOT_SET, OP_KEYRING,
+	    OP_RESTORE_OPEN };
+	struct rd r = rd_span_over(body);
+	uint64_t op;
+	unsigned i = 0;
+
+	(void)mpr_array(&r);
+	op = mpr_uint(&r, UINT16_MAX);
+	while (i < sizeof(ops) / sizeof(ops[0]) && ops[i] != op)
+		i++;
+	if (i < sizeof(ops) / sizeof(ops[0]) && log_allow(&k->d->asked, "rpc"))
+		log_info("rpc", "%s asked for by the rpcd at %s", op_find((uint16_t)op)->name, chan_peer(k->chan));
+}
+
 static enum tv_err
 on_op(struct conn *k, const struct frame *f, enum route_origin origin)
 {
@@ -100,6 +121,7 @@ on_op(struct conn *k, const struct frame *f, enum route_origin origin)
 	if (f->id == 0 || *at != NULL)
 		return TV_EFORMAT;
 	k->d->stats.requests++;
+	log_asker(k, f->body);
 	if (k->d->quiet) {
 		answer(k->chan, f->type, f->id, &elsewhere);
 		return TV_OK;
@@ -269,6 +291,7 @@ linkd_new(const struct linkd_conf *conf)
 	if (d == NULL)
 		return NULL;
 	d->conf = *conf;
+	d->asked = (struct log_limit){ .burst = 100, .period = MONO_S(60) };
 	d->listener = listener_new(conf->loop, conf->fd, conf->conns_max, on_accept, d);
 	if (d->listener == NULL) {
 		free(d);

@@ -467,6 +467,7 @@ start_http(struct rpcd *p)
 		.conf = &p->conf, .cluster = &p->cluster, .route = p->route, .view = p->view, .admin = p->admin,
 		.checks = p->checks, .events = p->events, .queries = p->queries,
 		.monitors = p->monitors, .gzip = p->gzip, .quit = quit_after_leave, .reload = daemon_reload,
+		.asked = { .burst = 100, .period = MONO_S(60) },
 	};
 	p->http = http_new(&(struct http_conf){
 		.loop = p->loop, .api = &p->api, .conf = &p->conf, .peer_allowed = peer_allowed, .ctx = p,

@@ -50,6 +50,7 @@ struct request_head {
 	uint64_t body_announced;	/* Content-Length; 0: none, or chunked */
 	bool on_loopback;		/* came in over TCP at a loopback address */
 	bool on_socket;			/* came in over the unix socket */
+	int64_t uid;			/* of the client there; -1: not known */
 };
 
 struct request {

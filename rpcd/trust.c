@@ -10,9 +10,13 @@
  * work.  Browsers mark them with Origin or Sec-Fetch-Site; programs send neither.
  */
 #include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
 #include <strings.h>
 
 #include "rpcd/api.h"
+
+#define PATH_SHOWN 512
 
 /* Host without its port and without the brackets of an IPv6 address. */
 static struct span
@@ -132,12 +136,34 @@ api_trusted(struct request *r)
 	return true;
 }
 
+/* What changes the cluster or a node, and who wants it.  Without the query, which may hold a token. */
+static void
+log_asker(const struct request *r)
+{
+	char path[PATH_SHOWN], from[64];
+
+	if (strcmp(r->head.method, "GET") == 0 || !log_allow(&r->api->asked, "http"))
+		return;
+	if (r->head.client_ip != NULL)
+		snprintf(from, sizeof(from), "%s", r->head.client_ip);
+	else if (r->head.on_socket && r->head.uid >= 0)
+		snprintf(from, sizeof(from), "uid %lld on rpcd.sock", (long long)r->head.uid);
+	else
+		snprintf(from, sizeof(from), "an unknown client");
+	log_safe(r->path, path, sizeof(path));
+	log_info("http", "%s %s asked for by %s", r->head.method, path, from);
+}
+
 /* rpcd.sock has permissions; a TCP port is open to every user and every container that shares the network. */
 bool
 api_may_administer(struct request *r)
 {
-	if (r->head.on_socket || r->api->conf->http_admin || !api_in_list(r->endpoint->admin, r->head.method))
+	if (!api_in_list(r->endpoint->admin, r->head.method))
 		return true;
+	if (r->head.on_socket || r->api->conf->http_admin) {
+		log_asker(r);
+		return true;
+	}
 	answer_text(r, 403, "%s %s administers, which TCP does not serve: ask the unix socket %s/rpcd.sock, as "
 	    "clusterctl does by default, or set http_admin = true in rpcd.conf", r->head.method, r->endpoint->path,
 	    r->api->cluster->run_dir);

@@ -2,9 +2,9 @@
 EXTRA_DIST += tests/system/lib/raftcluster.py tests/system/lib/netns.py tests/system/lib/smalldisk.py
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_entrycache tests/unit/check_policy tests/unit/check_forming tests/unit/check_proposals \
-	tests/unit/check_coordbatch tests/unit/check_health tests/unit/check_recovery
+	tests/unit/check_coordbatch tests/unit/check_health tests/unit/check_recovery tests/unit/check_snaprecv
 TESTS += tests/unit/check_entrycache tests/unit/check_policy tests/unit/check_forming tests/unit/check_proposals \
-	tests/unit/check_coordbatch tests/unit/check_health tests/unit/check_recovery
+	tests/unit/check_coordbatch tests/unit/check_health tests/unit/check_recovery tests/unit/check_snaprecv
 tests_unit_check_entrycache_SOURCES = tests/unit/check_entrycache.c
 tests_unit_check_entrycache_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
 tests_unit_check_policy_SOURCES = tests/unit/check_policy.c
@@ -13,6 +13,9 @@ tests_unit_check_forming_SOURCES = tests/unit/check_forming.c
 tests_unit_check_forming_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
 tests_unit_check_recovery_SOURCES = tests/unit/check_recovery.c
 tests_unit_check_recovery_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
+tests_unit_check_snaprecv_SOURCES = tests/unit/check_snaprecv.c tests/unit/scratch.c tests/unit/scratch.h raftd/snapshot_recv.c
+tests_unit_check_snaprecv_LDADD = raftd/libraftshell.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(RT_LIBS) \
+	$(UNIT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread -lm
 tests_unit_check_health_SOURCES = tests/unit/check_health.c
 tests_unit_check_health_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
 tests_unit_check_coordbatch_SOURCES = tests/unit/check_coordbatch.c

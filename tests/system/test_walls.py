@@ -402,6 +402,40 @@ def test_a_list_for_each_socket():
             assert held == want, (daemon, held)
 
 
+def test_who_asked():
+    """The log of a node says who has asked it for what changes the cluster, and the next node's from where it came."""
+    with Cluster("127.60.49") as c:
+        servers = c.servers(3)
+        leader = c.formed(servers)
+        n = next(s for s in servers if s is not leader)
+        uid = os.geteuid()
+
+        def lines(node):
+            return [l.split("] ", 1)[1] for l in node.log("rpcd").splitlines() if "asked for by" in l]
+
+        r = n.put("/v1/operator/autopilot/configuration?cas=0", "{}", unix=True)
+        assert r.status == 200, r
+        wait_for("the line of the socket", lambda: "http: PUT /v1/operator/autopilot/configuration asked for by uid %d on "
+                 "rpcd.sock" % uid in lines(n))
+        r = n.delete("/v1/operator/raft/peer?id=1c3b2a7e-0000-4000-8000-000000000000&token=s3cret")
+        wait_for("the line of TCP", lambda: any(l.startswith("http: DELETE /v1/operator/raft/peer asked for by 127.")
+                                                for l in lines(n)))
+        wait_for("the leader's line", lambda: any(
+            l.startswith("rpc: Operator.AutopilotSetConfiguration asked for by the rpcd at 127.") for l in lines(leader)))
+        key = base64.b64encode(bytes(32)).decode()
+        r = n.http("POST", "/v1/operator/keyring", {"Key": key})
+        wait_for("the line of the key", lambda: any(l.startswith("http: POST /v1/operator/keyring asked for by 127.")
+                                                    for l in lines(n)))
+        n.put("/v1/agent/force-leave/nobody", unix=True)
+        n.put("/v1/snapshot", b"no archive", unix=True)
+        for what in ("/v1/agent/force-leave/nobody", "/v1/snapshot"):
+            wait_for(what, lambda: any("PUT %s asked for by uid %d on rpcd.sock" % (what, uid) in l for l in lines(n)))
+        n.kv_put("quiet", "1")
+        n.get("/v1/operator/raft/configuration")
+        assert not any("GET" in l or "kv" in l for l in lines(n)), lines(n)
+        assert "s3cret" not in n.log("rpcd") and key not in n.log("rpcd")
+
+
 def other_keys(c, name):
     path = os.path.join(c.dir, name)
     os.mkdir(path, 0o700)
@@ -446,4 +480,4 @@ def test_impostors():
 
 main(test_impostors, test_from_inside, test_users_and_capabilities, test_secrets_do_not_leak,
      test_secrets_stay_where_they_are_used, test_malformed_frames_close_the_channel_only, test_strangers_are_refused,
-     test_a_list_for_each_socket)
+     test_a_list_for_each_socket, test_who_asked)

@@ -413,7 +413,8 @@ fake_setup(void)
 	static char dc[] = "dc1", name[] = "n1", run[] = "/run/x";
 	fake_cluster = (struct cluster_conf){ .datacenter = dc, .node_name = name, .run_dir = run };
 	memcpy(fake_cluster.node_id, "11111111-2222-3333-4444-555555555555", 37);
-	fake_api = (struct api){ .conf = &fake_conf, .cluster = &fake_cluster, .gzip = gzip_new(), .quit = fake_quit };
+	fake_api = (struct api){ .conf = &fake_conf, .cluster = &fake_cluster, .gzip = gzip_new(), .quit = fake_quit,
+		.asked = { .burst = 100, .period = MONO_S(60) } };
 	memset(&fake_request, 0, sizeof(fake_request));
 }
 

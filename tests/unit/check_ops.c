@@ -201,6 +201,15 @@ START_TEST(request_body)
 	ck_assert(got.op == q.op && got.mode == q.mode && got.index == q.index && got.wait_ms == q.wait_ms);
 	ck_assert(got.max_stale_ms == 5 && span_eqs(got.dc, "dc2") && span_eqs(got.token, "t"));
 	ck_assert(span_eq(got.args, q.args));
+	for (uint64_t wait = OP_WAIT_MS_MAX - 1; wait != 0; wait = wait < OP_WAIT_MS_MAX + 1 ? wait + 1 : wait * 2) {
+		struct buf b = BUF_INIT(BYTES_MAX);
+
+		q.wait_ms = wait;		/* the asker's word, up to what wraps around */
+		op_request_write(&b, &q);
+		ck_assert_int_eq(op_request_read(buf_span(&b), &got), TV_OK);
+		ck_assert_uint_eq(got.wait_ms, wait < OP_WAIT_MS_MAX ? wait : OP_WAIT_MS_MAX);
+		buf_done(&b);
+	}
 	for (size_t cut = 0; cut < body.len; cut++)
 		ck_assert_int_ne(op_request_read(span_of(body.data, cut), &got), TV_OK);
 	buf_u8(&body, 0xc0);
