@@ -86,6 +86,11 @@ def usage(daemon):
     """What is wrong with --help, in sentences."""
     text = subprocess.run([os.path.join(daemon, daemon), "--help"], check=True, capture_output=True, text=True).stdout
     shown = set(re.findall(r"^  (-\w)|(?<=, )(--\w+)", text, re.M))
+    # The page that is installed names the folder that the program reads.
+    folder = re.search(r"instead of (/\S+)", text).group(1)
+    with open(os.path.join("man", "built", daemon + ".8"), encoding="utf-8") as f:
+        if ".Pa %s .\n" % folder not in f.read():
+            yield "man/built/%s.8: does not name %s, where %s looks" % (daemon, folder, daemon)
     with open(os.path.join(SRC, "man", daemon + ".8"), encoding="utf-8") as f:
         items = re.findall(r"^\.It (Fl .*)", f.read(), re.M)
     told = set("-" + w for i in items for w in re.findall(r"Fl (\S+)", i))
