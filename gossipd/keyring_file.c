@@ -38,8 +38,8 @@ see(struct kring *k, struct span key)
 }
 
 /* Lines of hexadecimal; what is none is passed over, since only a hint is lost. */
-static void
-read_seen(struct kring *k, const char *text, size_t len)
+void
+keyring_parse_seen(struct kring *k, const char *text, size_t len)
 {
 	for (size_t at = 0; at < len && k->seen_count < SEEN_MAX;) {
 		const char *line = text + at, *eol = memchr(line, '\n', len - at);
@@ -76,9 +76,8 @@ replace_file(const char *dir, const char *name, const char *text, size_t len)
 	return ok ? TV_OK : TV_ESYS;
 }
 
-/* Into s->text; its length. */
-static size_t
-print_ring(struct secrets *s, const struct seal_ring *r)
+size_t
+keyring_print(struct secrets *s, const struct seal_ring *r)
 {
 	size_t at = 0, cap = sizeof(s->text);
 
@@ -113,7 +112,7 @@ enum tv_err
 keyring_store(struct kring *k)
 {
 	struct secrets *s = k->s;
-	size_t len = print_ring(s, &s->work);
+	size_t len = keyring_print(s, &s->work);
 	enum tv_err err = TV_OK;
 
 	for (unsigned i = 0; i < s->work.count; i++)
@@ -172,9 +171,8 @@ take_key(struct span *text, struct seal_ring *r)
 	return wrong;
 }
 
-/* NULL, or what is wrong with the text. */
-static const char *
-parse_ring(struct span text, struct seal_ring *r)
+const char *
+keyring_parse(struct span text, struct seal_ring *r)
 {
 	const char *wrong;
 
@@ -205,7 +203,7 @@ keyring_read(struct kring *k, char *errbuf, size_t cap)
 		snprintf(errbuf, cap, "%s", why);
 		return err;
 	}
-	wrong = parse_ring(span_of(text, len), &k->s->stored);
+	wrong = keyring_parse(span_of(text, len), &k->s->stored);
 	sodium_free(text);	/* wipes */
 	if (wrong == NULL)
 		return TV_OK;
@@ -225,7 +223,7 @@ keyring_load_seen(struct kring *k)
 
 	snprintf(path, sizeof(path), "%s/%s", k->dir, KEYRING_SEEN_FILE);
 	if (secret_read(path, &text, &len, why, sizeof(why)) == TV_OK) {
-		read_seen(k, text, len);
+		keyring_parse_seen(k, text, len);
 		sodium_free(text);
 	} else {
 		for (unsigned i = 0; i < k->s->seed.count; i++)

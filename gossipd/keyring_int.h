@@ -38,6 +38,12 @@ struct kring {
 	struct log_limit trouble_limit, write_limit;
 };
 
+/* The text of the file `keyring` into an empty ring: NULL, or what is wrong with it. */
+const char *keyring_parse(struct span text, struct seal_ring *r);
+/* And back, into s->text; its length. */
+size_t keyring_print(struct secrets *s, const struct seal_ring *r);
+/* The text of `keyring.seen`, added to k->seen. */
+void keyring_parse_seen(struct kring *k, const char *text, size_t len);
 /* Stores s->work, which then is s->stored.  TV_ESYS with errno. */
 enum tv_err keyring_store(struct kring *k);
 /* Reads the file into s->stored.  TV_ENOENT: there is none; else one sentence into errbuf. */

@@ -40,7 +40,7 @@ raftd_libraftshell_a_SOURCES = \
 	raftd/held.c raftd/held.h raftd/sendq.c raftd/sendq.h raftd/discard.c raftd/discard.h \
 	raftd/recovery.c raftd/recovery.h raftd/ballast.c raftd/ballast.h raftd/space.c raftd/space.h \
 	raftd/coordbatch.c raftd/coordbatch.h raftd/health.c raftd/health.h raftd/blocksums.c raftd/blocksums.h \
-	raftd/successor.c raftd/successor.h
+	raftd/successor.c raftd/successor.h raftd/installmeta.c raftd/installmeta.h
 
 sbin_PROGRAMS += raftd/raftd
 raftd_raftd_SOURCES = \

@@ -14,10 +14,10 @@
 #include "raftd/discard.h"
 #include "raftd/diskspace.h"
 #include "raftd/engine.h"
+#include "raftd/installmeta.h"
 #include "raftd/snapshot_recv.h"
 #include "raftd/space.h"
 
-#define META_BYTES_MAX (1u << 20)
 #define ROOM_FACTOR 3			/* the file, the tables made of it, and their write-ahead log */
 
 struct snapshot_recv {
@@ -41,16 +41,6 @@ path_of(struct raftd *d, const char *name, char *dst, size_t cap)
 {
 	snprintf(dst, cap, "%s/raftd/%s", d->cluster.data_dir, name);
 	return dst;
-}
-
-uint64_t
-snapshot_sum(const uint8_t *hash)
-{
-	uint64_t sum = 0;
-
-	for (int i = 7; i >= 0; i--)
-		sum = sum << 8 | hash[i];
-	return sum;
 }
 
 static void
@@ -107,38 +97,16 @@ sync_dir(struct raftd *d)
 	return rc < 0 ? TV_ESYS : TV_OK;
 }
 
-/* Of what stands in install-meta: a damaged configuration would not be noticed by its form. */
-static uint64_t
-meta_sum(uint64_t index, uint64_t term, struct span config)
-{
-	uint8_t head[16], hash[crypto_generichash_BYTES];
-	crypto_generichash_state h;
-
-	for (int i = 0; i < 8; i++) {
-		head[i] = (uint8_t)(index >> (8 * i));
-		head[8 + i] = (uint8_t)(term >> (8 * i));
-	}
-	crypto_generichash_init(&h, NULL, 0, sizeof(hash));
-	crypto_generichash_update(&h, head, sizeof(head));
-	crypto_generichash_update(&h, config.p, config.len);
-	crypto_generichash_final(&h, hash, sizeof(hash));
-	return snapshot_sum(hash);
-}
-
 /* [index, term, config, checksum] to install-meta. */
 static enum tv_err
 write_meta(struct raftd *d, const struct raft_msg *m)
 {
-	struct buf b = BUF_INIT(META_BYTES_MAX);
+	struct buf b = BUF_INIT(INSTALL_META_BYTES_MAX);
 	char path[512];
 	enum tv_err err = TV_ESYS;
 	int fd;
 
-	mpw_array(&b, 4);
-	mpw_uint(&b, m->log_index);
-	mpw_uint(&b, m->log_term);
-	mpw_bin(&b, m->config);
-	mpw_uint(&b, meta_sum(m->log_index, m->log_term, m->config));
+	install_meta_write(&b, m->log_index, m->log_term, m->config);
 	(void)unlink(path_of(d, "install-meta", path, sizeof(path)));
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd >= 0 && !b.failed && write(fd, b.data, b.len) == (ssize_t)b.len && fsync(fd) == 0)
@@ -401,33 +369,16 @@ struct interrupted {
 };
 
 static enum tv_err
-parse_meta(struct rd *r, struct interrupted *t)
-{
-	uint32_t fields = mpr_array(r);		/* 3: of a version without the checksum */
-	struct span c;
-
-	t->index = mpr_uint(r, UINT64_MAX);
-	t->term = mpr_uint(r, UINT64_MAX);
-	c = mpr_bytes(r, META_BYTES_MAX);
-	if ((fields != 3 && fields != 4) || (fields == 4 && mpr_uint(r, UINT64_MAX) != meta_sum(t->index, t->term, c)))
-		rd_fail(r, TV_ECORRUPT);
-	return rd_end(r) == TV_OK ? raft_config_read(c, &t->config) : TV_ECORRUPT;
-}
-
-static enum tv_err
 read_meta(struct raftd *d, struct interrupted *t)
 {
-	uint8_t *bytes = malloc(META_BYTES_MAX);
+	uint8_t *bytes = malloc(INSTALL_META_BYTES_MAX);
 	char path[512];
 	int fd = open(path_of(d, "install-meta", path, sizeof(path)), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	enum tv_err err = fd >= 0 ? TV_ECORRUPT : TV_ENOENT;
 	ssize_t n;
 
-	if (fd >= 0 && bytes != NULL && (n = read(fd, bytes, META_BYTES_MAX)) > 0) {
-		struct rd r = rd_over(bytes, (size_t)n);
-
-		err = parse_meta(&r, t);
-	}
+	if (fd >= 0 && bytes != NULL && (n = read(fd, bytes, INSTALL_META_BYTES_MAX)) > 0)
+		err = install_meta_read(span_of(bytes, (size_t)n), &t->index, &t->term, &t->config);
 	if (fd >= 0)
 		(void)close(fd);
 	free(bytes);
@@ -575,7 +526,7 @@ snapshot_recv_new(struct raftd *d)
 	}
 	s->d = d;
 	s->fd = -1;
-	buf_init(&s->config, META_BYTES_MAX);
+	buf_init(&s->config, INSTALL_META_BYTES_MAX);
 	return s;
 }
 

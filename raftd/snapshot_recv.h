@@ -22,7 +22,5 @@ bool snapshot_recv_tidy(struct snapshot_recv *s);
  * leader sends it again; an error means that state or log could not be written, with a sentence.
  */
 enum tv_err snapshot_recv_recover(struct raftd *d, char *errbuf, size_t cap);
-/* First 8 bytes of a BLAKE2b hash as messages carry them. */
-uint64_t snapshot_sum(const uint8_t *hash);
 
 #endif

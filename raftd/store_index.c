@@ -88,7 +88,7 @@ append(struct log_store *s, uint64_t first, uint32_t count, const DB_LSN *at)
 	const struct log_place *p = s->place_count > 0 ? &s->places[s->place_count - 1] : NULL;
 	int ret = 0;
 
-	if (first != store_next_index(s))
+	if (first != store_next_index(s) || first > UINT64_MAX - count)
 		return EINVAL;
 	if (p == NULL || first != s->place_next || at->file != p->file || at->offset - p->offset >= PLACE_BYTES)
 		ret = push_place(s, first, at);
@@ -146,6 +146,8 @@ cut_front(struct log_store *s)
 static int
 apply_position(struct log_store *s, const struct log_frame *f)
 {
+	if (f->cut == UINT64_MAX)
+		return EINVAL;			/* there would be no next index */
 	if (f->reset) {
 		forget_entries(s);
 		s->cut = f->cut;

@@ -112,6 +112,13 @@ enum tv_err store_walk(struct log_store *s, uint64_t first, uint64_t last,
     enum tv_err (*fn)(void *ctx, const struct raft_entry *e), void *ctx, uint64_t *bad);
 
 /* -- store_replay.c: from the files to struct log_store -- */
+struct log_replay {
+	struct log_store *s;
+	bool known;			/* a STATE was seen */
+	DB_LSN at;			/* of the newest record that was read; offset 0: none yet */
+};
+/* Takes the next record, which stands at p->at.  0, ENOMEM, or EINVAL: it cannot be. */
+int store_replay_record(struct log_replay *p, struct span record);
 /*
  * Reads every record there is.  *fresh: there is none, and none is missing.  TV_ECORRUPT with a sentence.  Nothing is
  * written.

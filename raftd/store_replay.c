@@ -92,17 +92,12 @@ store_files_check(const char *dir, char *errbuf, size_t cap)
 
 /* -- records -- */
 
-struct replay {
-	struct log_store *s;
-	bool known;			/* a STATE was seen */
-	DB_LSN at;			/* of the newest record that was read; offset 0: none yet */
-};
-
 /* The first STATE: all that it says is taken for granted. */
 static int
 adopt_state(struct log_store *s, const struct log_frame *f)
 {
-	if ((s->seq != 0 && f->seq != s->seq) || (s->last != 0 && f->last != s->last))
+	if ((s->seq != 0 && f->seq != s->seq) || (s->last != 0 && f->last != s->last) || f->last == UINT64_MAX ||
+	    f->cut == UINT64_MAX)
 		return EINVAL;
 	s->seq = f->seq;
 	s->term = f->term;
@@ -138,8 +133,8 @@ note_entries(struct log_store *s, struct log_frame *f, const DB_LSN *at)
 	return store_index_apply(s, &only, at);
 }
 
-static int
-replay_record(struct replay *p, const DBT *data)
+int
+store_replay_record(struct log_replay *p, struct span record)
 {
 	struct log_store *s = p->s;
 	struct log_frame f;
@@ -147,7 +142,7 @@ replay_record(struct replay *p, const DBT *data)
 
 	if (ret != 0)
 		return ret;
-	if (store_frame_read(span_of(data->data, data->size), &f) != TV_OK)
+	if (store_frame_read(record, &f) != TV_OK)
 		return EINVAL;
 	if (p->known)
 		return store_index_apply(s, &f, &p->at);
@@ -158,7 +153,7 @@ replay_record(struct replay *p, const DBT *data)
 }
 
 static void
-tell_damage(const struct replay *p, char *errbuf, size_t cap)
+tell_damage(const struct log_replay *p, char *errbuf, size_t cap)
 {
 	const struct log_store *s = p->s;
 
@@ -186,7 +181,7 @@ newest_record(DB_LOGC *c, DB_LSN *out)
  * which the cursor passes over once, but not that of a second file with nothing else in it.
  */
 static int
-read_all(struct replay *p, DB_LOGC *c, uint32_t first_file)
+read_all(struct log_replay *p, DB_LOGC *c, uint32_t first_file)
 {
 	DB_LSN at = { .file = first_file, .offset = 0 }, newest = { 0, 0 };
 	DBT data = { 0 };
@@ -199,7 +194,7 @@ read_all(struct replay *p, DB_LOGC *c, uint32_t first_file)
 		if (ret != 0 || at.offset == 0)
 			continue;
 		p->at = at;
-		ret = replay_record(p, &data);
+		ret = store_replay_record(p, span_of(data.data, data.size));
 	}
 	if (ret != DB_NOTFOUND || p->at.offset == 0)
 		return ret == DB_NOTFOUND ? 0 : ret;
@@ -221,7 +216,7 @@ check_coverage(const struct log_store *s, char *errbuf, size_t cap)
 enum tv_err
 store_replay(struct log_store *s, bool *fresh, char *errbuf, size_t cap)
 {
-	struct replay p = { .s = s };
+	struct log_replay p = { .s = s };
 	struct range r;
 	bool old_form;
 	DB_LOGC *c;

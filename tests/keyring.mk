@@ -11,3 +11,8 @@ tests_unit_check_standing_LDADD = rpcd/librpcroute.a common/libtvrt.a $(UNIT_LIB
 tests_unit_check_linkkeys_SOURCES = tests/unit/check_linkkeys.c
 tests_unit_check_linkkeys_LDADD = rpcd/librpcroute.a common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) $(SODIUM_LIBS)
 endif
+
+# The files of the key ring.
+FUZZ_REPLAYS += tests/fuzz/replay_keyring
+tests_fuzz_replay_keyring_SOURCES = tests/fuzz/fuzz_keyring.c tests/fuzz/replay.c
+tests_fuzz_replay_keyring_LDADD = gossipd/libgossipshell.a common/libtvrt.a $(GOSSIPCORE_LIBS)

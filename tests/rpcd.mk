@@ -100,3 +100,9 @@ TESTS += tests/unit/check_head
 tests_unit_check_head_SOURCES = tests/unit/check_head.c rpcd/head.c
 tests_unit_check_head_LDADD = $(UNIT_LIBS) $(MHD_LIBS)
 endif
+
+# checks.json
+FUZZ_REPLAYS += tests/fuzz/replay_checks
+tests_fuzz_replay_checks_SOURCES = tests/fuzz/fuzz_checks.c tests/fuzz/replay.c
+tests_fuzz_replay_checks_LDADD = rpcd/librpcagent.a common/libtvjson.a common/libtvrt.a common/libtvcore.a $(EV_LIBS) \
+	$(JANSSON_LIBS) $(SODIUM_LIBS)

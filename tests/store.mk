@@ -47,3 +47,11 @@ tests_fuzz_replay_state_LDADD = raftd/libfsm.a raftd/libraftstore.a $(STORE_LIBS
 FUZZ_REPLAYS += tests/fuzz/replay_archive
 tests_fuzz_replay_archive_SOURCES = tests/fuzz/fuzz_archive.c tests/fuzz/replay.c
 tests_fuzz_replay_archive_LDADD = raftd/libfsm.a raftd/libraftstore.a $(STORE_LIBS)
+
+# Recovery of the Raft log; what is said about snapshots.
+FUZZ_REPLAYS += tests/fuzz/replay_raftlog tests/fuzz/replay_snapmeta
+tests_fuzz_replay_raftlog_SOURCES = tests/fuzz/fuzz_raftlog.c tests/fuzz/replay.c
+tests_fuzz_replay_raftlog_LDADD = raftd/libraftstore.a raftd/libraftcore.a $(STORE_LIBS)
+tests_fuzz_replay_snapmeta_SOURCES = tests/fuzz/fuzz_snapmeta.c ctl/snapfacts.c tests/fuzz/replay.c
+tests_fuzz_replay_snapmeta_LDADD = raftd/libraftshell.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a \
+	$(STORE_LIBS) $(JANSSON_LIBS)

@@ -46,6 +46,10 @@ struct checks {
 enum tv_err checks_save(struct checks *c, bool durable);
 /* Renames a file that makes no sense, so that somebody can look at it. */
 void checks_set_aside(const struct checks *c);
+/* What the file says, as JSON; and back, into an empty table: TV_EFORMAT, nothing is taken.  Entries that make no
+ * sense are left out. */
+void checks_print(const struct checks *c, struct buf *out);
+enum tv_err checks_parse(struct checks *c, struct span text);
 /* Fills an empty table from the file.  TV_ENOENT: there is none. */
 enum tv_err checks_load(struct checks *c);
 

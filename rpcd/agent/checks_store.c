@@ -34,8 +34,8 @@ static const struct schema stored_check_schema = {
 	sizeof(struct stored_check)
 };
 
-static void
-table_json(const struct checks *c, struct buf *out)
+void
+checks_print(const struct checks *c, struct buf *out)
 {
 	bool first = true;
 
@@ -96,7 +96,7 @@ checks_save(struct checks *c, bool durable)
 	char temp[PATH_MAX];
 	enum tv_err err = TV_ESYS;
 
-	table_json(c, &compact);
+	checks_print(c, &compact);
 	json_pretty(buf_span(&compact), &text);
 	int n = snprintf(temp, sizeof(temp), "%s.new", c->conf.path);
 	int fd = n < 0 || (size_t)n >= sizeof(temp) ? -1 :
@@ -182,19 +182,13 @@ take_one(struct checks *c, json_t *v)
 }
 
 enum tv_err
-checks_load(struct checks *c)
+checks_parse(struct checks *c, struct span text)
 {
-	struct buf text = BUF_INIT(FILE_BYTES_MAX);
-	enum tv_err err = read_file(c->conf.path, &text);
 	char why[256];
-	json_t *list = NULL, *v;
+	json_t *list = json_first_value(text, why, sizeof(why)), *v;
+	enum tv_err err = json_is_array(list) ? TV_OK : TV_EFORMAT;
 	size_t i;
 
-	if (err == TV_OK) {
-		list = json_first_value(buf_span(&text), why, sizeof(why));
-		if (!json_is_array(list))
-			err = TV_EFORMAT;
-	}
 	if (err == TV_OK) {
 		json_array_foreach(list, i, v) {
 			if (take_one(c, v) != TV_OK)
@@ -202,6 +196,17 @@ checks_load(struct checks *c)
 		}
 	}
 	json_decref(list);
+	return err;
+}
+
+enum tv_err
+checks_load(struct checks *c)
+{
+	struct buf text = BUF_INIT(FILE_BYTES_MAX);
+	enum tv_err err = read_file(c->conf.path, &text);
+
+	if (err == TV_OK)
+		err = checks_parse(c, buf_span(&text));
 	buf_done(&text);
 	return err;
 }

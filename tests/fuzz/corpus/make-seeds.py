@@ -415,3 +415,84 @@ seed("archive", "twice", b"\x01" + tar([(b"meta.json", b"{}", 2)] * 2))
 seed("archive", "path", b"\x01" + tar([(b"../meta.json", b"{}", 2)]))
 seed("archive", "large", b"\x01" + tar([(b"state.bin", b"", 1 << 32)]))
 seed("archive", "foreign", b"\x01" + tar([(b"state.bin", bytes(300), 300)]))
+
+# the key ring's files
+K32, K24, K16 = ("QUFB" * 10 + "QUE=", "QUFB" * 8, "QUFBQUFBQUFBQUFBQUFBQQ==")
+seed("keyring", "one", ('["%s"]' % K32).encode())
+seed("keyring", "three", ('[\n  "%s",\n  "%s",\n  "%s"\n]\n' % (K32, K24, K16)).encode())
+seed("keyring", "none", b"[]")
+seed("keyring", "open", b'["')
+seed("keyring", "twice", ('["%s","%s"]' % (K16, K16)).encode())
+seed("keyring", "after", ('["%s"] x' % K16).encode())
+seed("keyring", "seen", b"# Ids of the keys that this node has held.\n" + b"".join(b"%016x\n" % i for i in range(70)))
+
+# checks.json
+CHECK = {"CheckID": "web", "Name": "the web", "Notes": "n", "Output": "ok", "Status": "passing", "ServiceID": "web1",
+         "TTL": "10s", "DeregisterCriticalServiceAfter": "1m0s"}
+seed("checks", "one", json.dumps([CHECK]).encode())
+seed("checks", "states", json.dumps([dict(CHECK, CheckID=s, Status=s) for s in ("passing", "warning", "critical")]).encode())
+seed("checks", "twice", json.dumps([CHECK, CHECK]).encode())
+seed("checks", "wrong", json.dumps([dict(CHECK, Status="fine"), dict(CHECK, CheckID=""), dict(CHECK, TTL=-1), 7, None]).encode())
+seed("checks", "text", json.dumps([dict(CHECK, Name="\u0000\ud83d\ude00\"\\\n", Output="x" * 300)]).encode())
+seed("checks", "many", json.dumps([dict(CHECK, CheckID=str(i)) for i in range(40)]).encode())
+seed("checks", "no-list", b"{}")
+seed("checks", "nested", b"[" * 200 + b"]" * 200)
+
+# records of the Raft log; fuzz_raftlog.c puts magic, checksum and number right
+UUID = b"4e36aa90-0000-4000-8000-000000000001"
+
+
+def log_record(what, seq, kind, body):
+    record = b"TVL1" + bytes(4) + struct.pack(">QB", seq, kind) + body
+    return struct.pack(">BH", what, len(record)) + record
+
+
+def log_state(seq, last, cut, snap=0, what=6):
+    return log_record(what, seq, 1, struct.pack(">QQB", 3, 9, 36) + UUID + b"\x24" + UUID +
+                      struct.pack(">QQQQQ", 1, last, cut, snap, 1 if snap else 0))
+
+
+def log_batch(first, sizes, truncate=None, hard=False, what=6):
+    flags = (1 if hard else 0) | (4 if truncate else 0)
+    body = bytes([flags]) + (struct.pack(">QQ", 4, 9) if hard else b"") + (struct.pack(">Q", truncate) if truncate else b"")
+    body += struct.pack(">QI", first, len(sizes))
+    return log_record(what, 0, 2, body + b"".join(struct.pack(">QBI", 4, 1, n) + b"x" * n for n in sizes))
+
+
+def log_position(reset, cut, snap):
+    return log_record(6, 0, 3, struct.pack(">BQQQ", reset, cut, snap, 3))
+
+
+seed("raftlog", "life", log_state(1, 0, 0) + log_batch(1, [5, 0, 9], hard=True) + log_batch(4, [1]) + log_position(0, 2, 2) +
+     log_batch(5, [3, 3]) + log_state(0, 6, 2, 2, what=7) + log_batch(7, [2], what=6))
+seed("raftlog", "cut-tail", log_state(1, 0, 0) + log_batch(1, [1] * 9) + log_batch(5, [2, 2], truncate=5) +
+     log_batch(0, [], truncate=1) + log_batch(1, [4]))
+seed("raftlog", "reset", log_state(1, 9, 3, 3) + log_batch(10, [1]) + log_position(1, 50, 50) + log_batch(51, [1, 1]) +
+     log_record(6, 0, 4, b"\x24" + UUID + struct.pack(">Q", 2)))
+seed("raftlog", "middle", log_batch(100, [1, 2]) + log_batch(102, [3]) + log_state(3, 102, 99))
+seed("raftlog", "largest", log_state(1, 0, 0) + log_position(1, (1 << 64) - 3, 5) + log_batch((1 << 64) - 2, [1, 1, 1]))
+seed("raftlog", "state-largest", log_state(1, (1 << 64) - 1, (1 << 64) - 2) + log_batch(0, []) + log_batch(1, [1]))
+seed("raftlog", "torn", log_state(1, 0, 0)[:40])
+seed("raftlog", "wrong-sum", log_state(1, 0, 0, what=0))
+
+# what is said about snapshots
+seed("snapmeta", "install-empty", b"\x00\x93\x07\x01\xc4\x00")
+seed("snapmeta", "install-sum", b"\x00\x94\x07\x01\xc4\x00\xcf" + bytes(8))
+
+
+def snap(records, count=None):
+    body = b"TVSNAP1\n" + struct.pack(">IQQ", 1, 7, 2)
+    body += b"".join(struct.pack(">II", len(k), len(v)) + k + v for k, v in records)
+    return b"\x01" + body + bytes(8) + struct.pack(">Q", len(records) if count is None else count) + bytes(32)
+
+
+seed("snapmeta", "stream-empty", snap([]))
+seed("snapmeta", "stream-records", snap([(b"\x01a", b"b" * 20), (b"\x02", b"")]))
+seed("snapmeta", "stream-count", snap([(b"\x01a", b"b")], 2))
+seed("snapmeta", "stream-length", b"\x01TVSNAP1\n" + struct.pack(">IQQ", 1, 7, 2) + b"\xff" * 8 + bytes(60))
+seed("snapmeta", "stream-newer", b"\x01TVSNAP1\n" + struct.pack(">IQQ", 2, 7, 2) + bytes(60))
+seed("snapmeta", "position", b"\x02" + bytes([1]) + bytes(200))
+seed("snapmeta", "json", b"\x03" + json.dumps({"Version": 1, "ID": "2-7-1", "Index": 7, "Term": 2, "Peers": "", "Size": 9,
+     "Configuration": {"Servers": [{"Suffrage": 0, "ID": "x", "Address": "127.0.0.1:8300"}]}}).encode())
+seed("snapmeta", "json-broken", b"\x03{")
+seed("snapmeta", "json-none", b"\x03")
