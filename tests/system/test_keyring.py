@@ -323,8 +323,8 @@ def broken_files():
         with open(path) as f:
             good = f.read()
         assert os.stat(path).st_mode & 0o777 == 0o600 and json.loads(good)
+        client.stop("gossipd")
         for bad in ("", "[", '["x"]', good[:-3], good + "x", good.replace("[", '["AAAA",'), "{}"):
-            client.stop("gossipd")
             with open(path, "w") as f:
                 f.write(bad)
             client.start("gossipd")
