@@ -238,9 +238,9 @@ join_error(const struct engine *e, enum tv_err err, char *text, size_t cap)
 	else if (err == TV_EINVAL)
 		snprintf(text, cap, "gossipd may not connect to that port: name it in peer_ports in gossipd.conf");
 	else if (err == TV_EAUTH)
-		snprintf(text, cap, "authentication failed: the keys of this node (primary %s) are not those of that cluster. Take "
-		    "its key from a member (clusterctl keyring export there), make it the first line of %s and restart gossipd "
-		    "here", id, e->cluster->cluster_key);
+		snprintf(text, cap, "authentication failed: the keys of this node (primary %s) are not those of that "
+		    "cluster. Take its key from a member (clusterctl keyring export there), make it the first line of "
+		    "%s and restart gossipd here", id, e->cluster->cluster_key);
 	else
 		snprintf(text, cap, "%s", tv_strerror(err));
 }
@@ -250,8 +250,8 @@ name_taken(const struct engine *e, const struct gaddr *rival, char *text, size_t
 {
 	char addr[NET_TEXT_BYTES];
 
-	snprintf(text, cap, "another node there goes by the name of this one, %s, at %s: the members vote on whose it is, and the "
-	    "loser stops. Give one of the two another node_name in cluster.conf, and a data directory of its own",
+	snprintf(text, cap, "another node there goes by the name of this one, %s, at %s: the members vote on whose it is, "
+	    "and the loser stops. Give one of the two another node_name in cluster.conf, and a data directory of its own",
 	    e->cluster->node_name, net_text(rival, addr));
 }
 
