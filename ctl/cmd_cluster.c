@@ -69,7 +69,8 @@ static int
 not_caught_up(const struct catch_up *c, double seconds)
 {
 	fprintf(stderr, "clusterctl: join: not caught up after %.0f s (index %llu of %llu)%s%s; it goes on in the "
-	    "background, look with: clusterctl info raft\n", seconds, c->index, c->of, c->why[0] != '\0' ? ": " : "", c->why);
+	    "background, look with: clusterctl info raft\n", seconds, c->index, c->of,
+	    c->why[0] != '\0' ? ": " : "", c->why);
 	return 1;
 }
 

@@ -250,8 +250,9 @@ name_taken(const struct engine *e, const struct gaddr *rival, char *text, size_t
 {
 	char addr[NET_TEXT_BYTES];
 
-	snprintf(text, cap, "another node there goes by the name of this one, %s, at %s: the members vote on whose it is, "
-	    "and the loser stops. Give one of the two another node_name in cluster.conf, and a data directory of its own",
+	snprintf(text, cap, "another node there goes by the name of this one, %s, at %s: the members vote on "
+	    "whose it is, and the loser stops. Give one of the two another node_name in cluster.conf, and a data "
+	    "directory of its own",
 	    e->cluster->node_name, net_text(rival, addr));
 }
 
