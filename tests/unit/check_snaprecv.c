@@ -7,6 +7,7 @@
 
 #include "raftd/diskspace.h"
 #include "raftd/engine.h"
+#include "raftd/installmeta.h"
 #include "raftd/snapshot_recv.h"
 #include "raftd/worker.h"
 #include "tests/unit/scratch.h"
