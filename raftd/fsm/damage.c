@@ -42,12 +42,15 @@ fsm_found_damaged(struct fsm *f, const char *why)
 void
 fsm_trouble_text(const struct fsm *f, char *dst, size_t cap)
 {
+	/* A page that its file does not have, as when it was cut, is damage that Berkeley DB says nothing of. */
+	bool damaged = fsm_trouble(f) == TV_ECORRUPT;
+	const char *what = f->env->message[0] == '\0' && damaged ? "a page of the state is not in its file" : f->env->message;
 	char path[4096];
 	int fd;
 
-	snprintf(dst, cap, "%s%s", f->env->message, f->env->message[0] == '\0' ? "" :
-	    f->env->damaged ? "; the next start rebuilds the state" : "; stopping: the next start recovers it");
-	if (!f->env->damaged || f->displaced)	/* another one is in its place already */
+	snprintf(dst, cap, "%s%s", what, what[0] == '\0' ? "" :
+	    damaged ? "; the next start rebuilds the state" : "; stopping: the next start recovers it");
+	if (!damaged || f->displaced)	/* another one is in its place already */
 		return;
 	restore_path(path, sizeof(path), f->dir, "/" DAMAGED);
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
