@@ -31,8 +31,10 @@ request_log(const struct request *r)
 		return;
 	if (r->answered)
 		snprintf(status, sizeof(status), "%u", r->answer.status);
-	log_safe(span_str(r->head.method), method, sizeof(method));
-	log_safe(shown(r->head.target), path, sizeof(path));
+	/* Refused before anything of it was believed: not even the method is known. */
+	bool read = r->head.target.len > 0;
+	log_safe(span_str(read ? r->head.method : "-"), method, sizeof(method));
+	log_safe(read ? shown(r->head.target) : span_str("-"), path, sizeof(path));
 	log_debug("http", "%s %s %s %" PRId64 " us %s", method, path, status,
 	    r->begun.ns == 0 ? 0 : mono_sub(clock_mono(), r->begun).ns / 1000,
 	    r->head.on_socket ? "rpcd.sock" : r->head.client_ip == NULL ? "-" : r->head.client_ip);

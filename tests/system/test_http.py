@@ -271,6 +271,8 @@ def lines_of_requests():
         reads = told(r"GET /v1/kv/line/a 200 (\d+) us " + client)
         assert len(reads) == 3 and all(int(us) > 0 for us in reads), reads
         assert len(told(r"GET /v1/txn 404 \d+ us rpcd\.sock")) == 1, n.log("rpcd")
+        talk(n, b"GET /v1/kv/line/bad HTTP/1.1\r\nHost: x\r\nX : y\r\n\r\n")
+        assert len(told(r"- - 400 0 us " + client)) == 1, n.log("rpcd")
         assert "s3cret" not in n.log("rpcd")
         assert "line/" not in quiet.log("rpcd")
 
