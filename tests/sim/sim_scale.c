@@ -308,6 +308,21 @@ stress_until(struct run *r, struct stress *x, struct mono end)
 	}
 }
 
+#define PLAIN_SWIM (SWIM_WITHOUT_AWARENESS | SWIM_WITHOUT_DYNAMIC | SWIM_WITHOUT_BUDDY | SWIM_WITHOUT_STALL)
+
+/* False positives: none with all that gossipd does, few with Lifeguard alone, and without both there must be some. */
+static const char *
+judge_lifeguard(const struct run *r, const struct world_deaths *d, unsigned starved)
+{
+	if (r->without == 0 && d->of_healthy > 0)
+		return "a healthy member was shown as failed";
+	if (r->without == SWIM_WITHOUT_STALL && d->of_healthy > starved + 3)
+		return "more healthy members were shown as failed than members were starved, and three";
+	if (r->without == PLAIN_SWIM && r->weak > 0 && d->of_healthy == 0)
+		return "plain SWIM took no healthy member for failed: nobody is starved, and the other runs prove nothing";
+	return NULL;
+}
+
 /* Some members are starved over and over, and healthy ones die meanwhile (S123). */
 static void
 scenario_lifeguard(struct run *r)
@@ -327,6 +342,7 @@ scenario_lifeguard(struct run *r)
 	    " suspected=%" PRIu64 " weak_shown_failed=%" PRIu64 " deaths=%u latency_s=%.2f", r->weak, r->without,
 	    d.of_healthy, d.of_healthy_at_healthy, d.declared_healthy, d.declared_healthy_by_healthy,
 	    d.suspected_healthy, d.of_weak_at_healthy, x.noticed, x.noticed > 0 ? x.latency / x.noticed : -1);
+	r->failed = judge_lifeguard(r, &d, x.weak);
 	if (x.killed > x.noticed + 1 || x.noticed == 0)
 		r->failed = "true deaths are not noticed";
 }
@@ -440,6 +456,7 @@ static const struct {
 	{ "deaf", scenario_deaf, 0.01, 100 },
 };
 #define SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
+#define LIFEGUARD 3			/* its place */
 
 /* -- runs ------------------------------------------------------------------------ */
 
@@ -484,10 +501,14 @@ usage(void)
 static unsigned
 play_all(void)
 {
+	static const unsigned less[] = { SWIM_WITHOUT_STALL, PLAIN_SWIM };
 	unsigned failures = 0;
 
 	for (size_t i = 0; i < SCENARIOS; i++)
 		failures += play(&(struct choice){ .scenario = i, .seed = 1, .members = scenarios[i].small, .weak = 10 });
+	for (unsigned i = 0; i < sizeof(less) / sizeof(less[0]); i++)
+		failures += play(&(struct choice){ .scenario = LIFEGUARD, .seed = 1, .members = scenarios[LIFEGUARD].small,
+		    .weak = 10, .without = less[i] });
 	return failures;
 }
 

@@ -84,6 +84,28 @@ run_seed(uint64_t seed, bool verbose, struct sums *t)
 	return ok;
 }
 
+/* Half of what the usual run covers, with 150 SEEDS: less of it must not pass. */
+static bool
+enough(const struct sums *t)
+{
+	const struct { const char *what; uint64_t have, least; } floors[] = {
+		{ "requests of clients", t->requests, 23000 }, { "writes", t->writes, 32000 }, { "crashes", t->crashes, 450 },
+		{ "crashes during a recovery", t->recoveries, 30 }, { "crashes for EIO", t->errors, 20 },
+		{ "snapshots installed", t->installs, 65 }, { "calls of the disks", t->calls, 210000 },
+	};
+	bool ok = true;
+
+	for (size_t i = 0; i < sizeof(floors) / sizeof(floors[0]); i++) {
+		uint64_t least = floors[i].least * SEEDS / 150;
+
+		if (floors[i].have >= least)
+			continue;
+		printf("FAIL only %" PRIu64 " %s, and %" PRIu64 " are the least\n", floors[i].have, floors[i].what, least);
+		ok = false;
+	}
+	return ok;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -117,5 +139,7 @@ main(int argc, char **argv)
 	printf("%" PRIu64 " runs: %" PRIu64 " steps, %" PRIu64 " requests of clients, %" PRIu64 " writes, %" PRIu64 " crashes (%"
 	    PRIu64 " of them during a recovery, %" PRIu64 " for EIO), %" PRIu64 " snapshots installed, %" PRIu64 " calls of the disks\n", t.runs,
 	    t.steps, t.requests, t.writes, t.crashes + t.recoveries, t.recoveries, t.errors, t.installs, t.calls);
+	if (ok && count == 0)
+		ok = enough(&t);
 	return ok ? 0 : 1;
 }

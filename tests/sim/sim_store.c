@@ -115,6 +115,26 @@ read_options(int argc, char **argv, struct wish *w)
 	return optind == argc;
 }
 
+/* Half of what the usual run covers, with 25 times SEEDS: less of it must not pass. */
+static bool
+enough(const struct totals *t)
+{
+	const struct { const char *what; unsigned long have, least; } floors[] = {
+		{ "steps", t->steps, 5000 }, { "calls of the disk", t->calls, 380000 }, { "failed calls", t->faults, 950 },
+		{ "crashes", t->futures, 28000 }, { "kills", t->kills, 4300 }, { "crashes during a recovery", t->nested, 11000 },
+		{ "snapshots", t->snapshots, 20 }, { "snapshots installed", t->installs, 20 },
+	};
+	bool ok = true;
+
+	for (size_t i = 0; i < sizeof(floors) / sizeof(floors[0]); i++) {
+		if (floors[i].have >= floors[i].least * SEEDS / 25)
+			continue;
+		printf("FAIL only %lu %s, and %lu are the least\n", floors[i].have, floors[i].what, floors[i].least * SEEDS / 25);
+		ok = false;
+	}
+	return ok;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -142,5 +162,7 @@ main(int argc, char **argv)
 	printf("%lu lives, %lu steps, %lu calls of the disk, %lu failed; %lu crashes (%lu of them kills), %lu during a recovery, "
 	    "%lu refused for a torn page; %lu snapshots, %lu installed\n", t.lives, t.steps, t.calls, t.faults, t.futures,
 	    t.kills, t.nested, t.refused, t.snapshots, t.installs);
+	if (ok && w.count == 0 && w.only == NULL && w.seed == 1)
+		ok = enough(&t);
 	return ok ? 0 : 1;
 }

@@ -11,6 +11,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 from cluster import CALM, Cluster, Writer, main, wait_for  # noqa: E402
 
 
+# Seconds, the median of ten: promised is a second or so, and a machine that has much else to do may take longer; the worst
+# one is bounded by wait_for's patience.  doc/testing.md says why.
+FAILOVER = 5.0
+
+
 def all_equal(nodes, prefix):
     def same():
         answers = [n.get("/v1/kv/%s/?recurse&stale" % prefix).body for n in nodes]
@@ -72,6 +77,7 @@ def test_leader_killed_ten_times():
             c.formed(servers)
         print("     leader lost to next acknowledged write: median %.0f ms, worst %.0f ms" %
               (statistics.median(gaps) * 1000, max(gaps) * 1000))
+        assert statistics.median(gaps) < FAILOVER, gaps
 
 
 def test_all_servers_killed_at_once():

@@ -73,7 +73,7 @@ def judge(window):
             part = shrink(ops)
             wrong.append("window %d, group %d: %s\nthe part that is wrong (%d of %d):\n  %s" % (
                 window.number, group, text.splitlines()[0], len(part), len(ops), "\n  ".join(map(repr, part))))
-    return window.number, wrong, undecided
+    return window.number, wrong, undecided, len(window.ops)
 
 
 def answered(node):
@@ -91,7 +91,7 @@ class Judge(threading.Thread):
         self.pool = concurrent.futures.ProcessPoolExecutor(1)
         self.pool.submit(os.getpid).result()        # started now: it shall have no threads and no pipes of ours
         self.history, self.nodes, self.report = history, [], report
-        self.halt, self.pending, self.judged, self.undecided = threading.Event(), [], 0, 0
+        self.halt, self.pending, self.judged, self.undecided, self.groups = threading.Event(), [], 0, 0, 0
         self.open, self.lasting, self.broken = [], {}, None
 
     def last_read(self, window, group):
@@ -131,12 +131,13 @@ class Judge(threading.Thread):
     def collect(self, timeout):
         for job in list(self.pending):
             try:
-                number, wrong, undecided = job.result(timeout)
+                number, wrong, undecided, groups = job.result(timeout)
             except concurrent.futures.TimeoutError:
                 return
             self.pending.remove(job)
             self.judged += 1
             self.undecided += undecided
+            self.groups += groups
             for text in wrong:
                 self.report("history", text)
 
