@@ -395,6 +395,71 @@ def recorded_cases():
             assert p.returncode == 0 and "7 passed" in p.stdout, p.stdout + p.stderr
 
 
+def key_line(path):
+    with open(path) as f:
+        return [line for line in f if not line.startswith("#")][0]
+
+
+def server_key_rotated():
+    """server.key is replaced on one server after the other, by the steps of operations.md, while clients write."""
+    with Cluster(net(10)) as c:
+        servers = c.servers(3, raftd=CALM)
+        client = c.client("c1", 9, servers[0])
+        nodes = servers + [client]
+        c.formed(servers)
+        new = os.path.join(c.dir, "new")
+        os.mkdir(new, 0o700)
+        servers[0].ctl("keygen", new)
+        old_key, old_pub = key_line(c.keys + "/server.key"), key_line(c.keys + "/server.pub")
+        new_key, new_pub = key_line(new + "/server.key"), key_line(new + "/server.pub")
+
+        def give(node, pub, *lines):
+            """Files of this node's own; restarts what reads them, and waits until all work together again."""
+            folder = os.path.join(node.dir, "keys")
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            for name, mode, text in (("server.key", 0o600, lines), ("server.pub", 0o644, [pub])):
+                with open(os.path.join(folder, name), "w") as f:
+                    f.writelines(text)
+                os.chmod(os.path.join(folder, name), mode)
+            node.set_common(server_pub=folder + "/server.pub", **({"server_key": folder + "/server.key"} if lines else {}))
+            which = ("raftd", "rpcd") if lines else ("rpcd",)
+            node.stop(*which)
+            node.start(*which)
+            node.up()
+            for n in nodes:
+                key = "%s/%s/%d" % (node.name, n.name, len(lines))
+                wait_for(n.name + " writes", lambda: n.kv_put(key, pub) is None)
+                for other in servers:
+                    wait_for(other.name + " has it", lambda: other.kv_get(key, "?stale") == pub.encode())
+
+        writer = Writer(nodes, pause=0.01)
+        writer.start()
+        for n in servers:                       # 1. all accept both
+            give(n, old_pub, old_key, new_key)
+        for n in servers:                       # 2. the new one is used
+            give(n, new_pub, new_key, old_key)
+        give(client, new_pub)
+        for n in servers:                       # 3. the old one goes
+            give(n, new_pub, new_key)
+        writer.stop()
+        assert len(writer.acked) > 100, len(writer.acked)
+        for n in nodes:
+            writer.check(n)
+        refused = "uses a key that is not in our ring"
+        assert not any(refused in n.log(d) for n in servers for d in ("raftd", "rpcd"))      # at no step
+        # Who has only the old half: a client trusts nobody here, a server is let in by nobody.
+        late = c.add("late", 10, server=False, retry_join=[servers[0].addr]).start()
+        wait_for("the late client has joined", lambda: late.members().get("n1") == ALIVE)
+        r = late.get("/v1/kv/c1/c1/0?stale", timeout=60)
+        assert r.status == 500, r
+        late.stop()                             # it would trust the next one, which holds the old half
+        thief = c.add("thief", 11, retry_join=[servers[0].addr]).start()
+        wait_for("the thief is refused", lambda: all(refused in n.log("raftd") for n in servers))
+        assert thief.running("raftd")
+        names = {s["Node"] for s in servers[0].get("/v1/operator/raft/configuration").json()["Servers"]}
+        assert names == {"n1", "n2", "n3"}, names
+
+
 if __name__ == "__main__":
     main(plaintext_to_encrypted, rotation_under_load, missed_rotation, wrong_key_at_first, mixed_primaries, broken_files,
-         two_datacenters, recorded_cases)
+         two_datacenters, recorded_cases, server_key_rotated)
