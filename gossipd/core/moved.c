@@ -138,11 +138,17 @@ tell(struct swim *s, const struct moved *c)
 static void
 take(struct swim *s, const struct moved *c)
 {
-	struct wire_alive a = { .incarnation = c->incarnation, .node = node_name(c->node),
+	/* A copy: the record's own name goes with what it said of itself before. */
+	struct span name = arena_copy(&s->out.arena, node_name(c->node));
+	struct wire_alive a = { .incarnation = c->incarnation, .node = name,
 		.addr = span_of(c->claimed.ip, c->claimed.len), .port = c->claimed.port,
 		.meta = span_of(c->meta, c->meta_len),
 		.vsn = span_of(c->vsn, c->vsn[VSN_PMAX] != 0 ? WIRE_VSN_BYTES : 0) };
 
+	if (name.len == 0) {
+		s->stats.no_memory++;
+		return;
+	}
 	tell(s, c);
 	swim_take_move(s, c->node, &a, &c->claimed);
 }
