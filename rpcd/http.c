@@ -102,17 +102,22 @@ http_lent_ready(struct exchange *x)
 	ev_feed_event(x->http->conf.loop, &x->conn->listener->io, EV_READ);
 }
 
-/* Readable while suspended: the client left, or it sends its next request already. */
+/*
+ * Readable while suspended: the client left, or it sends more.  Behind the body that is nothing which anybody will read;
+ * it is dropped, so that the end behind it is seen.
+ */
 static void
 on_gone(struct ev_loop *loop, ev_io *w, int events)
 {
 	struct exchange *x = w->data;
-	char byte;
-	ssize_t n = recv(w->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	bool complete = x->stage != EX_BODY;
+	char bytes[4096];
+	ssize_t n = recv(w->fd, bytes, complete ? sizeof(bytes) : 1, MSG_DONTWAIT | (complete ? 0 : MSG_PEEK));
 
 	(void)events;
 	if (n > 0) {
-		ev_io_stop(loop, w);	/* still there; the next request has to wait */
+		if (!complete)
+			ev_io_stop(loop, w);	/* still there */
 		return;
 	}
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))

@@ -93,6 +93,18 @@ FUZZ_REPLAYS += tests/fuzz/replay_http_conn
 tests_fuzz_replay_http_conn_SOURCES = tests/fuzz/fuzz_http_conn.c tests/fuzz/replay.c
 tests_fuzz_replay_http_conn_LDADD = rpcd/librpchttp.a common/libtvcore.a
 
+FUZZ_REPLAYS += tests/fuzz/replay_http_json
+tests_fuzz_replay_http_json_SOURCES = tests/fuzz/fuzz_http_json.c tests/fuzz/replay.c
+tests_fuzz_replay_http_json_LDADD = common/libtvjson.a common/libtvcore.a $(JANSSON_LIBS)
+
+# What each client has open.
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_clients
+TESTS += tests/unit/check_clients
+tests_unit_check_clients_SOURCES = tests/unit/check_clients.c rpcd/clients.c
+tests_unit_check_clients_LDADD = common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS)
+endif
+
 # The head of an answer, against libmicrohttpd's.
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_head

@@ -135,6 +135,13 @@ def test_streams_end_their_connection(n):
     for path in (b"/v1/snapshot", b"/v1/%73napshot", b"/v1/agent/monitor?loglevel=nonsense"):
         out = talk(n, b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n" + hidden, end=False)
         assert len(statuses(out)) == 1 and n.kv_get("s") is None, (path, out[:300])
+    # who leaves a live log has left, whatever was sent behind the request
+    for _ in range(5):
+        with connect(n) as s:
+            s.sendall(b"GET /v1/agent/monitor?loglevel=error HTTP/1.1\r\nHost: x\r\n\r\n" + hidden * 100)
+            assert statuses(s.recv(4096)) == [200]
+            s.sendall(hidden)
+    wait_for("they have left", lambda: int(n.stats("rpcd")["http_conns"]) == 1)
     for rest in (b"3\r\nabc\r\n0\r\n\r\n", b"3\nabc\n0\n\n", b"ffffffffffffffff1\r\n", b"0\r\n" + b"A: b\r\n" * 100 + b"\r\n"):
         out = talk(n, b"PUT /v1/snapshot HTTP/1.1\r\nHost: x\r\n" + CHUNKED + b"\r\n" + rest + hidden, end=False)
         assert 200 not in statuses(out) and len(statuses(out)) <= 1 and n.kv_get("s") is None, (rest, out[:300])
@@ -158,6 +165,60 @@ def test_chunks(n):
     out = talk(n, PUT + CHUNKED + b"\r\n3;a=\"b\"\r\nabc\r\n1\r\nd\r\n0;x\r\nContent-Length: 9\r\n\r\n" + b"GET /v1/kv/s?raw HTTP/1.1\r\nHost: x\r\n\r\n")
     assert statuses(out) == [200, 200] and out.endswith(b"abcd"), out
     n.delete("/v1/kv/s")
+
+
+def json_bodies(n):
+    """Nesting, names twice, numbers, surrogates, long strings, unknown fields (S185)."""
+    good = b'{"Node":"j","Address":"10.0.0.9"%s}'
+    cases = (
+        (b"[" * 10000 + b"]" * 10000, 400), (b'{"a":' * 10000 + b"1" + b"}" * 10000, 400),
+        (good % (b',"Service":{"Service":"x","Proxy":' + b"[" * 63 + b"]" * 63 + b"}"), 400),
+        (good % b',"Service":{"Service":"x","Port":99999999999999999999999999}', 400),
+        (good % b',"Service":{"Service":"x","Port":1e400}', 400), (good % b',"Service":{"Service":"x","Port":"1"}', 400),
+        (good % b',"NodeMeta":{"a":"\\ud800"}', 400), (good % b',"NodeMeta":{"a":"\\udc00x"}', 400),
+        (good % b',"NodeMeta":{"a":"\xff"}', 400), (b'{"Node":"j","Address":', 400), (b"\0" * 100, 400),
+        (good % (b',"NodeMeta":{"a":"' + b"x" * (2 << 20) + b'"}'), 413), (good % b',"Unknown":[{"a":1}]', 400),
+        (good % b',"Address":"10.0.0.10"', 200),
+    )
+    for body, status in cases:
+        answer = n.put("/v1/catalog/register", body)
+        assert answer.status == status, (body[:60], answer.status, answer.body[:200])
+    assert n.get("/v1/catalog/node/j").json()["Node"]["Address"] == "10.0.0.10"      # of two names the last, as Consul has it
+    assert n.put("/v1/catalog/deregister", b'{"Node":"j"}').status == 200
+
+
+def paths(n):
+    """The bytes of a key are those that were sent, or it is refused (S186)."""
+    def raw(method, path, body=b""):
+        out = talk(n, b"%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (method, path, len(body), body))
+        return statuses(out)[0], out.split(b"\r\n\r\n", 1)[1]
+    for sent, key in ((b"p/a%2Fb", "p/a/b"), (b"p/%252e%252e", "p/%2e%2e"), (b"p/a%2525b", "p/a%25b"), (b"p/a+b%20c", "p/a+b c"),
+                      (b"p/%C3%BC\xc3\xbc", "p/\u00fc\u00fc"), (b"p/a%3Fb", "p/a?b")):
+        assert raw(b"PUT", b"/v1/kv/" + sent, sent) == (200, b"true"), sent
+        assert n.get("/v1/kv/p?keys&recurse").json() == [key], (sent, n.get("/v1/kv/p?keys").body)
+        assert raw(b"GET", b"/v1/kv/" + sent + b"?raw") == (200, sent), sent
+        assert n.delete("/v1/kv/p?recurse").status == 200
+    # dot segments never reach a key, encoded or not; policy sees the path that is used
+    for sent in (b"/v1/kv/p/../x", b"/v1/kv/p/%2e%2e/x", b"/v1/kv/p/./x", b"/v1/kv//x", b"/v1/kv/%2e%2e/operator/keyring"):
+        assert raw(b"PUT", sent, b"1")[0] == 301, sent
+    for sent in (b"/v1/kv/a%00b", b"/v1/kv/a%", b"/v1/kv/a%zz", b"/v1/kv/a%0d%0ab", b"/v1/kv/", b"/v1/kv"):
+        assert raw(b"PUT", sent, b"1")[0] in (301, 400), sent
+    assert raw(b"PUT", b"/v1/kv/" + b"k" * 100000, b"1")[0] == 414
+    assert raw(b"PUT", b"/v1/kv/" + b"k" * 9000, b"1")[0] in (400, 413, 500)
+    assert n.get("/v1/kv/?keys").json() == ["ready"], n.get("/v1/kv/?keys").body
+
+
+def query_values(n):
+    """Waits, indexes and numbers at their ends (S187); filters that explode: check_filter, fuzz filter."""
+    index = n.get("/v1/kv/ready").index
+    for query in ("index=18446744073709551616", "index=-1", "index=+1", "index=0x1", "index=",
+                  "wait=99999999999999999999s", "wait=x&index=1", "wait=1&index=1"):
+        status = n.get("/v1/kv/ready?" + query).status
+        assert status == 400 or (query in ("index=",) and status == 200), (query, status)
+    # a wait that is not above zero is the default, as in Consul; of two values the first counts
+    for query in ("wait=-1s&index=1", "index=1&index=%d&wait=10m" % index, "wait=1000000000000000000ns&index=1", "wait=1ns&index=%d" % index,
+                  "index=18446744073709551615&wait=1ms"):
+        assert n.get("/v1/kv/ready?" + query).status == 200, query
 
 
 def trickle(n, start):
@@ -317,8 +378,9 @@ def all_of_it():
         n = c.servers(1, rpcd=LIMITS)[0]
         c.formed([n])
         wait_for("a write", lambda: n.put("/v1/kv/ready", b"1").body == b"true")
-        for test in (test_ambiguous_bodies, test_heads, test_streams_end_their_connection, test_chunks, test_trickling_requests, test_trickling_reader, test_upload_that_nobody_takes,
-                     test_trickling_upload, test_waiting_is_not_slow, test_silent_peers):
+        for test in (test_ambiguous_bodies, test_heads, test_streams_end_their_connection, test_chunks,
+                     json_bodies, paths, query_values, test_trickling_requests, test_trickling_reader,
+                     test_upload_that_nobody_takes, test_trickling_upload, test_waiting_is_not_slow, test_silent_peers):
             test(n)
             print("     " + test.__name__, flush=True)
 
@@ -377,6 +439,11 @@ def taken_places():
             s.close()
 
 
+def small_memory():
+    """AddressSanitizer keeps what was freed for a while, which would hide what is measured here."""
+    return {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1"}
+
+
 def rss(n, daemon):
     with open("/proc/%d/status" % n.pid(daemon)) as f:
         return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) * 1024
@@ -386,7 +453,7 @@ def flood_of_bodies():
     """Hundreds of bodies, each one byte short: memory is bounded by the budget, and others are served."""
     budget = 16 << 20
     limits = {"limits.http_max_conns_per_client": 1000, "limits.bodies_bytes_max": "16M"}
-    with Cluster("127.60.115") as c:
+    with Cluster("127.60.115", env=small_memory()) as c:
         n = c.servers(1, rpcd=limits)[0]
         c.formed([n])
         n.kv_put("ready", b"1")
@@ -416,7 +483,7 @@ def flood_of_bodies():
 def unknown_fields():
     """Blocking operations with megabytes that nobody knows keep what is known, in rpcd and in raftd; more than may be is refused."""
     big = b"x" * 1900000
-    with Cluster("127.60.116", keys=False) as c:
+    with Cluster("127.60.116", keys=False, env=small_memory()) as c:
         n = c.servers(1, raftd={"requests_bytes_max": "4M"}, rpcd={"limits.calls_bytes_max": "4M"})[0]
         c.formed([n])
         n.kv_put("u", b"1")
@@ -449,4 +516,40 @@ def unknown_fields():
         assert n.put("/v1/kv/after", b"1").body == b"true"
 
 
-main(all_of_it, large_catalog_entries, taken_places, flood_of_bodies, unknown_fields)
+def limits_reached():
+    """Small limits on what may be under way are reached, by HTTP and on raftd.sock, and others are served when they fall."""
+    raftd = {"requests_max": 16, "clients_max": 3}
+    with Cluster("127.60.117", keys=False) as c:
+        n = c.servers(1, raftd=raftd, rpcd={"limits.calls_pending_max": 16, "limits.http_max_conns": 100})[0]
+        c.formed([n])
+        n.kv_put("l", b"1")
+        index = n.get("/v1/kv/l").index
+        path = os.path.join(n.run, "raftd.sock")
+        for _ in range(3):
+            socks = [connect(n) for _ in range(60)]
+            for i, s in enumerate(socks):
+                s.sendall(b"GET /v1/kv/l%d?index=%d&wait=5m HTTP/1.1\r\nHost: x\r\n\r\n" % (i, index))
+            refused = wait_for("the rest is refused",
+                               lambda: len(r := select.select(socks, [], [], 0)[0]) >= 44 and r)
+            assert all(statuses(s.recv(65536)) == [503] for s in refused)
+            assert n.get("/v1/kv/l").status == 503 and int(n.stats("rpcd")["calls_under_way"]) == 16
+            assert int(n.stats("rpcd")["calls_refused"]) >= 45
+            for s in socks:
+                s.close()
+            wait_for("they have gone", lambda: n.get("/v1/kv/l").status == 200)
+        refused = int(n.stats("raftd")["requests_refused"])
+        with Conn(path) as one, Conn(path) as two:
+            third = socket.socket(socket.AF_UNIX)
+            third.settimeout(20)
+            third.connect(path)
+            assert third.recv(1) == b"", "a fourth channel"     # rpcd has the first
+            for i in range(1, 21):
+                for conn in (one, two):
+                    conn.send(MSG.OP, [1, "", 0, index, 60000, 0, "", ["r%d" % i, ""]], i)
+            answers = [conn.wait(lambda f: f.type == MSG.OP and f.id == 20, 20).body for conn in (one, two)]
+            assert all(a[0] != 0 and "too many requests" in a[1] for a in answers), answers
+            assert int(n.stats("raftd")["requests_refused"]) >= refused + 24
+        wait_for("they have gone", lambda: n.get("/v1/kv/l").status == 200 and n.stats("raftd")["requests_pending"] == "0")
+
+
+main(all_of_it, large_catalog_entries, taken_places, flood_of_bodies, unknown_fields, limits_reached)
