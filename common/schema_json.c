@@ -120,7 +120,8 @@ fill_duration(struct from_json *j, const struct schema_field *f, const json_t *v
 		if (duration_parse(text, out) == TV_OK)
 			return TV_OK;
 		duration_why(text, &why);
-		snprintf(j->errbuf, j->cap, "%s", buf_cstr(&why));
+		/* Longer than anybody would read: it does not repeat the text then. */
+		snprintf(j->errbuf, j->cap, "%s", why.failed ? "time: invalid duration" : buf_cstr(&why));
 		buf_done(&why);
 		return TV_EFORMAT;
 	}

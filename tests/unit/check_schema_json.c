@@ -138,6 +138,13 @@ START_TEST(wrong_types)
 		ck_assert_int_ne(read_into(&session_schema, 0, v[i].text, &s), TV_OK);
 		ck_assert_str_eq(why, v[i].why);
 	}
+	/* too long to be repeated: a sentence all the same */
+	char text[2000];
+	struct session long_one = { 0 };
+	snprintf(text, sizeof(text), "{\"LockDelay\":\"%01900d\"}", 0);
+	text[20] = 'x';
+	ck_assert_int_ne(read_into(&session_schema, 0, text, &long_one), TV_OK);
+	ck_assert_str_eq(why, "time: invalid duration");
 	struct service s = { 0 };
 	ck_assert_int_ne(read_into(&service_schema, 0, "{\"Port\":-1}", &s), TV_OK);
 	ck_assert_str_eq(why, "json: cannot unmarshal number -1 into Go value of type uint64");
