@@ -103,8 +103,8 @@ http_lent_ready(struct exchange *x)
 }
 
 /*
- * Readable while suspended: the client left, or it sends more.  Behind the body that is nothing which anybody will read;
- * it is dropped, so that the end behind it is seen.
+ * Readable while suspended: the client left, or it sends more.  Behind the body that is nothing which anybody will
+ * read; it is dropped, so that the end behind it is seen.
  */
 static void
 on_gone(struct ev_loop *loop, ev_io *w, int events)
