@@ -13,6 +13,7 @@
 #include <sodium.h>
 
 #include "common/assert.h"
+#include "raftd/installmeta.h"
 #include "raftd/snapshot_recv.h"
 #include "tests/sim/memfs.h"
 #include "tests/sim/raft_real.h"
