@@ -232,6 +232,14 @@ START_TEST(derived_values)
 }
 END_TEST
 
+/* No generator of ours keeps a state, which a copy of a virtual machine would have as well: numbers are the kernel's. */
+START_TEST(randomness_is_the_kernels)
+{
+	ck_assert_int_ge(sodium_init(), 0);
+	ck_assert_str_eq(randombytes_implementation_name(), "sysrandom");
+}
+END_TEST
+
 /* As keygen wrote it before the secret of the links was derived. */
 START_TEST(old_public_half)
 {
@@ -307,6 +315,7 @@ main(void)
 	tcase_add_test(t, client_needs_no_secret);
 	tcase_add_test(t, halves_must_match);
 	tcase_add_test(t, derived_values);
+	tcase_add_test(t, randomness_is_the_kernels);
 	tcase_add_test(t, old_public_half);
 	tcase_add_test(t, several_server_keys);
 	suite_add_tcase(s, t);
