@@ -120,8 +120,9 @@ fill_duration(struct from_json *j, const struct schema_field *f, const json_t *v
 		if (duration_parse(text, out) == TV_OK)
 			return TV_OK;
 		duration_why(text, &why);
-		/* Longer than anybody would read: it does not repeat the text then. */
-		snprintf(j->errbuf, j->cap, "%s", why.failed ? "time: invalid duration" : buf_cstr(&why));
+		/* Empty when it is longer than anybody would read: it does not repeat the text then. */
+		const char *reason = buf_cstr(&why);
+		snprintf(j->errbuf, j->cap, "%s", reason[0] == '\0' ? "time: invalid duration" : reason);
 		buf_done(&why);
 		return TV_EFORMAT;
 	}
