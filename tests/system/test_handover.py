@@ -227,7 +227,7 @@ def leader_with_frozen_raftd():
         under_way.join(60)
         assert got and got[0].status == 500 and "may have been applied" in got[0].text, got
         assert "raftd has not answered for 3 s" in leader.log("rpcd")
-        assert leader.stats("rpcd")["raftd"] == "away"
+        assert leader.stats("rpcd")["raftd"] == "silent"
         leader.signal(signal.SIGCONT, "raftd")
         wait_for("it is back", lambda: leader.stats("raft")["state"] in ("Follower", "Leader"))     # elected again, perhaps
         c.formed(servers)
