@@ -130,14 +130,18 @@ def comes_back(m, *daemons):
         wait_for("%s is back" % d, lambda: pid(m, d) not in (0, before) and m.show(d, "SubState")["SubState"] == "running")
 
 
+def bring_walls(m):
+    """Before any daemon starts behind them: who reads a script while it is written runs a part of it."""
+    with open(unitwalls.__file__) as source, open(SETS) as known:
+        m.write("/root/unitwalls.py", source.read())
+        m.write("/root/sets", known.read())
+
+
 class Walled:
-    """A daemon behind the walls of its unit, as they are on Debian 12."""
+    """A daemon behind the walls of its unit, as they are on Debian 12; see bring_walls()."""
 
     def __init__(self, m, daemon):
         self.m, self.daemon, self.path = m, daemon, "%s/%s-%s.log" % (m.lab.dir, m.name, daemon)
-        with open(unitwalls.__file__) as source, open(SETS) as known:
-            m.write("/root/unitwalls.py", source.read())
-            m.write("/root/sets", known.read())
         unit = m.ok("sh", "-c", "ls /usr/local/lib/systemd/system/%s.service" % daemon).strip()
         # A mount name space of its own, for its read-only paths.
         with open(self.path, "w") as log:
@@ -164,6 +168,8 @@ def test_walls_of_debian_12():
         server, client = (l.machine(a, init=("/usr/bin/sleep", "infinity")) for a in ("10.9.5.1", "10.9.5.2"))
         install(server, True)
         install(client, False, keys=server, retry_join=["10.9.5.1"])
+        bring_walls(server)
+        bring_walls(client)
         walled = [Walled(server, d) for d in DAEMONS] + [Walled(client, d) for d in ("gossipd", "rpcd")]
         for w in walled:
             wait_for("%s of %s runs" % (w.daemon, w.m.name), w.runs)
