@@ -293,11 +293,12 @@ moved_on_ack(struct swim *s, uint32_t seq)
 	}
 }
 
+/* Pings for others do not come back: whoever answers goes by their name.  Anybody can say that one did. */
 void
 moved_on_echo(struct swim *s, uint32_t seq)
 {
 	for (struct moved *c = s->moved; c != NULL; c = c->next)
-		c->echo = c->echo || c->former_seq == seq;
+		c->echo = c->echo || (is_ours(s, c) && c->former_seq == seq);
 }
 
 void

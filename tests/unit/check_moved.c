@@ -285,6 +285,48 @@ START_TEST(another_id_is_a_conflict_at_once)
 }
 END_TEST
 
+/* The number of the first ping to HOME in the last output. */
+static uint32_t
+ping_home(void)
+{
+	struct gaddr home = one_addr(HOME);
+	struct wire_ping ping;
+
+	for (size_t i = 0; i < o.out->send_count; i++)
+		for (unsigned k = 0; k < o.out->sends[i].part_count; k++) {
+			struct span p = o.out->sends[i].parts[k];
+
+			if (p.p[0] == WIRE_PING && gaddr_eq(&o.out->sends[i].to, &home) &&
+			    wire_get_ping(span_of(p.p + 1, p.len - 1), &o.arena, &ping) == TV_OK)
+				return ping.seq;
+		}
+	ck_abort_msg("HOME was not asked");
+}
+
+/*
+ * Whoever claims a name gets the ping after that to the former address, and so knows its number: a ping to us under it,
+ * as if it were ours, does not make the former address silent.
+ */
+START_TEST(a_forged_echo_takes_no_name)
+{
+	struct world w = { .answers = { HOME, AWAY } };
+	struct gaddr us = one_addr(1);
+	struct buf b = BUF_INIT(256);
+	uint32_t seq;
+
+	alive("a", 5, HOME, "1");
+	alive("a", 6, AWAY, "1");
+	seq = ping_home();
+	live(&w, MONO_MS(1));
+	wire_put_ping(&b, &(struct wire_ping){ .seq = seq, .node = span_str(SELF),
+	    .source_addr = span_of(us.ip, us.len), .source_port = us.port, .source_node = span_str(SELF) });
+	ck_assert_int_eq(one_message(&o, WIRE_PING, span_of(b.data + 1, b.len - 1)), TV_OK);
+	live(&w, MONO_S(6));
+	ck_assert(is_at("a", HOME) && w.conflict && !w.moved);
+	buf_done(&b);
+}
+END_TEST
+
 /* Claims are repeated by all who hear them: that asks nobody more often. */
 START_TEST(many_claims_one_check)
 {
@@ -372,6 +414,7 @@ main(void)
 	tcase_add_test(t, late_news_are_no_conflict);
 	tcase_add_test(t, a_pause_is_no_death);
 	tcase_add_test(t, another_id_is_a_conflict_at_once);
+	tcase_add_test(t, a_forged_echo_takes_no_name);
 	tcase_add_test(t, many_claims_one_check);
 	tcase_add_test(t, many_names);
 	tcase_add_test(u, we_moved);
