@@ -1,6 +1,7 @@
 /* Are the folders still there?  See folders.h. */
 #include "config.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,8 @@ file_missing(struct folders *f)
 	for (unsigned i = 0; i < KEEPS_MAX && f->opt.keeps != NULL && f->opt.keeps[i] != NULL; i++) {
 		bool there = fstatat(f->opt.hold->dir, f->opt.keeps[i], &st, AT_SYMLINK_NOFOLLOW) == 0;
 
+		if (!there && errno != ENOENT && errno != ENOTDIR)
+			continue;		/* nobody can tell now */
 		f->missing[i] = there || !f->kept[i] ? 0 : f->missing[i] + 1;
 		f->kept[i] = f->kept[i] || there;
 		if (f->missing[i] >= MISSING_LOOKS)
@@ -70,14 +73,17 @@ static void
 look_at_data(struct folders *f)
 {
 	char why[1024] = "", text[1200] = "";
-	const char *missing = NULL;
-	bool lost = !hold_check(f->opt.hold, why, sizeof(why)) || (missing = file_missing(f)) != NULL;
+	enum hold_state state = hold_check(f->opt.hold, why, sizeof(why));
+	const char *missing = state == HOLD_LOST ? NULL : file_missing(f);
+	bool lost = state == HOLD_LOST || missing != NULL;
 
 	if (missing != NULL)
 		snprintf(why, sizeof(why), "%s/%s is gone", f->opt.hold->path, missing);
 	if (lost)
 		snprintf(text, sizeof(text), "%.700s: it was removed or replaced while %s runs. %s", why, f->opt.name,
 		    f->opt.without != NULL ? f->opt.without : "");
+	else if (state == HOLD_UNSURE)
+		snprintf(text, sizeof(text), "%.700s; looking again every second", why);
 	judge(f, &f->data, text, f->opt.hold->path);
 	if (lost && !f->told && f->opt.lost != NULL) {
 		f->told = true;

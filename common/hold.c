@@ -50,14 +50,17 @@ check_file(const struct hold *h, int fd, char *errbuf, size_t cap)
 	return TV_EPERM;
 }
 
-/* Is it still the file of that name? */
-static bool
+/* Is it still the file of that name?  TV_OK, TV_ENOENT, or TV_ESYS: nobody can tell now; errno. */
+static enum tv_err
 still_there(const struct hold *h, int fd)
 {
 	struct stat a, b;
 
-	return fstat(fd, &a) == 0 && a.st_nlink > 0 && fstatat(h->dir, HOLD_LOCK_NAME, &b, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+	if (fstat(fd, &a) != 0)
+		return TV_ESYS;
+	if (fstatat(h->dir, HOLD_LOCK_NAME, &b, AT_SYMLINK_NOFOLLOW) != 0)
+		return errno == ENOENT ? TV_ENOENT : TV_ESYS;
+	return a.st_nlink > 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino ? TV_OK : TV_ENOENT;
 }
 
 static enum tv_err
@@ -101,7 +104,7 @@ take_lock(struct hold *h, char *errbuf, size_t cap)
 	for (int i = 0; i < 3; i++) {
 		if ((err = lock_once(h, &fd, errbuf, cap)) != TV_OK)
 			return err;
-		if (still_there(h, fd)) {
+		if (still_there(h, fd) == TV_OK) {
 			err = write_owner(h, fd, errbuf, cap);
 			if (err != TV_OK) {
 				close(fd);
@@ -113,7 +116,7 @@ take_lock(struct hold *h, char *errbuf, size_t cap)
 		close(fd);
 	}
 	snprintf(errbuf, cap, "%s/" HOLD_LOCK_NAME ": is removed again and again", h->path);
-	return TV_EAGAIN;
+	return TV_ESYS;
 }
 
 static enum tv_err
@@ -173,28 +176,45 @@ hold_take(struct hold *h, const struct privdrop *plan, const char *data_dir, con
 	return err;
 }
 
-bool
-hold_check(struct hold *h, char *why, size_t cap)
+/* Only somebody else's lock is the end: what else is in the way of ours may pass, or keeps others out as well. */
+static enum hold_state
+check_lock(struct hold *h, char *why, size_t cap)
 {
 	char text[1024];
+	enum tv_err err = h->lock >= 0 ? still_there(h, h->lock) : TV_ENOENT;
+
+	if (err == TV_OK)
+		return HOLD_KEPT;
+	if (err != TV_ENOENT) {
+		(void)failed(h, "/" HOLD_LOCK_NAME, why, cap);
+		return HOLD_UNSURE;
+	}
+	if (h->lock >= 0)
+		close(h->lock);
+	h->lock = -1;
+	err = take_lock(h, text, sizeof(text));
+	if (err == TV_OK)
+		return HOLD_KEPT;
+	snprintf(why, cap, "the lock file is gone, and cannot be made again: %s", text);
+	return err == TV_EAGAIN ? HOLD_LOST : HOLD_UNSURE;
+}
+
+enum hold_state
+hold_check(struct hold *h, char *why, size_t cap)
+{
 	struct stat st;
 
 	if (lstat(h->path, &st) != 0) {
-		snprintf(why, cap, "%s is gone (%s)", h->path, strerror(errno));
-		return false;
+		bool gone = errno == ENOENT || errno == ENOTDIR;
+
+		snprintf(why, cap, gone ? "%s is gone (%s)" : "%s cannot be looked at (%s)", h->path, strerror(errno));
+		return gone ? HOLD_LOST : HOLD_UNSURE;
 	}
 	if (st.st_dev != h->dev || st.st_ino != h->ino) {
 		snprintf(why, cap, "%s is another folder now", h->path);
-		return false;
+		return HOLD_LOST;
 	}
-	if (still_there(h, h->lock))
-		return true;
-	close(h->lock);
-	h->lock = -1;
-	if (take_lock(h, text, sizeof(text)) == TV_OK)
-		return true;
-	snprintf(why, cap, "the lock file is gone, and cannot be made again: %s", text);
-	return false;
+	return check_lock(h, why, cap);
 }
 
 void

@@ -38,11 +38,18 @@ struct hold {
  */
 enum tv_err hold_take(struct hold *h, const struct privdrop *plan, const char *data_dir, const char *name,
     const char *owner, char *errbuf, size_t cap);
+enum hold_state {
+	HOLD_KEPT,		/* all is well */
+	HOLD_UNSURE,		/* it could not be looked at, or its lock file is gone and cannot be made again */
+	HOLD_LOST,		/* removed, replaced, or somebody else has locked it */
+};
+
 /*
  * Is the folder still at its path, and ours?  A lock file that was removed is made again while nobody else has taken
- * it.  False: one sentence in why.  Asks for names that are open already, so it waits for no disk.
+ * it.  Not kept: one sentence in why.  What may pass, as a want of descriptors, memory or room, or a file system that
+ * does not answer, is HOLD_UNSURE.  Asks for names that are open already, so it waits for no disk.
  */
-bool hold_check(struct hold *h, char *why, size_t cap);
+enum hold_state hold_check(struct hold *h, char *why, size_t cap);
 /* Lets go; the lock file stays. */
 void hold_release(struct hold *h);
 

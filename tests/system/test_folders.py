@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import re
+import resource
 import shutil
 import sys
 
@@ -166,6 +167,44 @@ def test_leader_gets_another_folder():
     leader_loses("replaced", "127.114.6")
 
 
+def set_descriptors(node, soft):
+    """How many a running raftd may have, set by a child that is its user: root may not everywhere."""
+    owner = os.stat(os.path.join(node.data, "raftd"))
+    pid = node.pid("raftd")
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setresgid(*[owner.st_gid] * 3)
+                os.setresuid(*[owner.st_uid] * 3)
+            hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (hard if soft is None else soft, hard))
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0, "its limit cannot be set"
+
+
+def test_nobody_can_tell():
+    """A look that fails for want of descriptors is no loss: raftd says so, works on, and looks again."""
+    with Cluster("127.114.9") as c:
+        n = c.add("n1", 1, raftd={"bootstrap": True, **CALM}).start()
+        c.formed([n])
+        pid = n.pid("raftd")
+        set_descriptors(n, 3)
+        os.unlink(lock_of(n, "raftd"))
+        in_log(n, "the lock file is gone, and cannot be made again: %s/raftd/lock: Too many open files" % n.data, "raftd")
+        n.kv_put("k", "v")
+        assert "looking again" in folder_state(n, "raftd")
+        set_descriptors(n, None)
+        in_log(n, "is there again", "raftd")
+        wait_for("info takes it back", lambda: folder_state(n, "raftd") == "ok")
+        assert locked(n, "raftd") and n.pid("raftd") == pid and n.kv_get("k") == b"v"
+        assert "removed or replaced" not in n.log("raftd")
+
+
 def test_others_say_so():
     """gossipd and rpcd work on without their folders, and info says what is not kept; raftd ends and comes back."""
     with Cluster("127.114.7") as c:
@@ -213,4 +252,4 @@ def test_run_dir_goes():
 
 
 main(test_one_data_dir, test_lock_file, test_leader_loses_folder, test_leader_loses_content, test_leader_loses_files,
-     test_leader_gets_another_folder, test_others_say_so, test_run_dir_goes)
+     test_leader_gets_another_folder, test_nobody_can_tell, test_others_say_so, test_run_dir_goes)
