@@ -93,7 +93,8 @@ kv_get(struct ctl *ctl, const char *key, const struct kv_options *o)
 
 	kv_path(&path, key, ctl->json ? NULL : "raw", o);
 	if (client_do(ctl_client(ctl), "GET", buf_cstr(&path), SPAN_NONE, KV_TIMEOUT_S, &a)) {
-		fwrite(a.body.data, 1, a.body.len, stdout);
+		if (a.body.len > 0)
+			fwrite(a.body.data, 1, a.body.len, stdout);
 		if (isatty(STDOUT_FILENO))
 			putchar('\n');
 	} else if (a.status == 404) {
