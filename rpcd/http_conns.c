@@ -151,7 +151,7 @@ conn_end(struct http *h, struct conn *c)
 	if (c->client != NULL)
 		clients_release(h->clients, c->client);
 	conn_unlink(h, c);
-	free(c->head);
+	partial_free(c->partial);
 	free(c);
 	crowd_drop(&h->open);
 	l->conns--;
@@ -164,7 +164,7 @@ has_news(const struct conn *c)
 {
 	char byte;
 
-	return c->state == CONN_REST && c->head == NULL && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+	return c->state == CONN_REST && c->partial == NULL && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
 static bool

@@ -3,7 +3,7 @@
  *
  *	http_scan.c	heads and chunks by the RFCs; pure
  *	http_conns.c	connections: accepting, limits, deadlines, eviction
- *	http_serve.c	requests: each head is scanned while it is still in the socket; most bodies are read here too
+ *	http_serve.c	requests: each head is scanned, mostly within the socket; most bodies are read here too
  *	http_send.c	answers, those of blocking queries for thousands at once
  *	http.c		requests that stream, lent to libmicrohttpd
  *
@@ -39,13 +39,19 @@ enum conn_state {
 /* Those that may be closed when a newcomer needs the place; the first ones first. */
 enum conn_idle { IDLE_LINGER, IDLE_REST, IDLE_BODY, IDLE_COUNT };
 
+/* A head that comes in pieces. */
+struct partial {
+	struct http_head head;
+	struct buf taken;		/* its first bytes, if they are not in the socket any more */
+};
+
 struct conn {
 	struct conn *next, *prev;
 	TAILQ_ENTRY(conn) idle;		/* CONN_LINGER, CONN_REST, CONN_BODY */
 	struct listener_http *listener;
 	struct client *client;		/* NULL: unix socket */
 	ev_tstamp deadline;		/* for what the client has to do now; 0: it is our turn */
-	struct http_head *head;		/* CONN_REST: of a head that comes in pieces; owned */
+	struct partial *partial;	/* CONN_REST; owned */
 	struct exchange *x;		/* CONN_BODY, CONN_WAIT, CONN_READY; CONN_LENT: until it is asked for */
 	size_t sent;			/* CONN_SEND: bytes of the answer */
 	struct block *answer;		/* CONN_READY, CONN_SEND: a share, owned */
@@ -194,6 +200,8 @@ bool exchange_begin(struct exchange *x);
 bool exchange_body(struct exchange *x, const void *bytes, size_t n);
 /* Forgets the body: the answer is made. */
 void exchange_release_body(struct exchange *x);
+/* NULL is fine. */
+void partial_free(struct partial *p);
 /* Something happened to a connection in CONN_REST, CONN_BODY or CONN_WAIT. */
 void http_serve_event(struct http *h, struct conn *c, uint32_t events);
 

@@ -1,6 +1,6 @@
 /*
- * Requests that we read ourselves.  Each head is scanned while it is still in the socket (MSG_PEEK): what the scanner
- * refuses nobody else ever reads, and what streams can still be lent to libmicrohttpd.
+ * Requests that we read ourselves.  Each head is scanned while it is still in the socket (MSG_PEEK), or most of it, see
+ * take_pieces(): what the scanner refuses nobody else ever reads, and what streams can still be lent to libmicrohttpd.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -496,13 +496,13 @@ begin(struct http *h, struct exchange *x, const struct http_head *head, const ui
 		receive(h, c);
 }
 
-/* A whole head; h->peek has n bytes of what is in the socket. */
+/* A whole head; of the n bytes in h->peek all but the first `taken` are still in the socket. */
 static void
-serve(struct http *h, struct conn *c, const struct http_head *head, size_t n)
+serve(struct http *h, struct conn *c, const struct http_head *head, size_t n, size_t taken)
 {
 	struct exchange *x = exchange_new(h);
 	const char *why;
-	size_t body = n - head->len;
+	size_t body = n - head->len, left = head->len - taken;
 
 	if (x == NULL) {
 		conn_end(h, c);
@@ -528,7 +528,7 @@ serve(struct http *h, struct conn *c, const struct http_head *head, size_t n)
 	else if (body > x->req.head.body_announced)
 		body = (size_t)x->req.head.body_announced;
 	c->more = c->ended || n > head->len + body || n == h->peek_cap;
-	if (recv(c->fd, h->peek, head->len + body, MSG_DONTWAIT) != (ssize_t)(head->len + body)) {
+	if (recv(c->fd, h->peek + taken, left + body, MSG_DONTWAIT) != (ssize_t)(left + body)) {
 		exchange_end(x);
 		conn_end(h, c);
 		return;
@@ -536,35 +536,72 @@ serve(struct http *h, struct conn *c, const struct http_head *head, size_t n)
 	begin(h, x, head, h->peek + head->len, body);
 }
 
-/* A head that came in part: its rest wakes us. */
-static void
-keep_head(struct http *h, struct conn *c, const struct http_head *head)
+void
+partial_free(struct partial *p)
 {
-	if (c->ended) {
-		conn_end(h, c);
+	if (p == NULL)
 		return;
+	buf_done(&p->taken);
+	free(p);
+}
+
+/*
+ * A unix socket holds only some dozens of pieces, however short: they are taken out.  What streams stays for
+ * libmicrohttpd, and so does all until it is known whether it does.
+ */
+static bool
+take_pieces(struct http *h, struct conn *c, size_t n)
+{
+	struct partial *p = c->partial;
+	uint8_t *fresh = h->peek + p->taken.len;
+	size_t len = n - p->taken.len;
+
+	if (!c->listener->is_unix || !p->head.begun || api_streams(http_part(h->peek, p->head.target)))
+		return true;
+	buf_put(&p->taken, fresh, len);
+	return !p->taken.failed && recv(c->fd, fresh, len, MSG_DONTWAIT) == (ssize_t)len;
+}
+
+/* A head of which n bytes have come: its rest wakes us. */
+static void
+keep_head(struct http *h, struct conn *c, const struct http_head *head, size_t n)
+{
+	if (!c->ended && c->partial == NULL && (c->partial = malloc(sizeof(*c->partial))) != NULL) {
+		c->partial->head = *head;
+		buf_init(&c->partial->taken, h->conf.conf->header_bytes_max);
+		c->partial->taken.secret = true;	/* a token */
 	}
-	if (c->head != NULL)
-		return;
-	c->head = malloc(sizeof(*c->head));
-	if (c->head == NULL)
+	if (c->ended || c->partial == NULL || !take_pieces(h, c, n))
 		conn_end(h, c);
-	else
-		*c->head = *head;
+}
+
+/* What has come of the next request, into h->peek; false: nothing new, or the connection has ended. */
+static bool
+peek(struct http *h, struct conn *c, size_t taken, size_t *n)
+{
+	ssize_t got = recv(c->fd, h->peek + taken, h->peek_cap - taken, MSG_PEEK | MSG_DONTWAIT);
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (got <= 0) {
+		conn_end(h, c);
+		return false;
+	}
+	if (taken > 0)
+		memcpy(h->peek, c->partial->taken.data, taken);
+	*n = taken + (size_t)got;
+	return true;
 }
 
 static void
 look(struct http *h, struct conn *c)
 {
-	ssize_t n = recv(c->fd, h->peek, h->peek_cap, MSG_PEEK | MSG_DONTWAIT);
-	struct http_head *own = c->head, *head = own != NULL ? own : &h->head;
+	struct partial *own = c->partial;
+	struct http_head *head = own != NULL ? &own->head : &h->head;
+	size_t taken = own != NULL ? own->taken.len : 0, n;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (!peek(h, c, taken, &n))
 		return;
-	if (n <= 0) {
-		conn_end(h, c);
-		return;
-	}
 	if (c->verdict != CONN_FINE) {
 		if (c->verdict == CONN_BUSY)
 			refuse(h, c, 429, busy_text);
@@ -574,17 +611,17 @@ look(struct http *h, struct conn *c)
 	}
 	if (own == NULL)
 		http_head_begin(head, h->conf.conf->header_bytes_max);
-	switch (http_head_scan(head, h->peek, (size_t)n)) {
+	switch (http_head_scan(head, h->peek, n)) {
 	case HTTP_MORE:
-		keep_head(h, c, head);
+		keep_head(h, c, head, n);
 		return;
 	case HTTP_BAD:
 		refuse_head(h, c, head->status, head->why);
 		return;
 	case HTTP_DONE:
-		c->head = NULL;
-		serve(h, c, head, (size_t)n);
-		free(own);
+		c->partial = NULL;
+		serve(h, c, head, n, taken);
+		partial_free(own);
 		return;
 	}
 }
