@@ -101,7 +101,7 @@ facts_of(struct autopilot *a, const struct raft_server_conf *s, struct mono now)
 		f.term = st->last_term;
 		f.index = st->last_index;
 		f.full = diskspace_full(d->space);
-		f.gossipd = gossip_daemon(d->gossip);	/* and our rpcd lives: it is the one that asks */
+		f.gossipd = gossip_daemon_lasting(d->gossip);	/* and our rpcd lives: it is the one that asks */
 		return f;
 	}
 	f.rpcd = served_daemon(d->served, s->id);

@@ -41,6 +41,7 @@ struct gossip {
 	struct silence silence;		/* of gossipd */
 	uint64_t questions;		/* whether it answers */
 	bool silent;			/* and it was too long */
+	struct mono well;		/* when it was last found there */
 };
 
 /* -- the table: sorted by name, so that a walk has an order and a search is short -- */
@@ -432,6 +433,8 @@ gossip_look(struct gossip *g)
 		g->silent = false;
 		return;
 	}
+	if (g->synced && !g->silent)
+		g->well = clock_mono();
 	switch (silence_look(&g->silence, &conf, clock_mono(), chan_signs(c))) {
 	case SILENCE_ASK:
 		ask_for_life(g, c);
@@ -449,6 +452,14 @@ enum health_daemon
 gossip_daemon(const struct gossip *g)
 {
 	return g->silent ? DAEMON_SILENT : g->synced ? DAEMON_ANSWERS : DAEMON_AWAY;
+}
+
+enum health_daemon
+gossip_daemon_lasting(const struct gossip *g)
+{
+	enum health_daemon now = gossip_daemon(g);
+
+	return now == DAEMON_AWAY && mono_before(mono_sub(clock_mono(), g->well), PATIENCE) ? DAEMON_ANSWERS : now;
 }
 
 static void
@@ -532,6 +543,7 @@ gossip_new(struct raftd *d)
 		return NULL;
 	}
 	g->d = d;
+	g->well = clock_mono();
 	g->twins = (struct log_limit){ .burst = 4, .period = MONO_S(60) };
 	conf.chan.ctx = g;
 	conf.unix_path = g->path;

@@ -36,6 +36,8 @@ bool gossip_synced(const struct gossip *g);
 void gossip_look(struct gossip *g);
 /* What the newest look found; a frozen one counts as silent after 5 s. */
 enum health_daemon gossip_daemon(const struct gossip *g);
+/* The same for its health: away only for longer than a restart, of gossipd or of us, takes. */
+enum health_daemon gossip_daemon_lasting(const struct gossip *g);
 void gossip_each_server(struct gossip *g, void (*fn)(void *ctx, const struct gossip_server *s), void *ctx);
 bool gossip_find_server(struct gossip *g, const char *uuid, struct gossip_server *out);
 /* Own entry; false while gossip does not know us. */

@@ -276,6 +276,29 @@ def test_daemons_beside():
         settles(leader, leader.name, None)
 
 
+def test_gossipd_restarts():
+    """A restart of the leader's gossipd is over before it counts."""
+    with Cluster("127.71.11") as c:
+        leader = c.formed(c.servers(3, raftd=dict(CALM)))
+        settles(leader, leader.name, None)
+        for _ in range(2):
+            told = leader.log("raftd").count("gossipd is away")
+            before = time.monotonic()
+            leader.kill("gossipd")
+            wait_for("raftd knows", lambda n=told: leader.log("raftd").count("gossipd is away") > n)
+            looks = 0
+            while looks < 8:
+                own = of(health(leader), leader.name)
+                if time.monotonic() - before > 4:       # it might be too long by now
+                    break
+                assert own["Healthy"] and not own.get("Reason"), own
+                looks += 1
+                time.sleep(0.25)                        # looks, not a wait: autopilot has one every 0.5 s
+            leader.start("gossipd")
+            wait_for("gossipd is back", lambda: leader.stats("raftd")["gossip"] == "connected")
+            settles(leader, leader.name, None)
+
+
 def table(node, *args, check=True):
     """clusterctl raft list-peers: node -> (state, voter), and what it said besides."""
     r = node.ctl("raft", "list-peers", *args, check=check)
@@ -358,4 +381,4 @@ def test_frozen_raftd():
 
 
 main(test_configuration, test_health, test_newcomers_wait, test_one_after_another, test_in_pairs, test_full_disk,
-     test_daemons_beside, test_without_a_leader, test_removed, test_frozen_raftd)
+     test_daemons_beside, test_gossipd_restarts, test_without_a_leader, test_removed, test_frozen_raftd)
