@@ -84,7 +84,8 @@ own_dir(const struct privdrop *plan, int fd, const char *path, char *errbuf, siz
 
 	if (fstat(fd, &st) != 0 || (plan->switches && st.st_uid == 0 && fchown(fd, plan->uid, plan->gid) != 0) ||
 	    fstat(fd, &st) != 0) {
-		snprintf(errbuf, cap, "%s: %s", path, strerror(errno));
+		snprintf(errbuf, cap, "%s: cannot be given to the user of this daemon: %s: chown -R %u:%u it", path,
+		    strerror(errno), (unsigned)plan->uid, (unsigned)plan->gid);
 		return TV_ESYS;
 	}
 	if (st.st_uid != plan->uid) {

@@ -89,6 +89,23 @@ def test_server_and_client():
             assert m.ok("systemctl", "list-units", "--failed", "--plain", "--no-legend").strip() == ""
 
 
+
+def test_folder_moved_away():
+    """What the manual pages say of damaged and old data: the folder is moved away, and the daemon makes it again."""
+    with lab() as l:
+        m = l.machine("10.9.5.1")
+        install(m, True)
+        start(m, *DAEMONS)
+        wait_for("a leader", lambda: m.run("clusterctl", "kv", "put", "a", "1").returncode == 0)
+        for d in reversed(DAEMONS):
+            m.ok("sh", "-c", "systemctl stop %s && mv /var/lib/triumvir/%s /var/lib/triumvir/%s.old && systemctl start %s"
+                 % (d, d, d, d))
+            assert m.ok("stat", "-c", "%U %a", "/var/lib/triumvir/" + d).split() == ["_" + d, "700"]
+            assert judge(m, d), m.journal("-u", d, tail=20)
+            assert int(re.search(r"CapEff:\s*(\w+)", m.ok("cat", "/proc/%d/status" % pid(m, d))).group(1), 16) == 0
+        wait_for("a new state", lambda: m.run("clusterctl", "kv", "put", "b", "1").returncode == 0)
+
+
 def stays_down(client):
     """raftd is enabled on every node, and no failure where it is not needed."""
     state = wait_for("raftd has ended", lambda: down(client, "raftd"))
@@ -240,7 +257,7 @@ def test_data_elsewhere():
         m = l.machine("10.9.4.1")
         install(m, True, data_dir="/srv/triumvir")
         m.ok("systemctl", "start", "--no-block", "triumvir.target")
-        wait_for("gossipd says why", lambda: "/srv/triumvir: Read-only file system" in m.journal("-u", "gossipd"))
+        wait_for("gossipd says why", lambda: "/srv/triumvir: Read-only file system, or the unit of systemd" in m.journal("-u", "gossipd"))
         with open(os.path.join(TOP, "doc", "operations.md"), encoding="utf-8") as f:
             steps = re.findall(r"^    # (.*)$", f.read().split("\n## A data directory elsewhere\n")[1].split("\n## ")[0], re.M)
         assert len(steps) >= 3, steps
@@ -253,4 +270,4 @@ def test_data_elsewhere():
 
 if __name__ == "__main__":
     netns.enter(mounts=True)
-    main(test_server_and_client, test_walls_of_debian_12, test_address_comes_late, test_starts_without_limit, test_data_elsewhere)
+    main(test_server_and_client, test_folder_moved_away, test_walls_of_debian_12, test_address_comes_late, test_starts_without_limit, test_data_elsewhere)
