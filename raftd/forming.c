@@ -292,6 +292,10 @@ put_waiting(struct forming *f, const struct gathering *g, struct buf *out)
 
 	if (id->cluster_id[0] != '\0' && strcmp(id->cluster_id, id->store_id) != 0)
 		buf_puts(out, "waiting for the server that this one has promised to form a cluster with");
+	else if (g->members == 0 && g->alive > 0 && g->expecting == 0 && f->d->conf.bootstrap_expect > 1)
+		buf_printf(out, "no other server that is here has bootstrap_expect = %llu and a raftd that runs: waiting for such "
+		    "ones to form a cluster, or for a leader to take this server in",
+		    (unsigned long long)f->d->conf.bootstrap_expect);
 	else if (g->members > 0 || (g->alive > 0 && g->expecting == 0))
 		buf_puts(out, "waiting for a leader to take this server in");
 	else if (f->d->conf.bootstrap_expect > 1)

@@ -193,6 +193,9 @@ def test_forming_says_what_to_do():
             "raft")["why_no_leader"]
         none = c.add("n4", 4, raftd=dict(CALM)).start().up()
         assert "knows no other server: clusterctl join ADDRESS" in none.stats("raft")["why_no_leader"], none.stats("raft")
+        none.ctl("join", one.addr)
+        said = "no other server that is here has bootstrap_expect = 3 and a raftd that runs"
+        wait_for("n1 says what it lacks", lambda: said in one.stats("raft")["why_no_leader"])
 
 
 def test_timeout():
