@@ -203,8 +203,8 @@ check_keys(const struct check *k, const char *dir)
 	    (err = exists(k, c->server_pub, &have_pub)) != TV_OK)
 		return err;
 	if (c->have_keys && !have_pub)
-		return fail(k, TV_ENOENT, "%s is missing beside %s: copy it from a server", c->server_pub,
-		    c->cluster_key);
+		return fail(k, TV_ENOENT, "%s is missing beside %s: copy it from a server, where "
+		    "clusterctl keygen --pub makes it", c->server_pub, c->cluster_key);
 	if (c->have_keys && c->server && !have_secret)
 		return fail(k, TV_ENOENT, "server = true needs %s: copy it from another server, or make the keys of a "
 		    "new cluster with clusterctl keygen", c->server_key);

@@ -191,7 +191,8 @@ parse_keys(const char *path, const char *text, size_t len, struct key *keys, uin
 		++*count;
 	}
 	if (*count == 0)
-		return fail(f, TV_EFORMAT, "%s: holds no key", path);
+		return fail(f, TV_EFORMAT, "%s: holds no key: copy it from another node; clusterctl keygen makes one",
+		    path);
 	return TV_OK;
 }
 

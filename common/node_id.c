@@ -108,7 +108,8 @@ cluster_node_id(struct cluster_conf *c, char *errbuf, size_t cap)
 	}
 	dir = dirs_make(c->data_dir) ? open(c->data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (dir < 0) {
-		snprintf(errbuf, cap, "%s: %s", c->data_dir, strerror(errno));
+		snprintf(errbuf, cap, "%s: %s%s", c->data_dir, strerror(errno), errno != EROFS ? "" :
+		    ", or the unit of systemd allows no writing there: see data_dir in cluster.conf(5)");
 		return TV_ESYS;
 	}
 	err = read_id(dir, c->data_dir, c->node_id, errbuf, cap);

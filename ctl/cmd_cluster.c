@@ -119,6 +119,17 @@ wait_caught_up(struct ctl *ctl)
 	return 0;
 }
 
+/* Several addresses may be asked: which one failed is said. */
+static void
+complain_of(struct ctl *ctl, const char *address, const struct client_answer *a)
+{
+	struct buf what = BUF_INIT(8192);
+
+	buf_printf(&what, "join: %s", address);
+	client_complain(ctl->client, buf_cstr(&what), a);
+	buf_done(&what);
+}
+
 int
 cmd_join(struct ctl *ctl, int argc, char **argv)
 {
@@ -139,7 +150,7 @@ cmd_join(struct ctl *ctl, int argc, char **argv)
 		if (client_do(ctl_client(ctl), "PUT", buf_cstr(&path), SPAN_NONE, JOIN_TIMEOUT_S, &a))
 			joined++;
 		else
-			client_complain(ctl->client, argv[i], &a);
+			complain_of(ctl, argv[i], &a);
 		client_answer_done(&a);
 		buf_done(&path);
 	}

@@ -30,7 +30,7 @@ static const struct command commands[] = {
 	{ "monitor", "[--level LEVEL] [--daemon NAME]", "follow the logs of a node's daemons", cmd_monitor },
 	{ "query", "NAME [PAYLOAD] | answer NAME ...", "ask all members, or answer what they ask", cmd_query },
 	{ "catalog", "[--near NODE] nodes|services|datacenters|service NAME", "show the catalog", cmd_catalog },
-	{ "raft", "list-peers|remove-peer SERVER|transfer-leader [SERVER]|autopilot ...|recover",
+	{ "raft", "list-peers|remove-peer|transfer-leader|autopilot|recover ...",
 	    "look after the servers' consensus", cmd_raft },
 	{ "snapshot", "save|restore|inspect FILE | status", "back up and restore the whole state", cmd_snapshot },
 	{ "keyring", "list|install|use|remove|export|rotate|encrypt ...", "look after the keys of gossip and links",

@@ -164,6 +164,7 @@ def test_on_a_server():
         expect(1, "the condition did not hold", *at, "kv", "put", "--cas", "1", "a", "c")
         expect(1, "No path to datacenter", *at, "kv", "get", "--dc", "dc9", "a")
         expect(1, 'no section "nosuch" on this node\n', *at, "info", "nosuch")
+        expect(1, "clusterctl: join: nobody: ", *at, "join", "nobody")
         expect(1, "is not an address", *at, "join", "nobody")
         expect(1, "No node found", *at, "force-leave", "nobody")
         expect(1, 'no server "nobody"', *at, "raft", "remove-peer", "nobody")
