@@ -45,7 +45,7 @@ struct chan_conf {
 	const char *name;		/* for logs: "raftd.sock", "link n2"; copied */
 	size_t body_max;		/* largest frame body accepted, bytes */
 	size_t out_max;			/* most bytes that may wait to be written */
-	const struct noise_conf *noise;	/* NULL: frames in clear (unix sockets, allow_plaintext) */
+	const struct noise_conf *noise;	/* NULL: frames in clear (unix sockets, allow_plaintext); borrowed */
 	bool initiator;			/* Noise role */
 	unsigned psk;			/* initiator: the psk of the list that opens the link */
 	bool accept_clear;		/* responder: takes frames in clear too; the peer's first bytes decide */
@@ -93,6 +93,12 @@ bool chan_passed(const struct chan *c, uint64_t mark);
  * few bytes left is none: the kernel takes them for a frozen peer too.  See common/silence.h.
  */
 uint64_t chan_signs(const struct chan *c);
+/*
+ * Does the psk by which the link was opened, or is being opened, still stand in the list that the channel was given?
+ * True in clear, and as long as the peer has not named one.  The session keys do not depend on it: who wants the link
+ * to end with its key closes it.
+ */
+bool chan_key_stands(const struct chan *c);
 /* Stops / resumes reading from the peer (back pressure). */
 void chan_pause(struct chan *c, bool paused);
 bool chan_is_open(const struct chan *c);

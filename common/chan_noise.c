@@ -30,9 +30,9 @@
 #define HANDSHAKES_PER_TURN 16
 
 struct chan_noise {
-	const struct noise_conf *conf;	/* borrowed; not used after the handshake */
+	const struct noise_conf *conf;	/* borrowed; after the handshake only for chan_key_stands() */
 	struct noise_hs *hs;		/* owned; NULL before the preamble and after the handshake */
-	uint8_t preamble[PREAMBLE_BYTES];	/* of the peer */
+	uint8_t preamble[PREAMBLE_BYTES];	/* of who initiates; 0 before */
 	unsigned next_static;		/* the static key that hs does not use, if it cannot read message 1 */
 	struct noise_cipher send, recv;
 	uint8_t version;		/* agreed; 0 before */
@@ -160,7 +160,7 @@ chan_noise_start(struct chan *c)
 {
 	struct chan_noise *n = c->noise;
 	const struct noise_conf *conf = n->conf;
-	uint8_t preamble[PREAMBLE_BYTES];
+	uint8_t *preamble = n->preamble;
 
 	if (!c->initiator)
 		return;
@@ -173,15 +173,42 @@ chan_noise_start(struct chan *c)
 	preamble[MAGIC_BYTES + 1] = VERSION_MIN;
 	preamble[MAGIC_BYTES + 2] = VERSION_MAX;
 	key_id(conf->psks[c->psk].bytes, preamble + MAGIC_BYTES + 3);
-	n->hs = noise_hs_new(conf->pattern, true, preamble, sizeof(preamble), conf->psks[c->psk].bytes, NULL,
+	n->hs = noise_hs_new(conf->pattern, true, preamble, PREAMBLE_BYTES, conf->psks[c->psk].bytes, NULL,
 	    conf->static_public, NULL);
 	if (n->hs == NULL) {
 		no_memory(c);
 		return;
 	}
-	buf_put(&n->wire_out, preamble, sizeof(preamble));
+	buf_put(&n->wire_out, preamble, PREAMBLE_BYTES);
 	put_hs_message(c, NULL, 0);
 	chan_io_flush(c);
+}
+
+/* Place in the list of the psk that the preamble names; psk_count: it is not there. */
+static unsigned
+named_psk(const struct chan_noise *n)
+{
+	uint8_t id[KEY_ID_BYTES];
+	unsigned at;
+
+	for (at = 0; at < n->conf->psk_count; at++) {
+		key_id(n->conf->psks[at].bytes, id);
+		if (memcmp(id, n->preamble + MAGIC_BYTES + 3, KEY_ID_BYTES) == 0)
+			break;
+	}
+	return at;
+}
+
+bool
+chan_key_stands(const struct chan *c)
+{
+	const struct chan_noise *n = c->noise;
+
+	if (n == NULL)
+		return true;
+	if (n->preamble[0] == 0)
+		return !c->initiator || c->psk < n->conf->psk_count;
+	return named_psk(n) < n->conf->psk_count;
 }
 
 /* Responder: a handshake with the psk that the peer's preamble names and our next static key; false: refused. */
@@ -191,14 +218,8 @@ answer_with_next(struct chan *c)
 	struct chan_noise *n = c->noise;
 	const struct noise_conf *conf = n->conf;
 	const struct key_pair *own = n->next_static < conf->static_count ? &conf->statics[n->next_static] : NULL;
-	uint8_t id[KEY_ID_BYTES];
-	unsigned at;
+	unsigned at = named_psk(n);
 
-	for (at = 0; at < conf->psk_count; at++) {
-		key_id(conf->psks[at].bytes, id);
-		if (memcmp(id, n->preamble + MAGIC_BYTES + 3, KEY_ID_BYTES) == 0)
-			break;
-	}
 	if (at == conf->psk_count) {
 		chan_refuse(c, TV_EAUTH, "uses a key that is not in our ring");
 		return false;

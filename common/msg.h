@@ -90,6 +90,9 @@ enum msg_type {
 	 * DC: comes from another datacenter; the request's dc must be the receiver's own, else TV_EUNREACH. */
 	MSG_OP_FINAL = 35,
 	MSG_OP_DC = 36,
+	/* []: a server's rpcd to who dialled it: the key of this link has left the ring.  Ask nothing more on it, and
+	 * close it when all is answered.  It has FRAME_REPLY and id 0, so that who does not know it ignores it. */
+	MSG_LINK_RETIRED = 38,
 
 	/* raftd.sock.  Question: [bool dry_run]: the majority is lost for good, go on with this server alone.
 	 * Answer: [u8 err, str text, value]: value a raft_recovery (common/records.h), nil when there is no report. */

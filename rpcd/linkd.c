@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/greet.h"
 #include "common/log.h"
 #include "common/mpack.h"
@@ -15,6 +16,12 @@
 #define UNPROVEN_MAX 256
 #define UNPROVEN_KNOWN_MAX 128
 #define UNPROVEN_SOURCE_MAX 64
+/*
+ * Who was told that the key of a link is gone closes it.  Until it has heard of that, requests may be on their way: one
+ * that we hang up on does not know what became of them.
+ */
+#define RETIRED_HEARD MONO_S(2)
+#define RETIRED_LOOK_S 0.5
 
 struct pending {
 	struct conn *conn;
@@ -31,6 +38,8 @@ struct conn {
 	struct chan *chan;
 	bool greeted;
 	ev_timer hello;			/* until greeted: who opens a link has to say who it is */
+	bool retired;			/* its key has left the ring, */
+	struct mono retired_at;		/* then */
 	unsigned pending_count;
 	struct pending *pending[PENDING_BUCKETS];
 };
@@ -41,6 +50,7 @@ struct linkd {
 	struct conn *conns;
 	struct linkd_stats stats;
 	struct log_limit asked;
+	ev_timer retired_look;		/* runs while some are retired */
 	bool quiet;			/* stopping: nothing new is taken */
 };
 
@@ -199,6 +209,7 @@ conn_free(struct conn *k)
 	*at = k->next;
 	ev_timer_stop(k->d->conf.loop, &k->hello);
 	k->d->stats.open--;
+	k->d->stats.retiring -= k->retired;
 	free(k);
 }
 
@@ -283,6 +294,61 @@ on_accept(void *ctx, int fd)
 	listener_stranger(d->listener, &k->stranger, fd);
 }
 
+/* -- keys that leave the ring -- */
+
+static void
+on_retired_look(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct linkd *d = w->data;
+	struct mono now = clock_mono(), heard = mono_sub(now, RETIRED_HEARD),
+	    late = mono_sub(now, d->conf.retire_time);
+
+	(void)events;
+	for (struct conn *k = d->conns; k != NULL; k = k->next) {
+		if (!k->retired)
+			continue;
+		if (mono_before(k->retired_at, late))
+			chan_close(k->chan, TV_ETIMEOUT);
+		else if (mono_before(k->retired_at, heard) && k->pending_count == 0 && chan_pending(k->chan) == 0)
+			chan_close(k->chan, TV_OK);
+	}
+	if (d->stats.retiring == 0)
+		ev_timer_stop(loop, w);
+}
+
+static void
+conn_retire(struct conn *k)
+{
+	struct linkd *d = k->d;
+	struct buf *b;
+
+	k->retired = true;
+	k->retired_at = clock_mono();
+	d->stats.retired++;
+	d->stats.retiring++;
+	log_debug("rpc", "the key of the link from %s has left the ring: it closes when %u requests have ended",
+	    chan_peer(k->chan), k->pending_count);
+	if (!k->greeted) {
+		chan_close(k->chan, TV_EAUTH);
+		return;
+	}
+	b = chan_begin(k->chan, MSG_LINK_RETIRED, FRAME_REPLY, 0);
+	if (b != NULL) {
+		mpw_array(b, 0);
+		(void)chan_end(k->chan);	/* on_close follows */
+	}
+	if (!ev_is_active(&d->retired_look))
+		ev_timer_again(d->conf.loop, &d->retired_look);
+}
+
+void
+linkd_rekeyed(struct linkd *d)
+{
+	for (struct conn *k = d->conns; k != NULL; k = k->next)
+		if (!k->retired && !chan_key_stands(k->chan))
+			conn_retire(k);
+}
+
 struct linkd *
 linkd_new(const struct linkd_conf *conf)
 {
@@ -291,6 +357,8 @@ linkd_new(const struct linkd_conf *conf)
 	if (d == NULL)
 		return NULL;
 	d->conf = *conf;
+	ev_timer_init(&d->retired_look, on_retired_look, RETIRED_LOOK_S, RETIRED_LOOK_S);
+	d->retired_look.data = d;
 	d->asked = (struct log_limit){ .burst = 100, .period = MONO_S(60) };
 	d->listener = listener_new(conf->loop, conf->fd, conf->conns_max, on_accept, d);
 	if (d->listener == NULL) {
@@ -318,6 +386,7 @@ linkd_free(struct linkd *d)
 		chan_free(d->conns->chan);
 		conn_free(d->conns);
 	}
+	ev_timer_stop(d->conf.loop, &d->retired_look);
 	listener_free(d->listener);
 	free(d);
 }

@@ -23,6 +23,7 @@ struct linkd_conf {
 	size_t request_max;		/* bytes of one request frame */
 	size_t out_max;			/* bytes waiting to be written on one link */
 	struct mono open_timeout;	/* of the handshake, and then of the HELLO */
+	struct mono retire_time;	/* what is under way when the key of a link goes has this long to end */
 	bool (*is_known)(void *ctx, uint64_t source);	/* is a member there (common/source.h)?  May be NULL */
 	void *ctx;
 };
@@ -35,11 +36,19 @@ void linkd_free(struct linkd *d);
  */
 void linkd_quiesce(struct linkd *d);
 
+/*
+ * conf.noise has changed.  Who dialled a link whose key is gone is told so and should close it; a link on which nothing
+ * is under way some seconds later is closed, and any after conf.retire_time.
+ */
+void linkd_rekeyed(struct linkd *d);
+
 struct linkd_stats {
 	unsigned open, unproven;	/* unproven: of the open ones, those that have not said HELLO */
 	uint64_t accepted, refused, requests, malformed;
 	uint64_t silent;		/* closed because no HELLO came in time */
 	uint64_t evicted;		/* closed without a HELLO, to make room for others */
+	unsigned retiring;		/* open links whose key has left the ring */
+	uint64_t retired;		/* of them all that there were */
 };
 void linkd_stats(const struct linkd *d, struct linkd_stats *out);
 

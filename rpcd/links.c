@@ -8,6 +8,9 @@
  * The end of a call may begin others, which may make any link give way, the one that the call was on too.  Therefore
  * calls that fail end from the loop alone (doom_cb), and a link that gave way lives on, off the list, as long as calls
  * or functions on the stack use it.
+ *
+ * A link whose key has left the ring is off the list as well, but in another one, with its channel: what is under way
+ * ends there.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +58,9 @@ struct link {
 	bool probing;			/* a probe is in `calls` */
 	struct silence silence;
 	struct mono used_at;
+	bool retired;			/* in pool->retired, and gone; the channel is a user */
 	ev_timer hello;			/* runs from the handshake to the HELLO */
+	ev_timer grace;			/* runs while retired */
 };
 
 struct link_call {
@@ -74,6 +79,7 @@ struct link_call {
 struct links {
 	struct links_conf conf;
 	struct link *list;
+	struct link *retired;		/* by next */
 	unsigned count;
 	unsigned unproven, unproven_max;
 	struct standings *standings;
@@ -133,6 +139,20 @@ list_remove(struct link_call *c)
 	c->list = NULL;
 }
 
+/* Calls that others wait for. */
+static unsigned
+pending(const struct link *k)
+{
+	return calls_pending(k->calls) - k->probing;
+}
+
+static void
+close_if_done(struct link *k)
+{
+	if (k->retired && k->chan != NULL && pending(k) == 0)
+		chan_close(k->chan, TV_OK);
+}
+
 static void
 call_free(struct link_call *c)
 {
@@ -140,6 +160,7 @@ call_free(struct link_call *c)
 
 	buf_done(&c->body);
 	free(c);
+	close_if_done(k);
 	link_release(k);
 }
 
@@ -270,6 +291,8 @@ hello_cb(struct ev_loop *loop, ev_timer *w, int revents)
 	chan_close(k->chan, TV_ETIMEOUT);
 }
 
+static void link_retire(struct link *k);
+
 static enum tv_err
 link_frame(void *ctx, struct chan *ch, const struct frame *f)
 {
@@ -284,6 +307,9 @@ link_frame(void *ctx, struct chan *ch, const struct frame *f)
 			link_up(k);
 	} else if (!(f->flags & FRAME_REPLY)) {
 		err = TV_EFORMAT;	/* we only ask on this link */
+	} else if (f->type == MSG_LINK_RETIRED && f->id == 0) {
+		link_retire(k);
+		err = TV_OK;
 	} else {
 		err = calls_frame(k->calls, f);
 	}
@@ -333,6 +359,21 @@ link_next_key(struct link *k, enum tv_err why)
 	    noise != NULL && k->psk + 1 < noise->psk_count && link_dial(k, k->psk + 1);
 }
 
+/* Retired, and down now. */
+static void
+link_part(struct link *k)
+{
+	struct link **at = &k->pool->retired;
+
+	while (*at != k)
+		at = &(*at)->next;
+	*at = k->next;
+	k->pool->stats.retiring--;
+	k->retired = false;
+	ev_timer_stop(k->pool->conf.loop, &k->grace);
+	link_release(k);
+}
+
 static void
 link_closed(void *ctx, struct chan *ch, enum tv_err why)
 {
@@ -340,8 +381,11 @@ link_closed(void *ctx, struct chan *ch, enum tv_err why)
 
 	(void)ch;
 	k->chan = NULL;
-	if (!link_next_key(k, why))
-		link_down(k, why);
+	if (link_next_key(k, why))
+		return;
+	link_down(k, why);
+	if (k->retired)
+		link_part(k);
 }
 
 static bool
@@ -371,9 +415,8 @@ link_dial(struct link *k, unsigned psk)
 
 /* -- the set of links -- */
 
-/* Off the list, and its calls end. */
 static void
-link_remove(struct link *k)
+link_unlist(struct link *k)
 {
 	struct link **at = &k->pool->list;
 
@@ -383,6 +426,13 @@ link_remove(struct link *k)
 	k->pool->count--;
 	k->pool->unproven -= !k->proven;
 	k->gone = true;
+}
+
+/* Off the list, and its calls end. */
+static void
+link_remove(struct link *k)
+{
+	link_unlist(k);
 	link_hold(k);
 	if (k->chan != NULL) {
 		chan_free(k->chan);
@@ -439,6 +489,70 @@ make_room(struct links *l, bool proven)
 	return true;
 }
 
+/* -- keys that leave the ring -- */
+
+static void
+grace_cb(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct link *k = w->data;
+
+	(void)loop;
+	(void)revents;
+	chan_close(k->chan, TV_ECLOSED);
+}
+
+/* An open one.  No more of them are kept than links may be: a peer that tells us so again and again gains nothing. */
+static void
+link_retire(struct link *k)
+{
+	struct links *l = k->pool;
+
+	if (k->retired)
+		return;
+	l->stats.retired++;
+	if (l->stats.retiring >= l->conf.links_max) {
+		chan_close(k->chan, TV_ECLOSED);
+		return;
+	}
+	link_unlist(k);
+	link_hold(k);
+	k->retired = true;
+	k->next = l->retired;
+	l->retired = k;
+	l->stats.retiring++;
+	log_debug("rpc", "the key of the link to %s:%u has left the ring: it closes when %u calls have ended", k->ip,
+	    k->port, pending(k));
+	ev_timer_set(&k->grace, mono_seconds(l->conf.retire_time), 0.);
+	ev_timer_start(l->conf.loop, &k->grace);
+	close_if_done(k);
+}
+
+/* Nothing was sent yet: the calls wait on. */
+static void
+link_dial_anew(struct link *k)
+{
+	ev_timer_stop(k->pool->conf.loop, &k->hello);
+	chan_free(k->chan);
+	if (!link_dial(k, 0))
+		link_down(k, TV_EUNREACH);
+}
+
+void
+links_rekeyed(struct links *l)
+{
+	struct link *next;
+
+	for (struct link *k = l->list; k != NULL; k = next) {
+		next = k->next;
+		if (k->chan == NULL || chan_key_stands(k->chan))
+			continue;
+		if (k->state == LINK_DIALING)
+			link_dial_anew(k);
+		else
+			link_retire(k);
+	}
+}
+
 static struct link *
 link_find(const struct links *l, const char *ip, uint16_t port)
 {
@@ -474,7 +588,8 @@ link_get(struct links *l, const char *ip, uint16_t port)
 	k->proven = proven;
 	snprintf(k->ip, sizeof(k->ip), "%s", ip);
 	ev_init(&k->hello, hello_cb);
-	k->hello.data = k;
+	ev_init(&k->grace, grace_cb);
+	k->hello.data = k->grace.data = k;
 	k->next = l->list;
 	l->list = k;
 	l->count++;
@@ -584,13 +699,6 @@ probe(struct link *k)
 	buf_done(&b);
 }
 
-/* Calls that others wait for. */
-static unsigned
-pending(const struct link *k)
-{
-	return calls_pending(k->calls) - k->probing;
-}
-
 static void
 look(struct link *k, struct mono now)
 {
@@ -610,6 +718,24 @@ look(struct link *k, struct mono now)
 	}
 }
 
+/* Is something due on any of these? */
+static bool
+look_at(struct link *list, struct mono now)
+{
+	bool some = false;
+
+	for (struct link *k = list; k != NULL; k = k->next) {
+		if (k->state != LINK_DIALING && pending(k) == 0)
+			k->due = false;
+		some |= k->due;
+		if (k->due && k->state == LINK_UP)	/* a dial has its own timeout */
+			look(k, now);
+		else
+			k->silence = (struct silence){ 0 };
+	}
+	return some;
+}
+
 /*
  * The kernel keeps the connection of a frozen rpcd up.  Without this, requests would go to it as long as it is frozen,
  * and wait in vain.
@@ -619,18 +745,10 @@ look_cb(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct links *l = w->data;
 	struct mono now = clock_mono();
-	bool some = false;
+	bool some = look_at(l->list, now);
 
 	(void)revents;
-	for (struct link *k = l->list; k != NULL; k = k->next) {
-		if (k->state != LINK_DIALING && pending(k) == 0)
-			k->due = false;
-		some |= k->due;
-		if (k->due && k->state == LINK_UP)	/* a dial has its own timeout */
-			look(k, now);
-		else
-			k->silence = (struct silence){ 0 };
-	}
+	some |= look_at(l->retired, now);
 	if (!some)
 		ev_timer_stop(loop, w);
 }
@@ -699,6 +817,13 @@ links_free(struct links *l)
 	ev_timer_stop(l->conf.loop, &l->idle_timer);
 	while (l->list != NULL)
 		link_remove(l->list);
+	while (l->retired != NULL) {
+		struct link *k = l->retired;
+
+		chan_free(k->chan);
+		link_down(k, TV_ECLOSED);
+		link_part(k);
+	}
 	while (l->doomed.first != NULL)
 		doom_cb(l->conf.loop, &l->doom_timer, 0);
 	ev_timer_stop(l->conf.loop, &l->doom_timer);

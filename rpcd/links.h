@@ -24,6 +24,7 @@ struct links_conf {
 	const char *node_id;		/* for HELLO; borrowed */
 	struct mono dial_timeout;	/* connect and handshake, and then the HELLO */
 	struct mono idle_timeout;
+	struct mono retire_time;	/* what is under way when the key of a link goes has this long to end */
 	size_t answer_max;		/* largest whole answer, bytes */
 	size_t out_max;			/* bytes waiting to be written on one link */
 	unsigned pending_max;		/* calls under way on one link, or waiting for it */
@@ -63,12 +64,20 @@ enum standing links_standing(const struct links *l, const char *ip, uint16_t por
 /* Dials this address if there is no link and it does not rest, to learn whether it proves itself. */
 void links_probe(struct links *l, const char *ip, uint16_t port);
 
+/*
+ * conf.noise has changed.  A link whose key is gone takes no new calls, which dial anew, and closes when its last one
+ * has ended; at the latest after conf.retire_time, and what is under way then ends with TV_ECLOSED.
+ */
+void links_rekeyed(struct links *l);
+
 struct links_stats {
 	unsigned open;
+	unsigned retiring;		/* of them those whose key has left the ring */
 	unsigned unproven;		/* links to peers that never proved themselves */
 	unsigned known;			/* addresses of which something is remembered */
 	uint64_t dialled, failed, calls;
 	uint64_t evicted;		/* links that made room for others */
+	uint64_t retired;		/* links whose key left the ring */
 };
 void links_stats(const struct links *l, struct links_stats *out);
 

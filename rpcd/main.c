@@ -251,7 +251,7 @@ on_query(void *ctx, struct span body)
 	return queries_told(p->queries, body);
 }
 
-/* gossipd's ring, at first and after each change.  Links that are open stay; new ones use the new keys. */
+/* gossipd's ring, at first and after each change.  Links whose key has left it end, new ones use what it holds now. */
 static void
 on_keys(void *ctx, const struct span *psks, unsigned count)
 {
@@ -261,7 +261,13 @@ on_keys(void *ctx, const struct span *psks, unsigned count)
 		return;
 	for (unsigned i = 0; i < count; i++)
 		memcpy(p->psks[i].bytes, psks[i].p, KEY_BYTES);
+	for (unsigned i = count; i < p->noise.psk_count; i++)
+		sodium_memzero(p->psks[i].bytes, KEY_BYTES);
 	p->noise.psk_count = count;
+	if (p->links != NULL)
+		links_rekeyed(p->links);
+	if (p->linkd != NULL)
+		linkd_rekeyed(p->linkd);
 }
 
 static void
@@ -316,10 +322,12 @@ own_info(void *ctx, struct buf *b)
 		{ "calls_bytes", routes.bytes }, { "calls_refused", routes.refused },
 		{ "links_open", links.open }, { "links_dialled", links.dialled }, { "links_failed", links.failed },
 		{ "links_unproven", links.unproven }, { "links_evicted", links.evicted },
+		{ "links_retired", links.retired }, { "links_retiring", links.retiring },
 		{ "link_addresses", links.known },
 		{ "peers_open", peers.open }, { "peers_refused", peers.refused },
 		{ "peers_malformed", peers.malformed }, { "peers_silent", peers.silent },
 		{ "peers_unproven", peers.unproven }, { "peers_evicted", peers.evicted },
+		{ "peers_retired", peers.retired }, { "peers_retiring", peers.retiring },
 		{ "handshakes_postponed", chan_handshakes_postponed() },
 		{ "checks", checks_count(p->checks) },
 		{ "events", events_count(p->events) }, { "events_repeated", events.duplicates },
@@ -399,7 +407,7 @@ start_routing(struct rpcd *p)
 	p->links = links_new(&(struct links_conf){
 		.loop = p->loop, .noise = cluster_seals(&p->cluster) ? &p->noise : NULL,
 		.node_id = p->cluster.node_id, .dial_timeout = c->link_dial_timeout,
-		.idle_timeout = c->link_idle_timeout, .answer_max = answer_max,
+		.idle_timeout = c->link_idle_timeout, .retire_time = c->answer_timeout, .answer_max = answer_max,
 		.out_max = (size_t)c->link_out_bytes_max, .pending_max = (unsigned)c->link_pending_max,
 		.links_max = (unsigned)c->links_max,
 	});
@@ -420,6 +428,7 @@ start_routing(struct rpcd *p)
 		.conns_max = (unsigned)c->rpc_max_conns, .pending_max = (unsigned)c->link_pending_max,
 		.request_max = (size_t)c->request_bytes_max + FRAME_OVERHEAD,
 		.out_max = (size_t)c->link_out_bytes_max, .open_timeout = c->link_dial_timeout,
+		.retire_time = c->answer_timeout,
 		.is_known = source_known, .ctx = p,
 	});
 	p->rpc_fd = -1;

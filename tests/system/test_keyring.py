@@ -4,12 +4,15 @@ import base64
 import json
 import os
 import re
+import signal
 import socket
+import struct
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import CALM, TOP, Cluster, Writer, main, wait_for  # noqa: E402
+from cluster import CALM, TOP, Cluster, Writer, main, rpcd_conf, wait_for  # noqa: E402
 
 ALIVE, FAILED = 1, 4
 
@@ -185,6 +188,71 @@ def rotation_under_load():
             c.formed(nodes)
             wait_for("back", lambda: all_alive(nodes))
             client.kv_put("after", n.name.encode())
+        for n in nodes:
+            writer.check(n)
+
+
+def rpc_links(servers):
+    """Both ends of the connections with the servers' port 8400."""
+    here = {"%08X:%04X" % (struct.unpack("=I", socket.inet_aton(n.addr))[0], 8400) for n in servers}
+    with open("/proc/net/tcp") as table:
+        rows = [line.split() for line in table]
+    return {(row[1], row[2]) for row in rows if row[3] == "01" and here & {row[1], row[2]}}
+
+
+def links_end_with_their_key():
+    """A key leaves the ring under writes: no link lives on with it, and nothing that was under way is lost with one."""
+    c, nodes = pool(net(11), clients=0)
+    with c:
+        for n in nodes:
+            n.stop("rpcd")
+            n.write("rpcd.conf", rpcd_conf(n.addr, answer_timeout="10s"))
+            n.start("rpcd").up()
+        servers = nodes[:]
+        c1, idle, asker = clients = [c.client("c%d" % i, 10 + i, servers[0], rpcd={"answer_timeout": "10s"})
+                                     for i in (1, 2, 3)]
+        nodes += clients
+        settle(c, nodes)
+        c1.kv_put("slow", b"1")
+        index = {n: n.get("/v1/kv/slow").index for n in clients}
+
+        def number(n, key):
+            return int(n.stats("rpcd")[key])
+
+        with ThreadPoolExecutor() as pool_:
+            waiting = [pool_.submit(n.get, "/v1/kv/slow?wait=5m&index=%d" % index[n], timeout=120) for n in (c1, asker)]
+            writer = Writer([c1], pause=0.002)
+            writer.start()
+            wait_for("they write and wait", lambda: len(writer.acked) > 50 and all(
+                number(n, "http_conns_waiting") == 1 for n in (c1, asker)))
+            first, new = ids(servers[0])[0], random_key()
+            servers[0].ctl("keyring", "install", "-", input=new + "\n")
+            servers[0].ctl("keyring", "use", "-", input=new + "\n")
+            # These keep their end of the link whatever they are told: the servers close theirs.
+            for n in (idle, asker):
+                n.signal(signal.SIGSTOP, "rpcd")
+            c1.signal(signal.SIGSTOP, "gossipd")            # its rpcd learns from the servers alone
+            old = rpc_links(servers)
+            assert len(old) >= 2 * len(clients), old
+            servers[0].ctl("keyring", "remove", "--force", first)
+            wait_for("no link with the old key", lambda: not old & rpc_links(servers))
+            c1.signal(signal.SIGCONT, "gossipd")
+            awake = servers + [c1]
+            wait_for("none is about to end", lambda: all(number(n, k) == 0 for n in awake
+                                                         for k in ("links_retiring", "peers_retiring")))
+            assert number(c1, "links_retired") > 0
+            assert sum(number(n, "peers_retired") for n in servers) >= len(clients)
+            count = len(writer.acked)
+            wait_for("writes go on", lambda: len(writer.acked) > count + 50)
+            writer.stop()
+            assert not writer.errors and not writer.unknown, (writer.errors[:3], writer.unknown[:3])
+            for n in clients:
+                n.signal(signal.SIGCONT)
+            for n in clients:
+                wait_for(n.name + " reads", lambda n=n: n.kv_get("slow") == b"1")
+            assert not any(w.done() for w in waiting)       # the question outlived its link
+            c1.kv_put("slow", b"2")
+            assert [base64.b64decode(w.result().json()[0]["Value"]) for w in waiting] == [b"2", b"2"]
         for n in nodes:
             writer.check(n)
 
@@ -461,5 +529,5 @@ def server_key_rotated():
 
 
 if __name__ == "__main__":
-    main(plaintext_to_encrypted, rotation_under_load, missed_rotation, wrong_key_at_first, mixed_primaries, broken_files,
-         two_datacenters, recorded_cases, server_key_rotated)
+    main(plaintext_to_encrypted, rotation_under_load, links_end_with_their_key, missed_rotation, wrong_key_at_first,
+         mixed_primaries, broken_files, two_datacenters, recorded_cases, server_key_rotated)

@@ -133,6 +133,40 @@ expect_refused(const struct noise_conf *na, const struct noise_conf *nb, enum tv
 	link_close(&l);
 }
 
+/* The psk of a link leaves the list, here and there: both ends know, and the link lives on. */
+START_TEST(key_that_stands)
+{
+	struct key ring[2] = { new_key, old_key };
+	struct noise_conf na = conf_of(NOISE_NKPSK0, ring, 2), nb = conf_of(NOISE_NKPSK0, ring, 2);
+	struct link l;
+
+	opts.psk = 1;
+	link_open(&l, &na, &nb, true);
+	ck_assert(chan_key_stands(l.a.c) && chan_key_stands(l.b.c));
+	nb.psk_count = 1;
+	ck_assert(chan_key_stands(l.b.c));	/* nothing was named yet */
+	nb.psk_count = 2;
+	pass_on(&l);
+	ck_assert(l.a.opens == 1 && l.b.opens == 1);
+	ck_assert(chan_key_stands(l.a.c) && chan_key_stands(l.b.c));
+	na.psks = &ring[1];			/* at another place */
+	na.psk_count = nb.psk_count = 1;
+	ck_assert(chan_key_stands(l.a.c) && !chan_key_stands(l.b.c));
+	na.psks = &ring[0];
+	nb.psk_count = 0;
+	ck_assert(!chan_key_stands(l.a.c) && !chan_key_stands(l.b.c));
+	l.b.echo = true;
+	ck_assert_int_eq(chan_send(l.a.c, 1, 0, 1, span_str("still there")), TV_OK);
+	pass_on(&l);
+	ck_assert_uint_eq(l.a.frames, 1);
+	link_close(&l);
+	link_open(&l, &na, &nb, true);		/* it was to dial with a key that the shorter list does not have */
+	ck_assert(!chan_key_stands(l.a.c));
+	link_close(&l);
+	opts.psk = 0;
+}
+END_TEST
+
 static const size_t sizes[] = { 0, 1, 100, 65503, 65504, 65519, 65520, 65535, 131038, 700000, 2 << 20 };
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
@@ -640,6 +674,7 @@ main(void)
 	tcase_add_test(t, keys);
 	tcase_add_test(t, two_static_keys);
 	tcase_add_test(t, rotation);
+	tcase_add_test(t, key_that_stands);
 	tcase_add_test(t, another_key);
 	tcase_add_test(t, no_key);
 	tcase_add_test(t, strangers);

@@ -1,6 +1,6 @@
 /*
- * rpcd's links while keys are rotated: who has learned of a step and who has not still find each other, and no call is
- * lost on the way.
+ * rpcd's links while keys are rotated: who has learned of a step and who has not still find each other, no call is
+ * lost on the way, and links end with their key.
  */
 #include <check.h>
 #include <ev.h>
@@ -22,19 +22,46 @@ static struct key keys[3] = { { { 1 } }, { { 2 } }, { { 3 } } };
 static struct noise_conf there, here;
 static struct listener *listener;
 static uint16_t port;
-static unsigned accepted, asked, answered, failed;
+static unsigned accepted, asked, answered, failed, closed;
+static enum tv_err last_err;
 static struct chan *peers[16];
+static struct {
+	bool on;			/* questions are kept, and answered by answer_held() */
+	bool retires;			/* says behind each answer that the key has left the ring */
+	struct chan *chan;
+	uint16_t type;
+	uint64_t id;
+} held;
 
 /* -- the other side: answers every call with its own body -- */
+
+static void
+answer_held(void)
+{
+	(void)chan_send(held.chan, held.type, FRAME_REPLY, held.id, span_str("question"));
+}
+
+static void
+tell_retired(struct chan *c)
+{
+	(void)chan_send(c, MSG_LINK_RETIRED, FRAME_REPLY, 0, span_of((const uint8_t *)"\x90", 1));
+}
 
 static enum tv_err
 peer_frame(void *ctx, struct chan *c, const struct frame *f)
 {
 	(void)ctx;
-	if (f->type == MSG_HELLO)
+	if (f->type == MSG_HELLO) {
 		greet_send(c, "rpcd", "peer");
-	else
+	} else if (held.on && !(f->flags & FRAME_CANCEL)) {
+		held.chan = c;
+		held.type = f->type;
+		held.id = f->id;
+	} else if (!(f->flags & FRAME_CANCEL)) {
 		(void)chan_send(c, f->type, FRAME_REPLY, f->id, f->body);
+		if (held.retires)
+			tell_retired(c);
+	}
 	return TV_OK;
 }
 
@@ -46,6 +73,7 @@ peer_closed(void *ctx, struct chan *c, enum tv_err why)
 	for (unsigned i = 0; i < 16; i++)
 		if (peers[i] == c)
 			peers[i] = NULL;
+	closed++;
 	listener_release(listener);
 }
 
@@ -82,6 +110,7 @@ listen_here(void)
 static void
 on_answer(void *ctx, enum tv_err err, struct span body)
 {
+	last_err = err;
 	if (err == TV_OK) {
 		ck_assert(span_eqs(body, ctx));
 		answered++;
@@ -90,13 +119,24 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 	}
 }
 
-static void
+static struct link_call *
 call(struct links *l)
 {
 	static char text[] = "question";
+	struct link_call *c = links_call(l, "127.0.0.1", port, MSG_OP, span_str(text), MONO_S(20), on_answer, text);
 
-	ck_assert_ptr_nonnull(links_call(l, "127.0.0.1", port, MSG_OP, span_str(text), MONO_S(20), on_answer, text));
+	ck_assert_ptr_nonnull(c);
 	asked++;
+	return c;
+}
+
+static struct links_stats
+stats(const struct links *l)
+{
+	struct links_stats st;
+
+	links_stats(l, &st);
+	return st;
 }
 
 static void
@@ -106,12 +146,14 @@ run_until_all_ended(void)
 		ev_run(loop, EVRUN_ONCE);
 }
 
+static struct mono retire_time;
+
 static struct links *
 links_with(const struct noise_conf *noise)
 {
 	struct links_conf conf = { .loop = loop, .noise = noise, .node_id = "here", .dial_timeout = MONO_S(10),
-		.idle_timeout = MONO_S(100), .answer_max = 65536, .out_max = 1 << 20, .pending_max = 100,
-		    .links_max = 4 };
+		.idle_timeout = MONO_S(100), .retire_time = retire_time, .answer_max = 65536, .out_max = 1 << 20,
+		.pending_max = 100, .links_max = 4 };
 	struct links *l = links_new(&conf);
 
 	ck_assert_ptr_nonnull(l);
@@ -122,8 +164,10 @@ static void
 setup(void)
 {
 	loop = ev_loop_new(EVFLAG_AUTO);
-	accepted = asked = answered = failed = 0;
+	accepted = asked = answered = failed = closed = 0;
 	memset(peers, 0, sizeof(peers));
+	memset(&held, 0, sizeof(held));
+	retire_time = MONO_S(1000);
 	there = here = (struct noise_conf){ .pattern = NOISE_NKPSK0, .statics = &pair, .static_count = 1,
 		.static_public = pair.pub };
 	listen_here();
@@ -173,8 +217,9 @@ START_TEST(some_key_in_common)
 }
 END_TEST
 
-/* The ring changes under an open link: the link stays, and the next one uses what holds then. */
-START_TEST(an_open_link_outlives_its_key)
+/* With one key here and there, a link, and a call that was answered on it. */
+static struct links *
+opened(void)
 {
 	struct links *l;
 
@@ -185,16 +230,186 @@ START_TEST(an_open_link_outlives_its_key)
 	call(l);
 	run_until_all_ended();
 	ck_assert(answered == 1 && accepted == 1);
-	here.psks = there.psks = &keys[1];	/* rotated, here and there */
+	return l;
+}
+
+static void
+rekey(struct links *l, const struct key *psks, unsigned count)
+{
+	here.psks = there.psks = psks;
+	here.psk_count = there.psk_count = count;
+	links_rekeyed(l);
+}
+
+static void
+run_until_retired(struct links *l)
+{
+	while (stats(l).retiring > 0)
+		ev_run(loop, EVRUN_ONCE);
+}
+
+/* The link stays as long as its key is anywhere in the ring, and goes with it; the next one uses what holds then. */
+START_TEST(a_link_goes_with_its_key)
+{
+	struct key both[2] = { keys[1], keys[0] };
+	struct links *l = opened();
+
+	rekey(l, both, 2);
 	call(l);
 	run_until_all_ended();
-	ck_assert(answered == 2 && accepted == 1);
-	chan_close(peers[0], TV_ECLOSED);
-	while (links_is_up(l, "127.0.0.1", port))
+	ck_assert(answered == 2 && accepted == 1 && stats(l).retired == 0);
+	rekey(l, &keys[1], 1);
+	ck_assert(!links_is_up(l, "127.0.0.1", port));
+	ck_assert(stats(l).retired == 1 && stats(l).retiring == 1);
+	run_until_retired(l);
+	while (closed == 0)
+		ev_run(loop, EVRUN_ONCE);
+	ck_assert(stats(l).open == 0 && stats(l).failed == 0);
+	call(l);
+	run_until_all_ended();
+	ck_assert(answered == 3 && accepted == 2 && failed == 0 && stats(l).open == 1);
+	links_rekeyed(l);
+	ck_assert_uint_eq(stats(l).retired, 1);
+	links_free(l);
+}
+END_TEST
+
+/* What is under way ends where it began, while new calls go over a new link. */
+START_TEST(calls_under_way_end_first)
+{
+	struct links *l = opened();
+
+	held.on = true;
+	call(l);
+	while (held.id == 0)
+		ev_run(loop, EVRUN_ONCE);
+	held.on = false;
+	rekey(l, &keys[1], 1);
+	call(l);
+	while (answered < 2)
+		ev_run(loop, EVRUN_ONCE);
+	ck_assert(accepted == 2 && closed == 0 && stats(l).retiring == 1 && stats(l).open == 2);
+	answer_held();
+	run_until_all_ended();
+	run_until_retired(l);
+	ck_assert(answered == 3 && failed == 0 && stats(l).open == 1 && links_is_up(l, "127.0.0.1", port));
+	links_free(l);
+}
+END_TEST
+
+/* 0: the answer comes too late; 1: nobody wants it any more; 2: all ends before; 3: the other side hangs up. */
+START_TEST(the_last_call_has_no_answer)
+{
+	struct link_call *c;
+	struct links *l;
+
+	retire_time = _i == 0 ? MONO_MS(50) : MONO_S(1000);
+	l = opened();
+	held.on = true;
+	c = call(l);
+	while (held.id == 0)
+		ev_run(loop, EVRUN_ONCE);
+	rekey(l, &keys[1], 1);
+	if (_i == 1) {
+		links_cancel(c);
+		asked--;
+	} else if (_i == 3) {
+		chan_close(held.chan, TV_ECLOSED);
+	}
+	if (_i != 2) {
+		run_until_retired(l);
+		run_until_all_ended();
+		ck_assert_uint_eq(stats(l).open, 0);
+		held.on = false;
+		call(l);
+		run_until_all_ended();
+		ck_assert(answered == 2 && accepted == 2);
+	}
+	links_free(l);
+	ck_assert_uint_eq(failed, _i != 1);
+	ck_assert(_i != 2 || last_err == TV_ECLOSED);
+}
+END_TEST
+
+/* The other side has learned of it before us.  What it then says again and again costs no more than a link at a time. */
+START_TEST(told_by_the_other_side)
+{
+	struct links *l = opened();
+
+	held.on = true;
+	call(l);
+	while (held.id == 0)
+		ev_run(loop, EVRUN_ONCE);
+	held.on = false;
+	tell_retired(held.chan);
+	tell_retired(held.chan);
+	while (stats(l).retired == 0)
 		ev_run(loop, EVRUN_ONCE);
 	call(l);
+	while (answered < 2)
+		ev_run(loop, EVRUN_ONCE);
+	ck_assert(accepted == 2 && stats(l).retired == 1);
+	answer_held();
 	run_until_all_ended();
-	ck_assert(answered == 3 && accepted == 2);
+	run_until_retired(l);
+	ck_assert(answered == 3 && failed == 0);
+	held.retires = true;
+	for (unsigned i = 0; i < CALLS; i++) {
+		unsigned before = (unsigned)stats(l).retired;
+
+		call(l);
+		run_until_all_ended();
+		while (stats(l).retired == before || links_is_up(l, "127.0.0.1", port))
+			ev_run(loop, EVRUN_ONCE);
+		ck_assert_uint_le(stats(l).retiring, 4);
+	}
+	ck_assert(failed == 0 && answered == 3 + CALLS);
+	run_until_retired(l);
+	links_free(l);
+}
+END_TEST
+
+/* As before, with a call that hangs on each of them: no more are kept than links may be. */
+START_TEST(retired_without_end)
+{
+	struct links *l = opened();
+
+	held.on = true;
+	for (unsigned i = 0; i < 10; i++) {
+		held.id = 0;
+		call(l);
+		while (held.id == 0)
+			ev_run(loop, EVRUN_ONCE);
+		tell_retired(held.chan);
+		while (stats(l).retired == i || links_is_up(l, "127.0.0.1", port))
+			ev_run(loop, EVRUN_ONCE);
+	}
+	while (failed < 6)
+		ev_run(loop, EVRUN_ONCE);
+	ck_assert(stats(l).retiring == 4 && stats(l).open == 4 && last_err == TV_ECLOSED);
+	links_free(l);
+	ck_assert_uint_eq(failed, 10);
+}
+END_TEST
+
+/* The key of a dial that is under way goes: 0 before it was named, else later.  The call has not left, and waits. */
+START_TEST(key_gone_while_dialling)
+{
+	struct links *l;
+
+	here.psks = &keys[0];
+	here.psk_count = 1;
+	there = here;
+	l = links_with(&here);
+	call(l);
+	while (_i > 0 && accepted == 0)
+		ev_run(loop, EVRUN_ONCE);
+	for (int turns = 1; turns < _i; turns++)
+		ev_run(loop, EVRUN_NOWAIT);
+	rekey(l, &keys[1], 1);
+	run_until_all_ended();
+	ck_assert(answered == 1 && failed == 0);
+	run_until_retired(l);
 	links_free(l);
 }
 END_TEST
@@ -232,7 +447,12 @@ main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, some_key_in_common, 0, 5);
-	tcase_add_test(t, an_open_link_outlives_its_key);
+	tcase_add_test(t, a_link_goes_with_its_key);
+	tcase_add_test(t, calls_under_way_end_first);
+	tcase_add_loop_test(t, the_last_call_has_no_answer, 0, 4);
+	tcase_add_test(t, told_by_the_other_side);
+	tcase_add_test(t, retired_without_end);
+	tcase_add_loop_test(t, key_gone_while_dialling, 0, 5);
 	tcase_add_test(t, ends_while_dialling);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
