@@ -268,6 +268,15 @@ tell_unwanted(struct membership *m, const struct collecting *c, const struct raf
 	}
 }
 
+/* What the leaders before removed for good is in the state once all that was committed has been applied. */
+static bool
+knows_the_removed(struct membership *m, const struct raft_status *st)
+{
+	if (m->caught_up_term != st->term && engine_applied(m->d->engine) >= engine_commit(m->d->engine))
+		m->caught_up_term = st->term;
+	return m->caught_up_term == st->term;
+}
+
 static void
 run_policy(struct membership *m)
 {
@@ -277,7 +286,7 @@ run_policy(struct membership *m)
 	struct collecting *c;
 
 	if (st->role != RAFT_LEADER || !st->ready || st->change_pending || st->transferring || m->change.active ||
-	    m->tombstoning || leave_active(m->leave))
+	    m->tombstoning || leave_active(m->leave) || !knows_the_removed(m, st))
 		return;
 	c = calloc(1, sizeof(*c));
 	if (c == NULL)

@@ -20,6 +20,7 @@ struct known_addr { raft_id id; char addr[64]; };
 struct held_server { char uuid[37]; struct mono until; };
 
 struct membership {
+	uint64_t caught_up_term;	/* the term in which, leading, we had applied all that was committed */
 	struct raftd *d;
 	struct leave *leave;
 	ev_timer timer;
