@@ -2,48 +2,48 @@
 noinst_LIBRARIES += common/libtvcore.a common/libtvrt.a common/libtvjson.a
 
 common_libtvcore_a_SOURCES = \
-	common/assert.c common/assert.h \
-	common/err.c common/err.h \
-	common/mono.h common/msg.h \
-	common/rd.c common/rd.h common/buf.c common/buf.h \
-	common/arena.c common/arena.h \
-	common/mpack.c common/mpack.h common/frame.c common/frame.h common/silence.c common/silence.h \
-	common/rng.c common/rng.h \
-	common/regex.c common/redialect.c common/regex.h \
-	common/ucl.c common/ucl.h
+	common/base/assert.c common/base/assert.h \
+	common/base/err.c common/base/err.h \
+	common/base/mono.h common/net/msg.h \
+	common/base/rd.c common/base/rd.h common/base/buf.c common/base/buf.h \
+	common/base/arena.c common/base/arena.h \
+	common/record/mpack.c common/record/mpack.h common/net/frame.c common/net/frame.h common/net/silence.c common/net/silence.h \
+	common/base/rng.c common/base/rng.h \
+	common/text/regex.c common/text/redialect.c common/text/regex.h \
+	common/conf/ucl.c common/conf/ucl.h
 
 common_libtvrt_a_SOURCES = \
-	common/clock.c common/clock.h \
-	common/log.c common/log.h \
-	common/conf.c common/conf_value.c common/conf.h common/conf_value.h \
-	common/cluster_conf.c common/node_id.c common/cluster_conf.h \
-	common/keys.c common/keygen.c common/keys.h \
-	common/dirs.c common/dirs.h \
-	common/sandbox.c common/sandbox_landlock.c common/sandbox_seccomp.c common/sandbox.h common/sandbox_parts.h \
-	common/privdrop.c common/privdrop.h common/hold.c common/hold.h common/folders.c common/folders.h \
-	common/await.c common/await.h \
-	common/daemon.c common/daemon.h
+	common/base/clock.c common/base/clock.h \
+	common/base/log.c common/base/log.h \
+	common/conf/conf.c common/conf/conf_value.c common/conf/conf.h common/conf/conf_value.h \
+	common/conf/cluster_conf.c common/conf/node_id.c common/conf/cluster_conf.h \
+	common/conf/keys.c common/conf/keygen.c common/conf/keys.h \
+	common/base/dirs.c common/base/dirs.h \
+	common/proc/sandbox.c common/proc/sandbox_landlock.c common/proc/sandbox_seccomp.c common/proc/sandbox.h common/proc/sandbox_parts.h \
+	common/proc/privdrop.c common/proc/privdrop.h common/proc/hold.c common/proc/hold.h common/proc/folders.c common/proc/folders.h \
+	common/proc/await.c common/proc/await.h \
+	common/proc/daemon.c common/proc/daemon.h
 
-common_libtvjson_a_SOURCES = common/schema_json.h
+common_libtvjson_a_SOURCES = common/record/schema_json.h
 
 # Link line of a daemon: its own libraries first, then these.
 RT_LIBS = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(SODIUM_LIBS) $(SECCOMP_LIBS) $(SYSTEMD_LIBS)
 
 # Records: one description gives msgpack and JSON.
 common_libtvcore_a_SOURCES += \
-	common/duration.c common/duration.h \
-	common/base64.c common/json_text.c \
-	common/schema.c common/schema_out.c common/schema.h \
-	common/records.c common/records.h \
-	common/ops.c common/ops.h \
-	common/coordinate.c common/coordinate.h
-common_libtvjson_a_SOURCES += common/schema_json.c
+	common/text/duration.c common/text/duration.h \
+	common/text/base64.c common/text/json_text.c \
+	common/record/schema.c common/record/schema_out.c common/record/schema.h \
+	common/record/records.c common/record/records.h \
+	common/record/ops.c common/record/ops.h \
+	common/record/coordinate.c common/record/coordinate.h
+common_libtvjson_a_SOURCES += common/record/schema_json.c
 
 # Channels: frames on sockets.
 common_libtvrt_a_SOURCES += \
-	common/greet.c common/greet.h common/chan.c common/chan.h common/chan_int.h common/chan_io.c common/chan_noise.c \
-	common/logtap.c common/logtap.h common/monitor.c common/monitor.h \
-	common/heaptrim.c common/heaptrim.h common/source.c common/source.h common/listener.c common/dial.c common/dial.h common/calls.c common/calls.h
-common_libtvcore_a_SOURCES += common/noise.c common/noise.h common/strangers.c common/strangers.h common/member.c common/member.h
+	common/net/greet.c common/net/greet.h common/net/chan.c common/net/chan.h common/net/chan_int.h common/net/chan_io.c common/net/chan_noise.c \
+	common/net/logtap.c common/net/logtap.h common/net/monitor.c common/net/monitor.h \
+	common/proc/heaptrim.c common/proc/heaptrim.h common/net/source.c common/net/source.h common/net/listener.c common/net/dial.c common/net/dial.h common/net/calls.c common/net/calls.h
+common_libtvcore_a_SOURCES += common/net/noise.c common/net/noise.h common/net/strangers.c common/net/strangers.h common/record/member.c common/record/member.h
 
 EXTRA_DIST += common/README.md

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "ctl/ctl.h"
 
 #define ANSWER_BYTES_MAX (256u << 20)

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "common/buf.h"
-#include "common/mono.h"
+#include "common/base/buf.h"
+#include "common/base/mono.h"
 
 #define CLIENT_ADDR_DEFAULT "unix:" TV_RUNDIR "/rpcd.sock"
 

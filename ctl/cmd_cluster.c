@@ -4,8 +4,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/clock.h"
-#include "common/member.h"
+#include "common/base/clock.h"
+#include "common/record/member.h"
 #include "ctl/ctl.h"
 
 #define JOIN_TIMEOUT_S 30

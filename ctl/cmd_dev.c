@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include <poll.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "ctl/ctl.h"
 
 #define DEV_START_TIMEOUT_MS 20000

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/log.h"
-#include "common/regex.h"
-#include "common/schema.h"
+#include "common/base/log.h"
+#include "common/text/regex.h"
+#include "common/record/schema.h"
 #include "ctl/follow.h"
 #include "ctl/handler.h"
 

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/cluster_conf.h"
-#include "common/keys.h"
+#include "common/conf/cluster_conf.h"
+#include "common/conf/keys.h"
 #include "ctl/ctl.h"
 
 int

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/duration.h"
-#include "common/schema.h"
+#include "common/text/duration.h"
+#include "common/record/schema.h"
 #include "ctl/follow.h"
 #include "ctl/handler.h"
 

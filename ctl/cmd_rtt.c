@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/coordinate.h"
-#include "common/records.h"
+#include "common/record/coordinate.h"
+#include "common/record/records.h"
 #include "ctl/ctl.h"
 
 #define TIMEOUT_S 30

@@ -2,7 +2,7 @@
 #ifndef TV_CTL_KEYRING_H
 #define TV_CTL_KEYRING_H
 
-#include "common/keys.h"
+#include "common/conf/keys.h"
 #include "ctl/ctl.h"
 
 #define KEYRING_TIMEOUT_S 180		/* several pools, each of which may wait for members that are silent */

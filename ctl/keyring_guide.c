@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/cluster_conf.h"
+#include "common/conf/cluster_conf.h"
 #include "ctl/keyring.h"
 
 #define POOL_NAME_BYTES 160

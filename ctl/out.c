@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/assert.h"
-#include "common/clock.h"
-#include "common/log.h"
+#include "common/base/assert.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
 #include "ctl/ctl.h"
 
 #define TABLE_COLUMNS_MAX 16

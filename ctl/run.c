@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/duration.h"
+#include "common/text/duration.h"
 #include "ctl/ctl.h"
 
 static int

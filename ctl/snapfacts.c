@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "raftd/fsm/archive.h"
+#include "raftd/fsm/copy/archive.h"
 #include "raftd/fsm/key.h"
-#include "raftd/fsm/snapfile.h"
+#include "raftd/fsm/copy/snapfile.h"
 
 #include "ctl/snapfacts.h"
 

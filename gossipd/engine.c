@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/chan.h"
-#include "common/clock.h"
-#include "common/daemon.h"
-#include "common/log.h"
+#include "common/net/chan.h"
+#include "common/base/clock.h"
+#include "common/proc/daemon.h"
+#include "common/base/log.h"
 #include "gossipd/engine.h"
 #include "gossipd/handlers.h"
 #include "gossipd/join.h"

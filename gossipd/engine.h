@@ -4,7 +4,7 @@
 
 #include <ev.h>
 
-#include "common/daemon.h"
+#include "common/proc/daemon.h"
 #include "gossipd/keyring.h"
 #include "gossipd/pool.h"
 

@@ -1,13 +1,13 @@
-/* gossipd.sock; see handlers.h and common/msg.h. */
+/* gossipd.sock; see handlers.h and common/net/msg.h. */
 #include "config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/daemon.h"
-#include "common/greet.h"
-#include "common/keys.h"
-#include "gossipd/core/serfwire.h"
+#include "common/proc/daemon.h"
+#include "common/net/greet.h"
+#include "common/conf/keys.h"
+#include "gossipd/core/wire/serfwire.h"
 #include "gossipd/handlers_event.h"
 #include "gossipd/info.h"
 #include "gossipd/join.h"

@@ -1,7 +1,7 @@
 /* gossipd.sock: network coordinates, MSG_GOSSIP_COORDS. */
 #include "config.h"
 
-#include "gossipd/core/serfwire.h"
+#include "gossipd/core/wire/serfwire.h"
 #include "gossipd/handlers_int.h"
 
 #define ENTRIES_BYTES_MAX (3u << 20)	/* of one answer, about 25,000: those who ask take frames of 4 MB */

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/keys.h"
-#include "gossipd/core/serfwire.h"
+#include "common/base/clock.h"
+#include "common/conf/keys.h"
+#include "gossipd/core/wire/serfwire.h"
 #include "gossipd/handlers_int.h"
 #include "gossipd/keyquery.h"
 

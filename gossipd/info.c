@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/daemon.h"
-#include "common/keys.h"
-#include "common/mpack.h"
-#include "common/sandbox.h"
+#include "common/base/clock.h"
+#include "common/proc/daemon.h"
+#include "common/conf/keys.h"
+#include "common/record/mpack.h"
+#include "common/proc/sandbox.h"
 #include "gossipd/info.h"
 
 struct line {

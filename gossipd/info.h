@@ -2,7 +2,7 @@
 #ifndef TV_GOSSIPD_INFO_H
 #define TV_GOSSIPD_INFO_H
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "gossipd/engine.h"
 
 /* The answer to MSG_INFO: sections gossipd, serf_lan and, on servers, serf_wan. */

@@ -4,9 +4,9 @@
 #include <sodium.h>
 #include <stdlib.h>
 
-#include "common/log.h"
-#include "common/source.h"
-#include "gossipd/core/serfwire.h"
+#include "common/base/log.h"
+#include "common/net/source.h"
+#include "gossipd/core/wire/serfwire.h"
 #include "gossipd/handlers.h"
 #include "gossipd/join.h"
 #include "gossipd/net.h"

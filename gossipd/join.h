@@ -17,7 +17,7 @@ void joiner_joined(struct joiner *j, enum gossip_pool kind, const struct swim_jo
  * shown; handlers_settled() tells the moment.
  */
 bool joiner_settled(const struct joiner *j);
-/* Is this the source (common/source.h) of an address of retry_join or retry_join_wan? */
+/* Is this the source (common/net/source.h) of an address of retry_join or retry_join_wan? */
 bool joiner_wants(const struct joiner *j, enum gossip_pool kind, uint64_t source);
 void joiner_free(struct joiner *j);
 

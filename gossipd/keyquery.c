@@ -4,11 +4,11 @@
 #include <sodium.h>
 #include <stdio.h>
 
-#include "common/assert.h"
-#include "common/keys.h"
-#include "common/log.h"
-#include "common/mpack.h"
-#include "gossipd/core/serfwire.h"
+#include "common/base/assert.h"
+#include "common/conf/keys.h"
+#include "common/base/log.h"
+#include "common/record/mpack.h"
+#include "gossipd/core/wire/serfwire.h"
 #include "gossipd/keyquery.h"
 
 #define ANSWER_BYTES_MAX 4096		/* before it is cut to what fits */

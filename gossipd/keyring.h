@@ -14,8 +14,8 @@
 #ifndef TV_GOSSIPD_KEYRING_H
 #define TV_GOSSIPD_KEYRING_H
 
-#include "common/mono.h"
-#include "gossipd/core/seal.h"
+#include "common/base/mono.h"
+#include "gossipd/core/wire/seal.h"
 
 struct kring;
 

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/dirs.h"
+#include "common/base/dirs.h"
 #include "gossipd/keyring_int.h"
 
 /* -- ids of keys ever held ---------------------------------------------------------- */

@@ -5,13 +5,13 @@ gossipd_libgossipcore_a_CFLAGS = $(AM_CFLAGS) $(NETTLE_CFLAGS)
 
 # The wire: codecs, envelopes, streams.
 gossipd_libgossipcore_a_SOURCES = \
-	gossipd/core/fields.c gossipd/core/fields.h \
-	gossipd/core/wire.c gossipd/core/wire.h \
-	gossipd/core/serfwire.c gossipd/core/serfstate.c gossipd/core/serfwire.h \
-	gossipd/core/lzw.c gossipd/core/lzw.h \
-	gossipd/core/gcm.c gossipd/core/gcm.h gossipd/core/seal.c gossipd/core/seal.h \
-	gossipd/core/packet.c gossipd/core/packet.h \
-	gossipd/core/stream.c gossipd/core/stream.h
+	gossipd/core/wire/fields.c gossipd/core/wire/fields.h \
+	gossipd/core/wire/wire.c gossipd/core/wire/wire.h \
+	gossipd/core/wire/serfwire.c gossipd/core/wire/serfstate.c gossipd/core/wire/serfwire.h \
+	gossipd/core/wire/lzw.c gossipd/core/wire/lzw.h \
+	gossipd/core/wire/gcm.c gossipd/core/wire/gcm.h gossipd/core/wire/seal.c gossipd/core/wire/seal.h \
+	gossipd/core/wire/packet.c gossipd/core/wire/packet.h \
+	gossipd/core/wire/stream.c gossipd/core/wire/stream.h
 
 # What a program needs besides the library itself.
 GOSSIPCORE_LIBS = gossipd/libgossipcore.a common/libtvcore.a $(SODIUM_LIBS) $(NETTLE_LIBS) $(ZLIB_LIBS) \
@@ -19,17 +19,17 @@ GOSSIPCORE_LIBS = gossipd/libgossipcore.a common/libtvcore.a $(SODIUM_LIBS) $(NE
 
 # The protocols: SWIM with Lifeguard, and Serf's layer.
 gossipd_libgossipcore_a_SOURCES += \
-	gossipd/core/swim.c gossipd/core/swim.h gossipd/core/state.h gossipd/core/out.c gossipd/core/preset.c \
-	gossipd/core/table.c gossipd/core/table.h gossipd/core/intern.c gossipd/core/intern.h \
-	gossipd/core/scale.c gossipd/core/scale.h \
-	gossipd/core/member.c gossipd/core/suspect.c gossipd/core/accuse.c gossipd/core/probe.c gossipd/core/awareness.c \
-	gossipd/core/coord.c gossipd/core/coord.h gossipd/core/place.c \
-	gossipd/core/broadcast.c gossipd/core/broadcast.h gossipd/core/gossip.c \
-	gossipd/core/pushpull.c \
-	gossipd/core/serf.c gossipd/core/intent.c gossipd/core/intent.h gossipd/core/leave.c \
-	gossipd/core/ring.c gossipd/core/ring.h gossipd/core/event.c gossipd/core/query.c gossipd/core/answer.c \
-	gossipd/core/ask.c \
-	gossipd/core/filter.c gossipd/core/conflict.c gossipd/core/moved.c
+	gossipd/core/swim.c gossipd/core/swim.h gossipd/core/state.h gossipd/core/swim/out.c gossipd/core/swim/preset.c \
+	gossipd/core/swim/table.c gossipd/core/swim/table.h gossipd/core/swim/intern.c gossipd/core/swim/intern.h \
+	gossipd/core/swim/scale.c gossipd/core/swim/scale.h \
+	gossipd/core/swim/member.c gossipd/core/swim/suspect.c gossipd/core/swim/accuser_credit.c gossipd/core/swim/probe.c gossipd/core/swim/local_health.c \
+	gossipd/core/coord/coord.c gossipd/core/coord/coord.h gossipd/core/swim/place.c \
+	gossipd/core/swim/broadcast.c gossipd/core/swim/broadcast.h gossipd/core/swim/gossip.c \
+	gossipd/core/swim/pushpull.c \
+	gossipd/core/serf/serf.c gossipd/core/serf/intent.c gossipd/core/serf/intent.h gossipd/core/serf/leave.c \
+	gossipd/core/serf/ring.c gossipd/core/serf/ring.h gossipd/core/serf/event.c gossipd/core/serf/query.c gossipd/core/serf/answer.c \
+	gossipd/core/serf/ask.c \
+	gossipd/core/serf/filter.c gossipd/core/serf/conflict.c gossipd/core/serf/moved.c
 
 # The daemon: sockets, configuration and clients around the core.
 noinst_LIBRARIES += gossipd/libgossipshell.a
@@ -39,7 +39,7 @@ gossipd_libgossipshell_a_SOURCES = \
 	gossipd/snapshot.h \
 	gossipd/keyring.c gossipd/keyring_file.c gossipd/keyring.h gossipd/keyring_int.h \
 	gossipd/keyquery.c gossipd/keyquery.h gossipd/handlers_key.c \
-	gossipd/say.c gossipd/say.h gossipd/pool.c gossipd/pool.h gossipd/join.c gossipd/join.h \
+	gossipd/log_notices.c gossipd/log_notices.h gossipd/pool.c gossipd/pool.h gossipd/join.c gossipd/join.h \
 	gossipd/info.c gossipd/info.h gossipd/handlers.c gossipd/handlers.h gossipd/handlers_int.h gossipd/handlers_coord.c \
 	gossipd/handlers_event.c gossipd/handlers_event.h \
 	gossipd/engine.c gossipd/engine.h

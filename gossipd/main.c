@@ -10,8 +10,8 @@
 #include <sodium.h>
 #include <stdio.h>
 
-#include "common/daemon.h"
-#include "common/privdrop.h"
+#include "common/proc/daemon.h"
+#include "common/proc/privdrop.h"
 #include "gossipd/engine.h"
 
 #define LARGE_BYTES (128 * 1024)

@@ -4,7 +4,7 @@
 
 #include <sys/socket.h>
 
-#include "gossipd/core/table.h"
+#include "gossipd/core/swim/table.h"
 
 #define NET_TEXT_BYTES 56	/* "[address]:port" */
 

@@ -2,7 +2,7 @@
 #ifndef TV_GOSSIPD_OPTS_H
 #define TV_GOSSIPD_OPTS_H
 
-#include "common/conf.h"
+#include "common/conf/conf.h"
 #include "gossipd/core/swim.h"
 
 #define GOSSIP_PEER_PORTS_MAX 8

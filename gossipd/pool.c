@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/arena.h"
-#include "common/assert.h"
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/source.h"
+#include "common/base/arena.h"
+#include "common/base/assert.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/net/source.h"
 #include "gossipd/pool.h"
-#include "gossipd/say.h"
+#include "gossipd/log_notices.h"
 
 #define QUERY_BYTES_MAX (4u << 20)	/* heard with one message: one of at most 64 KiB, as a rule */
 

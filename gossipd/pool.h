@@ -40,7 +40,7 @@ struct pool_conf {
 	/* A datagram of another member was opened with this key of the ring; something came that none opens. */
 	void (*on_opened)(void *ctx, unsigned key);
 	void (*on_unreadable)(void *ctx, const struct gaddr *from);
-	/* Is this the source (common/source.h) of an address that we are told to join? */
+	/* Is this the source (common/net/source.h) of an address that we are told to join? */
 	bool (*is_configured)(void *ctx, struct pool *p, uint64_t source);
 	/* Another node holds our name by majority. */
 	void (*on_conflict_lost)(void *ctx, struct pool *p, bool copy);

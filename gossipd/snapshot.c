@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/dirs.h"
-#include "common/log.h"
+#include "common/base/clock.h"
+#include "common/base/dirs.h"
+#include "common/base/log.h"
 #include "gossipd/net.h"
 #include "gossipd/snapshot.h"
 

@@ -16,7 +16,7 @@
 #ifndef TV_GOSSIPD_SNAPSHOT_H
 #define TV_GOSSIPD_SNAPSHOT_H
 
-#include "common/arena.h"
+#include "common/base/arena.h"
 #include "gossipd/core/swim.h"
 
 struct snapshot;

@@ -5,7 +5,7 @@
 #include <sodium.h>
 #include <stdlib.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "gossipd/net.h"
 #include "gossipd/snapshot.h"
 

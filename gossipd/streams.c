@@ -9,11 +9,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/chan.h"
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/source.h"
-#include "common/strangers.h"
+#include "common/net/chan.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/net/source.h"
+#include "common/net/strangers.h"
 #include "gossipd/net.h"
 #include "gossipd/streams.h"
 

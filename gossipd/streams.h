@@ -8,7 +8,7 @@
 
 #include <ev.h>
 
-#include "gossipd/core/stream.h"
+#include "gossipd/core/wire/stream.h"
 #include "gossipd/core/swim.h"
 
 struct streams;
@@ -22,7 +22,7 @@ struct streams_conf {
 	/*
 	 * Places of accepted streams, in all and of one source, twice: for those whose request was not read yet, since
 	 * anybody can open these, and for those that get their answer.  The oldest makes room for the newest, and
-	 * known sources have as many places again of their own: see common/strangers.h.
+	 * known sources have as many places again of their own: see common/net/strangers.h.
 	 */
 	unsigned accept_max, per_source_max;
 	size_t bytes_max;		/* of all streams together: beyond it the largest one ends */
@@ -31,7 +31,7 @@ struct streams_conf {
 	struct span (*on_request)(void *ctx, const struct gaddr *from, const struct stream_message *m);
 	/* The end of an exchange of ours: m, or NULL and why. Never called from within streams_dial(). */
 	void (*on_end)(void *ctx, uint64_t id, const struct stream_message *m, enum tv_err why);
-	/* Is this the source (common/source.h) of a member, or of somebody whom we are to join? */
+	/* Is this the source (common/net/source.h) of a member, or of somebody whom we are to join? */
 	bool (*is_known)(void *ctx, uint64_t source);
 	/* What came is not for our keys, or the peer says that of what we sent. */
 	void (*on_unreadable)(void *ctx, const struct gaddr *peer);

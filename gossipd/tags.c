@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "gossipd/core/serfwire.h"
+#include "gossipd/core/wire/serfwire.h"
 #include "gossipd/tags.h"
 
 static void

@@ -2,8 +2,8 @@
 #ifndef TV_GOSSIPD_TAGS_H
 #define TV_GOSSIPD_TAGS_H
 
-#include "common/buf.h"
-#include "common/member.h"
+#include "common/base/buf.h"
+#include "common/record/member.h"
 
 struct tagset {
 	struct member_tag *tags;	/* owned, names and values too; in the order in which they were set */

@@ -4,7 +4,7 @@
 
 #include <ev.h>
 
-#include "gossipd/core/packet.h"
+#include "gossipd/core/wire/packet.h"
 #include "gossipd/core/swim.h"
 
 struct udp;

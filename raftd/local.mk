@@ -11,19 +11,19 @@ raftd_libraftcore_a_SOURCES = \
 # What is stored: the Raft log, and the state machine's tables.
 noinst_LIBRARIES += raftd/libraftstore.a
 raftd_libraftstore_a_SOURCES = \
-	raftd/store_log.c raftd/store_frame.c raftd/store_index.c raftd/store_replay.c raftd/store_mark.c raftd/store_spare.c raftd/store_env.c raftd/store_files.c \
-	raftd/store_hooks.c raftd/store_sum.c raftd/store_sum.h raftd/store_behind.c raftd/store_behind.h raftd/store_pageq.c raftd/store_pageq.h \
-	raftd/store.h raftd/store_int.h raftd/store_env.h
+	raftd/store/store_log.c raftd/store/store_frame.c raftd/store/store_index.c raftd/store/store_replay.c raftd/store/store_mark.c raftd/store/store_spare.c raftd/store/bdb/store_env.c raftd/store/bdb/store_files.c \
+	raftd/store/bdb/store_hooks.c raftd/store/bdb/store_sum.c raftd/store/bdb/store_sum.h raftd/store/bdb/store_behind.c raftd/store/bdb/store_behind.h raftd/store/bdb/store_pageq.c raftd/store/bdb/store_pageq.h \
+	raftd/store/store.h raftd/store/store_int.h raftd/store/bdb/store_env.h
 
 noinst_LIBRARIES += raftd/libfsm.a
 raftd_libfsm_a_SOURCES = \
 	raftd/fsm/fsm.c raftd/fsm/ops.c raftd/fsm/table.c raftd/fsm/key.c raftd/fsm/watch.c \
-	raftd/fsm/kv.c raftd/fsm/reap.c raftd/fsm/session.c raftd/fsm/server.c \
-	raftd/fsm/catalog.c raftd/fsm/register.c raftd/fsm/deregister.c raftd/fsm/catalog_read.c raftd/fsm/health.c raftd/fsm/node_checks.c raftd/fsm/node_checks.h \
-	raftd/fsm/coordinate.c raftd/fsm/near.c raftd/fsm/autopilot.c \
-	raftd/fsm/snapshot.c raftd/fsm/snapfile.c raftd/fsm/restore.c raftd/fsm/replace.c raftd/fsm/damage.c raftd/fsm/tidy.c raftd/fsm/flusher.c raftd/fsm/info.c \
-	raftd/fsm/archive.c raftd/fsm/archive.h raftd/fsm/record.c raftd/fsm/stage.c raftd/fsm/stage_load.c \
-	raftd/fsm/fsm.h raftd/fsm/fsm_int.h raftd/fsm/key.h raftd/fsm/catalog_key.h raftd/fsm/snapfile.h
+	raftd/fsm/kv/kv.c raftd/fsm/kv/tombstone.c raftd/fsm/session/session.c raftd/fsm/operator/server.c \
+	raftd/fsm/catalog/catalog.c raftd/fsm/catalog/register.c raftd/fsm/catalog/deregister.c raftd/fsm/catalog/catalog_read.c raftd/fsm/catalog/health.c raftd/fsm/catalog/node_checks.c raftd/fsm/catalog/node_checks.h \
+	raftd/fsm/catalog/coordinate.c raftd/fsm/catalog/sort_near.c raftd/fsm/operator/autopilot_config.c \
+	raftd/fsm/copy/snapshot.c raftd/fsm/copy/snapfile.c raftd/fsm/copy/restore.c raftd/fsm/copy/replace.c raftd/fsm/damage.c raftd/fsm/compact.c raftd/fsm/flusher.c raftd/fsm/info.c \
+	raftd/fsm/copy/archive.c raftd/fsm/copy/archive.h raftd/fsm/record.c raftd/fsm/copy/stage.c raftd/fsm/copy/stage_load.c \
+	raftd/fsm/fsm.h raftd/fsm/fsm_int.h raftd/fsm/key.h raftd/fsm/catalog/catalog_key.h raftd/fsm/copy/snapfile.h
 
 EXTRA_DIST += raftd/fsm/README.md doc/storage.md
 
@@ -34,34 +34,34 @@ STORE_LIBS = common/libtvcore.a $(SODIUM_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthrea
 # The shell: pure parts apart, so that their tests link without libev.
 noinst_LIBRARIES += raftd/libraftshell.a
 raftd_libraftshell_a_SOURCES = \
-	raftd/entrycache.c raftd/entrycache.h raftd/policy.c raftd/policy.h raftd/reads.c raftd/reads.h \
-	raftd/ahead.c raftd/ahead.h \
-	raftd/identity.c raftd/identity.h raftd/forming_pick.c raftd/proposals.c raftd/proposals.h \
-	raftd/held.c raftd/held.h raftd/sendq.c raftd/sendq.h raftd/discard.c raftd/discard.h \
-	raftd/recovery.c raftd/recovery.h raftd/ballast.c raftd/ballast.h raftd/space.c raftd/space.h \
-	raftd/coordbatch.c raftd/coordbatch.h raftd/health.c raftd/health.h raftd/blocksums.c raftd/blocksums.h \
-	raftd/successor.c raftd/successor.h raftd/installmeta.c raftd/installmeta.h
+	raftd/engine/entrycache.c raftd/engine/entrycache.h raftd/members/rules/policy.c raftd/members/rules/policy.h raftd/engine/reads.c raftd/engine/reads.h \
+	raftd/engine/read_ahead.c raftd/engine/read_ahead.h \
+	raftd/peers/identity.c raftd/peers/identity.h raftd/members/rules/bootstrap_pick.c raftd/engine/proposals.c raftd/engine/proposals.h \
+	raftd/engine/pending_sends.c raftd/engine/pending_sends.h raftd/peers/sendq.c raftd/peers/sendq.h raftd/disk/unlink_async.c raftd/disk/unlink_async.h \
+	raftd/members/rules/recover_plan.c raftd/members/rules/recover_plan.h raftd/disk/reserve.c raftd/disk/reserve.h raftd/disk/threshold.c raftd/disk/threshold.h \
+	raftd/leader/coord_batch.c raftd/leader/coord_batch.h raftd/members/rules/server_health.c raftd/members/rules/server_health.h raftd/snapshot/blocksums.c raftd/snapshot/blocksums.h \
+	raftd/members/rules/handover_target.c raftd/members/rules/handover_target.h raftd/snapshot/install_meta.c raftd/snapshot/install_meta.h
 
 sbin_PROGRAMS += raftd/raftd
 raftd_raftd_SOURCES = \
 	raftd/main.c raftd/raftd.h raftd/opts.c raftd/opts.h \
-	raftd/engine.c raftd/engine_start.c raftd/engine_apply.c raftd/engine_space.c raftd/engine_info.c \
-	raftd/engine.h raftd/engine_int.h raftd/logthread.c raftd/logthread.h raftd/worker.c raftd/worker.h \
-	raftd/diskspace.c raftd/diskspace.h raftd/looptime.c raftd/looptime.h \
-	raftd/notices.c raftd/notices.h raftd/writes.c raftd/writes.h \
-	raftd/links.c raftd/links.h raftd/sources.c raftd/sources.h raftd/gossip.c raftd/gossip.h \
-	raftd/membership.c raftd/membership.h raftd/membership_int.h raftd/leave.c raftd/leave.h \
-	raftd/forming.c raftd/forming.h raftd/handover.c raftd/handover.h \
-	raftd/autopilot.c raftd/autopilot.h raftd/recover.c raftd/recover.h raftd/fence.c raftd/fence.h \
-	raftd/leaderless.c raftd/leaderless.h raftd/unserved.c raftd/unserved.h \
-	raftd/served.c raftd/served.h \
-	raftd/saves.c raftd/saves.h raftd/restores.c raftd/restores.h raftd/upload.c raftd/upload.h \
-	raftd/op_snapshot.c raftd/op_snapshot.h \
-	raftd/snapshots.c raftd/snapshots.h raftd/snapshot_recv.c raftd/snapshot_recv.h \
-	raftd/clients.c raftd/clients.h raftd/request.h raftd/op_read.c raftd/op_write.c raftd/op_tree.c raftd/op_leader.c \
-	raftd/info.c raftd/info.h \
-	raftd/leader.c raftd/leader.h raftd/leader_sessions.c raftd/leader_sessions.h \
-	raftd/leader_coordinates.c raftd/leader_coordinates.h \
-	raftd/leader_catalog.c raftd/leader_catalog.h raftd/register.c raftd/register.h
+	raftd/engine/engine.c raftd/engine/engine_start.c raftd/engine/engine_apply.c raftd/engine/engine_space.c raftd/engine/engine_info.c \
+	raftd/engine/engine.h raftd/engine/engine_int.h raftd/engine/logthread.c raftd/engine/logthread.h raftd/engine/worker.c raftd/engine/worker.h \
+	raftd/disk/space.c raftd/disk/space.h raftd/engine/loop_time.c raftd/engine/loop_time.h \
+	raftd/engine/core_notices.c raftd/engine/core_notices.h raftd/engine/propose.c raftd/engine/propose.h \
+	raftd/peers/links.c raftd/peers/links.h raftd/peers/server_addr.c raftd/peers/server_addr.h raftd/peers/gossip.c raftd/peers/gossip.h \
+	raftd/members/membership.c raftd/members/membership.h raftd/members/membership_int.h raftd/members/leave.c raftd/members/leave.h \
+	raftd/members/bootstrap.c raftd/members/bootstrap.h raftd/members/handover.c raftd/members/handover.h \
+	raftd/members/autopilot.c raftd/members/autopilot.h raftd/members/recover.c raftd/members/recover.h raftd/peers/fence.c raftd/peers/fence.h \
+	raftd/members/no_leader_log.c raftd/members/no_leader_log.h raftd/serve/rpcd_watch.c raftd/serve/rpcd_watch.h \
+	raftd/members/rpcd_peers.c raftd/members/rpcd_peers.h \
+	raftd/snapshot/export.c raftd/snapshot/export.h raftd/snapshot/import.c raftd/snapshot/import.h raftd/snapshot/import_leader.c raftd/snapshot/import_leader.h \
+	raftd/snapshot/op_snapshot.c raftd/snapshot/op_snapshot.h \
+	raftd/snapshot/snapshots.c raftd/snapshot/snapshots.h raftd/snapshot/snapshot_recv.c raftd/snapshot/snapshot_recv.h \
+	raftd/serve/clients.c raftd/serve/clients.h raftd/request/request.h raftd/serve/op_read.c raftd/serve/op_write.c raftd/serve/op_tree.c raftd/serve/op_leader.c \
+	raftd/serve/info.c raftd/serve/info.h \
+	raftd/leader/leader.c raftd/leader/leader.h raftd/leader/leader_sessions.c raftd/leader/leader_sessions.h \
+	raftd/leader/leader_coordinates.c raftd/leader/leader_coordinates.h \
+	raftd/leader/leader_catalog.c raftd/leader/leader_catalog.h raftd/leader/member_entry.c raftd/leader/member_entry.h
 raftd_raftd_LDADD = raftd/libraftshell.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(RT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread -lm
 EXTRA_DIST += raftd/README.md raftd/core/README.md

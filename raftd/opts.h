@@ -5,7 +5,7 @@
 #ifndef TV_RAFTD_OPTS_H
 #define TV_RAFTD_OPTS_H
 
-#include "common/cluster_conf.h"
+#include "common/conf/cluster_conf.h"
 
 struct raftd_conf {
 	/* forming a cluster */

@@ -7,15 +7,15 @@
 
 #include <ev.h>
 
-#include "common/daemon.h"
-#include "common/keys.h"
-#include "common/log.h"
+#include "common/proc/daemon.h"
+#include "common/conf/keys.h"
+#include "common/base/log.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/opts.h"
-#include "raftd/store.h"
-#include "raftd/worker.h"
+#include "raftd/store/store.h"
+#include "raftd/engine/worker.h"
 
-/* Who this server is; cluster_id and generation change while a cluster forms (raftd/identity.h). */
+/* Who this server is; cluster_id and generation change while a cluster forms (raftd/peers/identity.h). */
 struct identity {
 	char uuid[37];			/* node id */
 	char name[256];

@@ -1,26 +1,26 @@
 # rpcd
 noinst_LIBRARIES += rpcd/librpcroute.a
 rpcd_librpcroute_a_SOURCES = \
-	rpcd/view.c rpcd/view.h rpcd/raftlocal.c rpcd/raftlocal.h \
-	rpcd/links.c rpcd/links.h rpcd/standing.c rpcd/standing.h rpcd/linkd.c rpcd/linkd.h \
-	rpcd/route.c rpcd/route.h rpcd/route_int.h rpcd/ways.c rpcd/flight.c \
-	rpcd/keyask.c rpcd/keyask.h rpcd/admin.c rpcd/admin.h \
-	rpcd/coords.c rpcd/coords.h rpcd/places.c rpcd/places.h rpcd/dcs.c rpcd/dcs.h rpcd/report.c rpcd/report.h
+	rpcd/gossip/members.c rpcd/gossip/members.h rpcd/route/raftd_client.c rpcd/route/raftd_client.h \
+	rpcd/route/link_client.c rpcd/route/link_client.h rpcd/route/peer_standing.c rpcd/route/peer_standing.h rpcd/route/link_server.c rpcd/route/link_server.h \
+	rpcd/route/route.c rpcd/route/route.h rpcd/route/route_int.h rpcd/route/dispatch.c rpcd/route/upstream.c \
+	rpcd/gossip/keyring_query.c rpcd/gossip/keyring_query.h rpcd/agent/admin.c rpcd/agent/admin.h \
+	rpcd/gossip/coord_query.c rpcd/gossip/coord_query.h rpcd/wan/coords.c rpcd/wan/coords.h rpcd/wan/datacenters.c rpcd/wan/datacenters.h rpcd/agent/coord_report.c rpcd/agent/coord_report.h
 
 # The HTTP API without sockets: what unit tests link.
 noinst_LIBRARIES += rpcd/librpcapi.a
 rpcd_librpcapi_a_SOURCES = \
-	rpcd/params.c rpcd/params.h rpcd/request.c rpcd/request.h rpcd/gzip.c rpcd/gzip.h \
-	rpcd/opts.c rpcd/opts.h rpcd/trust.c rpcd/notyet.c rpcd/reqlog.c rpcd/members_json.c rpcd/members_json.h \
-	rpcd/api.c rpcd/api.h rpcd/apihelp.c rpcd/apifilter.c \
-	rpcd/api_kv.c rpcd/api_session.c rpcd/api_catalog.c rpcd/api_health.c rpcd/api_status.c \
-	rpcd/api_agent.c rpcd/api_agent_checks.c rpcd/api_agent_coord.c rpcd/api_operator.c rpcd/api_acl.c \
-	rpcd/api_autopilot.c \
-	rpcd/api_event.c rpcd/api_queries.c rpcd/api_monitor.c rpcd/api_coordinate.c rpcd/api_keyring.c rpcd/api_snapshot.c
+	rpcd/api/params.c rpcd/api/params.h rpcd/api/api_request.c rpcd/api/api_request.h rpcd/api/gzip.c rpcd/api/gzip.h \
+	rpcd/opts.c rpcd/opts.h rpcd/api/browser_guard.c rpcd/api/not_served.c rpcd/api/request_log.c rpcd/api/members_json.c rpcd/api/members_json.h \
+	rpcd/api/api.c rpcd/api/api.h rpcd/api/handler.c rpcd/api/filter.c \
+	rpcd/api/api_kv.c rpcd/api/api_session.c rpcd/api/api_catalog.c rpcd/api/api_health.c rpcd/api/api_status.c \
+	rpcd/api/api_agent.c rpcd/api/api_agent_checks.c rpcd/api/api_agent_coord.c rpcd/api/api_operator.c rpcd/api/api_acl.c \
+	rpcd/api/api_autopilot.c \
+	rpcd/api/api_event.c rpcd/api/api_queries.c rpcd/api/api_monitor.c rpcd/api/api_coordinate.c rpcd/api/api_keyring.c rpcd/api/api_snapshot.c
 
 # Heads and chunks of HTTP/1.1; pure.
 noinst_LIBRARIES += rpcd/librpchttp.a
-rpcd_librpchttp_a_SOURCES = rpcd/http_scan.c rpcd/http_scan.h
+rpcd_librpchttp_a_SOURCES = rpcd/http/http_scan.c rpcd/http/http_scan.h
 
 # ?filter= expressions; pure.
 noinst_LIBRARIES += rpcd/librpcfilter.a
@@ -43,8 +43,8 @@ rpcd_librpcagent_a_SOURCES = \
 	rpcd/agent/checks_store.c rpcd/agent/checks_sync.c
 
 sbin_PROGRAMS += rpcd/rpcd
-rpcd_rpcd_SOURCES = rpcd/main.c rpcd/monitors.c rpcd/monitors.h rpcd/http.c rpcd/http.h rpcd/http_int.h \
-	rpcd/http_conns.c rpcd/http_serve.c rpcd/http_send.c rpcd/head.c rpcd/head.h rpcd/clients.c rpcd/clients.h
+rpcd_rpcd_SOURCES = rpcd/main.c rpcd/agent/log_streams.c rpcd/agent/log_streams.h rpcd/http/http.c rpcd/http/http.h rpcd/http/http_int.h \
+	rpcd/http/http_conns.c rpcd/http/http_serve.c rpcd/http/http_send.c rpcd/http/response_head.c rpcd/http/response_head.h rpcd/http/client_limits.c rpcd/http/client_limits.h
 rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcroute.a rpcd/librpcevent.a rpcd/librpcfilter.a \
 	rpcd/librpcroute.a rpcd/librpceventwire.a common/libtvjson.a \
 	$(RT_LIBS) $(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm

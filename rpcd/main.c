@@ -11,20 +11,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/daemon.h"
-#include "common/log.h"
-#include "common/mpack.h"
-#include "common/privdrop.h"
-#include "common/source.h"
+#include "common/base/clock.h"
+#include "common/proc/daemon.h"
+#include "common/base/log.h"
+#include "common/record/mpack.h"
+#include "common/proc/privdrop.h"
+#include "common/net/source.h"
 #include "rpcd/agent/checks.h"
 #include "rpcd/event/events.h"
 #include "rpcd/event/queries.h"
-#include "rpcd/gzip.h"
-#include "rpcd/http.h"
-#include "rpcd/linkd.h"
-#include "rpcd/monitors.h"
-#include "rpcd/report.h"
+#include "rpcd/api/gzip.h"
+#include "rpcd/http/http.h"
+#include "rpcd/route/link_server.h"
+#include "rpcd/agent/log_streams.h"
+#include "rpcd/agent/coord_report.h"
 
 #define FDS_MAX 64			/* HTTP listeners */
 #define PATH_BYTES_MAX 4096

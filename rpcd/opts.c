@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/cluster_conf.h"
+#include "common/conf/cluster_conf.h"
 #include "rpcd/opts.h"
 
 #define REQUEST_OVERHEAD 4096		/* of an operation beside key and value */

@@ -4,7 +4,7 @@
 #ifndef TV_RPCD_OPTS_H
 #define TV_RPCD_OPTS_H
 
-#include "common/conf.h"
+#include "common/conf/conf.h"
 
 struct rpcd_conf {
 	/* listeners */

@@ -13,7 +13,7 @@ tests_unit_check_forming_SOURCES = tests/unit/check_forming.c
 tests_unit_check_forming_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
 tests_unit_check_recovery_SOURCES = tests/unit/check_recovery.c
 tests_unit_check_recovery_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
-tests_unit_check_snaprecv_SOURCES = tests/unit/check_snaprecv.c tests/unit/scratch.c tests/unit/scratch.h raftd/snapshot_recv.c
+tests_unit_check_snaprecv_SOURCES = tests/unit/check_snaprecv.c tests/unit/scratch.c tests/unit/scratch.h raftd/snapshot/snapshot_recv.c
 tests_unit_check_snaprecv_LDADD = raftd/libraftshell.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(RT_LIBS) \
 	$(UNIT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread -lm
 tests_unit_check_health_SOURCES = tests/unit/check_health.c
@@ -46,6 +46,6 @@ tests_unit_check_silence_SOURCES = tests/unit/check_silence.c
 tests_unit_check_silence_LDADD = $(UNIT_LIBS)
 check_PROGRAMS += tests/unit/check_logthread
 TESTS += tests/unit/check_logthread
-tests_unit_check_logthread_SOURCES = tests/unit/check_logthread.c raftd/logthread.c
+tests_unit_check_logthread_SOURCES = tests/unit/check_logthread.c raftd/engine/logthread.c
 tests_unit_check_logthread_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) -lpthread
 endif

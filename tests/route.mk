@@ -2,7 +2,7 @@
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_route
 TESTS += tests/unit/check_route
-tests_unit_check_route_SOURCES = tests/unit/check_route.c rpcd/route.c rpcd/flight.c rpcd/ways.c rpcd/dcs.c
+tests_unit_check_route_SOURCES = tests/unit/check_route.c rpcd/route/route.c rpcd/route/upstream.c rpcd/route/dispatch.c rpcd/wan/datacenters.c
 tests_unit_check_route_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) $(SODIUM_LIBS) -lm
 endif
 
@@ -10,6 +10,6 @@ endif
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_report
 TESTS += tests/unit/check_report
-tests_unit_check_report_SOURCES = tests/unit/check_report.c rpcd/report.c rpcd/coords.c
+tests_unit_check_report_SOURCES = tests/unit/check_report.c rpcd/agent/coord_report.c rpcd/gossip/coord_query.c
 tests_unit_check_report_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) -lm
 endif

@@ -77,7 +77,7 @@ tests_fuzz_replay_event_LDADD = rpcd/librpceventwire.a common/libtvcore.a $(SODI
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_monitor
 TESTS += tests/unit/check_monitor
-tests_unit_check_monitor_SOURCES = tests/unit/check_monitor.c tests/unit/chan_world.h rpcd/monitors.c
+tests_unit_check_monitor_SOURCES = tests/unit/check_monitor.c tests/unit/chan_world.h rpcd/agent/log_streams.c
 tests_unit_check_monitor_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) $(SODIUM_LIBS)
 endif
 
@@ -101,7 +101,7 @@ tests_fuzz_replay_http_json_LDADD = common/libtvjson.a common/libtvcore.a $(JANS
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_clients
 TESTS += tests/unit/check_clients
-tests_unit_check_clients_SOURCES = tests/unit/check_clients.c rpcd/clients.c
+tests_unit_check_clients_SOURCES = tests/unit/check_clients.c rpcd/http/client_limits.c
 tests_unit_check_clients_LDADD = common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS)
 endif
 
@@ -109,7 +109,7 @@ endif
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_head
 TESTS += tests/unit/check_head
-tests_unit_check_head_SOURCES = tests/unit/check_head.c rpcd/head.c
+tests_unit_check_head_SOURCES = tests/unit/check_head.c rpcd/http/response_head.c
 tests_unit_check_head_LDADD = $(UNIT_LIBS) $(MHD_LIBS)
 endif
 

@@ -27,13 +27,13 @@
 #ifndef TV_GOSSIP_STATE_H
 #define TV_GOSSIP_STATE_H
 
-#include "common/arena.h"
-#include "common/rng.h"
-#include "gossipd/core/broadcast.h"
-#include "gossipd/core/coord.h"
-#include "gossipd/core/intent.h"
-#include "gossipd/core/ring.h"
-#include "gossipd/core/serfwire.h"
+#include "common/base/arena.h"
+#include "common/base/rng.h"
+#include "gossipd/core/swim/broadcast.h"
+#include "gossipd/core/coord/coord.h"
+#include "gossipd/core/serf/intent.h"
+#include "gossipd/core/serf/ring.h"
+#include "gossipd/core/wire/serfwire.h"
 #include "gossipd/core/swim.h"
 
 /* Queues in the order in which a packet is filled. */

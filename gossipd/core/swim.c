@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "gossipd/core/state.h"
 
 #define SCRATCH_BYTES_MAX 65536		/* one message under construction */

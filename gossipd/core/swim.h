@@ -18,7 +18,7 @@
  *   9. deadline   feed SWIM_IN_TICK at or after this instant, when nothing else is fed before
  *
  * Messages are what remains below encryption, CRC and compression: the shell peels and wraps those layers with
- * gossipd/core/packet.h and stream.h, because only it has keys and nonces.
+ * gossipd/core/wire/packet.h and stream.h, because only it has keys and nonces.
  *
  * Sources: Das, Gupta, Motivala, "SWIM", 2002; Dadgar, Phillips, Currey, "Lifeguard", 2018; and the deployed
  * protocol as written down in doc/wire.md.
@@ -30,12 +30,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
-#include "common/member.h"
-#include "common/mono.h"
-#include "common/rd.h"
-#include "gossipd/core/stream.h"
-#include "gossipd/core/table.h"
+#include "common/base/err.h"
+#include "common/record/member.h"
+#include "common/base/mono.h"
+#include "common/base/rd.h"
+#include "gossipd/core/wire/stream.h"
+#include "gossipd/core/swim/table.h"
 
 #define SWIM_JOIN_ADDRS_MAX 64		/* addresses in one join */
 #define SWIM_STREAMS_MAX 256		/* exchanges of our own under way */

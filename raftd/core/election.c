@@ -2,7 +2,7 @@
  * Elections: roles and who may change them, timeouts, pre-vote (thesis 9.6), votes (3.4, 3.6), check-quorum (6.2)
  * and leadership transfer (3.10).
  */
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "raftd/core/raft_int.h"
 
 #define TO(role) (1u << (role))

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "raftd/core/logidx.h"
 
 #define SIZES_MIN 1024		/* the ring never shrinks below this */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "raftd/core/raft_int.h"
 
 #define CONFIG_BYTES_MAX 16384	/* of one encoded configuration */

@@ -26,10 +26,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
-#include "common/mono.h"
-#include "common/rd.h"
-#include "common/buf.h"
+#include "common/base/err.h"
+#include "common/base/mono.h"
+#include "common/base/rd.h"
+#include "common/base/buf.h"
 
 #define RAFT_SERVERS_MAX 15		/* voters and learners */
 #define RAFT_ID_BYTES 36		/* UUID text */

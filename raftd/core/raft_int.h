@@ -16,7 +16,7 @@
 #ifndef TV_RAFT_INT_H
 #define TV_RAFT_INT_H
 
-#include "common/rng.h"
+#include "common/base/rng.h"
 #include "raftd/core/logidx.h"
 #include "raftd/core/raft.h"
 

@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "raftd/core/raft_int.h"
 
 static struct read_item *

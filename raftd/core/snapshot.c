@@ -2,7 +2,7 @@
  * Snapshots in chunks.  The receiver's acknowledged offset is the only measure of progress: a transfer is resumed
  * from there after any interruption, and never started over by the sender for being slow (S45, S47).
  */
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "raftd/core/raft_int.h"
 
 /* -- leader */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "raftd/fsm/fsm_int.h"
-#include "raftd/store_behind.h"
+#include "raftd/store/bdb/store_behind.h"
 
 #define DAMAGED "damaged"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "raftd/fsm/fsm_int.h"
-#include "raftd/store_behind.h"
+#include "raftd/store/bdb/store_behind.h"
 
 static bool
 is_final(int ret)

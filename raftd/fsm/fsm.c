@@ -7,7 +7,7 @@
 
 #include <sodium.h>
 
-#include "common/mpack.h"
+#include "common/record/mpack.h"
 #include "raftd/fsm/fsm_int.h"
 
 #define LOG_FILE_BYTES (16u << 20)

@@ -9,8 +9,8 @@
 #ifndef TV_FSM_H
 #define TV_FSM_H
 
-#include "common/ops.h"
-#include "common/records.h"
+#include "common/record/ops.h"
+#include "common/record/records.h"
 #include "raftd/core/raft.h"
 
 struct fsm;

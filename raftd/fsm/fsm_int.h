@@ -4,12 +4,12 @@
 
 #include <pthread.h>
 
-#include "common/arena.h"
-#include "common/buf.h"
-#include "common/coordinate.h"
+#include "common/base/arena.h"
+#include "common/base/buf.h"
+#include "common/record/coordinate.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/fsm/key.h"
-#include "raftd/store_env.h"
+#include "raftd/store/bdb/store_env.h"
 
 #define STATE_FILE "state.db"
 #define FSM_NAME_BYTES_MAX 1024		/* node, service and check names and ids */

@@ -6,7 +6,7 @@
 #include <sodium.h>
 
 #include "raftd/fsm/fsm_int.h"
-#include "raftd/store_behind.h"
+#include "raftd/store/bdb/store_behind.h"
 
 static void
 tell(void (*fn)(void *ctx, const char *name, const char *value), void *ctx, const char *name, uint64_t value)

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "common/rd.h"
+#include "common/base/rd.h"
 
 enum tbl {
 	TBL_META = 'A',			/* "state" -> applied position, table indexes, tallies */

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "raftd/fsm/fsm_int.h"
 
 static DBT

@@ -1,7 +1,7 @@
 /* The table of this node's checks, and their TTLs. */
 #include <stdlib.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "rpcd/agent/checks_int.h"
 
 #define SAVE_DELAY_S 1.0	/* states are written at most once in this time; registrations at once */

@@ -11,9 +11,9 @@
 
 #include <ev.h>
 
-#include "common/records.h"
-#include "common/rng.h"
-#include "rpcd/route.h"
+#include "common/record/records.h"
+#include "common/base/rng.h"
+#include "rpcd/route/route.h"
 
 struct checks;
 

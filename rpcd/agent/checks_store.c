@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/log.h"
-#include "common/schema_json.h"
+#include "common/base/log.h"
+#include "common/record/schema_json.h"
 #include "rpcd/agent/checks_int.h"
 
 #define FILE_BYTES_MAX (16u << 20)

@@ -1,8 +1,8 @@
 /* Anti-entropy: the catalog follows the table. */
 #include <stdlib.h>
 
-#include "common/log.h"
-#include "common/mpack.h"
+#include "common/base/log.h"
+#include "common/record/mpack.h"
 #include "rpcd/agent/checks_int.h"
 
 #define RETRY_MIN_S 15.0

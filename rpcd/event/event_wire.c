@@ -2,7 +2,7 @@
 #include <sodium.h>
 #include <stdio.h>
 
-#include "common/mpack.h"
+#include "common/record/mpack.h"
 #include "rpcd/event/event_wire.h"
 
 #define INTERNAL_PREFIX "consul:"

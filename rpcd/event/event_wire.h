@@ -6,7 +6,7 @@
 #ifndef TV_EVENT_WIRE_H
 #define TV_EVENT_WIRE_H
 
-#include "common/records.h"
+#include "common/record/records.h"
 
 #define EVENT_ID_BYTES 36		/* a UUID as text */
 #define EVENT_NEW_LEADER "consul:new-leader"	/* payload: name of the node that leads now */

@@ -1,11 +1,11 @@
 /* The list of user events, see events.h. */
 #include <stdlib.h>
 
-#include "common/log.h"
-#include "common/mpack.h"
+#include "common/base/log.h"
+#include "common/record/mpack.h"
 #include "rpcd/event/event_wire.h"
 #include "rpcd/event/events.h"
-#include "common/regex.h"
+#include "common/text/regex.h"
 
 #define FIELD_BYTES_MAX (64u << 10)	/* what gossip carries is shorter */
 #define EVENT_BYTES_MAX 9216		/* name and payload: no sender may configure more */

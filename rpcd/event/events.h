@@ -8,9 +8,9 @@
 #ifndef TV_EVENTS_H
 #define TV_EVENTS_H
 
-#include "common/records.h"
+#include "common/record/records.h"
 #include "rpcd/event/waits.h"
-#include "rpcd/route.h"
+#include "rpcd/route/route.h"
 
 #define EVENTS_MAX 256
 

@@ -1,8 +1,8 @@
 /* Firing a user event, see fire.h. */
 #include <stdlib.h>
 
-#include "common/mpack.h"
-#include "common/msg.h"
+#include "common/record/mpack.h"
+#include "common/net/msg.h"
 #include "rpcd/event/event_wire.h"
 #include "rpcd/event/fire.h"
 

@@ -2,7 +2,7 @@
 #ifndef TV_FIRE_H
 #define TV_FIRE_H
 
-#include "rpcd/route.h"
+#include "rpcd/route/route.h"
 
 struct fire;
 

@@ -1,9 +1,9 @@
 /* Queries that may be answered here, see queries.h. */
 #include <stdlib.h>
 
-#include "common/clock.h"
-#include "common/member.h"
-#include "common/mpack.h"
+#include "common/base/clock.h"
+#include "common/record/member.h"
+#include "common/record/mpack.h"
 #include "rpcd/event/queries.h"
 
 #define FIELD_BYTES_MAX (64u << 10)

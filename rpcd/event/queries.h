@@ -5,7 +5,7 @@
 #ifndef TV_QUERIES_H
 #define TV_QUERIES_H
 
-#include "common/rd.h"
+#include "common/base/rd.h"
 #include "rpcd/event/waits.h"
 
 #define QUERIES_MAX 64

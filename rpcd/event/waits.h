@@ -5,7 +5,7 @@
 #include <ev.h>
 #include <stdbool.h>
 
-#include "common/mono.h"
+#include "common/base/mono.h"
 
 struct wait;
 

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/duration.h"
+#include "common/text/duration.h"
 #include "rpcd/filter/tree.h"
 
 void

@@ -3,7 +3,7 @@
  */
 #include <stdlib.h>
 
-#include "common/mpack.h"
+#include "common/record/mpack.h"
 #include "rpcd/filter/tree.h"
 
 #define ARENA_MAX (2u << 20)	/* the tree of the longest expression takes less */

@@ -13,7 +13,7 @@
 #ifndef TV_FILTER_H
 #define TV_FILTER_H
 
-#include "common/schema.h"
+#include "common/record/schema.h"
 
 #define FILTER_BYTES_MAX 8192		/* longest expression */
 #define FILTER_DEPTH_MAX 64		/* parentheses and `not` within each other */

@@ -2,7 +2,7 @@
 #ifndef TV_FILTER_TREE_H
 #define TV_FILTER_TREE_H
 
-#include "common/regex.h"
+#include "common/text/regex.h"
 #include "rpcd/filter/filter.h"
 
 #define PARTS_MAX 8		/* names in a selector that can be valid: far more than any schema is deep */

@@ -17,11 +17,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/assert.h"
-#include "common/calls.h"
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/noise.h"
+#include "common/base/assert.h"
+#include "common/net/calls.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/net/noise.h"
 
 #define BENCH_ADDR "127.2.0.9"
 

@@ -1,6 +1,6 @@
 /*
  * What libmicrohttpd on libev can do at best: a server that answers every request with the same bytes, with the options of
- * rpcd (rpcd/http.c), and nothing behind it.
+ * rpcd (rpcd/http/http.c), and nothing behind it.
  *
  *	bench_echo IP PORT [ANSWER_BYTES]
  */

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "gossipd/core/stream.h"
+#include "common/base/clock.h"
+#include "gossipd/core/wire/stream.h"
 #include "tests/bench/faces.h"
 
 #define PARTS_MAX 16

@@ -20,10 +20,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/keys.h"
-#include "common/rng.h"
-#include "gossipd/core/stream.h"
+#include "common/base/clock.h"
+#include "common/conf/keys.h"
+#include "common/base/rng.h"
+#include "gossipd/core/wire/stream.h"
 #include "gossipd/net.h"
 #include "tests/bench/faces.h"
 

@@ -15,11 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/mpack.h"
-#include "common/rng.h"
+#include "common/base/clock.h"
+#include "common/record/mpack.h"
+#include "common/base/rng.h"
 #include "raftd/fsm/fsm.h"
-#include "raftd/store.h"
+#include "raftd/store/store.h"
 
 #define BATCH_MAX 512
 

@@ -26,7 +26,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #define IN_BYTES 2048			/* of an answer, with its head */
 #define OUT_BYTES 3072

@@ -2,8 +2,8 @@
 #ifndef TV_BENCH_FACES_H
 #define TV_BENCH_FACES_H
 
-#include "gossipd/core/serfwire.h"
-#include "gossipd/core/table.h"
+#include "gossipd/core/wire/serfwire.h"
+#include "gossipd/core/swim/table.h"
 
 #define FACE_PER_NET 250		/* hosts in one 127.x.y */
 #define FACE_MAX (FACE_PER_NET * 250)

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/clock.h"
-#include "common/rng.h"
+#include "common/base/clock.h"
+#include "common/base/rng.h"
 
 #define LOAD_KEY_CAP 32			/* bytes of a key with its NUL */
 #define LOAD_VALUE_MAX 3000		/* bytes */

@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/assert.h"
-#include "common/chan.h"
-#include "common/log.h"
+#include "common/base/assert.h"
+#include "common/net/chan.h"
+#include "common/base/log.h"
 
 #define FEED_BODY_MAX 4096
 

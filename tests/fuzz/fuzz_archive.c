@@ -10,11 +10,11 @@
 
 #include <zlib.h>
 
-#include "common/assert.h"
-#include "common/buf.h"
-#include "raftd/fsm/archive.h"
+#include "common/base/assert.h"
+#include "common/base/buf.h"
+#include "raftd/fsm/copy/archive.h"
 #include "raftd/fsm/fsm_int.h"
-#include "raftd/fsm/snapfile.h"
+#include "raftd/fsm/copy/snapfile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,8 +3,8 @@
  */
 #include <stdlib.h>
 
-#include "common/assert.h"
-#include "common/log.h"
+#include "common/base/assert.h"
+#include "common/base/log.h"
 #include "rpcd/agent/checks_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/assert.h"
-#include "common/cluster_conf.h"
-#include "common/ucl.h"
+#include "common/base/assert.h"
+#include "common/conf/cluster_conf.h"
+#include "common/conf/ucl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

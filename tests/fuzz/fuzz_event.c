@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "rpcd/event/event_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "common/assert.h"
-#include "common/records.h"
+#include "common/base/assert.h"
+#include "common/record/records.h"
 #include "rpcd/filter/filter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

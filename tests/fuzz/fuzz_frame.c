@@ -2,7 +2,7 @@
  * Frames in clear: first byte says how the rest is cut into writes and how often the reader pauses.
  * The channel must see exactly the frames that frame_read finds in the whole.
  */
-#include "common/frame.h"
+#include "common/net/frame.h"
 #include "tests/fuzz/chan_feed.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "common/assert.h"
-#include "gossipd/core/serfwire.h"
+#include "common/base/assert.h"
+#include "gossipd/core/wire/serfwire.h"
 #include "gossipd/core/swim.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

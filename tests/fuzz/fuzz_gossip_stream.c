@@ -4,8 +4,8 @@
  */
 #include <stdlib.h>
 
-#include "common/assert.h"
-#include "gossipd/core/stream.h"
+#include "common/base/assert.h"
+#include "gossipd/core/wire/stream.h"
 #include "tests/fuzz/gossip_walk.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,5 +1,5 @@
 /*
- * A whole HTTP connection: head after head, with bodies by length and in chunks, as rpcd/http_serve.c reads it.
+ * A whole HTTP connection: head after head, with bodies by length and in chunks, as rpcd/http/http_serve.c reads it.
  *
  * What is taken reads the same in one piece and in small ones, reads the same when it is written again from its parts,
  * and a second reader who forgives everything (bare LF and CR, folded lines, spaces before the colon, any case) finds the
@@ -10,8 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/buf.h"
-#include "rpcd/http_scan.h"
+#include "common/base/buf.h"
+#include "rpcd/http/http_scan.h"
 
 #define HEAD_MAX 2048
 #define REQUESTS_MAX 16

@@ -4,10 +4,10 @@
  */
 #include <stdlib.h>
 
-#include "common/assert.h"
-#include "common/ops.h"
-#include "common/records.h"
-#include "common/schema_json.h"
+#include "common/base/assert.h"
+#include "common/record/ops.h"
+#include "common/record/records.h"
+#include "common/record/schema_json.h"
 
 #define ARENA_MAX (1u << 20)
 #define BYTES_MAX (8u << 20)

@@ -2,7 +2,7 @@
  * Targets of requests: path and query as a client sends them, up to the operation that they ask for.
  * First byte: method; the rest is the target.  The router is a fake that checks the request's form.
  */
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "tests/unit/api_fakes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

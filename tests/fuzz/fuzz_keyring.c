@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "gossipd/keyring_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,8 +1,8 @@
 /* LZW: measuring and expanding agree; what is compressed expands to itself. */
 #include <stdlib.h>
 
-#include "common/assert.h"
-#include "gossipd/core/lzw.h"
+#include "common/base/assert.h"
+#include "gossipd/core/wire/lzw.h"
 
 #define FLAT_BYTES_MAX (1u << 18)
 

@@ -4,8 +4,8 @@
  */
 #include <stdlib.h>
 
-#include "common/assert.h"
-#include "common/mpack.h"
+#include "common/base/assert.h"
+#include "common/record/mpack.h"
 
 #define COPY_BYTES_MAX (4u << 20)
 

@@ -8,7 +8,7 @@
  */
 #include <sodium.h>
 
-#include "common/noise.h"
+#include "common/net/noise.h"
 #include "tests/fuzz/chan_feed.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -13,8 +13,8 @@
 
 #include <zlib.h>
 
-#include "common/assert.h"
-#include "raftd/store_int.h"
+#include "common/base/assert.h"
+#include "raftd/store/store_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

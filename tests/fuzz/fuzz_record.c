@@ -4,11 +4,11 @@
  */
 #include <stdlib.h>
 
-#include "common/assert.h"
-#include "common/member.h"
-#include "common/mpack.h"
-#include "common/ops.h"
-#include "common/records.h"
+#include "common/base/assert.h"
+#include "common/record/member.h"
+#include "common/record/mpack.h"
+#include "common/record/ops.h"
+#include "common/record/records.h"
 
 #define BYTES_MAX (8u << 20)
 

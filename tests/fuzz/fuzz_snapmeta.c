@@ -13,11 +13,11 @@
 #include <sodium.h>
 #include <zlib.h>
 
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "ctl/snapfacts.h"
 #include "raftd/fsm/fsm_int.h"
-#include "raftd/fsm/snapfile.h"
-#include "raftd/installmeta.h"
+#include "raftd/fsm/copy/snapfile.h"
+#include "raftd/snapshot/install_meta.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/assert.h"
-#include "common/mpack.h"
+#include "common/base/assert.h"
+#include "common/record/mpack.h"
 #include "raftd/fsm/fsm_int.h"
-#include "raftd/fsm/snapfile.h"
+#include "raftd/fsm/copy/snapfile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

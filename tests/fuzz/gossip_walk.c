@@ -1,6 +1,6 @@
 /* See gossip_walk.h. */
-#include "common/assert.h"
-#include "gossipd/core/seal.h"
+#include "common/base/assert.h"
+#include "gossipd/core/wire/seal.h"
 #include "tests/fuzz/gossip_walk.h"
 
 #define OUT_BYTES_MAX (4u << 20)

@@ -5,7 +5,7 @@
 #ifndef FUZZ_GOSSIP_WALK_H
 #define FUZZ_GOSSIP_WALK_H
 
-#include "gossipd/core/serfwire.h"
+#include "gossipd/core/wire/serfwire.h"
 
 /* body: what follows the memberlist type byte; a user message starts with its Serf type byte. */
 void walk_message(enum wire_type type, struct span body);

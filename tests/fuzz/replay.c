@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/rng.h"
+#include "common/base/rng.h"
 
 #define INPUT_BYTES_MAX (1u << 20)
 #define CUT_BYTES_MAX 1024u	/* inputs up to this long are tried at every length */

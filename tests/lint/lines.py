@@ -9,7 +9,7 @@ import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDERS = "common", "ctl", "gossipd", "rpcd"
-TABLE = os.path.join("common", "ops.h")     # a row of it is a line
+TABLE = os.path.join("common", "record", "ops.h")     # a row of it is a line
 COLUMNS = 120
 
 

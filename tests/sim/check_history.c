@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "tests/sim/linear.h"
 
 #define STEPS_MAX 64		/* in one line */

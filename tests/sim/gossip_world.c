@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/assert.h"
-#include "common/mpack.h"
-#include "gossipd/core/intern.h"
-#include "gossipd/core/serfwire.h"
+#include "common/base/assert.h"
+#include "common/record/mpack.h"
+#include "gossipd/core/swim/intern.h"
+#include "gossipd/core/wire/serfwire.h"
 #include "tests/sim/gossip_world.h"
 #include "tests/sim/sim_queue.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "tests/sim/memfs_int.h"
 
 #define MOUNTS_MAX 16

@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/rng.h"
+#include "common/base/rng.h"
 
 #define MEMFS_ROOT "/mem/"
 

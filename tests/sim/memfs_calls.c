@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "tests/sim/memfs_int.h"
 
 #define FD_BASE (1 << 20)

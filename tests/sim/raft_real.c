@@ -1,5 +1,5 @@
 /*
- * Servers with the real stores: the log store, the state machine and the installation of snapshots (raftd/snapshot_recv.c)
+ * Servers with the real stores: the log store, the state machine and the installation of snapshots (raftd/snapshot/snapshot_recv.c)
  * as raftd has them, each server's on a file system in memory of its own (memfs.h).  Beside them goes the model of
  * raft_disk.c, and after each crash what was recovered must be what the model allows.
  */
@@ -12,9 +12,9 @@
 
 #include <sodium.h>
 
-#include "common/assert.h"
-#include "raftd/installmeta.h"
-#include "raftd/snapshot_recv.h"
+#include "common/base/assert.h"
+#include "raftd/snapshot/install_meta.h"
+#include "raftd/snapshot/snapshot_recv.h"
 #include "tests/sim/memfs.h"
 #include "tests/sim/raft_real.h"
 #include "tests/sim/sim_ops.h"

@@ -1,15 +1,15 @@
 /*
- * What raftd/snapshot_recv.c calls of the daemon around it, without threads and loop: work is done at once, and the log
+ * What raftd/snapshot/snapshot_recv.c calls of the daemon around it, without threads and loop: work is done at once, and the log
  * thread's jobs go to the log store.  struct engine and struct logthread are the server's struct real_node here.
  */
 #include <stdio.h>
 #include <unistd.h>
 
-#include "raftd/discard.h"
-#include "raftd/diskspace.h"
-#include "raftd/engine.h"
-#include "raftd/space.h"
-#include "raftd/worker.h"
+#include "raftd/disk/unlink_async.h"
+#include "raftd/disk/space.h"
+#include "raftd/engine/engine.h"
+#include "raftd/disk/threshold.h"
+#include "raftd/engine/worker.h"
 #include "tests/sim/raft_real.h"
 
 struct logthread *

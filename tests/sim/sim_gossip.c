@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gossipd/core/scale.h"
+#include "gossipd/core/swim/scale.h"
 #include "tests/sim/gossip_world.h"
 
 #define LARGE 300

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "tests/sim/sim_queue.h"
 
 #define POOL_BYTES 2048		/* a datagram; anything longer is allocated on its own */

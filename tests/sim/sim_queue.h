@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/mono.h"
+#include "common/base/mono.h"
 
 #define SIM_NO_SLOT UINT32_MAX
 

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gossipd/core/scale.h"
-#include "gossipd/core/seal.h"
+#include "gossipd/core/swim/scale.h"
+#include "gossipd/core/wire/seal.h"
 #include "tests/sim/gossip_world.h"
 
 struct run {

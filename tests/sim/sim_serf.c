@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "tests/sim/gossip_world.h"
 
 #define LARGE 300

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "config.h"
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tests/sim/raft_real.h"
 
 #ifdef TV_SANITIZERS

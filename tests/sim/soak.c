@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/assert.h"
-#include "common/clock.h"
+#include "common/base/assert.h"
+#include "common/base/clock.h"
 #include "tests/sim/raft_run.h"
 
 #define JOBS_MAX 64

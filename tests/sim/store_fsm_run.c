@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "raftd/fsm/fsm.h"
 #include "tests/sim/sim_ops.h"
 #include "tests/sim/store_run.h"

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/assert.h"
-#include "raftd/store.h"
+#include "common/base/assert.h"
+#include "raftd/store/store.h"
 #include "tests/sim/store_run.h"
 
 #define DIR_NAME MEMFS_ROOT "a/log"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "tests/sim/store_run.h"
 
 void

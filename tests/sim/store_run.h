@@ -9,7 +9,7 @@
 #ifndef TV_SIM_STORE_RUN_H
 #define TV_SIM_STORE_RUN_H
 
-#include "common/arena.h"
+#include "common/base/arena.h"
 #include "tests/sim/memfs.h"
 
 struct totals {

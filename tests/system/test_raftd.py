@@ -565,7 +565,7 @@ def frame(kind, body):
     return struct.pack("<IHHQ", len(body), kind, 0, 0) + body
 
 
-RESTORE_DONE, RESTORE_FAILED = 7, 8      # enum snapshot_phase (common/records.h)
+RESTORE_DONE, RESTORE_FAILED = 7, 8      # enum snapshot_phase (common/record/records.h)
 
 
 def snapshot_op(node, code, ident="", offset=0, data=b""):

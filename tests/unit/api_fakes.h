@@ -8,15 +8,15 @@
 
 #include <stdlib.h>
 
-#include "common/assert.h"
-#include "common/mpack.h"
-#include "common/records.h"
+#include "common/base/assert.h"
+#include "common/record/mpack.h"
+#include "common/record/records.h"
 #include "rpcd/agent/checks.h"
-#include "rpcd/api.h"
+#include "rpcd/api/api.h"
 #include "rpcd/event/events.h"
 #include "rpcd/event/queries.h"
-#include "rpcd/gzip.h"
-#include "rpcd/monitors.h"
+#include "rpcd/api/gzip.h"
+#include "rpcd/agent/log_streams.h"
 
 static struct fake {
 	/* router */

@@ -5,7 +5,7 @@
 #include <check.h>
 #include <stdio.h>
 
-#include "common/msg.h"
+#include "common/net/msg.h"
 #include "tests/unit/api_fakes.h"
 
 /* -- one request ----------------------------------------------------------------- */

@@ -15,8 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/chan.h"
-#include "common/log.h"
+#include "common/net/chan.h"
+#include "common/base/log.h"
 
 #define WORLD_ADDR "127.2.0.1"
 /* Nothing here takes long; a condition that is not met by then never will be. */

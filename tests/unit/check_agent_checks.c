@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/log.h"
-#include "common/mpack.h"
+#include "common/base/log.h"
+#include "common/record/mpack.h"
 #include "rpcd/agent/checks.h"
 
 #define CALLS_MAX 16

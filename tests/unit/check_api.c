@@ -1,7 +1,7 @@
 /* The endpoint table, keys, sessions, the catalog and the operator: request to operation, reply to answer. */
 #include <zlib.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "tests/unit/api_kit.h"
 
 /* -- table ------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "raftd/blocksums.h"
+#include "raftd/snapshot/blocksums.h"
 
 #define BLOCK 512
 #define BYTES_MAX 3000

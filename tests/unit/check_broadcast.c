@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rng.h"
-#include "gossipd/core/broadcast.h"
+#include "common/base/rng.h"
+#include "gossipd/core/swim/broadcast.h"
 
 static struct bqueue q;
 static struct intern *store;

@@ -1,5 +1,5 @@
 /* Pending calls: answers, parts, deadlines, cancelling, ends; and callbacks that do more of it. */
-#include "common/calls.h"
+#include "common/net/calls.h"
 #include "tests/unit/chan_world.h"
 
 #define PENDING_MAX 100

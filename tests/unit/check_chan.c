@@ -1,7 +1,7 @@
 /* Channels in clear: echo on every carrier, batching, back pressure, bad frames, life and death. */
 #include <sys/stat.h>
 
-#include "common/chan_int.h"
+#include "common/net/chan_int.h"
 #include "tests/unit/chan_world.h"
 
 static const size_t sizes[] = {

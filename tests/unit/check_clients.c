@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/un.h>
 
-#include "rpcd/clients.h"
+#include "rpcd/http/client_limits.h"
 
 static struct sockaddr_storage
 address(const char *text)

@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/cluster_conf.h"
-#include "common/keys.h"
+#include "common/conf/cluster_conf.h"
+#include "common/conf/keys.h"
 #include "tests/unit/scratch.h"
 
 static char errbuf[1024];

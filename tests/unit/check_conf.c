@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/conf.h"
+#include "common/conf/conf.h"
 #include "tests/unit/scratch.h"
 
 struct sample {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gossipd/core/coord.h"
+#include "gossipd/core/coord/coord.h"
 
 #define DIM COORDINATE_DIMENSIONS
 

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/records.h"
-#include "raftd/coordbatch.h"
+#include "common/record/records.h"
+#include "raftd/leader/coord_batch.h"
 
 static struct coordbatch *b;
 

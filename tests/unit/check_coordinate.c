@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/coordinate.h"
-#include "common/records.h"
+#include "common/record/coordinate.h"
+#include "common/record/records.h"
 
 static struct coordinate
 at(double x, double height, double adjustment)

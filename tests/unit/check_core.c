@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/arena.h"
-#include "common/buf.h"
-#include "common/frame.h"
-#include "common/rd.h"
+#include "common/base/arena.h"
+#include "common/base/buf.h"
+#include "common/net/frame.h"
+#include "common/base/rd.h"
 
 /* -- spans ------------------------------------------------------------------ */
 

@@ -19,9 +19,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/daemon.h"
-#include "common/log.h"
-#include "common/privdrop.h"
+#include "common/proc/daemon.h"
+#include "common/base/log.h"
+#include "common/proc/privdrop.h"
 #include "tests/unit/scratch.h"
 
 #define NOBODY 65534

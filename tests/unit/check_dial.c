@@ -1,5 +1,5 @@
 /* Dialer: comes up, comes up again, backs off, can be ended anywhere. */
-#include "common/dial.h"
+#include "common/net/dial.h"
 #include "tests/unit/chan_world.h"
 
 struct caller {

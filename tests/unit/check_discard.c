@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "raftd/discard.h"
+#include "raftd/disk/unlink_async.h"
 
 static struct {
 	pthread_mutex_t lock;

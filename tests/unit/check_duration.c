@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/duration.h"
+#include "common/text/duration.h"
 
 #define SECOND INT64_C(1000000000)
 #define HOUR (3600 * SECOND)

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rng.h"
-#include "raftd/entrycache.h"
+#include "common/base/rng.h"
+#include "raftd/engine/entrycache.h"
 
 static const struct raft_entry *
 put(struct entrycache *c, uint64_t index, uint64_t term, uint32_t size, uint64_t seq)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gossipd/core/ring.h"
+#include "gossipd/core/serf/ring.h"
 #include "tests/unit/gossip_one.h"
 
 static struct one o;

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/mpack.h"
-#include "common/msg.h"
+#include "common/record/mpack.h"
+#include "common/net/msg.h"
 #include "rpcd/event/event_wire.h"
 #include "rpcd/event/events.h"
 #include "rpcd/event/fire.h"

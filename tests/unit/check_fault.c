@@ -10,13 +10,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/arena.h"
-#include "common/assert.h"
-#include "common/calls.h"
-#include "common/dial.h"
-#include "common/log.h"
-#include "common/member.h"
-#include "common/noise.h"
+#include "common/base/arena.h"
+#include "common/base/assert.h"
+#include "common/net/calls.h"
+#include "common/net/dial.h"
+#include "common/base/log.h"
+#include "common/record/member.h"
+#include "common/net/noise.h"
 #include "tests/fault/alloc.h"
 
 /* Enough for any scenario here; a scenario that still meets a failure then allocates without end. */

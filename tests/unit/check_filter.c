@@ -2,10 +2,10 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "common/mpack.h"
-#include "common/records.h"
+#include "common/record/mpack.h"
+#include "common/record/records.h"
 #include "rpcd/filter/filter.h"
-#include "common/regex.h"
+#include "common/text/regex.h"
 
 #define S(text_) { (const uint8_t *)(text_), sizeof(text_) - 1 }
 

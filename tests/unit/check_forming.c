@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/mpack.h"
-#include "common/msg.h"
-#include "raftd/forming.h"
-#include "raftd/identity.h"
+#include "common/record/mpack.h"
+#include "common/net/msg.h"
+#include "raftd/members/bootstrap.h"
+#include "raftd/peers/identity.h"
 
 #define A "aaaaaaaa-0000-4000-8000-000000000000"
 #define B "bbbbbbbb-0000-4000-8000-000000000000"

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/rng.h"
-#include "raftd/store_env.h"
+#include "common/base/rng.h"
+#include "raftd/store/bdb/store_env.h"
 #include "tests/unit/fsm_kit.h"
 
 #define ENTRIES 6000

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "raftd/store_pageq.h"
+#include "raftd/store/bdb/store_pageq.h"
 #include "tests/unit/fsm_kit.h"
 
 #define KEYS 3000

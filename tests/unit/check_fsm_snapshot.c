@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/rng.h"
+#include "common/base/rng.h"
 #include "raftd/fsm/fsm_int.h"
 #include "tests/unit/fsm_kit.h"
 

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rpcd/head.h"
+#include "rpcd/http/response_head.h"
 
 struct road {
 	const struct rpcd_conf *conf;

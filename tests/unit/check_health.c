@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "raftd/health.h"
+#include "raftd/members/rules/server_health.h"
 
 static struct health_book b;
 static struct health_facts f[3];

@@ -1,6 +1,6 @@
 /* When memory goes back to the system: once, in the first quiet spell after work. */
-#include "common/clock.h"
-#include "common/heaptrim.h"
+#include "common/base/clock.h"
+#include "common/proc/heaptrim.h"
 #include "tests/unit/chan_world.h"
 
 START_TEST(rule)

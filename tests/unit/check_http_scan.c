@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rpcd/http_scan.h"
+#include "rpcd/http/http_scan.h"
 
 #define MAX 4096
 

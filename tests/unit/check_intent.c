@@ -3,8 +3,8 @@
 
 #include <check.h>
 
-#include "gossipd/core/intent.h"
-#include "gossipd/core/scale.h"
+#include "gossipd/core/serf/intent.h"
+#include "gossipd/core/swim/scale.h"
 
 START_TEST(clock_moves_above_what_it_sees)
 {

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/keys.h"
+#include "common/conf/keys.h"
 #include "gossipd/keyring.h"
 #include "tests/unit/scratch.h"
 

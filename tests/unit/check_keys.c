@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/keys.h"
+#include "common/conf/keys.h"
 #include "tests/unit/scratch.h"
 
 /* 32 bytes 0x00..0x1f, and 32 of 0xff. */

@@ -4,8 +4,8 @@
  */
 #include <sodium.h>
 
-#include "common/chan_int.h"
-#include "common/noise.h"
+#include "common/net/chan_int.h"
+#include "common/net/noise.h"
 #include "tests/unit/chan_world.h"
 
 #define PREAMBLE_BYTES 15

@@ -10,9 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/greet.h"
-#include "common/msg.h"
-#include "rpcd/links.h"
+#include "common/net/greet.h"
+#include "common/net/msg.h"
+#include "rpcd/route/link_client.h"
 
 #define CALLS 20
 

@@ -11,10 +11,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/greet.h"
-#include "common/msg.h"
-#include "rpcd/links.h"
+#include "common/base/clock.h"
+#include "common/net/greet.h"
+#include "common/net/msg.h"
+#include "rpcd/route/link_client.h"
 
 #define DOORS_MAX 16
 #define PEERS_MAX 64

@@ -2,7 +2,7 @@
 #include <arpa/inet.h>
 #include <sys/stat.h>
 
-#include "common/source.h"
+#include "common/net/source.h"
 
 #include "tests/unit/chan_world.h"
 

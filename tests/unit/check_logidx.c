@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "common/rng.h"
+#include "common/base/rng.h"
 #include "raftd/core/logidx.h"
 
 #define MODEL 5000

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/rng.h"
-#include "raftd/logthread.h"
+#include "common/base/clock.h"
+#include "common/base/rng.h"
+#include "raftd/engine/logthread.h"
 
 #define LOG_MAX 4096
 

@@ -2,8 +2,8 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "common/rng.h"
-#include "gossipd/core/lzw.h"
+#include "common/base/rng.h"
+#include "gossipd/core/wire/lzw.h"
 
 static struct lzw_table table;
 

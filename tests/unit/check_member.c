@@ -2,8 +2,8 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "common/member.h"
-#include "common/mpack.h"
+#include "common/record/member.h"
+#include "common/record/mpack.h"
 
 static struct member_tag tags[] = {
 	{ { (const uint8_t *)"role", 4 }, { (const uint8_t *)"server", 6 } },

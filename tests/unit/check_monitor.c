@@ -1,9 +1,9 @@
 /* Log lines for those who listen: from any thread, bounded, over a channel; and nothing while nobody does. */
 #include <pthread.h>
 
-#include "common/monitor.h"
-#include "common/msg.h"
-#include "rpcd/monitors.h"
+#include "common/net/monitor.h"
+#include "common/net/msg.h"
+#include "rpcd/agent/log_streams.h"
 #include "tests/unit/chan_world.h"
 
 #define AREA_CAP 8192

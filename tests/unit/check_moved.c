@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/mpack.h"
+#include "common/record/mpack.h"
 #include "tests/unit/gossip_one.h"
 
 #define HOME 2			/* where "a" was */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/mpack.h"
+#include "common/record/mpack.h"
 
 static struct buf out = BUF_INIT(1 << 20);
 

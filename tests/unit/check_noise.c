@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/noise.h"
+#include "common/net/noise.h"
 #include "tests/unit/noise_vectors.h"
 
 struct bytes {

@@ -3,9 +3,9 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-#include "common/mpack.h"
-#include "common/ops.h"
-#include "common/records.h"
+#include "common/record/mpack.h"
+#include "common/record/ops.h"
+#include "common/record/records.h"
 
 #define BYTES_MAX (1u << 20)
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/cluster_conf.h"
+#include "common/conf/cluster_conf.h"
 #include "gossipd/opts.h"
 #include "raftd/opts.h"
 #include "rpcd/opts.h"

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-#include "common/mpack.h"
-#include "gossipd/core/packet.h"
+#include "common/record/mpack.h"
+#include "gossipd/core/wire/packet.h"
 
 static const uint8_t nonce[SEAL_NONCE_BYTES] = { 9, 8, 7, 6, 5, 4, 3, 2, 1 };
 static struct packet_scratch scratch;

@@ -2,8 +2,8 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "rpcd/gzip.h"
-#include "rpcd/params.h"
+#include "rpcd/api/gzip.h"
+#include "rpcd/api/params.h"
 
 static struct arena arena;
 

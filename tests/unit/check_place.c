@@ -4,7 +4,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "gossipd/core/coord.h"
+#include "gossipd/core/coord/coord.h"
 #include "tests/unit/gossip_one.h"
 
 static struct one o;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rng.h"
-#include "raftd/policy.h"
+#include "common/base/rng.h"
+#include "raftd/members/rules/policy.h"
 
 #define NODES 6
 

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/mpack.h"
-#include "raftd/ahead.h"
-#include "raftd/held.h"
-#include "raftd/proposals.h"
-#include "raftd/reads.h"
+#include "common/record/mpack.h"
+#include "raftd/engine/read_ahead.h"
+#include "raftd/engine/pending_sends.h"
+#include "raftd/engine/proposals.h"
+#include "raftd/engine/reads.h"
 
 /* The state machine's entry form; the real one is tested with it. */
 void

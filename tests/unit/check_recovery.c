@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raftd/recovery.h"
+#include "raftd/members/rules/recover_plan.h"
 
 static struct raft_config config;
 static struct recovery_input in;

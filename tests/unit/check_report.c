@@ -6,11 +6,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/msg.h"
-#include "common/mpack.h"
-#include "common/records.h"
-#include "rpcd/coords.h"
-#include "rpcd/report.h"
+#include "common/net/msg.h"
+#include "common/record/mpack.h"
+#include "common/record/records.h"
+#include "rpcd/gossip/coord_query.h"
+#include "rpcd/agent/coord_report.h"
 
 /* -- fakes ---------------------------------------------------------------- */
 

@@ -10,10 +10,10 @@
 #include <sodium.h>
 #include <zlib.h>
 
-#include "common/rng.h"
-#include "raftd/fsm/archive.h"
+#include "common/base/rng.h"
+#include "raftd/fsm/copy/archive.h"
 #include "raftd/fsm/fsm_int.h"
-#include "raftd/fsm/snapfile.h"
+#include "raftd/fsm/copy/snapfile.h"
 #include "tests/unit/fsm_kit.h"
 
 #define ID1 "11111111-1111-4111-8111-111111111111"

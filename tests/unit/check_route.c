@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/msg.h"
-#include "common/mpack.h"
-#include "common/records.h"
+#include "common/net/msg.h"
+#include "common/record/mpack.h"
+#include "common/record/records.h"
 #include "raftd/core/raft.h"
 #include "rpcd/event/fire.h"
-#include "rpcd/keyask.h"
-#include "rpcd/route.h"
+#include "rpcd/gossip/keyring_query.h"
+#include "rpcd/route/route.h"
 
 /* -- fakes ---------------------------------------------------------------- */
 

@@ -29,8 +29,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/log.h"
-#include "common/sandbox.h"
+#include "common/base/log.h"
+#include "common/proc/sandbox.h"
 #include "tests/unit/scratch.h"
 
 /* What a child found wrong, or nothing. */

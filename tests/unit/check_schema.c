@@ -2,9 +2,9 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "common/duration.h"
-#include "common/mpack.h"
-#include "common/records.h"
+#include "common/text/duration.h"
+#include "common/record/mpack.h"
+#include "common/record/records.h"
 
 #define TEXT_MAX 65536
 

@@ -2,8 +2,8 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "common/records.h"
-#include "common/schema_json.h"
+#include "common/record/records.h"
+#include "common/record/schema_json.h"
 
 #define BYTES_MAX (1u << 20)
 

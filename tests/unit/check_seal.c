@@ -3,9 +3,9 @@
 #include <sodium.h>
 #include <stdlib.h>
 
-#include "common/rng.h"
-#include "gossipd/core/gcm.h"
-#include "gossipd/core/seal.h"
+#include "common/base/rng.h"
+#include "gossipd/core/wire/gcm.h"
+#include "gossipd/core/wire/seal.h"
 
 static const uint8_t nonce[SEAL_NONCE_BYTES] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 };
 

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "raftd/sendq.h"
+#include "raftd/peers/sendq.h"
 
 static struct raft_send
 message(uint64_t first)

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "common/silence.h"
+#include "common/net/silence.h"
 
 static const struct silence_conf conf = { { 2000000000 }, { 5000000000 }, { 3000000000 } };
 static struct silence s;

@@ -5,11 +5,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "raftd/diskspace.h"
-#include "raftd/engine.h"
-#include "raftd/installmeta.h"
-#include "raftd/snapshot_recv.h"
-#include "raftd/worker.h"
+#include "raftd/disk/space.h"
+#include "raftd/engine/engine.h"
+#include "raftd/snapshot/install_meta.h"
+#include "raftd/snapshot/snapshot_recv.h"
+#include "raftd/engine/worker.h"
 #include "tests/unit/scratch.h"
 
 #define WHOLE 100

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "gossipd/snapshot.h"
 #include "tests/unit/gossip_one.h"
 

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "raftd/ballast.h"
-#include "raftd/space.h"
+#include "raftd/disk/reserve.h"
+#include "raftd/disk/threshold.h"
 
 #define MB (1u << 20)
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rpcd/standing.h"
+#include "rpcd/route/peer_standing.h"
 
 static struct standings *s;
 static struct mono now;

@@ -14,10 +14,10 @@
 
 #include <check.h>
 
-#include "common/rng.h"
-#include "raftd/store.h"
-#include "raftd/store_int.h"
-#include "raftd/store_sum.h"
+#include "common/base/rng.h"
+#include "raftd/store/store.h"
+#include "raftd/store/store_int.h"
+#include "raftd/store/bdb/store_sum.h"
 #include "tests/unit/fsm_kit.h"
 
 /*

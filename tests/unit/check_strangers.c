@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rng.h"
-#include "common/source.h"
-#include "common/strangers.h"
+#include "common/base/rng.h"
+#include "common/net/source.h"
+#include "common/net/strangers.h"
 
 static struct strangers t;
 

@@ -3,8 +3,8 @@
 #include <sodium.h>
 #include <stdlib.h>
 
-#include "common/mpack.h"
-#include "gossipd/core/stream.h"
+#include "common/record/mpack.h"
+#include "gossipd/core/wire/stream.h"
 
 static const uint8_t nonce[SEAL_NONCE_BYTES] = { 1 };
 static struct packet_scratch scratch;

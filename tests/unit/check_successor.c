@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "raftd/successor.h"
+#include "raftd/members/rules/handover_target.h"
 
 static struct raft_status st;
 static struct raft_config conf;

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "common/assert.h"
+#include "common/base/assert.h"
 #include "tests/fault/alloc.h"
 #include "tests/unit/gossip_one.h"
 

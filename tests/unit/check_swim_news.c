@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/mpack.h"
+#include "common/record/mpack.h"
 #include "tests/unit/gossip_one.h"
 
 static struct one o;

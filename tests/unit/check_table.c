@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gossipd/core/table.h"
+#include "gossipd/core/swim/table.h"
 
 #define NAMES 3000
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/ucl.h"
+#include "common/conf/ucl.h"
 
 static const struct {
 	const char *what, *text, *json;

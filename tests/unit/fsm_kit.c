@@ -6,7 +6,7 @@
 
 #include <sodium.h>
 
-#include "common/mpack.h"
+#include "common/record/mpack.h"
 #include "tests/unit/fsm_kit.h"
 
 static void

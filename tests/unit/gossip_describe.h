@@ -7,8 +7,8 @@
 
 #include <jansson.h>
 
-#include "gossipd/core/serfwire.h"
-#include "gossipd/core/stream.h"
+#include "gossipd/core/wire/serfwire.h"
+#include "gossipd/core/wire/stream.h"
 
 /* Each returns a new object (NULL when the bytes do not decode), and appends the message as our writers put it. */
 json_t *describe_message(enum wire_type type, struct span body, struct buf *again);

@@ -5,7 +5,7 @@
 #ifndef TV_TESTS_GOSSIP_ONE_H
 #define TV_TESTS_GOSSIP_ONE_H
 
-#include "gossipd/core/serfwire.h"
+#include "gossipd/core/wire/serfwire.h"
 #include "gossipd/core/swim.h"
 
 #define SELF "me"

@@ -6,7 +6,7 @@
 #ifndef TV_TESTS_NOISE_VECTORS_H
 #define TV_TESTS_NOISE_VECTORS_H
 
-#include "common/noise.h"
+#include "common/net/noise.h"
 
 struct noise_vector {
 	const char *name;

@@ -6,7 +6,7 @@ from raftcluster import OP, wait_for
 from relay import Relay
 from tvframe import HEAD, MSG
 
-FEATURES = 9                        # field of the hello (raftd/identity.c), the last one; older versions end before it
+FEATURES = 9                        # field of the hello (raftd/peers/identity.c), the last one; older versions end before it
 
 
 class OldPeer(Relay):

@@ -35,7 +35,7 @@ KV_SET, KV_CAS, KV_LOCK, KV_UNLOCK, KV_DELETE = 0, 1, 2, 3, 4
 
 
 def _load_ops():
-    text = open(os.path.join(TOP, "common", "ops.h"), encoding="utf-8").read()
+    text = open(os.path.join(TOP, "common", "record", "ops.h"), encoding="utf-8").read()
     return {name: int(code) for code, name in re.findall(r"^\s*X\(\s*(\d+),\s*(\w+)\s*,", text, re.M)}
 
 
@@ -43,7 +43,7 @@ OP = type("OP", (), _load_ops())
 
 
 def _load_errors():
-    text = open(os.path.join(TOP, "common", "err.h"), encoding="utf-8").read()
+    text = open(os.path.join(TOP, "common", "base", "err.h"), encoding="utf-8").read()
     return {name: int(code) for name, code in re.findall(r"^\s*TV_(E\w+)\s*=\s*-(\d+)", text, re.M)}
 
 

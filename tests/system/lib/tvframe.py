@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Client for the unix sockets of the daemons: frames (common/frame.h) with msgpack bodies.
+"""Client for the unix sockets of the daemons: frames (common/net/frame.h) with msgpack bodies.
 
-Standard library only.  Message numbers come from common/msg.h, so they cannot drift.
+Standard library only.  Message numbers come from common/net/msg.h, so they cannot drift.
 
     with Conn("/run/triumvir/gossipd.sock") as c:      # says and expects MSG_HELLO
         info = c.call(MSG.INFO, [])
@@ -25,7 +25,7 @@ Frame = collections.namedtuple("Frame", "type flags id body")
 
 def _load_messages():
     here = os.path.dirname(os.path.abspath(__file__))
-    text = open(os.path.join(here, "..", "..", "..", "common", "msg.h"), encoding="utf-8").read()
+    text = open(os.path.join(here, "..", "..", "..", "common", "net", "msg.h"), encoding="utf-8").read()
     return {name: int(value) for name, value in re.findall(r"^\s*MSG_(\w+)\s*=\s*(\d+)\s*,", text, re.M)}
 
 

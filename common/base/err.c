@@ -1,0 +1,36 @@
+/* Texts of the result codes. */
+#include "common/base/err.h"
+
+static const char *const texts[] = {
+	"ok",
+	"unexpected end of input",
+	"malformed input",
+	"limit exceeded",
+	"out of memory",
+	"invalid value",
+	"not found",
+	"already exists",
+	"authentication failed",
+	"not permitted",
+	"timed out",
+	"temporarily unavailable",
+	"connection closed",
+	"system error",
+	"data corruption detected",
+	"not the leader",
+	"no cluster leader",
+	"outcome unknown",
+	"conflict",
+	"unreachable",
+	"disk full",
+};
+
+const char *
+tv_strerror(enum tv_err err)
+{
+	unsigned at = (unsigned)-(int)err;
+
+	if (at >= sizeof(texts) / sizeof(texts[0]))
+		return "unknown error";
+	return texts[at];
+}

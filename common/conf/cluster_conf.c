@@ -1,0 +1,404 @@
+/* cluster.conf: the table, and what its keys demand of each other. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/conf/cluster_conf.h"
+
+#define F(field_) CONF_FIELD(struct cluster_conf, field_)
+#define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
+
+const struct conf_opt cluster_opts[] = {
+	{ "node_name", CONF_NAME, F(node_name), NULL, NULL, NULL, NULL, CONF_RESTART,
+	    "Name of this node. Default: the host name up to the first dot." },
+	{ "datacenter", CONF_NAME, F(datacenter), "dc1", NULL, NULL, NULL, CONF_RESTART,
+	    "Datacenter this node belongs to." },
+	{ "server", CONF_BOOL, F(server), "false", NULL, NULL, NULL, CONF_RESTART,
+	    "Servers keep the data and run raftd; the others are clients." },
+	{ "bind", CONF_ADDR, F(bind), NULL, NULL, NULL, NULL, CONF_RESTART,
+	    "Address of the gossip, raft and rpc ports. Default: 0.0.0.0 with keys, 127.0.0.1 without." },
+	{ "advertise", CONF_ADDR, F(advertise), NULL, NULL, NULL, NULL, CONF_RESTART,
+	    "Address that other nodes dial. Default: bind, or the first private address." },
+	{ "advertise_wan", CONF_ADDR, F(advertise_wan), NULL, NULL, NULL, NULL, CONF_RESTART,
+	    "Address that other datacenters dial. Default: advertise." },
+	{ "retry_join", CONF_LIST, F(retry_join), NULL, NULL, NULL, NULL, CONF_RESTART,
+	    "Members of this datacenter to join at start, as IP or IP:PORT." },
+	{ "retry_join_wan", CONF_LIST, F(retry_join_wan), NULL, NULL, NULL, NULL, CONF_RESTART,
+	    "Servers of other datacenters to join at start, as IP or IP:PORT." },
+	{ "retry_interval", CONF_DURATION, F(retry_interval), "30s", "1s", "1h", NULL, CONF_RESTART,
+	    "Longest time between attempts to join; the first ones come sooner." },
+	{ "data_dir", CONF_PATH, F(data_dir), TV_DATADIR, NULL, NULL, NULL, CONF_RESTART,
+	    "State of the daemons, each in a folder of its own." },
+	{ "run_dir", CONF_PATH, F(run_dir), TV_RUNDIR, NULL, NULL, NULL, CONF_RESTART,
+	    "Sockets between the daemons." },
+	{ "cluster_key", CONF_PATH, F(cluster_key), NULL, NULL, NULL, NULL, CONF_RESTART,
+	    "Secret of all nodes. Default: cluster.key beside this file." },
+	{ "server_key", CONF_PATH, F(server_key), NULL, NULL, NULL, NULL, CONF_RESTART,
+	    "Secret of the servers. Default: server.key beside this file." },
+	{ "server_pub", CONF_PATH, F(server_pub), NULL, NULL, NULL, NULL, CONF_RESTART,
+	    "Public half of the servers' secret. Default: server.pub beside this file." },
+	{ "allow_plaintext", CONF_BOOL, F(allow_plaintext), "false", NULL, NULL, NULL, CONF_RESTART,
+	    "Talk in clear to other machines." },
+	{ "encryption", CONF_CHOICE, F(encryption), "auto", NULL, NULL, "auto|off|accept|send|required", CONF_RESTART,
+	    "Stage between plaintext and encryption. auto: required with a cluster key, off without." },
+	{ "sandbox", CONF_CHOICE, F(sandbox), "required", NULL, NULL, "required|best-effort", CONF_RESTART,
+	    "Refuse to start where the kernel lacks a part of the sandbox, or go on without it." },
+	{ "log_level", CONF_CHOICE, F(log_level), "info", NULL, NULL, "error|warn|info|debug", CONF_LIVE,
+	    "Least important messages that are logged." },
+	{ "log_to", CONF_CHOICE, F(log_to), "stderr", NULL, NULL, "stderr|syslog", CONF_RESTART,
+	    "Where the log goes." },
+	{ "lan_port", CONF_PORT, F(lan_port), "8301", NULL, NULL, NULL, CONF_RESTART,
+	    "Gossip within the datacenter, UDP and TCP." },
+	{ "wan_port", CONF_PORT, F(wan_port), "8302", NULL, NULL, NULL, CONF_RESTART,
+	    "Gossip between datacenters, UDP and TCP, servers only." },
+	{ "raft_port", CONF_PORT, F(raft_port), "8300", NULL, NULL, NULL, CONF_RESTART,
+	    "Raft between servers, TCP." },
+	{ "rpc_port", CONF_PORT, F(rpc_port), "8400", NULL, NULL, NULL, CONF_RESTART,
+	    "Requests between nodes, TCP." },
+};
+const size_t cluster_opt_count = NITEMS(cluster_opts);
+
+struct check {
+	struct cluster_conf *c;
+	const struct cluster_conf *running;	/* at a reload, else NULL */
+	const char *file;	/* for messages */
+	char *errbuf;
+	size_t cap;
+};
+
+static enum tv_err __attribute__((format(printf, 3, 4)))
+fail(const struct check *k, enum tv_err err, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	snprintf(k->errbuf, k->cap, "%s: %s", k->file, text);
+	return err;
+}
+
+static enum tv_err
+set_text(const struct check *k, char **field, const char *text)
+{
+	free(*field);
+	*field = strdup(text);
+	return *field != NULL ? TV_OK : fail(k, TV_ENOMEM, "out of memory");
+}
+
+static bool
+is_wildcard(const char *ip)
+{
+	struct in6_addr six;
+
+	return strcmp(ip, "0.0.0.0") == 0 || (inet_pton(AF_INET6, ip, &six) == 1 && IN6_IS_ADDR_UNSPECIFIED(&six));
+}
+
+bool
+cluster_addr_is_loopback(const char *ip)
+{
+	struct in_addr four;
+	struct in6_addr six;
+
+	if (inet_pton(AF_INET, ip, &four) == 1)
+		return ntohl(four.s_addr) >> 24 == 127;
+	return inet_pton(AF_INET6, ip, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+bool
+cluster_addr_parse(const char *text, uint16_t port, char ip[CLUSTER_IP_BYTES], uint16_t *out)
+{
+	const char *colon = strrchr(text, ':'), *end = text + strlen(text);
+	uint8_t bin[16];
+	unsigned long n;
+	char *stop;
+
+	*out = port;
+	if (text[0] == '[') {
+		const char *close = strchr(text, ']');
+
+		if (close == NULL || (close[1] != '\0' && close[1] != ':'))
+			return false;
+		colon = close[1] == ':' ? close + 1 : NULL;
+		end = close;
+		text++;
+	} else if (colon != NULL && strchr(text, ':') != colon) {
+		colon = NULL;		/* a bare IPv6 address */
+	} else if (colon != NULL) {
+		end = colon;
+	}
+	if (colon != NULL) {
+		n = strtoul(colon + 1, &stop, 10);
+		if (colon[1] < '0' || colon[1] > '9' || *stop != '\0' || n < 1 || n > 65535)
+			return false;
+		*out = (uint16_t)n;
+	}
+	return span_copy(span_of(text, (size_t)(end - text)), ip, CLUSTER_IP_BYTES) &&
+	    (inet_pton(AF_INET, ip, bin) == 1 || inet_pton(AF_INET6, ip, bin) == 1);
+}
+
+static enum tv_err
+default_name(const struct check *k)
+{
+	char host[256] = "";
+
+	if (k->c->node_name != NULL)
+		return TV_OK;
+	if (gethostname(host, sizeof(host) - 1) != 0)
+		return fail(k, TV_ESYS, "node_name: the host name cannot be read: %s", strerror(errno));
+	host[strcspn(host, ".")] = '\0';
+	if (host[0] == '\0' || strlen(host) > 128 || host[strspn(host, "abcdefghijklmnopqrstuvwxyz"
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")] != '\0')
+		return fail(k, TV_EINVAL, "node_name: the host name cannot serve as one: set node_name");
+	return set_text(k, &k->c->node_name, host);
+}
+
+static enum tv_err
+default_key_path(const struct check *k, char **field, const char *dir, const char *name)
+{
+	char path[4096];
+
+	if (*field != NULL)
+		return TV_OK;
+	if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
+		return fail(k, TV_EINVAL, "the path of the configuration is too long");
+	return set_text(k, field, path);
+}
+
+/*
+ * Whether a file stands there.  Behind a folder closed to us (a daemon that reloads after it gave up
+ * root) it counts as there: whoever must read it will be told.  Other troubles are not an absence.
+ */
+static enum tv_err
+exists(const struct check *k, const char *path, bool *yes)
+{
+	struct stat st;
+
+	*yes = lstat(path, &st) == 0 || errno == EACCES;
+	if (!*yes && errno != ENOENT)
+		return fail(k, TV_ESYS, "%s: %s", path, strerror(errno));
+	return TV_OK;
+}
+
+static enum tv_err
+check_keys(const struct check *k, const char *dir)
+{
+	struct cluster_conf *c = k->c;
+	bool have_secret = false, have_pub = false;
+	enum tv_err err;
+
+	if ((err = default_key_path(k, &c->cluster_key, dir, "cluster.key")) != TV_OK ||
+	    (err = default_key_path(k, &c->server_key, dir, "server.key")) != TV_OK ||
+	    (err = default_key_path(k, &c->server_pub, dir, "server.pub")) != TV_OK ||
+	    (err = exists(k, c->cluster_key, &c->have_keys)) != TV_OK ||
+	    (err = exists(k, c->server_key, &have_secret)) != TV_OK ||
+	    (err = exists(k, c->server_pub, &have_pub)) != TV_OK)
+		return err;
+	if (c->have_keys && !have_pub)
+		return fail(k, TV_ENOENT, "%s is missing beside %s: copy it from a server, where "
+		    "clusterctl keygen --pub makes it", c->server_pub, c->cluster_key);
+	if (c->have_keys && c->server && !have_secret)
+		return fail(k, TV_ENOENT, "server = true needs %s: copy it from another server, or make the keys of a "
+		    "new cluster with clusterctl keygen", c->server_key);
+	if (!c->have_keys && (have_secret || have_pub))
+		return fail(k, TV_ENOENT, "%s is missing beside %s: copy it from another node", c->cluster_key,
+		    have_pub ? c->server_pub : c->server_key);
+	return TV_OK;
+}
+
+const char *
+cluster_encryption_name(int encryption)
+{
+	static const char *const names[] = { "auto", "off", "accept", "send", "required" };
+
+	return names[encryption];
+}
+
+/* From here on the stage is never AUTO, and keys that are not to be used are not there. */
+static enum tv_err
+check_encryption(const struct check *k)
+{
+	struct cluster_conf *c = k->c;
+
+	if (c->encryption == ENCRYPTION_AUTO)
+		c->encryption = c->have_keys ? ENCRYPTION_REQUIRED : ENCRYPTION_OFF;
+	else
+		c->plaintext_wanted = c->encryption == ENCRYPTION_OFF;
+	if (c->encryption != ENCRYPTION_OFF && !c->have_keys)
+		return fail(k, TV_ENOENT, "encryption: \"%s\" needs %s: copy it from another node, or make the keys of "
+		    "the cluster with clusterctl keygen", cluster_encryption_name(c->encryption), c->cluster_key);
+	c->have_keys = c->encryption != ENCRYPTION_OFF;
+	return TV_OK;
+}
+
+/* Who sends in clear talks to this machine only, unless told otherwise. */
+static enum tv_err
+check_bind(const struct check *k)
+{
+	struct cluster_conf *c = k->c;
+	enum tv_err err = TV_OK;
+
+	if (c->bind == NULL)
+		err = set_text(k, &c->bind, c->have_keys ? "0.0.0.0" : "127.0.0.1");
+	if (err != TV_OK || cluster_seals(c) || c->allow_plaintext || cluster_addr_is_loopback(c->bind))
+		return err;
+	if (c->have_keys || c->plaintext_wanted)
+		return fail(k, TV_EPERM, "bind: %s is open to other machines, and encryption = \"%s\" sends in clear: "
+		    "allow_plaintext = true trusts the network for as long", c->bind,
+		    cluster_encryption_name(c->encryption));
+	return fail(k, TV_EPERM, "bind: %s is open to other machines, and there is no %s: make keys with "
+		    "clusterctl keygen, or bind to 127.0.0.1 (allow_plaintext = true trusts the network instead)",
+		    c->bind, c->cluster_key);
+}
+
+/* 2: private, 1: public, 0: of no use to others. */
+static int
+usefulness(const struct sockaddr *sa)
+{
+	if (sa->sa_family == AF_INET) {
+		uint32_t a = ntohl(((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr);
+
+		if (a >> 24 == 127 || a >> 16 == 0xa9fe)
+			return 0;
+		return a >> 24 == 10 || a >> 20 == 0xac1 || a >> 16 == 0xc0a8 || a >> 22 == (0x64400000 >> 22) ? 2 : 1;
+	}
+	const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr;
+
+	if (IN6_IS_ADDR_LOOPBACK(six) || IN6_IS_ADDR_LINKLOCAL(six))
+		return 0;
+	return (six->s6_addr[0] & 0xfe) == 0xfc ? 2 : 1;
+}
+
+/* The first private address of this machine, else the first public one.  TV_EAGAIN: none; TV_ESYS: errno says why. */
+static enum tv_err
+own_address(int family, char ip[CLUSTER_IP_BYTES])
+{
+	struct ifaddrs *list = NULL;
+	int best = 0;
+
+	if (getifaddrs(&list) != 0)
+		return TV_ESYS;
+	for (struct ifaddrs *i = list; i != NULL; i = i->ifa_next) {
+		const struct sockaddr *sa = i->ifa_addr;
+
+		if (sa == NULL || sa->sa_family != family || !(i->ifa_flags & IFF_UP) || usefulness(sa) <= best)
+			continue;
+		best = usefulness(sa);
+		inet_ntop(family, family == AF_INET ?
+		    (const void *)&((const struct sockaddr_in *)(const void *)sa)->sin_addr :
+		    (const void *)&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr, ip, CLUSTER_IP_BYTES);
+	}
+	freeifaddrs(list);
+	return best > 0 ? TV_OK : TV_EAGAIN;
+}
+
+/* At a reload the address of the start stays: others know us by it, and the sandbox gives no list of addresses. */
+static enum tv_err
+default_advertise(const struct check *k)
+{
+	struct cluster_conf *c = k->c;
+	char ip[CLUSTER_IP_BYTES];
+	enum tv_err err;
+
+	if (!is_wildcard(c->bind))
+		return set_text(k, &c->advertise, c->bind);
+	if (k->running != NULL)
+		return set_text(k, &c->advertise, k->running->advertise);
+	err = own_address(strchr(c->bind, ':') != NULL ? AF_INET6 : AF_INET, ip);
+	if (err == TV_OK)
+		return set_text(k, &c->advertise, ip);
+	if (err == TV_ESYS)
+		return fail(k, err, "advertise: the addresses of this machine cannot be listed (%s; that needs "
+		    "AF_NETLINK): set advertise", strerror(errno));
+	return fail(k, TV_EAGAIN, "advertise: this machine has no address that others could dial: set advertise");
+}
+
+static enum tv_err
+check_advertise(const struct check *k)
+{
+	struct cluster_conf *c = k->c;
+	enum tv_err err = TV_OK;
+
+	if (c->advertise == NULL)
+		err = default_advertise(k);
+	if (err == TV_OK && c->advertise_wan == NULL)
+		err = set_text(k, &c->advertise_wan, c->advertise);
+	if (err == TV_OK && (is_wildcard(c->advertise) || is_wildcard(c->advertise_wan)))
+		return fail(k, TV_EINVAL, "advertise: %s is not an address that others could dial", c->advertise);
+	return err;
+}
+
+static enum tv_err
+check_join(const struct check *k, const char *key, const struct conf_list *list)
+{
+	char ip[CLUSTER_IP_BYTES];
+	uint16_t port;
+
+	for (size_t i = 0; i < list->count; i++)
+		if (!cluster_addr_parse(list->items[i], 1, ip, &port))
+			return fail(k, TV_EINVAL, "%s: \"%s\" is not an address (write 10.0.0.1, 10.0.0.1:8301 or "
+			    "[fd00::1]:8301)", key, list->items[i]);
+	return TV_OK;
+}
+
+/* TCP listeners of one node share one address. */
+static enum tv_err
+check_ports(const struct check *k)
+{
+	const struct {
+		const char *key;
+		uint16_t port;
+	} ports[] = {
+		{ "lan_port", k->c->lan_port }, { "wan_port", k->c->wan_port },
+		{ "raft_port", k->c->raft_port }, { "rpc_port", k->c->rpc_port },
+	};
+
+	for (size_t i = 0; i < NITEMS(ports); i++)
+		for (size_t j = 0; j < i; j++)
+			if (ports[i].port == ports[j].port)
+				return fail(k, TV_EINVAL, "%s and %s are both %u", ports[j].key, ports[i].key,
+				    ports[i].port);
+	return TV_OK;
+}
+
+enum tv_err
+cluster_conf_load(const char *dir, const struct cluster_conf *running, struct cluster_conf *out, char *errbuf,
+    size_t cap)
+{
+	char file[4096];
+	struct check k = { out, running, file, errbuf, cap };
+	enum tv_err err;
+
+	memset(out, 0, sizeof(*out));
+	if (snprintf(file, sizeof(file), "%s/cluster.conf", dir) >= (int)sizeof(file)) {
+		snprintf(errbuf, cap, "the path of the configuration is too long");
+		return TV_EINVAL;
+	}
+	err = conf_load(file, cluster_opts, cluster_opt_count, out, errbuf, cap);
+	if (err != TV_OK && err != TV_ENOENT)
+		return err;
+	if ((err = default_name(&k)) == TV_OK && (err = check_keys(&k, dir)) == TV_OK &&
+	    (err = check_encryption(&k)) == TV_OK && (err = check_bind(&k)) == TV_OK &&
+	    (err = check_advertise(&k)) == TV_OK &&
+	    (err = check_join(&k, "retry_join", &out->retry_join)) == TV_OK &&
+	    (err = check_join(&k, "retry_join_wan", &out->retry_join_wan)) == TV_OK)
+		err = check_ports(&k);
+	if (err != TV_OK)
+		cluster_conf_free(out);
+	return err;
+}
+
+void
+cluster_conf_free(struct cluster_conf *c)
+{
+	conf_free(cluster_opts, cluster_opt_count, c);
+	memset(c, 0, sizeof(*c));
+}

@@ -1,0 +1,82 @@
+/*
+ * Configuration: option tables over the reader in ucl.h.  One table per file feeds the parser,
+ * `-n` and `clusterctl validate` (check and print the normalised result), the reload report,
+ * and the test that manual and table hold the same keys.
+ *
+ * Errors name file, line, key and what was expected, e.g.
+ *   /etc/triumvir/raftd.conf:7: election_timeout: 5 is not a duration (write 500ms, 2s; 100ms to 60s)
+ *   /etc/triumvir/rpcd.conf:3: unknown key "htpp_port" (did you mean http_port?)
+ *   /etc/triumvir/raftd.conf:9: log_cache: this key was removed; delete it: the log needs no cache
+ */
+#ifndef TV_CONF_H
+#define TV_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/buf.h"
+#include "common/text/duration.h"
+#include "common/base/mono.h"
+
+enum conf_type {
+	CONF_BOOL,		/* bool */
+	CONF_U64,		/* uint64_t; min..max */
+	CONF_SIZE,		/* uint64_t bytes; "64k", "16M", "1G" (powers of 1024) or a number */
+	CONF_DURATION,		/* struct mono; "250ms", "10s", "1m30s" */
+	CONF_PORT,		/* uint16_t; 0 only if min is "0" */
+	CONF_STRING,		/* char *, owned */
+	CONF_PATH,		/* char *, owned; absolute */
+	CONF_NAME,		/* char *, owned; letters, digits, '-', '_', '.', 1..128 */
+	CONF_ADDR,		/* char *, owned; one IP address */
+	CONF_LIST,		/* struct conf_list: strings; default written "[a, b]" or "a" */
+	CONF_CHOICE,		/* int: index into `choices` */
+	CONF_REMOVED,		/* no field: a key of an earlier version, an error that tells `help`, the remedy */
+};
+
+struct conf_list {
+	char **items;		/* owned */
+	size_t count;
+};
+
+enum conf_reload { CONF_RESTART, CONF_LIVE };
+
+struct conf_opt {
+	const char *key;	/* "election_timeout"; a block is written "limits.kv_max_value_size" */
+	enum conf_type type;
+	size_t offset;		/* of the field in the target struct */
+	const char *def;	/* default, as it would be written; NULL: unset (NULL, 0, empty list) */
+	const char *min, *max;	/* bounds, as written; NULL: none */
+	const char *choices;	/* "required|best-effort" */
+	enum conf_reload reload;
+	const char *help;	/* one line, shown by -n as a comment; of a removed key: what to do instead */
+};
+
+#define CONF_FIELD(type_, field_) offsetof(type_, field_)
+
+/*
+ * Fills `target` with defaults, then with the file.  A missing file is TV_ENOENT (all defaults
+ * set), which most callers accept.  The file must not be writable by others and not be a link to such.
+ * On an error errbuf gets "FILE:LINE: key: what was expected" and target is freed.
+ */
+enum tv_err conf_load(const char *path, const struct conf_opt *opts, size_t opt_count, void *target,
+    char *errbuf, size_t cap);
+/* Same from text, for tests and fuzzing; `name` stands for the file. */
+enum tv_err conf_parse(const char *name, struct span text, const struct conf_opt *opts, size_t opt_count,
+    void *target, char *errbuf, size_t cap);
+void conf_free(const struct conf_opt *opts, size_t opt_count, void *target);
+/* Normalised result, each key under its help and range; parses again to the same values. */
+void conf_print(const struct conf_opt *opts, size_t opt_count, const void *target, struct buf *out);
+/*
+ * Moves CONF_LIVE values that differ from `fresh` (filled by conf_load) into target, the old ones into
+ * fresh, and names the other differences in `report`, one line each.  The caller frees fresh.
+ */
+void conf_merge_live(const struct conf_opt *opts, size_t opt_count, void *target, void *fresh, struct buf *report);
+/*
+ * Reload: loads `path` afresh, copies CONF_LIVE values into target, and names in `report` the keys that
+ * changed but need a restart (one line each).  On an error target is untouched.
+ */
+enum tv_err conf_reload_live(const char *path, const struct conf_opt *opts, size_t opt_count, void *target,
+    struct buf *report, char *errbuf, size_t cap);
+
+#endif

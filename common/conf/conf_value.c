@@ -1,0 +1,537 @@
+/* The types of configuration values. */
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/assert.h"
+#include "common/conf/conf_value.h"
+#include "common/text/duration.h"
+#include "common/base/log.h"
+
+static bool
+is_scalar(const struct ucl_node *n)
+{
+	return n->type == UCL_STRING || n->type == UCL_WORD;
+}
+
+/* The value as a message shows it. */
+static const char *
+shown(const struct ucl_node *n, char dst[72])
+{
+	if (n->type == UCL_OBJECT)
+		return "a block";
+	if (n->type == UCL_ARRAY)
+		return "a list";
+	if (n->type == UCL_WORD)
+		return log_safe(n->text, dst, 72);
+	dst[0] = '"';
+	log_safe(n->text, dst + 1, 70);
+	strcat(dst, "\"");
+	return dst;
+}
+
+/* "; 100ms to 60s", "; at least 1", or nothing. */
+static const char *
+bounds(const struct conf_opt *o, const char *sep, char dst[96])
+{
+	if (o->min != NULL && o->max != NULL)
+		snprintf(dst, 96, "%s%s to %s", sep, o->min, o->max);
+	else if (o->min != NULL)
+		snprintf(dst, 96, "%sat least %s", sep, o->min);
+	else if (o->max != NULL)
+		snprintf(dst, 96, "%sat most %s", sep, o->max);
+	else
+		dst[0] = '\0';
+	return dst;
+}
+
+static enum tv_err
+not_a(const struct conf_opt *o, const struct ucl_node *n, const char *what, const char *write, char *why, size_t cap)
+{
+	char value[72], range[96];
+
+	snprintf(why, cap, "%s is not %s (write %s%s)", shown(n, value), what, write, bounds(o, "; ", range));
+	return TV_EINVAL;
+}
+
+static enum tv_err
+out_of_range(const struct conf_opt *o, const struct ucl_node *n, char *why, size_t cap)
+{
+	char value[72], range[96];
+
+	snprintf(why, cap, "%s is out of range (%s)", shown(n, value), bounds(o, "", range));
+	return TV_EINVAL;
+}
+
+static bool
+parse_u64(struct span s, uint64_t *v)
+{
+	*v = 0;
+	for (size_t i = 0; i < s.len; i++)
+		if (s.p[i] < '0' || s.p[i] > '9' || __builtin_mul_overflow(*v, 10, v) ||
+		    __builtin_add_overflow(*v, (uint64_t)(s.p[i] - '0'), v))
+			return false;
+	return s.len > 0;
+}
+
+/* "64k", "16M", "1G", "2T" with an optional B: powers of 1024. */
+static bool
+parse_size(struct span s, uint64_t *v)
+{
+	static const char letters[] = "kmgt";
+	const char *at;
+
+	if (s.len > 1 && (s.p[s.len - 1] == 'B' || s.p[s.len - 1] == 'b'))
+		s.len--;
+	at = s.len > 1 ? memchr(letters, s.p[s.len - 1] | 0x20, 4) : NULL;
+	if (at == NULL)
+		return parse_u64(s, v);
+	s.len--;
+	return parse_u64(s, v) && !__builtin_mul_overflow(*v, UINT64_C(1) << (10 * (at - letters + 1)), v);
+}
+
+static bool
+within(const struct conf_opt *o, uint64_t v, bool (*parse)(struct span, uint64_t *))
+{
+	uint64_t edge;
+
+	if (o->min != NULL) {
+		TV_ASSERT(parse(span_str(o->min), &edge));
+		if (v < edge)
+			return false;
+	}
+	if (o->max != NULL) {
+		TV_ASSERT(parse(span_str(o->max), &edge));
+		if (v > edge)
+			return false;
+	}
+	return true;
+}
+
+static enum tv_err
+read_bool(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	return ucl_bool(n, field) ? TV_OK : not_a(o, n, "a truth value", "true or false", why, cap);
+}
+
+static void
+print_bool(const struct conf_opt *o, const void *field, struct buf *out)
+{
+	(void)o;
+	buf_puts(out, *(const bool *)field ? "true" : "false");
+}
+
+static bool
+equal_bool(const void *a, const void *b)
+{
+	return *(const bool *)a == *(const bool *)b;
+}
+
+static enum tv_err
+read_u64(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	uint64_t v;
+
+	if (n->type != UCL_WORD || !parse_u64(n->text, &v))
+		return not_a(o, n, "a number", "100", why, cap);
+	if (!within(o, v, parse_u64))
+		return out_of_range(o, n, why, cap);
+	*(uint64_t *)field = v;
+	return TV_OK;
+}
+
+static void
+print_u64(const struct conf_opt *o, const void *field, struct buf *out)
+{
+	(void)o;
+	buf_printf(out, "%" PRIu64, *(const uint64_t *)field);
+}
+
+static bool
+equal_u64(const void *a, const void *b)
+{
+	return *(const uint64_t *)a == *(const uint64_t *)b;
+}
+
+static enum tv_err
+read_size(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	uint64_t v;
+
+	if (!is_scalar(n) || !parse_size(n->text, &v))
+		return not_a(o, n, "a size", "64k, 16M", why, cap);
+	if (!within(o, v, parse_size))
+		return out_of_range(o, n, why, cap);
+	*(uint64_t *)field = v;
+	return TV_OK;
+}
+
+static void
+print_size(const struct conf_opt *o, const void *field, struct buf *out)
+{
+	static const char *const units[] = { "", "k", "M", "G", "T" };
+	uint64_t v = *(const uint64_t *)field;
+	size_t at = 0;
+
+	(void)o;
+	while (v > 0 && v % 1024 == 0 && at + 1 < sizeof(units) / sizeof(units[0])) {
+		v /= 1024;
+		at++;
+	}
+	buf_printf(out, "%" PRIu64 "%s", v, units[at]);
+}
+
+static enum tv_err
+read_duration(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	int64_t ns, edge;
+
+	if (!is_scalar(n) || duration_parse(n->text, &ns) != TV_OK)
+		return not_a(o, n, "a duration", "500ms, 2s", why, cap);
+	if (ns < 0)
+		return not_a(o, n, "a positive duration", "500ms, 2s", why, cap);
+	if (o->min != NULL) {
+		TV_ASSERT(duration_parse(span_str(o->min), &edge) == TV_OK);
+		if (ns < edge)
+			return out_of_range(o, n, why, cap);
+	}
+	if (o->max != NULL) {
+		TV_ASSERT(duration_parse(span_str(o->max), &edge) == TV_OK);
+		if (ns > edge)
+			return out_of_range(o, n, why, cap);
+	}
+	((struct mono *)field)->ns = ns;
+	return TV_OK;
+}
+
+static void
+print_duration(const struct conf_opt *o, const void *field, struct buf *out)
+{
+	(void)o;
+	duration_print(((const struct mono *)field)->ns, out);
+}
+
+static bool
+equal_duration(const void *a, const void *b)
+{
+	return ((const struct mono *)a)->ns == ((const struct mono *)b)->ns;
+}
+
+static enum tv_err
+read_port(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	bool zero = o->min != NULL && strcmp(o->min, "0") == 0;
+	char value[72];
+	uint64_t v;
+
+	if (n->type != UCL_WORD || !parse_u64(n->text, &v) || v > 65535 || (v == 0 && !zero)) {
+		snprintf(why, cap, "%s is not a port number (%s to 65535)", shown(n, value), zero ? "0" : "1");
+		return TV_EINVAL;
+	}
+	*(uint16_t *)field = (uint16_t)v;
+	return TV_OK;
+}
+
+static void
+print_port(const struct conf_opt *o, const void *field, struct buf *out)
+{
+	(void)o;
+	buf_printf(out, "%u", *(const uint16_t *)field);
+}
+
+static bool
+equal_port(const void *a, const void *b)
+{
+	return *(const uint16_t *)a == *(const uint16_t *)b;
+}
+
+static enum tv_err
+take_text(const struct ucl_node *n, char **field, char *why, size_t cap)
+{
+	if (n->text.len > CONF_STRING_BYTES_MAX) {
+		snprintf(why, cap, "longer than %d bytes", CONF_STRING_BYTES_MAX);
+		return TV_EINVAL;
+	}
+	*field = span_dup(n->text);
+	if (*field == NULL)
+		snprintf(why, cap, "out of memory");
+	return *field != NULL ? TV_OK : TV_ENOMEM;
+}
+
+static enum tv_err
+read_string(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	if (!is_scalar(n))
+		return not_a(o, n, "a string", "\"text\"", why, cap);
+	return take_text(n, field, why, cap);
+}
+
+static enum tv_err
+read_path(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	if (!is_scalar(n) || n->text.len == 0 || n->text.p[0] != '/')
+		return not_a(o, n, "an absolute path", "/directory/file", why, cap);
+	return take_text(n, field, why, cap);
+}
+
+static enum tv_err
+read_name(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+	bool good = is_scalar(n) && n->text.len >= 1 && n->text.len <= 128;
+
+	for (size_t i = 0; good && i < n->text.len; i++)
+		good = memchr(allowed, n->text.p[i], sizeof(allowed) - 1) != NULL;
+	if (!good)
+		return not_a(o, n, "a name", "1 to 128 letters, digits, '-', '_', '.'", why, cap);
+	return take_text(n, field, why, cap);
+}
+
+static enum tv_err
+read_addr(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	char text[INET6_ADDRSTRLEN];
+	uint8_t bin[16];
+
+	if (!is_scalar(n) || !span_copy(n->text, text, sizeof(text)) ||
+	    (inet_pton(AF_INET, text, bin) != 1 && inet_pton(AF_INET6, text, bin) != 1))
+		return not_a(o, n, "an IP address", "10.0.0.1 or \"fd00::1\"", why, cap);
+	return take_text(n, field, why, cap);
+}
+
+/* A string as it would be written. */
+static void
+print_quoted(const char *text, struct buf *out)
+{
+	struct ucl_node n = { .type = UCL_STRING, .text = span_str(text) };
+
+	ucl_json(&n, out);
+}
+
+static void
+print_string(const struct conf_opt *o, const void *field, struct buf *out)
+{
+	(void)o;
+	print_quoted(*(char *const *)field, out);
+}
+
+static bool
+equal_text(const char *a, const char *b)
+{
+	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+static bool
+equal_string(const void *a, const void *b)
+{
+	return equal_text(*(char *const *)a, *(char *const *)b);
+}
+
+static void
+free_string(void *field)
+{
+	free(*(char **)field);
+}
+
+static void
+free_list(void *field)
+{
+	struct conf_list *list = field;
+
+	for (size_t i = 0; i < list->count; i++)
+		free(list->items[i]);
+	free(list->items);
+	*list = (struct conf_list){ NULL, 0 };
+}
+
+static enum tv_err
+add_item(const struct conf_opt *o, const struct ucl_node *n, struct conf_list *list, char *why, size_t cap)
+{
+	enum tv_err err;
+
+	if (!is_scalar(n) || n->text.len == 0)
+		return not_a(o, n, "a list of strings", "[ \"a\", \"b\" ]", why, cap);
+	err = take_text(n, &list->items[list->count], why, cap);
+	if (err == TV_OK)
+		list->count++;
+	return err;
+}
+
+/* One scalar stands for a list of one. */
+static enum tv_err
+read_list(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	struct conf_list *list = field;
+	size_t count = n->type == UCL_ARRAY ? n->count : 1;
+	enum tv_err err = TV_OK;
+
+	if (count > CONF_LIST_ITEMS_MAX) {
+		snprintf(why, cap, "more than %d entries", CONF_LIST_ITEMS_MAX);
+		return TV_EINVAL;
+	}
+	if (count == 0)
+		return TV_OK;
+	list->items = calloc(count, sizeof(*list->items));
+	if (list->items == NULL) {
+		snprintf(why, cap, "out of memory");
+		return TV_ENOMEM;
+	}
+	if (n->type != UCL_ARRAY)
+		err = add_item(o, n, list, why, cap);
+	else
+		for (const struct ucl_node *c = n->child; c != NULL && err == TV_OK; c = c->next)
+			err = add_item(o, c, list, why, cap);
+	if (err != TV_OK)
+		free_list(list);
+	return err;
+}
+
+static void
+print_list(const struct conf_opt *o, const void *field, struct buf *out)
+{
+	const struct conf_list *list = field;
+
+	(void)o;
+	buf_puts(out, "[");
+	for (size_t i = 0; i < list->count; i++) {
+		buf_puts(out, i > 0 ? ", " : "");
+		print_quoted(list->items[i], out);
+	}
+	buf_puts(out, "]");
+}
+
+static bool
+equal_list(const void *a, const void *b)
+{
+	const struct conf_list *x = a, *y = b;
+
+	if (x->count != y->count)
+		return false;
+	for (size_t i = 0; i < x->count; i++)
+		if (strcmp(x->items[i], y->items[i]) != 0)
+			return false;
+	return true;
+}
+
+/* The index-th of "a|b|c"; SPAN_NONE behind the last. */
+static struct span
+choice(const char *choices, int index)
+{
+	size_t len = strcspn(choices, "|");
+
+	for (; index > 0 && choices[len] == '|'; index--) {
+		choices += len + 1;
+		len = strcspn(choices, "|");
+	}
+	return index == 0 ? span_of(choices, len) : SPAN_NONE;
+}
+
+static enum tv_err
+read_choice(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	char value[72];
+	size_t len;
+
+	for (int i = 0; is_scalar(n) && choice(o->choices, i).p != NULL; i++)
+		if (span_eq(choice(o->choices, i), n->text)) {
+			*(int *)field = i;
+			return TV_OK;
+		}
+	snprintf(why, cap, "%s is not one of ", shown(n, value));
+	for (int i = 0; choice(o->choices, i).p != NULL; i++) {
+		struct span c = choice(o->choices, i);
+
+		len = strlen(why);
+		snprintf(why + len, cap - len, "%s%.*s", i > 0 ? ", " : "", (int)c.len, (const char *)c.p);
+	}
+	return TV_EINVAL;
+}
+
+static void
+print_choice(const struct conf_opt *o, const void *field, struct buf *out)
+{
+	buf_puts(out, "\"");
+	buf_putspan(out, choice(o->choices, *(const int *)field));
+	buf_puts(out, "\"");
+}
+
+static bool
+equal_choice(const void *a, const void *b)
+{
+	return *(const int *)a == *(const int *)b;
+}
+
+static enum tv_err
+read_removed(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	(void)n;
+	(void)field;
+	snprintf(why, cap, "this key was removed; %s", o->help);
+	return TV_EINVAL;
+}
+
+static bool
+equal_removed(const void *a, const void *b)
+{
+	(void)a;
+	(void)b;
+	return true;
+}
+
+static const struct conf_value_ops types[] = {
+	[CONF_BOOL] = { sizeof(bool), read_bool, print_bool, equal_bool, NULL },
+	[CONF_U64] = { sizeof(uint64_t), read_u64, print_u64, equal_u64, NULL },
+	[CONF_SIZE] = { sizeof(uint64_t), read_size, print_size, equal_u64, NULL },
+	[CONF_DURATION] = { sizeof(struct mono), read_duration, print_duration, equal_duration, NULL },
+	[CONF_PORT] = { sizeof(uint16_t), read_port, print_port, equal_port, NULL },
+	[CONF_STRING] = { sizeof(char *), read_string, print_string, equal_string, free_string },
+	[CONF_PATH] = { sizeof(char *), read_path, print_string, equal_string, free_string },
+	[CONF_NAME] = { sizeof(char *), read_name, print_string, equal_string, free_string },
+	[CONF_ADDR] = { sizeof(char *), read_addr, print_string, equal_string, free_string },
+	[CONF_LIST] = { sizeof(struct conf_list), read_list, print_list, equal_list, free_list },
+	[CONF_CHOICE] = { sizeof(int), read_choice, print_choice, equal_choice, NULL },
+	[CONF_REMOVED] = { 0, read_removed, NULL, equal_removed, NULL },
+};
+
+const struct conf_value_ops *
+conf_value_ops(enum conf_type type)
+{
+	TV_ASSERT((size_t)type < sizeof(types) / sizeof(types[0]));
+	return &types[type];
+}
+
+enum tv_err
+conf_value_default(const struct conf_opt *o, void *field)
+{
+	struct arena arena = ARENA_INIT(64 * 1024);
+	struct ucl_node word = { .type = UCL_WORD }, *root = &word;
+	struct ucl_error bad;
+	char why[256];
+	enum tv_err err = TV_OK;
+
+	if (o->def == NULL)
+		return TV_OK;
+	word.text = span_str(o->def);
+	if (o->type == CONF_LIST && o->def[0] == '[')
+		err = ucl_parse(word.text, &arena, &root, &bad);
+	if (err == TV_OK)
+		err = types[o->type].read(o, root, field, why, sizeof(why));
+	arena_done(&arena);
+	TV_ASSERT(err == TV_OK || err == TV_ENOMEM);
+	return err;
+}
+
+bool
+conf_value_unset(const struct conf_opt *o, const void *field)
+{
+	switch (o->type) {
+	case CONF_STRING: case CONF_PATH: case CONF_NAME: case CONF_ADDR:
+		return *(char *const *)field == NULL;
+	case CONF_LIST:
+		return ((const struct conf_list *)field)->count == 0;
+	default:
+		return false;
+	}
+}

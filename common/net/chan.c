@@ -1,0 +1,442 @@
+/*
+ * Framed channel: birth, sending, death.  The socket side is in chan_io.c, the Noise
+ * side in chan_noise.c.
+ *
+ * A channel is freed only from the loop, or by chan_free() while none of its callbacks
+ * run, so a handler may close any channel, its own included, at any moment.
+ */
+#include "config.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/base/assert.h"
+#include "common/net/chan_int.h"
+#include "common/base/log.h"
+
+#define OPEN_TIMEOUT_DEFAULT MONO_S(5)
+/* A vanished TCP peer is noticed within about 15 seconds. */
+#define TCP_KEEP_IDLE_S 6
+#define TCP_KEEP_EVERY_S 3
+#define TCP_KEEP_COUNT 3
+#define TCP_UNACKED_MS_MAX 15000
+/*
+ * Resends back off no further than this, so that a link is back soon after a cut that it outlived.  Without it (before
+ * Linux 6.15) that takes up to as long as the cut did.
+ */
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44
+#endif
+#define TCP_RESEND_MS_MAX 1000
+
+static void
+set_tcp_options(int fd)
+{
+	const struct { int level, name, value; } opts[] = {
+		{ IPPROTO_TCP, TCP_NODELAY, 1 },
+		{ SOL_SOCKET, SO_KEEPALIVE, 1 },
+		{ IPPROTO_TCP, TCP_KEEPIDLE, TCP_KEEP_IDLE_S },
+		{ IPPROTO_TCP, TCP_KEEPINTVL, TCP_KEEP_EVERY_S },
+		{ IPPROTO_TCP, TCP_KEEPCNT, TCP_KEEP_COUNT },
+		{ IPPROTO_TCP, TCP_USER_TIMEOUT, TCP_UNACKED_MS_MAX },
+		{ IPPROTO_TCP, TCP_RTO_MAX_MS, TCP_RESEND_MS_MAX },
+	};
+
+	/* Tuning: the link works, if less well, without any of them. */
+	for (size_t i = 0; i < sizeof(opts) / sizeof(opts[0]); i++)
+		(void)setsockopt(fd, opts[i].level, opts[i].name, &opts[i].value, sizeof(int));
+}
+
+static void
+print_peer(const struct sockaddr_storage *sa, char *dst, size_t cap)
+{
+	char ip[INET6_ADDRSTRLEN] = "";
+
+	if (sa->ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)sa;
+
+		inet_ntop(AF_INET, &in->sin_addr, ip, sizeof(ip));
+		snprintf(dst, cap, "%s:%u", ip, ntohs(in->sin_port));
+	} else if (sa->ss_family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)sa;
+
+		inet_ntop(AF_INET6, &in6->sin6_addr, ip, sizeof(ip));
+		snprintf(dst, cap, "[%s]:%u", ip, ntohs(in6->sin6_port));
+	} else {
+		snprintf(dst, cap, "unix");
+	}
+}
+
+static void
+learn_peer(struct chan *c)
+{
+	struct sockaddr_storage sa = { 0 };
+	socklen_t len = sizeof(sa);
+	int family = AF_UNIX;
+	socklen_t family_len = sizeof(family);
+
+	(void)getsockopt(c->fd, SOL_SOCKET, SO_DOMAIN, &family, &family_len);
+	if (family != AF_UNIX)
+		set_tcp_options(c->fd);
+	if (getpeername(c->fd, (struct sockaddr *)&sa, &len) == 0 || family == AF_UNIX)
+		print_peer(&sa, c->peer, sizeof(c->peer));
+	else
+		snprintf(c->peer, sizeof(c->peer), "?");
+}
+
+struct chan *
+chan_new(int fd, const struct chan_conf *conf)
+{
+	struct chan *c = calloc(1, sizeof(*c));
+
+	TV_ASSERT(conf->events->on_frame != NULL && conf->events->on_close != NULL);
+	if (c == NULL || (c->name = strdup(conf->name)) == NULL)
+		goto fail;
+	c->loop = conf->loop;
+	c->events = conf->events;
+	c->ctx = conf->ctx;
+	c->fd = fd;
+	c->body_max = conf->body_max < FRAME_BODY_BYTES_MAX ? conf->body_max : FRAME_BODY_BYTES_MAX;
+	c->out_max = conf->out_max;
+	c->open_timeout = conf->open_timeout.ns > 0 ? conf->open_timeout : OPEN_TIMEOUT_DEFAULT;
+	if (!conf->initiator && mono_before(conf->first_timeout, c->open_timeout))
+		c->first_timeout = conf->first_timeout;
+	c->initiator = conf->initiator;
+	c->accept_clear = conf->accept_clear && !conf->initiator;
+	c->psk = conf->psk;
+	/* Room for one frame, and for what one read or one sealed message brings beyond it. */
+	buf_init(&c->in, FRAME_HEAD_BYTES + c->body_max + 4 * CHAN_READ_BYTES);
+	/* Bytes already written are dropped once they are the larger half: twice out_max. */
+	buf_init(&c->out, 2 * c->out_max + CHAN_READ_BYTES);
+	if (conf->noise != NULL && chan_noise_new(c, conf->noise) != TV_OK)
+		goto fail;
+	learn_peer(c);
+	chan_io_init(c);
+	chan_io_start(c);
+	return c;
+fail:
+	if (c != NULL)
+		free(c->name);
+	free(c);
+	close(fd);
+	errno = ENOMEM;
+	return NULL;
+}
+
+/* A non-blocking connect has begun (or succeeded); fd is closed on failure. */
+static struct chan *
+dial(int fd, const struct sockaddr *sa, socklen_t len, const struct chan_conf *conf)
+{
+	struct chan *c;
+	int saved;
+
+	if (fd < 0)
+		return NULL;
+	if (connect(fd, sa, len) < 0 && errno != EINPROGRESS) {
+		saved = errno;
+		close(fd);
+		errno = saved;
+		return NULL;
+	}
+	c = chan_new(fd, conf);
+	if (c != NULL) {
+		struct sockaddr_storage peer = { 0 };
+
+		memcpy(&peer, sa, len < sizeof(peer) ? len : sizeof(peer));
+		print_peer(&peer, c->peer, sizeof(c->peer));
+	}
+	return c;
+}
+
+struct chan *
+chan_dial_unix(const char *path, const struct chan_conf *conf)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+
+	if (strlen(path) >= sizeof(sun.sun_path)) {
+		errno = ENAMETOOLONG;
+		return NULL;
+	}
+	memcpy(sun.sun_path, path, strlen(path) + 1);
+	return dial(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), (struct sockaddr *)&sun,
+	    sizeof(sun), conf);
+}
+
+struct chan *
+chan_dial_tcp(const char *ip, uint16_t port, const struct chan_conf *conf)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port) };
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	const int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+
+	if (inet_pton(AF_INET, ip, &in.sin_addr) == 1)
+		return dial(socket(AF_INET, type, 0), (struct sockaddr *)&in, sizeof(in), conf);
+	if (inet_pton(AF_INET6, ip, &in6.sin6_addr) == 1)
+		return dial(socket(AF_INET6, type, 0), (struct sockaddr *)&in6, sizeof(in6), conf);
+	errno = EINVAL;
+	return NULL;
+}
+
+/* -- sending -------------------------------------------------------------- */
+
+size_t
+chan_pending(const struct chan *c)
+{
+	return c->out.len - c->out_at + (c->noise != NULL ? chan_noise_pending(c->noise) : 0);
+}
+
+uint64_t
+chan_mark(const struct chan *c)
+{
+	return c->out_before + c->out.len + 1;
+}
+
+bool
+chan_passed(const struct chan *c, uint64_t mark)
+{
+	return c->out_before + c->out_at + 1 >= mark;
+}
+
+uint64_t
+chan_signs(const struct chan *c)
+{
+	/* Below that it may be the kernel alone that takes it. */
+	bool crowded = chan_pending(c) > CHAN_EARLY_FLUSH_BYTES;
+
+	return c->in_total + (crowded ? c->out_before + c->out_at : 0);
+}
+
+struct buf *
+chan_begin(struct chan *c, uint16_t type, uint16_t flags, uint64_t id)
+{
+	if (c->state >= CHAN_CLOSING)
+		return NULL;
+	if (c->out.len == 0 && c->out.cap < c->out_hint)
+		(void)buf_room(&c->out, c->out_hint);
+	c->frame_at = c->out.len;
+	(void)frame_open(&c->out, type, flags, id);
+	return &c->out;
+}
+
+enum tv_err
+chan_end(struct chan *c)
+{
+	if (c->state >= CHAN_CLOSING)
+		return TV_ECLOSED;
+	if (c->out.failed || c->out.len - c->frame_at > FRAME_HEAD_BYTES + (size_t)FRAME_BODY_BYTES_MAX) {
+		c->out.len = c->frame_at;
+		c->out.failed = false;
+	} else {
+		frame_close(&c->out, c->frame_at);
+		if (chan_pending(c) > CHAN_EARLY_FLUSH_BYTES && !ev_is_active(&c->wr))
+			chan_io_flush(c);
+		if (c->state >= CHAN_CLOSING)
+			return TV_ECLOSED;
+		if (chan_pending(c) <= c->out_max) {
+			chan_io_soon(c);
+			return TV_OK;
+		}
+	}
+	log_warn("net", "%s: %s does not read: more than %zu bytes wait; closing", c->name, c->peer, c->out_max);
+	chan_close(c, TV_ELIMIT);
+	return TV_ELIMIT;
+}
+
+enum tv_err
+chan_send(struct chan *c, uint16_t type, uint16_t flags, uint64_t id, struct span body)
+{
+	struct buf *b = chan_begin(c, type, flags, id);
+
+	if (b == NULL)
+		return TV_ECLOSED;
+	buf_putspan(b, body);
+	return chan_end(c);
+}
+
+/* -- life ------------------------------------------------------------------- */
+
+void
+chan_up(struct chan *c)
+{
+	c->state = CHAN_OPEN;
+	c->opened = true;
+	if (c->first_timeout.ns == 0 || c->in_total > 0)
+		ev_timer_stop(c->loop, &c->open_timer);
+	if (!c->paused)
+		ev_io_start(c->loop, &c->rd);
+	if (c->out.len > 0)
+		chan_io_soon(c);
+	c->busy++;
+	if (c->events->on_open != NULL)
+		c->events->on_open(c->ctx, c);
+	c->busy--;
+}
+
+void
+chan_close(struct chan *c, enum tv_err why)
+{
+	if (c->state >= CHAN_CLOSING)
+		return;
+	c->state = CHAN_CLOSING;
+	c->why = why;
+	ev_io_stop(c->loop, &c->rd);
+	ev_io_stop(c->loop, &c->wr);
+	ev_timer_stop(c->loop, &c->open_timer);
+	chan_io_soon(c);
+}
+
+static void
+release(struct chan *c)
+{
+	chan_io_stop(c);
+	close(c->fd);
+	buf_done(&c->in);
+	buf_done(&c->out);
+	if (c->noise != NULL)
+		chan_noise_free(c->noise);
+	free(c->name);
+	free(c);
+}
+
+void
+chan_finish(struct chan *c)
+{
+	TV_ASSERT(c->state == CHAN_CLOSING && c->busy == 0);
+	chan_io_flush(c);
+	c->state = CHAN_CLOSED;
+	log_debug("net", "%s: %s closed: %s", c->name, c->peer, tv_strerror(c->why));
+	c->events->on_close(c->ctx, c, c->why);
+	release(c);
+}
+
+static enum tv_err
+deaf_frame(void *ctx, struct chan *c, const struct frame *f)
+{
+	(void)ctx, (void)c, (void)f;
+	return TV_ECLOSED;
+}
+
+static void
+deaf_close(void *ctx, struct chan *c, enum tv_err why)
+{
+	(void)ctx, (void)c, (void)why;
+}
+
+void
+chan_free(struct chan *c)
+{
+	static const struct chan_events deaf = { deaf_frame, NULL, deaf_close };
+
+	if (c == NULL || c->state == CHAN_CLOSED)
+		return;
+	c->events = &deaf;
+	chan_close(c, TV_ECLOSED);
+	if (c->busy > 0)
+		return;			/* the loop does the rest */
+	chan_io_flush(c);
+	release(c);
+}
+
+void
+chan_refuse(struct chan *c, enum tv_err why, const char *text)
+{
+	/* One budget for the whole process: strangers must not be able to fill the log. */
+	static struct log_limit limit = { .burst = 20, .period = { 10000000000 } };
+
+	if (c->state < CHAN_CLOSING && log_allow(&limit, "net"))
+		log_warn("net", "%s: %s %s; closing", c->name, c->peer, text);
+	chan_close(c, why);
+}
+
+void
+chan_fail_sys(struct chan *c, const char *what)
+{
+	int saved = errno;
+
+	if (saved == ECONNRESET || saved == EPIPE) {
+		chan_close(c, TV_ECLOSED);
+		return;
+	}
+	log_info("net", "%s: %s: %s: %s", c->name, c->peer, what, strerror(saved));
+	chan_close(c, saved == ETIMEDOUT ? TV_ETIMEOUT : TV_ESYS);
+}
+
+/* -- small ones --------------------------------------------------------------- */
+
+void
+chan_pause(struct chan *c, bool paused)
+{
+	if (c->paused == paused)
+		return;
+	c->paused = paused;
+	if (c->state != CHAN_OPEN)
+		return;
+	if (paused) {
+		ev_io_stop(c->loop, &c->rd);
+	} else {
+		ev_io_start(c->loop, &c->rd);
+		if (c->held)
+			ev_feed_event(c->loop, &c->rd, EV_CUSTOM);
+	}
+}
+
+bool
+chan_is_open(const struct chan *c)
+{
+	return c->state == CHAN_OPEN;
+}
+
+const char *
+chan_name(const struct chan *c)
+{
+	return c->name;
+}
+
+void *
+chan_ctx(const struct chan *c)
+{
+	return c->ctx;
+}
+
+void
+chan_set_ctx(struct chan *c, void *ctx)
+{
+	c->ctx = ctx;
+}
+
+void
+chan_set_events(struct chan *c, const struct chan_events *events)
+{
+	c->events = events;
+}
+
+enum tv_err
+chan_peercred(const struct chan *c, uid_t *uid, pid_t *pid)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	/* A TCP socket answers too, with uid -1: only a real peer has a pid. */
+	if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.uid == (uid_t)-1)
+		return TV_ESYS;
+	if (uid != NULL)
+		*uid = cred.uid;
+	if (pid != NULL)
+		*pid = cred.pid;
+	return TV_OK;
+}
+
+const char *
+chan_peer(const struct chan *c)
+{
+	return c->peer;
+}

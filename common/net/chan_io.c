@@ -1,0 +1,388 @@
+/*
+ * The socket side of a channel: one large read per readiness, all whole frames of it
+ * dispatched in one go, one write per turn of the loop.
+ *
+ * Frames are taken straight from the bytes just read (on the stack); only an incomplete
+ * rest is kept, so an idle channel owns no input memory at all.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/base/assert.h"
+#include "common/net/chan_int.h"
+#include "common/base/log.h"
+
+/* -- input ------------------------------------------------------------------ */
+
+/* The header announces too much: tell a mistaken configuration from rubbish. */
+static void
+refuse_frame(struct chan *c, struct span in)
+{
+	if (!c->greeted && span_starts(in, span_str("TVn1")))
+		chan_refuse(c, TV_EFORMAT, "opened an encrypted link, but this side speaks in clear "
+		    "(keys and allow_plaintext must be the same on both)");
+	else
+		chan_refuse(c, TV_ELIMIT, "announced a frame above the limit");
+}
+
+/* Dispatches whole frames; returns the bytes used. */
+static size_t
+dispatch(struct chan *c, struct span in)
+{
+	size_t used = 0;
+
+	while (c->state == CHAN_OPEN && !c->paused) {
+		struct span rest = span_of(in.p + used, in.len - used);
+		struct frame f;
+		long n = frame_read(rest, c->body_max, &f);
+		enum tv_err err;
+
+		if (n < 0)
+			refuse_frame(c, rest);
+		if (n <= 0)
+			return used;
+		used += (size_t)n;
+		c->greeted = true;
+		err = c->events->on_frame(c->ctx, c, &f);
+		if (err == TV_ECLOSED || err == TV_EOF)
+			chan_close(c, err);
+		else if (err != TV_OK)
+			chan_refuse(c, err, err == TV_EFORMAT ? "sent a malformed message" : tv_strerror(err));
+	}
+	return used;
+}
+
+/* `in` after a dispatch: an empty one is given back, a small rest gets small memory. */
+static void
+trim(struct buf *in)
+{
+	struct buf small;
+
+	if (in->cap <= CHAN_KEEP_BYTES || in->len > in->cap / 4)
+		return;
+	buf_init(&small, in->max);
+	buf_putspan(&small, buf_span(in));
+	if (small.failed) {
+		buf_done(&small);
+		return;
+	}
+	buf_done(in);
+	*in = small;
+}
+
+/* Dispatches from `in` itself. */
+static void
+dispatch_in(struct chan *c)
+{
+	size_t used;
+
+	c->busy++;
+	used = dispatch(c, buf_span(&c->in));
+	c->busy--;
+	buf_drop(&c->in, used);
+	c->held = c->paused && c->in.len > 0;
+	if (c->in.len == 0 && c->in.cap > CHAN_KEEP_BYTES)
+		buf_done(&c->in);
+	else
+		trim(&c->in);
+}
+
+void
+chan_io_plain(struct chan *c, struct span bytes)
+{
+	size_t used;
+
+	if (c->in.len == 0) {
+		c->busy++;
+		used = dispatch(c, bytes);
+		c->busy--;
+		buf_put(&c->in, bytes.p + used, bytes.len - used);
+		c->held = c->paused && c->in.len > 0;
+	} else {
+		buf_putspan(&c->in, bytes);
+		if (!c->in.failed)
+			dispatch_in(c);
+	}
+	if (c->in.failed && c->state == CHAN_OPEN) {
+		log_err("net", "%s: %s: no memory for input; closing", c->name, c->peer);
+		chan_close(c, TV_ENOMEM);
+	}
+}
+
+/* It speaks: now it has the time for the rest of the handshake. */
+static void
+first_bytes(struct chan *c)
+{
+	if (c->first_timeout.ns == 0)
+		return;
+	ev_timer_stop(c->loop, &c->open_timer);
+	if (c->state != CHAN_HANDSHAKE)
+		return;
+	ev_timer_set(&c->open_timer, mono_seconds(c->open_timeout), 0.);
+	ev_timer_start(c->loop, &c->open_timer);
+}
+
+size_t
+chan_io_read(struct chan *c, uint8_t *dst, size_t room)
+{
+	ssize_t n = recv(c->fd, dst, room, 0);
+
+	if (n > 0) {
+		if (c->in_total == 0)
+			first_bytes(c);
+		c->in_total += (size_t)n;
+		return (size_t)n;
+	}
+	if ((n == 0 || errno == ECONNRESET) && c->state == CHAN_HANDSHAKE && c->initiator)
+		chan_refuse(c, TV_ECLOSED, "closed the connection in the handshake "
+		    "(it has other keys, or speaks in clear)");
+	else if (n == 0)
+		chan_close(c, TV_ECLOSED);
+	else if (errno != EAGAIN && errno != EINTR)
+		chan_fail_sys(c, "read");
+	return 0;
+}
+
+/* A frame is incomplete: read straight behind what there is of it. */
+static void
+read_into_in(struct chan *c)
+{
+	uint8_t *room = buf_room(&c->in, CHAN_READ_BYTES);
+	size_t n;
+
+	if (room == NULL) {
+		log_err("net", "%s: %s: no memory for input; closing", c->name, c->peer);
+		chan_close(c, TV_ENOMEM);
+		return;
+	}
+	n = chan_io_read(c, room, c->in.cap - c->in.len);
+	c->in.len += n;
+	if (n > 0)
+		dispatch_in(c);
+}
+
+static void
+read_clear(struct chan *c)
+{
+	uint8_t bytes[CHAN_READ_BYTES];
+	size_t n;
+
+	if (c->in.len > 0) {
+		read_into_in(c);
+		return;
+	}
+	n = chan_io_read(c, bytes, sizeof(bytes));
+	if (n > 0)
+		chan_io_plain(c, span_of(bytes, n));
+}
+
+static void
+on_readable(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct chan *c = w->data;
+
+	(void)loop, (void)revents;
+	if (c->held && !c->paused)
+		dispatch_in(c);
+	if (c->state == CHAN_HANDSHAKE || (c->state == CHAN_OPEN && !c->paused)) {
+		if (c->noise != NULL)
+			chan_noise_readable(c);
+		else
+			read_clear(c);
+	}
+	if (c->state == CHAN_CLOSING)
+		chan_finish(c);
+}
+
+/* -- output ------------------------------------------------------------------- */
+
+size_t
+chan_io_write(struct chan *c, const uint8_t *p, size_t n)
+{
+	ssize_t done = send(c->fd, p, n, MSG_NOSIGNAL);
+
+	if (done >= 0)
+		return (size_t)done;
+	if (errno != EAGAIN && errno != EINTR)
+		chan_fail_sys(c, "write");
+	return 0;
+}
+
+/* Some of `out` is gone: forget it without moving bytes at every write. */
+static void
+settle_out(struct chan *c)
+{
+	if (c->out_at == c->out.len) {
+		c->out_before += c->out.len;
+		c->out_hint = c->out.len < CHAN_EARLY_FLUSH_BYTES ? c->out.len : CHAN_EARLY_FLUSH_BYTES;
+		c->out_at = 0;
+		if (c->out.cap > CHAN_KEEP_BYTES)
+			buf_done(&c->out);
+		else
+			buf_reset(&c->out);
+	} else if (c->out_at >= c->out.len / 2) {
+		c->out_before += c->out_at;
+		buf_drop(&c->out, c->out_at);
+		c->out_at = 0;
+	}
+}
+
+/* Bytes that only wait for the socket: before the channel is open, frames wait for that. */
+static size_t
+blocked(const struct chan *c)
+{
+	if (c->opened)
+		return chan_pending(c);
+	return c->noise != NULL ? chan_noise_pending(c->noise) : 0;
+}
+
+void
+chan_io_flush(struct chan *c)
+{
+	if (blocked(c) == 0)
+		return;
+	if (c->noise != NULL)
+		chan_noise_flush(c);
+	else
+		c->out_at += chan_io_write(c, c->out.data + c->out_at, c->out.len - c->out_at);
+	settle_out(c);
+	if (c->state != CHAN_OPEN && c->state != CHAN_HANDSHAKE)
+		return;
+	if (blocked(c) > 0)
+		ev_io_start(c->loop, &c->wr);
+	else
+		ev_io_stop(c->loop, &c->wr);
+}
+
+/* The end of a turn: everything that was sent in it leaves together. */
+static void
+end_turn(struct chan *c)
+{
+	ev_prepare_stop(c->loop, &c->flush);
+	ev_idle_stop(c->loop, &c->awake);
+	if (c->state == CHAN_OPEN && !ev_is_active(&c->wr))
+		chan_io_flush(c);
+	if (c->state == CHAN_CLOSING)
+		chan_finish(c);
+}
+
+void
+chan_flush(struct chan *c)
+{
+	if (c->state == CHAN_OPEN && !ev_is_active(&c->wr))
+		chan_io_flush(c);
+	if (c->state != CHAN_OPEN)
+		return;			/* the loop ends it */
+	ev_prepare_stop(c->loop, &c->flush);
+	ev_idle_stop(c->loop, &c->awake);
+}
+
+static void
+on_prepare(struct ev_loop *loop, ev_prepare *w, int revents)
+{
+	(void)loop, (void)revents;
+	end_turn(w->data);
+}
+
+static void
+on_idle(struct ev_loop *loop, ev_idle *w, int revents)
+{
+	(void)loop, (void)revents;
+	end_turn(w->data);
+}
+
+void
+chan_io_soon(struct chan *c)
+{
+	/*
+	 * The prepare watcher runs last before the loop would sleep.  If this turn's have been
+	 * run already (we are called from one), the idle watcher keeps the loop from sleeping.
+	 */
+	ev_prepare_start(c->loop, &c->flush);
+	ev_idle_start(c->loop, &c->awake);
+}
+
+/* -- connecting ---------------------------------------------------------------- */
+
+/* Writable for the first time: the outcome of connect is known. */
+static void
+connected(struct chan *c)
+{
+	int err = 0;
+	socklen_t len = sizeof(err);
+
+	ev_io_stop(c->loop, &c->wr);
+	if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len) == 0 && err != 0) {
+		log_debug("net", "%s: %s: connect: %s", c->name, c->peer, strerror(err));
+		chan_close(c, TV_EUNREACH);
+	} else if (c->noise != NULL) {
+		c->state = CHAN_HANDSHAKE;
+		ev_io_start(c->loop, &c->rd);
+		chan_noise_start(c);
+	} else {
+		chan_up(c);
+	}
+}
+
+static void
+on_writable(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct chan *c = w->data;
+
+	(void)loop, (void)revents;
+	if (c->state == CHAN_CONNECTING)
+		connected(c);
+	else
+		chan_io_flush(c);
+	if (c->state == CHAN_CLOSING)
+		chan_finish(c);
+}
+
+static void
+on_open_timeout(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct chan *c = w->data;
+
+	(void)loop, (void)revents;
+	if (c->state == CHAN_HANDSHAKE)
+		chan_refuse(c, TV_ETIMEOUT, "did not finish the handshake in time");
+	else
+		chan_close(c, TV_ETIMEOUT);
+	chan_finish(c);
+}
+
+void
+chan_io_init(struct chan *c)
+{
+	ev_io_init(&c->rd, on_readable, c->fd, EV_READ);
+	ev_io_init(&c->wr, on_writable, c->fd, EV_WRITE);
+	ev_timer_init(&c->open_timer, on_open_timeout,
+	    mono_seconds(c->first_timeout.ns > 0 ? c->first_timeout : c->open_timeout), 0.);
+	ev_prepare_init(&c->flush, on_prepare);
+	ev_idle_init(&c->awake, on_idle);
+	/* After everybody else's prepare watchers, so that what those send leaves too. */
+	ev_set_priority(&c->flush, EV_MINPRI);
+	ev_set_priority(&c->awake, EV_MINPRI);
+	c->rd.data = c->wr.data = c->open_timer.data = c->flush.data = c->awake.data = c;
+}
+
+void
+chan_io_start(struct chan *c)
+{
+	/* The loop may have been busy, or not running yet: its idea of now can be old. */
+	ev_now_update(c->loop);
+	ev_io_start(c->loop, &c->wr);
+	ev_timer_start(c->loop, &c->open_timer);
+}
+
+void
+chan_io_stop(struct chan *c)
+{
+	ev_io_stop(c->loop, &c->rd);
+	ev_io_stop(c->loop, &c->wr);
+	ev_timer_stop(c->loop, &c->open_timer);
+	ev_prepare_stop(c->loop, &c->flush);
+	ev_idle_stop(c->loop, &c->awake);
+}

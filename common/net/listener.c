@@ -1,0 +1,299 @@
+/* Listening sockets: made with privileges, watched without. */
+#include "config.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/base/assert.h"
+#include "common/net/chan.h"
+#include "common/base/log.h"
+#include "common/net/source.h"
+
+#define LISTEN_BACKLOG 512
+/* Accepted in one turn of the loop; the rest waits in the kernel, so nobody starves. */
+#define ACCEPT_BATCH_MAX 32
+/* Rest after the process ran out of descriptors: accept would fail at once, again and again. */
+#define ACCEPT_REST_S 0.2
+
+struct listener {
+	struct ev_loop *loop;
+	int fd;
+	unsigned conns, conns_max;
+	uint64_t refused;
+	void (*on_accept)(void *ctx, int fd);
+	void *ctx;
+	struct log_limit limit;
+	bool guarded;
+	struct listener_guard guard;
+	struct strangers strangers;
+	ev_io io;
+	ev_timer rest;
+};
+
+static void
+on_rested(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct listener *l = w->data;
+
+	(void)revents;
+	ev_io_start(loop, &l->io);
+}
+
+static void
+rest(struct listener *l)
+{
+	if (log_allow(&l->limit, "net"))
+		log_warn("net", "accept: %s; trying again in a moment", strerror(errno));
+	ev_io_stop(l->loop, &l->io);
+	ev_timer_set(&l->rest, ACCEPT_REST_S, 0.);
+	ev_timer_start(l->loop, &l->rest);
+}
+
+static void
+refuse(struct listener *l)
+{
+	l->refused++;
+	if (log_allow(&l->limit, "net"))
+		log_warn("net", "connection refused: %u are open already", l->conns);
+}
+
+static void
+on_acceptable(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct listener *l = w->data;
+
+	(void)loop, (void)revents;
+	for (int i = 0; i < ACCEPT_BATCH_MAX; i++) {
+		int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd < 0) {
+			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+				rest(l);
+			return;		/* EAGAIN, or a connection that ended before we came */
+		}
+		if (!l->guarded && l->conns >= l->conns_max) {
+			close(fd);
+			refuse(l);
+			continue;
+		}
+		l->conns += !l->guarded;
+		l->on_accept(l->ctx, fd);
+	}
+}
+
+struct listener *
+listener_new(struct ev_loop *loop, int fd, unsigned conns_max, void (*on_accept)(void *ctx, int fd), void *ctx)
+{
+	struct listener *l = calloc(1, sizeof(*l));
+
+	if (l == NULL) {
+		close(fd);
+		return NULL;
+	}
+	l->loop = loop;
+	l->fd = fd;
+	l->conns_max = conns_max;
+	l->on_accept = on_accept;
+	l->ctx = ctx;
+	l->limit = (struct log_limit){ .burst = 3, .period = MONO_S(10) };
+	ev_io_init(&l->io, on_acceptable, fd, EV_READ);
+	ev_timer_init(&l->rest, on_rested, ACCEPT_REST_S, 0.);
+	l->io.data = l->rest.data = l;
+	ev_io_start(loop, &l->io);
+	return l;
+}
+
+void
+listener_release(struct listener *l)
+{
+	TV_ASSERT(l->conns > 0);
+	l->conns--;
+}
+
+void
+listener_set_guard(struct listener *l, const struct listener_guard *guard)
+{
+	l->guarded = true;
+	l->guard = *guard;
+	strangers_init(&l->strangers, &guard->places);
+}
+
+void
+listener_stranger(struct listener *l, struct stranger *s, int fd)
+{
+	uint64_t source = source_of_fd(fd);
+	bool known = l->guard.is_known != NULL && l->guard.is_known(l->ctx, source);
+	struct stranger *out = strangers_come(&l->strangers, s, source, known);
+
+	if (out == NULL)
+		return;
+	if (log_allow(&l->limit, "net"))
+		log_warn("net", "%u connections have not finished the handshake: the oldest makes room for the newest",
+		    l->strangers.count);
+	l->guard.evict(l->ctx, out);
+}
+
+bool
+listener_proven(struct listener *l, struct stranger *s)
+{
+	strangers_go(&l->strangers, s);
+	if (l->conns >= l->conns_max) {
+		refuse(l);
+		return false;
+	}
+	l->conns++;
+	s->state = STRANGER_PROVEN;
+	return true;
+}
+
+void
+listener_gone(struct listener *l, struct stranger *s)
+{
+	strangers_go(&l->strangers, s);
+	if (s->state == STRANGER_PROVEN)
+		listener_release(l);
+	s->state = STRANGER_NONE;
+}
+
+void
+listener_stats(const struct listener *l, struct listener_stats *out)
+{
+	*out = (struct listener_stats){ .proven = l->conns, .unproven = l->strangers.count, .came = l->strangers.came,
+		.evicted = l->strangers.evicted, .refused = l->refused };
+}
+
+void
+listener_free(struct listener *l)
+{
+	if (l == NULL)
+		return;
+	ev_io_stop(l->loop, &l->io);
+	ev_timer_stop(l->loop, &l->rest);
+	close(l->fd);
+	free(l);
+}
+
+uint64_t
+listener_refused(const struct listener *l)
+{
+	return l->refused;
+}
+
+/* -- making them --------------------------------------------------------------- */
+
+/* Closes fd and returns -1 with errno as it was. */
+static int
+give_up(int fd)
+{
+	int saved = errno;
+
+	if (fd >= 0)
+		close(fd);
+	errno = saved;
+	return -1;
+}
+
+/* Removes the socket file of a daemon that is gone.  0, or -1 with errno (EADDRINUSE: somebody answers). */
+static int
+remove_stale(const struct sockaddr_un *sun)
+{
+	struct stat st;
+	int fd, rc;
+
+	if (lstat(sun->sun_path, &st) < 0)
+		return errno == ENOENT ? 0 : -1;
+	if (!S_ISSOCK(st.st_mode) || (st.st_uid != geteuid() && geteuid() != 0)) {
+		errno = EEXIST;
+		return -1;
+	}
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	rc = connect(fd, (const struct sockaddr *)sun, sizeof(*sun));
+	if (rc == 0 || errno == EAGAIN) {
+		errno = EADDRINUSE;
+		return give_up(fd);
+	}
+	close(fd);
+	return unlink(sun->sun_path);
+}
+
+/* Without CAP_CHOWN a file is given only to groups that one is in; CAP_SETGID, which the units leave, gets us in. */
+static int
+give_to_group(const char *path, gid_t gid)
+{
+	gid_t own = getegid();
+	int rc;
+
+	if (gid == (gid_t)-1 || gid == own || lchown(path, (uid_t)-1, gid) == 0)
+		return 0;
+	if (errno != EPERM || setegid(gid) < 0)
+		return -1;
+	rc = lchown(path, (uid_t)-1, gid);
+	return setegid(own) < 0 ? -1 : rc;
+}
+
+int
+listen_unix(const char *path, mode_t mode, gid_t gid)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	mode_t old;
+	int fd, rc;
+
+	if (strlen(path) >= sizeof(sun.sun_path)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	memcpy(sun.sun_path, path, strlen(path) + 1);
+	if (remove_stale(&sun) < 0)
+		return -1;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	old = umask(0177);	/* nobody else gets in before the mode is set */
+	rc = bind(fd, (const struct sockaddr *)&sun, sizeof(sun));
+	umask(old);
+	if (rc < 0)
+		return give_up(fd);
+	if (give_to_group(path, gid) < 0 || chmod(path, mode) < 0 || listen(fd, LISTEN_BACKLOG) < 0)
+		return give_up(fd);
+	return fd;
+}
+
+static int
+listen_on(int family, const struct sockaddr *sa, socklen_t len)
+{
+	const int on = 1;
+	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
+		return give_up(fd);
+	if (family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) < 0)
+		return give_up(fd);
+	if (bind(fd, sa, len) < 0 || listen(fd, LISTEN_BACKLOG) < 0)
+		return give_up(fd);
+	return fd;
+}
+
+int
+listen_tcp(const char *ip, uint16_t port)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port) };
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+
+	if (inet_pton(AF_INET, ip, &in.sin_addr) == 1)
+		return listen_on(AF_INET, (struct sockaddr *)&in, sizeof(in));
+	if (inet_pton(AF_INET6, ip, &in6.sin6_addr) == 1)
+		return listen_on(AF_INET6, (struct sockaddr *)&in6, sizeof(in6));
+	errno = EINVAL;
+	return -1;
+}

@@ -1,0 +1,102 @@
+/* The table of operations, and the bodies of MSG_OP questions and answers. */
+#include "common/record/mpack.h"
+#include "common/record/ops.h"
+#include "common/record/records.h"
+
+const struct op ops_all[] = {
+#define X(code_, name_, text_, kind_, args_, answer_, answers_) \
+	{ (code_), (text_), (kind_), &(args_), &(answer_), (answers_) },
+	OPS(X)
+#undef X
+};
+const unsigned ops_count = sizeof(ops_all) / sizeof(ops_all[0]);
+
+const struct op *
+op_find(uint16_t code)
+{
+	for (unsigned i = 0; i < ops_count; i++)
+		if (ops_all[i].code == code)
+			return &ops_all[i];
+	return NULL;
+}
+
+bool
+op_trim(const struct op *op, struct span args, struct arena *a, struct buf *out)
+{
+	struct rd in = rd_span_over(args);
+	void *rec = arena_alloc(a, op->args->size);
+
+	if (rec == NULL || schema_unpack(op->args, &in, a, rec) != TV_OK || rd_end(&in) != TV_OK)
+		return false;
+	schema_pack(op->args, rec, out);
+	return !out->failed;
+}
+
+#define REQUEST_FIELDS 8
+#define REPLY_FIELDS 6
+#define VALUE_BYTES_MAX (64u << 20)	/* the frame's own limit */
+
+void
+op_request_write(struct buf *b, const struct op_request *q)
+{
+	mpw_array(b, REQUEST_FIELDS);
+	mpw_uint(b, q->op);
+	mpw_str(b, q->dc);
+	mpw_uint(b, q->mode);
+	mpw_uint(b, q->index);
+	mpw_uint(b, q->wait_ms);
+	mpw_uint(b, q->max_stale_ms);
+	mpw_str(b, q->token);
+	buf_putspan(b, q->args);
+}
+
+enum tv_err
+op_request_read(struct span body, struct op_request *q)
+{
+	struct rd r = rd_span_over(body);
+
+	if (mpr_array(&r) != REQUEST_FIELDS)
+		rd_fail(&r, TV_EFORMAT);
+	q->op = (uint16_t)mpr_uint(&r, UINT16_MAX);
+	q->dc = mpr_bytes(&r, OP_NAME_BYTES_MAX);
+	q->mode = (uint8_t)mpr_uint(&r, OP_STALE);
+	q->index = mpr_uint(&r, UINT64_MAX);
+	q->wait_ms = mpr_uint(&r, UINT64_MAX);
+	if (q->wait_ms > OP_WAIT_MS_MAX)	/* a peer's word: timers are made of it */
+		q->wait_ms = OP_WAIT_MS_MAX;
+	q->max_stale_ms = mpr_uint(&r, UINT64_MAX);
+	q->token = mpr_bytes(&r, OP_NAME_BYTES_MAX);
+	q->args = mpr_value(&r);
+	return rd_end(&r);
+}
+
+void
+op_reply_write(struct buf *b, const struct op_reply *a)
+{
+	mpw_array(b, REPLY_FIELDS);
+	mpw_uint(b, (uint64_t)-(int)a->err);
+	mpw_str(b, a->text);
+	mpw_uint(b, a->index);
+	mpw_bool(b, a->known_leader);
+	mpw_uint(b, a->last_contact_ms);
+	if (a->value.len == 0)
+		mpw_nil(b);
+	else
+		buf_putspan(b, a->value);
+}
+
+enum tv_err
+op_reply_read(struct span body, struct op_reply *a)
+{
+	struct rd r = rd_span_over(body);
+
+	if (mpr_array(&r) != REPLY_FIELDS)
+		rd_fail(&r, TV_EFORMAT);
+	a->err = (enum tv_err)-(int)mpr_uint(&r, UINT8_MAX);
+	a->text = mpr_bytes(&r, VALUE_BYTES_MAX);
+	a->index = mpr_uint(&r, UINT64_MAX);
+	a->known_leader = mpr_bool(&r);
+	a->last_contact_ms = mpr_uint(&r, UINT64_MAX);
+	a->value = mpr_nil(&r) ? SPAN_NONE : mpr_value(&r);
+	return rd_end(&r);
+}

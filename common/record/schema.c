@@ -1,0 +1,273 @@
+/* Records as msgpack, by their schema. */
+#include <string.h>
+
+#include "common/base/assert.h"
+#include "common/record/mpack.h"
+#include "common/record/schema.h"
+
+/* The field's place in the record, as a pointer of its type. */
+#define AT(type_, rec_, f_) ((type_ *)(void *)((char *)(rec_) + (f_)->offset))
+#define AT_CONST(type_, rec_, f_) ((const type_ *)(const void *)((const char *)(rec_) + (f_)->offset))
+
+static void
+pack_strs(const struct span_list *l, struct buf *out)
+{
+	if (!l->set && l->n == 0) {
+		mpw_nil(out);
+		return;
+	}
+	mpw_array(out, l->n);
+	for (uint32_t i = 0; i < l->n; i++)
+		mpw_str(out, l->v[i]);
+}
+
+static void
+pack_f64s(const struct f64_list *l, struct buf *out)
+{
+	if (!l->set && l->n == 0) {
+		mpw_nil(out);
+		return;
+	}
+	mpw_array(out, l->n);
+	for (uint32_t i = 0; i < l->n; i++)
+		mpw_f64(out, l->v[i]);
+}
+
+static void
+pack_map(const struct span_map *m, struct buf *out)
+{
+	if (!m->set && m->n == 0) {
+		mpw_nil(out);
+		return;
+	}
+	mpw_map(out, m->n);
+	for (uint32_t i = 0; i < m->n; i++) {
+		mpw_str(out, m->kv[i][0]);
+		mpw_str(out, m->kv[i][1]);
+	}
+}
+
+static void
+pack_objs(const struct schema *sub, const struct obj_list *l, struct buf *out)
+{
+	if (!l->set && l->n == 0) {
+		mpw_nil(out);
+		return;
+	}
+	mpw_array(out, l->n);
+	for (uint32_t i = 0; i < l->n; i++)
+		schema_pack(sub, (const char *)l->v + (size_t)i * sub->size, out);
+}
+
+static void
+pack_obj(const struct schema_field *f, const void *rec, struct buf *out)
+{
+	if (f->has != 0 && !*((const bool *)rec + f->has - 1))
+		mpw_nil(out);
+	else
+		schema_pack(f->sub, (const char *)rec + f->offset, out);
+}
+
+static void
+pack_field(const struct schema_field *f, const void *rec, struct buf *out)
+{
+	switch (f->type) {
+	case ST_STR:
+	case ST_JSON:
+		mpw_str(out, *AT_CONST(struct span, rec, f));
+		break;
+	case ST_BIN:
+		mpw_bin(out, *AT_CONST(struct span, rec, f));
+		break;
+	case ST_U64:
+		mpw_uint(out, *AT_CONST(uint64_t, rec, f));
+		break;
+	case ST_I64:
+	case ST_DURATION:
+		mpw_int(out, *AT_CONST(int64_t, rec, f));
+		break;
+	case ST_BOOL:
+		mpw_bool(out, *AT_CONST(bool, rec, f));
+		break;
+	case ST_F64:
+		mpw_f64(out, *AT_CONST(double, rec, f));
+		break;
+	case ST_STRS:
+		pack_strs(AT_CONST(struct span_list, rec, f), out);
+		break;
+	case ST_F64S:
+		pack_f64s(AT_CONST(struct f64_list, rec, f), out);
+		break;
+	case ST_MAP:
+		pack_map(AT_CONST(struct span_map, rec, f), out);
+		break;
+	case ST_OBJ:
+		pack_obj(f, rec, out);
+		break;
+	case ST_OBJS:
+	case ST_OBJMAP:
+		pack_objs(f->sub, AT_CONST(struct obj_list, rec, f), out);
+		break;
+	case ST_CONST:
+		break;
+	}
+}
+
+/* Fields that have a place in msgpack. */
+static uint32_t
+stored_count(const struct schema *s)
+{
+	uint32_t n = 0;
+
+	for (unsigned i = 0; i < s->count; i++)
+		n += s->fields[i].type != ST_CONST;
+	return n;
+}
+
+void
+schema_pack(const struct schema *s, const void *rec, struct buf *out)
+{
+	mpw_array(out, stored_count(s));
+	for (unsigned i = 0; i < s->count; i++)
+		pack_field(&s->fields[i], rec, out);
+}
+
+/* List head shared by the list types: nil is unset. Returns the count. */
+static uint32_t
+list_count(struct rd *in, bool *set)
+{
+	if (mpr_nil(in))
+		return 0;
+	*set = true;
+	return mpr_array(in);
+}
+
+static void
+unpack_strs(struct rd *in, struct arena *a, struct span_list *l)
+{
+	uint32_t n = list_count(in, &l->set);
+
+	l->v = arena_array(a, n, sizeof(*l->v));
+	if (l->v == NULL) {
+		rd_fail(in, TV_ENOMEM);
+		return;
+	}
+	for (l->n = 0; l->n < n && in->err == TV_OK; l->n++)
+		l->v[l->n] = mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX);
+}
+
+static void
+unpack_f64s(struct rd *in, struct arena *a, struct f64_list *l)
+{
+	uint32_t n = list_count(in, &l->set);
+
+	l->v = arena_array(a, n, sizeof(*l->v));
+	if (l->v == NULL) {
+		rd_fail(in, TV_ENOMEM);
+		return;
+	}
+	for (l->n = 0; l->n < n && in->err == TV_OK; l->n++)
+		l->v[l->n] = mpr_f64(in);
+}
+
+static void
+unpack_map(struct rd *in, struct arena *a, struct span_map *m)
+{
+	if (mpr_nil(in))
+		return;
+	m->set = true;
+	uint32_t n = mpr_map(in);
+	m->kv = arena_array(a, n, sizeof(*m->kv));
+	if (m->kv == NULL) {
+		rd_fail(in, TV_ENOMEM);
+		return;
+	}
+	for (m->n = 0; m->n < n && in->err == TV_OK; m->n++) {
+		m->kv[m->n][0] = mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX);
+		m->kv[m->n][1] = mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX);
+	}
+}
+
+static void
+unpack_objs(const struct schema *sub, struct rd *in, struct arena *a, struct obj_list *l)
+{
+	uint32_t n = list_count(in, &l->set);
+
+	l->v = arena_array(a, n, sub->size);
+	if (l->v == NULL) {
+		rd_fail(in, TV_ENOMEM);
+		return;
+	}
+	for (l->n = 0; l->n < n && in->err == TV_OK; l->n++)
+		/* The reader keeps the error. */
+		(void)schema_unpack(sub, in, a, (char *)l->v + (size_t)l->n * sub->size);
+}
+
+static void
+unpack_obj(const struct schema_field *f, struct rd *in, struct arena *a, void *rec)
+{
+	if (mpr_nil(in))
+		return;
+	if (f->has != 0)
+		*((bool *)rec + f->has - 1) = true;
+	(void)schema_unpack(f->sub, in, a, (char *)rec + f->offset);	/* the reader keeps the error */
+}
+
+static void
+unpack_field(const struct schema_field *f, struct rd *in, struct arena *a, void *rec)
+{
+	switch (f->type) {
+	case ST_STR:
+	case ST_JSON:
+	case ST_BIN:
+		*AT(struct span, rec, f) = mpr_bytes_or_nil(in, SCHEMA_TEXT_BYTES_MAX);
+		break;
+	case ST_U64:
+		*AT(uint64_t, rec, f) = mpr_uint(in, UINT64_MAX);
+		break;
+	case ST_I64:
+	case ST_DURATION:
+		*AT(int64_t, rec, f) = mpr_int(in);
+		break;
+	case ST_BOOL:
+		*AT(bool, rec, f) = mpr_bool(in);
+		break;
+	case ST_F64:
+		*AT(double, rec, f) = mpr_f64(in);
+		break;
+	case ST_STRS:
+		unpack_strs(in, a, AT(struct span_list, rec, f));
+		break;
+	case ST_F64S:
+		unpack_f64s(in, a, AT(struct f64_list, rec, f));
+		break;
+	case ST_MAP:
+		unpack_map(in, a, AT(struct span_map, rec, f));
+		break;
+	case ST_OBJ:
+		unpack_obj(f, in, a, rec);
+		break;
+	case ST_OBJS:
+	case ST_OBJMAP:
+		unpack_objs(f->sub, in, a, AT(struct obj_list, rec, f));
+		break;
+	case ST_CONST:
+		break;
+	}
+}
+
+enum tv_err
+schema_unpack(const struct schema *s, struct rd *in, struct arena *a, void *rec)
+{
+	uint32_t left = mpr_array(in);
+
+	for (unsigned i = 0; i < s->count && left > 0 && in->err == TV_OK; i++) {
+		if (s->fields[i].type == ST_CONST)
+			continue;
+		unpack_field(&s->fields[i], in, a, rec);
+		left--;
+	}
+	for (; left > 0 && in->err == TV_OK; left--)
+		mpr_skip(in);		/* appended by a newer version */
+	return in->err;
+}

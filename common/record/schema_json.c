@@ -1,0 +1,441 @@
+/* JSON into records, by the schema. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/text/duration.h"
+#include "common/record/schema_json.h"
+
+#define JSON_DEPTH_MAX 64
+#define JSON_BYTES_MAX (64u << 20)
+#define SECONDS_BELOW 1000		/* session LockDelay: smaller numbers are seconds */
+#define NAME_BYTES_MAX 128		/* of a field */
+
+struct from_json {
+	unsigned flags;
+	struct arena *arena;
+	char *errbuf;
+	size_t cap;
+};
+
+static enum tv_err fill_object(struct from_json *j, const struct schema *s, unsigned from, json_t *obj, void *rec);
+
+static const char *
+json_kind(const json_t *v)
+{
+	switch (json_typeof(v)) {
+	case JSON_OBJECT:
+		return "object";
+	case JSON_ARRAY:
+		return "array";
+	case JSON_STRING:
+		return "string";
+	case JSON_INTEGER:
+	case JSON_REAL:
+		return "number";
+	case JSON_TRUE:
+	case JSON_FALSE:
+		return "bool";
+	case JSON_NULL:
+		break;
+	}
+	return "null";
+}
+
+static enum tv_err
+wrong_type(struct from_json *j, const json_t *v, const char *wanted)
+{
+	snprintf(j->errbuf, j->cap, "json: cannot unmarshal %s into Go value of type %s", json_kind(v), wanted);
+	return TV_EFORMAT;
+}
+
+static enum tv_err
+no_memory(struct from_json *j)
+{
+	snprintf(j->errbuf, j->cap, "%s", tv_strerror(TV_ENOMEM));
+	return TV_ENOMEM;
+}
+
+/* Copies text; the copy ends with a NUL that is not counted. */
+static enum tv_err
+copy_text(struct from_json *j, const char *text, size_t len, struct span *out)
+{
+	char *to = arena_alloc(j->arena, len + 1);
+
+	if (to == NULL)
+		return no_memory(j);
+	memcpy(to, text, len);
+	*out = span_of(to, len);
+	return TV_OK;
+}
+
+static enum tv_err
+fill_str(struct from_json *j, const json_t *v, struct span *out)
+{
+	if (!json_is_string(v))
+		return wrong_type(j, v, "string");
+	return copy_text(j, json_string_value(v), json_string_length(v), out);
+}
+
+static enum tv_err
+fill_bin(struct from_json *j, const json_t *v, struct span *out)
+{
+	struct buf bytes = BUF_INIT(JSON_BYTES_MAX);
+
+	if (!json_is_string(v))
+		return wrong_type(j, v, "[]uint8");
+	enum tv_err err = base64_decode(span_of(json_string_value(v), json_string_length(v)), &bytes);
+	if (err == TV_OK)
+		err = copy_text(j, (const char *)bytes.data, bytes.len, out);
+	else
+		snprintf(j->errbuf, j->cap, "illegal base64 data");
+	buf_done(&bytes);
+	return err;
+}
+
+static enum tv_err
+fill_i64(struct from_json *j, const json_t *v, bool is_unsigned, int64_t *out)
+{
+	const char *wanted = is_unsigned ? "uint64" : "int";
+
+	if (!json_is_integer(v))
+		return wrong_type(j, v, wanted);
+	if (is_unsigned && json_integer_value(v) < 0) {
+		snprintf(j->errbuf, j->cap, "json: cannot unmarshal number %lld into Go value of type %s",
+		    (long long)json_integer_value(v), wanted);
+		return TV_EFORMAT;
+	}
+	*out = json_integer_value(v);
+	return TV_OK;
+}
+
+static enum tv_err
+fill_duration(struct from_json *j, const struct schema_field *f, const json_t *v, int64_t *out)
+{
+	if (json_is_string(v)) {
+		struct span text = span_of(json_string_value(v), json_string_length(v));
+		struct buf why = BUF_INIT(512);
+
+		if (duration_parse(text, out) == TV_OK)
+			return TV_OK;
+		duration_why(text, &why);
+		/* Empty when it is longer than anybody would read: it does not repeat the text then. */
+		const char *reason = buf_cstr(&why);
+		snprintf(j->errbuf, j->cap, "%s", reason[0] == '\0' ? "time: invalid duration" : reason);
+		buf_done(&why);
+		return TV_EFORMAT;
+	}
+	if (!json_is_number(v))
+		return wrong_type(j, v, "time.Duration");
+	double number = json_number_value(v);
+	if (!(fabs(number) < 9.2e18))
+		return wrong_type(j, v, "time.Duration");
+	*out = json_is_integer(v) ? json_integer_value(v) : (int64_t)number;
+	if ((f->flags & SF_LOCKDELAY) && *out < SECONDS_BELOW && *out > -SECONDS_BELOW)
+		*out *= 1000000000;
+	return TV_OK;
+}
+
+static enum tv_err
+fill_strs(struct from_json *j, json_t *v, struct span_list *out)
+{
+	size_t n = json_array_size(v);
+
+	if (!json_is_array(v))
+		return wrong_type(j, v, "[]string");
+	*out = (struct span_list){ arena_array(j->arena, n, sizeof(*out->v)), 0, true };
+	if (out->v == NULL)
+		return no_memory(j);
+	for (; out->n < n; out->n++) {
+		json_t *element = json_array_get(v, out->n);
+		enum tv_err err = json_is_null(element) ? TV_OK : fill_str(j, element, &out->v[out->n]);
+
+		if (err != TV_OK)
+			return err;
+	}
+	return TV_OK;
+}
+
+static enum tv_err
+fill_f64(struct from_json *j, const json_t *v, double *out)
+{
+	if (!json_is_number(v))
+		return wrong_type(j, v, "float64");
+	*out = json_number_value(v);
+	return TV_OK;
+}
+
+static enum tv_err
+fill_f64s(struct from_json *j, json_t *v, struct f64_list *out)
+{
+	size_t n = json_array_size(v);
+
+	if (!json_is_array(v))
+		return wrong_type(j, v, "[]float64");
+	*out = (struct f64_list){ arena_array(j->arena, n, sizeof(*out->v)), 0, true };
+	if (out->v == NULL)
+		return no_memory(j);
+	for (; out->n < n; out->n++) {
+		json_t *element = json_array_get(v, out->n);
+		enum tv_err err = json_is_null(element) ? TV_OK : fill_f64(j, element, &out->v[out->n]);
+
+		if (err != TV_OK)
+			return err;
+	}
+	return TV_OK;
+}
+
+static enum tv_err
+fill_map(struct from_json *j, json_t *v, struct span_map *out)
+{
+	const char *key;
+	size_t key_len;
+	json_t *element;
+
+	if (!json_is_object(v))
+		return wrong_type(j, v, "map[string]string");
+	*out = (struct span_map){ arena_array(j->arena, json_object_size(v), sizeof(*out->kv)), 0, true };
+	if (out->kv == NULL)
+		return no_memory(j);
+	json_object_keylen_foreach(v, key, key_len, element) {
+		struct span *pair = out->kv[out->n];
+		enum tv_err err = copy_text(j, key, key_len, &pair[0]);
+
+		if (err == TV_OK && !json_is_null(element))
+			err = fill_str(j, element, &pair[1]);
+		if (err != TV_OK)
+			return err;
+		out->n++;
+	}
+	return TV_OK;
+}
+
+static enum tv_err
+fill_objs(struct from_json *j, const struct schema *sub, json_t *v, struct obj_list *out)
+{
+	size_t n = json_array_size(v);
+
+	if (!json_is_array(v))
+		return wrong_type(j, v, "[]object");
+	*out = (struct obj_list){ arena_array(j->arena, n, sub->size), 0, true };
+	if (out->v == NULL)
+		return no_memory(j);
+	for (; out->n < n; out->n++) {
+		enum tv_err err = fill_object(j, sub, 0, json_array_get(v, out->n),
+		    (char *)out->v + (size_t)out->n * sub->size);
+
+		if (err != TV_OK)
+			return err;
+	}
+	return TV_OK;
+}
+
+static enum tv_err
+fill_objmap(struct from_json *j, const struct schema *sub, json_t *v, struct obj_list *out)
+{
+	const char *key;
+	size_t key_len;
+	json_t *element;
+
+	if (!json_is_object(v))
+		return wrong_type(j, v, "map[string]object");
+	*out = (struct obj_list){ arena_array(j->arena, json_object_size(v), sub->size), 0, true };
+	if (out->v == NULL)
+		return no_memory(j);
+	json_object_keylen_foreach(v, key, key_len, element) {
+		char *rec = (char *)out->v + (size_t)out->n * sub->size;
+		enum tv_err err = copy_text(j, key, key_len, (struct span *)(void *)(rec + sub->fields[0].offset));
+
+		if (err == TV_OK)
+			err = fill_object(j, sub, 1, element, rec);
+		if (err != TV_OK)
+			return err;
+		out->n++;
+	}
+	return TV_OK;
+}
+
+static enum tv_err
+fill_json(struct from_json *j, const json_t *v, struct span *out)
+{
+	char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
+
+	if (text == NULL)
+		return no_memory(j);
+	enum tv_err err = copy_text(j, text, strlen(text), out);
+	free(text);
+	return err;
+}
+
+static enum tv_err
+fill_obj(struct from_json *j, const struct schema_field *f, json_t *v, void *rec)
+{
+	if (f->has != 0)
+		*((bool *)rec + f->has - 1) = true;
+	return fill_object(j, f->sub, 0, v, (char *)rec + f->offset);
+}
+
+static enum tv_err
+fill_field(struct from_json *j, const struct schema_field *f, json_t *v, void *rec)
+{
+	void *at = (char *)rec + f->offset;
+
+	switch (f->type) {
+	case ST_STR:
+		return fill_str(j, v, at);
+	case ST_BIN:
+		return fill_bin(j, v, at);
+	case ST_U64:
+	case ST_I64:
+		return fill_i64(j, v, f->type == ST_U64, at);
+	case ST_BOOL:
+		if (!json_is_boolean(v))
+			return wrong_type(j, v, "bool");
+		*(bool *)at = json_is_true(v);
+		return TV_OK;
+	case ST_F64:
+		return fill_f64(j, v, at);
+	case ST_DURATION:
+		return fill_duration(j, f, v, at);
+	case ST_STRS:
+		return fill_strs(j, v, at);
+	case ST_F64S:
+		return fill_f64s(j, v, at);
+	case ST_MAP:
+		return fill_map(j, v, at);
+	case ST_OBJ:
+		return fill_obj(j, f, v, rec);
+	case ST_OBJS:
+		return fill_objs(j, f->sub, v, at);
+	case ST_OBJMAP:
+		return fill_objmap(j, f->sub, v, at);
+	case ST_JSON:
+		return fill_json(j, v, at);
+	case ST_CONST:
+		break;
+	}
+	return TV_OK;
+}
+
+static const struct schema_field *
+field_named(const struct schema *s, unsigned from, const char *name)
+{
+	for (unsigned i = from; i < s->count; i++) {
+		const struct schema_field *f = &s->fields[i];
+
+		if (!(f->flags & SF_HIDDEN) &&
+		    (strcasecmp(f->name, name) == 0 || (f->alt != NULL && strcasecmp(f->alt, name) == 0)))
+			return f;
+	}
+	return NULL;
+}
+
+/* "enable_tag_override" is EnableTagOverride. */
+static const struct schema_field *
+field_snake(const struct schema *s, unsigned from, const char *name)
+{
+	char joined[NAME_BYTES_MAX];
+	size_t n = 0;
+
+	for (; *name != '\0'; name++) {
+		if (n + 1 == sizeof(joined))
+			return NULL;
+		if (*name != '_')
+			joined[n++] = *name;
+	}
+	joined[n] = '\0';
+	return field_named(s, from, joined);
+}
+
+static enum tv_err
+unknown_field(struct from_json *j, const char *key)
+{
+	struct buf text = BUF_INIT(4096);
+
+	json_quote(span_str(key), &text);
+	snprintf(j->errbuf, j->cap, "json: unknown field %s", buf_cstr(&text));
+	buf_done(&text);
+	return TV_EINVAL;
+}
+
+/* Fields from number `from` on: the key of an ST_OBJMAP element is not among them. */
+static enum tv_err
+fill_object(struct from_json *j, const struct schema *s, unsigned from, json_t *obj, void *rec)
+{
+	const char *key;
+	json_t *value;
+
+	if (json_is_null(obj))
+		return TV_OK;
+	if (!json_is_object(obj))
+		return wrong_type(j, obj, s->name);
+	json_object_foreach(obj, key, value) {
+		const struct schema_field *f = field_named(s, from, key);
+
+		if (f == NULL && (j->flags & SJ_SNAKE))
+			f = field_snake(s, from, key);
+		if (f == NULL && (j->flags & SJ_STRICT))
+			return unknown_field(j, key);
+		if (f == NULL || (f->flags & SF_READONLY) || json_is_null(value))
+			continue;
+		enum tv_err err = fill_field(j, f, value, rec);
+		if (err != TV_OK)
+			return err;
+	}
+	return TV_OK;
+}
+
+enum tv_err
+schema_from_json(const struct schema *s, json_t *obj, unsigned flags, struct arena *a, void *rec,
+    char *errbuf, size_t cap)
+{
+	struct from_json j = { flags, a, errbuf, cap };
+
+	return fill_object(&j, s, 0, obj, rec);
+}
+
+/* How deep the text nests; brackets inside strings do not count. */
+static unsigned
+nesting(struct span body)
+{
+	unsigned depth = 0, deepest = 0;
+	bool in_string = false;
+
+	for (size_t i = 0; i < body.len; i++) {
+		uint8_t c = body.p[i];
+
+		if (in_string && c == '\\')
+			i++;
+		else if (c == '"')
+			in_string = !in_string;
+		else if (!in_string && (c == '{' || c == '['))
+			deepest = ++depth > deepest ? depth : deepest;
+		else if (!in_string && (c == '}' || c == ']') && depth > 0)
+			depth--;
+	}
+	return deepest;
+}
+
+json_t *
+json_first_value(struct span body, char *errbuf, size_t cap)
+{
+	json_error_t why;
+	size_t i = 0;
+
+	while (i < body.len && memchr(" \t\r\n", body.p[i], 4) != NULL)
+		i++;
+	if (i == body.len) {
+		snprintf(errbuf, cap, "EOF");
+		return NULL;
+	}
+	if (body.len > JSON_BYTES_MAX || nesting(body) > JSON_DEPTH_MAX) {
+		snprintf(errbuf, cap, "JSON is too large or nested too deeply (limit: %u levels)", JSON_DEPTH_MAX);
+		return NULL;
+	}
+	json_t *value = json_loadb((const char *)body.p, body.len,
+	    JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+	if (value == NULL)
+		snprintf(errbuf, cap, "invalid JSON at byte %d: %s", why.position, why.text);
+	return value;
+}

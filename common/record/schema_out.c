@@ -1,0 +1,317 @@
+/* Records as JSON, written straight from their msgpack: no struct, no allocation. */
+#include "common/base/assert.h"
+#include "common/text/duration.h"
+#include "common/record/mpack.h"
+#include "common/record/schema.h"
+
+/* A missing trailing field reads like nil, which every writer takes for the default. */
+static const uint8_t nil_byte[1] = { 0xc0 };
+
+/* Shortest decimal form. */
+static void
+put_u64(uint64_t v, struct buf *out)
+{
+	uint8_t text[20];
+	unsigned at = sizeof(text);
+
+	do
+		text[--at] = (uint8_t)('0' + v % 10);
+	while ((v /= 10) != 0);
+	buf_put(out, text + at, sizeof(text) - at);
+}
+
+static void
+put_i64(int64_t v, struct buf *out)
+{
+	if (v < 0)
+		buf_u8(out, '-');
+	put_u64(v < 0 ? 0 - (uint64_t)v : (uint64_t)v, out);
+}
+
+/* Each writer takes one value and returns whether it was zero, empty or unset. */
+
+static bool
+json_str(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	struct span s = mpr_bytes_or_nil(in, SCHEMA_TEXT_BYTES_MAX);
+
+	if (s.len == 0 && (f->flags & SF_NULLEMPTY))
+		buf_puts(out, "null");
+	else
+		json_quote(s, out);
+	return s.len == 0;
+}
+
+static bool
+json_bin(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	struct span s = mpr_bytes_or_nil(in, SCHEMA_TEXT_BYTES_MAX);
+
+	(void)f;
+	if (s.len == 0) {
+		buf_puts(out, "null");
+		return true;
+	}
+	buf_u8(out, '"');
+	base64_encode(s, out);
+	buf_u8(out, '"');
+	return false;
+}
+
+static bool
+json_raw(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	struct span s = mpr_bytes_or_nil(in, SCHEMA_TEXT_BYTES_MAX);
+
+	(void)f;
+	if (s.len == 0)
+		buf_puts(out, "null");
+	else
+		buf_putspan(out, s);
+	return s.len == 0;
+}
+
+static bool
+json_u64(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	uint64_t v = mpr_nil(in) ? 0 : mpr_uint(in, UINT64_MAX);
+
+	(void)f;
+	put_u64(v, out);
+	return v == 0;
+}
+
+static bool
+json_i64(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	int64_t v = mpr_nil(in) ? 0 : mpr_int(in);
+
+	if (f->type == ST_DURATION && (f->flags & SF_DURTEXT)) {
+		buf_u8(out, '"');
+		duration_print(v, out);
+		buf_u8(out, '"');
+	} else {
+		put_i64(v, out);
+	}
+	return v == 0;
+}
+
+static bool
+json_bool(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	bool v = mpr_nil(in) ? false : mpr_bool(in);
+
+	(void)f;
+	buf_puts(out, v ? "true" : "false");
+	return !v;
+}
+
+static bool
+json_f64(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	double v = mpr_nil(in) ? 0 : mpr_f64(in);
+
+	(void)f;
+	json_number(v, out);
+	return v == 0;
+}
+
+static bool
+json_strs(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	if (mpr_nil(in)) {
+		buf_puts(out, f->flags & SF_NULLEMPTY ? "null" : "[]");
+		return true;
+	}
+	uint32_t n = mpr_array(in);
+	buf_u8(out, '[');
+	for (uint32_t i = 0; i < n && in->err == TV_OK; i++) {
+		if (i > 0)
+			buf_u8(out, ',');
+		json_quote(mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX), out);
+	}
+	buf_u8(out, ']');
+	return n == 0;
+}
+
+static bool
+json_f64s(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	if (mpr_nil(in)) {
+		buf_puts(out, f->flags & SF_NULLEMPTY ? "null" : "[]");
+		return true;
+	}
+	uint32_t n = mpr_array(in);
+	buf_u8(out, '[');
+	for (uint32_t i = 0; i < n && in->err == TV_OK; i++) {
+		if (i > 0)
+			buf_u8(out, ',');
+		json_number(mpr_f64(in), out);
+	}
+	buf_u8(out, ']');
+	return n == 0;
+}
+
+static bool
+json_map(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	if (mpr_nil(in)) {
+		buf_puts(out, f->flags & SF_NULLEMPTY ? "null" : "{}");
+		return true;
+	}
+	uint32_t n = mpr_map(in);
+	buf_u8(out, '{');
+	for (uint32_t i = 0; i < n && in->err == TV_OK; i++) {
+		if (i > 0)
+			buf_u8(out, ',');
+		json_quote(mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX), out);
+		buf_u8(out, ':');
+		json_quote(mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX), out);
+	}
+	buf_u8(out, '}');
+	return n == 0;
+}
+
+/* True when the object is absent. */
+static bool
+json_obj(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	bool absent = mpr_nil(in);
+	struct rd none = rd_over(nil_byte, sizeof(nil_byte));
+
+	if (absent && f->has != 0)
+		buf_puts(out, "null");
+	else
+		(void)schema_json(f->sub, absent ? &none : in, out);	/* the reader keeps the error */
+	return absent;
+}
+
+static bool
+json_objs(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	if (mpr_nil(in)) {
+		buf_puts(out, f->flags & SF_NULLEMPTY ? "null" : "[]");
+		return true;
+	}
+	uint32_t n = mpr_array(in);
+	buf_u8(out, '[');
+	for (uint32_t i = 0; i < n && in->err == TV_OK; i++) {
+		if (i > 0)
+			buf_u8(out, ',');
+		(void)schema_json(f->sub, in, out);	/* the reader keeps the error */
+	}
+	buf_u8(out, ']');
+	return n == 0;
+}
+
+static void json_fields(const struct schema *s, unsigned from, struct rd *in, uint32_t left, struct buf *out);
+
+static bool
+json_objmap(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	if (mpr_nil(in)) {
+		buf_puts(out, f->flags & SF_NULLEMPTY ? "null" : "{}");
+		return true;
+	}
+	uint32_t n = mpr_array(in);
+	buf_u8(out, '{');
+	for (uint32_t i = 0; i < n && in->err == TV_OK; i++) {
+		struct rd again = *in;
+		uint32_t fields = mpr_array(in);
+
+		if (i > 0)
+			buf_u8(out, ',');
+		json_quote(mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX), out);
+		buf_u8(out, ':');
+		if (f->flags & SF_KEYSHOWN) {
+			*in = again;
+			(void)schema_json(f->sub, in, out);	/* the reader keeps the error */
+		} else {
+			json_fields(f->sub, 1, in, fields > 0 ? fields - 1 : 0, out);
+		}
+	}
+	buf_u8(out, '}');
+	return n == 0;
+}
+
+static bool
+json_const(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	(void)in;
+	if (f->text != NULL)
+		buf_puts(out, f->text);
+	return f->text == NULL;
+}
+
+static bool (*const writers[])(const struct schema_field *f, struct rd *in, struct buf *out) = {
+	[ST_STR] = json_str,
+	[ST_BIN] = json_bin,
+	[ST_U64] = json_u64,
+	[ST_I64] = json_i64,
+	[ST_BOOL] = json_bool,
+	[ST_F64] = json_f64,
+	[ST_DURATION] = json_i64,
+	[ST_STRS] = json_strs,
+	[ST_F64S] = json_f64s,
+	[ST_MAP] = json_map,
+	[ST_OBJ] = json_obj,
+	[ST_OBJS] = json_objs,
+	[ST_OBJMAP] = json_objmap,
+	[ST_JSON] = json_raw,
+	[ST_CONST] = json_const,
+};
+
+/* The object, from field `from` on, of which `left` values are in the input. */
+static void
+json_fields(const struct schema *s, unsigned from, struct rd *in, uint32_t left, struct buf *out)
+{
+	bool first = true;
+
+	buf_u8(out, '{');
+	for (unsigned i = from; i < s->count && in->err == TV_OK; i++) {
+		const struct schema_field *f = &s->fields[i];
+		struct rd none = rd_over(nil_byte, sizeof(nil_byte));
+		bool here = f->type != ST_CONST && left > 0;
+		size_t before = out->len;
+
+		left -= here;
+		if (!first)
+			buf_u8(out, ',');
+		buf_u8(out, '"');
+		buf_puts(out, f->name);		/* names need no escapes: check_ops looks */
+		buf_puts(out, "\":");
+		bool empty = writers[f->type](f, here ? in : &none, out);
+		bool shown = !(f->flags & SF_HIDDEN) && !(empty && (f->flags & SF_OMITEMPTY)) &&
+		    !(f->type == ST_CONST && f->text == NULL);
+		if (shown)
+			first = false;
+		else if (!out->failed)
+			out->len = before;
+	}
+	for (; left > 0 && in->err == TV_OK; left--)
+		mpr_skip(in);			/* appended by a newer version */
+	buf_u8(out, '}');
+}
+
+enum tv_err
+schema_json(const struct schema *s, struct rd *in, struct buf *out)
+{
+	uint32_t left = mpr_nil(in) ? 0 : mpr_array(in);
+
+	json_fields(s, 0, in, left, out);
+	return in->err;
+}
+
+void
+schema_json_rec(const struct schema *s, const void *rec, struct buf *out)
+{
+	struct buf packed = BUF_INIT(SCHEMA_TEXT_BYTES_MAX);
+
+	schema_pack(s, rec, &packed);
+	struct rd in = rd_span_over(buf_span(&packed));
+	if (packed.failed)
+		out->failed = true;
+	else
+		TV_ASSERT(schema_json(s, &in, out) == TV_OK);
+	buf_done(&packed);
+}

@@ -1,0 +1,242 @@
+/* What the core tells, as log lines; see say.h. */
+#include "config.h"
+
+#include <inttypes.h>
+
+#include "gossipd/net.h"
+#include "gossipd/log_notices.h"
+
+#define NAME_TEXT_BYTES (NODE_NAME_BYTES_MAX * 4 + 1)
+
+void
+say_event(const struct swim_event *ev)
+{
+	static const char *const names[] = {
+		[GOSSIP_EV_JOIN] = "EventMemberJoin", [GOSSIP_EV_UPDATE] = "EventMemberUpdate",
+		[GOSSIP_EV_LEAVE] = "EventMemberLeave", [GOSSIP_EV_FAILED] = "EventMemberFailed",
+		[GOSSIP_EV_REAP] = "EventMemberReap",
+	};
+	char name[NAME_TEXT_BYTES], ip[NET_TEXT_BYTES];
+
+	log_info("serf", "%s: %s %s", names[ev->type], log_safe(ev->member.name, name, sizeof(name)),
+	    net_ip(&ev->member.addr, ip));
+}
+
+/* One function per kind of notice: the name is already safe. */
+static void
+say_suspect(const struct swim_notice *n, const char *name)
+{
+	log_info("memberlist", "Suspect %s has failed, no acks received (none to us, none through %" PRIu64 " others, "
+	    "of which %" PRIu64 " say that they cannot reach it either; %s)", name, n->number, n->number2, n->text);
+}
+
+static void
+say_accused(const struct swim_notice *n, const char *name)
+{
+	char other[NAME_TEXT_BYTES];
+
+	log_info("memberlist", "Suspect %s: %s says that it has failed (incarnation %" PRIu64 ")", name,
+	    log_safe(n->other, other, sizeof(other)), n->number);
+}
+
+static void
+say_confirmed(const struct swim_notice *n, const char *name)
+{
+	char other[NAME_TEXT_BYTES];
+
+	log_debug("memberlist", "Suspect %s: %s says so too (%" PRIu64 " of %" PRIu64 " confirmations)", name,
+	    log_safe(n->other, other, sizeof(other)), n->number, n->number2);
+}
+
+static void
+say_not_believed(const struct swim_notice *n, const char *name)
+{
+	char other[NAME_TEXT_BYTES];
+
+	log_warn("memberlist", "Not believed: %s says that %s has failed, and accuses too many: can it receive?",
+	    log_safe(n->other, other, sizeof(other)), name);
+}
+
+static void
+say_spoke_up(const struct swim_notice *n, const char *name)
+{
+	log_info("memberlist", "%s is not suspected any more: it spoke up (incarnation %" PRIu64 ")", name, n->number);
+}
+
+static void
+say_declared(const struct swim_notice *n, const char *name)
+{
+	char other[NAME_TEXT_BYTES];
+
+	log_debug("memberlist", "%s has failed, says %s (incarnation %" PRIu64 ")", name,
+	    log_safe(n->other, other, sizeof(other)), n->number);
+}
+
+static void
+say_suspected(const struct swim_notice *n, const char *name)
+{
+	(void)n;
+	log_warn("memberlist", "Refuting a suspect message (from: %s)", name);
+}
+
+static void
+say_dead(const struct swim_notice *n, const char *name)
+{
+	log_info("memberlist", "Marking %s as failed, suspect timeout reached (%" PRIu64 " peer confirmations)", name,
+	    n->number);
+}
+
+static void
+say_stream_only(const struct swim_notice *n, const char *name)
+{
+	(void)n;
+	log_warn("memberlist", "%s answers over TCP but not over UDP: is UDP blocked between the nodes?", name);
+}
+
+static void
+say_conflict(const struct swim_notice *n, const char *name)
+{
+	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
+
+	log_err("memberlist", "Name conflict: %s is at %s, and claimed by %s: the latter needs another node_name", name,
+	    net_text(&n->addr, ours), net_text(&n->other_addr, theirs));
+}
+
+static void
+say_self_conflict(const struct swim_notice *n, const char *name)
+{
+	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
+
+	log_err("memberlist", "Name conflict: our own name %s (%s) is claimed by %s too: the members decide",
+	    name, net_text(&n->addr, ours), net_text(&n->other_addr, theirs));
+}
+
+static void
+say_refused(const struct swim_notice *n, const char *name)
+{
+	char text[NET_TEXT_BYTES];
+
+	log_warn("memberlist", "Exchange with %s refused: %s%s%s", net_text(&n->addr, text), n->text,
+	    name[0] != '\0' ? ": " : "", name);
+}
+
+static void
+say_exchange_failed(const struct swim_notice *n, const char *name)
+{
+	char text[NET_TEXT_BYTES];
+
+	(void)name;
+	log_debug("memberlist", "Exchange with %s failed: %s", net_text(&n->addr, text), tv_strerror(n->error));
+}
+
+static void
+say_full(const struct swim_notice *n, const char *name)
+{
+	(void)n;
+	log_warn("memberlist", "%s refused: the pool has limits.members members", name);
+}
+
+static void
+say_stall(const struct swim_notice *n, const char *name)
+{
+	(void)name;
+	log_warn("memberlist", "This process stood still for %" PRIu64 " ms; others are not held to account for it",
+	    n->number);
+}
+
+static void
+say_leave_refuted(const struct swim_notice *n, const char *name)
+{
+	(void)n;
+	(void)name;
+	log_warn("serf", "Refuting an older leave intent");
+}
+
+static void
+say_rekey(const struct swim_notice *n, const char *name)
+{
+	(void)n;
+	(void)name;
+	log_warn("memberlist", "Own incarnation is used up and starts over; someone in the pool forges messages");
+}
+
+static void
+say_moved(const struct swim_notice *n, const char *name)
+{
+	char from[NET_TEXT_BYTES], to[NET_TEXT_BYTES];
+
+	log_info("memberlist", "%s has moved from %s, where nobody answers, to %s", name, net_text(&n->addr, from),
+	    net_text(&n->other_addr, to));
+}
+
+static void
+say_self_moved(const struct swim_notice *n, const char *name)
+{
+	char from[NET_TEXT_BYTES], to[NET_TEXT_BYTES];
+
+	log_info("memberlist", "Others know us (%s) at %s, where nobody answers: telling them that we are at %s", name,
+	    net_text(&n->addr, from), net_text(&n->other_addr, to));
+}
+
+static void
+say_name_kept(const struct swim_notice *n, const char *name)
+{
+	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
+
+	log_warn("serf", "Majority in name conflict resolution: %" PRIu64 " members know %s at %s, not at %s: give "
+	    "that node another node_name", n->number, name, net_text(&n->addr, ours), net_text(&n->other_addr, theirs));
+}
+
+static void
+say_name_lost(const struct swim_notice *n, const char *name)
+{
+	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
+
+	log_err("serf", "Minority in name conflict resolution: %" PRIu64 " members do not know %s at %s; claimed by "
+	    "%s: this node needs another node_name", n->number, name, net_text(&n->addr, ours),
+	    net_text(&n->other_addr, theirs));
+}
+
+static void
+say_name_open(const struct swim_notice *n, const char *name)
+{
+	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
+
+	log_err("serf", "Name conflict not resolved: %" PRIu64 " members voted on whether %s is at %s or at %s; "
+	    "staying, and asking again when it is next claimed", n->number, name, net_text(&n->addr, ours),
+	    net_text(&n->other_addr, theirs));
+}
+
+static void (*const sayers[SWIM_NOTICES])(const struct swim_notice *, const char *) = {
+	[SWIM_NOTICE_SUSPECT] = say_suspect,
+	[SWIM_NOTICE_ACCUSED] = say_accused,
+	[SWIM_NOTICE_CONFIRMED] = say_confirmed,
+	[SWIM_NOTICE_NOT_BELIEVED] = say_not_believed,
+	[SWIM_NOTICE_SPOKE_UP] = say_spoke_up,
+	[SWIM_NOTICE_DECLARED] = say_declared,
+	[SWIM_NOTICE_SUSPECTED] = say_suspected,
+	[SWIM_NOTICE_DEAD] = say_dead,
+	[SWIM_NOTICE_STREAM_ONLY] = say_stream_only,
+	[SWIM_NOTICE_CONFLICT] = say_conflict,
+	[SWIM_NOTICE_SELF_CONFLICT] = say_self_conflict,
+	[SWIM_NOTICE_REFUSED] = say_refused,
+	[SWIM_NOTICE_EXCHANGE_FAILED] = say_exchange_failed,
+	[SWIM_NOTICE_FULL] = say_full,
+	[SWIM_NOTICE_STALL] = say_stall,
+	[SWIM_NOTICE_LEAVE_REFUTED] = say_leave_refuted,
+	[SWIM_NOTICE_REKEY] = say_rekey,
+	[SWIM_NOTICE_MOVED] = say_moved,
+	[SWIM_NOTICE_SELF_MOVED] = say_self_moved,
+	[SWIM_NOTICE_NAME_KEPT] = say_name_kept,
+	[SWIM_NOTICE_NAME_LOST] = say_name_lost,
+	[SWIM_NOTICE_NAME_OPEN] = say_name_open,
+};
+
+void
+say_notice(struct say_limits *l, const struct swim_notice *n)
+{
+	char name[NAME_TEXT_BYTES];
+
+	if (log_allow(&l->by_type[n->type], "memberlist"))
+		sayers[n->type](n, log_safe(n->name, name, sizeof(name)));
+}

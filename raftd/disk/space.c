@@ -1,0 +1,254 @@
+/* Room on the disk. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "raftd/disk/reserve.h"
+#include "raftd/disk/space.h"
+#include "raftd/engine/engine.h"
+#include "raftd/disk/threshold.h"
+#include "raftd/store/bdb/store_env.h"
+
+#define LOOK 0.25			/* seconds */
+#define WRITE_FACTOR 3			/* bytes on disk per byte of an entry: the log, the write-ahead log of the state, and a page */
+#define BALLAST_PART 4			/* of the reserve */
+#define GIVE_BYTES (2u << 20)		/* of ballast at a time */
+#define CRITICAL_PART 8			/* of the reserve */
+#define CRITICAL_MAX (4u << 20)
+#define HAND_OVER_PAUSE MONO_S(2)
+#define TRY_ANYWAY MONO_S(10)		/* opening failed: then statvfs(3) may not be what decides (a quota) */
+
+struct diskspace {
+	struct raftd *d;
+	char dir[512];
+	ev_timer timer;
+	struct ballast ballast;
+	uint64_t available, reserve;
+	uint64_t recent, before;	/* bytes that entries took since the last look, and between the two before */
+	uint64_t want;			/* beside the reserve */
+	uint64_t enough;		/* to open the data bases, as a failed try taught */
+	struct mono tried;		/* that try */
+	bool full, started;
+	bool refused;			/* a write found no room, whatever statvfs(3) says (a quota) */
+	struct mono handed;		/* last try to hand leadership over */
+};
+
+void
+diskspace_text(const struct diskspace *s, char *dst, size_t cap)
+{
+	char have[24], keep[24];
+
+	if (s->refused && !space_short(s->available, s->reserve, s->want, false)) {
+		snprintf(dst, cap, "disk full: a write in %s was refused for lack of room, although %s are free: is there a quota? "
+		    "Free space there or raise it, and writing goes on by itself; deleting keys would need space too", s->dir,
+		    space_bytes(s->available, have));
+		return;
+	}
+	snprintf(dst, cap, "disk full: %s has %s left and needs %s (disk_reserve); free space there or make the file system "
+	    "larger, and writing goes on by itself; deleting keys would need space too", s->dir,
+	    space_bytes(s->available, have), space_bytes(s->reserve + s->want, keep));
+}
+
+static uint64_t
+critical_bytes(const struct diskspace *s)
+{
+	uint64_t part = s->reserve / CRITICAL_PART;
+
+	return part < CRITICAL_MAX ? part : CRITICAL_MAX;
+}
+
+static bool
+was_refused(const struct diskspace *s)
+{
+	return s->d->fsm != NULL && fsm_no_room(s->d->fsm);
+}
+
+/* A file system that does not answer is not called full: writing to it will tell. */
+static void
+look(struct diskspace *s)
+{
+	struct statvfs v;
+
+	s->before = s->recent;		/* may still be on their way to the disk */
+	s->recent = 0;
+	s->available = statvfs(s->dir, &v) == 0 ? (uint64_t)v.f_bavail * v.f_frsize : UINT64_MAX / 2;
+	s->refused = was_refused(s);
+	if (s->available < critical_bytes(s) || s->refused)
+		s->available += ballast_give(&s->ballast, GIVE_BYTES);
+}
+
+static void
+tell(struct diskspace *s)
+{
+	char text[800], have[24];
+
+	diskspace_text(s, text, sizeof(text));
+	if (s->full)
+		log_err("raft", "%s; reads go on", text);
+	else
+		log_info("raft", "disk has room again: %s left, writing goes on", space_bytes(s->available, have));
+}
+
+static void
+judge(struct diskspace *s)
+{
+	bool full = s->refused || space_short(s->available, s->reserve, s->want, s->full);
+
+	if (full == s->full)
+		return;
+	s->full = full;
+	tell(s);
+	if (!full)
+		s->want = 0;
+	if (s->started)
+		engine_disk_space(s->d->engine, full);
+}
+
+static void
+on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct diskspace *s = w->data;
+	struct mono now = clock_mono();
+
+	(void)loop;
+	(void)revents;
+	look(s);
+	judge(s);
+	if (!s->full && !s->refused && s->available > 2 * s->reserve)
+		ballast_take(&s->ballast, s->reserve / BALLAST_PART);
+	if (s->full && mono_sub(now, s->handed).ns > HAND_OVER_PAUSE.ns && engine_hand_over_full(s->d->engine))
+		s->handed = now;
+}
+
+struct diskspace *
+diskspace_new(struct raftd *d)
+{
+	struct diskspace *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->d = d;
+	s->reserve = d->conf.disk_reserve;
+	snprintf(s->dir, sizeof(s->dir), "%s/raftd", d->cluster.data_dir);
+	ballast_open(&s->ballast, s->dir);
+	ev_timer_init(&s->timer, on_timer, LOOK, LOOK);
+	s->timer.data = s;
+	look(s);
+	return s;
+}
+
+void
+diskspace_free(struct diskspace *s)
+{
+	if (s == NULL)
+		return;
+	if (s->started)
+		ev_timer_stop(s->d->loop, &s->timer);
+	ballast_close(&s->ballast);
+	free(s);
+}
+
+/* Recovery fills up the write-ahead logs that are in use, and adds a little. */
+static uint64_t
+bytes_to_open(const struct diskspace *s)
+{
+	char path[600];
+	uint64_t holes;
+
+	snprintf(path, sizeof(path), "%s/log", s->dir);
+	holes = store_dir_holes(path);
+	snprintf(path, sizeof(path), "%s/state", s->dir);
+	return holes + store_dir_holes(path) + critical_bytes(s);
+}
+
+bool
+diskspace_may_open(struct diskspace *s)
+{
+	uint64_t need = bytes_to_open(s);
+
+	if (need < s->enough && mono_before(clock_mono(), mono_add(s->tried, TRY_ANYWAY)))
+		need = s->enough;
+	look(s);
+	if (s->available < need)
+		s->available += ballast_give(&s->ballast, need - s->available);
+	s->full = space_short(s->available, s->reserve, 0, s->full);
+	return s->available >= need;
+}
+
+/* What was there before counts if it was less: when room was made since, there is no reason to wait for more. */
+void
+diskspace_too_little(struct diskspace *s)
+{
+	uint64_t before = s->available;
+
+	look(s);
+	s->full = s->refused = true;
+	s->enough = (before < s->available ? before : s->available) + critical_bytes(s);
+	s->tried = clock_mono();
+}
+
+void
+diskspace_start(struct diskspace *s)
+{
+	s->started = true;
+	ev_timer_start(s->d->loop, &s->timer);
+	if (s->full) {
+		tell(s);
+		engine_disk_space(s->d->engine, true);
+	}
+}
+
+bool
+diskspace_full(const struct diskspace *s)
+{
+	return s->full;
+}
+
+bool
+diskspace_low(const struct diskspace *s)
+{
+	return s->available < 2 * s->reserve;
+}
+
+bool
+diskspace_critical(const struct diskspace *s)
+{
+	return s->refused || s->available < critical_bytes(s);
+}
+
+uint64_t
+diskspace_room(const struct diskspace *s)
+{
+	return s->available > s->reserve ? s->available - s->reserve : 0;
+}
+
+bool
+diskspace_fits(const struct diskspace *s, uint64_t bytes)
+{
+	return !s->refused && s->available >= s->reserve && s->available - s->reserve >= bytes;
+}
+
+void
+diskspace_want(struct diskspace *s, uint64_t bytes)
+{
+	s->want = bytes;
+	judge(s);
+}
+
+void
+diskspace_written(struct diskspace *s, uint64_t bytes)
+{
+	s->recent += bytes * WRITE_FACTOR;
+	if (s->full || (s->available >= s->reserve + s->before + s->recent && !was_refused(s)))
+		return;
+	look(s);
+	judge(s);
+}
+
+uint64_t
+diskspace_available(const struct diskspace *s)
+{
+	return s->available;
+}

@@ -1,0 +1,727 @@
+/* The shell of the Raft core. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/assert.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "raftd/serve/clients.h"
+#include "raftd/disk/space.h"
+#include "raftd/engine/engine_int.h"
+#include "raftd/engine/entrycache.h"
+#include "raftd/leader/leader.h"
+#include "raftd/peers/links.h"
+#include "raftd/engine/core_notices.h"
+#include "raftd/snapshot/import.h"
+#include "raftd/snapshot/snapshots.h"
+
+#define PROPOSE_BYTES_MAX (64u << 20)	/* queued for one turn */
+#define TURN_ROUNDS_MAX 4		/* work done before the loop looks at its events again */
+#define TURN_TIME_MAX MONO_MS(10)	/* spent on them, and on reads besides: a heartbeat may be due */
+#define AHEAD_READS 32			/* looked up before the loop sees whether their round is confirmed */
+#define HOUSEKEEPING 0.1		/* seconds */
+#define TIDY_LOOK 1.0
+#define TIDY_STEP 0.02			/* a step takes half a millisecond */
+#define ENTRY_OVERHEAD 64		/* bytes on disk beside the payload */
+
+/* -- messages that wait for the disk -- */
+
+static void
+release_held(struct engine *e, struct held_ring *r, uint64_t done)
+{
+	struct raft_send s;
+
+	while (held_take(r, done, &s))
+		links_send(e->d->links, &s);
+}
+
+/* -- carrying out an output -- */
+
+static void
+store(struct engine *e, const struct raft_output *o)
+{
+	if (e->generation != 0 && o->append_count > 0)
+		logthread_generation(e->log, e->generation);
+	if (o->hard_changed)
+		logthread_hard(e->log, o->term, o->vote);
+	if (o->truncate_from != 0) {
+		logthread_truncate(e->log, o->truncate_from);
+		entrycache_truncate(e->cache, o->truncate_from);
+		proposals_truncated(e->proposals, o->truncate_from);
+	}
+	for (uint32_t i = 0; i < o->append_count; i++) {
+		const struct raft_entry *kept = entrycache_append(e->cache, &o->append[i], logthread_seq(e->log));
+
+		/* Without memory for the log there is no safe way on. */
+		TV_ASSERT(kept != NULL);
+		e->stored_bytes += kept->size + ENTRY_OVERHEAD;
+		TV_ASSERT(logthread_append(e->log, kept, o->write_epoch) == TV_OK);
+	}
+}
+
+static void
+send_all(struct engine *e, const struct raft_output *o)
+{
+	uint64_t done = logthread_done(e->log);
+	uint64_t hard = logthread_hard_barrier(e->log), all = logthread_barrier(e->log);
+
+	for (uint32_t i = 0; i < o->send_count; i++) {
+		const struct raft_send *s = &o->sends[i];
+
+		if (s->after_append && all > done)
+			(void)held_add(&e->held_append, all, s);
+		else if (s->after_hard && hard > done)
+			(void)held_add(&e->held_hard, hard, s);
+		else
+			links_send(e->d->links, s);
+	}
+}
+
+static void
+note(struct engine *e, const struct raft_notice *n)
+{
+	if (e->notice_count < NOTICES_MAX)
+		e->notices[e->notice_count++] = *n;
+}
+
+static void
+carry_out(struct engine *e, const struct raft_output *o)
+{
+	e->term = o->term;
+	store(e, o);
+	send_all(e, o);
+	if (o->commit_index > e->commit)
+		e->commit = o->commit_index;
+	for (uint32_t i = 0; i < o->read_count; i++)
+		reads_answer(&e->reads, o->reads[i].ctx, o->reads[i].ok, o->reads[i].index);
+	for (uint32_t i = 0; i < o->notice_count; i++)
+		note(e, &o->notices[i]);
+	e->deadline = o->deadline;
+}
+
+/* The core is fed no more. */
+void
+engine_stop(struct engine *e)
+{
+	e->corrupt = true;
+	daemon_quit(1);
+}
+
+/* After the output, so that whoever listens may feed the core again. */
+static void
+tell_notices(struct engine *e)
+{
+	if (e->telling)
+		return;
+	e->telling = true;
+	for (unsigned i = 0; i < e->notice_count; i++) {
+		struct raft_notice n = e->notices[i];
+
+		if (n.type == RAFT_NOTICE_READ_ONLY_CORRUPT) {
+			log_err("raft", "the log would lose a committed entry; stopping to keep the data as it is");
+			engine_stop(e);
+		}
+		if (n.type == RAFT_NOTICE_LEADER || n.type == RAFT_NOTICE_ROLE)
+			reads_retry(&e->reads, clock_mono(), e->d->conf.election_timeout);
+		notices_tell(e->d, &n);
+	}
+	e->notice_count = 0;
+	e->telling = false;
+}
+
+void
+engine_feed(struct engine *e, struct raft_input *in, enum tv_err *err)
+{
+	struct raft_output out = { 0 };
+	const struct raft_msg *chunk;
+	bool was_leader = e->status.role == RAFT_LEADER;
+
+	TV_ASSERT(!e->feeding);
+	if (e->corrupt)
+		return;
+	e->feeding = true;
+	in->now = clock_mono();
+	raft_feed(e->core, in, &out);
+	e->status_fresh = false;
+	carry_out(e, &out);
+	chunk = out.snapshot_chunk;
+	e->feeding = false;
+	if (err != NULL)
+		*err = out.err;
+	if (was_leader && engine_status(e)->role != RAFT_LEADER) {
+		e->heard = in->now;
+		e->led = true;
+		proposals_hurry(e->proposals, mono_add(in->now, mono_mul(e->d->conf.election_timeout, 6)));
+	}
+	if (chunk != NULL)
+		snapshots_chunk(e->d->snapshots, chunk);
+	tell_notices(e);
+}
+
+/* -- inputs -- */
+
+static bool propose_queued(struct engine *e);
+
+void
+engine_message(struct engine *e, const struct raft_msg *m)
+{
+	struct raft_input in = { .type = RAFT_IN_MSG, .msg = m };
+
+	engine_feed(e, &in, NULL);
+}
+
+struct raft_entry *
+engine_scratch(struct engine *e, uint32_t *count)
+{
+	*count = ENTRIES_SCRATCH;
+	return e->scratch;
+}
+
+void
+engine_reachable(struct engine *e, raft_id id, bool up)
+{
+	struct raft_input in = { .type = up ? RAFT_IN_REACHABLE : RAFT_IN_UNREACHABLE, .to = id };
+
+	engine_feed(e, &in, NULL);
+}
+
+enum tv_err
+engine_change(struct engine *e, const struct raft_change *change)
+{
+	struct raft_input in = { .type = RAFT_IN_CHANGE, .change = change };
+	enum tv_err err = TV_OK;
+
+	/* In the order of the calls: who removes a leader, itself perhaps, wrote first that it stays away. */
+	while (propose_queued(e))
+		;
+	engine_feed(e, &in, &err);
+	return err;
+}
+
+enum tv_err
+engine_transfer(struct engine *e, raft_id to)
+{
+	struct raft_input in = { .type = RAFT_IN_TRANSFER, .to = to };
+	enum tv_err err = TV_OK;
+
+	engine_feed(e, &in, &err);
+	return err;
+}
+
+enum tv_err
+engine_bootstrap(struct engine *e, const struct raft_config *config)
+{
+	struct raft_input in = { .type = RAFT_IN_BOOTSTRAP, .config = config };
+	enum tv_err err = TV_OK;
+
+	engine_feed(e, &in, &err);
+	return err;
+}
+
+enum tv_err
+engine_recover(struct engine *e, const struct raft_config *config, uint64_t generation, logthread_job_done *done,
+    void *ctx)
+{
+	struct raft_input in = { .type = RAFT_IN_RECOVER, .config = config };
+	enum tv_err err = TV_OK;
+
+	if (e->corrupt)
+		return TV_ECORRUPT;
+	e->generation = generation;
+	engine_feed(e, &in, &err);
+	e->generation = 0;
+	if (err != TV_OK)
+		return err;
+	/* What comes behind the batch in the log's order is done after it.  There is no way back from the batch. */
+	TV_ASSERT(logthread_cluster(e->log, e->d->id.cluster_id, generation, done, ctx) == TV_OK);
+	return TV_OK;
+}
+
+void
+engine_fence(struct engine *e)
+{
+	struct raft_input in = { .type = RAFT_IN_RETIRE };
+
+	engine_feed(e, &in, NULL);
+}
+
+void
+engine_snapshot_ready(struct engine *e, uint64_t index, uint64_t bytes)
+{
+	struct raft_input in = { .type = RAFT_IN_SNAPSHOT_READY, .index = index, .offset = bytes };
+
+	engine_feed(e, &in, NULL);
+}
+
+void
+engine_snapshot_stored(struct engine *e, const struct raft_msg *m, uint64_t offset)
+{
+	struct raft_input in = { .type = RAFT_IN_SNAPSHOT_CHUNK, .msg = m, .offset = offset };
+
+	engine_feed(e, &in, NULL);
+}
+
+void
+engine_snapshot_installed(struct engine *e, const struct raft_msg *m)
+{
+	struct raft_input in = { .type = RAFT_IN_SNAPSHOT_INSTALLED, .msg = m };
+
+	if (!raft_keeps_log(e->core, m->log_index, m->log_term))
+		entrycache_clear(e->cache);
+	e->stateless = false;
+	e->applied = m->log_index;
+	if (e->commit < e->applied)
+		e->commit = e->applied;
+	proposals_skipped(e->proposals, e->applied);
+	engine_feed(e, &in, NULL);
+	engine_wake(e);
+}
+
+void
+engine_compacted(struct engine *e, uint64_t index, uint64_t snapshot_index)
+{
+	struct raft_input in = { .type = RAFT_IN_COMPACTED, .index = index, .snapshot_index = snapshot_index };
+
+	engine_feed(e, &in, NULL);
+}
+
+enum tv_err
+engine_propose(struct engine *e, struct proposal *p, uint16_t op, struct span args)
+{
+	const struct raft_status *st = engine_status(e);
+
+	if (st->role != RAFT_LEADER)
+		return st->leader != 0 ? TV_ENOTLEADER : TV_ENOLEADER;
+	if (engine_no_space(e))		/* a voter with room is about to lead: whoever asks again finds it */
+		return diskspace_full(e->d->space) && engine_voter_with_room(e) != 0 ? TV_ENOTLEADER : TV_ENOSPACE;
+	return proposals_add(e->proposals, p, op, args, mono_add(clock_mono(), e->d->conf.write_timeout));
+}
+
+void
+engine_read(struct engine *e, struct read_wait *w)
+{
+	w->deadline = mono_add(clock_mono(), e->d->conf.read_timeout);
+	reads_add(&e->reads, w);
+}
+
+/* -- the turn -- */
+
+static bool
+propose_queued(struct engine *e)
+{
+	uint32_t count;
+	struct raft_input in = { .type = RAFT_IN_PROPOSE };
+	struct raft_output out = { 0 };
+
+	in.entries = proposals_next(e->proposals, PROPOSE_ENTRIES_MAX, &count);
+	if (count == 0 || e->corrupt)
+		return false;
+	in.entry_count = count;
+	in.now = clock_mono();
+	TV_ASSERT(!e->feeding);
+	e->feeding = true;
+	raft_feed(e->core, &in, &out);
+	e->status_fresh = false;
+	carry_out(e, &out);		/* copies the payloads; accepting gives them back */
+	if (out.err == TV_OK)
+		TV_ASSERT(out.append_count >= count && proposals_accepted(e->proposals, out.append, count) == TV_OK);
+	e->feeding = false;
+	if (out.err != TV_OK && out.err != TV_EAGAIN)
+		proposals_refuse(e->proposals, out.err);
+	tell_notices(e);
+	return out.err == TV_OK;
+}
+
+static void
+ask_reads(struct engine *e)
+{
+	struct raft_input in = { .type = RAFT_IN_READ };
+
+	in.ctx = reads_round(&e->reads, clock_mono());
+	if (in.ctx != 0)
+		engine_feed(e, &in, NULL);
+}
+
+/* What is behind is not worth looking at: the round will ask for more. */
+static bool
+may_look_ahead(struct engine *e)
+{
+	return reads_unseen(&e->reads) && e->applied >= e->commit && !e->corrupt && !e->stateless;
+}
+
+/* Does this turn leave anything that needs no event to go on? */
+static bool
+work_left(struct engine *e)
+{
+	return (e->applied < e->commit && !engine_must_not_apply(e)) || reads_ready(&e->reads, e->applied) ||
+	    may_look_ahead(e) || clients_waiting(e->d->clients) || links_waiting(e->d->links);
+}
+
+/* At least one, so that reads go on whatever else there is to do. */
+static void
+serve_reads(struct engine *e, struct mono until)
+{
+	while (reads_serve(&e->reads, e->applied) && mono_before(clock_mono(), until))
+		;
+}
+
+/* While rounds are under way.  At least one, a few at a time: a round may be confirmed meanwhile. */
+static void
+look_ahead(struct engine *e, struct mono until)
+{
+	for (unsigned n = 0; n < AHEAD_READS && may_look_ahead(e) && (n == 0 || mono_before(clock_mono(), until)); n++)
+		(void)reads_look_ahead(&e->reads, e->applied);
+}
+
+static void
+set_tick(struct engine *e)
+{
+	struct mono now = clock_mono();
+	double after;
+
+	/* A timer that rings too early rings again: cheaper than moving it at every message. */
+	if (ev_is_active(&e->tick) && e->tick_due.ns <= e->deadline.ns)
+		return;
+	ev_timer_stop(e->d->loop, &e->tick);
+	if (e->deadline.ns == MONO_NEVER.ns || e->retired)
+		return;
+	after = mono_seconds(mono_sub(e->deadline, now));
+	e->tick_due = e->deadline;
+	ev_now_update(e->d->loop);
+	ev_timer_set(&e->tick, after > 0.0 ? after : 0.0, 0.0);
+	ev_timer_start(e->d->loop, &e->tick);
+}
+
+static void
+watch_space(struct engine *e)
+{
+	diskspace_written(e->d->space, e->stored_bytes);
+	e->stored_bytes = 0;
+	if (diskspace_full(e->d->space))
+		reads_refuse(&e->reads, engine_status(e)->last_index);
+}
+
+static void
+turn(struct engine *e)
+{
+	struct mono until = mono_add(clock_mono(), TURN_TIME_MAX), reads_until = until;
+	bool busy = true;
+
+	watch_space(e);
+	for (unsigned i = 0; busy && i < TURN_ROUNDS_MAX && (i == 0 || mono_before(clock_mono(), until)); i++) {
+		busy = propose_queued(e);
+		ask_reads(e);
+		/* Peers and disks work while we apply.  Peers first: theirs is the longer way. */
+		links_flush(e->d->links);
+		logthread_flush(e->log);
+		busy |= engine_apply(e);
+		if (i == 0)			/* reads go on however long that took */
+			reads_until = mono_add(clock_mono(), TURN_TIME_MAX);
+		serve_reads(e, reads_until);
+		busy |= clients_turn(e->d->clients, reads_until);
+		clients_flush(e->d->clients);
+	}
+	if (busy)
+		(void)propose_queued(e);	/* by whoever was answered last: no event will call for it */
+	look_ahead(e, reads_until);
+	restores_turn(e->d->restores);
+	logthread_flush(e->log);
+	leader_turn(e->d->leader);
+	if (work_left(e))
+		ev_idle_start(e->d->loop, &e->idle);
+	else
+		ev_idle_stop(e->d->loop, &e->idle);
+	set_tick(e);
+}
+
+static void
+on_prepare(struct ev_loop *loop, ev_prepare *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	turn(w->data);
+}
+
+static void
+on_idle(struct ev_loop *loop, ev_idle *w, int revents)
+{
+	(void)revents;
+	ev_idle_stop(loop, w);		/* its only purpose: the loop does not sleep */
+}
+
+void
+engine_wake(struct engine *e)
+{
+	ev_idle_start(e->d->loop, &e->idle);
+}
+
+static void
+on_tick(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct engine *e = w->data;
+	struct raft_input in = { .type = RAFT_IN_TICK };
+
+	(void)loop;
+	(void)revents;
+	if (clock_mono().ns >= e->deadline.ns && !e->retired)
+		engine_feed(e, &in, NULL);
+}
+
+static void
+watch_disk(struct engine *e, struct mono now)
+{
+	struct raft_input in = { .type = RAFT_IN_DISK_STUCK };
+	struct mono busy = logthread_busy(e->log, now), slowest = logthread_slowest(e->log);
+
+	if (slowest.ns > e->d->conf.slow_sync.ns)
+		log_warn("raft", "slow disk: a log write took %lld ms", (long long)mono_ms(slowest));
+	if (busy.ns <= e->d->conf.disk_stuck_timeout.ns) {
+		e->stuck = false;
+		return;
+	}
+	if (!e->stuck)
+		log_err("raft", "disk stuck: a log write has been waiting for %lld ms", (long long)mono_ms(busy));
+	e->stuck = true;
+	engine_feed(e, &in, NULL);
+}
+
+static void
+on_housekeeping(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct engine *e = w->data;
+	struct mono now = clock_mono();
+	enum tv_err err;
+
+	(void)loop;
+	(void)revents;
+	/* A read may be what meets the damage. */
+	if (!e->corrupt && (err = fsm_trouble(e->d->fsm)) != TV_OK)
+		engine_apply_failed(e, err);
+	watch_disk(e, now);
+	proposals_expire(e->proposals, now);
+	reads_retry(&e->reads, now, mono_mul(e->d->conf.election_timeout, 2));
+	reads_expire(&e->reads, now);
+}
+
+/* Trouble is seen by the housekeeping. */
+static void
+on_tidy(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct engine *e = w->data;
+	bool more = !engine_must_not_apply(e) && !diskspace_full(e->d->space) && fsm_tidy(e->d->fsm);
+
+	(void)revents;
+	w->repeat = more ? TIDY_STEP : TIDY_LOOK;
+	ev_timer_again(loop, w);
+}
+
+/* -- the log thread's answers -- */
+
+static void
+on_written(void *ctx, uint64_t seq, uint64_t index, uint64_t term, uint64_t epoch)
+{
+	struct engine *e = ctx;
+	struct raft_input in = { .type = RAFT_IN_PERSISTED, .index = index, .term = term, .ctx = epoch };
+
+	entrycache_written(e->cache, seq);
+	release_held(e, &e->held_hard, seq);
+	release_held(e, &e->held_append, seq);
+	if (index != 0)
+		engine_feed(e, &in, NULL);
+}
+
+static void
+on_failed(void *ctx, enum tv_err err, int sys)
+{
+	struct engine *e = ctx;
+
+	log_err("raft", "writing the log in %s/raftd/log failed: %s; stopping, since what the disk holds is no longer "
+	    "certain: the next start recovers what was acknowledged%s", e->d->cluster.data_dir,
+	    err == TV_ESYS ? strerror(sys) : tv_strerror(err), err != TV_ENOSPACE ? "" :
+	    ", and waits for room: free space there, or raise the quota (of files, too)");
+	engine_stop(e);
+}
+
+static const struct logthread_events log_events = { on_written, on_failed };
+
+/* -- what is -- */
+
+struct raft *
+engine_core(struct engine *e)
+{
+	return e->core;
+}
+
+struct logthread *
+engine_log(struct engine *e)
+{
+	return e->log;
+}
+
+const struct raft_status *
+engine_status(struct engine *e)
+{
+	if (!e->status_fresh) {
+		raft_status(e->core, &e->status);
+		e->status_fresh = true;
+		if (e->status.leader_contact.ns != 0) {
+			e->heard = e->status.leader_contact;
+			e->led = false;
+		}
+	}
+	return &e->status;
+}
+
+struct mono
+engine_heard(struct engine *e, bool *self)
+{
+	bool leads = engine_is_leader(e);
+
+	*self = leads || e->led;
+	return leads ? clock_mono() : e->heard;
+}
+
+bool
+engine_is_leader(struct engine *e)
+{
+	return engine_status(e)->role == RAFT_LEADER;
+}
+
+uint64_t
+engine_term(const struct engine *e)
+{
+	return e->term;
+}
+
+uint64_t
+engine_applied(const struct engine *e)
+{
+	return e->applied;
+}
+
+uint64_t
+engine_commit(const struct engine *e)
+{
+	return e->commit;
+}
+
+bool
+engine_stateless(const struct engine *e)
+{
+	return e->stateless;
+}
+
+bool
+engine_leader_known(struct engine *e, uint64_t *last_contact_ms)
+{
+	const struct raft_status *st = engine_status(e);
+
+	*last_contact_ms = 0;
+	if (st->role == RAFT_LEADER)
+		return true;
+	/* Also when it is lost: how old an answer may be, is what is asked for. */
+	if (e->heard.ns != 0)
+		*last_contact_ms = (uint64_t)mono_ms(mono_sub(clock_mono(), e->heard));
+	return st->leader != 0;
+}
+
+/* -- start and end -- */
+
+struct engine *
+engine_new(struct raftd *d, char *errbuf, size_t cap)
+{
+	struct engine *e = calloc(1, sizeof(*e));
+
+	snprintf(errbuf, cap, "out of memory");
+	if (e == NULL)
+		return NULL;
+	e->d = d;
+	e->deadline = clock_mono();
+	reads_init(&e->reads);
+	e->range_arena = ARENA_INIT(64u << 20);
+	e->apply_arena = ARENA_INIT(256u << 20);
+	e->cache = entrycache_new(d->conf.entry_cache);
+	e->proposals = proposals_new(PROPOSE_BYTES_MAX);
+	e->scratch = calloc(ENTRIES_SCRATCH, sizeof(*e->scratch));
+	e->range = calloc(ENTRIES_SCRATCH, sizeof(*e->range));
+	e->results = calloc(APPLY_ENTRIES_MAX, sizeof(*e->results));
+	if (e->cache == NULL || e->proposals == NULL || e->scratch == NULL || e->range == NULL || e->results == NULL ||
+	    engine_restore(e, errbuf, cap) != TV_OK) {
+		engine_free(e);
+		return NULL;
+	}
+	return e;
+}
+
+enum tv_err
+engine_start(struct engine *e)
+{
+	struct ev_loop *loop = e->d->loop;
+
+	e->log = logthread_new(loop, e->d->log, &log_events, e);
+	if (e->log == NULL)
+		return TV_ESYS;
+	logthread_watch(e->log, e->d->conf.slow_sync);
+	ev_prepare_init(&e->prepare, on_prepare);
+	ev_idle_init(&e->idle, on_idle);
+	ev_timer_init(&e->tick, on_tick, 0.0, 0.0);
+	ev_timer_init(&e->housekeeping, on_housekeeping, HOUSEKEEPING, HOUSEKEEPING);
+	ev_timer_init(&e->tidy, on_tidy, TIDY_LOOK, TIDY_LOOK);
+	/* What has arrived meanwhile is looked at first: after a pause the leader's heartbeat may be among it. */
+	ev_set_priority(&e->tick, EV_MINPRI);
+	e->prepare.data = e->idle.data = e->tick.data = e->housekeeping.data = e->tidy.data = e;
+	/* Channels flush from a prepare watcher too; ours must come first. */
+	ev_set_priority(&e->prepare, EV_MAXPRI);
+	ev_prepare_start(loop, &e->prepare);
+	ev_timer_start(loop, &e->housekeeping);
+	ev_timer_start(loop, &e->tidy);
+	return TV_OK;
+}
+
+void
+engine_retire(struct engine *e)
+{
+	e->retired = true;
+}
+
+bool
+engine_writing(const struct engine *e)
+{
+	return proposals_queued(e->proposals) > 0 || proposals_first(e->proposals) != UINT64_MAX;
+}
+
+void
+engine_drain(struct engine *e)
+{
+	e->corrupt = true;		/* the core is fed no more */
+	proposals_refuse(e->proposals, TV_EUNKNOWN);
+	proposals_skipped(e->proposals, UINT64_MAX);
+	reads_expire(&e->reads, MONO_NEVER);
+}
+
+void
+engine_free(struct engine *e)
+{
+	if (e == NULL)
+		return;
+	if (e->log != NULL) {
+		ev_prepare_stop(e->d->loop, &e->prepare);
+		ev_idle_stop(e->d->loop, &e->idle);
+		ev_timer_stop(e->d->loop, &e->tick);
+		ev_timer_stop(e->d->loop, &e->housekeeping);
+		ev_timer_stop(e->d->loop, &e->tidy);
+		logthread_free(e->log);
+	}
+	raft_free(e->core);
+	proposals_free(e->proposals);
+	entrycache_free(e->cache);
+	arena_done(&e->range_arena);
+	arena_done(&e->apply_arena);
+	held_done(&e->held_hard);
+	held_done(&e->held_append);
+	free(e->scratch);
+	free(e->range);
+	free(e->results);
+	free(e);
+}

@@ -1,0 +1,63 @@
+/* What `clusterctl info` and the metrics tell of Raft. */
+#include <stdio.h>
+
+#include "raftd/disk/space.h"
+#include "raftd/engine/engine_int.h"
+#include "raftd/engine/entrycache.h"
+#include "raftd/peers/fence.h"
+
+static void
+info_u64(void (*fn)(void *, const char *, const char *), void *ctx, const char *name, uint64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
+	fn(ctx, name, text);
+}
+
+void
+engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	const struct raft_status *st = engine_status(e);
+	const struct raft_config *conf = raft_config(e->core);
+	const struct raft_server_conf *self = raft_config_find(conf, e->d->id.self);
+	const struct raft_server_conf *leader = raft_config_find(conf, st->leader);
+	uint64_t contact_ms;
+	char contact[32];
+
+	(void)engine_leader_known(e, &contact_ms);
+	if (st->role == RAFT_LEADER)
+		snprintf(contact, sizeof(contact), "0");
+	else if (e->heard.ns == 0)
+		snprintf(contact, sizeof(contact), "never");
+	else
+		snprintf(contact, sizeof(contact), "%llums", (unsigned long long)contact_ms);
+	info_u64(fn, ctx, "applied_index", e->applied);
+	fn(ctx, "cluster_id", e->d->id.cluster_id);
+	info_u64(fn, ctx, "commit_index", e->commit);
+	info_u64(fn, ctx, "disk_free", diskspace_available(e->d->space));
+	info_u64(fn, ctx, "disk_full", diskspace_full(e->d->space));
+	info_u64(fn, ctx, "disk_reserve", e->d->conf.disk_reserve);
+	info_u64(fn, ctx, "durable_log_index", st->persisted);
+	info_u64(fn, ctx, "entry_cache_bytes", entrycache_memory(e->cache));
+	info_u64(fn, ctx, "fenced_by_generation", generation_number(e->d->fenced));
+	info_u64(fn, ctx, "first_log_index", st->first_index);
+	info_u64(fn, ctx, "fsm_pending", e->commit - e->applied);
+	info_u64(fn, ctx, "generation", generation_number(e->d->id.generation));
+	fn(ctx, "last_contact", contact);
+	info_u64(fn, ctx, "last_log_index", st->last_index);
+	info_u64(fn, ctx, "last_log_term", st->last_term);
+	info_u64(fn, ctx, "last_snapshot_index", st->snapshot_index);
+	info_u64(fn, ctx, "last_snapshot_term", st->snapshot_term);
+	fn(ctx, "leader", leader != NULL ? leader->addr : "");
+	info_u64(fn, ctx, "leader_last_index", st->role == RAFT_LEADER ? st->last_index : st->leader_last);
+	info_u64(fn, ctx, "num_peers", conf->count > 0 && self != NULL ? conf->count - 1 : conf->count);
+	fn(ctx, "state", raft_role_name(st->role));
+	info_u64(fn, ctx, "state_lost", e->stateless);
+	fn(ctx, "suffrage", self == NULL || e->d->removed ? "none" : self->voter ? "voter" : "learner");
+	info_u64(fn, ctx, "slow_syncs", logthread_slow(e->log));
+	info_u64(fn, ctx, "sync_p50_us", logthread_quantile_us(e->log, 0.50));
+	info_u64(fn, ctx, "sync_p99_us", logthread_quantile_us(e->log, 0.99));
+	info_u64(fn, ctx, "syncs", logthread_syncs(e->log));
+	info_u64(fn, ctx, "term", st->term);
+}

@@ -1,0 +1,75 @@
+/* What the files of the engine share; for nobody else. */
+#ifndef TV_ENGINE_INT_H
+#define TV_ENGINE_INT_H
+
+#include "raftd/engine/engine.h"
+#include "raftd/engine/pending_sends.h"
+#include "raftd/members/rules/handover_target.h"
+
+#define PROPOSE_ENTRIES_MAX 2048	/* in one input */
+#define APPLY_ENTRIES_MAX 1024		/* in one transaction */
+#define APPLY_BYTES_MAX (1u << 20)
+#define ENTRIES_SCRATCH 4096		/* append_entries_max never exceeds it */
+#define NOTICES_MAX 64
+
+struct engine {
+	struct raftd *d;
+	struct raft *core;
+	struct logthread *log;
+	struct entrycache *cache;
+	struct proposals *proposals;
+	struct reads reads;
+	struct raft_status status;
+	struct mono heard;		/* when a leader was heard last, or we led; outlives the core's knowledge of it */
+	bool led;			/* that was ourself */
+	bool status_fresh, feeding, stuck, corrupt, retired;
+	bool stateless;			/* a snapshot must come before anything is applied or read */
+	uint64_t term, commit, applied;
+	uint64_t generation;		/* of the entries appended by the input at hand; 0: as before */
+	uint64_t stored_bytes;		/* given to the log since the last turn */
+	struct successor_tries without_room;	/* who did not take over from this full disk, lately */
+	struct mono handed_over;	/* the last try */
+	struct mono deadline;
+
+	/* Messages that wait for terms and votes only, and for entries too: a slow write of entries must not hold up
+	 * the answers to heartbeats, or a slow disk would cost the leadership. */
+	struct held_ring held_hard, held_append;
+	struct raft_notice notices[NOTICES_MAX];	/* to be told after the output was carried out */
+	unsigned notice_count;
+	bool telling;
+
+	struct raft_entry *scratch;	/* received entries */
+	struct raft_entry *range;	/* entries to send or apply */
+	struct arena range_arena, apply_arena;
+	struct fsm_result *results;
+
+	ev_prepare prepare;
+	ev_idle idle;
+	ev_timer tick, housekeeping, tidy;
+	struct mono tick_due;
+};
+
+/* One input for the core, and its output carried out.  err: what the core said; may be NULL.  Nothing once it was stopped. */
+void engine_feed(struct engine *e, struct raft_input *in, enum tv_err *err);
+/* The core is fed no more, and the process ends. */
+void engine_stop(struct engine *e);
+
+/* -- engine_start.c -- */
+/* Makes the core.  TV_ENOMEM, TV_ECORRUPT: a sentence in errbuf. */
+enum tv_err engine_restore(struct engine *e, char *errbuf, size_t cap);
+
+/* -- engine_apply.c -- */
+/* Applies some of what is committed.  Was there any? */
+bool engine_apply(struct engine *e);
+/* Nothing may be applied now: a state is on its way, or this one is no longer trusted. */
+bool engine_must_not_apply(struct engine *e);
+/* Says why the state machine failed, and stops. */
+void engine_apply_failed(struct engine *e, enum tv_err err);
+
+/* -- engine_space.c -- */
+/* A voter that could lead and write: it has room and all but the newest of our log.  0: none, or none took over lately. */
+raft_id engine_voter_with_room(struct engine *e);
+/* Would a write find no room, here or at too many others? */
+bool engine_no_space(struct engine *e);
+
+#endif

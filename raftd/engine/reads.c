@@ -1,0 +1,182 @@
+/* Linearizable reads, a round per turn. */
+#include "raftd/engine/reads.h"
+
+void
+reads_init(struct reads *r)
+{
+	TAILQ_INIT(&r->fresh);
+	TAILQ_INIT(&r->seen);
+	TAILQ_INIT(&r->asked);
+	TAILQ_INIT(&r->parked);
+	TAILQ_INIT(&r->confirmed);
+	r->ctx = 0;
+}
+
+static void
+put(struct read_list *list, struct read_wait *w)
+{
+	TAILQ_INSERT_TAIL(list, w, link);
+	w->list = list;
+}
+
+static void
+take(struct read_wait *w)
+{
+	TAILQ_REMOVE(w->list, w, link);
+	w->list = NULL;
+}
+
+void
+reads_add(struct reads *r, struct read_wait *w)
+{
+	put(&r->fresh, w);
+}
+
+void
+reads_cancel(struct read_wait *w)
+{
+	if (w->list != NULL)
+		take(w);
+}
+
+uint64_t
+reads_round(struct reads *r, struct mono now)
+{
+	struct read_wait *w;
+
+	if (TAILQ_EMPTY(&r->fresh))
+		return 0;
+	r->ctx++;
+	while ((w = TAILQ_FIRST(&r->fresh)) != NULL) {
+		take(w);
+		w->ctx = r->ctx;
+		w->asked = now;
+		put(&r->asked, w);
+	}
+	return r->ctx;
+}
+
+bool
+reads_unseen(const struct reads *r)
+{
+	return !TAILQ_EMPTY(&r->asked);
+}
+
+bool
+reads_look_ahead(struct reads *r, uint64_t applied)
+{
+	struct read_wait *w = TAILQ_FIRST(&r->asked);
+
+	if (w == NULL)
+		return false;
+	take(w);
+	put(&r->seen, w);
+	if (w->ahead != NULL)
+		w->ahead(w, applied);
+	return true;
+}
+
+static void
+answer_list(struct reads *r, struct read_list *list, uint64_t ctx, bool ok, uint64_t index)
+{
+	struct read_wait *w, *next;
+
+	for (w = TAILQ_FIRST(list); w != NULL && w->ctx <= ctx; w = next) {
+		next = TAILQ_NEXT(w, link);
+		/* A later round that is confirmed confirms the earlier ones: they were asked before it. */
+		if (w->ctx != ctx && !ok)
+			continue;
+		take(w);
+		w->index = index;
+		put(ok ? &r->confirmed : &r->parked, w);
+	}
+}
+
+void
+reads_answer(struct reads *r, uint64_t ctx, bool ok, uint64_t index)
+{
+	answer_list(r, &r->seen, ctx, ok, index);
+	answer_list(r, &r->asked, ctx, ok, index);
+}
+
+bool
+reads_ready(const struct reads *r, uint64_t applied)
+{
+	const struct read_wait *w = TAILQ_FIRST(&r->confirmed);
+
+	return w != NULL && w->index <= applied;
+}
+
+bool
+reads_serve(struct reads *r, uint64_t applied)
+{
+	struct read_wait *w = TAILQ_FIRST(&r->confirmed);
+
+	if (!reads_ready(r, applied))
+		return false;
+	take(w);
+	w->done(w, TV_OK);
+	return true;
+}
+
+void
+reads_refuse(struct reads *r, uint64_t last)
+{
+	struct read_wait *w, *next;
+
+	for (w = TAILQ_FIRST(&r->confirmed); w != NULL; w = next) {
+		next = TAILQ_NEXT(w, link);
+		if (w->index <= last)
+			continue;
+		take(w);
+		w->done(w, TV_ENOTLEADER);
+	}
+}
+
+static void
+retry_old(struct reads *r, struct read_list *list, struct mono now, struct mono patience)
+{
+	struct read_wait *w;
+
+	while ((w = TAILQ_FIRST(list)) != NULL && mono_sub(now, w->asked).ns > patience.ns) {
+		take(w);
+		put(&r->fresh, w);
+	}
+}
+
+void
+reads_retry(struct reads *r, struct mono now, struct mono patience)
+{
+	struct read_wait *w;
+
+	while ((w = TAILQ_FIRST(&r->parked)) != NULL) {
+		take(w);
+		put(&r->fresh, w);
+	}
+	retry_old(r, &r->seen, now, patience);
+	retry_old(r, &r->asked, now, patience);
+}
+
+static void
+expire_list(struct read_list *list, struct mono now, enum tv_err err)
+{
+	struct read_wait *w, *next;
+
+	for (w = TAILQ_FIRST(list); w != NULL; w = next) {
+		next = TAILQ_NEXT(w, link);
+		if (!mono_before(w->deadline, now))
+			continue;
+		take(w);
+		w->done(w, err);
+	}
+}
+
+void
+reads_expire(struct reads *r, struct mono now)
+{
+	expire_list(&r->fresh, now, TV_ENOLEADER);
+	expire_list(&r->seen, now, TV_ENOLEADER);
+	expire_list(&r->asked, now, TV_ENOLEADER);
+	expire_list(&r->parked, now, TV_ENOLEADER);
+	expire_list(&r->confirmed, now, TV_ETIMEOUT);
+}

@@ -1,0 +1,320 @@
+/* The catalog's records: finding them, removing them, and the index of each service. */
+#include "common/record/mpack.h"
+#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/catalog/catalog_key.h"
+
+void
+catalog_node_key(struct tkey *k, struct span node)
+{
+	tkey_begin(k, TBL_NODE);
+	tkey_name(k, node);
+}
+
+void
+catalog_node_id_key(struct tkey *k, struct span id)
+{
+	tkey_begin(k, TBL_NODE_ID);
+	tkey_name(k, id);
+}
+
+void
+catalog_service_key(struct tkey *k, struct span node, struct span id)
+{
+	tkey_begin(k, TBL_SERVICE);
+	tkey_name(k, node);
+	tkey_name(k, id);
+}
+
+void
+catalog_check_key(struct tkey *k, struct span node, struct span id)
+{
+	tkey_begin(k, TBL_CHECK);
+	tkey_name(k, node);
+	tkey_name(k, id);
+}
+
+void
+catalog_instance_key(struct tkey *k, struct span name, struct span node, struct span id)
+{
+	tkey_begin(k, TBL_INSTANCE);
+	tkey_name(k, name);
+	tkey_name(k, node);
+	tkey_name(k, id);
+}
+
+bool
+catalog_node(struct fsm *f, struct span name, struct arena *a, struct node *out)
+{
+	struct tkey k;
+
+	catalog_node_key(&k, name);
+	return tbl_get_rec(f, &k, &node_schema, a, out);
+}
+
+bool
+catalog_node_by_id(struct fsm *f, struct span id, struct arena *a, struct node *out)
+{
+	struct tkey k;
+	struct span name;
+
+	catalog_node_id_key(&k, id);
+	return tbl_get(f, &k, a, &name) && catalog_node(f, name, a, out);
+}
+
+bool
+catalog_service(struct fsm *f, struct span node, struct span id, struct arena *a, struct service *out)
+{
+	struct tkey k;
+
+	catalog_service_key(&k, node, id);
+	return tbl_get_rec(f, &k, &service_schema, a, out);
+}
+
+bool
+catalog_check(struct fsm *f, struct span node, struct span id, struct arena *a, struct check *out)
+{
+	struct tkey k;
+
+	catalog_check_key(&k, node, id);
+	return tbl_get_rec(f, &k, &check_schema, a, out);
+}
+
+/* -- the index of a service: [u64be index | u64be instances] -- */
+
+static void
+service_index_key(struct tkey *k, struct span name)
+{
+	tkey_begin(k, TBL_SERVICE_INDEX);
+	tkey_name(k, name);
+}
+
+static bool
+service_index_get(struct fsm *f, struct span name, uint64_t *index, uint64_t *instances)
+{
+	struct tkey k;
+	struct span val;
+	struct rd r;
+
+	*index = *instances = 0;
+	service_index_key(&k, name);
+	if (!tbl_peek(f, &k, &val))
+		return false;
+	r = rd_span_over(val);
+	*index = rd_u64be(&r);
+	*instances = rd_u64be(&r);
+	if (rd_end(&r) != TV_OK)
+		f->failed = DB_VERIFY_BAD;
+	return f->failed == 0;
+}
+
+/* Wakes who waits for the service, under its lower-case name. */
+static void
+service_wake(struct fsm *f, struct span name)
+{
+	uint8_t lower[FSM_NAME_BYTES_MAX];
+
+	if (name.len > sizeof(lower))
+		return;				/* never stored */
+	for (size_t i = 0; i < name.len; i++)
+		lower[i] = ascii_lower(name.p[i]);
+	watches_touch_service(f->watches, span_of(lower, name.len));
+}
+
+void
+catalog_service_touch(struct fsm *f, struct span name, int by)
+{
+	uint8_t value[16];
+	uint64_t index, instances;
+	struct tkey k;
+	bool there = service_index_get(f, name, &index, &instances);
+
+	if (!there && by == 0)
+		return;
+	instances = (uint64_t)((int64_t)instances + by);
+	service_wake(f, name);
+	service_index_key(&k, name);
+	if (instances == 0) {
+		if (there)
+			(void)tbl_del(f, &k);	/* it is there */
+		fsm_touch(f, FX_EXTINCTION);
+		return;
+	}
+	for (int i = 0; i < 8; i++) {
+		value[i] = (uint8_t)(f->at >> (56 - 8 * i));
+		value[8 + i] = (uint8_t)(instances >> (56 - 8 * i));
+	}
+	tbl_put(f, &k, span_of(value, sizeof(value)));
+}
+
+uint64_t
+catalog_service_index(struct fsm *f, struct span name, bool checks, bool *exists)
+{
+	uint64_t index, instances, most;
+
+	*exists = service_index_get(f, name, &index, &instances);
+	if (*exists)
+		return index;
+	if (fsm_index_of(f, FX_EXTINCTION) != 0)
+		return fsm_index_of(f, FX_EXTINCTION);
+	most = fsm_index_of(f, FX_NODES);
+	if (fsm_index_of(f, FX_SERVICES) > most)
+		most = fsm_index_of(f, FX_SERVICES);
+	if (checks && fsm_index_of(f, FX_CHECKS) > most)
+		most = fsm_index_of(f, FX_CHECKS);
+	return most;
+}
+
+static void
+touch_service(struct fsm *f, const struct tkey *k, struct arena *one, void *ctx)
+{
+	struct service s;
+
+	(void)ctx;
+	if (tbl_get_rec(f, k, &service_schema, one, &s))
+		catalog_service_touch(f, s.Service, 0);
+}
+
+void
+catalog_node_services_touch(struct fsm *f, struct span node)
+{
+	struct tkey prefix;
+
+	tkey_begin(&prefix, TBL_SERVICE);
+	tkey_name(&prefix, node);
+	tbl_each(f, &prefix, touch_service, NULL);
+}
+
+/* -- removal -- */
+
+void
+catalog_remove_check(struct fsm *f, const struct check *c, int64_t now)
+{
+	struct tkey k;
+
+	catalog_check_key(&k, c->Node, c->CheckID);
+	if (!tbl_del(f, &k))
+		return;
+	fsm_count(f, FT_CHECKS, -1);
+	fsm_touch(f, FX_CHECKS);
+	if (c->ServiceID.len > 0)
+		catalog_service_touch(f, c->ServiceName, 0);
+	else
+		catalog_node_services_touch(f, c->Node);
+	session_check_bad(f, c->Node, c->CheckID, now);
+}
+
+/* What goes of a node: services, or some of its checks. */
+struct removal {
+	struct span node, service_id;
+	enum { CHECKS_ALL, CHECKS_OF_SERVICES, CHECKS_OF_ONE } checks;	/* of one: of service_id */
+	int64_t now;
+};
+
+static bool
+is_meant(const struct removal *r, const struct check *c)
+{
+	if (r->checks == CHECKS_OF_ONE)
+		return span_eq_nocase(c->ServiceID, r->service_id);
+	return r->checks == CHECKS_ALL || c->ServiceID.len > 0;
+}
+
+static void
+remove_check(struct fsm *f, const struct tkey *k, struct arena *one, void *ctx)
+{
+	const struct removal *r = ctx;
+	struct check c;
+
+	if (tbl_get_rec(f, k, &check_schema, one, &c) && is_meant(r, &c))
+		catalog_remove_check(f, &c, r->now);
+}
+
+static void
+remove_checks(struct fsm *f, struct removal *r)
+{
+	struct tkey prefix;
+
+	tkey_begin(&prefix, TBL_CHECK);
+	tkey_name(&prefix, r->node);
+	tbl_each(f, &prefix, remove_check, r);
+}
+
+void
+catalog_remove_service(struct fsm *f, struct span node, const struct service *s, int64_t now)
+{
+	struct removal checks = { .node = node, .service_id = s->ID, .checks = CHECKS_OF_ONE, .now = now };
+	struct tkey k;
+
+	remove_checks(f, &checks);
+	catalog_service_key(&k, node, s->ID);
+	(void)tbl_del(f, &k);			/* it is there */
+	catalog_instance_key(&k, s->Service, node, s->ID);
+	(void)tbl_del(f, &k);
+	fsm_count(f, FT_SERVICES, -1);
+	fsm_touch(f, FX_SERVICES);
+	catalog_service_touch(f, s->Service, -1);
+}
+
+static void
+remove_service(struct fsm *f, const struct tkey *k, struct arena *one, void *ctx)
+{
+	const struct removal *r = ctx;
+	struct service s;
+
+	if (tbl_get_rec(f, k, &service_schema, one, &s))
+		catalog_remove_service(f, r->node, &s, r->now);
+}
+
+void
+catalog_remove_node(struct fsm *f, const struct node *n, int64_t now)
+{
+	struct removal all = { .node = n->Node, .checks = CHECKS_OF_SERVICES, .now = now };
+	struct tkey k;
+
+	/* Those of services before these, each of which would look through all of them: a node may have thousands of both. */
+	remove_checks(f, &all);
+	tkey_begin(&k, TBL_SERVICE);
+	tkey_name(&k, n->Node);
+	tbl_each(f, &k, remove_service, &all);
+	all.checks = CHECKS_ALL;
+	remove_checks(f, &all);
+	session_node_gone(f, n->Node, now);
+	coordinate_node_gone(f, n->Node);
+	catalog_node_key(&k, n->Node);
+	(void)tbl_del(f, &k);			/* it is there */
+	if (n->ID.len > 0) {
+		catalog_node_id_key(&k, n->ID);
+		(void)tbl_del(f, &k);
+	}
+	fsm_count(f, FT_NODES, -1);
+	fsm_touch(f, FX_NODES);
+}
+
+/* -- selection -- */
+
+bool
+meta_matches(const struct span_map *want, const struct span_map *have)
+{
+	for (uint32_t i = 0; i < want->n; i++) {
+		bool found = false;
+
+		for (uint32_t j = 0; j < have->n && !found; j++)
+			found = span_eq(want->kv[i][0], have->kv[j][0]) && span_eq(want->kv[i][1], have->kv[j][1]);
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+bool
+tags_match(const struct span_list *want, const struct span_list *have)
+{
+	for (uint32_t i = 0; i < want->n; i++) {
+		bool found = want->v[i].len == 0;	/* ?tag= asks for nothing */
+
+		for (uint32_t j = 0; j < have->n && !found; j++)
+			found = span_eq_nocase(want->v[i], have->v[j]);
+		if (!found)
+			return false;
+	}
+	return true;
+}

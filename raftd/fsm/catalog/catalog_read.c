@@ -1,0 +1,299 @@
+/* Reads of the catalog.  Source: http-api, sections 1.7 and 5. */
+#include "common/record/mpack.h"
+#include "raftd/fsm/catalog/catalog_key.h"
+#include "raftd/fsm/fsm_int.h"
+
+static uint64_t
+max_index(const struct fsm *f, enum fsm_index a, enum fsm_index b)
+{
+	return fsm_index_of(f, a) > fsm_index_of(f, b) ? fsm_index_of(f, a) : fsm_index_of(f, b);
+}
+
+void
+catalog_read_nodes(struct reading *r, const void *rec)
+{
+	const struct catalog_read *q = rec;
+	size_t at = list_begin(r->out);
+	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
+	struct tbl_scan s;
+	struct tkey prefix;
+	struct span key, val;
+	struct near near;
+	uint32_t n = 0;
+
+	near_begin(&near, r->f, q);
+	tkey_begin(&prefix, TBL_NODE);
+	tbl_scan_begin(r->f, &s, &prefix);
+	while (!r->out->failed && tbl_next(&s, &key, &val)) {
+		struct node node = { 0 };
+
+		if (q->NodeMeta.n > 0 || near.active) {
+			arena_reset(&a);
+			if (!tbl_decode(r->f, &node_schema, val, &a, &node))
+				break;
+			if (!meta_matches(&q->NodeMeta, &node.Meta))
+				continue;
+		}
+		near_note(&near, r->out->len, node.Node);
+		buf_putspan(r->out, val);
+		n++;
+	}
+	tbl_scan_end(&s);
+	arena_done(&a);
+	near_end(&near, r->out);
+	list_end(r->out, at, n);
+	r->ans->index = fsm_index_of(r->f, FX_NODES);
+}
+
+/* -- instances of a service, node by node -- */
+
+void
+instances_begin(struct fsm *f, struct instances *w, struct span service)
+{
+	struct tkey prefix;
+
+	*w = (struct instances){ .f = f, .arena = ARENA_INIT(2 * FSM_RECORD_MEMORY) };
+	tkey_begin(&prefix, TBL_INSTANCE);
+	if (service.len > 0)
+		tkey_name(&prefix, service);
+	tbl_scan_begin(f, &w->scan, &prefix);
+}
+
+/* Takes apart service name, node and id of a key; they live in w. */
+static bool
+take_names(struct instances *w, struct span key, struct span *node, struct span *id)
+{
+	struct span name;
+
+	key = span_of(key.p + 1, key.len - 1);
+	return tkey_take_name(&key, w->names[0], sizeof(w->names[0]), &name) &&
+	    tkey_take_name(&key, w->names[1], sizeof(w->names[1]), node) &&
+	    tkey_take_name(&key, w->names[2], sizeof(w->names[2]), id);
+}
+
+bool
+instances_next(struct instances *w)
+{
+	struct span key, val, node, id;
+
+	while (tbl_next(&w->scan, &key, &val)) {
+		arena_reset(&w->arena);
+		if (take_names(w, key, &node, &id) && catalog_node(w->f, node, &w->arena, &w->node) &&
+		    catalog_service(w->f, node, id, &w->arena, &w->service))
+			return true;
+		/* One without its records, as only an archive can have it, is none. */
+	}
+	return false;
+}
+
+void
+instances_end(struct instances *w)
+{
+	tbl_scan_end(&w->scan);
+	arena_done(&w->arena);
+}
+
+static void
+put_instance(struct buf *out, const struct node *n, const struct service *s)
+{
+	struct service_instance i = {
+		.ID = n->ID, .Node = n->Node, .Address = n->Address, .Datacenter = n->Datacenter,
+		.TaggedAddresses = n->TaggedAddresses, .NodeMeta = n->Meta,
+		.ServiceKind = s->Kind, .ServiceID = s->ID, .ServiceName = s->Service, .ServiceTags = s->Tags,
+		.ServiceAddress = s->Address, .ServiceTaggedAddresses = s->TaggedAddresses,
+		.ServiceWeights = s->Weights,
+		.ServiceMeta = s->Meta, .ServicePort = s->Port, .ServiceSocketPath = s->SocketPath,
+		.ServiceEnableTagOverride = s->EnableTagOverride,
+		.CreateIndex = s->CreateIndex, .ModifyIndex = s->ModifyIndex,
+	};
+
+	schema_pack(&service_instance_schema, &i, out);
+}
+
+void
+catalog_read_service(struct reading *r, const void *rec)
+{
+	const struct catalog_read *q = rec;
+	size_t at = list_begin(r->out);
+	struct instances w;
+	struct near near;
+	bool exists;
+	uint32_t n = 0;
+
+	near_begin(&near, r->f, q);
+	instances_begin(r->f, &w, q->Name);
+	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
+		if (!tags_match(&q->Tags, &w.service.Tags) || !meta_matches(&q->NodeMeta, &w.node.Meta))
+			continue;
+		near_note(&near, r->out->len, w.node.Node);
+		put_instance(r->out, &w.node, &w.service);
+		n++;
+	}
+	instances_end(&w);
+	near_end(&near, r->out);
+	list_end(r->out, at, n);
+	r->ans->index = catalog_service_index(r->f, q->Name, false, &exists);
+}
+
+/* -- all services with their tags -- */
+
+/* One name of the answer, while its instances go by. */
+struct tag_group {
+	struct span name;
+	struct span *tags;
+	uint32_t n, cap;
+};
+
+/* Names that differ only in case are neighbours in the walk, and separate in the answer. */
+struct tag_groups {
+	struct arena arena;		/* holds all below */
+	struct tag_group *v;
+	uint32_t n, cap;
+	bool failed;
+};
+
+static void *
+grown(struct tag_groups *g, void *v, uint32_t n, uint32_t *cap, size_t size)
+{
+	uint32_t more = *cap == 0 ? 4 : *cap * 2;
+	void *p;
+
+	if (n < *cap)
+		return v;
+	p = arena_array(&g->arena, more, size);
+	if (p == NULL) {
+		g->failed = true;
+		return NULL;
+	}
+	if (n > 0)
+		memcpy(p, v, n * size);
+	*cap = more;
+	return p;
+}
+
+static struct span
+copied(struct tag_groups *g, struct span s)
+{
+	struct span copy = arena_copy(&g->arena, s);
+
+	g->failed = g->failed || copy.p == NULL;
+	return copy;
+}
+
+static struct tag_group *
+group_of(struct tag_groups *g, struct span name)
+{
+	struct tag_group *v;
+
+	for (uint32_t i = 0; i < g->n; i++)
+		if (span_eq(g->v[i].name, name))
+			return &g->v[i];
+	v = grown(g, g->v, g->n, &g->cap, sizeof(*g->v));
+	if (v == NULL)
+		return NULL;
+	g->v = v;
+	g->v[g->n] = (struct tag_group){ .name = copied(g, name) };
+	return &g->v[g->n++];
+}
+
+static void
+add_tag(struct tag_groups *g, struct tag_group *t, struct span tag)
+{
+	struct span *tags;
+
+	for (uint32_t i = 0; i < t->n; i++)
+		if (span_eq(t->tags[i], tag))
+			return;
+	tags = grown(g, t->tags, t->n, &t->cap, sizeof(*tags));
+	if (tags == NULL)
+		return;
+	t->tags = tags;
+	t->tags[t->n++] = copied(g, tag);
+}
+
+/* Writes the groups out and forgets them; returns how many. */
+static uint32_t
+flush_groups(struct tag_groups *g, struct buf *out)
+{
+	uint32_t n = g->n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct service_tags t = { .Name = g->v[i].name };
+
+		t.Tags = (struct span_list){ .v = g->v[i].tags, .n = g->v[i].n, .set = true };
+
+		schema_pack(&service_tags_schema, &t, out);
+	}
+	arena_reset(&g->arena);
+	g->v = NULL;
+	g->n = g->cap = 0;
+	return n;
+}
+
+void
+catalog_read_services(struct reading *r, const void *rec)
+{
+	const struct catalog_read *q = rec;
+	struct tag_groups g = { .arena = ARENA_INIT(FSM_ANSWER_BYTES_MAX) };
+	size_t at = list_begin(r->out);
+	struct instances w;
+	uint32_t n = 0;
+
+	instances_begin(r->f, &w, SPAN_NONE);
+	while (!r->out->failed && !g.failed && instances_next(&w)) {
+		struct tag_group *t;
+
+		if (!meta_matches(&q->NodeMeta, &w.node.Meta))
+			continue;
+		if (g.n > 0 && !span_eq_nocase(g.v[0].name, w.service.Service))
+			n += flush_groups(&g, r->out);
+		t = group_of(&g, w.service.Service);
+		for (uint32_t i = 0; t != NULL && i < w.service.Tags.n; i++)
+			add_tag(&g, t, w.service.Tags.v[i]);
+	}
+	n += flush_groups(&g, r->out);
+	instances_end(&w);
+	arena_done(&g.arena);
+	list_end(r->out, at, n);
+	if (g.failed)
+		read_fail(r, TV_ELIMIT, "the answer is too large");
+	r->ans->index = q->NodeMeta.n > 0 ? max_index(r->f, FX_SERVICES, FX_NODES) : fsm_index_of(r->f, FX_SERVICES);
+}
+
+/* -- one node -- */
+
+/* Packed by hand as node_services: its services go over as they are stored. */
+void
+catalog_read_node(struct reading *r, const void *rec)
+{
+	const struct catalog_read *q = rec;
+	struct tbl_scan s;
+	struct tkey k;
+	struct span key, val;
+	uint32_t n = 0;
+	size_t at;
+
+	r->ans->index = max_index(r->f, FX_NODES, FX_SERVICES);
+	mpw_array(r->out, 2);
+	catalog_node_key(&k, q->Name);
+	if (!tbl_peek(r->f, &k, &val)) {
+		mpw_nil(r->out);
+		mpw_nil(r->out);
+		return;
+	}
+	buf_putspan(r->out, val);
+	tkey_begin(&k, TBL_SERVICE);
+	tkey_name(&k, q->Name);
+	at = list_begin(r->out);
+	tbl_scan_begin(r->f, &s, &k);
+	while (!r->out->failed && tbl_next(&s, &key, &val)) {
+		buf_putspan(r->out, val);
+		n++;
+	}
+	tbl_scan_end(&s);
+	list_end(r->out, at, n);
+	if (n == 0 && !r->out->failed) {	/* no services is null, not an empty list */
+		r->out->len = at;
+		mpw_nil(r->out);
+	}
+}

@@ -1,0 +1,308 @@
+/* Reads of checks, and of instances with their checks.  Source: http-api, section 6. */
+#include <errno.h>
+
+#include "common/record/mpack.h"
+#include "raftd/fsm/catalog/catalog_key.h"
+#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/catalog/node_checks.h"
+
+static void
+node_checks_key(struct tkey *k, struct span node)
+{
+	tkey_begin(k, TBL_CHECK);
+	tkey_name(k, node);
+}
+
+void
+health_read_node(struct reading *r, const void *rec)
+{
+	const struct catalog_read *q = rec;
+	size_t at = list_begin(r->out);
+	struct tbl_scan s;
+	struct tkey prefix;
+	struct span key, val;
+	uint32_t n = 0;
+
+	node_checks_key(&prefix, q->Name);
+	tbl_scan_begin(r->f, &s, &prefix);
+	while (!r->out->failed && tbl_next(&s, &key, &val)) {
+		buf_putspan(r->out, val);
+		n++;
+	}
+	tbl_scan_end(&s);
+	list_end(r->out, at, n);
+	r->ans->index = fsm_index_of(r->f, FX_CHECKS);
+}
+
+/* A check as it is stored, and decoded. */
+struct check_row {
+	struct check check;
+	struct span packed;
+};
+
+/* Walks checks below a prefix. */
+struct check_walk {
+	struct fsm *f;
+	struct tbl_scan scan;
+	struct arena arena;
+	struct check_row row;
+};
+
+static void
+checks_begin(struct fsm *f, struct check_walk *w, const struct tkey *prefix)
+{
+	w->f = f;
+	w->arena = ARENA_INIT(FSM_RECORD_MEMORY);
+	tbl_scan_begin(f, &w->scan, prefix);
+}
+
+static bool
+checks_next(struct check_walk *w)
+{
+	struct span key;
+
+	if (!tbl_next(&w->scan, &key, &w->row.packed))
+		return false;
+	arena_reset(&w->arena);
+	return tbl_decode(w->f, &check_schema, w->row.packed, &w->arena, &w->row.check);
+}
+
+static void
+checks_end(struct check_walk *w)
+{
+	tbl_scan_end(&w->scan);
+	arena_done(&w->arena);
+}
+
+/* Appends the checks of a node that belong to the named service. */
+static uint32_t
+put_service_checks(struct reading *r, struct near *near, struct span node, struct span service)
+{
+	struct check_walk w;
+	struct tkey prefix;
+	uint32_t n = 0;
+
+	node_checks_key(&prefix, node);
+	checks_begin(r->f, &w, &prefix);
+	while (!r->out->failed && checks_next(&w)) {
+		if (w.row.check.ServiceID.len == 0 || !span_eq_nocase(w.row.check.ServiceName, service))
+			continue;
+		near_note(near, r->out->len, node);
+		buf_putspan(r->out, w.row.packed);
+		n++;
+	}
+	checks_end(&w);
+	return n;
+}
+
+void
+health_read_checks(struct reading *r, const void *rec)
+{
+	const struct catalog_read *q = rec;
+	uint8_t last[FSM_NAME_BYTES_MAX];
+	size_t at = list_begin(r->out), last_len = SIZE_MAX;
+	struct instances w;
+	struct near near;
+	bool exists;
+	uint32_t n = 0;
+
+	near_begin(&near, r->f, q);
+	instances_begin(r->f, &w, q->Name);
+	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
+		struct span node = w.node.Node;
+
+		if (last_len == node.len && span_eq(node, span_of(last, last_len)))
+			continue;		/* another instance on the same node */
+		last_len = node.len <= sizeof(last) ? node.len : 0;
+		memcpy(last, node.p, last_len);
+		if (meta_matches(&q->NodeMeta, &w.node.Meta))
+			n += put_service_checks(r, &near, node, q->Name);
+	}
+	instances_end(&w);
+	near_end(&near, r->out);
+	list_end(r->out, at, n);
+	r->ans->index = catalog_service_index(r->f, q->Name, true, &exists);
+}
+
+/* Appends the checks of an instance: those of its node and its own.  How many; *passing: all of them pass. */
+static uint32_t
+walk_instance_checks(struct reading *r, struct span node, struct span service_id, bool *passing)
+{
+	struct check_walk w;
+	struct tkey prefix;
+	uint32_t n = 0;
+
+	*passing = true;
+	node_checks_key(&prefix, node);
+	checks_begin(r->f, &w, &prefix);
+	while (!r->out->failed && checks_next(&w)) {
+		if (w.row.check.ServiceID.len > 0 && !span_eq_nocase(w.row.check.ServiceID, service_id))
+			continue;
+		buf_putspan(r->out, w.row.packed);
+		*passing = *passing && span_eqs(w.row.check.Status, "passing");
+		n++;
+	}
+	checks_end(&w);
+	return n;
+}
+
+static void
+put_instance_checks(struct reading *r, struct node_checks *kept, struct span node, struct span service_id, bool *passing)
+{
+	size_t at = list_begin(r->out);
+
+	list_end(r->out, at, node_checks_of(kept, node) ? node_checks_put(kept, service_id, r->out, passing) :
+	    walk_instance_checks(r, node, service_id, passing));
+}
+
+void
+health_read_service(struct reading *r, const void *rec)
+{
+	const struct catalog_read *q = rec;
+	size_t at = list_begin(r->out);
+	struct node_checks kept;
+	struct instances w;
+	struct near near;
+	bool exists, passing;
+	uint32_t n = 0;
+
+	near_begin(&near, r->f, q);
+	node_checks_begin(r->f, &kept);
+	instances_begin(r->f, &w, q->Name);
+	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
+		size_t before = r->out->len;
+
+		if (!tags_match(&q->Tags, &w.service.Tags) || !meta_matches(&q->NodeMeta, &w.node.Meta))
+			continue;
+		mpw_array(r->out, 3);		/* health_entry */
+		schema_pack(&node_schema, &w.node, r->out);
+		schema_pack(&service_schema, &w.service, r->out);
+		put_instance_checks(r, &kept, w.node.Node, w.service.ID, &passing);
+		if (q->Passing && !passing && !r->out->failed) {
+			r->out->len = before;
+			continue;
+		}
+		near_note(&near, before, w.node.Node);
+		n++;
+	}
+	instances_end(&w);
+	node_checks_end(&kept);
+	near_end(&near, r->out);
+	list_end(r->out, at, n);
+	r->ans->index = catalog_service_index(r->f, q->Name, true, &exists);
+}
+
+/* Does the check's node match?  The node last looked at is remembered: checks come node by node. */
+struct node_memory {
+	struct arena arena;
+	struct node node;
+	bool known;
+};
+
+static bool
+node_matches(struct fsm *f, struct node_memory *m, const struct span_map *want, struct span name)
+{
+	if (want->n == 0)
+		return true;
+	if (!m->known || !span_eq(m->node.Node, name)) {
+		arena_reset(&m->arena);
+		m->known = catalog_node(f, name, &m->arena, &m->node);
+	}
+	return m->known && meta_matches(want, &m->node.Meta);
+}
+
+void
+health_read_state(struct reading *r, const void *rec)
+{
+	const struct catalog_read *q = rec;
+	struct node_memory memory = { .arena = ARENA_INIT(FSM_RECORD_MEMORY) };
+	size_t at = list_begin(r->out);
+	bool any = span_eqs(q->Name, "any");
+	struct check_walk w;
+	struct tkey prefix;
+	struct near near;
+	uint32_t n = 0;
+
+	near_begin(&near, r->f, q);
+	tkey_begin(&prefix, TBL_CHECK);
+	checks_begin(r->f, &w, &prefix);
+	while (!r->out->failed && checks_next(&w)) {
+		if (!any && !span_eq(w.row.check.Status, q->Name))
+			continue;
+		if (!node_matches(r->f, &memory, &q->NodeMeta, w.row.check.Node))
+			continue;
+		near_note(&near, r->out->len, w.row.check.Node);
+		buf_putspan(r->out, w.row.packed);
+		n++;
+	}
+	checks_end(&w);
+	near_end(&near, r->out);
+	arena_done(&memory.arena);
+	list_end(r->out, at, n);
+	r->ans->index = fsm_index_of(r->f, FX_CHECKS);
+	if (q->NodeMeta.n > 0 && fsm_index_of(r->f, FX_NODES) > r->ans->index)
+		r->ans->index = fsm_index_of(r->f, FX_NODES);
+}
+
+/* -- for the leader's reconciliation with gossip -- */
+
+bool
+fsm_has_node(struct fsm *f, struct span node)
+{
+	struct tkey k;
+
+	catalog_node_key(&k, node);
+	return tbl_has(f, &k);
+}
+
+/* Of the node's serfHealth check, in the arena; "" when it has none. */
+static struct span
+serf_status_of(struct fsm *f, struct span node, struct arena *a)
+{
+	struct arena one = ARENA_INIT(FSM_RECORD_MEMORY);
+	struct span status = span_str("");
+	struct check c;
+
+	if (catalog_check(f, node, span_str("serfHealth"), &one, &c)) {
+		status = arena_copy(a, c.Status);
+		if (status.p == NULL)
+			f->failed = ENOMEM;
+	}
+	arena_done(&one);
+	return status;
+}
+
+bool
+fsm_node_health(struct fsm *f, struct span node, struct arena *a, struct node *out, struct span *serf_status)
+{
+	*serf_status = span_str("");
+	if (!catalog_node(f, node, a, out))
+		return false;
+	*serf_status = serf_status_of(f, node, a);
+	return true;
+}
+
+void
+fsm_each_serf_node(struct fsm *f, void (*fn)(void *ctx, struct span node, struct span id, struct span status),
+    void *ctx)
+{
+	struct arena a = ARENA_INIT(2 * FSM_RECORD_MEMORY);
+	struct tbl_scan s;
+	struct tkey prefix;
+	struct span key, val;
+
+	tkey_begin(&prefix, TBL_NODE);
+	tbl_scan_begin(f, &s, &prefix);
+	while (tbl_next(&s, &key, &val)) {
+		struct node n;
+		struct check c;
+
+		arena_reset(&a);
+		if (!tbl_decode(f, &node_schema, val, &a, &n))
+			break;
+		if (catalog_check(f, n.Node, span_str("serfHealth"), &a, &c))
+			fn(ctx, n.Node, n.ID, c.Status);
+	}
+	tbl_scan_end(&s);
+	arena_done(&a);
+}

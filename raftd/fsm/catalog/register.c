@@ -1,0 +1,433 @@
+/*
+ * Catalog registration: a node, a service on it, checks of either.  Everything that can be refused is refused before
+ * the first record changes, so an entry applies whole or not at all.  Source: http-api, section 5.
+ */
+#include <errno.h>
+
+#include "raftd/fsm/catalog/catalog_key.h"
+#include "raftd/fsm/fsm_int.h"
+
+#define SERF_CHECK "serfHealth"
+#define ADOPTED_MAX FSM_RECORD_MEMORY	/* that one registration's checks take from their services */
+
+/* -- before the log: what needs no state -- */
+
+static bool
+is_hex(uint8_t c)
+{
+	c = ascii_lower(c);
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+}
+
+/* NULL when it is a UUID, else why not. */
+static const char *
+uuid_fault(struct span s)
+{
+	if (s.len != 36)
+		return "uuid string is wrong length";
+	for (size_t i = 0; i < 36; i++) {
+		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+
+		if (dash != (s.p[i] == '-') || (!dash && !is_hex(s.p[i])))
+			return "uuid is improperly formatted";
+	}
+	return NULL;
+}
+
+static enum tv_err
+prepare_service(struct prepare *p, struct service *s)
+{
+	if (s->ID.len == 0)
+		s->ID = s->Service;
+	if (s->Service.len == 0)
+		return prepare_fail(p, "Must provide service name with ID");
+	if (span_eqs(s->Address, "0.0.0.0") || span_eqs(s->Address, "::") || span_eqs(s->Address, "[::]"))
+		return prepare_fail(p, "Invalid service address");
+	if (s->ID.len > FSM_NAME_BYTES_MAX || s->Service.len > FSM_NAME_BYTES_MAX)
+		return prepare_fail(p, "Service name or ID is longer than %d bytes", FSM_NAME_BYTES_MAX);
+	if (s->Weights.Passing == 0 && s->Weights.Warning == 0)
+		s->Weights = (struct weights){ 1, 1 };
+	return TV_OK;
+}
+
+static enum tv_err
+prepare_check(struct prepare *p, const struct catalog_register *q, struct check *c)
+{
+	if (c->CheckID.len == 0)
+		c->CheckID = c->Name;
+	if (c->Node.len == 0)
+		c->Node = q->Node;
+	if (c->Status.len == 0)
+		c->Status = span_str("critical");
+	if (c->Type.len == 0 && c->Definition.HTTP.len > 0)
+		c->Type = span_str("http");
+	else if (c->Type.len == 0 && c->Definition.TCP.len > 0)
+		c->Type = span_str("tcp");
+	if (c->CheckID.len > FSM_NAME_BYTES_MAX || c->ServiceID.len > FSM_NAME_BYTES_MAX)
+		return prepare_fail(p, "Check ID is longer than %d bytes", FSM_NAME_BYTES_MAX);
+	return TV_OK;
+}
+
+enum tv_err
+register_prepare(struct prepare *p, void *rec)
+{
+	struct catalog_register *q = rec;
+	struct check *checks = q->Checks.v;
+	enum tv_err err = TV_OK;
+	const char *fault;
+
+	if (q->Node.len == 0 && q->ID.len == 0)
+		return prepare_fail(p, "Must provide node");
+	if (q->ID.len > 0 && (fault = uuid_fault(q->ID)) != NULL)
+		return prepare_fail(p, "Bad node ID: %s", fault);
+	if (q->Address.len == 0 && !q->SkipNodeUpdate)
+		return prepare_fail(p, "Must provide address if SkipNodeUpdate is not set");
+	if (q->Node.len > FSM_NAME_BYTES_MAX)
+		return prepare_fail(p, "Node name is longer than %d bytes", FSM_NAME_BYTES_MAX);
+	if (q->has_service)
+		err = prepare_service(p, &q->Service);
+	if (err == TV_OK && q->has_check)
+		err = prepare_check(p, q, &q->Check);
+	for (uint32_t i = 0; i < q->Checks.n && err == TV_OK; i++)
+		err = prepare_check(p, q, &checks[i]);
+	q->Now = p->now;
+	return err;
+}
+
+/* -- applying -- */
+
+struct registration {
+	struct apply *p;
+	struct fsm *f;
+	struct catalog_register *q;
+	struct node before;		/* the record that q's node continues */
+	bool known;
+	bool node_changes;
+	bool renamed;			/* before goes under its old name first */
+	size_t adopted;			/* bytes of the services of its checks, each time that one is named */
+	bool touched;			/* a check of the node changed, which all its services show */
+};
+
+static bool
+map_eq(const struct span_map *a, const struct span_map *b)
+{
+	return a->n == b->n && meta_matches(a, b);
+}
+
+/* Same packed form, but for the indexes: the caller has made them equal. */
+static bool
+rec_eq(struct fsm *f, const struct schema *s, const void *a, const void *b)
+{
+	struct buf other = BUF_INIT(FSM_ANSWER_BYTES_MAX);
+	bool same;
+
+	buf_reset(&f->pack);
+	schema_pack(s, a, &f->pack);
+	schema_pack(s, b, &other);
+	if (f->pack.failed || other.failed)
+		f->failed = ENOMEM;		/* ours alone: the others know whether anything changes */
+	same = span_eq(buf_span(&f->pack), buf_span(&other));
+	buf_done(&other);
+	return same;
+}
+
+/* May the name be taken from its present holder?  Not while that one's serfHealth is not critical. */
+static bool
+name_is_free(struct registration *g, bool new_id)
+{
+	struct fsm *f = g->f;
+	struct node holder;
+	struct check serf;
+	const struct catalog_register *q = g->q;
+
+	if (!catalog_node(f, q->Node, &f->work, &holder) || span_eq_nocase(holder.ID, q->ID))
+		return true;
+	if (holder.ID.len == 0 && new_id)
+		return true;			/* a node without an ID gets one */
+	if (!catalog_check(f, holder.Node, span_str(SERF_CHECK), &f->work, &serf) || span_eqs(serf.Status, "critical"))
+		return true;
+	if (new_id)
+		apply_fail(g->p, TV_ECONFLICT,
+		    "failed inserting node: Error while renaming Node ID: \"%.*s\": Node name %.*s is "
+		    "reserved by node %.*s with name %.*s (%.*s)", (int)q->ID.len, (const char *)q->ID.p,
+		    (int)q->Node.len, (const char *)q->Node.p, (int)holder.ID.len, (const char *)holder.ID.p,
+		    (int)holder.Node.len, (const char *)holder.Node.p, (int)holder.Address.len,
+		    (const char *)holder.Address.p);
+	else
+		apply_fail(g->p, TV_ECONFLICT,
+		    "failed inserting node: Error while renaming Node ID: \"%.*s\" (%.*s): Node name "
+		    "%.*s is reserved by node %.*s with name %.*s (%.*s)", (int)q->ID.len, (const char *)q->ID.p,
+		    (int)q->Address.len, (const char *)q->Address.p, (int)q->Node.len, (const char *)q->Node.p,
+		    (int)holder.ID.len, (const char *)holder.ID.p, (int)holder.Node.len, (const char *)holder.Node.p,
+		    (int)holder.Address.len, (const char *)holder.Address.p);
+	return false;
+}
+
+/* Finds the record that this node continues, and whether it has to change. */
+static bool
+resolve_node(struct registration *g)
+{
+	struct fsm *f = g->f;
+	struct catalog_register *q = g->q;
+	struct node by_id;
+	bool id_known = q->ID.len > 0 && catalog_node_by_id(f, q->ID, &f->work, &by_id);
+
+	if (q->Node.len == 0) {
+		if (!id_known) {
+			apply_fail(g->p, TV_EINVAL, "Must provide node");
+			return false;
+		}
+		q->Node = by_id.Node;
+	}
+	g->known = catalog_node(f, q->Node, &f->work, &g->before);
+	g->node_changes = !g->known || (!q->SkipNodeUpdate && !(span_eq(g->before.ID, q->ID) &&
+	    span_eq(g->before.Node, q->Node) && span_eq(g->before.Address, q->Address) &&
+	    map_eq(&g->before.TaggedAddresses, &q->TaggedAddresses) && map_eq(&g->before.Meta, &q->NodeMeta)));
+	if (!g->node_changes || q->ID.len == 0)
+		return true;
+	if (!id_known)
+		return name_is_free(g, true);
+	if (!span_eq_nocase(by_id.Node, q->Node)) {
+		if (!name_is_free(g, false))
+			return false;
+		g->renamed = true;
+	}
+	g->before = by_id;
+	g->known = true;
+	return true;
+}
+
+/* Bytes of a service that comes with its checks. */
+static size_t
+given_bytes(const struct service *s)
+{
+	size_t n = s->Service.len;
+
+	for (uint32_t i = 0; i < s->Tags.n; i++)
+		n += s->Tags.v[i].len + sizeof(struct span);
+	return n;
+}
+
+/* Each check takes over name and tags of its service: a small entry must not become a huge change. */
+static bool
+adoption_allowed(struct registration *g, const struct check *c, bool *there)
+{
+	const struct catalog_register *q = g->q;
+	struct arena one = ARENA_INIT(FSM_RECORD_MEMORY);
+	struct service s;
+
+	*there = true;
+	if (q->has_service && span_eq_nocase(q->Service.ID, c->ServiceID))
+		g->adopted += given_bytes(&q->Service);
+	else
+		*there = !g->renamed && catalog_service(g->f, q->Node, c->ServiceID, &one, &s);
+	g->adopted += one.used;
+	arena_done(&one);
+	return g->adopted <= ADOPTED_MAX;
+}
+
+/* Is every check's service there, or about to be? */
+static bool
+check_allowed(struct registration *g, const struct check *c)
+{
+	const struct catalog_register *q = g->q;
+	bool there;
+
+	if (c->Node.len > 0 && !span_eq_nocase(c->Node, q->Node)) {
+		apply_fail(g->p, TV_EINVAL, "check node \"%.*s\" does not match node \"%.*s\"", (int)c->Node.len,
+		    (const char *)c->Node.p, (int)q->Node.len, (const char *)q->Node.p);
+		return false;
+	}
+	if (c->ServiceID.len == 0)
+		return true;
+	if (!adoption_allowed(g, c, &there)) {
+		apply_fail(g->p, TV_ELIMIT, "too many checks of too large services in one registration");
+		return false;
+	}
+	if (there)
+		return true;
+	apply_fail(g->p, TV_EINVAL, "failed inserting check: Missing service registration on node \"%.*s\"",
+	    (int)q->Node.len, (const char *)q->Node.p);
+	return false;
+}
+
+/* Lengths that fsm_prepare() saw to; an entry of another origin must not pass either. */
+static bool
+names_fit(const struct catalog_register *q)
+{
+	const struct check *checks = q->Checks.v;
+	bool fit = q->Node.len <= FSM_NAME_BYTES_MAX && q->ID.len <= FSM_NAME_BYTES_MAX;
+
+	if (q->has_service)
+		fit = fit && q->Service.ID.len <= FSM_NAME_BYTES_MAX && q->Service.Service.len <= FSM_NAME_BYTES_MAX;
+	if (q->has_check)
+		fit = fit && q->Check.CheckID.len <= FSM_NAME_BYTES_MAX && q->Check.ServiceID.len <= FSM_NAME_BYTES_MAX;
+	for (uint32_t i = 0; i < q->Checks.n; i++)
+		fit = fit && checks[i].CheckID.len <= FSM_NAME_BYTES_MAX &&
+		    checks[i].ServiceID.len <= FSM_NAME_BYTES_MAX;
+	return fit;
+}
+
+static bool
+all_allowed(struct registration *g)
+{
+	const struct catalog_register *q = g->q;
+	const struct check *checks = q->Checks.v;
+
+	if (!names_fit(q)) {
+		apply_fail(g->p, TV_ELIMIT, "a name is longer than %d bytes", FSM_NAME_BYTES_MAX);
+		return false;
+	}
+	if (!resolve_node(g))
+		return false;
+	if (q->has_service && q->Service.Service.len == 0) {
+		apply_fail(g->p, TV_EINVAL, "Must provide service name with ID");
+		return false;
+	}
+	if (q->has_check && !check_allowed(g, &q->Check))
+		return false;
+	for (uint32_t i = 0; i < q->Checks.n; i++)
+		if (!check_allowed(g, &checks[i]))
+			return false;
+	return true;
+}
+
+static void
+store_node(struct registration *g)
+{
+	struct fsm *f = g->f;
+	const struct catalog_register *q = g->q;
+	struct node there, n = { .ID = q->ID, .Node = q->Node, .Address = q->Address,
+	    .TaggedAddresses = q->TaggedAddresses, .Meta = q->NodeMeta,
+	    .CreateIndex = g->known ? g->before.CreateIndex : f->at, .ModifyIndex = f->at };
+	struct tkey k;
+
+	if (!g->node_changes)
+		return;
+	n.Datacenter = span_str(f->datacenter);
+	if (g->renamed)
+		catalog_remove_node(f, &g->before, q->Now);
+	if (catalog_node(f, q->Node, &f->work, &there)) {
+		if (there.ID.len > 0 && !span_eq_nocase(there.ID, q->ID)) {
+			catalog_node_id_key(&k, there.ID);
+			(void)tbl_del(f, &k);	/* the name has a new owner */
+		}
+	} else {
+		fsm_count(f, FT_NODES, 1);
+	}
+	catalog_node_key(&k, q->Node);
+	tbl_put_rec(f, &k, &node_schema, &n);
+	if (q->ID.len > 0) {
+		catalog_node_id_key(&k, q->ID);
+		tbl_put(f, &k, q->Node);
+	}
+	fsm_touch(f, FX_NODES);
+	catalog_node_services_touch(f, q->Node);
+}
+
+static void
+store_service(struct registration *g)
+{
+	struct fsm *f = g->f;
+	struct service old, s = g->q->Service;
+	struct span node = g->q->Node;
+	bool there = catalog_service(f, node, s.ID, &f->work, &old);
+	bool moved = there && !span_eq_nocase(old.Service, s.Service);
+	struct tkey k;
+
+	if (there) {
+		s.CreateIndex = old.CreateIndex;
+		s.ModifyIndex = old.ModifyIndex;
+		if (rec_eq(f, &service_schema, &s, &old))
+			return;
+	} else {
+		s.CreateIndex = f->at;
+		fsm_count(f, FT_SERVICES, 1);
+	}
+	s.ModifyIndex = f->at;
+	if (moved) {
+		catalog_instance_key(&k, old.Service, node, old.ID);
+		(void)tbl_del(f, &k);		/* it is there */
+		catalog_service_touch(f, old.Service, -1);
+	}
+	catalog_service_key(&k, node, s.ID);
+	tbl_put_rec(f, &k, &service_schema, &s);
+	catalog_instance_key(&k, s.Service, node, s.ID);
+	tbl_put(f, &k, SPAN_NONE);
+	fsm_touch(f, FX_SERVICES);
+	catalog_service_touch(f, s.Service, !there || moved ? 1 : 0);
+}
+
+/* The check's service lends it its name and tags, which are in the arena then. */
+static void
+adopt_service(struct registration *g, struct check *c, struct arena *a)
+{
+	struct service s;
+
+	c->ServiceName = SPAN_NONE;
+	c->ServiceTags = (struct span_list){ 0 };
+	if (c->ServiceID.len > 0 && catalog_service(g->f, g->q->Node, c->ServiceID, a, &s)) {
+		c->ServiceName = s.Service;
+		c->ServiceTags = s.Tags;
+	}
+}
+
+static void
+store_check(struct registration *g, const struct check *given)
+{
+	struct fsm *f = g->f;
+	struct arena one = ARENA_INIT(2 * FSM_RECORD_MEMORY);	/* the service, and the check as it was */
+	struct check old, c = *given;
+	bool there, same = false;
+	struct tkey k;
+
+	c.Node = g->q->Node;
+	if (c.Status.len == 0)
+		c.Status = span_str("critical");
+	adopt_service(g, &c, &one);
+	there = catalog_check(f, c.Node, c.CheckID, &one, &old);
+	c.CreateIndex = there ? old.CreateIndex : f->at;
+	if (there) {
+		c.ModifyIndex = old.ModifyIndex;
+		same = rec_eq(f, &check_schema, &c, &old);
+	}
+	if (!same) {
+		c.ModifyIndex = f->at;
+		catalog_check_key(&k, c.Node, c.CheckID);
+		tbl_put_rec(f, &k, &check_schema, &c);
+		fsm_count(f, FT_CHECKS, there ? 0 : 1);
+		fsm_touch(f, FX_CHECKS);
+		if (c.ServiceID.len > 0)
+			catalog_service_touch(f, c.ServiceName, 0);
+		else
+			g->touched = true;
+		if (there && old.ServiceID.len > 0 && !span_eq_nocase(old.ServiceName, c.ServiceName))
+			catalog_service_touch(f, old.ServiceName, 0);
+	}
+	if (span_eqs(c.Status, "critical"))
+		session_check_bad(f, c.Node, c.CheckID, g->q->Now);
+	arena_done(&one);
+}
+
+void
+register_apply(struct apply *p, const void *rec)
+{
+	struct catalog_register q = *(const struct catalog_register *)rec;
+	struct registration g = { .p = p, .f = p->f, .q = &q };
+	const struct check *checks = q.Checks.v;
+
+	if (!all_allowed(&g))
+		return;
+	store_node(&g);
+	if (!g.node_changes && g.known)
+		q.Node = g.before.Node;		/* the spelling in use */
+	if (q.has_service)
+		store_service(&g);
+	if (q.has_check)
+		store_check(&g, &q.Check);
+	for (uint32_t i = 0; i < q.Checks.n; i++)
+		store_check(&g, &checks[i]);
+	if (g.touched)			/* once for all of them */
+		catalog_node_services_touch(p->f, q.Node);
+	apply_bool(p, true);
+}

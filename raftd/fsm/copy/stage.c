@@ -1,0 +1,269 @@
+/*
+ * A restore on its way through the log: BEGIN says how long the archive is and what its checksum is, CHUNKs bring it in
+ * order, COMMIT takes it (stage_load.c, unless nothing is staged), ABORT removes it, some chunks per entry.
+ *
+ *	'W' 00             u8 1 | u8 aborting | id, 36 bytes | u64 bytes | u64 received | 32 bytes BLAKE2b
+ *	'W' 01 u64 offset  the bytes from there on
+ *	'W' 02             u8 1 | id, 36 bytes | u64 log index: the newest restore that took effect
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/record/mpack.h"
+#include "raftd/fsm/fsm_int.h"
+
+#define STAGE_VERSION 1
+#define ID_BYTES 36
+#define ABORT_CHUNKS 64			/* that one ABORT removes */
+#define OP_BYTE(code_) ((uint8_t)(code_))	/* a code below 128 is one byte of msgpack */
+
+enum stage_part { PART_HEAD, PART_CHUNK, PART_LAST };
+
+static void
+part_key(struct tkey *k, enum stage_part part)
+{
+	uint8_t byte = (uint8_t)part;
+
+	tkey_begin(k, TBL_STAGE);
+	tkey_raw(k, span_of(&byte, 1));
+}
+
+void
+stage_last_key(struct tkey *k)
+{
+	part_key(k, PART_LAST);
+}
+
+static void
+chunk_key(struct tkey *k, uint64_t offset)
+{
+	part_key(k, PART_CHUNK);
+	tkey_u64(k, offset);
+}
+
+static bool
+head_read(struct span val, struct fsm_stage *s)
+{
+	struct rd r = rd_span_over(val);
+	uint8_t version = rd_u8(&r);
+	struct span id, sum;
+
+	s->aborting = rd_u8(&r) != 0;
+	id = rd_bytes(&r, ID_BYTES);
+	s->bytes = rd_u64be(&r);
+	s->received = rd_u64be(&r);
+	sum = rd_bytes(&r, sizeof(s->checksum));
+	if (rd_end(&r) != TV_OK || version != STAGE_VERSION || !span_copy(id, s->id, sizeof(s->id)))
+		return false;
+	memcpy(s->checksum, sum.p, sizeof(s->checksum));
+	return true;
+}
+
+bool
+fsm_staged(struct fsm *f, struct fsm_stage *out)
+{
+	struct tkey k;
+	struct span val;
+
+	part_key(&k, PART_HEAD);
+	if (!tbl_peek(f, &k, &val))
+		return false;
+	if (!head_read(val, out))
+		f->failed = DB_VERIFY_BAD;
+	return f->failed == 0;
+}
+
+bool
+fsm_stage_changed(struct fsm *f)
+{
+	bool changed = f->stage_changed;
+
+	f->stage_changed = false;
+	return changed;
+}
+
+static void
+head_write(struct fsm *f, const struct fsm_stage *s)
+{
+	struct tkey k;
+	struct buf *b = &f->pack;
+
+	f->stage_changed = true;
+	buf_reset(b);
+	buf_u8(b, STAGE_VERSION);
+	buf_u8(b, s->aborting);
+	buf_put(b, s->id, ID_BYTES);
+	buf_u64be(b, s->bytes);
+	buf_u64be(b, s->received);
+	buf_put(b, s->checksum, sizeof(s->checksum));
+	part_key(&k, PART_HEAD);
+	if (b->failed)
+		f->failed = ENOMEM;
+	else
+		tbl_put(f, &k, buf_span(b));
+}
+
+bool
+fsm_last_restore(struct fsm *f, char id[37], uint64_t *index)
+{
+	struct tkey k;
+	struct span val;
+	struct rd r;
+
+	stage_last_key(&k);
+	if (!tbl_peek(f, &k, &val))
+		return false;
+	r = rd_span_over(val);
+	if (rd_u8(&r) != STAGE_VERSION || !span_copy(rd_bytes(&r, ID_BYTES), id, 37))
+		rd_fail(&r, TV_EFORMAT);
+	*index = rd_u64be(&r);
+	return rd_end(&r) == TV_OK;
+}
+
+/* -- entries -- */
+
+void
+stage_begin_apply(struct apply *p, const void *rec)
+{
+	const struct restore_step *q = rec;
+	struct fsm_stage s = { .bytes = q->Bytes };
+
+	if (q->ID.len != ID_BYTES || !span_copy(q->ID, s.id, sizeof(s.id)) || q->Bytes == 0 ||
+	    q->Checksum.len != sizeof(s.checksum)) {
+		apply_fail(p, TV_EINVAL, "malformed restore");
+	} else if (fsm_staged(p->f, &(struct fsm_stage){ 0 })) {
+		apply_fail(p, TV_ECONFLICT, "another restore is under way");
+	} else {
+		memcpy(s.checksum, q->Checksum.p, sizeof(s.checksum));
+		head_write(p->f, &s);
+		apply_bool(p, true);
+	}
+}
+
+void
+stage_chunk_apply(struct apply *p, const void *rec)
+{
+	const struct restore_step *q = rec;
+	struct fsm_stage s;
+	struct tkey k;
+
+	if (!fsm_staged(p->f, &s) || !span_eqs(q->ID, s.id) || s.aborting) {
+		apply_fail(p, TV_ECONFLICT, "no such restore is under way");
+	} else if (q->Data.len == 0 || q->Data.len > STAGE_CHUNK_BYTES_MAX || q->Offset > s.received) {
+		apply_fail(p, TV_EINVAL, "malformed restore");
+	} else if (q->Offset < s.received) {
+		apply_bool(p, true);		/* sent again because its outcome was not known */
+	} else if (q->Data.len > s.bytes - s.received) {
+		apply_fail(p, TV_EINVAL, "a restore is longer than it said");
+	} else {
+		chunk_key(&k, s.received);
+		tbl_put(p->f, &k, q->Data);
+		s.received += q->Data.len;
+		head_write(p->f, &s);
+		apply_bool(p, true);
+	}
+}
+
+/* Only when nothing of this id can be taken: else the entry never comes here. */
+void
+stage_commit_apply(struct apply *p, const void *rec)
+{
+	(void)rec;
+	apply_fail(p, TV_ECONFLICT, "the restore was given up before it was complete");
+}
+
+void
+stage_abort_apply(struct apply *p, const void *rec)
+{
+	const struct restore_step *q = rec;
+	struct fsm *f = p->f;
+	struct span keys[ABORT_CHUNKS];
+	struct fsm_stage s;
+	struct tkey prefix, k;
+	uint32_t n;
+
+	if (!fsm_staged(f, &s) || !span_eqs(q->ID, s.id)) {
+		apply_bool(p, true);
+		return;
+	}
+	part_key(&prefix, PART_CHUNK);
+	n = tbl_keys(f, &prefix, &f->work, keys, ABORT_CHUNKS);
+	for (uint32_t i = 0; i < n; i++) {
+		tbl_key_of(&k, keys[i]);
+		(void)tbl_del(f, &k);		/* it is there */
+	}
+	if (n == ABORT_CHUNKS) {
+		s.aborting = true;
+		head_write(f, &s);
+	} else {
+		part_key(&k, PART_HEAD);
+		(void)tbl_del(f, &k);
+		f->stage_changed = true;
+	}
+	apply_bool(p, n < ABORT_CHUNKS);
+}
+
+bool
+fsm_is_restore(const struct raft_entry *e, char id[37])
+{
+	struct rd r = rd_over(e->payload, e->size);
+	struct restore_step rec = { .ID = SPAN_NONE };
+	struct arena none = ARENA_INIT(0);
+
+	/* Asked of every entry: two bytes tell nearly all. */
+	if (e->type != RAFT_ENTRY_OP || e->size < 2 || e->payload[0] != 0x92 ||
+	    e->payload[1] != OP_BYTE(OP_RESTORE_COMMIT))
+		return false;
+	rd_bytes(&r, 2);
+	return schema_unpack(&restore_step_schema, &r, &none, &rec) == TV_OK && rec.ID.len == ID_BYTES &&
+	    span_copy(rec.ID, id, 37);
+}
+
+/* -- for loading -- */
+
+static int
+get_copy(struct fsm *f, const struct tkey *k, struct buf *out)
+{
+	DBT key = { .data = (void *)(uintptr_t)k->b, .size = k->len }, data = { .flags = DB_DBT_USERMEM };
+	int ret;
+
+	buf_reset(out);
+	data.data = buf_room(out, STAGE_CHUNK_BYTES_MAX);
+	data.ulen = STAGE_CHUNK_BYTES_MAX;
+	if (data.data == NULL)
+		return ENOMEM;
+	ret = f->db->get(f->db, NULL, &key, &data, 0);
+	if (ret == 0)
+		out->len = data.size;
+	return ret;
+}
+
+bool
+stage_head(struct fsm *f, struct buf *scratch, struct fsm_stage *out)
+{
+	struct tkey k;
+
+	part_key(&k, PART_HEAD);
+	return f->failed == 0 && get_copy(f, &k, scratch) == 0 && head_read(buf_span(scratch), out);
+}
+
+enum tv_err
+stage_chunk(struct fsm *f, const char *id, uint64_t offset, struct buf *out)
+{
+	struct fsm_stage s = { .bytes = 0 };
+	struct tkey k;
+	enum tv_err err = TV_ENOENT;
+	int ret;
+
+	chunk_key(&k, offset);
+	pthread_mutex_lock(&f->lock);
+	if (f->failed != 0) {
+		err = TV_ESYS;
+	} else if (stage_head(f, out, &s) && strcmp(s.id, id) == 0 && !s.aborting && s.received == s.bytes) {
+		buf_reset(out);
+		ret = offset == s.bytes ? 0 : get_copy(f, &k, out);
+		err = ret == DB_NOTFOUND ? TV_ECORRUPT : store_env_err(f->env, ret);
+	}
+	pthread_mutex_unlock(&f->lock);
+	return err;
+}

@@ -1,0 +1,447 @@
+/*
+ * Archives on their way into a state: looked through in a file before anything is staged, and loaded from the staging
+ * beside the present state.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "raftd/fsm/copy/archive.h"
+#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/copy/snapfile.h"
+
+#define RECORD_ARENA_MAX (256u << 20)
+
+/* -- the records of an archive -- */
+
+struct sieve {
+	struct archive_in *archive;
+	struct snap_in in;
+	struct buf last;		/* key before: they ascend */
+	struct arena arena;
+	uint64_t index, tally[FT_COUNT];
+	bool has_meta;
+	uint8_t newer;			/* version of the state, if we do not know it; said once all is known to be whole */
+	char why[192];
+};
+
+#define UPGRADE ": upgrade all servers to the version that saved it"
+
+static enum tv_err
+bad(struct sieve *s, const char *why)
+{
+	snprintf(s->why, sizeof(s->why), "failed to read snapshot file: %s", why);
+	return TV_EFORMAT;
+}
+
+/* Nothing is wrong with it. */
+static enum tv_err
+too_new(struct sieve *s, const char *what, unsigned version)
+{
+	snprintf(s->why, sizeof(s->why), "failed to read snapshot file: %s is of version %u, newer than this server knows"
+	    UPGRADE, what, version);
+	return TV_EFORMAT;
+}
+
+/* The first record. */
+static enum tv_err
+take_position(struct sieve *s, struct span val)
+{
+	enum tv_err err = s->has_meta ? TV_ECORRUPT : fsm_meta_position(val, &s->index);
+
+	if (err == TV_EINVAL)
+		s->newer = val.p[0];
+	else if (err != TV_OK)
+		return bad(s, "the first record of state.bin is malformed");
+	s->has_meta = true;
+	return TV_ENOENT;
+}
+
+/* What is not this cluster's to take stays out: the position, removed servers, other restores. */
+static enum tv_err
+take(void *ctx, struct span key, struct span val)
+{
+	struct sieve *s = ctx;
+	enum fsm_tally tally = FT_COUNT;
+	enum tv_err err;
+
+	if (span_cmp(key, buf_span(&s->last)) <= 0)
+		return bad(s, "the records of state.bin are not in order");
+	buf_reset(&s->last);
+	buf_putspan(&s->last, key);
+	if (s->last.failed)
+		return TV_ENOMEM;
+	if (key.p[0] == TBL_META)
+		return take_position(s, val);
+	if (key.p[0] == TBL_SERVER || key.p[0] == TBL_STAGE)
+		return TV_ENOENT;
+	arena_reset(&s->arena);
+	err = record_check(key, val, &s->arena, &tally);
+	if (err == TV_EFORMAT)
+		return bad(s, "a record of state.bin is malformed, or of a newer version" UPGRADE);
+	if (err != TV_OK)
+		return err;
+	if (tally != FT_COUNT)
+		s->tally[tally]++;
+	return TV_OK;
+}
+
+static enum tv_err
+sieve_open(struct sieve *s, archive_source *source, void *ctx, uint64_t state_max, char *errbuf, size_t cap)
+{
+	enum tv_err err;
+
+	memset(s, 0, sizeof(*s));
+	buf_init(&s->last, TKEY_BYTES_MAX);
+	s->arena = ARENA_INIT(RECORD_ARENA_MAX);
+	s->archive = archive_open(source, ctx, state_max, &err, errbuf, cap);
+	if (s->archive == NULL)
+		return err;
+	err = snap_in_open_with(&s->in, archive_state_read, s->archive, archive_state_bytes(s->archive));
+	if (err == TV_EINVAL)
+		return too_new(s, "its state.bin", s->in.version);
+	if (err == TV_EFORMAT && archive_why(s->archive)[0] == '\0')
+		return bad(s, "its state.bin is not of Triumvir's format; a snapshot of another program cannot be restored");
+	return err;
+}
+
+/* After the last record (err TV_EOF) or an error: what it was, with a sentence. */
+static enum tv_err
+sieve_end(struct sieve *s, enum tv_err err, char *errbuf, size_t cap)
+{
+	if (err == TV_EOF)
+		err = archive_finish(s->archive);
+	else if (err == TV_ECORRUPT)
+		err = bad(s, "state.bin is damaged");
+	if (err == TV_OK && s->newer > 0)
+		err = too_new(s, "the state in it", s->newer);
+	if (err == TV_OK && !s->has_meta)
+		err = bad(s, "state.bin does not say of which index it is");
+	if (err != TV_OK && cap > 0 && errbuf[0] == '\0')
+		snprintf(errbuf, cap, "%s", s->why[0] != '\0' ? s->why :
+		    s->archive != NULL && archive_why(s->archive)[0] != '\0' ? archive_why(s->archive) :
+		    err == TV_ESYS ? strerror(errno) : tv_strerror(err));
+	snap_in_close(&s->in);
+	archive_close(s->archive);
+	buf_done(&s->last);
+	arena_done(&s->arena);
+	return err;
+}
+
+/* -- an archive in a file -- */
+
+struct file_source {
+	FILE *file;
+	crypto_generichash_state sum;
+	uint64_t bytes;
+	_Atomic uint64_t *done;
+};
+
+static enum tv_err
+file_read(void *ctx, void *p, size_t n, size_t *got)
+{
+	struct file_source *s = ctx;
+
+	*got = fread(p, 1, n, s->file);
+	if (*got == 0 && ferror(s->file))
+		return TV_ESYS;
+	crypto_generichash_update(&s->sum, p, *got);
+	s->bytes += *got;
+	*s->done += *got;
+	return TV_OK;
+}
+
+enum tv_err
+fsm_archive_check(const char *path, uint64_t state_max, struct fsm_archive_facts *out, _Atomic uint64_t *done,
+    char *errbuf, size_t cap)
+{
+	struct file_source src = { .file = fopen(path, "re"), .done = done };
+	struct span key, val;
+	struct sieve s;
+	enum tv_err err;
+
+	errbuf[0] = '\0';
+	if (src.file == NULL) {
+		snprintf(errbuf, cap, "cannot read the uploaded archive: %s", strerror(errno));
+		return TV_ESYS;
+	}
+	crypto_generichash_init(&src.sum, NULL, 0, sizeof(out->checksum));
+	err = sieve_open(&s, file_read, &src, state_max, errbuf, cap);
+	while (err == TV_OK) {
+		err = snap_in_next(&s.in, &key, &val);
+		if (err != TV_OK)
+			break;
+		err = take(&s, key, val);
+		if (err == TV_ENOENT)
+			err = TV_OK;
+	}
+	out->state_bytes = s.archive == NULL ? 0 : archive_state_bytes(s.archive);
+	out->records = s.in.seen;
+	out->index = s.index;
+	err = sieve_end(&s, err, errbuf, cap);
+	(void)fclose(src.file);			/* it was only read */
+	out->bytes = src.bytes;
+	crypto_generichash_final(&src.sum, out->checksum, sizeof(out->checksum));
+	return err;
+}
+
+/* -- the staged archive -- */
+
+struct staged_source {
+	struct fsm *f;
+	const char *id;
+	struct buf chunk;
+	size_t used;			/* of the chunk */
+	uint64_t offset;		/* of the next one */
+	crypto_generichash_state sum;
+	_Atomic uint64_t *done;
+	enum tv_err err;		/* of the data base, not of the archive */
+};
+
+static enum tv_err
+staged_read(void *ctx, void *p, size_t n, size_t *got)
+{
+	struct staged_source *s = ctx;
+
+	if (s->used == s->chunk.len) {
+		s->used = 0;
+		s->err = stage_chunk(s->f, s->id, s->offset, &s->chunk);
+		if (s->err != TV_OK) {
+			errno = EIO;		/* for archive_why(); the data base has logged its own words */
+			return s->err;
+		}
+		s->offset += s->chunk.len;
+		crypto_generichash_update(&s->sum, s->chunk.data, s->chunk.len);
+		*s->done += s->chunk.len;
+	}
+	*got = s->chunk.len - s->used < n ? s->chunk.len - s->used : n;
+	memcpy(p, s->chunk.data + s->used, *got);
+	s->used += *got;
+	return TV_OK;
+}
+
+/* Is what was read what BEGIN announced?  s->err TV_ENOENT: nobody can tell, it was given up meanwhile. */
+static bool
+is_as_staged(struct staged_source *s)
+{
+	struct fsm_stage st = { .bytes = 0 };
+	uint8_t sum[sizeof(st.checksum)];
+	bool there;
+
+	while (s->err == TV_OK && s->chunk.len > 0) {
+		uint8_t rest[4096];
+		size_t got;
+
+		(void)staged_read(s, rest, sizeof(rest), &got);	/* the archive was given up before its end */
+	}
+	pthread_mutex_lock(&s->f->lock);
+	there = s->err == TV_OK && stage_head(s->f, &s->chunk, &st);
+	pthread_mutex_unlock(&s->f->lock);
+	crypto_generichash_final(&s->sum, sum, sizeof(sum));
+	if (s->err == TV_OK && (!there || strcmp(st.id, s->id) != 0 || st.aborting))
+		s->err = TV_ENOENT;
+	return s->err == TV_OK && memcmp(sum, st.checksum, sizeof(sum)) == 0;
+}
+
+static enum tv_err
+load_staged(struct staged_source *src, struct sieve *s, const char *dir, uint64_t state_max, char *errbuf, size_t cap)
+{
+	const struct restore_filter filter = { take, s };
+	enum tv_err err = sieve_open(s, staged_read, src, state_max, errbuf, cap);
+
+	if (err == TV_OK) {
+		err = restore_fill(src->f, dir, &s->in, &filter, errbuf, cap);
+		if (err == TV_OK)
+			err = TV_EOF;		/* the state's end was reached */
+	}
+	return sieve_end(s, err, errbuf, cap);
+}
+
+enum tv_err
+fsm_stage_load(struct fsm *f, const char *id, uint64_t state_max, _Atomic uint64_t *done, char *errbuf, size_t cap)
+{
+	struct staged_source src = { .f = f, .id = id, .done = done, .err = TV_OK };
+	struct sieve s;
+	char dir[4096];
+	enum tv_err err;
+
+	errbuf[0] = '\0';
+	restore_path(dir, sizeof(dir), f->dir, ".new");
+	fsm_stage_unload(f);
+	buf_init(&src.chunk, STAGE_CHUNK_BYTES_MAX);
+	crypto_generichash_init(&src.sum, NULL, 0, sizeof(((struct fsm_stage *)0)->checksum));
+	err = load_staged(&src, &s, dir, state_max, errbuf, cap);
+	if (src.err != TV_OK)
+		err = src.err;
+	else if ((err == TV_OK || err == TV_EFORMAT || err == TV_ELIMIT) && !is_as_staged(&src))
+		err = src.err != TV_OK ? src.err : TV_ECORRUPT;
+	if (err == TV_ECORRUPT)
+		snprintf(errbuf, cap, "the staged archive is not the one that was announced");
+	if (err == TV_OK) {
+		pthread_mutex_lock(&f->lock);
+		snprintf(f->loaded.id, sizeof(f->loaded.id), "%s", id);
+		f->loaded.index = s.index;
+		f->loaded.completed = 0;
+		memcpy(f->loaded.tally, s.tally, sizeof(f->loaded.tally));
+		pthread_mutex_unlock(&f->lock);
+	} else {
+		(void)restore_remove_dir(dir);	/* the next start removes it too */
+	}
+	buf_done(&src.chunk);
+	return err;
+}
+
+bool
+fsm_stage_loaded(struct fsm *f, const char *id)
+{
+	bool is;
+
+	pthread_mutex_lock(&f->lock);
+	is = strcmp(f->loaded.id, id) == 0;
+	pthread_mutex_unlock(&f->lock);
+	return is;
+}
+
+void
+fsm_stage_unload(struct fsm *f)
+{
+	char dir[4096];
+
+	pthread_mutex_lock(&f->lock);
+	f->loaded.id[0] = '\0';
+	pthread_mutex_unlock(&f->lock);
+	restore_path(dir, sizeof(dir), f->dir, ".new");
+	(void)restore_remove_dir(dir);		/* the next start removes it too */
+}
+
+/* -- taking it -- */
+
+static int
+put(DB *db, const struct tkey *k, struct span val)
+{
+	DBT key = { .data = (void *)(uintptr_t)k->b, .size = k->len };
+	DBT data = { .data = (void *)(uintptr_t)val.p, .size = (uint32_t)val.len };
+
+	return db->put(db, NULL, &key, &data, 0);
+}
+
+/* Removed servers stay removed. */
+static int
+put_servers(struct fsm *f, DB *db)
+{
+	struct tkey prefix, k;
+	struct tbl_scan scan;
+	struct span key, val;
+	int ret = 0;
+
+	tkey_begin(&prefix, TBL_SERVER);
+	tbl_scan_begin(f, &scan, &prefix);
+	while (ret == 0 && tbl_next(&scan, &key, &val)) {
+		tbl_key_of(&k, key);
+		ret = put(db, &k, val);
+	}
+	tbl_scan_end(&scan);
+	return ret != 0 ? ret : f->failed;
+}
+
+static int
+put_position(struct fsm *f, DB *db, const char *id, uint64_t index, uint64_t term)
+{
+	uint64_t at = index + f->restored[FR_BASE];
+	struct buf b = BUF_INIT(4096);
+	struct tkey k;
+	int ret;
+
+	if (at <= f->loaded.index)
+		at = f->loaded.index + 1;
+	fsm_meta_of_restore(&b, index, term, at, f->loaded.tally);
+	tkey_begin(&k, TBL_META);
+	tkey_raw(&k, span_str("state"));
+	ret = b.failed ? ENOMEM : put(db, &k, buf_span(&b));
+	buf_reset(&b);
+	buf_u8(&b, 1);
+	buf_puts(&b, id);
+	buf_u64be(&b, index);
+	stage_last_key(&k);
+	if (ret == 0)
+		ret = b.failed ? ENOMEM : put(db, &k, buf_span(&b));
+	buf_done(&b);
+	return ret;
+}
+
+/* The last records of DIR.new, and its mark. */
+static enum tv_err
+complete(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *errbuf, size_t cap)
+{
+	struct store_env env;
+	char dir[4096];
+	enum tv_err err;
+	DB *db = NULL;
+	int ret;
+
+	restore_path(dir, sizeof(dir), f->dir, ".new");
+	err = restore_env(f, &env, dir, errbuf, cap);
+	if (err != TV_OK)
+		return err;
+	ret = store_env_db(&env, STATE_FILE, false, &db);
+	if (ret == 0)
+		ret = put_position(f, db, id, index, term);
+	if (ret == 0)
+		ret = put_servers(f, db);
+	if (db != NULL && db->close(db, ret == 0 ? 0 : DB_NOSYNC) != 0 && ret == 0)
+		ret = EIO;
+	if (ret == 0)
+		ret = env.dbenv->txn_checkpoint(env.dbenv, 0, 0, DB_FORCE);
+	err = store_env_err(&env, ret);
+	store_env_close(&env);
+	return err == TV_OK ? restore_mark(dir) : err;
+}
+
+bool
+fsm_stage_completed(struct fsm *f, const char *id, uint64_t index)
+{
+	bool is;
+
+	pthread_mutex_lock(&f->lock);
+	is = strcmp(f->loaded.id, id) == 0 && f->loaded.completed == index;
+	pthread_mutex_unlock(&f->lock);
+	return is;
+}
+
+enum tv_err
+fsm_stage_complete(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *errbuf, size_t cap)
+{
+	enum tv_err err;
+
+	errbuf[0] = '\0';
+	if (!fsm_stage_loaded(f, id) || index != f->applied + 1)
+		return TV_EINVAL;
+	err = complete(f, id, index, term, errbuf, cap);
+	if (err == TV_OK)
+		err = fsm_restore_ready(f, errbuf, cap);
+	if (err == TV_ECORRUPT && f->failed != 0)
+		return err;
+	if (err == TV_OK) {
+		pthread_mutex_lock(&f->lock);
+		f->loaded.completed = index;
+		pthread_mutex_unlock(&f->lock);
+		return TV_OK;
+	}
+	if (errbuf[0] == '\0')
+		snprintf(errbuf, cap, "cannot complete the restored state: %s",
+		    err == TV_ESYS ? strerror(errno) : tv_strerror(err));
+	fsm_stage_unload(f);
+	return TV_ESYS;
+}
+
+enum tv_err
+fsm_stage_swap(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *errbuf, size_t cap)
+{
+	enum tv_err err = TV_OK;
+
+	if (!fsm_stage_completed(f, id, index))
+		err = fsm_stage_complete(f, id, index, term, errbuf, cap);
+	if (err == TV_OK && (replace_take(f, errbuf, cap) != TV_OK || f->applied != index))
+		err = TV_ECORRUPT;
+	return err;
+}

@@ -1,0 +1,476 @@
+/*
+ * Key/value rules.  Source: http-api, sections 1.7 and 2.
+ *
+ * A key is stored as the packed kv_entry that an answer shows, so a read copies bytes.
+ */
+#include "common/record/mpack.h"
+#include "raftd/fsm/fsm_int.h"
+
+#define TREE_KEY_WORK 256	/* that a key makes beside its bytes; all servers must count alike: never to be changed */
+#define TREE_WORK (1u << 30)	/* of an entry that deletes a tree: so much that it is applied alone */
+#define PART_WORK_MAX (1u << 20)
+
+static void
+kv_key(struct tkey *k, struct span key)
+{
+	tkey_begin(k, TBL_KV);
+	tkey_raw(k, key);
+}
+
+static void
+hold_key(struct tkey *k, struct span session, struct span key)
+{
+	tkey_begin(k, TBL_HOLD);
+	tkey_name(k, session);
+	tkey_raw(k, key);
+}
+
+static bool
+kv_find(struct fsm *f, struct span key, struct arena *a, struct kv_entry *out)
+{
+	struct tkey k;
+
+	kv_key(&k, key);
+	return tbl_get_rec(f, &k, &kv_entry_schema, a, out);
+}
+
+static bool
+kv_same(const struct kv_entry *a, const struct kv_entry *b)
+{
+	return a->LockIndex == b->LockIndex && a->Flags == b->Flags && span_eq(a->Value, b->Value) &&
+	    span_eq(a->Session, b->Session);
+}
+
+/* Who holds the key, kept beside it so that a session's end finds its keys. */
+static void
+hold_change(struct fsm *f, struct span key, struct span before, struct span after)
+{
+	struct tkey k;
+
+	if (span_eq(before, after))
+		return;
+	if (before.len > 0) {
+		hold_key(&k, before, key);
+		(void)tbl_del(f, &k);		/* it is there */
+	}
+	if (after.len > 0) {
+		hold_key(&k, after, key);
+		tbl_put(f, &k, SPAN_NONE);
+	}
+}
+
+/* Stores e, whose indexes are filled in here; old is NULL for a new key.  An identical entry changes nothing. */
+static void
+kv_store(struct fsm *f, struct kv_entry *e, const struct kv_entry *old)
+{
+	struct tkey k;
+
+	if (old != NULL && kv_same(e, old))
+		return;
+	e->CreateIndex = old == NULL ? f->at : old->CreateIndex;
+	e->ModifyIndex = f->at;
+	kv_key(&k, e->Key);
+	tbl_put_rec(f, &k, &kv_entry_schema, e);
+	hold_change(f, e->Key, old == NULL ? SPAN_NONE : old->Session, e->Session);
+	if (old == NULL)
+		fsm_count(f, FT_KV, 1);
+	fsm_touch(f, FX_KV);
+	watches_touch_key(f->watches, e->Key);
+}
+
+/* Removes a present key; tombstone: leave one for this key. */
+static void
+kv_remove(struct fsm *f, const struct kv_entry *old, bool tombstone, int64_t now)
+{
+	struct tkey k;
+
+	kv_key(&k, old->Key);
+	(void)tbl_del(f, &k);			/* it is there */
+	hold_change(f, old->Key, old->Session, SPAN_NONE);
+	if (tombstone)
+		tombstone_put(f, old->Key, now);
+	fsm_count(f, FT_KV, -1);
+	fsm_touch(f, FX_KV);
+	watches_touch_key(f->watches, old->Key);
+}
+
+/* -- writes -- */
+
+static void
+verb_set(struct apply *p, const struct kv_apply *q)
+{
+	struct kv_entry old, e = { .Key = q->Key, .Flags = q->Flags, .Value = q->Value };
+	bool there = kv_find(p->f, q->Key, &p->f->work, &old);
+
+	if (q->Verb == KV_CAS && q->ModifyIndex != (there ? old.ModifyIndex : 0)) {
+		apply_bool(p, false);
+		return;
+	}
+	if (there)
+		e.Session = old.Session;	/* a plain write keeps the holder; LockIndex starts over */
+	kv_store(p->f, &e, there ? &old : NULL);
+	apply_bool(p, true);
+}
+
+static void
+verb_lock(struct apply *p, const struct kv_apply *q)
+{
+	struct kv_entry old, e = { .Key = q->Key, .Flags = q->Flags, .Value = q->Value };
+	struct session session;
+	struct span why;
+	char id[37];
+	bool there;
+
+	if (q->Session.len == 0) {
+		apply_fail(p, TV_EINVAL, "raft apply failed: missing session");
+		return;
+	}
+	if (lock_delay_holds(p->f, q->Key, q->Now)) {
+		apply_bool(p, false);
+		return;
+	}
+	if (!session_id(q->Session, id, p->out, &why)) {
+		apply_fail(p, TV_EINVAL, "raft apply failed: %.*s", (int)why.len, (const char *)why.p);
+		return;
+	}
+	if (!session_find(p->f, id, &p->f->work, &session)) {
+		apply_fail(p, TV_ENOENT, "raft apply failed: invalid session \"%s\"", id);
+		return;
+	}
+	there = kv_find(p->f, q->Key, &p->f->work, &old);
+	e.Session = span_str(id);
+	e.LockIndex = there ? old.LockIndex : 0;
+	if (there && old.Session.len > 0 && !span_eq(old.Session, e.Session)) {
+		apply_bool(p, false);
+		return;
+	}
+	if (!there || old.Session.len == 0)
+		e.LockIndex++;
+	kv_store(p->f, &e, there ? &old : NULL);
+	apply_bool(p, true);
+}
+
+static void
+verb_unlock(struct apply *p, const struct kv_apply *q)
+{
+	struct kv_entry old, e = { .Key = q->Key, .Flags = q->Flags, .Value = q->Value };
+
+	if (q->Session.len == 0) {
+		apply_fail(p, TV_EINVAL, "raft apply failed: missing session");
+		return;
+	}
+	if (!kv_find(p->f, q->Key, &p->f->work, &old) || !span_eq_nocase(old.Session, q->Session)) {
+		apply_bool(p, false);
+		return;
+	}
+	e.LockIndex = old.LockIndex;
+	kv_store(p->f, &e, &old);
+	apply_bool(p, true);
+}
+
+static void
+verb_delete(struct apply *p, const struct kv_apply *q)
+{
+	struct kv_entry old;
+
+	if (kv_find(p->f, q->Key, &p->f->work, &old)) {
+		if (q->Verb == KV_DELETE_CAS && q->ModifyIndex != old.ModifyIndex) {
+			apply_bool(p, false);
+			return;
+		}
+		kv_remove(p->f, &old, true, q->Now);
+	}
+	apply_bool(p, true);
+}
+
+/* -- trees -- */
+
+/* Removes a stored key if it was not changed after `newest`.  Returns how much work that was, in bytes. */
+static uint64_t
+tree_remove(struct fsm *f, struct span stored, uint64_t newest, int64_t now, bool *any)
+{
+	struct arena one = ARENA_INIT(FSM_RECORD_MEMORY);
+	uint64_t work = TREE_KEY_WORK + stored.len;
+	struct kv_entry old;
+
+	if (kv_find(f, span_of(stored.p + 1, stored.len - 1), &one, &old)) {
+		work += old.Value.len;
+		if (old.ModifyIndex <= newest) {
+			kv_remove(f, &old, false, now);
+			*any = true;
+		}
+	}
+	arena_done(&one);
+	return work;
+}
+
+/*
+ * Removes the keys below a prefix, from *from on, until that is so much work; *from is where to go on.  True: none is left.
+ * In steps, so that memory stays bounded however many keys go.  One tombstone stands for all of them.
+ */
+static bool
+tree_delete(struct fsm *f, const struct kv_apply *q, uint64_t newest, uint64_t work_max, struct tkey *from)
+{
+	enum { STEP = 256 };
+	struct span keys[STEP];
+	struct tkey prefix;
+	uint64_t work = 0;
+	bool any = false;
+	uint32_t n, i;
+
+	kv_key(&prefix, q->Key);
+	do {
+		struct arena step = ARENA_INIT(STEP * (FSM_KV_KEY_BYTES_MAX + 64));
+
+		n = tbl_keys_from(f, &prefix, from, &step, keys, STEP);
+		for (i = 0; i < n && work < work_max && f->failed == 0; i++)
+			work += tree_remove(f, keys[i], newest, q->Now, &any);
+		if (i > 0)
+			tkey_after(from, keys[i - 1]);
+		arena_done(&step);
+	} while (n == STEP && work < work_max && f->failed == 0);
+	if (any && q->Key.len > 0)
+		tombstone_put(f, q->Key, q->Now);
+	return n < STEP && i == n;
+}
+
+static void
+verb_delete_tree(struct apply *p, const struct kv_apply *q)
+{
+	struct tkey from;
+
+	kv_key(&from, q->Key);
+	(void)tree_delete(p->f, q, UINT64_MAX, UINT64_MAX, &from);
+	apply_bool(p, true);
+}
+
+/*
+ * Some of a tree.  What a restore has put there since the first part is another tree; and what was written since is not to
+ * go, just as if all had gone with the first part.
+ */
+static void
+verb_delete_part(struct apply *p, const struct kv_apply *q)
+{
+	bool first = q->ModifyIndex == 0, done = true;
+	uint64_t newest = first ? p->f->at : q->ModifyIndex;
+	struct kv_part answer = { .Newest = newest };
+	struct buf reply = BUF_INIT(FSM_KV_KEY_BYTES_MAX + 64);
+	struct tkey from;
+
+	kv_key(&from, q->Value.len > 0 ? q->Value : q->Key);
+	if (first || newest >= p->f->restored[FR_FLOOR])
+		done = tree_delete(p->f, q, newest, q->Flags > 0 ? q->Flags : 1, &from);
+	if (!done)
+		answer.Next = span_of(from.b + 1, from.len - 1);
+	schema_pack(&kv_part_schema, &answer, &reply);
+	p->res->value = arena_copy(p->out, buf_span(&reply));
+	buf_done(&reply);
+}
+
+uint64_t
+fsm_entry_work(const struct raft_entry *e)
+{
+	struct rd r = rd_over(e->payload, e->size);
+	uint64_t verb;
+
+	if (e->type != RAFT_ENTRY_OP || mpr_array(&r) != 2 || mpr_uint(&r, UINT16_MAX) != OP_KV_APPLY ||
+	    mpr_array(&r) == 0)
+		return e->size;
+	verb = mpr_uint(&r, UINT64_MAX);
+	return r.err == TV_OK && (verb == KV_DELETE_TREE || verb == KV_DELETE_PART) ? TREE_WORK : e->size;
+}
+
+void
+kv_apply_op(struct apply *p, const void *rec)
+{
+	static void (*const verbs[])(struct apply *, const struct kv_apply *) = {
+		[KV_SET] = verb_set, [KV_CAS] = verb_set, [KV_LOCK] = verb_lock, [KV_UNLOCK] = verb_unlock,
+		[KV_DELETE] = verb_delete, [KV_DELETE_CAS] = verb_delete, [KV_DELETE_TREE] = verb_delete_tree,
+		[KV_DELETE_PART] = verb_delete_part,
+	};
+	const struct kv_apply *q = rec;
+
+	if (q->Verb >= sizeof(verbs) / sizeof(verbs[0]))
+		apply_fail(p, TV_EINVAL, "raft apply failed: unknown KV operation %llu", (unsigned long long)q->Verb);
+	else if (q->Key.len > FSM_KV_KEY_BYTES_MAX)
+		apply_fail(p, TV_ELIMIT, "raft apply failed: key is longer than %d bytes", FSM_KV_KEY_BYTES_MAX);
+	else
+		verbs[q->Verb](p, q);
+}
+
+enum tv_err
+kv_prepare(struct prepare *p, void *rec)
+{
+	struct kv_apply *q = rec;
+
+	if (q->Key.len == 0 && q->Verb != KV_DELETE_TREE && q->Verb != KV_DELETE_PART)
+		return prepare_fail(p, "Must provide key");
+	if (q->Key.len > FSM_KV_KEY_BYTES_MAX)
+		return prepare_fail(p, "Key is longer than %d bytes", FSM_KV_KEY_BYTES_MAX);
+	if (q->Verb > KV_DELETE_PART)
+		return prepare_fail(p, "unknown KV operation %llu", (unsigned long long)q->Verb);
+	if (q->Verb == KV_DELETE_PART && (q->Flags > PART_WORK_MAX || q->Value.len > FSM_KV_KEY_BYTES_MAX + 1))
+		return prepare_fail(p, "too much for one part of a tree");
+	q->Now = p->now;
+	return TV_OK;
+}
+
+void
+kv_session_gone(struct fsm *f, struct span key, bool del, int64_t now, int64_t delay_until)
+{
+	struct arena one = ARENA_INIT(FSM_RECORD_MEMORY);	/* a session may hold many keys */
+	struct kv_entry old, e;
+
+	if (kv_find(f, key, &one, &old)) {
+		e = old;
+		e.Session = SPAN_NONE;
+		if (del)
+			kv_remove(f, &old, true, now);
+		else
+			kv_store(f, &e, &old);
+		if (delay_until != 0)
+			lock_delay_put(f, key, delay_until);
+	}				/* else a hold without its key, as only an archive can have it: it goes */
+	arena_done(&one);
+}
+
+/* -- reads -- */
+
+/* Index of "nothing there": that of the whole table. */
+static uint64_t
+kv_index(const struct fsm *f)
+{
+	return fsm_index_of(f, FX_KV);
+}
+
+bool
+kv_modify_index(struct span val, uint64_t *index)
+{
+	struct rd r = rd_span_over(val);
+	uint32_t n = mpr_array(&r);
+
+	for (uint32_t i = 0; i < 6 && n == 7; i++)
+		mpr_skip(&r);
+	*index = mpr_uint(&r, UINT64_MAX);
+	return n == 7 && rd_end(&r) == TV_OK;
+}
+
+static uint64_t
+modify_index(struct fsm *f, struct span val)
+{
+	uint64_t out;
+
+	if (!kv_modify_index(val, &out))
+		f->failed = DB_VERIFY_BAD;
+	return out;
+}
+
+void
+kv_read_one(struct reading *r, const void *rec)
+{
+	const struct kv_read *q = rec;
+	struct tkey k;
+	struct span val;
+
+	kv_key(&k, q->Key);
+	if (!tbl_peek(r->f, &k, &val)) {
+		mpw_array(r->out, 0);
+		r->ans->index = kv_index(r->f);
+		return;
+	}
+	mpw_array(r->out, 1);
+	buf_putspan(r->out, val);
+	r->ans->index = modify_index(r->f, val);
+}
+
+/*
+ * Index of a prefix, from the highest ModifyIndex below it.  Tombstones keep it up while they last; afterwards one number
+ * for all prefixes does, so that it does not go back (S104): whoever asks again is answered once too often.
+ */
+static uint64_t
+prefix_index(struct fsm *f, struct span prefix, uint64_t highest)
+{
+	uint64_t tomb, reaped = fsm_index_of(f, FX_REAPED);
+
+	if (prefix.len == 0)
+		return kv_index(f);
+	tomb = tombstone_max(f, prefix);
+	if (tomb > highest)
+		highest = tomb;
+	if (highest == 0)
+		return kv_index(f);
+	return highest > reaped ? highest : reaped;
+}
+
+void
+kv_read_list(struct reading *r, const void *rec)
+{
+	const struct kv_read *q = rec;
+	size_t at = list_begin(r->out);
+	struct tbl_scan s;
+	struct tkey prefix;
+	struct span key, val;
+	uint64_t highest = 0;
+	uint32_t n = 0;
+
+	kv_key(&prefix, q->Key);
+	tbl_scan_begin(r->f, &s, &prefix);
+	while (!r->out->failed && tbl_next(&s, &key, &val)) {
+		uint64_t modified = modify_index(r->f, val);
+
+		if (modified > highest)
+			highest = modified;
+		buf_putspan(r->out, val);
+		n++;
+	}
+	tbl_scan_end(&s);
+	list_end(r->out, at, n);
+	r->ans->index = prefix_index(r->f, q->Key, highest);
+}
+
+/* The key cut behind the first separator after the prefix. */
+static struct span
+cut_key(struct span key, size_t prefix_len, struct span separator)
+{
+	const uint8_t *at;
+
+	if (separator.len == 0)
+		return key;
+	at = memmem(key.p + prefix_len, key.len - prefix_len, separator.p, separator.len);
+	return at == NULL ? key : span_of(key.p, (size_t)(at - key.p) + separator.len);
+}
+
+void
+kv_read_keys(struct reading *r, const void *rec)
+{
+	const struct kv_read *q = rec;
+	struct buf last = BUF_INIT(FSM_KV_KEY_BYTES_MAX + 1);
+	struct tbl_scan s;
+	struct tkey prefix;
+	struct span key, val;
+	uint64_t highest = 0;
+	uint32_t n = 0;
+	size_t at;
+
+	mpw_array(r->out, 1);			/* text_list */
+	at = list_begin(r->out);
+	kv_key(&prefix, q->Key);
+	tbl_scan_begin(r->f, &s, &prefix);
+	while (!r->out->failed && tbl_next(&s, &key, &val)) {
+		struct span name = cut_key(span_of(key.p + 1, key.len - 1), q->Key.len, q->Separator);
+		uint64_t modified = modify_index(r->f, val);
+
+		if (modified > highest)
+			highest = modified;
+		if (n > 0 && span_eq(name, buf_span(&last)))
+			continue;
+		mpw_str(r->out, name);
+		buf_reset(&last);
+		buf_putspan(&last, name);
+		n++;
+	}
+	tbl_scan_end(&s);
+	buf_done(&last);
+	list_end(r->out, at, n);
+	r->ans->index = prefix_index(r->f, q->Key, highest);
+}

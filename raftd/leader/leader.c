@@ -1,0 +1,178 @@
+/* Duties of the leader. */
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "raftd/engine/engine.h"
+#include "raftd/peers/gossip.h"
+#include "raftd/leader/leader.h"
+#include "raftd/leader/leader_catalog.h"
+#include "raftd/leader/leader_coordinates.h"
+#include "raftd/leader/leader_sessions.h"
+#include "raftd/engine/propose.h"
+
+struct leader {
+	struct raftd *d;
+	bool active, check;		/* check: the role may have changed */
+	struct leader_sessions *sessions;
+	struct leader_catalog *catalog;
+	struct leader_coordinates *coordinates;
+	ev_timer reap;
+	struct proposal reaping;
+	bool reap_pending;
+};
+
+static void
+reap_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+{
+	struct leader *l = (struct leader *)((char *)p - offsetof(struct leader, reaping));
+
+	(void)err;			/* the next look tries again */
+	(void)result;
+	l->reap_pending = false;
+}
+
+static void
+on_reap(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct leader *l = w->data;
+	struct session_destroy args = { 0 };
+	struct buf b = BUF_INIT(256);
+	struct arena a = ARENA_INIT(64u << 10);
+	struct span text;
+
+	(void)loop;
+	(void)revents;
+	if (l->reap_pending || !fsm_reap_due(l->d->fsm, clock_wall_ns()))
+		return;
+	schema_pack(&session_destroy_schema, &args, &b);
+	l->reaping.done = reap_done;
+	l->reap_pending = write_start(l->d, &l->reaping, OP_TOMBSTONE_REAP, buf_span(&b), &a, &text) == TV_OK;
+	buf_done(&b);
+	arena_done(&a);
+}
+
+static void
+start(struct leader *l)
+{
+	l->active = true;
+	log_debug("raftd", "leader's duties begin");
+	leader_sessions_start(l->sessions);
+	leader_catalog_start(l->catalog);
+	leader_coordinates_start(l->coordinates);
+	ev_timer_again(l->d->loop, &l->reap);
+	gossip_announce(l->d->gossip);
+}
+
+static void
+stop(struct leader *l)
+{
+	l->active = false;
+	log_debug("raftd", "leader's duties end");
+	leader_sessions_stop(l->sessions);
+	leader_catalog_stop(l->catalog);
+	leader_coordinates_stop(l->coordinates);
+	ev_timer_stop(l->d->loop, &l->reap);
+	gossip_calm(l->d->gossip);
+}
+
+void
+leader_role_changed(struct leader *l)
+{
+	l->check = true;
+}
+
+void
+leader_members_changed(struct leader *l)
+{
+	if (l != NULL)
+		leader_catalog_poke(l->catalog);
+}
+
+void
+leader_turn(struct leader *l)
+{
+	const struct raft_status *st;
+
+	if (l->check) {
+		st = engine_status(l->d->engine);
+		if (l->active && st->role != RAFT_LEADER)
+			stop(l);
+		/* Not before the state holds everything that earlier leaders committed. */
+		if (!l->active && st->role == RAFT_LEADER && st->ready &&
+		    engine_applied(l->d->engine) == engine_commit(l->d->engine))
+			start(l);
+		l->check = st->role == RAFT_LEADER && !l->active;
+	}
+	if (l->active)
+		leader_catalog_turn(l->catalog);
+}
+
+void
+leader_applied(struct leader *l, const struct raft_entry *entries, uint32_t count)
+{
+	if (l->active)
+		leader_sessions_applied(l->sessions, entries, count);
+}
+
+void
+leader_restored(struct leader *l)
+{
+	if (!l->active)
+		return;
+	leader_sessions_stop(l->sessions);
+	leader_sessions_start(l->sessions);
+	leader_catalog_start(l->catalog);
+}
+
+void
+leader_session_renewed(struct leader *l, struct span id)
+{
+	if (l->active)
+		leader_sessions_renew(l->sessions, id);
+}
+
+bool
+leader_active(const struct leader *l)
+{
+	return l->active;
+}
+
+void
+leader_coordinate(struct leader *l, struct span node, struct span segment, const struct coordinate *at)
+{
+	if (l->active)
+		leader_coordinates_report(l->coordinates, node, segment, at);
+}
+
+struct leader *
+leader_new(struct raftd *d)
+{
+	struct leader *l = calloc(1, sizeof(*l));
+
+	if (l == NULL)
+		return NULL;
+	l->d = d;
+	l->sessions = leader_sessions_new(d);
+	l->catalog = leader_catalog_new(d);
+	l->coordinates = leader_coordinates_new(d);
+	ev_timer_init(&l->reap, on_reap, 0.0, mono_seconds(d->conf.reap_interval));
+	l->reap.data = l;
+	if (l->sessions == NULL || l->catalog == NULL || l->coordinates == NULL) {
+		leader_free(l);
+		return NULL;
+	}
+	return l;
+}
+
+void
+leader_free(struct leader *l)
+{
+	if (l == NULL)
+		return;
+	ev_timer_stop(l->d->loop, &l->reap);
+	leader_sessions_free(l->sessions);
+	leader_catalog_free(l->catalog);
+	leader_coordinates_free(l->coordinates);
+	free(l);
+}

@@ -1,0 +1,34 @@
+/*
+ * Duties of the leader, from the moment its first own entry is committed (S16): session timers,
+ * the catalog entries of gossip members, coordinates, tombstone reaping.  They end with the leadership.
+ */
+#ifndef TV_LEADER_H
+#define TV_LEADER_H
+
+#include "common/record/coordinate.h"
+#include "raftd/raftd.h"
+
+struct leader;
+
+struct leader *leader_new(struct raftd *d);
+void leader_free(struct leader *l);
+void leader_role_changed(struct leader *l);
+/* Gossip told something. */
+void leader_members_changed(struct leader *l);
+/* Once per turn of the loop: starts or ends the duties, works off what is due. */
+void leader_turn(struct leader *l);
+/* These entries were applied. */
+void leader_applied(struct leader *l, const struct raft_entry *entries, uint32_t count);
+/* The state was replaced by a restored one: sessions get their full time, the catalog is compared with gossip (S50). */
+void leader_restored(struct leader *l);
+/* A session was renewed: its time starts again.  Sessions without TTL: nothing happens. */
+void leader_session_renewed(struct leader *l, struct span id);
+/*
+ * Are the duties under way?  Only then does the state hold everything that earlier leaders committed, and is what is
+ * given to them kept.
+ */
+bool leader_active(const struct leader *l);
+/* A node of the catalog reported a plausible coordinate.  Only while active. */
+void leader_coordinate(struct leader *l, struct span node, struct span segment, const struct coordinate *at);
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * Keeps the catalog in step with gossip while leading: members come (registered, serfHealth passing), fail
+ * (serfHealth critical), leave or are reaped (deregistered; never ourself).  Compared on every gossip event and from
+ * time to time as a whole; only differences are written.
+ */
+#ifndef TV_LEADER_CATALOG_H
+#define TV_LEADER_CATALOG_H
+
+#include "common/record/member.h"
+#include "raftd/raftd.h"
+
+struct leader_catalog;
+
+struct leader_catalog *leader_catalog_new(struct raftd *d);
+void leader_catalog_free(struct leader_catalog *c);
+void leader_catalog_start(struct leader_catalog *c);
+void leader_catalog_stop(struct leader_catalog *c);
+/* Gossip told something: look at what it marked. */
+void leader_catalog_poke(struct leader_catalog *c);
+void leader_catalog_turn(struct leader_catalog *c);
+
+#endif

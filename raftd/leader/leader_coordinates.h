@@ -1,0 +1,21 @@
+/*
+ * Network coordinates on the leader: reports are collected for a few seconds and go to the log in batches.  What waits
+ * is lost with the leadership; every node reports again.
+ */
+#ifndef TV_LEADER_COORDINATES_H
+#define TV_LEADER_COORDINATES_H
+
+#include "common/record/coordinate.h"
+#include "raftd/raftd.h"
+
+struct leader_coordinates;
+
+struct leader_coordinates *leader_coordinates_new(struct raftd *d);
+void leader_coordinates_free(struct leader_coordinates *c);
+void leader_coordinates_start(struct leader_coordinates *c);
+void leader_coordinates_stop(struct leader_coordinates *c);
+/* A node of the catalog reported a plausible coordinate.  More than a period takes is discarded, with a log line. */
+void leader_coordinates_report(struct leader_coordinates *c, struct span node, struct span segment,
+    const struct coordinate *at);
+
+#endif

@@ -1,0 +1,313 @@
+/* Timers of sessions with a TTL. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/record/mpack.h"
+#include "common/net/source.h"
+#include "raftd/engine/engine.h"
+#include "raftd/leader/leader_sessions.h"
+#include "raftd/engine/propose.h"
+
+#define LOOK 0.2			/* seconds between looks */
+#define RETRY MONO_S(10)
+#define DESTROYS_MAX 128		/* on their way at once: a mass expiry comes in batches (S122) */
+
+struct timer {
+	struct timer *next;		/* in the bucket */
+	struct leader_sessions *s;	/* NULL: the table let go of it while its destroy was on the way */
+	struct proposal proposal;
+	bool destroying;
+	char id[37];
+	struct mono ttl, deadline;
+};
+
+struct leader_sessions {
+	struct raftd *d;
+	struct timer **buckets;
+	size_t bucket_count;		/* power of two */
+	unsigned count, destroying;
+	ev_timer timer;
+};
+
+/* -- the table -- */
+
+static struct timer **
+bucket_of(struct leader_sessions *s, struct span id)
+{
+	return &s->buckets[keyed_hash(id.p, id.len) & (s->bucket_count - 1)];
+}
+
+static struct timer **
+find(struct leader_sessions *s, struct span id)
+{
+	struct timer **at = bucket_of(s, id);
+
+	while (*at != NULL && !span_eqs(id, (*at)->id))
+		at = &(*at)->next;
+	return at;
+}
+
+static void
+grow(struct leader_sessions *s)
+{
+	size_t old_count = s->bucket_count;
+	struct timer **old = s->buckets, **fresh = calloc(old_count * 2, sizeof(*fresh));
+
+	if (fresh == NULL)
+		return;				/* slower, not wrong */
+	s->buckets = fresh;
+	s->bucket_count = old_count * 2;
+	for (size_t i = 0; i < old_count; i++)
+		for (struct timer *t = old[i], *next; t != NULL; t = next) {
+			struct timer **b = bucket_of(s, span_str(t->id));
+
+			next = t->next;
+			t->next = *b;
+			*b = t;
+		}
+	free(old);
+}
+
+static void
+let_go(struct leader_sessions *s, struct timer **at)
+{
+	struct timer *t = *at;
+
+	*at = t->next;
+	s->count--;
+	t->s = NULL;
+	if (!t->destroying)
+		free(t);
+}
+
+static void
+add(struct leader_sessions *s, struct span id, int64_t ttl_ns)
+{
+	struct timer **at = find(s, id), *t = *at;
+
+	if (ttl_ns <= 0)
+		return;
+	if (t == NULL) {
+		t = calloc(1, sizeof(*t));
+		if (t == NULL || !span_copy(id, t->id, sizeof(t->id))) {
+			free(t);
+			return;
+		}
+		t->s = s;
+		t->next = *at;
+		*at = t;
+		if (++s->count > s->bucket_count)
+			grow(s);
+	}
+	t->ttl.ns = ttl_ns;
+	t->deadline = mono_add(clock_mono(), mono_mul(t->ttl, 2));
+}
+
+/* -- the end of a session -- */
+
+static void
+destroyed(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+{
+	struct timer *t = (struct timer *)((char *)p - offsetof(struct timer, proposal));
+	struct leader_sessions *s = t->s;
+
+	(void)result;
+	t->destroying = false;
+	if (s == NULL) {
+		free(t);
+		return;
+	}
+	s->destroying--;
+	if (err == TV_OK)
+		let_go(s, find(s, span_str(t->id)));
+	else
+		t->deadline = mono_add(clock_mono(), RETRY);
+}
+
+/* Is it still there?  Sessions also end with their node or checks. */
+static bool
+exists(struct leader_sessions *s, const char *id)
+{
+	struct session_read args = { .ID = span_str(id) };
+	struct buf b = BUF_INIT(1024), out = BUF_INIT(1u << 20);
+	struct arena a = ARENA_INIT(1u << 20);
+	struct fsm_answer ans;
+	struct rd r;
+	bool there;
+
+	schema_pack(&session_read_schema, &args, &b);
+	fsm_read(s->d->fsm, op_find(OP_SESSION_INFO), buf_span(&b), &a, &out, &ans);
+	r = rd_span_over(buf_span(&out));
+	there = ans.err != TV_OK || mpr_array(&r) > 0;
+	buf_done(&b);
+	buf_done(&out);
+	arena_done(&a);
+	return there;
+}
+
+static void
+destroy(struct leader_sessions *s, struct timer *t)
+{
+	struct session_destroy args = { .ID = span_str(t->id) };
+	struct buf b = BUF_INIT(1024);
+	struct arena a = ARENA_INIT(1u << 20);
+	struct span text;
+
+	schema_pack(&session_destroy_schema, &args, &b);
+	t->proposal.done = destroyed;
+	t->destroying = true;
+	if (write_start(s->d, &t->proposal, OP_SESSION_DESTROY, buf_span(&b), &a, &text) == TV_OK) {
+		s->destroying++;
+		log_debug("raftd", "session %s expired", t->id);
+	} else {
+		t->destroying = false;
+		t->deadline = mono_add(clock_mono(), RETRY);
+	}
+	buf_done(&b);
+	arena_done(&a);
+}
+
+static void
+on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct leader_sessions *s = w->data;
+	/* Never later than the documented maximum (S114). */
+	struct mono limit = mono_add(clock_mono(), MONO_MS(200));
+
+	(void)loop;
+	(void)revents;
+	for (size_t i = 0; i < s->bucket_count && s->destroying < DESTROYS_MAX; i++) {
+		struct timer **at = &s->buckets[i];
+
+		while (*at != NULL && s->destroying < DESTROYS_MAX) {
+			struct timer *t = *at;
+
+			if (!t->destroying && mono_before(t->deadline, limit)) {
+				if (!exists(s, t->id)) {
+					let_go(s, at);
+					continue;
+				}
+				destroy(s, t);
+			}
+			at = &t->next;
+		}
+	}
+}
+
+/* -- what the log says -- */
+
+static void
+applied_create(struct leader_sessions *s, struct rd *r)
+{
+	struct arena a = ARENA_INIT(1u << 20);
+	struct session rec = { 0 };
+	int64_t ttl = 0;
+
+	if (schema_unpack(&session_schema, r, &a, &rec) == TV_OK && rec.TTL.len > 0 &&
+	    duration_parse(rec.TTL, &ttl) == TV_OK)
+		add(s, rec.ID, ttl);
+	arena_done(&a);
+}
+
+static void
+applied_destroy(struct leader_sessions *s, struct rd *r)
+{
+	struct arena a = ARENA_INIT(64u << 10);
+	struct session_destroy rec = { 0 };
+	struct timer **at;
+
+	if (schema_unpack(&session_destroy_schema, r, &a, &rec) == TV_OK) {
+		at = find(s, rec.ID);
+		if (*at != NULL && !(*at)->destroying)
+			let_go(s, at);
+	}
+	arena_done(&a);
+}
+
+void
+leader_sessions_applied(struct leader_sessions *s, const struct raft_entry *entries, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct rd r = rd_over(entries[i].payload, entries[i].size);
+		uint64_t op;
+
+		if (entries[i].type != RAFT_ENTRY_OP || mpr_array(&r) != 2)
+			continue;
+		op = mpr_uint(&r, UINT16_MAX);
+		if (op == OP_SESSION_CREATE)
+			applied_create(s, &r);
+		else if (op == OP_SESSION_DESTROY)
+			applied_destroy(s, &r);
+	}
+}
+
+void
+leader_sessions_renew(struct leader_sessions *s, struct span id)
+{
+	struct timer *t = *find(s, id);
+
+	if (t != NULL)
+		t->deadline = mono_add(clock_mono(), mono_mul(t->ttl, 2));
+}
+
+unsigned
+leader_sessions_count(const struct leader_sessions *s)
+{
+	return s->count;
+}
+
+/* -- life -- */
+
+static void
+on_session(void *ctx, struct span id, int64_t ttl_ns)
+{
+	add(ctx, id, ttl_ns);
+}
+
+void
+leader_sessions_start(struct leader_sessions *s)
+{
+	fsm_each_ttl_session(s->d->fsm, on_session, s);
+	ev_timer_again(s->d->loop, &s->timer);
+}
+
+void
+leader_sessions_stop(struct leader_sessions *s)
+{
+	ev_timer_stop(s->d->loop, &s->timer);
+	for (size_t i = 0; i < s->bucket_count; i++)
+		while (s->buckets[i] != NULL)
+			let_go(s, &s->buckets[i]);
+	s->destroying = 0;
+}
+
+struct leader_sessions *
+leader_sessions_new(struct raftd *d)
+{
+	struct leader_sessions *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->d = d;
+	s->bucket_count = 64;
+	s->buckets = calloc(s->bucket_count, sizeof(struct timer *));
+	if (s->buckets == NULL) {
+		free(s);
+		return NULL;
+	}
+	ev_timer_init(&s->timer, on_timer, 0.0, LOOK);
+	s->timer.data = s;
+	return s;
+}
+
+void
+leader_sessions_free(struct leader_sessions *s)
+{
+	if (s == NULL)
+		return;
+	leader_sessions_stop(s);
+	free(s->buckets);
+	free(s);
+}

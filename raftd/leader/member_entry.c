@@ -1,0 +1,149 @@
+/* The catalog entry of a gossip member. */
+#include <stdio.h>
+#include <string.h>
+
+#include "raftd/leader/member_entry.h"
+
+#define ADDRS_MAX 4
+#define META_MAX 8
+
+struct pairs {
+	struct span kv[META_MAX][2];
+	uint32_t n;
+};
+
+static void
+pair(struct pairs *p, const char *name, struct span value)
+{
+	p->kv[p->n][0] = span_str(name);
+	p->kv[p->n][1] = value;
+	p->n++;
+}
+
+static struct span_map
+as_map(struct pairs *p)
+{
+	return (struct span_map){ .kv = p->kv, .n = p->n, .set = true };
+}
+
+static void
+addresses(const struct member *m, const char *ip, struct pairs *p)
+{
+	bool v4 = m->addr_len == 4;
+
+	p->n = 0;
+	pair(p, "lan", span_str(ip));
+	pair(p, v4 ? "lan_ipv4" : "lan_ipv6", span_str(ip));
+	pair(p, "wan", span_str(ip));
+	pair(p, v4 ? "wan_ipv4" : "wan_ipv6", span_str(ip));
+}
+
+static void
+service_meta(const struct member *m, struct pairs *p)
+{
+	p->n = 0;
+	pair(p, "raft_version", span_str("3"));
+	pair(p, "serf_protocol_current", span_str("2"));
+	pair(p, "serf_protocol_max", span_str("5"));
+	pair(p, "serf_protocol_min", span_str("1"));
+	pair(p, "version", member_tag(m, "build"));
+}
+
+static bool
+is_server(const struct member *m)
+{
+	return span_eqs(member_tag(m, "role"), "server");
+}
+
+bool
+register_args(const struct member *m, const char *dc, bool alive, struct buf *out)
+{
+	struct pairs tagged, node_meta = { .n = 0 }, meta;
+	struct catalog_register args = { 0 };
+	char ip[46];
+
+	addresses(m, member_ip(m, ip), &tagged);
+	pair(&node_meta, "consul-network-segment", span_str(""));
+	args.ID = member_tag(m, "id");
+	args.Node = m->name;
+	args.Address = span_str(ip);
+	args.Datacenter = span_str(dc);
+	args.TaggedAddresses = as_map(&tagged);
+	args.NodeMeta = as_map(&node_meta);
+	args.SkipNodeUpdate = !alive;
+	args.has_check = true;
+	args.Check = (struct check){
+		.Node = m->name, .CheckID = span_str("serfHealth"), .Name = span_str("Serf Health Status"),
+		.Status = span_str(alive ? "passing" : "critical"),
+		.Output = span_str(alive ? "Agent alive and reachable" : "Agent not live or unreachable"),
+	};
+	if (alive && is_server(m)) {
+		service_meta(m, &meta);
+		args.has_service = true;
+		args.Service = (struct service){
+			.ID = span_str("consul"), .Service = span_str("consul"),
+			.Port = member_tag_port(m, "raft_port"), .Meta = as_map(&meta), .Weights = { 1, 1 },
+		};
+	}
+	schema_pack(&catalog_register_schema, &args, out);
+	return !out->failed;
+}
+
+static bool
+same_map(const struct pairs *want, const struct span_map *have)
+{
+	if (want->n != have->n)
+		return false;
+	for (uint32_t i = 0; i < want->n; i++) {
+		bool found = false;
+
+		for (uint32_t j = 0; j < have->n && !found; j++)
+			found = span_eq(want->kv[i][0], have->kv[j][0]) && span_eq(want->kv[i][1], have->kv[j][1]);
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+bool
+register_same_node(const struct member *m, const struct node *stored)
+{
+	struct pairs tagged, meta = { .n = 0 };
+	char ip[46];
+
+	addresses(m, member_ip(m, ip), &tagged);
+	pair(&meta, "consul-network-segment", span_str(""));
+	return span_eq(member_tag(m, "id"), stored->ID) && span_eqs(stored->Address, ip) &&
+	    same_map(&tagged, &stored->TaggedAddresses) && same_map(&meta, &stored->Meta);
+}
+
+bool
+register_same_service(struct fsm *f, const struct member *m)
+{
+	struct catalog_read args = { .Name = m->name };
+	struct buf b = BUF_INIT(64u << 10), out = BUF_INIT(16u << 20);
+	struct arena a = ARENA_INIT(16u << 20);
+	struct node_services rec = { 0 };
+	struct fsm_answer ans;
+	struct pairs meta;
+	struct rd r;
+	bool same = false;
+
+	if (!is_server(m))
+		return true;
+	service_meta(m, &meta);
+	schema_pack(&catalog_read_schema, &args, &b);
+	fsm_read(f, op_find(OP_CATALOG_NODE), buf_span(&b), &a, &out, &ans);
+	r = rd_span_over(buf_span(&out));
+	if (ans.err == TV_OK && schema_unpack(&node_services_schema, &r, &a, &rec) == TV_OK) {
+		const struct service *v = rec.Services.v;
+
+		for (uint32_t i = 0; i < rec.Services.n; i++)
+			if (span_eqs(v[i].ID, "consul"))
+				same = v[i].Port == member_tag_port(m, "raft_port") && same_map(&meta, &v[i].Meta);
+	}
+	buf_done(&b);
+	buf_done(&out);
+	arena_done(&a);
+	return same;
+}

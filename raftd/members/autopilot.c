@@ -1,0 +1,296 @@
+/* Autopilot: the leader looks after the servers. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "raftd/members/autopilot.h"
+#include "raftd/disk/space.h"
+#include "raftd/engine/engine.h"
+#include "raftd/peers/gossip.h"
+#include "raftd/members/rules/server_health.h"
+#include "raftd/leader/leader.h"
+#include "raftd/members/no_leader_log.h"
+#include "raftd/peers/links.h"
+#include "raftd/members/rpcd_peers.h"
+#include "raftd/engine/propose.h"
+
+#define LOOK_EVERY MONO_MS(500)
+#define WHY_BYTES_MAX 1024		/* far more than all that can be said against a server */
+
+struct autopilot {
+	struct raftd *d;
+	struct health_book book;
+	struct mono leading_since;	/* 0: we do not lead */
+	struct mono looked;
+	uint64_t index;			/* last of our log at the newest look */
+	struct proposal first;		/* writes the first record */
+	bool writing;
+};
+
+void
+autopilot_role_changed(struct autopilot *a)
+{
+	bool leads = engine_is_leader(a->d->engine);
+
+	if (leads == (a->leading_since.ns != 0))
+		return;
+	a->leading_since = leads ? clock_mono() : MONO_ZERO;
+	a->looked = MONO_ZERO;
+	a->index = 0;
+	a->book.count = 0;
+}
+
+/* -- the first record -- */
+
+static void
+first_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+{
+	struct autopilot *a = (struct autopilot *)((char *)p - offsetof(struct autopilot, first));
+
+	(void)err;			/* the next look tries again */
+	(void)result;
+	a->writing = false;
+}
+
+/* What raftd.conf says is where a cluster begins; afterwards the record counts. */
+static void
+write_first(struct autopilot *a)
+{
+	const struct raftd_conf *c = &a->d->conf;
+	struct autopilot_set q = { .Initial = true, .Config = {
+		.CleanupDeadServers = c->cleanup_dead_servers, .MinQuorum = c->min_quorum,
+		.LastContactThreshold = c->last_contact_threshold.ns, .MaxTrailingLogs = c->max_trailing_logs,
+		.ServerStabilizationTime = c->server_stabilization_time.ns,
+	} };
+	struct buf b = BUF_INIT(1024);
+	struct arena mem = ARENA_INIT(64u << 10);
+	struct span text;
+
+	schema_pack(&autopilot_set_schema, &q, &b);
+	a->first.done = first_done;
+	a->writing = write_start(a->d, &a->first, OP_AUTOPILOT_SET, buf_span(&b), &mem, &text) == TV_OK;
+	buf_done(&b);
+	arena_done(&mem);
+}
+
+/* -- looking -- */
+
+static const struct raft_peer_status *
+status_of(const struct raft_status *st, raft_id id)
+{
+	for (unsigned i = 0; i < st->peer_count; i++)
+		if (st->peers[i].id == id)
+			return &st->peers[i];
+	return NULL;
+}
+
+static struct health_facts
+facts_of(struct autopilot *a, const struct raft_server_conf *s, struct mono now)
+{
+	struct raftd *d = a->d;
+	const struct raft_status *st = engine_status(d->engine);
+	const struct raft_peer_status *p = status_of(st, s->id);
+	const struct peer *link = links_find_id(d->links, s->id);
+	struct health_facts f = { .id = s->id, .voter = s->voter, .self = s->id == d->id.self };
+	struct gossip_server g;
+
+	if (f.self) {
+		f.alive = f.linked = true;
+		f.term = st->last_term;
+		f.index = st->last_index;
+		f.full = diskspace_full(d->space);
+		f.gossipd = gossip_daemon_lasting(d->gossip);	/* and our rpcd lives: it is the one that asks */
+		return f;
+	}
+	f.rpcd = served_daemon(d->served, s->id);
+	if (gossip_find_server(d->gossip, s->uuid, &g)) {
+		f.alive = g.status == MEMBER_ALIVE;
+		f.failed = g.status == MEMBER_FAILED;
+	}
+	f.linked = link != NULL && link->proven;
+	f.silent_ns = mono_sub(now, a->leading_since).ns;
+	if (p == NULL)
+		return f;
+	if (p->last_contact.ns != 0)
+		f.silent_ns = mono_sub(now, p->last_contact).ns;
+	f.full = p->full;
+	f.index = p->match;
+	f.term = p->match > 0 ? raft_term_at(engine_core(d->engine), p->match) : 0;
+	return f;
+}
+
+/* All that one who does not lead can know: gossip, its links, its own disk and gossipd. */
+static void
+look_from_aside(struct autopilot *a, struct health_book *book)
+{
+	const struct raft_config *c = raft_config(engine_core(a->d->engine));
+	struct health_facts facts[RAFT_SERVERS_MAX];
+	struct health_bounds bounds = { 0 };
+	struct mono now = clock_mono();
+
+	for (unsigned i = 0; i < c->count; i++) {
+		facts[i] = facts_of(a, &c->servers[i], now);
+		facts[i].term = facts[i].index = 0;
+	}
+	*book = (struct health_book){ 0 };
+	health_look(book, facts, c->count, &bounds, now, clock_wall_ns());
+}
+
+void
+autopilot_look(struct autopilot *a)
+{
+	const struct raft_status *st = engine_status(a->d->engine);
+	const struct raft_config *c = raft_config(engine_core(a->d->engine));
+	struct health_facts facts[RAFT_SERVERS_MAX];
+	struct autopilot_config conf;
+	struct health_bounds bounds;
+	struct mono now = clock_mono();
+	bool written;
+
+	if (a->leading_since.ns == 0 || (a->looked.ns != 0 && mono_sub(now, a->looked).ns < LOOK_EVERY.ns))
+		return;
+	written = fsm_autopilot(a->d->fsm, &conf);
+	if (!written && !a->writing && leader_active(a->d->leader))
+		write_first(a);
+	bounds = (struct health_bounds){ .contact_ns = conf.LastContactThreshold, .trailing = conf.MaxTrailingLogs,
+	    .term = st->last_term, .index_before = a->index };
+	for (unsigned i = 0; i < c->count; i++)
+		facts[i] = facts_of(a, &c->servers[i], now);
+	health_look(&a->book, facts, c->count, &bounds, now, clock_wall_ns());
+	a->looked = now;
+	a->index = st->last_index;
+}
+
+/* -- advice -- */
+
+void
+autopilot_advise(struct autopilot *a, struct policy_input *in)
+{
+	const struct raft_status *st = engine_status(a->d->engine);
+	struct mono now = clock_mono(), leading = mono_sub(now, a->leading_since);
+	struct autopilot_config conf;
+	/* The record, and all of it: without it, or behind it, nobody knows yet that it says to leave the dead alone. */
+	bool known = fsm_autopilot(a->d->fsm, &conf) && leader_active(a->d->leader);
+
+	in->min_voters = conf.MinQuorum > 0 ? (unsigned)conf.MinQuorum : AUTOPILOT_VOTERS_KEPT;
+	for (unsigned i = 0; i < a->book.count; i++) {
+		const struct health_record *r = &a->book.records[i];
+		const struct raft_peer_status *p = status_of(st, r->id);
+
+		if (known && conf.CleanupDeadServers && r->dead_since.ns != 0 && p != NULL && !p->active &&
+		    mono_sub(now, r->dead_since).ns >= a->d->conf.dead_server_grace.ns)
+			in->dead[in->dead_count++] = r->id;
+		if (p != NULL && !p->voter && p->caught_up &&
+		    health_may_vote(&a->book, r->id, (struct mono){ conf.ServerStabilizationTime }, leading, now))
+			in->caught_up[in->caught_up_count++] = r->id;
+	}
+}
+
+/* -- telling -- */
+
+static const char *
+status_name(uint8_t status)
+{
+	static const char *const names[] = {
+		[MEMBER_NONE] = "none", [MEMBER_ALIVE] = "alive", [MEMBER_LEAVING] = "leaving", [MEMBER_LEFT] = "left",
+		[MEMBER_FAILED] = "failed",
+	};
+
+	return status < sizeof(names) / sizeof(names[0]) ? names[status] : "none";
+}
+
+static struct span
+stamp(int64_t wall_ns, char *dst, size_t cap)
+{
+	time_t sec = (time_t)(wall_ns / 1000000000);
+	struct tm tm;
+
+	gmtime_r(&sec, &tm);
+	return span_of(dst, strftime(dst, cap, "%Y-%m-%dT%H:%M:%SZ", &tm));
+}
+
+struct told {				/* texts of one server, for as long as its record is packed */
+	struct gossip_server gossip;
+	char since[32];
+	struct buf why;
+};
+
+static struct server_health
+tell_server(struct autopilot *a, const struct health_book *book, const struct raft_server_conf *s, struct told *t)
+{
+	const struct health_record *r = health_find(book, s->id);
+	struct health_facts f = facts_of(a, s, clock_mono());
+	bool known = gossip_find_server(a->d->gossip, s->uuid, &t->gossip);
+
+	buf_init(&t->why, WHY_BYTES_MAX);
+	health_why(book, s->id, &t->why);
+	return (struct server_health){
+		.ID = span_str(s->uuid), .Name = span_str(s->name), .Address = span_str(s->addr),
+		.SerfStatus = span_str(status_name(known ? t->gossip.status : MEMBER_NONE)),
+		.Version = span_str(known ? t->gossip.build : ""), .Leader = s->id == engine_status(a->d->engine)->leader,
+		.LastContact = a->leading_since.ns != 0 ? f.silent_ns : 0,
+		.LastTerm = f.term, .LastIndex = f.index, .Healthy = r != NULL && r->healthy, .Voter = s->voter,
+		.StableSince = stamp(r != NULL ? r->since_wall : clock_wall_ns(), t->since, sizeof(t->since)),
+		.Reason = buf_span(&t->why),
+	};
+}
+
+static void
+put_aside(struct raftd *d, struct buf *out)
+{
+	struct buf why = BUF_INIT(65536);
+
+	if (leaderless_text(d, &why))
+		buf_printf(out, "No leader: %s", buf_cstr(&why));
+	else
+		buf_printf(out, "As %s sees it, which does not lead: by gossip, its links and its own disk", d->id.name);
+	buf_done(&why);
+}
+
+void
+autopilot_health(struct autopilot *a, struct buf *out)
+{
+	const struct raft_config *c = raft_config(engine_core(a->d->engine));
+	struct server_health servers[RAFT_SERVERS_MAX];
+	struct told *told = calloc(RAFT_SERVERS_MAX, sizeof(*told));
+	struct autopilot_health h = { .Servers = { servers, c->count, true } };
+	struct health_book aside;
+	const struct health_book *book = a->leading_since.ns != 0 ? &a->book : &aside;
+	struct buf reason = BUF_INIT(65536);
+
+	autopilot_look(a);
+	if (book == &aside)
+		look_from_aside(a, &aside);
+	h.Healthy = health_all(book) && engine_status(a->d->engine)->leader != 0;
+	h.FailureTolerance = h.Healthy || book == &a->book ? health_tolerance(book) : 0;
+	if (book == &aside)
+		put_aside(a->d, &reason);
+	h.Reason = buf_span(&reason);
+	if (told == NULL)
+		h.Servers.n = 0;
+	for (unsigned i = 0; i < h.Servers.n; i++)
+		servers[i] = tell_server(a, book, &c->servers[i], &told[i]);
+	schema_pack(&autopilot_health_schema, &h, out);
+	buf_done(&reason);
+	for (unsigned i = 0; i < h.Servers.n; i++)
+		buf_done(&told[i].why);
+	free(told);
+}
+
+struct autopilot *
+autopilot_new(struct raftd *d)
+{
+	struct autopilot *a = calloc(1, sizeof(*a));
+
+	if (a != NULL)
+		a->d = d;
+	return a;
+}
+
+void
+autopilot_free(struct autopilot *a)
+{
+	free(a);
+}

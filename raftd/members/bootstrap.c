@@ -1,0 +1,519 @@
+/* A cluster comes into being. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/record/mpack.h"
+#include "common/net/msg.h"
+#include "raftd/serve/clients.h"
+#include "raftd/engine/engine.h"
+#include "raftd/members/bootstrap.h"
+#include "raftd/peers/gossip.h"
+
+#define ASK_TIMEOUT MONO_S(2)
+#define BEAT 1.0			/* seconds between looks */
+#define COMPLAIN_BEATS 60
+
+struct asked {
+	char uuid[37];
+	bool pending, agreed;
+};
+
+struct forming {
+	struct raftd *d;
+	ev_timer timer;
+	struct asked asked[FORMING_SERVERS_MAX];	/* of the present round */
+	unsigned asked_count;
+	struct ask_ctx { struct forming *f; unsigned at; uint64_t round; } ctx[FORMING_SERVERS_MAX];
+	uint64_t round;
+	unsigned told;			/* servers seen when the waiting was last logged */
+	unsigned beats;			/* since the promise that is still open was last complained about */
+	struct link_question answer_to;	/* promise that becomes durable */
+};
+
+/* -- our identity -- */
+
+/* Takes effect at once; everything written or sent to the disk later comes after it. */
+static void
+set_cluster(struct forming *f, const char *cluster_id, uint64_t generation, logthread_job_done *done, void *ctx)
+{
+	struct raftd *d = f->d;
+
+	memmove(d->id.cluster_id, cluster_id, strlen(cluster_id) + 1);
+	d->id.generation = generation;
+	if (logthread_cluster(engine_log(d->engine), d->id.cluster_id, generation, done, ctx) != TV_OK) {
+		log_err("raftd", "out of memory for the cluster identity");
+		daemon_quit(1);
+	}
+	links_identity_changed(d->links);
+	clients_status_changed(d->clients);
+}
+
+static bool
+log_empty(struct forming *f)
+{
+	const struct raft_status *st = engine_status(f->d->engine);
+
+	return st->last_index == 0 && st->snapshot_index == 0;
+}
+
+static bool
+fresh(struct forming *f)
+{
+	return f->d->id.generation == 0 && log_empty(f);
+}
+
+void
+forming_heard(struct forming *f, const struct hello *h)
+{
+	struct identity *id = &f->d->id;
+
+	if (id->generation > 0 || id->cluster_id[0] == '\0' || strcmp(h->cluster_id, id->cluster_id) == 0 ||
+	    strcmp(h->dc, f->d->cluster.datacenter) != 0)
+		return;
+	if (strcmp(id->cluster_id, id->store_id) == 0) {
+		/* Ours to give up: for a cluster that exists, or for somebody before us in the order. */
+		if (h->cluster_id[0] == '\0' || (h->generation == 0 && strcmp(h->uuid, id->uuid) > 0))
+			return;
+		log_info("raftd", "giving up the cluster that was forming: %s belongs to another", h->name);
+		f->round++;
+		set_cluster(f, "", 0, NULL, NULL);
+	} else if (strcmp(id->cluster_id, h->store_id) == 0) {
+		/* Whom we promised it to has given it up: only that server could have formed it. */
+		log_info("raftd", "%s has given up the cluster that was forming", h->name);
+		set_cluster(f, "", 0, NULL, NULL);
+	}
+}
+
+bool
+forming_accepts(struct forming *f, const struct hello *from, const struct raft_msg *m)
+{
+	struct identity *id = &f->d->id;
+	bool data = m->type == RAFT_MSG_APPEND || m->type == RAFT_MSG_SNAPSHOT;
+
+	if (id->generation > 0)
+		return true;
+	if (from->generation == 0)
+		return false;
+	/* In no configuration yet: a vote of ours could be one that a lost disk has given before. */
+	if (id->cluster_id[0] == '\0' && !data)
+		return false;
+	if (!data)
+		return true;
+	log_info("raftd", "joining cluster %s", from->cluster_id);
+	set_cluster(f, from->cluster_id, from->generation, NULL, NULL);
+	return true;
+}
+
+/* -- forming it -- */
+
+static struct raft_server_conf
+server_conf(const char *uuid, const char *store_id, const char *name, const char *addr)
+{
+	struct raft_server_conf s = { .id = raft_id_of(uuid, store_id), .voter = true };
+
+	snprintf(s.uuid, sizeof(s.uuid), "%s", uuid);
+	snprintf(s.store_id, sizeof(s.store_id), "%s", store_id);
+	snprintf(s.name, sizeof(s.name), "%s", name);
+	snprintf(s.addr, sizeof(s.addr), "%s", addr);
+	return s;
+}
+
+static void
+bootstrap(struct forming *f, struct raft_config *c)
+{
+	struct identity *id = &f->d->id;
+	enum tv_err err;
+
+	c->servers[c->count++] = server_conf(id->uuid, id->store_id, id->name, id->addr);
+	/* Peers must know that the cluster exists before they hear of its log. */
+	set_cluster(f, id->store_id, 1, NULL, NULL);
+	err = engine_bootstrap(f->d->engine, c);
+	if (err != TV_OK)
+		log_err("raftd", "bootstrap failed: %s", tv_strerror(err));
+	else
+		log_info("raftd", "made cluster %s of %u server%s", id->cluster_id, c->count, c->count == 1 ? "" : "s");
+}
+
+static void
+all_agreed(struct forming *f)
+{
+	struct raft_config *c = calloc(1, sizeof(*c));
+
+	for (unsigned i = 0; c != NULL && i < f->asked_count; i++) {
+		const struct peer *p = links_find(f->d->links, f->asked[i].uuid);
+
+		if (!f->asked[i].agreed || p == NULL || p->hello.uuid[0] == '\0') {
+			free(c);
+			return;
+		}
+		c->servers[c->count++] = server_conf(p->uuid, p->hello.store_id, p->name, p->addr);
+	}
+	if (c != NULL)
+		bootstrap(f, c);
+	free(c);
+}
+
+static void
+on_answer(void *ctx, enum tv_err err, struct span body)
+{
+	struct ask_ctx *a = ctx;
+	struct forming *f = a->f;
+	struct rd r = rd_span_over(body);
+	char text[160], shown[200];
+	struct span s;
+
+	if (a->round != f->round || a->at >= f->asked_count)
+		return;
+	f->asked[a->at].pending = false;
+	if (err != TV_OK || !fresh(f))
+		return;
+	if (mpr_array(&r) != 2)
+		rd_fail(&r, TV_EFORMAT);
+	err = (enum tv_err)-(int)mpr_uint(&r, 127);
+	s = mpr_bytes(&r, sizeof(text) - 1);
+	if (rd_end(&r) != TV_OK)
+		return;
+	if (err != TV_OK) {
+		log_info("raftd", "a server does not join in forming the cluster yet: %s",
+		    log_safe(s, shown, sizeof(shown)));
+		return;
+	}
+	f->asked[a->at].agreed = true;
+	for (unsigned i = 0; i < f->asked_count; i++)
+		if (!f->asked[i].agreed)
+			return;
+	all_agreed(f);
+}
+
+/* [str cluster_id, u64 expect, [[str id, str name, str addr]]] */
+static void
+write_question(struct forming *f, struct buf *b)
+{
+	struct identity *id = &f->d->id;
+
+	mpw_array(b, 3);
+	mpw_cstr(b, id->cluster_id);
+	mpw_uint(b, f->d->conf.bootstrap_expect);
+	mpw_array(b, f->asked_count + 1);
+	for (unsigned i = 0; i <= f->asked_count; i++) {
+		const struct peer *p = i < f->asked_count ? links_find(f->d->links, f->asked[i].uuid) : NULL;
+
+		mpw_array(b, 3);
+		mpw_cstr(b, i < f->asked_count ? f->asked[i].uuid : id->uuid);
+		mpw_cstr(b, i < f->asked_count ? (p != NULL ? p->name : "") : id->name);
+		mpw_cstr(b, i < f->asked_count ? (p != NULL ? p->addr : "") : id->addr);
+	}
+}
+
+static void
+ask_all(struct forming *f)
+{
+	struct buf b = BUF_INIT(64u << 10);
+
+	write_question(f, &b);
+	for (unsigned i = 0; i < f->asked_count && !b.failed; i++) {
+		f->ctx[i] = (struct ask_ctx){ f, i, f->round };
+		if (links_ask(f->d->links, f->asked[i].uuid, MSG_RAFT_BOOTSTRAP, buf_span(&b), ASK_TIMEOUT,
+		    on_answer, &f->ctx[i]) == TV_OK)
+			f->asked[i].pending = true;
+	}
+	buf_done(&b);
+}
+
+/* Our promise is durable: now the others may be asked. */
+static void
+on_promised(void *ctx, enum tv_err err)
+{
+	struct forming *f = ctx;
+
+	if (err == TV_OK)
+		forming_poke(f);
+}
+
+struct gathering {
+	struct forming *f;
+	struct forming_candidate c[64];
+	unsigned count, expecting, alive, members;	/* members: of a cluster that exists */
+};
+
+static void
+gather(void *ctx, const struct gossip_server *s)
+{
+	struct gathering *g = ctx;
+	const struct peer *p = links_find(g->f->d->links, s->uuid);
+	struct forming_candidate *c = &g->c[g->count];
+
+	if (g->count == 64 || strcmp(s->uuid, g->f->d->id.uuid) == 0)
+		return;
+	*c = (struct forming_candidate){ .alive = s->status == MEMBER_ALIVE, .expect = s->expect };
+	memcpy(c->uuid, s->uuid, sizeof(c->uuid));
+	if (p != NULL && (p->proven || p->forming) && p->hello.uuid[0] != '\0') {
+		c->linked = true;
+		memcpy(c->cluster_id, p->hello.cluster_id, sizeof(c->cluster_id));
+		c->generation = p->hello.generation;
+	}
+	if (c->alive && c->expect == g->f->d->conf.bootstrap_expect)
+		g->expecting++;
+	g->alive += c->alive;
+	g->members += c->alive && c->generation > 0;
+	g->count++;
+}
+
+static void
+put_count(const struct forming *f, unsigned here, struct buf *out)
+{
+	uint64_t expect = f->d->conf.bootstrap_expect;
+
+	buf_printf(out, "forming a cluster: %u of %llu servers are here", here, (unsigned long long)expect);
+	if (here < expect)
+		buf_printf(out, "; start the others with bootstrap_expect = %llu too, and let them meet: clusterctl join %s on each, "
+		    "or retry_join in their cluster.conf", (unsigned long long)expect, f->d->cluster.advertise);
+	else if (here > expect)
+		buf_printf(out, "; bootstrap_expect must be the number of those that form it, the others start without it");
+}
+
+static void
+tell_count(struct forming *f)
+{
+	struct buf b = BUF_INIT(4096);
+
+	put_count(f, f->told, &b);
+	log_info("raftd", "%s", buf_cstr(&b));
+	buf_done(&b);
+}
+
+static void
+put_waiting(struct forming *f, const struct gathering *g, struct buf *out)
+{
+	const struct identity *id = &f->d->id;
+
+	if (id->cluster_id[0] != '\0' && strcmp(id->cluster_id, id->store_id) != 0)
+		buf_puts(out, "waiting for the server that this one has promised to form a cluster with");
+	else if (g->members == 0 && g->alive > 0 && g->expecting == 0 && f->d->conf.bootstrap_expect > 1)
+		buf_printf(out, "no other server that is here has bootstrap_expect = %llu and a raftd that runs: waiting for such "
+		    "ones to form a cluster, or for a leader to take this server in",
+		    (unsigned long long)f->d->conf.bootstrap_expect);
+	else if (g->members > 0 || (g->alive > 0 && g->expecting == 0))
+		buf_puts(out, "waiting for a leader to take this server in");
+	else if (f->d->conf.bootstrap_expect > 1)
+		put_count(f, g->expecting + 1, out);
+	else if (f->d->conf.bootstrap_expect == 0 && !f->d->conf.bootstrap)
+		buf_puts(out, "this server is in no cluster and knows no other server: clusterctl join ADDRESS, or retry_join in "
+		    "cluster.conf, lets it join one; bootstrap_expect in raftd.conf lets it form one");
+	else
+		buf_puts(out, "forming a cluster");
+}
+
+bool
+forming_text(struct forming *f, struct buf *out)
+{
+	struct gathering *g = f == NULL || !fresh(f) ? NULL : calloc(1, sizeof(*g));
+
+	if (g == NULL)
+		return false;
+	g->f = f;
+	gossip_each_server(f->d->gossip, gather, g);
+	put_waiting(f, g, out);
+	free(g);
+	return true;
+}
+
+static void
+look_expect(struct forming *f)
+{
+	struct identity *id = &f->d->id;
+	uint64_t expect = f->d->conf.bootstrap_expect;
+	unsigned picked[FORMING_SERVERS_MAX];
+	struct gathering *g = calloc(1, sizeof(*g));
+
+	if (g == NULL)
+		return;
+	g->f = f;
+	gossip_each_server(f->d->gossip, gather, g);
+	if (g->expecting + 1 != f->told) {
+		f->told = g->expecting + 1;
+		tell_count(f);
+	}
+	if (!forming_pick(id->uuid, id->cluster_id, id->store_id, expect, g->c, g->count, picked))
+		goto out;
+	if (id->cluster_id[0] == '\0') {
+		set_cluster(f, id->store_id, 0, on_promised, f);
+		goto out;
+	}
+	f->round++;
+	f->asked_count = (unsigned)expect - 1;
+	for (unsigned i = 0; i < f->asked_count; i++) {
+		f->asked[i] = (struct asked){ 0 };
+		memcpy(f->asked[i].uuid, g->c[picked[i]].uuid, sizeof(f->asked[i].uuid));
+	}
+	ask_all(f);
+out:
+	free(g);
+}
+
+static bool
+asking(const struct forming *f)
+{
+	for (unsigned i = 0; i < f->asked_count; i++)
+		if (f->asked[i].pending)
+			return true;
+	return false;
+}
+
+/* Promised to somebody who does not come: only the operator knows whether it ever will. */
+static void
+complain(struct forming *f)
+{
+	struct identity *id = &f->d->id;
+
+	if (id->cluster_id[0] == '\0' || strcmp(id->cluster_id, id->store_id) == 0 || ++f->beats < COMPLAIN_BEATS)
+		return;
+	f->beats = 0;
+	log_warn("raftd", "still waiting for the server that this one has promised to form cluster %s with; "
+	    "if that server is lost for good, stop raftd here and remove %s/raftd", id->cluster_id, f->d->cluster.data_dir);
+}
+
+static void
+look(struct forming *f)
+{
+	struct raftd *d = f->d;
+	struct raft_config *c;
+
+	if (!fresh(f))
+		return;
+	complain(f);
+	/* An own promise from before a crash goes on where it was. */
+	if (d->conf.bootstrap || d->conf.bootstrap_expect == 1) {
+		if (d->id.cluster_id[0] != '\0' && strcmp(d->id.cluster_id, d->id.store_id) != 0)
+			return;
+		c = calloc(1, sizeof(*c));
+		if (c != NULL)
+			bootstrap(f, c);
+		free(c);
+	} else if (d->conf.bootstrap_expect > 1 && !asking(f))
+		look_expect(f);
+}
+
+/* -- being asked -- */
+
+static void
+promise_done(void *ctx, enum tv_err err)
+{
+	struct forming *f = ctx;
+
+	if (f->answer_to.link != 0)
+		links_answer(f->d->links, &f->answer_to, err, "");
+	f->answer_to = (struct link_question){ 0 };
+}
+
+static void
+take_question(struct rd *r, char cluster_id[37], uint64_t *expect, const char *own_uuid, bool *listed)
+{
+	uint32_t n;
+
+	*listed = false;
+	if (mpr_array(r) != 3)
+		rd_fail(r, TV_EFORMAT);
+	if (!span_copy(mpr_bytes(r, 36), cluster_id, 37) || strlen(cluster_id) != 36)
+		rd_fail(r, TV_EFORMAT);
+	*expect = mpr_uint(r, FORMING_SERVERS_MAX);
+	n = mpr_array(r);
+	if (n > FORMING_SERVERS_MAX)
+		rd_fail(r, TV_ELIMIT);
+	for (uint32_t i = 0; i < n && r->err == TV_OK; i++) {
+		if (mpr_array(r) != 3)
+			rd_fail(r, TV_EFORMAT);
+		if (span_eqs(mpr_bytes(r, 36), own_uuid))
+			*listed = true;
+		(void)mpr_bytes(r, 255);
+		(void)mpr_bytes(r, 63);
+	}
+}
+
+enum tv_err
+forming_question(struct forming *f, const struct hello *from, const struct link_question *q, struct span body)
+{
+	struct rd r = rd_span_over(body);
+	char cluster_id[37];
+	uint64_t expect;
+	const char *why;
+	bool listed;
+	enum tv_err err;
+
+	take_question(&r, cluster_id, &expect, f->d->id.uuid, &listed);
+	err = rd_end(&r);
+	if (err != TV_OK)
+		return err;
+	err = forming_may_promise(&f->d->id, f->d->conf.bootstrap_expect, log_empty(f), from->uuid, cluster_id,
+	    expect, &why);
+	if (err == TV_OK && (!listed || strcmp(cluster_id, from->store_id) != 0 || f->answer_to.link != 0)) {
+		err = TV_EAGAIN;
+		why = "this server is being asked already";
+	}
+	if (err != TV_OK) {
+		links_answer(f->d->links, q, err, why);
+		return TV_OK;
+	}
+	if (strcmp(f->d->id.cluster_id, cluster_id) == 0) {
+		/* Promised before: perhaps not durable yet, so the answer goes behind it in the log's order. */
+		f->answer_to = *q;
+		if (logthread_cluster(engine_log(f->d->engine), cluster_id, 0, promise_done, f) != TV_OK)
+			promise_done(f, TV_ENOMEM);
+		return TV_OK;
+	}
+	log_info("raftd", "promised %s to form a cluster with it", from->name);
+	f->answer_to = *q;
+	set_cluster(f, cluster_id, 0, promise_done, f);
+	return TV_OK;
+}
+
+/* -- life -- */
+
+static void
+on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct forming *f = w->data;
+
+	(void)revents;
+	w->repeat = BEAT;
+	ev_timer_again(loop, w);
+	look(f);
+	if (!fresh(f))
+		ev_timer_stop(loop, w);
+}
+
+void
+forming_poke(struct forming *f)
+{
+	if (f == NULL || f->d->stopping || !fresh(f) || (ev_is_active(&f->timer) && f->timer.repeat < BEAT))
+		return;
+	ev_timer_stop(f->d->loop, &f->timer);
+	ev_timer_set(&f->timer, 0.05, BEAT / 2);
+	ev_timer_start(f->d->loop, &f->timer);
+}
+
+struct forming *
+forming_new(struct raftd *d)
+{
+	struct forming *f = calloc(1, sizeof(*f));
+
+	if (f == NULL)
+		return NULL;
+	f->d = d;
+	ev_timer_init(&f->timer, on_timer, 0.05, BEAT);
+	f->timer.data = f;
+	ev_timer_start(d->loop, &f->timer);
+	return f;
+}
+
+void
+forming_free(struct forming *f)
+{
+	if (f == NULL)
+		return;
+	ev_timer_stop(f->d->loop, &f->timer);
+	free(f);
+}

@@ -1,0 +1,272 @@
+/* Graceful leave of this server. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/record/mpack.h"
+#include "common/net/msg.h"
+#include "raftd/engine/engine.h"
+#include "raftd/members/membership_int.h"
+#include "raftd/members/rules/policy.h"
+
+#define STEP 0.1			/* seconds between tries */
+
+struct leave {
+	struct membership *m;
+	bool active, force, asking, changing, transferred, said, gone;
+	struct mono deadline;
+	membership_done *done;
+	void *ctx;
+	ev_timer timer;
+};
+
+bool
+leave_gone(const struct leave *l)
+{
+	return l->gone;
+}
+
+bool
+leave_active(const struct leave *l)
+{
+	return l->active || l->gone;
+}
+
+static void
+finish(struct leave *l, enum tv_err err, const char *text)
+{
+	membership_done *done = l->done;
+
+	if (!l->active)
+		return;
+	l->active = false;
+	ev_timer_stop(l->m->d->loop, &l->timer);
+	if (err == TV_OK) {
+		/* Nobody shall add us again before the process is gone. */
+		l->gone = true;
+		links_close(l->m->d->links);
+		engine_retire(l->m->d->engine);
+	} else
+		log_warn("triumvir", "server leave refused: %s", text);
+	l->done = NULL;
+	if (done != NULL)
+		done(l->ctx, err, text);
+}
+
+void
+leave_self_removed(struct leave *l)
+{
+	if (!l->said)
+		log_info("raft", "Removed ourself, transitioning to follower");
+	l->said = true;
+	leave_poke(l);
+}
+
+/* The leader's answer to MSG_RAFT_REMOVE_ME. */
+static void
+on_answer(void *ctx, enum tv_err err, struct span body)
+{
+	struct leave *l = ctx;
+	struct rd r = rd_span_over(body);
+	char text[512] = "";
+	struct span s;
+	enum tv_err answer;
+
+	l->asking = false;
+	if (err != TV_OK || !l->active)
+		return;				/* asked again by the timer */
+	if (mpr_array(&r) != 2)
+		rd_fail(&r, TV_EFORMAT);
+	answer = (enum tv_err)-(int)mpr_uint(&r, 127);
+	s = mpr_bytes(&r, sizeof(text) - 1);
+	if (rd_end(&r) != TV_OK)
+		return;
+	(void)span_copy(s, text, sizeof(text));
+	if (answer == TV_OK) {
+		leave_self_removed(l);
+		finish(l, TV_OK, "");
+	} else if (answer == TV_ECONFLICT)
+		finish(l, answer, text);
+}
+
+static void
+ask_leader(struct leave *l, const struct raft_server_conf *leader)
+{
+	struct raftd *d = l->m->d;
+	struct buf b = BUF_INIT(256);
+
+	mpw_array(&b, 2);
+	mpw_cstr(&b, d->id.uuid);
+	mpw_bool(&b, l->force);
+	l->asking = links_ask(d->links, leader->uuid, MSG_RAFT_REMOVE_ME, buf_span(&b), d->conf.leave_timeout,
+	    on_answer, l) == TV_OK;
+	buf_done(&b);
+}
+
+static void
+on_change(void *ctx, enum tv_err err, const char *text)
+{
+	struct leave *l = ctx;
+
+	(void)text;
+	l->changing = false;
+	if (err == TV_OK) {
+		leave_self_removed(l);
+		finish(l, TV_OK, "");
+	}
+}
+
+static void
+on_transfer(void *ctx, enum tv_err err, const char *text)
+{
+	struct leave *l = ctx;
+
+	l->changing = false;
+	if (err != TV_OK)
+		log_info("raft", "leadership could not be handed over (%s); leaving as leader", text);
+}
+
+/* We lead: hand over, or else remove ourself. */
+static void
+step_leader(struct leave *l)
+{
+	struct raft_change change = { .type = RAFT_REMOVE };
+
+	if (!l->transferred) {
+		l->transferred = l->changing = true;
+		membership_transfer(l->m, SPAN_NONE, SPAN_NONE, on_transfer, l);
+		return;
+	}
+	change.server.id = l->m->d->id.self;
+	if (membership_change(l->m, &change, on_change, l) == TV_OK)
+		l->changing = true;
+}
+
+static void
+step(struct leave *l)
+{
+	struct raftd *d = l->m->d;
+	const struct raft_status *st = engine_status(d->engine);
+	const struct raft_config *c = raft_config_committed(engine_core(d->engine));
+	const struct raft_server_conf *leader = raft_config_find(c, st->leader);
+
+	if (raft_config_find(c, d->id.self) == NULL) {
+		finish(l, TV_OK, "");
+		return;
+	}
+	if (mono_before(l->deadline, clock_mono())) {
+		if (l->force)
+			log_warn("triumvir", "leaving by force: no leader removed this server from the configuration");
+		finish(l, l->force ? TV_OK : TV_ETIMEOUT, l->force ? "" : "no leader removed this server in time; "
+		    "bring enough servers back for a quorum, or use --force");
+		return;
+	}
+	if (l->changing || l->asking)
+		return;
+	if (st->role == RAFT_LEADER)
+		step_leader(l);
+	else if (leader != NULL && leader->id != d->id.self)
+		ask_leader(l, leader);
+}
+
+static void
+on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	step(w->data);
+}
+
+void
+leave_poke(struct leave *l)
+{
+	if (l->active && !l->m->d->stopping)
+		ev_feed_event(l->m->d->loop, &l->timer, EV_TIMER);
+}
+
+/* Refusals that are known before anything is done. */
+static enum tv_err
+check(struct leave *l, char *text, size_t cap)
+{
+	struct raftd *d = l->m->d;
+	const struct raft_config *c = raft_config_committed(engine_core(d->engine));
+	const struct raft_status *st = engine_status(d->engine);
+	raft_id healthy[RAFT_SERVERS_MAX];
+	unsigned count;
+
+	if (l->force)
+		return TV_OK;
+	if (st->leader == 0 && st->role != RAFT_LEADER) {
+		snprintf(text, cap, "the cluster has no leader, so this server cannot be removed from it; "
+		    "bring enough servers back for a quorum, or use --force");
+		return TV_ENOLEADER;
+	}
+	if (membership_healthy(l->m, healthy, &count) &&
+	    !policy_may_remove(c, d->id.self, healthy, count, text, cap)) {
+		strncat(text, QUORUM_ADVICE, cap - strlen(text) - 1);
+		return TV_ECONFLICT;
+	}
+	return TV_OK;			/* a follower's leader does the arithmetic */
+}
+
+void
+leave_start(struct leave *l, bool force, membership_done *done, void *ctx)
+{
+	struct raftd *d = l->m->d;
+	const struct raft_config *c = raft_config_committed(engine_core(d->engine));
+	char text[512] = "";
+	enum tv_err err;
+
+	if (l->active) {
+		done(ctx, TV_EAGAIN, "this server is leaving already");
+		return;
+	}
+	log_info("triumvir", "server starting leave");
+	l->active = true;
+	l->force = force;
+	l->asking = l->changing = l->transferred = false;
+	l->done = done;
+	l->ctx = ctx;
+	l->deadline = mono_add(clock_mono(), d->conf.leave_timeout);
+	/* Alone, or in no cluster: nothing to be removed from; the data stays. */
+	if (raft_config_find(c, d->id.self) == NULL || (raft_config_voters(c) <= 1 && c->count <= 1)) {
+		finish(l, TV_OK, "");
+		return;
+	}
+	err = check(l, text, sizeof(text));
+	if (err != TV_OK) {
+		finish(l, err, text);
+		return;
+	}
+	ev_timer_set(&l->timer, 0.0, STEP);
+	ev_timer_start(d->loop, &l->timer);
+}
+
+void
+leave_forget(struct leave *l, void *ctx)
+{
+	if (l->ctx == ctx)
+		l->done = NULL;
+}
+
+struct leave *
+leave_new(struct membership *m)
+{
+	struct leave *l = calloc(1, sizeof(*l));
+
+	if (l == NULL)
+		return NULL;
+	l->m = m;
+	ev_timer_init(&l->timer, on_timer, 0.0, STEP);
+	l->timer.data = l;
+	return l;
+}
+
+void
+leave_free(struct leave *l)
+{
+	ev_timer_stop(l->m->d->loop, &l->timer);
+	free(l);
+}

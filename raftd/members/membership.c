@@ -1,0 +1,668 @@
+/* Membership of the Raft configuration: policy on the leader, removal on request. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/record/mpack.h"
+#include "common/net/msg.h"
+#include "raftd/members/autopilot.h"
+#include "raftd/engine/engine.h"
+#include "raftd/peers/fence.h"
+#include "raftd/peers/gossip.h"
+#include "raftd/members/leave.h"
+#include "raftd/members/membership.h"
+#include "raftd/members/membership_int.h"
+#include "raftd/members/rules/policy.h"
+#include "raftd/members/rpcd_peers.h"
+#include "raftd/serve/rpcd_watch.h"
+
+#define TELL_EVERY MONO_S(5)
+#define WHY_BYTES 384
+#define HOLD MONO_S(60)			/* a removed server that never goes may be added again after this */
+
+/* -- the book of addresses -- */
+
+void
+membership_config_changed(struct membership *m)
+{
+	const struct raft_config *c = raft_config(engine_core(m->d->engine));
+
+	for (unsigned i = 0; i < c->count; i++) {
+		struct known_addr *k = NULL;
+
+		for (unsigned j = 0; j < BOOK_MAX && k == NULL; j++)
+			if (m->book[j].id == c->servers[i].id)
+				k = &m->book[j];
+		if (k == NULL)
+			k = &m->book[m->book_next++ % BOOK_MAX];
+		k->id = c->servers[i].id;
+		snprintf(k->addr, sizeof(k->addr), "%s", c->servers[i].addr);
+	}
+	links_sync(m->d->links);
+	membership_poke(m);
+}
+
+const char *
+membership_addr(struct membership *m, raft_id id)
+{
+	for (unsigned i = 0; i < BOOK_MAX; i++)
+		if (m->book[i].id == id)
+			return m->book[i].addr;
+	return "?";
+}
+
+/* -- one change at a time -- */
+
+static void
+change_finish(struct membership *m, enum tv_err err, const char *text)
+{
+	struct change_wait w = m->change;
+
+	m->change = (struct change_wait){ 0 };
+	if (w.done != NULL)
+		w.done(w.ctx, err, text);
+	membership_poke(m);
+}
+
+enum tv_err
+membership_change(struct membership *m, const struct raft_change *change, membership_done *done, void *ctx)
+{
+	enum tv_err err;
+
+	if (m->change.active)
+		return TV_EAGAIN;
+	err = engine_change(m->d->engine, change);
+	if (err != TV_OK)
+		return err;
+	m->change = (struct change_wait){ true, raft_config(engine_core(m->d->engine))->index, done, ctx };
+	return TV_OK;
+}
+
+void
+membership_config_committed(struct membership *m, uint64_t index)
+{
+	if (m->change.active && index >= m->change.index)
+		change_finish(m, TV_OK, "");
+	membership_config_changed(m);
+	leave_poke(m->leave);
+}
+
+void
+membership_role_changed(struct membership *m)
+{
+	bool leader = engine_is_leader(m->d->engine);
+
+	autopilot_role_changed(m->d->autopilot);
+	if (!leader)
+		m->leader_since = MONO_ZERO;
+	else if (m->leader_since.ns == 0)
+		m->leader_since = clock_mono();
+	if (m->change.active && !leader && raft_config_committed(engine_core(m->d->engine))->index < m->change.index)
+		change_finish(m, TV_EUNKNOWN,
+		    "leadership was lost before the change was committed; it may still happen");
+	if (m->transfer.active && !leader)
+		membership_transfer_ended(m, true, 0);
+	m->complaint[0] = '\0';
+	membership_poke(m);
+	leave_poke(m->leave);
+}
+
+/* -- policy -- */
+
+bool
+membership_healthy(struct membership *m, raft_id *healthy, unsigned *count)
+{
+	const struct raft_status *st = engine_status(m->d->engine);
+	struct mono patience = mono_mul(m->d->conf.election_timeout, 2);
+	/* Healthy: the link is up and it answers; a new leader has not heard from everybody yet. */
+	bool young = m->leader_since.ns == 0 || mono_sub(clock_mono(), m->leader_since).ns < patience.ns;
+
+	*count = 0;
+	if (st->voter)
+		healthy[(*count)++] = m->d->id.self;
+	for (unsigned i = 0; i < st->peer_count; i++) {
+		const struct raft_peer_status *s = &st->peers[i];
+		const struct peer *p = links_find_id(m->d->links, s->id);
+
+		if (s->voter && s->id != m->d->id.self && p != NULL && p->proven && (s->active || young))
+			healthy[(*count)++] = s->id;
+	}
+	return st->role == RAFT_LEADER;
+}
+
+static bool
+is_held(struct membership *m, const char *uuid, uint8_t status)
+{
+	struct mono now = clock_mono();
+
+	for (unsigned i = 0; i < HELD_MAX; i++) {
+		struct held_server *h = &m->held[i];
+
+		if (h->until.ns == 0 || strcmp(h->uuid, uuid) != 0)
+			continue;
+		if (mono_before(now, h->until) && (status == MEMBER_ALIVE || status == MEMBER_LEAVING))
+			return true;
+		h->until = MONO_ZERO;
+	}
+	return false;
+}
+
+void
+membership_hold(struct membership *m, const char *uuid)
+{
+	struct held_server *h = &m->held[m->held_next++ % HELD_MAX];
+
+	snprintf(h->uuid, sizeof(h->uuid), "%s", uuid);
+	h->until = mono_add(clock_mono(), HOLD);
+}
+
+struct collecting {
+	struct membership *m;
+	struct policy_server servers[POLICY_SERVERS_MAX];
+	unsigned count;
+};
+
+static void
+collect(void *ctx, const struct gossip_server *g)
+{
+	struct collecting *c = ctx;
+	struct policy_server *s = &c->servers[c->count];
+	const struct peer *p = links_find(c->m->d->links, g->uuid);
+
+	if (c->count == POLICY_SERVERS_MAX || strcmp(g->uuid, c->m->d->id.uuid) == 0)
+		return;
+	/* It answers elsewhere: this is a twin with a copied node id (S62), or news that is late. */
+	if (p != NULL && p->proven && strcmp(p->addr, g->addr) != 0)
+		return;
+	*s = (struct policy_server){ .status = g->status, .forced = g->forced };
+	memcpy(s->uuid, g->uuid, sizeof(s->uuid));
+	memcpy(s->name, g->name, sizeof(s->name));
+	memcpy(s->addr, g->addr, sizeof(s->addr));
+	if (p != NULL && p->proven)
+		memcpy(s->store_id, p->hello.store_id, sizeof(s->store_id));
+	s->tombstoned = fsm_server_tombstoned(c->m->d->fsm, span_str(g->uuid));
+	s->held = is_held(c->m, g->uuid, g->status);
+	c->count++;
+}
+
+static void
+tombstone_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+{
+	struct membership *m = (struct membership *)((char *)p - offsetof(struct membership, tombstone));
+
+	(void)result;
+	m->tombstoning = false;
+	if (err == TV_OK)
+		membership_poke(m);	/* on an error the timer comes back to it */
+}
+
+static enum tv_err
+write_tombstone(struct membership *m, const char *uuid)
+{
+	struct raft_peer peer = { .ID = span_str(uuid) };
+	struct buf b = BUF_INIT(1024);
+	enum tv_err err = TV_EAGAIN;
+
+	if (m->tombstoning)
+		return err;
+	schema_pack(&raft_peer_schema, &peer, &b);
+	m->tombstone.done = tombstone_done;
+	err = engine_propose(m->d->engine, &m->tombstone, OP_SERVER_TOMBSTONE, buf_span(&b));
+	m->tombstoning = err == TV_OK;
+	buf_done(&b);
+	return err;
+}
+
+static void
+carry_out(struct membership *m, const struct policy_decision *dec)
+{
+	static const enum raft_change_type types[] = {
+		[POLICY_ADD] = RAFT_ADD_LEARNER, [POLICY_PROMOTE] = RAFT_PROMOTE, [POLICY_REMOVE] = RAFT_REMOVE,
+		[POLICY_UPDATE_ADDR] = RAFT_UPDATE_ADDR,
+	};
+	struct raft_change change = { .server = dec->server };
+	enum tv_err err;
+
+	if (dec->action == POLICY_TOMBSTONE) {
+		(void)write_tombstone(m, dec->server.uuid);
+		return;
+	}
+	if (dec->action == POLICY_REMOVE && dec->for_good)
+		(void)write_tombstone(m, dec->server.uuid);
+	change.type = types[dec->action];
+	err = membership_change(m, &change, NULL, NULL);
+	if (err != TV_OK) {
+		log_debug("raft", "membership change of %s: %s", dec->server.name, tv_strerror(err));
+		return;
+	}
+	if (dec->action == POLICY_REMOVE)
+		log_info("raft", "Removing server %s (%s), which %s", dec->server.name, dec->server.addr, dec->why);
+	if (dec->action == POLICY_UPDATE_ADDR)
+		log_info("raft", "Server %s moved to %s", dec->server.name, dec->server.addr);
+}
+
+/* Who is here and gets no seat is told why, so that its own log says it. */
+static void
+tell_unwanted(struct membership *m, const struct collecting *c, const struct raft_config *conf)
+{
+	struct mono now = clock_mono();
+
+	if (m->told.ns != 0 && mono_sub(now, m->told).ns < TELL_EVERY.ns)
+		return;
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct policy_server *s = &c->servers[i];
+		bool seated = false;
+
+		for (unsigned k = 0; k < conf->count; k++)
+			seated |= strcmp(conf->servers[k].uuid, s->uuid) == 0;
+		if (seated || s->status != MEMBER_ALIVE || s->store_id[0] == '\0')
+			continue;
+		/* Who leaves by itself is held and no news to itself; who was removed for good may not know it. */
+		if (s->tombstoned)
+			links_notice(m->d->links, s->uuid, NOTICE_REMOVED, "removed for good");
+		else if (!s->held && conf->count >= RAFT_SERVERS_MAX)
+			links_notice(m->d->links, s->uuid, NOTICE_FULL, "no more seats");
+		m->told = now;
+	}
+}
+
+/* What the leaders before removed for good is in the state once all that was committed has been applied. */
+static bool
+knows_the_removed(struct membership *m, const struct raft_status *st)
+{
+	if (m->caught_up_term != st->term && engine_applied(m->d->engine) >= engine_commit(m->d->engine))
+		m->caught_up_term = st->term;
+	return m->caught_up_term == st->term;
+}
+
+static void
+run_policy(struct membership *m)
+{
+	const struct raft_status *st = engine_status(m->d->engine);
+	struct policy_decision dec;
+	struct policy_input in;
+	struct collecting *c;
+
+	if (st->role != RAFT_LEADER || !st->ready || st->change_pending || st->transferring || m->change.active ||
+	    m->tombstoning || leave_active(m->leave) || !knows_the_removed(m, st))
+		return;
+	c = calloc(1, sizeof(*c));
+	if (c == NULL)
+		return;
+	c->m = m;
+	gossip_each_server(m->d->gossip, collect, c);
+	in = (struct policy_input){
+		.config = raft_config(engine_core(m->d->engine)), .self = m->d->id.self,
+		.servers = c->servers, .count = c->count,
+	};
+	(void)membership_healthy(m, in.healthy, &in.healthy_count);
+	autopilot_advise(m->d->autopilot, &in);
+	tell_unwanted(m, c, in.config);
+	policy_decide(&in, &dec);
+	if (dec.action != POLICY_NONE)
+		carry_out(m, &dec);
+	else if (dec.why[0] != '\0' && strcmp(dec.why, m->complaint) != 0)
+		log_warn("raft", "%s", dec.why);
+	if (dec.action == POLICY_NONE)
+		snprintf(m->complaint, sizeof(m->complaint), "%s", dec.why);
+	free(c);
+}
+
+static void
+on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct membership *m = w->data;
+
+	(void)revents;
+	/* Back to the slow beat after a poke. */
+	w->repeat = mono_seconds(m->d->conf.member_interval);
+	ev_timer_again(loop, w);
+	autopilot_look(m->d->autopilot);
+	leaderless_look(&m->leaderless, m->d);
+	gossip_look(m->d->gossip);
+	unserved_look(m->d->unserved);
+	served_look(m->d->served);
+	run_policy(m);
+	leave_poke(m->leave);
+}
+
+void
+membership_poke(struct membership *m)
+{
+	if (m == NULL || m->d->stopping)
+		return;
+	ev_timer_stop(m->d->loop, &m->timer);
+	ev_timer_set(&m->timer, 0.0, mono_seconds(m->d->conf.member_interval));
+	ev_timer_start(m->d->loop, &m->timer);
+}
+
+/* -- removal by an operator -- */
+
+static const struct raft_server_conf *
+find_server(struct membership *m, struct span uuid, struct span addr)
+{
+	const struct raft_config *c = raft_config(engine_core(m->d->engine));
+
+	for (unsigned i = 0; i < c->count; i++)
+		if (uuid.len > 0 ? span_eqs(uuid, c->servers[i].uuid) : span_eqs(addr, c->servers[i].addr))
+			return &c->servers[i];
+	return NULL;
+}
+
+static void
+not_found(struct span uuid, struct span addr, membership_done *done, void *ctx)
+{
+	char text[256], shown[128];
+
+	snprintf(text, sizeof(text), "%s \"%s\" was not found in the Raft configuration",
+	    uuid.len > 0 ? "id" : "address", log_safe(uuid.len > 0 ? uuid : addr, shown, sizeof(shown)));
+	done(ctx, TV_ENOENT, text);
+}
+
+static void
+change_failed(enum tv_err err, membership_done *done, void *ctx)
+{
+	if (err == TV_EAGAIN || err == TV_ECONFLICT)
+		done(ctx, TV_EAGAIN, "another membership change is in progress; try again");
+	else
+		done(ctx, err, tv_strerror(err));
+}
+
+/*
+ * Before the removal, also of this server itself: else the policy adds it again as soon as it is seen alive.  A full disk
+ * takes no tombstone, but who is dead must not keep its seat for that.
+ */
+static enum tv_err
+write_off(struct membership *m, const struct raft_server_conf *s)
+{
+	enum tv_err err = write_tombstone(m, s->uuid);
+
+	if (err != TV_ENOSPACE)
+		return err;
+	log_warn("raft", "disk full: %s is removed, but not for good; should it come back, remove it again", s->name);
+	return TV_OK;
+}
+
+void
+membership_remove(struct membership *m, struct span uuid, struct span addr, bool force,
+    membership_done *done, void *ctx)
+{
+	const struct raft_server_conf *s = find_server(m, uuid, addr);
+	struct raft_change change = { .type = RAFT_REMOVE };
+	const struct raft_status *st = engine_status(m->d->engine);
+	const struct raft_config *conf = raft_config(engine_core(m->d->engine));
+	raft_id healthy[RAFT_SERVERS_MAX];
+	unsigned count;
+	char text[512];
+	enum tv_err err;
+
+	if (!membership_healthy(m, healthy, &count)) {
+		done(ctx, TV_ENOTLEADER, tv_strerror(TV_ENOTLEADER));
+		return;
+	}
+	if (s == NULL) {
+		not_found(uuid, addr, done, ctx);
+		return;
+	}
+	if (!force && !policy_may_remove(conf, s->id, healthy, count, text, sizeof(text))) {
+		strncat(text, QUORUM_ADVICE, sizeof(text) - strlen(text) - 1);
+		done(ctx, TV_ECONFLICT, text);
+		return;
+	}
+	if (s->voter && raft_config_voters(conf) == 1) {
+		done(ctx, TV_ECONFLICT, "that server is the only voter, and a cluster cannot be without one");
+		return;
+	}
+	if (!st->ready || st->change_pending || st->transferring || m->change.active) {
+		change_failed(TV_EAGAIN, done, ctx);
+		return;
+	}
+	change.server = *s;
+	err = write_off(m, s);
+	if (err == TV_OK)
+		err = membership_change(m, &change, done, ctx);
+	if (err != TV_OK)
+		change_failed(err, done, ctx);
+	else
+		membership_hold(m, change.server.uuid);
+}
+
+/* -- transfer of leadership -- */
+
+static const struct raft_peer_status *
+peer_status(struct membership *m, raft_id id)
+{
+	const struct raft_status *st = engine_status(m->d->engine);
+
+	for (unsigned i = 0; i < st->peer_count; i++)
+		if (st->peers[i].id == id)
+			return &st->peers[i];
+	return NULL;
+}
+
+/* Why this voter could not take over, as far as its leader knows; "": nothing is in its way. */
+static const char *
+why_not_it(struct membership *m, raft_id id, char *dst, size_t cap)
+{
+	const struct raft_server_conf *s = raft_config_find(raft_config(engine_core(m->d->engine)), id);
+	const struct raft_peer_status *p = peer_status(m, id);
+	uint64_t last = engine_status(m->d->engine)->last_index;
+
+	dst[0] = '\0';
+	if (s == NULL || p == NULL)
+		return dst;
+	if (p->full)
+		snprintf(dst, cap, "the disk of %s is full: free space there, or name another server", s->name);
+	else if (!p->active)
+		snprintf(dst, cap, "%s does not answer: name another server", s->name);
+	else if (p->match < last)
+		snprintf(dst, cap, "%s lacks %llu entries of the log: try again when it has caught up", s->name,
+		    (unsigned long long)(last - p->match));
+	return dst;
+}
+
+static const char *
+why_no_transfer(struct membership *m, const struct raft_server_conf *to, enum tv_err err)
+{
+	if (to != NULL && to->id == m->d->id.self)
+		return "that server leads already";
+	if (to != NULL && !to->voter)
+		return "that server is a learner and cannot lead; wait until it is a voter";
+	if (err == TV_ECONFLICT)
+		return "a leadership transfer is in progress";
+	return to == NULL ? "there is no other voter that could lead" : tv_strerror(err);
+}
+
+void
+membership_transfer(struct membership *m, struct span uuid, struct span addr, membership_done *done, void *ctx)
+{
+	const struct raft_server_conf *s = NULL;
+	char why[WHY_BYTES];
+	enum tv_err err;
+
+	if (!engine_is_leader(m->d->engine)) {
+		done(ctx, TV_ENOTLEADER, tv_strerror(TV_ENOTLEADER));
+		return;
+	}
+	if (uuid.len > 0 || addr.len > 0) {
+		s = find_server(m, uuid, addr);
+		if (s == NULL) {
+			not_found(uuid, addr, done, ctx);
+			return;
+		}
+	}
+	if (m->transfer.active) {
+		done(ctx, TV_EAGAIN, "a leadership transfer is in progress");
+		return;
+	}
+	/* Who names nobody takes the best there is. */
+	const struct raft_peer_status *p = s == NULL ? NULL : peer_status(m, s->id);
+	if (p != NULL && p->full) {
+		done(ctx, TV_ECONFLICT, why_not_it(m, s->id, why, sizeof(why)));
+		return;
+	}
+	m->transfer = (struct change_wait){ true, 0, done, ctx };
+	err = engine_transfer(m->d->engine, s != NULL ? s->id : 0);
+	if (err != TV_OK && m->transfer.active) {
+		m->transfer = (struct change_wait){ 0 };
+		done(ctx, err, why_no_transfer(m, s, err));
+	}
+}
+
+void
+membership_transfer_ended(struct membership *m, bool ok, raft_id to)
+{
+	struct change_wait w = m->transfer;
+	char why[WHY_BYTES], text[WHY_BYTES + 64];
+
+	m->transfer = (struct change_wait){ 0 };
+	if (w.done != NULL && !ok) {
+		why_not_it(m, to, why, sizeof(why));
+		snprintf(text, sizeof(text), "leadership was not taken over in time%s%s", why[0] == '\0' ? "" : ": ", why);
+		w.done(w.ctx, TV_ETIMEOUT, text);
+	} else if (w.done != NULL) {
+		w.done(w.ctx, TV_OK, "");
+	}
+	leave_poke(m->leave);
+}
+
+/* -- a peer asks to be removed -- */
+
+struct removal {
+	struct membership *m;
+	struct link_question q;
+};
+
+static void
+removal_done(void *ctx, enum tv_err err, const char *text)
+{
+	struct removal *r = ctx;
+
+	links_answer(r->m->d->links, &r->q, err, text);
+	free(r);
+}
+
+static void
+remove_peer(struct membership *m, const struct raft_server_conf *s, bool force, struct removal *r)
+{
+	struct raft_change change = { .type = RAFT_REMOVE, .server = *s };
+	raft_id healthy[RAFT_SERVERS_MAX];
+	unsigned count;
+	char text[512];
+	enum tv_err err;
+
+	(void)membership_healthy(m, healthy, &count);
+	if (!force && !policy_may_remove(raft_config(engine_core(m->d->engine)), s->id, healthy, count,
+	    text, sizeof(text))) {
+		strncat(text, QUORUM_ADVICE, sizeof(text) - strlen(text) - 1);
+		removal_done(r, TV_ECONFLICT, text);
+		return;
+	}
+	err = membership_change(m, &change, removal_done, r);
+	if (err != TV_OK)
+		change_failed(err, removal_done, r);
+	else
+		membership_hold(m, change.server.uuid);
+}
+
+enum tv_err
+membership_question(struct membership *m, const struct hello *from, const struct link_question *q, struct span body)
+{
+	struct rd r = rd_span_over(body);
+	const struct raft_server_conf *s;
+	struct removal *ask;
+	struct span uuid;
+	bool force;
+
+	if (mpr_array(&r) != 2)
+		rd_fail(&r, TV_EFORMAT);
+	uuid = mpr_bytes(&r, 36);
+	force = mpr_bool(&r);
+	if (rd_end(&r) != TV_OK)
+		return TV_EFORMAT;
+	/* A server may ask for itself only. */
+	if (!span_eqs(uuid, from->uuid))
+		return TV_EPERM;
+	s = raft_config_find(raft_config(engine_core(m->d->engine)), raft_id_of(from->uuid, from->store_id));
+	ask = calloc(1, sizeof(*ask));
+	if (ask == NULL)
+		return TV_ENOMEM;
+	*ask = (struct removal){ m, *q };
+	if (!engine_is_leader(m->d->engine))
+		removal_done(ask, TV_ENOTLEADER, tv_strerror(TV_ENOTLEADER));
+	else if (s == NULL)
+		removal_done(ask, TV_OK, "");
+	else
+		remove_peer(m, s, force, ask);
+	return TV_OK;
+}
+
+/* -- leaving -- */
+
+void
+membership_leave(struct membership *m, bool force, membership_done *done, void *ctx)
+{
+	leave_start(m->leave, force, done, ctx);
+}
+
+bool
+membership_leaving(const struct membership *m)
+{
+	return leave_active(m->leave);
+}
+
+bool
+membership_left(const struct membership *m)
+{
+	return leave_gone(m->leave);
+}
+
+void
+membership_self_removed(struct membership *m)
+{
+	leave_self_removed(m->leave);
+}
+
+void
+membership_forget(struct membership *m, void *ctx)
+{
+	if (m->change.ctx == ctx)
+		m->change.done = NULL;
+	if (m->transfer.ctx == ctx)
+		m->transfer.done = NULL;
+	leave_forget(m->leave, ctx);
+}
+
+struct membership *
+membership_new(struct raftd *d)
+{
+	struct membership *m = calloc(1, sizeof(*m));
+
+	if (m == NULL)
+		return NULL;
+	m->d = d;
+	m->leave = leave_new(m);
+	if (m->leave == NULL) {
+		free(m);
+		return NULL;
+	}
+	ev_timer_init(&m->timer, on_timer, mono_seconds(d->conf.member_interval),
+	    mono_seconds(d->conf.member_interval));
+	m->timer.data = m;
+	ev_timer_start(d->loop, &m->timer);
+	return m;
+}
+
+void
+membership_free(struct membership *m)
+{
+	if (m == NULL)
+		return;
+	ev_timer_stop(m->d->loop, &m->timer);
+	if (m->change.done == removal_done)
+		free(m->change.ctx);
+	leave_free(m->leave);
+	free(m);
+}

@@ -1,0 +1,24 @@
+/*
+ * No leader for long: the log says which servers are needed for one, and why (S75).  A cluster that has lost its
+ * majority is silent otherwise, and its operator needs names and addresses.
+ */
+#ifndef TV_LEADERLESS_H
+#define TV_LEADERLESS_H
+
+#include "common/base/buf.h"
+#include "raftd/raftd.h"
+
+struct leaderless {
+	struct mono since, told;	/* 0: there is a leader; not told yet */
+};
+
+/*
+ * Appends why this server knows no leader, and for whom or what it waits: who of the voters is missing, that no cluster
+ * was formed yet and what to do for that, that it was removed, which servers it cannot be linked with and why.  False,
+ * and nothing: it knows one.
+ */
+bool leaderless_text(struct raftd *d, struct buf *out);
+/* Once a second or so. */
+void leaderless_look(struct leaderless *l, struct raftd *d);
+
+#endif

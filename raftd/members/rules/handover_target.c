@@ -1,0 +1,105 @@
+/* Who takes over from a leader without an rpcd or without room, see successor.h. */
+#include "raftd/members/rules/handover_target.h"
+
+static const struct raft_peer_status *
+peer_of(const struct raft_status *st, raft_id id)
+{
+	for (unsigned i = 0; i < st->peer_count; i++)
+		if (st->peers[i].id == id)
+			return &st->peers[i];
+	return NULL;
+}
+
+/* Its writes would be refused: no better than ours. */
+static bool
+is_full(const struct raft_status *st, raft_id id)
+{
+	const struct raft_peer_status *p = peer_of(st, id);
+
+	return p != NULL && p->full;
+}
+
+static uint64_t
+match_of(const struct raft_status *st, raft_id id)
+{
+	const struct raft_peer_status *p = peer_of(st, id);
+
+	return p == NULL ? 0 : p->match;
+}
+
+static const struct successor *
+newest(const struct raft_status *st, const struct successor *s, unsigned count, enum successor_state state)
+{
+	const struct successor *best = NULL;
+
+	for (unsigned i = 0; i < count; i++)
+		if (s[i].state == state && !is_full(st, s[i].id) &&
+		    (best == NULL || match_of(st, s[i].id) > match_of(st, best->id)))
+			best = &s[i];
+	return best;
+}
+
+const struct successor *
+successor_pick(const struct raft_status *st, const struct successor *s, unsigned count)
+{
+	const struct successor *best = newest(st, s, count, SUCCESSOR_SERVED);
+
+	return best != NULL ? best : newest(st, s, count, SUCCESSOR_UNKNOWN);
+}
+
+static const char *
+reason(const struct raft_status *st, const struct successor *s)
+{
+	switch (s->state) {
+	case SUCCESSOR_SILENT:
+		return "its rpcd does not answer";
+	case SUCCESSOR_DESERTED:
+		return "its rpcd does not run";
+	case SUCCESSOR_GONE:
+		return "its raftd cannot be reached";
+	default:
+		return is_full(st, s->id) ? "its disk is full" : "it did not take over";
+	}
+}
+
+void
+successor_reasons(const struct raft_status *st, const struct raft_config *c, const struct successor *s,
+    unsigned count, struct buf *out)
+{
+	for (unsigned i = 0; i < count; i++) {
+		const struct raft_server_conf *conf = raft_config_find(c, s[i].id);
+
+		buf_printf(out, "%s%s (%s)", i > 0 ? ", " : "", conf != NULL ? conf->name : "?", reason(st, &s[i]));
+	}
+}
+
+static bool
+was_tried(const struct successor_tries *tries, raft_id id)
+{
+	for (unsigned i = 0; i < tries->count; i++)
+		if (tries->ids[i] == id)
+			return true;
+	return false;
+}
+
+raft_id
+successor_with_room(const struct raft_status *st, const struct successor_tries *tries, uint64_t lag)
+{
+	const struct raft_peer_status *best = NULL;
+
+	for (unsigned i = 0; i < st->peer_count; i++) {
+		const struct raft_peer_status *p = &st->peers[i];
+
+		if (p->voter && p->active && !p->full && p->match + lag >= st->last_index && !was_tried(tries, p->id) &&
+		    (best == NULL || p->match > best->match))
+			best = p;
+	}
+	return best == NULL ? 0 : best->id;
+}
+
+void
+successor_tried(struct successor_tries *tries, raft_id id)
+{
+	if (!was_tried(tries, id) && tries->count < RAFT_SERVERS_MAX)
+		tries->ids[tries->count++] = id;
+}

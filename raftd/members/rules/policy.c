@@ -1,0 +1,225 @@
+/* Membership policy: one change at a time, quorum first. */
+#include <stdio.h>
+#include <string.h>
+
+#include "raftd/members/rules/policy.h"
+
+static bool
+in_list(const raft_id *list, unsigned count, raft_id id)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (list[i] == id)
+			return true;
+	return false;
+}
+
+bool
+policy_may_remove(const struct raft_config *c, raft_id id, const raft_id *healthy, unsigned healthy_count,
+    char *text, size_t cap)
+{
+	const struct raft_server_conf *s = raft_config_find(c, id);
+	unsigned voters = raft_config_voters(c), alive = 0, left;
+
+	text[0] = '\0';
+	if (s == NULL || !s->voter)
+		return true;
+	if (raft_removal_keeps_quorum(c, id, healthy, healthy_count))
+		return true;
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->servers[i].voter && in_list(healthy, healthy_count, c->servers[i].id))
+			alive++;
+	left = alive - (in_list(healthy, healthy_count, id) ? 1 : 0);
+	snprintf(text, cap, "the quorum would be lost: %u of %u voters %s healthy; without %s there are %u voters, "
+	    "which need %u healthy ones, and %u would be left", alive, voters, alive == 1 ? "is" : "are", s->name,
+	    voters - 1, voters - 1 == 0 ? 1 : (voters - 1) / 2 + 1, left);
+	return false;
+}
+
+/* Voters of the configuration that are healthy. */
+static unsigned
+healthy_voters(const struct policy_input *in)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < in->config->count; i++)
+		n += in->config->servers[i].voter &&
+		    in_list(in->healthy, in->healthy_count, in->config->servers[i].id);
+	return n;
+}
+
+bool
+policy_may_clean_up(const struct policy_input *in, raft_id id, char *text, size_t cap)
+{
+	const struct raft_server_conf *s = raft_config_find(in->config, id);
+	unsigned voters = raft_config_voters(in->config), alive = healthy_voters(in);
+
+	text[0] = '\0';
+	if (s == NULL || !s->voter)
+		return true;
+	if (voters - 1 < in->min_voters) {
+		snprintf(text, cap, "%u voters would be left, and %u are kept in any case (MinQuorum of autopilot)",
+		    voters - 1, in->min_voters);
+		return false;
+	}
+	if (alive < voters / 2 + 1) {
+		snprintf(text, cap, "%u of %u voters %s healthy, which is no majority", alive, voters,
+		    alive == 1 ? "is" : "are");
+		return false;
+	}
+	return policy_may_remove(in->config, id, in->healthy, in->healthy_count, text, cap);
+}
+
+static const struct policy_server *
+known(const struct policy_input *in, const char *uuid)
+{
+	for (unsigned i = 0; i < in->count; i++)
+		if (strcmp(in->servers[i].uuid, uuid) == 0)
+			return &in->servers[i];
+	return NULL;
+}
+
+static const struct raft_server_conf *
+configured(const struct raft_config *c, const char *uuid)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (strcmp(c->servers[i].uuid, uuid) == 0)
+			return &c->servers[i];
+	return NULL;
+}
+
+/* Removes the server if quorum stays; else tells why not.  True: decided. */
+static bool
+try_remove(const struct policy_input *in, const struct raft_server_conf *s, const char *why,
+    struct policy_decision *out)
+{
+	char text[256];
+
+	if (policy_may_remove(in->config, s->id, in->healthy, in->healthy_count, text, sizeof(text))) {
+		out->action = POLICY_REMOVE;
+		out->server = *s;
+		snprintf(out->why, sizeof(out->why), "%s", why);
+		return true;
+	}
+	snprintf(out->why, sizeof(out->why), "not removing %.64s, which %.48s: %.200s", s->name, why, text);
+	return false;
+}
+
+/* Dead for long: removed when nothing at all speaks against it. */
+static bool
+try_clean_up(const struct policy_input *in, const struct raft_server_conf *s, struct policy_decision *out)
+{
+	char text[256];
+
+	if (policy_may_clean_up(in, s->id, text, sizeof(text))) {
+		out->action = POLICY_REMOVE;
+		out->server = *s;
+		snprintf(out->why, sizeof(out->why), "failed");
+		return true;
+	}
+	snprintf(out->why, sizeof(out->why), "not removing %.64s, which failed: %.200s", s->name, text);
+	return false;
+}
+
+/*
+ * Who has taken the place of a server that is gone: a proven one of the same name, or at the same address, where the old
+ * one can be no more (S60).  NULL: nobody.
+ */
+static const struct policy_server *
+heir_of(const struct policy_input *in, const struct raft_server_conf *s, const struct policy_server *g)
+{
+	if (in_list(in->healthy, in->healthy_count, s->id) || (g != NULL && g->status == MEMBER_ALIVE))
+		return NULL;
+	for (unsigned i = 0; i < in->count; i++) {
+		const struct policy_server *h = &in->servers[i];
+
+		if (h->status == MEMBER_ALIVE && h->store_id[0] != '\0' && !h->tombstoned && strcmp(h->uuid, s->uuid) != 0 &&
+		    (strcmp(h->addr, s->addr) == 0 || (g == NULL && strcmp(h->name, s->name) == 0)))
+			return h;
+	}
+	return NULL;
+}
+
+/* A configured server that has to go or to change. */
+static bool
+decide_configured(const struct policy_input *in, const struct raft_server_conf *s, struct policy_decision *out)
+{
+	const struct policy_server *g = known(in, s->uuid), *heir;
+
+	out->for_good = false;
+	if (s->id == in->self)
+		return false;
+	heir = heir_of(in, s, g);
+	if (heir != NULL) {
+		out->for_good = try_remove(in, s, strcmp(heir->name, s->name) == 0 ?
+		    "was replaced by a new server of its name" : "was replaced by a new server at its address", out);
+		return out->for_good;
+	}
+	if (g == NULL)
+		return false;
+	if (g->status == MEMBER_LEFT) {
+		/*
+		 * Who leaves on its own gives up its seat first and says good-bye then; whoever still has one was forced
+		 * out, also when that came before anybody saw it fail.
+		 */
+		if ((g->forced || !in_list(in->healthy, in->healthy_count, s->id)) && !g->tombstoned) {
+			out->action = POLICY_TOMBSTONE;
+			out->server = *s;
+			return true;
+		}
+		return try_remove(in, s, "left", out);
+	}
+	if (g->store_id[0] != '\0' && strcmp(g->store_id, s->store_id) != 0)
+		return try_remove(in, s, "came back with an empty disk", out);
+	if (g->status == MEMBER_FAILED && in_list(in->dead, in->dead_count, s->id) &&
+	    !in_list(in->healthy, in->healthy_count, s->id))
+		return try_clean_up(in, s, out);
+	if (g->status == MEMBER_ALIVE && g->store_id[0] != '\0' && strcmp(g->addr, s->addr) != 0) {
+		out->action = POLICY_UPDATE_ADDR;
+		out->server = *s;
+		snprintf(out->server.addr, sizeof(out->server.addr), "%s", g->addr);
+		return true;
+	}
+	if (!s->voter && g->status == MEMBER_ALIVE && in_list(in->caught_up, in->caught_up_count, s->id)) {
+		out->action = POLICY_PROMOTE;
+		out->server = *s;
+		return true;
+	}
+	return false;
+}
+
+/* A server that gossip knows and the configuration does not. */
+static bool
+decide_new(const struct policy_input *in, const struct policy_server *g, struct policy_decision *out)
+{
+	if (g->status != MEMBER_ALIVE || g->store_id[0] == '\0' || g->held || configured(in->config, g->uuid) != NULL)
+		return false;
+	if (g->tombstoned) {
+		snprintf(out->why, sizeof(out->why), "not adding %.128s: its node id %s was removed for good; "
+		    "start it with a new data directory to give it a new id", g->name, g->uuid);
+		return false;
+	}
+	if (in->config->count >= RAFT_SERVERS_MAX) {
+		snprintf(out->why, sizeof(out->why), "not adding %.128s: a cluster has at most %d servers", g->name,
+		    RAFT_SERVERS_MAX);
+		return false;
+	}
+	out->action = POLICY_ADD;
+	snprintf(out->server.uuid, sizeof(out->server.uuid), "%s", g->uuid);
+	snprintf(out->server.store_id, sizeof(out->server.store_id), "%s", g->store_id);
+	snprintf(out->server.name, sizeof(out->server.name), "%s", g->name);
+	snprintf(out->server.addr, sizeof(out->server.addr), "%s", g->addr);
+	out->server.id = raft_id_of(g->uuid, g->store_id);
+	return true;
+}
+
+void
+policy_decide(const struct policy_input *in, struct policy_decision *out)
+{
+	*out = (struct policy_decision){ .action = POLICY_NONE };
+	for (unsigned i = 0; i < in->config->count; i++)
+		if (decide_configured(in, &in->config->servers[i], out))
+			return;
+	for (unsigned i = 0; i < in->count; i++)
+		if (decide_new(in, &in->servers[i], out))
+			return;
+}

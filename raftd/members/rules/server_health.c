@@ -1,0 +1,232 @@
+/* Health of servers. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/text/duration.h"
+#include "raftd/members/rules/server_health.h"
+
+#define MS 1000000
+
+enum fault {
+	FAILED = 1,		/* by gossip */
+	NOT_ALIVE = 2,		/* by gossip: it left, or is not known */
+	UNLINKED = 4,
+	SILENT = 8,
+	OTHER_TERM = 16,
+	BEHIND = 32,
+	FULL = 64,
+	NO_RPCD = 128,
+	SILENT_RPCD = 256,
+	NO_GOSSIPD = 512,		/* of the server that looks; of another gossip says that it failed */
+	SILENT_GOSSIPD = 1024,
+	BESIDE = NO_RPCD | SILENT_RPCD | NO_GOSSIPD | SILENT_GOSSIPD,
+	OUT_OF_TOUCH = FAILED | NOT_ALIVE | UNLINKED,
+};
+
+const struct health_record *
+health_find(const struct health_book *b, raft_id id)
+{
+	for (unsigned i = 0; i < b->count; i++)
+		if (b->records[i].id == id)
+			return &b->records[i];
+	return NULL;
+}
+
+static uint64_t
+lag(const struct health_facts *f, const struct health_bounds *b)
+{
+	return f->index >= b->index_before ? 0 : b->index_before - f->index;
+}
+
+/* All that stands against it now: bits of enum fault. */
+static unsigned
+faults_of(const struct health_facts *f, const struct health_bounds *b)
+{
+	unsigned faults = f->full ? FULL : 0;
+
+	faults |= f->rpcd == DAEMON_AWAY ? NO_RPCD : f->rpcd == DAEMON_SILENT ? SILENT_RPCD : 0;
+	faults |= f->gossipd == DAEMON_AWAY ? NO_GOSSIPD : f->gossipd == DAEMON_SILENT ? SILENT_GOSSIPD : 0;
+	if (f->self)
+		return faults;
+	if (!f->alive)
+		faults |= f->failed ? FAILED : NOT_ALIVE;
+	if (!f->linked)
+		faults |= UNLINKED;
+	if (b->contact_ns > 0 && f->silent_ns > b->contact_ns)
+		faults |= SILENT;
+	if (f->term != b->term)
+		faults |= OTHER_TERM;
+	if (b->trailing > 0 && lag(f, b) > b->trailing)
+		faults |= BEHIND;
+	return faults;
+}
+
+/* One look that finds what may pass does not change that all was well. */
+static bool
+is_well(bool was, unsigned faults, unsigned before)
+{
+	return faults == 0 || (was && (faults & OUT_OF_TOUCH) == 0 && before == 0);
+}
+
+static void
+judge(struct health_record *r, const struct health_facts *f, const struct health_bounds *b, struct mono now,
+    int64_t wall_ns)
+{
+	unsigned faults = faults_of(f, b);
+	bool first = r->id == 0;
+	bool healthy = is_well(!first && r->healthy, faults, r->faults);
+	bool fit = is_well(!first && r->fit, faults & ~BESIDE, r->faults & ~BESIDE);
+
+	r->faults = faults;
+	r->facts = *f;
+	if (first || healthy != r->healthy) {
+		r->since = now;
+		r->since_wall = wall_ns;
+	}
+	if (first || fit != r->fit)
+		r->fit_since = now;
+	r->fit = fit;
+	r->id = f->id;
+	r->voter = f->voter;
+	r->healthy = healthy;
+	if (f->self || !f->failed || f->linked)
+		r->dead_since = MONO_ZERO;
+	else if (r->dead_since.ns == 0)
+		r->dead_since = now;
+}
+
+void
+health_look(struct health_book *b, const struct health_facts *f, unsigned count, const struct health_bounds *bounds,
+    struct mono now, int64_t wall_ns)
+{
+	struct health_book next = { .count = count, .bounds = *bounds };
+
+	for (unsigned i = 0; i < count; i++) {
+		const struct health_record *old = health_find(b, f[i].id);
+
+		if (old != NULL)
+			next.records[i] = *old;
+		judge(&next.records[i], &f[i], bounds, now, wall_ns);
+	}
+	*b = next;
+}
+
+static void
+put_age(struct buf *out, const char *before, int64_t ns, const char *after)
+{
+	buf_puts(out, before);
+	duration_print(ns < MS ? ns : ns / MS * MS, out);
+	buf_puts(out, after);
+}
+
+/* What needs no number. */
+static const char *
+fault_text(unsigned fault)
+{
+	switch (fault) {
+	case FAILED:
+		return "gossip says that it has failed";
+	case NOT_ALIVE:
+		return "gossip does not have it alive";
+	case UNLINKED:
+		return "no raft link to it is up";
+	case FULL:
+		return "its disk is full";
+	case NO_RPCD:
+		return "its rpcd does not run";
+	case SILENT_RPCD:
+		return "its rpcd does not answer";
+	case NO_GOSSIPD:
+		return "its gossipd does not run";
+	case SILENT_GOSSIPD:
+		return "its gossipd does not answer";
+	default:
+		return NULL;
+	}
+}
+
+/* Who is out of touch cannot keep up either: then only the former is said. */
+static void
+put_faults(struct buf *out, unsigned faults, const struct health_facts *f, const struct health_bounds *b)
+{
+	if ((faults & OUT_OF_TOUCH) != 0)
+		faults &= OUT_OF_TOUCH;
+	for (unsigned fault = 1; fault <= faults; fault <<= 1) {
+		if ((faults & fault) == 0)
+			continue;
+		if (out->len > 0)
+			buf_puts(out, "; ");
+		if (fault_text(fault) != NULL) {
+			buf_puts(out, fault_text(fault));
+		} else if (fault == SILENT) {
+			put_age(out, "last contact ", f->silent_ns, " ago, ");
+			put_age(out, "", b->contact_ns, " allowed");
+		} else if (fault == OTHER_TERM && f->term == 0) {
+			buf_puts(out, "what its log holds is not known yet");
+		} else if (fault == OTHER_TERM) {
+			buf_printf(out, "its log ends in term %" PRIu64 ", the leader's in term %" PRIu64, f->term,
+			    b->term);
+		} else {
+			buf_printf(out, "its log is %" PRIu64 " entries behind, %" PRIu64 " allowed", lag(f, b),
+			    b->trailing);
+		}
+	}
+}
+
+void
+health_why(const struct health_book *b, raft_id id, struct buf *out)
+{
+	const struct health_record *r = health_find(b, id);
+
+	if (r == NULL)
+		buf_puts(out, "not looked at yet");
+	else if (!r->healthy)
+		put_faults(out, faults_of(&r->facts, &b->bounds), &r->facts, &b->bounds);
+}
+
+bool
+health_all(const struct health_book *b)
+{
+	for (unsigned i = 0; i < b->count; i++)
+		if (!b->records[i].healthy)
+			return false;
+	return b->count > 0;
+}
+
+static bool
+voters_fit(const struct health_book *b)
+{
+	unsigned voters = 0, fit = 0;
+
+	for (unsigned i = 0; i < b->count; i++) {
+		voters += b->records[i].voter;
+		fit += b->records[i].voter && b->records[i].fit;
+	}
+	return voters > 0 && voters == fit;
+}
+
+unsigned
+health_tolerance(const struct health_book *b)
+{
+	unsigned voters = 0, healthy = 0, quorum;
+
+	for (unsigned i = 0; i < b->count; i++) {
+		voters += b->records[i].voter;
+		healthy += b->records[i].voter && b->records[i].healthy;
+	}
+	quorum = voters / 2 + 1;
+	return healthy > quorum ? healthy - quorum : 0;
+}
+
+bool
+health_may_vote(const struct health_book *b, raft_id id, struct mono stabilization, struct mono leading,
+    struct mono now)
+{
+	const struct health_record *r = health_find(b, id);
+
+	if (r == NULL || !r->fit)
+		return false;
+	if (mono_sub(now, r->fit_since).ns >= stabilization.ns)
+		return true;
+	return leading.ns < stabilization.ns && voters_fit(b);
+}

@@ -1,0 +1,78 @@
+/*
+ * Health of the servers of the configuration as the leader judges it, pure: from facts of one look to records that
+ * last from look to look.
+ *
+ * A server is healthy when gossip has it alive, its link is up, it answered within the contact threshold, its log
+ * ends in the leader's term and not further behind than allowed, its disk has room, and the daemons beside its raftd
+ * answer.  How far behind is measured against the leader's log
+ * at the look before: at tens of thousands of entries a second, any number of entries is but an instant.  One look
+ * with a late answer is no illness: it takes two in a row; who left, failed or lost its link is unhealthy at once.
+ *
+ * Fit for a vote is who is healthy but for the daemons beside its raftd: agreeing needs neither rpcd nor gossipd.
+ */
+#ifndef TV_HEALTH_H
+#define TV_HEALTH_H
+
+#include "common/base/buf.h"
+#include "raftd/core/raft.h"
+
+enum health_daemon {			/* gossipd or rpcd beside a raftd */
+	DAEMON_ANSWERS,			/* or nothing is known of it */
+	DAEMON_AWAY,
+	DAEMON_SILENT,			/* it is connected, and does not answer */
+};
+
+struct health_facts {			/* of one server, now */
+	raft_id id;
+	bool voter, self;
+	bool alive, failed;		/* by gossip; neither: left, or unknown */
+	bool linked;			/* its link is proven */
+	bool full;			/* its disk takes no more writes */
+	enum health_daemon rpcd, gossipd;	/* for longer than a restart takes; gossipd: of the server that looks */
+	int64_t silent_ns;		/* since its last answer, or since we lead when there was none */
+	uint64_t term, index;		/* end of its log as far as it is known to equal ours */
+};
+
+struct health_bounds {
+	int64_t contact_ns;		/* 0: not looked at */
+	uint64_t trailing;		/* 0: not looked at */
+	uint64_t term;			/* last of the leader's log */
+	uint64_t index_before;		/* last of the leader's log at the look before */
+};
+
+struct health_record {
+	raft_id id;
+	bool voter, healthy, fit;
+	unsigned faults;		/* of the newest look */
+	struct mono since;		/* healthy or not since then */
+	int64_t since_wall;		/* the same, ns since the epoch */
+	struct mono fit_since;		/* fit or not since then */
+	struct mono dead_since;		/* failed in gossip and silent on its link since then; 0: it is not */
+	struct health_facts facts;	/* of the newest look, as are the book's bounds */
+};
+
+struct health_book {
+	struct health_record records[RAFT_SERVERS_MAX];
+	unsigned count;
+	struct health_bounds bounds;
+};
+
+/* A look at all servers of the configuration (at most RAFT_SERVERS_MAX); others are forgotten. */
+void health_look(struct health_book *b, const struct health_facts *f, unsigned count, const struct health_bounds *bounds,
+    struct mono now, int64_t wall_ns);
+/* NULL: not looked at yet. */
+const struct health_record *health_find(const struct health_book *b, raft_id id);
+/* Why it is not healthy, for people: "no raft link to it is up"; nothing when it is.  Into an empty out. */
+void health_why(const struct health_book *b, raft_id id, struct buf *out);
+/* All of them. */
+bool health_all(const struct health_book *b);
+/* How many voters may fail before the quorum is gone, by what is healthy now. */
+unsigned health_tolerance(const struct health_book *b);
+/*
+ * Has this learner been fit long enough to get a vote?  A cluster that is just being put together does not wait:
+ * while its leader has led for less than `stabilization` and all voters are fit, a fit learner will do.
+ */
+bool health_may_vote(const struct health_book *b, raft_id id, struct mono stabilization, struct mono leading,
+    struct mono now);
+
+#endif

@@ -1,0 +1,189 @@
+/* What other servers tell this one about itself. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/record/mpack.h"
+#include "raftd/serve/clients.h"
+#include "raftd/engine/engine.h"
+#include "raftd/peers/fence.h"
+#include "raftd/peers/gossip.h"
+#include "raftd/store/bdb/store_env.h"
+
+#define FENCE_NAME "fenced"
+#define FENCE_BYTES 128
+
+/* -- the fence, kept beside log/ and state/: who starts again alone must not have forgotten it -- */
+
+static const char *
+path_of(const struct raftd *d, const char *name, char dst[512])
+{
+	snprintf(dst, 512, "%s/raftd/%s", d->cluster.data_dir, name);
+	return dst;
+}
+
+/* "STORE-ID GENERATION CHECKSUM\n": it is about this log, and goes with it. */
+static int
+fence_text(char dst[FENCE_BYTES], const char *store, uint64_t generation)
+{
+	uint8_t sum[crypto_generichash_BYTES_MIN];
+	char hex[2 * sizeof(sum) + 1];
+	int n = snprintf(dst, FENCE_BYTES, "%s %" PRIu64, store, generation);
+
+	crypto_generichash(sum, sizeof(sum), (const uint8_t *)dst, (size_t)n, NULL, 0);
+	return n + snprintf(dst + n, FENCE_BYTES - (size_t)n, " %s\n",
+	    sodium_bin2hex(hex, sizeof(hex), sum, sizeof(sum)));
+}
+
+static enum tv_err
+keep(const struct raftd *d)
+{
+	char path[512], fresh[512], text[FENCE_BYTES];
+	int n = fence_text(text, d->id.store_id, d->fenced);
+	int fd = open(path_of(d, FENCE_NAME ".tmp", fresh), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+	    0600);
+	bool ok = fd != -1 && write(fd, text, (size_t)n) == n && fsync(fd) == 0;
+
+	if (fd != -1)
+		(void)close(fd);
+	if (!ok || rename(fresh, path_of(d, FENCE_NAME, path)) == -1)
+		return TV_ESYS;
+	return store_parent_sync(path);
+}
+
+/* 0: there is none of this log.  A damaged one counts: a server that was fenced must not forget it (S89). */
+static uint64_t
+kept(const struct raftd *d)
+{
+	char path[512], text[FENCE_BYTES] = "", sound[FENCE_BYTES], store[37] = "";
+	int fd = open(path_of(d, FENCE_NAME, path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	uint64_t generation = 0;
+
+	if (fd == -1 && errno == ENOENT)
+		return 0;
+	if (fd == -1 || read(fd, text, sizeof(text) - 1) <= 0)
+		text[0] = '\0';
+	if (fd != -1)
+		(void)close(fd);
+	sound[0] = '\0';
+	if (sscanf(text, "%36s %" SCNu64, store, &generation) == 2)
+		(void)fence_text(sound, store, generation);
+	if (sound[0] == '\0' || strcmp(sound, text) != 0) {
+		log_err("raft", "%s is damaged: it says that the cluster was recovered without this server, but not "
+		    "more", path);
+		return generation_next(d->id.generation, 0);
+	}
+	if (strcmp(store, d->id.store_id) != 0)
+		return 0;
+	return generation_number(generation) > generation_number(d->id.generation) ? generation : 0;
+}
+
+static void
+stand_aside(struct raftd *d)
+{
+	links_silence(d->links, true);
+	engine_fence(d->engine);
+}
+
+static void
+tell(struct raftd *d, const char *witness)
+{
+	log_err("raft", "fenced: an operator has recovered this cluster without this server: %s belongs to generation "
+	    "%llu, this server to generation %llu. It takes no part any more and answers nothing but ?stale reads. "
+	    "What is only here, up to index %llu, is not in the cluster. To bring the server back as a new one: stop "
+	    "raftd here, move %s/raftd away, and start it", witness, (unsigned long long)generation_number(d->fenced),
+	    (unsigned long long)generation_number(d->id.generation),
+	    (unsigned long long)engine_status(d->engine)->last_index, d->cluster.data_dir);
+}
+
+void
+fence_heard(struct raftd *d, const struct hello *h)
+{
+	char name[128];
+
+	if (!hello_supersedes(&d->id, d->cluster.datacenter, h) ||
+	    generation_number(d->fenced) >= generation_number(h->generation))
+		return;
+	d->fenced = h->generation;
+	stand_aside(d);
+	/* The loop may wait for this disk: nobody counts on this server any more. */
+	if (keep(d) != TV_OK)
+		log_warn("raft", "the fence could not be kept in %s/raftd/" FENCE_NAME ": %s; after a restart this "
+		    "server has to hear of it again", d->cluster.data_dir, strerror(errno));
+	tell(d, log_safe(span_str(h->name), name, sizeof(name)));
+	gossip_tell_identity(d->gossip);
+	clients_status_changed(d->clients);
+}
+
+void
+fence_begin(struct raftd *d)
+{
+	d->fenced = kept(d);
+	if (d->fenced == 0)
+		return;
+	stand_aside(d);
+	tell(d, "the cluster as it was heard of before");
+}
+
+/* -- notices -- */
+
+/* Into d->refusal, which `info raft` and whoever waits for this server show. */
+static void
+removed(struct raftd *d, const char *from)
+{
+	d->removed = true;
+	snprintf(d->refusal, sizeof(d->refusal), "the leader %.128s does not add this server: its node id %s was removed for good "
+	    "(force-leave or remove-peer). To bring it back as a new one: stop the daemons here, remove %.200s and start them",
+	    from, d->id.uuid, d->cluster.data_dir);
+}
+
+static void
+twin(struct raftd *d, const char *from)
+{
+	snprintf(d->refusal, sizeof(d->refusal), "%.128s refuses this server: another one with the same node id %s is up. This "
+	    "one is %.128s at %s; was the data directory, or the machine's image, copied? Stop the daemons of the copy, give it "
+	    "an empty data directory of its own instead of %.100s, and start them; do not remove a folder that the other "
+	    "server uses", from, d->id.uuid, d->id.name, d->id.addr, d->cluster.data_dir);
+}
+
+static void
+full(struct raftd *d, const char *from)
+{
+	snprintf(d->refusal, sizeof(d->refusal), "the leader %.128s does not add this server: the cluster has %d servers already, "
+	    "which is the most", from, RAFT_SERVERS_MAX);
+}
+
+static const struct {
+	void (*log)(const char *tag, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+	void (*say)(struct raftd *d, const char *from);
+} notices[] = {
+	[NOTICE_REMOVED] = { log_warn, removed }, [NOTICE_TWIN] = { log_err, twin },
+	[NOTICE_FULL] = { log_warn, full },
+};
+
+enum tv_err
+fence_notice(struct raftd *d, const struct hello *from, struct span body)
+{
+	struct rd r = rd_span_over(body);
+	uint64_t why;
+	char name[128];
+
+	if (mpr_array(&r) != 2)
+		rd_fail(&r, TV_EFORMAT);
+	why = mpr_uint(&r, UINT8_MAX);
+	(void)mpr_bytes(&r, UINT16_MAX);	/* for newer reasons than we know */
+	if (rd_end(&r) != TV_OK)
+		return TV_EFORMAT;
+	if (why >= sizeof(notices) / sizeof(notices[0]) || notices[why].say == NULL)
+		return TV_OK;
+	notices[why].say(d, log_safe(span_str(from->name), name, sizeof(name)));
+	/* One line a minute for all of them: whoever sends them is a server, but may be a mistaken one. */
+	if (log_allow(&d->notices, "raft"))
+		notices[why].log("raft", "%s", d->refusal);
+	return TV_OK;
+}

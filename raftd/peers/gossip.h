@@ -1,0 +1,65 @@
+/*
+ * What gossipd says about the LAN pool, kept up to date over gossipd.sock.  While gossipd is away the last view
+ * stays; after it returns, members that it no longer knows count as reaped.
+ */
+#ifndef TV_RAFTD_GOSSIP_H
+#define TV_RAFTD_GOSSIP_H
+
+#include "common/record/member.h"
+#include "raftd/members/rules/server_health.h"
+#include "raftd/raftd.h"
+
+#define GOSSIP_MEMBERS_MAX 20000
+
+struct gossip;
+
+struct gossip_server {			/* role=server, own datacenter, with an id and a raft port */
+	char uuid[37], name[256], addr[64];
+	uint8_t status;			/* enum member_status */
+	bool forced;			/* left, but had failed before: force-leave */
+	uint64_t expect;		/* tag; 0 none */
+	char build[32];			/* tag: its version, "" without */
+};
+
+struct gossip_member {			/* one of the table, for the catalog */
+	const struct member *member;
+	bool gone;			/* reaped, or unknown after gossipd came back */
+	bool *dirty;			/* the catalog has not been compared since its last event */
+};
+
+/* Starts dialling run_dir/gossipd.sock.  NULL: no memory. */
+struct gossip *gossip_new(struct raftd *d);
+void gossip_free(struct gossip *g);
+/* Connected, and the members were told. */
+bool gossip_synced(const struct gossip *g);
+/* Once a second or so: is our gossipd there, and does it answer? */
+void gossip_look(struct gossip *g);
+/* What the newest look found; a frozen one counts as silent after 5 s. */
+enum health_daemon gossip_daemon(const struct gossip *g);
+/* The same for its health: away only for longer than a restart, of gossipd or of us, takes. */
+enum health_daemon gossip_daemon_lasting(const struct gossip *g);
+void gossip_each_server(struct gossip *g, void (*fn)(void *ctx, const struct gossip_server *s), void *ctx);
+bool gossip_find_server(struct gossip *g, const char *uuid, struct gossip_server *out);
+/* Own entry; false while gossip does not know us. */
+bool gossip_own(struct gossip *g, struct gossip_server *out);
+/*
+ * Walks members, from `cursor` (0 at first); false at the end.  Reaped ones are told once more, then forgotten
+ * with gossip_forget().
+ */
+bool gossip_next(struct gossip *g, size_t *cursor, struct gossip_member *out);
+void gossip_forget(struct gossip *g, const struct member *m);
+/* Is a member of this name known (any status)? */
+const struct member *gossip_find(struct gossip *g, struct span name);
+/* Our tags beside gossipd's own: bootstrap_expect, and after a recovery the generation, or that we are fenced. */
+void gossip_tell_identity(struct gossip *g);
+/*
+ * Tells the pool that this server leads now: a user event "consul:new-leader" with our name.  It is news for people and
+ * scripts, nobody acts on it.  Said when gossipd knows its members, again when it went away before it confirmed; not after
+ * gossip_calm().
+ */
+void gossip_announce(struct gossip *g);
+void gossip_calm(struct gossip *g);
+/* Marks all members for comparison with the catalog. */
+void gossip_mark_all(struct gossip *g);
+
+#endif

@@ -1,0 +1,184 @@
+/* Who may talk to whom on the raft port. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/record/mpack.h"
+#include "common/net/msg.h"
+#include "raftd/peers/identity.h"
+
+#define NUMBER_BITS 16
+#define NUMBER_MASK ((1ull << NUMBER_BITS) - 1)
+#define HELLO_FIELDS 10
+#define HELLO_FIELDS_MIN 9		/* without features */
+
+uint64_t
+generation_number(uint64_t generation)
+{
+	return generation & NUMBER_MASK;
+}
+
+uint64_t
+generation_next(uint64_t generation, uint64_t random)
+{
+	uint64_t number = generation_number(generation);
+
+	return random << NUMBER_BITS | (number < NUMBER_MASK ? number + 1 : number);
+}
+
+void
+hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t raft_port)
+{
+	mpw_array(b, HELLO_FIELDS);
+	mpw_uint(b, MSG_VERSION);
+	mpw_cstr(b, id->uuid);
+	mpw_cstr(b, id->name);
+	mpw_cstr(b, id->store_id);
+	mpw_cstr(b, id->cluster_id);
+	mpw_uint(b, id->generation);
+	mpw_cstr(b, dc);
+	mpw_cstr(b, id->addr);
+	mpw_uint(b, raft_port);
+	mpw_uint(b, RAFT_FEATURES);
+}
+
+/* A text into dst; too long or with a NUL is an error. */
+static void
+take_text(struct rd *r, char *dst, size_t cap)
+{
+	struct span s = mpr_bytes(r, cap - 1);
+
+	if (r->err == TV_OK && !span_copy(s, dst, cap))
+		rd_fail(r, TV_EFORMAT);
+}
+
+enum tv_err
+hello_read(struct span body, struct hello *out)
+{
+	struct rd r = rd_span_over(body);
+	uint32_t fields = mpr_array(&r);
+
+	*out = (struct hello){ 0 };
+	if (fields < HELLO_FIELDS_MIN)
+		rd_fail(&r, TV_EFORMAT);
+	out->version = (uint8_t)mpr_uint(&r, UINT8_MAX);
+	take_text(&r, out->uuid, sizeof(out->uuid));
+	take_text(&r, out->name, sizeof(out->name));
+	take_text(&r, out->store_id, sizeof(out->store_id));
+	take_text(&r, out->cluster_id, sizeof(out->cluster_id));
+	out->generation = mpr_uint(&r, UINT64_MAX);
+	take_text(&r, out->dc, sizeof(out->dc));
+	take_text(&r, out->addr, sizeof(out->addr));
+	out->raft_port = (uint16_t)mpr_uint(&r, UINT16_MAX);
+	if (fields >= HELLO_FIELDS)
+		out->features = mpr_uint(&r, UINT64_MAX);
+	for (uint32_t i = HELLO_FIELDS; i < fields && r.err == TV_OK; i++)
+		mpr_skip(&r);			/* of a newer version */
+	if (r.err == TV_OK && (strlen(out->uuid) != 36 || strlen(out->store_id) != 36))
+		rd_fail(&r, TV_EFORMAT);
+	return rd_end(&r);
+}
+
+/* It says our node id: the address led back here, or there is a copy of us. */
+static void
+hello_own_id(const struct identity *own, const struct hello *h, char *why, size_t cap)
+{
+	if (strcmp(h->store_id, own->store_id) == 0 && strcmp(h->addr, own->addr) == 0)
+		snprintf(why, cap, "it is this server itself: one that was at this address before is still known; if its data "
+		    "directory was emptied, remove the old one (clusterctl raft list-peers, raft remove-peer)");
+	else
+		snprintf(why, cap, "it has our own node id %s (was the data directory copied?)", h->uuid);
+}
+
+/* Both belong to the cluster.  May they talk? */
+static enum hello_verdict
+check_generations(uint64_t own, uint64_t theirs, char *why, size_t cap)
+{
+	uint64_t a = generation_number(own), b = generation_number(theirs);
+
+	if (own == theirs)
+		return HELLO_OK;
+	if (a == b)
+		snprintf(why, cap, "the cluster was recovered twice as generation %llu, there and here, apart from each other: keep "
+		    "one; the servers of the other must be stopped and join this one with an empty data directory",
+		    (unsigned long long)a);
+	else
+		snprintf(why, cap, "%s belongs to generation %llu of the cluster, which was recovered as generation "
+		    "%llu; it must join with an empty data directory", b < a ? "it" : "this server",
+		    (unsigned long long)(b < a ? b : a), (unsigned long long)(b < a ? a : b));
+	return HELLO_REFUSE;
+}
+
+enum hello_verdict
+hello_check(const struct identity *own, const char *dc, const struct hello *h, char *why, size_t cap)
+{
+	bool other = strcmp(own->cluster_id, h->cluster_id) != 0;
+	bool fresh = own->cluster_id[0] == '\0' || h->cluster_id[0] == '\0';
+
+	if (h->version != MSG_VERSION) {
+		snprintf(why, cap, "it speaks version %u, this server version %u", h->version, MSG_VERSION);
+		return HELLO_REFUSE;
+	}
+	if (strcmp(h->dc, dc) != 0) {
+		snprintf(why, cap, "it belongs to datacenter %s, this server to %s", h->dc, dc);
+		return HELLO_REFUSE;
+	}
+	if (strcmp(h->uuid, own->uuid) == 0) {
+		hello_own_id(own, h, why, cap);
+		return HELLO_REFUSE;
+	}
+	if (fresh)
+		return HELLO_OK;
+	if (other && own->generation > 0 && h->generation > 0) {
+		snprintf(why, cap, "it belongs to cluster %s, this server to %s", h->cluster_id, own->cluster_id);
+		return HELLO_REFUSE;
+	}
+	if (other)
+		return HELLO_WAIT;
+	if (own->generation > 0 && h->generation > 0)
+		return check_generations(own->generation, h->generation, why, cap);
+	return HELLO_OK;
+}
+
+bool
+hello_supersedes(const struct identity *own, const char *dc, const struct hello *h)
+{
+	return h->version == MSG_VERSION && own->generation > 0 &&
+	    generation_number(h->generation) > generation_number(own->generation) &&
+	    strcmp(h->dc, dc) == 0 && strcmp(h->uuid, own->uuid) != 0 && strcmp(h->cluster_id, own->cluster_id) == 0;
+}
+
+bool
+addr_split(const char *addr, char ip[46], uint16_t *port)
+{
+	const char *colon = strrchr(addr, ':'), *from = addr;
+	size_t len;
+	char *end;
+	unsigned long n;
+
+	if (colon == NULL || colon == addr)
+		return false;
+	n = strtoul(colon + 1, &end, 10);
+	if (*end != '\0' || end == colon + 1 || n == 0 || n > UINT16_MAX)
+		return false;
+	len = (size_t)(colon - addr);
+	if (addr[0] == '[') {
+		if (colon[-1] != ']')
+			return false;
+		from = addr + 1;
+		len -= 2;
+	}
+	if (len == 0 || len > 45)
+		return false;
+	memcpy(ip, from, len);
+	ip[len] = '\0';
+	*port = (uint16_t)n;
+	return true;
+}
+
+const char *
+addr_join(const char *ip, uint16_t port, char *dst, size_t cap)
+{
+	snprintf(dst, cap, strchr(ip, ':') != NULL ? "[%s]:%u" : "%s:%u", ip, port);
+	return dst;
+}

@@ -1,0 +1,192 @@
+/* What this server tells about itself. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/proc/daemon.h"
+#include "common/record/mpack.h"
+#include "common/net/msg.h"
+#include "raftd/serve/clients.h"
+#include "raftd/engine/engine.h"
+#include "raftd/peers/gossip.h"
+#include "raftd/serve/info.h"
+#include "raftd/members/no_leader_log.h"
+#include "raftd/peers/links.h"
+#include "raftd/engine/loop_time.h"
+#include "raftd/snapshot/import.h"
+#include "raftd/snapshot/snapshots.h"
+#include "raftd/serve/rpcd_watch.h"
+
+struct section {
+	struct buf body;		/* name, value, name, value ... */
+	uint32_t count;
+};
+
+static void
+add(void *ctx, const char *name, const char *value)
+{
+	struct section *s = ctx;
+
+	mpw_cstr(&s->body, name);
+	mpw_cstr(&s->body, value);
+	s->count++;
+}
+
+static void
+close_section(struct buf *out, const char *name, struct section *s)
+{
+	mpw_cstr(out, name);
+	mpw_map(out, s->count);
+	buf_putspan(out, buf_span(&s->body));
+	buf_reset(&s->body);
+	s->count = 0;
+}
+
+/* Why there is no leader, and with whom it is hard to talk; only where there is something to tell. */
+static void
+add_trouble(struct raftd *d, struct section *raft)
+{
+	struct buf b = BUF_INIT(65536);
+
+	if (leaderless_text(d, &b))
+		add(raft, "why_no_leader", buf_cstr(&b));
+	else
+		links_trouble(d->links, &b);
+	if (engine_status(d->engine)->leader != 0 && b.len > 0)
+		add(raft, "trouble", buf_cstr(&b));
+	buf_done(&b);
+}
+
+static void
+add_process(struct raftd *d, struct section *s)
+{
+	static const char *const gossips[] = {
+		[DAEMON_ANSWERS] = "connected", [DAEMON_AWAY] = "away", [DAEMON_SILENT] = "silent",
+	};
+	char text[64];
+	unsigned proven = 0;
+
+	for (unsigned i = 0; i < links_count(d->links); i++)
+		proven += links_at(d->links, i)->proven ? 1 : 0;
+	snprintf(text, sizeof(text), "%u", proven);
+	add(s, "links", text);
+	links_info(d->links, add, s);
+	add(s, "link_encryption", cluster_seals(&d->cluster) ? "noise" : "none");
+	add(s, "gossip", gossips[gossip_daemon(d->gossip)]);
+	unserved_info(d->unserved, add, s);
+	add(s, "node_id", d->id.uuid);
+	add(s, "store_id", d->id.store_id);
+	clients_info(d->clients, add, s);
+	add(s, "sandbox", sandbox_status());
+	add(s, "folders", daemon_folders());
+	snprintf(text, sizeof(text), "%u", fsm_watch_count(d->fsm));
+	add(s, "watches", text);
+	add(s, "version", TV_VERSION);
+}
+
+void
+info_write(struct raftd *d, struct chan *c, uint64_t id)
+{
+	struct section s = { .body = BUF_INIT(1u << 20) };
+	struct buf *out = chan_begin(c, MSG_INFO, FRAME_REPLY, id);
+
+	if (out == NULL)
+		return;
+	mpw_map(out, 3);
+	engine_info(d->engine, add, &s);
+	looptime_info(d->looptime, add, &s);
+	snapshots_info(d->snapshots, add, &s);
+	add_trouble(d, &s);
+	close_section(out, "raft", &s);
+	add_process(d, &s);
+	close_section(out, "raftd", &s);
+	fsm_info(d->fsm, add, &s);
+	restores_info(d->restores, add, &s);
+	close_section(out, "state", &s);
+	buf_done(&s.body);
+	(void)chan_end(c);
+}
+
+void
+info_write_status(struct raftd *d, struct chan *c)
+{
+	const struct raft_status *st = engine_status(d->engine);
+	const struct raft_config *conf = raft_config(engine_core(d->engine));
+	const struct raft_server_conf *leader = raft_config_find(conf, st->leader);
+	struct buf *b = chan_begin(c, MSG_RAFT_STATUS, 0, 0);
+	uint64_t seen_ms;
+
+	if (b == NULL)
+		return;
+	(void)engine_leader_known(d->engine, &seen_ms);
+	mpw_array(b, 8);
+	mpw_uint(b, st->role);
+	mpw_uint(b, st->term);
+	mpw_cstr(b, leader != NULL ? leader->uuid : "");
+	mpw_cstr(b, leader != NULL ? leader->addr : "");
+	mpw_cstr(b, leader != NULL ? leader->name : "");
+	mpw_uint(b, raft_config_voters(conf));
+	mpw_bool(b, st->voter);
+	mpw_uint(b, seen_ms);
+	(void)chan_end(c);
+}
+
+void
+info_status_leader(struct raftd *d, struct buf *out)
+{
+	const struct raft_server_conf *leader = raft_config_find(raft_config(engine_core(d->engine)),
+	    engine_status(d->engine)->leader);
+	struct text_reply r = { span_str(leader != NULL ? leader->addr : "") };
+
+	schema_pack(&text_reply_schema, &r, out);
+}
+
+void
+info_status_peers(struct raftd *d, struct buf *out)
+{
+	const struct raft_config *conf = raft_config(engine_core(d->engine));
+	struct span addrs[RAFT_SERVERS_MAX];
+	struct text_list list = { { .v = addrs, .n = conf->count, .set = true } };
+
+	for (unsigned i = 0; i < conf->count; i++)
+		addrs[i] = span_str(conf->servers[i].addr);
+	schema_pack(&text_list_schema, &list, out);
+}
+
+/* What is to be told of a server beside that it leads, follows or learns; "" nothing. */
+static const char *
+seat_state(struct raftd *d, const struct raft_server_conf *s)
+{
+	const struct peer *p = links_find_id(d->links, s->id);
+	struct gossip_server g;
+
+	if (s->id == d->id.self)
+		return d->removed ? "removed" : "";
+	if (p != NULL && p->proven)
+		return "";
+	if (!gossip_find_server(d->gossip, s->uuid, &g) || g.status == MEMBER_ALIVE)
+		return "unreachable";
+	return g.status == MEMBER_LEFT ? "left" : "failed";
+}
+
+void
+info_configuration(struct raftd *d, struct buf *out)
+{
+	raft_id leader = engine_status(d->engine)->leader;
+	const struct raft_config *conf = raft_config_committed(engine_core(d->engine));
+	struct raft_server servers[RAFT_SERVERS_MAX];
+	struct raft_configuration c;
+
+	/* Soon after a start, and while there is no leader, nobody knows what is committed: then the newest one there is. */
+	if (leader == 0 || conf->count == 0)
+		conf = raft_config(engine_core(d->engine));
+	c = (struct raft_configuration){ .Servers = { servers, conf->count, true }, .Index = conf->index };
+	for (unsigned i = 0; i < conf->count; i++)
+		servers[i] = (struct raft_server){
+			.ID = span_str(conf->servers[i].uuid), .Node = span_str(conf->servers[i].name),
+			.Address = span_str(conf->servers[i].addr), .Leader = conf->servers[i].id == leader,
+			.ProtocolVersion = span_str("3"),
+			.Voter = conf->servers[i].voter && !(d->removed && conf->servers[i].id == d->id.self),
+			.State = span_str(seat_state(d, &conf->servers[i])),
+		};
+	schema_pack(&raft_configuration_schema, &c, out);
+}

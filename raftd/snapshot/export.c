@@ -1,0 +1,441 @@
+/* Snapshots for clients, see saves.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/record/mpack.h"
+#include "raftd/disk/unlink_async.h"
+#include "raftd/disk/space.h"
+#include "raftd/engine/engine.h"
+#include "raftd/fsm/copy/archive.h"
+#include "raftd/snapshot/op_snapshot.h"
+#include "raftd/snapshot/export.h"
+#include "raftd/snapshot/snapshots.h"
+#include "raftd/disk/threshold.h"
+#include "raftd/engine/propose.h"
+
+#define SAVES_MAX 4
+#define LOOK 0.1			/* seconds between looks while there is something to do */
+#define UNREAD MONO_S(60)		/* nobody reads it: it goes */
+#define META_BYTES_MAX (64u << 10)
+#define PEERS_BYTES_MAX 4096
+#define BASE64 sodium_base64_VARIANT_ORIGINAL
+
+/* ServerSuffrage of the library that reads meta.json, a number there. */
+#define SUFFRAGE_VOTER 0
+#define SUFFRAGE_NONVOTER 1
+
+struct save {
+	char id[37];
+	enum save_stage { SAVE_FREE, SAVE_WAITING, SAVE_WRITING, SAVE_READY, SAVE_FAILED } stage;
+	bool dropped;			/* while it was being written */
+	int fd;
+	uint64_t bytes;			/* of the archive */
+	uint64_t index, shown;		/* of the log; as the API shows it */
+	struct mono used;
+	char text[640];			/* why it failed */
+};
+
+struct saves {
+	struct raftd *d;
+	ev_timer timer;			/* while there are saves */
+	struct save all[SAVES_MAX];
+	struct save *writing;
+
+	/* the work in the thread */
+	struct fsm_snapshot *snap;
+	struct buf meta;
+	char state_path[512], path[512];
+	enum tv_err err;
+	int why;
+	_Atomic uint64_t state_bytes, done;
+	struct mono started;
+};
+
+static void
+save_free(struct saves *s, struct save *v)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/raftd/snapshot-save-%s.tmp", s->d->cluster.data_dir, v->id);
+	discard_file(v->fd, path);
+	*v = (struct save){ .fd = -1 };
+}
+
+static struct save *
+find(struct saves *s, struct span id)
+{
+	for (unsigned i = 0; i < SAVES_MAX; i++)
+		if (s->all[i].stage != SAVE_FREE && !s->all[i].dropped && span_eqs(id, s->all[i].id))
+			return &s->all[i];
+	return NULL;
+}
+
+/* -- meta.json -- */
+
+static void
+put_text(struct buf *b, const char *name, const char *value)
+{
+	buf_printf(b, "\"%s\":", name);
+	json_quote(span_str(value), b);
+	buf_u8(b, ',');
+}
+
+/* Addresses as old versions of the library that reads this knew them: msgpack in the form before str8 and bin. */
+static void
+put_peers(struct buf *b, const struct raft_config *c)
+{
+	struct buf list = BUF_INIT(PEERS_BYTES_MAX);
+	char text[sodium_base64_ENCODED_LEN(PEERS_BYTES_MAX, BASE64)];
+
+	mpw_array(&list, c->count);
+	for (unsigned i = 0; i < c->count; i++) {
+		size_t n = strlen(c->servers[i].addr);
+
+		if (n < 32) {
+			buf_u8(&list, (uint8_t)(0xa0 | n));
+		} else {
+			buf_u8(&list, 0xda);
+			buf_u8(&list, (uint8_t)(n >> 8));
+			buf_u8(&list, (uint8_t)n);
+		}
+		buf_put(&list, c->servers[i].addr, n);
+	}
+	if (!list.failed) {
+		sodium_bin2base64(text, sizeof(text), list.data, list.len, BASE64);
+		put_text(b, "Peers", text);
+	}
+	buf_done(&list);
+}
+
+static void
+put_servers(struct buf *b, const struct raft_config *c)
+{
+	buf_puts(b, "\"Configuration\":{\"Servers\":[");
+	for (unsigned i = 0; i < c->count; i++) {
+		buf_puts(b, i > 0 ? ",{" : "{");
+		buf_printf(b, "\"Suffrage\":%d,", c->servers[i].voter ? SUFFRAGE_VOTER : SUFFRAGE_NONVOTER);
+		put_text(b, "ID", c->servers[i].uuid);
+		put_text(b, "Name", c->servers[i].name);
+		buf_puts(b, "\"Address\":");
+		json_quote(span_str(c->servers[i].addr), b);
+		buf_u8(b, '}');
+	}
+	buf_printf(b, "]},\"ConfigurationIndex\":%llu", (unsigned long long)c->index);
+}
+
+/*
+ * Consul's fields in the types of its reader, and ours.  put_size() ends it.  Nothing follows the last brace: old
+ * versions of that reader hash only what their parser took.
+ */
+static void
+put_meta(struct saves *s, uint64_t term)
+{
+	const struct raft_config *c = raft_config_at(engine_core(s->d->engine), s->writing->index);
+	time_t now = (time_t)(clock_wall_ns() / 1000000000);
+	struct buf *b = &s->meta;
+	char when[32] = "";
+	struct tm tm;
+
+	if (gmtime_r(&now, &tm) != NULL)
+		(void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	buf_init(b, META_BYTES_MAX);
+	buf_puts(b, "{\"Version\":1,");
+	put_text(b, "ID", s->writing->id);
+	buf_printf(b, "\"Index\":%llu,\"Term\":%llu,\"RaftIndex\":%llu,", (unsigned long long)s->writing->shown,
+	    (unsigned long long)term, (unsigned long long)s->writing->index);
+	put_text(b, "Format", "triumvir-1");
+	put_text(b, "ClusterID", s->d->id.cluster_id);
+	put_text(b, "Datacenter", s->d->cluster.datacenter);
+	put_text(b, "Node", s->d->id.name);
+	put_text(b, "Build", TV_VERSION);
+	put_text(b, "Time", when);
+	if (c == NULL)
+		c = raft_config(engine_core(s->d->engine));
+	put_peers(b, c);
+	put_servers(b, c);
+}
+
+/* The bytes of state.bin, once it is written. */
+static void
+put_size(struct saves *s, uint64_t bytes)
+{
+	buf_printf(&s->meta, ",\"Size\":%llu}", (unsigned long long)bytes);
+}
+
+/* -- writing -- */
+
+static void
+write_work(void *ctx)
+{
+	struct saves *s = ctx;
+	uint64_t bytes, sum;
+
+	s->err = fsm_snapshot_write(s->snap, s->state_path, &bytes, &sum);
+	s->state_bytes = bytes;
+	put_size(s, bytes);
+	if (s->err == TV_OK && s->meta.failed)
+		s->err = TV_ENOMEM;
+	if (s->err == TV_OK)
+		s->err = archive_write(s->path, s->state_path, buf_span(&s->meta), &s->writing->bytes, &s->done);
+	s->why = errno;
+	(void)unlink(s->state_path);
+	if (s->err != TV_OK)
+		return;
+	s->writing->fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	s->why = errno;
+	s->err = s->writing->fd < 0 ? TV_ESYS : TV_OK;
+}
+
+static void
+write_done(void *ctx)
+{
+	struct saves *s = ctx;
+	struct save *v = s->writing;
+
+	fsm_snapshot_end(s->snap);
+	s->snap = NULL;
+	s->writing = NULL;
+	buf_done(&s->meta);
+	v->used = clock_mono();
+	if (s->err == TV_ECLOSED && !v->dropped) {
+		v->stage = SAVE_WAITING;	/* the state was replaced meanwhile: once more, of the new one */
+		return;
+	}
+	if (s->err != TV_OK) {
+		snprintf(v->text, sizeof(v->text), "writing the snapshot failed: %s",
+		    s->err == TV_ESYS ? strerror(s->why) : tv_strerror(s->err));
+		log_err("raft", "%s", v->text);
+		v->stage = SAVE_FAILED;
+	} else {
+		log_info("raft", "a snapshot at index %llu is ready for a client: %llu bytes in %lld ms",
+		    (unsigned long long)v->index, (unsigned long long)v->bytes,
+		    (long long)mono_ms(mono_sub(v->used, s->started)));
+		v->stage = SAVE_READY;
+	}
+	if (v->dropped)
+		save_free(s, v);
+}
+
+/* A copy of the state is at most as large as its tables, and hardly ever does its archive not get smaller. */
+static bool
+has_room(struct saves *s, struct save *v)
+{
+	char path[512], need[24];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/raftd/state/state.db", s->d->cluster.data_dir);
+	if (stat(path, &st) != 0 || diskspace_fits(s->d->space, 2 * (uint64_t)st.st_size))
+		return true;
+	snprintf(v->text, sizeof(v->text), "disk full: %s/raftd has no room for the %s that a snapshot may take beside "
+	    "disk_reserve", s->d->cluster.data_dir, space_bytes(2 * (uint64_t)st.st_size, need));
+	v->stage = SAVE_FAILED;
+	return false;
+}
+
+static void
+start(struct saves *s, struct save *v)
+{
+	uint64_t term;
+	enum tv_err err;
+
+	/* The next look tries again.  Checkpoints go first, or clients could let the log grow without an end. */
+	if (s->d->worker.running || snapshots_due(s->d->snapshots) || !has_room(s, v))
+		return;
+	err = fsm_snapshot_begin(s->d->fsm, &s->snap, &v->index, &term);
+	if (err == TV_EAGAIN)
+		return;
+	if (err == TV_OK) {
+		fsm_snapshot_export(s->snap);
+		v->shown = fsm_index(s->d->fsm);
+		s->writing = v;
+		s->done = s->state_bytes = 0;
+		s->started = clock_mono();
+		snprintf(s->path, sizeof(s->path), "%s/raftd/snapshot-save-%s.tmp", s->d->cluster.data_dir, v->id);
+		snprintf(s->state_path, sizeof(s->state_path), "%s/raftd/snapshot-state.tmp", s->d->cluster.data_dir);
+		put_meta(s, term);
+		err = s->meta.failed ? TV_ENOMEM : worker_start(&s->d->worker, write_work, write_done, s);
+	}
+	if (err == TV_OK) {
+		v->stage = SAVE_WRITING;
+		return;
+	}
+	if (s->writing != NULL) {
+		fsm_snapshot_end(s->snap);
+		s->snap = NULL;
+		s->writing = NULL;
+		buf_done(&s->meta);
+	}
+	snprintf(v->text, sizeof(v->text), "cannot begin a snapshot: %s", tv_strerror(err));
+	v->stage = SAVE_FAILED;
+}
+
+static void
+on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct saves *s = w->data;
+	struct mono now = clock_mono();
+	bool any = false;
+
+	(void)revents;
+	for (unsigned i = 0; i < SAVES_MAX; i++) {
+		struct save *v = &s->all[i];
+
+		if (v->stage == SAVE_WAITING && s->writing == NULL)
+			start(s, v);
+		if (v->stage != SAVE_FREE && mono_sub(now, v->used).ns > UNREAD.ns)
+			(void)saves_end(s, span_str(v->id));
+		any = any || v->stage != SAVE_FREE;
+	}
+	if (!any)
+		ev_timer_stop(loop, w);
+}
+
+/* -- operations -- */
+
+static void
+add(struct saves *s, struct request *q)
+{
+	struct snapshot_state st = { .Server = span_str(s->d->id.uuid), .Phase = SNAPSHOT_PREPARING };
+	struct save *v = NULL;
+
+	for (unsigned i = 0; i < SAVES_MAX && v == NULL; i++)
+		if (s->all[i].stage == SAVE_FREE)
+			v = &s->all[i];
+	if (v == NULL) {
+		request_failf(q, TV_EAGAIN, "too many snapshots are being taken on this server; try again");
+		return;
+	}
+	*v = (struct save){ .fd = -1, .stage = SAVE_WAITING, .used = clock_mono() };
+	uuid_make(v->id);
+	st.ID = span_str(v->id);
+	if (s->writing == NULL)
+		start(s, v);
+	if (!ev_is_active(&s->timer))
+		ev_timer_again(s->d->loop, &s->timer);
+	snapshot_answer(q, fsm_index(s->d->fsm), &st);
+}
+
+/* The state holds now whatever was acknowledged before the question. */
+static void
+on_confirmed(struct read_wait *w, enum tv_err err)
+{
+	struct request *q = (struct request *)((char *)w - offsetof(struct request, read));
+
+	if (err == TV_OK)
+		add(q->d->saves, q);
+	else
+		request_failf(q, TV_ENOLEADER, "No cluster leader");
+}
+
+void
+saves_begin(struct saves *s, struct request *q)
+{
+	if (q->mode == OP_STALE) {
+		add(s, q);
+	} else if (!engine_is_leader(s->d->engine)) {
+		request_failf(q, TV_ENOTLEADER, "this server does not lead");
+	} else {
+		q->read.done = on_confirmed;
+		engine_read(s->d->engine, &q->read);
+	}
+}
+
+static void
+read_piece(struct saves *s, struct request *q, struct save *v, uint64_t offset)
+{
+	struct snapshot_state st = { .Server = span_str(s->d->id.uuid), .ID = span_str(v->id), .Phase = SNAPSHOT_READY,
+	    .Done = offset, .Total = v->bytes, .Index = v->shown };
+	size_t want = snapshot_piece(s->d);
+	uint8_t *bytes = malloc(want);
+	ssize_t n = -1;
+
+	if (offset > v->bytes)
+		offset = v->bytes;
+	if (want > v->bytes - offset)
+		want = (size_t)(v->bytes - offset);
+	if (bytes != NULL)
+		n = pread(v->fd, bytes, want, (off_t)offset);
+	if (n < 0 || (size_t)n != want) {
+		request_failf(q, TV_ESYS, "the snapshot's file cannot be read");
+	} else {
+		st.Data = span_of(bytes, (size_t)n);
+		snapshot_answer(q, v->shown, &st);
+	}
+	free(bytes);
+}
+
+void
+saves_read(struct saves *s, struct request *q, struct span id, uint64_t offset)
+{
+	struct save *v = find(s, id);
+	struct snapshot_state st = { .Phase = SNAPSHOT_PREPARING };
+
+	if (v == NULL) {
+		request_failf(q, TV_ENOENT, "this server has no such snapshot any more");
+		return;
+	}
+	v->used = clock_mono();
+	if (v->stage == SAVE_READY) {
+		read_piece(s, q, v, offset);
+	} else if (v->stage == SAVE_FAILED) {
+		request_failf(q, TV_ESYS, v->text);
+	} else {
+		st.Server = span_str(s->d->id.uuid);
+		st.ID = span_str(v->id);
+		st.Done = v == s->writing ? s->done : 0;
+		st.Total = v == s->writing ? s->state_bytes : 0;
+		snapshot_answer_later(q, &st);
+	}
+}
+
+bool
+saves_end(struct saves *s, struct span id)
+{
+	struct save *v = find(s, id);
+
+	if (v == NULL)
+		return false;
+	if (v == s->writing)
+		v->dropped = true;
+	else
+		save_free(s, v);
+	return true;
+}
+
+/* -- life -- */
+
+struct saves *
+saves_new(struct raftd *d)
+{
+	struct saves *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->d = d;
+	for (unsigned i = 0; i < SAVES_MAX; i++)
+		s->all[i].fd = -1;
+	ev_timer_init(&s->timer, on_timer, 0., LOOK);
+	s->timer.data = s;
+	return s;
+}
+
+void
+saves_free(struct saves *s)
+{
+	if (s == NULL)
+		return;
+	ev_timer_stop(s->d->loop, &s->timer);
+	for (unsigned i = 0; i < SAVES_MAX; i++)
+		if (s->all[i].stage != SAVE_FREE)
+			save_free(s, &s->all[i]);
+	free(s);
+}

@@ -1,0 +1,401 @@
+/* A client's archive on its way into the state, see restores.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "raftd/disk/space.h"
+#include "raftd/engine/engine.h"
+#include "raftd/leader/leader.h"
+#include "raftd/members/membership.h"
+#include "raftd/snapshot/import.h"
+#include "raftd/snapshot/snapshots.h"
+#include "raftd/snapshot/import_leader.h"
+#include "raftd/engine/propose.h"
+
+#define LOOK 0.05			/* seconds between looks while something is under way */
+#define RETRY MONO_S(5)
+
+struct restores {
+	struct raftd *d;
+	struct upload *upload;
+	ev_timer timer;			/* while something is under way */
+	bool staged;
+	struct fsm_stage stage;
+
+	/* loading, in the worker */
+	bool loading, unloading, completing, tidying;
+	bool untidy;			/* the state that was replaced is still there */
+	char load_id[37];
+	enum tv_err err;
+	char errbuf[256];
+	_Atomic uint64_t done;
+	struct mono started, retry;	/* not again before */
+	char bad_id[37];		/* its archive is bad; not to be tried again unless it is committed */
+	bool broken;
+	uint64_t state_max;		/* what there is room for; the leader has let pass its size as such */
+
+	bool pausing;			/* before commit_index, unless a snapshot of a later index came: restores_pausing() */
+	uint64_t commit_index, commit_term;
+	struct proposal abort;
+	bool aborting;
+};
+
+/* -- loading -- */
+
+uint64_t
+restores_need(uint64_t state_bytes)
+{
+	return state_bytes * 2 + state_bytes / 4;
+}
+
+uint64_t
+restores_fit(uint64_t room)
+{
+	return room / 9 * 4;
+}
+
+static void
+load_work(void *ctx)
+{
+	struct restores *r = ctx;
+
+	r->err = fsm_stage_load(r->d->fsm, r->load_id, r->state_max, &r->done, r->errbuf, sizeof(r->errbuf));
+}
+
+static void
+transfer_ended(void *ctx, enum tv_err err, const char *text)
+{
+	(void)ctx;
+	if (err != TV_OK)
+		log_warn("raft", "leadership stays here although the restored state cannot be loaded: %s", text);
+}
+
+/* Not the archive's fault: another try may do. */
+static void
+load_failed_here(struct restores *r)
+{
+	if (r->err == TV_ELIMIT)
+		snprintf(r->errbuf, sizeof(r->errbuf), "disk full: %s/raftd has no room for the restored state beside the old one",
+		    r->d->cluster.data_dir);
+	log_err("raft", "loading a restored state failed, the old one stays; trying again in 5 s: %s", r->errbuf);
+	r->retry = mono_add(clock_mono(), RETRY);
+	/* Committed is committed; a server that can load it had better lead. */
+	if (restores_pausing(r) && engine_is_leader(r->d->engine))
+		membership_transfer(r->d->members, SPAN_NONE, SPAN_NONE, transfer_ended, NULL);
+}
+
+static void
+load_done(void *ctx)
+{
+	struct restores *r = ctx;
+
+	r->loading = false;
+	if (r->d->stopping)
+		return;
+	if (r->err == TV_OK) {
+		log_info("raft", "the staged archive is loaded beside the state, in %lld ms",
+		    (long long)mono_ms(mono_sub(clock_mono(), r->started)));
+		r->pausing = false;
+	} else if (r->err == TV_ENOENT) {
+		r->pausing = false;		/* it was given up */
+	} else if (r->err == TV_ECORRUPT && restores_pausing(r)) {
+		/* The leader had what was announced, or it would not have committed it. */
+		fsm_found_damaged(r->d->fsm, r->errbuf);
+		r->broken = true;
+		r->pausing = false;
+	} else if ((r->err == TV_EFORMAT || r->err == TV_ECORRUPT) && !restores_pausing(r)) {
+		log_err("raft", "a staged archive cannot be restored, the state stays: %s", r->errbuf);
+		snprintf(r->bad_id, sizeof(r->bad_id), "%s", r->load_id);
+	} else {
+		load_failed_here(r);
+	}
+	if (r->err != TV_OK && r->err != TV_ENOENT)
+		upload_fail(r->upload, r->load_id, r->errbuf);
+	engine_wake(r->d->engine);
+}
+
+static bool
+is_working(const struct restores *r)
+{
+	return r->loading || r->unloading || r->completing || r->tidying;
+}
+
+static void
+load(struct restores *r)
+{
+	if (is_working(r) || strcmp(r->bad_id, r->stage.id) == 0 || r->broken ||
+	    fsm_stage_loaded(r->d->fsm, r->stage.id) || mono_before(clock_mono(), r->retry))
+		return;
+	memcpy(r->load_id, r->stage.id, sizeof(r->load_id));
+	r->errbuf[0] = '\0';
+	r->done = 0;
+	r->state_max = restores_fit(diskspace_room(r->d->space));
+	r->started = clock_mono();
+	r->loading = worker_start(&r->d->worker, load_work, load_done, r) == TV_OK;	/* else the next look tries */
+}
+
+static void
+unload_work(void *ctx)
+{
+	struct restores *r = ctx;
+
+	fsm_stage_unload(r->d->fsm);
+}
+
+static void
+unload_done(void *ctx)
+{
+	struct restores *r = ctx;
+
+	r->unloading = false;
+	r->load_id[0] = '\0';
+}
+
+/* What was loaded for a restore that was given up. */
+static void
+unload(struct restores *r)
+{
+	if (r->load_id[0] == '\0' || is_working(r))
+		return;
+	if (!fsm_stage_loaded(r->d->fsm, r->load_id)) {
+		r->load_id[0] = '\0';
+		return;
+	}
+	r->unloading = worker_start(&r->d->worker, unload_work, unload_done, r) == TV_OK;
+}
+
+static void
+complete_work(void *ctx)
+{
+	struct restores *r = ctx;
+
+	r->err = fsm_stage_complete(r->d->fsm, r->load_id, r->commit_index, r->commit_term, r->errbuf, sizeof(r->errbuf));
+}
+
+static void
+complete_done(void *ctx)
+{
+	struct restores *r = ctx;
+
+	r->completing = false;
+	if (r->d->stopping)
+		return;
+	if (r->err == TV_ECORRUPT) {
+		log_err("raft", "%s", r->errbuf);
+		r->broken = true;
+		r->pausing = false;
+	} else if (r->err != TV_OK) {
+		load_failed_here(r);
+	}
+	engine_wake(r->d->engine);
+}
+
+static void
+tidy_work(void *ctx)
+{
+	struct restores *r = ctx;
+
+	fsm_restore_tidy(r->d->fsm);
+}
+
+static void
+tidy_done(void *ctx)
+{
+	struct restores *r = ctx;
+
+	r->tidying = false;
+}
+
+/* What takes long and has no hurry. */
+static void
+tidy(struct restores *r)
+{
+	if (!r->untidy || is_working(r))
+		return;
+	r->tidying = worker_start(&r->d->worker, tidy_work, tidy_done, r) == TV_OK;
+	r->untidy = !r->tidying;
+}
+
+/* -- what nobody wants any more -- */
+
+static void
+abort_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+{
+	struct restores *r = (struct restores *)((char *)p - offsetof(struct restores, abort));
+
+	(void)err;				/* the next look tries again */
+	(void)result;
+	r->aborting = false;
+}
+
+static void
+abort_staged(struct restores *r)
+{
+	struct restore_step args = { .ID = span_str(r->stage.id) };
+	struct buf b = BUF_INIT(4096);
+	struct arena a = ARENA_INIT(64u << 10);
+	struct span text;
+
+	schema_pack(&restore_step_schema, &args, &b);
+	r->abort.done = abort_done;
+	r->aborting = write_start(r->d, &r->abort, OP_RESTORE_ABORT, buf_span(&b), &a, &text) == TV_OK;
+	buf_done(&b);
+	arena_done(&a);
+}
+
+/* -- the turn -- */
+
+void
+restores_turn(struct restores *r)
+{
+	if (fsm_stage_changed(r->d->fsm))
+		r->staged = fsm_staged(r->d->fsm, &r->stage);
+	if (!r->staged && !upload_busy(r->upload) && r->load_id[0] == '\0' && !r->untidy) {
+		ev_timer_stop(r->d->loop, &r->timer);
+		return;
+	}
+	if (!ev_is_active(&r->timer))
+		ev_timer_again(r->d->loop, &r->timer);
+	if (r->staged && !r->stage.aborting && r->stage.received == r->stage.bytes)
+		load(r);
+	else
+		unload(r);
+	tidy(r);
+	/* Once nothing is under way the engine asks again; not while the thread is taken, or the loop would not sleep. */
+	if (r->pausing && !is_working(r) && !r->d->worker.running && fsm_stage_loaded(r->d->fsm, r->stage.id)) {
+		r->pausing = false;
+		engine_wake(r->d->engine);
+	}
+	upload_turn(r->upload, r->staged ? &r->stage : NULL, r->done);
+	/* What an earlier leader left behind, or what failed. */
+	if (r->staged && !r->aborting && leader_active(r->d->leader) && !upload_owns(r->upload, r->stage.id))
+		abort_staged(r);
+}
+
+static void
+on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	(void)loop;
+	(void)w;				/* its only purpose: another turn */
+	(void)revents;
+}
+
+/* -- the commit -- */
+
+static bool
+is_there(struct restores *r, const char *id)
+{
+	const struct fsm_stage *st = &r->stage;
+
+	r->staged = fsm_staged(r->d->fsm, &r->stage);
+	return r->staged && strcmp(st->id, id) == 0 && !st->aborting && st->received == st->bytes;
+}
+
+static enum restore_verdict
+wait_for_it(struct restores *r, uint64_t index, uint64_t term)
+{
+	/* Its leader had loaded it: who cannot (an older version, no memory) waits, or its state would be another one. */
+	r->bad_id[0] = '\0';
+	r->pausing = true;
+	r->commit_index = index;
+	r->commit_term = term;
+	if (!is_working(r) && fsm_stage_loaded(r->d->fsm, r->stage.id)) {
+		memcpy(r->load_id, r->stage.id, sizeof(r->load_id));
+		r->completing = worker_start(&r->d->worker, complete_work, complete_done, r) == TV_OK;
+	}
+	return RESTORE_WAIT;			/* the turn of the loop sees to what could not be begun */
+}
+
+enum restore_verdict
+restores_commit(struct restores *r, const char *id, uint64_t index, uint64_t term)
+{
+	struct mono before = clock_mono();
+	enum tv_err err;
+
+	r->pausing = false;
+	if (r->broken)
+		return RESTORE_BROKEN;
+	if (!is_there(r, id))
+		return RESTORE_ENTRY;
+	if (is_working(r) || !fsm_stage_completed(r->d->fsm, id, index))
+		return wait_for_it(r, index, term);
+	err = fsm_stage_swap(r->d->fsm, id, index, term, r->errbuf, sizeof(r->errbuf));
+	if (err == TV_OK) {
+		log_info("raft", "the state was replaced by a restored one at index %llu, in %lld ms",
+		    (unsigned long long)index, (long long)mono_ms(mono_sub(clock_mono(), before)));
+		r->load_id[0] = '\0';
+		r->untidy = true;
+		snapshots_restored(r->d->snapshots, index);
+		return RESTORE_TAKEN;
+	}
+	log_err("raft", "%s", r->errbuf);
+	return RESTORE_BROKEN;
+}
+
+bool
+restores_pausing(const struct restores *r)
+{
+	return r->pausing && fsm_applied(r->d->fsm) + 1 == r->commit_index;
+}
+
+/* -- operations -- */
+
+void
+restores_op(struct restores *r, struct request *q, const struct snapshot_ask *ask)
+{
+	upload_op(r->upload, q, ask);
+	engine_wake(r->d->engine);
+}
+
+void
+restores_cancel(struct restores *r, struct span id)
+{
+	upload_cancel(r->upload, id);
+	engine_wake(r->d->engine);
+}
+
+void
+restores_info(struct restores *r, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	char text[64], id[37];
+	uint64_t index;
+
+	fn(ctx, "restore", r->pausing ? "waiting for the loaded state" : r->loading ? "loading" : r->staged ? "staged" :
+	    "none");
+	if (r->staged) {
+		snprintf(text, sizeof(text), "%llu", (unsigned long long)r->stage.received);
+		fn(ctx, "restore_staged_bytes", text);
+	}
+	if (fsm_last_restore(r->d->fsm, id, &index)) {
+		snprintf(text, sizeof(text), "%llu", (unsigned long long)index);
+		fn(ctx, "last_restore_index", text);
+	}
+}
+
+struct restores *
+restores_new(struct raftd *d)
+{
+	struct restores *r = calloc(1, sizeof(*r));
+
+	if (r == NULL)
+		return NULL;
+	r->d = d;
+	r->upload = upload_new(d);
+	ev_timer_init(&r->timer, on_timer, 0., LOOK);
+	if (r->upload != NULL)
+		return r;
+	free(r);
+	return NULL;
+}
+
+void
+restores_free(struct restores *r)
+{
+	if (r == NULL)
+		return;
+	ev_timer_stop(r->d->loop, &r->timer);
+	upload_free(r->upload);
+	free(r);
+}

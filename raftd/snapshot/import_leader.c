@@ -1,0 +1,576 @@
+/* The leader's part of a restore, see upload.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "raftd/disk/unlink_async.h"
+#include "raftd/disk/space.h"
+#include "raftd/engine/engine.h"
+#include "raftd/peers/identity.h"
+#include "raftd/leader/leader.h"
+#include "raftd/peers/links.h"
+#include "raftd/snapshot/op_snapshot.h"
+#include "raftd/snapshot/import.h"
+#include "raftd/snapshot/import_leader.h"
+#include "raftd/engine/propose.h"
+
+#define WINDOW 4			/* chunks on their way through the log */
+#define CHUNK_BYTES (256u << 10)
+#define IDLE MONO_S(60)			/* nobody sends, nobody asks: given up */
+#define CHANGED_NOTHING "; nothing was changed"
+#define TOO_OLD "server %s runs a version that cannot restore: upgrade it first, or remove it"
+
+/* One entry on its way. */
+struct step {
+	struct proposal proposal;
+	struct upload *u;
+	uint64_t round;			/* of the upload that sent it */
+	bool busy;
+};
+
+struct upload {
+	struct raftd *d;
+	char id[37];			/* "": there was none yet */
+	uint64_t round;			/* counts uploads */
+	enum snapshot_phase phase;
+	int fd;
+	char path[512];
+	uint64_t stored, loaded;
+	struct mono used, started;
+	uint64_t index;			/* RESTORE_DONE: as the API shows it */
+	char text[1024];		/* RESTORE_FAILED */
+
+	/* looking through it, in the worker */
+	bool checking;
+	struct fsm_archive_facts facts;
+	enum tv_err err;
+	_Atomic uint64_t checked;
+	char errbuf[256];
+
+	struct step chunks[WINDOW], begin, commit;
+	unsigned in_flight;
+	uint64_t sent;
+	uint8_t *bytes;			/* CHUNK_BYTES while staging */
+};
+
+static bool
+is_active(const struct upload *u)
+{
+	return u->phase >= RESTORE_RECEIVING && u->phase <= RESTORE_COMMITTING;
+}
+
+bool
+upload_busy(const struct upload *u)
+{
+	return is_active(u) || u->phase == RESTORE_UNKNOWN || u->checking;
+}
+
+bool
+upload_owns(const struct upload *u, const char *id)
+{
+	return is_active(u) && strcmp(u->id, id) == 0;
+}
+
+static void
+drop_file(struct upload *u)
+{
+	if (u->fd >= 0)
+		discard_file(u->fd, u->path);
+	u->fd = -1;
+	free(u->bytes);
+	u->bytes = NULL;
+}
+
+static void __attribute__((format(printf, 2, 3)))
+fail(struct upload *u, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(u->text, sizeof(u->text), fmt, ap);
+	va_end(ap);
+	log_warn("raft", "a restore failed: %s", u->text);
+	u->phase = RESTORE_FAILED;
+	drop_file(u);
+}
+
+void
+upload_fail(struct upload *u, const char *id, const char *why)
+{
+	if (upload_owns(u, id) && u->phase != RESTORE_COMMITTING)
+		fail(u, "%s" CHANGED_NOTHING, why);
+}
+
+void
+upload_cancel(struct upload *u, struct span id)
+{
+	if (is_active(u) && span_eqs(id, u->id) && u->phase != RESTORE_COMMITTING)
+		fail(u, "the client gave it up" CHANGED_NOTHING);
+}
+
+/* -- entries -- */
+
+static bool
+propose(struct upload *u, struct step *s, uint16_t op, const struct restore_step *args, proposal_done *done)
+{
+	struct buf b = BUF_INIT(CHUNK_BYTES + 4096);
+	struct arena a = ARENA_INIT(CHUNK_BYTES + (64u << 10));
+	enum tv_err err = TV_ENOMEM;
+	struct span text;
+
+	schema_pack(&restore_step_schema, args, &b);
+	s->u = u;
+	s->round = u->round;
+	s->proposal.done = done;
+	if (!b.failed)
+		err = write_start(u->d, &s->proposal, op, buf_span(&b), &a, &text);
+	s->busy = err == TV_OK;
+	if (err == TV_ENOSPACE)			/* anything else passes, or leadership goes */
+		fail(u, "%.*s" CHANGED_NOTHING, (int)text.len, (const char *)text.p);
+	buf_done(&b);
+	arena_done(&a);
+	return s->busy;
+}
+
+/* Is this the answer to a step of the present upload? */
+static bool
+is_current(struct step *s)
+{
+	s->busy = false;
+	return s->round == s->u->round && is_active(s->u);
+}
+
+static void
+lost_leadership(struct upload *u)
+{
+	fail(u, "leadership moved to another server before the restore was committed" CHANGED_NOTHING);
+}
+
+static void
+begin_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+{
+	struct step *s = (struct step *)p;
+	struct fsm_stage st;
+
+	if (!is_current(s))
+		return;
+	if (err == TV_ENOTLEADER)
+		lost_leadership(s->u);
+	else if (err == TV_OK && result->err != TV_OK &&
+	    !(fsm_staged(s->u->d->fsm, &st) && strcmp(st.id, s->u->id) == 0))	/* ours, proposed twice */
+		fail(s->u, "%.*s" CHANGED_NOTHING, (int)result->text.len, (const char *)result->text.p);
+}
+
+static void
+chunk_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+{
+	struct step *s = (struct step *)p;
+
+	(void)result;			/* one out of order is sent again */
+	s->u->in_flight--;
+	if (is_current(s) && err == TV_ENOTLEADER)
+		lost_leadership(s->u);
+}
+
+static void
+commit_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+{
+	struct step *s = (struct step *)p;
+	struct upload *u = s->u;
+
+	if (!is_current(s))
+		return;
+	if (err == TV_OK && result->err == TV_OK) {
+		u->phase = RESTORE_DONE;
+		u->index = fsm_index(u->d->fsm);
+		log_info("raft", "restore %s is done: %llu bytes, %llu records, %lld ms", u->id,
+		    (unsigned long long)u->facts.bytes, (unsigned long long)u->facts.records,
+		    (long long)mono_ms(mono_sub(clock_mono(), u->started)));
+		drop_file(u);
+	} else if (err == TV_OK) {
+		fail(u, "%.*s" CHANGED_NOTHING, (int)result->text.len, (const char *)result->text.p);
+	} else if (err == TV_ENOTLEADER) {
+		lost_leadership(u);
+	} else {
+		u->phase = RESTORE_UNKNOWN;
+		drop_file(u);
+	}
+}
+
+/* -- staging -- */
+
+static void
+send_chunk(struct upload *u)
+{
+	struct restore_step args = { .ID = span_str(u->id), .Offset = u->sent };
+	size_t want = u->facts.bytes - u->sent < CHUNK_BYTES ? (size_t)(u->facts.bytes - u->sent) : CHUNK_BYTES;
+	struct step *s = u->chunks;
+
+	while (s->busy)			/* fewer than WINDOW are in flight */
+		s++;
+	if (u->bytes == NULL && (u->bytes = malloc(CHUNK_BYTES)) == NULL)
+		return;
+	if (pread(u->fd, u->bytes, want, (off_t)u->sent) != (ssize_t)want) {
+		fail(u, "the uploaded archive cannot be read back" CHANGED_NOTHING);
+		return;
+	}
+	args.Data = span_of(u->bytes, want);
+	if (!propose(u, s, OP_RESTORE_CHUNK, &args, chunk_done))
+		return;
+	u->in_flight++;
+	u->sent += want;
+}
+
+/*
+ * A server that would pass over the entries of a restore, as one of an unknown operation, had another state afterwards.
+ * NULL: none, of those that were heard of since the start.
+ */
+static const char *
+who_cannot(struct upload *u)
+{
+	const struct raft_config *c = raft_config(engine_core(u->d->engine));
+
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct peer *p = links_find_id(u->d->links, c->servers[i].id);
+
+		if (p != NULL && p->hello.uuid[0] != '\0' && !(p->hello.features & RAFT_FEATURE_RESTORE))
+			return c->servers[i].name;
+	}
+	return NULL;
+}
+
+static void
+begin(struct upload *u)
+{
+	struct restore_step args = { .ID = span_str(u->id), .Bytes = u->facts.bytes,
+	    .Checksum = span_of(u->facts.checksum, sizeof(u->facts.checksum)) };
+	const char *old = who_cannot(u);
+
+	if (old != NULL)
+		fail(u, TOO_OLD CHANGED_NOTHING, old);
+	else if (!u->begin.busy)
+		(void)propose(u, &u->begin, OP_RESTORE_BEGIN, &args, begin_done);
+}
+
+static void
+stage(struct upload *u, const struct fsm_stage *staged)
+{
+	unsigned before;
+
+	if (staged == NULL) {
+		begin(u);
+		return;
+	}
+	if (strcmp(staged->id, u->id) != 0)
+		return;				/* left behind by an earlier one: on its way out */
+	if (staged->received == u->facts.bytes) {
+		u->phase = RESTORE_LOADING;
+		return;
+	}
+	if (u->in_flight == 0)
+		u->sent = staged->received;
+	do {
+		before = u->in_flight;
+		if (u->in_flight < WINDOW && u->sent < u->facts.bytes)
+			send_chunk(u);
+	} while (u->in_flight > before && u->phase == RESTORE_STAGING);
+}
+
+static void
+commit(struct upload *u, const struct fsm_stage *staged)
+{
+	struct restore_step args = { .ID = span_str(u->id) };
+
+	if (staged == NULL || strcmp(staged->id, u->id) != 0) {
+		fail(u, "the restore was given up" CHANGED_NOTHING);
+		return;
+	}
+	if (!fsm_stage_loaded(u->d->fsm, u->id))
+		return;
+	if (propose(u, &u->commit, OP_RESTORE_COMMIT, &args, commit_done))
+		u->phase = RESTORE_COMMITTING;
+}
+
+/* -- looking through it -- */
+
+static void
+check_work(void *ctx)
+{
+	struct upload *u = ctx;
+
+	u->err = fsm_archive_check(u->path, u->d->conf.restore_bytes_max, &u->facts, &u->checked, u->errbuf,
+	    sizeof(u->errbuf));
+}
+
+/* The archive goes to the log and into the state, and then the new state lies beside the old one. */
+static bool
+has_room(struct upload *u)
+{
+	/* Of the archive: the log, the state's staging and its write-ahead log. */
+	uint64_t need = restores_need(u->facts.state_bytes) + 3 * u->facts.bytes, room = diskspace_room(u->d->space);
+
+	if (room >= need)
+		return true;
+	fail(u, "disk full: %s/raftd has %llu MB free beside disk_reserve, and this restore needs about %llu MB there on each "
+	    "server" CHANGED_NOTHING, u->d->cluster.data_dir, (unsigned long long)(room >> 20),
+	    (unsigned long long)(need >> 20) + 1);
+	return false;
+}
+
+static void
+check_done(void *ctx)
+{
+	struct upload *u = ctx;
+
+	u->checking = false;
+	if (u->d->stopping || u->phase != RESTORE_CHECKING)
+		return;
+	if (u->err != TV_OK) {
+		fail(u, "%s%s", u->errbuf[0] != '\0' ? u->errbuf : tv_strerror(u->err),
+		    u->err == TV_ELIMIT ? " (restore_bytes_max in raftd.conf)" : "");
+	} else if (has_room(u)) {
+		log_info("raft", "restore %s: an archive of %llu bytes is whole and goes to the log", u->id,
+		    (unsigned long long)u->facts.bytes);
+		u->sent = 0;
+		u->phase = RESTORE_STAGING;
+	}
+	engine_wake(u->d->engine);
+}
+
+/* -- the turn -- */
+
+void
+upload_turn(struct upload *u, const struct fsm_stage *staged, uint64_t loaded)
+{
+	char id[37];
+	uint64_t index;
+
+	if (is_active(u) && u->phase != RESTORE_COMMITTING) {
+		if (!engine_is_leader(u->d->engine))
+			lost_leadership(u);
+		else if (mono_sub(clock_mono(), u->used).ns > IDLE.ns)
+			fail(u, "the client was silent for %lld s" CHANGED_NOTHING, (long long)(IDLE.ns / 1000000000));
+	}
+	switch (u->phase) {
+	case RESTORE_CHECKING:
+		if (!u->checking)
+			u->checking = worker_start(&u->d->worker, check_work, check_done, u) == TV_OK;
+		break;
+	case RESTORE_STAGING:
+		stage(u, staged);
+		break;
+	case RESTORE_LOADING:
+		u->loaded = loaded;
+		commit(u, staged);
+		break;
+	case RESTORE_UNKNOWN:
+		if (fsm_last_restore(u->d->fsm, id, &index) && strcmp(id, u->id) == 0) {
+			u->phase = RESTORE_DONE;
+			u->index = fsm_index(u->d->fsm);
+		}
+		break;
+	default:
+		break;
+	}
+}
+
+/* -- operations -- */
+
+static void
+answer(struct upload *u, struct request *q)
+{
+	struct snapshot_state st = { .Server = span_str(u->d->id.uuid), .ID = span_str(u->id), .Phase = u->phase,
+	    .Index = u->index };
+
+	switch (u->phase) {
+	case RESTORE_RECEIVING:
+		st.Done = u->stored;
+		break;
+	case RESTORE_CHECKING:
+		st.Done = u->checked;
+		st.Total = u->stored;
+		break;
+	case RESTORE_STAGING:
+		st.Done = u->sent;
+		st.Total = u->facts.bytes;
+		break;
+	case RESTORE_LOADING:
+	case RESTORE_COMMITTING:
+		st.Done = u->loaded;
+		st.Total = u->facts.bytes;
+		break;
+	case RESTORE_FAILED:
+		st.Text = span_str(u->text);
+		break;
+	default:
+		break;
+	}
+	if (u->phase > RESTORE_RECEIVING && is_active(u) && q->op->code == OP_RESTORE_STATUS)
+		snapshot_answer_later(q, &st);
+	else
+		snapshot_answer(q, fsm_index(u->d->fsm), &st);
+}
+
+static void
+open_upload(struct upload *u, struct request *q)
+{
+	const char *old = who_cannot(u);
+	char text[400];
+
+	if (!engine_is_leader(u->d->engine)) {
+		request_failf(q, TV_ENOTLEADER, "this server does not lead");
+	} else if (!leader_active(u->d->leader)) {
+		request_failf(q, TV_ENOLEADER, "No cluster leader");	/* just elected; the router asks again */
+	} else if (old != NULL) {
+		snprintf(text, sizeof(text), TOO_OLD CHANGED_NOTHING, old);
+		request_failf(q, TV_ECONFLICT, text);
+	} else if (is_active(u) || u->checking) {
+		snprintf(text, sizeof(text), "another restore is under way (%s); nothing was changed by this one", u->id);
+		request_failf(q, TV_ECONFLICT, text);
+	} else {
+		drop_file(u);
+		snprintf(u->path, sizeof(u->path), "%s/raftd/snapshot-upload.tmp", u->d->cluster.data_dir);
+		u->fd = open(u->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (u->fd < 0) {
+			snprintf(text, sizeof(text), "cannot store the archive: %s", strerror(errno));
+			request_failf(q, TV_ESYS, text);
+			return;
+		}
+		uuid_make(u->id);
+		u->round++;
+		u->stored = u->loaded = u->index = 0;
+		u->checked = 0;
+		u->started = u->used = clock_mono();
+		u->phase = RESTORE_RECEIVING;
+		log_info("raft", "restore %s: receiving an archive", u->id);
+		answer(u, q);
+	}
+}
+
+static void
+write_piece(struct upload *u, struct request *q, const struct snapshot_ask *ask)
+{
+	u->used = clock_mono();
+	if (u->phase != RESTORE_RECEIVING || ask->Offset + ask->Data.len == u->stored) {
+		answer(u, q);			/* failed meanwhile, or sent again */
+	} else if (ask->Offset != u->stored) {
+		request_failf(q, TV_EINVAL, "a piece of the archive is missing");
+	} else if (ask->Data.len > u->d->conf.restore_bytes_max - u->stored) {
+		fail(u, "the archive is larger than restore_bytes_max (%llu) in raftd.conf allows" CHANGED_NOTHING,
+		    (unsigned long long)u->d->conf.restore_bytes_max);
+		answer(u, q);
+	} else if (!diskspace_fits(u->d->space, ask->Data.len)) {
+		fail(u, "disk full: %s/raftd has no room for the archive beside disk_reserve" CHANGED_NOTHING,
+		    u->d->cluster.data_dir);
+		answer(u, q);
+	} else {
+		ssize_t n = pwrite(u->fd, ask->Data.p, ask->Data.len, (off_t)u->stored);
+
+		if (n != (ssize_t)ask->Data.len)
+			fail(u, "%s: %s/raftd cannot take the archive" CHANGED_NOTHING,
+			    n < 0 && errno != ENOSPC ? strerror(errno) : "disk full", u->d->cluster.data_dir);
+		else
+			u->stored += ask->Data.len;
+		answer(u, q);
+	}
+}
+
+static void
+apply(struct upload *u, struct request *q, const struct snapshot_ask *ask)
+{
+	u->used = clock_mono();
+	if (u->phase == RESTORE_RECEIVING && ask->Offset != u->stored) {
+		request_failf(q, TV_EINVAL, "a piece of the archive is missing");
+		return;
+	}
+	if (u->phase == RESTORE_RECEIVING)
+		u->phase = RESTORE_CHECKING;
+	answer(u, q);
+}
+
+/* What the log says of a restore that this server does not know, or not to its end. */
+static void
+fate_confirmed(struct read_wait *w, enum tv_err err)
+{
+	struct request *q = (struct request *)((char *)w - offsetof(struct request, read));
+	struct snapshot_state st = { .Server = span_str(q->d->id.uuid), .Phase = RESTORE_NONE };
+	struct rd in = rd_span_over(q->args);
+	struct snapshot_ask ask = { 0 };
+	uint64_t index;
+	char id[37];
+
+	if (err != TV_OK || !engine_is_leader(q->d->engine)) {
+		request_failf(q, TV_ENOLEADER, "No cluster leader");
+		return;
+	}
+	/* Whatever an earlier leader committed is applied here now, and what is not will never be. */
+	(void)schema_unpack(&snapshot_ask_schema, &in, request_arena(q), &ask);
+	st.ID = ask.ID;
+	if (fsm_last_restore(q->d->fsm, id, &index) && (ask.ID.len == 0 || span_eqs(ask.ID, id))) {
+		st.ID = span_str(id);
+		st.Phase = RESTORE_DONE;
+		st.Index = index;
+	}
+	snapshot_answer(q, fsm_index(q->d->fsm), &st);
+}
+
+static void
+status(struct upload *u, struct request *q, const struct snapshot_ask *ask)
+{
+	bool known = u->id[0] != '\0' && (ask->ID.len == 0 || span_eqs(ask->ID, u->id));
+
+	if (known && (ask->Server.len > 0 || (u->phase != RESTORE_UNKNOWN && engine_is_leader(u->d->engine)))) {
+		if (ask->ID.len > 0)
+			u->used = clock_mono();
+		answer(u, q);
+	} else if (!engine_is_leader(u->d->engine)) {
+		request_failf(q, TV_ENOTLEADER, "this server does not lead");
+	} else {
+		q->read.done = fate_confirmed;
+		engine_read(u->d->engine, &q->read);
+	}
+}
+
+void
+upload_op(struct upload *u, struct request *q, const struct snapshot_ask *ask)
+{
+	if (q->op->code == OP_RESTORE_OPEN)
+		open_upload(u, q);
+	else if (q->op->code == OP_RESTORE_STATUS)
+		status(u, q, ask);
+	else if (u->id[0] == '\0' || !span_eqs(ask->ID, u->id))
+		request_failf(q, TV_ENOENT, "this server has no such restore under way; nothing was changed");
+	else if (q->op->code == OP_RESTORE_WRITE)
+		write_piece(u, q, ask);
+	else
+		apply(u, q, ask);
+}
+
+/* -- life -- */
+
+struct upload *
+upload_new(struct raftd *d)
+{
+	struct upload *u = calloc(1, sizeof(*u));
+
+	if (u == NULL)
+		return NULL;
+	u->d = d;
+	u->fd = -1;
+	u->phase = RESTORE_NONE;
+	return u;
+}
+
+void
+upload_free(struct upload *u)
+{
+	if (u == NULL)
+		return;
+	drop_file(u);
+	free(u);
+}

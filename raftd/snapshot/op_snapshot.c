@@ -1,0 +1,86 @@
+/* Operations on snapshots: one server keeps what belongs to a save or a restore, and all of its steps come here. */
+#include "raftd/engine/engine.h"
+#include "raftd/snapshot/op_snapshot.h"
+#include "raftd/snapshot/import.h"
+#include "raftd/snapshot/export.h"
+
+#define PIECE_BYTES (512u << 10)
+#define OVERHEAD 4096			/* of an answer beside the piece */
+#define LATER 0.1			/* seconds */
+
+size_t
+snapshot_piece(const struct raftd *d)
+{
+	return d->conf.answer_bytes_max - OVERHEAD < PIECE_BYTES ? (size_t)d->conf.answer_bytes_max - OVERHEAD : PIECE_BYTES;
+}
+
+void
+snapshot_answer(struct request *q, uint64_t index, const struct snapshot_state *st)
+{
+	struct buf *out = request_buf(q);
+
+	schema_pack(&snapshot_state_schema, st, out);
+	request_reply(q, index, buf_span(out));
+}
+
+static void
+on_later(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct request *q = w->data;
+	struct rd r = rd_span_over(q->args);
+	struct snapshot_state st = { .Phase = 0 };
+
+	(void)loop;
+	(void)revents;
+	/* The arguments are not needed any more; the answer took their place. */
+	if (schema_unpack(&snapshot_state_schema, &r, request_arena(q), &st) == TV_OK)
+		snapshot_answer(q, fsm_index(q->d->fsm), &st);
+	else
+		request_failf(q, TV_ENOMEM, "out of memory");
+}
+
+void
+snapshot_answer_later(struct request *q, const struct snapshot_state *st)
+{
+	struct buf *out = request_buf(q);
+
+	schema_pack(&snapshot_state_schema, st, out);
+	if (out->failed || !request_keep(q, buf_span(out))) {
+		request_failf(q, TV_ENOMEM, "out of memory");
+		return;
+	}
+	ev_now_update(q->d->loop);
+	ev_timer_init(&q->timer, on_later, LATER, 0.);
+	q->timer.data = q;
+	ev_timer_start(q->d->loop, &q->timer);
+}
+
+static void
+end(struct request *q, struct span id)
+{
+	struct snapshot_state st = { .ID = id, .Server = span_str(q->d->id.uuid) };
+
+	if (!saves_end(q->d->saves, id))
+		restores_cancel(q->d->restores, id);
+	snapshot_answer(q, fsm_index(q->d->fsm), &st);
+}
+
+void
+op_snapshot(struct request *q)
+{
+	struct rd in = rd_span_over(q->args);
+	struct snapshot_ask ask = { 0 };
+
+	if (schema_unpack(&snapshot_ask_schema, &in, request_arena(q), &ask) != TV_OK || rd_end(&in) != TV_OK)
+		request_failf(q, TV_EFORMAT, "malformed arguments");
+	else if (ask.Server.len > 0 && !span_eqs(ask.Server, q->d->id.uuid))
+		request_failf(q, TV_ECONFLICT, "this is another server now");
+	else if (q->op->code == OP_SNAPSHOT_SAVE)
+		saves_begin(q->d->saves, q);
+	else if (q->op->code == OP_SNAPSHOT_READ)
+		saves_read(q->d->saves, q, ask.ID, ask.Offset);
+	else if (q->op->code == OP_SNAPSHOT_END)
+		end(q, ask.ID);
+	else
+		restores_op(q->d->restores, q, &ask);
+}

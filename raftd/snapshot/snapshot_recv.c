@@ -1,0 +1,542 @@
+/* A snapshot on its way in. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/record/mpack.h"
+#include "raftd/disk/unlink_async.h"
+#include "raftd/disk/space.h"
+#include "raftd/engine/engine.h"
+#include "raftd/snapshot/install_meta.h"
+#include "raftd/snapshot/snapshot_recv.h"
+#include "raftd/disk/threshold.h"
+
+#define ROOM_FACTOR 3			/* the file, the tables made of it, and their write-ahead log */
+
+struct snapshot_recv {
+	struct raftd *d;
+	int fd;				/* of the temporary file, -1 */
+	uint64_t index, term, stored;
+	uint64_t total;			/* as chunk 0 said, for which there was room */
+	crypto_generichash_state hash;
+	bool installing;
+	bool untidy, tidying;		/* what the installation left behind, which takes long to remove */
+	struct raft_msg install;	/* position; config is in config below */
+	struct buf config;
+	struct raft_config *install_config;	/* the same, decoded; owned */
+	bool loaded;			/* the new state was complete; it may have begun to take the old one's place */
+	enum tv_err err;		/* of the work in the thread */
+	char errbuf[256];
+};
+
+static const char *
+path_of(struct raftd *d, const char *name, char *dst, size_t cap)
+{
+	snprintf(dst, cap, "%s/raftd/%s", d->cluster.data_dir, name);
+	return dst;
+}
+
+static void
+recv_drop(struct snapshot_recv *s)
+{
+	char path[512];
+
+	discard_file(s->fd, path_of(s->d, "snapshot-recv.tmp", path, sizeof(path)));
+	s->fd = -1;
+	s->stored = 0;
+}
+
+static bool
+recv_begin(struct snapshot_recv *s, const struct raft_msg *m)
+{
+	uint64_t room = m->total < INT64_MAX / ROOM_FACTOR ? m->total * ROOM_FACTOR : INT64_MAX;
+	char path[512], need[24];
+
+	recv_drop(s);
+	if (!diskspace_fits(s->d->space, room)) {
+		if (!diskspace_full(s->d->space))
+			log_err("raft", "disk full: a snapshot of %s does not fit into %s/raftd; it is asked for again when there "
+			    "is room", space_bytes(m->total, need), s->d->cluster.data_dir);
+		diskspace_want(s->d->space, room);
+		return false;
+	}
+	s->fd = open(path_of(s->d, "snapshot-recv.tmp", path, sizeof(path)),
+	    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (s->fd < 0) {
+		log_err("raft", "cannot store a snapshot: %s: %s", path, strerror(errno));
+		return false;
+	}
+	s->index = m->log_index;
+	s->term = m->log_term;
+	s->total = m->total;
+	crypto_generichash_init(&s->hash, NULL, 0, crypto_generichash_BYTES);
+	log_info("raft", "receiving a snapshot at index %llu, %llu bytes", (unsigned long long)m->log_index,
+	    (unsigned long long)m->total);
+	return true;
+}
+
+/* -- files that make the installation repeatable -- */
+
+static enum tv_err
+sync_dir(struct raftd *d)
+{
+	char path[512];
+	int fd = open(path_of(d, ".", path, sizeof(path)), O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc;
+
+	if (fd < 0)
+		return TV_ESYS;
+	rc = fsync(fd);
+	(void)close(fd);
+	return rc < 0 ? TV_ESYS : TV_OK;
+}
+
+/* [index, term, config, checksum] to install-meta. */
+static enum tv_err
+write_meta(struct raftd *d, const struct raft_msg *m)
+{
+	struct buf b = BUF_INIT(INSTALL_META_BYTES_MAX);
+	char path[512];
+	enum tv_err err = TV_ESYS;
+	int fd;
+
+	install_meta_write(&b, m->log_index, m->log_term, m->config);
+	(void)unlink(path_of(d, "install-meta", path, sizeof(path)));
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd >= 0 && !b.failed && write(fd, b.data, b.len) == (ssize_t)b.len && fsync(fd) == 0)
+		err = TV_OK;
+	if (fd >= 0)
+		(void)close(fd);
+	buf_done(&b);
+	return err;
+}
+
+static void
+remove_install(struct raftd *d)
+{
+	char path[512];
+
+	discard_file(-1, path_of(d, "snapshot-install", path, sizeof(path)));
+	(void)unlink(path_of(d, "install-meta", path, sizeof(path)));
+}
+
+static enum tv_err
+make_durable(struct snapshot_recv *s)
+{
+	char from[512], to[512];
+	enum tv_err err;
+
+	if (fsync(s->fd) < 0)
+		return TV_ESYS;
+	/*
+	 * An earlier snapshot may still be there (the thread had no time to remove it), and must never be found beside the
+	 * new one's meta file.
+	 */
+	remove_install(s->d);
+	err = sync_dir(s->d);
+	/* The meta file first: without the snapshot beside it, it means nothing. */
+	if (err == TV_OK)
+		err = write_meta(s->d, &s->install);
+	if (err == TV_OK)
+		err = sync_dir(s->d);
+	if (err != TV_OK)
+		return err;
+	path_of(s->d, "snapshot-recv.tmp", from, sizeof(from));
+	path_of(s->d, "snapshot-install", to, sizeof(to));
+	if (rename(from, to) < 0)
+		return TV_ESYS;
+	return sync_dir(s->d);
+}
+
+/* -- installing -- */
+
+static void
+tidy_work(void *ctx)
+{
+	struct snapshot_recv *s = ctx;
+
+	remove_install(s->d);
+	fsm_restore_tidy(s->d->fsm);
+}
+
+static void
+tidy_done(void *ctx)
+{
+	struct snapshot_recv *s = ctx;
+
+	s->tidying = false;
+}
+
+bool
+snapshot_recv_tidy(struct snapshot_recv *s)
+{
+	if (!s->untidy || s->tidying || s->installing)
+		return s->tidying;
+	s->tidying = true;
+	s->untidy = false;
+	if (worker_start(&s->d->worker, tidy_work, tidy_done, s) == TV_OK)
+		return true;
+	s->tidying = false;
+	s->untidy = true;
+	return false;
+}
+
+static void
+on_reset(void *ctx, enum tv_err err)
+{
+	struct snapshot_recv *s = ctx;
+
+	s->installing = false;
+	if (err != TV_OK)
+		return;				/* the engine stops the process */
+	s->untidy = true;
+	(void)snapshot_recv_tidy(s);		/* else the next look does */
+	log_info("raft", "installed the snapshot at index %llu", (unsigned long long)s->install.log_index);
+	engine_snapshot_installed(s->d->engine, &s->install);
+}
+
+static void
+install_failed(struct snapshot_recv *s, enum tv_err err)
+{
+	log_err("raft", "the snapshot cannot be installed, the old state stays: %s",
+	    s->errbuf[0] != '\0' ? s->errbuf : tv_strerror(err));
+	remove_install(s->d);
+	recv_drop(s);
+	s->installing = false;
+	engine_snapshot_stored(s->d->engine, &s->install, 0);	/* from the start, please */
+}
+
+/* In the thread: takes as long as the snapshot is big. */
+static void
+install_work(void *ctx)
+{
+	struct snapshot_recv *s = ctx;
+	char path[512];
+
+	s->loaded = false;
+	s->err = make_durable(s);
+	if (s->err == TV_OK)
+		s->err = fsm_restore_load(s->d->fsm, path_of(s->d, "snapshot-install", path, sizeof(path)),
+		    s->errbuf, sizeof(s->errbuf));
+	s->loaded = s->err == TV_OK;
+	if (s->err == TV_OK)
+		s->err = fsm_restore_ready(s->d->fsm, s->errbuf, sizeof(s->errbuf));
+}
+
+/* State and log disagree now; the next start finishes it, and needs the files for that. */
+static void
+half_way(const struct snapshot_recv *s, enum tv_err err)
+{
+	log_err("raft", "installing a snapshot failed half-way: %s", s->errbuf[0] != '\0' ? s->errbuf : tv_strerror(err));
+	daemon_quit(1);
+}
+
+static void
+install_done(void *ctx)
+{
+	struct snapshot_recv *s = ctx;
+	uint64_t index, term;
+	enum tv_err err = s->err;
+
+	if (s->d->stopping)
+		return;				/* the next start finishes it */
+	if (err != TV_OK) {
+		if (s->loaded && fsm_trouble(s->d->fsm) != TV_OK)
+			half_way(s, err);
+		else
+			install_failed(s, err);
+		return;
+	}
+	recv_drop(s);
+	err = fsm_restore_swap(s->d->fsm, &index, &term, s->errbuf, sizeof(s->errbuf));
+	/* Only the state was lost: entries after it that were promised to the leader must stay. */
+	if (err == TV_OK && raft_keeps_log(engine_core(s->d->engine), s->install.log_index, s->install.log_term)) {
+		on_reset(s, TV_OK);
+		return;
+	}
+	if (err == TV_OK)
+		err = logthread_reset(engine_log(s->d->engine), s->install.log_index, s->install.log_term,
+		    s->install_config, on_reset, s);
+	if (err != TV_OK)
+		half_way(s, err);
+}
+
+static void
+install(struct snapshot_recv *s, const struct raft_msg *m)
+{
+	enum tv_err err;
+
+	s->errbuf[0] = '\0';
+	buf_reset(&s->config);
+	buf_putspan(&s->config, m->config);
+	s->install = *m;
+	s->install.config = buf_span(&s->config);
+	s->install.data = SPAN_NONE;
+	s->installing = true;
+	s->untidy = false;		/* files of these names are new ones now */
+	err = s->config.failed ? TV_ENOMEM : raft_config_read(m->config, s->install_config);
+	if (err == TV_OK)
+		err = worker_start(&s->d->worker, install_work, install_done, s);
+	if (err != TV_OK)
+		install_failed(s, err);
+}
+
+static bool
+complete(struct snapshot_recv *s, const struct raft_msg *m)
+{
+	uint8_t hash[crypto_generichash_BYTES];
+
+	if (s->stored != s->total)
+		return false;
+	crypto_generichash_final(&s->hash, hash, sizeof(hash));
+	return snapshot_sum(hash) == m->checksum;
+}
+
+void
+snapshot_recv_chunk(struct snapshot_recv *s, const struct raft_msg *m)
+{
+	struct engine *e = s->d->engine;
+
+	if (s->installing)
+		return;
+	if (m->offset == 0 && !recv_begin(s, m)) {
+		engine_snapshot_stored(e, m, 0);	/* the core waits for an answer to each chunk */
+		return;
+	}
+	if (s->fd < 0 || m->log_index != s->index || m->log_term != s->term || m->offset != s->stored ||
+	    m->total != s->total || m->data.len > s->total - m->offset) {
+		engine_snapshot_stored(e, m, 0);	/* from the start, please */
+		return;
+	}
+	if (m->data.len > 0 && pwrite(s->fd, m->data.p, m->data.len, (off_t)m->offset) != (ssize_t)m->data.len) {
+		log_err("raft", "cannot store a snapshot: %s", strerror(errno));
+		recv_drop(s);
+		engine_snapshot_stored(e, m, 0);
+		return;
+	}
+	crypto_generichash_update(&s->hash, m->data.p, m->data.len);
+	s->stored += m->data.len;
+	if (!m->done) {
+		engine_snapshot_stored(e, m, s->stored);
+		return;
+	}
+	if (!complete(s, m)) {
+		log_err("raft", "a received snapshot is corrupt; the old state stays");
+		recv_drop(s);
+		engine_snapshot_stored(e, m, 0);
+		return;
+	}
+	install(s, m);
+}
+
+bool
+snapshot_recv_installing(const struct snapshot_recv *s)
+{
+	return s->installing;
+}
+
+/* -- start -- */
+
+static void
+remove_temporary(struct raftd *d)
+{
+	char path[512];
+	DIR *dir = opendir(path_of(d, ".", path, sizeof(path)));
+	struct dirent *e;
+
+	while (dir != NULL && (e = readdir(dir)) != NULL) {
+		size_t len = strlen(e->d_name);
+
+		if (strncmp(e->d_name, "snapshot-", 9) == 0 && len > 4 && strcmp(e->d_name + len - 4, ".tmp") == 0)
+			(void)unlinkat(dirfd(dir), e->d_name, 0);
+	}
+	if (dir != NULL)
+		(void)closedir(dir);
+}
+
+/* An installation that a crash interrupted. */
+struct interrupted {
+	uint64_t index, term;
+	struct raft_config config;
+	char path[512];			/* of the snapshot */
+	bool keeps_log;			/* the log holds the entry at which the snapshot ends */
+};
+
+static enum tv_err
+read_meta(struct raftd *d, struct interrupted *t)
+{
+	uint8_t *bytes = malloc(INSTALL_META_BYTES_MAX);
+	char path[512];
+	int fd = open(path_of(d, "install-meta", path, sizeof(path)), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	enum tv_err err = fd >= 0 ? TV_ECORRUPT : TV_ENOENT;
+	ssize_t n;
+
+	if (fd >= 0 && bytes != NULL && (n = read(fd, bytes, INSTALL_META_BYTES_MAX)) > 0)
+		err = install_meta_read(span_of(bytes, (size_t)n), &t->index, &t->term, &t->config);
+	if (fd >= 0)
+		(void)close(fd);
+	free(bytes);
+	return err;
+}
+
+/* Does the log hold the entry at which the snapshot ends?  Then those after it may have been promised. */
+static bool
+log_holds(struct log_store *log, uint64_t index, uint64_t term)
+{
+	struct arena a = ARENA_INIT(128u << 20);
+	struct raft_entry *e;
+	uint32_t count;
+	bool held = log_read(log, index, index, 1, &a, &e, &count) == TV_OK && count == 1 && e->term == term;
+
+	arena_done(&a);
+	return held;
+}
+
+/* The new state had taken its place: the file is not needed any more, and may as well be damaged. */
+static bool
+state_is_new(const struct raftd *d, const struct interrupted *t)
+{
+	return (fsm_applied(d->fsm) == t->index && fsm_applied_term(d->fsm) == t->term) ||
+	    (t->keeps_log && fsm_applied(d->fsm) > t->index);
+}
+
+/* Whatever is wrong with it, until the old state is touched: the leader has another one. */
+static void
+give_up(struct raftd *d, const struct interrupted *t, const char *why)
+{
+	log_warn("raft", "the received snapshot at index %llu, whose installation was interrupted, is dropped, and asked for "
+	    "again: %s", (unsigned long long)t->index, why);
+	remove_install(d);
+}
+
+/* *dropped: it cannot be installed, and the state is what it was. */
+static enum tv_err
+load_again(struct raftd *d, const struct interrupted *t, bool *dropped, char *errbuf, size_t cap)
+{
+	uint64_t index, term;
+	enum tv_err err = fsm_restore_load(d->fsm, t->path, errbuf, cap);
+
+	*dropped = err != TV_OK && fsm_trouble(d->fsm) == TV_OK;
+	if (*dropped)
+		give_up(d, t, errbuf[0] != '\0' ? errbuf : tv_strerror(err));
+	if (err == TV_OK)
+		err = fsm_restore_ready(d->fsm, errbuf, cap);
+	if (err == TV_OK)
+		err = fsm_restore_swap(d->fsm, &index, &term, errbuf, cap);
+	fsm_restore_tidy(d->fsm);
+	if (err == TV_OK && (index != t->index || term != t->term)) {
+		snprintf(errbuf, cap, "%s is a snapshot at index %llu, and install-meta beside it speaks of %llu", t->path,
+		    (unsigned long long)index, (unsigned long long)t->index);
+		err = TV_ECORRUPT;
+	}
+	return err;
+}
+
+/* The state is the new one.  What the log says of it comes last. */
+static enum tv_err
+finish_log(struct raftd *d, const struct interrupted *t)
+{
+	enum tv_err err = t->keeps_log ? TV_OK : log_reset(d->log, t->index, t->term, &t->config);
+
+	if (err == TV_OK && !t->keeps_log) {
+		d->meta.first = d->meta.last = 0;
+		d->meta.snapshot_index = t->index;
+		d->meta.snapshot_term = t->term;
+		d->meta.snapshot_config = t->config;
+	}
+	if (err == TV_OK)
+		remove_install(d);
+	return err;
+}
+
+static enum tv_err
+finish(struct raftd *d, struct interrupted *t, char *errbuf, size_t cap)
+{
+	enum tv_err err = TV_OK;
+	bool dropped = false;
+
+	/* The log was reset already, and may have grown since: only the removal of the files was lost. */
+	if (d->meta.snapshot_index >= t->index) {
+		remove_install(d);
+		return TV_OK;
+	}
+	t->keeps_log = log_holds(d->log, t->index, t->term);
+	path_of(d, "snapshot-install", t->path, sizeof(t->path));
+	if (!state_is_new(d, t)) {
+		if (access(t->path, F_OK) < 0) {	/* it never got its name */
+			remove_install(d);
+			return TV_OK;
+		}
+		log_info("raft", "finishing the installation of a snapshot at index %llu", (unsigned long long)t->index);
+		err = load_again(d, t, &dropped, errbuf, cap);
+	}
+	if (dropped) {
+		errbuf[0] = '\0';
+		return TV_OK;
+	}
+	if (err == TV_OK)
+		err = finish_log(d, t);
+	if (err != TV_OK && errbuf[0] == '\0')
+		snprintf(errbuf, cap, "an interrupted snapshot installation cannot be finished: %s", tv_strerror(err));
+	return err;
+}
+
+enum tv_err
+snapshot_recv_recover(struct raftd *d, char *errbuf, size_t cap)
+{
+	struct interrupted *t = calloc(1, sizeof(*t));
+	enum tv_err err;
+
+	if (t == NULL)
+		return TV_ENOMEM;
+	if (cap > 0)
+		errbuf[0] = '\0';
+	remove_temporary(d);
+	err = read_meta(d, t);
+	if (err == TV_OK) {
+		err = finish(d, t, errbuf, cap);
+	} else {
+		if (err != TV_ENOENT)
+			log_warn("raft", "%s/raftd/install-meta, of a received snapshot whose installation was interrupted, is "
+			    "damaged: the snapshot is dropped, and asked for again", d->cluster.data_dir);
+		remove_install(d);
+		err = TV_OK;
+	}
+	free(t);
+	return err;
+}
+
+struct snapshot_recv *
+snapshot_recv_new(struct raftd *d)
+{
+	struct snapshot_recv *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->install_config = calloc(1, sizeof(*s->install_config));
+	if (s->install_config == NULL) {
+		free(s);
+		return NULL;
+	}
+	s->d = d;
+	s->fd = -1;
+	buf_init(&s->config, INSTALL_META_BYTES_MAX);
+	return s;
+}
+
+void
+snapshot_recv_free(struct snapshot_recv *s)
+{
+	if (s == NULL)
+		return;
+	recv_drop(s);
+	buf_done(&s->config);
+	free(s->install_config);
+	free(s);
+}

@@ -1,0 +1,430 @@
+/*
+ * The calls that Berkeley DB makes instead of the C library's, and of its own checksum.  It has them once for the process,
+ * without a context, so the files that somebody watches are found by their descriptors.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "raftd/store/bdb/store_behind.h"
+#include "raftd/store/bdb/store_env.h"
+#include "raftd/store/bdb/store_sum.h"
+
+#define DIRS_MAX 16
+#define PATH_BYTES_MAX 4400
+#define FILES_MAX 64		/* Berkeley DB keeps one of the log and one of the btree, and one more while it reads the log */
+
+struct watched_dir {
+	struct store_behind *b;		/* NULL: free */
+	const char *dir, *file;		/* b's */
+};
+
+struct watched_file {
+	struct store_behind *b;		/* NULL: free */
+	int fd;
+	uint32_t log;			/* number of a write-ahead file; 0: the btree, or ... */
+	bool temporary;
+	bool stands_in;			/* for one that could not be made yet: nothing can be written to it */
+};
+
+/* The one record of the process that Berkeley DB's interface forces upon us. */
+static struct {
+	pthread_rwlock_t lock;
+	struct watched_dir dirs[DIRS_MAX];
+	struct watched_file files[FILES_MAX];
+} hooks = { .lock = PTHREAD_RWLOCK_INITIALIZER };
+
+/* -- who watches what -- */
+
+bool
+store_hooks_watch(struct store_behind *b, const char *dir, const char *file)
+{
+	bool found = false;
+
+	pthread_rwlock_wrlock(&hooks.lock);
+	for (int i = 0; i < DIRS_MAX && !found; i++)
+		if (hooks.dirs[i].b == NULL) {
+			hooks.dirs[i] = (struct watched_dir){ b, dir, file };
+			found = true;
+		}
+	pthread_rwlock_unlock(&hooks.lock);
+	return found;
+}
+
+void
+store_hooks_unwatch_dir(struct store_behind *b)
+{
+	pthread_rwlock_wrlock(&hooks.lock);
+	for (int i = 0; i < DIRS_MAX; i++)
+		if (hooks.dirs[i].b == b)
+			hooks.dirs[i].b = NULL;
+	pthread_rwlock_unlock(&hooks.lock);
+}
+
+void
+store_hooks_unwatch(struct store_behind *b)
+{
+	store_hooks_unwatch_dir(b);
+	pthread_rwlock_wrlock(&hooks.lock);
+	for (int i = 0; i < FILES_MAX; i++)
+		if (hooks.files[i].b == b)
+			hooks.files[i].b = NULL;
+	pthread_rwlock_unlock(&hooks.lock);
+}
+
+/* Lock held.  The number in "log.0000000012"; 0: not a write-ahead file. */
+static uint32_t
+log_number(const char *name)
+{
+	char *end;
+	unsigned long n;
+
+	if (strncmp(name, "log.", 4) != 0 || name[4] < '0' || name[4] > '9')
+		return 0;
+	n = strtoul(name + 4, &end, 10);
+	return *end == '\0' && n <= UINT32_MAX ? (uint32_t)n : 0;
+}
+
+/*
+ * "BDB00123": one that is removed as soon as it is made, for what does not fit into the cache.  Named by the process id, or
+ * "BDBa0123", "BDBb0123" ... where a process of the same id was killed before the removal, as in a container.
+ */
+static bool
+is_temporary(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
+
+	return strncmp(name, "BDB", 3) == 0 && strlen(name) == 8 && strspn(name + 3, "0123456789abcdefghijklmnopqrstuvwxyz") == 5;
+}
+
+/* Lock held.  Who watches the file of this path? */
+static struct store_behind *
+watcher_of(const char *path, uint32_t *log)
+{
+	const char *slash = strrchr(path, '/');
+	size_t len = slash == NULL ? 0 : (size_t)(slash - path);
+
+	for (int i = 0; slash != NULL && i < DIRS_MAX; i++) {
+		const struct watched_dir *d = &hooks.dirs[i];
+
+		if (d->b == NULL || strlen(d->dir) != len || memcmp(d->dir, path, len) != 0)
+			continue;
+		*log = log_number(slash + 1);
+		if (*log != 0 || strcmp(slash + 1, d->file) == 0 || is_temporary(path))
+			return d->b;
+	}
+	return NULL;
+}
+
+/* False: there is no room to remember it, so it must not be opened. */
+static bool
+remember(struct watched_file w)
+{
+	for (int i = 0; i < FILES_MAX; i++)
+		if (hooks.files[i].b == NULL) {
+			hooks.files[i] = w;
+			return true;
+		}
+	return false;
+}
+
+/* b is NULL when nobody watches it. */
+static struct watched_file
+find(int fd)
+{
+	struct watched_file w = { .b = NULL };
+
+	pthread_rwlock_rdlock(&hooks.lock);
+	for (int i = 0; i < FILES_MAX && w.b == NULL; i++)
+		if (hooks.files[i].b != NULL && hooks.files[i].fd == fd)
+			w = hooks.files[i];
+	pthread_rwlock_unlock(&hooks.lock);
+	return w;
+}
+
+/* -- the calls -- */
+
+/* Weak: a library that is linked in statically brings its own. */
+uint32_t __attribute__((weak, visibility("default")))
+__ham_func4(DB *db, const void *bytes, uint32_t n)
+{
+	(void)db;
+	return store_sum(bytes, n);
+}
+
+/*
+ * Recovery clears what is behind a torn end, without a sync, and may begin the next file without a record in this one.  If
+ * the power went then, the torn end would be one in the middle of the log.
+ */
+static int
+predecessor_durable(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	uint32_t n = slash == NULL ? 0 : log_number(slash + 1);
+	char before[PATH_BYTES_MAX];
+	int fd, ret;
+
+	if (n <= 1)
+		return 0;
+	snprintf(before, sizeof(before), "%.*s/log.%010u", (int)(slash - path), path, (unsigned)(n - 1));
+	fd = open(before, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd == -1)
+		return errno == ENOENT ? 0 : errno;
+	ret = store_sync_fd(fd);
+	(void)close(fd);
+	return ret;
+}
+
+/*
+ * A file that was just made is durable with its name, at once or by who writes behind, and not before what precedes it.  A
+ * temporary one has no name in a moment, and whoever needs room in the cache would wait for the disk, the loop too.
+ */
+static int
+name_durable(struct store_behind *b, uint32_t log, const char *path)
+{
+	int ret;
+
+	if (is_temporary(path))
+		return 0;
+	if (b != NULL && log != 0 && behind_active(b))
+		return behind_log_made(b);
+	ret = predecessor_durable(path);
+	if (ret != 0)
+		return ret;
+	return store_parent_sync(path) == TV_OK ? 0 : errno;
+}
+
+static int
+opened(int fd, const char *path, bool fresh)
+{
+	struct store_behind *b;
+	uint32_t log = 0;
+	int why = 0;
+
+	pthread_rwlock_wrlock(&hooks.lock);
+	b = watcher_of(path, &log);
+	if (b != NULL && !remember((struct watched_file){ b, fd, log, .temporary = is_temporary(path) }))
+		why = EMFILE;
+	pthread_rwlock_unlock(&hooks.lock);
+	return why == 0 && fresh ? name_durable(b, log, path) : why;
+}
+
+/*
+ * read() finds the end at once, as in a file that was just made, and it needs no room anywhere: the end of a pipe whose other
+ * end is closed.  -1 with errno.
+ */
+static int
+open_empty(void)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) == -1)
+		return -1;
+	(void)close(ends[1]);
+	return ends[0];
+}
+
+/*
+ * There is no room for a file that Berkeley DB wants to make, and it would take that for the end.  So it gets a descriptor that
+ * stands in: what it writes waits in memory, and who writes behind makes the file as soon as there is room.  -1 with
+ * errno, which is `why` where nobody does.
+ */
+static int
+stand_in(const char *path, int why)
+{
+	struct watched_file w = { .fd = -1, .stands_in = true, .temporary = is_temporary(path) };
+
+	pthread_rwlock_wrlock(&hooks.lock);
+	w.b = watcher_of(path, &w.log);
+	if (w.b != NULL && (w.temporary || (w.log != 0 && behind_active(w.b)))) {
+		w.fd = open_empty();
+		why = w.fd == -1 ? errno : EMFILE;
+		if (w.fd != -1 && !remember(w)) {
+			(void)close(w.fd);
+			w.fd = -1;
+		}
+	}
+	pthread_rwlock_unlock(&hooks.lock);
+	if (w.fd != -1 && w.log != 0)
+		behind_log_missing(w.b, w.log);
+	errno = why;
+	return w.fd;
+}
+
+/* Of two files that are missing not the second is made without the first. */
+static bool
+must_wait(const char *path)
+{
+	struct store_behind *b;
+	uint32_t log = 0;
+
+	pthread_rwlock_rdlock(&hooks.lock);
+	b = watcher_of(path, &log);
+	pthread_rwlock_unlock(&hooks.lock);
+	return b != NULL && log != 0 && behind_active(b) && behind_log_misses(b);
+}
+
+int
+store_hooks_replace(struct store_behind *b, uint32_t log, int fd)
+{
+	int why = 0;
+
+	pthread_rwlock_wrlock(&hooks.lock);
+	for (int i = 0; i < FILES_MAX && why == 0; i++) {
+		struct watched_file *w = &hooks.files[i];
+
+		if (w->b != b || w->log != log || !w->stands_in)
+			continue;
+		why = dup3(fd, w->fd, O_CLOEXEC) == -1 ? errno : 0;
+		w->stands_in = why != 0;
+	}
+	pthread_rwlock_unlock(&hooks.lock);
+	return why;
+}
+
+static _Thread_local bool nameless;
+
+void
+store_names(bool usable)
+{
+	nameless = !usable;
+}
+
+int
+store_open(const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list ap;
+	bool fresh = false;
+	int fd, why;
+
+	if (nameless) {
+		errno = ESTALE;
+		return -1;
+	}
+	if (flags & O_CREAT) {
+		va_start(ap, flags);
+		mode = va_arg(ap, mode_t);
+		va_end(ap);
+		fresh = access(path, F_OK) == -1;	/* it asks for that whenever it opens a write-ahead file */
+	}
+	if (fresh && must_wait(path))
+		return stand_in(path, ENOSPC);
+	fd = open(path, flags | O_CLOEXEC, mode);
+	if (fd == -1)
+		return fresh && (errno == ENOSPC || errno == EDQUOT) ? stand_in(path, errno) : -1;
+	why = opened(fd, path, fresh);
+	if (why == 0)
+		return fd;
+	(void)store_close(fd);
+	errno = why;
+	return -1;
+}
+
+int
+store_close(int fd)
+{
+	pthread_rwlock_wrlock(&hooks.lock);
+	for (int i = 0; i < FILES_MAX; i++)
+		if (hooks.files[i].b != NULL && hooks.files[i].fd == fd) {
+			if (hooks.files[i].temporary)
+				behind_temporary_closed(hooks.files[i].b, fd);
+			hooks.files[i].b = NULL;
+		}
+	pthread_rwlock_unlock(&hooks.lock);
+	return close(fd);
+}
+
+int
+store_sync_fd(int fd)
+{
+	if (fdatasync(fd) == 0)
+		return 0;
+	return errno == ENOSPC || errno == EDQUOT ? EIO : errno;	/* pages are lost all the same */
+}
+
+int
+store_sync(int fd)
+{
+	struct watched_file w = find(fd);
+
+	if (w.b == NULL || w.temporary)
+		return store_sync_fd(fd);
+	return w.log != 0 ? behind_log_sync(w.b, fd) : behind_page_sync(w.b, fd);
+}
+
+static ssize_t
+hook_pwrite(int fd, const void *p, size_t n, off_t at)
+{
+	struct watched_file w = find(fd);
+
+	if (w.b == NULL)
+		return pwrite(fd, p, n, at);
+	if (w.temporary)
+		return behind_temporary_write(w.b, fd, !w.stands_in, p, n, at);
+	return w.log != 0 ? behind_log_write(w.b, w.log, fd, p, n, at) : behind_page_write(w.b, fd, p, n, at);
+}
+
+static ssize_t
+hook_pread(int fd, void *p, size_t n, off_t at)
+{
+	struct watched_file w = find(fd);
+
+	if (w.b != NULL && w.temporary)
+		return behind_temporary_read(w.b, fd, !w.stands_in, p, n, at);
+	if (w.b != NULL && w.stands_in)
+		return 0;
+	return w.b == NULL || w.log != 0 ? pread(fd, p, n, at) : behind_page_read(w.b, fd, p, n, at);
+}
+
+static int
+hook_ftruncate(int fd, off_t end)
+{
+	struct watched_file w = find(fd);
+
+	if (w.b == NULL || w.log != 0 || w.temporary)
+		return ftruncate(fd, end) == 0 ? 0 : errno;
+	errno = behind_page_cut(w.b, fd, end);
+	return errno;
+}
+
+static _Thread_local bool recovering;
+
+void
+store_recovery(bool on)
+{
+	recovering = on;
+}
+
+/*
+ * Recovery removes a write-ahead file that has no record yet, and goes on in the one before.  If the power went then and brought
+ * the name back, there would be one that begins before its predecessor ends.
+ */
+static int
+hook_unlink(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (unlink(path) == -1)
+		return -1;
+	if (!recovering || slash == NULL || log_number(slash + 1) == 0)
+		return 0;
+	return store_parent_sync(path) == TV_OK ? 0 : -1;
+}
+
+void
+store_hooks_set(void)
+{
+	(void)db_env_set_func_unlink(hook_unlink);
+	(void)db_env_set_func_ftruncate(hook_ftruncate);
+	(void)db_env_set_func_open(store_open);
+	(void)db_env_set_func_close(store_close);
+	(void)db_env_set_func_fsync(store_sync);
+	(void)db_env_set_func_pwrite(hook_pwrite);
+	(void)db_env_set_func_pread(hook_pread);
+}

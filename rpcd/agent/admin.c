@@ -1,0 +1,402 @@
+/* Administration of this node, see admin.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/log.h"
+#include "common/record/mpack.h"
+#include "common/net/msg.h"
+#include "rpcd/agent/admin.h"
+
+#define ADMIN_TASKS_MAX 256
+#define INFO_BYTES_MAX (4u << 20)
+#define INFO_WAIT MONO_S(5)		/* it comes from memory: who takes longer is stopped, and that is shown */
+
+struct task {
+	struct admin *a;
+	struct task *next;
+	admin_done *done;		/* whom to tell: one of these three */
+	admin_value_done *value_done;
+	admin_info_done *info_done;
+	void *ctx;
+	const char *asked;		/* the daemon that is to answer */
+	bool has_value;			/* its answer has a third part */
+	bool then_gossip;		/* leave: Raft first, then gossip */
+	unsigned waiting;		/* info: answers to come */
+	uint32_t sections;
+	struct buf out;			/* info: sections so far */
+	ev_timer soon;			/* info: nobody to ask, but done comes from the loop all the same */
+};
+
+struct admin {
+	struct admin_conf conf;
+	struct task *tasks;
+	unsigned count;
+	bool closing;			/* admin_free() was called; the last task to end frees us */
+};
+
+static struct task *
+task_new(struct admin *a)
+{
+	struct task *t = a->count >= ADMIN_TASKS_MAX ? NULL : calloc(1, sizeof(*t));
+
+	if (t == NULL)
+		return NULL;
+	t->a = a;
+	t->next = a->tasks;
+	a->tasks = t;
+	a->count++;
+	buf_init(&t->out, INFO_BYTES_MAX);
+	return t;
+}
+
+static void
+task_free(struct task *t)
+{
+	struct task **at = &t->a->tasks;
+
+	while (*at != t)
+		at = &(*at)->next;
+	*at = t->next;
+	t->a->count--;
+	if (t->a->closing && t->a->count == 0)
+		free(t->a);
+	buf_done(&t->out);
+	free(t);
+}
+
+/* Nobody could be asked: done will not be called. */
+static enum tv_err
+task_begun(struct task *t, enum tv_err err)
+{
+	if (err != TV_OK)
+		task_free(t);
+	return err;
+}
+
+/* -- asking --------------------------------------------------------------- */
+
+static void answered(void *ctx, enum tv_err err, struct span body);
+
+/* Both free the body. */
+static enum tv_err
+ask_gossip(struct task *t, uint16_t type, struct buf *b, struct mono timeout)
+{
+	enum tv_err err = b->failed ? TV_ENOMEM : TV_OK;
+
+	t->asked = "gossipd";
+	if (err == TV_OK && view_call(t->a->conf.view, type, buf_span(b), timeout, answered, t, &err) != 0)
+		err = TV_OK;
+	buf_done(b);
+	return err;
+}
+
+static enum tv_err
+ask_raft(struct task *t, uint16_t type, struct buf *b)
+{
+	enum tv_err err = b->failed ? TV_ENOMEM : TV_OK;
+
+	t->asked = "raftd";
+	if (err == TV_OK && raft_local_call(t->a->conf.raft, type, buf_span(b), t->a->conf.leave_timeout, answered, t,
+	    &err) != 0)
+		err = TV_OK;
+	buf_done(b);
+	return err;
+}
+
+static enum tv_err
+leave_gossip(struct task *t)
+{
+	struct buf b = BUF_INIT(64);
+
+	mpw_array(&b, 0);
+	return ask_gossip(t, MSG_GOSSIP_LEAVE, &b, t->a->conf.leave_timeout);
+}
+
+enum tv_err
+admin_join(struct admin *a, enum gossip_pool pool, struct span addr, admin_done *done, void *ctx)
+{
+	struct buf b = BUF_INIT(4096);
+	struct task *t = task_new(a);
+
+	if (t == NULL)
+		return TV_ELIMIT;
+	t->done = done;
+	t->ctx = ctx;
+	t->has_value = true;
+	mpw_array(&b, 2);
+	mpw_uint(&b, pool);
+	mpw_array(&b, 1);
+	mpw_str(&b, addr);
+	return task_begun(t, ask_gossip(t, MSG_GOSSIP_JOIN, &b, a->conf.call_timeout));
+}
+
+enum tv_err
+admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *done, void *ctx)
+{
+	struct buf b = BUF_INIT(4096);
+	struct task *t = task_new(a);
+
+	if (t == NULL)
+		return TV_ELIMIT;
+	t->done = done;
+	t->ctx = ctx;
+	mpw_array(&b, 2);
+	mpw_str(&b, node);
+	mpw_bool(&b, prune);
+	return task_begun(t, ask_gossip(t, MSG_GOSSIP_FORCE_LEAVE, &b, a->conf.call_timeout));
+}
+
+enum tv_err
+admin_leave(struct admin *a, bool force, admin_done *done, void *ctx)
+{
+	struct task *t = task_new(a);
+	struct buf b = BUF_INIT(64);
+
+	if (t == NULL)
+		return TV_ELIMIT;
+	t->done = done;
+	t->ctx = ctx;
+	log_info("triumvir", "%s starting leave", a->conf.raft != NULL ? "server" : "client");
+	if (a->conf.raft == NULL)
+		return task_begun(t, leave_gossip(t));
+	t->then_gossip = true;
+	mpw_array(&b, 1);
+	mpw_bool(&b, force);
+	return task_begun(t, ask_raft(t, MSG_RAFT_LEAVE, &b));
+}
+
+enum tv_err
+admin_coords(struct admin *a, enum gossip_pool pool, struct span node, admin_value_done *done, void *ctx)
+{
+	struct buf b = BUF_INIT(4096);
+	struct task *t = task_new(a);
+
+	if (t == NULL)
+		return TV_ELIMIT;
+	t->value_done = done;
+	t->ctx = ctx;
+	t->has_value = true;
+	mpw_array(&b, 2);
+	mpw_uint(&b, pool);
+	mpw_array(&b, node.len > 0);
+	if (node.len > 0)
+		mpw_str(&b, node);
+	return task_begun(t, ask_gossip(t, MSG_GOSSIP_COORDS, &b, a->conf.call_timeout));
+}
+
+enum tv_err
+admin_recover(struct admin *a, bool dry_run, admin_value_done *done, void *ctx)
+{
+	struct buf b = BUF_INIT(16);
+	struct task *t = a->conf.raft == NULL ? NULL : task_new(a);
+
+	if (t == NULL)
+		return a->conf.raft == NULL ? TV_EINVAL : TV_ELIMIT;
+	t->value_done = done;
+	t->ctx = ctx;
+	t->has_value = true;
+	mpw_array(&b, 1);
+	mpw_bool(&b, dry_run);
+	return task_begun(t, ask_raft(t, MSG_RAFT_RECOVER, &b));
+}
+
+/* -- answers -------------------------------------------------------------- */
+
+/* [u8 err, str text] and, if it has one, a value; nil is no value. */
+static enum tv_err
+read_answer(struct span body, bool has_value, struct span *text, struct span *value)
+{
+	struct rd r = rd_span_over(body);
+	uint64_t err;
+
+	if (mpr_array(&r) != (has_value ? 3u : 2u))
+		return TV_EFORMAT;
+	err = mpr_uint(&r, UINT8_MAX);
+	*text = mpr_bytes(&r, UINT16_MAX);
+	if (has_value && !mpr_nil(&r))
+		*value = mpr_value(&r);
+	return rd_end(&r) == TV_OK ? (enum tv_err)-(int)err : TV_EFORMAT;
+}
+
+static void
+task_end(struct task *t, enum tv_err err, struct span text, struct span value)
+{
+	admin_done *done = t->done;
+	admin_value_done *value_done = t->value_done;
+	void *ctx = t->ctx;
+	struct rd r = rd_span_over(value);
+	uint32_t count = done != NULL && value.len > 0 ? (uint32_t)mpr_uint(&r, UINT32_MAX) : 0;
+
+	task_free(t);
+	if (value_done != NULL)
+		value_done(ctx, err, text, value);
+	else if (done != NULL)
+		done(ctx, r.err != TV_OK ? TV_EFORMAT : err, text, count);
+}
+
+static void
+answered(void *ctx, enum tv_err err, struct span body)
+{
+	struct task *t = ctx;
+	struct span text = SPAN_NONE, value = SPAN_NONE;
+	char why[64];
+
+	if (err == TV_OK) {
+		err = read_answer(body, t->has_value, &text, &value);
+	} else {
+		snprintf(why, sizeof(why), "%s %s", t->asked,
+		    err == TV_ETIMEOUT ? "did not answer in time" : "went away");
+		text = span_str(why);
+	}
+	if (err == TV_OK && t->then_gossip) {
+		t->then_gossip = false;
+		err = leave_gossip(t);
+		if (err == TV_OK)
+			return;
+		text = span_str("left the Raft configuration, but gossipd is away: start it and leave again");
+	}
+	task_end(t, err, text, value);
+}
+
+/* -- info ----------------------------------------------------------------- */
+
+/* All sections into one map. */
+static void
+info_merge(struct task *t, struct buf *all)
+{
+	struct buf own = BUF_INIT(INFO_BYTES_MAX);
+	unsigned pairs = t->a->conf.own_info(t->a->conf.ctx, &own);
+
+	mpw_map(all, t->sections + 1);
+	buf_putspan(all, buf_span(&t->out));
+	mpw_cstr(all, "rpcd");
+	mpw_map(all, pairs);
+	buf_putspan(all, buf_span(&own));
+	all->failed |= own.failed;
+	buf_done(&own);
+}
+
+static void
+info_finish(struct task *t)
+{
+	admin_info_done *done = t->info_done;
+	void *ctx = t->ctx;
+	struct buf all = BUF_INIT(INFO_BYTES_MAX);
+
+	if (done != NULL)
+		info_merge(t, &all);
+	task_free(t);
+	if (done != NULL)
+		done(ctx, all.failed ? SPAN_NONE : buf_span(&all));
+	buf_done(&all);
+}
+
+static void
+info_take(struct task *t, enum tv_err err, struct span body)
+{
+	struct rd r = rd_span_over(body);
+	uint32_t n = err == TV_OK ? mpr_map(&r) : 0;
+	size_t before = t->out.len;
+
+	/* Keys and values are copied as they stand; a malformed answer is left out whole. */
+	buf_putspan(&t->out, err == TV_OK && r.err == TV_OK ? span_of(r.p, rd_left(&r)) : SPAN_NONE);
+	for (uint32_t i = 0; i < 2 * n; i++)
+		mpr_skip(&r);
+	if (rd_end(&r) == TV_OK)
+		t->sections += n;
+	else
+		t->out.len = before;
+	if (--t->waiting == 0)
+		info_finish(t);
+}
+
+static void
+gossip_info(void *ctx, enum tv_err err, struct span body)
+{
+	struct task *t = ctx;
+
+	if (err == TV_ETIMEOUT)
+		view_missed(t->a->conf.view);
+	info_take(t, err, body);
+}
+
+static void
+raft_info(void *ctx, enum tv_err err, struct span body)
+{
+	struct task *t = ctx;
+
+	if (err == TV_ETIMEOUT)
+		raft_local_missed(t->a->conf.raft);
+	info_take(t, err, body);
+}
+
+static void
+info_soon(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	info_finish(w->data);
+}
+
+enum tv_err
+admin_info(struct admin *a, admin_info_done *done, void *ctx)
+{
+	static const uint8_t empty[] = { 0x90 };
+	struct span body = span_of(empty, sizeof(empty));
+	struct mono wait = mono_min(a->conf.call_timeout, INFO_WAIT);
+	struct task *t = task_new(a);
+	enum tv_err err;
+
+	if (t == NULL)
+		return TV_ELIMIT;
+	t->info_done = done;
+	t->ctx = ctx;
+	if (view_call(a->conf.view, MSG_INFO, body, wait, gossip_info, t, &err) != 0)
+		t->waiting++;
+	if (a->conf.raft != NULL &&
+	    raft_local_call(a->conf.raft, MSG_INFO, body, wait, raft_info, t, &err) != 0)
+		t->waiting++;
+	if (t->waiting == 0) {
+		ev_timer_init(&t->soon, info_soon, 0., 0.);
+		t->soon.data = t;
+		ev_timer_start(a->conf.loop, &t->soon);
+	}
+	return TV_OK;
+}
+
+struct admin *
+admin_new(const struct admin_conf *conf)
+{
+	struct admin *a = calloc(1, sizeof(*a));
+
+	if (a != NULL)
+		a->conf = *conf;
+	return a;
+}
+
+void
+admin_free(struct admin *a)
+{
+	struct task *t, *next;
+
+	if (a == NULL)
+		return;
+	if (a->count == 0) {
+		free(a);
+		return;
+	}
+	/* Questions under way end when their channels close; nobody is told any more. */
+	a->closing = true;
+	for (t = a->tasks; t != NULL; t = next) {
+		next = t->next;
+		t->done = NULL;
+		t->value_done = NULL;
+		t->info_done = NULL;
+		t->then_gossip = false;
+		if (ev_is_active(&t->soon)) {
+			ev_timer_stop(a->conf.loop, &t->soon);
+			task_free(t);
+		}
+	}
+}

@@ -1,0 +1,425 @@
+/* From a request to its endpoint.  The table is the list of families; each family is a file. */
+#include <stdlib.h>
+#include <strings.h>
+
+#include "common/base/assert.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "rpcd/api/api.h"
+#include "rpcd/filter/filter.h"
+#include "rpcd/api/gzip.h"
+
+static void
+run_root(struct request *r)
+{
+	answer_text(r, 200, "Consul Agent");
+}
+
+static const struct endpoint api_root[] = {
+	{ "/", "GET", BODY_NONE, run_root, NOT_ADMIN },	/* exactly this: no other endpoint ends in the empty name */
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
+};
+
+static const struct endpoint *const families[] = {
+	api_kv, api_health, api_catalog, api_session, api_agent, api_agent_checks, api_agent_coord, api_status,
+	api_operator, api_autopilot, api_keyring, api_acl, api_event, api_queries, api_monitor, api_coordinate,
+	api_snapshot, api_root,
+};
+
+/* Those with streams. */
+static const struct endpoint *const streaming[] = { api_monitor, api_snapshot };
+
+const struct endpoint *
+api_endpoint(unsigned i)
+{
+	for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++)
+		for (const struct endpoint *e = families[f]; e->path != NULL; e++)
+			if (i-- == 0)
+				return e;
+	return NULL;
+}
+
+/* Bytes of the endpoint's path if this one is of it; 0: it is not.  Most differ early. */
+static size_t
+matches(const struct endpoint *e, struct span path)
+{
+	const char *p = e->path;
+	size_t n = 0;
+
+	while (n < path.len && p[n] != '\0' && (uint8_t)p[n] == path.p[n])
+		n++;
+	return p[n] == '\0' && (n == path.len || (n > 1 && p[n - 1] == '/')) ? n : 0;
+}
+
+/* The longest pattern that fits.  No path is of two families. */
+static const struct endpoint *
+find_endpoint(struct span path, size_t *prefix_len)
+{
+	const struct endpoint *best = NULL;
+
+	*prefix_len = 0;
+	for (size_t f = 0; best == NULL && f < sizeof(families) / sizeof(families[0]); f++)
+		for (const struct endpoint *e = families[f]; e->path != NULL; e++) {
+			size_t n = matches(e, path);
+
+			if (n > *prefix_len) {
+				best = e;
+				*prefix_len = n;
+			}
+		}
+	return best;
+}
+
+bool
+api_streams(struct span target)
+{
+	struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
+	struct span path, query, decoded;
+	bool found = false;
+
+	target_split(target, &path, &query);
+	if (path.len > 0 && memchr(path.p, '%', path.len) != NULL)
+		path = path_decode(path, &a, &decoded) == TV_OK ? decoded : SPAN_NONE;
+	for (size_t i = 0; i < sizeof(streaming) / sizeof(streaming[0]) && !found; i++)
+		for (const struct endpoint *e = streaming[i]; e->path != NULL && !found; e++)
+			found = (e->body == BODY_STREAM || e->body == BODY_NONE_LIVE) && matches(e, path) > 0;
+	arena_done(&a);
+	return found;
+}
+
+bool
+api_in_list(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = list; *p != '\0'; p += strcspn(p, ","), p += *p == ',')
+		if (strncmp(p, word, n) == 0 && (p[n] == ',' || p[n] == '\0'))
+			return true;
+	return false;
+}
+
+static void
+moved(struct request *r, struct span to)
+{
+	struct span raw, query;
+	struct buf location = BUF_INIT(65536);
+
+	target_split(r->head.target, &raw, &query);
+	path_encode(to, &location);
+	if (query.len > 0)
+		buf_printf(&location, "?%.*s", (int)query.len, (const char *)query.p);
+	const char *url = location.failed ? NULL : arena_cstr(&r->arena, buf_span(&location));
+	buf_done(&location);
+	if (url == NULL) {
+		answer_empty(r, 414);
+		return;
+	}
+	answer_header(r, "Location", url);
+	if (strcmp(r->head.method, "GET") == 0) {
+		buf_puts(&r->answer.body, "<a href=\"");
+		for (const char *p = url; *p != '\0'; p++) {
+			if (*p == '&')
+				buf_puts(&r->answer.body, "&amp;");
+			else if (*p == '"' || *p == '<' || *p == '>' || *p == '\'')
+				buf_printf(&r->answer.body, "&#%d;", *p);
+			else
+				buf_u8(&r->answer.body, (uint8_t)*p);
+		}
+		buf_puts(&r->answer.body, "\">Moved Permanently</a>.\n\n");
+		answer_header(r, "Content-Type", "text/html; charset=utf-8");
+	}
+	answer_finish(r, 301);
+}
+
+/* Sets r->path, or answers. */
+static bool
+take_path(struct request *r, struct span raw)
+{
+	struct span path, clean;
+	enum tv_err err = path_decode(raw, &r->arena, &path);
+
+	if (err != TV_OK) {
+		answer_text(r, err == TV_EFORMAT ? 400 : 500, "%s",
+		    err == TV_EFORMAT ? "400 Bad Request" : tv_strerror(err));
+		return false;
+	}
+	if (!path_printable(path)) {
+		answer_empty(r, 400);
+		return false;
+	}
+	clean = path_clean(path, &r->arena);
+	if (clean.p == NULL) {
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+		return false;
+	}
+	if (!span_eq(clean, path)) {
+		moved(r, clean);
+		return false;
+	}
+	r->path = path;
+	return true;
+}
+
+/* Sets r->endpoint and r->rest, or answers. */
+static bool
+take_endpoint(struct request *r)
+{
+	size_t n;
+
+	r->endpoint = find_endpoint(r->path, &n);
+	if (r->endpoint != NULL) {
+		r->rest = span_of(r->path.p + n, r->path.len - n);
+		return true;
+	}
+	struct span folder = arena_printf(&r->arena, "%.*s/", (int)r->path.len, (const char *)r->path.p);
+	if (folder.p != NULL && find_endpoint(folder, &n) != NULL && n == folder.len)
+		moved(r, folder);
+	else if (is_not_yet(r->path))
+		answer_text(r, 404, "not served by this version");
+	else
+		answer_empty(r, 404);
+	return false;
+}
+
+/* The method fits; else answers OPTIONS or 405. */
+static bool
+take_method(struct request *r)
+{
+	bool options = strcmp(r->head.method, "OPTIONS") == 0;
+
+	if (!options && api_in_list(r->endpoint->methods, r->head.method))
+		return true;
+	answer_headerf(r, "Allow", "OPTIONS,%s", r->endpoint->methods);
+	if (options)
+		answer_empty(r, 200);
+	else
+		answer_text(r, 405, "method %s not allowed", r->head.method);
+	return false;
+}
+
+static bool
+take_query(struct request *r, struct span query)
+{
+	enum tv_err err = params_parse(query, &r->arena, &r->query);
+
+	if (err == TV_ELIMIT)
+		answer_text(r, 400, "Too many query parameters (limit: %d)", PARAMS_MAX);
+	else if (err != TV_OK)
+		answer_empty(r, 500);
+	return err == TV_OK;
+}
+
+static uint64_t
+body_limit(const struct api *api, enum endpoint_body kind)
+{
+	if (kind == BODY_STREAM)
+		return api->conf->snapshot_bytes_max;
+	if (kind == BODY_JSON || kind == BODY_KEY)
+		return api->conf->body_bytes_max;
+	return kind == BODY_VALUE ? api->conf->kv_max_value_size : 0;
+}
+
+void
+api_begin(struct api *api, struct request *r)
+{
+	struct span raw, query;
+
+	r->api = api;
+	r->id = ++api->next_id;
+	r->next = api->live;
+	r->prev = NULL;
+	if (api->live != NULL)
+		api->live->prev = r;
+	api->live = r;
+	api->stats.requests++;
+	api->stats.live++;
+	r->answer.body.max = api->conf->answer_bytes_max;
+	r->running = true;
+	if (log_enabled(LOG_LVL_DEBUG))
+		r->begun = clock_mono();
+	target_split(r->head.target, &raw, &query);
+	if (take_path(r, raw) && take_endpoint(r) && take_method(r) && take_query(r, query) && api_trusted(r) &&
+	    api_may_administer(r)) {
+		r->body_max = body_limit(api, r->endpoint->body);
+		r->body.secret = r->scratch.secret = r->answer.body.secret = r->endpoint->body == BODY_KEY;
+	}
+	if (!r->answered && r->endpoint->body == BODY_STREAM)
+		r->endpoint->run(r);
+	r->running = false;
+}
+
+void
+api_run(struct request *r)
+{
+	if (r->answered)
+		return;
+	r->running = true;
+	if (r->endpoint->body != BODY_STREAM)
+		r->endpoint->run(r);
+	else if (r->feed_end != NULL)
+		r->feed_end(r);
+	r->running = false;
+}
+
+/* Copies an optional string of the head; false: no memory. */
+static bool
+keep_string(struct arena *a, const char **s)
+{
+	if (*s != NULL)
+		*s = arena_cstr(a, span_str(*s));
+	return *s != NULL;
+}
+
+/* Path and query are in the target, which alone is kept: a block of the arena would be larger. */
+static bool
+fold_target(struct request *r, struct arena *fresh)
+{
+	r->kept = malloc(r->head.target.len);
+	if (r->kept == NULL)
+		return false;
+	memcpy(r->kept, r->head.target.p, r->head.target.len);
+	r->head.target.p = r->kept;
+	arena_wipe(&r->arena);
+	arena_done(&r->arena);
+	r->arena = *fresh;
+	r->path = r->rest = r->op.dc = SPAN_NONE;
+	r->query = (struct params){ .n = 0 };
+	r->folded = true;
+	return true;
+}
+
+bool
+api_fold(struct request *r)
+{
+	/* A filter was compiled in the arena; what a handler keeps may be there as well. */
+	bool whole = r->filter != NULL || r->state != NULL || r->cancel != NULL || r->answer.header_count > 0;
+	struct arena fresh = ARENA_INIT(REQUEST_ARENA_MAX), *a = whole ? &r->arena : &fresh;
+	const char *token = r->head.token, *authorization = r->head.authorization;
+	bool gzip = gzip_accepted(r->head.accept_encoding);
+
+	if ((token != NULL && !keep_string(a, &token)) || (authorization != NULL && !keep_string(a, &authorization)) ||
+	    (!whole && !fold_target(r, &fresh))) {
+		arena_wipe(&fresh);
+		arena_done(&fresh);
+		return false;
+	}
+	r->head = (struct request_head){
+		.method = "GET", .target = r->head.target, .accept_encoding = gzip ? "gzip" : NULL, .token = token,
+		.authorization = authorization, .client_ip = r->head.client_ip, .on_loopback = r->head.on_loopback,
+		.on_socket = r->head.on_socket,
+	};
+	r->op.token = r->op.args = SPAN_NONE;	/* the router has them */
+	buf_done(&r->scratch);
+	buf_done(&r->body);
+	buf_done(&r->answer.body);
+	return true;
+}
+
+bool
+api_unfold(struct request *r)
+{
+	struct span raw, query;
+	size_t n;
+
+	if (!r->folded)
+		return true;
+	r->folded = false;
+	target_split(r->head.target, &raw, &query);
+	if (path_decode(raw, &r->arena, &r->path) != TV_OK || params_parse(query, &r->arena, &r->query) != TV_OK)
+		return false;
+	n = strlen(r->endpoint->path);	/* as in take_endpoint() */
+	r->rest = span_of(r->path.p + n, r->path.len - n);
+	api_query_dc(r);
+	return true;
+}
+
+/* The client goes before it has all of its answer. */
+static bool
+is_cut_short(const struct request *r)
+{
+	return (r->call != NULL || r->cancel != NULL) && (!r->answered || r->stream != NULL);
+}
+
+void
+api_cancel(struct request *r)
+{
+	if (is_cut_short(r))
+		r->api->stats.cancelled++;
+	if (r->call != NULL)
+		route_cancel(r->call);
+	r->call = NULL;
+	r->stream = NULL;
+	if (r->cancel != NULL)
+		r->cancel(r);
+	r->cancel = NULL;
+}
+
+void
+api_end(struct request *r)
+{
+	struct api *api = r->api;
+
+	api_cancel(r);
+	request_log(r);
+	if (r->next != NULL)
+		r->next->prev = r->prev;
+	if (r->prev != NULL)
+		r->prev->next = r->next;
+	else
+		api->live = r->next;
+	api->stats.live--;
+	api->answers_bytes -= r->accounted;
+	r->accounted = 0;
+	filter_free(r->filter);
+	r->filter = NULL;
+	if (r->kept != NULL)
+		explicit_bzero(r->kept, r->head.target.len);	/* ?token= */
+	free(r->kept);
+	r->kept = NULL;
+	if (r->sent != NULL)
+		r->sent(r->sent_ctx);
+	r->sent = NULL;
+}
+
+void
+api_done(struct api *api)
+{
+	while (api->notes != NULL)
+		note_free(api->notes);
+}
+
+struct note *
+note_new(struct request *r)
+{
+	struct note *n = calloc(1, sizeof(*n));
+
+	if (n == NULL)
+		return NULL;
+	n->api = r->api;
+	n->id = r->id;
+	n->next = n->api->notes;
+	if (n->next != NULL)
+		n->next->prev = n;
+	n->api->notes = n;
+	return n;
+}
+
+struct request *
+note_request(const struct note *n)
+{
+	for (struct request *r = n->api->live; r != NULL; r = r->next)
+		if (r->id == n->id)
+			return r;
+	return NULL;
+}
+
+void
+note_free(struct note *n)
+{
+	if (n == NULL)
+		return;
+	*(n->prev == NULL ? &n->api->notes : &n->prev->next) = n->next;
+	if (n->next != NULL)
+		n->next->prev = n->prev;
+	free(n);
+}

@@ -1,0 +1,197 @@
+/*
+ * The HTTP API: a table of endpoints, and the three steps of each request: parse into an operation,
+ * hand it to the router, render the reply by its schema.
+ */
+#ifndef TV_API_H
+#define TV_API_H
+
+#include "common/conf/cluster_conf.h"
+#include "common/base/log.h"
+#include "rpcd/agent/admin.h"
+#include "rpcd/opts.h"
+#include "rpcd/api/api_request.h"
+#include "rpcd/route/route.h"
+#include "rpcd/gossip/members.h"
+
+struct checks;			/* rpcd/agent/checks.h */
+struct events;			/* rpcd/event/events.h */
+struct queries;			/* rpcd/event/queries.h */
+struct monitors;		/* rpcd/agent/log_streams.h */
+struct gzip;			/* rpcd/api/gzip.h */
+
+struct api {
+	const struct rpcd_conf *conf;		/* all borrowed */
+	const struct cluster_conf *cluster;
+	struct route *route;
+	struct view *view;
+	struct admin *admin;
+	struct checks *checks;
+	struct events *events;
+	struct queries *queries;
+	struct monitors *monitors;
+	struct gzip *gzip;			/* NULL: answers are not compressed */
+	void (*quit)(void *ctx);		/* after a successful leave was answered; may be NULL */
+	void *quit_ctx;
+	enum tv_err (*reload)(char *errbuf, size_t cap);	/* reads the configuration again; may be NULL */
+	struct log_limit asked;			/* lines that say who administers */
+	uint64_t next_id;			/* of requests */
+	struct note *notes;			/* of questions under way */
+	uint64_t answers_bytes;			/* of large answers that wait to be sent */
+	struct request *live;			/* those between api_begin() and api_end() */
+	struct api_stats {
+		uint64_t requests, errors, cancelled;
+		unsigned live;
+	} stats;
+};
+
+/* How much of a body an endpoint takes. */
+enum endpoint_body {
+	BODY_NONE,		/* read and dropped */
+	BODY_NONE_LIVE,		/* the same; the answer may be a stream */
+	BODY_JSON,		/* body_bytes_max */
+	BODY_KEY,		/* the same; it, what is asked and the answer are wiped at the end */
+	BODY_VALUE,		/* kv_max_value_size */
+	BODY_STREAM,		/* snapshot_bytes_max; run is called before the body, sets r->feed and r->feed_end */
+};
+
+struct endpoint {
+	const char *path;	/* "/v1/kv/": everything below it; without a final slash: exactly this */
+	const char *methods;	/* "GET,PUT,DELETE", as Allow shows them */
+	enum endpoint_body body;
+	void (*run)(struct request *r);
+	/*
+	 * Those of its methods that administer the cluster or a node, or show its secrets: over TCP refused unless
+	 * http_admin is on.  NOT_ADMIN: none of them.  Each row decides; NULL is no decision (check_api).
+	 */
+	const char *admin;
+};
+
+#define NOT_ADMIN ""
+
+/* Tables of the families; each ends with a NULL path. */
+extern const struct endpoint api_kv[], api_session[], api_status[], api_catalog[], api_health[], api_agent[],
+    api_agent_checks[], api_agent_coord[], api_operator[], api_acl[], api_event[], api_queries[], api_monitor[],
+    api_coordinate[], api_keyring[], api_snapshot[], api_autopilot[];
+
+/* Takes up a request whose head is filled in.  Afterwards body_max is set; `answered` may be. */
+void api_begin(struct api *api, struct request *r);
+/* Is the body or the answer of what this target names a stream?  As far as one can say before the request begins. */
+bool api_streams(struct span target);
+/* The body is complete.  Answers now, or calls r->ready later. */
+void api_run(struct request *r);
+/* The request is over: answered and sent, or its client went away. */
+void api_end(struct request *r);
+/*
+ * A request that is going to wait for long, and maybe thousands with it: forgets what its target tells as well, until
+ * the reply comes.  Of the head's strings those that may be needed then are copied, the others are gone; true.  False:
+ * no memory, nothing was changed.
+ */
+bool api_fold(struct request *r);
+/* The client went away: takes back what is under way for it. */
+void api_cancel(struct request *r);
+/* Frees what is left of questions that were never answered.  After that no callback may come. */
+void api_done(struct api *api);
+/*
+ * For questions that cannot be taken back (admin.h, checks.h): their ctx is a note, which finds its request
+ * again if that still lives.
+ */
+struct note {
+	struct note *next, *prev;
+	struct api *api;
+	uint64_t id;
+};
+/* NULL: no memory. */
+struct note *note_new(struct request *r);
+/* The request of a note, or NULL: it has ended. */
+struct request *note_request(const struct note *n);
+void note_free(struct note *n);
+/* Each endpoint in turn; NULL at the end.  For tests and the manual. */
+const struct endpoint *api_endpoint(unsigned i);
+
+/*
+ * Refuses with 403 what a browser was tricked into (rpcd/api/browser_guard.c): a public name as Host at a loopback
+ * listener, or at any once http_hosts is set, and what another site's page sends.  Programs notice nothing.
+ */
+bool api_trusted(struct request *r);
+/* Refuses with 403 what administers and came over TCP, unless http_admin is on (rpcd/api/browser_guard.c). */
+bool api_may_administer(struct request *r);
+/* Does Consul serve this path, and this version does not?  And the paths in turn, NULL at the end (not_served.c). */
+bool is_not_yet(struct span path);
+const char *not_yet(unsigned i);
+/* Logs a request that is over, at debug level (rpcd/api/request_log.c). */
+void request_log(const struct request *r);
+/* "GET,PUT" holds "PUT". */
+bool api_in_list(const char *list, const char *word);
+
+/* What api_fold() has forgotten is there again.  False: no memory. */
+bool api_unfold(struct request *r);
+
+/* -- for handlers -- */
+/* A path parameter; empty: answers 400 with this text and returns false. */
+bool api_need_rest(struct request *r, const char *text_if_missing);
+/*
+ * Reads consistency, blocking and dc parameters into r->op.  On an error answers 400 and returns false.
+ * catalog: discovery_max_stale applies.
+ */
+bool api_query(struct request *r, bool catalog);
+/* Only ?wait and ?index.  On an error answers 400 and returns false. */
+bool api_query_blocking(struct request *r);
+/* Only ?dc. */
+void api_query_dc(struct request *r);
+/*
+ * Compiles ?filter for the records that the answer lists.  On an error answers 500 with the API's text and query
+ * headers, and returns false.
+ */
+bool api_filter(struct request *r, const struct schema *s);
+/* The same with this text before the reason, and without query headers. */
+bool api_filter_plain(struct request *r, const struct schema *s, const char *before);
+/* Does this record pass ?filter?  After an error false for all. */
+bool api_passes(struct request *r, struct span packed);
+/* Such an error: answers it and returns true. */
+bool api_filter_failed(struct request *r);
+/* Hands op with these arguments to the router; finish gets the reply.  On failure the answer is made here. */
+void api_start(struct request *r, enum op_code op, const void *args,
+    void (*finish)(struct request *r, const struct op_reply *reply));
+/* Are datacenter and token of r->op as short as an operation can carry them?  Else answers, and returns false. */
+bool api_names_fit(struct request *r);
+/* The status for an error of the servers: Consul's is 403 for what is not permitted, and 500 for all else. */
+unsigned api_error_status(enum tv_err err);
+/* A reply with an error: answers it (500 with its sentence, 403...) and returns true. */
+bool api_failed(struct request *r, const struct op_reply *reply);
+/* Query headers of a read; consistency: also X-Consul-Effective-Consistency. */
+void api_headers(struct request *r, const struct op_reply *reply, bool consistency);
+/* 200 with the reply's value as JSON: a record or a list, by the operation; of a list what passes the filter. */
+void api_json(struct request *r, const struct op_reply *reply);
+/* The same by another schema of the same record. */
+void api_json_as(struct request *r, const struct schema *s, struct span list);
+/* Answers with a JSON list of names. */
+void api_json_names(struct request *r, const struct span_list *names);
+/* Unpacks the reply's record (OP_ONE); false: answered 500. */
+bool api_record(struct request *r, const struct op_reply *reply, const struct schema *s, void *rec);
+/* Of a question to gossipd or raftd: ?wan, ?wan=1; not ?wan=0. */
+enum gossip_pool api_pool(const struct request *r);
+/* Such a question could not even be asked: frees the note (or NULL) and answers. */
+void api_not_asked(struct request *r, struct note *n, enum tv_err err);
+/* Next entry of a list that admin_coords() gave; spans borrow it, numbers come from the arena. */
+struct node_coordinate;
+enum tv_err api_read_coord(struct rd *in, struct arena *a, struct node_coordinate *out);
+/* Name, ?tag, ?node-meta and ?near of a catalog or health read (rpcd/api/api_catalog.c). */
+struct catalog_read;
+void api_catalog_args(struct request *r, struct catalog_read *args);
+/* A datacenter named in a body, as api_query_dc() stores it: empty for our own. */
+struct span api_body_dc(const struct request *r, struct span given);
+/* Query headers and JSON. */
+void api_finish_catalog(struct request *r, const struct op_reply *reply);
+/* A bool_reply as true or false. */
+void api_finish_bool(struct request *r, const struct op_reply *reply);
+/*
+ * Body as JSON into rec by its schema.  An empty body: `optional` decides.  On an error answers
+ * 400 "Request decode failed: ..." (or 413) and returns false.
+ */
+bool api_decode(struct request *r, const struct schema *s, unsigned flags, bool optional, void *rec);
+/* 413 when the body did not fit; then returns true. */
+bool api_too_large(struct request *r, const char *limit_name);
+/* X-Consul-Token and its other spellings; may be empty. */
+struct span api_token(const struct request *r);
+
+#endif

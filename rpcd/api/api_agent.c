@@ -1,0 +1,417 @@
+/* /v1/agent/: this node, the members it knows, joining and leaving. */
+#include <inttypes.h>
+#include <time.h>
+
+#include "common/base/clock.h"
+#include "common/record/mpack.h"
+#include "common/record/records.h"
+#include "rpcd/api/api.h"
+#include "rpcd/api/members_json.h"
+
+/* The API is that of this version; clients choose features by it.  What follows '+' is ours. */
+#define API_VERSION "1.10.0+triumvir." TV_VERSION
+#define INFO_NAME_BYTES_MAX 4096
+
+/* The request of an answer, or NULL when it has ended.  Frees the note. */
+static struct request *
+asker(struct note *n)
+{
+	struct request *r = note_request(n);
+
+	note_free(n);
+	return r;
+}
+
+/* -- self -- */
+
+static void
+config_json(const struct api *api, struct buf *out)
+{
+	const struct cluster_conf *c = api->cluster;
+
+	buf_puts(out, "\"Config\":{\"Datacenter\":");
+	json_quote(span_str(c->datacenter), out);
+	buf_puts(out, ",\"PrimaryDatacenter\":");
+	json_quote(span_str(c->datacenter), out);
+	buf_puts(out, ",\"NodeName\":");
+	json_quote(span_str(c->node_name), out);
+	buf_printf(out, ",\"NodeID\":\"%s\",\"Revision\":\"%s\",\"Server\":%s,\"Version\":\"%s\"}",
+	    c->node_id, TV_VERSION, c->server ? "true" : "false", API_VERSION);
+	buf_puts(out, ",\"DebugConfig\":{\"Datacenter\":");
+	json_quote(span_str(c->datacenter), out);
+	buf_puts(out, ",\"NodeName\":");
+	json_quote(span_str(c->node_name), out);
+	buf_printf(out, ",\"NodeID\":\"%s\",\"ServerMode\":%s,\"ServerPort\":%" PRIu16 ",\"SerfPortLAN\":%" PRIu16
+	    ",\"SerfPortWAN\":%" PRIu16 ",\"HTTPPort\":%" PRIu16 ",\"KVMaxValueSize\":%" PRIu64
+	    ",\"ACLsEnabled\":false}",
+	    c->node_id, c->server ? "true" : "false", c->raft_port, c->lan_port, c->wan_port, api->conf->http_port,
+	    api->conf->kv_max_value_size);
+}
+
+/* Until gossipd has told about ourselves: what the configuration says. */
+static void
+own_member_json(const struct api *api, struct buf *out)
+{
+	const struct member *m = view_find(api->view, POOL_LAN, span_str(api->cluster->node_name));
+
+	if (m != NULL) {
+		member_json(m, out);
+		return;
+	}
+	buf_puts(out, "{\"Name\":");
+	json_quote(span_str(api->cluster->node_name), out);
+	buf_puts(out, ",\"Addr\":");
+	json_quote(span_str(api->cluster->advertise != NULL ? api->cluster->advertise : ""), out);
+	buf_printf(out, ",\"Port\":%" PRIu16 ",\"Tags\":{},\"Status\":%d}", api->cluster->lan_port, MEMBER_NONE);
+}
+
+/* sections: map section -> map name -> text. */
+static void
+stats_json(struct span sections, struct buf *out)
+{
+	struct rd in = rd_span_over(sections);
+	uint32_t n = sections.len == 0 ? 0 : mpr_map(&in);
+
+	buf_u8(out, '{');
+	for (uint32_t i = 0; i < n && in.err == TV_OK; i++) {
+		if (i > 0)
+			buf_u8(out, ',');
+		json_quote(mpr_bytes(&in, INFO_NAME_BYTES_MAX), out);
+		buf_puts(out, ":{");
+		uint32_t values = mpr_map(&in);
+		for (uint32_t v = 0; v < values && in.err == TV_OK; v++) {
+			if (v > 0)
+				buf_u8(out, ',');
+			json_quote(mpr_bytes(&in, INFO_NAME_BYTES_MAX), out);
+			buf_u8(out, ':');
+			json_quote(mpr_bytes(&in, SCHEMA_TEXT_BYTES_MAX), out);
+		}
+		buf_u8(out, '}');
+	}
+	buf_u8(out, '}');
+}
+
+static void
+on_info(void *ctx, struct span sections)
+{
+	struct request *r = asker(ctx);
+
+	if (r == NULL)
+		return;
+	struct buf *out = &r->answer.body;
+	buf_puts(out, ",\"Member\":");
+	own_member_json(r->api, out);
+	buf_puts(out, ",\"Stats\":");
+	stats_json(sections, out);
+	buf_puts(out, ",\"Meta\":{\"consul-network-segment\":\"\"}}");
+	answer_json(r);
+}
+
+/* The first half of the answer; our coordinate is null where there are none. */
+static void
+self_begin(struct request *r, struct span coords)
+{
+	struct node_coordinate own;
+	struct rd in = rd_span_over(coords);
+	struct buf *out = &r->answer.body;
+
+	buf_u8(out, '{');
+	config_json(r->api, out);
+	buf_puts(out, ",\"Coord\":");
+	if (coords.len > 0 && mpr_array(&in) > 0 && api_read_coord(&in, &r->arena, &own) == TV_OK)
+		schema_json_rec(&coordinate_rec_schema, &own.Coord, out);
+	else
+		buf_puts(out, "null");
+}
+
+static void
+ask_info(struct request *r, struct note *a)
+{
+	enum tv_err err = admin_info(r->api->admin, on_info, a);
+
+	if (err == TV_OK)
+		return;
+	note_free(a);
+	answer_text(r, 500, "%s", tv_strerror(err));
+}
+
+static void
+on_own_coord(void *ctx, enum tv_err err, struct span text, struct span list)
+{
+	struct note *a = ctx;
+	struct request *r = note_request(a);
+
+	(void)text;
+	if (r == NULL) {
+		note_free(a);
+		return;
+	}
+	self_begin(r, err == TV_OK ? list : SPAN_NONE);
+	ask_info(r, a);
+}
+
+static void
+run_self(struct request *r)
+{
+	struct note *a = note_new(r);
+	struct span name = span_str(r->api->cluster->node_name);
+
+	if (a == NULL) {
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+	} else if (admin_coords(r->api->admin, POOL_LAN, name, on_own_coord, a) != TV_OK) {
+		self_begin(r, SPAN_NONE);	/* gossipd is away */
+		ask_info(r, a);
+	}
+}
+
+/* -- members -- */
+
+enum gossip_pool
+api_pool(const struct request *r)
+{
+	struct span wan = params_get(&r->query, "wan");
+
+	return params_has(&r->query, "wan") && !span_eqs(wan, "0") && !span_eqs(wan, "false") ? POOL_WAN : POOL_LAN;
+}
+
+static void
+run_members(struct request *r)
+{
+	enum gossip_pool pool = api_pool(r);
+	struct span segment = params_get(&r->query, "segment");
+	struct buf *out = &r->answer.body;
+
+	if (segment.len > 0 && pool == POOL_WAN) {
+		answer_text(r, 400, "Cannot provide a segment with wan=true");
+		return;
+	}
+	if (segment.len > 0 && !span_eqs(segment, "_all")) {
+		answer_text(r, 500, "Network segments are not supported in this version of Consul");
+		return;
+	}
+	buf_u8(out, '[');
+	for (unsigned i = 0; i < view_count(r->api->view, pool); i++) {
+		if (i > 0)
+			buf_u8(out, ',');
+		member_json(view_at(r->api->view, pool, i), out);
+	}
+	buf_u8(out, ']');
+	answer_json(r);
+}
+
+/* -- join, leave, force-leave -- */
+
+static void
+on_admin(void *ctx, enum tv_err err, struct span text, uint32_t count)
+{
+	struct request *r = asker(ctx);
+
+	(void)count;
+	if (r == NULL)
+		return;
+	if (err == TV_OK)
+		answer_empty(r, 200);
+	else
+		answer_span(r, 500, text.len > 0 ? text : span_str(tv_strerror(err)));
+}
+
+void
+api_not_asked(struct request *r, struct note *a, enum tv_err err)
+{
+	note_free(a);
+	if (err == TV_EUNREACH || err == TV_ECLOSED)
+		answer_text(r, 500, "gossipd is not running on this node");
+	else
+		answer_text(r, 500, "%s", tv_strerror(err));
+}
+
+static void
+run_join(struct request *r)
+{
+	struct note *a = note_new(r);
+
+	if (r->rest.len == 0) {
+		note_free(a);
+		answer_text(r, 400, "Missing address to join");
+		return;
+	}
+	enum tv_err err = a == NULL ? TV_ENOMEM : admin_join(r->api->admin, api_pool(r), r->rest, on_admin, a);
+	if (err != TV_OK)
+		api_not_asked(r, a, err);
+}
+
+static void
+on_force_leave(void *ctx, enum tv_err err, struct span text, uint32_t count)
+{
+	struct note *a = ctx;
+	struct request *r = note_request(a);
+
+	if (r != NULL && err == TV_ENOENT) {
+		note_free(a);
+		answer_text(r, 500, "agent: No node found with name '%.*s'", (int)r->rest.len, (const char *)r->rest.p);
+	} else {
+		on_admin(ctx, err, text, count);
+	}
+}
+
+static void
+run_force_leave(struct request *r)
+{
+	struct note *a = note_new(r);
+	enum tv_err err = a == NULL ? TV_ENOMEM :
+	    admin_force_leave(r->api->admin, r->rest, params_has(&r->query, "prune"), on_force_leave, a);
+
+	if (err != TV_OK)
+		api_not_asked(r, a, err);
+}
+
+/* The node leaves even if the client that asked is gone by now. */
+static void
+on_leave(void *ctx, enum tv_err err, struct span text, uint32_t count)
+{
+	struct note *a = ctx;
+	struct api *api = a->api;
+	struct request *r = note_request(a);
+
+	if (err == TV_OK && r != NULL) {
+		r->sent = api->quit;
+		r->sent_ctx = api->quit_ctx;
+	} else if (err == TV_OK && api->quit != NULL) {
+		api->quit(api->quit_ctx);
+	}
+	on_admin(ctx, err, text, count);
+}
+
+static void
+run_leave(struct request *r)
+{
+	struct note *a = note_new(r);
+	enum tv_err err = a == NULL ? TV_ENOMEM :
+	    admin_leave(r->api->admin, params_has(&r->query, "force"), on_leave, a);
+
+	if (err == TV_OK)
+		return;
+	if (!r->api->cluster->server || (err != TV_EUNREACH && err != TV_ECLOSED)) {
+		api_not_asked(r, a, err);
+		return;
+	}
+	note_free(a);
+	answer_text(r, 500, "raftd is not running on this node, so it cannot leave the Raft configuration; nothing was "
+	    "done");
+}
+
+static void
+run_reload(struct request *r)
+{
+	char why[1024] = "this agent cannot reload its configuration";
+
+	if (r->api->reload != NULL && r->api->reload(why, sizeof(why)) == TV_OK)
+		answer_empty(r, 200);
+	else
+		answer_text(r, 500, "%s", why);
+}
+
+/* -- metrics -- */
+
+/* Sections of `info` whose numbers are gauges too. */
+static bool
+is_measured(struct span section)
+{
+	static const char *const prefixes[] = { "serf_", "events_", "gossipd", "raft", "state", "rpcd" };
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (section.len >= strlen(prefixes[i]) && memcmp(section.p, prefixes[i], strlen(prefixes[i])) == 0)
+			return true;
+	return false;
+}
+
+/* As JSON writes one: an id may be all digits, too. */
+static bool
+is_number(struct span text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (text.p[i] < '0' || text.p[i] > '9')
+			return false;
+	return text.len == 1 || (text.len > 1 && text.p[0] != '0');
+}
+
+/* sections: map section -> map name -> text; the names are our own daemons'. */
+static void
+section_gauges(struct span sections, struct buf *out)
+{
+	struct rd in = rd_span_over(sections);
+	uint32_t n = sections.len == 0 ? 0 : mpr_map(&in);
+
+	for (uint32_t i = 0; i < n && in.err == TV_OK; i++) {
+		struct span section = mpr_bytes(&in, INFO_NAME_BYTES_MAX);
+		uint32_t values = mpr_map(&in);
+
+		for (uint32_t v = 0; v < values && in.err == TV_OK; v++) {
+			struct span name = mpr_bytes(&in, INFO_NAME_BYTES_MAX);
+			struct span text = mpr_bytes(&in, SCHEMA_TEXT_BYTES_MAX);
+
+			if (in.err != TV_OK || !is_measured(section) || !is_number(text))
+				continue;
+			buf_printf(out, ",{\"Name\":\"triumvir.%.*s.%.*s\",\"Value\":%.*s,\"Labels\":{}}",
+			    (int)section.len, (const char *)section.p, (int)name.len, (const char *)name.p,
+			    (int)text.len, (const char *)text.p);
+		}
+	}
+}
+
+static void
+on_metrics(void *ctx, struct span sections)
+{
+	struct request *r = asker(ctx);
+
+	if (r == NULL)
+		return;
+	section_gauges(sections, &r->answer.body);
+	buf_puts(&r->answer.body, "],\"Points\":[],\"Counters\":[],\"Samples\":[]}");
+	answer_json(r);
+}
+
+/* What we know even if gossipd does not answer. */
+static void
+metrics_begin(struct request *r)
+{
+	static const char *const pools[] = { [POOL_LAN] = "lan", [POOL_WAN] = "wan" };
+	time_t now = (time_t)(clock_wall_ns() / 1000000000);
+	char stamp[64];
+	struct tm tm;
+
+	strftime(stamp, sizeof(stamp), "%Y-%m-%d %H:%M:%S +0000 UTC", gmtime_r(&now, &tm));
+	buf_printf(&r->answer.body, "{\"Timestamp\":\"%s\",\"Gauges\":[", stamp);
+	for (unsigned i = 0; i < sizeof(pools) / sizeof(pools[0]); i++)
+		buf_printf(&r->answer.body, "%s{\"Name\":\"triumvir.members.%s\",\"Value\":%u,\"Labels\":{}}",
+		    i > 0 ? "," : "", pools[i], view_count(r->api->view, (enum gossip_pool)i));
+}
+
+/* The numbers of `info`: our own, and those of gossipd and raftd as far as they answer. */
+static void
+run_metrics(struct request *r)
+{
+	struct note *a;
+	enum tv_err err;
+
+	if (span_eqs(params_get(&r->query, "format"), "prometheus")) {
+		answer_text(r, 415, "Prometheus is not enabled since its retention time is not positive");
+		return;
+	}
+	metrics_begin(r);
+	a = note_new(r);
+	err = a == NULL ? TV_ENOMEM : admin_info(r->api->admin, on_metrics, a);
+	if (err != TV_OK)
+		api_not_asked(r, a, err);
+}
+
+const struct endpoint api_agent[] = {
+	{ "/v1/agent/self", "GET", BODY_NONE, run_self, NOT_ADMIN },
+	{ "/v1/agent/members", "GET", BODY_NONE, run_members, NOT_ADMIN },
+	{ "/v1/agent/join/", "PUT", BODY_NONE, run_join, "PUT" },
+	{ "/v1/agent/leave", "PUT", BODY_NONE, run_leave, "PUT" },
+	{ "/v1/agent/reload", "PUT", BODY_NONE, run_reload, "PUT" },
+	{ "/v1/agent/force-leave/", "PUT", BODY_NONE, run_force_leave, "PUT" },
+	{ "/v1/agent/metrics", "GET", BODY_NONE, run_metrics, NOT_ADMIN },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
+};

@@ -1,0 +1,184 @@
+/* /v1/event/: user events of the pool.  Firing is an operation, so that ?dc works; the list is this node's own. */
+
+#include "common/base/clock.h"
+#include "rpcd/api/api.h"
+#include "rpcd/event/event_wire.h"
+#include "rpcd/event/events.h"
+#include "common/text/regex.h"
+
+#define MATCH_STEPS_MAX 10000000	/* of one list */
+
+enum { BY_NODE, BY_SERVICE, BY_TAG, PATTERNS };
+static const char *const pattern_names[PATTERNS] = { "node", "service", "tag" };
+
+/* Compiles what is given; answers `status` for one that is no pattern. */
+static bool
+compile(struct request *r, const struct span text[PATTERNS], unsigned status, struct regex *re[PATTERNS])
+{
+	struct buf why = BUF_INIT(1024);
+	bool good = true;
+
+	for (int i = 0; i < PATTERNS && good; i++) {
+		if (text[i].len == 0)
+			continue;
+		re[i] = regex_new(text[i], &why);
+		good = re[i] != NULL;
+		if (!good)
+			answer_text(r, status, "Invalid %s filter: %s", pattern_names[i], buf_cstr(&why));
+	}
+	buf_done(&why);
+	return good;
+}
+
+static void
+release(struct regex *re[PATTERNS])
+{
+	for (int i = 0; i < PATTERNS; i++)
+		regex_free(re[i]);
+}
+
+/* -- fire -- */
+
+static void
+finish_fire(struct request *r, const struct op_reply *reply)
+{
+	if (!api_failed(r, reply))
+		api_json(r, reply);
+}
+
+static void
+run_fire(struct request *r)
+{
+	struct event_fire args = {
+		.NodeFilter = params_get(&r->query, "node"),
+		.ServiceFilter = params_get(&r->query, "service"),
+		.TagFilter = params_get(&r->query, "tag"),
+		.Coalesce = params_has(&r->query, "coalesce"),
+	};
+	const struct span patterns[PATTERNS] = { args.NodeFilter, args.ServiceFilter, args.TagFilter };
+	struct regex *re[PATTERNS] = { NULL };
+
+	api_query_dc(r);
+	if (!api_need_rest(r, "Missing name") || api_too_large(r, "body_bytes_max"))
+		return;
+	args.Name = r->rest;
+	args.Payload = buf_span(&r->body);
+	if (args.TagFilter.len > 0 && args.ServiceFilter.len == 0)
+		answer_text(r, 500, "Cannot provide tag filter without service filter");
+	else if (compile(r, patterns, 500, re))
+		api_start(r, OP_EVENT_FIRE, &args, finish_fire);
+	release(re);
+}
+
+/* -- list -- */
+
+struct list {
+	struct wait wait;
+	struct mono deadline;
+};
+
+/* Does the filter of an event mention what is asked for? */
+static bool
+mentions(struct regex *re, struct span filter, uint64_t *steps)
+{
+	bool found = false;
+
+	return re == NULL || (filter.len > 0 && regex_search(re, filter, steps, &found) == TV_OK && found);
+}
+
+static bool
+is_asked_for(const struct user_event *e, struct span name, struct regex *re[PATTERNS], uint64_t *steps)
+{
+	return (name.len == 0 || span_eq(name, e->Name)) && mentions(re[BY_NODE], e->NodeFilter, steps) &&
+	    mentions(re[BY_SERVICE], e->ServiceFilter, steps) && mentions(re[BY_TAG], e->TagFilter, steps);
+}
+
+/* Writes the list into the answer; its index, or 0 when the request was answered already. */
+static uint64_t
+put_list(struct request *r)
+{
+	struct span name = params_get(&r->query, "name");
+	const struct span patterns[PATTERNS] = { params_get(&r->query, "node"), params_get(&r->query, "service"),
+		params_get(&r->query, "tag") };
+	struct regex *re[PATTERNS] = { NULL };
+	uint64_t index = 1, steps = MATCH_STEPS_MAX;
+	struct buf *out = &r->answer.body;
+
+	if (compile(r, patterns, 400, re)) {
+		buf_reset(out);
+		buf_u8(out, '[');
+		for (unsigned i = 0; i < events_count(r->api->events); i++) {
+			const struct user_event *e = events_at(r->api->events, i);
+
+			if (!is_asked_for(e, name, re, &steps))
+				continue;
+			if (out->len > 1)
+				buf_u8(out, ',');
+			schema_json_rec(&user_event_schema, e, out);
+			index = event_wire_index(e->ID);
+		}
+		buf_u8(out, ']');
+	} else {
+		index = 0;
+	}
+	release(re);
+	return index;
+}
+
+static void
+stop_waiting(struct request *r)
+{
+	wait_stop(r->state);
+}
+
+static void on_news(void *ctx, bool timed_out);
+
+/* The index comes from the newest event's ID, so another one is news, a lower one too. */
+static void
+list(struct request *r, bool timed_out)
+{
+	struct list *l = r->state;
+	uint64_t index = put_list(r);
+	struct mono left = mono_sub(l->deadline, clock_mono());
+
+	if (index == 0)
+		return;
+	if (index == r->op.index && !timed_out && left.ns > 0) {
+		r->cancel = stop_waiting;
+		events_wait(r->api->events, &l->wait, left, on_news, r);
+		return;
+	}
+	answer_header_u64(r, "X-Consul-Index", index);
+	answer_json(r);
+}
+
+static void
+on_news(void *ctx, bool timed_out)
+{
+	struct request *r = ctx;
+
+	r->cancel = NULL;
+	list(r, timed_out);
+}
+
+static void
+run_list(struct request *r)
+{
+	struct list *l = arena_alloc(&r->arena, sizeof(*l));
+
+	if (!api_query_blocking(r))
+		return;
+	if (l == NULL) {
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+		return;
+	}
+	l->deadline = mono_add(clock_mono(), MONO_MS(r->op.wait_ms));
+	r->state = l;
+	list(r, false);
+}
+
+const struct endpoint api_event[] = {
+	{ "/v1/event/fire/", "PUT", BODY_JSON, run_fire, NOT_ADMIN },
+	{ "/v1/event/list", "GET", BODY_NONE, run_list, NOT_ADMIN },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
+};

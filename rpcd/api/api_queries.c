@@ -1,0 +1,405 @@
+/*
+ * Gossip queries, which are not prepared queries: asking the pool, and answering what it asks.
+ *
+ *	PUT /v1/agent/query/NAME	body: payload; ?node ?tag=KEY=PATTERN, both repeatable,
+ *					?timeout ?relay ?no-ack
+ *	GET /v1/agent/queries		those heard here that may still be answered; ?name, ?index and ?wait
+ *	PUT /v1/agent/query-answer/ID	body: the answer; ID from the list
+ */
+#include <inttypes.h>
+
+#include "common/base/clock.h"
+#include "common/text/duration.h"
+#include "common/record/mpack.h"
+#include "common/net/msg.h"
+#include "rpcd/api/api.h"
+#include "rpcd/event/queries.h"
+
+#define FILTERS_MAX 32
+#define RELAY_MAX 5
+#define TIMEOUT_MAX_S 3600
+#define TIMEOUT_DEFAULT_S 60		/* no pool takes longer by itself */
+#define MARGIN_S 10			/* gossipd ends the query; this is for its end */
+#define BODY_BYTES_MAX (1u << 20)
+#define TEXT_BYTES_MAX (64u << 10)
+
+/* -- asking -- */
+
+/* Both kinds of filter as Serf's wire has them: a type byte, then a list of names, or a map. */
+static void
+put_node_filter(struct request *r, struct buf *b, unsigned count)
+{
+	struct buf one = BUF_INIT(BODY_BYTES_MAX);
+
+	buf_u8(&one, 0);
+	mpw_array(&one, count);
+	for (uint32_t i = 0; i < r->query.n; i++)
+		if (span_eqs(r->query.v[i].name, "node"))
+			mpw_raw(&one, r->query.v[i].value);
+	mpw_bin(b, buf_span(&one));
+	b->failed |= one.failed;
+	buf_done(&one);
+}
+
+static bool
+put_tag_filter(struct buf *b, struct span text)
+{
+	const uint8_t *equals = text.len == 0 ? NULL : memchr(text.p, '=', text.len);
+	struct buf one = BUF_INIT(BODY_BYTES_MAX);
+
+	if (equals == NULL || equals == text.p)
+		return false;
+	buf_u8(&one, 1);
+	mpw_map(&one, 2);
+	mpw_raw_cstr(&one, "Expr");
+	mpw_raw(&one, span_of(equals + 1, (size_t)(text.p + text.len - equals) - 1));
+	mpw_raw_cstr(&one, "Tag");
+	mpw_raw(&one, span_of(text.p, (size_t)(equals - text.p)));
+	mpw_bin(b, buf_span(&one));
+	b->failed |= one.failed;
+	buf_done(&one);
+	return true;
+}
+
+static unsigned
+count_of(const struct params *query, const char *name)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < query->n; i++)
+		n += span_eqs(query->v[i].name, name);
+	return n;
+}
+
+static bool
+put_filters(struct request *r, struct buf *b)
+{
+	unsigned nodes = count_of(&r->query, "node"), tags = count_of(&r->query, "tag");
+
+	if (tags > FILTERS_MAX) {
+		answer_text(r, 400, "Bad request: more than %d tag filters", FILTERS_MAX);
+		return false;
+	}
+	mpw_array(b, (nodes > 0) + tags);
+	if (nodes > 0)
+		put_node_filter(r, b, nodes);
+	for (uint32_t i = 0; i < r->query.n; i++)
+		if (span_eqs(r->query.v[i].name, "tag") && !put_tag_filter(b, r->query.v[i].value)) {
+			answer_text(r, 400, "Bad request: write a tag filter as KEY=PATTERN");
+			return false;
+		}
+	return true;
+}
+
+struct asking {
+	int64_t timeout_ns;		/* 0: by the size of the pool */
+	uint64_t relay;
+};
+
+static bool
+take_options(struct request *r, struct asking *a)
+{
+	struct span timeout = params_get(&r->query, "timeout"), relay = params_get(&r->query, "relay");
+
+	if (timeout.len > 0 && (duration_parse(timeout, &a->timeout_ns) != TV_OK || a->timeout_ns < 0 ||
+	    a->timeout_ns > MONO_S(TIMEOUT_MAX_S).ns)) {
+		answer_text(r, 400, "Bad request: invalid timeout (0s to %ds)", TIMEOUT_MAX_S);
+		return false;
+	}
+	if (relay.len > 0 && (u64_parse(relay, &a->relay) != TV_OK || a->relay > RELAY_MAX)) {
+		answer_text(r, 400, "Bad request: invalid relay factor (0 to %d)", RELAY_MAX);
+		return false;
+	}
+	return true;
+}
+
+/* One of the two lists of an answer: acks are names, answers have bytes. */
+static bool
+put_answers(struct rd in, bool acks, struct buf *out)
+{
+	uint32_t n = mpr_array(&in), shown = 0;
+
+	for (uint32_t i = 0; i < n && in.err == TV_OK; i++) {
+		if (mpr_array(&in) != 3)
+			rd_fail(&in, TV_EFORMAT);
+		struct span from = mpr_bytes(&in, TEXT_BYTES_MAX);
+		bool ack = mpr_bool(&in);
+		struct span payload = mpr_bytes(&in, TEXT_BYTES_MAX);
+
+		if (ack != acks || in.err != TV_OK)
+			continue;
+		buf_puts(out, shown++ > 0 ? "," : "");
+		buf_puts(out, acks ? "" : "{\"From\":");
+		json_quote(from, out);
+		if (acks)
+			continue;
+		buf_puts(out, ",\"Payload\":\"");
+		base64_encode(payload, out);
+		buf_puts(out, "\"}");
+	}
+	return in.err == TV_OK;
+}
+
+/* [u8 err, str text, [[str from, bool ack, bin payload]], u32 alive] */
+static void
+show_answers(struct request *r, struct span body)
+{
+	struct rd in = rd_span_over(body), list;
+	struct buf *out = &r->answer.body;
+	struct span text;
+	uint64_t code, alive;
+	bool good = mpr_array(&in) == 4;
+
+	code = mpr_uint(&in, UINT8_MAX);
+	text = mpr_bytes(&in, TEXT_BYTES_MAX);
+	list = rd_span_over(mpr_value(&in));
+	alive = mpr_uint(&in, UINT32_MAX);
+	if (code != 0 && rd_end(&in) == TV_OK && good) {
+		answer_span(r, 500, text);
+		return;
+	}
+	buf_puts(out, "{\"Acks\":[");
+	good = good && put_answers(list, true, out);
+	buf_puts(out, "],\"Responses\":[");
+	good = good && put_answers(list, false, out);
+	buf_printf(out, "],\"Alive\":%" PRIu64, alive);
+	if (text.len > 0) {
+		buf_puts(out, ",\"Warning\":");
+		json_quote(text, out);
+	}
+	buf_u8(out, '}');
+	if (good && rd_end(&in) == TV_OK)
+		answer_json(r);
+	else
+		answer_text(r, 500, "gossipd's answer does not read");
+}
+
+/* Nothing came from gossipd. */
+static void
+no_answer(struct request *r, enum tv_err err)
+{
+	answer_text(r, 500, "%s", err == TV_EUNREACH ? "gossipd is not running on this node" :
+	    err == TV_ECLOSED ? "gossipd went away before it answered" :
+	    err == TV_ETIMEOUT ? "gossipd did not answer in time" : tv_strerror(err));
+}
+
+static void
+on_answers(void *ctx, enum tv_err err, struct span body)
+{
+	struct request *r = ctx;
+
+	r->cancel = NULL;
+	if (err == TV_OK)
+		show_answers(r, body);
+	else
+		no_answer(r, err);
+}
+
+static void
+stop_asking(struct request *r)
+{
+	const uint64_t *call = r->state;
+
+	view_cancel(r->api->view, *call);
+}
+
+/* Asks gossipd; done gets r.  A query may take an hour: a client that goes takes its question back. */
+static void
+ask(struct request *r, uint16_t type, struct buf *body, struct mono timeout, calls_done *done)
+{
+	uint64_t *call = arena_alloc(&r->arena, sizeof(*call));
+	enum tv_err err = TV_ENOMEM;
+
+	if (call == NULL || body->failed ||
+	    (*call = view_call(r->api->view, type, buf_span(body), timeout, done, r, &err)) == 0) {
+		no_answer(r, err);
+		return;
+	}
+	r->state = call;
+	r->cancel = stop_asking;
+}
+
+static void
+run_ask(struct request *r)
+{
+	struct asking a = { .timeout_ns = 0 };
+	struct buf body = BUF_INIT(BODY_BYTES_MAX);
+	struct mono wait;
+
+	if (!api_need_rest(r, "Missing name") || api_too_large(r, "body_bytes_max") || !take_options(r, &a))
+		return;
+	mpw_array(&body, 7);
+	mpw_uint(&body, POOL_LAN);
+	mpw_str(&body, r->rest);
+	mpw_bin(&body, buf_span(&r->body));
+	if (put_filters(r, &body)) {
+		mpw_bool(&body, !params_has(&r->query, "no-ack"));
+		mpw_uint(&body, a.relay);
+		mpw_uint(&body, ((uint64_t)a.timeout_ns + 999999) / 1000000);
+		wait = a.timeout_ns > 0 ? (struct mono){ a.timeout_ns } : MONO_S(TIMEOUT_DEFAULT_S);
+		ask(r, MSG_GOSSIP_QUERY, &body, mono_add(wait, MONO_S(MARGIN_S)), on_answers);
+	}
+	buf_done(&body);
+}
+
+/* -- hearing -- */
+
+struct hearing {
+	struct wait wait;
+	struct mono deadline;
+};
+
+static void
+put_heard(const struct heard *h, struct buf *out)
+{
+	struct mono left = mono_sub(h->deadline, clock_mono());
+
+	buf_printf(out, "{\"ID\":\"%" PRIu64 "-%" PRIu32 "\",\"Name\":", h->ltime, h->id);
+	json_quote(h->name, out);
+	buf_puts(out, ",\"Payload\":");
+	if (h->payload.len > 0) {
+		buf_u8(out, '"');
+		base64_encode(h->payload, out);
+		buf_u8(out, '"');
+	} else {
+		buf_puts(out, "null");
+	}
+	buf_puts(out, ",\"From\":");
+	json_quote(h->from, out);
+	buf_printf(out, ",\"LTime\":%" PRIu64 ",\"TimeLeft\":\"%" PRId64 "ms\"}", h->ltime,
+	    left.ns > 0 ? mono_ms(left) : 0);
+}
+
+/* What came behind ?index; how many. */
+static unsigned
+put_hearings(struct request *r)
+{
+	struct span name = params_get(&r->query, "name");
+	struct buf *out = &r->answer.body;
+	const struct heard *h;
+	uint64_t number = r->op.index;
+	unsigned count = 0;
+
+	buf_reset(out);
+	buf_u8(out, '[');
+	while ((h = queries_next(r->api->queries, number)) != NULL) {
+		number = h->number;
+		if (name.len > 0 && !span_eq(name, h->name))
+			continue;
+		buf_puts(out, count++ > 0 ? "," : "");
+		put_heard(h, out);
+	}
+	buf_u8(out, ']');
+	return count;
+}
+
+static void
+stop_hearing(struct request *r)
+{
+	wait_stop(r->state);
+}
+
+static void on_query(void *ctx, bool timed_out);
+
+static void
+hear(struct request *r, bool timed_out)
+{
+	struct hearing *w = r->state;
+	struct mono left = mono_sub(w->deadline, clock_mono());
+
+	if (put_hearings(r) == 0 && r->op.index > 0 && !timed_out && left.ns > 0) {
+		r->cancel = stop_hearing;
+		queries_wait(r->api->queries, &w->wait, left, on_query, r);
+		return;
+	}
+	answer_header_u64(r, "X-Consul-Index", queries_newest(r->api->queries));
+	answer_json(r);
+}
+
+static void
+on_query(void *ctx, bool timed_out)
+{
+	struct request *r = ctx;
+
+	r->cancel = NULL;
+	hear(r, timed_out);
+}
+
+static void
+run_hear(struct request *r)
+{
+	struct hearing *w = arena_alloc(&r->arena, sizeof(*w));
+
+	if (!api_query_blocking(r))
+		return;
+	if (w == NULL) {
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+		return;
+	}
+	w->deadline = mono_add(clock_mono(), MONO_MS(r->op.wait_ms));
+	r->state = w;
+	hear(r, false);
+}
+
+/* -- answering -- */
+
+/* [u8 err, str text] */
+static void
+on_responded(void *ctx, enum tv_err err, struct span body)
+{
+	struct request *r = ctx;
+	struct rd in = rd_span_over(body);
+
+	r->cancel = NULL;
+	if (err != TV_OK) {
+		no_answer(r, err);
+		return;
+	}
+	bool good = mpr_array(&in) == 2;
+	uint64_t code = mpr_uint(&in, UINT8_MAX);
+	struct span text = mpr_bytes(&in, TEXT_BYTES_MAX);
+	if (rd_end(&in) != TV_OK || !good)
+		answer_text(r, 500, "gossipd's answer does not read");
+	else if (code != 0)
+		answer_span(r, code == (uint64_t)-TV_ENOENT ? 404 : 500, text);
+	else
+		answer_empty(r, 200);
+}
+
+/* "LTIME-ID" */
+static bool
+parse_id(struct span text, uint64_t *ltime, uint64_t *id)
+{
+	const uint8_t *dash = text.len == 0 ? NULL : memchr(text.p, '-', text.len);
+
+	return dash != NULL && u64_parse(span_of(text.p, (size_t)(dash - text.p)), ltime) == TV_OK &&
+	    u64_parse(span_of(dash + 1, (size_t)(text.p + text.len - dash) - 1), id) == TV_OK && *id <= UINT32_MAX;
+}
+
+static void
+run_answer(struct request *r)
+{
+	struct buf body = BUF_INIT(BODY_BYTES_MAX);
+	uint64_t ltime, id;
+
+	if (!api_need_rest(r, "Missing query ID") || api_too_large(r, "body_bytes_max"))
+		return;
+	if (!parse_id(r->rest, &ltime, &id)) {
+		answer_text(r, 400, "Bad request: a query ID is LTIME-NUMBER, as /v1/agent/queries shows it");
+		return;
+	}
+	mpw_array(&body, 4);
+	mpw_uint(&body, POOL_LAN);
+	mpw_uint(&body, ltime);
+	mpw_uint(&body, id);
+	mpw_bin(&body, buf_span(&r->body));
+	ask(r, MSG_GOSSIP_RESPOND, &body, MONO_S(MARGIN_S), on_responded);
+	buf_done(&body);
+}
+
+const struct endpoint api_queries[] = {
+	{ "/v1/agent/query/", "PUT", BODY_JSON, run_ask, NOT_ADMIN },
+	{ "/v1/agent/queries", "GET", BODY_NONE, run_hear, NOT_ADMIN },
+	{ "/v1/agent/query-answer/", "PUT", BODY_JSON, run_answer, NOT_ADMIN },
+	{ NULL, NULL, BODY_NONE, NULL, NULL },
+};

@@ -1,0 +1,363 @@
+/* What handlers share: query options, operations, replies. */
+#include <inttypes.h>
+
+#include "common/base/assert.h"
+#include "common/text/duration.h"
+#include "common/record/mpack.h"
+#include "common/record/schema_json.h"
+#include "common/record/records.h"
+#include "rpcd/api/api.h"
+
+#define DOC_LINK "https://www.consul.io/docs/agent/options"	/* where clients' messages point operators */
+
+bool
+api_need_rest(struct request *r, const char *text_if_missing)
+{
+	if (r->rest.len == 0)
+		answer_text(r, 400, "%s", text_if_missing);
+	return r->rest.len > 0;
+}
+
+struct span
+api_token(const struct request *r)
+{
+	struct span given = params_get(&r->query, "token");
+
+	if (given.len > 0)
+		return given;
+	if (r->head.token != NULL && r->head.token[0] != '\0')
+		return span_str(r->head.token);
+	if (r->head.authorization != NULL && strncmp(r->head.authorization, "Bearer ", 7) == 0)
+		return span_str(r->head.authorization + 7);
+	return span_of("", 0);
+}
+
+void
+api_query_dc(struct request *r)
+{
+	struct span dc = params_get(&r->query, "dc");
+
+	r->op.dc = dc.len > 0 && !span_eqs(dc, r->api->cluster->datacenter) ? dc : span_of("", 0);
+}
+
+bool
+api_query_blocking(struct request *r)
+{
+	const struct rpcd_conf *conf = r->api->conf;
+	int64_t wait = 0;
+
+	if (params_has(&r->query, "wait") && params_get(&r->query, "wait").len > 0 &&
+	    duration_parse(params_get(&r->query, "wait"), &wait) != TV_OK) {
+		answer_text(r, 400, "Invalid wait time");
+		return false;
+	}
+	if (params_get(&r->query, "index").len > 0 &&
+	    u64_parse(params_get(&r->query, "index"), &r->op.index) != TV_OK) {
+		answer_text(r, 400, "Invalid index");
+		return false;
+	}
+	if (wait <= 0)
+		wait = conf->default_query_time.ns;
+	if (wait > conf->max_query_time.ns)
+		wait = conf->max_query_time.ns;
+	/* raftd adds a random extra: equal questions must stay equal, so that they can share one watch. */
+	r->op.wait_ms = wait < 1000000 ? 1 : (uint64_t)wait / 1000000;
+	return true;
+}
+
+static bool
+take_consistency(struct request *r, bool catalog)
+{
+	const struct rpcd_conf *conf = r->api->conf;
+	bool stale = params_has(&r->query, "stale"), consistent = params_has(&r->query, "consistent");
+	struct span max_stale = params_get(&r->query, "max_stale");
+	int64_t ns = 0;
+
+	if (max_stale.len > 0 && duration_parse(max_stale, &ns) != TV_OK) {
+		answer_text(r, 400, "Invalid max_stale value \"%.*s\"", (int)max_stale.len, (const char *)max_stale.p);
+		return false;
+	}
+	if (max_stale.len > 0 && !consistent)
+		stale = true;
+	if (stale && consistent) {
+		answer_text(r, 400, "Cannot specify ?stale with ?consistent, conflicting semantics.");
+		return false;
+	}
+	if (params_has(&r->query, "cached") && consistent) {
+		answer_text(r, 400, "Cannot specify ?cached with ?consistent, conflicting semantics.");
+		return false;
+	}
+	if (catalog && !stale && !consistent && !params_has(&r->query, "leader") && conf->discovery_max_stale.ns > 0) {
+		stale = true;
+		ns = conf->discovery_max_stale.ns;
+	}
+	r->op.mode = stale ? OP_STALE : consistent ? OP_CONSISTENT : OP_DEFAULT;
+	r->op.max_stale_ms = ns > 0 ? ((uint64_t)ns + 999999) / 1000000 : 0;
+	return true;
+}
+
+/* Reads always ask the servers, so nothing in it changes an answer; but what makes no sense is refused. */
+static bool
+cache_control_fits(const char *text)
+{
+	while (text != NULL && *text != '\0') {
+		size_t n = strcspn(text, ","), skip = strspn(text, " \t");
+		struct span one = span_of(text + (skip < n ? skip : n), skip < n ? n - skip : 0);
+		const uint8_t *equals = one.len == 0 ? NULL : memchr(one.p, '=', one.len);
+		uint64_t seconds;
+
+		while (one.len > 0 && (one.p[one.len - 1] == ' ' || one.p[one.len - 1] == '\t'))
+			one.len--;
+		if ((span_starts(one, span_str("max-age")) || span_starts(one, span_str("stale-if-error"))) &&
+		    (equals == NULL ||
+		    u64_parse(span_of(equals + 1, (size_t)(one.p + one.len - equals) - 1), &seconds) != TV_OK))
+			return false;
+		text += n + (text[n] == ',');
+	}
+	return true;
+}
+
+bool
+api_query(struct request *r, bool catalog)
+{
+	if (!api_query_blocking(r) || !take_consistency(r, catalog))
+		return false;
+	if (!cache_control_fits(r->head.cache_control)) {
+		answer_text(r, 400, "Invalid Cache-Control header.");
+		return false;
+	}
+	api_query_dc(r);
+	return true;
+}
+
+static void
+on_reply(void *ctx, const struct op_reply *reply)
+{
+	struct request *r = ctx;
+
+	r->call = NULL;
+	if (r->again != NULL && r->again(r, route_reply_number(r->api->route)))
+		return;
+	if (api_unfold(r))
+		r->finish(r, reply);
+	else
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+}
+
+bool
+api_names_fit(struct request *r)
+{
+	if (r->op.dc.len > OP_NAME_BYTES_MAX)
+		answer_text(r, 500, "No path to datacenter");
+	else if (r->op.token.len > OP_NAME_BYTES_MAX)
+		answer_text(r, 403, "ACL not found");
+	else
+		return true;
+	return false;
+}
+
+/*
+ * A body that its reader would refuse must never be sent: it would close a channel that all requests share.
+ * JSON in particular can grow: an empty object is 2 bytes there and a whole record here.
+ */
+static bool
+fits(struct request *r)
+{
+	if (!api_names_fit(r))
+		return false;
+	if (r->scratch.failed || r->scratch.len > r->api->conf->request_bytes_max)
+		answer_text(r, 413,
+		    "Request is too large for the servers, max size: %" PRIu64 " bytes (limits.request_bytes_max)",
+		    r->api->conf->request_bytes_max);
+	else
+		return true;
+	return false;
+}
+
+void
+api_start(struct request *r, enum op_code code, const void *args,
+    void (*finish)(struct request *r, const struct op_reply *reply))
+{
+	const struct op *op = op_find((uint16_t)code);
+
+	TV_ASSERT(op != NULL);
+	r->op.op = op->code;
+	r->op.token = api_token(r);
+	r->finish = finish;
+	buf_reset(&r->scratch);
+	schema_pack(op->args, args, &r->scratch);
+	if (!fits(r))
+		return;
+	r->op.args = buf_span(&r->scratch);
+	r->call = route_start(r->api->route, &r->op, on_reply, r);
+	if (r->call == NULL)
+		answer_text(r, 503, "rpc error making call: too many requests under way (see limits.calls_pending_max "
+		    "and limits.calls_bytes_max)");
+}
+
+static void
+put_headers(struct request *r, uint64_t index, bool known_leader, uint64_t last_contact_ms)
+{
+	answer_header_u64(r, "X-Consul-Index", index > 0 ? index : 1);
+	answer_header(r, "X-Consul-KnownLeader", known_leader ? "true" : "false");
+	answer_header_u64(r, "X-Consul-LastContact", last_contact_ms);
+}
+
+void
+api_headers(struct request *r, const struct op_reply *reply, bool consistency)
+{
+	static const char *const modes[] = {
+		[OP_DEFAULT] = "leader", [OP_CONSISTENT] = "consistent", [OP_STALE] = "stale",
+	};
+
+	put_headers(r, reply->index, reply->known_leader, reply->last_contact_ms);
+	if (consistency)
+		answer_header(r, "X-Consul-Effective-Consistency", modes[r->op.mode]);
+}
+
+/* Sentences for errors that come without one. */
+static const char *
+error_text(enum tv_err err)
+{
+	switch (err) {
+	case TV_ENOLEADER:
+	case TV_ENOTLEADER:
+		return "No cluster leader";
+	case TV_EUNREACH:
+		return "No path to datacenter";
+	case TV_EPERM:
+		return "Permission denied";
+	case TV_EUNKNOWN:
+	case TV_ECLOSED:
+		return "rpc error making call: the connection was lost; "
+		    "the request may or may not have been carried out";
+	case TV_ETIMEOUT:
+		return "rpc error making call: timed out; the request may or may not have been carried out";
+	default:
+		return tv_strerror(err);
+	}
+}
+
+unsigned
+api_error_status(enum tv_err err)
+{
+	return err == TV_EPERM || err == TV_EAUTH ? 403 : 500;
+}
+
+bool
+api_failed(struct request *r, const struct op_reply *reply)
+{
+	const struct op *op = op_find(r->op.op);
+
+	if (reply->err == TV_OK)
+		return false;
+	if (op != NULL && op->kind == OP_READ)
+		put_headers(r, 1, false, 0);
+	answer_span(r, api_error_status(reply->err),
+	    reply->text.len > 0 ? reply->text : span_str(error_text(reply->err)));
+	return true;
+}
+
+void
+api_json_as(struct request *r, const struct schema *s, struct span list)
+{
+	struct rd in = rd_span_over(list);
+	uint32_t n = list.len == 0 || mpr_nil(&in) ? 0 : mpr_array(&in);
+	struct buf *out = &r->answer.body;
+	char before = '[';
+
+	for (; n > 0 && in.err == TV_OK; n--) {
+		struct rd ahead = in;
+
+		if (r->filter != NULL && !api_passes(r, mpr_value(&ahead))) {
+			in = ahead;
+			continue;
+		}
+		buf_u8(out, (uint8_t)before);
+		before = ',';
+		(void)schema_json(s, &in, out);		/* the reader keeps the error */
+	}
+	buf_puts(out, before == '[' ? "[]" : "]");
+	if (api_filter_failed(r))
+		return;
+	if (list.len > 0 && rd_end(&in) != TV_OK)
+		answer_text(r, 500, "rpc error making call: malformed answer");
+	else
+		answer_json(r);
+}
+
+void
+api_json(struct request *r, const struct op_reply *reply)
+{
+	const struct op *op = op_find(r->op.op);
+	struct rd in = rd_span_over(reply->value);
+
+	if (op->answers == OP_LIST) {
+		api_json_as(r, op->answer, reply->value);
+		return;
+	}
+	if (schema_json(op->answer, &in, &r->answer.body) != TV_OK)
+		answer_text(r, 500, "rpc error making call: malformed answer");
+	else
+		answer_json(r);
+}
+
+void
+api_json_names(struct request *r, const struct span_list *names)
+{
+	buf_u8(&r->answer.body, '[');
+	for (uint32_t i = 0; i < names->n; i++) {
+		if (i > 0)
+			buf_u8(&r->answer.body, ',');
+		json_quote(names->v[i], &r->answer.body);
+	}
+	buf_u8(&r->answer.body, ']');
+	answer_json(r);
+}
+
+bool
+api_record(struct request *r, const struct op_reply *reply, const struct schema *s, void *rec)
+{
+	struct rd in = rd_span_over(reply->value);
+
+	if (schema_unpack(s, &in, &r->arena, rec) == TV_OK && rd_end(&in) == TV_OK)
+		return true;
+	answer_text(r, 500, "rpc error making call: malformed answer");
+	return false;
+}
+
+void
+api_finish_bool(struct request *r, const struct op_reply *reply)
+{
+	struct bool_reply b = { 0 };
+
+	if (!api_failed(r, reply) && api_record(r, reply, &bool_reply_schema, &b))
+		answer_json_text(r, b.Value ? "true" : "false");
+}
+
+bool
+api_too_large(struct request *r, const char *limit_name)
+{
+	if (r->body_bytes <= r->body_max && !r->body.failed)
+		return false;
+	answer_text(r, 413, "Request body(%" PRIu64 " bytes) too large, max size: %" PRIu64 " bytes. See %s#%s.",
+	    r->body_bytes, r->body_max, DOC_LINK, limit_name);
+	return true;
+}
+
+bool
+api_decode(struct request *r, const struct schema *s, unsigned flags, bool optional, void *rec)
+{
+	char why[512];
+
+	if (api_too_large(r, "body_bytes_max"))
+		return false;
+	if (r->body.len == 0 && optional)
+		return true;
+	json_t *v = json_first_value(buf_span(&r->body), why, sizeof(why));
+	enum tv_err err = v == NULL ? TV_EFORMAT : schema_from_json(s, v, flags, &r->arena, rec, why, sizeof(why));
+	json_decref(v);
+	if (err != TV_OK)
+		answer_text(r, err == TV_ENOMEM ? 500 : 400, "Request decode failed: %s", why);
+	return err == TV_OK;
+}

@@ -1,0 +1,184 @@
+/* A question about keys to gossipd, see keyask.h. */
+#include <stdlib.h>
+
+#include "common/conf/keys.h"
+#include "common/record/mpack.h"
+#include "common/net/msg.h"
+#include "common/record/records.h"
+#include "rpcd/gossip/keyring_query.h"
+
+#define ANSWER_BYTES_MAX (4u << 20)	/* what view.h takes in one frame */
+#define TEXT_BYTES_MAX 4096
+#define COUNTS_MAX 64			/* as gossipd/handlers_key.c */
+#define MESSAGES_MAX 1024
+#define POOL_BIT(pool_) (1u << (pool_))
+
+struct keyask {
+	struct view *view;
+	const char *datacenter;
+	uint64_t id;			/* of the question */
+	bool wan;			/* asked for */
+	route_done *done;
+	void *ctx;
+	struct arena arena;
+};
+
+static void
+keyask_free(struct keyask *k)
+{
+	arena_wipe(&k->arena);
+	arena_done(&k->arena);
+	free(k);
+}
+
+static void
+keyask_end(struct keyask *k, enum tv_err err, const char *text, struct buf *value)
+{
+	struct op_reply reply = { .err = err, .text = span_str(text), .index = 1, .known_leader = true };
+
+	if (value != NULL && value->failed)
+		reply.err = TV_ENOMEM;
+	else if (value != NULL)
+		reply.value = buf_span(value);
+	k->done(k->ctx, &reply);
+	keyask_free(k);
+}
+
+/* Asked, but refused: the same reason for each pool. */
+static void
+put_refused(const struct keyask *k, struct buf *b, struct span why)
+{
+	mpw_array(b, k->wan ? 2 : 1);
+	for (int wan = k->wan; wan >= 0; wan--)
+		schema_pack(&keyring_pool_schema, &(struct keyring_pool){ .WAN = wan != 0,
+		    .Datacenter = span_str(k->datacenter), .Error = why }, b);
+}
+
+/* A map key -> count. */
+static struct obj_list
+read_counts(struct keyask *k, struct rd *r)
+{
+	uint32_t n = mpr_map(r);
+	struct key_count *list;
+
+	if (n > COUNTS_MAX)
+		rd_fail(r, TV_ELIMIT);
+	list = r->err == TV_OK ? arena_array(&k->arena, n, sizeof(*list)) : NULL;
+	if (list == NULL && n > 0 && r->err == TV_OK)
+		rd_fail(r, TV_ENOMEM);
+	for (uint32_t i = 0; i < n && r->err == TV_OK; i++)
+		list[i] = (struct key_count){ mpr_bytes(r, KEY_BASE64_BYTES), mpr_uint(r, UINT32_MAX) };
+	return (struct obj_list){ list, r->err == TV_OK ? n : 0, true };
+}
+
+static struct obj_list
+read_messages(struct keyask *k, struct rd *r)
+{
+	uint32_t n = mpr_map(r);
+	struct key_message *list;
+
+	if (n > MESSAGES_MAX)
+		rd_fail(r, TV_ELIMIT);
+	list = r->err == TV_OK ? arena_array(&k->arena, n, sizeof(*list)) : NULL;
+	if (list == NULL && n > 0 && r->err == TV_OK)
+		rd_fail(r, TV_ENOMEM);
+	for (uint32_t i = 0; i < n && r->err == TV_OK; i++)
+		list[i] = (struct key_message){ mpr_bytes(r, TEXT_BYTES_MAX), mpr_bytes(r, TEXT_BYTES_MAX) };
+	return (struct obj_list){ list, r->err == TV_OK ? n : 0, true };
+}
+
+/* [u8 pool, u32 nodes, u32 responses, u32 errors, counts, counts, messages] */
+static void
+read_pool(struct keyask *k, struct rd *r, struct keyring_pool *p)
+{
+	if (mpr_array(r) != 7)
+		rd_fail(r, TV_EFORMAT);
+	p->WAN = mpr_uint(r, POOL_WAN) == POOL_WAN;
+	p->Datacenter = span_str(k->datacenter);
+	p->NumNodes = mpr_uint(r, UINT32_MAX);
+	p->NumResponses = mpr_uint(r, UINT32_MAX);
+	p->NumErrors = mpr_uint(r, UINT32_MAX);
+	p->Keys = read_counts(k, r);
+	p->PrimaryKeys = read_counts(k, r);
+	p->Messages = read_messages(k, r);
+}
+
+static void
+on_answer(void *ctx, enum tv_err err, struct span body)
+{
+	struct keyask *k = ctx;
+	struct rd r = rd_span_over(body);
+	struct buf b = BUF_INIT(ANSWER_BYTES_MAX);
+	struct keyring_pool pools[2] = { { .WAN = false } };
+	struct span text;
+	uint64_t code;
+	uint32_t count = 0;
+
+	if (err != TV_OK) {
+		keyask_end(k, err, err == TV_ETIMEOUT ? "gossipd did not answer in time" :
+		    "gossipd went away before it answered", NULL);
+		return;
+	}
+	b.secret = true;		/* the packed list holds keys */
+	if (mpr_array(&r) != 3)
+		rd_fail(&r, TV_EFORMAT);
+	code = mpr_uint(&r, UINT8_MAX);
+	text = mpr_bytes(&r, TEXT_BYTES_MAX);
+	count = mpr_array(&r);
+	for (uint32_t i = 0; i < count && i < 2; i++)
+		read_pool(k, &r, &pools[i]);
+	if (rd_end(&r) != TV_OK || count > 2) {
+		keyask_end(k, TV_EFORMAT, "gossipd's answer does not read", NULL);
+		return;
+	}
+	if (code != 0) {
+		put_refused(k, &b, text);
+	} else {
+		mpw_array(&b, count);
+		while (count > 0)		/* WAN first */
+			schema_pack(&keyring_pool_schema, &pools[--count], &b);
+	}
+	keyask_end(k, TV_OK, "", &b);
+	buf_done(&b);
+}
+
+struct keyask *
+keyask_start(struct view *v, const struct op_request *q, const char *datacenter, struct mono timeout,
+    route_done *done, void *ctx, enum tv_err *err)
+{
+	struct keyask *k = calloc(1, sizeof(*k));
+	struct keyring_op op = { .WAN = false };
+	struct rd r = rd_span_over(q->args);
+	struct buf b = BUF_INIT(256);
+
+	*err = TV_ENOMEM;
+	if (k == NULL)
+		return NULL;
+	*k = (struct keyask){ .view = v, .datacenter = datacenter, .done = done, .ctx = ctx,
+		.arena = ARENA_INIT(ANSWER_BYTES_MAX) };
+	*err = schema_unpack(&keyring_op_schema, &r, &k->arena, &op);
+	if (*err == TV_OK && (op.What > KEYRING_REMOVE || op.Key.len > KEY_BYTES))
+		*err = TV_EINVAL;
+	k->wan = op.WAN;
+	if (*err == TV_OK) {
+		b.secret = true;
+		mpw_array(&b, 4);
+		mpw_uint(&b, op.What);
+		mpw_bin(&b, op.Key);
+		mpw_uint(&b, op.RelayFactor);
+		mpw_uint(&b, POOL_BIT(POOL_LAN) | (op.WAN ? POOL_BIT(POOL_WAN) : 0));
+		k->id = view_call(v, MSG_GOSSIP_KEYRING, buf_span(&b), timeout, on_answer, k, err);
+	}
+	buf_done(&b);
+	if (k->id != 0)
+		return k;
+	keyask_free(k);
+	return NULL;
+}
+
+void
+keyask_cancel(struct keyask *k)
+{
+	view_cancel(k->view, k->id);
+	keyask_free(k);
+}

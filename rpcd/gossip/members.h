@@ -1,0 +1,76 @@
+/*
+ * What gossipd says: the members of the LAN and WAN pools, kept up to date over gossipd.sock, and calls to it.
+ * When gossipd is away the last view stays: requests go on.
+ */
+#ifndef TV_VIEW_H
+#define TV_VIEW_H
+
+#include <limits.h>
+
+#include <ev.h>
+
+#include "common/net/calls.h"
+#include "common/record/member.h"
+#include "common/base/rng.h"
+
+struct view;
+
+struct view_conf {
+	struct ev_loop *loop;
+	const char *path;		/* gossipd.sock */
+	const char *node_id;		/* own; for HELLO and to know ourselves */
+	const char *datacenter;		/* own */
+	unsigned members_max;		/* of one pool; more are counted and left out */
+	/* A member came, changed or went; or the view was synced.  May be NULL. */
+	void (*on_change)(void *ctx);
+	/* A user event or a query came (MSG_GOSSIP_USER_EVENT, MSG_GOSSIP_HEARD); both NULL: they are not asked for. */
+	enum tv_err (*on_user_event)(void *ctx, struct span body);
+	enum tv_err (*on_query)(void *ctx, struct span body);
+	/* Psks of the links, KEY_BYTES each, the primary one first; none without encryption.  May be NULL. */
+	void (*on_keys)(void *ctx, const struct span *psks, unsigned count);
+	/* Events were asked for: gossipd came, or came back.  May be NULL. */
+	void (*on_subscribed)(void *ctx);
+	void *ctx;
+};
+
+struct view *view_new(const struct view_conf *conf);
+void view_free(struct view *v);
+bool view_is_up(const struct view *v);		/* connected to gossipd, and synced */
+/* As raft_local_state() and raft_local_missed(), of gossipd. */
+const char *view_state(const struct view *v);
+void view_missed(struct view *v);
+/* Members in bytewise order of their names; borrowed until the loop runs on. */
+unsigned view_count(const struct view *v, enum gossip_pool pool);
+const struct member *view_at(const struct view *v, enum gossip_pool pool, unsigned i);
+const struct member *view_find(const struct view *v, enum gossip_pool pool, struct span name);
+
+/* A server that can be asked. */
+struct view_server {
+	const struct member *member;
+	char ip[46];
+	uint16_t rpc_port;
+};
+/* How good a server is, 0 the best; VIEW_SKIP: not at all. */
+#define VIEW_SKIP UINT_MAX
+typedef unsigned view_rank(void *ctx, const struct view_server *s);
+/*
+ * Alive servers (role=server with a usable rpc_port, not fenced off by a recovery) of a datacenter, ourselves left out:
+ * own datacenter from the LAN pool, others from the WAN pool.  All are looked at, and those of the best rank that there
+ * is are taken, in random order.  Returns how many were stored, at most max.
+ */
+unsigned view_servers(const struct view *v, struct span dc, struct rng *rng, view_rank *rank, void *ctx,
+    struct view_server *out, unsigned max);
+/* Does any member of the WAN or LAN pool, alive or not, belong to this datacenter? */
+bool view_dc_known(const struct view *v, struct span dc);
+/* Datacenters with a known server, own first, then by name; spans borrowed from the view. */
+unsigned view_datacenters(const struct view *v, struct span *out, unsigned max);
+/* LAN server with this node id, or NULL. */
+const struct member *view_server_by_id(const struct view *v, const char *id);
+
+/* Asks gossipd (MSG_INFO, MSG_GOSSIP_JOIN, ...); as calls_start.  0 with TV_EUNREACH while it is away. */
+uint64_t view_call(struct view *v, uint16_t type, struct span body, struct mono timeout,
+    calls_done *done, void *ctx, enum tv_err *err);
+/* Forgets a call without calling done. */
+void view_cancel(struct view *v, uint64_t id);
+
+#endif

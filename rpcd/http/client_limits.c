@@ -1,0 +1,121 @@
+/* Connections per client: a hash table that holds only those with open connections. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/assert.h"
+#include "common/net/source.h"
+#include "rpcd/http/client_limits.h"
+
+#define BUCKETS 1024			/* a power of two */
+
+struct client {
+	struct client *next;
+	unsigned bucket, count;
+	uint64_t bytes;
+	uint8_t address[16];		/* IPv4 as v4-mapped; the last half of an IPv6 address is zero */
+};
+
+struct clients {
+	struct client *buckets[BUCKETS];
+	unsigned used;
+};
+
+struct clients *
+clients_new(void)
+{
+	return calloc(1, sizeof(struct clients));
+}
+
+void
+clients_free(struct clients *c)
+{
+	TV_ASSERT(c == NULL || c->used == 0);
+	free(c);
+}
+
+static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+
+bool
+clients_address(const struct sockaddr *from, uint8_t out[16])
+{
+	memset(out, 0, 16);
+	if (from->sa_family == AF_INET) {
+		memcpy(out, mapped, sizeof(mapped));
+		memcpy(out + 12, &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
+		return true;
+	}
+	if (from->sa_family != AF_INET6)
+		return false;
+	memcpy(out, &((const struct sockaddr_in6 *)(const void *)from)->sin6_addr, 16);
+	return true;
+}
+
+static unsigned
+bucket_of(const uint8_t address[16])
+{
+	return (unsigned)keyed_hash(address, 16) & (BUCKETS - 1);
+}
+
+void
+clients_print(const uint8_t address[16], char *text, size_t cap)
+{
+	bool v4 = memcmp(address, mapped, sizeof(mapped)) == 0;
+
+	if (inet_ntop(v4 ? AF_INET : AF_INET6, address + (v4 ? 12 : 0), text, (socklen_t)cap) == NULL && cap > 0)
+		text[0] = '\0';
+}
+
+struct client *
+clients_take(struct clients *c, const struct sockaddr *from)
+{
+	uint8_t address[16];
+
+	if (!clients_address(from, address))
+		return NULL;
+	if (memcmp(address, mapped, sizeof(mapped)) != 0)
+		memset(address + 8, 0, 8);
+	unsigned b = bucket_of(address);
+	struct client *k = c->buckets[b];
+	while (k != NULL && memcmp(k->address, address, sizeof(address)) != 0)
+		k = k->next;
+	if (k == NULL) {
+		k = calloc(1, sizeof(*k));
+		if (k == NULL)
+			return NULL;
+		memcpy(k->address, address, sizeof(address));
+		k->bucket = b;
+		k->next = c->buckets[b];
+		c->buckets[b] = k;
+		c->used++;
+	}
+	k->count++;
+	return k;
+}
+
+unsigned
+client_count(const struct client *k)
+{
+	return k->count;
+}
+
+uint64_t *
+client_bytes(struct client *k)
+{
+	return &k->bytes;
+}
+
+void
+clients_release(struct clients *c, struct client *k)
+{
+	if (--k->count > 0)
+		return;
+	struct client **at = &c->buckets[k->bucket];
+	while (*at != k)
+		at = &(*at)->next;
+	*at = k->next;
+	c->used--;
+	free(k);
+}

@@ -1,0 +1,46 @@
+/*
+ * The HTTP transport on a libev loop, over TCP and the unix socket.
+ *
+ * What is read and written here is bytes; what they mean is api.h's.
+ */
+#ifndef TV_HTTP_H
+#define TV_HTTP_H
+
+#include <ev.h>
+#include <sys/types.h>
+
+#include "rpcd/api/api.h"
+
+struct http;
+
+struct http_conf {
+	struct ev_loop *loop;
+	struct api *api;
+	const struct rpcd_conf *conf;
+	/* May a peer of the unix socket be served?  gids: its group and further groups. */
+	bool (*peer_allowed)(void *ctx, uid_t uid, const gid_t *gids, unsigned count);
+	void *ctx;
+};
+
+/* NULL: no memory. */
+struct http *http_new(const struct http_conf *conf);
+/* Serves a listening socket, TCP or unix; takes it over.  TV_ESYS: libmicrohttpd said no; fd is closed. */
+enum tv_err http_listen(struct http *h, int fd);
+/* Takes no further connections, and closes each after the answer to its next request. */
+void http_quiesce(struct http *h);
+/* Ends all requests, closes all connections and sockets. */
+void http_free(struct http *h);
+
+struct http_stats {
+	unsigned conns;			/* open, waiting ones included */
+	unsigned waiting;		/* with a blocking query */
+	uint64_t accepted, refused_busy, refused_peer;
+	uint64_t evicted;		/* closed for a newcomer: limits.http_max_conns was reached */
+	uint64_t malformed;		/* heads and chunks that were refused */
+	uint64_t bodies_bytes;		/* memory of bodies that are being received, or are there */
+	uint64_t refused_bodies;	/* beyond limits.bodies_bytes_max */
+	uint64_t timed_out;		/* the client took too long over its request, or over our answer */
+};
+void http_stats(const struct http *h, struct http_stats *out);
+
+#endif

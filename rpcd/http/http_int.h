@@ -1,0 +1,221 @@
+/*
+ * The parts of the HTTP transport:
+ *
+ *	http_scan.c	heads and chunks by the RFCs; pure
+ *	http_conns.c	connections: accepting, limits, deadlines, eviction
+ *	http_serve.c	requests: each head is scanned, mostly within the socket; most bodies are read here too
+ *	http_send.c	answers, those of blocking queries for thousands at once
+ *	http.c		requests that stream, lent to libmicrohttpd
+ *
+ * A connection is ours.  Only for a request whose body or answer is a stream (snapshots, live logs) it is lent to
+ * libmicrohttpd, after its head was scanned, and closed after that one answer: what libmicrohttpd may have read beyond
+ * nobody has scanned.
+ */
+#ifndef TV_HTTP_INT_H
+#define TV_HTTP_INT_H
+
+#include <microhttpd.h>
+#include <sys/queue.h>
+
+#include "common/base/log.h"
+#include "rpcd/http/client_limits.h"
+#include "rpcd/http/response_head.h"
+#include "rpcd/http/http.h"
+#include "rpcd/http/http_scan.h"
+
+struct exchange;
+struct block;
+
+enum conn_state {
+	CONN_REST,		/* nothing is asked, or the head is not all there */
+	CONN_LENT,		/* libmicrohttpd has it */
+	CONN_BODY,		/* the body of a request comes */
+	CONN_WAIT,		/* a request waits for its answer */
+	CONN_READY,		/* its answer is in the queue */
+	CONN_SEND,		/* its answer did not fit into the socket: we watch for room */
+	CONN_LINGER,		/* the last answer has left; what still comes is dropped until the client has read it */
+};
+
+/* Those that may be closed when a newcomer needs the place; the first ones first. */
+enum conn_idle { IDLE_LINGER, IDLE_REST, IDLE_BODY, IDLE_COUNT };
+
+/* A head that comes in pieces. */
+struct partial {
+	struct http_head head;
+	struct buf taken;		/* its first bytes, if they are not in the socket any more */
+};
+
+struct conn {
+	struct conn *next, *prev;
+	TAILQ_ENTRY(conn) idle;		/* CONN_LINGER, CONN_REST, CONN_BODY */
+	struct listener_http *listener;
+	struct client *client;		/* NULL: unix socket */
+	ev_tstamp deadline;		/* for what the client has to do now; 0: it is our turn */
+	struct partial *partial;	/* CONN_REST; owned */
+	struct exchange *x;		/* CONN_BODY, CONN_WAIT, CONN_READY; CONN_LENT: until it is asked for */
+	size_t sent;			/* CONN_SEND: bytes of the answer */
+	struct block *answer;		/* CONN_READY, CONN_SEND: a share, owned */
+	struct conn *queue_next;	/* CONN_READY */
+	int fd;				/* ours unless lent */
+	uint8_t state;			/* enum conn_state */
+	uint8_t verdict;		/* enum conn_verdict */
+	uint8_t keep;			/* enum head_keep: CONN_READY, CONN_SEND */
+	uint8_t address[16];		/* of the client, IPv4 as v4-mapped */
+	bool loopback;
+	bool ended;			/* the client has closed its side at least; bytes may be there before that */
+	bool more;			/* bytes or an end may be there that no event will tell of */
+	bool room;			/* we watch for room, and for nothing else */
+	bool unread;			/* it will not be read to the end of its request */
+};
+
+TAILQ_HEAD(conn_list, conn);
+
+/* The user at the other end of a unix socket; -1: not known. */
+int64_t http_peer_uid(int fd);
+
+enum conn_verdict { CONN_FINE, CONN_BUSY, CONN_STRANGER };
+
+/* One listening socket with its connections, and a libmicrohttpd daemon, driven by its epoll descriptor. */
+struct listener_http {
+	struct listener_http *next;
+	struct http *http;
+	struct MHD_Daemon *daemon;
+	ev_io io;
+	ev_timer timer;
+	int fd;				/* listens; -1: no more */
+	ev_io accept;
+	ev_timer rest;			/* until the next try, after the process ran out of descriptors */
+	struct log_limit refusals;
+	unsigned conns;
+	struct conn_list idle[IDLE_COUNT];	/* each since longest first */
+	bool is_unix;
+	bool progress;			/* in this run something besides looking happened */
+};
+
+/* A number that grows by thousands and falls again. */
+struct crowd {
+	unsigned now, most;		/* most: since memory was given back last */
+};
+
+/* The newest answer of ours: who waited for the same in the same words gets the same bytes. */
+struct last_answer {
+	uint64_t number;		/* of the router's reply; 0: none is kept */
+	struct buf target;
+	bool gzip;
+	uint8_t keep;
+	struct block *block;		/* a share, owned */
+};
+
+struct http {
+	struct http_conf conf;
+	struct listener_http *listeners;
+	struct clients *clients;
+	struct request *spare;
+	unsigned spare_count;
+	struct http_stats stats;
+	struct crowd open;		/* connections */
+	struct conn *conns;
+	struct conn *lending;		/* while MHD_add_connection() runs */
+	ev_timer sweep;			/* while there are connections */
+	int epoll;			/* connections that are not lent */
+	ev_io watch;
+	struct conn *ready, **ready_end;	/* the queue of answers */
+	ev_timer turn;			/* while the queue is longer than one turn sends */
+	struct last_answer last;
+	uint8_t *peek;			/* what is in a socket, for the time of one look */
+	size_t peek_cap;
+	struct http_head head;		/* scratch */
+	TAILQ_HEAD(, exchange) bodies;	/* that count in stats.bodies_bytes; the oldest first */
+	bool stopping, quiet;		/* quiet: about to stop */
+};
+
+/* The transport's part of a request. */
+struct exchange {
+	struct request req;		/* first: request and exchange are one allocation */
+	struct http *http;
+	struct conn *conn;
+	struct MHD_Connection *mhd;	/* NULL: read and answered by ourselves */
+	ev_io *gone;			/* while it waits within libmicrohttpd: sees the client leave; owned */
+	size_t fed;			/* of a body that is taken as it comes, since its client was given time */
+	uint64_t held;			/* bytes for its body, counted in stats.bodies_bytes */
+	TAILQ_ENTRY(exchange) body;	/* held > 0 */
+	struct http_chunks chunks;	/* chunked */
+	bool chunked, expects;		/* of the head: chunks; 100-continue */
+	uint8_t stage;			/* enum exchange_stage: within libmicrohttpd */
+	uint8_t keep;			/* enum head_keep */
+	bool begun;			/* api_begin was called: api_end is due */
+	bool suspended;
+	bool waiting;			/* a blocking query; counted in stats.waiting */
+	bool gone_away;			/* the client left while it waited */
+	bool close_after;		/* the body was not read: the connection cannot go on */
+	char ip[46];
+};
+
+enum exchange_stage { EX_HEAD, EX_BODY, EX_RUN, EX_SENT };
+
+/* -- http.c -- */
+/* Bytes are there, and their head was scanned: c->x.  libmicrohttpd reads them in its next run. */
+void http_lend(struct http *h, struct conn *c);
+/* Goes on with a request that libmicrohttpd has: its answer is there, or more of its stream. */
+void http_lent_ready(struct exchange *x);
+
+/* -- http_conns.c -- */
+/* TV_ESYS: no descriptor left. */
+enum tv_err conns_init(struct http *h);
+/* Closes all that are not lent. */
+void conns_done(struct http *h);
+/* Begins to accept on l->fd. */
+void conns_accept(struct listener_http *l);
+void conns_accept_stop(struct listener_http *l);
+/* The client's turn: to send a request, or to read an answer of so many bytes. */
+void conn_await(const struct http *h, struct conn *c, size_t answer_bytes);
+/* Changes the state, and with it whether and when the connection may be evicted. */
+void conn_set(struct conn *c, enum conn_state state);
+/* Forgets it; its descriptor is closed unless it is lent. */
+void conn_end(struct http *h, struct conn *c);
+/* Watches a new descriptor, or changes what it is watched for: what is there already is told of again. */
+bool conn_watch(struct http *h, struct conn *c, bool first, uint32_t events);
+/* Watches for the next request. */
+void conn_rest(struct http *h, struct conn *c);
+/* Closes after the last answer, once the client has had time to read it. */
+void conn_linger(struct http *h, struct conn *c);
+
+/* -- http_serve.c -- */
+struct exchange *exchange_new(struct http *h);
+/* Ends a request that is no longer in libmicrohttpd's hands. */
+void exchange_end(struct exchange *x);
+/* Ends all those that are kept for reuse. */
+void exchange_free_spares(struct http *h);
+/* More than a moment may go by before its answer. */
+bool exchange_waits_long(const struct exchange *x);
+/*
+ * api_begin(), with all that the head tells.  False: the body is not wanted and will not be read; the request was run
+ * without it, and the connection ends with its answer.
+ */
+bool exchange_begin(struct exchange *x);
+/*
+ * A part of its body; false: it is longer than anybody would read.  Beyond the budget of all bodies it or another one
+ * is answered with 503.
+ */
+bool exchange_body(struct exchange *x, const void *bytes, size_t n);
+/* Forgets the body: the answer is made. */
+void exchange_release_body(struct exchange *x);
+/* NULL is fine. */
+void partial_free(struct partial *p);
+/* Something happened to a connection in CONN_REST, CONN_BODY or CONN_WAIT. */
+void http_serve_event(struct http *h, struct conn *c, uint32_t events);
+
+/* -- http_send.c -- */
+void http_send_init(struct http *h);
+void http_send_done(struct http *h);
+/* The answer of a request of ours is there: now, or in its turn. */
+void http_send_now(struct exchange *x);
+void http_send_later(struct exchange *x);
+/* For a request whose reply many may share. */
+bool http_send_again(struct request *r, uint64_t reply_number);
+/* There is room in the socket. */
+void http_send_more(struct http *h, struct conn *c);
+/* Sends all that is ready; what does not go at once is lost.  Before the end. */
+void http_send_flush(struct http *h);
+
+#endif

@@ -1,0 +1,347 @@
+/*
+ * Answers.  Those that are there at once leave at once; those that waited leave in turns, and who waited for the same
+ * in the same words shares the bytes.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "common/base/assert.h"
+#include "rpcd/http/http_int.h"
+
+#define SENDS_MAX 128			/* answers in one turn of the loop: a millisecond, and others have theirs */
+#define HEAD_BYTES_MAX 65536
+#define JOIN_BYTES_MAX 4096		/* a body up to this goes behind its head, into one buffer */
+
+/* A whole answer, for one connection or for thousands. */
+struct block {
+	unsigned shares;
+	struct api *api;
+	uint64_t accounted;		/* in api->answers_bytes */
+	unsigned status;
+	struct buf head, body;		/* a short body is in head */
+};
+
+/* -- blocks ---------------------------------------------------------------- */
+
+/* Takes the body out of the answer.  NULL: no memory. */
+static struct block *
+block_new(struct exchange *x, enum head_keep keep)
+{
+	struct answer *a = &x->req.answer;
+	struct block *b = calloc(1, sizeof(*b));
+
+	if (b == NULL)
+		return NULL;
+	buf_init(&b->head, HEAD_BYTES_MAX);
+	b->head.secret = a->body.secret;
+	head_write(&b->head, x->http->conf.conf, a, keep);
+	if (strcmp(x->req.head.method, "HEAD") == 0)
+		buf_reset(&a->body);
+	if (a->body.len > 0 && a->body.len <= JOIN_BYTES_MAX)
+		buf_put(&b->head, a->body.data, a->body.len);
+	if (b->head.failed) {
+		buf_done(&b->head);
+		free(b);
+		return NULL;
+	}
+	b->shares = 1;
+	b->status = a->status;
+	b->api = x->http->conf.api;
+	if (a->body.len > JOIN_BYTES_MAX) {
+		b->accounted = x->req.accounted;
+		x->req.accounted = 0;
+		b->body = a->body;
+		buf_init(&a->body, 0);
+	}
+	return b;
+}
+
+static struct block *
+block_share(struct block *b)
+{
+	b->shares++;
+	return b;
+}
+
+static void
+block_release(struct block *b)
+{
+	if (b == NULL || --b->shares > 0)
+		return;
+	b->api->answers_bytes -= b->accounted;
+	buf_done(&b->head);
+	buf_done(&b->body);
+	free(b);
+}
+
+/* -- the newest answer ------------------------------------------------------- */
+
+static void
+forget_last(struct last_answer *l)
+{
+	block_release(l->block);
+	l->block = NULL;
+	l->number = 0;
+	buf_done(&l->target);
+}
+
+static enum head_keep
+keep_now(const struct exchange *x)
+{
+	return x->close_after || x->http->quiet || x->http->stopping ? HEAD_CLOSE : x->keep;
+}
+
+static bool
+wants_gzip(const struct exchange *x)
+{
+	return x->req.head.accept_encoding != NULL;	/* api_fold() */
+}
+
+static bool
+is_last(const struct last_answer *l, const struct exchange *x, uint64_t number)
+{
+	return l->block != NULL && l->number == number && l->gzip == wants_gzip(x) && l->keep == keep_now(x) &&
+	    span_eq(buf_span(&l->target), x->req.head.target);
+}
+
+/* Others with the same reply will ask for it. */
+static void
+remember(struct http *h, const struct exchange *x, struct block *b)
+{
+	struct last_answer *l = &h->last;
+	uint64_t number = l->number;
+
+	if (number == 0 || b == NULL)
+		return;
+	forget_last(l);
+	buf_putspan(&l->target, x->req.head.target);
+	if (l->target.failed)
+		return;
+	l->number = number;
+	l->gzip = wants_gzip(x);
+	l->keep = (uint8_t)keep_now(x);
+	l->block = block_share(b);
+}
+
+/* -- the queue --------------------------------------------------------------- */
+
+/* b: a share that the connection takes over; NULL: without memory there is no answer, and the connection is closed. */
+static void
+enqueue(struct exchange *x, struct block *b)
+{
+	struct http *h = x->http;
+	struct conn *c = x->conn;
+
+	TV_ASSERT(c->state == CONN_WAIT || c->state == CONN_BODY);
+	conn_set(c, CONN_READY);
+	c->answer = b;
+	c->keep = (uint8_t)keep_now(x);
+	c->queue_next = NULL;
+	if (h->ready == NULL)		/* after what runs now */
+		ev_feed_event(h->conf.loop, &h->turn, EV_TIMER);
+	*h->ready_end = c;
+	h->ready_end = &c->queue_next;
+}
+
+bool
+http_send_again(struct request *r, uint64_t number)
+{
+	struct exchange *x = r->transport;
+	struct http *h = x->http;
+
+	if (number == 0 || !is_last(&h->last, x, number)) {
+		if (h->last.number != number)
+			forget_last(&h->last);
+		h->last.number = number;	/* for remember() */
+		return false;
+	}
+	r->answered = true;
+	r->answer.status = h->last.block->status;
+	if (h->last.block->status >= 500)
+		r->api->stats.errors++;
+	enqueue(x, block_share(h->last.block));
+	return true;
+}
+
+void
+http_send_later(struct exchange *x)
+{
+	struct block *b;
+
+	TV_ASSERT(x->req.stream == NULL);	/* api_streams() */
+	if (x->conn->state != CONN_WAIT && x->conn->state != CONN_BODY)
+		return;
+	b = block_new(x, keep_now(x));
+	remember(x->http, x, b);
+	enqueue(x, b);
+}
+
+/* -- sending ------------------------------------------------------------------ */
+
+static void
+drop(struct http *h, struct conn *c)
+{
+	block_release(c->answer);
+	c->answer = NULL;
+	conn_end(h, c);
+}
+
+/* The whole answer has left. */
+static void
+sent_all(struct http *h, struct conn *c)
+{
+	block_release(c->answer);
+	c->answer = NULL;
+	if (c->keep != HEAD_CLOSE)
+		conn_rest(h, c);
+	else if (c->unread || c->more || c->room)
+		conn_linger(h, c);
+	else
+		conn_end(h, c);
+}
+
+static ssize_t
+send_rest(const struct conn *c)
+{
+	const struct block *b = c->answer;
+	size_t head = c->sent < b->head.len ? b->head.len - c->sent : 0;
+	size_t body = c->sent > b->head.len ? c->sent - b->head.len : 0;
+	struct iovec parts[2] = {
+		{ .iov_base = b->head.data + b->head.len - head, .iov_len = head },
+		{ .iov_base = b->body.data == NULL ? NULL : b->body.data + body, .iov_len = b->body.len - body },
+	};
+	struct msghdr m = { .msg_iov = parts, .msg_iovlen = 2 };
+
+	if (parts[1].iov_len == 0)
+		return send(c->fd, parts[0].iov_base, parts[0].iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	return sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* As much as fits; what does not waits for room, within the deadline for reading an answer. */
+static void
+push(struct http *h, struct conn *c)
+{
+	size_t whole = c->answer->head.len + c->answer->body.len;
+
+	while (c->sent < whole) {
+		ssize_t n = send_rest(c);
+
+		if (n >= 0) {
+			c->sent += (size_t)n;
+			continue;
+		}
+		if (errno == EINTR)
+			continue;
+		if (errno != EAGAIN && errno != EWOULDBLOCK)
+			break;
+		if (!c->room && !conn_watch(h, c, false, EPOLLOUT))
+			break;
+		c->room = true;
+		return;
+	}
+	if (c->sent < whole)
+		drop(h, c);
+	else
+		sent_all(h, c);
+}
+
+/* b: the answer of this request, a share; NULL: there is no memory for one. */
+static void
+send_block(struct exchange *x, struct block *b)
+{
+	struct http *h = x->http;
+	struct conn *c = x->conn;
+
+	exchange_release_body(x);
+	c->x = NULL;
+	c->unread = c->unread || x->close_after;
+	conn_set(c, CONN_SEND);
+	c->sent = 0;
+	c->answer = b;
+	if (b == NULL) {
+		drop(h, c);
+	} else {
+		conn_await(h, c, b->body.len);
+		push(h, c);
+	}
+	exchange_end(x);
+}
+
+void
+http_send_more(struct http *h, struct conn *c)
+{
+	push(h, c);
+}
+
+void
+http_send_now(struct exchange *x)
+{
+	TV_ASSERT(x->req.stream == NULL);	/* api_streams() */
+	x->conn->keep = (uint8_t)keep_now(x);
+	send_block(x, block_new(x, keep_now(x)));
+}
+
+/* The first in the queue. */
+static void
+send_first(struct http *h)
+{
+	struct conn *c = h->ready;
+
+	h->ready = c->queue_next;
+	if (h->ready == NULL)
+		h->ready_end = &h->ready;
+	send_block(c->x, c->answer);
+}
+
+static void
+on_turn(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct http *h = w->data;
+
+	(void)events;
+	for (unsigned n = 0; n < SENDS_MAX && h->ready != NULL; n++)
+		send_first(h);
+	ev_timer_stop(loop, w);
+	if (h->ready == NULL) {
+		forget_last(&h->last);
+		return;
+	}
+	ev_timer_set(w, 0., 0.);
+	ev_timer_start(loop, w);
+}
+
+void
+http_send_flush(struct http *h)
+{
+	while (h->ready != NULL)
+		send_first(h);
+	for (struct conn *c = h->conns, *next; c != NULL; c = next) {
+		next = c->next;
+		if (c->answer != NULL)
+			drop(h, c);
+	}
+}
+
+/* -- life -------------------------------------------------------------------------- */
+
+void
+http_send_init(struct http *h)
+{
+	h->ready_end = &h->ready;
+	ev_timer_init(&h->turn, on_turn, 0., 0.);
+	h->turn.data = h;
+	buf_init(&h->last.target, REQUEST_ARENA_MAX);
+	h->last.target.secret = true;		/* ?token= */
+}
+
+void
+http_send_done(struct http *h)
+{
+	ev_timer_stop(h->conf.loop, &h->turn);
+	forget_last(&h->last);
+}

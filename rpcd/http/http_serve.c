@@ -1,0 +1,648 @@
+/*
+ * Requests that we read ourselves.  Each head is scanned while it is still in the socket (MSG_PEEK), or most of it, see
+ * take_pieces(): what the scanner refuses nobody else ever reads, and what streams can still be lent to libmicrohttpd.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "rpcd/http/http_int.h"
+
+#define SPARE_REQUESTS_MAX 256		/* kept for reuse */
+#define BODY_READS_MAX 16		/* of one connection, before others have their turn */
+#define FREE_BODY_BYTES 4096		/* a body that is no longer is taken whatever others hold */
+
+static const char busy_text[] =
+    "Your IP is issuing too many concurrent connections, please rate limit your calls\n";
+static const char bodies_text[] =
+    "too many bodies of requests are being received (limits.bodies_bytes_max in rpcd.conf); try again\n";
+
+/* -- exchanges ------------------------------------------------------------ */
+
+struct exchange *
+exchange_new(struct http *h)
+{
+	struct exchange *x = (struct exchange *)(void *)h->spare;
+
+	if (x != NULL) {
+		h->spare = x->req.next;
+		h->spare_count--;
+	} else {
+		x = calloc(1, sizeof(*x));
+		if (x == NULL)
+			return NULL;
+	}
+	request_reset(&x->req);
+	x->http = h;
+	x->conn = NULL;
+	x->mhd = NULL;
+	x->stage = EX_HEAD;
+	x->begun = x->waiting = x->suspended = x->gone_away = x->close_after = x->chunked = false;
+	x->fed = 0;
+	return x;
+}
+
+void
+exchange_free_spares(struct http *h)
+{
+	while (h->spare != NULL) {
+		struct exchange *x = (struct exchange *)(void *)h->spare;
+
+		h->spare = x->req.next;
+		request_done(&x->req);
+		free(x);
+	}
+}
+
+void
+exchange_end(struct exchange *x)
+{
+	struct http *h = x->http;
+
+	exchange_release_body(x);
+	if (x->waiting)
+		h->stats.waiting--;
+	if (x->begun)
+		api_end(&x->req);
+	if (h->spare_count == SPARE_REQUESTS_MAX || h->stopping) {
+		request_done(&x->req);
+		free(x);
+		return;
+	}
+	request_reset(&x->req);
+	x->req.next = h->spare;
+	h->spare = &x->req;
+	h->spare_count++;
+}
+
+bool
+exchange_waits_long(const struct exchange *x)
+{
+	return x->req.op.index > 0 || x->req.cancel != NULL;
+}
+
+static void
+on_ready(struct request *r)
+{
+	struct exchange *x = r->transport;
+
+	if (x->mhd != NULL)
+		http_lent_ready(x);
+	else
+		http_send_later(x);
+}
+
+/* -- bodies ----------------------------------------------------------------- */
+
+/* Who holds most gives first, and of that client's bodies the oldest: others are served while somebody floods. */
+static struct exchange *
+most_greedy(struct http *h)
+{
+	struct exchange *x, *found = NULL;
+	uint64_t most = 0;
+
+	TAILQ_FOREACH(x, &h->bodies, body) {
+		uint64_t bytes = x->conn->client == NULL ? 0 : *client_bytes(x->conn->client);
+
+		if (x->conn->state != CONN_BODY || x->req.answered || x->req.body.len <= FREE_BODY_BYTES)
+			continue;
+		if (found == NULL || bytes > most) {
+			found = x;
+			most = bytes;
+		}
+	}
+	return found;
+}
+
+/* The bytes of its body are counted anew. */
+static void
+body_count(struct exchange *x)
+{
+	struct http *h = x->http;
+	uint64_t now = x->req.body.len > 0 ? x->req.body.cap : 0;
+
+	if (now == x->held)
+		return;
+	if (x->held == 0)
+		TAILQ_INSERT_TAIL(&h->bodies, x, body);
+	else if (now == 0)
+		TAILQ_REMOVE(&h->bodies, x, body);
+	h->stats.bodies_bytes += now - x->held;
+	if (x->conn->client != NULL)
+		*client_bytes(x->conn->client) += now - x->held;
+	x->held = now;
+}
+
+void
+exchange_release_body(struct exchange *x)
+{
+	buf_reset(&x->req.body);
+	if (x->held > 0)
+		body_count(x);
+}
+
+static void
+make_room(struct http *h)
+{
+	struct exchange *x;
+
+	while (h->stats.bodies_bytes > h->conf.conf->bodies_bytes_max && (x = most_greedy(h)) != NULL) {
+		h->stats.refused_bodies++;
+		buf_done(&x->req.body);
+		body_count(x);
+		x->close_after = true;
+		answer_text(&x->req, 503, "%s", bodies_text);	/* sent in its turn */
+	}
+}
+
+bool
+exchange_body(struct exchange *x, const void *bytes, size_t n)
+{
+	struct request *r = &x->req;
+
+	if (r->body_bytes > x->http->conf.conf->body_discard_max && r->body_bytes > r->body_max)
+		return false;		/* no announced length, and no end in sight */
+	request_body(r, bytes, n);
+	body_count(x);
+	make_room(x->http);
+	return true;
+}
+
+/* -- heads -------------------------------------------------------------------- */
+
+/* Fields that mean something to us besides those that http_scan.c reads. */
+static const struct {
+	const char *name;		/* lower case */
+	size_t at;			/* in struct request_head */
+	bool once;			/* two of them: a proxy before us may have believed the other */
+} known_fields[] = {
+	{ "accept-encoding", offsetof(struct request_head, accept_encoding), false },
+	{ "authorization", offsetof(struct request_head, authorization), false },
+	{ "cache-control", offsetof(struct request_head, cache_control), false },
+	{ "origin", offsetof(struct request_head, origin), true },
+	{ "sec-fetch-site", offsetof(struct request_head, fetch_site), true },
+	{ "x-consul-token", offsetof(struct request_head, token), false },
+};
+
+/* Ends the part with a NUL, where a space or the end of a line was. */
+static const char *
+text_of(uint8_t *copy, struct http_part p)
+{
+	copy[p.at + p.len] = '\0';
+	return (const char *)copy + p.at;
+}
+
+static bool
+take_fields(struct request_head *to, const struct http_head *head, uint8_t *copy)
+{
+	for (size_t i = 0; i < sizeof(known_fields) / sizeof(known_fields[0]); i++) {
+		const struct http_field *f = http_head_find(head, copy, known_fields[i].name);
+
+		if (f == NULL)
+			continue;
+		if (known_fields[i].once && http_head_count(head, copy, known_fields[i].name) > 1)
+			return false;
+		*(const char **)(void *)((char *)to + known_fields[i].at) = text_of(copy, f->value);
+	}
+	return true;
+}
+
+/* The path of "http://host/path"; its host ends where the path begins. */
+static bool
+take_absolute(struct exchange *x, const struct http_head *head, const uint8_t *copy)
+{
+	struct span path = http_part(copy, head->target);
+	bool rooted = path.len > 0 && path.p[0] == '/';
+
+	x->req.head.host = arena_cstr(&x->req.arena, http_part(copy, head->host));
+	x->req.head.target = arena_printf(&x->req.arena, "%s%.*s", rooted ? "" : "/", (int)path.len,
+	    (const char *)path.p);
+	return x->req.head.host != NULL && x->req.head.target.p != NULL;
+}
+
+static void
+take_client(struct exchange *x, const struct conn *c)
+{
+	x->req.head.on_loopback = c->loopback;
+	x->req.head.on_socket = c->listener->is_unix;
+	x->req.head.uid = c->listener->is_unix ? http_peer_uid(c->fd) : -1;
+	x->req.head.client_ip = NULL;
+	if (c->client == NULL)
+		return;
+	clients_print(c->address, x->ip, sizeof(x->ip));
+	x->req.head.client_ip = x->ip;
+}
+
+/* Copies what the request needs of its head.  NULL: all is well; else why not, "" without memory. */
+static const char *
+take_head(struct exchange *x, const struct http_head *head, const uint8_t *bytes)
+{
+	struct request_head *to = &x->req.head;
+	struct span whole = arena_copy(&x->req.arena, span_of(bytes, head->len));
+	uint8_t *copy = (uint8_t *)(uintptr_t)whole.p;
+
+	if (copy == NULL)
+		return "";
+	*to = (struct request_head){ .body_announced = head->framing == HTTP_LENGTH ? head->length : 0 };
+	take_client(x, x->conn);
+	x->chunked = head->framing == HTTP_CHUNKED;
+	x->expects = head->expects;
+	x->keep = head->close ? HEAD_CLOSE : head->minor > 0 ? HEAD_KEEP : head->keep_alive ? HEAD_KEEP_10 : HEAD_CLOSE;
+	to->target = http_part(copy, head->target);
+	if (head->form == HTTP_ABSOLUTE && !take_absolute(x, head, copy))
+		return "";
+	if (!take_fields(to, head, copy))
+		return "a header line that may be there once is there twice";
+	if (head->form != HTTP_ABSOLUTE && head->has_host)
+		to->host = text_of(copy, head->host);
+	to->method = text_of(copy, head->method);
+	return NULL;
+}
+
+bool
+exchange_begin(struct exchange *x)
+{
+	struct http *h = x->http;
+	struct request *r = &x->req;
+	uint64_t announced = r->head.body_announced;
+
+	conn_await(h, x->conn, 0);
+	r->ready = on_ready;
+	r->transport = x;
+	api_begin(h->conf.api, r);
+	x->begun = true;
+	if (announced == 0 || (!r->answered && announced <= r->body_max) ||
+	    (!x->expects && announced <= h->conf.conf->body_discard_max))
+		return true;
+	r->body_bytes = announced;	/* not read, but that is what the answer speaks of */
+	x->close_after = true;
+	if (!r->answered)
+		api_run(r);
+	return false;
+}
+
+/* -- answering ------------------------------------------------------------------ */
+
+/* It waits for one reply of the router, and answers with that: no stream, and nothing else of its own under way. */
+static bool
+asks_the_router(const struct request *r)
+{
+	return r->op.index > 0 && r->call != NULL && r->cancel == NULL && r->state == NULL && r->feed == NULL &&
+	    strcmp(r->head.method, "GET") == 0;
+}
+
+static void
+await_answer(struct http *h, struct exchange *x)
+{
+	struct conn *c = x->conn;
+
+	conn_set(c, CONN_WAIT);
+	if (!exchange_waits_long(x))
+		return;
+	if (c->ended) {
+		conn_end(h, c);		/* nobody waits */
+		return;
+	}
+	x->waiting = true;
+	h->stats.waiting++;
+	if (asks_the_router(&x->req) && api_fold(&x->req))
+		x->req.again = http_send_again;
+	body_count(x);
+}
+
+/* The request is complete, or needs no more. */
+static void
+run(struct http *h, struct exchange *x)
+{
+	x->conn->deadline = 0;
+	if (x->req.answered)
+		http_send_now(x);
+	else
+		await_answer(h, x);
+}
+
+static void
+complete(struct http *h, struct exchange *x)
+{
+	if (!x->req.answered)
+		api_run(&x->req);
+	run(h, x);
+}
+
+/* An answer that needs no API; the connection ends with it. */
+static void
+refuse(struct http *h, struct conn *c, unsigned status, const char *text)
+{
+	struct exchange *x = exchange_new(h);
+
+	if (x == NULL) {
+		conn_end(h, c);
+		return;
+	}
+	x->conn = c;
+	c->x = x;
+	x->close_after = true;
+	x->req.head.method = "GET";
+	x->req.running = true;		/* it is sent here */
+	answer_text(&x->req, status, "%s", text);
+	take_client(x, c);
+	request_log(&x->req);		/* api_end() is not called for it */
+	http_send_now(x);
+}
+
+static void
+refuse_head(struct http *h, struct conn *c, unsigned status, const char *why)
+{
+	char text[256];
+
+	h->stats.malformed++;
+	snprintf(text, sizeof(text), "%u %s: %s", status, MHD_get_reason_phrase_for(status), why);
+	refuse(h, c, status, text);
+}
+
+/* -- reading bodies --------------------------------------------------------------- */
+
+/* False: no more of it is to be read. */
+static bool
+take_body(struct http *h, struct conn *c, const uint8_t *bytes, size_t n)
+{
+	struct exchange *x = c->x;
+
+	if (!exchange_body(x, bytes, n)) {
+		conn_end(h, c);
+		return false;
+	}
+	if (c->state != CONN_BODY)
+		return false;		/* beyond the budget */
+	if (x->chunked || x->req.body_bytes < x->req.head.body_announced)
+		return true;
+	complete(h, x);
+	return false;
+}
+
+static void
+refuse_chunks(struct http *h, struct exchange *x)
+{
+	h->stats.malformed++;
+	x->close_after = true;
+	x->req.running = true;
+	if (!x->req.answered)
+		answer_text(&x->req, 400, "400 Bad Request: %s", x->chunks.why);
+	x->req.running = false;
+	http_send_now(x);
+}
+
+/* n bytes that are still in the socket.  False: no more is to be read. */
+static bool
+take_chunks(struct http *h, struct conn *c, size_t n)
+{
+	struct exchange *x = c->x;
+	enum http_scanned s = HTTP_MORE;
+	size_t at = 0;
+
+	while (at < n && s == HTTP_MORE) {
+		struct span data;
+		size_t took;
+
+		s = http_chunks_scan(&x->chunks, h->peek + at, n - at, &took, &data);
+		if (data.len > 0 && !take_body(h, c, data.p, data.len))
+			return false;
+		at += took;
+	}
+	if (s == HTTP_BAD) {
+		refuse_chunks(h, x);
+		return false;
+	}
+	if (recv(c->fd, h->peek, at, MSG_DONTWAIT) != (ssize_t)at) {
+		conn_end(h, c);
+		return false;
+	}
+	if (s == HTTP_MORE)
+		return true;
+	c->more = c->more || n > at || n == h->peek_cap;
+	complete(h, x);
+	return false;
+}
+
+static size_t
+body_want(const struct http *h, const struct exchange *x)
+{
+	uint64_t left = x->req.head.body_announced - x->req.body_bytes;
+
+	return x->chunked || left > h->peek_cap ? h->peek_cap : (size_t)left;
+}
+
+/* More of the body has come, or the client has gone. */
+static void
+receive(struct http *h, struct conn *c)
+{
+	for (unsigned i = 0; i < BODY_READS_MAX; i++) {
+		size_t want = body_want(h, c->x);
+		ssize_t n = recv(c->fd, h->peek, want, MSG_DONTWAIT | (c->x->chunked ? MSG_PEEK : 0));
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n <= 0) {
+			conn_end(h, c);
+			return;
+		}
+		c->more = (size_t)n == want || c->ended;
+		if (c->x->chunked ? !take_chunks(h, c, (size_t)n) : !take_body(h, c, h->peek, (size_t)n))
+			return;
+		if ((size_t)n < want && !c->ended)
+			return;		/* what comes is told of */
+	}
+	if (!conn_watch(h, c, false, EPOLLIN))
+		conn_end(h, c);
+}
+
+/* -- reading heads ------------------------------------------------------------------ */
+
+/* The client waits for our word before it sends the body. */
+static bool
+say_continue(const struct conn *c)
+{
+	static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+	return send(c->fd, text, sizeof(text) - 1, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(text) - 1;
+}
+
+/* The head is read; n bytes of the body are at `body`. */
+static void
+begin(struct http *h, struct exchange *x, const struct http_head *head, const uint8_t *body, size_t n)
+{
+	struct conn *c = x->conn;
+
+	c->x = x;
+	if (!exchange_begin(x)) {
+		run(h, x);
+		return;
+	}
+	if (!x->chunked && x->req.head.body_announced == 0) {
+		complete(h, x);
+		return;
+	}
+	conn_set(c, CONN_BODY);
+	if (x->chunked)
+		http_chunks_begin(&x->chunks, h->conf.conf->header_bytes_max);
+	if (n == 0 && !c->more && head->expects && head->minor > 0 && !say_continue(c))
+		conn_end(h, c);
+	else if (n > 0 && !x->chunked && !take_body(h, c, body, n))
+		return;
+	else if (c->more)
+		receive(h, c);
+}
+
+/* A whole head; of the n bytes in h->peek all but the first `taken` are still in the socket. */
+static void
+serve(struct http *h, struct conn *c, const struct http_head *head, size_t n, size_t taken)
+{
+	struct exchange *x = exchange_new(h);
+	const char *why;
+	size_t body = n - head->len, left = head->len - taken;
+
+	if (x == NULL) {
+		conn_end(h, c);
+		return;
+	}
+	x->conn = c;
+	why = take_head(x, head, h->peek);
+	if (why != NULL) {
+		exchange_end(x);
+		if (why[0] != '\0')
+			refuse_head(h, c, 400, why);
+		else
+			conn_end(h, c);
+		return;
+	}
+	if (api_streams(x->req.head.target)) {
+		c->x = x;
+		http_lend(h, c);
+		return;
+	}
+	if (x->chunked)
+		body = 0;		/* they stay until their end is known */
+	else if (body > x->req.head.body_announced)
+		body = (size_t)x->req.head.body_announced;
+	c->more = c->ended || n > head->len + body || n == h->peek_cap;
+	if (recv(c->fd, h->peek + taken, left + body, MSG_DONTWAIT) != (ssize_t)(left + body)) {
+		exchange_end(x);
+		conn_end(h, c);
+		return;
+	}
+	begin(h, x, head, h->peek + head->len, body);
+}
+
+void
+partial_free(struct partial *p)
+{
+	if (p == NULL)
+		return;
+	buf_done(&p->taken);
+	free(p);
+}
+
+/*
+ * A unix socket holds only some dozens of pieces, however short: they are taken out.  What streams stays for
+ * libmicrohttpd, and so does all until it is known whether it does.
+ */
+static bool
+take_pieces(struct http *h, struct conn *c, size_t n)
+{
+	struct partial *p = c->partial;
+	uint8_t *fresh = h->peek + p->taken.len;
+	size_t len = n - p->taken.len;
+
+	if (!c->listener->is_unix || !p->head.begun || api_streams(http_part(h->peek, p->head.target)))
+		return true;
+	buf_put(&p->taken, fresh, len);
+	return !p->taken.failed && recv(c->fd, fresh, len, MSG_DONTWAIT) == (ssize_t)len;
+}
+
+/* A head of which n bytes have come: its rest wakes us. */
+static void
+keep_head(struct http *h, struct conn *c, const struct http_head *head, size_t n)
+{
+	if (!c->ended && c->partial == NULL && (c->partial = malloc(sizeof(*c->partial))) != NULL) {
+		c->partial->head = *head;
+		buf_init(&c->partial->taken, h->conf.conf->header_bytes_max);
+		c->partial->taken.secret = true;	/* a token */
+	}
+	if (c->ended || c->partial == NULL || !take_pieces(h, c, n))
+		conn_end(h, c);
+}
+
+/* What has come of the next request, into h->peek; false: nothing new, or the connection has ended. */
+static bool
+peek(struct http *h, struct conn *c, size_t taken, size_t *n)
+{
+	ssize_t got = recv(c->fd, h->peek + taken, h->peek_cap - taken, MSG_PEEK | MSG_DONTWAIT);
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (got <= 0) {
+		conn_end(h, c);
+		return false;
+	}
+	if (taken > 0)
+		memcpy(h->peek, c->partial->taken.data, taken);
+	*n = taken + (size_t)got;
+	return true;
+}
+
+static void
+look(struct http *h, struct conn *c)
+{
+	struct partial *own = c->partial;
+	struct http_head *head = own != NULL ? &own->head : &h->head;
+	size_t taken = own != NULL ? own->taken.len : 0, n;
+
+	if (!peek(h, c, taken, &n))
+		return;
+	if (c->verdict != CONN_FINE) {
+		if (c->verdict == CONN_BUSY)
+			refuse(h, c, 429, busy_text);
+		else
+			refuse(h, c, 403, "Permission denied");
+		return;
+	}
+	if (own == NULL)
+		http_head_begin(head, h->conf.conf->header_bytes_max);
+	switch (http_head_scan(head, h->peek, n)) {
+	case HTTP_MORE:
+		keep_head(h, c, head, n);
+		return;
+	case HTTP_BAD:
+		refuse_head(h, c, head->status, head->why);
+		return;
+	case HTTP_DONE:
+		c->partial = NULL;
+		serve(h, c, head, n, taken);
+		partial_free(own);
+		return;
+	}
+}
+
+void
+http_serve_event(struct http *h, struct conn *c, uint32_t events)
+{
+	c->ended = c->ended || (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+	switch (c->state) {
+	case CONN_REST:
+		look(h, c);
+		return;
+	case CONN_BODY:
+		receive(h, c);
+		return;
+	case CONN_WAIT:
+		c->more = true;		/* the next request; it has to wait */
+		if (c->x->waiting && c->ended)
+			conn_end(h, c);	/* the client left: nobody waits */
+		return;
+	default:
+		return;
+	}
+}

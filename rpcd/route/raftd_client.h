@@ -1,0 +1,54 @@
+/*
+ * The channel to this node's own raftd (servers only): kept up by a dialer, with calls and the newest status.
+ */
+#ifndef TV_RAFTLOCAL_H
+#define TV_RAFTLOCAL_H
+
+#include <ev.h>
+
+#include "common/net/calls.h"
+#include "common/record/member.h"
+
+struct raft_local;
+
+struct raft_local_status {
+	bool up;			/* the channel is open and a status has come */
+	uint8_t role;			/* enum raft_role */
+	uint64_t term;
+	char leader_id[37];		/* "" while no leader is known */
+	char leader_addr[64];		/* "ip:port" of its raftd, "" if none */
+	char leader_name[MEMBER_NAME_BYTES_MAX + 1];
+	uint64_t voters;
+	bool is_voter;
+};
+
+struct raft_local_conf {
+	struct ev_loop *loop;
+	const char *path;		/* raftd.sock */
+	const char *node_id;		/* for HELLO; borrowed */
+	size_t answer_max;		/* largest whole answer, bytes */
+	size_t out_max;
+	unsigned pending_max;
+	/* The status changed, or the channel went up or down. */
+	void (*on_change)(void *ctx);
+	void *ctx;
+};
+
+struct raft_local *raft_local_new(const struct raft_local_conf *conf);
+void raft_local_free(struct raft_local *r);
+const struct raft_local_status *raft_local_status(const struct raft_local *r);
+/* "connected", "silent" (it runs, and does not answer: stopped, or the machine swaps) or "away"; for info. */
+const char *raft_local_state(const struct raft_local *r);
+/* It has not answered a question in time: silent until it says something, or goes. */
+void raft_local_missed(struct raft_local *r);
+/* Asks; as calls_start.  0 with *err TV_EUNREACH when the channel is down (nothing was sent). */
+uint64_t raft_local_call(struct raft_local *r, uint16_t type, struct span body, struct mono timeout,
+    calls_done *done, void *ctx, enum tv_err *err);
+/*
+ * A call was made whose answer does not wait for anything but raftd: it is watched that raftd answers at all.  One that
+ * stays silent, also when asked, counts as away: the calls end with TV_ECLOSED.  Not where there is no other server.
+ */
+void raft_local_expect(struct raft_local *r);
+void raft_local_cancel(struct raft_local *r, uint64_t id);
+
+#endif

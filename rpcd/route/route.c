@@ -1,0 +1,231 @@
+/* Routing of operations: the calls that clients wait for.  See route.h and route_int.h. */
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+#include "rpcd/route/route_int.h"
+
+#define HOLD_TICK_S 0.05
+#define TRIM_BYTES 8192			/* of a blocking query; smaller ones are kept as they came */
+#define TRIM_ARENA_MAX (64u << 20)	/* while it is read */
+
+static struct flight *
+find_joinable(struct route *r, enum route_origin origin, struct span body)
+{
+	struct flight *f;
+
+	for (f = *flight_bucket(r, body); f != NULL; f = f->chain)
+		if (f->origin == origin && span_eq(span_of(f->body, f->body_len), body))
+			return f;
+	return NULL;
+}
+
+static struct route_call *
+call_add(struct flight *f, route_done *done, void *ctx)
+{
+	struct route_call *c = f->first.done == NULL ? &f->first : malloc(sizeof(*c));
+
+	if (c == NULL)
+		return NULL;
+	*c = (struct route_call){ f, f->calls, done, ctx };
+	f->calls = c;
+	f->route->stats.started++;
+	f->route->stats.under_way++;
+	return c;
+}
+
+static struct route_call *
+start(struct route *r, enum route_origin origin, const struct op *op, const struct op_request *q, struct span body,
+    route_done *done, void *ctx, enum tv_err *err)
+{
+	struct flight *f;
+	struct route_call *c;
+
+	if (r->stats.under_way >= r->conf.calls_max) {
+		r->stats.refused++;
+		*err = TV_ELIMIT;
+		return NULL;
+	}
+	*err = TV_ENOMEM;
+	if (q->index > 0 && (f = find_joinable(r, origin, body)) != NULL) {
+		r->stats.joined++;
+		return call_add(f, done, ctx);
+	}
+	if (body.len > r->conf.bytes_max || r->stats.bytes > r->conf.bytes_max - body.len) {
+		r->stats.refused++;
+		*err = TV_ELIMIT;
+		return NULL;
+	}
+	f = flight_new(r, origin, body, q->index > 0);
+	if (f == NULL)
+		return NULL;
+	c = call_add(f, done, ctx);
+	if (c == NULL) {
+		flight_free(f);
+		return NULL;
+	}
+	f->op = op;
+	f->index = q->index;
+	f->wait_ms = q->wait_ms;
+	if (q->index > 0) {
+		struct flight **at = flight_bucket(r, body);
+
+		f->chain = *at;
+		*at = f;
+		f->joinable = true;
+	} else {
+		f->hold_until = mono_add(clock_mono(), r->conf.hold_timeout);
+	}
+	*err = TV_OK;
+	ways_try(f);
+	return c;
+}
+
+/* A long blocking query with the fields alone that we know.  False: it is not such a record, or there is no memory. */
+static bool
+trim(const struct op *op, const struct op_request *q, struct buf *out)
+{
+	struct arena a = ARENA_INIT(TRIM_ARENA_MAX);
+	struct buf args = BUF_INIT(FRAME_BODY_BYTES_MAX);
+	struct op_request known = *q;
+	bool done = op_trim(op, q->args, &a, &args);
+
+	known.args = buf_span(&args);
+	if (done)
+		op_request_write(out, &known);
+	buf_done(&args);
+	arena_done(&a);
+	return done && !out->failed;
+}
+
+struct route_call *
+route_relay(struct route *r, enum route_origin origin, struct span body, route_done *done, void *ctx,
+    enum tv_err *err)
+{
+	struct buf known = BUF_INIT(FRAME_BODY_BYTES_MAX);
+	struct route_call *c = NULL;
+	struct op_request q;
+	const struct op *op;
+
+	*err = op_request_read(body, &q);
+	if (*err != TV_OK)
+		return NULL;
+	op = op_find(q.op);
+	known.secret = true;			/* a token */
+	if (op == NULL)
+		*err = TV_EFORMAT;
+	else if (q.index == 0 || body.len <= TRIM_BYTES)
+		c = start(r, origin, op, &q, body, done, ctx, err);
+	else if (trim(op, &q, &known))
+		c = start(r, origin, op, &q, buf_span(&known), done, ctx, err);
+	else
+		*err = TV_ELIMIT;
+	buf_done(&known);
+	return c;
+}
+
+struct route_call *
+route_start(struct route *r, const struct op_request *q, route_done *done, void *ctx)
+{
+	struct buf b = BUF_INIT(FRAME_BODY_BYTES_MAX);
+	struct route_call *c = NULL;
+	enum tv_err err;
+
+	b.secret = true;			/* a token, a key */
+	(void)buf_room(&b, q->dc.len + q->token.len + q->args.len + 64);
+	op_request_write(&b, q);
+	if (!b.failed)
+		c = route_relay(r, ROUTE_HERE, buf_span(&b), done, ctx, &err);
+	buf_done(&b);
+	return c;
+}
+
+void
+route_cancel(struct route_call *c)
+{
+	struct flight *f = c->flight;
+	struct route_call **at = &f->calls;
+
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	flight_call_free(c);
+	f->route->stats.under_way--;
+	if (f->calls != NULL || f->state == FLIGHT_ENDING)
+		return;
+	ways_recall(f);
+	flight_free(f);
+}
+
+uint64_t
+route_reply_number(const struct route *r)
+{
+	return r->reply_number;
+}
+
+bool
+route_settled(const struct route *r)
+{
+	for (const struct flight *f = r->flights; f != NULL; f = f->next)
+		if (f->index == 0)
+			return false;
+	return true;
+}
+
+void
+route_kick(struct route *r)
+{
+	if (ways_reign_note(r))
+		ways_reign_give_up(r, r->reign, false);
+	if (r->held.head != NULL)
+		flight_retry_held(r);
+}
+
+void
+route_stats(const struct route *r, struct route_stats *out)
+{
+	*out = r->stats;
+}
+
+struct route *
+route_new(const struct route_conf *conf)
+{
+	struct route *r = calloc(1, sizeof(*r));
+
+	if (r == NULL)
+		return NULL;
+	r->buckets = calloc(FLIGHT_BUCKETS, sizeof(*r->buckets));
+	if (r->buckets == NULL) {
+		free(r);
+		return NULL;
+	}
+	r->conf = *conf;
+	rng_seed(&r->rng, conf->seed);
+	ev_init(&r->doom_timer, flight_doom_cb);
+	ev_init(&r->hold_timer, flight_hold_cb);
+	ev_init(&r->reign_timer, ways_reign_cb);
+	r->hold_timer.repeat = HOLD_TICK_S;
+	r->doom_timer.data = r->hold_timer.data = r->reign_timer.data = r;
+	return r;
+}
+
+void
+route_free(struct route *r)
+{
+	if (r == NULL)
+		return;
+	ev_timer_stop(r->conf.loop, &r->hold_timer);
+	ev_timer_stop(r->conf.loop, &r->reign_timer);
+	while (r->flights != NULL) {
+		ways_recall(r->flights);
+		flight_fail(r->flights, TV_ECLOSED);
+	}
+	ev_timer_stop(r->conf.loop, &r->doom_timer);
+	while (r->spares != NULL) {
+		struct flight *f = r->spares;
+
+		r->spares = f->next;
+		free(f);
+	}
+	free(r->buckets);
+	free(r);
+}

@@ -1,0 +1,86 @@
+/*
+ * Routing of operations: local raftd, the leader's rpcd, any server's rpcd, or another datacenter's rpcd.
+ * Handlers build a request and never know where it goes.
+ *
+ * Rules (doc/architecture.md):
+ *   other datacenter   the nearest alive server there by WAN coordinate, a random one of those that are about as near,
+ *                      the farther ones after those failed; nothing is retried that may have been done
+ *   client node        any server of the own datacenter: one already linked, then one that proved itself before, then
+ *                      any
+ *   server, read       own raftd (ReadIndex or stale); another server while ours is away
+ *   server, write      the leader: own raftd, or the leader's rpcd
+ *   OP_SERVER          the server that its arguments name, which has begun it; at the beginning the leader, when stale
+ *                      any server
+ * While no leader is known, or an answer says "not leader" (nothing was done), the request is held up to
+ * hold_timeout and tried again; then it fails with "No cluster leader".  A write whose answer got lost fails with
+ * TV_EUNKNOWN and is never sent twice.
+ */
+#ifndef TV_ROUTE_H
+#define TV_ROUTE_H
+
+#include "common/record/ops.h"
+#include "rpcd/route/link_client.h"
+#include "rpcd/wan/coords.h"
+#include "rpcd/route/raftd_client.h"
+#include "rpcd/gossip/members.h"
+
+struct route;
+struct route_call;
+
+struct route_conf {
+	struct ev_loop *loop;
+	const char *datacenter;		/* own; borrowed */
+	const char *node_id;		/* own; borrowed */
+	struct view *view;
+	struct links *links;
+	struct raft_local *raft;	/* NULL on a client node */
+	struct places *places;		/* NULL on a client node: no server of a datacenter is nearer than another */
+	uint16_t rpc_port;		/* own: and the leader's, as long as gossip does not know that one */
+	struct mono hold_timeout;	/* rpc_hold_timeout, 7s */
+	struct mono answer_timeout;	/* of a request that does not block; added to the wait of one that does */
+	unsigned calls_max;		/* requests under way at once */
+	uint64_t bytes_max;		/* that they ask, together */
+	uint64_t seed;
+};
+
+/* The answer, exactly once, never before route_start() returned; reply and its spans are borrowed. */
+typedef void route_done(void *ctx, const struct op_reply *reply);
+
+enum route_origin {
+	ROUTE_HERE,	/* HTTP or DNS of this node: routed freely */
+	ROUTE_PEER,	/* MSG_OP from another rpcd: routed freely within the datacenter and to others */
+	ROUTE_FINAL,	/* MSG_OP_FINAL: own raftd or refusal */
+	ROUTE_DC,	/* MSG_OP_DC: within the own datacenter only */
+};
+
+struct route *route_new(const struct route_conf *conf);
+/* Ends every call with TV_ECLOSED. */
+void route_free(struct route *r);
+/* The request is copied.  NULL: calls_max or bytes_max reached, or no memory; done will not be called. */
+struct route_call *route_start(struct route *r, const struct op_request *q, route_done *done, void *ctx);
+/*
+ * Same for a request body from another rpcd, passed on untouched; of a long blocking query only the fields that we
+ * know, since it may be kept for long.  TV_EFORMAT in *err for a malformed one.
+ */
+struct route_call *route_relay(struct route *r, enum route_origin origin, struct span body, route_done *done, void *ctx,
+    enum tv_err *err);
+/* The client went away: frees the call and the watch upstream; done will not be called. */
+void route_cancel(struct route_call *c);
+/*
+ * While a call's done runs: a number that the calls with this very reply share, so that it need be rendered only once.
+ * 0: it has the reply for itself.
+ */
+uint64_t route_reply_number(const struct route *r);
+/* Is nothing under way but blocking queries that wait? */
+bool route_settled(const struct route *r);
+/* Something changed (leader, members): held requests are tried again.  Call from on_change of view and raft_local. */
+void route_kick(struct route *r);
+
+struct route_stats {
+	uint64_t started, local, forwarded, forwarded_dc, retried, held, failed, unknown, joined;
+	uint64_t bytes, refused;	/* asked by those under way; beyond a limit */
+	unsigned under_way;
+};
+void route_stats(const struct route *r, struct route_stats *out);
+
+#endif

@@ -1,0 +1,187 @@
+/* Coordinates of the WAN pool's members, kept fresh. */
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "rpcd/gossip/coord_query.h"
+#include "rpcd/wan/coords.h"
+
+#define EVERY_S 10.0			/* coordinates move slowly */
+#define UNTIL_FIRST_S 0.5
+#define PLACES_MAX 4096			/* servers of all datacenters; further ones have no place */
+
+struct place {
+	struct coordinate at;
+	size_t name_len;
+	uint8_t name[];
+};
+
+struct places {
+	struct ev_loop *loop;
+	struct view *view;
+	ev_timer timer;
+	bool asking;
+	struct coordinate own;
+	bool own_known;
+	struct place **v;		/* sorted by name */
+	unsigned count;
+};
+
+static struct span
+name_of(const struct place *p)
+{
+	return span_of(p->name, p->name_len);
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+	return span_cmp(name_of(*(struct place *const *)a), name_of(*(struct place *const *)b));
+}
+
+static void
+forget(struct place **v, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		free(v[i]);
+	free(v);
+}
+
+/* All entries of an answer, sorted; false without memory. */
+static bool
+take_all(struct coords_answer *a, struct place ***out, unsigned *count)
+{
+	struct coordinate at;
+	struct span name;
+	uint32_t most = a->left < PLACES_MAX ? a->left : PLACES_MAX;
+	struct place **v = calloc(most + 1, sizeof(*v));
+
+	*count = 0;
+	while (v != NULL && *count < most && coords_next(a, &name, &at)) {
+		struct place *p = malloc(sizeof(*p) + name.len);
+
+		if (p == NULL) {
+			forget(v, *count);
+			return false;
+		}
+		p->at = at;
+		p->name_len = name.len;
+		memcpy(p->name, name.p, name.len);
+		v[(*count)++] = p;
+	}
+	if (v != NULL)
+		qsort(v, *count, sizeof(*v), by_name);
+	*out = v;
+	return v != NULL;
+}
+
+static void
+on_answer(void *ctx, enum tv_err err, struct span body)
+{
+	struct places *p = ctx;
+	struct coords_answer a, own;
+	struct span name;
+	struct place **v;
+	unsigned count;
+
+	p->asking = false;
+	if (err != TV_OK || coords_read(body, &a) != TV_OK || a.err != TV_OK)
+		return;				/* asked again; coordinates may be off in gossipd.conf */
+	own = a;
+	p->own_known = coords_next(&own, &name, &p->own);
+	if (!take_all(&a, &v, &count)) {
+		log_warn("rpc", "no memory for %u coordinates", (unsigned)a.left);
+		return;
+	}
+	forget(p->v, p->count);
+	p->v = v;
+	p->count = count;
+}
+
+static void
+ask(struct places *p)
+{
+	enum tv_err err;
+
+	if (!p->asking)
+		p->asking = coords_ask(p->view, POOL_WAN, SPAN_NONE, on_answer, p, &err) != 0;
+}
+
+void
+places_kick(struct places *p)
+{
+	if (p->count == 0)
+		ask(p);
+}
+
+static void
+on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct places *p = w->data;
+
+	(void)revents;
+	ask(p);
+	w->repeat = p->count > 0 ? EVERY_S : UNTIL_FIRST_S;
+	ev_timer_again(loop, w);
+}
+
+struct places *
+places_new(struct ev_loop *loop, struct view *view)
+{
+	struct places *p = calloc(1, sizeof(*p));
+
+	if (p == NULL)
+		return NULL;
+	p->loop = loop;
+	p->view = view;
+	ev_timer_init(&p->timer, on_timer, 0.0, UNTIL_FIRST_S);
+	p->timer.data = p;
+	ev_timer_start(loop, &p->timer);
+	return p;
+}
+
+void
+places_free(struct places *p)
+{
+	if (p == NULL)
+		return;
+	ev_timer_stop(p->loop, &p->timer);
+	forget(p->v, p->count);
+	free(p);
+}
+
+static const struct place *
+find(const struct places *p, struct span name)
+{
+	unsigned lo = 0, hi = p->count;
+
+	while (lo < hi) {
+		unsigned mid = lo + (hi - lo) / 2;
+		int d = span_cmp(name_of(p->v[mid]), name);
+
+		if (d == 0)
+			return p->v[mid];
+		if (d < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return NULL;
+}
+
+bool
+places_of(const struct places *p, struct span name, struct coordinate *out)
+{
+	const struct place *found = find(p, name);
+
+	if (found != NULL)
+		*out = found->at;
+	return found != NULL;
+}
+
+int64_t
+places_rtt_ns(const struct places *p, struct span name)
+{
+	const struct place *found = p->own_known ? find(p, name) : NULL;
+
+	return found == NULL ? COORDINATE_FAR : coordinate_rtt(&p->own, &found->at).ns;
+}
