@@ -8,7 +8,8 @@ common_libtvcore_a_SOURCES = \
 	common/base/rd.c common/base/rd.h common/base/buf.c common/base/buf.h \
 	common/base/arena.c common/base/arena.h \
 	common/record/mpack.c common/record/mpack.h common/net/frame.c common/net/frame.h common/net/silence.c common/net/silence.h \
-	common/base/rng.c common/base/rng.h \
+	common/base/rng.c common/base/rng.h common/base/hex.h common/base/uuid.c common/base/uuid.h \
+	common/base/log_repeats.c common/base/log_repeats.h \
 	common/text/regex.c common/text/redialect.c common/text/regex.h \
 	common/conf/ucl.c common/conf/ucl.h
 
@@ -32,7 +33,7 @@ RT_LIBS = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(SODIUM_LIBS) $(SECCOM
 # Records: one description gives msgpack and JSON.
 common_libtvcore_a_SOURCES += \
 	common/text/duration.c common/text/duration.h \
-	common/text/base64.c common/text/json_text.c \
+	common/text/base64.c common/text/base64.h common/text/json_text.c common/text/json_text.h \
 	common/record/schema.c common/record/schema_out.c common/record/schema.h \
 	common/record/records.c common/record/records.h \
 	common/record/ops.c common/record/ops.h \
@@ -41,9 +42,9 @@ common_libtvjson_a_SOURCES += common/record/schema_json.c
 
 # Channels: frames on sockets.
 common_libtvrt_a_SOURCES += \
-	common/net/greet.c common/net/greet.h common/net/chan.c common/net/chan.h common/net/chan_int.h common/net/chan_io.c common/net/chan_noise.c \
+	common/net/greet.c common/net/greet.h common/net/version.h common/net/chan.c common/net/chan.h common/net/chan_int.h common/net/chan_io.c common/net/chan_noise.c \
 	common/net/logtap.c common/net/logtap.h common/net/monitor.c common/net/monitor.h \
 	common/proc/heaptrim.c common/proc/heaptrim.h common/net/source.c common/net/source.h common/net/listener.c common/net/dial.c common/net/dial.h common/net/calls.c common/net/calls.h
-common_libtvcore_a_SOURCES += common/net/noise.c common/net/noise.h common/net/strangers.c common/net/strangers.h common/record/member.c common/record/member.h
+common_libtvcore_a_SOURCES += common/net/noise.c common/net/noise.h common/net/strangers.c common/net/strangers.h common/record/member.c common/record/member.h common/record/member_table.c common/record/member_table.h
 
 EXTRA_DIST += common/README.md

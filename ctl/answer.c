@@ -10,10 +10,10 @@ client_complain(struct client *c, const char *what, const struct client_answer *
 	if (a->file_failed) {
 		fprintf(stderr, "clusterctl: %s: the file: %s\n", what, a->error);
 	} else if (a->broke_off) {
-		fprintf(stderr, "clusterctl: %s: the answer of %s broke off: %s\n", what, client_addr(c), a->error);
+		fprintf(stderr, "clusterctl: %s: the answer of %s was cut short: %s\n", what, client_addr(c), a->error);
 	} else if (a->status == 0) {
 		fprintf(stderr, "clusterctl: %s: no answer from %s: %s\n", what, client_addr(c), a->error);
-		fprintf(stderr, "Is rpcd running there? Say whom to ask with --addr, TRIUMVIR_ADDR or "
+		fprintf(stderr, "Is rpcd running there? Name another agent with --addr, TRIUMVIR_ADDR or "
 		    "CONSUL_HTTP_ADDR.\n");
 	} else if (a->body.len > 0) {
 		fprintf(stderr, "clusterctl: %s: ", what);
@@ -21,7 +21,7 @@ client_complain(struct client *c, const char *what, const struct client_answer *
 		fputc('\n', stderr);
 		if (span_eqs(buf_span(&a->body), "No cluster leader"))
 			fprintf(stderr, "`clusterctl raft list-peers --stale` shows the servers; raftd's log on each "
-			    "says whom it waits for.\n");
+			    "names the servers it waits for.\n");
 	} else {
 		fprintf(stderr, "clusterctl: %s: HTTP status %ld\n", what, a->status);
 	}

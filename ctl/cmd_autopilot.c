@@ -8,12 +8,11 @@
 #include "ctl/raft.h"
 
 #define CONFIGURATION "/v1/operator/autopilot/configuration"
-#define HEALTH_COLUMNS 9
 
 /* -- get -- */
 
-static int
-show(struct ctl *ctl)
+int
+autopilot_get(struct ctl *ctl)
 {
 	json_t *conf = client_get_json(ctl_client(ctl), "raft autopilot get", CONFIGURATION), *v;
 	const char *name;
@@ -96,18 +95,17 @@ change(json_t *conf, const char *arg)
 }
 
 /* Reads, changes, and writes if nobody else did meanwhile. */
-static int
-set(struct ctl *ctl, int n, char **args)
+int
+autopilot_set(struct ctl *ctl)
 {
-	static const char what[] = "raft autopilot set";
-	json_t *conf = client_get_json(ctl_client(ctl), what, CONFIGURATION);
+	json_t *conf = ctl_get(ctl, CONFIGURATION);
 	struct client_answer a = { 0 };
 	struct buf path = BUF_INIT(256);
 	char *body = NULL;
 	int rc = 1;
 
-	for (int i = 0; conf != NULL && i < n; i++)
-		if (!change(conf, args[i])) {
+	for (int i = 0; conf != NULL && i < ctl->argc; i++)
+		if (!change(conf, ctl->argv[i])) {
 			json_decref(conf);
 			return 2;
 		}
@@ -117,10 +115,10 @@ set(struct ctl *ctl, int n, char **args)
 		buf_printf(&path, CONFIGURATION "?cas=%lld",
 		    (long long)json_integer_value(json_object_get(conf, "ModifyIndex")));
 		if (!client_do(ctl_client(ctl), "PUT", buf_cstr(&path), span_str(body), RAFT_TIMEOUT_S, &a))
-			rc = client_complain(ctl->client, what, &a);
+			rc = client_complain(ctl->client, ctl->verb->words, &a);
 		else if (!span_eqs(buf_span(&a.body), "true"))
-			fprintf(stderr, "clusterctl: %s: somebody else changed it at the same time; look at it and try "
-			    "again\n", what);
+			fprintf(stderr, "clusterctl: %s: it was changed concurrently; check it and try again\n",
+			    ctl->verb->words);
 		else
 			rc = 0;
 		client_answer_done(&a);
@@ -135,36 +133,38 @@ set(struct ctl *ctl, int n, char **args)
 
 /* -- health -- */
 
+/* Negative durations: never heard of by this leader, or not known to a server that does not lead. */
+static const char *
+contact(json_t *server)
+{
+	const char *text = json_text(server, "LastContact");
+
+	return text[0] != '-' ? text : json_text(server, "_told")[0] != '\0' ? "unknown" : "never";
+}
+
+static const char *
+last_index(json_t *server)
+{
+	json_int_t index = json_integer_value(json_object_get(server, "LastIndex"));
+
+	return index == 0 ? "unknown" : row_keep(server, "index", json_sprintf("%" JSON_INTEGER_FORMAT, index));
+}
+
 static void
 health_table(const json_t *health)
 {
+	static const struct column columns[] = {
+		{ "Node", "Name", NULL }, { "Address", "Address", NULL }, { "Gossip", "SerfStatus", NULL },
+		{ "State", NULL, raft_state }, { "Voter", "Voter", NULL }, { "Healthy", "Healthy", NULL },
+		{ "Since", "StableSince", NULL }, { "Last contact", NULL, contact }, { "Last index", NULL, last_index },
+		{ NULL, NULL, NULL },
+	};
 	json_t *list = json_object_get(health, "Servers"), *s;
-	unsigned rows = (unsigned)json_array_size(list) + 1, at = HEALTH_COLUMNS;
-	const char **cells = calloc((size_t)rows * HEALTH_COLUMNS, sizeof(*cells));
-	char (*index)[24] = calloc(rows, sizeof(*index));
 	size_t i;
 
-	if (cells == NULL || index == NULL) {
-		free(cells);
-		free(index);
-		return;
-	}
-	memcpy(cells, (const char *const[]){ "Node", "Address", "Gossip", "State", "Voter", "Healthy", "Since",
-	    "Last contact", "Last index" }, HEALTH_COLUMNS * sizeof(*cells));
-	json_array_foreach(list, i, s) {
-		snprintf(index[i], sizeof(index[i]), "%lld",
-		    (long long)json_integer_value(json_object_get(s, "LastIndex")));
-		cells[at++] = json_text(s, "Name");
-		cells[at++] = json_text(s, "Address");
-		cells[at++] = json_text(s, "SerfStatus");
-		cells[at++] = raft_state(s);
-		cells[at++] = json_is_true(json_object_get(s, "Voter")) ? "true" : "false";
-		cells[at++] = json_is_true(json_object_get(s, "Healthy")) ? "true" : "false";
-		cells[at++] = json_text(s, "StableSince");
-		cells[at++] = json_text(s, "LastContact");
-		cells[at++] = index[i];
-	}
-	out_table(cells, rows, HEALTH_COLUMNS);
+	json_array_foreach(list, i, s)
+		(void)row_keep(s, "told", json_string(json_text(health, "Reason")));
+	out_rows(list, columns);
 	json_array_foreach(list, i, s)
 		if (json_text(s, "Reason")[0] != '\0')
 			printf("%s is not healthy: %s.\n", json_text(s, "Name"), json_text(s, "Reason"));
@@ -173,8 +173,6 @@ health_table(const json_t *health)
 	printf("%s; %lld more may fail.\n",
 	    json_is_true(json_object_get(health, "Healthy")) ? "Healthy" : "Not healthy",
 	    (long long)json_integer_value(json_object_get(health, "FailureTolerance")));
-	free(cells);
-	free(index);
 }
 
 /* An answer that says how they are: 200 or 429. */
@@ -185,8 +183,8 @@ ask_health(struct ctl *ctl, const char *path, struct client_answer *a)
 }
 
 /* Exit status 0: healthy.  Without a leader this node's server, or any, tells what it sees. */
-static int
-health(struct ctl *ctl)
+int
+autopilot_health(struct ctl *ctl)
 {
 	struct client_answer a = { 0 }, aside = { 0 };
 	bool known = ask_health(ctl, RAFT_HEALTH, &a);
@@ -199,7 +197,7 @@ health(struct ctl *ctl)
 		known = true;
 	}
 	if (!known) {
-		client_complain(ctl->client, "raft autopilot health", &a);
+		client_complain(ctl->client, ctl->verb->words, &a);
 		client_answer_done(&a);
 		return rc;
 	}
@@ -216,16 +214,4 @@ health(struct ctl *ctl)
 	json_decref(v);
 	client_answer_done(&a);
 	return rc;
-}
-
-int
-raft_autopilot(struct ctl *ctl, int n, char **args)
-{
-	if (n == 0 || (n == 1 && strcmp(args[0], "get") == 0))
-		return show(ctl);
-	if (n >= 2 && strcmp(args[0], "set") == 0)
-		return set(ctl, n - 1, args + 1);
-	if (n == 1 && strcmp(args[0], "health") == 0)
-		return health(ctl);
-	return RAFT_USAGE;
 }

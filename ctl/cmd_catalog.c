@@ -1,44 +1,29 @@
 /* clusterctl catalog: nodes, services, datacenters, service NAME. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ctl/ctl.h"
 
 static void
-print_rows(json_t *list, const char *const *keys, const char *const *heads, unsigned columns)
-{
-	unsigned rows = (unsigned)json_array_size(list) + 1, at = columns;
-	const char **cells = calloc((size_t)rows * columns, sizeof(*cells));
-	json_t *m;
-	size_t i;
-
-	if (cells == NULL)
-		return;
-	memcpy(cells, heads, columns * sizeof(*cells));
-	json_array_foreach(list, i, m)
-		for (unsigned c = 0; c < columns; c++)
-			cells[at++] = json_text(m, keys[c]);
-	out_table(cells, rows, columns);
-	free(cells);
-}
-
-static void
 print_nodes(json_t *list)
 {
-	static const char *const keys[] = { "Node", "ID", "Address", "Datacenter" };
-	static const char *const heads[] = { "Node", "ID", "Address", "DC" };
+	static const struct column columns[] = {
+		{ "Node", "Node", NULL }, { "ID", "ID", NULL }, { "Address", "Address", NULL },
+		{ "DC", "Datacenter", NULL }, { NULL, NULL, NULL },
+	};
 
-	print_rows(list, keys, heads, 4);
+	out_rows(list, columns);
 }
 
 static void
 print_instances(json_t *list)
 {
-	static const char *const keys[] = { "Node", "Address", "ServiceID", "ServiceAddress" };
-	static const char *const heads[] = { "Node", "Address", "ServiceID", "ServiceAddress" };
+	static const struct column columns[] = {
+		{ "Node", "Node", NULL }, { "Address", "Address", NULL }, { "ServiceID", "ServiceID", NULL },
+		{ "ServiceAddress", "ServiceAddress", NULL }, { NULL, NULL, NULL },
+	};
 
-	print_rows(list, keys, heads, 4);
+	out_rows(list, columns);
 }
 
 static void
@@ -57,47 +42,20 @@ print_names(json_t *list)
 	}
 }
 
-/* "?dc=..." or "&dc=..." when there is a value. */
-static void
-put_param(struct buf *path, const char *name, const char *value)
+/* A list of the catalog, or of one name in it. */
+static int
+show(struct ctl *ctl, void (*print)(json_t *))
 {
-	if (value == NULL)
-		return;
-	buf_printf(path, "%c%s=", memchr(path->data, '?', path->len) == NULL ? '?' : '&', name);
-	client_encode(path, value, false);
-}
-
-int
-cmd_catalog(struct ctl *ctl, int argc, char **argv)
-{
-	const struct command *cmd = ctl_find("catalog");
-	const char *dc = NULL, *near = NULL, *verb;
-	const struct option_spec specs[] = { { "dc", NULL, &dc }, { "near", NULL, &near } };
-	int n = ctl_options(cmd, argc, argv, specs, 2);
-	void (*print)(json_t *) = print_names;
 	struct buf path = BUF_INIT(65536);
 	json_t *list;
 
-	if (n < 0)
-		return 2;
-	verb = n > 0 ? argv[1] : "";
-	if (n > 0 && ctl_in_vain("catalog", verb, specs, 2, strcmp(verb, "datacenters") == 0 ? "" :
-	    strcmp(verb, "services") == 0 ? "dc" : "dc near"))
-		return ctl_usage(cmd);
-	if (strcmp(verb, "nodes") == 0 && n == 1)
-		print = print_nodes;
-	else if (strcmp(verb, "service") == 0 && n == 2)
-		print = print_instances;
-	else if (n != 1 || (strcmp(verb, "services") != 0 && strcmp(verb, "datacenters") != 0))
-		return ctl_usage(cmd);
-	buf_printf(&path, "/v1/catalog/%s", verb);
-	if (n == 2) {
+	buf_printf(&path, "/v1/catalog/%s", ctl->verb->words + strlen("catalog "));
+	if (ctl->argc > 0) {
 		buf_puts(&path, "/");
-		client_encode(&path, argv[2], false);
+		client_encode(&path, ctl->argv[0], false);
 	}
-	put_param(&path, "dc", dc);
-	put_param(&path, "near", near);
-	list = client_get_json(ctl_client(ctl), "catalog", buf_cstr(&path));
+	ctl_params(ctl, &path);
+	list = ctl_get(ctl, buf_cstr(&path));
 	buf_done(&path);
 	if (list == NULL)
 		return 1;
@@ -107,4 +65,22 @@ cmd_catalog(struct ctl *ctl, int argc, char **argv)
 		print(list);
 	json_decref(list);
 	return 0;
+}
+
+int
+catalog_nodes(struct ctl *ctl)
+{
+	return show(ctl, print_nodes);
+}
+
+int
+catalog_names(struct ctl *ctl)
+{
+	return show(ctl, print_names);
+}
+
+int
+catalog_service(struct ctl *ctl)
+{
+	return show(ctl, print_instances);
 }

@@ -68,8 +68,8 @@ tell_reason(struct reason *r, struct progress *p, const char *why, struct mono n
 static int
 not_caught_up(const struct catch_up *c, double seconds)
 {
-	fprintf(stderr, "clusterctl: join: not caught up after %.0f s (index %llu of %llu)%s%s; it goes on in the "
-	    "background, look with: clusterctl info raft\n", seconds, c->index, c->of,
+	fprintf(stderr, "clusterctl: join: not caught up after %.0f s (index %llu of %llu)%s%s; it continues in the "
+	    "background, check with: clusterctl info raft\n", seconds, c->index, c->of,
 	    c->why[0] != '\0' ? ": " : "", c->why);
 	return 1;
 }
@@ -105,7 +105,7 @@ wait_caught_up(struct ctl *ctl)
 				break;
 			tell_reason(&reason, &p, c.why, now);
 			if (p.tty && c.of == 0)
-				progress_show(&p, "waiting for the leader to take this server in");
+				progress_show(&p, "waiting for the leader to add this server");
 			else if (p.tty)
 				progress_show(&p, "catching up: index %llu of %llu, %.0f entries/s, %s", c.index, c.of,
 				    (double)(c.index - first) / (mono_seconds(mono_sub(now, then)) + 1e-3),
@@ -131,26 +131,22 @@ complain_of(struct ctl *ctl, const char *address, const struct client_answer *a)
 }
 
 int
-cmd_join(struct ctl *ctl, int argc, char **argv)
+cmd_join(struct ctl *ctl)
 {
-	const struct command *cmd = ctl_find("join");
-	bool wan = false, wait = false;
-	const struct option_spec specs[] = { { "wan", &wan, NULL }, { "wait", &wait, NULL } };
-	int n = ctl_options(cmd, argc, argv, specs, 2), joined = 0;
+	bool wan = ctl_opt(ctl, "wan") != NULL;
+	int joined = 0;
 
-	if (n <= 0)
-		return n < 0 ? 2 : ctl_usage(cmd);
-	for (int i = 1; i <= n; i++) {
+	for (int i = 0; i < ctl->argc; i++) {
 		struct buf path = BUF_INIT(8192);
 		struct client_answer a;
 
 		buf_puts(&path, "/v1/agent/join/");
-		client_encode(&path, argv[i], false);
+		client_encode(&path, ctl->argv[i], false);
 		buf_puts(&path, wan ? "?wan=1" : "");
 		if (client_do(ctl_client(ctl), "PUT", buf_cstr(&path), SPAN_NONE, JOIN_TIMEOUT_S, &a))
 			joined++;
 		else
-			complain_of(ctl, argv[i], &a);
+			complain_of(ctl, ctl->argv[i], &a);
 		client_answer_done(&a);
 		buf_done(&path);
 	}
@@ -158,7 +154,7 @@ cmd_join(struct ctl *ctl, int argc, char **argv)
 		return 1;
 	printf("Successfully joined cluster by contacting %d nodes.\n", joined);
 	fflush(stdout);
-	if (!wait || wan)
+	if (ctl_opt(ctl, "wait") == NULL || wan)
 		return 0;
 	client_quiet(ctl->client, true);		/* it shows more than that it waits */
 	if (ctl->timeout.ns == 0)
@@ -167,28 +163,18 @@ cmd_join(struct ctl *ctl, int argc, char **argv)
 }
 
 int
-cmd_leave(struct ctl *ctl, int argc, char **argv)
+cmd_leave(struct ctl *ctl)
 {
-	const struct command *cmd = ctl_find("leave");
-	bool force = false;
-	const struct option_spec specs[] = { { "force", &force, NULL } };
-	int n = ctl_options(cmd, argc, argv, specs, 1);
+	bool force = ctl_opt(ctl, "force") != NULL;
 
-	if (n != 0)
-		return n < 0 ? 2 : ctl_usage(cmd);
-	return ctl_put(ctl, "leave", force ? "/v1/agent/leave?force" : "/v1/agent/leave", SPAN_NONE, LEAVE_TIMEOUT_S,
+	return ctl_put(ctl, force ? "/v1/agent/leave?force" : "/v1/agent/leave", LEAVE_TIMEOUT_S,
 	    "Graceful leave complete.");
 }
 
 int
-cmd_reload(struct ctl *ctl, int argc, char **argv)
+cmd_reload(struct ctl *ctl)
 {
-	const struct command *cmd = ctl_find("reload");
-	int n = ctl_options(cmd, argc, argv, NULL, 0);
-
-	if (n != 0)
-		return n < 0 ? 2 : ctl_usage(cmd);
-	return ctl_put(ctl, "reload", "/v1/agent/reload", SPAN_NONE, JOIN_TIMEOUT_S,
+	return ctl_put(ctl, "/v1/agent/reload", JOIN_TIMEOUT_S,
 	    "rpcd has reloaded its configuration; its log names what needs a restart.");
 }
 
@@ -224,28 +210,22 @@ has_leader(struct ctl *ctl)
 }
 
 int
-cmd_force_leave(struct ctl *ctl, int argc, char **argv)
+cmd_force_leave(struct ctl *ctl)
 {
-	const struct command *cmd = ctl_find("force-leave");
-	bool prune = false;
-	const struct option_spec specs[] = { { "prune", &prune, NULL } };
-	int n = ctl_options(cmd, argc, argv, specs, 1), rc;
-	bool alive;
+	const char *node = ctl->argv[0];
+	bool alive = is_alive(ctl, node);
 	struct buf path = BUF_INIT(8192);
+	int rc;
 
-	if (n != 1)
-		return n < 0 ? 2 : ctl_usage(cmd);
 	buf_puts(&path, "/v1/agent/force-leave/");
-	client_encode(&path, argv[1], false);
-	buf_puts(&path, prune ? "?prune" : "");
-	alive = is_alive(ctl, argv[1]);
+	client_encode(&path, node, false);
+	ctl_params(ctl, &path);
 	/* Of one that lives nothing is told that its objection makes untrue. */
-	rc = ctl_put(ctl, "force-leave", buf_cstr(&path), SPAN_NONE, JOIN_TIMEOUT_S,
-	    alive ? NULL : "Told the cluster that it has left.");
+	rc = ctl_put(ctl, buf_cstr(&path), JOIN_TIMEOUT_S, alive ? NULL : "Announced to the cluster that it has left.");
 	if (rc == 0 && alive)
-		fprintf(stderr, "clusterctl: force-leave: %s is not known to have failed: if it lives, it objects and "
-		    "stays, and `clusterctl leave` there takes it out; if it is dead, it is taken for left as soon as "
-		    "that is noticed\n", argv[1]);
+		fprintf(stderr, "clusterctl: force-leave: %s is not known to have failed: if it is alive, it refutes "
+		    "and stays, and `clusterctl leave` there removes it; if it is dead, it is marked as left as soon "
+		    "as its failure is detected\n", node);
 	if (rc == 0 && !has_leader(ctl))
 		fprintf(stderr, "clusterctl: force-leave: there is no leader: a server keeps its seat until there is "
 		    "one, so this does not bring back a lost majority; see `clusterctl raft recover --dry-run`\n");

@@ -31,7 +31,6 @@ static const char *const daemons[] = { "gossipd", "raftd", "rpcd" };
 #define DAEMON_COUNT 3
 
 struct dev {
-	struct ctl *ctl;
 	char dir[64];
 	char at[INET6_ADDRSTRLEN + 16];		/* host and port, as in a URL */
 	const char *bind, *http_port, *datacenter, *node;
@@ -120,7 +119,7 @@ start_daemon(struct dev *d, int which, const struct passwd *pw)
 	sigset_t none;
 	pid_t pid;
 
-	if (!ctl_daemon_path(d->ctl, daemons[which], path, sizeof(path))) {
+	if (!ctl_daemon_path(daemons[which], path, sizeof(path))) {
 		fprintf(stderr, "clusterctl: dev: %s is not installed beside clusterctl nor in %s\n", daemons[which],
 		    TV_SBINDIR);
 		return false;
@@ -264,22 +263,23 @@ serve(struct dev *d, const struct passwd *pw)
 	return running(d) == DAEMON_COUNT;
 }
 
-int
-cmd_dev(struct ctl *ctl, int argc, char **argv)
+static const char *
+option(const struct ctl *ctl, const char *name, const char *otherwise)
 {
-	const struct command *cmd = ctl_find("dev");
-	struct dev d = { .ctl = ctl, .bind = "127.0.0.1", .http_port = "8500", .datacenter = "dc1", .node = "dev" };
-	const struct option_spec specs[] = {
-		{ "http-port", NULL, &d.http_port }, { "bind", NULL, &d.bind },
-		{ "datacenter", NULL, &d.datacenter }, { "node", NULL, &d.node },
-	};
-	int n = ctl_options(cmd, argc, argv, specs, 4);
+	const char *value = ctl_opt(ctl, name);
+
+	return value != NULL ? value : otherwise;
+}
+
+int
+cmd_dev(struct ctl *ctl)
+{
+	struct dev d = { .bind = option(ctl, "bind", "127.0.0.1"), .http_port = option(ctl, "http-port", "8500"),
+	    .datacenter = option(ctl, "datacenter", "dc1"), .node = option(ctl, "node", "dev") };
 	const struct passwd *pw = ordinary_user();
 	sigset_t set;
 	bool ok;
 
-	if (n != 0)
-		return n < 0 ? 2 : ctl_usage(cmd);
 	if (!set_at(&d))
 		return 2;
 	if (geteuid() == 0 && pw == NULL) {

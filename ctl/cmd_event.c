@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "common/base/log.h"
-#include "common/text/regex.h"
 #include "common/record/schema.h"
+#include "common/text/base64.h"
+#include "common/text/regex.h"
 #include "ctl/follow.h"
 #include "ctl/handler.h"
 
@@ -15,11 +16,6 @@
 #define PATH_BYTES_MAX (64u << 10)
 #define SEEN_MAX 512			/* IDs remembered: more than a list holds */
 #define MATCH_STEPS_MAX 1000000
-
-struct event_options {
-	const char *node, *service, *tag, *dc, *name, *exec;
-	bool coalesce;
-};
 
 /* -- one event -- */
 
@@ -60,8 +56,8 @@ print_event(const json_t *event)
 
 /* -- fire -- */
 
-static int
-fire(struct ctl *ctl, const char *name, const char *payload, const struct event_options *o)
+int
+event_fire(struct ctl *ctl)
 {
 	struct buf path = BUF_INIT(PATH_BYTES_MAX), body = BUF_INIT(PAYLOAD_BYTES_MAX + 65536);
 	struct client_answer a = { .status = 0 };
@@ -69,15 +65,11 @@ fire(struct ctl *ctl, const char *name, const char *payload, const struct event_
 	int rc = 1;
 
 	buf_puts(&path, "/v1/event/fire/");
-	client_encode(&path, name, false);
-	ctl_param(&path, "node", o->node);
-	ctl_param(&path, "service", o->service);
-	ctl_param(&path, "tag", o->tag);
-	ctl_param(&path, "dc", o->dc);
-	ctl_param(&path, "coalesce", o->coalesce ? "" : NULL);
-	if (payload == NULL || ctl_value("event fire", payload, &body)) {
+	client_encode(&path, ctl->argv[0], false);
+	ctl_params(ctl, &path);
+	if (ctl->argc < 2 || ctl_value(ctl, ctl->argv[1], &body)) {
 		if (!client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), TIMEOUT_S, &a)) {
-			client_complain(ctl->client, "event fire", &a);
+			client_complain(ctl->client, ctl->verb->words, &a);
 		} else if ((event = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL)) != NULL) {
 			if (ctl->json)
 				out_json(event);
@@ -95,8 +87,8 @@ fire(struct ctl *ctl, const char *name, const char *payload, const struct event_
 
 /* -- list -- */
 
-static int
-list_events(struct ctl *ctl, const struct event_options *o)
+int
+event_list(struct ctl *ctl)
 {
 	struct buf path = BUF_INIT(PATH_BYTES_MAX);
 	struct client_answer a;
@@ -105,10 +97,10 @@ list_events(struct ctl *ctl, const struct event_options *o)
 	int rc = 0;
 
 	buf_puts(&path, LIST);
-	ctl_param(&path, "name", o->name);
+	ctl_params(ctl, &path);
 	list = follow_ask(ctl, buf_cstr(&path), 0, &a);
 	if (list == NULL)
-		rc = client_complain(ctl->client, "event list", &a);
+		rc = client_complain(ctl->client, ctl->verb->words, &a);
 	else if (ctl->json)
 		out_json(list);
 	else
@@ -191,21 +183,22 @@ take_list(void *ctx, const json_t *list, bool first)
 	}
 }
 
-static int
-watch_events(struct ctl *ctl, const struct event_options *o)
+int
+event_watch(struct ctl *ctl)
 {
+	const char *name = ctl_opt(ctl, "name"), *exec = ctl_opt(ctl, "exec");
 	struct watch *w = calloc(1, sizeof(*w));
-	struct follow f = { .what = "event watch", .path = LIST, .afresh = true, .take = take_list, .ctx = w };
+	struct follow f = { .path = LIST, .afresh = true, .take = take_list, .ctx = w };
 	struct buf why = BUF_INIT(1024);
 	int rc = 1;
 
 	if (w == NULL)
 		return 1;
 	w->ctl = ctl;
-	if (o->name != NULL && (w->name = regex_new(span_str(o->name), &why)) == NULL) {
+	if (name != NULL && (w->name = regex_new(span_str(name), &why)) == NULL) {
 		fprintf(stderr, "clusterctl: event watch: --name: %s\n", buf_cstr(&why));
 		rc = 2;
-	} else if (o->exec == NULL || (w->handler = handler_new(ctl, "event watch", o->exec)) != NULL) {
+	} else if (exec == NULL || (w->handler = handler_new(ctl, exec)) != NULL) {
 		rc = follow_list(ctl, &f);
 	}
 	regex_free(w->name);
@@ -213,29 +206,4 @@ watch_events(struct ctl *ctl, const struct event_options *o)
 	buf_done(&why);
 	free(w);
 	return rc;
-}
-
-int
-cmd_event(struct ctl *ctl, int argc, char **argv)
-{
-	const struct command *cmd = ctl_find("event");
-	struct event_options o = { .coalesce = false };
-	const struct option_spec specs[] = {
-		{ "node", NULL, &o.node }, { "service", NULL, &o.service }, { "tag", NULL, &o.tag },
-		{ "dc", NULL, &o.dc }, { "name", NULL, &o.name }, { "exec", NULL, &o.exec },
-		{ "coalesce", &o.coalesce, NULL },
-	};
-	int n = ctl_options(cmd, argc, argv, specs, sizeof(specs) / sizeof(specs[0]));
-	const char *verb = n > 0 ? argv[1] : "";
-	bool aimed = o.node != NULL || o.service != NULL || o.tag != NULL || o.dc != NULL || o.coalesce;
-
-	if (n < 0)
-		return 2;
-	if (strcmp(verb, "fire") == 0 && (n == 2 || n == 3) && o.name == NULL && o.exec == NULL)
-		return fire(ctl, argv[2], n == 3 ? argv[3] : NULL, &o);
-	if (strcmp(verb, "list") == 0 && n == 1 && !aimed && o.exec == NULL)
-		return list_events(ctl, &o);
-	if (strcmp(verb, "watch") == 0 && n == 1 && !aimed)
-		return watch_events(ctl, &o);
-	return ctl_usage(cmd);
 }

@@ -7,8 +7,6 @@
 
 #include "ctl/keyring.h"
 
-#define LIST_COLUMNS 5
-#define POOL_NAME_BYTES 160
 
 const char *
 keyring_pool_name(const json_t *pool, char *text, size_t cap)
@@ -21,15 +19,15 @@ keyring_pool_name(const json_t *pool, char *text, size_t cap)
 }
 
 json_t *
-keyring_list(struct ctl *ctl, const char *what)
+keyring_list(struct ctl *ctl)
 {
 	struct client_answer a;
 	json_t *list = NULL;
 
 	if (!client_do(ctl_client(ctl), "GET", "/v1/operator/keyring", SPAN_NONE, KEYRING_TIMEOUT_S, &a))
-		client_complain(ctl->client, what, &a);
+		client_complain(ctl->client, ctl->verb->words, &a);
 	else if ((list = json_loadb((const char *)a.body.data, a.body.len, 0, NULL)) == NULL)
-		fprintf(stderr, "clusterctl: %s: the answer is not JSON\n", what);
+		fprintf(stderr, "clusterctl: %s: the answer is not JSON\n", ctl->verb->words);
 	client_answer_done(&a);
 	return list;
 }
@@ -37,7 +35,7 @@ keyring_list(struct ctl *ctl, const char *what)
 unsigned
 keyring_complaints(const json_t *list)
 {
-	char name[POOL_NAME_BYTES];
+	char name[KEYRING_POOL_BYTES];
 	unsigned count = 0;
 	const char *node;
 	json_t *pool, *text;
@@ -97,7 +95,7 @@ read_stdin(struct ctl_key *key)
 }
 
 bool
-keyring_key_arg(struct ctl *ctl, const char *what, const char *arg, const json_t *list, struct ctl_key *key)
+keyring_key_arg(struct ctl *ctl, const char *arg, const json_t *list, struct ctl_key *key)
 {
 	json_t *asked = NULL;
 	bool found;
@@ -106,14 +104,14 @@ keyring_key_arg(struct ctl *ctl, const char *what, const char *arg, const json_t
 		found = read_stdin(key);
 	} else if (strlen(arg) == KEY_ID_TEXT_BYTES - 1 && strspn(arg, "0123456789abcdef") == strlen(arg)) {
 		if (list == NULL)
-			list = asked = keyring_list(ctl, what);
+			list = asked = keyring_list(ctl);
 		if (list == NULL)
 			return false;
 		found = find_id(list, arg, key);
 		json_decref(asked);
 		if (!found)
 			fprintf(stderr, "clusterctl: %s: no member holds a key with the id %s; `clusterctl keyring "
-			    "list` shows them\n", what, arg);
+			    "list` shows them\n", ctl->verb->words, arg);
 		return found;
 	} else {
 		found = keyring_key(arg, key);
@@ -122,12 +120,12 @@ keyring_key_arg(struct ctl *ctl, const char *what, const char *arg, const json_t
 			    "or \"-\" and the key on standard input.\n");
 	}
 	if (!found)
-		fprintf(stderr, "clusterctl: %s: a key is base64 of 16, 24 or 32 bytes\n", what);
+		fprintf(stderr, "clusterctl: %s: a key is base64 of 16, 24 or 32 bytes\n", ctl->verb->words);
 	return found;
 }
 
 int
-keyring_change(struct ctl *ctl, const char *what, const char *method, const struct ctl_key *key, bool force,
+keyring_change(struct ctl *ctl, const char *method, const struct ctl_key *key, bool force,
     const char *relay, const char *ok)
 {
 	struct buf body = BUF_INIT(256), path = BUF_INIT(256);
@@ -140,7 +138,7 @@ keyring_change(struct ctl *ctl, const char *what, const char *method, const stru
 	if (relay != NULL)
 		client_encode(&path, relay, false);
 	if (!client_do(ctl_client(ctl), method, buf_cstr(&path), buf_span(&body), KEYRING_TIMEOUT_S, &a))
-		rc = client_complain(ctl->client, what, &a);
+		rc = client_complain(ctl->client, ctl->verb->words, &a);
 	else if (ok != NULL)
 		printf("Key %s %s\n", key->id, ok);
 	client_answer_done(&a);
@@ -154,48 +152,29 @@ keyring_change(struct ctl *ctl, const char *what, const char *method, const stru
 static void
 print_list(const json_t *list, bool show_keys)
 {
-	const unsigned columns = show_keys ? LIST_COLUMNS : LIST_COLUMNS - 1;
-	const char *const head[LIST_COLUMNS] = { "Pool", "Key", "Members", "Primary", "Secret" };
-	unsigned rows = 1, at = 0;
-	const char *text, **cells;
+	const struct column columns[] = {
+		{ "Pool", "Pool", NULL }, { "Key", "Key", NULL }, { "Members", "Members", NULL },
+		{ "Primary", "Primary", NULL }, { show_keys ? "Secret" : NULL, "Secret", NULL }, { NULL, NULL, NULL },
+	};
+	json_t *rows = json_array(), *pool, *count;
+	char name[KEYRING_POOL_BYTES];
 	struct ctl_key key;
-	json_t *pool, *count;
+	const char *text;
 	size_t i;
 
 	json_array_foreach(list, i, pool)
-		rows += (unsigned)json_object_size(json_object_get(pool, "Keys"));
-	cells = calloc((size_t)rows * columns, sizeof(*cells));
-	if (cells == NULL)
-		return;
-	memcpy(cells, head, columns * sizeof(*cells));
-	json_array_foreach(list, i, pool) {
-		json_int_t nodes = json_integer_value(json_object_get(pool, "NumNodes"));
-		char name[POOL_NAME_BYTES];
-
-		keyring_pool_name(pool, name, sizeof(name));
 		json_object_foreach(json_object_get(pool, "Keys"), text, count) {
-			json_int_t primary = json_integer_value(json_object_get(json_object_get(pool, "PrimaryKeys"),
-			    text));
-			struct buf b = BUF_INIT(64);
+			json_t *primary = json_object_get(json_object_get(pool, "PrimaryKeys"), text);
 
-			at += columns;
-			cells[at] = strdup(name);
-			cells[at + 1] = strdup(keyring_key(text, &key) ? key.id : "?");
-			buf_printf(&b, "%lld of %lld", (long long)json_integer_value(count), (long long)nodes);
-			cells[at + 2] = strdup(buf_cstr(&b));
-			buf_reset(&b);
-			buf_printf(&b, "%lld", (long long)primary);
-			cells[at + 3] = strdup(primary > 0 ? buf_cstr(&b) : "");
-			buf_done(&b);
-			if (show_keys)
-				cells[at + 4] = text;
+			json_array_append_new(rows, json_pack("{s:s,s:s,s:o,s:O*,s:s}", "Pool",
+			    keyring_pool_name(pool, name, sizeof(name)), "Key", keyring_key(text, &key) ? key.id : "?",
+			    "Members", json_sprintf("%lld of %lld", (long long)json_integer_value(count),
+			    (long long)json_integer_value(json_object_get(pool, "NumNodes"))), "Primary",
+			    json_integer_value(primary) > 0 ? primary : NULL, "Secret", show_keys ? text : ""));
 		}
-	}
-	out_table(cells, rows, columns);
-	for (unsigned r = 1; r < rows; r++)
-		for (unsigned c = 0; c < LIST_COLUMNS - 1; c++)
-			free((char *)cells[r * columns + c]);
-	free(cells);
+	json_safe(rows);
+	out_rows(rows, columns);
+	json_decref(rows);
 	sodium_memzero(&key, sizeof(key));
 }
 
@@ -228,10 +207,11 @@ hide_all(json_t *list)
 	}
 }
 
-static int
-do_list(struct ctl *ctl, bool show_keys)
+int
+keyring_show(struct ctl *ctl)
 {
-	json_t *list = keyring_list(ctl, "keyring list");
+	bool show_keys = ctl_opt(ctl, "show-keys") != NULL;
+	json_t *list = keyring_list(ctl);
 	unsigned bad;
 
 	if (list == NULL)
@@ -249,10 +229,10 @@ do_list(struct ctl *ctl, bool show_keys)
 }
 
 /* A cluster.key for nodes that lack the keys in use: those that whole pools use as primary ones, then the others. */
-static int
-do_export(struct ctl *ctl)
+int
+keyring_export(struct ctl *ctl)
 {
-	json_t *list = keyring_list(ctl, "keyring export"), *pool, *count, *done = json_object();
+	json_t *list = keyring_list(ctl), *pool, *count, *done = json_object();
 	const char *text;
 	size_t i;
 
@@ -271,58 +251,33 @@ do_export(struct ctl *ctl)
 	return 0;
 }
 
-int
-cmd_keyring(struct ctl *ctl, int argc, char **argv)
+/* The single orders. */
+static int
+change(struct ctl *ctl, const char *method, const char *ok)
 {
-	const struct command *cmd = ctl_find("keyring");
-	bool force = false, show_keys = false, keep_old = false;
-	const char *relay = NULL, *resume = NULL, *dir = NULL;
-	const struct option_spec specs[] = {
-		{ "force", &force, NULL }, { "show-keys", &show_keys, NULL }, { "keep-old", &keep_old, NULL },
-		{ "relay", NULL, &relay }, { "key", NULL, &resume }, { "dir", NULL, &dir },
-	};
-	static const struct {
-		const char *verb, *method, *what, *ok;
-	} changes[] = {
-		{ "install", "POST", "keyring install", "is installed on all members." },
-		{ "use", "PUT", "keyring use", "is the primary key of all members." },
-		{ "remove", "DELETE", "keyring remove", "is removed from all members." },
-	};
-	const unsigned count = sizeof(specs) / sizeof(specs[0]);
-	int n = ctl_options(cmd, argc, argv, specs, count);
-	const char *verb = n > 0 ? argv[1] : "";
-	const char *known = strcmp(verb, "list") == 0 ? "show-keys" :
-	    strcmp(verb, "rotate") == 0 ? "key keep-old force" :
-	    strcmp(verb, "encrypt") == 0 ? "dir" : strcmp(verb, "export") == 0 ? "" : "relay force";
 	struct ctl_key key;
+	int rc = 1;
 
-	if (n < 0)
-		return 2;
-	if (n > 0 && ctl_in_vain("keyring", verb, specs, count, known))
-		return ctl_usage(cmd);
-	if (sodium_init() < 0) {
-		fprintf(stderr, "clusterctl: libsodium cannot start: no source of random numbers\n");
-		return 1;
-	}
-	for (unsigned i = 0; i < 3; i++)
-		if (strcmp(verb, changes[i].verb) == 0 && n == 2) {
-			int rc = 1;
+	if (keyring_key_arg(ctl, ctl->argv[0], NULL, &key))
+		rc = keyring_change(ctl, method, &key, ctl_opt(ctl, "force") != NULL, ctl_opt(ctl, "relay"), ok);
+	sodium_memzero(&key, sizeof(key));
+	return rc;
+}
 
-			if (keyring_key_arg(ctl, changes[i].what, argv[2], NULL, &key))
-				rc = keyring_change(ctl, changes[i].what, changes[i].method, &key, force, relay,
-				    changes[i].ok);
-			sodium_memzero(&key, sizeof(key));
-			return rc;
-		}
-	if (n != 1)
-		return ctl_usage(cmd);
-	if (strcmp(verb, "list") == 0)
-		return do_list(ctl, show_keys);
-	if (strcmp(verb, "export") == 0)
-		return do_export(ctl);
-	if (strcmp(verb, "rotate") == 0)
-		return keyring_rotate(ctl, resume, force, keep_old);
-	if (strcmp(verb, "encrypt") == 0)
-		return keyring_encrypt(ctl, dir);
-	return ctl_usage(cmd);
+int
+keyring_install(struct ctl *ctl)
+{
+	return change(ctl, "POST", "is installed on all members.");
+}
+
+int
+keyring_use(struct ctl *ctl)
+{
+	return change(ctl, "PUT", "is the primary key of all members.");
+}
+
+int
+keyring_remove(struct ctl *ctl)
+{
+	return change(ctl, "DELETE", "is removed from all members.");
 }

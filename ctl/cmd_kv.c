@@ -10,37 +10,14 @@
 #define KV_TIMEOUT_S 60
 #define VALUE_BYTES_MAX (1u << 20)
 
-struct kv_options {
-	bool recurse, stale;
-	const char *cas, *flags, *dc, *separator;
-};
-
 /* "/v1/kv/KEY?first&..." */
 static void
-kv_path(struct buf *b, const char *key, const char *first, const struct kv_options *o)
+kv_path(const struct ctl *ctl, struct buf *b, const char *key, const char *first)
 {
-	const struct { const char *name, *value; } params[] = {
-		{ "cas", o->cas }, { "flags", o->flags }, { "dc", o->dc }, { "separator", o->separator },
-	};
-	char sep = '?';
-
 	buf_puts(b, "/v1/kv/");
 	client_encode(b, key, true);
-	if (first != NULL) {
-		buf_printf(b, "?%s", first);
-		sep = '&';
-	}
-	if (o->stale) {
-		buf_printf(b, "%cstale", sep);
-		sep = '&';
-	}
-	for (size_t i = 0; i < sizeof(params) / sizeof(params[0]); i++) {
-		if (params[i].value == NULL)
-			continue;
-		buf_printf(b, "%c%s=", sep, params[i].name);
-		client_encode(b, params[i].value, false);
-		sep = '&';
-	}
+	ctl_param(b, first, first != NULL ? "" : NULL);
+	ctl_params(ctl, b);
 }
 
 /* Keys are paths in a URL, so they begin with no slash: it is left out, as Consul's command line does. */
@@ -60,38 +37,39 @@ plain_key(const char *key)
 
 /* 301: the key would not be the same again behind a path's rules. */
 static int
-complain(struct ctl *ctl, const char *what, const char *key, const struct client_answer *a)
+complain(struct ctl *ctl, const char *key, const struct client_answer *a)
 {
 	if (a->status != 301)
-		return client_complain(ctl->client, what, a);
+		return client_complain(ctl->client, ctl->verb->words, a);
 	char *shown = out_safe(span_str(key));
 
 	fprintf(stderr, "clusterctl: %s: \"%s\" cannot be a key: between slashes there must be something, and neither "
-	    "\".\" nor \"..\"\n", what, shown);
+	    "\".\" nor \"..\"\n", ctl->verb->words, shown);
 	free(shown);
 	return 1;
 }
 
 /* A conditional write answers "true" or "false". */
 static int
-print_outcome(struct ctl *ctl, const char *what, const char *key, bool ok, const struct client_answer *a)
+print_outcome(struct ctl *ctl, const char *key, bool ok, const struct client_answer *a)
 {
 	if (!ok)
-		return complain(ctl, what, key, a);
+		return complain(ctl, key, a);
 	if (span_eqs(buf_span(&a->body), "true"))
 		return 0;
-	fprintf(stderr, "clusterctl: %s: %s was not changed: the condition did not hold\n", what, key);
+	fprintf(stderr, "clusterctl: %s: %s was not changed: the condition did not hold\n", ctl->verb->words, key);
 	return 1;
 }
 
-static int
-kv_get(struct ctl *ctl, const char *key, const struct kv_options *o)
+int
+kv_get(struct ctl *ctl)
 {
+	const char *key = plain_key(ctl->argv[0]);
 	struct buf path = BUF_INIT(1u << 20);
 	struct client_answer a;
 	int rc = 0;
 
-	kv_path(&path, key, ctl->json ? NULL : "raw", o);
+	kv_path(ctl, &path, key, ctl->json ? NULL : "raw");
 	if (client_do(ctl_client(ctl), "GET", buf_cstr(&path), SPAN_NONE, KV_TIMEOUT_S, &a)) {
 		if (a.body.len > 0)
 			fwrite(a.body.data, 1, a.body.len, stdout);
@@ -101,25 +79,26 @@ kv_get(struct ctl *ctl, const char *key, const struct kv_options *o)
 		fprintf(stderr, "clusterctl: kv get: no key \"%s\"\n", key);
 		rc = 1;
 	} else {
-		rc = complain(ctl, "kv get", key, &a);
+		rc = complain(ctl, key, &a);
 	}
 	client_answer_done(&a);
 	buf_done(&path);
 	return rc;
 }
 
-static int
-kv_put(struct ctl *ctl, const char *key, const char *value, const struct kv_options *o)
+int
+kv_put(struct ctl *ctl)
 {
+	const char *key = plain_key(ctl->argv[0]);
 	struct buf path = BUF_INIT(1u << 20), body = BUF_INIT(VALUE_BYTES_MAX + 65536);
 	struct client_answer a;
 	bool ok;
 	int rc = 1;
 
-	if (ctl_value("kv put", value, &body)) {
-		kv_path(&path, key, NULL, o);
+	if (ctl_value(ctl, ctl->argv[1], &body)) {
+		kv_path(ctl, &path, key, NULL);
 		ok = client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), KV_TIMEOUT_S, &a);
-		rc = print_outcome(ctl, "kv put", key, ok, &a);
+		rc = print_outcome(ctl, key, ok, &a);
 		client_answer_done(&a);
 	}
 	buf_done(&path);
@@ -127,37 +106,39 @@ kv_put(struct ctl *ctl, const char *key, const char *value, const struct kv_opti
 	return rc;
 }
 
-static int
-kv_delete(struct ctl *ctl, const char *key, const struct kv_options *o)
+int
+kv_delete(struct ctl *ctl)
 {
+	const char *key = plain_key(ctl->argv[0]);
 	struct buf path = BUF_INIT(1u << 20);
 	struct client_answer a;
 	bool ok;
 	int rc;
 
-	kv_path(&path, key, o->recurse ? "recurse" : NULL, o);
+	kv_path(ctl, &path, key, NULL);
 	ok = client_do(ctl_client(ctl), "DELETE", buf_cstr(&path), SPAN_NONE, KV_TIMEOUT_S, &a);
-	rc = print_outcome(ctl, "kv delete", key, ok, &a);
+	rc = print_outcome(ctl, key, ok, &a);
 	client_answer_done(&a);
 	buf_done(&path);
 	return rc;
 }
 
 /* Names below a prefix; nothing there is an empty list, not an error. */
-static int
-kv_list(struct ctl *ctl, const char *prefix, const struct kv_options *o)
+int
+kv_list(struct ctl *ctl)
 {
+	const char *prefix = ctl->argc > 0 ? plain_key(ctl->argv[0]) : "";
 	struct buf path = BUF_INIT(1u << 20);
 	struct client_answer a;
 	json_t *list = NULL, *key;
 	size_t i;
 	int rc = 0;
 
-	kv_path(&path, prefix, "keys", o);
+	kv_path(ctl, &path, prefix, "keys");
 	if (client_do(ctl_client(ctl), "GET", buf_cstr(&path), SPAN_NONE, KV_TIMEOUT_S, &a))
 		list = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL);
 	else if (a.status != 404)
-		rc = complain(ctl, "kv list", prefix, &a);
+		rc = complain(ctl, prefix, &a);
 	if (!ctl->json)
 		json_safe(list);
 	if (ctl->json && rc == 0) {
@@ -173,56 +154,4 @@ kv_list(struct ctl *ctl, const char *prefix, const struct kv_options *o)
 	client_answer_done(&a);
 	buf_done(&path);
 	return rc;
-}
-
-/* NULL or decimal; else complains. */
-static bool
-is_number(const char *option, const char *text)
-{
-	if (text == NULL || (text[0] != '\0' && text[strspn(text, "0123456789")] == '\0'))
-		return true;
-	fprintf(stderr, "clusterctl: kv: --%s: \"%s\" is not a number\n", option, text);
-	return false;
-}
-
-static const char *
-known_options(const char *verb)
-{
-	static const struct { const char *verb, *options; } all[] = {
-		{ "get", "stale dc" }, { "put", "cas flags dc" }, { "delete", "recurse cas dc" },
-		{ "list", "stale separator dc" }, { "keys", "stale separator dc" },
-	};
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		if (strcmp(all[i].verb, verb) == 0)
-			return all[i].options;
-	return "";
-}
-
-int
-cmd_kv(struct ctl *ctl, int argc, char **argv)
-{
-	const struct command *cmd = ctl_find("kv");
-	struct kv_options o = { 0 };
-	const struct option_spec specs[] = {
-		{ "recurse", &o.recurse, NULL }, { "stale", &o.stale, NULL }, { "cas", NULL, &o.cas },
-		{ "flags", NULL, &o.flags }, { "dc", NULL, &o.dc }, { "separator", NULL, &o.separator },
-	};
-	const unsigned count = sizeof(specs) / sizeof(specs[0]);
-	int n = ctl_options(cmd, argc, argv, specs, count);
-	const char *verb = n > 0 ? argv[1] : "";
-
-	if (n < 0 || !is_number("cas", o.cas) || !is_number("flags", o.flags))
-		return 2;
-	if (n > 0 && ctl_in_vain("kv", verb, specs, count, known_options(verb)))
-		return ctl_usage(cmd);
-	if (strcmp(verb, "get") == 0 && n == 2)
-		return kv_get(ctl, plain_key(argv[2]), &o);
-	if (strcmp(verb, "put") == 0 && n == 3)
-		return kv_put(ctl, plain_key(argv[2]), argv[3], &o);
-	if (strcmp(verb, "delete") == 0 && n == 2)
-		return kv_delete(ctl, plain_key(argv[2]), &o);
-	if ((strcmp(verb, "list") == 0 || strcmp(verb, "keys") == 0) && n <= 2)
-		return kv_list(ctl, n == 2 ? plain_key(argv[2]) : "", &o);
-	return ctl_usage(cmd);
 }

@@ -13,18 +13,12 @@
 #include "ctl/ctl.h"
 
 int
-cmd_keygen(struct ctl *ctl, int argc, char **argv)
+cmd_keygen(struct ctl *ctl)
 {
-	const struct command *cmd = ctl_find("keygen");
-	bool pub = false;
-	const struct option_spec specs[] = { { "pub", &pub, NULL } };
-	int n = ctl_options(cmd, argc, argv, specs, 1);
-	const char *dir = n == 1 ? argv[1] : TV_SYSCONFDIR;
+	bool pub = ctl_opt(ctl, "pub") != NULL;
+	const char *dir = ctl->argc > 0 ? ctl->argv[0] : TV_SYSCONFDIR;
 	char err[512];
 
-	(void)ctl;
-	if (n < 0 || n > 1)
-		return n < 0 ? 2 : ctl_usage(cmd);
 	if (pub && keys_derive_pub(dir, err, sizeof(err)) == TV_OK) {
 		printf("Wrote %s/server.pub, which belongs to the first key of %s/server.key: every node needs it.\n",
 		    dir, dir);
@@ -40,12 +34,11 @@ cmd_keygen(struct ctl *ctl, int argc, char **argv)
 }
 
 bool
-ctl_daemon_path(const struct ctl *ctl, const char *name, char *dst, size_t cap)
+ctl_daemon_path(const char *name, char *dst, size_t cap)
 {
 	char self[PATH_MAX], *slash;
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-	(void)ctl;
 	if (len <= 0)
 		return false;
 	self[len] = '\0';
@@ -62,13 +55,13 @@ ctl_daemon_path(const struct ctl *ctl, const char *name, char *dst, size_t cap)
 
 /* Runs DAEMON -n -c DIR quietly: the daemon's own code does the checking.  Its exit status, or 1. */
 static int
-check_with(const struct ctl *ctl, const char *name, const char *dir, bool print)
+check_with(const char *name, const char *dir, bool print)
 {
 	char path[PATH_MAX + 64];
 	int status;
 	pid_t pid;
 
-	if (!ctl_daemon_path(ctl, name, path, sizeof(path))) {
+	if (!ctl_daemon_path(name, path, sizeof(path))) {
 		fprintf(stderr, "clusterctl: validate: %s is not installed beside clusterctl nor in %s\n", name,
 		    TV_SBINDIR);
 		return 1;
@@ -117,19 +110,13 @@ check_keys(const struct cluster_conf *c)
 }
 
 int
-cmd_validate(struct ctl *ctl, int argc, char **argv)
+cmd_validate(struct ctl *ctl)
 {
-	const struct command *cmd = ctl_find("validate");
-	bool print = false;
-	const struct option_spec specs[] = { { "print", &print, NULL } };
-	int n = ctl_options(cmd, argc, argv, specs, 1);
-	const char *dir = n == 1 ? argv[1] : TV_SYSCONFDIR;
+	bool print = ctl_opt(ctl, "print") != NULL, server;
+	const char *dir = ctl->argc > 0 ? ctl->argv[0] : TV_SYSCONFDIR;
 	struct cluster_conf conf;
 	char err[1024];
-	bool server;
 
-	if (n < 0 || n > 1)
-		return n < 0 ? 2 : ctl_usage(cmd);
 	if (access(dir, R_OK | X_OK) != 0) {
 		fprintf(stderr, "clusterctl: validate: %s: %s\n", dir, strerror(errno));
 		return 1;
@@ -141,8 +128,8 @@ cmd_validate(struct ctl *ctl, int argc, char **argv)
 	server = conf.server;
 	bool keys_ok = check_keys(&conf);
 	cluster_conf_free(&conf);
-	if (!keys_ok || check_with(ctl, "gossipd", dir, print) != 0 || check_with(ctl, "rpcd", dir, print) != 0 ||
-	    (server && check_with(ctl, "raftd", dir, print) != 0))
+	if (!keys_ok || check_with("gossipd", dir, print) != 0 || check_with("rpcd", dir, print) != 0 ||
+	    (server && check_with("raftd", dir, print) != 0))
 		return 1;
 	if (!print)
 		printf("%s: the configuration is valid (%s node).\n", dir, server ? "server" : "client");

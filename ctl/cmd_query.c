@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/text/duration.h"
 #include "common/record/schema.h"
+#include "common/text/base64.h"
+#include "common/text/duration.h"
 #include "ctl/follow.h"
 #include "ctl/handler.h"
 
@@ -12,16 +13,8 @@
 #define QUERY_TIMEOUT_S 120		/* without --timeout: longer than the largest pool takes */
 #define PAYLOAD_BYTES_MAX (64u << 10)
 #define PATH_BYTES_MAX (256u << 10)
-#define FILTERS_MAX 64
 
 /* -- asking -- */
-
-struct ask_options {
-	const char *nodes[FILTERS_MAX], *tags[FILTERS_MAX];
-	int node_count, tag_count;
-	const char *timeout, *relay;
-	bool no_ack;
-};
 
 static void
 print_response(const json_t *response)
@@ -57,26 +50,27 @@ print_answers(const json_t *answer)
 		fprintf(stderr, "clusterctl: query: %s\n", json_text(answer, "Warning"));
 }
 
-static int
-ask(struct ctl *ctl, const char *name, const char *payload, const struct ask_options *o, long timeout_s)
+int
+query_ask(struct ctl *ctl)
 {
 	struct buf path = BUF_INIT(PATH_BYTES_MAX), body = BUF_INIT(PAYLOAD_BYTES_MAX + 65536);
+	const char *timeout = ctl_opt(ctl, "timeout");
 	struct client_answer a;
 	json_t *answer = NULL;
+	int64_t ns = 0;
 	int rc = 1;
 
+	if (timeout != NULL && (duration_parse(span_str(timeout), &ns) != TV_OK || ns <= 0)) {
+		fprintf(stderr, "clusterctl: query: --timeout: \"%s\" is no length of time, such as 5s\n", timeout);
+		return 2;
+	}
 	buf_puts(&path, "/v1/agent/query/");
-	client_encode(&path, name, false);
-	for (int i = 0; i < o->node_count; i++)
-		ctl_param(&path, "node", o->nodes[i]);
-	for (int i = 0; i < o->tag_count; i++)
-		ctl_param(&path, "tag", o->tags[i]);
-	ctl_param(&path, "timeout", o->timeout);
-	ctl_param(&path, "relay", o->relay);
-	ctl_param(&path, "no-ack", o->no_ack ? "" : NULL);
-	if (payload == NULL || ctl_value("query", payload, &body)) {
-		if (!client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body), timeout_s, &a))
-			client_complain(ctl->client, "query", &a);
+	client_encode(&path, ctl->argv[0], false);
+	ctl_params(ctl, &path);
+	if (ctl->argc < 2 || ctl_value(ctl, ctl->argv[1], &body)) {
+		if (!client_do(ctl_client(ctl), "PUT", buf_cstr(&path), buf_span(&body),
+		    ns > 0 ? (long)(ns / 1000000000) + TIMEOUT_S : QUERY_TIMEOUT_S, &a))
+			client_complain(ctl->client, ctl->verb->words, &a);
 		else
 			answer = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL);
 		client_answer_done(&a);
@@ -92,34 +86,6 @@ ask(struct ctl *ctl, const char *name, const char *payload, const struct ask_opt
 	buf_done(&path);
 	buf_done(&body);
 	return rc;
-}
-
-static int
-ask_command(struct ctl *ctl, int argc, char **argv)
-{
-	const struct command *cmd = ctl_find("query");
-	struct ask_options o = { .no_ack = false };
-	const struct option_spec specs[] = {
-		{ "timeout", NULL, &o.timeout }, { "relay", NULL, &o.relay }, { "no-ack", &o.no_ack, NULL },
-	};
-	int64_t ns = 0;
-	int n;
-
-	o.node_count = ctl_repeated(cmd, &argc, argv, "node", o.nodes, FILTERS_MAX);
-	o.tag_count = o.node_count < 0 ? -1 : ctl_repeated(cmd, &argc, argv, "tag", o.tags, FILTERS_MAX);
-	if (o.tag_count < 0)
-		return 2;
-	n = ctl_options(cmd, argc, argv, specs, sizeof(specs) / sizeof(specs[0]));
-	if (n < 0)
-		return 2;
-	if (o.timeout != NULL && (duration_parse(span_str(o.timeout), &ns) != TV_OK || ns <= 0)) {
-		fprintf(stderr, "clusterctl: query: --timeout: \"%s\" is no length of time, such as 5s\n", o.timeout);
-		return 2;
-	}
-	if (n < 1 || n > 2)
-		return ctl_usage(ctl_find("query"));
-	return ask(ctl, argv[1], n == 2 ? argv[2] : NULL, &o,
-	    ns > 0 ? (long)(ns / 1000000000) + TIMEOUT_S : QUERY_TIMEOUT_S);
 }
 
 /* -- answering -- */
@@ -203,45 +169,22 @@ take_queries(void *ctx, const json_t *list, bool first)
 		answer_one(w, query);
 }
 
-static int
-answer_all(struct answering *w)
+int
+query_answer(struct ctl *ctl)
 {
+	const char *exec = ctl_opt(ctl, "exec");
+	struct answering w = { .ctl = ctl, .name = ctl->argv[0], .text = ctl_opt(ctl, "text") };
 	struct buf path = BUF_INIT(PATH_BYTES_MAX);
-	struct follow f = { .what = "query answer", .take = take_queries, .ctx = w };
+	struct follow f = { .take = take_queries, .ctx = &w };
 	int rc;
 
-	buf_puts(&path, "/v1/agent/queries");
-	ctl_param(&path, "name", w->name);
-	f.path = buf_cstr(&path);
-	rc = follow_list(w->ctl, &f);
-	buf_done(&path);
-	return rc;
-}
-
-static int
-answer_command(struct ctl *ctl, int argc, char **argv)
-{
-	const char *exec = NULL;
-	struct answering w = { .ctl = ctl };
-	const struct option_spec specs[] = { { "exec", NULL, &exec }, { "text", NULL, &w.text } };
-	int n = ctl_options(ctl_find("query"), argc, argv, specs, 2), rc;
-
-	if (n < 0)
-		return 2;
-	if (n != 2 || (exec == NULL) == (w.text == NULL))
-		return ctl_usage(ctl_find("query"));
-	w.name = argv[2];
-	if (exec != NULL && (w.handler = handler_new(ctl, "query answer", exec)) == NULL)
+	if (exec != NULL && (w.handler = handler_new(ctl, exec)) == NULL)
 		return 1;
-	rc = answer_all(&w);
+	buf_puts(&path, "/v1/agent/queries");
+	ctl_param(&path, "name", w.name);
+	f.path = buf_cstr(&path);
+	rc = follow_list(ctl, &f);
+	buf_done(&path);
 	handler_free(w.handler);
 	return rc;
-}
-
-int
-cmd_query(struct ctl *ctl, int argc, char **argv)
-{
-	if (argc > 1 && strcmp(argv[1], "answer") == 0)
-		return answer_command(ctl, argc, argv);
-	return ask_command(ctl, argc, argv);
 }

@@ -3,12 +3,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ctl/raft.h"
+#include "ctl/ctl.h"
 
 #define PATH "/v1/operator/raft/recover"
 #define WHAT "raft recover"
 #define TIMEOUT_S 30
-#define COLUMNS 6
 
 static long long
 number(const json_t *v, const char *name)
@@ -23,40 +22,28 @@ fate(const json_t *s, bool refused)
 	if (refused)
 		return json_is_true(json_object_get(s, "Answered")) ? "answers" : "does not answer";
 	if (json_is_true(json_object_get(s, "Self")))
-		return "goes on, alone";
-	return json_is_true(json_object_get(s, "Answered")) ? "given up, answers" : "given up";
+		return "continues, alone";
+	return json_is_true(json_object_get(s, "Answered")) ? "dropped, answers" : "dropped";
 }
 
 static void
 show_servers(const json_t *report)
 {
-	json_t *list = json_object_get(report, "Servers"), *s;
-	unsigned rows = (unsigned)json_array_size(list) + 1, at = COLUMNS;
-	const char **cells = calloc((size_t)rows * COLUMNS, sizeof(*cells));
-	char (*log)[64] = calloc(rows, sizeof(*log));
 	bool refused = json_text(report, "Refused")[0] != '\0';
+	const struct column columns[] = {
+		{ "Node", "Node", NULL }, { "Address", "Address", NULL }, { "Gossip", "SerfStatus", NULL },
+		{ "Voter", "Voter", NULL }, { "Log", "_log", NULL },
+		{ refused ? "Raftd" : "Outcome", "_fate", NULL }, { NULL, NULL, NULL },
+	};
+	json_t *list = json_object_get(report, "Servers"), *s;
 	size_t i;
 
-	if (cells != NULL && log != NULL) {
-		memcpy(cells, (const char *const[]){ "Node", "Address", "Gossip", "Voter", "Log",
-		    refused ? "Raftd" : "What becomes of it" }, COLUMNS * sizeof(*cells));
-		json_array_foreach(list, i, s) {
-			if (json_is_true(json_object_get(s, "Answered")))
-				snprintf(log[i], sizeof(log[i]), "%lld (term %lld)", number(s, "LastIndex"),
-				    number(s, "LastTerm"));
-			else
-				snprintf(log[i], sizeof(log[i]), "unknown");
-			cells[at++] = json_text(s, "Node");
-			cells[at++] = json_text(s, "Address");
-			cells[at++] = json_text(s, "SerfStatus");
-			cells[at++] = json_is_true(json_object_get(s, "Voter")) ? "true" : "false";
-			cells[at++] = log[i];
-			cells[at++] = fate(s, refused);
-		}
-		out_table(cells, rows, COLUMNS);
+	json_array_foreach(list, i, s) {
+		(void)row_keep(s, "log", json_is_true(json_object_get(s, "Answered")) ? json_sprintf("%lld (term %lld)",
+		    number(s, "LastIndex"), number(s, "LastTerm")) : json_string("unknown"));
+		(void)row_keep(s, "fate", json_string(fate(s, refused)));
 	}
-	free(cells);
-	free(log);
+	out_rows(list, columns);
 }
 
 static void
@@ -89,9 +76,9 @@ show(const json_t *report)
 	if (json_text(report, "Refused")[0] != '\0')
 		return;
 	show_loss(report);
-	printf("\nThe cluster goes on as generation %lld with %s as its only server. The others are refused for ever "
-	    "with their\ndata: empty their raftd directory before you start them again, and they join as new "
-	    "servers.\n",
+	printf("\nThe cluster continues as generation %lld with %s as its only server. The others are refused "
+	    "permanently with their\ndata: empty their raftd directory before you start them again, and they join as "
+	    "new servers.\n",
 	    number(report, "Generation") + 1, json_text(report, "Node"));
 }
 
@@ -127,9 +114,10 @@ act(struct ctl *ctl)
 }
 
 int
-raft_recover(struct ctl *ctl, bool dry_run, bool yes)
+raft_recover(struct ctl *ctl)
 {
-	json_t *report = client_get_json(ctl_client(ctl), WHAT, PATH);
+	bool dry_run = ctl_opt(ctl, "dry-run") != NULL, yes = ctl_opt(ctl, "yes") != NULL;
+	json_t *report = ctl_get(ctl, PATH);
 	const char *refused = json_text(report, "Refused");
 	int rc = 0;
 

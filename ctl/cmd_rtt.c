@@ -100,8 +100,9 @@ find(struct ctl *ctl, const char *name, bool wan, struct coordinate *out)
 	if (!found && a.status != 0)
 		found = wan ? find_in_datacenters(ctl, name, out) : find_in_catalog(ctl, name, out);
 	if (!found && (a.status == 404 || (a.status >= 200 && a.status < 300))) {
-		fprintf(stderr, "clusterctl: rtt: no coordinate of \"%s\" is known: either it is no member (look with: "
-		    "clusterctl members%s),\nor it tells none, or nobody has probed it yet: try again in a minute.\n",
+		fprintf(stderr, "clusterctl: rtt: no coordinate of \"%s\" is known: either it is not a member (check "
+		    "with: clusterctl members%s),\nor it publishes none, or no member has probed it yet: try again "
+		    "in a minute.\n",
 		    name, wan ? " --wan" : "");
 		rc = 1;
 	} else if (!found) {
@@ -115,7 +116,7 @@ find(struct ctl *ctl, const char *name, bool wan, struct coordinate *out)
 static char *
 own_name(struct ctl *ctl, bool wan)
 {
-	json_t *self = client_get_json(ctl_client(ctl), "rtt", "/v1/agent/self");
+	json_t *self = ctl_get(ctl, "/v1/agent/self");
 	const char *name = json_text(json_object_get(self, "Config"), "NodeName");
 	const char *dc = json_text(json_object_get(self, "Config"), "Datacenter");
 	char *out = NULL;
@@ -143,26 +144,22 @@ show(const struct ctl *ctl, const char *from, const char *to, bool wan, int64_t 
 }
 
 int
-cmd_rtt(struct ctl *ctl, int argc, char **argv)
+cmd_rtt(struct ctl *ctl)
 {
-	const struct command *cmd = ctl_find("rtt");
-	bool wan = false;
-	const struct option_spec specs[] = { { "wan", &wan, NULL } };
-	int n = ctl_options(cmd, argc, argv, specs, 1), rc;
+	bool wan = ctl_opt(ctl, "wan") != NULL;
+	char *own = ctl->argc == 1 ? own_name(ctl, wan) : NULL;
+	const char *from = ctl->argv[0], *to = ctl->argc == 2 ? ctl->argv[1] : own;
 	struct coordinate a, b;
-	char *own = NULL;
+	int rc;
 
-	if (n < 1 || n > 2)
-		return n < 0 ? 2 : ctl_usage(cmd);
-	if (n == 1 && (own = own_name(ctl, wan)) == NULL)
+	if (to == NULL)
 		return 1;
-	const char *to = n == 2 ? argv[2] : own;
-	if (strcmp(argv[1], to) == 0) {
+	if (strcmp(from, to) == 0) {
 		fprintf(stderr, "clusterctl: rtt: name two different members; \"%s\" is %s\n", to,
-		    n == 2 ? "given twice" : "this node itself");
+		    own == NULL ? "given twice" : "this node itself");
 		rc = 2;
-	} else if ((rc = find(ctl, argv[1], wan, &a)) == 0 && (rc = find(ctl, to, wan, &b)) == 0) {
-		show(ctl, argv[1], to, wan, coordinate_rtt(&a, &b).ns);
+	} else if ((rc = find(ctl, from, wan, &a)) == 0 && (rc = find(ctl, to, wan, &b)) == 0) {
+		show(ctl, from, to, wan, coordinate_rtt(&a, &b).ns);
 	}
 	free(own);
 	return rc;

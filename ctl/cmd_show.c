@@ -5,26 +5,44 @@
 
 #include "ctl/ctl.h"
 
-#define MEMBER_COLUMNS 6
-
 static const char *
-status_name(json_int_t status)
+member_status(json_t *m)
 {
 	static const char *const names[] = { "none", "alive", "leaving", "left", "failed" };
+	json_int_t status = json_integer_value(json_object_get(m, "Status"));
 
 	return status >= 0 && status < 5 ? names[status] : "unknown";
 }
 
-/* "127.0.0.1:8301", kept in the JSON value so that it lives as long as the table. */
+/* "127.0.0.1:8301" */
 static const char *
 member_addr(json_t *m)
 {
 	const char *ip = json_text(m, "Addr");
-	json_t *text = json_sprintf(strchr(ip, ':') != NULL ? "[%s]:%d" : "%s:%d", ip,
-	    (int)json_integer_value(json_object_get(m, "Port")));
 
-	json_object_set_new(m, "_addr", text);
-	return json_text(m, "_addr");
+	return row_keep(m, "addr", json_sprintf(strchr(ip, ':') != NULL ? "[%s]:%d" : "%s:%d", ip,
+	    (int)json_integer_value(json_object_get(m, "Port"))));
+}
+
+static const char *
+member_type(json_t *m)
+{
+	const char *role = json_text(json_object_get(m, "Tags"), "role");
+
+	return strcmp(role, "consul") == 0 || strcmp(role, "server") == 0 ? "server" :
+	    strcmp(role, "node") == 0 || strcmp(role, "client") == 0 ? "client" : role;
+}
+
+static const char *
+member_build(json_t *m)
+{
+	return json_text(json_object_get(m, "Tags"), "build");
+}
+
+static const char *
+member_dc(json_t *m)
+{
+	return json_text(json_object_get(m, "Tags"), "dc");
 }
 
 /* "a=1,b=2" */
@@ -32,62 +50,39 @@ static const char *
 member_tags(json_t *m)
 {
 	struct buf b = BUF_INIT(1u << 16);
-	const char *key;
+	const char *key, *text;
 	json_t *value;
 
 	json_object_foreach(json_object_get(m, "Tags"), key, value)
 		buf_printf(&b, "%s%s=%s", b.len > 0 ? "," : "", key, json_string_value(value));
-	json_object_set_new(m, "_tags", json_string_nocheck(buf_cstr(&b)));
+	text = row_keep(m, "tags", json_string_nocheck(buf_cstr(&b)));
 	buf_done(&b);
-	return json_text(m, "_tags");
+	return text;
 }
 
 static void
 print_members(json_t *list, bool detailed)
 {
-	unsigned rows = (unsigned)json_array_size(list) + 1, at = MEMBER_COLUMNS;
-	const char **cells = calloc(rows * MEMBER_COLUMNS, sizeof(*cells));
-	json_t *m;
-	size_t i;
+	const struct column columns[] = {
+		{ "Node", "Name", NULL }, { "Address", NULL, member_addr }, { "Status", NULL, member_status },
+		{ "Type", NULL, member_type }, { "Build", NULL, member_build },
+		{ detailed ? "Tags" : "DC", NULL, detailed ? member_tags : member_dc }, { NULL, NULL, NULL },
+	};
 
-	if (cells == NULL)
-		return;
-	memcpy(cells, (const char *const[]){ "Node", "Address", "Status", "Type", "Build", detailed ? "Tags" : "DC" },
-	    MEMBER_COLUMNS * sizeof(*cells));
-	json_array_foreach(list, i, m) {
-		json_t *tags = json_object_get(m, "Tags");
-		const char *role = json_text(tags, "role");
-
-		cells[at++] = json_text(m, "Name");
-		cells[at++] = member_addr(m);
-		cells[at++] = status_name(json_integer_value(json_object_get(m, "Status")));
-		cells[at++] = strcmp(role, "consul") == 0 || strcmp(role, "server") == 0 ? "server" :
-		    strcmp(role, "node") == 0 || strcmp(role, "client") == 0 ? "client" : role;
-		cells[at++] = json_text(tags, "build");
-		cells[at++] = detailed ? member_tags(m) : json_text(tags, "dc");
-	}
-	out_table(cells, rows, MEMBER_COLUMNS);
-	free(cells);
+	out_rows(list, columns);
 }
 
 int
-cmd_members(struct ctl *ctl, int argc, char **argv)
+cmd_members(struct ctl *ctl)
 {
-	const struct command *cmd = ctl_find("members");
-	bool wan = false, detailed = false;
-	const struct option_spec specs[] = { { "wan", &wan, NULL }, { "detailed", &detailed, NULL } };
-	int n = ctl_options(cmd, argc, argv, specs, 2);
-	json_t *list;
+	json_t *list = ctl_get(ctl, ctl_opt(ctl, "wan") != NULL ? "/v1/agent/members?wan=1" : "/v1/agent/members");
 
-	if (n != 0)
-		return n < 0 ? 2 : ctl_usage(cmd);
-	list = client_get_json(ctl_client(ctl), "members", wan ? "/v1/agent/members?wan=1" : "/v1/agent/members");
 	if (list == NULL)
 		return 1;
 	if (ctl->json)
 		out_json(list);
 	else
-		print_members(list, detailed);
+		print_members(list, ctl_opt(ctl, "detailed") != NULL);
 	json_decref(list);
 	return 0;
 }
@@ -140,31 +135,27 @@ note_daemon(struct buf *out, const json_t *stats, const char *name)
 }
 
 int
-cmd_info(struct ctl *ctl, int argc, char **argv)
+cmd_info(struct ctl *ctl)
 {
-	const struct command *cmd = ctl_find("info");
-	int n = ctl_options(cmd, argc, argv, NULL, 0), rc = 0;
-	const char **keys;
+	json_t *self = ctl_get(ctl, "/v1/agent/self"), *stats;
+	const char **keys, *section = ctl->argv[0];
 	struct buf note = BUF_INIT(1024);
-	json_t *self, *stats;
 	size_t count;
+	int rc = 0;
 
-	if (n < 0 || n > 1)
-		return n < 0 ? 2 : ctl_usage(cmd);
-	self = client_get_json(ctl_client(ctl), "info", "/v1/agent/self");
 	if (self == NULL)
 		return 1;
 	stats = json_object_get(self, "Stats");
 	note_daemon(&note, stats, "raftd");
 	note_daemon(&note, stats, "gossipd");
-	if (n == 1 && json_object_get(stats, argv[1]) == NULL) {
-		fprintf(stderr, "clusterctl: info: no section \"%s\" on this node%s\n", argv[1],
+	if (section != NULL && json_object_get(stats, section) == NULL) {
+		fprintf(stderr, "clusterctl: info: no section \"%s\" on this node%s\n", section,
 		    buf_cstr(&note));
 		rc = 1;
 	} else if (ctl->json) {
-		out_json(n == 1 ? json_object_get(stats, argv[1]) : stats);
-	} else if (n == 1) {
-		print_section(argv[1], json_object_get(stats, argv[1]));
+		out_json(section != NULL ? json_object_get(stats, section) : stats);
+	} else if (section != NULL) {
+		print_section(section, json_object_get(stats, section));
 	} else {
 		keys = sorted_keys(stats, &count);
 		for (size_t i = 0; keys != NULL && i < count; i++)

@@ -15,11 +15,6 @@
 #define MB(n_) ((double)(n_) / 1e6)
 #define WHY_BYTES 512
 
-struct snapshot_options {
-	bool stale, yes;
-	const char *dc;
-};
-
 static int
 complain(const char *verb, const char *file, const char *why)
 {
@@ -75,9 +70,10 @@ print_facts_json(const struct snap_facts *f)
 	json_decref(all);
 }
 
-static int
-inspect(struct ctl *ctl, const char *file)
+int
+snapshot_inspect(struct ctl *ctl)
 {
+	const char *file = ctl->argv[0];
 	FILE *f = fopen(file, "rbe");
 	struct snap_facts facts = { .meta = NULL };
 	char why[WHY_BYTES];
@@ -188,7 +184,7 @@ grow_end(struct growing *g, bool kept)
 }
 
 static int
-download(struct ctl *ctl, const struct snapshot_options *o, FILE *f, uint64_t *index)
+download(struct ctl *ctl, FILE *f, uint64_t *index)
 {
 	struct buf path = BUF_INIT(8192);
 	struct progress p;
@@ -196,8 +192,7 @@ download(struct ctl *ctl, const struct snapshot_options *o, FILE *f, uint64_t *i
 	int rc = 0;
 
 	buf_puts(&path, "/v1/snapshot");
-	ctl_param(&path, "stale", o->stale ? "" : NULL);
-	ctl_param(&path, "dc", o->dc);
+	ctl_params(ctl, &path);
 	progress_init(&p);
 	if (!client_download(ctl_client(ctl), buf_cstr(&path), f, save_tick, &p, &a)) {
 		progress_end(&p);
@@ -211,10 +206,10 @@ download(struct ctl *ctl, const struct snapshot_options *o, FILE *f, uint64_t *i
 	return rc;
 }
 
-static int
-save(struct ctl *ctl, const char *name, const struct snapshot_options *o)
+int
+snapshot_save(struct ctl *ctl)
 {
-	char why[WHY_BYTES], target[PATH_MAX];
+	char why[WHY_BYTES], target[PATH_MAX], *name = ctl->argv[0];
 	/* A symbolic link stays one; what it names is replaced. */
 	const char *file = realpath(name, target) != NULL ? target : name;
 	struct snap_facts facts = { .meta = NULL };
@@ -225,12 +220,12 @@ save(struct ctl *ctl, const char *name, const struct snapshot_options *o)
 
 	if (failed != NULL)
 		return complain("save", file, failed);
-	rc = download(ctl, o, g.f, &index);
+	rc = download(ctl, g.f, &index);
 	if (rc == 0 && fflush(g.f) != 0)
 		rc = complain("save", file, strerror(errno));
 	rewind(g.f);
 	if (rc == 0 && !snap_facts_read(g.f, &facts, why, sizeof(why)))
-		rc = complain("save", "what came is not a whole snapshot", why);
+		rc = complain("save", "the data received is not a complete snapshot", why);
 	if (rc == 0 && (failed = grow_keep(&g, file)) != NULL)
 		rc = complain("save", file, failed);
 	if (rc == 0 && ctl->json)
@@ -282,7 +277,7 @@ restore_tick(void *ctx, uint64_t done, uint64_t total)
 }
 
 static int
-upload(struct ctl *ctl, FILE *f, uint64_t size, const struct snapshot_options *o)
+upload(struct ctl *ctl, FILE *f, uint64_t size)
 {
 	struct buf path = BUF_INIT(8192), progress = BUF_INIT(8192);
 	struct restoring r = { .path = NULL };
@@ -291,8 +286,8 @@ upload(struct ctl *ctl, FILE *f, uint64_t size, const struct snapshot_options *o
 
 	buf_puts(&path, "/v1/snapshot");
 	buf_puts(&progress, "/v1/snapshot/restore");
-	ctl_param(&path, "dc", o->dc);
-	ctl_param(&progress, "dc", o->dc);
+	ctl_params(ctl, &path);
+	ctl_params(ctl, &progress);
 	r.path = buf_cstr(&progress);
 	r.other = client_new(ctl->addr, ctl->token);
 	client_quiet(r.other, true);
@@ -301,7 +296,7 @@ upload(struct ctl *ctl, FILE *f, uint64_t size, const struct snapshot_options *o
 		progress_end(&r.p);
 		rc = client_complain(ctl->client, "snapshot restore", &a);
 		if (a.status == 0 && !a.file_failed)
-			fprintf(stderr, "What became of it: `clusterctl snapshot status`.\n");
+			fprintf(stderr, "For its outcome: `clusterctl snapshot status`.\n");
 	} else {
 		progress_end(&r.p);
 		puts("Restored snapshot");
@@ -315,16 +310,17 @@ upload(struct ctl *ctl, FILE *f, uint64_t size, const struct snapshot_options *o
 
 /* Says what is replaced by what; on a terminal the operator must agree, and to a strange archive in any case. */
 static bool
-agreed(struct ctl *ctl, const struct snap_facts *f, const struct snapshot_options *o)
+agreed(struct ctl *ctl, const struct snap_facts *f)
 {
+	const char *dc = ctl_opt(ctl, "dc");
 	json_t *shown = json_deep_copy(f->meta), *self;
 	char line[16] = "";
 	const char *here, *cluster;
 	bool strange;
 
 	json_safe(shown);
-	self = client_get_json(ctl_client(ctl), "snapshot restore", "/v1/agent/self");
-	here = o->dc != NULL ? o->dc : self != NULL ? json_text(json_object_get(self, "Config"), "Datacenter") : "?";
+	self = ctl_get(ctl, "/v1/agent/self");
+	here = dc != NULL ? dc : self != NULL ? json_text(json_object_get(self, "Config"), "Datacenter") : "?";
 	strange = strcmp(here, json_text(shown, "Datacenter")) != 0;
 	fprintf(stderr, "This replaces all keys, sessions, nodes, services and checks of datacenter %s\n"
 	    "by %llu records of datacenter %s, saved %s at index %lld by %s.\n", here,
@@ -338,13 +334,13 @@ agreed(struct ctl *ctl, const struct snap_facts *f, const struct snapshot_option
 	json_decref(self);
 	if (self == NULL)
 		return false;			/* said why */
-	if (o->yes)
+	if (ctl_opt(ctl, "yes") != NULL)
 		return true;
 	if (!isatty(STDIN_FILENO)) {
 		if (!strange)
 			return true;
 		fprintf(stderr, "clusterctl: snapshot restore: nothing was changed: this is the archive of another "
-		    "datacenter; if that is meant, repeat it with --yes\n");
+		    "datacenter; if that is intended, repeat it with --yes\n");
 		return false;
 	}
 	if (strange)
@@ -356,9 +352,10 @@ agreed(struct ctl *ctl, const struct snap_facts *f, const struct snapshot_option
 	return false;
 }
 
-static int
-restore(struct ctl *ctl, const char *file, const struct snapshot_options *o)
+int
+snapshot_restore(struct ctl *ctl)
 {
+	const char *file = ctl->argv[0];
 	FILE *f = fopen(file, "rbe");
 	struct snap_facts facts = { .meta = NULL };
 	char why[WHY_BYTES];
@@ -370,9 +367,9 @@ restore(struct ctl *ctl, const char *file, const struct snapshot_options *o)
 		complain("restore", file, "a pipe cannot be read twice, to verify and to send it: make it a file");
 	} else if (!snap_facts_read(f, &facts, why, sizeof(why))) {
 		complain("restore", file, why);
-	} else if (agreed(ctl, &facts, o)) {
+	} else if (agreed(ctl, &facts)) {
 		rewind(f);
-		rc = upload(ctl, f, facts.file_bytes, o);
+		rc = upload(ctl, f, facts.file_bytes);
 	}
 	snap_facts_done(&facts);
 	(void)fclose(f);
@@ -396,15 +393,15 @@ print_status(const json_t *st)
 	putchar('\n');
 }
 
-static int
-show_status(struct ctl *ctl, const struct snapshot_options *o)
+int
+snapshot_status(struct ctl *ctl)
 {
 	struct buf path = BUF_INIT(8192);
 	json_t *st;
 
 	buf_puts(&path, "/v1/snapshot/restore");
-	ctl_param(&path, "dc", o->dc);
-	st = client_get_json(ctl_client(ctl), "snapshot status", buf_cstr(&path));
+	ctl_params(ctl, &path);
+	st = ctl_get(ctl, buf_cstr(&path));
 	buf_done(&path);
 	if (st == NULL)
 		return 1;
@@ -416,32 +413,4 @@ show_status(struct ctl *ctl, const struct snapshot_options *o)
 		print_status(st);
 	json_decref(st);
 	return 0;
-}
-
-int
-cmd_snapshot(struct ctl *ctl, int argc, char **argv)
-{
-	const struct command *cmd = ctl_find("snapshot");
-	struct snapshot_options o = { .dc = NULL };
-	const struct option_spec specs[] = { { "stale", &o.stale, NULL }, { "yes", &o.yes, NULL },
-	    { "dc", NULL, &o.dc } };
-	const unsigned count = sizeof(specs) / sizeof(specs[0]);
-	int n = ctl_options(cmd, argc, argv, specs, count);
-	const char *verb = n > 0 ? argv[1] : "";
-	const char *known = strcmp(verb, "save") == 0 ? "stale dc" : strcmp(verb, "restore") == 0 ? "yes dc" :
-	    strcmp(verb, "status") == 0 ? "dc" : "";
-
-	if (n < 0)
-		return 2;
-	if (n > 0 && ctl_in_vain("snapshot", verb, specs, count, known))
-		return ctl_usage(cmd);
-	if (strcmp(verb, "save") == 0 && n == 2)
-		return save(ctl, argv[2], &o);
-	if (strcmp(verb, "restore") == 0 && n == 2)
-		return restore(ctl, argv[2], &o);
-	if (strcmp(verb, "inspect") == 0 && n == 2)
-		return inspect(ctl, argv[2]);
-	if (strcmp(verb, "status") == 0 && n == 1)
-		return show_status(ctl, &o);
-	return ctl_usage(cmd);
 }

@@ -2,80 +2,113 @@
  * What the commands of clusterctl share: the context, options, tables for people and JSON for programs.
  * Exit status: 0 done, 1 it did not work, 2 the call was wrong.
  */
-#ifndef TV_CTL_H
-#define TV_CTL_H
+#ifndef TV_CTL_CTL_H
+#define TV_CTL_CTL_H
 
 #include <stdio.h>
 
 #include "ctl/client.h"
 
+struct ctl;
+typedef int ctl_verb(struct ctl *ctl);
+
+enum {
+	OPTION_PARAM = 1,	/* ctl_params() makes it a parameter of the question, by its own name */
+	OPTION_NUMBER = 2,	/* its value is decimal */
+	OPTION_ONE_OF = 4,	/* exactly one of those of the verb must be given */
+};
+
+/*
+ * "--stale", "--dc DC", "--level debug|info" (one of these values), "--node NODE..." (may be repeated); a form without
+ * dashes explains an argument.
+ */
+struct option {
+	const char *form, *help;
+	unsigned flags;
+};
+
+/* One form of a command. */
+struct verb {
+	const char *words;	/* "raft list-peers"; a last word in brackets may be left out */
+	const char *args;	/* "NAME [PAYLOAD|-|@FILE]", "ADDRESS..." */
+	const char *help;	/* one line */
+	ctl_verb *run;		/* returns the exit status; NULL: the row heads those that begin with its words */
+	const struct option *options;	/* ended by a form NULL; NULL: none */
+};
+
+/* ctl/verbs.c.  Rows of a command stand together; options of the same name in them all take a value, or none does. */
+extern const struct verb ctl_verbs[];		/* ended by words NULL */
+extern const struct option ctl_globals[];	/* of all commands; ended by a form NULL */
+
+/* A call. */
 struct ctl {
 	struct client *client;	/* made by ctl_client() on first use */
 	const char *addr, *token;
 	bool json;		/* --json */
 	struct mono timeout;	/* --timeout: of the whole command; 0: each request has its own limit */
-	const char *argv0;	/* how clusterctl was started: to find the daemons beside it */
-};
-
-struct command {
-	const char *name;
-	const char *args;	/* for the usage line */
-	const char *help;	/* one line */
-	int (*run)(struct ctl *ctl, int argc, char **argv);	/* argv[0] is the command's name */
+	const struct verb *verb;
+	int argc;		/* arguments, without the words of the verb and the options */
+	char **argv;		/* ended by NULL */
+	struct given {
+		const struct option *option;
+		const char *value;	/* "" for one that takes none */
+	} *given;		/* in the order of the command line */
+	unsigned given_count;
 };
 
 struct client *ctl_client(struct ctl *ctl);
 /* The whole program, without its exit: returns the exit status. */
 int ctl_run(int argc, char **argv);
-/* "usage: clusterctl NAME ..." to stderr, a line for each form; returns 2.  Help has options besides, to stdout. */
-int ctl_usage(const struct command *cmd);
-void ctl_help(const struct command *cmd);
+/* The value of an option of the verb, "" for one that takes none, NULL when it was not given; the last of several. */
+const char *ctl_opt(const struct ctl *ctl, const char *name);
+/* Appends those options that are parameters of the question to its path. */
+void ctl_params(const struct ctl *ctl, struct buf *path);
+
+/* Do the words of a verb begin with these?  "" is the beginning of all.  False for the row that ends the table. */
+bool ctl_under(const struct verb *v, const char *words);
+/* How many arguments at argv are the words of a verb; 0: not all of its words stand there. */
+int ctl_begins(const char *words, char *const *argv);
+/* The option of this name, which has no dashes and ends at '=', ' ' or its end; NULL: the list has none. */
+const struct option *ctl_option_in(const struct option *list, const char *name);
+/* The same out of all verbs of a command ("": of all commands). */
+const struct option *ctl_option(const char *command, const char *name);
+
+/* Prints "usage: clusterctl ..." to stderr, a line for each verb under these words; returns 2. */
+int ctl_usage(const char *words);
+/* Prints a line for each command. */
+void ctl_overview(FILE *to);
+/* Prints the page of the longest known beginning of these words, ended by NULL; false: not even the first is known. */
+bool ctl_help(char *const *words);
 /*
- * Hints (ctl/help.c), to stderr.  verb: word may be the verb of this command; else false after a sentence.  spelling:
- * the command line is Consul's for something here; option: this option is ("-http-addr=..."); both true
- * after a sentence.
- * is_theirs: is it such an option with one dash?
+ * For etc/clusterctl.bash: prints what may follow these words, a line each; capitals name a kind of argument (NODE,
+ * FILE).  words: ended by NULL; rearranged.
  */
-bool ctl_knows_verb(const struct command *cmd, const char *word);
-bool ctl_hint_spelling(int argc, char **argv);
-bool ctl_hint_option(const char *arg);
-bool ctl_is_theirs(const char *arg);
+void ctl_complete(char **words);
+/* Ends a sentence on stderr about an unknown word: which of those that follow `words` in the table is like it. */
+void ctl_hint_word(const char *words, const char *word);
+/* Do the arguments spell in Consul's way what is spelt otherwise here, or missing?  True after a sentence to stderr. */
+bool ctl_hint_spelling(char *const *argv);
+/* The same for an option of Consul's ("-http-addr=..."), or one of the command with one dash. */
+bool ctl_hint_option(const char *command, const char *arg);
 /* Is candidate like word, and more so than what gave *best (UINT_MAX at first)?  Then *best is its distance. */
 bool ctl_nearer(const char *word, const char *candidate, unsigned *best);
-const struct command *ctl_find(const char *name);
 
-/*
- * Options of a command, taken out of argv ("--wan", "--dc NAME" or "--dc=NAME"); positional arguments stay.
- * Unknown options print a sentence and make it return -1; else the number of positional arguments, now in
- * argv[1..n].
- */
-struct option_spec {
-	const char *name;	/* without dashes */
-	bool *flag;		/* either this */
-	const char **value;	/* or this */
-};
-int ctl_options(const struct command *cmd, int argc, char **argv, const struct option_spec *specs, unsigned spec_count);
-
-/*
- * Was an option given that only other verbs of the command know?  It must not be passed over: --dry-run of remove-peer
- * would remove.  Then prints a sentence and returns true.  Flags are false and values NULL before ctl_options().
- * known: the names that this verb knows, with a space between them.
- */
-bool ctl_in_vain(const char *cmd, const char *verb, const struct option_spec *specs, unsigned spec_count,
-    const char *known);
-
-/*
- * Takes an option that may be repeated out of argv before ctl_options(): its values, at most max.  Returns their
- * count, or -1 after a sentence.
- */
-int ctl_repeated(const struct command *cmd, int *argc, char **argv, const char *name, const char **values, int max);
-/* A text argument: itself, "-" for standard input, or "@FILE".  Complains in the name of `what` and returns false. */
-bool ctl_value(const char *what, const char *arg, struct buf *out);
+/* A text argument: itself, "-" for standard input, or "@FILE".  Complains and returns false. */
+bool ctl_value(const struct ctl *ctl, const char *arg, struct buf *out);
 /* Appends "?name=value" or "&name=value" to a path; value NULL: nothing, "": only the name. */
 void ctl_param(struct buf *path, const char *name, const char *value);
 
-/* A table with aligned columns, 16 at most.  cells: rows * columns texts; row 0 is the head. */
-void out_table(const char *const *cells, unsigned rows, unsigned columns);
+/* A column of a table for people. */
+struct column {
+	const char *head;
+	const char *key;		/* a text, a number or a truth value of the row; or else */
+	const char *(*text)(json_t *row);	/* a text that lives as long as the row, see row_keep() */
+};
+
+/* Prints an array of objects as a table with aligned columns, 16 at most, ended by a head NULL. */
+void out_rows(json_t *rows, const struct column *columns);
+/* Keeps a text in a row as "_NAME", for as long as that lives; the text, or "". */
+const char *row_keep(json_t *row, const char *name, json_t *text);
 /* Indented JSON and a newline. */
 void out_json(const json_t *value);
 /* One JSON value in one line. */
@@ -88,8 +121,10 @@ const char *json_text(const json_t *obj, const char *key);
 void json_safe(json_t *value);
 /* Prints text of others; of control characters only line feeds stay. */
 void out_lines(FILE *to, struct span text);
-/* PUTs; prints `ok` (unless NULL) when it worked, else complains.  Returns the exit status. */
-int ctl_put(struct ctl *ctl, const char *what, const char *path, struct span body, long timeout_s, const char *ok);
+/* PUTs nothing; prints `ok` (unless NULL) when it worked, else complains.  Returns the exit status. */
+int ctl_put(struct ctl *ctl, const char *path, long timeout_s, const char *ok);
+/* GETs JSON in the name of the verb; complains itself and returns NULL on failure.  The caller json_decref()s it. */
+json_t *ctl_get(struct ctl *ctl, const char *path);
 
 /* A line that is rewritten in place on a terminal, or printed every few seconds elsewhere (stderr). */
 struct progress {
@@ -105,26 +140,17 @@ void progress_end(struct progress *p);
 /* Ends it without a trace. */
 void progress_wipe(struct progress *p);
 
-int cmd_join(struct ctl *ctl, int argc, char **argv);
-int cmd_leave(struct ctl *ctl, int argc, char **argv);
-int cmd_force_leave(struct ctl *ctl, int argc, char **argv);
-int cmd_members(struct ctl *ctl, int argc, char **argv);
-int cmd_info(struct ctl *ctl, int argc, char **argv);
-int cmd_rtt(struct ctl *ctl, int argc, char **argv);
-int cmd_kv(struct ctl *ctl, int argc, char **argv);
-int cmd_event(struct ctl *ctl, int argc, char **argv);
-int cmd_monitor(struct ctl *ctl, int argc, char **argv);
-int cmd_query(struct ctl *ctl, int argc, char **argv);
-int cmd_catalog(struct ctl *ctl, int argc, char **argv);
-int cmd_raft(struct ctl *ctl, int argc, char **argv);
-int cmd_snapshot(struct ctl *ctl, int argc, char **argv);
-int cmd_keyring(struct ctl *ctl, int argc, char **argv);
-int cmd_reload(struct ctl *ctl, int argc, char **argv);
-int cmd_keygen(struct ctl *ctl, int argc, char **argv);
-int cmd_validate(struct ctl *ctl, int argc, char **argv);
-int cmd_dev(struct ctl *ctl, int argc, char **argv);
+/* What the rows run, in the order of the table. */
+ctl_verb cmd_members, cmd_status, cmd_info, cmd_join, cmd_leave, cmd_force_leave, cmd_rtt;
+ctl_verb kv_get, kv_put, kv_delete, kv_list;
+ctl_verb event_fire, event_list, event_watch, cmd_monitor, query_ask, query_answer;
+ctl_verb catalog_nodes, catalog_names, catalog_service, raft_list_peers, raft_remove_peer, raft_transfer_leader;
+ctl_verb autopilot_get, autopilot_set, autopilot_health, raft_recover;
+ctl_verb snapshot_save, snapshot_restore, snapshot_inspect, snapshot_status, keyring_show, keyring_install;
+ctl_verb keyring_use, keyring_remove, keyring_export, keyring_rotate, keyring_encrypt, cmd_reload, cmd_keygen;
+ctl_verb cmd_validate, cmd_dev, cmd_help, cmd_version;
 
 /* Path of a daemon: beside clusterctl in the build tree (../NAME/NAME), in the same folder, or in sbindir. */
-bool ctl_daemon_path(const struct ctl *ctl, const char *name, char *dst, size_t cap);
+bool ctl_daemon_path(const char *name, char *dst, size_t cap);
 
 #endif

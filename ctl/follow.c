@@ -39,7 +39,7 @@ follow_list(struct ctl *ctl, const struct follow *f)
 		if (list == NULL && (first || a.status != 0 || client_late(ctl->client)))
 			break;
 		if ((list == NULL) != away)
-			fprintf(stderr, "clusterctl: %s: %s\n", f->what, away ? "connected again" :
+			fprintf(stderr, "clusterctl: %s: %s\n", ctl->verb->words, away ? "connected again" :
 			    "no connection to rpcd, trying again");
 		away = list == NULL;
 		if (!away)
@@ -54,7 +54,7 @@ follow_list(struct ctl *ctl, const struct follow *f)
 		if (ferror(stdout))
 			return 1;
 	}
-	client_complain(ctl->client, f->what, &a);
+	client_complain(ctl->client, ctl->verb->words, &a);
 	client_answer_done(&a);
 	return 1;
 }

@@ -5,7 +5,6 @@
 #include "ctl/ctl.h"
 
 struct follow {
-	const char *what;	/* the command, for messages: "event watch" */
 	const char *path;	/* of the list, encoded, without index and wait */
 	bool afresh;		/* after a gap take gets all of the list again; else what came after the last index */
 	/* Each list, borrowed.  first: what there was before we came. */

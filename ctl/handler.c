@@ -62,7 +62,7 @@ handler_set(struct handler *h, const char *name, struct span value)
 static bool
 describe_self(struct handler *h, struct ctl *ctl)
 {
-	json_t *self = client_get_json(ctl_client(ctl), h->what, "/v1/agent/self"), *value;
+	json_t *self = ctl_get(ctl, "/v1/agent/self"), *value;
 	const char *key;
 	char name[NAME_BYTES_MAX];
 
@@ -80,7 +80,7 @@ describe_self(struct handler *h, struct ctl *ctl)
 }
 
 struct handler *
-handler_new(struct ctl *ctl, const char *what, const char *command)
+handler_new(struct ctl *ctl, const char *command)
 {
 	struct handler *h = calloc(1, sizeof(*h));
 
@@ -88,7 +88,7 @@ handler_new(struct ctl *ctl, const char *what, const char *command)
 		fprintf(stderr, "clusterctl: out of memory\n");
 		exit(1);
 	}
-	h->what = what;
+	h->what = ctl->verb->words;
 	h->command = command;
 	(void)signal(SIGPIPE, SIG_IGN);		/* a command need not read its input */
 	if (describe_self(h, ctl))

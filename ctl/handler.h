@@ -12,7 +12,7 @@ struct handler;
  * command: run by /bin/sh -c.  This node's name and tags are asked for once and become SERF_SELF_NAME, SERF_SELF_ROLE
  * and SERF_TAG_*.  NULL after a complaint.
  */
-struct handler *handler_new(struct ctl *ctl, const char *what, const char *command);
+struct handler *handler_new(struct ctl *ctl, const char *command);
 void handler_free(struct handler *h);
 /*
  * Sets a variable of the next run.  Bytes of others come through: control characters are escaped as \xNN, so that

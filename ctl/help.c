@@ -1,7 +1,8 @@
 /*
- * What clusterctl says about itself: the forms of each command and its options, for `--help` and after a wrong call
- * alike, and hints for what was meant.
+ * What clusterctl says about itself, all of it out of the table: forms and options, for `--help` and after a wrong call
+ * alike, what the completion offers, and hints for what was meant.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,129 +11,253 @@
 
 #define NEAR_MAX 2			/* wrong letters in a word that is still recognised */
 #define WORD_MAX 32
+#define WORDS_MAX 128			/* bytes of the longest words of a verb */
+#define FORM_MAX 58			/* columns of a form in the list of commands */
 
-struct guide {
-	const char *name;
-	const char *const *forms;	/* behind "clusterctl NAME"; NULL ends */
-	const char *text;		/* options, one in a line; "": none */
-	bool verbs;			/* the first word of a form is one of those that may follow */
-};
-
-#define FORMS(...) (const char *const[]){ __VA_ARGS__, NULL }
-#define DC "  --dc DC          ask this datacenter\n"
-#define STALE "  --stale          any server may answer, without a leader too; may be old\n"
-
-static const struct guide guides[] = {
-	{ "members", FORMS("[--wan] [--detailed]"),
-	    "  --wan            the pool of the servers of all datacenters\n"
-	    "  --detailed       with IDs, versions and all tags\n", false },
-	{ "info", FORMS("[SECTION]"), "  SECTION          one of those that `info` shows, as raft or serf_lan\n",
-	    false },
-	{ "join", FORMS("[--wan] [--wait] ADDRESS..."),
-	    "  ADDRESS          IP or IP:PORT of a member's gossip\n"
-	    "  --wan            join the pool between datacenters (servers)\n"
-	    "  --wait           end when this server is a voter, and show how far it is\n", false },
-	{ "leave", FORMS("[--force]"),
-	    "  --force          leave although the quorum is lost by it\n", false },
-	{ "force-leave", FORMS("[--prune] NODE"),
-	    "  --prune          forget the node at once\n", false },
-	{ "rtt", FORMS("[--wan] NODE [NODE]"),
-	    "  --wan            names of the WAN pool: NODE.DATACENTER\n", false },
-	{ "kv", FORMS("get [--stale] [--dc DC] KEY", "put [--cas INDEX] [--flags N] [--dc DC] KEY VALUE|-|@FILE",
-	    "delete [--recurse] [--cas INDEX] [--dc DC] KEY", "list [--stale] [--separator S] [--dc DC] [PREFIX]",
-	    "keys [--stale] [--separator S] [--dc DC] [PREFIX]"),
-	    "  -                the value is read from standard input; @FILE: from a file\n"
-	    "  --cas INDEX      only when the key was changed last at this index; 0: only when there is none\n"
-	    "  --flags N        a number that is kept with the value\n"
-	    "  --recurse        all keys that begin with KEY\n"
-	    "  --separator S    names up to the first S behind PREFIX\n" STALE DC, true },
-	{ "event", FORMS("fire [--node RE] [--service RE [--tag RE]] [--dc DC] [--coalesce] NAME [PAYLOAD|-|@FILE]",
-	    "list [--name NAME]", "watch [--name RE] [--exec COMMAND]"),
-	    "  --node RE        only nodes of such a name; --service RE, --tag RE: only with such a service\n"
-	    "  --coalesce       Serf's agents may hand on only the newest of several\n"
-	    "  --name           events of this name; for watch a regular expression\n"
-	    "  --exec COMMAND   run it for each event\n" DC, true },
-	{ "monitor", FORMS("[--level LEVEL] [--daemon NAME]"),
-	    "  --level LEVEL    debug, info, warn or error\n"
-	    "  --daemon NAME    gossipd, raftd or rpcd; all without it\n", false },
-	{ "query",
-	    FORMS("[--node NODE]... [--tag KEY=RE]... [--timeout D] [--no-ack] [--relay N] NAME [PAYLOAD|-|@FILE]",
-	    "answer NAME --exec COMMAND|--text TEXT"),
-	    "  --node NODE      ask this one; may be repeated\n"
-	    "  --tag KEY=RE     ask members with such a tag; may be repeated\n"
-	    "  --timeout D      wait so long for answers, as 5s\n"
-	    "  --no-ack         ask for no acknowledgements\n"
-	    "  --relay N        answers also come by way of N others\n"
-	    "  --exec COMMAND   answer with what it prints; --text TEXT: with this\n", false },
-	{ "catalog", FORMS("nodes [--near NODE] [--dc DC]", "services [--dc DC]", "datacenters",
-	    "service [--near NODE] [--dc DC] NAME"),
-	    "  --near NODE      sorted by the round trip from there; _agent: from the node that is asked\n" DC, true },
-	{ "raft", FORMS("list-peers [--stale]", "remove-peer [--force] SERVER", "transfer-leader [SERVER]",
-	    "autopilot [get | set NAME=VALUE ... | health]", "recover [--dry-run] [--yes]"),
-	    "  SERVER           name, ID or address, as list-peers shows them\n"
-	    "  --stale          as the asked server knows it, without a leader too\n"
-	    "  --force          remove although the quorum is lost by it\n"
-	    "  --dry-run        show what a recovery would mean; --yes: do it without a question\n", true },
-	{ "snapshot", FORMS("save [--stale] [--dc DC] FILE", "restore [--yes] [--dc DC] FILE", "inspect FILE",
-	    "status [--dc DC]"),
-	    "  --yes            replace the whole state without a question\n" STALE DC, true },
-	{ "keyring", FORMS("list [--show-keys]", "install [--relay N] [--force] KEY|-",
-	    "use [--relay N] [--force] ID|-",
-	    "remove [--relay N] [--force] ID|-", "export", "rotate [--key ID] [--keep-old] [--force]",
-	    "encrypt [--dir DIR]"),
-	    "  ID               of a key, as list shows it; -: the key is read from standard input\n"
-	    "  --show-keys      the keys themselves, which are secret\n"
-	    "  --force          although not all members answer\n"
-	    "  --relay N        answers also come by way of N others\n"
-	    "  --key ID         go on with this new key; --keep-old: do not remove the old one\n"
-	    "  --dir DIR        where cluster.key is\n", true },
-	{ "reload", FORMS(""), "", false },
-	{ "keygen", FORMS("[DIR]", "--pub [DIR]"),
-	    "  --pub            only server.pub, from the server.key that is there\n", false },
-	{ "validate", FORMS("[--print] [DIR]"),
-	    "  --print          show all values, defaults included\n", false },
-	{ "dev", FORMS("[--http-port PORT] [--bind ADDRESS] [--datacenter DC] [--node NAME]"),
-	    "  --bind ADDRESS   of loopback; all three daemons use it\n", false },
-	{ "version", FORMS(""), "", false },
-};
-
-static const struct guide *
-guide_of(const char *name)
+static bool
+is_option(const struct option *o)
 {
-	for (size_t i = 0; i < sizeof(guides) / sizeof(guides[0]); i++)
-		if (strcmp(guides[i].name, name) == 0)
-			return &guides[i];
-	return NULL;
+	return strncmp(o->form, "--", 2) == 0;
 }
 
+/* " [--stale] [--node NODE]... KEY" */
 static void
-put_forms(FILE *to, const struct command *cmd)
+put_form(const struct verb *v, struct buf *out)
 {
-	const struct guide *g = guide_of(cmd->name);
-	const char *const *forms = g != NULL ? g->forms : FORMS(cmd->args);
+	const char *before = " ";
 
-	for (unsigned i = 0; forms[i] != NULL; i++)
-		fprintf(to, "%s clusterctl %s%s%s\n", i == 0 ? "usage:" : "      ", cmd->name,
-		    forms[i][0] != '\0' ? " " : "", forms[i]);
+	for (const struct option *o = v->options; o != NULL && o->form != NULL; o++) {
+		size_t n = strlen(o->form);
+		bool many = n > 3 && strcmp(o->form + n - 3, "...") == 0;
+
+		if (!is_option(o))
+			continue;
+		if (o->flags & OPTION_ONE_OF) {
+			buf_printf(out, "%s%s", before, o->form);
+			before = "|";
+		} else {
+			buf_printf(out, " [%.*s]%s", (int)(many ? n - 3 : n), o->form, many ? "..." : "");
+		}
+	}
+	buf_printf(out, "%s%s", v->args[0] != '\0' ? " " : "", v->args);
 }
 
-int
-ctl_usage(const struct command *cmd)
+/* The next word of a verb behind these, in its own memory; NULL: there is none. */
+static const char *
+word_behind(const struct verb *v, const char *words)
 {
-	put_forms(stderr, cmd);
-	return 2;
+	static char word[WORD_MAX];
+	const char *at = v->words + strlen(words);
+
+	at += strspn(at, " [");
+	snprintf(word, sizeof(word), "%.*s", (int)strcspn(at, " ]"), at);
+	return word[0] != '\0' ? word : NULL;
+}
+
+/* In the list of commands: what it takes, and the verbs that it has. */
+static void
+put_summary(const struct verb *v, struct buf *out)
+{
+	char last[WORD_MAX] = "";
+
+	if (v->run != NULL)
+		put_form(v, out);
+	if (out->len > FORM_MAX) {
+		buf_reset(out);
+		buf_printf(out, " [OPTION]...%s%s", v->args[0] != '\0' ? " " : "", v->args);
+	}
+	for (const struct verb *s = v + 1; ctl_under(s, v->words); s++) {
+		const char *word = word_behind(s, v->words);
+
+		if (strcmp(word, last) != 0)
+			buf_printf(out, "%s%s", last[0] != '\0' ? "|" : v->run != NULL ? " | " : " ", word);
+		snprintf(last, sizeof(last), "%s", word);
+	}
+	buf_puts(out, last[0] != '\0' ? " ..." : "");
 }
 
 void
-ctl_help(const struct command *cmd)
+ctl_overview(FILE *to)
 {
-	const struct guide *g = guide_of(cmd->name);
+	fprintf(to, "usage: clusterctl");
+	for (const struct option *o = ctl_globals; o->form != NULL; o++)
+		fprintf(to, " [%s]", o->form);
+	fprintf(to, "\n                  COMMAND ...\n\n");
+	for (const struct verb *v = ctl_verbs; v->words != NULL; v++) {
+		struct buf b = BUF_INIT(4096);
 
-	put_forms(stdout, cmd);
-	printf("\n%c%s.\n", cmd->help[0] - 'a' + 'A', cmd->help + 1);
-	if (g != NULL && g->text[0] != '\0')
-		printf("\n%s", g->text);
+		if (strchr(v->words, ' ') == NULL) {
+			put_summary(v, &b);
+			fprintf(to, "  %-12s%-59s %s\n", v->words, buf_cstr(&b), v->help);
+		}
+		buf_done(&b);
+	}
+	fprintf(to, "\n`clusterctl help COMMAND` shows its options.\nWithout --addr: TRIUMVIR_ADDR, "
+	    "CONSUL_HTTP_ADDR, else " CLIENT_ADDR_DEFAULT ".\n"
+	    "Manual page: clusterctl(8).\n");
+}
+
+static void
+put_usage(FILE *to, const char *words)
+{
+	const char *before = "usage:";
+
+	for (const struct verb *v = ctl_verbs; v->words != NULL; v++) {
+		struct buf b = BUF_INIT(4096);
+
+		if (ctl_under(v, words) && v->run != NULL) {
+			put_form(v, &b);
+			fprintf(to, "%s clusterctl %s%s\n", before, v->words, buf_cstr(&b));
+			before = "      ";
+		}
+		buf_done(&b);
+	}
+}
+
+int
+ctl_usage(const char *words)
+{
+	put_usage(stderr, words);
+	return 2;
+}
+
+/* Does a verb before this one, under the same words, say the same? */
+static bool
+said_before(const struct verb *v, const struct option *o, const char *words)
+{
+	for (const struct verb *b = ctl_verbs; b < v; b++)
+		for (const struct option *p = b->options; ctl_under(b, words) && p != NULL && p->form != NULL; p++)
+			if (strcmp(p->form, o->form) == 0 && strcmp(p->help, o->help) == 0)
+				return true;
+	return false;
+}
+
+/* A line for each verb under these words but the first, or for each option of them. */
+static void
+put_lines(const char *words, bool options)
+{
+	const struct verb *first = NULL;
+	const char *before = "\n";
+
+	for (const struct verb *v = ctl_verbs; v->words != NULL; v++) {
+		if (!ctl_under(v, words))
+			continue;
+		if (!options && first != NULL) {
+			printf("%s  %-16s %s\n", before, v->words + strlen(words) + 1, v->help);
+			before = "";
+		}
+		first = first != NULL ? first : v;
+		for (const struct option *o = v->options; options && o != NULL && o->form != NULL; o++) {
+			if (said_before(v, o, words))
+				continue;
+			printf("%s  %-16s %s\n", before, o->form, o->help);
+			before = "";
+		}
+	}
+}
+
+/* The longest beginning of these words that is known, in the table's spelling; how many they are. */
+static int
+known_words(char *const *argv, char words[WORDS_MAX])
+{
+	char longer[WORDS_MAX];
+	int n = 0;
+
+	words[0] = '\0';
+	for (; argv[n] != NULL && argv[n][0] != '\0'; n++) {
+		const struct verb *v = ctl_verbs;
+
+		snprintf(longer, sizeof(longer), "%s%s%s", words, n > 0 ? " " : "", argv[n]);
+		while (v->words != NULL && !ctl_under(v, longer))
+			v++;
+		if (v->words == NULL)
+			break;
+		memcpy(words, longer, sizeof(longer));
+	}
+	return n;
+}
+
+bool
+ctl_help(char *const *argv)
+{
+	char words[WORDS_MAX];
+	const struct verb *v = ctl_verbs;
+
+	if (known_words(argv, words) == 0)
+		return false;
+	while (!ctl_under(v, words))
+		v++;
+	put_usage(stdout, words);
+	printf("\n%c%s.\n", v->help[0] - 'a' + 'A', v->help + 1);
+	put_lines(words, false);
+	put_lines(words, true);
 	printf("\nAll commands take --addr, --token, --timeout and --json.  Manual page: clusterctl(8).\n");
+	return true;
+}
+
+/* -- completion -- */
+
+/* "NAME [PAYLOAD|-|@FILE]": each alternative in a line of its own. */
+static void
+put_words(const char *text)
+{
+	for (; *text != '\0'; text += strspn(text, " |[].")) {
+		int n = (int)strcspn(text, " |[].");
+
+		if (n > 0)
+			printf("%.*s\n", n, text);
+		text += n;
+	}
+}
+
+static void
+put_names(const struct option *list)
+{
+	for (const struct option *o = list; o != NULL && o->form != NULL; o++)
+		if (is_option(o))
+			printf("%.*s\n", (int)strcspn(o->form, " "), o->form);
+}
+
+void
+ctl_complete(char **argv)
+{
+	const struct option *o = NULL;
+	char words[WORDS_MAX], **to = argv;
+	const char *word;
+
+	if (argv[0] != NULL && strcmp(argv[0], "help") == 0)
+		to = ++argv;
+	/* What remains are words and arguments; o is the option whose value comes next. */
+	for (char **from = argv; *from != NULL; from++) {
+		if (o != NULL) {
+			o = NULL;
+		} else if (strncmp(*from, "--", 2) != 0) {
+			*to++ = *from;
+		} else if (strchr(*from, '=') == NULL) {
+			o = to > argv ? ctl_option(argv[0], *from + 2) : NULL;
+			o = o != NULL ? o : ctl_option_in(ctl_globals, *from + 2);
+			o = o != NULL && strchr(o->form, ' ') != NULL ? o : NULL;
+		}
+	}
+	*to = NULL;
+	if (o != NULL) {
+		put_words(strchr(o->form, ' ') + 1);
+		return;
+	}
+	known_words(argv, words);
+	if (words[0] == '\0')
+		put_names(ctl_globals);
+	for (const struct verb *v = ctl_verbs; v->words != NULL; v++) {
+		if (!ctl_under(v, words) || (words[0] == '\0' && strchr(v->words, ' ') != NULL))
+			continue;
+		if ((word = word_behind(v, words)) != NULL)
+			printf("%s\n", word);
+		if (words[0] == '\0')
+			continue;
+		put_names(v->options);
+		if (word == NULL)
+			put_words(v->args);
+	}
 }
 
 /* -- what was meant -- */
@@ -175,86 +300,56 @@ ctl_nearer(const char *word, const char *candidate, unsigned *best)
 	return true;
 }
 
-/* The next verb of a form list: the word that the form begins with. */
-static bool
-verb_of(const char *form, char verb[WORD_MAX])
+void
+ctl_hint_word(const char *words, const char *word)
 {
-	size_t n = strspn(form, "abcdefghijklmnopqrstuvwxyz-");
+	char near[WORD_MAX] = "";
+	unsigned best = UINT_MAX;
 
-	if (n == 0 || n >= WORD_MAX)
-		return false;
-	memcpy(verb, form, n);
-	verb[n] = '\0';
-	return true;
-}
+	for (const struct verb *v = ctl_verbs; v->words != NULL; v++) {
+		const char *other = ctl_under(v, words) ? word_behind(v, words) : NULL;
 
-bool
-ctl_knows_verb(const struct command *cmd, const char *word)
-{
-	const struct guide *g = guide_of(cmd->name);
-	char verb[WORD_MAX], near[WORD_MAX] = "";
-	unsigned best = NEAR_MAX + 1;
-
-	if (g == NULL || !g->verbs || word == NULL || word[0] == '-')
-		return true;
-	for (unsigned i = 0; g->forms[i] != NULL; i++) {
-		if (!verb_of(g->forms[i], verb))
-			continue;
-		if (strcmp(verb, word) == 0)
-			return true;
-		if (ctl_nearer(word, verb, &best))
-			memcpy(near, verb, sizeof(near));
+		if (other != NULL && ctl_nearer(word, other, &best))
+			snprintf(near, sizeof(near), "%s", other);
 	}
-	fprintf(stderr, "clusterctl: %s: no \"%s\"", cmd->name, word);
 	if (near[0] != '\0')
-		fprintf(stderr, "; did you mean \"%s\"?", near);
-	fputc('\n', stderr);
-	return false;
+		fprintf(stderr, "; did you mean \"%s\"?\n", near);
+	else
+		fprintf(stderr, "; `clusterctl help%s%s` lists them\n", words[0] != '\0' ? " " : "", words);
 }
 
 /* -- those who come from Consul or Serf -- */
 
-/* Their options, ours; NULL: there is none. */
+/* Their options that are not called so here; NULL: there is none. */
 static const struct { const char *theirs, *ours; } options[] = {
-	{ "http-addr", "--addr" }, { "rpc-addr", "--addr" }, { "token", "--token" }, { "datacenter", "--dc" },
-	{ "format", "--json" }, { "log-level", "--level" }, { "modify-index", "--cas INDEX" }, { "stale", "--stale" },
-	{ "wan", "--wan" }, { "detailed", "--detailed" }, { "recurse", "--recurse" }, { "separator", "--separator" },
-	{ "cas", "--cas INDEX" }, { "flags", "--flags" }, { "prune", "--prune" }, { "near", "--near" }, { "name",
-	"--name" },
-	{ "force", "--force" }, { "json", "--json" }, { "addr", "--addr" }, { "dc", "--dc" }, { "keys", "kv keys" },
+	{ "http-addr", "--addr" }, { "rpc-addr", "--addr" }, { "datacenter", "--dc" }, { "format", "--json" },
+	{ "log-level", "--level" }, { "modify-index", "--cas INDEX" }, { "keys", "kv keys" },
 	{ "id", "the server itself" }, { "address", "the server itself" }, { "relay-factor", "--relay" },
-	{ "token-file", NULL }, { "ca-file", NULL }, { "ca-path", NULL }, { "client-cert", NULL }, { "client-key",
-	NULL },
-	{ "tls-server-name", NULL }, { "namespace", NULL }, { "partition", NULL },
+	{ "token-file", NULL }, { "ca-file", NULL }, { "ca-path", NULL }, { "client-cert", NULL },
+	{ "client-key", NULL }, { "tls-server-name", NULL }, { "namespace", NULL }, { "partition", NULL },
 };
 
 bool
-ctl_is_theirs(const char *arg)
-{
-	size_t n = strcspn(arg + 1, "=");
-
-	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]) && arg[0] == '-'; i++)
-		if (strlen(options[i].theirs) == n && strncmp(arg + 1, options[i].theirs, n) == 0)
-			return true;
-	return false;
-}
-
-bool
-ctl_hint_option(const char *arg)
+ctl_hint_option(const char *command, const char *arg)
 {
 	size_t dashes = strspn(arg, "-"), n = strcspn(arg + dashes, "=");
+	const struct option *o = dashes == 1 ? ctl_option(command, arg + 1) : NULL;
 
-	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]) && dashes > 0 && dashes <= 2; i++) {
+	if (o == NULL && dashes == 1)
+		o = ctl_option_in(ctl_globals, arg + 1);
+	if (o != NULL)
+		fprintf(stderr, "clusterctl: \"%.*s\" is written %s here\n", (int)(1 + n), arg, o->form);
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]) && o == NULL && (dashes == 1 || dashes == 2); i++) {
 		if (strlen(options[i].theirs) != n || strncmp(arg + dashes, options[i].theirs, n) != 0)
 			continue;
 		if (options[i].ours == NULL)
-			fprintf(stderr, "clusterctl: there is nothing like \"-%s\" here\n", options[i].theirs);
+			fprintf(stderr, "clusterctl: \"-%s\" has no equivalent here\n", options[i].theirs);
 		else
 			fprintf(stderr, "clusterctl: \"%.*s\" is written %s here\n",
 			    (int)(dashes + n), arg, options[i].ours);
 		return true;
 	}
-	return false;
+	return o != NULL;
 }
 
 /* Words that those command lines begin with, and what does the same here. */
@@ -277,29 +372,14 @@ static const struct { const char *theirs, *ours; } spellings[] = {
 	{ "tls", NULL },
 };
 
-/* Do the arguments begin with these words?  A last word of dashes may have a value. */
-static bool
-begins_with(const char *words, int argc, char **argv)
-{
-	for (int i = 1; *words != '\0'; i++) {
-		size_t n = strcspn(words, " ");
-
-		if (i >= argc || strncmp(argv[i], words, n) != 0 ||
-		    (argv[i][n] != '\0' && !(words[0] == '-' && argv[i][n] == '=') && words[n - 1] != '-'))
-			return false;
-		words += n + (words[n] == ' ');
-	}
-	return true;
-}
-
 bool
-ctl_hint_spelling(int argc, char **argv)
+ctl_hint_spelling(char *const *argv)
 {
 	for (size_t i = 0; i < sizeof(spellings) / sizeof(spellings[0]); i++) {
-		if (!begins_with(spellings[i].theirs, argc, argv))
+		if (ctl_begins(spellings[i].theirs, argv) == 0)
 			continue;
 		if (spellings[i].ours == NULL)
-			fprintf(stderr, "clusterctl: \"%s\" of Consul has nothing like it in this version\n",
+			fprintf(stderr, "clusterctl: \"%s\" of Consul has no equivalent in this version\n",
 			    spellings[i].theirs);
 		else
 			fprintf(stderr, "clusterctl: \"%s\" is here: clusterctl %s\n",

@@ -15,7 +15,6 @@
 #include "common/conf/cluster_conf.h"
 #include "ctl/keyring.h"
 
-#define POOL_NAME_BYTES 160
 #define STATUS_ALIVE 1
 #define STATUS_FAILED 4
 
@@ -31,7 +30,7 @@ count_in(const json_t *pool, const char *map, const char *key)
 static bool
 everybody(const json_t *list, const char *map, const struct ctl_key *key, const char *lack)
 {
-	char name[POOL_NAME_BYTES];
+	char name[KEYRING_POOL_BYTES];
 	bool good = keyring_complaints(list) == 0;
 	json_t *pool;
 	size_t i;
@@ -70,7 +69,7 @@ the_primary(const json_t *list, struct ctl_key *key)
 		}
 	if (first != NULL && keyring_key(first, key))
 		return true;
-	fprintf(stderr, "clusterctl: keyring rotate: no member told its keys\n");
+	fprintf(stderr, "clusterctl: keyring rotate: no member reported its keys\n");
 	return false;
 }
 
@@ -81,7 +80,7 @@ nobody_failed(struct ctl *ctl, bool force)
 	bool good = true;
 
 	for (int wan = 0; wan < 2; wan++) {
-		json_t *list = client_get_json(ctl_client(ctl), "keyring rotate",
+		json_t *list = ctl_get(ctl,
 		    wan ? "/v1/agent/members?wan=1" : "/v1/agent/members"), *m;
 		size_t i;
 
@@ -97,18 +96,18 @@ nobody_failed(struct ctl *ctl, bool force)
 	}
 	if (good || force)
 		return true;
-	fprintf(stderr, "It would miss the rotation and not find back by itself. Start it, or take it out with "
-	    "clusterctl force-leave; with --force go on without it.\n");
+	fprintf(stderr, "It would miss the rotation and could not rejoin by itself. Start it, or remove it with "
+	    "clusterctl force-leave; --force continues without it.\n");
 	return false;
 }
 
 static void
 say_resume(const struct ctl_key *key, const char *undo)
 {
-	fprintf(stderr, "Nothing is lost: both keys are understood. When the members named above answer (or were "
-	    "taken out with clusterctl force-leave), go on with\n    clusterctl keyring rotate --key %s\n", key->id);
+	fprintf(stderr, "Nothing is lost: both keys are accepted. When the members named above answer (or were "
+	    "removed with clusterctl force-leave), continue with\n    clusterctl keyring rotate --key %s\n", key->id);
 	if (undo != NULL)
-		fprintf(stderr, "or give it up with\n    clusterctl keyring remove %s\n", undo);
+		fprintf(stderr, "or abandon it with\n    clusterctl keyring remove %s\n", undo);
 }
 
 static void
@@ -129,9 +128,9 @@ step(struct ctl *ctl, const char *method, const struct ctl_key *key, bool force,
 	json_t *list;
 	bool good;
 
-	if (keyring_change(ctl, "keyring rotate", method, key, force, NULL, NULL) != 0 && !force)
+	if (keyring_change(ctl, method, key, force, NULL, NULL) != 0 && !force)
 		return false;
-	list = keyring_list(ctl, "keyring rotate");
+	list = keyring_list(ctl);
 	good = list != NULL && (everybody(list, map, key, lack) || force);
 	json_decref(list);
 	return good;
@@ -141,7 +140,7 @@ step(struct ctl *ctl, const char *method, const struct ctl_key *key, bool force,
 static bool
 remove_others(struct ctl *ctl, const struct ctl_key *key, const struct ctl_key *old, bool force)
 {
-	json_t *list = keyring_list(ctl, "keyring rotate"), *pool, *count, *gone = json_object();
+	json_t *list = keyring_list(ctl), *pool, *count, *gone = json_object();
 	struct ctl_key other;
 	const char *text;
 	bool good = list != NULL;
@@ -154,7 +153,7 @@ remove_others(struct ctl *ctl, const struct ctl_key *key, const struct ctl_key *
 			    old->text) != 0))
 				continue;
 			json_object_set_new(gone, text, json_true());
-			good = keyring_change(ctl, "keyring rotate", "DELETE", &other, force, NULL,
+			good = keyring_change(ctl, "DELETE", &other, force, NULL,
 			    "is removed from all members.") == 0;
 		}
 	json_decref(gone);
@@ -194,17 +193,19 @@ rotate(struct ctl *ctl, const struct ctl_key *key, const struct ctl_key *old, bo
 }
 
 int
-keyring_rotate(struct ctl *ctl, const char *resume, bool force, bool keep_old)
+keyring_rotate(struct ctl *ctl)
 {
+	const char *resume = ctl_opt(ctl, "key");
+	bool force = ctl_opt(ctl, "force") != NULL;
 	struct ctl_key key = { "", "" }, old = { "", "" };
-	json_t *list = keyring_list(ctl, "keyring rotate");
+	json_t *list = keyring_list(ctl);
 	int rc = 1;
 
 	if (list == NULL)
 		return 1;
 	if (resume == NULL) {
 		make_key(&key);
-	} else if (!keyring_key_arg(ctl, "keyring rotate", resume, list, &key)) {
+	} else if (!keyring_key_arg(ctl, resume, list, &key)) {
 		json_decref(list);
 		return 1;
 	}
@@ -222,7 +223,7 @@ keyring_rotate(struct ctl *ctl, const char *resume, bool force, bool keep_old)
 	}
 	json_decref(list);
 	if (rc == 0 && nobody_failed(ctl, force))
-		rc = rotate(ctl, &key, &old, force, keep_old);
+		rc = rotate(ctl, &key, &old, force, ctl_opt(ctl, "keep-old") != NULL);
 	else
 		rc = 1;
 	sodium_memzero(&key, sizeof(key));
@@ -232,9 +233,8 @@ keyring_rotate(struct ctl *ctl, const char *resume, bool force, bool keep_old)
 
 /* -- encrypt -------------------------------------------------------------------------------- */
 
-/* enum cluster_encryption of a member, or -1 for one that is not ours. */
-static int
-stage_of(const json_t *m)
+int
+keyring_stage(const json_t *m)
 {
 	const json_t *tags = json_object_get(m, "Tags");
 	const char *enc = json_text(tags, "enc");
@@ -261,7 +261,7 @@ survey_pool(const json_t *list, bool wan, struct survey *v)
 
 	json_array_foreach(list, i, m) {
 		json_int_t status = json_integer_value(json_object_get(m, "Status"));
-		int stage = stage_of(m);
+		int stage = keyring_stage(m);
 
 		if (status != STATUS_ALIVE) {
 			v->down += status == STATUS_FAILED;
@@ -290,7 +290,7 @@ survey(struct ctl *ctl, struct survey *v)
 {
 	*v = (struct survey){ .lowest = ENCRYPTION_REQUIRED, .highest = ENCRYPTION_OFF };
 	for (int wan = 0; wan < 2; wan++) {
-		json_t *list = client_get_json(ctl_client(ctl), "keyring encrypt",
+		json_t *list = ctl_get(ctl,
 		    wan ? "/v1/agent/members?wan=1" : "/v1/agent/members");
 
 		if (list == NULL)
@@ -338,8 +338,9 @@ say_next(const struct survey *v, int next, const char *dir)
 }
 
 int
-keyring_encrypt(struct ctl *ctl, const char *dir)
+keyring_encrypt(struct ctl *ctl)
 {
+	const char *dir = ctl_opt(ctl, "dir");
 	struct survey v;
 	int next;
 

@@ -28,147 +28,8 @@ ctl_client(struct ctl *ctl)
 	return ctl->client;
 }
 
-/* One option: 1 taken, 2 taken with the next argument, 0 unknown, -1 value missing. */
-static int
-take_option(const char *arg, const char *next, const struct option_spec *specs, unsigned count)
-{
-	size_t len = strcspn(arg + 2, "=");
-
-	for (unsigned i = 0; i < count; i++) {
-		if (strlen(specs[i].name) != len || strncmp(specs[i].name, arg + 2, len) != 0)
-			continue;
-		if (specs[i].flag != NULL) {
-			*specs[i].flag = true;
-			return arg[2 + len] == '\0' ? 1 : -1;
-		}
-		*specs[i].value = arg[2 + len] == '=' ? arg + 3 + len : next;
-		return *specs[i].value == NULL ? -1 : arg[2 + len] == '=' ? 1 : 2;
-	}
-	return 0;
-}
-
-/* "name" or "name=VALUE" of one of them? */
-static bool
-is_spec(const char *arg, const struct option_spec *specs, unsigned count)
-{
-	size_t len = strcspn(arg, "=");
-
-	for (unsigned i = 0; i < count; i++)
-		if (strlen(specs[i].name) == len && strncmp(specs[i].name, arg, len) == 0)
-			return true;
-	return false;
-}
-
-static void
-hint_near(const char *arg, const struct option_spec *specs, unsigned count)
-{
-	unsigned best = UINT_MAX;
-	const char *near = NULL;
-	char name[64];
-
-	snprintf(name, sizeof(name), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
-	for (unsigned i = 0; i < count; i++)
-		if (ctl_nearer(name, specs[i].name, &best))
-			near = specs[i].name;
-	if (near != NULL)
-		fprintf(stderr, "Did you mean --%s?\n", near);
-}
-
-int
-ctl_options(const struct command *cmd, int argc, char **argv, const struct option_spec *specs, unsigned spec_count)
-{
-	int n = 1, used;
-
-	for (int i = 1; i < argc; i += used) {
-		used = 1;
-		if (strcmp(argv[i], "--") == 0) {
-			for (i++; i < argc; i++)
-				argv[n++] = argv[i];
-			break;
-		}
-		if (strncmp(argv[i], "--", 2) != 0) {
-			if (argv[i][0] == '-' && (is_spec(argv[i] + 1, specs, spec_count) || ctl_is_theirs(argv[i]))) {
-				if (!ctl_hint_option(argv[i]))
-					fprintf(stderr, "clusterctl: \"%s\" is written -%s here\n", argv[i], argv[i]);
-				fprintf(stderr, "Behind \"--\" it would be a plain argument.\n");
-				return -1;
-			}
-			argv[n++] = argv[i];
-			continue;
-		}
-		used = take_option(argv[i], i + 1 < argc ? argv[i + 1] : NULL, specs, spec_count);
-		if (used <= 0) {
-			fprintf(stderr, "clusterctl: %s: %s \"%s\"\n", cmd->name,
-			    used == 0 ? "unknown option" : "wrong use of option", argv[i]);
-			if (used == 0 && !ctl_hint_option(argv[i]))
-				hint_near(argv[i], specs, spec_count);
-			ctl_usage(cmd);
-			return -1;
-		}
-	}
-	argv[n] = NULL;
-	return n - 1;
-}
-
-/* "a b" holds "b". */
-static bool
-has_word(const char *words, const char *word)
-{
-	size_t len = strlen(word), n;
-
-	for (; *words != '\0'; words += n + (words[n] == ' ')) {
-		n = strcspn(words, " ");
-		if (n == len && strncmp(words, word, n) == 0)
-			return true;
-	}
-	return false;
-}
-
 bool
-ctl_in_vain(const char *cmd, const char *verb, const struct option_spec *specs, unsigned spec_count,
-    const char *known)
-{
-	for (unsigned i = 0; i < spec_count; i++) {
-		bool given = specs[i].flag != NULL ? *specs[i].flag : *specs[i].value != NULL;
-
-		if (!given || has_word(known, specs[i].name))
-			continue;
-		fprintf(stderr, "clusterctl: %s %s has no option --%s\n", cmd, verb, specs[i].name);
-		return true;
-	}
-	return false;
-}
-
-int
-ctl_repeated(const struct command *cmd, int *argc, char **argv, const char *name, const char **values, int max)
-{
-	size_t len = strlen(name);
-	int n = 0, kept = 1, i;
-
-	for (i = 1; i < *argc && strcmp(argv[i], "--") != 0; i++) {
-		bool ours = strncmp(argv[i], "--", 2) == 0 && strncmp(argv[i] + 2, name, len) == 0;
-		const char *rest = ours ? argv[i] + 2 + len : NULL;
-
-		if (!ours || (*rest != '\0' && *rest != '=')) {
-			argv[kept++] = argv[i];
-			continue;
-		}
-		if (n == max || (*rest == '\0' && i + 1 == *argc)) {
-			fprintf(stderr, "clusterctl: %s: --%s %s\n", cmd->name, name,
-			    n == max ? "is given too often" : "needs a value");
-			return -1;
-		}
-		values[n++] = *rest == '=' ? rest + 1 : argv[++i];
-	}
-	while (i < *argc)
-		argv[kept++] = argv[i++];
-	argv[kept] = NULL;
-	*argc = kept;
-	return n;
-}
-
-bool
-ctl_value(const char *what, const char *arg, struct buf *out)
+ctl_value(const struct ctl *ctl, const char *arg, struct buf *out)
 {
 	FILE *f;
 	uint8_t *p;
@@ -183,7 +44,7 @@ ctl_value(const char *what, const char *arg, struct buf *out)
 		while ((p = buf_room(out, 65536)) != NULL && (n = fread(p, 1, 65536, f)) > 0)
 			out->len += n;
 	if (f == NULL || ferror(f)) {
-		fprintf(stderr, "clusterctl: %s: %s: %s\n", what, f == stdin ? "standard input" : arg + 1,
+		fprintf(stderr, "clusterctl: %s: %s: %s\n", ctl->verb->words, f == stdin ? "standard input" : arg + 1,
 		    strerror(errno));
 		if (f != NULL && f != stdin)
 			fclose(f);
@@ -192,7 +53,8 @@ ctl_value(const char *what, const char *arg, struct buf *out)
 	if (f != stdin)
 		fclose(f);
 	if (out->failed)
-		fprintf(stderr, "clusterctl: %s: the value is larger than %zu bytes\n", what, out->max - 65536);
+		fprintf(stderr, "clusterctl: %s: the value is larger than %zu bytes\n", ctl->verb->words,
+		    out->max - 65536);
 	return !out->failed;
 }
 
@@ -209,33 +71,51 @@ ctl_param(struct buf *path, const char *name, const char *value)
 	client_encode(path, value, false);
 }
 
-/* Bytes of the longest cell of a column. */
-static int
-column_width(const char *const *cells, unsigned rows, unsigned columns, unsigned column)
+const char *
+row_keep(json_t *row, const char *name, json_t *text)
 {
-	size_t width = 0;
+	char key[64];
 
-	for (unsigned r = 0; r < rows; r++) {
-		size_t n = strlen(cells[r * columns + column]);
+	snprintf(key, sizeof(key), "_%s", name);
+	json_object_set_new(row, key, text);
+	return json_text(row, key);
+}
 
-		width = n > width ? n : width;
-	}
-	return (int)width;
+static const char *
+cell(json_t *row, const struct column *column)
+{
+	const json_t *v = column->text == NULL ? json_object_get(row, column->key) : NULL;
+
+	if (column->text != NULL)
+		return column->text(row);
+	if (json_is_integer(v))
+		return row_keep(row, column->key, json_sprintf("%" JSON_INTEGER_FORMAT, json_integer_value(v)));
+	return json_is_boolean(v) ? (json_is_true(v) ? "true" : "false") : json_text(row, column->key);
 }
 
 void
-out_table(const char *const *cells, unsigned rows, unsigned columns)
+out_rows(json_t *rows, const struct column *columns)
 {
-	int widths[TABLE_COLUMNS_MAX];
+	int widths[TABLE_COLUMNS_MAX] = { 0 };
+	unsigned count = 0;
 
-	TV_ASSERT(columns > 0 && columns <= TABLE_COLUMNS_MAX);
-	for (unsigned c = 0; c < columns; c++)
-		widths[c] = column_width(cells, rows, columns, c);
-	for (unsigned r = 0; r < rows; r++) {
-		for (unsigned c = 0; c + 1 < columns; c++)
-			printf("%-*s  ", widths[c], cells[r * columns + c]);
-		printf("%s\n", cells[r * columns + columns - 1]);
-	}
+	while (columns[count].head != NULL)
+		count++;
+	TV_ASSERT(count > 0 && count <= TABLE_COLUMNS_MAX);
+	/* Once to measure, once to print; row 0 is the head. */
+	for (int print = 0; print < 2; print++)
+		for (size_t r = 0; r <= json_array_size(rows); r++)
+			for (unsigned c = 0; c < count; c++) {
+				const char *text = r == 0 ? columns[c].head :
+				    cell(json_array_get(rows, r - 1), &columns[c]);
+				int width = (int)strlen(text);
+
+				if (print && c + 1 < count)
+					printf("%-*s  ", widths[c], text);
+				else if (print)
+					printf("%s\n", text);
+				widths[c] = width > widths[c] ? width : widths[c];
+			}
 }
 
 void
@@ -274,14 +154,20 @@ json_text(const json_t *obj, const char *key)
 	return text == NULL ? "" : text;
 }
 
+json_t *
+ctl_get(struct ctl *ctl, const char *path)
+{
+	return client_get_json(ctl_client(ctl), ctl->verb->words, path);
+}
+
 int
-ctl_put(struct ctl *ctl, const char *what, const char *path, struct span body, long timeout_s, const char *ok)
+ctl_put(struct ctl *ctl, const char *path, long timeout_s, const char *ok)
 {
 	struct client_answer a;
 	int rc = 0;
 
-	if (!client_do(ctl_client(ctl), "PUT", path, body, timeout_s, &a))
-		rc = client_complain(ctl->client, what, &a);
+	if (!client_do(ctl_client(ctl), "PUT", path, SPAN_NONE, timeout_s, &a))
+		rc = client_complain(ctl->client, ctl->verb->words, &a);
 	else if (ok != NULL)
 		puts(ok);
 	client_answer_done(&a);

@@ -1,135 +1,328 @@
-/* clusterctl: administration of a cluster.  The table of commands, and the options that all of them take. */
+/* clusterctl: administration of a cluster.  A command line becomes a verb of the table, options and arguments. */
 #include <limits.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/assert.h"
 #include "common/text/duration.h"
 #include "ctl/ctl.h"
 
-static int
-cmd_version(struct ctl *ctl, int argc, char **argv)
+int
+cmd_version(struct ctl *ctl)
 {
 	(void)ctl;
-	(void)argv;
-	if (argc > 1)
-		return ctl_usage(ctl_find("version"));
 	printf("clusterctl %s\n", TV_VERSION);
 	return 0;
 }
 
-static const struct command commands[] = {
-	{ "members", "[--wan] [--detailed]", "show who is in the pool", cmd_members },
-	{ "info", "[SECTION]", "show what a node knows about itself", cmd_info },
-	{ "join", "[--wan] [--wait] ADDRESS...", "join the cluster of any of these nodes", cmd_join },
-	{ "leave", "[--force]", "leave the cluster gracefully and stop", cmd_leave },
-	{ "force-leave", "[--prune] NODE", "declare a failed node as left", cmd_force_leave },
-	{ "rtt", "[--wan] NODE [NODE]", "estimate the round trip between two members", cmd_rtt },
-	{ "kv", "get|put|delete|list|keys ...", "read and write keys", cmd_kv },
-	{ "event", "fire|list|watch ...", "fire and follow user events", cmd_event },
-	{ "monitor", "[--level LEVEL] [--daemon NAME]", "follow the logs of a node's daemons", cmd_monitor },
-	{ "query", "NAME [PAYLOAD] | answer NAME ...", "ask all members, or answer what they ask", cmd_query },
-	{ "catalog", "[--near NODE] nodes|services|datacenters|service NAME", "show the catalog", cmd_catalog },
-	{ "raft", "list-peers|remove-peer|transfer-leader|autopilot|recover ...",
-	    "look after the servers' consensus", cmd_raft },
-	{ "snapshot", "save|restore|inspect FILE | status", "back up and restore the whole state", cmd_snapshot },
-	{ "keyring", "list|install|use|remove|export|rotate|encrypt ...", "look after the keys of gossip and links",
-	    cmd_keyring },
-	{ "reload", "", "make rpcd read its configuration again", cmd_reload },
-	{ "keygen", "[--pub] [DIR]", "make cluster.key, server.key and server.pub, or only that", cmd_keygen },
-	{ "validate", "[--print] [DIR]", "check the configuration files", cmd_validate },
-	{ "dev", "[--http-port PORT] [--bind ADDRESS]", "run one server in the foreground, for development", cmd_dev },
-	{ "version", "", "show the version", cmd_version },
-};
+/* -- the table -- */
 
-#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
-
-/* "--name" or "--name=VALUE"? */
-static bool
-is_option(const char *arg, const char *name)
+bool
+ctl_under(const struct verb *v, const char *words)
 {
-	size_t len = strlen(name);
+	size_t n = strlen(words);
 
-	return strncmp(arg, name, len) == 0 && (arg[len] == '\0' || arg[len] == '=');
+	return v->words != NULL && strncmp(v->words, words, n) == 0 &&
+	    (n == 0 || v->words[n] == '\0' || v->words[n] == ' ');
 }
 
-static void
-usage(FILE *to)
+int
+ctl_begins(const char *words, char *const *argv)
 {
-	fprintf(to, "usage: clusterctl [--addr HOST:PORT|unix:PATH] [--token TOKEN] [--timeout TIME] [--json]\n"
-	    "                  COMMAND ...\n\n");
-	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		fprintf(to, "  %-12s %-58s %s\n", commands[i].name, commands[i].args, commands[i].help);
-	fprintf(to, "\n`clusterctl help COMMAND` tells its options.\n"
-	    "Without --addr: TRIUMVIR_ADDR, CONSUL_HTTP_ADDR, else " CLIENT_ADDR_DEFAULT ".\n"
-	    "Manual page: clusterctl(8).\n");
+	int i = 0;
+
+	for (size_t n; *words != '\0'; words += n + (words[n] == ' ')) {
+		bool optional = *words == '[';
+		const char *word = words + optional;
+		size_t len = (n = strcspn(words, " ")) - 2 * optional;
+
+		/* An option of Consul's may have a value. */
+		if (argv[i] != NULL && strncmp(argv[i], word, len) == 0 &&
+		    (argv[i][len] == '\0' || (word[0] == '-' && argv[i][len] == '=')))
+			i++;
+		else if (!optional)
+			return 0;
+	}
+	return i;
 }
 
-const struct command *
-ctl_find(const char *name)
+const struct option *
+ctl_option_in(const struct option *list, const char *name)
 {
-	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		if (strcmp(commands[i].name, name) == 0)
-			return &commands[i];
+	size_t n = strcspn(name, "= ");
+
+	for (const struct option *o = list; o != NULL && o->form != NULL; o++)
+		if (strncmp(o->form, "--", 2) == 0 && strcspn(o->form + 2, " ") == n &&
+		    strncmp(o->form + 2, name, n) == 0)
+			return o;
 	return NULL;
 }
 
-/* query has an option of that name: behind it, it is that one. */
-static bool
-is_timeout(int n, char **argv, const char *arg)
+const struct option *
+ctl_option(const char *command, const char *name)
 {
-	return is_option(arg, "--timeout") && (n < 2 || strcmp(argv[1], "query") != 0);
+	const struct option *o = NULL;
+
+	for (const struct verb *v = ctl_verbs; v->words != NULL && o == NULL; v++)
+		if (ctl_under(v, command))
+			o = ctl_option_in(v->options, name);
+	return o;
+}
+
+/* -- options -- */
+
+/* The value of an option at *arg, which may be the next word; how many words that were, 0 after a complaint. */
+static int
+take_value(const struct option *o, char *const *arg, const char **value)
+{
+	int len = (int)strcspn(o->form, " ");
+	const char *eq = strchr(*arg, '=');
+	bool takes = o->form[len] != '\0';
+
+	*value = eq != NULL ? eq + 1 : takes ? arg[1] : "";
+	if (*value != NULL && (takes || eq == NULL))
+		return takes && eq == NULL ? 2 : 1;
+	fprintf(stderr, "clusterctl: %.*s %s\n", len, o->form, takes ? "needs a value" : "takes no value");
+	return 0;
 }
 
 static bool
-set_timeout(struct ctl *ctl, const char *text)
+set_global(struct ctl *ctl, const struct option *o, const char *value)
 {
-	if (text == NULL || (duration_parse(span_str(text), &ctl->timeout.ns) == TV_OK && ctl->timeout.ns > 0))
+	switch (o->form[2]) {
+	case 'a':
+		ctl->addr = value;
 		return true;
-	fprintf(stderr, "clusterctl: --timeout: \"%s\" is no length of time, such as 30s\n", text);
+	case 'j':
+		ctl->json = true;
+		return true;
+	}
+	if (o->form[3] == 'o') {
+		ctl->token = value;
+		return true;
+	}
+	if (duration_parse(span_str(value), &ctl->timeout.ns) == TV_OK && ctl->timeout.ns > 0)
+		return true;
+	fprintf(stderr, "clusterctl: --timeout: \"%s\" is no length of time, such as 30s\n", value);
 	return false;
 }
 
-/* Takes the options of all commands, which may stand anywhere before "--". */
+/*
+ * Takes the options of all commands, which may stand anywhere before "--"; behind a command that has an option of that
+ * name it is that one.  Returns how many words are left, or -1 after a complaint.
+ */
 static int
-take_globals(struct ctl *ctl, int argc, char **argv)
+take_globals(struct ctl *ctl, char **argv)
 {
-	const char *timeout = NULL;
-	int n = 1;
+	char **from = argv + 1, **to = argv + 1;
+	const struct option *o;
+	const char *value;
+	int used;
 
-	for (int i = 1; i < argc; i++) {
-		const char **value = NULL;
-
-		if (strcmp(argv[i], "--") == 0) {
-			while (i < argc)
-				argv[n++] = argv[i++];
-			break;
-		}
-		if (strcmp(argv[i], "--json") == 0) {
-			ctl->json = true;
-		} else if (is_option(argv[i], "--addr")) {
-			value = &ctl->addr;
-		} else if (is_option(argv[i], "--token")) {
-			value = &ctl->token;
-		} else if (is_timeout(n, argv, argv[i])) {
-			value = &timeout;
-		} else {
-			argv[n++] = argv[i];
-		}
-		if (value == NULL)
-			continue;
-		*value = strchr(argv[i], '=');
-		if (*value != NULL) {
-			(*value)++;
-		} else if (i + 1 < argc) {
-			*value = argv[++i];
-		} else {
-			fprintf(stderr, "clusterctl: %s needs a value\n", argv[i]);
+	for (; *from != NULL && strcmp(*from, "--") != 0; from += used) {
+		o = strncmp(*from, "--", 2) == 0 ? ctl_option_in(ctl_globals, *from + 2) : NULL;
+		used = 1;
+		if (o == NULL || (to > argv + 1 && ctl_option(argv[1], *from + 2) != NULL))
+			*to++ = *from;
+		else if ((used = take_value(o, from, &value)) == 0 || !set_global(ctl, o, value))
 			return -1;
+	}
+	while (*from != NULL)
+		*to++ = *from++;
+	*to = NULL;
+	return (int)(to - argv);
+}
+
+/* Complains of what looks like an option and is none of the command. */
+static void
+no_option(const char *command, const char *arg)
+{
+	unsigned best = UINT_MAX;
+	const char *near = NULL;
+	char name[64], other[64];
+
+	fprintf(stderr, "clusterctl: %s: unknown option \"%s\"\n", command, arg);
+	if (ctl_hint_option(command, arg))
+		return;
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
+	for (const struct verb *v = ctl_verbs; v->words != NULL; v++)
+		for (const struct option *o = v->options; ctl_under(v, command) && o != NULL && o->form != NULL; o++) {
+			snprintf(other, sizeof(other), "%.*s", (int)strcspn(o->form, " "), o->form);
+			if (strncmp(other, "--", 2) == 0 && ctl_nearer(name, other + 2, &best))
+				near = o->form;
+		}
+	if (near != NULL)
+		fprintf(stderr, "Did you mean %.*s?\n", (int)strcspn(near, " "), near);
+}
+
+/*
+ * Takes the options of a command out of argv, whichever of its verbs has them.  Returns where the arguments behind "--"
+ * begin, which are no words of a verb, or NULL after a complaint.
+ */
+static char **
+take_options(struct ctl *ctl, char **argv)
+{
+	char **from = argv + 2, **to = argv + 2, **plain;
+	const char *command = argv[1];
+	int used;
+
+	for (; *from != NULL && strcmp(*from, "--") != 0; from += used) {
+		struct given *g = &ctl->given[ctl->given_count];
+		bool option = strncmp(*from, "--", 2) == 0;
+
+		used = 1;
+		g->option = option ? ctl_option(command, *from + 2) : NULL;
+		if (g->option != NULL) {
+			ctl->given_count++;
+			used = take_value(g->option, from, &g->value);
+		} else if (option) {
+			no_option(command, *from);
+			used = 0;
+		} else if (**from == '-' && ctl_hint_option(command, *from)) {
+			fprintf(stderr, "Behind \"--\" it would be a plain argument.\n");
+			return NULL;
+		} else {
+			*to++ = *from;
+		}
+		if (used == 0) {
+			ctl_usage(command);
+			return NULL;
 		}
 	}
-	argv[n] = NULL;
-	return set_timeout(ctl, timeout) ? n : -1;
+	plain = to;
+	for (from += *from != NULL; *from != NULL; )
+		*to++ = *from++;
+	*to = NULL;
+	return plain;
+}
+
+const char *
+ctl_opt(const struct ctl *ctl, const char *name)
+{
+	const struct option *o = ctl_option_in(ctl->verb->options, name);
+	const char *value = NULL;
+
+	TV_ASSERT(o != NULL);
+	for (unsigned i = 0; i < ctl->given_count; i++)
+		if (ctl->given[i].option == o)
+			value = ctl->given[i].value;
+	return value;
+}
+
+void
+ctl_params(const struct ctl *ctl, struct buf *path)
+{
+	char name[64];
+
+	for (const struct given *g = ctl->given; g < ctl->given + ctl->given_count; g++) {
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(g->option->form + 2, " "), g->option->form + 2);
+		if (g->option->flags & OPTION_PARAM)
+			ctl_param(path, name, g->value);
+	}
+}
+
+/* -- the verb -- */
+
+/* The words of a verb without one that may be left out. */
+static int
+usage_of(const struct verb *v)
+{
+	char words[64];
+
+	snprintf(words, sizeof(words), "%.*s", (int)strcspn(v->words, "["), v->words);
+	words[strlen(words) - (words[strlen(words) - 1] == ' ')] = '\0';
+	return ctl_usage(words);
+}
+
+/* The row whose words take most of the arguments before `plain`; *taken tells how many. */
+static const struct verb *
+find_verb(char **argv, char **plain, int *taken)
+{
+	const struct verb *found = NULL;
+	char *rest = *plain;
+
+	*plain = NULL;
+	*taken = 0;
+	for (const struct verb *v = ctl_verbs; v->words != NULL; v++) {
+		int n = ctl_begins(v->words, argv);
+
+		if (n <= *taken)
+			continue;
+		found = v;
+		*taken = n;
+	}
+	*plain = rest;
+	return found;
+}
+
+/* An option that only another verb has must not be passed over: --dry-run of remove-peer would remove. */
+static bool
+options_fit(struct ctl *ctl)
+{
+	const struct verb *v = ctl->verb;
+	bool wants_one = false, one = false;
+
+	for (struct given *g = ctl->given; g < ctl->given + ctl->given_count; g++) {
+		const char *name = g->option->form;
+		int len = (int)strcspn(name, " ");
+
+		g->option = ctl_option_in(v->options, name + 2);
+		if (g->option == NULL) {
+			fprintf(stderr, "clusterctl: %s has no option %.*s\n", v->words, len, name);
+			return false;
+		}
+		if ((g->option->flags & OPTION_NUMBER) &&
+		    (g->value[0] == '\0' || g->value[strspn(g->value, "0123456789")] != '\0')) {
+			fprintf(stderr, "clusterctl: %s: %.*s: \"%s\" is not a number\n", v->words, len, name,
+			    g->value);
+			return false;
+		}
+	}
+	for (const struct option *o = v->options; o != NULL && o->form != NULL; o++)
+		if (o->flags & OPTION_ONE_OF) {
+			wants_one = true;
+			if (ctl_opt(ctl, o->form + 2) != NULL && one)
+				return false;
+			one = one || ctl_opt(ctl, o->form + 2) != NULL;
+		}
+	return one == wants_one;
+}
+
+/* Is that how many the verb takes? */
+static bool
+arguments_fit(const struct ctl *ctl)
+{
+	int least = 0, most = 0;
+
+	for (const char *arg = ctl->verb->args; *arg != '\0'; arg += strspn(arg, " ")) {
+		size_t n = strcspn(arg, " ");
+
+		least += *arg != '[';
+		most = memmem(arg, n, "...", 3) != NULL ? INT_MAX : most + 1;
+		arg += n;
+	}
+	return ctl->argc >= least && ctl->argc <= most;
+}
+
+/* Neither a command of ours nor a spelling of Consul's. */
+static int
+no_command(const char *name)
+{
+	fprintf(stderr, "clusterctl: no command \"%s\"", name);
+	ctl_hint_word("", name);
+	return 2;
+}
+
+int
+cmd_help(struct ctl *ctl)
+{
+	if (ctl->argc == 0)
+		ctl_overview(stdout);
+	else if (!ctl_help(ctl->argv))
+		return no_command(ctl->argv[0]);
+	return 0;
 }
 
 /* As the last word; behind "--" it is an argument. */
@@ -142,67 +335,77 @@ asks_for_help(int argc, char **argv)
 	return argc >= 3 && (strcmp(argv[argc - 1], "--help") == 0 || (argc == 3 && strcmp(argv[2], "-h") == 0));
 }
 
-/* Neither a command of ours nor a spelling of Consul's. */
 static int
-no_command(const char *name)
+run(struct ctl *ctl, char **argv)
 {
-	unsigned best = UINT_MAX;
-	const char *near = NULL;
+	char **plain = take_options(ctl, argv);
+	int words;
 
-	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		if (ctl_nearer(name, commands[i].name, &best))
-			near = commands[i].name;
-	fprintf(stderr, "clusterctl: no command \"%s\"", name);
-	if (near != NULL)
-		fprintf(stderr, "; did you mean \"%s\"?", near);
-	fprintf(stderr, "%s `clusterctl help` lists them\n", near == NULL ? ";" : "");
-	return 2;
+	if (plain == NULL)
+		return 2;
+	ctl->verb = find_verb(argv + 1, plain, &words);
+	ctl->argv = argv + 1 + words;
+	while (ctl->argv[ctl->argc] != NULL)
+		ctl->argc++;
+	if (ctl->verb->run == NULL) {
+		if (ctl->argc > 0) {
+			fprintf(stderr, "clusterctl: %s: no \"%s\"", argv[1], ctl->argv[0]);
+			ctl_hint_word(argv[1], ctl->argv[0]);
+		}
+		return ctl_usage(argv[1]);
+	}
+	return options_fit(ctl) && arguments_fit(ctl) ? ctl->verb->run(ctl) : usage_of(ctl->verb);
 }
 
-/* "help", or "help COMMAND". */
-static int
-help(int argc, char **argv)
+/* Options of Unix for what is a command here. */
+static char *
+command_of(char *word)
 {
-	const struct command *cmd = argc > 2 ? ctl_find(argv[2]) : NULL;
+	static char help[] = "help", version[] = "version";
 
-	if (argc > 2 && cmd == NULL)
-		return no_command(argv[2]);
-	if (cmd != NULL)
-		ctl_help(cmd);
-	else
-		usage(stdout);
+	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ? help :
+	    strcmp(word, "--version") == 0 ? version : word;
+}
+
+static int
+dispatch(struct ctl *ctl, int argc, char **argv)
+{
+	bool known = false;
+
+	if (argc < 2) {
+		ctl_overview(stderr);
+		return 2;
+	}
+	argv[1] = command_of(argv[1]);
+	if (ctl_hint_spelling(argv + 1))
+		return 2;
+	for (const struct verb *v = ctl_verbs; v->words != NULL && !known; v++)
+		known = strcmp(argv[1], v->words) == 0;
+	if (!known)
+		return ctl_hint_option("", argv[1]) ? 2 : no_command(argv[1]);
+	if (!asks_for_help(argc, argv))
+		return run(ctl, argv);
+	(void)ctl_help(argv + 1);
 	return 0;
 }
 
 int
 ctl_run(int argc, char **argv)
 {
-	struct ctl ctl = { .argv0 = argv[0] };
-	const struct command *cmd;
-	int rc;
+	struct ctl ctl = { .given = calloc((size_t)argc + 1, sizeof(*ctl.given)) };
+	int rc = 2;
 
-	argc = take_globals(&ctl, argc, argv);
-	if (argc < 0)
-		return 2;
-	if (argc < 2) {
-		usage(stderr);
-		return 2;
+	if (ctl.given == NULL || sodium_init() < 0) {
+		fprintf(stderr, "clusterctl: cannot start: no memory, or no source of random numbers\n");
+		rc = 1;
+	} else if (argc > 1 && strcmp(argv[1], "--complete") == 0) {
+		ctl_complete(argv + 2);
+		rc = 0;
+	} else if ((argc = take_globals(&ctl, argv)) >= 0) {
+		rc = dispatch(&ctl, argc, argv);
 	}
-	if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-		return help(argc, argv);
-	if (ctl_hint_spelling(argc, argv))
-		return 2;
-	cmd = ctl_find(strcmp(argv[1], "--version") == 0 ? "version" : argv[1]);
-	if (cmd == NULL)
-		return ctl_is_theirs(argv[1]) && ctl_hint_option(argv[1]) ? 2 : no_command(argv[1]);
-	if (asks_for_help(argc, argv)) {
-		ctl_help(cmd);
-		return 0;
-	}
-	if (argc > 2 && !ctl_knows_verb(cmd, argv[2]))
-		return ctl_usage(cmd);
-	rc = cmd->run(&ctl, argc - 1, argv + 1);
 	client_free(ctl.client);
+	free(ctl.given);
 	if (fflush(stdout) != 0 && rc == 0) {
 		perror("clusterctl: writing the answer");
 		rc = 1;

@@ -3,27 +3,12 @@
 #include <string.h>
 
 #include "raftd/fsm/copy/archive.h"
-#include "raftd/fsm/key.h"
 #include "raftd/fsm/copy/snapfile.h"
+#include "raftd/fsm/tables.h"
 
 #include "ctl/snapfacts.h"
 
 #define NO_LIMIT (UINT64_MAX / 2)	/* it is only walked over */
-
-/* The tables, by the name under which their records are counted. */
-static const struct {
-	enum tbl table;
-	const char *name;
-} names[] = {
-	{ TBL_KV, "KVS" }, { TBL_NODE, "Nodes" }, { TBL_SERVICE, "Services" }, { TBL_CHECK, "Checks" },
-	{ TBL_SESSION, "Sessions" }, { TBL_TOMBSTONE, "Tombstones" }, { TBL_COORDINATE, "Coordinates" },
-	{ TBL_AUTOPILOT, "Autopilot" }, { TBL_LOCK_DELAY, "Lock delays" },
-	{ TBL_LOCK_DELAY_TIME, "Internal" }, { TBL_META, "Internal" }, { TBL_NODE_ID, "Internal" },
-	{ TBL_HOLD, "Internal" }, { TBL_INSTANCE, "Internal" }, { TBL_TOMBSTONE_TIME, "Internal" },
-	{ TBL_SERVICE_INDEX, "Internal" }, { TBL_SESSION_NODE, "Internal" }, { TBL_SESSION_CHECK, "Internal" },
-};
-
-#define NAME_COUNT (sizeof(names) / sizeof(names[0]))
 
 /* It may be a pipe, which has no position. */
 struct counted {
@@ -44,12 +29,10 @@ source(void *ctx, void *p, size_t n, size_t *got)
 static void
 count(struct snap_facts *out, struct span key, struct span val)
 {
-	const char *name = "Unknown";
+	const struct fsm_table *table = key.len > 0 ? fsm_table_find(key.p[0]) : NULL;
+	const char *name = table != NULL ? table->shown : "Unknown";
 	unsigned i = 0;
 
-	for (size_t k = 0; k < NAME_COUNT; k++)
-		if (key.len > 0 && (enum tbl)key.p[0] == names[k].table)
-			name = names[k].name;
 	while (i < out->table_count && strcmp(out->tables[i].name, name) != 0)
 		i++;
 	if (i == SNAP_TABLES_MAX)

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/net/chan.h"
 #include "common/base/clock.h"
-#include "common/proc/daemon.h"
 #include "common/base/log.h"
+#include "common/net/chan.h"
+#include "common/proc/daemon.h"
 #include "gossipd/engine.h"
 #include "gossipd/handlers.h"
 #include "gossipd/join.h"

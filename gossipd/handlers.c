@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/proc/daemon.h"
-#include "common/net/greet.h"
 #include "common/conf/keys.h"
+#include "common/net/greet.h"
+#include "common/proc/daemon.h"
 #include "gossipd/core/wire/serfwire.h"
 #include "gossipd/handlers_event.h"
 #include "gossipd/info.h"
@@ -234,9 +234,10 @@ join_error(const struct engine *e, enum tv_err err, char *text, size_t cap)
 	if (kring_ring(e->keys)->count > 0)
 		key_id_text(seal_key_at(kring_ring(e->keys), 0), id);
 	if (err == TV_EPERM)
-		snprintf(text, cap, "it refuses to join, or we do (see the log: another datacenter, or another key?)");
+		snprintf(text, cap, "the join was refused on one side (see the log: another datacenter, or another "
+		    "key?)");
 	else if (err == TV_EINVAL)
-		snprintf(text, cap, "gossipd may not connect to that port: name it in peer_ports in gossipd.conf");
+		snprintf(text, cap, "the sandbox denies that port: add it to peer_ports in gossipd.conf");
 	else if (err == TV_EAUTH)
 		snprintf(text, cap, "authentication failed: the keys of this node (primary %s) are not those of that "
 		    "cluster. Take its key from a member (clusterctl keyring export there), make it the first line of "
@@ -250,9 +251,8 @@ name_taken(const struct engine *e, const struct gaddr *rival, char *text, size_t
 {
 	char addr[NET_TEXT_BYTES];
 
-	snprintf(text, cap, "another node there goes by the name of this one, %s, at %s: the members vote on "
-	    "whose it is, and the loser stops. Give one of the two another node_name in cluster.conf, and a data "
-	    "directory of its own",
+	snprintf(text, cap, "another node there has the name of this one, %s, at %s: the members vote on it, and the "
+	    "loser stops. Give one of the two another node_name in cluster.conf, and a data directory of its own",
 	    e->cluster->node_name, net_text(rival, addr));
 }
 
@@ -373,7 +373,7 @@ static enum tv_err
 on_hello(struct client *c, const struct frame *f, struct rd *r)
 {
 	(void)r;
-	if (c->greeted || greet_check(f) != TV_OK)
+	if (c->greeted || greet_check(c->chan, f) != TV_OK)
 		return TV_EFORMAT;
 	c->greeted = true;
 	c->keys = c->may_keys && greet_is(f, "rpcd");
@@ -453,7 +453,7 @@ static void
 refuse(struct handlers *h, struct client *c, uid_t uid)
 {
 	if (log_allow(&h->limit, "gossipd"))
-		log_warn("gossipd", "gossipd.sock: uid %u may not use it and was turned away", (unsigned)uid);
+		log_warn("gossipd", "gossipd.sock: connection from uid %u rejected: permission denied", (unsigned)uid);
 	chan_close(c->chan, TV_EPERM);
 }
 
@@ -463,7 +463,7 @@ on_accept(void *ctx, int fd)
 	struct handlers *h = ctx;
 	struct client *c = calloc(1, sizeof(*c));
 	struct chan_conf conf = { .loop = h->e->loop, .events = &events, .ctx = c, .name = "gossipd.sock",
-		.body_max = QUESTION_BYTES_MAX, .out_max = OUT_BYTES_MAX };
+		.body_max = QUESTION_BYTES_MAX, .out_max = OUT_BYTES_MAX, .secret = true };
 	uid_t uid = (uid_t)-1;
 
 	if (c == NULL || (c->chan = chan_new(fd, &conf)) == NULL) {

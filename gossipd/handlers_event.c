@@ -216,7 +216,7 @@ handlers_on_respond(struct client *c, const struct frame *f, struct rd *r)
 	if (p != NULL) {
 		err = pool_respond(p, ltime, id, payload);
 		text = err == TV_OK ? "" :
-		    err == TV_ENOENT ? "no such query; or it is over, or was answered already" :
+		    err == TV_ENOENT ? "no such query, or it has ended or been answered" :
 		    err == TV_ELIMIT ? "response exceeds limit of 1024 bytes" : tv_strerror(err);
 	}
 	handlers_answer(c, f->type, f->id, err, text);
@@ -354,7 +354,7 @@ end_query(struct handlers *h, const struct pool *p, struct asked *a)
 
 	swim_stats(pool_core(p), &stats);
 	if (a->left_out > 0)
-		snprintf(text, sizeof(text), "%u more answers than memory allows were left out", a->left_out);
+		snprintf(text, sizeof(text), "%u answers above the memory limit were dropped", a->left_out);
 	if (a->client != NULL)
 		answer_query(a->client, a->frame_id, TV_OK, text, a, stats.alive);
 	asked_free(h->events, a);

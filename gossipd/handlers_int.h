@@ -6,11 +6,11 @@
 #ifndef TV_GOSSIPD_HANDLERS_INT_H
 #define TV_GOSSIPD_HANDLERS_INT_H
 
-#include "common/net/chan.h"
 #include "common/base/log.h"
+#include "common/net/chan.h"
 #include "common/net/monitor.h"
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
+#include "common/record/mpack.h"
 #include "gossipd/handlers.h"
 
 struct client {

@@ -268,13 +268,14 @@ handlers_on_keyring(struct client *c, const struct frame *f, struct rd *r)
 
 	if (fields != 4 || rd_end(r) != TV_OK)
 		return TV_EFORMAT;
-	no = !c->may_keys ? "only rpcd asks about keys" : e->leaving ? "this node is leaving" : keyquery_refused(e, op);
+	no = !c->may_keys ? "key requests are accepted from rpcd only" :
+	    e->leaving ? "this node is leaving" : keyquery_refused(e, op);
 	if (no != NULL) {
 		answer_keys(c, f->id, TV_EPERM, no, NULL);
 	} else if (op != KRING_LIST && !seal_key_len_ok(key.len)) {
 		answer_keys(c, f->id, TV_EINVAL, "key size must be 16, 24 or 32 bytes", NULL);
 	} else if ((ask = keyask_new(c, f->id)) == NULL) {
-		answer_keys(c, f->id, TV_ELIMIT, "too many questions about keys are under way", NULL);
+		answer_keys(c, f->id, TV_ELIMIT, "too many key requests are pending", NULL);
 	} else {
 		ask->op = op;
 		ask->relay = relay;
@@ -370,7 +371,7 @@ take_response(struct tally *t, const struct swim_response *r)
 	t->responses++;
 	if (r->payload.len < 1 || r->payload.p[0] != SERF_KEY_RESPONSE ||
 	    serf_get_key_response(span_of(r->payload.p + 1, r->payload.len - 1), &a, &m) != TV_OK)
-		m = (struct serf_key_response){ .message = span_str("unreadable answer") };
+		m = (struct serf_key_response){ .message = span_str("malformed answer") };
 	keys = serf_list(m.keys);
 	while (m.result && serf_list_next(&keys, &key) == TV_OK)
 		count_key(t->keys, &t->key_count, key);

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/proc/daemon.h"
 #include "common/conf/keys.h"
-#include "common/record/mpack.h"
+#include "common/proc/daemon.h"
 #include "common/proc/sandbox.h"
+#include "common/record/mpack.h"
 #include "gossipd/info.h"
 
 struct line {
@@ -185,7 +185,7 @@ put_keys(struct buf *b, const struct engine *e)
 		    key_id_text(seal_key_at(ring, i), id));
 	put_text(b, "keys", text);
 	put_text(b, "stored", ring->count == 0 ? "" : stored == ring->count ? "yes" :
-	    "no: a key is kept once a member is heard with it");
+	    "no: a key is saved once a member has used it");
 	if (!kring_trouble(e->keys, clock_mono(), text, sizeof(text)))
 		snprintf(text, sizeof(text), "%s", ring->count > 0 ? "ok" : "none");
 	put_text(b, "state", text);

@@ -129,7 +129,7 @@ retry_failed(struct pool_joins *pj, const struct swim_join *r)
 		pj->retry_wait = WAIT_FIRST;
 		wait_longer(pj, &pj->retry, &pj->retry_wait);
 	}
-	log_warn("serf", "retry_join: nobody of the %s pool answered (last: %s: %s); trying again in about %.0f s",
+	log_warn("serf", "retry_join: no member of the %s pool answered (last: %s: %s); retrying in about %.0f s",
 	    engine_pool_name(pj->kind), net_text(&r->error_addr, text), tv_strerror(r->error),
 	    ev_timer_remaining(pj->joiner->e->loop, &pj->retry));
 }
@@ -248,7 +248,7 @@ round_over(struct pool_joins *pj)
 
 	if (!pj->settled)
 		log_warn("serf", "none of the %zu members of the %s pool known before the restart answered%s",
-		    pj->known_count, engine_pool_name(pj->kind), alone ? "; trying on" : "");
+		    pj->known_count, engine_pool_name(pj->kind), alone ? "; still trying" : "");
 	pj->settled = true;
 	if (alone)
 		wait_longer(pj, &pj->rejoin, &pj->rejoin_wait);
@@ -260,7 +260,7 @@ rejoin_ended(struct pool_joins *pj, const struct swim_join *r)
 	pj->open--;
 	if (r->contacted > 0) {
 		if (!pj->settled || pj->rejoin_wait.ns != WAIT_FIRST.ns)
-			log_info("serf", "rejoined the %s pool: a member from before answered",
+			log_info("serf", "rejoined the %s pool through a member known before the restart",
 			    engine_pool_name(pj->kind));
 		pj->settled = true;
 		pj->rejoin_wait = WAIT_FIRST;

@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "common/base/assert.h"
-#include "common/conf/keys.h"
 #include "common/base/log.h"
+#include "common/conf/keys.h"
 #include "common/record/mpack.h"
 #include "gossipd/core/wire/serfwire.h"
 #include "gossipd/keyquery.h"
@@ -34,10 +34,10 @@ keyquery_refused(const struct engine *e, enum kring_op op)
 		return op == KRING_LIST ? "Keyring is empty (encryption not enabled)" :
 		    "No keyring to modify (encryption not enabled)";
 	if (stage < ENCRYPTION_SEND)
-		return "encryption = \"accept\" on this node: it sends in clear, and does not speak of keys";
+		return "encryption = \"accept\" on this node: it sends plaintext, and serves no key requests";
 	if (stage < ENCRYPTION_REQUIRED && op != KRING_LIST)
-		return "encryption = \"send\" on this node: it takes plaintext, so nobody could say who gives orders "
-		    "about keys; go on to \"required\" first";
+		return "encryption = \"send\" on this node: it accepts plaintext, so the sender of a key request "
+		    "cannot be verified; set \"required\" first";
 	return NULL;
 }
 

@@ -115,17 +115,18 @@ try_seed(struct kring *k, unsigned at)
 
 	key_id_text(key, id);
 	if (keyring_was_seen(k, key)) {
-		log_info("keyring", "%s still names key %s, which was rotated away: %s counts; new nodes need the new "
-		    "key there", k->seed_path, id, k->path);
+		log_info("keyring", "%s still holds key %s, which was rotated out: %s takes precedence; new nodes "
+		    "need the new key there", k->seed_path, id, k->path);
 	} else if (seal_ring_add(&s->live, key) != TV_OK) {
-		log_warn("keyring", "key %s of %s is left out: the ring is full", id, k->seed_path);
+		log_warn("keyring", "key %s of %s is ignored: the keyring is full", id, k->seed_path);
 	} else if (at > 0) {
-		log_info("keyring", "key %s of %s is new to this node: tried for reading, and kept once it works", id,
+		log_info("keyring", "key %s of %s is new to this node: used for decryption only, and saved once a "
+		    "member has used it", id,
 		    k->seed_path);
 	} else {
 		(void)seal_ring_use(&s->live, key);	/* it is there */
-		log_warn("keyring", "%s begins with key %s, which is new to this node: it is the primary key from now "
-		    "on, and kept once a member is heard with it; if it is wrong, put the right one there and restart",
+		log_warn("keyring", "%s begins with key %s, which is new to this node: it becomes the primary key, "
+		    "and is saved once a member has used it; if it is wrong, correct the file and restart",
 		    k->seed_path, id);
 	}
 }
@@ -155,8 +156,8 @@ kring_open(struct kring *k, const char *dir, bool plaintext_wanted, char *errbuf
 	if (s->seed.count == 0) {
 		if (plaintext_wanted || access(k->path, F_OK) != 0)
 			return TV_OK;
-		snprintf(errbuf, cap, "%s is there, but no cluster key: this node was encrypted and would now talk in "
-		    "clear. Put cluster.key back, or say encryption = \"off\" in cluster.conf", k->path);
+		snprintf(errbuf, cap, "%s exists, but there is no cluster key: this node used encryption and would "
+		    "now send plaintext. Restore cluster.key, or set encryption = \"off\" in cluster.conf", k->path);
 		return TV_EPERM;
 	}
 	err = keyring_read(k, errbuf, cap);
@@ -191,9 +192,9 @@ kring_opened(struct kring *k, unsigned at)
 		return;
 	select_proven(k, key, false);
 	if (keyring_store(k) == TV_OK)
-		log_info("keyring", "key %s works: kept in %s", key_id_text(key, id), k->path);
+		log_info("keyring", "key %s verified: saved in %s", key_id_text(key, id), k->path);
 	else if (log_allow(&k->write_limit, "keyring"))
-		log_err("keyring", "%s: %s; the keys will be forgotten by a restart", k->path, strerror(errno));
+		log_err("keyring", "%s: %s; the keys will be lost at a restart", k->path, strerror(errno));
 }
 
 /* Why not; NULL: done, in memory. */
@@ -206,7 +207,7 @@ apply(struct secrets *s, enum kring_op op, struct span key, char *text, size_t c
 	if (err == TV_EINVAL)
 		snprintf(text, cap, "key size must be 16, 24 or 32 bytes");
 	else if (err == TV_ELIMIT)
-		snprintf(text, cap, "the ring is full: remove a key that is no longer used");
+		snprintf(text, cap, "the keyring is full: remove a key that is no longer used");
 	else if (err == TV_ENOENT)
 		snprintf(text, cap, "requested key is not in the keyring");
 	else if (err == TV_ECONFLICT)
@@ -291,11 +292,11 @@ kring_trouble(const struct kring *k, struct mono now, char *text, size_t cap)
 	if (k->bad < TROUBLE_PACKETS || !mono_before(now, mono_add(k->last, TROUBLE_WINDOW)))
 		return false;
 	key_id_text(seal_key_at(&k->s->live, 0), id);
-	snprintf(text, cap, "%s: the keys of this node (primary %s) do not open what comes from %s. If a rotation "
-	    "passed "
-	    "this node by, take the new key from a healthy one (clusterctl keyring export), make it the first line of "
-	    "%s and restart gossipd here; while others still hold %s, clusterctl keyring install there reaches "
-	    "this node too",
-	    k->good == 0 ? "no member can be heard" : "some members cannot be heard", id, k->from, k->seed_path, id);
+	snprintf(text, cap, "%s: the keys of this node (primary %s) cannot decrypt messages from %s. If this node "
+	    "missed a rotation, take the new key from a healthy one (clusterctl keyring export), make it the first "
+	    "line of %s and restart gossipd here; while others still hold %s, clusterctl keyring install there "
+	    "reaches this node too",
+	    k->good == 0 ? "messages of no member can be decrypted" : "messages of some members cannot be decrypted",
+	    id, k->from, k->seed_path, id);
 	return true;
 }

@@ -185,7 +185,7 @@ keyring_parse(struct span text, struct seal_ring *r)
 	} while (take_char(&text, ','));
 	if (!take_char(&text, ']'))
 		return "the ] at its end is missing";
-	return skip_blanks(text).len == 0 ? NULL : "something follows the ]";
+	return skip_blanks(text).len == 0 ? NULL : "trailing characters after the ]";
 }
 
 enum tv_err

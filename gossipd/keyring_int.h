@@ -5,8 +5,8 @@
 #ifndef TV_GOSSIPD_KEYRING_INT_H
 #define TV_GOSSIPD_KEYRING_INT_H
 
-#include "common/conf/keys.h"
 #include "common/base/log.h"
+#include "common/conf/keys.h"
 #include "gossipd/keyring.h"
 
 #define KEYRING_FILE "keyring"

@@ -19,7 +19,7 @@ GOSSIPCORE_LIBS = gossipd/libgossipcore.a common/libtvcore.a $(SODIUM_LIBS) $(NE
 
 # The protocols: SWIM with Lifeguard, and Serf's layer.
 gossipd_libgossipcore_a_SOURCES += \
-	gossipd/core/swim.c gossipd/core/swim.h gossipd/core/state.h gossipd/core/swim/out.c gossipd/core/swim/preset.c \
+	gossipd/core/swim.c gossipd/core/base.c gossipd/core/swim.h gossipd/core/state.h gossipd/core/swim/out.c gossipd/core/swim/preset.c \
 	gossipd/core/swim/table.c gossipd/core/swim/table.h gossipd/core/swim/intern.c gossipd/core/swim/intern.h \
 	gossipd/core/swim/scale.c gossipd/core/swim/scale.h \
 	gossipd/core/swim/member.c gossipd/core/swim/suspect.c gossipd/core/swim/accuser_credit.c gossipd/core/swim/probe.c gossipd/core/swim/local_health.c \

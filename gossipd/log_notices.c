@@ -1,10 +1,10 @@
-/* What the core tells, as log lines; see say.h. */
+/* What the core tells, as log lines; see log_notices.h. */
 #include "config.h"
 
 #include <inttypes.h>
 
-#include "gossipd/net.h"
 #include "gossipd/log_notices.h"
+#include "gossipd/net.h"
 
 #define NAME_TEXT_BYTES (NODE_NAME_BYTES_MAX * 4 + 1)
 
@@ -35,7 +35,7 @@ say_accused(const struct swim_notice *n, const char *name)
 {
 	char other[NAME_TEXT_BYTES];
 
-	log_info("memberlist", "Suspect %s: %s says that it has failed (incarnation %" PRIu64 ")", name,
+	log_info("memberlist", "Suspect %s: reported failed by %s (incarnation %" PRIu64 ")", name,
 	    log_safe(n->other, other, sizeof(other)), n->number);
 }
 
@@ -44,7 +44,7 @@ say_confirmed(const struct swim_notice *n, const char *name)
 {
 	char other[NAME_TEXT_BYTES];
 
-	log_debug("memberlist", "Suspect %s: %s says so too (%" PRIu64 " of %" PRIu64 " confirmations)", name,
+	log_debug("memberlist", "Suspect %s: confirmed by %s (%" PRIu64 " of %" PRIu64 " confirmations)", name,
 	    log_safe(n->other, other, sizeof(other)), n->number, n->number2);
 }
 
@@ -53,14 +53,16 @@ say_not_believed(const struct swim_notice *n, const char *name)
 {
 	char other[NAME_TEXT_BYTES];
 
-	log_warn("memberlist", "Not believed: %s says that %s has failed, and accuses too many: can it receive?",
+	log_warn("memberlist", "Ignoring suspicion: %s reports that %s has failed, and reports too many: does it "
+	    "receive messages?",
 	    log_safe(n->other, other, sizeof(other)), name);
 }
 
 static void
 say_spoke_up(const struct swim_notice *n, const char *name)
 {
-	log_info("memberlist", "%s is not suspected any more: it spoke up (incarnation %" PRIu64 ")", name, n->number);
+	log_info("memberlist", "%s is no longer suspected: it refuted the suspicion (incarnation %" PRIu64 ")", name,
+	    n->number);
 }
 
 static void
@@ -68,7 +70,7 @@ say_declared(const struct swim_notice *n, const char *name)
 {
 	char other[NAME_TEXT_BYTES];
 
-	log_debug("memberlist", "%s has failed, says %s (incarnation %" PRIu64 ")", name,
+	log_debug("memberlist", "%s has failed, reported by %s (incarnation %" PRIu64 ")", name,
 	    log_safe(n->other, other, sizeof(other)), n->number);
 }
 
@@ -140,7 +142,7 @@ static void
 say_stall(const struct swim_notice *n, const char *name)
 {
 	(void)name;
-	log_warn("memberlist", "This process stood still for %" PRIu64 " ms; others are not held to account for it",
+	log_warn("memberlist", "This process was suspended for %" PRIu64 " ms; other members are not suspected for it",
 	    n->number);
 }
 
@@ -157,7 +159,7 @@ say_rekey(const struct swim_notice *n, const char *name)
 {
 	(void)n;
 	(void)name;
-	log_warn("memberlist", "Own incarnation is used up and starts over; someone in the pool forges messages");
+	log_warn("memberlist", "Own incarnation has wrapped around; messages in the pool are forged");
 }
 
 static void
@@ -165,7 +167,7 @@ say_moved(const struct swim_notice *n, const char *name)
 {
 	char from[NET_TEXT_BYTES], to[NET_TEXT_BYTES];
 
-	log_info("memberlist", "%s has moved from %s, where nobody answers, to %s", name, net_text(&n->addr, from),
+	log_info("memberlist", "%s has moved from %s, which does not answer, to %s", name, net_text(&n->addr, from),
 	    net_text(&n->other_addr, to));
 }
 
@@ -174,7 +176,7 @@ say_self_moved(const struct swim_notice *n, const char *name)
 {
 	char from[NET_TEXT_BYTES], to[NET_TEXT_BYTES];
 
-	log_info("memberlist", "Others know us (%s) at %s, where nobody answers: telling them that we are at %s", name,
+	log_info("memberlist", "Members know this node (%s) at %s, which does not answer: announcing %s", name,
 	    net_text(&n->addr, from), net_text(&n->other_addr, to));
 }
 
@@ -203,7 +205,7 @@ say_name_open(const struct swim_notice *n, const char *name)
 	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
 
 	log_err("serf", "Name conflict not resolved: %" PRIu64 " members voted on whether %s is at %s or at %s; "
-	    "staying, and asking again when it is next claimed", n->number, name, net_text(&n->addr, ours),
+	    "staying, and voting again when it is next claimed", n->number, name, net_text(&n->addr, ours),
 	    net_text(&n->other_addr, theirs));
 }
 

@@ -1,6 +1,6 @@
 /* What the core tells, as log lines in the words that operators know. */
-#ifndef TV_GOSSIPD_SAY_H
-#define TV_GOSSIPD_SAY_H
+#ifndef TV_GOSSIPD_LOG_NOTICES_H
+#define TV_GOSSIPD_LOG_NOTICES_H
 
 #include "common/base/log.h"
 #include "gossipd/core/swim.h"

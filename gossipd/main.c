@@ -116,8 +116,8 @@ main(int argc, char **argv)
 		.name = "gossipd", .user = "_gossipd", .opts = gossip_opts, .opt_count = gossip_opt_count,
 		.conf_size = sizeof(conf), .conf = &conf, .cluster = &cluster, .check = check, .open = open_engine,
 		.listens = listens, .policy = policy, .run = run, .stop = stop, .ctx = &engine,
-		.without_data = "The members and new keys of the cluster are not kept any more: a restart would "
-		    "forget them. If it was moved, put it back; if it is lost, restart gossipd, which makes it again",
+		.without_data = "Members and new keys of the cluster are no longer saved: a restart would lose them. "
+		    "If the folder was moved, move it back; if it is lost, restart gossipd to create it again",
 		.socket_users = { "_rpcd", "_raftd" }, .socket_group = DAEMON_GROUP,
 	};
 

@@ -17,7 +17,7 @@ static const char *const profiles[] = { "lan", "wan", "local" };
 	{ #p_ ".probe_interval", CONF_DURATION, F(p_.probe_interval), "0s", "0s", "1m", NULL, CONF_RESTART, \
 	    "Time between probes; each probe asks one member. 0s: as in the profile." }, \
 	{ #p_ ".probe_timeout", CONF_DURATION, F(p_.probe_timeout), "0s", "0s", "1m", NULL, CONF_RESTART, \
-	    "Wait for a direct answer, then others are asked to probe. 0s: as in the profile." }, \
+	    "Wait for a direct ack, after which other members are asked to probe. 0s: as in the profile." }, \
 	{ #p_ ".indirect_checks", CONF_U64, F(p_.indirect_checks), "0", "0", "16", NULL, CONF_RESTART, \
 	    "Members that are asked to probe one that does not answer. 0: as in the profile." }, \
 	{ #p_ ".suspicion_mult", CONF_U64, F(p_.suspicion_mult), "0", "0", "64", NULL, CONF_RESTART, \
@@ -27,11 +27,11 @@ static const char *const profiles[] = { "lan", "wan", "local" };
 	{ #p_ ".retransmit_mult", CONF_U64, F(p_.retransmit_mult), "0", "0", "64", NULL, CONF_RESTART, \
 	    "How often a message is passed on; grows with the pool. 0: as in the profile." }, \
 	{ #p_ ".gossip_interval", CONF_DURATION, F(p_.gossip_interval), "0s", "0s", "1m", NULL, CONF_RESTART, \
-	    "Time between rounds of gossip, while there is something to say. 0s: as in the profile." }, \
+	    "Time between rounds of gossip, while messages are queued. 0s: as in the profile." }, \
 	{ #p_ ".gossip_nodes", CONF_U64, F(p_.gossip_nodes), "0", "0", "32", NULL, CONF_RESTART, \
-	    "Members told in each round. 0: as in the profile." }, \
+	    "Members that gossip is sent to in each round. 0: as in the profile." }, \
 	{ #p_ ".gossip_to_the_dead", CONF_DURATION, F(p_.gossip_to_the_dead), "0s", "0s", "1h", NULL, CONF_RESTART, \
-	    "How long failed members are still told, so that they can object. 0s: as in the profile." }, \
+	    "How long gossip is still sent to failed members, so that they can refute. 0s: as in the profile." }, \
 	{ #p_ ".push_pull_interval", CONF_DURATION, F(p_.pushpull_interval), "0s", "0s", "1h", NULL, CONF_RESTART, \
 	    "Time between full exchanges with a random member; longer above 32 members. 0s: as in the profile." }, \
 	{ #p_ ".stream_timeout", CONF_DURATION, F(p_.stream_timeout), "0s", "0s", "5m", NULL, CONF_RESTART, \
@@ -45,7 +45,7 @@ const struct conf_opt gossip_opts[] = {
 	TUNING(lan),
 	TUNING(wan),
 	{ "reap_interval", CONF_DURATION, F(reap_interval), "15s", "100ms", "1h", NULL, CONF_RESTART,
-	    "Time between looks for members to forget." },
+	    "Time between checks for members to forget." },
 	{ "reconnect_interval", CONF_DURATION, F(reconnect_interval), "30s", "100ms", "1h", NULL, CONF_RESTART,
 	    "Time between attempts to reach a failed member." },
 	{ "reconnect_timeout", CONF_DURATION, F(reconnect_timeout), "72h", "1s", "8760h", NULL, CONF_RESTART,
@@ -55,9 +55,9 @@ const struct conf_opt gossip_opts[] = {
 	{ "intent_timeout", CONF_DURATION, F(intent_timeout), "5m", "1s", "1h", NULL, CONF_RESTART,
 	    "How long to remember a join or leave of a member not yet known." },
 	{ "broadcast_timeout", CONF_DURATION, F(broadcast_timeout), "5s", "100ms", "5m", NULL, CONF_RESTART,
-	    "Longest wait in a leave until the pool was told." },
+	    "Longest wait in a leave for its broadcast." },
 	{ "leave_delay", CONF_DURATION, F(leave_delay), "1s", "0s", "5m", NULL, CONF_RESTART,
-	    "How long to answer after the pool was told of a leave." },
+	    "How long to keep answering after a leave was broadcast." },
 	{ "dead_reclaim", CONF_DURATION, F(dead_reclaim), "30s", "0s", "24h", NULL, CONF_RESTART,
 	    "A failed member's name may come back at another address after this; 0s: never before it is forgotten." },
 	{ "flood_interval", CONF_DURATION, F(flood_interval), "30s", "1s", "1h", NULL, CONF_RESTART,
@@ -67,11 +67,11 @@ const struct conf_opt gossip_opts[] = {
 	{ "snapshot_interval", CONF_DURATION, F(snapshot_interval), "500ms", "10ms", "1m", NULL, CONF_RESTART,
 	    "Longest time until a change of membership is on disk." },
 	{ "compress", CONF_BOOL, F(compress), "true", NULL, NULL, NULL, CONF_RESTART,
-	    "Compress what is sent; what comes is read either way." },
+	    "Compress messages sent; compressed ones are accepted either way." },
 	{ "tcp_pings", CONF_BOOL, F(tcp_pings), "true", NULL, NULL, NULL, CONF_RESTART,
 	    "Probe over TCP as well when datagrams get no answer." },
 	{ "coordinates", CONF_BOOL, F(coordinates), "true", NULL, NULL, NULL, CONF_RESTART,
-	    "Tell and learn network coordinates, from which round trips between any two members are estimated." },
+	    "Exchange network coordinates, from which round trips between any two members are estimated." },
 	{ "peer_ports", CONF_LIST, F(peer_ports), NULL, NULL, NULL, NULL, CONF_RESTART,
 	    "Other gossip ports that members listen at, such as 7946 of Serf's agents." },
 	{ "packet_bytes", CONF_SIZE, F(packet_bytes), "1400", "512", "65000", NULL, CONF_RESTART,
@@ -81,7 +81,7 @@ const struct conf_opt gossip_opts[] = {
 	{ "limits.intents", CONF_U64, F(intents_max), "4096", "16", "1000000", NULL, CONF_RESTART,
 	    "Joins and leaves remembered of members not yet known." },
 	{ "limits.queue", CONF_U64, F(queue_max), "4096", "64", "1000000", NULL, CONF_RESTART,
-	    "Messages of one kind that wait to be gossiped; the most-sent one gives way." },
+	    "Messages of one kind in the broadcast queue; the most-sent one is dropped first." },
 	{ "limits.relays", CONF_U64, F(relays_max), "1024", "1", "100000", NULL, CONF_RESTART,
 	    "Probes made for other members at a time." },
 	{ "limits.streams", CONF_U64, F(streams_max), "128", "4", "10000", NULL, CONF_RESTART,
@@ -91,7 +91,7 @@ const struct conf_opt gossip_opts[] = {
 	{ "limits.stream_bytes", CONF_SIZE, F(stream_bytes_max), "20M", "64k", "20M", NULL, CONF_RESTART,
 	    "Largest message on a TCP exchange." },
 	{ "limits.stream_memory", CONF_SIZE, F(stream_memory), "64M", "1M", "4G", NULL, CONF_RESTART,
-	    "Memory of all TCP exchanges of a pool together; beyond it the largest one ends." },
+	    "Memory of all TCP exchanges of a pool together; beyond it the largest one is closed." },
 	{ "limits.clients", CONF_U64, F(clients_max), "64", "4", "10000", NULL, CONF_RESTART,
 	    "Connections to gossipd.sock." },
 };

@@ -11,8 +11,8 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/source.h"
-#include "gossipd/pool.h"
 #include "gossipd/log_notices.h"
+#include "gossipd/pool.h"
 
 #define QUERY_BYTES_MAX (4u << 20)	/* heard with one message: one of at most 64 KiB, as a rule */
 
@@ -319,8 +319,8 @@ open_snapshot(struct pool *p, struct snapshot_found *found)
 		return;
 	p->snapshot = snapshot_open(path, p->conf.name, p->conf.opts->members_max, found);
 	if (p->snapshot == NULL)
-		log_warn("serf", "%s: %s; members will be forgotten by a restart: mend or remove the file, then "
-		    "restart gossipd", path, strerror(errno));
+		log_warn("serf", "%s: %s; members will be lost at a restart: repair or remove the file, then restart "
+		    "gossipd", path, strerror(errno));
 }
 
 /*

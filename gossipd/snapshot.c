@@ -195,7 +195,7 @@ complain(struct snapshot *s, const char *what)
 
 	s->errors++;
 	if (log_allow(&s->limit, "serf"))
-		log_warn("serf", "%s: %s: %s; gossip goes on, and members may be forgotten by a restart", s->path, what,
+		log_warn("serf", "%s: %s: %s; gossip continues, but members may be lost at a restart", s->path, what,
 		    strerror(saved));
 }
 
@@ -246,10 +246,10 @@ compact(struct snapshot *s, const struct swim *core)
 		s->fd = fd;
 		s->size = s->fresh_size = b.len;
 		if (s->stale)
-			log_info("serf", "%s: written afresh, and whole again", s->path);
+			log_info("serf", "%s: rewritten, and complete again", s->path);
 		s->stale = false;
 	} else {
-		complain(s, "writing it afresh");
+		complain(s, "rewriting it");
 		if (fd >= 0)
 			close(fd);
 		(void)unlink(s->fresh_path);	/* gives the room back */

@@ -236,7 +236,7 @@ note_bad(struct replay *r, struct span line)
 	char text[80];
 
 	if (r->bad++ < BAD_LINES_NAMED)
-		log_warn("serf", "%s:%u: skipped, it does not read: %s", r->path, r->line,
+		log_warn("serf", "%s:%u: malformed line skipped: %s", r->path, r->line,
 		    log_safe(line, text, sizeof(text)));
 }
 

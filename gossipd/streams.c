@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/net/chan.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/net/chan.h"
 #include "common/net/source.h"
 #include "common/net/strangers.h"
 #include "gossipd/net.h"
@@ -200,7 +200,7 @@ refuse(struct stream *st, enum tv_err why)
 {
 	struct buf b = BUF_INIT(512);
 
-	wire_put_error(&b, &(struct wire_error){ .text = span_str("refused: encryption or label do not match") });
+	wire_put_error(&b, &(struct wire_error){ .text = span_str("refused: encryption or label does not match") });
 	wrap(st, STREAM_ACCEPTED, buf_span(&b));
 	buf_done(&b);
 	(void)write_some(st);	/* as much as the socket takes at once */
@@ -389,8 +389,8 @@ say_walled(struct streams *t, const struct gaddr *to)
 	char text[NET_TEXT_BYTES];
 
 	if (log_allow(&t->limit, "memberlist"))
-		log_warn("memberlist", "No connection to %s: the sandbox keeps gossipd from that port. If members "
-		    "listen there, name it in peer_ports in gossipd.conf", net_text(to, text));
+		log_warn("memberlist", "No connection to %s: the sandbox denies gossipd that port. If members listen "
+		    "there, add it to peer_ports in gossipd.conf", net_text(to, text));
 }
 
 void

@@ -8,8 +8,8 @@
 
 #include <ev.h>
 
-#include "gossipd/core/wire/stream.h"
 #include "gossipd/core/swim.h"
+#include "gossipd/core/wire/stream.h"
 
 struct streams;
 

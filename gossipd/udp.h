@@ -4,8 +4,8 @@
 
 #include <ev.h>
 
-#include "gossipd/core/wire/packet.h"
 #include "gossipd/core/swim.h"
+#include "gossipd/core/wire/packet.h"
 
 struct udp;
 

@@ -17,13 +17,13 @@ raftd_libraftstore_a_SOURCES = \
 
 noinst_LIBRARIES += raftd/libfsm.a
 raftd_libfsm_a_SOURCES = \
-	raftd/fsm/fsm.c raftd/fsm/ops.c raftd/fsm/table.c raftd/fsm/key.c raftd/fsm/watch.c \
+	raftd/fsm/fsm.c raftd/fsm/ops.c raftd/fsm/table.c raftd/fsm/tables.c raftd/fsm/meta.c raftd/fsm/group.c raftd/fsm/key.c raftd/fsm/watch.c \
 	raftd/fsm/kv/kv.c raftd/fsm/kv/tombstone.c raftd/fsm/session/session.c raftd/fsm/operator/server.c \
 	raftd/fsm/catalog/catalog.c raftd/fsm/catalog/register.c raftd/fsm/catalog/deregister.c raftd/fsm/catalog/catalog_read.c raftd/fsm/catalog/health.c raftd/fsm/catalog/node_checks.c raftd/fsm/catalog/node_checks.h \
 	raftd/fsm/catalog/coordinate.c raftd/fsm/catalog/sort_near.c raftd/fsm/operator/autopilot_config.c \
 	raftd/fsm/copy/snapshot.c raftd/fsm/copy/snapfile.c raftd/fsm/copy/restore.c raftd/fsm/copy/replace.c raftd/fsm/damage.c raftd/fsm/compact.c raftd/fsm/flusher.c raftd/fsm/info.c \
 	raftd/fsm/copy/archive.c raftd/fsm/copy/archive.h raftd/fsm/record.c raftd/fsm/copy/stage.c raftd/fsm/copy/stage_load.c \
-	raftd/fsm/fsm.h raftd/fsm/fsm_int.h raftd/fsm/key.h raftd/fsm/catalog/catalog_key.h raftd/fsm/copy/snapfile.h
+	raftd/fsm/fsm.h raftd/fsm/fsm_int.h raftd/fsm/key.h raftd/fsm/tables.h raftd/fsm/catalog/catalog_key.h raftd/fsm/copy/snapfile.h
 
 EXTRA_DIST += raftd/fsm/README.md doc/storage.md
 
@@ -36,8 +36,8 @@ noinst_LIBRARIES += raftd/libraftshell.a
 raftd_libraftshell_a_SOURCES = \
 	raftd/engine/entrycache.c raftd/engine/entrycache.h raftd/members/rules/policy.c raftd/members/rules/policy.h raftd/engine/reads.c raftd/engine/reads.h \
 	raftd/engine/read_ahead.c raftd/engine/read_ahead.h \
-	raftd/peers/identity.c raftd/peers/identity.h raftd/members/rules/bootstrap_pick.c raftd/engine/proposals.c raftd/engine/proposals.h \
-	raftd/engine/pending_sends.c raftd/engine/pending_sends.h raftd/peers/sendq.c raftd/peers/sendq.h raftd/disk/unlink_async.c raftd/disk/unlink_async.h \
+	raftd/peers/identity.c raftd/peers/identity.h raftd/members/rules/bootstrap_pick.c raftd/members/rules/bootstrap_pick.h raftd/engine/proposals.c raftd/engine/proposals.h \
+	raftd/engine/pending_sends.c raftd/engine/pending_sends.h raftd/engine/voter_with_room.c raftd/engine/voter_with_room.h raftd/peers/sendq.c raftd/peers/sendq.h raftd/disk/unlink_async.c raftd/disk/unlink_async.h \
 	raftd/members/rules/recover_plan.c raftd/members/rules/recover_plan.h raftd/disk/reserve.c raftd/disk/reserve.h raftd/disk/threshold.c raftd/disk/threshold.h \
 	raftd/leader/coord_batch.c raftd/leader/coord_batch.h raftd/members/rules/server_health.c raftd/members/rules/server_health.h raftd/snapshot/blocksums.c raftd/snapshot/blocksums.h \
 	raftd/members/rules/handover_target.c raftd/members/rules/handover_target.h raftd/snapshot/install_meta.c raftd/snapshot/install_meta.h
@@ -48,8 +48,9 @@ raftd_raftd_SOURCES = \
 	raftd/engine/engine.c raftd/engine/engine_start.c raftd/engine/engine_apply.c raftd/engine/engine_space.c raftd/engine/engine_info.c \
 	raftd/engine/engine.h raftd/engine/engine_int.h raftd/engine/logthread.c raftd/engine/logthread.h raftd/engine/worker.c raftd/engine/worker.h \
 	raftd/disk/space.c raftd/disk/space.h raftd/engine/loop_time.c raftd/engine/loop_time.h \
-	raftd/engine/core_notices.c raftd/engine/core_notices.h raftd/engine/propose.c raftd/engine/propose.h \
-	raftd/peers/links.c raftd/peers/links.h raftd/peers/server_addr.c raftd/peers/server_addr.h raftd/peers/gossip.c raftd/peers/gossip.h \
+	raftd/engine/core_notices.c raftd/engine/propose.c raftd/engine/propose.h \
+	raftd/peers/links.c raftd/peers/links_dial.c raftd/peers/links_accept.c raftd/peers/links_send.c raftd/peers/links.h raftd/peers/state_version.c raftd/peers/state_version.h \
+	raftd/peers/links_int.h raftd/peers/server_addr.c raftd/peers/server_addr.h raftd/peers/gossip.c raftd/peers/gossip.h \
 	raftd/members/membership.c raftd/members/membership.h raftd/members/membership_int.h raftd/members/leave.c raftd/members/leave.h \
 	raftd/members/bootstrap.c raftd/members/bootstrap.h raftd/members/handover.c raftd/members/handover.h \
 	raftd/members/autopilot.c raftd/members/autopilot.h raftd/members/recover.c raftd/members/recover.h raftd/peers/fence.c raftd/peers/fence.h \
@@ -58,7 +59,7 @@ raftd_raftd_SOURCES = \
 	raftd/snapshot/export.c raftd/snapshot/export.h raftd/snapshot/import.c raftd/snapshot/import.h raftd/snapshot/import_leader.c raftd/snapshot/import_leader.h \
 	raftd/snapshot/op_snapshot.c raftd/snapshot/op_snapshot.h \
 	raftd/snapshot/snapshots.c raftd/snapshot/snapshots.h raftd/snapshot/snapshot_recv.c raftd/snapshot/snapshot_recv.h \
-	raftd/serve/clients.c raftd/serve/clients.h raftd/request/request.h raftd/serve/op_read.c raftd/serve/op_write.c raftd/serve/op_tree.c raftd/serve/op_leader.c \
+	raftd/serve/clients.c raftd/serve/clients.h raftd/serve/op.c raftd/serve/op.h raftd/request/request.c raftd/request/request.h raftd/serve/op_read.c raftd/serve/op_write.c raftd/serve/op_tree.c raftd/serve/op_leader.c \
 	raftd/serve/info.c raftd/serve/info.h \
 	raftd/leader/leader.c raftd/leader/leader.h raftd/leader/leader_sessions.c raftd/leader/leader_sessions.h \
 	raftd/leader/leader_coordinates.c raftd/leader/leader_coordinates.h \

@@ -6,28 +6,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/net/chan.h"
 #include "common/base/log.h"
-#include "raftd/members/autopilot.h"
-#include "raftd/serve/clients.h"
+#include "common/net/chan.h"
+#include "common/proc/daemon.h"
 #include "raftd/disk/space.h"
 #include "raftd/engine/engine.h"
-#include "raftd/peers/fence.h"
-#include "raftd/members/bootstrap.h"
-#include "raftd/peers/gossip.h"
-#include "raftd/members/handover.h"
-#include "raftd/peers/identity.h"
-#include "raftd/leader/leader.h"
-#include "raftd/peers/links.h"
 #include "raftd/engine/loop_time.h"
+#include "raftd/engine/worker.h"
+#include "raftd/fsm/fsm.h"
+#include "raftd/leader/leader.h"
+#include "raftd/members/autopilot.h"
+#include "raftd/members/bootstrap.h"
+#include "raftd/members/handover.h"
 #include "raftd/members/membership.h"
 #include "raftd/members/recover.h"
-#include "raftd/snapshot/import.h"
+#include "raftd/members/rpcd_peers.h"
+#include "raftd/peers/fence.h"
+#include "raftd/peers/gossip.h"
+#include "raftd/peers/identity.h"
+#include "raftd/peers/links.h"
+#include "raftd/peers/state_version.h"
+#include "raftd/request/request.h"
+#include "raftd/serve/clients.h"
+#include "raftd/serve/rpcd_watch.h"
 #include "raftd/snapshot/export.h"
+#include "raftd/snapshot/import.h"
 #include "raftd/snapshot/snapshot_recv.h"
 #include "raftd/snapshot/snapshots.h"
-#include "raftd/members/rpcd_peers.h"
-#include "raftd/serve/rpcd_watch.h"
 
 #define START_RETRY 1.0			/* seconds between looks whether there is room to start */
 
@@ -179,6 +184,69 @@ raftd_policy(struct daemon_spec *spec, struct sandbox_policy *p)
 	p->threads = true;
 }
 
+/* -- what the engine asks of the folders above it -- */
+
+static void
+on_notice(struct raftd *d, const struct raft_notice *n)
+{
+	membership_notice(d->members, n);
+	if (n->type == RAFT_NOTICE_NEED_SNAPSHOT)
+		snapshots_needed(d->snapshots, n->id, n->index);
+}
+
+static bool
+holds_state(struct raftd *d)
+{
+	return snapshots_installing(d->snapshots) || restores_pausing(d->restores);
+}
+
+static bool
+is_waiting(struct raftd *d)
+{
+	return clients_waiting(d->clients) || links_waiting(d->links);
+}
+
+static void
+end_turn(struct raftd *d)
+{
+	restores_turn(d->restores);
+	leader_turn(d->leader);
+}
+
+static const struct engine_hooks engine_hooks = {
+	.send = links_send, .flush = links_flush, .chunk = snapshots_chunk, .notice = on_notice, .applied = leader_applied,
+	.all_apply = state_version_all, .restore = restores_commit, .holds_state = holds_state, .serve = clients_turn,
+	.waiting = is_waiting, .turn = end_turn,
+};
+
+/* -- and peers/ -- */
+
+static void
+wake_membership(struct raftd *d)
+{
+	membership_wake(d->members);
+}
+
+static const struct links_hooks links_hooks = {
+	.heard = forming_heard, .proven = wake_membership, .accepts = forming_accepts, .send_chunk = snapshots_send,
+};
+
+static void
+servers_changed(struct raftd *d)
+{
+	links_sync(d->links);
+	membership_wake(d->members);
+	forming_wake(d->forming);
+}
+
+static void
+server_alive(struct raftd *d, const char *uuid)
+{
+	links_wake(d->links, uuid);
+}
+
+static const struct gossip_hooks gossip_hooks = { leader_members_changed, servers_changed, server_alive };
+
 /* The state is open: everything else. */
 static enum tv_err
 begin(struct raftd *d)
@@ -186,12 +254,15 @@ begin(struct raftd *d)
 	char errbuf[1024] = "";
 
 	fill_identity(d);
-	d->engine = engine_new(d, errbuf, sizeof(errbuf));
+	d->engine = engine_new(d, &engine_hooks, errbuf, sizeof(errbuf));
 	if (d->engine == NULL) {
 		log_err("raftd", "%s", errbuf);
 		return TV_ESYS;
 	}
 	d->looptime = looptime_new(d);
+	d->links = links_new(d, &links_hooks);
+	if (d->links == NULL)
+		return TV_ENOMEM;
 	d->leader = leader_new(d);
 	d->autopilot = autopilot_new(d);
 	d->recover = recover_new(d);
@@ -201,12 +272,12 @@ begin(struct raftd *d)
 	d->snapshots = snapshots_new(d);
 	d->saves = saves_new(d);
 	d->restores = restores_new(d);
-	d->gossip = gossip_new(d);
-	d->links = links_new(d);
+	d->gossip = gossip_new(d, &gossip_hooks);
+	d->requests = requests_new(d);
 	d->clients = clients_new(d);
 	if (d->saves == NULL || d->restores == NULL || d->autopilot == NULL || d->recover == NULL ||
 	    d->leader == NULL || d->members == NULL || d->unserved == NULL || d->served == NULL || d->snapshots == NULL || d->gossip == NULL ||
-	    d->links == NULL || d->clients == NULL || d->looptime == NULL || engine_start(d->engine) != TV_OK)
+	    d->requests == NULL || d->clients == NULL || d->looptime == NULL || engine_start(d->engine) != TV_OK)
 		return TV_ENOMEM;
 	d->forming = forming_new(d);
 	if (d->forming == NULL)
@@ -215,8 +286,9 @@ begin(struct raftd *d)
 	    logthread_cluster(engine_log(d->engine), d->id.cluster_id, d->id.generation, NULL, NULL) != TV_OK)
 		return TV_ENOMEM;
 	fence_begin(d);
-	membership_config_changed(d->members);
-	diskspace_start(d->space);
+	links_sync(d->links);
+	membership_wake(d->members);
+	diskspace_start(d->space, engine_disk_space);
 	log_info("raft", "node %s at %s, log from %llu to %llu, state at %llu", d->id.name, d->id.addr,
 	    (unsigned long long)d->meta.first, (unsigned long long)d->meta.last,
 	    (unsigned long long)fsm_applied(d->fsm));
@@ -268,7 +340,7 @@ raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
 	enum tv_err err;
 
 	d->loop = loop;
-	worker_init(&d->worker, loop);
+	worker_init(d->worker, loop);
 	ev_async_init(&d->relieved, go_on_applying);
 	d->relieved.data = d;
 	ev_async_start(loop, &d->relieved);
@@ -282,7 +354,7 @@ raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
 		return err;
 	/* A disk that is full empties again; a process that gave up would have to be started by somebody. */
 	diskspace_text(d->space, text, sizeof(text));
-	log_err("raft", "%s; there is not even room to open the data: waiting for it", text);
+	log_err("raft", "%s; not enough space to open the data: waiting for it", text);
 	daemon_ready("waiting for disk space");
 	ev_timer_start(loop, &d->retry);
 	return TV_OK;
@@ -330,8 +402,9 @@ raftd_stop(struct daemon_spec *spec)
 	ev_timer_stop(d->loop, &d->retry);
 	if (d->engine != NULL)
 		engine_drain(d->engine);
-	worker_stop(&d->worker);
+	worker_stop(d->worker);
 	clients_free(d->clients);
+	requests_free(d->requests);
 	links_free(d->links);		/* its pending questions end with their askers still there */
 	forming_free(d->forming);
 	gossip_free(d->gossip);
@@ -362,7 +435,8 @@ static const char *const keeps[] = { "log", "log/durable", "state", "state/state
 int
 main(int argc, char **argv)
 {
-	struct raftd d = { .link_fd = -1, .socket_fd = -1, .notices = { .burst = 1, .period = MONO_S(60) } };
+	struct worker worker = { 0 };
+	struct raftd d = { .worker = &worker, .link_fd = -1, .socket_fd = -1, .notices = { .burst = 1, .period = MONO_S(60) } };
 	struct daemon_spec spec = {
 		.name = "raftd", .user = "_raftd", .servers_only = true,
 		.socket_users = { "_rpcd" }, .socket_group = "_rpcd", .asks_gossipd = true,
@@ -371,8 +445,8 @@ main(int argc, char **argv)
 		.check = raftd_check, .open = raftd_open, .listens = raftd_listens, .policy = raftd_policy,
 		.run = raftd_run, .reload = raftd_reload,
 		.wind_down = raftd_wind_down, .stop = raftd_stop, .keeps = keeps, .data_lost = raftd_data_lost,
-		.without_data = "What is written now would be lost: stopping. If it was moved, put it back and start raftd; if it is "
-		    "lost, start raftd, and this server gets the data from the others",
+		.without_data = "Further writes would be lost: stopping. If the folder was moved, move it back and "
+		    "start raftd; if it is lost, start raftd, and this server receives the data from the others",
 		.ctx = &d,
 	};
 

@@ -1,19 +1,17 @@
 /*
- * raftd from above: what each module owns.  Modules get this context and call one another by their headers;
- * nobody reaches into another's record.
+ * raftd from above: what each module owns.  Modules get this context and call those in their own folder or in a lower one
+ * by their headers (raftd/README.md has the order); nobody reaches into another's record.  Higher ones are called through what they
+ * have handed in: struct engine_hooks, struct links_hooks, links_serve(), engine_on_status().
  */
-#ifndef TV_RAFTD_H
-#define TV_RAFTD_H
+#ifndef TV_RAFTD_RAFTD_H
+#define TV_RAFTD_RAFTD_H
 
 #include <ev.h>
 
-#include "common/proc/daemon.h"
-#include "common/conf/keys.h"
 #include "common/base/log.h"
-#include "raftd/fsm/fsm.h"
+#include "common/conf/keys.h"
 #include "raftd/opts.h"
 #include "raftd/store/store.h"
-#include "raftd/engine/worker.h"
 
 /* Who this server is; cluster_id and generation change while a cluster forms (raftd/peers/identity.h). */
 struct identity {
@@ -25,6 +23,13 @@ struct identity {
 	uint64_t generation;		/* 0: the cluster id is a promise; else member of the cluster: see identity.h */
 	raft_id self;
 };
+
+/* A generation as people see it: how many recoveries there were, and one more. */
+static inline uint64_t
+generation_number(uint64_t generation)
+{
+	return generation & UINT16_MAX;
+}
 
 struct raftd {
 	struct raftd_conf conf;
@@ -40,16 +45,16 @@ struct raftd {
 	ev_async relieved;		/* what waits for the disk has become less */
 	ev_timer retry;			/* until there is room on the disk to open it all */
 	bool stopping;
+	bool left;			/* the cluster, for good: the process ends with its gossipd */
 	bool data_lost;			/* the data folder was removed under us */
 	uint64_t fenced;		/* generation that the cluster was recovered as without us; 0: none heard of */
 	struct log_limit notices;	/* of other servers about us */
 	char refusal[1024];		/* the newest notice; "" when there is none, or a leader is known since */
 	bool removed;			/* it said that we were removed for good */
-	struct { enum raft_role role; uint64_t term; raft_id leader; } told;	/* last logged */
 
 	struct diskspace *space;	/* is there room for more */
 	struct looptime *looptime;
-	struct worker worker;		/* checkpoints and snapshot files */
+	struct worker *worker;		/* checkpoints and snapshot files */
 	struct engine *engine;		/* the core and its order of effects */
 	struct links *links;		/* other servers */
 	struct snapshots *snapshots;	/* checkpoints, transfer in both directions */
@@ -62,6 +67,7 @@ struct raftd {
 	struct unserved *unserved;	/* what to do about an rpcd that does not answer */
 	struct served *served;		/* do the other servers' rpcds answer? */
 	struct forming *forming;	/* bootstrap */
+	struct requests *requests;	/* of rpcd, until they are answered */
 	struct clients *clients;	/* rpcd */
 	struct leader *leader;		/* duties while we lead */
 	struct handover *handover;	/* while stopping as the leader */

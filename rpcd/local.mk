@@ -1,26 +1,33 @@
-# rpcd
-noinst_LIBRARIES += rpcd/librpcroute.a
+# rpcd: one library for each room, the lower ones below.  The link line of rpcd lists each of them once, the upper ones
+# first, so that none can need one above it.
+noinst_LIBRARIES += rpcd/librpcconf.a rpcd/librpcgossip.a rpcd/librpcwan.a rpcd/librpcroute.a
+rpcd_librpcconf_a_SOURCES = rpcd/opts.c rpcd/opts.h
+rpcd_librpcgossip_a_SOURCES = \
+	rpcd/gossip/members.c rpcd/gossip/members.h rpcd/gossip/coord_query.c rpcd/gossip/coord_query.h \
+	rpcd/gossip/keyring_query.c rpcd/gossip/keyring_query.h
+rpcd_librpcwan_a_SOURCES = rpcd/wan/coords.c rpcd/wan/coords.h rpcd/wan/datacenters.c rpcd/wan/datacenters.h
 rpcd_librpcroute_a_SOURCES = \
-	rpcd/gossip/members.c rpcd/gossip/members.h rpcd/route/raftd_client.c rpcd/route/raftd_client.h \
-	rpcd/route/link_client.c rpcd/route/link_client.h rpcd/route/peer_standing.c rpcd/route/peer_standing.h rpcd/route/link_server.c rpcd/route/link_server.h \
-	rpcd/route/route.c rpcd/route/route.h rpcd/route/route_int.h rpcd/route/dispatch.c rpcd/route/upstream.c \
-	rpcd/gossip/keyring_query.c rpcd/gossip/keyring_query.h rpcd/agent/admin.c rpcd/agent/admin.h \
-	rpcd/gossip/coord_query.c rpcd/gossip/coord_query.h rpcd/wan/coords.c rpcd/wan/coords.h rpcd/wan/datacenters.c rpcd/wan/datacenters.h rpcd/agent/coord_report.c rpcd/agent/coord_report.h
+	rpcd/route/raftd_client.c rpcd/route/raftd_client.h rpcd/route/peer_standing.c rpcd/route/peer_standing.h \
+	rpcd/route/link_client.c rpcd/route/link_client.h rpcd/route/link_server.c rpcd/route/link_server.h \
+	rpcd/route/route.c rpcd/route/route.h rpcd/route/route_int.h rpcd/route/dispatch.c rpcd/route/upstream.c
 
 # The HTTP API without sockets: what unit tests link.
 noinst_LIBRARIES += rpcd/librpcapi.a
 rpcd_librpcapi_a_SOURCES = \
 	rpcd/api/params.c rpcd/api/params.h rpcd/api/api_request.c rpcd/api/api_request.h rpcd/api/gzip.c rpcd/api/gzip.h \
-	rpcd/opts.c rpcd/opts.h rpcd/api/browser_guard.c rpcd/api/not_served.c rpcd/api/request_log.c rpcd/api/members_json.c rpcd/api/members_json.h \
-	rpcd/api/api.c rpcd/api/api.h rpcd/api/handler.c rpcd/api/filter.c \
+	rpcd/api/browser_guard.c rpcd/api/not_served.c rpcd/api/request_log.c rpcd/api/members_json.c rpcd/api/members_json.h \
+	rpcd/api/api.c rpcd/api/api.h rpcd/api/endpoint.c rpcd/api/endpoint.h rpcd/api/handler.c rpcd/api/filter.c \
 	rpcd/api/api_kv.c rpcd/api/api_session.c rpcd/api/api_catalog.c rpcd/api/api_health.c rpcd/api/api_status.c \
 	rpcd/api/api_agent.c rpcd/api/api_agent_checks.c rpcd/api/api_agent_coord.c rpcd/api/api_operator.c rpcd/api/api_acl.c \
 	rpcd/api/api_autopilot.c \
 	rpcd/api/api_event.c rpcd/api/api_queries.c rpcd/api/api_monitor.c rpcd/api/api_coordinate.c rpcd/api/api_keyring.c rpcd/api/api_snapshot.c
 
-# Heads and chunks of HTTP/1.1; pure.
+# HTTP/1.1.  http_scan.c, heads and chunks, is pure: tests and fuzzers link it with nothing else of rpcd.
 noinst_LIBRARIES += rpcd/librpchttp.a
-rpcd_librpchttp_a_SOURCES = rpcd/http/http_scan.c rpcd/http/http_scan.h
+rpcd_librpchttp_a_SOURCES = \
+	rpcd/http/http_scan.c rpcd/http/http_scan.h rpcd/http/http.c rpcd/http/http.h rpcd/http/http_int.h \
+	rpcd/http/http_conns.c rpcd/http/http_serve.c rpcd/http/http_send.c rpcd/http/response_head.c \
+	rpcd/http/response_head.h rpcd/http/client_limits.c rpcd/http/client_limits.h
 
 # ?filter= expressions; pure.
 noinst_LIBRARIES += rpcd/librpcfilter.a
@@ -36,16 +43,17 @@ rpcd_librpcevent_a_SOURCES = \
 noinst_LIBRARIES += rpcd/librpceventwire.a
 rpcd_librpceventwire_a_SOURCES = rpcd/event/event_wire.c rpcd/event/event_wire.h
 
-# This node's own checks.
+# This node: its checks, its reports, its log, joining and leaving.
 noinst_LIBRARIES += rpcd/librpcagent.a
 rpcd_librpcagent_a_SOURCES = \
+	rpcd/agent/admin.c rpcd/agent/admin.h rpcd/agent/coord_report.c rpcd/agent/coord_report.h \
+	rpcd/agent/log_streams.c rpcd/agent/log_streams.h \
 	rpcd/agent/checks.c rpcd/agent/checks.h rpcd/agent/checks_int.h \
 	rpcd/agent/checks_store.c rpcd/agent/checks_sync.c
 
 sbin_PROGRAMS += rpcd/rpcd
-rpcd_rpcd_SOURCES = rpcd/main.c rpcd/agent/log_streams.c rpcd/agent/log_streams.h rpcd/http/http.c rpcd/http/http.h rpcd/http/http_int.h \
-	rpcd/http/http_conns.c rpcd/http/http_serve.c rpcd/http/http_send.c rpcd/http/response_head.c rpcd/http/response_head.h rpcd/http/client_limits.c rpcd/http/client_limits.h
-rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcroute.a rpcd/librpcevent.a rpcd/librpcfilter.a \
-	rpcd/librpcroute.a rpcd/librpceventwire.a common/libtvjson.a \
+rpcd_rpcd_SOURCES = rpcd/main.c
+rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcfilter.a rpcd/librpcevent.a \
+	rpcd/librpceventwire.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpcconf.a common/libtvjson.a \
 	$(RT_LIBS) $(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm
 EXTRA_DIST += rpcd/README.md

@@ -12,19 +12,22 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/proc/daemon.h"
 #include "common/base/log.h"
-#include "common/record/mpack.h"
-#include "common/proc/privdrop.h"
 #include "common/net/source.h"
+#include "common/proc/daemon.h"
+#include "common/proc/privdrop.h"
+#include "common/record/mpack.h"
 #include "rpcd/agent/checks.h"
-#include "rpcd/event/events.h"
-#include "rpcd/event/queries.h"
+#include "rpcd/agent/coord_report.h"
+#include "rpcd/agent/log_streams.h"
 #include "rpcd/api/gzip.h"
+#include "rpcd/event/events.h"
+#include "rpcd/event/fire.h"
+#include "rpcd/event/queries.h"
+#include "rpcd/gossip/keyring_query.h"
 #include "rpcd/http/http.h"
 #include "rpcd/route/link_server.h"
-#include "rpcd/agent/log_streams.h"
-#include "rpcd/agent/coord_report.h"
+#include "rpcd/wan/datacenters.h"
 
 #define FDS_MAX 64			/* HTTP listeners */
 #define PATH_BYTES_MAX 4096
@@ -48,18 +51,19 @@ struct rpcd {
 	struct noise_conf noise;
 	char gossipd_path[PATH_BYTES_MAX], raftd_path[PATH_BYTES_MAX], checks_path[PATH_BYTES_MAX];
 
-	struct view *view;
-	struct raft_local *raft;	/* NULL on a client */
-	struct links *links;
-	struct places *places;		/* NULL on a client */
+	struct members *members;
+	struct raftd_client *raft;	/* NULL on a client */
+	struct link_client *links;
+	struct coords *coords;		/* NULL on a client */
 	struct route *route;
-	struct report *report;
-	struct linkd *linkd;		/* NULL on a client */
+	struct datacenters datacenters;
+	struct coord_report *coord_report;
+	struct link_server *link_server;		/* NULL on a client */
 	struct admin *admin;
 	struct checks *checks;
 	struct events *events;
 	struct queries *queries;
-	struct monitors *monitors;
+	struct log_streams *log_streams;
 	struct gzip *gzip;
 	struct http *http;
 	struct api api;
@@ -183,7 +187,7 @@ open_all(struct daemon_spec *d, char *errbuf, size_t cap)
 	snprintf(p->raftd_path, sizeof(p->raftd_path), "%s/raftd.sock", p->cluster.run_dir);
 	snprintf(p->checks_path, sizeof(p->checks_path), "%s/rpcd/checks.json", p->cluster.data_dir);
 	if (sodium_init() < 0) {
-		snprintf(errbuf, cap, "libsodium does not start");
+		snprintf(errbuf, cap, "libsodium cannot start");
 		return TV_ESYS;
 	}
 	json_set_alloc_funcs(malloc, free_wiped);
@@ -223,8 +227,8 @@ on_change(void *ctx)
 
 	if (p->route != NULL)
 		route_kick(p->route);
-	if (p->places != NULL)
-		places_kick(p->places);
+	if (p->coords != NULL)
+		coords_kick(p->coords);
 }
 
 static enum tv_err
@@ -265,9 +269,9 @@ on_keys(void *ctx, const struct span *psks, unsigned count)
 		sodium_memzero(p->psks[i].bytes, KEY_BYTES);
 	p->noise.psk_count = count;
 	if (p->links != NULL)
-		links_rekeyed(p->links);
-	if (p->linkd != NULL)
-		linkd_rekeyed(p->linkd);
+		link_client_rekeyed(p->links);
+	if (p->link_server != NULL)
+		link_server_rekeyed(p->link_server);
 }
 
 static void
@@ -293,18 +297,18 @@ own_info(void *ctx, struct buf *b)
 	struct rpcd *p = ctx;
 	struct http_stats http;
 	struct route_stats routes;
-	struct links_stats links;
-	struct report_stats reports;
-	struct linkd_stats peers = { .open = 0 };
+	struct link_client_stats links;
+	struct coord_report_stats reports;
+	struct link_server_stats peers = { .open = 0 };
 	struct events_stats events;
 
 	http_stats(p->http, &http);
 	route_stats(p->route, &routes);
-	if (p->linkd != NULL)
-		linkd_stats(p->linkd, &peers);
-	links_stats(p->links, &links);
+	if (p->link_server != NULL)
+		link_server_stats(p->link_server, &peers);
+	link_client_stats(p->links, &links);
 	events_stats(p->events, &events);
-	report_stats(p->report, &reports);
+	coord_report_stats(p->coord_report, &reports);
 	const struct { const char *name; uint64_t value; } numbers[] = {
 		{ "uptime_s", (uint64_t)mono_sub(clock_mono(), p->started).ns / 1000000000 },
 		{ "http_requests", p->api.stats.requests }, { "http_errors", p->api.stats.errors },
@@ -340,8 +344,8 @@ own_info(void *ctx, struct buf *b)
 	put_text(b, "version", TV_VERSION);
 	put_text(b, "sandbox", sandbox_status());
 	put_text(b, "folders", daemon_folders());
-	put_text(b, "gossipd", view_state(p->view));
-	put_text(b, "raftd", p->raft == NULL ? "none" : raft_local_state(p->raft));
+	put_text(b, "gossipd", members_state(p->members));
+	put_text(b, "raftd", p->raft == NULL ? "none" : raftd_client_state(p->raft));
 	for (unsigned i = 0; i < count; i++)
 		put_number(b, numbers[i].name, numbers[i].value);
 	return count + 5;
@@ -375,8 +379,8 @@ source_known(void *ctx, uint64_t source)
 	const struct rpcd *p = ctx;
 
 	for (int pool = 0; pool < 2; pool++)
-		for (unsigned i = 0; i < view_count(p->view, (enum gossip_pool)pool); i++) {
-			const struct member *m = view_at(p->view, (enum gossip_pool)pool, i);
+		for (unsigned i = 0; i < members_count(p->members, (enum gossip_pool)pool); i++) {
+			const struct member *m = members_at(p->members, (enum gossip_pool)pool, i);
 
 			if (source_of_bytes(m->addr, m->addr_len) == source)
 				return true;
@@ -390,39 +394,50 @@ start_routing(struct rpcd *p)
 	const struct rpcd_conf *c = &p->conf;
 	size_t answer_max = (size_t)c->answer_bytes_max;
 
-	p->view = view_new(&(struct view_conf){
+	p->members = members_new(&(struct members_conf){
 		.loop = p->loop, .path = p->gossipd_path, .node_id = p->cluster.node_id,
 		.datacenter = p->cluster.datacenter, .members_max = (unsigned)c->members_max,
 		.on_change = on_change, .on_user_event = on_user_event, .on_query = on_query,
 		.on_subscribed = on_subscribed, .on_keys = on_keys, .ctx = p,
 	});
 	if (p->cluster.server)
-		p->raft = raft_local_new(&(struct raft_local_conf){
+		p->raft = raftd_client_new(&(struct raftd_client_conf){
 			.loop = p->loop, .path = p->raftd_path, .node_id = p->cluster.node_id, .answer_max = answer_max,
 			.out_max = (size_t)c->link_out_bytes_max, .pending_max = (unsigned)c->link_pending_max,
 			.on_change = on_change, .ctx = p,
 		});
 	if (p->cluster.server)
-		p->places = places_new(p->loop, p->view);
-	p->links = links_new(&(struct links_conf){
+		p->coords = coords_new(p->loop, p->members);
+	p->links = link_client_new(&(struct link_client_conf){
 		.loop = p->loop, .noise = cluster_seals(&p->cluster) ? &p->noise : NULL,
 		.node_id = p->cluster.node_id, .dial_timeout = c->link_dial_timeout,
 		.idle_timeout = c->link_idle_timeout, .retire_time = c->answer_timeout, .answer_max = answer_max,
 		.out_max = (size_t)c->link_out_bytes_max, .pending_max = (unsigned)c->link_pending_max,
 		.links_max = (unsigned)c->links_max,
 	});
-	if (p->view == NULL || p->links == NULL || (p->cluster.server && (p->raft == NULL || p->places == NULL)))
+	if (p->members == NULL || p->links == NULL || (p->cluster.server && (p->raft == NULL || p->coords == NULL)))
 		return false;
 	p->route = route_new(&(struct route_conf){
 		.loop = p->loop, .datacenter = p->cluster.datacenter, .node_id = p->cluster.node_id,
-		.view = p->view, .links = p->links, .raft = p->raft, .places = p->places,
+		.members = p->members, .links = p->links, .raft = p->raft, .coords = p->coords,
 		.rpc_port = p->cluster.rpc_port, .hold_timeout = c->rpc_hold_timeout,
 		.answer_timeout = c->answer_timeout,
 		.calls_max = (unsigned)c->calls_pending_max, .bytes_max = c->calls_bytes_max, .seed = seed(),
 	});
-	if (p->route == NULL || !p->cluster.server)
-		return p->route != NULL;
-	p->linkd = linkd_new(&(struct linkd_conf){
+	if (p->route == NULL)
+		return false;
+	fire_provide(p->route, p->members);
+	if (!p->cluster.server)
+		return true;
+	p->datacenters = (struct datacenters){ p->members, p->coords };
+	route_provide(p->route, OP_VIEW, &(struct route_provider){
+		.answer = datacenters_answer, .ctx = &p->datacenters,
+	});
+	route_provide(p->route, OP_GOSSIP_SERVER, &(struct route_provider){
+		.start = keyring_query_start, .cancel = keyring_query_cancel, .ctx = p->members,
+		.away = "gossipd is not running on the server that was asked",
+	});
+	p->link_server = link_server_new(&(struct link_server_conf){
 		.loop = p->loop, .fd = p->rpc_fd, .noise = p->cluster.have_keys ? &p->noise : NULL,
 		.accept_clear = cluster_takes_clear(&p->cluster), .node_id = p->cluster.node_id, .route = p->route,
 		.conns_max = (unsigned)c->rpc_max_conns, .pending_max = (unsigned)c->link_pending_max,
@@ -432,7 +447,7 @@ start_routing(struct rpcd *p)
 		.is_known = source_known, .ctx = p,
 	});
 	p->rpc_fd = -1;
-	return p->linkd != NULL;
+	return p->link_server != NULL;
 }
 
 static bool
@@ -441,7 +456,7 @@ start_agent(struct rpcd *p)
 	const struct rpcd_conf *c = &p->conf;
 
 	p->admin = admin_new(&(struct admin_conf){
-		.loop = p->loop, .view = p->view, .raft = p->raft, .links = p->links, .route = p->route,
+		.loop = p->loop, .members = p->members, .raft = p->raft, .links = p->links, .route = p->route,
 		.leave_timeout = c->leave_timeout, .call_timeout = c->admin_timeout, .own_info = own_info, .ctx = p,
 	});
 	p->checks = checks_new(&(struct checks_conf){
@@ -454,16 +469,16 @@ start_agent(struct rpcd *p)
 		.loop = p->loop, .route = p->route, .node_name = p->cluster.node_name,
 	});
 	p->queries = queries_new(p->loop);
-	p->monitors = monitors_new(&(struct monitors_conf){
+	p->log_streams = log_streams_new(&(struct log_streams_conf){
 		.loop = p->loop, .gossipd_path = p->gossipd_path, .node_id = p->cluster.node_id,
 		.raftd_path = p->cluster.server ? p->raftd_path : NULL,
 	});
-	p->report = report_new(&(struct report_conf){
-		.loop = p->loop, .view = p->view, .route = p->route, .conf = c, .node_name = p->cluster.node_name,
+	p->coord_report = coord_report_new(&(struct coord_report_conf){
+		.loop = p->loop, .members = p->members, .route = p->route, .conf = c, .node_name = p->cluster.node_name,
 		.seed = seed(),
 	});
 	return p->admin != NULL && p->checks != NULL && p->events != NULL && p->queries != NULL &&
-	    p->monitors != NULL && p->report != NULL;
+	    p->log_streams != NULL && p->coord_report != NULL;
 }
 
 static enum tv_err
@@ -471,11 +486,12 @@ start_http(struct rpcd *p)
 {
 	enum tv_err err = TV_OK;
 
+	endpoint_index();
 	p->gzip = gzip_new();
 	p->api = (struct api){
-		.conf = &p->conf, .cluster = &p->cluster, .route = p->route, .view = p->view, .admin = p->admin,
+		.conf = &p->conf, .cluster = &p->cluster, .route = p->route, .members = p->members, .admin = p->admin,
 		.checks = p->checks, .events = p->events, .queries = p->queries,
-		.monitors = p->monitors, .gzip = p->gzip, .quit = quit_after_leave, .reload = daemon_reload,
+		.log_streams = p->log_streams, .gzip = p->gzip, .quit = quit_after_leave, .reload = daemon_reload,
 		.asked = { .burst = 100, .period = MONO_S(60) },
 	};
 	p->http = http_new(&(struct http_conf){
@@ -527,8 +543,8 @@ wind_down(struct daemon_spec *d)
 {
 	struct rpcd *p = d->ctx;
 
-	if (p->linkd != NULL)
-		linkd_quiesce(p->linkd);
+	if (p->link_server != NULL)
+		link_server_quiesce(p->link_server);
 	http_quiesce(p->http);
 	p->stop_at = mono_add(clock_mono(), SETTLE_TIME);
 	ev_timer_init(&p->settle, on_settle, SETTLE_LOOK_S, SETTLE_LOOK_S);
@@ -549,22 +565,22 @@ stop(struct daemon_spec *d)
 	checks_free(p->checks);
 	events_free(p->events);
 	queries_free(p->queries);
-	monitors_free(p->monitors);
+	log_streams_free(p->log_streams);
 	if (p->admin != NULL)
 		admin_free(p->admin);
-	if (p->linkd != NULL)
-		linkd_free(p->linkd);
+	if (p->link_server != NULL)
+		link_server_free(p->link_server);
 	if (p->route != NULL)
 		route_free(p->route);
 	if (p->links != NULL)
-		links_free(p->links);
+		link_client_free(p->links);
 	if (p->raft != NULL)
-		raft_local_free(p->raft);
-	if (p->view != NULL)
-		view_free(p->view);	/* ends the API's questions to gossipd */
+		raftd_client_free(p->raft);
+	if (p->members != NULL)
+		members_free(p->members);	/* ends the API's questions to gossipd */
 	api_done(&p->api);
-	report_free(p->report);		/* their calls have ended with route and view */
-	places_free(p->places);
+	coord_report_free(p->coord_report);		/* their calls have ended with route and view */
+	coords_free(p->coords);
 	gzip_free(p->gzip);
 	while (p->http_fd_count > 0)
 		close(p->http_fds[--p->http_fd_count]);
@@ -610,8 +626,8 @@ main(int argc, char **argv)
 		.run = start,
 		.wind_down = wind_down,
 		.stop = stop,
-		.without_data = "The checks and services of this node are not kept any more: a restart would "
-		    "forget them. If it was moved, put it back; if it is lost, restart rpcd, which makes it again",
+		.without_data = "Checks and services of this node are no longer saved: a restart would lose them. If "
+		    "the folder was moved, move it back; if it is lost, restart rpcd to create it again",
 		.ctx = &p,
 	};
 

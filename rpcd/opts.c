@@ -18,11 +18,11 @@ const struct conf_opt rpcd_opts[] = {
 	{ "http_port", CONF_PORT, F(http_port), "8500", "0", NULL, NULL, CONF_RESTART,
 	    "port of the HTTP API; 0: only the unix socket rpcd.sock" },
 	{ "http_allow_remote", CONF_BOOL, F(http_allow_remote), "false", NULL, NULL, NULL, CONF_RESTART,
-	    "http_addresses may be other than loopback: whoever reaches them may read and write all data" },
+	    "http_addresses may be other than loopback: any client that reaches them can read and write all data" },
 	{ "http_admin", CONF_BOOL, F(http_admin), "false", NULL, NULL, NULL, CONF_LIVE,
-	    "TCP serves what administers the cluster, too; off: only the unix socket rpcd.sock does" },
+	    "serve administrative requests over TCP too; off: only over the unix socket rpcd.sock" },
 	{ "http_hosts", CONF_LIST, F(http_hosts), NULL, NULL, NULL, NULL, CONF_LIVE,
-	    "public host names that are answered to, at every address; guards against DNS rebinding" },
+	    "public host names that are served, at every address; guards against DNS rebinding" },
 	{ "http_origins", CONF_LIST, F(http_origins), NULL, NULL, NULL, NULL, CONF_LIVE,
 	    "other sites, as \"https://ui.example.com\", whose pages may send requests" },
 	{ "response_headers", CONF_LIST, F(response_headers), NULL, NULL, NULL, NULL, CONF_RESTART,
@@ -52,7 +52,7 @@ const struct conf_opt rpcd_opts[] = {
 	{ "limits.filter_time_max", CONF_DURATION, F(filter_time_max), "1s", "10ms", "1m", NULL, CONF_LIVE,
 	    "work that one answer's ?filter may be" },
 	{ "limits.answers_bytes_max", CONF_SIZE, F(answers_bytes_max), "512M", "64M", "64G", NULL, CONF_RESTART,
-	    "answers above 64k that wait to be read, together; further ones are refused with 503" },
+	    "answers above 64k that wait to be sent, together; further ones are refused with 503" },
 	{ "limits.gzip_bytes_max", CONF_SIZE, F(gzip_bytes_max), "1M", "0", "64M", NULL, CONF_LIVE,
 	    "a longer answer is sent as it is: packing takes 30 ms per megabyte, and all wait; 0: never packed" },
 	{ "limits.request_bytes_max", CONF_SIZE, F(request_bytes_max), "2M", "64k", "32M", NULL, CONF_RESTART,
@@ -85,7 +85,7 @@ const struct conf_opt rpcd_opts[] = {
 	{ "discovery_max_stale", CONF_DURATION, F(discovery_max_stale), "0s", "0s", "8760h", NULL, CONF_LIVE,
 	    "catalog and health reads may be this old; 0: never stale unless asked" },
 	{ "disable_coordinates", CONF_BOOL, F(disable_coordinates), "false", NULL, NULL, NULL, CONF_LIVE,
-	    "do not report where this node is, and refuse to say where others are" },
+	    "neither report this node's coordinate nor serve those of other nodes" },
 
 	{ "link_dial_timeout", CONF_DURATION, F(link_dial_timeout), "3s", "100ms", "1m", NULL, CONF_RESTART,
 	    "connect and handshake with another node" },
@@ -166,8 +166,8 @@ check_addresses(const struct rpcd_conf *c, char *errbuf, size_t cap)
 		}
 		if (c->http_port == 0 || c->http_allow_remote || cluster_addr_is_loopback(address))
 			continue;
-		snprintf(errbuf, cap, "http_addresses: %s is open to other machines, and whoever reaches it may read "
-		    "and write all data: http_allow_remote = true serves it there all the same", address);
+		snprintf(errbuf, cap, "http_addresses: %s is open to other machines, and any client that reaches it "
+		    "can read and write all data: http_allow_remote = true serves it there all the same", address);
 		return TV_EPERM;
 	}
 	return TV_OK;

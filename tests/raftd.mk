@@ -22,6 +22,10 @@ tests_unit_check_coordbatch_SOURCES = tests/unit/check_coordbatch.c
 tests_unit_check_coordbatch_LDADD = raftd/libraftshell.a $(UNIT_LIBS) -lm
 tests_unit_check_proposals_SOURCES = tests/unit/check_proposals.c
 tests_unit_check_proposals_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
+# For tests/system/test_raftd.py: a log that a newer version wrote.
+check_PROGRAMS += tests/system/newer_entry
+tests_system_newer_entry_SOURCES = tests/system/newer_entry.c
+tests_system_newer_entry_LDADD = raftd/libraftstore.a raftd/libraftcore.a $(STORE_LIBS)
 check_PROGRAMS += tests/unit/check_discard
 TESTS += tests/unit/check_discard
 tests_unit_check_discard_SOURCES = tests/unit/check_discard.c

@@ -1,4 +1,4 @@
-# The router against fakes of its neighbours: its three files and dcs.c alone are linked, not their library.
+# The router against fakes of its neighbours: its three files and datacenters.c alone are linked, not their library.
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_route
 TESTS += tests/unit/check_route
@@ -8,8 +8,8 @@ endif
 
 # Reports of the own coordinate, against fakes of view and router.
 if HAVE_CHECK
-check_PROGRAMS += tests/unit/check_report
-TESTS += tests/unit/check_report
-tests_unit_check_report_SOURCES = tests/unit/check_report.c rpcd/agent/coord_report.c rpcd/gossip/coord_query.c
-tests_unit_check_report_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) -lm
+check_PROGRAMS += tests/unit/check_coord_report
+TESTS += tests/unit/check_coord_report
+tests_unit_check_coord_report_SOURCES = tests/unit/check_coord_report.c rpcd/agent/coord_report.c rpcd/gossip/coord_query.c
+tests_unit_check_coord_report_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) -lm
 endif

@@ -37,7 +37,7 @@ if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_opts
 TESTS += tests/unit/check_opts
 tests_unit_check_opts_SOURCES = tests/unit/check_opts.c gossipd/opts.c raftd/opts.c
-tests_unit_check_opts_LDADD = rpcd/librpcapi.a gossipd/libgossipcore.a common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS) $(UCL_LIBS)
+tests_unit_check_opts_LDADD = rpcd/librpcconf.a gossipd/libgossipcore.a common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS) $(UCL_LIBS)
 endif
 
 # ?filter= expressions.
@@ -75,10 +75,10 @@ tests_fuzz_replay_event_LDADD = rpcd/librpceventwire.a common/libtvcore.a $(SODI
 
 # Live logs.
 if HAVE_CHECK
-check_PROGRAMS += tests/unit/check_monitor
-TESTS += tests/unit/check_monitor
-tests_unit_check_monitor_SOURCES = tests/unit/check_monitor.c tests/unit/chan_world.h rpcd/agent/log_streams.c
-tests_unit_check_monitor_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) $(SODIUM_LIBS)
+check_PROGRAMS += tests/unit/check_log_streams
+TESTS += tests/unit/check_log_streams
+tests_unit_check_log_streams_SOURCES = tests/unit/check_log_streams.c tests/unit/chan_world.h rpcd/agent/log_streams.c
+tests_unit_check_log_streams_LDADD = common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) $(SODIUM_LIBS)
 endif
 
 # Heads and chunks of requests.
@@ -99,18 +99,18 @@ tests_fuzz_replay_http_json_LDADD = common/libtvjson.a common/libtvcore.a $(JANS
 
 # What each client has open.
 if HAVE_CHECK
-check_PROGRAMS += tests/unit/check_clients
-TESTS += tests/unit/check_clients
-tests_unit_check_clients_SOURCES = tests/unit/check_clients.c rpcd/http/client_limits.c
-tests_unit_check_clients_LDADD = common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS)
+check_PROGRAMS += tests/unit/check_client_limits
+TESTS += tests/unit/check_client_limits
+tests_unit_check_client_limits_SOURCES = tests/unit/check_client_limits.c rpcd/http/client_limits.c
+tests_unit_check_client_limits_LDADD = common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS)
 endif
 
 # The head of an answer, against libmicrohttpd's.
 if HAVE_CHECK
-check_PROGRAMS += tests/unit/check_head
-TESTS += tests/unit/check_head
-tests_unit_check_head_SOURCES = tests/unit/check_head.c rpcd/http/response_head.c
-tests_unit_check_head_LDADD = $(UNIT_LIBS) $(MHD_LIBS)
+check_PROGRAMS += tests/unit/check_response_head
+TESTS += tests/unit/check_response_head
+tests_unit_check_response_head_SOURCES = tests/unit/check_response_head.c rpcd/http/response_head.c
+tests_unit_check_response_head_LDADD = $(UNIT_LIBS) $(MHD_LIBS)
 endif
 
 # checks.json

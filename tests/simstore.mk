@@ -4,7 +4,7 @@ MEMFS_SOURCES = tests/sim/memfs.c tests/sim/memfs_calls.c tests/sim/memfs.h test
 check_PROGRAMS += tests/sim/sim_store
 TESTS += tests/sim/sim_store
 tests_sim_sim_store_SOURCES = tests/sim/sim_store.c tests/sim/store_run.c tests/sim/store_run.h \
-	tests/sim/store_log_run.c tests/sim/store_fsm_run.c tests/sim/sim_ops.c tests/sim/sim_ops.h $(MEMFS_SOURCES)
+	tests/sim/store_log_run.c tests/sim/store_fsm_run.c tests/sim/fsm_batch.h tests/sim/sim_ops.c tests/sim/sim_ops.h $(MEMFS_SOURCES)
 tests_sim_sim_store_LDADD = raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(STORE_LIBS)
 
 # Whole servers: the real core over the real stores.

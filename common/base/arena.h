@@ -1,8 +1,8 @@
 /*
  * Arena: many small allocations, one free.  For decoded records and answers.
  */
-#ifndef TV_ARENA_H
-#define TV_ARENA_H
+#ifndef TV_COMMON_BASE_ARENA_H
+#define TV_COMMON_BASE_ARENA_H
 
 #include <stddef.h>
 

@@ -17,7 +17,7 @@ static void
 wipe(struct buf *b)
 {
 	if (b->secret && b->cap > 0)
-		explicit_bzero(b->data, b->cap);	/* also what was there before buf_drop() */
+		explicit_bzero(b->data, b->cap);	/* also what a failed write has left */
 }
 
 void
@@ -106,12 +106,13 @@ buf_add(struct buf *b, size_t n)
 void
 buf_drop(struct buf *b, size_t n)
 {
-	if (n >= b->len) {
-		b->len = 0;
-		return;
-	}
-	memmove(b->data, b->data + n, b->len - n);
-	b->len -= n;
+	size_t was = b->len;
+
+	b->len = n < was ? was - n : 0;
+	if (n > 0 && b->len > 0)
+		memmove(b->data, b->data + n, b->len);
+	if (b->secret && was > b->len)
+		explicit_bzero(b->data + b->len, was - b->len);
 }
 
 struct span

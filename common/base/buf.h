@@ -4,8 +4,8 @@
  * A write that would pass the cap, or that finds no memory, sets `failed` and
  * writes nothing; later writes do nothing.  Write ten fields, check once.
  */
-#ifndef TV_BUF_H
-#define TV_BUF_H
+#ifndef TV_COMMON_BASE_BUF_H
+#define TV_COMMON_BASE_BUF_H
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -19,7 +19,7 @@ struct buf {
 	size_t len, cap;	/* bytes used, bytes allocated */
 	size_t max;		/* hard cap in bytes */
 	bool failed;		/* sticky */
-	bool secret;		/* set by the owner: no byte stays in memory that is given back or emptied; sticky */
+	bool secret;		/* set by the owner, sticky: what is dropped, emptied or given back is overwritten */
 };
 
 #define BUF_INIT(max_) ((struct buf){ NULL, 0, 0, (max_), false, false })

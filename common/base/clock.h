@@ -1,6 +1,6 @@
 /* The only reader of clocks. */
-#ifndef TV_CLOCK_H
-#define TV_CLOCK_H
+#ifndef TV_COMMON_BASE_CLOCK_H
+#define TV_COMMON_BASE_CLOCK_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Folders: making them at start, and whether one can be trusted to keep its files; and writing to a file. */
-#ifndef TV_DIRS_H
-#define TV_DIRS_H
+#ifndef TV_COMMON_BASE_DIRS_H
+#define TV_COMMON_BASE_DIRS_H
 
 #include <stdbool.h>
 #include <stddef.h>

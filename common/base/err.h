@@ -6,8 +6,8 @@
  *   system error   the operating system or the data base said no: return a code
  *   our mistake    TV_ASSERT: stop, also in release builds
  */
-#ifndef TV_ERR_H
-#define TV_ERR_H
+#ifndef TV_COMMON_BASE_ERR_H
+#define TV_COMMON_BASE_ERR_H
 
 enum tv_err {
 	TV_OK = 0,

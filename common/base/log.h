@@ -4,8 +4,8 @@
  * argument.  Control characters in arguments are escaped, so no peer can forge a line.
  * Cores never log: they emit notices, shells print them.
  */
-#ifndef TV_LOG_H
-#define TV_LOG_H
+#ifndef TV_COMMON_BASE_LOG_H
+#define TV_COMMON_BASE_LOG_H
 
 #include <stdbool.h>
 

@@ -3,8 +3,8 @@
  * struct mono, in nanoseconds, so that an int cannot slip in by accident.
  * Pure code gets instants as arguments; only common/base/clock.c reads a clock.
  */
-#ifndef TV_MONO_H
-#define TV_MONO_H
+#ifndef TV_COMMON_BASE_MONO_H
+#define TV_COMMON_BASE_MONO_H
 
 #include <stdbool.h>
 #include <stdint.h>

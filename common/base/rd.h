@@ -3,8 +3,8 @@
  * ten fields, check once with rd_end().  Nothing is allocated or copied; spans
  * point into the input and live as long as it does.
  */
-#ifndef TV_RD_H
-#define TV_RD_H
+#ifndef TV_COMMON_BASE_RD_H
+#define TV_COMMON_BASE_RD_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * shuffles and simulation: the same seed gives the same run on every machine.
  * Not for keys, nonces or identifiers: those come from libsodium.
  */
-#ifndef TV_RNG_H
-#define TV_RNG_H
+#ifndef TV_COMMON_BASE_RNG_H
+#define TV_COMMON_BASE_RNG_H
 
 #include <stdint.h>
 

@@ -45,13 +45,13 @@ const struct conf_opt cluster_opts[] = {
 	{ "server_pub", CONF_PATH, F(server_pub), NULL, NULL, NULL, NULL, CONF_RESTART,
 	    "Public half of the servers' secret. Default: server.pub beside this file." },
 	{ "allow_plaintext", CONF_BOOL, F(allow_plaintext), "false", NULL, NULL, NULL, CONF_RESTART,
-	    "Talk in clear to other machines." },
+	    "Allow plaintext to other machines." },
 	{ "encryption", CONF_CHOICE, F(encryption), "auto", NULL, NULL, "auto|off|accept|send|required", CONF_RESTART,
 	    "Stage between plaintext and encryption. auto: required with a cluster key, off without." },
 	{ "sandbox", CONF_CHOICE, F(sandbox), "required", NULL, NULL, "required|best-effort", CONF_RESTART,
-	    "Refuse to start where the kernel lacks a part of the sandbox, or go on without it." },
+	    "Refuse to start where the kernel lacks a part of the sandbox, or continue without it." },
 	{ "log_level", CONF_CHOICE, F(log_level), "info", NULL, NULL, "error|warn|info|debug", CONF_LIVE,
-	    "Least important messages that are logged." },
+	    "Lowest level of messages that are logged." },
 	{ "log_to", CONF_CHOICE, F(log_to), "stderr", NULL, NULL, "stderr|syslog", CONF_RESTART,
 	    "Where the log goes." },
 	{ "lan_port", CONF_PORT, F(lan_port), "8301", NULL, NULL, NULL, CONF_RESTART,
@@ -251,8 +251,8 @@ check_bind(const struct check *k)
 	if (err != TV_OK || cluster_seals(c) || c->allow_plaintext || cluster_addr_is_loopback(c->bind))
 		return err;
 	if (c->have_keys || c->plaintext_wanted)
-		return fail(k, TV_EPERM, "bind: %s is open to other machines, and encryption = \"%s\" sends in clear: "
-		    "allow_plaintext = true trusts the network for as long", c->bind,
+		return fail(k, TV_EPERM, "bind: %s is open to other machines, and encryption = \"%s\" sends "
+		    "plaintext: allow_plaintext = true trusts the network for as long", c->bind,
 		    cluster_encryption_name(c->encryption));
 	return fail(k, TV_EPERM, "bind: %s is open to other machines, and there is no %s: make keys with "
 		    "clusterctl keygen, or bind to 127.0.0.1 (allow_plaintext = true trusts the network instead)",

@@ -1,8 +1,8 @@
 /*
  * cluster.conf: what the three daemons of a node have in common, and the node's identity.
  */
-#ifndef TV_CLUSTER_CONF_H
-#define TV_CLUSTER_CONF_H
+#ifndef TV_COMMON_CONF_CLUSTER_CONF_H
+#define TV_COMMON_CONF_CLUSTER_CONF_H
 
 #include "common/conf/conf.h"
 

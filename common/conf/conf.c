@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "common/base/assert.h"
-#include "common/conf/conf.h"
-#include "common/conf/conf_value.h"
 #include "common/base/dirs.h"
 #include "common/base/log.h"
+#include "common/conf/conf.h"
+#include "common/conf/conf_value.h"
 
 #define KEY_BYTES_MAX 128	/* of a dotted key */
 

@@ -8,16 +8,16 @@
  *   /etc/triumvir/rpcd.conf:3: unknown key "htpp_port" (did you mean http_port?)
  *   /etc/triumvir/raftd.conf:9: log_cache: this key was removed; delete it: the log needs no cache
  */
-#ifndef TV_CONF_H
-#define TV_CONF_H
+#ifndef TV_COMMON_CONF_CONF_H
+#define TV_COMMON_CONF_CONF_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/buf.h"
-#include "common/text/duration.h"
 #include "common/base/mono.h"
+#include "common/text/duration.h"
 
 enum conf_type {
 	CONF_BOOL,		/* bool */

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "common/base/assert.h"
+#include "common/base/log.h"
 #include "common/conf/conf_value.h"
 #include "common/text/duration.h"
-#include "common/base/log.h"
 
 static bool
 is_scalar(const struct ucl_node *n)

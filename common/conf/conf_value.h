@@ -1,6 +1,6 @@
 /* How a value of each option type is read, printed, compared and freed: one row per type. */
-#ifndef TV_CONF_VALUE_H
-#define TV_CONF_VALUE_H
+#ifndef TV_COMMON_CONF_CONF_VALUE_H
+#define TV_COMMON_CONF_CONF_VALUE_H
 
 #include "common/conf/conf.h"
 #include "common/conf/ucl.h"

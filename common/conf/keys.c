@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "common/base/dirs.h"
-#include "common/conf/keys.h"
 #include "common/base/rd.h"
+#include "common/conf/keys.h"
 
 #define KEY_FILE_BYTES_MAX 8192		/* sixteen keys and plenty of comments */
 #define STACK_BYTES 32768		/* more than hashing and scalar multiplication use */

@@ -13,8 +13,8 @@
  * Files must be regular, not links, and neither writable nor (for secrets) readable by others;
  * a violation is an error that names the file and the command that mends it (S208).
  */
-#ifndef TV_KEYS_H
-#define TV_KEYS_H
+#ifndef TV_COMMON_CONF_KEYS_H
+#define TV_COMMON_CONF_KEYS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,42 +10,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/conf/cluster_conf.h"
 #include "common/base/dirs.h"
+#include "common/base/uuid.h"
+#include "common/conf/cluster_conf.h"
 
 #define NODE_ID_FILE "node-id"
-#define UUID_CHARS 36
-
-static bool
-is_uuid(const char *s)
-{
-	for (size_t i = 0; i < UUID_CHARS; i++) {
-		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-
-		if (dash ? s[i] != '-' : s[i] == '\0' || strchr("0123456789abcdef", s[i]) == NULL)
-			return false;
-	}
-	return s[UUID_CHARS] == '\0';
-}
-
-/* RFC 4122, section 4.4. */
-static void
-make_uuid(char text[UUID_CHARS + 1])
-{
-	uint8_t b[16];
-
-	randombytes_buf(b, sizeof(b));
-	b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
-	b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
-	for (size_t i = 0, at = 0; i < sizeof(b); i++)
-		at += (size_t)snprintf(text + at, UUID_CHARS + 1 - at, "%s%02x",
-		    i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", b[i]);
-}
 
 static enum tv_err
 read_id(int dir, const char *path, char id[UUID_CHARS + 1], char *errbuf, size_t cap)
 {
 	char text[UUID_CHARS + 8];
+	uint8_t bytes[UUID_BYTES];
 	struct stat st;
 	ssize_t n;
 	int fd = openat(dir, NODE_ID_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -64,12 +39,11 @@ read_id(int dir, const char *path, char id[UUID_CHARS + 1], char *errbuf, size_t
 	while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r' || text[n - 1] == ' '))
 		n--;
 	text[n] = '\0';
-	if (!is_uuid(text)) {
+	if (!uuid_parse(span_str(text), bytes) || (uuid_text(bytes, id), strcmp(id, text) != 0)) {
 		snprintf(errbuf, cap, "%s/" NODE_ID_FILE ": does not hold a lower-case UUID: restore it, or remove it "
 		    "to make this a new node", path);
 		return TV_EFORMAT;
 	}
-	memcpy(id, text, UUID_CHARS + 1);
 	return TV_OK;
 }
 
@@ -78,6 +52,7 @@ static bool
 write_id(int dir)
 {
 	char temp[32], line[UUID_CHARS + 2];
+	uint8_t random[UUID_BYTES];
 	bool done;
 	int fd, saved;
 
@@ -85,7 +60,8 @@ write_id(int dir)
 	fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return false;
-	make_uuid(line);
+	randombytes_buf(random, sizeof(random));
+	uuid_v4(random, line);
 	line[UUID_CHARS] = '\n';
 	done = write(fd, line, UUID_CHARS + 1) == UUID_CHARS + 1 && fchmod(fd, 0644) == 0 && fsync(fd) == 0 &&
 	    (linkat(dir, temp, dir, NODE_ID_FILE, 0) == 0 || errno == EEXIST);

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "common/base/hex.h"
 #include "common/conf/ucl.h"
 
 struct parser {
@@ -106,18 +107,6 @@ skip(struct parser *ps, bool lines)
 	}
 }
 
-static int
-hex_digit(int c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 /* Four hex digits at the cursor, or -1. */
 static int
 hex4(struct parser *ps)
@@ -125,7 +114,7 @@ hex4(struct parser *ps)
 	int v = 0;
 
 	for (int i = 0; i < 4; i++) {
-		int d = hex_digit(peek(ps));
+		int d = hex_value(peek(ps));
 
 		if (d < 0)
 			return -1;

@@ -10,8 +10,8 @@
  * Pure: text in, tree out.  Text of a scalar is a loan from the input, or lives in the arena when
  * it held escapes.
  */
-#ifndef TV_UCL_H
-#define TV_UCL_H
+#ifndef TV_COMMON_CONF_UCL_H
+#define TV_COMMON_CONF_UCL_H
 
 #include "common/base/arena.h"
 #include "common/base/buf.h"

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/net/calls.h"
 #include "common/base/clock.h"
+#include "common/net/calls.h"
 
 #define SLOTS_FIRST 16u
 #define NO_SLOT UINT32_MAX
@@ -112,8 +112,10 @@ parts_new(size_t max)
 {
 	struct buf *b = malloc(sizeof(*b));
 
-	if (b != NULL)
-		buf_init(b, max);
+	if (b == NULL)
+		return NULL;
+	buf_init(b, max);
+	b->secret = true;		/* an answer may hold keys */
 	return b;
 }
 

@@ -2,8 +2,8 @@
  * Pending calls on one channel: pairs answers with questions by frame id and
  * gives each a deadline.  One table per channel.
  */
-#ifndef TV_CALLS_H
-#define TV_CALLS_H
+#ifndef TV_COMMON_NET_CALLS_H
+#define TV_COMMON_NET_CALLS_H
 
 #include "common/net/chan.h"
 

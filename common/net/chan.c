@@ -20,8 +20,11 @@
 #include <unistd.h>
 
 #include "common/base/assert.h"
-#include "common/net/chan_int.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/log_repeats.h"
+#include "common/net/chan_int.h"
+#include "common/net/source.h"
 
 #define OPEN_TIMEOUT_DEFAULT MONO_S(5)
 /* A vanished TCP peer is noticed within about 15 seconds. */
@@ -77,6 +80,13 @@ print_peer(const struct sockaddr_storage *sa, char *dst, size_t cap)
 }
 
 static void
+set_peer(struct chan *c, const struct sockaddr_storage *sa)
+{
+	print_peer(sa, c->peer, sizeof(c->peer));
+	c->source = source_of((const struct sockaddr *)sa);
+}
+
+static void
 learn_peer(struct chan *c)
 {
 	struct sockaddr_storage sa = { 0 };
@@ -88,9 +98,32 @@ learn_peer(struct chan *c)
 	if (family != AF_UNIX)
 		set_tcp_options(c->fd);
 	if (getpeername(c->fd, (struct sockaddr *)&sa, &len) == 0 || family == AF_UNIX)
-		print_peer(&sa, c->peer, sizeof(c->peer));
+		set_peer(c, &sa);
 	else
 		snprintf(c->peer, sizeof(c->peer), "?");
+}
+
+typedef void log_fn(const char *tag, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Logs what the peer did: the same about one source once a minute, and all of it together at a limited rate. */
+static void
+log_peer(const struct chan *c, log_fn *log, const char *text)
+{
+	static struct log_limit limit = { .burst = 20, .period = { 10000000000 } };
+	static struct log_repeats repeats = { .period = { 60000000000 } };
+	struct mono now = clock_mono();
+	char line[512], again[64] = "";
+	int n = snprintf(line, sizeof(line), "%llx %s %s", (unsigned long long)c->source, text, c->name);
+	uint64_t key = keyed_hash(line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
+	unsigned suppressed;
+
+	/* The budget is for the whole process: strangers must not be able to fill the log. */
+	if (!log_repeats_due(&repeats, key, now) || !log_allow(&limit, "net"))
+		return;
+	suppressed = log_repeats_logged(&repeats, key, now);
+	if (suppressed > 0)
+		snprintf(again, sizeof(again), " (%u more times)", suppressed);
+	log("net", "%s: %s %s%s", c->name, c->peer, text, again);
 }
 
 struct chan *
@@ -113,10 +146,12 @@ chan_new(int fd, const struct chan_conf *conf)
 	c->initiator = conf->initiator;
 	c->accept_clear = conf->accept_clear && !conf->initiator;
 	c->psk = conf->psk;
+	c->secret = conf->secret;
 	/* Room for one frame, and for what one read or one sealed message brings beyond it. */
 	buf_init(&c->in, FRAME_HEAD_BYTES + c->body_max + 4 * CHAN_READ_BYTES);
 	/* Bytes already written are dropped once they are the larger half: twice out_max. */
 	buf_init(&c->out, 2 * c->out_max + CHAN_READ_BYTES);
+	c->in.secret = c->out.secret = c->secret;
 	if (conf->noise != NULL && chan_noise_new(c, conf->noise) != TV_OK)
 		goto fail;
 	learn_peer(c);
@@ -152,7 +187,7 @@ dial(int fd, const struct sockaddr *sa, socklen_t len, const struct chan_conf *c
 		struct sockaddr_storage peer = { 0 };
 
 		memcpy(&peer, sa, len < sizeof(peer) ? len : sizeof(peer));
-		print_peer(&peer, c->peer, sizeof(c->peer));
+		set_peer(c, &peer);
 	}
 	return c;
 }
@@ -230,6 +265,8 @@ chan_begin(struct chan *c, uint16_t type, uint16_t flags, uint64_t id)
 enum tv_err
 chan_end(struct chan *c)
 {
+	char text[80];
+
 	if (c->state >= CHAN_CLOSING)
 		return TV_ECLOSED;
 	if (c->out.failed || c->out.len - c->frame_at > FRAME_HEAD_BYTES + (size_t)FRAME_BODY_BYTES_MAX) {
@@ -246,7 +283,8 @@ chan_end(struct chan *c)
 			return TV_OK;
 		}
 	}
-	log_warn("net", "%s: %s does not read: more than %zu bytes wait; closing", c->name, c->peer, c->out_max);
+	snprintf(text, sizeof(text), "too slow: more than %zu bytes are queued; closing", c->out_max);
+	log_peer(c, log_warn, text);
 	chan_close(c, TV_ELIMIT);
 	return TV_ELIMIT;
 }
@@ -349,11 +387,12 @@ chan_free(struct chan *c)
 void
 chan_refuse(struct chan *c, enum tv_err why, const char *text)
 {
-	/* One budget for the whole process: strangers must not be able to fill the log. */
-	static struct log_limit limit = { .burst = 20, .period = { 10000000000 } };
+	char what[256];
 
-	if (c->state < CHAN_CLOSING && log_allow(&limit, "net"))
-		log_warn("net", "%s: %s %s; closing", c->name, c->peer, text);
+	if (c->state < CHAN_CLOSING) {
+		snprintf(what, sizeof(what), "%s; closing", text);
+		log_peer(c, log_warn, what);
+	}
 	chan_close(c, why);
 }
 
@@ -361,12 +400,14 @@ void
 chan_fail_sys(struct chan *c, const char *what)
 {
 	int saved = errno;
+	char text[256];
 
 	if (saved == ECONNRESET || saved == EPIPE) {
 		chan_close(c, TV_ECLOSED);
 		return;
 	}
-	log_info("net", "%s: %s: %s: %s", c->name, c->peer, what, strerror(saved));
+	snprintf(text, sizeof(text), "failed: %s: %s", what, strerror(saved));
+	log_peer(c, log_info, text);
 	chan_close(c, saved == ETIMEDOUT ? TV_ETIMEOUT : TV_ESYS);
 }
 

@@ -11,15 +11,15 @@
  * A malformed or oversized frame closes this channel with one log line and
  * nothing else (reference: scenarios S200, S206).
  */
-#ifndef TV_CHAN_H
-#define TV_CHAN_H
+#ifndef TV_COMMON_NET_CHAN_H
+#define TV_COMMON_NET_CHAN_H
 
 #include <ev.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "common/net/frame.h"
 #include "common/base/mono.h"
+#include "common/net/frame.h"
 #include "common/net/strangers.h"
 
 struct chan;
@@ -49,6 +49,7 @@ struct chan_conf {
 	bool initiator;			/* Noise role */
 	unsigned psk;			/* initiator: the psk of the list that opens the link */
 	bool accept_clear;		/* responder: takes frames in clear too; the peer's first bytes decide */
+	bool secret;			/* frames may carry keys: nothing of one stays in our memory when it is gone */
 	struct mono open_timeout;	/* connect and handshake; 0 means 5 s */
 	struct mono first_timeout;	/* accepted: until the peer's first bytes; 0: not watched */
 };

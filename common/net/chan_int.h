@@ -2,8 +2,8 @@
  * What the parts of a channel share: chan.c (life and sending), chan_io.c (socket and
  * frames), chan_noise.c (preamble, handshake, sealing) and dial.c.  Nobody else includes this.
  */
-#ifndef TV_CHAN_INT_H
-#define TV_CHAN_INT_H
+#ifndef TV_COMMON_NET_CHAN_INT_H
+#define TV_COMMON_NET_CHAN_INT_H
 
 #include "common/net/chan.h"
 
@@ -31,6 +31,7 @@ struct chan {
 	void *owner;			/* the dialer, when there is one */
 	char *name;			/* owned */
 	char peer[64];
+	uint64_t source;		/* of the peer, see source_of(); 0: a unix socket, or not known */
 	int fd;
 	size_t body_max, out_max;
 	struct mono open_timeout, first_timeout;
@@ -39,6 +40,7 @@ struct chan {
 	unsigned busy;			/* callbacks of ours on the stack */
 	bool initiator;
 	bool accept_clear;
+	bool secret;
 	unsigned psk;
 	bool opened;			/* was CHAN_OPEN: queued frames may be written */
 	bool paused;
@@ -62,7 +64,7 @@ struct chan {
 
 /* The socket is connected, or the handshake is done: on_open, and reading begins. */
 void chan_up(struct chan *c);
-/* Logs one line at a limited rate (text says what the peer did), then chan_close(). */
+/* Logs one line at a limited rate (text says what the peer did; once a minute for the same peer), then chan_close(). */
 void chan_refuse(struct chan *c, enum tv_err why, const char *text);
 /* Logs the line that ends a channel for a reason that no peer caused. */
 void chan_fail_sys(struct chan *c, const char *what);

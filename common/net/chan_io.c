@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "common/base/assert.h"
-#include "common/net/chan_int.h"
 #include "common/base/log.h"
+#include "common/net/chan_int.h"
 
 /* -- input ------------------------------------------------------------------ */
 
@@ -21,8 +21,8 @@ static void
 refuse_frame(struct chan *c, struct span in)
 {
 	if (!c->greeted && span_starts(in, span_str("TVn1")))
-		chan_refuse(c, TV_EFORMAT, "opened an encrypted link, but this side speaks in clear "
-		    "(keys and allow_plaintext must be the same on both)");
+		chan_refuse(c, TV_EFORMAT, "opened an encrypted link, but this side sends plaintext (keys and "
+		    "allow_plaintext must be the same on both)");
 	else
 		chan_refuse(c, TV_ELIMIT, "announced a frame above the limit");
 }
@@ -63,6 +63,7 @@ trim(struct buf *in)
 	if (in->cap <= CHAN_KEEP_BYTES || in->len > in->cap / 4)
 		return;
 	buf_init(&small, in->max);
+	small.secret = in->secret;
 	buf_putspan(&small, buf_span(in));
 	if (small.failed) {
 		buf_done(&small);
@@ -136,8 +137,8 @@ chan_io_read(struct chan *c, uint8_t *dst, size_t room)
 		return (size_t)n;
 	}
 	if ((n == 0 || errno == ECONNRESET) && c->state == CHAN_HANDSHAKE && c->initiator)
-		chan_refuse(c, TV_ECLOSED, "closed the connection in the handshake "
-		    "(it has other keys, or speaks in clear)");
+		chan_refuse(c, TV_ECLOSED, "closed the connection in the handshake (it has other keys, or sends "
+		    "plaintext)");
 	else if (n == 0)
 		chan_close(c, TV_ECLOSED);
 	else if (errno != EAGAIN && errno != EINTR)
@@ -176,6 +177,8 @@ read_clear(struct chan *c)
 	n = chan_io_read(c, bytes, sizeof(bytes));
 	if (n > 0)
 		chan_io_plain(c, span_of(bytes, n));
+	if (c->secret)
+		explicit_bzero(bytes, n);
 }
 
 static void

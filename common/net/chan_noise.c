@@ -78,7 +78,7 @@ chan_noise_pending(const struct chan_noise *n)
 static void
 no_memory(struct chan *c)
 {
-	chan_refuse(c, TV_ENOMEM, "needs memory that there is not");
+	chan_refuse(c, TV_ENOMEM, "no memory for the link");
 }
 
 /* Appends one sealed message to the bytes that wait. */
@@ -243,7 +243,8 @@ read_preamble(struct chan *c, struct span in)
 	uint8_t min, max;
 
 	if (memcmp(in.p, MAGIC, see) != 0) {
-		chan_refuse(c, TV_EFORMAT, "speaks in clear or another protocol; this port takes encrypted links only");
+		chan_refuse(c, TV_EFORMAT, "sent plaintext or another protocol; this port accepts encrypted links "
+		    "only");
 		return 0;
 	}
 	if (in.len < PREAMBLE_BYTES)
@@ -251,7 +252,7 @@ read_preamble(struct chan *c, struct span in)
 	min = in.p[MAGIC_BYTES + 1];
 	max = in.p[MAGIC_BYTES + 2];
 	if (in.p[MAGIC_BYTES] != (uint8_t)conf->pattern) {
-		chan_refuse(c, TV_EFORMAT, "opened another kind of link than this port takes");
+		chan_refuse(c, TV_EFORMAT, "opened another kind of link than this port accepts");
 		return 0;
 	}
 	if (min > VERSION_MAX || max < VERSION_MIN || min > max) {
@@ -433,22 +434,14 @@ went_clear(struct chan *c, struct span in)
 	return true;
 }
 
-void
-chan_noise_readable(struct chan *c)
+/* What has come: at the front what there was of it before.  Its whole messages are opened where they are. */
+static void
+take_bytes(struct chan *c, uint8_t *bytes, size_t len)
 {
 	struct chan_noise *n = c->noise;
-	uint8_t bytes[LEN_BYTES + NOISE_MSG_BYTES_MAX + CHAN_READ_BYTES];
-	size_t len = n->wire_in.len, got, used = 0;
+	size_t used = 0;
 	struct span plain = SPAN_NONE;
 
-	if (is_postponed(c))
-		return;
-	if (len > 0)
-		memcpy(bytes, n->wire_in.data, len);
-	got = chan_io_read(c, bytes + len, CHAN_READ_BYTES);
-	if (got == 0)
-		return;
-	len += got;
 	if (went_clear(c, span_of(bytes, len)))
 		return;
 	if (n->hs != NULL || n->version == 0)
@@ -465,4 +458,22 @@ chan_noise_readable(struct chan *c)
 		no_memory(c);
 	else if (plain.len > 0)
 		chan_io_plain(c, plain);
+}
+
+void
+chan_noise_readable(struct chan *c)
+{
+	uint8_t bytes[LEN_BYTES + NOISE_MSG_BYTES_MAX + CHAN_READ_BYTES];
+	size_t len = c->noise->wire_in.len, got;
+
+	if (is_postponed(c))
+		return;
+	if (len > 0)
+		memcpy(bytes, c->noise->wire_in.data, len);
+	got = chan_io_read(c, bytes + len, CHAN_READ_BYTES);
+	if (got == 0)
+		return;
+	take_bytes(c, bytes, len + got);
+	if (c->secret)
+		explicit_bzero(bytes, len + got);
 }

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "common/base/assert.h"
-#include "common/net/chan_int.h"
 #include "common/base/clock.h"
-#include "common/net/dial.h"
 #include "common/base/log.h"
+#include "common/net/chan_int.h"
+#include "common/net/dial.h"
 
 #define BACKOFF_FIRST MONO_MS(100)
 #define BACKOFF_MAX_UNIX MONO_MS(250)	/* costs nearly nothing, and requests wait for it */
@@ -150,7 +150,7 @@ dialer_chan(struct dialer *d)
 }
 
 void
-dialer_kick(struct dialer *d)
+dialer_wake(struct dialer *d)
 {
 	d->backoff = mono_min(BACKOFF_FIRST, d->conf.backoff_max);
 	if (d->chan != NULL)

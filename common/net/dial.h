@@ -2,8 +2,8 @@
  * Keeps one channel up: dials, dials again with backoff after it closes
  * (100 ms doubling to `backoff_max`, with jitter), and tells when it is up or down.
  */
-#ifndef TV_DIAL_H
-#define TV_DIAL_H
+#ifndef TV_COMMON_NET_DIAL_H
+#define TV_COMMON_NET_DIAL_H
 
 #include "common/net/chan.h"
 
@@ -23,7 +23,7 @@ struct dialer *dialer_new(const struct dialer_conf *conf);
 /* The open channel, or NULL. */
 struct chan *dialer_chan(struct dialer *d);
 /* Forgets the backoff and tries at once if down. */
-void dialer_kick(struct dialer *d);
+void dialer_wake(struct dialer *d);
 /* Closes the channel without on_down. */
 void dialer_free(struct dialer *d);
 

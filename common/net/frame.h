@@ -8,8 +8,8 @@
  * the answer repeats it with FRAME_REPLY set.  0 means "no answer wanted".
  * Forwarding is relaying: the body goes on untouched, only the id changes.
  */
-#ifndef TV_FRAME_H
-#define TV_FRAME_H
+#ifndef TV_COMMON_NET_FRAME_H
+#define TV_COMMON_NET_FRAME_H
 
 #include "common/base/buf.h"
 #include "common/base/rd.h"

@@ -1,8 +1,10 @@
 /* The greeting of channels, see greet.h. */
+#include "common/net/chan_int.h"
 #include "common/net/greet.h"
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
+#include "common/record/mpack.h"
 
+#define HELLO_FIELDS_MIN 4	/* without the highest version */
 #define HELLO_FIELD_BYTES_MAX 255
 #define PING_ID 1		/* one is enough: a late answer is a sign of life too */
 
@@ -13,28 +15,44 @@ greet_send(struct chan *c, const char *role, const char *node_id)
 
 	if (b == NULL)
 		return;
-	mpw_array(b, 4);
-	mpw_uint(b, MSG_VERSION);
+	/* Releases without ranges take four fields and no more: the fifth is said only where it says something. */
+	mpw_array(b, HELLO_FIELDS_MIN + (MSG_VERSIONS.highest > MSG_VERSIONS.lowest));
+	mpw_uint(b, MSG_VERSIONS.lowest);
 	mpw_cstr(b, role);
 	mpw_cstr(b, TV_VERSION);
 	mpw_cstr(b, node_id);
+	if (MSG_VERSIONS.highest > MSG_VERSIONS.lowest)
+		mpw_uint(b, MSG_VERSIONS.highest);
 	(void)chan_end(c);
 }
 
 enum tv_err
-greet_check(const struct frame *f)
+greet_check(struct chan *c, const struct frame *f)
 {
 	struct rd r = rd_span_over(f->body);
+	struct version_range theirs;
 	uint32_t fields;
-	uint64_t version;
+	char why[256], text[2][16];
 
 	if (f->type != MSG_HELLO || f->flags != 0)
 		return TV_EFORMAT;
 	fields = mpr_array(&r);
-	version = mpr_uint(&r, UINT8_MAX);
+	theirs.lowest = theirs.highest = (uint8_t)mpr_uint(&r, UINT8_MAX);
 	for (int i = 0; i < 3; i++)	/* role, build, node id: for people who read traces */
 		(void)mpr_bytes(&r, HELLO_FIELD_BYTES_MAX);
-	return fields == 4 && rd_end(&r) == TV_OK && version == MSG_VERSION ? TV_OK : TV_EFORMAT;
+	if (fields > HELLO_FIELDS_MIN)
+		theirs.highest = (uint8_t)mpr_uint(&r, UINT8_MAX);
+	for (uint32_t i = HELLO_FIELDS_MIN + 1; i < fields && r.err == TV_OK; i++)
+		mpr_skip(&r);		/* of a newer version */
+	if (fields < HELLO_FIELDS_MIN || rd_end(&r) != TV_OK || theirs.lowest == 0 || theirs.highest < theirs.lowest)
+		return TV_EFORMAT;
+	if (version_common(MSG_VERSIONS, theirs) != 0)
+		return TV_OK;
+	snprintf(why, sizeof(why), "speaks version %s of the protocol between daemons, this one version %s: upgrade "
+	    "the older one by way of a release that speaks both", version_text(theirs, text[0]),
+	    version_text(MSG_VERSIONS, text[1]));
+	chan_refuse(c, TV_EFORMAT, why);
+	return TV_EFORMAT;
 }
 
 bool

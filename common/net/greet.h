@@ -2,15 +2,18 @@
  * MSG_HELLO, the first frame of every channel in both directions (common/net/msg.h), written and read in one place; and
  * MSG_PING, by which one side sees whether the other still answers.
  */
-#ifndef TV_GREET_H
-#define TV_GREET_H
+#ifndef TV_COMMON_NET_GREET_H
+#define TV_COMMON_NET_GREET_H
 
 #include "common/net/chan.h"
 
 /* Queues our HELLO.  role: "rpcd", "raftd", "gossipd".  A closed channel is ignored: its on_close tells. */
 void greet_send(struct chan *c, const char *role, const char *node_id);
-/* A whole HELLO of our version?  Another frame, other fields or another version: TV_EFORMAT.  Keeps no reference. */
-enum tv_err greet_check(const struct frame *f);
+/*
+ * A HELLO of a peer with which we have a version in common?  Another frame or a malformed one: TV_EFORMAT.  So is a
+ * range of versions that does not overlap with ours; then the log names both, and c is closed.
+ */
+enum tv_err greet_check(struct chan *c, const struct frame *f);
 /* Does a HELLO that was checked come from this role? */
 bool greet_is(const struct frame *f, const char *role);
 /* Does it come from a process of our own build, which knows every message that we know? */

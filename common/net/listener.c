@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "common/base/assert.h"
-#include "common/net/chan.h"
 #include "common/base/log.h"
+#include "common/net/chan.h"
 #include "common/net/source.h"
 
 #define LISTEN_BACKLOG 512
@@ -135,7 +135,7 @@ listener_stranger(struct listener *l, struct stranger *s, int fd)
 	if (out == NULL)
 		return;
 	if (log_allow(&l->limit, "net"))
-		log_warn("net", "%u connections have not finished the handshake: the oldest makes room for the newest",
+		log_warn("net", "%u connections have not finished the handshake: closing the oldest for the newest",
 		    l->strangers.count);
 	l->guard.evict(l->ctx, out);
 }

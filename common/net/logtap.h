@@ -3,8 +3,8 @@
  * are told from the loop.  What waits in between is bounded: what does not fit is counted, and readers are told
  * how many.  While nobody listens, nothing is kept, and lines above log_level cost what they always cost: nothing.
  */
-#ifndef TV_LOGTAP_H
-#define TV_LOGTAP_H
+#ifndef TV_COMMON_NET_LOGTAP_H
+#define TV_COMMON_NET_LOGTAP_H
 
 #include <ev.h>
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "common/net/monitor.h"
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
+#include "common/record/mpack.h"
 
 #define PENDING_BYTES_MAX (256u << 10)	/* what may wait on the channel */
 #define AREA_BYTES_MAX 64

@@ -2,8 +2,8 @@
  * MSG_MONITOR on a channel: the log lines of this process as MSG_LOG frames.  A reader that is too slow misses lines
  * and is told how many.
  */
-#ifndef TV_MONITOR_H
-#define TV_MONITOR_H
+#ifndef TV_COMMON_NET_MONITOR_H
+#define TV_COMMON_NET_MONITOR_H
 
 #include "common/net/chan.h"
 #include "common/net/logtap.h"

@@ -1,21 +1,28 @@
 /*
  * Catalogue of internal messages: who says what to whom, and the body.
- * Bodies are msgpack arrays, read strictly: neither missing nor trailing fields.
+ * Bodies are msgpack arrays, read strictly: neither missing nor trailing fields, unless said otherwise.
  * `str`, `bin`, `u8`..`u64`, `bool` name msgpack values; [x] is an array.
  *
  * Errors in answers are [u8 err, str text]: err is -enum tv_err (0 for success).
  */
-#ifndef TV_MSG_H
-#define TV_MSG_H
+#ifndef TV_COMMON_NET_MSG_H
+#define TV_COMMON_NET_MSG_H
 
 #include <stdint.h>
 
-#define MSG_VERSION 1
+#include "common/net/version.h"
+
+/*
+ * Of all these messages.  A new version raises the highest; the lowest follows a release later, so that nodes of both
+ * releases work together while a new one is rolled out.
+ */
+#define MSG_VERSIONS ((struct version_range){ 1, 1 })
 
 enum msg_type {
 	/* -- every channel -- */
-	/* First frame in both directions: [u8 version, str role, str build, str node_id].
-	 * role is "rpcd", "raftd", "gossipd".  Anything before it closes the channel. */
+	/* First frame in both directions: [u8 version, str role, str build, str node_id, u8 highest version].
+	 * version is the lowest that the sender speaks; the last field is left out where it is the highest, too, and
+	 * further ones are skipped.  role is "rpcd", "raftd", "gossipd".  Anything before it closes the channel. */
 	MSG_HELLO = 1,
 	/* Question: [].  Answer: map section -> map name -> text (for `info`). */
 	MSG_INFO = 2,
@@ -79,7 +86,7 @@ enum msg_type {
 	MSG_OP = 32,
 	/* raftd to rpcd, id 0, after HELLO and at each change:
 	 * [u8 role (enum raft_role), u64 term, str leader_id, str leader_addr ("ip:port" or ""),
-	 *  str leader_name, u64 voters, bool is_voter, u64 leader_seen_ms]. */
+	 *  str leader_name, u64 voters, bool is_voter, u64 leader_seen_ms].  Further fields are skipped. */
 	MSG_RAFT_STATUS = 33,
 	/* Question: [bool force].  Remove this server from the Raft configuration.
 	 * Answer: [u8 err, str text].  TV_ECONFLICT: would lose quorum, text has the arithmetic. */
@@ -95,12 +102,14 @@ enum msg_type {
 	MSG_LINK_RETIRED = 38,
 
 	/* raftd.sock.  Question: [bool dry_run]: the majority is lost for good, go on with this server alone.
-	 * Answer: [u8 err, str text, value]: value a raft_recovery, nil when there is no report. */
+	 * Answer: [u8 err, str text, value]: value a raft_recovery (common/record/records.h), nil without a report. */
 	MSG_RAFT_RECOVER = 37,
 
-	/* -- raftd port 8300, between servers; raftd/peer.c -- */
+	/* -- raftd port 8300, between servers; raftd/peers/ -- */
 	/* First frame in both directions: [u8 version, str node_id, str node_name, str store_id,
-	 *  str cluster_id ("" while fresh), u64 generation, str dc, str addr, u16 raft_port]. */
+	 *  str cluster_id ("" while fresh), u64 generation, str dc, str addr, u16 raft_port, u64 features,
+	 *  u8 highest version, u8 version of the state machine].  version is the lowest one; the last three may be
+	 *  missing, further fields are skipped. */
 	MSG_RAFT_HELLO = 64,
 	/* A message of the Raft core, raftd/core/wire.h. id 0. */
 	MSG_RAFT = 65,

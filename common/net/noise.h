@@ -10,8 +10,8 @@
  * Each Noise message after that is u16 length (little endian) | bytes; length <= 65535.
  * The responder answers the preamble only inside its handshake message.
  */
-#ifndef TV_NOISE_H
-#define TV_NOISE_H
+#ifndef TV_COMMON_NET_NOISE_H
+#define TV_COMMON_NET_NOISE_H
 
 #include <stdbool.h>
 #include <stddef.h>

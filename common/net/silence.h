@@ -3,10 +3,17 @@
  * number that changes with each sign of life.  Silence alone proves nothing, so a question goes first; and only time in
  * which we looked counts, since who was stopped itself has heard nobody.
  */
-#ifndef TV_SILENCE_H
-#define TV_SILENCE_H
+#ifndef TV_COMMON_NET_SILENCE_H
+#define TV_COMMON_NET_SILENCE_H
 
 #include "common/base/mono.h"
+
+/* What is found of a daemon on the other end. */
+enum daemon_state {
+	DAEMON_ANSWERS,			/* or nothing is known of it */
+	DAEMON_AWAY,
+	DAEMON_SILENT,			/* it is connected, and does not answer */
+};
 
 struct silence_conf {
 	struct mono ask_after;		/* silence that calls for a question */

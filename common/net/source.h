@@ -1,6 +1,6 @@
 /* Sources of connections, and a hash whose collisions nobody outside can choose. */
-#ifndef TV_SOURCE_H
-#define TV_SOURCE_H
+#ifndef TV_COMMON_NET_SOURCE_H
+#define TV_COMMON_NET_SOURCE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  *
  * Pure; the entries are parts of the owner's connections, of which a few hundred are unproven at most.
  */
-#ifndef TV_STRANGERS_H
-#define TV_STRANGERS_H
+#ifndef TV_COMMON_NET_STRANGERS_H
+#define TV_COMMON_NET_STRANGERS_H
 
 #include <stdbool.h>
 #include <stdint.h>

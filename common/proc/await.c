@@ -7,9 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/proc/await.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/proc/await.h"
 
 bool
 await_more(struct await *a, const char *tag, const char *why)

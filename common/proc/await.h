@@ -2,8 +2,8 @@
  * Addresses that the network has not brought yet: at the boot of a machine they come seconds after its daemons.
  * A start waits for them in this thread, for a bounded time; whoever started the daemon starts it again then.
  */
-#ifndef TV_AWAIT_H
-#define TV_AWAIT_H
+#ifndef TV_COMMON_PROC_AWAIT_H
+#define TV_COMMON_PROC_AWAIT_H
 
 #include <stdbool.h>
 

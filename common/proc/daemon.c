@@ -21,14 +21,14 @@
 #endif
 
 #include "common/base/assert.h"
-#include "common/proc/await.h"
-#include "common/net/chan.h"
 #include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/net/chan.h"
+#include "common/proc/await.h"
 #include "common/proc/daemon.h"
 #include "common/proc/folders.h"
 #include "common/proc/heaptrim.h"
 #include "common/proc/hold.h"
-#include "common/base/log.h"
 #include "common/proc/privdrop.h"
 
 #define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))

@@ -2,7 +2,7 @@
  * Life cycle of a daemon, written once:
  *   options (-c DIR configuration, -n check and print, -d debug log, --help, --version), load config, log,
  *   open() with privileges, drop to the user for good (and prove it), sandbox, run() until a signal.
- * Addresses that are not there yet are waited for (await.h); else any failure on the way is fatal: fail closed.
+ * Addresses that are not there yet are waited for (common/proc/await.h); else any failure on the way is fatal.
  * SIGTERM and SIGINT stop in order (never leave; the second one at once), SIGHUP reloads.
  * Started as an ordinary user everything is the same but the change of user.
  *
@@ -12,8 +12,8 @@
  * there are root's, so only the kernel's file modes stand before them).  Files below data_dir/NAME belong
  * to the daemon's user: make and open them in run(), not as root in open().  Start threads in run().
  */
-#ifndef TV_DAEMON_H
-#define TV_DAEMON_H
+#ifndef TV_COMMON_PROC_DAEMON_H
+#define TV_COMMON_PROC_DAEMON_H
 
 #include <ev.h>
 

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/proc/folders.h"
 #include "common/base/log.h"
+#include "common/proc/folders.h"
 
 #define LOOK 1.0		/* seconds */
 #define KEEPS_MAX 8
@@ -83,7 +83,7 @@ look_at_data(struct folders *f)
 		snprintf(text, sizeof(text), "%.700s: it was removed or replaced while %s runs. %s", why, f->opt.name,
 		    f->opt.without != NULL ? f->opt.without : "");
 	else if (state == HOLD_UNSURE)
-		snprintf(text, sizeof(text), "%.700s; looking again every second", why);
+		snprintf(text, sizeof(text), "%.700s; checking again every second", why);
 	judge(f, &f->data, text, f->opt.hold->path);
 	if (lost && !f->told && f->opt.lost != NULL) {
 		f->told = true;
@@ -100,8 +100,8 @@ look_at_socket(struct folders *f)
 	if (f->socket == NULL)
 		return;
 	if (lstat(f->socket, &st) != 0 || st.st_dev != f->socket_dev || st.st_ino != f->socket_ino)
-		snprintf(text, sizeof(text), "%s: the socket was removed or replaced while %s runs: what is connected "
-		    "stays so, and nobody else gets in. Restart %s, which makes the folder and the socket again",
+		snprintf(text, sizeof(text), "%s: the socket was removed or replaced while %s runs: existing "
+		    "connections continue, new ones fail. Restart %s to create the folder and the socket again",
 		    f->socket, f->opt.name, f->opt.name);
 	judge(f, &f->run, text, f->socket);
 }

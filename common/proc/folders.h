@@ -6,8 +6,8 @@
  * Inside the walls neither can be made again: a socket cannot be bound, and the folder above is root's.  So this says
  * what is wrong and what to do, at most once a minute, and takes it back when it is right again.
  */
-#ifndef TV_FOLDERS_H
-#define TV_FOLDERS_H
+#ifndef TV_COMMON_PROC_FOLDERS_H
+#define TV_COMMON_PROC_FOLDERS_H
 
 #include <ev.h>
 

@@ -5,8 +5,8 @@
  * block.  Trimming costs milliseconds and page faults afterwards, so it is done once, when the
  * process has become quiet after work, never under load.
  */
-#ifndef TV_HEAPTRIM_H
-#define TV_HEAPTRIM_H
+#ifndef TV_COMMON_PROC_HEAPTRIM_H
+#define TV_COMMON_PROC_HEAPTRIM_H
 
 #include <ev.h>
 #include <stdbool.h>

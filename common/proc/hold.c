@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/proc/hold.h"
 #include "common/base/log.h"
+#include "common/proc/hold.h"
 
 static enum tv_err
 failed(const struct hold *h, const char *what, char *errbuf, size_t cap)
@@ -115,7 +115,7 @@ take_lock(struct hold *h, char *errbuf, size_t cap)
 		}
 		close(fd);
 	}
-	snprintf(errbuf, cap, "%s/" HOLD_LOCK_NAME ": is removed again and again", h->path);
+	snprintf(errbuf, cap, "%s/" HOLD_LOCK_NAME ": is removed repeatedly", h->path);
 	return TV_ESYS;
 }
 
@@ -207,7 +207,7 @@ hold_check(struct hold *h, char *why, size_t cap)
 	if (lstat(h->path, &st) != 0) {
 		bool gone = errno == ENOENT || errno == ENOTDIR;
 
-		snprintf(why, cap, gone ? "%s is gone (%s)" : "%s cannot be looked at (%s)", h->path, strerror(errno));
+		snprintf(why, cap, gone ? "%s is gone (%s)" : "%s cannot be checked (%s)", h->path, strerror(errno));
 		return gone ? HOLD_LOST : HOLD_UNSURE;
 	}
 	if (st.st_dev != h->dev || st.st_ino != h->ino) {

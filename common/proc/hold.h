@@ -5,8 +5,8 @@
  * The lock is flock(2) on an open file: it lasts as long as the process, or a child that has the descriptor, and a
  * crash leaves none behind.  What the file says is for people; nothing is decided by it.
  */
-#ifndef TV_HOLD_H
-#define TV_HOLD_H
+#ifndef TV_COMMON_PROC_HOLD_H
+#define TV_COMMON_PROC_HOLD_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Giving up root for good, and the folders a daemon needs before it does. */
-#ifndef TV_PRIVDROP_H
-#define TV_PRIVDROP_H
+#ifndef TV_COMMON_PROC_PRIVDROP_H
+#define TV_COMMON_PROC_PRIVDROP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -82,10 +82,10 @@ lacking(bool best_effort, char *errbuf, size_t cap)
 	size_t len = strlen(errbuf);
 
 	if (best_effort) {
-		log_warn("sandbox", "%s: going on without it", errbuf);
+		log_warn("sandbox", "%s: continuing without it", errbuf);
 		return TV_OK;
 	}
-	snprintf(errbuf + len, cap - len, "; sandbox = \"best-effort\" in cluster.conf goes on without it");
+	snprintf(errbuf + len, cap - len, "; sandbox = \"best-effort\" in cluster.conf continues without it");
 	return TV_EPERM;
 }
 
@@ -104,8 +104,8 @@ describe_landlock(const struct sandbox_policy *p, int abi, char *dst, size_t cap
 		    said > 0 ? ", " : "", later_rules[i].what, later_rules[i].linux_version);
 	}
 	if (said > 0)
-		log_warn("sandbox", "the kernel's Landlock (version %d) has %s: going on without; triumvir(7) "
-		    "says what that leaves open", abi, missing);
+		log_warn("sandbox", "the kernel's Landlock (version %d) has %s: continuing without; triumvir(7) says "
+		    "what that leaves open", abi, missing);
 }
 
 enum tv_err

@@ -17,8 +17,8 @@
  * Sockets that the port rules do not see (MPTCP, SCTP, raw), connections that do not use connect (TCP_FASTOPEN),
  * and socket options that nothing of ours uses (filters, TCP_ULP) are denied by seccomp.
  */
-#ifndef TV_SANDBOX_H
-#define TV_SANDBOX_H
+#ifndef TV_COMMON_PROC_SANDBOX_H
+#define TV_COMMON_PROC_SANDBOX_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* The two halves of the sandbox; sandbox.c puts them together. */
-#ifndef TV_SANDBOX_PARTS_H
-#define TV_SANDBOX_PARTS_H
+#ifndef TV_COMMON_PROC_SANDBOX_PARTS_H
+#define TV_COMMON_PROC_SANDBOX_PARTS_H
 
 #include "common/proc/sandbox.h"
 

@@ -2,8 +2,8 @@
  * A network coordinate, and the estimate that two of them give.  How coordinates come about is gossipd's business
  * (gossipd/core/coord/coord.h); the others only keep and compare them.  Units are seconds; `error` has none.
  */
-#ifndef TV_COORDINATE_H
-#define TV_COORDINATE_H
+#ifndef TV_COMMON_RECORD_COORDINATE_H
+#define TV_COMMON_RECORD_COORDINATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * Body: [str name, bin addr (4 or 16 bytes), u16 port, u8 status, map str -> str tags,
  *        u8 pmin, pmax, pcur, dmin, dmax, dcur]
  */
-#ifndef TV_MEMBER_H
-#define TV_MEMBER_H
+#ifndef TV_COMMON_RECORD_MEMBER_H
+#define TV_COMMON_RECORD_MEMBER_H
 
 #include "common/base/arena.h"
 #include "common/base/buf.h"

@@ -8,8 +8,8 @@
  * The readers accept all forms of both.  A count or length is believed only as
  * far as bytes are left in the input, so no peer can make a caller allocate.
  */
-#ifndef TV_MPACK_H
-#define TV_MPACK_H
+#ifndef TV_COMMON_RECORD_MPACK_H
+#define TV_COMMON_RECORD_MPACK_H
 
 #include <stdbool.h>
 #include <stdint.h>

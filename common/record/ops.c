@@ -3,21 +3,49 @@
 #include "common/record/ops.h"
 #include "common/record/records.h"
 
+#define READ_TRAITS (OP_REPEATABLE | OP_STALE_OK)
+#define SERVER_TRAITS (OP_REPEATABLE | OP_STALE_OK)
+#define VIEW_TRAITS OP_REPEATABLE
+#define GOSSIP_SERVER_TRAITS OP_REPEATABLE
+#define GOSSIP_TRAITS 0
+#define WRITE_TRAITS 0
+#define LEADER_TRAITS 0
+
+#define ACCESS(...) ACCESS_(__VA_ARGS__)
+#define ACCESS_(args_, scope_, ...) ACCESS_##scope_(args_, __VA_ARGS__)
+#define ACCESS_OBJECT(args_, resource_, right_, field_) \
+	{ OP_OBJECT, OP_RES_##resource_, OP_MAY_##right_, offsetof(struct args_, field_), NULL }
+#define ACCESS_FILTER(args_, resource_) { OP_FILTER, OP_RES_##resource_, OP_MAY_READ, 0, NULL }
+#define ACCESS_ALL(args_, resource_, right_) { OP_ALL, OP_RES_##resource_, OP_MAY_##right_, 0, NULL }
+#define ACCESS_VERB(args_, resource_, field_) \
+	{ OP_VERB, OP_RES_##resource_, OP_MAY_WRITE, offsetof(struct args_, field_), NULL }
+#define ACCESS_NONE(args_, because_) { .scope = OP_NONE, .because = (because_) }
+
 const struct op ops_all[] = {
-#define X(code_, name_, text_, kind_, args_, answer_, answers_) \
-	{ (code_), (text_), (kind_), &(args_), &(answer_), (answers_) },
+#define X(code_, name_, text_, kind_, args_, answer_, answers_, traits_, access_, watch_) \
+	{ (code_), (text_), OP_##kind_, &(args_##_schema), &(answer_##_schema), OP_##answers_, \
+	  kind_##_TRAITS | (traits_), ACCESS(args_, OP_PARTS access_) },
 	OPS(X)
 #undef X
 };
 const unsigned ops_count = sizeof(ops_all) / sizeof(ops_all[0]);
 
+enum {
+#define X(code_, name_, ...) ROW_##name_,
+	OPS(X)
+#undef X
+};
+
 const struct op *
 op_find(uint16_t code)
 {
-	for (unsigned i = 0; i < ops_count; i++)
-		if (ops_all[i].code == code)
-			return &ops_all[i];
-	return NULL;
+	static const uint8_t rows[] = {		/* by code, plus one */
+#define X(code_, name_, ...) [code_] = ROW_##name_ + 1,
+		OPS(X)
+#undef X
+	};
+
+	return code < sizeof(rows) && rows[code] != 0 ? &ops_all[rows[code] - 1] : NULL;
 }
 
 bool
@@ -35,6 +63,15 @@ op_trim(const struct op *op, struct span args, struct arena *a, struct buf *out)
 #define REQUEST_FIELDS 8
 #define REPLY_FIELDS 6
 #define VALUE_BYTES_MAX (64u << 20)	/* the frame's own limit */
+
+/* The end of an array: fields of a newer version are passed over. */
+static enum tv_err
+end_of(struct rd *r, uint32_t fields, uint32_t known)
+{
+	for (uint32_t i = known; i < fields && r->err == TV_OK; i++)
+		mpr_skip(r);
+	return rd_end(r);
+}
 
 void
 op_request_write(struct buf *b, const struct op_request *q)
@@ -54,8 +91,9 @@ enum tv_err
 op_request_read(struct span body, struct op_request *q)
 {
 	struct rd r = rd_span_over(body);
+	uint32_t fields = mpr_array(&r);
 
-	if (mpr_array(&r) != REQUEST_FIELDS)
+	if (fields < REQUEST_FIELDS)
 		rd_fail(&r, TV_EFORMAT);
 	q->op = (uint16_t)mpr_uint(&r, UINT16_MAX);
 	q->dc = mpr_bytes(&r, OP_NAME_BYTES_MAX);
@@ -67,7 +105,7 @@ op_request_read(struct span body, struct op_request *q)
 	q->max_stale_ms = mpr_uint(&r, UINT64_MAX);
 	q->token = mpr_bytes(&r, OP_NAME_BYTES_MAX);
 	q->args = mpr_value(&r);
-	return rd_end(&r);
+	return end_of(&r, fields, REQUEST_FIELDS);
 }
 
 void
@@ -89,8 +127,9 @@ enum tv_err
 op_reply_read(struct span body, struct op_reply *a)
 {
 	struct rd r = rd_span_over(body);
+	uint32_t fields = mpr_array(&r);
 
-	if (mpr_array(&r) != REPLY_FIELDS)
+	if (fields < REPLY_FIELDS)
 		rd_fail(&r, TV_EFORMAT);
 	a->err = (enum tv_err)-(int)mpr_uint(&r, UINT8_MAX);
 	a->text = mpr_bytes(&r, VALUE_BYTES_MAX);
@@ -98,5 +137,5 @@ op_reply_read(struct span body, struct op_reply *a)
 	a->known_leader = mpr_bool(&r);
 	a->last_contact_ms = mpr_uint(&r, UINT64_MAX);
 	a->value = mpr_nil(&r) ? SPAN_NONE : mpr_value(&r);
-	return rd_end(&r);
+	return end_of(&r, fields, REPLY_FIELDS);
 }

@@ -1,20 +1,22 @@
 /*
- * The operations, listed once: name, code, kind, argument and answer schemas.
- * rpcd encodes by it, raftd dispatches by it, the tests walk it.
+ * The operations, one row each: code, name, kind, argument and answer records, traits, who may, what a read waits on.
+ * rpcd encodes and routes by it, raftd and its state machine dispatch by it, the tests walk it.
  *
  * MSG_OP question body:
  *   [u16 op, str dc, u8 mode, u64 index, u64 wait_ms, u64 max_stale_ms, str token, args]
- * args is the record of the op's argument schema.  dc "" is the own datacenter; a forwarder never rewrites the body, but
- * may leave out fields of a long blocking query that it does not know (op_trim).
+ * args is the record of the op's argument schema.  dc "" is the own datacenter; a forwarder never rewrites the body,
+ * but may leave out fields of a long blocking query that it does not know (op_trim).
  * MSG_OP answer body:
  *   [u8 err, str text, u64 index, bool known_leader, u64 last_contact_ms, value]
  * value is nil on an error; else, by `answers`: ONE a record, LIST an array of records.
+ * Both may have further fields, of a newer version, which are skipped.  An operation that is not known is answered with
+ * TV_EINVAL and OP_UNKNOWN_TEXT; the channel stays.
  *
  * Outcome rules for writes (S39, S40): TV_ENOTLEADER and TV_ENOLEADER say that nothing was done, the
  * asker may try elsewhere; TV_EUNKNOWN says that it may have been applied, and is never retried.
  */
-#ifndef TV_OPS_H
-#define TV_OPS_H
+#ifndef TV_COMMON_RECORD_OPS_H
+#define TV_COMMON_RECORD_OPS_H
 
 #include <stdint.h>
 
@@ -36,62 +38,157 @@ enum op_kind {
 enum op_answers { OP_ONE, OP_LIST };
 enum op_mode { OP_DEFAULT = 0, OP_CONSISTENT = 1, OP_STALE = 2 };
 
-/*    code  name              text                      kind       arguments                  answer                    answers */
+/* What a row says beside its kind.  OP_READ, OP_VIEW, OP_GOSSIP_SERVER and OP_SERVER imply OP_REPEATABLE; OP_READ and
+ * OP_SERVER imply OP_STALE_OK. */
+enum op_trait {
+	OP_REPEATABLE = 1,	/* safe to ask again although the first question may have been carried out */
+	OP_STALE_OK = 2,	/* any server may answer when asked with OP_STALE */
+	OP_INTERNAL = 4,	/* proposed by the leader itself; nobody may ask for it */
+	OP_SHORT = 8,		/* one record: worth reading before the read is confirmed (raftd/engine/read_ahead.h) */
+	OP_MAKES_ID = 16,	/* the proposer adds a new UUID */
+	OP_LOGGED = 32,		/* changes the cluster: the log says who asked */
+};
+
+/* What access is about; named after the rules of Consul's ACLs. */
+enum op_resource {
+	OP_RES_KEY, OP_RES_NODE, OP_RES_SERVICE, OP_RES_EVENT,
+	OP_RES_SESSION,		/* by the name of its node */
+	OP_RES_SESSION_ID,	/* the same, of the session that has this id */
+	OP_RES_OPERATOR, OP_RES_KEYRING,
+	OP_RES_STATE,		/* all of it, tokens included */
+};
+enum op_right { OP_MAY_READ, OP_MAY_LIST, OP_MAY_WRITE };
+enum op_scope {
+	OP_OBJECT,		/* the right to the object that the field names ("": to any) */
+	OP_FILTER,		/* anybody may ask, and is shown what records he may read */
+	OP_ALL,			/* the right to the resource as a whole */
+	OP_VERB,		/* the same; the field is 0 for reading, else for writing */
+	OP_NONE,		/* nobody is refused, because ... */
+};
+struct op_access {
+	enum op_scope scope;
+	enum op_resource resource;
+	enum op_right right;
+	uint16_t field;		/* OP_OBJECT, OP_VERB: its offset in the argument record */
+	const char *because;	/* OP_NONE */
+};
+
+/*
+ * traits   of enum op_trait, or 0
+ * access   (OBJECT, resource, right, field)  (FILTER, resource)  (ALL, resource, right)  (VERB, resource, field)
+ *          (NONE, "because")
+ * watch    what a blocking query waits on; the state machine alone looks at it (raftd/fsm/ops.c):
+ *          (KEY, field)  (PREFIX, field)  (SERVICE, field)  (TABLES, set)  (NOTHING)
+ *          (TABLES_IF, set, field, more): more of them if the field, a map, is not empty
+ * Fields are those of the argument record.
+ *
+ *    code  name              text                      kind    arguments          answer            answers
+ *          traits          access                                watch
+ */
 #define OPS(X) \
-	X(  1, KV_GET,            "KVS.Get",                OP_READ,   kv_read_schema,            kv_entry_schema,          OP_LIST) \
-	X(  2, KV_LIST,           "KVS.List",               OP_READ,   kv_read_schema,            kv_entry_schema,          OP_LIST) \
-	X(  3, KV_KEYS,           "KVS.ListKeys",           OP_READ,   kv_read_schema,            text_list_schema,         OP_ONE) \
-	X(  4, KV_APPLY,          "KVS.Apply",              OP_WRITE,  kv_apply_schema,           bool_reply_schema,        OP_ONE) \
-	X( 10, SESSION_CREATE,    "Session.Create",         OP_WRITE,  session_schema,            text_reply_schema,        OP_ONE) \
-	X( 11, SESSION_DESTROY,   "Session.Destroy",        OP_WRITE,  session_destroy_schema,    bool_reply_schema,        OP_ONE) \
-	X( 12, SESSION_RENEW,     "Session.Renew",          OP_LEADER, session_read_schema,       session_schema,           OP_LIST) \
-	X( 13, SESSION_INFO,      "Session.Get",            OP_READ,   session_read_schema,       session_schema,           OP_LIST) \
-	X( 14, SESSION_NODE,      "Session.NodeSessions",   OP_READ,   session_read_schema,       session_schema,           OP_LIST) \
-	X( 15, SESSION_LIST,      "Session.List",           OP_READ,   session_read_schema,       session_schema,           OP_LIST) \
-	X( 20, CATALOG_REGISTER,  "Catalog.Register",       OP_WRITE,  catalog_register_schema,   bool_reply_schema,        OP_ONE) \
-	X( 21, CATALOG_DEREGISTER,"Catalog.Deregister",     OP_WRITE,  catalog_deregister_schema, bool_reply_schema,        OP_ONE) \
-	X( 22, CATALOG_NODES,     "Catalog.ListNodes",      OP_READ,   catalog_read_schema,       node_schema,              OP_LIST) \
-	X( 23, CATALOG_SERVICES,  "Catalog.ListServices",   OP_READ,   catalog_read_schema,       service_tags_schema,      OP_LIST) \
-	X( 24, CATALOG_SERVICE,   "Catalog.ServiceNodes",   OP_READ,   catalog_read_schema,       service_instance_schema,  OP_LIST) \
-	X( 25, CATALOG_NODE,      "Catalog.NodeServices",   OP_READ,   catalog_read_schema,       node_services_schema,     OP_ONE) \
-	X( 30, HEALTH_NODE,       "Health.NodeChecks",      OP_READ,   catalog_read_schema,       check_schema,             OP_LIST) \
-	X( 31, HEALTH_CHECKS,     "Health.ServiceChecks",   OP_READ,   catalog_read_schema,       check_schema,             OP_LIST) \
-	X( 32, HEALTH_SERVICE,    "Health.ServiceNodes",    OP_READ,   catalog_read_schema,       health_entry_schema,      OP_LIST) \
-	X( 33, HEALTH_STATE,      "Health.ChecksInState",   OP_READ,   catalog_read_schema,       check_schema,             OP_LIST) \
-	X( 40, RAFT_CONFIGURATION,"Operator.RaftGetConfiguration", OP_LEADER, empty_schema,       raft_configuration_schema, OP_ONE) \
-	X( 41, RAFT_REMOVE,       "Operator.RaftRemovePeer",OP_LEADER, raft_peer_schema,          bool_reply_schema,        OP_ONE) \
-	X( 42, RAFT_TRANSFER,     "Operator.RaftTransfer",  OP_LEADER, raft_peer_schema,          bool_reply_schema,        OP_ONE) \
-	X( 43, STATUS_LEADER,     "Status.Leader",          OP_READ,   empty_schema,              text_reply_schema,        OP_ONE) \
-	X( 44, STATUS_PEERS,      "Status.Peers",           OP_READ,   empty_schema,              text_list_schema,         OP_ONE) \
-	X( 45, CATALOG_DATACENTERS,"Catalog.ListDatacenters", OP_VIEW, empty_schema,              text_list_schema,         OP_ONE) \
-	X( 46, AUTOPILOT_READ,    "Operator.AutopilotGetConfiguration", OP_READ, empty_schema,    autopilot_config_schema,  OP_ONE) \
-	X( 47, AUTOPILOT_SET,     "Operator.AutopilotSetConfiguration", OP_WRITE, autopilot_set_schema, bool_reply_schema, OP_ONE) \
-	X( 49, AUTOPILOT_HEALTH,  "Operator.ServerHealth",  OP_LEADER, empty_schema,              autopilot_health_schema,  OP_ONE) \
-	X( 48, EVENT_FIRE,        "Event.Fire",             OP_GOSSIP, event_fire_schema,         user_event_schema,        OP_ONE) \
-	X( 50, COORDINATE_UPDATE, "Coordinate.Update",      OP_LEADER, coordinate_update_schema,  bool_reply_schema,        OP_ONE) \
-	X( 51, COORDINATE_NODES,  "Coordinate.ListNodes",   OP_READ,   coordinate_read_schema,    node_coordinate_schema,   OP_LIST) \
-	X( 52, COORDINATE_NODE,   "Coordinate.Node",        OP_READ,   coordinate_read_schema,    node_coordinate_schema,   OP_LIST) \
-	X( 53, COORDINATE_DATACENTERS, "Coordinate.ListDatacenters", OP_VIEW, empty_schema,       dc_coordinates_schema,    OP_LIST) \
-	X( 55, KEYRING,           "Internal.KeyringOperation", OP_GOSSIP_SERVER, keyring_op_schema, keyring_pool_schema,    OP_LIST) \
+	X(  1, KV_GET,              "KVS.Get",                READ,    kv_read,            kv_entry,         LIST, \
+	    OP_SHORT,       (OBJECT, KEY, READ, Key),            (KEY, Key)) \
+	X(  2, KV_LIST,             "KVS.List",               READ,    kv_read,            kv_entry,         LIST, \
+	    0,              (OBJECT, KEY, LIST, Key),            (PREFIX, Key)) \
+	X(  3, KV_KEYS,             "KVS.ListKeys",           READ,    kv_read,            text_list,        ONE, \
+	    0,              (OBJECT, KEY, LIST, Key),            (PREFIX, Key)) \
+	X(  4, KV_APPLY,            "KVS.Apply",              WRITE,   kv_apply,           bool_reply,       ONE, \
+	    0,              (OBJECT, KEY, WRITE, Key),           (NOTHING)) \
+	X( 10, SESSION_CREATE,      "Session.Create",         WRITE,   session,            text_reply,       ONE, \
+	    OP_MAKES_ID,    (OBJECT, SESSION, WRITE, Node),      (NOTHING)) \
+	X( 11, SESSION_DESTROY,     "Session.Destroy",        WRITE,   session_destroy,    bool_reply,       ONE, \
+	    0,              (OBJECT, SESSION_ID, WRITE, ID),     (NOTHING)) \
+	X( 12, SESSION_RENEW,       "Session.Renew",          LEADER,  session_read,       session,          LIST, \
+	    OP_REPEATABLE,  (OBJECT, SESSION_ID, WRITE, ID),     (NOTHING)) \
+	X( 13, SESSION_INFO,        "Session.Get",            READ,    session_read,       session,          LIST, \
+	    OP_SHORT,       (FILTER, SESSION),                   (TABLES, SESSIONS)) \
+	X( 14, SESSION_NODE,        "Session.NodeSessions",   READ,    session_read,       session,          LIST, \
+	    0,              (FILTER, SESSION),                   (TABLES, SESSIONS)) \
+	X( 15, SESSION_LIST,        "Session.List",           READ,    session_read,       session,          LIST, \
+	    0,              (FILTER, SESSION),                   (TABLES, SESSIONS)) \
+	X( 20, CATALOG_REGISTER,    "Catalog.Register",       WRITE,   catalog_register,   bool_reply,       ONE, \
+	    0,              (OBJECT, NODE, WRITE, Node),         (NOTHING)) \
+	X( 21, CATALOG_DEREGISTER,  "Catalog.Deregister",     WRITE,   catalog_deregister, bool_reply,       ONE, \
+	    0,              (OBJECT, NODE, WRITE, Node),         (NOTHING)) \
+	X( 22, CATALOG_NODES,       "Catalog.ListNodes",      READ,    catalog_read,       node,             LIST, \
+	    0,              (FILTER, NODE),                      (TABLES, NODES)) \
+	X( 23, CATALOG_SERVICES,    "Catalog.ListServices",   READ,    catalog_read,       service_tags,     LIST, \
+	    0,              (FILTER, SERVICE),                   (TABLES_IF, SERVICES, NodeMeta, NODES)) \
+	X( 24, CATALOG_SERVICE,     "Catalog.ServiceNodes",   READ,    catalog_read,       service_instance, LIST, \
+	    0,              (OBJECT, SERVICE, READ, Name),       (SERVICE, Name)) \
+	X( 25, CATALOG_NODE,        "Catalog.NodeServices",   READ,    catalog_read,       node_services,    ONE, \
+	    0,              (OBJECT, NODE, READ, Name),          (TABLES, NODES | SERVICES)) \
+	X( 30, HEALTH_NODE,         "Health.NodeChecks",      READ,    catalog_read,       check,            LIST, \
+	    0,              (OBJECT, NODE, READ, Name),          (TABLES_IF, CHECKS, NodeMeta, NODES)) \
+	X( 31, HEALTH_CHECKS,       "Health.ServiceChecks",   READ,    catalog_read,       check,            LIST, \
+	    0,              (OBJECT, SERVICE, READ, Name),       (SERVICE, Name)) \
+	X( 32, HEALTH_SERVICE,      "Health.ServiceNodes",    READ,    catalog_read,       health_entry,     LIST, \
+	    0,              (OBJECT, SERVICE, READ, Name),       (SERVICE, Name)) \
+	X( 33, HEALTH_STATE,        "Health.ChecksInState",   READ,    catalog_read,       check,            LIST, \
+	    0,              (FILTER, NODE),                      (TABLES_IF, CHECKS, NodeMeta, NODES)) \
+	X( 40, RAFT_CONFIGURATION,  "Operator.RaftGetConfiguration", LEADER, empty,        raft_configuration, ONE, \
+	    OP_REPEATABLE | OP_STALE_OK, (ALL, OPERATOR, READ),  (NOTHING)) \
+	X( 41, RAFT_REMOVE,         "Operator.RaftRemovePeer", LEADER, raft_peer,          bool_reply,       ONE, \
+	    OP_LOGGED,      (ALL, OPERATOR, WRITE),              (NOTHING)) \
+	X( 42, RAFT_TRANSFER,       "Operator.RaftTransfer",  LEADER,  raft_peer,          bool_reply,       ONE, \
+	    OP_LOGGED,      (ALL, OPERATOR, WRITE),              (NOTHING)) \
+	X( 43, STATUS_LEADER,       "Status.Leader",          READ,    empty,              text_reply,       ONE, \
+	    0,              (NONE, "clients need it to find a server"), (NOTHING)) \
+	X( 44, STATUS_PEERS,        "Status.Peers",           READ,    empty,              text_list,        ONE, \
+	    0,              (NONE, "clients need it to find a server"), (NOTHING)) \
+	X( 45, CATALOG_DATACENTERS, "Catalog.ListDatacenters", VIEW,   empty,              text_list,        ONE, \
+	    0,              (NONE, "the names of datacenters are no secret"), (NOTHING)) \
+	X( 46, AUTOPILOT_READ,      "Operator.AutopilotGetConfiguration", READ, empty,     autopilot_config, ONE, \
+	    0,              (ALL, OPERATOR, READ),               (TABLES, AUTOPILOT)) \
+	X( 47, AUTOPILOT_SET,       "Operator.AutopilotSetConfiguration", WRITE, autopilot_set, bool_reply,  ONE, \
+	    OP_LOGGED,      (ALL, OPERATOR, WRITE),              (NOTHING)) \
+	X( 49, AUTOPILOT_HEALTH,    "Operator.ServerHealth",  LEADER,  empty,              autopilot_health, ONE, \
+	    OP_REPEATABLE | OP_STALE_OK, (ALL, OPERATOR, READ),  (NOTHING)) \
+	X( 48, EVENT_FIRE,          "Event.Fire",             GOSSIP,  event_fire,         user_event,       ONE, \
+	    0,              (OBJECT, EVENT, WRITE, Name),        (NOTHING)) \
+	X( 50, COORDINATE_UPDATE,   "Coordinate.Update",      LEADER,  coordinate_update,  bool_reply,       ONE, \
+	    OP_REPEATABLE,  (OBJECT, NODE, WRITE, Node),         (NOTHING)) \
+	X( 51, COORDINATE_NODES,    "Coordinate.ListNodes",   READ,    coordinate_read,    node_coordinate,  LIST, \
+	    0,              (FILTER, NODE),                      (TABLES, COORDINATES)) \
+	X( 52, COORDINATE_NODE,     "Coordinate.Node",        READ,    coordinate_read,    node_coordinate,  LIST, \
+	    0,              (OBJECT, NODE, READ, Node),          (TABLES, COORDINATES)) \
+	X( 53, COORDINATE_DATACENTERS, "Coordinate.ListDatacenters", VIEW, empty,          dc_coordinates,   LIST, \
+	    0,              (NONE, "coordinates of servers, which are no secret"), (NOTHING)) \
+	X( 55, KEYRING,             "Internal.KeyringOperation", GOSSIP_SERVER, keyring_op, keyring_pool,    LIST, \
+	    OP_LOGGED,      (VERB, KEYRING, What),               (NOTHING)) \
 	/* snapshots on their way to and from clients, chunk by chunk */ \
-	X( 70, SNAPSHOT_SAVE,     "Snapshot.Save",          OP_SERVER, snapshot_ask_schema,       snapshot_state_schema,    OP_ONE) \
-	X( 71, SNAPSHOT_READ,     "Snapshot.Read",          OP_SERVER, snapshot_ask_schema,       snapshot_state_schema,    OP_ONE) \
-	X( 72, SNAPSHOT_END,      "Snapshot.End",           OP_SERVER, snapshot_ask_schema,       snapshot_state_schema,    OP_ONE) \
-	X( 73, RESTORE_OPEN,      "Snapshot.RestoreOpen",   OP_SERVER, snapshot_ask_schema,       snapshot_state_schema,    OP_ONE) \
-	X( 74, RESTORE_WRITE,     "Snapshot.RestoreWrite",  OP_SERVER, snapshot_ask_schema,       snapshot_state_schema,    OP_ONE) \
-	X( 75, RESTORE_APPLY,     "Snapshot.RestoreApply",  OP_SERVER, snapshot_ask_schema,       snapshot_state_schema,    OP_ONE) \
-	X( 76, RESTORE_STATUS,    "Snapshot.RestoreStatus", OP_SERVER, snapshot_ask_schema,       snapshot_state_schema,    OP_ONE) \
-	/* proposed by the leader itself; refused from outside */ \
-	X( 60, TOMBSTONE_REAP,    "Internal.TombstoneReap", OP_WRITE,  session_destroy_schema,    bool_reply_schema,        OP_ONE) \
-	X( 61, SERVER_TOMBSTONE,  "Internal.ServerTombstone", OP_WRITE, raft_peer_schema,         bool_reply_schema,        OP_ONE) \
-	X( 62, COORDINATE_BATCH,  "Internal.CoordinateBatch", OP_WRITE, coordinate_batch_schema,  bool_reply_schema,        OP_ONE) \
-	X( 63, RESTORE_BEGIN,     "Internal.RestoreBegin",  OP_WRITE,  restore_step_schema,       bool_reply_schema,        OP_ONE) \
-	X( 64, RESTORE_CHUNK,     "Internal.RestoreChunk",  OP_WRITE,  restore_step_schema,       bool_reply_schema,        OP_ONE) \
-	X( 65, RESTORE_COMMIT,    "Internal.RestoreCommit", OP_WRITE,  restore_step_schema,       bool_reply_schema,        OP_ONE) \
-	X( 66, RESTORE_ABORT,     "Internal.RestoreAbort",  OP_WRITE,  restore_step_schema,       bool_reply_schema,        OP_ONE)
+	X( 70, SNAPSHOT_SAVE,       "Snapshot.Save",          SERVER,  snapshot_ask,       snapshot_state,   ONE, \
+	    0,              (ALL, STATE, READ),                  (NOTHING)) \
+	X( 71, SNAPSHOT_READ,       "Snapshot.Read",          SERVER,  snapshot_ask,       snapshot_state,   ONE, \
+	    0,              (ALL, STATE, READ),                  (NOTHING)) \
+	X( 72, SNAPSHOT_END,        "Snapshot.End",           SERVER,  snapshot_ask,       snapshot_state,   ONE, \
+	    0,              (ALL, STATE, READ),                  (NOTHING)) \
+	X( 73, RESTORE_OPEN,        "Snapshot.RestoreOpen",   SERVER,  snapshot_ask,       snapshot_state,   ONE, \
+	    OP_LOGGED,      (ALL, STATE, WRITE),                 (NOTHING)) \
+	X( 74, RESTORE_WRITE,       "Snapshot.RestoreWrite",  SERVER,  snapshot_ask,       snapshot_state,   ONE, \
+	    0,              (ALL, STATE, WRITE),                 (NOTHING)) \
+	X( 75, RESTORE_APPLY,       "Snapshot.RestoreApply",  SERVER,  snapshot_ask,       snapshot_state,   ONE, \
+	    0,              (ALL, STATE, WRITE),                 (NOTHING)) \
+	X( 76, RESTORE_STATUS,      "Snapshot.RestoreStatus", SERVER,  snapshot_ask,       snapshot_state,   ONE, \
+	    0,              (ALL, STATE, WRITE),                 (NOTHING)) \
+	/* what the leader proposes itself */ \
+	X( 60, TOMBSTONE_REAP,      "Internal.TombstoneReap", WRITE,   session_destroy,    bool_reply,       ONE, \
+	    OP_INTERNAL,    (NONE, "proposed by the leader itself"), (NOTHING)) \
+	X( 61, SERVER_TOMBSTONE,    "Internal.ServerTombstone", WRITE, raft_peer,          bool_reply,       ONE, \
+	    OP_INTERNAL,    (NONE, "proposed by the leader itself"), (NOTHING)) \
+	X( 62, COORDINATE_BATCH,    "Internal.CoordinateBatch", WRITE, coordinate_batch,   bool_reply,       ONE, \
+	    OP_INTERNAL,    (NONE, "proposed by the leader itself"), (NOTHING)) \
+	X( 63, RESTORE_BEGIN,       "Internal.RestoreBegin",  WRITE,   restore_step,       bool_reply,       ONE, \
+	    OP_INTERNAL,    (NONE, "proposed by the leader itself"), (NOTHING)) \
+	X( 64, RESTORE_CHUNK,       "Internal.RestoreChunk",  WRITE,   restore_step,       bool_reply,       ONE, \
+	    OP_INTERNAL,    (NONE, "proposed by the leader itself"), (NOTHING)) \
+	X( 65, RESTORE_COMMIT,      "Internal.RestoreCommit", WRITE,   restore_step,       bool_reply,       ONE, \
+	    OP_INTERNAL,    (NONE, "proposed by the leader itself"), (NOTHING)) \
+	X( 66, RESTORE_ABORT,       "Internal.RestoreAbort",  WRITE,   restore_step,       bool_reply,       ONE, \
+	    OP_INTERNAL,    (NONE, "proposed by the leader itself"), (NOTHING))
 
 enum op_code {
-#define X(code, name, text, kind, args, answer, answers) OP_##name = code,
+#define X(code, name, ...) OP_##name = code,
 	OPS(X)
 #undef X
 };
@@ -102,18 +199,17 @@ struct op {
 	enum op_kind kind;
 	const struct schema *args, *answer;
 	enum op_answers answers;
+	unsigned traits;		/* of enum op_trait, with those of its kind */
+	struct op_access access;
 };
 
-extern const struct op ops_all[];
+extern const struct op ops_all[];	/* in the order of the rows */
 extern const unsigned ops_count;
 /* NULL for an unknown code. */
 const struct op *op_find(uint16_t code);
-/* Proposed by the leader itself; nobody may ask for it. */
-static inline bool
-op_internal(uint16_t code)
-{
-	return code >= 60 && code < 70;
-}
+
+/* For tables made of rows: the parts of a column in brackets, without them. */
+#define OP_PARTS(...) __VA_ARGS__
 
 /*
  * Writes args again with the fields alone that this version's schema has, and false without writing when they are no
@@ -121,6 +217,7 @@ op_internal(uint16_t code)
  */
 bool op_trim(const struct op *op, struct span args, struct arena *a, struct buf *out);
 
+#define OP_UNKNOWN_TEXT "unknown operation %u (is this server's version older?)"
 #define OP_WAIT_MS_MAX (24 * 3600 * 1000u)	/* what max_query_time in rpcd.conf may be */
 #define OP_NAME_BYTES_MAX 255	/* of dc and token: longer ones make the body malformed for its reader */
 

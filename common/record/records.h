@@ -3,8 +3,8 @@
  * Field names are the API's.  Times and lengths of time are nanoseconds unless said otherwise.
  * Spans are borrowed (from an arena or an input).
  */
-#ifndef TV_RECORDS_H
-#define TV_RECORDS_H
+#ifndef TV_COMMON_RECORD_RECORDS_H
+#define TV_COMMON_RECORD_RECORDS_H
 
 #include "common/record/schema.h"
 
@@ -230,7 +230,7 @@ extern const struct schema autopilot_set_schema;
 struct server_health {
 	struct span ID, Name, Address, SerfStatus, Version;
 	bool Leader;
-	int64_t LastContact;		/* ns */
+	int64_t LastContact;		/* ns; -1: never, or unknown (without a leader) */
 	uint64_t LastTerm, LastIndex;
 	bool Healthy, Voter;
 	struct span StableSince;	/* RFC 3339 */

@@ -6,8 +6,8 @@
  * msgpack form: an array of the fields in table order.  A reader accepts fewer elements (the rest stay at
  * the default) and skips more, so a newer version may append fields to a table, never insert or remove.
  */
-#ifndef TV_SCHEMA_H
-#define TV_SCHEMA_H
+#ifndef TV_COMMON_RECORD_SCHEMA_H
+#define TV_COMMON_RECORD_SCHEMA_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -86,17 +86,5 @@ enum tv_err schema_unpack(const struct schema *s, struct rd *in, struct arena *a
 enum tv_err schema_json(const struct schema *s, struct rd *in, struct buf *out);
 /* Compact JSON of a C struct. */
 void schema_json_rec(const struct schema *s, const void *rec, struct buf *out);
-
-/* JSON text as a quoted string: escapes as Go's encoder does (<, >, & as \u003c ..., invalid UTF-8 as \ufffd). */
-void json_quote(struct span text, struct buf *out);
-/* The shortest number that reads back as v, in the form of Go's encoder; null for what JSON does not know. */
-void json_number(double v, struct buf *out);
-/* Length of the valid UTF-8 sequence of two to four bytes at p < end; 0 when there is none (or ASCII). */
-size_t utf8_length(const uint8_t *p, const uint8_t *end);
-/* Standard alphabet with padding (RFC 4648).  Decoding is strict: else TV_EFORMAT, and out is unchanged. */
-void base64_encode(struct span in, struct buf *out);
-enum tv_err base64_decode(struct span in, struct buf *out);
-/* Re-indents compact JSON with 4 spaces and a final newline (?pretty). */
-void json_pretty(struct span compact, struct buf *out);
 
 #endif

@@ -4,8 +4,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/text/duration.h"
 #include "common/record/schema_json.h"
+#include "common/text/base64.h"
+#include "common/text/duration.h"
+#include "common/text/json_text.h"
 
 #define JSON_DEPTH_MAX 64
 #define JSON_BYTES_MAX (64u << 20)

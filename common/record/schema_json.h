@@ -2,8 +2,8 @@
  * JSON into records, by the schema; on jansson.  Kept apart from schema.h so that the pure library
  * does not need jansson.
  */
-#ifndef TV_SCHEMA_JSON_H
-#define TV_SCHEMA_JSON_H
+#ifndef TV_COMMON_RECORD_SCHEMA_JSON_H
+#define TV_COMMON_RECORD_SCHEMA_JSON_H
 
 #include <jansson.h>
 

@@ -1,8 +1,10 @@
 /* Records as JSON, written straight from their msgpack: no struct, no allocation. */
 #include "common/base/assert.h"
-#include "common/text/duration.h"
 #include "common/record/mpack.h"
 #include "common/record/schema.h"
+#include "common/text/base64.h"
+#include "common/text/duration.h"
+#include "common/text/json_text.h"
 
 /* A missing trailing field reads like nil, which every writer takes for the default. */
 static const uint8_t nil_byte[1] = { 0xc0 };

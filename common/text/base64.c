@@ -1,5 +1,5 @@
 /* Base64, standard alphabet with padding (RFC 4648 section 4). */
-#include "common/record/schema.h"
+#include "common/text/base64.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

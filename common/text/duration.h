@@ -1,8 +1,8 @@
 /*
  * Lengths of time as text, in the form that the API and the configuration share.
  */
-#ifndef TV_DURATION_H
-#define TV_DURATION_H
+#ifndef TV_COMMON_TEXT_DURATION_H
+#define TV_COMMON_TEXT_DURATION_H
 
 #include <stdint.h>
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/record/schema.h"
+#include "common/text/json_text.h"
 
 /* Bytes that need no escape and no look at what follows them. */
 static bool

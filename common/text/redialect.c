@@ -1,4 +1,5 @@
 /* From RE2's syntax to PCRE2's: refuses what RE2 does not know, respells what means something else there. */
+#include "common/base/hex.h"
 #include "common/text/regex.h"
 
 /* RE2's \s, which leaves out the vertical tab. */
@@ -31,12 +32,6 @@ static bool
 is_alnum(int c)
 {
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static bool
-is_hex(int c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
 static void
@@ -96,7 +91,7 @@ take_escape(struct scan *s, bool in_class)
 	} else if (c == 'v') {
 		s->at++;
 		buf_puts(s->out, "\\x{b}");
-	} else if (c == 'x' && peek(s, 1) != '{' && !(is_hex(peek(s, 1)) && is_hex(peek(s, 2)))) {
+	} else if (c == 'x' && peek(s, 1) != '{' && (hex_value(peek(s, 1)) < 0 || hex_value(peek(s, 2)) < 0)) {
 		fail(s, "invalid escape sequence", from);
 	} else if (is_alnum(c) && strchr(in_class ? "dDwWSafnrtxpP" : "dDwWbBAzafnrtxpP", c) == NULL) {
 		fail(s, "invalid escape sequence", from);

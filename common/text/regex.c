@@ -3,8 +3,8 @@
 #include <pcre2.h>
 #include <stdlib.h>
 
+#include "common/text/json_text.h"
 #include "common/text/regex.h"
-#include "common/record/schema.h"
 
 #define STEPS_FREE	4096		/* what a search may use at first, plus 8 for each byte of text */
 #define STEPS_FACTOR	8		/* and each time that it did not suffice, this much more */

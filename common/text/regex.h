@@ -4,8 +4,8 @@
  * possessive and atomic groups, verbs) is refused, and the work of a search is counted and bounded, so no
  * pattern can hold the daemon.
  */
-#ifndef TV_REGEX_H
-#define TV_REGEX_H
+#ifndef TV_COMMON_TEXT_REGEX_H
+#define TV_COMMON_TEXT_REGEX_H
 
 #include "common/base/buf.h"
 #include "common/base/rd.h"

@@ -3,13 +3,14 @@
  * of the contract; those use swim.h.
  *
  *   swim.c       contract: new, feed, timers, what was fed late
+ *   base.c       what all others use
  *   out.c        the output under construction
  *   member.c     alive, suspect, dead, refute: the merge rules of SWIM
  *   suspect.c    suspicion timers
- *   accuse.c     how much one accuser is believed
+ *   accuser_credit.c     how much one accuser is believed
  *   probe.c      probe rounds; answers to pings; relayed probes
  *   place.c      coordinates: in acks, and of members
- *   awareness.c  health score
+ *   local_health.c  health score
  *   gossip.c     filling packets, the gossip tick
  *   pushpull.c   full exchange and its merge
  *   serf.c       statuses that people see, events, reaping, reconnecting
@@ -24,17 +25,17 @@
  *   conflict.c   the vote on our own name
  *   moved.c      one node id at two addresses: moved, or copied
  */
-#ifndef TV_GOSSIP_STATE_H
-#define TV_GOSSIP_STATE_H
+#ifndef TV_GOSSIPD_CORE_STATE_H
+#define TV_GOSSIPD_CORE_STATE_H
 
 #include "common/base/arena.h"
 #include "common/base/rng.h"
-#include "gossipd/core/swim/broadcast.h"
 #include "gossipd/core/coord/coord.h"
 #include "gossipd/core/serf/intent.h"
 #include "gossipd/core/serf/ring.h"
-#include "gossipd/core/wire/serfwire.h"
 #include "gossipd/core/swim.h"
+#include "gossipd/core/swim/broadcast.h"
+#include "gossipd/core/wire/serfwire.h"
 
 /* Queues in the order in which a packet is filled. */
 enum swim_queue { QUEUE_MEMBER, QUEUE_INTENT, QUEUE_QUERY, QUEUE_EVENT, QUEUES };
@@ -202,9 +203,27 @@ struct out {
 	struct swim_output view;	/* counts, and what the caller sees */
 };
 
+/* What SWIM asks of Serf, the layer above it (memberlist calls this a delegate); swim.c fills it in. */
+struct swim_delegate {
+	void (*join)(struct swim *s, struct node *n);
+	void (*leave)(struct swim *s, struct node *n);
+	void (*update)(struct swim *s, struct node *n);
+	enum tv_err (*message)(struct swim *s, const struct gaddr *from, struct span message);
+	void (*state_write)(struct swim *s, struct buf *b);
+	enum tv_err (*state_merge)(struct swim *s, struct span state, bool ignore_old);
+	bool (*make_room)(struct swim *s);
+	void (*introduce)(struct swim *s);		/* intent_send_join() */
+	void (*name_claimed)(struct swim *s, const struct gaddr *rival, bool copy);
+	bool (*moved)(struct swim *s, struct node *n, const struct wire_alive *a, const struct gaddr *addr);
+	void (*acked)(struct swim *s, uint32_t seq);
+	void (*echoed)(struct swim *s, uint32_t seq);
+	void (*dropped)(struct swim *s, const struct node *n);
+};
+
 struct swim {
 	struct swim_options opt;	/* name, meta and dc point to `own` */
 	uint8_t *own;
+	const struct swim_delegate *serf;
 	struct mono now;
 	struct rng rng;
 	struct table table;
@@ -247,14 +266,10 @@ struct swim {
 	struct swim_stats stats;	/* the counters of it */
 };
 
-/* -- swim.c -- */
+/* -- base.c -- */
 void timer_set(struct swim *s, enum swim_timer t, struct mono at);
 /* Sets it unless it is set to something earlier. */
 void timer_pull(struct swim *s, enum swim_timer t, struct mono at);
-/* SWIM forgets the member; the record goes too unless Serf still shows it. */
-void swim_forget(struct swim *s, struct node *n);
-/* Frees a record that neither layer needs. */
-void swim_drop_if_unused(struct swim *s, struct node *n);
 /* Up to `count` distinct random members for which `fits` holds, into out; returns how many were found. */
 unsigned swim_pick(struct swim *s, unsigned count, bool (*fits)(const struct swim *, const struct node *),
     struct node **out);
@@ -303,6 +318,10 @@ void swim_take_move(struct swim *s, struct node *n, const struct wire_alive *a, 
 void member_conflict(struct swim *s, struct node *n, const struct gaddr *claimed, bool copy);
 /* Overrules what was said about us with incarnation `accused`. */
 void swim_refute(struct swim *s, uint32_t accused);
+/* SWIM forgets the member; the record goes too unless Serf still shows it. */
+void swim_forget(struct swim *s, struct node *n);
+/* Frees a record that neither layer needs. */
+void swim_drop_if_unused(struct swim *s, struct node *n);
 /* A name that may enter the table: 1..255 bytes, no control characters. */
 bool swim_name_ok(struct span name);
 /* The member's `dc` tag is absent or ours. */
@@ -317,7 +336,7 @@ void suspicion_drop(struct swim *s, struct node *n);
 void suspicion_delay(struct swim *s, struct mono by);
 void suspicion_fire(struct swim *s);		/* TIMER_SUSPICION */
 
-/* -- accuse.c -- */
+/* -- accuser_credit.c -- */
 struct accusers;
 /* Has m->from (or who tells it in an exchange) the credit for this accusation of n?  Spends it. */
 bool accuse_believed(struct swim *s, const struct node *n, const struct wire_accuse *m);
@@ -352,7 +371,7 @@ struct span place_payload(struct swim *s);
 void place_heard(struct swim *s, struct node *n, struct span payload, struct mono rtt);
 void place_forget(struct node *n);
 
-/* -- awareness.c -- */
+/* -- local_health.c -- */
 void awareness_add(struct swim *s, int delta);
 struct mono awareness_scale(const struct swim *s, struct mono interval);
 
@@ -406,6 +425,11 @@ enum tv_err serf_message(struct swim *s, const struct gaddr *from, struct span m
 /* Both return whether the message is news and should go on. */
 bool intent_join(struct swim *s, uint64_t ltime, struct span name);
 bool intent_leave(struct swim *s, uint64_t ltime, struct span name, bool prune);
+/*
+ * A peer's full state gives a member's status time, and does not show it as left.  As a join of that time, but a leave
+ * of the same time is heard afterwards: Serf's agents give the time of a leave that is under way too.
+ */
+void intent_told(struct swim *s, uint64_t ltime, struct span name);
 void intent_left(struct swim *s, uint64_t ltime, struct span name);
 /*
  * A member that was pruned here is shown as left since `ltime` elsewhere, no earlier than our prune: remembers the

@@ -10,7 +10,6 @@
 #define PAYLOAD_BYTES_MAX 256		/* an ack's */
 #define EVENT_MARKS_MAX 16384		/* user events that are told from news, 8 bytes each */
 #define QUERY_MARKS_MAX 16384
-#define PICK_DENSE 32			/* pools up to this size are drawn from without luck */
 
 /* What every Serf node says of itself: memberlist 1..5, speaks 2; Serf 2..5, speaks 5. */
 static const uint8_t own_vsn[WIRE_VSN_BYTES] = { 1, 5, 2, 2, 5, 5 };
@@ -31,18 +30,6 @@ static void (*const timer_handlers[TIMERS])(struct swim *) = {
 	[TIMER_ASK] = ask_expire,
 	[TIMER_MOVED] = moved_step,
 };
-
-void
-timer_set(struct swim *s, enum swim_timer t, struct mono at)
-{
-	s->timers[t] = at;
-}
-
-void
-timer_pull(struct swim *s, enum swim_timer t, struct mono at)
-{
-	s->timers[t] = mono_min(s->timers[t], at);
-}
 
 /* A probe that ends at the instant of the next round must end first. */
 static const enum swim_timer timer_order[TIMERS] = {
@@ -98,85 +85,6 @@ advance(struct swim *s, struct mono now, struct mono promised)
 	if (promised.ns != MONO_NEVER.ns && !(s->opt.without & SWIM_WITHOUT_STALL) &&
 	    mono_before(mono_add(promised, limit), s->now))
 		note_stall(s, mono_sub(s->now, promised));
-}
-
-/* -- records -------------------------------------------------------------------- */
-
-void
-swim_drop_if_unused(struct swim *s, struct node *n)
-{
-	if (node_listed(&s->table, n) || n->status != MEMBER_NONE)
-		return;
-	moved_forget(s, n);
-	table_remove(&s->table, n);
-}
-
-void
-swim_forget(struct swim *s, struct node *n)
-{
-	TV_ASSERT(n != s->self);
-	probe_forget(s, n);
-	suspicion_drop(s, n);
-	table_unlist(&s->table, n);
-	swim_drop_if_unused(s, n);
-}
-
-static bool
-picked(struct node *const *out, unsigned count, const struct node *n)
-{
-	for (unsigned i = 0; i < count; i++)
-		if (out[i] == n)
-			return true;
-	return false;
-}
-
-/* In a small pool: all that fit, in random order, as far as wanted. */
-static unsigned
-pick_dense(struct swim *s, unsigned want, bool (*fits)(const struct swim *, const struct node *), struct node **out)
-{
-	struct node *all[PICK_DENSE];
-	unsigned count = 0;
-
-	for (uint32_t i = 0; i < s->table.order_count; i++)
-		if (fits(s, s->table.all[i]))
-			all[count++] = s->table.all[i];
-	if (want > count)
-		want = count;
-	for (unsigned i = 0; i < want; i++) {
-		unsigned j = i + (unsigned)rng_below(&s->rng, count - i);
-
-		out[i] = all[j];
-		all[j] = all[i];
-	}
-	return want;
-}
-
-unsigned
-swim_pick(struct swim *s, unsigned want, bool (*fits)(const struct swim *, const struct node *), struct node **out)
-{
-	uint32_t n = s->table.order_count;
-	unsigned count = 0;
-
-	if (n <= PICK_DENSE)
-		return pick_dense(s, want, fits, out);
-	for (uint64_t tries = 0; tries < (uint64_t)n * 3 && count < want; tries++) {
-		struct node *node = s->table.all[rng_below(&s->rng, n)];
-
-		if (fits(s, node) && !picked(out, count, node))
-			out[count++] = node;
-	}
-	return count;
-}
-
-bool
-swim_may(struct swim *s, struct mono *at, struct mono cost, struct mono burst)
-{
-	if (mono_before(*at, s->now))
-		*at = s->now;
-	if (mono_before(mono_add(s->now, burst), mono_add(*at, cost)))
-		return false;
-	*at = mono_add(*at, cost);
-	return true;
 }
 
 /* -- inputs ----------------------------------------------------------------------- */
@@ -264,6 +172,15 @@ swim_feed(struct swim *s, const struct swim_input *in, const struct swim_output 
 	*out = &s->out.view;
 	return err;
 }
+
+/* -- what SWIM asks of Serf ------------------------------------------------------- */
+
+static const struct swim_delegate serf = {
+	.join = serf_node_join, .leave = serf_node_leave, .update = serf_node_update, .message = serf_message,
+	.state_write = serf_state_write, .state_merge = serf_state_merge, .make_room = serf_make_room,
+	.introduce = intent_send_join, .name_claimed = conflict_claimed,
+	.moved = moved_claim, .acked = moved_on_ack, .echoed = moved_on_echo, .dropped = moved_forget,
+};
 
 /* -- life --------------------------------------------------------------------------- */
 
@@ -383,6 +300,7 @@ swim_new(const struct swim_options *opt, struct mono now)
 		return NULL;
 	s->opt = *opt;
 	s->now = now;
+	s->serf = &serf;
 	s->out.view.deadline = MONO_NEVER;
 	rng_seed(&s->rng, opt->seed);
 	buf_init(&s->scratch, SCRATCH_BYTES_MAX);

@@ -23,19 +23,19 @@
  * Sources: Das, Gupta, Motivala, "SWIM", 2002; Dadgar, Phillips, Currey, "Lifeguard", 2018; and the deployed
  * protocol as written down in doc/wire.md.
  */
-#ifndef TV_SWIM_H
-#define TV_SWIM_H
+#ifndef TV_GOSSIPD_CORE_SWIM_H
+#define TV_GOSSIPD_CORE_SWIM_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/record/member.h"
 #include "common/base/mono.h"
 #include "common/base/rd.h"
-#include "gossipd/core/wire/stream.h"
+#include "common/record/member.h"
 #include "gossipd/core/swim/table.h"
+#include "gossipd/core/wire/stream.h"
 
 #define SWIM_JOIN_ADDRS_MAX 64		/* addresses in one join */
 #define SWIM_STREAMS_MAX 256		/* exchanges of our own under way */

@@ -4,8 +4,8 @@
  * Terms are kept as runs (start, term): there are as many runs as there were leaders, not entries.  Sizes are a
  * ring of 32-bit numbers, so 100,000 entries cost 400 KB.  All searches are O(log runs).
  */
-#ifndef TV_LOGIDX_H
-#define TV_LOGIDX_H
+#ifndef TV_RAFTD_CORE_LOGIDX_H
+#define TV_RAFTD_CORE_LOGIDX_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -19,8 +19,8 @@
  * Sources: Ongaro, "Consensus: Bridging Theory and Practice" (thesis) ch. 3, 4.1-4.2 (single-server changes, with
  * the fix published on raft-dev in 2015), 6.4 (ReadIndex), 9.6 (pre-vote), 3.10 (transfer), 6.2 (check quorum).
  */
-#ifndef TV_RAFT_H
-#define TV_RAFT_H
+#ifndef TV_RAFTD_CORE_RAFT_H
+#define TV_RAFTD_CORE_RAFT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -299,6 +299,12 @@ struct raft_status {
 	uint64_t leader_last;		/* follower: leader's last index as last heard */
 	struct mono leader_contact;	/* follower: when the leader was last heard; 0: never */
 	bool voter, ready;		/* ready: leader whose own-term entry is committed */
+	/*
+	 * Leader that has applied the first entry of its term (RAFT_IN_APPLIED), and with it everything that earlier leaders
+	 * committed.  Before that the state does not show all of their decisions.
+	 */
+	bool informed;
+	uint64_t own_first;		/* leader: index of that entry; else 0 */
 	bool transferring, change_pending;
 	unsigned peer_count;
 	struct raft_peer_status peers[RAFT_SERVERS_MAX];

@@ -13,8 +13,8 @@
  * logidx.c      terms and sizes of the log's entries
  * config.c wire.c   bytes
  */
-#ifndef TV_RAFT_INT_H
-#define TV_RAFT_INT_H
+#ifndef TV_RAFTD_CORE_RAFT_INT_H
+#define TV_RAFTD_CORE_RAFT_INT_H
 
 #include "common/base/rng.h"
 #include "raftd/core/logidx.h"

@@ -45,6 +45,8 @@ raft_status(const struct raft *r, struct raft_status *out)
 		.leader_contact = r->leader_seen ? r->leader_contact : MONO_ZERO,
 		.voter = r->self_voter,
 		.ready = leads && r->commit >= r->own_first,
+		.informed = leads && r->applied >= r->own_first,
+		.own_first = leads ? r->own_first : 0,
 		.transferring = leads && r->transfer.active,
 		.change_pending = r->newest->config.index > r->commit,
 	};

@@ -4,8 +4,8 @@
  * A file of allocated blocks, made while there is plenty.  When the file system is about to have nothing left, a part
  * of it is given back at a time, so that the little that a full server still writes (terms, votes) finds room.
  */
-#ifndef TV_BALLAST_H
-#define TV_BALLAST_H
+#ifndef TV_RAFTD_DISK_RESERVE_H
+#define TV_RAFTD_DISK_RESERVE_H
 
 #include <stdint.h>
 

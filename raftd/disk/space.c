@@ -7,8 +7,8 @@
 #include "common/base/log.h"
 #include "raftd/disk/reserve.h"
 #include "raftd/disk/space.h"
-#include "raftd/engine/engine.h"
 #include "raftd/disk/threshold.h"
+#include "raftd/fsm/fsm.h"
 #include "raftd/store/bdb/store_env.h"
 
 #define LOOK 0.25			/* seconds */
@@ -17,7 +17,6 @@
 #define GIVE_BYTES (2u << 20)		/* of ballast at a time */
 #define CRITICAL_PART 8			/* of the reserve */
 #define CRITICAL_MAX (4u << 20)
-#define HAND_OVER_PAUSE MONO_S(2)
 #define TRY_ANYWAY MONO_S(10)		/* opening failed: then statvfs(3) may not be what decides (a quota) */
 
 struct diskspace {
@@ -30,9 +29,9 @@ struct diskspace {
 	uint64_t want;			/* beside the reserve */
 	uint64_t enough;		/* to open the data bases, as a failed try taught */
 	struct mono tried;		/* that try */
-	bool full, started;
+	bool full;
+	void (*changed)(struct raftd *d, bool full);	/* NULL before diskspace_start() */
 	bool refused;			/* a write found no room, whatever statvfs(3) says (a quota) */
-	struct mono handed;		/* last try to hand leadership over */
 };
 
 void
@@ -41,13 +40,14 @@ diskspace_text(const struct diskspace *s, char *dst, size_t cap)
 	char have[24], keep[24];
 
 	if (s->refused && !space_short(s->available, s->reserve, s->want, false)) {
-		snprintf(dst, cap, "disk full: a write in %s was refused for lack of room, although %s are free: is there a quota? "
-		    "Free space there or raise it, and writing goes on by itself; deleting keys would need space too", s->dir,
+		snprintf(dst, cap, "disk full: a write in %s failed for lack of space, although %s are free: is "
+		    "there a quota? Free space there or raise it, and writes resume by themselves; deleting keys "
+		    "would need space too", s->dir,
 		    space_bytes(s->available, have));
 		return;
 	}
-	snprintf(dst, cap, "disk full: %s has %s left and needs %s (disk_reserve); free space there or make the file system "
-	    "larger, and writing goes on by itself; deleting keys would need space too", s->dir,
+	snprintf(dst, cap, "disk full: %s has %s left and needs %s (disk_reserve); free space there or make the file "
+	    "system larger, and writes resume by themselves; deleting keys would need space too", s->dir,
 	    space_bytes(s->available, have), space_bytes(s->reserve + s->want, keep));
 }
 
@@ -86,9 +86,9 @@ tell(struct diskspace *s)
 
 	diskspace_text(s, text, sizeof(text));
 	if (s->full)
-		log_err("raft", "%s; reads go on", text);
+		log_err("raft", "%s; reads continue", text);
 	else
-		log_info("raft", "disk has room again: %s left, writing goes on", space_bytes(s->available, have));
+		log_info("raft", "disk has space again: %s left, writes resume", space_bytes(s->available, have));
 }
 
 static void
@@ -102,15 +102,14 @@ judge(struct diskspace *s)
 	tell(s);
 	if (!full)
 		s->want = 0;
-	if (s->started)
-		engine_disk_space(s->d->engine, full);
+	if (s->changed != NULL)
+		s->changed(s->d, full);
 }
 
 static void
 on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct diskspace *s = w->data;
-	struct mono now = clock_mono();
 
 	(void)loop;
 	(void)revents;
@@ -118,8 +117,6 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	judge(s);
 	if (!s->full && !s->refused && s->available > 2 * s->reserve)
 		ballast_take(&s->ballast, s->reserve / BALLAST_PART);
-	if (s->full && mono_sub(now, s->handed).ns > HAND_OVER_PAUSE.ns && engine_hand_over_full(s->d->engine))
-		s->handed = now;
 }
 
 struct diskspace *
@@ -144,7 +141,7 @@ diskspace_free(struct diskspace *s)
 {
 	if (s == NULL)
 		return;
-	if (s->started)
+	if (s->changed != NULL)
 		ev_timer_stop(s->d->loop, &s->timer);
 	ballast_close(&s->ballast);
 	free(s);
@@ -190,13 +187,13 @@ diskspace_too_little(struct diskspace *s)
 }
 
 void
-diskspace_start(struct diskspace *s)
+diskspace_start(struct diskspace *s, void (*changed)(struct raftd *d, bool full))
 {
-	s->started = true;
+	s->changed = changed;
 	ev_timer_start(s->d->loop, &s->timer);
 	if (s->full) {
 		tell(s);
-		engine_disk_space(s->d->engine, true);
+		changed(s->d, true);
 	}
 }
 

@@ -7,8 +7,8 @@
  * the reserve.  With an eighth more than the reserve free it goes on by itself.  Each look is one statvfs(3), which
  * asks nothing of the disk.
  */
-#ifndef TV_DISKSPACE_H
-#define TV_DISKSPACE_H
+#ifndef TV_RAFTD_DISK_SPACE_H
+#define TV_RAFTD_DISK_SPACE_H
 
 #include "raftd/raftd.h"
 
@@ -24,8 +24,8 @@ void diskspace_free(struct diskspace *s);
 bool diskspace_may_open(struct diskspace *s);
 /* The data bases found too little room all the same: not again before there is more, or 10 s later. */
 void diskspace_too_little(struct diskspace *s);
-/* The engine runs: from now on it is told, and looks are regular. */
-void diskspace_start(struct diskspace *s);
+/* From now on looks are regular.  changed: the disk has become full, or has room again; at once when it is full now. */
+void diskspace_start(struct diskspace *s, void (*changed)(struct raftd *d, bool full));
 
 bool diskspace_full(const struct diskspace *s);
 /* Less than twice the reserve is left: time to write out and cut what can be cut. */

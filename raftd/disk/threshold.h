@@ -1,6 +1,6 @@
 /* Amounts of disk space: when there is too little, and how to say how much. */
-#ifndef TV_SPACE_H
-#define TV_SPACE_H
+#ifndef TV_RAFTD_DISK_THRESHOLD_H
+#define TV_RAFTD_DISK_THRESHOLD_H
 
 #include <stdbool.h>
 #include <stdint.h>

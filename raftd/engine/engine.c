@@ -6,15 +6,11 @@
 #include "common/base/assert.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "raftd/serve/clients.h"
+#include "common/proc/daemon.h"
 #include "raftd/disk/space.h"
 #include "raftd/engine/engine_int.h"
 #include "raftd/engine/entrycache.h"
-#include "raftd/leader/leader.h"
-#include "raftd/peers/links.h"
-#include "raftd/engine/core_notices.h"
-#include "raftd/snapshot/import.h"
-#include "raftd/snapshot/snapshots.h"
+#include "raftd/fsm/fsm.h"
 
 #define PROPOSE_BYTES_MAX (64u << 20)	/* queued for one turn */
 #define TURN_ROUNDS_MAX 4		/* work done before the loop looks at its events again */
@@ -33,7 +29,7 @@ release_held(struct engine *e, struct held_ring *r, uint64_t done)
 	struct raft_send s;
 
 	while (held_take(r, done, &s))
-		links_send(e->d->links, &s);
+		e->hooks->send(e->d, &s);
 }
 
 /* -- carrying out an output -- */
@@ -74,7 +70,7 @@ send_all(struct engine *e, const struct raft_output *o)
 		else if (s->after_hard && hard > done)
 			(void)held_add(&e->held_hard, hard, s);
 		else
-			links_send(e->d->links, s);
+			e->hooks->send(e->d, s);
 	}
 }
 
@@ -124,7 +120,8 @@ tell_notices(struct engine *e)
 		}
 		if (n.type == RAFT_NOTICE_LEADER || n.type == RAFT_NOTICE_ROLE)
 			reads_retry(&e->reads, clock_mono(), e->d->conf.election_timeout);
-		notices_tell(e->d, &n);
+		notices_log(e, &n);
+		e->hooks->notice(e->d, &n);
 	}
 	e->notice_count = 0;
 	e->telling = false;
@@ -155,7 +152,7 @@ engine_feed(struct engine *e, struct raft_input *in, enum tv_err *err)
 		proposals_hurry(e->proposals, mono_add(in->now, mono_mul(e->d->conf.election_timeout, 6)));
 	}
 	if (chunk != NULL)
-		snapshots_chunk(e->d->snapshots, chunk);
+		e->hooks->chunk(e->d, chunk);
 	tell_notices(e);
 }
 
@@ -286,6 +283,14 @@ engine_compacted(struct engine *e, uint64_t index, uint64_t snapshot_index)
 	engine_feed(e, &in, NULL);
 }
 
+bool
+engine_all_apply(struct engine *e, uint16_t op, char *why, size_t cap)
+{
+	uint8_t needs = fsm_op_version(op);
+
+	return needs <= fsm_needs(e->d->fsm) || e->hooks->all_apply(e->d, needs, why, cap);
+}
+
 enum tv_err
 engine_propose(struct engine *e, struct proposal *p, uint16_t op, struct span args)
 {
@@ -355,7 +360,7 @@ static bool
 work_left(struct engine *e)
 {
 	return (e->applied < e->commit && !engine_must_not_apply(e)) || reads_ready(&e->reads, e->applied) ||
-	    may_look_ahead(e) || clients_waiting(e->d->clients) || links_waiting(e->d->links);
+	    may_look_ahead(e) || e->hooks->waiting(e->d);
 }
 
 /* At least one, so that reads go on whatever else there is to do. */
@@ -413,21 +418,19 @@ turn(struct engine *e)
 		busy = propose_queued(e);
 		ask_reads(e);
 		/* Peers and disks work while we apply.  Peers first: theirs is the longer way. */
-		links_flush(e->d->links);
+		e->hooks->flush(e->d);
 		logthread_flush(e->log);
 		busy |= engine_apply(e);
 		if (i == 0)			/* reads go on however long that took */
 			reads_until = mono_add(clock_mono(), TURN_TIME_MAX);
 		serve_reads(e, reads_until);
-		busy |= clients_turn(e->d->clients, reads_until);
-		clients_flush(e->d->clients);
+		busy |= e->hooks->serve(e->d, reads_until);
 	}
 	if (busy)
 		(void)propose_queued(e);	/* by whoever was answered last: no event will call for it */
 	look_ahead(e, reads_until);
-	restores_turn(e->d->restores);
 	logthread_flush(e->log);
-	leader_turn(e->d->leader);
+	e->hooks->turn(e->d);
 	if (work_left(e))
 		ev_idle_start(e->d->loop, &e->idle);
 	else
@@ -499,6 +502,7 @@ on_housekeeping(struct ev_loop *loop, ev_timer *w, int revents)
 	if (!e->corrupt && (err = fsm_trouble(e->d->fsm)) != TV_OK)
 		engine_apply_failed(e, err);
 	watch_disk(e, now);
+	engine_hand_over_full(e);
 	proposals_expire(e->proposals, now);
 	reads_retry(&e->reads, now, mono_mul(e->d->conf.election_timeout, 2));
 	reads_expire(&e->reads, now);
@@ -539,7 +543,7 @@ on_failed(void *ctx, enum tv_err err, int sys)
 	log_err("raft", "writing the log in %s/raftd/log failed: %s; stopping, since what the disk holds is no longer "
 	    "certain: the next start recovers what was acknowledged%s", e->d->cluster.data_dir,
 	    err == TV_ESYS ? strerror(sys) : tv_strerror(err), err != TV_ENOSPACE ? "" :
-	    ", and waits for room: free space there, or raise the quota (of files, too)");
+	    ", and waits for space: free some there, or raise the quota (of files, too)");
 	engine_stop(e);
 }
 
@@ -551,6 +555,32 @@ struct raft *
 engine_core(struct engine *e)
 {
 	return e->core;
+}
+
+const struct raft_config *
+engine_config(struct engine *e)
+{
+	return raft_config(e->core);
+}
+
+const struct raft_config *
+engine_config_committed(struct engine *e)
+{
+	return raft_config_committed(e->core);
+}
+
+void
+engine_on_status(struct engine *e, void (*fn)(struct raftd *d))
+{
+	TV_ASSERT(e->subscriber_count < STATUS_SUBSCRIBERS_MAX);
+	e->subscribers[e->subscriber_count++] = fn;
+}
+
+void
+engine_status_changed(struct engine *e)
+{
+	for (unsigned i = 0; i < e->subscriber_count; i++)
+		e->subscribers[i](e->d);
 }
 
 struct logthread *
@@ -629,7 +659,7 @@ engine_leader_known(struct engine *e, uint64_t *last_contact_ms)
 /* -- start and end -- */
 
 struct engine *
-engine_new(struct raftd *d, char *errbuf, size_t cap)
+engine_new(struct raftd *d, const struct engine_hooks *hooks, char *errbuf, size_t cap)
 {
 	struct engine *e = calloc(1, sizeof(*e));
 
@@ -637,6 +667,7 @@ engine_new(struct raftd *d, char *errbuf, size_t cap)
 	if (e == NULL)
 		return NULL;
 	e->d = d;
+	e->hooks = hooks;
 	e->deadline = clock_mono();
 	reads_init(&e->reads);
 	e->range_arena = ARENA_INIT(64u << 20);
@@ -651,6 +682,7 @@ engine_new(struct raftd *d, char *errbuf, size_t cap)
 		engine_free(e);
 		return NULL;
 	}
+	notices_book(e);
 	return e;
 }
 

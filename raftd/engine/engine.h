@@ -6,18 +6,52 @@
  * prepare watcher proposes everything queued as one batch, asks one ReadIndex round, hands the log batch to the
  * writer, applies what is committed, and serves reads.  Channels flush after that.
  */
-#ifndef TV_ENGINE_H
-#define TV_ENGINE_H
+#ifndef TV_RAFTD_ENGINE_ENGINE_H
+#define TV_RAFTD_ENGINE_ENGINE_H
 
 #include "raftd/engine/logthread.h"
 #include "raftd/engine/proposals.h"
-#include "raftd/raftd.h"
 #include "raftd/engine/reads.h"
+#include "raftd/raftd.h"
 
 struct engine;
 
-/* Restores the core from the log and the state.  NULL with a sentence in errbuf. */
-struct engine *engine_new(struct raftd *d, char *errbuf, size_t cap);
+/* What becomes of a committed RESTORE_COMMIT, the next entry to be applied. */
+enum restore_verdict {
+	RESTORE_ENTRY,		/* an entry as any other: there is nothing to take */
+	RESTORE_WAIT,		/* not yet; engine_wake() when it is time to ask again */
+	RESTORE_TAKEN,		/* the state is the restored one, at this entry's index */
+	RESTORE_BROKEN,		/* this server's state is damaged */
+};
+
+/* What the engine needs of the folders above it.  Called on the loop, never while the core is being fed. */
+struct engine_hooks {
+	/* A message of the core leaves, in order (links.h). */
+	void (*send)(struct raftd *d, const struct raft_send *s);
+	/* What was sent in this turn leaves now, or as much of it as may at a time. */
+	void (*flush)(struct raftd *d);
+	/* A chunk of a snapshot came and the core wants it kept; m is borrowed until return. */
+	void (*chunk)(struct raftd *d, const struct raft_msg *m);
+	/* The core noticed something.  It has been logged; changes of role and leader are told by engine_on_status() too. */
+	void (*notice)(struct raftd *d, const struct raft_notice *n);
+	/* Would every server of the configuration apply an entry that needs this version of the state machine?  Else why says who not. */
+	bool (*all_apply)(struct raftd *d, uint8_t version, char *why, size_t cap);
+	/* These entries have been applied. */
+	void (*applied)(struct raftd *d, const struct raft_entry *entries, uint32_t count);
+	/* The entry at index replaces the state by what was staged under this id. */
+	enum restore_verdict (*restore)(struct raftd *d, const char *id, uint64_t index, uint64_t term);
+	/* May no entry be applied now, because the state is about to be replaced? */
+	bool (*holds_state)(struct raftd *d);
+	/* Serves clients whose reads were put off, at least one, and no new one after `until`; then answers leave.  Was there one? */
+	bool (*serve)(struct raftd *d, struct mono until);
+	/* Do clients or links have work for which nothing has to happen first? */
+	bool (*waiting)(struct raftd *d);
+	/* The end of a turn. */
+	void (*turn)(struct raftd *d);
+};
+
+/* Restores the core from the log and the state.  hooks must live as long.  NULL with a sentence in errbuf. */
+struct engine *engine_new(struct raftd *d, const struct engine_hooks *hooks, char *errbuf, size_t cap);
 /* Starts the watchers and the log thread.  TV_ENOMEM, TV_ESYS. */
 enum tv_err engine_start(struct engine *e);
 /* This server has left the cluster: no more elections of its own. */
@@ -57,12 +91,15 @@ void engine_snapshot_installed(struct engine *e, const struct raft_msg *m);
 void engine_compacted(struct engine *e, uint64_t index, uint64_t snapshot_index);
 
 /* See RAFT_IN_DISK_SPACE. */
-void engine_disk_space(struct engine *e, bool full);
-/* This disk is full: a leader hands over to a voter with room, if there is one.  Was it tried? */
-bool engine_hand_over_full(struct engine *e);
+void engine_disk_space(struct raftd *d, bool full);
 /* Why engine_propose() said TV_ENOSPACE: a sentence. */
 void engine_no_space_text(struct engine *e, char *dst, size_t cap);
 
+/*
+ * May this operation be proposed, or would a server of an older version pass over it?  Whoever has applied one like it
+ * could; before the first one all must have said so.  False: why says who has not.
+ */
+bool engine_all_apply(struct engine *e, uint16_t op, char *why, size_t cap);
 /*
  * Queues a write for this turn's batch.  TV_ENOTLEADER, TV_ENOLEADER, TV_ENOSPACE (nothing was done), TV_EAGAIN,
  * TV_ENOMEM: p->done is not called.  Else it is, exactly once.
@@ -73,8 +110,20 @@ void engine_read(struct engine *e, struct read_wait *w);
 /* Another turn soon, though no event is due. */
 void engine_wake(struct engine *e);
 
+/*
+ * The status event: role, term, leader, committed configuration, or what this server says of itself (its cluster, a fence)
+ * changed.  Whoever subscribes, before engine_start(), is called each time, in the order of subscription.
+ */
+void engine_on_status(struct engine *e, void (*fn)(struct raftd *d));
+void engine_status_changed(struct engine *e);
+
 /* -- what is -- */
 struct raft *engine_core(struct engine *e);
+/* The newest configuration in the log, and the newest committed one; borrowed, see raft_config(). */
+const struct raft_config *engine_config(struct engine *e);
+const struct raft_config *engine_config_committed(struct engine *e);
+/* Address of a server that is or lately was in the configuration, for log lines; "?" when unknown. */
+const char *engine_addr(const struct engine *e, raft_id id);
 struct logthread *engine_log(struct engine *e);
 /* Fresh within the turn; borrowed. */
 const struct raft_status *engine_status(struct engine *e);

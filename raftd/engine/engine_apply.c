@@ -6,9 +6,7 @@
 #include "common/base/log.h"
 #include "raftd/engine/engine_int.h"
 #include "raftd/engine/entrycache.h"
-#include "raftd/leader/leader.h"
-#include "raftd/snapshot/import.h"
-#include "raftd/snapshot/snapshots.h"
+#include "raftd/fsm/fsm.h"
 
 /* What is in the log and cannot be read: a server that cannot give it to others leaves that to one that can (S89). */
 static void
@@ -16,7 +14,8 @@ log_unreadable(struct engine *e, uint64_t index, enum tv_err err)
 {
 	if (e->corrupt)
 		return;
-	log_err("raft", "log entry %llu in %s/raftd/log cannot be read: %s; stopping, since the others have it whole",
+	log_err("raft", "log entry %llu in %s/raftd/log cannot be read: %s; stopping, since the other servers have "
+	    "it intact",
 	    (unsigned long long)index, e->d->cluster.data_dir, err == TV_ESYS ? strerror(errno) : tv_strerror(err));
 	engine_stop(e);
 }
@@ -66,8 +65,11 @@ engine_apply_failed(struct engine *e, enum tv_err err)
 	char why[400];
 
 	fsm_trouble_text(e->d->fsm, why, sizeof(why));
-	log_err("raft", "state machine failed at index %llu: %s%s%s", (unsigned long long)e->applied + 1, tv_strerror(err),
-	    why[0] != '\0' ? ": " : "", why);
+	if (err == TV_EINVAL)
+		log_err("raft", "stopping: %s", why);
+	else
+		log_err("raft", "state machine failed at index %llu: %s%s%s", (unsigned long long)e->applied + 1, tv_strerror(err),
+		    why[0] != '\0' ? ": " : "", why);
 	engine_stop(e);
 }
 
@@ -90,13 +92,12 @@ applied_up_to(struct engine *e, const struct raft_entry *entries, uint32_t count
 static bool
 apply_restore(struct engine *e, const struct raft_entry *entry, const char *id, bool *done)
 {
-	enum restore_verdict verdict = restores_commit(e->d->restores, id, entry->index, entry->term);
+	enum restore_verdict verdict = e->hooks->restore(e->d, id, entry->index, entry->term);
 
 	*done = verdict == RESTORE_TAKEN;
 	if (verdict == RESTORE_BROKEN)
 		engine_apply_failed(e, TV_ECORRUPT);
 	if (verdict == RESTORE_TAKEN) {
-		leader_restored(e->d->leader);
 		e->results[0] = (struct fsm_result){ .err = TV_OK };
 		applied_up_to(e, entry, 1, true);
 	}
@@ -116,8 +117,7 @@ restore_limit(const struct raft_entry *entries, uint32_t count, char id[37])
 bool
 engine_must_not_apply(struct engine *e)
 {
-	return e->corrupt || e->stateless || fsm_held(e->d->fsm) || snapshots_installing(e->d->snapshots) ||
-	    restores_pausing(e->d->restores);
+	return e->corrupt || e->stateless || fsm_held(e->d->fsm) || e->hooks->holds_state(e->d);
 }
 
 bool
@@ -151,7 +151,7 @@ engine_apply(struct engine *e)
 		engine_apply_failed(e, err);
 		return false;
 	}
-	leader_applied(e->d->leader, entries, count);
+	e->hooks->applied(e->d, entries, count);
 	applied_up_to(e, entries, count, wanted);
 	return true;
 }

@@ -4,7 +4,6 @@
 #include "raftd/disk/space.h"
 #include "raftd/engine/engine_int.h"
 #include "raftd/engine/entrycache.h"
-#include "raftd/peers/fence.h"
 
 static void
 info_u64(void (*fn)(void *, const char *, const char *), void *ctx, const char *name, uint64_t v)

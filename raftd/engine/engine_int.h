@@ -1,19 +1,24 @@
 /* What the files of the engine share; for nobody else. */
-#ifndef TV_ENGINE_INT_H
-#define TV_ENGINE_INT_H
+#ifndef TV_RAFTD_ENGINE_ENGINE_INT_H
+#define TV_RAFTD_ENGINE_ENGINE_INT_H
 
 #include "raftd/engine/engine.h"
 #include "raftd/engine/pending_sends.h"
-#include "raftd/members/rules/handover_target.h"
+#include "raftd/engine/voter_with_room.h"
 
 #define PROPOSE_ENTRIES_MAX 2048	/* in one input */
 #define APPLY_ENTRIES_MAX 1024		/* in one transaction */
 #define APPLY_BYTES_MAX (1u << 20)
 #define ENTRIES_SCRATCH 4096		/* append_entries_max never exceeds it */
 #define NOTICES_MAX 64
+#define BOOK_MAX 64			/* addresses that are remembered */
+#define STATUS_SUBSCRIBERS_MAX 8
 
 struct engine {
 	struct raftd *d;
+	const struct engine_hooks *hooks;
+	void (*subscribers[STATUS_SUBSCRIBERS_MAX])(struct raftd *d);	/* to the status event */
+	unsigned subscriber_count;
 	struct raft *core;
 	struct logthread *log;
 	struct entrycache *cache;
@@ -27,7 +32,7 @@ struct engine {
 	uint64_t term, commit, applied;
 	uint64_t generation;		/* of the entries appended by the input at hand; 0: as before */
 	uint64_t stored_bytes;		/* given to the log since the last turn */
-	struct successor_tries without_room;	/* who did not take over from this full disk, lately */
+	struct tried_voters without_room;	/* who did not take over from this full disk, lately */
 	struct mono handed_over;	/* the last try */
 	struct mono deadline;
 
@@ -37,6 +42,9 @@ struct engine {
 	struct raft_notice notices[NOTICES_MAX];	/* to be told after the output was carried out */
 	unsigned notice_count;
 	bool telling;
+	struct { enum raft_role role; uint64_t term; raft_id leader; } told;	/* logged last */
+	struct known_addr { raft_id id; char addr[64]; } book[BOOK_MAX];
+	unsigned book_next;
 
 	struct raft_entry *scratch;	/* received entries */
 	struct raft_entry *range;	/* entries to send or apply */
@@ -69,7 +77,15 @@ void engine_apply_failed(struct engine *e, enum tv_err err);
 /* -- engine_space.c -- */
 /* A voter that could lead and write: it has room and all but the newest of our log.  0: none, or none took over lately. */
 raft_id engine_voter_with_room(struct engine *e);
+/* This disk is full: a leader hands over to a voter with room, if there is one. */
+void engine_hand_over_full(struct engine *e);
 /* Would a write find no room, here or at too many others? */
 bool engine_no_space(struct engine *e);
+
+/* -- core_notices.c -- */
+/* Logs what the core noticed, in the words that operators know, and raises the status event. */
+void notices_log(struct engine *e, const struct raft_notice *n);
+/* Remembers the addresses of the configuration. */
+void notices_book(struct engine *e);
 
 #endif

@@ -6,14 +6,16 @@
 #include "raftd/disk/space.h"
 #include "raftd/engine/engine_int.h"
 
+#define PAUSE MONO_S(2)			/* between tries */
 #define TRY_AGAIN MONO_S(10)		/* whoever did not take over may have caught up by then */
 
 void
-engine_disk_space(struct engine *e, bool full)
+engine_disk_space(struct raftd *d, bool full)
 {
 	struct raft_input in = { .type = RAFT_IN_DISK_SPACE, .ctx = full };
+	struct engine *e = d->engine;
 
-	e->without_room = (struct successor_tries){ 0 };
+	e->without_room = (struct tried_voters){ 0 };
 	engine_feed(e, &in, NULL);
 	engine_wake(e);
 }
@@ -21,10 +23,10 @@ engine_disk_space(struct engine *e, bool full)
 raft_id
 engine_voter_with_room(struct engine *e)
 {
-	return successor_with_room(engine_status(e), &e->without_room, PROPOSE_ENTRIES_MAX);
+	return voter_with_room(engine_status(e), &e->without_room, PROPOSE_ENTRIES_MAX);
 }
 
-bool
+void
 engine_hand_over_full(struct engine *e)
 {
 	const struct raft_status *st = engine_status(e);
@@ -32,18 +34,20 @@ engine_hand_over_full(struct engine *e)
 	struct mono now = clock_mono();
 	raft_id id;
 
-	if (st->role != RAFT_LEADER || st->transferring)
-		return false;
+	if (!diskspace_full(e->d->space) || st->role != RAFT_LEADER || st->transferring ||
+	    mono_before(mono_sub(now, e->handed_over), PAUSE))
+		return;
 	if (!mono_before(mono_sub(now, e->handed_over), TRY_AGAIN))
 		e->without_room.count = 0;
 	id = engine_voter_with_room(e);
 	if (id == 0)
-		return false;
-	successor_tried(&e->without_room, id);
+		return;
+	voter_tried(&e->without_room, id);
 	e->handed_over = now;
 	to = raft_config_find(raft_config(e->core), id);
-	log_warn("raft", "disk full: handing leadership over to %s, which has room", to != NULL ? to->name : "another");
-	return engine_transfer(e, id) == TV_OK;
+	log_warn("raft", "disk full: transferring leadership to %s, which has free space",
+	    to != NULL ? to->name : "another");
+	(void)engine_transfer(e, id);	/* a server that does not take it is tried again later */
 }
 
 /* Full voters among the others; *quorum: enough of all are in touch and have room, so that writes get committed. */
@@ -82,7 +86,7 @@ engine_no_space_text(struct engine *e, char *dst, size_t cap)
 		diskspace_text(e->d->space, dst, cap);
 		return;
 	}
-	at = (size_t)snprintf(dst, cap, "disk full: too few servers have room for a write; free space on");
+	at = (size_t)snprintf(dst, cap, "disk full: too few servers have space for a write; free space on");
 	for (unsigned i = 0; i < st->peer_count; i++) {
 		const struct raft_server_conf *s = raft_config_find(raft_config(e->core), st->peers[i].id);
 
@@ -90,5 +94,5 @@ engine_no_space_text(struct engine *e, char *dst, size_t cap)
 			at += (size_t)snprintf(dst + at, cap - at, " %s", s->name);
 	}
 	if (at < cap)
-		snprintf(dst + at, cap - at, ", and writing goes on by itself");
+		snprintf(dst + at, cap - at, ", and writes resume by themselves");
 }

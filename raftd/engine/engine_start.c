@@ -5,7 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "raftd/engine/engine_int.h"
-#include "raftd/peers/identity.h"
+#include "raftd/fsm/fsm.h"
 
 #define COMMIT_DELAY MONO_MS(2)		/* a writer that waits for each answer comes again within that */
 

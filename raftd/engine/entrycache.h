@@ -6,8 +6,8 @@
  * sequence number given with the append).  Pure: no threads, no clock.  Used on the loop thread; the log thread
  * only reads payload bytes, which stay put until entrycache_written().
  */
-#ifndef TV_ENTRYCACHE_H
-#define TV_ENTRYCACHE_H
+#ifndef TV_RAFTD_ENGINE_ENTRYCACHE_H
+#define TV_RAFTD_ENGINE_ENTRYCACHE_H
 
 #include "raftd/core/raft.h"
 

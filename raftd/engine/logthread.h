@@ -6,8 +6,8 @@
  * Other jobs (compaction, reset, cluster identity) keep their place in the order.  Every batch and job has a sequence
  * number; completions arrive on the loop in order.  A failed write is final: on_failed, once, and nothing after it.
  */
-#ifndef TV_LOGTHREAD_H
-#define TV_LOGTHREAD_H
+#ifndef TV_RAFTD_ENGINE_LOGTHREAD_H
+#define TV_RAFTD_ENGINE_LOGTHREAD_H
 
 #include <ev.h>
 

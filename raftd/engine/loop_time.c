@@ -42,7 +42,7 @@ on_end(struct ev_loop *loop, ev_prepare *w, int revents)
 		return;
 	t->late++;
 	if (log_allow(&t->told, "raft"))
-		log_warn("raft", "busy for %lld ms without looking at the network; election_timeout is %lld ms",
+		log_warn("raft", "event loop blocked for %lld ms; election_timeout is %lld ms",
 		    (long long)mono_ms(took), (long long)mono_ms(t->d->conf.election_timeout));
 }
 

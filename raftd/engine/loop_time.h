@@ -2,8 +2,8 @@
  * How long the loop was away from its events.  While a turn lasts no heartbeat goes out and none is seen: one that is
  * longer than election_timeout may cost the leader its place.
  */
-#ifndef TV_LOOPTIME_H
-#define TV_LOOPTIME_H
+#ifndef TV_RAFTD_ENGINE_LOOP_TIME_H
+#define TV_RAFTD_ENGINE_LOOP_TIME_H
 
 #include "raftd/raftd.h"
 

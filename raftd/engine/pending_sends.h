@@ -1,6 +1,6 @@
 /* Messages of the core that wait, mostly until a batch of the log is durable: a queue by rising number.  Pure. */
-#ifndef TV_HELD_H
-#define TV_HELD_H
+#ifndef TV_RAFTD_ENGINE_PENDING_SENDS_H
+#define TV_RAFTD_ENGINE_PENDING_SENDS_H
 
 #include "raftd/core/raft.h"
 

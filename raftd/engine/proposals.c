@@ -4,6 +4,7 @@
 
 #include "common/base/assert.h"
 #include "raftd/engine/proposals.h"
+#include "raftd/fsm/fsm.h"
 
 struct proposals {
 	/* the queue of this turn: parallel arrays, consumed from `head` */

@@ -7,8 +7,8 @@
  *   still queued at the deadline            TV_EAGAIN: it was surely not applied
  * Pure: no clock, no I/O.
  */
-#ifndef TV_PROPOSALS_H
-#define TV_PROPOSALS_H
+#ifndef TV_RAFTD_ENGINE_PROPOSALS_H
+#define TV_RAFTD_ENGINE_PROPOSALS_H
 
 #include "common/base/mono.h"
 #include "raftd/fsm/fsm.h"

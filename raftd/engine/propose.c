@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/base/uuid.h"
 #include "raftd/engine/propose.h"
+#include "raftd/fsm/fsm.h"
 
 #define ARGS_BYTES_MAX (48u << 20)
 
@@ -14,44 +16,60 @@ uuid_make(char out[37])
 	/* One system call for many ids.  Used on the loop thread only. */
 	static uint8_t pool[1024];
 	static size_t left;
-	uint8_t *u;
 
-	if (left < 16) {
+	if (left < UUID_BYTES) {
 		randombytes_buf(pool, sizeof(pool));
 		left = sizeof(pool);
 	}
-	left -= 16;
-	u = pool + left;
-	u[6] = (uint8_t)((u[6] & 0x0f) | 0x40);
-	u[8] = (uint8_t)((u[8] & 0x3f) | 0x80);
-	snprintf(out, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-	    u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+	left -= UUID_BYTES;
+	uuid_v4(pool + left, out);
 }
 
 enum tv_err
-write_start(struct raftd *d, struct proposal *p, uint16_t op, struct span args, struct arena *a, struct span *text)
+propose_args(struct raftd *d, struct proposal *p, uint16_t op, struct span args, struct arena *a, struct span *text)
 {
 	static struct buf prepared = { .max = ARGS_BYTES_MAX };	/* its memory is kept between writes */
-	char uuid[37] = "";
+	char uuid[37] = "", why[1024];
 	enum tv_err err;
 
 	*text = SPAN_NONE;
 	/* Not worth preparing what nobody would take. */
 	if (!engine_is_leader(d->engine))
 		return engine_status(d->engine)->leader != 0 ? TV_ENOTLEADER : TV_ENOLEADER;
-	if (op == OP_SESSION_CREATE)
+	if (!engine_all_apply(d->engine, op, why, sizeof(why))) {
+		*text = arena_copy(a, span_str(why));
+		return TV_ECONFLICT;
+	}
+	if (op_find(op)->traits & OP_MAKES_ID)
 		uuid_make(uuid);
 	buf_reset(&prepared);
 	err = fsm_prepare(d->fsm, op, args, clock_wall_ns(), uuid, &prepared, a, text);
 	if (err == TV_OK)
 		err = engine_propose(d->engine, p, op, buf_span(&prepared));
 	if (err == TV_ENOSPACE) {
-		char why[1024];
-
 		engine_no_space_text(d->engine, why, sizeof(why));
 		*text = arena_copy(a, span_str(why));
 	}
 	if (prepared.cap > (1u << 20))
 		buf_done(&prepared);
+	return err;
+}
+
+enum tv_err
+propose_record(struct raftd *d, struct proposal *p, uint16_t op, const void *rec, proposal_done *done, char *why, size_t cap)
+{
+	struct buf args = BUF_INIT(ARGS_BYTES_MAX);
+	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
+	struct span text = SPAN_NONE;
+	enum tv_err err = TV_ENOMEM;
+
+	schema_pack(op_find(op)->args, rec, &args);
+	p->done = done;
+	if (!args.failed)
+		err = propose_args(d, p, op, buf_span(&args), &a, &text);
+	if (why != NULL)
+		snprintf(why, cap, "%.*s", (int)text.len, (const char *)text.p);
+	buf_done(&args);
+	arena_done(&a);
 	return err;
 }

@@ -2,8 +2,8 @@
  * Answers to linearizable reads that were looked up before their round was confirmed (reads.h).  Each is held until then,
  * and given if the state that it was found in is new enough.  Pure: no clock, no I/O.
  */
-#ifndef TV_AHEAD_H
-#define TV_AHEAD_H
+#ifndef TV_RAFTD_ENGINE_READ_AHEAD_H
+#define TV_RAFTD_ENGINE_READ_AHEAD_H
 
 #include <stdbool.h>
 #include <stdint.h>

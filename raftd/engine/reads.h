@@ -7,8 +7,8 @@
  * as the confirmed index, for then it is a state that the read could have been served from: it was looked at after the
  * read had arrived, and has all that was committed when the round began.  That is so on a follower too.
  */
-#ifndef TV_READS_H
-#define TV_READS_H
+#ifndef TV_RAFTD_ENGINE_READS_H
+#define TV_RAFTD_ENGINE_READS_H
 
 #include <stdbool.h>
 #include <stddef.h>

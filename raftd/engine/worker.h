@@ -1,8 +1,8 @@
 /*
  * One job at a time in a thread of its own: checkpoints and snapshot files, which must not hold up the loop.
  */
-#ifndef TV_WORKER_H
-#define TV_WORKER_H
+#ifndef TV_RAFTD_ENGINE_WORKER_H
+#define TV_RAFTD_ENGINE_WORKER_H
 
 #include <ev.h>
 #include <pthread.h>

@@ -39,6 +39,19 @@ fsm_found_damaged(struct fsm *f, const char *why)
 	f->env->damaged = true;
 }
 
+/* Which version is needed, as far as the entry says it. */
+static void
+beyond_text(const struct fsm *f, char *dst, size_t cap)
+{
+	char needs[80] = "";
+
+	if (f->beyond.needs > f->opt.version)
+		snprintf(needs, sizeof(needs), ", which needs version %u of the state machine; this raftd has version %u",
+		    (unsigned)f->beyond.needs, (unsigned)f->opt.version);
+	snprintf(dst, cap, "log entry %llu was written by a newer version of raftd (operation %u%s): start the newer version "
+	    "here, and it goes on from there", (unsigned long long)f->beyond.index, (unsigned)f->beyond.op, needs);
+}
+
 void
 fsm_trouble_text(const struct fsm *f, char *dst, size_t cap)
 {
@@ -48,6 +61,10 @@ fsm_trouble_text(const struct fsm *f, char *dst, size_t cap)
 	char path[4096];
 	int fd;
 
+	if (f->beyond.index != 0) {
+		beyond_text(f, dst, cap);
+		return;
+	}
 	snprintf(dst, cap, "%s%s", what, what[0] == '\0' ? "" :
 	    damaged ? "; the next start rebuilds the state" : "; stopping: the next start recovers it");
 	if (!damaged || f->displaced)	/* another one is in its place already */

@@ -12,144 +12,8 @@
 
 #define LOG_FILE_BYTES (16u << 20)
 #define LOG_BUFFER_BYTES (1u << 20)
-#define META_VERSION 3
-#define META_V1_COUNT 6			/* indexes and tallies that version 1 had */
 #define DIR_BYTES_MAX 3900
 #define WORK_BYTES_MAX (512u << 20)
-
-/* -- meta record -- */
-
-/* The parts of a meta record. */
-struct meta {
-	uint64_t applied, term, index[FX_COUNT], tally[FT_COUNT], restored[FR_COUNT];
-};
-
-/* What an older version did not count yet stays 0; what a newer one counts beside is skipped. */
-static void
-meta_read_counts(struct rd *r, uint8_t version, uint64_t *out, unsigned max)
-{
-	unsigned n = version == 1 ? META_V1_COUNT : rd_u8(r);
-
-	for (unsigned i = 0; i < n && r->err == TV_OK; i++) {
-		uint64_t v = rd_u64be(r);
-
-		if (i < max)
-			out[i] = v;
-	}
-}
-
-static enum tv_err
-meta_read(struct span val, struct meta *m)
-{
-	struct rd r = rd_span_over(val);
-	uint8_t version = rd_u8(&r);
-
-	memset(m, 0, sizeof(*m));
-	if (version > META_VERSION)
-		return TV_EINVAL;		/* of a version to come */
-	if (version < 1)
-		return TV_ECORRUPT;
-	m->applied = rd_u64be(&r);
-	m->term = rd_u64be(&r);
-	meta_read_counts(&r, version, m->index, FX_COUNT);
-	meta_read_counts(&r, version, m->tally, FT_COUNT);
-	if (rd_left(&r) > 0)		/* since version 3 */
-		meta_read_counts(&r, version, m->restored, FR_COUNT);
-	return rd_end(&r) == TV_OK ? TV_OK : TV_ECORRUPT;
-}
-
-enum tv_err
-fsm_meta_is(struct span val, uint64_t index, uint64_t term)
-{
-	struct meta m;
-	enum tv_err err = meta_read(val, &m);
-
-	return err == TV_OK && (m.applied != index || m.term != term) ? TV_ECORRUPT : err;
-}
-
-enum tv_err
-fsm_load_meta(struct fsm *f)
-{
-	struct meta m = { 0 };
-	enum tv_err err = TV_OK;
-	struct tkey k;
-	struct span val;
-
-	tkey_begin(&k, TBL_META);
-	tkey_raw(&k, span_str("state"));
-	if (tbl_peek(f, &k, &val))
-		err = meta_read(val, &m);
-	f->applied = m.applied;
-	f->applied_term = m.term;
-	memcpy(f->index, m.index, sizeof(f->index));
-	memcpy(f->tally, m.tally, sizeof(f->tally));
-	memcpy(f->restored, m.restored, sizeof(f->restored));
-	return f->failed != 0 ? store_env_err(f->env, f->failed) : err;
-}
-
-static void
-meta_write_counts(struct buf *b, const uint64_t *v, uint8_t n)
-{
-	buf_u8(b, n);
-	for (unsigned i = 0; i < n; i++)
-		buf_u64be(b, v[i]);
-}
-
-static void
-meta_write(struct buf *b, const struct meta *m)
-{
-	buf_u8(b, META_VERSION);
-	buf_u64be(b, m->applied);
-	buf_u64be(b, m->term);
-	meta_write_counts(b, m->index, FX_COUNT);
-	meta_write_counts(b, m->tally, FT_COUNT);
-	meta_write_counts(b, m->restored, FR_COUNT);
-}
-
-enum tv_err
-fsm_meta_position(struct span val, uint64_t *index)
-{
-	struct meta m;
-	enum tv_err err = meta_read(val, &m);
-
-	*index = m.applied + m.restored[FR_BASE];
-	if (err == TV_OK && (m.applied > FSM_INDEX_MAX || m.restored[FR_BASE] > FSM_INDEX_MAX || *index > FSM_INDEX_MAX))
-		err = TV_ECORRUPT;
-	return err;
-}
-
-void
-fsm_meta_of_restore(struct buf *b, uint64_t applied, uint64_t term, uint64_t at, const uint64_t tally[FT_COUNT])
-{
-	struct meta m = { .applied = applied, .term = term };
-
-	for (unsigned i = 0; i < FX_COUNT; i++)
-		m.index[i] = at;
-	memcpy(m.tally, tally, sizeof(m.tally));
-	m.restored[FR_BASE] = at - applied;
-	m.restored[FR_FLOOR] = at;
-	meta_write(b, &m);
-}
-
-void
-fsm_store_meta(struct fsm *f)
-{
-	struct meta m = { .applied = f->applied, .term = f->applied_term };
-	struct tkey k;
-	struct buf *b = &f->pack;
-
-	memcpy(m.index, f->index, sizeof(m.index));
-	memcpy(m.tally, f->tally, sizeof(m.tally));
-	memcpy(m.restored, f->restored, sizeof(m.restored));
-	buf_reset(b);
-	meta_write(b, &m);
-	tkey_begin(&k, TBL_META);
-	tkey_raw(&k, span_str("state"));
-	if (b->failed)
-		f->failed = ENOMEM;
-	else
-		tbl_put(f, &k, buf_span(b));
-}
 
 void
 fsm_touch(struct fsm *f, enum fsm_index which)
@@ -180,6 +44,12 @@ uint64_t
 fsm_applied_term(const struct fsm *f)
 {
 	return f->applied_term;
+}
+
+uint8_t
+fsm_needs(const struct fsm *f)
+{
+	return f->needs;
 }
 
 uint64_t
@@ -245,8 +115,8 @@ fsm_tables_use(struct fsm *f, struct fsm_tables *t, char *errbuf, size_t cap)
 	if (err == TV_OK && (ret = flusher_start(f)) != 0)
 		err = store_env_err(f->env, ret);
 	if (err == TV_EINVAL)
-		snprintf(errbuf, cap, "the state in %s was written by a newer version of raftd, and this one would not "
-		    "understand all of it: start the newer version", f->dir);
+		snprintf(errbuf, cap, "the state in %s was written by a newer version of raftd, which this version "
+		    "cannot read completely: start the newer version", f->dir);
 	else if (err != TV_OK)
 		snprintf(errbuf, cap, "cannot open the state in %s: %s%s%s", f->dir, tv_strerror(err),
 		    f->env->message[0] != '\0' ? ": " : "", f->env->message);
@@ -265,6 +135,8 @@ init(struct fsm *f, const struct fsm_options *opt)
 		f->opt.log_file_bytes = LOG_FILE_BYTES;
 	if (f->opt.log_buffer_bytes == 0)
 		f->opt.log_buffer_bytes = LOG_BUFFER_BYTES;
+	if (f->opt.version == 0)
+		f->opt.version = FSM_VERSION;
 	buf_init(&f->scratch, FSM_ANSWER_BYTES_MAX);
 	buf_init(&f->pack, FSM_ANSWER_BYTES_MAX);
 	f->work = ARENA_INIT(WORK_BYTES_MAX);
@@ -333,12 +205,24 @@ fsm_close(struct fsm *f)
 
 /* -- applying -- */
 
+uint8_t
+fsm_op_version(uint16_t op)
+{
+	const struct fsm_op *row = fsm_op_find(op);
+
+	return row == NULL || row->since == 0 ? 1 : row->since;
+}
+
 void
 fsm_entry_write(struct buf *b, uint16_t op, struct span args)
 {
-	mpw_array(b, 2);
+	uint8_t needs = fsm_op_version(op);
+
+	mpw_array(b, needs > 1 ? 3 : 2);
 	mpw_uint(b, op);
 	buf_putspan(b, args);
+	if (needs > 1)
+		mpw_uint(b, needs);
 }
 
 static void __attribute__((format(printf, 3, 0)))
@@ -372,35 +256,63 @@ apply_bool(struct apply *p, bool value)
 	p->res->value = value ? span_of(yes, sizeof(yes)) : span_of(no, sizeof(no));
 }
 
-/* Arguments and rules of one operation; malformed ones are the entry's error, the same on every server. */
+/*
+ * Not ours to apply: whoever passed over it would have another state than the servers that know it.  The batch is undone,
+ * and the process stops; the entry is applied once a version runs that can.
+ */
 static void
+beyond_us(struct fsm *f, uint16_t op, uint8_t needs)
+{
+	f->beyond.index = f->applied + 1;
+	f->beyond.op = op;
+	f->beyond.needs = needs;
+	f->failed = ENOTSUP;
+}
+
+/* What an entry says behind its arguments, where r stands before them: the version that it needs. */
+static uint8_t
+entry_needs(struct rd r, uint32_t fields)
+{
+	mpr_skip(&r);
+	return fields > 2 ? (uint8_t)mpr_uint(&r, UINT8_MAX) : 1;
+}
+
+void
 apply_op(struct apply *p, struct span payload)
 {
-	union fsm_args args;
 	struct rd r = rd_span_over(payload);
+	struct fsm *f = p->f;
 	const struct fsm_op *op;
 	const struct op *desc;
-	uint16_t code;
+	uint32_t fields = mpr_array(&r);
+	uint16_t code = (uint16_t)mpr_uint(&r, UINT16_MAX);
+	uint8_t needs = fields > 2 ? entry_needs(r, fields) : 1;
+	void *args;
 
-	if (mpr_array(&r) != 2)
-		rd_fail(&r, TV_EFORMAT);
-	code = (uint16_t)mpr_uint(&r, UINT16_MAX);
-	op = r.err == TV_OK ? fsm_op_find(code) : NULL;
+	if (fields < 2 || r.err != TV_OK) {
+		apply_fail(p, TV_EFORMAT, "malformed entry");
+		return;
+	}
+	op = fsm_op_find(code);
 	desc = op_find(code);
-	if (op == NULL || op->apply == NULL || desc == NULL) {
-		apply_fail(p, TV_EINVAL, "unknown operation %u", (unsigned)code);
+	if (op == NULL || op->apply == NULL || desc == NULL || needs > f->opt.version) {
+		beyond_us(f, code, needs);
 		return;
 	}
-	memset(&args, 0, sizeof(args));
-	if (schema_unpack(desc->args, &r, &p->f->work, &args) == TV_ENOMEM) {
-		p->f->failed = ENOMEM;		/* ours alone: the others may well apply it */
+	if (needs > f->needs)
+		f->needs = needs;
+	args = arena_alloc(&f->work, desc->args->size);
+	if (args == NULL || schema_unpack(desc->args, &r, &f->work, args) == TV_ENOMEM) {
+		f->failed = ENOMEM;		/* ours alone: the others may well apply it */
 		return;
 	}
+	for (uint32_t i = 2; i < fields && r.err == TV_OK; i++)
+		mpr_skip(&r);
 	if (rd_end(&r) != TV_OK) {
 		apply_fail(p, TV_EFORMAT, "malformed arguments of %s", desc->name);
 		return;
 	}
-	op->apply(p, &args);
+	op->apply(p, args);
 }
 
 static void
@@ -457,6 +369,8 @@ fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t count, struc
 	if (ret != 0) {
 		enum tv_err err;
 
+		if (f->beyond.index != 0)
+			return TV_EINVAL;
 		err = store_env_err(f->env, ret);
 		return err == TV_ECORRUPT || err == TV_ENOSPACE ? err : TV_ESYS;
 	}
@@ -485,24 +399,24 @@ fsm_prepare(struct fsm *f, uint16_t code, struct span args, int64_t wall_now_ns,
 	const struct fsm_op *op = fsm_op_find(code);
 	const struct op *desc = op_find(code);
 	struct rd r = rd_span_over(args);
-	union fsm_args rec;
 	enum tv_err err = TV_OK;
+	void *rec;
 	size_t before = a->used;
 
 	*error_text = SPAN_NONE;
 	if (op == NULL || op->apply == NULL || desc == NULL)
 		return prepare_fail(&p, "unknown operation %u", (unsigned)code);
-	memset(&rec, 0, sizeof(rec));
-	if (schema_unpack(desc->args, &r, a, &rec) != TV_OK || rd_end(&r) != TV_OK)
+	rec = arena_alloc(a, desc->args->size);
+	if (rec == NULL || schema_unpack(desc->args, &r, a, rec) != TV_OK || rd_end(&r) != TV_OK)
 		return prepare_fail(&p, "malformed arguments of %s", desc->name);
 	/* Whoever reads back what is stored has a bound too, and would have to stop. */
 	if (a->used - before > FSM_DECODED_MAX)
 		return prepare_fail(&p, "too many parts in the arguments of %s", desc->name);
 	if (op->prepare != NULL)
-		err = op->prepare(&p, &rec);
+		err = op->prepare(&p, rec);
 	if (err != TV_OK)
 		return err;
-	schema_pack(desc->args, &rec, b);
+	schema_pack(desc->args, rec, b);
 	return b->failed ? TV_ELIMIT : TV_OK;
 }
 
@@ -543,16 +457,15 @@ fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, 
 	const struct fsm_op *row = fsm_op_find(op->code);
 	struct rd in = rd_span_over(args);
 	size_t at = out->len;
-	union fsm_args rec;
+	void *rec = arena_alloc(a, op->args->size);
 
 	*ans = (struct fsm_answer){ .err = TV_OK, .index = 1 };
-	memset(&rec, 0, sizeof(rec));
 	if (row == NULL || row->read == NULL)
 		read_fail(&r, TV_EINVAL, "unknown read %u", (unsigned)op->code);
-	else if (schema_unpack(op->args, &in, a, &rec) != TV_OK || rd_end(&in) != TV_OK)
+	else if (rec == NULL || schema_unpack(op->args, &in, a, rec) != TV_OK || rd_end(&in) != TV_OK)
 		read_fail(&r, TV_EFORMAT, "malformed arguments of %s", op->name);
 	else
-		row->read(&r, &rec);
+		row->read(&r, rec);
 	/* Not by a restore either does an index go back: what was restored counts as changed then (S104). */
 	if (ans->index < f->restored[FR_FLOOR])
 		ans->index = f->restored[FR_FLOOR];
@@ -568,45 +481,22 @@ fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, 
 
 /* -- watching -- */
 
-/* What the read depends on, beside its operation. */
-static struct span
-watched(const struct fsm_op *row, const union fsm_args *rec, unsigned *tables, struct arena *a)
-{
-	struct span lower;
-
-	*tables = row->tables;
-	if (row->watch == WK_KEY || row->watch == WK_PREFIX)
-		return rec->kv_read.Key;
-	if (row->watch == WK_TABLE) {
-		bool by_meta = (row->tables & ((1u << FX_SERVICES) | (1u << FX_CHECKS))) != 0;
-
-		if (by_meta && rec->catalog_read.NodeMeta.n > 0)
-			*tables |= 1u << FX_NODES;
-		return SPAN_NONE;
-	}
-	lower = arena_copy(a, rec->catalog_read.Name);
-	for (size_t i = 0; lower.p != NULL && i < lower.len; i++)
-		((uint8_t *)(uintptr_t)lower.p)[i] = ascii_lower(lower.p[i]);
-	return lower;
-}
-
 struct fsm_watch *
 fsm_watch(struct fsm *f, const struct op *op, struct span args, fsm_watch_fn *fn, void *ctx)
 {
-	struct arena a = ARENA_INIT(1u << 20);
-	const struct fsm_op *row = fsm_op_find(op->code);
+	const struct watch_row *row = watch_row_of(op);
+	struct arena *a = &f->work;		/* no entry is being applied */
 	struct rd in = rd_span_over(args);
 	struct fsm_watch *w = NULL;
-	union fsm_args rec;
+	struct span what;
+	uint64_t tables;
+	void *rec;
 
-	memset(&rec, 0, sizeof(rec));
-	if (row != NULL && row->read != NULL && schema_unpack(op->args, &in, &a, &rec) == TV_OK) {
-		unsigned tables;
-		struct span what = watched(row, &rec, &tables, &a);
-
-		w = watches_add(f->watches, row->watch, what, tables, fn, ctx);
-	}
-	arena_done(&a);
+	arena_reset(a);
+	rec = arena_alloc(a, op->args->size);
+	if (row->kind != WK_NOTHING && rec != NULL && schema_unpack(op->args, &in, a, rec) == TV_OK &&
+	    watch_subject(row, rec, a, &what, &tables))
+		w = watches_add(f->watches, row->kind, what, tables, fn, ctx);
 	return w;
 }
 

@@ -6,8 +6,8 @@
  * the state is that of some applied index and the log replays the rest (S31, S32).
  * All functions run on the loop thread, except fsm_snapshot_* which says so.
  */
-#ifndef TV_FSM_H
-#define TV_FSM_H
+#ifndef TV_RAFTD_FSM_FSM_H
+#define TV_RAFTD_FSM_FSM_H
 
 #include "common/record/ops.h"
 #include "common/record/records.h"
@@ -20,6 +20,13 @@ struct fsm;
  * (request_bytes_max), and fsm_prepare() refuses what takes much more room decoded than packed.
  */
 #define FSM_RECORD_MEMORY (64u << 20)
+
+/*
+ * Version of the state machine.  Whoever adds an operation or a verb that goes to the log raises it, and says so in the
+ * operation's row (struct fsm_op).  Entries that need more than the first version carry what they need, the state remembers
+ * the highest of these (fsm_needs()), and a leader proposes none that one of its servers cannot apply (propose_args()).
+ */
+#define FSM_VERSION 1u
 
 struct fsm_options {
 	const char *dir;		/* data_dir/raftd/state, 0700; dir.new and dir.old belong to a restore */
@@ -35,6 +42,7 @@ struct fsm_options {
 	enum fsm_sync { FSM_SYNC_DIRECT, FSM_SYNC_BEHIND, FSM_SYNC_THREAD } sync;
 	void (*relieved)(void *ctx);
 	void *ctx;
+	uint8_t version;		/* that it takes itself for; 0: FSM_VERSION (tests want others) */
 	uint32_t tidy_pages;		/* growth that is worth fsm_tidy()'s work; 0: the usual (tests want less) */
 };
 
@@ -59,7 +67,8 @@ struct fsm_result {			/* of one entry */
 /*
  * Applies entries (contiguous from fsm_applied()+1) in one transaction.  OP entries hold
  * [u16 op, args] in msgpack (fsm_entry_write); other types only move the applied index.
- * results: count elements, or NULL when nobody waits.  TV_ESYS is fatal to the process.
+ * results: count elements, or NULL when nobody waits.  TV_ESYS is fatal to the process.  So is TV_EINVAL: an entry of a
+ * newer version; none of these was applied, and fsm_trouble_text() says what to do.
  * Watches touched by the entries fire after the commit.
  */
 enum tv_err fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t count, struct arena *a,
@@ -71,7 +80,11 @@ enum tv_err fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t 
 bool fsm_tidy(struct fsm *f);
 /* How much work applying it is, in bytes: its size, or far more.  For whoever bounds what goes into one transaction. */
 uint64_t fsm_entry_work(const struct raft_entry *e);
-/* Payload of an OP entry. */
+/* The version of the state machine that entries of this operation need. */
+uint8_t fsm_op_version(uint16_t op);
+/* The highest version that any entry applied so far needed: no server below it can have or get this state. */
+uint8_t fsm_needs(const struct fsm *f);
+/* Payload of an OP entry: [u16 op, args], and behind them the version that it needs, unless that is the first. */
 void fsm_entry_write(struct buf *b, uint16_t op, struct span args);
 /*
  * What the proposer must do before a write op goes to the log: checks that need no state, and fills in ids and
@@ -192,6 +205,7 @@ struct fsm_archive_facts {
 	uint64_t bytes;			/* of the archive */
 	uint8_t checksum[32];
 	uint64_t state_bytes, records, index;
+	uint8_t needs;			/* as fsm_needs() of the state in it */
 };
 enum tv_err fsm_archive_check(const char *path, uint64_t state_max, struct fsm_archive_facts *out,
     _Atomic uint64_t *done, char *errbuf, size_t cap);

@@ -1,6 +1,6 @@
 /* What the files of the state machine share.  Nobody else includes this. */
-#ifndef TV_FSM_INT_H
-#define TV_FSM_INT_H
+#ifndef TV_RAFTD_FSM_FSM_INT_H
+#define TV_RAFTD_FSM_FSM_INT_H
 
 #include <pthread.h>
 
@@ -9,6 +9,7 @@
 #include "common/record/coordinate.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/fsm/key.h"
+#include "raftd/fsm/tables.h"
 #include "raftd/store/bdb/store_env.h"
 
 #define STATE_FILE "state.db"
@@ -21,16 +22,6 @@
 #define WATCHES_MAX (1u << 20)
 #define FSM_INDEX_MAX (1ull << 53)	/* of an archive to be restored: what JSON's numbers hold */
 #define REAP_MAX 4096			/* tombstones and lock delays that one TOMBSTONE_REAP removes */
-
-/* Tables that have an index of their own (http-api: index rules). */
-enum fsm_index {
-	FX_KV, FX_NODES, FX_SERVICES, FX_CHECKS, FX_SESSIONS, FX_EXTINCTION, FX_COORDINATES, FX_AUTOPILOT,
-	FX_WATCHED,			/* so many of them can be waited for */
-	FX_REAPED = FX_WATCHED,		/* highest of the tombstones that are gone: a prefix with keys is not below it (S104) */
-	FX_COUNT
-};
-/* Tables whose records are counted, for info. */
-enum fsm_tally { FT_KV, FT_TOMBSTONES, FT_NODES, FT_SERVICES, FT_CHECKS, FT_SESSIONS, FT_COORDINATES, FT_COUNT };
 
 /* What the newest restore left behind. */
 enum fsm_restored {
@@ -48,7 +39,7 @@ struct fsm_tables {
 	DB *db;
 };
 
-/* The walk that joins half empty pages: tidy.c. */
+/* The walk that joins half empty pages: compact.c. */
 struct tidy {
 	bool walking;
 	uint32_t file, used;		/* pages of the file after the last walk, and those in use; 0: not looked at yet */
@@ -69,6 +60,8 @@ struct fsm {
 	uint64_t index[FX_COUNT];
 	uint64_t tally[FT_COUNT];
 	uint64_t restored[FR_COUNT];
+	uint8_t needs;			/* see fsm_needs() */
+	struct { uint64_t index; uint16_t op; uint8_t needs; } beyond;	/* index not 0: an entry that is not ours to apply */
 
 	/* The running transaction of fsm_apply(), else NULL. */
 	DB_TXN *txn;
@@ -98,6 +91,7 @@ struct fsm {
 		uint64_t index;		/* of its archive, as the API showed it there */
 		uint64_t completed;	/* log index of the commit that it has its meta record of; 0: none yet */
 		uint64_t tally[FT_COUNT];
+		uint8_t needs;		/* see fsm_needs() */
 	} loaded;
 };
 
@@ -105,6 +99,9 @@ struct fsm {
 /* Around everything that is done in one transaction.  Berkeley DB's code; the transaction is gone after the end. */
 int tbl_begin(struct fsm *f);
 int tbl_end(struct fsm *f);
+/* A transaction inside the one that runs, and its end: keep it, or undo it.  outer: the caller keeps it until then. */
+void tbl_nest(struct fsm *f, DB_TXN **outer);
+void tbl_unnest(struct fsm *f, DB_TXN *outer, bool keep);
 /* The value, valid until the next tbl_peek(); false when absent. */
 bool tbl_peek(struct fsm *f, const struct tkey *k, struct span *val);
 /* The same, copied into the arena. */
@@ -154,16 +151,23 @@ void tbl_each(struct fsm *f, const struct tkey *prefix, tbl_each_fn *fn, void *c
 void fsm_touch(struct fsm *f, enum fsm_index which);
 void fsm_count(struct fsm *f, enum fsm_tally which, int by);
 uint64_t fsm_index_of(const struct fsm *f, enum fsm_index which);
+
+/* -- meta.c: the record of the applied position, the tables' indexes and counts -- */
+void meta_key(struct tkey *k);
 /* Loads the meta record into f (zeros when there is none). */
 enum tv_err fsm_load_meta(struct fsm *f);
 void fsm_store_meta(struct fsm *f);
 /* Is this a sound meta record of that applied position?  TV_ECORRUPT, or TV_EINVAL: of a version to come. */
 enum tv_err fsm_meta_is(struct span val, uint64_t index, uint64_t term);
 
-/* The archive's index as the API showed it there; TV_ECORRUPT also beyond FSM_INDEX_MAX; TV_EINVAL as above. */
-enum tv_err fsm_meta_position(struct span val, uint64_t *index);
+/*
+ * The archive's index as the API showed it there, and the version of the state machine that it needs; TV_ECORRUPT also
+ * beyond FSM_INDEX_MAX; TV_EINVAL as above: then needs is the version that we do not know.
+ */
+enum tv_err fsm_meta_position(struct span val, uint64_t *index, uint8_t *needs);
 /* Meta record of a state that was restored by the log's entry `applied`; at: the API's index of that. */
-void fsm_meta_of_restore(struct buf *b, uint64_t applied, uint64_t term, uint64_t at, const uint64_t tally[FT_COUNT]);
+void fsm_meta_of_restore(struct buf *b, uint64_t applied, uint64_t term, uint64_t at, uint8_t needs,
+    const uint64_t tally[FT_COUNT]);
 
 /* -- flusher.c -- */
 /* Begins to write behind as the options ask.  Berkeley DB's code. */
@@ -191,6 +195,8 @@ struct apply {
 /* Sets an application error; the text is formatted. */
 void apply_fail(struct apply *p, enum tv_err err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void apply_bool(struct apply *p, bool value);
+/* The operation that a payload holds, by its row; malformed arguments are its error, the same on every server. */
+void apply_op(struct apply *p, struct span payload);
 
 /* Read in progress. */
 struct reading {
@@ -215,24 +221,17 @@ struct prepare {
 enum tv_err prepare_fail(struct prepare *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* -- kv.c -- */
-enum tv_err kv_prepare(struct prepare *p, void *rec);
-void kv_apply_op(struct apply *p, const void *rec);
-void kv_read_one(struct reading *r, const void *rec);
-void kv_read_list(struct reading *r, const void *rec);
-void kv_read_keys(struct reading *r, const void *rec);
-/* Last field of a stored kv_entry, without looking at the others; false: it is not one. */
+/* ModifyIndex of a stored kv_entry, without looking at the other fields; false: it is not one. */
 bool kv_modify_index(struct span val, uint64_t *index);
 /* Ends a session's hold on a key: releases or deletes it.  delay_until: no acquisition before, 0 none. */
 void kv_session_gone(struct fsm *f, struct span key, bool del, int64_t now, int64_t delay_until);
 
-/* -- reap.c: tombstones and lock delays, which both end by time -- */
+/* -- tombstone.c: tombstones and lock delays, which both end by time -- */
 void tombstone_put(struct fsm *f, struct span key, int64_t now);
 /* Highest index of a tombstone whose key starts with the prefix; 0 none. */
 uint64_t tombstone_max(struct fsm *f, struct span prefix);
 void lock_delay_put(struct fsm *f, struct span key, int64_t until);
 bool lock_delay_holds(struct fsm *f, struct span key, int64_t now);
-enum tv_err reap_prepare(struct prepare *p, void *rec);
-void reap_apply(struct apply *p, const void *rec);
 
 /* -- session.c -- */
 /* Lower-case id, or false with the API's text for what is no UUID. */
@@ -242,13 +241,6 @@ void session_invalidate(struct fsm *f, const char *id, int64_t now);
 /* Ends every session of a node, or every one bound to a check of it. */
 void session_node_gone(struct fsm *f, struct span node, int64_t now);
 void session_check_bad(struct fsm *f, struct span node, struct span check, int64_t now);
-enum tv_err session_create_prepare(struct prepare *p, void *rec);
-void session_create_apply(struct apply *p, const void *rec);
-enum tv_err session_destroy_prepare(struct prepare *p, void *rec);
-void session_destroy_apply(struct apply *p, const void *rec);
-void session_read_info(struct reading *r, const void *rec);
-void session_read_node(struct reading *r, const void *rec);
-void session_read_list(struct reading *r, const void *rec);
 
 /* -- catalog.c, register.c, deregister.c, catalog_read.c, health.c -- */
 bool catalog_node(struct fsm *f, struct span name, struct arena *a, struct node *out);
@@ -280,29 +272,14 @@ void instances_end(struct instances *w);
 
 bool meta_matches(const struct span_map *want, const struct span_map *have);
 bool tags_match(const struct span_list *want, const struct span_list *have);
-enum tv_err register_prepare(struct prepare *p, void *rec);
-void register_apply(struct apply *p, const void *rec);
-enum tv_err deregister_prepare(struct prepare *p, void *rec);
-void deregister_apply(struct apply *p, const void *rec);
-void catalog_read_nodes(struct reading *r, const void *rec);
-void catalog_read_services(struct reading *r, const void *rec);
-void catalog_read_service(struct reading *r, const void *rec);
-void catalog_read_node(struct reading *r, const void *rec);
-void health_read_node(struct reading *r, const void *rec);
-void health_read_checks(struct reading *r, const void *rec);
-void health_read_service(struct reading *r, const void *rec);
-void health_read_state(struct reading *r, const void *rec);
 
 /* -- coordinate.c -- */
-void coordinate_batch_apply(struct apply *p, const void *rec);
 /* Removes a node's coordinates. */
 void coordinate_node_gone(struct fsm *f, struct span node);
 /* The node's coordinate; false when it has none that can be used. */
 bool coordinate_of_node(struct fsm *f, struct span node, struct arena *a, struct coordinate *out);
-void coordinate_read_nodes(struct reading *r, const void *rec);
-void coordinate_read_node(struct reading *r, const void *rec);
 
-/* -- near.c: an answer sorted by the distance from a node -- */
+/* -- sort_near.c: an answer sorted by the distance from a node -- */
 struct near_record { size_t at, len; int64_t rtt; };
 struct near {
 	struct fsm *f;
@@ -322,16 +299,8 @@ void near_note(struct near *n, size_t at, struct span node);
 /* Sorts what was noted; the last record ends where out ends. */
 void near_end(struct near *n, struct buf *out);
 
-/* -- autopilot.c: how the servers of the cluster are looked after -- */
-enum tv_err autopilot_set_prepare(struct prepare *p, void *rec);
-void autopilot_set_apply(struct apply *p, const void *rec);
-void autopilot_read(struct reading *r, const void *rec);
-
-/* -- server.c: servers that were removed for good -- */
-void server_tombstone_apply(struct apply *p, const void *rec);
-
 /* -- watch.c -- */
-enum watch_kind { WK_KEY, WK_PREFIX, WK_TABLE, WK_SERVICE };
+enum watch_kind { WK_NOTHING, WK_KEY, WK_PREFIX, WK_SERVICE, WK_TABLE };
 struct watches *watches_new(void);
 void watches_free(struct watches *w);
 /* Marks what an entry touched; fired together after the commit. */
@@ -340,11 +309,38 @@ void watches_touch_table(struct watches *w, enum fsm_index table);
 void watches_touch_service(struct watches *w, struct span lower_name);
 void watches_touch_all(struct watches *w);
 void watches_fire(struct watches *w);
+/* What is touched by now; and back to that: who was touched since is not woken.  Nobody came or went between the two. */
+struct watches_mark { struct group *pending; uint64_t tables; };
+struct watches_mark watches_mark(const struct watches *w);
+void watches_unmark(struct watches *w, struct watches_mark mark);
 unsigned watches_count(const struct watches *w);
-/* what: key, prefix or lower-case service name; tables for WK_TABLE.  NULL past WATCHES_MAX or without memory. */
-struct fsm_watch *watches_add(struct watches *w, enum watch_kind kind, struct span what, unsigned tables,
+/*
+ * what: key, prefix or lower-case service name; for WK_TABLE the set of tables instead, 1 << enum fsm_index each: as many
+ * sets are kept as were ever named, so only rows of operations name them.  NULL past WATCHES_MAX or without memory.
+ */
+struct fsm_watch *watches_add(struct watches *w, enum watch_kind kind, struct span what, uint64_t tables,
     fsm_watch_fn *fn, void *ctx);
 void watches_remove(struct watches *w, struct fsm_watch *x);
+
+/* -- group.c: operations of one entry that are all or nothing -- */
+/*
+ * Between begin and commit or fail, inside the applying of an entry, the group's operations are applied like any others
+ * (apply_op()), one after the other; each sees what those before it did.  After fail nothing of them is left: records,
+ * indexes, tallies and snapshots are as they were, and who waits is woken by what is outside of the group only.  What an
+ * operation answered is its result's, which the caller keeps or drops.  Groups may hold groups.
+ *
+ * A group costs less than 1 us beside its operations; fail reads the write-ahead log of what is undone, from the disk where
+ * it is long.  An error of Berkeley DB goes to f->failed as always; after begin one of the two ends is called in any case.
+ * An operation may empty f->work (TOMBSTONE_REAP does): what the caller needs after it lives elsewhere.
+ */
+struct fsm_group {
+	DB_TXN *outer;
+	struct watches_mark watches;
+	uint64_t index[FX_COUNT], tally[FT_COUNT];
+};
+void fsm_group_begin(struct fsm *f, struct fsm_group *g);
+void fsm_group_commit(struct fsm *f, struct fsm_group *g);
+void fsm_group_fail(struct fsm *f, struct fsm_group *g);
 
 /* -- snapshot.c -- */
 /* Before a key changes: keeps its old value if an open snapshot has not copied it yet.  f->lock held. */
@@ -396,45 +392,32 @@ enum tv_err stage_chunk(struct fsm *f, const char *id, uint64_t offset, struct b
 /* What is staged, read with scratch of the caller's; lock held, any thread. */
 bool stage_head(struct fsm *f, struct buf *scratch, struct fsm_stage *out);
 void stage_last_key(struct tkey *k);
-void stage_begin_apply(struct apply *p, const void *rec);
-void stage_chunk_apply(struct apply *p, const void *rec);
-void stage_commit_apply(struct apply *p, const void *rec);
-void stage_abort_apply(struct apply *p, const void *rec);
 
-/* -- ops.c: who does what -- */
-struct fsm_op {
+/* -- ops.c: who does what, and what a read waits on -- */
+struct fsm_op {				/* the arguments are those of the operation's row in common/record/ops.h */
 	uint16_t code;
 	enum tv_err (*prepare)(struct prepare *p, void *rec);	/* NULL: nothing to do */
 	void (*apply)(struct apply *p, const void *rec);	/* writes */
 	void (*read)(struct reading *r, const void *rec);	/* reads */
-	enum watch_kind watch;					/* reads */
-	unsigned tables;					/* for WK_TABLE: bits 1 << enum fsm_index */
+	uint8_t since;						/* writes: version of the state machine; 0: the first */
 };
+/* Each area's array ends with a row of zeros. */
+extern const struct fsm_op kv_ops[], tombstone_ops[], session_ops[], register_ops[], deregister_ops[], catalog_ops[],
+    health_ops[], coordinate_ops[], autopilot_ops[], server_ops[], stage_ops[];
+/* NULL: not one of the state machine's. */
 const struct fsm_op *fsm_op_find(uint16_t code);
 
-/* The largest argument record. */
-union fsm_args {
-	struct kv_apply kv_apply;
-	struct kv_read kv_read;
-	struct session session;
-	struct session_destroy session_destroy;
-	struct session_read session_read;
-	struct catalog_register catalog_register;
-	struct catalog_deregister catalog_deregister;
-	struct catalog_read catalog_read;
-	struct coordinate_batch coordinate_batch;
-	struct coordinate_read coordinate_read;
-	struct raft_peer raft_peer;
-	struct autopilot_set autopilot_set;
-	struct restore_step restore_step;
-	/* stored records, for record.c */
-	struct kv_entry kv_entry;
-	struct node node;
-	struct service service;
-	struct check check;
-	struct node_coordinate node_coordinate;
-	struct autopilot_config autopilot_config;
-	struct empty_rec empty;
+struct watch_row {			/* the watch column of an operation */
+	enum watch_kind kind;
+	uint16_t field;			/* offset of the field it names: a text; WK_TABLE: a map, if `more` is not 0 */
+	uint64_t tables;		/* WK_TABLE: bits 1 << enum fsm_index */
+	uint64_t more;			/* these too, if the map is not empty */
 };
+const struct watch_row *watch_row_of(const struct op *op);
+/*
+ * What a read with this argument record waits on: the key, prefix or lower-case service name (borrowed from the record or
+ * the arena), and the tables.  False: no memory.
+ */
+bool watch_subject(const struct watch_row *w, const void *rec, struct arena *a, struct span *what, uint64_t *tables);
 
 #endif

@@ -34,14 +34,11 @@ tell_flushes(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *
 void
 fsm_info(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
 {
-	static const char *const tallies[FT_COUNT] = { [FT_KV] = "kv", [FT_TOMBSTONES] = "tombstones",
-	    [FT_NODES] = "nodes",
-	    [FT_SERVICES] = "services", [FT_CHECKS] = "checks", [FT_SESSIONS] = "sessions",
-	    [FT_COORDINATES] = "coordinates" };
 	DB_MPOOL_STAT *st;
 
-	for (unsigned i = 0; i < FT_COUNT; i++)
-		tell(fn, ctx, tallies[i], f->tally[i]);
+	for (unsigned i = 0; i < fsm_table_count; i++)
+		if (fsm_tables[i].counted)
+			tell(fn, ctx, fsm_tables[i].title, f->tally[fsm_tables[i].tally]);
 	tell(fn, ctx, "applied_entries", f->applied_entries);
 	tell(fn, ctx, "watches", watches_count(f->watches));
 	tell_flushes(f, fn, ctx);

@@ -1,63 +1,70 @@
-/*
- * The operations of the state machine: one row each.  A table watch of a catalog or health read that selects by node
- * meta waits on the nodes too: fsm_watch() adds them.
- */
+/* The operations of the state machine: the arrays of its areas, and the watch column of common/record/ops.h. */
 #include "raftd/fsm/fsm_int.h"
 
-#define READ(code_, read_, ...) { .code = (code_), .read = (read_), __VA_ARGS__ }
-#define WRITE(code_, prepare_, apply_) { .code = (code_), .prepare = (prepare_), .apply = (apply_) }
-
-/* What a read waits on. */
-#define TABLES(set) .watch = WK_TABLE, .tables = (set)
-#define KEY .watch = WK_KEY
-#define PREFIX .watch = WK_PREFIX
-#define SERVICE .watch = WK_SERVICE
-#define NODES (1u << FX_NODES)
-#define SERVICES (1u << FX_SERVICES)
-#define CHECKS (1u << FX_CHECKS)
-#define SESSIONS (1u << FX_SESSIONS)
-#define COORDINATES (1u << FX_COORDINATES)
-#define AUTOPILOT (1u << FX_AUTOPILOT)
-
-static const struct fsm_op ops[] = {
-	WRITE(OP_KV_APPLY,            kv_prepare,              kv_apply_op),
-	WRITE(OP_SESSION_CREATE,      session_create_prepare,  session_create_apply),
-	WRITE(OP_SESSION_DESTROY,     session_destroy_prepare, session_destroy_apply),
-	WRITE(OP_CATALOG_REGISTER,    register_prepare,        register_apply),
-	WRITE(OP_CATALOG_DEREGISTER,  deregister_prepare,      deregister_apply),
-	WRITE(OP_TOMBSTONE_REAP,      reap_prepare,            reap_apply),
-	WRITE(OP_SERVER_TOMBSTONE,    NULL,                    server_tombstone_apply),
-	WRITE(OP_COORDINATE_BATCH,    NULL,                    coordinate_batch_apply),
-	WRITE(OP_AUTOPILOT_SET,       autopilot_set_prepare,   autopilot_set_apply),
-	WRITE(OP_RESTORE_BEGIN,       NULL,                    stage_begin_apply),
-	WRITE(OP_RESTORE_CHUNK,       NULL,                    stage_chunk_apply),
-	WRITE(OP_RESTORE_COMMIT,      NULL,                    stage_commit_apply),
-	WRITE(OP_RESTORE_ABORT,       NULL,                    stage_abort_apply),
-
-	READ(OP_KV_GET,              kv_read_one,           KEY),
-	READ(OP_KV_LIST,             kv_read_list,          PREFIX),
-	READ(OP_KV_KEYS,             kv_read_keys,          PREFIX),
-	READ(OP_SESSION_INFO,        session_read_info,     TABLES(SESSIONS)),
-	READ(OP_SESSION_NODE,        session_read_node,     TABLES(SESSIONS)),
-	READ(OP_SESSION_LIST,        session_read_list,     TABLES(SESSIONS)),
-	READ(OP_CATALOG_NODES,       catalog_read_nodes,    TABLES(NODES)),
-	READ(OP_CATALOG_SERVICES,    catalog_read_services, TABLES(SERVICES)),
-	READ(OP_CATALOG_SERVICE,     catalog_read_service,  SERVICE),
-	READ(OP_CATALOG_NODE,        catalog_read_node,     TABLES(NODES | SERVICES)),
-	READ(OP_HEALTH_NODE,         health_read_node,      TABLES(CHECKS)),
-	READ(OP_HEALTH_CHECKS,       health_read_checks,    SERVICE),
-	READ(OP_HEALTH_SERVICE,      health_read_service,   SERVICE),
-	READ(OP_HEALTH_STATE,        health_read_state,     TABLES(CHECKS)),
-	READ(OP_COORDINATE_NODES,    coordinate_read_nodes, TABLES(COORDINATES)),
-	READ(OP_COORDINATE_NODE,     coordinate_read_node,  TABLES(COORDINATES)),
-	READ(OP_AUTOPILOT_READ,      autopilot_read,        TABLES(AUTOPILOT)),
+static const struct fsm_op *const areas[] = {
+	kv_ops, session_ops, register_ops, catalog_ops, health_ops, deregister_ops, coordinate_ops, autopilot_ops,
+	tombstone_ops, server_ops, stage_ops,
 };
 
 const struct fsm_op *
 fsm_op_find(uint16_t code)
 {
-	for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
-		if (ops[i].code == code)
-			return &ops[i];
+	for (unsigned i = 0; i < sizeof(areas) / sizeof(areas[0]); i++)
+		for (const struct fsm_op *op = areas[i]; op->code != 0; op++)
+			if (op->code == code)
+				return op;
 	return NULL;
+}
+
+/* -- what a read waits on -- */
+
+#define NODES (UINT64_C(1) << FX_NODES)
+#define SERVICES (UINT64_C(1) << FX_SERVICES)
+#define CHECKS (UINT64_C(1) << FX_CHECKS)
+#define SESSIONS (UINT64_C(1) << FX_SESSIONS)
+#define COORDINATES (UINT64_C(1) << FX_COORDINATES)
+#define AUTOPILOT (UINT64_C(1) << FX_AUTOPILOT)
+
+#define WATCH(...) WATCH_(__VA_ARGS__)
+#define WATCH_(args_, kind_, ...) WATCH_##kind_(args_, __VA_ARGS__)
+#define WATCH_NOTHING(args_, ...) { .kind = WK_NOTHING }
+#define WATCH_KEY(args_, field_) { .kind = WK_KEY, .field = offsetof(struct args_, field_) }
+#define WATCH_PREFIX(args_, field_) { .kind = WK_PREFIX, .field = offsetof(struct args_, field_) }
+#define WATCH_SERVICE(args_, field_) { .kind = WK_SERVICE, .field = offsetof(struct args_, field_) }
+#define WATCH_TABLES(args_, set_) { .kind = WK_TABLE, .tables = (set_) }
+#define WATCH_TABLES_IF(args_, set_, field_, more_) \
+	{ .kind = WK_TABLE, .tables = (set_), .field = offsetof(struct args_, field_), .more = (more_) }
+
+const struct watch_row *
+watch_row_of(const struct op *op)
+{
+	static const struct watch_row rows[] = {
+#define X(code_, name_, text_, kind_, args_, answer_, answers_, traits_, access_, watch_) \
+		WATCH(args_, OP_PARTS watch_),
+		OPS(X)
+#undef X
+	};
+
+	return &rows[op - ops_all];
+}
+
+bool
+watch_subject(const struct watch_row *w, const void *rec, struct arena *a, struct span *what, uint64_t *tables)
+{
+	const void *field = (const char *)rec + w->field;
+
+	*what = SPAN_NONE;
+	*tables = w->tables;
+	if (w->kind == WK_TABLE) {
+		if (w->more != 0 && ((const struct span_map *)field)->n > 0)
+			*tables |= w->more;
+		return true;
+	}
+	*what = *(const struct span *)field;
+	if (w->kind != WK_SERVICE)
+		return true;
+	*what = arena_copy(a, *what);
+	for (size_t i = 0; what->p != NULL && i < what->len; i++)
+		((uint8_t *)(uintptr_t)what->p)[i] = ascii_lower(what->p[i]);
+	return what->p != NULL;
 }

@@ -4,52 +4,30 @@
  */
 #include "raftd/fsm/fsm_int.h"
 
-enum rest { REST_NONE, REST_BYTES, REST_TIMED, REST_ID };
-
 #define ID_BYTES 36
-#define ANY_VALUE UINT32_MAX
 #define AUTOPILOT_BYTES_MAX 1024
 #define ARENA_SLACK 4096		/* what reading a record takes beside its bytes and its lists */
 
-static const struct shape {
-	enum tbl table;
-	uint8_t names;			/* escaped parts of the key */
-	enum rest rest;			/* of the key, behind them */
-	const struct schema *schema;	/* of the value; NULL: so many bytes */
-	uint32_t bytes;
-	enum fsm_tally tally;
-} shapes[] = {
-	{ TBL_CHECK,           2, REST_NONE,  &check_schema,           0,         FT_CHECKS },
-	{ TBL_LOCK_DELAY,      0, REST_BYTES, NULL,                    16,        FT_COUNT },
-	{ TBL_LOCK_DELAY_TIME, 0, REST_TIMED, NULL,                    0,         FT_COUNT },
-	{ TBL_COORDINATE,      2, REST_NONE,  &node_coordinate_schema, 0,         FT_COORDINATES },
-	{ TBL_AUTOPILOT,       0, REST_NONE,  &autopilot_config_schema, 0,        FT_COUNT },
-	{ TBL_NODE_ID,         1, REST_NONE,  NULL,                    ANY_VALUE, FT_COUNT },
-	{ TBL_KV,              0, REST_BYTES, &kv_entry_schema,        0,         FT_KV },
-	{ TBL_HOLD,            1, REST_BYTES, NULL,                    0,         FT_COUNT },
-	{ TBL_NODE,            1, REST_NONE,  &node_schema,            0,         FT_NODES },
-	{ TBL_INSTANCE,        3, REST_NONE,  NULL,                    0,         FT_COUNT },
-	{ TBL_SERVICE,         2, REST_NONE,  &service_schema,         0,         FT_SERVICES },
-	{ TBL_SERVER,          1, REST_NONE,  NULL,                    8,         FT_COUNT },
-	{ TBL_TOMBSTONE,       0, REST_BYTES, NULL,                    16,        FT_TOMBSTONES },
-	{ TBL_TOMBSTONE_TIME,  0, REST_TIMED, NULL,                    0,         FT_COUNT },
-	{ TBL_SERVICE_INDEX,   1, REST_NONE,  NULL,                    16,        FT_COUNT },
-	{ TBL_SESSION,         0, REST_ID,    &session_schema,         0,         FT_SESSIONS },
-	{ TBL_SESSION_NODE,    1, REST_ID,    NULL,                    0,         FT_COUNT },
-	{ TBL_SESSION_CHECK,   2, REST_ID,    NULL,                    0,         FT_COUNT },
+/* A record of any of them. */
+union stored {
+#define RECORD(record) struct record record;
+#define RAW(bytes, words)
+#define OPAQUE(words)
+#define ROW(name, letter, title, shown, names, rest, key, value, ...) value
+	FSM_TABLES(ROW)
 };
 
 static bool
-key_sound(const struct shape *s, struct span key, struct span *rest)
+key_sound(const struct fsm_table *t, struct span key, struct span *rest)
 {
 	uint8_t name[FSM_NAME_BYTES_MAX];
 	struct span part, left = span_of(key.p + 1, key.len - 1);
 
-	for (unsigned i = 0; i < s->names; i++)
+	for (unsigned i = 0; i < t->names; i++)
 		if (!tkey_take_name(&left, name, sizeof(name), &part))
 			return false;
 	*rest = left;
-	switch (s->rest) {
+	switch (t->rest) {
 	case REST_NONE:
 		return left.len == 0;
 	case REST_BYTES:
@@ -64,11 +42,11 @@ key_sound(const struct shape *s, struct span key, struct span *rest)
 
 /* What the tables' code takes for granted beside a record that decodes. */
 static bool
-fields_sound(const struct shape *s, const union fsm_args *rec, struct span rest, struct span val)
+fields_sound(const struct fsm_table *t, const union stored *rec, struct span rest, struct span val)
 {
 	uint64_t index;
 
-	switch (s->table) {
+	switch (t->letter) {
 	case TBL_SESSION:
 		return span_eq(rec->session.ID, rest) && rec->session.Node.len <= FSM_NAME_BYTES_MAX;
 	case TBL_KV:
@@ -91,25 +69,22 @@ fields_sound(const struct shape *s, const union fsm_args *rec, struct span rest,
 enum tv_err
 record_check(struct span key, struct span val, struct arena *a, enum fsm_tally *tally)
 {
-	const struct shape *s = NULL;
-	union fsm_args rec;
+	const struct fsm_table *t = key.len > 0 ? fsm_table_find(key.p[0]) : NULL;
+	union stored rec;
 	struct span rest;
 	struct rd r = rd_span_over(val);
 	size_t before = a->used;
 
-	for (unsigned i = 0; i < sizeof(shapes) / sizeof(shapes[0]) && key.len > 0; i++)
-		if (shapes[i].table == (enum tbl)key.p[0])
-			s = &shapes[i];
-	if (s == NULL || !key_sound(s, key, &rest))
+	if (t == NULL || t->opaque || !key_sound(t, key, &rest))
 		return TV_EFORMAT;
-	*tally = s->tally;
-	if (s->schema == NULL)
-		return (s->bytes == ANY_VALUE ? val.len <= FSM_NAME_BYTES_MAX : val.len == s->bytes) ? TV_OK : TV_EFORMAT;
+	*tally = t->counted ? t->tally : FT_COUNT;
+	if (t->schema == NULL)			/* a later version may have more to say */
+		return val.len >= t->bytes && val.len <= FSM_NAME_BYTES_MAX ? TV_OK : TV_EFORMAT;
 	memset(&rec, 0, sizeof(rec));
 	/* Not the record's fault, and not to be taken for it: the other servers may well have the memory. */
-	if (schema_unpack(s->schema, &r, a, &rec) == TV_ENOMEM)
+	if (schema_unpack(t->schema, &r, a, &rec) == TV_ENOMEM)
 		return TV_ENOMEM;
 	if (a->used - before + val.len + ARENA_SLACK > FSM_RECORD_MEMORY)
 		return TV_EFORMAT;
-	return rd_end(&r) == TV_OK && fields_sound(s, &rec, rest, val) ? TV_OK : TV_EFORMAT;
+	return rd_end(&r) == TV_OK && fields_sound(t, &rec, rest, val) ? TV_OK : TV_EFORMAT;
 }

@@ -29,14 +29,29 @@ usable(const struct fsm *f, const struct tkey *k)
 
 /* -- the transaction and its cursor -- */
 
+static int
+open_cursor(struct fsm *f)
+{
+	f->cursor_set = false;
+	return f->db->cursor(f->db, f->txn, &f->cursor, 0);
+}
+
+static int
+close_cursor(struct fsm *f)
+{
+	int ret = f->cursor == NULL ? 0 : f->cursor->close(f->cursor);
+
+	f->cursor = NULL;
+	return ret;
+}
+
 int
 tbl_begin(struct fsm *f)
 {
 	int ret = f->env->dbenv->txn_begin(f->env->dbenv, NULL, &f->txn, DB_TXN_NOSYNC);
 
-	f->cursor_set = false;
 	if (ret == 0)
-		ret = f->db->cursor(f->db, f->txn, &f->cursor, 0);
+		ret = open_cursor(f);
 	if (ret != 0 && f->txn != NULL)
 		(void)f->txn->abort(f->txn);	/* the first error is what counts */
 	if (ret != 0)
@@ -47,9 +62,8 @@ tbl_begin(struct fsm *f)
 int
 tbl_end(struct fsm *f)
 {
-	int ret = f->cursor->close(f->cursor);
+	int ret = close_cursor(f);
 
-	f->cursor = NULL;
 	if (ret != 0)
 		fail(f, ret);
 	if (f->failed == 0)
@@ -58,6 +72,39 @@ tbl_end(struct fsm *f)
 		(void)f->txn->abort(f->txn);
 	f->txn = NULL;
 	return f->failed != 0 ? f->failed : ret;
+}
+
+/* Berkeley DB allows no cursor of a transaction while there is one below it. */
+void
+tbl_nest(struct fsm *f, DB_TXN **outer)
+{
+	DB_TXN *inner;
+	int ret = f->failed != 0 ? f->failed : close_cursor(f);
+
+	*outer = f->txn;
+	if (ret == 0)
+		ret = f->env->dbenv->txn_begin(f->env->dbenv, f->txn, &inner, DB_TXN_NOSYNC);
+	if (ret == 0) {
+		f->txn = inner;
+		ret = open_cursor(f);
+	}
+	if (ret != 0)
+		fail(f, ret);
+}
+
+void
+tbl_unnest(struct fsm *f, DB_TXN *outer, bool keep)
+{
+	int ret = close_cursor(f), ended = 0;
+
+	if (f->txn != outer)			/* else it never began */
+		ended = keep && ret == 0 && f->failed == 0 ? f->txn->commit(f->txn, DB_TXN_NOSYNC) : f->txn->abort(f->txn);
+	f->txn = outer;
+	ret = ret != 0 ? ret : ended;
+	if (ret == 0 && f->failed == 0)
+		ret = open_cursor(f);
+	if (ret != 0)
+		fail(f, ret);
 }
 
 /* The cursor stands on this record since it was read. */

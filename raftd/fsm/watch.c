@@ -3,7 +3,8 @@
  *
  * Waiters for the same thing form a group; groups are found by hash.  A changed key looks up its exact group and one
  * group for each prefix length that somebody waits on, with one rolling hash over the key, so the cost of a write does
- * not depend on how many watches there are.  Firing costs one step per waiter that is woken.
+ * not depend on how many watches there are.  Who waits for tables is in the list of that set of tables; there are as many
+ * sets as the operations name, whatever the number of tables.  Firing costs one step per waiter that is woken.
  */
 #include <stdlib.h>
 
@@ -33,7 +34,12 @@ struct group {
 	uint8_t what[];
 };
 
-#define TABLE_SETS (1u << FX_WATCHED)
+/* A set of tables, 1 << enum fsm_index each, that somebody has waited for. */
+struct table_set {
+	struct table_set *next;
+	uint64_t tables;
+	struct link waiters;
+};
 
 struct watches {
 	struct group **buckets;		/* owned; count is a power of two */
@@ -42,8 +48,8 @@ struct watches {
 	uint64_t seed;
 	uint32_t *prefix_len;		/* owned: groups of WK_PREFIX by length of the prefix */
 	uint32_t prefix_len_cap;
-	struct link tables[TABLE_SETS];	/* waiters by the set of tables */
-	unsigned touched_tables;
+	struct table_set *sets;		/* owned */
+	uint64_t touched_tables;
 	struct group *pending;		/* touched since the last fire */
 	struct link firing;
 };
@@ -218,8 +224,6 @@ watches_new(void)
 		return NULL;
 	}
 	randombytes_buf(&w->seed, sizeof(w->seed));
-	for (unsigned i = 0; i < TABLE_SETS; i++)
-		link_init(&w->tables[i]);
 	link_init(&w->firing);
 	return w;
 }
@@ -246,8 +250,11 @@ watches_free(struct watches *w)
 			free_list(&g->waiters);
 			free(g);
 		}
-	for (unsigned i = 0; i < TABLE_SETS; i++)
-		free_list(&w->tables[i]);
+	for (struct table_set *s = w->sets, *next; s != NULL; s = next) {
+		next = s->next;
+		free_list(&s->waiters);
+		free(s);
+	}
 	free_list(&w->firing);
 	free(w->buckets);
 	free(w->prefix_len);
@@ -260,9 +267,26 @@ watches_count(const struct watches *w)
 	return w->count;
 }
 
-struct fsm_watch *
-watches_add(struct watches *w, enum watch_kind kind, struct span what, unsigned tables, fsm_watch_fn *fn, void *ctx)
+/* The waiters for a set of tables; NULL: no memory. */
+static struct link *
+set_get(struct watches *w, uint64_t tables)
 {
+	struct table_set *s = w->sets;
+
+	while (s != NULL && s->tables != tables)
+		s = s->next;
+	if (s == NULL && (s = malloc(sizeof(*s))) != NULL) {
+		*s = (struct table_set){ .next = w->sets, .tables = tables };
+		link_init(&s->waiters);
+		w->sets = s;
+	}
+	return s == NULL ? NULL : &s->waiters;
+}
+
+struct fsm_watch *
+watches_add(struct watches *w, enum watch_kind kind, struct span what, uint64_t tables, fsm_watch_fn *fn, void *ctx)
+{
+	struct link *waiters = NULL;
 	struct fsm_watch *x;
 	struct group *g = NULL;
 
@@ -271,17 +295,18 @@ watches_add(struct watches *w, enum watch_kind kind, struct span what, unsigned 
 	x = calloc(1, sizeof(*x));
 	if (x == NULL)
 		return NULL;
-	if (kind != WK_TABLE) {
-		g = group_get(w, kind, what);
-		if (g == NULL) {
-			free(x);
-			return NULL;
-		}
+	if (kind == WK_TABLE)
+		waiters = set_get(w, tables);
+	else if ((g = group_get(w, kind, what)) != NULL)
+		waiters = &g->waiters;
+	if (waiters == NULL) {
+		free(x);
+		return NULL;
 	}
 	x->fn = fn;
 	x->ctx = ctx;
 	x->group = g;
-	link_push(g != NULL ? &g->waiters : &w->tables[tables & (TABLE_SETS - 1)], &x->link);
+	link_push(waiters, &x->link);
 	w->count++;
 	return x;
 }
@@ -332,7 +357,8 @@ watches_touch_key(struct watches *w, struct span key)
 void
 watches_touch_table(struct watches *w, enum fsm_index table)
 {
-	w->touched_tables |= 1u << table;
+	_Static_assert(FX_COUNT <= 64, "a set of tables is 64 bits");
+	w->touched_tables |= UINT64_C(1) << table;
 }
 
 void
@@ -348,7 +374,21 @@ watches_touch_all(struct watches *w)
 	for (uint32_t i = 0; i < w->bucket_count; i++)
 		for (struct group *g = w->buckets[i]; g != NULL; g = g->chain)
 			group_pend(w, g);
-	w->touched_tables = TABLE_SETS - 1;
+	w->touched_tables = UINT64_MAX;
+}
+
+struct watches_mark
+watches_mark(const struct watches *w)
+{
+	return (struct watches_mark){ w->pending, w->touched_tables };
+}
+
+void
+watches_unmark(struct watches *w, struct watches_mark mark)
+{
+	for (; w->pending != mark.pending; w->pending = w->pending->pending_next)
+		w->pending->pending = false;
+	w->touched_tables = mark.tables;
 }
 
 /* Moves every waiter that was touched to the firing list. */
@@ -365,9 +405,9 @@ collect(struct watches *w)
 		link_splice(&w->firing, &g->waiters);
 		free(g);
 	}
-	for (unsigned i = 1; w->touched_tables != 0 && i < TABLE_SETS; i++)
-		if ((i & w->touched_tables) != 0)
-			link_splice(&w->firing, &w->tables[i]);
+	for (struct table_set *s = w->sets; s != NULL && w->touched_tables != 0; s = s->next)
+		if ((s->tables & w->touched_tables) != 0)
+			link_splice(&w->firing, &s->waiters);
 	w->touched_tables = 0;
 }
 

@@ -2,8 +2,8 @@
  * Coordinates that nodes reported and that are not in the log yet: the newest of each node, up to a limit, handed out
  * in batches, so that a cluster of any size costs few log entries.  Pure: no clock, no I/O.
  */
-#ifndef TV_COORDBATCH_H
-#define TV_COORDBATCH_H
+#ifndef TV_RAFTD_LEADER_COORD_BATCH_H
+#define TV_RAFTD_LEADER_COORD_BATCH_H
 
 #include "common/base/buf.h"
 #include "common/record/coordinate.h"

@@ -4,12 +4,13 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "raftd/engine/engine.h"
-#include "raftd/peers/gossip.h"
+#include "raftd/engine/propose.h"
+#include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader.h"
 #include "raftd/leader/leader_catalog.h"
 #include "raftd/leader/leader_coordinates.h"
 #include "raftd/leader/leader_sessions.h"
-#include "raftd/engine/propose.h"
+#include "raftd/peers/gossip.h"
 
 struct leader {
 	struct raftd *d;
@@ -37,19 +38,12 @@ on_reap(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct leader *l = w->data;
 	struct session_destroy args = { 0 };
-	struct buf b = BUF_INIT(256);
-	struct arena a = ARENA_INIT(64u << 10);
-	struct span text;
 
 	(void)loop;
 	(void)revents;
 	if (l->reap_pending || !fsm_reap_due(l->d->fsm, clock_wall_ns()))
 		return;
-	schema_pack(&session_destroy_schema, &args, &b);
-	l->reaping.done = reap_done;
-	l->reap_pending = write_start(l->d, &l->reaping, OP_TOMBSTONE_REAP, buf_span(&b), &a, &text) == TV_OK;
-	buf_done(&b);
-	arena_done(&a);
+	l->reap_pending = propose_record(l->d, &l->reaping, OP_TOMBSTONE_REAP, &args, reap_done, NULL, 0) == TV_OK;
 }
 
 static void
@@ -76,17 +70,17 @@ stop(struct leader *l)
 	gossip_calm(l->d->gossip);
 }
 
-void
-leader_role_changed(struct leader *l)
+static void
+on_status(struct raftd *d)
 {
-	l->check = true;
+	d->leader->check = true;
 }
 
 void
-leader_members_changed(struct leader *l)
+leader_members_changed(struct raftd *d)
 {
-	if (l != NULL)
-		leader_catalog_poke(l->catalog);
+	if (d->leader != NULL)
+		leader_catalog_wake(d->leader->catalog);
 }
 
 void
@@ -98,9 +92,7 @@ leader_turn(struct leader *l)
 		st = engine_status(l->d->engine);
 		if (l->active && st->role != RAFT_LEADER)
 			stop(l);
-		/* Not before the state holds everything that earlier leaders committed. */
-		if (!l->active && st->role == RAFT_LEADER && st->ready &&
-		    engine_applied(l->d->engine) == engine_commit(l->d->engine))
+		if (!l->active && st->informed)
 			start(l);
 		l->check = st->role == RAFT_LEADER && !l->active;
 	}
@@ -109,10 +101,10 @@ leader_turn(struct leader *l)
 }
 
 void
-leader_applied(struct leader *l, const struct raft_entry *entries, uint32_t count)
+leader_applied(struct raftd *d, const struct raft_entry *entries, uint32_t count)
 {
-	if (l->active)
-		leader_sessions_applied(l->sessions, entries, count);
+	if (d->leader->active)
+		leader_sessions_applied(d->leader->sessions, entries, count);
 }
 
 void
@@ -153,6 +145,7 @@ leader_new(struct raftd *d)
 	if (l == NULL)
 		return NULL;
 	l->d = d;
+	engine_on_status(d->engine, on_status);
 	l->sessions = leader_sessions_new(d);
 	l->catalog = leader_catalog_new(d);
 	l->coordinates = leader_coordinates_new(d);

@@ -1,9 +1,10 @@
 /*
- * Duties of the leader, from the moment its first own entry is committed (S16): session timers,
- * the catalog entries of gossip members, coordinates, tombstone reaping.  They end with the leadership.
+ * Duties of the leader, from the moment its first own entry is applied (S16), and with it everything that earlier leaders
+ * committed: session timers, the catalog entries of gossip members, coordinates, tombstone reaping.  They end with the
+ * leadership.
  */
-#ifndef TV_LEADER_H
-#define TV_LEADER_H
+#ifndef TV_RAFTD_LEADER_LEADER_H
+#define TV_RAFTD_LEADER_LEADER_H
 
 #include "common/record/coordinate.h"
 #include "raftd/raftd.h"
@@ -12,13 +13,12 @@ struct leader;
 
 struct leader *leader_new(struct raftd *d);
 void leader_free(struct leader *l);
-void leader_role_changed(struct leader *l);
 /* Gossip told something. */
-void leader_members_changed(struct leader *l);
+void leader_members_changed(struct raftd *d);
 /* Once per turn of the loop: starts or ends the duties, works off what is due. */
 void leader_turn(struct leader *l);
 /* These entries were applied. */
-void leader_applied(struct leader *l, const struct raft_entry *entries, uint32_t count);
+void leader_applied(struct raftd *d, const struct raft_entry *entries, uint32_t count);
 /* The state was replaced by a restored one: sessions get their full time, the catalog is compared with gossip (S50). */
 void leader_restored(struct leader *l);
 /* A session was renewed: its time starts again.  Sessions without TTL: nothing happens. */

@@ -5,13 +5,14 @@
 
 #include "common/base/log.h"
 #include "raftd/engine/engine.h"
-#include "raftd/peers/gossip.h"
+#include "raftd/engine/propose.h"
+#include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader_catalog.h"
 #include "raftd/leader/member_entry.h"
-#include "raftd/engine/propose.h"
+#include "raftd/peers/gossip.h"
 
-#define WRITES_MAX 64			/* on their way at once */
 #define ARENA_MAX (4u << 20)
+#define WRITES_MAX 64			/* on their way at once */
 
 struct write;
 
@@ -71,30 +72,26 @@ write_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 }
 
 static enum tv_err
-propose(struct leader_catalog *c, struct span node, uint16_t op, struct span args)
+propose(struct leader_catalog *c, struct span node, uint16_t op, const void *rec)
 {
 	struct write *w = calloc(1, sizeof(*w));
-	struct arena a = ARENA_INIT(ARENA_MAX);
-	struct span text;
-	char shown[256], name[300];
+	char why[256], shown[256], name[300];
 	enum tv_err err;
 
 	if (w == NULL)
 		return TV_ENOMEM;
 	w->c = c;
-	w->proposal.done = write_done;
 	snprintf(w->node, sizeof(w->node), "%.*s", (int)node.len, (const char *)node.p);
 	w->next = c->writes;
 	c->writes = w;
 	c->writing++;
-	err = write_start(c->d, &w->proposal, op, args, &a, &text);
+	err = propose_record(c->d, &w->proposal, op, rec, write_done, why, sizeof(why));
 	if (err != TV_OK) {
-		if (text.len > 0)
+		if (why[0] != '\0')
 			log_warn("raftd", "catalog entry of member '%s': %s", log_safe(node, name, sizeof(name)),
-			    log_safe(text, shown, sizeof(shown)));
+			    log_safe(span_str(why), shown, sizeof(shown)));
 		write_free(w);
 	}
-	arena_done(&a);
 	return err;
 }
 
@@ -113,13 +110,10 @@ static void
 propose_deregister(struct leader_catalog *c, struct span node, const char *how)
 {
 	struct catalog_deregister args = { .Node = node, .Datacenter = span_str(c->d->cluster.datacenter) };
-	struct buf b = BUF_INIT(64u << 10);
 	char name[300];
 
-	schema_pack(&catalog_deregister_schema, &args, &b);
-	if (propose(c, node, OP_CATALOG_DEREGISTER, buf_span(&b)) == TV_OK)
+	if (propose(c, node, OP_CATALOG_DEREGISTER, &args) == TV_OK)
 		log_info("triumvir", "member '%s' %s, deregistering", log_safe(node, name, sizeof(name)), how);
-	buf_done(&b);
 }
 
 static void
@@ -141,14 +135,13 @@ is_replaced(const struct member *m, const struct node *stored)
 static void
 write_health(struct leader_catalog *c, const struct member *m, bool alive, bool known)
 {
-	struct buf b = BUF_INIT(1u << 20);
+	struct member_entry entry;
 	char name[300];
 
-	if (register_args(m, c->d->cluster.datacenter, alive, &b) &&
-	    propose(c, m->name, OP_CATALOG_REGISTER, buf_span(&b)) == TV_OK && !(alive && known))
+	member_entry_make(m, c->d->cluster.datacenter, alive, &entry);
+	if (propose(c, m->name, OP_CATALOG_REGISTER, &entry.args) == TV_OK && !(alive && known))
 		log_info("triumvir", "member '%s' %s", log_safe(m->name, name, sizeof(name)),
 		    alive ? "joined, marking health alive" : "failed, marking health critical");
-	buf_done(&b);
 }
 
 /* True: what was proposed is a first step; compare again when it is applied. */
@@ -170,8 +163,8 @@ compare(struct leader_catalog *c, const struct member *m, bool gone)
 		propose_deregister(c, m->name, "has a new node id");
 		again = true;
 	} else if (m->status == MEMBER_ALIVE) {
-		if (!known || !span_eqs(health, "passing") || !register_same_node(m, &node) ||
-		    !register_same_service(c->d->fsm, m))
+		if (!known || !span_eqs(health, "passing") || !member_entry_same_node(m, &node) ||
+		    !member_entry_same_service(c->d->fsm, m))
 			write_health(c, m, true, known && span_eqs(health, "passing"));
 	}
 	arena_done(&a);
@@ -271,7 +264,7 @@ on_retry(struct ev_loop *loop, ev_timer *w, int revents)
 }
 
 void
-leader_catalog_poke(struct leader_catalog *c)
+leader_catalog_wake(struct leader_catalog *c)
 {
 	c->due = c->active;
 }

@@ -3,8 +3,8 @@
  * (serfHealth critical), leave or are reaped (deregistered; never ourself).  Compared on every gossip event and from
  * time to time as a whole; only differences are written.
  */
-#ifndef TV_LEADER_CATALOG_H
-#define TV_LEADER_CATALOG_H
+#ifndef TV_RAFTD_LEADER_LEADER_CATALOG_H
+#define TV_RAFTD_LEADER_LEADER_CATALOG_H
 
 #include "common/record/member.h"
 #include "raftd/raftd.h"
@@ -16,7 +16,7 @@ void leader_catalog_free(struct leader_catalog *c);
 void leader_catalog_start(struct leader_catalog *c);
 void leader_catalog_stop(struct leader_catalog *c);
 /* Gossip told something: look at what it marked. */
-void leader_catalog_poke(struct leader_catalog *c);
+void leader_catalog_wake(struct leader_catalog *c);
 void leader_catalog_turn(struct leader_catalog *c);
 
 #endif

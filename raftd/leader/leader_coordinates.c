@@ -2,10 +2,10 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "raftd/leader/coord_batch.h"
 #include "raftd/engine/engine.h"
-#include "raftd/leader/leader_coordinates.h"
 #include "raftd/engine/propose.h"
+#include "raftd/leader/coord_batch.h"
+#include "raftd/leader/leader_coordinates.h"
 
 #define BATCH_BYTES_MAX (1u << 20)	/* 128 of two names of 1024 bytes and 11 numbers */
 #define ARENA_MAX (4u << 20)
@@ -31,7 +31,7 @@ written(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 	(void)result;
 	w->under_way = false;
 	if (err != TV_OK)		/* the nodes report again */
-		log_debug("raftd", "a batch of coordinates was not written: %s", tv_strerror(err));
+		log_debug("raftd", "coordinate batch not written: %s", tv_strerror(err));
 }
 
 static enum tv_err
@@ -45,7 +45,7 @@ write_batch(struct leader_coordinates *c, struct batch_write *w)
 	(void)coordbatch_take(c->waiting, &args);
 	w->proposal.done = written;
 	if (!args.failed)
-		err = write_start(c->d, &w->proposal, OP_COORDINATE_BATCH, buf_span(&args), &a, &text);
+		err = propose_args(c->d, &w->proposal, OP_COORDINATE_BATCH, buf_span(&args), &a, &text);
 	w->under_way = err == TV_OK;
 	buf_done(&args);
 	arena_done(&a);
@@ -64,7 +64,7 @@ on_timer(struct ev_loop *loop, ev_timer *t, int revents)
 		if (!c->writes[i].under_way)
 			err = write_batch(c, &c->writes[i]);
 	if (err != TV_OK)
-		log_debug("raftd", "a batch of coordinates was not taken: %s", tv_strerror(err));
+		log_debug("raftd", "coordinate batch rejected: %s", tv_strerror(err));
 }
 
 void
@@ -72,7 +72,7 @@ leader_coordinates_report(struct leader_coordinates *c, struct span node, struct
     const struct coordinate *at)
 {
 	if (coordbatch_add(c->waiting, node, segment, at) != TV_OK && log_allow(&c->full, "raftd"))
-		log_warn("raftd", "more coordinates are reported than are written (%d in %d s): some are discarded",
+		log_warn("raftd", "more coordinates are reported than are stored (%d in %d s): some are discarded",
 		    COORDBATCH_UPDATES * COORDBATCH_BATCHES, (int)mono_seconds(COORDBATCH_PERIOD));
 }
 

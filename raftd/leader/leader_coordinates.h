@@ -2,8 +2,8 @@
  * Network coordinates on the leader: reports are collected for a few seconds and go to the log in batches.  What waits
  * is lost with the leadership; every node reports again.
  */
-#ifndef TV_LEADER_COORDINATES_H
-#define TV_LEADER_COORDINATES_H
+#ifndef TV_RAFTD_LEADER_LEADER_COORDINATES_H
+#define TV_RAFTD_LEADER_LEADER_COORDINATES_H
 
 #include "common/record/coordinate.h"
 #include "raftd/raftd.h"

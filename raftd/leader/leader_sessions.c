@@ -4,11 +4,12 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/record/mpack.h"
 #include "common/net/source.h"
+#include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
-#include "raftd/leader/leader_sessions.h"
 #include "raftd/engine/propose.h"
+#include "raftd/fsm/fsm.h"
+#include "raftd/leader/leader_sessions.h"
 
 #define LOOK 0.2			/* seconds between looks */
 #define RETRY MONO_S(10)
@@ -151,22 +152,15 @@ static void
 destroy(struct leader_sessions *s, struct timer *t)
 {
 	struct session_destroy args = { .ID = span_str(t->id) };
-	struct buf b = BUF_INIT(1024);
-	struct arena a = ARENA_INIT(1u << 20);
-	struct span text;
 
-	schema_pack(&session_destroy_schema, &args, &b);
-	t->proposal.done = destroyed;
 	t->destroying = true;
-	if (write_start(s->d, &t->proposal, OP_SESSION_DESTROY, buf_span(&b), &a, &text) == TV_OK) {
+	if (propose_record(s->d, &t->proposal, OP_SESSION_DESTROY, &args, destroyed, NULL, 0) == TV_OK) {
 		s->destroying++;
 		log_debug("raftd", "session %s expired", t->id);
 	} else {
 		t->destroying = false;
 		t->deadline = mono_add(clock_mono(), RETRY);
 	}
-	buf_done(&b);
-	arena_done(&a);
 }
 
 static void

@@ -3,8 +3,8 @@
  * the TTL after it was last renewed: its timer runs twice the TTL, and a look comes a little before that.  A new
  * leader starts all timers at full length.  The end is a logged destroy; when that fails it is tried again after 10 s.
  */
-#ifndef TV_LEADER_SESSIONS_H
-#define TV_LEADER_SESSIONS_H
+#ifndef TV_RAFTD_LEADER_LEADER_SESSIONS_H
+#define TV_RAFTD_LEADER_LEADER_SESSIONS_H
 
 #include "raftd/raftd.h"
 

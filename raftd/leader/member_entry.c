@@ -2,18 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "raftd/fsm/fsm.h"
 #include "raftd/leader/member_entry.h"
 
-#define ADDRS_MAX 4
-#define META_MAX 8
-
-struct pairs {
-	struct span kv[META_MAX][2];
-	uint32_t n;
-};
-
 static void
-pair(struct pairs *p, const char *name, struct span value)
+pair(struct member_pairs *p, const char *name, struct span value)
 {
 	p->kv[p->n][0] = span_str(name);
 	p->kv[p->n][1] = value;
@@ -21,13 +14,13 @@ pair(struct pairs *p, const char *name, struct span value)
 }
 
 static struct span_map
-as_map(struct pairs *p)
+as_map(struct member_pairs *p)
 {
 	return (struct span_map){ .kv = p->kv, .n = p->n, .set = true };
 }
 
 static void
-addresses(const struct member *m, const char *ip, struct pairs *p)
+addresses(const struct member *m, const char *ip, struct member_pairs *p)
 {
 	bool v4 = m->addr_len == 4;
 
@@ -39,7 +32,7 @@ addresses(const struct member *m, const char *ip, struct pairs *p)
 }
 
 static void
-service_meta(const struct member *m, struct pairs *p)
+service_meta(const struct member *m, struct member_pairs *p)
 {
 	p->n = 0;
 	pair(p, "raft_version", span_str("3"));
@@ -55,42 +48,36 @@ is_server(const struct member *m)
 	return span_eqs(member_tag(m, "role"), "server");
 }
 
-bool
-register_args(const struct member *m, const char *dc, bool alive, struct buf *out)
+void
+member_entry_make(const struct member *m, const char *dc, bool alive, struct member_entry *out)
 {
-	struct pairs tagged, node_meta = { .n = 0 }, meta;
-	struct catalog_register args = { 0 };
-	char ip[46];
+	struct catalog_register *args = &out->args;
 
-	addresses(m, member_ip(m, ip), &tagged);
-	pair(&node_meta, "consul-network-segment", span_str(""));
-	args.ID = member_tag(m, "id");
-	args.Node = m->name;
-	args.Address = span_str(ip);
-	args.Datacenter = span_str(dc);
-	args.TaggedAddresses = as_map(&tagged);
-	args.NodeMeta = as_map(&node_meta);
-	args.SkipNodeUpdate = !alive;
-	args.has_check = true;
-	args.Check = (struct check){
+	addresses(m, member_ip(m, out->ip), &out->tagged);
+	out->node_meta.n = 0;
+	pair(&out->node_meta, "consul-network-segment", span_str(""));
+	*args = (struct catalog_register){
+		.ID = member_tag(m, "id"), .Node = m->name, .Address = span_str(out->ip), .Datacenter = span_str(dc),
+		.TaggedAddresses = as_map(&out->tagged), .NodeMeta = as_map(&out->node_meta),
+		.SkipNodeUpdate = !alive, .has_check = true,
+	};
+	args->Check = (struct check){
 		.Node = m->name, .CheckID = span_str("serfHealth"), .Name = span_str("Serf Health Status"),
 		.Status = span_str(alive ? "passing" : "critical"),
 		.Output = span_str(alive ? "Agent alive and reachable" : "Agent not live or unreachable"),
 	};
-	if (alive && is_server(m)) {
-		service_meta(m, &meta);
-		args.has_service = true;
-		args.Service = (struct service){
-			.ID = span_str("consul"), .Service = span_str("consul"),
-			.Port = member_tag_port(m, "raft_port"), .Meta = as_map(&meta), .Weights = { 1, 1 },
-		};
-	}
-	schema_pack(&catalog_register_schema, &args, out);
-	return !out->failed;
+	if (!alive || !is_server(m))
+		return;
+	service_meta(m, &out->service_meta);
+	args->has_service = true;
+	args->Service = (struct service){
+		.ID = span_str("consul"), .Service = span_str("consul"),
+		.Port = member_tag_port(m, "raft_port"), .Meta = as_map(&out->service_meta), .Weights = { 1, 1 },
+	};
 }
 
 static bool
-same_map(const struct pairs *want, const struct span_map *have)
+same_map(const struct member_pairs *want, const struct span_map *have)
 {
 	if (want->n != have->n)
 		return false;
@@ -106,9 +93,9 @@ same_map(const struct pairs *want, const struct span_map *have)
 }
 
 bool
-register_same_node(const struct member *m, const struct node *stored)
+member_entry_same_node(const struct member *m, const struct node *stored)
 {
-	struct pairs tagged, meta = { .n = 0 };
+	struct member_pairs tagged, meta = { .n = 0 };
 	char ip[46];
 
 	addresses(m, member_ip(m, ip), &tagged);
@@ -118,14 +105,14 @@ register_same_node(const struct member *m, const struct node *stored)
 }
 
 bool
-register_same_service(struct fsm *f, const struct member *m)
+member_entry_same_service(struct fsm *f, const struct member *m)
 {
 	struct catalog_read args = { .Name = m->name };
 	struct buf b = BUF_INIT(64u << 10), out = BUF_INIT(16u << 20);
 	struct arena a = ARENA_INIT(16u << 20);
 	struct node_services rec = { 0 };
 	struct fsm_answer ans;
-	struct pairs meta;
+	struct member_pairs meta;
 	struct rd r;
 	bool same = false;
 

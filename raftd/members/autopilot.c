@@ -5,16 +5,17 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "raftd/members/autopilot.h"
 #include "raftd/disk/space.h"
 #include "raftd/engine/engine.h"
-#include "raftd/peers/gossip.h"
-#include "raftd/members/rules/server_health.h"
-#include "raftd/leader/leader.h"
-#include "raftd/members/no_leader_log.h"
-#include "raftd/peers/links.h"
-#include "raftd/members/rpcd_peers.h"
 #include "raftd/engine/propose.h"
+#include "raftd/fsm/fsm.h"
+#include "raftd/leader/leader.h"
+#include "raftd/members/autopilot.h"
+#include "raftd/members/no_leader_log.h"
+#include "raftd/members/rpcd_peers.h"
+#include "raftd/members/rules/server_health.h"
+#include "raftd/peers/gossip.h"
+#include "raftd/peers/links.h"
 
 #define LOOK_EVERY MONO_MS(500)
 #define WHY_BYTES_MAX 1024		/* far more than all that can be said against a server */
@@ -64,15 +65,8 @@ write_first(struct autopilot *a)
 		.LastContactThreshold = c->last_contact_threshold.ns, .MaxTrailingLogs = c->max_trailing_logs,
 		.ServerStabilizationTime = c->server_stabilization_time.ns,
 	} };
-	struct buf b = BUF_INIT(1024);
-	struct arena mem = ARENA_INIT(64u << 10);
-	struct span text;
 
-	schema_pack(&autopilot_set_schema, &q, &b);
-	a->first.done = first_done;
-	a->writing = write_start(a->d, &a->first, OP_AUTOPILOT_SET, buf_span(&b), &mem, &text) == TV_OK;
-	buf_done(&b);
-	arena_done(&mem);
+	a->writing = propose_record(a->d, &a->first, OP_AUTOPILOT_SET, &q, first_done, NULL, 0) == TV_OK;
 }
 
 /* -- looking -- */
@@ -110,11 +104,10 @@ facts_of(struct autopilot *a, const struct raft_server_conf *s, struct mono now)
 		f.failed = g.status == MEMBER_FAILED;
 	}
 	f.linked = link != NULL && link->proven;
-	f.silent_ns = mono_sub(now, a->leading_since).ns;
+	f.never = p == NULL || p->last_contact.ns == 0;
+	f.silent_ns = mono_sub(now, f.never ? a->leading_since : p->last_contact).ns;
 	if (p == NULL)
 		return f;
-	if (p->last_contact.ns != 0)
-		f.silent_ns = mono_sub(now, p->last_contact).ns;
 	f.full = p->full;
 	f.index = p->match;
 	f.term = p->match > 0 ? raft_term_at(engine_core(d->engine), p->match) : 0;
@@ -125,7 +118,7 @@ facts_of(struct autopilot *a, const struct raft_server_conf *s, struct mono now)
 static void
 look_from_aside(struct autopilot *a, struct health_book *book)
 {
-	const struct raft_config *c = raft_config(engine_core(a->d->engine));
+	const struct raft_config *c = engine_config(a->d->engine);
 	struct health_facts facts[RAFT_SERVERS_MAX];
 	struct health_bounds bounds = { 0 };
 	struct mono now = clock_mono();
@@ -142,7 +135,7 @@ void
 autopilot_look(struct autopilot *a)
 {
 	const struct raft_status *st = engine_status(a->d->engine);
-	const struct raft_config *c = raft_config(engine_core(a->d->engine));
+	const struct raft_config *c = engine_config(a->d->engine);
 	struct health_facts facts[RAFT_SERVERS_MAX];
 	struct autopilot_config conf;
 	struct health_bounds bounds;
@@ -154,8 +147,11 @@ autopilot_look(struct autopilot *a)
 	written = fsm_autopilot(a->d->fsm, &conf);
 	if (!written && !a->writing && leader_active(a->d->leader))
 		write_first(a);
-	bounds = (struct health_bounds){ .contact_ns = conf.LastContactThreshold, .trailing = conf.MaxTrailingLogs,
-	    .term = st->last_term, .index_before = a->index };
+	bounds = (struct health_bounds){ .term = st->last_term, .index_before = a->index };
+	if (st->informed) {			/* else the record in the state may be an old one */
+		bounds.contact_ns = conf.LastContactThreshold;
+		bounds.trailing = conf.MaxTrailingLogs;
+	}
 	for (unsigned i = 0; i < c->count; i++)
 		facts[i] = facts_of(a, &c->servers[i], now);
 	health_look(&a->book, facts, c->count, &bounds, now, clock_wall_ns());
@@ -217,6 +213,21 @@ struct told {				/* texts of one server, for as long as its record is packed */
 	struct buf why;
 };
 
+/* Since a server was last in touch with its leader, as far as this one knows; -1: never, or unknown. */
+static int64_t
+last_contact(struct autopilot *a, const struct health_facts *f)
+{
+	struct mono heard;
+	bool self;
+
+	if (a->leading_since.ns != 0)
+		return f->never ? -1 : f->silent_ns;
+	if (!f->self)
+		return -1;
+	heard = engine_heard(a->d->engine, &self);
+	return heard.ns == 0 ? -1 : mono_sub(clock_mono(), heard).ns;
+}
+
 static struct server_health
 tell_server(struct autopilot *a, const struct health_book *book, const struct raft_server_conf *s, struct told *t)
 {
@@ -230,7 +241,7 @@ tell_server(struct autopilot *a, const struct health_book *book, const struct ra
 		.ID = span_str(s->uuid), .Name = span_str(s->name), .Address = span_str(s->addr),
 		.SerfStatus = span_str(status_name(known ? t->gossip.status : MEMBER_NONE)),
 		.Version = span_str(known ? t->gossip.build : ""), .Leader = s->id == engine_status(a->d->engine)->leader,
-		.LastContact = a->leading_since.ns != 0 ? f.silent_ns : 0,
+		.LastContact = last_contact(a, &f),
 		.LastTerm = f.term, .LastIndex = f.index, .Healthy = r != NULL && r->healthy, .Voter = s->voter,
 		.StableSince = stamp(r != NULL ? r->since_wall : clock_wall_ns(), t->since, sizeof(t->since)),
 		.Reason = buf_span(&t->why),
@@ -252,7 +263,7 @@ put_aside(struct raftd *d, struct buf *out)
 void
 autopilot_health(struct autopilot *a, struct buf *out)
 {
-	const struct raft_config *c = raft_config(engine_core(a->d->engine));
+	const struct raft_config *c = engine_config(a->d->engine);
 	struct server_health servers[RAFT_SERVERS_MAX];
 	struct told *told = calloc(RAFT_SERVERS_MAX, sizeof(*told));
 	struct autopilot_health h = { .Servers = { servers, c->count, true } };
@@ -263,8 +274,8 @@ autopilot_health(struct autopilot *a, struct buf *out)
 	autopilot_look(a);
 	if (book == &aside)
 		look_from_aside(a, &aside);
-	h.Healthy = health_all(book) && engine_status(a->d->engine)->leader != 0;
-	h.FailureTolerance = h.Healthy || book == &a->book ? health_tolerance(book) : 0;
+	h.Healthy = health_all(book, c) && engine_status(a->d->engine)->leader != 0;
+	h.FailureTolerance = h.Healthy || book == &a->book ? health_tolerance(book, c) : 0;
 	if (book == &aside)
 		put_aside(a->d, &reason);
 	h.Reason = buf_span(&reason);

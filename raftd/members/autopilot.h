@@ -3,8 +3,8 @@
  * after it has been healthy for a while, and tells membership which servers are dead for good (raftd/members/rules/policy.h decides
  * whether they may go).  The configuration is a record of the state; the leader makes the first one from raftd.conf.
  */
-#ifndef TV_AUTOPILOT_H
-#define TV_AUTOPILOT_H
+#ifndef TV_RAFTD_MEMBERS_AUTOPILOT_H
+#define TV_RAFTD_MEMBERS_AUTOPILOT_H
 
 #include "raftd/members/rules/policy.h"
 #include "raftd/raftd.h"

@@ -5,11 +5,12 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
-#include "raftd/serve/clients.h"
+#include "common/proc/daemon.h"
+#include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
 #include "raftd/members/bootstrap.h"
+#include "raftd/members/rules/bootstrap_pick.h"
 #include "raftd/peers/gossip.h"
 
 #define ASK_TIMEOUT MONO_S(2)
@@ -48,7 +49,7 @@ set_cluster(struct forming *f, const char *cluster_id, uint64_t generation, logt
 		daemon_quit(1);
 	}
 	links_identity_changed(d->links);
-	clients_status_changed(d->clients);
+	engine_status_changed(d->engine);
 }
 
 static bool
@@ -65,8 +66,8 @@ fresh(struct forming *f)
 	return f->d->id.generation == 0 && log_empty(f);
 }
 
-void
-forming_heard(struct forming *f, const struct hello *h)
+static void
+heard(struct forming *f, const struct hello *h)
 {
 	struct identity *id = &f->d->id;
 
@@ -77,20 +78,28 @@ forming_heard(struct forming *f, const struct hello *h)
 		/* Ours to give up: for a cluster that exists, or for somebody before us in the order. */
 		if (h->cluster_id[0] == '\0' || (h->generation == 0 && strcmp(h->uuid, id->uuid) > 0))
 			return;
-		log_info("raftd", "giving up the cluster that was forming: %s belongs to another", h->name);
+		log_info("raftd", "abandoning the cluster being formed: %s belongs to another", h->name);
 		f->round++;
 		set_cluster(f, "", 0, NULL, NULL);
 	} else if (strcmp(id->cluster_id, h->store_id) == 0) {
 		/* Whom we promised it to has given it up: only that server could have formed it. */
-		log_info("raftd", "%s has given up the cluster that was forming", h->name);
+		log_info("raftd", "%s has abandoned the cluster being formed", h->name);
 		set_cluster(f, "", 0, NULL, NULL);
 	}
 }
 
-bool
-forming_accepts(struct forming *f, const struct hello *from, const struct raft_msg *m)
+void
+forming_heard(struct raftd *d, const struct hello *h)
 {
-	struct identity *id = &f->d->id;
+	heard(d->forming, h);
+	forming_wake(d->forming);
+}
+
+bool
+forming_accepts(struct raftd *d, const struct hello *from, const struct raft_msg *m)
+{
+	struct forming *f = d->forming;
+	struct identity *id = &d->id;
 	bool data = m->type == RAFT_MSG_APPEND || m->type == RAFT_MSG_SNAPSHOT;
 
 	if (id->generation > 0)
@@ -134,7 +143,8 @@ bootstrap(struct forming *f, struct raft_config *c)
 	if (err != TV_OK)
 		log_err("raftd", "bootstrap failed: %s", tv_strerror(err));
 	else
-		log_info("raftd", "made cluster %s of %u server%s", id->cluster_id, c->count, c->count == 1 ? "" : "s");
+		log_info("raftd", "formed cluster %s of %u server%s",
+		    id->cluster_id, c->count, c->count == 1 ? "" : "s");
 }
 
 static void
@@ -230,7 +240,7 @@ on_promised(void *ctx, enum tv_err err)
 	struct forming *f = ctx;
 
 	if (err == TV_OK)
-		forming_poke(f);
+		forming_wake(f);
 }
 
 struct gathering {
@@ -267,10 +277,11 @@ put_count(const struct forming *f, unsigned here, struct buf *out)
 {
 	uint64_t expect = f->d->conf.bootstrap_expect;
 
-	buf_printf(out, "forming a cluster: %u of %llu servers are here", here, (unsigned long long)expect);
+	buf_printf(out, "forming a cluster: %u of %llu servers are present", here, (unsigned long long)expect);
 	if (here < expect)
-		buf_printf(out, "; start the others with bootstrap_expect = %llu too, and let them meet: clusterctl join %s on each, "
-		    "or retry_join in their cluster.conf", (unsigned long long)expect, f->d->cluster.advertise);
+		buf_printf(out, "; start the others with bootstrap_expect = %llu too, and join them: clusterctl join "
+		    "%s on each, or retry_join in their cluster.conf",
+		    (unsigned long long)expect, f->d->cluster.advertise);
 	else if (here > expect)
 		buf_printf(out, "; bootstrap_expect must be the number of those that form it, the others start without it");
 }
@@ -293,16 +304,17 @@ put_waiting(struct forming *f, const struct gathering *g, struct buf *out)
 	if (id->cluster_id[0] != '\0' && strcmp(id->cluster_id, id->store_id) != 0)
 		buf_puts(out, "waiting for the server that this one has promised to form a cluster with");
 	else if (g->members == 0 && g->alive > 0 && g->expecting == 0 && f->d->conf.bootstrap_expect > 1)
-		buf_printf(out, "no other server that is here has bootstrap_expect = %llu and a raftd that runs: waiting for such "
-		    "ones to form a cluster, or for a leader to take this server in",
+		buf_printf(out, "no other server present has bootstrap_expect = %llu and a running raftd: waiting "
+		    "for one to form a cluster with, or for a leader to add this server",
 		    (unsigned long long)f->d->conf.bootstrap_expect);
 	else if (g->members > 0 || (g->alive > 0 && g->expecting == 0))
-		buf_puts(out, "waiting for a leader to take this server in");
+		buf_puts(out, "waiting for a leader to add this server");
 	else if (f->d->conf.bootstrap_expect > 1)
 		put_count(f, g->expecting + 1, out);
 	else if (f->d->conf.bootstrap_expect == 0 && !f->d->conf.bootstrap)
-		buf_puts(out, "this server is in no cluster and knows no other server: clusterctl join ADDRESS, or retry_join in "
-		    "cluster.conf, lets it join one; bootstrap_expect in raftd.conf lets it form one");
+		buf_puts(out, "this server is not in a cluster and knows no other server: use clusterctl join "
+		    "ADDRESS, or retry_join in cluster.conf, to join one, or bootstrap_expect in raftd.conf to form "
+		    "one");
 	else
 		buf_puts(out, "forming a cluster");
 }
@@ -433,9 +445,10 @@ take_question(struct rd *r, char cluster_id[37], uint64_t *expect, const char *o
 	}
 }
 
-enum tv_err
-forming_question(struct forming *f, const struct hello *from, const struct link_question *q, struct span body)
+static enum tv_err
+on_question(struct raftd *d, const struct hello *from, const struct link_question *q, struct span body)
 {
+	struct forming *f = d->forming;
 	struct rd r = rd_span_over(body);
 	char cluster_id[37];
 	uint64_t expect;
@@ -486,7 +499,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 }
 
 void
-forming_poke(struct forming *f)
+forming_wake(struct forming *f)
 {
 	if (f == NULL || f->d->stopping || !fresh(f) || (ev_is_active(&f->timer) && f->timer.repeat < BEAT))
 		return;
@@ -503,6 +516,7 @@ forming_new(struct raftd *d)
 	if (f == NULL)
 		return NULL;
 	f->d = d;
+	links_serve(d->links, MSG_RAFT_BOOTSTRAP, true, on_question);
 	ev_timer_init(&f->timer, on_timer, 0.05, BEAT);
 	f->timer.data = f;
 	ev_timer_start(d->loop, &f->timer);

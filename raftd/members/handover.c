@@ -4,10 +4,11 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/proc/daemon.h"
 #include "raftd/engine/engine.h"
 #include "raftd/members/handover.h"
-#include "raftd/peers/links.h"
 #include "raftd/members/membership.h"
+#include "raftd/peers/links.h"
 
 #define LOOK_EVERY 0.005		/* seconds */
 
@@ -26,7 +27,7 @@ on_transfer(void *ctx, enum tv_err err, const char *text)
 	h->asked = false;
 	h->impossible = err == TV_ECONFLICT;	/* no other voter */
 	if (err != TV_OK && err != TV_EAGAIN && err != TV_ENOTLEADER)
-		log_info("raft", "leadership was not handed over: %s", text);
+		log_info("raft", "leadership was not transferred: %s", text);
 }
 
 static void
@@ -81,7 +82,7 @@ handover_begin(struct raftd *d)
 	struct handover *h;
 
 	if (d->engine == NULL || !engine_is_leader(d->engine) ||
-	    raft_config_voters(raft_config(engine_core(d->engine))) < 2)
+	    raft_config_voters(engine_config(d->engine)) < 2)
 		return false;
 	h = calloc(1, sizeof(*h));
 	if (h == NULL)
@@ -91,7 +92,7 @@ handover_begin(struct raftd *d)
 	ev_timer_init(&h->timer, on_look, 0.0, LOOK_EVERY);
 	h->timer.data = h;
 	ev_timer_start(d->loop, &h->timer);
-	log_info("raft", "handing leadership over before the end");
+	log_info("raft", "transferring leadership before stopping");
 	d->handover = h;
 	return true;
 }

@@ -2,8 +2,8 @@
  * Stopping in order: a leader hands its leadership over, and the writes that it took get their answers, before raftd
  * ends.  A follower, and a leader without another voter, have nothing to hand over.
  */
-#ifndef TV_HANDOVER_H
-#define TV_HANDOVER_H
+#ifndef TV_RAFTD_MEMBERS_HANDOVER_H
+#define TV_RAFTD_MEMBERS_HANDOVER_H
 
 #include <stdbool.h>
 

@@ -5,8 +5,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
+#include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
 #include "raftd/members/membership_int.h"
 #include "raftd/members/rules/policy.h"
@@ -15,7 +15,7 @@
 
 struct leave {
 	struct membership *m;
-	bool active, force, asking, changing, transferred, said, gone;
+	bool active, force, asking, changing, transferred, said;
 	struct mono deadline;
 	membership_done *done;
 	void *ctx;
@@ -23,15 +23,9 @@ struct leave {
 };
 
 bool
-leave_gone(const struct leave *l)
-{
-	return l->gone;
-}
-
-bool
 leave_active(const struct leave *l)
 {
-	return l->active || l->gone;
+	return l->active || l->m->d->left;
 }
 
 static void
@@ -45,7 +39,7 @@ finish(struct leave *l, enum tv_err err, const char *text)
 	ev_timer_stop(l->m->d->loop, &l->timer);
 	if (err == TV_OK) {
 		/* Nobody shall add us again before the process is gone. */
-		l->gone = true;
+		l->m->d->left = true;
 		links_close(l->m->d->links);
 		engine_retire(l->m->d->engine);
 	} else
@@ -61,7 +55,7 @@ leave_self_removed(struct leave *l)
 	if (!l->said)
 		log_info("raft", "Removed ourself, transitioning to follower");
 	l->said = true;
-	leave_poke(l);
+	leave_wake(l);
 }
 
 /* The leader's answer to MSG_RAFT_REMOVE_ME. */
@@ -125,7 +119,16 @@ on_transfer(void *ctx, enum tv_err err, const char *text)
 
 	l->changing = false;
 	if (err != TV_OK)
-		log_info("raft", "leadership could not be handed over (%s); leaving as leader", text);
+		log_info("raft", "leadership could not be transferred (%s); leaving as leader", text);
+}
+
+/* The newest configuration is the one in force, but only the committed one is certain to last. */
+static enum policy_seat
+own_seat(const struct raftd *d)
+{
+	const struct raft *core = engine_core(d->engine);
+
+	return policy_seat(raft_config(core), raft_config_committed(core), d->id.self);
 }
 
 /* We lead: hand over, or else remove ourself. */
@@ -149,10 +152,11 @@ step(struct leave *l)
 {
 	struct raftd *d = l->m->d;
 	const struct raft_status *st = engine_status(d->engine);
-	const struct raft_config *c = raft_config_committed(engine_core(d->engine));
-	const struct raft_server_conf *leader = raft_config_find(c, st->leader);
+	const struct raft_server_conf *leader = raft_config_find(engine_config(d->engine), st->leader);
 
-	if (raft_config_find(c, d->id.self) == NULL) {
+	if (leader == NULL)			/* it may be removing itself */
+		leader = raft_config_find(engine_config_committed(d->engine), st->leader);
+	if (own_seat(d) == SEAT_NONE) {
 		finish(l, TV_OK, "");
 		return;
 	}
@@ -180,7 +184,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 }
 
 void
-leave_poke(struct leave *l)
+leave_wake(struct leave *l)
 {
 	if (l->active && !l->m->d->stopping)
 		ev_feed_event(l->m->d->loop, &l->timer, EV_TIMER);
@@ -191,7 +195,7 @@ static enum tv_err
 check(struct leave *l, char *text, size_t cap)
 {
 	struct raftd *d = l->m->d;
-	const struct raft_config *c = raft_config_committed(engine_core(d->engine));
+	const struct raft_config *c = engine_config(d->engine);
 	const struct raft_status *st = engine_status(d->engine);
 	raft_id healthy[RAFT_SERVERS_MAX];
 	unsigned count;
@@ -215,7 +219,7 @@ void
 leave_start(struct leave *l, bool force, membership_done *done, void *ctx)
 {
 	struct raftd *d = l->m->d;
-	const struct raft_config *c = raft_config_committed(engine_core(d->engine));
+	const struct raft_config *c = engine_config(d->engine);
 	char text[512] = "";
 	enum tv_err err;
 
@@ -231,7 +235,7 @@ leave_start(struct leave *l, bool force, membership_done *done, void *ctx)
 	l->ctx = ctx;
 	l->deadline = mono_add(clock_mono(), d->conf.leave_timeout);
 	/* Alone, or in no cluster: nothing to be removed from; the data stays. */
-	if (raft_config_find(c, d->id.self) == NULL || (raft_config_voters(c) <= 1 && c->count <= 1)) {
+	if (own_seat(d) == SEAT_NONE || (c->count <= 1 && raft_config_find(c, d->id.self) != NULL)) {
 		finish(l, TV_OK, "");
 		return;
 	}

@@ -3,8 +3,8 @@
  * A leader hands leadership over first; then the leader is asked to remove us.  Refused when the remaining
  * healthy servers would not make a quorum, with the arithmetic.
  */
-#ifndef TV_LEAVE_H
-#define TV_LEAVE_H
+#ifndef TV_RAFTD_MEMBERS_LEAVE_H
+#define TV_RAFTD_MEMBERS_LEAVE_H
 
 #include "raftd/members/membership.h"
 
@@ -16,10 +16,8 @@ void leave_free(struct leave *l);
 void leave_start(struct leave *l, bool force, membership_done *done, void *ctx);
 /* Under way, or over. */
 bool leave_active(const struct leave *l);
-/* This server has left for good. */
-bool leave_gone(const struct leave *l);
 /* Something changed: role, leader, configuration. */
-void leave_poke(struct leave *l);
+void leave_wake(struct leave *l);
 void leave_self_removed(struct leave *l);
 void leave_forget(struct leave *l, void *ctx);
 

@@ -5,53 +5,26 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
-#include "raftd/members/autopilot.h"
+#include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
-#include "raftd/peers/fence.h"
-#include "raftd/peers/gossip.h"
+#include "raftd/engine/propose.h"
+#include "raftd/fsm/fsm.h"
+#include "raftd/members/autopilot.h"
 #include "raftd/members/leave.h"
 #include "raftd/members/membership.h"
 #include "raftd/members/membership_int.h"
-#include "raftd/members/rules/policy.h"
 #include "raftd/members/rpcd_peers.h"
-#include "raftd/serve/rpcd_watch.h"
+#include "raftd/members/rules/policy.h"
+#include "raftd/peers/fence.h"
+#include "raftd/peers/gossip.h"
 
 #define TELL_EVERY MONO_S(5)
+#define UNINFORMED 0.1			/* seconds between looks of a leader whose state is behind */
 #define WHY_BYTES 384
 #define HOLD MONO_S(60)			/* a removed server that never goes may be added again after this */
 
-/* -- the book of addresses -- */
-
-void
-membership_config_changed(struct membership *m)
-{
-	const struct raft_config *c = raft_config(engine_core(m->d->engine));
-
-	for (unsigned i = 0; i < c->count; i++) {
-		struct known_addr *k = NULL;
-
-		for (unsigned j = 0; j < BOOK_MAX && k == NULL; j++)
-			if (m->book[j].id == c->servers[i].id)
-				k = &m->book[j];
-		if (k == NULL)
-			k = &m->book[m->book_next++ % BOOK_MAX];
-		k->id = c->servers[i].id;
-		snprintf(k->addr, sizeof(k->addr), "%s", c->servers[i].addr);
-	}
-	links_sync(m->d->links);
-	membership_poke(m);
-}
-
-const char *
-membership_addr(struct membership *m, raft_id id)
-{
-	for (unsigned i = 0; i < BOOK_MAX; i++)
-		if (m->book[i].id == id)
-			return m->book[i].addr;
-	return "?";
-}
+static void transfer_ended(struct membership *m, bool ok, raft_id to);
 
 /* -- one change at a time -- */
 
@@ -63,7 +36,7 @@ change_finish(struct membership *m, enum tv_err err, const char *text)
 	m->change = (struct change_wait){ 0 };
 	if (w.done != NULL)
 		w.done(w.ctx, err, text);
-	membership_poke(m);
+	membership_wake(m);
 }
 
 enum tv_err
@@ -76,37 +49,75 @@ membership_change(struct membership *m, const struct raft_change *change, member
 	err = engine_change(m->d->engine, change);
 	if (err != TV_OK)
 		return err;
-	m->change = (struct change_wait){ true, raft_config(engine_core(m->d->engine))->index, done, ctx };
+	m->change = (struct change_wait){ true, engine_config(m->d->engine)->index, done, ctx };
 	return TV_OK;
 }
 
-void
-membership_config_committed(struct membership *m, uint64_t index)
+/* Links, and the seats to give or take, follow the configuration. */
+static void
+config_changed(struct membership *m)
+{
+	links_sync(m->d->links);
+	membership_wake(m);
+}
+
+static void
+config_committed(struct membership *m, uint64_t index)
 {
 	if (m->change.active && index >= m->change.index)
 		change_finish(m, TV_OK, "");
-	membership_config_changed(m);
-	leave_poke(m->leave);
+	config_changed(m);
+	leave_wake(m->leave);
 }
 
-void
-membership_role_changed(struct membership *m)
+static void
+on_status(struct raftd *d)
 {
-	bool leader = engine_is_leader(m->d->engine);
+	struct membership *m = d->members;
+	bool leader = engine_is_leader(d->engine);
 
-	autopilot_role_changed(m->d->autopilot);
-	if (!leader)
+	autopilot_role_changed(d->autopilot);
+	if (!leader) {
 		m->leader_since = MONO_ZERO;
-	else if (m->leader_since.ns == 0)
+		m->tombstone_index = 0;
+	} else if (m->leader_since.ns == 0) {
 		m->leader_since = clock_mono();
-	if (m->change.active && !leader && raft_config_committed(engine_core(m->d->engine))->index < m->change.index)
+		m->complaint[0] = '\0';
+	}
+	if (m->change.active && !leader && engine_config_committed(d->engine)->index < m->change.index)
 		change_finish(m, TV_EUNKNOWN,
 		    "leadership was lost before the change was committed; it may still happen");
 	if (m->transfer.active && !leader)
-		membership_transfer_ended(m, true, 0);
-	m->complaint[0] = '\0';
-	membership_poke(m);
-	leave_poke(m->leave);
+		transfer_ended(m, true, 0);
+	membership_wake(m);
+	leave_wake(m->leave);
+}
+
+void
+membership_notice(struct membership *m, const struct raft_notice *n)
+{
+	switch (n->type) {
+	case RAFT_NOTICE_PEER_ADDED:
+	case RAFT_NOTICE_PEER_PROMOTED:
+	case RAFT_NOTICE_PEER_REMOVED:
+		config_changed(m);
+		break;
+	case RAFT_NOTICE_CONFIG_COMMITTED:
+		config_committed(m, n->index);
+		break;
+	case RAFT_NOTICE_SELF_REMOVED:
+		leave_self_removed(m->leave);
+		break;
+	case RAFT_NOTICE_CAUGHT_UP:
+		membership_wake(m);
+		break;
+	case RAFT_NOTICE_TRANSFER_DONE:
+	case RAFT_NOTICE_TRANSFER_FAILED:
+		transfer_ended(m, n->type == RAFT_NOTICE_TRANSFER_DONE, n->id);
+		break;
+	default:
+		break;
+	}
 }
 
 /* -- policy -- */
@@ -194,24 +205,22 @@ tombstone_done(struct proposal *p, enum tv_err err, const struct fsm_result *res
 
 	(void)result;
 	m->tombstoning = false;
+	if (err == TV_EUNKNOWN)
+		m->tombstone_index = p->index;
 	if (err == TV_OK)
-		membership_poke(m);	/* on an error the timer comes back to it */
+		membership_wake(m);	/* on an error the timer comes back to it */
 }
 
 static enum tv_err
 write_tombstone(struct membership *m, const char *uuid)
 {
 	struct raft_peer peer = { .ID = span_str(uuid) };
-	struct buf b = BUF_INIT(1024);
-	enum tv_err err = TV_EAGAIN;
+	enum tv_err err;
 
 	if (m->tombstoning)
-		return err;
-	schema_pack(&raft_peer_schema, &peer, &b);
-	m->tombstone.done = tombstone_done;
-	err = engine_propose(m->d->engine, &m->tombstone, OP_SERVER_TOMBSTONE, buf_span(&b));
+		return TV_EAGAIN;
+	err = propose_record(m->d, &m->tombstone, OP_SERVER_TOMBSTONE, &peer, tombstone_done, NULL, 0);
 	m->tombstoning = err == TV_OK;
-	buf_done(&b);
 	return err;
 }
 
@@ -268,13 +277,15 @@ tell_unwanted(struct membership *m, const struct collecting *c, const struct raf
 	}
 }
 
-/* What the leaders before removed for good is in the state once all that was committed has been applied. */
-static bool
-knows_the_removed(struct membership *m, const struct raft_status *st)
+/* Once per term: the reason why no server is added or removed.  Applying may have much to catch up with. */
+static void
+tell_uninformed(struct membership *m, const struct raft_status *st)
 {
-	if (m->caught_up_term != st->term && engine_applied(m->d->engine) >= engine_commit(m->d->engine))
-		m->caught_up_term = st->term;
-	return m->caught_up_term == st->term;
+	if (!st->ready || st->informed || m->told_term == st->term)
+		return;
+	m->told_term = st->term;
+	log_info("raft", "membership changes wait until the state, now at index %llu, has reached index %llu, where this term "
+	    "begins", (unsigned long long)engine_applied(m->d->engine), (unsigned long long)st->own_first);
 }
 
 static void
@@ -285,8 +296,8 @@ run_policy(struct membership *m)
 	struct policy_input in;
 	struct collecting *c;
 
-	if (st->role != RAFT_LEADER || !st->ready || st->change_pending || st->transferring || m->change.active ||
-	    m->tombstoning || leave_active(m->leave) || !knows_the_removed(m, st))
+	tell_uninformed(m, st);
+	if (!policy_may_decide(st, m->tombstone_index) || m->change.active || m->tombstoning || leave_active(m->leave))
 		return;
 	c = calloc(1, sizeof(*c));
 	if (c == NULL)
@@ -294,7 +305,7 @@ run_policy(struct membership *m)
 	c->m = m;
 	gossip_each_server(m->d->gossip, collect, c);
 	in = (struct policy_input){
-		.config = raft_config(engine_core(m->d->engine)), .self = m->d->id.self,
+		.config = engine_config(m->d->engine), .self = m->d->id.self,
 		.servers = c->servers, .count = c->count,
 	};
 	(void)membership_healthy(m, in.healthy, &in.healthy_count);
@@ -314,22 +325,22 @@ static void
 on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct membership *m = w->data;
+	const struct raft_status *st = engine_status(m->d->engine);
 
 	(void)revents;
-	/* Back to the slow beat after a poke. */
-	w->repeat = mono_seconds(m->d->conf.member_interval);
+	/* Back to the slow beat after a poke; but nothing pokes when the state has caught up. */
+	w->repeat = st->role == RAFT_LEADER && !st->informed ? UNINFORMED : mono_seconds(m->d->conf.member_interval);
 	ev_timer_again(loop, w);
 	autopilot_look(m->d->autopilot);
 	leaderless_look(&m->leaderless, m->d);
 	gossip_look(m->d->gossip);
-	unserved_look(m->d->unserved);
 	served_look(m->d->served);
 	run_policy(m);
-	leave_poke(m->leave);
+	leave_wake(m->leave);
 }
 
 void
-membership_poke(struct membership *m)
+membership_wake(struct membership *m)
 {
 	if (m == NULL || m->d->stopping)
 		return;
@@ -343,7 +354,7 @@ membership_poke(struct membership *m)
 static const struct raft_server_conf *
 find_server(struct membership *m, struct span uuid, struct span addr)
 {
-	const struct raft_config *c = raft_config(engine_core(m->d->engine));
+	const struct raft_config *c = engine_config(m->d->engine);
 
 	for (unsigned i = 0; i < c->count; i++)
 		if (uuid.len > 0 ? span_eqs(uuid, c->servers[i].uuid) : span_eqs(addr, c->servers[i].addr))
@@ -392,7 +403,7 @@ membership_remove(struct membership *m, struct span uuid, struct span addr, bool
 	const struct raft_server_conf *s = find_server(m, uuid, addr);
 	struct raft_change change = { .type = RAFT_REMOVE };
 	const struct raft_status *st = engine_status(m->d->engine);
-	const struct raft_config *conf = raft_config(engine_core(m->d->engine));
+	const struct raft_config *conf = engine_config(m->d->engine);
 	raft_id healthy[RAFT_SERVERS_MAX];
 	unsigned count;
 	char text[512];
@@ -446,7 +457,7 @@ peer_status(struct membership *m, raft_id id)
 static const char *
 why_not_it(struct membership *m, raft_id id, char *dst, size_t cap)
 {
-	const struct raft_server_conf *s = raft_config_find(raft_config(engine_core(m->d->engine)), id);
+	const struct raft_server_conf *s = raft_config_find(engine_config(m->d->engine), id);
 	const struct raft_peer_status *p = peer_status(m, id);
 	uint64_t last = engine_status(m->d->engine)->last_index;
 
@@ -467,12 +478,12 @@ static const char *
 why_no_transfer(struct membership *m, const struct raft_server_conf *to, enum tv_err err)
 {
 	if (to != NULL && to->id == m->d->id.self)
-		return "that server leads already";
+		return "that server is the leader already";
 	if (to != NULL && !to->voter)
 		return "that server is a learner and cannot lead; wait until it is a voter";
 	if (err == TV_ECONFLICT)
 		return "a leadership transfer is in progress";
-	return to == NULL ? "there is no other voter that could lead" : tv_strerror(err);
+	return to == NULL ? "no other voter can lead" : tv_strerror(err);
 }
 
 void
@@ -511,8 +522,9 @@ membership_transfer(struct membership *m, struct span uuid, struct span addr, me
 	}
 }
 
-void
-membership_transfer_ended(struct membership *m, bool ok, raft_id to)
+/* to: who was to take over; 0: not known. */
+static void
+transfer_ended(struct membership *m, bool ok, raft_id to)
 {
 	struct change_wait w = m->transfer;
 	char why[WHY_BYTES], text[WHY_BYTES + 64];
@@ -525,7 +537,7 @@ membership_transfer_ended(struct membership *m, bool ok, raft_id to)
 	} else if (w.done != NULL) {
 		w.done(w.ctx, TV_OK, "");
 	}
-	leave_poke(m->leave);
+	leave_wake(m->leave);
 }
 
 /* -- a peer asks to be removed -- */
@@ -554,7 +566,7 @@ remove_peer(struct membership *m, const struct raft_server_conf *s, bool force, 
 	enum tv_err err;
 
 	(void)membership_healthy(m, healthy, &count);
-	if (!force && !policy_may_remove(raft_config(engine_core(m->d->engine)), s->id, healthy, count,
+	if (!force && !policy_may_remove(engine_config(m->d->engine), s->id, healthy, count,
 	    text, sizeof(text))) {
 		strncat(text, QUORUM_ADVICE, sizeof(text) - strlen(text) - 1);
 		removal_done(r, TV_ECONFLICT, text);
@@ -567,13 +579,16 @@ remove_peer(struct membership *m, const struct raft_server_conf *s, bool force, 
 		membership_hold(m, change.server.uuid);
 }
 
-enum tv_err
-membership_question(struct membership *m, const struct hello *from, const struct link_question *q, struct span body)
+static enum tv_err
+on_question(struct raftd *d, const struct hello *from, const struct link_question *q, struct span body)
 {
+	struct membership *m = d->members;
 	struct rd r = rd_span_over(body);
+	const struct raft *core = engine_core(m->d->engine);
 	const struct raft_server_conf *s;
 	struct removal *ask;
 	struct span uuid;
+	raft_id id;
 	bool force;
 
 	if (mpr_array(&r) != 2)
@@ -585,13 +600,16 @@ membership_question(struct membership *m, const struct hello *from, const struct
 	/* A server may ask for itself only. */
 	if (!span_eqs(uuid, from->uuid))
 		return TV_EPERM;
-	s = raft_config_find(raft_config(engine_core(m->d->engine)), raft_id_of(from->uuid, from->store_id));
+	id = raft_id_of(from->uuid, from->store_id);
+	s = raft_config_find(raft_config(core), id);
 	ask = calloc(1, sizeof(*ask));
 	if (ask == NULL)
 		return TV_ENOMEM;
 	*ask = (struct removal){ m, *q };
 	if (!engine_is_leader(m->d->engine))
 		removal_done(ask, TV_ENOTLEADER, tv_strerror(TV_ENOTLEADER));
+	else if (s == NULL && policy_seat(raft_config(core), raft_config_committed(core), id) != SEAT_NONE)
+		change_failed(TV_EAGAIN, removal_done, ask);	/* the removal may still be lost */
 	else if (s == NULL)
 		removal_done(ask, TV_OK, "");
 	else
@@ -613,18 +631,6 @@ membership_leaving(const struct membership *m)
 	return leave_active(m->leave);
 }
 
-bool
-membership_left(const struct membership *m)
-{
-	return leave_gone(m->leave);
-}
-
-void
-membership_self_removed(struct membership *m)
-{
-	leave_self_removed(m->leave);
-}
-
 void
 membership_forget(struct membership *m, void *ctx)
 {
@@ -643,6 +649,8 @@ membership_new(struct raftd *d)
 	if (m == NULL)
 		return NULL;
 	m->d = d;
+	engine_on_status(d->engine, on_status);
+	links_serve(d->links, MSG_RAFT_REMOVE_ME, false, on_question);
 	m->leave = leave_new(m);
 	if (m->leave == NULL) {
 		free(m);

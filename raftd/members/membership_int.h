@@ -1,13 +1,12 @@
 /* Shared by membership.c and leave.c only. */
-#ifndef TV_MEMBERSHIP_INT_H
-#define TV_MEMBERSHIP_INT_H
+#ifndef TV_RAFTD_MEMBERS_MEMBERSHIP_INT_H
+#define TV_RAFTD_MEMBERS_MEMBERSHIP_INT_H
 
-#include "raftd/members/no_leader_log.h"
+#include "raftd/engine/proposals.h"
 #include "raftd/members/leave.h"
 #include "raftd/members/membership.h"
-#include "raftd/engine/proposals.h"
+#include "raftd/members/no_leader_log.h"
 
-#define BOOK_MAX 64
 #define HELD_MAX 16
 
 struct change_wait {			/* somebody waits for a change or a transfer */
@@ -16,11 +15,9 @@ struct change_wait {			/* somebody waits for a change or a transfer */
 	membership_done *done;		/* NULL: nobody any more */
 	void *ctx;
 };
-struct known_addr { raft_id id; char addr[64]; };
 struct held_server { char uuid[37]; struct mono until; };
 
 struct membership {
-	uint64_t caught_up_term;	/* the term in which, leading, we had applied all that was committed */
 	struct raftd *d;
 	struct leave *leave;
 	ev_timer timer;
@@ -28,11 +25,11 @@ struct membership {
 	struct change_wait change, transfer;
 	struct proposal tombstone;
 	bool tombstoning;
+	uint64_t tombstone_index;	/* of one of this term with an unknown outcome; 0: none */
+	uint64_t told_term;		/* in which tell_uninformed() logged */
 	struct leaderless leaderless;
 	struct mono told;		/* when servers without a seat were last told why */
 	char complaint[512];		/* refusal logged last */
-	struct known_addr book[BOOK_MAX];
-	unsigned book_next;
 	struct held_server held[HELD_MAX];
 	unsigned held_next;
 };

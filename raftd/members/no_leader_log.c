@@ -4,8 +4,8 @@
 #include "common/base/log.h"
 #include "raftd/engine/engine.h"
 #include "raftd/members/bootstrap.h"
-#include "raftd/peers/gossip.h"
 #include "raftd/members/no_leader_log.h"
+#include "raftd/peers/gossip.h"
 #include "raftd/peers/links.h"
 
 #define PATIENCE MONO_S(5)
@@ -26,7 +26,7 @@ said_by_gossip(struct raftd *d, const char *uuid)
 static void
 put_voters(struct raftd *d, struct buf *out)
 {
-	const struct raft_config *c = raft_config(engine_core(d->engine));
+	const struct raft_config *c = engine_config(d->engine);
 	unsigned voters = raft_config_voters(c), here = 0;
 	struct buf missing = BUF_INIT(8192);
 	char name[128];
@@ -45,13 +45,14 @@ put_voters(struct raftd *d, struct buf *out)
 		    log_safe(span_str(s->name), name, sizeof(name)), s->addr, said_by_gossip(d, s->uuid));
 	}
 	if (here < voters / 2 + 1)
-		buf_printf(out, "%u of %u voters are here, and %u are needed; waiting for %s", here, voters, voters / 2 + 1,
+		buf_printf(out, "%u of %u voters are present, and %u are needed; waiting for %s",
+		    here, voters, voters / 2 + 1,
 		    buf_cstr(&missing));
 	else if (missing.len > 0)
-		buf_printf(out, "%u of %u voters are here, which is enough to elect one: see the logs of their raftd; missing: "
-		    "%s", here, voters, buf_cstr(&missing));
+		buf_printf(out, "%u of %u voters are present, enough to elect a leader: see the logs of their raftd; "
+		    "missing: %s", here, voters, buf_cstr(&missing));
 	else
-		buf_printf(out, "all %u voters are here: see the logs of their raftd", voters);
+		buf_printf(out, "all %u voters are present: see the logs of their raftd", voters);
 	buf_done(&missing);
 }
 
@@ -63,13 +64,14 @@ leaderless_text(struct raftd *d, struct buf *out)
 	if (st->leader != 0)
 		return false;
 	if (d->fenced != 0)
-		buf_puts(out, "fenced: an operator has recovered this cluster without this server; see its log for the way back");
+		buf_puts(out, "fenced: an operator has recovered this cluster without this server; see its log for "
+		    "how to bring it back");
 	else if (d->refusal[0] != '\0')
 		buf_puts(out, d->refusal);
 	else if (forming_text(d->forming, out))
 		;
 	else if (!st->voter)
-		buf_puts(out, "this server is no voter, and no leader is in touch with it");
+		buf_puts(out, "this server is not a voter, and no leader contacts it");
 	else
 		put_voters(d, out);
 	links_trouble(d->links, out);

@@ -2,8 +2,8 @@
  * No leader for long: the log says which servers are needed for one, and why (S75).  A cluster that has lost its
  * majority is silent otherwise, and its operator needs names and addresses.
  */
-#ifndef TV_LEADERLESS_H
-#define TV_LEADERLESS_H
+#ifndef TV_RAFTD_MEMBERS_NO_LEADER_LOG_H
+#define TV_RAFTD_MEMBERS_NO_LEADER_LOG_H
 
 #include "common/base/buf.h"
 #include "raftd/raftd.h"

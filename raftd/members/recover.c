@@ -6,16 +6,15 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
+#include "common/record/mpack.h"
 #include "common/record/records.h"
-#include "raftd/serve/clients.h"
 #include "raftd/engine/engine.h"
-#include "raftd/peers/gossip.h"
-#include "raftd/peers/identity.h"
 #include "raftd/members/membership.h"
 #include "raftd/members/recover.h"
 #include "raftd/members/rules/recover_plan.h"
+#include "raftd/peers/gossip.h"
+#include "raftd/peers/identity.h"
 
 #define ASK_TIMEOUT MONO_S(2)
 #define REPORT_BYTES_MAX (64u << 10)
@@ -114,12 +113,14 @@ finish(struct recover *r, enum tv_err err, const char *text, bool finished)
 static void
 tell(const struct recover *r)
 {
-	log_warn("raft", "recovered: this server alone goes on as generation %llu of cluster %s, with its log up to index %llu of "
-	    "term %llu", (unsigned long long)generation_number(r->d->id.generation), r->d->id.cluster_id,
+	log_warn("raft", "recovered: this server alone continues as generation %llu of cluster %s, with its log up "
+	    "to index %llu of term %llu",
+	    (unsigned long long)generation_number(r->d->id.generation), r->d->id.cluster_id,
 	    (unsigned long long)r->log.last_index, (unsigned long long)r->log.last_term);
 	for (unsigned i = 0; i < r->count; i++)
 		if (r->asked[i].conf.id != r->d->id.self)
-			log_warn("raft", "server %s (%s) was given up: it comes back only as a new server, with an empty %s/raftd",
+			log_warn("raft", "server %s (%s) was dropped: it can return only as a new server, with an "
+			    "empty %s/raftd",
 			    r->asked[i].conf.name, r->asked[i].conf.addr, r->d->cluster.data_dir);
 }
 
@@ -136,7 +137,7 @@ on_durable(void *ctx, enum tv_err err)
 	links_silence(d->links, false);
 	links_identity_changed(d->links);
 	gossip_tell_identity(d->gossip);
-	clients_status_changed(d->clients);
+	engine_status_changed(d->engine);
 	tell(r);
 	finish(r, TV_OK, "", true);
 }
@@ -145,7 +146,7 @@ static void
 act(struct recover *r)
 {
 	struct raftd *d = r->d;
-	const struct raft_server_conf *self = raft_config_find(raft_config(engine_core(d->engine)), d->id.self);
+	const struct raft_server_conf *self = raft_config_find(engine_config(d->engine), d->id.self);
 	struct raft_config *alone = calloc(1, sizeof(*alone));
 	enum tv_err err = alone == NULL || self == NULL ? TV_ENOMEM : TV_OK;
 	uint64_t random;
@@ -196,7 +197,7 @@ decide(struct recover *r)
 	struct raftd *d = r->d;
 	const struct raft_status *st = engine_status(d->engine);
 	struct recovery_input in = {
-		.config = raft_config(engine_core(d->engine)), .self = d->id.self, .leader = st->leader,
+		.config = engine_config(d->engine), .self = d->id.self, .leader = st->leader,
 		.leads = st->role == RAFT_LEADER, .member = d->id.generation > 0 && st->last_index > 0,
 		.stateless = engine_stateless(d->engine),
 	};
@@ -209,8 +210,8 @@ decide(struct recover *r)
 			in.servers[in.count++] = r->asked[i].seen;
 	recovery_plan(&in, &r->plan);
 	if (r->plan.allowed && d->fenced != 0) {
-		snprintf(r->plan.refused, sizeof(r->plan.refused), "the cluster was recovered without this server, as generation "
-		    "%llu: that one counts", (unsigned long long)generation_number(d->fenced));
+		snprintf(r->plan.refused, sizeof(r->plan.refused), "the cluster was recovered without this server, "
+		    "as generation %llu, which is the valid one", (unsigned long long)generation_number(d->fenced));
 		r->plan.allowed = false;
 	}
 	if (!r->plan.allowed)
@@ -262,7 +263,7 @@ proven(struct raftd *d, const struct raft_server_conf *s)
 static void
 ask_all(struct recover *r)
 {
-	const struct raft_config *c = raft_config(engine_core(r->d->engine));
+	const struct raft_config *c = engine_config(r->d->engine);
 	struct buf b = BUF_INIT(16);
 
 	mpw_array(&b, 0);
@@ -307,13 +308,14 @@ recover_forget(struct recover *r, void *ctx)
 		r->done = NULL;
 }
 
-enum tv_err
-recover_question(struct recover *r, const struct link_question *q, struct span body)
+static enum tv_err
+on_question(struct raftd *d, const struct hello *from, const struct link_question *q, struct span body)
 {
-	struct recovery_log log = own_log(r->d);
+	struct recovery_log log = own_log(d);
 	struct rd in = rd_span_over(body);
 	struct buf b = BUF_INIT(128);
 
+	(void)from;
 	if (mpr_array(&in) != 0 || rd_end(&in) != TV_OK)
 		return TV_EFORMAT;
 	mpw_array(&b, 6);
@@ -323,7 +325,7 @@ recover_question(struct recover *r, const struct link_question *q, struct span b
 	mpw_uint(&b, log.last_term);
 	mpw_uint(&b, log.commit);
 	mpw_uint(&b, log.leader_last);
-	links_reply(r->d->links, q, buf_span(&b));
+	links_reply(d->links, q, buf_span(&b));
 	buf_done(&b);
 	return TV_OK;
 }
@@ -333,8 +335,10 @@ recover_new(struct raftd *d)
 {
 	struct recover *r = calloc(1, sizeof(*r));
 
-	if (r != NULL)
-		r->d = d;
+	if (r == NULL)
+		return NULL;
+	r->d = d;
+	links_serve(d->links, MSG_RAFT_LOG_STATE, false, on_question);
 	return r;
 }
 

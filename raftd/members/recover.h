@@ -3,8 +3,8 @@
  * only voter of the next generation of the cluster.  Everything that this server's log has counts; servers of the old
  * generation are refused for ever (raftd/peers/fence.h) and come back as new ones, with empty data directories.
  */
-#ifndef TV_RECOVER_H
-#define TV_RECOVER_H
+#ifndef TV_RAFTD_MEMBERS_RECOVER_H
+#define TV_RAFTD_MEMBERS_RECOVER_H
 
 #include "raftd/peers/links.h"
 #include "raftd/raftd.h"
@@ -22,7 +22,5 @@ typedef void recover_done(void *ctx, enum tv_err err, const char *text, struct s
 void recover_start(struct recover *r, bool dry_run, recover_done *done, void *ctx);
 /* Whoever asked is gone. */
 void recover_forget(struct recover *r, void *ctx);
-/* MSG_RAFT_LOG_STATE of a peer. */
-enum tv_err recover_question(struct recover *r, const struct link_question *q, struct span body);
 
 #endif

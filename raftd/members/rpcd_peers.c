@@ -1,9 +1,9 @@
-/* Whether the rpcds beside the other servers answer, see served.h. */
+/* Whether the rpcds beside the other servers answer, see rpcd_peers.h. */
 #include <stdlib.h>
 
 #include "common/base/clock.h"
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
+#include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
 #include "raftd/members/rpcd_peers.h"
 
@@ -98,7 +98,7 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 static void
 take_servers(struct served *s)
 {
-	const struct raft_config *c = raft_config(engine_core(s->d->engine));
+	const struct raft_config *c = engine_config(s->d->engine);
 	struct one next[RAFT_SERVERS_MAX];
 	unsigned count = 0;
 
@@ -118,7 +118,7 @@ take_servers(struct served *s)
 static void
 ask(struct served *s, struct one *o)
 {
-	const struct raft_server_conf *c = raft_config_find(raft_config(engine_core(s->d->engine)), o->id);
+	const struct raft_server_conf *c = raft_config_find(engine_config(s->d->engine), o->id);
 	enum successor_state state;
 
 	s->waiting++;
@@ -147,7 +147,7 @@ served_look(struct served *s)
 		ask(s, &s->ones[i]);
 }
 
-enum health_daemon
+enum daemon_state
 served_daemon(const struct served *s, raft_id id)
 {
 	const struct one *o = find((struct served *)(uintptr_t)s, id);

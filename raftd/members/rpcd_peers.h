@@ -2,12 +2,12 @@
  * Do the rpcds beside the other servers answer?  A leader asks their raftds (MSG_RAFT_SERVED): all of them every two
  * seconds, for the health that autopilot shows, and when it wants to hand leadership over (raftd/serve/rpcd_watch.h).
  */
-#ifndef TV_SERVED_H
-#define TV_SERVED_H
+#ifndef TV_RAFTD_MEMBERS_RPCD_PEERS_H
+#define TV_RAFTD_MEMBERS_RPCD_PEERS_H
 
+#include "raftd/members/rules/handover_target.h"
 #include "raftd/members/rules/server_health.h"
 #include "raftd/peers/links.h"
-#include "raftd/members/rules/handover_target.h"
 
 struct served;
 
@@ -18,7 +18,7 @@ void served_free(struct served *s);
 /* Once a second or so. */
 void served_look(struct served *s);
 /* The rpcd of this other server, by answers of the last seconds; a restart is over before it counts as away. */
-enum health_daemon served_daemon(const struct served *s, raft_id id);
+enum daemon_state served_daemon(const struct served *s, raft_id id);
 
 /*
  * Asks one server.  SUCCESSOR_SILENT: the question is on its way, and done will be called once, within a second; read

@@ -9,7 +9,6 @@
 
 #include "common/base/log.h"
 #include "common/record/mpack.h"
-#include "raftd/serve/clients.h"
 #include "raftd/engine/engine.h"
 #include "raftd/peers/fence.h"
 #include "raftd/peers/gossip.h"
@@ -93,10 +92,11 @@ stand_aside(struct raftd *d)
 static void
 tell(struct raftd *d, const char *witness)
 {
-	log_err("raft", "fenced: an operator has recovered this cluster without this server: %s belongs to generation "
-	    "%llu, this server to generation %llu. It takes no part any more and answers nothing but ?stale reads. "
-	    "What is only here, up to index %llu, is not in the cluster. To bring the server back as a new one: stop "
-	    "raftd here, move %s/raftd away, and start it", witness, (unsigned long long)generation_number(d->fenced),
+	log_err("raft", "fenced: an operator has recovered this cluster without this server: %s belongs to "
+	    "generation %llu, this server to generation %llu. It no longer takes part and answers only ?stale reads. "
+	    "Entries that are only here, up to index %llu, are not in the cluster. To bring the server back as a new "
+	    "one: stop raftd here, move %s/raftd away, and start it",
+	    witness, (unsigned long long)generation_number(d->fenced),
 	    (unsigned long long)generation_number(d->id.generation),
 	    (unsigned long long)engine_status(d->engine)->last_index, d->cluster.data_dir);
 }
@@ -113,11 +113,11 @@ fence_heard(struct raftd *d, const struct hello *h)
 	stand_aside(d);
 	/* The loop may wait for this disk: nobody counts on this server any more. */
 	if (keep(d) != TV_OK)
-		log_warn("raft", "the fence could not be kept in %s/raftd/" FENCE_NAME ": %s; after a restart this "
-		    "server has to hear of it again", d->cluster.data_dir, strerror(errno));
+		log_warn("raft", "the fence could not be saved in %s/raftd/" FENCE_NAME ": %s; after a restart this "
+		    "server has to learn of it again", d->cluster.data_dir, strerror(errno));
 	tell(d, log_safe(span_str(h->name), name, sizeof(name)));
 	gossip_tell_identity(d->gossip);
-	clients_status_changed(d->clients);
+	engine_status_changed(d->engine);
 }
 
 void

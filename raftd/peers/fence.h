@@ -6,8 +6,8 @@
  * nothing removed here; the log says how to bring the server back.  The file `fenced` beside the log remembers it:
  * survivors that start again without the one that told them must not elect one of themselves.
  */
-#ifndef TV_FENCE_H
-#define TV_FENCE_H
+#ifndef TV_RAFTD_PEERS_FENCE_H
+#define TV_RAFTD_PEERS_FENCE_H
 
 #include "raftd/peers/links.h"
 

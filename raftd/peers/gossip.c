@@ -7,34 +7,25 @@
 #include "common/net/greet.h"
 #include "common/net/dial.h"
 #include "common/base/log.h"
+#include "common/proc/daemon.h"
 #include "common/record/mpack.h"
 #include "common/net/msg.h"
 #include "common/net/silence.h"
-#include "raftd/members/bootstrap.h"
 #include "raftd/peers/gossip.h"
 #include "raftd/peers/identity.h"
-#include "raftd/leader/leader.h"
-#include "raftd/peers/links.h"
-#include "raftd/members/membership.h"
 
 #define BODY_MAX (1u << 20)
 #define ASK_AFTER MONO_S(2)
 #define PATIENCE MONO_S(5)
 
-struct entry {
-	struct member *m;		/* owned clone */
-	bool seen;			/* told since gossipd came (back) */
-	bool gone, dirty, forced;
-	bool server;			/* by its tags; looked at first: there may be many members and few servers */
-};
-
 struct gossip {
 	struct raftd *d;
+	const struct gossip_hooks *hooks;
 	struct dialer *dialer;
 	char *path;
-	struct entry *entries;		/* sorted by name */
-	size_t count, cap;
-	bool synced, overflow;
+	struct member_table table;	/* of the LAN pool; `server` marks those that are one by their tags: few among many */
+	struct arena scratch;
+	bool synced;
 	bool announcing;		/* that we lead, and gossipd has not confirmed it */
 	struct log_limit twins;
 	uint64_t announcements;		/* also the id of the newest one's frame */
@@ -43,71 +34,6 @@ struct gossip {
 	bool silent;			/* and it was too long */
 	struct mono well;		/* when it was last found there */
 };
-
-/* -- the table: sorted by name, so that a walk has an order and a search is short -- */
-
-/* Place of the name, or where it would go. */
-static size_t
-place(const struct gossip *g, struct span name)
-{
-	size_t lo = 0, hi = g->count;
-
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-
-		if (span_cmp(g->entries[mid].m->name, name) < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
-static struct entry *
-lookup(const struct gossip *g, struct span name)
-{
-	size_t at = place(g, name);
-
-	if (at < g->count && span_eq(g->entries[at].m->name, name))
-		return &g->entries[at];
-	return NULL;
-}
-
-static struct entry *
-insert(struct gossip *g, struct member *m)
-{
-	size_t at = place(g, m->name);
-
-	if (g->count == GOSSIP_MEMBERS_MAX) {
-		if (!g->overflow)
-			log_warn("raftd", "more than %d members: the catalog leaves out the rest", GOSSIP_MEMBERS_MAX);
-		g->overflow = true;
-		return NULL;
-	}
-	if (g->count == g->cap) {
-		size_t cap = g->cap == 0 ? 64 : g->cap * 2;
-		struct entry *grown = realloc(g->entries, cap * sizeof(*grown));
-
-		if (grown == NULL)
-			return NULL;
-		g->entries = grown;
-		g->cap = cap;
-	}
-	memmove(g->entries + at + 1, g->entries + at, (g->count - at) * sizeof(*g->entries));
-	g->entries[at] = (struct entry){ .m = m };
-	g->count++;
-	return &g->entries[at];
-}
-
-static void
-drop(struct gossip *g, struct entry *e)
-{
-	size_t at = (size_t)(e - g->entries);
-
-	free(e->m);
-	g->count--;
-	memmove(e, e + 1, (g->count - at) * sizeof(*e));
-}
 
 /* -- servers -- */
 
@@ -118,7 +44,7 @@ has_tags_of_server(const struct gossip *g, const struct member *m)
 }
 
 static bool
-as_server(const struct entry *e, struct gossip_server *out)
+as_server(const struct member_slot *e, struct gossip_server *out)
 {
 	char ip[46], expect[24];
 	uint16_t port;
@@ -145,16 +71,16 @@ gossip_each_server(struct gossip *g, void (*fn)(void *ctx, const struct gossip_s
 {
 	struct gossip_server s;
 
-	for (size_t i = 0; i < g->count; i++)
-		if (as_server(&g->entries[i], &s))
+	for (size_t i = 0; i < g->table.count; i++)
+		if (as_server(&g->table.slots[i], &s))
 			fn(ctx, &s);
 }
 
 bool
 gossip_find_server(struct gossip *g, const char *uuid, struct gossip_server *out)
 {
-	for (size_t i = 0; i < g->count; i++)
-		if (as_server(&g->entries[i], out) && strcmp(out->uuid, uuid) == 0)
+	for (size_t i = 0; i < g->table.count; i++)
+		if (as_server(&g->table.slots[i], out) && strcmp(out->uuid, uuid) == 0)
 			return true;
 	return false;
 }
@@ -174,11 +100,11 @@ gossip_synced(const struct gossip *g)
 bool
 gossip_next(struct gossip *g, size_t *cursor, struct gossip_member *out)
 {
-	struct entry *e;
+	struct member_slot *e;
 
-	if (*cursor >= g->count)
+	if (*cursor >= g->table.count)
 		return false;
-	e = &g->entries[(*cursor)++];
+	e = &g->table.slots[(*cursor)++];
 	*out = (struct gossip_member){ e->m, e->gone, &e->dirty };
 	return true;
 }
@@ -186,16 +112,16 @@ gossip_next(struct gossip *g, size_t *cursor, struct gossip_member *out)
 void
 gossip_forget(struct gossip *g, const struct member *m)
 {
-	struct entry *e = lookup(g, m->name);
+	struct member_slot *e = member_table_find(&g->table, m->name);
 
 	if (e != NULL && e->gone)
-		drop(g, e);
+		member_table_remove(&g->table, e);
 }
 
 const struct member *
 gossip_find(struct gossip *g, struct span name)
 {
-	struct entry *e = lookup(g, name);
+	struct member_slot *e = member_table_find(&g->table, name);
 
 	return e == NULL || e->gone ? NULL : e->m;
 }
@@ -203,8 +129,8 @@ gossip_find(struct gossip *g, struct span name)
 void
 gossip_mark_all(struct gossip *g)
 {
-	for (size_t i = 0; i < g->count; i++)
-		g->entries[i].dirty = true;
+	for (size_t i = 0; i < g->table.count; i++)
+		g->table.slots[i].dirty = true;
 }
 
 /* -- events -- */
@@ -212,16 +138,14 @@ gossip_mark_all(struct gossip *g)
 static void
 changed(struct gossip *g, bool server)
 {
-	leader_members_changed(g->d->leader);
+	g->hooks->members_changed(g->d);
 	if (!server || !g->synced)
 		return;
-	links_sync(g->d->links);
-	membership_poke(g->d->members);
-	forming_poke(g->d->forming);
+	g->hooks->servers_changed(g->d);
 }
 
 static void
-member_gone(struct gossip *g, struct entry *e)
+member_gone(struct gossip *g, struct member_slot *e)
 {
 	e->gone = true;
 	e->dirty = true;
@@ -230,13 +154,13 @@ member_gone(struct gossip *g, struct entry *e)
 
 /* Two members that live have one node id (S62): said here, on both sides and everywhere else. */
 static void
-look_for_twin(struct gossip *g, const struct entry *e, const struct gossip_server *s)
+look_for_twin(struct gossip *g, const struct member_slot *e, const struct gossip_server *s)
 {
 	struct gossip_server other;
 	char name[128], twin[128];
 
-	for (size_t i = 0; i < g->count; i++) {
-		if (&g->entries[i] == e || !as_server(&g->entries[i], &other) || other.status != MEMBER_ALIVE ||
+	for (size_t i = 0; i < g->table.count; i++) {
+		if (&g->table.slots[i] == e || !as_server(&g->table.slots[i], &other) || other.status != MEMBER_ALIVE ||
 		    strcmp(other.uuid, s->uuid) != 0 || !log_allow(&g->twins, "raftd"))
 			continue;
 		log_err("raftd", "members %s (%s) and %s (%s) have the same node id %s: a data directory or a machine's image was "
@@ -250,10 +174,10 @@ look_for_twin(struct gossip *g, const struct entry *e, const struct gossip_serve
 static void
 member_told(struct gossip *g, uint8_t event, const struct member *m)
 {
-	struct entry *e = lookup(g, m->name);
+	struct member_slot *e = member_table_find(&g->table, m->name);
 	struct gossip_server s;
-	struct member *copy;
 	uint8_t before = e != NULL && !e->gone ? e->m->status : MEMBER_NONE;
+	enum tv_err err;
 	bool server;
 
 	if (event == GOSSIP_EV_REAP) {
@@ -264,21 +188,14 @@ member_told(struct gossip *g, uint8_t event, const struct member *m)
 		changed(g, server);
 		return;
 	}
-	copy = member_clone(m);
-	if (copy == NULL)
-		return;
+	e = member_table_put(&g->table, m, &err);
 	if (e == NULL) {
-		e = insert(g, copy);
-		if (e == NULL) {
-			free(copy);
-			return;
-		}
-	} else {
-		free(e->m);
-		e->m = copy;
+		if (err == TV_ELIMIT && g->table.refused == 1)
+			log_warn("raftd", "more than %d members: the catalog leaves out the rest", GOSSIP_MEMBERS_MAX);
+		return;
 	}
 	e->server = has_tags_of_server(g, e->m);
-	e->seen = e->dirty = true;
+	e->dirty = true;
 	e->gone = false;
 	if (m->status == MEMBER_LEFT && before == MEMBER_FAILED)
 		e->forced = true;
@@ -288,29 +205,22 @@ member_told(struct gossip *g, uint8_t event, const struct member *m)
 	if (server && m->status == MEMBER_ALIVE)
 		look_for_twin(g, e, &s);
 	if (server && m->status == MEMBER_ALIVE && g->synced)
-		links_kick(g->d->links, s.uuid);
+		g->hooks->server_alive(g->d, s.uuid);
 	changed(g, server);
 }
 
 static enum tv_err
 take_member(struct gossip *g, struct span body)
 {
-	struct rd r = rd_span_over(body);
-	struct arena a = ARENA_INIT(1u << 20);
-	struct member m = { 0 };
-	uint8_t pool, event;
+	enum gossip_event event;
+	enum gossip_pool pool;
+	struct member m;
 	enum tv_err err;
 
-	if (mpr_array(&r) != 3)
-		rd_fail(&r, TV_EFORMAT);
-	pool = (uint8_t)mpr_uint(&r, POOL_WAN);
-	event = (uint8_t)mpr_uint(&r, GOSSIP_EV_REAP);
-	err = member_unpack(&r, &a, &m);
-	if (err == TV_OK)
-		err = rd_end(&r);
+	arena_reset(&g->scratch);
+	err = member_event_read(body, &g->scratch, &pool, &event, &m);
 	if (err == TV_OK && pool == POOL_LAN)
 		member_told(g, event, &m);
-	arena_done(&a);
 	return err;
 }
 
@@ -377,9 +287,9 @@ static enum tv_err
 take_synced(struct gossip *g)
 {
 	g->synced = true;
-	for (size_t i = 0; i < g->count; i++)
-		if (!g->entries[i].seen)
-			member_gone(g, &g->entries[i]);
+	for (size_t i = 0; i < g->table.count; i++)
+		if (g->table.slots[i].round != g->table.round)
+			member_gone(g, &g->table.slots[i]);
 	changed(g, true);
 	if (g->announcing)
 		announce(g);
@@ -391,14 +301,13 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 {
 	struct gossip *g = ctx;
 
-	(void)c;
 	if (f->type == MSG_INFO)
 		return f->flags & FRAME_REPLY ? TV_OK : TV_EFORMAT;	/* it lives: that was the question */
 	if (f->flags & FRAME_REPLY)
 		return f->type == MSG_GOSSIP_FIRE ? take_announced(g, f) : TV_EFORMAT;
 	switch (f->type) {
 	case MSG_HELLO:
-		return greet_check(f);
+		return greet_check(c, f);
 	case MSG_GOSSIP_MEMBER:
 		return take_member(g, f->body);
 	case MSG_GOSSIP_SYNCED:
@@ -448,16 +357,16 @@ gossip_look(struct gossip *g)
 	}
 }
 
-enum health_daemon
+enum daemon_state
 gossip_daemon(const struct gossip *g)
 {
 	return g->silent ? DAEMON_SILENT : g->synced ? DAEMON_ANSWERS : DAEMON_AWAY;
 }
 
-enum health_daemon
+enum daemon_state
 gossip_daemon_lasting(const struct gossip *g)
 {
-	enum health_daemon now = gossip_daemon(g);
+	enum daemon_state now = gossip_daemon(g);
 
 	return now == DAEMON_AWAY && mono_before(mono_sub(clock_mono(), g->well), PATIENCE) ? DAEMON_ANSWERS : now;
 }
@@ -507,8 +416,7 @@ on_up(void *ctx, struct chan *c)
 		mpw_array(b, 0);
 		(void)chan_end(c);
 	}
-	for (size_t i = 0; i < g->count; i++)
-		g->entries[i].seen = false;
+	g->table.round++;
 	log_debug("raftd", "connected to gossipd");
 }
 
@@ -517,18 +425,18 @@ on_down(void *ctx, enum tv_err why)
 {
 	struct gossip *g = ctx;
 
-	if (membership_left(g->d->members)) {
+	if (g->d->left) {
 		log_info("triumvir", "server has left");
 		daemon_quit(0);
 		return;
 	}
 	if (g->synced)
-		log_warn("raftd", "gossipd is away (%s); going on with the members known", tv_strerror(why));
+		log_warn("raftd", "no connection to gossipd (%s); continuing with the members known", tv_strerror(why));
 	g->synced = false;
 }
 
 struct gossip *
-gossip_new(struct raftd *d)
+gossip_new(struct raftd *d, const struct gossip_hooks *hooks)
 {
 	static const struct chan_events events = { on_frame, NULL, NULL };
 	struct gossip *g = calloc(1, sizeof(*g));
@@ -543,6 +451,9 @@ gossip_new(struct raftd *d)
 		return NULL;
 	}
 	g->d = d;
+	g->hooks = hooks;
+	g->table.max = GOSSIP_MEMBERS_MAX;
+	g->scratch = ARENA_INIT(1u << 20);
 	g->well = clock_mono();
 	g->twins = (struct log_limit){ .burst = 4, .period = MONO_S(60) };
 	conf.chan.ctx = g;
@@ -561,9 +472,8 @@ gossip_free(struct gossip *g)
 	if (g == NULL)
 		return;
 	dialer_free(g->dialer);
-	for (size_t i = 0; i < g->count; i++)
-		free(g->entries[i].m);
-	free(g->entries);
+	member_table_done(&g->table);
+	arena_done(&g->scratch);
 	free(g->path);
 	free(g);
 }

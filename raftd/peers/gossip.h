@@ -2,11 +2,11 @@
  * What gossipd says about the LAN pool, kept up to date over gossipd.sock.  While gossipd is away the last view
  * stays; after it returns, members that it no longer knows count as reaped.
  */
-#ifndef TV_RAFTD_GOSSIP_H
-#define TV_RAFTD_GOSSIP_H
+#ifndef TV_RAFTD_PEERS_GOSSIP_H
+#define TV_RAFTD_PEERS_GOSSIP_H
 
-#include "common/record/member.h"
-#include "raftd/members/rules/server_health.h"
+#include "common/net/silence.h"
+#include "common/record/member_table.h"
 #include "raftd/raftd.h"
 
 #define GOSSIP_MEMBERS_MAX 20000
@@ -27,17 +27,24 @@ struct gossip_member {			/* one of the table, for the catalog */
 	bool *dirty;			/* the catalog has not been compared since its last event */
 };
 
-/* Starts dialling run_dir/gossipd.sock.  NULL: no memory. */
-struct gossip *gossip_new(struct raftd *d);
+/* What has to be known above this folder.  Called on the loop. */
+struct gossip_hooks {
+	void (*members_changed)(struct raftd *d);	/* of any role */
+	void (*servers_changed)(struct raftd *d);	/* once all are known */
+	void (*server_alive)(struct raftd *d, const char *uuid);	/* this one, as news */
+};
+
+/* Starts dialling run_dir/gossipd.sock.  hooks must live as long.  NULL: no memory. */
+struct gossip *gossip_new(struct raftd *d, const struct gossip_hooks *hooks);
 void gossip_free(struct gossip *g);
 /* Connected, and the members were told. */
 bool gossip_synced(const struct gossip *g);
 /* Once a second or so: is our gossipd there, and does it answer? */
 void gossip_look(struct gossip *g);
 /* What the newest look found; a frozen one counts as silent after 5 s. */
-enum health_daemon gossip_daemon(const struct gossip *g);
+enum daemon_state gossip_daemon(const struct gossip *g);
 /* The same for its health: away only for longer than a restart, of gossipd or of us, takes. */
-enum health_daemon gossip_daemon_lasting(const struct gossip *g);
+enum daemon_state gossip_daemon_lasting(const struct gossip *g);
 void gossip_each_server(struct gossip *g, void (*fn)(void *ctx, const struct gossip_server *s), void *ctx);
 bool gossip_find_server(struct gossip *g, const char *uuid, struct gossip_server *out);
 /* Own entry; false while gossip does not know us. */

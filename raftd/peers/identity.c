@@ -4,19 +4,16 @@
 #include <string.h>
 
 #include "common/record/mpack.h"
-#include "common/net/msg.h"
+#include "raftd/fsm/fsm.h"
 #include "raftd/peers/identity.h"
 
 #define NUMBER_BITS 16
-#define NUMBER_MASK ((1ull << NUMBER_BITS) - 1)
-#define HELLO_FIELDS 10
-#define HELLO_FIELDS_MIN 9		/* without features */
-
-uint64_t
-generation_number(uint64_t generation)
-{
-	return generation & NUMBER_MASK;
-}
+#define NUMBER_MASK ((1ull << NUMBER_BITS) - 1)	/* see generation_number() */
+#define HELLO_FIELDS 12
+#define HELLO_FIELDS_MIN 9		/* without features, highest version and that of the state machine */
+#define HELLO_FEATURES 9		/* index of that field, and of the next ones */
+#define HELLO_HIGHEST 10
+#define HELLO_STATE 11
 
 uint64_t
 generation_next(uint64_t generation, uint64_t random)
@@ -30,7 +27,7 @@ void
 hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t raft_port)
 {
 	mpw_array(b, HELLO_FIELDS);
-	mpw_uint(b, MSG_VERSION);
+	mpw_uint(b, RAFT_VERSIONS.lowest);	/* the one version that those without ranges look at */
 	mpw_cstr(b, id->uuid);
 	mpw_cstr(b, id->name);
 	mpw_cstr(b, id->store_id);
@@ -40,6 +37,8 @@ hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t r
 	mpw_cstr(b, id->addr);
 	mpw_uint(b, raft_port);
 	mpw_uint(b, RAFT_FEATURES);
+	mpw_uint(b, RAFT_VERSIONS.highest);
+	mpw_uint(b, FSM_VERSION);
 }
 
 /* A text into dst; too long or with a NUL is an error. */
@@ -61,7 +60,7 @@ hello_read(struct span body, struct hello *out)
 	*out = (struct hello){ 0 };
 	if (fields < HELLO_FIELDS_MIN)
 		rd_fail(&r, TV_EFORMAT);
-	out->version = (uint8_t)mpr_uint(&r, UINT8_MAX);
+	out->versions.lowest = out->versions.highest = (uint8_t)mpr_uint(&r, UINT8_MAX);
 	take_text(&r, out->uuid, sizeof(out->uuid));
 	take_text(&r, out->name, sizeof(out->name));
 	take_text(&r, out->store_id, sizeof(out->store_id));
@@ -70,13 +69,39 @@ hello_read(struct span body, struct hello *out)
 	take_text(&r, out->dc, sizeof(out->dc));
 	take_text(&r, out->addr, sizeof(out->addr));
 	out->raft_port = (uint16_t)mpr_uint(&r, UINT16_MAX);
-	if (fields >= HELLO_FIELDS)
+	if (fields > HELLO_FEATURES)
 		out->features = mpr_uint(&r, UINT64_MAX);
+	if (fields > HELLO_HIGHEST)
+		out->versions.highest = (uint8_t)mpr_uint(&r, UINT8_MAX);
+	out->state = fields > HELLO_STATE ? (uint8_t)mpr_uint(&r, UINT8_MAX) : 1;
+	if (out->versions.lowest == 0 || out->versions.highest < out->versions.lowest)
+		rd_fail(&r, TV_EFORMAT);
 	for (uint32_t i = HELLO_FIELDS; i < fields && r.err == TV_OK; i++)
 		mpr_skip(&r);			/* of a newer version */
 	if (r.err == TV_OK && (strlen(out->uuid) != 36 || strlen(out->store_id) != 36))
 		rd_fail(&r, TV_EFORMAT);
 	return rd_end(&r);
+}
+
+bool
+versions_reach(const struct raft_config *c, uint8_t version, uint8_t (*of)(void *ctx, raft_id id), void *ctx, char *why,
+    size_t cap)
+{
+	for (unsigned i = 0; i < c->count; i++) {
+		uint8_t has = of(ctx, c->servers[i].id);
+
+		if (has >= version)
+			continue;
+		if (has == 0)
+			snprintf(why, cap, "server %s has not been heard of since this one started, and may run a version of raftd that "
+			    "cannot apply this", c->servers[i].name);
+		else
+			snprintf(why, cap, "server %s runs a version of raftd that cannot apply this (version %u of the state machine, "
+			    "and version %u is needed): upgrade it first, or remove it", c->servers[i].name, (unsigned)has,
+			    (unsigned)version);
+		return false;
+	}
+	return true;
 }
 
 /* It says our node id: the address led back here, or there is a copy of us. */
@@ -115,8 +140,11 @@ hello_check(const struct identity *own, const char *dc, const struct hello *h, c
 	bool other = strcmp(own->cluster_id, h->cluster_id) != 0;
 	bool fresh = own->cluster_id[0] == '\0' || h->cluster_id[0] == '\0';
 
-	if (h->version != MSG_VERSION) {
-		snprintf(why, cap, "it speaks version %u, this server version %u", h->version, MSG_VERSION);
+	if (version_common(RAFT_VERSIONS, h->versions) == 0) {
+		char theirs[16], ours[16];
+
+		snprintf(why, cap, "it speaks version %s of the protocol between raftds, this server version %s: upgrade the older "
+		    "one by way of a release that speaks both", version_text(h->versions, theirs), version_text(RAFT_VERSIONS, ours));
 		return HELLO_REFUSE;
 	}
 	if (strcmp(h->dc, dc) != 0) {
@@ -143,7 +171,7 @@ hello_check(const struct identity *own, const char *dc, const struct hello *h, c
 bool
 hello_supersedes(const struct identity *own, const char *dc, const struct hello *h)
 {
-	return h->version == MSG_VERSION && own->generation > 0 &&
+	return version_common(RAFT_VERSIONS, h->versions) != 0 && own->generation > 0 &&
 	    generation_number(h->generation) > generation_number(own->generation) &&
 	    strcmp(h->dc, dc) == 0 && strcmp(h->uuid, own->uuid) != 0 && strcmp(h->cluster_id, own->cluster_id) == 0;
 }

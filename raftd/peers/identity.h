@@ -5,17 +5,23 @@
  * this server belongs to that cluster.  Each recovery makes the next one: its number, counted in the low 16 bits, and a
  * random part above, by which two recoveries of one cluster that did not know of each other are told apart.
  */
-#ifndef TV_IDENTITY_H
-#define TV_IDENTITY_H
+#ifndef TV_RAFTD_PEERS_IDENTITY_H
+#define TV_RAFTD_PEERS_IDENTITY_H
 
+#include "common/net/version.h"
 #include "raftd/raftd.h"
 
+/* Versions of the protocol between raftds that this binary speaks.  A new version raises the highest; the lowest follows a release later, so that servers of both
+ * releases form one cluster while a new one is rolled out. */
+#define RAFT_VERSIONS ((struct version_range){ 1, 1 })
+
 struct hello {
-	uint8_t version;
+	struct version_range versions;
 	char uuid[37], name[256], store_id[37], cluster_id[37], dc[129], addr[64];
 	uint64_t generation;
 	uint16_t raft_port;
 	uint64_t features;		/* RAFT_FEATURE_*; 0: a version that does not say */
+	uint8_t state;			/* version of the state machine: what entries it can apply; 1: a version that does not say */
 };
 
 /* What a raftd can apply or answer that the first ones could not. */
@@ -24,8 +30,6 @@ struct hello {
 #define RAFT_FEATURE_TREE_PARTS 4u	/* KV_DELETE_PART */
 #define RAFT_FEATURES (RAFT_FEATURE_RESTORE | RAFT_FEATURE_SERVED | RAFT_FEATURE_TREE_PARTS)	/* ours */
 
-/* As people see it. */
-uint64_t generation_number(uint64_t generation);
 /* Of the recovery of a cluster of this generation; random: any bits. */
 uint64_t generation_next(uint64_t generation, uint64_t random);
 
@@ -33,6 +37,13 @@ uint64_t generation_next(uint64_t generation, uint64_t random);
 void hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t raft_port);
 /* TV_EFORMAT, TV_ELIMIT for anything but a well-formed hello. */
 enum tv_err hello_read(struct span body, struct hello *out);
+
+/*
+ * Do these servers, of which `of` knows the version of the state machine (0: never heard of), have at least this one?  Else
+ * why says who has not.
+ */
+bool versions_reach(const struct raft_config *c, uint8_t version, uint8_t (*of)(void *ctx, raft_id id), void *ctx, char *why,
+    size_t cap);
 
 enum hello_verdict {
 	HELLO_OK,		/* Raft messages may flow */

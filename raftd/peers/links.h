@@ -7,8 +7,8 @@
  * a peer is *proven* when its answer to ours fits.  The dialler repeats its hello as a question every few seconds, so a
  * silently dead link is noticed.
  */
-#ifndef TV_LINKS_H
-#define TV_LINKS_H
+#ifndef TV_RAFTD_PEERS_LINKS_H
+#define TV_RAFTD_PEERS_LINKS_H
 
 #include "common/net/calls.h"
 #include "raftd/peers/identity.h"
@@ -25,8 +25,20 @@ struct peer {				/* read-only for others */
 	bool forming;			/* link up, but clusters do not agree yet: questions only */
 };
 
-/* Listens on d->link_fd (taken over).  NULL: no memory. */
-struct links *links_new(struct raftd *d);
+/* What the links need of the folders above this one.  Called on the loop. */
+struct links_hooks {
+	/* A hello was heard.  It is judged after that; a well-formed hello of anybody who has the key gets here. */
+	void (*heard)(struct raftd *d, const struct hello *h);
+	/* A peer has been proven. */
+	void (*proven)(struct raftd *d);
+	/* May this message of a fitting peer reach the core? */
+	bool (*accepts)(struct raftd *d, const struct hello *from, const struct raft_msg *m);
+	/* Sends one chunk of a snapshot, as the core ordered it, with its bytes. */
+	void (*send_chunk)(struct raftd *d, struct chan *c, const struct raft_send *s);
+};
+
+/* Listens on d->link_fd (taken over).  hooks must live as long.  NULL: no memory. */
+struct links *links_new(struct raftd *d, const struct links_hooks *hooks);
 void links_free(struct links *l);
 /* Brings the set of peers in line with configuration and gossip, soon. */
 void links_sync(struct links *l);
@@ -42,9 +54,9 @@ void links_silence(struct links *l, bool silent);
  * One message of the core, in order, at the pace at which the peer reads and the log can be read (raftd/peers/sendq.h); lost
  * without a word when the peer is not there, or is known to have gone before it leaves.
  */
-void links_send(struct links *l, const struct raft_send *s);
+void links_send(struct raftd *d, const struct raft_send *s);
 /* What was sent in this turn leaves now, or as much of it as may at a time. */
-void links_flush(struct links *l);
+void links_flush(struct raftd *d);
 /* Did links_flush() leave messages for which nothing has to happen first? */
 bool links_waiting(struct links *l);
 /* What the accepting side has to tell. */
@@ -60,7 +72,7 @@ const struct peer *links_at(struct links *l, unsigned i);
  */
 void links_trouble(struct links *l, struct buf *out);
 /* Tries a peer that is down at once (gossip says that it is alive). */
-void links_kick(struct links *l, const char *uuid);
+void links_wake(struct links *l, const char *uuid);
 
 /* A question to a peer over the dialled link; TV_EUNREACH when it is not up.  See calls_start(). */
 enum tv_err links_ask(struct links *l, const char *uuid, uint16_t type, struct span body, struct mono timeout,
@@ -70,6 +82,13 @@ struct link_question {
 	uint64_t link, frame;
 	uint16_t type;
 };
+/*
+ * Answers a question of a peer, at once or later, by links_answer() or links_reply().  from and body are borrowed until return.
+ * An error closes the link.
+ */
+typedef enum tv_err links_server(struct raftd *d, const struct hello *from, const struct link_question *q, struct span body);
+/* Questions of this type go to fn.  forming: also of a peer whose cluster does not agree with ours yet; else TV_EPERM. */
+void links_serve(struct links *l, uint16_t type, bool forming, links_server *fn);
 /* [u8 err, str text]; nothing happens when the link is gone. */
 void links_answer(struct links *l, const struct link_question *q, enum tv_err err, const char *text);
 /* The same with any body. */

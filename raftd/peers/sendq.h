@@ -2,8 +2,8 @@
  * What the core sends to one peer, at the pace at which it can go.  Appends are kept as ranges of indexes: their payloads
  * are looked up, perhaps on the disk, when they leave, a bounded amount at a time.  Keeps the order.  Pure.
  */
-#ifndef TV_SENDQ_H
-#define TV_SENDQ_H
+#ifndef TV_RAFTD_PEERS_SENDQ_H
+#define TV_RAFTD_PEERS_SENDQ_H
 
 #include "raftd/engine/pending_sends.h"
 

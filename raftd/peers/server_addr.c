@@ -1,4 +1,4 @@
-/* Which addresses servers have, see sources.h. */
+/* Which addresses servers have, see server_addr.h. */
 #include <string.h>
 
 #include "common/net/source.h"
@@ -33,7 +33,7 @@ look_at(void *ctx, const struct gossip_server *s)
 bool
 sources_has_server(const struct raftd *d, uint64_t source)
 {
-	const struct raft_config *conf = raft_config(engine_core(d->engine));
+	const struct raft_config *conf = engine_config(d->engine);
 	struct look k = { source, false };
 
 	for (unsigned i = 0; i < conf->count && !k.found; i++)
@@ -59,7 +59,7 @@ look_for_owner(void *ctx, const struct gossip_server *s)
 bool
 sources_is_copy(const struct raftd *d, const char *uuid, const char *addr)
 {
-	const struct raft_config *conf = raft_config(engine_core(d->engine));
+	const struct raft_config *conf = engine_config(d->engine);
 	struct owner o = { NULL, false };
 
 	for (unsigned i = 0; i < conf->count && o.seat == NULL; i++)

@@ -1,6 +1,6 @@
 /* Which addresses servers have, and which of them count. */
-#ifndef TV_SOURCES_H
-#define TV_SOURCES_H
+#ifndef TV_RAFTD_PEERS_SERVER_ADDR_H
+#define TV_RAFTD_PEERS_SERVER_ADDR_H
 
 #include "raftd/raftd.h"
 

@@ -2,34 +2,44 @@
  * One pending request of a channel, from its frame to its answer.  The record is embedded in whatever it
  * waits for: a ReadIndex round, a log entry, a watch, a timer.  When the channel goes or the asker cancels, the
  * request leaves those, except a log entry, which goes on without an asker.
+ *
+ * serve/ makes requests and dispatches them; whoever carries one out answers it by request_reply() or one of its like.
  */
-#ifndef TV_REQUEST_H
-#define TV_REQUEST_H
+#ifndef TV_RAFTD_REQUEST_REQUEST_H
+#define TV_RAFTD_REQUEST_REQUEST_H
 
 #include <sys/queue.h>
 
 #include "common/net/chan.h"
-#include "raftd/engine/read_ahead.h"
 #include "raftd/engine/proposals.h"
-#include "raftd/raftd.h"
+#include "raftd/engine/read_ahead.h"
 #include "raftd/engine/reads.h"
+#include "raftd/raftd.h"
 
-#define REQUEST_INLINE 48		/* argument bytes kept inside the record */
+#define REQUEST_INLINE 48		/* bytes of arguments and token kept inside the record */
+#define ASKER_BUCKETS 1024
+#define ASKER_PAUSE_BYTES (16u << 20)	/* answers that wait: no further questions are read */
 
-struct client;
+struct requests;			/* all of them: memory and limits */
+
+struct asker {				/* a channel, and its requests */
+	struct chan *chan;
+	TAILQ_HEAD(request_list, request) requests, fired;
+	struct request *buckets[ASKER_BUCKETS];	/* by frame id */
+};
 
 struct request {
 	struct raftd *d;
-	struct client *client;		/* NULL: nobody waits for the answer any more */
-	struct request *hash_next;	/* of the client, by frame id */
-	TAILQ_ENTRY(request) link;	/* of the client */
-	TAILQ_ENTRY(request) fired_link;	/* of the client, while `fired` */
+	struct asker *asker;		/* NULL: nobody waits for the answer any more */
+	struct request *hash_next;	/* of the asker, by frame id */
+	TAILQ_ENTRY(request) link;	/* of the asker */
+	TAILQ_ENTRY(request) fired_link;	/* of the asker, while `fired` */
 	uint64_t id;			/* of the frame */
 
 	const struct op *op;
 	uint64_t index;			/* blocking: wait for more than this */
 	int64_t wait_ns;
-	struct span args;		/* inline or owned copy */
+	struct span args, token;	/* inline or owned copy, one behind the other; token: for the answers of a query that waits */
 	uint8_t bytes[REQUEST_INLINE];
 
 	bool writing;			/* which of `read` and `write`: it waits for the log */
@@ -46,36 +56,27 @@ struct request {
 	ev_timer timer;			/* of a blocking query */
 };
 
-/* -- for the handlers -- */
+/* What carries out an operation that is neither a write to the log nor a read of the state: a row of its area's array,
+ * which ends with a row of zeros.  args: the decoded record, in request_arena(); its texts are in q->args. */
+struct request_op {
+	uint16_t code;
+	void (*serve)(struct request *q, const void *args);
+};
+
+/* -- for those who carry them out -- */
 
 /* Answers and ends the request; text and value are copied. */
 void request_reply(struct request *q, uint64_t index, struct span value);
 void request_fail(struct request *q, enum tv_err err, struct span text);	/* empty text: tv_strerror */
 void request_failf(struct request *q, enum tv_err err, const char *text);
-/* [u8 err, str text], for questions that are no operations. */
-void request_plain(struct request *q, enum tv_err err, const char *text);
-/* Replaces the arguments by a copy of these bytes; false: no memory. */
-bool request_keep(struct request *q, struct span bytes);
-/* Will be read (again) at the end of this turn, or later when there is much to do; it has a client. */
+/* [u8 err, str text], for questions that are no operations; with a value (NULL: none, empty: nil) behind them. */
+void request_plain(struct request *q, enum tv_err err, const char *text, const struct span *value);
+/* Replaces arguments and token by copies; args must not be of those that it has.  False: no memory. */
+bool request_keep(struct request *q, struct span args, struct span token);
+/* Will be read (again) at the end of this turn, or later when there is much to do; it has an asker. */
 void request_fire(struct request *q);
 /* Do the answers of its channel wait to be read?  A large answer more should wait for that. */
 bool request_congested(const struct request *q);
-
-/* One handler per kind; each ends in one of the above, at once or later. */
-void op_read(struct request *q, uint64_t max_stale_ms);
-/* A read whose watch fired or whose time is up. */
-void op_read_again(struct request *q);
-/* args: borrowed until return. */
-void op_write(struct request *q, struct span args);
-/* A write that got nowhere, or whose outcome is not known. */
-void op_write_failed(struct request *q, enum tv_err err, struct span text);
-/* Takes a write that deletes a tree of keys and is to do so in parts.  False: it is one as others. */
-bool op_tree(struct request *q, struct span args);
-void op_leader(struct request *q);
-void op_snapshot(struct request *q);
-/* The request is cancelled or its channel closed: leave whatever it waits for.  False: the record is
- * still in the log's hands and must stay. */
-bool op_cancel(struct request *q);
 
 /* Scratch of this turn for handlers: reset before each use by whoever takes it. */
 struct arena *request_arena(struct request *q);
@@ -84,5 +85,29 @@ struct buf *request_buf(struct request *q);
 struct aheads *request_aheads(struct request *q);
 /* May another blocking query wait? */
 bool request_may_block(struct request *q);
+
+/* -- for serve/ -- */
+
+/* NULL: no memory. */
+struct requests *requests_new(struct raftd *d);
+/* After all askers are gone. */
+void requests_free(struct requests *all);
+void asker_init(struct asker *a);
+/* Do answers wait to be read, so that no more questions should be? */
+bool asker_congested(const struct asker *a);
+/* Of this frame, with empty arguments.  NULL: no memory. */
+struct request *request_new(struct raftd *d, struct asker *a, const struct frame *f);
+/* The newest one of this frame id; NULL: there is none. */
+struct request *request_find(struct asker *a, uint64_t id);
+/* The next fired one, which is fired no more; NULL: there is none. */
+struct request *request_fired(struct asker *a);
+/* Would more be pending, with so many bytes of arguments more, than may be? */
+bool requests_full(const struct requests *all, size_t bytes);
+/* Out of the lists of its asker; the record stays until whoever holds it ends it. */
+void request_detach(struct request *q);
+/* Ends it without an answer. */
+void request_free(struct request *q);
+/* Name and value pairs of the `raftd:` section of info. */
+void requests_info(const struct requests *all, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
 
 #endif

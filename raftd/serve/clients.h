@@ -2,8 +2,8 @@
  * raftd.sock: rpcd (and nobody else) asks here.  A channel says MSG_HELLO first; a malformed, oversized or
  * out-of-order message closes that channel only (S206).
  */
-#ifndef TV_CLIENTS_H
-#define TV_CLIENTS_H
+#ifndef TV_RAFTD_SERVE_CLIENTS_H
+#define TV_RAFTD_SERVE_CLIENTS_H
 
 #include "raftd/raftd.h"
 
@@ -13,13 +13,12 @@ struct clients;
 struct clients *clients_new(struct raftd *d);
 /* Closes all channels; what is pending goes with them. */
 void clients_free(struct clients *c);
-/* Role, leader or configuration changed: told to every channel at the end of the turn. */
-void clients_status_changed(struct clients *c);
 /*
  * Once or more per turn: reads that were put off or whose watch fired, at least one, and no new one after `until`;
- * status to tell.  A channel whose answers wait to be read gets no further ones.  True if there was something to do.
+ * status to tell.  A channel whose answers wait to be read gets no further ones.  Then answers leave.  True if there was
+ * something to do.
  */
-bool clients_turn(struct clients *c, struct mono until);
+bool clients_turn(struct raftd *d, struct mono until);
 /* Did that leave reads for which nothing has to happen first? */
 bool clients_waiting(const struct clients *c);
 /* Is an rpcd connected?  Was one, and is none now?  c may be NULL: no. */
@@ -31,7 +30,5 @@ uint64_t clients_signs(const struct clients *c);
 bool clients_ping(struct clients *c);
 /* Name and value pairs of the `raftd:` section of info. */
 void clients_info(const struct clients *c, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
-/* Answers of this turn leave now. */
-void clients_flush(struct clients *c);
 
 #endif

@@ -2,19 +2,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/net/msg.h"
 #include "common/proc/daemon.h"
 #include "common/record/mpack.h"
-#include "common/net/msg.h"
-#include "raftd/serve/clients.h"
 #include "raftd/engine/engine.h"
-#include "raftd/peers/gossip.h"
-#include "raftd/serve/info.h"
-#include "raftd/members/no_leader_log.h"
-#include "raftd/peers/links.h"
 #include "raftd/engine/loop_time.h"
+#include "raftd/fsm/fsm.h"
+#include "raftd/members/no_leader_log.h"
+#include "raftd/serve/rpcd_watch.h"
+#include "raftd/peers/gossip.h"
+#include "raftd/peers/links.h"
+#include "raftd/serve/clients.h"
+#include "raftd/serve/info.h"
 #include "raftd/snapshot/import.h"
 #include "raftd/snapshot/snapshots.h"
-#include "raftd/serve/rpcd_watch.h"
 
 struct section {
 	struct buf body;		/* name, value, name, value ... */
@@ -110,7 +111,7 @@ void
 info_write_status(struct raftd *d, struct chan *c)
 {
 	const struct raft_status *st = engine_status(d->engine);
-	const struct raft_config *conf = raft_config(engine_core(d->engine));
+	const struct raft_config *conf = engine_config(d->engine);
 	const struct raft_server_conf *leader = raft_config_find(conf, st->leader);
 	struct buf *b = chan_begin(c, MSG_RAFT_STATUS, 0, 0);
 	uint64_t seen_ms;
@@ -133,7 +134,7 @@ info_write_status(struct raftd *d, struct chan *c)
 void
 info_status_leader(struct raftd *d, struct buf *out)
 {
-	const struct raft_server_conf *leader = raft_config_find(raft_config(engine_core(d->engine)),
+	const struct raft_server_conf *leader = raft_config_find(engine_config(d->engine),
 	    engine_status(d->engine)->leader);
 	struct text_reply r = { span_str(leader != NULL ? leader->addr : "") };
 
@@ -143,7 +144,7 @@ info_status_leader(struct raftd *d, struct buf *out)
 void
 info_status_peers(struct raftd *d, struct buf *out)
 {
-	const struct raft_config *conf = raft_config(engine_core(d->engine));
+	const struct raft_config *conf = engine_config(d->engine);
 	struct span addrs[RAFT_SERVERS_MAX];
 	struct text_list list = { { .v = addrs, .n = conf->count, .set = true } };
 
@@ -168,25 +169,29 @@ seat_state(struct raftd *d, const struct raft_server_conf *s)
 	return g.status == MEMBER_LEFT ? "left" : "failed";
 }
 
-void
+uint64_t
 info_configuration(struct raftd *d, struct buf *out)
 {
-	raft_id leader = engine_status(d->engine)->leader;
-	const struct raft_config *conf = raft_config_committed(engine_core(d->engine));
+	const struct raft_status *st = engine_status(d->engine);
+	const struct raft_config *conf = engine_config_committed(d->engine);
 	struct raft_server servers[RAFT_SERVERS_MAX];
 	struct raft_configuration c;
 
-	/* Soon after a start, and while there is no leader, nobody knows what is committed: then the newest one there is. */
-	if (leader == 0 || conf->count == 0)
-		conf = raft_config(engine_core(d->engine));
+	/*
+	 * Soon after a start, without a leader, and on a leader that has not committed an entry of its own term, the commit index
+	 * lags: the configuration there may name a server that was removed since.  The newest one is shown instead.
+	 */
+	if (st->leader == 0 || conf->count == 0 || (st->role == RAFT_LEADER && !st->ready))
+		conf = engine_config(d->engine);
 	c = (struct raft_configuration){ .Servers = { servers, conf->count, true }, .Index = conf->index };
 	for (unsigned i = 0; i < conf->count; i++)
 		servers[i] = (struct raft_server){
 			.ID = span_str(conf->servers[i].uuid), .Node = span_str(conf->servers[i].name),
-			.Address = span_str(conf->servers[i].addr), .Leader = conf->servers[i].id == leader,
+			.Address = span_str(conf->servers[i].addr), .Leader = conf->servers[i].id == st->leader,
 			.ProtocolVersion = span_str("3"),
 			.Voter = conf->servers[i].voter && !(d->removed && conf->servers[i].id == d->id.self),
 			.State = span_str(seat_state(d, &conf->servers[i])),
 		};
 	schema_pack(&raft_configuration_schema, &c, out);
+	return conf->index;
 }

@@ -1,23 +1,15 @@
 /* Operations that the leader answers from memory. */
 #include "common/record/coordinate.h"
 #include "common/record/mpack.h"
-#include "raftd/members/autopilot.h"
 #include "raftd/engine/engine.h"
-#include "raftd/serve/info.h"
+#include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader.h"
+#include "raftd/members/autopilot.h"
 #include "raftd/members/membership.h"
-#include "raftd/request/request.h"
+#include "raftd/serve/info.h"
+#include "raftd/serve/op.h"
 
 #define SEGMENT_BYTES_MAX 255
-
-static void
-not_leader(struct request *q)
-{
-	if (engine_status(q->d->engine)->leader != 0)
-		request_fail(q, TV_ENOTLEADER, SPAN_NONE);
-	else
-		request_failf(q, TV_ENOLEADER, "No cluster leader");
-}
 
 /* -- session renew: nothing is written; the timer starts again -- */
 
@@ -31,8 +23,9 @@ renew_confirmed(struct read_wait *w, enum tv_err err)
 	struct session_read args = { 0 };
 	struct rd in = rd_span_over(q->args), list;
 
-	if (err != TV_OK || !engine_is_leader(q->d->engine)) {
-		not_leader(q);
+	/* After leadership was lost and won again meanwhile, the state may still hold a session that has ended. */
+	if (err != TV_OK || !engine_status(q->d->engine)->informed) {
+		op_not_leader(q);
 		return;
 	}
 	fsm_read(q->d->fsm, op_find(OP_SESSION_INFO), q->args, a, out, &ans);
@@ -47,8 +40,9 @@ renew_confirmed(struct read_wait *w, enum tv_err err)
 }
 
 static void
-session_renew(struct request *q)
+session_renew(struct request *q, const void *args)
 {
+	(void)args;
 	/* Only a confirmed leader may promise more time. */
 	q->read.done = renew_confirmed;
 	engine_read(q->d->engine, &q->read);
@@ -57,19 +51,14 @@ session_renew(struct request *q)
 /* -- coordinates: collected, and written a few seconds later -- */
 
 static void
-coordinate_update_op(struct request *q)
+coordinate_update_op(struct request *q, const void *args)
 {
-	struct rd in = rd_span_over(q->args);
-	struct coordinate_update u = { 0 };
+	const struct coordinate_update *u = args;
 	struct bool_reply known;
 	struct coordinate at;
 	struct buf *out;
 
-	if (schema_unpack(&coordinate_update_schema, &in, request_arena(q), &u) != TV_OK || rd_end(&in) != TV_OK) {
-		request_failf(q, TV_EFORMAT, "malformed arguments");
-		return;
-	}
-	if (!coordinate_of_rec(&u.Coord, &at) || u.Segment.len > SEGMENT_BYTES_MAX) {
+	if (!coordinate_of_rec(&u->Coord, &at) || u->Segment.len > SEGMENT_BYTES_MAX) {
 		request_failf(q, TV_EINVAL, "incompatible coordinate");
 		return;
 	}
@@ -77,9 +66,9 @@ coordinate_update_op(struct request *q)
 		request_failf(q, TV_ENOLEADER, "No cluster leader");	/* just elected; the router asks again */
 		return;
 	}
-	known.Value = fsm_has_node(q->d->fsm, u.Node);
+	known.Value = fsm_has_node(q->d->fsm, u->Node);
 	if (known.Value)
-		leader_coordinate(q->d->leader, u.Node, u.Segment, &at);
+		leader_coordinate(q->d->leader, u->Node, u->Segment, &at);
 	out = request_buf(q);
 	schema_pack(&bool_reply_schema, &known, out);
 	request_reply(q, fsm_applied(q->d->fsm), buf_span(out));
@@ -88,12 +77,13 @@ coordinate_update_op(struct request *q)
 /* -- the raft configuration -- */
 
 static void
-raft_configuration_op(struct request *q)
+raft_configuration_op(struct request *q, const void *args)
 {
 	struct buf *out = request_buf(q);
+	uint64_t index = info_configuration(q->d, out);
 
-	info_configuration(q->d, out);
-	request_reply(q, raft_config_committed(engine_core(q->d->engine))->index, buf_span(out));
+	(void)args;
+	request_reply(q, index, buf_span(out));
 }
 
 static void
@@ -109,76 +99,43 @@ change_done(void *ctx, enum tv_err err, const char *text)
 	}
 	out = request_buf(q);
 	schema_pack(&bool_reply_schema, &yes, out);
-	request_reply(q, raft_config_committed(engine_core(q->d->engine))->index, buf_span(out));
-}
-
-/* Calls fn with the decoded peer; the spans live in q->args. */
-static bool
-take_peer(struct request *q, struct raft_peer *peer)
-{
-	struct rd in = rd_span_over(q->args);
-
-	*peer = (struct raft_peer){ 0 };
-	if (schema_unpack(&raft_peer_schema, &in, request_arena(q), peer) == TV_OK && rd_end(&in) == TV_OK)
-		return true;
-	request_failf(q, TV_EFORMAT, "malformed arguments");
-	return false;
+	request_reply(q, engine_config_committed(q->d->engine)->index, buf_span(out));
 }
 
 static void
-raft_remove(struct request *q)
+raft_remove(struct request *q, const void *args)
 {
-	struct raft_peer peer;
+	const struct raft_peer *peer = args;
 
-	if (take_peer(q, &peer))
-		membership_remove(q->d->members, peer.ID, peer.Address, peer.Force, change_done, q);
+	membership_remove(q->d->members, peer->ID, peer->Address, peer->Force, change_done, q);
 }
 
 static void
-raft_transfer(struct request *q)
+raft_transfer(struct request *q, const void *args)
 {
-	struct raft_peer peer;
+	const struct raft_peer *peer = args;
 
-	if (take_peer(q, &peer))
-		membership_transfer(q->d->members, peer.ID, peer.Address, change_done, q);
+	membership_transfer(q->d->members, peer->ID, peer->Address, change_done, q);
 }
 
 /* -- autopilot -- */
 
 static void
-autopilot_health_op(struct request *q)
+autopilot_health_op(struct request *q, const void *args)
 {
 	struct buf *out = request_buf(q);
 
+	(void)args;
 	autopilot_health(q->d->autopilot, out);
 	request_reply(q, fsm_applied(q->d->fsm), buf_span(out));
 }
 
-static const struct {
-	uint16_t code;
-	void (*fn)(struct request *q);
-} handlers[] = {
+const struct request_op leader_ops[] = {
 	{ OP_SESSION_RENEW, session_renew },
 	{ OP_RAFT_CONFIGURATION, raft_configuration_op },
 	{ OP_RAFT_REMOVE, raft_remove },
 	{ OP_RAFT_TRANSFER, raft_transfer },
 	{ OP_COORDINATE_UPDATE, coordinate_update_op },
 	{ OP_AUTOPILOT_HEALTH, autopilot_health_op },
+	{ 0, NULL },
 };
-
-void
-op_leader(struct request *q)
-{
-	/* A stale look at the servers is anybody's to give. */
-	if (!engine_is_leader(q->d->engine) && !(q->mode == OP_STALE &&
-	    (q->op->code == OP_RAFT_CONFIGURATION || q->op->code == OP_AUTOPILOT_HEALTH))) {
-		not_leader(q);
-		return;
-	}
-	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++)
-		if (handlers[i].code == q->op->code) {
-			handlers[i].fn(q);
-			return;
-		}
-	request_failf(q, TV_EINVAL, "unknown operation");
-}

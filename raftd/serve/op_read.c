@@ -1,13 +1,14 @@
 /*
  * Reads.  Default and consistent: one ReadIndex round for all of a turn, then the own state, on any server.  Stale:
- * the own state as it is.  A record alone is looked up while its round is under way (ahead.h).  Blocking: when the result is not newer than asked, a watch on exactly what it depends
+ * the own state as it is.  A record alone is looked up while its round is under way (read_ahead.h).  Blocking: when the result is not newer than asked, a watch on exactly what it depends
  * on, and another look when that fires; no new round is needed, since the state only moves forward.
  */
 #include <sodium.h>
 
 #include "raftd/engine/engine.h"
+#include "raftd/fsm/fsm.h"
 #include "raftd/serve/info.h"
-#include "raftd/request/request.h"
+#include "raftd/serve/op.h"
 
 #define WAIT_DEFAULT_NS 300000000000	/* 5 m */
 #define WAIT_MAX_NS 600000000000	/* 10 m */
@@ -160,16 +161,30 @@ on_confirmed(struct read_wait *w, enum tv_err err)
 
 /* Status needs no agreement: what this server believes. */
 static void
-status(struct request *q)
+status_leader(struct request *q, const void *args)
 {
 	struct buf *out = request_buf(q);
 
-	if (q->op->code == OP_STATUS_LEADER)
-		info_status_leader(q->d, out);
-	else
-		info_status_peers(q->d, out);
+	(void)args;
+	info_status_leader(q->d, out);
 	request_reply(q, 1, buf_span(out));
 }
+
+static void
+status_peers(struct request *q, const void *args)
+{
+	struct buf *out = request_buf(q);
+
+	(void)args;
+	info_status_peers(q->d, out);
+	request_reply(q, 1, buf_span(out));
+}
+
+const struct request_op status_ops[] = {
+	{ OP_STATUS_LEADER, status_leader },
+	{ OP_STATUS_PEERS, status_peers },
+	{ 0, NULL },
+};
 
 /*
  * A list may take long, and would be made twice when a write came between; a query that waits is looked at again anyway.
@@ -177,7 +192,7 @@ status(struct request *q)
 static bool
 is_short(const struct request *q)
 {
-	return q->index == 0 && (q->op->code == OP_KV_GET || q->op->code == OP_SESSION_INFO);
+	return q->index == 0 && q->op->traits & OP_SHORT;
 }
 
 void
@@ -186,10 +201,6 @@ op_read(struct request *q, uint64_t max_stale_ms)
 	uint64_t contact_ms;
 	bool known = engine_leader_known(q->d->engine, &contact_ms);
 
-	if (q->op->code == OP_STATUS_LEADER || q->op->code == OP_STATUS_PEERS) {
-		status(q);
-		return;
-	}
 	if (engine_stateless(q->d->engine)) {
 		request_fail(q, TV_ENOTLEADER, SPAN_NONE);	/* an empty state must not look like one (S48) */
 		return;

@@ -10,10 +10,10 @@
 #include "common/record/mpack.h"
 #include "common/record/records.h"
 #include "raftd/engine/engine.h"
+#include "raftd/engine/propose.h"
 #include "raftd/peers/identity.h"
 #include "raftd/peers/links.h"
-#include "raftd/request/request.h"
-#include "raftd/engine/propose.h"
+#include "raftd/serve/op.h"
 
 #define PART_WORK (256u << 10)		/* some 600 small keys, about 10 ms: little beside a heartbeat_interval */
 #define PART_BYTES_MAX (64u << 10)	/* of the arguments: two keys */
@@ -22,7 +22,7 @@
 static bool
 all_know_parts(struct raftd *d)
 {
-	const struct raft_config *c = raft_config(engine_core(d->engine));
+	const struct raft_config *c = engine_config(d->engine);
 
 	for (unsigned i = 0; i < c->count; i++) {
 		const struct peer *p = links_find_id(d->links, c->servers[i].id);
@@ -63,7 +63,7 @@ keep_part(struct request *q, struct span prefix, struct span next, uint64_t newe
 	bool kept;
 
 	schema_pack(&kv_apply_schema, &part, &b);
-	kept = !b.failed && request_keep(q, buf_span(&b));
+	kept = !b.failed && request_keep(q, buf_span(&b), q->token);
 	buf_done(&b);
 	return kept;
 }
@@ -94,7 +94,7 @@ propose(struct request *q, bool begun)
 	enum tv_err err;
 
 	q->write.done = on_part;
-	err = write_start(q->d, &q->write, OP_KV_APPLY, q->args, request_arena(q), &text);
+	err = propose_args(q->d, &q->write, OP_KV_APPLY, q->args, request_arena(q), &text);
 	if (err != TV_OK)
 		failed(q, err, text, begun);
 }

@@ -1,6 +1,6 @@
 /* Writes: prepared, proposed with everything else of this turn, answered when applied. */
-#include "raftd/request/request.h"
 #include "raftd/engine/propose.h"
+#include "raftd/serve/op.h"
 
 #define UNKNOWN_TEXT "leadership was lost, or no majority answered, before the write was known to be committed; " \
 	"it may have been applied"
@@ -37,7 +37,7 @@ op_write(struct request *q, struct span args)
 	if (op_tree(q, args))
 		return;
 	q->write.done = on_done;
-	err = write_start(q->d, &q->write, q->op->code, args, request_arena(q), &text);
+	err = propose_args(q->d, &q->write, q->op->code, args, request_arena(q), &text);
 	if (err != TV_OK)
 		op_write_failed(q, err, text);
 }

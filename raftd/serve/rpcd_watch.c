@@ -1,18 +1,18 @@
-/* The leader's rpcd is away or silent for long, see unserved.h. */
+/* The leader's rpcd is away or silent for long, see rpcd_watch.h. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
 #include "common/net/silence.h"
-#include "raftd/serve/clients.h"
+#include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
 #include "raftd/members/membership.h"
 #include "raftd/members/rpcd_peers.h"
-#include "raftd/members/rules/handover_target.h"
 #include "raftd/serve/rpcd_watch.h"
+#include "raftd/members/rules/handover_target.h"
+#include "raftd/serve/clients.h"
 
 #define PATIENCE MONO_S(5)
 #define ASK_AFTER MONO_S(2)
@@ -22,6 +22,7 @@
 
 struct unserved {
 	struct raftd *d;
+	ev_timer timer;
 	struct mono since;		/* no rpcd since; 0: one is connected, or it does not matter */
 	struct silence silence;		/* of the one that is */
 	struct mono tried;		/* when the others were asked last; 0: not in this spell */
@@ -42,7 +43,7 @@ struct unserved {
 static bool
 matters(const struct unserved *u)
 {
-	return engine_is_leader(u->d->engine) && raft_config_voters(raft_config(engine_core(u->d->engine))) > 1;
+	return engine_is_leader(u->d->engine) && raft_config_voters(engine_config(u->d->engine)) > 1;
 }
 
 /* Looks are a member_interval apart, or less. */
@@ -81,8 +82,8 @@ is_away(struct unserved *u, struct mono now)
 static const char *
 what(const struct unserved *u)
 {
-	return u->since.ns != 0 ? "rpcd of this server has been away for 5 s" :
-	    "rpcd of this server has not answered for 5 s (is it stopped, or does the machine swap?)";
+	return u->since.ns != 0 ? "rpcd on this server has been disconnected for 5 s" :
+	    "rpcd on this server has not answered for 5 s (is it stopped, or does the machine swap?)";
 }
 
 /* -- who takes over? -- */
@@ -92,7 +93,7 @@ on_transfer(void *ctx, enum tv_err err, const char *text)
 {
 	(void)ctx;
 	if (err != TV_OK && err != TV_ENOTLEADER)
-		log_warn("raft", "leadership stays here although rpcd does not serve: %s", text);
+		log_warn("raft", "keeping leadership although rpcd does not serve: %s", text);
 }
 
 static void
@@ -105,9 +106,9 @@ tell_nobody(struct unserved *u, struct mono now)
 	if (u->told.ns != 0 && mono_before(mono_sub(now, u->told), TELL_EVERY))
 		return;
 	u->told = now;
-	successor_reasons(engine_status(u->d->engine), raft_config(engine_core(u->d->engine)), s->others, s->count, &why);
-	log_err("raft", "%s, and nobody can take over: %s. Writes that come to other servers hang until one of these can: "
-	    "restart rpcd here or there", what(u), log_safe(buf_span(&why), shown, sizeof(shown)));
+	successor_reasons(engine_status(u->d->engine), engine_config(u->d->engine), s->others, s->count, &why);
+	log_err("raft", "%s, and no server can take over: %s. Writes to other servers hang until one can: restart "
+	    "rpcd here or there", what(u), log_safe(buf_span(&why), shown, sizeof(shown)));
 	buf_done(&why);
 }
 
@@ -127,12 +128,12 @@ survey_end(struct unserved *u)
 	/* There was no rpcd here yet, and perhaps there are none at all. */
 	if (u->since.ns != 0 && !clients_deserted(d->clients) && (s == NULL || s->state != SUCCESSOR_SERVED))
 		return;
-	to = s == NULL ? NULL : raft_config_find(raft_config(engine_core(d->engine)), s->id);
+	to = s == NULL ? NULL : raft_config_find(engine_config(d->engine), s->id);
 	if (to == NULL) {
 		tell_nobody(u, clock_mono());
 		return;
 	}
-	log_warn("raft", "%s, and writes need the leader's: handing leadership over to %s", what(u),
+	log_warn("raft", "%s, and writes need the leader's: transferring leadership to %s", what(u),
 	    log_safe(span_str(to->name), name, sizeof(name)));
 	membership_transfer(d->members, span_str(to->uuid), SPAN_NONE, on_transfer, NULL);
 }
@@ -151,7 +152,7 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 static void
 survey_begin(struct unserved *u)
 {
-	const struct raft_config *c = raft_config(engine_core(u->d->engine));
+	const struct raft_config *c = engine_config(u->d->engine);
 	struct survey *s = &u->survey;
 
 	*s = (struct survey){ .waiting = 1 };
@@ -170,8 +171,8 @@ survey_begin(struct unserved *u)
 		survey_end(u);
 }
 
-void
-unserved_look(struct unserved *u)
+static void
+look(struct unserved *u)
 {
 	struct mono now = clock_mono();
 
@@ -209,11 +210,13 @@ ping(struct unserved *u)
 	return true;
 }
 
-enum tv_err
-unserved_question(struct unserved *u, const struct link_question *q, struct span body)
+static enum tv_err
+on_question(struct raftd *d, const struct hello *from, const struct link_question *q, struct span body)
 {
+	struct unserved *u = d->unserved;
 	struct rd r = rd_span_over(body);
 
+	(void)from;
 	if (mpr_array(&r) != 0 || rd_end(&r) != TV_OK || q->frame == 0)
 		return TV_EFORMAT;
 	if (!clients_served(u->d->clients))
@@ -247,18 +250,50 @@ unserved_info(const struct unserved *u, void (*fn)(void *ctx, const char *name, 
 	fn(ctx, "rpcd_silent_ms", text);
 }
 
+static void
+on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct unserved *u = w->data;
+
+	(void)revents;
+	w->repeat = mono_seconds(u->d->conf.member_interval);
+	ev_timer_again(loop, w);
+	look(u);
+}
+
+/* Who leads no more asks no more. */
+static void
+on_status(struct raftd *d)
+{
+	struct unserved *u = d->unserved;
+
+	if (u == NULL || d->stopping)
+		return;
+	ev_timer_stop(d->loop, &u->timer);
+	ev_timer_set(&u->timer, 0.0, mono_seconds(d->conf.member_interval));
+	ev_timer_start(d->loop, &u->timer);
+}
+
 struct unserved *
 unserved_new(struct raftd *d)
 {
 	struct unserved *u = calloc(1, sizeof(*u));
 
-	if (u != NULL)
-		u->d = d;
+	if (u == NULL)
+		return NULL;
+	u->d = d;
+	links_serve(d->links, MSG_RAFT_SERVED, false, on_question);
+	engine_on_status(d->engine, on_status);
+	ev_timer_init(&u->timer, on_timer, 0.0, mono_seconds(d->conf.member_interval));
+	u->timer.data = u;
+	ev_timer_again(d->loop, &u->timer);
 	return u;
 }
 
 void
 unserved_free(struct unserved *u)
 {
+	if (u != NULL)
+		ev_timer_stop(u->d->loop, &u->timer);
 	free(u);
 }

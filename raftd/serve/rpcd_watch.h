@@ -8,20 +8,16 @@
  * something.  Followers ask theirs only when a leader wants to know (MSG_RAFT_SERVED): it does not hand over to a
  * server that is no better off.
  */
-#ifndef TV_UNSERVED_H
-#define TV_UNSERVED_H
+#ifndef TV_RAFTD_SERVE_RPCD_WATCH_H
+#define TV_RAFTD_SERVE_RPCD_WATCH_H
 
 #include "raftd/peers/links.h"
 
 struct unserved;
 
-/* NULL: no memory. */
+/* Looks once a member_interval, and answers MSG_RAFT_SERVED.  NULL: no memory. */
 struct unserved *unserved_new(struct raftd *d);
 void unserved_free(struct unserved *u);
-/* Once a second or so. */
-void unserved_look(struct unserved *u);
-/* MSG_RAFT_SERVED of a peer. */
-enum tv_err unserved_question(struct unserved *u, const struct link_question *q, struct span body);
 /* Our rpcd has answered a MSG_PING. */
 void unserved_answered(struct unserved *u);
 /* Name and value pairs for the `raftd:` section of info. */

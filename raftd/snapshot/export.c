@@ -1,4 +1,4 @@
-/* Snapshots for clients, see saves.h. */
+/* Snapshots for clients, see export.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -12,15 +12,18 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/record/mpack.h"
-#include "raftd/disk/unlink_async.h"
+#include "common/text/json_text.h"
 #include "raftd/disk/space.h"
-#include "raftd/engine/engine.h"
-#include "raftd/fsm/copy/archive.h"
-#include "raftd/snapshot/op_snapshot.h"
-#include "raftd/snapshot/export.h"
-#include "raftd/snapshot/snapshots.h"
 #include "raftd/disk/threshold.h"
+#include "raftd/disk/unlink_async.h"
+#include "raftd/engine/engine.h"
 #include "raftd/engine/propose.h"
+#include "raftd/engine/worker.h"
+#include "raftd/fsm/copy/archive.h"
+#include "raftd/fsm/fsm.h"
+#include "raftd/snapshot/export.h"
+#include "raftd/snapshot/op_snapshot.h"
+#include "raftd/snapshot/snapshots.h"
 
 #define SAVES_MAX 4
 #define LOOK 0.1			/* seconds between looks while there is something to do */
@@ -159,7 +162,7 @@ put_meta(struct saves *s, uint64_t term)
 	put_text(b, "Build", TV_VERSION);
 	put_text(b, "Time", when);
 	if (c == NULL)
-		c = raft_config(engine_core(s->d->engine));
+		c = engine_config(s->d->engine);
 	put_peers(b, c);
 	put_servers(b, c);
 }
@@ -235,8 +238,8 @@ has_room(struct saves *s, struct save *v)
 	snprintf(path, sizeof(path), "%s/raftd/state/state.db", s->d->cluster.data_dir);
 	if (stat(path, &st) != 0 || diskspace_fits(s->d->space, 2 * (uint64_t)st.st_size))
 		return true;
-	snprintf(v->text, sizeof(v->text), "disk full: %s/raftd has no room for the %s that a snapshot may take beside "
-	    "disk_reserve", s->d->cluster.data_dir, space_bytes(2 * (uint64_t)st.st_size, need));
+	snprintf(v->text, sizeof(v->text), "disk full: %s/raftd has no space for the %s that a snapshot may take "
+	    "beside disk_reserve", s->d->cluster.data_dir, space_bytes(2 * (uint64_t)st.st_size, need));
 	v->stage = SAVE_FAILED;
 	return false;
 }
@@ -248,7 +251,7 @@ start(struct saves *s, struct save *v)
 	enum tv_err err;
 
 	/* The next look tries again.  Checkpoints go first, or clients could let the log grow without an end. */
-	if (s->d->worker.running || snapshots_due(s->d->snapshots) || !has_room(s, v))
+	if (s->d->worker->running || snapshots_due(s->d->snapshots) || !has_room(s, v))
 		return;
 	err = fsm_snapshot_begin(s->d->fsm, &s->snap, &v->index, &term);
 	if (err == TV_EAGAIN)
@@ -262,7 +265,7 @@ start(struct saves *s, struct save *v)
 		snprintf(s->path, sizeof(s->path), "%s/raftd/snapshot-save-%s.tmp", s->d->cluster.data_dir, v->id);
 		snprintf(s->state_path, sizeof(s->state_path), "%s/raftd/snapshot-state.tmp", s->d->cluster.data_dir);
 		put_meta(s, term);
-		err = s->meta.failed ? TV_ENOMEM : worker_start(&s->d->worker, write_work, write_done, s);
+		err = s->meta.failed ? TV_ENOMEM : worker_start(s->d->worker, write_work, write_done, s);
 	}
 	if (err == TV_OK) {
 		v->stage = SAVE_WRITING;

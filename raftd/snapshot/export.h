@@ -3,8 +3,8 @@
  * snapshot-save-ID.tmp, and read from there piece by piece.  Applying goes on meanwhile; packing is the thread's work, so
  * the loop only ever reads a piece of a file.  A save that nobody reads any more is removed.
  */
-#ifndef TV_SAVES_H
-#define TV_SAVES_H
+#ifndef TV_RAFTD_SNAPSHOT_EXPORT_H
+#define TV_RAFTD_SNAPSHOT_EXPORT_H
 
 #include "raftd/raftd.h"
 

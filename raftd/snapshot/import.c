@@ -1,4 +1,4 @@
-/* A client's archive on its way into the state, see restores.h. */
+/* A client's archive on its way into the state, see import.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,12 +7,13 @@
 #include "common/base/log.h"
 #include "raftd/disk/space.h"
 #include "raftd/engine/engine.h"
-#include "raftd/leader/leader.h"
-#include "raftd/members/membership.h"
-#include "raftd/snapshot/import.h"
-#include "raftd/snapshot/snapshots.h"
-#include "raftd/snapshot/import_leader.h"
 #include "raftd/engine/propose.h"
+#include "raftd/engine/worker.h"
+#include "raftd/fsm/fsm.h"
+#include "raftd/leader/leader.h"
+#include "raftd/snapshot/import.h"
+#include "raftd/snapshot/import_leader.h"
+#include "raftd/snapshot/snapshots.h"
 
 #define LOOK 0.05			/* seconds between looks while something is under way */
 #define RETRY MONO_S(5)
@@ -64,26 +65,21 @@ load_work(void *ctx)
 	r->err = fsm_stage_load(r->d->fsm, r->load_id, r->state_max, &r->done, r->errbuf, sizeof(r->errbuf));
 }
 
-static void
-transfer_ended(void *ctx, enum tv_err err, const char *text)
-{
-	(void)ctx;
-	if (err != TV_OK)
-		log_warn("raft", "leadership stays here although the restored state cannot be loaded: %s", text);
-}
-
 /* Not the archive's fault: another try may do. */
 static void
 load_failed_here(struct restores *r)
 {
+	enum tv_err err;
+
 	if (r->err == TV_ELIMIT)
-		snprintf(r->errbuf, sizeof(r->errbuf), "disk full: %s/raftd has no room for the restored state beside the old one",
+		snprintf(r->errbuf, sizeof(r->errbuf), "disk full: %s/raftd has no space for the restored state "
+		    "beside the old one",
 		    r->d->cluster.data_dir);
 	log_err("raft", "loading a restored state failed, the old one stays; trying again in 5 s: %s", r->errbuf);
 	r->retry = mono_add(clock_mono(), RETRY);
 	/* Committed is committed; a server that can load it had better lead. */
-	if (restores_pausing(r) && engine_is_leader(r->d->engine))
-		membership_transfer(r->d->members, SPAN_NONE, SPAN_NONE, transfer_ended, NULL);
+	if (restores_pausing(r) && engine_is_leader(r->d->engine) && (err = engine_transfer(r->d->engine, 0)) != TV_OK)
+		log_warn("raft", "leadership stays here although the restored state cannot be loaded: %s", tv_strerror(err));
 }
 
 static void
@@ -133,7 +129,7 @@ load(struct restores *r)
 	r->done = 0;
 	r->state_max = restores_fit(diskspace_room(r->d->space));
 	r->started = clock_mono();
-	r->loading = worker_start(&r->d->worker, load_work, load_done, r) == TV_OK;	/* else the next look tries */
+	r->loading = worker_start(r->d->worker, load_work, load_done, r) == TV_OK;	/* else the next look tries */
 }
 
 static void
@@ -163,7 +159,7 @@ unload(struct restores *r)
 		r->load_id[0] = '\0';
 		return;
 	}
-	r->unloading = worker_start(&r->d->worker, unload_work, unload_done, r) == TV_OK;
+	r->unloading = worker_start(r->d->worker, unload_work, unload_done, r) == TV_OK;
 }
 
 static void
@@ -214,7 +210,7 @@ tidy(struct restores *r)
 {
 	if (!r->untidy || is_working(r))
 		return;
-	r->tidying = worker_start(&r->d->worker, tidy_work, tidy_done, r) == TV_OK;
+	r->tidying = worker_start(r->d->worker, tidy_work, tidy_done, r) == TV_OK;
 	r->untidy = !r->tidying;
 }
 
@@ -234,15 +230,8 @@ static void
 abort_staged(struct restores *r)
 {
 	struct restore_step args = { .ID = span_str(r->stage.id) };
-	struct buf b = BUF_INIT(4096);
-	struct arena a = ARENA_INIT(64u << 10);
-	struct span text;
 
-	schema_pack(&restore_step_schema, &args, &b);
-	r->abort.done = abort_done;
-	r->aborting = write_start(r->d, &r->abort, OP_RESTORE_ABORT, buf_span(&b), &a, &text) == TV_OK;
-	buf_done(&b);
-	arena_done(&a);
+	r->aborting = propose_record(r->d, &r->abort, OP_RESTORE_ABORT, &args, abort_done, NULL, 0) == TV_OK;
 }
 
 /* -- the turn -- */
@@ -264,7 +253,7 @@ restores_turn(struct restores *r)
 		unload(r);
 	tidy(r);
 	/* Once nothing is under way the engine asks again; not while the thread is taken, or the loop would not sleep. */
-	if (r->pausing && !is_working(r) && !r->d->worker.running && fsm_stage_loaded(r->d->fsm, r->stage.id)) {
+	if (r->pausing && !is_working(r) && !r->d->worker->running && fsm_stage_loaded(r->d->fsm, r->stage.id)) {
 		r->pausing = false;
 		engine_wake(r->d->engine);
 	}
@@ -303,14 +292,15 @@ wait_for_it(struct restores *r, uint64_t index, uint64_t term)
 	r->commit_term = term;
 	if (!is_working(r) && fsm_stage_loaded(r->d->fsm, r->stage.id)) {
 		memcpy(r->load_id, r->stage.id, sizeof(r->load_id));
-		r->completing = worker_start(&r->d->worker, complete_work, complete_done, r) == TV_OK;
+		r->completing = worker_start(r->d->worker, complete_work, complete_done, r) == TV_OK;
 	}
 	return RESTORE_WAIT;			/* the turn of the loop sees to what could not be begun */
 }
 
 enum restore_verdict
-restores_commit(struct restores *r, const char *id, uint64_t index, uint64_t term)
+restores_commit(struct raftd *d, const char *id, uint64_t index, uint64_t term)
 {
+	struct restores *r = d->restores;
 	struct mono before = clock_mono();
 	enum tv_err err;
 
@@ -328,6 +318,7 @@ restores_commit(struct restores *r, const char *id, uint64_t index, uint64_t ter
 		r->load_id[0] = '\0';
 		r->untidy = true;
 		snapshots_restored(r->d->snapshots, index);
+		leader_restored(r->d->leader);
 		return RESTORE_TAKEN;
 	}
 	log_err("raft", "%s", r->errbuf);
@@ -342,11 +333,10 @@ restores_pausing(const struct restores *r)
 
 /* -- operations -- */
 
-void
-restores_op(struct restores *r, struct request *q, const struct snapshot_ask *ask)
+struct upload *
+restores_upload(struct restores *r)
 {
-	upload_op(r->upload, q, ask);
-	engine_wake(r->d->engine);
+	return r->upload;
 }
 
 void

@@ -1,4 +1,4 @@
-/* The leader's part of a restore, see upload.h. */
+/* The leader's part of a restore, see import_leader.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,16 +8,19 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "raftd/disk/unlink_async.h"
 #include "raftd/disk/space.h"
+#include "raftd/disk/unlink_async.h"
 #include "raftd/engine/engine.h"
-#include "raftd/peers/identity.h"
+#include "raftd/engine/propose.h"
+#include "raftd/engine/worker.h"
+#include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader.h"
+#include "raftd/peers/identity.h"
 #include "raftd/peers/links.h"
-#include "raftd/snapshot/op_snapshot.h"
+#include "raftd/peers/state_version.h"
 #include "raftd/snapshot/import.h"
 #include "raftd/snapshot/import_leader.h"
-#include "raftd/engine/propose.h"
+#include "raftd/snapshot/op_snapshot.h"
 
 #define WINDOW 4			/* chunks on their way through the log */
 #define CHUNK_BYTES (256u << 10)
@@ -110,7 +113,7 @@ void
 upload_cancel(struct upload *u, struct span id)
 {
 	if (is_active(u) && span_eqs(id, u->id) && u->phase != RESTORE_COMMITTING)
-		fail(u, "the client gave it up" CHANGED_NOTHING);
+		fail(u, "cancelled by the client" CHANGED_NOTHING);
 }
 
 /* -- entries -- */
@@ -118,22 +121,15 @@ upload_cancel(struct upload *u, struct span id)
 static bool
 propose(struct upload *u, struct step *s, uint16_t op, const struct restore_step *args, proposal_done *done)
 {
-	struct buf b = BUF_INIT(CHUNK_BYTES + 4096);
-	struct arena a = ARENA_INIT(CHUNK_BYTES + (64u << 10));
-	enum tv_err err = TV_ENOMEM;
-	struct span text;
+	char why[1024];
+	enum tv_err err;
 
-	schema_pack(&restore_step_schema, args, &b);
 	s->u = u;
 	s->round = u->round;
-	s->proposal.done = done;
-	if (!b.failed)
-		err = write_start(u->d, &s->proposal, op, buf_span(&b), &a, &text);
+	err = propose_record(u->d, &s->proposal, op, args, done, why, sizeof(why));
 	s->busy = err == TV_OK;
 	if (err == TV_ENOSPACE)			/* anything else passes, or leadership goes */
-		fail(u, "%.*s" CHANGED_NOTHING, (int)text.len, (const char *)text.p);
-	buf_done(&b);
-	arena_done(&a);
+		fail(u, "%s" CHANGED_NOTHING, why);
 	return s->busy;
 }
 
@@ -233,7 +229,7 @@ send_chunk(struct upload *u)
 static const char *
 who_cannot(struct upload *u)
 {
-	const struct raft_config *c = raft_config(engine_core(u->d->engine));
+	const struct raft_config *c = engine_config(u->d->engine);
 
 	for (unsigned i = 0; i < c->count; i++) {
 		const struct peer *p = links_find_id(u->d->links, c->servers[i].id);
@@ -287,7 +283,7 @@ commit(struct upload *u, const struct fsm_stage *staged)
 	struct restore_step args = { .ID = span_str(u->id) };
 
 	if (staged == NULL || strcmp(staged->id, u->id) != 0) {
-		fail(u, "the restore was given up" CHANGED_NOTHING);
+		fail(u, "the restore was abandoned" CHANGED_NOTHING);
 		return;
 	}
 	if (!fsm_stage_loaded(u->d->fsm, u->id))
@@ -333,8 +329,11 @@ check_done(void *ctx)
 	if (u->err != TV_OK) {
 		fail(u, "%s%s", u->errbuf[0] != '\0' ? u->errbuf : tv_strerror(u->err),
 		    u->err == TV_ELIMIT ? " (restore_bytes_max in raftd.conf)" : "");
+	} else if (u->facts.needs > fsm_needs(u->d->fsm) &&
+	    !state_version_all(u->d, u->facts.needs, u->errbuf, sizeof(u->errbuf))) {
+		fail(u, "%s" CHANGED_NOTHING, u->errbuf);
 	} else if (has_room(u)) {
-		log_info("raft", "restore %s: an archive of %llu bytes is whole and goes to the log", u->id,
+		log_info("raft", "restore %s: an archive of %llu bytes is complete and goes to the log", u->id,
 		    (unsigned long long)u->facts.bytes);
 		u->sent = 0;
 		u->phase = RESTORE_STAGING;
@@ -359,7 +358,7 @@ upload_turn(struct upload *u, const struct fsm_stage *staged, uint64_t loaded)
 	switch (u->phase) {
 	case RESTORE_CHECKING:
 		if (!u->checking)
-			u->checking = worker_start(&u->d->worker, check_work, check_done, u) == TV_OK;
+			u->checking = worker_start(u->d->worker, check_work, check_done, u) == TV_OK;
 		break;
 	case RESTORE_STAGING:
 		stage(u, staged);
@@ -416,12 +415,36 @@ answer(struct upload *u, struct request *q)
 		snapshot_answer(q, fsm_index(u->d->fsm), &st);
 }
 
-static void
-open_upload(struct upload *u, struct request *q)
+/* The turn of the loop sees to what it becomes. */
+static struct upload *
+upload_of(struct request *q)
 {
+	engine_wake(q->d->engine);
+	return restores_upload(q->d->restores);
+}
+
+/* The one that a step of a client belongs to, which is alive; NULL: there is none, and the request is answered. */
+static struct upload *
+upload_named(struct request *q, struct span id)
+{
+	struct upload *u = upload_of(q);
+
+	if (u->id[0] == '\0' || !span_eqs(id, u->id)) {
+		request_failf(q, TV_ENOENT, "this server has no such restore under way; nothing was changed");
+		return NULL;
+	}
+	u->used = clock_mono();
+	return u;
+}
+
+void
+upload_open(struct request *q, const void *args)
+{
+	struct upload *u = upload_of(q);
 	const char *old = who_cannot(u);
 	char text[400];
 
+	(void)args;
 	if (!engine_is_leader(u->d->engine)) {
 		request_failf(q, TV_ENOTLEADER, "this server does not lead");
 	} else if (!leader_active(u->d->leader)) {
@@ -452,20 +475,24 @@ open_upload(struct upload *u, struct request *q)
 	}
 }
 
-static void
-write_piece(struct upload *u, struct request *q, const struct snapshot_ask *ask)
+void
+upload_write(struct request *q, const void *args)
 {
-	u->used = clock_mono();
+	const struct snapshot_ask *ask = args;
+	struct upload *u = upload_named(q, ask->ID);
+
+	if (u == NULL)
+		return;
 	if (u->phase != RESTORE_RECEIVING || ask->Offset + ask->Data.len == u->stored) {
 		answer(u, q);			/* failed meanwhile, or sent again */
 	} else if (ask->Offset != u->stored) {
-		request_failf(q, TV_EINVAL, "a piece of the archive is missing");
+		request_failf(q, TV_EINVAL, "a part of the archive is missing");
 	} else if (ask->Data.len > u->d->conf.restore_bytes_max - u->stored) {
 		fail(u, "the archive is larger than restore_bytes_max (%llu) in raftd.conf allows" CHANGED_NOTHING,
 		    (unsigned long long)u->d->conf.restore_bytes_max);
 		answer(u, q);
 	} else if (!diskspace_fits(u->d->space, ask->Data.len)) {
-		fail(u, "disk full: %s/raftd has no room for the archive beside disk_reserve" CHANGED_NOTHING,
+		fail(u, "disk full: %s/raftd has no space for the archive beside disk_reserve" CHANGED_NOTHING,
 		    u->d->cluster.data_dir);
 		answer(u, q);
 	} else {
@@ -480,12 +507,16 @@ write_piece(struct upload *u, struct request *q, const struct snapshot_ask *ask)
 	}
 }
 
-static void
-apply(struct upload *u, struct request *q, const struct snapshot_ask *ask)
+void
+upload_apply(struct request *q, const void *args)
 {
-	u->used = clock_mono();
+	const struct snapshot_ask *ask = args;
+	struct upload *u = upload_named(q, ask->ID);
+
+	if (u == NULL)
+		return;
 	if (u->phase == RESTORE_RECEIVING && ask->Offset != u->stored) {
-		request_failf(q, TV_EINVAL, "a piece of the archive is missing");
+		request_failf(q, TV_EINVAL, "a part of the archive is missing");
 		return;
 	}
 	if (u->phase == RESTORE_RECEIVING)
@@ -504,7 +535,7 @@ fate_confirmed(struct read_wait *w, enum tv_err err)
 	uint64_t index;
 	char id[37];
 
-	if (err != TV_OK || !engine_is_leader(q->d->engine)) {
+	if (err != TV_OK || !engine_status(q->d->engine)->informed) {
 		request_failf(q, TV_ENOLEADER, "No cluster leader");
 		return;
 	}
@@ -519,9 +550,11 @@ fate_confirmed(struct read_wait *w, enum tv_err err)
 	snapshot_answer(q, fsm_index(q->d->fsm), &st);
 }
 
-static void
-status(struct upload *u, struct request *q, const struct snapshot_ask *ask)
+void
+upload_status(struct request *q, const void *args)
 {
+	const struct snapshot_ask *ask = args;
+	struct upload *u = upload_of(q);
 	bool known = u->id[0] != '\0' && (ask->ID.len == 0 || span_eqs(ask->ID, u->id));
 
 	if (known && (ask->Server.len > 0 || (u->phase != RESTORE_UNKNOWN && engine_is_leader(u->d->engine)))) {
@@ -534,21 +567,6 @@ status(struct upload *u, struct request *q, const struct snapshot_ask *ask)
 		q->read.done = fate_confirmed;
 		engine_read(u->d->engine, &q->read);
 	}
-}
-
-void
-upload_op(struct upload *u, struct request *q, const struct snapshot_ask *ask)
-{
-	if (q->op->code == OP_RESTORE_OPEN)
-		open_upload(u, q);
-	else if (q->op->code == OP_RESTORE_STATUS)
-		status(u, q, ask);
-	else if (u->id[0] == '\0' || !span_eqs(ask->ID, u->id))
-		request_failf(q, TV_ENOENT, "this server has no such restore under way; nothing was changed");
-	else if (q->op->code == OP_RESTORE_WRITE)
-		write_piece(u, q, ask);
-	else
-		apply(u, q, ask);
 }
 
 /* -- life -- */

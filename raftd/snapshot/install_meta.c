@@ -1,4 +1,4 @@
-/* What is being installed; see installmeta.h. */
+/* What is being installed; see install_meta.h. */
 #include <sodium.h>
 
 #include "common/record/mpack.h"

@@ -2,8 +2,8 @@
  * install-meta: what a received snapshot that is being installed is about.  [index, term, configuration, checksum] in
  * msgpack; doc/storage.md.
  */
-#ifndef TV_RAFTD_INSTALLMETA_H
-#define TV_RAFTD_INSTALLMETA_H
+#ifndef TV_RAFTD_SNAPSHOT_INSTALL_META_H
+#define TV_RAFTD_SNAPSHOT_INSTALL_META_H
 
 #include "common/base/buf.h"
 #include "raftd/core/raft.h"

@@ -1,8 +1,10 @@
 /* Operations on snapshots: one server keeps what belongs to a save or a restore, and all of its steps come here. */
 #include "raftd/engine/engine.h"
-#include "raftd/snapshot/op_snapshot.h"
-#include "raftd/snapshot/import.h"
+#include "raftd/fsm/fsm.h"
 #include "raftd/snapshot/export.h"
+#include "raftd/snapshot/import.h"
+#include "raftd/snapshot/import_leader.h"
+#include "raftd/snapshot/op_snapshot.h"
 
 #define PIECE_BYTES (512u << 10)
 #define OVERHEAD 4096			/* of an answer beside the piece */
@@ -45,7 +47,7 @@ snapshot_answer_later(struct request *q, const struct snapshot_state *st)
 	struct buf *out = request_buf(q);
 
 	schema_pack(&snapshot_state_schema, st, out);
-	if (out->failed || !request_keep(q, buf_span(out))) {
+	if (out->failed || !request_keep(q, buf_span(out), SPAN_NONE)) {
 		request_failf(q, TV_ENOMEM, "out of memory");
 		return;
 	}
@@ -56,31 +58,39 @@ snapshot_answer_later(struct request *q, const struct snapshot_state *st)
 }
 
 static void
-end(struct request *q, struct span id)
+save(struct request *q, const void *args)
 {
-	struct snapshot_state st = { .ID = id, .Server = span_str(q->d->id.uuid) };
+	(void)args;
+	saves_begin(q->d->saves, q);
+}
 
-	if (!saves_end(q->d->saves, id))
-		restores_cancel(q->d->restores, id);
+static void
+read_piece(struct request *q, const void *args)
+{
+	const struct snapshot_ask *ask = args;
+
+	saves_read(q->d->saves, q, ask->ID, ask->Offset);
+}
+
+/* Of a save, or of a restore. */
+static void
+end(struct request *q, const void *args)
+{
+	const struct snapshot_ask *ask = args;
+	struct snapshot_state st = { .ID = ask->ID, .Server = span_str(q->d->id.uuid) };
+
+	if (!saves_end(q->d->saves, ask->ID))
+		restores_cancel(q->d->restores, ask->ID);
 	snapshot_answer(q, fsm_index(q->d->fsm), &st);
 }
 
-void
-op_snapshot(struct request *q)
-{
-	struct rd in = rd_span_over(q->args);
-	struct snapshot_ask ask = { 0 };
-
-	if (schema_unpack(&snapshot_ask_schema, &in, request_arena(q), &ask) != TV_OK || rd_end(&in) != TV_OK)
-		request_failf(q, TV_EFORMAT, "malformed arguments");
-	else if (ask.Server.len > 0 && !span_eqs(ask.Server, q->d->id.uuid))
-		request_failf(q, TV_ECONFLICT, "this is another server now");
-	else if (q->op->code == OP_SNAPSHOT_SAVE)
-		saves_begin(q->d->saves, q);
-	else if (q->op->code == OP_SNAPSHOT_READ)
-		saves_read(q->d->saves, q, ask.ID, ask.Offset);
-	else if (q->op->code == OP_SNAPSHOT_END)
-		end(q, ask.ID);
-	else
-		restores_op(q->d->restores, q, &ask);
-}
+const struct request_op snapshot_ops[] = {
+	{ OP_SNAPSHOT_SAVE, save },
+	{ OP_SNAPSHOT_READ, read_piece },
+	{ OP_SNAPSHOT_END, end },
+	{ OP_RESTORE_OPEN, upload_open },
+	{ OP_RESTORE_WRITE, upload_write },
+	{ OP_RESTORE_APPLY, upload_apply },
+	{ OP_RESTORE_STATUS, upload_status },
+	{ 0, NULL },
+};

@@ -1,9 +1,10 @@
 /* What the operations SNAPSHOT_* and RESTORE_* share. */
-#ifndef TV_OP_SNAPSHOT_H
-#define TV_OP_SNAPSHOT_H
+#ifndef TV_RAFTD_SNAPSHOT_OP_SNAPSHOT_H
+#define TV_RAFTD_SNAPSHOT_OP_SNAPSHOT_H
 
 #include "raftd/request/request.h"
 
+extern const struct request_op snapshot_ops[];
 /* Answers with this state, packed. */
 void snapshot_answer(struct request *q, uint64_t index, const struct snapshot_state *st);
 /* The same a little later: there is nothing new yet, and the asker will ask again at once. */

@@ -10,13 +10,16 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/proc/daemon.h"
 #include "common/record/mpack.h"
-#include "raftd/disk/unlink_async.h"
 #include "raftd/disk/space.h"
+#include "raftd/disk/threshold.h"
+#include "raftd/disk/unlink_async.h"
 #include "raftd/engine/engine.h"
+#include "raftd/engine/worker.h"
+#include "raftd/fsm/fsm.h"
 #include "raftd/snapshot/install_meta.h"
 #include "raftd/snapshot/snapshot_recv.h"
-#include "raftd/disk/threshold.h"
 
 #define ROOM_FACTOR 3			/* the file, the tables made of it, and their write-ahead log */
 
@@ -62,8 +65,8 @@ recv_begin(struct snapshot_recv *s, const struct raft_msg *m)
 	recv_drop(s);
 	if (!diskspace_fits(s->d->space, room)) {
 		if (!diskspace_full(s->d->space))
-			log_err("raft", "disk full: a snapshot of %s does not fit into %s/raftd; it is asked for again when there "
-			    "is room", space_bytes(m->total, need), s->d->cluster.data_dir);
+			log_err("raft", "disk full: a snapshot of %s does not fit into %s/raftd; it is requested "
+			    "again when there is space", space_bytes(m->total, need), s->d->cluster.data_dir);
 		diskspace_want(s->d->space, room);
 		return false;
 	}
@@ -180,7 +183,7 @@ snapshot_recv_tidy(struct snapshot_recv *s)
 		return s->tidying;
 	s->tidying = true;
 	s->untidy = false;
-	if (worker_start(&s->d->worker, tidy_work, tidy_done, s) == TV_OK)
+	if (worker_start(s->d->worker, tidy_work, tidy_done, s) == TV_OK)
 		return true;
 	s->tidying = false;
 	s->untidy = true;
@@ -282,7 +285,7 @@ install(struct snapshot_recv *s, const struct raft_msg *m)
 	s->untidy = false;		/* files of these names are new ones now */
 	err = s->config.failed ? TV_ENOMEM : raft_config_read(m->config, s->install_config);
 	if (err == TV_OK)
-		err = worker_start(&s->d->worker, install_work, install_done, s);
+		err = worker_start(s->d->worker, install_work, install_done, s);
 	if (err != TV_OK)
 		install_failed(s, err);
 }
@@ -410,8 +413,8 @@ state_is_new(const struct raftd *d, const struct interrupted *t)
 static void
 give_up(struct raftd *d, const struct interrupted *t, const char *why)
 {
-	log_warn("raft", "the received snapshot at index %llu, whose installation was interrupted, is dropped, and asked for "
-	    "again: %s", (unsigned long long)t->index, why);
+	log_warn("raft", "the received snapshot at index %llu, whose installation was interrupted, is dropped, and "
+	    "requested again: %s", (unsigned long long)t->index, why);
 	remove_install(d);
 }
 
@@ -503,8 +506,9 @@ snapshot_recv_recover(struct raftd *d, char *errbuf, size_t cap)
 		err = finish(d, t, errbuf, cap);
 	} else {
 		if (err != TV_ENOENT)
-			log_warn("raft", "%s/raftd/install-meta, of a received snapshot whose installation was interrupted, is "
-			    "damaged: the snapshot is dropped, and asked for again", d->cluster.data_dir);
+			log_warn("raft", "%s/raftd/install-meta, of a received snapshot whose installation was "
+			    "interrupted, is damaged: the snapshot is dropped, and requested again",
+			    d->cluster.data_dir);
 		remove_install(d);
 		err = TV_OK;
 	}

@@ -3,8 +3,8 @@
  * snapshot-install beside install-meta (index, term, configuration, checksum), both durable; then the state is
  * replaced and the log reset.  A crash on the way is finished at the next start, so log and state never disagree (S49).
  */
-#ifndef TV_SNAPSHOT_RECV_H
-#define TV_SNAPSHOT_RECV_H
+#ifndef TV_RAFTD_SNAPSHOT_SNAPSHOT_RECV_H
+#define TV_RAFTD_SNAPSHOT_SNAPSHOT_RECV_H
 
 #include "raftd/raftd.h"
 

@@ -10,13 +10,16 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/msg.h"
-#include "raftd/snapshot/blocksums.h"
-#include "raftd/disk/unlink_async.h"
+#include "common/proc/daemon.h"
 #include "raftd/disk/space.h"
+#include "raftd/disk/threshold.h"
+#include "raftd/disk/unlink_async.h"
 #include "raftd/engine/engine.h"
+#include "raftd/engine/worker.h"
+#include "raftd/fsm/fsm.h"
+#include "raftd/snapshot/blocksums.h"
 #include "raftd/snapshot/snapshot_recv.h"
 #include "raftd/snapshot/snapshots.h"
-#include "raftd/disk/threshold.h"
 
 #define CHECK 1.0			/* seconds between looks */
 #define BYTES_INTERVAL MONO_S(1)	/* between checkpoints because of large entries */
@@ -81,7 +84,7 @@ static void
 warn_too_far(struct snapshots *s, uint64_t cut)
 {
 	const struct raft_status *st = engine_status(s->d->engine);
-	const struct raft_config *conf = raft_config(engine_core(s->d->engine));
+	const struct raft_config *conf = engine_config(s->d->engine);
 
 	for (unsigned i = 0; i < st->peer_count; i++) {
 		const struct raft_peer_status *p = &st->peers[i];
@@ -133,7 +136,8 @@ checkpoint_done(void *ctx)
 	if (s->err == TV_ENOSPACE) {
 		/* Nothing is lost: the state is what it was, and the log is not cut (S85). */
 		if (log_allow(&s->no_checkpoint, "raft"))
-			log_err("raft", "disk full: no room for a checkpoint of the state in %s/raftd/state; it is made when there is",
+			log_err("raft", "disk full: no space for a checkpoint of the state in %s/raftd/state; it is "
+			    "made when there is",
 			    s->d->cluster.data_dir);
 		return;
 	}
@@ -225,7 +229,7 @@ snapshot_done(void *ctx)
 	s->writing = NULL;
 	if (s->err != TV_OK) {
 		log_err("raft", "writing a snapshot failed: %s", s->err == TV_ECORRUPT ?
-		    "the disk gives back something else than was written" : tv_strerror(s->err));
+		    "the data read back differ from those written" : tv_strerror(s->err));
 		s->damaged += s->err == TV_ECORRUPT;
 		file_drop(s);
 		(void)unlink(s->path);
@@ -249,7 +253,8 @@ room_for_file(struct snapshots *s)
 	if (stat(path, &st) != 0 || diskspace_fits(s->d->space, (uint64_t)st.st_size))
 		return true;
 	if (log_allow(&s->no_room, "raft"))
-		log_err("raft", "disk full: no room for the %s of a snapshot that a follower needs; free space in %s/raftd",
+		log_err("raft", "disk full: no space for the %s of a snapshot that a follower needs; free space in "
+		    "%s/raftd",
 		    space_bytes((uint64_t)st.st_size, need), s->d->cluster.data_dir);
 	return false;
 }
@@ -261,7 +266,7 @@ snapshot_start(struct snapshots *s)
 	const struct raft_config *config;
 	enum tv_err err;
 
-	if (s->d->worker.running)
+	if (s->d->worker->running)
 		return;			/* asked again while unanswered */
 	file_drop(s);
 	if (!room_for_file(s))
@@ -285,7 +290,7 @@ snapshot_start(struct snapshots *s)
 	    (unsigned long long)s->file_index);
 	s->started = clock_mono();
 	s->job = JOB_SNAPSHOT;
-	if (worker_start(&s->d->worker, snapshot_work, snapshot_done, s) == TV_OK)
+	if (worker_start(s->d->worker, snapshot_work, snapshot_done, s) == TV_OK)
 		return;
 	s->job = JOB_NONE;
 	fsm_snapshot_end(s->writing);
@@ -319,8 +324,9 @@ file_failed(struct snapshots *s, enum tv_err err)
 }
 
 void
-snapshots_send(struct snapshots *s, struct chan *c, const struct raft_send *send)
+snapshots_send(struct raftd *d, struct chan *c, const struct raft_send *send)
 {
+	struct snapshots *s = d->snapshots;
 	struct raft_msg m = send->msg;
 	const uint8_t *data = s->chunk;
 	size_t n = 0;
@@ -388,17 +394,19 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 		return;
 	s->job = JOB_CHECKPOINT;
 	s->started = now;
-	if (worker_start(&s->d->worker, checkpoint_work, checkpoint_done, s) != TV_OK)
+	if (worker_start(s->d->worker, checkpoint_work, checkpoint_done, s) != TV_OK)
 		s->job = JOB_NONE;
 }
 
 /* -- the way in -- */
 
 void
-snapshots_chunk(struct snapshots *s, const struct raft_msg *m)
+snapshots_chunk(struct raftd *d, const struct raft_msg *m)
 {
+	struct snapshots *s = d->snapshots;
+
 	/* The state is about to be replaced: a checkpoint or a copy of it must end first, and the thread be free. */
-	if ((s->job != JOB_NONE || s->d->worker.running) && m->done) {
+	if ((s->job != JOB_NONE || s->d->worker->running) && m->done) {
 		engine_snapshot_stored(s->d->engine, m, m->offset);
 		return;
 	}

@@ -8,8 +8,8 @@
  * Receiving: chunks go to snapshot-recv.tmp; the whole file is verified and loaded beside the old state, which
  * stays until the new one is complete (S204).  Temporary files are removed at start.
  */
-#ifndef TV_SNAPSHOTS_H
-#define TV_SNAPSHOTS_H
+#ifndef TV_RAFTD_SNAPSHOT_SNAPSHOTS_H
+#define TV_RAFTD_SNAPSHOT_SNAPSHOTS_H
 
 #include "common/net/chan.h"
 #include "raftd/raftd.h"
@@ -21,9 +21,9 @@ void snapshots_free(struct snapshots *s);
 /* The core has no log for this follower, which needs a state from which the log goes on at index `first`. */
 void snapshots_needed(struct snapshots *s, raft_id id, uint64_t first);
 /* One chunk to a follower, as the core ordered it. */
-void snapshots_send(struct snapshots *s, struct chan *c, const struct raft_send *send);
+void snapshots_send(struct raftd *d, struct chan *c, const struct raft_send *send);
 /* A chunk arrived; m is borrowed until return. */
-void snapshots_chunk(struct snapshots *s, const struct raft_msg *m);
+void snapshots_chunk(struct raftd *d, const struct raft_msg *m);
 /* A client's archive became the state at this index: the log that brought it is of no use any more. */
 void snapshots_restored(struct snapshots *s, uint64_t index);
 /* Name and value pairs for info. */

@@ -10,8 +10,8 @@
  *
  * A failed write or sync of log/ is final: the function returns TV_ESYS and the caller must stop the process (S84).
  */
-#ifndef TV_STORE_H
-#define TV_STORE_H
+#ifndef TV_RAFTD_STORE_STORE_H
+#define TV_RAFTD_STORE_STORE_H
 
 #include "common/base/arena.h"
 #include "raftd/core/raft.h"

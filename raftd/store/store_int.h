@@ -1,12 +1,12 @@
 /* What the files of the log store share.  Nobody else includes this. */
-#ifndef TV_STORE_INT_H
-#define TV_STORE_INT_H
+#ifndef TV_RAFTD_STORE_STORE_INT_H
+#define TV_RAFTD_STORE_STORE_INT_H
 
 #include <pthread.h>
 
 #include "common/base/buf.h"
-#include "raftd/store/store.h"
 #include "raftd/store/bdb/store_env.h"
+#include "raftd/store/store.h"
 
 /* What one record of the log says; store_frame.c writes and reads them. */
 enum log_frame_kind {

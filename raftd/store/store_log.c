@@ -15,6 +15,7 @@
 #include <sodium.h>
 
 #include "common/base/assert.h"
+#include "common/base/uuid.h"
 #include "raftd/store/store_int.h"
 
 #define LOG_FILE_BYTES (16u << 20)
@@ -162,26 +163,16 @@ has_state(const struct log_store *s)
 
 /* -- opening -- */
 
-static void
-make_uuid(char out[37])
-{
-	uint8_t r[16];
-
-	randombytes_buf(r, sizeof(r));
-	r[6] = (uint8_t)((r[6] & 0x0f) | 0x40);
-	r[8] = (uint8_t)((r[8] & 0x3f) | 0x80);
-	snprintf(out, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", r[0], r[1], r[2],
-	    r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11], r[12], r[13], r[14], r[15]);
-}
-
 /* The newest file says what is known: durable before anybody sees the store id of a fresh one. */
 static enum tv_err
 begin_file(struct log_store *s, bool fresh)
 {
+	uint8_t random[UUID_BYTES];
 	int ret;
 
 	if (fresh) {
-		make_uuid(s->store_id);
+		randombytes_buf(random, sizeof(random));
+		uuid_v4(random, s->store_id);
 		s->seq = 1;
 	}
 	ret = put_state(s);

@@ -80,8 +80,8 @@ store_files_check(const char *dir, char *errbuf, size_t cap)
 		return TV_ESYS;
 	}
 	if (old_form) {
-		snprintf(errbuf, cap, "the log in %s has the form of an earlier version, with meta.db, which this one does not "
-		    "read: one server after the other, %s", dir, store_advice);
+		snprintf(errbuf, cap, "the log in %s has the format of an earlier version, with meta.db, which this "
+		    "version does not support: one server after the other, %s", dir, store_advice);
 		return TV_ECORRUPT;
 	}
 	if (r.count == 0 || r.count == r.last - r.first + 1)

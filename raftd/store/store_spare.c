@@ -160,7 +160,7 @@ store_spare_try(struct log_store *s, char *errbuf, size_t cap)
 	}
 	if (why != ENOSPC && why != EDQUOT)
 		return TV_OK;			/* whatever else it is, writing will tell */
-	snprintf(errbuf, cap, "no room for the next file of the log in %s: %s", s->env.dir, strerror(why));
+	snprintf(errbuf, cap, "no space for the next file of the log in %s: %s", s->env.dir, strerror(why));
 	errno = why;
 	return TV_ENOSPACE;
 }

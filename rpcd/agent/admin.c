@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/base/log.h"
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
+#include "common/record/mpack.h"
 #include "rpcd/agent/admin.h"
 
 #define ADMIN_TASKS_MAX 256
@@ -85,7 +85,7 @@ ask_gossip(struct task *t, uint16_t type, struct buf *b, struct mono timeout)
 	enum tv_err err = b->failed ? TV_ENOMEM : TV_OK;
 
 	t->asked = "gossipd";
-	if (err == TV_OK && view_call(t->a->conf.view, type, buf_span(b), timeout, answered, t, &err) != 0)
+	if (err == TV_OK && members_call(t->a->conf.members, type, buf_span(b), timeout, answered, t, &err) != 0)
 		err = TV_OK;
 	buf_done(b);
 	return err;
@@ -97,7 +97,7 @@ ask_raft(struct task *t, uint16_t type, struct buf *b)
 	enum tv_err err = b->failed ? TV_ENOMEM : TV_OK;
 
 	t->asked = "raftd";
-	if (err == TV_OK && raft_local_call(t->a->conf.raft, type, buf_span(b), t->a->conf.leave_timeout, answered, t,
+	if (err == TV_OK && raftd_client_call(t->a->conf.raft, type, buf_span(b), t->a->conf.leave_timeout, answered, t,
 	    &err) != 0)
 		err = TV_OK;
 	buf_done(b);
@@ -254,7 +254,7 @@ answered(void *ctx, enum tv_err err, struct span body)
 		err = leave_gossip(t);
 		if (err == TV_OK)
 			return;
-		text = span_str("left the Raft configuration, but gossipd is away: start it and leave again");
+		text = span_str("left the Raft configuration, but gossipd is not running: start it and leave again");
 	}
 	task_end(t, err, text, value);
 }
@@ -317,7 +317,7 @@ gossip_info(void *ctx, enum tv_err err, struct span body)
 	struct task *t = ctx;
 
 	if (err == TV_ETIMEOUT)
-		view_missed(t->a->conf.view);
+		members_missed(t->a->conf.members);
 	info_take(t, err, body);
 }
 
@@ -327,7 +327,7 @@ raft_info(void *ctx, enum tv_err err, struct span body)
 	struct task *t = ctx;
 
 	if (err == TV_ETIMEOUT)
-		raft_local_missed(t->a->conf.raft);
+		raftd_client_missed(t->a->conf.raft);
 	info_take(t, err, body);
 }
 
@@ -352,10 +352,10 @@ admin_info(struct admin *a, admin_info_done *done, void *ctx)
 		return TV_ELIMIT;
 	t->info_done = done;
 	t->ctx = ctx;
-	if (view_call(a->conf.view, MSG_INFO, body, wait, gossip_info, t, &err) != 0)
+	if (members_call(a->conf.members, MSG_INFO, body, wait, gossip_info, t, &err) != 0)
 		t->waiting++;
 	if (a->conf.raft != NULL &&
-	    raft_local_call(a->conf.raft, MSG_INFO, body, wait, raft_info, t, &err) != 0)
+	    raftd_client_call(a->conf.raft, MSG_INFO, body, wait, raft_info, t, &err) != 0)
 		t->waiting++;
 	if (t->waiting == 0) {
 		ev_timer_init(&t->soon, info_soon, 0., 0.);

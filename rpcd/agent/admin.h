@@ -1,21 +1,21 @@
 /*
  * Administration of this node: join, leave, force-leave, info, coordinates.  Speaks to gossipd and raftd.
  */
-#ifndef TV_ADMIN_H
-#define TV_ADMIN_H
+#ifndef TV_RPCD_AGENT_ADMIN_H
+#define TV_RPCD_AGENT_ADMIN_H
 
+#include "rpcd/gossip/members.h"
 #include "rpcd/route/link_client.h"
 #include "rpcd/route/raftd_client.h"
 #include "rpcd/route/route.h"
-#include "rpcd/gossip/members.h"
 
 struct admin;
 
 struct admin_conf {
 	struct ev_loop *loop;
-	struct view *view;
-	struct raft_local *raft;	/* NULL on a client node */
-	struct links *links;
+	struct members *members;
+	struct raftd_client *raft;	/* NULL on a client node */
+	struct link_client *links;
 	struct route *route;
 	struct mono leave_timeout;	/* of each step of a leave; 15 s */
 	struct mono call_timeout;	/* of other questions; 10 s */
@@ -32,7 +32,7 @@ typedef void admin_info_done(void *ctx, struct span sections);
 typedef void admin_value_done(void *ctx, enum tv_err err, struct span text, struct span value);
 
 struct admin *admin_new(const struct admin_conf *conf);
-/* Before view_free() and raft_local_free().  Questions under way are dropped without done. */
+/* Before members_free() and raftd_client_free().  Questions under way are dropped without done. */
 void admin_free(struct admin *a);
 /* addr: "ip[:port]" or a name. */
 enum tv_err admin_join(struct admin *a, enum gossip_pool pool, struct span addr, admin_done *done, void *ctx);

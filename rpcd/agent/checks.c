@@ -279,7 +279,7 @@ checks_new(const struct checks_conf *conf)
 	c->save.data = c;
 	enum tv_err err = checks_load(c);
 	if (err != TV_OK && err != TV_ENOENT) {
-		log_warn("agent", "cannot read %s: %s; it is set aside as %s.bad, starting without checks", conf->path,
+		log_warn("agent", "cannot read %s: %s; moved to %s.bad, starting without checks", conf->path,
 		    tv_strerror(err), conf->path);
 		checks_set_aside(c);
 	}

@@ -6,13 +6,13 @@
  * random part of it) the catalog is compared: what it lacks or has differently is pushed, node checks that nobody
  * here knows are removed from it, but for serfHealth.
  */
-#ifndef TV_AGENT_CHECKS_H
-#define TV_AGENT_CHECKS_H
+#ifndef TV_RPCD_AGENT_CHECKS_H
+#define TV_RPCD_AGENT_CHECKS_H
 
 #include <ev.h>
 
-#include "common/record/records.h"
 #include "common/base/rng.h"
+#include "common/record/records.h"
 #include "rpcd/route/route.h"
 
 struct checks;

@@ -1,6 +1,6 @@
 /* Between the files of the check table. */
-#ifndef TV_AGENT_CHECKS_INT_H
-#define TV_AGENT_CHECKS_INT_H
+#ifndef TV_RPCD_AGENT_CHECKS_INT_H
+#define TV_RPCD_AGENT_CHECKS_INT_H
 
 #include "rpcd/agent/checks.h"
 

@@ -7,8 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/dirs.h"
 #include "common/base/log.h"
 #include "common/record/schema_json.h"
+#include "common/text/json_text.h"
 #include "rpcd/agent/checks_int.h"
 
 #define FILE_BYTES_MAX (16u << 20)
@@ -58,21 +60,6 @@ checks_print(const struct checks *c, struct buf *out)
 	buf_puts(out, "]");
 }
 
-static enum tv_err
-write_all(int fd, struct span s)
-{
-	while (s.len > 0) {
-		ssize_t n = write(fd, s.p, s.len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return TV_ESYS;
-		s = span_of(s.p + n, s.len - (size_t)n);
-	}
-	return TV_OK;
-}
-
 /* The folder of the file, so that the rename survives a crash. */
 static void
 sync_folder(const char *path)
@@ -104,7 +91,7 @@ checks_save(struct checks *c, bool durable)
 	if (compact.failed || text.failed)
 		err = TV_ELIMIT;
 	else if (fd >= 0)
-		err = write_all(fd, buf_span(&text));
+		err = write_all(fd, text.data, text.len) ? TV_OK : TV_ESYS;
 	if (err == TV_OK && durable && fsync(fd) != 0)
 		err = TV_ESYS;
 	if (fd >= 0 && close(fd) != 0)
@@ -192,7 +179,7 @@ checks_parse(struct checks *c, struct span text)
 	if (err == TV_OK) {
 		json_array_foreach(list, i, v) {
 			if (take_one(c, v) != TV_OK)
-				log_warn("agent", "%s: check %zu is left out", c->conf.path, i + 1);
+				log_warn("agent", "%s: check %zu is ignored", c->conf.path, i + 1);
 		}
 	}
 	json_decref(list);

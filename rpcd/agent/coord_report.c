@@ -3,24 +3,24 @@
 
 #include "common/base/log.h"
 #include "common/record/records.h"
-#include "rpcd/gossip/coord_query.h"
 #include "rpcd/agent/coord_report.h"
+#include "rpcd/gossip/coord_query.h"
 
 #define EVERY MONO_S(15)		/* as in every Consul cluster */
 #define SOON MONO_S(2)			/* after a start, until the servers know this node */
 #define RATE_MAX 64			/* reports of a whole cluster, in a second */
 
-struct report {
-	struct report_conf conf;
+struct coord_report {
+	struct coord_report_conf conf;
 	struct rng rng;
 	ev_timer timer;
 	bool asking;			/* gossipd */
 	struct route_call *call;	/* under way to the servers */
-	struct report_stats stats;
+	struct coord_report_stats stats;
 };
 
 struct mono
-report_interval(unsigned members, struct mono least)
+coord_report_interval(unsigned members, struct mono least)
 {
 	struct mono scaled = MONO_MS(members * 1000ll / RATE_MAX);
 
@@ -29,9 +29,9 @@ report_interval(unsigned members, struct mono least)
 
 /* Between three and five quarters of the time, so that nodes that started together part. */
 static void
-sleep_about(struct report *r, struct mono least)
+sleep_about(struct coord_report *r, struct mono least)
 {
-	double s = mono_seconds(report_interval(view_count(r->conf.view, POOL_LAN), least));
+	double s = mono_seconds(coord_report_interval(members_count(r->conf.members, POOL_LAN), least));
 
 	ev_now_update(r->conf.loop);
 	r->timer.repeat = s * (0.75 + rng_unit(&r->rng) / 2);
@@ -41,7 +41,7 @@ sleep_about(struct report *r, struct mono least)
 static void
 on_reply(void *ctx, const struct op_reply *reply)
 {
-	struct report *r = ctx;
+	struct coord_report *r = ctx;
 	struct rd in = rd_span_over(reply->value);
 	struct arena none = ARENA_INIT(1024);
 	struct bool_reply known = { 0 };
@@ -62,7 +62,7 @@ on_reply(void *ctx, const struct op_reply *reply)
 }
 
 static void
-send_report(struct report *r, const struct coordinate *own)
+send_report(struct coord_report *r, const struct coordinate *own)
 {
 	struct coordinate_update u = { .Node = span_str(r->conf.node_name) };
 	struct op_request q = { .op = OP_COORDINATE_UPDATE };
@@ -83,17 +83,17 @@ send_report(struct report *r, const struct coordinate *own)
 static void
 on_coords(void *ctx, enum tv_err err, struct span body)
 {
-	struct report *r = ctx;
+	struct coord_report *r = ctx;
 	struct coordinate own;
-	struct coords_answer a;
+	struct coord_query_answer a;
 	struct span name;
 
 	r->asking = false;
 	if (err == TV_OK)
-		err = coords_read(body, &a);
+		err = coord_query_read(body, &a);
 	if (err == TV_OK)
 		err = a.err;
-	if (err == TV_OK && coords_next(&a, &name, &own) && span_eqs(name, r->conf.node_name))
+	if (err == TV_OK && coord_query_next(&a, &name, &own) && span_eqs(name, r->conf.node_name))
 		send_report(r, &own);
 	else
 		sleep_about(r, err == TV_EPERM ? EVERY : SOON);	/* TV_EPERM: off in gossipd.conf */
@@ -102,7 +102,7 @@ on_coords(void *ctx, enum tv_err err, struct span body)
 static void
 on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	struct report *r = w->data;
+	struct coord_report *r = w->data;
 	struct span own = span_str(r->conf.node_name);
 	enum tv_err err;
 
@@ -112,15 +112,15 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 		sleep_about(r, EVERY);
 		return;
 	}
-	r->asking = coords_ask(r->conf.view, POOL_LAN, own, on_coords, r, &err) != 0;
+	r->asking = coord_query_ask(r->conf.members, POOL_LAN, own, on_coords, r, &err) != 0;
 	if (!r->asking)
 		sleep_about(r, SOON);
 }
 
-struct report *
-report_new(const struct report_conf *conf)
+struct coord_report *
+coord_report_new(const struct coord_report_conf *conf)
 {
-	struct report *r = calloc(1, sizeof(*r));
+	struct coord_report *r = calloc(1, sizeof(*r));
 
 	if (r == NULL)
 		return NULL;
@@ -133,7 +133,7 @@ report_new(const struct report_conf *conf)
 }
 
 void
-report_free(struct report *r)
+coord_report_free(struct coord_report *r)
 {
 	if (r == NULL)
 		return;
@@ -142,7 +142,7 @@ report_free(struct report *r)
 }
 
 void
-report_stats(const struct report *r, struct report_stats *out)
+coord_report_stats(const struct coord_report *r, struct coord_report_stats *out)
 {
 	*out = r->stats;
 }

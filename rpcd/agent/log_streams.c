@@ -1,4 +1,4 @@
-/* Live logs, see monitors.h. */
+/* Live logs, see log_streams.h. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "common/net/monitor.h"
 #include "common/net/msg.h"
 #include "common/record/schema.h"
+#include "common/text/json_text.h"
 #include "rpcd/agent/log_streams.h"
 
 #define WAITING_BYTES_MAX (256u << 10)	/* for a client that reads slowly */
@@ -18,15 +19,15 @@
 
 /* One daemon's channel. */
 struct source {
-	struct monitoring *w;
+	struct log_stream *w;
 	const char *daemon;
 	struct dialer *dialer;
 	bool greeted;
 	unsigned failures;
 };
 
-struct monitoring {
-	struct monitors *m;
+struct log_stream {
+	struct log_streams *m;
 	enum log_level level;
 	bool json;
 	void (*wake)(void *ctx);
@@ -38,8 +39,8 @@ struct monitoring {
 	struct source sources[2];
 };
 
-struct monitors {
-	struct monitors_conf conf;
+struct log_streams {
+	struct log_streams_conf conf;
 	struct logtap *tap;
 	unsigned count;
 };
@@ -73,7 +74,7 @@ put_text(struct buf *b, const char *daemon, const struct log_line *line)
 
 /* Whole lines only. */
 static bool
-put(struct monitoring *w, const char *daemon, const struct log_line *line)
+put(struct log_stream *w, const char *daemon, const struct log_line *line)
 {
 	size_t before = w->waiting.len;
 
@@ -86,7 +87,7 @@ put(struct monitoring *w, const char *daemon, const struct log_line *line)
 }
 
 static void
-add(struct monitoring *w, const char *daemon, const struct log_line *line)
+add(struct log_stream *w, const char *daemon, const struct log_line *line)
 {
 	bool was_empty = w->waiting.len == 0;
 	struct log_line lost;
@@ -104,7 +105,7 @@ add(struct monitoring *w, const char *daemon, const struct log_line *line)
 }
 
 size_t
-monitoring_read(struct monitoring *w, void *dst, size_t max)
+log_stream_read(struct log_stream *w, void *dst, size_t max)
 {
 	size_t left = w->waiting.len - w->taken, n = left < max ? left : max;
 
@@ -144,9 +145,8 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	char area[TEXT_BYTES_MAX], text[TEXT_BYTES_MAX];
 	enum tv_err err;
 
-	(void)c;
 	if (!s->greeted) {
-		s->greeted = greet_check(f) == TV_OK;
+		s->greeted = greet_check(c, f) == TV_OK;
 		return s->greeted ? TV_OK : TV_EFORMAT;
 	}
 	if (f->type != MSG_LOG)		/* members, status: told to everyone, not for us */
@@ -181,7 +181,7 @@ on_down(void *ctx, enum tv_err why)
 }
 
 static bool
-open_source(struct source *s, struct monitoring *w, const char *daemon, const char *path)
+open_source(struct source *s, struct log_stream *w, const char *daemon, const char *path)
 {
 	static const struct chan_events events = { .on_frame = on_frame };
 	struct dialer_conf conf = {
@@ -197,33 +197,33 @@ open_source(struct source *s, struct monitoring *w, const char *daemon, const ch
 
 /* -- life -- */
 
-struct monitoring *
-monitoring_start(struct monitors *m, enum log_level level, unsigned daemons, bool json, void (*wake)(void *ctx),
+struct log_stream *
+log_stream_start(struct log_streams *m, enum log_level level, unsigned daemons, bool json, void (*wake)(void *ctx),
     void *ctx, enum tv_err *err)
 {
-	struct monitoring *w = m->count < MONITORS_MAX ? calloc(1, sizeof(*w)) : NULL;
+	struct log_stream *w = m->count < LOG_STREAMS_MAX ? calloc(1, sizeof(*w)) : NULL;
 	bool good = true;
 
-	*err = m->count < MONITORS_MAX ? TV_ENOMEM : TV_ELIMIT;
+	*err = m->count < LOG_STREAMS_MAX ? TV_ENOMEM : TV_ELIMIT;
 	if (w == NULL)
 		return NULL;
 	m->count++;
-	*w = (struct monitoring){ .m = m, .level = level, .json = json, .wake = wake, .ctx = ctx,
+	*w = (struct log_stream){ .m = m, .level = level, .json = json, .wake = wake, .ctx = ctx,
 		.waiting = BUF_INIT(WAITING_BYTES_MAX) };
-	if (daemons & MONITOR_RPCD)
+	if (daemons & LOG_STREAM_RPCD)
 		good = (w->own = logtap_add(m->tap, level, on_own_line, w)) != NULL;
-	if (good && daemons & MONITOR_GOSSIPD)
+	if (good && daemons & LOG_STREAM_GOSSIPD)
 		good = open_source(&w->sources[0], w, "gossipd", m->conf.gossipd_path);
-	if (good && daemons & MONITOR_RAFTD && m->conf.raftd_path != NULL)
+	if (good && daemons & LOG_STREAM_RAFTD && m->conf.raftd_path != NULL)
 		good = open_source(&w->sources[1], w, "raftd", m->conf.raftd_path);
 	if (good)
 		return w;
-	monitoring_stop(w);
+	log_stream_stop(w);
 	return NULL;
 }
 
 void
-monitoring_stop(struct monitoring *w)
+log_stream_stop(struct log_stream *w)
 {
 	logtap_remove(w->own);
 	for (int i = 0; i < 2; i++)
@@ -234,10 +234,10 @@ monitoring_stop(struct monitoring *w)
 	free(w);
 }
 
-struct monitors *
-monitors_new(const struct monitors_conf *conf)
+struct log_streams *
+log_streams_new(const struct log_streams_conf *conf)
 {
-	struct monitors *m = calloc(1, sizeof(*m));
+	struct log_streams *m = calloc(1, sizeof(*m));
 
 	if (m == NULL)
 		return NULL;
@@ -250,7 +250,7 @@ monitors_new(const struct monitors_conf *conf)
 }
 
 void
-monitors_free(struct monitors *m)
+log_streams_free(struct log_streams *m)
 {
 	if (m == NULL)
 		return;

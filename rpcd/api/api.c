@@ -1,101 +1,26 @@
-/* From a request to its endpoint.  The table is the list of families; each family is a file. */
+/* The life of a request: from its head to its endpoint (endpoint.h), and to its end. */
 #include <stdlib.h>
 #include <strings.h>
 
-#include "common/base/assert.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "rpcd/api/api.h"
-#include "rpcd/filter/filter.h"
 #include "rpcd/api/gzip.h"
-
-static void
-run_root(struct request *r)
-{
-	answer_text(r, 200, "Consul Agent");
-}
-
-static const struct endpoint api_root[] = {
-	{ "/", "GET", BODY_NONE, run_root, NOT_ADMIN },	/* exactly this: no other endpoint ends in the empty name */
-	{ NULL, NULL, BODY_NONE, NULL, NULL },
-};
-
-static const struct endpoint *const families[] = {
-	api_kv, api_health, api_catalog, api_session, api_agent, api_agent_checks, api_agent_coord, api_status,
-	api_operator, api_autopilot, api_keyring, api_acl, api_event, api_queries, api_monitor, api_coordinate,
-	api_snapshot, api_root,
-};
-
-/* Those with streams. */
-static const struct endpoint *const streaming[] = { api_monitor, api_snapshot };
-
-const struct endpoint *
-api_endpoint(unsigned i)
-{
-	for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++)
-		for (const struct endpoint *e = families[f]; e->path != NULL; e++)
-			if (i-- == 0)
-				return e;
-	return NULL;
-}
-
-/* Bytes of the endpoint's path if this one is of it; 0: it is not.  Most differ early. */
-static size_t
-matches(const struct endpoint *e, struct span path)
-{
-	const char *p = e->path;
-	size_t n = 0;
-
-	while (n < path.len && p[n] != '\0' && (uint8_t)p[n] == path.p[n])
-		n++;
-	return p[n] == '\0' && (n == path.len || (n > 1 && p[n - 1] == '/')) ? n : 0;
-}
-
-/* The longest pattern that fits.  No path is of two families. */
-static const struct endpoint *
-find_endpoint(struct span path, size_t *prefix_len)
-{
-	const struct endpoint *best = NULL;
-
-	*prefix_len = 0;
-	for (size_t f = 0; best == NULL && f < sizeof(families) / sizeof(families[0]); f++)
-		for (const struct endpoint *e = families[f]; e->path != NULL; e++) {
-			size_t n = matches(e, path);
-
-			if (n > *prefix_len) {
-				best = e;
-				*prefix_len = n;
-			}
-		}
-	return best;
-}
+#include "rpcd/filter/filter.h"
 
 bool
 api_streams(struct span target)
 {
 	struct arena a = ARENA_INIT(REQUEST_ARENA_MAX);
 	struct span path, query, decoded;
-	bool found = false;
+	const struct endpoint_path *p;
 
 	target_split(target, &path, &query);
 	if (path.len > 0 && memchr(path.p, '%', path.len) != NULL)
 		path = path_decode(path, &a, &decoded) == TV_OK ? decoded : SPAN_NONE;
-	for (size_t i = 0; i < sizeof(streaming) / sizeof(streaming[0]) && !found; i++)
-		for (const struct endpoint *e = streaming[i]; e->path != NULL && !found; e++)
-			found = (e->body == BODY_STREAM || e->body == BODY_NONE_LIVE) && matches(e, path) > 0;
+	p = endpoint_find(path);
 	arena_done(&a);
-	return found;
-}
-
-bool
-api_in_list(const char *list, const char *word)
-{
-	size_t n = strlen(word);
-
-	for (const char *p = list; *p != '\0'; p += strcspn(p, ","), p += *p == ',')
-		if (strncmp(p, word, n) == 0 && (p[n] == ',' || p[n] == '\0'))
-			return true;
-	return false;
+	return p != NULL && p->streams;
 }
 
 static void
@@ -160,37 +85,40 @@ take_path(struct request *r, struct span raw)
 	return true;
 }
 
-/* Sets r->endpoint and r->rest, or answers. */
-static bool
-take_endpoint(struct request *r)
+static void
+nothing_there(struct request *r)
 {
-	size_t n;
-
-	r->endpoint = find_endpoint(r->path, &n);
-	if (r->endpoint != NULL) {
-		r->rest = span_of(r->path.p + n, r->path.len - n);
-		return true;
-	}
 	struct span folder = arena_printf(&r->arena, "%.*s/", (int)r->path.len, (const char *)r->path.p);
-	if (folder.p != NULL && find_endpoint(folder, &n) != NULL && n == folder.len)
+	const struct endpoint_path *p = folder.p == NULL ? NULL : endpoint_find(folder);
+
+	if (p != NULL && p->len == folder.len)
 		moved(r, folder);
 	else if (is_not_yet(r->path))
 		answer_text(r, 404, "not served by this version");
 	else
 		answer_empty(r, 404);
-	return false;
 }
 
-/* The method fits; else answers OPTIONS or 405. */
+/* Sets r->endpoint and r->rest; else answers 404, OPTIONS or 405. */
 static bool
-take_method(struct request *r)
+take_endpoint(struct request *r)
 {
-	bool options = strcmp(r->head.method, "OPTIONS") == 0;
+	const struct endpoint_path *p = endpoint_find(r->path);
+	struct buf methods = BUF_INIT(256);
 
-	if (!options && api_in_list(r->endpoint->methods, r->head.method))
+	if (p == NULL) {
+		nothing_there(r);
+		return false;
+	}
+	r->rest = span_of(r->path.p + p->len, r->path.len - p->len);
+	r->endpoint = endpoint_row(p, r->head.method);
+	if (r->endpoint != NULL)
 		return true;
-	answer_headerf(r, "Allow", "OPTIONS,%s", r->endpoint->methods);
-	if (options)
+	r->endpoint = p->rows;
+	endpoint_methods(p, &methods);
+	answer_headerf(r, "Allow", "OPTIONS,%s", buf_cstr(&methods));
+	buf_done(&methods);
+	if (strcmp(r->head.method, "OPTIONS") == 0)
 		answer_empty(r, 200);
 	else
 		answer_text(r, 405, "method %s not allowed", r->head.method);
@@ -206,6 +134,8 @@ take_query(struct request *r, struct span query)
 		answer_text(r, 400, "Too many query parameters (limit: %d)", PARAMS_MAX);
 	else if (err != TV_OK)
 		answer_empty(r, 500);
+	else
+		r->endpoint = endpoint_variant(r->endpoint, &r->query);
 	return err == TV_OK;
 }
 
@@ -214,7 +144,7 @@ body_limit(const struct api *api, enum endpoint_body kind)
 {
 	if (kind == BODY_STREAM)
 		return api->conf->snapshot_bytes_max;
-	if (kind == BODY_JSON || kind == BODY_KEY)
+	if (kind == BODY_JSON || kind == BODY_BYTES || kind == BODY_KEY)
 		return api->conf->body_bytes_max;
 	return kind == BODY_VALUE ? api->conf->kv_max_value_size : 0;
 }
@@ -238,13 +168,13 @@ api_begin(struct api *api, struct request *r)
 	if (log_enabled(LOG_LVL_DEBUG))
 		r->begun = clock_mono();
 	target_split(r->head.target, &raw, &query);
-	if (take_path(r, raw) && take_endpoint(r) && take_method(r) && take_query(r, query) && api_trusted(r) &&
+	if (take_path(r, raw) && take_endpoint(r) && take_query(r, query) && api_browser_guard(r) &&
 	    api_may_administer(r)) {
 		r->body_max = body_limit(api, r->endpoint->body);
 		r->body.secret = r->scratch.secret = r->answer.body.secret = r->endpoint->body == BODY_KEY;
 	}
 	if (!r->answered && r->endpoint->body == BODY_STREAM)
-		r->endpoint->run(r);
+		endpoint_run(r);
 	r->running = false;
 }
 
@@ -255,7 +185,7 @@ api_run(struct request *r)
 		return;
 	r->running = true;
 	if (r->endpoint->body != BODY_STREAM)
-		r->endpoint->run(r);
+		endpoint_run(r);
 	else if (r->feed_end != NULL)
 		r->feed_end(r);
 	r->running = false;
@@ -327,7 +257,7 @@ api_unfold(struct request *r)
 	target_split(r->head.target, &raw, &query);
 	if (path_decode(raw, &r->arena, &r->path) != TV_OK || params_parse(query, &r->arena, &r->query) != TV_OK)
 		return false;
-	n = strlen(r->endpoint->path);	/* as in take_endpoint() */
+	n = strlen(r->endpoint->path);
 	r->rest = span_of(r->path.p + n, r->path.len - n);
 	api_query_dc(r);
 	return true;

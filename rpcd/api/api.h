@@ -2,33 +2,34 @@
  * The HTTP API: a table of endpoints, and the three steps of each request: parse into an operation,
  * hand it to the router, render the reply by its schema.
  */
-#ifndef TV_API_H
-#define TV_API_H
+#ifndef TV_RPCD_API_API_H
+#define TV_RPCD_API_API_H
 
-#include "common/conf/cluster_conf.h"
 #include "common/base/log.h"
+#include "common/conf/cluster_conf.h"
 #include "rpcd/agent/admin.h"
-#include "rpcd/opts.h"
 #include "rpcd/api/api_request.h"
-#include "rpcd/route/route.h"
+#include "rpcd/api/endpoint.h"
 #include "rpcd/gossip/members.h"
+#include "rpcd/opts.h"
+#include "rpcd/route/route.h"
 
 struct checks;			/* rpcd/agent/checks.h */
 struct events;			/* rpcd/event/events.h */
 struct queries;			/* rpcd/event/queries.h */
-struct monitors;		/* rpcd/agent/log_streams.h */
+struct log_streams;		/* rpcd/agent/log_streams.h */
 struct gzip;			/* rpcd/api/gzip.h */
 
 struct api {
 	const struct rpcd_conf *conf;		/* all borrowed */
 	const struct cluster_conf *cluster;
 	struct route *route;
-	struct view *view;
+	struct members *members;
 	struct admin *admin;
 	struct checks *checks;
 	struct events *events;
 	struct queries *queries;
-	struct monitors *monitors;
+	struct log_streams *log_streams;
 	struct gzip *gzip;			/* NULL: answers are not compressed */
 	void (*quit)(void *ctx);		/* after a successful leave was answered; may be NULL */
 	void *quit_ctx;
@@ -43,35 +44,6 @@ struct api {
 		unsigned live;
 	} stats;
 };
-
-/* How much of a body an endpoint takes. */
-enum endpoint_body {
-	BODY_NONE,		/* read and dropped */
-	BODY_NONE_LIVE,		/* the same; the answer may be a stream */
-	BODY_JSON,		/* body_bytes_max */
-	BODY_KEY,		/* the same; it, what is asked and the answer are wiped at the end */
-	BODY_VALUE,		/* kv_max_value_size */
-	BODY_STREAM,		/* snapshot_bytes_max; run is called before the body, sets r->feed and r->feed_end */
-};
-
-struct endpoint {
-	const char *path;	/* "/v1/kv/": everything below it; without a final slash: exactly this */
-	const char *methods;	/* "GET,PUT,DELETE", as Allow shows them */
-	enum endpoint_body body;
-	void (*run)(struct request *r);
-	/*
-	 * Those of its methods that administer the cluster or a node, or show its secrets: over TCP refused unless
-	 * http_admin is on.  NOT_ADMIN: none of them.  Each row decides; NULL is no decision (check_api).
-	 */
-	const char *admin;
-};
-
-#define NOT_ADMIN ""
-
-/* Tables of the families; each ends with a NULL path. */
-extern const struct endpoint api_kv[], api_session[], api_status[], api_catalog[], api_health[], api_agent[],
-    api_agent_checks[], api_agent_coord[], api_operator[], api_acl[], api_event[], api_queries[], api_monitor[],
-    api_coordinate[], api_keyring[], api_snapshot[], api_autopilot[];
 
 /* Takes up a request whose head is filled in.  Afterwards body_max is set; `answered` may be. */
 void api_begin(struct api *api, struct request *r);
@@ -105,14 +77,12 @@ struct note *note_new(struct request *r);
 /* The request of a note, or NULL: it has ended. */
 struct request *note_request(const struct note *n);
 void note_free(struct note *n);
-/* Each endpoint in turn; NULL at the end.  For tests and the manual. */
-const struct endpoint *api_endpoint(unsigned i);
 
 /*
  * Refuses with 403 what a browser was tricked into (rpcd/api/browser_guard.c): a public name as Host at a loopback
  * listener, or at any once http_hosts is set, and what another site's page sends.  Programs notice nothing.
  */
-bool api_trusted(struct request *r);
+bool api_browser_guard(struct request *r);
 /* Refuses with 403 what administers and came over TCP, unless http_admin is on (rpcd/api/browser_guard.c). */
 bool api_may_administer(struct request *r);
 /* Does Consul serve this path, and this version does not?  And the paths in turn, NULL at the end (not_served.c). */
@@ -120,8 +90,6 @@ bool is_not_yet(struct span path);
 const char *not_yet(unsigned i);
 /* Logs a request that is over, at debug level (rpcd/api/request_log.c). */
 void request_log(const struct request *r);
-/* "GET,PUT" holds "PUT". */
-bool api_in_list(const char *list, const char *word);
 
 /* What api_fold() has forgotten is there again.  False: no memory. */
 bool api_unfold(struct request *r);
@@ -175,15 +143,8 @@ void api_not_asked(struct request *r, struct note *n, enum tv_err err);
 /* Next entry of a list that admin_coords() gave; spans borrow it, numbers come from the arena. */
 struct node_coordinate;
 enum tv_err api_read_coord(struct rd *in, struct arena *a, struct node_coordinate *out);
-/* Name, ?tag, ?node-meta and ?near of a catalog or health read (rpcd/api/api_catalog.c). */
-struct catalog_read;
-void api_catalog_args(struct request *r, struct catalog_read *args);
 /* A datacenter named in a body, as api_query_dc() stores it: empty for our own. */
 struct span api_body_dc(const struct request *r, struct span given);
-/* Query headers and JSON. */
-void api_finish_catalog(struct request *r, const struct op_reply *reply);
-/* A bool_reply as true or false. */
-void api_finish_bool(struct request *r, const struct op_reply *reply);
 /*
  * Body as JSON into rec by its schema.  An empty body: `optional` decides.  On an error answers
  * 400 "Request decode failed: ..." (or 413) and returns false.

@@ -7,20 +7,22 @@ run_disabled(struct request *r)
 	answer_text(r, 401, "ACL support disabled");
 }
 
+#define DISABLED(path_, method_) { (path_), (method_), ACCESS_NONE, .run = run_disabled }
+
 const struct endpoint api_acl[] = {
-	{ "/v1/acl/bootstrap", "PUT", BODY_NONE, run_disabled, NOT_ADMIN },
-	{ "/v1/acl/login", "POST", BODY_NONE, run_disabled, NOT_ADMIN },
-	{ "/v1/acl/logout", "POST", BODY_NONE, run_disabled, NOT_ADMIN },
-	{ "/v1/acl/replication", "GET", BODY_NONE, run_disabled, NOT_ADMIN },
-	{ "/v1/acl/policies", "GET", BODY_NONE, run_disabled, NOT_ADMIN },
-	{ "/v1/acl/policy", "PUT", BODY_NONE, run_disabled, NOT_ADMIN },
-	{ "/v1/acl/policy/", "GET,PUT,DELETE", BODY_NONE, run_disabled, NOT_ADMIN },
-	{ "/v1/acl/roles", "GET", BODY_NONE, run_disabled, NOT_ADMIN },
-	{ "/v1/acl/role", "PUT", BODY_NONE, run_disabled, NOT_ADMIN },
-	{ "/v1/acl/role/", "GET,PUT,DELETE", BODY_NONE, run_disabled, NOT_ADMIN },
-	{ "/v1/acl/tokens", "GET", BODY_NONE, run_disabled, NOT_ADMIN },
-	{ "/v1/acl/token", "PUT", BODY_NONE, run_disabled, NOT_ADMIN },
-	{ "/v1/acl/token/", "GET,PUT,DELETE", BODY_NONE, run_disabled, NOT_ADMIN },
-	{ "/v1/acl/rules/translate", "POST", BODY_NONE, run_disabled, NOT_ADMIN },
-	{ NULL, NULL, BODY_NONE, NULL, NULL },
+	DISABLED("/v1/acl/bootstrap", "PUT"),
+	DISABLED("/v1/acl/login", "POST"),
+	DISABLED("/v1/acl/logout", "POST"),
+	DISABLED("/v1/acl/replication", "GET"),
+	DISABLED("/v1/acl/policies", "GET"),
+	DISABLED("/v1/acl/policy", "PUT"),
+	DISABLED("/v1/acl/policy/", "GET"), DISABLED("/v1/acl/policy/", "PUT"), DISABLED("/v1/acl/policy/", "DELETE"),
+	DISABLED("/v1/acl/roles", "GET"),
+	DISABLED("/v1/acl/role", "PUT"),
+	DISABLED("/v1/acl/role/", "GET"), DISABLED("/v1/acl/role/", "PUT"), DISABLED("/v1/acl/role/", "DELETE"),
+	DISABLED("/v1/acl/tokens", "GET"),
+	DISABLED("/v1/acl/token", "PUT"),
+	DISABLED("/v1/acl/token/", "GET"), DISABLED("/v1/acl/token/", "PUT"), DISABLED("/v1/acl/token/", "DELETE"),
+	DISABLED("/v1/acl/rules/translate", "POST"),
+	{ .path = NULL },
 };

@@ -5,6 +5,7 @@
 #include "common/base/clock.h"
 #include "common/record/mpack.h"
 #include "common/record/records.h"
+#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 #include "rpcd/api/members_json.h"
 
@@ -52,7 +53,7 @@ config_json(const struct api *api, struct buf *out)
 static void
 own_member_json(const struct api *api, struct buf *out)
 {
-	const struct member *m = view_find(api->view, POOL_LAN, span_str(api->cluster->node_name));
+	const struct member *m = members_find(api->members, POOL_LAN, span_str(api->cluster->node_name));
 
 	if (m != NULL) {
 		member_json(m, out);
@@ -190,10 +191,10 @@ run_members(struct request *r)
 		return;
 	}
 	buf_u8(out, '[');
-	for (unsigned i = 0; i < view_count(r->api->view, pool); i++) {
+	for (unsigned i = 0; i < members_count(r->api->members, pool); i++) {
 		if (i > 0)
 			buf_u8(out, ',');
-		member_json(view_at(r->api->view, pool, i), out);
+		member_json(members_at(r->api->members, pool, i), out);
 	}
 	buf_u8(out, ']');
 	answer_json(r);
@@ -230,11 +231,6 @@ run_join(struct request *r)
 {
 	struct note *a = note_new(r);
 
-	if (r->rest.len == 0) {
-		note_free(a);
-		answer_text(r, 400, "Missing address to join");
-		return;
-	}
 	enum tv_err err = a == NULL ? TV_ENOMEM : admin_join(r->api->admin, api_pool(r), r->rest, on_admin, a);
 	if (err != TV_OK)
 		api_not_asked(r, a, err);
@@ -384,7 +380,7 @@ metrics_begin(struct request *r)
 	buf_printf(&r->answer.body, "{\"Timestamp\":\"%s\",\"Gauges\":[", stamp);
 	for (unsigned i = 0; i < sizeof(pools) / sizeof(pools[0]); i++)
 		buf_printf(&r->answer.body, "%s{\"Name\":\"triumvir.members.%s\",\"Value\":%u,\"Labels\":{}}",
-		    i > 0 ? "," : "", pools[i], view_count(r->api->view, (enum gossip_pool)i));
+		    i > 0 ? "," : "", pools[i], members_count(r->api->members, (enum gossip_pool)i));
 }
 
 /* The numbers of `info`: our own, and those of gossipd and raftd as far as they answer. */
@@ -406,12 +402,12 @@ run_metrics(struct request *r)
 }
 
 const struct endpoint api_agent[] = {
-	{ "/v1/agent/self", "GET", BODY_NONE, run_self, NOT_ADMIN },
-	{ "/v1/agent/members", "GET", BODY_NONE, run_members, NOT_ADMIN },
-	{ "/v1/agent/join/", "PUT", BODY_NONE, run_join, "PUT" },
-	{ "/v1/agent/leave", "PUT", BODY_NONE, run_leave, "PUT" },
-	{ "/v1/agent/reload", "PUT", BODY_NONE, run_reload, "PUT" },
-	{ "/v1/agent/force-leave/", "PUT", BODY_NONE, run_force_leave, "PUT" },
-	{ "/v1/agent/metrics", "GET", BODY_NONE, run_metrics, NOT_ADMIN },
-	{ NULL, NULL, BODY_NONE, NULL, NULL },
+	{ "/v1/agent/self", "GET", ACCESS_AGENT, .run = run_self },
+	{ "/v1/agent/members", "GET", ACCESS_AGENT, .run = run_members },
+	{ "/v1/agent/join/", "PUT", ACCESS_ADMIN, .missing = "Missing address to join", .run = run_join },
+	{ "/v1/agent/leave", "PUT", ACCESS_ADMIN, .run = run_leave },
+	{ "/v1/agent/reload", "PUT", ACCESS_ADMIN, .run = run_reload },
+	{ "/v1/agent/force-leave/", "PUT", ACCESS_ADMIN, .run = run_force_leave },
+	{ "/v1/agent/metrics", "GET", ACCESS_AGENT, .run = run_metrics },
+	{ .path = NULL },
 };

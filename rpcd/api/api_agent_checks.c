@@ -1,5 +1,6 @@
 /* /v1/agent/check/ and /v1/agent/checks: the checks of this node. */
 #include "common/record/schema_json.h"
+#include "common/text/json_text.h"
 #include "rpcd/agent/checks.h"
 #include "rpcd/api/api.h"
 
@@ -136,8 +137,6 @@ run_register(struct request *r)
 static void
 run_deregister(struct request *r)
 {
-	if (!api_need_rest(r, "Missing check ID"))
-		return;
 	(void)checks_deregister(r->api->checks, r->rest);	/* an unknown check is gone: that is success */
 	answer_settled(r, r->rest);
 }
@@ -156,22 +155,14 @@ update(struct request *r, const char *status, struct span output)
 		answer_settled(r, r->rest);
 }
 
-static void
-run_pass(struct request *r)
-{
-	update(r, "passing", params_get(&r->query, "note"));
-}
+enum { PASS, WARN, FAIL };
 
 static void
-run_warn(struct request *r)
+run_note(struct request *r)
 {
-	update(r, "warning", params_get(&r->query, "note"));
-}
+	static const char *const statuses[] = { [PASS] = "passing", [WARN] = "warning", [FAIL] = "critical" };
 
-static void
-run_fail(struct request *r)
-{
-	update(r, "critical", params_get(&r->query, "note"));
+	update(r, statuses[r->endpoint->arg], params_get(&r->query, "note"));
 }
 
 struct update_body {
@@ -220,7 +211,7 @@ put_check(void *ctx, const struct check *rec)
 static void
 run_checks(struct request *r)
 {
-	if (!api_query(r, true) || !api_filter_plain(r, &check_schema, ""))
+	if (!api_filter_plain(r, &check_schema, ""))
 		return;
 	buf_u8(&r->answer.body, '{');
 	checks_each(r->api->checks, put_check, r);
@@ -231,12 +222,12 @@ run_checks(struct request *r)
 }
 
 const struct endpoint api_agent_checks[] = {
-	{ "/v1/agent/checks", "GET", BODY_NONE, run_checks, NOT_ADMIN },
-	{ "/v1/agent/check/register", "PUT", BODY_JSON, run_register, NOT_ADMIN },
-	{ "/v1/agent/check/deregister/", "PUT", BODY_NONE, run_deregister, NOT_ADMIN },
-	{ "/v1/agent/check/pass/", "PUT", BODY_NONE, run_pass, NOT_ADMIN },
-	{ "/v1/agent/check/warn/", "PUT", BODY_NONE, run_warn, NOT_ADMIN },
-	{ "/v1/agent/check/fail/", "PUT", BODY_NONE, run_fail, NOT_ADMIN },
-	{ "/v1/agent/check/update/", "PUT", BODY_JSON, run_update, NOT_ADMIN },
-	{ NULL, NULL, BODY_NONE, NULL, NULL },
+	{ "/v1/agent/checks", "GET", ACCESS_AGENT, .query = QUERY_CATALOG, .run = run_checks },
+	{ "/v1/agent/check/register", "PUT", ACCESS_AGENT, .body = BODY_JSON, .run = run_register },
+	{ "/v1/agent/check/deregister/", "PUT", ACCESS_AGENT, .missing = "Missing check ID", .run = run_deregister },
+	{ "/v1/agent/check/pass/", "PUT", ACCESS_AGENT, .arg = PASS, .run = run_note },
+	{ "/v1/agent/check/warn/", "PUT", ACCESS_AGENT, .arg = WARN, .run = run_note },
+	{ "/v1/agent/check/fail/", "PUT", ACCESS_AGENT, .arg = FAIL, .run = run_note },
+	{ "/v1/agent/check/update/", "PUT", ACCESS_AGENT, .body = BODY_JSON, .run = run_update },
+	{ .path = NULL },
 };

@@ -44,7 +44,7 @@ answer_list(struct request *r, struct span list)
 	if (in.err == TV_OK)
 		answer_json(r);
 	else
-		answer_text(r, 500, "gossipd gave an answer that cannot be read");
+		answer_text(r, 500, "malformed reply from gossipd");
 }
 
 /* The one that was asked for; our own stands before it. */
@@ -83,35 +83,25 @@ on_coords(void *ctx, enum tv_err err, struct span text, struct span list)
 		answer_list(r, list);
 }
 
+/* All of them, or the one that the path names. */
 static void
-ask(struct request *r, struct span node)
+run_coord(struct request *r)
 {
-	struct note *a = note_new(r);
-	enum tv_err err = a == NULL ? TV_ENOMEM : admin_coords(r->api->admin, api_pool(r), node, on_coords, a);
+	struct note *a;
+	enum tv_err err;
 
+	if (r->rest.len > MEMBER_NAME_BYTES_MAX) {
+		answer_one(r, SPAN_NONE);	/* nobody has such a name */
+		return;
+	}
+	a = note_new(r);
+	err = a == NULL ? TV_ENOMEM : admin_coords(r->api->admin, api_pool(r), r->rest, on_coords, a);
 	if (err != TV_OK)
 		api_not_asked(r, a, err);
 }
 
-static void
-run_all(struct request *r)
-{
-	ask(r, span_of("", 0));
-}
-
-static void
-run_one(struct request *r)
-{
-	if (!api_need_rest(r, "Missing node name"))
-		return;
-	if (r->rest.len > MEMBER_NAME_BYTES_MAX)
-		answer_one(r, SPAN_NONE);	/* nobody has such a name */
-	else
-		ask(r, r->rest);
-}
-
 const struct endpoint api_agent_coord[] = {
-	{ "/v1/agent/coordinate", "GET", BODY_NONE, run_all, NOT_ADMIN },
-	{ "/v1/agent/coordinate/", "GET", BODY_NONE, run_one, NOT_ADMIN },
-	{ NULL, NULL, BODY_NONE, NULL, NULL },
+	{ "/v1/agent/coordinate", "GET", ACCESS_AGENT, .run = run_coord },
+	{ "/v1/agent/coordinate/", "GET", ACCESS_AGENT, .missing = "Missing node name", .run = run_coord },
+	{ .path = NULL },
 };

@@ -2,19 +2,13 @@
 #include <inttypes.h>
 #include <jansson.h>
 
-#include "common/text/duration.h"
 #include "common/record/records.h"
 #include "common/record/schema_json.h"
+#include "common/text/duration.h"
+#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 
 /* -- configuration -- */
-
-static void
-finish_configuration(struct request *r, const struct op_reply *reply)
-{
-	if (!api_failed(r, reply))
-		api_json(r, reply);
-}
 
 /* What a configuration is refused for is the asker's mistake. */
 static void
@@ -23,7 +17,7 @@ finish_set(struct request *r, const struct op_reply *reply)
 	if (reply->err == TV_EINVAL && reply->text.len > 0)
 		answer_text(r, 400, "Bad request: %.*s", (int)reply->text.len, (const char *)reply->text.p);
 	else
-		api_finish_bool(r, reply);
+		api_finish(r, reply);
 }
 
 static bool
@@ -60,20 +54,14 @@ take_config(struct request *r, struct autopilot_config *c)
 	return err == TV_OK;
 }
 
-/* GET shows it; PUT replaces it as a whole, with ?cas only while it is what the asker knows. */
+/* Replaces it as a whole, with ?cas only while it is what the asker knows. */
 static void
-run_configuration(struct request *r)
+run_set(struct request *r)
 {
 	struct autopilot_set args = { 0 };
 
-	if (r->head.method[0] == 'G') {
-		if (api_query(r, false))
-			api_start(r, OP_AUTOPILOT_READ, &(struct empty_rec){ 0 }, finish_configuration);
-		return;
-	}
-	api_query_dc(r);
 	if (take_config(r, &args.Config) && take_cas(r, &args))
-		api_start(r, OP_AUTOPILOT_SET, &args, finish_set);
+		api_ask(r, &args);
 }
 
 /* -- health -- */
@@ -87,13 +75,6 @@ finish_health(struct request *r, const struct op_reply *reply)
 		return;
 	schema_json_rec(&autopilot_health_schema, &h, &r->answer.body);
 	answer_json_status(r, h.Healthy ? 200 : 429);
-}
-
-static void
-run_health(struct request *r)
-{
-	if (api_query(r, false))
-		api_start(r, OP_AUTOPILOT_HEALTH, &(struct empty_rec){ 0 }, finish_health);
 }
 
 static void
@@ -159,16 +140,13 @@ finish_state(struct request *r, const struct op_reply *reply)
 	answer_json(r);
 }
 
-static void
-run_state(struct request *r)
-{
-	if (api_query(r, false))
-		api_start(r, OP_AUTOPILOT_HEALTH, &(struct empty_rec){ 0 }, finish_state);
-}
-
 const struct endpoint api_autopilot[] = {
-	{ "/v1/operator/autopilot/configuration", "GET,PUT", BODY_JSON, run_configuration, "PUT" },
-	{ "/v1/operator/autopilot/health", "GET", BODY_NONE, run_health, NOT_ADMIN },
-	{ "/v1/operator/autopilot/state", "GET", BODY_NONE, run_state, NOT_ADMIN },
-	{ NULL, NULL, BODY_NONE, NULL, NULL },
+	{ "/v1/operator/autopilot/configuration", "GET", ACCESS_OP, NULL, OP_AUTOPILOT_READ, .query = QUERY_READ },
+	{ "/v1/operator/autopilot/configuration", "PUT", ACCESS_ADMIN, NULL, OP_AUTOPILOT_SET, BODY_JSON, QUERY_DC,
+	    .run = run_set, .render = RENDER_VALUE, .finish = finish_set },
+	{ "/v1/operator/autopilot/health", "GET", ACCESS_OP, NULL, OP_AUTOPILOT_HEALTH, .query = QUERY_READ,
+	    .finish = finish_health },
+	{ "/v1/operator/autopilot/state", "GET", ACCESS_OP, NULL, OP_AUTOPILOT_HEALTH, .query = QUERY_READ,
+	    .finish = finish_state },
+	{ .path = NULL },
 };

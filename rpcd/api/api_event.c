@@ -39,35 +39,19 @@ release(struct regex *re[PATTERNS])
 
 /* -- fire -- */
 
-static void
-finish_fire(struct request *r, const struct op_reply *reply)
+static bool
+check_fire(struct request *r, void *args)
 {
-	if (!api_failed(r, reply))
-		api_json(r, reply);
-}
-
-static void
-run_fire(struct request *r)
-{
-	struct event_fire args = {
-		.NodeFilter = params_get(&r->query, "node"),
-		.ServiceFilter = params_get(&r->query, "service"),
-		.TagFilter = params_get(&r->query, "tag"),
-		.Coalesce = params_has(&r->query, "coalesce"),
-	};
-	const struct span patterns[PATTERNS] = { args.NodeFilter, args.ServiceFilter, args.TagFilter };
+	const struct event_fire *e = args;
+	const struct span patterns[PATTERNS] = { e->NodeFilter, e->ServiceFilter, e->TagFilter };
 	struct regex *re[PATTERNS] = { NULL };
 
-	api_query_dc(r);
-	if (!api_need_rest(r, "Missing name") || api_too_large(r, "body_bytes_max"))
-		return;
-	args.Name = r->rest;
-	args.Payload = buf_span(&r->body);
-	if (args.TagFilter.len > 0 && args.ServiceFilter.len == 0)
+	if (e->TagFilter.len > 0 && e->ServiceFilter.len == 0)
 		answer_text(r, 500, "Cannot provide tag filter without service filter");
-	else if (compile(r, patterns, 500, re))
-		api_start(r, OP_EVENT_FIRE, &args, finish_fire);
+	else
+		(void)compile(r, patterns, 500, re);
 	release(re);
+	return !r->answered;
 }
 
 /* -- list -- */
@@ -178,7 +162,11 @@ run_list(struct request *r)
 }
 
 const struct endpoint api_event[] = {
-	{ "/v1/event/fire/", "PUT", BODY_JSON, run_fire, NOT_ADMIN },
-	{ "/v1/event/list", "GET", BODY_NONE, run_list, NOT_ADMIN },
-	{ NULL, NULL, BODY_NONE, NULL, NULL },
+	{ "/v1/event/fire/", "PUT", ACCESS_OP, NULL, OP_EVENT_FIRE, BODY_BYTES, QUERY_DC, .missing = "Missing name",
+	    BIND(FROM_PATH(event_fire, Name), FROM_BODY(event_fire, Payload),
+	    FROM_QUERY("node", event_fire, NodeFilter), FROM_QUERY("service", event_fire, ServiceFilter),
+	    FROM_QUERY("tag", event_fire, TagFilter), FROM_QUERY("coalesce", event_fire, Coalesce)),
+	    .check = check_fire },
+	{ "/v1/event/list", "GET", ACCESS_AGENT, .run = run_list },
+	{ .path = NULL },
 };

@@ -2,42 +2,16 @@
 #include "common/record/records.h"
 #include "rpcd/api/api.h"
 
-static void
-run_checks_by(struct request *r, enum op_code op, const char *missing)
-{
-	struct catalog_read args;
-
-	if (!api_query(r, true) || !api_need_rest(r, missing) || !api_filter(r, &check_schema))
-		return;
-	api_catalog_args(r, &args);
-	api_start(r, op, &args, api_finish_catalog);
-}
-
-static void
-run_node(struct request *r)
-{
-	run_checks_by(r, OP_HEALTH_NODE, "Missing node name");
-}
-
-static void
-run_checks(struct request *r)
-{
-	run_checks_by(r, OP_HEALTH_CHECKS, "Missing service name");
-}
-
-static void
-run_state(struct request *r)
-{
-	run_checks_by(r, OP_HEALTH_STATE, "Missing check state");
-}
-
-/* ?passing: empty, 1, true and so on; -1 is neither true nor false. */
+/* ?passing: empty, 1, true and so on; -1 is neither true nor false.  0 without it. */
 static int
-passing_value(struct span v)
+passing_value(const struct request *r)
 {
 	static const char *const yes[] = { "", "1", "t", "T", "true", "TRUE", "True" };
 	static const char *const no[] = { "0", "f", "F", "false", "FALSE", "False" };
+	struct span v = params_get(&r->query, "passing");
 
+	if (!params_has(&r->query, "passing"))
+		return 0;
 	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
 		if (span_eqs(v, yes[i]))
 			return 1;
@@ -47,35 +21,38 @@ passing_value(struct span v)
 	return -1;
 }
 
-/* The query itself went well, and its headers say so: only the filter makes no sense. */
-static void
-finish_bad_passing(struct request *r, const struct op_reply *reply)
+static bool
+check_service(struct request *r, void *args)
 {
-	if (api_failed(r, reply))
-		return;
-	api_headers(r, reply, true);
-	answer_text(r, 400, "Invalid value for ?passing");
-}
+	struct catalog_read *read = args;
+	int passing = passing_value(r);
 
-static void
-run_service(struct request *r)
-{
-	struct catalog_read args;
-	int passing = params_has(&r->query, "passing") ? passing_value(params_get(&r->query, "passing")) : 0;
-
-	if (!api_query(r, true) || !api_need_rest(r, "Missing service name") || !api_filter(r, &health_entry_schema))
-		return;
-	api_catalog_args(r, &args);
-	args.Passing = passing == 1;
+	read->Passing = passing == 1;
 	if (passing < 0)
 		r->op.index = 0;	/* never wait for an error */
-	api_start(r, OP_HEALTH_SERVICE, &args, passing < 0 ? finish_bad_passing : api_finish_catalog);
+	return true;
+}
+
+/* The query itself went well, and its headers say so: only ?passing makes no sense. */
+static void
+finish_service(struct request *r, const struct op_reply *reply)
+{
+	if (passing_value(r) >= 0) {
+		api_finish(r, reply);
+	} else if (!api_failed(r, reply)) {
+		api_headers(r, reply, true);
+		answer_text(r, 400, "Invalid value for ?passing");
+	}
 }
 
 const struct endpoint api_health[] = {
-	{ "/v1/health/node/", "GET", BODY_NONE, run_node, NOT_ADMIN },
-	{ "/v1/health/checks/", "GET", BODY_NONE, run_checks, NOT_ADMIN },
-	{ "/v1/health/service/", "GET", BODY_NONE, run_service, NOT_ADMIN },
-	{ "/v1/health/state/", "GET", BODY_NONE, run_state, NOT_ADMIN },
-	{ NULL, NULL, BODY_NONE, NULL, NULL },
+	{ "/v1/health/node/", "GET", ACCESS_OP, NULL, OP_HEALTH_NODE, .missing = "Missing node name",
+	    READ_CATALOG, .flags = SHOW_MODE | FILTERED },
+	{ "/v1/health/checks/", "GET", ACCESS_OP, NULL, OP_HEALTH_CHECKS, .missing = "Missing service name",
+	    READ_CATALOG, .flags = SHOW_MODE | FILTERED },
+	{ "/v1/health/service/", "GET", ACCESS_OP, NULL, OP_HEALTH_SERVICE, .missing = "Missing service name",
+	    READ_CATALOG, .flags = SHOW_MODE | FILTERED, .check = check_service, .finish = finish_service },
+	{ "/v1/health/state/", "GET", ACCESS_OP, NULL, OP_HEALTH_STATE, .missing = "Missing check state",
+	    READ_CATALOG, .flags = SHOW_MODE | FILTERED },
+	{ .path = NULL },
 };

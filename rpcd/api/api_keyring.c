@@ -10,6 +10,7 @@
 #include "common/conf/keys.h"
 #include "common/record/mpack.h"
 #include "common/record/records.h"
+#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 
 #define RELAY_MAX 5
@@ -392,9 +393,6 @@ read_key(struct request *r, struct run *run)
 static void
 run_keyring(struct request *r)
 {
-	static const char *const methods[] = {
-		[KEYRING_LIST] = "GET", [KEYRING_INSTALL] = "POST", [KEYRING_USE] = "PUT", [KEYRING_REMOVE] = "DELETE",
-	};
 	struct run *run = arena_array(&r->arena, 1, sizeof(*run));
 
 	if (run == NULL) {
@@ -403,8 +401,7 @@ run_keyring(struct request *r)
 	}
 	memset(run, 0, sizeof(*run));
 	r->state = run;
-	while (strcmp(methods[run->op.What], r->head.method) != 0)
-		run->op.What++;
+	run->op.What = (uint64_t)r->endpoint->arg;
 	if ((run->op.What != KEYRING_LIST && !read_key(r, run)) || !read_relay(r, run) || !read_local_only(r, run))
 		return;
 	run->force = params_has(&r->query, "force");
@@ -424,7 +421,13 @@ run_keyring(struct request *r)
 	ask(r);
 }
 
+#define KEYRING(method_, what_) { "/v1/operator/keyring", (method_), ACCESS_ADMIN, .body = BODY_KEY, .arg = (what_), \
+    .run = run_keyring }
+
 const struct endpoint api_keyring[] = {
-	{ "/v1/operator/keyring", "GET,POST,PUT,DELETE", BODY_KEY, run_keyring, "GET,POST,PUT,DELETE" },
-	{ NULL, NULL, BODY_NONE, NULL, NULL },
+	KEYRING("GET", KEYRING_LIST),
+	KEYRING("POST", KEYRING_INSTALL),
+	KEYRING("PUT", KEYRING_USE),
+	KEYRING("DELETE", KEYRING_REMOVE),
+	{ .path = NULL },
 };

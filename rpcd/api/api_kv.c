@@ -3,27 +3,7 @@
 #include "common/record/records.h"
 #include "rpcd/api/api.h"
 
-/* Entries of an answer. */
-static uint32_t
-entries(const struct op_reply *reply)
-{
-	struct rd in = rd_span_over(reply->value);
-
-	return reply->value.len == 0 || mpr_nil(&in) ? 0 : mpr_array(&in);
-}
-
-static void
-finish_entries(struct request *r, const struct op_reply *reply)
-{
-	if (api_failed(r, reply))
-		return;
-	api_headers(r, reply, false);
-	if (entries(reply) == 0)
-		answer_empty(r, 404);
-	else
-		api_json(r, reply);
-}
-
+/* ?raw: the value alone. */
 static void
 finish_raw(struct request *r, const struct op_reply *reply)
 {
@@ -33,11 +13,10 @@ finish_raw(struct request *r, const struct op_reply *reply)
 	if (api_failed(r, reply))
 		return;
 	api_headers(r, reply, false);
-	if (entries(reply) == 0) {
+	if (reply->value.len == 0 || mpr_nil(&in) || mpr_array(&in) == 0) {
 		answer_empty(r, 404);
 		return;
 	}
-	(void)mpr_array(&in);
 	if (schema_unpack(&kv_entry_schema, &in, &r->arena, &e) != TV_OK) {
 		answer_text(r, 500, "rpc error making call: malformed answer");
 		return;
@@ -46,38 +25,6 @@ finish_raw(struct request *r, const struct op_reply *reply)
 	answer_header(r, "Content-Security-Policy", "sandbox");
 	buf_putspan(&r->answer.body, e.Value);
 	answer_body(r, "text/plain");
-}
-
-static void
-finish_keys(struct request *r, const struct op_reply *reply)
-{
-	struct text_list list = { 0 };
-
-	if (api_failed(r, reply) || !api_record(r, reply, &text_list_schema, &list))
-		return;
-	api_headers(r, reply, false);
-	if (list.Values.n == 0 && r->rest.len > 0) {
-		answer_empty(r, 404);
-		return;
-	}
-	api_json_names(r, &list.Values);
-}
-
-static void
-kv_get(struct request *r)
-{
-	struct kv_read args = { .Key = r->rest };
-
-	if (!api_query(r, false))
-		return;
-	if (params_has(&r->query, "keys")) {
-		args.Separator = params_get(&r->query, params_has(&r->query, "separator") ? "separator" : "seperator");
-		api_start(r, OP_KV_KEYS, &args, finish_keys);
-	} else if (params_has(&r->query, "recurse")) {
-		api_start(r, OP_KV_LIST, &args, finish_entries);
-	} else if (api_need_rest(r, "Missing key name")) {
-		api_start(r, OP_KV_GET, &args, params_has(&r->query, "raw") ? finish_raw : finish_entries);
-	}
 }
 
 /* More than one of these parameters: answers 400 and returns true. */
@@ -113,13 +60,12 @@ number(struct request *r, const char *name, uint64_t *v)
 }
 
 static void
-kv_put(struct request *r)
+run_put(struct request *r)
 {
 	static const char *const exclusive[] = { "cas", "acquire", "release" };
 	struct kv_apply args = { .Verb = KV_SET, .Key = r->rest };
 
-	if (!api_need_rest(r, "Missing key name") || conflicting(r, exclusive, 3) ||
-	    !number(r, "flags", &args.Flags) || !number(r, "cas", &args.ModifyIndex) ||
+	if (conflicting(r, exclusive, 3) || !number(r, "flags", &args.Flags) || !number(r, "cas", &args.ModifyIndex) ||
 	    api_too_large(r, "kv_max_value_size"))
 		return;
 	if (params_has(&r->query, "cas"))
@@ -133,11 +79,11 @@ kv_put(struct request *r)
 		args.Session = params_get(&r->query, "release");
 	}
 	args.Value = buf_span(&r->body);
-	api_start(r, OP_KV_APPLY, &args, api_finish_bool);
+	api_ask(r, &args);
 }
 
 static void
-kv_delete(struct request *r)
+run_delete(struct request *r)
 {
 	static const char *const exclusive[] = { "cas", "recurse" };
 	struct kv_apply args = { .Verb = KV_DELETE, .Key = r->rest };
@@ -150,22 +96,23 @@ kv_delete(struct request *r)
 		return;
 	else if (params_has(&r->query, "cas"))
 		args.Verb = KV_DELETE_CAS;
-	api_start(r, OP_KV_APPLY, &args, api_finish_bool);
+	api_ask(r, &args);
 }
 
-static void
-run_kv(struct request *r)
-{
-	api_query_dc(r);
-	if (r->head.method[0] == 'G')
-		kv_get(r);
-	else if (r->head.method[0] == 'P')
-		kv_put(r);
-	else
-		kv_delete(r);
-}
+#define READ_KEY .query = QUERY_READ, .flags = SHOW_INDEX | NOT_FOUND
 
 const struct endpoint api_kv[] = {
-	{ "/v1/kv/", "GET,PUT,DELETE", BODY_VALUE, run_kv, NOT_ADMIN },
-	{ NULL, NULL, BODY_NONE, NULL, NULL },
+	{ "/v1/kv/", "GET", ACCESS_OP, "keys", OP_KV_KEYS, READ_KEY, .render = RENDER_NAMES,
+	    BIND(FROM_PATH(kv_read, Key), FROM_QUERY("seperator", kv_read, Separator),
+	    FROM_QUERY("separator", kv_read, Separator)) },
+	{ "/v1/kv/", "GET", ACCESS_OP, "recurse", OP_KV_LIST, READ_KEY, BIND(FROM_PATH(kv_read, Key)) },
+	{ "/v1/kv/", "GET", ACCESS_OP, "raw", OP_KV_GET, READ_KEY, .missing = "Missing key name",
+	    BIND(FROM_PATH(kv_read, Key)), .finish = finish_raw },
+	{ "/v1/kv/", "GET", ACCESS_OP, NULL, OP_KV_GET, READ_KEY, .missing = "Missing key name",
+	    BIND(FROM_PATH(kv_read, Key)) },
+	{ "/v1/kv/", "PUT", ACCESS_OP, NULL, OP_KV_APPLY, BODY_VALUE, QUERY_DC, .missing = "Missing key name",
+	    .render = RENDER_VALUE, .run = run_put },
+	{ "/v1/kv/", "DELETE", ACCESS_OP, NULL, OP_KV_APPLY, .query = QUERY_DC,
+	    .render = RENDER_VALUE, .run = run_delete },
+	{ .path = NULL },
 };

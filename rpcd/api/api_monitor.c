@@ -1,6 +1,6 @@
 /* /v1/agent/monitor: the live log of this node's daemons, as a stream that ends when the client goes. */
-#include "rpcd/api/api.h"
 #include "rpcd/agent/log_streams.h"
+#include "rpcd/api/api.h"
 
 /* Names that clients use; there is nothing finer than debug. */
 static bool
@@ -31,8 +31,8 @@ parse_level(struct span text, enum log_level *level)
 static unsigned
 parse_daemon(struct span text)
 {
-	return text.len == 0 ? MONITOR_ALL : span_eqs(text, "gossipd") ? MONITOR_GOSSIPD :
-	    span_eqs(text, "raftd") ? MONITOR_RAFTD : span_eqs(text, "rpcd") ? MONITOR_RPCD : 0;
+	return text.len == 0 ? LOG_STREAM_ALL : span_eqs(text, "gossipd") ? LOG_STREAM_GOSSIPD :
+	    span_eqs(text, "raftd") ? LOG_STREAM_RAFTD : span_eqs(text, "rpcd") ? LOG_STREAM_RPCD : 0;
 }
 
 static void
@@ -46,13 +46,13 @@ on_lines(void *ctx)
 static size_t
 read_lines(struct request *r, void *dst, size_t max)
 {
-	return monitoring_read(r->state, dst, max);
+	return log_stream_read(r->state, dst, max);
 }
 
 static void
 stop(struct request *r)
 {
-	monitoring_stop(r->state);
+	log_stream_stop(r->state);
 }
 
 static void
@@ -74,11 +74,11 @@ run_monitor(struct request *r)
 		    (const char *)daemon.p);
 		return;
 	}
-	if (daemons == MONITOR_RAFTD && !r->api->cluster->server) {
+	if (daemons == LOG_STREAM_RAFTD && !r->api->cluster->server) {
 		answer_text(r, 400, "Bad request: this node is a client: raftd runs on servers");
 		return;
 	}
-	r->state = monitoring_start(r->api->monitors, level, daemons, json, on_lines, r, &err);
+	r->state = log_stream_start(r->api->log_streams, level, daemons, json, on_lines, r, &err);
 	if (r->state == NULL) {
 		answer_text(r, err == TV_ELIMIT ? 503 : 500, "%s", err == TV_ELIMIT ?
 		    "too many clients read the log of this node already" : tv_strerror(err));
@@ -89,6 +89,6 @@ run_monitor(struct request *r)
 }
 
 const struct endpoint api_monitor[] = {
-	{ "/v1/agent/monitor", "GET", BODY_NONE_LIVE, run_monitor, "GET" },
-	{ NULL, NULL, BODY_NONE, NULL, NULL },
+	{ "/v1/agent/monitor", "GET", ACCESS_ADMIN, .body = BODY_NONE_LIVE, .run = run_monitor },
+	{ .path = NULL },
 };

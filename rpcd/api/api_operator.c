@@ -2,69 +2,22 @@
 #include "common/record/records.h"
 #include "rpcd/api/api.h"
 
-static void
-finish_json(struct request *r, const struct op_reply *reply)
+static bool
+check_remove(struct request *r, void *args)
 {
-	if (!api_failed(r, reply))
-		api_json(r, reply);
-}
+	const struct raft_peer *peer = args;
 
-static void
-run_configuration(struct request *r)
-{
-	if (api_query(r, false))
-		api_start(r, OP_RAFT_CONFIGURATION, &(struct empty_rec){ 0 }, finish_json);
-}
-
-/* Success is an empty 200. */
-static void
-finish_done(struct request *r, const struct op_reply *reply)
-{
-	if (!api_failed(r, reply))
-		answer_empty(r, 200);
-}
-
-static void
-run_peer(struct request *r)
-{
-	struct raft_peer args = {
-		.ID = params_get(&r->query, "id"),
-		.Address = params_get(&r->query, "address"),
-		.Force = params_has(&r->query, "force"),
-	};
-
-	api_query_dc(r);
-	if (args.ID.len == 0 && args.Address.len == 0)
+	if (peer->ID.len == 0 && peer->Address.len == 0)
 		answer_text(r, 400, "Bad request: Must specify either ?id with the server's ID or "
 		    "?address with IP:port of peer to remove");
-	else if (args.ID.len > 0 && args.Address.len > 0)
+	else if (peer->ID.len > 0 && peer->Address.len > 0)
 		answer_text(r, 400, "Bad request: Must specify only one of ?id or ?address");
-	else
-		api_start(r, OP_RAFT_REMOVE, &args, finish_done);
-}
-
-static void
-finish_transfer(struct request *r, const struct op_reply *reply)
-{
-	struct bool_reply b = { 0 };
-
-	if (api_failed(r, reply) || !api_record(r, reply, &bool_reply_schema, &b))
-		return;
-	buf_printf(&r->answer.body, "{\"Success\":%s}", b.Value ? "true" : "false");
-	answer_json(r);
-}
-
-/* ?id or ?address of the new leader; without either the leader chooses. */
-static void
-run_transfer(struct request *r)
-{
-	struct raft_peer args = { .ID = params_get(&r->query, "id"), .Address = params_get(&r->query, "address") };
-
-	api_query_dc(r);
-	api_start(r, OP_RAFT_TRANSFER, &args, finish_transfer);
+	return !r->answered;
 }
 
 /* -- recovery of a cluster that lost its majority: this node's raftd, and nobody else's -- */
+
+enum { FOR_GOOD, DRY_RUN };
 
 static void
 on_recover(void *ctx, enum tv_err err, struct span text, struct span value)
@@ -77,12 +30,12 @@ on_recover(void *ctx, enum tv_err err, struct span text, struct span value)
 	note_free(n);
 	if (r == NULL)
 		return;
-	look = r->head.method[0] == 'G';	/* a refusal is part of what it shows */
+	look = r->endpoint->arg == DRY_RUN;	/* a refusal is part of what it shows */
 	if (value.len > 0 && (err == TV_OK || (err == TV_ECONFLICT && look))) {
 		if (schema_json(&raft_recovery_schema, &in, &r->answer.body) == TV_OK)
 			answer_json(r);
 		else
-			answer_text(r, 500, "malformed answer of raftd");
+			answer_text(r, 500, "malformed reply from raftd");
 	} else {
 		answer_span(r, err == TV_ECONFLICT || err == TV_EAGAIN ? 409 : 500,
 		    text.len > 0 ? text : span_str(tv_strerror(err)));
@@ -97,28 +50,36 @@ run_recover(struct request *r)
 	enum tv_err err;
 
 	if (r->head.client_ip != NULL && !r->head.on_loopback) {
-		answer_text(r, 403, "A recovery is asked for on the server itself: run clusterctl raft recover there, "
-		    "over its socket or a loopback address");
+		answer_text(r, 403, "A recovery must be requested on the server itself: run clusterctl raft recover "
+		    "there, over its socket or a loopback address");
 		return;
 	}
 	n = note_new(r);
-	err = n == NULL ? TV_ENOMEM : admin_recover(r->api->admin, r->head.method[0] == 'G', on_recover, n);
+	err = n == NULL ? TV_ENOMEM : admin_recover(r->api->admin, r->endpoint->arg == DRY_RUN, on_recover, n);
 	if (err == TV_OK)
 		return;
 	note_free(n);
 	if (err == TV_EINVAL)
-		answer_text(r, 400, "Bad request: this node is no server, so it has no part of the cluster's data");
+		answer_text(r, 400, "Bad request: this node is a client, so it holds none of the cluster's data");
 	else if (err == TV_EUNREACH || err == TV_ECLOSED)
 		answer_text(r, 500, "raftd is not running on this node");
 	else
 		answer_text(r, 500, "%s", tv_strerror(err));
 }
 
+#define PEER FROM_QUERY("id", raft_peer, ID), FROM_QUERY("address", raft_peer, Address)
+/* Without either of the two the leader chooses. */
+#define TRANSFER ACCESS_ADMIN, NULL, OP_RAFT_TRANSFER, .query = QUERY_DC, BIND(PEER), .render = RENDER_VALUE, \
+    .wrap = "Success"
+
 const struct endpoint api_operator[] = {
-	{ "/v1/operator/raft/configuration", "GET", BODY_NONE, run_configuration, NOT_ADMIN },
-	{ "/v1/operator/raft/peer", "DELETE", BODY_NONE, run_peer, "DELETE" },
-	{ "/v1/operator/raft/transfer", "PUT", BODY_NONE, run_transfer, "PUT" },
-	{ "/v1/operator/raft/transfer-leader", "POST,PUT", BODY_NONE, run_transfer, "POST,PUT" },
-	{ "/v1/operator/raft/recover", "GET,PUT", BODY_NONE, run_recover, "GET,PUT" },
-	{ NULL, NULL, BODY_NONE, NULL, NULL },
+	{ "/v1/operator/raft/configuration", "GET", ACCESS_OP, NULL, OP_RAFT_CONFIGURATION, .query = QUERY_READ },
+	{ "/v1/operator/raft/peer", "DELETE", ACCESS_ADMIN, NULL, OP_RAFT_REMOVE, .query = QUERY_DC,
+	    BIND(PEER, FROM_QUERY("force", raft_peer, Force)), .check = check_remove, .render = RENDER_EMPTY },
+	{ "/v1/operator/raft/transfer", "PUT", TRANSFER },
+	{ "/v1/operator/raft/transfer-leader", "POST", TRANSFER },
+	{ "/v1/operator/raft/transfer-leader", "PUT", TRANSFER },
+	{ "/v1/operator/raft/recover", "GET", ACCESS_ADMIN, .arg = DRY_RUN, .run = run_recover },
+	{ "/v1/operator/raft/recover", "PUT", ACCESS_ADMIN, .arg = FOR_GOOD, .run = run_recover },
+	{ .path = NULL },
 };

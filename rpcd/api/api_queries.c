@@ -9,9 +9,11 @@
 #include <inttypes.h>
 
 #include "common/base/clock.h"
-#include "common/text/duration.h"
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
+#include "common/record/mpack.h"
+#include "common/text/base64.h"
+#include "common/text/duration.h"
+#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 #include "rpcd/event/queries.h"
 
@@ -171,7 +173,7 @@ show_answers(struct request *r, struct span body)
 	if (good && rd_end(&in) == TV_OK)
 		answer_json(r);
 	else
-		answer_text(r, 500, "gossipd's answer does not read");
+		answer_text(r, 500, "malformed reply from gossipd");
 }
 
 /* Nothing came from gossipd. */
@@ -179,7 +181,7 @@ static void
 no_answer(struct request *r, enum tv_err err)
 {
 	answer_text(r, 500, "%s", err == TV_EUNREACH ? "gossipd is not running on this node" :
-	    err == TV_ECLOSED ? "gossipd went away before it answered" :
+	    err == TV_ECLOSED ? "gossipd closed the connection before it answered" :
 	    err == TV_ETIMEOUT ? "gossipd did not answer in time" : tv_strerror(err));
 }
 
@@ -200,7 +202,7 @@ stop_asking(struct request *r)
 {
 	const uint64_t *call = r->state;
 
-	view_cancel(r->api->view, *call);
+	members_cancel(r->api->members, *call);
 }
 
 /* Asks gossipd; done gets r.  A query may take an hour: a client that goes takes its question back. */
@@ -211,7 +213,7 @@ ask(struct request *r, uint16_t type, struct buf *body, struct mono timeout, cal
 	enum tv_err err = TV_ENOMEM;
 
 	if (call == NULL || body->failed ||
-	    (*call = view_call(r->api->view, type, buf_span(body), timeout, done, r, &err)) == 0) {
+	    (*call = members_call(r->api->members, type, buf_span(body), timeout, done, r, &err)) == 0) {
 		no_answer(r, err);
 		return;
 	}
@@ -226,7 +228,7 @@ run_ask(struct request *r)
 	struct buf body = BUF_INIT(BODY_BYTES_MAX);
 	struct mono wait;
 
-	if (!api_need_rest(r, "Missing name") || api_too_large(r, "body_bytes_max") || !take_options(r, &a))
+	if (api_too_large(r, "body_bytes_max") || !take_options(r, &a))
 		return;
 	mpw_array(&body, 7);
 	mpw_uint(&body, POOL_LAN);
@@ -359,7 +361,7 @@ on_responded(void *ctx, enum tv_err err, struct span body)
 	uint64_t code = mpr_uint(&in, UINT8_MAX);
 	struct span text = mpr_bytes(&in, TEXT_BYTES_MAX);
 	if (rd_end(&in) != TV_OK || !good)
-		answer_text(r, 500, "gossipd's answer does not read");
+		answer_text(r, 500, "malformed reply from gossipd");
 	else if (code != 0)
 		answer_span(r, code == (uint64_t)-TV_ENOENT ? 404 : 500, text);
 	else
@@ -382,7 +384,7 @@ run_answer(struct request *r)
 	struct buf body = BUF_INIT(BODY_BYTES_MAX);
 	uint64_t ltime, id;
 
-	if (!api_need_rest(r, "Missing query ID") || api_too_large(r, "body_bytes_max"))
+	if (api_too_large(r, "body_bytes_max"))
 		return;
 	if (!parse_id(r->rest, &ltime, &id)) {
 		answer_text(r, 400, "Bad request: a query ID is LTIME-NUMBER, as /v1/agent/queries shows it");
@@ -398,8 +400,9 @@ run_answer(struct request *r)
 }
 
 const struct endpoint api_queries[] = {
-	{ "/v1/agent/query/", "PUT", BODY_JSON, run_ask, NOT_ADMIN },
-	{ "/v1/agent/queries", "GET", BODY_NONE, run_hear, NOT_ADMIN },
-	{ "/v1/agent/query-answer/", "PUT", BODY_JSON, run_answer, NOT_ADMIN },
-	{ NULL, NULL, BODY_NONE, NULL, NULL },
+	{ "/v1/agent/query/", "PUT", ACCESS_AGENT, .body = BODY_BYTES, .missing = "Missing name", .run = run_ask },
+	{ "/v1/agent/queries", "GET", ACCESS_AGENT, .run = run_hear },
+	{ "/v1/agent/query-answer/", "PUT", ACCESS_AGENT, .body = BODY_BYTES, .missing = "Missing query ID",
+	    .run = run_answer },
+	{ .path = NULL },
 };

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 
 #include "common/base/assert.h"
+#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 #include "rpcd/api/gzip.h"
 

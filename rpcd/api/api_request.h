@@ -6,8 +6,8 @@
  * request_body(); calls api_run(); then either `answered` is set already or `ready` will be called later, once.
  * api_end() ends it at any time: what is under way is cancelled.
  */
-#ifndef TV_REQUEST_H
-#define TV_REQUEST_H
+#ifndef TV_RPCD_API_API_REQUEST_H
+#define TV_RPCD_API_API_REQUEST_H
 
 #include "common/base/arena.h"
 #include "common/base/buf.h"

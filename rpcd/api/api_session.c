@@ -1,22 +1,10 @@
 /* /v1/session/: sessions. */
 #include "common/record/mpack.h"
 #include "common/record/records.h"
+#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 
 #define LOCK_DELAY_DEFAULT_NS (15ll * 1000000000)
-
-static void
-finish_create(struct request *r, const struct op_reply *reply)
-{
-	struct text_reply id = { 0 };
-
-	if (api_failed(r, reply) || !api_record(r, reply, &text_reply_schema, &id))
-		return;
-	buf_puts(&r->answer.body, "{\"ID\":");
-	json_quote(id.Value, &r->answer.body);
-	buf_puts(&r->answer.body, "}");
-	answer_json(r);
-}
 
 /*
  * The deprecated Checks and their successor NodeChecks: the rules of clients of both generations,
@@ -47,22 +35,13 @@ run_create(struct request *r)
 		.Behavior = span_str("release"),
 	};
 
-	api_query_dc(r);
 	if (!api_decode(r, &session_schema, 0, true, &s))
 		return;
 	reconcile_checks(&s);
 	if (!s.NodeChecks.set)
 		s.NodeChecks = (struct span_list){ &serf_health, 1, true };
 	s.ID = SPAN_NONE;		/* chosen by the server */
-	api_start(r, OP_SESSION_CREATE, &s, finish_create);
-}
-
-static void
-run_destroy(struct request *r)
-{
-	api_query_dc(r);
-	if (api_need_rest(r, "Missing session"))
-		api_start(r, OP_SESSION_DESTROY, &(struct session_destroy){ .ID = r->rest }, api_finish_bool);
+	api_ask(r, &s);
 }
 
 static void
@@ -80,50 +59,17 @@ finish_renew(struct request *r, const struct op_reply *reply)
 		api_json(r, reply);
 }
 
-static void
-run_renew(struct request *r)
-{
-	api_query_dc(r);
-	if (api_need_rest(r, "Missing session"))
-		api_start(r, OP_SESSION_RENEW, &(struct session_read){ .ID = r->rest }, finish_renew);
-}
-
-static void
-finish_list(struct request *r, const struct op_reply *reply)
-{
-	if (api_failed(r, reply))
-		return;
-	api_headers(r, reply, false);
-	api_json(r, reply);
-}
-
-static void
-run_info(struct request *r)
-{
-	if (api_query(r, false) && api_need_rest(r, "Missing session"))
-		api_start(r, OP_SESSION_INFO, &(struct session_read){ .ID = r->rest }, finish_list);
-}
-
-static void
-run_node(struct request *r)
-{
-	if (api_query(r, false) && api_need_rest(r, "Missing node name"))
-		api_start(r, OP_SESSION_NODE, &(struct session_read){ .Node = r->rest }, finish_list);
-}
-
-static void
-run_list(struct request *r)
-{
-	if (api_query(r, false))
-		api_start(r, OP_SESSION_LIST, &(struct session_read){ .ID = SPAN_NONE }, finish_list);
-}
-
 const struct endpoint api_session[] = {
-	{ "/v1/session/create", "PUT", BODY_JSON, run_create, NOT_ADMIN },
-	{ "/v1/session/destroy/", "PUT", BODY_NONE, run_destroy, NOT_ADMIN },
-	{ "/v1/session/renew/", "PUT", BODY_NONE, run_renew, NOT_ADMIN },
-	{ "/v1/session/info/", "GET", BODY_NONE, run_info, NOT_ADMIN },
-	{ "/v1/session/node/", "GET", BODY_NONE, run_node, NOT_ADMIN },
-	{ "/v1/session/list", "GET", BODY_NONE, run_list, NOT_ADMIN },
-	{ NULL, NULL, BODY_NONE, NULL, NULL },
+	{ "/v1/session/create", "PUT", ACCESS_OP, NULL, OP_SESSION_CREATE, BODY_JSON, QUERY_DC, .run = run_create,
+	    .render = RENDER_VALUE, .wrap = "ID" },
+	{ "/v1/session/destroy/", "PUT", ACCESS_OP, NULL, OP_SESSION_DESTROY, .query = QUERY_DC,
+	    .missing = "Missing session", BIND(FROM_PATH(session_destroy, ID)), .render = RENDER_VALUE },
+	{ "/v1/session/renew/", "PUT", ACCESS_OP, NULL, OP_SESSION_RENEW, .query = QUERY_DC,
+	    .missing = "Missing session", BIND(FROM_PATH(session_read, ID)), .finish = finish_renew },
+	{ "/v1/session/info/", "GET", ACCESS_OP, NULL, OP_SESSION_INFO, .query = QUERY_READ,
+	    .missing = "Missing session", BIND(FROM_PATH(session_read, ID)), .flags = SHOW_INDEX },
+	{ "/v1/session/node/", "GET", ACCESS_OP, NULL, OP_SESSION_NODE, .query = QUERY_READ,
+	    .missing = "Missing node name", BIND(FROM_PATH(session_read, Node)), .flags = SHOW_INDEX },
+	{ "/v1/session/list", "GET", ACCESS_OP, NULL, OP_SESSION_LIST, .query = QUERY_READ, .flags = SHOW_INDEX },
+	{ .path = NULL },
 };

@@ -12,6 +12,7 @@
 
 #include "common/base/log.h"
 #include "common/record/records.h"
+#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 
 #define PIECE_BYTES (512u << 10)
@@ -260,8 +261,8 @@ broke_off(struct request *r, struct span why)
 	const struct passing *p = passing_of(r);
 	char shown[512];
 
-	log_warn("http", "a snapshot for a client broke off after %" PRIu64 " of %" PRIu64 " bytes: %s", p->offset,
-	    p->total, log_safe(why, shown, sizeof(shown)));
+	log_warn("http", "a snapshot for a client was interrupted after %" PRIu64 " of %" PRIu64 " bytes: %s",
+	    p->offset, p->total, log_safe(why, shown, sizeof(shown)));
 	r->stream = NULL;
 }
 
@@ -364,8 +365,7 @@ saved(struct request *r, const struct op_reply *reply)
 static void
 run_save(struct request *r)
 {
-	if (api_query(r, false))
-		open_passing(r, OP_SNAPSHOT_SAVE, saved);
+	open_passing(r, OP_SNAPSHOT_SAVE, saved);
 }
 
 /* -- PUT -- */
@@ -391,8 +391,8 @@ ask_fate(struct request *r)
 
 	if (p->tries++ < FATE_TRIES && ask(r, OP_RESTORE_STATUS, &args, got_fate))
 		return;
-	put_failed(r, 500, span_str("the server that carried out the restore was lost, and no leader can tell what "
-	    "became of it: it may or may not have taken effect"), false);
+	put_failed(r, 500, span_str("the server that carried out the restore was lost, and no leader knows its "
+	    "outcome: it may or may not have taken effect"), false);
 }
 
 static void
@@ -521,7 +521,7 @@ feed(struct request *r, const void *bytes, size_t n)
 static void
 too_large(struct request *r, uint64_t bytes)
 {
-	answer_text(r, 413, "The archive has %" PRIu64 " bytes, but rpcd takes no more than %" PRIu64
+	answer_text(r, 413, "The archive has %" PRIu64 " bytes, but rpcd accepts at most %" PRIu64
 	    " (limits.snapshot_bytes_max in rpcd.conf); nothing was changed", bytes, r->body_max);
 }
 
@@ -545,21 +545,11 @@ run_restore(struct request *r)
 		too_large(r, r->head.body_announced);
 		return;
 	}
-	api_query_dc(r);
 	open_passing(r, OP_RESTORE_OPEN, passed_on);
 	if (!r->answered) {
 		r->feed = feed;
 		r->feed_end = feed_end;
 	}
-}
-
-static void
-run_snapshot(struct request *r)
-{
-	if (r->head.method[0] == 'G')
-		run_save(r);
-	else
-		run_restore(r);
 }
 
 /* -- progress -- */
@@ -593,18 +583,11 @@ finish_progress(struct request *r, const struct op_reply *reply)
 	answer_json(r);
 }
 
-/* The newest restore at the leader: for whoever wants to see how far it is. */
-static void
-run_progress(struct request *r)
-{
-	struct snapshot_ask args = { .Offset = 0 };
-
-	api_query_dc(r);
-	api_start(r, OP_RESTORE_STATUS, &args, finish_progress);
-}
-
 const struct endpoint api_snapshot[] = {
-	{ "/v1/snapshot", "GET,PUT", BODY_STREAM, run_snapshot, "GET,PUT" },
-	{ "/v1/snapshot/restore", "GET", BODY_NONE, run_progress, NOT_ADMIN },
-	{ NULL, NULL, BODY_NONE, NULL, NULL },
+	{ "/v1/snapshot", "GET", ACCESS_ADMIN, .body = BODY_STREAM, .query = QUERY_READ, .run = run_save },
+	{ "/v1/snapshot", "PUT", ACCESS_ADMIN, .body = BODY_STREAM, .query = QUERY_DC, .run = run_restore },
+	/* The newest restore at the leader: for whoever wants to see how far it is. */
+	{ "/v1/snapshot/restore", "GET", ACCESS_OP, NULL, OP_RESTORE_STATUS, .query = QUERY_DC,
+	    .finish = finish_progress },
+	{ .path = NULL },
 };

@@ -122,7 +122,7 @@ host_matters(const struct request *r)
 }
 
 bool
-api_trusted(struct request *r)
+api_browser_guard(struct request *r)
 {
 	if (host_matters(r) && !host_is_ours(r)) {
 		answer_text(r, 403, "This host name is not served%s (see http_hosts in rpcd.conf)",
@@ -151,20 +151,20 @@ log_asker(const struct request *r)
 	else
 		snprintf(from, sizeof(from), "an unknown client");
 	log_safe(r->path, path, sizeof(path));
-	log_info("http", "%s %s asked for by %s", r->head.method, path, from);
+	log_info("http", "%s %s requested by %s", r->head.method, path, from);
 }
 
 /* rpcd.sock has permissions; a TCP port is open to every user and every container that shares the network. */
 bool
 api_may_administer(struct request *r)
 {
-	if (!api_in_list(r->endpoint->admin, r->head.method))
+	if (r->endpoint->access != ACCESS_ADMIN)
 		return true;
 	if (r->head.on_socket || r->api->conf->http_admin) {
 		log_asker(r);
 		return true;
 	}
-	answer_text(r, 403, "%s %s administers, which TCP does not serve: ask the unix socket %s/rpcd.sock, as "
+	answer_text(r, 403, "%s %s is administrative, which TCP does not serve: use the unix socket %s/rpcd.sock, as "
 	    "clusterctl does by default, or set http_admin = true in rpcd.conf", r->head.method, r->endpoint->path,
 	    r->api->cluster->run_dir);
 	return false;

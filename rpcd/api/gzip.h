@@ -1,6 +1,6 @@
 /* gzip for answers: one stream, used again and again. */
-#ifndef TV_GZIP_H
-#define TV_GZIP_H
+#ifndef TV_RPCD_API_GZIP_H
+#define TV_RPCD_API_GZIP_H
 
 #include "common/base/buf.h"
 

@@ -6,6 +6,7 @@
 #include "common/record/mpack.h"
 #include "common/record/schema_json.h"
 #include "common/record/records.h"
+#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 
 #define DOC_LINK "https://www.consul.io/docs/agent/options"	/* where clients' messages point operators */
@@ -326,13 +327,10 @@ api_record(struct request *r, const struct op_reply *reply, const struct schema 
 	return false;
 }
 
-void
-api_finish_bool(struct request *r, const struct op_reply *reply)
+struct span
+api_body_dc(const struct request *r, struct span given)
 {
-	struct bool_reply b = { 0 };
-
-	if (!api_failed(r, reply) && api_record(r, reply, &bool_reply_schema, &b))
-		answer_json_text(r, b.Value ? "true" : "false");
+	return given.len > 0 && !span_eqs(given, r->api->cluster->datacenter) ? given : span_of("", 0);
 }
 
 bool

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "common/record/schema.h"
+#include "common/text/json_text.h"
 #include "rpcd/api/members_json.h"
 
 static void

@@ -1,6 +1,6 @@
 /* Members of a gossip pool as the API shows them. */
-#ifndef TV_MEMBERS_JSON_H
-#define TV_MEMBERS_JSON_H
+#ifndef TV_RPCD_API_MEMBERS_JSON_H
+#define TV_RPCD_API_MEMBERS_JSON_H
 
 #include "common/base/buf.h"
 #include "common/record/member.h"

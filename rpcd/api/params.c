@@ -1,17 +1,8 @@
 /* Path and query string of a request. */
 #include <stdlib.h>
 
+#include "common/base/hex.h"
 #include "rpcd/api/params.h"
-
-/* 0..15, or -1. */
-static int
-hex_value(uint8_t c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* Input without escapes is returned as it is: no copy. */
 static enum tv_err

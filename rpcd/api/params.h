@@ -2,8 +2,8 @@
  * The text of a request: path and query string, percent-decoded, and the numbers in them.
  * The rules are those that clients of the API rely on (Go's net/url and strconv).
  */
-#ifndef TV_PARAMS_H
-#define TV_PARAMS_H
+#ifndef TV_RPCD_API_PARAMS_H
+#define TV_RPCD_API_PARAMS_H
 
 #include "common/base/arena.h"
 #include "common/base/buf.h"

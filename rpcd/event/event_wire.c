@@ -2,60 +2,17 @@
 #include <sodium.h>
 #include <stdio.h>
 
+#include "common/base/uuid.h"
 #include "common/record/mpack.h"
 #include "rpcd/event/event_wire.h"
 
 #define INTERNAL_PREFIX "consul:"
 #define ENVELOPE_PREFIX "consul:event:"
-#define UUID_BYTES 16
 #define EVENT_VERSION 1
 #define FIELD_NAME_BYTES_MAX 32
 #define TEXT_BYTES_MAX (64u << 10)	/* nothing that gossip carries is longer */
 
 /* -- IDs -- */
-
-static void
-print_uuid(const uint8_t b[UUID_BYTES], char text[EVENT_ID_BYTES + 1])
-{
-	for (size_t i = 0, at = 0; i < UUID_BYTES; i++)
-		at += (size_t)snprintf(text + at, EVENT_ID_BYTES + 1 - at, "%s%02x",
-		    i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", b[i]);
-}
-
-static int
-hex_digit(uint8_t c)
-{
-	uint8_t lower = c | 0x20;
-
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-/* false: the text is no UUID. */
-static bool
-parse_uuid(struct span text, uint64_t half[2])
-{
-	unsigned digits = 0;
-
-	if (text.len != EVENT_ID_BYTES)
-		return false;
-	half[0] = half[1] = 0;
-	for (size_t i = 0; i < text.len; i++) {
-		int v = hex_digit(text.p[i]);
-
-		if (i == 8 || i == 13 || i == 18 || i == 23) {
-			if (text.p[i] != '-')
-				return false;
-			continue;
-		}
-		if (v < 0)
-			return false;
-		half[digits / 16] = half[digits / 16] << 4 | (uint64_t)v;
-		digits++;
-	}
-	return true;
-}
 
 void
 event_wire_id(uint64_t ltime, struct span name, struct span payload, char id[EVENT_ID_BYTES + 1])
@@ -72,7 +29,7 @@ event_wire_id(uint64_t ltime, struct span name, struct span payload, char id[EVE
 	crypto_generichash_update(&st, name.p, name.len);
 	crypto_generichash_update(&st, payload.p, payload.len);
 	crypto_generichash_final(&st, out, sizeof(out));
-	print_uuid(out, id);
+	uuid_text(out, id);
 }
 
 void
@@ -81,19 +38,20 @@ event_wire_random_id(char id[EVENT_ID_BYTES + 1])
 	uint8_t b[UUID_BYTES];
 
 	randombytes_buf(b, sizeof(b));
-	b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
-	b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
-	print_uuid(b, id);
+	uuid_v4(b, id);
 }
 
 uint64_t
 event_wire_index(struct span id)
 {
-	uint64_t half[2];
+	uint8_t b[UUID_BYTES];
+	uint64_t both = 0;
 
-	if (!parse_uuid(id, half) || half[0] == half[1])
+	if (!uuid_parse(id, b))
 		return 1;
-	return half[0] ^ half[1];
+	for (int i = 0; i < 8; i++)
+		both = both << 8 | (b[i] ^ b[8 + i]);
+	return both != 0 ? both : 1;
 }
 
 /* -- envelopes -- */
@@ -178,7 +136,6 @@ enum event_kind
 event_wire_read(uint64_t ltime, struct span name, struct span payload, char id[EVENT_ID_BYTES + 1],
     struct user_event *out)
 {
-	uint64_t half[2];
 	size_t prefix = strlen(ENVELOPE_PREFIX);
 
 	*out = (struct user_event){ .Name = name, .Payload = payload, .Version = EVENT_VERSION, .LTime = ltime };
@@ -190,7 +147,7 @@ event_wire_read(uint64_t ltime, struct span name, struct span payload, char id[E
 	} else if (span_starts(name, span_str(INTERNAL_PREFIX))) {
 		return EVENT_INTERNAL;
 	}
-	if (!parse_uuid(out->ID, half)) {
+	if (!uuid_parse(out->ID, NULL)) {
 		event_wire_id(ltime, name, payload, id);
 		out->ID = span_of(id, EVENT_ID_BYTES);
 	}

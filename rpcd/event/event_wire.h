@@ -3,8 +3,8 @@
  * bytes; its ID is derived from what travels, so every node shows the same one.  One with filters travels in Consul's
  * envelope: name "consul:event:NAME", payload a msgpack map with ID, name, bytes and filters.  Both are read.
  */
-#ifndef TV_EVENT_WIRE_H
-#define TV_EVENT_WIRE_H
+#ifndef TV_RPCD_EVENT_EVENT_WIRE_H
+#define TV_RPCD_EVENT_EVENT_WIRE_H
 
 #include "common/record/records.h"
 

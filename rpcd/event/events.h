@@ -5,8 +5,8 @@
  * services in the catalog match (the catalog is asked when such an event comes; while it cannot be, what it said last
  * counts).  Announcements of the servers are logged and not listed.
  */
-#ifndef TV_EVENTS_H
-#define TV_EVENTS_H
+#ifndef TV_RPCD_EVENT_EVENTS_H
+#define TV_RPCD_EVENT_EVENTS_H
 
 #include "common/record/records.h"
 #include "rpcd/event/waits.h"

@@ -1,8 +1,8 @@
 /* Firing a user event, see fire.h. */
 #include <stdlib.h>
 
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
+#include "common/record/mpack.h"
 #include "rpcd/event/event_wire.h"
 #include "rpcd/event/fire.h"
 
@@ -10,7 +10,7 @@
 #define TEXT_BYTES_MAX 4096
 
 struct fire {
-	struct view *view;
+	struct members *members;
 	uint64_t id;			/* of the question */
 	route_done *done;
 	void *ctx;
@@ -74,7 +74,7 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 	if (err != TV_OK) {
 		fire_fail(f, err, span_str(err == TV_ETIMEOUT ?
 		    "gossipd did not answer in time; the event may have been fired" :
-		    "gossipd went away before it answered; the event may have been fired"));
+		    "gossipd closed the connection before it answered; the event may have been fired"));
 		return;
 	}
 	if (mpr_array(&r) != 3)
@@ -83,7 +83,7 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 	text = mpr_bytes(&r, TEXT_BYTES_MAX);
 	ltime = mpr_uint(&r, UINT64_MAX);
 	if (rd_end(&r) != TV_OK)
-		fire_fail(f, TV_EFORMAT, span_str("gossipd's answer does not read"));
+		fire_fail(f, TV_EFORMAT, span_str("malformed reply from gossipd"));
 	else if (code != 0)
 		fire_fail(f, (enum tv_err)-(int)code, text);
 	else
@@ -122,15 +122,15 @@ ask(struct fire *f, bool coalesce, struct mono timeout)
 	mpw_bin(&body, buf_span(&payload));
 	mpw_bool(&body, coalesce);
 	if (!name.failed && !payload.failed && !body.failed)
-		f->id = view_call(f->view, MSG_GOSSIP_FIRE, buf_span(&body), timeout, on_answer, f, &err);
+		f->id = members_call(f->members, MSG_GOSSIP_FIRE, buf_span(&body), timeout, on_answer, f, &err);
 	buf_done(&name);
 	buf_done(&payload);
 	buf_done(&body);
 	return f->id != 0 ? TV_OK : err;
 }
 
-struct fire *
-fire_start(struct view *v, const struct op_request *q, struct mono timeout, route_done *done, void *ctx,
+static void *
+fire_start(void *members, const struct op_request *q, struct mono timeout, route_done *done, void *ctx,
     enum tv_err *err)
 {
 	struct fire *f = calloc(1, sizeof(*f) + q->args.len);
@@ -139,7 +139,7 @@ fire_start(struct view *v, const struct op_request *q, struct mono timeout, rout
 	*err = TV_ENOMEM;
 	if (f == NULL)
 		return NULL;
-	f->view = v;
+	f->members = members;
 	f->done = done;
 	f->ctx = ctx;
 	f->arena = ARENA_INIT(FIRE_BYTES_MAX);
@@ -152,9 +152,20 @@ fire_start(struct view *v, const struct op_request *q, struct mono timeout, rout
 	return NULL;
 }
 
-void
-fire_cancel(struct fire *f)
+static void
+fire_cancel(void *started)
 {
-	view_cancel(f->view, f->id);
+	struct fire *f = started;
+
+	members_cancel(f->members, f->id);
 	fire_free(f);
+}
+
+void
+fire_provide(struct route *r, struct members *v)
+{
+	route_provide(r, OP_GOSSIP, &(struct route_provider){
+		.start = fire_start, .cancel = fire_cancel, .ctx = v, .away = "gossipd is not running on this node",
+		.lost = "connection to the other datacenter was lost before it answered; the event may have been fired",
+	});
 }

@@ -2,8 +2,8 @@
  * Queries of others (and our own) that somebody on this node may answer: the newest 64, oldest first, until their
  * time is over.  Each has a number; numbers grow, also over a restart.
  */
-#ifndef TV_QUERIES_H
-#define TV_QUERIES_H
+#ifndef TV_RPCD_EVENT_QUERIES_H
+#define TV_RPCD_EVENT_QUERIES_H
 
 #include "common/base/rd.h"
 #include "rpcd/event/waits.h"

@@ -1,6 +1,6 @@
 /* Those who wait for news, each for a time of its own. */
-#ifndef TV_WAITS_H
-#define TV_WAITS_H
+#ifndef TV_RPCD_EVENT_WAITS_H
+#define TV_RPCD_EVENT_WAITS_H
 
 #include <ev.h>
 #include <stdbool.h>

@@ -10,8 +10,8 @@
  * lex.c reads words, parse.c builds the tree, bind.c holds it against the schema, regex.c compiles patterns, eval.c
  * looks at records, straight at their msgpack.  Pure: no sockets, no clock, no globals.
  */
-#ifndef TV_FILTER_H
-#define TV_FILTER_H
+#ifndef TV_RPCD_FILTER_FILTER_H
+#define TV_RPCD_FILTER_FILTER_H
 
 #include "common/record/schema.h"
 

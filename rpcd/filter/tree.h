@@ -1,6 +1,6 @@
 /* What the parts of the filter share: words, the tree, and what a selector means. */
-#ifndef TV_FILTER_TREE_H
-#define TV_FILTER_TREE_H
+#ifndef TV_RPCD_FILTER_TREE_H
+#define TV_RPCD_FILTER_TREE_H
 
 #include "common/text/regex.h"
 #include "rpcd/filter/filter.h"

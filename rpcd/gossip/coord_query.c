@@ -1,13 +1,14 @@
 /* Coordinates as gossipd tells them. */
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
+#include "common/record/mpack.h"
 #include "rpcd/gossip/coord_query.h"
 
 #define ASK_TIMEOUT MONO_S(5)
 #define TEXT_BYTES_MAX 1024
 
 uint64_t
-coords_ask(struct view *v, enum gossip_pool pool, struct span name, calls_done *done, void *ctx, enum tv_err *err)
+coord_query_ask(struct members *v, enum gossip_pool pool, struct span name, calls_done *done, void *ctx,
+    enum tv_err *err)
 {
 	struct buf b = BUF_INIT(1024);
 	uint64_t id = 0;
@@ -19,15 +20,15 @@ coords_ask(struct view *v, enum gossip_pool pool, struct span name, calls_done *
 		mpw_str(&b, name);
 	*err = TV_ENOMEM;
 	if (!b.failed)
-		id = view_call(v, MSG_GOSSIP_COORDS, buf_span(&b), ASK_TIMEOUT, done, ctx, err);
+		id = members_call(v, MSG_GOSSIP_COORDS, buf_span(&b), ASK_TIMEOUT, done, ctx, err);
 	buf_done(&b);
 	return id;
 }
 
 enum tv_err
-coords_read(struct span body, struct coords_answer *a)
+coord_query_read(struct span body, struct coord_query_answer *a)
 {
-	*a = (struct coords_answer){ .in = rd_span_over(body) };
+	*a = (struct coord_query_answer){ .in = rd_span_over(body) };
 	if (mpr_array(&a->in) != 3)
 		rd_fail(&a->in, TV_EFORMAT);
 	a->err = (enum tv_err)-(int)mpr_uint(&a->in, UINT8_MAX);
@@ -37,7 +38,7 @@ coords_read(struct span body, struct coords_answer *a)
 }
 
 bool
-coords_next(struct coords_answer *a, struct span *name, struct coordinate *out)
+coord_query_next(struct coord_query_answer *a, struct span *name, struct coordinate *out)
 {
 	while (a->left > 0 && coordinate_unpack(&a->in, name, out) == TV_OK) {
 		a->left--;

@@ -1,30 +1,30 @@
-/* A question about keys to gossipd, see keyask.h. */
+/* A question about keys to gossipd, see keyring_query.h. */
 #include <stdlib.h>
 
 #include "common/conf/keys.h"
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
+#include "common/record/mpack.h"
 #include "common/record/records.h"
 #include "rpcd/gossip/keyring_query.h"
 
-#define ANSWER_BYTES_MAX (4u << 20)	/* what view.h takes in one frame */
+#define ANSWER_BYTES_MAX (4u << 20)	/* what members.h takes in one frame */
 #define TEXT_BYTES_MAX 4096
 #define COUNTS_MAX 64			/* as gossipd/handlers_key.c */
 #define MESSAGES_MAX 1024
 #define POOL_BIT(pool_) (1u << (pool_))
 
-struct keyask {
-	struct view *view;
-	const char *datacenter;
+struct keyring_query {
+	struct members *members;
+	struct span datacenter;
 	uint64_t id;			/* of the question */
 	bool wan;			/* asked for */
-	route_done *done;
+	void (*done)(void *ctx, const struct op_reply *reply);
 	void *ctx;
 	struct arena arena;
 };
 
 static void
-keyask_free(struct keyask *k)
+keyring_query_free(struct keyring_query *k)
 {
 	arena_wipe(&k->arena);
 	arena_done(&k->arena);
@@ -32,7 +32,7 @@ keyask_free(struct keyask *k)
 }
 
 static void
-keyask_end(struct keyask *k, enum tv_err err, const char *text, struct buf *value)
+keyring_query_end(struct keyring_query *k, enum tv_err err, const char *text, struct buf *value)
 {
 	struct op_reply reply = { .err = err, .text = span_str(text), .index = 1, .known_leader = true };
 
@@ -41,22 +41,22 @@ keyask_end(struct keyask *k, enum tv_err err, const char *text, struct buf *valu
 	else if (value != NULL)
 		reply.value = buf_span(value);
 	k->done(k->ctx, &reply);
-	keyask_free(k);
+	keyring_query_free(k);
 }
 
 /* Asked, but refused: the same reason for each pool. */
 static void
-put_refused(const struct keyask *k, struct buf *b, struct span why)
+put_refused(const struct keyring_query *k, struct buf *b, struct span why)
 {
 	mpw_array(b, k->wan ? 2 : 1);
 	for (int wan = k->wan; wan >= 0; wan--)
 		schema_pack(&keyring_pool_schema, &(struct keyring_pool){ .WAN = wan != 0,
-		    .Datacenter = span_str(k->datacenter), .Error = why }, b);
+		    .Datacenter = k->datacenter, .Error = why }, b);
 }
 
 /* A map key -> count. */
 static struct obj_list
-read_counts(struct keyask *k, struct rd *r)
+read_counts(struct keyring_query *k, struct rd *r)
 {
 	uint32_t n = mpr_map(r);
 	struct key_count *list;
@@ -72,7 +72,7 @@ read_counts(struct keyask *k, struct rd *r)
 }
 
 static struct obj_list
-read_messages(struct keyask *k, struct rd *r)
+read_messages(struct keyring_query *k, struct rd *r)
 {
 	uint32_t n = mpr_map(r);
 	struct key_message *list;
@@ -89,12 +89,12 @@ read_messages(struct keyask *k, struct rd *r)
 
 /* [u8 pool, u32 nodes, u32 responses, u32 errors, counts, counts, messages] */
 static void
-read_pool(struct keyask *k, struct rd *r, struct keyring_pool *p)
+read_pool(struct keyring_query *k, struct rd *r, struct keyring_pool *p)
 {
 	if (mpr_array(r) != 7)
 		rd_fail(r, TV_EFORMAT);
 	p->WAN = mpr_uint(r, POOL_WAN) == POOL_WAN;
-	p->Datacenter = span_str(k->datacenter);
+	p->Datacenter = k->datacenter;
 	p->NumNodes = mpr_uint(r, UINT32_MAX);
 	p->NumResponses = mpr_uint(r, UINT32_MAX);
 	p->NumErrors = mpr_uint(r, UINT32_MAX);
@@ -106,7 +106,7 @@ read_pool(struct keyask *k, struct rd *r, struct keyring_pool *p)
 static void
 on_answer(void *ctx, enum tv_err err, struct span body)
 {
-	struct keyask *k = ctx;
+	struct keyring_query *k = ctx;
 	struct rd r = rd_span_over(body);
 	struct buf b = BUF_INIT(ANSWER_BYTES_MAX);
 	struct keyring_pool pools[2] = { { .WAN = false } };
@@ -115,8 +115,8 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 	uint32_t count = 0;
 
 	if (err != TV_OK) {
-		keyask_end(k, err, err == TV_ETIMEOUT ? "gossipd did not answer in time" :
-		    "gossipd went away before it answered", NULL);
+		keyring_query_end(k, err, err == TV_ETIMEOUT ? "gossipd did not answer in time" :
+		    "gossipd closed the connection before it answered", NULL);
 		return;
 	}
 	b.secret = true;		/* the packed list holds keys */
@@ -128,7 +128,7 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 	for (uint32_t i = 0; i < count && i < 2; i++)
 		read_pool(k, &r, &pools[i]);
 	if (rd_end(&r) != TV_OK || count > 2) {
-		keyask_end(k, TV_EFORMAT, "gossipd's answer does not read", NULL);
+		keyring_query_end(k, TV_EFORMAT, "malformed reply from gossipd", NULL);
 		return;
 	}
 	if (code != 0) {
@@ -138,15 +138,15 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 		while (count > 0)		/* WAN first */
 			schema_pack(&keyring_pool_schema, &pools[--count], &b);
 	}
-	keyask_end(k, TV_OK, "", &b);
+	keyring_query_end(k, TV_OK, "", &b);
 	buf_done(&b);
 }
 
-struct keyask *
-keyask_start(struct view *v, const struct op_request *q, const char *datacenter, struct mono timeout,
-    route_done *done, void *ctx, enum tv_err *err)
+void *
+keyring_query_start(void *members, const struct op_request *q, struct mono timeout,
+    void (*done)(void *ctx, const struct op_reply *reply), void *ctx, enum tv_err *err)
 {
-	struct keyask *k = calloc(1, sizeof(*k));
+	struct keyring_query *k = calloc(1, sizeof(*k));
 	struct keyring_op op = { .WAN = false };
 	struct rd r = rd_span_over(q->args);
 	struct buf b = BUF_INIT(256);
@@ -154,8 +154,9 @@ keyask_start(struct view *v, const struct op_request *q, const char *datacenter,
 	*err = TV_ENOMEM;
 	if (k == NULL)
 		return NULL;
-	*k = (struct keyask){ .view = v, .datacenter = datacenter, .done = done, .ctx = ctx,
-		.arena = ARENA_INIT(ANSWER_BYTES_MAX) };
+	*k = (struct keyring_query){ .members = members, .done = done, .ctx = ctx,
+	    .arena = ARENA_INIT(ANSWER_BYTES_MAX) };
+	(void)members_datacenters(members, &k->datacenter, 1);	/* our own comes first */
 	*err = schema_unpack(&keyring_op_schema, &r, &k->arena, &op);
 	if (*err == TV_OK && (op.What > KEYRING_REMOVE || op.Key.len > KEY_BYTES))
 		*err = TV_EINVAL;
@@ -167,18 +168,20 @@ keyask_start(struct view *v, const struct op_request *q, const char *datacenter,
 		mpw_bin(&b, op.Key);
 		mpw_uint(&b, op.RelayFactor);
 		mpw_uint(&b, POOL_BIT(POOL_LAN) | (op.WAN ? POOL_BIT(POOL_WAN) : 0));
-		k->id = view_call(v, MSG_GOSSIP_KEYRING, buf_span(&b), timeout, on_answer, k, err);
+		k->id = members_call(members, MSG_GOSSIP_KEYRING, buf_span(&b), timeout, on_answer, k, err);
 	}
 	buf_done(&b);
 	if (k->id != 0)
 		return k;
-	keyask_free(k);
+	keyring_query_free(k);
 	return NULL;
 }
 
 void
-keyask_cancel(struct keyask *k)
+keyring_query_cancel(void *started)
 {
-	view_cancel(k->view, k->id);
-	keyask_free(k);
+	struct keyring_query *k = started;
+
+	members_cancel(k->members, k->id);
+	keyring_query_free(k);
 }

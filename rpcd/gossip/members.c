@@ -1,5 +1,5 @@
 /*
- * The pools as gossipd tells them, see view.h.
+ * The pools as gossipd tells them, see members.h.
  *
  * Two sorted arrays of member copies.  A fresh watch starts with a full listing: members that were not told again
  * by MSG_GOSSIP_SYNCED are dropped then, so that nothing stale survives a restart of gossipd, and nothing
@@ -8,173 +8,68 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/log.h"
+#include "common/conf/keys.h"
 #include "common/net/dial.h"
 #include "common/net/greet.h"
-#include "common/conf/keys.h"
-#include "common/base/log.h"
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
+#include "common/record/mpack.h"
 #include "rpcd/gossip/members.h"
 
 #define VIEW_FRAME_BYTES_MAX (4u << 20)	/* an info answer, the largest */
 #define VIEW_CALLS_MAX 64
 #define DOWN_WARN_AFTER 6	/* attempts, about a second: daemons start and stop together */
 
-struct slot {
-	struct member *m;	/* owned */
-	uint64_t round;		/* of the watch that told it last */
-};
-
-struct pool {
-	struct slot *slots;	/* sorted by name */
-	unsigned count, cap;
-};
-
-struct view {
-	struct view_conf conf;
+struct members {
+	struct members_conf conf;
 	struct dialer *dialer;
 	struct calls *calls;
-	struct pool pools[2];
+	struct member_table pools[2];
 	struct arena scratch;
-	uint64_t round, overflow;
 	bool greeted, synced;
 	bool mute;		/* a question was not answered in time, and nothing came since */
 	unsigned failures;	/* to connect, in a row */
 };
 
-/* -- table ---------------------------------------------------------------- */
-
-/* Where the name is, or where it would go. */
-static unsigned
-pool_at(const struct pool *p, struct span name, bool *found)
-{
-	unsigned lo = 0, hi = p->count;
-
-	*found = false;
-	while (lo < hi) {
-		unsigned mid = lo + (hi - lo) / 2;
-		int d = span_cmp(p->slots[mid].m->name, name);
-
-		if (d == 0) {
-			*found = true;
-			return mid;
-		}
-		if (d < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
-static void
-pool_remove(struct pool *p, unsigned at)
-{
-	free(p->slots[at].m);
-	memmove(&p->slots[at], &p->slots[at + 1], (p->count - at - 1) * sizeof(*p->slots));
-	p->count--;
-}
-
-static bool
-pool_grow(struct pool *p)
-{
-	unsigned cap = p->cap == 0 ? 16 : p->cap * 2;
-	struct slot *slots = realloc(p->slots, cap * sizeof(*slots));
-
-	if (slots == NULL)
-		return false;
-	p->slots = slots;
-	p->cap = cap;
-	return true;
-}
-
-static enum tv_err
-pool_put(struct view *v, struct pool *p, const struct member *m)
-{
-	struct member *copy;
-	bool found;
-	unsigned at = pool_at(p, m->name, &found);
-
-	if (!found && p->count >= v->conf.members_max) {
-		if (v->overflow++ == 0)
-			log_warn("rpc", "more than %u members in a pool: the rest is not shown; raise members_max",
-			    v->conf.members_max);
-		return TV_OK;
-	}
-	copy = member_clone(m);
-	if (copy == NULL)
-		return TV_ENOMEM;
-	if (found) {
-		free(p->slots[at].m);
-	} else {
-		if (p->count == p->cap && !pool_grow(p)) {
-			free(copy);
-			return TV_ENOMEM;
-		}
-		memmove(&p->slots[at + 1], &p->slots[at], (p->count - at) * sizeof(*p->slots));
-		p->count++;
-	}
-	p->slots[at] = (struct slot){ copy, v->round };
-	return TV_OK;
-}
-
-/* Drops what the newest listing did not tell. */
-static void
-pool_sweep(struct pool *p, uint64_t round)
-{
-	unsigned kept = 0;
-
-	for (unsigned i = 0; i < p->count; i++) {
-		if (p->slots[i].round == round)
-			p->slots[kept++] = p->slots[i];
-		else
-			free(p->slots[i].m);
-	}
-	p->count = kept;
-}
-
 /* -- channel -------------------------------------------------------------- */
 
 static void
-changed(struct view *v)
+changed(struct members *v)
 {
 	if (v->conf.on_change != NULL && v->synced)
 		v->conf.on_change(v->conf.ctx);
 }
 
 static enum tv_err
-on_member(struct view *v, struct span body)
+on_member(struct members *v, struct span body)
 {
-	struct rd r = rd_span_over(body);
+	enum gossip_event event;
+	enum gossip_pool pool;
+	struct member_table *t;
+	struct member_slot *s;
 	struct member m;
-	uint64_t pool, event;
 	enum tv_err err;
-	bool found;
-	unsigned at;
 
-	if (mpr_array(&r) != 3)
-		return TV_EFORMAT;
-	pool = mpr_uint(&r, POOL_WAN);
-	event = mpr_uint(&r, GOSSIP_EV_REAP);
 	arena_reset(&v->scratch);
-	err = member_unpack(&r, &v->scratch, &m);
-	if (err == TV_OK)
-		err = rd_end(&r);
+	err = member_event_read(body, &v->scratch, &pool, &event, &m);
 	if (err != TV_OK)
 		return err;
+	t = &v->pools[pool];
 	if (event == GOSSIP_EV_REAP) {
-		at = pool_at(&v->pools[pool], m.name, &found);
-		if (found)
-			pool_remove(&v->pools[pool], at);
-	} else {
-		err = pool_put(v, &v->pools[pool], &m);
+		if ((s = member_table_find(t, m.name)) != NULL)
+			member_table_remove(t, s);
+	} else if (member_table_put(t, &m, &err) == NULL && err == TV_ELIMIT) {
+		if (v->pools[POOL_LAN].refused + v->pools[POOL_WAN].refused == 1)
+			log_warn("rpc", "more than %u members in a pool: the rest is not shown; raise members_max",
+			    t->max);
+		err = TV_OK;
 	}
 	changed(v);
 	return err;
 }
 
 static enum tv_err
-on_keys(struct view *v, struct span body)
+on_keys(struct members *v, struct span body)
 {
 	struct span keys[KEYRING_KEYS_MAX];
 	struct rd r = rd_span_over(body);
@@ -197,12 +92,11 @@ on_keys(struct view *v, struct span body)
 static enum tv_err
 on_frame(void *ctx, struct chan *c, const struct frame *f)
 {
-	struct view *v = ctx;
+	struct members *v = ctx;
 
-	(void)c;
 	v->mute = false;
 	if (!v->greeted) {
-		v->greeted = greet_check(f) == TV_OK;
+		v->greeted = greet_check(c, f) == TV_OK;
 		return v->greeted ? TV_OK : TV_EFORMAT;
 	}
 	if (f->flags & FRAME_REPLY)
@@ -211,8 +105,8 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	case MSG_GOSSIP_MEMBER:
 		return on_member(v, f->body);
 	case MSG_GOSSIP_SYNCED:
-		pool_sweep(&v->pools[POOL_LAN], v->round);
-		pool_sweep(&v->pools[POOL_WAN], v->round);
+		member_table_sweep(&v->pools[POOL_LAN]);
+		member_table_sweep(&v->pools[POOL_WAN]);
 		v->synced = true;
 		changed(v);
 		return TV_OK;
@@ -242,7 +136,7 @@ subscribe(struct chan *c, uint16_t type)
 static void
 on_up(void *ctx, struct chan *c)
 {
-	struct view *v = ctx;
+	struct members *v = ctx;
 
 	greet_send(c, "rpcd", v->conf.node_id);
 	subscribe(c, MSG_GOSSIP_WATCH);
@@ -251,7 +145,8 @@ on_up(void *ctx, struct chan *c)
 	if (v->conf.on_subscribed != NULL)
 		v->conf.on_subscribed(v->conf.ctx);
 	v->greeted = v->synced = false;
-	v->round++;
+	v->pools[POOL_LAN].round++;
+	v->pools[POOL_WAN].round++;
 	if (v->failures >= DOWN_WARN_AFTER)
 		log_info("rpc", "connected to gossipd again");
 	v->failures = 0;
@@ -260,13 +155,13 @@ on_up(void *ctx, struct chan *c)
 static void
 on_down(void *ctx, enum tv_err why)
 {
-	struct view *v = ctx;
+	struct members *v = ctx;
 
 	if (why != TV_ETIMEOUT)
 		v->mute = false;
 	v->greeted = false;
 	if (++v->failures == DOWN_WARN_AFTER)
-		log_warn("rpc", "no connection to gossipd at %s (%s); going on with the members known so far",
+		log_warn("rpc", "no connection to gossipd at %s (%s); continuing with the members known so far",
 		    v->conf.path, tv_strerror(why));
 	v->synced = false;
 	calls_fail_all(v->calls, TV_ECLOSED);
@@ -274,14 +169,15 @@ on_down(void *ctx, enum tv_err why)
 
 static const struct chan_events view_events = { .on_frame = on_frame };
 
-struct view *
-view_new(const struct view_conf *conf)
+struct members *
+members_new(const struct members_conf *conf)
 {
-	struct view *v = calloc(1, sizeof(*v));
+	struct members *v = calloc(1, sizeof(*v));
 	struct dialer_conf d = {
 		.chan = {
 			.loop = conf->loop, .events = &view_events, .ctx = v, .name = "gossipd.sock",
 			.body_max = VIEW_FRAME_BYTES_MAX, .out_max = VIEW_FRAME_BYTES_MAX, .initiator = true,
+			.secret = true,
 		},
 		.unix_path = conf->path, .on_up = on_up, .on_down = on_down,
 	};
@@ -289,6 +185,7 @@ view_new(const struct view_conf *conf)
 	if (v == NULL)
 		return NULL;
 	v->conf = *conf;
+	v->pools[POOL_LAN].max = v->pools[POOL_WAN].max = conf->members_max;
 	v->scratch = ARENA_INIT(1u << 20);
 	v->calls = calls_new(conf->loop, VIEW_CALLS_MAX, VIEW_FRAME_BYTES_MAX);
 	v->dialer = v->calls == NULL ? NULL : dialer_new(&d);
@@ -301,42 +198,40 @@ view_new(const struct view_conf *conf)
 }
 
 void
-view_free(struct view *v)
+members_free(struct members *v)
 {
 	if (v == NULL)
 		return;
 	dialer_free(v->dialer);
 	calls_free(v->calls);
-	for (int i = 0; i < 2; i++) {
-		pool_sweep(&v->pools[i], v->round + 1);
-		free(v->pools[i].slots);
-	}
+	for (int i = 0; i < 2; i++)
+		member_table_done(&v->pools[i]);
 	arena_done(&v->scratch);
 	free(v);
 }
 
 const char *
-view_state(const struct view *v)
+members_state(const struct members *v)
 {
 	if (v->mute || (dialer_chan(v->dialer) != NULL && !v->greeted))
 		return "silent";
-	return view_is_up(v) ? "connected" : "away";
+	return members_is_up(v) ? "connected" : "away";
 }
 
 void
-view_missed(struct view *v)
+members_missed(struct members *v)
 {
 	v->mute = true;
 }
 
 bool
-view_is_up(const struct view *v)
+members_is_up(const struct members *v)
 {
 	return v->synced;
 }
 
 uint64_t
-view_call(struct view *v, uint16_t type, struct span body, struct mono timeout,
+members_call(struct members *v, uint16_t type, struct span body, struct mono timeout,
     calls_done *done, void *ctx, enum tv_err *err)
 {
 	struct chan *c = dialer_chan(v->dialer);
@@ -353,7 +248,7 @@ view_call(struct view *v, uint16_t type, struct span body, struct mono timeout,
 }
 
 void
-view_cancel(struct view *v, uint64_t id)
+members_cancel(struct members *v, uint64_t id)
 {
 	calls_cancel(v->calls, dialer_chan(v->dialer), id);
 }
@@ -361,24 +256,23 @@ view_cancel(struct view *v, uint64_t id)
 /* -- questions ------------------------------------------------------------ */
 
 unsigned
-view_count(const struct view *v, enum gossip_pool pool)
+members_count(const struct members *v, enum gossip_pool pool)
 {
 	return v->pools[pool].count;
 }
 
 const struct member *
-view_at(const struct view *v, enum gossip_pool pool, unsigned i)
+members_at(const struct members *v, enum gossip_pool pool, unsigned i)
 {
 	return i < v->pools[pool].count ? v->pools[pool].slots[i].m : NULL;
 }
 
 const struct member *
-view_find(const struct view *v, enum gossip_pool pool, struct span name)
+members_find(const struct members *v, enum gossip_pool pool, struct span name)
 {
-	bool found;
-	unsigned at = pool_at(&v->pools[pool], name, &found);
+	const struct member_slot *s = member_table_find(&v->pools[pool], name);
 
-	return found ? v->pools[pool].slots[at].m : NULL;
+	return s != NULL ? s->m : NULL;
 }
 
 static bool
@@ -389,7 +283,7 @@ is_server(const struct member *m)
 
 /* One that can be asked, of this datacenter, and not ourselves. */
 static bool
-is_askable(const struct view *v, const struct member *m, struct span dc)
+is_askable(const struct members *v, const struct member *m, struct span dc)
 {
 	/* A fenced server (raftd/peers/fence.h) has nothing to say that counts. */
 	return m->status == MEMBER_ALIVE && is_server(m) && member_tag_port(m, "rpc_port") != 0 &&
@@ -398,16 +292,16 @@ is_askable(const struct view *v, const struct member *m, struct span dc)
 }
 
 unsigned
-view_servers(const struct view *v, struct span dc, struct rng *rng, view_rank *rank, void *ctx,
-    struct view_server *out, unsigned max)
+members_servers(const struct members *v, struct span dc, struct rng *rng, members_rank *rank, void *ctx,
+    struct members_server *out, unsigned max)
 {
 	bool own = span_eqs(dc, v->conf.datacenter);
-	const struct pool *p = &v->pools[own ? POOL_LAN : POOL_WAN];
-	unsigned n = 0, seen = 0, best = VIEW_SKIP;
+	const struct member_table *p = &v->pools[own ? POOL_LAN : POOL_WAN];
+	unsigned n = 0, seen = 0, best = MEMBERS_SKIP;
 
 	for (unsigned i = 0; i < p->count; i++) {
 		const struct member *m = p->slots[i].m;
-		struct view_server s = { .member = m };
+		struct members_server s = { .member = m };
 		unsigned at, how;
 
 		if (!is_askable(v, m, dc))
@@ -415,7 +309,7 @@ view_servers(const struct view *v, struct span dc, struct rng *rng, view_rank *r
 		s.rpc_port = member_tag_port(m, "rpc_port");
 		member_ip(m, s.ip);
 		how = rank(ctx, &s);
-		if (how > best || how == VIEW_SKIP)
+		if (how > best || how == MEMBERS_SKIP)
 			continue;
 		if (how < best) {
 			best = how;
@@ -435,7 +329,7 @@ view_servers(const struct view *v, struct span dc, struct rng *rng, view_rank *r
 }
 
 bool
-view_dc_known(const struct view *v, struct span dc)
+members_dc_known(const struct members *v, struct span dc)
 {
 	for (int p = 0; p < 2; p++)
 		for (unsigned i = 0; i < v->pools[p].count; i++)
@@ -460,7 +354,7 @@ insert_sorted(struct span *out, unsigned from, unsigned n, unsigned max, struct 
 }
 
 unsigned
-view_datacenters(const struct view *v, struct span *out, unsigned max)
+members_datacenters(const struct members *v, struct span *out, unsigned max)
 {
 	unsigned n = 0;
 
@@ -478,9 +372,9 @@ view_datacenters(const struct view *v, struct span *out, unsigned max)
 }
 
 const struct member *
-view_server_by_id(const struct view *v, const char *id)
+members_server_by_id(const struct members *v, const char *id)
 {
-	const struct pool *p = &v->pools[POOL_LAN];
+	const struct member_table *p = &v->pools[POOL_LAN];
 
 	for (unsigned i = 0; i < p->count; i++)
 		if (is_server(p->slots[i].m) && span_eqs(member_tag(p->slots[i].m, "id"), id))

@@ -2,20 +2,20 @@
  * What gossipd says: the members of the LAN and WAN pools, kept up to date over gossipd.sock, and calls to it.
  * When gossipd is away the last view stays: requests go on.
  */
-#ifndef TV_VIEW_H
-#define TV_VIEW_H
+#ifndef TV_RPCD_GOSSIP_MEMBERS_H
+#define TV_RPCD_GOSSIP_MEMBERS_H
 
 #include <limits.h>
 
 #include <ev.h>
 
-#include "common/net/calls.h"
-#include "common/record/member.h"
 #include "common/base/rng.h"
+#include "common/net/calls.h"
+#include "common/record/member_table.h"
 
-struct view;
+struct members;
 
-struct view_conf {
+struct members_conf {
 	struct ev_loop *loop;
 	const char *path;		/* gossipd.sock */
 	const char *node_id;		/* own; for HELLO and to know ourselves */
@@ -33,44 +33,44 @@ struct view_conf {
 	void *ctx;
 };
 
-struct view *view_new(const struct view_conf *conf);
-void view_free(struct view *v);
-bool view_is_up(const struct view *v);		/* connected to gossipd, and synced */
-/* As raft_local_state() and raft_local_missed(), of gossipd. */
-const char *view_state(const struct view *v);
-void view_missed(struct view *v);
+struct members *members_new(const struct members_conf *conf);
+void members_free(struct members *v);
+bool members_is_up(const struct members *v);		/* connected to gossipd, and synced */
+/* As raftd_client_state() and raftd_client_missed(), of gossipd. */
+const char *members_state(const struct members *v);
+void members_missed(struct members *v);
 /* Members in bytewise order of their names; borrowed until the loop runs on. */
-unsigned view_count(const struct view *v, enum gossip_pool pool);
-const struct member *view_at(const struct view *v, enum gossip_pool pool, unsigned i);
-const struct member *view_find(const struct view *v, enum gossip_pool pool, struct span name);
+unsigned members_count(const struct members *v, enum gossip_pool pool);
+const struct member *members_at(const struct members *v, enum gossip_pool pool, unsigned i);
+const struct member *members_find(const struct members *v, enum gossip_pool pool, struct span name);
 
 /* A server that can be asked. */
-struct view_server {
+struct members_server {
 	const struct member *member;
 	char ip[46];
 	uint16_t rpc_port;
 };
-/* How good a server is, 0 the best; VIEW_SKIP: not at all. */
-#define VIEW_SKIP UINT_MAX
-typedef unsigned view_rank(void *ctx, const struct view_server *s);
+/* How good a server is, 0 the best; MEMBERS_SKIP: not at all. */
+#define MEMBERS_SKIP UINT_MAX
+typedef unsigned members_rank(void *ctx, const struct members_server *s);
 /*
  * Alive servers (role=server with a usable rpc_port, not fenced off by a recovery) of a datacenter, ourselves left out:
  * own datacenter from the LAN pool, others from the WAN pool.  All are looked at, and those of the best rank that there
  * is are taken, in random order.  Returns how many were stored, at most max.
  */
-unsigned view_servers(const struct view *v, struct span dc, struct rng *rng, view_rank *rank, void *ctx,
-    struct view_server *out, unsigned max);
+unsigned members_servers(const struct members *v, struct span dc, struct rng *rng, members_rank *rank, void *ctx,
+    struct members_server *out, unsigned max);
 /* Does any member of the WAN or LAN pool, alive or not, belong to this datacenter? */
-bool view_dc_known(const struct view *v, struct span dc);
+bool members_dc_known(const struct members *v, struct span dc);
 /* Datacenters with a known server, own first, then by name; spans borrowed from the view. */
-unsigned view_datacenters(const struct view *v, struct span *out, unsigned max);
+unsigned members_datacenters(const struct members *v, struct span *out, unsigned max);
 /* LAN server with this node id, or NULL. */
-const struct member *view_server_by_id(const struct view *v, const char *id);
+const struct member *members_server_by_id(const struct members *v, const char *id);
 
 /* Asks gossipd (MSG_INFO, MSG_GOSSIP_JOIN, ...); as calls_start.  0 with TV_EUNREACH while it is away. */
-uint64_t view_call(struct view *v, uint16_t type, struct span body, struct mono timeout,
+uint64_t members_call(struct members *v, uint16_t type, struct span body, struct mono timeout,
     calls_done *done, void *ctx, enum tv_err *err);
 /* Forgets a call without calling done. */
-void view_cancel(struct view *v, uint64_t id);
+void members_cancel(struct members *v, uint64_t id);
 
 #endif

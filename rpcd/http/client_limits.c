@@ -18,19 +18,19 @@ struct client {
 	uint8_t address[16];		/* IPv4 as v4-mapped; the last half of an IPv6 address is zero */
 };
 
-struct clients {
+struct client_limits {
 	struct client *buckets[BUCKETS];
 	unsigned used;
 };
 
-struct clients *
-clients_new(void)
+struct client_limits *
+client_limits_new(void)
 {
-	return calloc(1, sizeof(struct clients));
+	return calloc(1, sizeof(struct client_limits));
 }
 
 void
-clients_free(struct clients *c)
+client_limits_free(struct client_limits *c)
 {
 	TV_ASSERT(c == NULL || c->used == 0);
 	free(c);
@@ -39,7 +39,7 @@ clients_free(struct clients *c)
 static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
 bool
-clients_address(const struct sockaddr *from, uint8_t out[16])
+client_limits_address(const struct sockaddr *from, uint8_t out[16])
 {
 	memset(out, 0, 16);
 	if (from->sa_family == AF_INET) {
@@ -60,7 +60,7 @@ bucket_of(const uint8_t address[16])
 }
 
 void
-clients_print(const uint8_t address[16], char *text, size_t cap)
+client_limits_print(const uint8_t address[16], char *text, size_t cap)
 {
 	bool v4 = memcmp(address, mapped, sizeof(mapped)) == 0;
 
@@ -69,11 +69,11 @@ clients_print(const uint8_t address[16], char *text, size_t cap)
 }
 
 struct client *
-clients_take(struct clients *c, const struct sockaddr *from)
+client_limits_take(struct client_limits *c, const struct sockaddr *from)
 {
 	uint8_t address[16];
 
-	if (!clients_address(from, address))
+	if (!client_limits_address(from, address))
 		return NULL;
 	if (memcmp(address, mapped, sizeof(mapped)) != 0)
 		memset(address + 8, 0, 8);
@@ -108,7 +108,7 @@ client_bytes(struct client *k)
 }
 
 void
-clients_release(struct clients *c, struct client *k)
+client_limits_release(struct client_limits *c, struct client *k)
 {
 	if (--k->count > 0)
 		return;

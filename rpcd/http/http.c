@@ -224,7 +224,7 @@ send_answer(struct exchange *x)
 	x->conn->listener->progress = true;
 	if (response == NULL)
 		return MHD_NO;
-	head_fields(x->http->conf.conf, a, add_field, response);
+	response_head_fields(x->http->conf.conf, a, add_field, response);
 	(void)MHD_add_response_header(response, "Connection", "close");
 	x->stage = EX_SENT;
 	if (!streams)
@@ -482,7 +482,7 @@ http_new(const struct http_conf *conf)
 	h->epoll = -1;
 	TAILQ_INIT(&h->bodies);
 	http_send_init(h);
-	h->clients = clients_new();
+	h->clients = client_limits_new();
 	h->peek_cap = (size_t)conf->conf->header_bytes_max + PEEK_BODY_BYTES;
 	h->peek = malloc(h->peek_cap);
 	if (h->clients != NULL && h->peek != NULL && conns_init(h) == TV_OK)
@@ -594,7 +594,7 @@ http_free(struct http *h)
 	}
 	exchange_free_spares(h);
 	TV_ASSERT(h->conns == NULL);
-	clients_free(h->clients);
+	client_limits_free(h->clients);
 	free(h->peek);
 	free(h);
 }

@@ -3,8 +3,8 @@
  *
  * What is read and written here is bytes; what they mean is api.h's.
  */
-#ifndef TV_HTTP_H
-#define TV_HTTP_H
+#ifndef TV_RPCD_HTTP_HTTP_H
+#define TV_RPCD_HTTP_HTTP_H
 
 #include <ev.h>
 #include <sys/types.h>

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "common/base/assert.h"
-#include "common/proc/heaptrim.h"
 #include "common/base/log.h"
+#include "common/proc/heaptrim.h"
 #include "rpcd/http/http_int.h"
 
 #define REFUSED_TIMEOUT_S 5		/* for the one request of a connection that is one too many */
@@ -149,7 +149,7 @@ conn_end(struct http *h, struct conn *c)
 	if (c->state != CONN_LENT && c->fd >= 0)
 		(void)close(c->fd);	/* the only one of this socket: that also takes it out of the epoll set */
 	if (c->client != NULL)
-		clients_release(h->clients, c->client);
+		client_limits_release(h->clients, c->client);
 	conn_unlink(h, c);
 	partial_free(c->partial);
 	free(c);
@@ -254,8 +254,8 @@ judge(struct http *h, struct conn *c, const struct sockaddr *from)
 		return;
 	}
 	c->loopback = is_loopback(c->fd);
-	clients_address(from, c->address);
-	c->client = clients_take(h->clients, from);
+	client_limits_address(from, c->address);
+	c->client = client_limits_take(h->clients, from);
 	if (c->client != NULL && client_count(c->client) <= h->conf.conf->http_max_conns_per_client)
 		return;
 	c->verdict = CONN_BUSY;
@@ -292,8 +292,10 @@ linger(struct http *h, struct conn *c)
 {
 	ssize_t n = 1;
 
-	for (unsigned i = 0; i < LINGER_READS_MAX && n > 0; i++)
+	for (unsigned i = 0; i < LINGER_READS_MAX && n > 0; i++) {
 		n = recv(c->fd, h->peek, h->peek_cap, MSG_DONTWAIT);
+		http_forget(h, n > 0 ? (size_t)n : 0);
+	}
 	if (n >= 0 || (errno != EAGAIN && errno != EINTR))
 		conn_end(h, c);		/* its end; or too much */
 }

@@ -11,17 +11,17 @@
  * libmicrohttpd, after its head was scanned, and closed after that one answer: what libmicrohttpd may have read beyond
  * nobody has scanned.
  */
-#ifndef TV_HTTP_INT_H
-#define TV_HTTP_INT_H
+#ifndef TV_RPCD_HTTP_HTTP_INT_H
+#define TV_RPCD_HTTP_HTTP_INT_H
 
 #include <microhttpd.h>
 #include <sys/queue.h>
 
 #include "common/base/log.h"
 #include "rpcd/http/client_limits.h"
-#include "rpcd/http/response_head.h"
 #include "rpcd/http/http.h"
 #include "rpcd/http/http_scan.h"
+#include "rpcd/http/response_head.h"
 
 struct exchange;
 struct block;
@@ -59,7 +59,7 @@ struct conn {
 	int fd;				/* ours unless lent */
 	uint8_t state;			/* enum conn_state */
 	uint8_t verdict;		/* enum conn_verdict */
-	uint8_t keep;			/* enum head_keep: CONN_READY, CONN_SEND */
+	uint8_t keep;			/* enum response_head_keep: CONN_READY, CONN_SEND */
 	uint8_t address[16];		/* of the client, IPv4 as v4-mapped */
 	bool loopback;
 	bool ended;			/* the client has closed its side at least; bytes may be there before that */
@@ -109,7 +109,7 @@ struct last_answer {
 struct http {
 	struct http_conf conf;
 	struct listener_http *listeners;
-	struct clients *clients;
+	struct client_limits *clients;
 	struct request *spare;
 	unsigned spare_count;
 	struct http_stats stats;
@@ -122,7 +122,7 @@ struct http {
 	struct conn *ready, **ready_end;	/* the queue of answers */
 	ev_timer turn;			/* while the queue is longer than one turn sends */
 	struct last_answer last;
-	uint8_t *peek;			/* what is in a socket, for the time of one look */
+	uint8_t *peek;			/* what is in a socket, for the time of one look; then http_forget() */
 	size_t peek_cap;
 	struct http_head head;		/* scratch */
 	TAILQ_HEAD(, exchange) bodies;	/* that count in stats.bodies_bytes; the oldest first */
@@ -142,7 +142,7 @@ struct exchange {
 	struct http_chunks chunks;	/* chunked */
 	bool chunked, expects;		/* of the head: chunks; 100-continue */
 	uint8_t stage;			/* enum exchange_stage: within libmicrohttpd */
-	uint8_t keep;			/* enum head_keep */
+	uint8_t keep;			/* enum response_head_keep */
 	bool begun;			/* api_begin was called: api_end is due */
 	bool suspended;
 	bool waiting;			/* a blocking query; counted in stats.waiting */
@@ -181,6 +181,8 @@ void conn_rest(struct http *h, struct conn *c);
 void conn_linger(struct http *h, struct conn *c);
 
 /* -- http_serve.c -- */
+/* Overwrites the first n bytes of h->peek, where a token or a key may have stood. */
+void http_forget(struct http *h, size_t n);
 struct exchange *exchange_new(struct http *h);
 /* Ends a request that is no longer in libmicrohttpd's hands. */
 void exchange_end(struct exchange *x);

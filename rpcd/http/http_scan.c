@@ -1,6 +1,7 @@
 /* Heads of HTTP/1.1 requests, and chunks.  See http_scan.h. */
 #include <string.h>
 
+#include "common/base/hex.h"
 #include "rpcd/http/http_scan.h"
 
 #define LENGTH_DIGITS_MAX 40		/* zeros at the front included */
@@ -42,15 +43,6 @@ is_token(const uint8_t *p, size_t n)
 	while (i < n && is_tchar(p[i]))
 		i++;
 	return n > 0 && i == n;
-}
-
-static int
-hex_value(uint8_t b)
-{
-	if (b >= '0' && b <= '9')
-		return b - '0';
-	b |= 0x20;
-	return b >= 'a' && b <= 'f' ? b - 'a' + 10 : -1;
 }
 
 /* word: lower case. */
@@ -155,13 +147,13 @@ take_request_line(struct http_head *h, const uint8_t *bytes, size_t from, size_t
 	const uint8_t *second = first == NULL ? NULL : memchr(first + 1, ' ', (size_t)(end - first) - 1);
 
 	if (second == NULL)
-		return bad(h, 400, "a request line is METHOD TARGET HTTP/1.1");
+		return bad(h, 400, "a request line must be METHOD TARGET HTTP/1.1");
 	if (!is_token(p, (size_t)(first - p)))
-		return bad(h, 400, "the method is no token");
+		return bad(h, 400, "the method is not a token");
 	h->method = part(from, (size_t)(first - bytes));
 	if (end - second != 9 || memcmp(second + 1, "HTTP/", 5) != 0 || second[6] < '0' || second[6] > '9' ||
 	    second[7] != '.' || second[8] < '0' || second[8] > '9')
-		return bad(h, 400, "a request line ends in HTTP/1.1");
+		return bad(h, 400, "a request line must end in HTTP/1.1");
 	if (second[6] != '1')
 		return bad(h, 505, "this server speaks HTTP/1.1 and HTTP/1.0");
 	h->minor = second[8] == '0' ? 0 : 1;
@@ -179,12 +171,12 @@ take_length(struct http_head *h, const uint8_t *p, size_t n)
 		return bad(h, 400, "two Content-Length");
 	h->has_length = true;
 	if (n == 0 || n > LENGTH_DIGITS_MAX)
-		return bad(h, 400, "Content-Length is no number");
+		return bad(h, 400, "Content-Length is not a number");
 	for (size_t i = 0; i < n; i++) {
 		unsigned digit = (unsigned)p[i] - '0';
 
 		if (digit > 9)
-			return bad(h, 400, "Content-Length is no number");
+			return bad(h, 400, "Content-Length is not a number");
 		if (h->length > (UINT64_MAX - digit) / 10)
 			return bad(h, 400, "Content-Length is beyond 64 bits");
 		h->length = h->length * 10 + digit;
@@ -199,7 +191,7 @@ take_coding(struct http_head *h, const uint8_t *p, size_t n)
 		return bad(h, 400, "two Transfer-Encoding");
 	h->has_coding = true;
 	if (!same(p, n, "chunked"))
-		return bad(h, 400, "the only Transfer-Encoding that is read is chunked");
+		return bad(h, 400, "the only supported Transfer-Encoding is chunked");
 	return HTTP_MORE;
 }
 
@@ -210,7 +202,7 @@ take_host(struct http_head *h, const uint8_t *p, size_t n, struct http_part valu
 		return bad(h, 400, "two Host");
 	h->has_host = true;
 	if (!is_host(p, n))
-		return bad(h, 400, "Host is no host");
+		return bad(h, 400, "Host is not a valid host");
 	if (h->form != HTTP_ABSOLUTE)	/* else the target says it: RFC 9112, 3.2.2 */
 		h->host = value;
 	return HTTP_MORE;
@@ -273,7 +265,7 @@ take_field(struct http_head *h, const uint8_t *bytes, size_t from, size_t to)
 	if (is_space(bytes[from]))
 		return bad(h, 400, "a header line is folded");
 	if (colon == NULL || !is_token(bytes + from, (size_t)(colon - bytes) - from))
-		return bad(h, 400, "a header line is \"Name: value\", without a space before the colon");
+		return bad(h, 400, "a header line must be \"Name: value\", without a space before the colon");
 	if (h->field_count == HTTP_FIELDS_MAX)
 		return bad(h, 431, "too many header lines");
 	at = (size_t)(colon - bytes);
@@ -330,7 +322,8 @@ find_end(struct http_head *h, const uint8_t *bytes, size_t n)
 		return HTTP_MORE;
 	if (bytes[i] == '\r' && bytes[i + 1] == '\n')
 		return HTTP_DONE;
-	return bad(h, 400, bytes[i] == '\n' || bytes[i] == '\r' ? "a line ends in CR LF, and nowhere else is either" :
+	return bad(h, 400, bytes[i] == '\n' || bytes[i] == '\r' ? "lines must end in CR LF, and neither may occur "
+	    "elsewhere" :
 	    "a control character");
 }
 
@@ -414,7 +407,7 @@ chunk_size(struct http_chunks *c, uint8_t b)
 		c->left = c->left << 4 | (unsigned)v;
 		return true;
 	}
-	c->why = "a chunk's size is no hexadecimal number";
+	c->why = "a chunk's size is not a hexadecimal number";
 	c->state = b == '\r' ? CHUNK_LF : b == ';' ? CHUNK_EXT : CHUNK_SPACE;
 	return c->digits > 0 && (b == '\r' || b == ';' || is_space(b));
 }

@@ -6,8 +6,8 @@
  * line, no line is folded, a length or a coding is said once.  So any other reader of the request saw the end of it
  * where we see it (scenarios S179 to S181).
  */
-#ifndef TV_HTTP_SCAN_H
-#define TV_HTTP_SCAN_H
+#ifndef TV_RPCD_HTTP_HTTP_SCAN_H
+#define TV_RPCD_HTTP_HTTP_SCAN_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -30,7 +30,7 @@ struct block {
 
 /* Takes the body out of the answer.  NULL: no memory. */
 static struct block *
-block_new(struct exchange *x, enum head_keep keep)
+block_new(struct exchange *x, enum response_head_keep keep)
 {
 	struct answer *a = &x->req.answer;
 	struct block *b = calloc(1, sizeof(*b));
@@ -39,7 +39,7 @@ block_new(struct exchange *x, enum head_keep keep)
 		return NULL;
 	buf_init(&b->head, HEAD_BYTES_MAX);
 	b->head.secret = a->body.secret;
-	head_write(&b->head, x->http->conf.conf, a, keep);
+	response_head_write(&b->head, x->http->conf.conf, a, keep);
 	if (strcmp(x->req.head.method, "HEAD") == 0)
 		buf_reset(&a->body);
 	if (a->body.len > 0 && a->body.len <= JOIN_BYTES_MAX)
@@ -90,7 +90,7 @@ forget_last(struct last_answer *l)
 	buf_done(&l->target);
 }
 
-static enum head_keep
+static enum response_head_keep
 keep_now(const struct exchange *x)
 {
 	return x->close_after || x->http->quiet || x->http->stopping ? HEAD_CLOSE : x->keep;

@@ -95,6 +95,12 @@ on_ready(struct request *r)
 		http_send_later(x);
 }
 
+void
+http_forget(struct http *h, size_t n)
+{
+	explicit_bzero(h->peek, n);
+}
+
 /* -- bodies ----------------------------------------------------------------- */
 
 /* Who holds most gives first, and of that client's bodies the oldest: others are served while somebody floods. */
@@ -232,7 +238,7 @@ take_client(struct exchange *x, const struct conn *c)
 	x->req.head.client_ip = NULL;
 	if (c->client == NULL)
 		return;
-	clients_print(c->address, x->ip, sizeof(x->ip));
+	client_limits_print(c->address, x->ip, sizeof(x->ip));
 	x->req.head.client_ip = x->ip;
 }
 
@@ -255,7 +261,7 @@ take_head(struct exchange *x, const struct http_head *head, const uint8_t *bytes
 	if (head->form == HTTP_ABSOLUTE && !take_absolute(x, head, copy))
 		return "";
 	if (!take_fields(to, head, copy))
-		return "a header line that may be there once is there twice";
+		return "a header that may occur once occurs twice";
 	if (head->form != HTTP_ABSOLUTE && head->has_host)
 		to->host = text_of(copy, head->host);
 	to->method = text_of(copy, head->method);
@@ -435,6 +441,16 @@ body_want(const struct http *h, const struct exchange *x)
 	return x->chunked || left > h->peek_cap ? h->peek_cap : (size_t)left;
 }
 
+/* n bytes that are in h->peek.  False: no more of the body is to be read. */
+static bool
+take_part(struct http *h, struct conn *c, size_t n)
+{
+	bool more = c->x->chunked ? take_chunks(h, c, n) : take_body(h, c, h->peek, n);
+
+	http_forget(h, n);
+	return more;
+}
+
 /* More of the body has come, or the client has gone. */
 static void
 receive(struct http *h, struct conn *c)
@@ -450,7 +466,7 @@ receive(struct http *h, struct conn *c)
 			return;
 		}
 		c->more = (size_t)n == want || c->ended;
-		if (c->x->chunked ? !take_chunks(h, c, (size_t)n) : !take_body(h, c, h->peek, (size_t)n))
+		if (!take_part(h, c, (size_t)n))
 			return;
 		if ((size_t)n < want && !c->ended)
 			return;		/* what comes is told of */
@@ -593,15 +609,13 @@ peek(struct http *h, struct conn *c, size_t taken, size_t *n)
 	return true;
 }
 
+/* n bytes that are in h->peek: the first `taken` of them are no longer in the socket. */
 static void
-look(struct http *h, struct conn *c)
+look_at(struct http *h, struct conn *c, size_t n, size_t taken)
 {
 	struct partial *own = c->partial;
 	struct http_head *head = own != NULL ? &own->head : &h->head;
-	size_t taken = own != NULL ? own->taken.len : 0, n;
 
-	if (!peek(h, c, taken, &n))
-		return;
 	if (c->verdict != CONN_FINE) {
 		if (c->verdict == CONN_BUSY)
 			refuse(h, c, 429, busy_text);
@@ -624,6 +638,17 @@ look(struct http *h, struct conn *c)
 		partial_free(own);
 		return;
 	}
+}
+
+static void
+look(struct http *h, struct conn *c)
+{
+	size_t taken = c->partial != NULL ? c->partial->taken.len : 0, n;
+
+	if (!peek(h, c, taken, &n))
+		return;
+	look_at(h, c, n, taken);
+	http_forget(h, n);
 }
 
 void

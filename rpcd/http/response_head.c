@@ -10,7 +10,7 @@
 #define NOSNIFF "X-Content-Type-Options"
 
 void
-head_fields(const struct rpcd_conf *conf, const struct answer *a, head_field *fn, void *ctx)
+response_head_fields(const struct rpcd_conf *conf, const struct answer *a, response_head_field *fn, void *ctx)
 {
 	bool own = false;		/* configured otherwise */
 
@@ -60,7 +60,7 @@ put_date(struct buf *out)
 }
 
 void
-head_write(struct buf *out, const struct rpcd_conf *conf, const struct answer *a, enum head_keep keep)
+response_head_write(struct buf *out, const struct rpcd_conf *conf, const struct answer *a, enum response_head_keep keep)
 {
 	const char *phrase = MHD_get_reason_phrase_len_for(a->status) == 0 ? "Non-Standard Status" :
 	    MHD_get_reason_phrase_for(a->status);
@@ -71,7 +71,7 @@ head_write(struct buf *out, const struct rpcd_conf *conf, const struct answer *a
 		put_field(out, "Connection", "close");
 	else if (keep == HEAD_KEEP_10)
 		put_field(out, "Connection", "Keep-Alive");
-	head_fields(conf, a, put_field, out);
+	response_head_fields(conf, a, put_field, out);
 	if (a->status >= 200 && a->status != 204)
 		buf_printf(out, "Content-Length: %zu\r\n", a->body.len);
 	buf_put(out, "\r\n", 2);

@@ -1,52 +1,33 @@
 /*
- * Where a flight goes, and what comes back.  See route_int.h.
+ * Where an upstream goes, and what comes back.  See route_int.h.
  *
- *	ways_try ─┬─ raft_local_call    own raftd
- *	          ├─ links_call         leader, any server, other datacenter
- *	          ├─ fire_start         own gossipd
- *	          ├─ keyask_start       own gossipd, on servers
- *	          └─ flight_hold        no leader now: the timer or route_kick() tries again
+ *	dispatch_try ─┬─ raftd_client_call    own raftd
+ *	          ├─ link_client_call         leader, any server, other datacenter
+ *	          ├─ route_provider     on this node: own gossipd, the pools
+ *	          └─ upstream_hold        no leader now: the timer or route_kick() tries again
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
+#include "common/record/mpack.h"
 #include "raftd/core/raft.h"
-#include "rpcd/wan/datacenters.h"
-#include "rpcd/event/fire.h"
-#include "rpcd/gossip/keyring_query.h"
 #include "rpcd/route/route_int.h"
+#include "rpcd/wan/datacenters.h"
 
-#define FLIGHT_TRIED_MAX 4
+#define UPSTREAM_TRIED_MAX 4
 #define SERVERS_LOOKED_AT 32
 #define LOOK_AROUND_EVERY MONO_S(10)
 #define REIGN_OVER_S 5.0		/* who leads no more has this long to answer what it was asked as the leader */
 
-/* The leader's to answer, but any server says what it sees of it when asked with ?stale. */
-static bool
-shows_servers(const struct op *op)
-{
-	return op->code == OP_RAFT_CONFIGURATION || op->code == OP_AUTOPILOT_HEALTH;
-}
-
-/* Safe to ask again although the first question may have been carried out. */
-static bool
-is_repeatable(const struct op *op)
-{
-	return op->kind == OP_READ || op->kind == OP_VIEW || op->kind == OP_GOSSIP_SERVER || op->kind == OP_SERVER ||
-	    op->code == OP_SESSION_RENEW ||
-	    shows_servers(op) || op->code == OP_COORDINATE_UPDATE;
-}
-
 /* -- one leader after another -- */
 
 bool
-ways_reign_note(struct route *r)
+dispatch_reign_note(struct route *r)
 {
-	const struct raft_local_status *st = r->conf.raft == NULL ? NULL : raft_local_status(r->conf.raft);
+	const struct raftd_client_status *st = r->conf.raft == NULL ? NULL : raftd_client_status(r->conf.raft);
 
 	if (st == NULL || st->leader_id[0] == '\0' || strcmp(st->leader_id, r->leader) == 0)
 		return false;
@@ -68,42 +49,43 @@ ways_reign_note(struct route *r)
  * rest nobody knows.
  */
 static void
-reign_is_over(struct flight *f)
+reign_is_over(struct upstream *u)
 {
-	bool done = links_sent(f->link) && !is_repeatable(f->op);
+	bool done = link_client_sent(u->link) && !(u->op->traits & OP_REPEATABLE);
 
-	links_cancel(f->link);
-	f->link = NULL;
-	f->state = FLIGHT_NEW;
+	link_client_cancel(u->link);
+	u->link = NULL;
+	u->state = UPSTREAM_NEW;
 	if (done) {
-		flight_doom(f, TV_EUNKNOWN);
+		upstream_doom(u, TV_EUNKNOWN);
 		return;
 	}
-	f->route->stats.retried++;
-	f->hold_until = mono_add(clock_mono(), f->route->conf.hold_timeout);
-	ways_try(f);
+	u->route->stats.retried++;
+	u->hold_until = mono_add(clock_mono(), u->route->conf.hold_timeout);
+	dispatch_try(u);
 }
 
-/* Of the leaders before this one.  Nothing here calls back: no flight goes while we walk. */
+/* Of the leaders before this one.  Nothing here calls back: no upstream goes while we walk. */
 void
-ways_reign_give_up(struct route *r, uint32_t before, bool sent_too)
+dispatch_reign_give_up(struct route *r, uint32_t before, bool sent_too)
 {
-	struct flight *next;
+	struct upstream *next;
 
-	for (struct flight *f = r->flights; f != NULL; f = next) {
-		next = f->next;
-		if (f->state == FLIGHT_LINK && f->reign != 0 && f->reign < before && (sent_too || !links_sent(f->link)))
-			reign_is_over(f);
+	for (struct upstream *u = r->upstreams; u != NULL; u = next) {
+		next = u->next;
+		if (u->state == UPSTREAM_LINK && u->reign != 0 && u->reign < before &&
+		    (sent_too || !link_client_sent(u->link)))
+			reign_is_over(u);
 	}
 }
 
 void
-ways_reign_cb(struct ev_loop *loop, ev_timer *w, int revents)
+dispatch_reign_cb(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct route *r = w->data;
 
 	(void)revents;
-	ways_reign_give_up(r, r->over, true);
+	dispatch_reign_give_up(r, r->over, true);
 	if (r->over == r->reign)
 		return;
 	r->over = r->reign;		/* there was another one meanwhile */
@@ -114,201 +96,179 @@ ways_reign_cb(struct ev_loop *loop, ev_timer *w, int revents)
 /* -- answers -- */
 
 static void
-flight_answer(struct flight *f, struct span body)
+upstream_answer(struct upstream *u, struct span body)
 {
 	struct op_reply reply;
 
 	if (op_reply_read(body, &reply) != TV_OK) {
-		flight_fail(f, is_repeatable(f->op) ? TV_EFORMAT : TV_EUNKNOWN);
+		upstream_fail(u, u->op->traits & OP_REPEATABLE ? TV_EFORMAT : TV_EUNKNOWN);
 		return;
 	}
-	if ((reply.err == TV_ENOTLEADER || reply.err == TV_ENOLEADER) && f->origin != ROUTE_FINAL) {
-		f->state = FLIGHT_NEW;
-		if (f->op->kind == OP_READ && reply.err == TV_ENOTLEADER && !f->refused) {
-			f->refused = true;
-			ways_try(f);
+	if ((reply.err == TV_ENOTLEADER || reply.err == TV_ENOLEADER) && u->origin != ROUTE_FINAL) {
+		u->state = UPSTREAM_NEW;
+		if (u->op->kind == OP_READ && reply.err == TV_ENOTLEADER && !u->refused) {
+			u->refused = true;
+			dispatch_try(u);
 			return;
 		}
-		f->refused = true;
-		flight_hold(f, TV_ENOLEADER);
+		u->refused = true;
+		upstream_hold(u, TV_ENOLEADER);
 		return;
 	}
-	flight_end(f, &reply);
+	upstream_end(u, &reply);
 }
 
 /* The way broke: err tells whether the question may have arrived. */
 static void
-flight_broken(struct flight *f, enum tv_err err)
+upstream_broken(struct upstream *u, enum tv_err err)
 {
-	f->state = FLIGHT_NEW;
-	if (err == TV_EUNREACH || (err == TV_ECLOSED && is_repeatable(f->op))) {
-		f->route->stats.retried++;
+	u->state = UPSTREAM_NEW;
+	if (err == TV_EUNREACH || (err == TV_ECLOSED && u->op->traits & OP_REPEATABLE)) {
+		u->route->stats.retried++;
 		if (err == TV_ECLOSED)
-			flight_hold(f, TV_ENOLEADER);
+			upstream_hold(u, TV_ENOLEADER);
 		else
-			ways_try(f);
+			dispatch_try(u);
 		return;
 	}
-	if (!is_repeatable(f->op))
+	if (!(u->op->traits & OP_REPEATABLE))
 		err = TV_EUNKNOWN;
-	flight_fail(f, err);
+	upstream_fail(u, err);
 }
 
 static void
 local_done(void *ctx, enum tv_err err, struct span body)
 {
-	struct flight *f = ctx;
+	struct upstream *u = ctx;
 
-	f->local_id = 0;
+	u->local_id = 0;
 	if (err == TV_OK)
-		flight_answer(f, body);
+		upstream_answer(u, body);
 	else
-		flight_broken(f, err);
+		upstream_broken(u, err);
 }
 
 static void
 link_answered(void *ctx, enum tv_err err, struct span body)
 {
-	struct flight *f = ctx;
+	struct upstream *u = ctx;
 
-	f->link = NULL;
+	u->link = NULL;
 	if (err == TV_OK)
-		flight_answer(f, body);
+		upstream_answer(u, body);
 	else
-		flight_broken(f, err);
+		upstream_broken(u, err);
 }
 
 static void
-fired(void *ctx, const struct op_reply *reply)
+provided(void *ctx, const struct op_reply *reply)
 {
-	struct flight *f = ctx;
+	struct upstream *u = ctx;
 
-	f->fire = NULL;
-	flight_end(f, reply);
+	u->started = NULL;
+	upstream_end(u, reply);
 }
 
-static void
-keys_answered(void *ctx, const struct op_reply *reply)
-{
-	struct flight *f = ctx;
-
-	f->keys = NULL;
-	flight_end(f, reply);
-}
-
-/* -- ways -- */
+/* -- destinations -- */
 
 static struct mono
-flight_timeout(const struct flight *f)
+upstream_timeout(const struct upstream *u)
 {
-	struct mono t = f->route->conf.answer_timeout;
+	struct mono t = u->route->conf.answer_timeout;
 
-	if (f->index > 0)
-		t = mono_add(t, MONO_MS(f->wait_ms + f->wait_ms / 16));
+	if (u->index > 0)
+		t = mono_add(t, MONO_MS(u->wait_ms + u->wait_ms / 16));
 	return t;
 }
 
 /* From now on it waits for an answer. */
 static void
-flight_left(struct flight *f, enum flight_state how)
+upstream_left(struct upstream *u, enum upstream_state how)
 {
-	f->state = how;
-	if (f->index > 0)
-		f->left_at = clock_mono();
+	u->state = how;
+	if (u->index > 0)
+		u->left_at = clock_mono();
 }
 
 static void
-go_local(struct flight *f)
+go_local(struct upstream *u)
 {
-	struct route *r = f->route;
+	struct route *r = u->route;
 	enum tv_err err = TV_OK;
 
-	f->local_id = raft_local_call(r->conf.raft, MSG_OP, span_of(f->body, f->body_len), flight_timeout(f),
-	    local_done, f, &err);
-	if (f->local_id == 0) {
-		flight_hold(f, err == TV_ELIMIT ? TV_EAGAIN : TV_ENOLEADER);
+	u->local_id = raftd_client_call(r->conf.raft, MSG_OP, span_of(u->body, u->body_len), 
+	    upstream_timeout(u), local_done, u, &err);
+	if (u->local_id == 0) {
+		upstream_hold(u, err == TV_ELIMIT ? TV_EAGAIN : TV_ENOLEADER);
 		return;
 	}
-	if (f->index == 0)
-		raft_local_expect(r->conf.raft);
-	flight_left(f, FLIGHT_LOCAL);
+	if (u->index == 0)
+		raftd_client_expect(r->conf.raft);
+	upstream_left(u, UPSTREAM_LOCAL);
 	r->stats.local++;
 }
 
 /* Nearly all need one, and thousands may wait with it.  Without memory it may be tried again. */
 static void
-add_tried(struct flight *f, const char *ip, uint16_t port)
+add_tried(struct upstream *u, const char *ip, uint16_t port)
 {
-	struct tried *t = f->tried_count == FLIGHT_TRIED_MAX ? NULL :
-	    realloc(f->tried, (f->tried_count + 1u) * sizeof(*t));
+	struct tried *t = u->tried_count == UPSTREAM_TRIED_MAX ? NULL :
+	    realloc(u->tried, (u->tried_count + 1u) * sizeof(*t));
 
 	if (t == NULL)
 		return;
-	f->tried = t;
-	t += f->tried_count++;
+	u->tried = t;
+	t += u->tried_count++;
 	snprintf(t->ip, sizeof(t->ip), "%s", ip);
 	t->port = port;
 }
 
 /* reign: of the leader whose rpcd this is, 0 when it is not asked as the leader's. */
 static void
-go_link(struct flight *f, uint16_t type, const char *ip, uint16_t port, uint32_t reign)
+go_link(struct upstream *u, uint16_t type, const char *ip, uint16_t port, uint32_t reign)
 {
-	struct route *r = f->route;
+	struct route *r = u->route;
 
-	add_tried(f, ip, port);
-	f->link = links_call(r->conf.links, ip, port, type, span_of(f->body, f->body_len), flight_timeout(f),
-	    link_answered, f);
-	if (f->link == NULL) {
-		flight_hold(f, TV_EAGAIN);
+	add_tried(u, ip, port);
+	u->link = link_client_call(r->conf.links, ip, port, type, span_of(u->body, u->body_len), upstream_timeout(u),
+	    link_answered, u);
+	if (u->link == NULL) {
+		upstream_hold(u, TV_EAGAIN);
 		return;
 	}
-	f->reign = reign;
-	if (f->index == 0)
-		links_expect(f->link);
-	flight_left(f, FLIGHT_LINK);
+	u->reign = reign;
+	if (u->index == 0)
+		link_client_expect(u->link);
+	upstream_left(u, UPSTREAM_LINK);
 	r->stats.forwarded++;
 }
 
-/* A user event of this pool.  It is not tried again: receivers would take it for another one. */
+/* It is not tried again: what gossipd may have done once is not to be done twice. */
 static void
-go_fire(struct flight *f)
+go_provided(struct upstream *u, const struct route_provider *p)
 {
-	struct route *r = f->route;
-	struct op_request q = flight_question(f);
+	struct route *r = u->route;
+	struct op_request q = upstream_question(u);
 	enum tv_err err = TV_OK;
 
-	f->fire = fire_start(r->conf.view, &q, r->conf.answer_timeout, fired, f, &err);
-	if (f->fire == NULL) {
-		flight_doom(f, err == TV_EUNREACH || err == TV_ECLOSED ? TV_ECLOSED : err);
+	if (p->answer != NULL) {
+		upstream_doom(u, TV_OK);
 		return;
 	}
-	f->state = FLIGHT_FIRE;
-	r->stats.local++;
-}
-
-/* Keys of this datacenter's pool: any server knows both pools. */
-static void
-go_keys(struct flight *f)
-{
-	struct route *r = f->route;
-	struct op_request q = flight_question(f);
-	enum tv_err err = TV_OK;
-
-	f->keys = keyask_start(r->conf.view, &q, r->conf.datacenter, r->conf.answer_timeout, keys_answered, f, &err);
-	if (f->keys == NULL) {
-		flight_doom(f, err == TV_EUNREACH || err == TV_ECLOSED ? TV_ECLOSED : err);
+	u->started = p->start(p->ctx, &q, r->conf.answer_timeout, provided, u, &err);
+	if (u->started == NULL) {
+		upstream_doom(u, err == TV_EUNREACH ? TV_ECLOSED : err);
 		return;
 	}
-	f->state = FLIGHT_KEYS;
+	u->state = UPSTREAM_PROVIDED;
 	r->stats.local++;
 }
 
 static bool
-was_tried(const struct flight *f, const char *ip, uint16_t port)
+was_tried(const struct upstream *u, const char *ip, uint16_t port)
 {
-	for (unsigned i = 0; i < f->tried_count; i++)
-		if (f->tried[i].port == port && strcmp(f->tried[i].ip, ip) == 0)
+	for (unsigned i = 0; i < u->tried_count; i++)
+		if (u->tried[i].port == port && strcmp(u->tried[i].ip, ip) == 0)
 			return true;
 	return false;
 }
@@ -318,16 +278,17 @@ was_tried(const struct flight *f, const char *ip, uint16_t port)
  * servers, but none that prove themselves.
  */
 static unsigned
-rank_own(void *ctx, const struct view_server *s)
+rank_own(void *ctx, const struct members_server *s)
 {
-	const struct flight *f = ctx;
+	const struct upstream *u = ctx;
 
-	return was_tried(f, s->ip, s->rpc_port) ? VIEW_SKIP : links_standing(f->route->conf.links, s->ip, s->rpc_port);
+	return was_tried(u, s->ip, s->rpc_port) ? MEMBERS_SKIP :
+	    link_client_standing(u->route->conf.links, s->ip, s->rpc_port);
 }
 
 /* In another datacenter the near ones are preferred, whether they are linked already or not. */
 static unsigned
-rank_far(void *ctx, const struct view_server *s)
+rank_far(void *ctx, const struct members_server *s)
 {
 	unsigned how = rank_own(ctx, s);
 
@@ -335,11 +296,11 @@ rank_far(void *ctx, const struct view_server *s)
 }
 
 static unsigned
-rank_unknown(void *ctx, const struct view_server *s)
+rank_unknown(void *ctx, const struct members_server *s)
 {
 	const struct route *r = ctx;
 
-	return links_standing(r->conf.links, s->ip, s->rpc_port) == STANDING_UNKNOWN ? 0 : VIEW_SKIP;
+	return link_client_standing(r->conf.links, s->ip, s->rpc_port) == STANDING_UNKNOWN ? 0 : MEMBERS_SKIP;
 }
 
 /*
@@ -349,16 +310,16 @@ rank_unknown(void *ctx, const struct view_server *s)
 static void
 look_around(struct route *r, struct span dc)
 {
-	struct view_server s[SERVERS_LOOKED_AT];
+	struct members_server s[SERVERS_LOOKED_AT];
 	struct mono now = clock_mono();
 	unsigned n;
 
 	if (mono_before(now, r->look_around_at))
 		return;
 	r->look_around_at = mono_add(now, LOOK_AROUND_EVERY);
-	n = view_servers(r->conf.view, dc, &r->rng, rank_unknown, r, s, SERVERS_LOOKED_AT);
-	if (dcs_nearest(r->conf.places, s, n) > 0)
-		links_probe(r->conf.links, s[0].ip, s[0].rpc_port);
+	n = members_servers(r->conf.members, dc, &r->rng, rank_unknown, r, s, SERVERS_LOOKED_AT);
+	if (datacenters_nearest(r->conf.coords, s, n) > 0)
+		link_client_probe(r->conf.links, s[0].ip, s[0].rpc_port);
 }
 
 /*
@@ -366,22 +327,22 @@ look_around(struct route *r, struct span dc)
  * linked if there is one.  When all were tried it says no once, and starts over with the next call.
  */
 static bool
-pick_server(struct flight *f, struct span dc, struct view_server *out)
+pick_server(struct upstream *u, struct span dc, struct members_server *out)
 {
-	struct route *r = f->route;
-	struct view_server s[SERVERS_LOOKED_AT];
+	struct route *r = u->route;
+	struct members_server s[SERVERS_LOOKED_AT];
 	bool own = span_eqs(dc, r->conf.datacenter);
-	unsigned n = f->tried_count == FLIGHT_TRIED_MAX ? 0 :
-	    view_servers(r->conf.view, dc, &r->rng, own ? rank_own : rank_far, f, s, SERVERS_LOOKED_AT);
+	unsigned n = u->tried_count == UPSTREAM_TRIED_MAX ? 0 :
+	    members_servers(r->conf.members, dc, &r->rng, own ? rank_own : rank_far, u, s, SERVERS_LOOKED_AT);
 
 	if (n == 0) {
-		f->tried_count = 0;
+		u->tried_count = 0;
 		return false;
 	}
-	n = dcs_nearest(r->conf.places, s, n);
+	n = datacenters_nearest(r->conf.coords, s, n);
 	*out = s[0];
 	for (unsigned i = 0; i < n; i++)
-		if (links_is_up(r->conf.links, s[i].ip, s[i].rpc_port)) {
+		if (link_client_is_up(r->conf.links, s[i].ip, s[i].rpc_port)) {
 			*out = s[i];
 			break;
 		}
@@ -391,46 +352,46 @@ pick_server(struct flight *f, struct span dc, struct view_server *out)
 }
 
 static void
-go_any_server(struct flight *f, uint16_t type)
+go_any_server(struct upstream *u, uint16_t type)
 {
-	struct view_server s;
+	struct members_server s;
 
-	if (pick_server(f, span_str(f->route->conf.datacenter), &s))
-		go_link(f, type, s.ip, s.rpc_port, 0);
+	if (pick_server(u, span_str(u->route->conf.datacenter), &s))
+		go_link(u, type, s.ip, s.rpc_port, 0);
 	else
-		flight_hold(f, TV_ENOLEADER);
+		upstream_hold(u, TV_ENOLEADER);
 }
 
 static void
-go_dc(struct flight *f, struct span dc)
+go_dc(struct upstream *u, struct span dc)
 {
-	struct view_server s;
+	struct members_server s;
 
-	if (f->route->conf.raft == NULL && f->origin == ROUTE_HERE) {
+	if (u->route->conf.raft == NULL && u->origin == ROUTE_HERE) {
 		/* Only servers are in the WAN pool: they know the datacenters. */
-		go_any_server(f, MSG_OP);
+		go_any_server(u, MSG_OP);
 		return;
 	}
-	if (f->origin == ROUTE_DC || f->origin == ROUTE_FINAL || !view_dc_known(f->route->conf.view, dc)) {
-		flight_doom(f, TV_EUNREACH);
+	if (u->origin == ROUTE_DC || u->origin == ROUTE_FINAL || !members_dc_known(u->route->conf.members, dc)) {
+		upstream_doom(u, TV_EUNREACH);
 		return;
 	}
-	if (!pick_server(f, dc, &s)) {
-		if (f->refused)
-			flight_hold(f, TV_ENOLEADER);
+	if (!pick_server(u, dc, &s)) {
+		if (u->refused)
+			upstream_hold(u, TV_ENOLEADER);
 		else
-			flight_doom(f, TV_EUNREACH);
+			upstream_doom(u, TV_EUNREACH);
 		return;
 	}
-	f->route->stats.forwarded_dc++;
-	go_link(f, MSG_OP_DC, s.ip, s.rpc_port, 0);
+	u->route->stats.forwarded_dc++;
+	go_link(u, MSG_OP_DC, s.ip, s.rpc_port, 0);
 }
 
 /* Address of the leader's rpcd: from gossip, else guessed from its raftd's address. */
 static bool
-leader_addr(struct route *r, const struct raft_local_status *st, char ip[46], uint16_t *port)
+leader_addr(struct route *r, const struct raftd_client_status *st, char ip[46], uint16_t *port)
 {
-	const struct member *m = view_server_by_id(r->conf.view, st->leader_id);
+	const struct member *m = members_server_by_id(r->conf.members, st->leader_id);
 	const char *colon;
 
 	if (m != NULL && member_tag_port(m, "rpc_port") != 0) {
@@ -448,48 +409,48 @@ leader_addr(struct route *r, const struct raft_local_status *st, char ip[46], ui
 }
 
 static void
-go_leader(struct flight *f, const struct raft_local_status *st)
+go_leader(struct upstream *u, const struct raftd_client_status *st)
 {
 	char ip[46];
 	uint16_t port;
 
 	if (st->role == RAFT_LEADER) {
-		go_local(f);
-	} else if (st->leader_id[0] == '\0' || !leader_addr(f->route, st, ip, &port)) {
-		flight_hold(f, TV_ENOLEADER);
-	} else if (was_tried(f, ip, port)) {
-		f->tried_count = 0;
-		flight_hold(f, TV_ENOLEADER);	/* it could not serve us now; a new leader may come */
+		go_local(u);
+	} else if (st->leader_id[0] == '\0' || !leader_addr(u->route, st, ip, &port)) {
+		upstream_hold(u, TV_ENOLEADER);
+	} else if (was_tried(u, ip, port)) {
+		u->tried_count = 0;
+		upstream_hold(u, TV_ENOLEADER);	/* it could not serve us now; a new leader may come */
 	} else {
-		(void)ways_reign_note(f->route);
-		go_link(f, MSG_OP_FINAL, ip, port, f->route->reign);
+		(void)dispatch_reign_note(u->route);
+		go_link(u, MSG_OP_FINAL, ip, port, u->route->reign);
 	}
 }
 
 /* Its first argument names the server that has begun it; nobody else can go on with it. */
 static void
-go_server(struct flight *f, struct span id)
+go_server(struct upstream *u, struct span id)
 {
-	struct route *r = f->route;
+	struct route *r = u->route;
 	const struct member *m;
 	char name[64], ip[46];
 	uint16_t port;
 
 	if (r->conf.raft != NULL && span_eqs(id, r->conf.node_id)) {
-		if (raft_local_status(r->conf.raft)->up)
-			go_local(f);
+		if (raftd_client_status(r->conf.raft)->up)
+			go_local(u);
 		else
-			flight_doom(f, TV_EUNREACH);
+			upstream_doom(u, TV_EUNREACH);
 		return;
 	}
-	m = span_copy(id, name, sizeof(name)) ? view_server_by_id(r->conf.view, name) : NULL;
+	m = span_copy(id, name, sizeof(name)) ? members_server_by_id(r->conf.members, name) : NULL;
 	port = m == NULL ? 0 : member_tag_port(m, "rpc_port");
 	if (port != 0)
 		member_ip(m, ip);
-	if (port == 0 || was_tried(f, ip, port))
-		flight_doom(f, TV_EUNREACH);
+	if (port == 0 || was_tried(u, ip, port))
+		upstream_doom(u, TV_EUNREACH);
 	else
-		go_link(f, MSG_OP_FINAL, ip, port, 0);
+		go_link(u, MSG_OP_FINAL, ip, port, 0);
 }
 
 /* "" when none is named, or the arguments are malformed: raftd will say so. */
@@ -503,78 +464,67 @@ named_server(const struct op_request *q)
 }
 
 void
-ways_try(struct flight *f)
+dispatch_try(struct upstream *u)
 {
-	struct route *r = f->route;
-	const struct raft_local_status *st;
-	struct op_request q = flight_question(f);
+	struct route *r = u->route;
+	const struct raftd_client_status *st;
+	struct op_request q = upstream_question(u);
+	const struct route_provider *p = &r->providers[u->op->kind];
 
 	if (q.dc.len > 0 && !span_eqs(q.dc, r->conf.datacenter)) {
-		go_dc(f, q.dc);
+		go_dc(u, q.dc);
 		return;
 	}
-	if (f->op->kind == OP_GOSSIP) {
-		go_fire(f);
+	if (p->answer != NULL || p->start != NULL) {
+		go_provided(u, p);
 		return;
 	}
-	if (f->op->kind == OP_SERVER && f->origin != ROUTE_FINAL && named_server(&q).len > 0) {
-		go_server(f, named_server(&q));
+	if (u->op->kind == OP_SERVER && u->origin != ROUTE_FINAL && named_server(&q).len > 0) {
+		go_server(u, named_server(&q));
 		return;
 	}
 	if (r->conf.raft == NULL) {
-		if (f->origin == ROUTE_HERE)
-			go_any_server(f, MSG_OP);
+		if (u->origin == ROUTE_HERE)
+			go_any_server(u, MSG_OP);
 		else
-			flight_doom(f, TV_ENOTLEADER);
+			upstream_doom(u, TV_ENOTLEADER);
 		return;
 	}
-	if (f->op->kind == OP_GOSSIP_SERVER) {
-		go_keys(f);
-		return;
-	}
-	if (f->op->kind == OP_VIEW) {
-		flight_doom(f, TV_OK);
-		return;
-	}
-	st = raft_local_status(r->conf.raft);
-	if (f->origin == ROUTE_FINAL) {
-		go_local(f);
+	st = raftd_client_status(r->conf.raft);
+	if (u->origin == ROUTE_FINAL) {
+		go_local(u);
 	} else if (!st->up) {
 		/* Our raftd is away.  A peer's request is not passed round, or it could go in circles. */
-		if (f->origin == ROUTE_HERE)
-			go_any_server(f, f->op->kind == OP_READ ? MSG_OP_FINAL : MSG_OP);
+		if (u->origin == ROUTE_HERE)
+			go_any_server(u, u->op->kind == OP_READ ? MSG_OP_FINAL : MSG_OP);
 		else
-			flight_doom(f, TV_ENOTLEADER);
-	} else if (f->op->kind != OP_READ && !(q.mode == OP_STALE &&
-	    (f->op->kind == OP_SERVER || shows_servers(f->op)))) {
-		go_leader(f, st);
+			upstream_doom(u, TV_ENOTLEADER);
+	} else if (u->op->kind != OP_READ && !(q.mode == OP_STALE && u->op->traits & OP_STALE_OK)) {
+		go_leader(u, st);
 	} else if (st->leader_id[0] == '\0' && q.mode != OP_STALE) {
-		flight_hold(f, TV_ENOLEADER);
-	} else if (f->refused) {
-		go_leader(f, st);	/* ours cannot serve it now: its disk is full, or its state is on its way */
+		upstream_hold(u, TV_ENOLEADER);
+	} else if (u->refused) {
+		go_leader(u, st);	/* ours cannot serve it now: its disk is full, or its state is on its way */
 	} else {
-		go_local(f);
+		go_local(u);
 	}
 }
 
 void
-ways_recall(struct flight *f)
+dispatch_recall(struct upstream *u)
 {
-	switch (f->state) {
-	case FLIGHT_LOCAL:
-		raft_local_cancel(f->route->conf.raft, f->local_id);
+	switch (u->state) {
+	case UPSTREAM_LOCAL:
+		raftd_client_cancel(u->route->conf.raft, u->local_id);
 		break;
-	case FLIGHT_LINK:
-		links_cancel(f->link);
+	case UPSTREAM_LINK:
+		link_client_cancel(u->link);
 		break;
-	case FLIGHT_FIRE:
-		fire_cancel(f->fire);
-		break;
-	case FLIGHT_KEYS:
-		keyask_cancel(f->keys);
+	case UPSTREAM_PROVIDED:
+		u->route->providers[u->op->kind].cancel(u->started);
 		break;
 	default:
 		return;
 	}
-	f->state = FLIGHT_NEW;
+	u->state = UPSTREAM_NEW;
 }

@@ -1,5 +1,5 @@
 /*
- * Links to other nodes' rpcds, see links.h.
+ * Links to other nodes' rpcds, see link_client.h.
  *
  * A link is DOWN, DIALING or UP.  Calls that come while it dials wait in a list; if the dial fails they
  * end with TV_EUNREACH, because nothing was sent.  After a failed dial the link fails at once for
@@ -17,13 +17,13 @@
 #include <string.h>
 
 #include "common/base/assert.h"
-#include "common/net/calls.h"
 #include "common/base/clock.h"
-#include "common/net/greet.h"
 #include "common/base/log.h"
+#include "common/net/calls.h"
+#include "common/net/greet.h"
 #include "common/net/msg.h"
-#include "common/record/ops.h"
 #include "common/net/silence.h"
+#include "common/record/ops.h"
 #include "rpcd/route/link_client.h"
 
 #define LINK_REDIAL_MS 250
@@ -42,7 +42,7 @@ struct call_list {
 };
 
 struct link {
-	struct links *pool;
+	struct link_client *pool;
 	struct link *next;
 	char ip[46];
 	uint16_t port;
@@ -76,8 +76,8 @@ struct link_call {
 	void *ctx;
 };
 
-struct links {
-	struct links_conf conf;
+struct link_client {
+	struct link_client_conf conf;
 	struct link *list;
 	struct link *retired;		/* by next */
 	unsigned count;
@@ -87,7 +87,7 @@ struct links {
 	struct call_list doomed;	/* to be ended from the loop */
 	ev_timer doom_timer, idle_timer;
 	ev_timer look_timer;		/* runs while something is due */
-	struct links_stats stats;
+	struct link_client_stats stats;
 };
 
 static enum tv_err link_frame(void *ctx, struct chan *c, const struct frame *f);
@@ -179,7 +179,7 @@ call_end(struct link_call *c, enum tv_err err, struct span body)
 static void
 call_doom(struct link_call *c, enum tv_err why)
 {
-	struct links *l = c->link->pool;
+	struct link_client *l = c->link->pool;
 
 	c->why = why;
 	list_add(&l->doomed, c);
@@ -202,7 +202,7 @@ call_answered(void *ctx, enum tv_err err, struct span body)
 static void
 doom_cb(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	struct links *l = w->data;
+	struct link_client *l = w->data;
 	struct link_call *c;
 
 	(void)revents;
@@ -287,7 +287,7 @@ hello_cb(struct ev_loop *loop, ev_timer *w, int revents)
 
 	(void)loop;
 	(void)revents;
-	log_debug("rpc", "%s:%u took the connection and did not say who it is", k->ip, k->port);
+	log_debug("rpc", "%s:%u accepted the connection and did not identify itself", k->ip, k->port);
 	chan_close(k->chan, TV_ETIMEOUT);
 }
 
@@ -299,10 +299,9 @@ link_frame(void *ctx, struct chan *ch, const struct frame *f)
 	struct link *k = ctx;
 	enum tv_err err;
 
-	(void)ch;
 	link_hold(k);
 	if (k->state == LINK_DIALING) {
-		err = greet_check(f) == TV_OK ? TV_OK : TV_EFORMAT;
+		err = greet_check(ch, f);
 		if (err == TV_OK)
 			link_up(k);
 	} else if (!(f->flags & FRAME_REPLY)) {
@@ -321,7 +320,7 @@ link_frame(void *ctx, struct chan *ch, const struct frame *f)
 static void
 link_down(struct link *k, enum tv_err why)
 {
-	struct links *l = k->pool;
+	struct link_client *l = k->pool;
 	struct link_call *c;
 
 	ev_timer_stop(l->conf.loop, &k->hello);
@@ -391,12 +390,13 @@ link_closed(void *ctx, struct chan *ch, enum tv_err why)
 static bool
 link_dial(struct link *k, unsigned psk)
 {
-	struct links *l = k->pool;
+	struct link_client *l = k->pool;
 	char name[64];
 	struct chan_conf conf = {
 		.loop = l->conf.loop, .events = &link_events, .ctx = k, .name = name,
 		.body_max = l->conf.answer_max, .out_max = l->conf.out_max,
 		.noise = l->conf.noise, .initiator = true, .psk = psk, .open_timeout = l->conf.dial_timeout,
+		.secret = true,
 	};
 
 	snprintf(name, sizeof(name), "link %s:%u", k->ip, k->port);
@@ -456,7 +456,7 @@ expendable(const struct link *k, bool unproven_only)
 
 /* Of those given up most gladly the one that was not used for longest; NULL: all are needed. */
 static struct link *
-who_gives_way(const struct links *l, bool unproven_only)
+who_gives_way(const struct link_client *l, bool unproven_only)
 {
 	struct link *best = NULL;
 	unsigned least = 0;
@@ -474,7 +474,7 @@ who_gives_way(const struct links *l, bool unproven_only)
 }
 
 static bool
-make_room(struct links *l, bool proven)
+make_room(struct link_client *l, bool proven)
 {
 	bool crowd = !proven && l->unproven >= l->unproven_max;
 	struct link *k;
@@ -505,7 +505,7 @@ grace_cb(struct ev_loop *loop, ev_timer *w, int revents)
 static void
 link_retire(struct link *k)
 {
-	struct links *l = k->pool;
+	struct link_client *l = k->pool;
 
 	if (k->retired)
 		return;
@@ -538,7 +538,7 @@ link_dial_anew(struct link *k)
 }
 
 void
-links_rekeyed(struct links *l)
+link_client_rekeyed(struct link_client *l)
 {
 	struct link *next;
 
@@ -554,7 +554,7 @@ links_rekeyed(struct links *l)
 }
 
 static struct link *
-link_find(const struct links *l, const char *ip, uint16_t port)
+link_find(const struct link_client *l, const char *ip, uint16_t port)
 {
 	struct link *k;
 
@@ -565,7 +565,7 @@ link_find(const struct links *l, const char *ip, uint16_t port)
 }
 
 static struct link *
-link_get(struct links *l, const char *ip, uint16_t port)
+link_get(struct link_client *l, const char *ip, uint16_t port)
 {
 	struct link *k = link_find(l, ip, port);
 	bool proven;
@@ -607,7 +607,7 @@ link_rests(const struct link *k)
 }
 
 struct link_call *
-links_call(struct links *l, const char *ip, uint16_t port, uint16_t type, struct span body,
+link_client_call(struct link_client *l, const char *ip, uint16_t port, uint16_t type, struct span body,
     struct mono timeout, link_done *done, void *ctx)
 {
 	struct link *k = link_get(l, ip, port);
@@ -627,7 +627,7 @@ links_call(struct links *l, const char *ip, uint16_t port, uint16_t type, struct
 }
 
 void
-links_cancel(struct link_call *c)
+link_client_cancel(struct link_call *c)
 {
 	if (c->list != NULL)
 		list_remove(c);
@@ -637,7 +637,7 @@ links_cancel(struct link_call *c)
 }
 
 bool
-links_is_up(const struct links *l, const char *ip, uint16_t port)
+link_client_is_up(const struct link_client *l, const char *ip, uint16_t port)
 {
 	const struct link *k = link_find(l, ip, port);
 
@@ -645,17 +645,17 @@ links_is_up(const struct links *l, const char *ip, uint16_t port)
 }
 
 enum standing
-links_standing(const struct links *l, const char *ip, uint16_t port)
+link_client_standing(const struct link_client *l, const char *ip, uint16_t port)
 {
-	return links_is_up(l, ip, port) ? STANDING_OPEN : standing_of(l->standings, ip, port, clock_mono());
+	return link_client_is_up(l, ip, port) ? STANDING_OPEN : standing_of(l->standings, ip, port, clock_mono());
 }
 
 void
-links_probe(struct links *l, const char *ip, uint16_t port)
+link_client_probe(struct link_client *l, const char *ip, uint16_t port)
 {
 	struct link *k;
 
-	if (links_standing(l, ip, port) > STANDING_UNKNOWN)
+	if (link_client_standing(l, ip, port) > STANDING_UNKNOWN)
 		return;
 	k = link_get(l, ip, port);
 	if (k != NULL && k->state == LINK_DOWN)
@@ -663,7 +663,7 @@ links_probe(struct links *l, const char *ip, uint16_t port)
 }
 
 void
-links_stats(const struct links *l, struct links_stats *out)
+link_client_stats(const struct link_client *l, struct link_client_stats *out)
 {
 	*out = l->stats;
 	out->unproven = l->unproven;
@@ -743,7 +743,7 @@ look_at(struct link *list, struct mono now)
 static void
 look_cb(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	struct links *l = w->data;
+	struct link_client *l = w->data;
 	struct mono now = clock_mono();
 	bool some = look_at(l->list, now);
 
@@ -754,15 +754,15 @@ look_cb(struct ev_loop *loop, ev_timer *w, int revents)
 }
 
 bool
-links_sent(const struct link_call *c)
+link_client_sent(const struct link_call *c)
 {
 	return c->id != 0;
 }
 
 void
-links_expect(struct link_call *c)
+link_client_expect(struct link_call *c)
 {
-	struct links *l = c->link->pool;
+	struct link_client *l = c->link->pool;
 
 	c->link->due = true;
 	if (!ev_is_active(&l->look_timer))
@@ -772,7 +772,7 @@ links_expect(struct link_call *c)
 static void
 idle_cb(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	struct links *l = w->data;
+	struct link_client *l = w->data;
 	struct mono limit = mono_sub(clock_mono(), l->conf.idle_timeout);
 
 	(void)loop;
@@ -782,10 +782,10 @@ idle_cb(struct ev_loop *loop, ev_timer *w, int revents)
 			chan_close(k->chan, TV_OK);
 }
 
-struct links *
-links_new(const struct links_conf *conf)
+struct link_client *
+link_client_new(const struct link_client_conf *conf)
 {
-	struct links *l = calloc(1, sizeof(*l));
+	struct link_client *l = calloc(1, sizeof(*l));
 	double every = mono_seconds(conf->idle_timeout) / 4;
 	unsigned quarter = conf->links_max / 4;
 
@@ -808,7 +808,7 @@ links_new(const struct links_conf *conf)
 }
 
 void
-links_free(struct links *l)
+link_client_free(struct link_client *l)
 {
 	if (l == NULL)
 		return;

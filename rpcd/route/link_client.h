@@ -8,17 +8,17 @@
  *   TV_EUNREACH  nothing was sent (no connection, refused, handshake failed): safe to try another server
  *   TV_ECLOSED, TV_ETIMEOUT, TV_ELIMIT   it was sent and no answer came: the outcome is unknown
  */
-#ifndef TV_LINKS_H
-#define TV_LINKS_H
+#ifndef TV_RPCD_ROUTE_LINK_CLIENT_H
+#define TV_RPCD_ROUTE_LINK_CLIENT_H
 
 #include "common/net/chan.h"
 #include "common/net/noise.h"
 #include "rpcd/route/peer_standing.h"
 
-struct links;
+struct link_client;
 struct link_call;
 
-struct links_conf {
+struct link_client_conf {
 	struct ev_loop *loop;
 	const struct noise_conf *noise;	/* NULL: in clear (loopback or allow_plaintext) */
 	const char *node_id;		/* for HELLO; borrowed */
@@ -38,39 +38,39 @@ struct links_conf {
 typedef void link_done(void *ctx, enum tv_err err, struct span body);
 
 /* NULL: no memory. */
-struct links *links_new(const struct links_conf *conf);
+struct link_client *link_client_new(const struct link_client_conf *conf);
 /* Ends all calls with TV_ECLOSED (done is called), closes all links. */
-void links_free(struct links *l);
+void link_client_free(struct link_client *l);
 /*
  * Asks the rpcd at ip:port.  body is copied if the link is not up yet.  done is called exactly once, never before
- * this or any other function here but links_free() returns.  NULL: no memory or no room; nothing was sent and done will
- * not be called.
+ * this or any other function here but link_client_free() returns.  NULL: no memory or no room; nothing was sent and
+ * done will not be called.
  */
-struct link_call *links_call(struct links *l, const char *ip, uint16_t port, uint16_t type, struct span body,
-    struct mono timeout, link_done *done, void *ctx);
+struct link_call *link_client_call(struct link_client *l, const char *ip, uint16_t port, uint16_t type,
+    struct span body, struct mono timeout, link_done *done, void *ctx);
 /* Has it left for the peer?  False: it waits for the link to come up, and nothing was done. */
-bool links_sent(const struct link_call *c);
+bool link_client_sent(const struct link_call *c);
 /*
  * The answer to this call does not wait for anything but the peer: it is watched that the peer answers at all.  One
  * that stays silent, also when asked, loses its link: the calls end with TV_ECLOSED.
  */
-void links_expect(struct link_call *c);
+void link_client_expect(struct link_call *c);
 /* The answer is no longer wanted; done will not be called. */
-void links_cancel(struct link_call *c);
+void link_client_cancel(struct link_call *c);
 /* Is a link to this address open now?  For preferring it. */
-bool links_is_up(const struct links *l, const char *ip, uint16_t port);
+bool link_client_is_up(const struct link_client *l, const char *ip, uint16_t port);
 /* What is known of this address, for preferring the better one. */
-enum standing links_standing(const struct links *l, const char *ip, uint16_t port);
+enum standing link_client_standing(const struct link_client *l, const char *ip, uint16_t port);
 /* Dials this address if there is no link and it does not rest, to learn whether it proves itself. */
-void links_probe(struct links *l, const char *ip, uint16_t port);
+void link_client_probe(struct link_client *l, const char *ip, uint16_t port);
 
 /*
  * conf.noise has changed.  A link whose key is gone takes no new calls, which dial anew, and closes when its last one
  * has ended; at the latest after conf.retire_time, and what is under way then ends with TV_ECLOSED.
  */
-void links_rekeyed(struct links *l);
+void link_client_rekeyed(struct link_client *l);
 
-struct links_stats {
+struct link_client_stats {
 	unsigned open;
 	unsigned retiring;		/* of them those whose key has left the ring */
 	unsigned unproven;		/* links to peers that never proved themselves */
@@ -79,6 +79,6 @@ struct links_stats {
 	uint64_t evicted;		/* links that made room for others */
 	uint64_t retired;		/* links whose key left the ring */
 };
-void links_stats(const struct links *l, struct links_stats *out);
+void link_client_stats(const struct link_client *l, struct link_client_stats *out);
 
 #endif

@@ -1,13 +1,14 @@
-/* The answering side of node-to-node links, see linkd.h. */
+/* The answering side of node-to-node links, see link_server.h. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/net/greet.h"
 #include "common/base/log.h"
-#include "common/record/mpack.h"
+#include "common/net/greet.h"
 #include "common/net/msg.h"
 #include "common/net/source.h"
+#include "common/record/mpack.h"
 #include "rpcd/route/link_server.h"
 
 #define PENDING_BUCKETS 64
@@ -33,7 +34,7 @@ struct pending {
 
 struct conn {
 	struct stranger stranger;	/* first: see on_evict() */
-	struct linkd *d;
+	struct link_server *d;
 	struct conn *next;
 	struct chan *chan;
 	bool greeted;
@@ -44,11 +45,11 @@ struct conn {
 	struct pending *pending[PENDING_BUCKETS];
 };
 
-struct linkd {
-	struct linkd_conf conf;
+struct link_server {
+	struct link_server_conf conf;
 	struct listener *listener;
 	struct conn *conns;
-	struct linkd_stats stats;
+	struct link_server_stats stats;
 	struct log_limit asked;
 	ev_timer retired_look;		/* runs while some are retired */
 	bool quiet;			/* stopping: nothing new is taken */
@@ -86,6 +87,24 @@ answer(struct chan *c, uint16_t type, uint64_t id, const struct op_reply *reply)
 }
 
 static void
+refuse(struct conn *k, const struct frame *f, enum tv_err err, const char *text)
+{
+	answer(k->chan, f->type, f->id, &(struct op_reply){ .err = err, .text = span_str(text) });
+}
+
+/* One that this version does not know, nor where it belongs. */
+static void
+refuse_unknown(struct conn *k, const struct frame *f)
+{
+	struct op_request q;
+	char text[80];
+
+	(void)op_request_read(f->body, &q);
+	snprintf(text, sizeof(text), OP_UNKNOWN_TEXT, (unsigned)q.op);
+	refuse(k, f, TV_EINVAL, text);
+}
+
+static void
 routed(void *ctx, const struct op_reply *reply)
 {
 	struct pending *p = ctx;
@@ -99,25 +118,19 @@ routed(void *ctx, const struct op_reply *reply)
 static void
 log_asker(struct conn *k, struct span body)
 {
-	static const uint16_t ops[] = { OP_RAFT_REMOVE, OP_RAFT_TRANSFER, OP_AUTOPILOT_SET, OP_KEYRING,
-	    OP_RESTORE_OPEN };
 	struct rd r = rd_span_over(body);
-	uint64_t op;
-	unsigned i = 0;
+	const struct op *op;
 
 	(void)mpr_array(&r);
-	op = mpr_uint(&r, UINT16_MAX);
-	while (i < sizeof(ops) / sizeof(ops[0]) && ops[i] != op)
-		i++;
-	if (i < sizeof(ops) / sizeof(ops[0]) && log_allow(&k->d->asked, "rpc"))
-		log_info("rpc", "%s asked for by the rpcd at %s", op_find((uint16_t)op)->name, chan_peer(k->chan));
+	op = op_find((uint16_t)mpr_uint(&r, UINT16_MAX));
+	if (op != NULL && op->traits & OP_LOGGED && log_allow(&k->d->asked, "rpc"))
+		log_info("rpc", "%s requested by the rpcd at %s", op->name, chan_peer(k->chan));
 }
 
 static enum tv_err
 on_op(struct conn *k, const struct frame *f, enum route_origin origin)
 {
-	struct op_reply busy = { .err = TV_EAGAIN, .text = span_str("too many requests under way on this server") };
-	struct op_reply elsewhere = { .err = TV_ENOLEADER, .text = span_str("this server is stopping") };
+	static const char busy[] = "too many requests under way on this server";
 	struct pending **at = pending_at(k, f->id), *p;
 	enum tv_err err;
 
@@ -133,12 +146,12 @@ on_op(struct conn *k, const struct frame *f, enum route_origin origin)
 	k->d->stats.requests++;
 	log_asker(k, f->body);
 	if (k->d->quiet) {
-		answer(k->chan, f->type, f->id, &elsewhere);
+		refuse(k, f, TV_ENOLEADER, "this server is stopping");
 		return TV_OK;
 	}
 	p = k->pending_count >= k->d->conf.pending_max ? NULL : calloc(1, sizeof(*p));
 	if (p == NULL) {
-		answer(k->chan, f->type, f->id, &busy);
+		refuse(k, f, TV_EAGAIN, busy);
 		return TV_OK;
 	}
 	*p = (struct pending){ .conn = k, .id = f->id, .type = f->type };
@@ -147,7 +160,10 @@ on_op(struct conn *k, const struct frame *f, enum route_origin origin)
 		free(p);
 		if (err == TV_EFORMAT || err == TV_EOF)
 			return err;
-		answer(k->chan, f->type, f->id, &busy);
+		if (err == TV_EINVAL)
+			refuse_unknown(k, f);
+		else
+			refuse(k, f, TV_EAGAIN, busy);
 		return TV_OK;
 	}
 	*at = p;
@@ -158,7 +174,7 @@ on_op(struct conn *k, const struct frame *f, enum route_origin origin)
 static enum tv_err
 on_hello(struct conn *k, const struct frame *f)
 {
-	enum tv_err err = greet_check(f);
+	enum tv_err err = greet_check(k->chan, f);
 
 	if (err != TV_OK)
 		return err;
@@ -236,7 +252,7 @@ static void
 on_close(void *ctx, struct chan *c, enum tv_err why)
 {
 	struct conn *k = ctx;
-	struct linkd *d = k->d;
+	struct link_server *d = k->d;
 
 	(void)c;
 	d->stats.silent += why == TV_ETIMEOUT && !k->greeted;
@@ -256,7 +272,7 @@ on_evict(void *ctx, struct stranger *s)
 static bool
 is_known(void *ctx, uint64_t source)
 {
-	const struct linkd *d = ctx;
+	const struct link_server *d = ctx;
 
 	return d->conf.is_known(d->conf.ctx, source);
 }
@@ -266,13 +282,13 @@ static const struct chan_events conn_events = { on_frame, on_open, on_close };
 static void
 on_accept(void *ctx, int fd)
 {
-	struct linkd *d = ctx;
+	struct link_server *d = ctx;
 	struct conn *k = calloc(1, sizeof(*k));
 	struct chan_conf conf = {
 		.loop = d->conf.loop, .events = &conn_events, .ctx = k, .name = "link",
 		.body_max = d->conf.request_max, .out_max = d->conf.out_max,
 		.noise = d->conf.noise, .accept_clear = d->conf.accept_clear, .open_timeout = d->conf.open_timeout,
-		.first_timeout = FIRST_BYTES,
+		.first_timeout = FIRST_BYTES, .secret = true,
 	};
 
 	if (k == NULL) {
@@ -299,7 +315,7 @@ on_accept(void *ctx, int fd)
 static void
 on_retired_look(struct ev_loop *loop, ev_timer *w, int events)
 {
-	struct linkd *d = w->data;
+	struct link_server *d = w->data;
 	struct mono now = clock_mono(), heard = mono_sub(now, RETIRED_HEARD),
 	    late = mono_sub(now, d->conf.retire_time);
 
@@ -319,7 +335,7 @@ on_retired_look(struct ev_loop *loop, ev_timer *w, int events)
 static void
 conn_retire(struct conn *k)
 {
-	struct linkd *d = k->d;
+	struct link_server *d = k->d;
 	struct buf *b;
 
 	k->retired = true;
@@ -342,17 +358,17 @@ conn_retire(struct conn *k)
 }
 
 void
-linkd_rekeyed(struct linkd *d)
+link_server_rekeyed(struct link_server *d)
 {
 	for (struct conn *k = d->conns; k != NULL; k = k->next)
 		if (!k->retired && !chan_key_stands(k->chan))
 			conn_retire(k);
 }
 
-struct linkd *
-linkd_new(const struct linkd_conf *conf)
+struct link_server *
+link_server_new(const struct link_server_conf *conf)
 {
-	struct linkd *d = calloc(1, sizeof(*d));
+	struct link_server *d = calloc(1, sizeof(*d));
 
 	if (d == NULL)
 		return NULL;
@@ -372,13 +388,13 @@ linkd_new(const struct linkd_conf *conf)
 }
 
 void
-linkd_quiesce(struct linkd *d)
+link_server_quiesce(struct link_server *d)
 {
 	d->quiet = true;
 }
 
 void
-linkd_free(struct linkd *d)
+link_server_free(struct link_server *d)
 {
 	if (d == NULL)
 		return;
@@ -392,7 +408,7 @@ linkd_free(struct linkd *d)
 }
 
 void
-linkd_stats(const struct linkd *d, struct linkd_stats *out)
+link_server_stats(const struct link_server *d, struct link_server_stats *out)
 {
 	struct listener_stats st;
 

@@ -2,16 +2,16 @@
  * The answering side of node-to-node links: rpcd's port 8400 on servers.  Takes operations from other
  * rpcds and hands them to the router.  A malformed frame closes that link and nothing else.
  */
-#ifndef TV_LINKD_H
-#define TV_LINKD_H
+#ifndef TV_RPCD_ROUTE_LINK_SERVER_H
+#define TV_RPCD_ROUTE_LINK_SERVER_H
 
 #include "common/net/chan.h"
 #include "common/net/noise.h"
 #include "rpcd/route/route.h"
 
-struct linkd;
+struct link_server;
 
-struct linkd_conf {
+struct link_server_conf {
 	struct ev_loop *loop;
 	int fd;				/* listening socket; taken over */
 	const struct noise_conf *noise;	/* NULL: in clear */
@@ -28,21 +28,21 @@ struct linkd_conf {
 	void *ctx;
 };
 
-struct linkd *linkd_new(const struct linkd_conf *conf);
-void linkd_free(struct linkd *d);
+struct link_server *link_server_new(const struct link_server_conf *conf);
+void link_server_free(struct link_server *d);
 /*
  * From now on new operations are refused as by a server that does not lead: nothing is done, and the asker tries
  * another.
  */
-void linkd_quiesce(struct linkd *d);
+void link_server_quiesce(struct link_server *d);
 
 /*
  * conf.noise has changed.  Who dialled a link whose key is gone is told so and should close it; a link on which nothing
  * is under way some seconds later is closed, and any after conf.retire_time.
  */
-void linkd_rekeyed(struct linkd *d);
+void link_server_rekeyed(struct link_server *d);
 
-struct linkd_stats {
+struct link_server_stats {
 	unsigned open, unproven;	/* unproven: of the open ones, those that have not said HELLO */
 	uint64_t accepted, refused, requests, malformed;
 	uint64_t silent;		/* closed because no HELLO came in time */
@@ -50,6 +50,6 @@ struct linkd_stats {
 	unsigned retiring;		/* open links whose key has left the ring */
 	uint64_t retired;		/* of them all that there were */
 };
-void linkd_stats(const struct linkd *d, struct linkd_stats *out);
+void link_server_stats(const struct link_server *d, struct link_server_stats *out);
 
 #endif

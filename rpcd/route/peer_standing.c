@@ -1,4 +1,4 @@
-/* What is known of addresses, see standing.h.  A hash table, and the order in which entries were changed last. */
+/* What is known of addresses, see peer_standing.h.  A hash table, and the order in which entries were changed last. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * a row it could not be reached.  It outlives the links: who invents servers by the hundred makes a client forget
  * inventions before it forgets a server that answered.  Pure; bounded.
  */
-#ifndef TV_STANDING_H
-#define TV_STANDING_H
+#ifndef TV_RPCD_ROUTE_PEER_STANDING_H
+#define TV_RPCD_ROUTE_PEER_STANDING_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "common/base/mono.h"
 
 enum standing {			/* better ones first */
-	STANDING_OPEN,		/* proven, and a link is open: told by links_standing() only */
+	STANDING_OPEN,		/* proven, and a link is open: told by link_client_standing() only */
 	STANDING_PROVEN,	/* proved itself once, and did not fail since */
 	STANDING_UNKNOWN,	/* never asked, or its rest is over */
 	STANDING_TIRED,		/* proved itself once, failed since, and is left alone for a while */

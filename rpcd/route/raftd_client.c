@@ -1,16 +1,17 @@
-/* The channel to this node's own raftd, see raftlocal.h. */
+/* The channel to this node's own raftd, see raftd_client.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/net/dial.h"
 #include "common/net/greet.h"
-#include "common/base/log.h"
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
 #include "common/net/silence.h"
+#include "common/record/mpack.h"
 #include "rpcd/route/raftd_client.h"
 
+#define STATUS_FIELDS 8		/* of MSG_RAFT_STATUS, at least */
 #define DOWN_WARN_AFTER 6	/* attempts, about a second: daemons start and stop together */
 /* raftd answers within milliseconds, and a leader that is silent for a second leads no more. */
 #define LOOK_EVERY_S 0.5
@@ -18,11 +19,11 @@
 #define PATIENCE MONO_S(3)
 #define LOOKS_APART MONO_S(2)
 
-struct raft_local {
-	struct raft_local_conf conf;
+struct raftd_client {
+	struct raftd_client_conf conf;
 	struct dialer *dialer;
 	struct calls *calls;
-	struct raft_local_status status;
+	struct raftd_client_status status;
 	bool greeted;
 	bool knows_ping;	/* raftd is of our build */
 	bool mute;		/* a question was not answered in time, and nothing came since */
@@ -34,13 +35,14 @@ struct raft_local {
 
 /* MSG_RAFT_STATUS, see common/net/msg.h. */
 static enum tv_err
-status_read(struct span body, struct raft_local_status *out)
+status_read(struct span body, struct raftd_client_status *out)
 {
 	struct rd r = rd_span_over(body);
-	struct raft_local_status s = { .up = true };
+	struct raftd_client_status s = { .up = true };
 	struct span id, addr, name;
+	uint32_t fields = mpr_array(&r);
 
-	if (mpr_array(&r) != 8)
+	if (fields < STATUS_FIELDS)
 		return TV_EFORMAT;
 	s.role = (uint8_t)mpr_uint(&r, UINT8_MAX);
 	s.term = mpr_uint(&r, UINT64_MAX);
@@ -50,6 +52,8 @@ status_read(struct span body, struct raft_local_status *out)
 	s.voters = mpr_uint(&r, UINT64_MAX);
 	s.is_voter = mpr_bool(&r);
 	mpr_uint(&r, UINT64_MAX);	/* leader_seen_ms: shown by info, of no use for routing */
+	for (uint32_t i = STATUS_FIELDS; i < fields && r.err == TV_OK; i++)
+		mpr_skip(&r);		/* of a newer version */
 	if (rd_end(&r) != TV_OK)
 		return r.err;
 	if (!span_copy(id, s.leader_id, sizeof(s.leader_id)) ||
@@ -63,12 +67,12 @@ status_read(struct span body, struct raft_local_status *out)
 static enum tv_err
 on_frame(void *ctx, struct chan *c, const struct frame *f)
 {
-	struct raft_local *r = ctx;
+	struct raftd_client *r = ctx;
 	enum tv_err err;
 
 	r->mute = false;
 	if (!r->greeted) {
-		r->greeted = greet_check(f) == TV_OK;
+		r->greeted = greet_check(c, f) == TV_OK;
 		r->knows_ping = r->greeted && greet_same_build(f);
 		return r->greeted ? TV_OK : TV_EFORMAT;
 	}
@@ -90,7 +94,7 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 static void
 on_up(void *ctx, struct chan *c)
 {
-	struct raft_local *r = ctx;
+	struct raftd_client *r = ctx;
 
 	greet_send(c, "rpcd", r->conf.node_id);
 	r->greeted = false;
@@ -102,7 +106,7 @@ on_up(void *ctx, struct chan *c)
 static void
 on_down(void *ctx, enum tv_err why)
 {
-	struct raft_local *r = ctx;
+	struct raftd_client *r = ctx;
 
 	if (why != TV_ETIMEOUT)
 		r->mute = false;
@@ -110,7 +114,7 @@ on_down(void *ctx, enum tv_err why)
 	if (++r->failures == DOWN_WARN_AFTER)
 		log_warn("rpc", "no connection to raftd at %s (%s); trying again, requests go to other servers",
 		    r->conf.path, tv_strerror(why));
-	r->status = (struct raft_local_status){ .up = false };
+	r->status = (struct raftd_client_status){ .up = false };
 	/* Before the callbacks below ask again, they must see that the channel is down. */
 	r->conf.on_change(r->conf.ctx);
 	calls_fail_all(r->calls, TV_ECLOSED);
@@ -124,7 +128,7 @@ static void
 on_look(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	const struct silence_conf conf = { ASK_AFTER, PATIENCE, LOOKS_APART };
-	struct raft_local *r = w->data;
+	struct raftd_client *r = w->data;
 	struct chan *c = dialer_chan(r->dialer);
 
 	(void)revents;
@@ -150,10 +154,10 @@ on_look(struct ev_loop *loop, ev_timer *w, int revents)
 
 static const struct chan_events local_events = { .on_frame = on_frame };
 
-struct raft_local *
-raft_local_new(const struct raft_local_conf *conf)
+struct raftd_client *
+raftd_client_new(const struct raftd_client_conf *conf)
 {
-	struct raft_local *r = calloc(1, sizeof(*r));
+	struct raftd_client *r = calloc(1, sizeof(*r));
 	struct dialer_conf d = {
 		.chan = {
 			.loop = conf->loop, .events = &local_events, .ctx = r, .name = "raftd.sock",
@@ -178,25 +182,25 @@ raft_local_new(const struct raft_local_conf *conf)
 }
 
 void
-raft_local_free(struct raft_local *r)
+raftd_client_free(struct raftd_client *r)
 {
 	if (r == NULL)
 		return;
-	r->status = (struct raft_local_status){ .up = false };
+	r->status = (struct raftd_client_status){ .up = false };
 	ev_timer_stop(r->conf.loop, &r->look);
 	dialer_free(r->dialer);
 	calls_free(r->calls);
 	free(r);
 }
 
-const struct raft_local_status *
-raft_local_status(const struct raft_local *r)
+const struct raftd_client_status *
+raftd_client_status(const struct raftd_client *r)
 {
 	return &r->status;
 }
 
 const char *
-raft_local_state(const struct raft_local *r)
+raftd_client_state(const struct raftd_client *r)
 {
 	/* Connected by the kernel, and then not a word: frozen since before. */
 	if (r->mute || (dialer_chan(r->dialer) != NULL && !r->greeted))
@@ -205,13 +209,13 @@ raft_local_state(const struct raft_local *r)
 }
 
 void
-raft_local_missed(struct raft_local *r)
+raftd_client_missed(struct raftd_client *r)
 {
 	r->mute = true;
 }
 
 uint64_t
-raft_local_call(struct raft_local *r, uint16_t type, struct span body, struct mono timeout,
+raftd_client_call(struct raftd_client *r, uint16_t type, struct span body, struct mono timeout,
     calls_done *done, void *ctx, enum tv_err *err)
 {
 	struct chan *c = dialer_chan(r->dialer);
@@ -229,7 +233,7 @@ raft_local_call(struct raft_local *r, uint16_t type, struct span body, struct mo
 }
 
 void
-raft_local_expect(struct raft_local *r)
+raftd_client_expect(struct raftd_client *r)
 {
 	if (!r->knows_ping || r->status.voters < 2)
 		return;
@@ -241,7 +245,7 @@ raft_local_expect(struct raft_local *r)
 }
 
 void
-raft_local_cancel(struct raft_local *r, uint64_t id)
+raftd_client_cancel(struct raftd_client *r, uint64_t id)
 {
 	struct chan *c = dialer_chan(r->dialer);
 

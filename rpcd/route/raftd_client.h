@@ -1,17 +1,17 @@
 /*
  * The channel to this node's own raftd (servers only): kept up by a dialer, with calls and the newest status.
  */
-#ifndef TV_RAFTLOCAL_H
-#define TV_RAFTLOCAL_H
+#ifndef TV_RPCD_ROUTE_RAFTD_CLIENT_H
+#define TV_RPCD_ROUTE_RAFTD_CLIENT_H
 
 #include <ev.h>
 
 #include "common/net/calls.h"
 #include "common/record/member.h"
 
-struct raft_local;
+struct raftd_client;
 
-struct raft_local_status {
+struct raftd_client_status {
 	bool up;			/* the channel is open and a status has come */
 	uint8_t role;			/* enum raft_role */
 	uint64_t term;
@@ -22,7 +22,7 @@ struct raft_local_status {
 	bool is_voter;
 };
 
-struct raft_local_conf {
+struct raftd_client_conf {
 	struct ev_loop *loop;
 	const char *path;		/* raftd.sock */
 	const char *node_id;		/* for HELLO; borrowed */
@@ -34,21 +34,21 @@ struct raft_local_conf {
 	void *ctx;
 };
 
-struct raft_local *raft_local_new(const struct raft_local_conf *conf);
-void raft_local_free(struct raft_local *r);
-const struct raft_local_status *raft_local_status(const struct raft_local *r);
+struct raftd_client *raftd_client_new(const struct raftd_client_conf *conf);
+void raftd_client_free(struct raftd_client *r);
+const struct raftd_client_status *raftd_client_status(const struct raftd_client *r);
 /* "connected", "silent" (it runs, and does not answer: stopped, or the machine swaps) or "away"; for info. */
-const char *raft_local_state(const struct raft_local *r);
+const char *raftd_client_state(const struct raftd_client *r);
 /* It has not answered a question in time: silent until it says something, or goes. */
-void raft_local_missed(struct raft_local *r);
+void raftd_client_missed(struct raftd_client *r);
 /* Asks; as calls_start.  0 with *err TV_EUNREACH when the channel is down (nothing was sent). */
-uint64_t raft_local_call(struct raft_local *r, uint16_t type, struct span body, struct mono timeout,
+uint64_t raftd_client_call(struct raftd_client *r, uint16_t type, struct span body, struct mono timeout,
     calls_done *done, void *ctx, enum tv_err *err);
 /*
  * A call was made whose answer does not wait for anything but raftd: it is watched that raftd answers at all.  One that
  * stays silent, also when asked, counts as away: the calls end with TV_ECLOSED.  Not where there is no other server.
  */
-void raft_local_expect(struct raft_local *r);
-void raft_local_cancel(struct raft_local *r, uint64_t id);
+void raftd_client_expect(struct raftd_client *r);
+void raftd_client_cancel(struct raftd_client *r, uint64_t id);
 
 #endif

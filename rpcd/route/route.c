@@ -8,28 +8,28 @@
 #define TRIM_BYTES 8192			/* of a blocking query; smaller ones are kept as they came */
 #define TRIM_ARENA_MAX (64u << 20)	/* while it is read */
 
-static struct flight *
+static struct upstream *
 find_joinable(struct route *r, enum route_origin origin, struct span body)
 {
-	struct flight *f;
+	struct upstream *u;
 
-	for (f = *flight_bucket(r, body); f != NULL; f = f->chain)
-		if (f->origin == origin && span_eq(span_of(f->body, f->body_len), body))
-			return f;
+	for (u = *upstream_bucket(r, body); u != NULL; u = u->chain)
+		if (u->origin == origin && span_eq(span_of(u->body, u->body_len), body))
+			return u;
 	return NULL;
 }
 
 static struct route_call *
-call_add(struct flight *f, route_done *done, void *ctx)
+call_add(struct upstream *u, route_done *done, void *ctx)
 {
-	struct route_call *c = f->first.done == NULL ? &f->first : malloc(sizeof(*c));
+	struct route_call *c = u->first.done == NULL ? &u->first : malloc(sizeof(*c));
 
 	if (c == NULL)
 		return NULL;
-	*c = (struct route_call){ f, f->calls, done, ctx };
-	f->calls = c;
-	f->route->stats.started++;
-	f->route->stats.under_way++;
+	*c = (struct route_call){ u, u->calls, done, ctx };
+	u->calls = c;
+	u->route->stats.started++;
+	u->route->stats.under_way++;
 	return c;
 }
 
@@ -37,7 +37,7 @@ static struct route_call *
 start(struct route *r, enum route_origin origin, const struct op *op, const struct op_request *q, struct span body,
     route_done *done, void *ctx, enum tv_err *err)
 {
-	struct flight *f;
+	struct upstream *u;
 	struct route_call *c;
 
 	if (r->stats.under_way >= r->conf.calls_max) {
@@ -46,37 +46,37 @@ start(struct route *r, enum route_origin origin, const struct op *op, const stru
 		return NULL;
 	}
 	*err = TV_ENOMEM;
-	if (q->index > 0 && (f = find_joinable(r, origin, body)) != NULL) {
+	if (q->index > 0 && (u = find_joinable(r, origin, body)) != NULL) {
 		r->stats.joined++;
-		return call_add(f, done, ctx);
+		return call_add(u, done, ctx);
 	}
 	if (body.len > r->conf.bytes_max || r->stats.bytes > r->conf.bytes_max - body.len) {
 		r->stats.refused++;
 		*err = TV_ELIMIT;
 		return NULL;
 	}
-	f = flight_new(r, origin, body, q->index > 0);
-	if (f == NULL)
+	u = upstream_new(r, origin, body, q->index > 0);
+	if (u == NULL)
 		return NULL;
-	c = call_add(f, done, ctx);
+	c = call_add(u, done, ctx);
 	if (c == NULL) {
-		flight_free(f);
+		upstream_free(u);
 		return NULL;
 	}
-	f->op = op;
-	f->index = q->index;
-	f->wait_ms = q->wait_ms;
+	u->op = op;
+	u->index = q->index;
+	u->wait_ms = q->wait_ms;
 	if (q->index > 0) {
-		struct flight **at = flight_bucket(r, body);
+		struct upstream **at = upstream_bucket(r, body);
 
-		f->chain = *at;
-		*at = f;
-		f->joinable = true;
+		u->chain = *at;
+		*at = u;
+		u->joinable = true;
 	} else {
-		f->hold_until = mono_add(clock_mono(), r->conf.hold_timeout);
+		u->hold_until = mono_add(clock_mono(), r->conf.hold_timeout);
 	}
 	*err = TV_OK;
-	ways_try(f);
+	dispatch_try(u);
 	return c;
 }
 
@@ -112,7 +112,7 @@ route_relay(struct route *r, enum route_origin origin, struct span body, route_d
 	op = op_find(q.op);
 	known.secret = true;			/* a token */
 	if (op == NULL)
-		*err = TV_EFORMAT;
+		*err = TV_EINVAL;
 	else if (q.index == 0 || body.len <= TRIM_BYTES)
 		c = start(r, origin, op, &q, body, done, ctx, err);
 	else if (trim(op, &q, &known))
@@ -142,18 +142,18 @@ route_start(struct route *r, const struct op_request *q, route_done *done, void 
 void
 route_cancel(struct route_call *c)
 {
-	struct flight *f = c->flight;
-	struct route_call **at = &f->calls;
+	struct upstream *u = c->upstream;
+	struct route_call **at = &u->calls;
 
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;
-	flight_call_free(c);
-	f->route->stats.under_way--;
-	if (f->calls != NULL || f->state == FLIGHT_ENDING)
+	upstream_call_free(c);
+	u->route->stats.under_way--;
+	if (u->calls != NULL || u->state == UPSTREAM_ENDING)
 		return;
-	ways_recall(f);
-	flight_free(f);
+	dispatch_recall(u);
+	upstream_free(u);
 }
 
 uint64_t
@@ -165,19 +165,25 @@ route_reply_number(const struct route *r)
 bool
 route_settled(const struct route *r)
 {
-	for (const struct flight *f = r->flights; f != NULL; f = f->next)
-		if (f->index == 0)
+	for (const struct upstream *u = r->upstreams; u != NULL; u = u->next)
+		if (u->index == 0)
 			return false;
 	return true;
 }
 
 void
+route_provide(struct route *r, enum op_kind kind, const struct route_provider *p)
+{
+	r->providers[kind] = *p;
+}
+
+void
 route_kick(struct route *r)
 {
-	if (ways_reign_note(r))
-		ways_reign_give_up(r, r->reign, false);
+	if (dispatch_reign_note(r))
+		dispatch_reign_give_up(r, r->reign, false);
 	if (r->held.head != NULL)
-		flight_retry_held(r);
+		upstream_retry_held(r);
 }
 
 void
@@ -193,16 +199,16 @@ route_new(const struct route_conf *conf)
 
 	if (r == NULL)
 		return NULL;
-	r->buckets = calloc(FLIGHT_BUCKETS, sizeof(*r->buckets));
+	r->buckets = calloc(UPSTREAM_BUCKETS, sizeof(*r->buckets));
 	if (r->buckets == NULL) {
 		free(r);
 		return NULL;
 	}
 	r->conf = *conf;
 	rng_seed(&r->rng, conf->seed);
-	ev_init(&r->doom_timer, flight_doom_cb);
-	ev_init(&r->hold_timer, flight_hold_cb);
-	ev_init(&r->reign_timer, ways_reign_cb);
+	ev_init(&r->doom_timer, upstream_doom_cb);
+	ev_init(&r->hold_timer, upstream_hold_cb);
+	ev_init(&r->reign_timer, dispatch_reign_cb);
 	r->hold_timer.repeat = HOLD_TICK_S;
 	r->doom_timer.data = r->hold_timer.data = r->reign_timer.data = r;
 	return r;
@@ -215,16 +221,16 @@ route_free(struct route *r)
 		return;
 	ev_timer_stop(r->conf.loop, &r->hold_timer);
 	ev_timer_stop(r->conf.loop, &r->reign_timer);
-	while (r->flights != NULL) {
-		ways_recall(r->flights);
-		flight_fail(r->flights, TV_ECLOSED);
+	while (r->upstreams != NULL) {
+		dispatch_recall(r->upstreams);
+		upstream_fail(r->upstreams, TV_ECLOSED);
 	}
 	ev_timer_stop(r->conf.loop, &r->doom_timer);
 	while (r->spares != NULL) {
-		struct flight *f = r->spares;
+		struct upstream *u = r->spares;
 
-		r->spares = f->next;
-		free(f);
+		r->spares = u->next;
+		free(u);
 	}
 	free(r->buckets);
 	free(r);

@@ -1,67 +1,66 @@
-/* The life of a flight: its memory and lists, how it is held, and how it ends.  See route_int.h. */
+/* The life of an upstream: its memory and lists, how it is held, and how it ends.  See route_int.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/clock.h"
 #include "common/net/source.h"
-#include "rpcd/wan/datacenters.h"
 #include "rpcd/route/route_int.h"
 
-#define FLIGHT_SHORT 128		/* bytes of a question whose flight may be used again */
+#define UPSTREAM_SHORT 128		/* bytes of a question whose upstream may be used again */
 #define SPARES_MAX 256			/* of them, kept */
-#define VIEW_BYTES_MAX (8u << 20)	/* answer to an OP_VIEW operation */
+#define PROVIDED_BYTES_MAX (8u << 20)	/* of an answer that is made here */
 
 struct op_request
-flight_question(const struct flight *f)
+upstream_question(const struct upstream *u)
 {
 	struct op_request q = { .op = 0 };
 
-	(void)op_request_read(span_of(f->body, f->body_len), &q);
+	(void)op_request_read(span_of(u->body, u->body_len), &q);
 	return q;
 }
 
 /* -- lists -- */
 
 static void
-queue_add(struct flight_queue *q, struct flight *f)
+queue_add(struct upstream_queue *q, struct upstream *u)
 {
-	f->queue_prev = NULL;
-	f->queue_next = q->head;
+	u->queue_prev = NULL;
+	u->queue_next = q->head;
 	if (q->head != NULL)
-		q->head->queue_prev = f;
-	q->head = f;
+		q->head->queue_prev = u;
+	q->head = u;
 }
 
 static void
-queue_remove(struct flight_queue *q, struct flight *f)
+queue_remove(struct upstream_queue *q, struct upstream *u)
 {
-	if (f->queue_prev != NULL)
-		f->queue_prev->queue_next = f->queue_next;
+	if (u->queue_prev != NULL)
+		u->queue_prev->queue_next = u->queue_next;
 	else
-		q->head = f->queue_next;
-	if (f->queue_next != NULL)
-		f->queue_next->queue_prev = f->queue_prev;
-	f->queue_prev = f->queue_next = NULL;
+		q->head = u->queue_next;
+	if (u->queue_next != NULL)
+		u->queue_next->queue_prev = u->queue_prev;
+	u->queue_prev = u->queue_next = NULL;
 }
 
-struct flight **
-flight_bucket(struct route *r, struct span body)
+struct upstream **
+upstream_bucket(struct route *r, struct span body)
 {
-	return &r->buckets[keyed_hash(body.p, body.len) % FLIGHT_BUCKETS];
+	return &r->buckets[keyed_hash(body.p, body.len) % UPSTREAM_BUCKETS];
 }
 
 static void
-unchain(struct flight *f)
+unchain(struct upstream *u)
 {
-	struct flight **at;
+	struct upstream **at;
 
-	if (!f->joinable)
+	if (!u->joinable)
 		return;
-	at = flight_bucket(f->route, span_of(f->body, f->body_len));
-	while (*at != f)
+	at = upstream_bucket(u->route, span_of(u->body, u->body_len));
+	while (*at != u)
 		at = &(*at)->chain;
-	*at = f->chain;
-	f->joinable = false;
+	*at = u->chain;
+	u->joinable = false;
 }
 
 /* -- memory -- */
@@ -70,179 +69,175 @@ unchain(struct flight *f)
  * A short one is used again: malloc would join and split its memory each time.  Those that wait take no more than they
  * need.
  */
-static struct flight *
-flight_alloc(struct route *r, size_t body_len, bool waits)
+static struct upstream *
+upstream_alloc(struct route *r, size_t body_len, bool waits)
 {
-	bool reusable = !waits && body_len <= FLIGHT_SHORT;
-	struct flight *f = reusable ? r->spares : NULL;
+	bool reusable = !waits && body_len <= UPSTREAM_SHORT;
+	struct upstream *u = reusable ? r->spares : NULL;
 
-	if (f != NULL) {
-		r->spares = f->next;
+	if (u != NULL) {
+		r->spares = u->next;
 		r->spare_count--;
-		memset(f, 0, sizeof(*f));
+		memset(u, 0, sizeof(*u));
 	} else {
-		f = calloc(1, sizeof(*f) + (reusable ? FLIGHT_SHORT : body_len));
+		u = calloc(1, sizeof(*u) + (reusable ? UPSTREAM_SHORT : body_len));
 	}
-	if (f != NULL)
-		f->reusable = reusable;
-	return f;
+	if (u != NULL)
+		u->reusable = reusable;
+	return u;
 }
 
-struct flight *
-flight_new(struct route *r, enum route_origin origin, struct span body, bool waits)
+struct upstream *
+upstream_new(struct route *r, enum route_origin origin, struct span body, bool waits)
 {
-	struct flight *f = flight_alloc(r, body.len, waits);
+	struct upstream *u = upstream_alloc(r, body.len, waits);
 
-	if (f == NULL)
+	if (u == NULL)
 		return NULL;
-	f->route = r;
-	f->origin = origin;
-	f->body_len = body.len;
+	u->route = r;
+	u->origin = origin;
+	u->body_len = body.len;
 	r->stats.bytes += body.len;
-	memcpy(f->body, body.p, body.len);
-	f->next = r->flights;
-	if (f->next != NULL)
-		f->next->prev = f;
-	r->flights = f;
-	return f;
+	memcpy(u->body, body.p, body.len);
+	u->next = r->upstreams;
+	if (u->next != NULL)
+		u->next->prev = u;
+	r->upstreams = u;
+	return u;
 }
 
 void
-flight_free(struct flight *f)
+upstream_free(struct upstream *u)
 {
-	struct route *r = f->route;
+	struct route *r = u->route;
 
-	unchain(f);
-	if (f->state == FLIGHT_HELD)
-		queue_remove(&r->held, f);
-	else if (f->state == FLIGHT_DOOMED)
-		queue_remove(&r->doomed, f);
-	if (f->prev != NULL)
-		f->prev->next = f->next;
+	unchain(u);
+	if (u->state == UPSTREAM_HELD)
+		queue_remove(&r->held, u);
+	else if (u->state == UPSTREAM_DOOMED)
+		queue_remove(&r->doomed, u);
+	if (u->prev != NULL)
+		u->prev->next = u->next;
 	else
-		r->flights = f->next;
-	if (f->next != NULL)
-		f->next->prev = f->prev;
-	free(f->tried);
-	r->stats.bytes -= f->body_len;
-	explicit_bzero(f->body, f->body_len);	/* a token, a key */
-	if (!f->reusable || r->spare_count == SPARES_MAX) {
-		free(f);
+		r->upstreams = u->next;
+	if (u->next != NULL)
+		u->next->prev = u->prev;
+	free(u->tried);
+	r->stats.bytes -= u->body_len;
+	explicit_bzero(u->body, u->body_len);	/* a token, a key */
+	if (!u->reusable || r->spare_count == SPARES_MAX) {
+		free(u);
 		return;
 	}
-	f->next = r->spares;
-	r->spares = f;
+	u->next = r->spares;
+	r->spares = u;
 	r->spare_count++;
 }
 
 /* -- endings -- */
 
 void
-flight_call_free(struct route_call *c)
+upstream_call_free(struct route_call *c)
 {
-	if (c == &c->flight->first)
+	if (c == &c->upstream->first)
 		c->done = NULL;
 	else
 		free(c);
 }
 
 void
-flight_end(struct flight *f, const struct op_reply *reply)
+upstream_end(struct upstream *u, const struct op_reply *reply)
 {
-	struct route *r = f->route;
+	struct route *r = u->route;
 	struct route_call *c;
 
 	/* A new call that a callback starts must not join what has ended, nor may a cancelled one free it. */
-	unchain(f);
-	if (f->state == FLIGHT_HELD || f->state == FLIGHT_DOOMED)
-		queue_remove(f->state == FLIGHT_HELD ? &r->held : &r->doomed, f);
-	f->state = FLIGHT_ENDING;
+	unchain(u);
+	if (u->state == UPSTREAM_HELD || u->state == UPSTREAM_DOOMED)
+		queue_remove(u->state == UPSTREAM_HELD ? &r->held : &r->doomed, u);
+	u->state = UPSTREAM_ENDING;
 	if (reply->err == TV_EUNKNOWN)
 		r->stats.unknown++;
 	else if (reply->err != TV_OK)
 		r->stats.failed++;
-	r->reply_number = f->calls != NULL && f->calls->next != NULL ? ++r->shared : 0;
-	while ((c = f->calls) != NULL) {
-		f->calls = c->next;
+	r->reply_number = u->calls != NULL && u->calls->next != NULL ? ++r->shared : 0;
+	while ((c = u->calls) != NULL) {
+		u->calls = c->next;
 		r->stats.under_way--;
 		c->done(c->ctx, reply);
-		flight_call_free(c);
+		upstream_call_free(c);
 	}
 	r->reply_number = 0;
-	flight_free(f);
+	upstream_free(u);
 }
 
 static const char *
-failure_text(const struct flight *f, enum tv_err err)
+failure_text(const struct upstream *u, enum tv_err err)
 {
+	const struct route_provider *p = u->op == NULL ? &(struct route_provider){ .ctx = NULL } :
+	    &u->route->providers[u->op->kind];
+
 	switch (err) {
 	case TV_ENOLEADER:
 	case TV_ENOTLEADER:
 		return "No cluster leader";
 	case TV_EUNREACH:
-		return f->op != NULL && f->op->kind == OP_SERVER && flight_question(f).dc.len == 0 ?
-		    "the server that does this cannot be reached" : "No path to datacenter";
+		return u->op != NULL && u->op->kind == OP_SERVER && upstream_question(u).dc.len == 0 ?
+		    "the server responsible cannot be reached" : "No path to datacenter";
 	case TV_EUNKNOWN:
-		if (f->op != NULL && f->op->kind == OP_GOSSIP)
-			return "connection to the other datacenter was lost before it answered; "
-			    "the event may have been fired";
-		return "the leader was lost before it answered; the write may have been applied";
+		return p->lost != NULL ? p->lost :
+		    "the leader was lost before it answered; the write may have been applied";
 	case TV_ETIMEOUT:
 		return "the servers did not answer in time";
 	case TV_ELIMIT:
 		return "the answer is larger than limits.answer_bytes_max allows";
 	case TV_ECLOSED:
-		return f->op != NULL && f->op->kind == OP_GOSSIP ? "gossipd is not running on this node" :
-		    f->op != NULL && f->op->kind == OP_GOSSIP_SERVER ?
-		    "gossipd is not running on the server that was asked" :
-		    tv_strerror(err);
+		return p->away != NULL ? p->away : tv_strerror(err);
 	default:
-		return f->op == NULL ? "malformed request" : tv_strerror(err);
+		return u->op == NULL ? "malformed request" : tv_strerror(err);
 	}
 }
 
 void
-flight_fail(struct flight *f, enum tv_err err)
+upstream_fail(struct upstream *u, enum tv_err err)
 {
-	struct op_reply reply = { .err = err, .text = span_str(failure_text(f, err)), .index = 1 };
+	struct op_reply reply = { .err = err, .text = span_str(failure_text(u, err)), .index = 1 };
 
-	flight_end(f, &reply);
+	upstream_end(u, &reply);
 }
 
 void
-flight_doom(struct flight *f, enum tv_err err)
+upstream_doom(struct upstream *u, enum tv_err err)
 {
-	struct route *r = f->route;
+	struct route *r = u->route;
 
-	f->state = FLIGHT_DOOMED;
-	f->doom = err;
-	queue_add(&r->doomed, f);
+	u->state = UPSTREAM_DOOMED;
+	u->doom = err;
+	queue_add(&r->doomed, u);
 	if (!ev_is_active(&r->doom_timer)) {
 		ev_timer_set(&r->doom_timer, 0., 0.);
 		ev_timer_start(r->conf.loop, &r->doom_timer);
 	}
 }
 
-/* OP_VIEW operations: the datacenters, as this server's pools know them. */
 static void
-flight_view(struct flight *f)
+upstream_answer_here(struct upstream *u)
 {
-	const struct route_conf *conf = &f->route->conf;
+	const struct route_provider *p = &u->route->providers[u->op->kind];
+	struct op_request q = upstream_question(u);
 	struct op_reply reply = { .index = 1, .known_leader = true };
-	struct buf b = BUF_INIT(VIEW_BYTES_MAX);
+	struct buf b = BUF_INIT(PROVIDED_BYTES_MAX);
 
-	if (f->op->code == OP_COORDINATE_DATACENTERS)
-		dcs_write_coordinates(conf->view, conf->places, &b);
-	else
-		dcs_write_names(conf->view, conf->places, &b);
-	reply.err = b.failed ? TV_ENOMEM : TV_OK;
-	reply.value = b.failed ? SPAN_NONE : buf_span(&b);
-	flight_end(f, &reply);
+	reply.err = p->answer(p->ctx, &q, &b);
+	if (reply.err == TV_OK && b.failed)
+		reply.err = TV_ENOMEM;
+	reply.value = reply.err == TV_OK ? buf_span(&b) : SPAN_NONE;
+	upstream_end(u, &reply);
 	buf_done(&b);
 }
 
 void
-flight_doom_cb(struct ev_loop *loop, ev_timer *w, int revents)
+upstream_doom_cb(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct route *r = w->data;
 
@@ -250,9 +245,9 @@ flight_doom_cb(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)revents;
 	while (r->doomed.head != NULL) {
 		if (r->doomed.head->doom == TV_OK)
-			flight_view(r->doomed.head);
+			upstream_answer_here(r->doomed.head);
 		else
-			flight_fail(r->doomed.head, r->doomed.head->doom);
+			upstream_fail(r->doomed.head, r->doomed.head->doom);
 	}
 }
 
@@ -260,59 +255,59 @@ flight_doom_cb(struct ev_loop *loop, ev_timer *w, int revents)
 
 /* A blocking query that waited upstream for longer than it may be held: what ended that is a trouble of its own. */
 static bool
-waited_well(const struct flight *f, struct mono now)
+waited_well(const struct upstream *u, struct mono now)
 {
-	return f->left_at.ns != 0 && !mono_before(now, mono_add(f->left_at, f->route->conf.hold_timeout));
+	return u->left_at.ns != 0 && !mono_before(now, mono_add(u->left_at, u->route->conf.hold_timeout));
 }
 
 void
-flight_hold(struct flight *f, enum tv_err why)
+upstream_hold(struct upstream *u, enum tv_err why)
 {
-	struct route *r = f->route;
+	struct route *r = u->route;
 	struct mono now = clock_mono();
 
-	if (f->origin == ROUTE_FINAL) {
-		flight_doom(f, why);
+	if (u->origin == ROUTE_FINAL) {
+		upstream_doom(u, why);
 		return;
 	}
 	r->stats.held++;
-	if (waited_well(f, now))
-		f->hold_until = MONO_ZERO;
-	f->left_at = MONO_ZERO;
-	if (f->hold_until.ns == 0) {
-		f->hold_until = mono_add(now, r->conf.hold_timeout);
-	} else if (!mono_before(now, f->hold_until)) {
-		flight_doom(f, why);
+	if (waited_well(u, now))
+		u->hold_until = MONO_ZERO;
+	u->left_at = MONO_ZERO;
+	if (u->hold_until.ns == 0) {
+		u->hold_until = mono_add(now, r->conf.hold_timeout);
+	} else if (!mono_before(now, u->hold_until)) {
+		upstream_doom(u, why);
 		return;
 	}
-	f->state = FLIGHT_HELD;
-	queue_add(&r->held, f);
+	u->state = UPSTREAM_HELD;
+	queue_add(&r->held, u);
 	if (!ev_is_active(&r->hold_timer))
 		ev_timer_again(r->conf.loop, &r->hold_timer);
 }
 
 void
-flight_retry_held(struct route *r)
+upstream_retry_held(struct route *r)
 {
-	struct flight *f = r->held.head, *next;
+	struct upstream *u = r->held.head, *next;
 
 	/* What is held again goes to the head: one pass is enough. */
 	r->held.head = NULL;
-	for (; f != NULL; f = next) {
-		next = f->queue_next;
-		f->queue_prev = f->queue_next = NULL;
-		f->state = FLIGHT_NEW;
+	for (; u != NULL; u = next) {
+		next = u->queue_next;
+		u->queue_prev = u->queue_next = NULL;
+		u->state = UPSTREAM_NEW;
 		r->stats.retried++;
-		ways_try(f);
+		dispatch_try(u);
 	}
 	if (r->held.head == NULL)
 		ev_timer_stop(r->conf.loop, &r->hold_timer);
 }
 
 void
-flight_hold_cb(struct ev_loop *loop, ev_timer *w, int revents)
+upstream_hold_cb(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	(void)loop;
 	(void)revents;
-	flight_retry_held(w->data);
+	upstream_retry_held(w->data);
 }

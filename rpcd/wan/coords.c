@@ -15,9 +15,9 @@ struct place {
 	uint8_t name[];
 };
 
-struct places {
+struct coords {
 	struct ev_loop *loop;
-	struct view *view;
+	struct members *members;
 	ev_timer timer;
 	bool asking;
 	struct coordinate own;
@@ -48,7 +48,7 @@ forget(struct place **v, unsigned count)
 
 /* All entries of an answer, sorted; false without memory. */
 static bool
-take_all(struct coords_answer *a, struct place ***out, unsigned *count)
+take_all(struct coord_query_answer *a, struct place ***out, unsigned *count)
 {
 	struct coordinate at;
 	struct span name;
@@ -56,7 +56,7 @@ take_all(struct coords_answer *a, struct place ***out, unsigned *count)
 	struct place **v = calloc(most + 1, sizeof(*v));
 
 	*count = 0;
-	while (v != NULL && *count < most && coords_next(a, &name, &at)) {
+	while (v != NULL && *count < most && coord_query_next(a, &name, &at)) {
 		struct place *p = malloc(sizeof(*p) + name.len);
 
 		if (p == NULL) {
@@ -77,17 +77,17 @@ take_all(struct coords_answer *a, struct place ***out, unsigned *count)
 static void
 on_answer(void *ctx, enum tv_err err, struct span body)
 {
-	struct places *p = ctx;
-	struct coords_answer a, own;
+	struct coords *p = ctx;
+	struct coord_query_answer a, own;
 	struct span name;
 	struct place **v;
 	unsigned count;
 
 	p->asking = false;
-	if (err != TV_OK || coords_read(body, &a) != TV_OK || a.err != TV_OK)
+	if (err != TV_OK || coord_query_read(body, &a) != TV_OK || a.err != TV_OK)
 		return;				/* asked again; coordinates may be off in gossipd.conf */
 	own = a;
-	p->own_known = coords_next(&own, &name, &p->own);
+	p->own_known = coord_query_next(&own, &name, &p->own);
 	if (!take_all(&a, &v, &count)) {
 		log_warn("rpc", "no memory for %u coordinates", (unsigned)a.left);
 		return;
@@ -98,16 +98,16 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 }
 
 static void
-ask(struct places *p)
+ask(struct coords *p)
 {
 	enum tv_err err;
 
 	if (!p->asking)
-		p->asking = coords_ask(p->view, POOL_WAN, SPAN_NONE, on_answer, p, &err) != 0;
+		p->asking = coord_query_ask(p->members, POOL_WAN, SPAN_NONE, on_answer, p, &err) != 0;
 }
 
 void
-places_kick(struct places *p)
+coords_kick(struct coords *p)
 {
 	if (p->count == 0)
 		ask(p);
@@ -116,7 +116,7 @@ places_kick(struct places *p)
 static void
 on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	struct places *p = w->data;
+	struct coords *p = w->data;
 
 	(void)revents;
 	ask(p);
@@ -124,15 +124,15 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	ev_timer_again(loop, w);
 }
 
-struct places *
-places_new(struct ev_loop *loop, struct view *view)
+struct coords *
+coords_new(struct ev_loop *loop, struct members *members)
 {
-	struct places *p = calloc(1, sizeof(*p));
+	struct coords *p = calloc(1, sizeof(*p));
 
 	if (p == NULL)
 		return NULL;
 	p->loop = loop;
-	p->view = view;
+	p->members = members;
 	ev_timer_init(&p->timer, on_timer, 0.0, UNTIL_FIRST_S);
 	p->timer.data = p;
 	ev_timer_start(loop, &p->timer);
@@ -140,7 +140,7 @@ places_new(struct ev_loop *loop, struct view *view)
 }
 
 void
-places_free(struct places *p)
+coords_free(struct coords *p)
 {
 	if (p == NULL)
 		return;
@@ -150,7 +150,7 @@ places_free(struct places *p)
 }
 
 static const struct place *
-find(const struct places *p, struct span name)
+find(const struct coords *p, struct span name)
 {
 	unsigned lo = 0, hi = p->count;
 
@@ -169,7 +169,7 @@ find(const struct places *p, struct span name)
 }
 
 bool
-places_of(const struct places *p, struct span name, struct coordinate *out)
+coords_of(const struct coords *p, struct span name, struct coordinate *out)
 {
 	const struct place *found = find(p, name);
 
@@ -179,7 +179,7 @@ places_of(const struct places *p, struct span name, struct coordinate *out)
 }
 
 int64_t
-places_rtt_ns(const struct places *p, struct span name)
+coords_rtt_ns(const struct coords *p, struct span name)
 {
 	const struct place *found = p->own_known ? find(p, name) : NULL;
 

@@ -17,12 +17,12 @@ struct dc {
 
 /* WAN servers of a datacenter that did not leave, up to SERVERS_MAX. */
 static unsigned
-servers_of(const struct view *v, struct span dc, const struct member *out[SERVERS_MAX])
+servers_of(const struct members *v, struct span dc, const struct member *out[SERVERS_MAX])
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < view_count(v, POOL_WAN) && n < SERVERS_MAX; i++) {
-		const struct member *m = view_at(v, POOL_WAN, i);
+	for (unsigned i = 0; i < members_count(v, POOL_WAN) && n < SERVERS_MAX; i++) {
+		const struct member *m = members_at(v, POOL_WAN, i);
 
 		if (m->status != MEMBER_LEFT && span_eqs(member_tag(m, "role"), "server") &&
 		    span_eq(member_tag(m, "dc"), dc))
@@ -40,14 +40,14 @@ by_number(const void *a, const void *b)
 }
 
 static int64_t
-median(const struct view *v, const struct places *p, struct span dc)
+median(const struct members *v, const struct coords *p, struct span dc)
 {
 	const struct member *servers[SERVERS_MAX];
 	int64_t rtts[SERVERS_MAX];
 	unsigned n = servers_of(v, dc, servers), known = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		int64_t rtt = places_rtt_ns(p, servers[i]->name);
+		int64_t rtt = coords_rtt_ns(p, servers[i]->name);
 
 		if (rtt != COORDINATE_FAR)
 			rtts[known++] = rtt;
@@ -68,10 +68,10 @@ by_distance(const void *a, const void *b)
 
 /* Returns how many; the own one comes first whatever the estimates say. */
 static unsigned
-sorted_dcs(const struct view *v, const struct places *p, struct dc out[DATACENTERS_MAX])
+sorted_dcs(const struct members *v, const struct coords *p, struct dc out[DATACENTERS_MAX])
 {
 	struct span names[DATACENTERS_MAX];
-	unsigned n = view_datacenters(v, names, DATACENTERS_MAX);
+	unsigned n = members_datacenters(v, names, DATACENTERS_MAX);
 
 	for (unsigned i = 0; i < n; i++)
 		out[i] = (struct dc){ names[i], i == 0 || p == NULL ? 0 : median(v, p, names[i]), i };
@@ -80,8 +80,8 @@ sorted_dcs(const struct view *v, const struct places *p, struct dc out[DATACENTE
 	return n;
 }
 
-void
-dcs_write_names(const struct view *v, const struct places *p, struct buf *out)
+static void
+write_names(const struct members *v, const struct coords *p, struct buf *out)
 {
 	struct dc dcs[DATACENTERS_MAX];
 	struct span names[DATACENTERS_MAX];
@@ -106,7 +106,7 @@ short_name(struct span name, struct span dc)
 
 /* False when none of its servers has a coordinate; nothing is written then. */
 static bool
-write_dc(const struct view *v, const struct places *p, struct span dc, struct buf *out)
+write_dc(const struct members *v, const struct coords *p, struct span dc, struct buf *out)
 {
 	const struct member *servers[SERVERS_MAX];
 	struct coordinate at[SERVERS_MAX];
@@ -117,7 +117,7 @@ write_dc(const struct view *v, const struct places *p, struct span dc, struct bu
 	for (unsigned i = 0; i < n; i++) {
 		uint32_t k = rec.Coordinates.n;
 
-		if (!places_of(p, servers[i]->name, &at[k]))
+		if (!coords_of(p, servers[i]->name, &at[k]))
 			continue;
 		recs[k] = (struct node_coordinate){ .Node = short_name(servers[i]->name, dc) };
 		coordinate_to_rec(&at[k], &recs[k].Coord);
@@ -128,8 +128,8 @@ write_dc(const struct view *v, const struct places *p, struct span dc, struct bu
 	return rec.Coordinates.n > 0;
 }
 
-void
-dcs_write_coordinates(const struct view *v, const struct places *p, struct buf *out)
+static void
+write_coordinates(const struct members *v, const struct coords *p, struct buf *out)
 {
 	struct dc dcs[DATACENTERS_MAX];
 	struct buf list = BUF_INIT(out->max);
@@ -144,8 +144,20 @@ dcs_write_coordinates(const struct view *v, const struct places *p, struct buf *
 	buf_done(&list);
 }
 
+enum tv_err
+datacenters_answer(void *ctx, const struct op_request *q, struct buf *out)
+{
+	const struct datacenters *d = ctx;
+
+	if (q->op == OP_COORDINATE_DATACENTERS)
+		write_coordinates(d->members, d->coords, out);
+	else
+		write_names(d->members, d->coords, out);
+	return TV_OK;
+}
+
 unsigned
-dcs_nearest(const struct places *p, struct view_server *servers, unsigned count)
+datacenters_nearest(const struct coords *p, struct members_server *servers, unsigned count)
 {
 	int64_t rtts[SERVERS_MAX], least = COORDINATE_FAR;
 	unsigned near = 0;
@@ -153,13 +165,13 @@ dcs_nearest(const struct places *p, struct view_server *servers, unsigned count)
 	if (p == NULL || count > SERVERS_MAX)
 		return count;
 	for (unsigned i = 0; i < count; i++) {
-		rtts[i] = places_rtt_ns(p, servers[i].member->name);
+		rtts[i] = coords_rtt_ns(p, servers[i].member->name);
 		least = rtts[i] < least ? rtts[i] : least;
 	}
 	if (least == COORDINATE_FAR)
 		return count;
 	for (unsigned i = 0; i < count; i++) {
-		struct view_server s = servers[i];
+		struct members_server s = servers[i];
 
 		if (rtts[i] > least + NOISE_NS && rtts[i] > least + least / 10)
 			continue;

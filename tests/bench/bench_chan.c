@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #include "common/base/assert.h"
-#include "common/net/calls.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/net/calls.h"
 #include "common/net/noise.h"
 
 #define BENCH_ADDR "127.2.0.9"

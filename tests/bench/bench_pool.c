@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/conf/keys.h"
 #include "common/base/rng.h"
+#include "common/conf/keys.h"
 #include "gossipd/core/wire/stream.h"
 #include "gossipd/net.h"
 #include "tests/bench/faces.h"

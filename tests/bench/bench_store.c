@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/record/mpack.h"
 #include "common/base/rng.h"
+#include "common/record/mpack.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/store/store.h"
 

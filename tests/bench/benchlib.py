@@ -14,7 +14,8 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "system", "lib"))
-from cluster import BUILD, Cluster, wait_for  # noqa: E402
+from cluster import BUILD, Cluster  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 TICKS = os.sysconf("SC_CLK_TCK")
 NET = os.environ.get("TV_NET", "127.27.1")

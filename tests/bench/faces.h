@@ -1,9 +1,9 @@
 /* Members that do not exist: names, addresses, tags and states of a pool of any size, for the gossip benchmarks. */
-#ifndef TV_BENCH_FACES_H
-#define TV_BENCH_FACES_H
+#ifndef TV_TESTS_BENCH_FACES_H
+#define TV_TESTS_BENCH_FACES_H
 
-#include "gossipd/core/wire/serfwire.h"
 #include "gossipd/core/swim/table.h"
+#include "gossipd/core/wire/serfwire.h"
 
 #define FACE_PER_NET 250		/* hosts in one 127.x.y */
 #define FACE_MAX (FACE_PER_NET * 250)

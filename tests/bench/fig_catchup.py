@@ -6,7 +6,8 @@ import threading
 import time
 
 import benchlib
-from benchlib import Ours, load, progress, pss_kib, wait_for
+from benchlib import Ours, load, progress, pss_kib
+from waiting import wait_for
 
 
 class Load(threading.Thread):

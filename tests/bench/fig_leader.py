@@ -5,7 +5,8 @@ import statistics
 import threading
 import time
 
-from benchlib import Ours, progress, wait_for
+from benchlib import Ours, progress
+from waiting import wait_for
 
 
 class Writer(threading.Thread):

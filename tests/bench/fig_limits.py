@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 
-from benchlib import NET, Ours, generator, load, progress, wait_for
+from benchlib import NET, Ours, generator, load, progress
 
 
 def group_commit():

@@ -4,7 +4,8 @@ import statistics
 import threading
 import time
 
-from benchlib import Ours, progress, wait_for
+from benchlib import Ours, progress
+from waiting import wait_for
 
 VALUE = 256 << 10
 

@@ -2,8 +2,8 @@
  * What the load generators have in common: options, keys and values, targets, the closed loop's clock, latencies and
  * the report.  A generator adds a protocol: it opens load.clients clients, each with one request under way.
  */
-#ifndef TV_BENCH_LOAD_H
-#define TV_BENCH_LOAD_H
+#ifndef TV_TESTS_BENCH_LOAD_H
+#define TV_TESTS_BENCH_LOAD_H
 
 #include <ev.h>
 #include <netinet/in.h>

@@ -5,8 +5,8 @@
  * starts, before any sandbox closes, and looks at it at each call.  All fields are 64 bits, little endian.
  * The other side is tests/system/lib/clockfault.py.
  */
-#ifndef TV_TESTS_CLOCKFAULT_H
-#define TV_TESTS_CLOCKFAULT_H
+#ifndef TV_TESTS_FAULTS_CLOCKFAULT_H
+#define TV_TESTS_FAULTS_CLOCKFAULT_H
 
 #define CLOCKFAULT_BYTES 4096
 

@@ -6,8 +6,8 @@
  * offset 64 * k, is of one kind of file; block 0 holds what is of the process.
  * The other side is tests/system/lib/diskfault.py.
  */
-#ifndef TV_TESTS_DISKFAULT_H
-#define TV_TESTS_DISKFAULT_H
+#ifndef TV_TESTS_FAULTS_DISKFAULT_H
+#define TV_TESTS_FAULTS_DISKFAULT_H
 
 #define DISKFAULT_BYTES 4096
 #define DISKFAULT_BLOCK 64

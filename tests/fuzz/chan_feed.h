@@ -1,8 +1,8 @@
 /*
  * Feeds bytes to one channel through a socketpair, for fuzz targets.
  */
-#ifndef TV_TESTS_CHAN_FEED_H
-#define TV_TESTS_CHAN_FEED_H
+#ifndef TV_TESTS_FUZZ_CHAN_FEED_H
+#define TV_TESTS_FUZZ_CHAN_FEED_H
 
 #include <fcntl.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "common/base/assert.h"
-#include "common/net/chan.h"
 #include "common/base/log.h"
+#include "common/net/chan.h"
 
 #define FEED_BODY_MAX 4096
 

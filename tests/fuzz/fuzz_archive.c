@@ -13,8 +13,8 @@
 #include "common/base/assert.h"
 #include "common/base/buf.h"
 #include "raftd/fsm/copy/archive.h"
-#include "raftd/fsm/fsm_int.h"
 #include "raftd/fsm/copy/snapfile.h"
+#include "raftd/fsm/fsm_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -53,9 +53,10 @@ read_archive(struct span packed)
 	while (err == TV_OK && (err = snap_in_next(&in, &key, &val)) == TV_OK) {
 		enum fsm_tally tally;
 		uint64_t index;
+	uint8_t needs;
 
 		(void)record_check(key, val, &arena, &tally);
-		(void)fsm_meta_position(val, &index);
+		(void)fsm_meta_position(val, &index, &needs);
 		arena_reset(&arena);
 	}
 	snap_in_close(&in);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "common/base/assert.h"
-#include "gossipd/core/wire/serfwire.h"
 #include "gossipd/core/swim.h"
+#include "gossipd/core/wire/serfwire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

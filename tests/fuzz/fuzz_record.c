@@ -9,6 +9,7 @@
 #include "common/record/mpack.h"
 #include "common/record/ops.h"
 #include "common/record/records.h"
+#include "common/text/json_text.h"
 
 #define BYTES_MAX (8u << 20)
 

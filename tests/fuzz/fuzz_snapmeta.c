@@ -15,8 +15,8 @@
 
 #include "common/base/assert.h"
 #include "ctl/snapfacts.h"
-#include "raftd/fsm/fsm_int.h"
 #include "raftd/fsm/copy/snapfile.h"
+#include "raftd/fsm/fsm_int.h"
 #include "raftd/snapshot/install_meta.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -78,11 +78,12 @@ stream(const uint8_t *data, size_t size)
 	while (err == TV_OK && (err = snap_in_next(&in, &key, &val)) == TV_OK) {
 		enum fsm_tally tally;
 		uint64_t index;
+	uint8_t needs;
 
 		TV_ASSERT(key.len > 0);
 		n++;
 		(void)record_check(key, val, &arena, &tally);
-		(void)fsm_meta_position(val, &index);
+		(void)fsm_meta_position(val, &index, &needs);
 		arena_reset(&arena);
 	}
 	TV_ASSERT(err != TV_EOF || (left.len == 0 && in.records == n));
@@ -95,8 +96,9 @@ static void
 position(struct span val)
 {
 	uint64_t index;
+	uint8_t needs;
 
-	if (fsm_meta_position(val, &index) == TV_OK)
+	if (fsm_meta_position(val, &index, &needs) == TV_OK)
 		TV_ASSERT(index <= FSM_INDEX_MAX);
 }
 

@@ -13,8 +13,8 @@
 
 #include "common/base/assert.h"
 #include "common/record/mpack.h"
-#include "raftd/fsm/fsm_int.h"
 #include "raftd/fsm/copy/snapfile.h"
+#include "raftd/fsm/fsm_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -171,14 +171,15 @@ use_everything(struct world *w)
 {
 	struct buf args = BUF_INIT(1000);
 	struct kv_apply all = { .Verb = KV_DELETE_TREE };
-	union fsm_args none;
 
-	memset(&none, 0, sizeof(none));
 	for (unsigned i = 0; i < ops_count && w->f->failed == 0; i++) {
 		if (ops_all[i].kind != OP_READ)
 			continue;
+		void *none = calloc(1, ops_all[i].args->size);
+
 		buf_reset(&args);
-		schema_pack(ops_all[i].args, &none, &args);
+		schema_pack(ops_all[i].args, none, &args);
+		free(none);
 		try_read(w, &ops_all[i], buf_span(&args), false);
 	}
 	buf_reset(&args);

@@ -11,14 +11,15 @@ import argparse
 import collections
 import os
 import random
+import subprocess
 import sys
 import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from pool import Ours, Pool, namespace  # noqa: E402
-from cluster import Timeout, wait_for  # noqa: E402
 from tvframe import MSG, Closed, Conn  # noqa: E402
+from waiting import AGAIN, Timeout, wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.107.0").rpartition(".")[0]
 LIVING_MIN = 2			# of each kind, beside the anchors
@@ -42,8 +43,11 @@ class Watcher(threading.Thread):
                 before = self.churn.births.get(m.name)
                 try:
                     tables = m.tables() if self.rounds % 10 == 0 else {"members": m.table()}
-                except Exception:  # noqa: BLE001 - it may be on its way out; judge() finds one that is mute for long
-                    tables = None
+                except (*AGAIN, subprocess.SubprocessError):
+                    tables = None       # it may be on its way out; judge() finds one that is mute for long
+                except Exception as e:  # noqa: BLE001 - the test fails with it
+                    self.failure = "%s: %r" % (m.name, e)
+                    return
                 with self.churn.lock:
                     if m.running() and self.churn.births.get(m.name) == before:
                         self.judge(m, tables)
@@ -180,7 +184,7 @@ class Churn:
         try:
             if any((v.table().get(m.name) or (0, "left"))[1] != "left" for v in self.pool.running()):
                 return False
-        except (OSError, AssertionError, ValueError):
+        except AGAIN:
             return False
         self.names += 1
         with self.lock:

@@ -6,7 +6,8 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from pool import Ours, Pool, namespace, together  # noqa: E402
-from cluster import main, skip, wait_for  # noqa: E402
+from cluster import main, skip  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.103.0").rpartition(".")[0]
 SERF_PORT = 7946
@@ -69,7 +70,7 @@ def walled_port():
         if p.returncode == 0:
             skip("this kernel has no rules for ports")
         assert "peer_ports" in p.stderr, p.stderr
-        assert "name it in peer_ports" in o.log(), o.log()
+        assert "add it to peer_ports" in o.log(), o.log()
         s.join(o)
         pool.up(o, s)
         pool.agree("joined from the other side")

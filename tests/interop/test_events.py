@@ -8,7 +8,8 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from pool import Agent, Pool, namespace, together  # noqa: E402
-from cluster import main, wait_for  # noqa: E402
+from cluster import main  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.104.0").rpartition(".")[0]
 COUNT = 3			# of each kind
@@ -69,6 +70,8 @@ class Ear:
         out = []
         with open(self.file) as f:
             for line in f:
+                if not line.endswith("\n"):
+                    break                       # the rest of it is on its way
                 if isinstance(self.m, Agent):
                     name, ltime, payload = (line.rstrip("\n") + "  ").split(" ")[:3]
                     text = base64.b64decode(payload).decode()

@@ -9,7 +9,8 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from pool import Pool, namespace, together  # noqa: E402
-from cluster import main, wait_for  # noqa: E402
+from cluster import main  # noqa: E402
+from waiting import NotYet, need, refusal, wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.105.0").rpartition(".")[0]
 
@@ -30,7 +31,7 @@ class Traffic(threading.Thread):
         while not self.halt.is_set():
             try:
                 together(self.from_agent, self.from_ours)
-            except (AssertionError, subprocess.SubprocessError, ValueError, KeyError) as e:
+            except (AssertionError, NotYet, subprocess.SubprocessError, ValueError, KeyError) as e:
                 self.failures.append(str(e)[:300])
             self.count += 1
 
@@ -63,33 +64,36 @@ class Traffic(threading.Thread):
         assert not self.failures, self.failures
 
 
+def judged(what, p, fails):
+    """What a tool said, which had to succeed, or to complain so.  NotYet, if it shall be asked again."""
+    text = p.stdout + p.stderr
+    if fails is None and p.returncode != 0:
+        raise refusal("%s: %d: %s" % (what, p.returncode, text), p.returncode == 1)
+    assert fails is None or p.returncode != 0 and fails in text, (what, p.returncode, text)
+    return text
+
+
 def serf_keys(s, what, key=None, fails=None):
     """`serf keys`; fails: a text that its complaint must have."""
-    p = s.cmd("keys", "-%s%s" % (what, "=" + key if key else ""), check=False)
-    text = p.stdout + p.stderr
-    assert (p.returncode == 0) == (fails is None) and (fails or "") in text, (what, p.returncode, text)
-    return text
+    return judged(what, s.cmd("keys", "-%s%s" % (what, "=" + key if key else ""), check=False), fails)
 
 
 def our_keys(o, what, key=None, fails=None, args=()):
     """`clusterctl keyring`; the key comes by standard input."""
-    p = subprocess.run(o.command("keyring", what, *args, *(["-"] if key else [])), capture_output=True, text=True,
-                       timeout=60, input=key)
-    text = p.stdout + p.stderr
-    assert (p.returncode == 0) == (fails is None) and (fails or "") in text, (what, p.returncode, text)
-    return text
+    return judged(what, subprocess.run(o.command("keyring", what, *args, *(["-"] if key else [])), capture_output=True,
+                                       text=True, timeout=60, input=key), fails)
 
 
 def listed(o, s, count):
     """key -> members that hold it, which both sides show alike; and our list's primary keys."""
     lan = [pool for pool in json.loads(o.ctl("--json", "keyring", "list", "--show-keys").stdout) if not pool["WAN"]][0]
-    assert lan["NumNodes"] == count, lan
+    need(lan["NumNodes"] == count, lan)
     theirs = {}
     for line in serf_keys(s, "list").splitlines():
         if line.endswith("/%d]" % count):
             key, _, held = line.partition(" ")
             theirs[key] = int(held.strip(" []").partition("/")[0])
-    assert lan["Keys"] == theirs, "ours %s, theirs %s" % (lan["Keys"], theirs)
+    need(lan["Keys"] == theirs, "ours %s, theirs %s" % (lan["Keys"], theirs))
     return theirs, lan["PrimaryKeys"]
 
 

@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from pool import Pool, namespace, together  # noqa: E402
-from cluster import main, wait_for  # noqa: E402
+from cluster import main  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.101.0").rpartition(".")[0]
 

@@ -6,7 +6,8 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from pool import LongCable, Ours, Pool, namespace  # noqa: E402
-from cluster import main, skip, wait_for  # noqa: E402
+from cluster import main, skip  # noqa: E402
+from waiting import need, wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.106.0").rpartition(".")[0]
 DELAY = 0.010			# one way
@@ -41,7 +42,7 @@ def judge(pool, o, s):
 
 def settled(pool, o, s):
     text = judge(pool, o, s)
-    assert text is None, text
+    need(text is None, text)
     return True
 
 

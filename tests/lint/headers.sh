@@ -2,8 +2,7 @@
 # Every header of ours compiles alone and twice.
 src=${srcdir:-$(dirname "$0")/../..}
 bad=0
-for h in "$src"/common/*.h "$src"/gossipd/*.h "$src"/gossipd/core/*.h "$src"/raftd/*.h "$src"/raftd/core/*.h \
-    "$src"/raftd/fsm/*.h "$src"/rpcd/*.h "$src"/rpcd/*/*.h "$src"/ctl/*.h; do
+for h in $(find "$src/common" "$src/gossipd" "$src/raftd" "$src/rpcd" "$src/ctl" -name "*.h" | sort); do
 	[ -f "$h" ] || continue
 	rel=${h#"$src"/}
 	printf '#include "%s"\n#include "%s"\nint unused;\n' "$rel" "$rel" |

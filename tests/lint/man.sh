@@ -13,7 +13,7 @@ for page in man/*.[1-8]; do
 	done || bad=1
 done
 # Each family of endpoints is in rpcd's page: /v1/kv, /v1/operator/raft ...
-for family in $(sed -n 's/^.*{ "\(\/v1\/operator\/[a-z]*\).*/\1/p; t; s/^.*{ "\(\/v1\/[a-z]*\).*/\1/p' rpcd/api*.c | sort -u); do
+for family in $(sed -n 's/^.*{ "\(\/v1\/operator\/[a-z]*\).*/\1/p; t; s/^.*{ "\(\/v1\/[a-z]*\).*/\1/p' rpcd/api/*.c | sort -u); do
 	grep -q "$family" man/rpcd.8 || { echo "man/rpcd.8: nothing is said of $family"; bad=1; }
 done
 exit $bad

@@ -3,8 +3,8 @@
  * network that delays, loses, doubles and reorders datagrams.  Streams work or are
  * refused, as TCP's do.  The same seed gives the same run on every machine.
  */
-#ifndef TV_SIM_GOSSIP_WORLD_H
-#define TV_SIM_GOSSIP_WORLD_H
+#ifndef TV_TESTS_SIM_GOSSIP_WORLD_H
+#define TV_TESTS_SIM_GOSSIP_WORLD_H
 
 #include "gossipd/core/swim.h"
 

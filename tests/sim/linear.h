@@ -38,8 +38,8 @@
  *     17 2700 - unknown c:reg/1=17.1 w:reg/1=17.2
  *     18 3100 3200 ok w:reg/2
  */
-#ifndef TV_SIM_LINEAR_H
-#define TV_SIM_LINEAR_H
+#ifndef TV_TESTS_SIM_LINEAR_H
+#define TV_TESTS_SIM_LINEAR_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Inside the checker of histories.  linear.c: what is known of operations; linear_search.c: the search for an order. */
-#ifndef TV_SIM_LINEAR_INT_H
-#define TV_SIM_LINEAR_INT_H
+#ifndef TV_TESTS_SIM_LINEAR_INT_H
+#define TV_TESTS_SIM_LINEAR_INT_H
 
 #include <stdbool.h>
 

@@ -17,8 +17,8 @@
  *     does it).
  *   - Creating, renaming and removing: see enum memfs_names.
  */
-#ifndef TV_SIM_MEMFS_H
-#define TV_SIM_MEMFS_H
+#ifndef TV_TESTS_SIM_MEMFS_H
+#define TV_TESTS_SIM_MEMFS_H
 
 #include <stdbool.h>
 #include <stddef.h>

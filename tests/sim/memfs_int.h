@@ -1,6 +1,6 @@
 /* What memfs.c and memfs_calls.c share. */
-#ifndef TV_SIM_MEMFS_INT_H
-#define TV_SIM_MEMFS_INT_H
+#ifndef TV_TESTS_SIM_MEMFS_INT_H
+#define TV_TESTS_SIM_MEMFS_INT_H
 
 #include "tests/sim/memfs.h"
 

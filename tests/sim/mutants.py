@@ -33,6 +33,7 @@ NOT_BY_SEEDS = {
     "completions from before a cut are ignored": "about one in 10,000 does",
     "a late TIMEOUT_NOW is ignored": "it costs an election, no more",
     "a lagging learner is not promoted": "it costs time, no more",
+    "a leader is informed when its first entry is applied": "the shell asks, not the core",
     "the log is frozen while a snapshot is installed": "the simulator's shell freezes it, too",
 }
 
@@ -44,6 +45,8 @@ MUTANTS = [
      "|| term != r->term)\n\t\treturn;\n\tbefore", ")\n\t\treturn;\n\tbefore"),
     ("no change before an own-term entry is committed", "members.c",
      "if (r->commit < r->own_first || r->transfer.active)", "if (r->transfer.active)"),
+    ("a leader is informed when its first entry is applied", "status.c",
+     ".informed = leads && r->applied >= r->own_first,", ".informed = leads && r->commit >= r->own_first,"),
     ("one change at a time", "members.c",
      "return r->newest->config.index > r->commit ? TV_ECONFLICT : TV_OK;", "return TV_OK;"),
     ("the log decides about a vote", "election.c",

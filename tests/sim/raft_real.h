@@ -1,7 +1,9 @@
 /* Real stores for the Raft simulator: what raft_real.c and the shell around snapshot_recv.c share. */
-#ifndef TV_RAFT_REAL_H
-#define TV_RAFT_REAL_H
+#ifndef TV_TESTS_SIM_RAFT_REAL_H
+#define TV_TESTS_SIM_RAFT_REAL_H
 
+#include "raftd/engine/worker.h"
+#include "raftd/fsm/fsm.h"
 #include "raftd/raftd.h"
 #include "tests/sim/memfs.h"
 #include "tests/sim/raft_world.h"
@@ -12,6 +14,7 @@ struct real_node {
 	char name[16], dir[64], log_dir[96], state_dir[96];
 	struct memfs *fs;
 	struct raftd d;			/* what snapshot_recv.c needs of it */
+	struct worker worker;		/* d's */
 	struct snapshot_recv *recv;
 	/* a crash within the call at hand */
 	uint64_t crash_in;		/* calls of the disk until then; 0: none */

@@ -5,10 +5,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "raftd/disk/unlink_async.h"
 #include "raftd/disk/space.h"
-#include "raftd/engine/engine.h"
 #include "raftd/disk/threshold.h"
+#include "raftd/disk/unlink_async.h"
+#include "common/proc/daemon.h"
+#include "raftd/engine/engine.h"
 #include "raftd/engine/worker.h"
 #include "tests/sim/raft_real.h"
 
@@ -56,7 +57,7 @@ logthread_reset(struct logthread *t, uint64_t snapshot_index, uint64_t snapshot_
 enum tv_err
 worker_start(struct worker *w, void (*work)(void *ctx), void (*done)(void *ctx), void *ctx)
 {
-	struct real_node *r = (struct real_node *)(void *)((char *)w - offsetof(struct real_node, d.worker));
+	struct real_node *r = (struct real_node *)(void *)((char *)w - offsetof(struct real_node, worker));
 
 	/* What comes from within done() has no hurry: others may be quicker, and it waits for long. */
 	if (w->running && r->later++ % 2 == 0)

@@ -1,6 +1,6 @@
 /* Whole runs of the Raft simulator, for sim_raft and soak. */
-#ifndef TV_RAFT_RUN_H
-#define TV_RAFT_RUN_H
+#ifndef TV_TESTS_SIM_RAFT_RUN_H
+#define TV_TESTS_SIM_RAFT_RUN_H
 
 #include "tests/sim/raft_world.h"
 

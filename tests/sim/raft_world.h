@@ -11,8 +11,8 @@
  *   raft_plan.c    what differs between seeds              raft_clients.c users, and what they saw
  *   raft_chaos.c   faults and operators                    raft_peace.c   what is due when the faults end
  */
-#ifndef TV_RAFT_WORLD_H
-#define TV_RAFT_WORLD_H
+#ifndef TV_TESTS_SIM_RAFT_WORLD_H
+#define TV_TESTS_SIM_RAFT_WORLD_H
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/rng.h"
 #include "common/record/ops.h"
 #include "common/record/records.h"
-#include "common/base/rng.h"
 #include "raftd/fsm/fsm.h"
 #include "tests/sim/sim_ops.h"
 

@@ -1,6 +1,6 @@
 /* Entries for the real state machine, by number: the same wherever and whenever they are made. */
-#ifndef TV_SIM_OPS_H
-#define TV_SIM_OPS_H
+#ifndef TV_TESTS_SIM_SIM_OPS_H
+#define TV_TESTS_SIM_SIM_OPS_H
 
 #include "common/base/arena.h"
 #include "common/base/buf.h"

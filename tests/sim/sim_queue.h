@@ -2,8 +2,8 @@
  * What is to happen in a simulated world, by time.  Events live in slots that do not cost an
  * allocation each; bytes of datagrams come from a pool.
  */
-#ifndef TV_SIM_QUEUE_H
-#define TV_SIM_QUEUE_H
+#ifndef TV_TESTS_SIM_SIM_QUEUE_H
+#define TV_TESTS_SIM_SIM_QUEUE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -45,7 +45,10 @@ static const struct kind {
 static const struct {
 	const char *kind;
 	uint64_t seed;
-} failed_once[] = { { "state", 20020 } };	/* a sync fails while a state is replaced, and closing went on writing */
+} failed_once[] = {
+	{ "state", 20020 },		/* a sync fails while a state is replaced, and closing went on writing */
+	{ "state", 203 },		/* a group is undone while the file with a part of it cannot be made */
+};
 
 struct wish {
 	uint64_t seed, count;		/* count 0: as many as is usual */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/assert.h"
-#include "raftd/fsm/fsm.h"
+#include "tests/sim/fsm_batch.h"
 #include "tests/sim/sim_ops.h"
 #include "tests/sim/store_run.h"
 
@@ -40,6 +40,45 @@ struct life {
 
 /* -- entries */
 
+/*
+ * In every third run each entry is a group of operations, after another group that fails: that one leaves nothing, so the
+ * reference, which has neither, is the same.  By the number of the seed, without a draw: the others go on as they were.
+ */
+static bool
+has_groups(const struct run *r)
+{
+	return r->seed % 3 == 2;
+}
+
+static enum tv_err
+apply_groups(struct life *l, struct fsm *f, const struct raft_entry *e, uint32_t n)
+{
+	enum { LOST_MAX = 12 };
+	struct arena a = ARENA_INIT(1u << 20);
+	struct buf payload = BUF_INIT(65536);
+	struct span lost[LOST_MAX], one;
+
+	if (batch_begin(f) != 0)
+		return TV_ESYS;
+	for (uint32_t i = 0; i < n && f->failed == 0; i++) {
+		uint32_t count = 1 + (uint32_t)(e[i].index * 7 % LOST_MAX);
+
+		for (uint32_t j = 0; j < count; j++) {
+			buf_reset(&payload);
+			sim_op_payload(l->r->seed + 1, e[i].index * LOST_MAX + j, &payload);
+			lost[j] = arena_copy(&a, buf_span(&payload));
+		}
+		batch_entry(f, e[i].term);
+		(void)batch_group(f, lost, count, count - 1, &a);
+		one = span_of(e[i].payload, e[i].size);
+		(void)batch_group(f, &one, 1, UINT32_MAX, &a);	/* one that is refused changes nothing either way */
+		arena_reset(&a);
+	}
+	arena_done(&a);
+	buf_done(&payload);
+	return batch_end(f) == TV_OK ? TV_OK : TV_ESYS;
+}
+
 static enum tv_err
 apply(struct life *l, struct fsm *f, uint64_t last)
 {
@@ -56,7 +95,7 @@ apply(struct life *l, struct fsm *f, uint64_t last)
 		e[i] = (struct raft_entry){ .index = first + i, .term = 1 + (first + i) / 100, .type = RAFT_ENTRY_OP,
 		    .size = (uint32_t)payload[i].len, .payload = payload[i].data };
 	}
-	err = fsm_apply(f, e, n, NULL, NULL);
+	err = f == l->f && has_groups(l->r) ? apply_groups(l, f, e, n) : fsm_apply(f, e, n, NULL, NULL);
 	for (uint32_t i = 0; i < n; i++)
 		buf_done(&payload[i]);
 	return err;

@@ -6,8 +6,8 @@
  * is opened and compared with what the model allows there: the steps that were reported done, and the one in progress
  * wholly or not at all.  Opening splits off futures of its own, and one of all futures is the start of the next life.
  */
-#ifndef TV_SIM_STORE_RUN_H
-#define TV_SIM_STORE_RUN_H
+#ifndef TV_TESTS_SIM_STORE_RUN_H
+#define TV_TESTS_SIM_STORE_RUN_H
 
 #include "common/base/arena.h"
 #include "tests/sim/memfs.h"

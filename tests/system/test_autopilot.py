@@ -8,7 +8,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import smalldisk  # noqa: E402
-from cluster import Cluster, Writer, main, skip, wait_for  # noqa: E402
+from cluster import Cluster, Writer, main, skip  # noqa: E402
+from waiting import Told, need, wait_for  # noqa: E402
 
 CONFIGURATION = "/v1/operator/autopilot/configuration"
 HEALTH = "/v1/operator/autopilot/health"
@@ -21,40 +22,40 @@ def voters(node):
 
 
 def health(node):
-    r = node.get(HEALTH)
-    assert r.status in (200, 429), r
+    r = node.get(HEALTH).ok(200, 429)
     h = r.json()
     assert h["Healthy"] == (r.status == 200) == all(s["Healthy"] for s in h["Servers"]), h
     return h
 
 
 def of(h, name):
-    return {s["Name"]: s for s in h["Servers"]}[name]
+    return Told((s["Name"], s) for s in h["Servers"])[name]
 
 
 def all_well(leader, servers):
     """The leader's health of all as it is to be, when no answer happens to be late just now."""
     h = health(leader)
-    assert h["Healthy"] and h["FailureTolerance"] == 1 and len(h["Servers"]) == 3, h
+    need(h["Healthy"] and h["FailureTolerance"] == 1 and len(h["Servers"]) == 3, h)
     for n in servers:
         s = of(h, n.name)
-        assert s["Voter"] and s["SerfStatus"] == "alive" and s["Leader"] == (n is leader), s
-        assert s["Address"] == n.addr + ":8300" and s["LastTerm"] == leader.term() and s["Version"], s
-    assert leader.ctl("raft", "autopilot", "health").stdout.splitlines()[-1] == "Healthy; 1 more may fail."
+        need(s["Voter"] and s["SerfStatus"] == "alive" and s["LastTerm"] == leader.term(), s)
+        assert s["Leader"] == (n is leader) and s["Address"] == n.addr + ":8300" and s["Version"], s
+    said = leader.ctl("raft", "autopilot", "health").stdout
+    need(said.splitlines()[-1] == "Healthy; 1 more may fail.", said)
     return h
 
 
 def one_is_away(client, victim):
     h = health(client)
-    assert not of(h, victim.name)["Healthy"] and of(h, victim.name)["SerfStatus"] == "alive", h
-    assert h["FailureTolerance"] == 0 and of(h, victim.name)["Reason"] == "no raft link to it is up", h
-    assert [s.get("Reason") for s in h["Servers"] if s["Name"] != victim.name] == [None, None], h
+    need(not of(h, victim.name)["Healthy"] and of(h, victim.name)["SerfStatus"] == "alive", h)
+    need(h["FailureTolerance"] == 0 and of(h, victim.name)["Reason"] == "no raft link to it is up", h)
+    need([s.get("Reason") for s in h["Servers"] if s["Name"] != victim.name] == [None, None], h)
     r = client.ctl("raft", "autopilot", "health", check=False)
-    assert r.returncode == 1 and r.stdout.splitlines()[-2:] == [
-        victim.name + " is not healthy: no raft link to it is up.", "Not healthy; 0 more may fail."], r
+    need(r.returncode == 1 and r.stdout.splitlines()[-2:] == [
+        victim.name + " is not healthy: no raft link to it is up.", "Not healthy; 0 more may fail."], r)
     state = client.get("/v1/operator/autopilot/state").json()
-    assert state["Healthy"] is False and len(state["Voters"]) == 3, state
-    assert [s["Status"] for s in state["Servers"].values()].count("leader") == 1, state
+    need(state["Healthy"] is False, state)
+    assert len(state["Voters"]) == 3 and [s["Status"] for s in state["Servers"].values()].count("leader") == 1, state
     return True
 
 
@@ -282,10 +283,10 @@ def test_gossipd_restarts():
         leader = c.formed(c.servers(3, raftd=dict(CALM)))
         settles(leader, leader.name, None)
         for _ in range(2):
-            told = leader.log("raftd").count("gossipd is away")
+            told = leader.log("raftd").count("no connection to gossipd")
             before = time.monotonic()
             leader.kill("gossipd")
-            wait_for("raftd knows", lambda n=told: leader.log("raftd").count("gossipd is away") > n)
+            wait_for("raftd knows", lambda n=told: leader.log("raftd").count("no connection to gossipd") > n)
             looks = 0
             while looks < 8:
                 own = of(health(leader), leader.name)
@@ -303,7 +304,12 @@ def table(node, *args, check=True):
     """clusterctl raft list-peers: node -> (state, voter), and what it said besides."""
     r = node.ctl("raft", "list-peers", *args, check=check)
     rows = [line.split() for line in r.stdout.splitlines()[1:]]
-    return {row[0]: (row[3], row[4]) for row in rows}, r.stderr
+    return Told((row[0], (row[3], row[4])) for row in rows), r.stderr
+
+
+def contact(shown, node):
+    """Last contact and last index of a server in the table of raft autopilot health."""
+    return " ".join(next(x for x in shown.stdout.splitlines() if x.startswith(node.name + " ")).split()[-2:])
 
 
 def test_without_a_leader():
@@ -319,7 +325,7 @@ def test_without_a_leader():
         rest[0].kill()
         rest[1].kill("raftd")
         wait_for("it is seen", lambda: leader.members()[rest[0].name] == 4 and leader.stats("raft")["leader"] == "")
-        said = "1 of 3 voters are here, and 2 are needed; waiting for "
+        said = "1 of 3 voters are present, and 2 are needed; waiting for "
         parts = ["%s (%s:8300, failed)" % (rest[0].name, rest[0].addr),
                  "%s (%s:8300, alive in gossip, but its raftd does not answer)" % (rest[1].name, rest[1].addr)]
         wait_for("info has it", lambda: leader.stats("raft")["why_no_leader"].startswith(said))
@@ -332,16 +338,24 @@ def test_without_a_leader():
                 assert said in err and all(p in err for p in parts), err
             r = leader.get(HEALTH + "?stale")
             assert r.status == 429 and said in r.json()["Reason"] and r.json()["FailureTolerance"] == 0, r
-        assert of(r.json(), rest[0].name)["Reason"].startswith("gossip says that it has failed"), r
+        assert of(r.json(), rest[0].name)["Reason"].startswith("gossip reports it failed"), r
         assert of(r.json(), rest[1].name)["Reason"] == "no raft link to it is up", r
+        assert {of(r.json(), n.name)["LastContact"] for n in rest} == {"-1ns"}, r   # nobody knows
+        assert not of(r.json(), leader.name)["LastContact"].startswith("-"), r      # it led itself a moment ago
         r = leader.ctl("raft", "autopilot", "health", check=False)
         assert r.returncode == 1 and said in r.stdout and r.stdout.endswith("Not healthy; 0 more may fail.\n"), r
+        assert {contact(r, n) for n in rest} == {"unknown unknown"} and "unknown" not in contact(r, leader), r.stdout
         r = leader.ctl("raft", "list-peers", check=False)
         assert r.returncode == 1 and "No cluster leader" in r.stderr and said in r.stderr, r
         assert said in leader.ctl("info", "raft").stdout
         rest[1].start("raftd")
-        c.leader([leader, rest[1]])
+        now = c.leader([leader, rest[1]])
         wait_for("there is one", lambda: "why_no_leader" not in leader.stats("raft"))
+        r = wait_for("the leader says what it knows", lambda: (lambda r: r if "Reason" not in r.json() else None)(
+            now.get(HEALTH)))
+        assert of(r.json(), rest[0].name)["LastContact"] == "-1ns", r
+        r = now.ctl("raft", "autopilot", "health", check=False)
+        assert r.returncode == 1 and contact(r, rest[0]) == "never unknown", r.stdout
 
 
 def test_removed():
@@ -350,6 +364,7 @@ def test_removed():
         servers = c.servers(3, raftd=dict(CALM))
         leader = c.formed(servers)
         victim = next(n for n in servers if n is not leader)
+        wait_for("it has the configuration", lambda: len(table(victim, "--stale")[0]) == 3)
         victim.kill("raftd")                # it does not hear of it
         wait_for("the quorum stays", lambda: leader.ctl("raft", "remove-peer", victim.name, check=False).returncode == 0)
         assert victim.name not in table(leader)[0]

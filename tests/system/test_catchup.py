@@ -9,8 +9,9 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import BUILD, main  # noqa: E402
-from raftcluster import KV_SET, MSG, OP, READ_DEFAULT, Conn, RaftCluster, wait_for  # noqa: E402
+from raftcluster import KV_SET, MSG, OP, READ_DEFAULT, Conn, RaftCluster  # noqa: E402
 from slowlink import SlowLink  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.27.3")
 with open(os.path.join(BUILD, "config.h")) as f:        # their shadow and quarantine are no memory of ours

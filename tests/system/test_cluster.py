@@ -4,7 +4,8 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, main, wait_for  # noqa: E402
+from cluster import Cluster, main  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 
 def two_datacenters(c):
@@ -68,7 +69,7 @@ def test_two_datacenters():
                  lambda: "c1" in {n["Node"] for n in client.get("/v1/catalog/nodes").json()})
         client.kill()
         wait_for("serfHealth of the dead client is critical",
-                 lambda: servers[0].get("/v1/health/node/c1").json()[0]["Status"] == "critical", 60)
+                 lambda: [k["Status"] for k in servers[0].get("/v1/health/node/c1").json()] == ["critical"], 60)
         for n in servers + [remote]:
             n.stop()
 

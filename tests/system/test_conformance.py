@@ -13,7 +13,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import CALM, TOP, Cluster, main, wait_for  # noqa: E402
+from cluster import CALM, TOP, Cluster, main  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 FOLDER = os.path.join(TOP, "tests", "conformance")
 RUN, RUN_DNS = os.path.join(FOLDER, "run"), os.path.join(FOLDER, "run-dns")

@@ -14,8 +14,9 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, main, wait_for  # noqa: E402
+from cluster import Cluster, main  # noqa: E402
 from linear import Op, check  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 SECONDS = float(os.environ.get("TV_SECONDS", "12"))
 SEED = int(os.environ.get("TV_SEED", "0")) or random.randrange(1, 1 << 30)

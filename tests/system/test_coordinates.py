@@ -4,7 +4,8 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, main, wait_for  # noqa: E402
+from cluster import Cluster, main  # noqa: E402
+from waiting import Told, wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.60.81")
 COORD = {"Error": 0.1, "Adjustment": 0, "Height": 0.0001}
@@ -15,7 +16,7 @@ def at(x):
 
 
 def coordinates(node):
-    return {c["Node"]: c["Coord"] for c in node.get("/v1/coordinate/nodes").json()}
+    return Told((c["Node"], c["Coord"]) for c in node.get("/v1/coordinate/nodes").json())
 
 
 def register(node, name, address, dc="dc1"):

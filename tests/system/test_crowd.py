@@ -8,7 +8,8 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import crowd  # noqa: E402
-from cluster import Cluster, main, wait_for  # noqa: E402
+from cluster import Cluster, main  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.62.0")
 COUNT = 500

@@ -17,7 +17,8 @@ import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import BUILD, CALM, TOP, Cluster, main, moved, wait_for  # noqa: E402
+from cluster import BUILD, CALM, TOP, Cluster, main, moved  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 
 def ctl(*args):
@@ -39,7 +40,7 @@ def test_wrong_calls():
     expect(2, "write HOST:PORT or unix:PATH", "--addr", "unix:relative", "members")
     expect(2, "usage: clusterctl members", "members", "extra")
     expect(2, 'unknown option "--bogus"', "members", "--bogus")
-    expect(2, 'wrong use of option "--dc"', "catalog", "nodes", "--dc")
+    expect(2, "--dc needs a value", "catalog", "nodes", "--dc")
     for command in ("join", "force-leave", "rtt", "kv", "event", "query", "catalog", "raft"):
         expect(2, "usage: clusterctl " + command, command)
         expect(0, "usage: clusterctl " + command, command, "--help")
@@ -55,7 +56,7 @@ def test_wrong_calls():
     expect(2, "raft remove-peer has no option --dry-run", "raft", "remove-peer", "--dry-run", "n1")
     expect(2, "raft transfer-leader has no option --yes", "raft", "transfer-leader", "--yes")
     expect(2, "raft recover has no option --force", "raft", "recover", "--force")
-    expect(2, "autopilot [get | set NAME=VALUE ... | health]", "raft", "autopilot", "set")
+    expect(2, "raft autopilot set NAME=VALUE...", "raft", "autopilot", "set")
     expect(2, "snapshot inspect has no option --yes", "snapshot", "inspect", "--yes", "x")
     expect(2, "snapshot restore has no option --stale", "snapshot", "restore", "--stale", "x")
     expect(2, "kv get has no option --recurse", "kv", "get", "--recurse", "x")
@@ -94,10 +95,10 @@ def test_answer_that_breaks_off():
     t = threading.Thread(target=answer, daemon=True)
     t.start()
     rc, _, err = ctl("--addr", addr, "members")
-    assert rc == 1 and "the answer of %s broke off" % addr in err and "Is rpcd" not in err, (rc, err)
+    assert rc == 1 and "the answer of %s was cut short" % addr in err and "Is rpcd" not in err, (rc, err)
     with tempfile.TemporaryDirectory() as folder:
         rc, _, err = ctl("--addr", addr, "snapshot", "save", os.path.join(folder, "x"))
-        assert rc == 1 and "snapshot save: the answer of %s broke off" % addr in err, (rc, err)
+        assert rc == 1 and "snapshot save: the answer of %s was cut short" % addr in err, (rc, err)
         assert os.listdir(folder) == []
     t.join()
     listening.close()
@@ -169,8 +170,8 @@ def test_on_a_server():
         expect(1, "No node found", *at, "force-leave", "nobody")
         expect(1, 'no server "nobody"', *at, "raft", "remove-peer", "nobody")
         expect(1, 'no server "nobody"', *at, "raft", "transfer-leader", "nobody")
-        expect(1, "there is no other voter that could lead", *at, "raft", "transfer-leader")
-        expect(1, "leads already", *at, "raft", "transfer-leader", node.name)
+        expect(1, "no other voter can lead", *at, "raft", "transfer-leader")
+        expect(1, "is the leader already", *at, "raft", "transfer-leader", node.name)
         expect(1, "quorum would be lost", *at, "raft", "remove-peer", node.name)
         expect(0, "reloaded", *at, "reload")
         expect(0, "", *at, "kv", "put", "a", "--", "--help")        # behind "--" it is a value
@@ -196,7 +197,7 @@ def test_hints():
             ('"-http-addr" is written --addr', "-http-addr=127.0.0.1:8500", "members"),
             ('"--http-addr" is written --addr', "members", "--http-addr", "x"), ('"-wan" is written --wan', "members", "-wan"),
             ('"-recurse" is written --recurse', "kv", "delete", "-recurse", "x"),
-            ("nothing like it in this version", "acl", "token", "list")):
+            ("no equivalent in this version", "acl", "token", "list")):
         expect(2, says, *nowhere, *args)
     # what looks like an option and is none stays an argument
     expect(1, "no answer from unix:/nowhere", *nowhere, "kv", "put", "a", "-1")
@@ -216,8 +217,26 @@ def test_help():
         usage = wrong[wrong.index("usage: "):] if "usage: " in wrong else ""
         assert usage and usage in told and len(told) > len(usage), (name, told, wrong)
         described = told.replace(usage, "", 1)
-        for option in set(re.findall(r"--[a-z-]+", usage)) - {"--http-port", "--datacenter", "--node"}:
+        for option in set(re.findall(r"--[a-z-]+", usage)):
             assert option in described, (name, option, told)
+
+
+def completed(*words):
+    """What bash offers behind these words, the last of which is begun."""
+    script = """. "$1" && shift && COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) && _clusterctl; printf '%s\\n' "${COMPREPLY[@]}" """
+    env = dict(os.environ, PATH=os.path.join(BUILD, "ctl") + ":" + os.environ["PATH"], TRIUMVIR_ADDR="unix:/nowhere")
+    return subprocess.run(["bash", "-c", script, "bash", os.path.join(TOP, "etc", "clusterctl.bash"), "clusterctl", *words],
+                          capture_output=True, text=True, check=True, timeout=60, cwd=TOP, env=env).stdout.split()
+
+
+def test_completion():
+    commands = re.findall(r"^  ([a-z-]+) ", ctl("help")[1], re.M)
+    assert completed("") == ["--addr", "--token", "--timeout", "--json"] + commands
+    for words, offered in ((["ke"], ["keyring", "keygen"]), (["--addr", "x", "raft", "re"], ["remove-peer", "recover"]),
+                           (["kv", "get", "--"], ["--stale", "--dc"]), (["monitor", "--level", "w"], ["warn"]),
+                           (["help", "snapshot", "i"], ["inspect"]), (["snapshot", "restore", "READ"], ["README.md"]),
+                           (["validate", "rpc"], ["rpcd"]), (["force-leave", ""], ["--prune"])):
+        assert completed(*words) == offered, (words, completed(*words))
 
 
 def entries(node, prefix, query=""):
@@ -421,5 +440,5 @@ def test_waiting_shows_on_a_terminal():
 
 main(test_wrong_calls, test_nobody_there, test_answer_that_breaks_off, test_keys_are_never_overwritten, test_public_half,
      test_validate_reads_the_keys, test_on_a_server, test_every_number_is_explained, test_for_developers,
-     test_waiting_shows_on_a_terminal, test_hints, test_help, test_effects, test_secrets_and_contradictions,
+     test_waiting_shows_on_a_terminal, test_hints, test_help, test_completion, test_effects, test_secrets_and_contradictions,
      test_administration_over_tcp)

@@ -3,7 +3,6 @@
 read, said, and how it goes on by itself.  Damaged files are test_damage.py."""
 import errno
 import os
-import shutil
 import socket
 import sys
 import threading
@@ -13,8 +12,8 @@ import diskfault  # noqa: E402
 import smalldisk  # noqa: E402
 import tvframe  # noqa: E402
 from cluster import Cluster, main, skip  # noqa: E402
-from raftcluster import (ALIVE, ERR, FAIL, FAILED, JOIN, MSG, OP, READ_STALE, Ended, RaftCluster,  # noqa: E402
-                         wait_for)
+from raftcluster import ALIVE, ERR, FAIL, FAILED, JOIN, LEAVE, LEFT, MSG, OP, READ_STALE, Ended, RaftCluster  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 NET = "127.24"  # or where TV_NET moves it
 MB = 1 << 20
@@ -156,7 +155,7 @@ def test_full_follower():
             wait_for("the log is cut", lambda: int(leader.info()["last_snapshot_index"]) > int(stays) + 500)
             c.disk(follower).free()
             full(follower, False)
-            follower.wait_log("disk has room again")
+            follower.wait_log("disk has space again")
             writers.go_on(100)
         finally:
             writers.stop()
@@ -174,7 +173,7 @@ def test_full_leader_hands_over():
         try:
             writers.go_on()
             c.disk(leader).fill(leave=4 * MB)
-            leader.wait_log("disk full: handing leadership over to ")
+            leader.wait_log("disk full: transferring leadership to ")
             wait_for("another leads", lambda: c.leader() not in (None, leader))
             writers.go_on(100)
             assert leader.get("wait-leader", READ_STALE) == b"x"
@@ -200,7 +199,7 @@ def refused(c, key, whole=lambda leader, text: True):
         err, text, _, _ = leader.put(key, b"x")
         return (leader, text) if err == ERR.ENOSPACE and whole(leader, text) else None
     leader, text = wait_for("a write is refused", answer)
-    assert text.startswith("disk full: ") and "goes on by itself" in text, text
+    assert text.startswith("disk full: ") and "resume by themselves" in text, text
     return leader, text
 
 
@@ -337,7 +336,7 @@ def test_full_at_start():
         os.unlink(os.path.join(node.dir, "data", "raftd", "ballast"))       # the worst case: none is left
         c.disk(node).fill()
         node.start_only()
-        node.wait_log("there is not even room to open the data: waiting for it")
+        node.wait_log("not enough space to open the data: waiting for it")
         assert leader.put("k", b"w")[0] == 0
         assert node.process.poll() is None
         c.disk(node).free()
@@ -355,7 +354,7 @@ def test_refused_at_start():
         node.kill()
         c.disk(node).write_error(errno.ENOSPC, None, ("log", "state"))
         node.start_only()
-        node.wait_log("there is not even room to open the data: waiting for it")
+        node.wait_log("not enough space to open the data: waiting for it")
         assert "is there a quota?" in node.log()
         assert leader.put("k", b"v")[0] == 0
         c.disk(node).clear()
@@ -376,7 +375,7 @@ def test_next_log_file_is_refused():
             log = ended(node)
             assert "raise the quota" in log, log
             node.start_only()
-            node.wait_log("there is not even room to open the data: waiting for it")
+            node.wait_log("not enough space to open the data: waiting for it")
             assert "is there a quota?" in node.log()
             writers.go_on()
         finally:
@@ -404,7 +403,7 @@ def test_snapshot_does_not_fit():
         c.disks[node.name] = smalldisk.SmallDisk(os.path.join(node.dir, "data"), "32M")
         node.start()
         c.introduce(node, first)
-        node.wait_log("it is asked for again when there is room")
+        node.wait_log("it is requested again when there is space")
         full(node)
         assert first.put("after", b"x")[0] == 0
         folder = os.path.join(node.dir, "data", "raftd")
@@ -493,7 +492,7 @@ def test_checkpoint_finds_no_room():
                     wait_for("the leader reads", lambda: (n := c.leader()) and n.get("k") == b"v")
                 else:
                     full(who[0])
-                    who[0].wait_log("disk full: a write in %s was refused" % os.path.join(who[0].dir, "data", "raftd"))
+                    who[0].wait_log("disk full: a write in %s failed for lack of space" % os.path.join(who[0].dir, "data", "raftd"))
                     wait_for("one with room leads", lambda: c.leader() not in [None] + who)
                     writers.go_on(100)
                 for node in who:
@@ -576,7 +575,7 @@ def judged(node, seen):
         node.start()
     try:
         return node.info()["state"] in ("Follower", "Leader")
-    except (OSError, tvframe.Closed, TimeoutError, AssertionError):
+    except (OSError, tvframe.Closed, Ended):
         return False                            # it is ending just now
 
 
@@ -834,6 +833,81 @@ def test_failed_flush_stops():
             w.check()
 
 
+def test_removed_before_the_state_knows():
+    """
+    A server is removed for good while slow disks keep two followers from applying.  One of them becomes leader before it has
+    applied the removal: it must not add the server again (nemesis, seed 648057406).
+    """
+    with FaultCluster(25, count=4, state_cache="1M", **CALM) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        wait_for("four voters", lambda: leader.servers() == {n.name: True for n in c.nodes})
+        c.wait_equal()
+        gone, *pair = others(c, leader)
+        for node in pair:
+            c.disk(node).hang(True, "state", "sync")
+        for i in range(20):                             # more than may wait for the disk
+            assert leader.put("k%d" % i, bytes(400000))[0] == 0
+        for node in pair:
+            wait_for("applying waits", lambda: c.disk(node).hanging("state") and int(node.info()["fsm_pending"]) > 1)
+        gone.kill()
+        c.tell_all(FAIL, gone.member(FAILED))
+        leader.wait_log("member '%s' failed, marking health critical" % gone.name)
+        c.tell_all(LEAVE, gone.member(LEFT))            # clusterctl force-leave
+        rest = {n.name: True for n in [leader] + pair}
+        for node in [leader] + pair:
+            wait_for("it is out", lambda: node.servers() == rest)
+        gone.start()
+        c.introduce(gone)
+        refused = "not adding %s: its node id %s was removed for good" % (gone.name, gone.id)
+        leader.wait_log(refused)
+        for node in pair:                               # it could be added at once
+            wait_for("it is linked", lambda: int(node.info("raftd")["links"]) == 3)
+        leader.kill()
+        now = wait_for("another leads", lambda: c.leader())
+        added = "Added peer %s" % gone.ip
+        wait_for("it had the choice", lambda: "membership changes wait until the state" in now.log() or
+                 added in now.log())
+        assert c.disk(now).hanging("state") and int(now.info()["fsm_pending"]) > 1
+        assert added not in now.log()
+        for node in pair:
+            c.disk(node).clear()
+        now.wait_log(refused)
+        c.wait_leader()
+        for node in pair:
+            assert added not in node.log() and node.servers() == rest, node.name
+
+
+def test_removed_stays_out_after_a_restart():
+    """All are killed and restarted: a leader with a slow disk does not list a server that was removed."""
+    with FaultCluster(26, count=4, election_timeout="4s", snapshot_threshold=50, snapshot_interval="100ms") as c:
+        c.start_all()
+        leader = c.wait_leader()
+        wait_for("four voters", lambda: leader.servers() == {n.name: True for n in c.nodes})
+        gone, *rest = others(c, leader) + [leader]
+        for i in range(60):
+            assert leader.put("k%d" % i, b"v")[0] == 0
+        for node in rest:                               # with four servers, and nothing later
+            wait_for("a checkpoint", lambda: int(node.info()["last_snapshot_index"]) > 0)
+        gone.kill()
+        c.tell_all(FAIL, gone.member(FAILED))
+        leader.wait_log("member '%s' failed, marking health critical" % gone.name)
+        c.tell_all(LEAVE, gone.member(LEFT))
+        wait_for("it is out", lambda: leader.servers() == {n.name: True for n in rest})
+        for node in rest:
+            node.kill()
+        for node in rest:
+            c.disk(node).sync_delay(700, "log")         # elected at one sync, ready for anything at the next
+            node.start()
+        c.introduce(*rest)
+
+        def shown():
+            now = next((n for n in rest if n.info()["state"] == "Leader"), None)
+            return now and {s[1] for s in now.asked(OP.RAFT_CONFIGURATION, [])[0]}
+        assert wait_for("a leader answers", shown) == {n.name for n in rest}
+        assert gone.name not in wait_for("it answers again", shown)
+
+
 if __name__ == "__main__":
     main(test_full_follower, test_full_leader_hands_over, test_all_full,
          test_dead_server_is_removed_while_all_are_full, test_no_room_at_all, test_no_room_at_all_ext4,
@@ -842,4 +916,5 @@ if __name__ == "__main__":
          test_nothing_is_acknowledged_after_a_failed_sync, test_one_call_fails, test_failed_checkpoint_stops,
          test_hanging_sync_costs_leadership, test_hanging_disk_costs_leadership, test_hanging_follower_slows_nobody,
          test_slow_disk_keeps_the_leader, test_slow_state_keeps_the_leader, test_applying_waits_for_no_disk,
-         test_failed_flush_stops, test_fails_while_it_is_registered)
+         test_failed_flush_stops, test_fails_while_it_is_registered,
+         test_removed_before_the_state_knows, test_removed_stays_out_after_a_restart)

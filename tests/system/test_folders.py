@@ -9,7 +9,8 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import CALM, DAEMONS, Cluster, Writer, main, wait_for  # noqa: E402
+from cluster import CALM, DAEMONS, Cluster, Writer, main  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 
 def in_log(node, text, daemon):
@@ -41,7 +42,7 @@ def refused(node):
 
 
 def folder_state(node, section):
-    return node.stats(section).get("folders")
+    return node.stats(section)["folders"]
 
 
 def test_one_data_dir():
@@ -197,7 +198,7 @@ def test_nobody_can_tell():
         os.unlink(lock_of(n, "raftd"))
         in_log(n, "the lock file is gone, and cannot be made again: %s/raftd/lock: Too many open files" % n.data, "raftd")
         n.kv_put("k", "v")
-        assert "looking again" in folder_state(n, "raftd")
+        assert "checking again" in folder_state(n, "raftd")
         set_descriptors(n, None)
         in_log(n, "is there again", "raftd")
         wait_for("info takes it back", lambda: folder_state(n, "raftd") == "ok")
@@ -215,7 +216,7 @@ def test_others_say_so():
         for d in ("gossipd", "rpcd"):
             os.rename(os.path.join(n.data, d), os.path.join(n.data, d + ".away"))
             in_log(n, "%s/%s is gone" % (n.data, d), d)
-            in_log(n, "not kept any more", d)
+            in_log(n, "no longer saved", d)
             wait_for("info says so", lambda d=d: "is gone" in folder_state(n, d))
         n.kv_put("k", "v")
         assert json.loads(n.get("/v1/status/leader").body)
@@ -240,7 +241,7 @@ def test_run_dir_goes():
         shutil.rmtree(n.run)
         for d in DAEMONS:
             in_log(n, "%s/%s.sock: the socket was removed or replaced while %s runs" % (n.run, d, d), d)
-            assert re.search(r"Restart %s, which makes the folder and the socket again" % d, n.log(d))
+            assert re.search(r"Restart %s to create the folder and the socket again" % d, n.log(d))
             wait_for("info of %s says so" % d, lambda d=d: "the socket was removed" in folder_state(n, d))
         n.kv_put("k", "v")
         for d in ("gossipd", "raftd", "rpcd"):

@@ -4,10 +4,11 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, main, wait_for  # noqa: E402
+from cluster import Cluster, main  # noqa: E402
 from gossipkit import (ALIVE, LEFT, TIMING, agree, ask, hushed, info, join, pool_of, shows, start, statuses,  # noqa: E402
                        up)
 from tvframe import MSG  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.5.1")
 LOSES = 120         # seconds: two votes 30 s apart, should the answers to the first get lost

@@ -13,10 +13,11 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import serfwire as w  # noqa: E402
-from cluster import SANITIZERS, Cluster, main, wait_for  # noqa: E402
+from cluster import SANITIZERS, Cluster, main  # noqa: E402
 from crowd import cpu  # noqa: E402
 from gossipkit import ALIVE, FAILED, TIMING, agree, info, join, pool_of, start, statuses  # noqa: E402
 from tap import Tap  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.6.0")
 CALM = {**TIMING, "lan.push_pull_interval": "2s"}

@@ -6,10 +6,11 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, main, wait_for  # noqa: E402
+from cluster import Cluster, main  # noqa: E402
 from gossipkit import (ALIVE, FAILED, LEFT, TIMING, agree, ask, hushed, info, join, listing, pool_of,  # noqa: E402
                        shows, start, statuses, up)
 from tvframe import MSG  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.5.0")
 # Nothing but the rejoin brings them together again.
@@ -35,7 +36,7 @@ def first_start_without_a_network():
     with Cluster(NET, gossipd=ALONE) as cl:
         g1 = up(cl.add("g1", 1, server=False, retry_join=[NET + ".2"], retry_interval="4s"))
         tried = wait_for("five rounds fail", lambda: (lambda t: t if len(t) >= 5 else None)(
-            [int(x) for x in re.findall(r"trying again in about (\d+) s", g1.log("gossipd"))]), 60)
+            [int(x) for x in re.findall(r"retrying in about (\d+) s", g1.log("gossipd"))]), 60)
         assert tried[0] <= 2 and max(tried) <= 5 and sum(tried[2:]) > sum(tried[:2]), tried
         g2 = up(cl.add("g2", 2, server=False))
         agree([g1, g2])
@@ -52,7 +53,7 @@ def restarted_alone():
         shows([g1], "g2", FAILED)
         g1.stop("gossipd")
         start(g1)
-        wait_for("a round is over", lambda: "known before the restart answered; trying on" in g1.log("gossipd"))
+        wait_for("a round is over", lambda: "known before the restart answered; still trying" in g1.log("gossipd"))
         assert statuses(g1) == {"g1": ALIVE, "g2": FAILED, "g3": FAILED}
         forget(g3)                              # it will not ask by itself
         start(g3)
@@ -121,7 +122,7 @@ def damaged_memory():
         start(g1)
         agree(nodes)
         log = g1.log("gossipd")
-        assert "lan.snapshot:2: skipped" in log and "\x1b" not in log, log
+        assert "lan.snapshot:2: malformed line skipped" in log and "\x1b" not in log, log
         assert "unfinis" not in open(snapshot(g1)).read()
 
 

@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import BUILD, Cluster, main, wait_for  # noqa: E402
+from cluster import BUILD, Cluster, main  # noqa: E402
+from waiting import Told, wait_for  # noqa: E402
 
 CALM = {"election_timeout": "2s"}        # a busy machine moves no leader; heartbeats come as often as ever
 VOTES = 120         # seconds: a server that is added votes when it was healthy for 10 s at a stretch
@@ -18,7 +19,7 @@ def in_log(node, daemon, text):
 
 
 def peers(node):
-    return {s["Node"]: s for s in node.get("/v1/operator/raft/configuration").json()["Servers"]}
+    return Told((s["Node"], s) for s in node.get("/v1/operator/raft/configuration").json()["Servers"])
 
 
 def test_add_servers_one_by_one():
@@ -170,6 +171,9 @@ def test_joining_that_fails_says_why():
         assert len(why) == 2 and "n1 (%s:8300)" % first.addr in why[0], r   # once as it waits, and at the end
         assert "another server.key" in stranger.stats("raft")["why_no_leader"]
         in_log(first, "raftd", "uses a key that is not in our ring")
+        for n in (first, stranger):                     # twice a second, but logged once a minute
+            repeated = [x for x in n.log("raftd").splitlines() if "not in our ring; closing" in x]
+            assert all(x.endswith(" more times)") for x in repeated[1:]), repeated
         assert "n2" not in peers(first) and "another server.key" in first.stats("raft")["trouble"]
         stranger.stop()
         wait_for("the trouble is over", lambda: "trouble" not in first.stats("raft"))
@@ -180,21 +184,21 @@ def test_joining_that_fails_says_why():
         # A second node of a name.
         double = c.add("double", 4, server=False, node_name="n1").start().up()
         r = double.ctl("join", first.addr, check=False)
-        assert r.returncode == 1 and "goes by the name of this one, n1, at %s:8301" % first.addr in r.stderr, r
+        assert r.returncode == 1 and "has the name of this one, n1, at %s:8301" % first.addr in r.stderr, r
         assert "another node_name" in r.stderr and "Successfully" not in r.stdout, r
 
 
 def test_forming_says_what_to_do():
     with Cluster("127.60.28") as c:
         one = c.add("n1", 1, raftd=dict(CALM, bootstrap_expect=3)).start().up()
-        said = "forming a cluster: 1 of 3 servers are here; start the others with bootstrap_expect = 3 too"
+        said = "forming a cluster: 1 of 3 servers are present; start the others with bootstrap_expect = 3 too"
         in_log(one, "raftd", said)
         assert said in one.stats("raft")["why_no_leader"] and "clusterctl join " + one.addr in one.stats(
             "raft")["why_no_leader"]
         none = c.add("n4", 4, raftd=dict(CALM)).start().up()
-        assert "knows no other server: clusterctl join ADDRESS" in none.stats("raft")["why_no_leader"], none.stats("raft")
+        assert "knows no other server: use clusterctl join ADDRESS" in none.stats("raft")["why_no_leader"], none.stats("raft")
         none.ctl("join", one.addr)
-        said = "no other server that is here has bootstrap_expect = 3 and a raftd that runs"
+        said = "no other server present has bootstrap_expect = 3 and a running raftd"
         wait_for("n1 says what it lacks", lambda: said in one.stats("raft")["why_no_leader"])
 
 

@@ -7,10 +7,11 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import tvframe  # noqa: E402
-from cluster import Cluster, Writer, main, wait_for  # noqa: E402
+from cluster import Cluster, Writer, main  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.27.2")
-SAID = "handing leadership over before the end"
+SAID = "transferring leadership before stopping"
 # An election takes longer than a request is held: leadership that is not handed over costs refused writes.  And a leader that
 # gets no processor for a while stays leader.
 SLOW = {"raftd": {"election_timeout": "4s"}, "rpcd": {"rpc_hold_timeout": "3s"}}
@@ -119,13 +120,13 @@ def leader_without_rpcd():
         leader.kill("rpcd")
         for n in others:
             wait_for("a write through " + n.name, lambda n=n: n.put("/v1/kv/k", n.name).body == b"true", 60)
-        assert "rpcd of this server has been away for 5 s" in leader.log("raftd")
+        assert "rpcd on this server has been disconnected for 5 s" in leader.log("raftd")
         assert c.leader(others) is not leader and leader.running("raftd")
         leader.stop("raftd")
         leader.start("raftd")           # which has not met an rpcd yet
-        new, told = c.leader(others), leader.log("raftd").count("rpcd of this server has been away for 5 s")
+        new, told = c.leader(others), leader.log("raftd").count("rpcd on this server has been disconnected for 5 s")
         wait_for("it is to lead", lambda: new.ctl("raft", "transfer-leader", leader.name, check=False).returncode == 0)
-        wait_for("it hands over", lambda: leader.log("raftd").count("rpcd of this server has been away for 5 s") > told)
+        wait_for("it hands over", lambda: leader.log("raftd").count("rpcd on this server has been disconnected for 5 s") > told)
         c.leader(others).kv_put("k", others[-1].name.encode())
         leader.start("rpcd").up()
         assert leader.kv_get("k") == others[-1].name.encode()
@@ -161,7 +162,7 @@ def leader_with_frozen_rpcd():
             wait_for("a write through " + n.name, lambda n=n: n.put("/v1/kv/k", n.name, timeout=5).body == b"true", 60)
         new = c.leader(others)
         log = leader.log("raftd")
-        assert "rpcd of this server has not answered for 5 s" in log and "handing leadership over to " in log, log
+        assert "rpcd on this server has not answered for 5 s" in log and "transferring leadership to " in log, log
         under_way.join(60)
         assert got and got[0].status == 500 and "may have been applied" in got[0].text, got
         term = new.term()
@@ -186,7 +187,7 @@ def slow_rpcd_moves_nothing():
             leader.signal(signal.SIGCONT, "rpcd")
             wait_for("and forgotten", lambda: int(told_by_raftd(leader)["rpcd_silent_ms"]) == 0)
         assert leader.is_leader() and leader.term() == term
-        assert "handing leadership over" not in leader.log("raftd")
+        assert "transferring leadership" not in leader.log("raftd")
 
 
 def others_no_better_off():
@@ -198,11 +199,11 @@ def others_no_better_off():
         for n in (frozen, leader):
             n.signal(signal.SIGSTOP, "rpcd")
         wait_for("the one that is well leads", well.is_leader, 60)
-        assert "handing leadership over to " + well.name in leader.log("raftd")
+        assert "transferring leadership to " + well.name in leader.log("raftd")
         leader.kill("rpcd")
         well.signal(signal.SIGSTOP, "rpcd")
-        wait_for("it says that nobody can", lambda: "nobody can take over" in well.log("raftd"), 60)
-        line = next(s for s in well.log("raftd").splitlines() if "nobody can take over" in s)
+        wait_for("it says that nobody can", lambda: "no server can take over" in well.log("raftd"), 60)
+        line = next(s for s in well.log("raftd").splitlines() if "no server can take over" in s)
         assert frozen.name + " (its rpcd does not answer)" in line and leader.name + " (its rpcd does not run)" in line, line
         frozen.signal(signal.SIGCONT, "rpcd")
         wait_for("the first that can leads", frozen.is_leader, 60)

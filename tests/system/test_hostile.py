@@ -11,8 +11,9 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import SANITIZERS, Cluster, main, wait_for  # noqa: E402
-from tvframe import MSG, Conn  # noqa: E402
+from cluster import SANITIZERS, TOP, Cluster, main  # noqa: E402
+from tvframe import MSG, Closed, Conn  # noqa: E402
+from waiting import need, wait_for  # noqa: E402
 
 LIMITS = {"http_idle_timeout": "1s", "link_dial_timeout": "2s"}
 PUT = b"PUT /v1/kv/s HTTP/1.1\r\nHost: x\r\n"
@@ -393,6 +394,13 @@ def all_of_it():
             print("     " + test.__name__, flush=True)
 
 
+def entry_of(node):
+    """Its own in the catalog, or NotYet."""
+    told = node.get("/v1/catalog/node/" + node.name).json()
+    need(told, told)
+    return told["Node"]
+
+
 def large_catalog_entries():
     """Whatever a client says of a node, the leader that compares it with gossip goes on: its memory has bounds too."""
     with Cluster("127.60.35", keys=False) as c:
@@ -402,12 +410,11 @@ def large_catalog_entries():
         letters = string.ascii_letters + string.digits
         meta = {a + b + c: "" for a in letters for b in letters for c in letters[:30]}
         node = {"Node": n.name, "Address": n.addr, "NodeMeta": meta}
-        stored = wait_for("its entry", lambda: n.get("/v1/catalog/node/" + n.name).json()["Node"])
+        stored = wait_for("its entry", lambda: entry_of(n))
         answer = n.put("/v1/catalog/register", json.dumps(dict(node, ID=stored["ID"]), separators=(",", ":")).encode())
         assert answer.status == 200, answer.body
         # What gossip says comes back, from the leader's comparison of the two.
-        wait_for("the member's own entry",
-                 lambda: n.get("/v1/catalog/node/" + n.name).json()["Node"]["Meta"] == stored["Meta"])
+        wait_for("the member's own entry", lambda: entry_of(n)["Meta"] == stored["Meta"])
         assert n.running("raftd")
         session = {"Node": n.name, "NodeChecks": ["serfHealth"] * 1025}
         answer = n.put("/v1/session/create", json.dumps(session).encode())
@@ -560,4 +567,60 @@ def limits_reached():
         wait_for("they have gone", lambda: n.get("/v1/kv/l").status == 200 and n.stats("raftd")["requests_pending"] == "0")
 
 
-main(all_of_it, large_catalog_entries, taken_places, flood_of_bodies, unknown_fields, limits_reached)
+def operations():
+    """(code, name, kind, traits) of each operation."""
+    with open(os.path.join(TOP, "common", "record", "ops.h"), encoding="utf-8") as f:
+        text = f.read()
+    rows = re.findall(r"^\tX\(\s*(\d+),\s*(\w+),\s*\"[^\"]*\",\s*(\w+),[^\n]*\n\s*([^,]*),", text, re.M)
+    assert len(rows) > 40, rows
+    return [(int(code), name, kind, traits) for code, name, kind, traits in rows]
+
+
+def newer_versions():
+    """Of a peer of a newer version: longer greetings and envelopes are read, an unknown operation is an answer, no more."""
+    with Cluster("127.60.118", keys=False) as c:
+        n = c.servers(1)[0]
+        c.formed([n])
+        n.kv_put("v", b"1")
+        for target in ((n.addr, 8400), os.path.join(n.run, "raftd.sock")):
+            with Conn(target, hello=False) as conn:
+                conn.send(MSG.HELLO, [1, "rpcd", "9.9.9", "", 2, ["further"]])      # speaks versions 1 to 2
+                assert conn.wait(lambda f: f.type == MSG.HELLO).body[0] == 1
+                waiting = [1, "", 0, n.get("/v1/kv/v").index, 60000, 0, "", ["v", ""]]
+                conn.send(MSG.OP, waiting, 1000)
+                for op in (0, 999, 65535):
+                    for further in ([], [{"of": "a newer version"}, 1]):
+                        err, text = conn.call(MSG.OP, [op, "", 0, 0, 0, 0, "", []] + further)[:2]
+                        assert err == 5 and text == \
+                            "unknown operation %d (is this server's version older?)" % op, (target, err, text)
+                got = conn.call(MSG.OP, [1, "", 0, 0, 0, 0, "", ["v", ""], {"of": "a newer version"}, 1])
+                assert got[0] == 0 and got[5][0][1] == "v", (target, got)
+                n.put("/v1/kv/v", os.urandom(8))    # what waited on this channel waits still
+                assert conn.wait(lambda f: f.id == 1000, 20).body[0] == 0
+                conn.send(MSG.OP, waiting[:7], 2000)    # fewer fields are of no version
+                try:
+                    conn.wait(lambda f: f.id == 2000, 20)
+                    raise AssertionError("answered")
+                except Closed:
+                    pass
+        with Conn(os.path.join(n.run, "raftd.sock")) as conn:
+            # Each row of the table is carried out by somebody, or is not raftd's.
+            for code, name, kind, traits in operations():
+                err, text = conn.call(MSG.OP, [code, "", 0, 0, 0, 0, "", None])[:2]
+                if "OP_INTERNAL" in traits or kind in ("VIEW", "GOSSIP", "GOSSIP_SERVER"):
+                    assert err == 9 and text == "internal operation", (name, err, text)
+                else:
+                    assert err != 0 and "malformed arguments" in text, (name, err, text)
+            # Arguments and token are kept together, inside the request or outside.
+            for size in (0, 1, 11, 40, 46, 47, 48, 300):
+                for token in (0, 1, 36, 255):
+                    got = conn.call(MSG.OP, [1, "", 0, 1 << 40, 20, 0, "t" * token, ["k" * size, ""]])
+                    assert got[0] == 0 and got[5] == [], (size, token, got)
+            for token in (0, 36, 255):
+                n.kv_put("tree/a", b"1")
+                got = conn.call(MSG.OP, [4, "", 0, 0, 0, 0, "t" * token, [6, "tree/", 0, b"", 0, "", 0]])
+                assert got[0] == 0 and n.kv_get("tree/a") is None, got
+        wait_for("all is given back", lambda: n.stats("raftd")["requests_bytes"] == "0")
+
+
+main(all_of_it, large_catalog_entries, taken_places, flood_of_bodies, unknown_fields, limits_reached, newer_versions)

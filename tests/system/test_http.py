@@ -8,7 +8,8 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, main, rpcd_conf, wait_for  # noqa: E402
+from cluster import Cluster, main, rpcd_conf  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 LIMITS = {"http_idle_timeout": "1s", "limits.http_max_conns_per_client": 8, "limits.body_discard_max": "2M"}
 
@@ -120,7 +121,7 @@ def test_slow_and_many(n):
         try:
             for s in socks:
                 s.sendall(get("/v1/status/leader"))
-            return sorted(statuses(s.recv(4096))[0] for s in socks)
+            return sorted(sum((statuses(s.recv(4096)) for s in socks), []))
         finally:
             for s in socks:
                 s.close()
@@ -234,8 +235,8 @@ def listens_beyond_loopback():
         n.start("rpcd")
         n.procs["rpcd"].may_end(1)
         assert n.wait_end("rpcd") == [1]
-        expected = ("%s/rpcd.conf: http_addresses: 0.0.0.0 is open to other machines, and whoever reaches it may read and "
-                    "write all data: http_allow_remote = true serves it there all the same" % n.conf)
+        expected = ("%s/rpcd.conf: http_addresses: 0.0.0.0 is open to other machines, and any client that reaches it can "
+                    "read and write all data: http_allow_remote = true serves it there all the same" % n.conf)
         assert expected in n.log("rpcd"), n.log("rpcd")
         p = n.ctl("validate", n.conf, check=False)
         assert p.returncode == 1 and expected in p.stdout + p.stderr, p

@@ -12,7 +12,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import CALM, TOP, Cluster, Writer, main, rpcd_conf, wait_for  # noqa: E402
+from cluster import CALM, TOP, Cluster, Writer, main, rpcd_conf  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 ALIVE, FAILED = 1, 4
 
@@ -178,7 +179,7 @@ def rotation_under_load():
         client.stop()
         client.start().up()
         assert ids(client) == new and ring_file(client) and first[0] in client.log("gossipd")
-        assert "was rotated away" in client.log("gossipd"), client.log("gossipd")
+        assert "was rotated out" in client.log("gossipd"), client.log("gossipd")
         wait_for("back", lambda: all_alive(nodes))
         client.kv_put("after", b"1")
         for n in nodes[:3]:
@@ -408,7 +409,7 @@ def broken_files():
         client.set_common(**keyless)
         client.start("gossipd")
         client.expect_end("gossipd", 1)
-        assert 'say encryption = "off"' in client.log("gossipd")
+        assert 'set encryption = "off"' in client.log("gossipd")
         client.set_common(encryption="off")
         client.start()
         wait_for("alone, in clear", lambda: client.stats("keyring")["encryption"] == "off")

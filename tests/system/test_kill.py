@@ -8,7 +8,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import CALM, Cluster, Writer, main, wait_for  # noqa: E402
+from cluster import CALM, Cluster, Writer, main  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 
 # Seconds, the median of ten: promised is a second or so, and a machine that has much else to do may take longer; the worst
@@ -18,7 +19,7 @@ FAILOVER = 5.0
 
 def all_equal(nodes, prefix):
     def same():
-        answers = [n.get("/v1/kv/%s/?recurse&stale" % prefix).body for n in nodes]
+        answers = [n.get("/v1/kv/%s/?recurse&stale" % prefix).ok().body for n in nodes]
         return all(a == answers[0] for a in answers)
     wait_for("all nodes answer the same", same)
 

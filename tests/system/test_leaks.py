@@ -9,7 +9,8 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import SANITIZERS, TOP, Cluster, main, skip, wait_for  # noqa: E402
+from cluster import SANITIZERS, TOP, Cluster, main, skip  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 VALGRIND = ["valgrind", "-q", "--vgdb=no", "--leak-check=full", "--show-leak-kinds=definite,indirect",
             "--errors-for-leak-kinds=definite,indirect", "--error-exitcode=99",

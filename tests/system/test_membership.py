@@ -6,7 +6,8 @@ import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import CALM, Cluster, Writer, main, rpcd_conf, wait_for  # noqa: E402
+from cluster import CALM, Cluster, Writer, main, rpcd_conf  # noqa: E402
+from waiting import Told, wait_for  # noqa: E402
 
 ALIVE, FAILED = 1, 4
 QUICK = {"server_stabilization_time": "0s"}
@@ -23,12 +24,12 @@ def in_log(node, text, daemon="raftd", timeout=60.0):
 
 def peers(node, query=""):
     """The seats; not how the one who answers sees their servers just now."""
-    return {s["Node"]: {k: v for k, v in s.items() if k != "State"}
-            for s in node.get("/v1/operator/raft/configuration" + query).json()["Servers"]}
+    return Told((s["Node"], {k: v for k, v in s.items() if k != "State"})
+                for s in node.get("/v1/operator/raft/configuration" + query).json()["Servers"])
 
 
 def healthy(node):
-    return {s["Name"]: s["Healthy"] for s in node.get("/v1/operator/autopilot/health").json()["Servers"]}
+    return Told((s["Name"], s["Healthy"]) for s in node.get("/v1/operator/autopilot/health").json()["Servers"])
 
 
 def node_id(node):
@@ -152,7 +153,7 @@ def test_remove_peer():
         in_log(leader, "the leader %s does not add this server: its node id" % now.name)
         votes(now, a, d, e)
         r = now.ctl("raft", "transfer-leader", now.name, check=False)
-        assert r.returncode == 1 and "leads already" in r.stderr, r
+        assert r.returncode == 1 and "is the leader already" in r.stderr, r
 
 
 def test_replaced_at_once():
@@ -377,7 +378,7 @@ def test_power_returns():
         for n in two:
             n.start()
         for n in two:
-            in_log(n, "2 of 5 voters are here, and 3 are needed; waiting for ")
+            in_log(n, "2 of 5 voters are present, and 3 are needed; waiting for ")
             line = next(x for x in n.log("raftd").splitlines() if "3 are needed; waiting for" in x)
             assert all("%s (%s:8300, " % (m.name, m.addr) in line for m in [third] + rest), line
         third.start("gossipd")

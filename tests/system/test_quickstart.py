@@ -9,7 +9,8 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import netns  # noqa: E402
-from cluster import TOP, ensure_users, main, skip, wait_for  # noqa: E402
+from cluster import TOP, ensure_users, main, skip  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 
 class Container:
@@ -25,7 +26,10 @@ class Container:
 
     def first_process(self):
         with open("/proc/%d/task/%d/children" % (self.holder.pid, self.holder.pid)) as f:
-            pid = int(f.read().split()[0])
+            pids = f.read().split()
+        if not pids:
+            return None
+        pid = int(pids[0])
         return pid if os.path.basename(os.readlink("/proc/%d/exe" % pid)) == "sleep" else None
 
     def ok(self, *cmd):

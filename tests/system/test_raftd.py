@@ -8,16 +8,18 @@ import signal
 import socket
 import statistics
 import struct
+import subprocess
 import sys
 import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import CALM, main  # noqa: E402
-from raftcluster import (ALIVE, ERR, FAIL, FAILED, JOIN, KV_CAS, LEAVE, LEFT, MSG, OP, READ_STALE,  # noqa: E402
-                         UPDATE, Conn, RaftCluster, wait_for)
+from raftcluster import (ALIVE, BUILD, ERR, FAIL, FAILED, JOIN, KV_CAS, LEAVE, LEFT, MSG, OP, READ_STALE,  # noqa: E402
+                         UPDATE, Conn, RaftCluster)
 import tvframe  # noqa: E402
 from oldpeer import started_with_old  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 
 def voters(node, *names):
@@ -199,7 +201,7 @@ def test_force_leave_stays_away():
 def in_catalog(asked, node):
     """Waits until the catalog has this node's name under its node id."""
     wait_for("catalog entry of " + node.name, lambda: [node.id, node.name] in [
-        list(record[:2]) for record in asked.op(OP.CATALOG_NODES, ["", [], {}, False])[3]])
+        list(record[:2]) for record in asked.asked(OP.CATALOG_NODES, ["", [], {}, False])])
 
 
 def test_lost_disk_is_a_new_server():
@@ -370,7 +372,8 @@ def test_leader_change_in_mid_write():
                 n = len(acked)
                 wait_for("writes", lambda: len(acked) > n + 50)
                 if how == "transfer":
-                    wait_for("leadership moves", lambda: c.leader().op(OP.RAFT_TRANSFER, ["", "", False])[0] == 0)
+                    wait_for("leadership moves", lambda: (now := c.leader()) and
+                             now.op(OP.RAFT_TRANSFER, ["", "", False])[0] == 0)
                 else:
                     leader = wait_for("leader", c.leader)
                     leader.stop(how)
@@ -391,14 +394,14 @@ def test_leader_change_in_mid_write():
 def renewed_until_another_ends(node, session, ttl=2):
     """"kept" or "lost"; None when this test was too late with a renewal, which proves nothing."""
     asked = [time.monotonic()]
-    kept, other = (node.op(OP.SESSION_CREATE, session)[3][0] for _ in range(2))
+    kept, other = (node.asked(OP.SESSION_CREATE, session)[0] for _ in range(2))
 
     def renew():
         before, now = asked[0], time.monotonic()
-        if not node.op(OP.SESSION_RENEW, [kept, ""])[3]:
+        if not node.asked(OP.SESSION_RENEW, [kept, ""]):
             return "lost" if time.monotonic() - before < ttl else "late"
         asked[0] = now
-        return "" if node.op(OP.SESSION_INFO, [other, ""])[3] else "kept"
+        return "" if node.asked(OP.SESSION_INFO, [other, ""]) else "kept"
     verdict = wait_for("the other ends", renew, interval=0.1)
     return None if verdict == "late" else verdict
 
@@ -409,12 +412,12 @@ def test_sessions_expire():
         c.start_all()
         c.wait_leader()
         n1.wait_log("member 'n1' joined")
-        wait_for("in the catalog", lambda: n1.op(OP.CATALOG_NODES, ["", [], {}, False])[3])
+        wait_for("in the catalog", lambda: n1.asked(OP.CATALOG_NODES, ["", [], {}, False]))
         session = ["", "s", "n1", 0, "release", "2s", ["serfHealth"], None, None]
-        uuid = wait_for("a session", lambda: n1.op(OP.SESSION_CREATE, session)[3][0])
+        uuid = wait_for("a session", lambda: (n1.op(OP.SESSION_CREATE, session)[3] or [None])[0])
         # It ends after twice its TTL at the latest; renewing in time keeps one beyond another that nobody renews.
         assert wait_for("renewals in time", lambda: renewed_until_another_ends(n1, session)) == "kept"
-        wait_for("it ends", lambda: not n1.op(OP.SESSION_INFO, [uuid, ""])[3])
+        wait_for("it ends", lambda: not n1.asked(OP.SESSION_INFO, [uuid, ""]))
         assert n1.op(OP.SESSION_RENEW, [uuid, ""])[3] == []
 
 
@@ -516,7 +519,8 @@ def test_hostile_client():
         assert closed(conn)
         internal = n1.op(OP.SERVER_TOMBSTONE, ["x", "", False])
         assert internal[0] == ERR.EPERM
-        assert n1.op(12345, [])[0] == ERR.EPERM
+        err, text = n1.op(12345, [])[:2]
+        assert err == ERR.EINVAL and "unknown operation 12345" in text, text
         assert n1.op(OP.KV_APPLY, ["not", "it"])[0] != 0
         assert n1.put("alive", b"yes")[0] == 0
 
@@ -545,6 +549,7 @@ def test_hostile_peer():
             lambda s: s.sendall(frame(MSG.RAFT, b"\x00" * 64)),                     # before hello
             lambda s: s.sendall(frame(MSG.RAFT_HELLO, tvframe.pack(hello[:5]))),
             lambda s: s.sendall(frame(MSG.RAFT_HELLO, tvframe.pack(hello)) + frame(MSG.RAFT, os.urandom(200))),
+            lambda s: s.sendall(frame(MSG.RAFT_HELLO, tvframe.pack([2] + hello[1:] + [0, 3, 1, "newer"]))),
         ]
         for attempt in attempts:
             with socket.create_connection((c.net + ".1", 8300), timeout=60) as s:
@@ -559,6 +564,7 @@ def test_hostile_peer():
                     assert e.errno == errno.ENOTCONN, e # the same, when we were about to say that this is all
         assert n1.info()["term"] == term
         assert n1.put("alive", b"yes")[0] == 0
+        assert "it speaks version 2 to 3 of the protocol between raftds, this server version 1" in n1.log()
 
 
 def frame(kind, body):
@@ -628,6 +634,30 @@ def test_restore_needs_every_server():
         for node in c.nodes:
             assert node.get("k") == b"old", node.name
         relay.close()
+
+
+def test_entry_of_a_newer_version():
+    """A raftd that is too old for an entry says so and stops, as often as it is started; what was there before stays."""
+    with RaftCluster(1, bootstrap_expect=1) as c:
+        n1 = c.nodes[0]
+        n1.start()
+        wait_for("a write", lambda: n1.put("before", b"1")[0] == 0)
+        assert n1.stop() == 0
+        tool = [os.path.join(BUILD, "tests", "system", "newer_entry"), os.path.join(n1.dir, "data", "raftd", "log")]
+        index = int(subprocess.check_output(tool + ["append"]))
+        sentence = ("stopping: log entry %d was written by a newer version of raftd (operation 999, which needs version 200 of "
+                    "the state machine; this raftd has version 1): start the newer version here, and it goes on from there"
+                    % index)
+        for times in (1, 2):
+            n1.start_only()
+            n1.expect_end(1)
+            assert n1.log().count(sentence) == times, n1.log()[-2000:]
+        assert int(subprocess.check_output(tool + ["cut"])) >= index
+        while int(subprocess.check_output(tool + ["cut"])) > index:    # each start began a term with an entry
+            pass
+        n1.start()
+        wait_for("a write", lambda: n1.put("after", b"1")[0] == 0)
+        assert n1.get("before") == b"1"
 
 
 def test_stop_is_clean():

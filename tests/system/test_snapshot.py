@@ -22,7 +22,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import gosnap  # noqa: E402
-from cluster import BUILD, CALM, SANITIZERS, Cluster, Writer, main, wait_for  # noqa: E402
+from cluster import BUILD, CALM, SANITIZERS, Cluster, Writer, main  # noqa: E402
+from waiting import AGAIN, wait_for  # noqa: E402
 
 NET = "127.78"  # or where TV_NET moves it
 OLD, NEW = b"old", b"new"
@@ -48,9 +49,8 @@ def fill(node, mb, prefix="bulk"):
 
 
 def all_kv(node, query=""):
-    r = node.get("/v1/kv/?recurse&" + query, timeout=60)
-    assert r.status == 200, r
-    return {e["Key"]: (e["Value"], e["CreateIndex"], e["ModifyIndex"]) for e in r.json()}
+    told = node.get("/v1/kv/?recurse&" + query, timeout=60).json()
+    return {e["Key"]: (e["Value"], e["CreateIndex"], e["ModifyIndex"]) for e in told}
 
 
 def same_everywhere(nodes):
@@ -80,7 +80,7 @@ class Restore(threading.Thread):
     def phase(self, asked):
         try:
             return asked.get("/v1/snapshot/restore", timeout=10).json()["Phase"]
-        except (OSError, ValueError, KeyError, http.client.HTTPException):
+        except AGAIN:
             return ""
 
     def reach(self, asked, phases):
@@ -358,7 +358,7 @@ def test_snapshot_under_load_is_of_one_index():
         w = threading.Thread(target=write)
         w.start()
         wait_for("first writes", lambda: done[0] > 50)
-        wait_for("everywhere", lambda: all(int(n.get("/v1/kv/z-last?raw&stale").body) >= 50 for n in servers))
+        wait_for("everywhere", lambda: all(int(n.kv_get("z-last", "?stale") or 0) >= 50 for n in servers))
         archives = [(0 if i > 2 else done[0], save(servers[i % 3], "?stale" if i > 2 else "")) for i in range(9)]
         halt.set()
         w.join()
@@ -439,8 +439,8 @@ def test_into_a_fresh_cluster():
 def test_sessions_get_their_time_again():
     with Cluster(NET + ".7") as c:
         n = c.formed(c.servers(1, raftd={"session_ttl_min": "500ms"}))
-        sid = wait_for("a session, once the node is in the catalog", lambda: (lambda r: r.json()["ID"] if r.status == 200 else None)(
-            n.put("/v1/session/create", {"TTL": "3s", "Behavior": "delete"})))
+        sid = wait_for("a session, once the node is in the catalog", lambda: n.put(
+            "/v1/session/create", {"TTL": "3s", "Behavior": "delete"}).json()["ID"])
         assert n.put("/v1/kv/held?acquire=" + sid, OLD).body == b"true"
         archive = save(n)
         wait_for("the session ends", lambda: n.kv_get("held") is None)

@@ -8,8 +8,9 @@ import uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import serfwire as w  # noqa: E402
-from cluster import Cluster, main, moved, wait_for  # noqa: E402
+from cluster import Cluster, main, moved  # noqa: E402
 from flood import Flood  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 NET = moved("127.13.1")
 INVENTED = 300

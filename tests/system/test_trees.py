@@ -10,7 +10,8 @@ import diskfault  # noqa: E402
 import tvframe  # noqa: E402
 from cluster import CALM, main, skip  # noqa: E402
 from oldpeer import started_with_old  # noqa: E402
-from raftcluster import ERR, OP, READ_STALE, Conn, RaftCluster, wait_for  # noqa: E402
+from raftcluster import ERR, OP, READ_STALE, Conn, RaftCluster  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 NET = "127.79"  # or where TV_NET moves it
 KV_DELETE_TREE = 6
@@ -35,9 +36,7 @@ def delete_tree(node, prefix, **kw):
 
 
 def keys(node, mode=READ_STALE):
-    err, text, _, value = node.op(OP.KV_KEYS, ["", ""], mode)
-    assert err == 0, (err, text)
-    return [k for k in value[0] if k != "wait-leader"]   # of lib/raftcluster.py
+    return [k for k in node.asked(OP.KV_KEYS, ["", ""], mode)[0] if k != "wait-leader"]   # of lib/raftcluster.py
 
 
 def plant(leader):

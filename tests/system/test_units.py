@@ -13,8 +13,9 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import netns  # noqa: E402
 import unitwalls  # noqa: E402
-from cluster import DAEMONS, PATIENCE, TOP, main, skip, wait_for  # noqa: E402
+from cluster import DAEMONS, TOP, main, skip  # noqa: E402
 from machine import Lab  # noqa: E402
+from waiting import PATIENCE, wait_for  # noqa: E402
 
 ETC = "/etc/triumvir"
 SETS = os.path.join(TOP, "tests", "data", "systemd", "252-syscalls.txt")
@@ -74,13 +75,13 @@ def test_server_and_client():
         start(server, *DAEMONS)
         start(client, "gossipd", "rpcd")
         wait_for("a leader", lambda: server.run("clusterctl", "kv", "put", "a", "1").returncode == 0)
-        wait_for("the client reads it", lambda: client.ok("clusterctl", "kv", "get", "a").strip() == "1")
+        wait_for("the client reads it", lambda: client.run("clusterctl", "kv", "get", "a").stdout.strip() == "1")
         stays_down(client)
         reload_works(server, *DAEMONS)
         reload_works(client, "gossipd", "rpcd")
         comes_back(server, *DAEMONS)
         comes_back(client, "gossipd", "rpcd")
-        wait_for("it is read again", lambda: client.ok("clusterctl", "kv", "get", "a").strip() == "1")
+        wait_for("it is read again", lambda: client.run("clusterctl", "kv", "get", "a").stdout.strip() == "1")
         for m in server, client:
             m.ok("systemctl", "stop", "triumvir.target")
             for d in DAEMONS:
@@ -191,7 +192,7 @@ def test_walls_of_debian_12():
         for w in walled:
             wait_for("%s of %s runs" % (w.daemon, w.m.name), w.runs)
         wait_for("a leader", lambda: server.run("clusterctl", "kv", "put", "a", "1").returncode == 0)
-        wait_for("the client reads it", lambda: client.ok("clusterctl", "kv", "get", "a").strip() == "1")
+        wait_for("the client reads it", lambda: client.run("clusterctl", "kv", "get", "a").stdout.strip() == "1")
         for m in server, client:
             m.write(ETC + "/cluster.conf", m.ok("cat", ETC + "/cluster.conf") + 'log_level = "debug"\n')
         for w in walled:

@@ -15,7 +15,8 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import BUILD, CALM, Cluster, main, rpcd_conf, wait_for  # noqa: E402
+from cluster import BUILD, CALM, Cluster, main, rpcd_conf  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.27.4")
 with open(os.path.join(BUILD, "config.h")) as f:        # their shadow and quarantine are no memory of ours

@@ -7,6 +7,7 @@ import base64
 import glob
 import grp
 import hashlib
+import json
 import os
 import pwd
 import re
@@ -17,7 +18,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import CALM, SANITIZERS, Cluster, main, skip, wait_for  # noqa: E402
+from cluster import CALM, SANITIZERS, Cluster, main, skip  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 IPPROTO_MPTCP = 262
 MSG_FASTOPEN = 0x20000000
@@ -189,17 +191,28 @@ def clamped(secret):
     return bytes([secret[0] & 248]) + secret[1:31] + bytes([secret[31] & 127 | 64])
 
 
+def key_of(keys, name):
+    with open(os.path.join(keys, name)) as f:
+        return base64.b64decode([line for line in f if not line.startswith("#")][0])
+
+
 def secrets_of(keys):
     """{name: the byte strings that give it away}."""
-    raw = {}
-    for name in ("cluster.key", "server.key"):
-        with open(os.path.join(keys, name)) as f:
-            raw[name] = base64.b64decode([line for line in f if not line.startswith("#")][0])
+    raw = {name: key_of(keys, name) for name in ("cluster.key", "server.key")}
     raw["rpc static secret"] = derived(b"triumvir rpc static", raw["server.key"])
     raw["raft psk"] = derived(b"triumvir raft psk", raw["server.key"])
     raw["link psk"] = derived(b"triumvir link psk", raw["cluster.key"])
-    # Of the text the first 40 characters: what stands behind the key in a buffer may have been overwritten.
-    return {n: {k, clamped(k), base64.b64encode(k)[:40], k.hex().encode()} for n, k in raw.items()}
+    return {n: forms(k) for n, k in raw.items()}
+
+
+def forms(key):
+    """Halves of what gives a key away: in memory that was given back the other one may have been overwritten."""
+    text, digits = base64.b64encode(key), key.hex().encode()
+    return {key[:16], key[16:], clamped(key)[:16], clamped(key)[16:], text[:20], text[20:40], digits[:32], digits[32:]}
+
+
+BLOCK, OVERLAP = 1 << 20, 64                    # longer than any form
+ZEROS = bytes(BLOCK + OVERLAP)
 
 
 def memory(pid):
@@ -214,9 +227,13 @@ def memory(pid):
                 continue        # what they remember of each byte, terabytes of nothing
             try:        # also what mprotect has closed for a time: root reads it all the same
                 mem.seek(start)
-                yield mem.read(end - start)
+                piece = mem.read(end - start)
             except (OSError, OverflowError, ValueError):
-                pass
+                continue
+            for at in range(0, len(piece), BLOCK):      # most of a cache is empty
+                block = piece[at:at + BLOCK + OVERLAP]
+                if block != ZEROS:
+                    yield block
 
 
 # Who may hold what.  The file's own key of the servers is nobody's.
@@ -251,6 +268,35 @@ def test_secrets_stay_where_they_are_used():
                 assert found <= want, "%s of %s holds %s" % (daemon, node.name, sorted(found - want))
                 # The scan sees what is there.  gossipd has the psks of the links for a moment only.
                 assert found >= want - ({"link psk"} if daemon == "gossipd" else set()), (daemon, found)
+        handle_keys(c, servers + [client], secrets)
+
+
+def handle_keys(c, nodes, secrets):
+    """Somebody asks for the keys, and turns the ring: they go through several rpcds, which keep nothing of them."""
+    key = os.urandom(32)
+    secrets = dict(secrets, **{"another key": forms(key)})
+    own, other = (base64.b64encode(k).decode() for k in (key_of(c.keys, "cluster.key"), key))
+    for node in (nodes[0], nodes[-1]):
+        assert own in node.ctl("keyring", "list", "--show-keys").stdout
+        for unix in (False, True):
+            answer = node.http("GET", "/v1/operator/keyring?pretty", unix=unix)
+            assert answer.status == 200 and own in answer.body.decode(), answer
+        for method, text in (("POST", other), ("PUT", other), ("PUT", own), ("DELETE", other)):
+            answer = node.http(method, "/v1/operator/keyring", json.dumps({"Key": text}), unix=method == "DELETE")
+            assert answer.status == 200, (method, answer)
+        # In two pieces: the rest of the body comes when its beginning was read.
+        with socket.create_connection((node.addr, 8500), timeout=60) as s:
+            body = json.dumps({"Key": own}).encode()
+            s.sendall(b"PUT /v1/operator/keyring HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+                      b"Content-Length: %d\r\n\r\n" % len(body))
+            assert b" 100 " in s.recv(100)
+            s.sendall(body[:30])
+            assert node.get("/v1/status/leader").status == 200
+            s.sendall(body[30:])
+            assert b" 200 " in s.recv(1000)
+    for node in nodes:
+        kept = found_in(node, "rpcd", secrets) - HOLDS["rpcd"]
+        assert not kept, "rpcd of %s keeps %s" % (node.name, sorted(kept))
 
 
 HELLO = bytes([0x94, 1, 0xa4]) + b"rpcd" + b"\xa1x" + b"\xa1y"
@@ -337,7 +383,7 @@ def test_strangers_are_refused():
                 p = subprocess.run(["/usr/bin/python3", "-c", code, path, frame(1, HELLO).hex()], user="nobody",
                                    extra_groups=extra, capture_output=True, text=True)
                 assert p.returncode != 0, "%s serves nobody in spite of %s" % (daemon, why)
-        wait_for("gossipd logs the refusal", lambda: "uid %d may not" % pwd.getpwnam("nobody").pw_uid in node.log("gossipd"))
+        wait_for("gossipd logs the refusal", lambda: "connection from uid %d rejected" % pwd.getpwnam("nobody").pw_uid in node.log("gossipd"))
         wait_for("the refusal is logged", lambda: "uid" in node.log("raftd"))
         node.kv_put("x", "1")
 
@@ -413,25 +459,25 @@ def test_who_asked():
         uid = os.geteuid()
 
         def lines(node):
-            return [l.split("] ", 1)[1] for l in node.log("rpcd").splitlines() if "asked for by" in l]
+            return [l.split("] ", 1)[1] for l in node.log("rpcd").splitlines() if "requested by" in l]
 
         r = n.put("/v1/operator/autopilot/configuration?cas=0", "{}", unix=True)
         assert r.status == 200, r
-        wait_for("the line of the socket", lambda: "http: PUT /v1/operator/autopilot/configuration asked for by uid %d on "
+        wait_for("the line of the socket", lambda: "http: PUT /v1/operator/autopilot/configuration requested by uid %d on "
                  "rpcd.sock" % uid in lines(n))
         r = n.delete("/v1/operator/raft/peer?id=1c3b2a7e-0000-4000-8000-000000000000&token=s3cret")
-        wait_for("the line of TCP", lambda: any(l.startswith("http: DELETE /v1/operator/raft/peer asked for by 127.")
+        wait_for("the line of TCP", lambda: any(l.startswith("http: DELETE /v1/operator/raft/peer requested by 127.")
                                                 for l in lines(n)))
         wait_for("the leader's line", lambda: any(
-            l.startswith("rpc: Operator.AutopilotSetConfiguration asked for by the rpcd at 127.") for l in lines(leader)))
+            l.startswith("rpc: Operator.AutopilotSetConfiguration requested by the rpcd at 127.") for l in lines(leader)))
         key = base64.b64encode(bytes(32)).decode()
         r = n.http("POST", "/v1/operator/keyring", {"Key": key})
-        wait_for("the line of the key", lambda: any(l.startswith("http: POST /v1/operator/keyring asked for by 127.")
+        wait_for("the line of the key", lambda: any(l.startswith("http: POST /v1/operator/keyring requested by 127.")
                                                     for l in lines(n)))
         n.put("/v1/agent/force-leave/nobody", unix=True)
         n.put("/v1/snapshot", b"no archive", unix=True)
         for what in ("/v1/agent/force-leave/nobody", "/v1/snapshot"):
-            wait_for(what, lambda: any("PUT %s asked for by uid %d on rpcd.sock" % (what, uid) in l for l in lines(n)))
+            wait_for(what, lambda: any("PUT %s requested by uid %d on rpcd.sock" % (what, uid) in l for l in lines(n)))
         n.kv_put("quiet", "1")
         n.get("/v1/operator/raft/configuration")
         assert not any("GET" in l or "kv" in l for l in lines(n)), lines(n)

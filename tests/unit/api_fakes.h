@@ -3,8 +3,8 @@
  * test drives api_begin() and api_run() without sockets, sees the operation, and gives the reply.
  * For one test program each; everything here is static state of that program.
  */
-#ifndef TV_TESTS_API_FAKES_H
-#define TV_TESTS_API_FAKES_H
+#ifndef TV_TESTS_UNIT_API_FAKES_H
+#define TV_TESTS_UNIT_API_FAKES_H
 
 #include <stdlib.h>
 
@@ -12,11 +12,11 @@
 #include "common/record/mpack.h"
 #include "common/record/records.h"
 #include "rpcd/agent/checks.h"
+#include "rpcd/agent/log_streams.h"
 #include "rpcd/api/api.h"
+#include "rpcd/api/gzip.h"
 #include "rpcd/event/events.h"
 #include "rpcd/event/queries.h"
-#include "rpcd/api/gzip.h"
-#include "rpcd/agent/log_streams.h"
 
 static struct fake {
 	/* router */
@@ -106,14 +106,14 @@ route_stats(const struct route *r, struct route_stats *out)
 }
 
 unsigned
-view_count(const struct view *v, enum gossip_pool pool)
+members_count(const struct members *v, enum gossip_pool pool)
 {
 	(void)v;
 	return pool == POOL_LAN ? fake.member_count : 0;
 }
 
 const struct member *
-view_at(const struct view *v, enum gossip_pool pool, unsigned i)
+members_at(const struct members *v, enum gossip_pool pool, unsigned i)
 {
 	(void)v;
 	(void)pool;
@@ -121,16 +121,16 @@ view_at(const struct view *v, enum gossip_pool pool, unsigned i)
 }
 
 const struct member *
-view_find(const struct view *v, enum gossip_pool pool, struct span name)
+members_find(const struct members *v, enum gossip_pool pool, struct span name)
 {
-	for (unsigned i = 0; i < view_count(v, pool); i++)
+	for (unsigned i = 0; i < members_count(v, pool); i++)
 		if (span_eq(fake.members[i].name, name))
 			return &fake.members[i];
 	return NULL;
 }
 
 unsigned
-view_datacenters(const struct view *v, struct span *out, unsigned max)
+members_datacenters(const struct members *v, struct span *out, unsigned max)
 {
 	(void)v;
 	TV_ASSERT(max >= 2);
@@ -140,7 +140,7 @@ view_datacenters(const struct view *v, struct span *out, unsigned max)
 }
 
 uint64_t
-view_call(struct view *v, uint16_t type, struct span body, struct mono timeout, calls_done *done, void *ctx,
+members_call(struct members *v, uint16_t type, struct span body, struct mono timeout, calls_done *done, void *ctx,
     enum tv_err *err)
 {
 	(void)v;
@@ -159,7 +159,7 @@ view_call(struct view *v, uint16_t type, struct span body, struct mono timeout, 
 }
 
 void
-view_cancel(struct view *v, uint64_t id)
+members_cancel(struct members *v, uint64_t id)
 {
 	(void)v;
 	TV_ASSERT(id == 1);
@@ -239,8 +239,8 @@ queries_wait(struct queries *q, struct wait *w, struct mono timeout, void (*fn)(
 	fake_wait(w, timeout, fn, ctx);
 }
 
-struct monitoring *
-monitoring_start(struct monitors *m, enum log_level level, unsigned daemons, bool json, void (*wake)(void *ctx),
+struct log_stream *
+log_stream_start(struct log_streams *m, enum log_level level, unsigned daemons, bool json, void (*wake)(void *ctx),
     void *ctx, enum tv_err *err)
 {
 	(void)m;
@@ -253,11 +253,11 @@ monitoring_start(struct monitors *m, enum log_level level, unsigned daemons, boo
 	fake.monitor_level = level;
 	fake.monitor_daemons = daemons;
 	fake.monitor_json = json;
-	return (struct monitoring *)(void *)&fake;
+	return (struct log_stream *)(void *)&fake;
 }
 
 size_t
-monitoring_read(struct monitoring *w, void *dst, size_t max)
+log_stream_read(struct log_stream *w, void *dst, size_t max)
 {
 	(void)w;
 	TV_ASSERT(max >= 5);
@@ -266,7 +266,7 @@ monitoring_read(struct monitoring *w, void *dst, size_t max)
 }
 
 void
-monitoring_stop(struct monitoring *w)
+log_stream_stop(struct log_stream *w)
 {
 	(void)w;
 	fake.monitors--;
@@ -403,6 +403,7 @@ fake_quit(void *ctx)
 static void
 fake_setup(void)
 {
+	endpoint_index();
 	memset(&fake, 0, sizeof(fake));
 	fake_conf = (struct rpcd_conf){
 		.kv_max_value_size = 1000, .body_bytes_max = 2000, .answer_bytes_max = 1 << 20,

@@ -1,6 +1,6 @@
 /* What tests of the HTTP API share: how a request ends, what was asked, and replies to it.  See api_fakes.h. */
-#ifndef TV_TESTS_API_KIT_H
-#define TV_TESTS_API_KIT_H
+#ifndef TV_TESTS_UNIT_API_KIT_H
+#define TV_TESTS_UNIT_API_KIT_H
 
 #include <check.h>
 #include <stdio.h>

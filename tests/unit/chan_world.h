@@ -2,8 +2,8 @@
  * Channels under test: two recording ends on one loop, and waiting for conditions.
  * Header only; each check program that includes it uses a part.
  */
-#ifndef TV_TESTS_CHAN_WORLD_H
-#define TV_TESTS_CHAN_WORLD_H
+#ifndef TV_TESTS_UNIT_CHAN_WORLD_H
+#define TV_TESTS_UNIT_CHAN_WORLD_H
 
 #include <check.h>
 #include <errno.h>
@@ -15,8 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/net/chan.h"
 #include "common/base/log.h"
+#include "common/net/chan.h"
 
 #define WORLD_ADDR "127.2.0.1"
 /* Nothing here takes long; a condition that is not met by then never will be. */

@@ -19,19 +19,25 @@ START_TEST(every_endpoint_tells_its_methods)
 {
 	static const char *const methods[] = { "GET", "PUT", "POST", "DELETE", "PATCH", "HEAD" };
 	const struct endpoint *e;
+	const char *last = "";
 
 	for (unsigned i = 0; (e = api_endpoint(i)) != NULL; i++) {
-		char path[128], allow[64], text[64];
+		char path[128], allow[64] = "OPTIONS", text[64];
 
+		if (strcmp(e->path, last) == 0)
+			continue;		/* the rows of a path stand together */
+		last = e->path;
+		for (unsigned k = 0; e[k].path != NULL && strcmp(e[k].path, e->path) == 0; k++)
+			if (e[k].when == NULL)
+				snprintf(allow + strlen(allow), sizeof(allow) - strlen(allow), ",%s", e[k].method);
 		path_of(e, path);
-		snprintf(allow, sizeof(allow), "OPTIONS,%s", e->methods);
 		struct request *r = fake_begin("OPTIONS", path, NULL, NULL);
 		fake_answered(r, 200, "");
 		ck_assert_str_eq(fake_header(r, "Allow"), allow);
 		ck_assert_ptr_eq(r->endpoint, e);
 		fake_end(r);
 		for (unsigned m = 0; m < sizeof(methods) / sizeof(methods[0]); m++) {
-			if (strstr(e->methods, methods[m]) != NULL)
+			if (strstr(allow, methods[m]) != NULL)
 				continue;
 			snprintf(text, sizeof(text), "method %s not allowed", methods[m]);
 			r = fake_begin(methods[m], path, NULL, NULL);
@@ -41,6 +47,28 @@ START_TEST(every_endpoint_tells_its_methods)
 		}
 	}
 	ck_assert_uint_eq(fake.started, 0);
+}
+END_TEST
+
+/* A request goes to the row of its method and of its parameters, whatever stands before it. */
+START_TEST(rows_are_found)
+{
+	const struct endpoint *e;
+
+	for (unsigned i = 0; (e = api_endpoint(i)) != NULL; i++) {
+		char path[160];
+
+		path_of(e, path);
+		if (e->when != NULL)
+			snprintf(path + strlen(path), sizeof(path) - strlen(path), "?%s", e->when);
+		request_reset(&fake_request);
+		fake_request.head = (struct request_head){ .method = e->method, .target = span_str(path), .on_socket = true };
+		api_begin(&fake_api, &fake_request);
+		ck_assert_msg(fake_request.endpoint == e, "%s %s", e->method, path);
+		fake_end(&fake_request);
+		if (strcmp(e->path, "/v1/snapshot") == 0)
+			reply(TV_EUNREACH, "");
+	}
 }
 END_TEST
 
@@ -88,31 +116,29 @@ is_refused(const char *method, const char *path, bool on_socket)
 	return refused;
 }
 
-/* Each row has decided (point of api.h); what administers is on the socket, and on TCP only with http_admin. */
+/* Each row has decided who may ask; what administers is on the socket, and on TCP only with http_admin. */
 START_TEST(administration)
 {
-	static const char *const methods[] = { "GET", "PUT", "POST", "DELETE" };
 	const struct endpoint *e;
 	unsigned administer = 0;
 
 	for (unsigned i = 0; (e = api_endpoint(i)) != NULL; i++) {
+		bool expected = is_for_administrators(e->method, e->path);
 		char path[128];
 
 		path_of(e, path);
-		ck_assert_msg(e->admin != NULL, "%s: does it administer?", e->path);
-		for (unsigned m = 0; m < sizeof(methods) / sizeof(methods[0]); m++) {
-			bool expected = api_in_list(e->methods, methods[m]) && is_for_administrators(methods[m], e->path);
-
-			ck_assert_msg(api_in_list(e->admin, methods[m]) == expected, "%s %s", methods[m], e->path);
-			if (!api_in_list(e->methods, methods[m]))
-				continue;
-			fake_conf.http_admin = false;
-			ck_assert_msg(is_refused(methods[m], path, false) == expected, "%s %s", methods[m], path);
-			ck_assert_msg(!is_refused(methods[m], path, true), "%s %s on the socket", methods[m], path);
-			fake_conf.http_admin = true;
-			ck_assert_msg(!is_refused(methods[m], path, false), "%s %s with http_admin", methods[m], path);
-			administer += expected;
-		}
+		ck_assert_msg(e->access >= ACCESS_NONE && e->access <= ACCESS_ADMIN, "%s %s: who may ask?", e->method,
+		    e->path);
+		ck_assert_msg((e->access == ACCESS_ADMIN) == expected, "%s %s", e->method, e->path);
+		/* What only passes an operation on lets that decide. */
+		ck_assert_msg(e->op == 0 || e->access == ACCESS_OP || expected, "%s %s", e->method, e->path);
+		ck_assert_msg(e->op != 0 || e->access != ACCESS_OP, "%s %s", e->method, e->path);
+		fake_conf.http_admin = false;
+		ck_assert_msg(is_refused(e->method, path, false) == expected, "%s %s", e->method, path);
+		ck_assert_msg(!is_refused(e->method, path, true), "%s %s on the socket", e->method, path);
+		fake_conf.http_admin = true;
+		ck_assert_msg(!is_refused(e->method, path, false), "%s %s with http_admin", e->method, path);
+		administer += expected;
 	}
 	ck_assert_uint_ge(administer, 16);
 }
@@ -166,7 +192,7 @@ START_TEST(not_served)
 		char path[128];
 
 		path_of(e, path);
-		ck_assert_msg(!is_not_yet(span_str(path)), "%s is served: take it out of notyet.c", path);
+		ck_assert_msg(!is_not_yet(span_str(path)), "%s is served: take it out of not_served.c", path);
 	}
 	fake_is("GET", "/v1/txnx", NULL, 404, "");
 	fake_is("GET", "/v1/agent/servicesx", NULL, 404, "");
@@ -307,7 +333,7 @@ START_TEST(kv_reads)
 	reply_list(&kv_entry_schema, &e, 1);
 	fake_answered(r, 200, "hello");
 	ck_assert_str_eq(fake_header(r, "Content-Type"), "text/plain");
-	ck_assert_ptr_null(fake_header(r, "X-Content-Type-Options"));	/* of all answers: head.c */
+	ck_assert_ptr_null(fake_header(r, "X-Content-Type-Options"));	/* of all answers: response_head.c */
 	ck_assert_str_eq(fake_header(r, "Content-Security-Policy"), "sandbox");
 	fake_end(r);
 
@@ -1128,6 +1154,13 @@ START_TEST(autopilot_health)
 	    "\"Status\":\"non-voter\",\"Meta\":null,\"NodeType\":\"voter\"}},"
 	    "\"Leader\":\"id1\",\"Voters\":[\"id1\"]}");
 	fake_end(r);
+	/* In a Go duration, for clients that read one: never, or unknown. */
+	servers[1].LastContact = -1;
+	h = (struct autopilot_health){ false, 0, { servers + 1, 1, true }, { 0 } };
+	r = fake_begin("GET", "/v1/operator/autopilot/health", NULL, NULL);
+	reply_record(&autopilot_health_schema, &h);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"LastContact\":\"-1ns\""));
+	fake_end(r);
 	/* Any server's own view, and why there is no leader. */
 	r = fake_begin("GET", "/v1/operator/autopilot/health?stale", NULL, NULL);
 	ck_assert(fake.q.op == OP_AUTOPILOT_HEALTH && fake.q.mode == OP_STALE);
@@ -1157,7 +1190,7 @@ START_TEST(raft_recover_from_elsewhere)
 		fake.recover_done = NULL;
 		r = fake_begin(methods[i], "/v1/operator/raft/recover", NULL, &distant);
 		ck_assert(fake.recover_done == NULL);
-		fake_answered(r, 403, "A recovery is asked for on the server itself: run clusterctl raft recover there, over its "
+		fake_answered(r, 403, "A recovery must be requested on the server itself: run clusterctl raft recover there, over its "
 		    "socket or a loopback address");
 		fake_end(r);
 	}
@@ -1189,7 +1222,7 @@ START_TEST(raft_recover)
 	fake.recover_done(fake.admin_ctx, TV_OK, SPAN_NONE, buf_span(&packed));
 	fake.admin_start = TV_EINVAL;
 	fake_is("PUT", "/v1/operator/raft/recover", NULL, 400,
-	    "Bad request: this node is no server, so it has no part of the cluster's data");
+	    "Bad request: this node is a client, so it holds none of the cluster's data");
 	fake.admin_start = TV_EUNREACH;
 	fake_is("GET", "/v1/operator/raft/recover", NULL, 500, "raftd is not running on this node");
 	fake.admin_start = TV_OK;
@@ -1201,7 +1234,7 @@ int
 main(void)
 {
 	const TTest *const tests[] = {
-		every_endpoint_tells_its_methods, administration, paths, not_served, request_lines, browsers, kv_reads, kv_keys, kv_writes, kv_refusals,
+		every_endpoint_tells_its_methods, rows_are_found, administration, paths, not_served, request_lines, browsers, kv_reads, kv_keys, kv_writes, kv_refusals,
 		errors, client_leaves, folding, secrets_are_wiped, same_reply_again, compression, slow_readers, session_create,
 		session_rest, catalog_writes, catalog_reads, near, coordinate_reads, coordinate_update,
 		cache_control, filters, health_reads, status_and_operator, autopilot_configuration,

@@ -145,7 +145,7 @@ START_TEST(agent_coordinates)
 	ck_assert(fake.admin_pool == POOL_WAN);
 	coords_are("/v1/agent/coordinate/n9", TV_OK, "", buf_span(&list), 404, "No coordinate of \"n9\" is known here");
 	coords_are("/v1/agent/coordinate", TV_OK, "", span_of(list.data, list.len - 3), 500,
-	    "gossipd gave an answer that cannot be read");
+	    "malformed reply from gossipd");
 	coords_are("/v1/agent/coordinate", TV_EPERM, "coordinates are off", SPAN_NONE, 401, "coordinates are off");
 	coords_are("/v1/agent/coordinate", TV_EINVAL, "not in the WAN pool", SPAN_NONE, 400, "not in the WAN pool");
 	coords_are("/v1/agent/coordinate", TV_ECLOSED, "gossipd went away", SPAN_NONE, 500, "gossipd went away");
@@ -441,7 +441,7 @@ START_TEST(query_refusals)
 	ck_assert(fake.call_done == NULL);
 	r = fake_begin("PUT", "/v1/agent/query/a?no-ack", NULL, NULL);
 	fake.call_done(fake.call_ctx, TV_ECLOSED, SPAN_NONE);
-	fake_answered(r, 500, "gossipd went away before it answered");
+	fake_answered(r, 500, "gossipd closed the connection before it answered");
 	fake_end(r);
 	r = fake_begin("PUT", "/v1/agent/query-answer/12-34", "up", NULL);
 	ck_assert_uint_eq(fake.call_type, MSG_GOSSIP_RESPOND);
@@ -463,7 +463,7 @@ START_TEST(monitor_streams)
 	ck_assert_ptr_nonnull(r->stream);
 	ck_assert_uint_eq(r->stream(r, bytes, sizeof(bytes)), 5);
 	ck_assert_int_eq(fake.monitor_level, LOG_LVL_DEBUG);
-	ck_assert_uint_eq(fake.monitor_daemons, MONITOR_GOSSIPD);
+	ck_assert_uint_eq(fake.monitor_daemons, LOG_STREAM_GOSSIPD);
 	ck_assert(fake.monitor_json);
 	ck_assert_uint_eq(fake.monitors, 1);
 	fake_end(r);
@@ -632,7 +632,7 @@ START_TEST(snapshot_breaks_off)
 	snapshot_says(SNAPSHOT_READY, 0, 9, "abcd");
 	reply(TV_ESYS, "the snapshot's file cannot be read");
 	ck_assert_ptr_null(r->stream);
-	ck_assert_str_eq(logged, "a snapshot for a client broke off after 4 of 9 bytes: the snapshot's file cannot be read");
+	ck_assert_str_eq(logged, "a snapshot for a client was interrupted after 4 of 9 bytes: the snapshot's file cannot be read");
 	fake_end(r);
 	r = fake_begin("GET", "/v1/snapshot", NULL, NULL);
 	snapshot_says(SNAPSHOT_PREPARING, 0, 0, "");

@@ -86,7 +86,7 @@ static const struct {
 	{ "retry_interval = 1ms", "retry_interval: 1ms is out of range (1s to 1h)" },
 	{ "sandbox = off", "sandbox: off is not one of required, best-effort" },
 	{ "encryption = send", "encryption: \"send\" needs /" },
-	{ "encryption = off\nbind = 10.0.0.1", "encryption = \"off\" sends in clear: allow_plaintext = true trusts" },
+	{ "encryption = off\nbind = 10.0.0.1", "encryption = \"off\" sends plaintext: allow_plaintext = true trusts" },
 	{ "encryption = on", "encryption: on is not one of auto, off, accept, send, required" },
 	{ "datacentre = dc2", "cluster.conf:1: unknown key \"datacentre\" (did you mean datacenter?)" },
 };
@@ -137,7 +137,7 @@ START_TEST(stages_of_encryption)
 		cluster_conf_free(&conf);
 	}
 	ck_assert_int_eq(load("encryption = accept\nbind = 10.0.0.1"), TV_EPERM);
-	ck_assert_ptr_nonnull(strstr(errbuf, "encryption = \"accept\" sends in clear"));
+	ck_assert_ptr_nonnull(strstr(errbuf, "encryption = \"accept\" sends plaintext"));
 }
 END_TEST
 

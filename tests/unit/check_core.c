@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "common/base/arena.h"
+#include "common/base/hex.h"
+#include "common/base/uuid.h"
 #include "common/base/buf.h"
-#include "common/net/frame.h"
 #include "common/base/rd.h"
+#include "common/net/frame.h"
 
 /* -- spans ------------------------------------------------------------------ */
 
@@ -39,6 +41,40 @@ START_TEST(spans)
 	copy = span_dup(none);
 	ck_assert_str_eq(copy, "");
 	free(copy);
+}
+END_TEST
+
+START_TEST(uuids)
+{
+	static const char *const bad[] = { "", "6ba7b810-9dad-11d1-80b4-00c04fd430c",
+		"6ba7b810-9dad-11d1-80b4-00c04fd430c80", "6ba7b810-9dad-11d1-80b400c04fd430c8--",
+		"6ba7b8109-dad-11d1-80b4-00c04fd430c8", "6ba7b810-9dad-11d1-80b4-00c04fd430g8" };
+	uint8_t ones[UUID_BYTES];
+	char text[UUID_CHARS + 1];
+	uint8_t b[UUID_BYTES];
+
+	ck_assert(uuid_parse(span_str("6BA7B810-9dad-11d1-80b4-00c04fd430c8"), b));
+	ck_assert_uint_eq(b[0], 0x6b);
+	ck_assert_uint_eq(b[15], 0xc8);
+	uuid_text(b, text);
+	ck_assert_str_eq(text, "6ba7b810-9dad-11d1-80b4-00c04fd430c8");
+	memset(ones, 255, sizeof(ones));
+	uuid_v4(ones, text);
+	ck_assert_str_eq(text, "ffffffff-ffff-4fff-bfff-ffffffffffff");	/* version 4, variant 10 */
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ck_assert_msg(!uuid_parse(span_str(bad[i]), NULL), "%s", bad[i]);
+	ck_assert(!uuid_parse(SPAN_NONE, NULL));
+}
+END_TEST
+
+START_TEST(hexadecimal_digits)
+{
+	for (int c = -1; c < 256; c++) {
+		const char *all = "0123456789abcdefABCDEF", *at = c > 0 ? strchr(all, c) : NULL;
+		int want = at == NULL ? -1 : at - all < 16 ? (int)(at - all) : (int)(at - all) - 6;
+
+		ck_assert_int_eq(hex_value(c), want);
+	}
 }
 END_TEST
 
@@ -161,7 +197,13 @@ START_TEST(secret_buffers)
 	ck_assert(!b.failed);
 	ck_assert_int_eq(memcmp(b.data, "0,1,2,", 6), 0);
 	ck_assert_str_eq(buf_cstr(&b) + b.len - 6, ",2999,");
-	buf_drop(&b, 1000);					/* its last bytes stay behind the end */
+	buf_drop(&b, 1000);
+	ck_assert(is_zero(b.data + b.len, b.cap - b.len));
+	buf_drop(&b, 0);
+	ck_assert_str_eq(buf_cstr(&b) + b.len - 6, ",2999,");
+	buf_drop(&b, b.len);
+	ck_assert(b.len == 0 && is_zero(b.data, b.cap));
+	buf_puts(&b, "other");
 	buf_reset(&b);
 	ck_assert(is_zero(b.data, b.cap));
 	buf_puts(&b, "again");
@@ -341,6 +383,8 @@ main(void)
 	int failed;
 
 	tcase_add_test(t, spans);
+	tcase_add_test(t, uuids);
+	tcase_add_test(t, hexadecimal_digits);
 	tcase_add_test(t, reads);
 	tcase_add_test(t, reader_errors);
 	tcase_add_test(t, writes);

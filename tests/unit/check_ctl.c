@@ -17,7 +17,7 @@ static struct fake {
 	const char *addr, *token;	/* as given */
 	struct mono within;
 	char asked[4096];		/* "GET /v1/x\n" for each question, a body behind it */
-	struct { const char *question, *answer; long status; } answers[4];
+	struct { const char *question, *answer; long status; } answers[8];
 } fake;
 
 struct client *
@@ -53,7 +53,7 @@ client_do(struct client *c, const char *method, const char *path, struct span bo
 	snprintf(fake.asked + at, sizeof(fake.asked) - at, "%s%s%.*s\n", question, body.len > 0 ? " " : "", (int)body.len,
 	    (const char *)body.p);
 	*out = (struct client_answer){ .status = 200, .body = BUF_INIT(1 << 20) };
-	for (unsigned i = 0; i < 4 && fake.answers[i].question != NULL; i++)
+	for (unsigned i = 0; i < 8 && fake.answers[i].question != NULL; i++)
 		if (strcmp(fake.answers[i].question, question) == 0) {
 			out->status = fake.answers[i].status;
 			buf_puts(&out->body, fake.answers[i].answer);
@@ -291,6 +291,32 @@ START_TEST(tables)
 	answers(0, NODES, 200, "[]");
 	ck_assert_int_eq(call("catalog nodes"), 0);
 	ck_assert_str_eq(out_text, "Node  ID  Address  DC\n");
+	answers(0, "GET /v1/agent/members", 200, "[{\"Name\":\"a\",\"Addr\":\"::1\",\"Port\":8301,\"Status\":4,\"Tags\":{\"role\":\"consul\","
+	    "\"build\":\"1\",\"dc\":\"d\"}},{\"Name\":\"b\",\"Addr\":\"10.0.0.1\",\"Port\":7,\"Status\":9,\"Tags\":{\"role\":\"x\"}}]");
+	ck_assert_int_eq(call("members"), 0);
+	ck_assert_str_eq(out_text,
+	    "Node  Address     Status   Type    Build  DC\n"
+	    "a     [::1]:8301  failed   server  1      d\n"
+	    "b     10.0.0.1:7  unknown  x              \n");
+	ck_assert_int_eq(call("members --detailed"), 0);
+	ck_assert_ptr_nonnull(strstr(out_text, "  1      role=consul,build=1,dc=d\n"));
+	answers(0, "GET /v1/operator/raft/configuration", 200, "{\"Servers\":[{\"Node\":\"a\",\"ID\":\"1\",\"Address\":\"x:1\",\"Leader\":true,"
+	    "\"Voter\":true},{\"Node\":\"b\",\"ID\":\"2\",\"Address\":\"y:1\",\"Voter\":false},{\"Node\":\"c\",\"State\":\"failed\",\"Voter\":true}]}");
+	ck_assert_int_eq(call("raft list-peers"), 0);
+	ck_assert_str_eq(out_text,
+	    "Node  ID  Address  State    Voter\n"
+	    "a     1   x:1      leader   true\n"
+	    "b     2   y:1      learner  false\n"
+	    "c                  failed   true\n");
+	answers(0, "GET /v1/operator/autopilot/health", 200, "{\"Healthy\":true,\"FailureTolerance\":1,\"Servers\":[{\"Name\":\"a\",\"Address\":\"x:1\","
+	    "\"SerfStatus\":\"alive\",\"Leader\":true,\"Voter\":true,\"Healthy\":true,\"StableSince\":\"t\",\"LastContact\":\"0s\",\"LastIndex\":48211},"
+	    "{\"Name\":\"b\",\"LastContact\":\"-1ns\",\"LastIndex\":0}]}");
+	ck_assert_int_eq(call("raft autopilot health"), 0);
+	ck_assert_str_eq(out_text,
+	    "Node  Address  Gossip  State    Voter  Healthy  Since  Last contact  Last index\n"
+	    "a     x:1      alive   leader   true   true     t      0s            48211\n"
+	    "b                      learner                         never         unknown\n"
+	    "Healthy; 1 more may fail.\n");
 	answers(0, "GET /v1/catalog/services", 200, "{\"web\":[\"v1\"],\"db\":[]}");
 	ck_assert_int_eq(call("catalog services"), 0);
 	ck_assert_str_eq(out_text, "web\ndb\n");
@@ -334,6 +360,8 @@ START_TEST(keys_are_hidden)
 	answers(0, "GET /v1/operator/keyring", 200, list);
 	ck_assert_int_eq(call("keyring list"), 0);
 	ck_assert_ptr_null(strstr(out_text, KEY));
+	ck_assert_ptr_nonnull(strstr(out_text, "Pool  Key               Members  Primary\nWAN   "));
+	ck_assert_ptr_nonnull(strstr(out_text, "  3 of 3   2\n"));
 	ck_assert_int_eq(call("--json keyring list"), 0);
 	ck_assert_ptr_null(strstr(out_text, KEY));
 	hidden = json_loads(out_text, 0, NULL);
@@ -388,6 +416,162 @@ START_TEST(complaints)
 }
 END_TEST
 
+/* -- status -------------------------------------------------------------------------- */
+
+#define TAGS(build, enc) "\"Tags\":{\"id\":\"x\",\"dc\":\"d1\",\"build\":\"" build "\",\"enc\":\"" enc "\"}"
+#define MEMBER(name, status, build, enc) "{\"Name\":\"" name "\",\"Status\":" #status "," TAGS(build, enc) "}"
+#define SERVER(name, voter, healthy, leader, reason) "{\"Name\":\"" name "\",\"Address\":\"10.0.0.1:8300\",\"Voter\":" #voter \
+	",\"Healthy\":" #healthy ",\"Leader\":" #leader ",\"Reason\":\"" reason "\"}"
+#define POOL(keys, primaries) "{\"WAN\":false,\"Datacenter\":\"d1\",\"NumNodes\":3,\"Keys\":{" keys "},\"PrimaryKeys\":{" primaries "}}"
+#define OTHER_KEY "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+#define TWO_KEYS POOL("\"" KEY "\":3,\"" OTHER_KEY "\":2", "\"" KEY "\":3")
+
+enum { SELF, MEMBERS, WAN, ASIDE, HEALTH, KEYRING, SUBJECTS };
+
+static const char *const subjects[SUBJECTS] = {
+	"GET /v1/agent/self", "GET /v1/agent/members", "GET /v1/agent/members?wan=1",
+	"GET /v1/operator/autopilot/health?stale", "GET /v1/operator/autopilot/health", "GET /v1/operator/keyring",
+};
+static const char *const all_well[SUBJECTS] = {
+	"{\"Config\":{\"NodeName\":\"n1\",\"Datacenter\":\"d1\",\"Server\":true},\"Stats\":{\"rpcd\":{\"gossipd\":\"connected\","
+	"\"raftd\":\"connected\",\"folders\":\"ok\",\"version\":\"1\"},\"gossipd\":{\"version\":\"1\",\"folders\":\"ok\"},"
+	"\"raft\":{\"disk_free\":\"2500000000\",\"disk_full\":\"0\",\"fenced_by_generation\":\"0\"},\"keyring\":{\"state\":\"ok\"}}}",
+	"[" MEMBER("n1", 1, "1", "required") "," MEMBER("n2", 1, "1", "required") "," MEMBER("c", 3, "0", "off") "]", "[]",
+	"{\"Servers\":[" SERVER("n1", true, true, true, "") "," SERVER("n2", true, true, false, "") "],\"Reason\":\"As n2 sees it\"}",
+	"{\"Servers\":[" SERVER("n1", true, true, true, "") "," SERVER("n2", true, true, false, "") "],\"FailureTolerance\":0}",
+	"[" POOL("\"" KEY "\":3", "\"" KEY "\":3") "]",
+};
+
+/* status with another answer to one question; NULL: to none. */
+static int
+status_with(unsigned subject, long http_status, const char *answer)
+{
+	for (unsigned i = 0; i < SUBJECTS; i++)
+		answers(i, subjects[i], 200, all_well[i]);
+	if (answer != NULL)
+		answers(subject, subjects[subject], http_status, answer);
+	return call("status");
+}
+
+START_TEST(status_well)
+{
+	json_t *got;
+
+	ck_assert_int_eq(status_with(0, 0, NULL), 0);
+	ck_assert_str_eq(out_text,
+	    "node      well      n1, server in d1\n"
+	    "leader    well      n1 (10.0.0.1:8300)\n"
+	    "quorum    well      2 of 2 voters healthy, 0 more may fail\n"
+	    "servers   well      2 in touch, with all of the log\n"
+	    "disks     well      none is full, 2.5 GB free here\n"
+	    "members   well      2 alive, 0 failed, 1 left\n"
+	    "versions  well      1 everywhere\n"
+	    "keyring   well      all have the same key\n"
+	    "All is well.\n");
+	ck_assert_str_eq(err_text, "");
+	ck_assert_int_eq(call("--json status"), 0);
+	got = json_loads(out_text, 0, NULL);
+	ck_assert(json_is_true(json_object_get(got, "Well")));
+	ck_assert_uint_eq(json_array_size(json_object_get(got, "Checks")), 8);
+	json_decref(got);
+	ck_assert_int_eq(call("status x"), 2);
+	ck_assert_int_eq(call("status --stale"), 2);
+}
+END_TEST
+
+/* Each thing that is not well, or not known, is a line, and exit status 1. */
+START_TEST(status_not_well)
+{
+	static const struct { unsigned subject; long http_status; const char *answer, *line; } v[] = {
+		{ SELF, 0, "", "node      unknown   no answer from here: nobody is there. Is rpcd running there? systemctl status rpcd\nNot all is well.\n" },
+		{ SELF, 200, "{\"Stats\":{\"rpcd\":{\"gossipd\":\"connected\",\"raftd\":\"away\"}}}",
+		    "node      not well  raftd does not run here. systemctl restart raftd\n" },
+		{ SELF, 200, "{\"Stats\":{\"rpcd\":{\"gossipd\":\"silent\",\"raftd\":\"connected\"}}}",
+		    "node      not well  gossipd runs here, but does not answer. systemctl restart gossipd\n" },
+		{ SELF, 200, "{\"Stats\":{\"rpcd\":{\"gossipd\":\"away\"}}}", "members   unknown   gossipd does not report changes. systemctl" },
+		{ SELF, 200, "{\"Stats\":{\"raftd\":{\"folders\":\"data_dir was removed\"}}}",
+		    "node      not well  folders of raftd: data_dir was removed. systemctl restart raftd\n" },
+		{ SELF, 200, "{\"Stats\":{\"raft\":{\"fenced_by_generation\":\"2\"}}}", "as generation 2. DIAGNOSTICS in raftd(8)\n" },
+		{ SELF, 200, "{\"Stats\":{\"raft\":{\"state_lost\":\"1\"}}}", "node      not well  the state here was damaged" },
+		{ SELF, 200, "{\"Stats\":{\"raft\":{\"trouble\":\"another server.key\"}}}", "node      not well  another server.key. " },
+		{ SELF, 200, "{\"Config\":{\"NodeName\":\"n9\"},\"Stats\":{\"raft\":{\"disk_full\":\"1\"}}}",
+		    "disks     not well  n9: its disk is full. Free space there, see disk_reserve in raftd.conf(5)\n" },
+		{ SELF, 200, "{\"Stats\":{\"rpcd\":{\"version\":\"1\"},\"gossipd\":{\"version\":\"2\"}}}",
+		    "versions  not well  here rpcd is 1 and gossipd is 2. systemctl restart triumvir.target\n" },
+		{ SELF, 200, "{\"Stats\":{\"keyring\":{\"state\":\"old key\"}}}", "keyring   not well  here: old key. clusterctl info keyring\n" },
+		{ MEMBERS, 500, "no\nmemory", "members   unknown   no memory. systemctl status rpcd\n" },
+		{ MEMBERS, 200, "[" MEMBER("n1", 1, "1", "required") "," MEMBER("c\\u001b", 4, "1", "required") "]",
+		    "members   not well  c\\x1b: failed. Start it; if it is gone for good: clusterctl force-leave c\\x1b\n" },
+		{ MEMBERS, 200, "[" MEMBER("n1", 1, "1", "required") "," MEMBER("n2", 1, "2", "required") "," MEMBER("n3", 1, "2", "required") "]",
+		    "versions  not well  1 on n1; 2 on n2, n3. Upgrade the others: Versions in triumvir(7)\n" },
+		{ MEMBERS, 200, "[" MEMBER("n1", 1, "1", "accept") "," MEMBER("n2", 1, "1", "send") "]",
+		    "keyring   not well  on the way to encryption: 1 at \"accept\", 1 at \"send\". clusterctl keyring encrypt\n" },
+		{ MEMBERS, 200, "[" MEMBER("n1", 1, "1", "send") "]", "encryption: 1 at \"send\". clusterctl keyring encrypt\n" },
+		{ WAN, 200, "[{\"Name\":\"s.d2\",\"Status\":4,\"Tags\":{\"dc\":\"d2\"}},{\"Name\":\"s.d1\",\"Status\":4,\"Tags\":{\"dc\":\"d1\"}}]",
+		    "members   not well  s.d2: failed. Start it; if it is gone for good: clusterctl force-leave s.d2\nversions" },
+		{ ASIDE, 500, "No cluster leader", "leader    unknown   No cluster leader. Ask on a server; clusterctl members shows them\n" },
+		{ ASIDE, 500, "No cluster leader", "keyring   unknown   not reported by any server. See leader\n" },
+		{ ASIDE, 429, "{\"Servers\":[" SERVER("n1", true, true, false, "") "," SERVER("n2", true, false, false, "gossip reports it failed") "],"
+		    "\"Reason\":\"No leader: waiting for n2\"}",
+		    "leader    not well  none: waiting for n2. If those servers are lost for good: clusterctl raft recover --dry-run\n"
+		    "quorum    not well  1 of 2 voters healthy, 2 needed. Start the others: clusterctl raft list-peers --stale\n"
+		    "servers   not well  n2: gossip reports it failed. Start it; if it is gone for good: clusterctl force-leave n2\n"
+		    "disks     unknown   without a leader" },
+		{ ASIDE, 200, "<html>", "leader    unknown   the answer is not JSON. " },
+		{ HEALTH, 500, "rpc error", "leader    unknown   rpc error. " },
+		{ HEALTH, 429, "{\"Servers\":[" SERVER("n1", true, true, true, "") "," SERVER("n2", true, false, false, "its disk is full") "]}",
+		    "disks     not well  n2: its disk is full. Free space there" },
+		{ HEALTH, 429, "{\"Servers\":[" SERVER("n1", true, true, true, "") "," SERVER("n2", false, false, false, "its log is 300 entries behind, 250 allowed") "]}",
+		    "servers   not well  n2: its log is 300 entries behind, 250 allowed. It may catch up by itself: clusterctl raft autopilot health\n" },
+		{ HEALTH, 429, "{\"Servers\":[" SERVER("n1", true, true, true, "") "," SERVER("n2", true, false, false, "its rpcd does not run") "]}",
+		    "servers   not well  n2: its rpcd does not run. There: systemctl restart rpcd\n" },
+		{ KEYRING, 403, "GET administers", "keyring   unknown   GET administers. clusterctl keyring list\n" },
+		{ KEYRING, 200, "[" TWO_KEYS "]", " (on 2, primary of 0). Finish the rotation, to the key that you name: clusterctl keyring rotate --key ID\n" },
+		{ KEYRING, 200, "[" POOL("\"" KEY "\":2", "\"" KEY "\":2") "]", " (on 2, primary of 2). Finish the rotation" },
+		{ KEYRING, 200, "[" POOL("\"" KEY "\":3", "\"" KEY "\":2") "]", " (on 3, primary of 2). Finish the rotation" },
+		{ KEYRING, 200, "[{\"WAN\":true,\"NumNodes\":2,\"Messages\":{\"n2.d1\":\"no answer\"},\"Keys\":{\"" KEY "\":1},\"PrimaryKeys\":{\"" KEY "\":1}}]",
+		    "keyring   unknown   WAN: malformed answer of n2.d1. clusterctl keyring list\nNot" },
+		{ KEYRING, 200, "[{\"Datacenter\":\"d2\",\"Error\":\"No path to datacenter\"}]",
+		    "keyring   unknown   LAN (d2): No path to datacenter. clusterctl keyring list\n" },
+	};
+
+	for (unsigned i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		ck_assert_msg(status_with(v[i].subject, v[i].http_status, v[i].answer) == 1, "%u: %s", i, out_text);
+		ck_assert_msg(strstr(out_text, v[i].line) != NULL, "%u: no %s in %s", i, v[i].line, out_text);
+		ck_assert_msg(strstr(out_text, KEY) == NULL && strchr(out_text, 0x1b) == NULL && err_text[0] == '\0', "%u", i);
+		ck_assert_msg(strcmp(out_text + strlen(out_text) - strlen("Not all is well.\n"), "Not all is well.\n") == 0, "%u", i);
+	}
+}
+END_TEST
+
+/* What is no trouble: a pool in plaintext, a client, a server that failed and is told once. */
+START_TEST(status_nuances)
+{
+	json_t *got;
+
+	ck_assert_int_eq(status_with(MEMBERS, 200, "[" MEMBER("n1", 1, "1", "off") "," MEMBER("n2", 1, "1", "off") "]"), 0);
+	ck_assert_ptr_nonnull(strstr(out_text, "keyring   well      gossip is not encrypted\n"));
+	ck_assert_ptr_null(strstr(fake.asked, "keyring"));
+	ck_assert_int_eq(status_with(SELF, 200, "{\"Config\":{\"NodeName\":\"c\",\"Datacenter\":\"d1\"},\"Stats\":{\"rpcd\":{\"gossipd\":\"connected\",\"raftd\":\"none\"}}}"), 0);
+	ck_assert_ptr_nonnull(strstr(out_text, "node      well      c, client in d1\n"));
+	ck_assert_ptr_nonnull(strstr(out_text, "disks     well      none is full\n"));
+	(void)status_with(HEALTH, 429, "{\"Servers\":[" SERVER("n1", true, true, true, "") "," SERVER("n2", true, false, false, "gossip reports it failed") "]}");
+	answers(MEMBERS, subjects[MEMBERS], 200, "[" MEMBER("n1", 1, "1", "required") "," MEMBER("n2", 4, "1", "required") "]");
+	ck_assert_int_eq(call("status"), 1);
+	ck_assert_ptr_nonnull(strstr(out_text, "servers   not well  n2: "));
+	ck_assert_ptr_nonnull(strstr(out_text, "members   well      1 alive, 1 failed, 0 left\n"));
+	ck_assert_int_eq(call("status --json"), 1);
+	got = json_loads(out_text, 0, NULL);
+	ck_assert(json_is_false(json_object_get(got, "Well")));
+	json_t *line = json_array_get(json_object_get(got, "Checks"), 3);
+	ck_assert_str_eq(json_text(line, "Check"), "servers");
+	ck_assert_str_eq(json_text(line, "Status"), "not well");
+	ck_assert_str_eq(json_text(line, "Text"), "n2: gossip reports it failed");
+	ck_assert_str_eq(json_text(line, "Remedy"), "Start it; if it is gone for good: clusterctl force-leave n2");
+	json_decref(got);
+}
+END_TEST
+
 /* What it says of a node that lives and of one that failed does not contradict itself. */
 START_TEST(force_leave)
 {
@@ -397,7 +581,7 @@ START_TEST(force_leave)
 	ck_assert(out_text[0] == '\0' && strstr(err_text, "n2 is not known to have failed") != NULL);
 	ck_assert_int_eq(call("force-leave --prune n3"), 0);
 	ck_assert_ptr_nonnull(strstr(fake.asked, "PUT /v1/agent/force-leave/n3?prune\n"));
-	ck_assert_str_eq(out_text, "Told the cluster that it has left.\n");
+	ck_assert_str_eq(out_text, "Announced to the cluster that it has left.\n");
 	ck_assert_str_eq(err_text, "");
 }
 END_TEST
@@ -411,19 +595,22 @@ START_TEST(wrong_calls)
 		{ "", "usage: clusterctl [" }, { "memebers", "did you mean \"members\"?" }, { "xyzzy", "no command \"xyzzy\"; `" },
 		{ "kv", "usage: clusterctl kv get" }, { "kv gte x", "no \"gte\"; did you mean \"get\"?" },
 		{ "kv get", "usage: clusterctl kv get" }, { "kv get a b", "usage: clusterctl kv get" },
-		{ "kv zzz", "kv: no \"zzz\"\nusage:" }, { "kv get --recurse x", "kv get has no option --recurse" },
+		{ "kv zzz", "kv: no \"zzz\"; `clusterctl help kv` lists them\nusage:" }, { "kv get --recurse x", "kv get has no option --recurse" },
 		{ "kv put --cas x k v", "--cas: \"x\" is not a number" }, { "kv put --flags -1 k v", "is not a number" },
-		{ "kv delete --recurs k", "Did you mean --recurse?" }, { "kv get --stale=1 k", "wrong use of option" },
-		{ "kv get k --dc", "wrong use of option \"--dc\"" }, { "catalog node", "did you mean \"nodes\"?" },
+		{ "kv delete --recurs k", "Did you mean --recurse?" }, { "kv get --stale=1 k", "--stale takes no value" },
+		{ "kv get k --dc", "--dc needs a value" }, { "catalog node", "did you mean \"nodes\"?" },
 		{ "members extra", "usage: clusterctl members" }, { "members -wan", "\"-wan\" is written --wan" },
 		{ "members -detailed", "is written --detailed" }, { "kv get -http-addr=x k", "\"-http-addr\" is written --addr" },
-		{ "-http-addr x members", "is written --addr" }, { "-token-file=x members", "nothing like \"-token-file\"" },
+		{ "-http-addr x members", "is written --addr" }, { "-token-file=x members", "\"-token-file\" has no equivalent" },
 		{ "operator raft list-peers", "is here: clusterctl raft list-peers\n" },
 		{ "operator raft remove-peer -id=x", "is here: clusterctl raft remove-peer SERVER\n" },
 		{ "operator autopilot state", "is here: clusterctl raft autopilot health\n" }, { "operator", "is here: clusterctl raft\n" },
 		{ "keyring -install=x", "is here: clusterctl keyring install -\n" }, { "event -name=x", "is here: clusterctl event fire NAME\n" },
-		{ "agent -dev", "is here: clusterctl dev\n" }, { "acl policy list", "nothing like it in this version" },
-		{ "raft autopilot set", "usage: clusterctl raft" }, { "version x", "usage: clusterctl version" },
+		{ "agent -dev", "is here: clusterctl dev\n" }, { "acl policy list", "no equivalent in this version" },
+		{ "raft autopilot set", "usage: clusterctl raft autopilot set NAME=VALUE...\n" }, { "raft autopilot x", "autopilot health\n" },
+		{ "query answer --exec a --text b x", "usage: clusterctl query answer --exec COMMAND|--text TEXT NAME\n" },
+		{ "query answer x", "usage: clusterctl query answer" }, { "help kvs", "did you mean \"kv\"?" }, { "members --help --wan", "unknown option \"--help\"" },
+		{ "members -token=x", "\"-token\" is written --token" }, { "kv get -stale k", "\"-stale\" is written --stale" }, { "version x", "usage: clusterctl version" },
 	};
 
 	for (unsigned i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
@@ -453,31 +640,75 @@ START_TEST(nearness)
 }
 END_TEST
 
+/* Where options may stand, which count, and what becomes a parameter. */
 START_TEST(options)
 {
-	bool wan = false;
-	const char *dc = NULL;
-	const struct option_spec specs[] = { { "wan", &wan, NULL }, { "dc", NULL, &dc } };
-	const struct command *cmd = ctl_find("members");
-	char *words[WORDS_MAX], *again[WORDS_MAX];
-	const char *values[2];
-	int argc = split("members a --dc x - --wan -- --dc b", words);
+	static const struct { const char *words, *asked; } v[] = {
+		{ "kv --stale get a", "GET /v1/kv/a?raw&stale\n" }, { "kv --dc x get --dc=y a", "GET /v1/kv/a?raw&dc=x&dc=y\n" },
+		{ "kv get -- --dc", "GET /v1/kv/--dc?raw\n" }, { "kv get -", "GET /v1/kv/-?raw\n" },
+		{ "query --tag a=b x --tag=c=d -- --tag", "PUT /v1/agent/query/x?tag=a%3Db&tag=c%3Dd --tag\n" },
+		{ "query --timeout 5s --no-ack x", "PUT /v1/agent/query/x?timeout=5s&no-ack\n" },
+		{ "query -- answer", "PUT /v1/agent/query/answer\n" },
+		{ "event list --name x", "GET /v1/event/list?name=x\n" },
+		{ "event fire --node a --coalesce x p", "PUT /v1/event/fire/x?node=a&coalesce p\n" },
+		{ "raft autopilot", "GET /v1/operator/autopilot/configuration\n" },
+		{ "raft autopilot get", "GET /v1/operator/autopilot/configuration\n" },
+		{ "monitor --level warn --daemon raftd", "GET /v1/agent/monitor?loglevel=warn&daemon=raftd\n" },
+	};
 
-	ck_assert_int_eq(ctl_options(cmd, argc, words, specs, 2), 4);
-	ck_assert(wan && strcmp(dc, "x") == 0);
-	ck_assert_str_eq(words[1], "a");
-	ck_assert_str_eq(words[2], "-");
-	ck_assert_str_eq(words[3], "--dc");
-	ck_assert_str_eq(words[4], "b");
-	ck_assert_ptr_null(words[5]);
-	argc = split("query --tag a x --tag=b --tagged -- --tag", again);
-	ck_assert_int_eq(ctl_repeated(ctl_find("query"), &argc, again, "tag", values, 2), 2);
-	ck_assert(strcmp(values[0], "a") == 0 && strcmp(values[1], "b") == 0);
-	ck_assert_int_eq(argc, 5);
-	ck_assert_str_eq(again[2], "--tagged");
-	ck_assert_str_eq(again[4], "--tag");
-	ck_assert(!ctl_in_vain("x", "y", specs, 2, "wan dc"));
-	ck_assert(ctl_in_vain("x", "y", specs, 2, "wan dcs"));
+	for (unsigned i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		(void)call(v[i].words);
+		ck_assert_msg(strcmp(fake.asked, v[i].asked) == 0, "%s: %s%s", v[i].words, fake.asked, err_text);
+	}
+}
+END_TEST
+
+/* What the readers of the table take for granted: see ctl.h. */
+START_TEST(table)
+{
+	for (const struct verb *v = ctl_verbs; v->words != NULL; v++) {
+		char command[64];
+
+		snprintf(command, sizeof(command), "%.*s", (int)strcspn(v->words, " "), v->words);
+		ck_assert_msg(v->args != NULL && v->help[0] != '\0', "%s", v->words);
+		/* A command begins with a row of its own, and its rows stand together. */
+		if (strcmp(command, v->words) != 0)
+			ck_assert_msg(ctl_under(&v[-1], command), "%s", v->words);
+		for (const struct option *o = v->options; o != NULL && o->form != NULL; o++) {
+			bool named = strncmp(o->form, "--", 2) == 0;
+			const struct option *first = named ? ctl_option(command, o->form + 2) : o;
+
+			ck_assert_msg(o->help[0] != '\0', "%s: %s", v->words, o->form);
+			ck_assert_msg((strchr(o->form, ' ') == NULL) == (strchr(first->form, ' ') == NULL), "%s: %s", command, o->form);
+			/* Those of all commands would take it. */
+			ck_assert_msg(!named || ctl_option_in(ctl_globals, o->form + 2) == NULL ||
+			    strcmp(command, "query") == 0, "%s", o->form);
+		}
+	}
+}
+END_TEST
+
+START_TEST(completion)
+{
+	static const struct { const char *words, *in, *out; } v[] = {
+		{ "", "\nmembers\n", "\nget\n" }, { "", "\n--addr\n", "\n--stale\n" }, { "kv", "\nput\n", "\nlist-peers\n" },
+		{ "kv", "\n--cas\n", "\nKEY\n" }, { "kv get", "\n--stale\n", "\n--cas\n" }, { "kv get", "\nKEY\n", "\nput\n" },
+		{ "kv get --dc", "\nDC\n", "\n--stale\n" }, { "kv --dc get", "\nput\n", "\nDC\n" },
+		{ "--json --addr x raft autopilot", "\nhealth\n", "\nrecover\n" }, { "monitor --level", "\nwarn\n", "\nraftd\n" },
+		{ "monitor --level=warn", "\n--daemon\n", "\ndebug\n" }, { "rtt", "\nNODE\n", "\nFILE\n" },
+		{ "snapshot save", "\nFILE\n", "\nrestore\n" }, { "help", "\nmembers\n", "\nCOMMAND\n" },
+		{ "help raft", "\nrecover\n", "\nkv\n" }, { "query --timeout", "\nD\n", "\n--node\n" },
+	};
+	char words[256], lines[sizeof(out_text) + 1];
+
+	for (unsigned i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		snprintf(words, sizeof(words), "--complete %s", v[i].words);
+		ck_assert_int_eq(call(words), 0);
+		snprintf(lines, sizeof(lines), "\n%s", out_text);
+		ck_assert_msg(strstr(lines, v[i].in) != NULL, "%s: not %s in %s", words, v[i].in, out_text);
+		ck_assert_msg(strstr(lines, v[i].out) == NULL, "%s: %s in %s", words, v[i].out, out_text);
+		ck_assert(err_text[0] == '\0' && fake.asked[0] == '\0');
+	}
 }
 END_TEST
 
@@ -526,8 +757,9 @@ main(void)
 	Suite *s = suite_create("ctl");
 	TCase *t = tcase_create("ctl");
 	const TTest *const tests[] = {
-		questions, writes, options_of_all_commands, tables, json, keys_are_hidden, safe_output, complaints, force_leave,
-		wrong_calls, nearness, options, help,
+		questions, writes, options_of_all_commands, tables, json, keys_are_hidden, safe_output, complaints, status_well, status_not_well,
+		status_nuances, force_leave,
+		wrong_calls, nearness, options, table, completion, help,
 	};
 
 	tcase_add_checked_fixture(t, clean, NULL);

@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/proc/daemon.h"
 #include "common/base/log.h"
+#include "common/proc/daemon.h"
 #include "common/proc/privdrop.h"
 #include "tests/unit/scratch.h"
 

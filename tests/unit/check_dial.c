@@ -187,10 +187,10 @@ START_TEST(kick)
 	k.d = dialer_new(&conf);
 	UNTIL(loop, k.downs == 1);
 	serve(&door, &e, path, 0);
-	dialer_kick(k.d);
+	dialer_wake(k.d);
 	UNTIL(loop, k.up != NULL && e.opens == 1);
 	ck_assert_uint_eq(k.downs, 1);
-	dialer_kick(k.d);		/* up: nothing happens */
+	dialer_wake(k.d);		/* up: nothing happens */
 	world_settle(loop);
 	ck_assert_uint_eq(k.ups, 1);
 	dialer_free(k.d);

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
+#include "common/record/mpack.h"
 #include "rpcd/event/event_wire.h"
 #include "rpcd/event/events.h"
 #include "rpcd/event/fire.h"
@@ -57,7 +57,7 @@ route_cancel(struct route_call *c)
 }
 
 uint64_t
-view_call(struct view *v, uint16_t type, struct span body, struct mono timeout, calls_done *done, void *ctx,
+members_call(struct members *v, uint16_t type, struct span body, struct mono timeout, calls_done *done, void *ctx,
     enum tv_err *err)
 {
 	(void)v;
@@ -74,7 +74,7 @@ view_call(struct view *v, uint16_t type, struct span body, struct mono timeout, 
 }
 
 void
-view_cancel(struct view *v, uint64_t id)
+members_cancel(struct members *v, uint64_t id)
 {
 	(void)v;
 	gossipd.cancelled = id;
@@ -473,17 +473,28 @@ on_fired(void *ctx, const struct op_reply *reply)
 	arena_done(&a);
 }
 
-static struct fire *
+static struct route_provider provider;
+
+void
+route_provide(struct route *r, enum op_kind kind, const struct route_provider *p)
+{
+	(void)r;
+	ck_assert_int_eq(kind, OP_GOSSIP);
+	provider = *p;
+}
+
+static void *
 fire(const char *name, const char *node)
 {
 	struct event_fire args = { .Name = span_str(name), .Payload = span_str("x"), .NodeFilter = span_str(node) };
 	struct buf b = BUF_INIT(1 << 16);
 	enum tv_err err;
 
+	fire_provide(NULL, NULL);
 	memset(&fired, 0, sizeof(fired));
 	schema_pack(&event_fire_schema, &args, &b);
 	struct op_request q = { .op = OP_EVENT_FIRE, .args = buf_span(&b) };
-	struct fire *f = fire_start(NULL, &q, MONO_S(1), on_fired, NULL, &err);
+	void *f = provider.start(provider.ctx, &q, MONO_S(1), on_fired, NULL, &err);
 	ck_assert_int_eq(err, f == NULL ? TV_EUNREACH : TV_OK);
 	buf_done(&b);
 	return f;
@@ -536,7 +547,7 @@ START_TEST(fired_events_have_the_id_that_all_will_see)
 	ck_assert_ptr_nonnull(fire("deploy", ""));
 	gossipd.done(gossipd.ctx, TV_ECLOSED, SPAN_NONE);
 	ck_assert_int_eq(fired.err, TV_ECLOSED);
-	ck_assert_str_eq(fired.text, "gossipd went away before it answered; the event may have been fired");
+	ck_assert_str_eq(fired.text, "gossipd closed the connection before it answered; the event may have been fired");
 	ck_assert_ptr_nonnull(fire("deploy", ""));
 	gossipd.done(gossipd.ctx, TV_ETIMEOUT, SPAN_NONE);
 	ck_assert_int_eq(fired.err, TV_ETIMEOUT);
@@ -544,8 +555,8 @@ START_TEST(fired_events_have_the_id_that_all_will_see)
 	ck_assert_ptr_nonnull(fire("deploy", ""));
 	gossipd.done(gossipd.ctx, TV_OK, span_of("\x90", 1));
 	ck_assert_int_eq(fired.err, TV_EFORMAT);
-	struct fire *f = fire("deploy", "");
-	fire_cancel(f);
+	void *f = fire("deploy", "");
+	provider.cancel(f);
 	ck_assert_uint_eq(gossipd.cancelled, 77);
 	gossipd.away = true;
 	ck_assert_ptr_null(fire("deploy", ""));

@@ -12,11 +12,11 @@
 
 #include "common/base/arena.h"
 #include "common/base/assert.h"
+#include "common/base/log.h"
 #include "common/net/calls.h"
 #include "common/net/dial.h"
-#include "common/base/log.h"
-#include "common/record/member.h"
 #include "common/net/noise.h"
+#include "common/record/member.h"
 #include "tests/fault/alloc.h"
 
 /* Enough for any scenario here; a scenario that still meets a failure then allocates without end. */

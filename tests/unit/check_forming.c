@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/record/mpack.h"
 #include "common/net/msg.h"
-#include "raftd/members/bootstrap.h"
+#include "common/record/mpack.h"
+#include "raftd/fsm/fsm.h"
+#include "raftd/members/rules/bootstrap_pick.h"
 #include "raftd/peers/identity.h"
 
 #define A "aaaaaaaa-0000-4000-8000-000000000000"
@@ -198,7 +199,7 @@ START_TEST(meets_itself)
 }
 END_TEST
 
-/* The first ones said nine things, later ones may say more than we know. */
+/* The first ones said nine things, the next ones ten, later ones may say more than we know. */
 START_TEST(hellos_grow)
 {
 	struct identity id = identity(B, OTHER, 1);
@@ -206,35 +207,107 @@ START_TEST(hellos_grow)
 	struct hello h;
 
 	hello_write(&b, &id, "dc1", 8300);
-	ck_assert_uint_eq(b.data[0], 0x9a);
-	ck_assert_uint_eq(b.data[b.len - 1], RAFT_FEATURES);
+	ck_assert_uint_eq(b.data[0], 0x9c);
+	ck_assert_uint_eq(b.data[b.len - 3], RAFT_FEATURES);
+	ck_assert_uint_eq(b.data[b.len - 2], RAFT_VERSIONS.highest);
+	ck_assert_uint_eq(b.data[b.len - 1], FSM_VERSION);
+	b.data[b.len - 1] = 7;
 	ck_assert_int_eq(hello_read(buf_span(&b), &h), TV_OK);
 	ck_assert_uint_eq(h.features, RAFT_FEATURES);
+	ck_assert_uint_eq(h.state, 7);
+	b.data[0] = 0x9b;		/* without that */
+	b.len--;
+	ck_assert_int_eq(hello_read(buf_span(&b), &h), TV_OK);
+	ck_assert_uint_eq(h.state, 1);
 	buf_putspan(&other, buf_span(&b));
-	other.data[0] = 0x99;
+	other.data[0] = 0x9a;
 	ck_assert_int_eq(hello_read(span_of(other.data, other.len - 1), &h), TV_OK);
+	ck_assert_uint_eq(h.features, RAFT_FEATURES);
+	ck_assert_uint_eq(h.versions.highest, 1);
+	other.data[0] = 0x99;
+	ck_assert_int_eq(hello_read(span_of(other.data, other.len - 2), &h), TV_OK);
 	ck_assert_uint_eq(h.features, 0);
+	ck_assert_uint_eq(h.versions.lowest, 1);
+	ck_assert_uint_eq(h.versions.highest, 1);
 	ck_assert_str_eq(h.uuid, B);
 	ck_assert_int_ne(hello_read(buf_span(&other), &h), TV_OK);	/* more than it says */
-	other.data[0] = 0x9c;
+	other.data[0] = 0x9e;
+	mpw_uint(&other, 3);
 	mpw_cstr(&other, "new");
 	mpw_map(&other, 0);
 	ck_assert_int_eq(hello_read(buf_span(&other), &h), TV_OK);
+	ck_assert_uint_eq(h.versions.highest, RAFT_VERSIONS.highest);
 	other.data[0] = 0x98;
 	ck_assert_int_ne(hello_read(buf_span(&other), &h), TV_OK);
+	other.data[0] = 0x9b;
+	other.data[1] = 2;		/* the lowest above the highest */
+	ck_assert_int_eq(hello_read(span_of(other.data, b.len), &h), TV_EFORMAT);
+	other.data[1] = 0;
+	ck_assert_int_eq(hello_read(span_of(other.data, b.len), &h), TV_EFORMAT);
 	buf_done(&b);
 	buf_done(&other);
 }
 END_TEST
 
+/* During a rolling upgrade the newer server speaks our version too; later ones do not any more. */
 START_TEST(hello_of_another_version)
 {
-	struct identity own = identity(A, "", 0), peer = identity(B, "", 0);
+	struct identity own = identity(A, OTHER, 1), peer = identity(B, OTHER, 1 << 16 | 2);
 	struct hello h = hello_of(&peer, "dc1");
 	char why[320];
 
-	h.version = MSG_VERSION + 1;
+	h.versions = (struct version_range){ 1, 2 };
+	ck_assert(hello_supersedes(&own, "dc1", &h));
+	h.generation = 1;
+	ck_assert_int_eq(hello_check(&own, "dc1", &h, why, sizeof(why)), HELLO_OK);
+	h.versions = (struct version_range){ 2, 3 };
 	ck_assert_int_eq(hello_check(&own, "dc1", &h, why, sizeof(why)), HELLO_REFUSE);
+	ck_assert_msg(strstr(why, "it speaks version 2 to 3 of the protocol between raftds, this server version 1") != NULL,
+	    "%s", why);
+	h.generation = 1 << 16 | 2;
+	ck_assert(!hello_supersedes(&own, "dc1", &h));
+}
+END_TEST
+
+static uint8_t
+version_of(void *ctx, raft_id id)
+{
+	return ((const uint8_t *)ctx)[id];
+}
+
+/* A leader proposes nothing above the lowest of its voters and learners, heard of or not. */
+START_TEST(lowest_version_counts)
+{
+	struct raft_config c = { .count = 3, .servers = {
+	    { .id = 1, .name = "n1", .voter = true }, { .id = 2, .name = "n2", .voter = true }, { .id = 3, .name = "n3" } } };
+	uint8_t has[] = { 0, 3, 3, 3 };
+	char why[320] = "";
+
+	ck_assert(versions_reach(&c, 3, version_of, has, why, sizeof(why)));
+	ck_assert_str_eq(why, "");
+	ck_assert(!versions_reach(&c, 4, version_of, has, why, sizeof(why)));
+	has[3] = 2;
+	ck_assert(versions_reach(&c, 2, version_of, has, why, sizeof(why)));
+	ck_assert(!versions_reach(&c, 3, version_of, has, why, sizeof(why)));
+	ck_assert_str_eq(why, "server n3 runs a version of raftd that cannot apply this (version 2 of the state machine, and "
+	    "version 3 is needed): upgrade it first, or remove it");
+	has[3] = 3, has[2] = 0;
+	ck_assert(!versions_reach(&c, 3, version_of, has, why, sizeof(why)));
+	ck_assert_ptr_nonnull(strstr(why, "server n2 has not been heard of since this one started"));
+}
+END_TEST
+
+START_TEST(versions_in_common)
+{
+	static const struct { struct version_range a, b; uint8_t common; } t[] = {
+		{ { 1, 1 }, { 1, 1 }, 1 }, { { 1, 2 }, { 1, 1 }, 1 }, { { 1, 3 }, { 2, 5 }, 3 }, { { 2, 2 }, { 1, 5 }, 2 },
+		{ { 1, 1 }, { 2, 2 }, 0 }, { { 4, 255 }, { 1, 3 }, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		ck_assert_uint_eq(version_common(t[i].a, t[i].b), t[i].common);
+		ck_assert_uint_eq(version_common(t[i].b, t[i].a), t[i].common);
+	}
 }
 END_TEST
 
@@ -275,6 +348,8 @@ main(void)
 	tcase_add_test(t, meets_itself);
 	tcase_add_test(t, hellos_grow);
 	tcase_add_test(t, hello_of_another_version);
+	tcase_add_test(t, versions_in_common);
+	tcase_add_test(t, lowest_version_counts);
 	tcase_add_test(t, addresses);
 	suite_add_tcase(s, t);
 	srunner_run_all(sr, CK_ENV);

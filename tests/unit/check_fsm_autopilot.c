@@ -144,6 +144,8 @@ END_TEST
 /* A state of version 2 counts less; it opens, has no record, and takes one. */
 START_TEST(older_state_opens)
 {
+	static const enum fsm_index indexes[] = { FX_KV, FX_NODES, FX_SERVICES, FX_CHECKS, FX_SESSIONS, FX_EXTINCTION,
+	    FX_COORDINATES };		/* in its order */
 	struct autopilot_set q = some(7);
 	struct autopilot_config c;
 	struct buf b = BUF_INIT(512);
@@ -153,9 +155,9 @@ START_TEST(older_state_opens)
 	buf_u8(&b, 2);
 	buf_u64be(&b, k.f->applied);
 	buf_u64be(&b, 1);
-	buf_u8(&b, FX_AUTOPILOT);
-	for (unsigned i = 0; i < FX_AUTOPILOT; i++)
-		buf_u64be(&b, k.f->index[i]);
+	buf_u8(&b, sizeof(indexes) / sizeof(indexes[0]));
+	for (unsigned i = 0; i < sizeof(indexes) / sizeof(indexes[0]); i++)
+		buf_u64be(&b, k.f->index[indexes[i]]);
 	buf_u8(&b, FT_COUNT);
 	for (unsigned i = 0; i < FT_COUNT; i++)
 		buf_u64be(&b, k.f->tally[i]);

@@ -231,35 +231,38 @@ open_again(const char *dir, char *errbuf, size_t cap)
 	return fsm_open(&opt, &k.f, errbuf, cap);
 }
 
-/* The meta record as version 2 wrote it: its indexes were fewer, and nothing was restored yet. */
+/* The numbers of a list of the meta record, in the order of these letters and without them; returns where the list ends. */
+static const uint8_t *
+without_letters(const uint8_t *list, const char *letters, uint8_t *out)
+{
+	*out++ = (uint8_t)strlen(letters);
+	for (; *letters != '\0'; letters++, out += 8)
+		for (unsigned i = 0; i < list[0]; i++)
+			if (list[1 + 9 * i] == (uint8_t)*letters)
+				memcpy(out, list + 2 + 9 * i, 8);
+	return list + 1 + 9 * list[0];
+}
+
+/* The meta record as version 2 wrote it: its indexes were fewer, in an order of their own, and nothing was restored yet. */
 static void
 make_version_2(const char *dir)
 {
-	enum { OLD_INDEXES = 7, FIELDS = 1 + 8 + 8 };
+	enum { FIELDS = 1 + 8 + 8, LIST = 1 + 7 * 8 };
 	struct store_env_options eo = { .dir = dir, .log_file_bytes = 1u << 20, .log_buffer_bytes = 1u << 16 };
 	struct store_env env;
 	char errbuf[256], name[] = "Astate";
-	uint8_t now[1024], old[1024];
+	uint8_t now[1024], old[FIELDS + 2 * LIST] = { 0 };
 	DBT key = { .data = name, .size = 6 }, data = { .data = now, .ulen = sizeof(now), .flags = DB_DBT_USERMEM };
-	size_t at = FIELDS, len = FIELDS, n;
 	DB *db;
 
 	ck_assert_int_eq(store_env_open(&env, &eo, errbuf, sizeof(errbuf)), TV_OK);
 	ck_assert_int_eq(store_env_db(&env, "state.db", false, &db), 0);
 	ck_assert_int_eq(db->get(db, NULL, &key, &data, 0), 0);
-	ck_assert_uint_eq(now[0], 3);
+	ck_assert_uint_eq(now[0], 4);
 	memcpy(old, now, FIELDS);
 	old[0] = 2;
-	n = now[at];
-	ck_assert_uint_gt(n, OLD_INDEXES);
-	old[len] = OLD_INDEXES;
-	memcpy(old + len + 1, now + at + 1, 8 * OLD_INDEXES);
-	len += 1 + 8 * OLD_INDEXES;
-	at += 1 + 8 * n;
-	n = now[at];				/* the tallies are the same */
-	memcpy(old + len, now + at, 1 + 8 * n);
-	len += 1 + 8 * n;
-	data = (DBT){ .data = old, .size = (uint32_t)len };
+	(void)without_letters(without_letters(now + FIELDS, "KNSCXVG", old + FIELDS), "KTNSCXG", old + FIELDS + LIST);
+	data = (DBT){ .data = old, .size = sizeof(old) };
 	ck_assert_int_eq(db->put(db, NULL, &key, &data, 0), 0);
 	ck_assert_int_eq(db->close(db, 0), 0);
 	store_env_close(&env);
@@ -311,7 +314,7 @@ START_TEST(newer_or_damaged)
 	set_version(dir, 0);
 	ck_assert_int_eq(open_again(dir, errbuf, sizeof(errbuf)), TV_ECORRUPT);
 	ck_assert_ptr_null(strstr(errbuf, "newer"));
-	set_version(dir, 3);
+	set_version(dir, 4);
 	ck_assert_int_eq(open_again(dir, errbuf, sizeof(errbuf)), TV_OK);
 	ck_assert(kit_has(&k, "a"));
 	fsm_close(k.f);
@@ -511,6 +514,91 @@ START_TEST(damaged_write_ahead_log_is_noticed)
 }
 END_TEST
 
+/* -- pages that the disk has lost -- */
+
+#define PAGES_TRIED 20
+#define PAGE_HEAD_BYTES 26		/* of Berkeley DB's page, up to its type */
+
+/* The first n bytes of this page, or of every page but the first (0), become zeros.  False: there is no such page. */
+static bool
+lose_page(const char *dir, unsigned number, size_t n)
+{
+	static const uint8_t zeros[STORE_PAGE_BYTES];
+	char path[200];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/state.db", dir);
+	fd = open(path, O_RDWR);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	for (off_t at = STORE_PAGE_BYTES; at < st.st_size; at += STORE_PAGE_BYTES)
+		if (number == 0 || at == (off_t)number * STORE_PAGE_BYTES)
+			ck_assert_int_eq(pwrite(fd, zeros, n, at), n);
+	close(fd);
+	return (off_t)number * STORE_PAGE_BYTES < st.st_size;
+}
+
+/* As raftd does it: its pages are seen on their way. */
+static struct fsm *
+open_behind(enum tv_err *err)
+{
+	char dir[96];
+	struct fsm_options opt = { .dir = dir, .cache_bytes = 16u << 20, .datacenter = "dc1", .sync = FSM_SYNC_BEHIND };
+	struct fsm *f = NULL;
+
+	snprintf(dir, sizeof(dir), "%s/state", k.dir);
+	*err = fsm_open(&opt, &f, open_why, sizeof(open_why));
+	return *err == TV_OK ? f : NULL;
+}
+
+/*
+ * Zeros are what Berkeley DB takes for a page that was never written, and reads without a look at the checksum: all of the page
+ * (_i == 0), or its head alone, in front of lengths and offsets that lead beyond it.
+ */
+START_TEST(lost_pages_are_noticed)
+{
+	size_t n = _i == 0 ? STORE_PAGE_BYTES : PAGE_HEAD_BYTES;
+	char dir[96], whole[96];
+	uint8_t got[32], want[32];
+	uint64_t index, term;
+	unsigned noticed = 0, tried;
+	enum tv_err err;
+	struct fsm *f;
+
+	snprintf(dir, sizeof(dir), "%s/state", k.dir);
+	snprintf(whole, sizeof(whole), "%s/whole", k.dir);
+	kit_remove_dir(dir);
+	f = open_behind(&err);
+	ck_assert_ptr_nonnull(f);
+	ck_assert(replay_wide(f, 1000));
+	ck_assert_int_eq(fsm_checkpoint(f, &index, &term), TV_OK);
+	ck_assert_int_eq(fsm_digest(f, want), TV_OK);
+	fsm_close(f);
+	copy_dir(dir, whole);
+	for (tried = 0; tried <= PAGES_TRIED; tried++) {
+		copy_dir(whole, dir);
+		ck_assert(lose_page(dir, tried == 0 ? 0 : tried * 5 - 3, n));
+		f = open_behind(&err);
+		if (f == NULL) {
+			ck_assert_int_eq(err, TV_ECORRUPT);
+			noticed++;
+			continue;
+		}
+		err = fsm_digest(f, got);
+		if (err == TV_OK)		/* a page that nobody uses */
+			ck_assert_mem_eq(got, want, 32);
+		else
+			ck_assert_int_eq(err, TV_ECORRUPT);
+		noticed += err != TV_OK;
+		fsm_close(f);
+	}
+	ck_assert_uint_ge(noticed, PAGES_TRIED * 3 / 4);
+	kit_remove_dir(dir);
+	kit_remove_dir(whole);
+}
+END_TEST
+
 /*
  * A torn end in a write-ahead file that is larger, or smaller, than this version makes them: nothing of it is met again.
  */
@@ -573,6 +661,7 @@ main(void)
 	tcase_add_test(t, killed_again_and_again);
 	tcase_add_loop_test(t, smaller_files_after_a_torn_end, 0, 4);
 	tcase_add_loop_test(t, damaged_write_ahead_log_is_noticed, 0, 2);
+	tcase_add_loop_test(t, lost_pages_are_noticed, 0, 2);
 	tcase_add_test(t, checkpointed_index_survives);
 	tcase_add_test(t, batches_do_not_matter);
 	tcase_add_test(t, newer_or_damaged);

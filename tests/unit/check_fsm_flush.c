@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "raftd/store/bdb/store_pageq.h"
+#include "tests/sim/fsm_batch.h"
 #include "tests/unit/fsm_kit.h"
 
 #define KEYS 3000
@@ -536,6 +537,65 @@ START_TEST(a_full_disk_and_the_next_log_file)
 }
 END_TEST
 
+/* All keys, as operations of a group that fails. */
+static void
+set_and_undo(void)
+{
+	struct buf args = BUF_INIT(4096), payload = BUF_INIT(4096);
+	char key[32], value[256];
+	struct fsm_group g;
+
+	ck_assert_int_eq(batch_begin(k.f), 0);
+	fsm_group_begin(k.f, &g);
+	for (unsigned i = 0; i < KEYS; i++) {
+		struct kv_apply q = { .Verb = KV_SET, .Key = span_str(key), .Value = span_str(value) };
+
+		key_name(key, i);
+		snprintf(value, sizeof(value), "undone %0200u", i);
+		buf_reset(&args);
+		buf_reset(&payload);
+		schema_pack(&kv_apply_schema, &q, &args);
+		fsm_entry_write(&payload, OP_KV_APPLY, buf_span(&args));
+		arena_reset(&k.f->work);
+		ck_assert(batch_op(k.f, buf_span(&payload), &k.a));
+	}
+	fsm_group_fail(k.f, &g);
+	ck_assert_int_eq(batch_end(k.f), TV_OK);
+	buf_done(&args);
+	buf_done(&payload);
+}
+
+/* What a group did is in files of the write-ahead log that found no room, or are not even there: it is undone all the same. */
+START_TEST(a_group_is_undone_on_a_full_disk)
+{
+	char dir[80];
+
+	fsm_close(k.f);
+	snprintf(dir, sizeof(dir), "%s/state", k.dir);
+	kit_remove_dir(dir);			/* the first file keeps the size that it was made with */
+	open_with(FSM_SYNC_THREAD);
+	for (unsigned i = 0; i < KEYS; i += 3)
+		set(i);
+	for (unsigned round = 0; round < 4; round++) {
+		disk.partly = round % 2 == 1;
+		fill_disk(ENOSPC, "/state/log.");
+		set_and_undo();
+		ck_assert_uint_gt(refused_so_far(), 0);
+		ck_assert_int_eq(fsm_trouble(k.f), TV_OK);
+		check_all();
+		ck_assert_int_eq(fsm_flush(k.f), TV_ENOSPACE);
+		if (round < 2)
+			set_and_undo();		/* all of it waits */
+		fill_disk(0, "");
+		wait_for_room();
+		check_all();
+		if (round % 2 == 0)
+			check_again(FSM_SYNC_THREAD);
+	}
+	check_again(FSM_SYNC_DIRECT);
+}
+END_TEST
+
 /* A part was written, and the file may not become larger (RLIMIT_FSIZE): that is no full disk, nothing would ever change. */
 START_TEST(a_limit_is_no_full_disk)
 {
@@ -868,6 +928,7 @@ main(void)
 	tcase_add_test(t, a_failed_sync_is_final);
 	tcase_add_test(t, a_checkpoint_on_a_full_disk);
 	tcase_add_test(t, a_full_disk_and_the_next_log_file);
+	tcase_add_test(t, a_group_is_undone_on_a_full_disk);
 	tcase_add_test(t, a_limit_is_no_full_disk);
 	tcase_add_test(t, a_full_disk_and_another_time);
 	tcase_add_test(t, an_end_on_a_full_disk);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/record/mpack.h"
 #include "tests/unit/fsm_kit.h"
 
 static struct kit k;
@@ -425,10 +426,10 @@ END_TEST
 
 START_TEST(malformed_entries_are_refused_alone)
 {
-	static const uint8_t junk[] = { 0x92, 0x04, 0x91, 0xc1 }, unknown[] = { 0x92, 0xcd, 0x30, 0x39, 0x90 };
+	static const uint8_t junk[] = { 0x92, 0x04, 0x91, 0xc1 }, text[] = { 0x92, 0xa1, 'k', 0x90 };
 	struct raft_entry e[] = {
 		{ .index = 1, .term = 1, .type = RAFT_ENTRY_OP, .size = sizeof(junk), .payload = junk },
-		{ .index = 2, .term = 1, .type = RAFT_ENTRY_OP, .size = sizeof(unknown), .payload = unknown },
+		{ .index = 2, .term = 1, .type = RAFT_ENTRY_OP, .size = sizeof(text), .payload = text },
 		{ .index = 3, .term = 1, .type = RAFT_ENTRY_OP, .size = 0, .payload = junk },
 		{ .index = 4, .term = 1, .type = 0x99, .size = sizeof(junk), .payload = junk },
 	};
@@ -436,10 +437,135 @@ START_TEST(malformed_entries_are_refused_alone)
 
 	ck_assert_int_eq(fsm_apply(k.f, e, 4, &k.a, res), TV_OK);
 	ck_assert_int_eq(res[0].err, TV_EFORMAT);
-	ck_assert_int_eq(res[1].err, TV_EINVAL);
-	ck_assert_int_eq(res[2].err, TV_EINVAL);
+	ck_assert_int_eq(res[1].err, TV_EFORMAT);
+	ck_assert_int_eq(res[2].err, TV_EFORMAT);
 	ck_assert_int_eq(res[3].err, TV_OK);		/* skipped */
 	ck_assert_uint_eq(fsm_applied(k.f), 4);
+}
+END_TEST
+
+/* An entry with an operation and the version that it needs (0: it does not say), written by a server of that version. */
+static struct raft_entry
+entry_of(uint64_t index, uint16_t op, struct span args, uint8_t needs, unsigned more, struct buf *b)
+{
+	buf_init(b, 1000);
+	mpw_array(b, 2 + (needs > 0) + more);
+	mpw_uint(b, op);
+	buf_putspan(b, args);
+	if (needs > 0)
+		mpw_uint(b, needs);
+	for (unsigned i = 0; i < more; i++)
+		mpw_cstr(b, "of a newer version");
+	return (struct raft_entry){ .index = index, .term = 1, .type = RAFT_ENTRY_OP, .size = (uint32_t)b->len,
+	    .payload = b->data };
+}
+
+/* Puts k0, then an entry that not every version applies, then k1: together, as they come out of the log. */
+static enum tv_err
+apply_with(uint16_t op, uint8_t needs, unsigned more)
+{
+	struct buf args[3], payload[3];
+	struct raft_entry e[3];
+	enum tv_err err;
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct kv_apply put = { .Verb = KV_SET, .Key = arena_printf(&k.a, i == 1 ? "newer" : "k%u", i), .Value = span_str("v") };
+		uint64_t index = fsm_applied(k.f) + 1 + i;
+
+		buf_init(&args[i], 1000);
+		schema_pack(&kv_apply_schema, &put, &args[i]);
+		e[i] = i == 1 ? entry_of(index, op, buf_span(&args[i]), needs, more, &payload[i]) :
+		    entry_of(index, OP_KV_APPLY, buf_span(&args[i]), 0, 0, &payload[i]);
+	}
+	err = fsm_apply(k.f, e, 3, &k.a, NULL);
+	for (unsigned i = 0; i < 3; i++) {
+		buf_done(&args[i]);
+		buf_done(&payload[i]);
+	}
+	return err;
+}
+
+static void
+refused_as_newer(uint16_t op, uint8_t needs, const char *text)
+{
+	uint64_t before = fsm_applied(k.f);
+	uint8_t was[32], is[32];
+	char why[400];
+
+	ck_assert_int_eq(fsm_digest(k.f, was), TV_OK);
+	for (int i = 0; i < 2; i++) {		/* and again after a start */
+		ck_assert_int_eq(apply_with(op, needs, 0), TV_EINVAL);
+		fsm_trouble_text(k.f, why, sizeof(why));
+		ck_assert_msg(strstr(why, text) != NULL && strstr(why, "start the newer version here") != NULL, "%s", why);
+		ck_assert_int_ne(fsm_trouble(k.f), TV_OK);
+		kit_reopen(&k);
+		ck_assert_uint_eq(fsm_applied(k.f), before);
+		ck_assert_int_eq(fsm_digest(k.f, is), TV_OK);
+		ck_assert_mem_eq(was, is, 32);
+	}
+}
+
+/* Who does not know an entry stops before it, and goes on from there as a newer version: the states stay the same. */
+START_TEST(entries_of_a_newer_version)
+{
+	uint8_t upgraded[32], newer[32];
+	struct fsm_options opt = { .dir = "", .cache_bytes = 4u << 20, .datacenter = "dc1" };
+	struct fsm *older = NULL;
+	char why[1024], dir[100];
+
+	kit_put(&k, "first", "1");
+	refused_as_newer(999, 0, "log entry 3 was written by a newer version of raftd (operation 999)");
+	refused_as_newer(999, FSM_VERSION + 1, "(operation 999, which needs version 2 of the state machine; this raftd has version 1)");
+	refused_as_newer(OP_KV_APPLY, 9, "(operation 4, which needs version 9 of the state machine; this raftd has version 1)");
+	refused_as_newer(OP_KV_GET, 0, "(operation 1)");	/* no write of ours */
+	ck_assert_int_eq(apply_with(OP_KV_APPLY, FSM_VERSION, 2), TV_OK);	/* longer, and ours */
+	ck_assert_uint_eq(fsm_needs(k.f), 1);
+
+	k.version = FSM_VERSION + 1;
+	kit_reopen(&k);
+	ck_assert_int_eq(apply_with(OP_KV_APPLY, FSM_VERSION + 1, 0), TV_OK);
+	ck_assert_int_eq(apply_with(OP_KV_APPLY, 0, 0), TV_OK);
+	ck_assert_uint_eq(fsm_needs(k.f), FSM_VERSION + 1);	/* remembered, also across a start */
+	kit_reopen(&k);
+	ck_assert_uint_eq(fsm_needs(k.f), FSM_VERSION + 1);
+	ck_assert(kit_has(&k, "k0") && kit_has(&k, "newer") && kit_has(&k, "k2"));
+	ck_assert_int_eq(fsm_digest(k.f, upgraded), TV_OK);
+
+	fsm_close(k.f);
+	snprintf(dir, sizeof(dir), "%s/state", k.dir);
+	opt.dir = dir;
+	ck_assert_int_eq(fsm_open(&opt, &older, why, sizeof(why)), TV_EINVAL);	/* a way back there is not */
+	ck_assert_msg(strstr(why, "was written by a newer version of raftd") != NULL, "%s", why);
+	kit_remove_dir(k.dir);
+	arena_done(&k.a);
+	buf_done(&k.out);
+	kit_open(&k);				/* one that was new from the beginning */
+	k.version = FSM_VERSION + 1;
+	kit_reopen(&k);
+	kit_put(&k, "first", "1");
+	ck_assert_int_eq(apply_with(OP_KV_APPLY, 0, 0), TV_OK);
+	ck_assert_int_eq(apply_with(OP_KV_APPLY, FSM_VERSION + 1, 0), TV_OK);
+	ck_assert_int_eq(apply_with(OP_KV_APPLY, 0, 0), TV_OK);
+	ck_assert_int_eq(fsm_digest(k.f, newer), TV_OK);
+	ck_assert_mem_eq(upgraded, newer, 32);
+}
+END_TEST
+
+/* A state that needs a newer version is no snapshot for an older one. */
+START_TEST(snapshots_of_a_newer_version)
+{
+	struct fsm_snapshot *snap;
+	uint64_t index, term, bytes, sum;
+	char path[100], why[1024];
+
+	k.version = FSM_VERSION + 1;
+	kit_reopen(&k);
+	ck_assert_int_eq(apply_with(OP_KV_APPLY, FSM_VERSION + 1, 0), TV_OK);
+	snprintf(path, sizeof(path), "%s/snapshot", k.dir);
+	ck_assert_int_eq(fsm_snapshot_begin(k.f, &snap, &index, &term), TV_OK);
+	ck_assert_int_eq(fsm_snapshot_write(snap, path, &bytes, &sum), TV_OK);
+	fsm_snapshot_end(snap);
+	ck_assert_int_eq(fsm_restore_load(k.f, path, why, sizeof(why)), TV_EINVAL);
 }
 END_TEST
 
@@ -494,6 +620,8 @@ main(void)
 	tcase_add_test(t, binary_keys_keep_apart);
 	tcase_add_test(t, batch_is_one_transaction_and_stays);
 	tcase_add_test(t, malformed_entries_are_refused_alone);
+	tcase_add_test(t, entries_of_a_newer_version);
+	tcase_add_test(t, snapshots_of_a_newer_version);
 	tcase_add_test(t, reads_leave_memory_flat);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

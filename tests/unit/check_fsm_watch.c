@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "raftd/fsm/fsm_int.h"
 #include "tests/unit/fsm_kit.h"
 
 static struct kit k;
@@ -241,6 +242,108 @@ START_TEST(many)
 }
 END_TEST
 
+/* As many tables as come with sixteen more: each alone, each with its neighbour, and all together. */
+START_TEST(sixteen_more_tables)
+{
+	enum { TABLES = FX_COUNT + 16 };
+	struct watches *w = watches_new();
+	unsigned one[TABLES] = { 0 }, two[TABLES] = { 0 }, all = 0, none = 0;
+
+	ck_assert_ptr_nonnull(w);
+	for (unsigned t = 0; t < TABLES; t++) {
+		for (unsigned i = 0; i < TABLES; i++) {		/* who was woken waits again; the others still do */
+			if (one[i] > 0 || t == 0)
+				ck_assert_ptr_nonnull(watches_add(w, WK_TABLE, SPAN_NONE, UINT64_C(1) << i, kit_fired, &one[i]));
+			if (two[i] > 0 || t == 0)
+				ck_assert_ptr_nonnull(watches_add(w, WK_TABLE, SPAN_NONE,
+				    UINT64_C(1) << i | UINT64_C(1) << (i + 1) % TABLES, kit_fired, &two[i]));
+			one[i] = two[i] = 0;
+		}
+		ck_assert_uint_eq(watches_count(w), 2 * TABLES);
+		watches_touch_table(w, (enum fsm_index)t);
+		watches_fire(w);
+		for (unsigned i = 0; i < TABLES; i++) {
+			ck_assert_uint_eq(one[i], i == t);
+			ck_assert_uint_eq(two[i], i == t || (i + 1) % TABLES == t);
+		}
+	}
+	ck_assert_ptr_nonnull(watches_add(w, WK_TABLE, SPAN_NONE, (UINT64_C(1) << TABLES) - 1, kit_fired, &all));
+	ck_assert_ptr_nonnull(watches_add(w, WK_TABLE, SPAN_NONE, 0, kit_fired, &none));
+	watches_fire(w);
+	ck_assert_uint_eq(all + none, 0);
+	watches_touch_table(w, TABLES - 1);
+	watches_touch_table(w, 0);
+	watches_fire(w);
+	ck_assert_uint_eq(all, 1);
+	ck_assert_uint_eq(none, 0);
+	watches_touch_all(w);
+	watches_fire(w);
+	ck_assert_uint_eq(all, 1);
+	ck_assert_uint_eq(none, 0);
+	ck_assert_uint_eq(watches_count(w), 1);			/* for nothing, which nobody touches */
+	watches_free(w);
+}
+END_TEST
+
+static bool
+field_is(const struct schema *s, uint16_t offset, enum schema_type type)
+{
+	for (unsigned i = 0; i < s->count; i++)
+		if (s->fields[i].offset == offset && s->fields[i].type == type)
+			return true;
+	return false;
+}
+
+/* Each operation of the state machine has one implementation, and what it waits on is in its own argument record. */
+START_TEST(rows)
+{
+	for (unsigned i = 0; i < ops_count; i++) {
+		const struct op *op = &ops_all[i];
+		const struct watch_row *w = watch_row_of(op);
+		const struct fsm_op *row = fsm_op_find(op->code);
+		bool ours = op->kind == OP_WRITE || (op->kind == OP_READ && op->code != OP_STATUS_LEADER &&
+		    op->code != OP_STATUS_PEERS);
+
+		ck_assert_msg((row != NULL) == ours, "%s", op->name);
+		ck_assert_msg(row == NULL || (row->apply != NULL) == (op->kind == OP_WRITE), "%s", op->name);
+		ck_assert_msg(row == NULL || (row->read != NULL) == (op->kind == OP_READ), "%s", op->name);
+		ck_assert_msg((w->kind != WK_NOTHING) == (row != NULL && row->read != NULL), "%s", op->name);
+		ck_assert_msg((w->kind == WK_TABLE) == (w->tables != 0), "%s", op->name);
+		ck_assert_msg(w->tables >> FX_COUNT == 0 && w->more >> FX_COUNT == 0, "%s", op->name);
+		if (w->kind == WK_KEY || w->kind == WK_PREFIX || w->kind == WK_SERVICE)
+			ck_assert_msg(field_is(op->args, w->field, ST_STR), "%s", op->name);
+		if (w->more != 0)
+			ck_assert_msg(field_is(op->args, w->field, ST_MAP), "%s", op->name);
+	}
+}
+END_TEST
+
+/* What an operation with another argument record would wait on: the row says where it is, nothing else. */
+START_TEST(other_argument_types)
+{
+	const struct watch_row key = { .kind = WK_KEY, .field = offsetof(struct raft_peer, Address) };
+	const struct watch_row name = { .kind = WK_SERVICE, .field = offsetof(struct check, ServiceName) };
+	const struct watch_row some = { .kind = WK_TABLE, .field = offsetof(struct node, Meta), .tables = UINT64_C(1) << FX_CHECKS,
+	    .more = UINT64_C(1) << FX_NODES };
+	struct raft_peer peer = { .ID = span_str("id"), .Address = span_str("Here") };
+	struct check check = { .Node = span_str("n"), .ServiceName = span_str("WEB") };
+	struct span pair[1][2] = { { span_str("rack"), span_str("1") } };
+	struct node node = { .Node = span_str("n") };
+	struct span what;
+	uint64_t tables;
+
+	ck_assert(watch_subject(&key, &peer, &k.a, &what, &tables));
+	ck_assert(span_eqs(what, "Here") && tables == 0);
+	ck_assert(watch_subject(&name, &check, &k.a, &what, &tables));
+	ck_assert(span_eqs(what, "web") && tables == 0);
+	ck_assert(watch_subject(&some, &node, &k.a, &what, &tables));
+	ck_assert(what.len == 0 && tables == UINT64_C(1) << FX_CHECKS);
+	node.Meta = (struct span_map){ .kv = pair, .n = 1, .set = true };
+	ck_assert(watch_subject(&some, &node, &k.a, &what, &tables));
+	ck_assert_uint_eq(tables, UINT64_C(1) << FX_CHECKS | UINT64_C(1) << FX_NODES);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -259,6 +362,9 @@ main(void)
 	tcase_add_test(t, unwatch);
 	tcase_add_test(t, callbacks_may_change_watches);
 	tcase_add_test(t, many);
+	tcase_add_test(t, sixteen_more_tables);
+	tcase_add_test(t, rows);
+	tcase_add_test(t, other_argument_types);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

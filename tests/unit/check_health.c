@@ -8,6 +8,7 @@ static struct health_book b;
 static struct health_facts f[3];
 static struct health_bounds bounds;
 static int64_t second;			/* of the next look */
+static struct raft_config config;	/* the servers of f, as of now */
 
 static void
 setup(void)
@@ -27,6 +28,15 @@ look(void)
 	second++;
 }
 
+static const struct raft_config *
+now(void)
+{
+	config.count = 3;
+	for (unsigned i = 0; i < 3; i++)
+		config.servers[i] = (struct raft_server_conf){ .id = f[i].id, .voter = f[i].voter };
+	return &config;
+}
+
 static bool
 healthy(raft_id id)
 {
@@ -36,8 +46,8 @@ healthy(raft_id id)
 START_TEST(all_is_well)
 {
 	look();
-	ck_assert(health_all(&b));
-	ck_assert_uint_eq(health_tolerance(&b), 1);
+	ck_assert(health_all(&b, now()));
+	ck_assert_uint_eq(health_tolerance(&b, now()), 1);
 	look();
 	ck_assert_int_eq(health_find(&b, 2)->since_wall, 100000000000);
 	ck_assert_ptr_null(health_find(&b, 9));
@@ -46,8 +56,8 @@ END_TEST
 
 START_TEST(nothing_is_not_healthy)
 {
-	ck_assert(!health_all(&b));
-	ck_assert_uint_eq(health_tolerance(&b), 0);
+	ck_assert(!health_all(&b, now()));
+	ck_assert_uint_eq(health_tolerance(&b, now()), 0);
 }
 END_TEST
 
@@ -57,8 +67,8 @@ START_TEST(gone_at_once)
 	f[1].alive = false;
 	look();
 	ck_assert(!healthy(2));
-	ck_assert(!health_all(&b));
-	ck_assert_uint_eq(health_tolerance(&b), 0);
+	ck_assert(!health_all(&b, now()));
+	ck_assert_uint_eq(health_tolerance(&b, now()), 0);
 	ck_assert_int_eq(health_find(&b, 2)->since_wall, 101000000000);
 	f[1].alive = true;
 	f[2].linked = false;
@@ -108,17 +118,19 @@ START_TEST(why)
 		const char *text;
 	} cases[] = {
 		{ { .alive = true, .linked = true, .term = 7, .index = 1000 }, "" },
-		{ { .failed = true, .linked = true, .term = 7, .index = 1000 }, "gossip says that it has failed" },
-		{ { .linked = true, .term = 7, .index = 1000 }, "gossip does not have it alive" },
+		{ { .failed = true, .linked = true, .term = 7, .index = 1000 }, "gossip reports it failed" },
+		{ { .linked = true, .term = 7, .index = 1000 }, "gossip does not report it alive" },
 		{ { .alive = true, .term = 7, .index = 1000 }, "no raft link to it is up" },
 		{ { .failed = true, .silent_ns = INT64_MAX, .term = 3 },
-		    "gossip says that it has failed; no raft link to it is up" },
+		    "gossip reports it failed; no raft link to it is up" },
 		{ { .alive = true, .linked = true, .term = 7, .index = 1000, .silent_ns = 200000000 }, "" },
 		{ { .alive = true, .linked = true, .term = 7, .index = 1000, .silent_ns = 61234567890 },
 		    "last contact 1m1.234s ago, 200ms allowed" },
+		{ { .alive = true, .linked = true, .term = 7, .index = 1000, .silent_ns = 61234567890, .never = true },
+		    "no contact for 1m1.234s, 200ms allowed" },
 		{ { .alive = true, .linked = true, .term = 6, .index = 1000 },
 		    "its log ends in term 6, the leader's in term 7" },
-		{ { .alive = true, .linked = true }, "what its log holds is not known yet; its log is 1000 entries "
+		{ { .alive = true, .linked = true }, "the end of its log is not known yet; its log is 1000 entries "
 		    "behind, 250 allowed" },
 		{ { .alive = true, .linked = true, .term = 7, .index = 750 }, "" },
 		{ { .alive = true, .linked = true, .term = 7, .index = 749 },
@@ -133,7 +145,7 @@ START_TEST(why)
 		    "no raft link to it is up" },
 	};
 
-	assert_why(2, "not looked at yet");
+	assert_why(2, "not checked yet");
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		f[1] = cases[i].facts;
 		f[1].id = 2;
@@ -154,11 +166,11 @@ START_TEST(daemons_beside)
 	f[2].rpcd = DAEMON_AWAY;
 	f[0].gossipd = DAEMON_SILENT;
 	look();			/* 101 */
-	ck_assert(health_all(&b));
+	ck_assert(health_all(&b, now()));
 	look();
 	ck_assert(!healthy(1));
 	ck_assert(!healthy(3));
-	ck_assert_uint_eq(health_tolerance(&b), 0);
+	ck_assert_uint_eq(health_tolerance(&b, now()), 0);
 	ck_assert(health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(110)));
 	ck_assert(health_may_vote(&b, 3, MONO_S(10), MONO_S(9), MONO_S(102)));
 	f[0].gossipd = DAEMON_AWAY;
@@ -204,11 +216,11 @@ START_TEST(bounds_can_be_off)
 	f[1].silent_ns = INT64_MAX;
 	f[1].index = 1;
 	look();
-	ck_assert(health_all(&b));
+	ck_assert(health_all(&b, now()));
 	bounds.trailing = UINT64_MAX;		/* the same, said otherwise */
 	look();
 	look();
-	ck_assert(health_all(&b));
+	ck_assert(health_all(&b, now()));
 }
 END_TEST
 
@@ -271,16 +283,42 @@ END_TEST
 START_TEST(tolerance)
 {
 	struct health_book five = { .count = 5 };
+	struct raft_config *c = &config;
 
-	for (unsigned i = 0; i < 5; i++)
-		five.records[i] = (struct health_record){ .id = i + 1, .voter = true, .healthy = i < 4 };
-	ck_assert_uint_eq(health_tolerance(&five), 1);
+	c->count = 5;
+	for (unsigned i = 0; i < 5; i++) {
+		five.records[i] = (struct health_record){ .id = i + 1, .healthy = i < 4 };
+		c->servers[i] = (struct raft_server_conf){ .id = i + 1, .voter = true };
+	}
+	ck_assert_uint_eq(health_tolerance(&five, c), 1);
 	five.records[4].healthy = true;
-	ck_assert_uint_eq(health_tolerance(&five), 2);
-	five.records[4].voter = false;		/* four voters need three */
-	ck_assert_uint_eq(health_tolerance(&five), 1);
+	ck_assert_uint_eq(health_tolerance(&five, c), 2);
+	c->servers[4].voter = false;		/* four voters need three */
+	ck_assert_uint_eq(health_tolerance(&five, c), 1);
 	five.records[0].healthy = five.records[1].healthy = five.records[2].healthy = false;
-	ck_assert_uint_eq(health_tolerance(&five), 0);
+	ck_assert_uint_eq(health_tolerance(&five, c), 0);
+}
+END_TEST
+
+/* What is said of all is what is said of each of them, also before the next look. */
+START_TEST(the_configuration_changes_between_looks)
+{
+	look();
+	now();
+	config.servers[config.count++] = (struct raft_server_conf){ .id = 4 };
+	ck_assert(!health_all(&b, &config));
+	ck_assert_uint_eq(health_tolerance(&b, &config), 1);
+	config.servers[3].voter = true;		/* four voters need three, and three are healthy */
+	ck_assert_uint_eq(health_tolerance(&b, &config), 0);
+	f[2].alive = false;
+	look();
+	ck_assert(!health_all(&b, now()));
+	config.count = 2;			/* it was removed */
+	ck_assert(health_all(&b, &config));
+	ck_assert_uint_eq(health_tolerance(&b, &config), 0);
+	config.count = 0;
+	ck_assert(!health_all(&b, &config));
+	ck_assert_uint_eq(health_tolerance(&b, &config), 0);
 }
 END_TEST
 
@@ -306,6 +344,7 @@ main(void)
 	tcase_add_test(t, stabilization);
 	tcase_add_test(t, dead_since);
 	tcase_add_test(t, tolerance);
+	tcase_add_test(t, the_configuration_changes_between_looks);
 	suite_add_tcase(s, t);
 	srunner_run_all(sr, CK_ENV);
 	failed = srunner_ntests_failed(sr);

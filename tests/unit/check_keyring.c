@@ -230,7 +230,7 @@ START_TEST(damaged_files_are_refused)
 		{ "[\"AAAA\"]", "a key is not base64 of 16, 24 or 32 bytes" },
 		{ "[\"YQAAAAAAAAAAAAAAAAAAAA==\"", "the ] at its end is missing" },
 		{ "[\"YQAAAAAAAAAAAAAAAAAAAA==\",]", "a key in quotes is missing" },
-		{ "[\"YQAAAAAAAAAAAAAAAAAAAA==\"] x", "something follows the ]" },
+		{ "[\"YQAAAAAAAAAAAAAAAAAAAA==\"] x", "trailing characters after the ]" },
 		{ "[\"YQAAAAAAAAAAAAAAAAAAAA==", "a key in quotes is missing" },
 	};
 	struct kring *k;
@@ -268,7 +268,7 @@ START_TEST(plaintext_must_be_wanted)
 	kring_opened(k, 0);
 	kring_free(k);
 	ck_assert_int_eq(try_open(&k, false, false), TV_EPERM);
-	ck_assert_ptr_nonnull(strstr(text, "Put cluster.key back, or say encryption = \"off\""));
+	ck_assert_ptr_nonnull(strstr(text, "Restore cluster.key, or set encryption = \"off\""));
 	kring_free(k);
 	ck_assert_int_eq(try_open(&k, false, true), TV_OK);
 	expect_ring(k, "");
@@ -349,7 +349,7 @@ START_TEST(a_ring_has_sixteen_keys)
 		ck_assert_int_eq(change(k, KRING_INSTALL, span_of(bytes, 32)), TV_OK);
 	}
 	ck_assert_int_eq(change(k, KRING_INSTALL, b), TV_ELIMIT);
-	ck_assert_ptr_nonnull(strstr(text, "the ring is full"));
+	ck_assert_ptr_nonnull(strstr(text, "the keyring is full"));
 	kring_free(k);
 	write_seed(a, b);
 	k = start();				/* no room for b */
@@ -395,7 +395,7 @@ START_TEST(what_no_key_opens)
 	ck_assert(!kring_trouble(k, MONO_S(100), text, sizeof(text)));	/* a stray packet */
 	kring_unreadable(k, "127.0.0.7:8301", MONO_S(101));
 	ck_assert(kring_trouble(k, MONO_S(102), text, sizeof(text)));
-	ck_assert_ptr_nonnull(strstr(text, "no member can be heard"));
+	ck_assert_ptr_nonnull(strstr(text, "messages of no member can be decrypted"));
 	ck_assert_ptr_nonnull(strstr(text, "127.0.0.7:8301"));
 	ck_assert_ptr_nonnull(strstr(text, key_id_text(a, id)));
 	ck_assert_ptr_nonnull(strstr(text, "clusterctl keyring export"));
@@ -403,7 +403,7 @@ START_TEST(what_no_key_opens)
 	ck_assert_ptr_null(strstr(text, base64(a)));
 	kring_opened(k, 0);
 	ck_assert(kring_trouble(k, MONO_S(102), text, sizeof(text)));
-	ck_assert_ptr_nonnull(strstr(text, "some members cannot be heard"));
+	ck_assert_ptr_nonnull(strstr(text, "messages of some members cannot be decrypted"));
 	ck_assert(!kring_trouble(k, MONO_S(162), text, sizeof(text)));	/* a minute of silence */
 	kring_unreadable(k, "127.0.0.7:8301", MONO_S(200));		/* counts afresh */
 	ck_assert(!kring_trouble(k, MONO_S(200), text, sizeof(text)));

@@ -25,6 +25,7 @@ struct link {
 static struct {
 	bool accept_clear;		/* the responder */
 	unsigned psk;			/* the initiator */
+	bool secret;
 } opts;
 
 static struct noise_conf
@@ -52,6 +53,7 @@ link_open(struct link *l, const struct noise_conf *na, const struct noise_conf *
 	ca.psk = opts.psk;
 	cb.noise = nb;
 	cb.accept_clear = opts.accept_clear;
+	ca.secret = cb.secret = opts.secret;
 	world_pair(SOCK_STREAM, one);
 	if (held) {
 		world_pair(SOCK_STREAM, two);
@@ -132,6 +134,95 @@ expect_refused(const struct noise_conf *na, const struct noise_conf *nb, enum tv
 	ck_assert_int_eq(l.a.why, TV_ECLOSED);
 	link_close(&l);
 }
+
+/* -- secrets -- */
+
+#define SECRET_BYTES 24
+
+/* Where these bytes begin, inverted, in n bytes: how often. */
+static unsigned
+found_in(const uint8_t *bytes, size_t n, const uint8_t inverted[SECRET_BYTES])
+{
+	unsigned found = 0;
+
+	for (size_t i = 0; i + SECRET_BYTES <= n; i++) {
+		size_t k = 0;
+
+		while (k < SECRET_BYTES && (bytes[i + k] ^ inverted[k]) == 0xff)
+			k++;
+		found += k == SECRET_BYTES;
+	}
+	return found;
+}
+
+/* How often the bytes are anywhere in the memory of this process. */
+static unsigned
+found_in_memory(const uint8_t inverted[SECRET_BYTES])
+{
+	static uint8_t piece[1 << 20];
+	FILE *maps = fopen("/proc/self/maps", "r");
+	int mem = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+	unsigned long start, end;
+	char line[512], mode[5];
+	unsigned found = 0, read_from = 0;
+
+	ck_assert(maps != NULL && mem != -1);
+	while (fgets(line, sizeof(line), maps) != NULL) {
+		if (sscanf(line, "%lx-%lx %4s", &start, &end, mode) != 3 || mode[0] != 'r' || end - start > 1ul << 30)
+			continue;	/* a sanitizer's own */
+		for (unsigned long at = start; at < end; at += sizeof(piece) - SECRET_BYTES) {
+			ssize_t n = pread(mem, piece, end - at < sizeof(piece) ? end - at : sizeof(piece), (off_t)at);
+
+			if (n <= 0)
+				break;
+			read_from++;
+			found += found_in(piece, (size_t)n, inverted);
+			memset(piece, 0, (size_t)n);
+		}
+	}
+	fclose(maps);
+	close(mem);
+	ck_assert_uint_gt(read_from, 5);
+	return found;
+}
+
+static void
+send_secret(struct end *from, const uint8_t inverted[SECRET_BYTES], size_t count)
+{
+	struct buf *b = chan_begin(from->c, 5, 0, 1);
+
+	for (size_t i = 0; i < count * SECRET_BYTES; i++)
+		buf_u8(b, (uint8_t)~inverted[i % SECRET_BYTES]);
+	ck_assert_int_eq(chan_end(from->c), TV_OK);
+}
+
+/* Sent, answered and read, alone and in large frames, in clear (0, 1) and sealed: a secret channel (1, 3) keeps no byte. */
+START_TEST(nothing_of_a_secret_stays)
+{
+	struct noise_conf noise = conf_of(NOISE_NKPSK0, &old_key, 1), *conf = _i < 2 ? NULL : &noise;
+	static const size_t counts[] = { 1, 2, 100, 1000, 9000, 1 };
+	uint8_t inverted[SECRET_BYTES];
+	struct link l;
+	unsigned found;
+
+	opts.secret = _i % 2 == 1;
+	link_open(&l, conf, conf, false);
+	opts.secret = false;
+	l.a.got.secret = l.b.got.secret = true;
+	l.b.echo = true;
+	randombytes_buf(inverted, sizeof(inverted));
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		send_secret(&l.a, inverted, counts[i]);
+		UNTIL(l.loop, l.a.frames == i + 1);
+		ck_assert_uint_eq(found_in(l.a.got.data, l.a.got.len, inverted), counts[i]);
+		buf_done(&l.a.got);
+		buf_done(&l.b.got);
+	}
+	found = found_in_memory(inverted);
+	ck_assert_msg(_i % 2 == 1 ? found == 0 : found > 0, "%u times", found);
+	link_close(&l);
+}
+END_TEST
 
 /* The psk of a link leaves the list, here and there: both ends know, and the link lives on. */
 START_TEST(key_that_stands)
@@ -674,6 +765,7 @@ main(void)
 	tcase_add_test(t, keys);
 	tcase_add_test(t, two_static_keys);
 	tcase_add_test(t, rotation);
+	tcase_add_loop_test(t, nothing_of_a_secret_stays, 0, 4);
 	tcase_add_test(t, key_that_stands);
 	tcase_add_test(t, another_key);
 	tcase_add_test(t, no_key);

@@ -120,22 +120,22 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 }
 
 static struct link_call *
-call(struct links *l)
+call(struct link_client *l)
 {
 	static char text[] = "question";
-	struct link_call *c = links_call(l, "127.0.0.1", port, MSG_OP, span_str(text), MONO_S(20), on_answer, text);
+	struct link_call *c = link_client_call(l, "127.0.0.1", port, MSG_OP, span_str(text), MONO_S(20), on_answer, text);
 
 	ck_assert_ptr_nonnull(c);
 	asked++;
 	return c;
 }
 
-static struct links_stats
-stats(const struct links *l)
+static struct link_client_stats
+stats(const struct link_client *l)
 {
-	struct links_stats st;
+	struct link_client_stats st;
 
-	links_stats(l, &st);
+	link_client_stats(l, &st);
 	return st;
 }
 
@@ -148,13 +148,13 @@ run_until_all_ended(void)
 
 static struct mono retire_time;
 
-static struct links *
+static struct link_client *
 links_with(const struct noise_conf *noise)
 {
-	struct links_conf conf = { .loop = loop, .noise = noise, .node_id = "here", .dial_timeout = MONO_S(10),
+	struct link_client_conf conf = { .loop = loop, .noise = noise, .node_id = "here", .dial_timeout = MONO_S(10),
 		.idle_timeout = MONO_S(100), .retire_time = retire_time, .answer_max = 65536, .out_max = 1 << 20,
 		.pending_max = 100, .links_max = 4 };
-	struct links *l = links_new(&conf);
+	struct link_client *l = link_client_new(&conf);
 
 	ck_assert_ptr_nonnull(l);
 	return l;
@@ -198,7 +198,7 @@ START_TEST(some_key_in_common)
 		{ { { { 3 } }, { { 2 } }, { { 1 } } }, 3, { { { 1 } } }, 1, 3 },
 		{ { { { 1 } }, { { 2 } } }, 2, { { { 3 } } }, 1, 0 },
 	};
-	struct links *l;
+	struct link_client *l;
 
 	here.psks = rows[_i].here;
 	here.psk_count = rows[_i].here_count;
@@ -213,15 +213,15 @@ START_TEST(some_key_in_common)
 		ck_assert_uint_eq(accepted, rows[_i].dials);
 	else
 		ck_assert_uint_eq(accepted, rows[_i].here_count);
-	links_free(l);
+	link_client_free(l);
 }
 END_TEST
 
 /* With one key here and there, a link, and a call that was answered on it. */
-static struct links *
+static struct link_client *
 opened(void)
 {
-	struct links *l;
+	struct link_client *l;
 
 	here.psks = &keys[0];
 	here.psk_count = 1;
@@ -234,15 +234,15 @@ opened(void)
 }
 
 static void
-rekey(struct links *l, const struct key *psks, unsigned count)
+rekey(struct link_client *l, const struct key *psks, unsigned count)
 {
 	here.psks = there.psks = psks;
 	here.psk_count = there.psk_count = count;
-	links_rekeyed(l);
+	link_client_rekeyed(l);
 }
 
 static void
-run_until_retired(struct links *l)
+run_until_retired(struct link_client *l)
 {
 	while (stats(l).retiring > 0)
 		ev_run(loop, EVRUN_ONCE);
@@ -252,14 +252,14 @@ run_until_retired(struct links *l)
 START_TEST(a_link_goes_with_its_key)
 {
 	struct key both[2] = { keys[1], keys[0] };
-	struct links *l = opened();
+	struct link_client *l = opened();
 
 	rekey(l, both, 2);
 	call(l);
 	run_until_all_ended();
 	ck_assert(answered == 2 && accepted == 1 && stats(l).retired == 0);
 	rekey(l, &keys[1], 1);
-	ck_assert(!links_is_up(l, "127.0.0.1", port));
+	ck_assert(!link_client_is_up(l, "127.0.0.1", port));
 	ck_assert(stats(l).retired == 1 && stats(l).retiring == 1);
 	run_until_retired(l);
 	while (closed == 0)
@@ -268,16 +268,16 @@ START_TEST(a_link_goes_with_its_key)
 	call(l);
 	run_until_all_ended();
 	ck_assert(answered == 3 && accepted == 2 && failed == 0 && stats(l).open == 1);
-	links_rekeyed(l);
+	link_client_rekeyed(l);
 	ck_assert_uint_eq(stats(l).retired, 1);
-	links_free(l);
+	link_client_free(l);
 }
 END_TEST
 
 /* What is under way ends where it began, while new calls go over a new link. */
 START_TEST(calls_under_way_end_first)
 {
-	struct links *l = opened();
+	struct link_client *l = opened();
 
 	held.on = true;
 	call(l);
@@ -292,8 +292,8 @@ START_TEST(calls_under_way_end_first)
 	answer_held();
 	run_until_all_ended();
 	run_until_retired(l);
-	ck_assert(answered == 3 && failed == 0 && stats(l).open == 1 && links_is_up(l, "127.0.0.1", port));
-	links_free(l);
+	ck_assert(answered == 3 && failed == 0 && stats(l).open == 1 && link_client_is_up(l, "127.0.0.1", port));
+	link_client_free(l);
 }
 END_TEST
 
@@ -301,7 +301,7 @@ END_TEST
 START_TEST(the_last_call_has_no_answer)
 {
 	struct link_call *c;
-	struct links *l;
+	struct link_client *l;
 
 	retire_time = _i == 0 ? MONO_MS(50) : MONO_S(1000);
 	l = opened();
@@ -311,7 +311,7 @@ START_TEST(the_last_call_has_no_answer)
 		ev_run(loop, EVRUN_ONCE);
 	rekey(l, &keys[1], 1);
 	if (_i == 1) {
-		links_cancel(c);
+		link_client_cancel(c);
 		asked--;
 	} else if (_i == 3) {
 		chan_close(held.chan, TV_ECLOSED);
@@ -325,7 +325,7 @@ START_TEST(the_last_call_has_no_answer)
 		run_until_all_ended();
 		ck_assert(answered == 2 && accepted == 2);
 	}
-	links_free(l);
+	link_client_free(l);
 	ck_assert_uint_eq(failed, _i != 1);
 	ck_assert(_i != 2 || last_err == TV_ECLOSED);
 }
@@ -334,7 +334,7 @@ END_TEST
 /* The other side has learned of it before us.  What it then says again and again costs no more than a link at a time. */
 START_TEST(told_by_the_other_side)
 {
-	struct links *l = opened();
+	struct link_client *l = opened();
 
 	held.on = true;
 	call(l);
@@ -359,20 +359,20 @@ START_TEST(told_by_the_other_side)
 
 		call(l);
 		run_until_all_ended();
-		while (stats(l).retired == before || links_is_up(l, "127.0.0.1", port))
+		while (stats(l).retired == before || link_client_is_up(l, "127.0.0.1", port))
 			ev_run(loop, EVRUN_ONCE);
 		ck_assert_uint_le(stats(l).retiring, 4);
 	}
 	ck_assert(failed == 0 && answered == 3 + CALLS);
 	run_until_retired(l);
-	links_free(l);
+	link_client_free(l);
 }
 END_TEST
 
 /* As before, with a call that hangs on each of them: no more are kept than links may be. */
 START_TEST(retired_without_end)
 {
-	struct links *l = opened();
+	struct link_client *l = opened();
 
 	held.on = true;
 	for (unsigned i = 0; i < 10; i++) {
@@ -381,13 +381,13 @@ START_TEST(retired_without_end)
 		while (held.id == 0)
 			ev_run(loop, EVRUN_ONCE);
 		tell_retired(held.chan);
-		while (stats(l).retired == i || links_is_up(l, "127.0.0.1", port))
+		while (stats(l).retired == i || link_client_is_up(l, "127.0.0.1", port))
 			ev_run(loop, EVRUN_ONCE);
 	}
 	while (failed < 6)
 		ev_run(loop, EVRUN_ONCE);
 	ck_assert(stats(l).retiring == 4 && stats(l).open == 4 && last_err == TV_ECLOSED);
-	links_free(l);
+	link_client_free(l);
 	ck_assert_uint_eq(failed, 10);
 }
 END_TEST
@@ -395,7 +395,7 @@ END_TEST
 /* The key of a dial that is under way goes: 0 before it was named, else later.  The call has not left, and waits. */
 START_TEST(key_gone_while_dialling)
 {
-	struct links *l;
+	struct link_client *l;
 
 	here.psks = &keys[0];
 	here.psk_count = 1;
@@ -410,7 +410,7 @@ START_TEST(key_gone_while_dialling)
 	run_until_all_ended();
 	ck_assert(answered == 1 && failed == 0);
 	run_until_retired(l);
-	links_free(l);
+	link_client_free(l);
 }
 END_TEST
 
@@ -418,7 +418,7 @@ END_TEST
 START_TEST(ends_while_dialling)
 {
 	struct key both[2] = { keys[1], keys[0] };
-	struct links *l;
+	struct link_client *l;
 
 	here.psks = both;
 	here.psk_count = 2;
@@ -428,7 +428,7 @@ START_TEST(ends_while_dialling)
 	call(l);
 	while (accepted == 0)
 		ev_run(loop, EVRUN_ONCE);
-	links_free(l);
+	link_client_free(l);
 	ck_assert(failed == 1 && accepted == 1);
 }
 END_TEST

@@ -10,6 +10,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/log_repeats.h"
 
 static int real_stderr = -1;
 static FILE *caught;
@@ -189,6 +190,59 @@ START_TEST(limit_lets_a_burst_through)
 }
 END_TEST
 
+START_TEST(repeats_once_per_period)
+{
+	struct log_repeats r = { .period = MONO_S(60) };
+	struct mono now = MONO_S(1000);
+
+	for (unsigned round = 0; round < 3; round++) {
+		ck_assert(log_repeats_due(&r, 7, now));
+		ck_assert_uint_eq(log_repeats_logged(&r, 7, now), round == 0 ? 0 : 119);
+		for (int i = 0; i < 119; i++) {		/* two a second */
+			now = mono_add(now, MONO_MS(500));
+			ck_assert(!log_repeats_due(&r, 7, now));
+		}
+		ck_assert(log_repeats_due(&r, 8 + round, now));	/* another line is none of these */
+		log_repeats_logged(&r, 8 + round, now);
+		now = mono_add(now, MONO_MS(500));
+	}
+	now = mono_add(now, MONO_S(3600));		/* a long silence takes nothing away */
+	ck_assert(log_repeats_due(&r, 7, now));
+	ck_assert_uint_eq(log_repeats_logged(&r, 7, now), 119);
+	now = mono_add(now, MONO_S(60));
+	ck_assert(log_repeats_due(&r, 7, now));
+	ck_assert_uint_eq(log_repeats_logged(&r, 7, now), 0);
+}
+END_TEST
+
+/* A line that was due and was not logged after all, for another reason, stays due. */
+START_TEST(repeats_wait_for_the_line)
+{
+	struct log_repeats r = { .period = MONO_S(60) };
+
+	ck_assert(log_repeats_due(&r, 1, MONO_S(5)));
+	ck_assert(log_repeats_due(&r, 1, MONO_S(6)));
+	ck_assert_uint_eq(log_repeats_logged(&r, 1, MONO_S(6)), 0);
+	ck_assert(!log_repeats_due(&r, 1, MONO_S(7)));
+}
+END_TEST
+
+/* Strangers push out lines, the oldest first; the table does not grow, and none of it is wrong. */
+START_TEST(repeats_are_bounded)
+{
+	struct log_repeats r = { .period = MONO_S(60) };
+
+	for (uint64_t key = 0; key < LOG_REPEATS_MAX; key++)
+		ck_assert_uint_eq(log_repeats_logged(&r, key, MONO_MS(1000 + key)), 0);
+	ck_assert(!log_repeats_due(&r, 0, MONO_S(2)));
+	ck_assert_uint_eq(log_repeats_logged(&r, 1000, MONO_S(2)), 0);
+	ck_assert(log_repeats_due(&r, 0, MONO_S(2)));		/* the oldest made room */
+	for (uint64_t key = 1; key < LOG_REPEATS_MAX; key++)
+		ck_assert(!log_repeats_due(&r, key, MONO_S(2)));
+	ck_assert(!log_repeats_due(&r, 1000, MONO_S(2)));
+}
+END_TEST
+
 START_TEST(clocks_run_forward)
 {
 	struct mono a = clock_mono(), b = clock_mono();
@@ -215,6 +269,9 @@ main(void)
 	tcase_add_test(t, logging_keeps_errno);
 	tcase_add_test(t, safe_text);
 	tcase_add_test(t, limit_lets_a_burst_through);
+	tcase_add_test(t, repeats_once_per_period);
+	tcase_add_test(t, repeats_wait_for_the_line);
+	tcase_add_test(t, repeats_are_bounded);
 	tcase_add_test(t, clocks_run_forward);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

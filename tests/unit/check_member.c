@@ -1,8 +1,9 @@
 /* Members: packing, every truncation, tags, ports, addresses, copies. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "common/record/member.h"
+#include "common/record/member_table.h"
 #include "common/record/mpack.h"
 
 static struct member_tag tags[] = {
@@ -169,6 +170,89 @@ START_TEST(clones)
 }
 END_TEST
 
+static struct member_slot *
+put(struct member_table *t, const char *name, uint8_t status)
+{
+	struct member m = sample();
+	enum tv_err err;
+	struct member_slot *s;
+
+	m.name = span_str(name);
+	m.status = status;
+	s = member_table_put(t, &m, &err);
+	ck_assert_int_eq(err, s != NULL ? TV_OK : TV_ELIMIT);
+	return s;
+}
+
+START_TEST(table_is_sorted_and_bounded)
+{
+	struct member_table t = { .max = 40 };
+	char name[8];
+
+	for (unsigned i = 0; i < 41; i++) {
+		snprintf(name, sizeof(name), "%02u", i * 7 % 41);
+		ck_assert((put(&t, name, MEMBER_ALIVE) != NULL) == (i < 40));
+	}
+	ck_assert_uint_eq(t.count, 40);
+	ck_assert_uint_eq(t.refused, 1);
+	for (uint32_t i = 1; i < t.count; i++)
+		ck_assert_int_lt(span_cmp(t.slots[i - 1].m->name, t.slots[i].m->name), 0);
+	put(&t, "07", MEMBER_FAILED)->dirty = true;	/* a full table takes news of a member that it has */
+	ck_assert_uint_eq(member_table_find(&t, span_str("07"))->m->status, MEMBER_FAILED);
+	ck_assert(put(&t, "07", MEMBER_LEFT)->dirty);	/* marks stay */
+	member_table_remove(&t, member_table_find(&t, span_str("07")));
+	ck_assert_ptr_null(member_table_find(&t, span_str("07")));
+	ck_assert_uint_eq(t.count, 39);
+	ck_assert(!put(&t, "07", MEMBER_ALIVE)->dirty);
+	member_table_done(&t);
+}
+END_TEST
+
+START_TEST(listing_sweeps_the_rest)
+{
+	struct member_table t = { .max = 10 };
+
+	(void)put(&t, "a", MEMBER_ALIVE);
+	(void)put(&t, "b", MEMBER_ALIVE);
+	t.round++;
+	(void)put(&t, "b", MEMBER_ALIVE);
+	(void)put(&t, "c", MEMBER_ALIVE);
+	member_table_sweep(&t);
+	ck_assert_uint_eq(t.count, 2);
+	ck_assert_ptr_null(member_table_find(&t, span_str("a")));
+	ck_assert_ptr_nonnull(member_table_find(&t, span_str("b")));
+	member_table_done(&t);
+	ck_assert_uint_eq(t.count, 0);
+	ck_assert_ptr_nonnull(put(&t, "a", MEMBER_ALIVE));
+	member_table_done(&t);
+}
+END_TEST
+
+START_TEST(events_of_members)
+{
+	struct buf b = BUF_INIT(4096);
+	struct arena a = ARENA_INIT(4096);
+	struct member m = sample(), back;
+	enum gossip_event event;
+	enum gossip_pool pool;
+
+	mpw_array(&b, 3);
+	mpw_uint(&b, POOL_WAN);
+	mpw_uint(&b, GOSSIP_EV_FAILED);
+	member_pack(&b, &m);
+	ck_assert_int_eq(member_event_read(buf_span(&b), &a, &pool, &event, &back), TV_OK);
+	ck_assert_int_eq(pool, POOL_WAN);
+	ck_assert_int_eq(event, GOSSIP_EV_FAILED);
+	same(&m, &back);
+	for (size_t n = 0; n < b.len; n++)
+		ck_assert_int_ne(member_event_read(span_of(b.data, n), &a, &pool, &event, &back), TV_OK);
+	b.data[1] = POOL_WAN + 1;
+	ck_assert_int_ne(member_event_read(buf_span(&b), &a, &pool, &event, &back), TV_OK);
+	arena_done(&a);
+	buf_done(&b);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -183,6 +267,9 @@ main(void)
 	tcase_add_test(t, tags_and_ports);
 	tcase_add_test(t, addresses);
 	tcase_add_test(t, clones);
+	tcase_add_test(t, table_is_sorted_and_bounded);
+	tcase_add_test(t, listing_sweeps_the_rest);
+	tcase_add_test(t, events_of_members);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -2,6 +2,7 @@
 #include <check.h>
 #include <ctype.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/record/mpack.h"
 #include "common/record/ops.h"
@@ -187,6 +188,59 @@ START_TEST(all_schemas)
 }
 END_TEST
 
+static const struct schema_field *
+field_at(const struct schema *s, uint16_t offset)
+{
+	for (unsigned i = 0; i < s->count; i++)
+		if (s->fields[i].offset == offset && s->fields[i].type != ST_CONST)
+			return &s->fields[i];
+	return NULL;
+}
+
+/* Who may do what is decided for every row, and the field that it names is one that a request carries. */
+START_TEST(access)
+{
+	for (unsigned i = 0; i < ops_count; i++) {
+		const struct op *op = &ops_all[i];
+		const struct op_access *a = &op->access;
+		const struct schema_field *f = field_at(op->args, a->field);
+
+		ck_assert_msg(a->scope == OP_NONE ? a->because != NULL && strlen(a->because) > 10 : a->because == NULL, "%s",
+		    op->name);
+		ck_assert_msg(a->scope != OP_OBJECT || (f != NULL && (f->type == ST_STR || f->type == ST_BIN)), "%s", op->name);
+		ck_assert_msg(a->scope != OP_VERB || (f != NULL && f->type == ST_U64), "%s", op->name);
+		/* What is written is not shown record by record, and what reads alone asks for no more than reading. */
+		ck_assert_msg(op->kind != OP_WRITE || a->scope != OP_FILTER, "%s", op->name);
+		ck_assert_msg(op->kind != OP_WRITE || a->scope == OP_NONE || a->right == OP_MAY_WRITE, "%s", op->name);
+		ck_assert_msg(op->kind != OP_READ || a->scope == OP_NONE || a->right != OP_MAY_WRITE, "%s", op->name);
+		ck_assert_msg(a->scope != OP_FILTER || op->answers == OP_LIST, "%s", op->name);
+	}
+	ck_assert_int_eq(op_find(OP_KV_GET)->access.scope, OP_OBJECT);
+	ck_assert_uint_eq(op_find(OP_KV_GET)->access.field, offsetof(struct kv_read, Key));
+	ck_assert_uint_eq(op_find(OP_SESSION_DESTROY)->access.field, offsetof(struct session_destroy, ID));
+}
+END_TEST
+
+START_TEST(traits)
+{
+	for (unsigned i = 0; i < ops_count; i++) {
+		const struct op *op = &ops_all[i];
+
+		ck_assert_msg(op->kind != OP_WRITE || !(op->traits & (OP_REPEATABLE | OP_STALE_OK | OP_SHORT)), "%s", op->name);
+		ck_assert_msg(op->kind != OP_READ || (op->traits & OP_REPEATABLE && op->traits & OP_STALE_OK), "%s", op->name);
+		ck_assert_msg(op->kind == OP_READ || !(op->traits & OP_SHORT), "%s", op->name);
+		ck_assert_msg(op->kind == OP_WRITE || !(op->traits & (OP_INTERNAL | OP_MAKES_ID)), "%s", op->name);
+		ck_assert_msg(!(op->traits & OP_INTERNAL) == (strncmp(op->name, "Internal.", 9) != 0 || op->code == OP_KEYRING),
+		    "%s", op->name);
+	}
+	/* A user event that is fired again is another one. */
+	ck_assert(!(op_find(OP_EVENT_FIRE)->traits & OP_REPEATABLE));
+	ck_assert(op_find(OP_SESSION_RENEW)->traits & OP_REPEATABLE);
+	ck_assert(op_find(OP_RAFT_CONFIGURATION)->traits & OP_STALE_OK && !(op_find(OP_RAFT_REMOVE)->traits & OP_STALE_OK));
+	ck_assert(op_find(OP_SNAPSHOT_SAVE)->traits & OP_STALE_OK);
+}
+END_TEST
+
 START_TEST(request_body)
 {
 	struct buf args = BUF_INIT(BYTES_MAX), body = BUF_INIT(BYTES_MAX);
@@ -216,6 +270,42 @@ START_TEST(request_body)
 	ck_assert_int_eq(op_request_read(buf_span(&body), &got), TV_EFORMAT);	/* trailing byte */
 	buf_done(&args);
 	buf_done(&body);
+}
+END_TEST
+
+/* Envelopes of a newer version have more fields; fewer are of none. */
+START_TEST(longer_envelopes)
+{
+	static const uint8_t further[] = { 0x81, 0xa1, 'k', 0x92, 0xc0, 0x01 };	/* {"k": [nil, 1]} */
+	struct buf request = BUF_INIT(BYTES_MAX), reply = BUF_INIT(BYTES_MAX);
+	static const uint8_t nothing[] = { 0x90 };
+	struct op_request q = { .op = OP_KV_GET, .dc = span_str("dc2"), .token = span_str("t"),
+	    .args = span_of(nothing, sizeof(nothing)) }, got_q;
+	struct op_reply a = { .index = 3, .value = span_of(nothing, sizeof(nothing)) }, got_a;
+
+	op_request_write(&request, &q);
+	op_reply_write(&reply, &a);
+	for (unsigned more = 1; more < 4; more++) {
+		buf_put(&request, further, sizeof(further));
+		buf_put(&reply, further, sizeof(further));
+		request.data[0] = (uint8_t)(0x98 + more);		/* arrays of 8 and 6, and so many */
+		reply.data[0] = (uint8_t)(0x96 + more);
+		ck_assert_int_eq(op_request_read(buf_span(&request), &got_q), TV_OK);
+		ck_assert(got_q.op == q.op && span_eqs(got_q.dc, "dc2") && span_eqs(got_q.token, "t"));
+		ck_assert(span_eq(got_q.args, q.args));
+		ck_assert_int_eq(op_reply_read(buf_span(&reply), &got_a), TV_OK);
+		ck_assert(got_a.index == 3 && span_eq(got_a.value, a.value));
+		for (size_t cut = 0; cut < request.len; cut++)
+			ck_assert_int_ne(op_request_read(span_of(request.data, cut), &got_q), TV_OK);
+		for (size_t cut = 0; cut < reply.len; cut++)
+			ck_assert_int_ne(op_reply_read(span_of(reply.data, cut), &got_a), TV_OK);
+	}
+	request.data[0] = 0x97;
+	reply.data[0] = 0x95;
+	ck_assert_int_eq(op_request_read(buf_span(&request), &got_q), TV_EFORMAT);
+	ck_assert_int_eq(op_reply_read(buf_span(&reply), &got_a), TV_EFORMAT);
+	buf_done(&request);
+	buf_done(&reply);
 }
 END_TEST
 
@@ -250,7 +340,10 @@ main(void)
 	TCase *t = tcase_create("ops");
 
 	tcase_add_test(t, all_schemas);
+	tcase_add_test(t, access);
+	tcase_add_test(t, traits);
 	tcase_add_test(t, request_body);
+	tcase_add_test(t, longer_envelopes);
 	tcase_add_test(t, reply_body);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);

@@ -334,6 +334,47 @@ START_TEST(refusal_has_the_arithmetic)
 }
 END_TEST
 
+/* The policy does not run on a state that may lack a tombstone (nemesis, seed 648057406). */
+START_TEST(decides_when_it_is_informed)
+{
+	const struct raft_status well = { .role = RAFT_LEADER, .ready = true, .informed = true, .own_first = 10, .applied = 12 };
+	struct raft_status st = well;
+
+	ck_assert(policy_may_decide(&st, 0));
+	st.informed = false;			/* something that an earlier leader committed is not applied */
+	ck_assert(!policy_may_decide(&st, 0));
+	st = well;				/* its own tombstone timed out, but may still be applied */
+	ck_assert(!policy_may_decide(&st, 13));
+	st.applied = 13;
+	ck_assert(policy_may_decide(&st, 13));
+	st = well;
+	st.change_pending = true;
+	ck_assert(!policy_may_decide(&st, 0));
+	st = well;
+	st.transferring = true;
+	ck_assert(!policy_may_decide(&st, 0));
+	st = well;
+	st.role = RAFT_FOLLOWER;
+	ck_assert(!policy_may_decide(&st, 0));
+}
+END_TEST
+
+/* A server is out when its removal is committed, and in as soon as a configuration names it. */
+START_TEST(seats)
+{
+	struct raft_config none = { .index = 0 }, both = { .index = 5, .count = 2, .servers = { conf_of(1, true), conf_of(2, true) } };
+	struct raft_config one = { .index = 7, .count = 1, .servers = { conf_of(1, true) } };
+	raft_id second = both.servers[1].id;
+
+	ck_assert_int_eq(policy_seat(&both, &both, second), SEAT_TAKEN);
+	ck_assert_int_eq(policy_seat(&one, &both, second), SEAT_OPEN);		/* being removed: may be lost with its leader */
+	ck_assert_int_eq(policy_seat(&one, &one, second), SEAT_NONE);
+	ck_assert_int_eq(policy_seat(&one, &none, second), SEAT_OPEN);		/* after a restart: committed or not? */
+	ck_assert_int_eq(policy_seat(&both, &none, second), SEAT_TAKEN);	/* being added */
+	ck_assert_int_eq(policy_seat(&none, &none, second), SEAT_NONE);	/* in no cluster yet */
+}
+END_TEST
+
 int
 main(void)
 {
@@ -344,6 +385,8 @@ main(void)
 
 	tcase_add_loop_test(t, each_situation, 0, (int)(sizeof(situations) / sizeof(situations[0])));
 	tcase_add_test(t, refusal_has_the_arithmetic);
+	tcase_add_test(t, decides_when_it_is_informed);
+	tcase_add_test(t, seats);
 	tcase_add_loop_test(t, cleanup_never_costs_the_quorum, 0, 500);
 	suite_add_tcase(s, t);
 	srunner_run_all(sr, CK_ENV);

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "common/record/mpack.h"
-#include "raftd/engine/read_ahead.h"
 #include "raftd/engine/pending_sends.h"
 #include "raftd/engine/proposals.h"
+#include "raftd/engine/read_ahead.h"
 #include "raftd/engine/reads.h"
 
 /* The state machine's entry form; the real one is tested with it. */

@@ -435,6 +435,50 @@ START_TEST(own_entry_counts_when_durable)
 }
 END_TEST
 
+static void
+applied(uint64_t index)
+{
+	feed((struct raft_input){ .type = RAFT_IN_APPLIED, .index = index });
+}
+
+/* A leader is informed when the first entry of its term is applied; it is not enough that this entry is committed. */
+START_TEST(informed_when_its_first_entry_is_applied)
+{
+	bootstrap(3, 0);
+	append(2, 3, 1, 1, 1, TERMS(3, 3));
+	persist(3, 3);
+	append(2, 3, 3, 3, 3, NULL);
+	ck_assert_uint_eq(c.out.commit_index, 3);
+	applied(1);					/* 2 and 3 are committed, and wait */
+	c.now = mono_add(c.now, mono_mul(T, 2));
+	tick();
+	reply(RAFT_MSG_PRE_VOTE_REPLY, 3, 4, true);
+	reply(RAFT_MSG_VOTE_REPLY, 3, 4, true);
+	ck_assert_int_eq(status().role, RAFT_LEADER);
+	ck_assert_uint_eq(status().own_first, 4);
+	ck_assert(!status().ready && !status().informed);
+	ack(3, 4, 4, 1);
+	persist(4, 4);
+	ck_assert_uint_eq(c.out.commit_index, 4);
+	ck_assert(status().ready && !status().informed);
+	for (uint64_t i = 2; i <= 3; i++) {
+		applied(i);
+		ck_assert(!status().informed);
+	}
+	ck_assert_int_eq(propose(3, 10), TV_OK);	/* newer entries do not delay it */
+	ack(3, 4, 7, 2);
+	persist(7, 4);
+	ck_assert_uint_eq(c.out.commit_index, 7);
+	applied(4);
+	ck_assert(status().informed);
+	append(2, 5, 7, 4, 7, NULL);			/* and it ends with the leadership */
+	ck_assert_int_eq(status().role, RAFT_FOLLOWER);
+	ck_assert(!status().informed);
+	ck_assert_uint_eq(status().own_first, 0);
+	stop();
+}
+END_TEST
+
 START_TEST(window_of_proposals)
 {
 	lead(3, 0);
@@ -888,7 +932,8 @@ main(void)
 		follower_acknowledges_what_is_durable, short_append_removes_nothing,
 		commit_only_what_is_vouched_for, conflict_is_cut_once, stale_completion_is_ignored,
 		committed_is_never_cut, hint_skips_terms, second_leader_is_a_violation,
-		configuration_follows_the_log, own_entry_counts_when_durable, window_of_proposals,
+		configuration_follows_the_log, own_entry_counts_when_durable,
+		informed_when_its_first_entry_is_applied, window_of_proposals,
 		configurations_are_not_proposed, pipeline_and_its_window, acknowledged_beyond_the_log,
 		commit_rides_on_the_next_append, commit_is_told_before_a_read_index, configuration_is_told_at_once,
 		reads_share_rounds, reads_fail_with_the_leader, follower_reads, quorum_lost, disk_stuck,

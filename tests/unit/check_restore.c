@@ -12,8 +12,8 @@
 
 #include "common/base/rng.h"
 #include "raftd/fsm/copy/archive.h"
-#include "raftd/fsm/fsm_int.h"
 #include "raftd/fsm/copy/snapfile.h"
+#include "raftd/fsm/fsm_int.h"
 #include "tests/unit/fsm_kit.h"
 
 #define ID1 "11111111-1111-4111-8111-111111111111"
@@ -720,12 +720,12 @@ START_TEST(hostile_tars_are_refused)
 	member(&tar, "meta.json", '0', 1ull << 30, SPAN_NONE);
 	refused(&tar, "larger than");
 	member(&tar, "meta.json", '0', meta.len, meta);
-	refused(&tar, "no state.bin");
+	refused(&tar, "state.bin is missing");
 	member(&tar, "state.bin", '0', bin.len, buf_span(&bin));
-	refused(&tar, "no meta.json");
+	refused(&tar, "meta.json is missing");
 	member(&tar, "meta.json", '0', meta.len, meta);
 	member(&tar, "state.bin", '0', bin.len, buf_span(&bin));
-	refused(&tar, "no SHA256SUMS");
+	refused(&tar, "SHA256SUMS is missing");
 	member(&tar, "meta.json", '0', 3, span_str("{ }"));	/* not what was summed */
 	member(&tar, "state.bin", '0', bin.len, buf_span(&bin));
 	member(&tar, "SHA256SUMS", '0', strlen(sums), span_str(sums));
@@ -742,7 +742,7 @@ START_TEST(hostile_tars_are_refused)
 	refused(&tar, "not of Triumvir's format");
 	/* 8 MiB of nothing are 8 KiB packed. */
 	buf_put(&tar, zeros, sizeof(zeros));
-	refused(&tar, "no state.bin");
+	refused(&tar, "state.bin is missing");
 	member(&tar, "state.bin", '0', sizeof(zeros), span_of(zeros, sizeof(zeros)));
 	refused(&tar, "larger than");
 	buf_done(&tar);
@@ -792,7 +792,7 @@ START_TEST(cut_in_the_head_of_the_state)
 	all = slurp(archive);
 	spill(archive, span_of(all.data, all.len / 4));
 	ck_assert_int_ne(check(STATE_MAX), TV_OK);
-	ck_assert_msg(strncmp(why, "failed to decompress snapshot: it ends too early", 48) == 0, "%s", why);
+	ck_assert_msg(strncmp(why, "failed to decompress snapshot: unexpected end of file", 48) == 0, "%s", why);
 	buf_done(&all);
 	buf_done(&tar);
 	buf_done(&bin);

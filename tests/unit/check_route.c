@@ -11,13 +11,12 @@
 #include "common/record/mpack.h"
 #include "common/record/records.h"
 #include "raftd/core/raft.h"
-#include "rpcd/event/fire.h"
-#include "rpcd/gossip/keyring_query.h"
 #include "rpcd/route/route.h"
+#include "rpcd/wan/datacenters.h"
 
 /* -- fakes ---------------------------------------------------------------- */
 
-static struct raft_local_status local;		/* what our raftd says */
+static struct raftd_client_status local;		/* what our raftd says */
 static struct {
 	unsigned calls, expected;		/* asked so far; of them those that do not wait */
 	calls_done *done;
@@ -35,7 +34,7 @@ static struct link_call {
 	void *ctx;
 } sent[16];
 static unsigned sent_count, sent_cancelled;
-static struct view_server servers[512];
+static struct members_server servers[512];
 static unsigned server_count;
 static struct {
 	char ip[46];
@@ -56,15 +55,15 @@ static unsigned wan_count;
 static struct member leader_member;
 static struct member_tag leader_tags[] = { { { (const uint8_t *)"rpc_port", 8 }, { (const uint8_t *)"8400", 4 } } };
 
-const struct raft_local_status *
-raft_local_status(const struct raft_local *r)
+const struct raftd_client_status *
+raftd_client_status(const struct raftd_client *r)
 {
 	(void)r;
 	return &local;
 }
 
 uint64_t
-raft_local_call(struct raft_local *r, uint16_t type, struct span body, struct mono timeout,
+raftd_client_call(struct raftd_client *r, uint16_t type, struct span body, struct mono timeout,
     calls_done *done, void *ctx, enum tv_err *err)
 {
 	(void)r;
@@ -84,21 +83,21 @@ raft_local_call(struct raft_local *r, uint16_t type, struct span body, struct mo
 }
 
 void
-raft_local_expect(struct raft_local *r)
+raftd_client_expect(struct raftd_client *r)
 {
 	(void)r;
 	raftd.expected++;
 }
 
 void
-raft_local_cancel(struct raft_local *r, uint64_t id)
+raftd_client_cancel(struct raftd_client *r, uint64_t id)
 {
 	(void)r;
 	raftd.cancelled = id;
 }
 
 struct link_call *
-links_call(struct links *l, const char *ip, uint16_t port, uint16_t type, struct span body,
+link_client_call(struct link_client *l, const char *ip, uint16_t port, uint16_t type, struct span body,
     struct mono timeout, link_done *done, void *ctx)
 {
 	struct link_call *c = &sent[sent_count++];
@@ -113,19 +112,19 @@ links_call(struct links *l, const char *ip, uint16_t port, uint16_t type, struct
 }
 
 bool
-links_sent(const struct link_call *c)
+link_client_sent(const struct link_call *c)
 {
 	return !c->waits;
 }
 
 void
-links_expect(struct link_call *c)
+link_client_expect(struct link_call *c)
 {
 	c->expected = true;
 }
 
 void
-links_cancel(struct link_call *c)
+link_client_cancel(struct link_call *c)
 {
 	c->busy = false;
 	sent_cancelled++;
@@ -141,7 +140,7 @@ standing_now(const char *ip)
 }
 
 bool
-links_is_up(const struct links *l, const char *ip, uint16_t port)
+link_client_is_up(const struct link_client *l, const char *ip, uint16_t port)
 {
 	(void)l;
 	(void)port;
@@ -149,7 +148,7 @@ links_is_up(const struct links *l, const char *ip, uint16_t port)
 }
 
 enum standing
-links_standing(const struct links *l, const char *ip, uint16_t port)
+link_client_standing(const struct link_client *l, const char *ip, uint16_t port)
 {
 	(void)l;
 	(void)port;
@@ -157,7 +156,7 @@ links_standing(const struct links *l, const char *ip, uint16_t port)
 }
 
 void
-links_probe(struct links *l, const char *ip, uint16_t port)
+link_client_probe(struct link_client *l, const char *ip, uint16_t port)
 {
 	(void)l;
 	(void)port;
@@ -166,10 +165,10 @@ links_probe(struct links *l, const char *ip, uint16_t port)
 }
 
 unsigned
-view_servers(const struct view *v, struct span dc, struct rng *rng, view_rank *rank, void *ctx,
-    struct view_server *out, unsigned max)
+members_servers(const struct members *v, struct span dc, struct rng *rng, members_rank *rank, void *ctx,
+    struct members_server *out, unsigned max)
 {
-	unsigned best = VIEW_SKIP, n = 0;
+	unsigned best = MEMBERS_SKIP, n = 0;
 
 	(void)v;
 	(void)dc;
@@ -177,7 +176,7 @@ view_servers(const struct view *v, struct span dc, struct rng *rng, view_rank *r
 	for (unsigned i = 0; i < server_count; i++) {
 		unsigned how = rank(ctx, &servers[i]);
 
-		if (how == VIEW_SKIP || how > best)
+		if (how == MEMBERS_SKIP || how > best)
 			continue;
 		if (how < best)
 			n = 0;
@@ -189,7 +188,7 @@ view_servers(const struct view *v, struct span dc, struct rng *rng, view_rank *r
 }
 
 unsigned
-view_datacenters(const struct view *v, struct span *out, unsigned max)
+members_datacenters(const struct members *v, struct span *out, unsigned max)
 {
 	(void)v;
 	ck_assert_uint_ge(max, 2);
@@ -204,14 +203,14 @@ view_datacenters(const struct view *v, struct span *out, unsigned max)
 }
 
 unsigned
-view_count(const struct view *v, enum gossip_pool pool)
+members_count(const struct members *v, enum gossip_pool pool)
 {
 	(void)v;
 	return pool == POOL_WAN ? wan_count : 0;
 }
 
 const struct member *
-view_at(const struct view *v, enum gossip_pool pool, unsigned i)
+members_at(const struct members *v, enum gossip_pool pool, unsigned i)
 {
 	(void)v;
 	(void)pool;
@@ -228,7 +227,7 @@ wan_find(struct span name)
 }
 
 bool
-places_of(const struct places *p, struct span name, struct coordinate *out)
+coords_of(const struct coords *p, struct span name, struct coordinate *out)
 {
 	const struct wan_server *s = wan_find(name);
 
@@ -240,7 +239,7 @@ places_of(const struct places *p, struct span name, struct coordinate *out)
 }
 
 int64_t
-places_rtt_ns(const struct places *p, struct span name)
+coords_rtt_ns(const struct coords *p, struct span name)
 {
 	const struct wan_server *s = wan_find(name);
 
@@ -249,76 +248,51 @@ places_rtt_ns(const struct places *p, struct span name)
 }
 
 bool
-view_dc_known(const struct view *v, struct span dc)
+members_dc_known(const struct members *v, struct span dc)
 {
 	(void)v;
 	return remote_known && span_eqs(dc, "dc2");
 }
 
 const struct member *
-view_server_by_id(const struct view *v, const char *id)
+members_server_by_id(const struct members *v, const char *id)
 {
 	(void)v;
 	return strcmp(id, "leader-id") == 0 ? &leader_member : NULL;
 }
 
-static struct fire {
+/* What gossipd does here: events on every node, keys on servers. */
+static struct provided {
+	enum op_kind kind;
 	unsigned count, cancelled;
 	bool gossipd_away;
 	route_done *done;
 	void *ctx;
-} firing;
+} firing, keys;
 
-struct fire *
-fire_start(struct view *v, const struct op_request *q, struct mono timeout, route_done *done, void *ctx,
+static void *
+provided_start(void *ctx, const struct op_request *q, struct mono timeout, route_done *done, void *done_ctx,
     enum tv_err *err)
 {
-	(void)v;
-	(void)timeout;
-	ck_assert_uint_eq(q->op, OP_EVENT_FIRE);
+	struct provided *p = ctx;
+
+	ck_assert_int_eq(op_find(q->op)->kind, p->kind);
+	ck_assert_int_eq(timeout.ns, MONO_S(30).ns);
 	*err = TV_EUNREACH;
-	if (firing.gossipd_away)
+	if (p->gossipd_away)
 		return NULL;
-	firing.count++;
-	firing.done = done;
-	firing.ctx = ctx;
-	return &firing;
+	p->count++;
+	p->done = done;
+	p->ctx = done_ctx;
+	return p;
 }
 
-void
-fire_cancel(struct fire *f)
+static void
+provided_cancel(void *started)
 {
-	f->cancelled++;
-}
+	struct provided *p = started;
 
-static struct keyask {
-	unsigned count, cancelled;
-	bool gossipd_away;
-	route_done *done;
-	void *ctx;
-} keys;
-
-struct keyask *
-keyask_start(struct view *v, const struct op_request *q, const char *datacenter, struct mono timeout,
-    route_done *done, void *ctx, enum tv_err *err)
-{
-	(void)v;
-	(void)timeout;
-	ck_assert_uint_eq(q->op, OP_KEYRING);
-	ck_assert_str_eq(datacenter, "dc1");
-	*err = TV_EUNREACH;
-	if (keys.gossipd_away)
-		return NULL;
-	keys.count++;
-	keys.done = done;
-	keys.ctx = ctx;
-	return &keys;
-}
-
-void
-keyask_cancel(struct keyask *k)
-{
-	k->cancelled++;
+	p->cancelled++;
 }
 
 /* -- helpers -------------------------------------------------------------- */
@@ -353,7 +327,7 @@ on_done(void *ctx, const struct op_reply *reply)
 static void
 add_server(const char *ip)
 {
-	servers[server_count] = (struct view_server){ .rpc_port = 8400 };
+	servers[server_count] = (struct members_server){ .rpc_port = 8400 };
 	strcpy(servers[server_count++].ip, ip);
 }
 
@@ -373,13 +347,22 @@ add_wan(const char *name, const char *dc, int64_t rtt_ms, const char *ip)
 }
 
 static void
+provide(struct provided *p, enum op_kind kind, const char *away)
+{
+	p->kind = kind;
+	route_provide(route, kind, &(struct route_provider){ .start = provided_start, .cancel = provided_cancel, .ctx = p,
+	    .away = away, .lost = "perhaps" });
+}
+
+static void
 start(bool is_server, int64_t hold_ms)
 {
+	static struct datacenters pools;
 	static int dummy;
 	struct route_conf conf = {
-		.datacenter = "dc1", .node_id = "own-id", .view = (struct view *)&dummy, .links = (struct links *)&dummy,
-		.raft = is_server ? (struct raft_local *)&dummy : NULL, .rpc_port = 8400,
-		.places = places_known ? (struct places *)&dummy : NULL,
+		.datacenter = "dc1", .node_id = "own-id", .members = (struct members *)&dummy, .links = (struct link_client *)&dummy,
+		.raft = is_server ? (struct raftd_client *)&dummy : NULL, .rpc_port = 8400,
+		.coords = places_known ? (struct coords *)&dummy : NULL,
 		.hold_timeout = MONO_MS(hold_ms), .answer_timeout = MONO_S(30), .calls_max = 100, .bytes_max = 1 << 20, .seed = 1,
 	};
 
@@ -389,11 +372,17 @@ start(bool is_server, int64_t hold_ms)
 	remote_known = false;
 	leader_member = (struct member){ .addr = { 127, 0, 0, 9 }, .addr_len = 4, .status = MEMBER_ALIVE,
 	    .tags = leader_tags, .tag_count = 1 };
-	local = (struct raft_local_status){ .up = is_server, .role = RAFT_FOLLOWER };
+	local = (struct raftd_client_status){ .up = is_server, .role = RAFT_FOLLOWER };
 	strcpy(local.leader_id, "leader-id");
 	conf.loop = loop = ev_loop_new(EVFLAG_AUTO);
 	route = route_new(&conf);
 	ck_assert_ptr_nonnull(route);
+	provide(&firing, OP_GOSSIP, "no gossipd");
+	if (!is_server)
+		return;
+	pools = (struct datacenters){ conf.members, conf.coords };
+	route_provide(route, OP_VIEW, &(struct route_provider){ .answer = datacenters_answer, .ctx = &pools });
+	provide(&keys, OP_GOSSIP_SERVER, "no gossipd there");
 }
 
 static void
@@ -476,7 +465,7 @@ START_TEST(read_stays_here)
 END_TEST
 
 /* Many at once, ended in another order, again and again, short and long ones: each is asked and answered as its own. */
-START_TEST(flights_are_used_again)
+START_TEST(upstreams_are_used_again)
 {
 	enum { COUNT = 90 };
 	static const char filler[400] = { [0 ... 398] = 'x' };
@@ -814,7 +803,7 @@ START_TEST(nearest_server_of_a_datacenter)
 	ck_assert_int_eq(got.err, TV_OK);
 	got.count = 0;
 	/* The view gives servers in random order: of equals the first is taken. */
-	struct view_server s = servers[2];
+	struct members_server s = servers[2];
 	servers[2] = servers[3];
 	servers[3] = s;
 	ask(OP_KV_GET, "dc2", 0);
@@ -968,7 +957,7 @@ END_TEST
 START_TEST(any_server_tells_the_datacenters)
 {
 	start(true, 1000);
-	local = (struct raft_local_status){ .up = false };	/* not even raftd is needed */
+	local = (struct raftd_client_status){ .up = false };	/* not even raftd is needed */
 	ask(OP_CATALOG_DATACENTERS, "", 0);
 	run_until(1);
 	ck_assert_int_eq(got.err, TV_OK);
@@ -988,7 +977,7 @@ START_TEST(keys_are_asked_of_a_server)
 {
 	memset(&keys, 0, sizeof(keys));
 	start(true, 1000);
-	local = (struct raft_local_status){ .up = false };	/* not even raftd is needed */
+	local = (struct raftd_client_status){ .up = false };	/* not even raftd is needed */
 	ask(OP_KEYRING, "", 0);
 	ck_assert_uint_eq(keys.count, 1);
 	keys.done(keys.ctx, &(struct op_reply){ .err = TV_OK, .index = 1 });
@@ -999,7 +988,7 @@ START_TEST(keys_are_asked_of_a_server)
 	keys.gossipd_away = true;
 	ask(OP_KEYRING, "", 0);
 	run_until(1);
-	ck_assert_str_eq(got.text, "gossipd is not running on the server that was asked");
+	ck_assert_str_eq(got.text, "no gossipd there");
 	got.count = 0;
 	remote_known = true;
 	add_server("127.0.0.11");
@@ -1050,7 +1039,7 @@ START_TEST(events_are_fired_here_or_in_the_other_datacenter)
 		firing.gossipd_away = true;
 		ask(OP_EVENT_FIRE, "", 0);
 		run_until(1);
-		ck_assert_str_eq(got.text, "gossipd is not running on this node");
+		ck_assert_str_eq(got.text, "no gossipd");
 		firing.gossipd_away = false;
 		ck_assert_uint_eq(raftd.calls + sent_count, 0);
 		finish();
@@ -1063,6 +1052,7 @@ START_TEST(events_are_fired_here_or_in_the_other_datacenter)
 	link_breaks(0, TV_ECLOSED);		/* perhaps it was fired: not again */
 	ck_assert_uint_eq(sent_count, 1);
 	ck_assert_int_eq(got.err, TV_EUNKNOWN);
+	ck_assert_str_eq(got.text, "perhaps");
 	got.count = 0;
 	ask(OP_EVENT_FIRE, "", 0);
 	finish();				/* one under way ends with the router */
@@ -1095,12 +1085,17 @@ START_TEST(relayed_requests_do_not_go_in_circles)
 	ck_assert_uint_eq(sent_count, 0);
 	ck_assert_ptr_null(route_relay(route, ROUTE_PEER, span_str("garbage"), on_done, NULL, &err));
 	ck_assert_int_ne(err, TV_OK);
+	q.op = 999;				/* of a newer version: told from what is malformed */
+	buf_reset(&b);
+	op_request_write(&b, &q);
+	ck_assert_ptr_null(route_relay(route, ROUTE_PEER, buf_span(&b), on_done, NULL, &err));
+	ck_assert_int_eq(err, TV_EINVAL);
 	buf_done(&b);
 	finish();
 }
 END_TEST
 
-START_TEST(identical_blocking_queries_share_a_flight)
+START_TEST(identical_blocking_queries_share_an_upstream)
 {
 	struct route_call *calls[50];
 	struct route_stats st;
@@ -1121,7 +1116,7 @@ START_TEST(identical_blocking_queries_share_a_flight)
 }
 END_TEST
 
-START_TEST(calls_of_a_flight_see_one_number)
+START_TEST(calls_of_an_upstream_see_one_number)
 {
 	uint64_t first;
 
@@ -1168,7 +1163,7 @@ END_TEST
 START_TEST(own_raftd_away)
 {
 	start(true, 60000);
-	local = (struct raft_local_status){ .up = false };
+	local = (struct raftd_client_status){ .up = false };
 	add_server("127.0.0.2");
 	ask(OP_KV_GET, "", 0);
 	ck_assert_int_eq(sent[0].type, MSG_OP_FINAL);
@@ -1213,7 +1208,7 @@ START_TEST(begun_work_goes_to_its_server)
 	link_breaks(0, TV_EUNREACH);
 	run_until(1);
 	ck_assert_int_eq(got.err, TV_EUNREACH);		/* nobody else is asked */
-	ck_assert_str_eq(got.text, "the server that does this cannot be reached");
+	ck_assert_str_eq(got.text, "the server responsible cannot be reached");
 	ck_assert_uint_eq(raftd.calls, 0);
 	q.Server = span_str("own-id");
 	buf_reset(&args);
@@ -1257,7 +1252,7 @@ main(void)
 
 	tcase_set_timeout(t, 60);	/* a leader that was has seconds to answer */
 	tcase_add_test(t, read_stays_here);
-	tcase_add_test(t, flights_are_used_again);
+	tcase_add_test(t, upstreams_are_used_again);
 	tcase_add_test(t, write_goes_to_the_leader);
 	tcase_add_test(t, not_leader_is_held_and_tried_again);
 	tcase_add_test(t, no_leader_fails_after_the_hold);
@@ -1276,8 +1271,8 @@ main(void)
 	tcase_add_test(t, datacenters_by_distance);
 	tcase_add_test(t, any_server_tells_the_datacenters);
 	tcase_add_test(t, relayed_requests_do_not_go_in_circles);
-	tcase_add_test(t, identical_blocking_queries_share_a_flight);
-	tcase_add_test(t, calls_of_a_flight_see_one_number);
+	tcase_add_test(t, identical_blocking_queries_share_an_upstream);
+	tcase_add_test(t, calls_of_an_upstream_see_one_number);
 	tcase_add_test(t, cancel_frees_the_watch_upstream);
 	tcase_add_test(t, keys_are_asked_of_a_server);
 	tcase_add_test(t, events_are_fired_here_or_in_the_other_datacenter);

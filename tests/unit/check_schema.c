@@ -2,9 +2,11 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "common/text/duration.h"
 #include "common/record/mpack.h"
 #include "common/record/records.h"
+#include "common/text/base64.h"
+#include "common/text/duration.h"
+#include "common/text/json_text.h"
 
 #define TEXT_MAX 65536
 

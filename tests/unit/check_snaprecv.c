@@ -7,9 +7,9 @@
 
 #include "raftd/disk/space.h"
 #include "raftd/engine/engine.h"
+#include "raftd/engine/worker.h"
 #include "raftd/snapshot/install_meta.h"
 #include "raftd/snapshot/snapshot_recv.h"
-#include "raftd/engine/worker.h"
 #include "tests/unit/scratch.h"
 
 #define WHOLE 100

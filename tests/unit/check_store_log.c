@@ -15,9 +15,9 @@
 #include <check.h>
 
 #include "common/base/rng.h"
+#include "raftd/store/bdb/store_sum.h"
 #include "raftd/store/store.h"
 #include "raftd/store/store_int.h"
-#include "raftd/store/bdb/store_sum.h"
 #include "tests/unit/fsm_kit.h"
 
 /*
@@ -1104,7 +1104,7 @@ START_TEST(next_file_could_not_be_made)
 	s = NULL;
 	fault.no_room = true;
 	ck_assert_int_eq(try_open(), TV_ENOSPACE);
-	ck_assert(strstr(why, "no room for the next file of the log in ") != NULL && strstr(why, dir) != NULL);
+	ck_assert(strstr(why, "no space for the next file of the log in ") != NULL && strstr(why, dir) != NULL);
 	snprintf(spare, sizeof(spare), "%s/spare", dir);
 	ck_assert_int_eq(access(spare, F_OK), -1);
 	goes_on = false;

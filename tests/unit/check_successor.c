@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "raftd/engine/voter_with_room.h"
 #include "raftd/members/rules/handover_target.h"
 
 static struct raft_status st;
@@ -77,28 +78,28 @@ END_TEST
 /* A full disk: not the first that has room, which may need a snapshot that we have no room for, and nobody twice. */
 START_TEST(from_a_full_disk)
 {
-	struct successor_tries tries = { 0 };
+	struct tried_voters tries = { 0 };
 
 	st.last_index = 100;
 	for (unsigned i = 0; i < 3; i++)
 		st.peers[i].active = true;
 	st.peers[0].match = 60;
 	st.peers[2].match = 99;
-	ck_assert_uint_eq(successor_with_room(&st, &tries, 50), 2);
+	ck_assert_uint_eq(voter_with_room(&st, &tries, 50), 2);
 	st.peers[1].active = false;
-	ck_assert_uint_eq(successor_with_room(&st, &tries, 50), 3);
+	ck_assert_uint_eq(voter_with_room(&st, &tries, 50), 3);
 	st.peers[1].active = true;
 	for (unsigned i = 0; i < 2; i++)
-		successor_tried(&tries, 2);
-	ck_assert_uint_eq(successor_with_room(&st, &tries, 50), 3);
-	successor_tried(&tries, 3);
-	ck_assert_uint_eq(successor_with_room(&st, &tries, 50), 1);
-	ck_assert_uint_eq(successor_with_room(&st, &tries, 39), 0);	/* too far behind */
+		voter_tried(&tries, 2);
+	ck_assert_uint_eq(voter_with_room(&st, &tries, 50), 3);
+	voter_tried(&tries, 3);
+	ck_assert_uint_eq(voter_with_room(&st, &tries, 50), 1);
+	ck_assert_uint_eq(voter_with_room(&st, &tries, 39), 0);	/* too far behind */
 	st.peers[0].full = true;
-	ck_assert_uint_eq(successor_with_room(&st, &tries, 50), 0);
+	ck_assert_uint_eq(voter_with_room(&st, &tries, 50), 0);
 	tries.count = 0;
 	st.peers[1].voter = false;
-	ck_assert_uint_eq(successor_with_room(&st, &tries, 50), 3);
+	ck_assert_uint_eq(voter_with_room(&st, &tries, 50), 3);
 	ck_assert_uint_eq(tries.count, 0);
 }
 END_TEST

@@ -266,6 +266,49 @@ START_TEST(one_that_leaves_comes_back_with_the_next_time)
 }
 END_TEST
 
+/* A Serf agent that leaves answers an exchange with the time of its leave: the leave itself is heard all the same. */
+START_TEST(leave_whose_time_an_exchange_gave)
+{
+	struct stream_message m;
+	struct buf b;
+
+	(void)one_alive(&o, "a", 1);
+	(void)one_alive(&o, "b", 1);
+	(void)one_join_intent(&o, "a", 6);
+	b = state_of(0, &m, "a", 7, false);
+	(void)one_feed(&o, (struct swim_input){ .type = SWIM_IN_REQUEST, .message = &m, .from = one_addr(3) });
+	buf_done(&b);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_ALIVE);
+	(void)one_leave_intent(&o, "a", 7, true);	/* a prune is another's word, and has a time of its own */
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_ALIVE);
+	(void)one_leave_intent(&o, "a", 7, false);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_LEAVING);
+	(void)one_dead(&o, "a", 1, "a");
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_LEFT);
+}
+END_TEST
+
+/* The same when its death was heard first; and a time that came with a join intent is that of a join. */
+START_TEST(leave_whose_time_an_exchange_gave_heard_late)
+{
+	struct stream_message m;
+	struct buf b;
+
+	(void)one_alive(&o, "a", 1);
+	(void)one_alive(&o, "b", 1);
+	b = state_of(0, &m, "a", 7, false);
+	(void)one_feed(&o, (struct swim_input){ .type = SWIM_IN_REQUEST, .message = &m, .from = one_addr(3) });
+	buf_done(&b);
+	(void)one_dead(&o, "a", 1, "a");
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_FAILED);
+	(void)one_leave_intent(&o, "a", 7, false);
+	ck_assert_int_eq(one_status(&o, "a"), MEMBER_LEFT);
+	(void)one_join_intent(&o, "b", 8);
+	(void)one_leave_intent(&o, "b", 8, false);
+	ck_assert_int_eq(one_status(&o, "b"), MEMBER_ALIVE);
+}
+END_TEST
+
 /* What no packet holds would stay in the queue for ever. */
 START_TEST(padded_intents_are_heard_and_not_queued)
 {
@@ -306,6 +349,8 @@ main(void)
 	tcase_add_test(t, who_came_back_after_a_prune_stays);
 	tcase_add_test(t, late_prune_of_an_earlier_life);
 	tcase_add_test(t, one_that_leaves_comes_back_with_the_next_time);
+	tcase_add_test(t, leave_whose_time_an_exchange_gave);
+	tcase_add_test(t, leave_whose_time_an_exchange_gave_heard_late);
 	tcase_add_test(t, padded_intents_are_heard_and_not_queued);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);

@@ -13,7 +13,7 @@ static void
 open_fsm(struct kit *k)
 {
 	char err[256], dir[80];
-	struct fsm_options opt = { .dir = dir, .cache_bytes = 4u << 20, .datacenter = "dc1",
+	struct fsm_options opt = { .dir = dir, .cache_bytes = 4u << 20, .datacenter = "dc1", .version = k->version,
 	    .session_ttl_min_ns = 10 * KIT_SECOND, .session_ttl_max_ns = 86400 * KIT_SECOND };
 
 	snprintf(dir, sizeof(dir), "%s/state", k->dir);

@@ -1,6 +1,6 @@
 /* A state machine in a directory of its own, and short ways to apply and read. */
-#ifndef TV_TEST_FSM_KIT_H
-#define TV_TEST_FSM_KIT_H
+#ifndef TV_TESTS_UNIT_FSM_KIT_H
+#define TV_TESTS_UNIT_FSM_KIT_H
 
 #include <check.h>
 
@@ -17,6 +17,7 @@ struct kit {
 	struct fsm_answer ans;
 	int64_t now;			/* wall clock of the next entry */
 	unsigned uuids;			/* handed out */
+	uint8_t version;		/* of the state machine, for kit_reopen(); 0: the present one */
 };
 
 void kit_open(struct kit *k);

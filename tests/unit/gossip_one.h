@@ -2,11 +2,11 @@
  * One gossip core under test: feeds it messages as peers would send them, and finds in its
  * output what it says.
  */
-#ifndef TV_TESTS_GOSSIP_ONE_H
-#define TV_TESTS_GOSSIP_ONE_H
+#ifndef TV_TESTS_UNIT_GOSSIP_ONE_H
+#define TV_TESTS_UNIT_GOSSIP_ONE_H
 
-#include "gossipd/core/wire/serfwire.h"
 #include "gossipd/core/swim.h"
+#include "gossipd/core/wire/serfwire.h"
 
 #define SELF "me"
 

@@ -3,8 +3,8 @@
  * Noise) publishes them in vectors/cacophony.txt; snow and others test against the same file.
  * All texts are hexadecimal.  Messages 0 and 1 are the handshake, then the initiator sends first.
  */
-#ifndef TV_TESTS_NOISE_VECTORS_H
-#define TV_TESTS_NOISE_VECTORS_H
+#ifndef TV_TESTS_UNIT_NOISE_VECTORS_H
+#define TV_TESTS_UNIT_NOISE_VECTORS_H
 
 #include "common/net/noise.h"
 

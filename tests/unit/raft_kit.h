@@ -2,8 +2,8 @@
  * One server of the Raft core, and exact inputs for it: what its unit tests share.  Servers are 1 (the one under test) to 5.
  * For one test program each; everything here is static state of that program.
  */
-#ifndef TV_TESTS_RAFT_KIT_H
-#define TV_TESTS_RAFT_KIT_H
+#ifndef TV_TESTS_UNIT_RAFT_KIT_H
+#define TV_TESTS_UNIT_RAFT_KIT_H
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* A folder of its own for each test, and files in it. */
-#ifndef TV_TEST_SCRATCH_H
-#define TV_TEST_SCRATCH_H
+#ifndef TV_TESTS_UNIT_SCRATCH_H
+#define TV_TESTS_UNIT_SCRATCH_H
 
 #include <stddef.h>
 #include <sys/types.h>

@@ -9,13 +9,13 @@
  * "On suitability of Euclidean embedding", 2006 (adjustment); Ledlie, Gardner, Seltzer, "Network coordinates in
  * the wild", 2007 (latency filter, gravity); and the deployed protocol as written down in doc/wire.md.
  */
-#ifndef TV_GOSSIP_COORD_H
-#define TV_GOSSIP_COORD_H
+#ifndef TV_GOSSIPD_CORE_COORD_COORD_H
+#define TV_GOSSIPD_CORE_COORD_COORD_H
 
-#include "common/record/coordinate.h"
 #include "common/base/err.h"
 #include "common/base/mono.h"
 #include "common/base/rng.h"
+#include "common/record/coordinate.h"
 
 #define COORD_WINDOW 20			/* samples behind the adjustment */
 #define COORD_FILTER 3			/* round trips of a peer, of which the median counts */

@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
-#include "gossipd/core/swim/scale.h"
 #include "gossipd/core/state.h"
+#include "gossipd/core/swim/scale.h"
 
 #define TIMEOUT_MAX MONO_S(3600)
 #define TIMEOUT_MULT 16			/* Serf's default: gossip interval * 16 * ceil(log10(alive + 1)) */

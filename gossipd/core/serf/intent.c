@@ -224,6 +224,7 @@ intent_join(struct swim *s, uint64_t ltime, struct span name)
 	if (ltime <= n->status_ltime)
 		return false;
 	n->status_ltime = ltime;
+	n->told = false;
 	n->returning = n->status == MEMBER_LEFT;
 	if (n->status == MEMBER_LEAVING) {
 		n->pruned = false;
@@ -231,6 +232,15 @@ intent_join(struct swim *s, uint64_t ltime, struct span name)
 		out_event(s, GOSSIP_EV_UPDATE, n);
 	}
 	return true;
+}
+
+void
+intent_told(struct swim *s, uint64_t ltime, struct span name)
+{
+	struct node *n;
+
+	if (intent_join(s, ltime, name) && (n = table_find(&s->table, name)) != NULL)
+		n->told = true;
 }
 
 /* Someone says that we leave, and we do not: our own word with a later time stands. */
@@ -263,6 +273,13 @@ prune(struct swim *s, struct node *n)
 	timer_pull(s, TIMER_PRUNE, serf_prune_at(s, n));
 }
 
+/* Is a leave of that time no news?  One of the same time as an exchange gave is, see intent_told(); a prune is not. */
+static bool
+is_old_leave(const struct node *n, uint64_t ltime, bool with_prune)
+{
+	return ltime < n->status_ltime || (ltime == n->status_ltime && (!n->told || with_prune));
+}
+
 bool
 intent_leave(struct swim *s, uint64_t ltime, struct span name, bool with_prune)
 {
@@ -272,13 +289,14 @@ intent_leave(struct swim *s, uint64_t ltime, struct span name, bool with_prune)
 		return false;
 	if (n == NULL || n->status == MEMBER_NONE)
 		return note_unknown(s, name, with_prune && was_pruned(s, name) ? INTENT_PRUNE : INTENT_LEAVE, ltime);
-	if (ltime <= n->status_ltime)
+	if (is_old_leave(n, ltime, with_prune))
 		return false;
 	if (n == s->self && !leave_begun(s)) {
 		refute_leave(s);
 		return false;
 	}
 	n->status_ltime = ltime;
+	n->told = false;
 	n->returning = false;
 	if (n->status == MEMBER_ALIVE) {
 		serf_set_status(s, n, MEMBER_LEAVING);

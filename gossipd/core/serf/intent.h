@@ -2,8 +2,8 @@
  * Lamport clocks, and the memory for intents about members that are not known yet.
  * Packets overtake each other: the intent of a member often comes before its alive.
  */
-#ifndef TV_GOSSIP_INTENT_H
-#define TV_GOSSIP_INTENT_H
+#ifndef TV_GOSSIPD_CORE_SERF_INTENT_H
+#define TV_GOSSIPD_CORE_SERF_INTENT_H
 
 #include <stdbool.h>
 #include <stdint.h>

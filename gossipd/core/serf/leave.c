@@ -7,8 +7,8 @@
  */
 #include "config.h"
 
-#include "gossipd/core/swim/scale.h"
 #include "gossipd/core/state.h"
+#include "gossipd/core/swim/scale.h"
 
 static bool
 is_other_alive(const struct swim *s, const struct node *n)

@@ -4,8 +4,8 @@
  * and a time owns the slot `ltime mod 512`; unlike there the marks are counted, and a flood moves the
  * lower end of the window up instead of taking memory.
  */
-#ifndef TV_GOSSIP_RING_H
-#define TV_GOSSIP_RING_H
+#ifndef TV_GOSSIPD_CORE_SERF_RING_H
+#define TV_GOSSIPD_CORE_SERF_RING_H
 
 #include <stdbool.h>
 #include <stdint.h>

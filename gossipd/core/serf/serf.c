@@ -9,8 +9,8 @@
 
 #include "common/base/assert.h"
 #include "common/record/mpack.h"
-#include "gossipd/core/swim/scale.h"
 #include "gossipd/core/state.h"
+#include "gossipd/core/swim/scale.h"
 
 #define ROOM_PART 16		/* of a full table, that gives way at once */
 #define TO(s) (1u << (s))
@@ -48,6 +48,7 @@ serf_node_join(struct swim *s, struct node *n)
 	n->pruned = false;
 	if (fresh) {
 		n->status_ltime = 0;
+		n->told = false;
 		if (intents_take(&s->intents, hash, node_name(n), &kind, &n->status_ltime) && kind == INTENT_LEAVE)
 			serf_set_status(s, n, MEMBER_LEAVING);
 	}
@@ -401,7 +402,7 @@ merge_statuses(struct swim *s, const struct serf_state *m)
 		if (gone)
 			intent_left(s, ltime, name);
 		else
-			(void)intent_join(s, ltime, name);
+			intent_told(s, ltime, name);
 	}
 	return err == TV_EOF ? TV_OK : err;
 }

@@ -4,8 +4,8 @@
  * longest that still fits, newest first (of those sent already: first the one that went out longest ago).
  * The cost of an operation depends on how many different lengths wait, not on how many messages.
  */
-#ifndef TV_GOSSIP_BROADCAST_H
-#define TV_GOSSIP_BROADCAST_H
+#ifndef TV_GOSSIPD_CORE_SWIM_BROADCAST_H
+#define TV_GOSSIPD_CORE_SWIM_BROADCAST_H
 
 #include <stdbool.h>
 

@@ -5,8 +5,8 @@
  */
 #include "config.h"
 
-#include "gossipd/core/swim/scale.h"
 #include "gossipd/core/state.h"
+#include "gossipd/core/swim/scale.h"
 
 #define GOSSIP_NODES_MAX 32	/* targets of one tick, whatever the configuration says */
 

@@ -5,8 +5,8 @@
  * bytes wherever they are held.  A core has a store of its own; a simulator gives one to all
  * of its cores, so that ten thousand of them fit into one machine.  One thread only.
  */
-#ifndef TV_GOSSIP_INTERN_H
-#define TV_GOSSIP_INTERN_H
+#ifndef TV_GOSSIPD_CORE_SWIM_INTERN_H
+#define TV_GOSSIPD_CORE_SWIM_INTERN_H
 
 #include <stdint.h>
 

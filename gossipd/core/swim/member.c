@@ -129,7 +129,7 @@ swim_change_meta(struct swim *s, const struct swim_input *in)
 		return err;
 	s->self->incarnation = ++s->incarnation;
 	swim_announce(s);
-	serf_node_update(s, s->self);
+	s->serf->update(s, s->self);
 	return TV_OK;
 }
 
@@ -154,7 +154,7 @@ enlist(struct swim *s, const struct wire_alive *a, const struct gaddr *addr)
 	struct node *n = table_find(&s->table, a->node);
 	enum tv_err err = n == NULL ? table_add(&s->table, a->node, a->meta, addr, vsn, &n) : TV_OK;
 
-	if (err == TV_ELIMIT && serf_make_room(s))
+	if (err == TV_ELIMIT && s->serf->make_room(s))
 		err = table_add(&s->table, a->node, a->meta, addr, vsn, &n);
 	if (err == TV_ELIMIT) {
 		s->stats.over_members++;
@@ -193,7 +193,7 @@ member_conflict(struct swim *s, struct node *n, const struct gaddr *claimed, boo
 		return;
 	for (struct join_run *j = s->joins; j != NULL; j = j->next)
 		j->rival = *claimed;
-	conflict_claimed(s, claimed, copy);
+	s->serf->name_claimed(s, claimed, copy);
 }
 
 static void
@@ -234,9 +234,9 @@ alive_take(struct swim *s, struct node *n, const struct wire_alive *a, const str
 	node_move(n, NODE_ALIVE, s->now);
 	queue_alive(s, n);
 	if (was_gone)
-		serf_node_join(s, n);
+		s->serf->join(s, n);
 	else if (new_meta || moved)
-		serf_node_update(s, n);
+		s->serf->update(s, n);
 }
 
 void
@@ -271,7 +271,7 @@ swim_alive(struct swim *s, const struct wire_alive *a)
 		return;
 	if (listed && !gaddr_eq(&addr, node_addr(n))) {
 		if (!may_move(s, n)) {
-			if (!moved_claim(s, n, a, &addr))
+			if (!s->serf->moved(s, n, a, &addr))
 				member_conflict(s, n, &addr, false);
 			return;
 		}
@@ -350,7 +350,7 @@ swim_dead(struct swim *s, const struct wire_accuse *m)
 	suspicion_drop(s, n);
 	n->incarnation = m->incarnation;
 	node_move(n, by_itself ? NODE_LEFT : NODE_DEAD, s->now);
-	serf_node_leave(s, n);
+	s->serf->leave(s, n);
 }
 
 /*
@@ -402,4 +402,25 @@ member_on_dead(struct swim *s, const struct gaddr *from, struct span body)
 		answer_stale(s, &m, from);
 	}
 	return err;
+}
+
+/* -- records that are needed no more -- */
+
+void
+swim_drop_if_unused(struct swim *s, struct node *n)
+{
+	if (node_listed(&s->table, n) || n->status != MEMBER_NONE)
+		return;
+	s->serf->dropped(s, n);
+	table_remove(&s->table, n);
+}
+
+void
+swim_forget(struct swim *s, struct node *n)
+{
+	TV_ASSERT(n != s->self);
+	probe_forget(s, n);
+	suspicion_drop(s, n);
+	table_unlist(&s->table, n);
+	swim_drop_if_unused(s, n);
 }

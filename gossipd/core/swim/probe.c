@@ -245,7 +245,7 @@ probe_on_ping(struct swim *s, const struct gaddr *from, struct span body)
 	ack = (struct wire_ack){ .seq = m.seq, .payload = place_payload(s) };
 	to = asker_of(m.source_addr, m.source_port, from);
 	if (gaddr_eq(&to, &s->opt.self))
-		moved_on_echo(s, m.seq);
+		s->serf->echoed(s, m.seq);
 	buf_reset(&s->scratch);
 	wire_put_ack(&s->scratch, &ack);
 	gossip_send(s, &to, buf_span(&s->scratch), false);
@@ -368,7 +368,7 @@ probe_on_ack(struct swim *s, const struct gaddr *from, struct span body)
 	if (err != TV_OK)
 		return err;
 	if (s->probe.phase == PROBE_IDLE || m.seq != s->probe.seq) {
-		moved_on_ack(s, m.seq);
+		s->serf->acked(s, m.seq);
 		relay_ack(s, m.seq);
 		return TV_OK;
 	}

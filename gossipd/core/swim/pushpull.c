@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
-#include "gossipd/core/swim/scale.h"
 #include "gossipd/core/state.h"
+#include "gossipd/core/swim/scale.h"
 
 #define HURRIED_EXCHANGES 4	/* early ones after a join, at most */
 #define HURRIED_INTERVALS 2	/* for how long after it */
@@ -60,7 +60,7 @@ own_state(struct swim *s, bool joining)
 	struct buf b = BUF_INIT(STATE_BYTES_MAX), serf = BUF_INIT(STATE_BYTES_MAX);
 	struct wire_pp_header head = { .join = joining };
 
-	serf_state_write(s, &serf);
+	s->serf->state_write(s, &serf);
 	for (uint32_t i = 0; i < s->table.order_count; i++)
 		head.nodes += told(s->table.all[i]);
 	head.user_state_len = (uint32_t)serf.len;
@@ -259,7 +259,7 @@ merge(struct swim *s, const struct gaddr *from, const struct stream_message *m, 
 	if (m->user_state.len == 0)
 		return TV_OK;
 	s->peer = from;
-	err = serf_state_merge(s, m->user_state, ignore_old);
+	err = s->serf->state_merge(s, m->user_state, ignore_old);
 	s->peer = NULL;
 	return err;
 }
@@ -317,7 +317,7 @@ pushpull_on_request(struct swim *s, const struct swim_input *in)
 	case WIRE_PING:
 		return probe_on_stream_ping(s, m->body);
 	case WIRE_USER:
-		return serf_message(s, &in->from, m->body);
+		return s->serf->message(s, &in->from, m->body);
 	case WIRE_PUSH_PULL:
 		state = own_state(s, m->header.join);
 		out_answer(s, buf_span(&state));
@@ -348,7 +348,7 @@ join_finish(struct swim *s, struct join_run *j)
 	 */
 	if (j->contacted > 0 && (!j->quiet || !s->announced) && !leave_begun(s)) {
 		s->announced = true;
-		intent_send_join(s);
+		s->serf->introduce(s);
 	}
 	free(j);
 }
@@ -398,7 +398,7 @@ ping_ended(struct swim *s, const struct exchange *x, const struct swim_input *in
 
 	probe_stream_end(s, x->id, answered && ack.seq == s->probe.seq);
 	if (answered)
-		moved_on_ack(s, ack.seq);
+		s->serf->acked(s, ack.seq);
 }
 
 enum tv_err

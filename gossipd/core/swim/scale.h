@@ -5,8 +5,8 @@
  * Source: SWIM section 4.1 and Lifeguard section III, with the constants of the
  * deployed memberlist (doc/wire.md).
  */
-#ifndef TV_GOSSIP_SCALE_H
-#define TV_GOSSIP_SCALE_H
+#ifndef TV_GOSSIPD_CORE_SWIM_SCALE_H
+#define TV_GOSSIPD_CORE_SWIM_SCALE_H
 
 #include "common/base/mono.h"
 

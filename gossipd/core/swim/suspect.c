@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "common/base/assert.h"
-#include "gossipd/core/swim/scale.h"
 #include "gossipd/core/state.h"
+#include "gossipd/core/swim/scale.h"
 
 static void
 arm(struct swim *s, struct suspicion *p)

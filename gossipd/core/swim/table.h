@@ -9,15 +9,15 @@
  * and shared (intern.h), the latter is small.  With names and tags of usual length a member
  * costs some 400 bytes in all, of which about 100 cannot be shared.
  */
-#ifndef TV_GOSSIP_TABLE_H
-#define TV_GOSSIP_TABLE_H
+#ifndef TV_GOSSIPD_CORE_SWIM_TABLE_H
+#define TV_GOSSIPD_CORE_SWIM_TABLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/record/member.h"
 #include "common/base/mono.h"
 #include "common/base/rng.h"
+#include "common/record/member.h"
 #include "gossipd/core/swim/intern.h"
 
 #define NODE_NAME_BYTES_MAX MEMBER_NAME_BYTES_MAX
@@ -69,6 +69,7 @@ struct node {
 	uint8_t status;			/* enum member_status; MEMBER_NONE: not shown */
 	bool returning;			/* shown as left, but its join intent was heard: not told as left any more */
 	bool pruned;			/* to be forgotten a little after gone_at */
+	bool told;			/* status_ltime came by an exchange: perhaps that of a leave */
 };
 
 static inline struct span

@@ -21,8 +21,8 @@
 
 #include "common/base/arena.h"
 #include "common/base/buf.h"
-#include "common/record/member.h"
 #include "common/base/rd.h"
+#include "common/record/member.h"
 
 enum wire_type {
 	WIRE_PING = 0,

@@ -79,7 +79,7 @@ catalog_check(struct fsm *f, struct span node, struct span id, struct arena *a, 
 	return tbl_get_rec(f, &k, &check_schema, a, out);
 }
 
-/* -- the index of a service: [u64be index | u64be instances] -- */
+/* -- the index of a service: [u64be index | u64be instances], and what a newer version adds -- */
 
 static void
 service_index_key(struct tkey *k, struct span name)
@@ -102,7 +102,7 @@ service_index_get(struct fsm *f, struct span name, uint64_t *index, uint64_t *in
 	r = rd_span_over(val);
 	*index = rd_u64be(&r);
 	*instances = rd_u64be(&r);
-	if (rd_end(&r) != TV_OK)
+	if (r.err != TV_OK)
 		f->failed = DB_VERIFY_BAD;
 	return f->failed == 0;
 }

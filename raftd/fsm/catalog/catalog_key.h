@@ -1,6 +1,6 @@
 /* Keys of the catalog's tables. */
-#ifndef TV_FSM_CATALOG_KEY_H
-#define TV_FSM_CATALOG_KEY_H
+#ifndef TV_RAFTD_FSM_CATALOG_CATALOG_KEY_H
+#define TV_RAFTD_FSM_CATALOG_CATALOG_KEY_H
 
 #include "raftd/fsm/key.h"
 

@@ -9,7 +9,7 @@ max_index(const struct fsm *f, enum fsm_index a, enum fsm_index b)
 	return fsm_index_of(f, a) > fsm_index_of(f, b) ? fsm_index_of(f, a) : fsm_index_of(f, b);
 }
 
-void
+static void
 catalog_read_nodes(struct reading *r, const void *rec)
 {
 	const struct catalog_read *q = rec;
@@ -110,7 +110,7 @@ put_instance(struct buf *out, const struct node *n, const struct service *s)
 	schema_pack(&service_instance_schema, &i, out);
 }
 
-void
+static void
 catalog_read_service(struct reading *r, const void *rec)
 {
 	const struct catalog_read *q = rec;
@@ -230,7 +230,7 @@ flush_groups(struct tag_groups *g, struct buf *out)
 	return n;
 }
 
-void
+static void
 catalog_read_services(struct reading *r, const void *rec)
 {
 	const struct catalog_read *q = rec;
@@ -263,7 +263,7 @@ catalog_read_services(struct reading *r, const void *rec)
 /* -- one node -- */
 
 /* Packed by hand as node_services: its services go over as they are stored. */
-void
+static void
 catalog_read_node(struct reading *r, const void *rec)
 {
 	const struct catalog_read *q = rec;
@@ -297,3 +297,11 @@ catalog_read_node(struct reading *r, const void *rec)
 		mpw_nil(r->out);
 	}
 }
+
+const struct fsm_op catalog_ops[] = {
+	{ OP_CATALOG_NODES, .read = catalog_read_nodes },
+	{ OP_CATALOG_SERVICES, .read = catalog_read_services },
+	{ OP_CATALOG_SERVICE, .read = catalog_read_service },
+	{ OP_CATALOG_NODE, .read = catalog_read_node },
+	{ 0 },
+};

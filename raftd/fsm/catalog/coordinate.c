@@ -91,7 +91,7 @@ store(struct fsm *f, const struct node_coordinate *given)
 	fsm_touch(f, FX_COORDINATES);
 }
 
-void
+static void
 coordinate_batch_apply(struct apply *p, const void *rec)
 {
 	const struct coordinate_batch *q = rec;
@@ -159,7 +159,7 @@ read_below(struct reading *r, const struct tkey *prefix, const struct coordinate
 	r->ans->index = fsm_index_of(r->f, FX_COORDINATES);
 }
 
-void
+static void
 coordinate_read_nodes(struct reading *r, const void *rec)
 {
 	struct tkey all;
@@ -168,7 +168,7 @@ coordinate_read_nodes(struct reading *r, const void *rec)
 	read_below(r, &all, rec);
 }
 
-void
+static void
 coordinate_read_node(struct reading *r, const void *rec)
 {
 	const struct coordinate_read *q = rec;
@@ -177,3 +177,10 @@ coordinate_read_node(struct reading *r, const void *rec)
 	node_prefix(&prefix, q->Node);
 	read_below(r, &prefix, q);
 }
+
+const struct fsm_op coordinate_ops[] = {
+	{ OP_COORDINATE_BATCH, .apply = coordinate_batch_apply },
+	{ OP_COORDINATE_NODES, .read = coordinate_read_nodes },
+	{ OP_COORDINATE_NODE, .read = coordinate_read_node },
+	{ 0 },
+};

@@ -4,7 +4,7 @@
  */
 #include "raftd/fsm/fsm_int.h"
 
-enum tv_err
+static enum tv_err
 deregister_prepare(struct prepare *p, void *rec)
 {
 	struct catalog_deregister *q = rec;
@@ -15,7 +15,7 @@ deregister_prepare(struct prepare *p, void *rec)
 	return TV_OK;
 }
 
-void
+static void
 deregister_apply(struct apply *p, const void *rec)
 {
 	const struct catalog_deregister *q = rec;
@@ -35,3 +35,8 @@ deregister_apply(struct apply *p, const void *rec)
 	}
 	apply_bool(p, true);
 }
+
+const struct fsm_op deregister_ops[] = {
+	{ OP_CATALOG_DEREGISTER, .prepare = deregister_prepare, .apply = deregister_apply },
+	{ 0 },
+};

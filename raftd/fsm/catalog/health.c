@@ -3,8 +3,8 @@
 
 #include "common/record/mpack.h"
 #include "raftd/fsm/catalog/catalog_key.h"
-#include "raftd/fsm/fsm_int.h"
 #include "raftd/fsm/catalog/node_checks.h"
+#include "raftd/fsm/fsm_int.h"
 
 static void
 node_checks_key(struct tkey *k, struct span node)
@@ -13,7 +13,7 @@ node_checks_key(struct tkey *k, struct span node)
 	tkey_name(k, node);
 }
 
-void
+static void
 health_read_node(struct reading *r, const void *rec)
 {
 	const struct catalog_read *q = rec;
@@ -95,7 +95,7 @@ put_service_checks(struct reading *r, struct near *near, struct span node, struc
 	return n;
 }
 
-void
+static void
 health_read_checks(struct reading *r, const void *rec)
 {
 	const struct catalog_read *q = rec;
@@ -155,7 +155,7 @@ put_instance_checks(struct reading *r, struct node_checks *kept, struct span nod
 	    walk_instance_checks(r, node, service_id, passing));
 }
 
-void
+static void
 health_read_service(struct reading *r, const void *rec)
 {
 	const struct catalog_read *q = rec;
@@ -211,7 +211,7 @@ node_matches(struct fsm *f, struct node_memory *m, const struct span_map *want, 
 	return m->known && meta_matches(want, &m->node.Meta);
 }
 
-void
+static void
 health_read_state(struct reading *r, const void *rec)
 {
 	const struct catalog_read *q = rec;
@@ -306,3 +306,11 @@ fsm_each_serf_node(struct fsm *f, void (*fn)(void *ctx, struct span node, struct
 	tbl_scan_end(&s);
 	arena_done(&a);
 }
+
+const struct fsm_op health_ops[] = {
+	{ OP_HEALTH_NODE, .read = health_read_node },
+	{ OP_HEALTH_CHECKS, .read = health_read_checks },
+	{ OP_HEALTH_SERVICE, .read = health_read_service },
+	{ OP_HEALTH_STATE, .read = health_read_state },
+	{ 0 },
+};

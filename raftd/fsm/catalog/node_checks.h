@@ -3,8 +3,8 @@
  * own checks and those of its service.  A walk over all checks for each would take the square of their number, and the
  * loop does nothing else meanwhile.
  */
-#ifndef TV_FSM_NODE_CHECKS_H
-#define TV_FSM_NODE_CHECKS_H
+#ifndef TV_RAFTD_FSM_CATALOG_NODE_CHECKS_H
+#define TV_RAFTD_FSM_CATALOG_NODE_CHECKS_H
 
 #include "raftd/fsm/fsm_int.h"
 

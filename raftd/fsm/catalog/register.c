@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "common/base/uuid.h"
 #include "raftd/fsm/catalog/catalog_key.h"
 #include "raftd/fsm/fsm_int.h"
 
@@ -11,28 +12,6 @@
 #define ADOPTED_MAX FSM_RECORD_MEMORY	/* that one registration's checks take from their services */
 
 /* -- before the log: what needs no state -- */
-
-static bool
-is_hex(uint8_t c)
-{
-	c = ascii_lower(c);
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-}
-
-/* NULL when it is a UUID, else why not. */
-static const char *
-uuid_fault(struct span s)
-{
-	if (s.len != 36)
-		return "uuid string is wrong length";
-	for (size_t i = 0; i < 36; i++) {
-		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-
-		if (dash != (s.p[i] == '-') || (!dash && !is_hex(s.p[i])))
-			return "uuid is improperly formatted";
-	}
-	return NULL;
-}
 
 static enum tv_err
 prepare_service(struct prepare *p, struct service *s)
@@ -68,18 +47,18 @@ prepare_check(struct prepare *p, const struct catalog_register *q, struct check 
 	return TV_OK;
 }
 
-enum tv_err
+static enum tv_err
 register_prepare(struct prepare *p, void *rec)
 {
 	struct catalog_register *q = rec;
 	struct check *checks = q->Checks.v;
 	enum tv_err err = TV_OK;
-	const char *fault;
 
 	if (q->Node.len == 0 && q->ID.len == 0)
 		return prepare_fail(p, "Must provide node");
-	if (q->ID.len > 0 && (fault = uuid_fault(q->ID)) != NULL)
-		return prepare_fail(p, "Bad node ID: %s", fault);
+	if (q->ID.len > 0 && !uuid_parse(q->ID, NULL))
+		return prepare_fail(p, "Bad node ID: %s", q->ID.len != UUID_CHARS ? "uuid string is wrong length" :
+		    "uuid is improperly formatted");
 	if (q->Address.len == 0 && !q->SkipNodeUpdate)
 		return prepare_fail(p, "Must provide address if SkipNodeUpdate is not set");
 	if (q->Node.len > FSM_NAME_BYTES_MAX)
@@ -409,7 +388,7 @@ store_check(struct registration *g, const struct check *given)
 	arena_done(&one);
 }
 
-void
+static void
 register_apply(struct apply *p, const void *rec)
 {
 	struct catalog_register q = *(const struct catalog_register *)rec;
@@ -431,3 +410,8 @@ register_apply(struct apply *p, const void *rec)
 		catalog_node_services_touch(p->f, q.Node);
 	apply_bool(p, true);
 }
+
+const struct fsm_op register_ops[] = {
+	{ OP_CATALOG_REGISTER, .prepare = register_prepare, .apply = register_apply },
+	{ 0 },
+};

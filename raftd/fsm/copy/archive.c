@@ -163,7 +163,7 @@ unpack(struct archive_in *a, void *p, size_t n, size_t *got)
 			if (err != TV_OK)
 				return err;
 			if (a->z.avail_in == 0)
-				return refuse(a, TV_EFORMAT, "failed to decompress snapshot: it ends too early");
+				return refuse(a, TV_EFORMAT, "failed to decompress snapshot: unexpected end of file");
 		}
 		a->z.next_out = (Bytef *)p + done;
 		a->z.avail_out = (uInt)piece;
@@ -173,8 +173,8 @@ unpack(struct archive_in *a, void *p, size_t n, size_t *got)
 			a->z_end = true;
 		else if (ret != Z_OK && ret != Z_BUF_ERROR)
 			return refuse(a, ret == Z_MEM_ERROR ? TV_ENOMEM : TV_EFORMAT, "failed to decompress snapshot: %s",
-			    ret == Z_MEM_ERROR ? "out of memory" : a->z.total_out == 0 ? "the file is not packed by gzip, so it is "
-			    "no snapshot" : a->z.msg != NULL ? a->z.msg : "it is damaged");
+			    ret == Z_MEM_ERROR ? "out of memory" : a->z.total_out == 0 ? "the file is not in gzip "
+			    "format, so it is not a snapshot" : a->z.msg != NULL ? a->z.msg : "it is damaged");
 	}
 	*got = done;
 	return TV_OK;
@@ -298,7 +298,7 @@ archive_open(archive_source *source, void *ctx, uint64_t state_max, enum tv_err 
 	if (a->z_open)
 		*err = walk(a);
 	if (*err == TV_EOF)
-		*err = refuse(a, TV_EFORMAT, "failed to read snapshot file: there is no state.bin in it");
+		*err = refuse(a, TV_EFORMAT, "failed to read snapshot file: state.bin is missing");
 	if (*err == TV_OK) {
 		errbuf[0] = '\0';
 		return a;
@@ -381,12 +381,14 @@ check_end(struct archive_in *a)
 	while (err == TV_OK && !a->z_end && blocks++ < BLOCKS_AFTER_MAX) {
 		err = unpack(a, h, sizeof(h), &got);
 		if (err == TV_OK && got == sizeof(h) && !is_zero(h))
-			err = refuse(a, TV_EFORMAT, "failed to read snapshot file: there is more behind the archive's end");
+			err = refuse(a, TV_EFORMAT, "failed to read snapshot file: trailing data after the end of "
+			    "the archive");
 	}
 	if (err == TV_OK && a->z.avail_in == 0)
 		err = refill(a);
 	if (err == TV_OK && (!a->z_end || a->z.avail_in > 0))
-		err = refuse(a, TV_EFORMAT, "failed to decompress snapshot: there is more behind the archive's end");
+		err = refuse(a, TV_EFORMAT, "failed to decompress snapshot: trailing data after the end of the "
+		    "archive");
 	return err;
 }
 
@@ -404,7 +406,7 @@ archive_finish(struct archive_in *a)
 		return err;
 	for (unsigned m = 0; m < MEMBER_COUNT; m++)
 		if (!a->seen[m])
-			return refuse(a, TV_EFORMAT, "failed to read snapshot file: there is no %s in it", names[m]);
+			return refuse(a, TV_EFORMAT, "failed to read snapshot file: %s is missing", names[m]);
 	err = check_sums(a);
 	return err == TV_OK ? check_end(a) : err;
 }

@@ -6,8 +6,8 @@
  * What is read may be hostile: every length is bounded before it is believed, names other than the three, one of them
  * twice, links, and bytes behind the end are refused, and nothing is ever written to a path that an archive names.
  */
-#ifndef TV_FSM_ARCHIVE_H
-#define TV_FSM_ARCHIVE_H
+#ifndef TV_RAFTD_FSM_COPY_ARCHIVE_H
+#define TV_RAFTD_FSM_COPY_ARCHIVE_H
 
 #include <stddef.h>
 #include <stdint.h>

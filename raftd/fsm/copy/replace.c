@@ -191,8 +191,7 @@ open_heir(struct fsm *f, char *errbuf, size_t cap)
 
 	if (err != TV_OK)
 		return err;
-	tkey_begin(&k, TBL_META);
-	tkey_raw(&k, span_str("state"));
+	meta_key(&k);
 	key.data = k.b;
 	key.size = k.len;
 	ret = f->heir.db->exists(f->heir.db, NULL, &key, 0);
@@ -257,7 +256,8 @@ fsm_restore_ready(struct fsm *f, char *errbuf, size_t cap)
 	err = make_ready(f, errbuf, cap);
 	pthread_mutex_unlock(&f->env_lock);
 	if (err != TV_OK && cap > 0 && errbuf[0] == '\0')
-		snprintf(errbuf, cap, "cannot make room for the new state in %s: %s; the present one was left alone", f->dir,
+		snprintf(errbuf, cap, "cannot make room for the new state in %s: %s; the present one is unchanged",
+		    f->dir,
 		    err == TV_ESYS ? strerror(errno) : tv_strerror(err));
 	return err;
 }
@@ -270,7 +270,7 @@ replace_take(struct fsm *f, char *errbuf, size_t cap)
 	enum tv_err err;
 
 	if (cap > 0)
-		snprintf(errbuf, cap, "no state is ready to be taken");
+		snprintf(errbuf, cap, "no state is ready to be installed");
 	if (f->heir.env == NULL)
 		return TV_ESYS;
 	pthread_mutex_lock(&f->lock);

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "common/base/assert.h"
-#include "raftd/fsm/fsm_int.h"
 #include "raftd/fsm/copy/snapfile.h"
+#include "raftd/fsm/fsm_int.h"
 
 #define LOAD_CACHE_BYTES (8u << 20)
 #define TXN_RECORDS 4096
@@ -57,9 +57,9 @@ why_unusable(enum tv_err err)
 {
 	switch (err) {
 	case TV_ECORRUPT:
-		return "it is cut short or damaged (checksum)";
+		return "it is truncated or damaged (checksum)";
 	case TV_EINVAL:
-		return "a newer version of raftd wrote it: upgrade this server";
+		return "it was written by a newer version of raftd: upgrade this server";
 	case TV_ESYS:
 		return strerror(errno);
 	default:
@@ -98,7 +98,7 @@ check_file(const char *path, char *errbuf, size_t cap)
 	if (err == TV_EOF)
 		err = has_meta || in.index == 0 ? meta : TV_ECORRUPT;
 	if (err != TV_OK)
-		snprintf(errbuf, cap, "snapshot %s is not usable: %s; the present state was left alone", path,
+		snprintf(errbuf, cap, "snapshot %s is not usable: %s; the present state is unchanged", path,
 		    why_unusable(err));
 	return err;
 }
@@ -235,7 +235,7 @@ fsm_restore_load(struct fsm *f, const char *path, char *errbuf, size_t cap)
 	if (err == TV_OK)
 		return TV_OK;
 	if (cap > 0 && errbuf[0] == '\0')
-		snprintf(errbuf, cap, "cannot load %s into %s: %s; the present state was left alone", path, fresh,
+		snprintf(errbuf, cap, "cannot load %s into %s: %s; the present state is unchanged", path, fresh,
 		    tv_strerror(err));
 	(void)restore_remove_dir(fresh);		/* the next start removes it too */
 	return err;

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "raftd/fsm/key.h"
 #include "raftd/fsm/copy/snapfile.h"
+#include "raftd/fsm/key.h"
 
 static const char magic[8] = { 'T', 'V', 'S', 'N', 'A', 'P', '1', '\n' };
 

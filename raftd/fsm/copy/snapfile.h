@@ -6,8 +6,8 @@
  *   u32be 0 | u32be 0 | u64be number of records
  *   32 bytes BLAKE2b
  */
-#ifndef TV_FSM_SNAPFILE_H
-#define TV_FSM_SNAPFILE_H
+#ifndef TV_RAFTD_FSM_COPY_SNAPFILE_H
+#define TV_RAFTD_FSM_COPY_SNAPFILE_H
 
 #include <stdio.h>
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 #include "common/base/assert.h"
-#include "raftd/fsm/fsm_int.h"
 #include "raftd/fsm/copy/snapfile.h"
+#include "raftd/fsm/fsm_int.h"
 #include "raftd/store/bdb/store_behind.h"
 
 #define STEP_RECORDS 256
@@ -239,9 +239,10 @@ merge_one(struct step *t, struct source *state, struct source *side)
 	int order = state->end ? 1 : side->end ? -1 : span_cmp(dbt_span(&state->key), dbt_span(&side->key));
 	struct source *from = order < 0 ? state : side;
 	struct span key = dbt_span(&from->key), val = dbt_span(&from->val);
+	const struct fsm_table *table;
 	int ret = 0;
 
-	if (t->s->export && (key.p[0] == TBL_STAGE || key.p[0] == TBL_SERVER))
+	if (t->s->export && (table = fsm_table_find(key.p[0])) != NULL && table->own)
 		;
 	else if (from == state)
 		take(t, key, val);

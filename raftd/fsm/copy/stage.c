@@ -53,7 +53,7 @@ head_read(struct span val, struct fsm_stage *s)
 	s->bytes = rd_u64be(&r);
 	s->received = rd_u64be(&r);
 	sum = rd_bytes(&r, sizeof(s->checksum));
-	if (rd_end(&r) != TV_OK || version != STAGE_VERSION || !span_copy(id, s->id, sizeof(s->id)))
+	if (r.err != TV_OK || version != STAGE_VERSION || !span_copy(id, s->id, sizeof(s->id)))
 		return false;
 	memcpy(s->checksum, sum.p, sizeof(s->checksum));
 	return true;
@@ -117,12 +117,12 @@ fsm_last_restore(struct fsm *f, char id[37], uint64_t *index)
 	if (rd_u8(&r) != STAGE_VERSION || !span_copy(rd_bytes(&r, ID_BYTES), id, 37))
 		rd_fail(&r, TV_EFORMAT);
 	*index = rd_u64be(&r);
-	return rd_end(&r) == TV_OK;
+	return r.err == TV_OK;
 }
 
 /* -- entries -- */
 
-void
+static void
 stage_begin_apply(struct apply *p, const void *rec)
 {
 	const struct restore_step *q = rec;
@@ -140,7 +140,7 @@ stage_begin_apply(struct apply *p, const void *rec)
 	}
 }
 
-void
+static void
 stage_chunk_apply(struct apply *p, const void *rec)
 {
 	const struct restore_step *q = rec;
@@ -154,7 +154,7 @@ stage_chunk_apply(struct apply *p, const void *rec)
 	} else if (q->Offset < s.received) {
 		apply_bool(p, true);		/* sent again because its outcome was not known */
 	} else if (q->Data.len > s.bytes - s.received) {
-		apply_fail(p, TV_EINVAL, "a restore is longer than it said");
+		apply_fail(p, TV_EINVAL, "a restore is larger than announced");
 	} else {
 		chunk_key(&k, s.received);
 		tbl_put(p->f, &k, q->Data);
@@ -165,14 +165,14 @@ stage_chunk_apply(struct apply *p, const void *rec)
 }
 
 /* Only when nothing of this id can be taken: else the entry never comes here. */
-void
+static void
 stage_commit_apply(struct apply *p, const void *rec)
 {
 	(void)rec;
-	apply_fail(p, TV_ECONFLICT, "the restore was given up before it was complete");
+	apply_fail(p, TV_ECONFLICT, "the restore was abandoned before it was complete");
 }
 
-void
+static void
 stage_abort_apply(struct apply *p, const void *rec)
 {
 	const struct restore_step *q = rec;
@@ -267,3 +267,11 @@ stage_chunk(struct fsm *f, const char *id, uint64_t offset, struct buf *out)
 	pthread_mutex_unlock(&f->lock);
 	return err;
 }
+
+const struct fsm_op stage_ops[] = {
+	{ OP_RESTORE_BEGIN, .apply = stage_begin_apply },
+	{ OP_RESTORE_CHUNK, .apply = stage_chunk_apply },
+	{ OP_RESTORE_COMMIT, .apply = stage_commit_apply },
+	{ OP_RESTORE_ABORT, .apply = stage_abort_apply },
+	{ 0 },
+};

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "raftd/fsm/copy/archive.h"
-#include "raftd/fsm/fsm_int.h"
 #include "raftd/fsm/copy/snapfile.h"
+#include "raftd/fsm/fsm_int.h"
 
 #define RECORD_ARENA_MAX (256u << 20)
 
@@ -21,6 +21,7 @@ struct sieve {
 	struct arena arena;
 	uint64_t index, tally[FT_COUNT];
 	bool has_meta;
+	uint8_t needs;			/* version of the state machine */
 	uint8_t newer;			/* version of the state, if we do not know it; said once all is known to be whole */
 	char why[192];
 };
@@ -47,10 +48,10 @@ too_new(struct sieve *s, const char *what, unsigned version)
 static enum tv_err
 take_position(struct sieve *s, struct span val)
 {
-	enum tv_err err = s->has_meta ? TV_ECORRUPT : fsm_meta_position(val, &s->index);
+	enum tv_err err = s->has_meta ? TV_ECORRUPT : fsm_meta_position(val, &s->index, &s->needs);
 
 	if (err == TV_EINVAL)
-		s->newer = val.p[0];
+		s->newer = s->needs;
 	else if (err != TV_OK)
 		return bad(s, "the first record of state.bin is malformed");
 	s->has_meta = true;
@@ -61,6 +62,7 @@ take_position(struct sieve *s, struct span val)
 static enum tv_err
 take(void *ctx, struct span key, struct span val)
 {
+	const struct fsm_table *table = fsm_table_find(key.p[0]);
 	struct sieve *s = ctx;
 	enum fsm_tally tally = FT_COUNT;
 	enum tv_err err;
@@ -73,7 +75,7 @@ take(void *ctx, struct span key, struct span val)
 		return TV_ENOMEM;
 	if (key.p[0] == TBL_META)
 		return take_position(s, val);
-	if (key.p[0] == TBL_SERVER || key.p[0] == TBL_STAGE)
+	if (table != NULL && table->own)
 		return TV_ENOENT;
 	arena_reset(&s->arena);
 	err = record_check(key, val, &s->arena, &tally);
@@ -116,7 +118,7 @@ sieve_end(struct sieve *s, enum tv_err err, char *errbuf, size_t cap)
 	if (err == TV_OK && s->newer > 0)
 		err = too_new(s, "the state in it", s->newer);
 	if (err == TV_OK && !s->has_meta)
-		err = bad(s, "state.bin does not say of which index it is");
+		err = bad(s, "state.bin does not name its index");
 	if (err != TV_OK && cap > 0 && errbuf[0] == '\0')
 		snprintf(errbuf, cap, "%s", s->why[0] != '\0' ? s->why :
 		    s->archive != NULL && archive_why(s->archive)[0] != '\0' ? archive_why(s->archive) :
@@ -178,6 +180,7 @@ fsm_archive_check(const char *path, uint64_t state_max, struct fsm_archive_facts
 	out->state_bytes = s.archive == NULL ? 0 : archive_state_bytes(s.archive);
 	out->records = s.in.seen;
 	out->index = s.index;
+	out->needs = s.needs;
 	err = sieve_end(&s, err, errbuf, cap);
 	(void)fclose(src.file);			/* it was only read */
 	out->bytes = src.bytes;
@@ -281,6 +284,7 @@ fsm_stage_load(struct fsm *f, const char *id, uint64_t state_max, _Atomic uint64
 		pthread_mutex_lock(&f->lock);
 		snprintf(f->loaded.id, sizeof(f->loaded.id), "%s", id);
 		f->loaded.index = s.index;
+		f->loaded.needs = s.needs;
 		f->loaded.completed = 0;
 		memcpy(f->loaded.tally, s.tally, sizeof(f->loaded.tally));
 		pthread_mutex_unlock(&f->lock);
@@ -354,9 +358,8 @@ put_position(struct fsm *f, DB *db, const char *id, uint64_t index, uint64_t ter
 
 	if (at <= f->loaded.index)
 		at = f->loaded.index + 1;
-	fsm_meta_of_restore(&b, index, term, at, f->loaded.tally);
-	tkey_begin(&k, TBL_META);
-	tkey_raw(&k, span_str("state"));
+	fsm_meta_of_restore(&b, index, term, at, f->loaded.needs > f->needs ? f->loaded.needs : f->needs, f->loaded.tally);
+	meta_key(&k);
 	ret = b.failed ? ENOMEM : put(db, &k, buf_span(&b));
 	buf_reset(&b);
 	buf_u8(&b, 1);

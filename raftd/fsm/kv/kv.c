@@ -9,6 +9,7 @@
 #define TREE_KEY_WORK 256	/* that a key makes beside its bytes; all servers must count alike: never to be changed */
 #define TREE_WORK (1u << 30)	/* of an entry that deletes a tree: so much that it is applied alone */
 #define PART_WORK_MAX (1u << 20)
+#define KV_FIELDS 7		/* of a kv_entry up to ModifyIndex */
 
 static void
 kv_key(struct tkey *k, struct span key)
@@ -94,93 +95,124 @@ kv_remove(struct fsm *f, const struct kv_entry *old, bool tombstone, int64_t now
 	watches_touch_key(f->watches, old->Key);
 }
 
-/* -- writes -- */
+/* -- writes of one key: judged first, carried out then, and answered last, so that several can be all or nothing -- */
+
+/* What a write comes to in the state as it is. */
+struct kv_verdict {
+	enum { KV_KEEP, KV_STORE, KV_REMOVE } change;	/* whatever the answer is */
+	bool there;			/* there is such a key: old */
+	bool answer;
+	struct kv_entry old, next;
+	char session[37];		/* next's may be this one */
+	enum tv_err err;		/* refused, with this text */
+	struct span text;
+};
+
+/* Nothing but v is changed, and out, which has a text afterwards. */
+typedef void kv_judge(struct fsm *f, const struct kv_apply *q, struct arena *out, struct kv_verdict *v);
 
 static void
-verb_set(struct apply *p, const struct kv_apply *q)
+refuse(struct kv_verdict *v, enum tv_err err, struct span text)
 {
-	struct kv_entry old, e = { .Key = q->Key, .Flags = q->Flags, .Value = q->Value };
-	bool there = kv_find(p->f, q->Key, &p->f->work, &old);
-
-	if (q->Verb == KV_CAS && q->ModifyIndex != (there ? old.ModifyIndex : 0)) {
-		apply_bool(p, false);
-		return;
-	}
-	if (there)
-		e.Session = old.Session;	/* a plain write keeps the holder; LockIndex starts over */
-	kv_store(p->f, &e, there ? &old : NULL);
-	apply_bool(p, true);
+	v->err = err;
+	v->text = text.p != NULL ? text : span_str("out of memory");
 }
 
+/* The entry as the write wants it; the verdict is to store it. */
 static void
-verb_lock(struct apply *p, const struct kv_apply *q)
+propose(struct kv_verdict *v, const struct kv_apply *q, struct span session, uint64_t lock_index)
 {
-	struct kv_entry old, e = { .Key = q->Key, .Flags = q->Flags, .Value = q->Value };
+	v->change = KV_STORE;
+	v->answer = true;
+	v->next = (struct kv_entry){ .Key = q->Key, .Flags = q->Flags, .Value = q->Value, .Session = session,
+	    .LockIndex = lock_index };
+}
+
+/* A plain write keeps the holder; LockIndex starts over. */
+static void
+judge_set(struct fsm *f, const struct kv_apply *q, struct arena *out, struct kv_verdict *v)
+{
+	(void)out;
+	v->there = kv_find(f, q->Key, &f->work, &v->old);
+	if (q->Verb != KV_CAS || q->ModifyIndex == (v->there ? v->old.ModifyIndex : 0))
+		propose(v, q, v->there ? v->old.Session : SPAN_NONE, 0);
+}
+
+/* A free key is acquired by a living session, unless a lock delay holds it; LockIndex counts acquisitions. */
+static void
+judge_lock(struct fsm *f, const struct kv_apply *q, struct arena *out, struct kv_verdict *v)
+{
 	struct session session;
 	struct span why;
-	char id[37];
-	bool there;
+	bool held;
 
 	if (q->Session.len == 0) {
-		apply_fail(p, TV_EINVAL, "raft apply failed: missing session");
+		refuse(v, TV_EINVAL, span_str("raft apply failed: missing session"));
 		return;
 	}
-	if (lock_delay_holds(p->f, q->Key, q->Now)) {
-		apply_bool(p, false);
+	if (lock_delay_holds(f, q->Key, q->Now))
+		return;
+	if (!session_id(q->Session, v->session, out, &why)) {
+		refuse(v, TV_EINVAL, arena_printf(out, "raft apply failed: %.*s", (int)why.len, (const char *)why.p));
 		return;
 	}
-	if (!session_id(q->Session, id, p->out, &why)) {
-		apply_fail(p, TV_EINVAL, "raft apply failed: %.*s", (int)why.len, (const char *)why.p);
+	if (!session_find(f, v->session, &f->work, &session)) {
+		refuse(v, TV_ENOENT, arena_printf(out, "raft apply failed: invalid session \"%s\"", v->session));
 		return;
 	}
-	if (!session_find(p->f, id, &p->f->work, &session)) {
-		apply_fail(p, TV_ENOENT, "raft apply failed: invalid session \"%s\"", id);
+	v->there = kv_find(f, q->Key, &f->work, &v->old);
+	held = v->there && v->old.Session.len > 0;
+	if (!held || span_eqs(v->old.Session, v->session))
+		propose(v, q, span_str(v->session), (v->there ? v->old.LockIndex : 0) + (held ? 0 : 1));
+}
+
+/* The holder lets go, and writes a value with it. */
+static void
+judge_unlock(struct fsm *f, const struct kv_apply *q, struct arena *out, struct kv_verdict *v)
+{
+	(void)out;
+	if (q->Session.len == 0) {
+		refuse(v, TV_EINVAL, span_str("raft apply failed: missing session"));
 		return;
 	}
-	there = kv_find(p->f, q->Key, &p->f->work, &old);
-	e.Session = span_str(id);
-	e.LockIndex = there ? old.LockIndex : 0;
-	if (there && old.Session.len > 0 && !span_eq(old.Session, e.Session)) {
-		apply_bool(p, false);
-		return;
-	}
-	if (!there || old.Session.len == 0)
-		e.LockIndex++;
-	kv_store(p->f, &e, there ? &old : NULL);
-	apply_bool(p, true);
+	v->there = kv_find(f, q->Key, &f->work, &v->old);
+	if (v->there && span_eq_nocase(v->old.Session, q->Session))
+		propose(v, q, SPAN_NONE, v->old.LockIndex);
+}
+
+/* What is not there is gone already, which is a success. */
+static void
+judge_delete(struct fsm *f, const struct kv_apply *q, struct arena *out, struct kv_verdict *v)
+{
+	(void)out;
+	v->there = kv_find(f, q->Key, &f->work, &v->old);
+	v->answer = !v->there || q->Verb != KV_DELETE_CAS || q->ModifyIndex == v->old.ModifyIndex;
+	if (v->there && v->answer)
+		v->change = KV_REMOVE;
 }
 
 static void
-verb_unlock(struct apply *p, const struct kv_apply *q)
+carry_out(struct fsm *f, struct kv_verdict *v, int64_t now)
 {
-	struct kv_entry old, e = { .Key = q->Key, .Flags = q->Flags, .Value = q->Value };
-
-	if (q->Session.len == 0) {
-		apply_fail(p, TV_EINVAL, "raft apply failed: missing session");
-		return;
-	}
-	if (!kv_find(p->f, q->Key, &p->f->work, &old) || !span_eq_nocase(old.Session, q->Session)) {
-		apply_bool(p, false);
-		return;
-	}
-	e.LockIndex = old.LockIndex;
-	kv_store(p->f, &e, &old);
-	apply_bool(p, true);
+	if (v->change == KV_STORE)
+		kv_store(f, &v->next, v->there ? &v->old : NULL);
+	else if (v->change == KV_REMOVE)
+		kv_remove(f, &v->old, true, now);
 }
 
 static void
-verb_delete(struct apply *p, const struct kv_apply *q)
+write_one(struct apply *p, const struct kv_apply *q, kv_judge *judge)
 {
-	struct kv_entry old;
+	struct kv_verdict v = { .change = KV_KEEP };
 
-	if (kv_find(p->f, q->Key, &p->f->work, &old)) {
-		if (q->Verb == KV_DELETE_CAS && q->ModifyIndex != old.ModifyIndex) {
-			apply_bool(p, false);
-			return;
-		}
-		kv_remove(p->f, &old, true, q->Now);
+	judge(p->f, q, p->out, &v);
+	if (v.err != TV_OK) {
+		p->res->err = v.err;
+		p->res->text = v.text;
+		return;
 	}
-	apply_bool(p, true);
+	carry_out(p->f, &v, q->Now);
+	apply_bool(p, v.answer);
 }
 
 /* -- trees -- */
@@ -235,7 +267,7 @@ tree_delete(struct fsm *f, const struct kv_apply *q, uint64_t newest, uint64_t w
 }
 
 static void
-verb_delete_tree(struct apply *p, const struct kv_apply *q)
+delete_tree(struct apply *p, const struct kv_apply *q)
 {
 	struct tkey from;
 
@@ -249,7 +281,7 @@ verb_delete_tree(struct apply *p, const struct kv_apply *q)
  * go, just as if all had gone with the first part.
  */
 static void
-verb_delete_part(struct apply *p, const struct kv_apply *q)
+delete_part(struct apply *p, const struct kv_apply *q)
 {
 	bool first = q->ModifyIndex == 0, done = true;
 	uint64_t newest = first ? p->f->at : q->ModifyIndex;
@@ -280,25 +312,28 @@ fsm_entry_work(const struct raft_entry *e)
 	return r.err == TV_OK && (verb == KV_DELETE_TREE || verb == KV_DELETE_PART) ? TREE_WORK : e->size;
 }
 
-void
+static void
 kv_apply_op(struct apply *p, const void *rec)
 {
-	static void (*const verbs[])(struct apply *, const struct kv_apply *) = {
-		[KV_SET] = verb_set, [KV_CAS] = verb_set, [KV_LOCK] = verb_lock, [KV_UNLOCK] = verb_unlock,
-		[KV_DELETE] = verb_delete, [KV_DELETE_CAS] = verb_delete, [KV_DELETE_TREE] = verb_delete_tree,
-		[KV_DELETE_PART] = verb_delete_part,
+	static kv_judge *const judges[] = {
+		[KV_SET] = judge_set, [KV_CAS] = judge_set, [KV_LOCK] = judge_lock, [KV_UNLOCK] = judge_unlock,
+		[KV_DELETE] = judge_delete, [KV_DELETE_CAS] = judge_delete,
 	};
 	const struct kv_apply *q = rec;
 
-	if (q->Verb >= sizeof(verbs) / sizeof(verbs[0]))
+	if (q->Verb > KV_DELETE_PART)
 		apply_fail(p, TV_EINVAL, "raft apply failed: unknown KV operation %llu", (unsigned long long)q->Verb);
 	else if (q->Key.len > FSM_KV_KEY_BYTES_MAX)
 		apply_fail(p, TV_ELIMIT, "raft apply failed: key is longer than %d bytes", FSM_KV_KEY_BYTES_MAX);
+	else if (q->Verb == KV_DELETE_TREE)
+		delete_tree(p, q);
+	else if (q->Verb == KV_DELETE_PART)
+		delete_part(p, q);
 	else
-		verbs[q->Verb](p, q);
+		write_one(p, q, judges[q->Verb]);
 }
 
-enum tv_err
+static enum tv_err
 kv_prepare(struct prepare *p, void *rec)
 {
 	struct kv_apply *q = rec;
@@ -349,10 +384,15 @@ kv_modify_index(struct span val, uint64_t *index)
 	struct rd r = rd_span_over(val);
 	uint32_t n = mpr_array(&r);
 
-	for (uint32_t i = 0; i < 6 && n == 7; i++)
+	*index = 0;
+	if (n < KV_FIELDS)
+		return false;
+	for (uint32_t i = 0; i < KV_FIELDS - 1; i++)
 		mpr_skip(&r);
 	*index = mpr_uint(&r, UINT64_MAX);
-	return n == 7 && rd_end(&r) == TV_OK;
+	for (; n > KV_FIELDS && r.err == TV_OK; n--)
+		mpr_skip(&r);			/* appended by a newer version */
+	return rd_end(&r) == TV_OK;
 }
 
 static uint64_t
@@ -365,7 +405,7 @@ modify_index(struct fsm *f, struct span val)
 	return out;
 }
 
-void
+static void
 kv_read_one(struct reading *r, const void *rec)
 {
 	const struct kv_read *q = rec;
@@ -402,7 +442,7 @@ prefix_index(struct fsm *f, struct span prefix, uint64_t highest)
 	return highest > reaped ? highest : reaped;
 }
 
-void
+static void
 kv_read_list(struct reading *r, const void *rec)
 {
 	const struct kv_read *q = rec;
@@ -440,7 +480,7 @@ cut_key(struct span key, size_t prefix_len, struct span separator)
 	return at == NULL ? key : span_of(key.p, (size_t)(at - key.p) + separator.len);
 }
 
-void
+static void
 kv_read_keys(struct reading *r, const void *rec)
 {
 	const struct kv_read *q = rec;
@@ -474,3 +514,11 @@ kv_read_keys(struct reading *r, const void *rec)
 	list_end(r->out, at, n);
 	r->ans->index = prefix_index(r->f, q->Key, highest);
 }
+
+const struct fsm_op kv_ops[] = {
+	{ OP_KV_APPLY, .prepare = kv_prepare, .apply = kv_apply_op },
+	{ OP_KV_GET, .read = kv_read_one },
+	{ OP_KV_LIST, .read = kv_read_list },
+	{ OP_KV_KEYS, .read = kv_read_keys },
+	{ 0 },
+};

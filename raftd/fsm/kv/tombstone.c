@@ -24,7 +24,7 @@ struct mark {
 static const struct mark tombstones = { TBL_TOMBSTONE, TBL_TOMBSTONE_TIME };
 static const struct mark lock_delays = { TBL_LOCK_DELAY, TBL_LOCK_DELAY_TIME };
 
-/* Value: [u64be time | u64be index]. */
+/* Value: [u64be time | u64be index], and what a newer version adds. */
 static bool
 mark_get(struct fsm *f, const struct mark *m, struct span key, uint64_t *time, uint64_t *index)
 {
@@ -39,7 +39,7 @@ mark_get(struct fsm *f, const struct mark *m, struct span key, uint64_t *time, u
 	r = rd_span_over(val);
 	*time = rd_u64be(&r);
 	*index = rd_u64be(&r);
-	if (rd_end(&r) != TV_OK)
+	if (r.err != TV_OK)
 		f->failed = DB_VERIFY_BAD;
 	return f->failed == 0;
 }
@@ -173,7 +173,7 @@ mark_reap(struct fsm *f, const struct mark *m, uint64_t until, uint32_t max, uin
 	return total;
 }
 
-enum tv_err
+static enum tv_err
 reap_prepare(struct prepare *p, void *rec)
 {
 	struct session_destroy *q = rec;
@@ -182,7 +182,7 @@ reap_prepare(struct prepare *p, void *rec)
 	return TV_OK;
 }
 
-void
+static void
 reap_apply(struct apply *p, const void *rec)
 {
 	const struct session_destroy *q = rec;
@@ -226,3 +226,8 @@ fsm_reap_due(struct fsm *f, int64_t wall_now_ns)
 		return true;
 	return oldest(f, &lock_delays, &time) && time <= now;
 }
+
+const struct fsm_op tombstone_ops[] = {
+	{ OP_TOMBSTONE_REAP, .prepare = reap_prepare, .apply = reap_apply },
+	{ 0 },
+};

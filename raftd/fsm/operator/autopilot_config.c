@@ -58,7 +58,7 @@ fault_of(const struct autopilot_config *c)
 	return NULL;
 }
 
-enum tv_err
+static enum tv_err
 autopilot_set_prepare(struct prepare *p, void *rec)
 {
 	struct autopilot_set *q = rec;
@@ -67,7 +67,7 @@ autopilot_set_prepare(struct prepare *p, void *rec)
 	return fault != NULL ? prepare_fail(p, "Invalid autopilot configuration: %s", fault) : TV_OK;
 }
 
-void
+static void
 autopilot_set_apply(struct apply *p, const void *rec)
 {
 	const struct autopilot_set *q = rec;
@@ -87,7 +87,7 @@ autopilot_set_apply(struct apply *p, const void *rec)
 	apply_bool(p, true);
 }
 
-void
+static void
 autopilot_read(struct reading *r, const void *rec)
 {
 	struct autopilot_config c;
@@ -97,3 +97,9 @@ autopilot_read(struct reading *r, const void *rec)
 	schema_pack(&autopilot_config_schema, &c, r->out);
 	r->ans->index = fsm_index_of(r->f, FX_AUTOPILOT);
 }
+
+const struct fsm_op autopilot_ops[] = {
+	{ OP_AUTOPILOT_SET, .prepare = autopilot_set_prepare, .apply = autopilot_set_apply },
+	{ OP_AUTOPILOT_READ, .read = autopilot_read },
+	{ 0 },
+};

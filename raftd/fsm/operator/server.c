@@ -8,7 +8,7 @@ server_key(struct tkey *k, struct span id)
 	tkey_name(k, id);
 }
 
-void
+static void
 server_tombstone_apply(struct apply *p, const void *rec)
 {
 	const struct raft_peer *q = rec;
@@ -34,3 +34,8 @@ fsm_server_tombstoned(struct fsm *f, struct span id)
 	server_key(&k, id);
 	return tbl_has(f, &k);
 }
+
+const struct fsm_op server_ops[] = {
+	{ OP_SERVER_TOMBSTONE, .apply = server_tombstone_apply },
+	{ 0 },
+};

@@ -3,11 +3,12 @@
  */
 #include <stdio.h>
 
-#include "common/text/duration.h"
+#include "common/base/hex.h"
+#include "common/base/uuid.h"
 #include "common/record/mpack.h"
+#include "common/text/duration.h"
 #include "raftd/fsm/fsm_int.h"
 
-#define UUID_BYTES 36
 #define TTL_MAX_NS (24ll * 3600 * 1000000000)
 #define TTL_MIN_NS (10ll * 1000000000)
 #define CHECKS_MAX 1024			/* of one session: all of them are read when it is made */
@@ -38,31 +39,25 @@ check_key(struct tkey *k, struct span node, struct span check, const char *id)
 
 /* -- ids -- */
 
-static bool
-is_hex(uint8_t c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-}
-
 bool
 session_id(struct span text, char id[37], struct arena *a, struct span *why)
 {
 	static const char head[] = "failed session lookup: index error: ";
 	unsigned hyphens = 0;
 
-	if (text.len != UUID_BYTES) {
+	if (text.len != UUID_CHARS) {
 		*why = arena_printf(a, "%sUUID must be 36 characters", head);
 		return false;
 	}
-	for (size_t i = 0; i < UUID_BYTES; i++) {
+	for (size_t i = 0; i < UUID_CHARS; i++) {
 		id[i] = (char)ascii_lower(text.p[i]);
 		hyphens += id[i] == '-';
-		if (id[i] != '-' && !is_hex((uint8_t)id[i])) {
+		if (id[i] != '-' && hex_value(id[i]) < 0) {
 			*why = arena_printf(a, "%sInvalid UUID: encoding/hex: invalid byte: U+%04X", head, text.p[i]);
 			return false;
 		}
 	}
-	id[UUID_BYTES] = '\0';
+	id[UUID_CHARS] = '\0';
 	if (hyphens == 4)
 		return true;
 	*why = hyphens > 4 ? arena_printf(a, "%sUUID should have maximum of 4 \"-\"; got %u", head, hyphens) :
@@ -213,7 +208,7 @@ names_fit(const struct session *s)
 	return true;
 }
 
-enum tv_err
+static enum tv_err
 session_create_prepare(struct prepare *p, void *rec)
 {
 	struct session *s = rec;
@@ -245,7 +240,7 @@ session_create_prepare(struct prepare *p, void *rec)
 	return TV_OK;
 }
 
-void
+static void
 session_create_apply(struct apply *p, const void *rec)
 {
 	struct session s = *(const struct session *)rec;
@@ -385,7 +380,7 @@ session_check_bad(struct fsm *f, struct span node, struct span check, int64_t no
 	invalidate_below(f, &k, now);
 }
 
-enum tv_err
+static enum tv_err
 session_destroy_prepare(struct prepare *p, void *rec)
 {
 	struct session_destroy *q = rec;
@@ -396,7 +391,7 @@ session_destroy_prepare(struct prepare *p, void *rec)
 	return TV_OK;
 }
 
-void
+static void
 session_destroy_apply(struct apply *p, const void *rec)
 {
 	const struct session_destroy *q = rec;
@@ -413,7 +408,7 @@ session_destroy_apply(struct apply *p, const void *rec)
 
 /* -- reads -- */
 
-void
+static void
 session_read_info(struct reading *r, const void *rec)
 {
 	const struct session_read *q = rec;
@@ -435,7 +430,7 @@ session_read_info(struct reading *r, const void *rec)
 	buf_putspan(r->out, val);
 }
 
-void
+static void
 session_read_node(struct reading *r, const void *rec)
 {
 	const struct session_read *q = rec;
@@ -461,7 +456,7 @@ session_read_node(struct reading *r, const void *rec)
 	r->ans->index = fsm_index_of(r->f, FX_SESSIONS);
 }
 
-void
+static void
 session_read_list(struct reading *r, const void *rec)
 {
 	size_t at = list_begin(r->out);
@@ -505,3 +500,12 @@ fsm_each_ttl_session(struct fsm *f, void (*fn)(void *ctx, struct span id, int64_
 	tbl_scan_end(&s);
 	arena_done(&a);
 }
+
+const struct fsm_op session_ops[] = {
+	{ OP_SESSION_CREATE, .prepare = session_create_prepare, .apply = session_create_apply },
+	{ OP_SESSION_DESTROY, .prepare = session_destroy_prepare, .apply = session_destroy_apply },
+	{ OP_SESSION_INFO, .read = session_read_info },
+	{ OP_SESSION_NODE, .read = session_read_node },
+	{ OP_SESSION_LIST, .read = session_read_list },
+	{ 0 },
+};

@@ -1,7 +1,7 @@
-/* Who forms a cluster with whom: pure decisions. */
+/* Who forms a cluster with whom, see bootstrap_pick.h. */
 #include <string.h>
 
-#include "raftd/members/bootstrap.h"
+#include "raftd/members/rules/bootstrap_pick.h"
 
 static bool
 usable(const struct forming_candidate *c, uint64_t expect, const char *own_cluster)
@@ -50,6 +50,6 @@ forming_may_promise(const struct identity *own, uint64_t own_expect, bool log_em
 	else if (own_expect != expect)
 		*why = "bootstrap_expect differs";
 	else if (strcmp(asker_uuid, own->uuid) >= 0)
-		*why = "the asker must have the lower node id";
+		*why = "the requesting server must have the lower node id";
 	return (*why)[0] == '\0' ? TV_OK : TV_ECONFLICT;
 }

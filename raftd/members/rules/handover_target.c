@@ -1,4 +1,4 @@
-/* Who takes over from a leader without an rpcd or without room, see successor.h. */
+/* Who takes over from a leader without an rpcd, see handover_target.h. */
 #include "raftd/members/rules/handover_target.h"
 
 static const struct raft_peer_status *
@@ -71,35 +71,4 @@ successor_reasons(const struct raft_status *st, const struct raft_config *c, con
 
 		buf_printf(out, "%s%s (%s)", i > 0 ? ", " : "", conf != NULL ? conf->name : "?", reason(st, &s[i]));
 	}
-}
-
-static bool
-was_tried(const struct successor_tries *tries, raft_id id)
-{
-	for (unsigned i = 0; i < tries->count; i++)
-		if (tries->ids[i] == id)
-			return true;
-	return false;
-}
-
-raft_id
-successor_with_room(const struct raft_status *st, const struct successor_tries *tries, uint64_t lag)
-{
-	const struct raft_peer_status *best = NULL;
-
-	for (unsigned i = 0; i < st->peer_count; i++) {
-		const struct raft_peer_status *p = &st->peers[i];
-
-		if (p->voter && p->active && !p->full && p->match + lag >= st->last_index && !was_tried(tries, p->id) &&
-		    (best == NULL || p->match > best->match))
-			best = p;
-	}
-	return best == NULL ? 0 : best->id;
-}
-
-void
-successor_tried(struct successor_tries *tries, raft_id id)
-{
-	if (!was_tried(tries, id) && tries->count < RAFT_SERVERS_MAX)
-		tries->ids[tries->count++] = id;
 }

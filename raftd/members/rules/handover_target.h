@@ -1,9 +1,9 @@
 /*
- * Who takes over from a leader whose rpcd is away or silent, or whose disk is full, pure: what is known of each other voter,
+ * Who takes over from a leader whose rpcd is away or silent, pure: what is known of each other voter,
  * whom to take, and what to tell an operator when there is nobody.
  */
-#ifndef TV_SUCCESSOR_H
-#define TV_SUCCESSOR_H
+#ifndef TV_RAFTD_MEMBERS_RULES_HANDOVER_TARGET_H
+#define TV_RAFTD_MEMBERS_RULES_HANDOVER_TARGET_H
 
 #include "common/base/buf.h"
 #include "raftd/core/raft.h"
@@ -29,18 +29,5 @@ const struct successor *successor_pick(const struct raft_status *st, const struc
 /* "n2 (its rpcd does not answer), n3 (...)": why none of them, by the names in c. */
 void successor_reasons(const struct raft_status *st, const struct raft_config *c, const struct successor *s,
     unsigned count, struct buf *out);
-
-/* Those that were asked in vain. */
-struct successor_tries {
-	unsigned count;
-	raft_id ids[RAFT_SERVERS_MAX];
-};
-/*
- * Of the voters that were heard lately, whose disks have room and that lack `lag` entries of our log at most, the one with the
- * newest log; nobody that was tried.  0: there is none.
- */
-raft_id successor_with_room(const struct raft_status *st, const struct successor_tries *tries, uint64_t lag);
-/* Remembers one; the same again is no other. */
-void successor_tried(struct successor_tries *tries, raft_id id);
 
 #endif

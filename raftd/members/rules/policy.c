@@ -13,6 +13,14 @@ in_list(const raft_id *list, unsigned count, raft_id id)
 	return false;
 }
 
+enum policy_seat
+policy_seat(const struct raft_config *newest, const struct raft_config *committed, raft_id id)
+{
+	if (raft_config_find(newest, id) != NULL)
+		return SEAT_TAKEN;
+	return newest->index == committed->index ? SEAT_NONE : SEAT_OPEN;
+}
+
 bool
 policy_may_remove(const struct raft_config *c, raft_id id, const raft_id *healthy, unsigned healthy_count,
     char *text, size_t cap)
@@ -210,6 +218,12 @@ decide_new(const struct policy_input *in, const struct policy_server *g, struct 
 	snprintf(out->server.addr, sizeof(out->server.addr), "%s", g->addr);
 	out->server.id = raft_id_of(g->uuid, g->store_id);
 	return true;
+}
+
+bool
+policy_may_decide(const struct raft_status *st, uint64_t tombstone)
+{
+	return st->role == RAFT_LEADER && st->informed && st->applied >= tombstone && !st->change_pending && !st->transferring;
 }
 
 void

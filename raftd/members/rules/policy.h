@@ -3,8 +3,8 @@
  * single change.  Gossip never authorises anything: it names candidates, a proven link makes them learners,
  * and only catching up makes them voters.
  */
-#ifndef TV_POLICY_H
-#define TV_POLICY_H
+#ifndef TV_RAFTD_MEMBERS_RULES_POLICY_H
+#define TV_RAFTD_MEMBERS_RULES_POLICY_H
 
 #include "common/record/member.h"
 #include "raftd/core/raft.h"
@@ -43,8 +43,20 @@ struct policy_decision {
 	char why[512];			/* why it is removed; or, with POLICY_NONE, what was refused ("" nothing) */
 };
 
+/*
+ * May the policy run?  Not while a change or a transfer is under way, and not before the state shows which servers were
+ * removed for good: everything that earlier leaders committed must be applied, and so must a tombstone of this leader at
+ * index `tombstone` whose outcome it does not know (0: none).
+ */
+bool policy_may_decide(const struct raft_status *st, uint64_t tombstone);
 void policy_decide(const struct policy_input *in, struct policy_decision *out);
 
+/*
+ * Does a server belong to the cluster, given the newest configuration in a log and the one known to be committed there?
+ * SEAT_OPEN: the newest one does not name it, and may still be lost.
+ */
+enum policy_seat { SEAT_NONE, SEAT_OPEN, SEAT_TAKEN };
+enum policy_seat policy_seat(const struct raft_config *newest, const struct raft_config *committed, raft_id id);
 /*
  * May this voter go?  Learners may always.  Else false, and the arithmetic in one sentence:
  * "the quorum would be lost: 2 of 3 voters are healthy; without n3 there are 2 voters, which need 2 healthy ones, and

@@ -77,9 +77,9 @@ recovery_plan(const struct recovery_input *in, struct recovery_plan *out)
 		snprintf(out->refused, sizeof(out->refused), "%u of %u voters answer, which is a majority: they will elect a "
 		    "leader by themselves, and nothing is lost; if they do not, look at their logs", out->answering, out->voters);
 	else if (in->stateless)
-		snprintf(out->refused, sizeof(out->refused), "the state of this server is lost, and only a leader could send it "
-		    "again: alone it could never go on; stop raftd here and recover another survivor, or put this server's raftd "
-		    "directory back from a backup first");
+		snprintf(out->refused, sizeof(out->refused), "the state of this server is lost, and only a leader "
+		    "could send it again: alone it could never continue; stop raftd here and recover another "
+		    "survivor, or put this server's raftd directory back from a backup first");
 	else if (out->best != in->self)
 		refuse_for_best(in, out, best);
 	out->allowed = out->refused[0] == '\0';

@@ -5,8 +5,8 @@
  * server that answers has a longer log than this one; and only with the state that the log continues.  The report says
  * what is known, the refusal why not.
  */
-#ifndef TV_RECOVERY_H
-#define TV_RECOVERY_H
+#ifndef TV_RAFTD_MEMBERS_RULES_RECOVER_PLAN_H
+#define TV_RAFTD_MEMBERS_RULES_RECOVER_PLAN_H
 
 #include "raftd/core/raft.h"
 

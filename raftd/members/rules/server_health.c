@@ -125,9 +125,9 @@ fault_text(unsigned fault)
 {
 	switch (fault) {
 	case FAILED:
-		return "gossip says that it has failed";
+		return "gossip reports it failed";
 	case NOT_ALIVE:
-		return "gossip does not have it alive";
+		return "gossip does not report it alive";
 	case UNLINKED:
 		return "no raft link to it is up";
 	case FULL:
@@ -159,10 +159,10 @@ put_faults(struct buf *out, unsigned faults, const struct health_facts *f, const
 		if (fault_text(fault) != NULL) {
 			buf_puts(out, fault_text(fault));
 		} else if (fault == SILENT) {
-			put_age(out, "last contact ", f->silent_ns, " ago, ");
+			put_age(out, f->never ? "no contact for " : "last contact ", f->silent_ns, f->never ? ", " : " ago, ");
 			put_age(out, "", b->contact_ns, " allowed");
 		} else if (fault == OTHER_TERM && f->term == 0) {
-			buf_puts(out, "what its log holds is not known yet");
+			buf_puts(out, "the end of its log is not known yet");
 		} else if (fault == OTHER_TERM) {
 			buf_printf(out, "its log ends in term %" PRIu64 ", the leader's in term %" PRIu64, f->term,
 			    b->term);
@@ -179,18 +179,26 @@ health_why(const struct health_book *b, raft_id id, struct buf *out)
 	const struct health_record *r = health_find(b, id);
 
 	if (r == NULL)
-		buf_puts(out, "not looked at yet");
+		buf_puts(out, "not checked yet");
 	else if (!r->healthy)
 		put_faults(out, faults_of(&r->facts, &b->bounds), &r->facts, &b->bounds);
 }
 
-bool
-health_all(const struct health_book *b)
+static bool
+is_healthy(const struct health_book *b, raft_id id)
 {
-	for (unsigned i = 0; i < b->count; i++)
-		if (!b->records[i].healthy)
+	const struct health_record *r = health_find(b, id);
+
+	return r != NULL && r->healthy;
+}
+
+bool
+health_all(const struct health_book *b, const struct raft_config *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (!is_healthy(b, c->servers[i].id))
 			return false;
-	return b->count > 0;
+	return c->count > 0;
 }
 
 static bool
@@ -206,13 +214,13 @@ voters_fit(const struct health_book *b)
 }
 
 unsigned
-health_tolerance(const struct health_book *b)
+health_tolerance(const struct health_book *b, const struct raft_config *c)
 {
 	unsigned voters = 0, healthy = 0, quorum;
 
-	for (unsigned i = 0; i < b->count; i++) {
-		voters += b->records[i].voter;
-		healthy += b->records[i].voter && b->records[i].healthy;
+	for (unsigned i = 0; i < c->count; i++) {
+		voters += c->servers[i].voter;
+		healthy += c->servers[i].voter && is_healthy(b, c->servers[i].id);
 	}
 	quorum = voters / 2 + 1;
 	return healthy > quorum ? healthy - quorum : 0;

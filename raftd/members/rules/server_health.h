@@ -10,17 +10,12 @@
  *
  * Fit for a vote is who is healthy but for the daemons beside its raftd: agreeing needs neither rpcd nor gossipd.
  */
-#ifndef TV_HEALTH_H
-#define TV_HEALTH_H
+#ifndef TV_RAFTD_MEMBERS_RULES_SERVER_HEALTH_H
+#define TV_RAFTD_MEMBERS_RULES_SERVER_HEALTH_H
 
 #include "common/base/buf.h"
+#include "common/net/silence.h"
 #include "raftd/core/raft.h"
-
-enum health_daemon {			/* gossipd or rpcd beside a raftd */
-	DAEMON_ANSWERS,			/* or nothing is known of it */
-	DAEMON_AWAY,
-	DAEMON_SILENT,			/* it is connected, and does not answer */
-};
 
 struct health_facts {			/* of one server, now */
 	raft_id id;
@@ -28,8 +23,9 @@ struct health_facts {			/* of one server, now */
 	bool alive, failed;		/* by gossip; neither: left, or unknown */
 	bool linked;			/* its link is proven */
 	bool full;			/* its disk takes no more writes */
-	enum health_daemon rpcd, gossipd;	/* for longer than a restart takes; gossipd: of the server that looks */
-	int64_t silent_ns;		/* since its last answer, or since we lead when there was none */
+	enum daemon_state rpcd, gossipd;	/* for longer than a restart takes; gossipd: of the server that looks */
+	bool never;			/* no answer since this server leads */
+	int64_t silent_ns;		/* since its last answer, or (never) since this server leads */
 	uint64_t term, index;		/* end of its log as far as it is known to equal ours */
 };
 
@@ -64,10 +60,10 @@ void health_look(struct health_book *b, const struct health_facts *f, unsigned c
 const struct health_record *health_find(const struct health_book *b, raft_id id);
 /* Why it is not healthy, for people: "no raft link to it is up"; nothing when it is.  Into an empty out. */
 void health_why(const struct health_book *b, raft_id id, struct buf *out);
-/* All of them. */
-bool health_all(const struct health_book *b);
-/* How many voters may fail before the quorum is gone, by what is healthy now. */
-unsigned health_tolerance(const struct health_book *b);
+/* Are all servers of this configuration healthy?  Who came into it since the last look is not yet. */
+bool health_all(const struct health_book *b, const struct raft_config *c);
+/* How many voters of this configuration may fail before the quorum is gone, by who was healthy at the last look. */
+unsigned health_tolerance(const struct health_book *b, const struct raft_config *c);
 /*
  * Has this learner been fit long enough to get a vote?  A cluster that is just being put together does not wait:
  * while its leader has led for less than `stabilization` and all voters are fit, a fit learner will do.

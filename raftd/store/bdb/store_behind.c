@@ -432,8 +432,8 @@ allocate(const struct store_behind *b, int fd)
 	return fallocate(fd, 0, 0, size) != 0 && is_no_room(errno) ? errno : 0;
 }
 
-static bool
-is_missing(struct store_behind *b, uint32_t log)
+bool
+behind_log_is_missing(struct store_behind *b, uint32_t log)
 {
 	bool yes;
 
@@ -452,7 +452,7 @@ open_next_log(struct store_behind *b, uint32_t log)
 
 	if (fd != -1)
 		return fd;
-	if (why != ENOENT || !is_missing(b, log)) {
+	if (why != ENOENT || !behind_log_is_missing(b, log)) {
 		errno = why;
 		return -1;
 	}
@@ -777,6 +777,46 @@ behind_log_write(struct store_behind *b, uint32_t log, int fd, const void *p, si
 	wake(b);
 	pthread_mutex_unlock(&b->lock);
 	return written(why, n);
+}
+
+/* Lock held.  Lays what waits for p..p+n over what the file has of it.  False: nothing waits for that file. */
+static bool
+read_pieces(const struct store_behind *b, uint32_t log, uint8_t *p, size_t n, off_t at)
+{
+	off_t end = at + (off_t)n;
+	bool any = false;
+
+	for (const struct log_piece *q = b->first; q != NULL; q = q->next) {
+		off_t from = q->at > at ? q->at : at, to = q->at + (off_t)q->n < end ? q->at + (off_t)q->n : end;
+
+		any = any || q->log == log;
+		if (q->log == log && from < to)
+			memcpy(p + (from - at), q->bytes + (from - q->at), (size_t)(to - from));
+	}
+	return any;
+}
+
+/*
+ * The lock is held while the file is read: a piece that goes there meanwhile would be found in neither.  All n bytes are
+ * given of a file for which something waits, zeros at its end: Berkeley DB asks lseek(2) and read(2) for what pread(2)
+ * leaves, and they know only what the file has, or nothing of a descriptor that stands in for it.
+ */
+ssize_t
+behind_log_read(struct store_behind *b, uint32_t log, int fd, void *p, size_t n, off_t at)
+{
+	ssize_t got;
+
+	pthread_mutex_lock(&b->lock);
+	got = pread(fd, p, n, at);
+	if (got == -1 && errno == ESPIPE)
+		got = 0;
+	if (got >= 0) {
+		memset((uint8_t *)p + got, 0, n - (size_t)got);
+		if (read_pieces(b, log, p, n, at))
+			got = (ssize_t)n;
+	}
+	pthread_mutex_unlock(&b->lock);
+	return got;
 }
 
 int

@@ -14,8 +14,8 @@
  * read where it waits, and is tried again.  Berkeley DB never learns of it: it would take it for the end.  After a failure
  * nothing is written any more, and the owner has to stop.
  */
-#ifndef TV_STORE_BEHIND_H
-#define TV_STORE_BEHIND_H
+#ifndef TV_RAFTD_STORE_BDB_STORE_BEHIND_H
+#define TV_RAFTD_STORE_BDB_STORE_BEHIND_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -78,9 +78,12 @@ bool behind_active(const struct store_behind *b);
 int behind_log_made(struct store_behind *b);
 /* There was no room to make it: store_behind_flush() does, and what is written to it waits till then. */
 void behind_log_missing(struct store_behind *b, uint32_t log);
+bool behind_log_is_missing(struct store_behind *b, uint32_t log);
 /* Is there one that is missing?  Then those after it cannot be made either. */
 bool behind_log_misses(struct store_behind *b);
 ssize_t behind_log_write(struct store_behind *b, uint32_t log, int fd, const void *p, size_t n, off_t at);
+/* As pread(2), with what still waits: the undoing of a transaction reads its log. */
+ssize_t behind_log_read(struct store_behind *b, uint32_t log, int fd, void *p, size_t n, off_t at);
 int behind_log_sync(struct store_behind *b, int fd);
 ssize_t behind_page_write(struct store_behind *b, int fd, const void *p, size_t n, off_t at);
 ssize_t behind_page_read(struct store_behind *b, int fd, void *p, size_t n, off_t at);

@@ -5,8 +5,8 @@
  * There is no lock subsystem: each store has one writer and guards its readers itself, which saves the
  * lock manager's work on every page and makes deadlocks impossible.
  */
-#ifndef TV_STORE_ENV_H
-#define TV_STORE_ENV_H
+#ifndef TV_RAFTD_STORE_BDB_STORE_ENV_H
+#define TV_RAFTD_STORE_BDB_STORE_ENV_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -99,7 +99,10 @@ enum tv_err store_parent_sync(const char *path);
  * now: what Berkeley DB does by name then (it syncs each file once more) would hit the other's files.
  */
 void store_names(bool usable);
-/* Does this thread open an environment?  Then each write-ahead file that Berkeley DB removes is gone for good before it goes on. */
+/*
+ * Does this thread open an environment?  Then each write-ahead file that Berkeley DB removes is gone for good before it goes on,
+ * and pages may be missing that it is about to make again; at all other times a page of the btree that is empty is damage.
+ */
 void store_recovery(bool on);
 /* Sets what all our btrees have in common, before the open. */
 int store_db_form(DB *db);

@@ -18,6 +18,11 @@
 #define DIRS_MAX 16
 #define PATH_BYTES_MAX 4400
 #define FILES_MAX 64		/* Berkeley DB keeps one of the log and one of the btree, and one more while it reads the log */
+/* Of a page of Berkeley DB: LSN (8 bytes), number (4), and where its type is. */
+#define PAGE_NUMBER_AT 8
+#define PAGE_HEAD_BYTES 12
+#define PAGE_TYPE_AT 25
+#define ROOT_AT STORE_PAGE_BYTES	/* of the btree's file */
 
 struct watched_dir {
 	struct store_behind *b;		/* NULL: free */
@@ -232,10 +237,10 @@ open_empty(void)
 /*
  * There is no room for a file that Berkeley DB wants to make, and it would take that for the end.  So it gets a descriptor that
  * stands in: what it writes waits in memory, and who writes behind makes the file as soon as there is room.  -1 with
- * errno, which is `why` where nobody does.
+ * errno, which is `why` where nobody does.  again: it is known to be missing.
  */
 static int
-stand_in(const char *path, int why)
+stand_in(const char *path, int why, bool again)
 {
 	struct watched_file w = { .fd = -1, .stands_in = true, .temporary = is_temporary(path) };
 
@@ -250,10 +255,30 @@ stand_in(const char *path, int why)
 		}
 	}
 	pthread_rwlock_unlock(&hooks.lock);
-	if (w.fd != -1 && w.log != 0)
+	if (w.fd != -1 && w.log != 0 && !again)
 		behind_log_missing(w.b, w.log);
 	errno = why;
 	return w.fd;
+}
+
+/*
+ * To be read, for a transaction is undone: what belongs into a file that is still missing is read where it waits.  -1 with
+ * ENOENT: it is not such a file.
+ */
+static int
+open_missing(const char *path)
+{
+	struct store_behind *b;
+	uint32_t log = 0;
+	int fd = -1;
+
+	pthread_rwlock_rdlock(&hooks.lock);
+	b = watcher_of(path, &log);
+	pthread_rwlock_unlock(&hooks.lock);
+	errno = ENOENT;
+	if (b != NULL && log != 0 && behind_log_is_missing(b, log))
+		fd = stand_in(path, ENOENT, true);
+	return fd;
 }
 
 /* Of two files that are missing not the second is made without the first. */
@@ -314,10 +339,18 @@ store_open(const char *path, int flags, ...)
 		fresh = access(path, F_OK) == -1;	/* it asks for that whenever it opens a write-ahead file */
 	}
 	if (fresh && must_wait(path))
-		return stand_in(path, ENOSPC);
+		return stand_in(path, ENOSPC, false);
 	fd = open(path, flags | O_CLOEXEC, mode);
+	if (fd == -1 && fresh && (errno == ENOSPC || errno == EDQUOT))
+		return stand_in(path, errno, false);
+	if (fd == -1 && errno == ENOENT && !(flags & O_CREAT) && (fd = open_missing(path)) != -1) {
+		if (access(path, F_OK) == -1)
+			return fd;		/* whoever makes the file from now on replaces this one */
+		(void)store_close(fd);
+		fd = open(path, flags | O_CLOEXEC);
+	}
 	if (fd == -1)
-		return fresh && (errno == ENOSPC || errno == EDQUOT) ? stand_in(path, errno) : -1;
+		return -1;
 	why = opened(fd, path, fresh);
 	if (why == 0)
 		return fd;
@@ -370,6 +403,40 @@ hook_pwrite(int fd, const void *p, size_t n, off_t at)
 	return w.log != 0 ? behind_log_write(w.b, w.log, fd, p, n, at) : behind_page_write(w.b, fd, p, n, at);
 }
 
+static _Thread_local bool recovering;
+
+void
+store_recovery(bool on)
+{
+	recovering = on;
+}
+
+/*
+ * Berkeley DB takes a page without LSN, number and type for one that was never written, and looks at no checksum.  Only recovery
+ * meets those, and never the first two, which were there before the file had its name.  Elsewhere the disk has lost it, and the
+ * lengths in what is left would lead beyond the page: so its number is made one that no page has, and the checksum refuses it.
+ */
+static void
+refuse_hole(uint8_t *page, size_t n, off_t at)
+{
+	static const uint8_t none[PAGE_HEAD_BYTES];
+
+	if ((recovering && at > ROOT_AT) || n != STORE_PAGE_BYTES || page[PAGE_TYPE_AT] != 0 ||
+	    memcmp(page, none, sizeof(none)) != 0)
+		return;
+	memset(page + PAGE_NUMBER_AT, 0xff, PAGE_HEAD_BYTES - PAGE_NUMBER_AT);
+}
+
+static ssize_t
+read_page(struct store_behind *b, int fd, void *p, size_t n, off_t at)
+{
+	ssize_t got = behind_page_read(b, fd, p, n, at);
+
+	if (got > 0)
+		refuse_hole(p, (size_t)got, at);
+	return got;
+}
+
 static ssize_t
 hook_pread(int fd, void *p, size_t n, off_t at)
 {
@@ -377,9 +444,9 @@ hook_pread(int fd, void *p, size_t n, off_t at)
 
 	if (w.b != NULL && w.temporary)
 		return behind_temporary_read(w.b, fd, !w.stands_in, p, n, at);
-	if (w.b != NULL && w.stands_in)
-		return 0;
-	return w.b == NULL || w.log != 0 ? pread(fd, p, n, at) : behind_page_read(w.b, fd, p, n, at);
+	if (w.b != NULL && w.log != 0)
+		return behind_log_read(w.b, w.log, fd, p, n, at);
+	return w.b == NULL ? pread(fd, p, n, at) : read_page(w.b, fd, p, n, at);
 }
 
 static int
@@ -391,14 +458,6 @@ hook_ftruncate(int fd, off_t end)
 		return ftruncate(fd, end) == 0 ? 0 : errno;
 	errno = behind_page_cut(w.b, fd, end);
 	return errno;
-}
-
-static _Thread_local bool recovering;
-
-void
-store_recovery(bool on)
-{
-	recovering = on;
 }
 
 /*

@@ -1,6 +1,6 @@
 /* Pages that wait to be written, found by their place in the file.  The newest content of a page replaces the one before. */
-#ifndef TV_STORE_PAGEQ_H
-#define TV_STORE_PAGEQ_H
+#ifndef TV_RAFTD_STORE_BDB_STORE_PAGEQ_H
+#define TV_RAFTD_STORE_BDB_STORE_PAGEQ_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  * through the dynamic linker, where the program's definition of the name comes before the library's: so the library
  * uses ours, with the same results.  Where the library was linked otherwise it uses its own, and nothing else changes.
  */
-#ifndef TV_STORE_SUM_H
-#define TV_STORE_SUM_H
+#ifndef TV_RAFTD_STORE_BDB_STORE_SUM_H
+#define TV_RAFTD_STORE_BDB_STORE_SUM_H
 
 #include <stddef.h>
 #include <stdint.h>

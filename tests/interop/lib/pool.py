@@ -20,9 +20,10 @@ TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 sys.path.insert(0, os.path.join(TESTS, "system", "lib"))
 import ends  # noqa: E402
 import netns  # noqa: E402
-from cluster import BUILD, Cluster, Node, Timeout, skip, wait_for  # noqa: E402
+from cluster import BUILD, Cluster, Node, skip  # noqa: E402
 from netns import FarSide, LongCable  # noqa: E402,F401 - passed on to the tests
 from tvframe import MSG, Conn  # noqa: E402
+from waiting import AGAIN, Timeout, refusal, wait_for  # noqa: E402
 
 SERF = os.environ.get("TV_SERF") or shutil.which("serf")
 PORT = 8301			# gossip port of ours, and of Serf's agents unless a test says otherwise
@@ -177,17 +178,16 @@ class Ours(Member):
                 ] + list(args)
 
     def ctl(self, *args, check=True, timeout=60):
-        """Runs clusterctl against this node; returns the CompletedProcess (text)."""
+        """Runs clusterctl against this node; returns the CompletedProcess (text).  NotYet with status 1, unless check is
+        False."""
         p = subprocess.run(self.command(*args), capture_output=True, text=True, timeout=timeout, env=ends.environment(os.environ))
         ends.clean("clusterctl " + " ".join(args), p.stderr)
-        if check:
-            assert p.returncode == 0, "clusterctl %s: %d\n%s%s" % (" ".join(args), p.returncode, p.stdout, p.stderr)
+        if check and p.returncode != 0:
+            raise refusal("clusterctl %s: %d\n%s%s" % (" ".join(args), p.returncode, p.stdout, p.stderr), p.returncode == 1)
         return p
 
     def get(self, path):
-        r = self.node.get(path, unix=True)
-        assert r.status == 200, "%s: %r" % (path, r)
-        return r.json()
+        return self.node.get(path, unix=True).json()
 
     @staticmethod
     def parse(members):
@@ -203,7 +203,7 @@ class Ours(Member):
         return self.parse(self.get("/v1/agent/members"))
 
     def stats(self, section="gossipd"):
-        return self.get("/v1/agent/self")["Stats"][section]
+        return self.node.stats(section, unix=True)
 
     def intents(self):
         """Intents that it still sends."""
@@ -293,11 +293,12 @@ class Agent(Member):
         self.cmd("tags", *args)
 
     def cmd(self, verb, *args, check=True, timeout=40):
-        """Runs `serf VERB` against this agent; returns the CompletedProcess (text)."""
+        """Runs `serf VERB` against this agent; returns the CompletedProcess (text).  NotYet with status 1, unless check is
+        False."""
         line = self.wrap + [SERF, verb, self.rpc] + list(args)
         p = subprocess.run(line, capture_output=True, text=True, timeout=timeout)
-        if check:
-            assert p.returncode == 0, "%s: %d\n%s%s" % (" ".join(line), p.returncode, p.stdout, p.stderr)
+        if check and p.returncode != 0:
+            raise refusal("%s: %d\n%s%s" % (" ".join(line), p.returncode, p.stdout, p.stderr), p.returncode == 1)
         return p
 
     def table(self):
@@ -398,7 +399,7 @@ class Pool:
             try:
                 for tool, table in m.tables().items():
                     out[m.name, tool] = table
-            except (OSError, ValueError, KeyError, AssertionError, subprocess.SubprocessError) as e:
+            except (*AGAIN, subprocess.SubprocessError) as e:
                 out[m.name, m.kind] = {"error": (str(e).strip()[-300:], "", ())}
         return out
 
@@ -453,7 +454,7 @@ class Pool:
                 try:
                     if {name: r[:2] for name, r in m.table().items()} != expected:
                         return m.name + " shows otherwise"
-                except (OSError, ValueError, KeyError):
+                except AGAIN:
                     return m.name + " does not answer"
         return None
 

@@ -12,9 +12,9 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "system", "lib"))
-from cluster import wait_for  # noqa: E402
 from clients import PREFIX  # noqa: E402
 from linear import Op, Undecided, check, shrink  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 
 def backwards(path, seen):
@@ -77,9 +77,8 @@ def judge(window):
 
 
 def answered(node):
-    """All that the clients wrote, from this node; None when it cannot tell now, as in the midst of an election."""
-    r = node.get("/v1/kv/%s?recurse" % PREFIX, timeout=60)
-    return r if r.status in (200, 404) else None
+    """All that the clients wrote, from this node; NotYet when it cannot tell now, as in the midst of an election."""
+    return node.get("/v1/kv/%s?recurse" % PREFIX, timeout=60).ok(200, 404)
 
 
 class Judge(threading.Thread):

@@ -17,8 +17,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import clockfault  # noqa: E402
 import diskfault  # noqa: E402
 import ends  # noqa: E402
-from cluster import DAEMONS, Cluster, wait_for  # noqa: E402
+from cluster import DAEMONS, Cluster  # noqa: E402
 from hub import Hub  # noqa: E402
+from waiting import AGAIN, Timeout, wait_for  # noqa: E402
 
 NET = "10.77.0"
 SERVERS = 5
@@ -30,6 +31,7 @@ BAD_WORDS = re.compile(r"violation|corrupt|assertion|TV_ASSERT|stack smashing|do
 OUT = "was removed for good"
 TELL_AGAIN = 600.0          # seconds until the same daemon's death is told again
 LAG = 100                   # entries that a server may be behind at any moment of the load
+MUTE = *AGAIN, ValueError, http.client.HTTPException       # of a node that is down, or whose answer was cut short
 FORMED = 90.0               # seconds after a heal until all five are voters that have everything
 
 
@@ -176,9 +178,9 @@ class World:
         while time.monotonic() < end:
             for n in self.servers:
                 try:
-                    if n.get("/v1/agent/self", timeout=1).json()["Stats"]["raft"]["state"] == "Leader":
+                    if n.stats("raft", timeout=1)["state"] == "Leader":
                         return n
-                except (OSError, ValueError, KeyError, http.client.HTTPException):
+                except MUTE:
                     pass
             time.sleep(0.05)
         return None
@@ -190,7 +192,7 @@ class World:
                 r = n.get("/v1/operator/raft/configuration" + query, timeout=4)
                 if r.status == 200:
                     return {s["Node"]: s["Voter"] for s in r.json()["Servers"]}
-            except Exception:            # noqa: BLE001 - it may be down
+            except MUTE:
                 pass
         return None
 
@@ -205,8 +207,8 @@ class World:
         applied = {}
         for n in self.servers:
             try:
-                applied[n.name] = int(n.get("/v1/agent/self", timeout=4).json()["Stats"]["raft"]["applied_index"])
-            except Exception as e:       # noqa: BLE001 - it may be down
+                applied[n.name] = int(n.stats("raft", timeout=4)["applied_index"])
+            except MUTE as e:
                 return "%s does not answer: %r" % (n.name, e)
         if max(applied.values()) - min(applied.values()) > LAG:
             return "applied: %s" % applied
@@ -229,14 +231,14 @@ class World:
     def same_state(self):
         """All servers hold the same, by stale reads; and what they say of their logs fits together."""
         def states():
-            return [n.get("/v1/kv/?recurse&stale", timeout=60).body for n in self.servers]
+            return [n.get("/v1/kv/?recurse&stale", timeout=60).ok(200, 404).body for n in self.servers]
 
         def agree():
             first, *rest = states()
             return all(r == first for r in rest)
         try:
             wait_for("the same state on all servers", agree, 30)
-        except AssertionError as e:
+        except Timeout as e:
             self.report("state", "%s: %s" % (e, [hash(s) for s in states()]))
         stats = {}
 
@@ -245,7 +247,7 @@ class World:
             return len({s["term"] for s in stats.values()}) == 1
         try:
             wait_for("one term on all servers", one_term, 30)
-        except AssertionError as e:
+        except Timeout as e:
             self.report("state", "%s: %s" % (e, {n: s["term"] for n, s in stats.items()}))
         for name, s in stats.items():
             numbers = [int(s[k]) for k in ("applied_index", "commit_index", "last_log_index")]

@@ -23,13 +23,13 @@ import time
 import urllib.parse
 
 import ends
+from waiting import AGAIN, PATIENCE, Told, refusal, wait_for
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 BUILD = os.environ.get("TV_BUILD", TOP)
 SANITIZERS = ends.sanitizers(BUILD)      # they use memory and time of their own
 DAEMONS = ("gossipd", "raftd", "rpcd")
 USERS = ("_gossipd", "_raftd", "_rpcd", "_check")
-PATIENCE = 60.0             # seconds that a condition may take on a machine that has much else to do
 # Of raftd, where leadership must not move: it does not on a machine that gives a leader no processor for 300 ms either.
 CALM = {"election_timeout": "2s"}
 
@@ -72,32 +72,20 @@ def make_users():
                             "--shell", "/usr/sbin/nologin", "--user-group", "--groups", "_triumvir", user], check=True)
 
 
-class Timeout(AssertionError):
-    pass
-
-
-def wait_for(what, condition, timeout=PATIENCE, interval=0.05):
-    """Polls condition() until it is true; returns its value.  Exceptions of a request in flight count as false."""
-    end = time.monotonic() + timeout
-    last = None
-    while True:
-        try:
-            value = condition()
-            if value:
-                return value
-            last = value
-        except (OSError, http.client.HTTPException, ValueError, KeyError, IndexError, TypeError, AssertionError) as e:
-            last = e
-        if time.monotonic() > end:
-            raise Timeout("%s: not within %.0f s (last: %r)" % (what, timeout, last))
-        time.sleep(interval)
-
-
 class Answer:
     def __init__(self, status, headers, body):
         self.status, self.headers, self.body = status, headers, body
 
+    def ok(self, *statuses):
+        """Itself, if its status is one of these, without any: 200.  NotYet, if it was refused for now."""
+        if self.status not in (statuses or (200,)):
+            raise refusal(repr(self), self.status >= 500)
+        return self
+
     def json(self):
+        """Its body.  NotYet, if it was refused for now, or there is no such thing yet."""
+        if self.status not in (200, 429):       # 429: the state of health of a cluster that is not well
+            raise refusal(repr(self), self.status == 404 or self.status >= 500)
         return json.loads(self.body)
 
     @property
@@ -272,24 +260,25 @@ class Node:
         return self.http("DELETE", path, **kw)
 
     def kv_put(self, key, value, query="", **kw):
-        r = self.put("/v1/kv/" + urllib.parse.quote(key) + query, value, **kw)
-        assert r.status == 200 and r.body == b"true", "put %s on %s: %r" % (key, self.name, r)
+        """Writes it, or NotYet.  What a cas has not done is no write either."""
+        r = self.put("/v1/kv/" + urllib.parse.quote(key) + query, value, **kw).ok()
+        assert r.body == b"true", "put %s on %s: %r" % (key, self.name, r)
 
     def kv_get(self, key, query="", **kw):
-        """The value, or None."""
-        r = self.get("/v1/kv/" + urllib.parse.quote(key) + query, **kw)
+        """The value, or None; or NotYet."""
+        r = self.get("/v1/kv/" + urllib.parse.quote(key) + query, **kw).ok(200, 404)
         if r.status == 404:
             return None
-        assert r.status == 200, "get %s on %s: %r" % (key, self.name, r)
         v = r.json()[0]["Value"]
         return b"" if v is None else base64.b64decode(v)
 
     def members(self, wan=False):
         """name -> status number."""
-        return {m["Name"]: m["Status"] for m in self.get("/v1/agent/members" + ("?wan=1" if wan else "")).json()}
+        return Told((m["Name"], m["Status"]) for m in self.get("/v1/agent/members" + ("?wan=1" if wan else "")).json())
 
-    def stats(self, section):
-        return self.get("/v1/agent/self").json()["Stats"].get(section, {})
+    def stats(self, section, **kw):
+        """What a daemon tells of itself.  NotYet while that daemon does not answer its rpcd, or has nothing of that name."""
+        return Told(Told(self.get("/v1/agent/self", **kw).json()["Stats"])[section])
 
     def up(self, timeout=PATIENCE):
         """Waits until all daemons of the node answer."""
@@ -298,20 +287,20 @@ class Node:
         return self
 
     def is_leader(self):
-        return self.stats("raft").get("state") == "Leader"
+        return self.stats("raft")["state"] == "Leader"
 
     def term(self):
         return int(self.stats("raft")["term"])
 
     def ctl(self, *args, check=True, timeout=60, input=None):
-        """Runs clusterctl against this node; returns the CompletedProcess (text)."""
+        """Runs clusterctl against this node; returns the CompletedProcess (text).  NotYet with status 1, unless check is
+        False: a cluster that settles refuses much."""
         p = subprocess.run([os.path.join(BUILD, "ctl", "clusterctl"), "--addr", self.addr + ":8500"] + list(args),
                            capture_output=True, text=True, timeout=timeout, input=input, env=ends.environment(os.environ))
         ends.clean("clusterctl " + " ".join(args), p.stderr)
-        if check:
-            assert p.returncode == 0, "clusterctl %s: %d\n%s%s" % (" ".join(args), p.returncode, p.stdout, p.stderr)
+        if check and p.returncode != 0:
+            raise refusal("clusterctl %s: %d\n%s%s" % (" ".join(args), p.returncode, p.stdout, p.stderr), p.returncode == 1)
         return p
-
 
     def ctl_start(self, *args):
         """The same in the background: the Popen."""
@@ -370,7 +359,7 @@ class Cluster:
                 try:
                     if n.running("raftd") and n.is_leader():
                         return n
-                except (OSError, ValueError, KeyError, http.client.HTTPException):
+                except AGAIN:
                     pass
             return None
         return wait_for("a leader", find, timeout)
@@ -452,8 +441,7 @@ class Writer(threading.Thread):
 
     def check(self, node):
         """Every acknowledged write is there."""
-        r = node.get("/v1/kv/%s/?recurse" % self.prefix)
-        assert r.status in (200, 404), repr(r)
+        r = node.get("/v1/kv/%s/?recurse" % self.prefix).ok(200, 404)
         have = {e["Key"]: base64.b64decode(e["Value"] or "") for e in (r.json() if r.status == 200 else [])}
         lost = [k for k, v in self.acked.items() if have.get(k) != v]
         assert not lost, "%s lost %d of %d acknowledged writes, first %s" % (node.name, len(lost), len(self.acked), lost[0])

@@ -7,8 +7,9 @@ import json
 import os
 import subprocess
 
-from cluster import BUILD, wait_for
+from cluster import BUILD
 from tvframe import MSG, Conn
+from waiting import wait_for
 
 LAN_PORT, CROWD_PORT = 12301, 12302     # the latter is our wan_port: the sandbox allows connections to it
 

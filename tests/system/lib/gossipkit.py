@@ -2,8 +2,8 @@
 import os
 import socket
 
-from cluster import wait_for
 from tvframe import MSG, Conn
+from waiting import NotYet, Told, wait_for
 
 LAN, WAN = 0, 1
 ALIVE, LEAVING, LEFT, FAILED = 1, 2, 3, 4
@@ -35,7 +35,7 @@ def member(raw):
 
 def listing(node, pool=LAN):
     """name -> (address, status, tags), as a fresh watcher is told."""
-    out = {}
+    out = Told()
     with Conn(sock(node)) as c:
         c.send(MSG.GOSSIP_WATCH, [])
         for f in c.frames(10):
@@ -44,16 +44,16 @@ def listing(node, pool=LAN):
             p, _, name, addr, status, tags = member(f.body)
             if p == pool:
                 out[name] = (addr, status, tags)
-    raise AssertionError("no MSG_GOSSIP_SYNCED")
+    raise NotYet("no MSG_GOSSIP_SYNCED")
 
 
 def members(node, pool=LAN):
     """name -> (status, tags)."""
-    return {name: (status, tags) for name, (_, status, tags) in listing(node, pool).items()}
+    return Told((name, (status, tags)) for name, (_, status, tags) in listing(node, pool).items())
 
 
 def statuses(node, pool=LAN):
-    return {name: status for name, (_, status, _) in listing(node, pool).items()}
+    return Told((name, status) for name, (_, status, _) in listing(node, pool).items())
 
 
 def start(node):

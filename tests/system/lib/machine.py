@@ -12,7 +12,8 @@ import subprocess
 import tempfile
 
 import netns
-from cluster import BUILD, wait_for
+from cluster import BUILD
+from waiting import wait_for
 
 SYSTEMD = "/lib/systemd/systemd"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -150,7 +151,10 @@ class Machine:
             with open(self.errors) as f:
                 raise RuntimeError("%s did not start: %s" % (self.name, f.read()))
         with open("/proc/%d/task/%d/children" % (self.holder.pid, self.holder.pid)) as f:
-            pid = int(f.read().split()[0])
+            pids = f.read().split()
+        if not pids:
+            return None
+        pid = int(pids[0])
         return pid if os.path.samefile("/proc/%d/exe" % pid, self.program[0]) else None
 
     def address(self, address):

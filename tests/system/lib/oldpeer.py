@@ -2,11 +2,12 @@
 
 Links in clear only (a cluster without keys)."""
 import tvframe
-from raftcluster import OP, wait_for
+from raftcluster import OP
 from relay import Relay
 from tvframe import HEAD, MSG
+from waiting import wait_for
 
-FEATURES = 9                        # field of the hello (raftd/peers/identity.c), the last one; older versions end before it
+FEATURES = 9                        # field of the hello (raftd/peers/identity.c), older versions end before it
 
 
 class OldPeer(Relay):

@@ -18,13 +18,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import ends  # noqa: E402
 import tvframe  # noqa: E402
-from cluster import PATIENCE, ensure_users, moved  # noqa: E402
+from cluster import ensure_users, moved  # noqa: E402
 from tvframe import MSG, Conn  # noqa: E402
+from waiting import PATIENCE, refusal, wait_for  # noqa: E402
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 BUILD = os.environ.get("TV_BUILD", TOP)
@@ -48,27 +48,12 @@ def _load_errors():
 
 
 ERR = type("ERR", (), _load_errors())
+# Errors of a server that may answer the same question later: who leads changes, or nobody does.
+FOR_NOW = ERR.ENOTLEADER, ERR.ENOLEADER, ERR.EUNKNOWN, ERR.EAGAIN, ERR.ETIMEOUT, ERR.EUNREACH
 
 
 class Ended(AssertionError):
     """A raftd that should run does not: no use in waiting for it."""
-
-
-def wait_for(what, condition, timeout=PATIENCE, interval=0.02):
-    """Polls condition() until it is true; returns its value.  A refused connection or request counts as false."""
-    end = time.monotonic() + timeout
-    last = None
-    while time.monotonic() < end:
-        try:
-            last = condition()
-            if last:
-                return last
-        except Ended:
-            raise
-        except (OSError, tvframe.Closed, AssertionError, TypeError, AttributeError) as e:
-            last = e
-        time.sleep(interval)
-    raise AssertionError("%s: not within %.0f s (last: %r)" % (what, timeout, last))
 
 
 class FakeGossip:
@@ -272,9 +257,16 @@ class Node:
     def put(self, key, value):
         return self.op(OP.KV_APPLY, [KV_SET, key, 0, value, 0, "", 0])
 
+    def asked(self, code, args, mode=READ_DEFAULT):
+        """The value of an answer; NotYet, if it was refused for now."""
+        err, text, _, value = self.op(code, args, mode)
+        if err != 0:
+            raise refusal("%s: error %d: %s" % (self.name, err, text), err in FOR_NOW)
+        return value
+
     def get(self, key, mode=READ_DEFAULT):
-        err, text, _, value = self.op(OP.KV_GET, [key, ""], mode)
-        assert err == 0, (err, text)
+        """The value of a key, or None; or NotYet."""
+        value = self.asked(OP.KV_GET, [key, ""], mode)
         return value[0][3] if value else None
 
     def info(self, section="raft"):
@@ -282,9 +274,7 @@ class Node:
 
     def servers(self):
         """Raft configuration as this server knows it: {name: is voter}."""
-        err, text, _, value = self.op(OP.RAFT_CONFIGURATION, [], READ_STALE)
-        assert err == 0, (err, text)
-        return {s[1]: bool(s[5]) for s in value[0]}
+        return {s[1]: bool(s[5]) for s in self.asked(OP.RAFT_CONFIGURATION, [], READ_STALE)[0]}
 
 
 class RaftCluster:
@@ -381,14 +371,17 @@ class RaftCluster:
         return leaders[0] if len(leaders) == 1 else None
 
     def wait_leader(self, timeout=PATIENCE):
-        def writable():
+        return self._put("wait-leader", b"x", timeout)
+
+    def _put(self, key, value, timeout=PATIENCE):
+        def written():
             node = self.leader()
-            return node if node and node.put("wait-leader", b"x")[0] == 0 else None
-        return wait_for("a leader that takes writes", writable, timeout)
+            return node if node and node.put(key, value)[0] == 0 else None
+        return wait_for("a leader that takes a write of " + key, written, timeout)
 
     def put(self, key, value):
         """Through whoever leads: what was refused because leadership moved is tried again."""
-        wait_for("a write of " + key, lambda: self.leader().put(key, value)[0] == 0)
+        self._put(key, value)
 
     def wait_equal(self, timeout=PATIENCE):
         """All running servers have applied the same index."""

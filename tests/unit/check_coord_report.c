@@ -25,7 +25,7 @@ static struct {
 } fake;
 
 unsigned
-view_count(const struct view *v, enum gossip_pool pool)
+members_count(const struct members *v, enum gossip_pool pool)
 {
 	(void)v;
 	ck_assert_int_eq(pool, POOL_LAN);
@@ -33,7 +33,7 @@ view_count(const struct view *v, enum gossip_pool pool)
 }
 
 uint64_t
-view_call(struct view *v, uint16_t type, struct span body, struct mono timeout, calls_done *done, void *ctx,
+members_call(struct members *v, uint16_t type, struct span body, struct mono timeout, calls_done *done, void *ctx,
     enum tv_err *err)
 {
 	(void)v;
@@ -68,7 +68,7 @@ route_start(struct route *r, const struct op_request *q, route_done *done, void 
 /* -- helpers -------------------------------------------------------------- */
 
 static struct ev_loop *loop;
-static struct report *report;
+static struct coord_report *report;
 static struct rpcd_conf conf;
 
 static void
@@ -77,14 +77,14 @@ start(void)
 	memset(&fake, 0, sizeof(fake));
 	memset(&conf, 0, sizeof(conf));
 	loop = ev_loop_new(EVFLAG_AUTO);
-	report = report_new(&(struct report_conf){ .loop = loop, .conf = &conf, .node_name = "n1", .seed = 1 });
+	report = coord_report_new(&(struct coord_report_conf){ .loop = loop, .conf = &conf, .node_name = "n1", .seed = 1 });
 	ck_assert_ptr_nonnull(report);
 }
 
 static void
 finish(void)
 {
-	report_free(report);
+	coord_report_free(report);
 	ev_loop_destroy(loop);
 }
 
@@ -138,14 +138,14 @@ START_TEST(how_often)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		ck_assert_int_eq(mono_ms(report_interval(cases[i].members, MONO_S(15))), cases[i].ms);
-	ck_assert_int_eq(mono_ms(report_interval(10000, MONO_S(2))), 156250);	/* nor at a start of them all */
+		ck_assert_int_eq(mono_ms(coord_report_interval(cases[i].members, MONO_S(15))), cases[i].ms);
+	ck_assert_int_eq(mono_ms(coord_report_interval(10000, MONO_S(2))), 156250);	/* nor at a start of them all */
 }
 END_TEST
 
 START_TEST(until_the_servers_know_us)
 {
-	struct report_stats st;
+	struct coord_report_stats st;
 
 	start();
 	until_asked(1);
@@ -159,7 +159,7 @@ START_TEST(until_the_servers_know_us)
 	ck_assert_uint_eq(fake.sent, 2);
 	ck_assert(fake.at.vec[0] == 0.5);
 	servers_say(TV_ENOLEADER, false);
-	report_stats(report, &st);
+	coord_report_stats(report, &st);
 	ck_assert(st.sent == 1 && st.failed == 1);
 	until_asked(3);
 	fake.done(fake.ctx, TV_ECLOSED, SPAN_NONE);	/* gossipd goes in the middle */
@@ -187,7 +187,7 @@ START_TEST(answers)
 {
 	struct coordinate good = { .vec = { 1 } }, bad = { .vec = { NAN } }, got;
 	struct buf b = BUF_INIT(4096);
-	struct coords_answer a;
+	struct coord_query_answer a;
 	struct span name;
 	unsigned n;
 
@@ -195,22 +195,22 @@ START_TEST(answers)
 	coordinate_pack(&b, span_str("a"), &good);
 	coordinate_pack(&b, span_str("liar"), &bad);
 	coordinate_pack(&b, span_str("c"), &good);
-	ck_assert_int_eq(coords_read(buf_span(&b), &a), TV_OK);
-	ck_assert(coords_next(&a, &name, &got) && span_eqs(name, "a"));
-	ck_assert(coords_next(&a, &name, &got) && span_eqs(name, "c"));
-	ck_assert(!coords_next(&a, &name, &got));
+	ck_assert_int_eq(coord_query_read(buf_span(&b), &a), TV_OK);
+	ck_assert(coord_query_next(&a, &name, &got) && span_eqs(name, "a"));
+	ck_assert(coord_query_next(&a, &name, &got) && span_eqs(name, "c"));
+	ck_assert(!coord_query_next(&a, &name, &got));
 	for (size_t cut = 0; cut < b.len; cut++) {	/* never more than there is */
 		n = 0;
-		if (coords_read(span_of(b.data, cut), &a) == TV_OK)
-			while (coords_next(&a, &name, &got))
+		if (coord_query_read(span_of(b.data, cut), &a) == TV_OK)
+			while (coord_query_next(&a, &name, &got))
 				n++;
 		ck_assert_uint_le(n, 1);
 	}
 	buf_reset(&b);
 	answer_head(&b, TV_EINVAL, 0);
-	ck_assert_int_eq(coords_read(buf_span(&b), &a), TV_OK);
+	ck_assert_int_eq(coord_query_read(buf_span(&b), &a), TV_OK);
 	ck_assert_int_eq(a.err, TV_EINVAL);
-	ck_assert(!coords_next(&a, &name, &got));
+	ck_assert(!coord_query_next(&a, &name, &got));
 	buf_done(&b);
 }
 END_TEST

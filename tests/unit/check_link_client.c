@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/net/greet.h"
 #include "common/net/msg.h"
 #include "rpcd/route/link_client.h"
@@ -28,6 +29,7 @@ struct door {
 	uint16_t port;
 	bool mute;				/* takes connections and says nothing */
 	bool deaf;				/* says HELLO, answers no call */
+	const uint8_t *hello;			/* says this one, where it is another than ours */
 	unsigned accepted;
 };
 static struct door doors[DOORS_MAX];
@@ -43,7 +45,9 @@ peer_frame(void *ctx, struct chan *c, const struct frame *f)
 
 	if (p->door->mute)
 		return TV_OK;
-	if (f->type == MSG_HELLO)
+	if (f->type == MSG_HELLO && p->door->hello != NULL)
+		(void)chan_send(c, MSG_HELLO, 0, 0, span_of(p->door->hello + 1, p->door->hello[0]));
+	else if (f->type == MSG_HELLO)
 		greet_send(c, "rpcd", "peer");
 	else if (!p->door->deaf && !(f->flags & FRAME_CANCEL))
 		(void)chan_send(c, f->type, FRAME_REPLY, f->id, f->body);
@@ -106,13 +110,13 @@ door_open(unsigned i)
 
 /* -- this side -- */
 
-static struct links *links;
+static struct link_client *links;
 static unsigned asked, ended, answered, unreached, closed_, refused;
 
 static void
 links_with(unsigned links_max, unsigned pending_max, struct mono dial_timeout)
 {
-	links = links_new(&(struct links_conf){ .loop = loop, .node_id = "here", .dial_timeout = dial_timeout,
+	links = link_client_new(&(struct link_client_conf){ .loop = loop, .node_id = "here", .dial_timeout = dial_timeout,
 		.idle_timeout = MONO_S(100), .answer_max = 65536, .out_max = 1 << 20, .pending_max = pending_max,
 		.links_max = links_max });
 	ck_assert_ptr_nonnull(links);
@@ -137,7 +141,7 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 static struct link_call *
 call(const char *ip, uint16_t port, link_done *done, void *ctx)
 {
-	struct link_call *c = links_call(links, ip, port, MSG_OP, span_str("question"), MONO_S(60), done, ctx);
+	struct link_call *c = link_client_call(links, ip, port, MSG_OP, span_str("question"), MONO_S(60), done, ctx);
 
 	*(c != NULL ? &asked : &refused) += 1;
 	return c;
@@ -153,9 +157,9 @@ run_until_all_ended(void)
 static unsigned
 stat_unproven(void)
 {
-	struct links_stats st;
+	struct link_client_stats st;
 
-	links_stats(links, &st);
+	link_client_stats(links, &st);
 	return st.unproven;
 }
 
@@ -171,7 +175,7 @@ setup(void)
 static void
 teardown(void)
 {
-	links_free(links);
+	link_client_free(links);
 	for (unsigned i = 0; i < PEERS_MAX; i++)
 		chan_free(peers[i].chan);
 	for (unsigned i = 0; i < DOORS_MAX; i++)
@@ -233,7 +237,7 @@ START_TEST(a_fallen_link_dials_others)
 	links_with(2, 100, MONO_S(10));
 	for (int i = 0; i < 20; i++)
 		(void)call("127.0.0.1", d->port, on_failure_dial_another, NULL);
-	while (!links_is_up(links, "127.0.0.1", d->port))
+	while (!link_client_is_up(links, "127.0.0.1", d->port))
 		ev_run(loop, EVRUN_ONCE);
 	chan_close(peers[0].chan, TV_ECLOSED);
 	run_until_all_ended();
@@ -255,7 +259,7 @@ on_end_cancel_another(void *ctx, enum tv_err err, struct span body)
 	count(err);
 	*at = NULL;
 	if (held[other] != NULL) {
-		links_cancel(held[other]);
+		link_client_cancel(held[other]);
 		held[other] = NULL;
 		asked--;
 	}
@@ -297,7 +301,7 @@ START_TEST(silent_peers)
 	ck_assert_uint_eq(answered, DOORS_MAX);
 	ck_assert_uint_eq(unreached, DOORS_MAX - 1);	/* nothing was sent: another server may be asked */
 	ck_assert_uint_eq(real->accepted, 1);
-	ck_assert(links_is_up(links, "127.0.0.1", real->port));
+	ck_assert(link_client_is_up(links, "127.0.0.1", real->port));
 }
 END_TEST
 
@@ -309,16 +313,16 @@ START_TEST(the_idlest_gives_way)
 	busy->deaf = true;
 	links_with(3, 100, MONO_S(10));
 	(void)call("127.0.0.1", busy->port, on_answer, NULL);
-	while (!links_is_up(links, "127.0.0.1", busy->port))
+	while (!link_client_is_up(links, "127.0.0.1", busy->port))
 		ev_run(loop, EVRUN_ONCE);
 	for (unsigned i = 1; i < DOORS_MAX; i++) {
 		d = door_open(i);
 		(void)call("127.0.0.1", d->port, on_answer, NULL);
 		while (answered < i)
 			ev_run(loop, EVRUN_ONCE);
-		ck_assert(links_is_up(links, "127.0.0.1", d->port));
-		ck_assert(links_is_up(links, "127.0.0.1", busy->port));
-		ck_assert(i < 3 || !links_is_up(links, "127.0.0.1", doors[i - 2].port));
+		ck_assert(link_client_is_up(links, "127.0.0.1", d->port));
+		ck_assert(link_client_is_up(links, "127.0.0.1", busy->port));
+		ck_assert(i < 3 || !link_client_is_up(links, "127.0.0.1", doors[i - 2].port));
 	}
 	for (unsigned i = 0; i < DOORS_MAX; i++)
 		doors[i].deaf = true;
@@ -338,7 +342,7 @@ START_TEST(pending_max)
 	links_with(4, 20, MONO_S(10));
 	for (unsigned i = 0; i < 500; i++)
 		over += call("127.0.0.1", d->port, on_answer, NULL) == NULL;
-	while (!links_is_up(links, "127.0.0.1", d->port) || ended < asked - 20)
+	while (!link_client_is_up(links, "127.0.0.1", d->port) || ended < asked - 20)
 		ev_run(loop, EVRUN_ONCE);
 	for (unsigned i = 0; i < 500; i++)
 		over += call("127.0.0.1", d->port, on_answer, NULL) == NULL;
@@ -358,26 +362,69 @@ START_TEST(standings)
 	int fd = bound(&dead_port);
 
 	links_with(4, 100, MONO_S(10));
-	ck_assert_int_eq(links_standing(links, "127.0.0.1", d->port), STANDING_UNKNOWN);
+	ck_assert_int_eq(link_client_standing(links, "127.0.0.1", d->port), STANDING_UNKNOWN);
 	(void)call("127.0.0.1", d->port, on_answer, NULL);
 	(void)call("127.0.0.1", dead_port, on_answer, NULL);
 	run_until_all_ended();
-	ck_assert_int_eq(links_standing(links, "127.0.0.1", d->port), STANDING_OPEN);
-	ck_assert_int_eq(links_standing(links, "127.0.0.1", dead_port), STANDING_RESTING);
+	ck_assert_int_eq(link_client_standing(links, "127.0.0.1", d->port), STANDING_OPEN);
+	ck_assert_int_eq(link_client_standing(links, "127.0.0.1", dead_port), STANDING_RESTING);
 	chan_close(peers[0].chan, TV_ECLOSED);
-	while (links_is_up(links, "127.0.0.1", d->port))
+	while (link_client_is_up(links, "127.0.0.1", d->port))
 		ev_run(loop, EVRUN_ONCE);
 	for (unsigned i = 0; i < 50; i++)
 		(void)call(nobody(i), dead_port, on_answer, NULL);
 	run_until_all_ended();
-	ck_assert_int_eq(links_standing(links, "127.0.0.1", d->port), STANDING_PROVEN);
-	ck_assert_int_eq(links_standing(links, "127.0.0.1", dead_port), STANDING_RESTING);
+	ck_assert_int_eq(link_client_standing(links, "127.0.0.1", d->port), STANDING_PROVEN);
+	ck_assert_int_eq(link_client_standing(links, "127.0.0.1", dead_port), STANDING_RESTING);
 	/* Looked at without a question: no call, but a link. */
 	d = door_open(1);
-	links_probe(links, "127.0.0.1", d->port);
-	while (links_standing(links, "127.0.0.1", d->port) != STANDING_OPEN)
+	link_client_probe(links, "127.0.0.1", d->port);
+	while (link_client_standing(links, "127.0.0.1", d->port) != STANDING_OPEN)
 		ev_run(loop, EVRUN_ONCE);
 	close(fd);
+}
+END_TEST
+
+static char logged[512];
+
+static void
+take_line(void *ctx, enum log_level level, const char *tag, const char *text)
+{
+	(void)ctx;
+	if (level == LOG_LVL_WARN && strcmp(tag, "net") == 0)
+		snprintf(logged, sizeof(logged), "%s", text);
+}
+
+/* Peers of other releases: length, then the body of their HELLO. */
+START_TEST(versions_of_peers)
+{
+	static const struct {
+		const char *hello;
+		bool taken;
+		const char *says;
+	} v[] = {
+		{ "\x09\x94\1\xa4rpcd\xa0\xa0", true, NULL },
+		{ "\x0a\x95\1\xa4rpcd\xa0\xa0\1", true, NULL },
+		{ "\x0d\x97\1\xa4rpcd\xa0\xa0\3\x90\xa1x", true, NULL },	/* two fields that come later */
+		{ "\x0a\x95\2\xa4rpcd\xa0\xa0\3", false, "version 2 to 3 of the protocol between daemons, this one version 1" },
+		{ "\x09\x94\2\xa4rpcd\xa0\xa0", false, "version 2 of the protocol between daemons, this one version 1" },
+		{ "\x08\x93\1\xa4rpcd\xa0", false, NULL },			/* too short */
+		{ "\x09\x94\0\xa4rpcd\xa0\xa0", false, NULL },
+		{ "\x0a\x95\3\xa4rpcd\xa0\xa0\1", false, NULL },		/* the wrong way round */
+		{ "\x0a\x95\1\xa4rpcd\xa0\xa0\xa0", false, NULL },
+	};
+	struct door *d = door_open(0);
+
+	logged[0] = '\0';
+	log_tap(LOG_LVL_WARN, take_line, NULL);
+	d->hello = (const uint8_t *)v[_i].hello;
+	links_with(4, 100, MONO_S(10));
+	(void)call("127.0.0.1", d->port, on_answer, NULL);
+	run_until_all_ended();
+	ck_assert_uint_eq(answered, v[_i].taken);
+	ck_assert_uint_eq(unreached, !v[_i].taken);	/* nothing was sent: it may go elsewhere */
+	ck_assert_msg(v[_i].says == NULL || strstr(logged, v[_i].says) != NULL, "%s", logged);
+	log_tap(LOG_LVL_ERR, NULL, NULL);
 }
 END_TEST
 
@@ -398,6 +445,7 @@ main(void)
 	tcase_add_test(t, the_idlest_gives_way);
 	tcase_add_test(t, pending_max);
 	tcase_add_test(t, standings);
+	tcase_add_loop_test(t, versions_of_peers, 0, 9);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

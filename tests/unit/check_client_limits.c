@@ -20,11 +20,11 @@ address(const char *text)
 }
 
 static struct client *
-take(struct clients *c, const char *text)
+take(struct client_limits *c, const char *text)
 {
 	struct sockaddr_storage from = address(text);
 
-	return clients_take(c, (struct sockaddr *)&from);
+	return client_limits_take(c, (struct sockaddr *)&from);
 }
 
 START_TEST(who_is_one_client)
@@ -37,16 +37,16 @@ START_TEST(who_is_one_client)
 	};
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
-		struct clients *c = clients_new();
+		struct client_limits *c = client_limits_new();
 		struct client *a = take(c, v[i].a), *b = take(c, v[i].b);
 
 		ck_assert_msg((a == b) == v[i].same, "%s %s", v[i].a, v[i].b);
 		ck_assert_uint_eq(client_count(a), v[i].same ? 2 : 1);
 		*client_bytes(a) += 5;
 		ck_assert_uint_eq(*client_bytes(b), v[i].same ? 5 : 0);
-		clients_release(c, a);
-		clients_release(c, b);
-		clients_free(c);	/* aborts if one was left */
+		client_limits_release(c, a);
+		client_limits_release(c, b);
+		client_limits_free(c);	/* aborts if one was left */
 	}
 }
 END_TEST
@@ -62,11 +62,11 @@ START_TEST(addresses_as_text)
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		struct sockaddr_storage from = address(v[i]);
 
-		ck_assert(clients_address((struct sockaddr *)&from, bytes));
-		clients_print(bytes, text, sizeof(text));
+		ck_assert(client_limits_address((struct sockaddr *)&from, bytes));
+		client_limits_print(bytes, text, sizeof(text));
 		ck_assert_str_eq(text, v[i]);
 	}
-	ck_assert(!clients_address((struct sockaddr *)&local, bytes));
+	ck_assert(!client_limits_address((struct sockaddr *)&local, bytes));
 	ck_assert_int_eq(memcmp(bytes, none, sizeof(none)), 0);
 }
 END_TEST

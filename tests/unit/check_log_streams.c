@@ -277,14 +277,14 @@ on_wake(void *ctx)
 
 /* Reads all that is there in small pieces; how many lines, and how many are told as lost. */
 static unsigned
-read_all(struct monitoring *w, uint64_t *lost, bool json)
+read_all(struct log_stream *w, uint64_t *lost, bool json)
 {
 	struct buf text = BUF_INIT(1 << 20);
 	unsigned lines = 0;
 	char piece[1000];
 	size_t n;
 
-	while ((n = monitoring_read(w, piece, sizeof(piece))) > 0)
+	while ((n = log_stream_read(w, piece, sizeof(piece))) > 0)
 		buf_put(&text, piece, n);
 	buf_u8(&text, '\0');
 	for (char *at = (char *)text.data, *end; *at != '\0'; at = end + 1) {
@@ -304,7 +304,7 @@ read_all(struct monitoring *w, uint64_t *lost, bool json)
 
 START_TEST(a_slow_client_is_told_what_it_missed)
 {
-	struct monitors_conf conf = { .loop = loop, .gossipd_path = "/nowhere", .node_id = "" };
+	struct log_streams_conf conf = { .loop = loop, .gossipd_path = "/nowhere", .node_id = "" };
 	unsigned count = 0, lines;
 	uint64_t lost = 0;
 	enum tv_err err;
@@ -312,8 +312,8 @@ START_TEST(a_slow_client_is_told_what_it_missed)
 	logtap_free(tap);			/* it brings its own */
 	tap = NULL;
 	woken = 0;
-	struct monitors *m = monitors_new(&conf);
-	struct monitoring *w = monitoring_start(m, LOG_LVL_DEBUG, MONITOR_RPCD, false, on_wake, NULL, &err);
+	struct log_streams *m = log_streams_new(&conf);
+	struct log_stream *w = log_stream_start(m, LOG_LVL_DEBUG, LOG_STREAM_RPCD, false, on_wake, NULL, &err);
 	ck_assert_ptr_nonnull(w);
 	for (int round = 0; round < 100; round++) {
 		for (int i = 0; i < 100; i++)
@@ -328,34 +328,34 @@ START_TEST(a_slow_client_is_told_what_it_missed)
 	lines += read_all(w, &lost, false);
 	ck_assert_uint_gt(lost, 0);
 	ck_assert_uint_eq(lines + lost, count);
-	monitoring_stop(w);
-	monitors_free(m);
+	log_stream_stop(w);
+	log_streams_free(m);
 }
 END_TEST
 
 START_TEST(clients_are_limited_and_may_want_json)
 {
-	struct monitors_conf conf = { .loop = loop, .gossipd_path = "/nowhere", .node_id = "" };
-	struct monitoring *w[MONITORS_MAX];
+	struct log_streams_conf conf = { .loop = loop, .gossipd_path = "/nowhere", .node_id = "" };
+	struct log_stream *w[LOG_STREAMS_MAX];
 	uint64_t lost = 0;
 	enum tv_err err;
 
 	logtap_free(tap);
 	tap = NULL;
-	struct monitors *m = monitors_new(&conf);
-	for (unsigned i = 0; i < MONITORS_MAX; i++)
-		w[i] = monitoring_start(m, LOG_LVL_INFO, MONITOR_ALL, true, on_wake, NULL, &err);
-	ck_assert_ptr_null(monitoring_start(m, LOG_LVL_INFO, MONITOR_ALL, true, on_wake, NULL, &err));
+	struct log_streams *m = log_streams_new(&conf);
+	for (unsigned i = 0; i < LOG_STREAMS_MAX; i++)
+		w[i] = log_stream_start(m, LOG_LVL_INFO, LOG_STREAM_ALL, true, on_wake, NULL, &err);
+	ck_assert_ptr_null(log_stream_start(m, LOG_LVL_INFO, LOG_STREAM_ALL, true, on_wake, NULL, &err));
 	ck_assert_int_eq(err, TV_ELIMIT);
 	log_debug("x", "not wanted");
 	for (int i = 0; i < 3; i++)		/* at ERR nothing is written */
 		log_info("x", "\"quoted\"");
 	world_settle(loop);
-	for (unsigned i = 0; i < MONITORS_MAX; i++) {
+	for (unsigned i = 0; i < LOG_STREAMS_MAX; i++) {
 		ck_assert_uint_eq(read_all(w[i], &lost, true), 3);
-		monitoring_stop(w[i]);
+		log_stream_stop(w[i]);
 	}
-	monitors_free(m);
+	log_streams_free(m);
 }
 END_TEST
 

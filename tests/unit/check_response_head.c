@@ -36,7 +36,7 @@ answer_it(void *cls, struct MHD_Connection *mhd, const char *url, const char *me
 	}
 	response = MHD_create_response_from_buffer(road->answer->body.len, road->answer->body.data,
 	    MHD_RESPMEM_PERSISTENT);
-	head_fields(road->conf, road->answer, add_field, response);
+	response_head_fields(road->conf, road->answer, add_field, response);
 	if (road->close_after)
 		(void)MHD_add_response_header(response, "Connection", "close");
 	queued = MHD_queue_response(mhd, road->answer->status, response);
@@ -85,7 +85,7 @@ blank_date(char *text)
 
 static void
 same(const struct rpcd_conf *conf, struct answer *a, const char *version, const char *connection, bool close_after,
-    enum head_keep keep)
+    enum response_head_keep keep)
 {
 	struct road road = { conf, a, close_after };
 	struct buf own = BUF_INIT(1 << 20);
@@ -93,7 +93,7 @@ same(const struct rpcd_conf *conf, struct answer *a, const char *version, const 
 
 	snprintf(request, sizeof(request), "GET / HTTP/%s\r\nHost: x\r\n%s\r\n", version, connection);
 	library(&road, request, theirs, sizeof(theirs));
-	head_write(&own, conf, a, keep);
+	response_head_write(&own, conf, a, keep);
 	if (a->status != 204)
 		buf_put(&own, a->body.data, a->body.len);
 	snprintf(ours, sizeof(ours), "%s", buf_cstr(&own));
@@ -162,7 +162,7 @@ START_TEST(no_sniffing)
 		char theirs[65536];
 
 		library(&road, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", theirs, sizeof(theirs));
-		head_write(&own, conf, &a, HEAD_KEEP);
+		response_head_write(&own, conf, &a, HEAD_KEEP);
 		ck_assert_ptr_nonnull(strstr(theirs, v[i].line));
 		ck_assert_ptr_nonnull(strstr(buf_cstr(&own), v[i].line));
 		ck_assert(!v[i].set || strstr(theirs, "nosniff") == NULL);

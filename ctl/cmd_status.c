@@ -1,0 +1,533 @@
+/*
+ * clusterctl status: is the cluster all right?  Some questions to rpcd, none of which needs a leader; then one check
+ * after the other, which says well, or a line for each thing that is not well or not known.
+ */
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/conf/cluster_conf.h"
+#include "common/record/member.h"
+#include "ctl/keyring.h"
+#include "ctl/raft.h"
+
+#define ASK_TIMEOUT_S 15		/* rpcd holds a question for half as long when it finds no server */
+#define NAMES_SHOWN 4			/* of nodes, in one line */
+#define TEXT_BYTES 4096
+#define REMEDY_BYTES 1024
+
+/* Part of what is known: the answer, or why there is none. */
+struct part {
+	json_t *value;
+	char *why;
+};
+
+struct status {
+	struct ctl *ctl;
+	struct part self, members, wan, health;
+	const char *check;		/* its name */
+	json_t *lines;			/* {Check, Status, Text, Remedy} */
+	unsigned said;			/* lines of this check */
+	bool bad;
+};
+
+/* -- questions -- */
+
+static struct part
+ask(struct status *s, const char *path)
+{
+	struct client_answer a;
+	struct part p = { NULL, NULL };
+
+	/* 429 is how health says that not all are healthy. */
+	if (client_do(ctl_client(s->ctl), "GET", path, SPAN_NONE, ASK_TIMEOUT_S, &a) || a.status == 429) {
+		p.value = json_loadb((const char *)a.body.data, a.body.len, JSON_ALLOW_NUL, NULL);
+		p.why = p.value == NULL ? out_safe(span_str("the answer is not JSON")) : NULL;
+	} else if (a.status == 0) {
+		p.why = out_safe(span_str(a.error));
+	} else {
+		for (size_t i = 0; i < a.body.len; i++)		/* one line */
+			a.body.data[i] = a.body.data[i] == '\n' ? ' ' : a.body.data[i];
+		p.why = out_safe(a.body.len > 0 ? buf_span(&a.body) : span_str("an error without a text"));
+	}
+	if (!s->ctl->json)
+		json_safe(p.value);
+	client_answer_done(&a);
+	return p;
+}
+
+static void
+part_done(struct part *p)
+{
+	json_decref(p->value);
+	free(p->why);
+	*p = (struct part){ NULL, NULL };
+}
+
+/* Any server knows whether there is a leader, and what it sees itself; a leader that there is judges all of them. */
+static void
+ask_health(struct status *s)
+{
+	struct part leaders;
+
+	s->health = ask(s, RAFT_HEALTH "?stale");
+	if (raft_leader(s->health.value) == NULL)
+		return;
+	leaders = ask(s, RAFT_HEALTH);
+	part_done(&s->health);
+	/* It has gone since, or does not answer. */
+	s->health = leaders.value != NULL ? leaders : ask(s, RAFT_HEALTH "?stale");
+	if (leaders.value == NULL && raft_leader(s->health.value) != NULL) {
+		part_done(&s->health);
+		s->health = leaders;
+	} else if (leaders.value == NULL) {
+		part_done(&leaders);
+	}
+}
+
+/* -- lines -- */
+
+#define WELL "well", NULL
+#define BAD(remedy) "not well", (remedy)
+#define UNKNOWN(remedy) "unknown", (remedy)
+
+/* Adds a line to this check: how it is and the remedy, one of the above, and what is so. */
+static __attribute__((format(printf, 4, 5))) void
+say(struct status *s, const char *status, const char *remedy, const char *fmt, ...)
+{
+	char *bytes = NULL, *safe;
+	json_t *text, *line;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&bytes, fmt, ap) < 0)
+		abort();
+	va_end(ap);
+	text = json_string(bytes);
+	if (text == NULL) {		/* no UTF-8 */
+		text = json_string(safe = out_safe(span_str(bytes)));
+		free(safe);
+	}
+	line = json_pack("{s:s,s:s,s:o,s:s?}", "Check", s->check, "Status", status, "Text", text, "Remedy", remedy);
+	json_array_append_new(s->lines, line);
+	free(bytes);
+	s->said++;
+	s->bad = s->bad || remedy != NULL;
+}
+
+/* "a, b, c, d and 3 more": the name that comes at position n. */
+static void
+add_name(struct buf *names, unsigned n, const char *name)
+{
+	if (n < NAMES_SHOWN)
+		buf_printf(names, "%s%s", n > 0 ? ", " : "", name);
+}
+
+static void
+end_names(struct buf *names, unsigned n)
+{
+	if (n > NAMES_SHOWN)
+		buf_printf(names, " and %u more", n - NAMES_SHOWN);
+}
+
+/* -- checks -- */
+
+static const json_t *
+section(const struct status *s, const char *name)
+{
+	return json_object_get(json_object_get(s->self.value, "Stats"), name);
+}
+
+static bool
+is_true(const json_t *obj, const char *key)
+{
+	return json_is_true(json_object_get(obj, key));
+}
+
+/* This node's daemons. */
+static void
+check_node(struct status *s)
+{
+	static const char *const daemons[] = { "gossipd", "raftd", "rpcd" };
+	static const char *const restart[] = {
+		"systemctl restart gossipd", "systemctl restart raftd", "systemctl restart rpcd",
+	};
+	const json_t *conf = json_object_get(s->self.value, "Config"), *raft = section(s, "raft");
+
+	if (s->self.value == NULL) {
+		say(s, UNKNOWN("Is rpcd running there? systemctl status rpcd"), "no answer from %s: %s",
+		    client_addr(ctl_client(s->ctl)), s->self.why);
+		return;
+	}
+	for (int i = 0; i < 3; i++) {
+		const char *state = json_text(section(s, "rpcd"), daemons[i]);
+		const char *folders = json_text(section(s, daemons[i]), "folders");
+
+		if (strcmp(state, "away") == 0)
+			say(s, BAD(restart[i]), "%s does not run here", daemons[i]);
+		else if (strcmp(state, "silent") == 0)
+			say(s, BAD(restart[i]), "%s runs here, but does not answer", daemons[i]);
+		if (folders[0] != '\0' && strcmp(folders, "ok") != 0)
+			say(s, BAD(restart[i]), "folders of %s: %s", daemons[i], folders);
+	}
+	if (json_text(raft, "trouble")[0] != '\0')
+		say(s, BAD("DIAGNOSTICS in raftd(8)"), "%s", json_text(raft, "trouble"));
+	if (strcmp(json_text(raft, "state_lost"), "1") == 0)
+		say(s, BAD("DIAGNOSTICS in raftd(8)"),
+		    "the state here was damaged, and waits for the leader's snapshot");
+	if (strtoull(json_text(raft, "fenced_by_generation"), NULL, 10) > 0)
+		say(s, BAD("DIAGNOSTICS in raftd(8)"),
+		    "the cluster was recovered without this server, as generation %s",
+		    json_text(raft, "fenced_by_generation"));
+	if (s->said == 0)
+		say(s, WELL, "%s, %s in %s", json_text(conf, "NodeName"), is_true(conf, "Server") ? "server" : "client",
+		    json_text(conf, "Datacenter"));
+}
+
+static void
+check_leader(struct status *s)
+{
+	const json_t *leader = raft_leader(s->health.value);
+	const char *reason = json_text(s->health.value, "Reason");
+
+	if (s->health.value == NULL)
+		say(s, UNKNOWN("Ask on a server; clusterctl members shows them"), "%s", s->health.why);
+	else if (leader != NULL)
+		say(s, WELL, "%s (%s)", json_text(leader, "Name"), json_text(leader, "Address"));
+	else
+		say(s, BAD("If those servers are lost for good: clusterctl raft recover --dry-run"), "none: %s",
+		    strncmp(reason, RAFT_NO_LEADER, strlen(RAFT_NO_LEADER)) == 0 ? reason + strlen(RAFT_NO_LEADER) :
+		    "an election goes on");
+}
+
+static void
+check_quorum(struct status *s)
+{
+	const json_t *more = json_object_get(s->health.value, "FailureTolerance"), *server;
+	unsigned healthy = 0, voters = 0;
+	size_t i;
+
+	if (s->health.value == NULL) {
+		say(s, UNKNOWN("See leader"), "not reported by any server");
+		return;
+	}
+	json_array_foreach(json_object_get(s->health.value, "Servers"), i, server) {
+		voters += is_true(server, "Voter");
+		healthy += is_true(server, "Voter") && is_true(server, "Healthy");
+	}
+	if (healthy < voters / 2 + 1)
+		say(s, BAD("Start the others: clusterctl raft list-peers --stale"),
+		    "%u of %u voters healthy, %u needed", healthy, voters, voters / 2 + 1);
+	else
+		say(s, WELL, "%u of %u voters healthy, %lld more may fail", healthy, voters,
+		    (long long)json_integer_value(more));
+}
+
+#define DISK_FULL "its disk is full"
+
+/* What to do about a node, by the reason that raftd gives. */
+static const char *
+remedy_of(const char *reason, const char *name, char text[REMEDY_BYTES])
+{
+	static const struct { const char *reason, *remedy; bool of_name; } all[] = {
+		{ "gossip reports", "Start it; if it is gone for good: clusterctl force-leave ", true },
+		{ "gossip does not", "Start it; if it is gone for good: clusterctl raft remove-peer ", true },
+		{ "no raft link", "There: systemctl restart raftd; its log: journalctl -u raftd", false },
+		{ "its rpcd", "There: systemctl restart rpcd", false },
+		{ "its gossipd", "There: systemctl restart gossipd", false },
+		{ "", "It may catch up by itself: clusterctl raft autopilot health", false },
+	};
+	size_t i = 0;
+
+	while (strstr(reason, all[i].reason) == NULL)
+		i++;
+	snprintf(text, REMEDY_BYTES, "%s%s", all[i].remedy, all[i].of_name ? name : "");
+	return text;
+}
+
+/* Out of touch, behind, or without a daemon. */
+static void
+check_servers(struct status *s)
+{
+	const json_t *list = json_object_get(s->health.value, "Servers"), *server;
+	size_t i;
+
+	json_array_foreach(list, i, server) {
+		const char *name = json_text(server, "Name"), *reason = json_text(server, "Reason");
+		char remedy[REMEDY_BYTES];
+
+		if (!is_true(server, "Healthy") && strcmp(reason, DISK_FULL) != 0)
+			say(s, BAD(remedy_of(reason, name, remedy)), "%s: %s", name, reason);
+	}
+	if (s->health.value == NULL)
+		say(s, UNKNOWN("See leader"), "not reported by any server");
+	else if (s->said == 0)
+		say(s, WELL, "%zu in touch, with all of the log", json_array_size(list));
+}
+
+static void
+check_disks(struct status *s)
+{
+	static const char remedy[] = "Free space there, see disk_reserve in raftd.conf(5)";
+	const json_t *raft = section(s, "raft"), *server;
+	const char *self = json_text(json_object_get(s->self.value, "Config"), "NodeName");
+	bool here = strcmp(json_text(raft, "disk_full"), "1") == 0;
+	size_t i;
+
+	json_array_foreach(json_object_get(s->health.value, "Servers"), i, server) {
+		const char *name = json_text(server, "Name");
+
+		if (strstr(json_text(server, "Reason"), DISK_FULL) == NULL)
+			continue;
+		say(s, BAD(remedy), "%s: " DISK_FULL, name);
+		here = here && strcmp(name, self) != 0;
+	}
+	if (here)
+		say(s, BAD(remedy), "%s: " DISK_FULL, self);
+	if (s->health.value == NULL)
+		say(s, UNKNOWN("See leader"), "not reported by any server");
+	else if (s->said == 0 && raft_leader(s->health.value) == NULL)
+		say(s, UNKNOWN("See leader"), "without a leader each server knows its own only");
+	else if (s->said == 0 && raft != NULL)
+		say(s, WELL, "none is full, %.1f GB free here", strtod(json_text(raft, "disk_free"), NULL) / 1e9);
+	else if (s->said == 0)
+		say(s, WELL, "none is full");
+}
+
+/* Was it said of this member already, as a server? */
+static bool
+is_bad_server(const struct status *s, const json_t *member)
+{
+	const json_t *server;
+	size_t i;
+
+	json_array_foreach(json_object_get(s->health.value, "Servers"), i, server)
+		if (strcmp(json_text(server, "Name"), json_text(member, "Name")) == 0)
+			return !is_true(server, "Healthy");
+	return false;
+}
+
+/* Those of this datacenter, and servers of others. */
+static void
+check_members(struct status *s)
+{
+	const char *dc = json_text(json_object_get(s->self.value, "Config"), "Datacenter");
+	unsigned count[MEMBER_FAILED + 1] = { 0 };
+	char remedy[REMEDY_BYTES];
+	const json_t *m;
+	size_t i;
+
+	if (s->members.value == NULL) {
+		say(s, UNKNOWN("systemctl status rpcd"), "%s", s->members.why);
+		return;
+	}
+	if (strcmp(json_text(section(s, "rpcd"), "gossipd"), "connected") != 0)
+		say(s, UNKNOWN("systemctl restart gossipd"), "gossipd does not report changes");
+	for (int wan = 0; wan < 2; wan++)
+		json_array_foreach(wan ? s->wan.value : s->members.value, i, m) {
+			json_int_t status = json_integer_value(json_object_get(m, "Status"));
+
+			if (wan && strcmp(json_text(json_object_get(m, "Tags"), "dc"), dc) == 0)
+				continue;
+			count[status >= 0 && status <= MEMBER_FAILED ? status : 0]++;
+			if (status == MEMBER_FAILED && !is_bad_server(s, m))
+				say(s, BAD(remedy_of("gossip reports", json_text(m, "Name"), remedy)), "%s: failed",
+				    json_text(m, "Name"));
+		}
+	if (s->said == 0)
+		say(s, WELL, "%u alive, %u failed, %u left", count[MEMBER_ALIVE], count[MEMBER_FAILED],
+		    count[MEMBER_LEAVING] + count[MEMBER_LEFT]);
+}
+
+/* The version of a node of ours that lives, or "". */
+static const char *
+version_of(const json_t *member)
+{
+	const json_t *tags = json_object_get(member, "Tags");
+	bool counts = json_integer_value(json_object_get(member, "Status")) == MEMBER_ALIVE &&
+	    json_text(tags, "id")[0] != '\0';
+
+	return counts ? json_text(tags, "build") : "";
+}
+
+static void
+check_versions(struct status *s)
+{
+	static const char *const daemons[] = { "gossipd", "raftd", "rpcd" };
+	struct buf text = BUF_INIT(TEXT_BYTES * 16);
+	json_t *seen = json_object();
+	const char *build, *own = json_text(section(s, "rpcd"), "version");
+	json_t *m, *one;
+	size_t i;
+
+	json_array_foreach(s->members.value, i, m)
+		if (version_of(m)[0] != '\0')
+			json_object_set_new(seen, version_of(m), json_null());
+	json_object_foreach(seen, build, one) {
+		unsigned n = 0;
+
+		buf_printf(&text, "%s%s on ", text.len > 0 ? "; " : "", build);
+		json_array_foreach(s->members.value, i, m)
+			if (strcmp(version_of(m), build) == 0)
+				add_name(&text, n++, json_text(m, "Name"));
+		end_names(&text, n);
+	}
+	if (json_object_size(seen) > 1)
+		say(s, BAD("Upgrade the others: Versions in triumvir(7)"), "%s", buf_cstr(&text));
+	for (i = 0; i < 3; i++) {
+		const char *version = json_text(section(s, daemons[i]), "version");
+
+		if (version[0] != '\0' && strcmp(version, own) != 0)
+			say(s, BAD("systemctl restart triumvir.target"), "here rpcd is %s and %s is %s", own,
+			    daemons[i], version);
+	}
+	if (s->said == 0 && json_object_size(seen) == 0)
+		say(s, UNKNOWN("See node and members"), "not reported by any member");
+	else if (s->said == 0)
+		say(s, WELL, "%s everywhere", json_object_iter_key(json_object_iter(seen)));
+	json_decref(seen);
+	buf_done(&text);
+}
+
+/* The way from plaintext to encryption: all members at one stage, which is no stage between.  False: in plaintext. */
+static bool
+check_stages(struct status *s)
+{
+	static const char remedy[] = "clusterctl keyring encrypt";
+	unsigned at[ENCRYPTION_REQUIRED + 1] = { 0 }, stages = 0;
+	struct buf text = BUF_INIT(TEXT_BYTES);
+	const json_t *m;
+	size_t i;
+
+	json_array_foreach(s->members.value, i, m)
+		if (json_integer_value(json_object_get(m, "Status")) == MEMBER_ALIVE && keyring_stage(m) >= 0)
+			at[keyring_stage(m)]++;
+	for (int e = ENCRYPTION_OFF; e <= ENCRYPTION_REQUIRED; e++)
+		if (at[e] > 0)
+			buf_printf(&text, "%s%u at \"%s\"", stages++ > 0 ? ", " : "", at[e],
+			    cluster_encryption_name(e));
+	if (stages > 1 || (stages == 1 && at[ENCRYPTION_OFF] + at[ENCRYPTION_REQUIRED] == 0))
+		say(s, BAD(remedy), "on the way to encryption: %s", buf_cstr(&text));
+	buf_done(&text);
+	return stages == 0 || at[ENCRYPTION_OFF] == 0;
+}
+
+/* One pool: one key, which all have and use. */
+static void
+check_pool(struct status *s, const json_t *pool)
+{
+	char name[KEYRING_POOL_BYTES];
+	struct buf text = BUF_INIT(TEXT_BYTES * 16), silent = BUF_INIT(TEXT_BYTES);
+	json_int_t nodes = json_integer_value(json_object_get(pool, "NumNodes"));
+	json_t *keys = json_object_get(pool, "Keys"), *count, *why;
+	const char *key, *node;
+	struct ctl_key id;
+	bool same = json_object_size(keys) == 1;
+	unsigned n = 0;
+
+	keyring_pool_name(pool, name, sizeof(name));
+	json_object_foreach(json_object_get(pool, "Messages"), node, why)
+		add_name(&silent, n++, node);
+	end_names(&silent, n);
+	json_object_foreach(keys, key, count) {
+		json_int_t used = json_integer_value(json_object_get(json_object_get(pool, "PrimaryKeys"), key));
+
+		same = same && json_integer_value(count) + n >= nodes && used + n >= nodes;
+		buf_printf(&text, "%s%s (on %lld, primary of %lld)", text.len > 0 ? ", " : "",
+		    keyring_key(key, &id) ? id.id : "?", (long long)json_integer_value(count), (long long)used);
+	}
+	if (json_text(pool, "Error")[0] != '\0')
+		say(s, UNKNOWN("clusterctl keyring list"), "%s: %s", name, json_text(pool, "Error"));
+	else if (!same)
+		say(s, BAD("Finish the rotation, to the key that you name: clusterctl keyring rotate --key ID"),
+		    "%s: %lld members, keys %s", name, (long long)nodes, buf_cstr(&text));
+	if (n > 0)
+		say(s, UNKNOWN("clusterctl keyring list"), "%s: malformed answer of %s", name, buf_cstr(&silent));
+	sodium_memzero(&id, sizeof(id));
+	buf_done(&text);
+	buf_done(&silent);
+}
+
+static void
+check_keyring(struct status *s)
+{
+	const char *own = json_text(section(s, "keyring"), "state");
+	struct part keys = { NULL, NULL };
+	const json_t *pool;
+	size_t i;
+
+	if (!check_stages(s)) {
+		if (s->said == 0)
+			say(s, WELL, "gossip is not encrypted");
+		return;
+	}
+	if (own[0] != '\0' && strcmp(own, "ok") != 0)
+		say(s, BAD("clusterctl info keyring"), "here: %s", own);
+	if (s->health.value == NULL) {
+		say(s, UNKNOWN("See leader"), "not reported by any server");
+		return;
+	}
+	keys = ask(s, "/v1/operator/keyring");
+	json_array_foreach(keys.value, i, pool)
+		check_pool(s, pool);
+	if (keys.value == NULL)
+		say(s, UNKNOWN("clusterctl keyring list"), "%s", keys.why);
+	else if (s->said == 0)
+		say(s, WELL, "all have the same key");
+	part_done(&keys);
+}
+
+/* -- the whole -- */
+
+static void
+show(const struct status *s)
+{
+	const json_t *line;
+	size_t i;
+
+	json_array_foreach(s->lines, i, line) {
+		const char *remedy = json_text(line, "Remedy");
+
+		printf("%-9s %-9s %s%s%s\n", json_text(line, "Check"), json_text(line, "Status"),
+		    json_text(line, "Text"), remedy[0] != '\0' ? ". " : "", remedy);
+	}
+	printf("%s\n", s->bad ? "Not all is well." : "All is well.");
+}
+
+int
+cmd_status(struct ctl *ctl)
+{
+	static const struct { const char *name; void (*check)(struct status *s); } checks[] = {
+		{ "node", check_node }, { "leader", check_leader }, { "quorum", check_quorum },
+		{ "servers", check_servers }, { "disks", check_disks }, { "members", check_members },
+		{ "versions", check_versions }, { "keyring", check_keyring },
+	};
+	struct status s = { .ctl = ctl, .lines = json_array() };
+	json_t *out;
+
+	s.self = ask(&s, "/v1/agent/self");
+	if (s.self.value != NULL) {
+		s.members = ask(&s, "/v1/agent/members");
+		s.wan = ask(&s, "/v1/agent/members?wan=1");
+		ask_health(&s);
+	}
+	/* Where rpcd does not answer there is nothing else to say. */
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && (i == 0 || s.self.value != NULL); i++) {
+		s.check = checks[i].name;
+		s.said = 0;
+		checks[i].check(&s);
+	}
+	if (ctl->json) {
+		out = json_pack("{s:b,s:O}", "Well", !s.bad, "Checks", s.lines);
+		out_json(out);
+		json_decref(out);
+	} else {
+		show(&s);
+	}
+	part_done(&s.self);
+	part_done(&s.members);
+	part_done(&s.wan);
+	part_done(&s.health);
+	json_decref(s.lines);
+	return s.bad;
+}

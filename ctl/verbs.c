@@ -1,0 +1,132 @@
+/*
+ * The verbs of clusterctl, one row each.  Usage, help, completion, the options and the number of arguments that a call
+ * may have, and the hints for what was mistyped come from here; tests/lint/verbs.py compares clusterctl(8) with it.
+ */
+#include "ctl/ctl.h"
+
+#define OPT(form, help) { form, help, 0 }
+#define PARAM(form, help) { form, help, OPTION_PARAM }
+#define NUMBER(form, help) { form, help, OPTION_PARAM | OPTION_NUMBER }
+#define ONE_OF(form, help) { form, help, OPTION_ONE_OF }
+#define OPTIONS(...) (const struct option[]){ __VA_ARGS__, { NULL, NULL, 0 } }
+
+#define DC PARAM("--dc DC", "ask this datacenter")
+#define STALE PARAM("--stale", "any server may answer, without a leader too; may be stale")
+#define CAS NUMBER("--cas INDEX", "only when the key was changed last at this index; 0: only when there is none")
+#define SEPARATOR PARAM("--separator S", "names up to the first S behind PREFIX")
+#define VALUE OPT("-|@FILE", "read it from standard input, or from the file")
+#define NEAR PARAM("--near NODE", "sorted by the round trip from there; _agent: from the node that is asked")
+#define SERVER OPT("SERVER", "name, ID or address, as list-peers shows them")
+#define RELAY PARAM("--relay N", "answers also come by way of N others")
+#define ALTHOUGH OPT("--force", "although not all members answer")
+#define ID OPT("ID", "of a key, as `list` shows it")
+#define STDIN OPT("-", "the key is read from standard input")
+
+const struct verb ctl_verbs[] = {
+	{ "members", "", "show who is in the pool", cmd_members, OPTIONS(
+		OPT("--wan", "the pool of the servers of all datacenters"),
+		OPT("--detailed", "with IDs, versions and all tags")) },
+	{ "status", "", "show whether the cluster is all right", cmd_status, NULL },
+	{ "info", "[SECTION]", "show what a node knows about itself", cmd_info, OPTIONS(
+		OPT("SECTION", "one of those that `info` shows, as raft or serf_lan")) },
+	{ "join", "ADDRESS...", "join the cluster of any of these nodes", cmd_join, OPTIONS(
+		OPT("--wan", "join the pool between datacenters (servers)"),
+		OPT("--wait", "end when this server is a voter, and show how far it is"),
+		OPT("ADDRESS", "IP or IP:PORT of a member's gossip")) },
+	{ "leave", "", "leave the cluster gracefully and stop", cmd_leave, OPTIONS(
+		PARAM("--force", "leave although the quorum is lost by it")) },
+	{ "force-leave", "NODE", "declare a failed node as left", cmd_force_leave, OPTIONS(
+		PARAM("--prune", "forget the node at once")) },
+	{ "rtt", "NODE [NODE]", "estimate the round trip between two members", cmd_rtt, OPTIONS(
+		OPT("--wan", "names of the WAN pool: NODE.DATACENTER")) },
+	{ "kv", "", "read and write keys", NULL, NULL },
+	{ "kv get", "KEY", "show the value of a key", kv_get, OPTIONS(STALE, DC) },
+	{ "kv put", "KEY VALUE|-|@FILE", "write a key", kv_put, OPTIONS(
+		CAS, NUMBER("--flags N", "a number that is kept with the value"), DC, VALUE) },
+	{ "kv delete", "KEY", "delete a key, or all below it", kv_delete, OPTIONS(
+		PARAM("--recurse", "all keys that begin with KEY"), CAS, DC) },
+	{ "kv list", "[PREFIX]", "show the names of keys", kv_list, OPTIONS(STALE, SEPARATOR, DC) },
+	{ "kv keys", "[PREFIX]", "the same as list", kv_list, OPTIONS(STALE, SEPARATOR, DC) },
+	{ "event", "", "fire and follow user events", NULL, NULL },
+	{ "event fire", "NAME [PAYLOAD|-|@FILE]", "send an event to all nodes", event_fire, OPTIONS(
+		PARAM("--node RE", "only nodes of such a name"),
+		PARAM("--service RE", "only nodes with such a service"),
+		PARAM("--tag RE", "only with such a tag of that service"), DC,
+		PARAM("--coalesce", "Serf's agents may hand on only the newest of several"), VALUE) },
+	{ "event list", "", "show the events that this node has heard", event_list, OPTIONS(
+		PARAM("--name NAME", "events of this name")) },
+	{ "event watch", "", "follow events until stopped", event_watch, OPTIONS(
+		OPT("--name RE", "events whose name matches"),
+		OPT("--exec COMMAND", "run it for each event")) },
+	{ "monitor", "", "follow the logs of a node's daemons", cmd_monitor, OPTIONS(
+		OPT("--level debug|info|warn|error", "lines of this level and above; else of info"),
+		OPT("--daemon gossipd|raftd|rpcd", "those of one; else of all")) },
+	{ "query", "NAME [PAYLOAD|-|@FILE]", "ask all members, or answer what they ask", query_ask, OPTIONS(
+		PARAM("--node NODE...", "ask this one; may be repeated"),
+		PARAM("--tag KEY=RE...", "ask members with such a tag; may be repeated"),
+		PARAM("--timeout D", "time to wait for answers, as 5s"),
+		PARAM("--no-ack", "ask for no acknowledgements"), RELAY, VALUE) },
+	{ "query answer", "NAME", "answer queries of this name until stopped", query_answer, OPTIONS(
+		ONE_OF("--exec COMMAND", "answer with what it prints"),
+		ONE_OF("--text TEXT", "answer with this")) },
+	{ "catalog", "", "show the catalog", NULL, NULL },
+	{ "catalog nodes", "", "the nodes", catalog_nodes, OPTIONS(NEAR, DC) },
+	{ "catalog services", "", "the names of the services", catalog_names, OPTIONS(DC) },
+	{ "catalog datacenters", "", "the datacenters", catalog_names, NULL },
+	{ "catalog service", "NAME", "the instances of a service", catalog_service, OPTIONS(NEAR, DC) },
+	{ "raft", "", "administer the servers' consensus", NULL, NULL },
+	{ "raft list-peers", "", "show the servers", raft_list_peers, OPTIONS(
+		PARAM("--stale", "as the asked server knows it, without a leader too")) },
+	{ "raft remove-peer", "SERVER", "remove a server permanently", raft_remove_peer, OPTIONS(
+		PARAM("--force", "remove although the quorum is lost by it"), SERVER) },
+	{ "raft transfer-leader", "[SERVER]", "hand leadership to another server", raft_transfer_leader,
+		OPTIONS(SERVER) },
+	{ "raft autopilot [get]", "", "show how the leader looks after the servers", autopilot_get, NULL },
+	{ "raft autopilot set", "NAME=VALUE...", "change how the leader looks after the servers", autopilot_set, NULL },
+	{ "raft autopilot health", "", "show the health of the servers", autopilot_health, NULL },
+	{ "raft recover", "", "continue with this server alone, when the majority is lost for good",
+	    raft_recover, OPTIONS(
+		OPT("--dry-run", "show what a recovery would mean"),
+		OPT("--yes", "do it without confirmation")) },
+	{ "snapshot", "", "back up and restore the whole state", NULL, NULL },
+	{ "snapshot save", "FILE", "back up", snapshot_save, OPTIONS(STALE, DC) },
+	{ "snapshot restore", "FILE", "replace the whole state by an archive", snapshot_restore, OPTIONS(
+		OPT("--yes", "without confirmation"), DC) },
+	{ "snapshot inspect", "FILE", "show what is in an archive", snapshot_inspect, NULL },
+	{ "snapshot status", "", "show how far the newest restore is", snapshot_status, OPTIONS(DC) },
+	{ "keyring", "", "manage the keys of gossip and links", NULL, NULL },
+	{ "keyring list", "", "show the keys by their ids, and how many members have them", keyring_show, OPTIONS(
+		OPT("--show-keys", "the keys themselves, which are secret")) },
+	{ "keyring install", "KEY|-", "give a key to all members", keyring_install, OPTIONS(RELAY, ALTHOUGH, STDIN) },
+	{ "keyring use", "ID|-", "make a key the primary one of all members", keyring_use,
+		OPTIONS(RELAY, ALTHOUGH, ID, STDIN) },
+	{ "keyring remove", "ID|-", "remove a key from all members", keyring_remove,
+		OPTIONS(RELAY, ALTHOUGH, ID, STDIN) },
+	{ "keyring export", "", "print a cluster.key with the keys in use", keyring_export, NULL },
+	{ "keyring rotate", "", "replace the primary key, step by step", keyring_rotate, OPTIONS(
+		OPT("--key ID", "go on with this new key"),
+		OPT("--keep-old", "do not remove the old key"), ALTHOUGH) },
+	{ "keyring encrypt", "", "show the way from plaintext to encryption", keyring_encrypt, OPTIONS(
+		OPT("--dir DIR", "where cluster.key is")) },
+	{ "reload", "", "make rpcd reload its configuration", cmd_reload, NULL },
+	{ "keygen", "[DIR]", "make cluster.key, server.key and server.pub, or only that", cmd_keygen, OPTIONS(
+		OPT("--pub", "only server.pub, from the server.key that is there")) },
+	{ "validate", "[DIR]", "check the configuration files", cmd_validate, OPTIONS(
+		OPT("--print", "show all values, defaults included")) },
+	{ "dev", "", "run one server in the foreground, for development", cmd_dev, OPTIONS(
+		OPT("--http-port PORT", "of the HTTP API, 8500 without it"),
+		OPT("--bind ADDRESS", "of loopback; all three daemons use it"),
+		OPT("--datacenter DC", "its name, dc1 without it"),
+		OPT("--node NAME", "name of the node, dev without it")) },
+	{ "help", "[COMMAND...]", "show the forms and options of a command", cmd_help, NULL },
+	{ "version", "", "show the version", cmd_version, NULL },
+	{ NULL, NULL, NULL, NULL, NULL },
+};
+
+const struct option ctl_globals[] = {
+	OPT("--addr HOST:PORT|unix:PATH", "agent to ask"),
+	OPT("--token TOKEN", "access token"),
+	OPT("--timeout TIME", "time limit of the whole command"),
+	OPT("--json", "print JSON"),
+	{ NULL, NULL, 0 },
+};

@@ -1,0 +1,32 @@
+/*
+ * Operations of one entry that are all or nothing.
+ *
+ * Records go back with a transaction inside that of the batch: Berkeley DB takes it back by its write-ahead log, so memory
+ * does not grow with what the group changes.  What is in memory goes back to a copy.  A single operation has no need of
+ * that: it decides before it changes anything.
+ */
+#include "raftd/fsm/fsm_int.h"
+
+void
+fsm_group_begin(struct fsm *f, struct fsm_group *g)
+{
+	memcpy(g->index, f->index, sizeof(g->index));
+	memcpy(g->tally, f->tally, sizeof(g->tally));
+	g->watches = watches_mark(f->watches);
+	tbl_nest(f, &g->outer);
+}
+
+void
+fsm_group_commit(struct fsm *f, struct fsm_group *g)
+{
+	tbl_unnest(f, g->outer, true);
+}
+
+void
+fsm_group_fail(struct fsm *f, struct fsm_group *g)
+{
+	tbl_unnest(f, g->outer, false);
+	memcpy(f->index, g->index, sizeof(f->index));
+	memcpy(f->tally, g->tally, sizeof(f->tally));
+	watches_unmark(f->watches, g->watches);
+}

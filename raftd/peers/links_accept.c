@@ -1,0 +1,329 @@
+/* Links that we accepted: on these we receive, and answer. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/assert.h"
+#include "common/base/clock.h"
+#include "common/net/msg.h"
+#include "common/record/mpack.h"
+#include "raftd/engine/engine.h"
+#include "raftd/peers/fence.h"
+#include "raftd/peers/links_int.h"
+#include "raftd/peers/state_version.h"
+#include "raftd/peers/server_addr.h"
+
+/* Accepted links that have not said hello: all but those of known servers, those, and of one address. */
+#define UNPROVEN_MAX 128
+#define UNPROVEN_KNOWN_MAX 64
+#define UNPROVEN_SOURCE_MAX 32
+
+static enum tv_err accepted_frame(void *ctx, struct chan *c, const struct frame *f);
+static void accepted_open(void *ctx, struct chan *c);
+static void accepted_close(void *ctx, struct chan *c, enum tv_err why);
+
+static const struct chan_events accepted_events = { accepted_frame, accepted_open, accepted_close };
+
+static void
+send_notice(struct link *k, unsigned why, const char *text)
+{
+	struct buf *b = chan_begin(k->chan, MSG_RAFT_NOTICE, 0, 0);
+
+	if (b == NULL)
+		return;
+	mpw_array(b, 2);
+	mpw_uint(b, why);
+	mpw_cstr(b, text);
+	(void)chan_end(k->chan);
+}
+
+/*
+ * Does a server with this node id answer at another address (S62)?  A server that has just moved looks the same until
+ * its old link is known to be dead: so the old address must have answered since the doubt arose.
+ */
+static enum hello_verdict
+judge_twin(struct link *k, const struct hello *h, char *why, size_t cap)
+{
+	struct dialled *p = links_dialled(k->l, h->uuid);
+
+	if (p == NULL || !p->pub.proven || strcmp(p->pub.addr, h->addr) == 0) {
+		k->doubted = MONO_ZERO;
+		return sources_is_copy(k->l->d, h->uuid, h->addr) ? HELLO_WAIT : HELLO_OK;
+	}
+	snprintf(why, cap, "its node id %s is that of %s at %s, which is up (is a data directory copied or shared?); "
+	    "stop the daemons of the copy, give it an empty data_dir and start them", h->uuid, p->pub.name, p->pub.addr);
+	if (k->doubted.ns == 0) {
+		k->doubted = clock_mono();
+		peer_ping(p);
+	}
+	if (!mono_before(k->doubted, p->answered))
+		return HELLO_WAIT;
+	send_notice(k, NOTICE_TWIN, why);
+	return HELLO_REFUSE;
+}
+
+static enum hello_verdict
+judge_caller(struct link *k, const struct hello *h, char *why, size_t cap)
+{
+	struct raftd *d = k->l->d;
+	enum hello_verdict verdict = state_version_check(d, h, why, cap);
+
+	return verdict == HELLO_OK ? judge_twin(k, h, why, cap) : verdict;
+}
+
+static enum tv_err
+take_hello(struct link *k, const struct frame *f)
+{
+	struct raftd *d = k->l->d;
+	struct hello h;
+	char why[512], name[128];
+	enum hello_verdict verdict;
+	enum tv_err err = hello_read(f->body, &h);
+
+	if (err != TV_OK)
+		return err;
+	if (k->greeted && strcmp(h.uuid, k->uuid) != 0)
+		return TV_EFORMAT;
+	if (!k->greeted && k->l->listener != NULL && !listener_proven(k->l->listener, &k->stranger))
+		return TV_ECLOSED;
+	k->l->hooks->heard(d, &h);
+	fence_heard(d, &h);
+	verdict = judge_caller(k, &h, why, sizeof(why));
+	k->greeted = true;
+	k->ok = verdict == HELLO_OK;
+	k->hello = h;
+	k->id = raft_id_of(h.uuid, h.store_id);
+	memcpy(k->uuid, h.uuid, sizeof(k->uuid));
+	/* Answered in any case: the other side shall be able to tell its operator why. */
+	links_say_hello(k->l, k->chan, f->id != 0 ? FRAME_REPLY : 0, f->id);
+	if (verdict == HELLO_REFUSE) {
+		if (log_allow(&k->l->refused, "raft"))
+			log_warn("raft", "refused server %s from %s: %s",
+			    log_safe(span_str(h.name), name, sizeof(name)), chan_peer(k->chan), why);
+		return TV_OK;
+	}
+	if (links_dialled(k->l, h.uuid) == NULL)
+		(void)peer_want(k->l, h.uuid, h.name, h.addr);
+	else if (k->ok)
+		links_wake(k->l, h.uuid);	/* it is up: no need to wait until our next attempt is due */
+	return TV_OK;
+}
+
+static enum tv_err
+take_raft(struct link *k, const struct frame *f)
+{
+	struct raftd *d = k->l->d;
+	uint32_t max;
+	struct raft_entry *entries = engine_scratch(d->engine, &max);
+	struct raft_msg m;
+	enum tv_err err;
+
+	if (!k->ok || k->l->silent)
+		return k->greeted ? TV_OK : TV_EFORMAT;	/* refused: dropped */
+	err = raft_msg_read(f->body, &m, entries, max);
+	if (err != TV_OK)
+		return err;
+	if (m.from != k->id)
+		return TV_EAUTH;
+	if (m.to != d->id.self)
+		return TV_OK;				/* for the server whose disk this was */
+	if (!k->l->hooks->accepts(d, &k->hello, &m))
+		return TV_OK;
+	engine_message(d->engine, &m);
+	return TV_OK;
+}
+
+static enum tv_err
+accepted_frame(void *ctx, struct chan *c, const struct frame *f)
+{
+	struct link *k = ctx;
+	struct link_question q = { k->number, f->id, f->type };
+
+	(void)c;
+	if (f->type == MSG_RAFT_HELLO)
+		return take_hello(k, f);
+	if (!k->greeted)
+		return TV_EFORMAT;
+	if (f->type == MSG_RAFT)
+		return take_raft(k, f);
+	for (unsigned i = 0; i < k->l->served_count; i++) {
+		const struct question_type *to = &k->l->served[i];
+
+		if (to->type == f->type)
+			return k->ok || to->forming ? to->fn(k->l->d, &k->hello, &q, f->body) : TV_EPERM;
+	}
+	return TV_EFORMAT;
+}
+
+void
+links_serve(struct links *l, uint16_t type, bool forming, links_server *fn)
+{
+	TV_ASSERT(l->served_count < SERVED_MAX);
+	l->served[l->served_count++] = (struct question_type){ type, forming, fn };
+}
+
+static void
+accepted_open(void *ctx, struct chan *c)
+{
+	struct link *k = ctx;
+
+	k->since = clock_mono();
+	links_say_hello(k->l, c, 0, 0);
+}
+
+static void
+accepted_close(void *ctx, struct chan *c, enum tv_err why)
+{
+	struct link *k = ctx, **at;
+
+	(void)c;
+	(void)why;
+	for (at = &k->l->accepted; *at != k; at = &(*at)->next)
+		;
+	*at = k->next;
+	if (k->l->listener != NULL)
+		listener_gone(k->l->listener, &k->stranger);
+	links_sync(k->l);		/* perhaps we knew that server by this link only */
+	free(k);
+}
+
+static void
+on_accept(void *ctx, int fd)
+{
+	struct links *l = ctx;
+	struct link *k = calloc(1, sizeof(*k));
+	struct chan_conf conf;
+
+	if (k == NULL) {
+		(void)close(fd);
+		return;
+	}
+	k->l = l;
+	k->number = ++l->numbers;
+	k->since = clock_mono();
+	conf = links_chan_conf(l, &accepted_events, k, "raft link");
+	k->chan = chan_new(fd, &conf);
+	if (k->chan == NULL) {
+		free(k);
+		return;
+	}
+	k->next = l->accepted;
+	l->accepted = k;
+	listener_stranger(l->listener, &k->stranger, fd);
+}
+
+static void
+on_evict(void *ctx, struct stranger *s)
+{
+	struct link *k = (struct link *)s;
+
+	(void)ctx;
+	chan_close(k->chan, TV_ELIMIT);
+}
+
+static bool
+is_known(void *ctx, uint64_t source)
+{
+	const struct links *l = ctx;
+
+	return sources_has_server(l->d, source);
+}
+
+enum tv_err
+callers_listen(struct links *l)
+{
+	l->listener = listener_new(l->d->loop, l->d->link_fd, (unsigned)l->d->conf.links_max, on_accept, l);
+	if (l->listener == NULL)
+		return TV_ENOMEM;
+	listener_set_guard(l->listener, &(struct listener_guard){
+	    .places = { UNPROVEN_MAX, UNPROVEN_KNOWN_MAX, UNPROVEN_SOURCE_MAX }, .is_known = is_known,
+	    .evict = on_evict });
+	l->d->link_fd = -1;
+	return TV_OK;
+}
+
+void
+callers_judge(struct links *l)
+{
+	char why[512];
+
+	for (struct link *k = l->accepted; k != NULL; k = k->next)
+		if (k->greeted)
+			k->ok = judge_caller(k, &k->hello, why, sizeof(why)) == HELLO_OK;
+}
+
+void
+callers_sweep(struct links *l, struct mono now)
+{
+	for (struct link *k = l->accepted; k != NULL; k = k->next)
+		if (!k->greeted && mono_sub(now, k->since).ns > 2 * l->d->conf.hello_timeout.ns)
+			chan_close(k->chan, TV_ETIMEOUT);
+}
+
+void
+callers_close(struct links *l)
+{
+	/* Refused at once, not hung up on in the handshake, which would look like other keys to the others. */
+	listener_free(l->listener);
+	l->listener = NULL;
+	for (struct link *k = l->accepted; k != NULL; k = k->next)
+		chan_close(k->chan, TV_ECLOSED);
+}
+
+void
+callers_free(struct links *l)
+{
+	for (struct link *k = l->accepted, *next; k != NULL; k = next) {
+		next = k->next;
+		chan_free(k->chan);
+		free(k);
+	}
+	listener_free(l->listener);
+}
+
+void
+links_reply(struct links *l, const struct link_question *q, struct span body)
+{
+	for (struct link *k = l->accepted; k != NULL; k = k->next) {
+		struct buf *b;
+
+		if (k->number != q->link)
+			continue;
+		b = chan_begin(k->chan, q->type, FRAME_REPLY, q->frame);
+		if (b == NULL)
+			return;
+		buf_putspan(b, body);
+		(void)chan_end(k->chan);
+		return;
+	}
+}
+
+void
+links_answer(struct links *l, const struct link_question *q, enum tv_err err, const char *text)
+{
+	struct buf b = BUF_INIT(64u << 10);
+
+	mpw_array(&b, 2);
+	mpw_uint(&b, (uint64_t)-(int)err);
+	mpw_cstr(&b, text);
+	links_reply(l, q, buf_span(&b));
+	buf_done(&b);
+}
+
+void
+links_notice(struct links *l, const char *uuid, unsigned why, const char *text)
+{
+	for (struct link *k = l->accepted; k != NULL; k = k->next)
+		if (k->ok && strcmp(k->uuid, uuid) == 0)
+			send_notice(k, why, text);
+}
+
+bool
+callers_have(struct links *l, const char *uuid)
+{
+	for (struct link *k = l->accepted; k != NULL; k = k->next)
+		if (k->greeted && k->ok && strcmp(k->uuid, uuid) == 0)
+			return true;
+	return false;
+}

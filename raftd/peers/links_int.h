@@ -1,0 +1,98 @@
+/* What the files of the links share; for nobody else. */
+#ifndef TV_RAFTD_PEERS_LINKS_INT_H
+#define TV_RAFTD_PEERS_LINKS_INT_H
+
+#include <ev.h>
+
+#include "common/base/log.h"
+#include "common/net/chan.h"
+#include "common/net/dial.h"
+#include "common/net/noise.h"
+#include "common/net/strangers.h"
+#include "raftd/peers/links.h"
+#include "raftd/peers/sendq.h"
+
+#define SERVED_MAX 8			/* types of questions */
+
+struct link {				/* accepted */
+	struct stranger stranger;	/* first: see on_evict() */
+	struct links *l;
+	struct link *next;
+	struct chan *chan;
+	uint64_t number;		/* names it in questions */
+	struct mono since;
+	bool greeted, ok;
+	struct mono doubted;		/* came while another server with its node id was up; 0: no */
+	char uuid[37];
+	raft_id id;
+	struct hello hello;
+};
+
+struct dialled {
+	struct peer pub;
+	struct links *l;
+	struct dialer *dialer;
+	struct chan *chan;		/* while up */
+	struct calls *calls;
+	struct sendq out;		/* messages of the core */
+	struct offer {			/* the entries that were given to the channel last */
+		uint64_t first, last, term, mark;
+	} offer;
+	bool wanted;			/* mark of links_sync() */
+	bool pinging;
+	struct mono pinged, answered;
+	char complaint[512];		/* last refusal that was logged; "" since it was proven */
+	struct mono complained, refused;	/* when that was logged; when it happened last */
+	bool broke_off;			/* the newest connection ended within the handshake */
+};
+
+struct links {
+	struct raftd *d;
+	const struct links_hooks *hooks;
+	struct question_type {		/* the questions that are answered */
+		uint16_t type;
+		bool forming;
+		links_server *fn;
+	} served[SERVED_MAX];
+	unsigned served_count;
+	struct listener *listener;
+	struct noise_conf noise;
+	struct link *accepted;
+	struct dialled *peers[PEERS_MAX];
+	unsigned count;
+	uint64_t numbers;
+	ev_timer sweep, sync;
+	struct log_limit refused;
+	bool closed, silent;
+};
+
+/* -- links.c -- */
+struct chan_conf links_chan_conf(struct links *l, const struct chan_events *events, void *ctx, const char *name);
+/* Our hello, as a frame of this kind. */
+void links_say_hello(struct links *l, struct chan *c, uint16_t flags, uint64_t id);
+/* NULL when unknown. */
+struct dialled *links_dialled(struct links *l, const char *uuid);
+
+/* -- links_dial.c: those that we dialled and send on -- */
+/* Finds or makes the peer, and follows a change of its address.  NULL: it is ourself, or has no place. */
+struct dialled *peer_want(struct links *l, const char *uuid, const char *name, const char *addr);
+void peer_stop(struct dialled *p);
+void peer_free(struct dialled *p);
+/* Its hello, or ours, was judged. */
+void peer_set_state(struct dialled *p, bool proven, bool forming);
+/* Says hello to it, as a question, unless one is under way. */
+void peer_ping(struct dialled *p);
+
+/* -- links_accept.c: those that we accepted and receive on -- */
+/* Takes d->link_fd over.  TV_ENOMEM. */
+enum tv_err callers_listen(struct links *l);
+/* Judges all callers again. */
+void callers_judge(struct links *l);
+/* Has this server dialled us, with a fitting hello? */
+bool callers_have(struct links *l, const char *uuid);
+/* Closes those that have not said hello for long. */
+void callers_sweep(struct links *l, struct mono now);
+void callers_close(struct links *l);
+void callers_free(struct links *l);
+
+#endif

@@ -1,0 +1,339 @@
+/* Requests, see request.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/record/mpack.h"
+#include "raftd/engine/engine.h"
+#include "raftd/fsm/fsm.h"
+#include "raftd/request/request.h"
+
+#define SPARES_MAX 1024
+#define SCRATCH_KEEP (1u << 20)
+
+struct requests {
+	struct raftd *d;
+	struct request *spares;
+	unsigned spare_count, pending;
+	uint64_t kept;			/* bytes of arguments outside the records */
+	struct arena arena;		/* scratch */
+	struct buf buf;
+	struct aheads aheads;
+};
+
+static struct request **
+bucket_of(struct asker *a, uint64_t id)
+{
+	return &a->buckets[(id ^ id >> 32) % ASKER_BUCKETS];
+}
+
+static struct request **
+slot_of(struct asker *a, uint64_t id)
+{
+	struct request **at = bucket_of(a, id);
+
+	while (*at != NULL && (*at)->id != id)
+		at = &(*at)->hash_next;
+	return at;
+}
+
+struct request *
+request_find(struct asker *a, uint64_t id)
+{
+	return *slot_of(a, id);
+}
+
+struct request *
+request_new(struct raftd *d, struct asker *a, const struct frame *f)
+{
+	struct requests *all = d->requests;
+	struct request *q = all->spares;
+
+	if (q != NULL) {
+		all->spares = q->hash_next;
+		all->spare_count--;
+		memset(q, 0, offsetof(struct request, bytes));
+		memset((uint8_t *)q + offsetof(struct request, writing), 0,
+		    sizeof(*q) - offsetof(struct request, writing));
+	} else {
+		q = calloc(1, sizeof(*q));
+		if (q == NULL)
+			return NULL;
+	}
+	q->d = d;
+	q->asker = a;
+	q->id = f->id;
+	q->type = f->type;
+	q->args.p = q->bytes;
+	q->hash_next = *bucket_of(a, f->id);
+	*bucket_of(a, f->id) = q;
+	TAILQ_INSERT_TAIL(&a->requests, q, link);
+	all->pending++;
+	return q;
+}
+
+void
+request_detach(struct request *q)
+{
+	struct asker *a = q->asker;
+	struct request **at;
+
+	if (a == NULL)
+		return;
+	at = slot_of(a, q->id);
+	while (*at != q)		/* an asker may repeat an id */
+		at = &(*at)->hash_next;
+	*at = q->hash_next;
+	TAILQ_REMOVE(&a->requests, q, link);
+	q->asker = NULL;
+}
+
+static void
+drop_args(struct request *q)
+{
+	size_t len = q->args.len + q->token.len;
+
+	if (q->token.len > 0)
+		explicit_bzero((void *)(uintptr_t)q->token.p, q->token.len);
+	if (q->args.p == q->bytes)
+		return;
+	q->d->requests->kept -= len;
+	free((void *)(uintptr_t)q->args.p);
+}
+
+void
+request_free(struct request *q)
+{
+	struct requests *all = q->d->requests;
+
+	if (q->fired)
+		TAILQ_REMOVE(&q->asker->fired, q, fired_link);
+	request_detach(q);
+	aheads_drop(&all->aheads, q->ahead);
+	drop_args(q);
+	all->pending--;
+	if (all->spare_count >= SPARES_MAX) {
+		free(q);
+		return;
+	}
+	q->hash_next = all->spares;
+	all->spares = q;
+	all->spare_count++;
+}
+
+struct arena *
+request_arena(struct request *q)
+{
+	arena_reset(&q->d->requests->arena);
+	return &q->d->requests->arena;
+}
+
+struct buf *
+request_buf(struct request *q)
+{
+	struct buf *b = &q->d->requests->buf;
+
+	if (b->cap > SCRATCH_KEEP)
+		buf_done(b);
+	else
+		buf_reset(b);
+	return b;
+}
+
+struct aheads *
+request_aheads(struct request *q)
+{
+	return &q->d->requests->aheads;
+}
+
+bool
+request_may_block(struct request *q)
+{
+	return fsm_watch_count(q->d->fsm) < q->d->conf.watches_max;
+}
+
+/* The frame of its answer, for chan_end(); NULL: nobody waits for it. */
+static struct buf *
+begin(struct request *q)
+{
+	return q->asker == NULL ? NULL : chan_begin(q->asker->chan, q->type, FRAME_REPLY, q->id);
+}
+
+static void
+reply(struct request *q, const struct op_reply *a)
+{
+	struct buf *b = begin(q);
+
+	if (b != NULL) {
+		op_reply_write(b, a);
+		(void)chan_end(q->asker->chan);
+	}
+	request_free(q);
+}
+
+void
+request_reply(struct request *q, uint64_t index, struct span value)
+{
+	struct op_reply a = { .err = TV_OK, .index = index, .value = value };
+	struct requests *all = q->d->requests;
+
+	if (value.len > q->d->conf.answer_bytes_max) {
+		request_failf(q, TV_ELIMIT, "the answer is larger than answer_bytes_max allows; ask for less");
+		return;
+	}
+	a.known_leader = engine_leader_known(q->d->engine, &a.last_contact_ms);
+	reply(q, &a);
+	/* q may be gone now; a large answer must not stay until the next one. */
+	if (all->buf.cap > SCRATCH_KEEP)
+		buf_done(&all->buf);
+}
+
+void
+request_fail(struct request *q, enum tv_err err, struct span text)
+{
+	struct op_reply a = { .err = err, .text = text.len > 0 ? text : span_str(tv_strerror(err)) };
+
+	a.known_leader = engine_leader_known(q->d->engine, &a.last_contact_ms);
+	reply(q, &a);
+}
+
+void
+request_failf(struct request *q, enum tv_err err, const char *text)
+{
+	request_fail(q, err, span_str(text));
+}
+
+void
+request_plain(struct request *q, enum tv_err err, const char *text, const struct span *value)
+{
+	struct buf *b = begin(q);
+
+	if (b != NULL) {
+		mpw_array(b, value != NULL ? 3 : 2);
+		mpw_uint(b, (uint64_t)-(int)err);
+		mpw_cstr(b, text);
+		if (value != NULL && value->len > 0)
+			buf_putspan(b, *value);
+		else if (value != NULL)
+			mpw_nil(b);
+		(void)chan_end(q->asker->chan);
+	}
+	request_free(q);
+}
+
+void
+request_fire(struct request *q)
+{
+	if (q->fired)
+		return;
+	q->fired = true;
+	TAILQ_INSERT_TAIL(&q->asker->fired, q, fired_link);
+}
+
+struct request *
+request_fired(struct asker *a)
+{
+	struct request *q = TAILQ_FIRST(&a->fired);
+
+	if (q != NULL) {
+		TAILQ_REMOVE(&a->fired, q, fired_link);
+		q->fired = false;
+	}
+	return q;
+}
+
+bool
+asker_congested(const struct asker *a)
+{
+	return chan_pending(a->chan) > ASKER_PAUSE_BYTES;
+}
+
+bool
+request_congested(const struct request *q)
+{
+	return asker_congested(q->asker);
+}
+
+bool
+request_keep(struct request *q, struct span args, struct span token)
+{
+	size_t len = args.len + token.len;
+	uint8_t *copy = len > REQUEST_INLINE ? malloc(len) : q->bytes;
+	uint8_t kept[OP_NAME_BYTES_MAX];	/* the token, which may be its own */
+
+	if (copy == NULL)
+		return false;
+	if (token.len > 0)
+		memcpy(kept, token.p, token.len);
+	drop_args(q);
+	memcpy(copy, args.p, args.len);
+	if (token.len > 0)
+		memcpy(copy + args.len, kept, token.len);
+	q->args = span_of(copy, args.len);
+	q->token = span_of(copy + args.len, token.len);
+	if (copy != q->bytes)
+		q->d->requests->kept += len;
+	return true;
+}
+
+/* -- all of them -- */
+
+bool
+requests_full(const struct requests *all, size_t bytes)
+{
+	const struct raftd_conf *c = &all->d->conf;
+
+	return all->pending > c->requests_max || bytes > c->requests_bytes_max || all->kept > c->requests_bytes_max - bytes;
+}
+
+void
+requests_info(const struct requests *all, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	const struct { const char *name; uint64_t value; } lines[] = {
+		{ "reads_ahead", all->aheads.given }, { "reads_ahead_in_vain", all->aheads.wasted },
+		{ "requests_pending", all->pending }, { "requests_bytes", all->kept },
+	};
+	char text[24];
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		snprintf(text, sizeof(text), "%llu", (unsigned long long)lines[i].value);
+		fn(ctx, lines[i].name, text);
+	}
+}
+
+void
+asker_init(struct asker *a)
+{
+	TAILQ_INIT(&a->requests);
+	TAILQ_INIT(&a->fired);
+}
+
+struct requests *
+requests_new(struct raftd *d)
+{
+	struct requests *all = calloc(1, sizeof(*all));
+
+	if (all == NULL)
+		return NULL;
+	all->d = d;
+	all->arena = ARENA_INIT(256u << 20);
+	buf_init(&all->buf, FRAME_BODY_BYTES_MAX);
+	return all;
+}
+
+void
+requests_free(struct requests *all)
+{
+	if (all == NULL)
+		return;
+	while (all->spares != NULL) {
+		struct request *q = all->spares;
+
+		all->spares = q->hash_next;
+		free(q);
+	}
+	aheads_done(&all->aheads);
+	arena_done(&all->arena);
+	buf_done(&all->buf);
+	free(all);
+}

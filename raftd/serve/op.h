@@ -1,0 +1,32 @@
+/* Operations of rpcd: the gate, and what their kinds share. */
+#ifndef TV_RAFTD_SERVE_OP_H
+#define TV_RAFTD_SERVE_OP_H
+
+#include "raftd/request/request.h"
+
+/*
+ * The one way in for a new request: it is refused and answered, or goes to who carries it out, who answers it at once or
+ * later.  ask: borrowed until return.  *refused counts those beyond requests_max or requests_bytes_max.
+ */
+void op_start(struct request *q, const struct op_request *ask, uint64_t *refused);
+/* The request is cancelled or its channel closed: leave whatever it waits for.  False: the record is
+ * still in the log's hands and must stay. */
+bool op_cancel(struct request *q);
+
+/* -- for the gate -- */
+void op_read(struct request *q, uint64_t max_stale_ms);
+/* A read whose watch fired or whose time is up. */
+void op_read_again(struct request *q);
+/* args: borrowed until return. */
+void op_write(struct request *q, struct span args);
+extern const struct request_op status_ops[], leader_ops[];	/* op_read.c, op_leader.c */
+
+/* -- for those who carry them out -- */
+/* TV_ENOTLEADER, or TV_ENOLEADER when none is known. */
+void op_not_leader(struct request *q);
+/* A write that got nowhere, or whose outcome is not known. */
+void op_write_failed(struct request *q, enum tv_err err, struct span text);
+/* Takes a write that deletes a tree of keys and is to do so in parts.  False: it is one as others. */
+bool op_tree(struct request *q, struct span args);
+
+#endif
