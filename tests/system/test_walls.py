@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Walls between the daemons, tested from inside and from outside (scenarios S200, S205, S206, S209, S211).
 
-From inside: a debugger makes the running, sandboxed daemon itself try what an exploit would try.  Needs root and gdb.
+From inside: the running, sandboxed daemon itself tries what an exploit would try (lib/inject.py).  Needs root.
 """
 import base64
 import glob
@@ -10,8 +10,7 @@ import hashlib
 import json
 import os
 import pwd
-import re
-import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -19,105 +18,88 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import CALM, SANITIZERS, Cluster, main, skip  # noqa: E402
+from inject import inside, missing  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 IPPROTO_MPTCP = 262
 MSG_FASTOPEN = 0x20000000
-ERRNO = "*((int *(*)(void)) __errno_location)()"
-
-
-def inside(pid, *calls):
-    """Makes process pid call each C expression (with its type); returns [(result, errno)]."""
-    args = ["gdb", "-nx", "-batch", "-p", str(pid), "-ex", "set pagination off", "-ex", "set confirm off",
-            "-ex", "handle all nostop noprint pass"]
-    for c in calls:
-        args += ["-ex", "print/d (long)(%s)" % c, "-ex", "print/d " + ERRNO]
-    p = subprocess.run(args, capture_output=True, text=True, timeout=120)
-    values = [int(v) for v in re.findall(r"^\$\d+ = (-?\d+)$", p.stdout, re.M)]
-    assert len(values) == 2 * len(calls), p.stdout[-3000:] + p.stderr[-3000:]
-    return list(zip(values[0::2], values[1::2]))
+TCP_FASTOPEN_CONNECT, TCP_ULP = 30, 31
+AT_FDCWD = -100
+PTRACE_ATTACH = 16
 
 
 def c_open(path, flags=0):
-    return '((int (*)(const char *, int, int)) open)("%s", %d, 384)' % (path, flags)
-
-
-def c_connect(fd, ip, port):
-    addr = struct.pack("<H", socket.AF_INET) + struct.pack(">H", port) + socket.inet_aton(ip) + bytes(8)
-    text = "".join("\\%03o" % b for b in addr)
-    return '((int (*)(int, const char *, unsigned)) connect)(%d, "%s", 16)' % (fd, text)
+    return "openat", AT_FDCWD, path.encode() + b"\0", flags, 0o600
 
 
 def c_unix(path):
-    """Connects to a unix socket by path, by stream; the socket cannot even be made where there are none."""
+    """Connects the socket that was just made to a unix socket by path; where there are none, no socket can be made either."""
     addr = (struct.pack("<H", socket.AF_UNIX) + path.encode()).ljust(110, b"\0")
-    text = "".join("\\%03o" % b for b in addr)
-    fd = "((int (*)(int, int, int)) socket)(1, 1, 0)"
-    return '((int (*)(int, const char *, unsigned)) connect)(%s, "%s", 110)' % (fd, text)
+    return lambda fd: ("connect", fd, addr, len(addr))
 
 
-def c_fastopen(fd, ip, port):
-    """A message that connects by itself."""
-    addr = struct.pack("<H", socket.AF_INET) + struct.pack(">H", port) + socket.inet_aton(ip) + bytes(8)
-    text = "".join("\\%03o" % b for b in addr)
-    return ('((long (*)(int, const char *, unsigned long, int, const char *, unsigned)) sendto)(%d, "x", 1, %d, "%s", 16)'
-            % (fd, MSG_FASTOPEN, text))
+def internet(ip, port):
+    return struct.pack("<H", socket.AF_INET) + struct.pack(">H", port) + socket.inet_aton(ip) + bytes(8)
 
 
-def need_debugger():
-    if os.geteuid() != 0:
-        skip("needs root, to look into daemons of other users")
-    if shutil.which("gdb") is None:
-        skip("needs gdb")
+def need_injection():
+    if missing() is not None:
+        skip(missing())
 
 
 def attack(node, daemon, stranger_port):
     """What must fail from inside; returns the names of what did not."""
     database = next(p for p in glob.glob(node.data + "/raftd/**", recursive=True) if os.path.isfile(p))
     other = "gossipd" if daemon == "rpcd" else "rpcd"
+    pid, raftd, raftd_uid = node.pid(daemon), node.pid("raftd"), pwd.getpwnam("_raftd").pw_uid
     tries = {
         "open raftd's database": c_open(database),
         "open the state of " + other: c_open(glob.glob(node.data + "/" + other)[0]),
         "open the server key": c_open(node.cluster.keys + "/server.key"),
         "open /etc/passwd": c_open("/etc/passwd"),
         "write a file in /tmp": c_open("/tmp/tv-walls-%d" % os.getpid(), os.O_WRONLY | os.O_CREAT),
-        "run a program": '((int (*)(const char *, void *, void *)) execve)("/bin/true", 0, 0)',
-        "fork": "((int (*)(void)) fork)()",
-        "trace raftd": "((long (*)(int, int, void *, void *)) ptrace)(16, %d, 0, 0)" % node.pid("raftd"),
-        "become root": "((int (*)(unsigned)) setuid)(0)",
-        "become raftd": "((int (*)(unsigned, unsigned, unsigned)) setresuid)(%d, %d, %d)" %
-                        ((pwd.getpwnam("_raftd").pw_uid,) * 3),
-        "signal raftd": "((int (*)(int, int)) kill)(%d, 9)" % node.pid("raftd"),
-        "mount": '((int (*)(const char *, const char *, const char *, unsigned long, void *)) mount)'
-                 '("none", "/mnt", "tmpfs", 0, 0)',
-        "open a packet socket": "((int (*)(int, int, int)) socket)(17, 3, 0)",
-        "open an MPTCP socket": "((int (*)(int, int, int)) socket)(2, 1, %d)" % IPPROTO_MPTCP,
-        "open an MPTCP socket for IPv6": "((int (*)(int, int, int)) socket)(10, 1, %d)" % IPPROTO_MPTCP,
-        "open a UDP socket": "((int (*)(int, int, int)) socket)(2, 2, 0)",
-        "open a raw socket": "((int (*)(int, int, int)) socket)(2, 3, 255)",
+        "run a program": ("execve", b"/bin/true\0", 0, 0),
+        "fork": ("fork",),
+        "vfork": ("vfork",),
+        "clone": ("clone", signal.SIGCHLD, 0, 0, 0, 0),
+        "trace raftd": ("ptrace", PTRACE_ATTACH, raftd, 0, 0),
+        "become root": ("setuid", 0),
+        "become raftd": ("setresuid", raftd_uid, raftd_uid, raftd_uid),
+        "signal raftd": ("kill", raftd, signal.SIGKILL),
+        "mount": ("mount", b"none\0", b"/mnt\0", b"tmpfs\0", 0, 0),
+        "open a packet socket": ("socket", socket.AF_PACKET, socket.SOCK_RAW, 0),
+        "open an MPTCP socket": ("socket", socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP),
+        "open an MPTCP socket for IPv6": ("socket", socket.AF_INET6, socket.SOCK_STREAM, IPPROTO_MPTCP),
+        "open a UDP socket": ("socket", socket.AF_INET, socket.SOCK_DGRAM, 0),
+        "open a raw socket": ("socket", socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW),
     }
+    results = inside(pid, *tries.values())
+    failed = ["%s (result %d)" % (n, r) for n, r in zip(tries, results) if r >= 0]
     # Whose socket is not meant for this daemon.
     for other in {"gossipd": ("gossipd", "raftd", "rpcd"), "raftd": ("raftd", "rpcd"), "rpcd": ("rpcd",)}[daemon]:
-        tries["connect to %s.sock" % other] = c_unix(os.path.join(node.run, other + ".sock"))
-    names = list(tries)
-    results = inside(node.pid(daemon), *tries.values())
-    failed = ["%s (result %d)" % (n, r) for n, (r, e) in zip(names, results) if r != -1]
+        fd, connected, _ = inside(pid, ("socket", socket.AF_UNIX, socket.SOCK_STREAM, 0),
+                                  c_unix(os.path.join(node.run, other + ".sock")), ("close", -1))
+        if connected >= 0:
+            failed.append("connect to %s.sock" % other)
+        if fd >= 0:
+            inside(pid, ("close", fd))
     # A fresh TCP socket may exist, but not reach an arbitrary port (where the kernel has Landlock network rules).
-    fd, err = inside(node.pid(daemon), "((int (*)(int, int, int)) socket)(2, 1, 0)")[0]
+    fd = inside(pid, ("socket", socket.AF_INET, socket.SOCK_STREAM, 0))[0]
     if fd >= 0:
-        rs = inside(node.pid(daemon), c_connect(fd, "127.0.0.1", stranger_port),
-                    c_fastopen(fd, "127.0.0.1", stranger_port),
-                    "((int (*)(int, int, int, const char *, unsigned)) setsockopt)(%d, 6, 30, \"\\001\", 4)" % fd,
-                    "((int (*)(int, int, int, const char *, unsigned)) setsockopt)(%d, 6, 31, \"tls\", 3)" % fd,
-                    "((int (*)(int)) close)(%d)" % fd)
-        names = ("connect to a stranger's port", "connect with the first message", "set TCP_FASTOPEN_CONNECT",
-                 "set TCP_ULP")
-        failed += [n for n, (r, e) in zip(names, rs) if r != -1]
+        stranger = internet("127.0.0.1", stranger_port)
+        tries = {
+            "connect to a stranger's port": ("connect", fd, stranger, len(stranger)),
+            "connect with the first message": ("sendto", fd, b"x", 1, MSG_FASTOPEN, stranger, len(stranger)),
+            "set TCP_FASTOPEN_CONNECT": ("setsockopt", fd, socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, struct.pack("i", 1), 4),
+            "set TCP_ULP": ("setsockopt", fd, socket.IPPROTO_TCP, TCP_ULP, b"tls", 3),
+        }
+        failed += [n for n, r in zip(tries, inside(pid, *tries.values())) if r >= 0]
+        inside(pid, ("close", fd))
     return failed
 
 
 def test_from_inside():
-    need_debugger()
+    need_injection()
     with Cluster("127.60.41") as c:
         node = c.servers(1)[0]
         c.formed([node])
@@ -126,7 +108,8 @@ def test_from_inside():
         try:
             for daemon in ("gossipd", "rpcd", "raftd"):
                 failed = attack(node, daemon, stranger.getsockname()[1])
-                if daemon == "raftd":        # its own files are its own
+                if daemon == "raftd":        # its own files are its own, and the calls were made
+                    assert any(f.startswith("open raftd's database") for f in failed), failed
                     failed = [f for f in failed if not f.startswith(("open raftd", "trace raftd", "become raftd",
                                                                      "signal raftd"))]
                 assert not failed, "%s may: %s" % (daemon, "; ".join(failed))
