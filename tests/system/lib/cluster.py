@@ -322,7 +322,7 @@ class Cluster:
         self.net, self.nodes, self.keys = moved(net), {}, None
         self.gossipd = gossipd if gossipd is not None else {"profile": "local"}
         self.wrap = wrap or []
-        self.env = dict(os.environ, **(env or {}))
+        self.env = dict(os.environ, LD_BIND_NOW="1", **(env or {}))      # as the units have it
         self.closed = False
         self.ran = []                   # every daemon that was started
         OPEN.append(self)
