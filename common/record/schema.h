@@ -1,7 +1,7 @@
 /*
- * Records, described once.  A schema is a table of fields: the name as the API spells it, the type, the
- * place in the C struct.  From it come msgpack in and out (stored records, operation bodies), JSON in and
- * out, and later the filter selectors.  Nobody writes converters by hand.
+ * A schema is a table of fields: the name as the API spells it, the type, the place in the C struct.  The rows
+ * of RECORD() make it (common/record/record.h).  From it come msgpack in and out (stored records, operation
+ * bodies), JSON in and out, and the filter selectors.  Nobody writes converters by hand.
  *
  * msgpack form: an array of the fields in table order.  A reader accepts fewer elements (the rest stay at
  * the default) and skips more, so a newer version may append fields to a table, never insert or remove.
@@ -59,7 +59,6 @@ struct schema_field {
 	uint16_t offset;
 	uint16_t flags;
 	const struct schema *sub;
-	const char *alt;	/* another accepted JSON spelling, e.g. "node_meta"; or NULL */
 	/*
 	 * ST_OBJ: offset of a bool that says whether the object is there, plus one; 0: it always is.
 	 * An absent object is nil in msgpack and null in JSON (left out with SF_OMITEMPTY).

@@ -326,8 +326,7 @@ field_named(const struct schema *s, unsigned from, const char *name)
 	for (unsigned i = from; i < s->count; i++) {
 		const struct schema_field *f = &s->fields[i];
 
-		if (!(f->flags & SF_HIDDEN) &&
-		    (strcasecmp(f->name, name) == 0 || (f->alt != NULL && strcasecmp(f->alt, name) == 0)))
+		if (!(f->flags & SF_HIDDEN) && strcasecmp(f->name, name) == 0)
 			return f;
 	}
 	return NULL;

@@ -10,7 +10,7 @@
 
 /* A record of any of them. */
 union stored {
-#define RECORD(record) struct record record;
+#define STORED(record) struct record record;
 #define RAW(bytes, words)
 #define OPAQUE(words)
 #define ROW(name, letter, title, shown, names, rest, key, value, ...) value

@@ -2,7 +2,7 @@
 #include "common/record/records.h"
 #include "raftd/fsm/tables.h"
 
-#define RECORD(record) .schema = &record##_schema, .value = #record
+#define STORED(record) .schema = &record##_schema, .value = #record
 #define RAW(bytes_, words) .bytes = (bytes_), .value = (words)
 #define OPAQUE(words) .opaque = true, .value = (words)
 #define INDEX(name) .indexed = true, .index = FX_##name,

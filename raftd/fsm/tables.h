@@ -12,7 +12,7 @@
  *	names	escaped parts that a key begins with (tkey_name())
  *	rest	of the key, behind them: NONE, BYTES, TIMED (u64 and bytes), ID (a UUID)
  *	key	both in words, for the document
- *	value	RECORD(of this schema), RAW(at least so many bytes, in words), or OPAQUE(in words): not for record_check()
+ *	value	STORED(of this schema), RAW(at least so many bytes, in words), or OPAQUE(in words): not for record_check()
  *	traits	INDEX(name): a change raises an index (http-api: index rules), which may be waited for
  *		TALLY(name): its records are counted
  *		OWN(): it belongs to this cluster alone, and goes into no archive
@@ -25,7 +25,7 @@
 
 #define FSM_TABLES(T) \
 	T(META, 'A', "meta", "Internal", 0, BYTES, "`state`", OPAQUE("below")) \
-	T(KV, 'K', "kv", "KVS", 0, BYTES, "key", RECORD(kv_entry), INDEX(KV) TALLY(KV)) \
+	T(KV, 'K', "kv", "KVS", 0, BYTES, "key", STORED(kv_entry), INDEX(KV) TALLY(KV)) \
 	T(HOLD, 'L', "held keys", "Internal", 1, BYTES, "name(session) KV key", RAW(0, "")) \
 	/* Its index: the highest of those that are gone.  A prefix with keys is not below it (S104). */ \
 	T(TOMBSTONE, 'T', "tombstones", "Tombstones", 0, BYTES, "KV key", RAW(16, "u64 time, u64 index"), \
@@ -33,23 +33,23 @@
 	T(TOMBSTONE_TIME, 'U', "tombstones by time", "Internal", 0, TIMED, "u64 time, KV key", RAW(0, "")) \
 	T(LOCK_DELAY, 'D', "lock delays", "Lock delays", 0, BYTES, "KV key", RAW(16, "u64 until, u64 index")) \
 	T(LOCK_DELAY_TIME, 'E', "lock delays by time", "Internal", 0, TIMED, "u64 until, KV key", RAW(0, "")) \
-	T(NODE, 'N', "nodes", "Nodes", 1, NONE, "name(node)", RECORD(node), INDEX(NODES) TALLY(NODES)) \
+	T(NODE, 'N', "nodes", "Nodes", 1, NONE, "name(node)", STORED(node), INDEX(NODES) TALLY(NODES)) \
 	T(NODE_ID, 'I', "node ids", "Internal", 1, NONE, "name(id)", RAW(0, "node name")) \
-	T(SERVICE, 'S', "services", "Services", 2, NONE, "name(node) name(service id)", RECORD(service), \
+	T(SERVICE, 'S', "services", "Services", 2, NONE, "name(node) name(service id)", STORED(service), \
 	    INDEX(SERVICES) TALLY(SERVICES)) \
 	T(INSTANCE, 'P', "instances of a service", "Internal", 3, NONE, \
 	    "name(service) name(node) name(service id)", RAW(0, "")) \
 	/* Its index: when the last instance of any service went. */ \
 	T(SERVICE_INDEX, 'V', "service indexes", "Internal", 1, NONE, "name(service)", \
 	    RAW(16, "u64 index, u64 instances"), INDEX(EXTINCTION)) \
-	T(CHECK, 'C', "checks", "Checks", 2, NONE, "name(node) name(check id)", RECORD(check), \
+	T(CHECK, 'C', "checks", "Checks", 2, NONE, "name(node) name(check id)", STORED(check), \
 	    INDEX(CHECKS) TALLY(CHECKS)) \
-	T(SESSION, 'X', "sessions", "Sessions", 0, ID, "id", RECORD(session), INDEX(SESSIONS) TALLY(SESSIONS)) \
+	T(SESSION, 'X', "sessions", "Sessions", 0, ID, "id", STORED(session), INDEX(SESSIONS) TALLY(SESSIONS)) \
 	T(SESSION_NODE, 'Y', "sessions of a node", "Internal", 1, ID, "name(node) id", RAW(0, "")) \
 	T(SESSION_CHECK, 'Z', "sessions of a check", "Internal", 2, ID, "name(node) name(check id) id", RAW(0, "")) \
 	T(COORDINATE, 'G', "coordinates", "Coordinates", 2, NONE, "name(node) name(segment)", \
-	    RECORD(node_coordinate), INDEX(COORDINATES) TALLY(COORDINATES)) \
-	T(AUTOPILOT, 'O', "autopilot's configuration", "Autopilot", 0, NONE, "", RECORD(autopilot_config), \
+	    STORED(node_coordinate), INDEX(COORDINATES) TALLY(COORDINATES)) \
+	T(AUTOPILOT, 'O', "autopilot's configuration", "Autopilot", 0, NONE, "", STORED(autopilot_config), \
 	    INDEX(AUTOPILOT)) \
 	T(SERVER, 'R', "servers removed for good", "Internal", 1, NONE, "name(id)", RAW(8, "u64 index"), OWN()) \
 	T(STAGE, 'W', "a restore on its way", "Internal", 0, BYTES, "u8 part, u64 offset of a chunk", \

@@ -253,6 +253,42 @@ START_TEST(why_no_duration)
 }
 END_TEST
 
+/* As many rows as a record may have, of every kind. */
+RECORD_LOCAL(part, (STR, Name), (I64, Size, SF_OMITEMPTY))
+RECORD_LOCAL(longest,
+	(STR, A1), (BIN, A2), (JSON, A3), (U64, A4), (I64, A5, SF_READONLY | SF_HIDDEN), (BOOL, A6), (F64, A7), (DURATION, A8),
+	(STRS, B1), (F64S, B2), (MAP, B3), (OBJ, B4, part), (OPT, B5, has_b5, part, SF_OMITEMPTY), (OBJS, B6, part),
+	(OBJMAP, B7, part, SF_NULLEMPTY), (CONST, B8, "{}"),
+	(U64, C1), (U64, C2), (U64, C3), (U64, C4), (U64, C5), (U64, C6), (U64, C7), (U64, C8),
+	(U64, D1), (U64, D2), (U64, D3), (U64, D4), (U64, D5), (U64, D6), (U64, D7), (U64, D8))
+
+START_TEST(rows)
+{
+	const struct schema_field *f = longest_schema.fields;
+
+	ck_assert_str_eq(longest_schema.name, "longest");
+	ck_assert_uint_eq(longest_schema.count, 32);
+	ck_assert_uint_eq(longest_schema.size, sizeof(struct longest));
+	ck_assert_uint_eq(part_schema.count, 2);
+	ck_assert_str_eq(f[31].name, "D8");
+	ck_assert_uint_eq(f[31].offset, offsetof(struct longest, D8));
+	ck_assert_uint_eq(f[4].flags, SF_READONLY | SF_HIDDEN);
+	ck_assert_uint_eq(f[12].type, ST_OBJ);
+	ck_assert_uint_eq(f[12].has, offsetof(struct longest, has_b5) + 1);
+	ck_assert_uint_eq(f[12].flags, SF_OMITEMPTY);
+	ck_assert_ptr_eq(f[12].sub, &part_schema);
+	ck_assert_uint_eq(f[11].has, 0);
+	ck_assert_str_eq(f[15].text, "{}");
+	for (unsigned i = 0; i < longest_schema.count; i++)
+		ck_assert((f[i].sub == &part_schema) == (i >= 11 && i <= 14));
+	json_is(&longest_schema, &(struct longest){ .B4 = { .Name = span_str("p") }, .B7 = { 0 }, .D8 = 9 },
+	    "{\"A1\":\"\",\"A2\":null,\"A3\":null,\"A4\":0,\"A6\":false,\"A7\":0,\"A8\":0,\"B1\":[],\"B2\":[],\"B3\":{},"
+	    "\"B4\":{\"Name\":\"p\"},\"B6\":[],\"B7\":null,\"B8\":{},"
+	    "\"C1\":0,\"C2\":0,\"C3\":0,\"C4\":0,\"C5\":0,\"C6\":0,\"C7\":0,\"C8\":0,"
+	    "\"D1\":0,\"D2\":0,\"D3\":0,\"D4\":0,\"D5\":0,\"D6\":0,\"D7\":0,\"D8\":9}");
+}
+END_TEST
+
 int
 main(void)
 {
@@ -264,6 +300,7 @@ main(void)
 	tcase_add_test(t, quoting);
 	tcase_add_test(t, indenting);
 	tcase_add_test(t, numbers);
+	tcase_add_test(t, rows);
 	tcase_add_test(t, kv_json);
 	tcase_add_test(t, coordinate_json);
 	tcase_add_test(t, check_json);
