@@ -149,14 +149,14 @@ on_header(char *data, size_t size, size_t n, void *ctx)
 	return size * n;
 }
 
-struct upload {
+struct import_leader {
 	struct span left;
 };
 
 static size_t
 on_upload(char *dst, size_t size, size_t n, void *ctx)
 {
-	struct upload *u = ctx;
+	struct import_leader *u = ctx;
 	size_t take = u->left.len < size * n ? u->left.len : size * n;
 
 	if (take > 0)
@@ -302,7 +302,7 @@ bool
 client_do(struct client *c, const char *method, const char *path, struct span body, long timeout_s,
     struct client_answer *out)
 {
-	struct upload up = { body };
+	struct import_leader up = { body };
 	struct curl_slist *headers = prepare(c, path, out);
 	struct waiting w;
 	bool ok;

@@ -197,7 +197,7 @@ on_notice(struct raftd *d, const struct raft_notice *n)
 static bool
 holds_state(struct raftd *d)
 {
-	return snapshots_installing(d->snapshots) || restores_pausing(d->restores);
+	return snapshots_installing(d->snapshots) || import_pausing(d->import);
 }
 
 static bool
@@ -209,13 +209,13 @@ is_waiting(struct raftd *d)
 static void
 end_turn(struct raftd *d)
 {
-	restores_turn(d->restores);
+	import_turn(d->import);
 	leader_turn(d->leader);
 }
 
 static const struct engine_hooks engine_hooks = {
 	.send = links_send, .flush = links_flush, .chunk = snapshots_chunk, .notice = on_notice, .applied = leader_applied,
-	.all_apply = state_version_all, .restore = restores_commit, .holds_state = holds_state, .serve = clients_turn,
+	.all_apply = state_version_all, .restore = import_commit, .holds_state = holds_state, .serve = clients_turn,
 	.waiting = is_waiting, .turn = end_turn,
 };
 
@@ -228,7 +228,7 @@ wake_membership(struct raftd *d)
 }
 
 static const struct links_hooks links_hooks = {
-	.heard = forming_heard, .proven = wake_membership, .accepts = forming_accepts, .send_chunk = snapshots_send,
+	.heard = bootstrap_heard, .proven = wake_membership, .accepts = bootstrap_accepts, .send_chunk = snapshots_send,
 };
 
 static void
@@ -236,7 +236,7 @@ servers_changed(struct raftd *d)
 {
 	links_sync(d->links);
 	membership_wake(d->members);
-	forming_wake(d->forming);
+	bootstrap_wake(d->bootstrap);
 }
 
 static void
@@ -259,7 +259,7 @@ begin(struct raftd *d)
 		log_err("raftd", "%s", errbuf);
 		return TV_ESYS;
 	}
-	d->looptime = looptime_new(d);
+	d->loop_time = loop_time_new(d);
 	d->links = links_new(d, &links_hooks);
 	if (d->links == NULL)
 		return TV_ENOMEM;
@@ -267,20 +267,20 @@ begin(struct raftd *d)
 	d->autopilot = autopilot_new(d);
 	d->recover = recover_new(d);
 	d->members = membership_new(d);
-	d->unserved = unserved_new(d);
-	d->served = served_new(d);
+	d->rpcd_watch = rpcd_watch_new(d);
+	d->rpcd_peers = rpcd_peers_new(d);
 	d->snapshots = snapshots_new(d);
-	d->saves = saves_new(d);
-	d->restores = restores_new(d);
+	d->exports = export_new(d);
+	d->import = import_new(d);
 	d->gossip = gossip_new(d, &gossip_hooks);
 	d->requests = requests_new(d);
 	d->clients = clients_new(d);
-	if (d->saves == NULL || d->restores == NULL || d->autopilot == NULL || d->recover == NULL ||
-	    d->leader == NULL || d->members == NULL || d->unserved == NULL || d->served == NULL || d->snapshots == NULL || d->gossip == NULL ||
-	    d->requests == NULL || d->clients == NULL || d->looptime == NULL || engine_start(d->engine) != TV_OK)
+	if (d->exports == NULL || d->import == NULL || d->autopilot == NULL || d->recover == NULL ||
+	    d->leader == NULL || d->members == NULL || d->rpcd_watch == NULL || d->rpcd_peers == NULL || d->snapshots == NULL || d->gossip == NULL ||
+	    d->requests == NULL || d->clients == NULL || d->loop_time == NULL || engine_start(d->engine) != TV_OK)
 		return TV_ENOMEM;
-	d->forming = forming_new(d);
-	if (d->forming == NULL)
+	d->bootstrap = bootstrap_new(d);
+	if (d->bootstrap == NULL)
 		return TV_ENOMEM;
 	if (d->id.generation != d->meta.generation &&
 	    logthread_cluster(engine_log(d->engine), d->id.cluster_id, d->id.generation, NULL, NULL) != TV_OK)
@@ -288,7 +288,7 @@ begin(struct raftd *d)
 	fence_begin(d);
 	links_sync(d->links);
 	membership_wake(d->members);
-	diskspace_start(d->space, engine_disk_space);
+	space_start(d->space, engine_disk_space);
 	log_info("raft", "node %s at %s, log from %llu to %llu, state at %llu", d->id.name, d->id.addr,
 	    (unsigned long long)d->meta.first, (unsigned long long)d->meta.last,
 	    (unsigned long long)fsm_applied(d->fsm));
@@ -303,7 +303,7 @@ try_start(struct raftd *d)
 	char errbuf[1024] = "";
 	enum tv_err err;
 
-	if (!diskspace_may_open(d->space))
+	if (!space_may_open(d->space))
 		return TV_ENOSPACE;
 	err = open_state(d, errbuf, sizeof(errbuf));
 	if (err == TV_OK)
@@ -313,7 +313,7 @@ try_start(struct raftd *d)
 		return TV_ESYS;
 	}
 	close_state(d);
-	diskspace_too_little(d->space);
+	space_too_little(d->space);
 	return err;
 }
 
@@ -344,7 +344,7 @@ raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
 	ev_async_init(&d->relieved, go_on_applying);
 	d->relieved.data = d;
 	ev_async_start(loop, &d->relieved);
-	d->space = diskspace_new(d);
+	d->space = space_new(d);
 	if (d->space == NULL)
 		return TV_ENOMEM;
 	ev_timer_init(&d->retry, on_retry, START_RETRY, START_RETRY);
@@ -353,7 +353,7 @@ raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
 	if (err != TV_ENOSPACE)
 		return err;
 	/* A disk that is full empties again; a process that gave up would have to be started by somebody. */
-	diskspace_text(d->space, text, sizeof(text));
+	space_text(d->space, text, sizeof(text));
 	log_err("raft", "%s; not enough space to open the data: waiting for it", text);
 	daemon_ready("waiting for disk space");
 	ev_timer_start(loop, &d->retry);
@@ -406,19 +406,19 @@ raftd_stop(struct daemon_spec *spec)
 	clients_free(d->clients);
 	requests_free(d->requests);
 	links_free(d->links);		/* its pending questions end with their askers still there */
-	forming_free(d->forming);
+	bootstrap_free(d->bootstrap);
 	gossip_free(d->gossip);
 	membership_free(d->members);
-	unserved_free(d->unserved);
-	served_free(d->served);
+	rpcd_watch_free(d->rpcd_watch);
+	rpcd_peers_free(d->rpcd_peers);
 	recover_free(d->recover);
 	autopilot_free(d->autopilot);
 	leader_free(d->leader);
-	restores_free(d->restores);
-	saves_free(d->saves);
+	import_free(d->import);
+	export_free(d->exports);
 	snapshots_free(d->snapshots);
-	diskspace_free(d->space);
-	looptime_free(d->looptime);
+	space_free(d->space);
+	loop_time_free(d->loop_time);
 	engine_free(d->engine);
 	fsm_close(d->fsm);
 	ev_async_stop(d->loop, &d->relieved);

@@ -1,35 +1,35 @@
 # raftd: the pure parts of the shell (no libev in the link line), and raftd processes without gossip.
 EXTRA_DIST += tests/system/lib/raftcluster.py tests/system/lib/netns.py tests/system/lib/smalldisk.py tests/system/lib/inject.py
 if HAVE_CHECK
-check_PROGRAMS += tests/unit/check_entrycache tests/unit/check_policy tests/unit/check_forming tests/unit/check_proposals \
-	tests/unit/check_coordbatch tests/unit/check_health tests/unit/check_recovery tests/unit/check_snaprecv
-TESTS += tests/unit/check_entrycache tests/unit/check_policy tests/unit/check_forming tests/unit/check_proposals \
-	tests/unit/check_coordbatch tests/unit/check_health tests/unit/check_recovery tests/unit/check_snaprecv
+check_PROGRAMS += tests/unit/check_entrycache tests/unit/check_policy tests/unit/check_bootstrap tests/unit/check_proposals \
+	tests/unit/check_coord_batch tests/unit/check_server_health tests/unit/check_recover_plan tests/unit/check_snapshot_recv
+TESTS += tests/unit/check_entrycache tests/unit/check_policy tests/unit/check_bootstrap tests/unit/check_proposals \
+	tests/unit/check_coord_batch tests/unit/check_server_health tests/unit/check_recover_plan tests/unit/check_snapshot_recv
 tests_unit_check_entrycache_SOURCES = tests/unit/check_entrycache.c
 tests_unit_check_entrycache_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
 tests_unit_check_policy_SOURCES = tests/unit/check_policy.c
 tests_unit_check_policy_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
-tests_unit_check_forming_SOURCES = tests/unit/check_forming.c
-tests_unit_check_forming_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
-tests_unit_check_recovery_SOURCES = tests/unit/check_recovery.c
-tests_unit_check_recovery_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
-tests_unit_check_snaprecv_SOURCES = tests/unit/check_snaprecv.c tests/unit/scratch.c tests/unit/scratch.h raftd/snapshot/snapshot_recv.c
-tests_unit_check_snaprecv_LDADD = raftd/libraftshell.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(RT_LIBS) \
+tests_unit_check_bootstrap_SOURCES = tests/unit/check_bootstrap.c
+tests_unit_check_bootstrap_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
+tests_unit_check_recover_plan_SOURCES = tests/unit/check_recover_plan.c
+tests_unit_check_recover_plan_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
+tests_unit_check_snapshot_recv_SOURCES = tests/unit/check_snapshot_recv.c tests/unit/scratch.c tests/unit/scratch.h raftd/snapshot/snapshot_recv.c
+tests_unit_check_snapshot_recv_LDADD = raftd/libraftshell.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(RT_LIBS) \
 	$(UNIT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread -lm
-tests_unit_check_health_SOURCES = tests/unit/check_health.c
-tests_unit_check_health_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
-tests_unit_check_coordbatch_SOURCES = tests/unit/check_coordbatch.c
-tests_unit_check_coordbatch_LDADD = raftd/libraftshell.a $(UNIT_LIBS) -lm
+tests_unit_check_server_health_SOURCES = tests/unit/check_server_health.c
+tests_unit_check_server_health_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
+tests_unit_check_coord_batch_SOURCES = tests/unit/check_coord_batch.c
+tests_unit_check_coord_batch_LDADD = raftd/libraftshell.a $(UNIT_LIBS) -lm
 tests_unit_check_proposals_SOURCES = tests/unit/check_proposals.c
 tests_unit_check_proposals_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
 # For tests/system/test_raftd.py: a log that a newer version wrote.
 check_PROGRAMS += tests/system/newer_entry
 tests_system_newer_entry_SOURCES = tests/system/newer_entry.c
 tests_system_newer_entry_LDADD = raftd/libraftstore.a raftd/libraftcore.a $(STORE_LIBS)
-check_PROGRAMS += tests/unit/check_discard
-TESTS += tests/unit/check_discard
-tests_unit_check_discard_SOURCES = tests/unit/check_discard.c
-tests_unit_check_discard_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
+check_PROGRAMS += tests/unit/check_unlink_async
+TESTS += tests/unit/check_unlink_async
+tests_unit_check_unlink_async_SOURCES = tests/unit/check_unlink_async.c
+tests_unit_check_unlink_async_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
 check_PROGRAMS += tests/unit/check_sendq
 TESTS += tests/unit/check_sendq
 tests_unit_check_sendq_SOURCES = tests/unit/check_sendq.c
@@ -42,10 +42,10 @@ check_PROGRAMS += tests/unit/check_space
 TESTS += tests/unit/check_space
 tests_unit_check_space_SOURCES = tests/unit/check_space.c
 tests_unit_check_space_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
-check_PROGRAMS += tests/unit/check_successor tests/unit/check_silence
-TESTS += tests/unit/check_successor tests/unit/check_silence
-tests_unit_check_successor_SOURCES = tests/unit/check_successor.c
-tests_unit_check_successor_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
+check_PROGRAMS += tests/unit/check_handover_target tests/unit/check_silence
+TESTS += tests/unit/check_handover_target tests/unit/check_silence
+tests_unit_check_handover_target_SOURCES = tests/unit/check_handover_target.c
+tests_unit_check_handover_target_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
 tests_unit_check_silence_SOURCES = tests/unit/check_silence.c
 tests_unit_check_silence_LDADD = $(UNIT_LIBS)
 check_PROGRAMS += tests/unit/check_logthread

@@ -4,7 +4,7 @@ FSM_LIBS = raftd/libfsm.a raftd/libraftstore.a $(STORE_LIBS) $(CHECK_LIBS)
 FSM_KIT = tests/unit/fsm_kit.c tests/unit/fsm_kit.h
 FSM_TESTS = tests/unit/check_fsm_kv tests/unit/check_fsm_session tests/unit/check_fsm_catalog tests/unit/check_fsm_watch \
 	tests/unit/check_fsm_snapshot tests/unit/check_fsm_crash tests/unit/check_store_log tests/unit/check_fsm_coordinate \
-	tests/unit/check_fsm_autopilot tests/unit/check_restore tests/unit/check_fsm_flush tests/unit/check_fsm_tidy \
+	tests/unit/check_fsm_autopilot tests/unit/check_restore tests/unit/check_fsm_flush tests/unit/check_fsm_compact \
 	tests/unit/check_fsm_tables tests/unit/check_fsm_group
 check_PROGRAMS += $(FSM_TESTS)
 TESTS += $(FSM_TESTS)
@@ -26,8 +26,8 @@ tests_unit_check_fsm_autopilot_SOURCES = tests/unit/check_fsm_autopilot.c $(FSM_
 tests_unit_check_fsm_autopilot_LDADD = $(FSM_LIBS)
 tests_unit_check_fsm_flush_SOURCES = tests/unit/check_fsm_flush.c tests/sim/fsm_batch.h $(FSM_KIT)
 tests_unit_check_fsm_flush_LDADD = $(FSM_LIBS)
-tests_unit_check_fsm_tidy_SOURCES = tests/unit/check_fsm_tidy.c $(FSM_KIT)
-tests_unit_check_fsm_tidy_LDADD = $(FSM_LIBS)
+tests_unit_check_fsm_compact_SOURCES = tests/unit/check_fsm_compact.c $(FSM_KIT)
+tests_unit_check_fsm_compact_LDADD = $(FSM_LIBS)
 tests_unit_check_fsm_group_SOURCES = tests/unit/check_fsm_group.c tests/sim/fsm_batch.h $(FSM_KIT)
 tests_unit_check_fsm_group_LDADD = $(FSM_LIBS)
 tests_unit_check_fsm_tables_SOURCES = tests/unit/check_fsm_tables.c $(FSM_KIT)

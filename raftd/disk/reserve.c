@@ -7,12 +7,12 @@
 #include "raftd/disk/reserve.h"
 
 void
-ballast_open(struct ballast *b, const char *dir)
+reserve_open(struct reserve *b, const char *dir)
 {
 	char path[600];
 	struct stat st;
 
-	*b = (struct ballast){ .fd = -1 };
+	*b = (struct reserve){ .fd = -1 };
 	if (snprintf(path, sizeof(path), "%s/ballast", dir) >= (int)sizeof(path))
 		return;
 	b->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -22,7 +22,7 @@ ballast_open(struct ballast *b, const char *dir)
 }
 
 void
-ballast_close(struct ballast *b)
+reserve_close(struct reserve *b)
 {
 	if (b->fd >= 0)
 		(void)close(b->fd);
@@ -30,7 +30,7 @@ ballast_close(struct ballast *b)
 }
 
 void
-ballast_take(struct ballast *b, uint64_t bytes)
+reserve_take(struct reserve *b, uint64_t bytes)
 {
 	if (b->fd < 0 || b->bytes >= bytes)
 		return;
@@ -42,7 +42,7 @@ ballast_take(struct ballast *b, uint64_t bytes)
 }
 
 uint64_t
-ballast_give(struct ballast *b, uint64_t bytes)
+reserve_give(struct reserve *b, uint64_t bytes)
 {
 	uint64_t given = bytes < b->bytes ? bytes : b->bytes;
 

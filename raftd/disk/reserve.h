@@ -1,5 +1,5 @@
 /*
- * Ballast: disk space that raftd holds, to let go of when another program has taken the rest (S85).
+ * The reserve file: disk space that raftd holds, to let go of when another program has taken the rest (S85).
  *
  * A file of allocated blocks, made while there is plenty.  When the file system is about to have nothing left, a part
  * of it is given back at a time, so that the little that a full server still writes (terms, votes) finds room.
@@ -9,17 +9,17 @@
 
 #include <stdint.h>
 
-struct ballast {
+struct reserve {
 	int fd;				/* -1: none can be had here */
 	uint64_t bytes;			/* held */
 };
 
 /* Opens or makes dir/ballast and looks how much is held already. */
-void ballast_open(struct ballast *b, const char *dir);
-void ballast_close(struct ballast *b);
+void reserve_open(struct reserve *b, const char *dir);
+void reserve_close(struct reserve *b);
 /* Holds that many; less, or none, where the file system cannot allocate without writing. */
-void ballast_take(struct ballast *b, uint64_t bytes);
+void reserve_take(struct reserve *b, uint64_t bytes);
 /* Gives back up to that many; how many it was. */
-uint64_t ballast_give(struct ballast *b, uint64_t bytes);
+uint64_t reserve_give(struct reserve *b, uint64_t bytes);
 
 #endif

@@ -13,46 +13,46 @@
 
 #define LOOK 0.25			/* seconds */
 #define WRITE_FACTOR 3			/* bytes on disk per byte of an entry: the log, the write-ahead log of the state, and a page */
-#define BALLAST_PART 4			/* of the reserve */
-#define GIVE_BYTES (2u << 20)		/* of ballast at a time */
+#define RESERVE_PART 4			/* of the reserve */
+#define GIVE_BYTES (2u << 20)		/* of the reserve file at a time */
 #define CRITICAL_PART 8			/* of the reserve */
 #define CRITICAL_MAX (4u << 20)
 #define TRY_ANYWAY MONO_S(10)		/* opening failed: then statvfs(3) may not be what decides (a quota) */
 
-struct diskspace {
+struct space {
 	struct raftd *d;
 	char dir[512];
 	ev_timer timer;
-	struct ballast ballast;
+	struct reserve file;
 	uint64_t available, reserve;
 	uint64_t recent, before;	/* bytes that entries took since the last look, and between the two before */
 	uint64_t want;			/* beside the reserve */
 	uint64_t enough;		/* to open the data bases, as a failed try taught */
 	struct mono tried;		/* that try */
 	bool full;
-	void (*changed)(struct raftd *d, bool full);	/* NULL before diskspace_start() */
+	void (*changed)(struct raftd *d, bool full);	/* NULL before space_start() */
 	bool refused;			/* a write found no room, whatever statvfs(3) says (a quota) */
 };
 
 void
-diskspace_text(const struct diskspace *s, char *dst, size_t cap)
+space_text(const struct space *s, char *dst, size_t cap)
 {
 	char have[24], keep[24];
 
-	if (s->refused && !space_short(s->available, s->reserve, s->want, false)) {
+	if (s->refused && !threshold_short(s->available, s->reserve, s->want, false)) {
 		snprintf(dst, cap, "disk full: a write in %s failed for lack of space, although %s are free: is "
 		    "there a quota? Free space there or raise it, and writes resume by themselves; deleting keys "
 		    "would need space too", s->dir,
-		    space_bytes(s->available, have));
+		    threshold_bytes(s->available, have));
 		return;
 	}
 	snprintf(dst, cap, "disk full: %s has %s left and needs %s (disk_reserve); free space there or make the file "
 	    "system larger, and writes resume by themselves; deleting keys would need space too", s->dir,
-	    space_bytes(s->available, have), space_bytes(s->reserve + s->want, keep));
+	    threshold_bytes(s->available, have), threshold_bytes(s->reserve + s->want, keep));
 }
 
 static uint64_t
-critical_bytes(const struct diskspace *s)
+critical_bytes(const struct space *s)
 {
 	uint64_t part = s->reserve / CRITICAL_PART;
 
@@ -60,14 +60,14 @@ critical_bytes(const struct diskspace *s)
 }
 
 static bool
-was_refused(const struct diskspace *s)
+was_refused(const struct space *s)
 {
 	return s->d->fsm != NULL && fsm_no_room(s->d->fsm);
 }
 
 /* A file system that does not answer is not called full: writing to it will tell. */
 static void
-look(struct diskspace *s)
+look(struct space *s)
 {
 	struct statvfs v;
 
@@ -76,25 +76,25 @@ look(struct diskspace *s)
 	s->available = statvfs(s->dir, &v) == 0 ? (uint64_t)v.f_bavail * v.f_frsize : UINT64_MAX / 2;
 	s->refused = was_refused(s);
 	if (s->available < critical_bytes(s) || s->refused)
-		s->available += ballast_give(&s->ballast, GIVE_BYTES);
+		s->available += reserve_give(&s->file, GIVE_BYTES);
 }
 
 static void
-tell(struct diskspace *s)
+tell(struct space *s)
 {
 	char text[800], have[24];
 
-	diskspace_text(s, text, sizeof(text));
+	space_text(s, text, sizeof(text));
 	if (s->full)
 		log_err("raft", "%s; reads continue", text);
 	else
-		log_info("raft", "disk has space again: %s left, writes resume", space_bytes(s->available, have));
+		log_info("raft", "disk has space again: %s left, writes resume", threshold_bytes(s->available, have));
 }
 
 static void
-judge(struct diskspace *s)
+judge(struct space *s)
 {
-	bool full = s->refused || space_short(s->available, s->reserve, s->want, s->full);
+	bool full = s->refused || threshold_short(s->available, s->reserve, s->want, s->full);
 
 	if (full == s->full)
 		return;
@@ -109,27 +109,27 @@ judge(struct diskspace *s)
 static void
 on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	struct diskspace *s = w->data;
+	struct space *s = w->data;
 
 	(void)loop;
 	(void)revents;
 	look(s);
 	judge(s);
 	if (!s->full && !s->refused && s->available > 2 * s->reserve)
-		ballast_take(&s->ballast, s->reserve / BALLAST_PART);
+		reserve_take(&s->file, s->reserve / RESERVE_PART);
 }
 
-struct diskspace *
-diskspace_new(struct raftd *d)
+struct space *
+space_new(struct raftd *d)
 {
-	struct diskspace *s = calloc(1, sizeof(*s));
+	struct space *s = calloc(1, sizeof(*s));
 
 	if (s == NULL)
 		return NULL;
 	s->d = d;
 	s->reserve = d->conf.disk_reserve;
 	snprintf(s->dir, sizeof(s->dir), "%s/raftd", d->cluster.data_dir);
-	ballast_open(&s->ballast, s->dir);
+	reserve_open(&s->file, s->dir);
 	ev_timer_init(&s->timer, on_timer, LOOK, LOOK);
 	s->timer.data = s;
 	look(s);
@@ -137,19 +137,19 @@ diskspace_new(struct raftd *d)
 }
 
 void
-diskspace_free(struct diskspace *s)
+space_free(struct space *s)
 {
 	if (s == NULL)
 		return;
 	if (s->changed != NULL)
 		ev_timer_stop(s->d->loop, &s->timer);
-	ballast_close(&s->ballast);
+	reserve_close(&s->file);
 	free(s);
 }
 
 /* Recovery fills up the write-ahead logs that are in use, and adds a little. */
 static uint64_t
-bytes_to_open(const struct diskspace *s)
+bytes_to_open(const struct space *s)
 {
 	char path[600];
 	uint64_t holes;
@@ -161,7 +161,7 @@ bytes_to_open(const struct diskspace *s)
 }
 
 bool
-diskspace_may_open(struct diskspace *s)
+space_may_open(struct space *s)
 {
 	uint64_t need = bytes_to_open(s);
 
@@ -169,14 +169,14 @@ diskspace_may_open(struct diskspace *s)
 		need = s->enough;
 	look(s);
 	if (s->available < need)
-		s->available += ballast_give(&s->ballast, need - s->available);
-	s->full = space_short(s->available, s->reserve, 0, s->full);
+		s->available += reserve_give(&s->file, need - s->available);
+	s->full = threshold_short(s->available, s->reserve, 0, s->full);
 	return s->available >= need;
 }
 
 /* What was there before counts if it was less: when room was made since, there is no reason to wait for more. */
 void
-diskspace_too_little(struct diskspace *s)
+space_too_little(struct space *s)
 {
 	uint64_t before = s->available;
 
@@ -187,7 +187,7 @@ diskspace_too_little(struct diskspace *s)
 }
 
 void
-diskspace_start(struct diskspace *s, void (*changed)(struct raftd *d, bool full))
+space_start(struct space *s, void (*changed)(struct raftd *d, bool full))
 {
 	s->changed = changed;
 	ev_timer_start(s->d->loop, &s->timer);
@@ -198,44 +198,44 @@ diskspace_start(struct diskspace *s, void (*changed)(struct raftd *d, bool full)
 }
 
 bool
-diskspace_full(const struct diskspace *s)
+space_full(const struct space *s)
 {
 	return s->full;
 }
 
 bool
-diskspace_low(const struct diskspace *s)
+space_low(const struct space *s)
 {
 	return s->available < 2 * s->reserve;
 }
 
 bool
-diskspace_critical(const struct diskspace *s)
+space_critical(const struct space *s)
 {
 	return s->refused || s->available < critical_bytes(s);
 }
 
 uint64_t
-diskspace_room(const struct diskspace *s)
+space_room(const struct space *s)
 {
 	return s->available > s->reserve ? s->available - s->reserve : 0;
 }
 
 bool
-diskspace_fits(const struct diskspace *s, uint64_t bytes)
+space_fits(const struct space *s, uint64_t bytes)
 {
 	return !s->refused && s->available >= s->reserve && s->available - s->reserve >= bytes;
 }
 
 void
-diskspace_want(struct diskspace *s, uint64_t bytes)
+space_want(struct space *s, uint64_t bytes)
 {
 	s->want = bytes;
 	judge(s);
 }
 
 void
-diskspace_written(struct diskspace *s, uint64_t bytes)
+space_written(struct space *s, uint64_t bytes)
 {
 	s->recent += bytes * WRITE_FACTOR;
 	if (s->full || (s->available >= s->reserve + s->before + s->recent && !was_refused(s)))
@@ -245,7 +245,7 @@ diskspace_written(struct diskspace *s, uint64_t bytes)
 }
 
 uint64_t
-diskspace_available(const struct diskspace *s)
+space_available(const struct space *s)
 {
 	return s->available;
 }

@@ -12,36 +12,36 @@
 
 #include "raftd/raftd.h"
 
-struct diskspace;
+struct space;
 
 /* Looks for the first time; NULL without memory.  No timer runs yet. */
-struct diskspace *diskspace_new(struct raftd *d);
-void diskspace_free(struct diskspace *s);
+struct space *space_new(struct raftd *d);
+void space_free(struct space *s);
 /*
- * Is there room to open the data bases, which write when they recover?  Gives back ballast when that helps.  False:
- * wait, and ask again; the text says for what.
+ * Is there room to open the data bases, which write when they recover?  Gives back some of the reserve when that helps.
+ * False: wait, and ask again; the text says for what.
  */
-bool diskspace_may_open(struct diskspace *s);
+bool space_may_open(struct space *s);
 /* The data bases found too little room all the same: not again before there is more, or 10 s later. */
-void diskspace_too_little(struct diskspace *s);
+void space_too_little(struct space *s);
 /* From now on looks are regular.  changed: the disk has become full, or has room again; at once when it is full now. */
-void diskspace_start(struct diskspace *s, void (*changed)(struct raftd *d, bool full));
+void space_start(struct space *s, void (*changed)(struct raftd *d, bool full));
 
-bool diskspace_full(const struct diskspace *s);
+bool space_full(const struct space *s);
 /* Less than twice the reserve is left: time to write out and cut what can be cut. */
-bool diskspace_low(const struct diskspace *s);
+bool space_low(const struct space *s);
 /* So little that not even a checkpoint is safe to begin. */
-bool diskspace_critical(const struct diskspace *s);
+bool space_critical(const struct space *s);
 /* Bytes free beside the reserve. */
-uint64_t diskspace_room(const struct diskspace *s);
+uint64_t space_room(const struct space *s);
 /* Would that many bytes fit beside the reserve? */
-bool diskspace_fits(const struct diskspace *s, uint64_t bytes);
+bool space_fits(const struct space *s, uint64_t bytes);
 /* They did not, and nothing else makes sense before they do (a snapshot to receive): full until then. */
-void diskspace_want(struct diskspace *s, uint64_t bytes);
+void space_want(struct space *s, uint64_t bytes);
 /* So much is about to be written: looks again at once when it may come near the reserve. */
-void diskspace_written(struct diskspace *s, uint64_t bytes);
-uint64_t diskspace_available(const struct diskspace *s);
+void space_written(struct space *s, uint64_t bytes);
+uint64_t space_available(const struct space *s);
 /* One sentence: what is full and what to do. */
-void diskspace_text(const struct diskspace *s, char *dst, size_t cap);
+void space_text(const struct space *s, char *dst, size_t cap);
 
 #endif

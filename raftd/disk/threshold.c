@@ -4,13 +4,13 @@
 #include "raftd/disk/threshold.h"
 
 bool
-space_short(uint64_t available, uint64_t reserve, uint64_t want, bool was_short)
+threshold_short(uint64_t available, uint64_t reserve, uint64_t want, bool was_short)
 {
 	return available < reserve + want + (was_short ? reserve / 8 : 0);
 }
 
 const char *
-space_bytes(uint64_t bytes, char dst[24])
+threshold_bytes(uint64_t bytes, char dst[24])
 {
 	static const char units[] = "kMGTPE";
 	double v = (double)bytes / 1024;

@@ -35,7 +35,7 @@ close_in_thread(int fd)
 }
 
 void
-discard_file(int fd, const char *path)
+unlink_async(int fd, const char *path)
 {
 	if (fd < 0)
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

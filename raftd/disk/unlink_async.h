@@ -6,6 +6,6 @@
 #define TV_RAFTD_DISK_UNLINK_ASYNC_H
 
 /* Removes the name at once, and closes fd in a thread.  fd -1: it is opened for that, if there is such a file. */
-void discard_file(int fd, const char *path);
+void unlink_async(int fd, const char *path);
 
 #endif

@@ -7,7 +7,7 @@
 /* -- addresses, also of those who have just left the configuration -- */
 
 void
-notices_book(struct engine *e)
+core_notices_book(struct engine *e)
 {
 	const struct raft_config *c = raft_config(e->core);
 
@@ -85,13 +85,13 @@ log_violation(struct engine *e, const struct raft_notice *n)
 static void
 log_change(struct engine *e, const struct raft_notice *n, const char *did, const char *then)
 {
-	notices_book(e);
+	core_notices_book(e);
 	if (engine_is_leader(e))
 		log_info("raft", "%s peer %s%s", did, engine_addr(e, n->id), then);
 }
 
 void
-notices_log(struct engine *e, const struct raft_notice *n)
+core_notices_log(struct engine *e, const struct raft_notice *n)
 {
 	const struct raftd_conf *c = &e->d->conf;
 
@@ -112,7 +112,7 @@ notices_log(struct engine *e, const struct raft_notice *n)
 		log_change(e, n, "Removed", ", stopping replication");
 		break;
 	case RAFT_NOTICE_CONFIG_COMMITTED:
-		notices_book(e);
+		core_notices_book(e);
 		engine_status_changed(e);
 		break;
 	case RAFT_NOTICE_NO_PEERS:

@@ -17,18 +17,18 @@
 #define TURN_TIME_MAX MONO_MS(10)	/* spent on them, and on reads besides: a heartbeat may be due */
 #define AHEAD_READS 32			/* looked up before the loop sees whether their round is confirmed */
 #define HOUSEKEEPING 0.1		/* seconds */
-#define TIDY_LOOK 1.0
-#define TIDY_STEP 0.02			/* a step takes half a millisecond */
+#define COMPACT_LOOK 1.0
+#define COMPACT_STEP 0.02			/* a step takes half a millisecond */
 #define ENTRY_OVERHEAD 64		/* bytes on disk beside the payload */
 
 /* -- messages that wait for the disk -- */
 
 static void
-release_held(struct engine *e, struct held_ring *r, uint64_t done)
+release_held(struct engine *e, struct pending_sends *r, uint64_t done)
 {
 	struct raft_send s;
 
-	while (held_take(r, done, &s))
+	while (pending_sends_take(r, done, &s))
 		e->hooks->send(e->d, &s);
 }
 
@@ -66,9 +66,9 @@ send_all(struct engine *e, const struct raft_output *o)
 		const struct raft_send *s = &o->sends[i];
 
 		if (s->after_append && all > done)
-			(void)held_add(&e->held_append, all, s);
+			(void)pending_sends_add(&e->held_append, all, s);
 		else if (s->after_hard && hard > done)
-			(void)held_add(&e->held_hard, hard, s);
+			(void)pending_sends_add(&e->held_hard, hard, s);
 		else
 			e->hooks->send(e->d, s);
 	}
@@ -120,7 +120,7 @@ tell_notices(struct engine *e)
 		}
 		if (n.type == RAFT_NOTICE_LEADER || n.type == RAFT_NOTICE_ROLE)
 			reads_retry(&e->reads, clock_mono(), e->d->conf.election_timeout);
-		notices_log(e, &n);
+		core_notices_log(e, &n);
 		e->hooks->notice(e->d, &n);
 	}
 	e->notice_count = 0;
@@ -299,7 +299,7 @@ engine_propose(struct engine *e, struct proposal *p, uint16_t op, struct span ar
 	if (st->role != RAFT_LEADER)
 		return st->leader != 0 ? TV_ENOTLEADER : TV_ENOLEADER;
 	if (engine_no_space(e))		/* a voter with room is about to lead: whoever asks again finds it */
-		return diskspace_full(e->d->space) && engine_voter_with_room(e) != 0 ? TV_ENOTLEADER : TV_ENOSPACE;
+		return space_full(e->d->space) && engine_voter_with_room(e) != 0 ? TV_ENOTLEADER : TV_ENOSPACE;
 	return proposals_add(e->proposals, p, op, args, mono_add(clock_mono(), e->d->conf.write_timeout));
 }
 
@@ -401,9 +401,9 @@ set_tick(struct engine *e)
 static void
 watch_space(struct engine *e)
 {
-	diskspace_written(e->d->space, e->stored_bytes);
+	space_written(e->d->space, e->stored_bytes);
 	e->stored_bytes = 0;
-	if (diskspace_full(e->d->space))
+	if (space_full(e->d->space))
 		reads_refuse(&e->reads, engine_status(e)->last_index);
 }
 
@@ -510,13 +510,13 @@ on_housekeeping(struct ev_loop *loop, ev_timer *w, int revents)
 
 /* Trouble is seen by the housekeeping. */
 static void
-on_tidy(struct ev_loop *loop, ev_timer *w, int revents)
+on_compact(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct engine *e = w->data;
-	bool more = !engine_must_not_apply(e) && !diskspace_full(e->d->space) && fsm_tidy(e->d->fsm);
+	bool more = !engine_must_not_apply(e) && !space_full(e->d->space) && fsm_compact(e->d->fsm);
 
 	(void)revents;
-	w->repeat = more ? TIDY_STEP : TIDY_LOOK;
+	w->repeat = more ? COMPACT_STEP : COMPACT_LOOK;
 	ev_timer_again(loop, w);
 }
 
@@ -682,7 +682,7 @@ engine_new(struct raftd *d, const struct engine_hooks *hooks, char *errbuf, size
 		engine_free(e);
 		return NULL;
 	}
-	notices_book(e);
+	core_notices_book(e);
 	return e;
 }
 
@@ -699,15 +699,15 @@ engine_start(struct engine *e)
 	ev_idle_init(&e->idle, on_idle);
 	ev_timer_init(&e->tick, on_tick, 0.0, 0.0);
 	ev_timer_init(&e->housekeeping, on_housekeeping, HOUSEKEEPING, HOUSEKEEPING);
-	ev_timer_init(&e->tidy, on_tidy, TIDY_LOOK, TIDY_LOOK);
+	ev_timer_init(&e->compact, on_compact, COMPACT_LOOK, COMPACT_LOOK);
 	/* What has arrived meanwhile is looked at first: after a pause the leader's heartbeat may be among it. */
 	ev_set_priority(&e->tick, EV_MINPRI);
-	e->prepare.data = e->idle.data = e->tick.data = e->housekeeping.data = e->tidy.data = e;
+	e->prepare.data = e->idle.data = e->tick.data = e->housekeeping.data = e->compact.data = e;
 	/* Channels flush from a prepare watcher too; ours must come first. */
 	ev_set_priority(&e->prepare, EV_MAXPRI);
 	ev_prepare_start(loop, &e->prepare);
 	ev_timer_start(loop, &e->housekeeping);
-	ev_timer_start(loop, &e->tidy);
+	ev_timer_start(loop, &e->compact);
 	return TV_OK;
 }
 
@@ -742,7 +742,7 @@ engine_free(struct engine *e)
 		ev_idle_stop(e->d->loop, &e->idle);
 		ev_timer_stop(e->d->loop, &e->tick);
 		ev_timer_stop(e->d->loop, &e->housekeeping);
-		ev_timer_stop(e->d->loop, &e->tidy);
+		ev_timer_stop(e->d->loop, &e->compact);
 		logthread_free(e->log);
 	}
 	raft_free(e->core);
@@ -750,8 +750,8 @@ engine_free(struct engine *e)
 	entrycache_free(e->cache);
 	arena_done(&e->range_arena);
 	arena_done(&e->apply_arena);
-	held_done(&e->held_hard);
-	held_done(&e->held_append);
+	pending_sends_done(&e->held_hard);
+	pending_sends_done(&e->held_append);
 	free(e->scratch);
 	free(e->range);
 	free(e->results);

@@ -34,8 +34,8 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 	info_u64(fn, ctx, "applied_index", e->applied);
 	fn(ctx, "cluster_id", e->d->id.cluster_id);
 	info_u64(fn, ctx, "commit_index", e->commit);
-	info_u64(fn, ctx, "disk_free", diskspace_available(e->d->space));
-	info_u64(fn, ctx, "disk_full", diskspace_full(e->d->space));
+	info_u64(fn, ctx, "disk_free", space_available(e->d->space));
+	info_u64(fn, ctx, "disk_full", space_full(e->d->space));
 	info_u64(fn, ctx, "disk_reserve", e->d->conf.disk_reserve);
 	info_u64(fn, ctx, "durable_log_index", st->persisted);
 	info_u64(fn, ctx, "entry_cache_bytes", entrycache_memory(e->cache));

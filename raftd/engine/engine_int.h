@@ -4,7 +4,7 @@
 
 #include "raftd/engine/engine.h"
 #include "raftd/engine/pending_sends.h"
-#include "raftd/engine/voter_with_room.h"
+#include "raftd/engine/voter_with_space.h"
 
 #define PROPOSE_ENTRIES_MAX 2048	/* in one input */
 #define APPLY_ENTRIES_MAX 1024		/* in one transaction */
@@ -38,7 +38,7 @@ struct engine {
 
 	/* Messages that wait for terms and votes only, and for entries too: a slow write of entries must not hold up
 	 * the answers to heartbeats, or a slow disk would cost the leadership. */
-	struct held_ring held_hard, held_append;
+	struct pending_sends held_hard, held_append;
 	struct raft_notice notices[NOTICES_MAX];	/* to be told after the output was carried out */
 	unsigned notice_count;
 	bool telling;
@@ -53,7 +53,7 @@ struct engine {
 
 	ev_prepare prepare;
 	ev_idle idle;
-	ev_timer tick, housekeeping, tidy;
+	ev_timer tick, housekeeping, compact;
 	struct mono tick_due;
 };
 
@@ -84,8 +84,8 @@ bool engine_no_space(struct engine *e);
 
 /* -- core_notices.c -- */
 /* Logs what the core noticed, in the words that operators know, and raises the status event. */
-void notices_log(struct engine *e, const struct raft_notice *n);
+void core_notices_log(struct engine *e, const struct raft_notice *n);
 /* Remembers the addresses of the configuration. */
-void notices_book(struct engine *e);
+void core_notices_book(struct engine *e);
 
 #endif

@@ -23,7 +23,7 @@ engine_disk_space(struct raftd *d, bool full)
 raft_id
 engine_voter_with_room(struct engine *e)
 {
-	return voter_with_room(engine_status(e), &e->without_room, PROPOSE_ENTRIES_MAX);
+	return voter_with_space(engine_status(e), &e->without_room, PROPOSE_ENTRIES_MAX);
 }
 
 void
@@ -34,7 +34,7 @@ engine_hand_over_full(struct engine *e)
 	struct mono now = clock_mono();
 	raft_id id;
 
-	if (!diskspace_full(e->d->space) || st->role != RAFT_LEADER || st->transferring ||
+	if (!space_full(e->d->space) || st->role != RAFT_LEADER || st->transferring ||
 	    mono_before(mono_sub(now, e->handed_over), PAUSE))
 		return;
 	if (!mono_before(mono_sub(now, e->handed_over), TRY_AGAIN))
@@ -55,7 +55,7 @@ static unsigned
 full_voters(struct engine *e, bool *quorum)
 {
 	const struct raft_status *st = engine_status(e);
-	unsigned room = st->voter && !diskspace_full(e->d->space), full = 0, voters = st->voter;
+	unsigned room = st->voter && !space_full(e->d->space), full = 0, voters = st->voter;
 
 	for (unsigned i = 0; i < st->peer_count; i++) {
 		const struct raft_peer_status *p = &st->peers[i];
@@ -73,7 +73,7 @@ engine_no_space(struct engine *e)
 {
 	bool quorum;
 
-	return diskspace_full(e->d->space) || (full_voters(e, &quorum) > 0 && !quorum);
+	return space_full(e->d->space) || (full_voters(e, &quorum) > 0 && !quorum);
 }
 
 void
@@ -82,8 +82,8 @@ engine_no_space_text(struct engine *e, char *dst, size_t cap)
 	const struct raft_status *st = engine_status(e);
 	size_t at;
 
-	if (diskspace_full(e->d->space)) {
-		diskspace_text(e->d->space, dst, cap);
+	if (space_full(e->d->space)) {
+		space_text(e->d->space, dst, cap);
 		return;
 	}
 	at = (size_t)snprintf(dst, cap, "disk full: too few servers have space for a write; free space on");

@@ -5,7 +5,7 @@
 #include "common/base/clock.h"
 #include "raftd/engine/loop_time.h"
 
-struct looptime {
+struct loop_time {
 	struct raftd *d;
 	ev_check begin;			/* the first after waiting */
 	ev_prepare end;			/* the last before it */
@@ -18,7 +18,7 @@ struct looptime {
 static void
 on_begin(struct ev_loop *loop, ev_check *w, int revents)
 {
-	struct looptime *t = w->data;
+	struct loop_time *t = w->data;
 
 	(void)loop;
 	(void)revents;
@@ -28,7 +28,7 @@ on_begin(struct ev_loop *loop, ev_check *w, int revents)
 static void
 on_end(struct ev_loop *loop, ev_prepare *w, int revents)
 {
-	struct looptime *t = w->data;
+	struct loop_time *t = w->data;
 	struct mono took;
 
 	(void)loop;
@@ -47,7 +47,7 @@ on_end(struct ev_loop *loop, ev_prepare *w, int revents)
 }
 
 void
-looptime_info(const struct looptime *t, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+loop_time_info(const struct loop_time *t, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
 {
 	char text[24];
 
@@ -57,10 +57,10 @@ looptime_info(const struct looptime *t, void (*fn)(void *ctx, const char *name, 
 	fn(ctx, "loop_longest_ms", text);
 }
 
-struct looptime *
-looptime_new(struct raftd *d)
+struct loop_time *
+loop_time_new(struct raftd *d)
 {
-	struct looptime *t = calloc(1, sizeof(*t));
+	struct loop_time *t = calloc(1, sizeof(*t));
 
 	if (t == NULL)
 		return NULL;
@@ -77,7 +77,7 @@ looptime_new(struct raftd *d)
 }
 
 void
-looptime_free(struct looptime *t)
+loop_time_free(struct loop_time *t)
 {
 	if (t == NULL)
 		return;

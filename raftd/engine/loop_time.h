@@ -7,11 +7,11 @@
 
 #include "raftd/raftd.h"
 
-struct looptime;
+struct loop_time;
 
-struct looptime *looptime_new(struct raftd *d);
-void looptime_free(struct looptime *t);
+struct loop_time *loop_time_new(struct raftd *d);
+void loop_time_free(struct loop_time *t);
 /* Name and value pairs for info. */
-void looptime_info(const struct looptime *t, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void loop_time_info(const struct loop_time *t, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
 
 #endif

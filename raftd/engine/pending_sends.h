@@ -4,20 +4,20 @@
 
 #include "raftd/core/raft.h"
 
-struct held {
+struct pending_send {
 	uint64_t seq;
 	struct raft_send send;
 };
 
-struct held_ring {			/* caller's storage, zeroed at first */
-	struct held *items;		/* owned */
+struct pending_sends {			/* caller's storage, zeroed at first */
+	struct pending_send *items;		/* owned */
 	size_t cap, head, count;
 };
 
 /* seq must not be below that of the last one.  False without memory: the message is lost, which the core survives. */
-bool held_add(struct held_ring *r, uint64_t seq, const struct raft_send *s);
+bool pending_sends_add(struct pending_sends *r, uint64_t seq, const struct raft_send *s);
 /* Takes the first one if its batch is among those done. */
-bool held_take(struct held_ring *r, uint64_t done, struct raft_send *out);
-void held_done(struct held_ring *r);
+bool pending_sends_take(struct pending_sends *r, uint64_t done, struct raft_send *out);
+void pending_sends_done(struct pending_sends *r);
 
 #endif

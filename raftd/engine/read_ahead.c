@@ -5,35 +5,35 @@
 #include "raftd/engine/read_ahead.h"
 
 bool
-aheads_wanted(struct aheads *a)
+read_ahead_wanted(struct reads_ahead *a)
 {
 	if (a->rest == 0)
-		return a->held + AHEAD_VALUE_MAX <= AHEAD_BYTES_MAX;
+		return a->held + READ_AHEAD_VALUE_MAX <= READ_AHEAD_BYTES_MAX;
 	a->rest--;
 	return false;
 }
 
 /* malloc would join and split pieces of this size each time. */
-static struct ahead *
-memory(struct aheads *a, size_t len)
+static struct read_ahead *
+memory(struct reads_ahead *a, size_t len)
 {
-	struct ahead *x = len <= AHEAD_SHORT ? a->spares : NULL;
+	struct read_ahead *x = len <= READ_AHEAD_SHORT ? a->spares : NULL;
 
 	if (x == NULL)
-		return malloc(sizeof(*x) + (len <= AHEAD_SHORT ? AHEAD_SHORT : len));
+		return malloc(sizeof(*x) + (len <= READ_AHEAD_SHORT ? READ_AHEAD_SHORT : len));
 	a->spares = x->next;
 	a->spare_count--;
 	return x;
 }
 
-struct ahead *
-aheads_hold(struct aheads *a, uint64_t applied, unsigned replaced, uint64_t index, struct span value)
+struct read_ahead *
+read_ahead_hold(struct reads_ahead *a, uint64_t applied, unsigned replaced, uint64_t index, struct span value)
 {
-	struct ahead *x = value.len > AHEAD_VALUE_MAX ? NULL : memory(a, value.len);
+	struct read_ahead *x = value.len > READ_AHEAD_VALUE_MAX ? NULL : memory(a, value.len);
 
 	if (x == NULL) {
 		a->wasted++;
-		a->rest = AHEAD_REST;
+		a->rest = READ_AHEAD_REST;
 		return NULL;
 	}
 	x->applied = applied;
@@ -47,24 +47,24 @@ aheads_hold(struct aheads *a, uint64_t applied, unsigned replaced, uint64_t inde
 }
 
 bool
-aheads_may_give(struct aheads *a, const struct ahead *x, uint64_t index, unsigned replaced)
+read_ahead_may_give(struct reads_ahead *a, const struct read_ahead *x, uint64_t index, unsigned replaced)
 {
 	if (x->applied >= index && x->replaced == replaced) {
 		a->given++;
 		return true;
 	}
 	a->wasted++;
-	a->rest = AHEAD_REST;
+	a->rest = READ_AHEAD_REST;
 	return false;
 }
 
 void
-aheads_drop(struct aheads *a, struct ahead *x)
+read_ahead_drop(struct reads_ahead *a, struct read_ahead *x)
 {
 	if (x == NULL)
 		return;
 	a->held -= x->len;
-	if (x->len > AHEAD_SHORT || a->spare_count == AHEAD_SPARES) {
+	if (x->len > READ_AHEAD_SHORT || a->spare_count == READ_AHEAD_SPARES) {
 		free(x);
 		return;
 	}
@@ -74,10 +74,10 @@ aheads_drop(struct aheads *a, struct ahead *x)
 }
 
 void
-aheads_done(struct aheads *a)
+read_ahead_done(struct reads_ahead *a)
 {
 	while (a->spares != NULL) {
-		struct ahead *x = a->spares;
+		struct read_ahead *x = a->spares;
 
 		a->spares = x->next;
 		free(x);

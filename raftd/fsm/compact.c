@@ -35,7 +35,7 @@ static int
 look(struct fsm *f)
 {
 	uint32_t least = f->opt.tidy_pages != 0 ? f->opt.tidy_pages : GROWTH_MIN, now;
-	struct tidy *t = &f->tidy;
+	struct compact *t = &f->compact;
 	int ret = pages_now(f, &now);
 
 	if (ret != 0)
@@ -60,8 +60,8 @@ step_end(struct fsm *f, struct tkey *end)
 	DBC *c;
 	int ret, closed;
 
-	memcpy(end->b, f->tidy.at.b, f->tidy.at.len);
-	key.size = f->tidy.at.len;
+	memcpy(end->b, f->compact.at.b, f->compact.at.len);
+	key.size = f->compact.at.len;
 	ret = f->db->cursor(f->db, f->txn, &c, 0);
 	if (ret != 0)
 		return ret;
@@ -76,19 +76,19 @@ step_end(struct fsm *f, struct tkey *end)
 static int
 join(struct fsm *f, const struct tkey *end)
 {
-	DBT from = { .data = f->tidy.at.b, .size = f->tidy.at.len };
+	DBT from = { .data = f->compact.at.b, .size = f->compact.at.len };
 	DBT to = { .data = (void *)(uintptr_t)end->b, .size = end->len };
 	DB_COMPACT c = { .compact_fillpercent = FULL_PERCENT };
 	int ret = f->db->compact(f->db, f->txn, &from, &to, &c, 0, NULL);
 
-	f->tidy.freed += c.compact_pages_free;
+	f->compact.freed += c.compact_pages_free;
 	return ret;
 }
 
 static int
 finish(struct fsm *f)
 {
-	struct tidy *t = &f->tidy;
+	struct compact *t = &f->compact;
 	int ret = pages_now(f, &t->file);
 
 	t->walking = false;
@@ -108,8 +108,8 @@ step(struct fsm *f)
 		ret = join(f, &end);
 	if (ret == 0 && last)
 		return finish(f);
-	memcpy(f->tidy.at.b, end.b, end.len);
-	f->tidy.at.len = end.len;
+	memcpy(f->compact.at.b, end.b, end.len);
+	f->compact.at.len = end.len;
 	return ret;
 }
 
@@ -129,7 +129,7 @@ walk(struct fsm *f)
 }
 
 bool
-fsm_tidy(struct fsm *f)
+fsm_compact(struct fsm *f)
 {
 	bool more;
 
@@ -137,8 +137,8 @@ fsm_tidy(struct fsm *f)
 		return false;			/* another time */
 	pthread_mutex_lock(&f->lock);
 	if (f->failed == 0)			/* a checkpoint's failure is not to be forgotten */
-		f->failed = f->tidy.walking ? walk(f) : look(f);
-	more = f->failed == 0 && f->tidy.walking;
+		f->failed = f->compact.walking ? walk(f) : look(f);
+	more = f->failed == 0 && f->compact.walking;
 	pthread_mutex_unlock(&f->lock);
 	return more;
 }

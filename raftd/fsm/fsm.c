@@ -109,8 +109,8 @@ fsm_tables_use(struct fsm *f, struct fsm_tables *t, char *errbuf, size_t cap)
 	f->db = t->db;
 	*t = (struct fsm_tables){ 0 };
 	f->stage_changed = true;
-	f->tidy.walking = false;
-	f->tidy.file = 0;
+	f->compact.walking = false;
+	f->compact.file = 0;
 	err = fsm_load_meta(f);
 	if (err == TV_OK && (ret = flusher_start(f)) != 0)
 		err = store_env_err(f->env, ret);

@@ -43,7 +43,7 @@ struct fsm_options {
 	void (*relieved)(void *ctx);
 	void *ctx;
 	uint8_t version;		/* that it takes itself for; 0: FSM_VERSION (tests want others) */
-	uint32_t tidy_pages;		/* growth that is worth fsm_tidy()'s work; 0: the usual (tests want less) */
+	uint32_t tidy_pages;		/* growth that is worth fsm_compact()'s work; 0: the usual (tests want less) */
 };
 
 /*
@@ -77,7 +77,7 @@ enum tv_err fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t 
  * A short step of joining pages that are half empty, or a look at whether that is due.  True: there is more to do.  On
  * the loop thread, between transactions; errors are told by fsm_trouble().
  */
-bool fsm_tidy(struct fsm *f);
+bool fsm_compact(struct fsm *f);
 /* How much work applying it is, in bytes: its size, or far more.  For whoever bounds what goes into one transaction. */
 uint64_t fsm_entry_work(const struct raft_entry *e);
 /* The version of the state machine that entries of this operation need. */

@@ -40,7 +40,7 @@ struct fsm_tables {
 };
 
 /* The walk that joins half empty pages: compact.c. */
-struct tidy {
+struct compact {
 	bool walking;
 	uint32_t file, used;		/* pages of the file after the last walk, and those in use; 0: not looked at yet */
 	uint32_t freed;			/* by this walk */
@@ -69,7 +69,7 @@ struct fsm {
 	DBC *cursor;
 	bool cursor_set;
 	struct tkey cursor_key;		/* where it stands, if set */
-	struct tidy tidy;
+	struct compact compact;
 	int failed;			/* first code of Berkeley DB that was not expected; sticky */
 	uint64_t at;			/* index of the entry being applied, as the API shows it: with FR_BASE */
 	struct arena work;		/* emptied before each entry; never for as many records as somebody likes to name */
@@ -281,7 +281,7 @@ bool coordinate_of_node(struct fsm *f, struct span node, struct arena *a, struct
 
 /* -- sort_near.c: an answer sorted by the distance from a node -- */
 struct near_record { size_t at, len; int64_t rtt; };
-struct near {
+struct sort_near {
 	struct fsm *f;
 	bool active;			/* sorting is asked for, and its node has a coordinate */
 	bool failed;			/* no memory */
@@ -293,11 +293,11 @@ struct near {
 	size_t count, cap;
 };
 /* By q's Near or NearAddress; begun ones are ended. */
-void near_begin(struct near *n, struct fsm *f, const struct catalog_read *q);
+void sort_near_begin(struct sort_near *n, struct fsm *f, const struct catalog_read *q);
 /* A record that belongs to this node was appended at this offset of the answer. */
-void near_note(struct near *n, size_t at, struct span node);
+void sort_near_note(struct sort_near *n, size_t at, struct span node);
 /* Sorts what was noted; the last record ends where out ends. */
-void near_end(struct near *n, struct buf *out);
+void sort_near_end(struct sort_near *n, struct buf *out);
 
 /* -- watch.c -- */
 enum watch_kind { WK_NOTHING, WK_KEY, WK_PREFIX, WK_SERVICE, WK_TABLE };

@@ -5,7 +5,7 @@
 #include "common/record/records.h"
 #include "raftd/leader/coord_batch.h"
 
-#define WAITING_MAX (COORDBATCH_UPDATES * COORDBATCH_BATCHES)
+#define WAITING_MAX (COORD_BATCH_UPDATES * COORD_BATCH_BATCHES)
 
 struct waiting {
 	struct coordinate at;
@@ -13,34 +13,34 @@ struct waiting {
 	uint8_t names[];		/* node, segment */
 };
 
-struct coordbatch {
+struct coord_batch {
 	struct waiting *v[WAITING_MAX];	/* oldest first */
 	unsigned count;
 };
 
-struct coordbatch *
-coordbatch_new(void)
+struct coord_batch *
+coord_batch_new(void)
 {
-	return calloc(1, sizeof(struct coordbatch));
+	return calloc(1, sizeof(struct coord_batch));
 }
 
 void
-coordbatch_clear(struct coordbatch *b)
+coord_batch_clear(struct coord_batch *b)
 {
 	while (b->count > 0)
 		free(b->v[--b->count]);
 }
 
 void
-coordbatch_free(struct coordbatch *b)
+coord_batch_free(struct coord_batch *b)
 {
 	if (b != NULL)
-		coordbatch_clear(b);
+		coord_batch_clear(b);
 	free(b);
 }
 
 unsigned
-coordbatch_count(const struct coordbatch *b)
+coord_batch_count(const struct coord_batch *b)
 {
 	return b->count;
 }
@@ -58,7 +58,7 @@ segment_of(const struct waiting *w)
 }
 
 enum tv_err
-coordbatch_add(struct coordbatch *b, struct span node, struct span segment, const struct coordinate *c)
+coord_batch_add(struct coord_batch *b, struct span node, struct span segment, const struct coordinate *c)
 {
 	struct waiting *w;
 
@@ -84,10 +84,10 @@ coordbatch_add(struct coordbatch *b, struct span node, struct span segment, cons
 }
 
 unsigned
-coordbatch_take(struct coordbatch *b, struct buf *out)
+coord_batch_take(struct coord_batch *b, struct buf *out)
 {
-	struct node_coordinate recs[COORDBATCH_UPDATES];
-	unsigned n = b->count < COORDBATCH_UPDATES ? b->count : COORDBATCH_UPDATES;
+	struct node_coordinate recs[COORD_BATCH_UPDATES];
+	unsigned n = b->count < COORD_BATCH_UPDATES ? b->count : COORD_BATCH_UPDATES;
 	struct coordinate_batch batch = { .Updates = { recs, n, true } };
 
 	for (unsigned i = 0; i < n; i++) {

@@ -8,23 +8,23 @@
 #include "common/base/buf.h"
 #include "common/record/coordinate.h"
 
-#define COORDBATCH_UPDATES 128		/* in one log entry */
-#define COORDBATCH_BATCHES 5		/* in one period */
-#define COORDBATCH_PERIOD MONO_S(5)
+#define COORD_BATCH_UPDATES 128		/* in one log entry */
+#define COORD_BATCH_BATCHES 5		/* in one period */
+#define COORD_BATCH_PERIOD MONO_S(5)
 
-struct coordbatch;
+struct coord_batch;
 
 /* NULL: no memory. */
-struct coordbatch *coordbatch_new(void);
-void coordbatch_free(struct coordbatch *b);
+struct coord_batch *coord_batch_new(void);
+void coord_batch_free(struct coord_batch *b);
 /*
  * Keeps a copy, in the place of an older one of the same node and segment.  The caller has checked that the coordinate
  * is plausible.  TV_ELIMIT: as many wait as a period takes; TV_ENOMEM.
  */
-enum tv_err coordbatch_add(struct coordbatch *b, struct span node, struct span segment, const struct coordinate *c);
-unsigned coordbatch_count(const struct coordbatch *b);
-/* Takes out the oldest, at most COORDBATCH_UPDATES, as a packed coordinate_batch; returns how many. */
-unsigned coordbatch_take(struct coordbatch *b, struct buf *out);
-void coordbatch_clear(struct coordbatch *b);
+enum tv_err coord_batch_add(struct coord_batch *b, struct span node, struct span segment, const struct coordinate *c);
+unsigned coord_batch_count(const struct coord_batch *b);
+/* Takes out the oldest, at most COORD_BATCH_UPDATES, as a packed coordinate_batch; returns how many. */
+unsigned coord_batch_take(struct coord_batch *b, struct buf *out);
+void coord_batch_clear(struct coord_batch *b);
 
 #endif

@@ -17,8 +17,8 @@ struct batch_write {
 
 struct leader_coordinates {
 	struct raftd *d;
-	struct coordbatch *waiting;
-	struct batch_write writes[COORDBATCH_BATCHES];
+	struct coord_batch *waiting;
+	struct batch_write writes[COORD_BATCH_BATCHES];
 	struct log_limit full;
 	ev_timer timer;
 };
@@ -42,7 +42,7 @@ write_batch(struct leader_coordinates *c, struct batch_write *w)
 	struct span text;
 	enum tv_err err = TV_ENOMEM;
 
-	(void)coordbatch_take(c->waiting, &args);
+	(void)coord_batch_take(c->waiting, &args);
 	w->proposal.done = written;
 	if (!args.failed)
 		err = propose_args(c->d, &w->proposal, OP_COORDINATE_BATCH, buf_span(&args), &a, &text);
@@ -60,7 +60,7 @@ on_timer(struct ev_loop *loop, ev_timer *t, int revents)
 
 	(void)loop;
 	(void)revents;
-	for (unsigned i = 0; i < COORDBATCH_BATCHES && coordbatch_count(c->waiting) > 0 && err == TV_OK; i++)
+	for (unsigned i = 0; i < COORD_BATCH_BATCHES && coord_batch_count(c->waiting) > 0 && err == TV_OK; i++)
 		if (!c->writes[i].under_way)
 			err = write_batch(c, &c->writes[i]);
 	if (err != TV_OK)
@@ -71,9 +71,9 @@ void
 leader_coordinates_report(struct leader_coordinates *c, struct span node, struct span segment,
     const struct coordinate *at)
 {
-	if (coordbatch_add(c->waiting, node, segment, at) != TV_OK && log_allow(&c->full, "raftd"))
+	if (coord_batch_add(c->waiting, node, segment, at) != TV_OK && log_allow(&c->full, "raftd"))
 		log_warn("raftd", "more coordinates are reported than are stored (%d in %d s): some are discarded",
-		    COORDBATCH_UPDATES * COORDBATCH_BATCHES, (int)mono_seconds(COORDBATCH_PERIOD));
+		    COORD_BATCH_UPDATES * COORD_BATCH_BATCHES, (int)mono_seconds(COORD_BATCH_PERIOD));
 }
 
 void
@@ -86,7 +86,7 @@ void
 leader_coordinates_stop(struct leader_coordinates *c)
 {
 	ev_timer_stop(c->d->loop, &c->timer);
-	coordbatch_clear(c->waiting);
+	coord_batch_clear(c->waiting);
 }
 
 struct leader_coordinates *
@@ -98,12 +98,12 @@ leader_coordinates_new(struct raftd *d)
 		return NULL;
 	c->d = d;
 	c->full = (struct log_limit){ .burst = 1, .period = MONO_S(60) };
-	c->waiting = coordbatch_new();
+	c->waiting = coord_batch_new();
 	if (c->waiting == NULL) {
 		free(c);
 		return NULL;
 	}
-	ev_timer_init(&c->timer, on_timer, 0.0, mono_seconds(COORDBATCH_PERIOD));
+	ev_timer_init(&c->timer, on_timer, 0.0, mono_seconds(COORD_BATCH_PERIOD));
 	c->timer.data = c;
 	return c;
 }
@@ -114,6 +114,6 @@ leader_coordinates_free(struct leader_coordinates *c)
 	if (c == NULL)
 		return;
 	leader_coordinates_stop(c);
-	coordbatch_free(c->waiting);
+	coord_batch_free(c->waiting);
 	free(c);
 }

@@ -22,7 +22,7 @@
 
 struct autopilot {
 	struct raftd *d;
-	struct health_book book;
+	struct server_health_book book;
 	struct mono leading_since;	/* 0: we do not lead */
 	struct mono looked;
 	uint64_t index;			/* last of our log at the newest look */
@@ -80,25 +80,25 @@ status_of(const struct raft_status *st, raft_id id)
 	return NULL;
 }
 
-static struct health_facts
+static struct server_health_facts
 facts_of(struct autopilot *a, const struct raft_server_conf *s, struct mono now)
 {
 	struct raftd *d = a->d;
 	const struct raft_status *st = engine_status(d->engine);
 	const struct raft_peer_status *p = status_of(st, s->id);
 	const struct peer *link = links_find_id(d->links, s->id);
-	struct health_facts f = { .id = s->id, .voter = s->voter, .self = s->id == d->id.self };
+	struct server_health_facts f = { .id = s->id, .voter = s->voter, .self = s->id == d->id.self };
 	struct gossip_server g;
 
 	if (f.self) {
 		f.alive = f.linked = true;
 		f.term = st->last_term;
 		f.index = st->last_index;
-		f.full = diskspace_full(d->space);
+		f.full = space_full(d->space);
 		f.gossipd = gossip_daemon_lasting(d->gossip);	/* and our rpcd lives: it is the one that asks */
 		return f;
 	}
-	f.rpcd = served_daemon(d->served, s->id);
+	f.rpcd = rpcd_peers_daemon(d->rpcd_peers, s->id);
 	if (gossip_find_server(d->gossip, s->uuid, &g)) {
 		f.alive = g.status == MEMBER_ALIVE;
 		f.failed = g.status == MEMBER_FAILED;
@@ -116,19 +116,19 @@ facts_of(struct autopilot *a, const struct raft_server_conf *s, struct mono now)
 
 /* All that one who does not lead can know: gossip, its links, its own disk and gossipd. */
 static void
-look_from_aside(struct autopilot *a, struct health_book *book)
+look_from_aside(struct autopilot *a, struct server_health_book *book)
 {
 	const struct raft_config *c = engine_config(a->d->engine);
-	struct health_facts facts[RAFT_SERVERS_MAX];
-	struct health_bounds bounds = { 0 };
+	struct server_health_facts facts[RAFT_SERVERS_MAX];
+	struct server_health_bounds bounds = { 0 };
 	struct mono now = clock_mono();
 
 	for (unsigned i = 0; i < c->count; i++) {
 		facts[i] = facts_of(a, &c->servers[i], now);
 		facts[i].term = facts[i].index = 0;
 	}
-	*book = (struct health_book){ 0 };
-	health_look(book, facts, c->count, &bounds, now, clock_wall_ns());
+	*book = (struct server_health_book){ 0 };
+	server_health_update(book, facts, c->count, &bounds, now, clock_wall_ns());
 }
 
 void
@@ -136,9 +136,9 @@ autopilot_look(struct autopilot *a)
 {
 	const struct raft_status *st = engine_status(a->d->engine);
 	const struct raft_config *c = engine_config(a->d->engine);
-	struct health_facts facts[RAFT_SERVERS_MAX];
+	struct server_health_facts facts[RAFT_SERVERS_MAX];
 	struct autopilot_config conf;
-	struct health_bounds bounds;
+	struct server_health_bounds bounds;
 	struct mono now = clock_mono();
 	bool written;
 
@@ -147,14 +147,14 @@ autopilot_look(struct autopilot *a)
 	written = fsm_autopilot(a->d->fsm, &conf);
 	if (!written && !a->writing && leader_active(a->d->leader))
 		write_first(a);
-	bounds = (struct health_bounds){ .term = st->last_term, .index_before = a->index };
+	bounds = (struct server_health_bounds){ .term = st->last_term, .index_before = a->index };
 	if (st->informed) {			/* else the record in the state may be an old one */
 		bounds.contact_ns = conf.LastContactThreshold;
 		bounds.trailing = conf.MaxTrailingLogs;
 	}
 	for (unsigned i = 0; i < c->count; i++)
 		facts[i] = facts_of(a, &c->servers[i], now);
-	health_look(&a->book, facts, c->count, &bounds, now, clock_wall_ns());
+	server_health_update(&a->book, facts, c->count, &bounds, now, clock_wall_ns());
 	a->looked = now;
 	a->index = st->last_index;
 }
@@ -172,14 +172,14 @@ autopilot_advise(struct autopilot *a, struct policy_input *in)
 
 	in->min_voters = conf.MinQuorum > 0 ? (unsigned)conf.MinQuorum : AUTOPILOT_VOTERS_KEPT;
 	for (unsigned i = 0; i < a->book.count; i++) {
-		const struct health_record *r = &a->book.records[i];
+		const struct server_health_record *r = &a->book.records[i];
 		const struct raft_peer_status *p = status_of(st, r->id);
 
 		if (known && conf.CleanupDeadServers && r->dead_since.ns != 0 && p != NULL && !p->active &&
 		    mono_sub(now, r->dead_since).ns >= a->d->conf.dead_server_grace.ns)
 			in->dead[in->dead_count++] = r->id;
 		if (p != NULL && !p->voter && p->caught_up &&
-		    health_may_vote(&a->book, r->id, (struct mono){ conf.ServerStabilizationTime }, leading, now))
+		    server_health_may_vote(&a->book, r->id, (struct mono){ conf.ServerStabilizationTime }, leading, now))
 			in->caught_up[in->caught_up_count++] = r->id;
 	}
 }
@@ -215,7 +215,7 @@ struct told {				/* texts of one server, for as long as its record is packed */
 
 /* Since a server was last in touch with its leader, as far as this one knows; -1: never, or unknown. */
 static int64_t
-last_contact(struct autopilot *a, const struct health_facts *f)
+last_contact(struct autopilot *a, const struct server_health_facts *f)
 {
 	struct mono heard;
 	bool self;
@@ -229,14 +229,14 @@ last_contact(struct autopilot *a, const struct health_facts *f)
 }
 
 static struct server_health
-tell_server(struct autopilot *a, const struct health_book *book, const struct raft_server_conf *s, struct told *t)
+tell_server(struct autopilot *a, const struct server_health_book *book, const struct raft_server_conf *s, struct told *t)
 {
-	const struct health_record *r = health_find(book, s->id);
-	struct health_facts f = facts_of(a, s, clock_mono());
+	const struct server_health_record *r = server_health_find(book, s->id);
+	struct server_health_facts f = facts_of(a, s, clock_mono());
 	bool known = gossip_find_server(a->d->gossip, s->uuid, &t->gossip);
 
 	buf_init(&t->why, WHY_BYTES_MAX);
-	health_why(book, s->id, &t->why);
+	server_health_why(book, s->id, &t->why);
 	return (struct server_health){
 		.ID = span_str(s->uuid), .Name = span_str(s->name), .Address = span_str(s->addr),
 		.SerfStatus = span_str(status_name(known ? t->gossip.status : MEMBER_NONE)),
@@ -253,7 +253,7 @@ put_aside(struct raftd *d, struct buf *out)
 {
 	struct buf why = BUF_INIT(65536);
 
-	if (leaderless_text(d, &why))
+	if (no_leader_log_text(d, &why))
 		buf_printf(out, "No leader: %s", buf_cstr(&why));
 	else
 		buf_printf(out, "As %s sees it, which does not lead: by gossip, its links and its own disk", d->id.name);
@@ -267,15 +267,15 @@ autopilot_health(struct autopilot *a, struct buf *out)
 	struct server_health servers[RAFT_SERVERS_MAX];
 	struct told *told = calloc(RAFT_SERVERS_MAX, sizeof(*told));
 	struct autopilot_health h = { .Servers = { servers, c->count, true } };
-	struct health_book aside;
-	const struct health_book *book = a->leading_since.ns != 0 ? &a->book : &aside;
+	struct server_health_book aside;
+	const struct server_health_book *book = a->leading_since.ns != 0 ? &a->book : &aside;
 	struct buf reason = BUF_INIT(65536);
 
 	autopilot_look(a);
 	if (book == &aside)
 		look_from_aside(a, &aside);
-	h.Healthy = health_all(book, c) && engine_status(a->d->engine)->leader != 0;
-	h.FailureTolerance = h.Healthy || book == &a->book ? health_tolerance(book, c) : 0;
+	h.Healthy = server_health_all(book, c) && engine_status(a->d->engine)->leader != 0;
+	h.FailureTolerance = h.Healthy || book == &a->book ? server_health_tolerance(book, c) : 0;
 	if (book == &aside)
 		put_aside(a->d, &reason);
 	h.Reason = buf_span(&reason);

@@ -22,12 +22,12 @@ struct asked {
 	bool pending, agreed;
 };
 
-struct forming {
+struct bootstrap {
 	struct raftd *d;
 	ev_timer timer;
-	struct asked asked[FORMING_SERVERS_MAX];	/* of the present round */
+	struct asked asked[BOOTSTRAP_SERVERS_MAX];	/* of the present round */
 	unsigned asked_count;
-	struct ask_ctx { struct forming *f; unsigned at; uint64_t round; } ctx[FORMING_SERVERS_MAX];
+	struct ask_ctx { struct bootstrap *f; unsigned at; uint64_t round; } ctx[BOOTSTRAP_SERVERS_MAX];
 	uint64_t round;
 	unsigned told;			/* servers seen when the waiting was last logged */
 	unsigned beats;			/* since the promise that is still open was last complained about */
@@ -38,7 +38,7 @@ struct forming {
 
 /* Takes effect at once; everything written or sent to the disk later comes after it. */
 static void
-set_cluster(struct forming *f, const char *cluster_id, uint64_t generation, logthread_job_done *done, void *ctx)
+set_cluster(struct bootstrap *f, const char *cluster_id, uint64_t generation, logthread_job_done *done, void *ctx)
 {
 	struct raftd *d = f->d;
 
@@ -53,7 +53,7 @@ set_cluster(struct forming *f, const char *cluster_id, uint64_t generation, logt
 }
 
 static bool
-log_empty(struct forming *f)
+log_empty(struct bootstrap *f)
 {
 	const struct raft_status *st = engine_status(f->d->engine);
 
@@ -61,13 +61,13 @@ log_empty(struct forming *f)
 }
 
 static bool
-fresh(struct forming *f)
+fresh(struct bootstrap *f)
 {
 	return f->d->id.generation == 0 && log_empty(f);
 }
 
 static void
-heard(struct forming *f, const struct hello *h)
+heard(struct bootstrap *f, const struct hello *h)
 {
 	struct identity *id = &f->d->id;
 
@@ -89,16 +89,16 @@ heard(struct forming *f, const struct hello *h)
 }
 
 void
-forming_heard(struct raftd *d, const struct hello *h)
+bootstrap_heard(struct raftd *d, const struct hello *h)
 {
-	heard(d->forming, h);
-	forming_wake(d->forming);
+	heard(d->bootstrap, h);
+	bootstrap_wake(d->bootstrap);
 }
 
 bool
-forming_accepts(struct raftd *d, const struct hello *from, const struct raft_msg *m)
+bootstrap_accepts(struct raftd *d, const struct hello *from, const struct raft_msg *m)
 {
-	struct forming *f = d->forming;
+	struct bootstrap *f = d->bootstrap;
 	struct identity *id = &d->id;
 	bool data = m->type == RAFT_MSG_APPEND || m->type == RAFT_MSG_SNAPSHOT;
 
@@ -131,7 +131,7 @@ server_conf(const char *uuid, const char *store_id, const char *name, const char
 }
 
 static void
-bootstrap(struct forming *f, struct raft_config *c)
+bootstrap(struct bootstrap *f, struct raft_config *c)
 {
 	struct identity *id = &f->d->id;
 	enum tv_err err;
@@ -148,7 +148,7 @@ bootstrap(struct forming *f, struct raft_config *c)
 }
 
 static void
-all_agreed(struct forming *f)
+all_agreed(struct bootstrap *f)
 {
 	struct raft_config *c = calloc(1, sizeof(*c));
 
@@ -170,7 +170,7 @@ static void
 on_answer(void *ctx, enum tv_err err, struct span body)
 {
 	struct ask_ctx *a = ctx;
-	struct forming *f = a->f;
+	struct bootstrap *f = a->f;
 	struct rd r = rd_span_over(body);
 	char text[160], shown[200];
 	struct span s;
@@ -200,7 +200,7 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 
 /* [str cluster_id, u64 expect, [[str id, str name, str addr]]] */
 static void
-write_question(struct forming *f, struct buf *b)
+write_question(struct bootstrap *f, struct buf *b)
 {
 	struct identity *id = &f->d->id;
 
@@ -219,7 +219,7 @@ write_question(struct forming *f, struct buf *b)
 }
 
 static void
-ask_all(struct forming *f)
+ask_all(struct bootstrap *f)
 {
 	struct buf b = BUF_INIT(64u << 10);
 
@@ -237,15 +237,15 @@ ask_all(struct forming *f)
 static void
 on_promised(void *ctx, enum tv_err err)
 {
-	struct forming *f = ctx;
+	struct bootstrap *f = ctx;
 
 	if (err == TV_OK)
-		forming_wake(f);
+		bootstrap_wake(f);
 }
 
 struct gathering {
-	struct forming *f;
-	struct forming_candidate c[64];
+	struct bootstrap *f;
+	struct bootstrap_candidate c[64];
 	unsigned count, expecting, alive, members;	/* members: of a cluster that exists */
 };
 
@@ -254,11 +254,11 @@ gather(void *ctx, const struct gossip_server *s)
 {
 	struct gathering *g = ctx;
 	const struct peer *p = links_find(g->f->d->links, s->uuid);
-	struct forming_candidate *c = &g->c[g->count];
+	struct bootstrap_candidate *c = &g->c[g->count];
 
 	if (g->count == 64 || strcmp(s->uuid, g->f->d->id.uuid) == 0)
 		return;
-	*c = (struct forming_candidate){ .alive = s->status == MEMBER_ALIVE, .expect = s->expect };
+	*c = (struct bootstrap_candidate){ .alive = s->status == MEMBER_ALIVE, .expect = s->expect };
 	memcpy(c->uuid, s->uuid, sizeof(c->uuid));
 	if (p != NULL && (p->proven || p->forming) && p->hello.uuid[0] != '\0') {
 		c->linked = true;
@@ -273,7 +273,7 @@ gather(void *ctx, const struct gossip_server *s)
 }
 
 static void
-put_count(const struct forming *f, unsigned here, struct buf *out)
+put_count(const struct bootstrap *f, unsigned here, struct buf *out)
 {
 	uint64_t expect = f->d->conf.bootstrap_expect;
 
@@ -287,7 +287,7 @@ put_count(const struct forming *f, unsigned here, struct buf *out)
 }
 
 static void
-tell_count(struct forming *f)
+tell_count(struct bootstrap *f)
 {
 	struct buf b = BUF_INIT(4096);
 
@@ -297,7 +297,7 @@ tell_count(struct forming *f)
 }
 
 static void
-put_waiting(struct forming *f, const struct gathering *g, struct buf *out)
+put_waiting(struct bootstrap *f, const struct gathering *g, struct buf *out)
 {
 	const struct identity *id = &f->d->id;
 
@@ -320,7 +320,7 @@ put_waiting(struct forming *f, const struct gathering *g, struct buf *out)
 }
 
 bool
-forming_text(struct forming *f, struct buf *out)
+bootstrap_text(struct bootstrap *f, struct buf *out)
 {
 	struct gathering *g = f == NULL || !fresh(f) ? NULL : calloc(1, sizeof(*g));
 
@@ -334,11 +334,11 @@ forming_text(struct forming *f, struct buf *out)
 }
 
 static void
-look_expect(struct forming *f)
+look_expect(struct bootstrap *f)
 {
 	struct identity *id = &f->d->id;
 	uint64_t expect = f->d->conf.bootstrap_expect;
-	unsigned picked[FORMING_SERVERS_MAX];
+	unsigned picked[BOOTSTRAP_SERVERS_MAX];
 	struct gathering *g = calloc(1, sizeof(*g));
 
 	if (g == NULL)
@@ -349,7 +349,7 @@ look_expect(struct forming *f)
 		f->told = g->expecting + 1;
 		tell_count(f);
 	}
-	if (!forming_pick(id->uuid, id->cluster_id, id->store_id, expect, g->c, g->count, picked))
+	if (!bootstrap_pick(id->uuid, id->cluster_id, id->store_id, expect, g->c, g->count, picked))
 		goto out;
 	if (id->cluster_id[0] == '\0') {
 		set_cluster(f, id->store_id, 0, on_promised, f);
@@ -367,7 +367,7 @@ out:
 }
 
 static bool
-asking(const struct forming *f)
+asking(const struct bootstrap *f)
 {
 	for (unsigned i = 0; i < f->asked_count; i++)
 		if (f->asked[i].pending)
@@ -377,7 +377,7 @@ asking(const struct forming *f)
 
 /* Promised to somebody who does not come: only the operator knows whether it ever will. */
 static void
-complain(struct forming *f)
+complain(struct bootstrap *f)
 {
 	struct identity *id = &f->d->id;
 
@@ -389,7 +389,7 @@ complain(struct forming *f)
 }
 
 static void
-look(struct forming *f)
+look(struct bootstrap *f)
 {
 	struct raftd *d = f->d;
 	struct raft_config *c;
@@ -414,7 +414,7 @@ look(struct forming *f)
 static void
 promise_done(void *ctx, enum tv_err err)
 {
-	struct forming *f = ctx;
+	struct bootstrap *f = ctx;
 
 	if (f->answer_to.link != 0)
 		links_answer(f->d->links, &f->answer_to, err, "");
@@ -431,9 +431,9 @@ take_question(struct rd *r, char cluster_id[37], uint64_t *expect, const char *o
 		rd_fail(r, TV_EFORMAT);
 	if (!span_copy(mpr_bytes(r, 36), cluster_id, 37) || strlen(cluster_id) != 36)
 		rd_fail(r, TV_EFORMAT);
-	*expect = mpr_uint(r, FORMING_SERVERS_MAX);
+	*expect = mpr_uint(r, BOOTSTRAP_SERVERS_MAX);
 	n = mpr_array(r);
-	if (n > FORMING_SERVERS_MAX)
+	if (n > BOOTSTRAP_SERVERS_MAX)
 		rd_fail(r, TV_ELIMIT);
 	for (uint32_t i = 0; i < n && r->err == TV_OK; i++) {
 		if (mpr_array(r) != 3)
@@ -448,7 +448,7 @@ take_question(struct rd *r, char cluster_id[37], uint64_t *expect, const char *o
 static enum tv_err
 on_question(struct raftd *d, const struct hello *from, const struct link_question *q, struct span body)
 {
-	struct forming *f = d->forming;
+	struct bootstrap *f = d->bootstrap;
 	struct rd r = rd_span_over(body);
 	char cluster_id[37];
 	uint64_t expect;
@@ -460,7 +460,7 @@ on_question(struct raftd *d, const struct hello *from, const struct link_questio
 	err = rd_end(&r);
 	if (err != TV_OK)
 		return err;
-	err = forming_may_promise(&f->d->id, f->d->conf.bootstrap_expect, log_empty(f), from->uuid, cluster_id,
+	err = bootstrap_may_promise(&f->d->id, f->d->conf.bootstrap_expect, log_empty(f), from->uuid, cluster_id,
 	    expect, &why);
 	if (err == TV_OK && (!listed || strcmp(cluster_id, from->store_id) != 0 || f->answer_to.link != 0)) {
 		err = TV_EAGAIN;
@@ -488,7 +488,7 @@ on_question(struct raftd *d, const struct hello *from, const struct link_questio
 static void
 on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	struct forming *f = w->data;
+	struct bootstrap *f = w->data;
 
 	(void)revents;
 	w->repeat = BEAT;
@@ -499,7 +499,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 }
 
 void
-forming_wake(struct forming *f)
+bootstrap_wake(struct bootstrap *f)
 {
 	if (f == NULL || f->d->stopping || !fresh(f) || (ev_is_active(&f->timer) && f->timer.repeat < BEAT))
 		return;
@@ -508,10 +508,10 @@ forming_wake(struct forming *f)
 	ev_timer_start(f->d->loop, &f->timer);
 }
 
-struct forming *
-forming_new(struct raftd *d)
+struct bootstrap *
+bootstrap_new(struct raftd *d)
 {
-	struct forming *f = calloc(1, sizeof(*f));
+	struct bootstrap *f = calloc(1, sizeof(*f));
 
 	if (f == NULL)
 		return NULL;
@@ -524,7 +524,7 @@ forming_new(struct raftd *d)
 }
 
 void
-forming_free(struct forming *f)
+bootstrap_free(struct bootstrap *f)
 {
 	if (f == NULL)
 		return;

@@ -13,20 +13,20 @@
 
 #include "raftd/peers/links.h"
 
-struct forming;
+struct bootstrap;
 
-struct forming *forming_new(struct raftd *d);
-void forming_free(struct forming *f);
+struct bootstrap *bootstrap_new(struct raftd *d);
+void bootstrap_free(struct bootstrap *f);
 /*
  * Not in a cluster yet: appends what this server waits for and what an operator can do, "forming a cluster: 1 of 3
  * servers are here; ...".  False, and nothing: it is in one.
  */
-bool forming_text(struct forming *f, struct buf *out);
+bool bootstrap_text(struct bootstrap *f, struct buf *out);
 /* Look again soon. */
-void forming_wake(struct forming *f);
+void bootstrap_wake(struct bootstrap *f);
 /* A hello was heard, before it is judged: promises that died are let go. */
-void forming_heard(struct raftd *d, const struct hello *h);
+void bootstrap_heard(struct raftd *d, const struct hello *h);
 /* May this message reach the core?  A fresh server joins the cluster of whoever replicates to it. */
-bool forming_accepts(struct raftd *d, const struct hello *from, const struct raft_msg *m);
+bool bootstrap_accepts(struct raftd *d, const struct hello *from, const struct raft_msg *m);
 
 #endif

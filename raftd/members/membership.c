@@ -332,9 +332,9 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	w->repeat = st->role == RAFT_LEADER && !st->informed ? UNINFORMED : mono_seconds(m->d->conf.member_interval);
 	ev_timer_again(loop, w);
 	autopilot_look(m->d->autopilot);
-	leaderless_look(&m->leaderless, m->d);
+	no_leader_log_check(&m->no_leader_log, m->d);
 	gossip_look(m->d->gossip);
-	served_look(m->d->served);
+	rpcd_peers_check(m->d->rpcd_peers);
 	run_policy(m);
 	leave_wake(m->leave);
 }

@@ -27,7 +27,7 @@ struct membership {
 	bool tombstoning;
 	uint64_t tombstone_index;	/* of one of this term with an unknown outcome; 0: none */
 	uint64_t told_term;		/* in which tell_uninformed() logged */
-	struct leaderless leaderless;
+	struct no_leader_log no_leader_log;
 	struct mono told;		/* when servers without a seat were last told why */
 	char complaint[512];		/* refusal logged last */
 	struct held_server held[HELD_MAX];

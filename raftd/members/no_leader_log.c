@@ -57,7 +57,7 @@ put_voters(struct raftd *d, struct buf *out)
 }
 
 bool
-leaderless_text(struct raftd *d, struct buf *out)
+no_leader_log_text(struct raftd *d, struct buf *out)
 {
 	const struct raft_status *st = engine_status(d->engine);
 
@@ -68,7 +68,7 @@ leaderless_text(struct raftd *d, struct buf *out)
 		    "how to bring it back");
 	else if (d->refusal[0] != '\0')
 		buf_puts(out, d->refusal);
-	else if (forming_text(d->forming, out))
+	else if (bootstrap_text(d->bootstrap, out))
 		;
 	else if (!st->voter)
 		buf_puts(out, "this server is not a voter, and no leader contacts it");
@@ -89,7 +89,7 @@ tell(struct raftd *d, int64_t seconds)
 }
 
 void
-leaderless_look(struct leaderless *l, struct raftd *d)
+no_leader_log_check(struct no_leader_log *l, struct raftd *d)
 {
 	const struct raft_status *st = engine_status(d->engine);
 	struct mono now = clock_mono();
@@ -99,7 +99,7 @@ leaderless_look(struct leaderless *l, struct raftd *d)
 		d->removed = false;
 	}
 	if (st->leader != 0 || !st->voter || d->id.generation == 0 || d->fenced != 0) {
-		*l = (struct leaderless){ 0 };
+		*l = (struct no_leader_log){ 0 };
 		return;
 	}
 	if (l->since.ns == 0)

@@ -8,7 +8,7 @@
 #include "common/base/buf.h"
 #include "raftd/raftd.h"
 
-struct leaderless {
+struct no_leader_log {
 	struct mono since, told;	/* 0: there is a leader; not told yet */
 };
 
@@ -17,8 +17,8 @@ struct leaderless {
  * was formed yet and what to do for that, that it was removed, which servers it cannot be linked with and why.  False,
  * and nothing: it knows one.
  */
-bool leaderless_text(struct raftd *d, struct buf *out);
+bool no_leader_log_text(struct raftd *d, struct buf *out);
 /* Once a second or so. */
-void leaderless_look(struct leaderless *l, struct raftd *d);
+void no_leader_log_check(struct no_leader_log *l, struct raftd *d);
 
 #endif

@@ -23,7 +23,7 @@ struct asking {				/* one server of the configuration */
 	struct recover *r;
 	bool pending;
 	struct raft_server_conf conf;
-	struct recovery_server seen;
+	struct recover_server seen;
 };
 
 struct recover {
@@ -32,9 +32,9 @@ struct recover {
 	struct asking asked[RAFT_SERVERS_MAX];
 	unsigned count;
 	unsigned waiting;
-	struct recovery_plan plan;
+	struct recover_plan plan;
 	uint64_t generation, next;	/* before, and after */
-	struct recovery_log log;	/* of this server, before */
+	struct recover_log log;	/* of this server, before */
 	int64_t contact_ns;
 	recover_done *done;
 	void *ctx;
@@ -171,14 +171,14 @@ act(struct recover *r)
 
 /* -- asking -- */
 
-static struct recovery_log
+static struct recover_log
 own_log(struct raftd *d)
 {
 	const struct raft_status *st = engine_status(d->engine);
 	bool led;
 
 	(void)engine_heard(d->engine, &led);
-	return (struct recovery_log){ st->last_index, st->last_term, st->commit, led ? st->last_index : st->leader_last };
+	return (struct recover_log){ st->last_index, st->last_term, st->commit, led ? st->last_index : st->leader_last };
 }
 
 static int64_t
@@ -196,7 +196,7 @@ decide(struct recover *r)
 {
 	struct raftd *d = r->d;
 	const struct raft_status *st = engine_status(d->engine);
-	struct recovery_input in = {
+	struct recover_input in = {
 		.config = engine_config(d->engine), .self = d->id.self, .leader = st->leader,
 		.leads = st->role == RAFT_LEADER, .member = d->id.generation > 0 && st->last_index > 0,
 		.stateless = engine_stateless(d->engine),
@@ -208,7 +208,7 @@ decide(struct recover *r)
 	for (unsigned i = 0; i < r->count; i++)
 		if (r->asked[i].conf.id != d->id.self)
 			in.servers[in.count++] = r->asked[i].seen;
-	recovery_plan(&in, &r->plan);
+	recover_plan(&in, &r->plan);
 	if (r->plan.allowed && d->fenced != 0) {
 		snprintf(r->plan.refused, sizeof(r->plan.refused), "the cluster was recovered without this server, "
 		    "as generation %llu, which is the valid one", (unsigned long long)generation_number(d->fenced));
@@ -227,7 +227,7 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 {
 	struct asking *a = ctx;
 	struct rd in = rd_span_over(body);
-	struct recovery_log log = { 0 };
+	struct recover_log log = { 0 };
 	uint64_t refused;
 
 	if (!a->pending)
@@ -311,7 +311,7 @@ recover_forget(struct recover *r, void *ctx)
 static enum tv_err
 on_question(struct raftd *d, const struct hello *from, const struct link_question *q, struct span body)
 {
-	struct recovery_log log = own_log(d);
+	struct recover_log log = own_log(d);
 	struct rd in = rd_span_over(body);
 	struct buf b = BUF_INIT(128);
 

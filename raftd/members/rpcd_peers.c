@@ -11,14 +11,14 @@
 #define ANSWER_WITHIN MONO_S(1)
 #define PATIENCE MONO_S(5)		/* longer than a restart of rpcd takes */
 
-struct served {
+struct rpcd_peers {
 	struct raftd *d;
 	struct mono asked;		/* when all of them were asked last; 0: we do not lead */
 	unsigned waiting;
 	struct one {
-		struct served *s;
+		struct rpcd_peers *s;
 		raft_id id;
-		enum successor_state state;
+		enum handover_target_state state;
 		struct mono since;	/* without an rpcd that answers since then; 0: with one, or it is not known */
 	} ones[RAFT_SERVERS_MAX];
 	unsigned count;
@@ -27,7 +27,7 @@ struct served {
 /* -- one question -- */
 
 /* [u8 err, str text] */
-static enum successor_state
+static enum handover_target_state
 read_answer(struct span body)
 {
 	struct rd r = rd_span_over(body);
@@ -36,36 +36,36 @@ read_answer(struct span body)
 
 	(void)mpr_bytes(&r, UINT8_MAX);
 	if (fields != 2 || rd_end(&r) != TV_OK)
-		return SUCCESSOR_UNKNOWN;
-	return err == 0 ? SUCCESSOR_SERVED : err == (uint64_t)-(int)TV_EUNREACH ? SUCCESSOR_DESERTED : SUCCESSOR_UNKNOWN;
+		return HANDOVER_TARGET_UNKNOWN;
+	return err == 0 ? HANDOVER_TARGET_SERVED : err == (uint64_t)-(int)TV_EUNREACH ? HANDOVER_TARGET_DESERTED : HANDOVER_TARGET_UNKNOWN;
 }
 
-enum successor_state
-served_answer(enum tv_err err, struct span body)
+enum handover_target_state
+rpcd_peers_answer(enum tv_err err, struct span body)
 {
-	return err == TV_OK ? read_answer(body) : err == TV_ETIMEOUT ? SUCCESSOR_SILENT : SUCCESSOR_GONE;
+	return err == TV_OK ? read_answer(body) : err == TV_ETIMEOUT ? HANDOVER_TARGET_SILENT : HANDOVER_TARGET_GONE;
 }
 
-enum successor_state
-served_ask(struct raftd *d, const struct raft_server_conf *c, calls_done *done, void *ctx)
+enum handover_target_state
+rpcd_peers_ask(struct raftd *d, const struct raft_server_conf *c, calls_done *done, void *ctx)
 {
 	const struct peer *p = links_find_id(d->links, c->id);
 	static const uint8_t nothing[] = { 0x90 };	/* [] */
 
 	if (p == NULL || !p->proven)
-		return SUCCESSOR_GONE;
+		return HANDOVER_TARGET_GONE;
 	if ((p->hello.features & RAFT_FEATURE_SERVED) == 0)
-		return SUCCESSOR_UNKNOWN;
+		return HANDOVER_TARGET_UNKNOWN;
 	if (links_ask(d->links, c->uuid, MSG_RAFT_SERVED, span_of(nothing, sizeof(nothing)), ANSWER_WITHIN, done,
 	    ctx) != TV_OK)
-		return SUCCESSOR_GONE;
-	return SUCCESSOR_SILENT;
+		return HANDOVER_TARGET_GONE;
+	return HANDOVER_TARGET_SILENT;
 }
 
 /* -- all of them, again and again -- */
 
 static struct one *
-find(struct served *s, raft_id id)
+find(struct rpcd_peers *s, raft_id id)
 {
 	for (unsigned i = 0; i < s->count; i++)
 		if (s->ones[i].id == id)
@@ -74,9 +74,9 @@ find(struct served *s, raft_id id)
 }
 
 static void
-note(struct one *o, enum successor_state state)
+note(struct one *o, enum handover_target_state state)
 {
-	bool missing = state == SUCCESSOR_SILENT || state == SUCCESSOR_DESERTED;
+	bool missing = state == HANDOVER_TARGET_SILENT || state == HANDOVER_TARGET_DESERTED;
 
 	if (!missing)
 		o->since = MONO_ZERO;
@@ -91,12 +91,12 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 	struct one *o = ctx;
 
 	o->s->waiting--;
-	note(o, served_answer(err, body));
+	note(o, rpcd_peers_answer(err, body));
 }
 
 /* The servers that there are now, with what is known of them; nobody waits for an answer. */
 static void
-take_servers(struct served *s)
+take_servers(struct rpcd_peers *s)
 {
 	const struct raft_config *c = engine_config(s->d->engine);
 	struct one next[RAFT_SERVERS_MAX];
@@ -107,7 +107,7 @@ take_servers(struct served *s)
 
 		if (c->servers[i].id == s->d->id.self)
 			continue;
-		next[count] = old != NULL ? *old : (struct one){ .state = SUCCESSOR_UNKNOWN };
+		next[count] = old != NULL ? *old : (struct one){ .state = HANDOVER_TARGET_UNKNOWN };
 		next[count].s = s;
 		next[count++].id = c->servers[i].id;
 	}
@@ -116,21 +116,21 @@ take_servers(struct served *s)
 }
 
 static void
-ask(struct served *s, struct one *o)
+ask(struct rpcd_peers *s, struct one *o)
 {
 	const struct raft_server_conf *c = raft_config_find(engine_config(s->d->engine), o->id);
-	enum successor_state state;
+	enum handover_target_state state;
 
 	s->waiting++;
-	state = served_ask(s->d, c, on_answer, o);
-	if (state == SUCCESSOR_SILENT)
+	state = rpcd_peers_ask(s->d, c, on_answer, o);
+	if (state == HANDOVER_TARGET_SILENT)
 		return;
 	s->waiting--;
 	note(o, state);
 }
 
 void
-served_look(struct served *s)
+rpcd_peers_check(struct rpcd_peers *s)
 {
 	struct mono now = clock_mono();
 
@@ -148,21 +148,21 @@ served_look(struct served *s)
 }
 
 enum daemon_state
-served_daemon(const struct served *s, raft_id id)
+rpcd_peers_daemon(const struct rpcd_peers *s, raft_id id)
 {
-	const struct one *o = find((struct served *)(uintptr_t)s, id);
+	const struct one *o = find((struct rpcd_peers *)(uintptr_t)s, id);
 
 	if (o == NULL || o->since.ns == 0 || mono_before(mono_sub(clock_mono(), o->since), PATIENCE))
 		return DAEMON_ANSWERS;
-	return o->state == SUCCESSOR_DESERTED ? DAEMON_AWAY : DAEMON_SILENT;
+	return o->state == HANDOVER_TARGET_DESERTED ? DAEMON_AWAY : DAEMON_SILENT;
 }
 
 /* -- life -- */
 
-struct served *
-served_new(struct raftd *d)
+struct rpcd_peers *
+rpcd_peers_new(struct raftd *d)
 {
-	struct served *s = calloc(1, sizeof(*s));
+	struct rpcd_peers *s = calloc(1, sizeof(*s));
 
 	if (s != NULL)
 		s->d = d;
@@ -170,7 +170,7 @@ served_new(struct raftd *d)
 }
 
 void
-served_free(struct served *s)
+rpcd_peers_free(struct rpcd_peers *s)
 {
 	free(s);
 }

@@ -9,22 +9,22 @@
 #include "raftd/members/rules/server_health.h"
 #include "raftd/peers/links.h"
 
-struct served;
+struct rpcd_peers;
 
 /* NULL: no memory. */
-struct served *served_new(struct raftd *d);
+struct rpcd_peers *rpcd_peers_new(struct raftd *d);
 /* After links_free(), which ends the questions that are under way. */
-void served_free(struct served *s);
+void rpcd_peers_free(struct rpcd_peers *s);
 /* Once a second or so. */
-void served_look(struct served *s);
+void rpcd_peers_check(struct rpcd_peers *s);
 /* The rpcd of this other server, by answers of the last seconds; a restart is over before it counts as away. */
-enum daemon_state served_daemon(const struct served *s, raft_id id);
+enum daemon_state rpcd_peers_daemon(const struct rpcd_peers *s, raft_id id);
 
 /*
- * Asks one server.  SUCCESSOR_SILENT: the question is on its way, and done will be called once, within a second; read
- * what it gets with served_answer().  Else what is known without asking, and done will not be called.
+ * Asks one server.  HANDOVER_TARGET_SILENT: the question is on its way, and done will be called once, within a second; read
+ * what it gets with rpcd_peers_answer().  Else what is known without asking, and done will not be called.
  */
-enum successor_state served_ask(struct raftd *d, const struct raft_server_conf *c, calls_done *done, void *ctx);
-enum successor_state served_answer(enum tv_err err, struct span body);
+enum handover_target_state rpcd_peers_ask(struct raftd *d, const struct raft_server_conf *c, calls_done *done, void *ctx);
+enum handover_target_state rpcd_peers_answer(enum tv_err err, struct span body);
 
 #endif

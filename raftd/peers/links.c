@@ -52,7 +52,7 @@ static void
 want_gossip(void *ctx, const struct gossip_server *s)
 {
 	/* Who left is dialled only while the configuration still has it. */
-	if (s->status != MEMBER_LEFT && !sources_is_copy(((struct links *)ctx)->d, s->uuid, s->addr))
+	if (s->status != MEMBER_LEFT && !server_addr_is_copy(((struct links *)ctx)->d, s->uuid, s->addr))
 		(void)peer_want(ctx, s->uuid, s->name, s->addr);
 }
 

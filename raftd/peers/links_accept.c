@@ -49,7 +49,7 @@ judge_twin(struct link *k, const struct hello *h, char *why, size_t cap)
 
 	if (p == NULL || !p->pub.proven || strcmp(p->pub.addr, h->addr) == 0) {
 		k->doubted = MONO_ZERO;
-		return sources_is_copy(k->l->d, h->uuid, h->addr) ? HELLO_WAIT : HELLO_OK;
+		return server_addr_is_copy(k->l->d, h->uuid, h->addr) ? HELLO_WAIT : HELLO_OK;
 	}
 	snprintf(why, cap, "its node id %s is that of %s at %s, which is up (is a data directory copied or shared?); "
 	    "stop the daemons of the copy, give it an empty data_dir and start them", h->uuid, p->pub.name, p->pub.addr);
@@ -227,7 +227,7 @@ is_known(void *ctx, uint64_t source)
 {
 	const struct links *l = ctx;
 
-	return sources_has_server(l->d, source);
+	return server_addr_known(l->d, source);
 }
 
 enum tv_err

@@ -13,14 +13,14 @@ sendq_put(struct sendq *q, const struct raft_send *s, size_t pending)
 	if (q->ring.count == 0 && open_now(q, pending))
 		return true;
 	if (q->ring.count < SENDQ_MAX)
-		(void)held_add(&q->ring, 0, s);
+		(void)pending_sends_add(&q->ring, 0, s);
 	return false;
 }
 
 bool
 sendq_next(struct sendq *q, size_t pending, struct raft_send *out)
 {
-	return open_now(q, pending) && held_take(&q->ring, 0, out);
+	return open_now(q, pending) && pending_sends_take(&q->ring, 0, out);
 }
 
 void
@@ -44,6 +44,6 @@ sendq_waiting(const struct sendq *q, size_t pending)
 void
 sendq_clear(struct sendq *q)
 {
-	held_done(&q->ring);
+	pending_sends_done(&q->ring);
 	q->gone = 0;
 }

@@ -12,7 +12,7 @@
 #define SENDQ_MAX 4096			/* messages that wait; further ones are lost, which the core survives */
 
 struct sendq {				/* caller's storage, zeroed at first */
-	struct held_ring ring;
+	struct pending_sends ring;
 	size_t gone;			/* bytes since sendq_turn() */
 };
 

@@ -31,7 +31,7 @@ look_at(void *ctx, const struct gossip_server *s)
 }
 
 bool
-sources_has_server(const struct raftd *d, uint64_t source)
+server_addr_known(const struct raftd *d, uint64_t source)
 {
 	const struct raft_config *conf = engine_config(d->engine);
 	struct look k = { source, false };
@@ -57,7 +57,7 @@ look_for_owner(void *ctx, const struct gossip_server *s)
 }
 
 bool
-sources_is_copy(const struct raftd *d, const char *uuid, const char *addr)
+server_addr_is_copy(const struct raftd *d, const char *uuid, const char *addr)
 {
 	const struct raft_config *conf = engine_config(d->engine);
 	struct owner o = { NULL, false };

@@ -5,11 +5,11 @@
 #include "raftd/raftd.h"
 
 /* Is a server of the configuration, or one that gossip tells of, at this address (common/net/source.h)? */
-bool sources_has_server(const struct raftd *d, uint64_t source);
+bool server_addr_known(const struct raftd *d, uint64_t source);
 /*
  * Of two members that live and claim one node id, the one where the configuration has its seat is meant; the other one
  * is a copy (S62), also while the first does not answer.
  */
-bool sources_is_copy(const struct raftd *d, const char *uuid, const char *addr);
+bool server_addr_is_copy(const struct raftd *d, const char *uuid, const char *addr);
 
 #endif

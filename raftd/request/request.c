@@ -18,7 +18,7 @@ struct requests {
 	uint64_t kept;			/* bytes of arguments outside the records */
 	struct arena arena;		/* scratch */
 	struct buf buf;
-	struct aheads aheads;
+	struct reads_ahead aheads;
 };
 
 static struct request **
@@ -109,7 +109,7 @@ request_free(struct request *q)
 	if (q->fired)
 		TAILQ_REMOVE(&q->asker->fired, q, fired_link);
 	request_detach(q);
-	aheads_drop(&all->aheads, q->ahead);
+	read_ahead_drop(&all->aheads, q->ahead);
 	drop_args(q);
 	all->pending--;
 	if (all->spare_count >= SPARES_MAX) {
@@ -140,8 +140,8 @@ request_buf(struct request *q)
 	return b;
 }
 
-struct aheads *
-request_aheads(struct request *q)
+struct reads_ahead *
+request_reads_ahead(struct request *q)
 {
 	return &q->d->requests->aheads;
 }
@@ -332,7 +332,7 @@ requests_free(struct requests *all)
 		all->spares = q->hash_next;
 		free(q);
 	}
-	aheads_done(&all->aheads);
+	read_ahead_done(&all->aheads);
 	arena_done(&all->arena);
 	buf_done(&all->buf);
 	free(all);

@@ -51,7 +51,7 @@ struct request {
 		struct read_wait read;
 		struct proposal write;
 	};
-	struct ahead *ahead;		/* looked up before it was confirmed; owned; or NULL */
+	struct read_ahead *ahead;		/* looked up before it was confirmed; owned; or NULL */
 	struct fsm_watch *watch;
 	ev_timer timer;			/* of a blocking query */
 };
@@ -82,7 +82,7 @@ bool request_congested(const struct request *q);
 struct arena *request_arena(struct request *q);
 struct buf *request_buf(struct request *q);
 /* The account of what is looked up ahead. */
-struct aheads *request_aheads(struct request *q);
+struct reads_ahead *request_reads_ahead(struct request *q);
 /* May another blocking query wait? */
 bool request_may_block(struct request *q);
 

@@ -168,7 +168,7 @@ on_ping(struct client *cl, const struct frame *f)
 	enum tv_err err = greet_pinged(cl->asker.chan, f);
 
 	if (err == TV_OK && cl->rpcd && f->flags & FRAME_REPLY)
-		unserved_answered(cl->c->d->unserved);
+		rpcd_watch_answered(cl->c->d->rpcd_watch);
 	return err;
 }
 

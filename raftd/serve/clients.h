@@ -26,7 +26,7 @@ bool clients_served(const struct clients *c);
 bool clients_deserted(const struct clients *c);
 /* A number that changes with each sign of life of a connected rpcd, see chan_signs(). */
 uint64_t clients_signs(const struct clients *c);
-/* MSG_PING to each rpcd of our build; the answer goes to unserved_answered().  False: there is none. */
+/* MSG_PING to each rpcd of our build; the answer goes to rpcd_watch_answered().  False: there is none. */
 bool clients_ping(struct clients *c);
 /* Name and value pairs of the `raftd:` section of info. */
 void clients_info(const struct clients *c, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);

@@ -48,7 +48,7 @@ add_trouble(struct raftd *d, struct section *raft)
 {
 	struct buf b = BUF_INIT(65536);
 
-	if (leaderless_text(d, &b))
+	if (no_leader_log_text(d, &b))
 		add(raft, "why_no_leader", buf_cstr(&b));
 	else
 		links_trouble(d->links, &b);
@@ -73,7 +73,7 @@ add_process(struct raftd *d, struct section *s)
 	links_info(d->links, add, s);
 	add(s, "link_encryption", cluster_seals(&d->cluster) ? "noise" : "none");
 	add(s, "gossip", gossips[gossip_daemon(d->gossip)]);
-	unserved_info(d->unserved, add, s);
+	rpcd_watch_info(d->rpcd_watch, add, s);
 	add(s, "node_id", d->id.uuid);
 	add(s, "store_id", d->id.store_id);
 	clients_info(d->clients, add, s);
@@ -94,14 +94,14 @@ info_write(struct raftd *d, struct chan *c, uint64_t id)
 		return;
 	mpw_map(out, 3);
 	engine_info(d->engine, add, &s);
-	looptime_info(d->looptime, add, &s);
+	loop_time_info(d->loop_time, add, &s);
 	snapshots_info(d->snapshots, add, &s);
 	add_trouble(d, &s);
 	close_section(out, "raft", &s);
 	add_process(d, &s);
 	close_section(out, "raftd", &s);
 	fsm_info(d->fsm, add, &s);
-	restores_info(d->restores, add, &s);
+	import_info(d->import, add, &s);
 	close_section(out, "state", &s);
 	buf_done(&s.body);
 	(void)chan_end(c);

@@ -105,27 +105,27 @@ static void
 on_ahead(struct read_wait *w, uint64_t applied)
 {
 	struct request *q = request_of(w);
-	struct aheads *aheads = request_aheads(q);
+	struct reads_ahead *aheads = request_reads_ahead(q);
 	struct fsm_answer ans = { 0 };
 	struct arena *a;
 	struct buf *out;
 
-	if (q->ahead != NULL || !aheads_wanted(aheads))
+	if (q->ahead != NULL || !read_ahead_wanted(aheads))
 		return;
 	a = request_arena(q);
 	out = request_buf(q);
 	fsm_read(q->d->fsm, q->op, q->args, a, out, &ans);
 	if (ans.err == TV_OK && !out->failed)
-		q->ahead = aheads_hold(aheads, applied, fsm_replaced(q->d->fsm), ans.index, buf_span(out));
+		q->ahead = read_ahead_hold(aheads, applied, fsm_replaced(q->d->fsm), ans.index, buf_span(out));
 }
 
 /* False: it has to be looked up (again). */
 static bool
 give_ahead(struct request *q)
 {
-	const struct ahead *x = q->ahead;
+	const struct read_ahead *x = q->ahead;
 
-	if (x == NULL || !aheads_may_give(request_aheads(q), x, q->read.index, fsm_replaced(q->d->fsm)))
+	if (x == NULL || !read_ahead_may_give(request_reads_ahead(q), x, q->read.index, fsm_replaced(q->d->fsm)))
 		return false;
 	request_reply(q, x->index, span_of(x->value, x->len));
 	return true;

@@ -20,7 +20,7 @@
 #define PINGS_MAX 16
 #define QUESTIONS_MAX 16		/* of peers, that wait for our rpcd; they ask again */
 
-struct unserved {
+struct rpcd_watch {
 	struct raftd *d;
 	ev_timer timer;
 	struct mono since;		/* no rpcd since; 0: one is connected, or it does not matter */
@@ -29,8 +29,8 @@ struct unserved {
 	struct mono told;		/* when it was last told that nobody can take over */
 	struct survey {			/* of the other voters */
 		unsigned count, waiting;
-		struct ask { struct unserved *u; unsigned i; } asks[RAFT_SERVERS_MAX];
-		struct successor others[RAFT_SERVERS_MAX];
+		struct ask { struct rpcd_watch *u; unsigned i; } asks[RAFT_SERVERS_MAX];
+		struct handover_target others[RAFT_SERVERS_MAX];
 	} survey;
 	struct link_question questions[QUESTIONS_MAX];
 	unsigned question_count;
@@ -41,14 +41,14 @@ struct unserved {
 /* -- is our rpcd there? -- */
 
 static bool
-matters(const struct unserved *u)
+matters(const struct rpcd_watch *u)
 {
 	return engine_is_leader(u->d->engine) && raft_config_voters(engine_config(u->d->engine)) > 1;
 }
 
 /* Looks are a member_interval apart, or less. */
 static bool
-is_silent(struct unserved *u, struct mono now)
+is_silent(struct rpcd_watch *u, struct mono now)
 {
 	struct silence_conf conf = { ASK_AFTER, PATIENCE,
 	    .gap = mono_add(mono_mul(u->d->conf.member_interval, 2), MONO_S(1)) };
@@ -66,7 +66,7 @@ is_silent(struct unserved *u, struct mono now)
 }
 
 static bool
-is_away(struct unserved *u, struct mono now)
+is_away(struct rpcd_watch *u, struct mono now)
 {
 	if (clients_served(u->d->clients)) {
 		u->since = MONO_ZERO;
@@ -80,7 +80,7 @@ is_away(struct unserved *u, struct mono now)
 
 /* For a sentence. */
 static const char *
-what(const struct unserved *u)
+what(const struct rpcd_watch *u)
 {
 	return u->since.ns != 0 ? "rpcd on this server has been disconnected for 5 s" :
 	    "rpcd on this server has not answered for 5 s (is it stopped, or does the machine swap?)";
@@ -97,7 +97,7 @@ on_transfer(void *ctx, enum tv_err err, const char *text)
 }
 
 static void
-tell_nobody(struct unserved *u, struct mono now)
+tell_nobody(struct rpcd_watch *u, struct mono now)
 {
 	const struct survey *s = &u->survey;
 	struct buf why = BUF_INIT(16384);
@@ -106,27 +106,27 @@ tell_nobody(struct unserved *u, struct mono now)
 	if (u->told.ns != 0 && mono_before(mono_sub(now, u->told), TELL_EVERY))
 		return;
 	u->told = now;
-	successor_reasons(engine_status(u->d->engine), engine_config(u->d->engine), s->others, s->count, &why);
+	handover_target_reasons(engine_status(u->d->engine), engine_config(u->d->engine), s->others, s->count, &why);
 	log_err("raft", "%s, and no server can take over: %s. Writes to other servers hang until one can: restart "
 	    "rpcd here or there", what(u), log_safe(buf_span(&why), shown, sizeof(shown)));
 	buf_done(&why);
 }
 
 static void
-survey_end(struct unserved *u)
+survey_end(struct rpcd_watch *u)
 {
 	struct raftd *d = u->d;
 	const struct raft_server_conf *to;
-	const struct successor *s;
+	const struct handover_target *s;
 	char name[128];
 
 	/* It may have come back, or we may have lost leadership, meanwhile. */
 	if (d->stopping || !matters(u) ||
 	    (u->since.ns != 0 ? clients_served(d->clients) : clients_signs(d->clients) != u->silence.signs))
 		return;
-	s = successor_pick(engine_status(d->engine), u->survey.others, u->survey.count);
+	s = handover_target_pick(engine_status(d->engine), u->survey.others, u->survey.count);
 	/* There was no rpcd here yet, and perhaps there are none at all. */
-	if (u->since.ns != 0 && !clients_deserted(d->clients) && (s == NULL || s->state != SUCCESSOR_SERVED))
+	if (u->since.ns != 0 && !clients_deserted(d->clients) && (s == NULL || s->state != HANDOVER_TARGET_SERVED))
 		return;
 	to = s == NULL ? NULL : raft_config_find(engine_config(d->engine), s->id);
 	if (to == NULL) {
@@ -144,13 +144,13 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 	struct ask *a = ctx;
 	struct survey *s = &a->u->survey;
 
-	s->others[a->i].state = served_answer(err, body);
+	s->others[a->i].state = rpcd_peers_answer(err, body);
 	if (--s->waiting == 0)
 		survey_end(a->u);
 }
 
 static void
-survey_begin(struct unserved *u)
+survey_begin(struct rpcd_watch *u)
 {
 	const struct raft_config *c = engine_config(u->d->engine);
 	struct survey *s = &u->survey;
@@ -164,15 +164,15 @@ survey_begin(struct unserved *u)
 		*a = (struct ask){ u, s->count };
 		s->others[s->count].id = c->servers[i].id;
 		s->waiting++;
-		s->others[s->count].state = served_ask(u->d, &c->servers[i], on_answer, a);
-		s->waiting -= s->others[s->count++].state != SUCCESSOR_SILENT;
+		s->others[s->count].state = rpcd_peers_ask(u->d, &c->servers[i], on_answer, a);
+		s->waiting -= s->others[s->count++].state != HANDOVER_TARGET_SILENT;
 	}
 	if (--s->waiting == 0)
 		survey_end(u);
 }
 
 static void
-look(struct unserved *u)
+look(struct rpcd_watch *u)
 {
 	struct mono now = clock_mono();
 
@@ -195,7 +195,7 @@ look(struct unserved *u)
 
 /* A frozen one gets no more of them than it takes to hear it when it wakes: they would pile up for days. */
 static bool
-ping(struct unserved *u)
+ping(struct rpcd_watch *u)
 {
 	uint64_t signs = clients_signs(u->d->clients);
 
@@ -213,7 +213,7 @@ ping(struct unserved *u)
 static enum tv_err
 on_question(struct raftd *d, const struct hello *from, const struct link_question *q, struct span body)
 {
-	struct unserved *u = d->unserved;
+	struct rpcd_watch *u = d->rpcd_watch;
 	struct rd r = rd_span_over(body);
 
 	(void)from;
@@ -229,7 +229,7 @@ on_question(struct raftd *d, const struct hello *from, const struct link_questio
 }
 
 void
-unserved_answered(struct unserved *u)
+rpcd_watch_answered(struct rpcd_watch *u)
 {
 	/* Those that waited too long in vain are known no more on the other side. */
 	for (unsigned i = 0; i < u->question_count; i++)
@@ -240,7 +240,7 @@ unserved_answered(struct unserved *u)
 /* -- life -- */
 
 void
-unserved_info(const struct unserved *u, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+rpcd_watch_info(const struct rpcd_watch *u, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
 {
 	const struct clients *c = u->d->clients;
 	char text[32];
@@ -253,7 +253,7 @@ unserved_info(const struct unserved *u, void (*fn)(void *ctx, const char *name, 
 static void
 on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	struct unserved *u = w->data;
+	struct rpcd_watch *u = w->data;
 
 	(void)revents;
 	w->repeat = mono_seconds(u->d->conf.member_interval);
@@ -265,7 +265,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 static void
 on_status(struct raftd *d)
 {
-	struct unserved *u = d->unserved;
+	struct rpcd_watch *u = d->rpcd_watch;
 
 	if (u == NULL || d->stopping)
 		return;
@@ -274,10 +274,10 @@ on_status(struct raftd *d)
 	ev_timer_start(d->loop, &u->timer);
 }
 
-struct unserved *
-unserved_new(struct raftd *d)
+struct rpcd_watch *
+rpcd_watch_new(struct raftd *d)
 {
-	struct unserved *u = calloc(1, sizeof(*u));
+	struct rpcd_watch *u = calloc(1, sizeof(*u));
 
 	if (u == NULL)
 		return NULL;
@@ -291,7 +291,7 @@ unserved_new(struct raftd *d)
 }
 
 void
-unserved_free(struct unserved *u)
+rpcd_watch_free(struct rpcd_watch *u)
 {
 	if (u != NULL)
 		ev_timer_stop(u->d->loop, &u->timer);

@@ -13,14 +13,14 @@
 
 #include "raftd/peers/links.h"
 
-struct unserved;
+struct rpcd_watch;
 
 /* Looks once a member_interval, and answers MSG_RAFT_SERVED.  NULL: no memory. */
-struct unserved *unserved_new(struct raftd *d);
-void unserved_free(struct unserved *u);
+struct rpcd_watch *rpcd_watch_new(struct raftd *d);
+void rpcd_watch_free(struct rpcd_watch *u);
 /* Our rpcd has answered a MSG_PING. */
-void unserved_answered(struct unserved *u);
+void rpcd_watch_answered(struct rpcd_watch *u);
 /* Name and value pairs for the `raftd:` section of info. */
-void unserved_info(const struct unserved *u, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void rpcd_watch_info(const struct rpcd_watch *u, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
 
 #endif

@@ -25,7 +25,7 @@
 #include "raftd/snapshot/op_snapshot.h"
 #include "raftd/snapshot/snapshots.h"
 
-#define SAVES_MAX 4
+#define EXPORTS_MAX 4
 #define LOOK 0.1			/* seconds between looks while there is something to do */
 #define UNREAD MONO_S(60)		/* nobody reads it: it goes */
 #define META_BYTES_MAX (64u << 10)
@@ -36,7 +36,7 @@
 #define SUFFRAGE_VOTER 0
 #define SUFFRAGE_NONVOTER 1
 
-struct save {
+struct export {
 	char id[37];
 	enum save_stage { SAVE_FREE, SAVE_WAITING, SAVE_WRITING, SAVE_READY, SAVE_FAILED } stage;
 	bool dropped;			/* while it was being written */
@@ -47,11 +47,11 @@ struct save {
 	char text[640];			/* why it failed */
 };
 
-struct saves {
+struct exports {
 	struct raftd *d;
 	ev_timer timer;			/* while there are saves */
-	struct save all[SAVES_MAX];
-	struct save *writing;
+	struct export all[EXPORTS_MAX];
+	struct export *writing;
 
 	/* the work in the thread */
 	struct fsm_snapshot *snap;
@@ -64,19 +64,19 @@ struct saves {
 };
 
 static void
-save_free(struct saves *s, struct save *v)
+save_free(struct exports *s, struct export *v)
 {
 	char path[512];
 
 	snprintf(path, sizeof(path), "%s/raftd/snapshot-save-%s.tmp", s->d->cluster.data_dir, v->id);
-	discard_file(v->fd, path);
-	*v = (struct save){ .fd = -1 };
+	unlink_async(v->fd, path);
+	*v = (struct export){ .fd = -1 };
 }
 
-static struct save *
-find(struct saves *s, struct span id)
+static struct export *
+find(struct exports *s, struct span id)
 {
-	for (unsigned i = 0; i < SAVES_MAX; i++)
+	for (unsigned i = 0; i < EXPORTS_MAX; i++)
 		if (s->all[i].stage != SAVE_FREE && !s->all[i].dropped && span_eqs(id, s->all[i].id))
 			return &s->all[i];
 	return NULL;
@@ -140,7 +140,7 @@ put_servers(struct buf *b, const struct raft_config *c)
  * versions of that reader hash only what their parser took.
  */
 static void
-put_meta(struct saves *s, uint64_t term)
+put_meta(struct exports *s, uint64_t term)
 {
 	const struct raft_config *c = raft_config_at(engine_core(s->d->engine), s->writing->index);
 	time_t now = (time_t)(clock_wall_ns() / 1000000000);
@@ -169,7 +169,7 @@ put_meta(struct saves *s, uint64_t term)
 
 /* The bytes of state.bin, once it is written. */
 static void
-put_size(struct saves *s, uint64_t bytes)
+put_size(struct exports *s, uint64_t bytes)
 {
 	buf_printf(&s->meta, ",\"Size\":%llu}", (unsigned long long)bytes);
 }
@@ -179,7 +179,7 @@ put_size(struct saves *s, uint64_t bytes)
 static void
 write_work(void *ctx)
 {
-	struct saves *s = ctx;
+	struct exports *s = ctx;
 	uint64_t bytes, sum;
 
 	s->err = fsm_snapshot_write(s->snap, s->state_path, &bytes, &sum);
@@ -201,8 +201,8 @@ write_work(void *ctx)
 static void
 write_done(void *ctx)
 {
-	struct saves *s = ctx;
-	struct save *v = s->writing;
+	struct exports *s = ctx;
+	struct export *v = s->writing;
 
 	fsm_snapshot_end(s->snap);
 	s->snap = NULL;
@@ -230,22 +230,22 @@ write_done(void *ctx)
 
 /* A copy of the state is at most as large as its tables, and hardly ever does its archive not get smaller. */
 static bool
-has_room(struct saves *s, struct save *v)
+has_room(struct exports *s, struct export *v)
 {
 	char path[512], need[24];
 	struct stat st;
 
 	snprintf(path, sizeof(path), "%s/raftd/state/state.db", s->d->cluster.data_dir);
-	if (stat(path, &st) != 0 || diskspace_fits(s->d->space, 2 * (uint64_t)st.st_size))
+	if (stat(path, &st) != 0 || space_fits(s->d->space, 2 * (uint64_t)st.st_size))
 		return true;
 	snprintf(v->text, sizeof(v->text), "disk full: %s/raftd has no space for the %s that a snapshot may take "
-	    "beside disk_reserve", s->d->cluster.data_dir, space_bytes(2 * (uint64_t)st.st_size, need));
+	    "beside disk_reserve", s->d->cluster.data_dir, threshold_bytes(2 * (uint64_t)st.st_size, need));
 	v->stage = SAVE_FAILED;
 	return false;
 }
 
 static void
-start(struct saves *s, struct save *v)
+start(struct exports *s, struct export *v)
 {
 	uint64_t term;
 	enum tv_err err;
@@ -284,18 +284,18 @@ start(struct saves *s, struct save *v)
 static void
 on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	struct saves *s = w->data;
+	struct exports *s = w->data;
 	struct mono now = clock_mono();
 	bool any = false;
 
 	(void)revents;
-	for (unsigned i = 0; i < SAVES_MAX; i++) {
-		struct save *v = &s->all[i];
+	for (unsigned i = 0; i < EXPORTS_MAX; i++) {
+		struct export *v = &s->all[i];
 
 		if (v->stage == SAVE_WAITING && s->writing == NULL)
 			start(s, v);
 		if (v->stage != SAVE_FREE && mono_sub(now, v->used).ns > UNREAD.ns)
-			(void)saves_end(s, span_str(v->id));
+			(void)export_end(s, span_str(v->id));
 		any = any || v->stage != SAVE_FREE;
 	}
 	if (!any)
@@ -305,19 +305,19 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 /* -- operations -- */
 
 static void
-add(struct saves *s, struct request *q)
+add(struct exports *s, struct request *q)
 {
 	struct snapshot_state st = { .Server = span_str(s->d->id.uuid), .Phase = SNAPSHOT_PREPARING };
-	struct save *v = NULL;
+	struct export *v = NULL;
 
-	for (unsigned i = 0; i < SAVES_MAX && v == NULL; i++)
+	for (unsigned i = 0; i < EXPORTS_MAX && v == NULL; i++)
 		if (s->all[i].stage == SAVE_FREE)
 			v = &s->all[i];
 	if (v == NULL) {
 		request_failf(q, TV_EAGAIN, "too many snapshots are being taken on this server; try again");
 		return;
 	}
-	*v = (struct save){ .fd = -1, .stage = SAVE_WAITING, .used = clock_mono() };
+	*v = (struct export){ .fd = -1, .stage = SAVE_WAITING, .used = clock_mono() };
 	uuid_make(v->id);
 	st.ID = span_str(v->id);
 	if (s->writing == NULL)
@@ -334,13 +334,13 @@ on_confirmed(struct read_wait *w, enum tv_err err)
 	struct request *q = (struct request *)((char *)w - offsetof(struct request, read));
 
 	if (err == TV_OK)
-		add(q->d->saves, q);
+		add(q->d->exports, q);
 	else
 		request_failf(q, TV_ENOLEADER, "No cluster leader");
 }
 
 void
-saves_begin(struct saves *s, struct request *q)
+export_begin(struct exports *s, struct request *q)
 {
 	if (q->mode == OP_STALE) {
 		add(s, q);
@@ -353,7 +353,7 @@ saves_begin(struct saves *s, struct request *q)
 }
 
 static void
-read_piece(struct saves *s, struct request *q, struct save *v, uint64_t offset)
+read_piece(struct exports *s, struct request *q, struct export *v, uint64_t offset)
 {
 	struct snapshot_state st = { .Server = span_str(s->d->id.uuid), .ID = span_str(v->id), .Phase = SNAPSHOT_READY,
 	    .Done = offset, .Total = v->bytes, .Index = v->shown };
@@ -377,9 +377,9 @@ read_piece(struct saves *s, struct request *q, struct save *v, uint64_t offset)
 }
 
 void
-saves_read(struct saves *s, struct request *q, struct span id, uint64_t offset)
+export_read(struct exports *s, struct request *q, struct span id, uint64_t offset)
 {
-	struct save *v = find(s, id);
+	struct export *v = find(s, id);
 	struct snapshot_state st = { .Phase = SNAPSHOT_PREPARING };
 
 	if (v == NULL) {
@@ -401,9 +401,9 @@ saves_read(struct saves *s, struct request *q, struct span id, uint64_t offset)
 }
 
 bool
-saves_end(struct saves *s, struct span id)
+export_end(struct exports *s, struct span id)
 {
-	struct save *v = find(s, id);
+	struct export *v = find(s, id);
 
 	if (v == NULL)
 		return false;
@@ -416,15 +416,15 @@ saves_end(struct saves *s, struct span id)
 
 /* -- life -- */
 
-struct saves *
-saves_new(struct raftd *d)
+struct exports *
+export_new(struct raftd *d)
 {
-	struct saves *s = calloc(1, sizeof(*s));
+	struct exports *s = calloc(1, sizeof(*s));
 
 	if (s == NULL)
 		return NULL;
 	s->d = d;
-	for (unsigned i = 0; i < SAVES_MAX; i++)
+	for (unsigned i = 0; i < EXPORTS_MAX; i++)
 		s->all[i].fd = -1;
 	ev_timer_init(&s->timer, on_timer, 0., LOOK);
 	s->timer.data = s;
@@ -432,12 +432,12 @@ saves_new(struct raftd *d)
 }
 
 void
-saves_free(struct saves *s)
+export_free(struct exports *s)
 {
 	if (s == NULL)
 		return;
 	ev_timer_stop(s->d->loop, &s->timer);
-	for (unsigned i = 0; i < SAVES_MAX; i++)
+	for (unsigned i = 0; i < EXPORTS_MAX; i++)
 		if (s->all[i].stage != SAVE_FREE)
 			save_free(s, &s->all[i]);
 	free(s);

@@ -8,16 +8,16 @@
 
 #include "raftd/raftd.h"
 
-struct saves;
+struct exports;
 struct request;
 
-struct saves *saves_new(struct raftd *d);
+struct exports *export_new(struct raftd *d);
 /* After worker_stop(). */
-void saves_free(struct saves *s);
+void export_free(struct exports *s);
 /* The operations SNAPSHOT_SAVE, SNAPSHOT_READ, and SNAPSHOT_END of a save; each answers now or later. */
-void saves_begin(struct saves *s, struct request *q);
-void saves_read(struct saves *s, struct request *q, struct span id, uint64_t offset);
+void export_begin(struct exports *s, struct request *q);
+void export_read(struct exports *s, struct request *q, struct span id, uint64_t offset);
 /* False: no such save. */
-bool saves_end(struct saves *s, struct span id);
+bool export_end(struct exports *s, struct span id);
 
 #endif

@@ -18,9 +18,9 @@
 #define LOOK 0.05			/* seconds between looks while something is under way */
 #define RETRY MONO_S(5)
 
-struct restores {
+struct import {
 	struct raftd *d;
-	struct upload *upload;
+	struct import_leader *upload;
 	ev_timer timer;			/* while something is under way */
 	bool staged;
 	struct fsm_stage stage;
@@ -37,7 +37,7 @@ struct restores {
 	bool broken;
 	uint64_t state_max;		/* what there is room for; the leader has let pass its size as such */
 
-	bool pausing;			/* before commit_index, unless a snapshot of a later index came: restores_pausing() */
+	bool pausing;			/* before commit_index, unless a snapshot of a later index came: import_pausing() */
 	uint64_t commit_index, commit_term;
 	struct proposal abort;
 	bool aborting;
@@ -46,13 +46,13 @@ struct restores {
 /* -- loading -- */
 
 uint64_t
-restores_need(uint64_t state_bytes)
+import_need(uint64_t state_bytes)
 {
 	return state_bytes * 2 + state_bytes / 4;
 }
 
 uint64_t
-restores_fit(uint64_t room)
+import_fit(uint64_t room)
 {
 	return room / 9 * 4;
 }
@@ -60,14 +60,14 @@ restores_fit(uint64_t room)
 static void
 load_work(void *ctx)
 {
-	struct restores *r = ctx;
+	struct import *r = ctx;
 
 	r->err = fsm_stage_load(r->d->fsm, r->load_id, r->state_max, &r->done, r->errbuf, sizeof(r->errbuf));
 }
 
 /* Not the archive's fault: another try may do. */
 static void
-load_failed_here(struct restores *r)
+load_failed_here(struct import *r)
 {
 	enum tv_err err;
 
@@ -78,14 +78,14 @@ load_failed_here(struct restores *r)
 	log_err("raft", "loading a restored state failed, the old one stays; trying again in 5 s: %s", r->errbuf);
 	r->retry = mono_add(clock_mono(), RETRY);
 	/* Committed is committed; a server that can load it had better lead. */
-	if (restores_pausing(r) && engine_is_leader(r->d->engine) && (err = engine_transfer(r->d->engine, 0)) != TV_OK)
+	if (import_pausing(r) && engine_is_leader(r->d->engine) && (err = engine_transfer(r->d->engine, 0)) != TV_OK)
 		log_warn("raft", "leadership stays here although the restored state cannot be loaded: %s", tv_strerror(err));
 }
 
 static void
 load_done(void *ctx)
 {
-	struct restores *r = ctx;
+	struct import *r = ctx;
 
 	r->loading = false;
 	if (r->d->stopping)
@@ -96,30 +96,30 @@ load_done(void *ctx)
 		r->pausing = false;
 	} else if (r->err == TV_ENOENT) {
 		r->pausing = false;		/* it was given up */
-	} else if (r->err == TV_ECORRUPT && restores_pausing(r)) {
+	} else if (r->err == TV_ECORRUPT && import_pausing(r)) {
 		/* The leader had what was announced, or it would not have committed it. */
 		fsm_found_damaged(r->d->fsm, r->errbuf);
 		r->broken = true;
 		r->pausing = false;
-	} else if ((r->err == TV_EFORMAT || r->err == TV_ECORRUPT) && !restores_pausing(r)) {
+	} else if ((r->err == TV_EFORMAT || r->err == TV_ECORRUPT) && !import_pausing(r)) {
 		log_err("raft", "a staged archive cannot be restored, the state stays: %s", r->errbuf);
 		snprintf(r->bad_id, sizeof(r->bad_id), "%s", r->load_id);
 	} else {
 		load_failed_here(r);
 	}
 	if (r->err != TV_OK && r->err != TV_ENOENT)
-		upload_fail(r->upload, r->load_id, r->errbuf);
+		import_leader_fail(r->upload, r->load_id, r->errbuf);
 	engine_wake(r->d->engine);
 }
 
 static bool
-is_working(const struct restores *r)
+is_working(const struct import *r)
 {
 	return r->loading || r->unloading || r->completing || r->tidying;
 }
 
 static void
-load(struct restores *r)
+load(struct import *r)
 {
 	if (is_working(r) || strcmp(r->bad_id, r->stage.id) == 0 || r->broken ||
 	    fsm_stage_loaded(r->d->fsm, r->stage.id) || mono_before(clock_mono(), r->retry))
@@ -127,7 +127,7 @@ load(struct restores *r)
 	memcpy(r->load_id, r->stage.id, sizeof(r->load_id));
 	r->errbuf[0] = '\0';
 	r->done = 0;
-	r->state_max = restores_fit(diskspace_room(r->d->space));
+	r->state_max = import_fit(space_room(r->d->space));
 	r->started = clock_mono();
 	r->loading = worker_start(r->d->worker, load_work, load_done, r) == TV_OK;	/* else the next look tries */
 }
@@ -135,7 +135,7 @@ load(struct restores *r)
 static void
 unload_work(void *ctx)
 {
-	struct restores *r = ctx;
+	struct import *r = ctx;
 
 	fsm_stage_unload(r->d->fsm);
 }
@@ -143,7 +143,7 @@ unload_work(void *ctx)
 static void
 unload_done(void *ctx)
 {
-	struct restores *r = ctx;
+	struct import *r = ctx;
 
 	r->unloading = false;
 	r->load_id[0] = '\0';
@@ -151,7 +151,7 @@ unload_done(void *ctx)
 
 /* What was loaded for a restore that was given up. */
 static void
-unload(struct restores *r)
+unload(struct import *r)
 {
 	if (r->load_id[0] == '\0' || is_working(r))
 		return;
@@ -165,7 +165,7 @@ unload(struct restores *r)
 static void
 complete_work(void *ctx)
 {
-	struct restores *r = ctx;
+	struct import *r = ctx;
 
 	r->err = fsm_stage_complete(r->d->fsm, r->load_id, r->commit_index, r->commit_term, r->errbuf, sizeof(r->errbuf));
 }
@@ -173,7 +173,7 @@ complete_work(void *ctx)
 static void
 complete_done(void *ctx)
 {
-	struct restores *r = ctx;
+	struct import *r = ctx;
 
 	r->completing = false;
 	if (r->d->stopping)
@@ -191,7 +191,7 @@ complete_done(void *ctx)
 static void
 tidy_work(void *ctx)
 {
-	struct restores *r = ctx;
+	struct import *r = ctx;
 
 	fsm_restore_tidy(r->d->fsm);
 }
@@ -199,14 +199,14 @@ tidy_work(void *ctx)
 static void
 tidy_done(void *ctx)
 {
-	struct restores *r = ctx;
+	struct import *r = ctx;
 
 	r->tidying = false;
 }
 
 /* What takes long and has no hurry. */
 static void
-tidy(struct restores *r)
+tidy(struct import *r)
 {
 	if (!r->untidy || is_working(r))
 		return;
@@ -219,7 +219,7 @@ tidy(struct restores *r)
 static void
 abort_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 {
-	struct restores *r = (struct restores *)((char *)p - offsetof(struct restores, abort));
+	struct import *r = (struct import *)((char *)p - offsetof(struct import, abort));
 
 	(void)err;				/* the next look tries again */
 	(void)result;
@@ -227,7 +227,7 @@ abort_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 }
 
 static void
-abort_staged(struct restores *r)
+abort_staged(struct import *r)
 {
 	struct restore_step args = { .ID = span_str(r->stage.id) };
 
@@ -237,11 +237,11 @@ abort_staged(struct restores *r)
 /* -- the turn -- */
 
 void
-restores_turn(struct restores *r)
+import_turn(struct import *r)
 {
 	if (fsm_stage_changed(r->d->fsm))
 		r->staged = fsm_staged(r->d->fsm, &r->stage);
-	if (!r->staged && !upload_busy(r->upload) && r->load_id[0] == '\0' && !r->untidy) {
+	if (!r->staged && !import_leader_busy(r->upload) && r->load_id[0] == '\0' && !r->untidy) {
 		ev_timer_stop(r->d->loop, &r->timer);
 		return;
 	}
@@ -257,9 +257,9 @@ restores_turn(struct restores *r)
 		r->pausing = false;
 		engine_wake(r->d->engine);
 	}
-	upload_turn(r->upload, r->staged ? &r->stage : NULL, r->done);
+	import_leader_turn(r->upload, r->staged ? &r->stage : NULL, r->done);
 	/* What an earlier leader left behind, or what failed. */
-	if (r->staged && !r->aborting && leader_active(r->d->leader) && !upload_owns(r->upload, r->stage.id))
+	if (r->staged && !r->aborting && leader_active(r->d->leader) && !import_leader_owns(r->upload, r->stage.id))
 		abort_staged(r);
 }
 
@@ -274,7 +274,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 /* -- the commit -- */
 
 static bool
-is_there(struct restores *r, const char *id)
+is_there(struct import *r, const char *id)
 {
 	const struct fsm_stage *st = &r->stage;
 
@@ -283,7 +283,7 @@ is_there(struct restores *r, const char *id)
 }
 
 static enum restore_verdict
-wait_for_it(struct restores *r, uint64_t index, uint64_t term)
+wait_for_it(struct import *r, uint64_t index, uint64_t term)
 {
 	/* Its leader had loaded it: who cannot (an older version, no memory) waits, or its state would be another one. */
 	r->bad_id[0] = '\0';
@@ -298,9 +298,9 @@ wait_for_it(struct restores *r, uint64_t index, uint64_t term)
 }
 
 enum restore_verdict
-restores_commit(struct raftd *d, const char *id, uint64_t index, uint64_t term)
+import_commit(struct raftd *d, const char *id, uint64_t index, uint64_t term)
 {
-	struct restores *r = d->restores;
+	struct import *r = d->import;
 	struct mono before = clock_mono();
 	enum tv_err err;
 
@@ -326,28 +326,28 @@ restores_commit(struct raftd *d, const char *id, uint64_t index, uint64_t term)
 }
 
 bool
-restores_pausing(const struct restores *r)
+import_pausing(const struct import *r)
 {
 	return r->pausing && fsm_applied(r->d->fsm) + 1 == r->commit_index;
 }
 
 /* -- operations -- */
 
-struct upload *
-restores_upload(struct restores *r)
+struct import_leader *
+import_upload(struct import *r)
 {
 	return r->upload;
 }
 
 void
-restores_cancel(struct restores *r, struct span id)
+import_cancel(struct import *r, struct span id)
 {
-	upload_cancel(r->upload, id);
+	import_leader_cancel(r->upload, id);
 	engine_wake(r->d->engine);
 }
 
 void
-restores_info(struct restores *r, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+import_info(struct import *r, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
 {
 	char text[64], id[37];
 	uint64_t index;
@@ -364,15 +364,15 @@ restores_info(struct restores *r, void (*fn)(void *ctx, const char *name, const 
 	}
 }
 
-struct restores *
-restores_new(struct raftd *d)
+struct import *
+import_new(struct raftd *d)
 {
-	struct restores *r = calloc(1, sizeof(*r));
+	struct import *r = calloc(1, sizeof(*r));
 
 	if (r == NULL)
 		return NULL;
 	r->d = d;
-	r->upload = upload_new(d);
+	r->upload = import_leader_new(d);
 	ev_timer_init(&r->timer, on_timer, 0., LOOK);
 	if (r->upload != NULL)
 		return r;
@@ -381,11 +381,11 @@ restores_new(struct raftd *d)
 }
 
 void
-restores_free(struct restores *r)
+import_free(struct import *r)
 {
 	if (r == NULL)
 		return;
 	ev_timer_stop(r->d->loop, &r->timer);
-	upload_free(r->upload);
+	import_leader_free(r->upload);
 	free(r);
 }

@@ -12,29 +12,29 @@
 
 #include "raftd/engine/engine.h"
 
-struct restores;
-struct upload;
+struct import;
+struct import_leader;
 
-struct restores *restores_new(struct raftd *d);
+struct import *import_new(struct raftd *d);
 /* After engine_drain() and worker_stop(). */
-void restores_free(struct restores *r);
+void import_free(struct import *r);
 /* The leader's part. */
-struct upload *restores_upload(struct restores *r);
+struct import_leader *import_upload(struct import *r);
 /* The client gave up: if it is not too late, nothing is changed. */
-void restores_cancel(struct restores *r, struct span id);
+void import_cancel(struct import *r, struct span id);
 /* Once per turn of the loop. */
-void restores_turn(struct restores *r);
+void import_turn(struct import *r);
 
 /* Disk that a state of so many bytes takes while it is loaded: tables, and their write-ahead log. */
-uint64_t restores_need(uint64_t state_bytes);
+uint64_t import_need(uint64_t state_bytes);
 /* The other way round: how large a state fits into this room. */
-uint64_t restores_fit(uint64_t room);
+uint64_t import_fit(uint64_t room);
 
 /* A RESTORE_COMMIT of this id is the next entry to be applied: see struct engine_hooks. */
-enum restore_verdict restores_commit(struct raftd *d, const char *id, uint64_t index, uint64_t term);
+enum restore_verdict import_commit(struct raftd *d, const char *id, uint64_t index, uint64_t term);
 /* No entry may be applied now. */
-bool restores_pausing(const struct restores *r);
+bool import_pausing(const struct import *r);
 /* Name and value pairs for info. */
-void restores_info(struct restores *r, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+void import_info(struct import *r, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
 
 #endif

@@ -31,12 +31,12 @@
 /* One entry on its way. */
 struct step {
 	struct proposal proposal;
-	struct upload *u;
+	struct import_leader *u;
 	uint64_t round;			/* of the upload that sent it */
 	bool busy;
 };
 
-struct upload {
+struct import_leader {
 	struct raftd *d;
 	char id[37];			/* "": there was none yet */
 	uint64_t round;			/* counts uploads */
@@ -62,35 +62,35 @@ struct upload {
 };
 
 static bool
-is_active(const struct upload *u)
+is_active(const struct import_leader *u)
 {
 	return u->phase >= RESTORE_RECEIVING && u->phase <= RESTORE_COMMITTING;
 }
 
 bool
-upload_busy(const struct upload *u)
+import_leader_busy(const struct import_leader *u)
 {
 	return is_active(u) || u->phase == RESTORE_UNKNOWN || u->checking;
 }
 
 bool
-upload_owns(const struct upload *u, const char *id)
+import_leader_owns(const struct import_leader *u, const char *id)
 {
 	return is_active(u) && strcmp(u->id, id) == 0;
 }
 
 static void
-drop_file(struct upload *u)
+drop_file(struct import_leader *u)
 {
 	if (u->fd >= 0)
-		discard_file(u->fd, u->path);
+		unlink_async(u->fd, u->path);
 	u->fd = -1;
 	free(u->bytes);
 	u->bytes = NULL;
 }
 
 static void __attribute__((format(printf, 2, 3)))
-fail(struct upload *u, const char *fmt, ...)
+fail(struct import_leader *u, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -103,14 +103,14 @@ fail(struct upload *u, const char *fmt, ...)
 }
 
 void
-upload_fail(struct upload *u, const char *id, const char *why)
+import_leader_fail(struct import_leader *u, const char *id, const char *why)
 {
-	if (upload_owns(u, id) && u->phase != RESTORE_COMMITTING)
+	if (import_leader_owns(u, id) && u->phase != RESTORE_COMMITTING)
 		fail(u, "%s" CHANGED_NOTHING, why);
 }
 
 void
-upload_cancel(struct upload *u, struct span id)
+import_leader_cancel(struct import_leader *u, struct span id)
 {
 	if (is_active(u) && span_eqs(id, u->id) && u->phase != RESTORE_COMMITTING)
 		fail(u, "cancelled by the client" CHANGED_NOTHING);
@@ -119,7 +119,7 @@ upload_cancel(struct upload *u, struct span id)
 /* -- entries -- */
 
 static bool
-propose(struct upload *u, struct step *s, uint16_t op, const struct restore_step *args, proposal_done *done)
+propose(struct import_leader *u, struct step *s, uint16_t op, const struct restore_step *args, proposal_done *done)
 {
 	char why[1024];
 	enum tv_err err;
@@ -142,7 +142,7 @@ is_current(struct step *s)
 }
 
 static void
-lost_leadership(struct upload *u)
+lost_leadership(struct import_leader *u)
 {
 	fail(u, "leadership moved to another server before the restore was committed" CHANGED_NOTHING);
 }
@@ -177,7 +177,7 @@ static void
 commit_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 {
 	struct step *s = (struct step *)p;
-	struct upload *u = s->u;
+	struct import_leader *u = s->u;
 
 	if (!is_current(s))
 		return;
@@ -201,7 +201,7 @@ commit_done(struct proposal *p, enum tv_err err, const struct fsm_result *result
 /* -- staging -- */
 
 static void
-send_chunk(struct upload *u)
+send_chunk(struct import_leader *u)
 {
 	struct restore_step args = { .ID = span_str(u->id), .Offset = u->sent };
 	size_t want = u->facts.bytes - u->sent < CHUNK_BYTES ? (size_t)(u->facts.bytes - u->sent) : CHUNK_BYTES;
@@ -227,7 +227,7 @@ send_chunk(struct upload *u)
  * NULL: none, of those that were heard of since the start.
  */
 static const char *
-who_cannot(struct upload *u)
+who_cannot(struct import_leader *u)
 {
 	const struct raft_config *c = engine_config(u->d->engine);
 
@@ -241,7 +241,7 @@ who_cannot(struct upload *u)
 }
 
 static void
-begin(struct upload *u)
+begin(struct import_leader *u)
 {
 	struct restore_step args = { .ID = span_str(u->id), .Bytes = u->facts.bytes,
 	    .Checksum = span_of(u->facts.checksum, sizeof(u->facts.checksum)) };
@@ -254,7 +254,7 @@ begin(struct upload *u)
 }
 
 static void
-stage(struct upload *u, const struct fsm_stage *staged)
+stage(struct import_leader *u, const struct fsm_stage *staged)
 {
 	unsigned before;
 
@@ -278,7 +278,7 @@ stage(struct upload *u, const struct fsm_stage *staged)
 }
 
 static void
-commit(struct upload *u, const struct fsm_stage *staged)
+commit(struct import_leader *u, const struct fsm_stage *staged)
 {
 	struct restore_step args = { .ID = span_str(u->id) };
 
@@ -297,7 +297,7 @@ commit(struct upload *u, const struct fsm_stage *staged)
 static void
 check_work(void *ctx)
 {
-	struct upload *u = ctx;
+	struct import_leader *u = ctx;
 
 	u->err = fsm_archive_check(u->path, u->d->conf.restore_bytes_max, &u->facts, &u->checked, u->errbuf,
 	    sizeof(u->errbuf));
@@ -305,10 +305,10 @@ check_work(void *ctx)
 
 /* The archive goes to the log and into the state, and then the new state lies beside the old one. */
 static bool
-has_room(struct upload *u)
+has_room(struct import_leader *u)
 {
 	/* Of the archive: the log, the state's staging and its write-ahead log. */
-	uint64_t need = restores_need(u->facts.state_bytes) + 3 * u->facts.bytes, room = diskspace_room(u->d->space);
+	uint64_t need = import_need(u->facts.state_bytes) + 3 * u->facts.bytes, room = space_room(u->d->space);
 
 	if (room >= need)
 		return true;
@@ -321,7 +321,7 @@ has_room(struct upload *u)
 static void
 check_done(void *ctx)
 {
-	struct upload *u = ctx;
+	struct import_leader *u = ctx;
 
 	u->checking = false;
 	if (u->d->stopping || u->phase != RESTORE_CHECKING)
@@ -344,7 +344,7 @@ check_done(void *ctx)
 /* -- the turn -- */
 
 void
-upload_turn(struct upload *u, const struct fsm_stage *staged, uint64_t loaded)
+import_leader_turn(struct import_leader *u, const struct fsm_stage *staged, uint64_t loaded)
 {
 	char id[37];
 	uint64_t index;
@@ -381,7 +381,7 @@ upload_turn(struct upload *u, const struct fsm_stage *staged, uint64_t loaded)
 /* -- operations -- */
 
 static void
-answer(struct upload *u, struct request *q)
+answer(struct import_leader *u, struct request *q)
 {
 	struct snapshot_state st = { .Server = span_str(u->d->id.uuid), .ID = span_str(u->id), .Phase = u->phase,
 	    .Index = u->index };
@@ -416,18 +416,18 @@ answer(struct upload *u, struct request *q)
 }
 
 /* The turn of the loop sees to what it becomes. */
-static struct upload *
-upload_of(struct request *q)
+static struct import_leader *
+import_leader_of(struct request *q)
 {
 	engine_wake(q->d->engine);
-	return restores_upload(q->d->restores);
+	return import_upload(q->d->import);
 }
 
 /* The one that a step of a client belongs to, which is alive; NULL: there is none, and the request is answered. */
-static struct upload *
-upload_named(struct request *q, struct span id)
+static struct import_leader *
+import_leader_named(struct request *q, struct span id)
 {
-	struct upload *u = upload_of(q);
+	struct import_leader *u = import_leader_of(q);
 
 	if (u->id[0] == '\0' || !span_eqs(id, u->id)) {
 		request_failf(q, TV_ENOENT, "this server has no such restore under way; nothing was changed");
@@ -438,9 +438,9 @@ upload_named(struct request *q, struct span id)
 }
 
 void
-upload_open(struct request *q, const void *args)
+import_leader_open(struct request *q, const void *args)
 {
-	struct upload *u = upload_of(q);
+	struct import_leader *u = import_leader_of(q);
 	const char *old = who_cannot(u);
 	char text[400];
 
@@ -476,10 +476,10 @@ upload_open(struct request *q, const void *args)
 }
 
 void
-upload_write(struct request *q, const void *args)
+import_leader_write(struct request *q, const void *args)
 {
 	const struct snapshot_ask *ask = args;
-	struct upload *u = upload_named(q, ask->ID);
+	struct import_leader *u = import_leader_named(q, ask->ID);
 
 	if (u == NULL)
 		return;
@@ -491,7 +491,7 @@ upload_write(struct request *q, const void *args)
 		fail(u, "the archive is larger than restore_bytes_max (%llu) in raftd.conf allows" CHANGED_NOTHING,
 		    (unsigned long long)u->d->conf.restore_bytes_max);
 		answer(u, q);
-	} else if (!diskspace_fits(u->d->space, ask->Data.len)) {
+	} else if (!space_fits(u->d->space, ask->Data.len)) {
 		fail(u, "disk full: %s/raftd has no space for the archive beside disk_reserve" CHANGED_NOTHING,
 		    u->d->cluster.data_dir);
 		answer(u, q);
@@ -508,10 +508,10 @@ upload_write(struct request *q, const void *args)
 }
 
 void
-upload_apply(struct request *q, const void *args)
+import_leader_apply(struct request *q, const void *args)
 {
 	const struct snapshot_ask *ask = args;
-	struct upload *u = upload_named(q, ask->ID);
+	struct import_leader *u = import_leader_named(q, ask->ID);
 
 	if (u == NULL)
 		return;
@@ -551,10 +551,10 @@ fate_confirmed(struct read_wait *w, enum tv_err err)
 }
 
 void
-upload_status(struct request *q, const void *args)
+import_leader_status(struct request *q, const void *args)
 {
 	const struct snapshot_ask *ask = args;
-	struct upload *u = upload_of(q);
+	struct import_leader *u = import_leader_of(q);
 	bool known = u->id[0] != '\0' && (ask->ID.len == 0 || span_eqs(ask->ID, u->id));
 
 	if (known && (ask->Server.len > 0 || (u->phase != RESTORE_UNKNOWN && engine_is_leader(u->d->engine)))) {
@@ -571,10 +571,10 @@ upload_status(struct request *q, const void *args)
 
 /* -- life -- */
 
-struct upload *
-upload_new(struct raftd *d)
+struct import_leader *
+import_leader_new(struct raftd *d)
 {
-	struct upload *u = calloc(1, sizeof(*u));
+	struct import_leader *u = calloc(1, sizeof(*u));
 
 	if (u == NULL)
 		return NULL;
@@ -585,7 +585,7 @@ upload_new(struct raftd *d)
 }
 
 void
-upload_free(struct upload *u)
+import_leader_free(struct import_leader *u)
 {
 	if (u == NULL)
 		return;

@@ -9,24 +9,24 @@
 #include "raftd/fsm/fsm.h"
 #include "raftd/raftd.h"
 
-struct upload;
+struct import_leader;
 struct request;
 
-struct upload *upload_new(struct raftd *d);
-void upload_free(struct upload *u);
+struct import_leader *import_leader_new(struct raftd *d);
+void import_leader_free(struct import_leader *u);
 /* RESTORE_OPEN, _WRITE, _APPLY and _STATUS; args: a snapshot_ask. */
-void upload_open(struct request *q, const void *args);
-void upload_write(struct request *q, const void *args);
-void upload_apply(struct request *q, const void *args);
-void upload_status(struct request *q, const void *args);
-void upload_cancel(struct upload *u, struct span id);
+void import_leader_open(struct request *q, const void *args);
+void import_leader_write(struct request *q, const void *args);
+void import_leader_apply(struct request *q, const void *args);
+void import_leader_status(struct request *q, const void *args);
+void import_leader_cancel(struct import_leader *u, struct span id);
 /* staged: what is staged now, or NULL; loaded: bytes of it that were loaded so far. */
-void upload_turn(struct upload *u, const struct fsm_stage *staged, uint64_t loaded);
+void import_leader_turn(struct import_leader *u, const struct fsm_stage *staged, uint64_t loaded);
 /* It cannot be loaded here. */
-void upload_fail(struct upload *u, const char *id, const char *why);
-/* Is anything to be done in upload_turn()? */
-bool upload_busy(const struct upload *u);
+void import_leader_fail(struct import_leader *u, const char *id, const char *why);
+/* Is anything to be done in import_leader_turn()? */
+bool import_leader_busy(const struct import_leader *u);
 /* Is the staged restore of this id this upload's, and still going on? */
-bool upload_owns(const struct upload *u, const char *id);
+bool import_leader_owns(const struct import_leader *u, const char *id);
 
 #endif

@@ -61,7 +61,7 @@ static void
 save(struct request *q, const void *args)
 {
 	(void)args;
-	saves_begin(q->d->saves, q);
+	export_begin(q->d->exports, q);
 }
 
 static void
@@ -69,7 +69,7 @@ read_piece(struct request *q, const void *args)
 {
 	const struct snapshot_ask *ask = args;
 
-	saves_read(q->d->saves, q, ask->ID, ask->Offset);
+	export_read(q->d->exports, q, ask->ID, ask->Offset);
 }
 
 /* Of a save, or of a restore. */
@@ -79,8 +79,8 @@ end(struct request *q, const void *args)
 	const struct snapshot_ask *ask = args;
 	struct snapshot_state st = { .ID = ask->ID, .Server = span_str(q->d->id.uuid) };
 
-	if (!saves_end(q->d->saves, ask->ID))
-		restores_cancel(q->d->restores, ask->ID);
+	if (!export_end(q->d->exports, ask->ID))
+		import_cancel(q->d->import, ask->ID);
 	snapshot_answer(q, fsm_index(q->d->fsm), &st);
 }
 
@@ -88,9 +88,9 @@ const struct request_op snapshot_ops[] = {
 	{ OP_SNAPSHOT_SAVE, save },
 	{ OP_SNAPSHOT_READ, read_piece },
 	{ OP_SNAPSHOT_END, end },
-	{ OP_RESTORE_OPEN, upload_open },
-	{ OP_RESTORE_WRITE, upload_write },
-	{ OP_RESTORE_APPLY, upload_apply },
-	{ OP_RESTORE_STATUS, upload_status },
+	{ OP_RESTORE_OPEN, import_leader_open },
+	{ OP_RESTORE_WRITE, import_leader_write },
+	{ OP_RESTORE_APPLY, import_leader_apply },
+	{ OP_RESTORE_STATUS, import_leader_status },
 	{ 0, NULL },
 };

@@ -51,7 +51,7 @@ recv_drop(struct snapshot_recv *s)
 {
 	char path[512];
 
-	discard_file(s->fd, path_of(s->d, "snapshot-recv.tmp", path, sizeof(path)));
+	unlink_async(s->fd, path_of(s->d, "snapshot-recv.tmp", path, sizeof(path)));
 	s->fd = -1;
 	s->stored = 0;
 }
@@ -63,11 +63,11 @@ recv_begin(struct snapshot_recv *s, const struct raft_msg *m)
 	char path[512], need[24];
 
 	recv_drop(s);
-	if (!diskspace_fits(s->d->space, room)) {
-		if (!diskspace_full(s->d->space))
+	if (!space_fits(s->d->space, room)) {
+		if (!space_full(s->d->space))
 			log_err("raft", "disk full: a snapshot of %s does not fit into %s/raftd; it is requested "
-			    "again when there is space", space_bytes(m->total, need), s->d->cluster.data_dir);
-		diskspace_want(s->d->space, room);
+			    "again when there is space", threshold_bytes(m->total, need), s->d->cluster.data_dir);
+		space_want(s->d->space, room);
 		return false;
 	}
 	s->fd = open(path_of(s->d, "snapshot-recv.tmp", path, sizeof(path)),
@@ -125,7 +125,7 @@ remove_install(struct raftd *d)
 {
 	char path[512];
 
-	discard_file(-1, path_of(d, "snapshot-install", path, sizeof(path)));
+	unlink_async(-1, path_of(d, "snapshot-install", path, sizeof(path)));
 	(void)unlink(path_of(d, "install-meta", path, sizeof(path)));
 }
 

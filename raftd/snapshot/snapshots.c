@@ -177,11 +177,11 @@ checkpoint_due(struct snapshots *s, struct mono now)
 	uint64_t threshold = s->d->conf.snapshot_threshold;
 
 	/* Space runs out: what is cut from the logs comes back.  Beginning with none left would only fail. */
-	if (diskspace_critical(s->d->space))
+	if (space_critical(s->d->space))
 		return false;
 	if (s->restored != 0 && applied >= s->restored)
 		return true;
-	if (diskspace_low(s->d->space) && applied > s->last_index && mono_sub(now, s->last).ns >= LOW_INTERVAL.ns)
+	if (space_low(s->d->space) && applied > s->last_index && mono_sub(now, s->last).ns >= LOW_INTERVAL.ns)
 		return true;
 	if (applied > s->last_index && mono_sub(now, s->last).ns >= BYTES_INTERVAL.ns &&
 	    log_fits_from(s->d->log, s->d->conf.log_bytes, false) > s->last_index + 1)
@@ -199,7 +199,7 @@ file_drop(struct snapshots *s)
 {
 	if (s->fd < 0)
 		return;
-	discard_file(s->fd, s->path);
+	unlink_async(s->fd, s->path);
 	s->fd = -1;
 	buf_done(&s->config);
 	blocksums_done(&s->sums);
@@ -250,12 +250,12 @@ room_for_file(struct snapshots *s)
 	struct stat st;
 
 	snprintf(path, sizeof(path), "%s/raftd/state/state.db", s->d->cluster.data_dir);
-	if (stat(path, &st) != 0 || diskspace_fits(s->d->space, (uint64_t)st.st_size))
+	if (stat(path, &st) != 0 || space_fits(s->d->space, (uint64_t)st.st_size))
 		return true;
 	if (log_allow(&s->no_room, "raft"))
 		log_err("raft", "disk full: no space for the %s of a snapshot that a follower needs; free space in "
 		    "%s/raftd",
-		    space_bytes((uint64_t)st.st_size, need), s->d->cluster.data_dir);
+		    threshold_bytes((uint64_t)st.st_size, need), s->d->cluster.data_dir);
 	return false;
 }
 

@@ -77,7 +77,7 @@ daemon_quit(int status)
 
 /* In the daemon a thread does it, which has no order here; the model's disk is as it was after the name went. */
 void
-discard_file(int fd, const char *path)
+unlink_async(int fd, const char *path)
 {
 	if (fd >= 0)
 		(void)close(fd);
@@ -85,7 +85,7 @@ discard_file(int fd, const char *path)
 }
 
 bool
-diskspace_fits(const struct diskspace *s, uint64_t bytes)
+space_fits(const struct space *s, uint64_t bytes)
 {
 	(void)s;
 	(void)bytes;
@@ -93,21 +93,21 @@ diskspace_fits(const struct diskspace *s, uint64_t bytes)
 }
 
 bool
-diskspace_full(const struct diskspace *s)
+space_full(const struct space *s)
 {
 	(void)s;
 	return false;
 }
 
 void
-diskspace_want(struct diskspace *s, uint64_t bytes)
+space_want(struct space *s, uint64_t bytes)
 {
 	(void)s;
 	(void)bytes;
 }
 
 const char *
-space_bytes(uint64_t bytes, char dst[24])
+threshold_bytes(uint64_t bytes, char dst[24])
 {
 	snprintf(dst, 24, "%llu", (unsigned long long)bytes);
 	return dst;

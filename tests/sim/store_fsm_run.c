@@ -197,7 +197,7 @@ step_apply(struct life *l)
 	r->now.high = last;
 	err = apply(l, l->f, last);
 	/* The daemon does it now and then between its turns; it draws no lots, so that a seed stays what it was. */
-	while (err == TV_OK && fsm_tidy(l->f))
+	while (err == TV_OK && fsm_compact(l->f))
 		;
 	if (err == TV_OK)
 		err = fsm_trouble(l->f);

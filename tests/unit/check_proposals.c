@@ -354,102 +354,102 @@ START_TEST(answers_ahead_count_if_new_enough)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct aheads a = { 0 };
-		struct ahead *x;
+		struct reads_ahead a = { 0 };
+		struct read_ahead *x;
 
-		ck_assert(aheads_wanted(&a));
-		x = aheads_hold(&a, cases[i].applied, 3, 5, span_str("value"));
+		ck_assert(read_ahead_wanted(&a));
+		x = read_ahead_hold(&a, cases[i].applied, 3, 5, span_str("value"));
 		ck_assert_ptr_nonnull(x);
 		ck_assert_uint_eq(x->index, 5);
 		ck_assert(span_eqs(span_of(x->value, x->len), "value"));
-		ck_assert(aheads_may_give(&a, x, cases[i].confirmed, 3 + cases[i].replaced) == cases[i].given);
+		ck_assert(read_ahead_may_give(&a, x, cases[i].confirmed, 3 + cases[i].replaced) == cases[i].given);
 		ck_assert_uint_eq(a.given, cases[i].given);
 		ck_assert_uint_eq(a.wasted, !cases[i].given);
-		aheads_drop(&a, x);
+		read_ahead_drop(&a, x);
 		ck_assert_uint_eq(a.held, 0);
-		aheads_done(&a);
+		read_ahead_done(&a);
 	}
 }
 END_TEST
 
 START_TEST(answers_ahead_are_bounded)
 {
-	enum { COUNT = AHEAD_BYTES_MAX / AHEAD_VALUE_MAX };
-	static uint8_t bytes[AHEAD_VALUE_MAX + 1];
-	struct ahead *x[COUNT];
-	struct aheads a = { 0 };
+	enum { COUNT = READ_AHEAD_BYTES_MAX / READ_AHEAD_VALUE_MAX };
+	static uint8_t bytes[READ_AHEAD_VALUE_MAX + 1];
+	struct read_ahead *x[COUNT];
+	struct reads_ahead a = { 0 };
 	unsigned n = 0, let_go = 0;
 
-	while (aheads_wanted(&a)) {
+	while (read_ahead_wanted(&a)) {
 		ck_assert_uint_lt(n, COUNT);
-		x[n] = aheads_hold(&a, 1, 0, 1, span_of(bytes, AHEAD_VALUE_MAX));
+		x[n] = read_ahead_hold(&a, 1, 0, 1, span_of(bytes, READ_AHEAD_VALUE_MAX));
 		ck_assert_ptr_nonnull(x[n++]);
 	}
 	ck_assert_uint_eq(n, COUNT);
 	while (n > 0)
-		aheads_drop(&a, x[--n]);
-	aheads_drop(&a, NULL);
+		read_ahead_drop(&a, x[--n]);
+	read_ahead_drop(&a, NULL);
 	ck_assert_uint_eq(a.held, 0);
 	ck_assert_uint_eq(a.spare_count, 0);	/* large ones are not kept */
 
-	ck_assert(aheads_wanted(&a));
-	ck_assert_ptr_null(aheads_hold(&a, 1, 0, 1, span_of(bytes, sizeof(bytes))));
-	while (!aheads_wanted(&a))		/* one for nothing: the next ones are not tried */
+	ck_assert(read_ahead_wanted(&a));
+	ck_assert_ptr_null(read_ahead_hold(&a, 1, 0, 1, span_of(bytes, sizeof(bytes))));
+	while (!read_ahead_wanted(&a))		/* one for nothing: the next ones are not tried */
 		let_go++;
-	ck_assert_uint_eq(let_go, AHEAD_REST);
+	ck_assert_uint_eq(let_go, READ_AHEAD_REST);
 }
 END_TEST
 
 /* Short ones take memory of each other, whatever their order, and no more of it is kept than agreed. */
 START_TEST(answers_ahead_use_memory_again)
 {
-	enum { COUNT = AHEAD_SPARES + 10 };
-	static uint8_t bytes[AHEAD_SHORT];
-	struct ahead *x[COUNT];
-	struct aheads a = { 0 };
+	enum { COUNT = READ_AHEAD_SPARES + 10 };
+	static uint8_t bytes[READ_AHEAD_SHORT];
+	struct read_ahead *x[COUNT];
+	struct reads_ahead a = { 0 };
 
 	for (unsigned round = 0; round < 3; round++) {
 		for (unsigned i = 0; i < COUNT; i++) {
 			memset(bytes, (int)i, sizeof(bytes));
-			x[i] = aheads_hold(&a, i, 0, 1, span_of(bytes, i % 2 != 0 ? i : AHEAD_SHORT));
+			x[i] = read_ahead_hold(&a, i, 0, 1, span_of(bytes, i % 2 != 0 ? i : READ_AHEAD_SHORT));
 			ck_assert_ptr_nonnull(x[i]);
 		}
 		ck_assert_uint_eq(a.spare_count, 0);
 		for (unsigned i = 0; i < COUNT; i++) {
-			struct ahead *one = x[(i * 7) % COUNT];
+			struct read_ahead *one = x[(i * 7) % COUNT];
 			unsigned n = (i * 7) % COUNT;
 
 			ck_assert_uint_eq(one->applied, n);
-			ck_assert_uint_eq(one->len, n % 2 != 0 ? n : AHEAD_SHORT);
+			ck_assert_uint_eq(one->len, n % 2 != 0 ? n : READ_AHEAD_SHORT);
 			ck_assert(one->len == 0 || (one->value[0] == (uint8_t)n && one->value[one->len - 1] == (uint8_t)n));
-			aheads_drop(&a, one);
+			read_ahead_drop(&a, one);
 		}
 		ck_assert_uint_eq(a.held, 0);
-		ck_assert_uint_eq(a.spare_count, AHEAD_SPARES);
+		ck_assert_uint_eq(a.spare_count, READ_AHEAD_SPARES);
 	}
-	aheads_done(&a);
+	read_ahead_done(&a);
 }
 END_TEST
 
 START_TEST(held_messages_leave_in_order)
 {
-	struct held_ring r = { 0 };
+	struct pending_sends r = { 0 };
 	struct raft_send s = { .first = 0 }, out;
 
-	ck_assert(!held_take(&r, UINT64_MAX, &out));
+	ck_assert(!pending_sends_take(&r, UINT64_MAX, &out));
 	for (uint64_t i = 1; i <= 300; i++) {
 		s.first = i;
-		ck_assert(held_add(&r, i / 3, &s));
+		ck_assert(pending_sends_add(&r, i / 3, &s));
 		if (i % 7 == 0)
-			ck_assert(held_take(&r, i, &out));	/* moves the head around the ring */
+			ck_assert(pending_sends_take(&r, i, &out));	/* moves the head around the ring */
 	}
 	for (uint64_t i = 300 / 7 + 1; i <= 300; i++) {
-		ck_assert(!held_take(&r, i / 3 - 1, &out));	/* its batch is not durable yet */
-		ck_assert(held_take(&r, i / 3, &out));
+		ck_assert(!pending_sends_take(&r, i / 3 - 1, &out));	/* its batch is not durable yet */
+		ck_assert(pending_sends_take(&r, i / 3, &out));
 		ck_assert_uint_eq(out.first, i);
 	}
-	ck_assert(!held_take(&r, UINT64_MAX, &out));
-	held_done(&r);
+	ck_assert(!pending_sends_take(&r, UINT64_MAX, &out));
+	pending_sends_done(&r);
 }
 END_TEST
 

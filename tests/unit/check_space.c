@@ -13,14 +13,14 @@
 
 START_TEST(short_and_not)
 {
-	ck_assert(!space_short(64 * MB, 64 * MB, 0, false));
-	ck_assert(space_short(64 * MB - 1, 64 * MB, 0, false));
+	ck_assert(!threshold_short(64 * MB, 64 * MB, 0, false));
+	ck_assert(threshold_short(64 * MB - 1, 64 * MB, 0, false));
 	/* Back only with an eighth more. */
-	ck_assert(space_short(72 * MB - 1, 64 * MB, 0, true));
-	ck_assert(!space_short(72 * MB, 64 * MB, 0, true));
+	ck_assert(threshold_short(72 * MB - 1, 64 * MB, 0, true));
+	ck_assert(!threshold_short(72 * MB, 64 * MB, 0, true));
 	/* What is wanted beside comes on top. */
-	ck_assert(space_short(80 * MB, 64 * MB, 17 * MB, false));
-	ck_assert(!space_short(81 * MB, 64 * MB, 17 * MB, false));
+	ck_assert(threshold_short(80 * MB, 64 * MB, 17 * MB, false));
+	ck_assert(!threshold_short(81 * MB, 64 * MB, 17 * MB, false));
 }
 END_TEST
 
@@ -28,11 +28,11 @@ START_TEST(said)
 {
 	char text[24];
 
-	ck_assert_str_eq(space_bytes(0, text), "0.0 kB");
-	ck_assert_str_eq(space_bytes(1536, text), "1.5 kB");
-	ck_assert_str_eq(space_bytes(64 * MB, text), "64.0 MB");
-	ck_assert_str_eq(space_bytes((uint64_t)3 << 40, text), "3.0 TB");
-	ck_assert_str_eq(space_bytes(UINT64_MAX, text), "16.0 EB");
+	ck_assert_str_eq(threshold_bytes(0, text), "0.0 kB");
+	ck_assert_str_eq(threshold_bytes(1536, text), "1.5 kB");
+	ck_assert_str_eq(threshold_bytes(64 * MB, text), "64.0 MB");
+	ck_assert_str_eq(threshold_bytes((uint64_t)3 << 40, text), "3.0 TB");
+	ck_assert_str_eq(threshold_bytes(UINT64_MAX, text), "16.0 EB");
 }
 END_TEST
 
@@ -49,32 +49,32 @@ blocks_of(const char *dir)
 START_TEST(ballast)
 {
 	char dir[] = "/tmp/check_space.XXXXXX", path[300];
-	struct ballast b;
+	struct reserve b;
 
 	ck_assert_ptr_nonnull(mkdtemp(dir));
-	ballast_open(&b, dir);
+	reserve_open(&b, dir);
 	ck_assert_int_ge(b.fd, 0);
-	ck_assert_uint_eq(ballast_give(&b, MB), 0);
-	ballast_take(&b, 4 * MB);
+	ck_assert_uint_eq(reserve_give(&b, MB), 0);
+	reserve_take(&b, 4 * MB);
 	if (b.bytes != 0) {			/* else it cannot be had here */
 		ck_assert_uint_eq(b.bytes, 4 * MB);
 		ck_assert_uint_ge(blocks_of(dir), 4 * MB);
-		ck_assert_uint_eq(ballast_give(&b, MB), MB);
+		ck_assert_uint_eq(reserve_give(&b, MB), MB);
 		ck_assert_uint_lt(blocks_of(dir), 4 * MB);
-		ballast_close(&b);
-		ballast_open(&b, dir);		/* as a start finds it */
+		reserve_close(&b);
+		reserve_open(&b, dir);		/* as a start finds it */
 		ck_assert_uint_eq(b.bytes, 3 * MB);
-		ck_assert_uint_eq(ballast_give(&b, 10 * MB), 3 * MB);
+		ck_assert_uint_eq(reserve_give(&b, 10 * MB), 3 * MB);
 		ck_assert_uint_eq(blocks_of(dir), 0);
 		/* A hole is no ballast. */
 		ck_assert_int_eq(ftruncate(b.fd, 8 * MB), 0);
-		ballast_close(&b);
-		ballast_open(&b, dir);
+		reserve_close(&b);
+		reserve_open(&b, dir);
 		ck_assert_uint_eq(b.bytes, 0);
-		ballast_take(&b, 2 * MB);
+		reserve_take(&b, 2 * MB);
 		ck_assert_uint_eq(b.bytes, 2 * MB);
 	}
-	ballast_close(&b);
+	reserve_close(&b);
 	snprintf(path, sizeof(path), "%s/ballast", dir);
 	ck_assert_int_eq(unlink(path), 0);
 	ck_assert_int_eq(rmdir(dir), 0);

@@ -18,10 +18,10 @@ catalog_read_nodes(struct reading *r, const void *rec)
 	struct tbl_scan s;
 	struct tkey prefix;
 	struct span key, val;
-	struct near near;
+	struct sort_near near;
 	uint32_t n = 0;
 
-	near_begin(&near, r->f, q);
+	sort_near_begin(&near, r->f, q);
 	tkey_begin(&prefix, TBL_NODE);
 	tbl_scan_begin(r->f, &s, &prefix);
 	while (!r->out->failed && tbl_next(&s, &key, &val)) {
@@ -34,13 +34,13 @@ catalog_read_nodes(struct reading *r, const void *rec)
 			if (!meta_matches(&q->NodeMeta, &node.Meta))
 				continue;
 		}
-		near_note(&near, r->out->len, node.Node);
+		sort_near_note(&near, r->out->len, node.Node);
 		buf_putspan(r->out, val);
 		n++;
 	}
 	tbl_scan_end(&s);
 	arena_done(&a);
-	near_end(&near, r->out);
+	sort_near_end(&near, r->out);
 	list_end(r->out, at, n);
 	r->ans->index = fsm_index_of(r->f, FX_NODES);
 }
@@ -116,21 +116,21 @@ catalog_read_service(struct reading *r, const void *rec)
 	const struct catalog_read *q = rec;
 	size_t at = list_begin(r->out);
 	struct instances w;
-	struct near near;
+	struct sort_near near;
 	bool exists;
 	uint32_t n = 0;
 
-	near_begin(&near, r->f, q);
+	sort_near_begin(&near, r->f, q);
 	instances_begin(r->f, &w, q->Name);
 	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
 		if (!tags_match(&q->Tags, &w.service.Tags) || !meta_matches(&q->NodeMeta, &w.node.Meta))
 			continue;
-		near_note(&near, r->out->len, w.node.Node);
+		sort_near_note(&near, r->out->len, w.node.Node);
 		put_instance(r->out, &w.node, &w.service);
 		n++;
 	}
 	instances_end(&w);
-	near_end(&near, r->out);
+	sort_near_end(&near, r->out);
 	list_end(r->out, at, n);
 	r->ans->index = catalog_service_index(r->f, q->Name, false, &exists);
 }

@@ -76,7 +76,7 @@ checks_end(struct check_walk *w)
 
 /* Appends the checks of a node that belong to the named service. */
 static uint32_t
-put_service_checks(struct reading *r, struct near *near, struct span node, struct span service)
+put_service_checks(struct reading *r, struct sort_near *near, struct span node, struct span service)
 {
 	struct check_walk w;
 	struct tkey prefix;
@@ -87,7 +87,7 @@ put_service_checks(struct reading *r, struct near *near, struct span node, struc
 	while (!r->out->failed && checks_next(&w)) {
 		if (w.row.check.ServiceID.len == 0 || !span_eq_nocase(w.row.check.ServiceName, service))
 			continue;
-		near_note(near, r->out->len, node);
+		sort_near_note(near, r->out->len, node);
 		buf_putspan(r->out, w.row.packed);
 		n++;
 	}
@@ -102,11 +102,11 @@ health_read_checks(struct reading *r, const void *rec)
 	uint8_t last[FSM_NAME_BYTES_MAX];
 	size_t at = list_begin(r->out), last_len = SIZE_MAX;
 	struct instances w;
-	struct near near;
+	struct sort_near near;
 	bool exists;
 	uint32_t n = 0;
 
-	near_begin(&near, r->f, q);
+	sort_near_begin(&near, r->f, q);
 	instances_begin(r->f, &w, q->Name);
 	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
 		struct span node = w.node.Node;
@@ -119,7 +119,7 @@ health_read_checks(struct reading *r, const void *rec)
 			n += put_service_checks(r, &near, node, q->Name);
 	}
 	instances_end(&w);
-	near_end(&near, r->out);
+	sort_near_end(&near, r->out);
 	list_end(r->out, at, n);
 	r->ans->index = catalog_service_index(r->f, q->Name, true, &exists);
 }
@@ -162,11 +162,11 @@ health_read_service(struct reading *r, const void *rec)
 	size_t at = list_begin(r->out);
 	struct node_checks kept;
 	struct instances w;
-	struct near near;
+	struct sort_near near;
 	bool exists, passing;
 	uint32_t n = 0;
 
-	near_begin(&near, r->f, q);
+	sort_near_begin(&near, r->f, q);
 	node_checks_begin(r->f, &kept);
 	instances_begin(r->f, &w, q->Name);
 	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
@@ -182,12 +182,12 @@ health_read_service(struct reading *r, const void *rec)
 			r->out->len = before;
 			continue;
 		}
-		near_note(&near, before, w.node.Node);
+		sort_near_note(&near, before, w.node.Node);
 		n++;
 	}
 	instances_end(&w);
 	node_checks_end(&kept);
-	near_end(&near, r->out);
+	sort_near_end(&near, r->out);
 	list_end(r->out, at, n);
 	r->ans->index = catalog_service_index(r->f, q->Name, true, &exists);
 }
@@ -220,10 +220,10 @@ health_read_state(struct reading *r, const void *rec)
 	bool any = span_eqs(q->Name, "any");
 	struct check_walk w;
 	struct tkey prefix;
-	struct near near;
+	struct sort_near near;
 	uint32_t n = 0;
 
-	near_begin(&near, r->f, q);
+	sort_near_begin(&near, r->f, q);
 	tkey_begin(&prefix, TBL_CHECK);
 	checks_begin(r->f, &w, &prefix);
 	while (!r->out->failed && checks_next(&w)) {
@@ -231,12 +231,12 @@ health_read_state(struct reading *r, const void *rec)
 			continue;
 		if (!node_matches(r->f, &memory, &q->NodeMeta, w.row.check.Node))
 			continue;
-		near_note(&near, r->out->len, w.row.check.Node);
+		sort_near_note(&near, r->out->len, w.row.check.Node);
 		buf_putspan(r->out, w.row.packed);
 		n++;
 	}
 	checks_end(&w);
-	near_end(&near, r->out);
+	sort_near_end(&near, r->out);
 	arena_done(&memory.arena);
 	list_end(r->out, at, n);
 	r->ans->index = fsm_index_of(r->f, FX_CHECKS);

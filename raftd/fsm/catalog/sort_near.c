@@ -29,12 +29,12 @@ node_at(struct fsm *f, struct span address, struct arena *a, struct node *out)
 }
 
 void
-near_begin(struct near *n, struct fsm *f, const struct catalog_read *q)
+sort_near_begin(struct sort_near *n, struct fsm *f, const struct catalog_read *q)
 {
 	struct node node;
 	struct span from = q->Near;
 
-	*n = (struct near){ .f = f, .arena = ARENA_INIT(FSM_RECORD_MEMORY), .last_rtt = COORDINATE_FAR };
+	*n = (struct sort_near){ .f = f, .arena = ARENA_INIT(FSM_RECORD_MEMORY), .last_rtt = COORDINATE_FAR };
 	buf_init(&n->last, FSM_NAME_BYTES_MAX);
 	if (from.len == 0 && q->NearAddress.len > 0 && node_at(f, q->NearAddress, &n->arena, &node))
 		from = node.Node;
@@ -43,7 +43,7 @@ near_begin(struct near *n, struct fsm *f, const struct catalog_read *q)
 
 /* Checks and instances come node by node: the last one is remembered. */
 static int64_t
-rtt_to(struct near *n, struct span node)
+rtt_to(struct sort_near *n, struct span node)
 {
 	struct coordinate c;
 
@@ -57,7 +57,7 @@ rtt_to(struct near *n, struct span node)
 }
 
 void
-near_note(struct near *n, size_t at, struct span node)
+sort_near_note(struct sort_near *n, size_t at, struct span node)
 {
 	if (!n->active || n->failed)
 		return;
@@ -86,7 +86,7 @@ by_rtt(const void *a, const void *b)
 }
 
 static void
-change_places(struct near *n, struct buf *out)
+change_places(struct sort_near *n, struct buf *out)
 {
 	struct buf sorted = BUF_INIT(FSM_ANSWER_BYTES_MAX);
 	size_t begin = n->records[0].at;
@@ -104,7 +104,7 @@ change_places(struct near *n, struct buf *out)
 }
 
 void
-near_end(struct near *n, struct buf *out)
+sort_near_end(struct sort_near *n, struct buf *out)
 {
 	if (n->count > 1 && !out->failed && !n->failed)
 		change_places(n, out);

@@ -4,21 +4,21 @@
 #include "raftd/members/rules/bootstrap_pick.h"
 
 static bool
-usable(const struct forming_candidate *c, uint64_t expect, const char *own_cluster)
+usable(const struct bootstrap_candidate *c, uint64_t expect, const char *own_cluster)
 {
 	return c->alive && c->linked && c->expect == expect && c->generation == 0 &&
 	    (c->cluster_id[0] == '\0' || (own_cluster[0] != '\0' && strcmp(c->cluster_id, own_cluster) == 0));
 }
 
 bool
-forming_pick(const char *own_uuid, const char *own_cluster, const char *own_store, uint64_t expect,
-    const struct forming_candidate *c, unsigned count, unsigned *picked)
+bootstrap_pick(const char *own_uuid, const char *own_cluster, const char *own_store, uint64_t expect,
+    const struct bootstrap_candidate *c, unsigned count, unsigned *picked)
 {
 	bool used[64] = { false };
 	unsigned found = 0;
 
 	/* Promised to somebody else, or not asked to form one. */
-	if (expect < 2 || expect > FORMING_SERVERS_MAX || count > 64 ||
+	if (expect < 2 || expect > BOOTSTRAP_SERVERS_MAX || count > 64 ||
 	    (own_cluster[0] != '\0' && strcmp(own_cluster, own_store) != 0))
 		return false;
 	for (; found < expect - 1; found++) {
@@ -39,7 +39,7 @@ forming_pick(const char *own_uuid, const char *own_cluster, const char *own_stor
 }
 
 enum tv_err
-forming_may_promise(const struct identity *own, uint64_t own_expect, bool log_empty,
+bootstrap_may_promise(const struct identity *own, uint64_t own_expect, bool log_empty,
     const char *asker_uuid, const char *cluster_id, uint64_t expect, const char **why)
 {
 	*why = "";

@@ -27,10 +27,10 @@ match_of(const struct raft_status *st, raft_id id)
 	return p == NULL ? 0 : p->match;
 }
 
-static const struct successor *
-newest(const struct raft_status *st, const struct successor *s, unsigned count, enum successor_state state)
+static const struct handover_target *
+newest(const struct raft_status *st, const struct handover_target *s, unsigned count, enum handover_target_state state)
 {
-	const struct successor *best = NULL;
+	const struct handover_target *best = NULL;
 
 	for (unsigned i = 0; i < count; i++)
 		if (s[i].state == state && !is_full(st, s[i].id) &&
@@ -39,23 +39,23 @@ newest(const struct raft_status *st, const struct successor *s, unsigned count, 
 	return best;
 }
 
-const struct successor *
-successor_pick(const struct raft_status *st, const struct successor *s, unsigned count)
+const struct handover_target *
+handover_target_pick(const struct raft_status *st, const struct handover_target *s, unsigned count)
 {
-	const struct successor *best = newest(st, s, count, SUCCESSOR_SERVED);
+	const struct handover_target *best = newest(st, s, count, HANDOVER_TARGET_SERVED);
 
-	return best != NULL ? best : newest(st, s, count, SUCCESSOR_UNKNOWN);
+	return best != NULL ? best : newest(st, s, count, HANDOVER_TARGET_UNKNOWN);
 }
 
 static const char *
-reason(const struct raft_status *st, const struct successor *s)
+reason(const struct raft_status *st, const struct handover_target *s)
 {
 	switch (s->state) {
-	case SUCCESSOR_SILENT:
+	case HANDOVER_TARGET_SILENT:
 		return "its rpcd does not answer";
-	case SUCCESSOR_DESERTED:
+	case HANDOVER_TARGET_DESERTED:
 		return "its rpcd does not run";
-	case SUCCESSOR_GONE:
+	case HANDOVER_TARGET_GONE:
 		return "its raftd cannot be reached";
 	default:
 		return is_full(st, s->id) ? "its disk is full" : "it did not take over";
@@ -63,7 +63,7 @@ reason(const struct raft_status *st, const struct successor *s)
 }
 
 void
-successor_reasons(const struct raft_status *st, const struct raft_config *c, const struct successor *s,
+handover_target_reasons(const struct raft_status *st, const struct raft_config *c, const struct handover_target *s,
     unsigned count, struct buf *out)
 {
 	for (unsigned i = 0; i < count; i++) {

@@ -8,26 +8,26 @@
 #include "common/base/buf.h"
 #include "raftd/core/raft.h"
 
-enum successor_state {
-	SUCCESSOR_SERVED,		/* its rpcd has just answered */
-	SUCCESSOR_UNKNOWN,		/* it cannot tell: another build of raftd or rpcd */
-	SUCCESSOR_SILENT,		/* asked, and no answer: its rpcd is frozen */
-	SUCCESSOR_DESERTED,		/* no rpcd is connected there */
-	SUCCESSOR_GONE,			/* no link to its raftd */
+enum handover_target_state {
+	HANDOVER_TARGET_SERVED,		/* its rpcd has just answered */
+	HANDOVER_TARGET_UNKNOWN,		/* it cannot tell: another build of raftd or rpcd */
+	HANDOVER_TARGET_SILENT,		/* asked, and no answer: its rpcd is frozen */
+	HANDOVER_TARGET_DESERTED,		/* no rpcd is connected there */
+	HANDOVER_TARGET_GONE,			/* no link to its raftd */
 };
 
-struct successor {
+struct handover_target {
 	raft_id id;
-	enum successor_state state;
+	enum handover_target_state state;
 };
 
 /*
  * Of those that are served, else of those that cannot tell, the one with the newest log whose disk has room; NULL:
  * nobody would do better.
  */
-const struct successor *successor_pick(const struct raft_status *st, const struct successor *s, unsigned count);
+const struct handover_target *handover_target_pick(const struct raft_status *st, const struct handover_target *s, unsigned count);
 /* "n2 (its rpcd does not answer), n3 (...)": why none of them, by the names in c. */
-void successor_reasons(const struct raft_status *st, const struct raft_config *c, const struct successor *s,
+void handover_target_reasons(const struct raft_status *st, const struct raft_config *c, const struct handover_target *s,
     unsigned count, struct buf *out);
 
 #endif

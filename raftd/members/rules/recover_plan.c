@@ -4,7 +4,7 @@
 #include "raftd/members/rules/recover_plan.h"
 
 static bool
-longer(const struct recovery_log *a, const struct recovery_log *b)
+longer(const struct recover_log *a, const struct recover_log *b)
 {
 	return a->last_term != b->last_term ? a->last_term > b->last_term : a->last_index > b->last_index;
 }
@@ -16,7 +16,7 @@ max_u64(uint64_t a, uint64_t b)
 }
 
 static void
-survey(const struct recovery_input *in, struct recovery_plan *out, const struct recovery_log **best)
+survey(const struct recover_input *in, struct recover_plan *out, const struct recover_log **best)
 {
 	const struct raft_server_conf *self = raft_config_find(in->config, in->self);
 
@@ -26,7 +26,7 @@ survey(const struct recovery_input *in, struct recovery_plan *out, const struct 
 	out->leader_last = max_u64(in->log.leader_last, in->log.commit);
 	*best = &in->log;
 	for (unsigned i = 0; i < in->count; i++) {
-		const struct recovery_server *s = &in->servers[i];
+		const struct recover_server *s = &in->servers[i];
 		const struct raft_server_conf *c = raft_config_find(in->config, s->id);
 
 		if (!s->answered || c == NULL)
@@ -43,7 +43,7 @@ survey(const struct recovery_input *in, struct recovery_plan *out, const struct 
 }
 
 static void
-refuse_for_best(const struct recovery_input *in, struct recovery_plan *out, const struct recovery_log *best)
+refuse_for_best(const struct recover_input *in, struct recover_plan *out, const struct recover_log *best)
 {
 	const struct raft_server_conf *s = raft_config_find(in->config, out->best);
 
@@ -54,13 +54,13 @@ refuse_for_best(const struct recovery_input *in, struct recovery_plan *out, cons
 }
 
 void
-recovery_plan(const struct recovery_input *in, struct recovery_plan *out)
+recover_plan(const struct recover_input *in, struct recover_plan *out)
 {
 	const struct raft_server_conf *leader = raft_config_find(in->config, in->leader);
-	const struct recovery_log *best;
+	const struct recover_log *best;
 	unsigned quorum;
 
-	*out = (struct recovery_plan){ 0 };
+	*out = (struct recover_plan){ 0 };
 	survey(in, out, &best);
 	quorum = out->voters / 2 + 1;
 	if (!in->member)

@@ -10,28 +10,28 @@
 
 #include "raftd/core/raft.h"
 
-struct recovery_log {			/* how far somebody's log is */
+struct recover_log {			/* how far somebody's log is */
 	uint64_t last_index, last_term, commit;
 	uint64_t leader_last;		/* of the leader's log as last heard of; 0: never */
 };
 
-struct recovery_server {		/* beside this one */
+struct recover_server {		/* beside this one */
 	raft_id id;
 	bool answered;
-	struct recovery_log log;	/* if it answered */
+	struct recover_log log;	/* if it answered */
 };
 
-struct recovery_input {
+struct recover_input {
 	const struct raft_config *config;	/* newest */
 	raft_id self, leader;		/* leader: as known, 0 none */
 	bool leads, member;		/* member: belongs to a cluster, with a log */
 	bool stateless;			/* waits for a snapshot, since its log does not reach back to the beginning of its state */
-	struct recovery_log log;	/* of this server */
-	struct recovery_server servers[RAFT_SERVERS_MAX];
+	struct recover_log log;	/* of this server */
+	struct recover_server servers[RAFT_SERVERS_MAX];
 	unsigned count;
 };
 
-struct recovery_plan {
+struct recover_plan {
 	bool allowed;
 	unsigned voters, answering;	/* voters, and those that answer, this one included */
 	raft_id best;			/* who has the longest log among those that answer */
@@ -40,6 +40,6 @@ struct recovery_plan {
 	char refused[512];		/* why not; "" allowed */
 };
 
-void recovery_plan(const struct recovery_input *in, struct recovery_plan *out);
+void recover_plan(const struct recover_input *in, struct recover_plan *out);
 
 #endif

@@ -23,8 +23,8 @@ enum fault {
 	OUT_OF_TOUCH = FAILED | NOT_ALIVE | UNLINKED,
 };
 
-const struct health_record *
-health_find(const struct health_book *b, raft_id id)
+const struct server_health_record *
+server_health_find(const struct server_health_book *b, raft_id id)
 {
 	for (unsigned i = 0; i < b->count; i++)
 		if (b->records[i].id == id)
@@ -33,14 +33,14 @@ health_find(const struct health_book *b, raft_id id)
 }
 
 static uint64_t
-lag(const struct health_facts *f, const struct health_bounds *b)
+lag(const struct server_health_facts *f, const struct server_health_bounds *b)
 {
 	return f->index >= b->index_before ? 0 : b->index_before - f->index;
 }
 
 /* All that stands against it now: bits of enum fault. */
 static unsigned
-faults_of(const struct health_facts *f, const struct health_bounds *b)
+faults_of(const struct server_health_facts *f, const struct server_health_bounds *b)
 {
 	unsigned faults = f->full ? FULL : 0;
 
@@ -69,7 +69,7 @@ is_well(bool was, unsigned faults, unsigned before)
 }
 
 static void
-judge(struct health_record *r, const struct health_facts *f, const struct health_bounds *b, struct mono now,
+judge(struct server_health_record *r, const struct server_health_facts *f, const struct server_health_bounds *b, struct mono now,
     int64_t wall_ns)
 {
 	unsigned faults = faults_of(f, b);
@@ -96,13 +96,13 @@ judge(struct health_record *r, const struct health_facts *f, const struct health
 }
 
 void
-health_look(struct health_book *b, const struct health_facts *f, unsigned count, const struct health_bounds *bounds,
+server_health_update(struct server_health_book *b, const struct server_health_facts *f, unsigned count, const struct server_health_bounds *bounds,
     struct mono now, int64_t wall_ns)
 {
-	struct health_book next = { .count = count, .bounds = *bounds };
+	struct server_health_book next = { .count = count, .bounds = *bounds };
 
 	for (unsigned i = 0; i < count; i++) {
-		const struct health_record *old = health_find(b, f[i].id);
+		const struct server_health_record *old = server_health_find(b, f[i].id);
 
 		if (old != NULL)
 			next.records[i] = *old;
@@ -147,7 +147,7 @@ fault_text(unsigned fault)
 
 /* Who is out of touch cannot keep up either: then only the former is said. */
 static void
-put_faults(struct buf *out, unsigned faults, const struct health_facts *f, const struct health_bounds *b)
+put_faults(struct buf *out, unsigned faults, const struct server_health_facts *f, const struct server_health_bounds *b)
 {
 	if ((faults & OUT_OF_TOUCH) != 0)
 		faults &= OUT_OF_TOUCH;
@@ -174,9 +174,9 @@ put_faults(struct buf *out, unsigned faults, const struct health_facts *f, const
 }
 
 void
-health_why(const struct health_book *b, raft_id id, struct buf *out)
+server_health_why(const struct server_health_book *b, raft_id id, struct buf *out)
 {
-	const struct health_record *r = health_find(b, id);
+	const struct server_health_record *r = server_health_find(b, id);
 
 	if (r == NULL)
 		buf_puts(out, "not checked yet");
@@ -185,15 +185,15 @@ health_why(const struct health_book *b, raft_id id, struct buf *out)
 }
 
 static bool
-is_healthy(const struct health_book *b, raft_id id)
+is_healthy(const struct server_health_book *b, raft_id id)
 {
-	const struct health_record *r = health_find(b, id);
+	const struct server_health_record *r = server_health_find(b, id);
 
 	return r != NULL && r->healthy;
 }
 
 bool
-health_all(const struct health_book *b, const struct raft_config *c)
+server_health_all(const struct server_health_book *b, const struct raft_config *c)
 {
 	for (unsigned i = 0; i < c->count; i++)
 		if (!is_healthy(b, c->servers[i].id))
@@ -202,7 +202,7 @@ health_all(const struct health_book *b, const struct raft_config *c)
 }
 
 static bool
-voters_fit(const struct health_book *b)
+voters_fit(const struct server_health_book *b)
 {
 	unsigned voters = 0, fit = 0;
 
@@ -214,7 +214,7 @@ voters_fit(const struct health_book *b)
 }
 
 unsigned
-health_tolerance(const struct health_book *b, const struct raft_config *c)
+server_health_tolerance(const struct server_health_book *b, const struct raft_config *c)
 {
 	unsigned voters = 0, healthy = 0, quorum;
 
@@ -227,10 +227,10 @@ health_tolerance(const struct health_book *b, const struct raft_config *c)
 }
 
 bool
-health_may_vote(const struct health_book *b, raft_id id, struct mono stabilization, struct mono leading,
+server_health_may_vote(const struct server_health_book *b, raft_id id, struct mono stabilization, struct mono leading,
     struct mono now)
 {
-	const struct health_record *r = health_find(b, id);
+	const struct server_health_record *r = server_health_find(b, id);
 
 	if (r == NULL || !r->fit)
 		return false;

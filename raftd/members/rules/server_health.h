@@ -17,7 +17,7 @@
 #include "common/net/silence.h"
 #include "raftd/core/raft.h"
 
-struct health_facts {			/* of one server, now */
+struct server_health_facts {			/* of one server, now */
 	raft_id id;
 	bool voter, self;
 	bool alive, failed;		/* by gossip; neither: left, or unknown */
@@ -29,14 +29,14 @@ struct health_facts {			/* of one server, now */
 	uint64_t term, index;		/* end of its log as far as it is known to equal ours */
 };
 
-struct health_bounds {
+struct server_health_bounds {
 	int64_t contact_ns;		/* 0: not looked at */
 	uint64_t trailing;		/* 0: not looked at */
 	uint64_t term;			/* last of the leader's log */
 	uint64_t index_before;		/* last of the leader's log at the look before */
 };
 
-struct health_record {
+struct server_health_record {
 	raft_id id;
 	bool voter, healthy, fit;
 	unsigned faults;		/* of the newest look */
@@ -44,31 +44,31 @@ struct health_record {
 	int64_t since_wall;		/* the same, ns since the epoch */
 	struct mono fit_since;		/* fit or not since then */
 	struct mono dead_since;		/* failed in gossip and silent on its link since then; 0: it is not */
-	struct health_facts facts;	/* of the newest look, as are the book's bounds */
+	struct server_health_facts facts;	/* of the newest look, as are the book's bounds */
 };
 
-struct health_book {
-	struct health_record records[RAFT_SERVERS_MAX];
+struct server_health_book {
+	struct server_health_record records[RAFT_SERVERS_MAX];
 	unsigned count;
-	struct health_bounds bounds;
+	struct server_health_bounds bounds;
 };
 
 /* A look at all servers of the configuration (at most RAFT_SERVERS_MAX); others are forgotten. */
-void health_look(struct health_book *b, const struct health_facts *f, unsigned count, const struct health_bounds *bounds,
+void server_health_update(struct server_health_book *b, const struct server_health_facts *f, unsigned count, const struct server_health_bounds *bounds,
     struct mono now, int64_t wall_ns);
 /* NULL: not looked at yet. */
-const struct health_record *health_find(const struct health_book *b, raft_id id);
+const struct server_health_record *server_health_find(const struct server_health_book *b, raft_id id);
 /* Why it is not healthy, for people: "no raft link to it is up"; nothing when it is.  Into an empty out. */
-void health_why(const struct health_book *b, raft_id id, struct buf *out);
+void server_health_why(const struct server_health_book *b, raft_id id, struct buf *out);
 /* Are all servers of this configuration healthy?  Who came into it since the last look is not yet. */
-bool health_all(const struct health_book *b, const struct raft_config *c);
+bool server_health_all(const struct server_health_book *b, const struct raft_config *c);
 /* How many voters of this configuration may fail before the quorum is gone, by who was healthy at the last look. */
-unsigned health_tolerance(const struct health_book *b, const struct raft_config *c);
+unsigned server_health_tolerance(const struct server_health_book *b, const struct raft_config *c);
 /*
  * Has this learner been fit long enough to get a vote?  A cluster that is just being put together does not wait:
  * while its leader has led for less than `stabilization` and all voters are fit, a fit learner will do.
  */
-bool health_may_vote(const struct health_book *b, raft_id id, struct mono stabilization, struct mono leading,
+bool server_health_may_vote(const struct server_health_book *b, raft_id id, struct mono stabilization, struct mono leading,
     struct mono now);
 
 #endif

@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "raftd/engine/voter_with_room.h"
+#include "raftd/engine/voter_with_space.h"
 #include "raftd/members/rules/handover_target.h"
 
 static struct raft_status st;
 static struct raft_config conf;
-static struct successor s[3];
+static struct handover_target s[3];
 
 static void
 setup(void)
@@ -19,28 +19,28 @@ setup(void)
 		st.peers[i] = (struct raft_peer_status){ .id = i + 1, .match = 100, .voter = true };
 		conf.servers[i].id = i + 1;
 		snprintf(conf.servers[i].name, sizeof(conf.servers[i].name), "n%u", i + 1);
-		s[i] = (struct successor){ i + 1, SUCCESSOR_SERVED };
+		s[i] = (struct handover_target){ i + 1, HANDOVER_TARGET_SERVED };
 	}
 }
 
 START_TEST(newest_of_the_served)
 {
 	st.peers[1].match = 101;
-	ck_assert_uint_eq(successor_pick(&st, s, 3)->id, 2);
+	ck_assert_uint_eq(handover_target_pick(&st, s, 3)->id, 2);
 	st.peers[2].match = 900;
-	s[2].state = SUCCESSOR_UNKNOWN;			/* newer, but who knows */
-	ck_assert_uint_eq(successor_pick(&st, s, 3)->id, 2);
-	s[1].state = SUCCESSOR_SILENT;
-	ck_assert_uint_eq(successor_pick(&st, s, 3)->id, 1);
+	s[2].state = HANDOVER_TARGET_UNKNOWN;			/* newer, but who knows */
+	ck_assert_uint_eq(handover_target_pick(&st, s, 3)->id, 2);
+	s[1].state = HANDOVER_TARGET_SILENT;
+	ck_assert_uint_eq(handover_target_pick(&st, s, 3)->id, 1);
 }
 END_TEST
 
 START_TEST(who_cannot_tell_is_better_than_nobody)
 {
-	s[0].state = SUCCESSOR_SILENT;
-	s[1].state = SUCCESSOR_UNKNOWN;
-	s[2].state = SUCCESSOR_DESERTED;
-	ck_assert_uint_eq(successor_pick(&st, s, 3)->id, 2);
+	s[0].state = HANDOVER_TARGET_SILENT;
+	s[1].state = HANDOVER_TARGET_UNKNOWN;
+	s[2].state = HANDOVER_TARGET_DESERTED;
+	ck_assert_uint_eq(handover_target_pick(&st, s, 3)->id, 2);
 }
 END_TEST
 
@@ -48,9 +48,9 @@ START_TEST(never_a_full_disk)
 {
 	st.peers[0].match = 900;
 	st.peers[0].full = true;
-	ck_assert_uint_eq(successor_pick(&st, s, 2)->id, 2);
+	ck_assert_uint_eq(handover_target_pick(&st, s, 2)->id, 2);
 	st.peers[1].full = true;
-	ck_assert_ptr_null(successor_pick(&st, s, 2));
+	ck_assert_ptr_null(handover_target_pick(&st, s, 2));
 }
 END_TEST
 
@@ -58,18 +58,18 @@ START_TEST(nobody_and_why)
 {
 	struct buf b = BUF_INIT(4096);
 
-	s[0].state = SUCCESSOR_SILENT;
-	s[1].state = SUCCESSOR_DESERTED;
-	s[2].state = SUCCESSOR_GONE;
-	ck_assert_ptr_null(successor_pick(&st, s, 3));
-	ck_assert_ptr_null(successor_pick(&st, s, 0));
-	successor_reasons(&st, &conf, s, 3, &b);
+	s[0].state = HANDOVER_TARGET_SILENT;
+	s[1].state = HANDOVER_TARGET_DESERTED;
+	s[2].state = HANDOVER_TARGET_GONE;
+	ck_assert_ptr_null(handover_target_pick(&st, s, 3));
+	ck_assert_ptr_null(handover_target_pick(&st, s, 0));
+	handover_target_reasons(&st, &conf, s, 3, &b);
 	ck_assert_str_eq(buf_cstr(&b), "n1 (its rpcd does not answer), n2 (its rpcd does not run), "
 	    "n3 (its raftd cannot be reached)");
 	buf_reset(&b);
 	st.peers[0].full = true;
-	s[0].state = SUCCESSOR_SERVED;
-	successor_reasons(&st, &conf, s, 1, &b);
+	s[0].state = HANDOVER_TARGET_SERVED;
+	handover_target_reasons(&st, &conf, s, 1, &b);
 	ck_assert_str_eq(buf_cstr(&b), "n1 (its disk is full)");
 	buf_done(&b);
 }
@@ -85,21 +85,21 @@ START_TEST(from_a_full_disk)
 		st.peers[i].active = true;
 	st.peers[0].match = 60;
 	st.peers[2].match = 99;
-	ck_assert_uint_eq(voter_with_room(&st, &tries, 50), 2);
+	ck_assert_uint_eq(voter_with_space(&st, &tries, 50), 2);
 	st.peers[1].active = false;
-	ck_assert_uint_eq(voter_with_room(&st, &tries, 50), 3);
+	ck_assert_uint_eq(voter_with_space(&st, &tries, 50), 3);
 	st.peers[1].active = true;
 	for (unsigned i = 0; i < 2; i++)
 		voter_tried(&tries, 2);
-	ck_assert_uint_eq(voter_with_room(&st, &tries, 50), 3);
+	ck_assert_uint_eq(voter_with_space(&st, &tries, 50), 3);
 	voter_tried(&tries, 3);
-	ck_assert_uint_eq(voter_with_room(&st, &tries, 50), 1);
-	ck_assert_uint_eq(voter_with_room(&st, &tries, 39), 0);	/* too far behind */
+	ck_assert_uint_eq(voter_with_space(&st, &tries, 50), 1);
+	ck_assert_uint_eq(voter_with_space(&st, &tries, 39), 0);	/* too far behind */
 	st.peers[0].full = true;
-	ck_assert_uint_eq(voter_with_room(&st, &tries, 50), 0);
+	ck_assert_uint_eq(voter_with_space(&st, &tries, 50), 0);
 	tries.count = 0;
 	st.peers[1].voter = false;
-	ck_assert_uint_eq(voter_with_room(&st, &tries, 50), 3);
+	ck_assert_uint_eq(voter_with_space(&st, &tries, 50), 3);
 	ck_assert_uint_eq(tries.count, 0);
 }
 END_TEST

@@ -54,7 +54,7 @@ engine_log(struct engine *e)
 }
 
 bool
-diskspace_fits(const struct diskspace *s, uint64_t n)
+space_fits(const struct space *s, uint64_t n)
 {
 	(void)s;
 	room_asked = n;
@@ -62,14 +62,14 @@ diskspace_fits(const struct diskspace *s, uint64_t n)
 }
 
 bool
-diskspace_full(const struct diskspace *s)
+space_full(const struct space *s)
 {
 	(void)s;
 	return false;
 }
 
 void
-diskspace_want(struct diskspace *s, uint64_t n)
+space_want(struct space *s, uint64_t n)
 {
 	(void)s;
 	(void)n;

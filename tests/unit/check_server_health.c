@@ -4,19 +4,19 @@
 
 #include "raftd/members/rules/server_health.h"
 
-static struct health_book b;
-static struct health_facts f[3];
-static struct health_bounds bounds;
+static struct server_health_book b;
+static struct server_health_facts f[3];
+static struct server_health_bounds bounds;
 static int64_t second;			/* of the next look */
 static struct raft_config config;	/* the servers of f, as of now */
 
 static void
 setup(void)
 {
-	b = (struct health_book){ 0 };
-	bounds = (struct health_bounds){ .contact_ns = 200000000, .trailing = 250, .term = 7, .index_before = 1000 };
+	b = (struct server_health_book){ 0 };
+	bounds = (struct server_health_bounds){ .contact_ns = 200000000, .trailing = 250, .term = 7, .index_before = 1000 };
 	for (unsigned i = 0; i < 3; i++)
-		f[i] = (struct health_facts){ .id = i + 1, .voter = true, .self = i == 0, .alive = true, .linked = true,
+		f[i] = (struct server_health_facts){ .id = i + 1, .voter = true, .self = i == 0, .alive = true, .linked = true,
 		    .term = 7, .index = 1000 };
 	second = 100;
 }
@@ -24,7 +24,7 @@ setup(void)
 static void
 look(void)
 {
-	health_look(&b, f, 3, &bounds, MONO_S(second), second * 1000000000);
+	server_health_update(&b, f, 3, &bounds, MONO_S(second), second * 1000000000);
 	second++;
 }
 
@@ -40,24 +40,24 @@ now(void)
 static bool
 healthy(raft_id id)
 {
-	return health_find(&b, id)->healthy;
+	return server_health_find(&b, id)->healthy;
 }
 
 START_TEST(all_is_well)
 {
 	look();
-	ck_assert(health_all(&b, now()));
-	ck_assert_uint_eq(health_tolerance(&b, now()), 1);
+	ck_assert(server_health_all(&b, now()));
+	ck_assert_uint_eq(server_health_tolerance(&b, now()), 1);
 	look();
-	ck_assert_int_eq(health_find(&b, 2)->since_wall, 100000000000);
-	ck_assert_ptr_null(health_find(&b, 9));
+	ck_assert_int_eq(server_health_find(&b, 2)->since_wall, 100000000000);
+	ck_assert_ptr_null(server_health_find(&b, 9));
 }
 END_TEST
 
 START_TEST(nothing_is_not_healthy)
 {
-	ck_assert(!health_all(&b, now()));
-	ck_assert_uint_eq(health_tolerance(&b, now()), 0);
+	ck_assert(!server_health_all(&b, now()));
+	ck_assert_uint_eq(server_health_tolerance(&b, now()), 0);
 }
 END_TEST
 
@@ -67,9 +67,9 @@ START_TEST(gone_at_once)
 	f[1].alive = false;
 	look();
 	ck_assert(!healthy(2));
-	ck_assert(!health_all(&b, now()));
-	ck_assert_uint_eq(health_tolerance(&b, now()), 0);
-	ck_assert_int_eq(health_find(&b, 2)->since_wall, 101000000000);
+	ck_assert(!server_health_all(&b, now()));
+	ck_assert_uint_eq(server_health_tolerance(&b, now()), 0);
+	ck_assert_int_eq(server_health_find(&b, 2)->since_wall, 101000000000);
 	f[1].alive = true;
 	f[2].linked = false;
 	look();
@@ -105,7 +105,7 @@ assert_why(raft_id id, const char *text)
 {
 	struct buf why = BUF_INIT(1024);
 
-	health_why(&b, id, &why);
+	server_health_why(&b, id, &why);
 	ck_assert_str_eq(buf_cstr(&why), text);
 	buf_done(&why);
 }
@@ -114,7 +114,7 @@ assert_why(raft_id id, const char *text)
 START_TEST(why)
 {
 	static const struct {
-		struct health_facts facts;
+		struct server_health_facts facts;
 		const char *text;
 	} cases[] = {
 		{ { .alive = true, .linked = true, .term = 7, .index = 1000 }, "" },
@@ -166,13 +166,13 @@ START_TEST(daemons_beside)
 	f[2].rpcd = DAEMON_AWAY;
 	f[0].gossipd = DAEMON_SILENT;
 	look();			/* 101 */
-	ck_assert(health_all(&b, now()));
+	ck_assert(server_health_all(&b, now()));
 	look();
 	ck_assert(!healthy(1));
 	ck_assert(!healthy(3));
-	ck_assert_uint_eq(health_tolerance(&b, now()), 0);
-	ck_assert(health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(110)));
-	ck_assert(health_may_vote(&b, 3, MONO_S(10), MONO_S(9), MONO_S(102)));
+	ck_assert_uint_eq(server_health_tolerance(&b, now()), 0);
+	ck_assert(server_health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(110)));
+	ck_assert(server_health_may_vote(&b, 3, MONO_S(10), MONO_S(9), MONO_S(102)));
 	f[0].gossipd = DAEMON_AWAY;
 	look();
 	assert_why(1, "its gossipd does not run");
@@ -180,7 +180,7 @@ START_TEST(daemons_beside)
 	f[2].full = true;	/* what it cannot write it cannot agree to */
 	look();
 	look();			/* 105 */
-	ck_assert(!health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(200)));
+	ck_assert(!server_health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(200)));
 }
 END_TEST
 
@@ -216,17 +216,17 @@ START_TEST(bounds_can_be_off)
 	f[1].silent_ns = INT64_MAX;
 	f[1].index = 1;
 	look();
-	ck_assert(health_all(&b, now()));
+	ck_assert(server_health_all(&b, now()));
 	bounds.trailing = UINT64_MAX;		/* the same, said otherwise */
 	look();
 	look();
-	ck_assert(health_all(&b, now()));
+	ck_assert(server_health_all(&b, now()));
 }
 END_TEST
 
 START_TEST(ourself_is_never_late)
 {
-	f[0] = (struct health_facts){ .id = 1, .voter = true, .self = true };
+	f[0] = (struct server_health_facts){ .id = 1, .voter = true, .self = true };
 	look();
 	ck_assert(healthy(1));
 }
@@ -237,24 +237,24 @@ START_TEST(stabilization)
 	look();
 	f[2].voter = false;
 	look();			/* 101: healthy since 100 */
-	ck_assert(!health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(109)));
-	ck_assert(health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(110)));
+	ck_assert(!server_health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(109)));
+	ck_assert(server_health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(110)));
 	/* a young leader of a whole cluster does not wait */
-	ck_assert(health_may_vote(&b, 3, MONO_S(10), MONO_S(9), MONO_S(101)));
-	ck_assert(!health_may_vote(&b, 3, MONO_S(10), MONO_S(10), MONO_S(101)));
+	ck_assert(server_health_may_vote(&b, 3, MONO_S(10), MONO_S(9), MONO_S(101)));
+	ck_assert(!server_health_may_vote(&b, 3, MONO_S(10), MONO_S(10), MONO_S(101)));
 	f[1].alive = false;
 	look();
-	ck_assert(!health_may_vote(&b, 3, MONO_S(10), MONO_S(9), MONO_S(102)));
-	ck_assert(health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(110)));
+	ck_assert(!server_health_may_vote(&b, 3, MONO_S(10), MONO_S(9), MONO_S(102)));
+	ck_assert(server_health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(110)));
 	/* an illness starts the time again */
 	f[2].linked = false;
 	look();
-	ck_assert(!health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(200)));
+	ck_assert(!server_health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(200)));
 	f[2].linked = true;
 	look();			/* 104 */
-	ck_assert(!health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(113)));
-	ck_assert(health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(114)));
-	ck_assert(!health_may_vote(&b, 9, MONO_S(0), MONO_S(0), MONO_S(200)));
+	ck_assert(!server_health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(113)));
+	ck_assert(server_health_may_vote(&b, 3, MONO_S(10), MONO_S(60), MONO_S(114)));
+	ck_assert(!server_health_may_vote(&b, 9, MONO_S(0), MONO_S(0), MONO_S(200)));
 }
 END_TEST
 
@@ -265,38 +265,38 @@ START_TEST(dead_since)
 	f[1].alive = false;
 	f[1].failed = true;
 	look();
-	ck_assert_int_eq(health_find(&b, 2)->dead_since.ns, 0);
+	ck_assert_int_eq(server_health_find(&b, 2)->dead_since.ns, 0);
 	f[1].linked = false;
 	look();			/* 102 */
 	look();
-	ck_assert_int_eq(health_find(&b, 2)->dead_since.ns, MONO_S(102).ns);
+	ck_assert_int_eq(server_health_find(&b, 2)->dead_since.ns, MONO_S(102).ns);
 	f[1].failed = false;
 	look();
-	ck_assert_int_eq(health_find(&b, 2)->dead_since.ns, 0);
+	ck_assert_int_eq(server_health_find(&b, 2)->dead_since.ns, 0);
 	f[0].failed = true;
 	f[0].linked = false;
 	look();
-	ck_assert_int_eq(health_find(&b, 1)->dead_since.ns, 0);
+	ck_assert_int_eq(server_health_find(&b, 1)->dead_since.ns, 0);
 }
 END_TEST
 
 START_TEST(tolerance)
 {
-	struct health_book five = { .count = 5 };
+	struct server_health_book five = { .count = 5 };
 	struct raft_config *c = &config;
 
 	c->count = 5;
 	for (unsigned i = 0; i < 5; i++) {
-		five.records[i] = (struct health_record){ .id = i + 1, .healthy = i < 4 };
+		five.records[i] = (struct server_health_record){ .id = i + 1, .healthy = i < 4 };
 		c->servers[i] = (struct raft_server_conf){ .id = i + 1, .voter = true };
 	}
-	ck_assert_uint_eq(health_tolerance(&five, c), 1);
+	ck_assert_uint_eq(server_health_tolerance(&five, c), 1);
 	five.records[4].healthy = true;
-	ck_assert_uint_eq(health_tolerance(&five, c), 2);
+	ck_assert_uint_eq(server_health_tolerance(&five, c), 2);
 	c->servers[4].voter = false;		/* four voters need three */
-	ck_assert_uint_eq(health_tolerance(&five, c), 1);
+	ck_assert_uint_eq(server_health_tolerance(&five, c), 1);
 	five.records[0].healthy = five.records[1].healthy = five.records[2].healthy = false;
-	ck_assert_uint_eq(health_tolerance(&five, c), 0);
+	ck_assert_uint_eq(server_health_tolerance(&five, c), 0);
 }
 END_TEST
 
@@ -306,19 +306,19 @@ START_TEST(the_configuration_changes_between_looks)
 	look();
 	now();
 	config.servers[config.count++] = (struct raft_server_conf){ .id = 4 };
-	ck_assert(!health_all(&b, &config));
-	ck_assert_uint_eq(health_tolerance(&b, &config), 1);
+	ck_assert(!server_health_all(&b, &config));
+	ck_assert_uint_eq(server_health_tolerance(&b, &config), 1);
 	config.servers[3].voter = true;		/* four voters need three, and three are healthy */
-	ck_assert_uint_eq(health_tolerance(&b, &config), 0);
+	ck_assert_uint_eq(server_health_tolerance(&b, &config), 0);
 	f[2].alive = false;
 	look();
-	ck_assert(!health_all(&b, now()));
+	ck_assert(!server_health_all(&b, now()));
 	config.count = 2;			/* it was removed */
-	ck_assert(health_all(&b, &config));
-	ck_assert_uint_eq(health_tolerance(&b, &config), 0);
+	ck_assert(server_health_all(&b, &config));
+	ck_assert_uint_eq(server_health_tolerance(&b, &config), 0);
 	config.count = 0;
-	ck_assert(!health_all(&b, &config));
-	ck_assert_uint_eq(health_tolerance(&b, &config), 0);
+	ck_assert(!server_health_all(&b, &config));
+	ck_assert_uint_eq(server_health_tolerance(&b, &config), 0);
 }
 END_TEST
 

@@ -17,10 +17,10 @@
 #define STORE "51515151-0000-4000-8000-000000000000"
 #define OTHER "62626262-0000-4000-8000-000000000000"
 
-static struct forming_candidate
+static struct bootstrap_candidate
 fresh(const char *uuid)
 {
-	struct forming_candidate c = { .alive = true, .linked = true, .expect = 3 };
+	struct bootstrap_candidate c = { .alive = true, .linked = true, .expect = 3 };
 
 	strcpy(c.uuid, uuid);
 	return c;
@@ -28,50 +28,50 @@ fresh(const char *uuid)
 
 START_TEST(the_lowest_id_asks)
 {
-	struct forming_candidate c[] = { fresh(D), fresh(B), fresh(C) };
-	unsigned picked[FORMING_SERVERS_MAX];
+	struct bootstrap_candidate c[] = { fresh(D), fresh(B), fresh(C) };
+	unsigned picked[BOOTSTRAP_SERVERS_MAX];
 
-	ck_assert(forming_pick(A, "", STORE, 3, c, 3, picked));
+	ck_assert(bootstrap_pick(A, "", STORE, 3, c, 3, picked));
 	ck_assert_uint_eq(picked[0], 1);	/* lowest ids first */
 	ck_assert_uint_eq(picked[1], 2);
 	c[0] = fresh(A);
-	ck_assert(!forming_pick(B, "", STORE, 3, c, 3, picked));
+	ck_assert(!bootstrap_pick(B, "", STORE, 3, c, 3, picked));
 }
 END_TEST
 
 START_TEST(waits_for_enough_that_fit)
 {
-	struct forming_candidate c[] = { fresh(B), fresh(C) };
-	unsigned picked[FORMING_SERVERS_MAX];
+	struct bootstrap_candidate c[] = { fresh(B), fresh(C) };
+	unsigned picked[BOOTSTRAP_SERVERS_MAX];
 
-	ck_assert(forming_pick(A, "", STORE, 3, c, 2, picked));
-	ck_assert(!forming_pick(A, "", STORE, 3, c, 1, picked));
+	ck_assert(bootstrap_pick(A, "", STORE, 3, c, 2, picked));
+	ck_assert(!bootstrap_pick(A, "", STORE, 3, c, 1, picked));
 	c[1].alive = false;
-	ck_assert(!forming_pick(A, "", STORE, 3, c, 2, picked));
+	ck_assert(!bootstrap_pick(A, "", STORE, 3, c, 2, picked));
 	c[1] = fresh(C);
 	c[1].linked = false;
-	ck_assert(!forming_pick(A, "", STORE, 3, c, 2, picked));
+	ck_assert(!bootstrap_pick(A, "", STORE, 3, c, 2, picked));
 	c[1] = fresh(C);
 	c[1].expect = 5;
-	ck_assert(!forming_pick(A, "", STORE, 3, c, 2, picked));
+	ck_assert(!bootstrap_pick(A, "", STORE, 3, c, 2, picked));
 	c[1] = fresh(C);
 	strcpy(c[1].cluster_id, OTHER);		/* promised to somebody else, or in a cluster */
-	ck_assert(!forming_pick(A, "", STORE, 3, c, 2, picked));
+	ck_assert(!bootstrap_pick(A, "", STORE, 3, c, 2, picked));
 	c[1].generation = 1;
-	ck_assert(!forming_pick(A, "", STORE, 3, c, 2, picked));
+	ck_assert(!bootstrap_pick(A, "", STORE, 3, c, 2, picked));
 }
 END_TEST
 
 /* Restarted in the middle: those that have promised to us count. */
 START_TEST(goes_on_after_a_restart)
 {
-	struct forming_candidate c[] = { fresh(B), fresh(C) };
-	unsigned picked[FORMING_SERVERS_MAX];
+	struct bootstrap_candidate c[] = { fresh(B), fresh(C) };
+	unsigned picked[BOOTSTRAP_SERVERS_MAX];
 
 	strcpy(c[0].cluster_id, STORE);
-	ck_assert(forming_pick(A, STORE, STORE, 3, c, 2, picked));
-	ck_assert(!forming_pick(A, "", STORE, 3, c, 2, picked));
-	ck_assert(!forming_pick(A, OTHER, STORE, 3, c, 2, picked));	/* promised to another */
+	ck_assert(bootstrap_pick(A, STORE, STORE, 3, c, 2, picked));
+	ck_assert(!bootstrap_pick(A, "", STORE, 3, c, 2, picked));
+	ck_assert(!bootstrap_pick(A, OTHER, STORE, 3, c, 2, picked));	/* promised to another */
 }
 END_TEST
 
@@ -80,17 +80,17 @@ START_TEST(promises_are_exclusive)
 	struct identity own = { .uuid = C };
 	const char *why;
 
-	ck_assert_int_eq(forming_may_promise(&own, 3, true, A, OTHER, 3, &why), TV_OK);
+	ck_assert_int_eq(bootstrap_may_promise(&own, 3, true, A, OTHER, 3, &why), TV_OK);
 	strcpy(own.cluster_id, OTHER);
-	ck_assert_int_eq(forming_may_promise(&own, 3, true, A, OTHER, 3, &why), TV_OK);	/* again */
-	ck_assert_int_eq(forming_may_promise(&own, 3, true, B, STORE, 3, &why), TV_ECONFLICT);
+	ck_assert_int_eq(bootstrap_may_promise(&own, 3, true, A, OTHER, 3, &why), TV_OK);	/* again */
+	ck_assert_int_eq(bootstrap_may_promise(&own, 3, true, B, STORE, 3, &why), TV_ECONFLICT);
 	ck_assert_ptr_nonnull(strstr(why, "another cluster"));
 	own.cluster_id[0] = '\0';
-	ck_assert_int_eq(forming_may_promise(&own, 5, true, A, OTHER, 3, &why), TV_ECONFLICT);
-	ck_assert_int_eq(forming_may_promise(&own, 3, false, A, OTHER, 3, &why), TV_ECONFLICT);
-	ck_assert_int_eq(forming_may_promise(&own, 3, true, D, OTHER, 3, &why), TV_ECONFLICT);
+	ck_assert_int_eq(bootstrap_may_promise(&own, 5, true, A, OTHER, 3, &why), TV_ECONFLICT);
+	ck_assert_int_eq(bootstrap_may_promise(&own, 3, false, A, OTHER, 3, &why), TV_ECONFLICT);
+	ck_assert_int_eq(bootstrap_may_promise(&own, 3, true, D, OTHER, 3, &why), TV_ECONFLICT);
 	own.generation = 1;
-	ck_assert_int_eq(forming_may_promise(&own, 3, true, A, OTHER, 3, &why), TV_ECONFLICT);
+	ck_assert_int_eq(bootstrap_may_promise(&own, 3, true, A, OTHER, 3, &why), TV_ECONFLICT);
 }
 END_TEST
 

@@ -64,7 +64,7 @@ START_TEST(nobody_waits)
 		if (!given)
 			(void)close(fd);
 		set_slow(true);
-		discard_file(given ? fd : -1, path);
+		unlink_async(given ? fd : -1, path);
 		ck_assert_int_ne(access(path, F_OK), 0);
 		wait_closed();
 		if (given)
@@ -82,10 +82,10 @@ START_TEST(what_is_not_there)
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(unlink(path), 0);
 	set_slow(true);
-	discard_file(fd, path);
+	unlink_async(fd, path);
 	wait_closed();
 	set_slow(false);
-	discard_file(-1, path);
+	unlink_async(-1, path);
 	ck_assert_uint_eq(disk.closed, 0);
 }
 END_TEST

@@ -126,17 +126,17 @@ START_TEST(pages_are_filled)
 {
 	uint32_t before;
 
-	ck_assert(!fsm_tidy(k.f));		/* sees how it is when opened */
+	ck_assert(!fsm_compact(k.f));		/* sees how it is when opened */
 	apply_to(k.f, in_order, ENTRIES);
 	apply_to(other.f, in_order, ENTRIES);
 	before = leaves(k.f);
-	ck_assert(fsm_tidy(k.f));
-	while (fsm_tidy(k.f))
+	ck_assert(fsm_compact(k.f));
+	while (fsm_compact(k.f))
 		;
 	ck_assert_int_eq(fsm_trouble(k.f), TV_OK);
 	ck_assert_uint_lt(leaves(k.f), before * 3 / 4);
 	same(k.f, other.f);
-	ck_assert(!fsm_tidy(k.f));		/* until it grows again */
+	ck_assert(!fsm_compact(k.f));		/* until it grows again */
 	kit_reopen(&k);
 	same(k.f, other.f);
 }
@@ -146,10 +146,10 @@ START_TEST(others_write_between_steps)
 {
 	unsigned steps = 0;
 
-	(void)fsm_tidy(k.f);
+	(void)fsm_compact(k.f);
 	while (fsm_applied(k.f) < ENTRIES) {
 		ck_assert(apply_batch(k.f, at_random));
-		steps += fsm_tidy(k.f);
+		steps += fsm_compact(k.f);
 	}
 	ck_assert_int_eq(fsm_trouble(k.f), TV_OK);
 	ck_assert_uint_gt(steps, 10);
@@ -166,12 +166,12 @@ START_TEST(waits_for_a_snapshot)
 	struct fsm_snapshot *s;
 	uint64_t index, term;
 
-	(void)fsm_tidy(k.f);
+	(void)fsm_compact(k.f);
 	apply_to(k.f, in_order, ENTRIES);
 	ck_assert_int_eq(fsm_snapshot_begin(k.f, &s, &index, &term), TV_OK);
-	ck_assert(!fsm_tidy(k.f));
+	ck_assert(!fsm_compact(k.f));
 	fsm_snapshot_end(s);
-	ck_assert(fsm_tidy(k.f));
+	ck_assert(fsm_compact(k.f));
 }
 END_TEST
 
@@ -185,11 +185,11 @@ killed_after(unsigned steps, bool flushed)
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
 		kit_reopen(&k);
-		(void)fsm_tidy(k.f);
+		(void)fsm_compact(k.f);
 		for (unsigned n = 0; n < steps && fsm_applied(k.f) < ENTRIES;) {
 			if (!apply_batch(k.f, n % 2 == 0 ? at_random : in_order))
 				_exit(1);
-			n += fsm_tidy(k.f);
+			n += fsm_compact(k.f);
 		}
 		if (fsm_trouble(k.f) != TV_OK || (flushed && fsm_flush(k.f) != TV_OK))
 			_exit(2);
@@ -208,15 +208,15 @@ START_TEST(killed_between_steps)
 	k.f = NULL;
 	killed_after(steps, _i % 2 == 0);
 	kit_reopen(&k);
-	(void)fsm_tidy(other.f);
+	(void)fsm_compact(other.f);
 	for (unsigned n = 0; fsm_applied(other.f) < fsm_applied(k.f);) {
 		ck_assert(apply_batch(other.f, n % 2 == 0 ? at_random : in_order));
-		n += fsm_tidy(other.f);
+		n += fsm_compact(other.f);
 	}
 	same(k.f, other.f);
-	(void)fsm_tidy(k.f);
+	(void)fsm_compact(k.f);
 	apply_to(k.f, in_order, fsm_applied(k.f) + 8000);
-	while (fsm_tidy(k.f))
+	while (fsm_compact(k.f))
 		;
 	ck_assert_int_eq(fsm_trouble(k.f), TV_OK);
 	apply_to(other.f, in_order, fsm_applied(k.f));

@@ -7,8 +7,8 @@
 #include "raftd/members/rules/recover_plan.h"
 
 static struct raft_config config;
-static struct recovery_input in;
-static struct recovery_plan plan;
+static struct recover_input in;
+static struct recover_plan plan;
 
 /* Five voters, we are n1 with entries up to 100 of term 7; nobody else answers. */
 static void
@@ -20,25 +20,25 @@ setup(void)
 		config.servers[i] = (struct raft_server_conf){ .id = i + 1, .voter = true };
 		snprintf(config.servers[i].name, sizeof(config.servers[i].name), "n%u", i + 1);
 	}
-	in = (struct recovery_input){ .config = &config, .self = 1, .member = true,
+	in = (struct recover_input){ .config = &config, .self = 1, .member = true,
 		.log = { .last_index = 100, .last_term = 7, .commit = 98, .leader_last = 100 } };
 	for (unsigned i = 1; i < 5; i++)
-		in.servers[in.count++] = (struct recovery_server){ .id = i + 1 };
+		in.servers[in.count++] = (struct recover_server){ .id = i + 1 };
 }
 
 static void
 answers(raft_id id, uint64_t last, uint64_t term, uint64_t commit, uint64_t leader_last)
 {
-	struct recovery_server *s = &in.servers[id - 2];
+	struct recover_server *s = &in.servers[id - 2];
 
 	s->answered = true;
-	s->log = (struct recovery_log){ last, term, commit, leader_last };
+	s->log = (struct recover_log){ last, term, commit, leader_last };
 }
 
 static void
 refused(const char *text)
 {
-	recovery_plan(&in, &plan);
+	recover_plan(&in, &plan);
 	ck_assert(!plan.allowed);
 	ck_assert_msg(strstr(plan.refused, text) != NULL, "%s", plan.refused);
 }
@@ -46,7 +46,7 @@ refused(const char *text)
 static void
 allowed(void)
 {
-	recovery_plan(&in, &plan);
+	recover_plan(&in, &plan);
 	ck_assert_msg(plan.allowed && plan.refused[0] == '\0', "%s", plan.refused);
 	ck_assert_uint_eq(plan.best, 1);
 }

@@ -1,5 +1,5 @@
-/* Who takes over from a leader whose disk is full, see voter_with_room.h. */
-#include "raftd/engine/voter_with_room.h"
+/* Who takes over from a leader whose disk is full, see voter_with_space.h. */
+#include "raftd/engine/voter_with_space.h"
 
 static bool
 was_tried(const struct tried_voters *tries, raft_id id)
@@ -11,7 +11,7 @@ was_tried(const struct tried_voters *tries, raft_id id)
 }
 
 raft_id
-voter_with_room(const struct raft_status *st, const struct tried_voters *tries, uint64_t lag)
+voter_with_space(const struct raft_status *st, const struct tried_voters *tries, uint64_t lag)
 {
 	const struct raft_peer_status *best = NULL;
 

@@ -6,19 +6,19 @@
 #include "common/record/records.h"
 #include "raftd/leader/coord_batch.h"
 
-static struct coordbatch *b;
+static struct coord_batch *b;
 
 static void
 setup(void)
 {
-	b = coordbatch_new();
+	b = coord_batch_new();
 	ck_assert_ptr_nonnull(b);
 }
 
 static void
 teardown(void)
 {
-	coordbatch_free(b);
+	coord_batch_free(b);
 }
 
 static enum tv_err
@@ -28,7 +28,7 @@ add(unsigned node, const char *segment, double x)
 	char name[16];
 
 	snprintf(name, sizeof(name), "n%u", node);
-	return coordbatch_add(b, span_str(name), span_str(segment), &c);
+	return coord_batch_add(b, span_str(name), span_str(segment), &c);
 }
 
 /* Takes a batch, and looks at one of its updates. */
@@ -38,7 +38,7 @@ take(unsigned look, const char *node, double x)
 	struct buf out = BUF_INIT(1 << 20);
 	struct arena a = ARENA_INIT(1 << 20);
 	struct coordinate_batch batch = { 0 };
-	unsigned n = coordbatch_take(b, &out);
+	unsigned n = coord_batch_take(b, &out);
 	struct rd in = rd_span_over(buf_span(&out));
 
 	ck_assert_int_eq(schema_unpack(&coordinate_batch_schema, &in, &a, &batch), TV_OK);
@@ -62,33 +62,33 @@ START_TEST(newest_counts)
 	ck_assert_int_eq(add(2, "", 2), TV_OK);
 	ck_assert_int_eq(add(1, "", 3), TV_OK);
 	ck_assert_int_eq(add(1, "east", 4), TV_OK);
-	ck_assert_uint_eq(coordbatch_count(b), 3);
+	ck_assert_uint_eq(coord_batch_count(b), 3);
 	ck_assert_uint_eq(take(0, "n1", 3), 3);
-	ck_assert_uint_eq(coordbatch_count(b), 0);
+	ck_assert_uint_eq(coord_batch_count(b), 0);
 	ck_assert_uint_eq(take(0, "", 0), 0);
 }
 END_TEST
 
 START_TEST(limits)
 {
-	unsigned most = COORDBATCH_UPDATES * COORDBATCH_BATCHES;
+	unsigned most = COORD_BATCH_UPDATES * COORD_BATCH_BATCHES;
 
 	for (unsigned i = 0; i < most; i++)
 		ck_assert_int_eq(add(i, "", 1), TV_OK);
 	ck_assert_int_eq(add(most, "", 1), TV_ELIMIT);
 	ck_assert_int_eq(add(7, "", 2), TV_OK);			/* one that waits may still be renewed */
-	ck_assert_uint_eq(take(7, "n7", 2), COORDBATCH_UPDATES);
+	ck_assert_uint_eq(take(7, "n7", 2), COORD_BATCH_UPDATES);
 	ck_assert_int_eq(add(most, "", 1), TV_OK);
-	for (unsigned i = 1; i < COORDBATCH_BATCHES; i++) {
+	for (unsigned i = 1; i < COORD_BATCH_BATCHES; i++) {
 		char first[16];
 
-		snprintf(first, sizeof(first), "n%u", i * COORDBATCH_UPDATES);
-		ck_assert_uint_eq(take(0, first, 1), COORDBATCH_UPDATES);
+		snprintf(first, sizeof(first), "n%u", i * COORD_BATCH_UPDATES);
+		ck_assert_uint_eq(take(0, first, 1), COORD_BATCH_UPDATES);
 	}
 	ck_assert_uint_eq(take(0, "n640", 1), 1);
 	ck_assert_int_eq(add(1, "", 1), TV_OK);
-	coordbatch_clear(b);
-	ck_assert_uint_eq(coordbatch_count(b), 0);
+	coord_batch_clear(b);
+	ck_assert_uint_eq(coord_batch_count(b), 0);
 }
 END_TEST
 

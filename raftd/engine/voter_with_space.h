@@ -1,6 +1,6 @@
 /* Who takes over from a leader whose disk is full, pure. */
-#ifndef TV_RAFTD_ENGINE_VOTER_WITH_ROOM_H
-#define TV_RAFTD_ENGINE_VOTER_WITH_ROOM_H
+#ifndef TV_RAFTD_ENGINE_VOTER_WITH_SPACE_H
+#define TV_RAFTD_ENGINE_VOTER_WITH_SPACE_H
 
 #include "raftd/core/raft.h"
 
@@ -13,7 +13,7 @@ struct tried_voters {
  * Of the voters that were heard lately, whose disks have room and that lack `lag` entries of our log at most, the one with the
  * newest log; none that was tried.  0: there is none.
  */
-raft_id voter_with_room(const struct raft_status *st, const struct tried_voters *tries, uint64_t lag);
+raft_id voter_with_space(const struct raft_status *st, const struct tried_voters *tries, uint64_t lag);
 /* Marks a server as tried; marking it twice has no effect. */
 void voter_tried(struct tried_voters *tries, raft_id id);
 
