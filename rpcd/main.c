@@ -226,9 +226,9 @@ on_change(void *ctx)
 	struct rpcd *p = ctx;
 
 	if (p->route != NULL)
-		route_kick(p->route);
+		route_wake(p->route);
 	if (p->coords != NULL)
-		coords_kick(p->coords);
+		coords_wake(p->coords);
 }
 
 static enum tv_err

@@ -328,7 +328,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	const struct raft_status *st = engine_status(m->d->engine);
 
 	(void)revents;
-	/* Back to the slow beat after a poke; but nothing pokes when the state has caught up. */
+	/* Back to the slow beat after a wake; but nothing wakes us when the state has caught up. */
 	w->repeat = st->role == RAFT_LEADER && !st->informed ? UNINFORMED : mono_seconds(m->d->conf.member_interval);
 	ev_timer_again(loop, w);
 	autopilot_look(m->d->autopilot);

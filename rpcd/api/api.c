@@ -93,7 +93,7 @@ nothing_there(struct request *r)
 
 	if (p != NULL && p->len == folder.len)
 		moved(r, folder);
-	else if (is_not_yet(r->path))
+	else if (is_not_served(r->path))
 		answer_text(r, 404, "not served by this version");
 	else
 		answer_empty(r, 404);

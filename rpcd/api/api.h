@@ -86,8 +86,8 @@ bool api_browser_guard(struct request *r);
 /* Refuses with 403 what administers and came over TCP, unless http_admin is on (rpcd/api/browser_guard.c). */
 bool api_may_administer(struct request *r);
 /* Does Consul serve this path, and this version does not?  And the paths in turn, NULL at the end (not_served.c). */
-bool is_not_yet(struct span path);
-const char *not_yet(unsigned i);
+bool is_not_served(struct span path);
+const char *not_served_at(unsigned i);
 /* Logs a request that is over, at debug level (rpcd/api/request_log.c). */
 void request_log(const struct request *r);
 

@@ -20,17 +20,17 @@ static const char *const paths[] = {
 };
 
 const char *
-not_yet(unsigned i)
+not_served_at(unsigned i)
 {
 	return i < sizeof(paths) / sizeof(paths[0]) ? paths[i] : NULL;
 }
 
 bool
-is_not_yet(struct span path)
+is_not_served(struct span path)
 {
 	const char *p;
 
-	for (unsigned i = 0; (p = not_yet(i)) != NULL; i++) {
+	for (unsigned i = 0; (p = not_served_at(i)) != NULL; i++) {
 		size_t n = strlen(p);
 
 		if (p[n - 1] == '/' ? span_starts(path, span_str(p)) : span_eqs(path, p))

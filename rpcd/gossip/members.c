@@ -16,8 +16,8 @@
 #include "common/record/mpack.h"
 #include "rpcd/gossip/members.h"
 
-#define VIEW_FRAME_BYTES_MAX (4u << 20)	/* an info answer, the largest */
-#define VIEW_CALLS_MAX 64
+#define MEMBERS_FRAME_BYTES_MAX (4u << 20)	/* an info answer, the largest */
+#define MEMBERS_CALLS_MAX 64
 #define DOWN_WARN_AFTER 6	/* attempts, about a second: daemons start and stop together */
 
 struct members {
@@ -167,7 +167,7 @@ on_down(void *ctx, enum tv_err why)
 	calls_fail_all(v->calls, TV_ECLOSED);
 }
 
-static const struct chan_events view_events = { .on_frame = on_frame };
+static const struct chan_events gossipd_events = { .on_frame = on_frame };
 
 struct members *
 members_new(const struct members_conf *conf)
@@ -175,8 +175,8 @@ members_new(const struct members_conf *conf)
 	struct members *v = calloc(1, sizeof(*v));
 	struct dialer_conf d = {
 		.chan = {
-			.loop = conf->loop, .events = &view_events, .ctx = v, .name = "gossipd.sock",
-			.body_max = VIEW_FRAME_BYTES_MAX, .out_max = VIEW_FRAME_BYTES_MAX, .initiator = true,
+			.loop = conf->loop, .events = &gossipd_events, .ctx = v, .name = "gossipd.sock",
+			.body_max = MEMBERS_FRAME_BYTES_MAX, .out_max = MEMBERS_FRAME_BYTES_MAX, .initiator = true,
 			.secret = true,
 		},
 		.unix_path = conf->path, .on_up = on_up, .on_down = on_down,
@@ -187,7 +187,7 @@ members_new(const struct members_conf *conf)
 	v->conf = *conf;
 	v->pools[POOL_LAN].max = v->pools[POOL_WAN].max = conf->members_max;
 	v->scratch = ARENA_INIT(1u << 20);
-	v->calls = calls_new(conf->loop, VIEW_CALLS_MAX, VIEW_FRAME_BYTES_MAX);
+	v->calls = calls_new(conf->loop, MEMBERS_CALLS_MAX, MEMBERS_FRAME_BYTES_MAX);
 	v->dialer = v->calls == NULL ? NULL : dialer_new(&d);
 	if (v->dialer == NULL) {
 		calls_free(v->calls);

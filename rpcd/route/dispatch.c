@@ -4,7 +4,7 @@
  *	dispatch_try ─┬─ raftd_client_call    own raftd
  *	          ├─ link_client_call         leader, any server, other datacenter
  *	          ├─ route_provider     on this node: own gossipd, the pools
- *	          └─ upstream_hold        no leader now: the timer or route_kick() tries again
+ *	          └─ upstream_hold        no leader now: the timer or route_wake() tries again
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -152,7 +152,7 @@ on_look(struct ev_loop *loop, ev_timer *w, int revents)
 	}
 }
 
-static const struct chan_events local_events = { .on_frame = on_frame };
+static const struct chan_events raftd_events = { .on_frame = on_frame };
 
 struct raftd_client *
 raftd_client_new(const struct raftd_client_conf *conf)
@@ -160,7 +160,7 @@ raftd_client_new(const struct raftd_client_conf *conf)
 	struct raftd_client *r = calloc(1, sizeof(*r));
 	struct dialer_conf d = {
 		.chan = {
-			.loop = conf->loop, .events = &local_events, .ctx = r, .name = "raftd.sock",
+			.loop = conf->loop, .events = &raftd_events, .ctx = r, .name = "raftd.sock",
 			.body_max = conf->answer_max, .out_max = conf->out_max, .initiator = true,
 		},
 		.unix_path = conf->path, .on_up = on_up, .on_down = on_down,

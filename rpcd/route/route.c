@@ -178,7 +178,7 @@ route_provide(struct route *r, enum op_kind kind, const struct route_provider *p
 }
 
 void
-route_kick(struct route *r)
+route_wake(struct route *r)
 {
 	if (dispatch_reign_note(r))
 		dispatch_reign_give_up(r, r->reign, false);

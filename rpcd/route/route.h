@@ -93,7 +93,7 @@ uint64_t route_reply_number(const struct route *r);
 /* Is nothing under way but blocking queries that wait? */
 bool route_settled(const struct route *r);
 /* Something changed (leader, members): held requests are tried again.  Call from on_change of view and raftd_client. */
-void route_kick(struct route *r);
+void route_wake(struct route *r);
 
 struct route_stats {
 	uint64_t started, local, forwarded, forwarded_dc, retried, held, failed, unknown, joined;

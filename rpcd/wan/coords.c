@@ -7,7 +7,7 @@
 
 #define EVERY_S 10.0			/* coordinates move slowly */
 #define UNTIL_FIRST_S 0.5
-#define PLACES_MAX 4096			/* servers of all datacenters; further ones have no place */
+#define COORDS_MAX 4096			/* servers of all datacenters; further ones have no place */
 
 struct place {
 	struct coordinate at;
@@ -52,7 +52,7 @@ take_all(struct coord_query_answer *a, struct place ***out, unsigned *count)
 {
 	struct coordinate at;
 	struct span name;
-	uint32_t most = a->left < PLACES_MAX ? a->left : PLACES_MAX;
+	uint32_t most = a->left < COORDS_MAX ? a->left : COORDS_MAX;
 	struct place **v = calloc(most + 1, sizeof(*v));
 
 	*count = 0;
@@ -107,7 +107,7 @@ ask(struct coords *p)
 }
 
 void
-coords_kick(struct coords *p)
+coords_wake(struct coords *p)
 {
 	if (p->count == 0)
 		ask(p);

@@ -14,7 +14,7 @@ struct coords;
 struct coords *coords_new(struct ev_loop *loop, struct members *members);
 void coords_free(struct coords *p);
 /* Gossipd told something: asks at once when nothing is known yet.  Call from on_change of the view. */
-void coords_kick(struct coords *p);
+void coords_wake(struct coords *p);
 /* Coordinate of a WAN member ("node.datacenter"); false: not known. */
 bool coords_of(const struct coords *p, struct span name, struct coordinate *out);
 /* Estimated round trip from this server to a WAN member, ns; COORDINATE_FAR when that is not known. */

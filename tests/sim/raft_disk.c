@@ -188,7 +188,7 @@ disk_submit(struct world *w, struct sim_node *n, const struct raft_output *out)
 	wr->truncate_from = out->truncate_from;
 	for (uint32_t i = 0; i < out->append_count; i++)
 		simlog_push(&wr->entries, simlog_at(&n->log, out->append[i].index));
-	disk_kick(w, n);
+	disk_wake(w, n);
 }
 
 void
@@ -200,7 +200,7 @@ disk_install(struct world *w, struct sim_node *n, struct sim_snap *snap)
 	TV_ASSERT(wr->install != NULL);
 	*wr->install = *snap;
 	blob_ref(wr->install->data);
-	disk_kick(w, n);
+	disk_wake(w, n);
 }
 
 /*
@@ -279,7 +279,7 @@ finish(struct world *w, struct sim_node *n)
 		return;
 	net_release(w, n);
 	(void)node_point(w, n, 0);
-	disk_kick(w, n);
+	disk_wake(w, n);
 }
 
 /* Each record of it could be the last that a crash leaves. */
@@ -318,7 +318,7 @@ write_finished(struct world *w, struct event *e)
 
 /* All that waits goes into one transaction, as the log thread does; the contract allows fewer. */
 void
-disk_kick(struct world *w, struct sim_node *n)
+disk_wake(struct world *w, struct sim_node *n)
 {
 	struct sim_disk *d = &n->disk;
 	struct mono took;
@@ -366,7 +366,7 @@ disk_unstall(struct world *w, struct sim_node *n)
 		n->disk.waiting = false;
 		(void)world_at(w, w->now, write_finished, n);
 	} else {
-		disk_kick(w, n);
+		disk_wake(w, n);
 	}
 }
 

@@ -348,7 +348,7 @@ void disk_init(struct sim_disk *d);
 void disk_done(struct sim_disk *d);
 void disk_submit(struct world *w, struct sim_node *n, const struct raft_output *out);
 void disk_install(struct world *w, struct sim_node *n, struct sim_snap *snap);
-void disk_kick(struct world *w, struct sim_node *n);
+void disk_wake(struct world *w, struct sim_node *n);
 /* survive: so many records of the write in progress are kept, the rest is lost. */
 void disk_crash(struct world *w, struct sim_node *n, unsigned survive);
 /*

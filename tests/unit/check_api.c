@@ -180,7 +180,7 @@ START_TEST(not_served)
 	const struct endpoint *e;
 	unsigned count = 0;
 
-	for (; (p = not_yet(count)) != NULL; count++) {
+	for (; (p = not_served_at(count)) != NULL; count++) {
 		char path[128];
 
 		snprintf(path, sizeof(path), "%s%s", p, p[strlen(p) - 1] == '/' ? "x" : "");
@@ -192,7 +192,7 @@ START_TEST(not_served)
 		char path[128];
 
 		path_of(e, path);
-		ck_assert_msg(!is_not_yet(span_str(path)), "%s is served: take it out of not_served.c", path);
+		ck_assert_msg(!is_not_served(span_str(path)), "%s is served: take it out of not_served.c", path);
 	}
 	fake_is("GET", "/v1/txnx", NULL, 404, "");
 	fake_is("GET", "/v1/agent/servicesx", NULL, 404, "");

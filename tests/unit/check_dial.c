@@ -166,8 +166,8 @@ START_TEST(tcp)
 }
 END_TEST
 
-/* With an hour of backoff only a kick brings it up. */
-START_TEST(kick)
+/* With an hour of backoff only a wake brings it up. */
+START_TEST(wake)
 {
 	struct ev_loop *loop = world_loop();
 	static const struct chan_events events = { .on_frame = on_frame };
@@ -241,7 +241,7 @@ main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, server_goes_and_returns);
 	tcase_add_test(t, tcp);
-	tcase_add_test(t, kick);
+	tcase_add_test(t, wake);
 	tcase_add_loop_test(t, free_in_callbacks, 0, 3);
 	suite_add_tcase(s, t);
 	return world_main(s);

@@ -547,7 +547,7 @@ START_TEST(not_leader_is_held_and_tried_again)
 	link_says(0, TV_ENOTLEADER);
 	ck_assert_uint_eq(got.count, 0);
 	local.role = RAFT_LEADER;		/* we were elected meanwhile */
-	route_kick(route);
+	route_wake(route);
 	ck_assert_uint_eq(raftd.calls, 1);
 	raftd_says(TV_OK);
 	ck_assert_int_eq(got.err, TV_OK);
@@ -579,7 +579,7 @@ START_TEST(lost_answer_of_a_write_is_unknown_and_not_repeated)
 		link_breaks(0, ways[i]);
 		ck_assert_uint_eq(got.count, 1);
 		ck_assert_int_eq(got.err, TV_EUNKNOWN);
-		route_kick(route);
+		route_wake(route);
 		ck_assert_uint_eq(sent_count, 1);
 		finish();
 	}
@@ -591,7 +591,7 @@ leader_is(const char *id)
 {
 	strcpy(local.leader_id, id);
 	strcpy(local.leader_addr, strcmp(id, "leader-id") == 0 ? "" : "127.0.0.8:8300");
-	route_kick(route);
+	route_wake(route);
 }
 
 /* Something must happen meanwhile, or the loop returns at once. */
@@ -683,7 +683,7 @@ START_TEST(lost_answer_of_a_read_is_asked_again)
 	ask(OP_KV_GET, "", 0);
 	raftd.done(raftd.ctx, TV_ECLOSED, SPAN_NONE);
 	ck_assert_uint_eq(got.count, 0);
-	route_kick(route);
+	route_wake(route);
 	ck_assert_uint_eq(raftd.calls, 2);
 	raftd_says(TV_OK);
 	ck_assert_int_eq(got.err, TV_OK);
@@ -700,7 +700,7 @@ START_TEST(blocking_query_is_held_each_time)
 	ck_assert_uint_eq(raftd.calls, 0);
 	for (unsigned i = 1; i <= 3; i++) {
 		strcpy(local.leader_id, "leader");
-		route_kick(route);
+		route_wake(route);
 		ck_assert_uint_eq(raftd.calls, i);
 		local.leader_id[0] = '\0';
 		raftd.done(raftd.ctx, TV_ECLOSED, SPAN_NONE);
@@ -736,12 +736,12 @@ START_TEST(client_leaves_a_server_that_refuses)
 	add_server("127.0.0.2");
 	ask(OP_KV_APPLY, "", 0);
 	link_says(0, TV_ENOTLEADER);		/* its raftd is away: nothing was done */
-	route_kick(route);
+	route_wake(route);
 	ck_assert_uint_eq(sent_count, 2);
 	ck_assert_str_ne(sent[0].ip, sent[1].ip);
 	link_says(1, TV_ENOTLEADER);
-	route_kick(route);			/* all were tried: starts over */
-	route_kick(route);
+	route_wake(route);			/* all were tried: starts over */
+	route_wake(route);
 	ck_assert_uint_eq(sent_count, 3);
 	link_says(2, TV_OK);
 	ck_assert_int_eq(got.err, TV_OK);
@@ -1006,8 +1006,8 @@ START_TEST(keys_are_asked_of_a_server)
 	ask(OP_KEYRING, "", 0);
 	ck_assert_int_eq(sent[0].type, MSG_OP);
 	link_breaks(0, TV_ECLOSED);
-	route_kick(route);			/* the only one was tried */
-	route_kick(route);
+	route_wake(route);			/* the only one was tried */
+	route_wake(route);
 	ck_assert_uint_eq(sent_count, 2);
 	link_says(1, TV_OK);
 	finish();
