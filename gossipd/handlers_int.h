@@ -43,7 +43,7 @@ struct handlers {
 	struct client *clients;
 	struct pending *pending;
 	uint64_t tokens;
-	struct keyask *keyasks;		/* handlers_key.c */
+	struct keyring_ask *keyasks;		/* handlers_key.c */
 	struct log_limit limit;
 };
 

@@ -48,8 +48,8 @@ struct tally {
 };
 
 /* A question about keys that is not answered yet.  In locked memory: it holds the keys of the answers. */
-struct keyask {
-	struct keyask *next;
+struct keyring_ask {
+	struct keyring_ask *next;
 	struct handlers *h;
 	ev_timer soon;
 	struct client *client;		/* NULL: went away */
@@ -124,7 +124,7 @@ put_tally(struct buf *b, enum gossip_pool pool, const struct tally *t)
 
 /* ask NULL: none of the pools. */
 static void
-answer_keys(struct client *c, uint64_t id, enum tv_err err, const char *text, const struct keyask *ask)
+answer_keys(struct client *c, uint64_t id, enum tv_err err, const char *text, const struct keyring_ask *ask)
 {
 	struct buf *b = id != 0 ? chan_begin(c->chan, MSG_GOSSIP_KEYRING, FRAME_REPLY, id) : NULL;
 	unsigned pools = 0;
@@ -141,10 +141,10 @@ answer_keys(struct client *c, uint64_t id, enum tv_err err, const char *text, co
 	(void)chan_end(c->chan);
 }
 
-static struct keyask *
-keyask_new(struct client *c, uint64_t frame_id)
+static struct keyring_ask *
+keyring_ask_new(struct client *c, uint64_t frame_id)
 {
-	struct keyask *ask;
+	struct keyring_ask *ask;
 	unsigned open = 0;
 
 	for (ask = c->h->keyasks; ask != NULL; ask = ask->next)
@@ -169,9 +169,9 @@ keyask_new(struct client *c, uint64_t frame_id)
 }
 
 static void
-keyask_free(struct handlers *h, struct keyask *ask)
+keyring_ask_free(struct handlers *h, struct keyring_ask *ask)
 {
-	struct keyask **at = &h->keyasks;
+	struct keyring_ask **at = &h->keyasks;
 
 	while (*at != ask)
 		at = &(*at)->next;
@@ -186,13 +186,13 @@ keyask_free(struct handlers *h, struct keyask *ask)
 
 /* One pool less to wait for; the last one answers. */
 static void
-keyask_step(struct handlers *h, struct keyask *ask)
+keyring_ask_step(struct handlers *h, struct keyring_ask *ask)
 {
 	if (--ask->waiting > 0)
 		return;
 	if (ask->client != NULL)
 		answer_keys(ask->client, ask->frame_id, TV_OK, "", ask);
-	keyask_free(h, ask);
+	keyring_ask_free(h, ask);
 }
 
 static void
@@ -214,7 +214,7 @@ note(struct tally *t, struct span node, struct span text)
 
 /* A query to one pool; only: an encoded filter, or SPAN_NONE for everybody. */
 static enum tv_err
-ask_pool(struct handlers *h, struct keyask *ask, enum gossip_pool pool, struct span only)
+ask_pool(struct handlers *h, struct keyring_ask *ask, enum gossip_pool pool, struct span only)
 {
 	struct tally *t = &ask->pools[pool];
 	struct buf b = BUF_INIT(256);
@@ -238,7 +238,7 @@ ask_pool(struct handlers *h, struct keyask *ask, enum gossip_pool pool, struct s
 
 /* The first query; an error is told as the pool's. */
 static void
-ask_first(struct handlers *h, struct keyask *ask, enum gossip_pool pool)
+ask_first(struct handlers *h, struct keyring_ask *ask, enum gossip_pool pool)
 {
 	struct tally *t = &ask->pools[pool];
 	enum tv_err err;
@@ -252,7 +252,7 @@ ask_first(struct handlers *h, struct keyask *ask, enum gossip_pool pool)
 	t->errors++;
 	note(t, span_str(h->e->cluster->node_name),
 	    span_str(err == TV_ELIMIT ? "too many queries are under way" : tv_strerror(err)));
-	keyask_step(h, ask);
+	keyring_ask_step(h, ask);
 }
 
 enum tv_err
@@ -264,7 +264,7 @@ handlers_on_keyring(struct client *c, const struct frame *f, struct rd *r)
 	struct span key = mpr_bytes(r, KEY_BYTES);
 	uint8_t relay = (uint8_t)mpr_uint(r, RELAY_MAX), pools = (uint8_t)mpr_uint(r, 3);
 	const char *no;
-	struct keyask *ask;
+	struct keyring_ask *ask;
 
 	if (fields != 4 || rd_end(r) != TV_OK)
 		return TV_EFORMAT;
@@ -274,7 +274,7 @@ handlers_on_keyring(struct client *c, const struct frame *f, struct rd *r)
 		answer_keys(c, f->id, TV_EPERM, no, NULL);
 	} else if (op != KRING_LIST && !seal_key_len_ok(key.len)) {
 		answer_keys(c, f->id, TV_EINVAL, "key size must be 16, 24 or 32 bytes", NULL);
-	} else if ((ask = keyask_new(c, f->id)) == NULL) {
+	} else if ((ask = keyring_ask_new(c, f->id)) == NULL) {
 		answer_keys(c, f->id, TV_ELIMIT, "too many key requests are pending", NULL);
 	} else {
 		ask->op = op;
@@ -285,7 +285,7 @@ handlers_on_keyring(struct client *c, const struct frame *f, struct rd *r)
 		for (enum gossip_pool i = POOL_LAN; i <= POOL_WAN; i++)
 			if (pools >> i & 1 && e->pools[i] != NULL)
 				ask_first(c->h, ask, i);
-		keyask_step(c->h, ask);
+		keyring_ask_step(c->h, ask);
 	}
 	return TV_OK;
 }
@@ -428,7 +428,7 @@ note_silent(struct tally *t, const struct swim *core)
 
 /* One more try for those who are silent, if there is time and somebody waits: true when it is under way. */
 static bool
-try_again(struct handlers *h, struct keyask *ask, const struct pool *p)
+try_again(struct handlers *h, struct keyring_ask *ask, const struct pool *p)
 {
 	struct tally *t = &ask->pools[pool_kind(p)];
 	struct mono now = clock_mono(), next_end = mono_add(now, mono_sub(now, t->tried));
@@ -454,7 +454,7 @@ alive(const struct pool *p)
 }
 
 static void
-pool_over(struct handlers *h, struct keyask *ask, const struct pool *p)
+pool_over(struct handlers *h, struct keyring_ask *ask, const struct pool *p)
 {
 	struct tally *t = &ask->pools[pool_kind(p)];
 
@@ -462,13 +462,13 @@ pool_over(struct handlers *h, struct keyask *ask, const struct pool *p)
 	t->nodes = alive(p) > t->responses ? alive(p) : t->responses;
 	if (t->responses < t->nodes)
 		note_silent(t, pool_core(p));
-	keyask_step(h, ask);
+	keyring_ask_step(h, ask);
 }
 
 static void
 on_soon(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	struct keyask *ask = w->data;
+	struct keyring_ask *ask = w->data;
 	struct handlers *h = ask->h;
 	bool again[ENGINE_POOLS];
 
@@ -482,13 +482,13 @@ on_soon(struct ev_loop *loop, ev_timer *w, int revents)
 	for (int i = 0; i < ENGINE_POOLS; i++)
 		if (again[i] && !try_again(h, ask, h->e->pools[i]))
 			pool_over(h, ask, h->e->pools[i]);
-	keyask_step(h, ask);
+	keyring_ask_step(h, ask);
 }
 
 void
 handlers_key_response(struct handlers *h, const struct pool *p, const struct swim_response *r)
 {
-	struct keyask *ask = h->keyasks;
+	struct keyring_ask *ask = h->keyasks;
 	struct tally *t;
 
 	while (ask != NULL && ask->pools[pool_kind(p)].token != r->token)
@@ -514,7 +514,7 @@ handlers_key_response(struct handlers *h, const struct pool *p, const struct swi
 void
 handlers_keys_gone(struct client *c)
 {
-	for (struct keyask *ask = c->h->keyasks; ask != NULL; ask = ask->next)
+	for (struct keyring_ask *ask = c->h->keyasks; ask != NULL; ask = ask->next)
 		if (ask->client == c)
 			ask->client = NULL;
 }
@@ -523,5 +523,5 @@ void
 handlers_keys_done(struct handlers *h)
 {
 	while (h->keyasks != NULL)
-		keyask_free(h, h->keyasks);
+		keyring_ask_free(h, h->keyasks);
 }

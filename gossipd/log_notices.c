@@ -9,7 +9,7 @@
 #define NAME_TEXT_BYTES (NODE_NAME_BYTES_MAX * 4 + 1)
 
 void
-say_event(const struct swim_event *ev)
+log_event(const struct swim_event *ev)
 {
 	static const char *const names[] = {
 		[GOSSIP_EV_JOIN] = "EventMemberJoin", [GOSSIP_EV_UPDATE] = "EventMemberUpdate",
@@ -24,14 +24,14 @@ say_event(const struct swim_event *ev)
 
 /* One function per kind of notice: the name is already safe. */
 static void
-say_suspect(const struct swim_notice *n, const char *name)
+log_suspect(const struct swim_notice *n, const char *name)
 {
 	log_info("memberlist", "Suspect %s has failed, no acks received (none to us, none through %" PRIu64 " others, "
 	    "of which %" PRIu64 " say that they cannot reach it either; %s)", name, n->number, n->number2, n->text);
 }
 
 static void
-say_accused(const struct swim_notice *n, const char *name)
+log_accused(const struct swim_notice *n, const char *name)
 {
 	char other[NAME_TEXT_BYTES];
 
@@ -40,7 +40,7 @@ say_accused(const struct swim_notice *n, const char *name)
 }
 
 static void
-say_confirmed(const struct swim_notice *n, const char *name)
+log_confirmed(const struct swim_notice *n, const char *name)
 {
 	char other[NAME_TEXT_BYTES];
 
@@ -49,7 +49,7 @@ say_confirmed(const struct swim_notice *n, const char *name)
 }
 
 static void
-say_not_believed(const struct swim_notice *n, const char *name)
+log_not_believed(const struct swim_notice *n, const char *name)
 {
 	char other[NAME_TEXT_BYTES];
 
@@ -59,14 +59,14 @@ say_not_believed(const struct swim_notice *n, const char *name)
 }
 
 static void
-say_spoke_up(const struct swim_notice *n, const char *name)
+log_spoke_up(const struct swim_notice *n, const char *name)
 {
 	log_info("memberlist", "%s is no longer suspected: it refuted the suspicion (incarnation %" PRIu64 ")", name,
 	    n->number);
 }
 
 static void
-say_declared(const struct swim_notice *n, const char *name)
+log_declared(const struct swim_notice *n, const char *name)
 {
 	char other[NAME_TEXT_BYTES];
 
@@ -75,7 +75,7 @@ say_declared(const struct swim_notice *n, const char *name)
 }
 
 static void
-say_suspected(const struct swim_notice *n, const char *name)
+log_suspected(const struct swim_notice *n, const char *name)
 {
 	(void)n;
 	log_warn("memberlist", "Refuting a suspect message (from: %s)", name);
@@ -89,14 +89,14 @@ say_dead(const struct swim_notice *n, const char *name)
 }
 
 static void
-say_stream_only(const struct swim_notice *n, const char *name)
+log_stream_only(const struct swim_notice *n, const char *name)
 {
 	(void)n;
 	log_warn("memberlist", "%s answers over TCP but not over UDP: is UDP blocked between the nodes?", name);
 }
 
 static void
-say_conflict(const struct swim_notice *n, const char *name)
+log_conflict(const struct swim_notice *n, const char *name)
 {
 	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
 
@@ -105,7 +105,7 @@ say_conflict(const struct swim_notice *n, const char *name)
 }
 
 static void
-say_self_conflict(const struct swim_notice *n, const char *name)
+log_self_conflict(const struct swim_notice *n, const char *name)
 {
 	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
 
@@ -114,7 +114,7 @@ say_self_conflict(const struct swim_notice *n, const char *name)
 }
 
 static void
-say_refused(const struct swim_notice *n, const char *name)
+log_refused(const struct swim_notice *n, const char *name)
 {
 	char text[NET_TEXT_BYTES];
 
@@ -123,7 +123,7 @@ say_refused(const struct swim_notice *n, const char *name)
 }
 
 static void
-say_exchange_failed(const struct swim_notice *n, const char *name)
+log_exchange_failed(const struct swim_notice *n, const char *name)
 {
 	char text[NET_TEXT_BYTES];
 
@@ -132,14 +132,14 @@ say_exchange_failed(const struct swim_notice *n, const char *name)
 }
 
 static void
-say_full(const struct swim_notice *n, const char *name)
+log_full(const struct swim_notice *n, const char *name)
 {
 	(void)n;
 	log_warn("memberlist", "%s refused: the pool has limits.members members", name);
 }
 
 static void
-say_stall(const struct swim_notice *n, const char *name)
+log_stall(const struct swim_notice *n, const char *name)
 {
 	(void)name;
 	log_warn("memberlist", "This process was suspended for %" PRIu64 " ms; other members are not suspected for it",
@@ -147,7 +147,7 @@ say_stall(const struct swim_notice *n, const char *name)
 }
 
 static void
-say_leave_refuted(const struct swim_notice *n, const char *name)
+log_leave_refuted(const struct swim_notice *n, const char *name)
 {
 	(void)n;
 	(void)name;
@@ -155,7 +155,7 @@ say_leave_refuted(const struct swim_notice *n, const char *name)
 }
 
 static void
-say_rekey(const struct swim_notice *n, const char *name)
+log_rekey(const struct swim_notice *n, const char *name)
 {
 	(void)n;
 	(void)name;
@@ -163,7 +163,7 @@ say_rekey(const struct swim_notice *n, const char *name)
 }
 
 static void
-say_moved(const struct swim_notice *n, const char *name)
+log_moved(const struct swim_notice *n, const char *name)
 {
 	char from[NET_TEXT_BYTES], to[NET_TEXT_BYTES];
 
@@ -172,7 +172,7 @@ say_moved(const struct swim_notice *n, const char *name)
 }
 
 static void
-say_self_moved(const struct swim_notice *n, const char *name)
+log_self_moved(const struct swim_notice *n, const char *name)
 {
 	char from[NET_TEXT_BYTES], to[NET_TEXT_BYTES];
 
@@ -181,7 +181,7 @@ say_self_moved(const struct swim_notice *n, const char *name)
 }
 
 static void
-say_name_kept(const struct swim_notice *n, const char *name)
+log_name_kept(const struct swim_notice *n, const char *name)
 {
 	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
 
@@ -190,7 +190,7 @@ say_name_kept(const struct swim_notice *n, const char *name)
 }
 
 static void
-say_name_lost(const struct swim_notice *n, const char *name)
+log_name_lost(const struct swim_notice *n, const char *name)
 {
 	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
 
@@ -200,7 +200,7 @@ say_name_lost(const struct swim_notice *n, const char *name)
 }
 
 static void
-say_name_open(const struct swim_notice *n, const char *name)
+log_name_open(const struct swim_notice *n, const char *name)
 {
 	char ours[NET_TEXT_BYTES], theirs[NET_TEXT_BYTES];
 
@@ -210,32 +210,32 @@ say_name_open(const struct swim_notice *n, const char *name)
 }
 
 static void (*const sayers[SWIM_NOTICES])(const struct swim_notice *, const char *) = {
-	[SWIM_NOTICE_SUSPECT] = say_suspect,
-	[SWIM_NOTICE_ACCUSED] = say_accused,
-	[SWIM_NOTICE_CONFIRMED] = say_confirmed,
-	[SWIM_NOTICE_NOT_BELIEVED] = say_not_believed,
-	[SWIM_NOTICE_SPOKE_UP] = say_spoke_up,
-	[SWIM_NOTICE_DECLARED] = say_declared,
-	[SWIM_NOTICE_SUSPECTED] = say_suspected,
+	[SWIM_NOTICE_SUSPECT] = log_suspect,
+	[SWIM_NOTICE_ACCUSED] = log_accused,
+	[SWIM_NOTICE_CONFIRMED] = log_confirmed,
+	[SWIM_NOTICE_NOT_BELIEVED] = log_not_believed,
+	[SWIM_NOTICE_SPOKE_UP] = log_spoke_up,
+	[SWIM_NOTICE_DECLARED] = log_declared,
+	[SWIM_NOTICE_SUSPECTED] = log_suspected,
 	[SWIM_NOTICE_DEAD] = say_dead,
-	[SWIM_NOTICE_STREAM_ONLY] = say_stream_only,
-	[SWIM_NOTICE_CONFLICT] = say_conflict,
-	[SWIM_NOTICE_SELF_CONFLICT] = say_self_conflict,
-	[SWIM_NOTICE_REFUSED] = say_refused,
-	[SWIM_NOTICE_EXCHANGE_FAILED] = say_exchange_failed,
-	[SWIM_NOTICE_FULL] = say_full,
-	[SWIM_NOTICE_STALL] = say_stall,
-	[SWIM_NOTICE_LEAVE_REFUTED] = say_leave_refuted,
-	[SWIM_NOTICE_REKEY] = say_rekey,
-	[SWIM_NOTICE_MOVED] = say_moved,
-	[SWIM_NOTICE_SELF_MOVED] = say_self_moved,
-	[SWIM_NOTICE_NAME_KEPT] = say_name_kept,
-	[SWIM_NOTICE_NAME_LOST] = say_name_lost,
-	[SWIM_NOTICE_NAME_OPEN] = say_name_open,
+	[SWIM_NOTICE_STREAM_ONLY] = log_stream_only,
+	[SWIM_NOTICE_CONFLICT] = log_conflict,
+	[SWIM_NOTICE_SELF_CONFLICT] = log_self_conflict,
+	[SWIM_NOTICE_REFUSED] = log_refused,
+	[SWIM_NOTICE_EXCHANGE_FAILED] = log_exchange_failed,
+	[SWIM_NOTICE_FULL] = log_full,
+	[SWIM_NOTICE_STALL] = log_stall,
+	[SWIM_NOTICE_LEAVE_REFUTED] = log_leave_refuted,
+	[SWIM_NOTICE_REKEY] = log_rekey,
+	[SWIM_NOTICE_MOVED] = log_moved,
+	[SWIM_NOTICE_SELF_MOVED] = log_self_moved,
+	[SWIM_NOTICE_NAME_KEPT] = log_name_kept,
+	[SWIM_NOTICE_NAME_LOST] = log_name_lost,
+	[SWIM_NOTICE_NAME_OPEN] = log_name_open,
 };
 
 void
-say_notice(struct say_limits *l, const struct swim_notice *n)
+log_notice(struct log_limits *l, const struct swim_notice *n)
 {
 	char name[NAME_TEXT_BYTES];
 

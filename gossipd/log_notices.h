@@ -5,15 +5,15 @@
 #include "common/base/log.h"
 #include "gossipd/core/swim.h"
 
-struct say_limits {
+struct log_limits {
 	struct log_limit by_type[SWIM_NOTICES];
 };
 
-#define SAY_LIMITS_INIT ((struct say_limits){ .by_type = { \
+#define LOG_LIMITS_INIT ((struct log_limits){ .by_type = { \
 	[0 ... SWIM_NOTICES - 1] = { .burst = 10, .period = MONO_S(10) } } })
 
-void say_event(const struct swim_event *ev);
+void log_event(const struct swim_event *ev);
 /* Lines of one kind are limited; what was dropped is counted in the next one. */
-void say_notice(struct say_limits *l, const struct swim_notice *n);
+void log_notice(struct log_limits *l, const struct swim_notice *n);
 
 #endif

@@ -27,7 +27,7 @@ struct pool {
 	struct snapshot *snapshot;	/* NULL: none */
 	ev_timer tick, flush;
 	struct mono armed;		/* when `tick` fires */
-	struct say_limits limits;
+	struct log_limits limits;
 };
 
 /* -- output ----------------------------------------------------------------------- */
@@ -91,9 +91,9 @@ carry_out(struct pool *p, const struct swim_output *out)
 	for (size_t i = 0; i < out->stream_count; i++)
 		streams_dial(p->streams, &out->streams[i]);
 	for (size_t i = 0; i < out->notice_count; i++)
-		say_notice(&p->limits, &out->notices[i]);
+		log_notice(&p->limits, &out->notices[i]);
 	for (size_t i = 0; i < out->event_count; i++) {
-		say_event(&out->events[i]);
+		log_event(&out->events[i]);
 		remember(p, &out->events[i]);
 		p->conf.on_event(p->conf.ctx, p, &out->events[i]);
 	}
@@ -354,7 +354,7 @@ pool_new(const struct pool_conf *conf, struct snapshot_found *found)
 	p->conf = *conf;
 	p->envelope = (struct envelope){ .ring = conf->ring, .version = 1, .compress = conf->opts->compress,
 		.accept_plain = conf->accept_plain, .send_plain = conf->send_plain };
-	p->limits = SAY_LIMITS_INIT;
+	p->limits = LOG_LIMITS_INIT;
 	ev_init(&p->tick, on_tick);
 	ev_timer_init(&p->flush, on_flush, 0., mono_seconds(conf->opts->snapshot_interval));
 	p->tick.data = p->flush.data = p;
@@ -369,7 +369,7 @@ pool_new(const struct pool_conf *conf, struct snapshot_found *found)
 	if (swim_member_find(p->core, conf->name, &self)) {
 		struct swim_event ev = { .type = GOSSIP_EV_JOIN, .member = self };
 
-		say_event(&ev);
+		log_event(&ev);
 		remember(p, &ev);
 	}
 	restore(p, found);

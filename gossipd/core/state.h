@@ -339,10 +339,10 @@ void suspicion_fire(struct swim *s);		/* TIMER_SUSPICION */
 /* -- accuser_credit.c -- */
 struct accusers;
 /* Has m->from (or who tells it in an exchange) the credit for this accusation of n?  Spends it. */
-bool accuse_believed(struct swim *s, const struct node *n, const struct wire_accuse *m);
+bool accuser_credit_believed(struct swim *s, const struct node *n, const struct wire_accuse *m);
 /* The accused spoke up, and this suspicion is over. */
-void accuse_refuted(struct swim *s, const struct suspicion *p);
-void accuse_done(struct swim *s);
+void accuser_credit_refuted(struct swim *s, const struct suspicion *p);
+void accuser_credit_done(struct swim *s);
 
 /* -- probe.c -- */
 void probe_tick(struct swim *s);		/* TIMER_PROBE */
@@ -372,8 +372,8 @@ void place_heard(struct swim *s, struct node *n, struct span payload, struct mon
 void place_forget(struct node *n);
 
 /* -- local_health.c -- */
-void awareness_add(struct swim *s, int delta);
-struct mono awareness_scale(const struct swim *s, struct mono interval);
+void local_health_add(struct swim *s, int delta);
+struct mono local_health_scale(const struct swim *s, struct mono interval);
 
 /* -- gossip.c -- */
 void gossip_queue(struct swim *s, enum swim_queue q, struct span message, struct bcast **owner, unsigned wait);

@@ -67,7 +67,7 @@ note_stall(struct swim *s, struct mono late)
 	int64_t rounds = late.ns / s->opt.timing.probe_interval.ns;
 
 	out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_STALL, .number = (uint64_t)mono_ms(late) });
-	awareness_add(s, rounds < SWIM_HEALTH_MAX ? (int)rounds : SWIM_HEALTH_MAX);
+	local_health_add(s, rounds < SWIM_HEALTH_MAX ? (int)rounds : SWIM_HEALTH_MAX);
 	probe_cancel(s);
 	suspicion_delay(s, late);
 	relay_done(s);
@@ -326,7 +326,7 @@ swim_free(struct swim *s)
 	table_done(&s->table);
 	intents_done(&s->intents);
 	relay_done(s);
-	accuse_done(s);
+	accuser_credit_done(s);
 	moved_forget(s, NULL);
 	pushpull_done(s);
 	event_done(s);

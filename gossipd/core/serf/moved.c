@@ -121,7 +121,7 @@ help_round(struct swim *s, struct moved *c)
 	if (!c->claimed_answers && !is_ours(s, c))
 		ping_by_stream(s, c, &c->claimed, c->claimed_seq);
 	c->helped = true;
-	c->at = mono_add(s->now, rest.ns > 0 ? awareness_scale(s, rest) : s->opt.timing.probe_timeout);
+	c->at = mono_add(s->now, rest.ns > 0 ? local_health_scale(s, rest) : s->opt.timing.probe_timeout);
 }
 
 /* -- verdicts ---------------------------------------------------------------------------- */

@@ -136,7 +136,7 @@ identity(const struct swim *s, const struct wire_accuse *m)
 }
 
 bool
-accuse_believed(struct swim *s, const struct node *n, const struct wire_accuse *m)
+accuser_credit_believed(struct swim *s, const struct node *n, const struct wire_accuse *m)
 {
 	uint64_t from;
 
@@ -151,7 +151,7 @@ accuse_believed(struct swim *s, const struct node *n, const struct wire_accuse *
 }
 
 void
-accuse_refuted(struct swim *s, const struct suspicion *p)
+accuser_credit_refuted(struct swim *s, const struct suspicion *p)
 {
 	struct mono price = mono_mul(s->opt.timing.probe_interval, PRICE_REFUTED), most;
 	struct accuser *a;
@@ -165,7 +165,7 @@ accuse_refuted(struct swim *s, const struct suspicion *p)
 }
 
 void
-accuse_done(struct swim *s)
+accuser_credit_done(struct swim *s)
 {
 	free(s->accusers);
 	s->accusers = NULL;

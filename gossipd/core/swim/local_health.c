@@ -7,7 +7,7 @@
 #include "gossipd/core/state.h"
 
 void
-awareness_add(struct swim *s, int delta)
+local_health_add(struct swim *s, int delta)
 {
 	int health = s->opt.without & SWIM_WITHOUT_AWARENESS ? 0 : (int)s->health + delta;
 
@@ -19,7 +19,7 @@ awareness_add(struct swim *s, int delta)
 }
 
 struct mono
-awareness_scale(const struct swim *s, struct mono interval)
+local_health_scale(const struct swim *s, struct mono interval)
 {
 	return mono_mul(interval, (int64_t)s->health + 1);
 }

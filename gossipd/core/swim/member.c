@@ -101,7 +101,7 @@ swim_refute(struct swim *s, uint32_t accused)
 		s->incarnation = accused + 1;
 	s->self->incarnation = s->incarnation;
 	s->stats.refutations++;
-	awareness_add(s, 1);
+	local_health_add(s, 1);
 	swim_announce(s);
 }
 
@@ -225,7 +225,7 @@ alive_take(struct swim *s, struct node *n, const struct wire_alive *a, const str
 	if (moved)
 		place_forget(n);	/* it was that of another machine */
 	if (n->suspicion != NULL) {
-		accuse_refuted(s, n->suspicion);
+		accuser_credit_refuted(s, n->suspicion);
 		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_SPOKE_UP, .name = a->node,
 			.number = a->incarnation });
 	}
@@ -315,7 +315,7 @@ swim_suspect(struct swim *s, const struct wire_accuse *m)
 		swim_refute(s, m->incarnation);
 		return;
 	}
-	if (!accuse_believed(s, n, m) || !suspicion_start(s, n, m->from))
+	if (!accuser_credit_believed(s, n, m) || !suspicion_start(s, n, m->from))
 		return;
 	if (!span_eq(m->from, s->opt.name))
 		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_ACCUSED, .name = m->node, .other = m->from,
@@ -341,7 +341,7 @@ swim_dead(struct swim *s, const struct wire_accuse *m)
 		swim_refute(s, m->incarnation);
 		return;
 	}
-	if (n->state == NODE_ALIVE && !(by_itself && n->status == MEMBER_LEAVING) && !accuse_believed(s, n, m))
+	if (n->state == NODE_ALIVE && !(by_itself && n->status == MEMBER_LEAVING) && !accuser_credit_believed(s, n, m))
 		return;
 	if (!by_itself && !span_eq(m->from, s->opt.name))
 		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_DECLARED, .name = m->node, .other = m->from,

@@ -95,7 +95,7 @@ probe_tick(struct swim *s)
 	p->target = n;
 	p->seq = ++s->seq;
 	p->sent = s->now;
-	p->deadline = mono_add(s->now, awareness_scale(s, interval));
+	p->deadline = mono_add(s->now, local_health_scale(s, interval));
 	p->asked = p->nacks = p->nacks_expected = 0;
 	p->stream = 0;
 	p->stream_ok = false;
@@ -167,9 +167,9 @@ probe_fail(struct swim *s)
 
 	s->stats.probes_failed++;
 	if (p->nacks_expected > 0)
-		awareness_add(s, (int)p->nacks_expected - (int)p->nacks);
+		local_health_add(s, (int)p->nacks_expected - (int)p->nacks);
 	else
-		awareness_add(s, 1);
+		local_health_add(s, 1);
 	probe_end(s);
 	if (n->state == NODE_ALIVE)
 		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_SUSPECT, .name = m.node, .number = p->asked,
@@ -192,7 +192,7 @@ probe_step(struct swim *s)
 		ask_stream(s);
 	} else if (p->stream_ok) {
 		out_notice(s, &(struct swim_notice){ .type = SWIM_NOTICE_STREAM_ONLY, .name = node_name(p->target) });
-		awareness_add(s, -1);
+		local_health_add(s, -1);
 		probe_end(s);
 	} else {
 		probe_fail(s);
@@ -374,7 +374,7 @@ probe_on_ack(struct swim *s, const struct gaddr *from, struct span body)
 	}
 	if (s->probe.phase == PROBE_DIRECT && s->probe.target != NULL)
 		place_heard(s, s->probe.target, m.payload, mono_sub(s->now, s->probe.sent));
-	awareness_add(s, -1);
+	local_health_add(s, -1);
 	probe_end(s);
 	return TV_OK;
 }

@@ -11,8 +11,8 @@
  * the value fits, str and bin alike, bytes also as an array of small integers.
  * Source: doc/wire.md, "dialect".
  */
-#ifndef GOSSIP_FIELDS_H
-#define GOSSIP_FIELDS_H
+#ifndef TV_GOSSIPD_CORE_WIRE_FIELDS_H
+#define TV_GOSSIPD_CORE_WIRE_FIELDS_H
 
 #include <stdbool.h>
 #include <stddef.h>

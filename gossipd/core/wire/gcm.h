@@ -3,8 +3,8 @@
  * 32-byte keys go to libsodium where the processor has AES instructions (and
  * sodium_init() was called); everything else goes to nettle.
  */
-#ifndef GOSSIP_GCM_H
-#define GOSSIP_GCM_H
+#ifndef TV_GOSSIPD_CORE_WIRE_GCM_H
+#define TV_GOSSIPD_CORE_WIRE_GCM_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * clear 256, end 257, codes of 9 to 12 bits.  The writer gives the very bytes
  * that peers write.  Source: doc/wire.md, "LZW stream".
  */
-#ifndef GOSSIP_LZW_H
-#define GOSSIP_LZW_H
+#ifndef TV_GOSSIPD_CORE_WIRE_LZW_H
+#define TV_GOSSIPD_CORE_WIRE_LZW_H
 
 #include <stdint.h>
 

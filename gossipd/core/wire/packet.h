@@ -6,8 +6,8 @@
  * packet_open peels the layers and hands every plain message to a visitor;
  * packet_build puts them on.  Source: doc/wire.md, "UDP packet envelope".
  */
-#ifndef GOSSIP_PACKET_H
-#define GOSSIP_PACKET_H
+#ifndef TV_GOSSIPD_CORE_WIRE_PACKET_H
+#define TV_GOSSIPD_CORE_WIRE_PACKET_H
 
 #include "gossipd/core/wire/lzw.h"
 #include "gossipd/core/wire/seal.h"

@@ -7,8 +7,8 @@
  * them to blocks of 16 first.  Both are read; version 1 is written by default.
  * Source: doc/wire.md, "encryption and keyring".
  */
-#ifndef GOSSIP_SEAL_H
-#define GOSSIP_SEAL_H
+#ifndef TV_GOSSIPD_CORE_WIRE_SEAL_H
+#define TV_GOSSIPD_CORE_WIRE_SEAL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * byte WIRE_USER in front.  serf_get_X reads what follows the Serf type byte.
  * Spans, `a` and errors: as in gossipd/core/wire/wire.h.
  */
-#ifndef GOSSIP_SERFWIRE_H
-#define GOSSIP_SERFWIRE_H
+#ifndef TV_GOSSIPD_CORE_WIRE_SERFWIRE_H
+#define TV_GOSSIPD_CORE_WIRE_SERFWIRE_H
 
 #include "common/record/coordinate.h"
 #include "common/record/mpack.h"

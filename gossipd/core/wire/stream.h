@@ -8,8 +8,8 @@
  * for bytes that have arrived (or were found by measuring the compressed ones).
  * Source: doc/wire.md, "TCP streams".
  */
-#ifndef GOSSIP_STREAM_H
-#define GOSSIP_STREAM_H
+#ifndef TV_GOSSIPD_CORE_WIRE_STREAM_H
+#define TV_GOSSIPD_CORE_WIRE_STREAM_H
 
 #include "gossipd/core/wire/packet.h"
 

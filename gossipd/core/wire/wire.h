@@ -13,8 +13,8 @@
  * peers or to make no sense anywhere: a Vsn of 1..5 bytes, an address that is
  * neither empty nor 4 or 16 bytes, a meta above 512.
  */
-#ifndef GOSSIP_WIRE_H
-#define GOSSIP_WIRE_H
+#ifndef TV_GOSSIPD_CORE_WIRE_WIRE_H
+#define TV_GOSSIPD_CORE_WIRE_WIRE_H
 
 #include <stdbool.h>
 #include <stdint.h>
