@@ -21,6 +21,7 @@
 #include "rpcd/agent/coord_report.h"
 #include "rpcd/agent/log_streams.h"
 #include "rpcd/api/gzip.h"
+#include "rpcd/api/host.h"
 #include "rpcd/event/events.h"
 #include "rpcd/event/fire.h"
 #include "rpcd/event/queries.h"
@@ -49,6 +50,7 @@ struct rpcd {
 	struct key *psks;		/* of the links, locked: one for each key of the ring, the primary one first */
 	struct server_keys server_keys;
 	struct noise_conf noise;
+	struct host host;
 	char gossipd_path[PATH_BYTES_MAX], raftd_path[PATH_BYTES_MAX], checks_path[PATH_BYTES_MAX];
 
 	struct members *members;
@@ -190,6 +192,7 @@ open_all(struct daemon_spec *d, char *errbuf, size_t cap)
 		snprintf(errbuf, cap, "libsodium cannot start");
 		return TV_ESYS;
 	}
+	host_open(&p->host);
 	json_set_alloc_funcs(malloc, free_wiped);
 	json_object_seed(0);		/* reads /dev/urandom now: the sandbox will hide it */
 	if ((err = open_keys(p, errbuf, cap)) != TV_OK || (err = open_rpc(p, errbuf, cap)) != TV_OK)
@@ -491,7 +494,8 @@ start_http(struct rpcd *p)
 	p->api = (struct api){
 		.conf = &p->conf, .cluster = &p->cluster, .route = p->route, .members = p->members, .admin = p->admin,
 		.checks = p->checks, .events = p->events, .queries = p->queries,
-		.log_streams = p->log_streams, .gzip = p->gzip, .quit = quit_after_leave, .reload = daemon_reload,
+		.log_streams = p->log_streams, .gzip = p->gzip, .host = &p->host, .quit = quit_after_leave,
+		.reload = daemon_reload,
 		.asked = { .burst = 100, .period = MONO_S(60) },
 	};
 	p->http = http_new(&(struct http_conf){

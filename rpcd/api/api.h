@@ -19,6 +19,7 @@ struct events;			/* rpcd/event/events.h */
 struct queries;			/* rpcd/event/queries.h */
 struct log_streams;		/* rpcd/agent/log_streams.h */
 struct gzip;			/* rpcd/api/gzip.h */
+struct host;			/* rpcd/api/host.h */
 
 struct api {
 	const struct rpcd_conf *conf;		/* all borrowed */
@@ -31,6 +32,7 @@ struct api {
 	struct queries *queries;
 	struct log_streams *log_streams;
 	struct gzip *gzip;			/* NULL: answers are not compressed */
+	const struct host *host;
 	void (*quit)(void *ctx);		/* after a successful leave was answered; may be NULL */
 	void *quit_ctx;
 	enum tv_err (*reload)(char *errbuf, size_t cap);	/* reads the configuration again; may be NULL */

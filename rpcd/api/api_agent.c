@@ -7,6 +7,7 @@
 #include "common/record/records.h"
 #include "common/text/json_text.h"
 #include "rpcd/api/api.h"
+#include "rpcd/api/host.h"
 #include "rpcd/api/members_json.h"
 
 /* The API is that of this version; clients choose features by it.  What follows '+' is ours. */
@@ -163,6 +164,15 @@ run_self(struct request *r)
 		self_begin(r, SPAN_NONE);	/* gossipd is away */
 		ask_info(r, a);
 	}
+}
+
+/* -- host -- */
+
+static void
+run_host(struct request *r)
+{
+	host_json(r->api->host, r->api->cluster->data_dir, &r->answer.body);
+	answer_json(r);
 }
 
 /* -- members -- */
@@ -403,6 +413,7 @@ run_metrics(struct request *r)
 
 const struct endpoint api_agent[] = {
 	{ "/v1/agent/self", "GET", ACCESS_AGENT, .run = run_self },
+	{ "/v1/agent/host", "GET", ACCESS_OPERATOR, .run = run_host },
 	{ "/v1/agent/members", "GET", ACCESS_AGENT, .run = run_members },
 	{ "/v1/agent/join/", "PUT", ACCESS_ADMIN, .missing = "Missing address to join", .run = run_join },
 	{ "/v1/agent/leave", "PUT", ACCESS_ADMIN, .run = run_leave },

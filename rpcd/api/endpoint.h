@@ -33,6 +33,7 @@ enum endpoint_access {
 	ACCESS_NONE = 1,	/* anybody: what it shows is no secret, and it changes nothing */
 	ACCESS_OP,		/* decided by the operation, in raftd (common/record/ops.h) */
 	ACCESS_AGENT,		/* what this node is and what it knows, and its own checks */
+	ACCESS_OPERATOR,	/* operator:read, without an operation that would say so; today anybody */
 	/* Administers the cluster or a node, or shows its secrets: over TCP refused unless http_admin is on. */
 	ACCESS_ADMIN,
 };

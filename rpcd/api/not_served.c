@@ -9,7 +9,7 @@ static const char *const paths[] = {
 	"/v1/acl/auth-method", "/v1/acl/auth-method/", "/v1/acl/auth-methods", "/v1/acl/binding-rule",
 	"/v1/acl/binding-rule/", "/v1/acl/binding-rules", "/v1/acl/rules/translate/",
 	"/v1/acl/templated-policies", "/v1/acl/templated-policy/",
-	"/v1/agent/connect/", "/v1/agent/health/service/id/", "/v1/agent/health/service/name/", "/v1/agent/host",
+	"/v1/agent/connect/", "/v1/agent/health/service/id/", "/v1/agent/health/service/name/",
 	"/v1/agent/maintenance", "/v1/agent/metrics/stream", "/v1/agent/service/", "/v1/agent/services",
 	"/v1/agent/token/",
 	"/v1/agent/version",

@@ -26,7 +26,6 @@ EXCLUDED = {
     "acl/.*": "access control is not built yet",
     "auth/.*": "access control, and with it auth methods, is not built yet",
     "agent/self": "Member.DelegateCur: gossip announces delegate version 5, the recording has 4; see BUT",
-    "agent/host": "/v1/agent/host is not built yet",
     "agent/services?-.*": SERVICES,
     "agent/health-.*": SERVICES,
     "agent/deregister-critical-minimum": SERVICES,

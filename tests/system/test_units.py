@@ -77,6 +77,8 @@ def test_server_and_client():
         wait_for("a leader", lambda: server.run("clusterctl", "kv", "put", "a", "1").returncode == 0)
         wait_for("the client reads it", lambda: client.run("clusterctl", "kv", "get", "a").stdout.strip() == "1")
         stays_down(client)
+        for m in server, client:
+            shows_host(m)
         reload_works(server, *DAEMONS)
         reload_works(client, "gossipd", "rpcd")
         comes_back(server, *DAEMONS)
@@ -105,6 +107,20 @@ def test_folder_moved_away():
             assert judge(m, d), m.journal("-u", d, tail=20)
             assert int(re.search(r"CapEff:\s*(\w+)", m.ok("cat", "/proc/%d/status" % pid(m, d))).group(1), 16) == 0
         wait_for("a new state", lambda: m.run("clusterctl", "kv", "put", "b", "1").returncode == 0)
+
+
+def shows_host(m):
+    """/v1/agent/host tells what is to be seen from behind the unit's walls, and names what is not."""
+    get = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8500/v1/agent/host').read().decode())"
+    host = json.loads(m.ok("python3", "-c", get))
+    hidden = m.run("sh", "-c", "test -e /proc/$(pidof rpcd)/root/proc/meminfo").returncode != 0
+    with open("/proc/meminfo") as f:
+        total = int(re.search(r"MemTotal:\s+(\d+)", f.read()).group(1)) * 1024
+    assert host["Memory"]["total"] == total and ("available" in host["Memory"]) == (not hidden), host
+    assert [e.split(":")[0] for e in host["Errors"] or []] == (["/proc/meminfo", "/proc/cpuinfo"] if hidden else []), host
+    assert all(("modelName" in c or "model" in c or "flags" in c) == (not hidden) for c in host["CPU"]) and host["CPU"], host
+    assert host["Host"]["kernelVersion"] == os.uname().release and host["Host"]["platform"], host
+    assert host["Disk"]["path"] == "/var/lib/triumvir" and 0 < host["Disk"]["free"] <= host["Disk"]["total"], host
 
 
 def stays_down(client):
@@ -194,6 +210,7 @@ def test_walls_of_debian_12():
         wait_for("a leader", lambda: server.run("clusterctl", "kv", "put", "a", "1").returncode == 0)
         wait_for("the client reads it", lambda: client.run("clusterctl", "kv", "get", "a").stdout.strip() == "1")
         for m in server, client:
+            shows_host(m)
             m.write(ETC + "/cluster.conf", m.ok("cat", ETC + "/cluster.conf") + 'log_level = "debug"\n')
         for w in walled:
             w.signal("HUP")

@@ -6,6 +6,7 @@
 #ifndef TV_TESTS_UNIT_API_FAKES_H
 #define TV_TESTS_UNIT_API_FAKES_H
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "common/base/assert.h"
@@ -15,6 +16,7 @@
 #include "rpcd/agent/log_streams.h"
 #include "rpcd/api/api.h"
 #include "rpcd/api/gzip.h"
+#include "rpcd/api/host.h"
 #include "rpcd/event/events.h"
 #include "rpcd/event/queries.h"
 
@@ -384,6 +386,8 @@ checks_each(struct checks *c, void (*fn)(void *ctx, const struct check *rec), vo
 static struct rpcd_conf fake_conf;
 static struct cluster_conf fake_cluster;
 static struct api fake_api;
+static struct host fake_host = { .meminfo = -1, .cpuinfo = -1, .meminfo_errno = ENOENT,
+	.cpuinfo_errno = ENOENT };
 static struct request fake_request;
 
 static void
@@ -411,11 +415,11 @@ fake_setup(void)
 		.answers_bytes_max = 250000, .http_admin = true,
 		.default_query_time = MONO_S(300), .max_query_time = MONO_S(600),
 	};
-	static char dc[] = "dc1", name[] = "n1", run[] = "/run/x";
-	fake_cluster = (struct cluster_conf){ .datacenter = dc, .node_name = name, .run_dir = run };
+	static char dc[] = "dc1", name[] = "n1", run[] = "/run/x", data[] = "/";
+	fake_cluster = (struct cluster_conf){ .datacenter = dc, .node_name = name, .run_dir = run, .data_dir = data };
 	memcpy(fake_cluster.node_id, "11111111-2222-3333-4444-555555555555", 37);
-	fake_api = (struct api){ .conf = &fake_conf, .cluster = &fake_cluster, .gzip = gzip_new(), .quit = fake_quit,
-		.asked = { .burst = 100, .period = MONO_S(60) } };
+	fake_api = (struct api){ .conf = &fake_conf, .cluster = &fake_cluster, .gzip = gzip_new(), .host = &fake_host,
+		.quit = fake_quit, .asked = { .burst = 100, .period = MONO_S(60) } };
 	memset(&fake_request, 0, sizeof(fake_request));
 }
 

@@ -1,4 +1,9 @@
 /* The agent, events, queries and snapshots at the API: request to operation, reply to answer. */
+#include <jansson.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/base/uuid.h"
 #include "tests/unit/api_kit.h"
 
 /* -- agent ------------------------------------------------------------------------------ */
@@ -85,6 +90,103 @@ START_TEST(members)
 	fake_end(r);
 	buf_done(&coords);
 	buf_done(&info);
+}
+END_TEST
+
+/* An open file with this in it. */
+static int
+file_with(const char *text)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	return fd;
+}
+
+static json_t *
+ask_host(void)
+{
+	struct request *r = fake_begin("GET", "/v1/agent/host", NULL, NULL);
+	json_t *host;
+
+	fake_answered(r, 200, NULL);
+	host = json_loads(buf_cstr(&r->answer.body), JSON_REJECT_DUPLICATES, NULL);
+	ck_assert_msg(host != NULL, "%s", buf_cstr(&r->answer.body));
+	fake_end(r);
+	return host;
+}
+
+/* Is it just this? */
+static void
+json_is(json_t *found, const char *want)
+{
+	char *text = json_dumps(found, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
+
+	ck_assert_str_eq(text, want);
+	free(text);
+}
+
+START_TEST(host)
+{
+	static char nowhere[] = "/nowhere";
+	struct host known = fake_host;
+	json_t *h, *memory;
+
+	/* What the shipped unit leaves: no /proc but our own. */
+	h = ask_host();
+	memory = json_object_get(h, "Memory");
+	ck_assert_int_gt(json_integer_value(json_object_get(memory, "total")), 0);
+	ck_assert_ptr_null(json_object_get(memory, "available"));	/* nobody knows */
+	ck_assert_ptr_null(json_object_get(memory, "used"));
+	ck_assert_uint_gt(json_array_size(json_object_get(h, "CPU")), 0);
+	ck_assert_ptr_nonnull(json_object_get(json_object_get(h, "Host"), "kernelVersion"));
+	ck_assert_ptr_null(json_object_get(json_object_get(h, "Host"), "platform"));
+	ck_assert_int_gt(json_integer_value(json_object_get(json_object_get(h, "Disk"), "total")), 0);
+	json_is(json_object_get(h, "Errors"), "[\"/proc/meminfo: No such file or directory\",\"/proc/cpuinfo: No such file or "
+	    "directory\"]");
+	json_decref(h);
+
+	fake_host = (struct host){ .platform = "debian", .version = "12", .family = "debian",
+		.meminfo = file_with("MemTotal:  1000 kB\nMemFree:  300 kB\nMemAvailable:  600 kB\nCached:  0 kB\nDirty:\n"),
+		.cpuinfo = file_with("processor\t: 0\nvendor_id\t: X\"Y\nmodel\t\t: 7\nstepping\t: 3\nflags\t\t: fpu vme\n\n"
+		    "processor\t: 2\ncpu MHz\t\t: 2400.123\nflags\t\t:\n") };
+	h = ask_host();
+	memory = json_object_get(h, "Memory");
+	json_is(json_object_get(memory, "available"), "614400");
+	json_is(json_object_get(memory, "dirty"), "0");
+	json_is(json_object_get(h, "CPU"), "[{\"cores\":1,\"cpu\":0,\"flags\":[\"fpu\",\"vme\"],\"model\":\"7\",\"stepping\":3,"
+	    "\"vendorId\":\"X\\\"Y\"},{\"cores\":1,\"cpu\":2,\"flags\":[],\"mhz\":2400}]");
+	json_is(json_object_get(json_object_get(h, "Host"), "platformVersion"), "\"12\"");
+	json_is(json_object_get(h, "Errors"), "null");
+	json_decref(h);
+	close(fake_host.meminfo);
+	close(fake_host.cpuinfo);
+	fake_host = known;
+	fake_cluster.data_dir = nowhere;
+	h = ask_host();
+	json_is(json_object_get(h, "Disk"), "{\"path\":\"/nowhere\"}");
+	json_is(json_array_get(json_object_get(h, "Errors"), 2), "\"data_dir: No such file or directory\"");
+	json_decref(h);
+}
+END_TEST
+
+/* What this machine says of itself stays the same, and its id does not show. */
+START_TEST(host_is_opened)
+{
+	struct host a, b;
+
+	host_open(&a);
+	host_open(&b);
+	ck_assert_int_ge(a.meminfo, 0);
+	ck_assert_str_eq(a.id, b.id);
+	ck_assert_str_eq(a.platform, b.platform);
+	ck_assert(strpbrk(a.platform, "\" =\n") == NULL);
+	ck_assert(a.id[0] == '\0' || uuid_parse(span_str(a.id), NULL));
+	close(a.meminfo);
+	close(a.cpuinfo);
+	close(b.meminfo);
+	close(b.cpuinfo);
 }
 END_TEST
 
@@ -814,7 +916,7 @@ int
 main(void)
 {
 	const TTest *const tests[] = {
-		members, metrics, agent_coordinates, administration, leaving, agent_checks, no_check_runs_or_reaches_out, event_fire, event_list,
+		members, host, host_is_opened, metrics, agent_coordinates, administration, leaving, agent_checks, no_check_runs_or_reaches_out, event_fire, event_list,
 		event_list_blocks, query_asks_the_pool, query_refusals, monitor_streams, queries_are_heard,
 		snapshot_save, snapshot_refusals, snapshot_breaks_off, snapshot_restore, snapshot_restore_fails, snapshot_client_goes_at_once, snapshot_too_large,
 	};
