@@ -1,6 +1,6 @@
 # Runtime: clock, log, configuration, keys, walls, life cycle.
 if HAVE_CHECK
-rt_checks = tests/unit/check_duration tests/unit/check_log tests/unit/check_ucl tests/unit/check_conf \
+rt_checks = tests/unit/check_duration tests/unit/check_histogram tests/unit/check_log tests/unit/check_ucl tests/unit/check_conf \
 	tests/unit/check_cluster_conf tests/unit/check_keys tests/unit/check_sandbox \
 	tests/unit/check_daemon
 check_PROGRAMS += $(rt_checks)
@@ -8,6 +8,8 @@ TESTS += $(rt_checks)
 scratch = tests/unit/scratch.c tests/unit/scratch.h
 tests_unit_check_duration_SOURCES = tests/unit/check_duration.c
 tests_unit_check_duration_LDADD = $(UNIT_LIBS)
+tests_unit_check_histogram_SOURCES = tests/unit/check_histogram.c
+tests_unit_check_histogram_LDADD = $(UNIT_LIBS)
 tests_unit_check_log_SOURCES = tests/unit/check_log.c
 tests_unit_check_log_LDADD = common/libtvrt.a $(UNIT_LIBS)
 tests_unit_check_ucl_SOURCES = tests/unit/check_ucl.c

@@ -21,7 +21,8 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 	const struct raft_config *conf = raft_config(e->core);
 	const struct raft_server_conf *self = raft_config_find(conf, e->d->id.self);
 	const struct raft_server_conf *leader = raft_config_find(conf, st->leader);
-	uint64_t contact_ms;
+	struct histogram syncs;
+	uint64_t contact_ms, slow;
 	char contact[32];
 
 	(void)engine_leader_known(e, &contact_ms);
@@ -54,9 +55,9 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 	fn(ctx, "state", raft_role_name(st->role));
 	info_u64(fn, ctx, "state_lost", e->stateless);
 	fn(ctx, "suffrage", self == NULL || e->d->removed ? "none" : self->voter ? "voter" : "learner");
-	info_u64(fn, ctx, "slow_syncs", logthread_slow(e->log));
-	info_u64(fn, ctx, "sync_p50_us", logthread_quantile_us(e->log, 0.50));
-	info_u64(fn, ctx, "sync_p99_us", logthread_quantile_us(e->log, 0.99));
-	info_u64(fn, ctx, "syncs", logthread_syncs(e->log));
+	logthread_syncs(e->log, &syncs, &slow);
+	info_u64(fn, ctx, "slow_syncs", slow);
+	(void)histogram_info(&syncs, "sync", fn, ctx);
+	info_u64(fn, ctx, "syncs", syncs.count);
 	info_u64(fn, ctx, "term", st->term);
 }

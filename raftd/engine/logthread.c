@@ -14,7 +14,6 @@
 #include "raftd/engine/logthread.h"
 
 #define SPARES_MAX 8
-#define BUCKETS 128		/* of the latency histogram: 4 per doubling, from 1 us */
 
 enum job_type { JOB_WRITE, JOB_COMPACT, JOB_RESET, JOB_CLUSTER };
 
@@ -64,8 +63,8 @@ struct logthread {
 	bool asleep;			/* the thread waits for `wake`, which nobody has posted yet */
 	struct mono busy_since;		/* start of the write or other job in progress, 0 */
 	struct mono slowest, slow;	/* slow: from there on it counts as such; 0: never */
-	uint64_t syncs, slow_syncs;
-	uint64_t histogram[BUCKETS];
+	uint64_t slow_syncs;
+	struct histogram syncs;
 
 	/* A condition would hand the thread a mutex that counts as contended: a system call more for every batch. */
 	sem_t wake;
@@ -96,69 +95,13 @@ job_free(struct job *j)
 	free(j);
 }
 
-/* -- the histogram: four buckets per doubling of microseconds -- */
-
-static unsigned
-bucket_of(uint64_t us)
+void
+logthread_syncs(struct logthread *t, struct histogram *took, uint64_t *slow)
 {
-	unsigned log2, at;
-
-	if (us < 4)
-		return (unsigned)us;
-	log2 = 63 - (unsigned)__builtin_clzll(us);
-	at = 4 * (log2 - 1) + (unsigned)((us >> (log2 - 2)) & 3);
-	return at < BUCKETS ? at : BUCKETS - 1;
-}
-
-static uint64_t
-bucket_upper_us(unsigned at)
-{
-	if (at < 4)
-		return at + 1;
-	return ((uint64_t)(at % 4) + 5) << (at / 4 - 1);
-}
-
-uint64_t
-logthread_quantile_us(struct logthread *t, double q)
-{
-	uint64_t total = 0, sum = 0, out = 0;
-
 	pthread_mutex_lock(&t->mutex);
-	for (unsigned i = 0; i < BUCKETS; i++)
-		total += t->histogram[i];
-	for (unsigned i = 0; i < BUCKETS && total > 0; i++) {
-		sum += t->histogram[i];
-		if ((double)sum >= q * (double)total) {
-			out = bucket_upper_us(i);
-			break;
-		}
-	}
+	*took = t->syncs;
+	*slow = t->slow_syncs;
 	pthread_mutex_unlock(&t->mutex);
-	return out;
-}
-
-/* One of the figures, which the thread may be changing. */
-static uint64_t
-figure(struct logthread *t, const uint64_t *at)
-{
-	uint64_t v;
-
-	pthread_mutex_lock(&t->mutex);
-	v = *at;
-	pthread_mutex_unlock(&t->mutex);
-	return v;
-}
-
-uint64_t
-logthread_syncs(struct logthread *t)
-{
-	return figure(t, &t->syncs);
-}
-
-uint64_t
-logthread_slow(struct logthread *t)
-{
-	return figure(t, &t->slow_syncs);
 }
 
 void
@@ -252,8 +195,7 @@ run_job(struct logthread *t, struct job *j)
 	t->busy_since = MONO_ZERO;
 	if (took.ns > t->slowest.ns)
 		t->slowest = took;
-	t->histogram[bucket_of((uint64_t)took.ns / 1000)]++;
-	t->syncs++;
+	histogram_add(&t->syncs, took);
 	t->slow_syncs += t->slow.ns > 0 && took.ns > t->slow.ns;
 	pthread_mutex_unlock(&t->mutex);
 	return err;

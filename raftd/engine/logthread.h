@@ -11,6 +11,7 @@
 
 #include <ev.h>
 
+#include "common/base/histogram.h"
 #include "raftd/store/store.h"
 
 struct logthread;
@@ -58,12 +59,10 @@ enum tv_err logthread_cluster(struct logthread *t, const char *cluster_id, uint6
 
 /* How long the write or job now in progress has taken, 0 if none (any time, from the loop). */
 struct mono logthread_busy(struct logthread *t, struct mono now);
-/* Writes and jobs so far, each with one sync, and those that took longer than `slow` of logthread_watch(). */
-uint64_t logthread_syncs(struct logthread *t);
-uint64_t logthread_slow(struct logthread *t);
+/* Writes and jobs so far, each with one sync, and how many took longer than `slow` of logthread_watch(). */
+void logthread_syncs(struct logthread *t, struct histogram *took, uint64_t *slow);
 void logthread_watch(struct logthread *t, struct mono slow);
-/* Longest one since the last call, and the latency histogram for info: microseconds at quantile q (0..1). */
+/* Longest one since the last call. */
 struct mono logthread_slowest(struct logthread *t);
-uint64_t logthread_quantile_us(struct logthread *t, double q);
 
 #endif

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "common/base/clock.h"
+#include "common/base/histogram.h"
 #include "common/record/mpack.h"
 #include "common/record/records.h"
 #include "common/text/json_text.h"
@@ -67,7 +68,7 @@ own_member_json(const struct api *api, struct buf *out)
 	buf_printf(out, ",\"Port\":%" PRIu16 ",\"Tags\":{},\"Status\":%d}", api->cluster->lan_port, MEMBER_NONE);
 }
 
-/* sections: map section -> map name -> text. */
+/* sections: map section -> map name -> text.  Histograms are for the metrics: of each there are numbers beside it. */
 static void
 stats_json(struct span sections, struct buf *out)
 {
@@ -76,17 +77,25 @@ stats_json(struct span sections, struct buf *out)
 
 	buf_u8(out, '{');
 	for (uint32_t i = 0; i < n && in.err == TV_OK; i++) {
+		const char *before = "";
+		struct span of;
+
 		if (i > 0)
 			buf_u8(out, ',');
 		json_quote(mpr_bytes(&in, INFO_NAME_BYTES_MAX), out);
 		buf_puts(out, ":{");
 		uint32_t values = mpr_map(&in);
 		for (uint32_t v = 0; v < values && in.err == TV_OK; v++) {
-			if (v > 0)
-				buf_u8(out, ',');
-			json_quote(mpr_bytes(&in, INFO_NAME_BYTES_MAX), out);
+			struct span name = mpr_bytes(&in, INFO_NAME_BYTES_MAX);
+			struct span text = mpr_bytes(&in, SCHEMA_TEXT_BYTES_MAX);
+
+			if (histogram_named(name, &of))
+				continue;
+			buf_puts(out, before);
+			json_quote(name, out);
 			buf_u8(out, ':');
-			json_quote(mpr_bytes(&in, SCHEMA_TEXT_BYTES_MAX), out);
+			json_quote(text, out);
+			before = ",";
 		}
 		buf_u8(out, '}');
 	}
