@@ -278,7 +278,7 @@ on_keys(void *ctx, const struct span *psks, unsigned count)
 }
 
 static void
-put_text(struct buf *b, const char *name, const char *value)
+put_text(void *b, const char *name, const char *value)
 {
 	mpw_cstr(b, name);
 	mpw_cstr(b, value);
@@ -351,7 +351,8 @@ own_info(void *ctx, struct buf *b)
 	put_text(b, "raftd", p->raft == NULL ? "none" : raftd_client_state(p->raft));
 	for (unsigned i = 0; i < count; i++)
 		put_number(b, numbers[i].name, numbers[i].value);
-	return count + 5;
+	count += histogram_info(&p->api.stats.took, "http", put_text, b);
+	return count + histogram_info(&links.took, "link", put_text, b) + 5;
 }
 
 static bool

@@ -300,7 +300,8 @@ engine_propose(struct engine *e, struct proposal *p, uint16_t op, struct span ar
 		return st->leader != 0 ? TV_ENOTLEADER : TV_ENOLEADER;
 	if (engine_no_space(e))		/* a voter with room is about to lead: whoever asks again finds it */
 		return space_full(e->d->space) && engine_voter_with_room(e) != 0 ? TV_ENOTLEADER : TV_ENOSPACE;
-	return proposals_add(e->proposals, p, op, args, mono_add(clock_mono(), e->d->conf.write_timeout));
+	p->begun = clock_mono();
+	return proposals_add(e->proposals, p, op, args, mono_add(p->begun, e->d->conf.write_timeout));
 }
 
 void

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "raftd/engine/engine_int.h"
 #include "raftd/engine/entrycache.h"
@@ -145,6 +146,8 @@ engine_apply(struct engine *e)
 		return done;
 	count = plain > 0 ? plain : 1;
 	wanted = proposals_first(e->proposals) <= e->applied + count;
+	if (wanted)
+		proposals_time(e->proposals, e->applied + count, clock_mono(), &e->commits);
 	arena_reset(&e->apply_arena);
 	err = fsm_apply(e->d->fsm, entries, count, &e->apply_arena, wanted ? e->results : NULL);
 	if (err != TV_OK) {

@@ -34,6 +34,7 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 		snprintf(contact, sizeof(contact), "%llums", (unsigned long long)contact_ms);
 	info_u64(fn, ctx, "applied_index", e->applied);
 	fn(ctx, "cluster_id", e->d->id.cluster_id);
+	(void)histogram_info(&e->commits, "commit", fn, ctx);
 	info_u64(fn, ctx, "commit_index", e->commit);
 	info_u64(fn, ctx, "disk_free", space_available(e->d->space));
 	info_u64(fn, ctx, "disk_full", space_full(e->d->space));

@@ -23,6 +23,7 @@ struct engine {
 	struct logthread *log;
 	struct entrycache *cache;
 	struct proposals *proposals;
+	struct histogram commits;	/* of proposals, from then on until they are committed */
 	struct reads reads;
 	struct raft_status status;
 	struct mono heard;		/* when a leader was heard last, or we led; outlives the core's knowledge of it */

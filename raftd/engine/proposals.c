@@ -190,6 +190,18 @@ proposals_first(const struct proposals *q)
 }
 
 void
+proposals_time(const struct proposals *q, uint64_t index, struct mono now, struct histogram *took)
+{
+	for (size_t i = 0; i < q->ring_count; i++) {
+		const struct proposal *p = q->ring[(q->ring_head + i) & (q->ring_cap - 1)];
+
+		if (p->index > index)
+			break;
+		histogram_add(took, mono_sub(now, p->begun));
+	}
+}
+
+void
 proposals_applied(struct proposals *q, uint64_t index, uint64_t term, const struct fsm_result *result)
 {
 	struct proposal *p;

@@ -10,7 +10,7 @@
 #ifndef TV_RAFTD_ENGINE_PROPOSALS_H
 #define TV_RAFTD_ENGINE_PROPOSALS_H
 
-#include "common/base/mono.h"
+#include "common/base/histogram.h"
 #include "raftd/fsm/fsm.h"
 
 struct proposal;
@@ -21,6 +21,7 @@ struct proposal {			/* embedded in the proposer's own record */
 	proposal_done *done;
 	uint64_t index, term;		/* filled in once it is in the log */
 	struct mono deadline;
+	struct mono begun;		/* set by the proposer; for proposals_time() */
 	size_t at;			/* private: where the payload starts */
 	uint32_t size;
 };
@@ -44,6 +45,8 @@ void proposals_refuse(struct proposals *q, enum tv_err err);
 
 /* Lowest index somebody waits for, or UINT64_MAX. */
 uint64_t proposals_first(const struct proposals *q);
+/* Entries up to this index are committed now: adds how long that took for those that somebody waits for. */
+void proposals_time(const struct proposals *q, uint64_t index, struct mono now, struct histogram *took);
 /* The entry at this index was applied. */
 void proposals_applied(struct proposals *q, uint64_t index, uint64_t term, const struct fsm_result *result);
 /* Entries >= from were cut: they will not be applied. */

@@ -165,8 +165,7 @@ api_begin(struct api *api, struct request *r)
 	api->stats.live++;
 	r->answer.body.max = api->conf->answer_bytes_max;
 	r->running = true;
-	if (log_enabled(LOG_LVL_DEBUG))
-		r->begun = clock_mono();
+	r->begun = clock_mono();
 	target_split(r->head.target, &raw, &query);
 	if (take_path(r, raw) && take_endpoint(r) && take_query(r, query) && api_browser_guard(r) &&
 	    api_may_administer(r)) {
@@ -288,9 +287,12 @@ void
 api_end(struct request *r)
 {
 	struct api *api = r->api;
+	struct mono took;
 
 	api_cancel(r);
-	request_log(r);
+	took = mono_sub(clock_mono(), r->begun);
+	histogram_add(&api->stats.took, took);
+	request_log(r, took);
 	if (r->next != NULL)
 		r->next->prev = r->prev;
 	if (r->prev != NULL)

@@ -5,6 +5,7 @@
 #ifndef TV_RPCD_API_API_H
 #define TV_RPCD_API_API_H
 
+#include "common/base/histogram.h"
 #include "common/base/log.h"
 #include "common/conf/cluster_conf.h"
 #include "rpcd/agent/admin.h"
@@ -44,6 +45,7 @@ struct api {
 	struct api_stats {
 		uint64_t requests, errors, cancelled;
 		unsigned live;
+		struct histogram took;	/* from the head to the end of the answer */
 	} stats;
 };
 
@@ -90,8 +92,8 @@ bool api_may_administer(struct request *r);
 /* Does Consul serve this path, and this version does not?  And the paths in turn, NULL at the end (not_served.c). */
 bool is_not_served(struct span path);
 const char *not_served_at(unsigned i);
-/* Logs a request that is over, at debug level (rpcd/api/request_log.c). */
-void request_log(const struct request *r);
+/* Logs a request that is over, after this time, at debug level (rpcd/api/request_log.c). */
+void request_log(const struct request *r, struct mono took);
 
 /* What api_fold() has forgotten is there again.  False: no memory. */
 bool api_unfold(struct request *r);

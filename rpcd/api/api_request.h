@@ -61,7 +61,7 @@ struct request {
 	struct span path;		/* decoded and clean */
 	struct span rest;		/* behind the endpoint's prefix: a key, a name, an id */
 	struct params query;
-	struct mono begun;		/* zero: nobody wants to know */
+	struct mono begun;
 
 	struct buf body;
 	uint64_t body_bytes;		/* read so far, kept or not */

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "rpcd/api/api.h"
 
@@ -23,7 +22,7 @@ shown(struct span target)
 }
 
 void
-request_log(const struct request *r)
+request_log(const struct request *r, struct mono took)
 {
 	char path[PATH_SHOWN], method[32], status[16] = "gone";
 
@@ -35,7 +34,6 @@ request_log(const struct request *r)
 	bool read = r->head.target.len > 0;
 	log_safe(span_str(read ? r->head.method : "-"), method, sizeof(method));
 	log_safe(read ? shown(r->head.target) : span_str("-"), path, sizeof(path));
-	log_debug("http", "%s %s %s %" PRId64 " us %s", method, path, status,
-	    r->begun.ns == 0 ? 0 : mono_sub(clock_mono(), r->begun).ns / 1000,
+	log_debug("http", "%s %s %s %" PRId64 " us %s", method, path, status, took.ns / 1000,
 	    r->head.on_socket ? "rpcd.sock" : r->head.client_ip == NULL ? "-" : r->head.client_ip);
 }

@@ -355,7 +355,7 @@ refuse(struct http *h, struct conn *c, unsigned status, const char *text)
 	x->req.running = true;		/* it is sent here */
 	answer_text(&x->req, status, "%s", text);
 	take_client(x, c);
-	request_log(&x->req);		/* api_end() is not called for it */
+	request_log(&x->req, MONO_ZERO);	/* api_end() is not called for it */
 	http_send_now(x);
 }
 

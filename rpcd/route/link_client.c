@@ -70,6 +70,8 @@ struct link_call {
 	uint64_t id;			/* 0 while waiting */
 	uint16_t type;
 	struct mono timeout;
+	struct mono sent_at;
+	bool expected;			/* its time counts */
 	struct buf body;		/* while waiting */
 	enum tv_err why;		/* while doomed */
 	link_done *done;
@@ -192,10 +194,15 @@ call_doom(struct link_call *c, enum tv_err why)
 static void
 call_answered(void *ctx, enum tv_err err, struct span body)
 {
-	if (err == TV_OK)
-		call_end(ctx, err, body);
-	else
-		call_doom(ctx, err);
+	struct link_call *c = ctx;
+
+	if (err != TV_OK) {
+		call_doom(c, err);
+		return;
+	}
+	if (c->expected)
+		histogram_add(&c->link->pool->stats.took, mono_sub(clock_mono(), c->sent_at));
+	call_end(c, err, body);
 }
 
 /* Those that are doomed by then: what their ends begin, and fails at once too, has its turn after everybody else's. */
@@ -221,7 +228,7 @@ call_send(struct link *k, struct link_call *c, struct span body)
 {
 	enum tv_err err = TV_OK;
 
-	k->used_at = clock_mono();
+	k->used_at = c->sent_at = clock_mono();
 	k->pool->stats.calls++;
 	c->id = calls_start(k->calls, k->chan, c->type, body, c->timeout, call_answered, c, &err);
 	if (c->id == 0)
@@ -764,6 +771,7 @@ link_client_expect(struct link_call *c)
 {
 	struct link_client *l = c->link->pool;
 
+	c->expected = true;
 	c->link->due = true;
 	if (!ev_is_active(&l->look_timer))
 		ev_timer_again(l->conf.loop, &l->look_timer);

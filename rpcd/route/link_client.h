@@ -11,6 +11,7 @@
 #ifndef TV_RPCD_ROUTE_LINK_CLIENT_H
 #define TV_RPCD_ROUTE_LINK_CLIENT_H
 
+#include "common/base/histogram.h"
 #include "common/net/chan.h"
 #include "common/net/noise.h"
 #include "rpcd/route/peer_standing.h"
@@ -52,7 +53,7 @@ struct link_call *link_client_call(struct link_client *l, const char *ip, uint16
 bool link_client_sent(const struct link_call *c);
 /*
  * The answer to this call does not wait for anything but the peer: it is watched that the peer answers at all.  One
- * that stays silent, also when asked, loses its link: the calls end with TV_ECLOSED.
+ * that stays silent, also when asked, loses its link: the calls end with TV_ECLOSED.  Its time is in the statistics.
  */
 void link_client_expect(struct link_call *c);
 /* The answer is no longer wanted; done will not be called. */
@@ -78,6 +79,7 @@ struct link_client_stats {
 	uint64_t dialled, failed, calls;
 	uint64_t evicted;		/* links that made room for others */
 	uint64_t retired;		/* links whose key left the ring */
+	struct histogram took;		/* calls of link_client_expect(), from leaving until the answer */
 };
 void link_client_stats(const struct link_client *l, struct link_client_stats *out);
 

@@ -355,6 +355,28 @@ START_TEST(pending_max)
 }
 END_TEST
 
+/* Calls whose answer waits for nothing but the peer have their time counted, others and those that fail do not. */
+START_TEST(times)
+{
+	struct door *d = door_open(0);
+	struct link_client_stats st;
+	int fd = bound(&dead_port);
+
+	links_with(4, 100, MONO_S(10));
+	for (unsigned i = 0; i < 3; i++)
+		link_client_expect(call("127.0.0.1", d->port, on_answer, NULL));
+	link_client_expect(call("127.0.0.1", dead_port, on_answer, NULL));
+	(void)call("127.0.0.1", d->port, on_answer, NULL);
+	run_until_all_ended();
+	link_client_stats(links, &st);
+	ck_assert_uint_eq(answered, 4);
+	ck_assert_uint_eq(st.took.count, 3);
+	ck_assert_int_gt(st.took.min_ns, 0);
+	ck_assert_int_lt(st.took.max_ns, MONO_S(60).ns);
+	close(fd);
+}
+END_TEST
+
 /* What is known of an address outlives its link. */
 START_TEST(standings)
 {
@@ -444,6 +466,7 @@ main(void)
 	tcase_add_test(t, silent_peers);
 	tcase_add_test(t, the_idlest_gives_way);
 	tcase_add_test(t, pending_max);
+	tcase_add_test(t, times);
 	tcase_add_test(t, standings);
 	tcase_add_loop_test(t, versions_of_peers, 0, 9);
 	suite_add_tcase(s, t);

@@ -81,6 +81,31 @@ START_TEST(applied_ones_are_told)
 }
 END_TEST
 
+/* Each that somebody waits for counts once, when its entry is committed. */
+START_TEST(commits_are_timed)
+{
+	struct proposals *q = proposals_new(1u << 20);
+	struct fsm_result ok = { .err = TV_OK };
+	struct histogram took = { .count = 0 };
+	struct asker a[3];
+
+	accept(q, a, 3, 10, 2);
+	for (int i = 0; i < 3; i++)
+		a[i].p.begun = MONO_MS(i);
+	proposals_time(q, 9, MONO_MS(3), &took);
+	ck_assert_uint_eq(took.count, 0);
+	proposals_time(q, 11, MONO_MS(5), &took);
+	ck_assert_uint_eq(took.count, 2);
+	ck_assert_int_eq(took.sum_ns, MONO_MS(5 + 4).ns);
+	proposals_applied(q, 10, 2, &ok);
+	proposals_applied(q, 11, 2, &ok);
+	proposals_time(q, 12, MONO_MS(102), &took);
+	ck_assert_uint_eq(took.count, 3);
+	ck_assert_int_eq(took.max_ns, MONO_MS(100).ns);
+	proposals_free(q);
+}
+END_TEST
+
 START_TEST(cut_ones_surely_did_not_happen)
 {
 	struct proposals *q = proposals_new(1u << 20);
@@ -462,6 +487,7 @@ main(void)
 	int failed;
 
 	tcase_add_test(t, applied_ones_are_told);
+	tcase_add_test(t, commits_are_timed);
 	tcase_add_test(t, cut_ones_surely_did_not_happen);
 	tcase_add_test(t, lost_leadership_brings_deadlines_forward);
 	tcase_add_test(t, queue_is_bounded_and_can_be_refused);
