@@ -355,3 +355,12 @@ note_free(struct note *n)
 		n->next->prev = n->prev;
 	free(n);
 }
+
+struct request *
+note_take(struct note *n)
+{
+	struct request *r = note_request(n);
+
+	note_free(n);
+	return r;
+}

@@ -81,6 +81,10 @@ struct note *note_new(struct request *r);
 /* The request of a note, or NULL: it has ended. */
 struct request *note_request(const struct note *n);
 void note_free(struct note *n);
+/* Both. */
+struct request *note_take(struct note *n);
+
+#define INFO_NAME_BYTES_MAX 4096	/* of a section of admin_info(), or of a name in one */
 
 /*
  * Refuses with 403 what a browser was tricked into (rpcd/api/browser_guard.c): a public name as Host at a loopback

@@ -22,9 +22,10 @@ static const struct endpoint api_root[] = {
 };
 
 static const struct endpoint *const families[] = {
-	api_kv, api_health, api_catalog, api_session, api_agent, api_agent_checks, api_agent_coord, api_status,
-	api_operator, api_autopilot, api_keyring, api_acl, api_event, api_queries, api_monitor, api_coordinate,
-	api_snapshot, api_root,
+#define X(name) name,
+	ENDPOINT_FAMILIES(X)
+#undef X
+	api_root,
 };
 
 const struct endpoint *

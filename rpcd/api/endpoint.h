@@ -123,10 +123,14 @@ struct endpoint {
 	void (*finish)(struct request *r, const struct op_reply *reply);
 };
 
-/* Tables of the families; each ends with a NULL path. */
-extern const struct endpoint api_kv[], api_session[], api_status[], api_catalog[], api_health[], api_agent[],
-    api_agent_checks[], api_agent_coord[], api_operator[], api_acl[], api_event[], api_queries[], api_monitor[],
-    api_coordinate[], api_keyring[], api_snapshot[], api_autopilot[];
+/* The families: each a table of rows that ends with a NULL path, in a file of its own. */
+#define ENDPOINT_FAMILIES(X) \
+	X(api_kv) X(api_health) X(api_catalog) X(api_session) X(api_agent) X(api_agent_checks) X(api_agent_coord) \
+	X(api_status) X(api_operator) X(api_autopilot) X(api_keyring) X(api_acl) X(api_event) X(api_queries) \
+	X(api_monitor) X(api_metrics) X(api_coordinate) X(api_snapshot)
+#define X(name) extern const struct endpoint name[];
+ENDPOINT_FAMILIES(X)
+#undef X
 
 /* The rows of one path. */
 struct endpoint_path {
