@@ -60,11 +60,11 @@ def progress(text):
 class Ours:
     """Three servers of ours with keys: links between the servers are encrypted."""
 
-    name, program = "triumvir", "bench_http"
+    program = "bench_http"
     modes = {"put": "put", "fill": "fill", "get": "get"}        # by default a read is linearizable
 
-    def __init__(self, net=NET, rpcd=None, raftd=None):
-        self.cluster = Cluster(net)
+    def __init__(self, net=NET, rpcd=None, raftd=None, build=BUILD, name="triumvir"):
+        self.name, self.cluster = name, Cluster(net, build=build)
         self.servers = self.cluster.servers(3, rpcd=dict(MANY, **(rpcd or {})), raftd=raftd or {})
         self.cluster.formed(self.servers)
 

@@ -185,7 +185,7 @@ class Node:
             with open(self.log_path(d), "ab") as log:
                 self.procs[d] = ends.Daemon(
                     "%s of %s" % (d, self.name), self.log_path(d),
-                    self.wrap + [os.path.join(BUILD, d, d), "-c", self.conf], stdin=subprocess.DEVNULL,
+                    self.wrap + [os.path.join(self.cluster.build, d, d), "-c", self.conf], stdin=subprocess.DEVNULL,
                     stdout=log, stderr=log, start_new_session=True, env=ends.environment(self.env))
                 self.cluster.ran.append(self.procs[d])
         return self
@@ -295,7 +295,7 @@ class Node:
     def ctl(self, *args, check=True, timeout=60, input=None):
         """Runs clusterctl against this node; returns the CompletedProcess (text).  NotYet with status 1, unless check is
         False: a cluster that settles refuses much."""
-        p = subprocess.run([os.path.join(BUILD, "ctl", "clusterctl"), "--addr", self.addr + ":8500"] + list(args),
+        p = subprocess.run([os.path.join(self.cluster.build, "ctl", "clusterctl"), "--addr", self.addr + ":8500"] + list(args),
                            capture_output=True, text=True, timeout=timeout, input=input, env=ends.environment(os.environ))
         ends.clean("clusterctl " + " ".join(args), p.stderr)
         if check and p.returncode != 0:
@@ -304,7 +304,7 @@ class Node:
 
     def ctl_start(self, *args):
         """The same in the background: the Popen."""
-        return subprocess.Popen([os.path.join(BUILD, "ctl", "clusterctl"), "--addr", self.addr + ":8500"] + list(args),
+        return subprocess.Popen([os.path.join(self.cluster.build, "ctl", "clusterctl"), "--addr", self.addr + ":8500"] + list(args),
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
@@ -314,14 +314,14 @@ OPEN = []                   # clusters that are not closed yet
 class Cluster:
     """A folder, keys, and nodes.  net is the first three numbers of the loopback addresses, e.g. "127.60.1"."""
 
-    def __init__(self, net, keys=True, gossipd=None, wrap=None, env=None, prefix="tv-"):
+    def __init__(self, net, keys=True, gossipd=None, wrap=None, env=None, prefix="tv-", build=BUILD):
         ensure_users()
         base = "/var/tmp" if os.access("/var/tmp", os.W_OK) else None
         self.dir = tempfile.mkdtemp(prefix=prefix, dir=base)
         os.chmod(self.dir, 0o755)
         self.net, self.nodes, self.keys = moved(net), {}, None
         self.gossipd = gossipd if gossipd is not None else {"profile": "local"}
-        self.wrap = wrap or []
+        self.wrap, self.build = wrap or [], build
         self.env = dict(os.environ, LD_BIND_NOW="1", **(env or {}))      # as the units have it
         self.closed = False
         self.ran = []                   # every daemon that was started
@@ -330,7 +330,7 @@ class Cluster:
         if keys:
             self.keys = os.path.join(self.dir, "keys")
             os.mkdir(self.keys, 0o700)
-            subprocess.run([os.path.join(BUILD, "ctl", "clusterctl"), "keygen", self.keys], check=True,
+            subprocess.run([os.path.join(build, "ctl", "clusterctl"), "keygen", self.keys], check=True,
                            stdout=subprocess.DEVNULL)
 
     def add(self, name, last, **kw):
