@@ -84,6 +84,8 @@ const struct conf_opt rpcd_opts[] = {
 	    "longest wait for the answer to a request that does not block" },
 	{ "discovery_max_stale", CONF_DURATION, F(discovery_max_stale), "0s", "0s", "8760h", NULL, CONF_LIVE,
 	    "catalog and health reads may be this old; 0: never stale unless asked" },
+	{ "prometheus_retention_time", CONF_DURATION, F(prometheus_retention_time), "0s", "0s", "8760h", NULL,
+	    CONF_LIVE, "above 0: /v1/agent/metrics?format=prometheus is served" },
 	{ "disable_coordinates", CONF_BOOL, F(disable_coordinates), "false", NULL, NULL, NULL, CONF_LIVE,
 	    "neither report this node's coordinate nor serve those of other nodes" },
 

@@ -28,7 +28,7 @@ struct rpcd_conf {
 
 	/* requests */
 	struct mono default_query_time, max_query_time, rpc_hold_timeout, answer_timeout;
-	struct mono discovery_max_stale;
+	struct mono discovery_max_stale, prometheus_retention_time;
 	bool disable_coordinates;
 
 	/* links to other nodes */

@@ -1,20 +1,65 @@
-/* /v1/agent/metrics: the numbers of `info`. */
+/*
+ * /v1/agent/metrics: the numbers of `info`, as JSON and as the text that Prometheus reads (format 0.0.4).
+ *
+ * Names are triumvir.SECTION.NAME, for Prometheus with _ in place of dots, and without _total, which Consul's counters
+ * do not have either.  What Consul measures too has Consul's name: samples in milliseconds, for Prometheus a summary.
+ * Each histogram is one for Prometheus too, triumvir_SECTION_NAME_seconds.  All count since the daemon's start.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "common/base/clock.h"
 #include "common/record/mpack.h"
+#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 
-/* Sections of `info` whose numbers are gauges too. */
-static bool
-is_measured(struct span section)
-{
-	static const char *const prefixes[] = { "serf_", "events_", "gossipd", "raft", "state", "rpcd" };
+#define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
+#define DOUBLINGS_FIRST 4		/* buckets that Prometheus sees end at these powers of two: 16 us to 67 s */
+#define DOUBLINGS_LAST 26
 
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-		if (section.len >= strlen(prefixes[i]) && memcmp(section.p, prefixes[i], strlen(prefixes[i])) == 0)
-			return true;
-	return false;
+/* Sections of `info` whose numbers are metrics, in the order in which they are shown; the first that fits. */
+static const struct section_kind {
+	const char *prefix;
+	bool counts;			/* its numbers are counters, and the others gauges; or the other way round */
+	const char *others;		/* " NAME NAME " */
+} kinds[] = {
+	{ "serf_", false, " coordinate_resets " },
+	{ "events_", true, " events_kept events_kept_bytes queries_open queries_waiting " },
+	{ "gossipd", true, " streams_open " },
+	{ "raftd", false, " handshakes_postponed links_evicted links_refused reads_ahead reads_ahead_in_vain "
+	    "requests_refused " },
+	{ "raft", false, " loop_late slow_syncs snapshots_damaged syncs " },
+	{ "state", false, " applied_entries cache_hits cache_misses flush_waits flushes " },
+	{ "rpcd", true, " calls_bytes calls_under_way checks events http_bodies_bytes http_conns http_conns_waiting "
+	    "http_max_us http_p50_us http_p99_us http_under_way link_addresses link_max_us link_p50_us link_p99_us "
+	    "links_open links_retiring links_unproven peers_open peers_retiring peers_unproven uptime_s " },
+};
+
+struct metric {
+	struct span section, name, text;
+	bool counts;
+};
+typedef void metric_fn(struct buf *out, const struct metric *m);
+
+static const struct section_kind *
+kind_of(struct span section)
+{
+	for (size_t i = 0; i < NITEMS(kinds); i++)
+		if (span_starts(section, span_str(kinds[i].prefix)))
+			return &kinds[i];
+	return NULL;
+}
+
+static bool
+is_counter(const struct section_kind *k, struct span name)
+{
+	char word[80];
+	int n = snprintf(word, sizeof(word), " %.*s ", (int)name.len, (const char *)name.p);
+
+	return (n > 0 && (size_t)n < sizeof(word) && strstr(k->others, word) != NULL) != k->counts;
 }
 
 /* As JSON writes one: an id may be all digits, too. */
@@ -27,28 +72,234 @@ is_number(struct span text)
 	return text.len == 1 || (text.len > 1 && text.p[0] != '0');
 }
 
-/* sections: map section -> map name -> text; the names are our own daemons'. */
+/*
+ * Numbers go to `number`, histograms to `durations`; NULL takes none.  Kind by kind: the order does not depend on which
+ * daemon answered first.  sections: map section -> map name -> text; the names are our own daemons'.
+ */
 static void
-section_gauges(struct span sections, struct buf *out)
+each_metric(struct span sections, metric_fn *number, metric_fn *durations, struct buf *out)
 {
-	struct rd in = rd_span_over(sections);
-	uint32_t n = sections.len == 0 ? 0 : mpr_map(&in);
+	for (size_t k = 0; k < NITEMS(kinds); k++) {
+		struct rd in = rd_span_over(sections);
 
-	for (uint32_t i = 0; i < n && in.err == TV_OK; i++) {
-		struct span section = mpr_bytes(&in, INFO_NAME_BYTES_MAX);
-		uint32_t values = mpr_map(&in);
+		for (uint32_t n = sections.len == 0 ? 0 : mpr_map(&in); n > 0 && in.err == TV_OK; n--) {
+			struct metric m = { .section = mpr_bytes(&in, INFO_NAME_BYTES_MAX) };
 
-		for (uint32_t v = 0; v < values && in.err == TV_OK; v++) {
-			struct span name = mpr_bytes(&in, INFO_NAME_BYTES_MAX);
-			struct span text = mpr_bytes(&in, SCHEMA_TEXT_BYTES_MAX);
-
-			if (in.err != TV_OK || !is_measured(section) || !is_number(text))
-				continue;
-			buf_printf(out, ",{\"Name\":\"triumvir.%.*s.%.*s\",\"Value\":%.*s,\"Labels\":{}}",
-			    (int)section.len, (const char *)section.p, (int)name.len, (const char *)name.p,
-			    (int)text.len, (const char *)text.p);
+			for (uint32_t v = mpr_map(&in); v > 0 && in.err == TV_OK; v--) {
+				m.name = mpr_bytes(&in, INFO_NAME_BYTES_MAX);
+				m.text = mpr_bytes(&in, SCHEMA_TEXT_BYTES_MAX);
+				if (in.err != TV_OK || kind_of(m.section) != &kinds[k])
+					continue;
+				m.counts = is_counter(&kinds[k], m.name);
+				if (histogram_named(m.name, &m.name) && durations != NULL)
+					durations(out, &m);
+				else if (is_number(m.text) && number != NULL)
+					number(out, &m);
+			}
 		}
 	}
+}
+
+/* What Consul calls these durations, or NULL. */
+static const char *
+consul_name(const struct metric *m)
+{
+	if (span_eqs(m->section, "rpcd") && span_eqs(m->name, "http"))
+		return "consul.api.http";
+	return span_eqs(m->section, "raft") && span_eqs(m->name, "commit") ? "consul.raft.commitTime" : NULL;
+}
+
+static double
+ms(int64_t ns)
+{
+	return (double)ns / 1e6;
+}
+
+/* -- JSON -- */
+
+static void
+put_name(struct buf *out, const struct metric *m)
+{
+	buf_printf(out, "{\"Name\":\"triumvir.%.*s.%.*s\"", (int)m->section.len, (const char *)m->section.p,
+	    (int)m->name.len, (const char *)m->name.p);
+}
+
+static void
+json_gauge(struct buf *out, const struct metric *m)
+{
+	buf_u8(out, ',');
+	put_name(out, m);
+	buf_printf(out, ",\"Value\":%.*s,\"Labels\":{}}", (int)m->text.len, (const char *)m->text.p);
+}
+
+static void
+json_sample(struct buf *out, const struct metric *m)
+{
+	struct histogram h;
+
+	if (!histogram_read(m->text, &h) || h.count == 0)
+		return;
+	double n = (double)h.count, sum = (double)h.sum_ns, square = n * h.squares - sum * sum;
+	const struct { const char *name; double v; } values[] = {
+		{ "Sum", ms(h.sum_ns) }, { "Min", ms(h.min_ns) }, { "Max", ms(h.max_ns) }, { "Mean", sum / n / 1e6 },
+		{ "Stddev", h.count < 2 || square <= 0 ? 0 : sqrt(square / (n * (n - 1))) / 1e6 },
+	};
+
+	if (out->len > 0 && out->data[out->len - 1] != '[')
+		buf_u8(out, ',');
+	if (consul_name(m) != NULL)
+		buf_printf(out, "{\"Name\":\"%s\"", consul_name(m));
+	else
+		put_name(out, m);
+	buf_printf(out, ",\"Count\":%" PRIu64, h.count);
+	for (size_t i = 0; i < NITEMS(values); i++) {
+		buf_printf(out, ",\"%s\":", values[i].name);
+		json_number(values[i].v, out);
+	}
+	buf_puts(out, ",\"Labels\":{}}");
+}
+
+/* The members that we know are there even if gossipd does not answer. */
+static void
+json_metrics(const struct members *members, struct span sections, struct buf *out)
+{
+	time_t now = (time_t)(clock_wall_ns() / 1000000000);
+	char stamp[64];
+	struct tm tm;
+
+	strftime(stamp, sizeof(stamp), "%Y-%m-%d %H:%M:%S +0000 UTC", gmtime_r(&now, &tm));
+	buf_printf(out, "{\"Timestamp\":\"%s\",\"Gauges\":["
+	    "{\"Name\":\"triumvir.members.lan\",\"Value\":%u,\"Labels\":{}},"
+	    "{\"Name\":\"triumvir.members.wan\",\"Value\":%u,\"Labels\":{}}",
+	    stamp, members_count(members, POOL_LAN), members_count(members, POOL_WAN));
+	each_metric(sections, json_gauge, NULL, out);
+	buf_puts(out, "],\"Points\":[],\"Counters\":[],\"Samples\":[");
+	each_metric(sections, NULL, json_sample, out);
+	buf_puts(out, "]}");
+}
+
+/* -- Prometheus -- */
+
+/* With _ for all but letters and digits. */
+static void
+put_plain(struct buf *out, struct span text)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		uint8_t c = text.p[i];
+
+		buf_u8(out, (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ? c : '_');
+	}
+}
+
+/* triumvir_SECTION_NAMEend, in b. */
+static struct span
+prom_name(struct buf *b, const struct metric *m, const char *end)
+{
+	buf_puts(b, "triumvir_");
+	put_plain(b, m->section);
+	buf_u8(b, '_');
+	put_plain(b, m->name);
+	buf_puts(b, end);
+	return buf_span(b);
+}
+
+/* HELP and TYPE.  The help is in our words: there is nothing to escape. */
+static void
+prom_head(struct buf *out, struct span name, const char *type, const char *help)
+{
+	buf_printf(out, "# HELP %.*s %s\n# TYPE %.*s %s\n", (int)name.len, (const char *)name.p, help, (int)name.len,
+	    (const char *)name.p, type);
+}
+
+/* A line: NAMEend VALUE.  NAN: there is none yet. */
+static void
+prom_line(struct buf *out, struct span name, const char *end, double value)
+{
+	buf_putspan(out, name);
+	buf_printf(out, "%s ", end);
+	if (isnan(value))
+		buf_puts(out, "NaN");
+	else
+		json_number(value, out);
+	buf_u8(out, '\n');
+}
+
+static void
+prom_number(struct buf *out, const struct metric *m)
+{
+	struct buf b = BUF_INIT(2 * INFO_NAME_BYTES_MAX + 64);
+	struct span name = prom_name(&b, m, "");
+
+	prom_head(out, name, m->counts ? "counter" : "gauge", "See clusterctl info in the operations guide.");
+	buf_printf(out, "%.*s %.*s\n", (int)name.len, (const char *)name.p, (int)m->text.len, (const char *)m->text.p);
+	buf_done(&b);
+}
+
+static void
+prom_summary(struct buf *out, const char *consul, const struct histogram *h)
+{
+	static const double quantiles[] = { 0.5, 0.9, 0.99 };
+	struct buf b = BUF_INIT(256);
+	struct span name;
+
+	put_plain(&b, span_str(consul));
+	name = buf_span(&b);
+	prom_head(out, name, "summary", "As Consul has it, in milliseconds, since the start.");
+	for (size_t i = 0; i < NITEMS(quantiles); i++) {
+		char end[32];
+
+		snprintf(end, sizeof(end), "{quantile=\"%g\"}", quantiles[i]);
+		prom_line(out, name, end, h->count == 0 ? NAN : ms(histogram_quantile(h, quantiles[i]).ns));
+	}
+	prom_line(out, name, "_sum", ms(h->sum_ns));
+	prom_line(out, name, "_count", (double)h->count);
+	buf_done(&b);
+}
+
+static void
+prom_durations(struct buf *out, const struct metric *m)
+{
+	struct buf b = BUF_INIT(2 * INFO_NAME_BYTES_MAX + 64);
+	struct span name = prom_name(&b, m, "_seconds");
+	struct histogram h;
+
+	if (histogram_read(m->text, &h)) {
+		if (consul_name(m) != NULL)
+			prom_summary(out, consul_name(m), &h);
+		prom_head(out, name, "histogram", "Durations whose quantiles are in clusterctl info, since the start.");
+		for (unsigned d = DOUBLINGS_FIRST; d <= DOUBLINGS_LAST; d++) {
+			char end[64];
+
+			snprintf(end, sizeof(end), "_bucket{le=\"%.9g\"}", (double)(1u << d) / 1e6);
+			prom_line(out, name, end, (double)histogram_up_to(&h, d));
+		}
+		prom_line(out, name, "_bucket{le=\"+Inf\"}", (double)h.count);
+		prom_line(out, name, "_sum", (double)h.sum_ns / 1e9);
+		prom_line(out, name, "_count", (double)h.count);
+	}
+	buf_done(&b);
+}
+
+static void
+prom_metrics(const struct members *members, struct span sections, struct buf *out)
+{
+	static const char *const pools[] = { [POOL_LAN] = "lan", [POOL_WAN] = "wan" };
+
+	for (size_t i = 0; i < NITEMS(pools); i++) {
+		char count[16];
+
+		snprintf(count, sizeof(count), "%u", members_count(members, (enum gossip_pool)i));
+		prom_number(out, &(struct metric){ span_str("members"), span_str(pools[i]), span_str(count), false });
+	}
+	each_metric(sections, prom_number, prom_durations, out);
+}
+
+/* -- the endpoint -- */
+
+static bool
+wants_prometheus(const struct request *r)
+{
+	return span_eqs(params_get(&r->query, "format"), "prometheus");
 }
 
 static void
@@ -58,39 +309,26 @@ on_metrics(void *ctx, struct span sections)
 
 	if (r == NULL)
 		return;
-	section_gauges(sections, &r->answer.body);
-	buf_puts(&r->answer.body, "],\"Points\":[],\"Counters\":[],\"Samples\":[]}");
-	answer_json(r);
+	if (wants_prometheus(r)) {
+		prom_metrics(r->api->members, sections, &r->answer.body);
+		answer_body(r, "text/plain; version=0.0.4; charset=utf-8");
+	} else {
+		json_metrics(r->api->members, sections, &r->answer.body);
+		answer_json(r);
+	}
 }
 
-/* What we know even if gossipd does not answer. */
-static void
-metrics_begin(struct request *r)
-{
-	static const char *const pools[] = { [POOL_LAN] = "lan", [POOL_WAN] = "wan" };
-	time_t now = (time_t)(clock_wall_ns() / 1000000000);
-	char stamp[64];
-	struct tm tm;
-
-	strftime(stamp, sizeof(stamp), "%Y-%m-%d %H:%M:%S +0000 UTC", gmtime_r(&now, &tm));
-	buf_printf(&r->answer.body, "{\"Timestamp\":\"%s\",\"Gauges\":[", stamp);
-	for (unsigned i = 0; i < sizeof(pools) / sizeof(pools[0]); i++)
-		buf_printf(&r->answer.body, "%s{\"Name\":\"triumvir.members.%s\",\"Value\":%u,\"Labels\":{}}",
-		    i > 0 ? "," : "", pools[i], members_count(r->api->members, (enum gossip_pool)i));
-}
-
-/* The numbers of `info`: our own, and those of gossipd and raftd as far as they answer. */
+/* Our own numbers, and those of gossipd and raftd as far as they answer. */
 static void
 run_metrics(struct request *r)
 {
 	struct note *a;
 	enum tv_err err;
 
-	if (span_eqs(params_get(&r->query, "format"), "prometheus")) {
+	if (wants_prometheus(r) && r->api->conf->prometheus_retention_time.ns == 0) {
 		answer_text(r, 415, "Prometheus is not enabled since its retention time is not positive");
 		return;
 	}
-	metrics_begin(r);
 	a = note_new(r);
 	err = a == NULL ? TV_ENOMEM : admin_info(r->api->admin, on_metrics, a);
 	if (err != TV_OK)

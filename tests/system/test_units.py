@@ -79,6 +79,7 @@ def test_server_and_client():
         stays_down(client)
         for m in server, client:
             shows_host(m)
+            assert "triumvir_rpcd_http_seconds_count" in ask(m, "/v1/agent/metrics?format=prometheus")
         reload_works(server, *DAEMONS)
         reload_works(client, "gossipd", "rpcd")
         comes_back(server, *DAEMONS)
@@ -109,10 +110,13 @@ def test_folder_moved_away():
         wait_for("a new state", lambda: m.run("clusterctl", "kv", "put", "b", "1").returncode == 0)
 
 
+def ask(m, path):
+    return m.ok("python3", "-c", "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8500%s').read().decode())" % path)
+
+
 def shows_host(m):
     """/v1/agent/host tells what is to be seen from behind the unit's walls, and names what is not."""
-    get = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8500/v1/agent/host').read().decode())"
-    host = json.loads(m.ok("python3", "-c", get))
+    host = json.loads(ask(m, "/v1/agent/host"))
     hidden = m.run("sh", "-c", "test -e /proc/$(pidof rpcd)/root/proc/meminfo").returncode != 0
     with open("/proc/meminfo") as f:
         total = int(re.search(r"MemTotal:\s+(\d+)", f.read()).group(1)) * 1024

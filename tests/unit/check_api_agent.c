@@ -221,6 +221,64 @@ START_TEST(metrics)
 }
 END_TEST
 
+/* With these names and values in sections of one value each. */
+static struct request *
+metrics_of(const char *target, const char *const (*values)[3], unsigned count)
+{
+	struct request *r = fake_begin("GET", target, NULL, NULL);
+	struct buf info = BUF_INIT(4096);
+
+	mpw_map(&info, count);
+	for (unsigned i = 0; i < count; i++) {
+		mpw_cstr(&info, values[i][0]);
+		mpw_map(&info, 1);
+		mpw_cstr(&info, values[i][1]);
+		mpw_cstr(&info, values[i][2]);
+	}
+	fake.info_done(fake.admin_ctx, buf_span(&info));
+	buf_done(&info);
+	return r;
+}
+
+/* Two requests, of 1 and 3 ms.  Sections come in any order and leave in ours; what is none is left out. */
+START_TEST(metrics_of_durations)
+{
+	static const char *const values[][3] = {
+		{ "rpcd", "http_histogram", "2 4000000 1000000 3000000 10000000000000 35:1 41:1" },
+		{ "raft", "sync_histogram", "nonsense" }, { "raft-x", "y\"z", "8" }, { "raft", "syncs", "7" },
+	};
+	const char *at;
+	struct request *r;
+
+	r = metrics_of("/v1/agent/metrics", values, 4);
+	fake_answered(r, 200, NULL);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&r->answer.body), "\"Samples\":[{\"Name\":\"consul.api.http\",\"Count\":2,\"Sum\":4,"
+	    "\"Min\":1,\"Max\":3,\"Mean\":2,\"Stddev\":1.414213562373095,\"Labels\":{}}]}"));
+	fake_end(r);
+	fake_is("GET", "/v1/agent/metrics?format=prometheus", NULL, 415,
+	    "Prometheus is not enabled since its retention time is not positive");
+	fake_conf.prometheus_retention_time = MONO_S(1);
+	r = metrics_of("/v1/agent/metrics?format=prometheus", values, 4);
+	fake_answered(r, 200, NULL);
+	ck_assert_str_eq(fake_header(r, "Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
+	at = strstr(buf_cstr(&r->answer.body), "# HELP triumvir_raft_x_y_z ");
+	ck_assert_ptr_nonnull(at);
+	at = strstr(at, "# TYPE triumvir_raft_syncs counter\ntriumvir_raft_syncs 7\n");
+	ck_assert_ptr_nonnull(at);
+	at = strstr(at, "# TYPE consul_api_http summary\nconsul_api_http{quantile=\"0.5\"} 1.024\n"
+	    "consul_api_http{quantile=\"0.9\"} 3\nconsul_api_http{quantile=\"0.99\"} 3\nconsul_api_http_sum 4\n"
+	    "consul_api_http_count 2\n");
+	ck_assert_ptr_nonnull(at);
+	at = strstr(at, "_bucket{le=\"0.000512\"} 0\ntriumvir_rpcd_http_seconds_bucket{le=\"0.001024\"} 1\n"
+	    "triumvir_rpcd_http_seconds_bucket{le=\"0.002048\"} 1\ntriumvir_rpcd_http_seconds_bucket{le=\"0.004096\"} 2\n");
+	ck_assert_ptr_nonnull(at);
+	ck_assert_ptr_nonnull(strstr(at, "{le=\"67.108864\"} 2\ntriumvir_rpcd_http_seconds_bucket{le=\"+Inf\"} 2\n"
+	    "triumvir_rpcd_http_seconds_sum 0.004\ntriumvir_rpcd_http_seconds_count 2\n"));
+	ck_assert_ptr_null(strstr(buf_cstr(&r->answer.body), "raft_sync_seconds"));
+	fake_end(r);
+}
+END_TEST
+
 /* Asks, and gossipd gives this answer. */
 static void
 coords_are(const char *target, enum tv_err err, const char *text, struct span list, unsigned status, const char *want)
@@ -918,7 +976,7 @@ int
 main(void)
 {
 	const TTest *const tests[] = {
-		members, host, host_is_opened, metrics, agent_coordinates, administration, leaving, agent_checks, no_check_runs_or_reaches_out, event_fire, event_list,
+		members, host, host_is_opened, metrics, metrics_of_durations, agent_coordinates, administration, leaving, agent_checks, no_check_runs_or_reaches_out, event_fire, event_list,
 		event_list_blocks, query_asks_the_pool, query_refusals, monitor_streams, queries_are_heard,
 		snapshot_save, snapshot_refusals, snapshot_breaks_off, snapshot_restore, snapshot_restore_fails, snapshot_client_goes_at_once, snapshot_too_large,
 	};

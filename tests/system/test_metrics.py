@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Metrics for Prometheus: the text is what its format allows, and says what happened."""
+import math
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cluster import Cluster, main  # noqa: E402
+from waiting import need, wait_for  # noqa: E402
+
+NET = os.environ.get("TV_NET", "127.74.0")
+NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
+SAMPLE = re.compile(r"(%s)(?:\{((?:[a-zA-Z_]\w*=\"(?:[^\"\\\n]|\\[\\\"n])*\",?)+)\})? (\S+)" % NAME)
+LABEL = re.compile(r"([a-zA-Z_]\w*)=\"((?:[^\"\\\n]|\\[\\\"n])*)\"(?:,|$)")
+# What may follow the name of a family in its lines.
+ENDS = {"counter": ("",), "gauge": ("",), "summary": ("", "_sum", "_count"), "histogram": ("_bucket", "_sum", "_count")}
+LATENCIES = ("triumvir_rpcd_http_seconds", "triumvir_rpcd_link_seconds", "triumvir_raft_commit_seconds",
+             "triumvir_raft_sync_seconds")
+
+
+def parse(text):
+    """{family: (type, [(end, labels, value)])} in the order of the text; AssertionError for what format 0.0.4 does not allow."""
+    families, helped = {}, []
+    assert text.endswith("\n"), text[-100:]
+    for line in text[:-1].split("\n"):
+        head = re.fullmatch(r"# (HELP|TYPE) (%s) ((?:[^\\]|\\\\|\\n)+)" % NAME, line)
+        if head and head.group(1) == "HELP":
+            assert head.group(2) not in helped, "a second time: " + line
+            helped.append(head.group(2))
+        elif head:
+            assert head.group(2) == helped[-1] and helped[-1] not in families and head.group(3) in ENDS, line
+            families[helped[-1]] = (head.group(3), [])
+        else:
+            sample = SAMPLE.fullmatch(line)
+            assert sample, line
+            name, labels, number = sample.groups()
+            kind, lines = families[helped[-1]]
+            end = name[len(helped[-1]):]
+            assert name.startswith(helped[-1]) and end in ENDS[kind], line
+            pairs = dict(LABEL.findall(labels or ""))
+            assert (end, pairs) not in [s[:2] for s in lines], "a second time: " + line
+            lines.append((end, pairs, float(number)))
+    assert helped == list(families), "without TYPE: %s" % (set(helped) - set(families))
+    return families
+
+
+def value(families, name, end=""):
+    return [v for e, labels, v in families[name][1] if e == end and not labels][0]
+
+
+def judge(families):
+    """What holds for any text of ours."""
+    for name, (kind, lines) in families.items():
+        assert lines, name
+        if kind in ("counter", "gauge"):
+            assert len(lines) == 1 and lines[0][1] == {} and lines[0][2] >= 0, (name, lines)
+            continue
+        count, total = value(families, name, "_count"), value(families, name, "_sum")
+        assert count == int(count) and total >= 0 and (count > 0 or total == 0), (name, count, total)
+        if kind == "summary":
+            quantiles = [(float(labels["quantile"]), v) for end, labels, v in lines if end == ""]
+            assert [q for q, _ in quantiles] == [0.5, 0.9, 0.99], name
+            assert all(math.isnan(v) for _, v in quantiles) if count == 0 else sorted(quantiles, key=lambda q: q[1]) == quantiles, lines
+        else:
+            buckets = [(float(labels["le"]), v) for end, labels, v in lines if end == "_bucket"]
+            assert [b for b, _ in buckets] == sorted({b for b, _ in buckets}) and buckets[-1] == (math.inf, count), (name, lines)
+            assert [v for _, v in buckets] == sorted(v for _, v in buckets), (name, lines)
+            # No more than all at the ends of their buckets, no less than all at the beginnings.
+            whole = buckets[-2][1] == count
+            steps = [(b, v - before) for (b, v), before in zip(buckets, [0] + [v for _, v in buckets])]
+            assert not whole or total <= sum(b * n for b, n in steps if n) * 1.0001, (name, total, steps)
+
+
+HEAD = "# HELP a x\n# TYPE a counter\n"
+HISTOGRAM = "# HELP h x\n# TYPE h histogram\n%sh_sum 3\nh_count 2\n"
+BUCKETS = 'h_bucket{le="1"} %d\nh_bucket{le="2"} %d\nh_bucket{le="+Inf"} %d\n'
+
+
+def test_the_judge_is_strict():
+    for good in HEAD + "a 1\n", HISTOGRAM % (BUCKETS % (1, 2, 2)), "# HELP a b\\\\c\\nd\n# TYPE a gauge\na 1e+09\n":
+        judge(parse(good))
+    for bad in ("a 1\n", HEAD, HEAD + "a 1", HEAD + "a 1\n\n", HEAD + "a 1\na 2\n", HEAD + "b 1\n", HEAD + "a_sum 1\n", HEAD + "a -1\n",
+                HEAD + "a  1\n", HEAD + "a x\n", HEAD + 'a{b="c} 1\n', HEAD + 'a{b="\\x"} 1\n', HEAD + "a 1\n" + HEAD + "a 1\n",
+                HEAD + "# HELP b x\na 1\n", "# TYPE a counter\na 1\n", "# HELP a b\\c\n# TYPE a gauge\na 1\n",
+                HISTOGRAM % (BUCKETS % (2, 1, 2)), HISTOGRAM % (BUCKETS % (1, 1, 1)), HISTOGRAM % (BUCKETS % (2, 2, 2)),
+                HISTOGRAM % 'h_bucket{le="+Inf"} 2\nh_bucket{le="1"} 1\n', HISTOGRAM % ""):
+        try:
+            judge(parse(bad))
+        except (AssertionError, IndexError, KeyError, ValueError):
+            continue
+        raise AssertionError("taken for good: %r" % bad)
+
+
+def scrape(node):
+    r = node.get("/v1/agent/metrics?format=prometheus").ok()
+    assert r.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8", r.headers
+    families = parse(r.text)
+    judge(families)
+    return families
+
+
+def whole(node, *names):
+    """The metrics once all daemons of the node have answered."""
+    families = scrape(node)
+    need(all(n in families for n in names), list(families))
+    return families
+
+
+def test_format():
+    with Cluster(NET) as c:
+        n1 = c.add("n1", 1, raftd={"bootstrap": True}).start()
+        c1 = c.client("c1", 2, n1, rpcd={"prometheus_retention_time": "1s"})
+        c.formed([n1, c1])
+        off = n1.get("/v1/agent/metrics?format=prometheus")
+        assert (off.status, off.text) == (415, "Prometheus is not enabled since its retention time is not positive"), off
+        n1.write("rpcd.conf", {"http_addresses": [n1.addr], "http_admin": True, "prometheus_retention_time": "360h"})
+        n1.put("/v1/agent/reload").ok()
+        for node, names in (n1, LATENCIES + ("triumvir_events_wan_events_heard",)), (c1, LATENCIES[:2] + ("triumvir_gossipd_probes",)):
+            a = wait_for("all of %s answer" % node.name, lambda: whole(node, *names))
+            b = wait_for("again", lambda: whole(node, *names))
+            assert list(a) == list(b), "another order"
+            for name, (kind, lines) in a.items():
+                if kind == "counter":
+                    assert value(b, name) >= value(a, name), "%s went back" % name
+            kinds = [a[n][0] for n in ("triumvir_rpcd_http_requests", "triumvir_rpcd_uptime_s", "triumvir_gossipd_probes",
+                                       "triumvir_serf_lan_members", "triumvir_rpcd_http_p99_us", "triumvir_members_lan")]
+            assert kinds == ["counter", "gauge", "counter", "gauge", "gauge", "gauge"], kinds
+            # Every number of info is there, by its name.
+            for section, values in node.get("/v1/agent/self").json()["Stats"].items():
+                if section != "keyring":
+                    numbers = {"triumvir_%s_%s" % (section, n) for n, v in values.items()
+                               if re.fullmatch("0|[1-9][0-9]*", v) and n not in ("node_id", "store_id", "cluster_id")}
+                    assert numbers <= set(a), numbers - set(a)
+
+
+def test_what_was_done_is_counted():
+    with Cluster(NET) as c:
+        n1 = c.add("n1", 1, raftd={"bootstrap": True}, rpcd={"prometheus_retention_time": "360h"}).start()
+        c1 = c.client("c1", 2, n1, rpcd={"prometheus_retention_time": "360h"})
+        c.formed([n1, c1])
+        c1.kv_put("k", b"v")
+        a, ca = wait_for("n1", lambda: whole(n1, *LATENCIES)), wait_for("c1", lambda: whole(c1, *LATENCIES[:2]))
+        for i in range(30):
+            n1.kv_put("k%d" % i, b"v")
+        for i in range(40):
+            assert c1.kv_get("k%d" % (i % 30)) == b"v"
+        b, cb = wait_for("n1", lambda: whole(n1, *LATENCIES)), wait_for("c1", lambda: whole(c1, *LATENCIES[:2]))
+
+        def grew(before, after, name, end=""):
+            return value(after, name, end) - value(before, name, end)
+
+        # The scrapes themselves are requests, too.
+        assert grew(a, b, "triumvir_rpcd_http_requests") == 31, grew(a, b, "triumvir_rpcd_http_requests")
+        assert grew(ca, cb, "triumvir_rpcd_http_requests") == 41, grew(ca, cb, "triumvir_rpcd_http_requests")
+        for m in a, b, ca, cb:
+            assert value(m, "triumvir_rpcd_http_requests") == \
+                value(m, "triumvir_rpcd_http_seconds", "_count") + value(m, "triumvir_rpcd_http_under_way")
+            assert value(m, "consul_api_http", "_count") == value(m, "triumvir_rpcd_http_seconds", "_count")
+        assert grew(ca, cb, "triumvir_rpcd_link_seconds", "_count") >= 40
+        assert 30 <= grew(a, b, "triumvir_raft_commit_seconds", "_count") <= grew(a, b, "triumvir_raft_commit_index")
+        assert grew(a, b, "triumvir_raft_sync_seconds", "_count") >= 1
+        for m in a, b:
+            assert value(m, "triumvir_raft_sync_seconds", "_count") == value(m, "triumvir_raft_syncs")
+            # A write is committed after its sync, so it takes longer than the shortest.
+            assert value(m, "triumvir_raft_commit_max_us") >= 1 and value(m, "triumvir_raft_sync_max_us") >= 1
+        samples = {s["Name"]: s for s in n1.get("/v1/agent/metrics").json()["Samples"]}
+        assert list(samples) == ["consul.raft.commitTime", "triumvir.raft.sync", "consul.api.http"] or \
+            list(samples) == ["consul.raft.commitTime", "triumvir.raft.sync", "consul.api.http", "triumvir.rpcd.link"], list(samples)
+        for s in samples.values():
+            assert s["Count"] > 0 and s["Min"] <= s["Mean"] <= s["Max"] and s["Stddev"] >= 0 and s["Labels"] == {}, s
+            assert abs(s["Mean"] * s["Count"] - s["Sum"]) <= s["Sum"] * 1e-9, s
+        assert samples["consul.raft.commitTime"]["Count"] >= value(b, "consul_raft_commitTime", "_count")
+        info = n1.stats("raft")
+        assert int(info["commit_max_us"]) >= int(info["commit_p99_us"]) >= int(info["commit_p50_us"]) > 0, info
+        assert not any(n.endswith("_histogram") for values in n1.get("/v1/agent/self").json()["Stats"].values() for n in values)
+
+
+main(test_the_judge_is_strict, test_format, test_what_was_done_is_counted)
