@@ -552,12 +552,6 @@ static const struct logthread_events log_events = { on_written, on_failed };
 
 /* -- what is -- */
 
-struct raft *
-engine_core(struct engine *e)
-{
-	return e->core;
-}
-
 const struct raft_config *
 engine_config(struct engine *e)
 {
@@ -568,6 +562,30 @@ const struct raft_config *
 engine_config_committed(struct engine *e)
 {
 	return raft_config_committed(e->core);
+}
+
+const struct raft_config *
+engine_config_at(struct engine *e, uint64_t index)
+{
+	return raft_config_at(e->core, index);
+}
+
+uint64_t
+engine_term_at(struct engine *e, uint64_t index)
+{
+	return raft_term_at(e->core, index);
+}
+
+bool
+engine_keeps_log(struct engine *e, uint64_t index, uint64_t term)
+{
+	return raft_keeps_log(e->core, index, term);
+}
+
+uint64_t
+engine_compact_limit(struct engine *e)
+{
+	return raft_compact_limit(e->core);
 }
 
 void

@@ -118,10 +118,14 @@ void engine_on_status(struct engine *e, void (*fn)(struct raftd *d));
 void engine_status_changed(struct engine *e);
 
 /* -- what is -- */
-struct raft *engine_core(struct engine *e);
-/* The newest configuration in the log, and the newest committed one; borrowed, see raft_config(). */
+/* The newest configuration in the log, the newest committed one, and the one at an index; borrowed, see raft_config(). */
 const struct raft_config *engine_config(struct engine *e);
 const struct raft_config *engine_config_committed(struct engine *e);
+const struct raft_config *engine_config_at(struct engine *e, uint64_t index);
+/* raft_term_at(), raft_keeps_log(), raft_compact_limit(). */
+uint64_t engine_term_at(struct engine *e, uint64_t index);
+bool engine_keeps_log(struct engine *e, uint64_t index, uint64_t term);
+uint64_t engine_compact_limit(struct engine *e);
 /* Address of a server that is or lately was in the configuration, for log lines; "?" when unknown. */
 const char *engine_addr(const struct engine *e, raft_id id);
 struct logthread *engine_log(struct engine *e);

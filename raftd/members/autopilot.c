@@ -110,7 +110,7 @@ facts_of(struct autopilot *a, const struct raft_server_conf *s, struct mono now)
 		return f;
 	f.full = p->full;
 	f.index = p->match;
-	f.term = p->match > 0 ? raft_term_at(engine_core(d->engine), p->match) : 0;
+	f.term = p->match > 0 ? engine_term_at(d->engine, p->match) : 0;
 	return f;
 }
 

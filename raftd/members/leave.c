@@ -126,9 +126,7 @@ on_transfer(void *ctx, enum tv_err err, const char *text)
 static enum policy_seat
 own_seat(const struct raftd *d)
 {
-	const struct raft *core = engine_core(d->engine);
-
-	return policy_seat(raft_config(core), raft_config_committed(core), d->id.self);
+	return policy_seat(engine_config(d->engine), engine_config_committed(d->engine), d->id.self);
 }
 
 /* We lead: hand over, or else remove ourself. */

@@ -584,7 +584,7 @@ on_question(struct raftd *d, const struct hello *from, const struct link_questio
 {
 	struct membership *m = d->members;
 	struct rd r = rd_span_over(body);
-	const struct raft *core = engine_core(m->d->engine);
+	struct engine *e = d->engine;
 	const struct raft_server_conf *s;
 	struct removal *ask;
 	struct span uuid;
@@ -601,14 +601,14 @@ on_question(struct raftd *d, const struct hello *from, const struct link_questio
 	if (!span_eqs(uuid, from->uuid))
 		return TV_EPERM;
 	id = raft_id_of(from->uuid, from->store_id);
-	s = raft_config_find(raft_config(core), id);
+	s = raft_config_find(engine_config(e), id);
 	ask = calloc(1, sizeof(*ask));
 	if (ask == NULL)
 		return TV_ENOMEM;
 	*ask = (struct removal){ m, *q };
-	if (!engine_is_leader(m->d->engine))
+	if (!engine_is_leader(e))
 		removal_done(ask, TV_ENOTLEADER, tv_strerror(TV_ENOTLEADER));
-	else if (s == NULL && policy_seat(raft_config(core), raft_config_committed(core), id) != SEAT_NONE)
+	else if (s == NULL && policy_seat(engine_config(e), engine_config_committed(e), id) != SEAT_NONE)
 		change_failed(TV_EAGAIN, removal_done, ask);	/* the removal may still be lost */
 	else if (s == NULL)
 		removal_done(ask, TV_OK, "");

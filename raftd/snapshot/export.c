@@ -142,7 +142,7 @@ put_servers(struct buf *b, const struct raft_config *c)
 static void
 put_meta(struct exports *s, uint64_t term)
 {
-	const struct raft_config *c = raft_config_at(engine_core(s->d->engine), s->writing->index);
+	const struct raft_config *c = engine_config_at(s->d->engine, s->writing->index);
 	time_t now = (time_t)(clock_wall_ns() / 1000000000);
 	struct buf *b = &s->meta;
 	char when[32] = "";

@@ -259,7 +259,7 @@ install_done(void *ctx)
 	recv_drop(s);
 	err = fsm_restore_swap(s->d->fsm, &index, &term, s->errbuf, sizeof(s->errbuf));
 	/* Only the state was lost: entries after it that were promised to the leader must stay. */
-	if (err == TV_OK && raft_keeps_log(engine_core(s->d->engine), s->install.log_index, s->install.log_term)) {
+	if (err == TV_OK && engine_keeps_log(s->d->engine, s->install.log_index, s->install.log_term)) {
 		on_reset(s, TV_OK);
 		return;
 	}

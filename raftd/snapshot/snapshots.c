@@ -126,7 +126,6 @@ static void
 checkpoint_done(void *ctx)
 {
 	struct snapshots *s = ctx;
-	struct raft *core = engine_core(s->d->engine);
 	uint64_t limit;
 	const struct raft_config *config;
 
@@ -153,11 +152,11 @@ checkpoint_done(void *ctx)
 	if (!engine_stateless(s->d->engine))
 		fsm_forget_aside(s->d->fsm);
 	s->last_index = s->index;
-	config = raft_config_at(core, s->index);
+	config = engine_config_at(s->d->engine, s->index);
 	if (s->d->stopping || s->cut_snapshot != 0 || config == NULL ||
 	    s->index <= engine_status(s->d->engine)->snapshot_index)
 		return;
-	limit = raft_compact_limit(core);
+	limit = engine_compact_limit(s->d->engine);
 	s->cut = trailing_cut(s);
 	if (s->restored != 0 && s->index >= s->restored) {
 		s->cut = s->restored > s->cut ? s->restored : s->cut;
@@ -262,7 +261,6 @@ room_for_file(struct snapshots *s)
 static void
 snapshot_start(struct snapshots *s)
 {
-	struct raft *core = engine_core(s->d->engine);
 	const struct raft_config *config;
 	enum tv_err err;
 
@@ -274,7 +272,7 @@ snapshot_start(struct snapshots *s)
 	err = fsm_snapshot_begin(s->d->fsm, &s->writing, &s->file_index, &s->file_term);
 	/* A state that is being rebuilt may be behind the place from which on the configurations are known. */
 	config = err == TV_OK && s->file_index >= engine_status(s->d->engine)->snapshot_index ?
-	    raft_config_at(core, s->file_index) : NULL;
+	    engine_config_at(s->d->engine, s->file_index) : NULL;
 	if (err == TV_OK && config == NULL) {
 		fsm_snapshot_end(s->writing);
 		s->writing = NULL;

@@ -19,10 +19,10 @@ engine_log(struct engine *e)
 	return (struct logthread *)e;
 }
 
-struct raft *
-engine_core(struct engine *e)
+bool
+engine_keeps_log(struct engine *e, uint64_t index, uint64_t term)
 {
-	return ((struct real_node *)e)->n->core;
+	return raft_keeps_log(((struct real_node *)e)->n->core, index, term);
 }
 
 void
