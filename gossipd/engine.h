@@ -1,10 +1,13 @@
-/* gossipd as a whole: keys, the two pools, own tags, and what belongs to both. */
+/*
+ * gossipd from above: what its parts share, and the orders that concern all its pools.  main.c starts and stops it, and
+ * passes on what the pools report.
+ */
 #ifndef TV_GOSSIPD_ENGINE_H
 #define TV_GOSSIPD_ENGINE_H
 
 #include <ev.h>
 
-#include "common/proc/daemon.h"
+#include "common/conf/cluster_conf.h"
 #include "gossipd/keyring.h"
 #include "gossipd/pool.h"
 
@@ -38,14 +41,7 @@ struct engine {
 	ev_timer quit;
 };
 
-/* With privileges: keys and sockets.  One sentence into errbuf on failure. */
-enum tv_err engine_open(struct engine *e, const struct daemon_spec *spec, char *errbuf, size_t cap);
-/* Without: pools, joins, clients. */
-enum tv_err engine_run(struct engine *e, struct ev_loop *loop);
-/* Closes without leaving; wipes the keys.  Also after a failed open or run. */
-void engine_stop(struct engine *e);
-
-/* Begins to leave all pools; handlers_left() follows, then the end of the process.  TV_EEXIST: it has begun. */
+/* Begins to leave all pools; pool_conf.on_left follows for each.  TV_EEXIST: it has begun. */
 enum tv_err engine_leave(struct engine *e);
 /* In every pool that knows the name (WAN names too, with or without the datacenter).  TV_ENOENT: none does. */
 enum tv_err engine_force_leave(struct engine *e, struct span name, bool prune);

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 
 #include "common/base/clock.h"
-#include "gossipd/handlers_event.h"
+#include "gossipd/handlers.h"
+#include "gossipd/handlers_int.h"
 
 #define RING_EVENTS 256
 #define EVENT_BYTES_MAX 9216		/* name and payload: no sender may configure more */

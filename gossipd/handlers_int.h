@@ -11,7 +11,7 @@
 #include "common/net/monitor.h"
 #include "common/net/msg.h"
 #include "common/record/mpack.h"
-#include "gossipd/handlers.h"
+#include "gossipd/engine.h"
 
 struct client {
 	struct client *next, **back;
@@ -43,7 +43,7 @@ struct handlers {
 	struct client *clients;
 	struct pending *pending;
 	uint64_t tokens;
-	struct keyring_ask *keyasks;		/* handlers_key.c */
+	struct keyring_ask *keyasks;	/* handlers_key.c */
 	struct log_limit limit;
 };
 
@@ -64,14 +64,17 @@ void handlers_send_keys(struct client *c);
 void handlers_keys_gone(struct client *c);
 void handlers_keys_done(struct handlers *h);
 
+/* handlers_event.c: false without memory; the queries of one that has gone end unheard; forgets all. */
+bool handlers_events_init(struct handlers *h);
+void handlers_events_gone(struct client *c);
+void handlers_events_done(struct handlers *h);
+
 /*
  * A handler reads its question from *r, strictly, and answers now or later.  Anything but TV_OK closes the
  * channel: the question was malformed.
  */
 typedef enum tv_err handlers_fn(struct client *c, const struct frame *f, struct rd *r);
-handlers_fn handlers_on_keyring;
-
-/* handlers_coord.c */
-handlers_fn handlers_coords;
+handlers_fn handlers_on_keyring, handlers_coords, handlers_on_events, handlers_on_fire, handlers_on_query,
+    handlers_on_respond;
 
 #endif

@@ -11,6 +11,7 @@
 #include "common/base/clock.h"
 #include "common/conf/keys.h"
 #include "gossipd/core/wire/serfwire.h"
+#include "gossipd/handlers.h"
 #include "gossipd/handlers_int.h"
 #include "gossipd/keyquery.h"
 

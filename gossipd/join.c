@@ -7,7 +7,6 @@
 #include "common/base/log.h"
 #include "common/net/source.h"
 #include "gossipd/core/wire/serfwire.h"
-#include "gossipd/handlers.h"
 #include "gossipd/join.h"
 #include "gossipd/net.h"
 
@@ -42,6 +41,7 @@ struct joiner {
 	ev_timer flood;
 	bool settled;			/* the view is as good as after a start it gets at once */
 	ev_timer patience;
+	void (*on_settled)(struct engine *e);
 };
 
 /* -- waits --------------------------------------------------------------------------- */
@@ -218,8 +218,7 @@ settle(struct joiner *j)
 	if (j->settled)
 		return;
 	j->settled = true;
-	if (j->e->handlers != NULL)
-		handlers_settled(j->e->handlers);
+	j->on_settled(j->e);
 }
 
 static void
@@ -429,13 +428,14 @@ joiner_joined(struct joiner *j, enum gossip_pool kind, const struct swim_join *r
 }
 
 struct joiner *
-joiner_new(struct engine *e)
+joiner_new(struct engine *e, void (*settled)(struct engine *e))
 {
 	struct joiner *j = calloc(1, sizeof(*j));
 
 	if (j == NULL)
 		return NULL;
 	j->e = e;
+	j->on_settled = settled;
 	for (int i = 0; i < ENGINE_POOLS; i++) {
 		struct pool_joins *pj = &j->pools[i];
 

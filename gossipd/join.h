@@ -7,14 +7,15 @@
 
 #include "gossipd/engine.h"
 
-struct joiner *joiner_new(struct engine *e);
+/* settled: called once, when joiner_settled() has become true.  NULL: no memory. */
+struct joiner *joiner_new(struct engine *e, void (*settled)(struct engine *e));
 /* A pool was opened: starts its joins.  found is copied. */
 void joiner_pool(struct joiner *j, enum gossip_pool kind, const struct gaddr *self, const struct snapshot_found *found);
 void joiner_event(struct joiner *j, enum gossip_pool kind, const struct swim_event *ev);
 void joiner_joined(struct joiner *j, enum gossip_pool kind, const struct swim_join *result);
 /*
  * Have the members from before a restart been asked?  Until then our view lacks members that are there, and is not
- * shown; handlers_settled() tells the moment.
+ * shown.
  */
 bool joiner_settled(const struct joiner *j);
 /* Is this the source (common/net/source.h) of an address of retry_join or retry_join_wan? */
