@@ -31,6 +31,7 @@
 #include "raftd/serve/rpcd_watch.h"
 #include "raftd/snapshot/export.h"
 #include "raftd/snapshot/import.h"
+#include "raftd/snapshot/import_leader.h"
 #include "raftd/snapshot/snapshot_recv.h"
 #include "raftd/snapshot/snapshots.h"
 
@@ -272,12 +273,14 @@ begin(struct raftd *d)
 	d->snapshots = snapshots_new(d);
 	d->exports = export_new(d);
 	d->import = import_new(d);
+	d->import_leader = import_leader_new(d);
 	d->gossip = gossip_new(d, &gossip_hooks);
 	d->requests = requests_new(d);
 	d->clients = clients_new(d);
-	if (d->exports == NULL || d->import == NULL || d->autopilot == NULL || d->recover == NULL ||
-	    d->leader == NULL || d->members == NULL || d->rpcd_watch == NULL || d->rpcd_peers == NULL || d->snapshots == NULL || d->gossip == NULL ||
-	    d->requests == NULL || d->clients == NULL || d->loop_time == NULL || engine_start(d->engine) != TV_OK)
+	if (d->exports == NULL || d->import == NULL || d->import_leader == NULL || d->autopilot == NULL ||
+	    d->recover == NULL || d->leader == NULL || d->members == NULL || d->rpcd_watch == NULL || d->rpcd_peers == NULL ||
+	    d->snapshots == NULL || d->gossip == NULL || d->requests == NULL || d->clients == NULL || d->loop_time == NULL ||
+	    engine_start(d->engine) != TV_OK)
 		return TV_ENOMEM;
 	d->bootstrap = bootstrap_new(d);
 	if (d->bootstrap == NULL)
@@ -415,6 +418,7 @@ raftd_stop(struct daemon_spec *spec)
 	autopilot_free(d->autopilot);
 	leader_free(d->leader);
 	import_free(d->import);
+	import_leader_free(d->import_leader);
 	export_free(d->exports);
 	snapshots_free(d->snapshots);
 	space_free(d->space);

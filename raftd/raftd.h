@@ -52,20 +52,21 @@ struct raftd {
 	char refusal[1024];		/* the newest notice; "" when there is none, or a leader is known since */
 	bool removed;			/* it said that we were removed for good */
 
-	struct space *space;	/* is there room for more */
+	struct space *space;		/* is there room for more */
 	struct loop_time *loop_time;
 	struct worker *worker;		/* checkpoints and snapshot files */
 	struct engine *engine;		/* the core and its order of effects */
 	struct links *links;		/* other servers */
 	struct snapshots *snapshots;	/* checkpoints, transfer in both directions */
-	struct exports *exports;		/* snapshots for clients */
-	struct import *import;	/* a client's archive on its way into the state */
+	struct exports *exports;	/* snapshots for clients */
+	struct import *import;		/* a client's archive on its way into the state */
+	struct import_leader *import_leader;	/* the leader's part of that */
 	struct gossip *gossip;		/* what gossipd says */
 	struct autopilot *autopilot;	/* health of the servers while we lead */
 	struct recover *recover;	/* of a cluster that lost its majority */
 	struct membership *members;	/* who is in the configuration */
 	struct rpcd_watch *rpcd_watch;	/* what to do about an rpcd that does not answer */
-	struct rpcd_peers *rpcd_peers;		/* do the other servers' rpcds answer? */
+	struct rpcd_peers *rpcd_peers;	/* do the other servers' rpcds answer? */
 	struct bootstrap *bootstrap;	/* bootstrap */
 	struct requests *requests;	/* of rpcd, until they are answered */
 	struct clients *clients;	/* rpcd */

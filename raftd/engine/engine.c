@@ -18,7 +18,7 @@
 #define AHEAD_READS 32			/* looked up before the loop sees whether their round is confirmed */
 #define HOUSEKEEPING 0.1		/* seconds */
 #define COMPACT_LOOK 1.0
-#define COMPACT_STEP 0.02			/* a step takes half a millisecond */
+#define COMPACT_STEP 0.02		/* a step takes half a millisecond */
 #define ENTRY_OVERHEAD 64		/* bytes on disk beside the payload */
 
 /* -- messages that wait for the disk -- */

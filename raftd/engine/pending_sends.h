@@ -10,7 +10,7 @@ struct pending_send {
 };
 
 struct pending_sends {			/* caller's storage, zeroed at first */
-	struct pending_send *items;		/* owned */
+	struct pending_send *items;	/* owned */
 	size_t cap, head, count;
 };
 

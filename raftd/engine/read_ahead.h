@@ -12,20 +12,20 @@
 
 #define READ_AHEAD_VALUE_MAX (16u << 10)	/* bytes of one answer; a larger one takes as long to keep as to find again */
 #define READ_AHEAD_BYTES_MAX (1u << 20)	/* of all that are held */
-#define READ_AHEAD_SHORT 480			/* bytes of an answer whose memory is used again */
+#define READ_AHEAD_SHORT 480		/* bytes of an answer whose memory is used again */
 #define READ_AHEAD_SPARES 128		/* pieces of such memory, kept */
-#define READ_AHEAD_REST 64			/* reads that are not looked up ahead after one that was for nothing */
+#define READ_AHEAD_REST 64		/* reads that are not looked up ahead after one that was for nothing */
 
-struct read_ahead {				/* one answer */
+struct read_ahead {			/* one answer */
 	uint64_t applied;		/* the state that it was found in */
 	unsigned replaced;		/* fsm_replaced() then */
 	uint64_t index;			/* X-Consul-Index */
-	struct read_ahead *next;		/* private: among the spares */
+	struct read_ahead *next;	/* private: among the spares */
 	uint32_t len;
 	uint8_t value[];
 };
 
-struct reads_ahead {				/* caller's storage; zeros at first */
+struct reads_ahead {			/* caller's storage; zeros at first */
 	size_t held;			/* bytes of values */
 	unsigned rest;			/* reads to be let go by */
 	unsigned spare_count;

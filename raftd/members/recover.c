@@ -34,7 +34,7 @@ struct recover {
 	unsigned waiting;
 	struct recover_plan plan;
 	uint64_t generation, next;	/* before, and after */
-	struct recover_log log;	/* of this server, before */
+	struct recover_log log;		/* of this server, before */
 	int64_t contact_ns;
 	recover_done *done;
 	void *ctx;

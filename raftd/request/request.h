@@ -51,7 +51,7 @@ struct request {
 		struct read_wait read;
 		struct proposal write;
 	};
-	struct read_ahead *ahead;		/* looked up before it was confirmed; owned; or NULL */
+	struct read_ahead *ahead;	/* looked up before it was confirmed; owned; or NULL */
 	struct fsm_watch *watch;
 	ev_timer timer;			/* of a blocking query */
 };

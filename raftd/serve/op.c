@@ -6,10 +6,11 @@
 
 #include "raftd/engine/engine.h"
 #include "raftd/serve/op.h"
-#include "raftd/snapshot/op_snapshot.h"
+#include "raftd/snapshot/export.h"
+#include "raftd/snapshot/import_leader.h"
 
 /* Those that neither go to the log nor read the state. */
-static const struct request_op *const areas[] = { status_ops, leader_ops, snapshot_ops };
+static const struct request_op *const areas[] = { status_ops, leader_ops, export_ops, import_ops };
 
 static const struct request_op *
 find_row(uint16_t code)

@@ -339,9 +339,12 @@ on_confirmed(struct read_wait *w, enum tv_err err)
 		request_failf(q, TV_ENOLEADER, "No cluster leader");
 }
 
-void
-export_begin(struct exports *s, struct request *q)
+static void
+save(struct request *q, const void *args)
 {
+	struct exports *s = q->d->exports;
+
+	(void)args;
 	if (q->mode == OP_STALE) {
 		add(s, q);
 	} else if (!engine_is_leader(s->d->engine)) {
@@ -376,10 +379,12 @@ read_piece(struct exports *s, struct request *q, struct export *v, uint64_t offs
 	free(bytes);
 }
 
-void
-export_read(struct exports *s, struct request *q, struct span id, uint64_t offset)
+static void
+read_next(struct request *q, const void *args)
 {
-	struct export *v = find(s, id);
+	const struct snapshot_ask *ask = args;
+	struct exports *s = q->d->exports;
+	struct export *v = find(s, ask->ID);
 	struct snapshot_state st = { .Phase = SNAPSHOT_PREPARING };
 
 	if (v == NULL) {
@@ -388,7 +393,7 @@ export_read(struct exports *s, struct request *q, struct span id, uint64_t offse
 	}
 	v->used = clock_mono();
 	if (v->stage == SAVE_READY) {
-		read_piece(s, q, v, offset);
+		read_piece(s, q, v, ask->Offset);
 	} else if (v->stage == SAVE_FAILED) {
 		request_failf(q, TV_ESYS, v->text);
 	} else {
@@ -413,6 +418,12 @@ export_end(struct exports *s, struct span id)
 		save_free(s, v);
 	return true;
 }
+
+const struct request_op export_ops[] = {
+	{ OP_SNAPSHOT_SAVE, save },
+	{ OP_SNAPSHOT_READ, read_next },
+	{ 0, NULL },
+};
 
 /* -- life -- */
 

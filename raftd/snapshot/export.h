@@ -6,18 +6,17 @@
 #ifndef TV_RAFTD_SNAPSHOT_EXPORT_H
 #define TV_RAFTD_SNAPSHOT_EXPORT_H
 
-#include "raftd/raftd.h"
+#include "raftd/request/request.h"
 
 struct exports;
-struct request;
+
+/* SNAPSHOT_SAVE and SNAPSHOT_READ. */
+extern const struct request_op export_ops[];
 
 struct exports *export_new(struct raftd *d);
 /* After worker_stop(). */
 void export_free(struct exports *s);
-/* The operations SNAPSHOT_SAVE, SNAPSHOT_READ, and SNAPSHOT_END of a save; each answers now or later. */
-void export_begin(struct exports *s, struct request *q);
-void export_read(struct exports *s, struct request *q, struct span id, uint64_t offset);
-/* False: no such save. */
+/* The client needs it no more.  False: no such save. */
 bool export_end(struct exports *s, struct span id);
 
 #endif

@@ -20,7 +20,6 @@
 
 struct import {
 	struct raftd *d;
-	struct import_leader *upload;
 	ev_timer timer;			/* while something is under way */
 	bool staged;
 	struct fsm_stage stage;
@@ -37,25 +36,13 @@ struct import {
 	bool broken;
 	uint64_t state_max;		/* what there is room for; the leader has let pass its size as such */
 
-	bool pausing;			/* before commit_index, unless a snapshot of a later index came: import_pausing() */
+	bool pausing;		/* before commit_index, unless a snapshot of a later index came: import_pausing() */
 	uint64_t commit_index, commit_term;
 	struct proposal abort;
 	bool aborting;
 };
 
 /* -- loading -- */
-
-uint64_t
-import_need(uint64_t state_bytes)
-{
-	return state_bytes * 2 + state_bytes / 4;
-}
-
-uint64_t
-import_fit(uint64_t room)
-{
-	return room / 9 * 4;
-}
 
 static void
 load_work(void *ctx)
@@ -108,7 +95,7 @@ load_done(void *ctx)
 		load_failed_here(r);
 	}
 	if (r->err != TV_OK && r->err != TV_ENOENT)
-		import_leader_fail(r->upload, r->load_id, r->errbuf);
+		import_leader_fail(r->d->import_leader, r->load_id, r->errbuf);
 	engine_wake(r->d->engine);
 }
 
@@ -127,7 +114,7 @@ load(struct import *r)
 	memcpy(r->load_id, r->stage.id, sizeof(r->load_id));
 	r->errbuf[0] = '\0';
 	r->done = 0;
-	r->state_max = import_fit(space_room(r->d->space));
+	r->state_max = import_leader_fit(space_room(r->d->space));
 	r->started = clock_mono();
 	r->loading = worker_start(r->d->worker, load_work, load_done, r) == TV_OK;	/* else the next look tries */
 }
@@ -241,7 +228,7 @@ import_turn(struct import *r)
 {
 	if (fsm_stage_changed(r->d->fsm))
 		r->staged = fsm_staged(r->d->fsm, &r->stage);
-	if (!r->staged && !import_leader_busy(r->upload) && r->load_id[0] == '\0' && !r->untidy) {
+	if (!r->staged && !import_leader_busy(r->d->import_leader) && r->load_id[0] == '\0' && !r->untidy) {
 		ev_timer_stop(r->d->loop, &r->timer);
 		return;
 	}
@@ -257,9 +244,9 @@ import_turn(struct import *r)
 		r->pausing = false;
 		engine_wake(r->d->engine);
 	}
-	import_leader_turn(r->upload, r->staged ? &r->stage : NULL, r->done);
+	import_leader_turn(r->d->import_leader, r->staged ? &r->stage : NULL, r->done);
 	/* What an earlier leader left behind, or what failed. */
-	if (r->staged && !r->aborting && leader_active(r->d->leader) && !import_leader_owns(r->upload, r->stage.id))
+	if (r->staged && !r->aborting && leader_active(r->d->leader) && !import_leader_owns(r->d->import_leader, r->stage.id))
 		abort_staged(r);
 }
 
@@ -331,21 +318,6 @@ import_pausing(const struct import *r)
 	return r->pausing && fsm_applied(r->d->fsm) + 1 == r->commit_index;
 }
 
-/* -- operations -- */
-
-struct import_leader *
-import_upload(struct import *r)
-{
-	return r->upload;
-}
-
-void
-import_cancel(struct import *r, struct span id)
-{
-	import_leader_cancel(r->upload, id);
-	engine_wake(r->d->engine);
-}
-
 void
 import_info(struct import *r, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
 {
@@ -372,12 +344,8 @@ import_new(struct raftd *d)
 	if (r == NULL)
 		return NULL;
 	r->d = d;
-	r->upload = import_leader_new(d);
 	ev_timer_init(&r->timer, on_timer, 0., LOOK);
-	if (r->upload != NULL)
-		return r;
-	free(r);
-	return NULL;
+	return r;
 }
 
 void
@@ -386,6 +354,5 @@ import_free(struct import *r)
 	if (r == NULL)
 		return;
 	ev_timer_stop(r->d->loop, &r->timer);
-	import_leader_free(r->upload);
 	free(r);
 }

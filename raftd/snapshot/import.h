@@ -13,22 +13,12 @@
 #include "raftd/engine/engine.h"
 
 struct import;
-struct import_leader;
 
 struct import *import_new(struct raftd *d);
 /* After engine_drain() and worker_stop(). */
 void import_free(struct import *r);
-/* The leader's part. */
-struct import_leader *import_upload(struct import *r);
-/* The client gave up: if it is not too late, nothing is changed. */
-void import_cancel(struct import *r, struct span id);
 /* Once per turn of the loop. */
 void import_turn(struct import *r);
-
-/* Disk that a state of so many bytes takes while it is loaded: tables, and their write-ahead log. */
-uint64_t import_need(uint64_t state_bytes);
-/* The other way round: how large a state fits into this room. */
-uint64_t import_fit(uint64_t room);
 
 /* A RESTORE_COMMIT of this id is the next entry to be applied: see struct engine_hooks. */
 enum restore_verdict import_commit(struct raftd *d, const char *id, uint64_t index, uint64_t term);

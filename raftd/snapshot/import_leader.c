@@ -18,7 +18,7 @@
 #include "raftd/peers/identity.h"
 #include "raftd/peers/links.h"
 #include "raftd/peers/state_version.h"
-#include "raftd/snapshot/import.h"
+#include "raftd/snapshot/export.h"
 #include "raftd/snapshot/import_leader.h"
 #include "raftd/snapshot/op_snapshot.h"
 
@@ -107,13 +107,6 @@ import_leader_fail(struct import_leader *u, const char *id, const char *why)
 {
 	if (import_leader_owns(u, id) && u->phase != RESTORE_COMMITTING)
 		fail(u, "%s" CHANGED_NOTHING, why);
-}
-
-void
-import_leader_cancel(struct import_leader *u, struct span id)
-{
-	if (is_active(u) && span_eqs(id, u->id) && u->phase != RESTORE_COMMITTING)
-		fail(u, "cancelled by the client" CHANGED_NOTHING);
 }
 
 /* -- entries -- */
@@ -308,7 +301,7 @@ static bool
 has_room(struct import_leader *u)
 {
 	/* Of the archive: the log, the state's staging and its write-ahead log. */
-	uint64_t need = import_need(u->facts.state_bytes) + 3 * u->facts.bytes, room = space_room(u->d->space);
+	uint64_t need = import_leader_need(u->facts.state_bytes) + 3 * u->facts.bytes, room = space_room(u->d->space);
 
 	if (room >= need)
 		return true;
@@ -415,19 +408,26 @@ answer(struct import_leader *u, struct request *q)
 		snapshot_answer(q, fsm_index(u->d->fsm), &st);
 }
 
+static void
+cancel(struct import_leader *u, struct span id)
+{
+	if (is_active(u) && span_eqs(id, u->id) && u->phase != RESTORE_COMMITTING)
+		fail(u, "cancelled by the client" CHANGED_NOTHING);
+}
+
 /* The turn of the loop sees to what it becomes. */
 static struct import_leader *
-import_leader_of(struct request *q)
+upload_of(struct request *q)
 {
 	engine_wake(q->d->engine);
-	return import_upload(q->d->import);
+	return q->d->import_leader;
 }
 
 /* The one that a step of a client belongs to, which is alive; NULL: there is none, and the request is answered. */
 static struct import_leader *
-import_leader_named(struct request *q, struct span id)
+upload_named(struct request *q, struct span id)
 {
-	struct import_leader *u = import_leader_of(q);
+	struct import_leader *u = upload_of(q);
 
 	if (u->id[0] == '\0' || !span_eqs(id, u->id)) {
 		request_failf(q, TV_ENOENT, "this server has no such restore under way; nothing was changed");
@@ -437,10 +437,10 @@ import_leader_named(struct request *q, struct span id)
 	return u;
 }
 
-void
-import_leader_open(struct request *q, const void *args)
+static void
+upload_open(struct request *q, const void *args)
 {
-	struct import_leader *u = import_leader_of(q);
+	struct import_leader *u = upload_of(q);
 	const char *old = who_cannot(u);
 	char text[400];
 
@@ -475,11 +475,11 @@ import_leader_open(struct request *q, const void *args)
 	}
 }
 
-void
-import_leader_write(struct request *q, const void *args)
+static void
+upload_write(struct request *q, const void *args)
 {
 	const struct snapshot_ask *ask = args;
-	struct import_leader *u = import_leader_named(q, ask->ID);
+	struct import_leader *u = upload_named(q, ask->ID);
 
 	if (u == NULL)
 		return;
@@ -507,11 +507,11 @@ import_leader_write(struct request *q, const void *args)
 	}
 }
 
-void
-import_leader_apply(struct request *q, const void *args)
+static void
+upload_apply(struct request *q, const void *args)
 {
 	const struct snapshot_ask *ask = args;
-	struct import_leader *u = import_leader_named(q, ask->ID);
+	struct import_leader *u = upload_named(q, ask->ID);
 
 	if (u == NULL)
 		return;
@@ -550,11 +550,11 @@ fate_confirmed(struct read_wait *w, enum tv_err err)
 	snapshot_answer(q, fsm_index(q->d->fsm), &st);
 }
 
-void
-import_leader_status(struct request *q, const void *args)
+static void
+upload_status(struct request *q, const void *args)
 {
 	const struct snapshot_ask *ask = args;
-	struct import_leader *u = import_leader_of(q);
+	struct import_leader *u = upload_of(q);
 	bool known = u->id[0] != '\0' && (ask->ID.len == 0 || span_eqs(ask->ID, u->id));
 
 	if (known && (ask->Server.len > 0 || (u->phase != RESTORE_UNKNOWN && engine_is_leader(u->d->engine)))) {
@@ -567,6 +567,39 @@ import_leader_status(struct request *q, const void *args)
 		q->read.done = fate_confirmed;
 		engine_read(u->d->engine, &q->read);
 	}
+}
+
+/* Of a save, or of a restore: the client gave up.  If it is not too late, nothing is changed. */
+static void
+end(struct request *q, const void *args)
+{
+	const struct snapshot_ask *ask = args;
+	struct snapshot_state st = { .ID = ask->ID, .Server = span_str(q->d->id.uuid) };
+
+	if (!export_end(q->d->exports, ask->ID))
+		cancel(upload_of(q), ask->ID);
+	snapshot_answer(q, fsm_index(q->d->fsm), &st);
+}
+
+const struct request_op import_ops[] = {
+	{ OP_SNAPSHOT_END, end },
+	{ OP_RESTORE_OPEN, upload_open },
+	{ OP_RESTORE_WRITE, upload_write },
+	{ OP_RESTORE_APPLY, upload_apply },
+	{ OP_RESTORE_STATUS, upload_status },
+	{ 0, NULL },
+};
+
+uint64_t
+import_leader_need(uint64_t state_bytes)
+{
+	return state_bytes * 2 + state_bytes / 4;
+}
+
+uint64_t
+import_leader_fit(uint64_t space)
+{
+	return space / 9 * 4;
 }
 
 /* -- life -- */

@@ -7,19 +7,15 @@
 #define TV_RAFTD_SNAPSHOT_IMPORT_LEADER_H
 
 #include "raftd/fsm/fsm.h"
-#include "raftd/raftd.h"
+#include "raftd/request/request.h"
 
 struct import_leader;
-struct request;
+
+/* RESTORE_OPEN, _WRITE, _APPLY and _STATUS, and SNAPSHOT_END of a save as of a restore. */
+extern const struct request_op import_ops[];
 
 struct import_leader *import_leader_new(struct raftd *d);
 void import_leader_free(struct import_leader *u);
-/* RESTORE_OPEN, _WRITE, _APPLY and _STATUS; args: a snapshot_ask. */
-void import_leader_open(struct request *q, const void *args);
-void import_leader_write(struct request *q, const void *args);
-void import_leader_apply(struct request *q, const void *args);
-void import_leader_status(struct request *q, const void *args);
-void import_leader_cancel(struct import_leader *u, struct span id);
 /* staged: what is staged now, or NULL; loaded: bytes of it that were loaded so far. */
 void import_leader_turn(struct import_leader *u, const struct fsm_stage *staged, uint64_t loaded);
 /* It cannot be loaded here. */
@@ -28,5 +24,10 @@ void import_leader_fail(struct import_leader *u, const char *id, const char *why
 bool import_leader_busy(const struct import_leader *u);
 /* Is the staged restore of this id this upload's, and still going on? */
 bool import_leader_owns(const struct import_leader *u, const char *id);
+
+/* Disk that a state of so many bytes takes while it is loaded: tables, and their write-ahead log. */
+uint64_t import_leader_need(uint64_t state_bytes);
+/* The other way round: how large a state fits into this space. */
+uint64_t import_leader_fit(uint64_t space);
 
 #endif

@@ -1,9 +1,6 @@
-/* Operations on snapshots: one server keeps what belongs to a save or a restore, and all of its steps come here. */
+/* Answers to operations on snapshots; see op_snapshot.h. */
 #include "raftd/engine/engine.h"
 #include "raftd/fsm/fsm.h"
-#include "raftd/snapshot/export.h"
-#include "raftd/snapshot/import.h"
-#include "raftd/snapshot/import_leader.h"
 #include "raftd/snapshot/op_snapshot.h"
 
 #define PIECE_BYTES (512u << 10)
@@ -56,41 +53,3 @@ snapshot_answer_later(struct request *q, const struct snapshot_state *st)
 	q->timer.data = q;
 	ev_timer_start(q->d->loop, &q->timer);
 }
-
-static void
-save(struct request *q, const void *args)
-{
-	(void)args;
-	export_begin(q->d->exports, q);
-}
-
-static void
-read_piece(struct request *q, const void *args)
-{
-	const struct snapshot_ask *ask = args;
-
-	export_read(q->d->exports, q, ask->ID, ask->Offset);
-}
-
-/* Of a save, or of a restore. */
-static void
-end(struct request *q, const void *args)
-{
-	const struct snapshot_ask *ask = args;
-	struct snapshot_state st = { .ID = ask->ID, .Server = span_str(q->d->id.uuid) };
-
-	if (!export_end(q->d->exports, ask->ID))
-		import_cancel(q->d->import, ask->ID);
-	snapshot_answer(q, fsm_index(q->d->fsm), &st);
-}
-
-const struct request_op snapshot_ops[] = {
-	{ OP_SNAPSHOT_SAVE, save },
-	{ OP_SNAPSHOT_READ, read_piece },
-	{ OP_SNAPSHOT_END, end },
-	{ OP_RESTORE_OPEN, import_leader_open },
-	{ OP_RESTORE_WRITE, import_leader_write },
-	{ OP_RESTORE_APPLY, import_leader_apply },
-	{ OP_RESTORE_STATUS, import_leader_status },
-	{ 0, NULL },
-};

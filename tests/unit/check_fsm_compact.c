@@ -126,7 +126,7 @@ START_TEST(pages_are_filled)
 {
 	uint32_t before;
 
-	ck_assert(!fsm_compact(k.f));		/* sees how it is when opened */
+	ck_assert(!fsm_compact(k.f));	/* sees how it is when opened */
 	apply_to(k.f, in_order, ENTRIES);
 	apply_to(other.f, in_order, ENTRIES);
 	before = leaves(k.f);
@@ -136,7 +136,7 @@ START_TEST(pages_are_filled)
 	ck_assert_int_eq(fsm_trouble(k.f), TV_OK);
 	ck_assert_uint_lt(leaves(k.f), before * 3 / 4);
 	same(k.f, other.f);
-	ck_assert(!fsm_compact(k.f));		/* until it grows again */
+	ck_assert(!fsm_compact(k.f));	/* until it grows again */
 	kit_reopen(&k);
 	same(k.f, other.f);
 }

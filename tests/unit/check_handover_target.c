@@ -28,7 +28,7 @@ START_TEST(newest_of_the_served)
 	st.peers[1].match = 101;
 	ck_assert_uint_eq(handover_target_pick(&st, s, 3)->id, 2);
 	st.peers[2].match = 900;
-	s[2].state = HANDOVER_TARGET_UNKNOWN;			/* newer, but who knows */
+	s[2].state = HANDOVER_TARGET_UNKNOWN;	/* newer, but who knows */
 	ck_assert_uint_eq(handover_target_pick(&st, s, 3)->id, 2);
 	s[1].state = HANDOVER_TARGET_SILENT;
 	ck_assert_uint_eq(handover_target_pick(&st, s, 3)->id, 1);

@@ -419,7 +419,7 @@ START_TEST(answers_ahead_are_bounded)
 
 	ck_assert(read_ahead_wanted(&a));
 	ck_assert_ptr_null(read_ahead_hold(&a, 1, 0, 1, span_of(bytes, sizeof(bytes))));
-	while (!read_ahead_wanted(&a))		/* one for nothing: the next ones are not tried */
+	while (!read_ahead_wanted(&a))	/* one for nothing: the next ones are not tried */
 		let_go++;
 	ck_assert_uint_eq(let_go, READ_AHEAD_REST);
 }

@@ -740,7 +740,7 @@ START_TEST(client_leaves_a_server_that_refuses)
 	ck_assert_uint_eq(sent_count, 2);
 	ck_assert_str_ne(sent[0].ip, sent[1].ip);
 	link_says(1, TV_ENOTLEADER);
-	route_wake(route);			/* all were tried: starts over */
+	route_wake(route);		/* all were tried: starts over */
 	route_wake(route);
 	ck_assert_uint_eq(sent_count, 3);
 	link_says(2, TV_OK);
@@ -1006,7 +1006,7 @@ START_TEST(keys_are_asked_of_a_server)
 	ask(OP_KEYRING, "", 0);
 	ck_assert_int_eq(sent[0].type, MSG_OP);
 	link_breaks(0, TV_ECLOSED);
-	route_wake(route);			/* the only one was tried */
+	route_wake(route);		/* the only one was tried */
 	route_wake(route);
 	ck_assert_uint_eq(sent_count, 2);
 	link_says(1, TV_OK);

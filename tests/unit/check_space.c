@@ -62,7 +62,7 @@ START_TEST(ballast)
 		ck_assert_uint_eq(reserve_give(&b, MB), MB);
 		ck_assert_uint_lt(blocks_of(dir), 4 * MB);
 		reserve_close(&b);
-		reserve_open(&b, dir);		/* as a start finds it */
+		reserve_open(&b, dir);	/* as a start finds it */
 		ck_assert_uint_eq(b.bytes, 3 * MB);
 		ck_assert_uint_eq(reserve_give(&b, 10 * MB), 3 * MB);
 		ck_assert_uint_eq(blocks_of(dir), 0);

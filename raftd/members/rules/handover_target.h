@@ -10,10 +10,10 @@
 
 enum handover_target_state {
 	HANDOVER_TARGET_SERVED,		/* its rpcd has just answered */
-	HANDOVER_TARGET_UNKNOWN,		/* it cannot tell: another build of raftd or rpcd */
+	HANDOVER_TARGET_UNKNOWN,	/* it cannot tell: another build of raftd or rpcd */
 	HANDOVER_TARGET_SILENT,		/* asked, and no answer: its rpcd is frozen */
-	HANDOVER_TARGET_DESERTED,		/* no rpcd is connected there */
-	HANDOVER_TARGET_GONE,			/* no link to its raftd */
+	HANDOVER_TARGET_DESERTED,	/* no rpcd is connected there */
+	HANDOVER_TARGET_GONE,		/* no link to its raftd */
 };
 
 struct handover_target {

@@ -15,10 +15,10 @@ struct recover_log {			/* how far somebody's log is */
 	uint64_t leader_last;		/* of the leader's log as last heard of; 0: never */
 };
 
-struct recover_server {		/* beside this one */
+struct recover_server {			/* beside this one */
 	raft_id id;
 	bool answered;
-	struct recover_log log;	/* if it answered */
+	struct recover_log log;		/* if it answered */
 };
 
 struct recover_input {
@@ -26,7 +26,7 @@ struct recover_input {
 	raft_id self, leader;		/* leader: as known, 0 none */
 	bool leads, member;		/* member: belongs to a cluster, with a log */
 	bool stateless;			/* waits for a snapshot, since its log does not reach back to the beginning of its state */
-	struct recover_log log;	/* of this server */
+	struct recover_log log;		/* of this server */
 	struct recover_server servers[RAFT_SERVERS_MAX];
 	unsigned count;
 };

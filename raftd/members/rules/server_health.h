@@ -17,7 +17,7 @@
 #include "common/net/silence.h"
 #include "raftd/core/raft.h"
 
-struct server_health_facts {			/* of one server, now */
+struct server_health_facts {		/* of one server, now */
 	raft_id id;
 	bool voter, self;
 	bool alive, failed;		/* by gossip; neither: left, or unknown */
