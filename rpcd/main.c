@@ -347,8 +347,8 @@ own_info(void *ctx, struct buf *b)
 	put_text(b, "version", TV_VERSION);
 	put_text(b, "sandbox", sandbox_status());
 	put_text(b, "folders", daemon_folders());
-	put_text(b, "gossipd", members_state(p->members));
-	put_text(b, "raftd", p->raft == NULL ? "none" : raftd_client_state(p->raft));
+	put_text(b, "gossipd", daemon_client_state(members_daemon(p->members)));
+	put_text(b, "raftd", p->raft == NULL ? "none" : daemon_client_state(raftd_client_daemon(p->raft)));
 	for (unsigned i = 0; i < count; i++)
 		put_number(b, numbers[i].name, numbers[i].value);
 	count += histogram_info(&p->api.stats.took, "http", put_text, b);

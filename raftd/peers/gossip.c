@@ -4,33 +4,28 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/net/greet.h"
-#include "common/net/dial.h"
 #include "common/base/log.h"
+#include "common/net/gossip_client.h"
+#include "common/net/msg.h"
 #include "common/proc/daemon.h"
 #include "common/record/mpack.h"
-#include "common/net/msg.h"
-#include "common/net/silence.h"
 #include "raftd/peers/gossip.h"
 #include "raftd/peers/identity.h"
 
-#define BODY_MAX (1u << 20)
 #define ASK_AFTER MONO_S(2)
 #define PATIENCE MONO_S(5)
 
 struct gossip {
 	struct raftd *d;
 	const struct gossip_hooks *hooks;
-	struct dialer *dialer;
+	struct gossip_client client;
+	struct daemon_client *daemon;	/* of the client */
+	struct member_table *table;	/* of the LAN pool; `server` marks those that are one by their tags: few among many */
 	char *path;
-	struct member_table table;	/* of the LAN pool; `server` marks those that are one by their tags: few among many */
-	struct arena scratch;
-	bool synced;
 	bool announcing;		/* that we lead, and gossipd has not confirmed it */
 	struct log_limit twins;
-	uint64_t announcements;		/* also the id of the newest one's frame */
+	uint64_t announcement;		/* the newest one's call, once made */
 	struct silence silence;		/* of gossipd */
-	uint64_t questions;		/* whether it answers */
 	bool silent;			/* and it was too long */
 	struct mono well;		/* when it was last found there */
 };
@@ -71,16 +66,16 @@ gossip_each_server(struct gossip *g, void (*fn)(void *ctx, const struct gossip_s
 {
 	struct gossip_server s;
 
-	for (size_t i = 0; i < g->table.count; i++)
-		if (as_server(&g->table.slots[i], &s))
+	for (size_t i = 0; i < g->table->count; i++)
+		if (as_server(&g->table->slots[i], &s))
 			fn(ctx, &s);
 }
 
 bool
 gossip_find_server(struct gossip *g, const char *uuid, struct gossip_server *out)
 {
-	for (size_t i = 0; i < g->table.count; i++)
-		if (as_server(&g->table.slots[i], out) && strcmp(out->uuid, uuid) == 0)
+	for (size_t i = 0; i < g->table->count; i++)
+		if (as_server(&g->table->slots[i], out) && strcmp(out->uuid, uuid) == 0)
 			return true;
 	return false;
 }
@@ -94,7 +89,7 @@ gossip_own(struct gossip *g, struct gossip_server *out)
 bool
 gossip_synced(const struct gossip *g)
 {
-	return g->synced;
+	return g->client.synced;
 }
 
 bool
@@ -102,9 +97,9 @@ gossip_next(struct gossip *g, size_t *cursor, struct gossip_member *out)
 {
 	struct member_slot *e;
 
-	if (*cursor >= g->table.count)
+	if (*cursor >= g->table->count)
 		return false;
-	e = &g->table.slots[(*cursor)++];
+	e = &g->table->slots[(*cursor)++];
 	*out = (struct gossip_member){ e->m, e->gone, &e->dirty };
 	return true;
 }
@@ -112,16 +107,16 @@ gossip_next(struct gossip *g, size_t *cursor, struct gossip_member *out)
 void
 gossip_forget(struct gossip *g, const struct member *m)
 {
-	struct member_slot *e = member_table_find(&g->table, m->name);
+	struct member_slot *e = member_table_find(g->table, m->name);
 
 	if (e != NULL && e->gone)
-		member_table_remove(&g->table, e);
+		member_table_remove(g->table, e);
 }
 
 const struct member *
 gossip_find(struct gossip *g, struct span name)
 {
-	struct member_slot *e = member_table_find(&g->table, name);
+	struct member_slot *e = member_table_find(g->table, name);
 
 	return e == NULL || e->gone ? NULL : e->m;
 }
@@ -129,28 +124,11 @@ gossip_find(struct gossip *g, struct span name)
 void
 gossip_mark_all(struct gossip *g)
 {
-	for (size_t i = 0; i < g->table.count; i++)
-		g->table.slots[i].dirty = true;
+	for (size_t i = 0; i < g->table->count; i++)
+		g->table->slots[i].dirty = true;
 }
 
 /* -- events -- */
-
-static void
-changed(struct gossip *g, bool server)
-{
-	g->hooks->members_changed(g->d);
-	if (!server || !g->synced)
-		return;
-	g->hooks->servers_changed(g->d);
-}
-
-static void
-member_gone(struct gossip *g, struct member_slot *e)
-{
-	e->gone = true;
-	e->dirty = true;
-	(void)g;
-}
 
 /* Two members that live have one node id (S62): said here, on both sides and everywhere else. */
 static void
@@ -159,8 +137,8 @@ look_for_twin(struct gossip *g, const struct member_slot *e, const struct gossip
 	struct gossip_server other;
 	char name[128], twin[128];
 
-	for (size_t i = 0; i < g->table.count; i++) {
-		if (&g->table.slots[i] == e || !as_server(&g->table.slots[i], &other) || other.status != MEMBER_ALIVE ||
+	for (size_t i = 0; i < g->table->count; i++) {
+		if (&g->table->slots[i] == e || !as_server(&g->table->slots[i], &other) || other.status != MEMBER_ALIVE ||
 		    strcmp(other.uuid, s->uuid) != 0 || !log_allow(&g->twins, "raftd"))
 			continue;
 		log_err("raftd", "members %s (%s) and %s (%s) have the same node id %s: a data directory or a machine's image was "
@@ -171,60 +149,31 @@ look_for_twin(struct gossip *g, const struct member_slot *e, const struct gossip
 	}
 }
 
-static void
-member_told(struct gossip *g, uint8_t event, const struct member *m)
-{
-	struct member_slot *e = member_table_find(&g->table, m->name);
-	struct gossip_server s;
-	uint8_t before = e != NULL && !e->gone ? e->m->status : MEMBER_NONE;
-	enum tv_err err;
-	bool server;
-
-	if (event == GOSSIP_EV_REAP) {
-		if (e == NULL)
-			return;
-		server = as_server(e, &s);
-		member_gone(g, e);
-		changed(g, server);
-		return;
-	}
-	e = member_table_put(&g->table, m, &err);
-	if (e == NULL) {
-		if (err == TV_ELIMIT && g->table.refused == 1)
-			log_warn("raftd", "more than %d members: the catalog leaves out the rest", GOSSIP_MEMBERS_MAX);
-		return;
-	}
-	e->server = has_tags_of_server(g, e->m);
-	e->dirty = true;
-	e->gone = false;
-	if (m->status == MEMBER_LEFT && before == MEMBER_FAILED)
-		e->forced = true;
-	else if (m->status != MEMBER_LEFT)
-		e->forced = false;
-	server = as_server(e, &s);
-	if (server && m->status == MEMBER_ALIVE)
-		look_for_twin(g, e, &s);
-	if (server && m->status == MEMBER_ALIVE && g->synced)
-		g->hooks->server_alive(g->d, s.uuid);
-	changed(g, server);
-}
-
-static enum tv_err
-take_member(struct gossip *g, struct span body)
-{
-	enum gossip_event event;
-	enum gossip_pool pool;
-	struct member m;
-	enum tv_err err;
-
-	arena_reset(&g->scratch);
-	err = member_event_read(body, &g->scratch, &pool, &event, &m);
-	if (err == TV_OK && pool == POOL_LAN)
-		member_told(g, event, &m);
-	return err;
-}
-
 /* -- who leads -- */
+
+/* [u8 err, str text, u64 ltime].  Without an answer it is said again when gossipd is back. */
+static void
+on_announced(void *ctx, enum tv_err failed, struct span body)
+{
+	struct gossip *g = ctx;
+	struct rd r = rd_span_over(body);
+	struct span text;
+	uint64_t err;
+	char safe[256];
+
+	if (failed != TV_OK)
+		return;
+	if (mpr_array(&r) != 3)
+		rd_fail(&r, TV_EFORMAT);
+	err = mpr_uint(&r, UINT8_MAX);
+	text = mpr_bytes(&r, UINT16_MAX);
+	(void)mpr_uint(&r, UINT64_MAX);
+	if (rd_end(&r) != TV_OK)
+		text = span_str("malformed reply from gossipd");
+	if (err != 0 || r.err != TV_OK)
+		log_warn("raftd", "the change of leader could not be announced: %s", log_safe(text, safe, sizeof(safe)));
+	g->announcing = false;
+}
 
 /*
  * Not before gossipd has found the others again: its clock of events is from before it went, and they may take what it fires by
@@ -233,24 +182,25 @@ take_member(struct gossip *g, struct span body)
 static void
 announce(struct gossip *g)
 {
-	struct chan *c = g->synced ? dialer_chan(g->dialer) : NULL;
-	struct buf *b = c == NULL ? NULL : chan_begin(c, MSG_GOSSIP_FIRE, 0, g->announcements);
+	struct buf b = BUF_INIT(1024);
+	enum tv_err err;
 
-	if (b == NULL)
+	if (!gossip_synced(g))
 		return;			/* when gossipd is back */
-	mpw_array(b, 4);
-	mpw_uint(b, POOL_LAN);
-	mpw_cstr(b, "consul:new-leader");
-	mpw_bin(b, span_str(g->d->cluster.node_name));
-	mpw_bool(b, false);
-	(void)chan_end(c);
+	mpw_array(&b, 4);
+	mpw_uint(&b, POOL_LAN);
+	mpw_cstr(&b, "consul:new-leader");
+	mpw_bin(&b, span_str(g->d->cluster.node_name));
+	mpw_bool(&b, false);
+	daemon_client_cancel(g->daemon, g->announcement);
+	g->announcement = daemon_client_call(g->daemon, MSG_GOSSIP_FIRE, buf_span(&b), MONO_NEVER, on_announced, g, &err);
+	buf_done(&b);
 }
 
 void
 gossip_announce(struct gossip *g)
 {
 	g->announcing = true;
-	g->announcements++;
 	announce(g);
 }
 
@@ -260,74 +210,49 @@ gossip_calm(struct gossip *g)
 	g->announcing = false;
 }
 
-/* [u8 err, str text, u64 ltime] */
-static enum tv_err
-take_announced(struct gossip *g, const struct frame *f)
-{
-	struct rd r = rd_span_over(f->body);
-	struct span text;
-	uint64_t err;
-	char safe[256];
+/* -- members -- */
 
-	if (mpr_array(&r) != 3)
-		rd_fail(&r, TV_EFORMAT);
-	err = mpr_uint(&r, UINT8_MAX);
-	text = mpr_bytes(&r, UINT16_MAX);
-	(void)mpr_uint(&r, UINT64_MAX);
-	if (rd_end(&r) != TV_OK)
-		return r.err;
-	if (err != 0)
-		log_warn("raftd", "the change of leader could not be announced: %s", log_safe(text, safe, sizeof(safe)));
-	if (f->id == g->announcements)
-		g->announcing = false;
-	return TV_OK;
-}
-
-static enum tv_err
-take_synced(struct gossip *g)
-{
-	g->synced = true;
-	for (size_t i = 0; i < g->table.count; i++)
-		if (g->table.slots[i].round != g->table.round)
-			member_gone(g, &g->table.slots[i]);
-	changed(g, true);
-	if (g->announcing)
-		announce(g);
-	return TV_OK;
-}
-
-static enum tv_err
-on_frame(void *ctx, struct chan *c, const struct frame *f)
+/* The list is complete, or a member came, changed or went. */
+static void
+on_change(void *ctx, struct member_slot *e, uint8_t before)
 {
 	struct gossip *g = ctx;
+	struct gossip_server s;
 
-	if (f->type == MSG_INFO)
-		return f->flags & FRAME_REPLY ? TV_OK : TV_EFORMAT;	/* it lives: that was the question */
-	if (f->flags & FRAME_REPLY)
-		return f->type == MSG_GOSSIP_FIRE ? take_announced(g, f) : TV_EFORMAT;
-	switch (f->type) {
-	case MSG_HELLO:
-		return greet_check(c, f);
-	case MSG_GOSSIP_MEMBER:
-		return take_member(g, f->body);
-	case MSG_GOSSIP_SYNCED:
-		return take_synced(g);
-	default:
-		return TV_EFORMAT;
+	if (e != NULL && !e->gone) {
+		e->server = has_tags_of_server(g, e->m);
+		if (e->m->status == MEMBER_LEFT && before == MEMBER_FAILED)
+			e->forced = true;
+		else if (e->m->status != MEMBER_LEFT)
+			e->forced = false;
+		if (e->m->status == MEMBER_ALIVE && as_server(e, &s)) {
+			look_for_twin(g, e, &s);
+			if (gossip_synced(g))
+				g->hooks->server_alive(g->d, s.uuid);
+		}
 	}
+	g->hooks->members_changed(g->d);
+	if (gossip_synced(g) && (e == NULL || e->server))
+		g->hooks->servers_changed(g->d);
+	if (e == NULL && g->announcing)
+		announce(g);
 }
 
 /* -- does it answer? -- */
 
 static void
-ask_for_life(struct gossip *g, struct chan *c)
+on_life(void *ctx, enum tv_err err, struct span body)
 {
-	struct buf *b = chan_begin(c, MSG_INFO, 0, ++g->questions);
+	(void)ctx, (void)err, (void)body;	/* that it answered is seen by chan_signs() */
+}
 
-	if (b == NULL)
-		return;			/* on_down follows */
-	mpw_array(b, 0);
-	(void)chan_end(c);
+static void
+ask_for_life(struct gossip *g)
+{
+	static const uint8_t empty[] = { 0x90 };
+	enum tv_err err;
+
+	(void)daemon_client_call(g->daemon, MSG_INFO, span_of(empty, sizeof(empty)), MONO_NEVER, on_life, NULL, &err);
 }
 
 void
@@ -335,18 +260,18 @@ gossip_look(struct gossip *g)
 {
 	struct silence_conf conf = { ASK_AFTER, PATIENCE,
 	    .gap = mono_add(mono_mul(g->d->conf.member_interval, 2), MONO_S(1)) };
-	struct chan *c = dialer_chan(g->dialer);
+	struct chan *c = daemon_client_chan(g->daemon);
 
 	if (c == NULL) {
 		g->silence = (struct silence){ 0 };
 		g->silent = false;
 		return;
 	}
-	if (g->synced && !g->silent)
+	if (gossip_synced(g) && !g->silent)
 		g->well = clock_mono();
 	switch (silence_look(&g->silence, &conf, clock_mono(), chan_signs(c))) {
 	case SILENCE_ASK:
-		ask_for_life(g, c);
+		ask_for_life(g);
 		break;
 	case SILENCE_DEAD:
 		g->silent = true;
@@ -360,7 +285,7 @@ gossip_look(struct gossip *g)
 enum daemon_state
 gossip_daemon(const struct gossip *g)
 {
-	return g->silent ? DAEMON_SILENT : g->synced ? DAEMON_ANSWERS : DAEMON_AWAY;
+	return g->silent ? DAEMON_SILENT : gossip_synced(g) ? DAEMON_ANSWERS : DAEMON_AWAY;
 }
 
 enum daemon_state
@@ -386,10 +311,9 @@ put_tag(struct buf *b, const char *name, uint64_t value)
  * Fresh servers find out by `expect` who else waits to form a cluster of that size.  `gen` and `fenced` are for people,
  * and for those who choose a server to ask: after a recovery they tell the two sides apart.
  */
-void
-gossip_tell_identity(struct gossip *g)
+static void
+send_tags(struct gossip *g, struct chan *c)
 {
-	struct chan *c = dialer_chan(g->dialer);
 	struct buf *b = c == NULL ? NULL : chan_begin(c, MSG_GOSSIP_TAGS, 0, 0);
 	uint64_t number = generation_number(g->d->id.generation);
 
@@ -403,48 +327,37 @@ gossip_tell_identity(struct gossip *g)
 	(void)chan_end(c);
 }
 
+void
+gossip_tell_identity(struct gossip *g)
+{
+	send_tags(g, daemon_client_chan(g->daemon));
+}
+
 static void
 on_up(void *ctx, struct chan *c)
 {
-	struct gossip *g = ctx;
-	struct buf *b;
-
-	greet_send(c, "raftd", g->d->id.uuid);
-	gossip_tell_identity(g);
-	b = chan_begin(c, MSG_GOSSIP_WATCH, 0, 0);
-	if (b != NULL) {
-		mpw_array(b, 0);
-		(void)chan_end(c);
-	}
-	g->table.round++;
+	send_tags(ctx, c);
 	log_debug("raftd", "connected to gossipd");
 }
 
 static void
-on_down(void *ctx, enum tv_err why)
+on_down(void *ctx, enum tv_err why, unsigned failures)
 {
 	struct gossip *g = ctx;
 
+	(void)failures;
 	if (g->d->left) {
 		log_info("triumvir", "server has left");
 		daemon_quit(0);
-		return;
-	}
-	if (g->synced)
+	} else if (gossip_synced(g)) {
 		log_warn("raftd", "no connection to gossipd (%s); continuing with the members known", tv_strerror(why));
-	g->synced = false;
+	}
 }
 
 struct gossip *
 gossip_new(struct raftd *d, const struct gossip_hooks *hooks)
 {
-	static const struct chan_events events = { on_frame, NULL, NULL };
 	struct gossip *g = calloc(1, sizeof(*g));
-	struct dialer_conf conf = {
-		.chan = { .loop = d->loop, .events = &events, .name = "gossipd.sock",
-		    .body_max = BODY_MAX, .out_max = BODY_MAX },
-		.on_up = on_up, .on_down = on_down, .backoff_max = MONO_S(1),
-	};
 
 	if (g == NULL || asprintf(&g->path, "%s/gossipd.sock", d->cluster.run_dir) < 0) {
 		free(g);
@@ -452,18 +365,19 @@ gossip_new(struct raftd *d, const struct gossip_hooks *hooks)
 	}
 	g->d = d;
 	g->hooks = hooks;
-	g->table.max = GOSSIP_MEMBERS_MAX;
-	g->scratch = ARENA_INIT(1u << 20);
 	g->well = clock_mono();
 	g->twins = (struct log_limit){ .burst = 4, .period = MONO_S(60) };
-	conf.chan.ctx = g;
-	conf.unix_path = g->path;
-	g->dialer = dialer_new(&conf);
-	if (g->dialer == NULL) {
-		gossip_free(g);
-		return NULL;
-	}
-	return g;
+	g->client = (struct gossip_client){
+	    .daemon = { .chan.loop = d->loop, .path = g->path, .role = "raftd", .node_id = d->id.uuid,
+	        .log_area = "raftd", .backoff_max = MONO_S(1) },
+	    .members_max = GOSSIP_MEMBERS_MAX, .when_full = ": the catalog leaves out the rest", .keep_gone = true,
+	    .on_up = on_up, .on_change = on_change, .on_down = on_down, .ctx = g };
+	g->daemon = &g->client.daemon;
+	g->table = &g->client.pools[POOL_LAN];
+	if (gossip_client_start(&g->client))
+		return g;
+	gossip_free(g);
+	return NULL;
 }
 
 void
@@ -471,9 +385,7 @@ gossip_free(struct gossip *g)
 {
 	if (g == NULL)
 		return;
-	dialer_free(g->dialer);
-	member_table_done(&g->table);
-	arena_done(&g->scratch);
+	gossip_client_stop(&g->client);
 	free(g->path);
 	free(g);
 }

@@ -22,6 +22,10 @@ struct task {
 	const char *asked;		/* the daemon that is to answer */
 	bool has_value;			/* its answer has a third part */
 	bool then_gossip;		/* leave: Raft first, then gossip */
+	struct info_part {
+		struct task *t;
+		struct daemon_client *daemon;
+	} parts[2];			/* info: who is asked */
 	unsigned waiting;		/* info: answers to come */
 	uint32_t sections;
 	struct buf out;			/* info: sections so far */
@@ -30,6 +34,7 @@ struct task {
 
 struct admin {
 	struct admin_conf conf;
+	struct daemon_client *gossip, *raft;	/* raft: NULL on a client node */
 	struct task *tasks;
 	unsigned count;
 	bool closing;			/* admin_free() was called; the last task to end frees us */
@@ -78,27 +83,14 @@ task_begun(struct task *t, enum tv_err err)
 
 static void answered(void *ctx, enum tv_err err, struct span body);
 
-/* Both free the body. */
+/* Frees the body. */
 static enum tv_err
-ask_gossip(struct task *t, uint16_t type, struct buf *b, struct mono timeout)
+ask(struct task *t, struct daemon_client *daemon, uint16_t type, struct buf *b, struct mono timeout)
 {
 	enum tv_err err = b->failed ? TV_ENOMEM : TV_OK;
 
-	t->asked = "gossipd";
-	if (err == TV_OK && members_call(t->a->conf.members, type, buf_span(b), timeout, answered, t, &err) != 0)
-		err = TV_OK;
-	buf_done(b);
-	return err;
-}
-
-static enum tv_err
-ask_raft(struct task *t, uint16_t type, struct buf *b)
-{
-	enum tv_err err = b->failed ? TV_ENOMEM : TV_OK;
-
-	t->asked = "raftd";
-	if (err == TV_OK && raftd_client_call(t->a->conf.raft, type, buf_span(b), t->a->conf.leave_timeout, answered, t,
-	    &err) != 0)
+	t->asked = daemon->daemon;
+	if (err == TV_OK && daemon_client_call(daemon, type, buf_span(b), timeout, answered, t, &err) != 0)
 		err = TV_OK;
 	buf_done(b);
 	return err;
@@ -110,7 +102,7 @@ leave_gossip(struct task *t)
 	struct buf b = BUF_INIT(64);
 
 	mpw_array(&b, 0);
-	return ask_gossip(t, MSG_GOSSIP_LEAVE, &b, t->a->conf.leave_timeout);
+	return ask(t, t->a->gossip, MSG_GOSSIP_LEAVE, &b, t->a->conf.leave_timeout);
 }
 
 enum tv_err
@@ -128,7 +120,7 @@ admin_join(struct admin *a, enum gossip_pool pool, struct span addr, admin_done 
 	mpw_uint(&b, pool);
 	mpw_array(&b, 1);
 	mpw_str(&b, addr);
-	return task_begun(t, ask_gossip(t, MSG_GOSSIP_JOIN, &b, a->conf.call_timeout));
+	return task_begun(t, ask(t, a->gossip, MSG_GOSSIP_JOIN, &b, a->conf.call_timeout));
 }
 
 enum tv_err
@@ -144,7 +136,7 @@ admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *don
 	mpw_array(&b, 2);
 	mpw_str(&b, node);
 	mpw_bool(&b, prune);
-	return task_begun(t, ask_gossip(t, MSG_GOSSIP_FORCE_LEAVE, &b, a->conf.call_timeout));
+	return task_begun(t, ask(t, a->gossip, MSG_GOSSIP_FORCE_LEAVE, &b, a->conf.call_timeout));
 }
 
 enum tv_err
@@ -157,13 +149,13 @@ admin_leave(struct admin *a, bool force, admin_done *done, void *ctx)
 		return TV_ELIMIT;
 	t->done = done;
 	t->ctx = ctx;
-	log_info("triumvir", "%s starting leave", a->conf.raft != NULL ? "server" : "client");
-	if (a->conf.raft == NULL)
+	log_info("triumvir", "%s starting leave", a->raft != NULL ? "server" : "client");
+	if (a->raft == NULL)
 		return task_begun(t, leave_gossip(t));
 	t->then_gossip = true;
 	mpw_array(&b, 1);
 	mpw_bool(&b, force);
-	return task_begun(t, ask_raft(t, MSG_RAFT_LEAVE, &b));
+	return task_begun(t, ask(t, a->raft, MSG_RAFT_LEAVE, &b, a->conf.leave_timeout));
 }
 
 enum tv_err
@@ -182,23 +174,23 @@ admin_coords(struct admin *a, enum gossip_pool pool, struct span node, admin_val
 	mpw_array(&b, node.len > 0);
 	if (node.len > 0)
 		mpw_str(&b, node);
-	return task_begun(t, ask_gossip(t, MSG_GOSSIP_COORDS, &b, a->conf.call_timeout));
+	return task_begun(t, ask(t, a->gossip, MSG_GOSSIP_COORDS, &b, a->conf.call_timeout));
 }
 
 enum tv_err
 admin_recover(struct admin *a, bool dry_run, admin_value_done *done, void *ctx)
 {
 	struct buf b = BUF_INIT(16);
-	struct task *t = a->conf.raft == NULL ? NULL : task_new(a);
+	struct task *t = a->raft == NULL ? NULL : task_new(a);
 
 	if (t == NULL)
-		return a->conf.raft == NULL ? TV_EINVAL : TV_ELIMIT;
+		return a->raft == NULL ? TV_EINVAL : TV_ELIMIT;
 	t->value_done = done;
 	t->ctx = ctx;
 	t->has_value = true;
 	mpw_array(&b, 1);
 	mpw_bool(&b, dry_run);
-	return task_begun(t, ask_raft(t, MSG_RAFT_RECOVER, &b));
+	return task_begun(t, ask(t, a->raft, MSG_RAFT_RECOVER, &b, a->conf.leave_timeout));
 }
 
 /* -- answers -------------------------------------------------------------- */
@@ -312,23 +304,13 @@ info_take(struct task *t, enum tv_err err, struct span body)
 }
 
 static void
-gossip_info(void *ctx, enum tv_err err, struct span body)
+info_answered(void *ctx, enum tv_err err, struct span body)
 {
-	struct task *t = ctx;
+	struct info_part *part = ctx;
 
 	if (err == TV_ETIMEOUT)
-		members_missed(t->a->conf.members);
-	info_take(t, err, body);
-}
-
-static void
-raft_info(void *ctx, enum tv_err err, struct span body)
-{
-	struct task *t = ctx;
-
-	if (err == TV_ETIMEOUT)
-		raftd_client_missed(t->a->conf.raft);
-	info_take(t, err, body);
+		part->daemon->mute = true;
+	info_take(part->t, err, body);
 }
 
 static void
@@ -352,11 +334,14 @@ admin_info(struct admin *a, admin_info_done *done, void *ctx)
 		return TV_ELIMIT;
 	t->info_done = done;
 	t->ctx = ctx;
-	if (members_call(a->conf.members, MSG_INFO, body, wait, gossip_info, t, &err) != 0)
-		t->waiting++;
-	if (a->conf.raft != NULL &&
-	    raftd_client_call(a->conf.raft, MSG_INFO, body, wait, raft_info, t, &err) != 0)
-		t->waiting++;
+	for (int i = 0; i < 2; i++) {
+		struct info_part *part = &t->parts[i];
+
+		*part = (struct info_part){ t, i == 0 ? a->gossip : a->raft };
+		if (part->daemon != NULL &&
+		    daemon_client_call(part->daemon, MSG_INFO, body, wait, info_answered, part, &err) != 0)
+			t->waiting++;
+	}
 	if (t->waiting == 0) {
 		ev_timer_init(&t->soon, info_soon, 0., 0.);
 		t->soon.data = t;
@@ -370,8 +355,11 @@ admin_new(const struct admin_conf *conf)
 {
 	struct admin *a = calloc(1, sizeof(*a));
 
-	if (a != NULL)
-		a->conf = *conf;
+	if (a == NULL)
+		return NULL;
+	a->conf = *conf;
+	a->gossip = members_daemon(conf->members);
+	a->raft = conf->raft == NULL ? NULL : raftd_client_daemon(conf->raft);
 	return a;
 }
 

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/net/dial.h"
-#include "common/net/greet.h"
+#include "common/net/daemon_client.h"
 #include "common/net/monitor.h"
 #include "common/net/msg.h"
 #include "common/record/schema.h"
@@ -21,9 +20,7 @@
 struct source {
 	struct log_stream *w;
 	const char *daemon;
-	struct dialer *dialer;
-	bool greeted;
-	unsigned failures;
+	struct daemon_client client;
 };
 
 struct log_stream {
@@ -145,10 +142,7 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	char area[TEXT_BYTES_MAX], text[TEXT_BYTES_MAX];
 	enum tv_err err;
 
-	if (!s->greeted) {
-		s->greeted = greet_check(c, f) == TV_OK;
-		return s->greeted ? TV_OK : TV_EFORMAT;
-	}
+	(void)c;
 	if (f->type != MSG_LOG)		/* members, status: told to everyone, not for us */
 		return TV_OK;
 	err = monitor_read(f->body, &line, area, text, sizeof(text));
@@ -158,41 +152,31 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 }
 
 static void
-on_up(void *ctx, struct chan *c)
+on_up(void *ctx, struct chan *c, unsigned failures)
 {
 	struct source *s = ctx;
 
-	s->greeted = false;
-	greet_send(c, "rpcd", s->w->m->conf.node_id);
 	monitor_ask(c, s->w->level);
-	if (s->failures >= AWAY_AFTER)
+	if (failures >= AWAY_AFTER)
 		tell_away(s, "connected again");
-	s->failures = 0;
 }
 
 static void
-on_down(void *ctx, enum tv_err why)
+on_down(void *ctx, enum tv_err why, unsigned failures)
 {
-	struct source *s = ctx;
-
 	(void)why;
-	if (++s->failures == AWAY_AFTER)
-		tell_away(s, "no connection, trying again");
+	if (failures == AWAY_AFTER)
+		tell_away(ctx, "no connection, trying again");
 }
 
 static bool
 open_source(struct source *s, struct log_stream *w, const char *daemon, const char *path)
 {
-	static const struct chan_events events = { .on_frame = on_frame };
-	struct dialer_conf conf = {
-		.chan = { .loop = w->m->conf.loop, .events = &events, .ctx = s, .name = "monitor",
-		    .body_max = FRAME_BYTES_MAX, .out_max = FRAME_BYTES_MAX, .initiator = true },
-		.unix_path = path, .on_up = on_up, .on_down = on_down,
-	};
-
-	*s = (struct source){ .w = w, .daemon = daemon };
-	s->dialer = dialer_new(&conf);
-	return s->dialer != NULL;
+	*s = (struct source){ .w = w, .daemon = daemon, .client = {
+	    .chan = { .loop = w->m->conf.loop, .body_max = FRAME_BYTES_MAX, .out_max = FRAME_BYTES_MAX },
+	    .daemon = daemon, .path = path, .role = "rpcd", .node_id = w->m->conf.node_id, .on_up = on_up,
+	    .on_frame = on_frame, .on_down = on_down, .ctx = s } };
+	return daemon_client_start(&s->client);
 }
 
 /* -- life -- */
@@ -227,8 +211,7 @@ log_stream_stop(struct log_stream *w)
 {
 	logtap_remove(w->own);
 	for (int i = 0; i < 2; i++)
-		if (w->sources[i].dialer != NULL)
-			dialer_free(w->sources[i].dialer);
+		daemon_client_stop(&w->sources[i].client);
 	buf_done(&w->waiting);
 	w->m->count--;
 	free(w);

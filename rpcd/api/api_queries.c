@@ -202,7 +202,7 @@ stop_asking(struct request *r)
 {
 	const uint64_t *call = r->state;
 
-	members_cancel(r->api->members, *call);
+	daemon_client_cancel(members_daemon(r->api->members), *call);
 }
 
 /* Asks gossipd; done gets r.  A query may take an hour: a client that goes takes its question back. */
@@ -210,10 +210,11 @@ static void
 ask(struct request *r, uint16_t type, struct buf *body, struct mono timeout, calls_done *done)
 {
 	uint64_t *call = arena_alloc(&r->arena, sizeof(*call));
+	struct daemon_client *daemon = members_daemon(r->api->members);
 	enum tv_err err = TV_ENOMEM;
 
 	if (call == NULL || body->failed ||
-	    (*call = members_call(r->api->members, type, buf_span(body), timeout, done, r, &err)) == 0) {
+	    (*call = daemon_client_call(daemon, type, buf_span(body), timeout, done, r, &err)) == 0) {
 		no_answer(r, err);
 		return;
 	}

@@ -122,7 +122,8 @@ ask(struct fire *f, bool coalesce, struct mono timeout)
 	mpw_bin(&body, buf_span(&payload));
 	mpw_bool(&body, coalesce);
 	if (!name.failed && !payload.failed && !body.failed)
-		f->id = members_call(f->members, MSG_GOSSIP_FIRE, buf_span(&body), timeout, on_answer, f, &err);
+		f->id = daemon_client_call(members_daemon(f->members), MSG_GOSSIP_FIRE, buf_span(&body), timeout,
+		    on_answer, f, &err);
 	buf_done(&name);
 	buf_done(&payload);
 	buf_done(&body);
@@ -157,7 +158,7 @@ fire_cancel(void *started)
 {
 	struct fire *f = started;
 
-	members_cancel(f->members, f->id);
+	daemon_client_cancel(members_daemon(f->members), f->id);
 	fire_free(f);
 }
 

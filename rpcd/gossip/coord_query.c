@@ -20,7 +20,8 @@ coord_query_ask(struct members *v, enum gossip_pool pool, struct span name, call
 		mpw_str(&b, name);
 	*err = TV_ENOMEM;
 	if (!b.failed)
-		id = members_call(v, MSG_GOSSIP_COORDS, buf_span(&b), ASK_TIMEOUT, done, ctx, err);
+		id = daemon_client_call(members_daemon(v), MSG_GOSSIP_COORDS, buf_span(&b), ASK_TIMEOUT, done, ctx,
+		    err);
 	buf_done(&b);
 	return id;
 }

@@ -5,7 +5,10 @@
 #include "common/record/coordinate.h"
 #include "rpcd/gossip/members.h"
 
-/* Asks for all of a pool; with a name for that member's and our own, which always comes first.  As members_call(). */
+/*
+ * Asks for all of a pool; with a name for that member's and our own, which always comes first.  As
+ * daemon_client_call().
+ */
 uint64_t coord_query_ask(struct members *v, enum gossip_pool pool, struct span name, calls_done *done, void *ctx,
     enum tv_err *err);
 

@@ -168,7 +168,8 @@ keyring_query_start(void *members, const struct op_request *q, struct mono timeo
 		mpw_bin(&b, op.Key);
 		mpw_uint(&b, op.RelayFactor);
 		mpw_uint(&b, POOL_BIT(POOL_LAN) | (op.WAN ? POOL_BIT(POOL_WAN) : 0));
-		k->id = members_call(members, MSG_GOSSIP_KEYRING, buf_span(&b), timeout, on_answer, k, err);
+		k->id = daemon_client_call(members_daemon(members), MSG_GOSSIP_KEYRING, buf_span(&b), timeout,
+		    on_answer, k, err);
 	}
 	buf_done(&b);
 	if (k->id != 0)
@@ -182,6 +183,6 @@ keyring_query_cancel(void *started)
 {
 	struct keyring_query *k = started;
 
-	members_cancel(k->members, k->id);
+	daemon_client_cancel(members_daemon(k->members), k->id);
 	keyring_query_free(k);
 }

@@ -1,71 +1,26 @@
-/*
- * The pools as gossipd tells them, see members.h.
- *
- * Two sorted arrays of member copies.  A fresh watch starts with a full listing: members that were not told again
- * by MSG_GOSSIP_SYNCED are dropped then, so that nothing stale survives a restart of gossipd, and nothing
- * is missing while it is away.
- */
+/* The pools of this node, and the servers among their members, see members.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/log.h"
 #include "common/conf/keys.h"
-#include "common/net/dial.h"
-#include "common/net/greet.h"
 #include "common/net/msg.h"
 #include "common/record/mpack.h"
 #include "rpcd/gossip/members.h"
 
-#define MEMBERS_FRAME_BYTES_MAX (4u << 20)	/* an info answer, the largest */
-#define MEMBERS_CALLS_MAX 64
-#define DOWN_WARN_AFTER 6	/* attempts, about a second: daemons start and stop together */
-
 struct members {
 	struct members_conf conf;
-	struct dialer *dialer;
-	struct calls *calls;
-	struct member_table pools[2];
-	struct arena scratch;
-	bool greeted, synced;
-	bool mute;		/* a question was not answered in time, and nothing came since */
-	unsigned failures;	/* to connect, in a row */
+	struct gossip_client gossip;
 };
 
-/* -- channel -------------------------------------------------------------- */
-
 static void
-changed(struct members *v)
+on_change(void *ctx, struct member_slot *s, uint8_t before)
 {
-	if (v->conf.on_change != NULL && v->synced)
+	struct members *v = ctx;
+
+	(void)s, (void)before;
+	if (v->conf.on_change != NULL && v->gossip.synced)
 		v->conf.on_change(v->conf.ctx);
-}
-
-static enum tv_err
-on_member(struct members *v, struct span body)
-{
-	enum gossip_event event;
-	enum gossip_pool pool;
-	struct member_table *t;
-	struct member_slot *s;
-	struct member m;
-	enum tv_err err;
-
-	arena_reset(&v->scratch);
-	err = member_event_read(body, &v->scratch, &pool, &event, &m);
-	if (err != TV_OK)
-		return err;
-	t = &v->pools[pool];
-	if (event == GOSSIP_EV_REAP) {
-		if ((s = member_table_find(t, m.name)) != NULL)
-			member_table_remove(t, s);
-	} else if (member_table_put(t, &m, &err) == NULL && err == TV_ELIMIT) {
-		if (v->pools[POOL_LAN].refused + v->pools[POOL_WAN].refused == 1)
-			log_warn("rpc", "more than %u members in a pool: the rest is not shown; raise members_max",
-			    t->max);
-		err = TV_OK;
-	}
-	changed(v);
-	return err;
 }
 
 static enum tv_err
@@ -94,22 +49,8 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 {
 	struct members *v = ctx;
 
-	v->mute = false;
-	if (!v->greeted) {
-		v->greeted = greet_check(c, f) == TV_OK;
-		return v->greeted ? TV_OK : TV_EFORMAT;
-	}
-	if (f->flags & FRAME_REPLY)
-		return calls_frame(v->calls, f);
+	(void)c;
 	switch (f->type) {
-	case MSG_GOSSIP_MEMBER:
-		return on_member(v, f->body);
-	case MSG_GOSSIP_SYNCED:
-		member_table_sweep(&v->pools[POOL_LAN]);
-		member_table_sweep(&v->pools[POOL_WAN]);
-		v->synced = true;
-		changed(v);
-		return TV_OK;
 	case MSG_GOSSIP_USER_EVENT:
 		return v->conf.on_user_event == NULL ? TV_EFORMAT : v->conf.on_user_event(v->conf.ctx, f->body);
 	case MSG_GOSSIP_HEARD:
@@ -121,136 +62,47 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 	}
 }
 
-/* A question without arguments, and without an answer. */
-static void
-subscribe(struct chan *c, uint16_t type)
-{
-	struct buf *b = chan_begin(c, type, 0, 0);
-
-	if (b == NULL)
-		return;
-	mpw_array(b, 0);
-	(void)chan_end(c);		/* on_down follows */
-}
-
 static void
 on_up(void *ctx, struct chan *c)
 {
 	struct members *v = ctx;
 
-	greet_send(c, "rpcd", v->conf.node_id);
-	subscribe(c, MSG_GOSSIP_WATCH);
-	if (v->conf.on_user_event != NULL && v->conf.on_query != NULL)
-		subscribe(c, MSG_GOSSIP_EVENTS);
+	(void)c;
 	if (v->conf.on_subscribed != NULL)
 		v->conf.on_subscribed(v->conf.ctx);
-	v->greeted = v->synced = false;
-	v->pools[POOL_LAN].round++;
-	v->pools[POOL_WAN].round++;
-	if (v->failures >= DOWN_WARN_AFTER)
-		log_info("rpc", "connected to gossipd again");
-	v->failures = 0;
 }
-
-static void
-on_down(void *ctx, enum tv_err why)
-{
-	struct members *v = ctx;
-
-	if (why != TV_ETIMEOUT)
-		v->mute = false;
-	v->greeted = false;
-	if (++v->failures == DOWN_WARN_AFTER)
-		log_warn("rpc", "no connection to gossipd at %s (%s); continuing with the members known so far",
-		    v->conf.path, tv_strerror(why));
-	v->synced = false;
-	calls_fail_all(v->calls, TV_ECLOSED);
-}
-
-static const struct chan_events gossipd_events = { .on_frame = on_frame };
 
 struct members *
 members_new(const struct members_conf *conf)
 {
 	struct members *v = calloc(1, sizeof(*v));
-	struct dialer_conf d = {
-		.chan = {
-			.loop = conf->loop, .events = &gossipd_events, .ctx = v, .name = "gossipd.sock",
-			.body_max = MEMBERS_FRAME_BYTES_MAX, .out_max = MEMBERS_FRAME_BYTES_MAX, .initiator = true,
-			.secret = true,
-		},
-		.unix_path = conf->path, .on_up = on_up, .on_down = on_down,
-	};
 
 	if (v == NULL)
 		return NULL;
 	v->conf = *conf;
-	v->pools[POOL_LAN].max = v->pools[POOL_WAN].max = conf->members_max;
-	v->scratch = ARENA_INIT(1u << 20);
-	v->calls = calls_new(conf->loop, MEMBERS_CALLS_MAX, MEMBERS_FRAME_BYTES_MAX);
-	v->dialer = v->calls == NULL ? NULL : dialer_new(&d);
-	if (v->dialer == NULL) {
-		calls_free(v->calls);
-		free(v);
-		return NULL;
-	}
-	return v;
+	v->gossip = (struct gossip_client){
+	    .daemon = { .chan.loop = conf->loop, .path = conf->path, .role = "rpcd", .node_id = conf->node_id,
+	        .log_area = "rpc", .meanwhile = "continuing with the members known so far" },
+	    .members_max = conf->members_max, .when_full = " in a pool: the rest is not shown; raise members_max",
+	    .wan = true, .events = true, .on_up = on_up, .on_change = on_change, .on_frame = on_frame, .ctx = v };
+	if (gossip_client_start(&v->gossip))
+		return v;
+	members_free(v);
+	return NULL;
 }
 
 void
 members_free(struct members *v)
 {
-	if (v == NULL)
-		return;
-	dialer_free(v->dialer);
-	calls_free(v->calls);
-	for (int i = 0; i < 2; i++)
-		member_table_done(&v->pools[i]);
-	arena_done(&v->scratch);
+	if (v != NULL)
+		gossip_client_stop(&v->gossip);
 	free(v);
 }
 
-const char *
-members_state(const struct members *v)
+struct daemon_client *
+members_daemon(struct members *v)
 {
-	if (v->mute || (dialer_chan(v->dialer) != NULL && !v->greeted))
-		return "silent";
-	return members_is_up(v) ? "connected" : "away";
-}
-
-void
-members_missed(struct members *v)
-{
-	v->mute = true;
-}
-
-bool
-members_is_up(const struct members *v)
-{
-	return v->synced;
-}
-
-uint64_t
-members_call(struct members *v, uint16_t type, struct span body, struct mono timeout,
-    calls_done *done, void *ctx, enum tv_err *err)
-{
-	struct chan *c = dialer_chan(v->dialer);
-	uint64_t id;
-
-	if (c == NULL) {
-		*err = TV_EUNREACH;
-		return 0;
-	}
-	id = calls_start(v->calls, c, type, body, timeout, done, ctx, err);
-	if (id == 0 && *err == TV_ECLOSED)
-		*err = TV_EUNREACH;
-	return id;
-}
-
-void
-members_cancel(struct members *v, uint64_t id)
-{
-	calls_cancel(v->calls, dialer_chan(v->dialer), id);
+	return &v->gossip.daemon;
 }
 
 /* -- questions ------------------------------------------------------------ */
@@ -258,19 +110,21 @@ members_cancel(struct members *v, uint64_t id)
 unsigned
 members_count(const struct members *v, enum gossip_pool pool)
 {
-	return v->pools[pool].count;
+	return v->gossip.pools[pool].count;
 }
 
 const struct member *
 members_at(const struct members *v, enum gossip_pool pool, unsigned i)
 {
-	return i < v->pools[pool].count ? v->pools[pool].slots[i].m : NULL;
+	const struct member_table *t = &v->gossip.pools[pool];
+
+	return i < t->count ? t->slots[i].m : NULL;
 }
 
 const struct member *
 members_find(const struct members *v, enum gossip_pool pool, struct span name)
 {
-	const struct member_slot *s = member_table_find(&v->pools[pool], name);
+	const struct member_slot *s = member_table_find(&v->gossip.pools[pool], name);
 
 	return s != NULL ? s->m : NULL;
 }
@@ -296,7 +150,7 @@ members_servers(const struct members *v, struct span dc, struct rng *rng, member
     struct members_server *out, unsigned max)
 {
 	bool own = span_eqs(dc, v->conf.datacenter);
-	const struct member_table *p = &v->pools[own ? POOL_LAN : POOL_WAN];
+	const struct member_table *p = &v->gossip.pools[own ? POOL_LAN : POOL_WAN];
 	unsigned n = 0, seen = 0, best = MEMBERS_SKIP;
 
 	for (unsigned i = 0; i < p->count; i++) {
@@ -331,10 +185,13 @@ members_servers(const struct members *v, struct span dc, struct rng *rng, member
 bool
 members_dc_known(const struct members *v, struct span dc)
 {
-	for (int p = 0; p < 2; p++)
-		for (unsigned i = 0; i < v->pools[p].count; i++)
-			if (is_server(v->pools[p].slots[i].m) && span_eq(member_tag(v->pools[p].slots[i].m, "dc"), dc))
+	for (enum gossip_pool pool = POOL_LAN; pool <= POOL_WAN; pool++) {
+		const struct member_table *p = &v->gossip.pools[pool];
+
+		for (unsigned i = 0; i < p->count; i++)
+			if (is_server(p->slots[i].m) && span_eq(member_tag(p->slots[i].m, "dc"), dc))
 				return true;
+	}
 	return false;
 }
 
@@ -356,13 +213,14 @@ insert_sorted(struct span *out, unsigned from, unsigned n, unsigned max, struct 
 unsigned
 members_datacenters(const struct members *v, struct span *out, unsigned max)
 {
+	const struct member_table *p = &v->gossip.pools[POOL_WAN];
 	unsigned n = 0;
 
 	if (max == 0)
 		return 0;
 	out[n++] = span_str(v->conf.datacenter);
-	for (unsigned i = 0; i < v->pools[POOL_WAN].count; i++) {
-		const struct member *m = v->pools[POOL_WAN].slots[i].m;
+	for (unsigned i = 0; i < p->count; i++) {
+		const struct member *m = p->slots[i].m;
 		struct span dc = member_tag(m, "dc");
 
 		if (is_server(m) && m->status != MEMBER_LEFT && dc.len > 0 && !span_eq(dc, out[0]))
@@ -374,7 +232,7 @@ members_datacenters(const struct members *v, struct span *out, unsigned max)
 const struct member *
 members_server_by_id(const struct members *v, const char *id)
 {
-	const struct member_table *p = &v->pools[POOL_LAN];
+	const struct member_table *p = &v->gossip.pools[POOL_LAN];
 
 	for (unsigned i = 0; i < p->count; i++)
 		if (is_server(p->slots[i].m) && span_eqs(member_tag(p->slots[i].m, "id"), id))

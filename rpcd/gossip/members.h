@@ -10,8 +10,7 @@
 #include <ev.h>
 
 #include "common/base/rng.h"
-#include "common/net/calls.h"
-#include "common/record/member_table.h"
+#include "common/net/gossip_client.h"
 
 struct members;
 
@@ -35,10 +34,8 @@ struct members_conf {
 
 struct members *members_new(const struct members_conf *conf);
 void members_free(struct members *v);
-bool members_is_up(const struct members *v);		/* connected to gossipd, and synced */
-/* As raftd_client_state() and raftd_client_missed(), of gossipd. */
-const char *members_state(const struct members *v);
-void members_missed(struct members *v);
+/* The connection to gossipd: for its state, and to ask (MSG_INFO, MSG_GOSSIP_JOIN, ...). */
+struct daemon_client *members_daemon(struct members *v);
 /* Members in bytewise order of their names; borrowed until the loop runs on. */
 unsigned members_count(const struct members *v, enum gossip_pool pool);
 const struct member *members_at(const struct members *v, enum gossip_pool pool, unsigned i);
@@ -66,11 +63,5 @@ bool members_dc_known(const struct members *v, struct span dc);
 unsigned members_datacenters(const struct members *v, struct span *out, unsigned max);
 /* LAN server with this node id, or NULL. */
 const struct member *members_server_by_id(const struct members *v, const char *id);
-
-/* Asks gossipd (MSG_INFO, MSG_GOSSIP_JOIN, ...); as calls_start.  0 with TV_EUNREACH while it is away. */
-uint64_t members_call(struct members *v, uint16_t type, struct span body, struct mono timeout,
-    calls_done *done, void *ctx, enum tv_err *err);
-/* Forgets a call without calling done. */
-void members_cancel(struct members *v, uint64_t id);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Where an upstream goes, and what comes back.  See route_int.h.
  *
- *	dispatch_try ─┬─ raftd_client_call    own raftd
+ *	dispatch_try ─┬─ daemon_client_call   own raftd
  *	          ├─ link_client_call         leader, any server, other datacenter
  *	          ├─ route_provider     on this node: own gossipd, the pools
  *	          └─ upstream_hold        no leader now: the timer or route_wake() tries again
@@ -196,7 +196,7 @@ go_local(struct upstream *u)
 	struct route *r = u->route;
 	enum tv_err err = TV_OK;
 
-	u->local_id = raftd_client_call(r->conf.raft, MSG_OP, span_of(u->body, u->body_len), 
+	u->local_id = daemon_client_call(raftd_client_daemon(r->conf.raft), MSG_OP, span_of(u->body, u->body_len), 
 	    upstream_timeout(u), local_done, u, &err);
 	if (u->local_id == 0) {
 		upstream_hold(u, err == TV_ELIMIT ? TV_EAGAIN : TV_ENOLEADER);
@@ -515,7 +515,7 @@ dispatch_recall(struct upstream *u)
 {
 	switch (u->state) {
 	case UPSTREAM_LOCAL:
-		raftd_client_cancel(u->route->conf.raft, u->local_id);
+		daemon_client_cancel(raftd_client_daemon(u->route->conf.raft), u->local_id);
 		break;
 	case UPSTREAM_LINK:
 		link_client_cancel(u->link);

@@ -6,7 +6,7 @@
 
 #include <ev.h>
 
-#include "common/net/calls.h"
+#include "common/net/daemon_client.h"
 #include "common/record/member.h"
 
 struct raftd_client;
@@ -37,18 +37,12 @@ struct raftd_client_conf {
 struct raftd_client *raftd_client_new(const struct raftd_client_conf *conf);
 void raftd_client_free(struct raftd_client *r);
 const struct raftd_client_status *raftd_client_status(const struct raftd_client *r);
-/* "connected", "silent" (it runs, and does not answer: stopped, or the machine swaps) or "away"; for info. */
-const char *raftd_client_state(const struct raftd_client *r);
-/* It has not answered a question in time: silent until it says something, or goes. */
-void raftd_client_missed(struct raftd_client *r);
-/* Asks; as calls_start.  0 with *err TV_EUNREACH when the channel is down (nothing was sent). */
-uint64_t raftd_client_call(struct raftd_client *r, uint16_t type, struct span body, struct mono timeout,
-    calls_done *done, void *ctx, enum tv_err *err);
+/* The connection itself: for its state, and to ask. */
+struct daemon_client *raftd_client_daemon(struct raftd_client *r);
 /*
  * A call was made whose answer does not wait for anything but raftd: it is watched that raftd answers at all.  One that
  * stays silent, also when asked, counts as away: the calls end with TV_ECLOSED.  Not where there is no other server.
  */
 void raftd_client_expect(struct raftd_client *r);
-void raftd_client_cancel(struct raftd_client *r, uint64_t id);
 
 #endif

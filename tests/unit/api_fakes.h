@@ -141,11 +141,18 @@ members_datacenters(const struct members *v, struct span *out, unsigned max)
 	return 2;
 }
 
-uint64_t
-members_call(struct members *v, uint16_t type, struct span body, struct mono timeout, calls_done *done, void *ctx,
-    enum tv_err *err)
+struct daemon_client *
+members_daemon(struct members *v)
 {
 	(void)v;
+	return NULL;
+}
+
+uint64_t
+daemon_client_call(struct daemon_client *c, uint16_t type, struct span body, struct mono timeout, calls_done *done,
+    void *ctx, enum tv_err *err)
+{
+	(void)c;
 	(void)timeout;
 	if (fake.full) {
 		*err = TV_EUNREACH;
@@ -161,9 +168,9 @@ members_call(struct members *v, uint16_t type, struct span body, struct mono tim
 }
 
 void
-members_cancel(struct members *v, uint64_t id)
+daemon_client_cancel(struct daemon_client *c, uint64_t id)
 {
-	(void)v;
+	(void)c;
 	TV_ASSERT(id == 1);
 	fake.call_done = NULL;
 }

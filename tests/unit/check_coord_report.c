@@ -32,11 +32,18 @@ members_count(const struct members *v, enum gossip_pool pool)
 	return fake.members;
 }
 
-uint64_t
-members_call(struct members *v, uint16_t type, struct span body, struct mono timeout, calls_done *done, void *ctx,
-    enum tv_err *err)
+struct daemon_client *
+members_daemon(struct members *v)
 {
 	(void)v;
+	return NULL;
+}
+
+uint64_t
+daemon_client_call(struct daemon_client *c, uint16_t type, struct span body, struct mono timeout, calls_done *done,
+    void *ctx, enum tv_err *err)
+{
+	(void)c;
 	(void)body;
 	(void)timeout;
 	ck_assert_int_eq(type, MSG_GOSSIP_COORDS);
