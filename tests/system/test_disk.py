@@ -184,7 +184,9 @@ def test_full_leader_hands_over():
             writers.stop()
         c.wait_equal()
         writers.check()
-        assert not [e for e in writers.errors if e[1] not in (ERR.ENOTLEADER, ERR.ENOLEADER, ERR.EUNKNOWN)]
+        # For want of room only until the leader knows of a voter that has some.
+        wrong = [e for e in writers.errors if e[1] not in (ERR.ENOTLEADER, ERR.ENOLEADER, ERR.EUNKNOWN, ERR.ENOSPACE)]
+        assert not wrong, wrong[:3]
 
 
 def refused(c, key, whole=lambda leader, text: True):
