@@ -23,7 +23,7 @@ raftd_libfsm_a_SOURCES = \
 	raftd/fsm/catalog/coordinate.c raftd/fsm/catalog/sort_near.c raftd/fsm/operator/autopilot_config.c \
 	raftd/fsm/copy/snapshot.c raftd/fsm/copy/snapfile.c raftd/fsm/copy/restore.c raftd/fsm/copy/replace.c raftd/fsm/damage.c raftd/fsm/compact.c raftd/fsm/flusher.c raftd/fsm/info.c \
 	raftd/fsm/copy/archive.c raftd/fsm/copy/archive.h raftd/fsm/record.c raftd/fsm/copy/stage.c raftd/fsm/copy/stage_load.c \
-	raftd/fsm/fsm.h raftd/fsm/fsm_int.h raftd/fsm/key.h raftd/fsm/tables.h raftd/fsm/catalog/catalog_key.h raftd/fsm/copy/snapfile.h
+	raftd/fsm/fsm.h raftd/fsm/fsm_int.h raftd/fsm/key.h raftd/fsm/tables.h raftd/fsm/copy/snapfile.h
 
 EXTRA_DIST += raftd/fsm/README.md doc/storage.md
 

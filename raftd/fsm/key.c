@@ -78,6 +78,18 @@ tkey_name(struct tkey *k, struct span s)
 	put_byte(k, 1);
 }
 
+void
+tkey_of(struct tkey *k, enum tbl table, const struct span *parts, unsigned count)
+{
+#define ROW(name, letter, title, shown, names, ...) [letter] = names,
+	static const uint8_t escaped[UINT8_MAX + 1] = { FSM_TABLES(ROW) };
+#undef ROW
+
+	tkey_begin(k, table);
+	for (unsigned i = 0; i < count; i++)
+		(i < escaped[table] ? tkey_name : tkey_raw)(k, parts[i]);
+}
+
 bool
 tkey_take_name(struct span *in, uint8_t *dst, size_t cap, struct span *out)
 {

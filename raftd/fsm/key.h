@@ -18,7 +18,13 @@ struct tkey {
 	uint8_t b[TKEY_BYTES_MAX];
 };
 
+/* Of no part: of the whole table, or of parts that are added. */
 void tkey_begin(struct tkey *k, enum tbl table);
+/* TKEY(&k, TBL_CHECK, node, id): the key of these parts, spans; fewer than the table's keys have make a prefix. */
+#define TKEY(k, table, ...) tkey_of(k, table, (const struct span[]){ __VA_ARGS__ }, \
+	sizeof((const struct span[]){ __VA_ARGS__ }) / sizeof(struct span))
+/* As many parts as the table's row in tables.h says are escaped, the next one goes in as it is. */
+void tkey_of(struct tkey *k, enum tbl table, const struct span *parts, unsigned count);
 /* Bytes as they are; for the last part. */
 void tkey_raw(struct tkey *k, struct span s);
 void tkey_u64(struct tkey *k, uint64_t v);

@@ -111,8 +111,7 @@ meta_write(struct buf *b, const struct meta *m)
 void
 meta_key(struct tkey *k)
 {
-	tkey_begin(k, TBL_META);
-	tkey_raw(k, span_str("state"));
+	TKEY(k, TBL_META, span_str("state"));
 }
 
 enum tv_err

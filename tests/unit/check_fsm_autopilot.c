@@ -161,8 +161,7 @@ START_TEST(older_state_opens)
 	buf_u8(&b, FT_COUNT);
 	for (unsigned i = 0; i < FT_COUNT; i++)
 		buf_u64be(&b, k.f->tally[i]);
-	tkey_begin(&key, TBL_META);
-	tkey_raw(&key, span_str("state"));
+	TKEY(&key, TBL_META, span_str("state"));
 	ck_assert_int_eq(k.f->env->dbenv->txn_begin(k.f->env->dbenv, NULL, &k.f->txn, 0), 0);
 	tbl_put(k.f, &key, buf_span(&b));
 	ck_assert_int_eq(k.f->txn->commit(k.f->txn, 0), 0);

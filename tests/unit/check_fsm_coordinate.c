@@ -180,9 +180,7 @@ START_TEST(stored_bad_one_heals)
 
 	report("c", 0.5);
 	coordinate_to_rec(&c, &rec.Coord);
-	tkey_begin(&key, TBL_COORDINATE);
-	tkey_name(&key, span_str("a"));
-	tkey_name(&key, SPAN_NONE);
+	TKEY(&key, TBL_COORDINATE, span_str("a"), SPAN_NONE);
 	ck_assert_int_eq(k.f->env->dbenv->txn_begin(k.f->env->dbenv, NULL, &k.f->txn, 0), 0);
 	tbl_put_rec(k.f, &key, &node_coordinate_schema, &rec);
 	ck_assert_int_eq(k.f->txn->commit(k.f->txn, 0), 0);
@@ -250,8 +248,7 @@ START_TEST(older_state)
 	buf_u64be(&b, 1);
 	for (uint64_t i = 0; i < 12; i++)
 		buf_u64be(&b, 100 + i);
-	tkey_begin(&key, TBL_META);
-	tkey_raw(&key, span_str("state"));
+	TKEY(&key, TBL_META, span_str("state"));
 	ck_assert_int_eq(k.f->env->dbenv->txn_begin(k.f->env->dbenv, NULL, &k.f->txn, 0), 0);
 	tbl_put(k.f, &key, buf_span(&b));
 	ck_assert_int_eq(k.f->txn->commit(k.f->txn, 0), 0);

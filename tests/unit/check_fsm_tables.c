@@ -289,8 +289,7 @@ START_TEST(longer_records_are_read)
 
 	open_fixture();
 	/* kv_entry */
-	tkey_begin(&key, TBL_KV);
-	tkey_raw(&key, span_str("a/3"));
+	TKEY(&key, TBL_KV, span_str("a/3"));
 	ck_assert(tbl_peek(k.f, &key, &val));
 	ck_assert_uint_eq(val.p[0], 0x97);
 	buf_putspan(&b, val);
@@ -307,8 +306,7 @@ START_TEST(longer_records_are_read)
 	ck_assert_uint_eq(kit_prefix_index(&k, "a/3"), index);
 	ck_assert(kit_verb(&k, KV_CAS, "a/3", "newer", NULL, index));
 	/* tombstone */
-	tkey_begin(&key, TBL_TOMBSTONE);
-	tkey_raw(&key, span_str("a/2"));
+	TKEY(&key, TBL_TOMBSTONE, span_str("a/2"));
 	ck_assert(tbl_peek(k.f, &key, &val));
 	buf_reset(&b);
 	buf_putspan(&b, val);
@@ -317,8 +315,7 @@ START_TEST(longer_records_are_read)
 	ck_assert_int_eq(record_check(span_of(key.b, key.len), buf_span(&b), &a, &tally), TV_OK);
 	ck_assert(kit_put(&k, "a/2", "1") && kit_verb(&k, KV_DELETE, "a/2", NULL, NULL, 0));
 	/* index of a service */
-	tkey_begin(&key, TBL_SERVICE_INDEX);
-	tkey_name(&key, span_str("web"));
+	TKEY(&key, TBL_SERVICE_INDEX, span_str("web"));
 	ck_assert(tbl_peek(k.f, &key, &val));
 	buf_reset(&b);
 	buf_putspan(&b, val);

@@ -832,9 +832,7 @@ START_TEST(too_large_records_are_refused)
 	struct tkey key;
 
 	ck_assert_ptr_nonnull(tags);
-	tkey_begin(&key, TBL_SERVICE);
-	tkey_name(&key, span_str("n"));
-	tkey_name(&key, span_str("s"));
+	TKEY(&key, TBL_SERVICE, span_str("n"), span_str("s"));
 	schema_pack(&service_schema, &s, &b);
 	ck_assert_int_eq(record_check(span_of(key.b, key.len), buf_span(&b), &a, &tally), TV_EFORMAT);
 	s.Tags.n = TAGS / 4;
@@ -871,14 +869,9 @@ START_TEST(references_to_nothing)
 	q.ID = span_str(kit_session(&k, KIT_NODE, "release", 5 * KIT_SECOND));
 	kit_service(&k, KIT_NODE, "web1", "web", "v1");
 	kit_verb(&k, KV_LOCK, "a", "1", arena_cstr(&k.a, q.ID), 0);
-	tkey_begin(&key, TBL_HOLD);
-	tkey_name(&key, q.ID);
-	tkey_raw(&key, span_str("nothing"));
+	TKEY(&key, TBL_HOLD, q.ID, span_str("nothing"));
 	forge(&key);
-	tkey_begin(&key, TBL_INSTANCE);
-	tkey_name(&key, span_str("web"));
-	tkey_name(&key, span_str("a"));
-	tkey_name(&key, span_str("nothing"));
+	TKEY(&key, TBL_INSTANCE, span_str("web"), span_str("a"), span_str("nothing"));
 	forge(&key);
 	ck_assert_uint_eq(kit_read(&k, OP_HEALTH_SERVICE, &(struct catalog_read){ .Name = span_str("web") }, NULL), 1);
 	ck_assert(kit_bool(&k, OP_SESSION_DESTROY, &q));

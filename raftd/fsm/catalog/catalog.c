@@ -1,53 +1,13 @@
 /* The catalog's records: finding them, removing them, and the index of each service. */
 #include "common/record/mpack.h"
 #include "raftd/fsm/fsm_int.h"
-#include "raftd/fsm/catalog/catalog_key.h"
-
-void
-catalog_node_key(struct tkey *k, struct span node)
-{
-	tkey_begin(k, TBL_NODE);
-	tkey_name(k, node);
-}
-
-void
-catalog_node_id_key(struct tkey *k, struct span id)
-{
-	tkey_begin(k, TBL_NODE_ID);
-	tkey_name(k, id);
-}
-
-void
-catalog_service_key(struct tkey *k, struct span node, struct span id)
-{
-	tkey_begin(k, TBL_SERVICE);
-	tkey_name(k, node);
-	tkey_name(k, id);
-}
-
-void
-catalog_check_key(struct tkey *k, struct span node, struct span id)
-{
-	tkey_begin(k, TBL_CHECK);
-	tkey_name(k, node);
-	tkey_name(k, id);
-}
-
-void
-catalog_instance_key(struct tkey *k, struct span name, struct span node, struct span id)
-{
-	tkey_begin(k, TBL_INSTANCE);
-	tkey_name(k, name);
-	tkey_name(k, node);
-	tkey_name(k, id);
-}
 
 bool
 catalog_node(struct fsm *f, struct span name, struct arena *a, struct node *out)
 {
 	struct tkey k;
 
-	catalog_node_key(&k, name);
+	TKEY(&k, TBL_NODE, name);
 	return tbl_get_rec(f, &k, &node_schema, a, out);
 }
 
@@ -57,7 +17,7 @@ catalog_node_by_id(struct fsm *f, struct span id, struct arena *a, struct node *
 	struct tkey k;
 	struct span name;
 
-	catalog_node_id_key(&k, id);
+	TKEY(&k, TBL_NODE_ID, id);
 	return tbl_get(f, &k, a, &name) && catalog_node(f, name, a, out);
 }
 
@@ -66,7 +26,7 @@ catalog_service(struct fsm *f, struct span node, struct span id, struct arena *a
 {
 	struct tkey k;
 
-	catalog_service_key(&k, node, id);
+	TKEY(&k, TBL_SERVICE, node, id);
 	return tbl_get_rec(f, &k, &service_schema, a, out);
 }
 
@@ -75,18 +35,11 @@ catalog_check(struct fsm *f, struct span node, struct span id, struct arena *a, 
 {
 	struct tkey k;
 
-	catalog_check_key(&k, node, id);
+	TKEY(&k, TBL_CHECK, node, id);
 	return tbl_get_rec(f, &k, &check_schema, a, out);
 }
 
 /* -- the index of a service: [u64be index | u64be instances], and what a newer version adds -- */
-
-static void
-service_index_key(struct tkey *k, struct span name)
-{
-	tkey_begin(k, TBL_SERVICE_INDEX);
-	tkey_name(k, name);
-}
 
 static bool
 service_index_get(struct fsm *f, struct span name, uint64_t *index, uint64_t *instances)
@@ -96,7 +49,7 @@ service_index_get(struct fsm *f, struct span name, uint64_t *index, uint64_t *in
 	struct rd r;
 
 	*index = *instances = 0;
-	service_index_key(&k, name);
+	TKEY(&k, TBL_SERVICE_INDEX, name);
 	if (!tbl_peek(f, &k, &val))
 		return false;
 	r = rd_span_over(val);
@@ -132,7 +85,7 @@ catalog_service_touch(struct fsm *f, struct span name, int by)
 		return;
 	instances = (uint64_t)((int64_t)instances + by);
 	service_wake(f, name);
-	service_index_key(&k, name);
+	TKEY(&k, TBL_SERVICE_INDEX, name);
 	if (instances == 0) {
 		if (there)
 			(void)tbl_del(f, &k);	/* it is there */
@@ -179,8 +132,7 @@ catalog_node_services_touch(struct fsm *f, struct span node)
 {
 	struct tkey prefix;
 
-	tkey_begin(&prefix, TBL_SERVICE);
-	tkey_name(&prefix, node);
+	TKEY(&prefix, TBL_SERVICE, node);
 	tbl_each(f, &prefix, touch_service, NULL);
 }
 
@@ -191,7 +143,7 @@ catalog_remove_check(struct fsm *f, const struct check *c, int64_t now)
 {
 	struct tkey k;
 
-	catalog_check_key(&k, c->Node, c->CheckID);
+	TKEY(&k, TBL_CHECK, c->Node, c->CheckID);
 	if (!tbl_del(f, &k))
 		return;
 	fsm_count(f, FT_CHECKS, -1);
@@ -233,8 +185,7 @@ remove_checks(struct fsm *f, struct removal *r)
 {
 	struct tkey prefix;
 
-	tkey_begin(&prefix, TBL_CHECK);
-	tkey_name(&prefix, r->node);
+	TKEY(&prefix, TBL_CHECK, r->node);
 	tbl_each(f, &prefix, remove_check, r);
 }
 
@@ -245,9 +196,9 @@ catalog_remove_service(struct fsm *f, struct span node, const struct service *s,
 	struct tkey k;
 
 	remove_checks(f, &checks);
-	catalog_service_key(&k, node, s->ID);
+	TKEY(&k, TBL_SERVICE, node, s->ID);
 	(void)tbl_del(f, &k);			/* it is there */
-	catalog_instance_key(&k, s->Service, node, s->ID);
+	TKEY(&k, TBL_INSTANCE, s->Service, node, s->ID);
 	(void)tbl_del(f, &k);
 	fsm_count(f, FT_SERVICES, -1);
 	fsm_touch(f, FX_SERVICES);
@@ -272,17 +223,16 @@ catalog_remove_node(struct fsm *f, const struct node *n, int64_t now)
 
 	/* Those of services before these, each of which would look through all of them: a node may have thousands of both. */
 	remove_checks(f, &all);
-	tkey_begin(&k, TBL_SERVICE);
-	tkey_name(&k, n->Node);
+	TKEY(&k, TBL_SERVICE, n->Node);
 	tbl_each(f, &k, remove_service, &all);
 	all.checks = CHECKS_ALL;
 	remove_checks(f, &all);
 	session_node_gone(f, n->Node, now);
 	coordinate_node_gone(f, n->Node);
-	catalog_node_key(&k, n->Node);
+	TKEY(&k, TBL_NODE, n->Node);
 	(void)tbl_del(f, &k);			/* it is there */
 	if (n->ID.len > 0) {
-		catalog_node_id_key(&k, n->ID);
+		TKEY(&k, TBL_NODE_ID, n->ID);
 		(void)tbl_del(f, &k);
 	}
 	fsm_count(f, FT_NODES, -1);

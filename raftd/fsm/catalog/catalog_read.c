@@ -1,6 +1,5 @@
 /* Reads of the catalog.  Source: http-api, sections 1.7 and 5. */
 #include "common/record/mpack.h"
-#include "raftd/fsm/catalog/catalog_key.h"
 #include "raftd/fsm/fsm_int.h"
 
 static uint64_t
@@ -275,15 +274,14 @@ catalog_read_node(struct reading *r, const void *rec)
 
 	r->ans->index = max_index(r->f, FX_NODES, FX_SERVICES);
 	mpw_array(r->out, 2);
-	catalog_node_key(&k, q->Name);
+	TKEY(&k, TBL_NODE, q->Name);
 	if (!tbl_peek(r->f, &k, &val)) {
 		mpw_nil(r->out);
 		mpw_nil(r->out);
 		return;
 	}
 	buf_putspan(r->out, val);
-	tkey_begin(&k, TBL_SERVICE);
-	tkey_name(&k, q->Name);
+	TKEY(&k, TBL_SERVICE, q->Name);
 	at = list_begin(r->out);
 	tbl_scan_begin(r->f, &s, &k);
 	while (!r->out->failed && tbl_next(&s, &key, &val)) {

@@ -12,16 +12,9 @@
 #define SEGMENTS_MAX 16			/* coordinates of one node */
 
 static void
-node_prefix(struct tkey *k, struct span node)
-{
-	tkey_begin(k, TBL_COORDINATE);
-	tkey_name(k, node);
-}
-
-static void
 coordinate_key(struct tkey *k, struct span node, struct span segment)
 {
-	node_prefix(k, node);
+	TKEY(k, TBL_COORDINATE, node);
 	tkey_name(k, segment);
 }
 
@@ -41,7 +34,7 @@ has_room(struct fsm *f, struct span node)
 	struct span keys[SEGMENTS_MAX];
 	struct tkey prefix;
 
-	node_prefix(&prefix, node);
+	TKEY(&prefix, TBL_COORDINATE, node);
 	return tbl_keys(f, &prefix, &f->work, keys, SEGMENTS_MAX) < SEGMENTS_MAX;
 }
 
@@ -109,7 +102,7 @@ coordinate_node_gone(struct fsm *f, struct span node)
 	struct tkey prefix, k;
 	uint32_t n;
 
-	node_prefix(&prefix, node);
+	TKEY(&prefix, TBL_COORDINATE, node);
 	n = tbl_keys(f, &prefix, &f->work, keys, SEGMENTS_MAX);
 	for (uint32_t i = 0; i < n; i++) {
 		tbl_key_of(&k, keys[i]);
@@ -174,7 +167,7 @@ coordinate_read_node(struct reading *r, const void *rec)
 	const struct coordinate_read *q = rec;
 	struct tkey prefix;
 
-	node_prefix(&prefix, q->Node);
+	TKEY(&prefix, TBL_COORDINATE, q->Node);
 	read_below(r, &prefix, q);
 }
 

@@ -2,16 +2,8 @@
 #include <errno.h>
 
 #include "common/record/mpack.h"
-#include "raftd/fsm/catalog/catalog_key.h"
 #include "raftd/fsm/catalog/node_checks.h"
 #include "raftd/fsm/fsm_int.h"
-
-static void
-node_checks_key(struct tkey *k, struct span node)
-{
-	tkey_begin(k, TBL_CHECK);
-	tkey_name(k, node);
-}
 
 static void
 health_read_node(struct reading *r, const void *rec)
@@ -23,7 +15,7 @@ health_read_node(struct reading *r, const void *rec)
 	struct span key, val;
 	uint32_t n = 0;
 
-	node_checks_key(&prefix, q->Name);
+	TKEY(&prefix, TBL_CHECK, q->Name);
 	tbl_scan_begin(r->f, &s, &prefix);
 	while (!r->out->failed && tbl_next(&s, &key, &val)) {
 		buf_putspan(r->out, val);
@@ -82,7 +74,7 @@ put_service_checks(struct reading *r, struct sort_near *near, struct span node, 
 	struct tkey prefix;
 	uint32_t n = 0;
 
-	node_checks_key(&prefix, node);
+	TKEY(&prefix, TBL_CHECK, node);
 	checks_begin(r->f, &w, &prefix);
 	while (!r->out->failed && checks_next(&w)) {
 		if (w.row.check.ServiceID.len == 0 || !span_eq_nocase(w.row.check.ServiceName, service))
@@ -133,7 +125,7 @@ walk_instance_checks(struct reading *r, struct span node, struct span service_id
 	uint32_t n = 0;
 
 	*passing = true;
-	node_checks_key(&prefix, node);
+	TKEY(&prefix, TBL_CHECK, node);
 	checks_begin(r->f, &w, &prefix);
 	while (!r->out->failed && checks_next(&w)) {
 		if (w.row.check.ServiceID.len > 0 && !span_eq_nocase(w.row.check.ServiceID, service_id))
@@ -251,7 +243,7 @@ fsm_has_node(struct fsm *f, struct span node)
 {
 	struct tkey k;
 
-	catalog_node_key(&k, node);
+	TKEY(&k, TBL_NODE, node);
 	return tbl_has(f, &k);
 }
 

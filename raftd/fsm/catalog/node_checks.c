@@ -1,7 +1,6 @@
 /* Checks of a node that many instances ask for. */
 #include <stdlib.h>
 
-#include "raftd/fsm/catalog/catalog_key.h"
 #include "raftd/fsm/catalog/node_checks.h"
 
 #define KEPT_MAX (16u << 20)		/* bytes of a node's checks, and once more of what is known of them */
@@ -71,8 +70,7 @@ load(struct node_checks *m, struct span node)
 	struct span key, val;
 	bool all = true;
 
-	tkey_begin(&prefix, TBL_CHECK);
-	tkey_name(&prefix, node);
+	TKEY(&prefix, TBL_CHECK, node);
 	tbl_scan_begin(m->f, &s, &prefix);
 	while (all && tbl_next(&s, &key, &val)) {
 		arena_reset(&one);

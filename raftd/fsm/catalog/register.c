@@ -5,7 +5,6 @@
 #include <errno.h>
 
 #include "common/base/uuid.h"
-#include "raftd/fsm/catalog/catalog_key.h"
 #include "raftd/fsm/fsm_int.h"
 
 #define SERF_CHECK "serfHealth"
@@ -288,16 +287,16 @@ store_node(struct registration *g)
 		catalog_remove_node(f, &g->before, q->Now);
 	if (catalog_node(f, q->Node, &f->work, &there)) {
 		if (there.ID.len > 0 && !span_eq_nocase(there.ID, q->ID)) {
-			catalog_node_id_key(&k, there.ID);
+			TKEY(&k, TBL_NODE_ID, there.ID);
 			(void)tbl_del(f, &k);	/* the name has a new owner */
 		}
 	} else {
 		fsm_count(f, FT_NODES, 1);
 	}
-	catalog_node_key(&k, q->Node);
+	TKEY(&k, TBL_NODE, q->Node);
 	tbl_put_rec(f, &k, &node_schema, &n);
 	if (q->ID.len > 0) {
-		catalog_node_id_key(&k, q->ID);
+		TKEY(&k, TBL_NODE_ID, q->ID);
 		tbl_put(f, &k, q->Node);
 	}
 	fsm_touch(f, FX_NODES);
@@ -325,13 +324,13 @@ store_service(struct registration *g)
 	}
 	s.ModifyIndex = f->at;
 	if (moved) {
-		catalog_instance_key(&k, old.Service, node, old.ID);
+		TKEY(&k, TBL_INSTANCE, old.Service, node, old.ID);
 		(void)tbl_del(f, &k);		/* it is there */
 		catalog_service_touch(f, old.Service, -1);
 	}
-	catalog_service_key(&k, node, s.ID);
+	TKEY(&k, TBL_SERVICE, node, s.ID);
 	tbl_put_rec(f, &k, &service_schema, &s);
-	catalog_instance_key(&k, s.Service, node, s.ID);
+	TKEY(&k, TBL_INSTANCE, s.Service, node, s.ID);
 	tbl_put(f, &k, SPAN_NONE);
 	fsm_touch(f, FX_SERVICES);
 	catalog_service_touch(f, s.Service, !there || moved ? 1 : 0);
@@ -372,7 +371,7 @@ store_check(struct registration *g, const struct check *given)
 	}
 	if (!same) {
 		c.ModifyIndex = f->at;
-		catalog_check_key(&k, c.Node, c.CheckID);
+		TKEY(&k, TBL_CHECK, c.Node, c.CheckID);
 		tbl_put_rec(f, &k, &check_schema, &c);
 		fsm_count(f, FT_CHECKS, there ? 0 : 1);
 		fsm_touch(f, FX_CHECKS);

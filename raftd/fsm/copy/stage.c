@@ -24,8 +24,7 @@ part_key(struct tkey *k, enum stage_part part)
 {
 	uint8_t byte = (uint8_t)part;
 
-	tkey_begin(k, TBL_STAGE);
-	tkey_raw(k, span_of(&byte, 1));
+	TKEY(k, TBL_STAGE, span_of(&byte, 1));
 }
 
 void

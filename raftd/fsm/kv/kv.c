@@ -11,27 +11,12 @@
 #define PART_WORK_MAX (1u << 20)
 #define KV_FIELDS 7		/* of a kv_entry up to ModifyIndex */
 
-static void
-kv_key(struct tkey *k, struct span key)
-{
-	tkey_begin(k, TBL_KV);
-	tkey_raw(k, key);
-}
-
-static void
-hold_key(struct tkey *k, struct span session, struct span key)
-{
-	tkey_begin(k, TBL_HOLD);
-	tkey_name(k, session);
-	tkey_raw(k, key);
-}
-
 static bool
 kv_find(struct fsm *f, struct span key, struct arena *a, struct kv_entry *out)
 {
 	struct tkey k;
 
-	kv_key(&k, key);
+	TKEY(&k, TBL_KV, key);
 	return tbl_get_rec(f, &k, &kv_entry_schema, a, out);
 }
 
@@ -51,11 +36,11 @@ hold_change(struct fsm *f, struct span key, struct span before, struct span afte
 	if (span_eq(before, after))
 		return;
 	if (before.len > 0) {
-		hold_key(&k, before, key);
+		TKEY(&k, TBL_HOLD, before, key);
 		(void)tbl_del(f, &k);		/* it is there */
 	}
 	if (after.len > 0) {
-		hold_key(&k, after, key);
+		TKEY(&k, TBL_HOLD, after, key);
 		tbl_put(f, &k, SPAN_NONE);
 	}
 }
@@ -70,7 +55,7 @@ kv_store(struct fsm *f, struct kv_entry *e, const struct kv_entry *old)
 		return;
 	e->CreateIndex = old == NULL ? f->at : old->CreateIndex;
 	e->ModifyIndex = f->at;
-	kv_key(&k, e->Key);
+	TKEY(&k, TBL_KV, e->Key);
 	tbl_put_rec(f, &k, &kv_entry_schema, e);
 	hold_change(f, e->Key, old == NULL ? SPAN_NONE : old->Session, e->Session);
 	if (old == NULL)
@@ -85,7 +70,7 @@ kv_remove(struct fsm *f, const struct kv_entry *old, bool tombstone, int64_t now
 {
 	struct tkey k;
 
-	kv_key(&k, old->Key);
+	TKEY(&k, TBL_KV, old->Key);
 	(void)tbl_del(f, &k);			/* it is there */
 	hold_change(f, old->Key, old->Session, SPAN_NONE);
 	if (tombstone)
@@ -250,7 +235,7 @@ tree_delete(struct fsm *f, const struct kv_apply *q, uint64_t newest, uint64_t w
 	bool any = false;
 	uint32_t n, i;
 
-	kv_key(&prefix, q->Key);
+	TKEY(&prefix, TBL_KV, q->Key);
 	do {
 		struct arena step = ARENA_INIT(STEP * (FSM_KV_KEY_BYTES_MAX + 64));
 
@@ -271,7 +256,7 @@ delete_tree(struct apply *p, const struct kv_apply *q)
 {
 	struct tkey from;
 
-	kv_key(&from, q->Key);
+	TKEY(&from, TBL_KV, q->Key);
 	(void)tree_delete(p->f, q, UINT64_MAX, UINT64_MAX, &from);
 	apply_bool(p, true);
 }
@@ -289,7 +274,7 @@ delete_part(struct apply *p, const struct kv_apply *q)
 	struct buf reply = BUF_INIT(FSM_KV_KEY_BYTES_MAX + 64);
 	struct tkey from;
 
-	kv_key(&from, q->Value.len > 0 ? q->Value : q->Key);
+	TKEY(&from, TBL_KV, q->Value.len > 0 ? q->Value : q->Key);
 	if (first || newest >= p->f->restored[FR_FLOOR])
 		done = tree_delete(p->f, q, newest, q->Flags > 0 ? q->Flags : 1, &from);
 	if (!done)
@@ -412,7 +397,7 @@ kv_read_one(struct reading *r, const void *rec)
 	struct tkey k;
 	struct span val;
 
-	kv_key(&k, q->Key);
+	TKEY(&k, TBL_KV, q->Key);
 	if (!tbl_peek(r->f, &k, &val)) {
 		mpw_array(r->out, 0);
 		r->ans->index = kv_index(r->f);
@@ -453,7 +438,7 @@ kv_read_list(struct reading *r, const void *rec)
 	uint64_t highest = 0;
 	uint32_t n = 0;
 
-	kv_key(&prefix, q->Key);
+	TKEY(&prefix, TBL_KV, q->Key);
 	tbl_scan_begin(r->f, &s, &prefix);
 	while (!r->out->failed && tbl_next(&s, &key, &val)) {
 		uint64_t modified = modify_index(r->f, val);
@@ -494,7 +479,7 @@ kv_read_keys(struct reading *r, const void *rec)
 
 	mpw_array(r->out, 1);			/* text_list */
 	at = list_begin(r->out);
-	kv_key(&prefix, q->Key);
+	TKEY(&prefix, TBL_KV, q->Key);
 	tbl_scan_begin(r->f, &s, &prefix);
 	while (!r->out->failed && tbl_next(&s, &key, &val)) {
 		struct span name = cut_key(span_of(key.p + 1, key.len - 1), q->Key.len, q->Separator);

@@ -32,8 +32,7 @@ mark_get(struct fsm *f, const struct mark *m, struct span key, uint64_t *time, u
 	struct span val;
 	struct rd r;
 
-	tkey_begin(&k, m->by_key);
-	tkey_raw(&k, key);
+	TKEY(&k, m->by_key, key);
 	if (!tbl_peek(f, &k, &val))
 		return false;
 	r = rd_span_over(val);
@@ -69,8 +68,7 @@ mark_put(struct fsm *f, const struct mark *m, struct span key, uint64_t time)
 		time_key(&k, m, old_time, key);
 		(void)tbl_del(f, &k);		/* it is there */
 	}
-	tkey_begin(&k, m->by_key);
-	tkey_raw(&k, key);
+	TKEY(&k, m->by_key, key);
 	tbl_put(f, &k, span_of(value, sizeof(value)));
 	time_key(&k, m, time, key);
 	tbl_put(f, &k, SPAN_NONE);
@@ -94,8 +92,7 @@ tombstone_max(struct fsm *f, struct span prefix)
 
 	if (f->tally[FT_TOMBSTONES] == 0)
 		return 0;
-	tkey_begin(&k, TBL_TOMBSTONE);
-	tkey_raw(&k, prefix);
+	TKEY(&k, TBL_TOMBSTONE, prefix);
 	tbl_scan_begin(f, &s, &k);
 	while (tbl_next(&s, &key, &val)) {
 		struct rd r = rd_span_over(val);
@@ -144,8 +141,7 @@ reap_one(struct fsm *f, const struct mark *m, struct span stored, uint64_t until
 		return false;
 	if (mark_get(f, m, key, &time, &index) && index > *highest)
 		*highest = index;
-	tkey_begin(&k, m->by_key);
-	tkey_raw(&k, key);
+	TKEY(&k, m->by_key, key);
 	(void)tbl_del(f, &k);			/* it is there */
 	tbl_key_of(&k, stored);
 	(void)tbl_del(f, &k);

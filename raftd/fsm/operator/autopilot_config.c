@@ -5,12 +5,6 @@
 #define TAG_BYTES_MAX 255
 #define STABILIZATION_MAX_NS (24 * 3600 * SECOND_NS)
 
-static void
-autopilot_key(struct tkey *k)
-{
-	tkey_begin(k, TBL_AUTOPILOT);
-}
-
 static struct autopilot_config
 defaults(void)
 {
@@ -25,7 +19,7 @@ load(struct fsm *f, struct arena *a, struct autopilot_config *out)
 {
 	struct tkey k;
 
-	autopilot_key(&k);
+	tkey_begin(&k, TBL_AUTOPILOT);
 	if (tbl_get_rec(f, &k, &autopilot_config_schema, a, out))
 		return true;
 	*out = defaults();
@@ -81,7 +75,7 @@ autopilot_set_apply(struct apply *p, const void *rec)
 	}
 	next.CreateIndex = found ? now.CreateIndex : p->f->at;
 	next.ModifyIndex = p->f->at;
-	autopilot_key(&k);
+	tkey_begin(&k, TBL_AUTOPILOT);
 	tbl_put_rec(p->f, &k, &autopilot_config_schema, &next);
 	fsm_touch(p->f, FX_AUTOPILOT);
 	apply_bool(p, true);

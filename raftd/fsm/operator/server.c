@@ -2,13 +2,6 @@
 #include "raftd/fsm/fsm_int.h"
 
 static void
-server_key(struct tkey *k, struct span id)
-{
-	tkey_begin(k, TBL_SERVER);
-	tkey_name(k, id);
-}
-
-static void
 server_tombstone_apply(struct apply *p, const void *rec)
 {
 	const struct raft_peer *q = rec;
@@ -21,7 +14,7 @@ server_tombstone_apply(struct apply *p, const void *rec)
 	}
 	for (int i = 0; i < 8; i++)
 		value[i] = (uint8_t)(p->f->at >> (56 - 8 * i));
-	server_key(&k, q->ID);
+	TKEY(&k, TBL_SERVER, q->ID);
 	tbl_put(p->f, &k, span_of(value, sizeof(value)));
 	apply_bool(p, true);
 }
@@ -31,7 +24,7 @@ fsm_server_tombstoned(struct fsm *f, struct span id)
 {
 	struct tkey k;
 
-	server_key(&k, id);
+	TKEY(&k, TBL_SERVER, id);
 	return tbl_has(f, &k);
 }
 

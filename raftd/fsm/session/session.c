@@ -13,30 +13,6 @@
 #define TTL_MIN_NS (10ll * 1000000000)
 #define CHECKS_MAX 1024			/* of one session: all of them are read when it is made */
 
-static void
-session_key(struct tkey *k, const char *id)
-{
-	tkey_begin(k, TBL_SESSION);
-	tkey_raw(k, span_str(id));
-}
-
-static void
-node_key(struct tkey *k, struct span node, const char *id)
-{
-	tkey_begin(k, TBL_SESSION_NODE);
-	tkey_name(k, node);
-	tkey_raw(k, span_str(id));
-}
-
-static void
-check_key(struct tkey *k, struct span node, struct span check, const char *id)
-{
-	tkey_begin(k, TBL_SESSION_CHECK);
-	tkey_name(k, node);
-	tkey_name(k, check);
-	tkey_raw(k, span_str(id));
-}
-
 /* -- ids -- */
 
 bool
@@ -77,7 +53,7 @@ session_find(struct fsm *f, const char *id, struct arena *a, struct session *out
 {
 	struct tkey k;
 
-	session_key(&k, id);
+	TKEY(&k, TBL_SESSION, span_str(id));
 	return tbl_get_rec(f, &k, &session_schema, a, out);
 }
 
@@ -132,7 +108,7 @@ check_bind(void *ctx, struct span check)
 	struct binding *b = ctx;
 	struct tkey k;
 
-	check_key(&k, b->node, check, b->id);
+	TKEY(&k, TBL_SESSION_CHECK, b->node, check, span_str(b->id));
 	tbl_put(b->f, &k, SPAN_NONE);
 	return true;
 }
@@ -143,7 +119,7 @@ check_unbind(void *ctx, struct span check)
 	struct binding *b = ctx;
 	struct tkey k;
 
-	check_key(&k, b->node, check, b->id);
+	TKEY(&k, TBL_SESSION_CHECK, b->node, check, span_str(b->id));
 	(void)tbl_del(b->f, &k);		/* named twice, it went the first time */
 	return true;
 }
@@ -266,9 +242,9 @@ session_create_apply(struct apply *p, const void *rec)
 	b.id = id;
 	s.ID = span_str(id);
 	s.CreateIndex = s.ModifyIndex = f->at;
-	session_key(&k, id);
+	TKEY(&k, TBL_SESSION, span_str(id));
 	tbl_put_rec(f, &k, &session_schema, &s);
-	node_key(&k, s.Node, id);
+	TKEY(&k, TBL_SESSION_NODE, s.Node, span_str(id));
 	tbl_put(f, &k, SPAN_NONE);
 	(void)each_check(&s, check_bind, &b);	/* it never stops */
 	fsm_count(f, FT_SESSIONS, 1);
@@ -293,8 +269,7 @@ let_go(struct fsm *f, const struct session *s, const char *id, int64_t now)
 	struct tkey prefix;
 	uint32_t n;
 
-	tkey_begin(&prefix, TBL_HOLD);
-	tkey_name(&prefix, span_str(id));
+	TKEY(&prefix, TBL_HOLD, span_str(id));
 	do {
 		struct arena step = ARENA_INIT(STEP * (FSM_KV_KEY_BYTES_MAX + 256));
 
@@ -320,9 +295,9 @@ session_invalidate(struct fsm *f, const char *id, int64_t now)
 
 	if (session_find(f, id, &a, &s)) {
 		b.node = s.Node;
-		session_key(&k, id);
+		TKEY(&k, TBL_SESSION, span_str(id));
 		(void)tbl_del(f, &k);		/* it is there */
-		node_key(&k, s.Node, id);
+		TKEY(&k, TBL_SESSION_NODE, s.Node, span_str(id));
 		(void)tbl_del(f, &k);
 		(void)each_check(&s, check_unbind, &b);	/* it never stops */
 		fsm_count(f, FT_SESSIONS, -1);
@@ -364,8 +339,7 @@ session_node_gone(struct fsm *f, struct span node, int64_t now)
 {
 	struct tkey k;
 
-	tkey_begin(&k, TBL_SESSION_NODE);
-	tkey_name(&k, node);
+	TKEY(&k, TBL_SESSION_NODE, node);
 	invalidate_below(f, &k, now);
 }
 
@@ -374,9 +348,7 @@ session_check_bad(struct fsm *f, struct span node, struct span check, int64_t no
 {
 	struct tkey k;
 
-	tkey_begin(&k, TBL_SESSION_CHECK);
-	tkey_name(&k, node);
-	tkey_name(&k, check);
+	TKEY(&k, TBL_SESSION_CHECK, node, check);
 	invalidate_below(f, &k, now);
 }
 
@@ -421,7 +393,7 @@ session_read_info(struct reading *r, const void *rec)
 		read_fail(r, TV_EINVAL, "%.*s", (int)why.len, (const char *)why.p);
 		return;
 	}
-	session_key(&k, id);
+	TKEY(&k, TBL_SESSION, span_str(id));
 	if (!tbl_peek(r->f, &k, &val)) {
 		mpw_array(r->out, 0);
 		return;
@@ -440,12 +412,10 @@ session_read_node(struct reading *r, const void *rec)
 	struct span key, val, rec_val;
 	uint32_t n = 0;
 
-	tkey_begin(&prefix, TBL_SESSION_NODE);
-	tkey_name(&prefix, q->Node);
+	TKEY(&prefix, TBL_SESSION_NODE, q->Node);
 	tbl_scan_begin(r->f, &s, &prefix);
 	while (!r->out->failed && tbl_next(&s, &key, &val)) {
-		tkey_begin(&k, TBL_SESSION);
-		tkey_raw(&k, span_of(key.p + prefix.len, key.len - prefix.len));
+		TKEY(&k, TBL_SESSION, span_of(key.p + prefix.len, key.len - prefix.len));
 		if (!tbl_peek(r->f, &k, &rec_val))
 			continue;
 		buf_putspan(r->out, rec_val);
