@@ -401,9 +401,13 @@ struct fsm_op {				/* the arguments are those of the operation's row in common/r
 	void (*read)(struct reading *r, const void *rec);	/* reads */
 	uint8_t since;						/* writes: version of the state machine; 0: the first */
 };
-/* Each area's array ends with a row of zeros. */
-extern const struct fsm_op kv_ops[], tombstone_ops[], session_ops[], register_ops[], deregister_ops[], catalog_ops[],
-    health_ops[], coordinate_ops[], autopilot_ops[], server_ops[], stage_ops[];
+/* The areas: an array each, which ends with a row of zeros. */
+#define FSM_AREAS(X) \
+	X(kv_ops) X(session_ops) X(register_ops) X(catalog_ops) X(health_ops) X(deregister_ops) X(coordinate_ops) \
+	X(autopilot_ops) X(tombstone_ops) X(server_ops) X(stage_ops)
+#define X(name) extern const struct fsm_op name[];
+FSM_AREAS(X)
+#undef X
 /* NULL: not one of the state machine's. */
 const struct fsm_op *fsm_op_find(uint16_t code);
 

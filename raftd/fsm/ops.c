@@ -2,8 +2,9 @@
 #include "raftd/fsm/fsm_int.h"
 
 static const struct fsm_op *const areas[] = {
-	kv_ops, session_ops, register_ops, catalog_ops, health_ops, deregister_ops, coordinate_ops, autopilot_ops,
-	tombstone_ops, server_ops, stage_ops,
+#define X(name) name,
+	FSM_AREAS(X)
+#undef X
 };
 
 const struct fsm_op *
@@ -18,12 +19,19 @@ fsm_op_find(uint16_t code)
 
 /* -- what a read waits on -- */
 
-#define NODES (UINT64_C(1) << FX_NODES)
-#define SERVICES (UINT64_C(1) << FX_SERVICES)
-#define CHECKS (UINT64_C(1) << FX_CHECKS)
-#define SESSIONS (UINT64_C(1) << FX_SESSIONS)
-#define COORDINATES (UINT64_C(1) << FX_COORDINATES)
-#define AUTOPILOT (UINT64_C(1) << FX_AUTOPILOT)
+/* Tables that may be waited for, by the names of their indexes; a bit for each. */
+enum {
+#define T(name, letter, title, shown, names, rest, key, value, ...) __VA_ARGS__
+#define OWN()
+#define TALLY(name)
+#define INDEX(name) name = 1 << FX_##name,
+	FSM_TABLES(T)
+#undef T
+#undef OWN
+#undef TALLY
+#undef INDEX
+};
+_Static_assert(FX_COUNT < 31, "a set of tables is an int");
 
 #define WATCH(...) WATCH_(__VA_ARGS__)
 #define WATCH_(args_, kind_, ...) WATCH_##kind_(args_, __VA_ARGS__)
