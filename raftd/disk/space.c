@@ -17,6 +17,7 @@
 #define GIVE_BYTES (2u << 20)		/* of the reserve file at a time */
 #define CRITICAL_PART 8			/* of the reserve */
 #define CRITICAL_MAX (4u << 20)
+#define WANT_LASTS MONO_S(60)		/* the next snapshot may be smaller, or the log may do */
 #define TRY_ANYWAY MONO_S(10)		/* opening failed: then statvfs(3) may not be what decides (a quota) */
 
 struct space {
@@ -27,6 +28,7 @@ struct space {
 	uint64_t available, reserve;
 	uint64_t recent, before;	/* bytes that entries took since the last look, and between the two before */
 	uint64_t want;			/* beside the reserve */
+	struct mono wanted;		/* since then */
 	uint64_t enough;		/* to open the data bases, as a failed try taught */
 	struct mono tried;		/* that try */
 	bool full;
@@ -94,8 +96,11 @@ tell(struct space *s)
 static void
 judge(struct space *s)
 {
-	bool full = s->refused || threshold_short(s->available, s->reserve, s->want, s->full);
+	bool full;
 
+	if (s->want != 0 && !mono_before(clock_mono(), mono_add(s->wanted, WANT_LASTS)))
+		s->want = 0;
+	full = s->refused || threshold_short(s->available, s->reserve, s->want, s->full);
 	if (full == s->full)
 		return;
 	s->full = full;
@@ -231,6 +236,7 @@ void
 space_want(struct space *s, uint64_t bytes)
 {
 	s->want = bytes;
+	s->wanted = clock_mono();
 	judge(s);
 }
 

@@ -6,6 +6,17 @@
  * follower it takes no entries for the state machine and says so in its answers.  Reads, votes and membership go on in
  * the reserve.  With an eighth more than the reserve free it goes on by itself.  Each look is one statvfs(3), which
  * asks nothing of the disk.
+ *
+ * full because                      found by                        until
+ * less than the reserve is free     a look: each 250 ms, and        a look finds reserve * 9/8
+ *                                   before writes that come near it
+ * a write of the state found no     fsm_no_room()                   its thread, which tries each second, has written
+ * room (a quota)                                                    all that waits
+ * a snapshot does not fit           space_want()                    it would, or 60 s: then the leader offers one again
+ * the data bases cannot be opened   space_too_little()              an attempt, with more room or 10 s later, opens them
+ *
+ * A write of the log that finds no room ends the process: the next start waits as in the last line.  A leader takes a follower for
+ * full until the next answer to a heartbeat says otherwise.
  */
 #ifndef TV_RAFTD_DISK_SPACE_H
 #define TV_RAFTD_DISK_SPACE_H
@@ -36,7 +47,10 @@ bool space_critical(const struct space *s);
 uint64_t space_room(const struct space *s);
 /* Would that many bytes fit beside the reserve? */
 bool space_fits(const struct space *s, uint64_t bytes);
-/* They did not, and nothing else makes sense before they do (a snapshot to receive): full until then. */
+/*
+ * They did not, and nothing else makes sense before they do (a snapshot to receive): full until then, and for a minute at most,
+ * because nobody offers a full server anything by which it could learn that less will do.
+ */
 void space_want(struct space *s, uint64_t bytes);
 /* So much is about to be written: looks again at once when it may come near the reserve. */
 void space_written(struct space *s, uint64_t bytes);

@@ -10,7 +10,6 @@
 #include "common/record/mpack.h"
 #include "raftd/fsm/fsm_int.h"
 
-#define LOG_FILE_BYTES (16u << 20)
 #define LOG_BUFFER_BYTES (1u << 20)
 #define DIR_BYTES_MAX 3900
 #define WORK_BYTES_MAX (512u << 20)
@@ -132,7 +131,7 @@ init(struct fsm *f, const struct fsm_options *opt)
 		return TV_ELIMIT;
 	f->opt = *opt;
 	if (f->opt.log_file_bytes == 0)
-		f->opt.log_file_bytes = LOG_FILE_BYTES;
+		f->opt.log_file_bytes = FSM_LOG_FILE_BYTES;
 	if (f->opt.log_buffer_bytes == 0)
 		f->opt.log_buffer_bytes = LOG_BUFFER_BYTES;
 	if (f->opt.version == 0)

@@ -27,6 +27,8 @@ struct fsm;
  * the highest of these (fsm_needs()), and a leader proposes none that one of its servers cannot apply (propose_args()).
  */
 #define FSM_VERSION 1u
+/* Of the write-ahead log of the state: it has at least one file, with all its blocks. */
+#define FSM_LOG_FILE_BYTES (16u << 20)
 
 struct fsm_options {
 	const char *dir;		/* data_dir/raftd/state, 0700; dir.new and dir.old belong to a restore */
@@ -165,8 +167,8 @@ void fsm_snapshot_export(struct fsm_snapshot *s);
  * TV_EINVAL when it is of a version to come, TV_ESYS, TV_ENOMEM with a sentence).
  *
  * ready, in any thread while nothing is applied, puts it in the place of the old one on the disk and opens it; the loop
- * may go on to read the old one.  TV_ESYS: the present state was left alone; TV_ECORRUPT: it cannot, and the process must
- * stop.  swap, on the loop, takes it, and waits for no disk.  All watches fire.  *index, *term: the new applied
+ * may go on to read the old one.  TV_ESYS, TV_ENOSPACE: the present state was left alone and the loaded one is gone; TV_ECORRUPT:
+ * it cannot, and the process must stop.  swap, on the loop, takes it, and waits for no disk.  All watches fire.  *index, *term: the new applied
  * position.  TV_ESYS from swap is fatal to the process.  Afterwards fsm_restore_tidy() is due.
  */
 enum tv_err fsm_restore_load(struct fsm *f, const char *path, char *errbuf, size_t cap);

@@ -21,7 +21,7 @@
 #include "raftd/snapshot/install_meta.h"
 #include "raftd/snapshot/snapshot_recv.h"
 
-#define ROOM_FACTOR 3			/* the file, the tables made of it, and their write-ahead log */
+#define ROOM_FACTOR 3			/* the file, the tables made of it, and their write-ahead log, of at least one file */
 
 struct snapshot_recv {
 	struct raftd *d;
@@ -59,7 +59,7 @@ recv_drop(struct snapshot_recv *s)
 static bool
 recv_begin(struct snapshot_recv *s, const struct raft_msg *m)
 {
-	uint64_t room = m->total < INT64_MAX / ROOM_FACTOR ? m->total * ROOM_FACTOR : INT64_MAX;
+	uint64_t room = (m->total < INT64_MAX / ROOM_FACTOR ? m->total * ROOM_FACTOR : INT64_MAX) + FSM_LOG_FILE_BYTES;
 	char path[512], need[24];
 
 	recv_drop(s);

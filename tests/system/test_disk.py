@@ -291,7 +291,8 @@ def reads_or_ended(node):
 def zero_room(number, kind):
     """Another program takes the last byte of every disk while writes go on.  Whoever stops says why and waits for space
     when it is started again; nothing that was acknowledged is lost, and no file has to be removed by hand."""
-    with SmallCluster(number, "64M", kind) as c:
+    # What was filled first lags behind the others, and needs room for a snapshot beside its own state.
+    with SmallCluster(number, "128M", kind) as c:
         c.start_all()
         c.put("k", b"v")
         writers = Writers(c, "w", 2000)

@@ -790,17 +790,18 @@ save(const char *path)
 	fsm_snapshot_end(s);
 }
 
-/* A snapshot that is installed: the present state goes on, or the new one is there. */
+/* A snapshot that is installed: the present state goes on, and nothing of the new one takes space, or the new one is there. */
 START_TEST(an_installation_on_a_full_disk_from_each_call_on)
 {
 	enum tv_err err = TV_ENOSPACE;
-	char path[100], errbuf[512];
+	char path[100], fresh[100], errbuf[512];
 	uint64_t index, term, at;
 
 	for (unsigned i = 0; i < 300; i++)
 		set(i);
 	at = fsm_applied(k.f);
 	snprintf(path, sizeof(path), "%s/snapshot", k.dir);
+	snprintf(fresh, sizeof(fresh), "%s/state.new", k.dir);
 	save(path);
 	for (unsigned after = 0; err != TV_OK; after++) {
 		set(300);
@@ -809,6 +810,7 @@ START_TEST(an_installation_on_a_full_disk_from_each_call_on)
 		ck_assert_msg(err == TV_OK || err == TV_ENOSPACE, "%u: %d, %s", after, err, errbuf);
 		ck_assert_int_eq(fsm_trouble(k.f), TV_OK);
 		ck_assert(err == TV_OK || refused_so_far() > 0);
+		ck_assert_msg(access(fresh, F_OK) != 0, "%u: %s is left, %s", after, fresh, errbuf);
 		fill_disk(0, "");
 		arena_reset(&k.a);
 		if (err == TV_OK)

@@ -4,12 +4,56 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "raftd/disk/reserve.h"
+#include "raftd/disk/space.h"
 #include "raftd/disk/threshold.h"
+#include "raftd/fsm/fsm.h"
+#include "raftd/store/bdb/store_env.h"
 
 #define MB (1u << 20)
+
+/* -- the system around it -- */
+
+static uint64_t available;		/* as statvfs(3) says */
+static bool no_room;			/* for a write of the state */
+static time_t ahead;			/* of the clock, in seconds */
+static unsigned changes;
+
+int
+statvfs(const char *path, struct statvfs *v)
+{
+	(void)path;
+	*v = (struct statvfs){ .f_frsize = 1, .f_bavail = available };
+	return 0;
+}
+
+int
+clock_gettime(clockid_t clock, struct timespec *t)
+{
+	int ret = (int)syscall(SYS_clock_gettime, clock, t);
+
+	t->tv_sec += ahead;
+	return ret;
+}
+
+bool
+fsm_no_room(const struct fsm *f)
+{
+	(void)f;
+	return no_room;
+}
+
+uint64_t
+store_dir_holes(const char *dir)
+{
+	(void)dir;
+	return 0;
+}
 
 START_TEST(short_and_not)
 {
@@ -81,6 +125,73 @@ START_TEST(ballast)
 }
 END_TEST
 
+static void
+changed(struct raftd *d, bool full)
+{
+	(void)d;
+	(void)full;
+	changes++;
+}
+
+/* Each way to become full, and what ends it. */
+START_TEST(full_and_what_ends_it)
+{
+	char dir[] = "/tmp/check_space.XXXXXX", path[300];
+	struct raftd d = { .loop = ev_loop_new(0), .conf.disk_reserve = 8 * MB };
+	struct space *s;
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	d.cluster.data_dir = dir;
+	snprintf(path, sizeof(path), "%s/raftd", dir);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	available = 64 * MB;
+	s = space_new(&d);
+	space_start(s, changed);
+	/* Too little is free. */
+	available = 7 * MB;
+	ev_run(d.loop, EVRUN_ONCE);
+	ck_assert(space_full(s));
+	available = 9 * MB - 1;
+	ev_run(d.loop, EVRUN_ONCE);
+	ck_assert(space_full(s));
+	available = 9 * MB;
+	ev_run(d.loop, EVRUN_ONCE);
+	ck_assert(!space_full(s));
+	/* A write of the state finds no room. */
+	available = 64 * MB;
+	d.fsm = (struct fsm *)dir;
+	no_room = true;
+	ev_run(d.loop, EVRUN_ONCE);
+	ck_assert(space_full(s));
+	no_room = false;
+	ev_run(d.loop, EVRUN_ONCE);
+	ck_assert(!space_full(s));
+	/* A snapshot does not fit, and then it would. */
+	ck_assert(!space_fits(s, 60 * MB));
+	space_want(s, 60 * MB);
+	ev_run(d.loop, EVRUN_ONCE);
+	ck_assert(space_full(s));
+	available = 70 * MB;
+	ev_run(d.loop, EVRUN_ONCE);
+	ck_assert(!space_full(s));
+	/* It never does, but the next one may. */
+	space_want(s, 100 * MB);
+	ahead += 50;
+	ev_run(d.loop, EVRUN_ONCE);
+	ck_assert(space_full(s));
+	ahead += 10;
+	ev_run(d.loop, EVRUN_ONCE);
+	ck_assert(!space_full(s) && space_fits(s, 60 * MB));
+	ck_assert_uint_eq(changes, 8);
+	space_free(s);
+	ev_loop_destroy(d.loop);
+	snprintf(path, sizeof(path), "%s/raftd/ballast", dir);
+	ck_assert_int_eq(unlink(path), 0);
+	snprintf(path, sizeof(path), "%s/raftd", dir);
+	ck_assert(rmdir(path) == 0 && rmdir(dir) == 0);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -92,6 +203,7 @@ main(void)
 	tcase_add_test(tc, short_and_not);
 	tcase_add_test(tc, said);
 	tcase_add_test(tc, ballast);
+	tcase_add_test(tc, full_and_what_ends_it);
 	suite_add_tcase(s, tc);
 	sr = srunner_create(s);
 	srunner_run_all(sr, CK_NORMAL);

@@ -259,6 +259,8 @@ fsm_restore_ready(struct fsm *f, char *errbuf, size_t cap)
 		snprintf(errbuf, cap, "cannot make room for the new state in %s: %s; the present one is unchanged",
 		    f->dir,
 		    err == TV_ESYS ? strerror(errno) : tv_strerror(err));
+	if (err != TV_OK && err != TV_ECORRUPT)
+		fsm_stage_unload(f);		/* it would keep the disk full that it found full */
 	return err;
 }
 
