@@ -621,6 +621,26 @@ START_TEST(a_full_disk_and_another_time)
 }
 END_TEST
 
+/* It is another thread that finds no room (a checkpoint's), while the one that would try again has nothing to do. */
+START_TEST(a_full_disk_found_by_another)
+{
+	unsigned found = 0;
+
+	for (unsigned i = 0; i < KEYS; i++)
+		set(i);
+	for (unsigned round = 1; found < 10; round++) {
+		ck_assert_uint_lt(round, 200);
+		for (unsigned i = 0; i < round; i++)	/* so that a few pages leave the cache, and wait */
+			set((round * 31 + i * 7) % KEYS);
+		fill_disk(ENOSPC, "state.db");
+		found += fsm_flush(k.f) == TV_ENOSPACE;
+		fill_disk(0, "");
+		wait_for_room();
+	}
+	check_again(FSM_SYNC_THREAD);
+}
+END_TEST
+
 /* What was not on the disk when the process ended is nothing that was promised. */
 START_TEST(an_end_on_a_full_disk)
 {
@@ -933,6 +953,7 @@ main(void)
 	tcase_add_test(t, a_group_is_undone_on_a_full_disk);
 	tcase_add_test(t, a_limit_is_no_full_disk);
 	tcase_add_test(t, a_full_disk_and_another_time);
+	tcase_add_test(t, a_full_disk_found_by_another);
 	tcase_add_test(t, an_end_on_a_full_disk);
 	tcase_add_test(t, a_snapshot_never_syncs_while_applying);
 	tcase_add_test(t, a_snapshot_on_a_full_disk);

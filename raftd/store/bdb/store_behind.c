@@ -585,7 +585,22 @@ settle_once(struct store_behind *b, DB_LSN end, bool *again)
 	return write_pages(b, again);
 }
 
-/* sync_lock held.  The first failure is the one that counts; nothing is written after it.  No room is none: all waits on. */
+/*
+ * The first failure is the one that counts; nothing is written after it.  No room is none: all waits on, and the thread that tries
+ * again has to learn of it, whichever thread met it.
+ */
+static void
+note_result(struct store_behind *b, int ret)
+{
+	pthread_mutex_lock(&b->lock);
+	b->no_room = is_no_room(ret);
+	if (ret != 0 && !b->no_room && b->failed == 0)
+		b->failed = ret;
+	wake(b);
+	pthread_mutex_unlock(&b->lock);
+}
+
+/* sync_lock held. */
 static int
 settle(struct store_behind *b, DB_LSN end)
 {
@@ -596,11 +611,7 @@ settle(struct store_behind *b, DB_LSN end)
 		return ret;
 	while (ret == 0 && again)
 		ret = settle_once(b, end, &again);
-	pthread_mutex_lock(&b->lock);
-	b->no_room = is_no_room(ret);
-	if (ret != 0 && !b->no_room)
-		b->failed = ret;
-	pthread_mutex_unlock(&b->lock);
+	note_result(b, ret);
 	return ret;
 }
 
@@ -639,14 +650,10 @@ store_behind_flush(struct store_behind *b)
 	int ret = b->dbenv->log_flush(b->dbenv, NULL);
 
 	if (ret == 0)
-		ret = settle_written(b);
-	else if (store_behind_failed(b) != 0)
-		ret = store_behind_failed(b);
-	else if (is_no_room(ret)) {
-		pthread_mutex_lock(&b->lock);
-		b->no_room = true;		/* the next attempt after a while */
-		pthread_mutex_unlock(&b->lock);
-	}
+		return settle_written(b);
+	if (store_behind_failed(b) != 0)
+		return store_behind_failed(b);
+	note_result(b, ret);
 	return ret;
 }
 
