@@ -5,7 +5,7 @@ LINK_LIBS = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(SODIUM_LIBS)
 WRAP_ALLOC = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup
 
 if HAVE_CHECK
-LINK_CHECKS = tests/unit/check_core tests/unit/check_mpack tests/unit/check_fault tests/unit/check_noise tests/unit/check_member tests/unit/check_chan tests/unit/check_link \
+LINK_CHECKS = tests/unit/check_core tests/unit/check_msg tests/unit/check_mpack tests/unit/check_fault tests/unit/check_noise tests/unit/check_member tests/unit/check_chan tests/unit/check_link \
 	tests/unit/check_listener tests/unit/check_strangers tests/unit/check_dial tests/unit/check_calls tests/unit/check_heaptrim tests/unit/check_gossip_client
 check_PROGRAMS += $(LINK_CHECKS)
 TESTS += $(LINK_CHECKS)
@@ -27,6 +27,8 @@ tests_unit_check_calls_SOURCES = tests/unit/check_calls.c tests/unit/chan_world.
 tests_unit_check_calls_LDADD = $(LINK_LIBS) $(CHECK_LIBS)
 tests_unit_check_core_SOURCES = tests/unit/check_core.c
 tests_unit_check_core_LDADD = $(UNIT_LIBS)
+tests_unit_check_msg_SOURCES = tests/unit/check_msg.c
+tests_unit_check_msg_LDADD = $(UNIT_LIBS) -lm
 tests_unit_check_mpack_SOURCES = tests/unit/check_mpack.c
 tests_unit_check_mpack_LDADD = $(UNIT_LIBS) -lm
 tests_unit_check_fault_SOURCES = tests/unit/check_fault.c tests/fault/alloc.c tests/fault/alloc.h

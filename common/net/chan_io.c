@@ -6,6 +6,7 @@
  * rest is kept, so an idle channel owns no input memory at all.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,18 +14,30 @@
 #include "common/base/assert.h"
 #include "common/base/log.h"
 #include "common/net/chan_int.h"
+#include "common/net/msg.h"
 
 /* -- input ------------------------------------------------------------------ */
 
+/* "sent a malformed message (GOSSIP_JOIN)" */
+static void
+refuse_message(struct chan *c, enum tv_err err, const char *what, const struct frame *f)
+{
+	const struct msg *m = msg_find(f->type);
+	char text[200];
+
+	snprintf(text, sizeof(text), "%s (%s)", what, m != NULL ? m->name : "of unknown type");
+	chan_refuse(c, err, text);
+}
+
 /* The header announces too much: tell a mistaken configuration from rubbish. */
 static void
-refuse_frame(struct chan *c, struct span in)
+refuse_frame(struct chan *c, struct span in, const struct frame *f)
 {
 	if (!c->greeted && span_starts(in, span_str("TVn1")))
 		chan_refuse(c, TV_EFORMAT, "opened an encrypted link, but this side sends plaintext (keys and "
 		    "allow_plaintext must be the same on both)");
 	else
-		chan_refuse(c, TV_ELIMIT, "announced a frame above the limit");
+		refuse_message(c, TV_ELIMIT, "announced a frame above the limit", f);
 }
 
 /* Dispatches whole frames; returns the bytes used. */
@@ -40,7 +53,7 @@ dispatch(struct chan *c, struct span in)
 		enum tv_err err;
 
 		if (n < 0)
-			refuse_frame(c, rest);
+			refuse_frame(c, rest, &f);
 		if (n <= 0)
 			return used;
 		used += (size_t)n;
@@ -49,7 +62,7 @@ dispatch(struct chan *c, struct span in)
 		if (err == TV_ECLOSED || err == TV_EOF)
 			chan_close(c, err);
 		else if (err != TV_OK)
-			chan_refuse(c, err, err == TV_EFORMAT ? "sent a malformed message" : tv_strerror(err));
+			refuse_message(c, err, err == TV_EFORMAT ? "sent a malformed message" : tv_strerror(err), &f);
 	}
 	return used;
 }

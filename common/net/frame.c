@@ -1,5 +1,6 @@
 /* Frame header, see frame.h. */
 #include "common/net/frame.h"
+#include "common/net/msg.h"
 
 size_t
 frame_open(struct buf *b, uint16_t type, uint16_t flags, uint64_t id)
@@ -48,12 +49,12 @@ frame_read(struct span in, size_t body_max, struct frame *out)
 		return 0;
 	r = rd_span_over(in);
 	len = rd_u32le(&r);
-	if (len > body_max || len > FRAME_BODY_BYTES_MAX)
+	out->type = rd_u16le(&r);
+	out->flags = rd_u16le(&r);
+	if (len > body_max || len > msg_body_max(out->type, out->flags))
 		return TV_ELIMIT;
 	if (in.len - FRAME_HEAD_BYTES < len)
 		return 0;
-	out->type = rd_u16le(&r);
-	out->flags = rd_u16le(&r);
 	out->id = rd_u64le(&r);
 	out->body = rd_bytes(&r, len);
 	return (long)FRAME_HEAD_BYTES + (long)len;

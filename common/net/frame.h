@@ -37,7 +37,8 @@ void frame_close(struct buf *b, size_t at);
 /*
  * Takes one frame from the front of `in`.
  * Returns the bytes used, 0 when more are needed, or TV_ELIMIT when the header
- * announces a body above body_max (nothing is allocated on its word).
+ * announces a body above body_max, or above what its type may have (common/net/msg.h); nothing is allocated on its
+ * word.  out has type and flags then.
  */
 long frame_read(struct span in, size_t body_max, struct frame *out);
 

@@ -1,16 +1,28 @@
 /*
- * Catalogue of internal messages: who says what to whom, and the body.
- * Bodies are msgpack arrays, read strictly: neither missing nor trailing fields, unless said otherwise.
- * `str`, `bin`, `u8`..`u64`, `bool` name msgpack values; [x] is an array.
+ * The internal messages, one row each: type, name, channel, who asks or tells on it, the largest bodies, the shapes
+ * of question and answer.  The enum, the names in log lines, the caps of receivers and the list in doc/wire.md come
+ * from it, and tests walk it.
  *
- * Errors in answers are [u8 err, str text]: err is -enum tv_err (0 for success).
+ *	M(type, name, channel, who, question max, question, answer max, answer)
+ *
+ * channel	the unix socket, or the port
+ * max		a frame with a larger body closes its channel when its head is there; 0: there is none
+ * shape	REC(x)		the record x of common/record/records.h
+ *		ANSWER		[u8 err, str text]: err is -enum tv_err, 0 for success
+ *		ANSWER_AND(x)	[u8 err, str text, fields of the record x]; these may be missing when err is not 0
+ *		HAND		read by hand, as the row's comment says
+ *		NONE
+ *
+ * Bodies are msgpack arrays.  A reader takes those with more fields than it knows, of a newer version, and skips them;
+ * fewer are malformed, but for the fields of a record that have SF_LATER.
  */
 #ifndef TV_COMMON_NET_MSG_H
 #define TV_COMMON_NET_MSG_H
 
-#include <stdint.h>
-
+#include "common/base/arena.h"
+#include "common/base/buf.h"
 #include "common/net/version.h"
+#include "common/record/schema.h"
 
 /*
  * Of all these messages.  A new version raises the highest; the lowest follows a release later, so that nodes of both
@@ -18,116 +30,147 @@
  */
 #define MSG_VERSIONS ((struct version_range){ 1, 1 })
 
+#define MSG_SMALL	(4u << 10)	/* a few names and numbers */
+#define MSG_TEXT	(72u << 10)	/* a sentence, at most 64 KiB */
+#define MSG_LARGE	(1u << 20)
+#define MSG_LIST	(4u << 20)	/* of members, of keys, of everything that info shows */
+#define MSG_ALL		(64u << 20)	/* as the channel says */
+
+#define MSGS(M) \
+	/* The first frame in both directions, id 0; anything before it closes the channel.  `version` is the \
+	 * lowest that the sender speaks; `highest` is left out where it is the same. */ \
+	M(1, HELLO, "all", "both", MSG_SMALL, REC(msg_hello), 0, NONE) \
+	/* Answer: map section -> map name -> text. */ \
+	M(2, INFO, "all", "who dialled", MSG_SMALL, REC(empty), MSG_LIST, HAND) \
+	/* MSG_LOG follow until the channel closes. */ \
+	M(3, MONITOR, "all", "who dialled", MSG_SMALL, REC(msg_monitor), 0, NONE) \
+	M(4, LOG, "all", "who was dialled", MSG_TEXT, REC(msg_log), 0, NONE) \
+	/* Are you there?  Only to a peer whose HELLO says our own build: others would take it for an error. */ \
+	M(5, PING, "raftd.sock", "both", MSG_SMALL, REC(empty), MSG_SMALL, REC(empty)) \
+	\
+	/* MSG_GOSSIP_MEMBER follow: first the members that there are, then MSG_GOSSIP_SYNCED, then every \
+	 * change. */ \
+	M(16, GOSSIP_WATCH, "gossipd.sock", "rpcd, raftd", MSG_SMALL, REC(empty), 0, NONE) \
+	/* [u8 pool, u8 event (enum gossip_event), member]: member_event_read(), whose tags have a table of \
+	 * fixed size */ \
+	M(17, GOSSIP_MEMBER, "gossipd.sock", "gossipd", MSG_TEXT, HAND, 0, NONE) \
+	M(18, GOSSIP_SYNCED, "gossipd.sock", "gossipd", MSG_SMALL, REC(empty), 0, NONE) \
+	M(19, GOSSIP_JOIN, "gossipd.sock", "rpcd", MSG_LARGE, REC(msg_join), MSG_TEXT, ANSWER_AND(msg_joined)) \
+	/* Answered when both pools were left; gossipd then exits 0. */ \
+	M(20, GOSSIP_LEAVE, "gossipd.sock", "rpcd", MSG_SMALL, REC(empty), MSG_TEXT, ANSWER) \
+	/* TV_ENOENT: no such member. */ \
+	M(21, GOSSIP_FORCE_LEAVE, "gossipd.sock", "rpcd", MSG_SMALL, REC(msg_force_leave), MSG_TEXT, ANSWER) \
+	/* [map name -> str]: replaces own LAN and WAN tags of those names, "" removes; into a table of fixed \
+	 * size */ \
+	M(22, GOSSIP_TAGS, "gossipd.sock", "raftd", MSG_TEXT, HAND, MSG_TEXT, ANSWER) \
+	/* MSG_GOSSIP_USER_EVENT and MSG_GOSSIP_HEARD follow. */ \
+	M(23, GOSSIP_EVENTS, "gossipd.sock", "rpcd", MSG_SMALL, REC(empty), 0, NONE) \
+	/* Those with `old` come first: the newest that there were before the question, oldest first, so that an \
+	 * rpcd that starts again can show them. */ \
+	M(24, GOSSIP_USER_EVENT, "gossipd.sock", "gossipd", MSG_LARGE, REC(msg_user_event), 0, NONE) \
+	/* A query that wants an answer. */ \
+	M(25, GOSSIP_HEARD, "gossipd.sock", "gossipd", MSG_LARGE, REC(msg_heard), 0, NONE) \
+	M(26, GOSSIP_FIRE, "gossipd.sock", "rpcd, raftd", MSG_LARGE, REC(msg_fire), MSG_TEXT, ANSWER_AND(msg_fired)) \
+	/* [u8 pool, str name, bin payload, [bin filter], bool want_ack, u8 relay, u64 timeout_ms (0: default)]: \
+	 * no record has a list of bytes.  Answered when it is over. */ \
+	M(27, GOSSIP_QUERY, "gossipd.sock", "rpcd", MSG_LARGE, HAND, MSG_LIST, ANSWER_AND(msg_query_answers)) \
+	M(28, GOSSIP_RESPOND, "gossipd.sock", "rpcd", MSG_LARGE, REC(msg_respond), MSG_TEXT, ANSWER) \
+	/* No names: all that gossipd knows.  Answer: [u8 err, str text, [coordinate]], see \
+	 * common/record/coordinate.h: our own, always, then those of the names; who never answered a probe of ours \
+	 * has none.  TV_EPERM: coordinates are off. */ \
+	M(29, GOSSIP_COORDS, "gossipd.sock", "rpcd", MSG_LARGE, REC(msg_coords), MSG_LIST, HAND) \
+	/* Answered when all have answered or their time is over: [u8 err, str text, [[u8 pool, u32 nodes, u32 \
+	 * responses, u32 errors, map key -> u32 count, map primary key -> u32 count, map node -> str message]]], \
+	 * keys in base64; no record has a map of numbers.  TV_EPERM: not at this stage of encryption.  The checks \
+	 * that make a rotation safe are the asker's. */ \
+	M(30, GOSSIP_KEYRING, "gossipd.sock", "rpcd", MSG_SMALL, REC(msg_keyring), MSG_LIST, HAND) \
+	/* [[bin psk]]: those of the links between rpcds, derived from the ring (cluster_link_psk), of the \
+	 * primary key first; none without encryption.  Behind HELLO and at each change, to rpcd. */ \
+	M(31, GOSSIP_KEYS, "gossipd.sock", "gossipd", MSG_SMALL, HAND, 0, NONE) \
+	\
+	/* An operation: op_request_read(), op_reply_read() in common/record/ops.h. */ \
+	M(32, OP, "raftd.sock, 8400", "rpcd", MSG_ALL, HAND, MSG_ALL, HAND) \
+	/* After HELLO and at each change. */ \
+	M(33, RAFT_STATUS, "raftd.sock", "raftd", MSG_SMALL, REC(msg_raft_status), 0, NONE) \
+	/* Remove this server from the Raft configuration.  TV_ECONFLICT: would lose quorum, text has the \
+	 * arithmetic. */ \
+	M(34, RAFT_LEAVE, "raftd.sock", "rpcd", MSG_SMALL, REC(msg_raft_leave), MSG_TEXT, ANSWER) \
+	/* As MSG_OP, which may be routed on by the receiver; these two may not, so that requests cannot go in \
+	 * circles: FINAL: the sender takes the receiver for the leader; answer from the local raftd or say \
+	 * TV_ENOTLEADER. DC: comes from another datacenter; the request's dc must be the receiver's own, else \
+	 * TV_EUNREACH. */ \
+	M(35, OP_FINAL, "8400", "rpcd", MSG_ALL, HAND, MSG_ALL, HAND) \
+	M(36, OP_DC, "8400", "rpcd", MSG_ALL, HAND, MSG_ALL, HAND) \
+	/* The majority is lost for good: go on with this server alone.  Answer: [u8 err, str text, \
+	 * raft_recovery], nil without a report; rpcd passes it on as it stands. */ \
+	M(37, RAFT_RECOVER, "raftd.sock", "rpcd", MSG_SMALL, REC(msg_raft_recover), MSG_LIST, HAND) \
+	/* The key of this link has left the ring.  Ask nothing more on it, and close it when all is answered.  \
+	 * It has FRAME_REPLY and id 0, so that who does not know it ignores it. */ \
+	M(38, LINK_RETIRED, "8400", "who was dialled", 0, NONE, MSG_SMALL, REC(empty)) \
+	\
+	/* The first frame in both directions.  `version` is the lowest one that the sender speaks. */ \
+	M(64, RAFT_HELLO, "8300", "both", MSG_SMALL, REC(msg_raft_hello), MSG_SMALL, REC(msg_raft_hello)) \
+	/* A message of the Raft core, raftd/core/wire.h.  id 0. */ \
+	M(65, RAFT, "8300", "who dialled", MSG_ALL, HAND, 0, NONE) \
+	/* Bootstrap with me? */ \
+	M(66, RAFT_BOOTSTRAP, "8300", "who dialled", MSG_TEXT, REC(msg_bootstrap), MSG_TEXT, ANSWER) \
+	/* To the leader: remove me. */ \
+	M(67, RAFT_REMOVE_ME, "8300", "who dialled", MSG_SMALL, REC(msg_remove_me), MSG_TEXT, ANSWER) \
+	/* How far is your log? */ \
+	M(68, RAFT_LOG_STATE, "8300", "who dialled", MSG_SMALL, REC(empty), MSG_TEXT, ANSWER_AND(msg_log_state)) \
+	/* Why you are not what you may think you are; for the log there. */ \
+	M(69, RAFT_NOTICE, "8300", "who was dialled", MSG_TEXT, REC(msg_notice), 0, NONE) \
+	/* Does the rpcd beside you answer?  Only to who says RAFT_FEATURE_SERVED.  TV_OK it has just done so; \
+	 * TV_EUNREACH there is none; TV_EAGAIN it is of another build and was not asked.  No answer while it is \
+	 * silent. */ \
+	M(70, RAFT_SERVED, "8300", "who dialled", MSG_SMALL, REC(empty), MSG_TEXT, ANSWER)
+
 enum msg_type {
-	/* -- every channel -- */
-	/* First frame in both directions: [u8 version, str role, str build, str node_id, u8 highest version].
-	 * version is the lowest that the sender speaks; the last field is left out where it is the highest, too, and
-	 * further ones are skipped.  role is "rpcd", "raftd", "gossipd".  Anything before it closes the channel. */
-	MSG_HELLO = 1,
-	/* Question: [].  Answer: map section -> map name -> text (for `info`). */
-	MSG_INFO = 2,
-	/* Question: [u8 level] (enum log_level).  No answer; MSG_LOG frames (id 0) follow until the channel closes. */
-	MSG_MONITOR = 3,
-	/* [u64 wall_ms, u8 level, str area, str text] */
-	MSG_LOG = 4,
-	/* Question: [].  Answer: [].  Are you there?  raftd.sock only, in both directions, and only to a peer whose
-	 * HELLO says our own build: others would take it for an error. */
-	MSG_PING = 5,
-
-	/* -- gossipd.sock, asked by raftd and rpcd -- */
-	/* Question: [].  No answer; MSG_GOSSIP_MEMBER frames (id 0) follow: first the
-	 * members there are, then MSG_GOSSIP_SYNCED, then every change. */
-	MSG_GOSSIP_WATCH = 16,
-	/* [u8 pool, u8 event, member]: pool 0 LAN, 1 WAN; event: enum gossip_event;
-	 * member: see common/record/member.h. */
-	MSG_GOSSIP_MEMBER = 17,
-	MSG_GOSSIP_SYNCED = 18,		/* [] */
-	/* Question: [u8 pool, [str address]].  Answer: [u8 err, str text, u32 contacted]. */
-	MSG_GOSSIP_JOIN = 19,
-	/* Question: [].  Answer after both pools were left: [u8 err, str text]. gossipd then exits 0. */
-	MSG_GOSSIP_LEAVE = 20,
-	/* Question: [str node, bool prune].  Answer: [u8 err, str text]. TV_ENOENT: no such member. */
-	MSG_GOSSIP_FORCE_LEAVE = 21,
-	/* Question: [map name -> str].  Replaces own LAN and WAN tags of those names
-	 * ("" removes).  Answer: [u8 err, str text]. */
-	MSG_GOSSIP_TAGS = 22,
-	/* Question: [].  No answer; MSG_GOSSIP_USER_EVENT and MSG_GOSSIP_HEARD frames (id 0) follow. */
-	MSG_GOSSIP_EVENTS = 23,
-	/* [u8 pool, u64 ltime, str name, bin payload, bool coalesce, bool old].  Old ones come first: the newest that
-	 * there were before the question, oldest first, so that an rpcd that starts again can show them. */
-	MSG_GOSSIP_USER_EVENT = 24,
-	/* A query that wants an answer:
-	 * [u8 pool, u64 ltime, u32 id, str name, bin payload, str from, u64 timeout_ms]. */
-	MSG_GOSSIP_HEARD = 25,
-	/* Question: [u8 pool, str name, bin payload, bool coalesce].  Answer: [u8 err, str text, u64 ltime]. */
-	MSG_GOSSIP_FIRE = 26,
-	/* Question:
-	 * [u8 pool, str name, bin payload, [bin filter], bool want_ack, u8 relay, u64 timeout_ms (0: default)].
-	 * Answer when it is over: [u8 err, str text, [[str from, bool ack, bin payload]], u32 alive]. */
-	MSG_GOSSIP_QUERY = 27,
-	/* Question: [u8 pool, u64 ltime, u32 id, bin payload].  Answer: [u8 err, str text]. */
-	MSG_GOSSIP_RESPOND = 28,
-	/* Question: [u8 pool, [str name]]; no names: all that we know.
-	 * Answer: [u8 err, str text, [[str name, f64 error, f64 adjustment, f64 height, [f64 x 8]]]]: our own, always,
-	 * then those of the names; who never answered a probe of ours has none.  TV_EPERM: coordinates are off. */
-	MSG_GOSSIP_COORDS = 29,
-	/* Question:
-	 * [u8 what (0 list, 1 install, 2 use, 3 remove), bin key, u8 relay, u8 pools (bit 0 LAN, 1 WAN: if there)].
-	 * Answer when all have answered or their time is over: [u8 err, str text, [[u8 pool, u32 nodes, u32 responses,
-	 *  u32 errors, map key -> u32 count, map primary key -> u32 count, map node -> str message]]]; keys in base64.
-	 * TV_EPERM: not at this stage of encryption.  The checks that make a rotation safe are the asker's. */
-	MSG_GOSSIP_KEYRING = 30,
-	/* gossipd to rpcd, id 0, behind HELLO and at each change: [[bin psk]], those of the links between rpcds,
-	 * derived from the ring (cluster_link_psk), of the primary key first; none without encryption. */
-	MSG_GOSSIP_KEYS = 31,
-
-	/* -- raftd.sock, asked by rpcd; rpcd port 8400, asked by other rpcds -- */
-	/* An operation: request body and answer body as in common/record/ops.h. */
-	MSG_OP = 32,
-	/* raftd to rpcd, id 0, after HELLO and at each change:
-	 * [u8 role (enum raft_role), u64 term, str leader_id, str leader_addr ("ip:port" or ""),
-	 *  str leader_name, u64 voters, bool is_voter, u64 leader_seen_ms].  Further fields are skipped. */
-	MSG_RAFT_STATUS = 33,
-	/* Question: [bool force].  Remove this server from the Raft configuration.
-	 * Answer: [u8 err, str text].  TV_ECONFLICT: would lose quorum, text has the arithmetic. */
-	MSG_RAFT_LEAVE = 34,
-	/* Body and answer as MSG_OP, between rpcds.  MSG_OP may be routed on by the receiver; these two may not,
-	 * so that requests cannot go in circles:
-	 * FINAL: the sender takes the receiver for the leader; answer from the local raftd or say TV_ENOTLEADER.
-	 * DC: comes from another datacenter; the request's dc must be the receiver's own, else TV_EUNREACH. */
-	MSG_OP_FINAL = 35,
-	MSG_OP_DC = 36,
-	/* []: a server's rpcd to who dialled it: the key of this link has left the ring.  Ask nothing more on it, and
-	 * close it when all is answered.  It has FRAME_REPLY and id 0, so that who does not know it ignores it. */
-	MSG_LINK_RETIRED = 38,
-
-	/* raftd.sock.  Question: [bool dry_run]: the majority is lost for good, go on with this server alone.
-	 * Answer: [u8 err, str text, value]: value a raft_recovery (common/record/records.h), nil without a report. */
-	MSG_RAFT_RECOVER = 37,
-
-	/* -- raftd port 8300, between servers; raftd/peers/ -- */
-	/* First frame in both directions: [u8 version, str node_id, str node_name, str store_id,
-	 *  str cluster_id ("" while fresh), u64 generation, str dc, str addr, u16 raft_port, u64 features,
-	 *  u8 highest version, u8 version of the state machine].  version is the lowest one; the last three may be
-	 *  missing, further fields are skipped. */
-	MSG_RAFT_HELLO = 64,
-	/* A message of the Raft core, raftd/core/wire.h. id 0. */
-	MSG_RAFT = 65,
-	/* Question: bootstrap with me? [str cluster_id, u64 expect, [[str id, str name, str addr]]]
-	 * Answer: [u8 err, str text]. */
-	MSG_RAFT_BOOTSTRAP = 66,
-	/* Question to the leader: remove me. [str id, bool force].  Answer: [u8 err, str text]. */
-	MSG_RAFT_REMOVE_ME = 67,
-	/* Question: [].  How far is your log?
-	 * Answer: [u8 err, str text, u64 last_index, u64 last_term, u64 commit, u64 leader_last]. */
-	MSG_RAFT_LOG_STATE = 68,
-	/* No question, on the link that the other one dialled: [u8 why (enum notice_why), str text].  Why you are not
-	 * what you may think you are; for the log there. */
-	MSG_RAFT_NOTICE = 69,
-	/* Question: [].  Does the rpcd beside you answer?  Only to who says RAFT_FEATURE_SERVED.
-	 * Answer: [u8 err, str text]: TV_OK it has just done so; TV_EUNREACH there is none; TV_EAGAIN it is of another
-	 * build and was not asked.  No answer while it is silent. */
-	MSG_RAFT_SERVED = 70,
+#define M(type, name, ...) MSG_##name = type,
+	MSGS(M)
+#undef M
 };
+
+struct msg_body {
+	size_t max;			/* bytes; 0: there is none */
+	bool by_hand;
+	bool answer;			/* [u8 err, str text, fields of the record] */
+	const struct schema *record;	/* NULL: by_hand, no body, or an answer without further fields */
+};
+struct msg {
+	uint16_t type;
+	const char *name;		/* "GOSSIP_JOIN" */
+	struct msg_body question, reply;
+};
+extern const struct msg msgs_all[];	/* in the order of the rows */
+extern const unsigned msgs_count;
+/* NULL for an unknown type. */
+const struct msg *msg_find(uint16_t type);
+/* The largest body of a frame with these; of an unknown type what any channel takes. */
+size_t msg_body_max(uint16_t type, uint16_t flags);
+
+/* The body without arguments, []. */
+#define MSG_EMPTY span_of((const uint8_t[]){ 0x90 }, 1)
+/*
+ * A whole body into a zeroed record.  Spans borrow the body; lists come from the arena, which may be NULL for a record
+ * without any.  An error: malformed, or TV_ENOMEM of the arena.
+ */
+enum tv_err msg_read(const struct schema *record, struct span body, struct arena *a, void *rec);
+
+struct msg_answer {
+	enum tv_err err;
+	struct span text;		/* at most 64 KiB */
+	struct span value;		/* the third field as it stands; empty: nil, or there is none */
+};
+/*
+ * The head of an answer, and what is behind it into a zeroed record (NULL: without).  The result says whether it is
+ * well-formed, ans->err what it says; spans borrow the body.
+ */
+enum tv_err msg_answer_read(struct span body, struct msg_answer *ans, const struct schema *record, struct arena *a,
+    void *rec);
+/* An answer with the fields of a record (NULL: without). */
+void msg_answer_write(struct buf *b, enum tv_err err, const char *text, const struct schema *record, const void *rec);
+/* The head of an answer after which the caller writes one more field. */
+void msg_answer_head(struct buf *b, enum tv_err err, const char *text);
 
 #endif

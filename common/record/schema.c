@@ -128,6 +128,12 @@ void
 schema_pack(const struct schema *s, const void *rec, struct buf *out)
 {
 	mpw_array(out, stored_count(s));
+	schema_pack_fields(s, rec, out);
+}
+
+void
+schema_pack_fields(const struct schema *s, const void *rec, struct buf *out)
+{
 	for (unsigned i = 0; i < s->count; i++)
 		pack_field(&s->fields[i], rec, out);
 }
@@ -259,8 +265,13 @@ unpack_field(const struct schema_field *f, struct rd *in, struct arena *a, void 
 enum tv_err
 schema_unpack(const struct schema *s, struct rd *in, struct arena *a, void *rec)
 {
-	uint32_t left = mpr_array(in);
+	schema_unpack_fields(s, mpr_array(in), in, a, rec);
+	return in->err;
+}
 
+void
+schema_unpack_fields(const struct schema *s, uint32_t left, struct rd *in, struct arena *a, void *rec)
+{
 	for (unsigned i = 0; i < s->count && left > 0 && in->err == TV_OK; i++) {
 		if (s->fields[i].type == ST_CONST)
 			continue;
@@ -269,5 +280,4 @@ schema_unpack(const struct schema *s, struct rd *in, struct arena *a, void *rec)
 	}
 	for (; left > 0 && in->err == TV_OK; left--)
 		mpr_skip(in);		/* appended by a newer version */
-	return in->err;
 }

@@ -50,6 +50,7 @@ enum schema_flags {
 	SF_LOCKDELAY = 16,	/* JSON in: a number below 1000 is seconds (session LockDelay) */
 	SF_READONLY = 32,	/* ignored in JSON input (CreateIndex, ModifyIndex) */
 	SF_KEYSHOWN = 64,	/* ST_OBJMAP: the key field is shown inside too */
+	SF_LATER = 128,		/* bodies of messages: appended by a later version, may be missing */
 };
 
 struct schema;
@@ -78,6 +79,9 @@ struct schema {
 void schema_pack(const struct schema *s, const void *rec, struct buf *out);
 /* The reverse into a zeroed struct.  Spans borrow the input; lists come from the arena. */
 enum tv_err schema_unpack(const struct schema *s, struct rd *in, struct arena *a, void *rec);
+/* The same of the fields alone, without the head of the array; the reader is told how many there are. */
+void schema_pack_fields(const struct schema *s, const void *rec, struct buf *out);
+void schema_unpack_fields(const struct schema *s, uint32_t fields, struct rd *in, struct arena *a, void *rec);
 /*
  * Compact JSON of a record, straight from its msgpack (the fast path of answers): takes one value from in.
  * Returns the reader's error; out then holds a torn text.

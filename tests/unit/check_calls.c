@@ -1,4 +1,5 @@
 /* Pending calls: answers, parts, deadlines, cancelling, ends; and callbacks that do more of it. */
+#include "common/net/msg.h"
 #include "common/net/calls.h"
 #include "tests/unit/chan_world.h"
 
@@ -117,7 +118,7 @@ START_TEST(answers_in_any_order)
 	for (uint8_t i = 0; i < PENDING_MAX; i++) {
 		uint8_t at = (uint8_t)(i * 37 % PENDING_MAX);
 
-		ck_assert_int_eq(chan_send(k.b.c, 3, FRAME_REPLY, ids[at], span_of(&at, 1)), TV_OK);
+		ck_assert_int_eq(chan_send(k.b.c, MSG_OP, FRAME_REPLY, ids[at], span_of(&at, 1)), TV_OK);
 	}
 	UNTIL(k.loop, calls_pending(k.t) == 0);
 	for (uint8_t i = 0; i < PENDING_MAX; i++)
@@ -162,23 +163,23 @@ START_TEST(parts)
 	for (int i = 0; i < 3; i++) {
 		uint16_t flags = FRAME_REPLY | (i < 2 ? FRAME_MORE : 0);
 
-		ck_assert_int_eq(chan_send(k.b.c, 3, flags, id, span_of(&"abcdef"[2 * i], 2)), TV_OK);
+		ck_assert_int_eq(chan_send(k.b.c, MSG_OP, flags, id, span_of(&"abcdef"[2 * i], 2)), TV_OK);
 	}
 	UNTIL(k.loop, a.count == 1);
 	ck_assert(a.err == TV_OK && a.len == 6 && memcmp(a.body, "abcdef", 6) == 0);
 
 	a = (struct answer){ 0 };
 	id = ask(&k, MONO_NEVER, &a);
-	ck_assert_int_eq(chan_send(k.b.c, 3, FRAME_REPLY | FRAME_MORE, id, span_of(part, ANSWER_MAX - 1)), TV_OK);
-	ck_assert_int_eq(chan_send(k.b.c, 3, FRAME_REPLY, id, span_of(part, 1)), TV_OK);
+	ck_assert_int_eq(chan_send(k.b.c, MSG_OP, FRAME_REPLY | FRAME_MORE, id, span_of(part, ANSWER_MAX - 1)), TV_OK);
+	ck_assert_int_eq(chan_send(k.b.c, MSG_OP, FRAME_REPLY, id, span_of(part, 1)), TV_OK);
 	UNTIL(k.loop, a.count == 1);
 	ck_assert(a.err == TV_OK && a.len == ANSWER_MAX);
 
 	a = (struct answer){ 0 };
 	id = ask(&k, MONO_NEVER, &a);
-	ck_assert_int_eq(chan_send(k.b.c, 3, FRAME_REPLY | FRAME_MORE, id, span_of(part, ANSWER_MAX)), TV_OK);
-	ck_assert_int_eq(chan_send(k.b.c, 3, FRAME_REPLY | FRAME_MORE, id, span_of(part, 1)), TV_OK);
-	ck_assert_int_eq(chan_send(k.b.c, 3, FRAME_REPLY, id, span_of(part, 1)), TV_OK);	/* late: ignored */
+	ck_assert_int_eq(chan_send(k.b.c, MSG_OP, FRAME_REPLY | FRAME_MORE, id, span_of(part, ANSWER_MAX)), TV_OK);
+	ck_assert_int_eq(chan_send(k.b.c, MSG_OP, FRAME_REPLY | FRAME_MORE, id, span_of(part, 1)), TV_OK);
+	ck_assert_int_eq(chan_send(k.b.c, MSG_OP, FRAME_REPLY, id, span_of(part, 1)), TV_OK);	/* late: ignored */
 	UNTIL(k.loop, a.count == 1);
 	ck_assert_int_eq(a.err, TV_ELIMIT);
 	world_settle(k.loop);
@@ -186,7 +187,7 @@ START_TEST(parts)
 
 	a = (struct answer){ 0 };
 	id = ask(&k, MONO_NEVER, &a);		/* one that never gets its last part is freed with the table */
-	ck_assert_int_eq(chan_send(k.b.c, 3, FRAME_REPLY | FRAME_MORE, id, span_of(part, 10)), TV_OK);
+	ck_assert_int_eq(chan_send(k.b.c, MSG_OP, FRAME_REPLY | FRAME_MORE, id, span_of(part, 10)), TV_OK);
 	world_settle(k.loop);
 	teardown(&k);
 	ck_assert(a.count == 1 && a.err == TV_ECLOSED);
@@ -208,8 +209,8 @@ START_TEST(deadlines)
 	ck_assert_int_eq(soon.err, TV_ETIMEOUT);
 	UNTIL(k.loop, later.count == 1);
 	ck_assert_int_eq(later.err, TV_ETIMEOUT);
-	ck_assert_int_eq(chan_send(k.b.c, 3, FRAME_REPLY, late, SPAN_NONE), TV_OK);	/* too late */
-	ck_assert_int_eq(chan_send(k.b.c, 3, FRAME_REPLY, id, SPAN_NONE), TV_OK);
+	ck_assert_int_eq(chan_send(k.b.c, MSG_OP, FRAME_REPLY, late, SPAN_NONE), TV_OK);	/* too late */
+	ck_assert_int_eq(chan_send(k.b.c, MSG_OP, FRAME_REPLY, id, SPAN_NONE), TV_OK);
 	UNTIL(k.loop, answered.count == 1);
 	ck_assert_int_eq(answered.err, TV_OK);
 	ck_assert(never.count == 0 && soon.count == 1);
@@ -235,7 +236,7 @@ START_TEST(cancel)
 	world_settle(k.loop);
 	ck_assert_uint_eq(k.b.frames, 2);
 	ck_assert(k.b.last.flags == FRAME_CANCEL && k.b.last.id == id && k.b.last.type == 3);
-	ck_assert_int_eq(chan_send(k.b.c, 3, FRAME_REPLY, id, SPAN_NONE), TV_OK);	/* late answer */
+	ck_assert_int_eq(chan_send(k.b.c, MSG_OP, FRAME_REPLY, id, SPAN_NONE), TV_OK);	/* late answer */
 	world_settle(k.loop);
 	ck_assert_uint_eq(a.count, 0);
 	teardown(&k);

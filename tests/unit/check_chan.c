@@ -1,6 +1,7 @@
 /* Channels in clear: echo on every carrier, batching, back pressure, bad frames, life and death. */
 #include <sys/stat.h>
 
+#include "common/net/msg.h"
 #include "common/net/chan_int.h"
 #include "tests/unit/chan_world.h"
 
@@ -60,7 +61,7 @@ START_TEST(echo)
 	for (size_t i = 0; i < SIZES; i++) {	/* before the channel is up: they wait */
 		size_t n = sizes[i] > i ? sizes[i] - i : 0;
 
-		ck_assert_int_eq(chan_send(a.c, 5, FRAME_MORE, 100 + i, span_of(body + i, n)), TV_OK);
+		ck_assert_int_eq(chan_send(a.c, MSG_OP, FRAME_MORE, 100 + i, span_of(body + i, n)), TV_OK);
 		total += n;
 	}
 	UNTIL(loop, a.frames == SIZES);
@@ -68,7 +69,7 @@ START_TEST(echo)
 	ck_assert_uint_eq(b.opens, 1);
 	ck_assert_uint_eq(a.last.id, 100 + SIZES - 1);
 	ck_assert_uint_eq(a.last.flags, FRAME_MORE | FRAME_REPLY);
-	ck_assert_uint_eq(a.last.type, 5);
+	ck_assert_uint_eq(a.last.type, MSG_OP);
 	ck_assert_uint_eq(a.got.len, total);
 	for (size_t i = 0, at = 0; i < SIZES; i++) {
 		size_t n = sizes[i] > i ? sizes[i] - i : 0;
@@ -105,7 +106,7 @@ START_TEST(one_write_per_turn)
 	a.c = chan_new(fds[0], &conf);
 	UNTIL(loop, a.opens == 1);
 	for (int i = 0; i < 1000; i++)
-		ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_str("0123456789")), TV_OK);
+		ck_assert_int_eq(chan_send(a.c, MSG_OP, 0, 1, span_str("0123456789")), TV_OK);
 	ck_assert_int_eq(recv(fds[1], packet, sizeof(packet), 0), -1);
 	ev_run(loop, EVRUN_NOWAIT);
 	ck_assert_int_eq(recv(fds[1], packet, sizeof(packet), 0), 1000 * 26);
@@ -123,7 +124,7 @@ send_from_prepare(struct ev_loop *loop, ev_prepare *w, int revents)
 
 	(void)revents;
 	ev_prepare_stop(loop, w);
-	ck_assert_int_eq(chan_send(a->c, 1, 0, 1, SPAN_NONE), TV_OK);
+	ck_assert_int_eq(chan_send(a->c, MSG_OP, 0, 1, SPAN_NONE), TV_OK);
 }
 
 /* Sent after our own prepare watcher ran: the loop must not sleep on it. */
@@ -169,7 +170,7 @@ START_TEST(peer_does_not_read)
 	a.c = chan_new(fds[0], &conf);
 	UNTIL(loop, a.opens == 1);
 	do {
-		err = chan_send(a.c, 1, 0, 1, span_of(body, sizeof(body)));
+		err = chan_send(a.c, MSG_OP, 0, 1, span_of(body, sizeof(body)));
 		ck_assert_uint_le(chan_pending(a.c), conf.out_max + sizeof(body) + FRAME_HEAD_BYTES);
 		ev_run(loop, EVRUN_NOWAIT);
 	} while (err == TV_OK);
@@ -199,20 +200,20 @@ START_TEST(marks)
 	a.c = chan_new(fds[0], &conf);
 	ck_assert(chan_passed(a.c, chan_mark(a.c)));
 	UNTIL(loop, a.opens == 1);
-	ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_of(body, sizeof(body))), TV_OK);
+	ck_assert_int_eq(chan_send(a.c, MSG_OP, 0, 1, span_of(body, sizeof(body))), TV_OK);
 	early = chan_mark(a.c);
 	ck_assert(!chan_passed(a.c, early));
 	UNTIL(loop, chan_passed(a.c, early));
 	while (chan_pending(a.c) == 0) {		/* until the socket is full */
-		ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_of(body, sizeof(body))), TV_OK);
+		ck_assert_int_eq(chan_send(a.c, MSG_OP, 0, 1, span_of(body, sizeof(body))), TV_OK);
 		chan_flush(a.c);
 	}
 	for (int i = 0; i < 100; i++)
-		ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_of(body, sizeof(body))), TV_OK);
+		ck_assert_int_eq(chan_send(a.c, MSG_OP, 0, 1, span_of(body, sizeof(body))), TV_OK);
 	late = chan_mark(a.c);
 	chan_flush(a.c);
 	ck_assert(chan_passed(a.c, early) && !chan_passed(a.c, late));
-	ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_of(body, sizeof(body))), TV_OK);
+	ck_assert_int_eq(chan_send(a.c, MSG_OP, 0, 1, span_of(body, sizeof(body))), TV_OK);
 	while (chan_pending(a.c) > sizeof(body) + FRAME_HEAD_BYTES) {
 		ck_assert(!chan_passed(a.c, late));
 		ck_assert_int_gt(read(fds[1], taken, sizeof(taken)), 0);
@@ -244,7 +245,7 @@ START_TEST(burst_is_written_early)
 	for (int i = 0; i < 500; i++) {
 		ssize_t n;
 
-		ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_of(body, sizeof(body))), TV_OK);
+		ck_assert_int_eq(chan_send(a.c, MSG_OP, 0, 1, span_of(body, sizeof(body))), TV_OK);
 		if (chan_pending(a.c) > conf.out_max / 2)
 			world_settle(loop);	/* the socket is full: its turn */
 		while ((n = recv(fds[1], sink, sizeof(sink), 0)) > 0)
@@ -277,7 +278,7 @@ START_TEST(pause_and_resume)
 	b.pause_each = true;
 	connect_ends(0, &a, &b, &door);
 	for (int i = 0; i < 10; i++)
-		ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_of(text + i, 1)), TV_OK);
+		ck_assert_int_eq(chan_send(a.c, MSG_OP, 0, 1, span_of(text + i, 1)), TV_OK);
 	for (unsigned i = 1; i <= 10; i++) {
 		UNTIL(loop, b.frames == i);
 		world_settle(loop);
@@ -286,7 +287,7 @@ START_TEST(pause_and_resume)
 	}
 	ck_assert_mem_eq(b.got.data, text, 10);
 	b.pause_each = false;
-	ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_of("k", 1)), TV_OK);
+	ck_assert_int_eq(chan_send(a.c, MSG_OP, 0, 1, span_of("k", 1)), TV_OK);
 	UNTIL(loop, b.frames == 11);
 	end_done(&a);
 	end_done(&b);
@@ -361,7 +362,7 @@ START_TEST(others_live)
 	world_pair(SOCK_STREAM, fds);
 	bad.c = chan_new(fds[0], &conf);
 	ck_assert_int_eq(send(fds[1], "\xff\xff\xff\xff            ", 16, 0), 16);
-	ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_str("x")), TV_OK);
+	ck_assert_int_eq(chan_send(a.c, MSG_OP, 0, 1, span_str("x")), TV_OK);
 	UNTIL(loop, bad.closes == 1 && a.frames == 1);
 	ck_assert_uint_eq(a.closes + b.closes, 0);
 	end_done(&a);
@@ -403,11 +404,11 @@ START_TEST(close_flushes)
 	end_init(&b, loop);
 	connect_ends(0, &a, &b, &door);
 	UNTIL(loop, a.opens == 1 && b.opens == 1);
-	ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_str("bye")), TV_OK);
+	ck_assert_int_eq(chan_send(a.c, MSG_OP, 0, 1, span_str("bye")), TV_OK);
 	chan_close(a.c, TV_EPERM);
 	chan_close(a.c, TV_EFORMAT);		/* the first reason stays */
-	ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_str("late")), TV_ECLOSED);
-	ck_assert_ptr_null(chan_begin(a.c, 1, 0, 1));
+	ck_assert_int_eq(chan_send(a.c, MSG_OP, 0, 1, span_str("late")), TV_ECLOSED);
+	ck_assert_ptr_null(chan_begin(a.c, MSG_OP, 0, 1));
 	ck_assert_uint_eq(a.closes, 0);		/* from the loop, not from here */
 	UNTIL(loop, a.closes == 1 && b.closes == 1);
 	ck_assert_int_eq(a.why, TV_EPERM);
@@ -419,7 +420,7 @@ START_TEST(close_flushes)
 	end_init(&b, loop);
 	connect_ends(0, &a, &b, &door);
 	UNTIL(loop, a.opens == 1 && b.opens == 1);
-	ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_str("bye")), TV_OK);
+	ck_assert_int_eq(chan_send(a.c, MSG_OP, 0, 1, span_str("bye")), TV_OK);
 	end_done(&a);
 	UNTIL(loop, b.closes == 1);
 	ck_assert_uint_eq(b.got.len, 3);
@@ -470,8 +471,8 @@ START_TEST(free_in_callbacks)
 	conf = end_conf(&b, "b");
 	conf.events = &frees[_i];
 	b.c = chan_new(fds[1], &conf);
-	ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_str("one")), TV_OK);
-	ck_assert_int_eq(chan_send(a.c, 1, 0, 1, span_str("two")), TV_OK);
+	ck_assert_int_eq(chan_send(a.c, MSG_OP, 0, 1, span_str("one")), TV_OK);
+	ck_assert_int_eq(chan_send(a.c, MSG_OP, 0, 1, span_str("two")), TV_OK);
 	UNTIL(loop, a.closes == 1);
 	ck_assert_uint_eq(b.opens, 1);
 	ck_assert_uint_eq(b.frames, _i == 0 ? 1 : 0);
@@ -492,14 +493,14 @@ START_TEST(in_place_frames)
 	end_init(&a, loop);
 	end_init(&b, loop);
 	connect_ends(0, &a, &b, &door);
-	out = chan_begin(a.c, 9, FRAME_MORE, 77);
+	out = chan_begin(a.c, MSG_OP, FRAME_MORE, 77);
 	buf_puts(out, "in ");
 	buf_puts(out, "place");
 	ck_assert_int_eq(chan_end(a.c), TV_OK);
 	UNTIL(loop, b.frames == 1);
 	ck_assert(span_eqs(buf_span(&b.got), "in place"));
-	ck_assert(b.last.type == 9 && b.last.flags == FRAME_MORE && b.last.id == 77);
-	out = chan_begin(a.c, 9, 0, 78);
+	ck_assert(b.last.type == MSG_OP && b.last.flags == FRAME_MORE && b.last.id == 77);
+	out = chan_begin(a.c, MSG_OP, 0, 78);
 	out->failed = true;			/* a body that could not be encoded */
 	ck_assert_int_eq(chan_end(a.c), TV_ELIMIT);
 	UNTIL(loop, a.closes == 1 && b.closes == 1);

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/net/msg.h"
 #include "common/base/arena.h"
 #include "common/base/assert.h"
 #include "common/base/log.h"
@@ -152,8 +153,8 @@ exchange(const struct noise_conf *noise)
 	open_end(&a, loop, fds[0], noise, true);
 	open_end(&b, loop, fds[1], noise, false);
 	if (a.c != NULL) {
-		(void)chan_send(a.c, 1, 0, 1, span_of(body, 10));
-		(void)chan_send(a.c, 1, 0, 2, span_of(body, sizeof(body)));
+		(void)chan_send(a.c, MSG_OP, 0, 1, span_of(body, 10));
+		(void)chan_send(a.c, MSG_OP, 0, 2, span_of(body, sizeof(body)));
 	}
 	while (b.frames < 2 && a.c != NULL && b.c != NULL)
 		ev_run(loop, EVRUN_NOWAIT);

@@ -4,6 +4,7 @@
  */
 #include <sodium.h>
 
+#include "common/net/msg.h"
 #include "common/net/chan_int.h"
 #include "common/net/noise.h"
 #include "tests/unit/chan_world.h"
@@ -189,7 +190,7 @@ found_in_memory(const uint8_t inverted[SECRET_BYTES])
 static void
 send_secret(struct end *from, const uint8_t inverted[SECRET_BYTES], size_t count)
 {
-	struct buf *b = chan_begin(from->c, 5, 0, 1);
+	struct buf *b = chan_begin(from->c, MSG_OP, 0, 1);
 
 	for (size_t i = 0; i < count * SECRET_BYTES; i++)
 		buf_u8(b, (uint8_t)~inverted[i % SECRET_BYTES]);
@@ -247,7 +248,7 @@ START_TEST(key_that_stands)
 	nb.psk_count = 0;
 	ck_assert(!chan_key_stands(l.a.c) && !chan_key_stands(l.b.c));
 	l.b.echo = true;
-	ck_assert_int_eq(chan_send(l.a.c, 1, 0, 1, span_str("still there")), TV_OK);
+	ck_assert_int_eq(chan_send(l.a.c, MSG_OP, 0, 1, span_str("still there")), TV_OK);
 	pass_on(&l);
 	ck_assert_uint_eq(l.a.frames, 1);
 	link_close(&l);
@@ -274,7 +275,7 @@ START_TEST(echo)
 	for (size_t i = 0; i < SIZES; i++) {
 		size_t size = sizes[i] - (i == SIZES - 1 ? i : 0);
 
-		ck_assert_int_eq(chan_send(l.a.c, 1, 0, i + 1, span_of(body + i, size)), TV_OK);
+		ck_assert_int_eq(chan_send(l.a.c, MSG_OP, 0, i + 1, span_of(body + i, size)), TV_OK);
 		total += size;
 	}
 	UNTIL(l.loop, l.a.frames == SIZES);
@@ -303,7 +304,7 @@ START_TEST(sealed_in_batches)
 	pass_on(&l);
 	ck_assert(l.a.opens == 1 && l.b.opens == 1);
 	for (int i = 0; i < 100; i++)
-		ck_assert_int_eq(chan_send(l.a.c, 1, 0, 1, span_str("a secret phrase")), TV_OK);
+		ck_assert_int_eq(chan_send(l.a.c, MSG_OP, 0, 1, span_str("a secret phrase")), TV_OK);
 	got = take(&l, l.wire_a, bytes, sizeof(bytes));
 	ck_assert_uint_eq(got, 2 + 100 * (16 + 15) + NOISE_TAG_BYTES);
 	ck_assert_ptr_null(memmem(bytes, got, "secret", 6));
@@ -409,7 +410,7 @@ stranger(const void *bytes, size_t n, enum tv_err why)
 	c.noise = &conf;
 	world_pair(SOCK_STREAM, fds);
 	e.c = chan_new(fds[0], &c);
-	ck_assert_int_eq(chan_send(e.c, 1, 0, 0, span_str("not for strangers")), TV_OK);
+	ck_assert_int_eq(chan_send(e.c, MSG_OP, 0, 0, span_str("not for strangers")), TV_OK);
 	ck_assert_int_eq(send(fds[1], bytes, n, 0), (ssize_t)n);
 	UNTIL(loop, e.closes == 1);
 	ck_assert_uint_eq(e.opens, 0);
@@ -476,7 +477,7 @@ START_TEST(one_side_in_clear)
 	ck_assert_int_eq(l.b.why, TV_EFORMAT);
 	link_close(&l);
 	link_open(&l, NULL, &n, false);
-	ck_assert_int_eq(chan_send(l.a.c, 1, 0, 0, span_str("hello")), TV_OK);
+	ck_assert_int_eq(chan_send(l.a.c, MSG_OP, 0, 0, span_str("hello")), TV_OK);
 	UNTIL(l.loop, l.a.closes == 1 && l.b.closes == 1);
 	ck_assert_uint_eq(l.b.opens, 0);
 	ck_assert_int_eq(l.b.why, TV_EFORMAT);
@@ -497,7 +498,7 @@ START_TEST(both_are_taken)
 	expect_open(&n, &n);
 	for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
 		link_open(&l, NULL, &n, true);
-		ck_assert_int_eq(chan_send(l.a.c, 1, 0, 1, span_of(bytes, bodies[i])), TV_OK);
+		ck_assert_int_eq(chan_send(l.a.c, MSG_OP, 0, 1, span_of(bytes, bodies[i])), TV_OK);
 		len = take(&l, l.wire_a, bytes, sizeof(bytes));
 		ck_assert_uint_eq(l.b.opens, 0);
 		for (size_t at = 0; at < len; at += at < 30 ? 1 : 8192) {
@@ -508,7 +509,7 @@ START_TEST(both_are_taken)
 		}
 		UNTIL(l.loop, l.b.frames == 1);
 		ck_assert(l.b.opens == 1 && l.b.closes == 0 && l.b.got.len == bodies[i]);
-		ck_assert_int_eq(chan_send(l.b.c, 1, 0, 2, span_str("answer")), TV_OK);
+		ck_assert_int_eq(chan_send(l.b.c, MSG_OP, 0, 2, span_str("answer")), TV_OK);
 		pass_on(&l);
 		ck_assert(l.a.frames == 1 && l.a.got.len == 6);
 		link_close(&l);
@@ -559,7 +560,7 @@ START_TEST(tampered)
 	link_open(&l, &n, &n, true);
 	pass_on(&l);
 	ck_assert(l.a.opens == 1 && l.b.opens == 1);
-	ck_assert_int_eq(chan_send(l.a.c, 1, 0, 1, span_str("pay 1 to bob")), TV_OK);
+	ck_assert_int_eq(chan_send(l.a.c, MSG_OP, 0, 1, span_str("pay 1 to bob")), TV_OK);
 	len = take(&l, l.wire_a, bytes, sizeof(bytes));
 	ck_assert_uint_eq(len, 2 + 16 + 12 + NOISE_TAG_BYTES);
 	bytes[2 + _i % (int)(len - 2)] ^= 4;
@@ -581,7 +582,7 @@ START_TEST(replayed_message)
 
 	link_open(&l, &n, &n, true);
 	pass_on(&l);
-	ck_assert_int_eq(chan_send(l.a.c, 1, 0, 1, span_str("once")), TV_OK);
+	ck_assert_int_eq(chan_send(l.a.c, MSG_OP, 0, 1, span_str("once")), TV_OK);
 	len = take(&l, l.wire_a, bytes, sizeof(bytes));
 	ck_assert_int_eq(send(l.wire_b, bytes, len, 0), (ssize_t)len);
 	UNTIL(l.loop, l.b.frames == 1);
@@ -611,7 +612,7 @@ START_TEST(replayed_session)
 	ck_assert_uint_gt(n_answer, 0);
 	ck_assert_uint_eq(l.b.opens, 0);	/* message 1 alone proves nothing */
 	ck_assert_int_eq(send(l.wire_a, answer, n_answer, 0), (ssize_t)n_answer);
-	ck_assert_int_eq(chan_send(l.a.c, 1, 0, 1, span_str("do it")), TV_OK);
+	ck_assert_int_eq(chan_send(l.a.c, MSG_OP, 0, 1, span_str("do it")), TV_OK);
 	len += take(&l, l.wire_a, record + len, sizeof(record) - len);
 	ck_assert_uint_eq(l.a.opens, 1);
 	link_close(&l);
@@ -646,7 +647,7 @@ START_TEST(byte_by_byte)
 			ev_run(l.loop, EVRUN_NOWAIT);
 		}
 		if (round == 0)
-			ck_assert_int_eq(chan_send(l.a.c, 1, 0, 1, span_of(bytes, 1000)), TV_OK);
+			ck_assert_int_eq(chan_send(l.a.c, MSG_OP, 0, 1, span_of(bytes, 1000)), TV_OK);
 	}
 	ck_assert(l.a.opens == 1 && l.b.opens == 1);
 	ck_assert(l.b.frames == 1 && l.b.got.len == 1000);
@@ -662,7 +663,7 @@ START_TEST(pause_and_resume)
 	link_open(&l, &n, &n, false);
 	l.b.pause_each = true;
 	for (int i = 0; i < 10; i++)
-		ck_assert_int_eq(chan_send(l.a.c, 1, 0, 1, span_str("x")), TV_OK);
+		ck_assert_int_eq(chan_send(l.a.c, MSG_OP, 0, 1, span_str("x")), TV_OK);
 	for (unsigned i = 1; i <= 10; i++) {
 		UNTIL(l.loop, l.b.frames == i);
 		world_settle(l.loop);

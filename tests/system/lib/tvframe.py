@@ -26,7 +26,7 @@ Frame = collections.namedtuple("Frame", "type flags id body")
 def _load_messages():
     here = os.path.dirname(os.path.abspath(__file__))
     text = open(os.path.join(here, "..", "..", "..", "common", "net", "msg.h"), encoding="utf-8").read()
-    return {name: int(value) for name, value in re.findall(r"^\s*MSG_(\w+)\s*=\s*(\d+)\s*,", text, re.M)}
+    return {name: int(value) for value, name in re.findall(r"^\tM\((\d+), (\w+),", text, re.M)}
 
 
 MSG = type("MSG", (), _load_messages())
