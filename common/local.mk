@@ -35,7 +35,7 @@ common_libtvcore_a_SOURCES += \
 	common/text/duration.c common/text/duration.h \
 	common/text/base64.c common/text/base64.h common/text/json_text.c common/text/json_text.h \
 	common/record/schema.c common/record/schema_out.c common/record/schema.h \
-	common/record/record.h common/record/records.c common/record/records.h \
+	common/record/record.h common/record/records.c common/record/records.h common/record/messages.c common/record/messages.h \
 	common/record/ops.c common/record/ops.h \
 	common/record/coordinate.c common/record/coordinate.h
 common_libtvjson_a_SOURCES += common/record/schema_json.c

@@ -24,6 +24,7 @@
 #include "common/base/log.h"
 #include "common/base/log_repeats.h"
 #include "common/net/chan_int.h"
+#include "common/net/msg.h"
 #include "common/net/source.h"
 
 #define OPEN_TIMEOUT_DEFAULT MONO_S(5)
@@ -287,6 +288,29 @@ chan_end(struct chan *c)
 	log_peer(c, log_warn, text);
 	chan_close(c, TV_ELIMIT);
 	return TV_ELIMIT;
+}
+
+enum tv_err
+chan_send_record(struct chan *c, uint16_t type, uint64_t id, const struct schema *record, const void *rec)
+{
+	struct buf *b = chan_begin(c, type, 0, id);
+
+	if (b == NULL)
+		return TV_ECLOSED;
+	schema_pack(record, rec, b);
+	return chan_end(c);
+}
+
+enum tv_err
+chan_answer(struct chan *c, uint16_t type, uint64_t id, enum tv_err err, const char *text, const struct schema *record,
+    const void *rec)
+{
+	struct buf *b = id != 0 ? chan_begin(c, type, FRAME_REPLY, id) : NULL;
+
+	if (b == NULL)
+		return id != 0 ? TV_ECLOSED : TV_OK;
+	msg_answer_write(b, err, text, record, rec);
+	return chan_end(c);
 }
 
 enum tv_err

@@ -20,6 +20,7 @@
 
 #include "common/base/mono.h"
 #include "common/net/frame.h"
+#include "common/record/schema.h"
 #include "common/net/strangers.h"
 
 struct chan;
@@ -70,6 +71,11 @@ void chan_free(struct chan *c);
 
 /* Queues one frame (body copied).  TV_ECLOSED, TV_ELIMIT. */
 enum tv_err chan_send(struct chan *c, uint16_t type, uint16_t flags, uint64_t id, struct span body);
+/* The same with a record as the body. */
+enum tv_err chan_send_record(struct chan *c, uint16_t type, uint64_t id, const struct schema *record, const void *rec);
+/* An answer as msg_answer_write() makes it; id 0: none is wanted. */
+enum tv_err chan_answer(struct chan *c, uint16_t type, uint64_t id, enum tv_err err, const char *text,
+    const struct schema *record, const void *rec);
 /*
  * In-place form: returns the output buffer with a frame opened in it; append the
  * body with buf_* and mpw_*, then call chan_end().  NULL when closed.

@@ -5,7 +5,6 @@
 #include "common/record/mpack.h"
 
 #define HELLO_FIELDS_MIN 4	/* without the highest version */
-#define HELLO_FIELD_BYTES_MAX 255
 #define PING_ID 1		/* one is enough: a late answer is a sign of life too */
 
 void
@@ -29,23 +28,18 @@ greet_send(struct chan *c, const char *role, const char *node_id)
 enum tv_err
 greet_check(struct chan *c, const struct frame *f)
 {
-	struct rd r = rd_span_over(f->body);
+	struct msg_hello h = { .highest = UINT64_MAX };		/* as the lowest, where it is missing */
 	struct version_range theirs;
-	uint32_t fields;
 	char why[256], text[2][16];
 
-	if (f->type != MSG_HELLO || f->flags != 0)
+	if (f->type != MSG_HELLO || f->flags != 0 || msg_read(&msg_hello_schema, f->body, NULL, &h) != TV_OK ||
+	    h.version == 0 || h.version > UINT8_MAX)
 		return TV_EFORMAT;
-	fields = mpr_array(&r);
-	theirs.lowest = theirs.highest = (uint8_t)mpr_uint(&r, UINT8_MAX);
-	for (int i = 0; i < 3; i++)	/* role, build, node id: for people who read traces */
-		(void)mpr_bytes(&r, HELLO_FIELD_BYTES_MAX);
-	if (fields > HELLO_FIELDS_MIN)
-		theirs.highest = (uint8_t)mpr_uint(&r, UINT8_MAX);
-	for (uint32_t i = HELLO_FIELDS_MIN + 1; i < fields && r.err == TV_OK; i++)
-		mpr_skip(&r);		/* of a newer version */
-	if (fields < HELLO_FIELDS_MIN || rd_end(&r) != TV_OK || theirs.lowest == 0 || theirs.highest < theirs.lowest)
+	if (h.highest == UINT64_MAX)
+		h.highest = h.version;
+	if (h.highest < h.version || h.highest > UINT8_MAX)
 		return TV_EFORMAT;
+	theirs = (struct version_range){ (uint8_t)h.version, (uint8_t)h.highest };
 	if (version_common(MSG_VERSIONS, theirs) != 0)
 		return TV_OK;
 	snprintf(why, sizeof(why), "speaks version %s of the protocol between daemons, this one version %s: upgrade "
@@ -58,49 +52,31 @@ greet_check(struct chan *c, const struct frame *f)
 bool
 greet_is(const struct frame *f, const char *role)
 {
-	struct rd r = rd_span_over(f->body);
+	struct msg_hello h = { .version = 0 };
 
-	(void)mpr_array(&r);
-	(void)mpr_uint(&r, UINT8_MAX);
-	return span_eqs(mpr_bytes(&r, HELLO_FIELD_BYTES_MAX), role);
+	return msg_read(&msg_hello_schema, f->body, NULL, &h) == TV_OK && span_eqs(h.role, role);
 }
 
 bool
 greet_same_build(const struct frame *f)
 {
-	struct rd r = rd_span_over(f->body);
+	struct msg_hello h = { .version = 0 };
 
-	(void)mpr_array(&r);
-	(void)mpr_uint(&r, UINT8_MAX);
-	(void)mpr_bytes(&r, HELLO_FIELD_BYTES_MAX);
-	return span_eqs(mpr_bytes(&r, HELLO_FIELD_BYTES_MAX), TV_VERSION);
-}
-
-static enum tv_err
-send_ping(struct chan *c, uint16_t flags, uint64_t id)
-{
-	struct buf *b = chan_begin(c, MSG_PING, flags, id);
-
-	if (b == NULL)
-		return TV_ECLOSED;
-	mpw_array(b, 0);
-	return chan_end(c);
+	return msg_read(&msg_hello_schema, f->body, NULL, &h) == TV_OK && span_eqs(h.build, TV_VERSION);
 }
 
 enum tv_err
 greet_ping(struct chan *c)
 {
-	return send_ping(c, 0, PING_ID);
+	return chan_send(c, MSG_PING, 0, PING_ID, MSG_EMPTY);
 }
 
 enum tv_err
 greet_pinged(struct chan *c, const struct frame *f)
 {
-	struct rd r = rd_span_over(f->body);
-
-	if (mpr_array(&r) != 0 || rd_end(&r) != TV_OK || f->id == 0 || (f->flags & ~FRAME_REPLY) != 0)
+	if (msg_read(&empty_schema, f->body, NULL, NULL) != TV_OK || f->id == 0 || (f->flags & ~FRAME_REPLY) != 0)
 		return TV_EFORMAT;
 	if (!(f->flags & FRAME_REPLY))
-		(void)send_ping(c, FRAME_REPLY, f->id);	/* a closed channel tells by itself */
+		(void)chan_send(c, MSG_PING, FRAME_REPLY, f->id, MSG_EMPTY);	/* a closed channel tells by itself */
 	return TV_OK;
 }

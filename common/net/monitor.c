@@ -3,7 +3,6 @@
 
 #include "common/net/monitor.h"
 #include "common/net/msg.h"
-#include "common/record/mpack.h"
 
 #define PENDING_BYTES_MAX (256u << 10)	/* what may wait on the channel */
 #define AREA_BYTES_MAX 64
@@ -18,16 +17,8 @@ struct monitor {
 static void
 send_line(struct chan *c, const struct log_line *line)
 {
-	struct buf *b = chan_begin(c, MSG_LOG, 0, 0);
-
-	if (b == NULL)
-		return;
-	mpw_array(b, 4);
-	mpw_uint(b, (uint64_t)line->wall_ms);
-	mpw_uint(b, line->level);
-	mpw_cstr(b, line->area);
-	mpw_cstr(b, line->text);
-	(void)chan_end(c);
+	(void)chan_send_record(c, MSG_LOG, 0, &msg_log_schema, &(struct msg_log){ (uint64_t)line->wall_ms, line->level,
+	    span_str(line->area), span_str(line->text) });
 }
 
 static void
@@ -52,19 +43,15 @@ on_line(void *ctx, const struct log_line *line)
 enum tv_err
 monitor_serve(struct monitor **m, struct logtap *tap, struct chan *c, struct span body)
 {
-	struct rd r = rd_span_over(body);
-	enum log_level level;
+	struct msg_monitor q = { .level = 0 };
 
-	if (mpr_array(&r) != 1)
-		rd_fail(&r, TV_EFORMAT);
-	level = (enum log_level)mpr_uint(&r, LOG_LVL_DEBUG);
-	if (rd_end(&r) != TV_OK)
+	if (msg_read(&msg_monitor_schema, body, NULL, &q) != TV_OK || q.level > LOG_LVL_DEBUG)
 		return TV_EFORMAT;
 	if (*m == NULL && (*m = calloc(1, sizeof(**m))) == NULL)
 		return TV_ENOMEM;
 	(*m)->chan = c;
 	logtap_remove((*m)->reader);
-	(*m)->reader = logtap_add(tap, level, on_line, *m);
+	(*m)->reader = logtap_add(tap, (enum log_level)q.level, on_line, *m);
 	return (*m)->reader != NULL ? TV_OK : TV_ENOMEM;
 }
 
@@ -80,25 +67,20 @@ monitor_stop(struct monitor *m)
 void
 monitor_ask(struct chan *c, enum log_level level)
 {
-	struct buf *b = chan_begin(c, MSG_MONITOR, 0, 0);
-
-	if (b == NULL)
-		return;
-	mpw_array(b, 1);
-	mpw_uint(b, level);
-	(void)chan_end(c);
+	(void)chan_send_record(c, MSG_MONITOR, 0, &msg_monitor_schema, &(struct msg_monitor){ level });
 }
 
 enum tv_err
 monitor_read(struct span body, struct log_line *line, char *area, char *text, size_t cap)
 {
-	struct rd r = rd_span_over(body);
+	struct msg_log l = { .level = 0 };
 
-	if (mpr_array(&r) != 4)
-		rd_fail(&r, TV_EFORMAT);
-	line->wall_ms = (int64_t)mpr_uint(&r, INT64_MAX / 1000000);
-	line->level = (enum log_level)mpr_uint(&r, LOG_LVL_DEBUG);
-	line->area = log_safe(mpr_bytes(&r, AREA_BYTES_MAX), area, cap);
-	line->text = log_safe(mpr_bytes(&r, TEXT_BYTES_MAX), text, cap);
-	return rd_end(&r);
+	if (msg_read(&msg_log_schema, body, NULL, &l) != TV_OK || l.wall_ms > INT64_MAX / 1000000 ||
+	    l.level > LOG_LVL_DEBUG || l.area.len > AREA_BYTES_MAX || l.text.len > TEXT_BYTES_MAX)
+		return TV_EFORMAT;
+	line->wall_ms = (int64_t)l.wall_ms;
+	line->level = (enum log_level)l.level;
+	line->area = log_safe(l.area, area, cap);
+	line->text = log_safe(l.text, text, cap);
+	return TV_OK;
 }

@@ -2,7 +2,6 @@
 #include "common/net/frame.h"
 #include "common/net/msg.h"
 #include "common/record/mpack.h"
-#include "common/record/records.h"
 
 #define NONE
 #define HAND			.by_hand = true
@@ -80,8 +79,8 @@ msg_answer_read(struct span body, struct msg_answer *ans, const struct schema *r
 	return rd_end(&r);
 }
 
-static void
-put_head(struct buf *b, uint32_t more, enum tv_err err, const char *text)
+void
+msg_answer_head(struct buf *b, uint32_t more, enum tv_err err, const char *text)
 {
 	mpw_array(b, 2 + more);
 	mpw_uint(b, (uint64_t)-(int)err);
@@ -91,13 +90,7 @@ put_head(struct buf *b, uint32_t more, enum tv_err err, const char *text)
 void
 msg_answer_write(struct buf *b, enum tv_err err, const char *text, const struct schema *record, const void *rec)
 {
-	put_head(b, record == NULL ? 0 : record->count, err, text);
+	msg_answer_head(b, record == NULL ? 0 : record->count, err, text);
 	if (record != NULL)
 		schema_pack_fields(record, rec, b);
-}
-
-void
-msg_answer_head(struct buf *b, enum tv_err err, const char *text)
-{
-	put_head(b, 1, err, text);
 }

@@ -7,7 +7,7 @@
  *
  * channel	the unix socket, or the port
  * max		a frame with a larger body closes its channel when its head is there; 0: there is none
- * shape	REC(x)		the record x of common/record/records.h
+ * shape	REC(x)		the record x of common/record/messages.h
  *		ANSWER		[u8 err, str text]: err is -enum tv_err, 0 for success
  *		ANSWER_AND(x)	[u8 err, str text, fields of the record x]; these may be missing when err is not 0
  *		HAND		read by hand, as the row's comment says
@@ -22,7 +22,7 @@
 #include "common/base/arena.h"
 #include "common/base/buf.h"
 #include "common/net/version.h"
-#include "common/record/schema.h"
+#include "common/record/messages.h"
 
 /*
  * Of all these messages.  A new version raises the highest; the lowest follows a release later, so that nodes of both
@@ -152,8 +152,8 @@ size_t msg_body_max(uint16_t type, uint16_t flags);
 /* The body without arguments, []. */
 #define MSG_EMPTY span_of((const uint8_t[]){ 0x90 }, 1)
 /*
- * A whole body into a zeroed record.  Spans borrow the body; lists come from the arena, which may be NULL for a record
- * without any.  An error: malformed, or TV_ENOMEM of the arena.
+ * A whole body into a record, which holds what missing fields (SF_LATER) mean and else zeros.  Spans borrow the body;
+ * lists come from the arena, which may be NULL for a record without any.  An error: malformed, or TV_ENOMEM.
  */
 enum tv_err msg_read(const struct schema *record, struct span body, struct arena *a, void *rec);
 
@@ -170,7 +170,7 @@ enum tv_err msg_answer_read(struct span body, struct msg_answer *ans, const stru
     void *rec);
 /* An answer with the fields of a record (NULL: without). */
 void msg_answer_write(struct buf *b, enum tv_err err, const char *text, const struct schema *record, const void *rec);
-/* The head of an answer after which the caller writes one more field. */
-void msg_answer_head(struct buf *b, enum tv_err err, const char *text);
+/* The head of an answer after which the caller writes so many fields more. */
+void msg_answer_head(struct buf *b, uint32_t more, enum tv_err err, const char *text);
 
 #endif

@@ -112,12 +112,11 @@ enum tv_err
 member_event_read(struct span body, struct arena *a, enum gossip_pool *pool, enum gossip_event *event, struct member *m)
 {
 	struct rd r = rd_span_over(body);
+	uint32_t fields = mpr_array(&r);
 	enum tv_err err;
 
-	if (mpr_array(&r) != 3)
-		rd_fail(&r, TV_EFORMAT);
 	*pool = (enum gossip_pool)mpr_uint(&r, POOL_WAN);
 	*event = (enum gossip_event)mpr_uint(&r, GOSSIP_EV_REAP);
 	err = member_unpack(&r, a, m);
-	return err == TV_OK ? rd_end(&r) : err;
+	return err == TV_OK ? mpr_end(&r, fields, 3) : err;
 }

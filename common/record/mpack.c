@@ -438,3 +438,13 @@ mpr_value(struct rd *r)
 	mpr_skip(r);
 	return r->err == TV_OK ? span_of(from, (size_t)(r->p - from)) : SPAN_NONE;
 }
+
+enum tv_err
+mpr_end(struct rd *r, uint32_t fields, uint32_t known)
+{
+	if (fields < known)
+		rd_fail(r, TV_EFORMAT);
+	for (uint32_t i = known; i < fields && r->err == TV_OK; i++)
+		mpr_skip(r);
+	return rd_end(r);
+}

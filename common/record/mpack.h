@@ -53,5 +53,10 @@ uint32_t mpr_map(struct rd *r);			/* pair count <= bytes left / 2 */
 bool mpr_nil(struct rd *r);			/* takes a nil if one is next */
 void mpr_skip(struct rd *r);			/* one value of any type, whole */
 struct span mpr_value(struct rd *r);		/* mpr_skip, returning its bytes */
+/*
+ * The end of a body that is an array of `fields`, of which `known` were read: fewer are malformed, more are those of a
+ * newer version, and skipped.
+ */
+enum tv_err mpr_end(struct rd *r, uint32_t fields, uint32_t known);
 
 #endif

@@ -64,15 +64,6 @@ op_trim(const struct op *op, struct span args, struct arena *a, struct buf *out)
 #define REPLY_FIELDS 6
 #define VALUE_BYTES_MAX (64u << 20)	/* the frame's own limit */
 
-/* The end of an array: fields of a newer version are passed over. */
-static enum tv_err
-end_of(struct rd *r, uint32_t fields, uint32_t known)
-{
-	for (uint32_t i = known; i < fields && r->err == TV_OK; i++)
-		mpr_skip(r);
-	return rd_end(r);
-}
-
 void
 op_request_write(struct buf *b, const struct op_request *q)
 {
@@ -93,8 +84,6 @@ op_request_read(struct span body, struct op_request *q)
 	struct rd r = rd_span_over(body);
 	uint32_t fields = mpr_array(&r);
 
-	if (fields < REQUEST_FIELDS)
-		rd_fail(&r, TV_EFORMAT);
 	q->op = (uint16_t)mpr_uint(&r, UINT16_MAX);
 	q->dc = mpr_bytes(&r, OP_NAME_BYTES_MAX);
 	q->mode = (uint8_t)mpr_uint(&r, OP_STALE);
@@ -105,7 +94,7 @@ op_request_read(struct span body, struct op_request *q)
 	q->max_stale_ms = mpr_uint(&r, UINT64_MAX);
 	q->token = mpr_bytes(&r, OP_NAME_BYTES_MAX);
 	q->args = mpr_value(&r);
-	return end_of(&r, fields, REQUEST_FIELDS);
+	return mpr_end(&r, fields, REQUEST_FIELDS);
 }
 
 void
@@ -129,13 +118,11 @@ op_reply_read(struct span body, struct op_reply *a)
 	struct rd r = rd_span_over(body);
 	uint32_t fields = mpr_array(&r);
 
-	if (fields < REPLY_FIELDS)
-		rd_fail(&r, TV_EFORMAT);
 	a->err = (enum tv_err)-(int)mpr_uint(&r, UINT8_MAX);
 	a->text = mpr_bytes(&r, VALUE_BYTES_MAX);
 	a->index = mpr_uint(&r, UINT64_MAX);
 	a->known_leader = mpr_bool(&r);
 	a->last_contact_ms = mpr_uint(&r, UINT64_MAX);
 	a->value = mpr_nil(&r) ? SPAN_NONE : mpr_value(&r);
-	return end_of(&r, fields, REPLY_FIELDS);
+	return mpr_end(&r, fields, REPLY_FIELDS);
 }

@@ -99,4 +99,7 @@
 	.has = offsetof(struct struct_, flag_) + 1 },
 #define RECORD_FIELD_CONST(struct_, st_, type_, name_, text_) { .name = #name_, .type = (st_), .text = (text_) },
 
+struct empty_rec { uint64_t unused; };	/* no fields */
+extern const struct schema empty_schema;
+
 #endif

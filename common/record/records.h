@@ -239,53 +239,7 @@ RECORD(restore_step,			/* OP_RESTORE_BEGIN ... OP_RESTORE_ABORT, in the log */
 	(U64, Offset),			/* of Data (CHUNK) */
 	(BIN, Data))
 
-/* -- bodies of messages between daemons: common/net/msg.h; lower case, for they never become JSON -- */
-RECORD(msg_hello,
-	(U64, version),			/* the lowest that is spoken */
-	(STR, role),			/* "rpcd", "raftd", "gossipd" */
-	(STR, build), (STR, node_id), (U64, highest, SF_LATER))
-RECORD(msg_monitor, (U64, level))	/* enum log_level */
-RECORD(msg_log, (U64, wall_ms), (U64, level), (STR, area), (STR, text))
-RECORD(msg_join,
-	(U64, pool),			/* enum gossip_pool, here and below */
-	(STRS, addrs))			/* IP or IP:PORT */
-RECORD(msg_joined, (U64, contacted))
-RECORD(msg_force_leave, (STR, node), (BOOL, prune))
-RECORD(msg_user_event, (U64, pool), (U64, ltime), (STR, name), (BIN, payload), (BOOL, coalesce), (BOOL, old))
-RECORD(msg_heard, (U64, pool), (U64, ltime), (U64, id), (STR, name), (BIN, payload), (STR, from), (U64, timeout_ms))
-RECORD(msg_fire, (U64, pool), (STR, name), (BIN, payload), (BOOL, coalesce))
-RECORD(msg_fired, (U64, ltime))
-RECORD(msg_query_answer, (STR, from), (BOOL, ack), (BIN, payload))
-RECORD(msg_query_answers, (OBJS, answers, msg_query_answer), (U64, alive))
-RECORD(msg_respond, (U64, pool), (U64, ltime), (U64, id), (BIN, payload))
-RECORD(msg_coords, (U64, pool), (STRS, names))
-RECORD(msg_keyring,
-	(U64, what),			/* enum keyring_what */
-	(BIN, key), (U64, relay),
-	(U64, pools))			/* bit 0 LAN, 1 WAN: if it is there */
-RECORD(msg_raft_status,
-	(U64, role),			/* enum raft_role */
-	(U64, term), (STR, leader_id),
-	(STR, leader_addr),		/* "ip:port" or "" */
-	(STR, leader_name), (U64, voters), (BOOL, is_voter), (U64, leader_seen_ms))
-RECORD(msg_raft_leave, (BOOL, force))
-RECORD(msg_raft_recover, (BOOL, dry_run))
-RECORD(msg_raft_hello,
-	(U64, version),			/* the lowest that is spoken */
-	(STR, node_id), (STR, node_name), (STR, store_id),
-	(STR, cluster_id),		/* "" while fresh */
-	(U64, generation), (STR, dc), (STR, addr), (U64, raft_port),
-	(U64, features, SF_LATER), (U64, highest, SF_LATER),
-	(U64, state, SF_LATER))		/* version of the state machine; 1 when it is missing */
-RECORD(msg_bootstrap_server, (STR, id), (STR, name), (STR, addr))
-RECORD(msg_bootstrap, (STR, cluster_id), (U64, expect), (OBJS, servers, msg_bootstrap_server))
-RECORD(msg_remove_me, (STR, id), (BOOL, force))
-RECORD(msg_log_state, (U64, last_index), (U64, last_term), (U64, commit), (U64, leader_last))
-RECORD(msg_notice, (U64, why), (STR, text))	/* enum notice_why */
-
 /* -- small ones -- */
-struct empty_rec { uint64_t unused; };	/* no fields */
-extern const struct schema empty_schema;
 RECORD(bool_reply, (BOOL, Value))
 RECORD(text_reply, (STR, Value))
 RECORD(text_list, (STRS, Values))

@@ -244,7 +244,7 @@ END_TEST
 
 START_TEST(malformed_questions_and_lines)
 {
-	static const uint8_t bad[][3] = { { 0x90 }, { 0x91, 9 }, { 0x92, 1, 1 } };
+	static const uint8_t bad[][3] = { { 0x90 }, { 0x91, 9 }, { 0x91, 1, 1 } };
 	static const uint8_t escape[] = { 0x94, 1, 1, 0xa1, '\n', 0xa2, 0x1b, 'x' };
 	char area[16], text[16];
 	struct log_line line;

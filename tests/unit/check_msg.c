@@ -197,7 +197,7 @@ START_TEST(answers)
 	ck_assert_int_ne(msg_answer_read(buf_span(&b), &a, NULL, NULL, NULL), TV_OK);
 
 	buf_reset(&b);
-	msg_answer_head(&b, TV_OK, "t");
+	msg_answer_head(&b, 1, TV_OK, "t");
 	mpw_nil(&b);
 	ck_assert_int_eq(msg_answer_read(buf_span(&b), &a, NULL, NULL, NULL), TV_OK);
 	ck_assert(span_eqs(a.text, "t") && a.value.len == 0);
