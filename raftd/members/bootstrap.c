@@ -7,12 +7,12 @@
 #include "common/base/log.h"
 #include "common/net/msg.h"
 #include "common/proc/daemon.h"
-#include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
 #include "raftd/members/bootstrap.h"
 #include "raftd/members/rules/bootstrap_pick.h"
 #include "raftd/peers/gossip.h"
 
+#define QUESTION_ARENA_MAX (16u << 10)
 #define ASK_TIMEOUT MONO_S(2)
 #define BEAT 1.0			/* seconds between looks */
 #define COMPLAIN_BEATS 60
@@ -171,24 +171,17 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 {
 	struct ask_ctx *a = ctx;
 	struct bootstrap *f = a->f;
-	struct rd r = rd_span_over(body);
-	char text[160], shown[200];
-	struct span s;
+	struct msg_answer answer;
+	char shown[200];
 
 	if (a->round != f->round || a->at >= f->asked_count)
 		return;
 	f->asked[a->at].pending = false;
-	if (err != TV_OK || !fresh(f))
+	if (err != TV_OK || !fresh(f) || msg_answer_read(body, &answer, NULL, NULL, NULL) != TV_OK)
 		return;
-	if (mpr_array(&r) != 2)
-		rd_fail(&r, TV_EFORMAT);
-	err = (enum tv_err)-(int)mpr_uint(&r, 127);
-	s = mpr_bytes(&r, sizeof(text) - 1);
-	if (rd_end(&r) != TV_OK)
-		return;
-	if (err != TV_OK) {
+	if (answer.err != TV_OK) {
 		log_info("raftd", "a server does not join in forming the cluster yet: %s",
-		    log_safe(s, shown, sizeof(shown)));
+		    log_safe(answer.text, shown, sizeof(shown)));
 		return;
 	}
 	f->asked[a->at].agreed = true;
@@ -198,24 +191,22 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 	all_agreed(f);
 }
 
-/* [str cluster_id, u64 expect, [[str id, str name, str addr]]] */
 static void
 write_question(struct bootstrap *f, struct buf *b)
 {
 	struct identity *id = &f->d->id;
+	struct msg_bootstrap_server servers[BOOTSTRAP_SERVERS_MAX + 1];
+	struct msg_bootstrap q = { .cluster_id = span_str(id->cluster_id), .expect = f->d->conf.bootstrap_expect,
+		.servers = { servers, f->asked_count + 1, true } };
 
-	mpw_array(b, 3);
-	mpw_cstr(b, id->cluster_id);
-	mpw_uint(b, f->d->conf.bootstrap_expect);
-	mpw_array(b, f->asked_count + 1);
-	for (unsigned i = 0; i <= f->asked_count; i++) {
-		const struct peer *p = i < f->asked_count ? links_find(f->d->links, f->asked[i].uuid) : NULL;
+	for (unsigned i = 0; i < f->asked_count; i++) {
+		const struct peer *p = links_find(f->d->links, f->asked[i].uuid);
 
-		mpw_array(b, 3);
-		mpw_cstr(b, i < f->asked_count ? f->asked[i].uuid : id->uuid);
-		mpw_cstr(b, i < f->asked_count ? (p != NULL ? p->name : "") : id->name);
-		mpw_cstr(b, i < f->asked_count ? (p != NULL ? p->addr : "") : id->addr);
+		servers[i] = (struct msg_bootstrap_server){ span_str(f->asked[i].uuid), span_str(p != NULL ? p->name : ""),
+			span_str(p != NULL ? p->addr : "") };
 	}
+	servers[f->asked_count] = (struct msg_bootstrap_server){ span_str(id->uuid), span_str(id->name), span_str(id->addr) };
+	schema_pack(&msg_bootstrap_schema, &q, b);
 }
 
 static void
@@ -421,43 +412,36 @@ promise_done(void *ctx, enum tv_err err)
 	f->answer_to = (struct link_question){ 0 };
 }
 
-static void
-take_question(struct rd *r, char cluster_id[37], uint64_t *expect, const char *own_uuid, bool *listed)
+/* listed: whether we are among the servers that shall form the cluster. */
+static enum tv_err
+take_question(struct span body, char cluster_id[37], uint64_t *expect, const char *own_uuid, bool *listed)
 {
-	uint32_t n;
+	struct arena a = ARENA_INIT(QUESTION_ARENA_MAX);
+	struct msg_bootstrap q = { .expect = 0 };
+	enum tv_err err = msg_read(&msg_bootstrap_schema, body, &a, &q);
+	const struct msg_bootstrap_server *servers = q.servers.v;
 
 	*listed = false;
-	if (mpr_array(r) != 3)
-		rd_fail(r, TV_EFORMAT);
-	if (!span_copy(mpr_bytes(r, 36), cluster_id, 37) || strlen(cluster_id) != 36)
-		rd_fail(r, TV_EFORMAT);
-	*expect = mpr_uint(r, BOOTSTRAP_SERVERS_MAX);
-	n = mpr_array(r);
-	if (n > BOOTSTRAP_SERVERS_MAX)
-		rd_fail(r, TV_ELIMIT);
-	for (uint32_t i = 0; i < n && r->err == TV_OK; i++) {
-		if (mpr_array(r) != 3)
-			rd_fail(r, TV_EFORMAT);
-		if (span_eqs(mpr_bytes(r, 36), own_uuid))
-			*listed = true;
-		(void)mpr_bytes(r, 255);
-		(void)mpr_bytes(r, 63);
-	}
+	if (err == TV_OK && (!span_copy(q.cluster_id, cluster_id, 37) || strlen(cluster_id) != 36 ||
+	    q.expect > BOOTSTRAP_SERVERS_MAX || q.servers.n > BOOTSTRAP_SERVERS_MAX))
+		err = TV_EFORMAT;
+	for (uint32_t i = 0; i < q.servers.n && err == TV_OK; i++)
+		*listed |= span_eqs(servers[i].id, own_uuid);
+	*expect = q.expect;
+	arena_done(&a);
+	return err;
 }
 
 static enum tv_err
 on_question(struct raftd *d, const struct hello *from, const struct link_question *q, struct span body)
 {
 	struct bootstrap *f = d->bootstrap;
-	struct rd r = rd_span_over(body);
 	char cluster_id[37];
 	uint64_t expect;
 	const char *why;
 	bool listed;
-	enum tv_err err;
+	enum tv_err err = take_question(body, cluster_id, &expect, f->d->id.uuid, &listed);
 
-	take_question(&r, cluster_id, &expect, f->d->id.uuid, &listed);
-	err = rd_end(&r);
 	if (err != TV_OK)
 		return err;
 	err = bootstrap_may_promise(&f->d->id, f->d->conf.bootstrap_expect, log_empty(f), from->uuid, cluster_id,

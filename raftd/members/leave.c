@@ -6,7 +6,6 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/msg.h"
-#include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
 #include "raftd/members/membership_int.h"
 #include "raftd/members/rules/policy.h"
@@ -63,26 +62,18 @@ static void
 on_answer(void *ctx, enum tv_err err, struct span body)
 {
 	struct leave *l = ctx;
-	struct rd r = rd_span_over(body);
+	struct msg_answer a;
 	char text[512] = "";
-	struct span s;
-	enum tv_err answer;
 
 	l->asking = false;
-	if (err != TV_OK || !l->active)
+	if (err != TV_OK || !l->active || msg_answer_read(body, &a, NULL, NULL, NULL) != TV_OK)
 		return;				/* asked again by the timer */
-	if (mpr_array(&r) != 2)
-		rd_fail(&r, TV_EFORMAT);
-	answer = (enum tv_err)-(int)mpr_uint(&r, 127);
-	s = mpr_bytes(&r, sizeof(text) - 1);
-	if (rd_end(&r) != TV_OK)
-		return;
-	(void)span_copy(s, text, sizeof(text));
-	if (answer == TV_OK) {
+	(void)span_copy(a.text, text, sizeof(text));
+	if (a.err == TV_OK) {
 		leave_self_removed(l);
 		finish(l, TV_OK, "");
-	} else if (answer == TV_ECONFLICT)
-		finish(l, answer, text);
+	} else if (a.err == TV_ECONFLICT)
+		finish(l, a.err, text);
 }
 
 static void
@@ -91,9 +82,7 @@ ask_leader(struct leave *l, const struct raft_server_conf *leader)
 	struct raftd *d = l->m->d;
 	struct buf b = BUF_INIT(256);
 
-	mpw_array(&b, 2);
-	mpw_cstr(&b, d->id.uuid);
-	mpw_bool(&b, l->force);
+	schema_pack(&msg_remove_me_schema, &(struct msg_remove_me){ span_str(d->id.uuid), l->force }, &b);
 	l->asking = links_ask(d->links, leader->uuid, MSG_RAFT_REMOVE_ME, buf_span(&b), d->conf.leave_timeout,
 	    on_answer, l) == TV_OK;
 	buf_done(&b);

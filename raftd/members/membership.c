@@ -6,7 +6,6 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/msg.h"
-#include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/propose.h"
 #include "raftd/fsm/fsm.h"
@@ -583,22 +582,16 @@ static enum tv_err
 on_question(struct raftd *d, const struct hello *from, const struct link_question *q, struct span body)
 {
 	struct membership *m = d->members;
-	struct rd r = rd_span_over(body);
+	struct msg_remove_me asked = { .force = false };
 	struct engine *e = d->engine;
 	const struct raft_server_conf *s;
 	struct removal *ask;
-	struct span uuid;
 	raft_id id;
-	bool force;
 
-	if (mpr_array(&r) != 2)
-		rd_fail(&r, TV_EFORMAT);
-	uuid = mpr_bytes(&r, 36);
-	force = mpr_bool(&r);
-	if (rd_end(&r) != TV_OK)
+	if (msg_read(&msg_remove_me_schema, body, NULL, &asked) != TV_OK)
 		return TV_EFORMAT;
 	/* A server may ask for itself only. */
-	if (!span_eqs(uuid, from->uuid))
+	if (!span_eqs(asked.id, from->uuid))
 		return TV_EPERM;
 	id = raft_id_of(from->uuid, from->store_id);
 	s = raft_config_find(engine_config(e), id);
@@ -613,7 +606,7 @@ on_question(struct raftd *d, const struct hello *from, const struct link_questio
 	else if (s == NULL)
 		removal_done(ask, TV_OK, "");
 	else
-		remove_peer(m, s, force, ask);
+		remove_peer(m, s, asked.force, ask);
 	return TV_OK;
 }
 

@@ -7,7 +7,6 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/msg.h"
-#include "common/record/mpack.h"
 #include "common/record/records.h"
 #include "raftd/engine/engine.h"
 #include "raftd/members/membership.h"
@@ -34,7 +33,7 @@ struct recover {
 	unsigned waiting;
 	struct recover_plan plan;
 	uint64_t generation, next;	/* before, and after */
-	struct recover_log log;		/* of this server, before */
+	struct msg_log_state log;	/* of this server, before */
 	int64_t contact_ns;
 	recover_done *done;
 	void *ctx;
@@ -171,14 +170,14 @@ act(struct recover *r)
 
 /* -- asking -- */
 
-static struct recover_log
+static struct msg_log_state
 own_log(struct raftd *d)
 {
 	const struct raft_status *st = engine_status(d->engine);
 	bool led;
 
 	(void)engine_heard(d->engine, &led);
-	return (struct recover_log){ st->last_index, st->last_term, st->commit, led ? st->last_index : st->leader_last };
+	return (struct msg_log_state){ st->last_index, st->last_term, st->commit, led ? st->last_index : st->leader_last };
 }
 
 static int64_t
@@ -226,26 +225,15 @@ static void
 on_answer(void *ctx, enum tv_err err, struct span body)
 {
 	struct asking *a = ctx;
-	struct rd in = rd_span_over(body);
-	struct recover_log log = { 0 };
-	uint64_t refused;
+	struct msg_log_state s = { .last_index = 0 };
+	struct msg_answer answer;
 
 	if (!a->pending)
 		return;
 	a->pending = false;
-	if (err == TV_OK) {
-		if (mpr_array(&in) != 6)
-			rd_fail(&in, TV_EFORMAT);
-		refused = mpr_uint(&in, UINT8_MAX);
-		(void)mpr_bytes(&in, UINT16_MAX);
-		log.last_index = mpr_uint(&in, UINT64_MAX);
-		log.last_term = mpr_uint(&in, UINT64_MAX);
-		log.commit = mpr_uint(&in, UINT64_MAX);
-		log.leader_last = mpr_uint(&in, UINT64_MAX);
-		if (rd_end(&in) == TV_OK && refused == 0) {
-			a->seen.answered = true;
-			a->seen.log = log;
-		}
+	if (err == TV_OK && msg_answer_read(body, &answer, &msg_log_state_schema, NULL, &s) == TV_OK && answer.err == TV_OK) {
+		a->seen.answered = true;
+		a->seen.log = s;
 	}
 	if (--a->r->waiting == 0)
 		decide(a->r);
@@ -264,9 +252,7 @@ static void
 ask_all(struct recover *r)
 {
 	const struct raft_config *c = engine_config(r->d->engine);
-	struct buf b = BUF_INIT(16);
 
-	mpw_array(&b, 0);
 	r->count = c->count;
 	r->waiting = 1;			/* this function */
 	for (unsigned i = 0; i < c->count; i++) {
@@ -277,12 +263,11 @@ ask_all(struct recover *r)
 			continue;
 		a->pending = true;
 		r->waiting++;
-		if (links_ask(r->d->links, a->conf.uuid, MSG_RAFT_LOG_STATE, buf_span(&b), ASK_TIMEOUT, on_answer, a) != TV_OK) {
+		if (links_ask(r->d->links, a->conf.uuid, MSG_RAFT_LOG_STATE, MSG_EMPTY, ASK_TIMEOUT, on_answer, a) != TV_OK) {
 			a->pending = false;
 			r->waiting--;
 		}
 	}
-	buf_done(&b);
 	if (--r->waiting == 0)
 		decide(r);
 }
@@ -311,20 +296,13 @@ recover_forget(struct recover *r, void *ctx)
 static enum tv_err
 on_question(struct raftd *d, const struct hello *from, const struct link_question *q, struct span body)
 {
-	struct recover_log log = own_log(d);
-	struct rd in = rd_span_over(body);
+	struct msg_log_state log = own_log(d);
 	struct buf b = BUF_INIT(128);
 
 	(void)from;
-	if (mpr_array(&in) != 0 || rd_end(&in) != TV_OK)
+	if (msg_read(&empty_schema, body, NULL, NULL) != TV_OK)
 		return TV_EFORMAT;
-	mpw_array(&b, 6);
-	mpw_uint(&b, 0);
-	mpw_cstr(&b, "");
-	mpw_uint(&b, log.last_index);
-	mpw_uint(&b, log.last_term);
-	mpw_uint(&b, log.commit);
-	mpw_uint(&b, log.leader_last);
+	msg_answer_write(&b, TV_OK, "", &msg_log_state_schema, &log);
 	links_reply(d->links, q, buf_span(&b));
 	buf_done(&b);
 	return TV_OK;

@@ -3,7 +3,6 @@
 
 #include "common/base/clock.h"
 #include "common/net/msg.h"
-#include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
 #include "raftd/members/rpcd_peers.h"
 
@@ -26,37 +25,29 @@ struct rpcd_peers {
 
 /* -- one question -- */
 
-/* [u8 err, str text] */
-static enum handover_target_state
-read_answer(struct span body)
-{
-	struct rd r = rd_span_over(body);
-	uint32_t fields = mpr_array(&r);
-	uint64_t err = mpr_uint(&r, UINT8_MAX);
-
-	(void)mpr_bytes(&r, UINT8_MAX);
-	if (fields != 2 || rd_end(&r) != TV_OK)
-		return HANDOVER_TARGET_UNKNOWN;
-	return err == 0 ? HANDOVER_TARGET_SERVED : err == (uint64_t)-(int)TV_EUNREACH ? HANDOVER_TARGET_DESERTED : HANDOVER_TARGET_UNKNOWN;
-}
-
 enum handover_target_state
 rpcd_peers_answer(enum tv_err err, struct span body)
 {
-	return err == TV_OK ? read_answer(body) : err == TV_ETIMEOUT ? HANDOVER_TARGET_SILENT : HANDOVER_TARGET_GONE;
+	struct msg_answer a;
+
+	if (err != TV_OK)
+		return err == TV_ETIMEOUT ? HANDOVER_TARGET_SILENT : HANDOVER_TARGET_GONE;
+	if (msg_answer_read(body, &a, NULL, NULL, NULL) != TV_OK)
+		return HANDOVER_TARGET_UNKNOWN;
+	return a.err == TV_OK ? HANDOVER_TARGET_SERVED :
+	    a.err == TV_EUNREACH ? HANDOVER_TARGET_DESERTED : HANDOVER_TARGET_UNKNOWN;
 }
 
 enum handover_target_state
 rpcd_peers_ask(struct raftd *d, const struct raft_server_conf *c, calls_done *done, void *ctx)
 {
 	const struct peer *p = links_find_id(d->links, c->id);
-	static const uint8_t nothing[] = { 0x90 };	/* [] */
 
 	if (p == NULL || !p->proven)
 		return HANDOVER_TARGET_GONE;
 	if ((p->hello.features & RAFT_FEATURE_SERVED) == 0)
 		return HANDOVER_TARGET_UNKNOWN;
-	if (links_ask(d->links, c->uuid, MSG_RAFT_SERVED, span_of(nothing, sizeof(nothing)), ANSWER_WITHIN, done,
+	if (links_ask(d->links, c->uuid, MSG_RAFT_SERVED, MSG_EMPTY, ANSWER_WITHIN, done,
 	    ctx) != TV_OK)
 		return HANDOVER_TARGET_GONE;
 	return HANDOVER_TARGET_SILENT;

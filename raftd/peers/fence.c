@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/record/mpack.h"
+#include "common/net/msg.h"
 #include "raftd/engine/engine.h"
 #include "raftd/peers/fence.h"
 #include "raftd/peers/gossip.h"
@@ -169,21 +169,16 @@ static const struct {
 enum tv_err
 fence_notice(struct raftd *d, const struct hello *from, struct span body)
 {
-	struct rd r = rd_span_over(body);
-	uint64_t why;
+	struct msg_notice n = { .why = 0 };
 	char name[128];
 
-	if (mpr_array(&r) != 2)
-		rd_fail(&r, TV_EFORMAT);
-	why = mpr_uint(&r, UINT8_MAX);
-	(void)mpr_bytes(&r, UINT16_MAX);	/* for newer reasons than we know */
-	if (rd_end(&r) != TV_OK)
+	if (msg_read(&msg_notice_schema, body, NULL, &n) != TV_OK)
 		return TV_EFORMAT;
-	if (why >= sizeof(notices) / sizeof(notices[0]) || notices[why].say == NULL)
-		return TV_OK;
-	notices[why].say(d, log_safe(span_str(from->name), name, sizeof(name)));
+	if (n.why >= sizeof(notices) / sizeof(notices[0]) || notices[n.why].say == NULL)
+		return TV_OK;		/* a newer reason than we know */
+	notices[n.why].say(d, log_safe(span_str(from->name), name, sizeof(name)));
 	/* One line a minute for all of them: whoever sends them is a server, but may be a mistaken one. */
 	if (log_allow(&d->notices, "raft"))
-		notices[why].log("raft", "%s", d->refusal);
+		notices[n.why].log("raft", "%s", d->refusal);
 	return TV_OK;
 }

@@ -151,27 +151,20 @@ look_for_twin(struct gossip *g, const struct member_slot *e, const struct gossip
 
 /* -- who leads -- */
 
-/* [u8 err, str text, u64 ltime].  Without an answer it is said again when gossipd is back. */
+/* Without an answer it is said again when gossipd is back. */
 static void
 on_announced(void *ctx, enum tv_err failed, struct span body)
 {
 	struct gossip *g = ctx;
-	struct rd r = rd_span_over(body);
-	struct span text;
-	uint64_t err;
+	struct msg_answer a;
 	char safe[256];
 
 	if (failed != TV_OK)
 		return;
-	if (mpr_array(&r) != 3)
-		rd_fail(&r, TV_EFORMAT);
-	err = mpr_uint(&r, UINT8_MAX);
-	text = mpr_bytes(&r, UINT16_MAX);
-	(void)mpr_uint(&r, UINT64_MAX);
-	if (rd_end(&r) != TV_OK)
-		text = span_str("malformed reply from gossipd");
-	if (err != 0 || r.err != TV_OK)
-		log_warn("raftd", "the change of leader could not be announced: %s", log_safe(text, safe, sizeof(safe)));
+	if (msg_answer_read(body, &a, NULL, NULL, NULL) != TV_OK)
+		a = (struct msg_answer){ TV_EFORMAT, .text = span_str("malformed reply from gossipd") };
+	if (a.err != TV_OK)
+		log_warn("raftd", "the change of leader could not be announced: %s", log_safe(a.text, safe, sizeof(safe)));
 	g->announcing = false;
 }
 
@@ -187,11 +180,8 @@ announce(struct gossip *g)
 
 	if (!gossip_synced(g))
 		return;			/* when gossipd is back */
-	mpw_array(&b, 4);
-	mpw_uint(&b, POOL_LAN);
-	mpw_cstr(&b, "consul:new-leader");
-	mpw_bin(&b, span_str(g->d->cluster.node_name));
-	mpw_bool(&b, false);
+	schema_pack(&msg_fire_schema, &(struct msg_fire){ POOL_LAN, span_str("consul:new-leader"),
+	    span_str(g->d->cluster.node_name), false }, &b);
 	daemon_client_cancel(g->daemon, g->announcement);
 	g->announcement = daemon_client_call(g->daemon, MSG_GOSSIP_FIRE, buf_span(&b), MONO_NEVER, on_announced, g, &err);
 	buf_done(&b);
@@ -249,10 +239,9 @@ on_life(void *ctx, enum tv_err err, struct span body)
 static void
 ask_for_life(struct gossip *g)
 {
-	static const uint8_t empty[] = { 0x90 };
 	enum tv_err err;
 
-	(void)daemon_client_call(g->daemon, MSG_INFO, span_of(empty, sizeof(empty)), MONO_NEVER, on_life, NULL, &err);
+	(void)daemon_client_call(g->daemon, MSG_INFO, MSG_EMPTY, MONO_NEVER, on_life, NULL, &err);
 }
 
 void

@@ -3,17 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/record/mpack.h"
+#include "common/net/msg.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/peers/identity.h"
 
 #define NUMBER_BITS 16
 #define NUMBER_MASK ((1ull << NUMBER_BITS) - 1)	/* see generation_number() */
-#define HELLO_FIELDS 12
-#define HELLO_FIELDS_MIN 9		/* without features, highest version and that of the state machine */
-#define HELLO_FEATURES 9		/* index of that field, and of the next ones */
-#define HELLO_HIGHEST 10
-#define HELLO_STATE 11
 
 uint64_t
 generation_next(uint64_t generation, uint64_t random)
@@ -26,61 +21,39 @@ generation_next(uint64_t generation, uint64_t random)
 void
 hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t raft_port)
 {
-	mpw_array(b, HELLO_FIELDS);
-	mpw_uint(b, RAFT_VERSIONS.lowest);	/* the one version that those without ranges look at */
-	mpw_cstr(b, id->uuid);
-	mpw_cstr(b, id->name);
-	mpw_cstr(b, id->store_id);
-	mpw_cstr(b, id->cluster_id);
-	mpw_uint(b, id->generation);
-	mpw_cstr(b, dc);
-	mpw_cstr(b, id->addr);
-	mpw_uint(b, raft_port);
-	mpw_uint(b, RAFT_FEATURES);
-	mpw_uint(b, RAFT_VERSIONS.highest);
-	mpw_uint(b, FSM_VERSION);
-}
+	struct msg_raft_hello h = { .version = RAFT_VERSIONS.lowest,	/* the one that those without ranges look at */
+		.node_id = span_str(id->uuid), .node_name = span_str(id->name), .store_id = span_str(id->store_id),
+		.cluster_id = span_str(id->cluster_id), .generation = id->generation, .dc = span_str(dc),
+		.addr = span_str(id->addr), .raft_port = raft_port, .features = RAFT_FEATURES,
+		.highest = RAFT_VERSIONS.highest, .state = FSM_VERSION };
 
-/* A text into dst; too long or with a NUL is an error. */
-static void
-take_text(struct rd *r, char *dst, size_t cap)
-{
-	struct span s = mpr_bytes(r, cap - 1);
-
-	if (r->err == TV_OK && !span_copy(s, dst, cap))
-		rd_fail(r, TV_EFORMAT);
+	schema_pack(&msg_raft_hello_schema, &h, b);
 }
 
 enum tv_err
 hello_read(struct span body, struct hello *out)
 {
-	struct rd r = rd_span_over(body);
-	uint32_t fields = mpr_array(&r);
+	struct msg_raft_hello h = { .highest = UINT64_MAX, .state = 1 };	/* highest: as the lowest, where it is missing */
+	enum tv_err err = msg_read(&msg_raft_hello_schema, body, NULL, &h);
 
 	*out = (struct hello){ 0 };
-	if (fields < HELLO_FIELDS_MIN)
-		rd_fail(&r, TV_EFORMAT);
-	out->versions.lowest = out->versions.highest = (uint8_t)mpr_uint(&r, UINT8_MAX);
-	take_text(&r, out->uuid, sizeof(out->uuid));
-	take_text(&r, out->name, sizeof(out->name));
-	take_text(&r, out->store_id, sizeof(out->store_id));
-	take_text(&r, out->cluster_id, sizeof(out->cluster_id));
-	out->generation = mpr_uint(&r, UINT64_MAX);
-	take_text(&r, out->dc, sizeof(out->dc));
-	take_text(&r, out->addr, sizeof(out->addr));
-	out->raft_port = (uint16_t)mpr_uint(&r, UINT16_MAX);
-	if (fields > HELLO_FEATURES)
-		out->features = mpr_uint(&r, UINT64_MAX);
-	if (fields > HELLO_HIGHEST)
-		out->versions.highest = (uint8_t)mpr_uint(&r, UINT8_MAX);
-	out->state = fields > HELLO_STATE ? (uint8_t)mpr_uint(&r, UINT8_MAX) : 1;
-	if (out->versions.lowest == 0 || out->versions.highest < out->versions.lowest)
-		rd_fail(&r, TV_EFORMAT);
-	for (uint32_t i = HELLO_FIELDS; i < fields && r.err == TV_OK; i++)
-		mpr_skip(&r);			/* of a newer version */
-	if (r.err == TV_OK && (strlen(out->uuid) != 36 || strlen(out->store_id) != 36))
-		rd_fail(&r, TV_EFORMAT);
-	return rd_end(&r);
+	if (err != TV_OK)
+		return err;
+	if (h.highest == UINT64_MAX)
+		h.highest = h.version;
+	if (h.version == 0 || h.highest < h.version || h.highest > UINT8_MAX || h.raft_port > UINT16_MAX || h.state > UINT8_MAX ||
+	    h.node_id.len != 36 || h.store_id.len != 36 || !span_copy(h.node_id, out->uuid, sizeof(out->uuid)) ||
+	    !span_copy(h.node_name, out->name, sizeof(out->name)) ||
+	    !span_copy(h.store_id, out->store_id, sizeof(out->store_id)) ||
+	    !span_copy(h.cluster_id, out->cluster_id, sizeof(out->cluster_id)) ||
+	    !span_copy(h.dc, out->dc, sizeof(out->dc)) || !span_copy(h.addr, out->addr, sizeof(out->addr)))
+		return TV_EFORMAT;
+	out->versions = (struct version_range){ (uint8_t)h.version, (uint8_t)h.highest };
+	out->generation = h.generation;
+	out->raft_port = (uint16_t)h.raft_port;
+	out->features = h.features;
+	out->state = (uint8_t)h.state;
+	return TV_OK;
 }
 
 bool

@@ -7,7 +7,6 @@
 #include "common/base/assert.h"
 #include "common/base/clock.h"
 #include "common/net/msg.h"
-#include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
 #include "raftd/peers/fence.h"
 #include "raftd/peers/links_int.h"
@@ -28,14 +27,7 @@ static const struct chan_events accepted_events = { accepted_frame, accepted_ope
 static void
 send_notice(struct link *k, unsigned why, const char *text)
 {
-	struct buf *b = chan_begin(k->chan, MSG_RAFT_NOTICE, 0, 0);
-
-	if (b == NULL)
-		return;
-	mpw_array(b, 2);
-	mpw_uint(b, why);
-	mpw_cstr(b, text);
-	(void)chan_end(k->chan);
+	(void)chan_send_record(k->chan, MSG_RAFT_NOTICE, 0, &msg_notice_schema, &(struct msg_notice){ why, span_str(text) });
 }
 
 /*
@@ -304,9 +296,7 @@ links_answer(struct links *l, const struct link_question *q, enum tv_err err, co
 {
 	struct buf b = BUF_INIT(64u << 10);
 
-	mpw_array(&b, 2);
-	mpw_uint(&b, (uint64_t)-(int)err);
-	mpw_cstr(&b, text);
+	msg_answer_write(&b, err, text, NULL, NULL);
 	links_reply(l, q, buf_span(&b));
 	buf_done(&b);
 }

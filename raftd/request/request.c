@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/net/msg.h"
 #include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
 #include "raftd/fsm/fsm.h"
@@ -209,9 +210,7 @@ request_plain(struct request *q, enum tv_err err, const char *text, const struct
 	struct buf *b = begin(q);
 
 	if (b != NULL) {
-		mpw_array(b, value != NULL ? 3 : 2);
-		mpw_uint(b, (uint64_t)-(int)err);
-		mpw_cstr(b, text);
+		msg_answer_head(b, value != NULL, err, text);
 		if (value != NULL && value->len > 0)
 			buf_putspan(b, *value);
 		else if (value != NULL)

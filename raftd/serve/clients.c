@@ -11,7 +11,6 @@
 #include "common/net/monitor.h"
 #include "common/net/msg.h"
 #include "common/proc/daemon.h"
-#include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
 #include "raftd/members/membership.h"
 #include "raftd/members/recover.h"
@@ -78,9 +77,7 @@ on_hello(struct client *cl, const struct frame *f)
 static enum tv_err
 on_info(struct client *cl, const struct frame *f)
 {
-	struct rd r = rd_span_over(f->body);
-
-	if (mpr_array(&r) != 0 || rd_end(&r) != TV_OK)
+	if (msg_read(&empty_schema, f->body, NULL, NULL) != TV_OK)
 		return TV_EFORMAT;
 	info_write(cl->c->d, cl->asker.chan, f->id);
 	return TV_OK;
@@ -111,19 +108,15 @@ left(void *ctx, enum tv_err err, const char *text)
 static enum tv_err
 on_leave(struct client *cl, const struct frame *f)
 {
-	struct rd r = rd_span_over(f->body);
+	struct msg_raft_leave ask = { .force = false };
 	struct request *q;
-	bool force;
 
-	if (mpr_array(&r) != 1)
-		rd_fail(&r, TV_EFORMAT);
-	force = mpr_bool(&r);
-	if (rd_end(&r) != TV_OK)
+	if (msg_read(&msg_raft_leave_schema, f->body, NULL, &ask) != TV_OK)
 		return TV_EFORMAT;
 	q = request_new(cl->c->d, &cl->asker, f);
 	if (q == NULL)
 		return TV_ENOMEM;
-	membership_leave(cl->c->d->members, force, left, q);
+	membership_leave(cl->c->d->members, ask.force, left, q);
 	return TV_OK;
 }
 
@@ -136,19 +129,15 @@ recovered(void *ctx, enum tv_err err, const char *text, struct span value)
 static enum tv_err
 on_recover(struct client *cl, const struct frame *f)
 {
-	struct rd r = rd_span_over(f->body);
+	struct msg_raft_recover ask = { .dry_run = false };
 	struct request *q;
-	bool dry_run;
 
-	if (mpr_array(&r) != 1)
-		rd_fail(&r, TV_EFORMAT);
-	dry_run = mpr_bool(&r);
-	if (rd_end(&r) != TV_OK)
+	if (msg_read(&msg_raft_recover_schema, f->body, NULL, &ask) != TV_OK)
 		return TV_EFORMAT;
 	q = request_new(cl->c->d, &cl->asker, f);
 	if (q == NULL)
 		return TV_ENOMEM;
-	recover_start(cl->c->d->recover, dry_run, recovered, q);
+	recover_start(cl->c->d->recover, ask.dry_run, recovered, q);
 	return TV_OK;
 }
 

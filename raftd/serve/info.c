@@ -113,22 +113,13 @@ info_write_status(struct raftd *d, struct chan *c)
 	const struct raft_status *st = engine_status(d->engine);
 	const struct raft_config *conf = engine_config(d->engine);
 	const struct raft_server_conf *leader = raft_config_find(conf, st->leader);
-	struct buf *b = chan_begin(c, MSG_RAFT_STATUS, 0, 0);
-	uint64_t seen_ms;
+	struct msg_raft_status s = { .role = st->role, .term = st->term, .leader_id = span_str(leader != NULL ? leader->uuid : ""),
+		.leader_addr = span_str(leader != NULL ? leader->addr : ""),
+		.leader_name = span_str(leader != NULL ? leader->name : ""), .voters = raft_config_voters(conf),
+		.is_voter = st->voter };
 
-	if (b == NULL)
-		return;
-	(void)engine_leader_known(d->engine, &seen_ms);
-	mpw_array(b, 8);
-	mpw_uint(b, st->role);
-	mpw_uint(b, st->term);
-	mpw_cstr(b, leader != NULL ? leader->uuid : "");
-	mpw_cstr(b, leader != NULL ? leader->addr : "");
-	mpw_cstr(b, leader != NULL ? leader->name : "");
-	mpw_uint(b, raft_config_voters(conf));
-	mpw_bool(b, st->voter);
-	mpw_uint(b, seen_ms);
-	(void)chan_end(c);
+	(void)engine_leader_known(d->engine, &s.leader_seen_ms);
+	(void)chan_send_record(c, MSG_RAFT_STATUS, 0, &msg_raft_status_schema, &s);
 }
 
 void

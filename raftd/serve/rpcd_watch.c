@@ -6,7 +6,6 @@
 #include "common/base/log.h"
 #include "common/net/msg.h"
 #include "common/net/silence.h"
-#include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
 #include "raftd/members/membership.h"
 #include "raftd/members/rpcd_peers.h"
@@ -214,10 +213,9 @@ static enum tv_err
 on_question(struct raftd *d, const struct hello *from, const struct link_question *q, struct span body)
 {
 	struct rpcd_watch *u = d->rpcd_watch;
-	struct rd r = rd_span_over(body);
 
 	(void)from;
-	if (mpr_array(&r) != 0 || rd_end(&r) != TV_OK || q->frame == 0)
+	if (msg_read(&empty_schema, body, NULL, NULL) != TV_OK || q->frame == 0)
 		return TV_EFORMAT;
 	if (!clients_served(u->d->clients))
 		links_answer(u->d->links, q, TV_EUNREACH, "no rpcd is connected here");

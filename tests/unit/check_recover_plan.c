@@ -32,7 +32,7 @@ answers(raft_id id, uint64_t last, uint64_t term, uint64_t commit, uint64_t lead
 	struct recover_server *s = &in.servers[id - 2];
 
 	s->answered = true;
-	s->log = (struct recover_log){ last, term, commit, leader_last };
+	s->log = (struct msg_log_state){ last, term, commit, leader_last };
 }
 
 static void

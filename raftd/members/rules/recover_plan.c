@@ -4,7 +4,7 @@
 #include "raftd/members/rules/recover_plan.h"
 
 static bool
-longer(const struct recover_log *a, const struct recover_log *b)
+longer(const struct msg_log_state *a, const struct msg_log_state *b)
 {
 	return a->last_term != b->last_term ? a->last_term > b->last_term : a->last_index > b->last_index;
 }
@@ -16,7 +16,7 @@ max_u64(uint64_t a, uint64_t b)
 }
 
 static void
-survey(const struct recover_input *in, struct recover_plan *out, const struct recover_log **best)
+survey(const struct recover_input *in, struct recover_plan *out, const struct msg_log_state **best)
 {
 	const struct raft_server_conf *self = raft_config_find(in->config, in->self);
 
@@ -43,7 +43,7 @@ survey(const struct recover_input *in, struct recover_plan *out, const struct re
 }
 
 static void
-refuse_for_best(const struct recover_input *in, struct recover_plan *out, const struct recover_log *best)
+refuse_for_best(const struct recover_input *in, struct recover_plan *out, const struct msg_log_state *best)
 {
 	const struct raft_server_conf *s = raft_config_find(in->config, out->best);
 
@@ -57,7 +57,7 @@ void
 recover_plan(const struct recover_input *in, struct recover_plan *out)
 {
 	const struct raft_server_conf *leader = raft_config_find(in->config, in->leader);
-	const struct recover_log *best;
+	const struct msg_log_state *best;
 	unsigned quorum;
 
 	*out = (struct recover_plan){ 0 };

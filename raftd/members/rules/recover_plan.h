@@ -8,17 +8,13 @@
 #ifndef TV_RAFTD_MEMBERS_RULES_RECOVER_PLAN_H
 #define TV_RAFTD_MEMBERS_RULES_RECOVER_PLAN_H
 
+#include "common/record/messages.h"
 #include "raftd/core/raft.h"
 
-struct recover_log {			/* how far somebody's log is */
-	uint64_t last_index, last_term, commit;
-	uint64_t leader_last;		/* of the leader's log as last heard of; 0: never */
-};
-
-struct recover_server {			/* beside this one */
+struct recover_server {		/* beside this one */
 	raft_id id;
 	bool answered;
-	struct recover_log log;		/* if it answered */
+	struct msg_log_state log;	/* if it answered */
 };
 
 struct recover_input {
@@ -26,7 +22,7 @@ struct recover_input {
 	raft_id self, leader;		/* leader: as known, 0 none */
 	bool leads, member;		/* member: belongs to a cluster, with a log */
 	bool stateless;			/* waits for a snapshot, since its log does not reach back to the beginning of its state */
-	struct recover_log log;		/* of this server */
+	struct msg_log_state log;	/* of this server */
 	struct recover_server servers[RAFT_SERVERS_MAX];
 	unsigned count;
 };
