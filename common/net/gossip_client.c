@@ -94,7 +94,6 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 static void
 on_up(void *ctx, struct chan *c, unsigned failures)
 {
-	static const uint8_t none[] = { 0x90 };		/* arguments */
 	struct gossip_client *g = ctx;
 
 	(void)failures;
@@ -103,9 +102,9 @@ on_up(void *ctx, struct chan *c, unsigned failures)
 	g->pools[POOL_WAN].round++;
 	if (g->on_up != NULL)
 		g->on_up(g->ctx, c);
-	(void)chan_send(c, MSG_GOSSIP_WATCH, 0, 0, span_of(none, sizeof(none)));	/* else on_down follows */
+	(void)chan_send(c, MSG_GOSSIP_WATCH, 0, 0, MSG_EMPTY);	/* else on_down follows */
 	if (g->events)
-		(void)chan_send(c, MSG_GOSSIP_EVENTS, 0, 0, span_of(none, sizeof(none)));
+		(void)chan_send(c, MSG_GOSSIP_EVENTS, 0, 0, MSG_EMPTY);
 }
 
 static void

@@ -20,7 +20,6 @@ struct task {
 	admin_info_done *info_done;
 	void *ctx;
 	const char *asked;		/* the daemon that is to answer */
-	bool has_value;			/* its answer has a third part */
 	bool then_gossip;		/* leave: Raft first, then gossip */
 	struct info_part {
 		struct task *t;
@@ -101,7 +100,7 @@ leave_gossip(struct task *t)
 {
 	struct buf b = BUF_INIT(64);
 
-	mpw_array(&b, 0);
+	buf_putspan(&b, MSG_EMPTY);
 	return ask(t, t->a->gossip, MSG_GOSSIP_LEAVE, &b, t->a->conf.leave_timeout);
 }
 
@@ -115,11 +114,7 @@ admin_join(struct admin *a, enum gossip_pool pool, struct span addr, admin_done 
 		return TV_ELIMIT;
 	t->done = done;
 	t->ctx = ctx;
-	t->has_value = true;
-	mpw_array(&b, 2);
-	mpw_uint(&b, pool);
-	mpw_array(&b, 1);
-	mpw_str(&b, addr);
+	schema_pack(&msg_join_schema, &(struct msg_join){ pool, { &addr, 1, true } }, &b);
 	return task_begun(t, ask(t, a->gossip, MSG_GOSSIP_JOIN, &b, a->conf.call_timeout));
 }
 
@@ -133,9 +128,7 @@ admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *don
 		return TV_ELIMIT;
 	t->done = done;
 	t->ctx = ctx;
-	mpw_array(&b, 2);
-	mpw_str(&b, node);
-	mpw_bool(&b, prune);
+	schema_pack(&msg_force_leave_schema, &(struct msg_force_leave){ node, prune }, &b);
 	return task_begun(t, ask(t, a->gossip, MSG_GOSSIP_FORCE_LEAVE, &b, a->conf.call_timeout));
 }
 
@@ -153,8 +146,7 @@ admin_leave(struct admin *a, bool force, admin_done *done, void *ctx)
 	if (a->raft == NULL)
 		return task_begun(t, leave_gossip(t));
 	t->then_gossip = true;
-	mpw_array(&b, 1);
-	mpw_bool(&b, force);
+	schema_pack(&msg_raft_leave_schema, &(struct msg_raft_leave){ force }, &b);
 	return task_begun(t, ask(t, a->raft, MSG_RAFT_LEAVE, &b, a->conf.leave_timeout));
 }
 
@@ -168,12 +160,7 @@ admin_coords(struct admin *a, enum gossip_pool pool, struct span node, admin_val
 		return TV_ELIMIT;
 	t->value_done = done;
 	t->ctx = ctx;
-	t->has_value = true;
-	mpw_array(&b, 2);
-	mpw_uint(&b, pool);
-	mpw_array(&b, node.len > 0);
-	if (node.len > 0)
-		mpw_str(&b, node);
+	schema_pack(&msg_coords_schema, &(struct msg_coords){ pool, { &node, node.len > 0, true } }, &b);
 	return task_begun(t, ask(t, a->gossip, MSG_GOSSIP_COORDS, &b, a->conf.call_timeout));
 }
 
@@ -187,29 +174,11 @@ admin_recover(struct admin *a, bool dry_run, admin_value_done *done, void *ctx)
 		return a->raft == NULL ? TV_EINVAL : TV_ELIMIT;
 	t->value_done = done;
 	t->ctx = ctx;
-	t->has_value = true;
-	mpw_array(&b, 1);
-	mpw_bool(&b, dry_run);
+	schema_pack(&msg_raft_recover_schema, &(struct msg_raft_recover){ dry_run }, &b);
 	return task_begun(t, ask(t, a->raft, MSG_RAFT_RECOVER, &b, a->conf.leave_timeout));
 }
 
 /* -- answers -------------------------------------------------------------- */
-
-/* [u8 err, str text] and, if it has one, a value; nil is no value. */
-static enum tv_err
-read_answer(struct span body, bool has_value, struct span *text, struct span *value)
-{
-	struct rd r = rd_span_over(body);
-	uint64_t err;
-
-	if (mpr_array(&r) != (has_value ? 3u : 2u))
-		return TV_EFORMAT;
-	err = mpr_uint(&r, UINT8_MAX);
-	*text = mpr_bytes(&r, UINT16_MAX);
-	if (has_value && !mpr_nil(&r))
-		*value = mpr_value(&r);
-	return rd_end(&r) == TV_OK ? (enum tv_err)-(int)err : TV_EFORMAT;
-}
 
 static void
 task_end(struct task *t, enum tv_err err, struct span text, struct span value)
@@ -231,24 +200,24 @@ static void
 answered(void *ctx, enum tv_err err, struct span body)
 {
 	struct task *t = ctx;
-	struct span text = SPAN_NONE, value = SPAN_NONE;
+	struct msg_answer a = { .text = SPAN_NONE };
 	char why[64];
 
 	if (err == TV_OK) {
-		err = read_answer(body, t->has_value, &text, &value);
+		err = msg_answer_read(body, &a, NULL, NULL, NULL) == TV_OK ? a.err : TV_EFORMAT;
 	} else {
 		snprintf(why, sizeof(why), "%s %s", t->asked,
 		    err == TV_ETIMEOUT ? "did not answer in time" : "went away");
-		text = span_str(why);
+		a.text = span_str(why);
 	}
 	if (err == TV_OK && t->then_gossip) {
 		t->then_gossip = false;
 		err = leave_gossip(t);
 		if (err == TV_OK)
 			return;
-		text = span_str("left the Raft configuration, but gossipd is not running: start it and leave again");
+		a.text = span_str("left the Raft configuration, but gossipd is not running: start it and leave again");
 	}
-	task_end(t, err, text, value);
+	task_end(t, err, a.text, a.value);
 }
 
 /* -- info ----------------------------------------------------------------- */
@@ -324,8 +293,7 @@ info_soon(struct ev_loop *loop, ev_timer *w, int revents)
 enum tv_err
 admin_info(struct admin *a, admin_info_done *done, void *ctx)
 {
-	static const uint8_t empty[] = { 0x90 };
-	struct span body = span_of(empty, sizeof(empty));
+	struct span body = MSG_EMPTY;
 	struct mono wait = mono_min(a->conf.call_timeout, INFO_WAIT);
 	struct task *t = task_new(a);
 	enum tv_err err;

@@ -2,12 +2,11 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
-#include "common/record/mpack.h"
+#include "common/net/msg.h"
 #include "rpcd/event/event_wire.h"
 #include "rpcd/event/events.h"
 #include "common/text/regex.h"
 
-#define FIELD_BYTES_MAX (64u << 10)	/* what gossip carries is shorter */
 #define EVENT_BYTES_MAX 9216		/* name and payload: no sender may configure more */
 #define ANNOUNCEMENTS_MAX 32		/* remembered, to log each once */
 #define WAITING_MAX 256			/* events for which the catalog is asked */
@@ -292,35 +291,24 @@ events_subscribed(struct events *e)
 enum tv_err
 events_told(struct events *e, struct span body)
 {
-	struct rd r = rd_span_over(body);
+	struct msg_user_event m = { .pool = 0 };	/* which may be coalesced: we show each */
 	enum event_kind kind;
-	struct span name, payload;
-	uint64_t pool, ltime;
 	struct kept *k;
-	bool old;
 
-	if (mpr_array(&r) != 6)
-		rd_fail(&r, TV_EFORMAT);
-	pool = mpr_uint(&r, POOL_WAN);
-	ltime = mpr_uint(&r, UINT64_MAX);
-	name = mpr_bytes(&r, FIELD_BYTES_MAX);
-	payload = mpr_bytes(&r, FIELD_BYTES_MAX);
-	(void)mpr_bool(&r);		/* may be coalesced: we show each */
-	old = mpr_bool(&r);
-	if (rd_end(&r) != TV_OK)
-		return r.err;
-	if (name.len + payload.len > EVENT_BYTES_MAX) {
+	if (msg_read(&msg_user_event_schema, body, NULL, &m) != TV_OK || m.pool > POOL_WAN)
+		return TV_EFORMAT;
+	if (m.name.len + m.payload.len > EVENT_BYTES_MAX) {
 		e->stats.bad++;
 		return TV_OK;
 	}
-	if (pool != POOL_LAN || (k = keep(ltime, name, payload, &kind)) == NULL)
+	if (m.pool != POOL_LAN || (k = keep(m.ltime, m.name, m.payload, &kind)) == NULL)
 		return TV_OK;
 	if (kind == EVENT_USER) {
 		arrive(e, k);
 		return TV_OK;
 	}
 	if (kind == EVENT_INTERNAL)
-		tell(e, k, old && e->subscriptions <= 1);
+		tell(e, k, m.old && e->subscriptions <= 1);
 	else
 		e->stats.bad++;
 	free(k);

@@ -2,12 +2,10 @@
 #include <stdlib.h>
 
 #include "common/net/msg.h"
-#include "common/record/mpack.h"
 #include "rpcd/event/event_wire.h"
 #include "rpcd/event/fire.h"
 
 #define FIRE_BYTES_MAX (4u << 20)	/* of a body; what is too long for gossip is refused by gossipd */
-#define TEXT_BYTES_MAX 4096
 
 struct fire {
 	struct members *members;
@@ -62,14 +60,12 @@ fire_done(struct fire *f, uint64_t ltime)
 	buf_done(&b);
 }
 
-/* [u8 err, str text, u64 ltime] */
 static void
 on_answer(void *ctx, enum tv_err err, struct span body)
 {
 	struct fire *f = ctx;
-	struct rd r = rd_span_over(body);
-	struct span text;
-	uint64_t code, ltime;
+	struct msg_fired fired = { .ltime = 0 };
+	struct msg_answer a;
 
 	if (err != TV_OK) {
 		fire_fail(f, err, span_str(err == TV_ETIMEOUT ?
@@ -77,17 +73,12 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 		    "gossipd closed the connection before it answered; the event may have been fired"));
 		return;
 	}
-	if (mpr_array(&r) != 3)
-		rd_fail(&r, TV_EFORMAT);
-	code = mpr_uint(&r, UINT8_MAX);
-	text = mpr_bytes(&r, TEXT_BYTES_MAX);
-	ltime = mpr_uint(&r, UINT64_MAX);
-	if (rd_end(&r) != TV_OK)
+	if (msg_answer_read(body, &a, &msg_fired_schema, NULL, &fired) != TV_OK)
 		fire_fail(f, TV_EFORMAT, span_str("malformed reply from gossipd"));
-	else if (code != 0)
-		fire_fail(f, (enum tv_err)-(int)code, text);
+	else if (a.err != TV_OK)
+		fire_fail(f, a.err, a.text);
 	else
-		fire_done(f, ltime);
+		fire_done(f, fired.ltime);
 }
 
 static enum tv_err
@@ -116,11 +107,8 @@ ask(struct fire *f, bool coalesce, struct mono timeout)
 		f->event.ID = span_str(f->event_id);
 	}
 	event_wire_write(&f->event, &name, &payload);
-	mpw_array(&body, 4);
-	mpw_uint(&body, POOL_LAN);
-	mpw_str(&body, buf_span(&name));
-	mpw_bin(&body, buf_span(&payload));
-	mpw_bool(&body, coalesce);
+	schema_pack(&msg_fire_schema, &(struct msg_fire){ POOL_LAN, buf_span(&name), buf_span(&payload), coalesce },
+	    &body);
 	if (!name.failed && !payload.failed && !body.failed)
 		f->id = daemon_client_call(members_daemon(f->members), MSG_GOSSIP_FIRE, buf_span(&body), timeout,
 		    on_answer, f, &err);

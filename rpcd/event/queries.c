@@ -2,11 +2,10 @@
 #include <stdlib.h>
 
 #include "common/base/clock.h"
+#include "common/net/msg.h"
 #include "common/record/member.h"
-#include "common/record/mpack.h"
 #include "rpcd/event/queries.h"
 
-#define FIELD_BYTES_MAX (64u << 10)
 #define QUERY_BYTES_MAX (64u << 10)	/* name, payload and asker together */
 #define TIMEOUT_MS_MAX 86400000
 
@@ -96,22 +95,15 @@ add(struct queries *q, const struct heard *h)
 enum tv_err
 queries_told(struct queries *q, struct span body)
 {
-	struct rd r = rd_span_over(body);
-	struct heard h = { 0 };
-	uint64_t pool;
+	struct msg_heard m = { .pool = 0 };
+	struct heard h;
 
-	if (mpr_array(&r) != 7)
-		rd_fail(&r, TV_EFORMAT);
-	pool = mpr_uint(&r, POOL_WAN);
-	h.ltime = mpr_uint(&r, UINT64_MAX);
-	h.id = (uint32_t)mpr_uint(&r, UINT32_MAX);
-	h.name = mpr_bytes(&r, FIELD_BYTES_MAX);
-	h.payload = mpr_bytes(&r, FIELD_BYTES_MAX);
-	h.from = mpr_bytes(&r, FIELD_BYTES_MAX);
-	h.deadline = mono_add(clock_mono(), MONO_MS(mpr_uint(&r, TIMEOUT_MS_MAX)));
-	if (rd_end(&r) != TV_OK)
-		return r.err;
-	if (pool == POOL_LAN && h.name.len + h.payload.len + h.from.len <= QUERY_BYTES_MAX)
+	if (msg_read(&msg_heard_schema, body, NULL, &m) != TV_OK || m.pool > POOL_WAN || m.id > UINT32_MAX ||
+	    m.timeout_ms > TIMEOUT_MS_MAX)
+		return TV_EFORMAT;
+	h = (struct heard){ .ltime = m.ltime, .id = (uint32_t)m.id, .name = m.name, .payload = m.payload,
+		.from = m.from, .deadline = mono_add(clock_mono(), MONO_MS(m.timeout_ms)) };
+	if (m.pool == POOL_LAN && h.name.len + h.payload.len + h.from.len <= QUERY_BYTES_MAX)
 		add(q, &h);
 	return TV_OK;
 }

@@ -4,7 +4,6 @@
 #include "rpcd/gossip/coord_query.h"
 
 #define ASK_TIMEOUT MONO_S(5)
-#define TEXT_BYTES_MAX 1024
 
 uint64_t
 coord_query_ask(struct members *v, enum gossip_pool pool, struct span name, calls_done *done, void *ctx,
@@ -13,11 +12,7 @@ coord_query_ask(struct members *v, enum gossip_pool pool, struct span name, call
 	struct buf b = BUF_INIT(1024);
 	uint64_t id = 0;
 
-	mpw_array(&b, 2);
-	mpw_uint(&b, pool);
-	mpw_array(&b, name.len > 0 ? 1 : 0);
-	if (name.len > 0)
-		mpw_str(&b, name);
+	schema_pack(&msg_coords_schema, &(struct msg_coords){ pool, { &name, name.len > 0, true } }, &b);
 	*err = TV_ENOMEM;
 	if (!b.failed)
 		id = daemon_client_call(members_daemon(v), MSG_GOSSIP_COORDS, buf_span(&b), ASK_TIMEOUT, done, ctx,
@@ -29,13 +24,12 @@ coord_query_ask(struct members *v, enum gossip_pool pool, struct span name, call
 enum tv_err
 coord_query_read(struct span body, struct coord_query_answer *a)
 {
-	*a = (struct coord_query_answer){ .in = rd_span_over(body) };
-	if (mpr_array(&a->in) != 3)
-		rd_fail(&a->in, TV_EFORMAT);
-	a->err = (enum tv_err)-(int)mpr_uint(&a->in, UINT8_MAX);
-	a->text = mpr_bytes(&a->in, TEXT_BYTES_MAX);
+	struct msg_answer m;
+	enum tv_err err = msg_answer_read(body, &m, NULL, NULL, NULL);
+
+	*a = (struct coord_query_answer){ .err = m.err, .text = m.text, .in = rd_span_over(m.value) };
 	a->left = mpr_array(&a->in);
-	return a->in.err;
+	return err != TV_OK ? err : a->in.err;
 }
 
 bool

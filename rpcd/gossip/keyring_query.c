@@ -107,12 +107,11 @@ static void
 on_answer(void *ctx, enum tv_err err, struct span body)
 {
 	struct keyring_query *k = ctx;
-	struct rd r = rd_span_over(body);
+	struct rd r;
 	struct buf b = BUF_INIT(ANSWER_BYTES_MAX);
 	struct keyring_pool pools[2] = { { .WAN = false } };
-	struct span text;
-	uint64_t code;
-	uint32_t count = 0;
+	struct msg_answer a;
+	uint32_t count;
 
 	if (err != TV_OK) {
 		keyring_query_end(k, err, err == TV_ETIMEOUT ? "gossipd did not answer in time" :
@@ -120,19 +119,17 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 		return;
 	}
 	b.secret = true;		/* the packed list holds keys */
-	if (mpr_array(&r) != 3)
-		rd_fail(&r, TV_EFORMAT);
-	code = mpr_uint(&r, UINT8_MAX);
-	text = mpr_bytes(&r, TEXT_BYTES_MAX);
+	err = msg_answer_read(body, &a, NULL, NULL, NULL);
+	r = rd_span_over(a.value);
 	count = mpr_array(&r);
 	for (uint32_t i = 0; i < count && i < 2; i++)
 		read_pool(k, &r, &pools[i]);
-	if (rd_end(&r) != TV_OK || count > 2) {
+	if (err != TV_OK || rd_end(&r) != TV_OK || count > 2) {
 		keyring_query_end(k, TV_EFORMAT, "malformed reply from gossipd", NULL);
 		return;
 	}
-	if (code != 0) {
-		put_refused(k, &b, text);
+	if (a.err != TV_OK) {
+		put_refused(k, &b, a.text);
 	} else {
 		mpw_array(&b, count);
 		while (count > 0)		/* WAN first */
@@ -163,11 +160,8 @@ keyring_query_start(void *members, const struct op_request *q, struct mono timeo
 	k->wan = op.WAN;
 	if (*err == TV_OK) {
 		b.secret = true;
-		mpw_array(&b, 4);
-		mpw_uint(&b, op.What);
-		mpw_bin(&b, op.Key);
-		mpw_uint(&b, op.RelayFactor);
-		mpw_uint(&b, POOL_BIT(POOL_LAN) | (op.WAN ? POOL_BIT(POOL_WAN) : 0));
+		schema_pack(&msg_keyring_schema, &(struct msg_keyring){ op.What, op.Key, op.RelayFactor,
+		    POOL_BIT(POOL_LAN) | (op.WAN ? POOL_BIT(POOL_WAN) : 0) }, &b);
 		k->id = daemon_client_call(members_daemon(members), MSG_GOSSIP_KEYRING, buf_span(&b), timeout,
 		    on_answer, k, err);
 	}

@@ -30,14 +30,14 @@ on_keys(struct members *v, struct span body)
 	struct rd r = rd_span_over(body);
 	uint32_t fields = mpr_array(&r), count = mpr_array(&r);
 
-	if (fields != 1 || count > KEYRING_KEYS_MAX)
+	if (count > KEYRING_KEYS_MAX)
 		return TV_EFORMAT;
 	for (uint32_t i = 0; i < count; i++) {
 		keys[i] = mpr_bytes(&r, KEY_BYTES);
 		if (keys[i].len != KEY_BYTES)
 			rd_fail(&r, TV_EFORMAT);
 	}
-	if (rd_end(&r) != TV_OK)
+	if (mpr_end(&r, fields, 1) != TV_OK)
 		return TV_EFORMAT;
 	if (v->conf.on_keys != NULL)
 		v->conf.on_keys(v->conf.ctx, keys, count);

@@ -336,7 +336,6 @@ static void
 conn_retire(struct conn *k)
 {
 	struct link_server *d = k->d;
-	struct buf *b;
 
 	k->retired = true;
 	k->retired_at = clock_mono();
@@ -348,11 +347,7 @@ conn_retire(struct conn *k)
 		chan_close(k->chan, TV_EAUTH);
 		return;
 	}
-	b = chan_begin(k->chan, MSG_LINK_RETIRED, FRAME_REPLY, 0);
-	if (b != NULL) {
-		mpw_array(b, 0);
-		(void)chan_end(k->chan);	/* on_close follows */
-	}
+	(void)chan_send(k->chan, MSG_LINK_RETIRED, FRAME_REPLY, 0, MSG_EMPTY);	/* closed: on_close follows */
 	if (!ev_is_active(&d->retired_look))
 		ev_timer_again(d->conf.loop, &d->retired_look);
 }

@@ -7,10 +7,8 @@
 #include "common/net/greet.h"
 #include "common/net/msg.h"
 #include "common/net/silence.h"
-#include "common/record/mpack.h"
 #include "rpcd/route/raftd_client.h"
 
-#define STATUS_FIELDS 8		/* of MSG_RAFT_STATUS, at least */
 /* raftd answers within milliseconds, and a leader that is silent for a second leads no more. */
 #define LOOK_EVERY_S 0.5
 #define ASK_AFTER MONO_S(1)
@@ -30,28 +28,16 @@ struct raftd_client {
 static enum tv_err
 status_read(struct span body, struct raftd_client_status *out)
 {
-	struct rd r = rd_span_over(body);
-	struct raftd_client_status s = { .up = true };
-	struct span id, addr, name;
-	uint32_t fields = mpr_array(&r);
+	struct msg_raft_status m = { .role = 0 };
+	struct raftd_client_status s;
 
-	if (fields < STATUS_FIELDS)
+	if (msg_read(&msg_raft_status_schema, body, NULL, &m) != TV_OK || m.role > UINT8_MAX)
 		return TV_EFORMAT;
-	s.role = (uint8_t)mpr_uint(&r, UINT8_MAX);
-	s.term = mpr_uint(&r, UINT64_MAX);
-	id = mpr_bytes(&r, sizeof(s.leader_id) - 1);
-	addr = mpr_bytes(&r, sizeof(s.leader_addr) - 1);
-	name = mpr_bytes(&r, sizeof(s.leader_name) - 1);
-	s.voters = mpr_uint(&r, UINT64_MAX);
-	s.is_voter = mpr_bool(&r);
-	mpr_uint(&r, UINT64_MAX);	/* leader_seen_ms: shown by info, of no use for routing */
-	for (uint32_t i = STATUS_FIELDS; i < fields && r.err == TV_OK; i++)
-		mpr_skip(&r);		/* of a newer version */
-	if (rd_end(&r) != TV_OK)
-		return r.err;
-	if (!span_copy(id, s.leader_id, sizeof(s.leader_id)) ||
-	    !span_copy(addr, s.leader_addr, sizeof(s.leader_addr)) ||
-	    !span_copy(name, s.leader_name, sizeof(s.leader_name)))
+	s = (struct raftd_client_status){ .up = true, .role = (uint8_t)m.role, .term = m.term, .voters = m.voters,
+		.is_voter = m.is_voter };
+	if (!span_copy(m.leader_id, s.leader_id, sizeof(s.leader_id)) ||
+	    !span_copy(m.leader_addr, s.leader_addr, sizeof(s.leader_addr)) ||
+	    !span_copy(m.leader_name, s.leader_name, sizeof(s.leader_name)))
 		return TV_EFORMAT;
 	*out = s;
 	return TV_OK;
