@@ -19,38 +19,21 @@
 #define ADDR_TEXT_BYTES_MAX 300
 #define TAG_BYTES_MAX 512
 #define JOIN_TEXT 1024
+#define JOIN_ARENA_MAX (64u << 10)
 
 /* -- answers -------------------------------------------------------------------------- */
 
 void
-handlers_answer_head(struct buf *b, unsigned fields, enum tv_err err, const char *text)
-{
-	mpw_array(b, fields);
-	mpw_uint(b, (uint64_t)-err);
-	mpw_cstr(b, text);
-}
-
-void
 handlers_answer(struct client *c, uint16_t type, uint64_t id, enum tv_err err, const char *text)
 {
-	struct buf *b = id != 0 ? chan_begin(c->chan, type, FRAME_REPLY, id) : NULL;
-
-	if (b == NULL)
-		return;
-	handlers_answer_head(b, 2, err, text);
-	(void)chan_end(c->chan);
+	(void)chan_answer(c->chan, type, id, err, text, NULL, NULL);
 }
 
 static void
 answer_join(struct client *c, uint64_t id, enum tv_err err, const char *text, unsigned contacted)
 {
-	struct buf *b = id != 0 ? chan_begin(c->chan, MSG_GOSSIP_JOIN, FRAME_REPLY, id) : NULL;
-
-	if (b == NULL)
-		return;
-	handlers_answer_head(b, 3, err, text);
-	mpw_uint(b, contacted);
-	(void)chan_end(c->chan);
+	(void)chan_answer(c->chan, MSG_GOSSIP_JOIN, id, err, text, &msg_joined_schema,
+	    &(struct msg_joined){ contacted });
 }
 
 bool
@@ -122,7 +105,6 @@ start_watch(struct client *c)
 {
 	struct engine *e = c->h->e;
 	struct swim_member m;
-	struct buf *b;
 
 	for (enum gossip_pool pool = POOL_LAN; pool <= POOL_WAN; pool++) {
 		uint32_t cursor = 0;
@@ -131,11 +113,7 @@ start_watch(struct client *c)
 			send_member(c, pool, GOSSIP_EV_JOIN, &m);
 	}
 	c->watching = true;
-	b = chan_begin(c->chan, MSG_GOSSIP_SYNCED, 0, 0);
-	if (b == NULL)
-		return;
-	mpw_array(b, 0);
-	(void)chan_end(c->chan);
+	(void)chan_send(c->chan, MSG_GOSSIP_SYNCED, 0, 0, MSG_EMPTY);
 }
 
 /*
@@ -143,10 +121,9 @@ start_watch(struct client *c)
  * members from before have been asked.
  */
 static enum tv_err
-on_watch(struct client *c, const struct frame *f, struct rd *r)
+on_watch(struct client *c, const struct frame *f)
 {
-	(void)f;
-	if (mpr_array(r) != 0 || rd_end(r) != TV_OK)
+	if (msg_read(&empty_schema, f->body, NULL, NULL) != TV_OK)
 		return TV_EFORMAT;
 	if (joiner_settled(c->h->e->joiner))
 		start_watch(c);
@@ -170,56 +147,63 @@ handlers_settled(struct handlers *h)
 
 /* -- orders ---------------------------------------------------------------------------------- */
 
-/* Reads the addresses; TV_EINVAL with *bad for one that is none. */
+/* TV_EINVAL with *bad for one that is none. */
 static enum tv_err
-read_addrs(struct rd *r, uint16_t port, struct gaddr *addrs, unsigned *count, char bad[ADDR_TEXT_BYTES_MAX])
+parse_addrs(const struct span_list *from, uint16_t port, struct gaddr *addrs, char bad[ADDR_TEXT_BYTES_MAX])
 {
-	uint32_t n = mpr_array(r);
 	char text[ADDR_TEXT_BYTES_MAX], ip[CLUSTER_IP_BYTES];
 	enum tv_err err = TV_OK;
 
-	if (n > SWIM_JOIN_ADDRS_MAX)
-		return TV_ELIMIT;
-	for (uint32_t i = 0; i < n && r->err == TV_OK; i++) {
-		struct span one = mpr_bytes(r, sizeof(text) - 1);
+	for (uint32_t i = 0; i < from->n; i++) {
 		uint16_t to_port;
 
-		if (r->err != TV_OK)
-			break;
-		if (!span_copy(one, text, sizeof(text)) || !cluster_addr_parse(text, port, ip, &to_port) ||
+		if (!span_copy(from->v[i], text, sizeof(text)) || !cluster_addr_parse(text, port, ip, &to_port) ||
 		    !net_parse(ip, to_port, &addrs[i])) {
-			log_safe(one, bad, ADDR_TEXT_BYTES_MAX);
+			log_safe(from->v[i], bad, ADDR_TEXT_BYTES_MAX);
 			err = TV_EINVAL;
 		}
 	}
-	*count = n;
-	return r->err != TV_OK ? r->err : err;
+	return err;
 }
 
 static enum tv_err
-on_join(struct client *c, const struct frame *f, struct rd *r)
+take_join(const struct engine *e, struct span body, struct msg_join *q, struct gaddr *addrs,
+    char bad[ADDR_TEXT_BYTES_MAX])
+{
+	struct arena a = ARENA_INIT(JOIN_ARENA_MAX);
+	enum tv_err err = msg_read(&msg_join_schema, body, &a, q);
+
+	if (err != TV_OK || q->pool > POOL_WAN || q->addrs.n > SWIM_JOIN_ADDRS_MAX)
+		err = TV_EFORMAT;
+	else
+		err = parse_addrs(&q->addrs, q->pool == POOL_LAN ? e->cluster->lan_port : e->cluster->wan_port, addrs,
+		    bad);
+	arena_done(&a);
+	return err;
+}
+
+static enum tv_err
+on_join(struct client *c, const struct frame *f)
 {
 	struct engine *e = c->h->e;
 	struct gaddr addrs[SWIM_JOIN_ADDRS_MAX];
 	char bad[ADDR_TEXT_BYTES_MAX], text[ADDR_TEXT_BYTES_MAX + 64];
-	unsigned count, fields = mpr_array(r);
-	enum gossip_pool pool = mpr_uint(r, POOL_WAN);
-	uint16_t port = pool == POOL_LAN ? e->cluster->lan_port : e->cluster->wan_port;
+	struct msg_join q = { .pool = 0 };
 	uint64_t token = JOIN_TOKEN(JOIN_CLIENT, ++c->h->tokens);
-	enum tv_err err = read_addrs(r, port, addrs, &count, bad);
+	enum tv_err err = take_join(e, f->body, &q, addrs, bad);
 
-	if (fields != 2 || (err != TV_OK && err != TV_EINVAL) || rd_end(r) != TV_OK)
-		return TV_EFORMAT;
+	if (err != TV_OK && err != TV_EINVAL)
+		return err;
 	if (err == TV_EINVAL) {
 		snprintf(text, sizeof(text), "%s is not an address: write IP or IP:PORT", bad);
 		answer_join(c, f->id, TV_EINVAL, text, 0);
-	} else if (count == 0) {
+	} else if (q.addrs.n == 0) {
 		answer_join(c, f->id, TV_EINVAL, "no address given", 0);
-	} else if (e->pools[pool] == NULL) {
+	} else if (e->pools[q.pool] == NULL) {
 		answer_join(c, f->id, TV_EINVAL, "this node is a client: only servers are in the WAN pool", 0);
 	} else if (!handlers_pend(c, f->id, token)) {
 		answer_join(c, f->id, TV_ENOMEM, tv_strerror(TV_ENOMEM), 0);
-	} else if ((err = pool_join(e->pools[pool], token, addrs, count, false)) != TV_OK) {
+	} else if ((err = pool_join(e->pools[q.pool], token, addrs, q.addrs.n, false)) != TV_OK) {
 		free(handlers_unpend(c->h, c, token));
 		answer_join(c, f->id, err, err == TV_ECONFLICT ? "this node is leaving" : tv_strerror(err), 0);
 	}
@@ -279,9 +263,9 @@ handlers_joined(struct handlers *h, const struct swim_join *j)
 }
 
 static enum tv_err
-on_leave(struct client *c, const struct frame *f, struct rd *r)
+on_leave(struct client *c, const struct frame *f)
 {
-	if (mpr_array(r) != 0 || rd_end(r) != TV_OK)
+	if (msg_read(&empty_schema, f->body, NULL, NULL) != TV_OK)
 		return TV_EFORMAT;
 	if (!handlers_pend(c, f->id, 0))
 		handlers_answer(c, f->type, f->id, TV_ENOMEM, tv_strerror(TV_ENOMEM));
@@ -302,18 +286,16 @@ handlers_left(struct handlers *h)
 }
 
 static enum tv_err
-on_force_leave(struct client *c, const struct frame *f, struct rd *r)
+on_force_leave(struct client *c, const struct frame *f)
 {
-	unsigned fields = mpr_array(r);
-	struct span name = mpr_bytes(r, NODE_NAME_BYTES_MAX * 2);
-	bool prune = mpr_bool(r);
+	struct msg_force_leave q = { .prune = false };
 	char safe[NODE_NAME_BYTES_MAX * 4 + 1], text[sizeof(safe) + 64] = "";
 	enum tv_err err;
 
-	if (fields != 2 || rd_end(r) != TV_OK)
+	if (msg_read(&msg_force_leave_schema, f->body, NULL, &q) != TV_OK || q.node.len > NODE_NAME_BYTES_MAX * 2)
 		return TV_EFORMAT;
-	err = engine_force_leave(c->h->e, name, prune);
-	log_safe(name, safe, sizeof(safe));
+	err = engine_force_leave(c->h->e, q.node, q.prune);
+	log_safe(q.node, safe, sizeof(safe));
 	if (err == TV_ENOENT)
 		snprintf(text, sizeof(text), "No node found with name '%s'", safe);
 	else if (err == TV_EINVAL)
@@ -321,27 +303,27 @@ on_force_leave(struct client *c, const struct frame *f, struct rd *r)
 	else if (err != TV_OK)
 		snprintf(text, sizeof(text), "%s", tv_strerror(err));
 	else
-		log_info("serf", "force-leave of %s%s", safe, prune ? ", with prune" : "");
+		log_info("serf", "force-leave of %s%s", safe, q.prune ? ", with prune" : "");
 	handlers_answer(c, f->type, f->id, err, text);
 	return TV_OK;
 }
 
 static enum tv_err
-on_tags(struct client *c, const struct frame *f, struct rd *r)
+on_tags(struct client *c, const struct frame *f)
 {
 	struct member_tag changes[MEMBER_TAGS_MAX];
-	unsigned fields = mpr_array(r);
-	uint32_t count = mpr_map(r);
+	struct rd r = rd_span_over(f->body);
+	uint32_t fields = mpr_array(&r), count = mpr_map(&r);
 	const char *text;
 	enum tv_err err;
 
-	if (fields != 1 || count > MEMBER_TAGS_MAX)
+	if (count > MEMBER_TAGS_MAX)
 		return TV_EFORMAT;
 	for (uint32_t i = 0; i < count; i++) {
-		changes[i].name = mpr_bytes(r, TAG_BYTES_MAX);
-		changes[i].value = mpr_bytes(r, TAG_BYTES_MAX);
+		changes[i].name = mpr_bytes(&r, TAG_BYTES_MAX);
+		changes[i].value = mpr_bytes(&r, TAG_BYTES_MAX);
 	}
-	if (rd_end(r) != TV_OK)
+	if (mpr_end(&r, fields, 1) != TV_OK)
 		return TV_EFORMAT;
 	err = engine_tags(c->h->e, changes, count);
 	text = err == TV_OK ? "" : err == TV_ELIMIT ? "tags do not fit 512 bytes" : tv_strerror(err);
@@ -350,11 +332,11 @@ on_tags(struct client *c, const struct frame *f, struct rd *r)
 }
 
 static enum tv_err
-on_info(struct client *c, const struct frame *f, struct rd *r)
+on_info(struct client *c, const struct frame *f)
 {
 	struct buf *b;
 
-	if (mpr_array(r) != 0 || rd_end(r) != TV_OK)
+	if (msg_read(&empty_schema, f->body, NULL, NULL) != TV_OK)
 		return TV_EFORMAT;
 	b = chan_begin(c->chan, MSG_INFO, FRAME_REPLY, f->id);
 	if (b == NULL)
@@ -364,16 +346,14 @@ on_info(struct client *c, const struct frame *f, struct rd *r)
 }
 
 static enum tv_err
-on_monitor(struct client *c, const struct frame *f, struct rd *r)
+on_monitor(struct client *c, const struct frame *f)
 {
-	(void)r;
 	return monitor_serve(&c->monitor, c->h->tap, c->chan, f->body);
 }
 
 static enum tv_err
-on_hello(struct client *c, const struct frame *f, struct rd *r)
+on_hello(struct client *c, const struct frame *f)
 {
-	(void)r;
 	if (c->greeted || greet_check(c->chan, f) != TV_OK)
 		return TV_EFORMAT;
 	c->greeted = true;
@@ -409,7 +389,6 @@ static enum tv_err
 on_frame(void *ctx, struct chan *chan, const struct frame *f)
 {
 	struct client *c = ctx;
-	struct rd r = rd_span_over(f->body);
 
 	(void)chan;
 	if (!c->greeted && f->type != MSG_HELLO)
@@ -418,7 +397,7 @@ on_frame(void *ctx, struct chan *chan, const struct frame *f)
 		return TV_OK;		/* what was begun comes to its end unheard */
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 		if (table[i].type == f->type)
-			return table[i].handle(c, f, &r);
+			return table[i].handle(c, f);
 	return TV_EFORMAT;
 }
 

@@ -4,6 +4,7 @@
 #include "gossipd/core/wire/serfwire.h"
 #include "gossipd/handlers_int.h"
 
+#define NAMES_ARENA_MAX (1u << 20)
 #define ENTRIES_BYTES_MAX (3u << 20)	/* of one answer, about 25,000: those who ask take frames of 4 MB */
 #define ENTRY_BYTES (1 + 5 + 3 * 9 + 1 + COORDINATE_DIMENSIONS * 9)	/* without the name */
 
@@ -45,39 +46,28 @@ add_all(struct entries *to, const struct swim *s, struct span self)
 }
 
 static void
-send_entries(struct client *c, uint64_t id, const struct entries *e)
+send_entries(struct client *c, uint64_t id, enum tv_err err, const char *text, const struct entries *e)
 {
 	struct buf *b = id != 0 ? chan_begin(c->chan, MSG_GOSSIP_COORDS, FRAME_REPLY, id) : NULL;
 
 	if (b == NULL)
 		return;
-	handlers_answer_head(b, 3, TV_OK, "");
-	mpw_array(b, e->count);
-	buf_putspan(b, buf_span(&e->bytes));
-	(void)chan_end(c->chan);
-}
-
-static void
-send_refusal(struct client *c, uint64_t id, enum tv_err err, const char *text)
-{
-	struct buf *b = id != 0 ? chan_begin(c->chan, MSG_GOSSIP_COORDS, FRAME_REPLY, id) : NULL;
-
-	if (b == NULL)
-		return;
-	handlers_answer_head(b, 3, err, text);
-	mpw_array(b, 0);
+	msg_answer_head(b, 1, err, text);
+	mpw_array(b, err == TV_OK ? e->count : 0);
+	buf_putspan(b, err == TV_OK ? buf_span(&e->bytes) : SPAN_NONE);
 	(void)chan_end(c->chan);
 }
 
 enum tv_err
-handlers_coords(struct client *c, const struct frame *f, struct rd *r)
+handlers_coords(struct client *c, const struct frame *f)
 {
 	struct engine *e = c->h->e;
-	unsigned fields = mpr_array(r);
-	enum gossip_pool pool = mpr_uint(r, POOL_WAN);
-	uint32_t names = mpr_array(r);
+	struct arena a = ARENA_INIT(NAMES_ARENA_MAX);
+	struct msg_coords q = { .pool = POOL_WAN + 1 };
+	enum tv_err err = msg_read(&msg_coords_schema, f->body, &a, &q);
 	struct entries found = { .bytes = BUF_INIT(ENTRIES_BYTES_MAX) };
-	const struct swim *s = e->pools[pool] != NULL ? pool_core(e->pools[pool]) : NULL;
+	const struct swim *s = err == TV_OK && q.pool <= POOL_WAN && e->pools[q.pool] != NULL ?
+	    pool_core(e->pools[q.pool]) : NULL;
 	struct coordinate own;
 	struct span self;
 
@@ -86,26 +76,23 @@ handlers_coords(struct client *c, const struct frame *f, struct rd *r)
 		swim_coord(s, &own);
 		add_entry(&found, self, &own);
 	}
-	for (uint32_t i = 0; i < names && r->err == TV_OK; i++) {
-		struct span name = mpr_bytes(r, NODE_NAME_BYTES_MAX);
-
-		if (s != NULL && r->err == TV_OK)
-			add_member(&found, s, self, name);
-	}
-	if (s != NULL && names == 0)
+	for (uint32_t i = 0; s != NULL && i < q.names.n; i++)
+		add_member(&found, s, self, q.names.v[i]);
+	if (s != NULL && q.names.n == 0)
 		add_all(&found, s, self);
-	if (fields != 2 || rd_end(r) != TV_OK) {
+	arena_done(&a);
+	if (err != TV_OK || q.pool > POOL_WAN) {
 		buf_done(&found.bytes);
 		return TV_EFORMAT;
 	}
 	if (s == NULL)
-		send_refusal(c, f->id, TV_EINVAL, "this node is a client: only servers are in the WAN pool");
+		send_entries(c, f->id, TV_EINVAL, "this node is a client: only servers are in the WAN pool", &found);
 	else if (!e->opts->coordinates)
-		send_refusal(c, f->id, TV_EPERM, "coordinates are off: set coordinates = true in gossipd.conf");
+		send_entries(c, f->id, TV_EPERM, "coordinates are off: set coordinates = true in gossipd.conf", &found);
 	else if (found.bytes.failed)
-		send_refusal(c, f->id, TV_ENOMEM, tv_strerror(TV_ENOMEM));
+		send_entries(c, f->id, TV_ENOMEM, tv_strerror(TV_ENOMEM), &found);
 	else
-		send_entries(c, f->id, &found);
+		send_entries(c, f->id, TV_OK, "", &found);
 	buf_done(&found.bytes);
 	return TV_OK;
 }

@@ -52,18 +52,9 @@ struct handlers_events {
 static void
 send_event(struct client *c, const struct kept *k, bool old)
 {
-	struct buf *b = chan_begin(c->chan, MSG_GOSSIP_USER_EVENT, 0, 0);
-
-	if (b == NULL)
-		return;
-	mpw_array(b, 6);
-	mpw_uint(b, k->pool);
-	mpw_uint(b, k->ltime);
-	mpw_str(b, span_of(k->bytes, k->name_len));
-	mpw_bin(b, span_of(k->bytes + k->name_len, k->payload_len));
-	mpw_bool(b, k->coalesce);
-	mpw_bool(b, old);
-	(void)chan_end(c->chan);	/* too slow a reader is closed there */
+	(void)chan_send_record(c->chan, MSG_GOSSIP_USER_EVENT, 0, &msg_user_event_schema, &(struct msg_user_event){
+	    k->pool, k->ltime, span_of(k->bytes, k->name_len), span_of(k->bytes + k->name_len, k->payload_len),
+	    k->coalesce, old });	/* too slow a reader is closed there */
 }
 
 static struct kept *
@@ -102,12 +93,11 @@ handlers_user_event(struct handlers *h, enum gossip_pool pool, const struct swim
 }
 
 enum tv_err
-handlers_on_events(struct client *c, const struct frame *f, struct rd *r)
+handlers_on_events(struct client *c, const struct frame *f)
 {
 	struct handlers_events *he = c->h->events;
 
-	(void)f;
-	if (mpr_array(r) != 0 || rd_end(r) != TV_OK || c->events)
+	if (msg_read(&empty_schema, f->body, NULL, NULL) != TV_OK || c->events)
 		return TV_EFORMAT;
 	c->events = true;
 	for (unsigned i = 0; i < he->count; i++)
@@ -126,44 +116,29 @@ pool_meant(struct client *c, enum gossip_pool pool, const char **why)
 	return *why == NULL ? e->pools[pool] : NULL;
 }
 
-static void
-answer_fire(struct client *c, uint64_t id, enum tv_err err, const char *text, uint64_t ltime)
-{
-	struct buf *b = id != 0 ? chan_begin(c->chan, MSG_GOSSIP_FIRE, FRAME_REPLY, id) : NULL;
-
-	if (b == NULL)
-		return;
-	handlers_answer_head(b, 3, err, text);
-	mpw_uint(b, ltime);
-	(void)chan_end(c->chan);
-}
-
 enum tv_err
-handlers_on_fire(struct client *c, const struct frame *f, struct rd *r)
+handlers_on_fire(struct client *c, const struct frame *f)
 {
-	unsigned fields = mpr_array(r);
-	enum gossip_pool pool = mpr_uint(r, POOL_WAN);
-	struct span name = mpr_bytes(r, QUESTION_BYTES_MAX), payload = mpr_bytes(r, QUESTION_BYTES_MAX);
-	bool coalesce = mpr_bool(r);
-	uint64_t ltime = 0;
+	struct msg_fire q = { .pool = 0 };
+	struct msg_fired fired = { .ltime = 0 };
 	const char *why;
 	char text[128] = "";
 	enum tv_err err = TV_EINVAL;
 
-	if (fields != 4 || rd_end(r) != TV_OK)
+	if (msg_read(&msg_fire_schema, f->body, NULL, &q) != TV_OK || q.pool > POOL_WAN)
 		return TV_EFORMAT;
-	struct pool *p = pool_meant(c, pool, &why);
+	struct pool *p = pool_meant(c, q.pool, &why);
 	if (p != NULL)
-		err = pool_fire(p, name, payload, coalesce, &ltime);
+		err = pool_fire(p, q.name, q.payload, q.coalesce, &fired.ltime);
 	if (p == NULL)
 		snprintf(text, sizeof(text), "%s", why);
 	else if (err == TV_ELIMIT)
 		snprintf(text, sizeof(text), "%suser event exceeds configured limit of %d bytes %s encoding",
-		    name.len + payload.len > SWIM_EVENT_BYTES_DEFAULT ? "" : "encoded ", SWIM_EVENT_BYTES_DEFAULT,
-		    name.len + payload.len > SWIM_EVENT_BYTES_DEFAULT ? "before" : "after");
+		    q.name.len + q.payload.len > SWIM_EVENT_BYTES_DEFAULT ? "" : "encoded ", SWIM_EVENT_BYTES_DEFAULT,
+		    q.name.len + q.payload.len > SWIM_EVENT_BYTES_DEFAULT ? "before" : "after");
 	else if (err != TV_OK)
 		snprintf(text, sizeof(text), "%s", err == TV_EINVAL ? "user event missing name" : tv_strerror(err));
-	answer_fire(c, f->id, err, text, ltime);
+	(void)chan_answer(c->chan, f->type, f->id, err, text, &msg_fired_schema, &fired);
 	return TV_OK;
 }
 
@@ -172,19 +147,8 @@ handlers_on_fire(struct client *c, const struct frame *f, struct rd *r)
 static void
 send_query(struct client *c, enum gossip_pool pool, const struct swim_query *q, uint64_t left_ms)
 {
-	struct buf *b = chan_begin(c->chan, MSG_GOSSIP_HEARD, 0, 0);
-
-	if (b == NULL)
-		return;
-	mpw_array(b, 7);
-	mpw_uint(b, pool);
-	mpw_uint(b, q->ltime);
-	mpw_uint(b, q->id);
-	mpw_str(b, q->name);
-	mpw_bin(b, q->payload);
-	mpw_str(b, q->from);
-	mpw_uint(b, left_ms);
-	(void)chan_end(c->chan);
+	(void)chan_send_record(c->chan, MSG_GOSSIP_HEARD, 0, &msg_heard_schema, &(struct msg_heard){ pool, q->ltime,
+	    q->id, q->name, q->payload, q->from, left_ms });
 }
 
 void
@@ -201,21 +165,17 @@ handlers_heard(struct handlers *h, enum gossip_pool pool, const struct swim_quer
 }
 
 enum tv_err
-handlers_on_respond(struct client *c, const struct frame *f, struct rd *r)
+handlers_on_respond(struct client *c, const struct frame *f)
 {
-	unsigned fields = mpr_array(r);
-	enum gossip_pool pool = mpr_uint(r, POOL_WAN);
-	uint64_t ltime = mpr_uint(r, UINT64_MAX);
-	uint32_t id = (uint32_t)mpr_uint(r, UINT32_MAX);
-	struct span payload = mpr_bytes(r, QUESTION_BYTES_MAX);
+	struct msg_respond q = { .pool = 0 };
 	const char *text;
 	enum tv_err err = TV_EINVAL;
 
-	if (fields != 4 || rd_end(r) != TV_OK)
+	if (msg_read(&msg_respond_schema, f->body, NULL, &q) != TV_OK || q.pool > POOL_WAN || q.id > UINT32_MAX)
 		return TV_EFORMAT;
-	struct pool *p = pool_meant(c, pool, &text);
+	struct pool *p = pool_meant(c, q.pool, &text);
 	if (p != NULL) {
-		err = pool_respond(p, ltime, id, payload);
+		err = pool_respond(p, q.ltime, (uint32_t)q.id, q.payload);
 		text = err == TV_OK ? "" :
 		    err == TV_ENOENT ? "no such query, or it has ended or been answered" :
 		    err == TV_ELIMIT ? "response exceeds limit of 1024 bytes" : tv_strerror(err);
@@ -233,7 +193,7 @@ answer_query(struct client *c, uint64_t id, enum tv_err err, const char *text, c
 
 	if (b == NULL)
 		return;
-	handlers_answer_head(b, 4, err, text);
+	msg_answer_head(b, 2, err, text);
 	mpw_array(b, a == NULL ? 0 : a->count);
 	if (a != NULL)
 		buf_putspan(b, buf_span(&a->answers));
@@ -271,7 +231,7 @@ asked_new(struct client *c, uint64_t frame_id)
 
 /* false: not well-formed. */
 static bool
-read_ask(struct rd *r, struct swim_ask *ask, struct span filters[SWIM_FILTERS_MAX], bool *too_many)
+read_ask(struct rd *r, uint32_t fields, struct swim_ask *ask, struct span filters[SWIM_FILTERS_MAX], bool *too_many)
 {
 	ask->name = mpr_bytes(r, QUESTION_BYTES_MAX);
 	ask->payload = mpr_bytes(r, QUESTION_BYTES_MAX);
@@ -287,7 +247,7 @@ read_ask(struct rd *r, struct swim_ask *ask, struct span filters[SWIM_FILTERS_MA
 	ask->want_ack = mpr_bool(r);
 	ask->relay_factor = (uint8_t)mpr_uint(r, RELAY_MAX);
 	ask->timeout = MONO_MS(mpr_uint(r, TIMEOUT_MS_MAX));
-	return rd_end(r) == TV_OK;
+	return mpr_end(r, fields, 7) == TV_OK;
 }
 
 static const char *
@@ -298,16 +258,17 @@ ask_text(enum tv_err err)
 }
 
 enum tv_err
-handlers_on_query(struct client *c, const struct frame *f, struct rd *r)
+handlers_on_query(struct client *c, const struct frame *f)
 {
 	struct span filters[SWIM_FILTERS_MAX];
 	struct swim_ask ask = { .token = 0 };
-	unsigned fields = mpr_array(r);
-	enum gossip_pool pool = mpr_uint(r, POOL_WAN);
+	struct rd r = rd_span_over(f->body);
+	uint32_t fields = mpr_array(&r);
+	enum gossip_pool pool = mpr_uint(&r, POOL_WAN);
 	const char *why;
 	bool too_many;
 
-	if (fields != 7 || !read_ask(r, &ask, filters, &too_many))
+	if (!read_ask(&r, fields, &ask, filters, &too_many))
 		return TV_EFORMAT;
 	struct pool *p = pool_meant(c, pool, &why);
 	if (p == NULL) {

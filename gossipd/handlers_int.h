@@ -52,8 +52,6 @@ struct handlers {
  * done.
  */
 void handlers_answer(struct client *c, uint16_t type, uint64_t id, enum tv_err err, const char *text);
-/* The first two fields of an answer that has `fields`. */
-void handlers_answer_head(struct buf *b, unsigned fields, enum tv_err err, const char *text);
 /* Remembers a question whose answer comes later; false without memory. */
 bool handlers_pend(struct client *c, uint64_t frame_id, uint64_t token);
 /* Takes the first pending question of this client (NULL: any) and token (UINT64_MAX: any); the caller frees it. */
@@ -69,11 +67,8 @@ bool handlers_events_init(struct handlers *h);
 void handlers_events_gone(struct client *c);
 void handlers_events_done(struct handlers *h);
 
-/*
- * A handler reads its question from *r, strictly, and answers now or later.  Anything but TV_OK closes the
- * channel: the question was malformed.
- */
-typedef enum tv_err handlers_fn(struct client *c, const struct frame *f, struct rd *r);
+/* A handler reads its question and answers now or later.  Anything but TV_OK closes the channel: it was malformed. */
+typedef enum tv_err handlers_fn(struct client *c, const struct frame *f);
 handlers_fn handlers_on_keyring, handlers_coords, handlers_on_events, handlers_on_fire, handlers_on_query,
     handlers_on_respond;
 

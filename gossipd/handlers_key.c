@@ -134,7 +134,7 @@ answer_keys(struct client *c, uint64_t id, enum tv_err err, const char *text, co
 		return;
 	for (unsigned i = 0; i < ENGINE_POOLS && ask != NULL; i++)
 		pools += ask->pools[i].asked;
-	handlers_answer_head(b, 3, err, text);
+	msg_answer_head(b, 1, err, text);
 	mpw_array(b, pools);
 	for (enum gossip_pool i = POOL_LAN; i <= POOL_WAN && ask != NULL; i++)
 		if (ask->pools[i].asked)
@@ -257,34 +257,32 @@ ask_first(struct handlers *h, struct keyring_ask *ask, enum gossip_pool pool)
 }
 
 enum tv_err
-handlers_on_keyring(struct client *c, const struct frame *f, struct rd *r)
+handlers_on_keyring(struct client *c, const struct frame *f)
 {
 	struct engine *e = c->h->e;
-	unsigned fields = mpr_array(r);
-	enum kring_op op = mpr_uint(r, KRING_REMOVE);
-	struct span key = mpr_bytes(r, KEY_BYTES);
-	uint8_t relay = (uint8_t)mpr_uint(r, RELAY_MAX), pools = (uint8_t)mpr_uint(r, 3);
+	struct msg_keyring q = { .what = 0 };
 	const char *no;
 	struct keyring_ask *ask;
 
-	if (fields != 4 || rd_end(r) != TV_OK)
+	if (msg_read(&msg_keyring_schema, f->body, NULL, &q) != TV_OK || q.what > KRING_REMOVE ||
+	    q.key.len > KEY_BYTES || q.relay > RELAY_MAX || q.pools > 3)
 		return TV_EFORMAT;
 	no = !c->may_keys ? "key requests are accepted from rpcd only" :
-	    e->leaving ? "this node is leaving" : keyquery_refused(e, op);
+	    e->leaving ? "this node is leaving" : keyquery_refused(e, (enum kring_op)q.what);
 	if (no != NULL) {
 		answer_keys(c, f->id, TV_EPERM, no, NULL);
-	} else if (op != KRING_LIST && !seal_key_len_ok(key.len)) {
+	} else if (q.what != KRING_LIST && !seal_key_len_ok(q.key.len)) {
 		answer_keys(c, f->id, TV_EINVAL, "key size must be 16, 24 or 32 bytes", NULL);
 	} else if ((ask = keyring_ask_new(c, f->id)) == NULL) {
 		answer_keys(c, f->id, TV_ELIMIT, "too many key requests are pending", NULL);
 	} else {
-		ask->op = op;
-		ask->relay = relay;
-		ask->key_len = (uint8_t)key.len;
-		if (key.len > 0)
-			memcpy(ask->key, key.p, key.len);
+		ask->op = (enum kring_op)q.what;
+		ask->relay = (uint8_t)q.relay;
+		ask->key_len = (uint8_t)q.key.len;
+		if (q.key.len > 0)
+			memcpy(ask->key, q.key.p, q.key.len);
 		for (enum gossip_pool i = POOL_LAN; i <= POOL_WAN; i++)
-			if (pools >> i & 1 && e->pools[i] != NULL)
+			if (q.pools >> i & 1 && e->pools[i] != NULL)
 				ask_first(c->h, ask, i);
 		keyring_ask_step(c->h, ask);
 	}
