@@ -1,11 +1,8 @@
 /* /v1/operator/autopilot/: how the servers are looked after, and how they are. */
-#include <inttypes.h>
 #include <jansson.h>
 
 #include "common/record/records.h"
 #include "common/record/schema_json.h"
-#include "common/text/duration.h"
-#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 
 /* -- configuration -- */
@@ -77,66 +74,42 @@ finish_health(struct request *r, const struct op_reply *reply)
 	answer_json_status(r, h.Healthy ? 200 : 429);
 }
 
-static void
-put_text(struct buf *b, const char *before, struct span text)
-{
-	buf_puts(b, before);
-	json_quote(text, b);
-}
-
-static void
-put_server(struct buf *b, const struct server_health *s)
-{
-	struct buf contact = BUF_INIT(64);
-
-	duration_print(s->LastContact, &contact);
-	json_quote(s->ID, b);
-	put_text(b, ":{\"ID\":", s->ID);
-	put_text(b, ",\"Name\":", s->Name);
-	put_text(b, ",\"Address\":", s->Address);
-	put_text(b, ",\"NodeStatus\":", s->SerfStatus);
-	put_text(b, ",\"Version\":", s->Version);
-	put_text(b, ",\"LastContact\":", buf_span(&contact));
-	buf_printf(b, ",\"LastTerm\":%" PRIu64 ",\"LastIndex\":%" PRIu64 ",\"Healthy\":%s", s->LastTerm, s->LastIndex,
-	    s->Healthy ? "true" : "false");
-	put_text(b, ",\"StableSince\":", s->StableSince);
-	if (s->Reason.len > 0)
-		put_text(b, ",\"Reason\":", s->Reason);
-	put_text(b, ",\"Status\":", span_str(s->Leader ? "leader" : s->Voter ? "voter" : "non-voter"));
-	buf_puts(b, ",\"Meta\":null,\"NodeType\":\"voter\"}");
-	buf_done(&contact);
-}
+RECORD_LOCAL(state_server,
+	(STR, ID), (STR, Name), (STR, Address), (STR, NodeStatus), (STR, Version), (DURATION, LastContact, SF_DURTEXT),
+	(U64, LastTerm), (U64, LastIndex), (BOOL, Healthy), (STR, StableSince), (STR, Reason, SF_OMITEMPTY),
+	(STR, Status), (CONST, Meta, "null"), (CONST, NodeType, "\"voter\""))
+RECORD_LOCAL(state,
+	(BOOL, Healthy), (U64, FailureTolerance), (OBJMAP, Servers, state_server, SF_KEYSHOWN), (STR, Leader),
+	(STRS, Voters))
 
 static void
 finish_state(struct request *r, const struct op_reply *reply)
 {
 	struct autopilot_health h = { 0 };
 	const struct server_health *s;
-	struct buf *b = &r->answer.body;
-	struct span leader = SPAN_NONE;
-	bool first = true;
 
 	if (api_failed(r, reply) || !api_record(r, reply, &autopilot_health_schema, &h))
 		return;
+	struct state_server *list = arena_array(&r->arena, h.Servers.n, sizeof(*list));
+	struct span *voters = arena_array(&r->arena, h.Servers.n, sizeof(*voters));
+	struct state st = { .Healthy = h.Healthy, .FailureTolerance = h.FailureTolerance,
+		.Servers = { list, h.Servers.n, true }, .Voters = { voters, 0, true } };
+
+	if (list == NULL || voters == NULL) {
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+		return;
+	}
 	s = h.Servers.v;
-	for (uint32_t i = 0; i < h.Servers.n; i++)
+	for (uint32_t i = 0; i < h.Servers.n; i++) {
+		list[i] = (struct state_server){ s[i].ID, s[i].Name, s[i].Address, s[i].SerfStatus, s[i].Version,
+			s[i].LastContact, s[i].LastTerm, s[i].LastIndex, s[i].Healthy, s[i].StableSince, s[i].Reason,
+			span_str(s[i].Leader ? "leader" : s[i].Voter ? "voter" : "non-voter") };
 		if (s[i].Leader)
-			leader = s[i].ID;
-	buf_printf(b, "{\"Healthy\":%s,\"FailureTolerance\":%" PRIu64 ",\"Servers\":{", h.Healthy ? "true" : "false",
-	    h.FailureTolerance);
-	for (uint32_t i = 0; i < h.Servers.n; i++) {
-		buf_puts(b, i > 0 ? "," : "");
-		put_server(b, &s[i]);
+			st.Leader = s[i].ID;
+		if (s[i].Voter)
+			voters[st.Voters.n++] = s[i].ID;
 	}
-	put_text(b, "},\"Leader\":", leader);
-	buf_puts(b, ",\"Voters\":[");
-	for (uint32_t i = 0; i < h.Servers.n; i++) {
-		if (!s[i].Voter)
-			continue;
-		put_text(b, first ? "" : ",", s[i].ID);
-		first = false;
-	}
-	buf_puts(b, "]}");
+	schema_json_rec(&state_schema, &st, &r->answer.body);
 	answer_json(r);
 }
 

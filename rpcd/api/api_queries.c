@@ -13,7 +13,6 @@
 #include "common/record/mpack.h"
 #include "common/text/base64.h"
 #include "common/text/duration.h"
-#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 #include "rpcd/event/queries.h"
 
@@ -23,7 +22,6 @@
 #define TIMEOUT_DEFAULT_S 60		/* no pool takes longer by itself */
 #define MARGIN_S 10			/* gossipd ends the query; this is for its end */
 #define BODY_BYTES_MAX (1u << 20)
-#define TEXT_BYTES_MAX (64u << 10)
 
 /* -- asking -- */
 
@@ -115,65 +113,43 @@ take_options(struct request *r, struct asking *a)
 	return true;
 }
 
-/* One of the two lists of an answer: acks are names, answers have bytes. */
-static bool
-put_answers(struct rd in, bool acks, struct buf *out)
-{
-	uint32_t n = mpr_array(&in), shown = 0;
+RECORD_LOCAL(query_response, (STR, From), (STR, Payload))	/* base64; an empty one is "", not null */
+RECORD_LOCAL(query_answers,
+	(STRS, Acks), (OBJS, Responses, query_response), (U64, Alive), (STR, Warning, SF_OMITEMPTY))
 
-	for (uint32_t i = 0; i < n && in.err == TV_OK; i++) {
-		if (mpr_array(&in) != 3)
-			rd_fail(&in, TV_EFORMAT);
-		struct span from = mpr_bytes(&in, TEXT_BYTES_MAX);
-		bool ack = mpr_bool(&in);
-		struct span payload = mpr_bytes(&in, TEXT_BYTES_MAX);
-
-		if (ack != acks || in.err != TV_OK)
-			continue;
-		buf_puts(out, shown++ > 0 ? "," : "");
-		buf_puts(out, acks ? "" : "{\"From\":");
-		json_quote(from, out);
-		if (acks)
-			continue;
-		buf_puts(out, ",\"Payload\":\"");
-		base64_encode(payload, out);
-		buf_puts(out, "\"}");
-	}
-	return in.err == TV_OK;
-}
-
-/* [u8 err, str text, [[str from, bool ack, bin payload]], u32 alive] */
 static void
 show_answers(struct request *r, struct span body)
 {
-	struct rd in = rd_span_over(body), list;
-	struct buf *out = &r->answer.body;
-	struct span text;
-	uint64_t code, alive;
-	bool good = mpr_array(&in) == 4;
+	struct msg_query_answers got = { .alive = 0 };
+	struct msg_answer a;
+	struct buf coded = BUF_INIT(BODY_BYTES_MAX);
+	bool good = msg_answer_read(body, &a, &msg_query_answers_schema, &r->arena, &got) == TV_OK;
+	const struct msg_query_answer *from = got.answers.v;
+	uint32_t n = good ? got.answers.n : 0, acks = 0, responses = 0;
+	struct span *names = arena_array(&r->arena, n, sizeof(*names));
+	struct query_response *list = arena_array(&r->arena, n, sizeof(*list));
 
-	code = mpr_uint(&in, UINT8_MAX);
-	text = mpr_bytes(&in, TEXT_BYTES_MAX);
-	list = rd_span_over(mpr_value(&in));
-	alive = mpr_uint(&in, UINT32_MAX);
-	if (code != 0 && rd_end(&in) == TV_OK && good) {
-		answer_span(r, 500, text);
-		return;
+	for (uint32_t i = 0; names != NULL && list != NULL && i < n; i++) {
+		if (from[i].ack) {
+			names[acks++] = from[i].from;
+			continue;
+		}
+		buf_reset(&coded);
+		base64_encode(from[i].payload, &coded);
+		list[responses++] = (struct query_response){ from[i].from, arena_copy(&r->arena, buf_span(&coded)) };
 	}
-	buf_puts(out, "{\"Acks\":[");
-	good = good && put_answers(list, true, out);
-	buf_puts(out, "],\"Responses\":[");
-	good = good && put_answers(list, false, out);
-	buf_printf(out, "],\"Alive\":%" PRIu64, alive);
-	if (text.len > 0) {
-		buf_puts(out, ",\"Warning\":");
-		json_quote(text, out);
-	}
-	buf_u8(out, '}');
-	if (good && rd_end(&in) == TV_OK)
-		answer_json(r);
-	else
+	if (!good) {
 		answer_text(r, 500, "malformed reply from gossipd");
+	} else if (a.err != TV_OK) {
+		answer_span(r, 500, a.text);
+	} else if (acks + responses < n || coded.failed) {
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+	} else {
+		schema_json_rec(&query_answers_schema, &(struct query_answers){ { names, acks, true },
+		    { list, responses, true }, got.alive, a.text }, &r->answer.body);
+		answer_json(r);
+	}
+	buf_done(&coded);
 }
 
 /* Nothing came from gossipd. */
@@ -252,25 +228,18 @@ struct hearing {
 	struct mono deadline;
 };
 
+RECORD_LOCAL(query_heard, (STR, ID), (STR, Name), (BIN, Payload), (STR, From), (U64, LTime), (STR, TimeLeft))
+
 static void
 put_heard(const struct heard *h, struct buf *out)
 {
 	struct mono left = mono_sub(h->deadline, clock_mono());
+	char id[48], ms[32];
 
-	buf_printf(out, "{\"ID\":\"%" PRIu64 "-%" PRIu32 "\",\"Name\":", h->ltime, h->id);
-	json_quote(h->name, out);
-	buf_puts(out, ",\"Payload\":");
-	if (h->payload.len > 0) {
-		buf_u8(out, '"');
-		base64_encode(h->payload, out);
-		buf_u8(out, '"');
-	} else {
-		buf_puts(out, "null");
-	}
-	buf_puts(out, ",\"From\":");
-	json_quote(h->from, out);
-	buf_printf(out, ",\"LTime\":%" PRIu64 ",\"TimeLeft\":\"%" PRId64 "ms\"}", h->ltime,
-	    left.ns > 0 ? mono_ms(left) : 0);
+	snprintf(id, sizeof(id), "%" PRIu64 "-%" PRIu32, h->ltime, h->id);
+	snprintf(ms, sizeof(ms), "%" PRId64 "ms", left.ns > 0 ? mono_ms(left) : 0);
+	schema_json_rec(&query_heard_schema, &(struct query_heard){ span_str(id), h->name, h->payload, h->from,
+	    h->ltime, span_str(ms) }, out);
 }
 
 /* What came behind ?index; how many. */
@@ -346,25 +315,19 @@ run_hear(struct request *r)
 
 /* -- answering -- */
 
-/* [u8 err, str text] */
 static void
 on_responded(void *ctx, enum tv_err err, struct span body)
 {
 	struct request *r = ctx;
-	struct rd in = rd_span_over(body);
+	struct msg_answer a;
 
 	r->cancel = NULL;
-	if (err != TV_OK) {
+	if (err != TV_OK)
 		no_answer(r, err);
-		return;
-	}
-	bool good = mpr_array(&in) == 2;
-	uint64_t code = mpr_uint(&in, UINT8_MAX);
-	struct span text = mpr_bytes(&in, TEXT_BYTES_MAX);
-	if (rd_end(&in) != TV_OK || !good)
+	else if (msg_answer_read(body, &a, NULL, NULL, NULL) != TV_OK)
 		answer_text(r, 500, "malformed reply from gossipd");
-	else if (code != 0)
-		answer_span(r, code == (uint64_t)-TV_ENOENT ? 404 : 500, text);
+	else if (a.err != TV_OK)
+		answer_span(r, a.err == TV_ENOENT ? 404 : 500, a.text);
 	else
 		answer_empty(r, 200);
 }
@@ -391,11 +354,7 @@ run_answer(struct request *r)
 		answer_text(r, 400, "Bad request: a query ID is LTIME-NUMBER, as /v1/agent/queries shows it");
 		return;
 	}
-	mpw_array(&body, 4);
-	mpw_uint(&body, POOL_LAN);
-	mpw_uint(&body, ltime);
-	mpw_uint(&body, id);
-	mpw_bin(&body, buf_span(&r->body));
+	schema_pack(&msg_respond_schema, &(struct msg_respond){ POOL_LAN, ltime, id, buf_span(&r->body) }, &body);
 	ask(r, MSG_GOSSIP_RESPOND, &body, MONO_S(MARGIN_S), on_responded);
 	buf_done(&body);
 }

@@ -12,7 +12,6 @@
 
 #include "common/base/log.h"
 #include "common/record/records.h"
-#include "common/text/json_text.h"
 #include "rpcd/api/api.h"
 
 #define PIECE_BYTES (512u << 10)
@@ -566,20 +565,17 @@ phase_text(uint64_t phase)
 	return phase >= RESTORE_RECEIVING && phase <= RESTORE_NONE ? texts[phase] : "unknown";
 }
 
+RECORD_LOCAL(restore_progress, (STR, ID), (STR, Phase), (U64, Done), (U64, Total), (U64, Index), (STR, Error))
+
 static void
 finish_progress(struct request *r, const struct op_reply *reply)
 {
 	struct snapshot_state st = { .Phase = 0 };
-	struct buf *b = &r->answer.body;
 
 	if (api_failed(r, reply) || !api_record(r, reply, &snapshot_state_schema, &st))
 		return;
-	buf_puts(b, "{\"ID\":");
-	json_quote(st.ID, b);
-	buf_printf(b, ",\"Phase\":\"%s\",\"Done\":%" PRIu64 ",\"Total\":%" PRIu64 ",\"Index\":%" PRIu64 ",\"Error\":",
-	    phase_text(st.Phase), st.Done, st.Total, st.Index);
-	json_quote(st.Text, b);
-	buf_u8(b, '}');
+	schema_json_rec(&restore_progress_schema, &(struct restore_progress){ st.ID,
+	    span_str(phase_text(st.Phase)), st.Done, st.Total, st.Index, st.Text }, &r->answer.body);
 	answer_json(r);
 }
 
