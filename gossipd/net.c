@@ -106,12 +106,6 @@ net_gaddr(const struct sockaddr_storage *sa)
 	return a;
 }
 
-bool
-net_same_ip(const struct gaddr *a, const struct gaddr *b)
-{
-	return a->len == b->len && memcmp(a->ip, b->ip, a->len) == 0;
-}
-
 int
 net_listen_udp(const char *ip, uint16_t port)
 {

@@ -18,7 +18,6 @@ bool net_parse(const char *ip, uint16_t port, struct gaddr *out);
 socklen_t net_sockaddr(const struct gaddr *a, int family, struct sockaddr_storage *out);
 /* IPv4-mapped addresses become IPv4. */
 struct gaddr net_gaddr(const struct sockaddr_storage *sa);
-bool net_same_ip(const struct gaddr *a, const struct gaddr *b);
 /* Non-blocking bound UDP socket with a large receive buffer; -1 with errno. */
 int net_listen_udp(const char *ip, uint16_t port);
 /* AF_INET or AF_INET6 of a socket. */

@@ -272,17 +272,6 @@ log_debug(const char *tag, const char *fmt, ...)
 	va_end(ap);
 }
 
-void
-log_fatal(const char *tag, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	log_v(LOG_LVL_ERR, tag, fmt, ap);
-	va_end(ap);
-	exit(1);
-}
-
 bool
 log_allow(struct log_limit *l, const char *tag)
 {

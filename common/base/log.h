@@ -22,8 +22,6 @@ void log_err(const char *tag, const char *fmt, ...) __attribute__((format(printf
 void log_warn(const char *tag, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void log_info(const char *tag, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void log_debug(const char *tag, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Prints and exits 1.  Only in start-up code. */
-_Noreturn void log_fatal(const char *tag, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /*
  * Also gives each line up to `level` to fn, in the thread that logs it and whatever the level of the log is.  One at a

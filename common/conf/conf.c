@@ -437,30 +437,3 @@ conf_merge_live(const struct conf_opt *opts, size_t opt_count, void *target, voi
 		memcpy(field(o, fresh), swap, ops->size);
 	}
 }
-
-enum tv_err
-conf_reload_live(const char *path, const struct conf_opt *opts, size_t opt_count, void *target,
-    struct buf *report, char *errbuf, size_t cap)
-{
-	size_t size = 0;
-	void *fresh;
-	enum tv_err err;
-
-	for (size_t i = 0; i < opt_count; i++)
-		if (opts[i].offset + conf_value_ops(opts[i].type)->size > size)
-			size = opts[i].offset + conf_value_ops(opts[i].type)->size;
-	fresh = calloc(1, size + 1);
-	if (fresh == NULL) {
-		snprintf(errbuf, cap, "%s: out of memory", path);
-		return TV_ENOMEM;
-	}
-	err = conf_load(path, opts, opt_count, fresh, errbuf, cap);
-	if (err == TV_ENOENT)	/* as at the start: all defaults */
-		err = TV_OK;
-	if (err == TV_OK) {
-		conf_merge_live(opts, opt_count, target, fresh, report);
-		conf_free(opts, opt_count, fresh);
-	}
-	free(fresh);
-	return err;
-}

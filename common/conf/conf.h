@@ -72,11 +72,5 @@ void conf_print(const struct conf_opt *opts, size_t opt_count, const void *targe
  * fresh, and names the other differences in `report`, one line each.  The caller frees fresh.
  */
 void conf_merge_live(const struct conf_opt *opts, size_t opt_count, void *target, void *fresh, struct buf *report);
-/*
- * Reload: loads `path` afresh, copies CONF_LIVE values into target, and names in `report` the keys that
- * changed but need a restart (one line each).  On an error target is untouched.
- */
-enum tv_err conf_reload_live(const char *path, const struct conf_opt *opts, size_t opt_count, void *target,
-    struct buf *report, char *errbuf, size_t cap);
 
 #endif

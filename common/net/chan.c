@@ -460,30 +460,6 @@ chan_is_open(const struct chan *c)
 	return c->state == CHAN_OPEN;
 }
 
-const char *
-chan_name(const struct chan *c)
-{
-	return c->name;
-}
-
-void *
-chan_ctx(const struct chan *c)
-{
-	return c->ctx;
-}
-
-void
-chan_set_ctx(struct chan *c, void *ctx)
-{
-	c->ctx = ctx;
-}
-
-void
-chan_set_events(struct chan *c, const struct chan_events *events)
-{
-	c->events = events;
-}
-
 enum tv_err
 chan_peercred(const struct chan *c, uid_t *uid, pid_t *pid)
 {

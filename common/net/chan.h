@@ -109,10 +109,6 @@ bool chan_key_stands(const struct chan *c);
 /* Stops / resumes reading from the peer (back pressure). */
 void chan_pause(struct chan *c, bool paused);
 bool chan_is_open(const struct chan *c);
-const char *chan_name(const struct chan *c);
-void *chan_ctx(const struct chan *c);
-void chan_set_ctx(struct chan *c, void *ctx);
-void chan_set_events(struct chan *c, const struct chan_events *events);
 /* Peer's uid and pid by SO_PEERCRED (unix sockets only): TV_OK or TV_ESYS. */
 enum tv_err chan_peercred(const struct chan *c, uid_t *uid, pid_t *pid);
 /* Peer's address as text for logs ("127.0.0.2:51234", "unix"). */

@@ -418,9 +418,3 @@ swim_clocks(const struct swim *s, struct swim_clocks *out)
 	*out = (struct swim_clocks){ .clock = s->clock.time - 1, .event_clock = s->event_clock.time - 1,
 		.query_clock = s->query_clock.time - 1, .incarnation = s->incarnation };
 }
-
-void
-swim_set_seal_bytes(struct swim *s, size_t seal_bytes)
-{
-	s->opt.seal_bytes = seal_bytes;
-}

@@ -366,7 +366,5 @@ struct span swim_name(const struct swim *s);
 void swim_coord(const struct swim *s, struct coordinate *out);
 /* A member's as last heard, or our own: false for one that never answered a probe of ours. */
 bool swim_coord_of(const struct swim *s, struct span name, struct coordinate *out);
-/* Cluster key rotation to or from plaintext changes what encryption adds. */
-void swim_set_seal_bytes(struct swim *s, size_t seal_bytes);
 
 #endif

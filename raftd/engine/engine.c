@@ -649,12 +649,6 @@ engine_applied(const struct engine *e)
 	return e->applied;
 }
 
-uint64_t
-engine_commit(const struct engine *e)
-{
-	return e->commit;
-}
-
 bool
 engine_stateless(const struct engine *e)
 {

@@ -135,7 +135,6 @@ bool engine_is_leader(struct engine *e);
 /* Of the newest output of the core; 0 before the first. */
 uint64_t engine_term(const struct engine *e);
 uint64_t engine_applied(const struct engine *e);
-uint64_t engine_commit(const struct engine *e);
 /* The state is lost until a snapshot comes: nothing may be read. */
 bool engine_stateless(const struct engine *e);
 /* When a leader was heard last, or this server led itself (*self); 0: never since the start. */

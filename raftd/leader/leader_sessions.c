@@ -246,12 +246,6 @@ leader_sessions_renew(struct leader_sessions *s, struct span id)
 		t->deadline = mono_add(clock_mono(), mono_mul(t->ttl, 2));
 }
 
-unsigned
-leader_sessions_count(const struct leader_sessions *s)
-{
-	return s->count;
-}
-
 /* -- life -- */
 
 static void

@@ -16,6 +16,5 @@ void leader_sessions_start(struct leader_sessions *s);
 void leader_sessions_stop(struct leader_sessions *s);
 void leader_sessions_applied(struct leader_sessions *s, const struct raft_entry *entries, uint32_t count);
 void leader_sessions_renew(struct leader_sessions *s, struct span id);
-unsigned leader_sessions_count(const struct leader_sessions *s);
 
 #endif

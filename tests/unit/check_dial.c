@@ -24,8 +24,8 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 {
 	struct caller *k = ctx;
 
+	(void)c;
 	(void)f;
-	ck_assert_ptr_eq(chan_ctx(c), k);
 	k->frames++;
 	if (k->free_in_frame)
 		free_dialer(k);

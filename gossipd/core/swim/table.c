@@ -15,30 +15,20 @@ static_assert(sizeof(struct node) <= 72, "the part of a record that cannot be sh
 static_assert(NODE_NAME_BYTES_MAX <= UINT8_MAX && NODE_META_BYTES_MAX <= UINT16_MAX, "lengths in struct ident");
 
 #define TO(s) (1u << (s))
-static const struct {
-	const char *name;
-	unsigned next;
-} states[NODE_STATES] = {
-	[NODE_ALIVE]   = { "alive",   TO(NODE_SUSPECT) | TO(NODE_DEAD) | TO(NODE_LEFT) | TO(NODE_ALIVE) },
-	[NODE_SUSPECT] = { "suspect", TO(NODE_ALIVE) | TO(NODE_DEAD) | TO(NODE_LEFT) },
-	[NODE_DEAD]    = { "dead",    TO(NODE_ALIVE) },
-	[NODE_LEFT]    = { "left",    TO(NODE_ALIVE) },
+static const unsigned next[NODE_STATES] = {
+	[NODE_ALIVE] = TO(NODE_SUSPECT) | TO(NODE_DEAD) | TO(NODE_LEFT) | TO(NODE_ALIVE),
+	[NODE_SUSPECT] = TO(NODE_ALIVE) | TO(NODE_DEAD) | TO(NODE_LEFT),
+	[NODE_DEAD] = TO(NODE_ALIVE),
+	[NODE_LEFT] = TO(NODE_ALIVE),
 };
 
 void
 node_move(struct node *n, enum node_state to, struct mono now)
 {
-	TV_ASSERT(states[n->state].next & TO(to));
+	TV_ASSERT(next[n->state] & TO(to));
 	if (n->state != to)
 		n->changed = now;
 	n->state = (uint8_t)to;
-}
-
-const char *
-node_state_name(enum node_state s)
-{
-	TV_ASSERT(s < NODE_STATES);
-	return states[s].name;
 }
 
 const char *

@@ -355,14 +355,3 @@ wire_vsn_usable(struct span vsn)
 	return vsn.len >= WIRE_VSN_BYTES && vsn.p[VSN_PMIN] >= 1 && vsn.p[VSN_PMAX] >= 1 &&
 	    vsn.p[VSN_PMIN] <= vsn.p[VSN_PMAX];
 }
-
-const char *
-wire_type_name(uint8_t type)
-{
-	static const char *const names[] = { "ping", "indirect ping", "ack", "suspect", "alive", "dead", "push/pull",
-	    "compound", "user", "compress", "encrypt", "nack", "crc", "error" };
-
-	if (type == WIRE_LABEL)
-		return "label";
-	return type < sizeof(names) / sizeof(names[0]) ? names[type] : "unknown";
-}

@@ -177,7 +177,5 @@ bool wire_addr_same(struct span x, struct span y);
 void wire_vsn_copy(struct span vsn, uint8_t out[WIRE_VSN_BYTES]);
 /* An alive with this Vsn may be used: empty, or 1 <= PMin <= PMax. */
 bool wire_vsn_usable(struct span vsn);
-/* Short name of a message type for logs, "unknown" for others. */
-const char *wire_type_name(uint8_t type);
 
 #endif

@@ -275,21 +275,6 @@ store_dir_holes(const char *dir)
 	return holes;
 }
 
-bool
-store_dir_has(const char *dir, const char *prefix)
-{
-	DIR *d = opendir(dir);
-	struct dirent *de;
-	bool found = false;
-
-	if (d == NULL)
-		return false;
-	while (!found && (de = readdir(d)) != NULL)
-		found = strncmp(de->d_name, prefix, strlen(prefix)) == 0;
-	closedir(d);
-	return found;
-}
-
 enum tv_err
 store_dir_sync(const char *dir)
 {

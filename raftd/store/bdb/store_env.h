@@ -64,8 +64,6 @@ void store_env_forget_room(struct store_env *env);
 void store_env_allocate(struct store_env *env);
 /* Bytes that the write-ahead log files in `dir` have no blocks for yet. */
 uint64_t store_dir_holes(const char *dir);
-/* Every write-ahead log file there is? (any name log.*)  For "is this directory fresh". */
-bool store_dir_has(const char *dir, const char *prefix);
 /* Makes the directory entry changes of `dir` durable. */
 enum tv_err store_dir_sync(const char *dir);
 
