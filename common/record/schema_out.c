@@ -118,62 +118,6 @@ json_f64(const struct schema_field *f, struct rd *in, struct buf *out)
 	return v == 0;
 }
 
-static bool
-json_strs(const struct schema_field *f, struct rd *in, struct buf *out)
-{
-	if (mpr_nil(in)) {
-		buf_puts(out, f->flags & SF_NULLEMPTY ? "null" : "[]");
-		return true;
-	}
-	uint32_t n = mpr_array(in);
-	buf_u8(out, '[');
-	for (uint32_t i = 0; i < n && in->err == TV_OK; i++) {
-		if (i > 0)
-			buf_u8(out, ',');
-		json_quote(mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX), out);
-	}
-	buf_u8(out, ']');
-	return n == 0;
-}
-
-static bool
-json_f64s(const struct schema_field *f, struct rd *in, struct buf *out)
-{
-	if (mpr_nil(in)) {
-		buf_puts(out, f->flags & SF_NULLEMPTY ? "null" : "[]");
-		return true;
-	}
-	uint32_t n = mpr_array(in);
-	buf_u8(out, '[');
-	for (uint32_t i = 0; i < n && in->err == TV_OK; i++) {
-		if (i > 0)
-			buf_u8(out, ',');
-		json_number(mpr_f64(in), out);
-	}
-	buf_u8(out, ']');
-	return n == 0;
-}
-
-static bool
-json_map(const struct schema_field *f, struct rd *in, struct buf *out)
-{
-	if (mpr_nil(in)) {
-		buf_puts(out, f->flags & SF_NULLEMPTY ? "null" : "{}");
-		return true;
-	}
-	uint32_t n = mpr_map(in);
-	buf_u8(out, '{');
-	for (uint32_t i = 0; i < n && in->err == TV_OK; i++) {
-		if (i > 0)
-			buf_u8(out, ',');
-		json_quote(mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX), out);
-		buf_u8(out, ':');
-		json_quote(mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX), out);
-	}
-	buf_u8(out, '}');
-	return n == 0;
-}
-
 /* True when the object is absent. */
 static bool
 json_obj(const struct schema_field *f, struct rd *in, struct buf *out)
@@ -188,51 +132,83 @@ json_obj(const struct schema_field *f, struct rd *in, struct buf *out)
 	return absent;
 }
 
-static bool
-json_objs(const struct schema_field *f, struct rd *in, struct buf *out)
-{
-	if (mpr_nil(in)) {
-		buf_puts(out, f->flags & SF_NULLEMPTY ? "null" : "[]");
-		return true;
-	}
-	uint32_t n = mpr_array(in);
-	buf_u8(out, '[');
-	for (uint32_t i = 0; i < n && in->err == TV_OK; i++) {
-		if (i > 0)
-			buf_u8(out, ',');
-		(void)schema_json(f->sub, in, out);	/* the reader keeps the error */
-	}
-	buf_u8(out, ']');
-	return n == 0;
-}
+/* -- lists -- */
 
 static void json_fields(const struct schema *s, unsigned from, struct rd *in, uint32_t left, struct buf *out);
 
-static bool
-json_objmap(const struct schema_field *f, struct rd *in, struct buf *out)
+static void
+item_str(const struct schema_field *f, struct rd *in, struct buf *out)
 {
-	if (mpr_nil(in)) {
-		buf_puts(out, f->flags & SF_NULLEMPTY ? "null" : "{}");
+	(void)f;
+	json_quote(mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX), out);
+}
+
+static void
+item_f64(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	(void)f;
+	json_number(mpr_f64(in), out);
+}
+
+static void
+item_pair(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	item_str(f, in, out);
+	buf_u8(out, ':');
+	item_str(f, in, out);
+}
+
+static void
+item_obj(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	(void)schema_json(f->sub, in, out);	/* the reader keeps the error */
+}
+
+/* Its first field is its name. */
+static void
+item_named(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	struct rd again = *in;
+	uint32_t fields = mpr_array(in);
+
+	item_str(f, in, out);
+	buf_u8(out, ':');
+	if (f->flags & SF_KEYSHOWN) {
+		*in = again;
+		item_obj(f, in, out);
+	} else {
+		json_fields(f->sub, 1, in, fields > 0 ? fields - 1 : 0, out);
+	}
+}
+
+static const struct {
+	char open, close;
+	void (*item)(const struct schema_field *f, struct rd *in, struct buf *out);
+} lists[] = {
+	[ST_STRS] = { '[', ']', item_str },
+	[ST_F64S] = { '[', ']', item_f64 },
+	[ST_MAP] = { '{', '}', item_pair },
+	[ST_OBJS] = { '[', ']', item_obj },
+	[ST_OBJMAP] = { '{', '}', item_named },
+};
+
+static bool
+json_list(const struct schema_field *f, struct rd *in, struct buf *out)
+{
+	bool absent = mpr_nil(in);
+	uint32_t n = absent ? 0 : f->type == ST_MAP ? mpr_map(in) : mpr_array(in);
+
+	if (absent && f->flags & SF_NULLEMPTY) {
+		buf_puts(out, "null");
 		return true;
 	}
-	uint32_t n = mpr_array(in);
-	buf_u8(out, '{');
+	buf_u8(out, (uint8_t)lists[f->type].open);
 	for (uint32_t i = 0; i < n && in->err == TV_OK; i++) {
-		struct rd again = *in;
-		uint32_t fields = mpr_array(in);
-
 		if (i > 0)
 			buf_u8(out, ',');
-		json_quote(mpr_bytes(in, SCHEMA_TEXT_BYTES_MAX), out);
-		buf_u8(out, ':');
-		if (f->flags & SF_KEYSHOWN) {
-			*in = again;
-			(void)schema_json(f->sub, in, out);	/* the reader keeps the error */
-		} else {
-			json_fields(f->sub, 1, in, fields > 0 ? fields - 1 : 0, out);
-		}
+		lists[f->type].item(f, in, out);
 	}
-	buf_u8(out, '}');
+	buf_u8(out, (uint8_t)lists[f->type].close);
 	return n == 0;
 }
 
@@ -253,12 +229,12 @@ static bool (*const writers[])(const struct schema_field *f, struct rd *in, stru
 	[ST_BOOL] = json_bool,
 	[ST_F64] = json_f64,
 	[ST_DURATION] = json_i64,
-	[ST_STRS] = json_strs,
-	[ST_F64S] = json_f64s,
-	[ST_MAP] = json_map,
+	[ST_STRS] = json_list,
+	[ST_F64S] = json_list,
+	[ST_MAP] = json_list,
 	[ST_OBJ] = json_obj,
-	[ST_OBJS] = json_objs,
-	[ST_OBJMAP] = json_objmap,
+	[ST_OBJS] = json_list,
+	[ST_OBJMAP] = json_list,
 	[ST_JSON] = json_raw,
 	[ST_CONST] = json_const,
 };
