@@ -8,4 +8,4 @@ EXTRA_DIST += tests/system tests/conformance tests/data/systemd tests/expected.t
 .PHONY: tests-known
 tests-known:
 	@echo $(have_check) $(TESTS)
-TESTS += tests/system/check_ends.py tests/system/check_waiting.py
+TESTS += tests/system/check_ends.py tests/system/check_waiting.py tests/system/check_ports.py

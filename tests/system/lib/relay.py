@@ -21,7 +21,8 @@ class Relay:
         self.server = (back, port)
         self.pairs, self.lock = [], threading.Lock()
         self.listener = socket.create_server((front, port))
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.accepting = threading.Thread(target=self._accept, daemon=True)
+        self.accepting.start()
 
     def forth(self):
         return copy
@@ -62,7 +63,9 @@ class Relay:
             cut(pair)
 
     def close(self):
+        """The port is free afterwards: a socket is bound for as long as a thread waits in it, closed or not."""
         cut([self.listener])            # wakes accept()
+        self.accepting.join(20)
         self.listener.close()
         self.cut_all()
 

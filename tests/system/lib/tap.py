@@ -2,6 +2,8 @@
 import socket
 import threading
 
+from relay import cut
+
 
 class Tap:
     """Stands before a node's port and records what passes: sealed datagrams and streams as they are."""
@@ -12,13 +14,17 @@ class Tap:
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.bind((front, port))
         self.tcp = socket.create_server((front, port))
-        for run in (self.pass_datagrams, self.pass_streams):
-            threading.Thread(target=run, daemon=True).start()
+        self.closed = False
+        self.threads = [threading.Thread(target=run, daemon=True) for run in (self.pass_datagrams, self.pass_streams)]
+        for t in self.threads:
+            t.start()
 
     def pass_datagrams(self):
         while True:
             try:
                 data = self.udp.recv(65536)
+                if self.closed:
+                    return
                 self.datagrams.append(data)
                 self.udp.sendto(data, (self.back, self.port))
             except OSError:
@@ -54,5 +60,10 @@ class Tap:
             t.join(20)
 
     def close(self):
+        """The ports are free afterwards: a socket is bound for as long as a thread waits in it, closed or not."""
+        self.closed = True
+        cut((self.udp, self.tcp))
+        for t in self.threads:
+            t.join(20)
         self.udp.close()
         self.tcp.close()
