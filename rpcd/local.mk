@@ -44,17 +44,22 @@ rpcd_librpcevent_a_SOURCES = \
 noinst_LIBRARIES += rpcd/librpceventwire.a
 rpcd_librpceventwire_a_SOURCES = rpcd/event/event_wire.c rpcd/event/event_wire.h
 
+# The table of what is registered on this node: pure; clock, catalog and file are handed in.
+noinst_LIBRARIES += rpcd/librpcregistry.a
+rpcd_librpcregistry_a_SOURCES = \
+	rpcd/agent/registry.c rpcd/agent/registry_sync.c rpcd/agent/registry.h rpcd/agent/registry_int.h
+
 # This node: its checks, its reports, its log, joining and leaving.
 noinst_LIBRARIES += rpcd/librpcagent.a
 rpcd_librpcagent_a_SOURCES = \
 	rpcd/agent/admin.c rpcd/agent/admin.h rpcd/agent/coord_report.c rpcd/agent/coord_report.h \
 	rpcd/agent/log_streams.c rpcd/agent/log_streams.h \
-	rpcd/agent/checks.c rpcd/agent/checks.h rpcd/agent/checks_int.h \
-	rpcd/agent/checks_store.c rpcd/agent/checks_sync.c
+	rpcd/agent/checks.c rpcd/agent/checks.h rpcd/agent/registry_file.c \
+	rpcd/agent/registry_loop.c rpcd/agent/registry_loop.h
 
 sbin_PROGRAMS += rpcd/rpcd
 rpcd_rpcd_SOURCES = rpcd/main.c
-rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcfilter.a rpcd/librpcevent.a \
-	rpcd/librpceventwire.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpcconf.a common/libtvjson.a \
-	$(RT_LIBS) $(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm
+rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcfilter.a \
+	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpcconf.a \
+	common/libtvjson.a $(RT_LIBS) $(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm
 EXTRA_DIST += rpcd/README.md

@@ -20,6 +20,7 @@
 #include "rpcd/agent/checks.h"
 #include "rpcd/agent/coord_report.h"
 #include "rpcd/agent/log_streams.h"
+#include "rpcd/agent/registry_loop.h"
 #include "rpcd/api/gzip.h"
 #include "rpcd/api/host.h"
 #include "rpcd/event/events.h"
@@ -62,7 +63,7 @@ struct rpcd {
 	struct coord_report *coord_report;
 	struct link_server *link_server;		/* NULL on a client */
 	struct admin *admin;
-	struct checks *checks;
+	struct registry *registry;
 	struct events *events;
 	struct queries *queries;
 	struct log_streams *log_streams;
@@ -336,7 +337,7 @@ own_info(void *ctx, struct buf *b)
 		{ "peers_unproven", peers.unproven }, { "peers_evicted", peers.evicted },
 		{ "peers_retired", peers.retired }, { "peers_retiring", peers.retiring },
 		{ "handshakes_postponed", chan_handshakes_postponed() },
-		{ "checks", checks_count(p->checks) },
+		{ "checks", registry_count(p->registry, ENTRY_CHECK) },
 		{ "events", events_count(p->events) }, { "events_repeated", events.duplicates },
 		{ "events_for_others", events.filtered }, { "events_unreadable", events.bad },
 		{ "leaders_announced", events.announcements },
@@ -463,12 +464,14 @@ start_agent(struct rpcd *p)
 		.loop = p->loop, .members = p->members, .raft = p->raft, .links = p->links, .route = p->route,
 		.leave_timeout = c->leave_timeout, .call_timeout = c->admin_timeout, .own_info = own_info, .ctx = p,
 	});
-	p->checks = checks_new(&(struct checks_conf){
-		.loop = p->loop, .route = p->route, .path = p->checks_path, .node_name = p->cluster.node_name,
-		.node_id = p->cluster.node_id, .address = p->cluster.advertise, .checks_max = (unsigned)c->checks_max,
-		.output_max = c->check_output_max_size, .sync_interval = c->sync_interval,
-		.update_interval = c->check_update_interval, .sync_wait = c->check_sync_wait, .seed = seed(),
-	});
+	p->registry = registry_open(&(struct registry_conf){
+		.node_name = p->cluster.node_name, .node_id = p->cluster.node_id, .address = p->cluster.advertise,
+		.entries_max = (unsigned)c->checks_max, .output_max = c->check_output_max_size,
+		.sync_interval = c->sync_interval, .update_interval = c->check_update_interval,
+		.sync_wait = c->check_sync_wait, .seed = seed(), .route = p->route,
+	}, p->loop, p->checks_path);
+	if (p->registry != NULL)
+		checks_run(p->registry, p->loop);
 	p->events = events_new(&(struct events_conf){
 		.loop = p->loop, .route = p->route, .node_name = p->cluster.node_name,
 	});
@@ -481,7 +484,7 @@ start_agent(struct rpcd *p)
 		.loop = p->loop, .members = p->members, .route = p->route, .conf = c, .node_name = p->cluster.node_name,
 		.seed = seed(),
 	});
-	return p->admin != NULL && p->checks != NULL && p->events != NULL && p->queries != NULL &&
+	return p->admin != NULL && p->registry != NULL && p->events != NULL && p->queries != NULL &&
 	    p->log_streams != NULL && p->coord_report != NULL;
 }
 
@@ -494,7 +497,7 @@ start_http(struct rpcd *p)
 	p->gzip = gzip_new();
 	p->api = (struct api){
 		.conf = &p->conf, .cluster = &p->cluster, .route = p->route, .members = p->members, .admin = p->admin,
-		.checks = p->checks, .events = p->events, .queries = p->queries,
+		.registry = p->registry, .events = p->events, .queries = p->queries,
 		.log_streams = p->log_streams, .gzip = p->gzip, .host = &p->host, .quit = quit_after_leave,
 		.reload = daemon_reload,
 		.asked = { .burst = 100, .period = MONO_S(60) },
@@ -567,7 +570,7 @@ stop(struct daemon_spec *d)
 	if (p->settle.data != NULL)
 		ev_timer_stop(p->loop, &p->settle);
 	http_free(p->http);
-	checks_free(p->checks);
+	registry_close(p->registry);
 	events_free(p->events);
 	queries_free(p->queries);
 	log_streams_free(p->log_streams);

@@ -17,7 +17,13 @@ if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_agent tests/unit/check_agent_checks
 TESTS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_agent tests/unit/check_agent_checks
 tests_unit_check_agent_checks_SOURCES = tests/unit/check_agent_checks.c
-tests_unit_check_agent_checks_LDADD = rpcd/librpcagent.a common/libtvjson.a common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) \
+tests_unit_check_agent_checks_LDADD = rpcd/librpcagent.a rpcd/librpcregistry.a common/libtvjson.a common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) \
+	$(JANSSON_LIBS)
+# Neither a loop nor the router is linked: the registry does without.
+check_PROGRAMS += tests/unit/check_registry
+TESTS += tests/unit/check_registry
+tests_unit_check_registry_SOURCES = tests/unit/check_registry.c
+tests_unit_check_registry_LDADD = rpcd/librpcagent.a rpcd/librpcregistry.a common/libtvjson.a common/libtvrt.a $(UNIT_LIBS) \
 	$(JANSSON_LIBS)
 tests_unit_check_params_SOURCES = tests/unit/check_params.c
 tests_unit_check_params_LDADD = rpcd/librpcapi.a $(UNIT_LIBS) $(ZLIB_LIBS)
@@ -116,5 +122,5 @@ endif
 # checks.json
 FUZZ_REPLAYS += tests/fuzz/replay_checks
 tests_fuzz_replay_checks_SOURCES = tests/fuzz/fuzz_checks.c tests/fuzz/replay.c
-tests_fuzz_replay_checks_LDADD = rpcd/librpcagent.a common/libtvjson.a common/libtvrt.a common/libtvcore.a $(EV_LIBS) \
-	$(JANSSON_LIBS) $(SODIUM_LIBS)
+tests_fuzz_replay_checks_LDADD = rpcd/librpcagent.a rpcd/librpcregistry.a common/libtvjson.a common/libtvrt.a \
+	common/libtvcore.a $(JANSSON_LIBS) $(SODIUM_LIBS)

@@ -15,7 +15,7 @@
 #include "rpcd/opts.h"
 #include "rpcd/route/route.h"
 
-struct checks;			/* rpcd/agent/checks.h */
+struct registry;		/* rpcd/agent/registry.h */
 struct events;			/* rpcd/event/events.h */
 struct queries;			/* rpcd/event/queries.h */
 struct log_streams;		/* rpcd/agent/log_streams.h */
@@ -28,7 +28,7 @@ struct api {
 	struct route *route;
 	struct members *members;
 	struct admin *admin;
-	struct checks *checks;
+	struct registry *registry;
 	struct events *events;
 	struct queries *queries;
 	struct log_streams *log_streams;
@@ -68,7 +68,7 @@ void api_cancel(struct request *r);
 /* Frees what is left of questions that were never answered.  After that no callback may come. */
 void api_done(struct api *api);
 /*
- * For questions that cannot be taken back (admin.h, checks.h): their ctx is a note, which finds its request
+ * For questions that cannot be taken back (admin.h, registry.h): their ctx is a note, which finds its request
  * again if that still lives.
  */
 struct note {

@@ -99,7 +99,7 @@ answer_settled(struct request *r, struct span id)
 	if (n == NULL)
 		answer_empty(r, 200);
 	else
-		checks_settle(r->api->checks, id, on_settled, n);
+		registry_settle(r->api->registry, ENTRY_CHECK, id, on_settled, n);
 }
 
 static void
@@ -115,36 +115,35 @@ run_register(struct request *r)
 		answer_text(r, status, "%s", why);
 		return;
 	}
-	if (g.ServiceID.len > 0) {
+	struct span id = g.CheckID.len > 0 ? g.CheckID : g.ID.len > 0 ? g.ID : g.Name;
+	enum tv_err err = registry_put(r->api->registry, &(struct local_record){
+		.kind = ENTRY_CHECK, .ttl = g.TTL, .deregister_after = g.DeregisterCriticalServiceAfter,
+		.check = { .CheckID = id, .Name = g.Name, .Notes = g.Notes, .Status = g.Status,
+		    .ServiceID = g.ServiceID, .Type = span_str("ttl") },
+	});
+	if (err == TV_ENOENT)
 		answer_text(r, 500, "ServiceID \"%.*s\" does not exist", (int)g.ServiceID.len,
 		    (const char *)g.ServiceID.p);
-		return;
-	}
-	struct check_registration reg = {
-		.CheckID = g.CheckID.len > 0 ? g.CheckID : g.ID.len > 0 ? g.ID : g.Name,
-		.Name = g.Name, .Notes = g.Notes, .Status = g.Status, .TTL = g.TTL,
-		.DeregisterCriticalServiceAfter = g.DeregisterCriticalServiceAfter,
-	};
-	enum tv_err err = checks_register(r->api->checks, &reg);
-	if (err == TV_ELIMIT)
+	else if (err == TV_ELIMIT)
 		answer_text(r, 500, "too many checks on this node (limit: checks_max in rpcd.conf)");
 	else if (err != TV_OK)
 		answer_text(r, 500, "%s", tv_strerror(err));
 	else
-		answer_settled(r, reg.CheckID);
+		answer_settled(r, id);
 }
 
 static void
 run_deregister(struct request *r)
 {
-	(void)checks_deregister(r->api->checks, r->rest);	/* an unknown check is gone: that is success */
+	/* An unknown check is gone: that is success. */
+	(void)registry_remove(r->api->registry, ENTRY_CHECK, r->rest);
 	answer_settled(r, r->rest);
 }
 
 static void
-update(struct request *r, const char *status, struct span output)
+update(struct request *r, struct span status, struct span output)
 {
-	enum tv_err err = checks_update(r->api->checks, r->rest, status, output);
+	enum tv_err err = checks_update(r->api->registry, r->rest, status, output);
 
 	if (err == TV_ENOENT)
 		answer_text(r, 500, "CheckID \"%.*s\" does not have associated TTL", (int)r->rest.len,
@@ -162,7 +161,7 @@ run_note(struct request *r)
 {
 	static const char *const statuses[] = { [PASS] = "passing", [WARN] = "warning", [FAIL] = "critical" };
 
-	update(r, statuses[r->endpoint->arg], params_get(&r->query, "note"));
+	update(r, span_str(statuses[r->endpoint->arg]), params_get(&r->query, "note"));
 }
 
 struct update_body {
@@ -178,31 +177,30 @@ static void
 run_update(struct request *r)
 {
 	struct update_body b = { 0 };
-	char status[16];
 
 	if (!api_decode(r, &update_schema, SJ_SNAKE, false, &b))
 		return;
-	if (!is_status(b.Status) || !span_copy(b.Status, status, sizeof(status)))
+	if (!is_status(b.Status))
 		answer_text(r, 400, "Invalid check status: '%.*s'", (int)b.Status.len, (const char *)b.Status.p);
 	else
-		update(r, status, b.Output);
+		update(r, b.Status, b.Output);
 }
 
 static void
-put_check(void *ctx, const struct check *rec)
+put_check(void *ctx, const struct local_record *rec)
 {
 	struct request *r = ctx;
 	struct buf *out = &r->answer.body;
 
 	buf_reset(&r->scratch);
-	schema_pack(&check_schema, rec, &r->scratch);
+	schema_pack(&check_schema, &rec->check, &r->scratch);
 	if (r->scratch.failed || !api_passes(r, buf_span(&r->scratch))) {
 		out->failed |= r->scratch.failed;
 		return;
 	}
 	if (out->len > 1)
 		buf_u8(out, ',');
-	json_quote(rec->CheckID, out);
+	json_quote(rec->check.CheckID, out);
 	buf_u8(out, ':');
 	struct rd in = rd_span_over(buf_span(&r->scratch));
 	(void)schema_json(&check_schema, &in, out);	/* well-formed: we packed it */
@@ -214,7 +212,7 @@ run_checks(struct request *r)
 	if (!api_filter_plain(r, &check_schema, ""))
 		return;
 	buf_u8(&r->answer.body, '{');
-	checks_each(r->api->checks, put_check, r);
+	registry_each(r->api->registry, ENTRY_CHECK, put_check, r);
 	if (api_filter_failed(r))
 		return;
 	buf_u8(&r->answer.body, '}');

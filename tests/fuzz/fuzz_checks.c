@@ -5,71 +5,87 @@
 
 #include "common/base/assert.h"
 #include "common/base/log.h"
-#include "rpcd/agent/checks_int.h"
+#include "rpcd/agent/registry_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define CHECKS_MAX 32
+#define ENTRIES_MAX 32
 
-/* The table itself asks nobody. */
-struct route_call *
-route_start(struct route *r, const struct op_request *q, route_done *done, void *ctx)
+static struct mono
+now(void)
 {
-	(void)r, (void)q, (void)done, (void)ctx;
+	return MONO_ZERO;
+}
+
+/* Who reads a file sends and saves nothing. */
+static struct route_call *
+send_op(struct route *route, const struct op_request *q, registry_reply *done, void *ctx)
+{
+	(void)route, (void)q, (void)done, (void)ctx;
 	abort();
 }
 
-void
-route_cancel(struct route_call *c)
+static void
+save(void *ctx, bool durable)
 {
-	(void)c;
+	(void)ctx, (void)durable;
 	abort();
 }
 
 static void
-open_table(struct checks *c)
+due(void *ctx, struct mono at)
 {
-	*c = (struct checks){ .conf = { .loop = ev_default_loop(EVFLAG_AUTO), .path = "checks.json",
-		.checks_max = CHECKS_MAX } };
+	(void)ctx, (void)at;
+}
+
+static struct registry *
+open_table(void)
+{
+	struct registry *r = registry_new(&(struct registry_conf){ .node_name = "n", .entries_max = ENTRIES_MAX,
+		.now = now, .send = send_op, .save = save, .due = due });
+
+	TV_ASSERT(r != NULL);
+	return r;
 }
 
 static void
-close_table(struct checks *c)
+look(struct registry *r)
 {
-	while (c->first != NULL)
-		checks_drop(c->first);
-}
+	unsigned n[2] = { 0 };
+	struct local_record rec;
 
-static void
-look(const struct checks *c)
-{
-	unsigned n = 0;
-
-	for (const struct local_check *k = c->first; k != NULL; k = k->next, n++)
-		TV_ASSERT(k->id[0] != '\0' && checks_status(span_str(k->status)) == k->status && k->name != NULL &&
-		    k->notes != NULL && k->output != NULL && k->service_id != NULL);
-	TV_ASSERT(n == c->count && n <= CHECKS_MAX);
+	for (const struct entry *e = r->first; e != NULL; e = e->next) {
+		n[e->kind]++;
+		TV_ASSERT(!e->removed && e->id.len > 0 && registry_get(e, &rec));
+		TV_ASSERT(e->kind == ENTRY_SERVICE || entry_is_status(rec.check.Status));
+		TV_ASSERT(e->kind == ENTRY_SERVICE || e->service.len == 0 || entry_owner(e) != NULL);
+	}
+	for (int kind = 0; kind < 2; kind++)
+		TV_ASSERT(n[kind] == registry_count(r, kind) && n[kind] <= ENTRIES_MAX);
 }
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct buf first = BUF_INIT(16u << 20), second = BUF_INIT(16u << 20);
-	struct checks c, again;
+	struct registry *r = open_table(), *again = open_table();
+	struct local_record web = { .kind = ENTRY_SERVICE, .service = { .ID = span_str("web1") } };
+	struct entry *e;
+	char why[256];
 
 	log_init("fuzz", LOG_LVL_ERR, LOG_TO_STDERR);
-	open_table(&c);
-	if (checks_parse(&c, span_of(data, size)) != TV_OK)
-		TV_ASSERT(c.first == NULL);
-	look(&c);
-	checks_print(&c, &first);
-	open_table(&again);
-	TV_ASSERT(!first.failed && checks_parse(&again, buf_span(&first)) == TV_OK);
-	look(&again);
-	checks_print(&again, &second);
+	TV_ASSERT(entry_take(r, &web, &e) == TV_OK);	/* that the checks of the corpus belong to */
+	if (registry_parse(r, span_of(data, size), "checks.json", why, sizeof(why)) != TV_OK)
+		TV_ASSERT(r->first == e && r->last == e && why[0] != '\0');
+	look(r);
+	registry_print(r, &first);
+	TV_ASSERT(!first.failed &&
+	    registry_parse(again, buf_span(&first), "checks.json", why, sizeof(why)) == TV_OK);
+	look(again);
+	registry_print(again, &second);
 	TV_ASSERT(span_eq(buf_span(&first), buf_span(&second)));
-	close_table(&c);
-	close_table(&again);
+	registry_free(r);
+	registry_free(again);
 	buf_done(&first);
 	buf_done(&second);
 	return 0;

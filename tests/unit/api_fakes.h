@@ -59,7 +59,7 @@ static struct fake {
 	struct wait *waiting;
 	struct mono wait_time;
 	/* checks */
-	struct check_registration registered;
+	struct local_record registered;
 	enum tv_err checks_err;
 	char check_id[128], check_status[16], check_output[128];
 	/* the daemon */
@@ -345,49 +345,52 @@ admin_coords(struct admin *a, enum gossip_pool pool, struct span node, admin_val
 }
 
 enum tv_err
-checks_register(struct checks *c, const struct check_registration *reg)
+registry_put(struct registry *r, const struct local_record *rec)
 {
-	(void)c;
-	fake.registered = *reg;
-	(void)span_copy(reg->CheckID, fake.check_id, sizeof(fake.check_id));	/* too long: "" */
+	(void)r;
+	if (rec->check.ServiceID.len > 0)
+		return TV_ENOENT;
+	fake.registered = *rec;
+	(void)span_copy(rec->check.CheckID, fake.check_id, sizeof(fake.check_id));	/* too long: "" */
 	return fake.checks_err;
 }
 
 enum tv_err
-checks_deregister(struct checks *c, struct span id)
+registry_remove(struct registry *r, enum entry_kind kind, struct span id)
 {
-	(void)c;
+	(void)r;
+	(void)kind;
 	(void)span_copy(id, fake.check_id, sizeof(fake.check_id));	/* too long: "" */
 	return fake.checks_err;
 }
 
 enum tv_err
-checks_update(struct checks *c, struct span id, const char *status, struct span output)
+checks_update(struct registry *r, struct span id, struct span status, struct span output)
 {
-	(void)c;
+	(void)r;
 	(void)span_copy(id, fake.check_id, sizeof(fake.check_id));	/* too long: "" */
-	(void)span_copy(span_str(status), fake.check_status, sizeof(fake.check_status));	/* too long: "" */
+	(void)span_copy(status, fake.check_status, sizeof(fake.check_status));	/* too long: "" */
 	(void)span_copy(output, fake.check_output, sizeof(fake.check_output));	/* too long: "" */
 	return fake.checks_err;
 }
 
 void
-checks_settle(struct checks *c, struct span id, void (*done)(void *ctx), void *ctx)
+registry_settle(struct registry *r, enum entry_kind kind, struct span id, void (*done)(void *ctx), void *ctx)
 {
-	(void)c;
+	(void)r;
+	(void)kind;
 	(void)id;
 	done(ctx);
 }
 
 void
-checks_each(struct checks *c, void (*fn)(void *ctx, const struct check *rec), void *ctx)
+registry_each(struct registry *r, enum entry_kind kind, void (*fn)(void *ctx, const struct local_record *rec),
+    void *ctx)
 {
-	struct check one = { .CheckID = span_str("c1"), .Status = span_str("passing") };
-	struct check two = { .CheckID = span_str("c2"), .Status = span_str("warning") };
-
-	(void)c;
-	fn(ctx, &one);
-	fn(ctx, &two);
+	(void)r;
+	(void)kind;
+	fn(ctx, &(struct local_record){ .check = { .CheckID = span_str("c1"), .Status = span_str("passing") } });
+	fn(ctx, &(struct local_record){ .check = { .CheckID = span_str("c2"), .Status = span_str("warning") } });
 }
 
 static struct rpcd_conf fake_conf;

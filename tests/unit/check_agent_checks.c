@@ -1,4 +1,4 @@
-/* The checks of this node against a fake router: pushes, TTLs, comparison with the catalog, the file. */
+/* The TTL checks of this node, with loop and file, against a fake router. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/record/mpack.h"
 #include "rpcd/agent/checks.h"
+#include "rpcd/agent/registry_loop.h"
 
 #define CALLS_MAX 16
 
@@ -87,18 +88,20 @@ answer(enum op_code op, enum tv_err err, struct span value)
 
 static struct ev_loop *loop;
 static char path[64];
-static struct checks *table;
+static struct registry *table;
 static struct arena arena;
 
-static struct checks *
+static struct registry *
 open_table(void)
 {
-	return checks_new(&(struct checks_conf){
-		.loop = loop, .path = path, .node_name = "n1", .node_id = "id-1", .address = "10.0.0.1",
-		    .checks_max = 4,
-		.output_max = 16, .sync_interval = MONO_S(3600), .update_interval = MONO_S(3600),
-		    .sync_wait = MONO_MS(20), .seed = 7,
-	});
+	struct registry *r = registry_open(&(struct registry_conf){
+		.node_name = "n1", .node_id = "id-1", .address = "10.0.0.1", .entries_max = 4, .output_max = 16,
+		.sync_interval = MONO_S(3600), .update_interval = MONO_S(3600), .sync_wait = MONO_MS(20), .seed = 7,
+	}, loop, path);
+
+	ck_assert_ptr_nonnull(r);
+	checks_run(r, loop);
+	return r;
 }
 
 static void
@@ -112,13 +115,12 @@ setup(void)
 	unlink(path);
 	loop = ev_loop_new(EVFLAG_AUTO);
 	table = open_table();
-	ck_assert_ptr_nonnull(table);
 }
 
 static void
 teardown(void)
 {
-	checks_free(table);
+	registry_close(table);
 	for (unsigned i = 0; i < CALLS_MAX; i++)
 		ck_assert(!calls[i].open);
 	ev_loop_destroy(loop);
@@ -129,11 +131,11 @@ teardown(void)
 static enum tv_err
 add(const char *id, const char *status, int64_t ttl_ns)
 {
-	struct check_registration reg = { .CheckID = span_str(id), .Name = span_str("a name"),
-	    .Notes = span_str("notes"),
-		.Status = span_str(status), .TTL = ttl_ns };
+	struct local_record rec = { .kind = ENTRY_CHECK, .ttl = ttl_ns, .check = { .CheckID = span_str(id),
+	    .Name = span_str("a name"), .Notes = span_str("notes"), .Status = span_str(status),
+	    .Type = span_str("ttl") } };
 
-	return checks_register(table, &reg);
+	return registry_put(table, &rec);
 }
 
 static struct found {
@@ -142,8 +144,10 @@ static struct found {
 } found;
 
 static void
-take(void *ctx, const struct check *rec)
+take(void *ctx, const struct local_record *local)
 {
+	const struct check *rec = &local->check;
+
 	(void)ctx;
 	found.n++;
 	ck_assert(span_copy(rec->CheckID, found.id, sizeof(found.id)));
@@ -157,7 +161,7 @@ static const struct found *
 look(void)
 {
 	memset(&found, 0, sizeof(found));
-	checks_each(table, take, NULL);
+	registry_each(table, ENTRY_CHECK, take, NULL);
 	return &found;
 }
 
@@ -182,7 +186,7 @@ START_TEST(registration_is_pushed)
 	    span_eqs(args.Check.Status, "critical"));
 	answer(OP_CATALOG_REGISTER, TV_OK, SPAN_NONE);
 	ck_assert_uint_eq(started, 1);
-	ck_assert_uint_eq(checks_count(table), 1);
+	ck_assert_uint_eq(registry_count(table, ENTRY_CHECK), 1);
 	for (int i = 2; i <= 4; i++) {
 		char id[8];
 
@@ -198,12 +202,12 @@ START_TEST(changes_are_pushed)
 	struct catalog_register args = { 0 };
 
 	synced("c1");
-	ck_assert_int_eq(checks_update(table, span_str("c1"), "warning", span_str("hm")), TV_OK);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), span_str("warning"), span_str("hm")), TV_OK);
 	arguments(OP_CATALOG_REGISTER, &arena, &args);
 	ck_assert(span_eqs(args.Check.Status, "warning") && span_eqs(args.Check.Output, "hm"));
 	/* changed while the push is under way: pushed again afterwards, once */
-	ck_assert_int_eq(checks_update(table, span_str("c1"), "passing", span_str("ok")), TV_OK);
-	ck_assert_int_eq(checks_update(table, span_str("c1"), "critical", span_str("no")), TV_OK);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), span_str("passing"), span_str("ok")), TV_OK);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), span_str("critical"), span_str("no")), TV_OK);
 	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER), 1);
 	answer(OP_CATALOG_REGISTER, TV_OK, SPAN_NONE);
 	memset(&args, 0, sizeof(args));
@@ -212,19 +216,19 @@ START_TEST(changes_are_pushed)
 	answer(OP_CATALOG_REGISTER, TV_OK, SPAN_NONE);
 	ck_assert_uint_eq(started, 2);
 	/* nothing new: nothing to say; output alone: later */
-	ck_assert_int_eq(checks_update(table, span_str("c1"), "critical", span_str("no")), TV_OK);
-	ck_assert_int_eq(checks_update(table, span_str("c1"), "critical", span_str("still no")), TV_OK);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), span_str("critical"), span_str("no")), TV_OK);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), span_str("critical"), span_str("still no")), TV_OK);
 	ck_assert_uint_eq(started, 2);
 	ck_assert_str_eq(look()->output, "still no");
-	ck_assert_int_eq(checks_update(table, span_str("none"), "passing", SPAN_NONE), TV_ENOENT);
-	ck_assert_int_eq(checks_update(table, span_str("c1"), "happy", SPAN_NONE), TV_EINVAL);
+	ck_assert_int_eq(checks_update(table, span_str("none"), span_str("passing"), SPAN_NONE), TV_ENOENT);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), span_str("happy"), SPAN_NONE), TV_EINVAL);
 }
 END_TEST
 
 START_TEST(long_output_is_cut)
 {
 	synced("c1");
-	ck_assert_int_eq(checks_update(table, span_str("c1"), "passing", span_str("0123456789abcdefghij")), TV_OK);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), span_str("passing"), span_str("0123456789abcdefghij")), TV_OK);
 	ck_assert_str_eq(look()->output, "0123456789abcdef ... (captured 16 of 20 bytes)");
 }
 END_TEST
@@ -232,18 +236,18 @@ END_TEST
 START_TEST(registering_again_keeps_the_state)
 {
 	synced("c1");
-	ck_assert_int_eq(checks_update(table, span_str("c1"), "warning", span_str("hm")), TV_OK);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), span_str("warning"), span_str("hm")), TV_OK);
 	ck_assert_int_eq(add("c1", "passing", 3600000000000), TV_OK);
 	ck_assert_str_eq(look()->status, "warning");
 	ck_assert_str_eq(look()->output, "hm");
-	ck_assert_uint_eq(checks_count(table), 1);
+	ck_assert_uint_eq(registry_count(table, ENTRY_CHECK), 1);
 }
 END_TEST
 
 START_TEST(ttl_expires)
 {
 	ck_assert_int_eq(add("c1", "passing", 5000000), TV_OK);
-	ck_assert_int_eq(checks_update(table, span_str("c1"), "passing", span_str("hello")), TV_OK);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), span_str("passing"), span_str("hello")), TV_OK);
 	while (strcmp(look()->status, "critical") != 0)
 		ev_run(loop, EVRUN_ONCE);
 	ck_assert(strncmp(found.output, "TTL expired (las", 16) == 0);
@@ -255,11 +259,11 @@ START_TEST(deregistration)
 	struct catalog_deregister args = { 0 };
 
 	synced("c1");
-	ck_assert_int_eq(checks_deregister(table, span_str("c1")), TV_OK);
+	ck_assert_int_eq(registry_remove(table, ENTRY_CHECK, span_str("c1")), TV_OK);
 	ck_assert_uint_eq(look()->n, 0);
 	arguments(OP_CATALOG_DEREGISTER, &arena, &args);
 	ck_assert(span_eqs(args.Node, "n1") && span_eqs(args.CheckID, "c1") && args.ServiceID.len == 0);
-	ck_assert_int_eq(checks_deregister(table, span_str("c1")), TV_ENOENT);
+	ck_assert_int_eq(registry_remove(table, ENTRY_CHECK, span_str("c1")), TV_ENOENT);
 	/* comes back before the catalog knows that it went */
 	ck_assert_int_eq(add("c1", "passing", 1), TV_OK);
 	answer(OP_CATALOG_DEREGISTER, TV_OK, SPAN_NONE);
@@ -274,7 +278,7 @@ put(struct buf *b, const char *id, const char *service, const char *status)
 {
 	struct check c = { .Node = span_str("n1"), .CheckID = span_str(id), .Name = span_str("a name"),
 	    .Notes = span_str("notes"),
-		.Status = span_str(status), .ServiceID = span_str(service) };
+		.Status = span_str(status), .ServiceID = span_str(service), .Type = span_str("ttl") };
 
 	schema_pack(&check_schema, &c, b);
 }
@@ -322,27 +326,27 @@ START_TEST(settling)
 	unsigned done = 0;
 
 	synced("c1");
-	checks_settle(table, span_str("c1"), count, &done);
+	registry_settle(table, ENTRY_CHECK, span_str("c1"), count, &done);
 	ck_assert_uint_eq(done, 1);				/* nothing to wait for */
-	ck_assert_int_eq(checks_update(table, span_str("c1"), "warning", SPAN_NONE), TV_OK);
-	checks_settle(table, span_str("c1"), count, &done);
-	checks_settle(table, span_str("c1"), count, &done);
-	ck_assert_int_eq(checks_update(table, span_str("c1"), "passing", SPAN_NONE), TV_OK);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), span_str("warning"), SPAN_NONE), TV_OK);
+	registry_settle(table, ENTRY_CHECK, span_str("c1"), count, &done);
+	registry_settle(table, ENTRY_CHECK, span_str("c1"), count, &done);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), span_str("passing"), SPAN_NONE), TV_OK);
 	answer(OP_CATALOG_REGISTER, TV_OK, SPAN_NONE);
 	ck_assert_uint_eq(done, 1);				/* changed meanwhile: still waiting */
 	answer(OP_CATALOG_REGISTER, TV_OK, SPAN_NONE);
 	ck_assert_uint_eq(done, 3);
-	ck_assert_int_eq(checks_update(table, span_str("c1"), "critical", SPAN_NONE), TV_OK);
-	checks_settle(table, span_str("c1"), count, &done);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), span_str("critical"), SPAN_NONE), TV_OK);
+	registry_settle(table, ENTRY_CHECK, span_str("c1"), count, &done);
 	while (done == 3)
 		ev_run(loop, EVRUN_ONCE);			/* sync_wait */
 	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER), 1);
-	checks_settle(table, span_str("c1"), count, &done);
+	registry_settle(table, ENTRY_CHECK, span_str("c1"), count, &done);
 	answer(OP_CATALOG_REGISTER, TV_ENOLEADER, SPAN_NONE);
 	ck_assert_uint_eq(done, 5);				/* failed: retried later, nobody waits */
-	ck_assert_int_eq(checks_update(table, span_str("c1"), "warning", SPAN_NONE), TV_OK);
-	checks_settle(table, span_str("c1"), count, &done);
-	checks_free(table);
+	ck_assert_int_eq(checks_update(table, span_str("c1"), span_str("warning"), SPAN_NONE), TV_OK);
+	registry_settle(table, ENTRY_CHECK, span_str("c1"), count, &done);
+	registry_close(table);
 	ck_assert_uint_eq(done, 6);
 	table = open_table();
 }
@@ -352,15 +356,15 @@ START_TEST(the_file)
 {
 	synced("c1");
 	synced("c2");
-	ck_assert_int_eq(checks_update(table, span_str("c2"), "warning", span_str("a \"quoted\"\n")), TV_OK);
-	ck_assert_int_eq(checks_deregister(table, span_str("c1")), TV_OK);
-	checks_free(table);
+	ck_assert_int_eq(checks_update(table, span_str("c2"), span_str("warning"), span_str("a \"quoted\"\n")), TV_OK);
+	ck_assert_int_eq(registry_remove(table, ENTRY_CHECK, span_str("c1")), TV_OK);
+	registry_close(table);
 	table = open_table();
 	ck_assert_uint_eq(look()->n, 1);
 	ck_assert_str_eq(found.id, "c2");
 	ck_assert_str_eq(found.status, "warning");
 	ck_assert_str_eq(found.output, "a \"quoted\"\n");
-	checks_free(table);
+	registry_close(table);
 
 	char bad[80];
 	snprintf(bad, sizeof(bad), "%s.bad", path);
@@ -373,12 +377,11 @@ START_TEST(the_file)
 		ck_assert_int_ge(fputs(broken[i], f), 0);
 		ck_assert_int_eq(fclose(f), 0);
 		table = open_table();
-		ck_assert_ptr_nonnull(table);
-		ck_assert_uint_eq(look()->n, 0);
+			ck_assert_uint_eq(look()->n, 0);
 		/* What makes no sense as a whole is kept for somebody to look at. */
 		ck_assert_int_eq(access(bad, F_OK) == 0, broken[i][0] != '[');
 		unlink(bad);
-		checks_free(table);
+		registry_close(table);
 	}
 	table = open_table();
 }

@@ -385,8 +385,8 @@ START_TEST(agent_checks)
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
 		fake_is("PUT", "/v1/agent/check/register", v[i].body, v[i].status, v[i].answer);
 	ck_assert_str_eq(fake.check_id, "my-id");
-	ck_assert(fake.registered.TTL == 30000000000 &&
-	    fake.registered.DeregisterCriticalServiceAfter == 5400000000000);
+	ck_assert(fake.registered.ttl == 30000000000 &&
+	    fake.registered.deregister_after == 5400000000000);
 	fake_is("PUT", "/v1/agent/check/warn/my-id?note=all+good", NULL, 200, "");
 	ck_assert_str_eq(fake.check_status, "warning");
 	ck_assert_str_eq(fake.check_output, "all good");
@@ -430,10 +430,10 @@ START_TEST(no_check_runs_or_reaches_out)
 			struct request *r = fake_begin("PUT", "/v1/agent/check/register", body, NULL);
 			ck_assert_msg(r->answered && r->answer.status >= 400, "%s: %u", body, r->answer.status);
 			fake_end(r);
-			ck_assert_msg(fake.check_id[0] == '\0' && fake.registered.TTL == 0, "%s", body);
+			ck_assert_msg(fake.check_id[0] == '\0' && fake.registered.ttl == 0, "%s", body);
 		}
 	fake_is("PUT", "/v1/agent/check/register", "{\"Name\":\"c\",\"TTL\":\"10s\"}", 200, "");
-	ck_assert(fake.registered.TTL > 0);
+	ck_assert(fake.registered.ttl > 0);
 }
 END_TEST
 

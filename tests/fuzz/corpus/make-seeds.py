@@ -435,6 +435,9 @@ seed("checks", "twice", json.dumps([CHECK, CHECK]).encode())
 seed("checks", "wrong", json.dumps([dict(CHECK, Status="fine"), dict(CHECK, CheckID=""), dict(CHECK, TTL=-1), 7, None]).encode())
 seed("checks", "text", json.dumps([dict(CHECK, Name="\u0000\ud83d\ude00\"\\\n", Output="x" * 300)]).encode())
 seed("checks", "many", json.dumps([dict(CHECK, CheckID=str(i)) for i in range(40)]).encode())
+SERVICE = {"Service": {"ID": "db1", "Service": "db", "Tags": ["a"], "Port": 80, "Meta": {"k": "v"}, "EnableTagOverride": True,
+                       "TaggedAddresses": {"lan": {"Address": "10.0.0.1", "Port": 80}}}, "Token": "t"}
+seed("checks", "services", json.dumps([{"Version": 2}, SERVICE, SERVICE, {"Service": {}}, dict(CHECK, ServiceID="db1", Token="t", Type="http")]).encode())
 seed("checks", "no-list", b"{}")
 seed("checks", "nested", b"[" * 200 + b"]" * 200)
 

@@ -1,0 +1,426 @@
+/* The table of services and checks: what is in it, and when something is due. */
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "rpcd/agent/registry_int.h"
+
+#define SAVE_DELAY MONO_S(1)	/* states are written at most once in this time; registrations at once */
+#define FIRST_COMPARE MONO_S(1)	/* after the start: the channels need a moment */
+#define RECORD_BYTES_MAX (4u << 20)
+
+bool
+entry_is_status(struct span text)
+{
+	return span_eqs(text, "passing") || span_eqs(text, "warning") || span_eqs(text, "critical");
+}
+
+struct entry *
+entry_find(struct registry *r, enum entry_kind kind, struct span id)
+{
+	for (struct entry *e = r->first; e != NULL; e = e->next)
+		if (e->kind == kind && span_eq(e->id, id))
+			return e;
+	return NULL;
+}
+
+struct entry *
+registry_find(struct registry *r, enum entry_kind kind, struct span id)
+{
+	struct entry *e = entry_find(r, kind, id);
+
+	return e == NULL || e->removed ? NULL : e;
+}
+
+struct entry *
+entry_owner(const struct entry *e)
+{
+	return e->kind == ENTRY_SERVICE || e->service.len == 0 ? NULL :
+	    entry_find(e->registry, ENTRY_SERVICE, e->service);
+}
+
+void *
+registry_user(const struct entry *e)
+{
+	return e->user;
+}
+
+unsigned
+registry_count(const struct registry *r, enum entry_kind kind)
+{
+	return r->count[kind];
+}
+
+/* -- what is due -- */
+
+static void
+plan(struct registry *r)
+{
+	struct mono at = mono_min(mono_min(r->compare_at, r->output_at), mono_min(r->save_at, r->reap_at));
+
+	for (const struct settle *w = r->settling; w != NULL; w = w->next)
+		at = mono_min(at, w->deadline);
+	r->conf.due(r->conf.ctx, at);
+}
+
+void
+registry_at(struct registry *r, struct mono *when, struct mono delay)
+{
+	*when = mono_min(*when, mono_add(r->conf.now(), delay));
+	plan(r);
+}
+
+static void
+save(struct registry *r, bool durable)
+{
+	r->save_at = MONO_NEVER;
+	r->conf.save(r->conf.ctx, durable);
+}
+
+static struct mono
+reap_time(const struct entry *e)
+{
+	if (e->removed || e->service.len == 0 || e->deregister_after <= 0 || e->deregister_after > INT64_MAX / 2)
+		return MONO_NEVER;
+	return mono_add(e->critical_since, (struct mono){ e->deregister_after });
+}
+
+/* A service goes when one of its checks was critical for too long. */
+static void
+reap(struct registry *r, struct mono now)
+{
+	r->reap_at = MONO_NEVER;
+	for (struct entry *e = r->first; e != NULL; e = e->next) {
+		struct mono at = reap_time(e);
+
+		if (mono_before(now, at)) {
+			r->reap_at = mono_min(r->reap_at, at);
+			continue;
+		}
+		log_info("agent", "Check for service has been critical for too long; deregistered service: "
+		    "service=%.*s check=%.*s", (int)e->service.len, (const char *)e->service.p, (int)e->id.len,
+		    (const char *)e->id.p);
+		(void)registry_remove(r, ENTRY_SERVICE, e->service);	/* removes e as well, and frees neither */
+	}
+}
+
+void
+registry_run(struct registry *r)
+{
+	struct mono now = r->conf.now();
+
+	if (!mono_before(now, r->save_at))
+		save(r, false);
+	if (!mono_before(now, r->reap_at))
+		reap(r, now);
+	if (!mono_before(now, r->output_at)) {
+		r->output_at = MONO_NEVER;
+		sync_all(r, true);
+	}
+	if (!mono_before(now, r->compare_at)) {
+		r->compare_at = MONO_NEVER;
+		sync_compare(r);
+	}
+	sync_settle(r);
+	plan(r);
+}
+
+/* -- records -- */
+
+/* As the catalog will have it, without what it adds: two that say the same have the same bytes. */
+void
+entry_pack(const struct registry *r, const struct local_record *rec, struct buf *out)
+{
+	if (rec->kind == ENTRY_SERVICE) {
+		struct service s = rec->service;
+
+		if (s.Weights.Passing == 0 && s.Weights.Warning == 0)
+			s.Weights = (struct weights){ 1, 1 };
+		s.Tags.set = true;		/* JSON does not know the difference, and so the file does not */
+		s.TaggedAddresses.set = s.TaggedAddresses.n > 0;
+		s.CreateIndex = s.ModifyIndex = 0;
+		schema_pack(&service_schema, &s, out);
+	} else {
+		struct check c = rec->check;
+
+		c.Node = span_str(r->conf.node_name);
+		c.ServiceName = SPAN_NONE;
+		c.ServiceTags = (struct span_list){ 0 };
+		c.CreateIndex = c.ModifyIndex = 0;
+		schema_pack(&check_schema, &c, out);
+	}
+}
+
+bool
+entry_unpack(const struct entry *e, struct local_record *out)
+{
+	const struct schema *s = e->kind == ENTRY_SERVICE ? &service_schema : &check_schema;
+	struct rd in = rd_span_over(e->rec);
+
+	*out = (struct local_record){ .kind = e->kind, .token = e->token, .ttl = e->ttl,
+	    .deregister_after = e->deregister_after };
+	return schema_unpack(s, &in, &e->registry->scratch, &out->service) == TV_OK;
+}
+
+bool
+registry_get(const struct entry *e, struct local_record *out)
+{
+	const struct entry *owner = entry_owner(e);
+	struct local_record service;
+
+	arena_reset(&e->registry->scratch);
+	if (!entry_unpack(e, out) || (owner != NULL && !entry_unpack(owner, &service)))
+		return false;
+	if (owner != NULL) {
+		out->check.ServiceName = service.service.Service;
+		out->check.ServiceTags = service.service.Tags;
+	}
+	return true;
+}
+
+enum tv_err
+entry_store(struct entry *e, const struct local_record *rec)
+{
+	struct registry *r = e->registry;
+	struct buf bytes = BUF_INIT(RECORD_BYTES_MAX);
+	struct local_record own;
+	bool critical = rec->kind == ENTRY_CHECK && span_eqs(rec->check.Status, "critical");
+
+	bytes.secret = true;
+	entry_pack(r, rec, &bytes);
+	size_t len = bytes.len;
+	buf_putspan(&bytes, rec->token);
+	if (bytes.failed) {
+		buf_done(&bytes);
+		return TV_ENOMEM;
+	}
+	e->ttl = rec->ttl;
+	e->deregister_after = rec->deregister_after;
+	buf_done(&e->bytes);		/* rec may have pointed there */
+	e->bytes = bytes;
+	e->rec = span_of(bytes.data, len);
+	e->token = span_of(bytes.data + len, bytes.len - len);
+	arena_reset(&r->scratch);
+	(void)entry_unpack(e, &own);	/* texts, which need no memory, come first */
+	e->id = e->kind == ENTRY_SERVICE ? own.service.ID : own.check.CheckID;
+	e->service = e->kind == ENTRY_SERVICE ? e->id : own.check.ServiceID;
+	if (!critical)
+		e->critical_since = MONO_NEVER;
+	else if (e->critical_since.ns == MONO_NEVER.ns)
+		e->critical_since = r->conf.now();
+	r->reap_at = mono_min(r->reap_at, reap_time(e));
+	plan(r);
+	return TV_OK;
+}
+
+/* -- entries -- */
+
+struct entry *
+entry_add(struct registry *r, const struct local_record *rec)
+{
+	struct entry *e = calloc(1, sizeof(*e));
+
+	if (e == NULL)
+		return NULL;
+	e->registry = r;
+	e->kind = rec->kind;
+	e->critical_since = MONO_NEVER;
+	e->removed = true;
+	e->dirty = DIRTY;
+	if (entry_store(e, rec) != TV_OK) {
+		free(e);
+		return NULL;
+	}
+	e->prev = r->last;
+	*(r->last == NULL ? &r->first : &r->last->next) = e;
+	r->last = e;
+	return e;
+}
+
+/* From the table; no push is under way. */
+void
+entry_drop(struct entry *e)
+{
+	struct registry *r = e->registry;
+
+	for (struct settle *w = r->settling; w != NULL; w = w->next)
+		if (w->entry == e)
+			w->entry = NULL;
+	if (e->user != NULL)
+		(void)r->user_fn(r->user_ctx, e, e->user, NULL);
+	*(e->prev == NULL ? &r->first : &e->prev->next) = e->next;
+	*(e->next == NULL ? &r->last : &e->next->prev) = e->prev;
+	buf_done(&e->bytes);
+	free(e);
+}
+
+static void
+give_to_user(struct entry *e)
+{
+	struct registry *r = e->registry;
+	struct local_record rec;
+
+	if (r->user_fn != NULL && !e->removed && registry_get(e, &rec))
+		e->user = r->user_fn(r->user_ctx, e, e->user, &rec);
+}
+
+void
+registry_use(struct registry *r, registry_user_fn *fn, void *ctx)
+{
+	r->user_fn = fn;
+	r->user_ctx = ctx;
+	for (struct entry *e = r->first; e != NULL; e = e->next)
+		give_to_user(e);
+}
+
+enum tv_err
+entry_take(struct registry *r, const struct local_record *rec, struct entry **out)
+{
+	bool check = rec->kind == ENTRY_CHECK;
+	struct span id = check ? rec->check.CheckID : rec->service.ID;
+	struct entry *e = entry_find(r, rec->kind, id);
+	bool is_new = e == NULL || e->removed;
+	struct local_record own = *rec, old;
+
+	if (id.len == 0)
+		return TV_EINVAL;
+	if (check && rec->check.ServiceID.len > 0 && registry_find(r, ENTRY_SERVICE, rec->check.ServiceID) == NULL)
+		return TV_ENOENT;
+	if (is_new && r->count[rec->kind] >= r->conf.entries_max)
+		return TV_ELIMIT;
+	if (check && !is_new) {
+		if (!registry_get(e, &old))
+			return TV_ENOMEM;
+		own.check.Status = old.check.Status;
+		own.check.Output = old.check.Output;
+	} else if (check && !entry_is_status(own.check.Status)) {
+		own.check.Status = span_str("critical");
+	}
+	if (e == NULL ? (e = entry_add(r, &own)) == NULL : entry_store(e, &own) != TV_OK)
+		return TV_ENOMEM;
+	r->count[e->kind] += e->removed;
+	e->removed = false;
+	give_to_user(e);
+	*out = e;
+	return TV_OK;
+}
+
+enum tv_err
+registry_put(struct registry *r, const struct local_record *rec)
+{
+	struct entry *e;
+	enum tv_err err = entry_take(r, rec, &e);
+
+	if (err != TV_OK)
+		return err;
+	sync_changed(e, false);
+	save(r, true);
+	return TV_OK;
+}
+
+static void
+set_removed(struct entry *e)
+{
+	struct registry *r = e->registry;
+
+	if (e->user != NULL)
+		e->user = r->user_fn(r->user_ctx, e, e->user, NULL);
+	e->removed = true;
+	e->dirty = DIRTY;
+	r->count[e->kind]--;
+}
+
+enum tv_err
+registry_remove(struct registry *r, enum entry_kind kind, struct span id)
+{
+	struct entry *e = registry_find(r, kind, id);
+
+	if (e == NULL)
+		return TV_ENOENT;
+	set_removed(e);
+	for (struct entry *k = r->first; k != NULL && kind == ENTRY_SERVICE; k = k->next)
+		if (!k->removed && span_eq(k->service, e->id))
+			set_removed(k);
+	save(r, true);
+	sync_changed(e, false);
+	return TV_OK;
+}
+
+/* Output longer than the limit is cut, with a remark. */
+static struct span
+capped_output(const struct registry *r, struct span output, struct buf *text)
+{
+	uint64_t max = r->conf.output_max;
+
+	if (output.len <= max)
+		return output;
+	buf_putspan(text, span_of(output.p, max));
+	buf_printf(text, " ... (captured %llu of %zu bytes)", (unsigned long long)max, output.len);
+	return buf_span(text);
+}
+
+enum tv_err
+registry_update(struct entry *e, struct span status, struct span output)
+{
+	struct registry *r = e->registry;
+	struct buf text = BUF_INIT(r->conf.output_max + 128);
+	struct local_record rec;
+
+	if (e->kind != ENTRY_CHECK || !entry_is_status(status))
+		return TV_EINVAL;
+	output = capped_output(r, output, &text);
+	enum tv_err err = text.failed || !registry_get(e, &rec) ? TV_ENOMEM : TV_OK;
+	bool same_status = err == TV_OK && span_eq(status, rec.check.Status);
+	if (err == TV_OK && !(same_status && span_eq(output, rec.check.Output))) {
+		rec.check.Status = status;
+		rec.check.Output = output;
+		if ((err = entry_store(e, &rec)) == TV_OK) {
+			sync_changed(e, same_status);
+			registry_at(r, &r->save_at, SAVE_DELAY);
+		}
+	}
+	buf_done(&text);
+	return err;
+}
+
+void
+registry_each(struct registry *r, enum entry_kind kind, void (*fn)(void *ctx, const struct local_record *rec),
+    void *ctx)
+{
+	struct local_record rec;
+
+	for (const struct entry *e = r->first; e != NULL; e = e->next)
+		if (e->kind == kind && !e->removed && registry_get(e, &rec))
+			fn(ctx, &rec);
+}
+
+struct registry *
+registry_new(const struct registry_conf *conf)
+{
+	struct registry *r = calloc(1, sizeof(*r));
+
+	if (r == NULL)
+		return NULL;
+	r->conf = *conf;
+	r->arena = ARENA_INIT(16u << 20);
+	r->scratch = ARENA_INIT(16u << 20);
+	rng_seed(&r->rng, conf->seed);
+	r->compare_at = r->output_at = r->save_at = r->reap_at = MONO_NEVER;
+	registry_at(r, &r->compare_at, mono_add(FIRST_COMPARE, sync_spread(r, FIRST_COMPARE)));
+	return r;
+}
+
+void
+registry_free(struct registry *r)
+{
+	if (r == NULL)
+		return;
+	if (r->save_at.ns != MONO_NEVER.ns)
+		save(r, true);
+	sync_stop(r);
+	while (r->first != NULL)
+		entry_drop(r->first);
+	sync_settle(r);			/* their entries are gone: all of them */
+	arena_done(&r->arena);
+	arena_done(&r->scratch);
+	free(r);
+}

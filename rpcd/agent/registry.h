@@ -1,0 +1,110 @@
+/*
+ * What is registered on this node: services and checks in one table, which is the truth for this node's part of the
+ * catalog.  The core (registry.c, registry_sync.c) does no I/O: clock, catalog, file and timer are handed in.
+ *
+ * A change goes to the catalog at once; a service takes the checks with it that have its token, and goes before its
+ * other checks.  A change of output alone may wait for update_interval.  Every sync_interval (and a random part of it),
+ * and 15 to 30 seconds after something failed, the catalog is compared: what it lacks or has differently is sent, what
+ * nobody registered here is removed from it, but for serfHealth and the service consul.  What a server refuses for
+ * want of permission is left alone until the next comparison.
+ */
+#ifndef TV_RPCD_AGENT_REGISTRY_H
+#define TV_RPCD_AGENT_REGISTRY_H
+
+#include "common/base/mono.h"
+#include "common/record/ops.h"
+#include "common/record/records.h"
+
+struct registry;
+struct entry;
+struct route;				/* rpcd/route/route.h: opaque here */
+struct route_call;
+
+typedef void registry_reply(void *ctx, const struct op_reply *reply);
+
+enum entry_kind { ENTRY_SERVICE, ENTRY_CHECK };
+
+struct local_record {			/* one entry as it is registered */
+	enum entry_kind kind;
+	union {
+		struct service service;		/* Weights of 0 and 0 become 1 and 1 */
+		/* Node, ServiceName and ServiceTags are filled in; the file keeps no Definition and ExposedPort. */
+		struct check check;
+	};
+	struct span token;			/* for requests about it; <= OP_NAME_BYTES_MAX, may be empty */
+	int64_t ttl;				/* ns, of a check; 0: none.  For the one who makes the check */
+	int64_t deregister_after;		/* ns, of a check: critical for so long, its service goes; 0: never */
+};
+
+struct registry_conf {
+	const char *node_name, *node_id, *address;	/* borrowed */
+	unsigned entries_max;		/* of each kind */
+	uint64_t output_max;		/* bytes of output kept */
+	struct mono sync_interval, update_interval;
+	struct mono sync_wait;		/* see registry_settle */
+	bool own_services;		/* services too are registered here alone; false: those of others stay */
+	uint64_t seed;
+	/* The world around it: clock_mono(); route_start() and route_cancel(). */
+	struct mono (*now)(void);
+	struct route_call *(*send)(struct route *route, const struct op_request *q, registry_reply *done, void *ctx);
+	void (*cancel)(struct route_call *call);
+	struct route *route;
+	/* registry_run() is to be called at this instant, and not at the one told before.  MONO_NEVER: not at all. */
+	void (*due)(void *ctx, struct mono at);
+	void (*save)(void *ctx, bool durable);	/* registry_save(); durable: it must survive a crash */
+	void *ctx;
+};
+
+/* An empty table; it begins to compare after a second.  NULL: no memory. */
+struct registry *registry_new(const struct registry_conf *conf);
+/* Saves what is not saved yet, cancels what is under way. */
+void registry_free(struct registry *r);
+/* Does what is due. */
+void registry_run(struct registry *r);
+
+/*
+ * Who runs the checks.  Called for each entry that is there now or is put later (each time), and with rec NULL when it
+ * goes.  Returns what registry_user() is to give from then on; the first time user is NULL.
+ */
+typedef void *registry_user_fn(void *ctx, struct entry *e, void *user, const struct local_record *rec);
+void registry_use(struct registry *r, registry_user_fn *fn, void *ctx);
+void *registry_user(const struct entry *e);
+
+/*
+ * Adds or replaces, and saves; rec is copied.  A check that was there keeps its status and output; a new one is
+ * critical unless it says otherwise.  TV_EINVAL: no id; TV_ENOENT: a check of a service that is not here; TV_ELIMIT:
+ * entries_max; TV_ENOMEM.
+ */
+enum tv_err registry_put(struct registry *r, const struct local_record *rec);
+/* A service goes with its checks.  TV_ENOENT. */
+enum tv_err registry_remove(struct registry *r, enum entry_kind kind, struct span id);
+/* NULL: not here.  Good until the entry is removed. */
+struct entry *registry_find(struct registry *r, enum entry_kind kind, struct span id);
+/* Sets status and output (cut after output_max bytes) of a check; saves within a second.  TV_EINVAL: no such status. */
+enum tv_err registry_update(struct entry *check, struct span status, struct span output);
+/* Spans are good until the next call of this registry.  False: no memory. */
+bool registry_get(const struct entry *e, struct local_record *out);
+/* Each entry of a kind in order of registration; fn may not call the registry. */
+void registry_each(struct registry *r, enum entry_kind kind, void (*fn)(void *ctx, const struct local_record *rec),
+    void *ctx);
+unsigned registry_count(const struct registry *r, enum entry_kind kind);
+/*
+ * Calls done when the catalog has this entry as it is now (or a request failed, or sync_wait passed): at once if there
+ * is nothing to wait for.  So who changes an entry sees the effect, and a cluster without leader delays nobody for
+ * long.  done is called exactly once; by registry_free at the latest.
+ */
+void registry_settle(struct registry *r, enum entry_kind kind, struct span id, void (*done)(void *ctx), void *ctx);
+
+/* -- registry_file.c -- */
+/* Fills an empty table.  A file that makes no sense is renamed to PATH.bad, and the log says why. */
+void registry_load(struct registry *r, const char *path);
+/* Atomically replaces the file; durable: also waits for the disk.  TV_ELIMIT, TV_ESYS with errno. */
+enum tv_err registry_save(struct registry *r, const char *path, bool durable);
+/*
+ * What the file says; and back, into a table.  TV_EFORMAT with a reason: nothing is taken.  Single entries that make no
+ * sense are left out, with a warning that names path.
+ */
+void registry_print(struct registry *r, struct buf *out);
+enum tv_err registry_parse(struct registry *r, struct span text, const char *path, char *why, size_t cap);
+
+#endif

@@ -1,0 +1,232 @@
+/*
+ * The registry on disk: a JSON list, replaced as a whole.
+ *
+ * Format 1 is a list of checks.  Format 2 begins with { "Version": 2 } and has services as well, as { "Service": ... },
+ * before their checks; who reads format 1 alone passes over both.  It is written only where there is a service.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/dirs.h"
+#include "common/base/log.h"
+#include "common/record/record.h"
+#include "common/record/schema_json.h"
+#include "common/text/json_text.h"
+#include "rpcd/agent/registry_int.h"
+
+#define FORMAT 2
+#define FILE_BYTES_MAX (16u << 20)
+
+RECORD_LOCAL(stored_check,
+	(STR, CheckID), (STR, Name), (STR, Notes), (STR, Output), (STR, Status), (STR, ServiceID),
+	(DURATION, TTL, SF_DURTEXT), (DURATION, DeregisterCriticalServiceAfter, SF_DURTEXT),
+	(STR, Type, SF_OMITEMPTY), (STR, Token, SF_OMITEMPTY))
+RECORD_LOCAL(stored_service, (OPT, Service, has_service, service), (STR, Token, SF_OMITEMPTY))
+
+static void
+print_service(void *ctx, const struct local_record *rec)
+{
+	struct buf *out = ctx;
+	struct stored_service s = { .has_service = true, .Service = rec->service, .Token = rec->token };
+
+	buf_puts(out, ",");
+	schema_json_rec(&stored_service_schema, &s, out);
+}
+
+static void
+print_check(void *ctx, const struct local_record *rec)
+{
+	struct buf *out = ctx;
+	const struct check *c = &rec->check;
+	struct stored_check s = {
+		.CheckID = c->CheckID, .Name = c->Name, .Notes = c->Notes, .Output = c->Output, .Status = c->Status,
+		.ServiceID = c->ServiceID, .TTL = rec->ttl, .DeregisterCriticalServiceAfter = rec->deregister_after,
+		.Type = c->Type, .Token = rec->token,
+	};
+
+	if (out->len > 1)
+		buf_puts(out, ",");
+	schema_json_rec(&stored_check_schema, &s, out);
+}
+
+void
+registry_print(struct registry *r, struct buf *out)
+{
+	buf_puts(out, "[");
+	if (registry_count(r, ENTRY_SERVICE) > 0)
+		buf_printf(out, "{\"Version\":%d}", FORMAT);
+	registry_each(r, ENTRY_SERVICE, print_service, out);
+	registry_each(r, ENTRY_CHECK, print_check, out);
+	buf_puts(out, "]");
+}
+
+/* The folder of the file, so that the rename survives a crash. */
+static void
+sync_folder(const char *path)
+{
+	char dir[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+
+	if (slash == NULL || !span_copy(span_of(path, (size_t)(slash - path)), dir, sizeof(dir)))
+		return;
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	(void)fsync(fd);	/* the file itself is safe; at worst the old one comes back */
+	close(fd);
+}
+
+enum tv_err
+registry_save(struct registry *r, const char *path, bool durable)
+{
+	struct buf compact = BUF_INIT(FILE_BYTES_MAX), text = BUF_INIT(FILE_BYTES_MAX);
+	char temp[PATH_MAX];
+	enum tv_err err = TV_ESYS;
+
+	compact.secret = text.secret = true;
+	registry_print(r, &compact);
+	json_pretty(buf_span(&compact), &text);
+	int n = snprintf(temp, sizeof(temp), "%s.new", path);
+	int fd = n < 0 || (size_t)n >= sizeof(temp) ? -1 :
+	    open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (compact.failed || text.failed)
+		err = TV_ELIMIT;
+	else if (fd >= 0)
+		err = write_all(fd, text.data, text.len) ? TV_OK : TV_ESYS;
+	if (err == TV_OK && durable && fsync(fd) != 0)
+		err = TV_ESYS;
+	if (fd >= 0 && close(fd) != 0)
+		err = TV_ESYS;
+	if (err == TV_OK && rename(temp, path) != 0)
+		err = TV_ESYS;
+	if (err == TV_OK && durable)
+		sync_folder(path);
+	buf_done(&compact);
+	buf_done(&text);
+	return err;
+}
+
+static enum tv_err
+read_file(const char *path, struct buf *out)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	enum tv_err err = TV_OK;
+
+	if (fd < 0)
+		return errno == ENOENT ? TV_ENOENT : TV_ESYS;
+	for (;;) {
+		uint8_t *to = buf_room(out, 4096);
+		ssize_t n = to == NULL ? -1 : read(fd, to, 4096);
+
+		if (n < 0 && to != NULL && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			err = n == 0 ? TV_OK : to == NULL ? TV_ELIMIT : TV_ESYS;
+			break;
+		}
+		out->len += (size_t)n;
+	}
+	close(fd);
+	return err;
+}
+
+static enum tv_err
+read_service(json_t *v, struct arena *a, struct local_record *rec, char *why, size_t cap)
+{
+	struct stored_service s = { 0 };
+	enum tv_err err = schema_from_json(&stored_service_schema, v, 0, a, &s, why, cap);
+
+	*rec = (struct local_record){ .kind = ENTRY_SERVICE, .service = s.Service, .token = s.Token };
+	return err;
+}
+
+static enum tv_err
+read_check(json_t *v, struct arena *a, struct local_record *rec, char *why, size_t cap)
+{
+	struct stored_check s = { 0 };
+	enum tv_err err = schema_from_json(&stored_check_schema, v, 0, a, &s, why, cap);
+
+	*rec = (struct local_record){
+		.kind = ENTRY_CHECK, .token = s.Token, .ttl = s.TTL,
+		.deregister_after = s.DeregisterCriticalServiceAfter,
+		.check = { .CheckID = s.CheckID, .Name = s.Name, .Notes = s.Notes, .Output = s.Output,
+		    .Status = s.Status, .ServiceID = s.ServiceID,
+		    .Type = s.Type.len > 0 ? s.Type : span_str("ttl") },	/* the only one that had no Type */
+	};
+	return err == TV_OK && !entry_is_status(s.Status) ? TV_EFORMAT : err;
+}
+
+static enum tv_err
+take_one(struct registry *r, json_t *v)
+{
+	struct arena a = ARENA_INIT(1u << 20);
+	bool service = json_is_object(json_object_get(v, "Service"));
+	struct local_record rec;
+	struct entry *e;
+	char why[256];
+	enum tv_err err = (service ? read_service : read_check)(v, &a, &rec, why, sizeof(why));
+
+	if (err == TV_OK && registry_find(r, rec.kind, service ? rec.service.ID : rec.check.CheckID) != NULL)
+		err = TV_EEXIST;
+	if (err == TV_OK)
+		err = entry_take(r, &rec, &e);
+	arena_wipe(&a);
+	arena_done(&a);
+	return err;
+}
+
+enum tv_err
+registry_parse(struct registry *r, struct span text, const char *path, char *why, size_t cap)
+{
+	json_t *list = json_first_value(text, why, cap), *v;
+	json_t *version = json_object_get(json_array_get(list, 0), "Version");
+	size_t i;
+
+	if (json_is_array(list) && json_integer_value(version) <= FORMAT) {
+		json_array_foreach(list, i, v)
+			if ((i > 0 || version == NULL) && take_one(r, v) != TV_OK)
+				log_warn("agent", "%s: entry %zu is ignored", path, i + 1);
+		json_decref(list);
+		return TV_OK;
+	}
+	if (json_is_array(list))
+		snprintf(why, cap, "format %lld is of a newer version", (long long)json_integer_value(version));
+	else if (list != NULL)
+		snprintf(why, cap, "not a list");
+	json_decref(list);
+	return TV_EFORMAT;
+}
+
+/* Renames a file that makes no sense, so that somebody can look at it. */
+static void
+set_aside(const char *path)
+{
+	char bad[PATH_MAX];
+	int n = snprintf(bad, sizeof(bad), "%s.bad", path);
+
+	if (n > 0 && (size_t)n < sizeof(bad) && rename(path, bad) != 0)
+		log_warn("agent", "cannot rename %s: %s", path, strerror(errno));
+}
+
+void
+registry_load(struct registry *r, const char *path)
+{
+	struct buf text = BUF_INIT(FILE_BYTES_MAX);
+	char why[256];
+	enum tv_err err;
+
+	text.secret = true;
+	err = read_file(path, &text);
+	snprintf(why, sizeof(why), "%s", err == TV_ESYS ? strerror(errno) : tv_strerror(err));
+	if (err == TV_OK)
+		err = registry_parse(r, buf_span(&text), path, why, sizeof(why));
+	if (err != TV_OK && err != TV_ENOENT) {
+		log_warn("agent", "cannot read %s: %s; moved to %s.bad, starting without checks", path, why, path);
+		set_aside(path);
+	}
+	buf_done(&text);
+}

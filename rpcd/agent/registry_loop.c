@@ -1,0 +1,82 @@
+/* What a registry has around it: a loop, the router, a file. */
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "rpcd/agent/registry_int.h"
+#include "rpcd/agent/registry_loop.h"
+
+struct host {
+	struct ev_loop *loop;
+	const char *path;
+	struct registry *registry;
+	ev_timer timer;
+};
+
+static void
+on_timer(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct host *h = w->data;
+
+	(void)loop;
+	(void)events;
+	registry_run(h->registry);
+}
+
+static void
+due(void *ctx, struct mono at)
+{
+	struct host *h = ctx;
+	double after = mono_seconds(mono_sub(at, clock_mono()));
+
+	ev_timer_stop(h->loop, &h->timer);
+	ev_timer_set(&h->timer, after > 0 ? after : 0., 0.);
+	if (at.ns != MONO_NEVER.ns)
+		ev_timer_start(h->loop, &h->timer);
+}
+
+static void
+save(void *ctx, bool durable)
+{
+	struct host *h = ctx;
+	enum tv_err err = registry_save(h->registry, h->path, durable);
+
+	if (err != TV_OK)
+		log_warn("agent", "cannot write %s: %s", h->path, tv_strerror(err));
+}
+
+struct registry *
+registry_open(const struct registry_conf *conf, struct ev_loop *loop, const char *path)
+{
+	struct registry_conf own = *conf;
+	struct host *h = calloc(1, sizeof(*h));
+
+	if (h == NULL)
+		return NULL;
+	*h = (struct host){ .loop = loop, .path = path };
+	ev_init(&h->timer, on_timer);
+	h->timer.data = h;
+	own.now = clock_mono;
+	own.send = route_start;
+	own.cancel = route_cancel;
+	own.due = due;
+	own.save = save;
+	own.ctx = h;
+	if ((h->registry = registry_new(&own)) == NULL) {
+		free(h);
+		return NULL;
+	}
+	registry_load(h->registry, path);
+	return h->registry;
+}
+
+void
+registry_close(struct registry *r)
+{
+	struct host *h = r == NULL ? NULL : r->conf.ctx;
+
+	registry_free(r);
+	if (h != NULL)
+		ev_timer_stop(h->loop, &h->timer);
+	free(h);
+}

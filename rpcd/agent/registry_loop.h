@@ -1,0 +1,18 @@
+/* The registry of this node: on a loop, with the router to the catalog, and with its file. */
+#ifndef TV_RPCD_AGENT_REGISTRY_LOOP_H
+#define TV_RPCD_AGENT_REGISTRY_LOOP_H
+
+#include <ev.h>
+
+#include "rpcd/agent/registry.h"
+#include "rpcd/route/route.h"
+
+/*
+ * conf with its route and without the functions; what is in `path`, whose folder must exist, is registered already.
+ * All is borrowed.  NULL: no memory.
+ */
+struct registry *registry_open(const struct registry_conf *conf, struct ev_loop *loop, const char *path);
+/* Ends it as registry_free() does. */
+void registry_close(struct registry *r);
+
+#endif

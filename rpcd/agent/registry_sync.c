@@ -1,0 +1,416 @@
+/* Anti-entropy: the catalog follows the table. */
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/record/mpack.h"
+#include "rpcd/agent/registry_int.h"
+
+#define RETRY_MIN MONO_S(15)
+#define RETRY_SPREAD MONO_S(15)
+#define ARGS_BYTES_MAX (1u << 20)
+#define PUSH_BYTES_MAX (512u << 10)	/* of the checks that go with a service; others follow */
+
+struct push {				/* a service with checks, or one entry */
+	struct registry *registry;
+	struct route_call *call;
+	struct entry *first;		/* the service first */
+	bool removal;
+};
+
+static const struct {
+	const char *name, *title;
+} kinds[] = { [ENTRY_SERVICE] = { "service", "Service" }, [ENTRY_CHECK] = { "check", "Check" } };
+
+struct mono
+sync_spread(struct registry *r, struct mono max)
+{
+	return (struct mono){ (int64_t)(rng_unit(&r->rng) * (double)max.ns) };
+}
+
+static void
+compare_soon(struct registry *r)
+{
+	registry_at(r, &r->compare_at, mono_add(RETRY_MIN, sync_spread(r, RETRY_SPREAD)));
+}
+
+static struct route_call *
+ask(struct registry *r, enum op_code code, struct span token, const void *args, registry_reply *done, void *ctx)
+{
+	const struct op *op = op_find((uint16_t)code);
+	struct buf packed = BUF_INIT(ARGS_BYTES_MAX);
+	struct op_request q = { .op = op->code, .dc = span_of("", 0), .token = token };
+
+	schema_pack(op->args, args, &packed);
+	q.args = buf_span(&packed);
+	struct route_call *call = packed.failed ? NULL : r->conf.send(r->conf.route, &q, done, ctx);
+	buf_done(&packed);
+	return call;
+}
+
+/* -- those who wait -- */
+
+static bool
+under_way(const struct entry *e)
+{
+	const struct entry *owner = entry_owner(e);
+
+	return e->push != NULL || (owner != NULL && owner->push != NULL);
+}
+
+void
+sync_settle(struct registry *r)
+{
+	struct mono now = r->conf.now();
+	struct settle **at = &r->settling, *w;
+
+	while ((w = *at) != NULL) {
+		if (w->entry != NULL && under_way(w->entry) && mono_before(now, w->deadline)) {
+			at = &w->next;
+			continue;
+		}
+		*at = w->next;
+		w->done(w->ctx);
+		free(w);
+		at = &r->settling;	/* done may have added one */
+	}
+}
+
+void
+registry_settle(struct registry *r, enum entry_kind kind, struct span id, void (*done)(void *ctx), void *ctx)
+{
+	struct entry *e = entry_find(r, kind, id);
+	struct settle *w = e == NULL || !under_way(e) || r->conf.sync_wait.ns <= 0 ? NULL : calloc(1, sizeof(*w));
+
+	if (w == NULL) {
+		done(ctx);
+		return;
+	}
+	*w = (struct settle){ .next = r->settling, .entry = e, .deadline = MONO_NEVER, .done = done, .ctx = ctx };
+	r->settling = w;
+	registry_at(r, &w->deadline, r->conf.sync_wait);
+}
+
+/* -- pushes -- */
+
+static void push(struct entry *e);
+
+/* What the reply says of one entry. */
+static void
+take_reply(struct entry *e, const struct push *p, const struct op_reply *reply)
+{
+	const char *name = kinds[e->kind].name, *id = (const char *)e->id.p;
+	int len = (int)e->id.len;
+
+	e->push = NULL;
+	if (reply->err == TV_EPERM) {
+		log_warn("agent", "%s %s blocked by ACLs: %s=%.*s", kinds[e->kind].title,
+		    p->removal ? "deregistration" : "registration", name, len, id);
+	} else if (reply->err != TV_OK) {
+		log_debug("agent", "sync of %s %.*s failed: %s", name, len, id, tv_strerror(reply->err));
+		e->dirty = DIRTY;
+		compare_soon(e->registry);
+	} else if (p->removal && e->dirty == CLEAN) {
+		log_info("agent", "Deregistered %s: %s=%.*s", name, name, len, id);
+	} else if (!p->removal && e->dirty == CLEAN) {
+		log_debug("agent", "Synced %s: %s=%.*s", name, name, len, id);
+	}
+}
+
+/* After a success: the checks that waited for their service, and what changed meanwhile. */
+static void
+push_rest(struct entry *head, bool removal)
+{
+	for (struct entry *e = head->registry->first, *next; e != NULL && head->kind == ENTRY_SERVICE; e = next) {
+		next = e->next;
+		if (e == head || e->push != NULL || !span_eq(e->service, head->id))
+			continue;
+		if (removal && e->removed)
+			entry_drop(e);		/* the catalog removes them with their service */
+		else if (e->dirty == DIRTY)
+			push(e);
+	}
+	if (head->dirty == DIRTY)
+		push(head);
+	else if (head->removed && head->push == NULL && removal)
+		entry_drop(head);
+}
+
+static void
+on_pushed(void *ctx, const struct op_reply *reply)
+{
+	struct push *p = ctx;
+	struct registry *r = p->registry;
+
+	for (struct entry *e = p->first; e != NULL; e = e->push_next)
+		take_reply(e, p, reply);
+	if (reply->err == TV_OK)
+		push_rest(p->first, p->removal);
+	free(p);
+	sync_settle(r);
+}
+
+static void
+join(struct push *p, struct entry *e)
+{
+	struct entry **at = p->first == NULL ? &p->first : &p->first->push_next;
+
+	e->push = p;
+	e->push_next = *at;
+	*at = e;
+	e->dirty = CLEAN;
+}
+
+/* A service takes the checks with it that have its token, as many as fit. */
+static void
+join_checks(struct push *p, struct catalog_register *args)
+{
+	struct registry *r = p->registry;
+	const struct entry *service = p->first;
+	struct check *v = arena_array(&r->scratch, r->count[ENTRY_CHECK], sizeof(*v));
+	struct local_record rec;
+	size_t bytes = 0;
+
+	args->Checks.v = v;
+	for (struct entry *e = r->first; e != NULL && v != NULL; e = e->next) {
+		if (e->kind != ENTRY_CHECK || e->removed || e->push != NULL || e->dirty == CLEAN ||
+		    !span_eq(e->service, service->id) || !span_eq(e->token, service->token))
+			continue;
+		if ((bytes += e->rec.len) > PUSH_BYTES_MAX || !entry_unpack(e, &rec))
+			break;
+		v[args->Checks.n++] = rec.check;
+		join(p, e);
+	}
+}
+
+static struct route_call *
+send_registration(struct push *p)
+{
+	struct registry *r = p->registry;
+	struct catalog_register args = {
+		.ID = span_str(r->conf.node_id), .Node = span_str(r->conf.node_name),
+		.Address = span_str(r->conf.address), .SkipNodeUpdate = true,
+	};
+	struct local_record rec;
+
+	arena_reset(&r->scratch);
+	if (!entry_unpack(p->first, &rec))
+		return NULL;
+	if (rec.kind == ENTRY_CHECK) {
+		args.has_check = true;
+		args.Check = rec.check;
+	} else {
+		args.has_service = true;
+		args.Service = rec.service;
+		join_checks(p, &args);
+	}
+	return ask(r, OP_CATALOG_REGISTER, p->first->token, &args, on_pushed, p);
+}
+
+static struct route_call *
+send_deregistration(struct push *p)
+{
+	struct catalog_deregister args = { .Node = span_str(p->registry->conf.node_name) };
+
+	*(p->first->kind == ENTRY_SERVICE ? &args.ServiceID : &args.CheckID) = p->first->id;
+	return ask(p->registry, OP_CATALOG_DEREGISTER, p->first->token, &args, on_pushed, p);
+}
+
+/* Sends an entry; or its service, if the catalog does not have that as it is: the entry goes with it or after it. */
+static void
+push(struct entry *e)
+{
+	struct entry *owner = entry_owner(e);
+	struct registry *r = e->registry;
+
+	if (owner != NULL && (owner->push != NULL || owner->dirty != CLEAN || owner->removed))
+		e = owner;
+	if (e->push != NULL)
+		return;
+	struct push *p = calloc(1, sizeof(*p));
+	if (p == NULL) {
+		compare_soon(r);
+		return;
+	}
+	*p = (struct push){ .registry = r, .removal = e->removed };
+	join(p, e);
+	p->call = e->removed ? send_deregistration(p) : send_registration(p);
+	if (p->call == NULL)
+		on_pushed(p, &(struct op_reply){ .err = TV_EAGAIN });
+}
+
+void
+sync_changed(struct entry *e, bool output_only)
+{
+	struct registry *r = e->registry;
+
+	if (output_only && e->push == NULL && e->dirty != DIRTY) {
+		e->dirty = DIRTY_OUTPUT;
+		registry_at(r, &r->output_at, r->conf.update_interval);
+	} else {
+		e->dirty = DIRTY;
+		push(e);
+	}
+}
+
+void
+sync_all(struct registry *r, bool output)
+{
+	for (struct entry *e = r->first; e != NULL; e = e->next)
+		if (e->dirty == DIRTY || (output && e->dirty == DIRTY_OUTPUT))
+			push(e);
+}
+
+/* -- comparing -- */
+
+/*
+ * Does the catalog's record say the same as ours?  Output may differ until its time has come; tags that others set
+ * there are taken over where the service allows it.
+ */
+static bool
+same(struct entry *e, struct local_record *there)
+{
+	struct buf packed = BUF_INIT(ARGS_BYTES_MAX);
+	struct local_record own;
+	bool eq, known = registry_get(e, &own);
+
+	if (known && e->dirty == DIRTY_OUTPUT)
+		there->check.Output = own.check.Output;
+	entry_pack(e->registry, there, &packed);
+	eq = span_eq(buf_span(&packed), e->rec);
+	if (!eq && known && e->kind == ENTRY_SERVICE && own.service.EnableTagOverride) {
+		own.service.Tags = there->service.Tags;
+		if (entry_store(e, &own) == TV_OK)
+			registry_at(e->registry, &e->registry->save_at, MONO_ZERO);
+		eq = span_eq(buf_span(&packed), e->rec);
+	}
+	buf_done(&packed);
+	return eq;
+}
+
+/* What nobody registered here is to be removed from the catalog, if that is ours to say. */
+static void
+compare_one(struct registry *r, struct local_record *there)
+{
+	bool check = there->kind == ENTRY_CHECK;
+	struct span id = check ? there->check.CheckID : there->service.ID;
+	struct entry *e = entry_find(r, there->kind, id);
+	bool ours = r->conf.own_services || (check && there->check.ServiceID.len == 0);
+
+	if (e == NULL && ours && !span_eqs(id, check ? "serfHealth" : "consul"))
+		e = entry_add(r, there);	/* no memory: the next comparison finds it too */
+	if (e == NULL)
+		return;
+	e->there = true;
+	if (e->push != NULL)
+		return;
+	if (e->removed || !same(e, there))
+		e->dirty = DIRTY;
+	else if (e->dirty == DIRTY)
+		e->dirty = CLEAN;
+}
+
+static enum tv_err
+compare_services(struct registry *r, struct rd *in)
+{
+	struct node_services list = { 0 };
+	enum tv_err err = schema_unpack(&node_services_schema, in, &r->arena, &list);
+
+	for (uint32_t i = 0; err == TV_OK && i < list.Services.n; i++)
+		compare_one(r, &(struct local_record){ .kind = ENTRY_SERVICE,
+		    .service = ((const struct service *)list.Services.v)[i] });
+	return err;
+}
+
+static enum tv_err
+compare_checks(struct registry *r, struct rd *in)
+{
+	enum tv_err err = TV_OK;
+
+	for (uint32_t n = rd_left(in) == 0 || mpr_nil(in) ? 0 : mpr_array(in); n > 0 && err == TV_OK; n--) {
+		struct local_record there = { .kind = ENTRY_CHECK };
+
+		if ((err = schema_unpack(&check_schema, in, &r->arena, &there.check)) == TV_OK)
+			compare_one(r, &there);
+	}
+	return err;
+}
+
+/* What the catalog has not is to be sent, or needs no removing any more. */
+static void
+compare_rest(struct registry *r)
+{
+	for (struct entry *e = r->first, *next; e != NULL; e = next) {
+		next = e->next;
+		if (e->kind != r->comparing || e->push != NULL || e->there)
+			continue;
+		if (e->removed)
+			entry_drop(e);
+		else
+			e->dirty = DIRTY;
+	}
+}
+
+static void on_catalog(void *ctx, const struct op_reply *reply);
+
+static void
+read_catalog(struct registry *r, enum entry_kind kind)
+{
+	struct catalog_read args = { .Name = span_str(r->conf.node_name) };
+
+	r->comparing = kind;
+	for (struct entry *e = r->first; e != NULL; e = e->next)
+		e->there = false;
+	r->compare = ask(r, kind == ENTRY_SERVICE ? OP_CATALOG_NODE : OP_HEALTH_NODE, SPAN_NONE, &args, on_catalog, r);
+	if (r->compare == NULL)
+		compare_soon(r);
+}
+
+static void
+on_catalog(void *ctx, const struct op_reply *reply)
+{
+	struct registry *r = ctx;
+	struct rd in = rd_span_over(reply->value);
+	enum tv_err err = reply->err;
+
+	r->compare = NULL;
+	arena_reset(&r->arena);
+	if (err == TV_OK)
+		err = r->comparing == ENTRY_SERVICE ? compare_services(r, &in) : compare_checks(r, &in);
+	if (err != TV_OK) {
+		log_debug("agent", "comparison with the catalog failed: %s", tv_strerror(err));
+		compare_soon(r);
+		return;
+	}
+	compare_rest(r);
+	if (r->comparing == ENTRY_SERVICE) {
+		read_catalog(r, ENTRY_CHECK);
+		return;
+	}
+	sync_all(r, false);
+	registry_at(r, &r->compare_at, mono_add(r->conf.sync_interval, sync_spread(r, r->conf.sync_interval)));
+}
+
+void
+sync_compare(struct registry *r)
+{
+	if (r->compare != NULL)
+		r->conf.cancel(r->compare);
+	read_catalog(r, r->conf.own_services ? ENTRY_SERVICE : ENTRY_CHECK);
+}
+
+void
+sync_stop(struct registry *r)
+{
+	if (r->compare != NULL)
+		r->conf.cancel(r->compare);
+	for (struct entry *e = r->first; e != NULL; e = e->next) {
+		struct push *p = e->push;
+
+		if (p == NULL)
+			continue;
+		r->conf.cancel(p->call);
+		for (struct entry *k = p->first; k != NULL; k = k->push_next)
+			k->push = NULL;
+		free(p);
+	}
+}

@@ -1,0 +1,620 @@
+/* The registry of services and checks, with a clock, a catalog and a file of our own. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "common/base/log.h"
+#include "common/record/mpack.h"
+#include "rpcd/agent/registry_int.h"
+
+#define CALLS_MAX 16
+
+static struct route_call {
+	bool open;
+	uint16_t op;
+	char token[16];
+	uint8_t args[65536];
+	size_t args_len;
+	registry_reply *done;
+	void *ctx;
+} calls[CALLS_MAX];
+static struct mono clock_now, due_at;
+static bool refuse;
+static unsigned saves, sent;
+static struct registry *table;
+static struct arena arena;
+
+/* -- the world around it --------------------------------------------------------- */
+
+static struct mono
+now(void)
+{
+	return clock_now;
+}
+
+static struct route_call *
+send_op(struct route *route, const struct op_request *q, registry_reply *done, void *ctx)
+{
+	ck_assert_ptr_null(route);
+	for (unsigned i = 0; i < CALLS_MAX && !refuse; i++)
+		if (!calls[i].open) {
+			ck_assert_uint_le(q->args.len, sizeof(calls[i].args));
+			calls[i] = (struct route_call){ .open = true, .op = q->op, .done = done, .ctx = ctx,
+			    .args_len = q->args.len };
+			memcpy(calls[i].args, q->args.p, q->args.len);
+			ck_assert(span_copy(q->token, calls[i].token, sizeof(calls[i].token)));
+			sent++;
+			return &calls[i];
+		}
+	return NULL;
+}
+
+static void
+cancel(struct route_call *c)
+{
+	ck_assert(c->open);
+	c->open = false;
+}
+
+static void
+due(void *ctx, struct mono at)
+{
+	ck_assert_ptr_eq(ctx, &due_at);
+	due_at = at;
+}
+
+static void
+save(void *ctx, bool durable)
+{
+	(void)ctx;
+	(void)durable;
+	saves++;
+}
+
+static struct registry *
+open_table(bool own_services)
+{
+	struct registry *r = registry_new(&(struct registry_conf){
+		.node_name = "n1", .node_id = "id-1", .address = "10.0.0.1", .entries_max = 4, .output_max = 64,
+		.sync_interval = MONO_S(60), .update_interval = MONO_S(300), .sync_wait = MONO_MS(500),
+		.own_services = own_services, .seed = 7,
+		.now = now, .send = send_op, .cancel = cancel, .due = due, .save = save, .ctx = &due_at,
+	});
+
+	ck_assert_ptr_nonnull(r);
+	return r;
+}
+
+static void
+setup(void)
+{
+	log_init("check", LOG_LVL_ERR, LOG_TO_STDERR);
+	memset(calls, 0, sizeof(calls));
+	clock_now = MONO_S(1000);
+	refuse = false;
+	saves = sent = 0;
+	arena = ARENA_INIT(1u << 20);
+	table = open_table(true);
+}
+
+static void
+teardown(void)
+{
+	registry_free(table);
+	for (unsigned i = 0; i < CALLS_MAX; i++)
+		ck_assert(!calls[i].open);
+	arena_done(&arena);
+}
+
+/* Lets time pass, and what is due happen on the way. */
+static void
+pass(struct mono time)
+{
+	struct mono end = mono_add(clock_now, time);
+
+	while (!mono_before(end, due_at)) {
+		if (mono_before(clock_now, due_at))
+			clock_now = due_at;
+		registry_run(table);
+	}
+	clock_now = end;
+}
+
+static unsigned
+open_calls(enum op_code op)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < CALLS_MAX; i++)
+		n += calls[i].open && calls[i].op == op;
+	return n;
+}
+
+/* Ends the one open call of this kind; its arguments go to rec.  Returns its token. */
+static const char *
+answer(enum op_code op, void *rec, enum tv_err err, struct span value)
+{
+	ck_assert_uint_eq(open_calls(op), 1);
+	for (unsigned i = 0; i < CALLS_MAX; i++)
+		if (calls[i].open && calls[i].op == op) {
+			static uint8_t args[sizeof(calls[i].args)];
+			static char token[sizeof(calls[i].token)];
+			struct rd in = rd_over(args, calls[i].args_len);
+
+			memcpy(args, calls[i].args, calls[i].args_len);
+			memcpy(token, calls[i].token, sizeof(token));
+			memset(rec, 0, op_find((uint16_t)op)->args->size);
+			ck_assert_int_eq(schema_unpack(op_find((uint16_t)op)->args, &in, &arena, rec), TV_OK);
+			calls[i].open = false;
+			calls[i].done(calls[i].ctx, &(struct op_reply){ .err = err, .value = value });
+			return token;
+		}
+	return NULL;
+}
+
+static struct catalog_register reg;
+static struct catalog_deregister dereg;
+
+static const char *
+registered(enum tv_err err)
+{
+	return answer(OP_CATALOG_REGISTER, &reg, err, SPAN_NONE);
+}
+
+static const char *
+deregistered(enum tv_err err)
+{
+	return answer(OP_CATALOG_DEREGISTER, &dereg, err, SPAN_NONE);
+}
+
+/* The catalog as a comparison finds it. */
+static void
+compare(const struct service *services, uint32_t n, const struct check *checks, uint32_t m)
+{
+	struct node_services list = { .found = true, .Services = { .v = (void *)(uintptr_t)services, .n = n } };
+	struct buf b = BUF_INIT(65536);
+	struct catalog_read args;
+
+	while (open_calls(OP_CATALOG_NODE) == 0)
+		pass(MONO_S(1));
+	schema_pack(&node_services_schema, &list, &b);
+	answer(OP_CATALOG_NODE, &args, TV_OK, buf_span(&b));
+	ck_assert(span_eqs(args.Name, "n1"));
+	buf_reset(&b);
+	mpw_array(&b, m);
+	for (uint32_t i = 0; i < m; i++)
+		schema_pack(&check_schema, &checks[i], &b);
+	answer(OP_HEALTH_NODE, &args, TV_OK, buf_span(&b));
+	ck_assert(span_eqs(args.Name, "n1"));
+	buf_done(&b);
+}
+
+/* -- what is registered ---------------------------------------------------------- */
+
+static struct service
+service(const char *id, const char *tag)
+{
+	static struct span tags[8];
+	static unsigned next;
+	struct span *t = &tags[next++ % 8];
+
+	*t = span_str(tag);
+	return (struct service){ .ID = span_str(id), .Service = span_str("web"), .Tags = { t, 1, true }, .Port = 80,
+	    .Weights = { 1, 1 } };
+}
+
+static struct check
+check(const char *id, const char *service_id, const char *status)
+{
+	return (struct check){ .Node = span_str("n1"), .CheckID = span_str(id), .Name = span_str(id),
+	    .Status = span_str(status), .ServiceID = span_str(service_id), .Type = span_str("ttl") };
+}
+
+static enum tv_err
+put_service(struct service s, const char *token)
+{
+	return registry_put(table, &(struct local_record){ .kind = ENTRY_SERVICE, .service = s,
+	    .token = span_str(token) });
+}
+
+static enum tv_err
+put_check(const char *id, const char *service_id, const char *token, struct mono deregister_after)
+{
+	return registry_put(table, &(struct local_record){ .kind = ENTRY_CHECK, .check = check(id, service_id, "passing"),
+	    .token = span_str(token), .ttl = 10000000000, .deregister_after = deregister_after.ns });
+}
+
+static enum tv_err
+update(const char *id, const char *status, const char *output)
+{
+	return registry_update(registry_find(table, ENTRY_CHECK, span_str(id)), span_str(status), span_str(output));
+}
+
+/* A service with a check, and the catalog has both. */
+static void
+synced(void)
+{
+	ck_assert_int_eq(put_service(service("web1", "a"), ""), TV_OK);
+	registered(TV_OK);
+	ck_assert_int_eq(put_check("c1", "web1", "", MONO_ZERO), TV_OK);
+	registered(TV_OK);
+	compare((struct service[]){ service("web1", "a") }, 1, (struct check[]){ check("c1", "web1", "passing") }, 1);
+	sent = saves = 0;
+}
+
+START_TEST(limits)
+{
+	struct local_record rec;
+
+	ck_assert_int_eq(put_check("", "", "", MONO_ZERO), TV_EINVAL);
+	ck_assert_int_eq(put_check("c1", "web1", "", MONO_ZERO), TV_ENOENT);
+	synced();
+	ck_assert_int_eq(put_check("c1", "web1", "", MONO_ZERO), TV_OK);
+	ck_assert_uint_eq(registry_count(table, ENTRY_CHECK), 1);
+	for (const char *id = "c2"; registry_count(table, ENTRY_CHECK) < 4; id = id[1] == '2' ? "c3" : "c4")
+		ck_assert_int_eq(put_check(id, "", "", MONO_ZERO), TV_OK);
+	ck_assert_int_eq(put_check("c5", "", "", MONO_ZERO), TV_ELIMIT);
+	ck_assert_int_eq(put_service(service("web2", "b"), ""), TV_OK);
+	ck_assert_int_eq(registry_remove(table, ENTRY_SERVICE, span_str("c1")), TV_ENOENT);
+	ck_assert(registry_get(registry_find(table, ENTRY_CHECK, span_str("c1")), &rec));
+	ck_assert(span_eqs(rec.check.ServiceName, "web") && span_eqs(rec.check.ServiceTags.v[0], "a"));
+}
+END_TEST
+
+START_TEST(a_service_takes_its_checks_along)
+{
+	refuse = true;
+	ck_assert_int_eq(put_service(service("web1", "a"), "t"), TV_OK);
+	ck_assert_int_eq(put_check("c1", "web1", "t", MONO_ZERO), TV_OK);
+	ck_assert_int_eq(put_check("c2", "web1", "other", MONO_ZERO), TV_OK);
+	refuse = false;
+	ck_assert_int_eq(put_check("c3", "web1", "t", MONO_ZERO), TV_OK);	/* not before its service */
+	ck_assert_str_eq(registered(TV_OK), "t");
+	ck_assert(reg.has_service && !reg.has_check && reg.SkipNodeUpdate && span_eqs(reg.ID, "id-1"));
+	ck_assert(span_eqs(reg.Service.ID, "web1") && span_eqs(reg.Service.Tags.v[0], "a"));
+	ck_assert_uint_eq(reg.Checks.n, 2);
+	ck_assert(span_eqs(((struct check *)reg.Checks.v)[0].CheckID, "c1"));
+	ck_assert(span_eqs(((struct check *)reg.Checks.v)[1].CheckID, "c3"));
+	/* the one with a token of its own follows */
+	ck_assert_str_eq(registered(TV_OK), "other");
+	ck_assert(reg.has_check && !reg.has_service && span_eqs(reg.Check.CheckID, "c2"));
+	ck_assert_uint_eq(sent, 2);
+	ck_assert_uint_eq(saves, 4);
+	/* and from now on each goes alone */
+	ck_assert_int_eq(update("c1", "critical", ""), TV_OK);
+	registered(TV_OK);
+	ck_assert(reg.has_check && !reg.has_service);
+}
+END_TEST
+
+START_TEST(a_service_goes_with_its_checks)
+{
+	synced();
+	ck_assert_int_eq(put_check("of-node", "", "", MONO_ZERO), TV_OK);
+	registered(TV_OK);
+	ck_assert_int_eq(registry_remove(table, ENTRY_SERVICE, span_str("web1")), TV_OK);
+	ck_assert_uint_eq(registry_count(table, ENTRY_CHECK), 1);
+	ck_assert_ptr_null(registry_find(table, ENTRY_CHECK, span_str("c1")));
+	deregistered(TV_ENOLEADER);
+	/* when it failed, the comparison tries again; one request is enough */
+	compare((struct service[]){ service("web1", "a") }, 1, (struct check[]){ check("c1", "web1", "passing"),
+	    check("of-node", "", "passing") }, 2);
+	deregistered(TV_OK);
+	ck_assert(span_eqs(dereg.Node, "n1") && span_eqs(dereg.ServiceID, "web1") && dereg.CheckID.len == 0);
+	ck_assert_ptr_null(entry_find(table, ENTRY_CHECK, span_str("c1")));
+	ck_assert_ptr_eq(table->first, table->last);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_DEREGISTER), 0);
+}
+END_TEST
+
+START_TEST(registered_again_while_it_goes)
+{
+	synced();
+	ck_assert_int_eq(put_check("c2", "web1", "", MONO_ZERO), TV_OK);
+	registered(TV_OK);
+	ck_assert_int_eq(registry_remove(table, ENTRY_SERVICE, span_str("web1")), TV_OK);
+	ck_assert_int_eq(put_service(service("web1", "b"), ""), TV_OK);
+	ck_assert_int_eq(put_check("c2", "web1", "", MONO_ZERO), TV_OK);
+	deregistered(TV_OK);
+	registered(TV_OK);
+	ck_assert(span_eqs(reg.Service.Tags.v[0], "b") && reg.Checks.n == 1);
+	ck_assert(span_eqs(((struct check *)reg.Checks.v)->CheckID, "c2"));
+	ck_assert_ptr_null(entry_find(table, ENTRY_CHECK, span_str("c1")));
+	ck_assert(registry_count(table, ENTRY_SERVICE) == 1 && registry_count(table, ENTRY_CHECK) == 1);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER) + open_calls(OP_CATALOG_DEREGISTER), 0);
+}
+END_TEST
+
+START_TEST(comparison)
+{
+	struct service other = service("web1", "a");
+
+	synced();
+	compare((struct service[]){ service("web1", "a"), service("consul", ""), service("stranger", "") }, 3,
+	    (struct check[]){ check("serfHealth", "", "passing"), check("of-stranger", "stranger", "passing"),
+	    check("c1", "web1", "passing") }, 3);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER), 0);
+	deregistered(TV_OK);
+	ck_assert(span_eqs(dereg.ServiceID, "stranger"));	/* and its check goes with it */
+	ck_assert_uint_eq(open_calls(OP_CATALOG_DEREGISTER), 0);
+	/* what the catalog lacks */
+	compare(NULL, 0, (struct check[]){ check("c1", "web1", "passing") }, 1);
+	registered(TV_OK);
+	ck_assert(reg.has_service && reg.Checks.n == 0);
+	/* what it has differently */
+	other.Port = 81;
+	compare(&other, 1, (struct check[]){ check("c1", "web1", "critical") }, 1);
+	registered(TV_OK);
+	ck_assert(reg.has_service && reg.Service.Port == 80 && reg.Checks.n == 1);
+	sent = 0;
+	compare((struct service[]){ service("web1", "a") }, 1, (struct check[]){ check("c1", "web1", "passing") }, 1);
+	ck_assert_uint_eq(sent, 2);				/* the two questions */
+}
+END_TEST
+
+START_TEST(services_of_others)
+{
+	struct catalog_read args;
+	struct buf b = BUF_INIT(65536);
+	struct check strangers[2] = { check("c8", "web8", "passing"), check("c9", "", "passing") };
+
+	registry_free(table);
+	table = open_table(false);
+	pass(MONO_S(2));
+	ck_assert_uint_eq(open_calls(OP_CATALOG_NODE), 0);
+	mpw_array(&b, 2);
+	schema_pack(&check_schema, &strangers[0], &b);
+	schema_pack(&check_schema, &strangers[1], &b);
+	answer(OP_HEALTH_NODE, &args, TV_OK, buf_span(&b));
+	buf_done(&b);
+	deregistered(TV_OK);
+	ck_assert(span_eqs(dereg.CheckID, "c9") && dereg.ServiceID.len == 0);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_DEREGISTER), 0);
+}
+END_TEST
+
+START_TEST(tags_of_others)
+{
+	struct service s = service("web1", "a");
+	struct local_record rec;
+
+	synced();
+	s.EnableTagOverride = true;
+	ck_assert_int_eq(put_service(s, ""), TV_OK);
+	registered(TV_OK);
+	saves = 0;
+	s.Tags = service("web1", "theirs").Tags;
+	compare(&s, 1, (struct check[]){ check("c1", "web1", "passing") }, 1);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER), 0);
+	ck_assert(registry_get(registry_find(table, ENTRY_SERVICE, span_str("web1")), &rec));
+	ck_assert(rec.service.Tags.n == 1 && span_eqs(rec.service.Tags.v[0], "theirs"));
+	pass(MONO_S(1));
+	ck_assert_uint_eq(saves, 1);
+	/* without leave, ours count */
+	ck_assert_int_eq(put_service(service("web1", "a"), ""), TV_OK);
+	registered(TV_OK);
+	compare(&s, 1, (struct check[]){ check("c1", "web1", "passing") }, 1);
+	registered(TV_OK);
+	ck_assert(span_eqs(reg.Service.Tags.v[0], "a"));
+}
+END_TEST
+
+START_TEST(failure_and_refusal)
+{
+	synced();
+	ck_assert_int_eq(update("c1", "warning", ""), TV_OK);
+	registered(TV_ENOLEADER);
+	pass(MONO_S(14));
+	ck_assert_uint_eq(open_calls(OP_CATALOG_NODE), 0);
+	pass(MONO_S(16));					/* earlier than sync_interval */
+	compare((struct service[]){ service("web1", "a") }, 1, (struct check[]){ check("c1", "web1", "passing") }, 1);
+	registered(TV_EPERM);
+	/* what was refused waits for the next comparison in its time */
+	pass(MONO_S(59));
+	ck_assert_uint_eq(open_calls(OP_CATALOG_NODE) + open_calls(OP_CATALOG_REGISTER), 0);
+	compare((struct service[]){ service("web1", "a") }, 1, (struct check[]){ check("c1", "web1", "passing") }, 1);
+	registered(TV_OK);
+	ck_assert(span_eqs(reg.Check.Status, "warning"));
+}
+END_TEST
+
+START_TEST(output_waits)
+{
+	struct check old = check("c1", "web1", "passing");
+
+	synced();
+	ck_assert_int_eq(update("c1", "passing", "one"), TV_OK);
+	ck_assert_int_eq(update("c1", "passing", "two"), TV_OK);
+	compare((struct service[]){ service("web1", "a") }, 1, &old, 1);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER), 0);
+	ck_assert_uint_eq(saves, 1);
+	while (open_calls(OP_CATALOG_REGISTER) == 0) {		/* and comparisons do not matter */
+		pass(MONO_S(1));
+		ck_assert_int_le(clock_now.ns, MONO_S(1000 + 600).ns);
+		if (open_calls(OP_CATALOG_NODE) > 0)
+			compare((struct service[]){ service("web1", "a") }, 1, &old, 1);
+	}
+	registered(TV_OK);
+	ck_assert(span_eqs(reg.Check.Output, "two"));
+	old.Output = span_str("two");
+	compare((struct service[]){ service("web1", "a") }, 1, &old, 1);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER), 0);
+	/* what changes during a request follows it at once */
+	ck_assert_int_eq(update("c1", "warning", "three"), TV_OK);
+	ck_assert_int_eq(update("c1", "warning", "four"), TV_OK);
+	registered(TV_OK);
+	registered(TV_OK);
+	ck_assert(span_eqs(reg.Check.Output, "four"));
+}
+END_TEST
+
+START_TEST(critical_for_too_long)
+{
+	synced();
+	ck_assert_int_eq(put_check("c1", "web1", "", MONO_S(20)), TV_OK);
+	registered(TV_OK);
+	ck_assert_int_eq(update("c1", "critical", ""), TV_OK);
+	registered(TV_OK);
+	pass(MONO_S(15));
+	ck_assert_int_eq(update("c1", "passing", ""), TV_OK);	/* in time */
+	registered(TV_OK);
+	pass(MONO_S(15));
+	ck_assert_int_eq(update("c1", "critical", ""), TV_OK);
+	registered(TV_OK);
+	pass(MONO_S(19));
+	ck_assert_uint_eq(registry_count(table, ENTRY_SERVICE), 1);
+	pass(MONO_S(1));
+	ck_assert_uint_eq(registry_count(table, ENTRY_SERVICE), 0);
+	deregistered(TV_OK);
+	ck_assert(span_eqs(dereg.ServiceID, "web1"));
+}
+END_TEST
+
+static void
+count(void *ctx)
+{
+	++*(unsigned *)ctx;
+}
+
+START_TEST(settling)
+{
+	unsigned done = 0;
+
+	synced();
+	registry_settle(table, ENTRY_SERVICE, span_str("web1"), count, &done);
+	ck_assert_uint_eq(done, 1);
+	ck_assert_int_eq(put_service(service("web1", "b"), ""), TV_OK);
+	ck_assert_int_eq(update("c1", "warning", ""), TV_OK);
+	registry_settle(table, ENTRY_SERVICE, span_str("web1"), count, &done);
+	registry_settle(table, ENTRY_CHECK, span_str("c1"), count, &done);	/* waits for its service, then itself */
+	ck_assert_uint_eq(done, 1);
+	registered(TV_OK);
+	ck_assert_uint_eq(done, 2);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER), 1);
+	pass(MONO_MS(499));
+	ck_assert_uint_eq(done, 2);
+	pass(MONO_MS(1));
+	ck_assert_uint_eq(done, 3);
+	registered(TV_OK);
+	ck_assert(span_eqs(reg.Check.Status, "warning"));
+}
+END_TEST
+
+/* -- who runs the checks --------------------------------------------------------- */
+
+static unsigned put, gone;
+
+static void *
+use(void *ctx, struct entry *e, void *user, const struct local_record *rec)
+{
+	ck_assert_ptr_eq(ctx, &put);
+	ck_assert(user == NULL || user == e);
+	put += rec != NULL;
+	gone += rec == NULL;
+	return rec == NULL ? NULL : e;
+}
+
+START_TEST(users)
+{
+	put = gone = 0;
+	synced();
+	registry_use(table, use, &put);
+	ck_assert_uint_eq(put, 2);				/* what was there */
+	ck_assert_int_eq(put_check("c1", "web1", "", MONO_ZERO), TV_OK);
+	ck_assert_uint_eq(put, 3);
+	registered(TV_OK);
+	ck_assert_int_eq(registry_remove(table, ENTRY_SERVICE, span_str("web1")), TV_OK);
+	ck_assert_uint_eq(gone, 2);
+	deregistered(TV_OK);
+	ck_assert_uint_eq(gone, 2);
+	ck_assert_int_eq(put_check("c9", "", "", MONO_ZERO), TV_OK);
+	registry_free(table);
+	ck_assert_uint_eq(gone, 3);
+	table = open_table(true);
+}
+END_TEST
+
+/* -- the file -------------------------------------------------------------------- */
+
+START_TEST(the_file)
+{
+	/* as the version before wrote it, and a field of a newer one */
+	static const char format_1[] = "[{\"CheckID\":\"c1\",\"Name\":\"c\",\"Notes\":\"n\",\"Output\":\"o\","
+	    "\"Status\":\"warning\",\"ServiceID\":\"\",\"TTL\":\"10s\",\"DeregisterCriticalServiceAfter\":\"1m0s\","
+	    "\"Later\":1}]";
+	static const char check_1[] = "{\"CheckID\":\"c1\",\"Name\":\"c\",\"Notes\":\"n\",\"Output\":\"o\","
+	    "\"Status\":\"warning\",\"ServiceID\":\"\",\"TTL\":\"10s\",\"DeregisterCriticalServiceAfter\":\"1m0s\","
+	    "\"Type\":\"ttl\"}";
+	static const char *const broken[] = { "", "{", "{}", "7", "[{\"Version\":3}]" };
+	struct buf text = BUF_INIT(65536), again = BUF_INIT(65536);
+	struct service s = service("web1", "a");
+	struct local_record rec;
+	char why[256];
+
+	ck_assert_int_eq(registry_parse(table, span_str(format_1), "f", why, sizeof(why)), TV_OK);
+	ck_assert(registry_get(registry_find(table, ENTRY_CHECK, span_str("c1")), &rec));
+	ck_assert(span_eqs(rec.check.Status, "warning") && span_eqs(rec.check.Type, "ttl") && rec.ttl == 10000000000 &&
+	    rec.deregister_after == 60000000000 && span_eqs(rec.check.Node, "n1"));
+	registry_print(table, &text);
+	ck_assert(text.len == strlen(check_1) + 2 &&
+	    memcmp(text.data + 1, check_1, strlen(check_1)) == 0);
+	/* services stand first, which the version before passes over */
+	s.Tags = (struct span_list){ 0 };
+	s.Meta = (struct span_map){ .kv = &(struct span[2]){ span_str("k"), span_str("v") }, .n = 1, .set = true };
+	ck_assert_int_eq(put_service(s, "secret"), TV_OK);
+	ck_assert_int_eq(put_check("c2", "web1", "t2", MONO_ZERO), TV_OK);
+	registered(TV_OK);
+	registered(TV_OK);
+	buf_reset(&text);
+	registry_print(table, &text);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&text), "[{\"Version\":2},{\"Service\":{\"ID\":\"web1\""));
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&text), check_1));
+	registry_free(table);
+	table = open_table(true);
+	sent = saves = 0;
+	ck_assert_int_eq(registry_parse(table, buf_span(&text), "f", why, sizeof(why)), TV_OK);
+	registry_print(table, &again);
+	ck_assert(span_eq(buf_span(&text), buf_span(&again)));
+	ck_assert_uint_eq(sent + saves, 0);
+	/* the catalog has just that: nothing is sent after a start, and the service need not be told again */
+	struct check checks[2] = { check("c1", "", "warning"), check("c2", "web1", "passing") };
+	checks[0].Name = span_str("c");
+	checks[0].Notes = span_str("n");
+	checks[0].Output = span_str("o");
+	compare(&s, 1, checks, 2);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER) + open_calls(OP_CATALOG_DEREGISTER), 0);
+	ck_assert_int_eq(update("c2", "critical", ""), TV_OK);
+	ck_assert_str_eq(registered(TV_OK), "t2");
+	registry_free(table);
+	table = open_table(true);
+	for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+		why[0] = '\0';
+		ck_assert_int_eq(registry_parse(table, span_str(broken[i]), "f", why, sizeof(why)), TV_EFORMAT);
+		ck_assert(why[0] != '\0' && table->first == NULL);
+	}
+	ck_assert_str_eq(why, "format 3 is of a newer version");
+	buf_done(&text);
+	buf_done(&again);
+}
+END_TEST
+
+int
+main(void)
+{
+	const TTest *const tests[] = {
+		limits, a_service_takes_its_checks_along, a_service_goes_with_its_checks, registered_again_while_it_goes,
+		comparison, services_of_others, tags_of_others, failure_and_refusal, output_waits, critical_for_too_long,
+		settling, users, the_file,
+	};
+	Suite *s = suite_create("registry");
+	TCase *t = tcase_create("registry");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+		tcase_add_test(t, tests[i]);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
