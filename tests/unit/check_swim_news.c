@@ -138,6 +138,42 @@ told_prune(const struct gaddr *to)
 	return 0;
 }
 
+/* The time of our own join, once it is sent with a packet of this feed. */
+static bool
+join_said(const struct one *now, void *arg)
+{
+	uint64_t *ltime = arg;
+
+	for (size_t i = 0; i < now->out->send_count; i++) {
+		const struct swim_send *send = &now->out->sends[i];
+		struct serf_join m;
+
+		for (unsigned k = 0; k < send->part_count; k++) {
+			struct span p = send->parts[k];
+
+			if (p.len >= 3 && p.p[0] == WIRE_USER && p.p[1] == SERF_JOIN &&
+			    serf_get_join(span_of(p.p + 2, p.len - 2), &o.arena, &m) == TV_OK && span_eqs(m.node, SELF))
+				*ltime = m.ltime;
+		}
+	}
+	return *ltime != 0;
+}
+
+/*
+ * Whoever returns after a leave: an exchange between a Serf agent that sees it back and one that does not yet makes that leave one
+ * later, and a join of the same time would leave it shown as leaving.
+ */
+START_TEST(our_join_is_later_than_a_leave_told_by_an_exchange)
+{
+	uint64_t joined = 0;
+
+	(void)one_alive(&o, "a", 1);
+	ck_assert_int_eq(one_leave_intent(&o, SELF, 7, false), TV_OK);
+	ck_assert(one_wait_for(&o, MONO_S(5), join_said, &joined));
+	ck_assert_uint_gt(joined, 7 + 1);
+}
+END_TEST
+
 /* Ends our next exchange with an answer that shows `a` with that time. */
 static struct gaddr
 exchange_showing(const char *shown, uint64_t ltime, bool left)
@@ -352,6 +388,7 @@ main(void)
 	tcase_add_test(t, leave_whose_time_an_exchange_gave);
 	tcase_add_test(t, leave_whose_time_an_exchange_gave_heard_late);
 	tcase_add_test(t, padded_intents_are_heard_and_not_queued);
+	tcase_add_test(t, our_join_is_later_than_a_leave_told_by_an_exchange);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);

@@ -367,10 +367,15 @@ intent_on_leave(struct swim *s, const struct gaddr *from, struct span message)
 	return err;
 }
 
+/*
+ * A Serf agent that sees us back, and then has an exchange with one that does not yet, takes us for leaving since the
+ * time of our leave and one more.  That may be what our clock shows, and a join of the same time would change nothing
+ * there: a later one does.
+ */
 void
 intent_send_join(struct swim *s)
 {
-	struct serf_join m = { .ltime = s->clock.time, .node = s->opt.name };
+	struct serf_join m = { .ltime = s->clock.time + (s->clock.time < UINT64_MAX - 1), .node = s->opt.name };
 
 	buf_reset(&s->scratch);
 	serf_put_join(&s->scratch, &m);
