@@ -202,10 +202,11 @@ write_question(struct bootstrap *f, struct buf *b)
 	for (unsigned i = 0; i < f->asked_count; i++) {
 		const struct peer *p = links_find(f->d->links, f->asked[i].uuid);
 
-		servers[i] = (struct msg_bootstrap_server){ span_str(f->asked[i].uuid), span_str(p != NULL ? p->name : ""),
-			span_str(p != NULL ? p->addr : "") };
+		servers[i] = (struct msg_bootstrap_server){ span_str(f->asked[i].uuid),
+			span_str(p != NULL ? p->name : ""), span_str(p != NULL ? p->addr : "") };
 	}
-	servers[f->asked_count] = (struct msg_bootstrap_server){ span_str(id->uuid), span_str(id->name), span_str(id->addr) };
+	servers[f->asked_count] = (struct msg_bootstrap_server){ span_str(id->uuid), span_str(id->name),
+		span_str(id->addr) };
 	schema_pack(&msg_bootstrap_schema, &q, b);
 }
 

@@ -177,7 +177,8 @@ own_log(struct raftd *d)
 	bool led;
 
 	(void)engine_heard(d->engine, &led);
-	return (struct msg_log_state){ st->last_index, st->last_term, st->commit, led ? st->last_index : st->leader_last };
+	return (struct msg_log_state){ st->last_index, st->last_term, st->commit,
+		led ? st->last_index : st->leader_last };
 }
 
 static int64_t
@@ -231,7 +232,8 @@ on_answer(void *ctx, enum tv_err err, struct span body)
 	if (!a->pending)
 		return;
 	a->pending = false;
-	if (err == TV_OK && msg_answer_read(body, &answer, &msg_log_state_schema, NULL, &s) == TV_OK && answer.err == TV_OK) {
+	if (err == TV_OK && msg_answer_read(body, &answer, &msg_log_state_schema, NULL, &s) == TV_OK &&
+	    answer.err == TV_OK) {
 		a->seen.answered = true;
 		a->seen.log = s;
 	}
@@ -263,7 +265,8 @@ ask_all(struct recover *r)
 			continue;
 		a->pending = true;
 		r->waiting++;
-		if (links_ask(r->d->links, a->conf.uuid, MSG_RAFT_LOG_STATE, MSG_EMPTY, ASK_TIMEOUT, on_answer, a) != TV_OK) {
+		if (links_ask(r->d->links, a->conf.uuid, MSG_RAFT_LOG_STATE, MSG_EMPTY, ASK_TIMEOUT, on_answer,
+		    a) != TV_OK) {
 			a->pending = false;
 			r->waiting--;
 		}

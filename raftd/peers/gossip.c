@@ -164,7 +164,8 @@ on_announced(void *ctx, enum tv_err failed, struct span body)
 	if (msg_answer_read(body, &a, NULL, NULL, NULL) != TV_OK)
 		a = (struct msg_answer){ TV_EFORMAT, .text = span_str("malformed reply from gossipd") };
 	if (a.err != TV_OK)
-		log_warn("raftd", "the change of leader could not be announced: %s", log_safe(a.text, safe, sizeof(safe)));
+		log_warn("raftd", "the change of leader could not be announced: %s",
+		    log_safe(a.text, safe, sizeof(safe)));
 	g->announcing = false;
 }
 

@@ -33,7 +33,7 @@ hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t r
 enum tv_err
 hello_read(struct span body, struct hello *out)
 {
-	struct msg_raft_hello h = { .highest = UINT64_MAX, .state = 1 };	/* highest: as the lowest, where it is missing */
+	struct msg_raft_hello h = { .highest = UINT64_MAX, .state = 1 };	/* what missing ones mean */
 	enum tv_err err = msg_read(&msg_raft_hello_schema, body, NULL, &h);
 
 	*out = (struct hello){ 0 };
@@ -41,7 +41,8 @@ hello_read(struct span body, struct hello *out)
 		return err;
 	if (h.highest == UINT64_MAX)
 		h.highest = h.version;
-	if (h.version == 0 || h.highest < h.version || h.highest > UINT8_MAX || h.raft_port > UINT16_MAX || h.state > UINT8_MAX ||
+	if (h.version == 0 || h.highest < h.version || h.highest > UINT8_MAX || h.raft_port > UINT16_MAX ||
+	    h.state > UINT8_MAX ||
 	    h.node_id.len != 36 || h.store_id.len != 36 || !span_copy(h.node_id, out->uuid, sizeof(out->uuid)) ||
 	    !span_copy(h.node_name, out->name, sizeof(out->name)) ||
 	    !span_copy(h.store_id, out->store_id, sizeof(out->store_id)) ||

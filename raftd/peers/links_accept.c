@@ -27,7 +27,8 @@ static const struct chan_events accepted_events = { accepted_frame, accepted_ope
 static void
 send_notice(struct link *k, unsigned why, const char *text)
 {
-	(void)chan_send_record(k->chan, MSG_RAFT_NOTICE, 0, &msg_notice_schema, &(struct msg_notice){ why, span_str(text) });
+	(void)chan_send_record(k->chan, MSG_RAFT_NOTICE, 0, &msg_notice_schema,
+	    &(struct msg_notice){ why, span_str(text) });
 }
 
 /*

@@ -113,7 +113,8 @@ info_write_status(struct raftd *d, struct chan *c)
 	const struct raft_status *st = engine_status(d->engine);
 	const struct raft_config *conf = engine_config(d->engine);
 	const struct raft_server_conf *leader = raft_config_find(conf, st->leader);
-	struct msg_raft_status s = { .role = st->role, .term = st->term, .leader_id = span_str(leader != NULL ? leader->uuid : ""),
+	struct msg_raft_status s = { .role = st->role, .term = st->term,
+		.leader_id = span_str(leader != NULL ? leader->uuid : ""),
 		.leader_addr = span_str(leader != NULL ? leader->addr : ""),
 		.leader_name = span_str(leader != NULL ? leader->name : ""), .voters = raft_config_voters(conf),
 		.is_voter = st->voter };

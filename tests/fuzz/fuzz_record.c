@@ -3,8 +3,10 @@
  * A record that reads, writes bytes that read to the same record and give the same JSON.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/assert.h"
+#include "common/net/msg.h"
 #include "common/record/member.h"
 #include "common/record/mpack.h"
 #include "common/record/ops.h"
@@ -83,6 +85,30 @@ envelopes(struct span in)
 	buf_done(&b);
 }
 
+/* The body of each message that has a record, and each answer. */
+static void
+message(const struct msg_body *m, struct span in)
+{
+	struct arena a = ARENA_INIT(1 << 20);
+	const struct schema *s = m->record != NULL ? m->record : &empty_schema;
+	void *rec = calloc(1, s->size);
+	struct buf b = BUF_INIT(BYTES_MAX);
+	struct msg_answer ans;
+
+	TV_ASSERT(rec != NULL);
+	if (m->answer) {
+		if (msg_answer_read(in, &ans, m->record, &a, rec) == TV_OK)
+			TV_ASSERT(ans.text.len <= UINT16_MAX && ans.value.len < in.len);
+	} else if (!m->by_hand && m->max > 0 && msg_read(s, in, &a, rec) == TV_OK) {
+		schema_pack(s, rec, &b);
+		memset(rec, 0, s->size);
+		TV_ASSERT(b.failed || msg_read(s, buf_span(&b), &a, rec) != TV_EFORMAT);
+	}
+	free(rec);
+	arena_done(&a);
+	buf_done(&b);
+}
+
 static void
 member(struct span in)
 {
@@ -120,9 +146,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	in = span_of(data + 1, size - 1);
 	what = data[0] % (2 * ops_count + 2);
-	if (what == 2 * ops_count)
+	if (what == 2 * ops_count) {
 		envelopes(in);
-	else if (what == 2 * ops_count + 1)
+		for (unsigned i = 0; i < msgs_count; i++) {
+			message(&msgs_all[i].question, in);
+			message(&msgs_all[i].reply, in);
+		}
+	} else if (what == 2 * ops_count + 1)
 		member(in);
 	else
 		record(what % 2 == 0 ? ops_all[what / 2].args : ops_all[what / 2].answer, in);
