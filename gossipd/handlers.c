@@ -26,13 +26,13 @@
 void
 handlers_answer(struct client *c, uint16_t type, uint64_t id, enum tv_err err, const char *text)
 {
-	(void)chan_answer(c->chan, type, id, err, text, NULL, NULL);
+	(void)chan_answer(c->conn.chan, type, id, err, text, NULL, NULL);
 }
 
 static void
 answer_join(struct client *c, uint64_t id, enum tv_err err, const char *text, unsigned contacted)
 {
-	(void)chan_answer(c->chan, MSG_GOSSIP_JOIN, id, err, text, &msg_joined_schema,
+	(void)chan_answer(c->conn.chan, MSG_GOSSIP_JOIN, id, err, text, &msg_joined_schema,
 	    &(struct msg_joined){ contacted });
 }
 
@@ -78,23 +78,22 @@ send_member(struct client *c, enum gossip_pool pool, enum gossip_event event, co
 		m.tag_count++;
 	memcpy(m.addr, from->addr.ip, sizeof(m.addr));
 	memcpy(m.vsn, from->vsn, sizeof(m.vsn));
-	b = chan_begin(c->chan, MSG_GOSSIP_MEMBER, 0, 0);
+	b = chan_begin(c->conn.chan, MSG_GOSSIP_MEMBER, 0, 0);
 	if (b == NULL)
 		return;
 	mpw_array(b, 3);
 	mpw_uint(b, pool);
 	mpw_uint(b, event);
 	member_pack(b, &m);
-	(void)chan_end(c->chan);	/* too slow a reader is closed there */
+	(void)chan_end(c->conn.chan);	/* too slow a reader is closed there */
 }
 
 void
 handlers_event(struct handlers *h, enum gossip_pool pool, const struct swim_event *ev)
 {
-	struct client *next;
+	struct client *c;
 
-	for (struct client *c = h->clients; c != NULL; c = next) {
-		next = c->next;
+	SERVER_EACH(c, &h->server) {
 		if (c->watching)
 			send_member(c, pool, ev->type, &ev->member);
 	}
@@ -113,7 +112,7 @@ start_watch(struct client *c)
 			send_member(c, pool, GOSSIP_EV_JOIN, &m);
 	}
 	c->watching = true;
-	(void)chan_send(c->chan, MSG_GOSSIP_SYNCED, 0, 0, MSG_EMPTY);
+	(void)chan_send(c->conn.chan, MSG_GOSSIP_SYNCED, 0, 0, MSG_EMPTY);
 }
 
 /*
@@ -121,8 +120,10 @@ start_watch(struct client *c)
  * members from before have been asked.
  */
 static enum tv_err
-on_watch(struct client *c, const struct frame *f)
+on_watch(void *conn, const struct frame *f)
 {
+	struct client *c = conn;
+
 	if (msg_read(&empty_schema, f->body, NULL, NULL) != TV_OK)
 		return TV_EFORMAT;
 	if (joiner_settled(c->h->e->joiner))
@@ -135,10 +136,9 @@ on_watch(struct client *c, const struct frame *f)
 void
 handlers_settled(struct handlers *h)
 {
-	struct client *next;
+	struct client *c;
 
-	for (struct client *c = h->clients; c != NULL; c = next) {
-		next = c->next;
+	SERVER_EACH(c, &h->server) {
 		if (c->waiting)
 			start_watch(c);
 		c->waiting = false;
@@ -183,8 +183,9 @@ take_join(const struct engine *e, struct span body, struct msg_join *q, struct g
 }
 
 static enum tv_err
-on_join(struct client *c, const struct frame *f)
+on_join(void *conn, const struct frame *f)
 {
+	struct client *c = conn;
 	struct engine *e = c->h->e;
 	struct gaddr addrs[SWIM_JOIN_ADDRS_MAX];
 	char bad[ADDR_TEXT_BYTES_MAX], text[ADDR_TEXT_BYTES_MAX + 64];
@@ -263,8 +264,10 @@ handlers_joined(struct handlers *h, const struct swim_join *j)
 }
 
 static enum tv_err
-on_leave(struct client *c, const struct frame *f)
+on_leave(void *conn, const struct frame *f)
 {
+	struct client *c = conn;
+
 	if (msg_read(&empty_schema, f->body, NULL, NULL) != TV_OK)
 		return TV_EFORMAT;
 	if (!handlers_pend(c, f->id, 0))
@@ -286,8 +289,9 @@ handlers_left(struct handlers *h)
 }
 
 static enum tv_err
-on_force_leave(struct client *c, const struct frame *f)
+on_force_leave(void *conn, const struct frame *f)
 {
+	struct client *c = conn;
 	struct msg_force_leave q = { .prune = false };
 	char safe[NODE_NAME_BYTES_MAX * 4 + 1], text[sizeof(safe) + 64] = "";
 	enum tv_err err;
@@ -309,8 +313,9 @@ on_force_leave(struct client *c, const struct frame *f)
 }
 
 static enum tv_err
-on_tags(struct client *c, const struct frame *f)
+on_tags(void *conn, const struct frame *f)
 {
+	struct client *c = conn;
 	struct member_tag changes[MEMBER_TAGS_MAX];
 	struct rd r = rd_span_over(f->body);
 	uint32_t fields = mpr_array(&r), count = mpr_map(&r);
@@ -331,138 +336,61 @@ on_tags(struct client *c, const struct frame *f)
 	return TV_OK;
 }
 
-static enum tv_err
-on_info(struct client *c, const struct frame *f)
+static void
+on_info(void *ctx, struct buf *b)
 {
-	struct buf *b;
+	info_write(((struct handlers *)ctx)->e, b);
+}
 
-	if (msg_read(&empty_schema, f->body, NULL, NULL) != TV_OK)
-		return TV_EFORMAT;
-	b = chan_begin(c->chan, MSG_INFO, FRAME_REPLY, f->id);
-	if (b == NULL)
-		return TV_OK;
-	info_write(c->h->e, b);
-	return chan_end(c->chan);
+/* -- channels ---------------------------------------------------------------------------------- */
+
+static const struct server_row rows[] = {
+	{ MSG_GOSSIP_WATCH, on_watch, false },
+	{ MSG_GOSSIP_JOIN, on_join, false },
+	{ MSG_GOSSIP_LEAVE, on_leave, false },
+	{ MSG_GOSSIP_FORCE_LEAVE, on_force_leave, false },
+	{ MSG_GOSSIP_TAGS, on_tags, false },
+	{ MSG_GOSSIP_KEYRING, handlers_on_keyring, false },
+	{ MSG_GOSSIP_COORDS, handlers_coords, false },
+	{ MSG_GOSSIP_EVENTS, handlers_on_events, false },
+	{ MSG_GOSSIP_FIRE, handlers_on_fire, false },
+	{ MSG_GOSSIP_QUERY, handlers_on_query, false },
+	{ MSG_GOSSIP_RESPOND, handlers_on_respond, false },
+	{ 0, NULL, false }
+};
+
+static void
+on_accept(void *ctx, void *conn, uid_t uid)
+{
+	struct client *c = conn;
+
+	c->h = ctx;
+	c->may_keys = daemon_peer_is(uid, "_rpcd");
 }
 
 static enum tv_err
-on_monitor(struct client *c, const struct frame *f)
+on_hello(void *ctx, void *conn, const struct frame *f)
 {
-	return monitor_serve(&c->monitor, c->h->tap, c->chan, f->body);
-}
+	struct client *c = conn;
 
-static enum tv_err
-on_hello(struct client *c, const struct frame *f)
-{
-	if (c->greeted || greet_check(c->chan, f) != TV_OK)
-		return TV_EFORMAT;
-	c->greeted = true;
+	(void)ctx;
 	c->keys = c->may_keys && greet_is(f, "rpcd");
 	if (c->keys)
 		handlers_send_keys(c);
 	return TV_OK;
 }
 
-/* -- channels ---------------------------------------------------------------------------------- */
-
-static const struct {
-	uint16_t type;
-	handlers_fn *handle;
-} table[] = {
-	{ MSG_HELLO, on_hello },
-	{ MSG_INFO, on_info },
-	{ MSG_MONITOR, on_monitor },
-	{ MSG_GOSSIP_WATCH, on_watch },
-	{ MSG_GOSSIP_JOIN, on_join },
-	{ MSG_GOSSIP_LEAVE, on_leave },
-	{ MSG_GOSSIP_FORCE_LEAVE, on_force_leave },
-	{ MSG_GOSSIP_TAGS, on_tags },
-	{ MSG_GOSSIP_KEYRING, handlers_on_keyring },
-	{ MSG_GOSSIP_COORDS, handlers_coords },
-	{ MSG_GOSSIP_EVENTS, handlers_on_events },
-	{ MSG_GOSSIP_FIRE, handlers_on_fire },
-	{ MSG_GOSSIP_QUERY, handlers_on_query },
-	{ MSG_GOSSIP_RESPOND, handlers_on_respond },
-};
-
-static enum tv_err
-on_frame(void *ctx, struct chan *chan, const struct frame *f)
-{
-	struct client *c = ctx;
-
-	(void)chan;
-	if (!c->greeted && f->type != MSG_HELLO)
-		return TV_EFORMAT;
-	if (f->flags & FRAME_CANCEL)
-		return TV_OK;		/* what was begun comes to its end unheard */
-	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-		if (table[i].type == f->type)
-			return table[i].handle(c, f);
-	return TV_EFORMAT;
-}
-
 static void
-on_close(void *ctx, struct chan *chan, enum tv_err why)
+on_close(void *ctx, void *conn, enum tv_err why)
 {
-	struct client *c = ctx;
+	struct client *c = conn;
 	struct pending *p;
 
-	(void)chan;
-	(void)why;
+	(void)ctx, (void)why;
 	while ((p = handlers_unpend(c->h, c, UINT64_MAX)) != NULL)
 		free(p);
 	handlers_events_gone(c);
 	handlers_keys_gone(c);
-	monitor_stop(c->monitor);
-	listener_release(c->h->listener);
-	*c->back = c->next;
-	if (c->next != NULL)
-		c->next->back = c->back;
-	free(c);
-}
-
-static const struct chan_events events = { .on_frame = on_frame, .on_close = on_close };
-
-static void
-greet(struct client *c)
-{
-	greet_send(c->chan, "gossipd", c->h->e->cluster->node_id);
-}
-
-static void
-refuse(struct handlers *h, struct client *c, uid_t uid)
-{
-	if (log_allow(&h->limit, "gossipd"))
-		log_warn("gossipd", "gossipd.sock: connection from uid %u rejected: permission denied", (unsigned)uid);
-	chan_close(c->chan, TV_EPERM);
-}
-
-static void
-on_accept(void *ctx, int fd)
-{
-	struct handlers *h = ctx;
-	struct client *c = calloc(1, sizeof(*c));
-	struct chan_conf conf = { .loop = h->e->loop, .events = &events, .ctx = c, .name = "gossipd.sock",
-		.body_max = QUESTION_BYTES_MAX, .out_max = OUT_BYTES_MAX, .secret = true };
-	uid_t uid = (uid_t)-1;
-
-	if (c == NULL || (c->chan = chan_new(fd, &conf)) == NULL) {
-		free(c);
-		listener_release(h->listener);
-		return;
-	}
-	c->h = h;
-	c->next = h->clients;
-	c->back = &h->clients;
-	if (c->next != NULL)
-		c->next->back = &c->next;
-	h->clients = c;
-	if (chan_peercred(c->chan, &uid, NULL) != TV_OK || !daemon_peer_allowed(uid)) {
-		refuse(h, c, uid);
-	} else {
-		c->may_keys = daemon_peer_is(uid, "_rpcd");
-		greet(c);
-	}
 }
 
 struct handlers *
@@ -473,38 +401,25 @@ handlers_new(struct engine *e, int fd)
 	if (h == NULL)
 		return NULL;
 	h->e = e;
-	h->limit = (struct log_limit){ .burst = 5, .period = MONO_S(10) };
-	h->listener = listener_new(e->loop, fd, (unsigned)e->opts->clients_max, on_accept, h);
-	h->tap = logtap_new(e->loop);
-	if (h->listener == NULL || h->tap == NULL || !handlers_events_init(h)) {
-		logtap_free(h->tap);
-		listener_free(h->listener);
-		free(h);
-		return NULL;
-	}
-	return h;
+	h->server = (struct server){
+	    .chan = { .loop = e->loop, .name = "gossipd.sock", .body_max = QUESTION_BYTES_MAX,
+	        .out_max = OUT_BYTES_MAX, .secret = true },
+	    .conn_bytes = sizeof(struct client), .rows = rows, .may_connect = daemon_peer_allowed, .role = "gossipd",
+	    .node_id = e->cluster->node_id, .log_area = "gossipd", .info = on_info, .on_accept = on_accept,
+	    .on_hello = on_hello, .on_close = on_close, .ctx = h };
+	if (server_start(&h->server, fd, (unsigned)e->opts->clients_max) && handlers_events_init(h))
+		return h;
+	handlers_free(h);
+	return NULL;
 }
 
 void
 handlers_free(struct handlers *h)
 {
-	struct pending *p;
-
 	if (h == NULL)
 		return;
-	while ((p = handlers_unpend(h, NULL, UINT64_MAX)) != NULL)
-		free(p);
-	while (h->clients != NULL) {
-		struct client *c = h->clients;
-
-		h->clients = c->next;
-		monitor_stop(c->monitor);
-		chan_free(c->chan);
-		free(c);
-	}
-	listener_free(h->listener);
+	server_stop(&h->server);
 	handlers_events_done(h);
 	handlers_keys_done(h);
-	logtap_free(h->tap);
 	free(h);
 }

@@ -48,19 +48,20 @@ add_all(struct entries *to, const struct swim *s, struct span self)
 static void
 send_entries(struct client *c, uint64_t id, enum tv_err err, const char *text, const struct entries *e)
 {
-	struct buf *b = id != 0 ? chan_begin(c->chan, MSG_GOSSIP_COORDS, FRAME_REPLY, id) : NULL;
+	struct buf *b = id != 0 ? chan_begin(c->conn.chan, MSG_GOSSIP_COORDS, FRAME_REPLY, id) : NULL;
 
 	if (b == NULL)
 		return;
 	msg_answer_head(b, 1, err, text);
 	mpw_array(b, err == TV_OK ? e->count : 0);
 	buf_putspan(b, err == TV_OK ? buf_span(&e->bytes) : SPAN_NONE);
-	(void)chan_end(c->chan);
+	(void)chan_end(c->conn.chan);
 }
 
 enum tv_err
-handlers_coords(struct client *c, const struct frame *f)
+handlers_coords(void *conn, const struct frame *f)
 {
+	struct client *c = conn;
 	struct engine *e = c->h->e;
 	struct arena a = ARENA_INIT(NAMES_ARENA_MAX);
 	struct msg_coords q = { .pool = POOL_WAN + 1 };

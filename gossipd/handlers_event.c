@@ -52,7 +52,7 @@ struct handlers_events {
 static void
 send_event(struct client *c, const struct kept *k, bool old)
 {
-	(void)chan_send_record(c->chan, MSG_GOSSIP_USER_EVENT, 0, &msg_user_event_schema, &(struct msg_user_event){
+	(void)chan_send_record(c->conn.chan, MSG_GOSSIP_USER_EVENT, 0, &msg_user_event_schema, &(struct msg_user_event){
 	    k->pool, k->ltime, span_of(k->bytes, k->name_len), span_of(k->bytes + k->name_len, k->payload_len),
 	    k->coalesce, old });	/* too slow a reader is closed there */
 }
@@ -83,18 +83,20 @@ void
 handlers_user_event(struct handlers *h, enum gossip_pool pool, const struct swim_user_event *e)
 {
 	const struct kept *k = e->name.len + e->payload.len > EVENT_BYTES_MAX ? NULL : keep(h->events, pool, e);
-	struct client *next;
+	struct client *c;
 
-	for (struct client *c = k == NULL ? NULL : h->clients; c != NULL; c = next) {
-		next = c->next;
+	if (k == NULL)
+		return;
+	SERVER_EACH(c, &h->server) {
 		if (c->events)
 			send_event(c, k, false);
 	}
 }
 
 enum tv_err
-handlers_on_events(struct client *c, const struct frame *f)
+handlers_on_events(void *conn, const struct frame *f)
 {
+	struct client *c = conn;
 	struct handlers_events *he = c->h->events;
 
 	if (msg_read(&empty_schema, f->body, NULL, NULL) != TV_OK || c->events)
@@ -117,8 +119,9 @@ pool_meant(struct client *c, enum gossip_pool pool, const char **why)
 }
 
 enum tv_err
-handlers_on_fire(struct client *c, const struct frame *f)
+handlers_on_fire(void *conn, const struct frame *f)
 {
+	struct client *c = conn;
 	struct msg_fire q = { .pool = 0 };
 	struct msg_fired fired = { .ltime = 0 };
 	const char *why;
@@ -138,7 +141,7 @@ handlers_on_fire(struct client *c, const struct frame *f)
 		    q.name.len + q.payload.len > SWIM_EVENT_BYTES_DEFAULT ? "before" : "after");
 	else if (err != TV_OK)
 		snprintf(text, sizeof(text), "%s", err == TV_EINVAL ? "user event missing name" : tv_strerror(err));
-	(void)chan_answer(c->chan, f->type, f->id, err, text, &msg_fired_schema, &fired);
+	(void)chan_answer(c->conn.chan, f->type, f->id, err, text, &msg_fired_schema, &fired);
 	return TV_OK;
 }
 
@@ -147,26 +150,28 @@ handlers_on_fire(struct client *c, const struct frame *f)
 static void
 send_query(struct client *c, enum gossip_pool pool, const struct swim_query *q, uint64_t left_ms)
 {
-	(void)chan_send_record(c->chan, MSG_GOSSIP_HEARD, 0, &msg_heard_schema, &(struct msg_heard){ pool, q->ltime,
-	    q->id, q->name, q->payload, q->from, left_ms });
+	(void)chan_send_record(c->conn.chan, MSG_GOSSIP_HEARD, 0, &msg_heard_schema, &(struct msg_heard){ pool,
+	    q->ltime, q->id, q->name, q->payload, q->from, left_ms });
 }
 
 void
 handlers_heard(struct handlers *h, enum gossip_pool pool, const struct swim_query *q)
 {
 	int64_t left = mono_ms(mono_sub(q->deadline, clock_mono()));
-	struct client *next;
+	struct client *c;
 
-	for (struct client *c = left > 0 ? h->clients : NULL; c != NULL; c = next) {
-		next = c->next;
+	if (left <= 0)
+		return;
+	SERVER_EACH(c, &h->server) {
 		if (c->events)
 			send_query(c, pool, q, (uint64_t)(left < 86400000 ? left : 86400000));
 	}
 }
 
 enum tv_err
-handlers_on_respond(struct client *c, const struct frame *f)
+handlers_on_respond(void *conn, const struct frame *f)
 {
+	struct client *c = conn;
 	struct msg_respond q = { .pool = 0 };
 	const char *text;
 	enum tv_err err = TV_EINVAL;
@@ -189,7 +194,7 @@ handlers_on_respond(struct client *c, const struct frame *f)
 static void
 answer_query(struct client *c, uint64_t id, enum tv_err err, const char *text, const struct asked *a, uint32_t alive)
 {
-	struct buf *b = id != 0 ? chan_begin(c->chan, MSG_GOSSIP_QUERY, FRAME_REPLY, id) : NULL;
+	struct buf *b = id != 0 ? chan_begin(c->conn.chan, MSG_GOSSIP_QUERY, FRAME_REPLY, id) : NULL;
 
 	if (b == NULL)
 		return;
@@ -198,7 +203,7 @@ answer_query(struct client *c, uint64_t id, enum tv_err err, const char *text, c
 	if (a != NULL)
 		buf_putspan(b, buf_span(&a->answers));
 	mpw_uint(b, alive);
-	(void)chan_end(c->chan);
+	(void)chan_end(c->conn.chan);
 }
 
 static void
@@ -258,8 +263,9 @@ ask_text(enum tv_err err)
 }
 
 enum tv_err
-handlers_on_query(struct client *c, const struct frame *f)
+handlers_on_query(void *conn, const struct frame *f)
 {
+	struct client *c = conn;
 	struct span filters[SWIM_FILTERS_MAX];
 	struct swim_ask ask = { .token = 0 };
 	struct rd r = rd_span_over(f->body);

@@ -7,18 +7,15 @@
 #define TV_GOSSIPD_HANDLERS_INT_H
 
 #include "common/base/log.h"
-#include "common/net/chan.h"
-#include "common/net/monitor.h"
 #include "common/net/msg.h"
+#include "common/net/server.h"
 #include "common/record/mpack.h"
 #include "gossipd/engine.h"
 
 struct client {
-	struct client *next, **back;
+	struct server_conn conn;	/* first */
 	struct handlers *h;
-	struct chan *chan;
-	bool greeted, watching;
-	struct monitor *monitor;	/* asked for log lines; or NULL */
+	bool watching;
 	bool events;			/* asked for user events and queries */
 	bool may_keys;			/* of rpcd's user: may ask about keys */
 	bool keys;			/* an rpcd: is told the psks of its links */
@@ -38,13 +35,10 @@ struct handlers_events;			/* handlers_event.c */
 struct handlers {
 	struct engine *e;
 	struct handlers_events *events;
-	struct logtap *tap;
-	struct listener *listener;
-	struct client *clients;
+	struct server server;		/* its connections are struct client */
 	struct pending *pending;
 	uint64_t tokens;
 	struct keyring_ask *keyasks;	/* handlers_key.c */
-	struct log_limit limit;
 };
 
 /*
@@ -67,9 +61,7 @@ bool handlers_events_init(struct handlers *h);
 void handlers_events_gone(struct client *c);
 void handlers_events_done(struct handlers *h);
 
-/* A handler reads its question and answers now or later.  Anything but TV_OK closes the channel: it was malformed. */
-typedef enum tv_err handlers_fn(struct client *c, const struct frame *f);
-handlers_fn handlers_on_keyring, handlers_coords, handlers_on_events, handlers_on_fire, handlers_on_query,
+server_fn handlers_on_keyring, handlers_coords, handlers_on_events, handlers_on_fire, handlers_on_query,
     handlers_on_respond;
 
 #endif

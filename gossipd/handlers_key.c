@@ -69,7 +69,7 @@ void
 handlers_send_keys(struct client *c)
 {
 	const struct seal_ring *ring = kring_ring(c->h->e->keys);
-	struct buf *b = chan_begin(c->chan, MSG_GOSSIP_KEYS, 0, 0);
+	struct buf *b = chan_begin(c->conn.chan, MSG_GOSSIP_KEYS, 0, 0);
 
 	if (b == NULL)
 		return;
@@ -82,16 +82,15 @@ handlers_send_keys(struct client *c)
 		mpw_bin(b, span_of(psk, sizeof(psk)));
 		sodium_memzero(psk, sizeof(psk));
 	}
-	(void)chan_end(c->chan);
+	(void)chan_end(c->conn.chan);
 }
 
 void
 handlers_keys(struct handlers *h)
 {
-	struct client *next;
+	struct client *c;
 
-	for (struct client *c = h->clients; c != NULL; c = next) {
-		next = c->next;
+	SERVER_EACH(c, &h->server) {
 		if (c->keys)
 			handlers_send_keys(c);
 	}
@@ -127,7 +126,7 @@ put_tally(struct buf *b, enum gossip_pool pool, const struct tally *t)
 static void
 answer_keys(struct client *c, uint64_t id, enum tv_err err, const char *text, const struct keyring_ask *ask)
 {
-	struct buf *b = id != 0 ? chan_begin(c->chan, MSG_GOSSIP_KEYRING, FRAME_REPLY, id) : NULL;
+	struct buf *b = id != 0 ? chan_begin(c->conn.chan, MSG_GOSSIP_KEYRING, FRAME_REPLY, id) : NULL;
 	unsigned pools = 0;
 
 	if (b == NULL)
@@ -139,7 +138,7 @@ answer_keys(struct client *c, uint64_t id, enum tv_err err, const char *text, co
 	for (enum gossip_pool i = POOL_LAN; i <= POOL_WAN && ask != NULL; i++)
 		if (ask->pools[i].asked)
 			put_tally(b, i, &ask->pools[i]);
-	(void)chan_end(c->chan);
+	(void)chan_end(c->conn.chan);
 }
 
 static struct keyring_ask *
@@ -257,8 +256,9 @@ ask_first(struct handlers *h, struct keyring_ask *ask, enum gossip_pool pool)
 }
 
 enum tv_err
-handlers_on_keyring(struct client *c, const struct frame *f)
+handlers_on_keyring(void *conn, const struct frame *f)
 {
+	struct client *c = conn;
 	struct engine *e = c->h->e;
 	struct msg_keyring q = { .what = 0 };
 	const char *no;

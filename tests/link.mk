@@ -6,7 +6,7 @@ WRAP_ALLOC = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup
 
 if HAVE_CHECK
 LINK_CHECKS = tests/unit/check_core tests/unit/check_msg tests/unit/check_mpack tests/unit/check_fault tests/unit/check_noise tests/unit/check_member tests/unit/check_chan tests/unit/check_link \
-	tests/unit/check_listener tests/unit/check_strangers tests/unit/check_dial tests/unit/check_calls tests/unit/check_heaptrim tests/unit/check_gossip_client
+	tests/unit/check_listener tests/unit/check_strangers tests/unit/check_dial tests/unit/check_calls tests/unit/check_heaptrim tests/unit/check_gossip_client tests/unit/check_server
 check_PROGRAMS += $(LINK_CHECKS)
 TESTS += $(LINK_CHECKS)
 tests_unit_check_noise_SOURCES = tests/unit/check_noise.c tests/unit/noise_vectors.h
@@ -34,6 +34,8 @@ tests_unit_check_mpack_LDADD = $(UNIT_LIBS) -lm
 tests_unit_check_fault_SOURCES = tests/unit/check_fault.c tests/fault/alloc.c tests/fault/alloc.h
 tests_unit_check_fault_LDFLAGS = $(AM_LDFLAGS) $(WRAP_ALLOC)
 tests_unit_check_fault_LDADD = $(LINK_LIBS)
+tests_unit_check_server_SOURCES = tests/unit/check_server.c tests/unit/chan_world.h
+tests_unit_check_server_LDADD = $(LINK_LIBS) $(CHECK_LIBS)
 tests_unit_check_gossip_client_SOURCES = tests/unit/check_gossip_client.c tests/unit/chan_world.h
 tests_unit_check_gossip_client_LDADD = $(LINK_LIBS) $(CHECK_LIBS)
 tests_unit_check_heaptrim_SOURCES = tests/unit/check_heaptrim.c tests/unit/chan_world.h

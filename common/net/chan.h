@@ -21,7 +21,6 @@
 #include "common/base/mono.h"
 #include "common/net/frame.h"
 #include "common/record/schema.h"
-#include "common/net/strangers.h"
 
 struct chan;
 struct noise_conf;		/* common/net/noise.h */
@@ -131,29 +130,6 @@ struct listener *listener_new(struct ev_loop *loop, int fd, unsigned conns_max,
 void listener_release(struct listener *l);
 void listener_free(struct listener *l);	/* closes the listening socket */
 uint64_t listener_refused(const struct listener *l);
-
-/*
- * With a guard, for ports that strangers reach: connections do not count towards conns_max before they have proven
- * themselves, but have a budget of their own (common/net/strangers.h).  Each connection then has a struct stranger, and
- * instead of listener_release() the caller tells with
- *	listener_stranger()	in on_accept, of a connection that it keeps; evict may be called, of another one
- *	listener_proven()	once, when the peer has proven itself; false: conns_max are open, close it
- *	listener_gone()		when it closes, in any state
- */
-struct listener_guard {
-	struct strangers_conf places;
-	bool (*is_known)(void *ctx, uint64_t source);	/* by its address (common/net/source.h); NULL: nobody is */
-	void (*evict)(void *ctx, struct stranger *s);	/* close this connection; from the loop is soon enough */
-};
-struct listener_stats {
-	unsigned proven, unproven;
-	uint64_t came, evicted, refused;	/* refused: proven ones beyond conns_max */
-};
-void listener_set_guard(struct listener *l, const struct listener_guard *guard);
-void listener_stranger(struct listener *l, struct stranger *s, int fd);
-bool listener_proven(struct listener *l, struct stranger *s);
-void listener_gone(struct listener *l, struct stranger *s);
-void listener_stats(const struct listener *l, struct listener_stats *out);
 
 /*
  * Listening sockets, for the time before privileges are dropped.

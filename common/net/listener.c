@@ -14,7 +14,6 @@
 #include "common/base/assert.h"
 #include "common/base/log.h"
 #include "common/net/chan.h"
-#include "common/net/source.h"
 
 #define LISTEN_BACKLOG 512
 /* Accepted in one turn of the loop; the rest waits in the kernel, so nobody starves. */
@@ -30,9 +29,6 @@ struct listener {
 	void (*on_accept)(void *ctx, int fd);
 	void *ctx;
 	struct log_limit limit;
-	bool guarded;
-	struct listener_guard guard;
-	struct strangers strangers;
 	ev_io io;
 	ev_timer rest;
 };
@@ -57,14 +53,6 @@ rest(struct listener *l)
 }
 
 static void
-refuse(struct listener *l)
-{
-	l->refused++;
-	if (log_allow(&l->limit, "net"))
-		log_warn("net", "connection refused: %u are open already", l->conns);
-}
-
-static void
 on_acceptable(struct ev_loop *loop, ev_io *w, int revents)
 {
 	struct listener *l = w->data;
@@ -78,12 +66,14 @@ on_acceptable(struct ev_loop *loop, ev_io *w, int revents)
 				rest(l);
 			return;		/* EAGAIN, or a connection that ended before we came */
 		}
-		if (!l->guarded && l->conns >= l->conns_max) {
+		if (l->conns >= l->conns_max) {
 			close(fd);
-			refuse(l);
+			l->refused++;
+			if (log_allow(&l->limit, "net"))
+				log_warn("net", "connection refused: %u are open already", l->conns);
 			continue;
 		}
-		l->conns += !l->guarded;
+		l->conns++;
 		l->on_accept(l->ctx, fd);
 	}
 }
@@ -115,58 +105,6 @@ listener_release(struct listener *l)
 {
 	TV_ASSERT(l->conns > 0);
 	l->conns--;
-}
-
-void
-listener_set_guard(struct listener *l, const struct listener_guard *guard)
-{
-	l->guarded = true;
-	l->guard = *guard;
-	strangers_init(&l->strangers, &guard->places);
-}
-
-void
-listener_stranger(struct listener *l, struct stranger *s, int fd)
-{
-	uint64_t source = source_of_fd(fd);
-	bool known = l->guard.is_known != NULL && l->guard.is_known(l->ctx, source);
-	struct stranger *out = strangers_come(&l->strangers, s, source, known);
-
-	if (out == NULL)
-		return;
-	if (log_allow(&l->limit, "net"))
-		log_warn("net", "%u connections have not finished the handshake: closing the oldest for the newest",
-		    l->strangers.count);
-	l->guard.evict(l->ctx, out);
-}
-
-bool
-listener_proven(struct listener *l, struct stranger *s)
-{
-	strangers_go(&l->strangers, s);
-	if (l->conns >= l->conns_max) {
-		refuse(l);
-		return false;
-	}
-	l->conns++;
-	s->state = STRANGER_PROVEN;
-	return true;
-}
-
-void
-listener_gone(struct listener *l, struct stranger *s)
-{
-	strangers_go(&l->strangers, s);
-	if (s->state == STRANGER_PROVEN)
-		listener_release(l);
-	s->state = STRANGER_NONE;
-}
-
-void
-listener_stats(const struct listener *l, struct listener_stats *out)
-{
-	*out = (struct listener_stats){ .proven = l->conns, .unproven = l->strangers.count, .came = l->strangers.came,
-		.evicted = l->strangers.evicted, .refused = l->refused };
 }
 
 void

@@ -66,7 +66,7 @@ strangers_come(struct strangers *t, struct stranger *s, uint64_t source, bool kn
 		t->evicted++;
 	}
 	mate = oldest_of(t, source, known);
-	*s = (struct stranger){ .source = source, .known = known, .state = STRANGER_UNPROVEN, .prev = t->newest };
+	*s = (struct stranger){ .source = source, .known = known, .here = true, .prev = t->newest };
 	*(t->newest != NULL ? &t->newest->next : &t->oldest) = s;
 	t->newest = s;
 	count_alike(t, s, mate == NULL ? 1 : mate->alike + 1);
@@ -79,13 +79,13 @@ strangers_come(struct strangers *t, struct stranger *s, uint64_t source, bool kn
 void
 strangers_go(struct strangers *t, struct stranger *s)
 {
-	if (s->state != STRANGER_UNPROVEN)
+	if (!s->here)
 		return;
 	*(s->prev != NULL ? &s->prev->next : &t->oldest) = s->next;
 	*(s->next != NULL ? &s->next->prev : &t->newest) = s->prev;
 	s->prev = s->next = NULL;
 	count_alike(t, s, s->alike - 1);
-	s->state = STRANGER_NONE;
+	s->here = false;
 	t->count--;
 	t->known -= s->known;
 }

@@ -15,7 +15,7 @@
 struct stranger {
 	struct stranger *prev, *next;
 	uint64_t source;
-	enum { STRANGER_NONE, STRANGER_UNPROVEN, STRANGER_PROVEN } state;	/* the last: see listener_proven() */
+	bool here;			/* in the table */
 	bool known;
 	unsigned alike;			/* entries of the same source, this one included */
 };

@@ -124,7 +124,7 @@ void
 links_close(struct links *l)
 {
 	l->closed = true;
-	callers_close(l);
+	server_close(&l->server);
 	for (unsigned i = 0; i < l->count; i++)
 		peer_stop(l->peers[i]);
 }
@@ -132,13 +132,10 @@ links_close(struct links *l)
 void
 links_info(struct links *l, void (*add)(void *ctx, const char *name, const char *value), void *ctx)
 {
-	struct listener_stats st = { 0 };
-
-	if (l->listener != NULL)
-		listener_stats(l->listener, &st);
+	const struct server *s = &l->server;
 	const struct { const char *name; uint64_t value; } lines[] = {
-		{ "links_accepted", st.proven }, { "links_unproven", st.unproven }, { "links_evicted", st.evicted },
-		{ "links_refused", st.refused }, { "handshakes_postponed", chan_handshakes_postponed() },
+		{ "links_accepted", s->proven }, { "links_unproven", s->strangers.count }, { "links_evicted", s->strangers.evicted },
+		{ "links_refused", s->refused }, { "handshakes_postponed", chan_handshakes_postponed() },
 	};
 
 	for (unsigned i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
@@ -178,7 +175,7 @@ links_at(struct links *l, unsigned i)
 	return &l->peers[i]->pub;
 }
 
-/* Repeats the hello on links we dialled, closes accepted ones that never greeted. */
+/* Repeats the hello on links we dialled. */
 static void
 on_sweep(struct ev_loop *loop, ev_timer *w, int revents)
 {
@@ -187,7 +184,6 @@ on_sweep(struct ev_loop *loop, ev_timer *w, int revents)
 
 	(void)loop;
 	(void)revents;
-	callers_sweep(l, now);
 	for (unsigned i = 0; i < l->count; i++)
 		if (mono_sub(now, l->peers[i]->pinged).ns > every.ns)
 			peer_ping(l->peers[i]);
@@ -225,6 +221,6 @@ links_free(struct links *l)
 	l->closed = true;
 	while (l->count > 0)
 		peer_free(l->peers[--l->count]);
-	callers_free(l);
+	server_stop(&l->server);
 	free(l);
 }

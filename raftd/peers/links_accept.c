@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/base/assert.h"
 #include "common/base/clock.h"
@@ -18,16 +17,10 @@
 #define UNPROVEN_KNOWN_MAX 64
 #define UNPROVEN_SOURCE_MAX 32
 
-static enum tv_err accepted_frame(void *ctx, struct chan *c, const struct frame *f);
-static void accepted_open(void *ctx, struct chan *c);
-static void accepted_close(void *ctx, struct chan *c, enum tv_err why);
-
-static const struct chan_events accepted_events = { accepted_frame, accepted_open, accepted_close };
-
 static void
 send_notice(struct link *k, unsigned why, const char *text)
 {
-	(void)chan_send_record(k->chan, MSG_RAFT_NOTICE, 0, &msg_notice_schema,
+	(void)chan_send_record(k->conn.chan, MSG_RAFT_NOTICE, 0, &msg_notice_schema,
 	    &(struct msg_notice){ why, span_str(text) });
 }
 
@@ -66,8 +59,9 @@ judge_caller(struct link *k, const struct hello *h, char *why, size_t cap)
 }
 
 static enum tv_err
-take_hello(struct link *k, const struct frame *f)
+on_hello(void *conn, const struct frame *f)
 {
+	struct link *k = conn;
 	struct raftd *d = k->l->d;
 	struct hello h;
 	char why[512], name[128];
@@ -76,24 +70,23 @@ take_hello(struct link *k, const struct frame *f)
 
 	if (err != TV_OK)
 		return err;
-	if (k->greeted && strcmp(h.uuid, k->uuid) != 0)
+	if (k->uuid[0] != '\0' && strcmp(h.uuid, k->uuid) != 0)
 		return TV_EFORMAT;
-	if (!k->greeted && k->l->listener != NULL && !listener_proven(k->l->listener, &k->stranger))
+	if (server_greeted(&k->conn) != TV_OK)
 		return TV_ECLOSED;
 	k->l->hooks->heard(d, &h);
 	fence_heard(d, &h);
 	verdict = judge_caller(k, &h, why, sizeof(why));
-	k->greeted = true;
 	k->ok = verdict == HELLO_OK;
 	k->hello = h;
 	k->id = raft_id_of(h.uuid, h.store_id);
 	memcpy(k->uuid, h.uuid, sizeof(k->uuid));
 	/* Answered in any case: the other side shall be able to tell its operator why. */
-	links_say_hello(k->l, k->chan, f->id != 0 ? FRAME_REPLY : 0, f->id);
+	links_say_hello(k->l, k->conn.chan, f->id != 0 ? FRAME_REPLY : 0, f->id);
 	if (verdict == HELLO_REFUSE) {
 		if (log_allow(&k->l->refused, "raft"))
 			log_warn("raft", "refused server %s from %s: %s",
-			    log_safe(span_str(h.name), name, sizeof(name)), chan_peer(k->chan), why);
+			    log_safe(span_str(h.name), name, sizeof(name)), chan_peer(k->conn.chan), why);
 		return TV_OK;
 	}
 	if (links_dialled(k->l, h.uuid) == NULL)
@@ -104,8 +97,9 @@ take_hello(struct link *k, const struct frame *f)
 }
 
 static enum tv_err
-take_raft(struct link *k, const struct frame *f)
+on_raft(void *conn, const struct frame *f)
 {
+	struct link *k = conn;
 	struct raftd *d = k->l->d;
 	uint32_t max;
 	struct raft_entry *entries = engine_scratch(d->engine, &max);
@@ -113,7 +107,7 @@ take_raft(struct link *k, const struct frame *f)
 	enum tv_err err;
 
 	if (!k->ok || k->l->silent)
-		return k->greeted ? TV_OK : TV_EFORMAT;	/* refused: dropped */
+		return TV_OK;				/* refused: dropped */
 	err = raft_msg_read(f->body, &m, entries, max);
 	if (err != TV_OK)
 		return err;
@@ -128,18 +122,11 @@ take_raft(struct link *k, const struct frame *f)
 }
 
 static enum tv_err
-accepted_frame(void *ctx, struct chan *c, const struct frame *f)
+on_question(void *conn, const struct frame *f)
 {
-	struct link *k = ctx;
+	struct link *k = conn;
 	struct link_question q = { k->number, f->id, f->type };
 
-	(void)c;
-	if (f->type == MSG_RAFT_HELLO)
-		return take_hello(k, f);
-	if (!k->greeted)
-		return TV_EFORMAT;
-	if (f->type == MSG_RAFT)
-		return take_raft(k, f);
 	for (unsigned i = 0; i < k->l->served_count; i++) {
 		const struct question_type *to = &k->l->served[i];
 
@@ -157,62 +144,26 @@ links_serve(struct links *l, uint16_t type, bool forming, links_server *fn)
 }
 
 static void
-accepted_open(void *ctx, struct chan *c)
+on_accept(void *ctx, void *conn, uid_t uid)
 {
-	struct link *k = ctx;
+	struct link *k = conn;
 
-	k->since = clock_mono();
-	links_say_hello(k->l, c, 0, 0);
+	(void)uid;
+	k->l = ctx;
+	k->number = ++k->l->numbers;
 }
 
 static void
-accepted_close(void *ctx, struct chan *c, enum tv_err why)
+on_open(void *ctx, void *conn)
 {
-	struct link *k = ctx, **at;
-
-	(void)c;
-	(void)why;
-	for (at = &k->l->accepted; *at != k; at = &(*at)->next)
-		;
-	*at = k->next;
-	if (k->l->listener != NULL)
-		listener_gone(k->l->listener, &k->stranger);
-	links_sync(k->l);		/* perhaps we knew that server by this link only */
-	free(k);
+	links_say_hello(ctx, ((struct link *)conn)->conn.chan, 0, 0);
 }
 
 static void
-on_accept(void *ctx, int fd)
+on_close(void *ctx, void *conn, enum tv_err why)
 {
-	struct links *l = ctx;
-	struct link *k = calloc(1, sizeof(*k));
-	struct chan_conf conf;
-
-	if (k == NULL) {
-		(void)close(fd);
-		return;
-	}
-	k->l = l;
-	k->number = ++l->numbers;
-	k->since = clock_mono();
-	conf = links_chan_conf(l, &accepted_events, k, "raft link");
-	k->chan = chan_new(fd, &conf);
-	if (k->chan == NULL) {
-		free(k);
-		return;
-	}
-	k->next = l->accepted;
-	l->accepted = k;
-	listener_stranger(l->listener, &k->stranger, fd);
-}
-
-static void
-on_evict(void *ctx, struct stranger *s)
-{
-	struct link *k = (struct link *)s;
-
-	(void)ctx;
-	chan_close(k->chan, TV_ELIMIT);
+	(void)conn, (void)why;
+	links_sync(ctx);		/* perhaps we knew that server by this link only */
 }
 
 static bool
@@ -226,12 +177,19 @@ is_known(void *ctx, uint64_t source)
 enum tv_err
 callers_listen(struct links *l)
 {
-	l->listener = listener_new(l->d->loop, l->d->link_fd, (unsigned)l->d->conf.links_max, on_accept, l);
-	if (l->listener == NULL)
-		return TV_ENOMEM;
-	listener_set_guard(l->listener, &(struct listener_guard){
+	static const struct server_row rows[] = {
+		{ MSG_RAFT, on_raft, false },
+		{ MSG_RAFT_HELLO, on_hello, false },
+		{ 0, on_question, false }
+	};
+
+	l->server = (struct server){
+	    .chan = links_chan_conf(l, NULL, NULL, "raft link"), .conn_bytes = sizeof(struct link), .rows = rows,
 	    .places = { UNPROVEN_MAX, UNPROVEN_KNOWN_MAX, UNPROVEN_SOURCE_MAX }, .is_known = is_known,
-	    .evict = on_evict });
+	    .hello_type = MSG_RAFT_HELLO, .hello_timeout = mono_mul(l->d->conf.hello_timeout, 2),
+	    .on_accept = on_accept, .on_open = on_open, .on_close = on_close, .ctx = l };
+	if (!server_start(&l->server, l->d->link_fd, (unsigned)l->d->conf.links_max))
+		return TV_ENOMEM;
 	l->d->link_fd = -1;
 	return TV_OK;
 }
@@ -240,54 +198,28 @@ void
 callers_judge(struct links *l)
 {
 	char why[512];
+	struct link *k;
 
-	for (struct link *k = l->accepted; k != NULL; k = k->next)
-		if (k->greeted)
+	SERVER_EACH(k, &l->server)
+		if (k->uuid[0] != '\0')
 			k->ok = judge_caller(k, &k->hello, why, sizeof(why)) == HELLO_OK;
-}
-
-void
-callers_sweep(struct links *l, struct mono now)
-{
-	for (struct link *k = l->accepted; k != NULL; k = k->next)
-		if (!k->greeted && mono_sub(now, k->since).ns > 2 * l->d->conf.hello_timeout.ns)
-			chan_close(k->chan, TV_ETIMEOUT);
-}
-
-void
-callers_close(struct links *l)
-{
-	/* Refused at once, not hung up on in the handshake, which would look like other keys to the others. */
-	listener_free(l->listener);
-	l->listener = NULL;
-	for (struct link *k = l->accepted; k != NULL; k = k->next)
-		chan_close(k->chan, TV_ECLOSED);
-}
-
-void
-callers_free(struct links *l)
-{
-	for (struct link *k = l->accepted, *next; k != NULL; k = next) {
-		next = k->next;
-		chan_free(k->chan);
-		free(k);
-	}
-	listener_free(l->listener);
 }
 
 void
 links_reply(struct links *l, const struct link_question *q, struct span body)
 {
-	for (struct link *k = l->accepted; k != NULL; k = k->next) {
+	struct link *k;
+
+	SERVER_EACH(k, &l->server) {
 		struct buf *b;
 
 		if (k->number != q->link)
 			continue;
-		b = chan_begin(k->chan, q->type, FRAME_REPLY, q->frame);
+		b = chan_begin(k->conn.chan, q->type, FRAME_REPLY, q->frame);
 		if (b == NULL)
 			return;
 		buf_putspan(b, body);
-		(void)chan_end(k->chan);
+		(void)chan_end(k->conn.chan);
 		return;
 	}
 }
@@ -305,7 +237,9 @@ links_answer(struct links *l, const struct link_question *q, enum tv_err err, co
 void
 links_notice(struct links *l, const char *uuid, unsigned why, const char *text)
 {
-	for (struct link *k = l->accepted; k != NULL; k = k->next)
+	struct link *k;
+
+	SERVER_EACH(k, &l->server)
 		if (k->ok && strcmp(k->uuid, uuid) == 0)
 			send_notice(k, why, text);
 }
@@ -313,8 +247,10 @@ links_notice(struct links *l, const char *uuid, unsigned why, const char *text)
 bool
 callers_have(struct links *l, const char *uuid)
 {
-	for (struct link *k = l->accepted; k != NULL; k = k->next)
-		if (k->greeted && k->ok && strcmp(k->uuid, uuid) == 0)
+	struct link *k;
+
+	SERVER_EACH(k, &l->server)
+		if (k->ok && strcmp(k->uuid, uuid) == 0)
 			return true;
 	return false;
 }

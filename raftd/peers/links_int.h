@@ -8,22 +8,19 @@
 #include "common/net/chan.h"
 #include "common/net/dial.h"
 #include "common/net/noise.h"
-#include "common/net/strangers.h"
+#include "common/net/server.h"
 #include "raftd/peers/links.h"
 #include "raftd/peers/sendq.h"
 
 #define SERVED_MAX 8			/* types of questions */
 
 struct link {				/* accepted */
-	struct stranger stranger;	/* first: see on_evict() */
+	struct server_conn conn;	/* first */
 	struct links *l;
-	struct link *next;
-	struct chan *chan;
 	uint64_t number;		/* names it in questions */
-	struct mono since;
-	bool greeted, ok;
+	bool ok;			/* its hello fits */
 	struct mono doubted;		/* came while another server with its node id was up; 0: no */
-	char uuid[37];
+	char uuid[37];			/* "" until it has said hello */
 	raft_id id;
 	struct hello hello;
 };
@@ -55,9 +52,8 @@ struct links {
 		links_server *fn;
 	} served[SERVED_MAX];
 	unsigned served_count;
-	struct listener *listener;
+	struct server server;		/* its connections are struct link */
 	struct noise_conf noise;
-	struct link *accepted;
 	struct dialled *peers[PEERS_MAX];
 	unsigned count;
 	uint64_t numbers;
@@ -90,9 +86,5 @@ enum tv_err callers_listen(struct links *l);
 void callers_judge(struct links *l);
 /* Has this server dialled us, with a fitting hello? */
 bool callers_have(struct links *l, const char *uuid);
-/* Closes those that have not said hello for long. */
-void callers_sweep(struct links *l, struct mono now);
-void callers_close(struct links *l);
-void callers_free(struct links *l);
 
 #endif

@@ -2,14 +2,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "common/base/assert.h"
 #include "common/base/clock.h"
-#include "common/base/log.h"
 #include "common/net/greet.h"
-#include "common/net/monitor.h"
 #include "common/net/msg.h"
+#include "common/net/server.h"
 #include "common/proc/daemon.h"
 #include "raftd/engine/engine.h"
 #include "raftd/members/membership.h"
@@ -20,32 +17,22 @@
 #include "raftd/serve/op.h"
 
 struct client {
+	struct server_conn conn;	/* first */
 	struct clients *c;
-	TAILQ_ENTRY(client) link;
 	struct asker asker;		/* its channel and requests */
-	bool greeted, paused;
+	bool paused;
 	bool rpcd;			/* says that it is one */
 	bool knows_ping;		/* and of our build */
-	struct monitor *monitor;	/* asked for log lines; or NULL */
 };
 
 struct clients {
 	struct raftd *d;
-	struct listener *listener;
-	TAILQ_HEAD(client_list, client) all;	/* the next one to serve first */
+	struct server server;		/* its connections are struct client: the next one to serve first */
 	uint64_t refused;		/* beyond requests_max or requests_bytes_max */
 	unsigned rpcds;			/* channels of rpcd */
 	bool had_rpcd;
 	bool status_due;
-	struct log_limit refusals;
-	struct logtap *tap;
 };
-
-static enum tv_err client_frame(void *ctx, struct chan *c, const struct frame *f);
-static void client_open(void *ctx, struct chan *c);
-static void client_close(void *ctx, struct chan *c, enum tv_err why);
-
-static const struct chan_events client_events = { client_frame, client_open, client_close };
 
 static void
 abandon(struct clients *c, struct request *q)
@@ -61,38 +48,66 @@ abandon(struct clients *c, struct request *q)
 /* -- messages -- */
 
 static enum tv_err
-on_hello(struct client *cl, const struct frame *f)
+on_hello(void *ctx, void *conn, const struct frame *f)
 {
-	if (cl->greeted || greet_check(cl->asker.chan, f) != TV_OK)
-		return TV_EFORMAT;
-	cl->greeted = true;
+	struct clients *c = ctx;
+	struct client *cl = conn;
+
 	cl->rpcd = greet_is(f, "rpcd");
 	cl->knows_ping = cl->rpcd && greet_same_build(f);
-	cl->c->rpcds += cl->rpcd;
-	cl->c->had_rpcd |= cl->rpcd;
-	info_write_status(cl->c->d, cl->asker.chan);
+	c->rpcds += cl->rpcd;
+	c->had_rpcd |= cl->rpcd;
+	info_write_status(c->d, cl->asker.chan);
 	return TV_OK;
 }
 
-static enum tv_err
-on_info(struct client *cl, const struct frame *f)
+static void
+on_pong(void *ctx, void *conn)
 {
-	if (msg_read(&empty_schema, f->body, NULL, NULL) != TV_OK)
-		return TV_EFORMAT;
-	info_write(cl->c->d, cl->asker.chan, f->id);
-	return TV_OK;
+	struct clients *c = ctx;
+
+	if (((struct client *)conn)->rpcd)
+		rpcd_watch_answered(c->d->rpcd_watch);
+}
+
+static void
+on_info(void *ctx, struct buf *b)
+{
+	info_write(((struct clients *)ctx)->d, b);
+}
+
+static void
+on_cancel(void *ctx, void *conn, uint64_t id)
+{
+	struct client *cl = conn;
+	struct request *q = request_find(&cl->asker, id);
+
+	if (q != NULL)
+		abandon(ctx, q);
+}
+
+/* A question that is answered later, perhaps; when too many answers wait to be read, the last one for now. */
+static struct request *
+request_begin(struct client *cl, const struct frame *f)
+{
+	if (asker_congested(&cl->asker)) {
+		cl->paused = true;
+		chan_pause(cl->asker.chan, true);
+	}
+	return request_new(cl->c->d, &cl->asker, f);
 }
 
 static enum tv_err
-on_op(struct client *cl, const struct frame *f)
+on_op(void *conn, const struct frame *f)
 {
+	struct client *cl = conn;
 	struct op_request ask;
 	struct request *q;
 	enum tv_err err = op_request_read(f->body, &ask);
 
 	if (err != TV_OK)
 		return err;
-	q = request_new(cl->c->d, &cl->asker, f);
+	q = request_begin(cl, f);
 	if (q == NULL)
 		return TV_ENOMEM;
 	op_start(q, &ask, &cl->c->refused);
@@ -106,14 +121,15 @@ left(void *ctx, enum tv_err err, const char *text)
 }
 
 static enum tv_err
-on_leave(struct client *cl, const struct frame *f)
+on_leave(void *conn, const struct frame *f)
 {
+	struct client *cl = conn;
 	struct msg_raft_leave ask = { .force = false };
 	struct request *q;
 
 	if (msg_read(&msg_raft_leave_schema, f->body, NULL, &ask) != TV_OK)
 		return TV_EFORMAT;
-	q = request_new(cl->c->d, &cl->asker, f);
+	q = request_begin(cl, f);
 	if (q == NULL)
 		return TV_ENOMEM;
 	membership_leave(cl->c->d->members, ask.force, left, q);
@@ -127,136 +143,52 @@ recovered(void *ctx, enum tv_err err, const char *text, struct span value)
 }
 
 static enum tv_err
-on_recover(struct client *cl, const struct frame *f)
+on_recover(void *conn, const struct frame *f)
 {
+	struct client *cl = conn;
 	struct msg_raft_recover ask = { .dry_run = false };
 	struct request *q;
 
 	if (msg_read(&msg_raft_recover_schema, f->body, NULL, &ask) != TV_OK)
 		return TV_EFORMAT;
-	q = request_new(cl->c->d, &cl->asker, f);
+	q = request_begin(cl, f);
 	if (q == NULL)
 		return TV_ENOMEM;
 	recover_start(cl->c->d->recover, ask.dry_run, recovered, q);
 	return TV_OK;
 }
 
-static const struct {
-	uint16_t type;
-	enum tv_err (*fn)(struct client *cl, const struct frame *f);
-} handlers[] = {
-	{ MSG_OP, on_op },
-	{ MSG_INFO, on_info },
-	{ MSG_RAFT_LEAVE, on_leave },
-	{ MSG_RAFT_RECOVER, on_recover },
+static const struct server_row rows[] = {
+	{ MSG_OP, on_op, true },
+	{ MSG_RAFT_LEAVE, on_leave, true },
+	{ MSG_RAFT_RECOVER, on_recover, true },
+	{ 0, NULL, false }
 };
-
-static enum tv_err
-on_ping(struct client *cl, const struct frame *f)
-{
-	enum tv_err err = greet_pinged(cl->asker.chan, f);
-
-	if (err == TV_OK && cl->rpcd && f->flags & FRAME_REPLY)
-		rpcd_watch_answered(cl->c->d->rpcd_watch);
-	return err;
-}
-
-static enum tv_err
-client_frame(void *ctx, struct chan *chan, const struct frame *f)
-{
-	struct client *cl = ctx;
-
-	(void)chan;
-	if (f->type == MSG_HELLO)
-		return on_hello(cl, f);
-	if (f->type == MSG_PING && cl->greeted)
-		return on_ping(cl, f);
-	if (f->type == MSG_MONITOR && cl->greeted && f->flags == 0)
-		return monitor_serve(&cl->monitor, cl->c->tap, cl->asker.chan, f->body);
-	if (!cl->greeted || f->flags & (FRAME_REPLY | FRAME_MORE) || f->id == 0)
-		return TV_EFORMAT;
-	if (f->flags & FRAME_CANCEL) {
-		struct request *q = request_find(&cl->asker, f->id);
-
-		if (q != NULL)
-			abandon(cl->c, q);
-		return TV_OK;
-	}
-	if (asker_congested(&cl->asker)) {
-		cl->paused = true;
-		chan_pause(cl->asker.chan, true);
-	}
-	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++)
-		if (handlers[i].type == f->type)
-			return handlers[i].fn(cl, f);
-	return TV_EFORMAT;
-}
 
 /* -- channels -- */
 
 static void
-client_open(void *ctx, struct chan *chan)
+on_accept(void *ctx, void *conn, uid_t uid)
 {
-	struct client *cl = ctx;
+	struct client *cl = conn;
 
-	greet_send(chan, "raftd", cl->c->d->id.uuid);
+	(void)uid;
+	cl->c = ctx;
+	asker_init(&cl->asker);
+	cl->asker.chan = cl->conn.chan;
 }
 
 static void
-abandon_all(struct client *cl)
-{
-	struct request *q;
-
-	while ((q = TAILQ_FIRST(&cl->asker.requests)) != NULL)
-		abandon(cl->c, q);
-}
-
-static void
-client_close(void *ctx, struct chan *chan, enum tv_err why)
-{
-	struct client *cl = ctx;
-
-	(void)chan;
-	(void)why;
-	abandon_all(cl);
-	monitor_stop(cl->monitor);
-	cl->c->rpcds -= cl->rpcd;
-	TAILQ_REMOVE(&cl->c->all, cl, link);
-	listener_release(cl->c->listener);
-	free(cl);
-}
-
-static void
-on_accept(void *ctx, int fd)
+on_close(void *ctx, void *conn, enum tv_err why)
 {
 	struct clients *c = ctx;
-	struct client *cl = calloc(1, sizeof(*cl));
-	struct chan_conf conf = {
-		.loop = c->d->loop, .events = &client_events, .ctx = cl, .name = "raftd.sock",
-		.body_max = c->d->conf.request_bytes_max + 4096, .out_max = FRAME_BODY_BYTES_MAX + 2 * ASKER_PAUSE_BYTES,
-	};
-	uid_t uid = (uid_t)-1;
+	struct client *cl = conn;
+	struct request *q;
 
-	if (cl == NULL) {
-		(void)close(fd);
-		listener_release(c->listener);
-		return;
-	}
-	cl->c = c;
-	asker_init(&cl->asker);
-	cl->asker.chan = chan_new(fd, &conf);
-	if (cl->asker.chan == NULL) {
-		free(cl);
-		listener_release(c->listener);
-		return;
-	}
-	TAILQ_INSERT_TAIL(&c->all, cl, link);
-	if (chan_peercred(cl->asker.chan, &uid, NULL) != TV_OK || !daemon_peer_allowed(uid)) {
-		if (log_allow(&c->refusals, "raftd"))
-			log_warn("raftd", "raftd.sock: connection from uid %u rejected: permission denied",
-			    (unsigned)uid);
-		chan_close(cl->asker.chan, TV_EPERM);
-	}
+	(void)why;
+	while ((q = TAILQ_FIRST(&cl->asker.requests)) != NULL)
+		abandon(c, q);
+	c->rpcds -= cl->rpcd;
 }
 
 /* -- the turn -- */
@@ -289,14 +221,14 @@ serve_all_fired(struct clients *c, struct mono until)
 		struct client *cl;
 
 		more = false;
-		TAILQ_FOREACH(cl, &c->all, link) {
+		SERVER_EACH(cl, &c->server) {
 			if (!serve_fired(cl))
 				continue;
 			some = more = true;
 			if (mono_before(clock_mono(), until))
 				continue;
-			TAILQ_REMOVE(&c->all, cl, link);
-			TAILQ_INSERT_TAIL(&c->all, cl, link);
+			TAILQ_REMOVE(&c->server.conns, &cl->conn, link);
+			TAILQ_INSERT_TAIL(&c->server.conns, &cl->conn, link);
 			return true;
 		}
 	}
@@ -306,9 +238,9 @@ serve_all_fired(struct clients *c, struct mono until)
 bool
 clients_waiting(const struct clients *c)
 {
-	const struct client *cl;
+	struct client *cl;
 
-	TAILQ_FOREACH(cl, &c->all, link)
+	SERVER_EACH(cl, &c->server)
 		if (!TAILQ_EMPTY(&cl->asker.fired) && !asker_congested(&cl->asker))
 			return true;
 	return false;
@@ -321,8 +253,8 @@ clients_turn(struct raftd *d, struct mono until)
 	bool busy = serve_all_fired(c, until);
 	struct client *cl;
 
-	TAILQ_FOREACH(cl, &c->all, link) {
-		if (c->status_due && cl->greeted)
+	SERVER_EACH(cl, &c->server) {
+		if (c->status_due && cl->conn.greeted)
 			info_write_status(c->d, cl->asker.chan);
 		if (cl->paused && chan_pending(cl->asker.chan) < ASKER_PAUSE_BYTES / 2) {
 			cl->paused = false;
@@ -349,10 +281,10 @@ clients_served(const struct clients *c)
 uint64_t
 clients_signs(const struct clients *c)
 {
-	const struct client *cl;
+	struct client *cl;
 	uint64_t signs = 0;
 
-	TAILQ_FOREACH(cl, &c->all, link)
+	SERVER_EACH(cl, &c->server)
 		if (cl->rpcd)
 			signs += chan_signs(cl->asker.chan);
 	return signs;
@@ -364,8 +296,8 @@ clients_ping(struct clients *c)
 	struct client *cl;
 	bool some = false;
 
-	TAILQ_FOREACH(cl, &c->all, link)
-		if (cl->knows_ping && cl->monitor == NULL)
+	SERVER_EACH(cl, &c->server)
+		if (cl->knows_ping && cl->conn.monitor == NULL)
 			some |= greet_ping(cl->asker.chan) == TV_OK;
 	return some;
 }
@@ -388,39 +320,26 @@ clients_new(struct raftd *d)
 	if (c == NULL)
 		return NULL;
 	c->d = d;
+	c->server = (struct server){
+	    .chan = { .loop = d->loop, .name = "raftd.sock", .body_max = d->conf.request_bytes_max + 4096,
+	        .out_max = FRAME_BODY_BYTES_MAX + 2 * ASKER_PAUSE_BYTES },
+	    .conn_bytes = sizeof(struct client), .rows = rows, .may_connect = daemon_peer_allowed, .role = "raftd",
+	    .node_id = d->id.uuid, .log_area = "raftd", .info = on_info, .on_accept = on_accept, .on_hello = on_hello,
+	    .on_cancel = on_cancel, .on_pong = on_pong, .on_close = on_close, .ctx = c };
 	engine_on_status(d->engine, on_status);
-	c->refusals = (struct log_limit){ .burst = 5, .period = MONO_S(60) };
-	TAILQ_INIT(&c->all);
-	c->tap = logtap_new(d->loop);
-	if (c->tap == NULL) {
-		free(c);
-		return NULL;
+	if (server_start(&c->server, d->socket_fd, (unsigned)d->conf.clients_max)) {
+		d->socket_fd = -1;
+		return c;
 	}
-	c->listener = listener_new(d->loop, d->socket_fd, (unsigned)d->conf.clients_max, on_accept, c);
-	if (c->listener == NULL) {
-		logtap_free(c->tap);
-		free(c);
-		return NULL;
-	}
-	d->socket_fd = -1;
-	return c;
+	clients_free(c);
+	return NULL;
 }
 
 void
 clients_free(struct clients *c)
 {
-	struct client *cl;
-
 	if (c == NULL)
 		return;
-	while ((cl = TAILQ_FIRST(&c->all)) != NULL) {
-		TAILQ_REMOVE(&c->all, cl, link);
-		abandon_all(cl);
-		monitor_stop(cl->monitor);
-		chan_free(cl->asker.chan);
-		free(cl);
-	}
-	listener_free(c->listener);
-	logtap_free(c->tap);
+	server_stop(&c->server);
 	free(c);
 }

@@ -85,13 +85,10 @@ add_process(struct raftd *d, struct section *s)
 }
 
 void
-info_write(struct raftd *d, struct chan *c, uint64_t id)
+info_write(struct raftd *d, struct buf *out)
 {
 	struct section s = { .body = BUF_INIT(1u << 20) };
-	struct buf *out = chan_begin(c, MSG_INFO, FRAME_REPLY, id);
 
-	if (out == NULL)
-		return;
 	mpw_map(out, 3);
 	engine_info(d->engine, add, &s);
 	loop_time_info(d->loop_time, add, &s);
@@ -104,7 +101,6 @@ info_write(struct raftd *d, struct chan *c, uint64_t id)
 	import_info(d->import, add, &s);
 	close_section(out, "state", &s);
 	buf_done(&s.body);
-	(void)chan_end(c);
 }
 
 void

@@ -6,7 +6,7 @@
 #include "raftd/raftd.h"
 
 /* Answer of MSG_INFO: map section -> map name -> text. */
-void info_write(struct raftd *d, struct chan *c, uint64_t id);
+void info_write(struct raftd *d, struct buf *out);
 void info_write_status(struct raftd *d, struct chan *c);
 /* Answer values of the operations. */
 void info_status_leader(struct raftd *d, struct buf *out);

@@ -1,12 +1,12 @@
 /* The answering side of node-to-node links, see link_server.h. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/greet.h"
 #include "common/net/msg.h"
+#include "common/net/server.h"
 #include "common/net/source.h"
 #include "common/record/mpack.h"
 #include "rpcd/route/link_server.h"
@@ -33,12 +33,8 @@ struct pending {
 };
 
 struct conn {
-	struct stranger stranger;	/* first: see on_evict() */
+	struct server_conn conn;	/* first */
 	struct link_server *d;
-	struct conn *next;
-	struct chan *chan;
-	bool greeted;
-	ev_timer hello;			/* until greeted: who opens a link has to say who it is */
 	bool retired;			/* its key has left the ring, */
 	struct mono retired_at;		/* then */
 	unsigned pending_count;
@@ -47,8 +43,7 @@ struct conn {
 
 struct link_server {
 	struct link_server_conf conf;
-	struct listener *listener;
-	struct conn *conns;
+	struct server server;		/* its connections are struct conn */
 	struct link_server_stats stats;
 	struct log_limit asked;
 	ev_timer retired_look;		/* runs while some are retired */
@@ -89,7 +84,7 @@ answer(struct chan *c, uint16_t type, uint64_t id, const struct op_reply *reply)
 static void
 refuse(struct conn *k, const struct frame *f, enum tv_err err, const char *text)
 {
-	answer(k->chan, f->type, f->id, &(struct op_reply){ .err = err, .text = span_str(text) });
+	answer(k->conn.chan, f->type, f->id, &(struct op_reply){ .err = err, .text = span_str(text) });
 }
 
 /* One that this version does not know, nor where it belongs. */
@@ -110,7 +105,7 @@ routed(void *ctx, const struct op_reply *reply)
 	struct pending *p = ctx;
 	struct conn *k = p->conn;
 
-	answer(k->chan, p->type, p->id, reply);
+	answer(k->conn.chan, p->type, p->id, reply);
 	pending_drop(k, pending_at(k, p->id));
 }
 
@@ -124,24 +119,31 @@ log_asker(struct conn *k, struct span body)
 	(void)mpr_array(&r);
 	op = op_find((uint16_t)mpr_uint(&r, UINT16_MAX));
 	if (op != NULL && op->traits & OP_LOGGED && log_allow(&k->d->asked, "rpc"))
-		log_info("rpc", "%s requested by the rpcd at %s", op->name, chan_peer(k->chan));
+		log_info("rpc", "%s requested by the rpcd at %s", op->name, chan_peer(k->conn.chan));
+}
+
+static void
+on_cancel(void *ctx, void *conn, uint64_t id)
+{
+	struct pending **at = pending_at(conn, id);
+
+	(void)ctx;
+	if (*at == NULL)
+		return;
+	route_cancel((*at)->call);
+	pending_drop(conn, at);
 }
 
 static enum tv_err
-on_op(struct conn *k, const struct frame *f, enum route_origin origin)
+on_op(void *conn, const struct frame *f)
 {
 	static const char busy[] = "too many requests under way on this server";
+	enum route_origin origin = f->type == MSG_OP ? ROUTE_PEER : f->type == MSG_OP_FINAL ? ROUTE_FINAL : ROUTE_DC;
+	struct conn *k = conn;
 	struct pending **at = pending_at(k, f->id), *p;
 	enum tv_err err;
 
-	if (f->flags & FRAME_CANCEL) {
-		if (*at != NULL) {
-			route_cancel((*at)->call);
-			pending_drop(k, at);
-		}
-		return TV_OK;
-	}
-	if (f->id == 0 || *at != NULL)
+	if (*at != NULL)
 		return TV_EFORMAT;
 	k->d->stats.requests++;
 	log_asker(k, f->body);
@@ -172,101 +174,35 @@ on_op(struct conn *k, const struct frame *f, enum route_origin origin)
 }
 
 static enum tv_err
-on_hello(struct conn *k, const struct frame *f)
+on_hello(void *ctx, void *conn, const struct frame *f)
 {
-	enum tv_err err = greet_check(k->chan, f);
+	struct link_server *d = ctx;
 
-	if (err != TV_OK)
-		return err;
-	if (!listener_proven(k->d->listener, &k->stranger))
-		return TV_ECLOSED;
-	k->greeted = true;
-	ev_timer_stop(k->d->conf.loop, &k->hello);
-	greet_send(k->chan, "rpcd", k->d->conf.node_id);
+	(void)f;
+	greet_send(((struct conn *)conn)->conn.chan, "rpcd", d->conf.node_id);
 	return TV_OK;
 }
 
-static enum tv_err
-on_frame(void *ctx, struct chan *c, const struct frame *f)
+static void
+on_accept(void *ctx, void *conn, uid_t uid)
 {
-	struct conn *k = ctx;
-	enum tv_err err;
-
-	(void)c;
-	if (!k->greeted)
-		err = on_hello(k, f);
-	else if (f->flags & FRAME_REPLY)
-		err = TV_EFORMAT;
-	else if (f->type == MSG_OP)
-		err = on_op(k, f, ROUTE_PEER);
-	else if (f->type == MSG_OP_FINAL)
-		err = on_op(k, f, ROUTE_FINAL);
-	else if (f->type == MSG_OP_DC)
-		err = on_op(k, f, ROUTE_DC);
-	else
-		err = TV_EFORMAT;
-	if (err != TV_OK)
-		k->d->stats.malformed++;
-	return err;
+	(void)uid;
+	((struct conn *)conn)->d = ctx;
 }
 
 static void
-conn_free(struct conn *k)
+on_close(void *ctx, void *conn, enum tv_err why)
 {
-	struct conn **at = &k->d->conns;
+	struct link_server *d = ctx;
+	struct conn *k = conn;
 
+	(void)why;
 	for (unsigned i = 0; i < PENDING_BUCKETS; i++)
 		while (k->pending[i] != NULL) {
 			route_cancel(k->pending[i]->call);
 			pending_drop(k, &k->pending[i]);
 		}
-	while (*at != k)
-		at = &(*at)->next;
-	*at = k->next;
-	ev_timer_stop(k->d->conf.loop, &k->hello);
-	k->d->stats.open--;
-	k->d->stats.retiring -= k->retired;
-	free(k);
-}
-
-static void
-on_silent(struct ev_loop *loop, ev_timer *w, int events)
-{
-	struct conn *k = w->data;
-
-	(void)loop;
-	(void)events;
-	chan_close(k->chan, TV_ETIMEOUT);
-}
-
-static void
-on_open(void *ctx, struct chan *c)
-{
-	struct conn *k = ctx;
-
-	(void)c;
-	ev_timer_start(k->d->conf.loop, &k->hello);
-}
-
-static void
-on_close(void *ctx, struct chan *c, enum tv_err why)
-{
-	struct conn *k = ctx;
-	struct link_server *d = k->d;
-
-	(void)c;
-	d->stats.silent += why == TV_ETIMEOUT && !k->greeted;
-	listener_gone(d->listener, &k->stranger);
-	conn_free(k);
-}
-
-static void
-on_evict(void *ctx, struct stranger *s)
-{
-	struct conn *k = (struct conn *)s;
-
-	(void)ctx;
-	chan_close(k->chan, TV_ELIMIT);
+	d->stats.retiring -= k->retired;
 }
 
 static bool
@@ -277,39 +213,6 @@ is_known(void *ctx, uint64_t source)
 	return d->conf.is_known(d->conf.ctx, source);
 }
 
-static const struct chan_events conn_events = { on_frame, on_open, on_close };
-
-static void
-on_accept(void *ctx, int fd)
-{
-	struct link_server *d = ctx;
-	struct conn *k = calloc(1, sizeof(*k));
-	struct chan_conf conf = {
-		.loop = d->conf.loop, .events = &conn_events, .ctx = k, .name = "link",
-		.body_max = d->conf.request_max, .out_max = d->conf.out_max,
-		.noise = d->conf.noise, .accept_clear = d->conf.accept_clear, .open_timeout = d->conf.open_timeout,
-		.first_timeout = FIRST_BYTES, .secret = true,
-	};
-
-	if (k == NULL) {
-		close(fd);
-		return;
-	}
-	k->d = d;
-	ev_timer_init(&k->hello, on_silent, (double)d->conf.open_timeout.ns / 1e9, 0.);
-	k->hello.data = k;
-	k->chan = chan_new(fd, &conf);
-	if (k->chan == NULL) {
-		free(k);
-		return;
-	}
-	k->next = d->conns;
-	d->conns = k;
-	d->stats.open++;
-	d->stats.accepted++;
-	listener_stranger(d->listener, &k->stranger, fd);
-}
-
 /* -- keys that leave the ring -- */
 
 static void
@@ -318,15 +221,16 @@ on_retired_look(struct ev_loop *loop, ev_timer *w, int events)
 	struct link_server *d = w->data;
 	struct mono now = clock_mono(), heard = mono_sub(now, RETIRED_HEARD),
 	    late = mono_sub(now, d->conf.retire_time);
+	struct conn *k;
 
 	(void)events;
-	for (struct conn *k = d->conns; k != NULL; k = k->next) {
+	SERVER_EACH(k, &d->server) {
 		if (!k->retired)
 			continue;
 		if (mono_before(k->retired_at, late))
-			chan_close(k->chan, TV_ETIMEOUT);
-		else if (mono_before(k->retired_at, heard) && k->pending_count == 0 && chan_pending(k->chan) == 0)
-			chan_close(k->chan, TV_OK);
+			chan_close(k->conn.chan, TV_ETIMEOUT);
+		else if (mono_before(k->retired_at, heard) && k->pending_count == 0 && chan_pending(k->conn.chan) == 0)
+			chan_close(k->conn.chan, TV_OK);
 	}
 	if (d->stats.retiring == 0)
 		ev_timer_stop(loop, w);
@@ -342,12 +246,12 @@ conn_retire(struct conn *k)
 	d->stats.retired++;
 	d->stats.retiring++;
 	log_debug("rpc", "the key of the link from %s has left the ring: it closes when %u requests have ended",
-	    chan_peer(k->chan), k->pending_count);
-	if (!k->greeted) {
-		chan_close(k->chan, TV_EAUTH);
+	    chan_peer(k->conn.chan), k->pending_count);
+	if (!k->conn.greeted) {
+		chan_close(k->conn.chan, TV_EAUTH);
 		return;
 	}
-	(void)chan_send(k->chan, MSG_LINK_RETIRED, FRAME_REPLY, 0, MSG_EMPTY);	/* closed: on_close follows */
+	(void)chan_send(k->conn.chan, MSG_LINK_RETIRED, FRAME_REPLY, 0, MSG_EMPTY);	/* closed: on_close follows */
 	if (!ev_is_active(&d->retired_look))
 		ev_timer_again(d->conf.loop, &d->retired_look);
 }
@@ -355,14 +259,22 @@ conn_retire(struct conn *k)
 void
 link_server_rekeyed(struct link_server *d)
 {
-	for (struct conn *k = d->conns; k != NULL; k = k->next)
-		if (!k->retired && !chan_key_stands(k->chan))
+	struct conn *k;
+
+	SERVER_EACH(k, &d->server)
+		if (!k->retired && !chan_key_stands(k->conn.chan))
 			conn_retire(k);
 }
 
 struct link_server *
 link_server_new(const struct link_server_conf *conf)
 {
+	static const struct server_row rows[] = {
+		{ MSG_OP, on_op, true },
+		{ MSG_OP_FINAL, on_op, true },
+		{ MSG_OP_DC, on_op, true },
+		{ 0, NULL, false }
+	};
 	struct link_server *d = calloc(1, sizeof(*d));
 
 	if (d == NULL)
@@ -371,15 +283,19 @@ link_server_new(const struct link_server_conf *conf)
 	ev_timer_init(&d->retired_look, on_retired_look, RETIRED_LOOK_S, RETIRED_LOOK_S);
 	d->retired_look.data = d;
 	d->asked = (struct log_limit){ .burst = 100, .period = MONO_S(60) };
-	d->listener = listener_new(conf->loop, conf->fd, conf->conns_max, on_accept, d);
-	if (d->listener == NULL) {
-		free(d);
-		return NULL;
-	}
-	listener_set_guard(d->listener, &(struct listener_guard){
+	d->server = (struct server){
+	    .chan = { .loop = conf->loop, .name = "link", .body_max = conf->request_max, .out_max = conf->out_max,
+	        .noise = conf->noise, .accept_clear = conf->accept_clear, .open_timeout = conf->open_timeout,
+	        .first_timeout = FIRST_BYTES, .secret = true },
+	    .conn_bytes = sizeof(struct conn), .rows = rows,
 	    .places = { UNPROVEN_MAX, UNPROVEN_KNOWN_MAX, UNPROVEN_SOURCE_MAX },
-	    .is_known = conf->is_known != NULL ? is_known : NULL, .evict = on_evict });
-	return d;
+	    .is_known = conf->is_known != NULL ? is_known : NULL,
+	    .hello_timeout = conf->open_timeout, .on_accept = on_accept, .on_hello = on_hello,
+	    .on_cancel = on_cancel, .on_close = on_close, .ctx = d };
+	if (server_start(&d->server, conf->fd, conf->conns_max))
+		return d;
+	link_server_free(d);
+	return NULL;
 }
 
 void
@@ -393,23 +309,22 @@ link_server_free(struct link_server *d)
 {
 	if (d == NULL)
 		return;
-	while (d->conns != NULL) {
-		chan_free(d->conns->chan);
-		conn_free(d->conns);
-	}
 	ev_timer_stop(d->conf.loop, &d->retired_look);
-	listener_free(d->listener);
+	server_stop(&d->server);
 	free(d);
 }
 
 void
 link_server_stats(const struct link_server *d, struct link_server_stats *out)
 {
-	struct listener_stats st;
+	const struct server *s = &d->server;
 
-	listener_stats(d->listener, &st);
 	*out = d->stats;
-	out->refused = st.refused;
-	out->unproven = st.unproven;
-	out->evicted = st.evicted;
+	out->open = s->open;
+	out->accepted = s->strangers.came;
+	out->malformed = s->malformed;
+	out->silent = s->silent;
+	out->refused = s->refused;
+	out->unproven = s->strangers.count;
+	out->evicted = s->strangers.evicted;
 }

@@ -1,8 +1,5 @@
 /* Listening sockets: limits, and what listen_unix does with the file that is there. */
-#include <arpa/inet.h>
 #include <sys/stat.h>
-
-#include "common/net/source.h"
 
 #include "tests/unit/chan_world.h"
 
@@ -57,101 +54,6 @@ START_TEST(conns_max)
 		close(clients[i]);
 	close(v.fds[1]);
 	close(v.fds[2]);
-	ev_loop_destroy(loop);
-}
-END_TEST
-
-/* A port that strangers reach: the unproven have places of their own, the proven are counted. */
-struct visitor {
-	struct stranger stranger;	/* first */
-	int fd;
-};
-
-struct port {
-	struct listener *l;
-	struct visitor v[16];
-	unsigned count, evicted;
-};
-
-static void
-on_visitor(void *ctx, int fd)
-{
-	struct port *p = ctx;
-	struct visitor *v = &p->v[p->count++];
-
-	ck_assert_uint_le(p->count, 16);
-	v->fd = fd;
-	listener_stranger(p->l, &v->stranger, fd);
-}
-
-static void
-on_evict(void *ctx, struct stranger *s)
-{
-	struct port *p = ctx;
-	struct visitor *v = (struct visitor *)s;
-
-	p->evicted++;
-	close(v->fd);
-	v->fd = -1;
-	listener_gone(p->l, s);
-}
-
-static bool
-is_known(void *ctx, uint64_t source)
-{
-	(void)ctx;
-	return source == source_of_text("127.2.0.9");
-}
-
-static int
-call_from(const char *ip, uint16_t port)
-{
-	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port) }, own = { .sin_family = AF_INET };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	in.sin_addr.s_addr = htonl(0x7f020001);
-	ck_assert_int_eq(inet_pton(AF_INET, ip, &own.sin_addr), 1);
-	ck_assert_int_eq(bind(fd, (struct sockaddr *)&own, sizeof(own)), 0);
-	ck_assert_int_eq(connect(fd, (struct sockaddr *)&in, sizeof(in)), 0);
-	return fd;
-}
-
-START_TEST(guarded)
-{
-	struct ev_loop *loop = world_loop();
-	struct port p = { .count = 0 };
-	int fd = listen_tcp(WORLD_ADDR, 0), clients[16], n = 0;
-	uint16_t port = world_port(fd);
-	struct listener_stats st;
-
-	p.l = listener_new(loop, fd, 2, on_visitor, &p);
-	listener_set_guard(p.l, &(struct listener_guard){ .places = { 3, 1, 2 }, .is_known = is_known, .evict = on_evict });
-	clients[n++] = call_from("127.2.0.9", port);		/* known: nobody takes its place */
-	for (int i = 0; i < 4; i++)
-		clients[n++] = call_from("127.2.0.2", port);
-	clients[n++] = call_from("127.2.0.3", port);
-	clients[n++] = call_from("127.2.0.4", port);		/* the third of the two sources: the crowd's oldest goes */
-	UNTIL(loop, p.count == 7);
-	ck_assert_uint_eq(p.evicted, 3);
-	ck_assert(p.v[0].fd >= 0 && p.v[1].fd < 0 && p.v[2].fd < 0 && p.v[3].fd < 0 && p.v[4].fd >= 0);
-	ck_assert(listener_proven(p.l, &p.v[0].stranger) && listener_proven(p.l, &p.v[4].stranger));
-	ck_assert(!listener_proven(p.l, &p.v[5].stranger));	/* conns_max of them */
-	listener_stats(p.l, &st);
-	ck_assert(st.proven == 2 && st.unproven == 1 && st.came == 7 && st.evicted == 3 && st.refused == 1);
-	listener_gone(p.l, &p.v[0].stranger);
-	listener_gone(p.l, &p.v[5].stranger);
-	ck_assert(listener_proven(p.l, &p.v[6].stranger));
-	listener_gone(p.l, &p.v[6].stranger);
-	listener_gone(p.l, &p.v[6].stranger);			/* once is enough */
-	listener_gone(p.l, &p.v[4].stranger);
-	listener_stats(p.l, &st);
-	ck_assert(st.proven == 0 && st.unproven == 0);
-	listener_free(p.l);
-	for (int i = 0; i < n; i++) {
-		close(clients[i]);
-		if (p.v[i].fd >= 0)
-			close(p.v[i].fd);
-	}
 	ev_loop_destroy(loop);
 }
 END_TEST
@@ -223,7 +125,6 @@ main(void)
 	TCase *t = tcase_create("listener");
 
 	tcase_add_test(t, conns_max);
-	tcase_add_test(t, guarded);
 	tcase_add_test(t, unix_file);
 	tcase_add_test(t, bad_arguments);
 	suite_add_tcase(s, t);
