@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/base/dirs.h"
 #include "ctl/handler.h"
 
 #define VARIABLES_MAX 128
@@ -123,17 +124,9 @@ become(const struct handler *h, int in, int out)
 static void
 feed(int fd, struct span input)
 {
-	while (input.len > 0) {
-		ssize_t n = write(fd, input.p, input.len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return;			/* it does not read */
-		if (input.p[input.len - 1] != '\n' && (size_t)n == input.len)
-			(void)!write(fd, "\n", 1);
-		input = span_of(input.p + n, input.len - (size_t)n);
-	}
+	/* What it does not read is lost. */
+	if (write_all(fd, input.p, input.len) && input.len > 0 && input.p[input.len - 1] != '\n')
+		(void)write_all(fd, "\n", 1);
 }
 
 static void
