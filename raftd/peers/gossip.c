@@ -81,12 +81,6 @@ gossip_find_server(struct gossip *g, const char *uuid, struct gossip_server *out
 }
 
 bool
-gossip_own(struct gossip *g, struct gossip_server *out)
-{
-	return gossip_find_server(g, g->d->id.uuid, out);
-}
-
-bool
 gossip_synced(const struct gossip *g)
 {
 	return g->client.synced;

@@ -47,8 +47,6 @@ enum daemon_state gossip_daemon(const struct gossip *g);
 enum daemon_state gossip_daemon_lasting(const struct gossip *g);
 void gossip_each_server(struct gossip *g, void (*fn)(void *ctx, const struct gossip_server *s), void *ctx);
 bool gossip_find_server(struct gossip *g, const char *uuid, struct gossip_server *out);
-/* Own entry; false while gossip does not know us. */
-bool gossip_own(struct gossip *g, struct gossip_server *out);
 /*
  * Walks members, from `cursor` (0 at first); false at the end.  Reaped ones are told once more, then forgotten
  * with gossip_forget().
