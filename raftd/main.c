@@ -12,6 +12,7 @@
 #include "raftd/disk/space.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/loop_time.h"
+#include "raftd/engine/statethread.h"
 #include "raftd/engine/worker.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader.h"
@@ -255,6 +256,9 @@ begin(struct raftd *d)
 	char errbuf[1024] = "";
 
 	fill_identity(d);
+	d->state = statethread_new(d->loop, d->fsm);
+	if (d->state == NULL)
+		return TV_ENOMEM;
 	d->engine = engine_new(d, &engine_hooks, errbuf, sizeof(errbuf));
 	if (d->engine == NULL) {
 		log_err("raftd", "%s", errbuf);
@@ -406,6 +410,7 @@ raftd_stop(struct daemon_spec *spec)
 	if (d->engine != NULL)
 		engine_drain(d->engine);
 	worker_stop(d->worker);
+	statethread_stop(d->state);
 	clients_free(d->clients);
 	requests_free(d->requests);
 	links_free(d->links);		/* its pending questions end with their askers still there */
@@ -424,6 +429,7 @@ raftd_stop(struct daemon_spec *spec)
 	space_free(d->space);
 	loop_time_free(d->loop_time);
 	engine_free(d->engine);
+	statethread_free(d->state);
 	fsm_close(d->fsm);
 	ev_async_stop(d->loop, &d->relieved);
 	log_close(d->log);

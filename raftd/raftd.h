@@ -55,6 +55,7 @@ struct raftd {
 	struct space *space;		/* is there room for more */
 	struct loop_time *loop_time;
 	struct worker *worker;		/* checkpoints and snapshot files */
+	struct statethread *state;	/* whoever reads or changes fsm while the loop goes on */
 	struct engine *engine;		/* the core and its order of effects */
 	struct links *links;		/* other servers */
 	struct snapshots *snapshots;	/* checkpoints, transfer in both directions */
