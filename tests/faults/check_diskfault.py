@@ -81,6 +81,7 @@ def check(top, disk, child):
     log, state, snap, other = (os.path.join(top, "data", *p) for p in
                                (("raftd", "log", "log.1"), ("raftd", "state", "state.db"),
                                 ("raftd", "snapshot-1.tmp"), ("elsewhere",)))
+    state_log = os.path.join(top, "data", "raftd", "state", "log.0000000001")
     for path in (log, state, snap, other):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         assert child.do("open", path) == 0
@@ -126,7 +127,33 @@ def check(top, disk, child):
     disk.sync_delay(1)                                  # ends the one under way too
     assert child.result() == 0 and disk.delayed() == 1
     disk.clear()
+
+    check_reads(disk, child, state, state_log, snap)
     assert child.do("close", log) == 0 and child.do("fsync", state) == 0 and disk.delayed() == 1
+
+
+def check_reads(disk, child, state, state_log, other):
+    assert child.do("open", state_log) == 0
+    synced = disk.syncs("state")
+    assert child.do("fsync", state_log) == 0 and disk.syncs("state") == synced + 1        # else it is the state's
+    before = disk.reads("state")
+    disk.read_delay(3600 * 1000, 1, "state")
+    assert child.do("pread", state_log) == 0 and child.do("pread", other) == 0
+    child.send("pread", state)
+    disk.read_delay(0, 0, "state")                      # ends the one under way too
+    assert child.result() == 0
+    disk.read_delay(5, 2, ("state", "state_log"))
+    began = time.monotonic()
+    assert [child.do("pread", f) for f in (state, state_log, state, state, state_log)] == [0] * 5
+    assert time.monotonic() - began >= 0.02
+    assert disk.reads_delayed("state") >= 2 and disk.reads_delayed("state_log") == 2
+    assert disk.reads("state") == before + 4
+    disk.hang(True, "state_log", "read")
+    assert child.do("fsync", state_log) == 0 and child.do("write", state_log) == 0 and child.do("pread", state) == 0
+    child.send("pread", state_log)
+    until(lambda: disk.hanging("state_log") == 1)
+    disk.clear()
+    assert child.result() == 0
 
 
 def main():

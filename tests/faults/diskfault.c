@@ -84,7 +84,7 @@ kind_of_path(const char *path)
 		if (strncmp(rest, "/log", 4) == 0 && (rest[4] == '/' || rest[4] == '\0'))
 			return DISKFAULT_LOG;
 		if (strncmp(rest, "/state", 6) == 0 && strchr("/.", rest[6]) != NULL)	/* its end counts too */
-			return DISKFAULT_STATE;
+			return strstr(rest, "/log.") != NULL ? DISKFAULT_STATE_LOG : DISKFAULT_STATE;
 		if (strncmp(rest, "/snapshot", 9) == 0 || strncmp(rest, "/install", 8) == 0 ||
 		    rest[0] == '\0' || strcmp(rest, "/.") == 0)
 			return DISKFAULT_SNAPSHOT;
@@ -96,6 +96,13 @@ static enum diskfault_kind
 kind_of_fd(int fd)
 {
 	return control == NULL || fd < 0 || fd >= FDS ? DISKFAULT_OTHER : (enum diskfault_kind)kinds[fd];
+}
+
+/* Whose faults a write or a sync of it meets. */
+static enum diskfault_kind
+written(enum diskfault_kind k)
+{
+	return k == DISKFAULT_STATE_LOG ? DISKFAULT_STATE : k;
 }
 
 /* -- faults -- */
@@ -141,30 +148,40 @@ hang(enum diskfault_kind k, uint32_t bit)
 	atomic_fetch_sub(field(k, DISKFAULT_HANGING), 1);
 }
 
+static uint64_t
+now_ms(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
 /* As long as the test says, also when it says otherwise meanwhile. */
 static void
-delay(enum diskfault_kind k)
+delay(enum diskfault_kind k, enum diskfault_field ms, enum diskfault_field counter)
 {
-	uint32_t waited = 0;
+	uint64_t began;
 
-	while (waited < atomic_load(field(k, DISKFAULT_SYNC_DELAY_MS))) {
+	if (atomic_load(field(k, ms)) == 0)
+		return;
+	began = now_ms();
+	while (now_ms() - began < atomic_load(field(k, ms)))
 		nap();
-		waited += LOOK_NS / 1000000;
-	}
-	if (waited > 0)
-		atomic_fetch_add(field(k, DISKFAULT_DELAYED), 1);
+	atomic_fetch_add(field(k, counter), 1);
 }
 
 /* True, with errno, when this sync must fail. */
 static bool
-sync_fails(enum diskfault_kind k)
+sync_fails(enum diskfault_kind of)
 {
+	enum diskfault_kind k = written(of);
 	int err;
 
 	if (k == DISKFAULT_OTHER)
 		return false;
 	hang(k, DISKFAULT_HANG_SYNC);
-	delay(k);
+	delay(k, DISKFAULT_SYNC_DELAY_MS, DISKFAULT_DELAYED);
 	err = failure(k, DISKFAULT_SYNC_ERRNO, DISKFAULT_SYNC_COUNT);
 	if (err == 0)
 		atomic_fetch_add(field(k, DISKFAULT_SYNCS), 1);
@@ -188,8 +205,9 @@ could_fail(enum diskfault_kind k, enum need need)
 
 /* The same for a write. */
 static bool
-write_fails(enum diskfault_kind k, enum need need)
+write_fails(enum diskfault_kind of, enum need need)
 {
+	enum diskfault_kind k = written(of);
 	int err = 0;
 
 	if (k == DISKFAULT_OTHER)
@@ -206,8 +224,16 @@ write_fails(enum diskfault_kind k, enum need need)
 static bool
 read_fails(enum diskfault_kind k)
 {
-	int err = k == DISKFAULT_OTHER ? 0 : failure(k, DISKFAULT_READ_ERRNO, DISKFAULT_READ_COUNT);
+	int err;
 
+	if (k == DISKFAULT_OTHER)
+		return false;
+	hang(k, DISKFAULT_HANG_READ);
+	if (take_one(field(k, DISKFAULT_READ_DELAY_COUNT)))
+		delay(k, DISKFAULT_READ_DELAY_MS, DISKFAULT_READS_DELAYED);
+	err = failure(k, DISKFAULT_READ_ERRNO, DISKFAULT_READ_COUNT);
+	if (err == 0)
+		atomic_fetch_add(field(k, DISKFAULT_READS), 1);
 	errno = err != 0 ? err : errno;
 	return err != 0;
 }
@@ -268,6 +294,21 @@ name_(int dir, const char *path, int flags, ...) \
 OPENAT(openat)
 OPENAT(openat64)
 
+/* Only those that are read: nothing is made by it. */
+#define FOPEN(name_) \
+FILE * \
+name_(const char *path, const char *mode) \
+{ \
+	REAL(name_); \
+	FILE *f = real(path, mode); \
+\
+	if (f != NULL) \
+		(void)opened(fileno(f), path); \
+	return f; \
+}
+FOPEN(fopen)
+FOPEN(fopen64)
+
 /* As a checked build calls them: without a mode. */
 int __open_2(const char *path, int flags);
 int
@@ -295,6 +336,17 @@ close(int fd)
 	if (fd >= 0 && fd < FDS)
 		kinds[fd] = DISKFAULT_OTHER;
 	return real(fd);
+}
+
+int
+fclose(FILE *f)
+{
+	REAL(fclose);
+	int fd = fileno(f);
+
+	if (fd >= 0 && fd < FDS)
+		kinds[fd] = DISKFAULT_OTHER;
+	return real(f);
 }
 
 int
@@ -345,7 +397,23 @@ read(int fd, void *p, size_t n)
 	return read_fails(kind_of_fd(fd)) ? -1 : real(fd, p, n);
 }
 
-/* What stdio writes it writes by itself, so these two count as a write. */
+ssize_t
+readv(int fd, const struct iovec *v, int n)
+{
+	REAL(readv);
+
+	return read_fails(kind_of_fd(fd)) ? -1 : real(fd, v, n);
+}
+
+/* What stdio reads and writes it does by itself, so these count as a read and as writes. */
+size_t
+fread(void *p, size_t size, size_t n, FILE *f)
+{
+	REAL(fread);
+
+	return read_fails(kind_of_fd(fileno(f))) ? 0 : real(p, size, n, f);
+}
+
 size_t
 fwrite(const void *p, size_t size, size_t n, FILE *f)
 {

@@ -3,14 +3,14 @@
  *
  * The test makes a file of DISKFAULT_BYTES zeros and names it in TV_DISKFAULT; the library maps it when the process
  * starts, before any sandbox closes, and looks at it at each call.  All fields are u32, little endian.  Block k, at
- * offset 64 * k, is of one kind of file; block 0 holds what is of the process.
+ * offset 128 * k, is of one kind of file; block 0 holds what is of the process.
  * The other side is tests/system/lib/diskfault.py.
  */
 #ifndef TV_TESTS_FAULTS_DISKFAULT_H
 #define TV_TESTS_FAULTS_DISKFAULT_H
 
 #define DISKFAULT_BYTES 4096
-#define DISKFAULT_BLOCK 64
+#define DISKFAULT_BLOCK 128
 
 /* By path: which block rules a file.  Other files are left alone. */
 enum diskfault_kind {
@@ -18,6 +18,7 @@ enum diskfault_kind {
 	DISKFAULT_LOG,			/* below a folder raftd/log */
 	DISKFAULT_STATE,		/* below raftd/state, raftd/state.new, raftd/state.old */
 	DISKFAULT_SNAPSHOT,		/* what else is in raftd: snapshots on their way, and the folder itself */
+	DISKFAULT_STATE_LOG,		/* Berkeley DB's own log in DISKFAULT_STATE: for reads only, else it is part of that */
 	DISKFAULT_KINDS
 };
 
@@ -36,11 +37,15 @@ enum diskfault_field {
 	DISKFAULT_HANG,			/* bits: DISKFAULT_HANG_* */
 	DISKFAULT_READ_ERRNO,
 	DISKFAULT_READ_COUNT,
+	DISKFAULT_READ_DELAY_MS,	/* each read takes that much longer ... */
+	DISKFAULT_READ_DELAY_COUNT,	/* ... this many of them; DISKFAULT_ALWAYS: until cleared */
 	DISKFAULT_COUNTERS,
 	DISKFAULT_SYNCS = DISKFAULT_COUNTERS,	/* that succeeded */
 	DISKFAULT_WRITES,		/* that were let through */
 	DISKFAULT_FAILED,		/* calls that were made to fail */
 	DISKFAULT_DELAYED,		/* syncs that were delayed */
+	DISKFAULT_READS,		/* that were let through */
+	DISKFAULT_READS_DELAYED,
 	DISKFAULT_HUNG,			/* calls that were held back, ever */
 	DISKFAULT_HANGING,		/* calls that are held back now */
 	DISKFAULT_FIELDS
@@ -49,5 +54,6 @@ enum diskfault_field {
 #define DISKFAULT_ALWAYS 0xffffffffu
 #define DISKFAULT_HANG_SYNC 1u
 #define DISKFAULT_HANG_WRITE 2u		/* and making, renaming, removing files */
+#define DISKFAULT_HANG_READ 4u
 
 #endif

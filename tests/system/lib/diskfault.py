@@ -5,7 +5,8 @@
     disk.sync_error(errno.EIO, count=1, kind="log")
 
 Kinds of files: "log" (raftd/log), "state" (raftd/state*), "snapshot" (what else raftd keeps), "all" of them, or several
-as a tuple; each has counts of its own.  A fault holds at once and until clear().  Standard library only.
+as a tuple; each has counts of its own.  For reads Berkeley DB's own log in raftd/state is a kind for itself, "state_log",
+and "state" is the pages; what writes and syncs there is "state".  A fault holds at once and until clear().  Standard library only.
 """
 import mmap
 import os
@@ -14,7 +15,7 @@ import re
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 BUILD = os.environ.get("TV_BUILD", TOP)
 LIBRARY = os.path.join(BUILD, "tests", "faults", "diskfault.so")
-KINDS = {"log": 1, "state": 2, "snapshot": 3}
+KINDS = {"log": 1, "state": 2, "snapshot": 3, "state_log": 4}
 ALWAYS = 0xffffffff
 
 
@@ -98,12 +99,20 @@ class DiskFault:
         """Each sync takes that much longer; 0 ends it, also for those under way."""
         self._set(kind, sync_delay_ms=ms)
 
+    def read_delay(self, ms, count=None, kind="all"):
+        """The next `count` reads of each kind take that much longer; None: all of them.  0 ends it, also for those under
+        way.  One of some seconds is a read that hangs."""
+        self._set(kind, read_delay_ms=ms)
+        self._set(kind, read_delay_count=ALWAYS if count is None else count)
+
     def hang(self, on=True, kind="all", what="both"):
-        """Calls of this kind wait until it ends: "sync", "write" (and making, renaming, removing files) or "both"."""
-        self._set(kind, hang={"sync": 1, "write": 2, "both": 3}[what] if on else 0)
+        """Calls of this kind wait until it ends: "sync", "write" (and making, renaming, removing files), "both" of them, or
+        "read"."""
+        self._set(kind, hang={"sync": 1, "write": 2, "both": 3, "read": 4}[what] if on else 0)
 
     def clear(self):
-        for field in ("sync_count", "write_count", "read_count", "sync_delay_ms", "hang"):
+        for field in ("sync_count", "write_count", "read_count", "sync_delay_ms", "read_delay_ms",
+                      "read_delay_count", "hang"):
             self._set("all", **{field: 0})
 
     # -- what happened -----------------------------------------------------
@@ -123,6 +132,12 @@ class DiskFault:
 
     def writes(self, kind="all"):
         return self._sum("writes", kind)
+
+    def reads(self, kind="all"):
+        return self._sum("reads", kind)
+
+    def reads_delayed(self, kind="all"):
+        return self._sum("reads_delayed", kind)
 
     def failed(self, kind="all"):
         """Calls that were made to fail."""
