@@ -24,6 +24,7 @@ import urllib.parse
 
 import ends
 import netns
+import preloads
 from waiting import AGAIN, PATIENCE, Told, refusal, wait_for
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -183,11 +184,12 @@ class Node:
     def start(self, *daemons):
         for d in daemons or self.daemons:
             assert d not in self.procs or self.procs[d].poll() is not None, "%s of %s runs" % (d, self.name)
+            env = preloads.raftd(self.common["data_dir"], self.env) if d == "raftd" else self.env
             with open(self.log_path(d), "ab") as log:
                 self.procs[d] = ends.Daemon(
                     "%s of %s" % (d, self.name), self.log_path(d),
                     self.wrap + [os.path.join(self.cluster.build, d, d), "-c", self.conf], stdin=subprocess.DEVNULL,
-                    stdout=log, stderr=log, start_new_session=True, env=ends.environment(self.env))
+                    stdout=log, stderr=log, start_new_session=True, env=ends.environment(env))
                 self.cluster.ran.append(self.procs[d])
         return self
 

@@ -21,6 +21,7 @@ import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import ends  # noqa: E402
+import preloads  # noqa: E402
 import tvframe  # noqa: E402
 from cluster import ensure_users, moved  # noqa: E402
 from tvframe import MSG, Conn  # noqa: E402
@@ -180,7 +181,7 @@ class Node:
         with open(self.log_path, "ab") as log:
             self.process = ends.Daemon("raftd of " + self.name, self.log_path, args, stdout=log, stderr=subprocess.STDOUT,
                                        restore_signals=False, preexec_fn=limit,
-                                       env=ends.environment(dict(os.environ, **self.env)))
+                                       env=ends.environment(preloads.raftd(self.dir + "/data", dict(os.environ, **self.env))))
         self.cluster.ran.append(self.process)
 
     @property
