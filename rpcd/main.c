@@ -15,6 +15,7 @@
 #include "common/base/log.h"
 #include "common/net/source.h"
 #include "common/proc/daemon.h"
+#include "common/proc/loop_turns.h"
 #include "common/proc/privdrop.h"
 #include "common/record/mpack.h"
 #include "rpcd/agent/checks.h"
@@ -43,6 +44,7 @@ struct rpcd {
 	struct rpcd_conf conf;
 	struct ev_loop *loop;
 	struct mono started;
+	struct loop_turns turns;
 
 	/* opened with privileges */
 	int http_fds[FDS_MAX];
@@ -353,6 +355,7 @@ own_info(void *ctx, struct buf *b)
 	for (unsigned i = 0; i < count; i++)
 		put_number(b, numbers[i].name, numbers[i].value);
 	count += histogram_info(&p->api.stats.took, "http", put_text, b);
+	count += loop_turns_info(&p->turns, put_text, b);
 	return count + histogram_info(&links.took, "link", put_text, b) + 5;
 }
 
@@ -519,6 +522,7 @@ start(struct daemon_spec *d, struct ev_loop *loop)
 
 	p->loop = loop;
 	p->started = clock_mono();
+	loop_turns_start(&p->turns, loop);
 	if (!start_routing(p) || !start_agent(p))
 		return TV_ENOMEM;
 	enum tv_err err = start_http(p);
@@ -569,6 +573,7 @@ stop(struct daemon_spec *d)
 
 	if (p->settle.data != NULL)
 		ev_timer_stop(p->loop, &p->settle);
+	loop_turns_stop(&p->turns);
 	http_free(p->http);
 	registry_close(p->registry);
 	events_free(p->events);

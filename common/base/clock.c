@@ -25,6 +25,12 @@ clock_cpu(void)
 	return (struct mono){ read_ns(CLOCK_PROCESS_CPUTIME_ID) };
 }
 
+struct mono
+clock_thread_cpu(void)
+{
+	return (struct mono){ read_ns(CLOCK_THREAD_CPUTIME_ID) };
+}
+
 int64_t
 clock_wall_ns(void)
 {

@@ -179,12 +179,16 @@ def test_what_was_done_is_counted():
             # A write is committed after its sync, so it takes longer than the shortest.
             assert value(m, "triumvir_raft_commit_max_us") >= 1 and value(m, "triumvir_raft_sync_max_us") >= 1
         samples = {s["Name"]: s for s in n1.get("/v1/agent/metrics").json()["Samples"]}
-        assert list(samples) == ["consul.raft.commitTime", "triumvir.raft.sync", "consul.api.http"] or \
-            list(samples) == ["consul.raft.commitTime", "triumvir.raft.sync", "consul.api.http", "triumvir.rpcd.link"], list(samples)
+        loops = ["triumvir.%s.loop_%s" % (of, what) for of in ("raft", "rpcd") for what in ("turn", "cpu")]
+        assert set(samples) - {"triumvir.rpcd.link"} == \
+            {"consul.raft.commitTime", "triumvir.raft.sync", "consul.api.http", *loops}, list(samples)
         for s in samples.values():
             assert s["Count"] > 0 and s["Min"] <= s["Mean"] <= s["Max"] and s["Stddev"] >= 0 and s["Labels"] == {}, s
             assert abs(s["Mean"] * s["Count"] - s["Sum"]) <= s["Sum"] * 1e-9, s
         assert samples["consul.raft.commitTime"]["Count"] >= value(b, "consul_raft_commitTime", "_count")
+        for of in loops[::2]:
+            turn, cpu = samples[of], samples[of.replace("turn", "cpu")]
+            assert turn["Count"] == cpu["Count"] and cpu["Min"] > 0, (turn, cpu)
         info = n1.stats("raft")
         assert int(info["commit_max_us"]) >= int(info["commit_p99_us"]) >= int(info["commit_p50_us"]) > 0, info
         assert not any(n.endswith("_histogram") for values in n1.get("/v1/agent/self").json()["Stats"].values() for n in values)
