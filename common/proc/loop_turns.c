@@ -14,8 +14,8 @@ on_begin(struct ev_loop *loop, ev_check *w, int revents)
 }
 
 /*
- * The thread's clock is read once a turn, since it takes a system call: what the thread uses between two ends is the turn
- * and the call that waits.
+ * The thread's clock is read once a turn, since it takes a system call: what the thread uses between two ends is the
+ * turn and the call that waits.
  */
 static void
 on_end(struct ev_loop *loop, ev_prepare *w, int revents)

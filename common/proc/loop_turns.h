@@ -1,7 +1,7 @@
 /*
- * How long a loop's turns last: from its waking to its next sleep, on the wall clock and in processor time of its thread.
- * While a turn lasts, nothing else of that loop is served.  The wall clock counts what the machine takes from the thread
- * as well; processor time says what the thread itself did.
+ * How long a loop's turns last: from its waking to its next sleep, on the wall clock and in processor time of its
+ * thread.  While a turn lasts, nothing else of that loop is served.  The wall clock counts what the machine takes from
+ * the thread as well; processor time says what the thread itself did.
  */
 #ifndef TV_COMMON_PROC_LOOP_TURNS_H
 #define TV_COMMON_PROC_LOOP_TURNS_H
@@ -30,6 +30,7 @@ void loop_turns_stop(struct loop_turns *t);
  * Name and value pairs for info: of the histograms loop_turn (wall clock) and loop_cpu what histogram_info() gives, and
  * NAME_p999_us.  Returns their number.
  */
-unsigned loop_turns_info(const struct loop_turns *t, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+unsigned loop_turns_info(const struct loop_turns *t, void (*fn)(void *ctx, const char *name, const char *value),
+    void *ctx);
 
 #endif

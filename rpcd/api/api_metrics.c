@@ -36,7 +36,8 @@ static const struct section_kind {
 	{ "rpcd", true, " calls_bytes calls_under_way checks events http_bodies_bytes http_conns http_conns_waiting "
 	    "http_max_us http_p50_us http_p99_us http_under_way link_addresses link_max_us link_p50_us link_p99_us "
 	    "links_open links_retiring links_unproven loop_cpu_max_us loop_cpu_p50_us loop_cpu_p999_us loop_cpu_p99_us "
-	    "loop_turn_max_us loop_turn_p50_us loop_turn_p999_us loop_turn_p99_us peers_open peers_retiring peers_unproven uptime_s " },
+	    "loop_turn_max_us loop_turn_p50_us loop_turn_p999_us loop_turn_p99_us peers_open peers_retiring "
+	    "peers_unproven uptime_s " },
 };
 
 struct metric {
