@@ -63,6 +63,6 @@ raftd_raftd_SOURCES = \
 	raftd/serve/info.c raftd/serve/info.h \
 	raftd/leader/leader.c raftd/leader/leader.h raftd/leader/leader_sessions.c raftd/leader/leader_sessions.h \
 	raftd/leader/leader_coordinates.c raftd/leader/leader_coordinates.h \
-	raftd/leader/leader_catalog.c raftd/leader/leader_catalog.h raftd/leader/member_entry.c raftd/leader/member_entry.h
+	raftd/leader/leader_catalog.c raftd/leader/leader_catalog.h raftd/leader/member_entry.c raftd/leader/member_entry.h raftd/leader/strays.c raftd/leader/strays.h
 raftd_raftd_LDADD = raftd/libraftshell.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(RT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread -lm
 EXTRA_DIST += raftd/README.md raftd/core/README.md

@@ -478,6 +478,12 @@ fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, 
 		out->len = at;
 }
 
+enum tv_err
+fsm_read_err(const struct fsm *f)
+{
+	return f->failed == 0 ? TV_OK : store_env_err(f->env, f->failed);
+}
+
 /* -- watching -- */
 
 struct fsm_watch *

@@ -239,8 +239,16 @@ enum tv_err fsm_stage_swap(struct fsm *f, const char *id, uint64_t index, uint64
 bool fsm_is_restore(const struct raft_entry *e, char id[37]);
 
 /* -- for the leader's duties (raftd/leader_*.c), read-only -- */
-/* Each session that has a TTL. */
-void fsm_each_ttl_session(struct fsm *f, void (*fn)(void *ctx, struct span id, int64_t ttl_ns), void *ctx);
+/*
+ * What went wrong with reading so far, of a reader since fsm_read_begin(): what is said not to be there may be there.  TV_OK: nothing.
+ */
+enum tv_err fsm_read_err(const struct fsm *f);
+/*
+ * Each session that has a TTL, in the order of their ids, those behind the id `after` ("": all) until fn returns false.  An error: not all
+ * were told.
+ */
+enum tv_err fsm_each_ttl_session(struct fsm *f, struct span after, bool (*fn)(void *ctx, struct span id, int64_t ttl_ns),
+    void *ctx);
 /*
  * Catalog record of a node and its serfHealth status ("" if none), for reconciling with gossip; false when unknown.  Both
  * are read into the arena.
@@ -248,9 +256,9 @@ void fsm_each_ttl_session(struct fsm *f, void (*fn)(void *ctx, struct span id, i
 bool fsm_node_health(struct fsm *f, struct span node, struct arena *a, struct node *out, struct span *serf_status);
 /* Is there a node of this name? */
 bool fsm_has_node(struct fsm *f, struct span node);
-/* Each node that has a serfHealth check. */
-void fsm_each_serf_node(struct fsm *f, void (*fn)(void *ctx, struct span node, struct span id, struct span status),
-    void *ctx);
+/* Each node that has a serfHealth check, those behind the name `after`, as above. */
+enum tv_err fsm_each_serf_node(struct fsm *f, struct span after,
+    bool (*fn)(void *ctx, struct span node, struct span id, struct span status), void *ctx);
 /* Was this server id removed for good (SERVER_TOMBSTONE)? */
 bool fsm_server_tombstoned(struct fsm *f, struct span id);
 /*

@@ -5,6 +5,7 @@
 #include "common/base/log.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/propose.h"
+#include "raftd/engine/statethread.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader.h"
 #include "raftd/leader/leader_catalog.h"
@@ -20,7 +21,9 @@ struct leader {
 	struct leader_coordinates *coordinates;
 	ev_timer reap;
 	struct proposal reaping;
-	bool reap_pending;
+	bool reap_pending;		/* proposed, or asked for */
+	int64_t reap_now;		/* wall clock when that was asked */
+	bool reap_due;			/* the answer */
 };
 
 static void
@@ -34,16 +37,34 @@ reap_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 }
 
 static void
+reap_look(struct fsm *reader, void *ctx)
+{
+	struct leader *l = ctx;
+
+	l->reap_due = fsm_reap_due(reader, l->reap_now);
+}
+
+static void
+reap_looked(void *ctx)
+{
+	struct leader *l = ctx;
+	struct session_destroy args = { 0 };
+
+	l->reap_pending = l->reap_due && l->active &&
+	    propose_record(l->d, &l->reaping, OP_TOMBSTONE_REAP, &args, reap_done, NULL, 0) == TV_OK;
+}
+
+static void
 on_reap(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct leader *l = w->data;
-	struct session_destroy args = { 0 };
 
 	(void)loop;
 	(void)revents;
-	if (l->reap_pending || !fsm_reap_due(l->d->fsm, clock_wall_ns()))
+	if (l->reap_pending)
 		return;
-	l->reap_pending = propose_record(l->d, &l->reaping, OP_TOMBSTONE_REAP, &args, reap_done, NULL, 0) == TV_OK;
+	l->reap_now = clock_wall_ns();
+	l->reap_pending = statethread_call(l->d->state, reap_look, reap_looked, l) == TV_OK;
 }
 
 static void

@@ -1,4 +1,7 @@
-/* The catalog in step with gossip. */
+/*
+ * The catalog in step with gossip.  Members of which there is news are looked at in a thread, some at a time; what was found is judged
+ * on the loop, by what is known of them then: a member of which there was news meanwhile is looked at again.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,22 +9,40 @@
 #include "common/base/log.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/propose.h"
+#include "raftd/engine/statethread.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader_catalog.h"
 #include "raftd/leader/member_entry.h"
+#include "raftd/leader/strays.h"
 #include "raftd/peers/gossip.h"
 
-#define ARENA_MAX (4u << 20)
 #define WRITES_MAX 64			/* on their way at once */
+#define LOOKS_MAX WRITES_MAX
 
 struct write;
+
+/* Some members, and what the state says of them. */
+struct look {
+	struct leader_catalog *c;
+	uint64_t round;			/* in which it was asked for */
+	unsigned count;
+	struct looked {
+		struct member *m;	/* as it was then; owned */
+		bool gone;
+		struct member_state state;
+		enum tv_err err;
+	} at[LOOKS_MAX];
+};
 
 struct leader_catalog {
 	struct raftd *d;
 	bool active, due;
+	uint64_t round;			/* of starts and stops */
 	unsigned writing;
 	struct write *writes;		/* so many */
 	size_t cursor;			/* of the walk through the members */
+	struct look *look;		/* under way; or NULL */
+	struct strays *strays;
 	ev_timer whole, retry;
 };
 
@@ -67,8 +88,8 @@ write_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 	/* What did not get through shows again at the next comparison. */
 	if (err != TV_OK && c->active)
 		ev_timer_again(c->d->loop, &c->retry);
-	c->due = true;
 	write_free(w);
+	leader_catalog_wake(c);
 }
 
 static enum tv_err
@@ -106,142 +127,208 @@ is_ours(struct leader_catalog *c, const struct member *m)
 	    (span_eqs(role, "server") || span_eqs(role, "client"));
 }
 
-static void
+static enum tv_err
 propose_deregister(struct leader_catalog *c, struct span node, const char *how)
 {
 	struct catalog_deregister args = { .Node = node, .Datacenter = span_str(c->d->cluster.datacenter) };
 	char name[300];
+	enum tv_err err = propose(c, node, OP_CATALOG_DEREGISTER, &args);
 
-	if (propose(c, node, OP_CATALOG_DEREGISTER, &args) == TV_OK)
+	if (err == TV_OK)
 		log_info("triumvir", "member '%s' %s, deregistering", log_safe(node, name, sizeof(name)), how);
+	return err;
 }
 
-static void
+static enum tv_err
 deregister(struct leader_catalog *c, struct span node, const char *how)
 {
-	if (!span_eqs(node, c->d->id.name))	/* never ourself */
-		propose_deregister(c, node, how);
+	return span_eqs(node, c->d->id.name) ? TV_OK : propose_deregister(c, node, how);	/* never ourself */
 }
 
-/* The name belongs to another node now: reinstalled, with a new node id.  A catalog entry keeps its id for life. */
-static bool
-is_replaced(const struct member *m, const struct node *stored)
-{
-	struct span id = member_tag(m, "id");
-
-	return id.len > 0 && stored->ID.len > 0 && !span_eq(id, stored->ID);
-}
-
-static void
-write_health(struct leader_catalog *c, const struct member *m, bool alive, bool known)
+static enum tv_err
+write_health(struct leader_catalog *c, const struct member *m, bool alive, bool news)
 {
 	struct member_entry entry;
 	char name[300];
+	enum tv_err err;
 
 	member_entry_make(m, c->d->cluster.datacenter, alive, &entry);
-	if (propose(c, m->name, OP_CATALOG_REGISTER, &entry.args) == TV_OK && !(alive && known))
+	err = propose(c, m->name, OP_CATALOG_REGISTER, &entry.args);
+	if (err == TV_OK && news)
 		log_info("triumvir", "member '%s' %s", log_safe(m->name, name, sizeof(name)),
 		    alive ? "joined, marking health alive" : "failed, marking health critical");
+	return err;
 }
 
-/* True: what was proposed is a first step; compare again when it is applied. */
-static bool
-compare(struct leader_catalog *c, const struct member *m, bool gone)
+/* Writes what is to be different.  *again: that is a first step, compare again when it is applied. */
+static enum tv_err
+settle(struct leader_catalog *c, const struct member *m, bool gone, const struct member_state *st, bool *again)
 {
-	struct arena a = ARENA_INIT(2 * FSM_RECORD_MEMORY);
-	struct node node = { 0 };
-	struct span health = SPAN_NONE;
-	bool known = fsm_node_health(c->d->fsm, m->name, &a, &node, &health), again = false;
-
-	if (gone || m->status == MEMBER_LEFT) {
-		if (known)
-			deregister(c, m->name, gone ? "reaped" : "left");
-	} else if (m->status == MEMBER_FAILED) {
-		if (known && !span_eqs(health, "critical"))
-			write_health(c, m, false, true);
-	} else if (m->status == MEMBER_ALIVE && known && is_replaced(m, &node)) {
-		propose_deregister(c, m->name, "has a new node id");
-		again = true;
-	} else if (m->status == MEMBER_ALIVE) {
-		if (!known || !span_eqs(health, "passing") || !member_entry_same_node(m, &node) ||
-		    !member_entry_same_service(c->d->fsm, m))
-			write_health(c, m, true, known && span_eqs(health, "passing"));
+	*again = false;
+	if (gone || m->status == MEMBER_LEFT)
+		return st->known ? deregister(c, m->name, gone ? "reaped" : "left") : TV_OK;
+	if (m->status == MEMBER_FAILED)
+		return st->known && st->health != HEALTH_CRITICAL ? write_health(c, m, false, true) : TV_OK;
+	if (m->status != MEMBER_ALIVE)
+		return TV_OK;
+	if (st->replaced) {
+		*again = true;
+		return propose_deregister(c, m->name, "has a new node id");
 	}
-	arena_done(&a);
-	return again;
+	if (st->known && st->same && st->health == HEALTH_PASSING)
+		return TV_OK;
+	return write_health(c, m, true, !st->known || st->health != HEALTH_PASSING);
+}
+
+/* -- members of which there is news -- */
+
+static void
+look_free(struct look *l)
+{
+	for (unsigned i = 0; l != NULL && i < l->count; i++)
+		free(l->at[i].m);
+	free(l);
+}
+
+static void
+look_work(struct fsm *reader, void *ctx)
+{
+	struct look *l = ctx;
+
+	for (unsigned i = 0; i < l->count; i++)
+		l->at[i].err = member_entry_look(reader, l->at[i].m, &l->at[i].state);
+}
+
+static void
+take_answer(struct leader_catalog *c, const struct looked *x)
+{
+	struct gossip_member gm;
+	enum tv_err err = x->err;
+	bool again = false;
+
+	if (!gossip_look_up(c->d->gossip, x->m->name, &gm) || *gm.dirty)
+		return;				/* forgotten, or looked at again because of the news */
+	if (err == TV_OK && is_changing(c, x->m->name))
+		again = true;			/* when that write is done */
+	else if (err == TV_OK)
+		err = settle(c, gm.member, gm.gone, &x->state, &again);
+	/* What cannot be written for another reason is for the next comparison as a whole. */
+	if (x->err != TV_OK || err == TV_EAGAIN || err == TV_ENOMEM) {
+		ev_timer_again(c->d->loop, &c->retry);
+		again = true;
+	}
+	*gm.dirty = again;
+	if (gm.gone && !*gm.dirty)
+		gossip_forget(c->d->gossip, gm.member);
+}
+
+static void
+look_done(void *ctx)
+{
+	struct look *l = ctx;
+	struct leader_catalog *c = l->c;
+
+	c->look = NULL;
+	/* Else all members were marked since, or will be. */
+	for (unsigned i = 0; i < l->count && c->active && l->round == c->round; i++)
+		take_answer(c, &l->at[i]);
+	look_free(l);
+	leader_catalog_wake(c);
+}
+
+/* False: no memory. */
+static bool
+look_add(struct look *l, const struct gossip_member *gm)
+{
+	struct member *m = member_clone(gm->member);
+
+	if (m != NULL)
+		l->at[l->count++] = (struct looked){ .m = m, .gone = gm->gone };
+	return m != NULL;
+}
+
+/* Up to max members that are to be looked at.  *end: there are no more. */
+static enum tv_err
+look_collect(struct leader_catalog *c, struct look *l, unsigned max, bool *end)
+{
+	struct gossip_member gm;
+
+	while (l->count < max) {
+		if (!gossip_next(c->d->gossip, &c->cursor, &gm)) {
+			*end = true;
+			break;
+		}
+		if (!*gm.dirty || is_changing(c, gm.member->name))
+			continue;		/* the latter is looked at when its write is done */
+		if (is_ours(c, gm.member)) {
+			if (!look_add(l, &gm))
+				return TV_ENOMEM;
+			*gm.dirty = false;
+		} else if (gm.gone) {
+			gossip_forget(c->d->gossip, gm.member);
+			c->cursor--;
+		} else {
+			*gm.dirty = false;
+		}
+	}
+	return TV_OK;
+}
+
+static void
+look(struct leader_catalog *c)
+{
+	struct look *l = calloc(1, sizeof(*l));
+	enum tv_err err = TV_ENOMEM;
+	bool end = false;
+
+	if (l != NULL) {
+		l->c = c;
+		l->round = c->round;
+		err = look_collect(c, l, LOOKS_MAX - c->writing, &end);
+	}
+	if (err == TV_OK && l->count > 0)
+		err = statethread_call(c->d->state, look_work, look_done, l);
+	if (err == TV_OK && l->count > 0) {
+		c->look = l;
+	} else {
+		if (err != TV_OK)		/* it marks all of them again */
+			ev_timer_again(c->d->loop, &c->retry);
+		look_free(l);
+	}
+	c->due = err == TV_OK && !end;
+	if (end)
+		c->cursor = 0;
 }
 
 void
 leader_catalog_turn(struct leader_catalog *c)
 {
-	struct gossip_member gm;
-
-	if (!c->due)
+	if (c->writing >= WRITES_MAX)
 		return;
-	while (c->writing < WRITES_MAX) {
-		if (!gossip_next(c->d->gossip, &c->cursor, &gm)) {
-			c->cursor = 0;
-			c->due = false;
-			return;
-		}
-		if (!*gm.dirty || is_changing(c, gm.member->name))
-			continue;		/* the latter is looked at when its write is done */
-		*gm.dirty = false;
-		if (is_ours(c, gm.member))
-			*gm.dirty = compare(c, gm.member, gm.gone);
-		if (gm.gone) {
-			gossip_forget(c->d->gossip, gm.member);
-			c->cursor--;
-		}
-	}
+	strays_turn(c->strays);
+	if (c->due && c->look == NULL)
+		look(c);
 }
 
 /* -- as a whole -- */
 
-struct stray {
-	struct leader_catalog *c;
-	struct arena arena;
-	struct span names[256];
-	unsigned count;
-};
-
 static void
-on_serf_node(void *ctx, struct span node, struct span id, struct span status)
+on_stray(void *ctx, struct span node)
 {
-	struct stray *s = ctx;
+	struct leader_catalog *c = ctx;
 
-	(void)id;
-	(void)status;
-	if (s->count < 256 && gossip_find(s->c->d->gossip, node) == NULL)
-		s->names[s->count++] = arena_copy(&s->arena, node);
-}
-
-/* Nodes with a serfHealth check that gossip does not know (any more). */
-static void
-remove_strays(struct leader_catalog *c)
-{
-	struct stray *s = calloc(1, sizeof(*s));
-
-	if (s == NULL)
-		return;
-	s->c = c;
-	s->arena = ARENA_INIT(ARENA_MAX);
-	fsm_each_serf_node(c->d->fsm, on_serf_node, s);
-	for (unsigned i = 0; i < s->count && c->writing < WRITES_MAX; i++)
-		if (s->names[i].p != NULL)
-			deregister(c, s->names[i], "reaped");
-	arena_done(&s->arena);
-	free(s);
+	if (!is_changing(c, node))
+		(void)deregister(c, node, "reaped");	/* else at the next look */
 }
 
 static void
 look_at_all(struct leader_catalog *c)
 {
 	gossip_mark_all(c->d->gossip);
-	c->due = true;
+	leader_catalog_wake(c);
 	/* Only the whole view says who is not there. */
 	if (gossip_synced(c->d->gossip))
-		remove_strays(c);
+		strays_look(c->strays);
 }
 
 static void
@@ -260,20 +347,21 @@ on_retry(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)revents;
 	ev_timer_stop(loop, w);
 	gossip_mark_all(c->d->gossip);
-	c->due = true;
+	leader_catalog_wake(c);
 }
 
 void
 leader_catalog_wake(struct leader_catalog *c)
 {
 	c->due = c->active;
+	c->cursor = 0;			/* the news may be of one that was passed already */
 }
 
 void
 leader_catalog_start(struct leader_catalog *c)
 {
 	c->active = true;
-	c->cursor = 0;
+	c->round++;
 	ev_timer_again(c->d->loop, &c->whole);
 	look_at_all(c);
 }
@@ -282,6 +370,7 @@ void
 leader_catalog_stop(struct leader_catalog *c)
 {
 	c->active = c->due = false;
+	strays_stop(c->strays);
 	ev_timer_stop(c->d->loop, &c->whole);
 	ev_timer_stop(c->d->loop, &c->retry);
 }
@@ -294,6 +383,11 @@ leader_catalog_new(struct raftd *d)
 	if (c == NULL)
 		return NULL;
 	c->d = d;
+	c->strays = strays_new(d, on_stray, c);
+	if (c->strays == NULL) {
+		free(c);
+		return NULL;
+	}
 	ev_timer_init(&c->whole, on_whole, 0.0, mono_seconds(d->conf.reconcile_interval));
 	ev_timer_init(&c->retry, on_retry, 0.0, 1.0);
 	c->whole.data = c->retry.data = c;
@@ -306,5 +400,7 @@ leader_catalog_free(struct leader_catalog *c)
 	if (c == NULL)
 		return;
 	leader_catalog_stop(c);
+	strays_free(c->strays);
+	look_free(c->look);
 	free(c);
 }

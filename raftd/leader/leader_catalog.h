@@ -1,7 +1,7 @@
 /*
  * Keeps the catalog in step with gossip while leading: members come (registered, serfHealth passing), fail
  * (serfHealth critical), leave or are reaped (deregistered; never ourself).  Compared on every gossip event and from
- * time to time as a whole; only differences are written.
+ * time to time as a whole; only differences are written.  What the catalog says is read in a thread.
  */
 #ifndef TV_RAFTD_LEADER_LEADER_CATALOG_H
 #define TV_RAFTD_LEADER_LEADER_CATALOG_H

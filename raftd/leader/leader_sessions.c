@@ -1,4 +1,9 @@
-/* Timers of sessions with a TTL. */
+/*
+ * Timers of sessions with a TTL.
+ *
+ * The state is read in a thread, and may take its time: sessions are taken in piece by piece, and what is found out about expired
+ * ones is judged again here, where a renewal may have come meanwhile.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,20 +13,41 @@
 #include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/propose.h"
+#include "raftd/engine/statethread.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader_sessions.h"
 
 #define LOOK 0.2			/* seconds between looks */
 #define RETRY MONO_S(10)
 #define DESTROYS_MAX 128		/* on their way at once: a mass expiry comes in batches (S122) */
+#define PIECE 2048			/* sessions taken in at once: about a millisecond */
+#define ID_SIZE 37
 
 struct timer {
 	struct timer *next;		/* in the bucket */
 	struct leader_sessions *s;	/* NULL: the table let go of it while its destroy was on the way */
 	struct proposal proposal;
 	bool destroying;
-	char id[37];
+	char id[ID_SIZE];
 	struct mono ttl, deadline;
+};
+
+/* Sessions of the state, up to so many in the order of their ids. */
+struct piece {
+	struct leader_sessions *s;
+	uint64_t round;			/* in which it was asked for */
+	char after[ID_SIZE];
+	enum tv_err err;
+	unsigned count;
+	struct { char id[ID_SIZE]; int64_t ttl_ns; } found[PIECE];
+};
+
+/* Are these still there?  Sessions also end with their node or checks. */
+struct look {
+	bool running;
+	uint64_t round;
+	unsigned count;
+	struct { char id[ID_SIZE]; bool there; } at[DESTROYS_MAX];
 };
 
 struct leader_sessions {
@@ -30,6 +56,11 @@ struct leader_sessions {
 	size_t bucket_count;		/* power of two */
 	unsigned count, destroying;
 	ev_timer timer;
+	uint64_t round;			/* of starts and stops: what was asked in another one is of another table */
+	bool taking;			/* sessions in, and there are more */
+	char taken[ID_SIZE];		/* up to this one */
+	struct piece *piece;		/* asked for; or NULL */
+	struct look look;
 };
 
 /* -- the table -- */
@@ -127,27 +158,6 @@ destroyed(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 		t->deadline = mono_add(clock_mono(), RETRY);
 }
 
-/* Is it still there?  Sessions also end with their node or checks. */
-static bool
-exists(struct leader_sessions *s, const char *id)
-{
-	struct session_read args = { .ID = span_str(id) };
-	struct buf b = BUF_INIT(1024), out = BUF_INIT(1u << 20);
-	struct arena a = ARENA_INIT(1u << 20);
-	struct fsm_answer ans;
-	struct rd r;
-	bool there;
-
-	schema_pack(&session_read_schema, &args, &b);
-	fsm_read(s->d->fsm, op_find(OP_SESSION_INFO), buf_span(&b), &a, &out, &ans);
-	r = rd_span_over(buf_span(&out));
-	there = ans.err != TV_OK || mpr_array(&r) > 0;
-	buf_done(&b);
-	buf_done(&out);
-	arena_done(&a);
-	return there;
-}
-
 static void
 destroy(struct leader_sessions *s, struct timer *t)
 {
@@ -163,31 +173,151 @@ destroy(struct leader_sessions *s, struct timer *t)
 	}
 }
 
+/* In a thread. */
+static bool
+exists(struct fsm *reader, const char *id)
+{
+	struct session_read args = { .ID = span_str(id) };
+	struct buf b = BUF_INIT(1024), out = BUF_INIT(FSM_RECORD_MEMORY);
+	struct arena a = ARENA_INIT(1u << 20);
+	struct fsm_answer ans;
+	struct rd r;
+	bool there;
+
+	schema_pack(&session_read_schema, &args, &b);
+	fsm_read(reader, op_find(OP_SESSION_INFO), buf_span(&b), &a, &out, &ans);
+	r = rd_span_over(buf_span(&out));
+	there = ans.err != TV_OK || mpr_array(&r) > 0;
+	buf_done(&b);
+	buf_done(&out);
+	arena_done(&a);
+	return there;
+}
+
+static void
+look_work(struct fsm *reader, void *ctx)
+{
+	struct look *l = &((struct leader_sessions *)ctx)->look;
+
+	for (unsigned i = 0; i < l->count; i++)
+		l->at[i].there = exists(reader, l->at[i].id);
+}
+
+/* Never later than the documented maximum (S114). */
+static bool
+is_due(const struct timer *t, struct mono now)
+{
+	return !t->destroying && mono_before(t->deadline, mono_add(now, MONO_MS(200)));
+}
+
+static void
+look_done(void *ctx)
+{
+	struct leader_sessions *s = ctx;
+	struct look *l = &s->look;
+	struct mono now = clock_mono();
+
+	l->running = false;
+	for (unsigned i = 0; i < l->count && l->round == s->round; i++) {
+		struct timer **at = find(s, span_str(l->at[i].id));
+
+		if (*at == NULL || !is_due(*at, now))
+			continue;		/* ended, or renewed meanwhile */
+		if (!l->at[i].there)
+			let_go(s, at);
+		else if (s->destroying < DESTROYS_MAX)
+			destroy(s, *at);
+	}
+}
+
+static void
+look_at_expired(struct leader_sessions *s)
+{
+	struct look *l = &s->look;
+	struct mono now = clock_mono();
+
+	if (l->running)
+		return;
+	l->count = 0;
+	l->round = s->round;
+	for (size_t i = 0; i < s->bucket_count; i++)
+		for (struct timer *t = s->buckets[i]; t != NULL; t = t->next)
+			if (is_due(t, now) && l->count + s->destroying < DESTROYS_MAX)
+				memcpy(l->at[l->count++].id, t->id, ID_SIZE);
+	/* What cannot be asked now is asked at the next look. */
+	if (l->count > 0)
+		l->running = statethread_call(s->d->state, look_work, look_done, s) == TV_OK;
+}
+
+/* -- what the state holds -- */
+
+static bool
+on_session(void *ctx, struct span id, int64_t ttl_ns)
+{
+	struct piece *p = ctx;
+
+	if (span_copy(id, p->found[p->count].id, ID_SIZE))
+		p->found[p->count++].ttl_ns = ttl_ns;
+	return p->count < PIECE;
+}
+
+static void
+piece_work(struct fsm *reader, void *ctx)
+{
+	struct piece *p = ctx;
+
+	p->err = fsm_each_ttl_session(reader, span_str(p->after), on_session, p);
+}
+
+static void take_in(struct leader_sessions *s);
+
+static void
+piece_done(void *ctx)
+{
+	struct piece *p = ctx;
+	struct leader_sessions *s = p->s;
+	bool ours = p->round == s->round, again = !ours || p->err == TV_OK;
+
+	s->piece = NULL;
+	for (unsigned i = 0; i < p->count && ours; i++)
+		if (*find(s, span_str(p->found[i].id)) == NULL)		/* else created since, which is newer */
+			add(s, span_str(p->found[i].id), p->found[i].ttl_ns);
+	if (ours && p->count > 0)
+		memcpy(s->taken, p->found[p->count - 1].id, ID_SIZE);
+	if (ours && p->err == TV_OK && p->count < PIECE)
+		s->taking = false;
+	free(p);
+	if (again)			/* else at the next look */
+		take_in(s);
+}
+
+/* The next sessions of the state, if there are more. */
+static void
+take_in(struct leader_sessions *s)
+{
+	struct piece *p = s->taking && s->piece == NULL ? malloc(sizeof(*p)) : NULL;
+
+	if (p == NULL)
+		return;
+	p->s = s;
+	p->round = s->round;
+	p->count = 0;
+	memcpy(p->after, s->taken, ID_SIZE);
+	if (statethread_call(s->d->state, piece_work, piece_done, p) == TV_OK)
+		s->piece = p;
+	else
+		free(p);
+}
+
 static void
 on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct leader_sessions *s = w->data;
-	/* Never later than the documented maximum (S114). */
-	struct mono limit = mono_add(clock_mono(), MONO_MS(200));
 
 	(void)loop;
 	(void)revents;
-	for (size_t i = 0; i < s->bucket_count && s->destroying < DESTROYS_MAX; i++) {
-		struct timer **at = &s->buckets[i];
-
-		while (*at != NULL && s->destroying < DESTROYS_MAX) {
-			struct timer *t = *at;
-
-			if (!t->destroying && mono_before(t->deadline, limit)) {
-				if (!exists(s, t->id)) {
-					let_go(s, at);
-					continue;
-				}
-				destroy(s, t);
-			}
-			at = &t->next;
-		}
-	}
+	take_in(s);
+	look_at_expired(s);
 }
 
 /* -- what the log says -- */
@@ -240,24 +370,27 @@ leader_sessions_applied(struct leader_sessions *s, const struct raft_entry *entr
 void
 leader_sessions_renew(struct leader_sessions *s, struct span id)
 {
-	struct timer *t = *find(s, id);
+	char lower[ID_SIZE];
+	struct timer *t;
 
+	if (!span_copy(id, lower, sizeof(lower)))
+		return;
+	for (char *c = lower; *c != '\0'; c++)
+		*c = *c >= 'A' && *c <= 'Z' ? *c + 32 : *c;
+	t = *find(s, span_str(lower));
 	if (t != NULL)
 		t->deadline = mono_add(clock_mono(), mono_mul(t->ttl, 2));
 }
 
 /* -- life -- */
 
-static void
-on_session(void *ctx, struct span id, int64_t ttl_ns)
-{
-	add(ctx, id, ttl_ns);
-}
-
 void
 leader_sessions_start(struct leader_sessions *s)
 {
-	fsm_each_ttl_session(s->d->fsm, on_session, s);
+	s->round++;
+	s->taking = true;
+	s->taken[0] = '\0';
+	take_in(s);
 	ev_timer_again(s->d->loop, &s->timer);
 }
 
@@ -265,6 +398,8 @@ void
 leader_sessions_stop(struct leader_sessions *s)
 {
 	ev_timer_stop(s->d->loop, &s->timer);
+	s->round++;
+	s->taking = false;
 	for (size_t i = 0; i < s->bucket_count; i++)
 		while (s->buckets[i] != NULL)
 			let_go(s, &s->buckets[i]);
@@ -296,6 +431,7 @@ leader_sessions_free(struct leader_sessions *s)
 	if (s == NULL)
 		return;
 	leader_sessions_stop(s);
+	free(s->piece);			/* the threads of the state have ended */
 	free(s->buckets);
 	free(s);
 }

@@ -92,8 +92,9 @@ same_map(const struct member_pairs *want, const struct span_map *have)
 	return true;
 }
 
-bool
-member_entry_same_node(const struct member *m, const struct node *stored)
+/* Does the stored node say the same? */
+static bool
+is_same_node(const struct member *m, const struct node *stored)
 {
 	struct member_pairs tagged, meta = { .n = 0 };
 	char ip[46];
@@ -104,8 +105,9 @@ member_entry_same_node(const struct member *m, const struct node *stored)
 	    same_map(&tagged, &stored->TaggedAddresses) && same_map(&meta, &stored->Meta);
 }
 
-bool
-member_entry_same_service(struct fsm *f, const struct member *m)
+/* Servers: is the service `consul` there as it should be?  Others: true. */
+static bool
+is_same_service(struct fsm *f, const struct member *m)
 {
 	struct catalog_read args = { .Name = m->name };
 	struct buf b = BUF_INIT(64u << 10), out = BUF_INIT(16u << 20);
@@ -133,4 +135,31 @@ member_entry_same_service(struct fsm *f, const struct member *m)
 	buf_done(&out);
 	arena_done(&a);
 	return same;
+}
+
+/* Reinstalled, with a new node id.  A catalog entry keeps its id for life. */
+static bool
+is_replaced(const struct member *m, const struct node *stored)
+{
+	struct span id = member_tag(m, "id");
+
+	return id.len > 0 && stored->ID.len > 0 && !span_eq(id, stored->ID);
+}
+
+enum tv_err
+member_entry_look(struct fsm *reader, const struct member *m, struct member_state *out)
+{
+	struct arena a = ARENA_INIT(2 * FSM_RECORD_MEMORY);
+	struct node node = { 0 };
+	struct span health = SPAN_NONE;
+
+	*out = (struct member_state){ .known = fsm_node_health(reader, m->name, &a, &node, &health) };
+	if (out->known) {
+		out->health = span_eqs(health, "passing") ? HEALTH_PASSING :
+		    span_eqs(health, "critical") ? HEALTH_CRITICAL : HEALTH_OTHER;
+		out->replaced = is_replaced(m, &node);
+		out->same = is_same_node(m, &node) && is_same_service(reader, m);
+	}
+	arena_done(&a);
+	return fsm_read_err(reader);
 }

@@ -21,9 +21,14 @@ struct member_entry {
 
 /* m: borrowed by *out. */
 void member_entry_make(const struct member *m, const char *dc, bool alive, struct member_entry *out);
-/* Does the stored node say the same? */
-bool member_entry_same_node(const struct member *m, const struct node *stored);
-/* Servers: is the service `consul` there as it should be?  Others: true. */
-bool member_entry_same_service(struct fsm *f, const struct member *m);
+/* What the state says of a member. */
+struct member_state {
+	bool known;			/* there is a node of its name */
+	bool replaced;			/* but with another id: the name belongs to another node now */
+	bool same;			/* what it says of itself stands there; servers: the service `consul` too */
+	enum { HEALTH_OTHER, HEALTH_PASSING, HEALTH_CRITICAL } health;	/* serfHealth */
+};
+/* Reads, so in a thread (statethread.h).  An error: nothing is known. */
+enum tv_err member_entry_look(struct fsm *reader, const struct member *m, struct member_state *out);
 
 #endif

@@ -98,6 +98,16 @@ gossip_next(struct gossip *g, size_t *cursor, struct gossip_member *out)
 	return true;
 }
 
+bool
+gossip_look_up(struct gossip *g, struct span name, struct gossip_member *out)
+{
+	struct member_slot *e = member_table_find(g->table, name);
+
+	if (e != NULL)
+		*out = (struct gossip_member){ e->m, e->gone, &e->dirty };
+	return e != NULL;
+}
+
 void
 gossip_forget(struct gossip *g, const struct member *m)
 {

@@ -53,6 +53,8 @@ bool gossip_find_server(struct gossip *g, const char *uuid, struct gossip_server
  */
 bool gossip_next(struct gossip *g, size_t *cursor, struct gossip_member *out);
 void gossip_forget(struct gossip *g, const struct member *m);
+/* The one of this name, reaped ones too; false: it is not known. */
+bool gossip_look_up(struct gossip *g, struct span name, struct gossip_member *out);
 /* Is a member of this name known (any status)? */
 const struct member *gossip_find(struct gossip *g, struct span name);
 /* Our tags beside gossipd's own: bootstrap_expect, and after a recovery the generation, or that we are fenced. */

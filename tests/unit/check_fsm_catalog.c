@@ -639,13 +639,49 @@ START_TEST(small_requests_stay_small)
 }
 END_TEST
 
-static void
+static bool
 count_serf(void *ctx, struct span node, struct span id, struct span status)
 {
 	(void)id;
 	ck_assert(span_eqs(node, "n") && span_eqs(status, "passing"));
 	++*(unsigned *)ctx;
+	return true;
 }
+
+struct names {
+	char last[8];
+	struct buf all;
+};
+
+static bool
+one_name(void *ctx, struct span node, struct span id, struct span status)
+{
+	struct names *n = ctx;
+
+	(void)id;
+	(void)status;
+	ck_assert(span_copy(node, n->last, sizeof(n->last)));
+	buf_putspan(&n->all, node);
+	return false;
+}
+
+START_TEST(serf_nodes_one_by_one)
+{
+	static const char *const nodes[] = { "b", "A", "bb", "b0", "c" };
+	struct names names = { .all = BUF_INIT(64) };
+
+	for (unsigned i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+		kit_node(&k, nodes[i], "10.0.0.1");
+		kit_check(&k, nodes[i], "serfHealth", NULL, "passing");
+	}
+	for (size_t before = 1; names.all.len != before;) {
+		before = names.all.len;
+		ck_assert_int_eq(fsm_each_serf_node(k.f, span_str(names.last), one_name, &names), TV_OK);
+	}
+	ck_assert_str_eq(buf_cstr(&names.all), "Abb0bbc");
+	buf_done(&names.all);
+}
+END_TEST
 
 START_TEST(reads_of_the_leader)
 {
@@ -655,7 +691,7 @@ START_TEST(reads_of_the_leader)
 	kit_node(&k, "n", "10.0.0.1");
 	kit_node(&k, "m", "10.0.0.2");
 	kit_check(&k, "n", "serfHealth", NULL, "passing");
-	fsm_each_serf_node(k.f, count_serf, &n);
+	ck_assert_int_eq(fsm_each_serf_node(k.f, SPAN_NONE, count_serf, &n), TV_OK);
 	ck_assert_uint_eq(n, 1);
 	ck_assert(!fsm_server_tombstoned(k.f, span_str(ID1)));
 	ck_assert(kit_bool(&k, OP_SERVER_TOMBSTONE, &p));
@@ -698,6 +734,7 @@ main(void)
 	tcase_add_test(t, large_services);
 	tcase_add_test(t, small_requests_stay_small);
 	tcase_add_test(t, reads_of_the_leader);
+	tcase_add_test(t, serf_nodes_one_by_one);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -1,4 +1,5 @@
 /* Sessions: creation and its errors, locks, the ways a session ends, lock delays. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -438,28 +439,42 @@ END_TEST
 
 /* -- lists and timers -- */
 
-static void
+struct ttl_walk {
+	int64_t sum;
+	unsigned count, max;
+	char last[37];
+};
+
+static bool
 count_ttl(void *ctx, struct span id, int64_t ttl)
 {
-	int64_t *sum = ctx;
+	struct ttl_walk *w = ctx;
 
-	ck_assert_uint_eq(id.len, 36);
-	*sum += ttl;
+	ck_assert(span_cmp(id, span_str(w->last)) > 0);
+	ck_assert(span_copy(id, w->last, sizeof(w->last)));
+	w->sum += ttl;
+	return ++w->count % w->max != 0;
 }
 
 START_TEST(ttl_sessions)
 {
 	static const char *const ttls[] = { "10s", "0s", "", "1m" };
-	int64_t sum = 0;
+	struct ttl_walk whole = { .max = UINT_MAX }, parts = { .max = 2 };
 
-	for (unsigned i = 0; i < 4; i++) {
-		struct session s = { .Node = span_str(KIT_NODE), .TTL = span_str(ttls[i]),
+	for (unsigned i = 0; i < 12; i++) {
+		struct session s = { .Node = span_str(KIT_NODE), .TTL = span_str(ttls[i % 4]),
 		    .NodeChecks = { .set = true } };
 
 		ck_assert_int_eq(kit_apply(&k, OP_SESSION_CREATE, &s).err, TV_OK);
 	}
-	fsm_each_ttl_session(k.f, count_ttl, &sum);
-	ck_assert_int_eq(sum, 70 * KIT_SECOND);
+	ck_assert_int_eq(fsm_each_ttl_session(k.f, SPAN_NONE, count_ttl, &whole), TV_OK);
+	ck_assert_int_eq(whole.sum, 3 * 70 * KIT_SECOND);
+	for (unsigned before = UINT_MAX; parts.count != before;) {
+		before = parts.count;
+		ck_assert_int_eq(fsm_each_ttl_session(k.f, span_str(parts.last), count_ttl, &parts), TV_OK);
+		ck_assert_uint_le(parts.count, before == UINT_MAX ? 2 : before + 2);
+	}
+	ck_assert_int_eq(parts.sum, whole.sum);
 }
 END_TEST
 

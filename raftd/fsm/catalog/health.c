@@ -274,18 +274,24 @@ fsm_node_health(struct fsm *f, struct span node, struct arena *a, struct node *o
 	return true;
 }
 
-void
-fsm_each_serf_node(struct fsm *f, void (*fn)(void *ctx, struct span node, struct span id, struct span status),
-    void *ctx)
+enum tv_err
+fsm_each_serf_node(struct fsm *f, struct span after,
+    bool (*fn)(void *ctx, struct span node, struct span id, struct span status), void *ctx)
 {
 	struct arena a = ARENA_INIT(2 * FSM_RECORD_MEMORY);
 	struct tbl_scan s;
-	struct tkey prefix;
+	struct tkey prefix, from;
 	struct span key, val;
+	bool more = true;
 
 	tkey_begin(&prefix, TBL_NODE);
-	tbl_scan_begin(f, &s, &prefix);
-	while (tbl_next(&s, &key, &val)) {
+	from = prefix;
+	if (after.len > 0) {
+		TKEY(&from, TBL_NODE, after);
+		tkey_raw(&from, span_of("", 1));
+	}
+	tbl_scan_from(f, &s, &prefix, &from);
+	while (more && tbl_next(&s, &key, &val)) {
 		struct node n;
 		struct check c;
 
@@ -293,10 +299,11 @@ fsm_each_serf_node(struct fsm *f, void (*fn)(void *ctx, struct span node, struct
 		if (!tbl_decode(f, &node_schema, val, &a, &n))
 			break;
 		if (catalog_check(f, n.Node, span_str("serfHealth"), &a, &c))
-			fn(ctx, n.Node, n.ID, c.Status);
+			more = fn(ctx, n.Node, n.ID, c.Status);
 	}
 	tbl_scan_end(&s);
 	arena_done(&a);
+	return fsm_read_err(f);
 }
 
 const struct fsm_op health_ops[] = {

@@ -447,17 +447,23 @@ session_read_list(struct reading *r, const void *rec)
 	r->ans->index = fsm_index_of(r->f, FX_SESSIONS);
 }
 
-void
-fsm_each_ttl_session(struct fsm *f, void (*fn)(void *ctx, struct span id, int64_t ttl_ns), void *ctx)
+enum tv_err
+fsm_each_ttl_session(struct fsm *f, struct span after, bool (*fn)(void *ctx, struct span id, int64_t ttl_ns), void *ctx)
 {
 	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
 	struct tbl_scan s;
-	struct tkey prefix;
+	struct tkey prefix, from;
 	struct span key, val;
+	bool more = true;
 
 	tkey_begin(&prefix, TBL_SESSION);
-	tbl_scan_begin(f, &s, &prefix);
-	while (tbl_next(&s, &key, &val)) {
+	from = prefix;
+	if (after.len > 0) {
+		TKEY(&from, TBL_SESSION, after);
+		tkey_raw(&from, span_of("", 1));
+	}
+	tbl_scan_from(f, &s, &prefix, &from);
+	while (more && tbl_next(&s, &key, &val)) {
 		struct session rec;
 		int64_t ttl;
 
@@ -465,10 +471,11 @@ fsm_each_ttl_session(struct fsm *f, void (*fn)(void *ctx, struct span id, int64_
 		if (!tbl_decode(f, &session_schema, val, &a, &rec))
 			break;
 		if (rec.TTL.len > 0 && duration_parse(rec.TTL, &ttl) == TV_OK && ttl > 0)
-			fn(ctx, rec.ID, ttl);
+			more = fn(ctx, rec.ID, ttl);
 	}
 	tbl_scan_end(&s);
 	arena_done(&a);
+	return fsm_read_err(f);
 }
 
 const struct fsm_op session_ops[] = {

@@ -1,0 +1,23 @@
+/*
+ * Nodes of the catalog that gossip does not know (any more): those with a serfHealth check, which only members have.  A look goes through
+ * the catalog piece by piece, in a thread.
+ */
+#ifndef TV_RAFTD_LEADER_STRAYS_H
+#define TV_RAFTD_LEADER_STRAYS_H
+
+#include "raftd/raftd.h"
+
+struct strays;
+
+/* found is called on the loop for each one; the name is borrowed.  NULL: no memory. */
+struct strays *strays_new(struct raftd *d, void (*found)(void *ctx, struct span node), void *ctx);
+void strays_free(struct strays *s);
+/* Begins a look, from the first node on. */
+void strays_look(struct strays *s);
+/* Ends it; found is not called any more. */
+void strays_stop(struct strays *s);
+/* Goes on with it, if it waits for that: it does so after each piece, of at most STRAYS_PIECE nodes. */
+void strays_turn(struct strays *s);
+#define STRAYS_PIECE 64
+
+#endif
