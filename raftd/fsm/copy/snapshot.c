@@ -351,6 +351,7 @@ fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term)
 {
 	int ret = EIO;
 	bool usable, displaced;
+	enum tv_err err;
 
 	pthread_mutex_lock(&f->env_lock);
 	pthread_mutex_lock(&f->lock);
@@ -376,6 +377,7 @@ fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term)
 		(void)f->env->dbenv->set_flags(f->env->dbenv, DB_PANIC_ENVIRONMENT, 1);
 		pthread_mutex_unlock(&f->lock);
 	}
+	err = usable ? store_env_err(f->env, ret) : TV_ESYS;	/* here: without the lock it may be replaced */
 	pthread_mutex_unlock(&f->env_lock);
-	return usable ? store_env_err(f->env, ret) : TV_ESYS;
+	return err;
 }

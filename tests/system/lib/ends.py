@@ -15,6 +15,7 @@ REPORTS = re.compile(rb"(?:ERROR|SUMMARY|WARNING): \w*Sanitizer|LeakSanitizer|: 
 BEGUN = re.compile(rb"d: triumvir \S+ node ")
 # A report has a status of its own, so that no status that a test expects is taken for it.
 REPORTED = 99
+TSAN_SUPPRESSIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tsan.supp")
 PATIENCE = 60.0             # seconds that a daemon may take from SIGTERM to its end on a busy machine
 
 
@@ -34,7 +35,8 @@ class BadEnd(AssertionError):
 def environment(env):
     """The environment of daemons and tools, for sanitizers."""
     env = dict(env)
-    for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
+    env["TSAN_OPTIONS"] = ":".join(filter(None, (env.get("TSAN_OPTIONS"), "suppressions=" + TSAN_SUPPRESSIONS)))
+    for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS"):
         env[name] = ":".join(filter(None, (env.get(name), "exitcode=%d" % REPORTED)))
     return env
 
