@@ -66,8 +66,8 @@ checkpoint_work(void *ctx)
 
 	s->err = fsm_checkpoint(s->d->fsm, &s->index, &s->term);
 	s->sys = errno;
-	s->fits_from = log_fits_from(s->d->log, s->d->conf.log_bytes, true);
-	s->keeps_from = log_fits_from(s->d->log, s->d->conf.log_keep_max, true);
+	s->fits_from = log_fits_from(s->d->log, s->d->conf.log_bytes);
+	s->keeps_from = log_fits_from(s->d->log, s->d->conf.log_keep_max);
 }
 
 static void
@@ -183,7 +183,7 @@ checkpoint_due(struct snapshots *s, struct mono now)
 	if (space_low(s->d->space) && applied > s->last_index && mono_sub(now, s->last).ns >= LOW_INTERVAL.ns)
 		return true;
 	if (applied > s->last_index && mono_sub(now, s->last).ns >= BYTES_INTERVAL.ns &&
-	    log_fits_from(s->d->log, s->d->conf.log_bytes, false) > s->last_index + 1)
+	    log_fits_from(s->d->log, s->d->conf.log_bytes) > s->last_index + 1)
 		return true;
 	if (applied < s->last_index || since < threshold)
 		return false;

@@ -3,8 +3,8 @@
  *
  *   log/    entries and the hard state (term, vote, store_id, cluster_id, generation, snapshot index/term/config), as
  *           records of Berkeley DB's write-ahead log and nothing else.  Every commit is one record and synchronous.
- *           Written by one thread (the log thread); log_read() may run in another at the same time and waits for
- *           memory work and write(2) only, never for a sync of entries.
+ *           Written by one thread (the log thread); log_read() may run in others at the same time and waits for its own
+ *           reads, memory work and write(2) only, never for a sync of entries; nor does a write wait for a read.
  *   state/  tables of the state machine (raftd/fsm), written without sync; the applied index is stored in the same
  *           transaction.  After a crash it is consistent at some applied index.  See fsm.h.
  *
@@ -58,15 +58,16 @@ struct log_batch {			/* one synchronous transaction; more than 8 MiB of entries 
 enum tv_err log_write(struct log_store *s, const struct log_batch *b);
 /*
  * Entries first..last into the arena (payloads copied), stopping after bytes_max payload bytes but giving at least one.
- * *count is set. Thread-safe against log_write.
+ * *count is set.  TV_ENOENT: they are not all there.  Any number of threads, beside log_write() and log_compact(): nobody waits for the disk
+ * from which another reads.
  */
 enum tv_err log_read(struct log_store *s, uint64_t first, uint64_t last, size_t bytes_max, struct arena *a,
     struct raft_entry **out, uint32_t *count);
 /*
  * Lowest index from which on the log takes at most bytes_max on disk.  Counted in whole files: the newest one is always
- * within.  Any thread.  Without `wait` 0 while the log is busy, perhaps with a slow disk.
+ * within.  Any thread that may wait for a look at the sizes of files.  0 without memory.
  */
-uint64_t log_fits_from(struct log_store *s, uint64_t bytes_max, bool wait);
+uint64_t log_fits_from(struct log_store *s, uint64_t bytes_max);
 /*
  * Removes entries <= index and remembers the snapshot position and configuration, in one transaction.  Files go once
  * nothing in them is needed.

@@ -72,6 +72,7 @@ truncate_tail(struct log_store *s, uint64_t from)
 		return EINVAL;
 	if (s->last == 0 || from > s->last)
 		return 0;
+	s->replaced++;
 	while (s->place_count > 0 && s->places[s->place_count - 1].first >= from)
 		s->place_count--;
 	s->place_next = 0;			/* what follows does not go on there */
@@ -120,6 +121,7 @@ apply_batch(struct log_store *s, const struct log_frame *f, const DB_LSN *at)
 static void
 forget_entries(struct log_store *s)
 {
+	s->replaced++;
 	s->first = s->last = 0;
 	s->place_count = 0;
 	s->place_next = 0;
@@ -288,12 +290,22 @@ store_walk(struct log_store *s, uint64_t first, uint64_t last,
 		return store_env_err(&s->env, ret);
 	while (err == TV_OK && w.next <= last) {
 		const struct log_place *p = store_place_find(s, w.next, &w.end);
+		struct log_place at;
 
 		if (w.end > last + 1)
 			w.end = last + 1;
-		err = p == NULL ? TV_ECORRUPT : walk_place(s, c, p, &w);
+		if (p == NULL || w.end <= w.next) {	/* or it was cut meanwhile */
+			err = TV_ECORRUPT;
+			break;
+		}
+		at = *p;
+		pthread_mutex_unlock(&s->lock);
+		err = walk_place(s, c, &at, &w);
+		pthread_mutex_lock(&s->lock);
 	}
 	*bad = w.next;
+	pthread_mutex_unlock(&s->lock);
 	(void)c->close(c, 0);			/* it only read */
+	pthread_mutex_lock(&s->lock);
 	return err;
 }

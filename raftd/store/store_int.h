@@ -59,6 +59,7 @@ struct log_store {
 	char store_id[37], cluster_id[37];
 	uint64_t generation;
 	uint64_t cut;			/* entries <= cut are gone, even if a file still holds them */
+	uint64_t replaced;		/* times that entries went which had been the newest, and others may have come in their place */
 	uint64_t snapshot_index, snapshot_term;
 	struct raft_config snapshot_config;
 	uint64_t seq;			/* number of the newest transaction */
@@ -106,8 +107,11 @@ int store_index_apply(struct log_store *s, const struct log_frame *f, const DB_L
 const struct log_place *store_place_find(const struct log_store *s, uint64_t index, uint64_t *end);
 /* Files that nothing needs any more become trash, once what said so is durable. */
 void store_files_discard(struct log_store *s);
-/* Walks entries first..last, all live, in order; e->payload is borrowed during the call.  TV_ECORRUPT: *bad is the
- * index.  A non-zero return of fn stops with it. */
+/*
+ * Walks entries first..last, all live, in order; e->payload is borrowed during the call.  TV_ECORRUPT: *bad is the
+ * index.  A non-zero return of fn stops with it.  Lock held, and let go of while the disk is read: what was found counts if
+ * the entries are still there afterwards.
+ */
 enum tv_err store_walk(struct log_store *s, uint64_t first, uint64_t last,
     enum tv_err (*fn)(void *ctx, const struct raft_entry *e), void *ctx, uint64_t *bad);
 

@@ -470,26 +470,32 @@ log_set_cluster(struct log_store *s, const char *cluster_id, uint64_t generation
 /* -- asking -- */
 
 uint64_t
-log_fits_from(struct log_store *s, uint64_t bytes_max, bool wait)
+log_fits_from(struct log_store *s, uint64_t bytes_max)
 {
+	struct log_file *files;
 	uint64_t bytes = 0, from;
 	struct stat st;
+	size_t n;
 
-	if (wait)
-		(void)pthread_mutex_lock(&s->lock);
-	else if (pthread_mutex_trylock(&s->lock) != 0)
-		return 0;
+	pthread_mutex_lock(&s->lock);
 	from = s->last + 1;
-	for (size_t i = s->file_count; i-- > 0;) {
+	n = s->file_count;
+	files = malloc((n + 1) * sizeof(*files));
+	if (files != NULL && n > 0)
+		memcpy(files, s->files, n * sizeof(*files));
+	pthread_mutex_unlock(&s->lock);
+	if (files == NULL)
+		return 0;
+	for (size_t i = n; i-- > 0;) {
 		char path[PATH_BYTES];
 
-		store_file_path(s->env.dir, s->files[i].number, path, sizeof(path));
+		store_file_path(s->env.dir, files[i].number, path, sizeof(path));
 		bytes += stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;	/* not there yet: small */
-		if (bytes > bytes_max && i + 1 < s->file_count)
+		if (bytes > bytes_max && i + 1 < n)
 			break;
-		from = s->files[i].base;
+		from = files[i].base;
 	}
-	(void)pthread_mutex_unlock(&s->lock);
+	free(files);
 	return from;
 }
 
@@ -534,24 +540,48 @@ read_one(void *ctx, const struct raft_entry *e)
 	return TV_OK;
 }
 
+static bool
+holds(const struct log_store *s, uint64_t first, uint64_t last)
+{
+	return s->first != 0 && first >= s->first && first <= last && last <= s->last;
+}
+
+/*
+ * One try.  Lock held, and not while the disk is read.  *changed: the entries went meanwhile, or others took their place, and
+ * nothing of what was read or failed counts.
+ */
+static enum tv_err
+read_range(struct log_store *s, uint64_t first, uint64_t last, struct reading *g, bool *changed)
+{
+	uint64_t replaced = s->replaced, bad;
+	enum tv_err err;
+
+	*changed = false;
+	if (!holds(s, first, last))
+		return TV_ENOENT;
+	err = store_walk(s, first, last, read_one, g, &bad);
+	*changed = s->replaced != replaced || first < s->first;
+	return err == TV_ELIMIT ? TV_OK : err;
+}
+
 enum tv_err
 log_read(struct log_store *s, uint64_t first, uint64_t last, size_t bytes_max, struct arena *a,
     struct raft_entry **out, uint32_t *count)
 {
 	struct reading g = { .arena = a, .bytes_max = bytes_max };
 	enum tv_err err = TV_ENOENT;
-	uint64_t bad;
+	bool changed = true;
 
-	*count = 0;
 	pthread_mutex_lock(&s->lock);
-	if (s->first != 0 && first >= s->first && first <= last && last <= s->last) {
-		g.out = arena_array(a, (size_t)(last - first + 1), sizeof(*g.out));
-		err = g.out == NULL ? TV_ENOMEM : store_walk(s, first, last, read_one, &g, &bad);
+	if (holds(s, first, last) && (g.out = arena_array(a, (size_t)(last - first + 1), sizeof(*g.out))) == NULL)
+		err = TV_ENOMEM;
+	while (changed && g.out != NULL) {
+		g.count = 0;
+		g.bytes = 0;
+		err = read_range(s, first, last, &g, &changed);
 	}
 	pthread_mutex_unlock(&s->lock);
-	if (err == TV_ELIMIT)
-		err = TV_OK;
 	*out = g.out;
-	*count = g.count;
+	*count = err == TV_OK ? g.count : 0;
 	return err;
 }

@@ -457,26 +457,124 @@ read_main(void *arg)
 	}
 }
 
-START_TEST(reader_beside_writer)
+START_TEST(readers_beside_writer)
 {
-	struct reader r = { .lock = PTHREAD_MUTEX_INITIALIZER };
-	pthread_t t;
+	struct reader r[2] = { { .lock = PTHREAD_MUTEX_INITIALIZER }, { .lock = PTHREAD_MUTEX_INITIALIZER } };
+	pthread_t t[2];
 	void *failed;
 
 	start_small(102400);
-	ck_assert_int_eq(pthread_create(&t, NULL, read_main, &r), 0);
+	for (unsigned k = 0; k < 2; k++)
+		ck_assert_int_eq(pthread_create(&t[k], NULL, read_main, &r[k]), 0);
 	for (uint64_t i = 0; i < 300; i++) {
 		ck_assert_int_eq(append(1 + i * 20, 20, 1, 300), TV_OK);
-		pthread_mutex_lock(&r.lock);
-		r.durable = (i + 1) * 20;
-		pthread_mutex_unlock(&r.lock);
+		for (unsigned k = 0; k < 2; k++) {
+			pthread_mutex_lock(&r[k].lock);
+			r[k].durable = (i + 1) * 20;
+			pthread_mutex_unlock(&r[k].lock);
+		}
 	}
-	pthread_mutex_lock(&r.lock);
-	r.stop = true;
-	pthread_mutex_unlock(&r.lock);
-	ck_assert_int_eq(pthread_join(t, &failed), 0);
-	ck_assert_ptr_null(failed);
+	for (unsigned k = 0; k < 2; k++) {
+		pthread_mutex_lock(&r[k].lock);
+		r[k].stop = true;
+		pthread_mutex_unlock(&r[k].lock);
+		ck_assert_int_eq(pthread_join(t[k], &failed), 0);
+		ck_assert_ptr_null(failed);
+	}
 	ck_assert_uint_eq(walk(1, 6000), 6000);
+}
+END_TEST
+
+static struct gate {
+	pthread_mutex_t lock;
+	pthread_cond_t moved;
+	bool shut, reached;
+} gate = { .lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER };
+
+static ssize_t
+gated_read(int fd, void *p, size_t n)
+{
+	pthread_mutex_lock(&gate.lock);
+	if (gate.shut) {
+		gate.reached = true;
+		pthread_cond_broadcast(&gate.moved);
+	}
+	while (gate.shut)
+		pthread_cond_wait(&gate.moved, &gate.lock);
+	pthread_mutex_unlock(&gate.lock);
+	return read(fd, p, n);
+}
+
+struct one_read {
+	uint64_t first, last;
+	enum tv_err err;
+	uint32_t count;
+};
+
+static void *
+one_read_main(void *arg)
+{
+	struct arena to = ARENA_INIT(4u << 20);
+	struct one_read *r = arg;
+	struct raft_entry *out;
+
+	r->err = log_read(s, r->first, r->last, 1u << 20, &to, &out, &r->count);
+	arena_done(&to);
+	return NULL;
+}
+
+/* Starts a read that the disk holds back. */
+static pthread_t
+held_read(struct one_read *r)
+{
+	pthread_t t;
+
+	gate.shut = true;
+	gate.reached = false;
+	ck_assert_int_eq(db_env_set_func_read(gated_read), 0);
+	ck_assert_int_eq(pthread_create(&t, NULL, one_read_main, r), 0);
+	pthread_mutex_lock(&gate.lock);
+	while (!gate.reached)
+		pthread_cond_wait(&gate.moved, &gate.lock);
+	pthread_mutex_unlock(&gate.lock);
+	return t;
+}
+
+static void
+let_go(pthread_t t)
+{
+	pthread_mutex_lock(&gate.lock);
+	gate.shut = false;
+	pthread_cond_broadcast(&gate.moved);
+	pthread_mutex_unlock(&gate.lock);
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+	ck_assert_int_eq(db_env_set_func_read(NULL), 0);
+}
+
+/* A write, a cut and a compaction go on; what was read of entries that are gone by then does not count. */
+START_TEST(held_reads_hold_up_nobody)
+{
+	struct one_read r = { .first = 5, .last = 15 };
+	struct log_batch cut = { .truncate_from = 10 };
+	pthread_t t;
+
+	start_small(1u << 20);
+	ck_assert_int_eq(append(1, 20, 1, 100000), TV_OK);
+	t = held_read(&r);
+	ck_assert_int_eq(append(21, 1, 1, 10), TV_OK);
+	let_go(t);
+	ck_assert(r.err == TV_OK && r.count > 0);
+
+	t = held_read(&r);
+	ck_assert_int_eq(log_write(s, &cut), TV_OK);
+	let_go(t);
+	ck_assert_int_eq(r.err, TV_ENOENT);
+
+	r = (struct one_read){ .first = 1, .last = 2 };
+	t = held_read(&r);
+	ck_assert_int_eq(log_compact(s, 5, 7, 1, &config), TV_OK);
+	let_go(t);
+	ck_assert_int_eq(r.err, TV_ENOENT);
 }
 END_TEST
 
@@ -1121,15 +1219,11 @@ START_TEST(next_file_could_not_be_made)
 }
 END_TEST
 
-/* Whoever must not wait for the disk is told nothing rather than kept. */
-START_TEST(size_without_waiting)
+START_TEST(size_of_files)
 {
 	ck_assert_int_eq(append(1, 3, 1, 100), TV_OK);
-	ck_assert_uint_eq(log_fits_from(s, 1u << 30, false), 1);
-	ck_assert_uint_eq(log_fits_from(s, 1u << 30, true), 1);
-	pthread_mutex_lock(&s->lock);		/* as while a file is made for new entries */
-	ck_assert_uint_eq(log_fits_from(s, 1u << 30, false), 0);
-	pthread_mutex_unlock(&s->lock);
+	ck_assert_uint_eq(log_fits_from(s, 1u << 30), 1);
+	ck_assert_uint_eq(log_fits_from(s, 0), 1);	/* the newest file counts always */
 }
 END_TEST
 
@@ -1189,7 +1283,8 @@ main(void)
 	tcase_add_test(t, compaction);
 	tcase_add_test(t, reset);
 	tcase_add_test(t, reading);
-	tcase_add_test(t, reader_beside_writer);
+	tcase_add_test(t, readers_beside_writer);
+	tcase_add_test(t, held_reads_hold_up_nobody);
 	tcase_add_test(t, compacting_while_writing);
 	tcase_add_test(t, killed_writer_loses_nothing_acknowledged);
 	tcase_add_test(t, spares_survive_a_kill);
@@ -1203,7 +1298,7 @@ main(void)
 	tcase_add_test(t, damaged_write_ahead_log_is_noticed);
 	tcase_add_test(t, damaged_length_at_the_head);
 	tcase_add_test(t, torn_tail_is_dropped);
-	tcase_add_test(t, size_without_waiting);
+	tcase_add_test(t, size_of_files);
 	tcase_add_test(t, failed_write_is_final);
 	tcase_add_test(t, each_sync_fails_in_turn);
 	tcase_add_test(t, next_file_could_not_be_made);
