@@ -22,7 +22,7 @@ common_libtvrt_a_SOURCES = \
 	common/base/dirs.c common/base/dirs.h \
 	common/proc/sandbox.c common/proc/sandbox_landlock.c common/proc/sandbox_seccomp.c common/proc/sandbox.h common/proc/sandbox_parts.h \
 	common/proc/privdrop.c common/proc/privdrop.h common/proc/hold.c common/proc/hold.h common/proc/folders.c common/proc/folders.h \
-	common/proc/await.c common/proc/await.h \
+	common/proc/await.c common/proc/await.h common/proc/jobs.c common/proc/jobs.h \
 	common/proc/daemon.c common/proc/daemon.h
 
 common_libtvjson_a_SOURCES = common/record/schema_json.h

@@ -689,8 +689,11 @@ engine_new(struct raftd *d, const struct engine_hooks *hooks, char *errbuf, size
 	e->proposals = proposals_new(PROPOSE_BYTES_MAX);
 	e->scratch = calloc(ENTRIES_SCRATCH, sizeof(*e->scratch));
 	e->range = calloc(ENTRIES_SCRATCH, sizeof(*e->range));
+	e->outgoing = calloc(ENTRIES_SCRATCH, sizeof(*e->outgoing));
+	e->reader = engine_reader_new(e);
 	e->results = calloc(APPLY_ENTRIES_MAX, sizeof(*e->results));
 	if (e->cache == NULL || e->proposals == NULL || e->scratch == NULL || e->range == NULL || e->results == NULL ||
+	    e->outgoing == NULL || e->reader == NULL ||
 	    engine_restore(e, errbuf, cap) != TV_OK) {
 		engine_free(e);
 		return NULL;
@@ -758,6 +761,7 @@ engine_free(struct engine *e)
 		ev_timer_stop(e->d->loop, &e->compact);
 		logthread_free(e->log);
 	}
+	log_reader_free(e->reader);
 	raft_free(e->core);
 	proposals_free(e->proposals);
 	entrycache_free(e->cache);
@@ -767,6 +771,7 @@ engine_free(struct engine *e)
 	pending_sends_done(&e->held_append);
 	free(e->scratch);
 	free(e->range);
+	free(e->outgoing);
 	free(e->results);
 	free(e);
 }

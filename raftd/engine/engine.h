@@ -15,6 +15,7 @@
 #include "raftd/raftd.h"
 
 struct engine;
+struct log_window;
 
 /* What becomes of a committed RESTORE_COMMIT, the next entry to be applied. */
 enum restore_verdict {
@@ -146,6 +147,15 @@ bool engine_leader_known(struct engine *e, uint64_t *last_contact_ms);
  * NULL when they are gone (compacted); damaged ones stop the process.
  */
 const struct raft_entry *engine_entries(struct engine *e, uint64_t first, uint32_t count, uint32_t *got);
+/* For a follower to whom entries are sent from the log; NULL: no memory.  log_window_free(). */
+struct log_window *engine_window(struct engine *e);
+/*
+ * Up to count entries with payloads from first on, from the cache or through the window: *out, *got, valid until the next call or
+ * input.  TV_EAGAIN: they are being read, the next turn that finds them will come.  TV_ENOENT: they are gone (compacted).
+ * TV_ENOMEM.  TV_ECORRUPT, TV_ESYS: they are damaged, and the process is stopping.
+ */
+enum tv_err engine_entries_to_send(struct engine *e, struct log_window *w, uint64_t first, uint32_t count,
+    const struct raft_entry **out, uint32_t *got);
 /* Name and value pairs of the `raft:` section of info. */
 void engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
 

@@ -10,8 +10,8 @@
 #include "raftd/fsm/fsm.h"
 
 /* What is in the log and cannot be read: a server that cannot give it to others leaves that to one that can (S89). */
-static void
-log_unreadable(struct engine *e, uint64_t index, enum tv_err err)
+void
+engine_log_unreadable(struct engine *e, uint64_t index, enum tv_err err)
 {
 	if (e->corrupt)
 		return;
@@ -42,7 +42,7 @@ engine_entries(struct engine *e, uint64_t first, uint32_t count, uint32_t *got)
 	arena_reset(&e->range_arena);
 	err = log_read(e->d->log, first, first + count - 1, bytes_max, &e->range_arena, &read, got);
 	if (err == TV_ECORRUPT || err == TV_ESYS)
-		log_unreadable(e, first + *got, err);
+		engine_log_unreadable(e, first + *got, err);
 	return err == TV_OK && *got > 0 ? read : NULL;
 }
 

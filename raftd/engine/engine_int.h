@@ -3,6 +3,7 @@
 #define TV_RAFTD_ENGINE_ENGINE_INT_H
 
 #include "raftd/engine/engine.h"
+#include "raftd/engine/log_reader.h"
 #include "raftd/engine/pending_sends.h"
 #include "raftd/engine/voter_with_space.h"
 
@@ -22,6 +23,7 @@ struct engine {
 	struct raft *core;
 	struct logthread *log;
 	struct entrycache *cache;
+	struct log_reader *reader;	/* of what the cache has no more, for followers */
 	struct proposals *proposals;
 	struct histogram commits;	/* of proposals, from then on until they are committed */
 	struct reads reads;
@@ -48,7 +50,8 @@ struct engine {
 	unsigned book_next;
 
 	struct raft_entry *scratch;	/* received entries */
-	struct raft_entry *range;	/* entries to send or apply */
+	struct raft_entry *range;	/* entries to apply */
+	struct raft_entry *outgoing;	/* entries to send */
 	struct arena range_arena, apply_arena;
 	struct fsm_result *results;
 
@@ -67,11 +70,17 @@ void engine_stop(struct engine *e);
 /* Makes the core.  TV_ENOMEM, TV_ECORRUPT: a sentence in errbuf. */
 enum tv_err engine_restore(struct engine *e, char *errbuf, size_t cap);
 
+/* -- engine_send.c -- */
+/* Reads the log for followers, and wakes the engine.  NULL: no memory. */
+struct log_reader *engine_reader_new(struct engine *e);
+
 /* -- engine_apply.c -- */
 /* Applies some of what is committed.  Was there any? */
 bool engine_apply(struct engine *e);
 /* Nothing may be applied now: a state is on its way, or this one is no longer trusted. */
 bool engine_must_not_apply(struct engine *e);
+/* Says that an entry of the log cannot be read, and stops. */
+void engine_log_unreadable(struct engine *e, uint64_t index, enum tv_err err);
 /* Says why the state machine failed, and stops. */
 void engine_apply_failed(struct engine *e, enum tv_err err);
 

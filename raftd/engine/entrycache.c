@@ -167,6 +167,12 @@ entrycache_get(const struct entrycache *c, uint64_t index)
 	return &slot_at(c, index)->e;
 }
 
+uint64_t
+entrycache_first(const struct entrycache *c)
+{
+	return c->count > 0 ? c->first : 0;
+}
+
 static void
 slot_release(struct entrycache *c, struct slot *s)
 {

@@ -24,6 +24,8 @@ void entrycache_free(struct entrycache *c);
 const struct raft_entry *entrycache_append(struct entrycache *c, const struct raft_entry *e, uint64_t seq);
 /* NULL when not held. */
 const struct raft_entry *entrycache_get(const struct entrycache *c, uint64_t index);
+/* Index of the oldest one that is held; 0: none is. */
+uint64_t entrycache_first(const struct entrycache *c);
 /* Forgets entries >= from. */
 void entrycache_truncate(struct entrycache *c, uint64_t from);
 /* Forgets all. */

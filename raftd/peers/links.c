@@ -208,6 +208,7 @@ links_new(struct raftd *d, const struct links_hooks *hooks)
 	ev_timer_init(&l->sync, on_sync, 0.0, 0.0);
 	l->sweep.data = l->sync.data = l;
 	ev_timer_start(d->loop, &l->sweep);
+	engine_on_status(d->engine, links_on_status);
 	return l;
 }
 

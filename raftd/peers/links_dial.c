@@ -25,7 +25,7 @@ peer_set_state(struct dialled *p, bool proven, bool forming)
 	bool was = p->pub.proven;
 
 	if (!proven)
-		sendq_clear(&p->out);
+		links_unsend(p);
 	p->pub.proven = proven;
 	p->pub.forming = forming;
 	if (was == proven || p->pub.id == 0)
@@ -207,6 +207,7 @@ peer_free(struct dialled *p)
 {
 	peer_stop(p);
 	calls_free(p->calls);
+	log_window_free(p->window);
 	free(p);
 }
 
@@ -253,7 +254,10 @@ peer_want(struct links *l, const char *uuid, const char *name, const char *addr)
 			return NULL;
 		p->l = l;
 		p->calls = calls_new(l->d->loop, CALLS_MAX, 1u << 20);
-		if (p->calls == NULL) {
+		p->window = engine_window(l->d->engine);
+		if (p->calls == NULL || p->window == NULL) {
+			calls_free(p->calls);
+			log_window_free(p->window);
 			free(p);
 			return NULL;
 		}

@@ -9,6 +9,7 @@
 #include "common/net/dial.h"
 #include "common/net/noise.h"
 #include "common/net/server.h"
+#include "raftd/engine/log_reader.h"
 #include "raftd/peers/links.h"
 #include "raftd/peers/sendq.h"
 
@@ -32,6 +33,7 @@ struct dialled {
 	struct chan *chan;		/* while up */
 	struct calls *calls;
 	struct sendq out;		/* messages of the core */
+	struct log_window *window;	/* entries for it that are read from the log */
 	struct offer {			/* the entries that were given to the channel last */
 		uint64_t first, last, term, mark;
 	} offer;
@@ -78,6 +80,12 @@ void peer_free(struct dialled *p);
 void peer_set_state(struct dialled *p, bool proven, bool forming);
 /* Says hello to it, as a question, unless one is under way. */
 void peer_ping(struct dialled *p);
+
+/* -- links_send.c -- */
+/* Forgets what waits to be sent to it. */
+void links_unsend(struct dialled *p);
+/* The status event: who leads no more sends no entries. */
+void links_on_status(struct raftd *d);
 
 /* -- links_accept.c: those that we accepted and receive on -- */
 /* Takes d->link_fd over.  TV_ENOMEM. */

@@ -14,6 +14,8 @@
 struct sendq {				/* caller's storage, zeroed at first */
 	struct pending_sends ring;
 	size_t gone;			/* bytes since sendq_turn() */
+	struct raft_send held;		/* the next one, while `holds` */
+	bool holds;
 };
 
 /* pending, here and below: bytes that wait for the socket.  True: send it now, then sendq_sent().  False: it waits. */
@@ -21,9 +23,18 @@ bool sendq_put(struct sendq *q, const struct raft_send *s, size_t pending);
 /* Takes the next one, if it may go now; then sendq_sent(). */
 bool sendq_next(struct sendq *q, size_t pending, struct raft_send *out);
 void sendq_sent(struct sendq *q, size_t bytes);
+/* The one that was given last cannot go yet: what it says is still being read.  It is the next one again. */
+void sendq_hold(struct sendq *q, const struct raft_send *s);
+/* Forgets the one that is held, if it brings entries. */
+void sendq_unhold(struct sendq *q);
+/*
+ * May this message go although one is held that came before it?  What has no entries of the log does not wait for those of
+ * others.  A heartbeat then says no more than who leads: *as is what to send instead.
+ */
+bool sendq_overtakes(const struct sendq *q, const struct raft_send *s, size_t pending, struct raft_send *as);
 /* The loop has looked at its events: as much again may go. */
 void sendq_turn(struct sendq *q);
-/* Does one wait for nothing but the next turn? */
+/* Does one wait for nothing but the next turn?  Not while one is held. */
 bool sendq_waiting(const struct sendq *q, size_t pending);
 /* Forgets all that waits. */
 void sendq_clear(struct sendq *q);

@@ -101,6 +101,49 @@ START_TEST(what_waits_is_bounded)
 }
 END_TEST
 
+static struct raft_send
+entries(uint64_t first)
+{
+	return (struct raft_send){ .msg = { .type = RAFT_MSG_APPEND, .entry_count = 10, .log_index = first - 1,
+	    .log_term = 2 }, .first = first };
+}
+
+/* Entries that are still being read keep their place; what brings none goes on meanwhile. */
+START_TEST(held_until_it_was_read)
+{
+	struct raft_send first = entries(100), next = entries(110), beat = entries(120), s;
+	struct raft_send reply = { .msg.type = RAFT_MSG_VOTE_REPLY };
+	struct sendq q = { 0 };
+
+	beat.msg.entry_count = 0;
+	beat.msg.seq = 7;
+	ck_assert(!sendq_overtakes(&q, &beat, 0, &s));		/* none is held */
+	ck_assert(sendq_put(&q, &first, 0));
+	sendq_hold(&q, &first);
+	ck_assert(!sendq_overtakes(&q, &next, 0, &s));
+	ck_assert(!sendq_put(&q, &next, 0));
+	ck_assert(!sendq_waiting(&q, 0));
+
+	/* A follower has no entry 119 yet, but every log agrees with index 0. */
+	ck_assert(sendq_overtakes(&q, &beat, 0, &s));
+	ck_assert(s.msg.seq == 7 && s.msg.entry_count == 0 && s.msg.log_index == 0 && s.msg.log_term == 0);
+	ck_assert(sendq_overtakes(&q, &first, 0, &s) && s.msg.entry_count == 0);	/* a probe that is repeated */
+	ck_assert(sendq_overtakes(&q, &reply, 0, &s) && s.msg.type == RAFT_MSG_VOTE_REPLY);
+	ck_assert(!sendq_overtakes(&q, &reply, SENDQ_PENDING + 1, &s));
+
+	ck_assert(sendq_next(&q, 0, &s) && s.first == 100 && s.msg.entry_count == 10);
+	ck_assert(sendq_waiting(&q, 0));
+	ck_assert(sendq_next(&q, 0, &s) && s.first == 110);
+	ck_assert(!sendq_next(&q, 0, &s));
+	sendq_hold(&q, &first);
+	sendq_unhold(&q);
+	ck_assert(!sendq_next(&q, 0, &s));
+	sendq_hold(&q, &first);
+	sendq_clear(&q);
+	ck_assert(!sendq_next(&q, 0, &s));
+}
+END_TEST
+
 int
 main(void)
 {
@@ -113,6 +156,7 @@ main(void)
 	tcase_add_test(t, much_goes_in_turns);
 	tcase_add_test(t, nothing_overtakes);
 	tcase_add_test(t, what_waits_is_bounded);
+	tcase_add_test(t, held_until_it_was_read);
 	suite_add_tcase(s, t);
 	srunner_run_all(sr, CK_ENV);
 	failed = srunner_ntests_failed(sr);
