@@ -151,11 +151,17 @@ leader_active(const struct leader *l)
 	return l->active;
 }
 
-void
-leader_coordinate(struct leader *l, struct span node, struct span segment, const struct coordinate *at)
+enum tv_err
+leader_coordinate(struct leader *l, struct span node, struct span segment, const struct coordinate *at,
+    leader_coordinate_done *done, void *ctx)
 {
-	if (l->active)
-		leader_coordinates_report(l->coordinates, node, segment, at);
+	return l->active ? leader_coordinates_report(l->coordinates, node, segment, at, done, ctx) : TV_ENOLEADER;
+}
+
+void
+leader_coordinate_forget(struct leader *l, const void *ctx)
+{
+	leader_coordinates_forget(l->coordinates, ctx);
 }
 
 struct leader *

@@ -28,7 +28,16 @@ void leader_session_renewed(struct leader *l, struct span id);
  * given to them kept.
  */
 bool leader_active(const struct leader *l);
-/* A node of the catalog reported a plausible coordinate.  Only while active. */
-void leader_coordinate(struct leader *l, struct span node, struct span segment, const struct coordinate *at);
+/* err TV_OK: does the catalog have that node?  Else it was not found out; TV_ENOLEADER: the duties ended. */
+typedef void leader_coordinate_done(void *ctx, enum tv_err err, bool known);
+/*
+ * A node reported a plausible coordinate, which goes to the log a little later if the catalog knows the node; more than a period takes
+ * is discarded, with a log line.  done is called on the loop, later.  TV_ENOLEADER (not active), TV_EAGAIN (too many wait),
+ * TV_ENOMEM: it is not.
+ */
+enum tv_err leader_coordinate(struct leader *l, struct span node, struct span segment, const struct coordinate *at,
+    leader_coordinate_done *done, void *ctx);
+/* Nobody is to be told any more; one that was not given in: nothing. */
+void leader_coordinate_forget(struct leader *l, const void *ctx);
 
 #endif

@@ -5,8 +5,7 @@
 #ifndef TV_RAFTD_LEADER_LEADER_COORDINATES_H
 #define TV_RAFTD_LEADER_LEADER_COORDINATES_H
 
-#include "common/record/coordinate.h"
-#include "raftd/raftd.h"
+#include "raftd/leader/leader.h"
 
 struct leader_coordinates;
 
@@ -14,8 +13,9 @@ struct leader_coordinates *leader_coordinates_new(struct raftd *d);
 void leader_coordinates_free(struct leader_coordinates *c);
 void leader_coordinates_start(struct leader_coordinates *c);
 void leader_coordinates_stop(struct leader_coordinates *c);
-/* A node of the catalog reported a plausible coordinate.  More than a period takes is discarded, with a log line. */
-void leader_coordinates_report(struct leader_coordinates *c, struct span node, struct span segment,
-    const struct coordinate *at);
+/* See leader_coordinate() and leader_coordinate_forget(). */
+enum tv_err leader_coordinates_report(struct leader_coordinates *c, struct span node, struct span segment,
+    const struct coordinate *at, leader_coordinate_done *done, void *ctx);
+void leader_coordinates_forget(struct leader_coordinates *c, const void *ctx);
 
 #endif

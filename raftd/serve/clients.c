@@ -9,6 +9,7 @@
 #include "common/net/server.h"
 #include "common/proc/daemon.h"
 #include "raftd/engine/engine.h"
+#include "raftd/leader/leader.h"
 #include "raftd/members/membership.h"
 #include "raftd/members/recover.h"
 #include "raftd/serve/rpcd_watch.h"
@@ -39,6 +40,7 @@ abandon(struct clients *c, struct request *q)
 {
 	membership_forget(c->d->members, q);
 	recover_forget(c->d->recover, q);
+	leader_coordinate_forget(c->d->leader, q);
 	if (op_cancel(q))
 		request_free(q);
 	else

@@ -10,6 +10,7 @@
 #include "raftd/serve/op.h"
 
 #define SEGMENT_BYTES_MAX 255
+#define NODE_BYTES_MAX 1024		/* no node of the catalog has a longer name */
 
 /* -- session renew: nothing is written; the timer starts again -- */
 
@@ -51,27 +52,46 @@ session_renew(struct request *q, const void *args)
 /* -- coordinates: collected, and written a few seconds later -- */
 
 static void
+coordinate_failed(struct request *q, enum tv_err err)
+{
+	/* TV_ENOLEADER: just elected, or not any more; the router asks again. */
+	request_fail(q, err, err == TV_ENOLEADER ? span_str("No cluster leader") : SPAN_NONE);
+}
+
+static void
+coordinate_taken(void *ctx, enum tv_err err, bool is_known)
+{
+	struct request *q = ctx;
+	struct bool_reply known = { is_known };
+	struct buf *out;
+
+	if (err != TV_OK) {
+		coordinate_failed(q, err);
+		return;
+	}
+	out = request_buf(q);
+	schema_pack(&bool_reply_schema, &known, out);
+	request_reply(q, fsm_applied(q->d->fsm), buf_span(out));
+}
+
+static void
 coordinate_update_op(struct request *q, const void *args)
 {
 	const struct coordinate_update *u = args;
-	struct bool_reply known;
 	struct coordinate at;
-	struct buf *out;
+	enum tv_err err;
 
 	if (!coordinate_of_rec(&u->Coord, &at) || u->Segment.len > SEGMENT_BYTES_MAX) {
 		request_failf(q, TV_EINVAL, "incompatible coordinate");
 		return;
 	}
-	if (!leader_active(q->d->leader)) {
-		request_failf(q, TV_ENOLEADER, "No cluster leader");	/* just elected; the router asks again */
+	if (u->Node.len > NODE_BYTES_MAX) {
+		coordinate_taken(q, TV_OK, false);
 		return;
 	}
-	known.Value = fsm_has_node(q->d->fsm, u->Node);
-	if (known.Value)
-		leader_coordinate(q->d->leader, u->Node, u->Segment, &at);
-	out = request_buf(q);
-	schema_pack(&bool_reply_schema, &known, out);
-	request_reply(q, fsm_applied(q->d->fsm), buf_span(out));
+	err = leader_coordinate(q->d->leader, u->Node, u->Segment, &at, coordinate_taken, q);
+	if (err != TV_OK)
+		coordinate_failed(q, err);
 }
 
 /* -- the raft configuration -- */
