@@ -70,6 +70,7 @@ struct raftd {
 	struct rpcd_peers *rpcd_peers;	/* do the other servers' rpcds answer? */
 	struct bootstrap *bootstrap;	/* bootstrap */
 	struct requests *requests;	/* of rpcd, until they are answered */
+	struct info *info;		/* what this server tells about itself */
 	struct clients *clients;	/* rpcd */
 	struct leader *leader;		/* duties while we lead */
 	struct handover *handover;	/* while stopping as the leader */

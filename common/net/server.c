@@ -89,7 +89,7 @@ dispatch(struct server_conn *c, const struct frame *f)
 	}
 	if (f->flags & (FRAME_REPLY | FRAME_MORE) || (row->answered && f->id == 0))
 		return TV_EFORMAT;
-	if (local && f->type == MSG_INFO)
+	if (local && f->type == MSG_INFO && s->info != NULL)
 		return answer_info(c, f);
 	if (local && f->type == MSG_MONITOR)
 		return monitor_serve(&c->monitor, s->tap, c->chan, f->body);

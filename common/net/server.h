@@ -45,7 +45,7 @@ struct server {
 	bool (*may_connect)(uid_t uid);	/* NULL: it is a port */
 	const char *role, *node_id;	/* for our HELLO */
 	const char *log_area;
-	void (*info)(void *ctx, struct buf *b);	/* writes the answer to MSG_INFO */
+	void (*info)(void *ctx, struct buf *b);	/* writes the answer to MSG_INFO; NULL: it has a row */
 	/* Of a port: */
 	struct strangers_conf places;	/* of connections that have not said hello */
 	bool (*is_known)(void *ctx, uint64_t source);	/* is a peer there (common/net/source.h)?  May be NULL */

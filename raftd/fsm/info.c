@@ -40,7 +40,6 @@ fsm_info(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *valu
 		if (fsm_tables[i].counted)
 			tell(fn, ctx, fsm_tables[i].title, f->tally[fsm_tables[i].tally]);
 	tell(fn, ctx, "applied_entries", f->applied_entries);
-	tell(fn, ctx, "watches", watches_count(f->watches));
 	tell_flushes(f, fn, ctx);
 	if (f->env->dbenv == NULL || f->env->dbenv->memp_stat(f->env->dbenv, &st, NULL, 0) != 0)
 		return;

@@ -221,6 +221,18 @@ request_plain(struct request *q, enum tv_err err, const char *text, const struct
 }
 
 void
+request_write(struct request *q, void (*write)(void *ctx, struct buf *body), void *ctx)
+{
+	struct buf *b = begin(q);
+
+	if (b != NULL) {
+		write(ctx, b);
+		(void)chan_end(q->asker->chan);
+	}
+	request_free(q);
+}
+
+void
 request_fire(struct request *q)
 {
 	if (q->fired)

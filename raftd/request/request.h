@@ -71,6 +71,8 @@ void request_fail(struct request *q, enum tv_err err, struct span text);	/* empt
 void request_failf(struct request *q, enum tv_err err, const char *text);
 /* [u8 err, str text], for questions that are no operations; with a value (NULL: none, empty: nil) behind them. */
 void request_plain(struct request *q, enum tv_err err, const char *text, const struct span *value);
+/* The same with a body that write() puts there. */
+void request_write(struct request *q, void (*write)(void *ctx, struct buf *body), void *ctx);
 /* Replaces arguments and token by copies; args must not be of those that it has.  False: no memory. */
 bool request_keep(struct request *q, struct span args, struct span token);
 /* Will be read (again) at the end of this turn, or later when there is much to do; it has an asker. */

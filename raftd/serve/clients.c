@@ -41,6 +41,7 @@ abandon(struct clients *c, struct request *q)
 	membership_forget(c->d->members, q);
 	recover_forget(c->d->recover, q);
 	leader_coordinate_forget(c->d->leader, q);
+	info_forget(c->d->info, q);
 	if (op_cancel(q))
 		request_free(q);
 	else
@@ -70,12 +71,6 @@ on_pong(void *ctx, void *conn)
 
 	if (((struct client *)conn)->rpcd)
 		rpcd_watch_answered(c->d->rpcd_watch);
-}
-
-static void
-on_info(void *ctx, struct buf *b)
-{
-	info_write(((struct clients *)ctx)->d, b);
 }
 
 static void
@@ -113,6 +108,21 @@ on_op(void *conn, const struct frame *f)
 	if (q == NULL)
 		return TV_ENOMEM;
 	op_start(q, &ask, &cl->c->refused);
+	return TV_OK;
+}
+
+static enum tv_err
+on_info(void *conn, const struct frame *f)
+{
+	struct client *cl = conn;
+	struct request *q;
+
+	if (msg_read(&empty_schema, f->body, NULL, NULL) != TV_OK)
+		return TV_EFORMAT;
+	q = request_begin(cl, f);
+	if (q == NULL)
+		return TV_ENOMEM;
+	info_ask(cl->c->d->info, q);
 	return TV_OK;
 }
 
@@ -162,6 +172,7 @@ on_recover(void *conn, const struct frame *f)
 
 static const struct server_row rows[] = {
 	{ MSG_OP, on_op, true },
+	{ MSG_INFO, on_info, true },
 	{ MSG_RAFT_LEAVE, on_leave, true },
 	{ MSG_RAFT_RECOVER, on_recover, true },
 	{ 0, NULL, false }
@@ -326,7 +337,7 @@ clients_new(struct raftd *d)
 	    .chan = { .loop = d->loop, .name = "raftd.sock", .body_max = d->conf.request_bytes_max + 4096,
 	        .out_max = FRAME_BODY_BYTES_MAX + 2 * ASKER_PAUSE_BYTES },
 	    .conn_bytes = sizeof(struct client), .rows = rows, .may_connect = daemon_peer_allowed, .role = "raftd",
-	    .node_id = d->id.uuid, .log_area = "raftd", .info = on_info, .on_accept = on_accept, .on_hello = on_hello,
+	    .node_id = d->id.uuid, .log_area = "raftd", .on_accept = on_accept, .on_hello = on_hello,
 	    .on_cancel = on_cancel, .on_pong = on_pong, .on_close = on_close, .ctx = c };
 	engine_on_status(d->engine, on_status);
 	if (server_start(&c->server, d->socket_fd, (unsigned)d->conf.clients_max)) {

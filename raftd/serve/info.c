@@ -1,12 +1,15 @@
 /* What this server tells about itself. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "common/net/msg.h"
 #include "common/proc/daemon.h"
 #include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/loop_time.h"
+#include "raftd/engine/statethread.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/members/no_leader_log.h"
 #include "raftd/serve/rpcd_watch.h"
@@ -17,9 +20,26 @@
 #include "raftd/snapshot/import.h"
 #include "raftd/snapshot/snapshots.h"
 
+#define PATIENCE 0.25			/* seconds that the state's threads have for their figures */
+
 struct section {
 	struct buf body;		/* name, value, name, value ... */
 	uint32_t count;
+};
+
+struct asked {
+	TAILQ_ENTRY(asked) link;
+	struct request *q;
+};
+TAILQ_HEAD(asked_list, asked);
+
+struct info {
+	struct raftd *d;
+	struct asked_list fresh, asked;	/* the latter: since before the look that is under way */
+	bool looking;
+	struct section found;		/* by that look, in its thread */
+	struct section known;		/* by the one before */
+	ev_timer patience;
 };
 
 static void
@@ -84,10 +104,13 @@ add_process(struct raftd *d, struct section *s)
 	add(s, "version", TV_VERSION);
 }
 
-void
-info_write(struct raftd *d, struct buf *out)
+static void
+write_all(void *ctx, struct buf *out)
 {
+	struct info *i = ctx;
+	struct raftd *d = i->d;
 	struct section s = { .body = BUF_INIT(1u << 20) };
+	char text[24];
 
 	mpw_map(out, 3);
 	engine_info(d->engine, add, &s);
@@ -97,11 +120,139 @@ info_write(struct raftd *d, struct buf *out)
 	close_section(out, "raft", &s);
 	add_process(d, &s);
 	close_section(out, "raftd", &s);
-	fsm_info(d->fsm, add, &s);
+	buf_putspan(&s.body, buf_span(&i->known.body));
+	s.count = i->known.count;
+	snprintf(text, sizeof(text), "%u", fsm_watch_count(d->fsm));
+	add(&s, "watches", text);
 	import_info(d->import, add, &s);
 	close_section(out, "state", &s);
 	buf_done(&s.body);
 }
+
+/* -- who asks -- */
+
+static void
+answer(struct info *i, struct asked_list *list)
+{
+	struct asked *x;
+
+	while ((x = TAILQ_FIRST(list)) != NULL) {
+		TAILQ_REMOVE(list, x, link);
+		request_write(x->q, write_all, i);
+		free(x);
+	}
+}
+
+static void
+look(struct fsm *reader, void *ctx)
+{
+	struct info *i = ctx;
+
+	fsm_info(reader, add, &i->found);
+}
+
+static void look_next(struct info *i);
+
+static void
+looked(void *ctx)
+{
+	struct info *i = ctx;
+	struct section last = i->known;
+
+	i->looking = false;
+	i->known = i->found;
+	i->found = last;
+	buf_reset(&i->found.body);
+	i->found.count = 0;
+	answer(i, &i->asked);
+	look_next(i);
+}
+
+static void
+look_next(struct info *i)
+{
+	ev_timer_stop(i->d->loop, &i->patience);
+	if (TAILQ_EMPTY(&i->fresh))
+		return;
+	TAILQ_CONCAT(&i->asked, &i->fresh, link);
+	i->looking = statethread_call(i->d->state, look, looked, i) == TV_OK;
+	if (i->looking)
+		ev_timer_again(i->d->loop, &i->patience);
+	else
+		answer(i, &i->asked);
+}
+
+static void
+on_patience(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct info *i = w->data;
+
+	(void)loop;
+	(void)revents;
+	answer(i, &i->asked);
+	answer(i, &i->fresh);
+}
+
+void
+info_ask(struct info *i, struct request *q)
+{
+	struct asked *x = malloc(sizeof(*x));
+
+	if (x == NULL) {
+		request_write(q, write_all, i);
+		return;
+	}
+	x->q = q;
+	TAILQ_INSERT_TAIL(&i->fresh, x, link);
+	if (!i->looking)
+		look_next(i);
+}
+
+void
+info_forget(struct info *i, const struct request *q)
+{
+	struct asked_list *const lists[] = { &i->fresh, &i->asked };
+	struct asked *x, *next;
+
+	for (unsigned n = 0; n < 2; n++)
+		for (x = TAILQ_FIRST(lists[n]); x != NULL; x = next) {
+			next = TAILQ_NEXT(x, link);
+			if (x->q != q)
+				continue;
+			TAILQ_REMOVE(lists[n], x, link);
+			free(x);
+		}
+}
+
+struct info *
+info_new(struct raftd *d)
+{
+	struct info *i = calloc(1, sizeof(*i));
+
+	if (i == NULL)
+		return NULL;
+	i->d = d;
+	TAILQ_INIT(&i->fresh);
+	TAILQ_INIT(&i->asked);
+	buf_init(&i->found.body, 1u << 20);
+	buf_init(&i->known.body, 1u << 20);
+	ev_timer_init(&i->patience, on_patience, 0.0, PATIENCE);
+	i->patience.data = i;
+	return i;
+}
+
+void
+info_free(struct info *i)
+{
+	if (i == NULL)
+		return;
+	ev_timer_stop(i->d->loop, &i->patience);
+	buf_done(&i->found.body);
+	buf_done(&i->known.body);
+	free(i);
+}
+
+/* -- of status -- */
 
 void
 info_write_status(struct raftd *d, struct chan *c)
