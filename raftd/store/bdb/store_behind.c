@@ -302,7 +302,7 @@ store_behind_failed(struct store_behind *b)
 }
 
 bool
-store_behind_no_room(const struct store_behind *b)
+store_behind_no_room(struct store_behind *b)
 {
 	return b->no_room;
 }
@@ -918,6 +918,10 @@ behind_page_read(struct store_behind *b, int fd, void *p, size_t n, off_t at)
 	pthread_mutex_unlock(&b->lock);
 	if (gone)
 		return 0;
+	if (q == NULL && store_is_cached_only()) {
+		errno = STORE_UNCACHED;
+		return -1;
+	}
 	return q != NULL ? (ssize_t)n : pread(fd, p, n, at);
 }
 

@@ -50,7 +50,7 @@ int store_behind_flush(struct store_behind *b);
 /* The failure that is final; 0: none. */
 int store_behind_failed(struct store_behind *b);
 /* Does something wait because the disk has no room for it?  Any thread. */
-bool store_behind_no_room(const struct store_behind *b);
+bool store_behind_no_room(struct store_behind *b);
 /* Does so much wait that no more should be added?  Any thread. */
 bool store_behind_full(struct store_behind *b);
 /* Was that answered with yes, and would it be no now?  True once each time. */

@@ -33,6 +33,8 @@ on_message(const DB_ENV *dbenv, const char *prefix, const char *msg)
 	struct store_env *env = dbenv->app_private;
 
 	(void)prefix;
+	if (store_is_cached_only())		/* a page that was refused */
+		return;
 	if (!atomic_exchange(&env->told, true))	/* the first says why, the rest is consequences */
 		snprintf(env->message, sizeof(env->message), "%s", msg);
 	note_errno(env, msg);
@@ -60,6 +62,8 @@ configure(struct store_env *env, const struct store_env_options *opt)
 	if ((ret = e->set_cachesize(e, (uint32_t)(cache >> 30), (uint32_t)(cache & ((1u << 30) - 1)), 1)) != 0)
 		return ret;
 	if ((ret = e->set_tmp_dir(e, opt->dir)) != 0)	/* no other place may be written to */
+		return ret;
+	if (opt->readers && (ret = e->set_lk_detect(e, DB_LOCK_MINWRITE)) != 0)
 		return ret;
 	/* Written behind, a checkpoint is not durable as soon as Berkeley DB thinks so: whoever makes it removes files. */
 	return opt->behind != NULL ? 0 : e->log_set_config(e, DB_LOG_AUTO_REMOVE, 1);
@@ -113,7 +117,7 @@ enum tv_err
 store_env_open(struct store_env *env, const struct store_env_options *opt, char *errbuf, size_t cap)
 {
 	const uint32_t flags = DB_CREATE | DB_PRIVATE | DB_THREAD | DB_INIT_LOG |
-	    (opt->log_only ? 0 : DB_RECOVER | DB_INIT_MPOOL | DB_INIT_TXN);
+	    (opt->log_only ? 0 : DB_RECOVER | DB_INIT_MPOOL | DB_INIT_TXN) | (opt->readers ? DB_INIT_LOCK : 0);
 	enum tv_err err;
 	int ret;
 
@@ -178,27 +182,47 @@ store_db_form(DB *db)
 	return ret != 0 ? ret : db->set_flags(db, DB_CHKSUM);
 }
 
-int
-store_env_db(struct store_env *env, const char *file, bool create, DB **out)
+static int
+open_db(struct store_env *env, const char *file, uint32_t flags, DB **out)
 {
 	DB *db;
-	int ret = create ? store_file_make(env->dir, file) : 0;
+	int ret = db_create(&db, env->dbenv, 0);
 
-	if (ret == 0)
-		ret = db_create(&db, env->dbenv, 0);
 	if (ret != 0)
 		return ret;
 	ret = store_db_form(db);
+	if (ret == 0 && flags != 0)
+		ret = db->set_flags(db, flags);
 	if (ret == 0)
 		ret = db->open(db, NULL, file, NULL, DB_BTREE, DB_THREAD | DB_AUTO_COMMIT, 0600);
+	if (ret != 0)
+		(void)db->close(db, DB_NOSYNC);	/* it never opened */
+	else
+		*out = db;
+	return ret;
+}
+
+int
+store_env_db(struct store_env *env, const char *file, bool create, DB **out)
+{
+	DB *db = NULL;
+	int ret = create ? store_file_make(env->dir, file) : 0;
+
+	if (ret == 0)
+		ret = open_db(env, file, 0, &db);
 	if (ret == 0 && create)		/* the first write-ahead file is made by the first flush: not while all wait for it */
 		ret = env->dbenv->log_flush(env->dbenv, NULL);
-	if (ret != 0) {
+	if (ret != 0 && db != NULL)
 		(void)db->close(db, DB_NOSYNC);	/* nothing is in it */
-		return ret;
-	}
-	*out = db;
-	return 0;
+	if (ret == 0)
+		*out = db;
+	return ret;
+}
+
+int
+store_env_db_sparse(struct store_env *env, const char *file, DB **out)
+{
+	return open_db(env, file, DB_REVSPLITOFF, out);
 }
 
 bool

@@ -2,12 +2,13 @@
  * One Berkeley DB environment as both stores use it: private to the process (so a kill leaves no shared
  * region behind), with transactions and a write-ahead log, recovered at each open.
  *
- * There is no lock subsystem: each store has one writer and guards its readers itself, which saves the
- * lock manager's work on every page and makes deadlocks impossible.
+ * Each store has one writer.  Where readers are to go on beside it (`readers`) Berkeley DB locks pages; elsewhere there is no
+ * lock subsystem, which saves its work on every page, and makes deadlocks impossible.
  */
 #ifndef TV_RAFTD_STORE_BDB_STORE_ENV_H
 #define TV_RAFTD_STORE_BDB_STORE_ENV_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,6 +25,12 @@ struct store_env_options {
 	uint32_t log_file_bytes;	/* size of one write-ahead log file */
 	uint32_t log_buffer_bytes;	/* must hold a usual transaction */
 	bool log_only;			/* no pages, no transactions: only the write-ahead log itself */
+	/*
+	 * Transactions that only read may run beside the one that writes, with DB_TXN_NOWAIT: who waits for a lock must hold none.
+	 * Berkeley DB's choice of a victim cannot be trusted with that: where two readers wait for the writer, and it for
+	 * them, it takes the writer, whatever the priorities are, since no single reader would do.
+	 */
+	bool readers;
 	const char *behind;		/* the btree whose pages may be written behind (store_behind.h); NULL: none */
 };
 
@@ -51,6 +58,11 @@ void store_env_close(struct store_env *env);
  * The file is durable with its name before any record of a transaction is about it.  Returns Berkeley DB's code.
  */
 int store_env_db(struct store_env *env, const char *file, bool create, DB **out);
+/*
+ * The same file once more, for deleting much in one transaction: pages that become empty stay where they are, so that it keeps
+ * locks of leaves only, and readers of all else pass.  Compacting gives them back.
+ */
+int store_env_db_sparse(struct store_env *env, const char *file, DB **out);
 /* Does this code, of opening an environment or a file, say that files are damaged, and not that the system failed? */
 bool store_env_is_damage(const struct store_env *env, int ret);
 /* Turns a code of Berkeley DB into ours: damage is TV_ECORRUPT, all else TV_ESYS (errno set). 0 is TV_OK. */
@@ -77,6 +89,14 @@ int store_close(int fd);
  * for a write that can be done again.
  */
 int store_sync(int fd);
+/*
+ * True: from here on a page that this thread would have to read from the disk is refused with STORE_UNCACHED, until it is false again.
+ * Pages that wait to be written count as cached.  Berkeley DB gives that number to its caller, and nothing is noted of it.
+ */
+void store_cached_only(bool on);
+#define STORE_UNCACHED ECANCELED	/* a number that Berkeley DB does not take for a reason to try again */
+/* Of this thread. */
+bool store_is_cached_only(void);
 
 /* -- store_files.c -- */
 /*

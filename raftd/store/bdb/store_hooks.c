@@ -427,6 +427,20 @@ refuse_hole(uint8_t *page, size_t n, off_t at)
 	memset(page + PAGE_NUMBER_AT, 0xff, PAGE_HEAD_BYTES - PAGE_NUMBER_AT);
 }
 
+static _Thread_local bool cached_only;
+
+void
+store_cached_only(bool on)
+{
+	cached_only = on;
+}
+
+bool
+store_is_cached_only(void)
+{
+	return cached_only;
+}
+
 static ssize_t
 read_page(struct store_behind *b, int fd, void *p, size_t n, off_t at)
 {
@@ -446,7 +460,13 @@ hook_pread(int fd, void *p, size_t n, off_t at)
 		return behind_temporary_read(w.b, fd, !w.stands_in, p, n, at);
 	if (w.b != NULL && w.log != 0)
 		return behind_log_read(w.b, w.log, fd, p, n, at);
-	return w.b == NULL ? pread(fd, p, n, at) : read_page(w.b, fd, p, n, at);
+	if (w.b != NULL)
+		return read_page(w.b, fd, p, n, at);
+	if (cached_only) {
+		errno = STORE_UNCACHED;
+		return -1;
+	}
+	return pread(fd, p, n, at);
 }
 
 static int
