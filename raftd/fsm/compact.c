@@ -131,14 +131,15 @@ walk(struct fsm *f)
 bool
 fsm_compact(struct fsm *f)
 {
-	bool more;
+	bool more = false;
 
-	if (f->snap != NULL || f->displaced || fsm_held(f))
+	if (fsm_held(f))
 		return false;			/* another time */
 	pthread_mutex_lock(&f->lock);
-	if (f->failed == 0)			/* a checkpoint's failure is not to be forgotten */
+	if (f->failed == 0 && f->snap == NULL && !f->displaced) {	/* a checkpoint's failure is not to be forgotten */
 		f->failed = f->compact.walking ? walk(f) : look(f);
-	more = f->failed == 0 && f->compact.walking;
+		more = f->failed == 0 && f->compact.walking;
+	}
 	pthread_mutex_unlock(&f->lock);
 	return more;
 }

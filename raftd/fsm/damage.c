@@ -22,21 +22,28 @@ damage_marked(const char *dir)
 enum tv_err
 fsm_trouble(const struct fsm *f)
 {
-	int ret;
+	pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&f->head_lock;
+	enum tv_err err;
+	int ret = 0;
 
-	if (f->env->damaged)
-		return TV_ECORRUPT;
-	if (f->env->behind != NULL && (ret = store_behind_failed(f->env->behind)) != 0)
-		return store_env_err(f->env, ret);
-	return f->failed == 0 ? TV_OK : store_env_err(f->env, f->failed);
+	pthread_mutex_lock(lock);		/* the tables may be others in a moment */
+	if (f->env->behind != NULL)
+		ret = store_behind_failed(f->env->behind);
+	if (ret == 0)
+		ret = f->failed;
+	err = f->env->damaged ? TV_ECORRUPT : store_env_err(f->env, ret);
+	pthread_mutex_unlock(lock);
+	return err;
 }
 
 void
 fsm_found_damaged(struct fsm *f, const char *why)
 {
+	pthread_mutex_lock(&f->head_lock);
 	if (!atomic_exchange(&f->env->told, true))
 		snprintf(f->env->message, sizeof(f->env->message), "%s", why);
 	f->env->damaged = true;
+	pthread_mutex_unlock(&f->head_lock);
 }
 
 /* Which version is needed, as far as the entry says it. */

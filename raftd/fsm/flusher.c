@@ -119,14 +119,27 @@ flusher_retire(struct fsm *f)
 	return ret;
 }
 
+/* The tables may be others in a moment: so they are held. */
+static bool
+ask(const struct fsm *f, bool (*question)(struct store_behind *b))
+{
+	pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&f->head_lock;
+	bool yes;
+
+	pthread_mutex_lock(lock);
+	yes = f->env->behind != NULL && question(f->env->behind);
+	pthread_mutex_unlock(lock);
+	return yes;
+}
+
 bool
 fsm_no_room(const struct fsm *f)
 {
-	return f->env->behind != NULL && store_behind_no_room(f->env->behind);
+	return ask(f, store_behind_no_room);
 }
 
 bool
 fsm_held(const struct fsm *f)
 {
-	return f->env->behind != NULL && store_behind_full(f->env->behind);
+	return ask(f, store_behind_full);
 }

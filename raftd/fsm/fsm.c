@@ -15,13 +15,6 @@
 #define WORK_BYTES_MAX (512u << 20)
 
 void
-fsm_touch(struct fsm *f, enum fsm_index which)
-{
-	f->index[which] = f->at;
-	watches_touch_table(f->watches, which);
-}
-
-void
 fsm_count(struct fsm *f, enum fsm_tally which, int by)
 {
 	f->tally[which] = (uint64_t)((int64_t)f->tally[which] + by);
@@ -33,51 +26,28 @@ fsm_index_of(const struct fsm *f, enum fsm_index which)
 	return f->index[which];
 }
 
-uint64_t
-fsm_applied(const struct fsm *f)
-{
-	return f->applied;
-}
-
-uint64_t
-fsm_applied_term(const struct fsm *f)
-{
-	return f->applied_term;
-}
-
-uint8_t
-fsm_needs(const struct fsm *f)
-{
-	return f->needs;
-}
-
-uint64_t
-fsm_index(const struct fsm *f)
-{
-	return f->applied + f->restored[FR_BASE];
-}
-
 /* -- opening -- */
 
 enum tv_err
 fsm_tables_open(const struct fsm *f, struct fsm_tables *t, char *errbuf, size_t cap)
 {
 	struct store_env_options eo = { .dir = f->dir, .cache_bytes = f->opt.cache_bytes,
-	    .log_file_bytes = f->opt.log_file_bytes, .log_buffer_bytes = f->opt.log_buffer_bytes,
+	    .log_file_bytes = f->opt.log_file_bytes, .log_buffer_bytes = f->opt.log_buffer_bytes, .readers = true,
 	    .behind = f->opt.sync != FSM_SYNC_DIRECT ? STATE_FILE : NULL };
 	enum tv_err err;
 	int ret;
 
-	*t = (struct fsm_tables){ .env = malloc(sizeof(*t->env)) };
-	if (t->env == NULL)
-		return TV_ENOMEM;
-	err = store_env_open(t->env, &eo, errbuf, cap);
+	*t = (struct fsm_tables){ .env = malloc(sizeof(*t->env)), .readers = calloc(1, sizeof(*t->readers)) };
+	err = t->env == NULL || t->readers == NULL ? TV_ENOMEM : store_env_open(t->env, &eo, errbuf, cap);
 	if (err != TV_OK) {
 		free(t->env);
-		t->env = NULL;
+		free(t->readers);
+		*t = (struct fsm_tables){ .env = NULL };
 		return err;
 	}
 	ret = store_env_db(t->env, STATE_FILE, true, &t->db);
+	if (ret == 0)
+		ret = store_env_db_sparse(t->env, STATE_FILE, &t->sparse);
 	if (ret == 0)
 		return TV_OK;
 	err = store_env_is_damage(t->env, ret) ? TV_ECORRUPT : store_env_err(t->env, ret);
@@ -90,11 +60,14 @@ fsm_tables_open(const struct fsm *f, struct fsm_tables *t, char *errbuf, size_t 
 void
 fsm_tables_close(struct fsm_tables *t)
 {
+	if (t->sparse != NULL)
+		(void)t->sparse->close(t->sparse, DB_NOSYNC);	/* all of it is in the log */
 	if (t->db != NULL)
-		(void)t->db->close(t->db, DB_NOSYNC);	/* all of it is in the log */
+		(void)t->db->close(t->db, DB_NOSYNC);
 	if (t->env != NULL)
 		store_env_close(t->env);
 	free(t->env);
+	free(t->readers);
 	*t = (struct fsm_tables){ 0 };
 }
 
@@ -104,13 +77,19 @@ fsm_tables_use(struct fsm *f, struct fsm_tables *t, char *errbuf, size_t cap)
 	enum tv_err err;
 	int ret;
 
+	pthread_mutex_lock(&f->head_lock);
 	f->env = t->env;
 	f->db = t->db;
+	f->sparse = t->sparse;
+	f->readers = t->readers;
+	pthread_mutex_unlock(&f->head_lock);
 	*t = (struct fsm_tables){ 0 };
-	f->stage_changed = true;
+	f->facts = FACTS_ALL;
 	f->compact.walking = false;
 	f->compact.file = 0;
 	err = fsm_load_meta(f);
+	if (err == TV_OK)
+		head_publish(f);
 	if (err == TV_OK && (ret = flusher_start(f)) != 0)
 		err = store_env_err(f->env, ret);
 	if (err == TV_EINVAL)
@@ -127,6 +106,10 @@ init(struct fsm *f, const struct fsm_options *opt)
 {
 	pthread_mutex_init(&f->lock, NULL);
 	pthread_mutex_init(&f->env_lock, NULL);
+	pthread_mutex_init(&f->head_lock, NULL);
+	pthread_cond_init(&f->readers_left, NULL);
+	touches_reset(&f->own_touches);
+	f->touches = &f->own_touches;
 	if (strlen(opt->dir) > DIR_BYTES_MAX)
 		return TV_ELIMIT;
 	f->opt = *opt;
@@ -197,6 +180,10 @@ fsm_close(struct fsm *f)
 	buf_done(&f->pack);
 	pthread_mutex_destroy(&f->lock);
 	pthread_mutex_destroy(&f->env_lock);
+	pthread_mutex_destroy(&f->head_lock);
+	pthread_cond_destroy(&f->readers_left);
+	buf_done(&f->head.servers);
+	buf_done(&f->own_touches.log);
 	free(f->dir);
 	free(f->datacenter);
 	free(f);
@@ -348,11 +335,15 @@ apply_all(struct fsm *f, const struct raft_entry *entries, uint32_t count, struc
 	arena_done(&dropped);
 	if (f->failed == 0)
 		fsm_store_meta(f);
-	return tbl_end(f);
+	ret = tbl_end(f);
+	if (ret == 0)
+		head_publish(f);		/* reads only what seldom changes */
+	return ret != 0 ? ret : f->failed;
 }
 
 enum tv_err
-fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t count, struct arena *a, struct fsm_result *results)
+fsm_apply_batch(struct fsm *f, const struct raft_entry *entries, uint32_t count, struct arena *a,
+    struct fsm_result *results, struct fsm_touches *t)
 {
 	int ret;
 
@@ -361,7 +352,9 @@ fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t count, struc
 	if (entries[0].index != f->applied + 1)
 		return TV_EINVAL;
 	pthread_mutex_lock(&f->lock);
+	f->touches = t;
 	ret = apply_all(f, entries, count, a, results);
+	f->touches = &f->own_touches;
 	if (ret != 0)
 		f->failed = ret;		/* before a checkpoint takes what was not committed for applied */
 	pthread_mutex_unlock(&f->lock);
@@ -373,8 +366,17 @@ fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t count, struc
 		err = store_env_err(f->env, ret);
 		return err == TV_ECORRUPT || err == TV_ENOSPACE ? err : TV_ESYS;
 	}
-	watches_fire(f->watches);
 	return TV_OK;
+}
+
+enum tv_err
+fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t count, struct arena *a, struct fsm_result *results)
+{
+	enum tv_err err = fsm_apply_batch(f, entries, count, a, results, &f->own_touches);
+
+	if (err == TV_OK && count > 0)
+		fsm_fire(f, &f->own_touches);
+	return err;
 }
 
 /* -- preparing -- */
@@ -449,6 +451,29 @@ read_fail(struct reading *r, enum tv_err err, const char *fmt, ...)
 	va_end(ap);
 }
 
+bool
+fsm_is_short(const struct op *op)
+{
+	const struct fsm_op *row = fsm_op_find(op->code);
+
+	return row != NULL && row->one;
+}
+
+/* What went wrong while reading. */
+static void
+judge_failure(struct reading *r)
+{
+	struct fsm *f = r->f;
+	int ret = f->failed;
+
+	if (f->owner != NULL && reader_may_retry(ret)) {
+		read_fail(r, TV_EAGAIN, "not in the cache");
+		reader_renew(f);
+	} else if (ret != 0) {
+		read_fail(r, store_env_err(f->env, ret), "the state cannot be read");
+	}
+}
+
 void
 fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, struct buf *out, struct fsm_answer *ans)
 {
@@ -471,7 +496,7 @@ fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, 
 	if (ans->index == 0)
 		ans->index = 1;
 	if (f->failed != 0)
-		read_fail(&r, store_env_err(f->env, f->failed), "the state cannot be read");
+		judge_failure(&r);
 	else if (out->failed && ans->err == TV_OK)
 		read_fail(&r, TV_ELIMIT, "the answer is too large");
 	if (ans->err != TV_OK && out->len > at)
@@ -490,18 +515,17 @@ struct fsm_watch *
 fsm_watch(struct fsm *f, const struct op *op, struct span args, fsm_watch_fn *fn, void *ctx)
 {
 	const struct watch_row *row = watch_row_of(op);
-	struct arena *a = &f->work;		/* no entry is being applied */
+	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
 	struct rd in = rd_span_over(args);
 	struct fsm_watch *w = NULL;
 	struct span what;
 	uint64_t tables;
-	void *rec;
+	void *rec = arena_alloc(&a, op->args->size);
 
-	arena_reset(a);
-	rec = arena_alloc(a, op->args->size);
-	if (row->kind != WK_NOTHING && rec != NULL && schema_unpack(op->args, &in, a, rec) == TV_OK &&
-	    watch_subject(row, rec, a, &what, &tables))
+	if (row->kind != WK_NOTHING && rec != NULL && schema_unpack(op->args, &in, &a, rec) == TV_OK &&
+	    watch_subject(row, rec, &a, &what, &tables))
 		w = watches_add(f->watches, row->kind, what, tables, fn, ctx);
+	arena_done(&a);
 	return w;
 }
 
@@ -510,12 +534,6 @@ fsm_unwatch(struct fsm *f, struct fsm_watch *w)
 {
 	if (w != NULL)
 		watches_remove(f->watches, w);
-}
-
-unsigned
-fsm_replaced(const struct fsm *f)
-{
-	return f->replaced;
 }
 
 unsigned

@@ -4,7 +4,15 @@
  * Apply is deterministic: no clock, no randomness; anything of that kind travels in the entry.
  * One fsm_apply() call is one data base transaction (no sync) that also stores the applied index: after a crash
  * the state is that of some applied index and the log replays the rest (S31, S32).
- * All functions run on the loop thread, except fsm_snapshot_* which says so.
+ *
+ * Who calls what, where several threads use the state:
+ *
+ *	applying	one thread: fsm_apply_batch(), fsm_compact(), fsm_restore_take(), fsm_stage_take()
+ *	readers		each in one thread at a time, beside it: what is read between fsm_read_begin() and fsm_read_end()
+ *	the loop	the watches, and fsm_prepare()
+ *	any		what says so; and all that is answered from memory: fsm_applied() and the like, fsm_autopilot(), fsm_staged() ...
+ *
+ * With one thread for all of it none of that matters, and the reading functions take the state itself too.
  */
 #ifndef TV_RAFTD_FSM_FSM_H
 #define TV_RAFTD_FSM_FSM_H
@@ -54,8 +62,9 @@ struct fsm_options {
  */
 enum tv_err fsm_open(const struct fsm_options *opt, struct fsm **out, char *errbuf, size_t cap);
 void fsm_close(struct fsm *f);
-/* New limits for sessions that are created from now on. */
+/* On the loop.  New limits for sessions that are created from now on. */
 void fsm_session_limits(struct fsm *f, int64_t ttl_min_ns, int64_t ttl_max_ns);
+/* As of the last commit; of a reader: as of its begin, or of the view that it has. */
 uint64_t fsm_applied(const struct fsm *f);
 uint64_t fsm_applied_term(const struct fsm *f);
 /* The applied index as the API shows it: a restore may have put it ahead of the log's. */
@@ -71,13 +80,24 @@ struct fsm_result {			/* of one entry */
  * [u16 op, args] in msgpack (fsm_entry_write); other types only move the applied index.
  * results: count elements, or NULL when nobody waits.  TV_ESYS is fatal to the process.  So is TV_EINVAL: an entry of a
  * newer version; none of these was applied, and fsm_trouble_text() says what to do.
- * Watches touched by the entries fire after the commit.
+ *
+ * What the entries touched is added to t, from a thread of its own perhaps: fsm_fire() on the loop wakes who waits for
+ * that, and empties it.
  */
+struct fsm_touches;
+struct fsm_touches *fsm_touches_new(void);	/* NULL: no memory */
+void fsm_touches_free(struct fsm_touches *t);
+enum tv_err fsm_apply_batch(struct fsm *f, const struct raft_entry *entries, uint32_t count, struct arena *a,
+    struct fsm_result *results, struct fsm_touches *t);
+void fsm_fire(struct fsm *f, struct fsm_touches *t);
+/* The state was replaced (fsm_restore_take(), fsm_stage_take()): all that wait are woken. */
+void fsm_fire_all(struct fsm *f);
+/* Both, where one thread does all. */
 enum tv_err fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t count, struct arena *a,
     struct fsm_result *results);
 /*
- * A short step of joining pages that are half empty, or a look at whether that is due.  True: there is more to do.  On
- * the loop thread, between transactions; errors are told by fsm_trouble().
+ * A short step of joining pages that are half empty, or a look at whether that is due.  True: there is more to do.  Where
+ * applying is, between transactions; errors are told by fsm_trouble().
  */
 bool fsm_compact(struct fsm *f);
 /* How much work applying it is, in bytes: its size, or far more.  For whoever bounds what goes into one transaction. */
@@ -96,18 +116,36 @@ enum tv_err fsm_prepare(struct fsm *f, uint16_t op, struct span args, int64_t wa
     struct buf *b, struct arena *a, struct span *error_text);
 
 /* -- reads -- */
+/*
+ * Somebody who reads beside the applying thread, in one thread at a time.  NULL: no memory.  It is freed before the state
+ * is closed.
+ */
+struct fsm *fsm_reader(struct fsm *f);
+void fsm_reader_free(struct fsm *reader);
+/*
+ * Around some reading; the state that is replaced meanwhile stays until the end.  cached: nothing is waited for; what needs
+ * the disk, or a page that is being changed, is TV_EAGAIN, and may be asked of a reader that waits.
+ *
+ * A record that is read is as new as fsm_applied(reader), or newer; an index of an answer is never above its data.  So who
+ * is to be told of changes sets the watch first and reads then.
+ */
+void fsm_read_begin(struct fsm *reader, bool cached);
+void fsm_read_end(struct fsm *reader);
+/* Does this read look at one record only?  All others wait for a moment between two batches, and are no cached reads. */
+bool fsm_is_short(const struct op *op);
+
 struct fsm_answer {
-	enum tv_err err;
+	enum tv_err err;		/* TV_EAGAIN: of a cached read */
 	struct span text;
 	uint64_t index;			/* X-Consul-Index of the result, at least 1 */
 };
 /*
- * Runs a read op on the current state; appends the answer value (record or array) to `out`.
+ * Runs a read op on the current state, or on what a reader sees; appends the answer value (record or array) to `out`.
  */
 void fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, struct buf *out,
     struct fsm_answer *ans);
 
-/* -- watches -- */
+/* -- watches: on the loop alone -- */
 struct fsm_watch;
 /* Called once, from the loop, after the commit (or the restore) that touched it; the watch is gone then. */
 typedef void fsm_watch_fn(void *ctx);
@@ -115,7 +153,7 @@ typedef void fsm_watch_fn(void *ctx);
 struct fsm_watch *fsm_watch(struct fsm *f, const struct op *op, struct span args, fsm_watch_fn *fn, void *ctx);
 void fsm_unwatch(struct fsm *f, struct fsm_watch *w);
 unsigned fsm_watch_count(const struct fsm *f);
-/* How often the whole state was replaced since the start: whoever waited across that is not to wait on. */
+/* Any thread.  How often the whole state was replaced since the start: whoever waited across that is not to wait on. */
 unsigned fsm_replaced(const struct fsm *f);
 
 /* -- durability and snapshots -- */
@@ -168,13 +206,18 @@ void fsm_snapshot_export(struct fsm_snapshot *s);
  *
  * ready, in any thread while nothing is applied, puts it in the place of the old one on the disk and opens it; the loop
  * may go on to read the old one.  TV_ESYS, TV_ENOSPACE: the present state was left alone and the loaded one is gone; TV_ECORRUPT:
- * it cannot, and the process must stop.  swap, on the loop, takes it, and waits for no disk.  All watches fire.  *index, *term: the new applied
- * position.  TV_ESYS from swap is fatal to the process.  Afterwards fsm_restore_tidy() is due.
+ * it cannot, and the process must stop.  take, where applying is, takes it; fsm_fire_all() is due on the loop, and
+ * fsm_restore_tidy().  *index, *term: the new applied position.  TV_ESYS from take is fatal to the process.
  */
 enum tv_err fsm_restore_load(struct fsm *f, const char *path, char *errbuf, size_t cap);
 enum tv_err fsm_restore_ready(struct fsm *f, char *errbuf, size_t cap);
+enum tv_err fsm_restore_take(struct fsm *f, uint64_t *index, uint64_t *term, char *errbuf, size_t cap);
+/* The same, and fsm_fire_all(), where one thread does all. */
 enum tv_err fsm_restore_swap(struct fsm *f, uint64_t *index, uint64_t *term, char *errbuf, size_t cap);
-/* Closes and removes the state that was replaced; any thread, one at a time.  It takes as long as that is big. */
+/*
+ * Closes and removes the state that was replaced; any thread, one at a time.  It takes as long as that is big, and as there are
+ * readers that began before the take.
+ */
 void fsm_restore_tidy(struct fsm *f);
 /* All of it, where waiting does not matter. */
 enum tv_err fsm_restore(struct fsm *f, const char *path, uint64_t *index, uint64_t *term, char *errbuf, size_t cap);
@@ -230,10 +273,12 @@ void fsm_stage_unload(struct fsm *f);
 enum tv_err fsm_stage_complete(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *errbuf, size_t cap);
 bool fsm_stage_completed(struct fsm *f, const char *id, uint64_t index);
 /*
- * On the loop, in the place of applying that entry: what was completed (or is, here) becomes the state, but for what is
- * not restored (removed servers).  All watches fire.  TV_ESYS: not possible now, the state is as it was; TV_ECORRUPT:
- * fatal.  Afterwards fsm_restore_tidy() is due.
+ * In the place of applying that entry: what was completed (or is, here) becomes the state, but for what is
+ * not restored (removed servers).  TV_ESYS: not possible now, the state is as it was; TV_ECORRUPT:
+ * fatal.  Afterwards fsm_fire_all() is due on the loop, and fsm_restore_tidy().
  */
+enum tv_err fsm_stage_take(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *errbuf, size_t cap);
+/* The same, and fsm_fire_all(), where one thread does all. */
 enum tv_err fsm_stage_swap(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *errbuf, size_t cap);
 /* The id that a RESTORE_COMMIT's payload names; false: it is another entry. */
 bool fsm_is_restore(const struct raft_entry *e, char id[37]);

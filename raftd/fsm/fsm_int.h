@@ -37,7 +37,33 @@ struct watches;
 struct fsm_tables {
 	struct store_env *env;		/* owned; NULL: not open */
 	DB *db;
+	DB *sparse;			/* the same for deleting much: store_env_db_sparse() */
+	unsigned *readers;		/* owned: between begin and end in them; head_lock */
 };
+
+/* What happened in a batch, for the watches: touches.c. */
+struct fsm_touches {
+	struct buf log;			/* [u8 enum watch_kind, u32 bytes, bytes] each */
+	uint64_t tables;		/* 1 << enum fsm_index each */
+	bool all;			/* more than the log holds, or another state */
+};
+
+/* What is known of the state without reading it, as of the last commit: head.c. */
+struct fsm_head {
+	uint64_t applied, applied_term;
+	uint64_t index[FX_COUNT], tally[FT_COUNT], restored[FR_COUNT];
+	uint64_t applied_entries;
+	uint8_t needs;
+	bool has_autopilot, has_stage, has_last;
+	struct autopilot_config autopilot;	/* without its texts; defaults: if there is none */
+	struct fsm_stage stage;
+	char last_id[37];		/* newest restore that took effect */
+	uint64_t last_index;
+	struct buf servers;		/* removed for good: [u32 bytes, key] each */
+};
+
+/* Records that the head shows, and that changed in the running batch. */
+enum { FACT_AUTOPILOT = 1, FACT_STAGE = 2, FACT_SERVERS = 4, FACTS_ALL = 7 };
 
 /* The walk that joins half empty pages: compact.c. */
 struct compact {
@@ -47,9 +73,15 @@ struct compact {
 	struct tkey at;			/* where it goes on */
 };
 
+/*
+ * The state, or a reader of it.  Who writes (the applying thread) owns what has no other word; a reader has all of this for
+ * itself but for the tables, and what it needs of the state's it takes from `owner`.
+ */
 struct fsm {
-	struct store_env *env;		/* owned */
-	DB *db;
+	struct fsm *owner;		/* of a reader; NULL: this is the state itself */
+	struct store_env *env;		/* these four are the tables; lock and head_lock for changing them, either for looking */
+	DB *db, *sparse;
+	unsigned *readers;
 	struct fsm_tables heir, past;	/* about to take their place, and to be closed: see replace.c */
 	_Atomic bool displaced;		/* env has its files, but no name below `dir` is its own any more */
 	struct fsm_options opt;		/* its strings are owned */
@@ -63,29 +95,39 @@ struct fsm {
 	uint8_t needs;			/* see fsm_needs() */
 	struct { uint64_t index; uint16_t op; uint8_t needs; } beyond;	/* index not 0: an entry that is not ours to apply */
 
-	/* The running transaction of fsm_apply(), else NULL. */
+	/* The running transaction of fsm_apply(), or of a reader between begin and end; else NULL. */
 	DB_TXN *txn;
+	bool reading, cached;		/* a reader between begin and end; that waits for nothing */
+	bool peace;			/* it has the state's lock, since it met a page that was being changed */
+	struct fsm_view *view;		/* of a reader, which sees the state as of that; or NULL */
 	/* Its cursor: a record that was read is written again without another search.  See table.c. */
 	DBC *cursor;
 	bool cursor_set;
 	struct tkey cursor_key;		/* where it stands, if set */
 	struct compact compact;
-	int failed;			/* first code of Berkeley DB that was not expected; sticky */
+	_Atomic int failed;		/* first code of Berkeley DB that was not expected; sticky but for a reader's */
 	uint64_t at;			/* index of the entry being applied, as the API shows it: with FR_BASE */
 	struct arena work;		/* emptied before each entry; never for as many records as somebody likes to name */
 	struct buf scratch, pack;	/* last record read by tbl_peek(); record being written */
 
-	/* Held by fsm_apply() and by a snapshot writer's steps; readers on the loop thread need none. */
+	/* Held by fsm_apply() and by a snapshot writer's steps: between those the state is that of one index. */
 	pthread_mutex_t lock;
 	/* Held while a checkpoint uses the environment, and while a restore makes another ready; before `lock`. */
 	pthread_mutex_t env_lock;
+	/* For moments only, never while a disk works; after `lock`. */
+	pthread_mutex_t head_lock;
+	pthread_cond_t readers_left;	/* with head_lock */
+	struct fsm_head head;		/* head_lock */
+	unsigned facts;			/* FACT_... that the next head has to be given */
+	struct fsm_touches *touches;	/* of the running batch */
+	struct fsm_touches own_touches;	/* of fsm_apply(), and of what is applied for nobody */
 	pthread_t flusher;		/* calls fsm_flush() */
 	bool flushing;			/* there is that thread */
 	struct fsm_snapshot *snap;	/* open snapshot, or NULL */
 	struct watches *watches;
 	uint64_t applied_entries;	/* since the start */
-	unsigned replaced;		/* since the start: see fsm_replaced() */
-	bool stage_changed;		/* since fsm_stage_changed() was asked */
+	_Atomic unsigned replaced;	/* since the start: see fsm_replaced() */
+	_Atomic bool stage_changed;	/* since fsm_stage_changed() was asked */
 	struct {			/* restore that DIR.new holds, whole but for its meta record; lock held */
 		char id[37];		/* "": none */
 		uint64_t index;		/* of its archive, as the API showed it there */
@@ -94,6 +136,37 @@ struct fsm {
 		uint8_t needs;		/* see fsm_needs() */
 	} loaded;
 };
+
+/* -- head.c -- */
+/* Gives other threads what the last commit made of the state; lock held.  Reads what `facts` says. */
+void head_publish(struct fsm *f);
+/* Of a reader: the state's as they are now. */
+void head_copy(struct fsm *reader);
+
+/* -- reader.c -- */
+/* Is this one of the codes after which a reader asks again: a lock that is held, a page that is not cached? */
+bool reader_may_retry(int ret);
+/*
+ * After one of those: a transaction anew.  True: it may ask again, in peace from who applies; reader_calm() ends that.  False: that
+ * was no such code, or this reader waits for nothing.
+ */
+bool reader_again(struct fsm *f, int ret);
+void reader_calm(struct fsm *f);
+/* After an answer that failed: as after begin. */
+void reader_renew(struct fsm *f);
+/* The tables of f, to be given away. */
+struct fsm_tables tables_of(const struct fsm *f);
+/* Waits until nobody reads in them any more. */
+void readers_wait(struct fsm *f, const struct fsm_tables *t);
+
+/* -- touches.c -- */
+void touched_key(struct fsm *f, struct span key);
+void touched_service(struct fsm *f, struct span lower_name);
+struct touches_mark { size_t len; uint64_t tables; bool all; };
+struct touches_mark touches_mark(const struct fsm_touches *t);
+/* Back to that: what was touched since is not. */
+void touches_cut(struct fsm_touches *t, struct touches_mark mark);
+void touches_reset(struct fsm_touches *t);
 
 /* -- table.c: the one btree.  Errors of Berkeley DB go to f->failed; calls then do nothing. -- */
 /* Around everything that is done in one transaction.  Berkeley DB's code; the transaction is gone after the end. */
@@ -117,13 +190,23 @@ bool tbl_get_rec(struct fsm *f, const struct tkey *k, const struct schema *s, st
 bool tbl_decode(struct fsm *f, const struct schema *s, struct span val, struct arena *a, void *rec);
 void tbl_put_rec(struct fsm *f, const struct tkey *k, const struct schema *s, const void *rec);
 
-/* Ascending walk over the keys that start with a prefix.  No writes while it is open. */
+/*
+ * Ascending walk over the keys that start with a prefix.  No writes while it is open.  A reader takes many records at once, and
+ * keeps no page locked in between.
+ */
 struct tbl_scan {
 	struct fsm *f;
 	DBC *c;
 	struct tkey prefix;
 	struct buf start, key, val;	/* where to begin; the record at the cursor */
 	bool started;
+	struct bulk {			/* of a reader */
+		struct buf bytes;
+		DBT data;
+		void *at;
+		struct span key, val;	/* the next one */
+		bool end;		/* there are none behind these */
+	} bulk;
 };
 void tbl_scan_begin(struct fsm *f, struct tbl_scan *s, const struct tkey *prefix);
 /* Starts at `from` (a full key >= prefix) instead. */
@@ -303,16 +386,13 @@ void sort_near_end(struct sort_near *n, struct buf *out);
 enum watch_kind { WK_NOTHING, WK_KEY, WK_PREFIX, WK_SERVICE, WK_TABLE };
 struct watches *watches_new(void);
 void watches_free(struct watches *w);
-/* Marks what an entry touched; fired together after the commit. */
+/* Marks what was touched, to be fired together. */
 void watches_touch_key(struct watches *w, struct span key);
-void watches_touch_table(struct watches *w, enum fsm_index table);
+/* A set of them, 1 << enum fsm_index each. */
+void watches_touch_tables(struct watches *w, uint64_t tables);
 void watches_touch_service(struct watches *w, struct span lower_name);
 void watches_touch_all(struct watches *w);
 void watches_fire(struct watches *w);
-/* What is touched by now; and back to that: who was touched since is not woken.  Nobody came or went between the two. */
-struct watches_mark { struct group *pending; uint64_t tables; };
-struct watches_mark watches_mark(const struct watches *w);
-void watches_unmark(struct watches *w, struct watches_mark mark);
 unsigned watches_count(const struct watches *w);
 /*
  * what: key, prefix or lower-case service name; for WK_TABLE the set of tables instead, 1 << enum fsm_index each: as many
@@ -335,7 +415,7 @@ void watches_remove(struct watches *w, struct fsm_watch *x);
  */
 struct fsm_group {
 	DB_TXN *outer;
-	struct watches_mark watches;
+	struct touches_mark touches;
 	uint64_t index[FX_COUNT], tally[FT_COUNT];
 };
 void fsm_group_begin(struct fsm *f, struct fsm_group *g);
@@ -353,7 +433,7 @@ void snapshot_abandon(struct fsm *f);
 enum tv_err restore_finish(const char *dir);
 /* DIR.new is whole and on disk: marks it. */
 enum tv_err restore_mark(const char *dir);
-/* On the loop: what fsm_restore_ready() made ready becomes the state; all watches fire.  TV_ESYS is fatal. */
+/* Where applying is: what fsm_restore_ready() made ready becomes the state.  TV_ESYS is fatal. */
 enum tv_err replace_take(struct fsm *f, char *errbuf, size_t cap);
 /* Closes all that is open. */
 void replace_close(struct fsm *f);
@@ -385,7 +465,13 @@ bool damage_marked(const char *dir);
  */
 enum tv_err record_check(struct span key, struct span val, struct arena *a, enum fsm_tally *tally);
 
+/* -- autopilot_config.c, server.c: what the head shows of them -- */
+bool autopilot_load(struct fsm *f, struct arena *a, struct autopilot_config *out);
+
 /* -- stage.c: a restore on its way through the log -- */
+/* What is staged, as the running transaction sees it. */
+bool stage_now(struct fsm *f, struct fsm_stage *out);
+bool stage_last(struct fsm *f, char id[37], uint64_t *index);
 #define STAGE_CHUNK_BYTES_MAX (1u << 20)
 /* The staged bytes at this offset, if this restore is still staged whole; any thread. */
 enum tv_err stage_chunk(struct fsm *f, const char *id, uint64_t offset, struct buf *out);
@@ -400,6 +486,7 @@ struct fsm_op {				/* the arguments are those of the operation's row in common/r
 	void (*apply)(struct apply *p, const void *rec);	/* writes */
 	void (*read)(struct reading *r, const void *rec);	/* reads */
 	uint8_t since;						/* writes: version of the state machine; 0: the first */
+	bool one;						/* reads: of one record, which needs no view */
 };
 /* The areas: an array each, which ends with a row of zeros. */
 #define FSM_AREAS(X) \

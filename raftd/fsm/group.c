@@ -12,7 +12,7 @@ fsm_group_begin(struct fsm *f, struct fsm_group *g)
 {
 	memcpy(g->index, f->index, sizeof(g->index));
 	memcpy(g->tally, f->tally, sizeof(g->tally));
-	g->watches = watches_mark(f->watches);
+	g->touches = touches_mark(f->touches);
 	tbl_nest(f, &g->outer);
 }
 
@@ -28,5 +28,5 @@ fsm_group_fail(struct fsm *f, struct fsm_group *g)
 	tbl_unnest(f, g->outer, false);
 	memcpy(f->index, g->index, sizeof(f->index));
 	memcpy(f->tally, g->tally, sizeof(f->tally));
-	watches_unmark(f->watches, g->watches);
+	touches_cut(f->touches, g->touches);
 }

@@ -8,6 +8,10 @@
 #include "common/base/assert.h"
 #include "raftd/fsm/fsm_int.h"
 
+#define BULK_FIRST_BYTES (8u << 10)	/* that a reader takes at once: at first, for it may want few records */
+#define BULK_BYTES (64u << 10)
+#define BULK_BYTES_MAX (FSM_ANSWER_BYTES_MAX + BULK_BYTES)
+
 static DBT
 key_dbt(const struct tkey *k)
 {
@@ -143,6 +147,8 @@ tbl_peek(struct fsm *f, const struct tkey *k, struct span *val)
 		data.data = f->scratch.data;
 		data.ulen = (uint32_t)f->scratch.cap;
 		ret = get(f, k, &key, &data);
+		if (ret != 0 && reader_again(f, ret))
+			continue;
 		if (ret != DB_BUFFER_SMALL)
 			break;
 		if (buf_room(&f->scratch, data.size) == NULL) {
@@ -150,6 +156,7 @@ tbl_peek(struct fsm *f, const struct tkey *k, struct span *val)
 			break;
 		}
 	}
+	reader_calm(f);
 	if (ret == 0)
 		*val = span_of(data.data, data.size);
 	else if (ret != DB_NOTFOUND)
@@ -176,7 +183,10 @@ tbl_has(struct fsm *f, const struct tkey *k)
 
 	if (!usable(f, k))
 		return false;
-	ret = f->db->exists(f->db, f->txn, &key, 0);
+	do
+		ret = f->db->exists(f->db, f->txn, &key, 0);
+	while (ret != 0 && reader_again(f, ret));
+	reader_calm(f);
 	if (ret != 0 && ret != DB_NOTFOUND)
 		fail(f, ret);
 	return ret == 0;
@@ -260,10 +270,11 @@ tbl_scan_from(struct fsm *f, struct tbl_scan *s, const struct tkey *prefix, cons
 	s->f = f;
 	s->c = NULL;
 	s->started = false;
+	s->bulk = (struct bulk){ .at = NULL };
 	s->prefix.len = prefix->len;
 	s->prefix.failed = prefix->failed;
 	memcpy(s->prefix.b, prefix->b, prefix->len);
-	buf_init(&s->start, TKEY_BYTES_MAX);
+	buf_init(&s->start, TKEY_BYTES_MAX + 1);
 	buf_init(&s->key, 2 * TKEY_BYTES_MAX);
 	buf_init(&s->val, FSM_ANSWER_BYTES_MAX);
 	if (!usable(f, prefix))
@@ -272,6 +283,10 @@ tbl_scan_from(struct fsm *f, struct tbl_scan *s, const struct tkey *prefix, cons
 	if (s->start.failed || buf_room(&s->key, from->len + 256) == NULL || buf_room(&s->val, 512) == NULL) {
 		fail(f, ENOMEM);
 		return;
+	}
+	if (f->owner != NULL) {
+		buf_init(&s->bulk.bytes, BULK_BYTES_MAX);
+		return;				/* records are read when they are asked for */
 	}
 	ret = f->db->cursor(f->db, f->txn, &s->c, 0);
 	if (ret != 0)
@@ -283,6 +298,102 @@ tbl_scan_begin(struct fsm *f, struct tbl_scan *s, const struct tkey *prefix)
 {
 	tbl_scan_from(f, s, prefix, prefix);
 }
+
+/* -- of a reader: many records at once -- */
+
+/* Reads what comes from the start on into the buffer, and leaves no page locked.  Berkeley DB's code. */
+static int
+bulk_get(struct fsm *f, struct tbl_scan *s)
+{
+	DBT key = { .data = s->start.data, .size = (uint32_t)s->start.len, .flags = DB_DBT_USERMEM };
+	struct bulk *b = &s->bulk;
+	DBC *c;
+	int ret = f->db->cursor(f->db, f->txn, &c, 0), closed;
+
+	if (ret != 0)
+		return ret;
+	key.data = s->key.data;			/* which is changed */
+	key.ulen = (uint32_t)s->key.cap;
+	memcpy(s->key.data, s->start.data, s->start.len);
+	b->data = (DBT){ .data = b->bytes.data, .ulen = (uint32_t)b->bytes.cap & ~1023u, .flags = DB_DBT_USERMEM };
+	ret = c->get(c, &key, &b->data, DB_SET_RANGE | DB_MULTIPLE_KEY);
+	closed = c->close(c);
+	return ret != 0 ? ret : closed;
+}
+
+/* Takes the next record of those at hand; end: none is left. */
+static bool
+bulk_step(struct bulk *b)
+{
+	void *k, *v;
+	size_t klen, vlen;
+
+	if (b->at == NULL)
+		return false;
+	DB_MULTIPLE_KEY_NEXT(b->at, &b->data, k, klen, v, vlen);
+	if (b->at == NULL)
+		return false;
+	b->key = span_of(k, klen);
+	b->val = span_of(v, vlen);
+	return true;
+}
+
+/* The next records, and where those behind them start. */
+static void
+bulk_fill(struct fsm *f, struct tbl_scan *s)
+{
+	size_t want = s->started ? BULK_BYTES : BULK_FIRST_BYTES;
+	struct bulk *b = &s->bulk, last;
+	int ret;
+
+	for (;;) {
+		buf_reset(&b->bytes);
+		ret = buf_room(&b->bytes, want) == NULL || buf_room(&s->key, TKEY_BYTES_MAX) == NULL ? ENOMEM : bulk_get(f, s);
+		if (ret == DB_BUFFER_SMALL)
+			want = ((size_t)b->data.size + 2 * 1024) & ~(size_t)1023;
+		else if (ret == 0 || !reader_again(f, ret))
+			break;
+	}
+	reader_calm(f);
+	s->started = true;
+	b->end = ret != 0;
+	b->at = NULL;
+	if (ret != 0) {
+		if (ret != DB_NOTFOUND)
+			fail(f, ret);
+		return;
+	}
+	DB_MULTIPLE_INIT(b->at, &b->data);
+	last = *b;
+	while (bulk_step(&last))
+		continue;
+	buf_reset(&s->start);
+	buf_putspan(&s->start, last.key);
+	buf_u8(&s->start, 0);			/* the smallest key above it */
+	b->end = !span_starts(last.key, span_of(s->prefix.b, s->prefix.len));
+	if (s->start.failed)
+		fail(f, ENOMEM);
+}
+
+static bool
+bulk_next(struct tbl_scan *s, struct span *key, struct span *val)
+{
+	struct bulk *b = &s->bulk;
+
+	while (s->f->failed == 0) {
+		if (bulk_step(b)) {
+			*key = b->key;
+			*val = b->val;
+			return span_starts(*key, span_of(s->prefix.b, s->prefix.len));
+		}
+		if (b->end)
+			break;
+		bulk_fill(s->f, s);
+	}
+	return false;
+}
+
+/* -- with a cursor -- */
 
 /* Makes room for what the last get said it needs. */
 static bool
@@ -299,6 +410,8 @@ tbl_next(struct tbl_scan *s, struct span *key, struct span *val)
 	DBT k = { .flags = DB_DBT_USERMEM }, v = { .flags = DB_DBT_USERMEM };
 	int ret;
 
+	if (s->f->owner != NULL)
+		return bulk_next(s, key, val);
 	if (s->c == NULL || s->f->failed != 0)
 		return false;
 	for (;;) {
@@ -332,6 +445,7 @@ tbl_scan_end(struct tbl_scan *s)
 {
 	if (s->c != NULL)
 		(void)s->c->close(s->c);	/* it only read */
+	buf_done(&s->bulk.bytes);
 	buf_done(&s->start);
 	buf_done(&s->key);
 	buf_done(&s->val);

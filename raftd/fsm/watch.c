@@ -355,10 +355,9 @@ watches_touch_key(struct watches *w, struct span key)
 }
 
 void
-watches_touch_table(struct watches *w, enum fsm_index table)
+watches_touch_tables(struct watches *w, uint64_t tables)
 {
-	_Static_assert(FX_COUNT <= 64, "a set of tables is 64 bits");
-	w->touched_tables |= UINT64_C(1) << table;
+	w->touched_tables |= tables;
 }
 
 void
@@ -375,20 +374,6 @@ watches_touch_all(struct watches *w)
 		for (struct group *g = w->buckets[i]; g != NULL; g = g->chain)
 			group_pend(w, g);
 	w->touched_tables = UINT64_MAX;
-}
-
-struct watches_mark
-watches_mark(const struct watches *w)
-{
-	return (struct watches_mark){ w->pending, w->touched_tables };
-}
-
-void
-watches_unmark(struct watches *w, struct watches_mark mark)
-{
-	for (; w->pending != mark.pending; w->pending = w->pending->pending_next)
-		w->pending->pending = false;
-	w->touched_tables = mark.tables;
 }
 
 /* Moves every waiter that was touched to the firing list. */

@@ -69,9 +69,11 @@ batch_end(struct fsm *f)
 	ret = tbl_end(f);
 	if (ret != 0)
 		f->failed = ret;
+	else
+		head_publish(f);
 	pthread_mutex_unlock(&f->lock);
 	if (ret == 0)
-		watches_fire(f->watches);
+		fsm_fire(f, &f->own_touches);
 	return store_env_err(f->env, ret);
 }
 

@@ -260,7 +260,7 @@ START_TEST(sixteen_more_tables)
 			one[i] = two[i] = 0;
 		}
 		ck_assert_uint_eq(watches_count(w), 2 * TABLES);
-		watches_touch_table(w, (enum fsm_index)t);
+		watches_touch_tables(w, UINT64_C(1) << t);
 		watches_fire(w);
 		for (unsigned i = 0; i < TABLES; i++) {
 			ck_assert_uint_eq(one[i], i == t);
@@ -271,8 +271,7 @@ START_TEST(sixteen_more_tables)
 	ck_assert_ptr_nonnull(watches_add(w, WK_TABLE, SPAN_NONE, 0, kit_fired, &none));
 	watches_fire(w);
 	ck_assert_uint_eq(all + none, 0);
-	watches_touch_table(w, TABLES - 1);
-	watches_touch_table(w, 0);
+	watches_touch_tables(w, UINT64_C(1) << (TABLES - 1) | 1);
 	watches_fire(w);
 	ck_assert_uint_eq(all, 1);
 	ck_assert_uint_eq(none, 0);

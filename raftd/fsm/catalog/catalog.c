@@ -70,7 +70,7 @@ service_wake(struct fsm *f, struct span name)
 		return;				/* never stored */
 	for (size_t i = 0; i < name.len; i++)
 		lower[i] = ascii_lower(name.p[i]);
-	watches_touch_service(f->watches, span_of(lower, name.len));
+	touched_service(f, span_of(lower, name.len));
 }
 
 void

@@ -264,7 +264,7 @@ fsm_restore_ready(struct fsm *f, char *errbuf, size_t cap)
 	return err;
 }
 
-/* -- on the loop: taking it -- */
+/* -- where applying is: taking it -- */
 
 enum tv_err
 replace_take(struct fsm *f, char *errbuf, size_t cap)
@@ -277,7 +277,7 @@ replace_take(struct fsm *f, char *errbuf, size_t cap)
 		return TV_ESYS;
 	pthread_mutex_lock(&f->lock);
 	snapshot_abandon(f);
-	f->past = (struct fsm_tables){ f->env, f->db };
+	f->past = tables_of(f);
 	err = fsm_tables_use(f, &f->heir, errbuf, cap);
 	f->displaced = false;
 	f->loaded.id[0] = '\0';
@@ -287,18 +287,26 @@ replace_take(struct fsm *f, char *errbuf, size_t cap)
 	if (err != TV_OK)
 		return TV_ESYS;
 	f->replaced++;
-	watches_touch_all(f->watches);
-	watches_fire(f->watches);
 	return TV_OK;
 }
 
 enum tv_err
-fsm_restore_swap(struct fsm *f, uint64_t *index, uint64_t *term, char *errbuf, size_t cap)
+fsm_restore_take(struct fsm *f, uint64_t *index, uint64_t *term, char *errbuf, size_t cap)
 {
 	enum tv_err err = replace_take(f, errbuf, cap);
 
 	*index = f->applied;
 	*term = f->applied_term;
+	return err;
+}
+
+enum tv_err
+fsm_restore_swap(struct fsm *f, uint64_t *index, uint64_t *term, char *errbuf, size_t cap)
+{
+	enum tv_err err = fsm_restore_take(f, index, term, errbuf, cap);
+
+	if (err == TV_OK)
+		fsm_fire_all(f);
 	return err;
 }
 
@@ -314,6 +322,7 @@ fsm_restore_tidy(struct fsm *f)
 	past = f->past;
 	f->past = (struct fsm_tables){ 0 };
 	pthread_mutex_unlock(&f->lock);
+	readers_wait(f, &past);
 	store_names(false);
 	fsm_tables_close(&past);
 	store_names(true);
@@ -325,7 +334,7 @@ fsm_restore_tidy(struct fsm *f)
 void
 replace_close(struct fsm *f)
 {
-	struct fsm_tables own = { f->env, f->db };
+	struct fsm_tables own = tables_of(f);
 
 	store_names(false);
 	fsm_tables_close(&f->past);
@@ -334,5 +343,6 @@ replace_close(struct fsm *f)
 	store_names(true);
 	fsm_tables_close(&f->heir);
 	f->env = NULL;
-	f->db = NULL;
+	f->db = f->sparse = NULL;
+	f->readers = NULL;
 }

@@ -59,7 +59,7 @@ head_read(struct span val, struct fsm_stage *s)
 }
 
 bool
-fsm_staged(struct fsm *f, struct fsm_stage *out)
+stage_now(struct fsm *f, struct fsm_stage *out)
 {
 	struct tkey k;
 	struct span val;
@@ -72,22 +72,13 @@ fsm_staged(struct fsm *f, struct fsm_stage *out)
 	return f->failed == 0;
 }
 
-bool
-fsm_stage_changed(struct fsm *f)
-{
-	bool changed = f->stage_changed;
-
-	f->stage_changed = false;
-	return changed;
-}
-
 static void
 head_write(struct fsm *f, const struct fsm_stage *s)
 {
 	struct tkey k;
 	struct buf *b = &f->pack;
 
-	f->stage_changed = true;
+	f->facts |= FACT_STAGE;
 	buf_reset(b);
 	buf_u8(b, STAGE_VERSION);
 	buf_u8(b, s->aborting);
@@ -103,7 +94,7 @@ head_write(struct fsm *f, const struct fsm_stage *s)
 }
 
 bool
-fsm_last_restore(struct fsm *f, char id[37], uint64_t *index)
+stage_last(struct fsm *f, char id[37], uint64_t *index)
 {
 	struct tkey k;
 	struct span val;
@@ -130,7 +121,7 @@ stage_begin_apply(struct apply *p, const void *rec)
 	if (q->ID.len != ID_BYTES || !span_copy(q->ID, s.id, sizeof(s.id)) || q->Bytes == 0 ||
 	    q->Checksum.len != sizeof(s.checksum)) {
 		apply_fail(p, TV_EINVAL, "malformed restore");
-	} else if (fsm_staged(p->f, &(struct fsm_stage){ 0 })) {
+	} else if (stage_now(p->f, &(struct fsm_stage){ 0 })) {
 		apply_fail(p, TV_ECONFLICT, "another restore is under way");
 	} else {
 		memcpy(s.checksum, q->Checksum.p, sizeof(s.checksum));
@@ -146,7 +137,7 @@ stage_chunk_apply(struct apply *p, const void *rec)
 	struct fsm_stage s;
 	struct tkey k;
 
-	if (!fsm_staged(p->f, &s) || !span_eqs(q->ID, s.id) || s.aborting) {
+	if (!stage_now(p->f, &s) || !span_eqs(q->ID, s.id) || s.aborting) {
 		apply_fail(p, TV_ECONFLICT, "no such restore is under way");
 	} else if (q->Data.len == 0 || q->Data.len > STAGE_CHUNK_BYTES_MAX || q->Offset > s.received) {
 		apply_fail(p, TV_EINVAL, "malformed restore");
@@ -181,7 +172,7 @@ stage_abort_apply(struct apply *p, const void *rec)
 	struct tkey prefix, k;
 	uint32_t n;
 
-	if (!fsm_staged(f, &s) || !span_eqs(q->ID, s.id)) {
+	if (!stage_now(f, &s) || !span_eqs(q->ID, s.id)) {
 		apply_bool(p, true);
 		return;
 	}
@@ -197,7 +188,7 @@ stage_abort_apply(struct apply *p, const void *rec)
 	} else {
 		part_key(&k, PART_HEAD);
 		(void)tbl_del(f, &k);
-		f->stage_changed = true;
+		f->facts |= FACT_STAGE;
 	}
 	apply_bool(p, n < ABORT_CHUNKS);
 }

@@ -438,7 +438,7 @@ fsm_stage_complete(struct fsm *f, const char *id, uint64_t index, uint64_t term,
 }
 
 enum tv_err
-fsm_stage_swap(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *errbuf, size_t cap)
+fsm_stage_take(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *errbuf, size_t cap)
 {
 	enum tv_err err = TV_OK;
 
@@ -446,5 +446,15 @@ fsm_stage_swap(struct fsm *f, const char *id, uint64_t index, uint64_t term, cha
 		err = fsm_stage_complete(f, id, index, term, errbuf, cap);
 	if (err == TV_OK && (replace_take(f, errbuf, cap) != TV_OK || f->applied != index))
 		err = TV_ECORRUPT;
+	return err;
+}
+
+enum tv_err
+fsm_stage_swap(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *errbuf, size_t cap)
+{
+	enum tv_err err = fsm_stage_take(f, id, index, term, errbuf, cap);
+
+	if (err == TV_OK)
+		fsm_fire_all(f);
 	return err;
 }

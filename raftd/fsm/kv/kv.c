@@ -61,7 +61,7 @@ kv_store(struct fsm *f, struct kv_entry *e, const struct kv_entry *old)
 	if (old == NULL)
 		fsm_count(f, FT_KV, 1);
 	fsm_touch(f, FX_KV);
-	watches_touch_key(f->watches, e->Key);
+	touched_key(f, e->Key);
 }
 
 /* Removes a present key; tombstone: leave one for this key. */
@@ -77,7 +77,7 @@ kv_remove(struct fsm *f, const struct kv_entry *old, bool tombstone, int64_t now
 		tombstone_put(f, old->Key, now);
 	fsm_count(f, FT_KV, -1);
 	fsm_touch(f, FX_KV);
-	watches_touch_key(f->watches, old->Key);
+	touched_key(f, old->Key);
 }
 
 /* -- writes of one key: judged first, carried out then, and answered last, so that several can be all or nothing -- */
@@ -502,7 +502,7 @@ kv_read_keys(struct reading *r, const void *rec)
 
 const struct fsm_op kv_ops[] = {
 	{ OP_KV_APPLY, .prepare = kv_prepare, .apply = kv_apply_op },
-	{ OP_KV_GET, .read = kv_read_one },
+	{ OP_KV_GET, .read = kv_read_one, .one = true },
 	{ OP_KV_LIST, .read = kv_read_list },
 	{ OP_KV_KEYS, .read = kv_read_keys },
 	{ 0 },

@@ -14,8 +14,8 @@ defaults(void)
 	};
 }
 
-static bool
-load(struct fsm *f, struct arena *a, struct autopilot_config *out)
+bool
+autopilot_load(struct fsm *f, struct arena *a, struct autopilot_config *out)
 {
 	struct tkey k;
 
@@ -24,17 +24,6 @@ load(struct fsm *f, struct arena *a, struct autopilot_config *out)
 		return true;
 	*out = defaults();
 	return false;
-}
-
-bool
-fsm_autopilot(struct fsm *f, struct autopilot_config *out)
-{
-	struct arena a = ARENA_INIT(64u << 10);
-	bool found = load(f, &a, out);
-
-	out->RedundancyZoneTag = out->UpgradeVersionTag = SPAN_NONE;
-	arena_done(&a);
-	return found;
 }
 
 /* One sentence when a configuration makes no sense, else NULL. */
@@ -66,7 +55,7 @@ autopilot_set_apply(struct apply *p, const void *rec)
 {
 	const struct autopilot_set *q = rec;
 	struct autopilot_config now, next = q->Config;
-	bool found = load(p->f, &p->f->work, &now);
+	bool found = autopilot_load(p->f, &p->f->work, &now);
 	struct tkey k;
 
 	if ((q->Initial && found) || (q->Cas && q->Index != now.ModifyIndex)) {
@@ -77,6 +66,7 @@ autopilot_set_apply(struct apply *p, const void *rec)
 	next.ModifyIndex = p->f->at;
 	tkey_begin(&k, TBL_AUTOPILOT);
 	tbl_put_rec(p->f, &k, &autopilot_config_schema, &next);
+	p->f->facts |= FACT_AUTOPILOT;
 	fsm_touch(p->f, FX_AUTOPILOT);
 	apply_bool(p, true);
 }
@@ -87,13 +77,13 @@ autopilot_read(struct reading *r, const void *rec)
 	struct autopilot_config c;
 
 	(void)rec;
-	(void)load(r->f, r->a, &c);
+	(void)autopilot_load(r->f, r->a, &c);
 	schema_pack(&autopilot_config_schema, &c, r->out);
 	r->ans->index = fsm_index_of(r->f, FX_AUTOPILOT);
 }
 
 const struct fsm_op autopilot_ops[] = {
 	{ OP_AUTOPILOT_SET, .prepare = autopilot_set_prepare, .apply = autopilot_set_apply },
-	{ OP_AUTOPILOT_READ, .read = autopilot_read },
+	{ OP_AUTOPILOT_READ, .read = autopilot_read, .one = true },
 	{ 0 },
 };

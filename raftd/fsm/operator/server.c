@@ -16,16 +16,8 @@ server_tombstone_apply(struct apply *p, const void *rec)
 		value[i] = (uint8_t)(p->f->at >> (56 - 8 * i));
 	TKEY(&k, TBL_SERVER, q->ID);
 	tbl_put(p->f, &k, span_of(value, sizeof(value)));
+	p->f->facts |= FACT_SERVERS;
 	apply_bool(p, true);
-}
-
-bool
-fsm_server_tombstoned(struct fsm *f, struct span id)
-{
-	struct tkey k;
-
-	TKEY(&k, TBL_SERVER, id);
-	return tbl_has(f, &k);
 }
 
 const struct fsm_op server_ops[] = {

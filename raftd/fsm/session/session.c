@@ -481,7 +481,7 @@ fsm_each_ttl_session(struct fsm *f, struct span after, bool (*fn)(void *ctx, str
 const struct fsm_op session_ops[] = {
 	{ OP_SESSION_CREATE, .prepare = session_create_prepare, .apply = session_create_apply },
 	{ OP_SESSION_DESTROY, .prepare = session_destroy_prepare, .apply = session_destroy_apply },
-	{ OP_SESSION_INFO, .read = session_read_info },
+	{ OP_SESSION_INFO, .read = session_read_info, .one = true },
 	{ OP_SESSION_NODE, .read = session_read_node },
 	{ OP_SESSION_LIST, .read = session_read_list },
 	{ 0 },

@@ -1,0 +1,254 @@
+/*
+ * What is known of the state without reading it: published after each commit, so that any thread has it at once.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "raftd/fsm/fsm_int.h"
+
+/* -- by whoever applies -- */
+
+static bool
+read_autopilot(struct fsm *f, struct autopilot_config *out)
+{
+	struct arena a = ARENA_INIT(64u << 10);
+	bool found = autopilot_load(f, &a, out);
+
+	out->RedundancyZoneTag = out->UpgradeVersionTag = SPAN_NONE;
+	arena_done(&a);
+	return found;
+}
+
+static void
+read_servers(struct fsm *f, struct buf *out)
+{
+	struct tbl_scan s;
+	struct tkey prefix;
+	struct span key, val;
+
+	tkey_begin(&prefix, TBL_SERVER);
+	tbl_scan_begin(f, &s, &prefix);
+	while (tbl_next(&s, &key, &val)) {
+		buf_u32be(out, (uint32_t)key.len);
+		buf_putspan(out, key);
+	}
+	tbl_scan_end(&s);
+	if (out->failed)
+		f->failed = ENOMEM;
+}
+
+/* What changed of the records that the head shows. */
+static void
+read_facts(struct fsm *f, struct fsm_head *h)
+{
+	if (f->facts & FACT_AUTOPILOT)
+		h->has_autopilot = read_autopilot(f, &h->autopilot);
+	if (f->facts & FACT_STAGE) {
+		h->has_stage = stage_now(f, &h->stage);
+		h->has_last = stage_last(f, h->last_id, &h->last_index);
+	}
+	if (f->facts & FACT_SERVERS)
+		read_servers(f, &h->servers);
+}
+
+/* head_lock held. */
+static void
+take_facts(struct fsm_head *to, struct fsm_head *from, unsigned facts)
+{
+	if (facts & FACT_AUTOPILOT) {
+		to->has_autopilot = from->has_autopilot;
+		to->autopilot = from->autopilot;
+	}
+	if (facts & FACT_STAGE) {
+		to->has_stage = from->has_stage;
+		to->stage = from->stage;
+		to->has_last = from->has_last;
+		memcpy(to->last_id, from->last_id, sizeof(to->last_id));
+		to->last_index = from->last_index;
+	}
+	if (facts & FACT_SERVERS) {
+		struct buf before = to->servers;
+
+		to->servers = from->servers;
+		from->servers = before;
+	}
+}
+
+void
+head_publish(struct fsm *f)
+{
+	struct fsm_head fresh = { .has_stage = false }, *h = &f->head;
+
+	buf_init(&fresh.servers, FSM_ANSWER_BYTES_MAX);
+	if (f->facts != 0)
+		read_facts(f, &fresh);
+	pthread_mutex_lock(&f->head_lock);
+	h->applied = f->applied;
+	h->applied_term = f->applied_term;
+	h->applied_entries = f->applied_entries;
+	h->needs = f->needs;
+	memcpy(h->index, f->index, sizeof(h->index));
+	memcpy(h->tally, f->tally, sizeof(h->tally));
+	memcpy(h->restored, f->restored, sizeof(h->restored));
+	take_facts(h, &fresh, f->facts);
+	pthread_mutex_unlock(&f->head_lock);
+	if (f->facts & FACT_STAGE)
+		f->stage_changed = true;
+	f->facts = 0;
+	buf_done(&fresh.servers);
+}
+
+void
+head_copy(struct fsm *r)
+{
+	const struct fsm_head *h = &r->owner->head;
+
+	r->applied = h->applied;
+	r->applied_term = h->applied_term;
+	r->applied_entries = h->applied_entries;
+	r->needs = h->needs;
+	memcpy(r->index, h->index, sizeof(r->index));
+	memcpy(r->tally, h->tally, sizeof(r->tally));
+	memcpy(r->restored, h->restored, sizeof(r->restored));
+}
+
+/* -- by anybody -- */
+
+/* The head that others see, locked; a reader's own are for it alone. */
+static struct fsm *
+hold(const struct fsm *f)
+{
+	struct fsm *state = (struct fsm *)(uintptr_t)(f->owner != NULL ? f->owner : f);
+
+	pthread_mutex_lock(&state->head_lock);
+	return state;
+}
+
+static void
+let_go(struct fsm *state)
+{
+	pthread_mutex_unlock(&state->head_lock);
+}
+
+uint64_t
+fsm_applied(const struct fsm *f)
+{
+	struct fsm *state;
+	uint64_t applied;
+
+	if (f->owner != NULL)
+		return f->applied;
+	state = hold(f);
+	applied = state->head.applied;
+	let_go(state);
+	return applied;
+}
+
+uint64_t
+fsm_applied_term(const struct fsm *f)
+{
+	struct fsm *state;
+	uint64_t term;
+
+	if (f->owner != NULL)
+		return f->applied_term;
+	state = hold(f);
+	term = state->head.applied_term;
+	let_go(state);
+	return term;
+}
+
+uint64_t
+fsm_index(const struct fsm *f)
+{
+	struct fsm *state;
+	uint64_t index;
+
+	if (f->owner != NULL)
+		return f->applied + f->restored[FR_BASE];
+	state = hold(f);
+	index = state->head.applied + state->head.restored[FR_BASE];
+	let_go(state);
+	return index;
+}
+
+uint8_t
+fsm_needs(const struct fsm *f)
+{
+	struct fsm *state = hold(f);
+	uint8_t needs = state->head.needs;
+
+	let_go(state);
+	return needs;
+}
+
+unsigned
+fsm_replaced(const struct fsm *f)
+{
+	return f->owner != NULL ? f->owner->replaced : f->replaced;
+}
+
+bool
+fsm_autopilot(struct fsm *f, struct autopilot_config *out)
+{
+	struct fsm *state = hold(f);
+	bool found = state->head.has_autopilot;
+
+	*out = state->head.autopilot;
+	let_go(state);
+	return found;
+}
+
+bool
+fsm_server_tombstoned(struct fsm *f, struct span id)
+{
+	struct fsm *state;
+	struct tkey k;
+	struct rd r;
+	bool found = false;
+
+	TKEY(&k, TBL_SERVER, id);
+	if (k.failed)
+		return false;
+	state = hold(f);
+	r = rd_span_over(buf_span(&state->head.servers));
+	while (!found && rd_left(&r) > 0) {
+		uint32_t n = rd_u32be(&r);
+
+		found = span_eq(rd_bytes(&r, n), span_of(k.b, k.len));
+	}
+	let_go(state);
+	return found;
+}
+
+bool
+fsm_staged(struct fsm *f, struct fsm_stage *out)
+{
+	struct fsm *state = hold(f);
+	bool staged = state->head.has_stage;
+
+	if (staged)
+		*out = state->head.stage;
+	let_go(state);
+	return staged;
+}
+
+bool
+fsm_stage_changed(struct fsm *f)
+{
+	return atomic_exchange(f->owner != NULL ? &f->owner->stage_changed : &f->stage_changed, false);
+}
+
+bool
+fsm_last_restore(struct fsm *f, char id[37], uint64_t *index)
+{
+	struct fsm *state = hold(f);
+	bool any = state->head.has_last;
+
+	if (any) {
+		memcpy(id, state->head.last_id, sizeof(state->head.last_id));
+		*index = state->head.last_index;
+	}
+	let_go(state);
+	return any;
+}

@@ -1,0 +1,177 @@
+/*
+ * Reading beside the one thread that applies.
+ *
+ * A reader is a state of its own as far as reading changes one, over the tables of the real one.  What it does between begin and
+ * end is one transaction that only reads, of degree 2: Berkeley DB locks each page while it is looked at, so what is read was
+ * committed, and records that are read one after the other may be of different batches.
+ *
+ * No reader waits for a lock while it holds one, so there are no deadlocks: where a page is being changed it lets go of all, waits for
+ * the end of the batch, and asks again before the next one begins.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "raftd/fsm/fsm_int.h"
+
+struct fsm *
+fsm_reader(struct fsm *f)
+{
+	struct fsm *r = calloc(1, sizeof(*r));
+
+	if (r == NULL)
+		return NULL;
+	r->owner = f;
+	r->opt = f->opt;
+	r->dir = f->dir;
+	r->datacenter = f->datacenter;
+	buf_init(&r->scratch, FSM_ANSWER_BYTES_MAX);
+	buf_init(&r->pack, FSM_ANSWER_BYTES_MAX);
+	r->work = ARENA_INIT(FSM_RECORD_MEMORY);
+	if (buf_room(&r->scratch, 4096) == NULL) {
+		fsm_reader_free(r);
+		return NULL;
+	}
+	return r;
+}
+
+void
+fsm_reader_free(struct fsm *r)
+{
+	if (r == NULL)
+		return;
+	arena_done(&r->work);
+	buf_done(&r->scratch);
+	buf_done(&r->pack);
+	free(r);
+}
+
+struct fsm_tables
+tables_of(const struct fsm *f)
+{
+	return (struct fsm_tables){ .env = f->env, .db = f->db, .sparse = f->sparse, .readers = f->readers };
+}
+
+/* head_lock held: the tables as they are, which are not closed before they are let go. */
+static void
+take_tables(struct fsm *r)
+{
+	const struct fsm *f = r->owner;
+
+	r->env = f->env;
+	r->db = f->db;
+	r->sparse = f->sparse;
+	r->readers = f->readers;
+	++*r->readers;
+	head_copy(r);
+}
+
+static void
+drop_tables(struct fsm *r)
+{
+	struct fsm *f = r->owner;
+
+	pthread_mutex_lock(&f->head_lock);
+	if (--*r->readers == 0)
+		pthread_cond_broadcast(&f->readers_left);
+	pthread_mutex_unlock(&f->head_lock);
+	r->env = NULL;
+	r->db = r->sparse = NULL;
+	r->readers = NULL;
+}
+
+void
+readers_wait(struct fsm *f, const struct fsm_tables *t)
+{
+	if (t->readers == NULL)
+		return;
+	pthread_mutex_lock(&f->head_lock);
+	while (*t->readers > 0)
+		pthread_cond_wait(&f->readers_left, &f->head_lock);
+	pthread_mutex_unlock(&f->head_lock);
+}
+
+static void
+begin_txn(struct fsm *r)
+{
+	uint32_t flags = DB_READ_COMMITTED | DB_TXN_NOSYNC | DB_TXN_NOWAIT;
+	int ret = r->env->dbenv->txn_begin(r->env->dbenv, NULL, &r->txn, flags);
+
+	if (ret != 0)
+		r->txn = NULL;
+	r->failed = ret;
+}
+
+static void
+end_txn(struct fsm *r)
+{
+	if (r->txn != NULL)
+		(void)r->txn->abort(r->txn);	/* it only read */
+	r->txn = NULL;
+}
+
+void
+fsm_read_begin(struct fsm *r, bool cached)
+{
+	pthread_mutex_lock(&r->owner->head_lock);
+	take_tables(r);
+	pthread_mutex_unlock(&r->owner->head_lock);
+	r->reading = true;
+	r->cached = cached;
+	store_cached_only(cached);
+	begin_txn(r);
+}
+
+/* What no asking again helps against is the state's failure; a record that was too large for a reader's memory is the answer's. */
+static void
+pass_on(struct fsm *r)
+{
+	int none = 0, ret = r->failed;
+
+	if (ret != 0 && ret != ENOMEM && !reader_may_retry(ret))
+		(void)atomic_compare_exchange_strong(&r->owner->failed, &none, ret);
+}
+
+void
+fsm_read_end(struct fsm *r)
+{
+	end_txn(r);
+	pass_on(r);
+	store_cached_only(false);
+	drop_tables(r);
+	r->reading = r->cached = false;
+}
+
+bool
+reader_may_retry(int ret)
+{
+	return ret == DB_LOCK_DEADLOCK || ret == DB_LOCK_NOTGRANTED || ret == STORE_UNCACHED;
+}
+
+void
+reader_renew(struct fsm *f)
+{
+	end_txn(f);
+	begin_txn(f);
+}
+
+bool
+reader_again(struct fsm *f, int ret)
+{
+	if (!f->reading || f->cached || !reader_may_retry(ret))
+		return false;
+	end_txn(f);				/* with all locks */
+	if (!f->peace)
+		pthread_mutex_lock(&f->owner->lock);
+	f->peace = true;
+	begin_txn(f);
+	return f->failed == 0;
+}
+
+void
+reader_calm(struct fsm *f)
+{
+	if (f->peace)
+		pthread_mutex_unlock(&f->owner->lock);
+	f->peace = false;
+}
