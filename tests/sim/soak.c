@@ -3,7 +3,7 @@
  *
  *   soak [--seeds N] [--from S] [--jobs J] [--minutes M] [--failures FILE]
  *
- *     --seeds     how many (10000)                       --from      the first (1)
+ *     --seeds     how many (10000)                       --from      the first (the clock's: each soak plays others)
  *     --jobs      processes (as many as there are CPUs)  --minutes   begins no seed after that time
  *     --failures  where failing seeds go, a line "SEED PLAN why" each, as in tests/data/raft/seeds.txt (soak-failures.txt)
  *
@@ -233,7 +233,7 @@ read_arguments(int argc, char **argv, struct soak *s)
 	};
 	int opt;
 
-	*s = (struct soak){ .seeds = 10000, .from = 1, .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN), .end = MONO_NEVER,
+	*s = (struct soak){ .seeds = 10000, .from = (uint64_t)(clock_wall_ns() / 1000), .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN), .end = MONO_NEVER,
 		.path = "soak-failures.txt" };
 	while ((opt = getopt_long(argc, argv, "n:s:j:m:f:", options, NULL)) != -1) {
 		if (opt == 'n')
@@ -261,6 +261,8 @@ main(int argc, char **argv)
 		fprintf(stderr, "usage: soak [--seeds N] [--from S] [--jobs J] [--minutes M] [--failures FILE]\n");
 		return 2;
 	}
+	printf("first seed %" PRIu64 "\n", s.from);
+	fflush(stdout);
 	s.began = s.shown = clock_mono();
 	for (int i = 0; i < s.jobs; i++)
 		s.job[i] = (struct job){ .fd = -1, .first = s.from + (uint64_t)i, .last = s.from + s.seeds - 1 };
