@@ -1,7 +1,7 @@
 # Raft: the core under a simulator, by seeds and by scripts.
 SIM_RAFT_SOURCES = \
 	tests/sim/raft_world.c tests/sim/raft_world.h tests/sim/raft_net.c tests/sim/raft_disk.c tests/sim/raft_snap.c \
-	tests/sim/raft_check.c tests/sim/raft_chaos.c tests/sim/raft_plan.c tests/sim/raft_peace.c \
+	tests/sim/raft_links.c tests/sim/raft_check.c tests/sim/raft_chaos.c tests/sim/raft_plan.c tests/sim/raft_peace.c \
 	tests/sim/raft_clients.c tests/sim/raft_state.c $(LINEAR_SOURCES)
 
 SIM_RAFT_RUN = tests/sim/raft_run.c tests/sim/raft_run.h tests/sim/raft_elections.c

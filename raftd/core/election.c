@@ -1,11 +1,13 @@
 /*
- * Elections: roles and who may change them, timeouts, pre-vote (thesis 9.6), votes (3.4, 3.6), check-quorum (6.2)
- * and leadership transfer (3.10).
+ * Elections: roles and who may change them, timeouts, pre-vote (thesis 9.6), votes (3.4, 3.6), check-quorum (6.2),
+ * leadership transfer (3.10) and the leader whose process has ended.
  */
 #include "common/base/assert.h"
 #include "raftd/core/raft_int.h"
 
 #define TO(role) (1u << (role))
+#define PROMPT_WITHIN MONO_MS(50)	/* the followers of a dead leader do not stand at once, all of them */
+#define PROMPT_TRIES 5			/* the others may learn later that it is dead, or two stand at the same time */
 
 /* Which roles may follow which. */
 static const unsigned next_roles[] = {
@@ -54,6 +56,41 @@ election_reset_timer(struct raft *r)
 	r->election_due = mono_add(r->now, (struct mono){ base + (int64_t)rng_below(&r->rng, (uint64_t)base) });
 }
 
+/* Stands sooner than the timer says.  After a failure later than before: whoever was asked first shall have the time to win. */
+static void
+hurry(struct raft *r)
+{
+	int64_t least = r->prompt_tries == PROMPT_TRIES ? 0 : PROMPT_WITHIN.ns << (PROMPT_TRIES - 1 - r->prompt_tries);
+	int64_t spread = least > 0 ? least : PROMPT_WITHIN.ns;
+
+	r->election_due = mono_min(r->election_due,
+	    mono_add(r->now, (struct mono){ least + (int64_t)rng_below(&r->rng, (uint64_t)spread) }));
+}
+
+/*
+ * Its leader's process has ended: it hears nothing more, so there is no lease to keep.  Others who still hear the leader keep
+ * theirs and refuse, which is why wrong evidence unseats nobody; without leases and pre-votes it would, and counts nothing.
+ */
+void
+election_gone(struct raft *r, raft_id id)
+{
+	if (!r->opt.pre_vote || !r->opt.check_quorum)
+		return;
+	if (r->role != RAFT_FOLLOWER || id == 0 || id != r->leader || !r->leader_seen)
+		return;
+	r->leader_seen = false;
+	r->gone = id;
+	r->prompt_tries = PROMPT_TRIES;
+	hurry(r);
+}
+
+void
+election_back(struct raft *r, raft_id id)
+{
+	if (id == r->gone)
+		r->gone = 0;
+}
+
 bool
 election_lease(const struct raft *r)
 {
@@ -76,6 +113,7 @@ election_heard_leader(struct raft *r, raft_id from)
 		election_become(r, RAFT_FOLLOWER, r->term, from);
 	r->leader_contact = r->now;
 	r->leader_seen = true;
+	r->gone = 0;
 	election_reset_timer(r);
 	return true;
 }
@@ -92,6 +130,7 @@ become_leader(struct raft *r)
 		return;
 	}
 	end_transfer(r, RAFT_NOTICE_TRANSFER_FAILED);
+	r->gone = 0;
 	election_become(r, RAFT_LEADER, r->term, r->opt.self);
 	replicate_start(r);
 	if (raft_append_own(r, &noop, 1) != TV_OK) {
@@ -123,6 +162,15 @@ ask_for_votes(struct raft *r, enum raft_msg_type type, uint64_t term)
 
 static void campaign(struct raft *r);
 
+/* No majority can come of it any more.  A dead leader's follower tries again soon: the others may not have known it yet. */
+static void
+lose(struct raft *r)
+{
+	election_become(r, RAFT_FOLLOWER, r->term, 0);
+	if (r->gone != 0 && r->prompt_tries > 0)
+		hurry(r);
+}
+
 /* Counts; wins, loses, or goes on waiting. */
 static void
 tally(struct raft *r)
@@ -134,14 +182,14 @@ tally(struct raft *r)
 		const struct peer *p = &r->peers[i];
 
 		yes += p->voter && p->answered && p->granted;
-		no += p->voter && p->answered && !p->granted;
+		no += p->voter && (p->answered ? !p->granted : p->id == r->gone);
 	}
 	if (yes >= quorum && r->role == RAFT_PRE_CANDIDATE)
 		campaign(r);
 	else if (yes >= quorum)
 		become_leader(r);
 	else if (voters - no < quorum)
-		election_become(r, RAFT_FOLLOWER, r->term, 0);
+		lose(r);
 }
 
 static void
@@ -153,9 +201,22 @@ campaign(struct raft *r)
 	tally(r);
 }
 
+/* The election comes early, or is a repetition of one that did. */
+static void
+note_prompt(struct raft *r)
+{
+	if (r->gone == 0 || r->prompt_tries == 0)
+		return;
+	if (r->prompt_tries-- < PROMPT_TRIES)
+		return;
+	r->prompt_elections++;
+	raft_note(r, RAFT_NOTICE_LEADER_GONE, r->gone, 0);
+}
+
 static void
 pre_campaign(struct raft *r)
 {
+	note_prompt(r);
 	election_become(r, RAFT_PRE_CANDIDATE, r->term, 0);
 	election_reset_timer(r);
 	ask_for_votes(r, RAFT_MSG_PRE_VOTE, r->term + 1);
@@ -197,6 +258,18 @@ up_to_date(const struct raft *r, const struct raft_msg *m)
 	return m->log_term > term || (m->log_term == term && m->log_index >= r->log.last);
 }
 
+/*
+ * Both of us stand because the leader is dead.  On long links all of its followers do before one has heard of another: if all
+ * went on, each would vote for itself.
+ */
+static bool
+gives_way(const struct raft *r, const struct raft_msg *m)
+{
+	if (r->role != RAFT_PRE_CANDIDATE || r->gone == 0)
+		return false;
+	return m->log_index != r->log.last || m->log_term != logidx_last_term(&r->log) || m->from < r->opt.self;
+}
+
 void
 election_on_pre_vote(struct raft *r, const struct raft_msg *m)
 {
@@ -207,6 +280,8 @@ election_on_pre_vote(struct raft *r, const struct raft_msg *m)
 		return;
 	s->msg.granted = grant;
 	s->msg.term = grant ? m->term : r->term;
+	if (grant && gives_way(r, m))
+		lose(r);
 }
 
 void

@@ -107,6 +107,7 @@ message_in(struct raft *r, const struct raft_msg *m)
 		raft_note(r, RAFT_NOTICE_VIOLATION, m->from, RAFT_VIOLATION_NUMBERS);
 		return;
 	}
+	election_back(r, m->from);
 	if (admit_term(r, m))
 		msg_rules[m->type].handle(r, m);
 }

@@ -392,7 +392,14 @@ in_unreachable(struct raft *r, const struct raft_input *in)
 static void
 in_reachable(struct raft *r, const struct raft_input *in)
 {
+	election_back(r, in->to);
 	replicate_reachable(r, in->to);
+}
+
+static void
+in_gone(struct raft *r, const struct raft_input *in)
+{
+	election_gone(r, in->to);
 }
 
 static void
@@ -452,6 +459,7 @@ static input_fn *const inputs[] = {
 	[RAFT_IN_SNAPSHOT_CHUNK] = in_snapshot_chunk,
 	[RAFT_IN_UNREACHABLE] = in_unreachable,
 	[RAFT_IN_REACHABLE] = in_reachable,
+	[RAFT_IN_GONE] = in_gone,
 	[RAFT_IN_DISK_STUCK] = in_disk_stuck,
 	[RAFT_IN_DISK_SPACE] = in_disk_space,
 	[RAFT_IN_BOOTSTRAP] = in_bootstrap,

@@ -176,6 +176,10 @@ enum raft_in_type {
 					 * below what was handed out (0: bad checksum) makes the leader send again from there */
 	RAFT_IN_UNREACHABLE,		/* to: the link to this server is down (probe, free its in-flight window) */
 	RAFT_IN_REACHABLE,		/* to: the link is up again: send at once */
+	RAFT_IN_GONE,			/* to: the process of this server has ended: our links with it were closed, and nobody listens at its
+					 * address.  A follower whose leader that is listens to candidates from now on, and asks for pre-votes
+					 * within 50 ms, at random, instead of after the election timeout.  Wrong evidence costs nothing while the
+					 * others hear the leader: they refuse.  Nothing happens unless check_quorum and pre_vote are on */
 	RAFT_IN_DISK_STUCK,		/* own writes hang beyond the bound: a leader steps down (S87) */
 	RAFT_IN_DISK_SPACE,		/* ctx: 1, this disk is full: no entries for the state machine are taken any more, the leader is
 					 * told; 0, it has room again.  Terms, votes and the core's own entries always go (S85) */
@@ -233,6 +237,7 @@ enum raft_notice_type {
 	RAFT_NOTICE_NO_PEERS,		/* election timeout without a configuration: "EnableSingleNode disabled, and no known peers. Aborting election." (once) */
 	RAFT_NOTICE_NOT_VOTER,		/* election timeout, not a voter (once per change) */
 	RAFT_NOTICE_QUORUM_LOST,	/* leader stepped down: no majority within T */
+	RAFT_NOTICE_LEADER_GONE,	/* asks for pre-votes before the election timeout: the process of the leader id has ended */
 	RAFT_NOTICE_NEED_SNAPSHOT,	/* id is behind the log, or lost its state: prepare a snapshot of the state at `index` - 1 or later and
 					 * feed RAFT_IN_SNAPSHOT_READY; sends follow.  Repeated while unanswered */
 	RAFT_NOTICE_CAUGHT_UP,		/* learner id is ready for RAFT_PROMOTE */
@@ -305,6 +310,7 @@ struct raft_status {
 	 */
 	bool informed;
 	uint64_t own_first;		/* leader: index of that entry; else 0 */
+	uint64_t prompt_elections;	/* RAFT_NOTICE_LEADER_GONE, since the start */
 	bool transferring, change_pending;
 	unsigned peer_count;
 	struct raft_peer_status peers[RAFT_SERVERS_MAX];

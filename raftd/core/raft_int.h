@@ -103,6 +103,9 @@ struct raft {
 	uint64_t leader_last;
 	struct mono election_due;
 	bool transfer_campaign;		/* our candidacy was asked for by the leader */
+	raft_id gone;			/* leader whose process has ended: it grants nothing until it is heard of again; 0: none */
+	unsigned prompt_tries;		/* so often it is still asked for votes without waiting for the election timeout */
+	uint64_t prompt_elections;
 	bool said_no_peers, said_not_voter;
 	bool retired;			/* RAFT_IN_RETIRE */
 
@@ -197,6 +200,10 @@ void election_reset_timer(struct raft *r);
 bool election_heard_leader(struct raft *r, raft_id from);
 /* The election timer expired, or BOOTSTRAP/restart found us alone. */
 void election_timeout(struct raft *r);
+/* The process of this server has ended: if it led, its successor is due. */
+void election_gone(struct raft *r, raft_id id);
+/* It lives, or another one at its place does. */
+void election_back(struct raft *r, raft_id id);
 /* Leader: steps down when no majority answered within T (check-quorum). */
 void election_check_quorum(struct raft *r);
 /* Leader gives up its role without a successor, nudging the best voter first. */

@@ -47,6 +47,7 @@ raft_status(const struct raft *r, struct raft_status *out)
 		.ready = leads && r->commit >= r->own_first,
 		.informed = leads && r->applied >= r->own_first,
 		.own_first = leads ? r->own_first : 0,
+		.prompt_elections = r->prompt_elections,
 		.transferring = leads && r->transfer.active,
 		.change_pending = r->newest->config.index > r->commit,
 	};

@@ -176,6 +176,31 @@ unreach(struct world *w, struct event *e)
 		(void)node_feed(w, n, &in);
 }
 
+/* A server is told that another one's process has ended, most often the leader's, which is not so. */
+static void
+mislead(struct world *w, struct event *e)
+{
+	struct sim_node *n = any_node(w), *about = world_chance(w, 0.7) ? world_leader(w) : any_node(w);
+
+	(void)e;
+	if (!again(w, w->plan.mislead_every, mislead) || about == NULL || mono_before(w->now, n->paused_until))
+		return;
+	links_tell(w, n, about->id);
+}
+
+/* One pair of servers loses its connections, most often the leader and a follower, while all live. */
+static void
+reset(struct world *w, struct event *e)
+{
+	struct sim_node *n = world_chance(w, 0.7) ? world_leader(w) : any_node(w), *other = any_node(w);
+
+	(void)e;
+	if (!again(w, w->plan.reset_every, reset) || n == NULL || n == other)
+		return;
+	links_reset(w, n, other);
+	(void)world_at(w, mono_add(w->now, world_between(w, MONO_MS(5), MONO_MS(1000))), heal, NULL);
+}
+
 static void
 disk_stuck(struct world *w, struct event *e)
 {
@@ -441,6 +466,8 @@ chaos_start(struct world *w)
 	(void)again(w, w->plan.power_every, power_cut);
 	(void)again(w, w->plan.wipe_every, wipe);
 	(void)again(w, w->plan.full_every, fill);
+	(void)again(w, w->plan.mislead_every, mislead);
+	(void)again(w, w->plan.reset_every, reset);
 	watch(w, NULL);
 	clients_start(w);
 }

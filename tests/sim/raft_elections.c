@@ -85,13 +85,14 @@ cold(struct world *w)
 }
 
 static void
-series(unsigned count, int dead, struct mono delay, FILE *f)
+series(unsigned count, int dead, bool told, struct mono delay, FILE *f)
 {
 	static struct world w;	/* large */
 	struct sample *s = calloc(count, sizeof(*s));
 	struct plan plan = plan_quiet(5, 5);
 	unsigned first = 0;
 
+	plan.resets = told;
 	plan.net.delay_min = delay;
 	plan.net.delay_max = (struct mono){ delay.ns + delay.ns / 5 };
 	world_init(&w, 21 + (uint64_t)dead, &plan);
@@ -110,7 +111,7 @@ series(unsigned count, int dead, struct mono delay, FILE *f)
 	}
 	if (s != NULL && !w.failed) {
 		qsort(s, count, sizeof(*s), by_time);
-		fprintf(f, "| %d | %.1f ms | %.0f | %.0f | %.0f | %.0f | %.1f %% |\n", dead, (double)delay.ns / 1e6,
+		fprintf(f, "| %d%s | %.1f ms | %.0f | %.0f | %.0f | %.0f | %.1f %% |\n", dead, told ? ", links closed" : "", (double)delay.ns / 1e6,
 		    s[count / 2].ms, s[count * 9 / 10].ms, s[count * 99 / 100].ms, s[count - 1].ms, 100.0 * first / count);
 	}
 	free(s);
@@ -123,7 +124,11 @@ run_elections(unsigned count, FILE *f)
 	fprintf(f, "| dead of five | one way | p50 ms | p90 | p99 | longest | won in the first term |\n");
 	fprintf(f, "| --- | --- | --- | --- | --- | --- | --- |\n");
 	for (int dead = 0; dead <= 2; dead++) {
-		series(count, dead, MONO_US(500), f);
-		series(count, dead, MONO_MS(50), f);
+		series(count, dead, false, MONO_US(500), f);
+		series(count, dead, false, MONO_MS(50), f);
+	}
+	for (int dead = 1; dead <= 2; dead++) {
+		series(count, dead, true, MONO_US(500), f);
+		series(count, dead, true, MONO_MS(50), f);
 	}
 }

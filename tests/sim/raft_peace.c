@@ -130,18 +130,22 @@ say_states(struct world *w)
 }
 
 /*
- * What was settled stays: no election, although servers that were removed may not know it (S12).  Quorum checks are what
- * guards against those.
+ * What was settled stays: no election, although servers that were removed may not know it (S12), and although one server
+ * is told again and again that the leader has died: the others hear it.  Quorum checks are what guards against both.
  */
 static void
 check_calm(struct world *w)
 {
-	struct sim_node *leader = world_leader(w);
+	struct mono end = mono_add(w->now, mono_mul(w->plan.opt.election_timeout, CALM));
+	struct sim_node *leader = world_leader(w), *misled = &w->nodes[rng_below(&w->rng, (uint64_t)w->count)];
 	unsigned long elections = w->elections;
 
 	if (!w->plan.opt.check_quorum)
 		return;
-	world_run(w, mono_add(w->now, mono_mul(w->plan.opt.election_timeout, CALM)));
+	while (!w->failed && mono_before(w->now, end)) {
+		world_run(w, mono_add(w->now, world_between(w, MONO_US(1), w->plan.opt.election_timeout)));
+		links_tell(w, misled, leader->id);
+	}
 	if (world_leader(w) != leader || w->elections != elections)
 		world_fail(w, "no calm: another election, though all was well");
 }

@@ -361,6 +361,7 @@ crash(struct world *w, struct sim_node *n, unsigned survive)
 	w->crashes++;
 	disk_crash(w, n, survive);
 	check_crash(w, n);
+	links_died(w, n);
 	node_stop(w, n);
 }
 
@@ -481,6 +482,7 @@ count_notices(struct world *w, struct sim_node *n, const struct raft_output *out
 
 		w->changes += type == RAFT_NOTICE_CONFIG_COMMITTED;
 		w->transfers += type == RAFT_NOTICE_TRANSFER_DONE;
+		w->prompt += type == RAFT_NOTICE_LEADER_GONE;
 		if (type == RAFT_NOTICE_NEED_SNAPSHOT)
 			snap_need(w, n);
 		if (type == RAFT_NOTICE_READ_ONLY_CORRUPT)

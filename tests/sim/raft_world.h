@@ -7,6 +7,7 @@
  *
  *   raft_world.c   events, life of a server, outputs       raft_disk.c    log, hard state, write queue, crashes
  *   raft_net.c     messages                                raft_snap.c    snapshots and compaction
+ *   raft_links.c   what links tell of a dead process
  *   raft_check.c   invariants, with each step              raft_state.c   the state machine: registers
  *   raft_plan.c    what differs between seeds              raft_clients.c users, and what they saw
  *   raft_chaos.c   faults and operators                    raft_peace.c   what is due when the faults end
@@ -26,7 +27,7 @@
 #define SIM_ENTRIES_MAX 64	/* in one message */
 #define SIM_KEYS 5		/* registers; the last SIM_LISTED of them are listed together */
 #define SIM_LISTED 3
-#define PLAN_VERSION 5		/* a seed means the same run as long as this stays */
+#define PLAN_VERSION 6		/* a seed means the same run as long as this stays */
 
 struct world;
 struct event;
@@ -231,9 +232,10 @@ struct plan {			/* everything that differs between seeds */
 	/* mean times between events; 0: never */
 	struct mono write_every, read_every, crash_every, cut_every, change_every, transfer_every, compact_every, pause_every,
 	    stuck_every, unreach_every, hunt_every, hang_every, jump_every, power_every, wipe_every,
-	    full_every;
+	    full_every, mislead_every, reset_every;
 	uint32_t snap_bytes;
 	double snap_fail;	/* share of chunks that cannot be stored */
+	double resets;		/* share of crashes that the others learn of by their links: the process died, and not the machine */
 	int64_t drift;		/* clocks run at most so many ppm fast or slow */
 	double eager;		/* share of new leaders that are asked for a change at once */
 	double ambush;		/* share of changes whose leader is cut off from most others at once */
@@ -278,7 +280,7 @@ struct world {
 	uint64_t acked;		/* highest index of an acknowledged write */
 	uint64_t next_id, next_ctx;
 	unsigned long writes_acked, reads_done, reads_ahead, elections, installs, changes, transfers, crashes, sync_errors, hangs, wipes,
-	    fills;
+	    fills, told_gone, prompt;	/* the last two: told that a process has ended; elections that began by that */
 	/* registers: what each held after which index */
 	struct kv_version {
 		uint64_t index, value;
@@ -370,6 +372,14 @@ void net_release(struct world *w, struct sim_node *n);
 void net_forget(struct sim_node *n);
 void net_deliver(struct world *w, struct event *e);
 const char *net_text(const struct raft_msg *m, char *buf, size_t cap);
+
+/* raft_links.c */
+/* n has died: servers whose links with it are whole are told so, soon. */
+void links_died(struct world *w, const struct sim_node *n);
+/* n is told, rightly or not, that the process of the server id has ended. */
+void links_tell(struct world *w, struct sim_node *n, raft_id id);
+/* The connections between a and b are reset and cannot be made again for now; both believe that the other one has died. */
+void links_reset(struct world *w, struct sim_node *a, struct sim_node *b);
 
 /* raft_snap.c */
 void snap_need(struct world *w, struct sim_node *n);

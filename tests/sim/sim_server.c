@@ -49,6 +49,8 @@ server_plan(uint64_t seed)
 	p.stores = &real_stores;
 	p.opt.snapshot_chunk_bytes = 4096;
 	p.snap_fail = 0;
+	p.resets = 0;			/* what links tell is the core's affair: sim_raft has it */
+	p.mislead_every = p.reset_every = MONO_ZERO;
 	if (p.chaos_for.ns > MONO_S(6).ns)
 		p.chaos_for = MONO_S(6);
 	if (p.compact_every.ns == 0)

@@ -8,8 +8,8 @@
  * A file is a list of blocks: commands, a line "----", the expected output, an empty line.  '#' begins a comment.
  * Network and disk are quick and faultless unless a command says otherwise.  Commands (N, M: server numbers):
  *
- *   nodes N [voters=K] [seed=S] [prevote=off] [quorum=off] [entries=E]   a new world; its voters are bootstrapped
- *                                   entries: at most so many in one append
+ *   nodes N [voters=K] [seed=S] [prevote=off] [quorum=off] [entries=E] [inflight=I]   a new world; its voters are bootstrapped
+ *                                   entries: at most so many in one append; inflight: unanswered appends
  *   run MS                          lets time pass
  *   elect N                         makes N's election timer expire, and waits until it leads
  *   until leader | leader=N | no-leader | applied=INDEX | equal   waits, 5 s at most
@@ -17,6 +17,8 @@
  *   add M @N | promote M @N | remove M @N | transfer M @N         an operator's request to server N
  *   cut N>M | isolate N | heal      links
  *   crash N [torn] | start N | pause N MS | age N MS              age: its clock jumps forward
+ *   kill N | gone M N | reset N M   a crash that the others learn of by their links; N is told that M has died; links reset: cut, and
+ *                                   both are told so
  *   drift N PPM                                                   its clock gains so much from now on
  *   stall N | unstall N | stuck N | compact N | full N | room N   disk
  *   wipe N | bury @N                loses its disk and returns as a new server; N lets go of servers that are no more
@@ -51,6 +53,7 @@ note_text(enum raft_notice_type type)
 		[RAFT_NOTICE_CAUGHT_UP] = "sees caught up", [RAFT_NOTICE_TRANSFER_DONE] = "transferred to",
 		[RAFT_NOTICE_TRANSFER_FAILED] = "failed to transfer to", [RAFT_NOTICE_VIOLATION] = "reports a violation by",
 		[RAFT_NOTICE_READ_ONLY_CORRUPT] = "stops: would cut a committed entry",
+		[RAFT_NOTICE_LEADER_GONE] = "asks for votes at once: gone is",
 	};
 
 	return (unsigned)type < sizeof(texts) / sizeof(texts[0]) ? texts[type] : NULL;
@@ -183,6 +186,7 @@ cmd_nodes(struct runner *r, const struct args *a)
 	plan.opt.pre_vote = option(a, "prevote") == NULL;
 	plan.opt.check_quorum = option(a, "quorum") == NULL;
 	plan.opt.append_entries_max = (uint32_t)number(a, "entries", 16);
+	plan.opt.inflight_max = (uint32_t)number(a, "inflight", 16);
 	world_init(&r->w, number(a, "seed", 1), &plan);
 	r->open = true;
 	r->w.user = r;
@@ -356,6 +360,26 @@ static void
 cmd_crash(struct runner *r, const struct args *a)
 {
 	node_crash(&r->w, arg_node(r, a, 1), option(a, "torn") != NULL);
+}
+
+static void
+cmd_kill(struct runner *r, const struct args *a)
+{
+	r->w.plan.resets = 1;
+	node_crash(&r->w, arg_node(r, a, 1), false);
+	r->w.plan.resets = 0;
+}
+
+static void
+cmd_gone(struct runner *r, const struct args *a)
+{
+	links_tell(&r->w, arg_node(r, a, 2), arg_node(r, a, 1)->id);
+}
+
+static void
+cmd_reset(struct runner *r, const struct args *a)
+{
+	links_reset(&r->w, arg_node(r, a, 1), arg_node(r, a, 2));
 }
 
 static void
@@ -533,7 +557,8 @@ static const struct {
 	{ "nodes", cmd_nodes }, { "run", cmd_run }, { "until", cmd_until }, { "elect", cmd_elect },
 	{ "write", cmd_write }, { "read", cmd_read }, { "add", cmd_add }, { "promote", cmd_promote },
 	{ "remove", cmd_remove }, { "transfer", cmd_transfer }, { "cut", cmd_cut }, { "isolate", cmd_isolate },
-	{ "heal", cmd_heal }, { "crash", cmd_crash }, { "start", cmd_start }, { "pause", cmd_pause }, { "age", cmd_age },
+	{ "heal", cmd_heal }, { "crash", cmd_crash }, { "kill", cmd_kill }, { "gone", cmd_gone },
+	{ "reset", cmd_reset }, { "start", cmd_start }, { "pause", cmd_pause }, { "age", cmd_age },
 	{ "stall", cmd_stall }, { "unstall", cmd_unstall }, { "stuck", cmd_stuck }, { "compact", cmd_compact },
 	{ "drift", cmd_drift }, { "full", cmd_full }, { "room", cmd_room }, { "wipe", cmd_wipe }, { "bury", cmd_bury },
 	{ "send", cmd_send }, { "state", cmd_state },

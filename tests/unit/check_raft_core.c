@@ -265,6 +265,146 @@ START_TEST(timeouts_are_spread)
 }
 END_TEST
 
+/* -- a leader whose process has ended */
+
+static void
+gone(raft_id id)
+{
+	feed((struct raft_input){ .type = RAFT_IN_GONE, .to = id });
+}
+
+static bool
+grants_pre_vote(raft_id to, uint64_t term)
+{
+	const struct raft_msg pre = { .type = RAFT_MSG_PRE_VOTE, .from = to, .to = SELF, .term = term, .log_index = 99,
+		.log_term = 9 };
+
+	feed_msg(&pre);
+	return sent(RAFT_MSG_PRE_VOTE_REPLY, to)->msg.granted;
+}
+
+START_TEST(dead_leader_is_replaced_at_once)
+{
+	struct mono died;
+
+	bootstrap(3, 0);
+	append(2, 3, 1, 1, 0, NULL);
+	died = c.now;
+	gone(2);
+	ck_assert_int_lt(mono_sub(c.out.deadline, died).ns, MONO_MS(50).ns);
+	ck_assert_uint_eq(status().leader, 2);		/* nothing is over yet: it may be heard again */
+	ck_assert(grants_pre_vote(3, 10));
+	tick_at_deadline();
+	ck_assert(noted(RAFT_NOTICE_LEADER_GONE, 0));
+	ck_assert_uint_eq(status().prompt_elections, 1);
+	ck_assert_uint_eq(sent(RAFT_MSG_PRE_VOTE, 3)->msg.term, 4);
+	ck_assert(!c.out.hard_changed);
+	reply(RAFT_MSG_PRE_VOTE_REPLY, 3, 4, true);
+	ck_assert_uint_eq(status().term, 4);
+	reply(RAFT_MSG_VOTE_REPLY, 3, 4, true);
+	ck_assert_int_eq(status().role, RAFT_LEADER);
+	stop();
+}
+END_TEST
+
+/* Refused by who hears the leader, or does not know yet: a few more attempts, and then the timer's pace. */
+START_TEST(dead_leader_is_asked_about_again)
+{
+	bootstrap(3, 0);
+	append(2, 3, 1, 1, 0, NULL);
+	gone(2);
+	for (int i = 0, within = 50; i < 5; i++, within *= 2) {
+		ck_assert_int_lt(mono_sub(c.out.deadline, c.now).ns, MONO_MS(within).ns);
+		tick_at_deadline();
+		ck_assert_int_eq(status().role, RAFT_PRE_CANDIDATE);
+		ck_assert(noted(RAFT_NOTICE_LEADER_GONE, 0) == (i == 0));
+		reply(RAFT_MSG_PRE_VOTE_REPLY, 3, 3, false);	/* with the dead one that is a majority */
+		ck_assert_int_eq(status().role, RAFT_FOLLOWER);
+	}
+	ck_assert_int_ge(mono_sub(c.out.deadline, c.now).ns, T.ns);
+	ck_assert_uint_eq(status().term, 3);
+	/* The vote of one that has come back counts: its silence is no refusal any more. */
+	feed((struct raft_input){ .type = RAFT_IN_REACHABLE, .to = 2 });
+	tick_at_deadline();
+	reply(RAFT_MSG_PRE_VOTE_REPLY, 3, 3, false);
+	ck_assert_int_eq(status().role, RAFT_PRE_CANDIDATE);
+	reply(RAFT_MSG_PRE_VOTE_REPLY, 2, 4, true);
+	ck_assert_int_eq(status().role, RAFT_CANDIDATE);
+	stop();
+}
+END_TEST
+
+/* On long links all stand before one hears of another: the best log goes on, and among equals the lowest number. */
+START_TEST(candidates_for_a_dead_leader_give_way)
+{
+	const struct raft_msg equal = { .type = RAFT_MSG_PRE_VOTE, .from = 3, .to = SELF, .term = 4, .log_index = 1, .log_term = 1 };
+
+	bootstrap(4, 0);
+	append(2, 3, 1, 1, 0, NULL);
+	gone(2);
+	tick_at_deadline();
+	feed_msg(&equal);
+	ck_assert(sent(RAFT_MSG_PRE_VOTE_REPLY, 3)->msg.granted);
+	ck_assert_int_eq(status().role, RAFT_PRE_CANDIDATE);
+	ck_assert(grants_pre_vote(3, 4));
+	ck_assert_int_eq(status().role, RAFT_FOLLOWER);
+	ck_assert_int_ge(mono_sub(c.out.deadline, c.now).ns, MONO_MS(50).ns);
+	ck_assert_int_lt(mono_sub(c.out.deadline, c.now).ns, MONO_MS(100).ns);
+	stop();
+}
+END_TEST
+
+START_TEST(wrong_evidence_is_forgotten)
+{
+	bootstrap(3, 0);
+	append(2, 3, 1, 1, 0, NULL);
+	gone(2);
+	append(2, 3, 1, 1, 0, NULL);
+	ck_assert_int_ge(mono_sub(c.out.deadline, c.now).ns, T.ns);
+	ck_assert(!grants_pre_vote(3, 10));
+	/* Also when it has stood already. */
+	gone(2);
+	tick_at_deadline();
+	ck_assert_int_eq(status().role, RAFT_PRE_CANDIDATE);
+	append(2, 3, 1, 1, 0, NULL);
+	ck_assert_int_eq(status().role, RAFT_FOLLOWER);
+	ck_assert_uint_eq(status().leader, 2);
+	ck_assert_uint_eq(status().term, 3);
+	ck_assert(!grants_pre_vote(3, 10));
+	stop();
+}
+END_TEST
+
+/* Nor does it matter to a leader, to a candidate, or for leases that there are none of. */
+START_TEST(others_than_the_leader_may_die)
+{
+	struct mono due;
+
+	bootstrap(3, 0);
+	append(2, 3, 1, 1, 0, NULL);
+	due = c.out.deadline;
+	gone(3);
+	gone(SELF);
+	gone(0);
+	gone(77);
+	ck_assert_int_eq(c.out.deadline.ns, due.ns);
+	ck_assert(!grants_pre_vote(3, 10));
+	tick_at_deadline();
+	due = c.out.deadline;
+	gone(2);
+	ck_assert_int_eq(c.out.deadline.ns, due.ns);
+	ck_assert_int_eq(status().role, RAFT_PRE_CANDIDATE);
+	stop();
+	lead(3, 0);
+	due = c.out.deadline;
+	gone(2);
+	gone(SELF);
+	ck_assert_int_eq(c.out.deadline.ns, due.ns);
+	ck_assert_int_eq(status().role, RAFT_LEADER);
+	stop();
+}
+END_TEST
+
 /* -- appends (S26 to S30) */
 
 START_TEST(follower_acknowledges_what_is_durable)
@@ -929,6 +1069,8 @@ main(void)
 		restore_refuses_gaps, restore_sees_a_lost_log, single_commits_when_durable,
 		single_with_learner_sends_after_its_vote, one_vote_per_term, vote_survives_restart, log_decides,
 		live_leader_is_not_disturbed, refused_pre_vote_tells_the_term, timeouts_are_spread,
+		dead_leader_is_replaced_at_once, dead_leader_is_asked_about_again, candidates_for_a_dead_leader_give_way,
+		wrong_evidence_is_forgotten, others_than_the_leader_may_die,
 		follower_acknowledges_what_is_durable, short_append_removes_nothing,
 		commit_only_what_is_vouched_for, conflict_is_cut_once, stale_completion_is_ignored,
 		committed_is_never_cut, hint_skips_terms, second_leader_is_a_violation,
