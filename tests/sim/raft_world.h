@@ -444,7 +444,7 @@ bool chaos_run(struct world *w);
 
 /* raft_peace.c */
 void peace_make(struct world *w);
-/* Election timeouts until all is well again: the bounds that doc/testing.md states. */
+/* Election timeouts until all is well again, besides the time to feed those who are behind: the bounds that doc/testing.md states. */
 #define PEACE_LED 60
 #define PEACE_SERVED 120
 #define PEACE_EQUAL 200
