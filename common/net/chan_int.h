@@ -46,6 +46,7 @@ struct chan {
 	bool paused;
 	bool held;			/* `in` may hold whole frames (pause) */
 	bool greeted;			/* the first frame header was looked at */
+	bool nobody;			/* nobody listens at the address that was dialled */
 
 	struct buf in;			/* an incomplete frame, in clear */
 	uint64_t in_total;		/* bytes that came, ever */

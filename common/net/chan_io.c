@@ -332,6 +332,7 @@ connected(struct chan *c)
 	ev_io_stop(c->loop, &c->wr);
 	if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len) == 0 && err != 0) {
 		log_debug("net", "%s: %s: connect: %s", c->name, c->peer, strerror(err));
+		c->nobody = err == ECONNREFUSED;
 		chan_close(c, TV_EUNREACH);
 	} else if (c->noise != NULL) {
 		c->state = CHAN_HANDSHAKE;

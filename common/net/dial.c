@@ -22,6 +22,7 @@ struct dialer {
 	struct mono backoff;		/* wait before the next attempt */
 	struct mono up_since;
 	struct chan *chan;		/* dialling or open */
+	bool nobody;
 	ev_timer again;
 };
 
@@ -65,6 +66,7 @@ on_open(void *ctx, struct chan *c)
 	struct dialer *d = c->owner;
 
 	d->up_since = clock_mono();
+	d->nobody = false;
 	if (d->conf.on_up != NULL)
 		d->conf.on_up(ctx, c);
 }
@@ -77,6 +79,7 @@ on_close(void *ctx, struct chan *c, enum tv_err why)
 	(void)ctx;
 	if (c->opened && !mono_before(clock_mono(), mono_add(d->up_since, STEADY)))
 		d->backoff = BACKOFF_FIRST;
+	d->nobody = c->nobody;
 	went_down(d, why);
 }
 
@@ -95,6 +98,7 @@ attempt(struct dialer *d)
 		d->chan->owner = d;
 		return;
 	}
+	d->nobody = errno == ECONNREFUSED;
 	log_debug("net", "%s: connect: %s", d->name, strerror(errno));
 	went_down(d, TV_EUNREACH);
 }
@@ -147,6 +151,12 @@ struct chan *
 dialer_chan(struct dialer *d)
 {
 	return d->chan != NULL && chan_is_open(d->chan) ? d->chan : NULL;
+}
+
+bool
+dialer_nobody(const struct dialer *d)
+{
+	return d->nobody;
 }
 
 void

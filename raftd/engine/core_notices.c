@@ -125,6 +125,10 @@ core_notices_log(struct engine *e, const struct raft_notice *n)
 	case RAFT_NOTICE_QUORUM_LOST:
 		log_warn("raft", "no majority answers any more, stepping down");
 		break;
+	case RAFT_NOTICE_LEADER_GONE:
+		log_info("raft", "the raftd of the leader %s has ended: its links are closed, and nobody listens there. "
+		    "Asking for votes at once", engine_addr(e, n->id));
+		break;
 	case RAFT_NOTICE_CAUGHT_UP:
 		log_info("raft", "peer %s has caught up", engine_addr(e, n->id));
 		break;

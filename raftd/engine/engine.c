@@ -183,6 +183,14 @@ engine_reachable(struct engine *e, raft_id id, bool up)
 	engine_feed(e, &in, NULL);
 }
 
+void
+engine_gone(struct engine *e, raft_id id)
+{
+	struct raft_input in = { .type = RAFT_IN_GONE, .to = id };
+
+	engine_feed(e, &in, NULL);
+}
+
 enum tv_err
 engine_change(struct engine *e, const struct raft_change *change)
 {

@@ -69,6 +69,8 @@ void engine_message(struct engine *e, const struct raft_msg *m);
 /* Entries for messages in raft_msg_read(): scratch of this many. */
 struct raft_entry *engine_scratch(struct engine *e, uint32_t *count);
 void engine_reachable(struct engine *e, raft_id id, bool up);
+/* See RAFT_IN_GONE. */
+void engine_gone(struct engine *e, raft_id id);
 /*
  * What engine_propose() queued before comes before it in the log, if the core takes it at all.  TV_ENOTLEADER, TV_ECONFLICT (a
  * change is pending, unknown server), TV_EAGAIN.

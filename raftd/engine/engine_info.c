@@ -53,6 +53,7 @@ engine_info(struct engine *e, void (*fn)(void *ctx, const char *name, const char
 	fn(ctx, "leader", leader != NULL ? leader->addr : "");
 	info_u64(fn, ctx, "leader_last_index", st->role == RAFT_LEADER ? st->last_index : st->leader_last);
 	info_u64(fn, ctx, "num_peers", conf->count > 0 && self != NULL ? conf->count - 1 : conf->count);
+	info_u64(fn, ctx, "prompt_elections", st->prompt_elections);
 	fn(ctx, "state", raft_role_name(st->role));
 	info_u64(fn, ctx, "state_lost", e->stateless);
 	fn(ctx, "suffrage", self == NULL || e->d->removed ? "none" : self->voter ? "voter" : "learner");

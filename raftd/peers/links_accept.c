@@ -162,8 +162,12 @@ on_open(void *ctx, void *conn)
 static void
 on_close(void *ctx, void *conn, enum tv_err why)
 {
-	(void)conn, (void)why;
+	struct link *k = conn;
+
+	(void)why;
 	links_sync(ctx);		/* perhaps we knew that server by this link only */
+	k->ok = false;
+	peer_look(ctx, k->uuid);
 }
 
 static bool

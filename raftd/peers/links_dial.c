@@ -13,6 +13,8 @@
 #define STRANGERS_MAX (PEERS_MAX - RAFT_SERVERS_MAX)	/* known by gossip or their hello only: whoever has the cluster key
 							 * can make up any number, the configuration's must find a place */
 #define CALLS_MAX 64
+#define REDIALS 2			/* without backoff; the first may still meet the socket of a process that is just ending */
+#define REDIALS_APART MONO_S(1)		/* also with a peer that closes each link */
 #define TROUBLE_LASTS MONO_S(10)	/* a server is asked again every few seconds */
 
 static enum tv_err dialled_frame(void *ctx, struct chan *c, const struct frame *f);
@@ -143,10 +145,39 @@ dialled_up(void *ctx, struct chan *c)
 	peer_ping(p);			/* its answer is the peer's hello */
 }
 
+void
+peer_look(struct links *l, const char *uuid)
+{
+	const struct dialled *p = links_dialled(l, uuid);
+
+	if (p != NULL && p->dialer != NULL && p->chan == NULL && p->pub.id != 0 && dialer_nobody(p->dialer) &&
+	    !callers_have(l, uuid))
+		engine_gone(l->d->engine, p->pub.id);
+}
+
+/* Who closed the link may have ended: then nobody listens there any more. */
+static void
+dial_again(struct dialled *p, bool closed)
+{
+	struct mono now = clock_mono();
+
+	if (closed && (p->redialled.ns == 0 || !mono_before(now, mono_add(p->redialled, REDIALS_APART)))) {
+		p->redials = REDIALS;
+		p->redialled = now;
+	} else if (dialer_nobody(p->dialer)) {
+		p->redials = 0;
+	}
+	if (p->redials == 0)
+		return;
+	p->redials--;
+	dialer_wake(p->dialer);
+}
+
 static void
 dialled_down(void *ctx, enum tv_err why)
 {
 	struct dialled *p = ctx;
+	bool closed = p->chan != NULL && p->pub.proven && why == TV_ECLOSED;
 
 	if (p->chan != NULL)
 		log_debug("raft", "link to %s (%s) down: %s", p->pub.name, p->pub.addr, tv_strerror(why));
@@ -156,6 +187,8 @@ dialled_down(void *ctx, enum tv_err why)
 	calls_fail_all(p->calls, TV_ECLOSED);
 	peer_set_state(p, false, false);
 	links_sync(p->l);		/* perhaps it has another address by now */
+	dial_again(p, closed);
+	peer_look(p->l, p->pub.uuid);
 }
 
 static enum tv_err

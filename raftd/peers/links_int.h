@@ -43,6 +43,8 @@ struct dialled {
 	char complaint[512];		/* last refusal that was logged; "" since it was proven */
 	struct mono complained, refused;	/* when that was logged; when it happened last */
 	bool broke_off;			/* the newest connection ended within the handshake */
+	unsigned redials;		/* attempts without backoff that are left, to see whether anybody listens still */
+	struct mono redialled;		/* when such attempts began last; 0: never */
 };
 
 struct links {
@@ -78,6 +80,8 @@ void peer_stop(struct dialled *p);
 void peer_free(struct dialled *p);
 /* Its hello, or ours, was judged. */
 void peer_set_state(struct dialled *p, bool proven, bool forming);
+/* A link with this server was closed: tells the core if its process has ended, by all that can be seen from here. */
+void peer_look(struct links *l, const char *uuid);
 /* Says hello to it, as a question, unless one is under way. */
 void peer_ping(struct dialled *p);
 

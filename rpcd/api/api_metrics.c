@@ -31,7 +31,7 @@ static const struct section_kind {
 	{ "gossipd", true, " streams_open " },
 	{ "raftd", false, " handshakes_postponed links_evicted links_refused reads_ahead reads_ahead_in_vain "
 	    "requests_refused " },
-	{ "raft", false, " loop_late slow_syncs snapshots_damaged syncs " },
+	{ "raft", false, " loop_late prompt_elections slow_syncs snapshots_damaged syncs " },
 	{ "state", false, " applied_entries cache_hits cache_misses flush_waits flushes " },
 	{ "rpcd", true, " calls_bytes calls_under_way checks events http_bodies_bytes http_conns http_conns_waiting "
 	    "http_max_us http_p50_us http_p99_us http_under_way link_addresses link_max_us link_p50_us link_p99_us "
