@@ -457,7 +457,7 @@ main(int argc, char **argv)
 		.conf = &d.conf, .cluster = &d.cluster,
 		.check = raftd_check, .open = raftd_open, .listens = raftd_listens, .policy = raftd_policy,
 		.run = raftd_run, .reload = raftd_reload,
-		.wind_down = raftd_wind_down, .stop = raftd_stop, .keeps = keeps, .data_lost = raftd_data_lost,
+		.wind_down = raftd_wind_down, .stop = raftd_stop, .looks_beside = true, .keeps = keeps, .data_lost = raftd_data_lost,
 		.without_data = "Further writes would be lost: stopping. If the folder was moved, move it back and "
 		    "start raftd; if it is lost, start raftd, and this server receives the data from the others",
 		.ctx = &d,

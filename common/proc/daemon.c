@@ -531,7 +531,7 @@ static void
 look_after(struct daemon_spec *d)
 {
 	struct folders_options o = { .loop = state.loop, .hold = &state.hold, .name = d->name,
-		.socket = state.socket[0] != '\0' ? state.socket : NULL, .keeps = d->keeps,
+		.socket = state.socket[0] != '\0' ? state.socket : NULL, .beside = d->looks_beside, .keeps = d->keeps,
 		.without = d->without_data, .lost = d->data_lost != NULL ? on_data_lost : NULL, .ctx = d };
 
 	state.folders = folders_new(&o);

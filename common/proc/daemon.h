@@ -55,6 +55,7 @@ struct daemon_spec {
 	 * what to do then, once.  Each may be NULL.
 	 */
 	const char *const *keeps;
+	bool looks_beside;			/* in a thread, which the policy permits */
 	const char *without_data;
 	void (*data_lost)(struct daemon_spec *d);
 	void *ctx;				/* the daemon's own */

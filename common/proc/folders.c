@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/proc/folders.h"
+#include "common/proc/jobs.h"
 
 #define LOOK 1.0		/* seconds */
 #define KEEPS_MAX 8
@@ -33,6 +34,11 @@ struct folders {
 	bool told;		/* opt.lost was called */
 	struct trouble data, run;
 	ev_timer timer;
+	struct jobs *jobs;	/* opt.beside */
+	bool looking;		/* there: what follows is the thread's meanwhile, and so are hold, kept and missing */
+	enum hold_state state;
+	const char *gone;	/* a file that is missing; NULL: none */
+	char why[1024];
 };
 
 /* text: what is wrong now, "" if nothing is. */
@@ -70,20 +76,30 @@ file_missing(struct folders *f)
 }
 
 static void
-look_at_data(struct folders *f)
+look_at_data(void *ctx)
 {
-	char why[1024] = "", text[1200] = "";
-	enum hold_state state = hold_check(f->opt.hold, why, sizeof(why));
-	const char *missing = state == HOLD_LOST ? NULL : file_missing(f);
-	bool lost = state == HOLD_LOST || missing != NULL;
+	struct folders *f = ctx;
 
-	if (missing != NULL)
-		snprintf(why, sizeof(why), "%s/%s is gone", f->opt.hold->path, missing);
+	f->why[0] = '\0';
+	f->state = hold_check(f->opt.hold, f->why, sizeof(f->why));
+	f->gone = f->state == HOLD_LOST ? NULL : file_missing(f);
+}
+
+static void
+judge_data(void *ctx)
+{
+	struct folders *f = ctx;
+	bool lost = f->state == HOLD_LOST || f->gone != NULL;
+	char text[1200] = "";
+
+	f->looking = false;
+	if (f->gone != NULL)
+		snprintf(f->why, sizeof(f->why), "%s/%s is gone", f->opt.hold->path, f->gone);
 	if (lost)
-		snprintf(text, sizeof(text), "%.700s: it was removed or replaced while %s runs. %s", why, f->opt.name,
+		snprintf(text, sizeof(text), "%.700s: it was removed or replaced while %s runs. %s", f->why, f->opt.name,
 		    f->opt.without != NULL ? f->opt.without : "");
-	else if (state == HOLD_UNSURE)
-		snprintf(text, sizeof(text), "%.700s; checking again every second", why);
+	else if (f->state == HOLD_UNSURE)
+		snprintf(text, sizeof(text), "%.700s; checking again every second", f->why);
 	judge(f, &f->data, text, f->opt.hold->path);
 	if (lost && !f->told && f->opt.lost != NULL) {
 		f->told = true;
@@ -114,7 +130,14 @@ on_look(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)loop;
 	(void)revents;
 	look_at_socket(f);
+	if (f->looking)
+		return;
+	if (f->jobs != NULL) {
+		f->looking = jobs_add(f->jobs, look_at_data, judge_data, f) == TV_OK;
+		return;
+	}
 	look_at_data(f);
+	judge_data(f);
 }
 
 struct folders *
@@ -135,6 +158,11 @@ folders_new(const struct folders_options *opt)
 			return NULL;
 		}
 	}
+	if (opt->beside && (f->jobs = jobs_new(opt->loop)) == NULL) {
+		free(f->socket);
+		free(f);
+		return NULL;
+	}
 	ev_timer_init(&f->timer, on_look, LOOK, LOOK);
 	f->timer.data = f;
 	ev_timer_start(opt->loop, &f->timer);
@@ -147,6 +175,9 @@ folders_free(struct folders *f)
 	if (f == NULL)
 		return;
 	ev_timer_stop(f->opt.loop, &f->timer);
+	f->opt.lost = NULL;
+	jobs_stop(f->jobs);
+	jobs_free(f->jobs);
 	free(f->socket);
 	free(f);
 }

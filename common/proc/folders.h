@@ -20,6 +20,7 @@ struct folders_options {
 	struct hold *hold;		/* borrowed */
 	const char *name;		/* of the daemon: log tag, and what to restart */
 	const char *socket;		/* path of the bound unix socket; NULL: none.  Copied */
+	bool beside;			/* the data folder is looked at in a thread: its disk may take long */
 	const char *const *keeps;	/* below the data folder: once there they stay, but for moments.  Up to NULL */
 	const char *without;		/* what follows from the loss of the data folder, for the sentence */
 	/* The data folder is lost; said already.  Once.  May be NULL. */

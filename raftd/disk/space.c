@@ -5,6 +5,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/proc/jobs.h"
 #include "raftd/disk/reserve.h"
 #include "raftd/disk/space.h"
 #include "raftd/disk/threshold.h"
@@ -20,18 +21,29 @@
 #define WANT_LASTS MONO_S(60)		/* the next snapshot may be smaller, or the log may do */
 #define TRY_ANYWAY MONO_S(10)		/* opening failed: then statvfs(3) may not be what decides (a quota) */
 
+/* One look, and what it found. */
+struct sight {
+	bool refused;			/* a write found no room */
+	bool may_take;			/* of the disk for the reserve file, if there is plenty */
+	uint64_t available;
+};
+
 struct space {
 	struct raftd *d;
 	char dir[512];
 	ev_timer timer;
-	struct reserve file;
+	struct jobs *jobs;		/* its own thread: a look must not wait for others' work */
+	bool looking;			/* there, with `sight` */
+	struct sight sight;
+	struct reserve file;		/* the thread's, once looks are regular */
 	uint64_t available, reserve;
+	bool doubtful;			/* so much was written that the look which is under way decides */
 	uint64_t recent, before;	/* bytes that entries took since the last look, and between the two before */
 	uint64_t want;			/* beside the reserve */
 	struct mono wanted;		/* since then */
 	uint64_t enough;		/* to open the data bases, as a failed try taught */
 	struct mono tried;		/* that try */
-	bool full;
+	bool full, said;		/* said: what was logged last */
 	void (*changed)(struct raftd *d, bool full);	/* NULL before space_start() */
 	bool refused;			/* a write found no room, whatever statvfs(3) says (a quota) */
 };
@@ -69,25 +81,37 @@ was_refused(const struct space *s)
 
 /* A file system that does not answer is not called full: writing to it will tell. */
 static void
-look(struct space *s)
+see(struct space *s, struct sight *t)
 {
 	struct statvfs v;
 
+	t->available = statvfs(s->dir, &v) == 0 ? (uint64_t)v.f_bavail * v.f_frsize : UINT64_MAX / 2;
+	if (t->available < critical_bytes(s) || t->refused)
+		t->available += reserve_give(&s->file, GIVE_BYTES);
+	else if (t->may_take && t->available > 2 * s->reserve)
+		reserve_take(&s->file, s->reserve / RESERVE_PART);
+}
+
+/* Before looks are regular. */
+static void
+look_now(struct space *s)
+{
+	struct sight t = { .refused = was_refused(s) };
+
 	s->before = s->recent;		/* may still be on their way to the disk */
 	s->recent = 0;
-	s->available = statvfs(s->dir, &v) == 0 ? (uint64_t)v.f_bavail * v.f_frsize : UINT64_MAX / 2;
-	s->refused = was_refused(s);
-	if (s->available < critical_bytes(s) || s->refused)
-		s->available += reserve_give(&s->file, GIVE_BYTES);
+	see(s, &t);
+	s->available = t.available;
+	s->refused = t.refused;
 }
 
 static void
-tell(struct space *s)
+tell(struct space *s, bool full)
 {
 	char text[800], have[24];
 
 	space_text(s, text, sizeof(text));
-	if (s->full)
+	if (full)
 		log_err("raft", "%s; reads continue", text);
 	else
 		log_info("raft", "disk has space again: %s left, writes resume", threshold_bytes(s->available, have));
@@ -100,11 +124,14 @@ judge(struct space *s)
 
 	if (s->want != 0 && !mono_before(clock_mono(), mono_add(s->wanted, WANT_LASTS)))
 		s->want = 0;
-	full = s->refused || threshold_short(s->available, s->reserve, s->want, s->full);
+	full = s->refused || s->doubtful || threshold_short(s->available, s->reserve, s->want, s->full);
+	if (full != s->said && !s->doubtful) {
+		s->said = full;
+		tell(s, full);
+	}
 	if (full == s->full)
 		return;
 	s->full = full;
-	tell(s);
 	if (!full)
 		s->want = 0;
 	if (s->changed != NULL)
@@ -112,16 +139,43 @@ judge(struct space *s)
 }
 
 static void
+look_work(void *ctx)
+{
+	struct space *s = ctx;
+
+	see(s, &s->sight);
+}
+
+static void
+look_done(void *ctx)
+{
+	struct space *s = ctx;
+
+	s->looking = s->doubtful = false;
+	s->available = s->sight.available;
+	s->refused = s->sight.refused;
+	if (!s->d->stopping)
+		judge(s);
+}
+
+/* What is seen counts when it comes. */
+static void
+look(struct space *s)
+{
+	if (s->looking)
+		return;
+	s->sight = (struct sight){ .refused = was_refused(s), .may_take = !s->full };
+	s->before = s->recent;
+	s->recent = 0;
+	s->looking = jobs_add(s->jobs, look_work, look_done, s) == TV_OK;
+}
+
+static void
 on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	struct space *s = w->data;
-
 	(void)loop;
 	(void)revents;
-	look(s);
-	judge(s);
-	if (!s->full && !s->refused && s->available > 2 * s->reserve)
-		reserve_take(&s->file, s->reserve / RESERVE_PART);
+	look(w->data);
 }
 
 struct space *
@@ -134,10 +188,15 @@ space_new(struct raftd *d)
 	s->d = d;
 	s->reserve = d->conf.disk_reserve;
 	snprintf(s->dir, sizeof(s->dir), "%s/raftd", d->cluster.data_dir);
+	s->jobs = jobs_new(d->loop);
+	if (s->jobs == NULL) {
+		free(s);
+		return NULL;
+	}
 	reserve_open(&s->file, s->dir);
 	ev_timer_init(&s->timer, on_timer, LOOK, LOOK);
 	s->timer.data = s;
-	look(s);
+	look_now(s);
 	return s;
 }
 
@@ -148,6 +207,9 @@ space_free(struct space *s)
 		return;
 	if (s->changed != NULL)
 		ev_timer_stop(s->d->loop, &s->timer);
+	s->changed = NULL;
+	jobs_stop(s->jobs);
+	jobs_free(s->jobs);
 	reserve_close(&s->file);
 	free(s);
 }
@@ -172,7 +234,7 @@ space_may_open(struct space *s)
 
 	if (need < s->enough && mono_before(clock_mono(), mono_add(s->tried, TRY_ANYWAY)))
 		need = s->enough;
-	look(s);
+	look_now(s);
 	if (s->available < need)
 		s->available += reserve_give(&s->file, need - s->available);
 	s->full = threshold_short(s->available, s->reserve, 0, s->full);
@@ -185,7 +247,7 @@ space_too_little(struct space *s)
 {
 	uint64_t before = s->available;
 
-	look(s);
+	look_now(s);
 	s->full = s->refused = true;
 	s->enough = (before < s->available ? before : s->available) + critical_bytes(s);
 	s->tried = clock_mono();
@@ -197,7 +259,8 @@ space_start(struct space *s, void (*changed)(struct raftd *d, bool full))
 	s->changed = changed;
 	ev_timer_start(s->d->loop, &s->timer);
 	if (s->full) {
-		tell(s);
+		s->said = true;
+		tell(s, true);
 		changed(s->d, true);
 	}
 }
@@ -243,11 +306,17 @@ space_want(struct space *s, uint64_t bytes)
 void
 space_written(struct space *s, uint64_t bytes)
 {
+	uint64_t coming;
+
 	s->recent += bytes * WRITE_FACTOR;
-	if (s->full || (s->available >= s->reserve + s->before + s->recent && !was_refused(s)))
+	coming = s->before + s->recent;
+	if (s->full || (s->available >= s->reserve + coming && !was_refused(s)))
 		return;
 	look(s);
-	judge(s);
+	s->refused = s->refused || was_refused(s);
+	s->doubtful = s->available < s->reserve / 2 + coming;
+	if (s->refused || s->doubtful)
+		judge(s);
 }
 
 uint64_t

@@ -4,8 +4,8 @@
  *
  * Below `disk_reserve` this server is full: as leader it refuses writes and hands over to a voter with room, as
  * follower it takes no entries for the state machine and says so in its answers.  Reads, votes and membership go on in
- * the reserve.  With an eighth more than the reserve free it goes on by itself.  Each look is one statvfs(3), which
- * asks nothing of the disk.
+ * the reserve.  With an eighth more than the reserve free it goes on by itself.  Each look is one statvfs(3), in a thread
+ * of its own; what decides meanwhile is the last one, and what was written since.
  *
  * full because                      found by                        until
  * less than the reserve is free     a look: each 250 ms, and        a look finds reserve * 9/8
@@ -52,7 +52,10 @@ bool space_fits(const struct space *s, uint64_t bytes);
  * because nobody offers a full server anything by which it could learn that less will do.
  */
 void space_want(struct space *s, uint64_t bytes);
-/* So much is about to be written: looks again at once when it may come near the reserve. */
+/*
+ * So much is about to be written: looks again at once when it may come near the reserve.  When half of that may be gone before
+ * the look has told, this server counts as full until it does.
+ */
 void space_written(struct space *s, uint64_t bytes);
 uint64_t space_available(const struct space *s);
 /* One sentence: what is full and what to do. */
