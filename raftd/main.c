@@ -257,7 +257,7 @@ begin(struct raftd *d)
 	char errbuf[1024] = "";
 
 	fill_identity(d);
-	d->state = statethread_new(d->loop, d->fsm);
+	d->state = statethread_new(d->loop, d->fsm, d->log);
 	if (d->state == NULL)
 		return TV_ENOMEM;
 	d->engine = engine_new(d, &engine_hooks, errbuf, sizeof(errbuf));

@@ -15,7 +15,6 @@
 #define PROPOSE_BYTES_MAX (64u << 20)	/* queued for one turn */
 #define TURN_ROUNDS_MAX 4		/* work done before the loop looks at its events again */
 #define TURN_TIME_MAX MONO_MS(10)	/* spent on them, and on reads besides: a heartbeat may be due */
-#define AHEAD_READS 32			/* looked up before the loop sees whether their round is confirmed */
 #define HOUSEKEEPING 0.1		/* seconds */
 #define COMPACT_LOOK 1.0
 #define COMPACT_STEP 0.02		/* a step takes half a millisecond */
@@ -274,8 +273,10 @@ engine_snapshot_installed(struct engine *e, const struct raft_msg *m)
 
 	if (!raft_keeps_log(e->core, m->log_index, m->log_term))
 		entrycache_clear(e->cache);
+	TV_ASSERT(statethread_applying(e->d->state) == 0);
 	e->stateless = false;
-	e->applied = m->log_index;
+	e->applied = e->handed = m->log_index;
+	e->restore.index = 0;
 	if (e->commit < e->applied)
 		e->commit = e->applied;
 	proposals_skipped(e->proposals, e->applied);
@@ -368,8 +369,7 @@ may_look_ahead(struct engine *e)
 static bool
 work_left(struct engine *e)
 {
-	return (e->applied < e->commit && !engine_must_not_apply(e)) || reads_ready(&e->reads, e->applied) ||
-	    may_look_ahead(e) || e->hooks->waiting(e->d);
+	return reads_ready(&e->reads, e->applied) || may_look_ahead(e) || e->hooks->waiting(e->d);
 }
 
 /* At least one, so that reads go on whatever else there is to do. */
@@ -380,12 +380,12 @@ serve_reads(struct engine *e, struct mono until)
 		;
 }
 
-/* While rounds are under way.  At least one, a few at a time: a round may be confirmed meanwhile. */
+/* While rounds are under way. */
 static void
-look_ahead(struct engine *e, struct mono until)
+look_ahead(struct engine *e)
 {
-	for (unsigned n = 0; n < AHEAD_READS && may_look_ahead(e) && (n == 0 || mono_before(clock_mono(), until)); n++)
-		(void)reads_look_ahead(&e->reads, e->applied);
+	while (may_look_ahead(e))
+		(void)reads_look_ahead(&e->reads);
 }
 
 static void
@@ -437,7 +437,8 @@ turn(struct engine *e)
 	}
 	if (busy)
 		(void)propose_queued(e);	/* by whoever was answered last: no event will call for it */
-	look_ahead(e, reads_until);
+	look_ahead(e);
+	statethread_flush(e->d->state);
 	logthread_flush(e->log);
 	e->hooks->turn(e->d);
 	if (work_left(e))
@@ -517,16 +518,34 @@ on_housekeeping(struct ev_loop *loop, ev_timer *w, int revents)
 	reads_expire(&e->reads, now);
 }
 
+/* In the thread that applies. */
+static void
+compact_step(struct fsm *f, void *ctx)
+{
+	((struct engine *)ctx)->more_to_compact = fsm_compact(f);
+}
+
 /* Trouble is seen by the housekeeping. */
+static void
+on_compacted(void *ctx)
+{
+	struct engine *e = ctx;
+
+	e->compacting = false;
+	e->compact.repeat = e->more_to_compact ? COMPACT_STEP : COMPACT_LOOK;
+	ev_timer_again(e->d->loop, &e->compact);
+}
+
 static void
 on_compact(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct engine *e = w->data;
-	bool more = !engine_must_not_apply(e) && !space_full(e->d->space) && fsm_compact(e->d->fsm);
 
+	(void)loop;
 	(void)revents;
-	w->repeat = more ? COMPACT_STEP : COMPACT_LOOK;
-	ev_timer_again(loop, w);
+	w->repeat = COMPACT_LOOK;
+	if (!e->compacting && !engine_must_not_apply(e) && !space_full(e->d->space))
+		e->compacting = statethread_between(e->d->state, compact_step, on_compacted, e) == TV_OK;
 }
 
 /* -- the log thread's answers -- */
@@ -691,16 +710,12 @@ engine_new(struct raftd *d, const struct engine_hooks *hooks, char *errbuf, size
 	e->hooks = hooks;
 	e->deadline = clock_mono();
 	reads_init(&e->reads);
-	e->range_arena = ARENA_INIT(64u << 20);
-	e->apply_arena = ARENA_INIT(256u << 20);
 	e->cache = entrycache_new(d->conf.entry_cache);
 	e->proposals = proposals_new(PROPOSE_BYTES_MAX);
 	e->scratch = calloc(ENTRIES_SCRATCH, sizeof(*e->scratch));
-	e->range = calloc(ENTRIES_SCRATCH, sizeof(*e->range));
 	e->outgoing = calloc(ENTRIES_SCRATCH, sizeof(*e->outgoing));
 	e->reader = engine_reader_new(e);
-	e->results = calloc(APPLY_ENTRIES_MAX, sizeof(*e->results));
-	if (e->cache == NULL || e->proposals == NULL || e->scratch == NULL || e->range == NULL || e->results == NULL ||
+	if (e->cache == NULL || e->proposals == NULL || e->scratch == NULL ||
 	    e->outgoing == NULL || e->reader == NULL ||
 	    engine_restore(e, errbuf, cap) != TV_OK) {
 		engine_free(e);
@@ -719,6 +734,7 @@ engine_start(struct engine *e)
 	if (e->log == NULL)
 		return TV_ESYS;
 	logthread_watch(e->log, e->d->conf.slow_sync);
+	statethread_events(e->d->state, &engine_state_events, e);
 	ev_prepare_init(&e->prepare, on_prepare);
 	ev_idle_init(&e->idle, on_idle);
 	ev_timer_init(&e->tick, on_tick, 0.0, 0.0);
@@ -773,13 +789,9 @@ engine_free(struct engine *e)
 	raft_free(e->core);
 	proposals_free(e->proposals);
 	entrycache_free(e->cache);
-	arena_done(&e->range_arena);
-	arena_done(&e->apply_arena);
 	pending_sends_done(&e->held_hard);
 	pending_sends_done(&e->held_append);
 	free(e->scratch);
-	free(e->range);
 	free(e->outgoing);
-	free(e->results);
 	free(e);
 }

@@ -144,11 +144,6 @@ bool engine_stateless(const struct engine *e);
 struct mono engine_heard(struct engine *e, bool *self);
 /* For answers: is a leader known, and how many ms ago was it heard (0 on the leader). */
 bool engine_leader_known(struct engine *e, uint64_t *last_contact_ms);
-/*
- * Entries first .. first+count-1 with payloads, from the cache or the log; valid until the next call or input.
- * NULL when they are gone (compacted); damaged ones stop the process.
- */
-const struct raft_entry *engine_entries(struct engine *e, uint64_t first, uint32_t count, uint32_t *got);
 /* For a follower to whom entries are sent from the log; NULL: no memory.  log_window_free(). */
 struct log_window *engine_window(struct engine *e);
 /*

@@ -1,5 +1,4 @@
-/* Entries of the log, for peers and for the state machine, and applying those that are committed. */
-#include <errno.h>
+/* Applying what is committed, by the thread of the state. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,53 +10,13 @@
 
 /* What is in the log and cannot be read: a server that cannot give it to others leaves that to one that can (S89). */
 void
-engine_log_unreadable(struct engine *e, uint64_t index, enum tv_err err)
+engine_log_unreadable(struct engine *e, uint64_t index, enum tv_err err, int sys)
 {
 	if (e->corrupt)
 		return;
 	log_err("raft", "log entry %llu in %s/raftd/log cannot be read: %s; stopping, since the other servers have "
-	    "it intact",
-	    (unsigned long long)index, e->d->cluster.data_dir, err == TV_ESYS ? strerror(errno) : tv_strerror(err));
+	    "it intact", (unsigned long long)index, e->d->cluster.data_dir, err == TV_ESYS ? strerror(sys) : tv_strerror(err));
 	engine_stop(e);
-}
-
-const struct raft_entry *
-engine_entries(struct engine *e, uint64_t first, uint32_t count, uint32_t *got)
-{
-	struct raft_entry *read;
-	enum tv_err err;
-	uint64_t bytes_max = e->d->conf.append_bytes_max > APPLY_BYTES_MAX ? e->d->conf.append_bytes_max : APPLY_BYTES_MAX;
-
-	if (count > ENTRIES_SCRATCH)
-		count = ENTRIES_SCRATCH;
-	for (*got = 0; *got < count; (*got)++) {
-		const struct raft_entry *c = entrycache_get(e->cache, first + *got);
-
-		if (c == NULL)
-			break;
-		e->range[*got] = *c;
-	}
-	if (*got > 0)
-		return e->range;
-	arena_reset(&e->range_arena);
-	err = log_read(e->d->log, first, first + count - 1, bytes_max, &e->range_arena, &read, got);
-	if (err == TV_ECORRUPT || err == TV_ESYS)
-		engine_log_unreadable(e, first + *got, err);
-	return err == TV_OK && *got > 0 ? read : NULL;
-}
-
-/* How many of these may go into one transaction. */
-static uint32_t
-apply_limit(const struct raft_entry *entries, uint32_t count)
-{
-	uint64_t work = 0;
-
-	for (uint32_t i = 0; i < count; i++) {
-		work += fsm_entry_work(&entries[i]);
-		if (work > APPLY_BYTES_MAX && i > 0)
-			return i;
-	}
-	return count;
 }
 
 void
@@ -65,6 +24,8 @@ engine_apply_failed(struct engine *e, enum tv_err err)
 {
 	char why[400];
 
+	if (e->corrupt)
+		return;
 	fsm_trouble_text(e->d->fsm, why, sizeof(why));
 	if (err == TV_EINVAL)
 		log_err("raft", "stopping: %s", why);
@@ -74,45 +35,69 @@ engine_apply_failed(struct engine *e, enum tv_err err)
 	engine_stop(e);
 }
 
-/* Told to whoever waits for the entries up to here. */
+/* Told to whoever waits for the entries up to here.  results: NULL when nobody does. */
 static void
-applied_up_to(struct engine *e, const struct raft_entry *entries, uint32_t count, bool wanted)
+applied_up_to(struct engine *e, const struct raft_entry *entries, uint32_t count, const struct fsm_result *results)
 {
 	struct raft_input in = { .type = RAFT_IN_APPLIED };
 
 	e->applied += count;
-	for (uint32_t i = 0; wanted && i < count; i++)
+	for (uint32_t i = 0; results != NULL && i < count; i++)
 		if (entries[i].index >= proposals_first(e->proposals))
-			proposals_applied(e->proposals, entries[i].index, entries[i].term, &e->results[i]);
+			proposals_applied(e->proposals, entries[i].index, entries[i].term, &results[i]);
 	in.index = e->applied;
 	engine_feed(e, &in, NULL);
 	entrycache_evict(e->cache, e->applied);
 }
 
-/* The next entry replaces the state.  False: there is nothing to replace it by, it is an entry as others are. */
-static bool
-apply_restore(struct engine *e, const struct raft_entry *entry, const char *id, bool *done)
+/* The thread gives a batch back.  Where it ended early, those behind it come back untouched, and are handed over again. */
+static void
+on_applied(void *ctx, struct state_batch *b)
 {
-	enum restore_verdict verdict = e->hooks->restore(e->d, id, entry->index, entry->term);
+	struct engine *e = ctx;
 
-	*done = verdict == RESTORE_TAKEN;
-	if (verdict == RESTORE_BROKEN)
-		engine_apply_failed(e, TV_ECORRUPT);
-	if (verdict == RESTORE_TAKEN) {
-		e->results[0] = (struct fsm_result){ .err = TV_OK };
-		applied_up_to(e, entry, 1, true);
+	if (b->unread)
+		engine_log_unreadable(e, b->first, b->err, b->sys);
+	else if (b->err != TV_OK)
+		engine_apply_failed(e, b->err);
+	if (b->applied > 0) {
+		fsm_fire(e->d->fsm, &b->touches);
+		e->hooks->applied(e->d, b->entries, b->applied);
+		applied_up_to(e, b->entries, b->applied, b->wanted ? b->results : NULL);
 	}
-	return verdict != RESTORE_ENTRY;
+	if (b->restore && !e->corrupt) {
+		e->restore.index = b->entries[0].index;
+		e->restore.term = b->entries[0].term;
+		memcpy(e->restore.id, b->restore_id, sizeof(e->restore.id));
+	}
+	statethread_batch_done(e->d->state, b);
+	if (statethread_applying(e->d->state) == 0)
+		e->handed = e->applied;
 }
 
-/* Entries before the first that replaces the state. */
-static uint32_t
-restore_limit(const struct raft_entry *entries, uint32_t count, char id[37])
+const struct state_events engine_state_events = { on_applied };
+
+/* The next entry replaces the state.  True: it did. */
+static bool
+apply_restore(struct engine *e)
 {
-	for (uint32_t i = 0; i < count; i++)
-		if (fsm_is_restore(&entries[i], id))
-			return i;
-	return count;
+	struct raft_entry entry = { .index = e->restore.index, .term = e->restore.term };
+	struct fsm_result ok = { .err = TV_OK };
+	enum restore_verdict verdict;
+
+	if (statethread_applying(e->d->state) > 0)
+		return false;
+	verdict = e->hooks->restore(e->d, e->restore.id, entry.index, entry.term);
+	if (verdict == RESTORE_BROKEN)
+		engine_apply_failed(e, TV_ECORRUPT);
+	if (verdict == RESTORE_ENTRY)
+		e->restore.plain = true;
+	if (verdict != RESTORE_TAKEN)
+		return false;
+	e->restore.index = 0;
+	e->handed = entry.index;
+	applied_up_to(e, &entry, 1, &ok);
+	return true;
 }
 
 bool
@@ -121,40 +106,51 @@ engine_must_not_apply(struct engine *e)
 	return e->corrupt || e->stateless || fsm_held(e->d->fsm) || e->hooks->holds_state(e->d);
 }
 
+/* From the cache, or to be read from the log by the thread. */
+static void
+fill_batch(struct engine *e, struct state_batch *b)
+{
+	uint64_t left = e->commit - e->handed, last;
+
+	b->first = e->handed + 1;
+	b->count = left > STATE_BATCH_ENTRIES ? STATE_BATCH_ENTRIES : (uint32_t)left;
+	b->plain = e->restore.plain;
+	for (uint32_t i = 0; i < b->count; i++) {
+		const struct raft_entry *c = entrycache_get(e->cache, b->first + i);
+
+		b->from_log = c == NULL && i == 0;
+		if (c == NULL && i > 0)
+			b->count = i;
+		if (c == NULL)
+			break;
+		b->entries[i] = *c;
+	}
+	last = b->first + b->count - 1;
+	b->wanted = proposals_first(e->proposals) <= last;
+	if (b->wanted)
+		proposals_time(e->proposals, last, clock_mono(), &e->commits);
+	e->restore.index = 0;
+	e->restore.plain = false;
+	e->handed = last;
+}
+
 bool
 engine_apply(struct engine *e)
 {
-	uint64_t left = e->commit - e->applied;
-	const struct raft_entry *entries;
-	uint32_t count, plain;
-	bool wanted, done;
-	enum tv_err err;
-	char id[37];
+	struct state_batch *b;
 
-	if (left == 0 || engine_must_not_apply(e))
-		return false;
-	count = left > APPLY_ENTRIES_MAX ? APPLY_ENTRIES_MAX : (uint32_t)left;
-	entries = engine_entries(e, e->applied + 1, count, &count);
-	if (entries == NULL) {		/* it is not there, or that was said */
-		if (!e->corrupt)
-			engine_apply_failed(e, TV_ECORRUPT);
-		return false;
+	while (e->handed < e->commit && !engine_must_not_apply(e)) {
+		if (e->restore.index != 0 && !e->restore.plain) {
+			bool taken = apply_restore(e);
+
+			if (taken || !e->restore.plain)
+				return taken;
+		}
+		b = statethread_batch(e->d->state);
+		if (b == NULL)
+			return false;
+		fill_batch(e, b);
+		statethread_apply(e->d->state, b);
 	}
-	count = apply_limit(entries, count);
-	plain = restore_limit(entries, count, id);
-	if (plain == 0 && apply_restore(e, &entries[0], id, &done))
-		return done;
-	count = plain > 0 ? plain : 1;
-	wanted = proposals_first(e->proposals) <= e->applied + count;
-	if (wanted)
-		proposals_time(e->proposals, e->applied + count, clock_mono(), &e->commits);
-	arena_reset(&e->apply_arena);
-	err = fsm_apply(e->d->fsm, entries, count, &e->apply_arena, wanted ? e->results : NULL);
-	if (err != TV_OK) {
-		engine_apply_failed(e, err);
-		return false;
-	}
-	e->hooks->applied(e->d, entries, count);
-	applied_up_to(e, entries, count, wanted);
-	return true;
+	return false;
 }

@@ -5,11 +5,10 @@
 #include "raftd/engine/engine.h"
 #include "raftd/engine/log_reader.h"
 #include "raftd/engine/pending_sends.h"
+#include "raftd/engine/statethread.h"
 #include "raftd/engine/voter_with_space.h"
 
 #define PROPOSE_ENTRIES_MAX 2048	/* in one input */
-#define APPLY_ENTRIES_MAX 1024		/* in one transaction */
-#define APPLY_BYTES_MAX (1u << 20)
 #define ENTRIES_SCRATCH 4096		/* append_entries_max never exceeds it */
 #define NOTICES_MAX 64
 #define BOOK_MAX 64			/* addresses that are remembered */
@@ -32,7 +31,14 @@ struct engine {
 	bool led;			/* that was ourself */
 	bool status_fresh, feeding, stuck, corrupt, retired;
 	bool stateless;			/* a snapshot must come before anything is applied or read */
-	uint64_t term, commit, applied;
+	uint64_t term, commit;
+	uint64_t applied, handed;	/* what is known to be applied; what was handed over to be applied */
+	struct {			/* the next entry is a RESTORE_COMMIT; index 0: it is not */
+		uint64_t index, term;
+		char id[37];
+		bool plain;		/* and there is nothing to restore */
+	} restore;
+	bool compacting, more_to_compact;	/* a step of the state's tidying is under way; the last one left some (the thread's while it is) */
 	uint64_t generation;		/* of the entries appended by the input at hand; 0: as before */
 	uint64_t stored_bytes;		/* given to the log since the last turn */
 	struct tried_voters without_room;	/* who did not take over from this full disk, lately */
@@ -50,10 +56,7 @@ struct engine {
 	unsigned book_next;
 
 	struct raft_entry *scratch;	/* received entries */
-	struct raft_entry *range;	/* entries to apply */
 	struct raft_entry *outgoing;	/* entries to send */
-	struct arena range_arena, apply_arena;
-	struct fsm_result *results;
 
 	ev_prepare prepare;
 	ev_idle idle;
@@ -75,12 +78,14 @@ enum tv_err engine_restore(struct engine *e, char *errbuf, size_t cap);
 struct log_reader *engine_reader_new(struct engine *e);
 
 /* -- engine_apply.c -- */
-/* Applies some of what is committed.  Was there any? */
+/* Hands over what is committed to be applied.  Was a state taken in its place? */
 bool engine_apply(struct engine *e);
+/* Who is told of what was applied. */
+extern const struct state_events engine_state_events;
 /* Nothing may be applied now: a state is on its way, or this one is no longer trusted. */
 bool engine_must_not_apply(struct engine *e);
-/* Says that an entry of the log cannot be read, and stops. */
-void engine_log_unreadable(struct engine *e, uint64_t index, enum tv_err err);
+/* Says that an entry of the log cannot be read, and stops.  sys: errno, for TV_ESYS. */
+void engine_log_unreadable(struct engine *e, uint64_t index, enum tv_err err, int sys);
 /* Says why the state machine failed, and stops. */
 void engine_apply_failed(struct engine *e, enum tv_err err);
 

@@ -1,4 +1,6 @@
 /* Entries on their way to followers: from the cache, or read from the log by a thread. */
+#include <errno.h>
+
 #include "raftd/engine/engine_int.h"
 #include "raftd/engine/entrycache.h"
 
@@ -53,7 +55,7 @@ engine_entries_to_send(struct engine *e, struct log_window *w, uint64_t first, u
 	last = cached != 0 ? cached - 1 : engine_status(e)->last_index;
 	err = log_window_get(w, first, count, last, e->outgoing, got, &bad);
 	if (err == TV_ECORRUPT || err == TV_ESYS)
-		engine_log_unreadable(e, bad, err);
+		engine_log_unreadable(e, bad, err, errno);
 	if (err == TV_OK)
 		add_cached(e, first, count, got);
 	return err;

@@ -124,7 +124,7 @@ engine_restore(struct engine *e, char *errbuf, size_t cap)
 		err = check_node_id(e, errbuf, cap);
 	if (err == TV_OK && e->stateless)
 		err = tell_stateless(e, errbuf, cap);
-	e->applied = fsm_applied(d->fsm);
+	e->applied = e->handed = fsm_applied(d->fsm);
 	e->commit = from.applied;
 	return err;
 }

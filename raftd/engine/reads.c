@@ -63,7 +63,7 @@ reads_unseen(const struct reads *r)
 }
 
 bool
-reads_look_ahead(struct reads *r, uint64_t applied)
+reads_look_ahead(struct reads *r)
 {
 	struct read_wait *w = TAILQ_FIRST(&r->asked);
 
@@ -72,7 +72,7 @@ reads_look_ahead(struct reads *r, uint64_t applied)
 	take(w);
 	put(&r->seen, w);
 	if (w->ahead != NULL)
-		w->ahead(w, applied);
+		w->ahead(w);
 	return true;
 }
 

@@ -20,8 +20,8 @@
 struct read_wait;
 /* TV_OK: read now.  TV_ENOLEADER: nobody confirmed it in time; TV_ETIMEOUT: the own state lags. */
 typedef void read_done(struct read_wait *w, enum tv_err err);
-/* The round is under way, and the state is that of `applied`.  Once for each round; it calls no function of reads. */
-typedef void read_ahead(struct read_wait *w, uint64_t applied);
+/* The round is under way.  Once for each round; it calls no function of reads. */
+typedef void read_ahead(struct read_wait *w);
 
 struct read_wait {			/* embedded in the reader's record */
 	read_done *done;
@@ -50,7 +50,7 @@ void reads_cancel(struct read_wait *w);
 /* Starts a round for all fresh ones; returns its number, or 0 if there is nothing to ask. */
 uint64_t reads_round(struct reads *r, struct mono now);
 /* Has the next one of those that are asked looked up ahead, if it wants that; false: there is none left. */
-bool reads_look_ahead(struct reads *r, uint64_t applied);
+bool reads_look_ahead(struct reads *r);
 /* Would reads_look_ahead() find one? */
 bool reads_unseen(const struct reads *r);
 /* Answer of a round. */

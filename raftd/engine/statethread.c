@@ -1,70 +1,592 @@
-/* The threads of the state, see statethread.h. */
-#include <stdbool.h>
+/*
+ * The threads of the state.  Four lanes: one thread that applies; one (or, with many processors, some) that reads what is in the
+ * cache; a few that read what is not; a few for lists and calls.  What they have done waits under the mutex for the loop.
+ */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <sys/queue.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "common/base/assert.h"
+#include "common/net/frame.h"
 #include "raftd/engine/statethread.h"
 
+#define BATCH_BYTES_MAX (1u << 20)	/* of entries in one transaction */
+#define READ_TAKE 32			/* by a fast thread at a time: they share one look at what is published */
+#define READS_MAX 256			/* short ones under way; what they find is at most a value each */
+#define LISTS_MAX 3			/* each may be as large as an answer may be */
+#define SLOW_THREADS 8
+#define LIST_THREADS 4
+#define SPARES_MAX 256
+#define READER_ARENA_MAX (256u << 20)
+#define BUF_KEEP (256u << 10)
+
+enum kind { KIND_BATCH, KIND_READ, KIND_CALL };
+
 struct call {
-	STAILQ_ENTRY(call) link;
+	struct lane_job job;
+	uint8_t kind;
 	void (*work)(struct fsm *f, void *ctx);
 	void (*done)(void *ctx);
 	void *ctx;
 };
 
+/* What a thread that reads works with. */
+struct reader {
+	struct fsm *fsm;
+	struct arena arena;
+	struct buf buf;
+};
+
 struct statethread {
 	struct ev_loop *loop;
-	struct fsm *f;
 	ev_async async;
-	STAILQ_HEAD(, call) calls;
+	struct fsm *f;
+	struct log_store *log;
+	const struct state_events *events;
+	void *ctx;
+	struct lane apply, fast, slow, lists;
 	bool stopped;
+
+	/* the loop's */
+	struct state_batch batches[STATE_BATCHES], *free_batches;
+	unsigned applying, reading, listing;
+	struct lane_jobs asked;		/* short reads, to be handed over */
+	struct state_read *spares;
+	unsigned spare_count;
+	uint64_t batch_count, read_count, list_count;
+	_Atomic uint64_t refused;	/* since the start: reads that the fast lane left to the slow one */
+
+	pthread_mutex_t mutex;
+	struct lane_jobs finished;	/* in the order in which they ended */
 };
+
+/* Each job begins with a lane_job and its kind, but for what is public before them. */
+struct head {
+	struct lane_job job;
+	uint8_t kind;
+};
+
+static enum kind
+kind_of(const struct lane_job *j)
+{
+	return (enum kind)((const struct head *)(const void *)j)->kind;
+}
+
+#define OF(type, j) ((type *)(void *)((char *)(j) - offsetof(type, job)))
+
+_Static_assert(offsetof(struct state_batch, kind) - offsetof(struct state_batch, job) == offsetof(struct head, kind), "head");
+_Static_assert(offsetof(struct state_read, kind) - offsetof(struct state_read, job) == offsetof(struct head, kind), "head");
+_Static_assert(offsetof(struct call, kind) - offsetof(struct call, job) == offsetof(struct head, kind), "head");
+
+/* Any thread. */
+static void
+finish(struct statethread *s, struct lane_jobs *some)
+{
+	bool first;
+
+	if (STAILQ_EMPTY(some))
+		return;
+	pthread_mutex_lock(&s->mutex);
+	first = STAILQ_EMPTY(&s->finished);
+	STAILQ_CONCAT(&s->finished, some);
+	pthread_mutex_unlock(&s->mutex);
+	if (first)			/* else the loop has yet to look at those before */
+		ev_async_send(s->loop, &s->async);
+}
+
+/* -- the thread that applies -- */
+
+static bool
+read_entries(struct statethread *s, struct state_batch *b)
+{
+	struct raft_entry *read;
+	uint32_t got = 0;
+
+	arena_reset(&b->read);
+	b->err = log_read(s->log, b->first, b->first + b->count - 1, BATCH_BYTES_MAX, &b->read, &read, &got);
+	b->sys = errno;
+	if (b->err == TV_OK && got == 0)
+		b->err = TV_ECORRUPT;	/* what is committed and not applied is in the log */
+	b->unread = b->err != TV_OK;
+	if (b->unread)
+		return false;
+	b->count = got < b->count ? got : b->count;
+	memcpy(b->entries, read, b->count * sizeof(*read));
+	return true;
+}
+
+/* How many of these may go into one transaction. */
+static uint32_t
+fitting(const struct raft_entry *entries, uint32_t count)
+{
+	uint64_t work = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		work += fsm_entry_work(&entries[i]);
+		if (work > BATCH_BYTES_MAX && i > 0)
+			return i;
+	}
+	return count;
+}
+
+/* Entries before the first that replaces the state. */
+static uint32_t
+before_restore(struct state_batch *b, uint32_t count)
+{
+	for (uint32_t i = b->plain ? 1 : 0; i < count; i++)
+		if (fsm_is_restore(&b->entries[i], b->restore_id))
+			return i;
+	return count;
+}
+
+static void
+run_batch(struct statethread *s, struct state_batch *b)
+{
+	uint32_t n;
+
+	if (b->first != fsm_applied(s->f) + 1 || (b->from_log && !read_entries(s, b)))
+		return;
+	n = before_restore(b, fitting(b->entries, b->count));
+	b->restore = n == 0;
+	if (n == 0)
+		return;
+	arena_reset(&b->arena);
+	b->err = fsm_apply_batch(s->f, b->entries, n, &b->arena, b->wanted ? b->results : NULL, &b->touches);
+	if (b->err == TV_OK)
+		b->applied = n;
+}
+
+static void
+apply_run(void *ctx, void *self, struct lane_jobs *some)
+{
+	struct statethread *s = ctx;
+	struct lane_job *j;
+
+	(void)self;
+	STAILQ_FOREACH(j, some, link) {
+		if (kind_of(j) == KIND_BATCH)
+			run_batch(s, OF(struct state_batch, j));
+		else
+			OF(struct call, j)->work(s->f, OF(struct call, j)->ctx);
+	}
+	finish(s, some);
+}
+
+static void *
+apply_begin(void *ctx)
+{
+	return ctx;
+}
+
+static void
+apply_end(void *ctx, void *self)
+{
+	(void)ctx;
+	(void)self;
+}
+
+/* -- threads that read -- */
+
+static void *
+reader_begin(void *ctx)
+{
+	struct statethread *s = ctx;
+	struct reader *x = malloc(sizeof(*x));
+
+	if (x == NULL)
+		return NULL;
+	*x = (struct reader){ .fsm = fsm_reader(s->f), .arena = ARENA_INIT(READER_ARENA_MAX) };
+	buf_init(&x->buf, FRAME_BODY_BYTES_MAX);
+	if (x->fsm == NULL) {
+		free(x);
+		return NULL;
+	}
+	return x;
+}
+
+static void
+reader_end(void *ctx, void *self)
+{
+	struct reader *x = self;
+
+	(void)ctx;
+	fsm_reader_free(x->fsm);
+	arena_done(&x->arena);
+	buf_done(&x->buf);
+	free(x);
+}
+
+/* The answer becomes the read's own: copied, or with the memory that it is in. */
+static void
+keep_answer(struct state_read *r, struct reader *x)
+{
+	struct span *what = r->answer.err == TV_OK ? &r->value : &r->answer.text;
+	struct span from = r->answer.err == TV_OK ? buf_span(&x->buf) : r->answer.text;
+
+	r->value = SPAN_NONE;
+	if (from.len <= sizeof(r->small)) {
+		if (from.len > 0)
+			memcpy(r->small, from.p, from.len);
+		*what = span_of(r->small, from.len);
+		return;
+	}
+	if (r->answer.err != TV_OK) {	/* a long sentence */
+		buf_reset(&x->buf);
+		buf_putspan(&x->buf, from);
+	}
+	r->large = x->buf;
+	buf_init(&x->buf, r->large.max);
+	*what = buf_span(&r->large);
+}
+
+static void
+read_one(struct reader *x, struct state_read *r)
+{
+	if (x->buf.cap > BUF_KEEP)
+		buf_done(&x->buf);
+	buf_reset(&x->buf);
+	arena_reset(&x->arena);
+	r->applied = fsm_applied(x->fsm);
+	r->replaced = fsm_replaced(x->fsm);
+	fsm_read(x->fsm, r->op, r->args, &x->arena, &x->buf, &r->answer);
+	if (r->answer.err == TV_OK && x->buf.failed) {
+		r->answer.err = TV_ELIMIT;
+		r->answer.text = span_str("the answer is too large; ask for less");
+	}
+}
+
+static void
+fast_run(void *ctx, void *self, struct lane_jobs *some)
+{
+	struct statethread *s = ctx;
+	struct reader *x = self;
+	struct lane_jobs done = STAILQ_HEAD_INITIALIZER(done), refused = STAILQ_HEAD_INITIALIZER(refused);
+	struct lane_job *j;
+
+	fsm_read_begin(x->fsm, true);
+	while ((j = STAILQ_FIRST(some)) != NULL) {
+		struct state_read *r = OF(struct state_read, j);
+
+		STAILQ_REMOVE_HEAD(some, link);
+		read_one(x, r);
+		if (r->answer.err == TV_EAGAIN) {
+			s->refused++;
+			STAILQ_INSERT_TAIL(&refused, j, link);
+			continue;
+		}
+		keep_answer(r, x);
+		STAILQ_INSERT_TAIL(&done, j, link);
+	}
+	fsm_read_end(x->fsm);
+	finish(s, &done);
+	lane_push(&s->slow, &refused);
+}
+
+static void
+waiting_run(void *ctx, void *self, struct lane_jobs *some)
+{
+	struct reader *x = self;
+	struct lane_job *j;
+
+	STAILQ_FOREACH(j, some, link) {
+		struct state_read *r = OF(struct state_read, j);
+
+		if (kind_of(j) == KIND_CALL) {
+			struct call *c = OF(struct call, j);
+
+			fsm_read_begin(x->fsm, false);
+			c->work(x->fsm, c->ctx);
+			fsm_read_end(x->fsm);
+			continue;
+		}
+		do {			/* again: the state was replaced meanwhile */
+			fsm_read_begin(x->fsm, false);
+			read_one(x, r);
+			fsm_read_end(x->fsm);
+		} while (r->answer.err == TV_EAGAIN);
+		keep_answer(r, x);
+	}
+	finish(ctx, some);
+}
+
+static const struct lane_ops apply_ops = { apply_begin, apply_end, apply_run };
+static const struct lane_ops fast_ops = { reader_begin, reader_end, fast_run };
+static const struct lane_ops waiting_ops = { reader_begin, reader_end, waiting_run };
+
+/* -- what ended, on the loop -- */
+
+static void
+read_recycle(struct statethread *s, struct state_read *r)
+{
+	buf_done(&r->large);
+	if (r->args.p != r->short_args)
+		free((void *)(uintptr_t)r->args.p);
+	if (s->stopped || s->spare_count >= SPARES_MAX) {
+		free(r);
+		return;
+	}
+	r->next = s->spares;
+	s->spares = r;
+	s->spare_count++;
+}
+
+static void
+read_ended(struct statethread *s, struct state_read *r)
+{
+	if (r->list)
+		s->listing--;
+	else
+		s->reading--;
+	r->ended = true;
+	if (r->dropped)
+		read_recycle(s, r);
+	else if (!s->stopped)
+		r->done(r, r->ctx);
+}
+
+static void
+job_ended(struct statethread *s, struct lane_job *j)
+{
+	struct state_batch *b;
+	struct call *c;
+
+	switch (kind_of(j)) {
+	case KIND_READ:
+		read_ended(s, OF(struct state_read, j));
+		break;
+	case KIND_BATCH:
+		b = OF(struct state_batch, j);
+		s->applying--;
+		s->batch_count++;
+		if (!s->stopped)
+			s->events->applied(s->ctx, b);
+		break;
+	case KIND_CALL:
+		c = OF(struct call, j);
+		if (!s->stopped)
+			c->done(c->ctx);
+		free(c);
+		break;
+	}
+}
 
 static void
 on_async(struct ev_loop *loop, ev_async *w, int revents)
 {
 	struct statethread *s = w->data;
-	struct call *c = STAILQ_FIRST(&s->calls);
+	struct lane_jobs some = STAILQ_HEAD_INITIALIZER(some);
+	struct lane_job *j;
 
 	(void)loop;
 	(void)revents;
-	if (c == NULL)
-		return;
-	STAILQ_REMOVE_HEAD(&s->calls, link);
-	if (!STAILQ_EMPTY(&s->calls))
-		ev_async_send(s->loop, &s->async);
-	c->work(s->f, c->ctx);
-	c->done(c->ctx);
-	free(c);
+	pthread_mutex_lock(&s->mutex);
+	STAILQ_CONCAT(&some, &s->finished);
+	pthread_mutex_unlock(&s->mutex);
+	while ((j = STAILQ_FIRST(&some)) != NULL) {
+		STAILQ_REMOVE_HEAD(&some, link);
+		job_ended(s, j);
+	}
 }
 
+/* -- applying -- */
+
+struct state_batch *
+statethread_batch(struct statethread *s)
+{
+	struct state_batch *b = s->free_batches;
+
+	if (b == NULL || s->stopped)
+		return NULL;
+	s->free_batches = b->next;
+	b->count = b->applied = 0;
+	b->from_log = b->wanted = b->plain = b->restore = b->unread = false;
+	b->err = TV_OK;
+	return b;
+}
+
+void
+statethread_batch_done(struct statethread *s, struct state_batch *b)
+{
+	b->next = s->free_batches;
+	s->free_batches = b;
+}
+
+void
+statethread_apply(struct statethread *s, struct state_batch *b)
+{
+	b->kind = KIND_BATCH;
+	s->applying++;
+	lane_push_one(&s->apply, &b->job);
+}
+
+unsigned
+statethread_applying(const struct statethread *s)
+{
+	return s->applying;
+}
+
+/* -- reading -- */
+
+bool
+statethread_may_read(const struct statethread *s, const struct op *op)
+{
+	return op->traits & OP_SHORT ? s->reading < READS_MAX : s->listing < LISTS_MAX;
+}
+
+static struct state_read *
+read_new(struct statethread *s)
+{
+	struct state_read *r = s->spares;
+
+	if (r == NULL)
+		return malloc(sizeof(*r));
+	s->spares = r->next;
+	s->spare_count--;
+	return r;
+}
+
+static bool
+keep_args(struct state_read *r, struct span args)
+{
+	uint8_t *copy = args.len > sizeof(r->short_args) ? malloc(args.len) : r->short_args;
+
+	if (copy == NULL)
+		return false;
+	if (args.len > 0)
+		memcpy(copy, args.p, args.len);
+	r->args = span_of(copy, args.len);
+	return true;
+}
+
+struct state_read *
+statethread_read(struct statethread *s, const struct op *op, struct span args, state_read_done *done, void *ctx)
+{
+	struct state_read *r = s->stopped ? NULL : read_new(s);
+
+	if (r == NULL)
+		return NULL;
+	memset(r, 0, offsetof(struct state_read, short_args));
+	buf_init(&r->large, FRAME_BODY_BYTES_MAX);
+	r->kind = KIND_READ;
+	r->op = op;
+	r->done = done;
+	r->ctx = ctx;
+	r->list = (op->traits & OP_SHORT) == 0;
+	if (!keep_args(r, args)) {
+		free(r);
+		return NULL;
+	}
+	if (r->list) {
+		s->listing++;
+		s->list_count++;
+		lane_push_one(&s->lists, &r->job);
+	} else {
+		s->reading++;
+		s->read_count++;
+		STAILQ_INSERT_TAIL(&s->asked, &r->job, link);
+	}
+	return r;
+}
+
+void
+statethread_drop(struct statethread *s, struct state_read *r)
+{
+	if (r == NULL)
+		return;
+	if (r->ended)
+		read_recycle(s, r);
+	else
+		r->dropped = true;
+}
+
+void
+statethread_flush(struct statethread *s)
+{
+	if (!STAILQ_EMPTY(&s->asked))
+		lane_push(&s->fast, &s->asked);
+}
+
+/* -- other work -- */
+
 static enum tv_err
-add(struct statethread *s, void (*work)(struct fsm *f, void *ctx), void (*done)(void *ctx), void *ctx)
+add_call(struct statethread *s, struct lane *lane, void (*work)(struct fsm *f, void *ctx), void (*done)(void *ctx), void *ctx)
 {
 	struct call *c = s->stopped ? NULL : malloc(sizeof(*c));
 
 	if (c == NULL)
 		return s->stopped ? TV_ESYS : TV_ENOMEM;
-	*c = (struct call){ .work = work, .done = done, .ctx = ctx };
-	STAILQ_INSERT_TAIL(&s->calls, c, link);
-	ev_async_send(s->loop, &s->async);
+	*c = (struct call){ .kind = KIND_CALL, .work = work, .done = done, .ctx = ctx };
+	lane_push_one(lane, &c->job);
 	return TV_OK;
 }
 
 enum tv_err
 statethread_call(struct statethread *s, void (*work)(struct fsm *reader, void *ctx), void (*done)(void *ctx), void *ctx)
 {
-	return add(s, work, done, ctx);
+	return add_call(s, &s->lists, work, done, ctx);
 }
 
 enum tv_err
 statethread_between(struct statethread *s, void (*work)(struct fsm *f, void *ctx), void (*done)(void *ctx), void *ctx)
 {
-	return add(s, work, done, ctx);
+	return add_call(s, &s->apply, work, done, ctx);
+}
+
+void
+statethread_info(const struct statethread *s, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	const struct { const char *name; uint64_t value; } lines[] = {
+		{ "state_batches", s->batch_count }, { "state_lists", s->list_count }, { "state_reads", s->read_count },
+		{ "state_reads_slow", s->refused }, { "state_waiting", s->applying + s->reading + s->listing },
+	};
+	char text[24];
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		snprintf(text, sizeof(text), "%llu", (unsigned long long)lines[i].value);
+		fn(ctx, lines[i].name, text);
+	}
+}
+
+/* -- life -- */
+
+static enum tv_err
+batches_new(struct statethread *s)
+{
+	for (unsigned i = 0; i < STATE_BATCHES; i++) {
+		struct state_batch *b = &s->batches[i];
+
+		b->entries = calloc(STATE_BATCH_ENTRIES, sizeof(*b->entries));
+		b->results = calloc(STATE_BATCH_ENTRIES, sizeof(*b->results));
+		b->arena = ARENA_INIT(256u << 20);
+		b->read = ARENA_INIT(64u << 20);
+		fsm_touches_init(&b->touches);
+		if (b->entries == NULL || b->results == NULL)
+			return TV_ENOMEM;
+		statethread_batch_done(s, b);
+	}
+	return TV_OK;
+}
+
+static enum tv_err
+lanes_start(struct statethread *s)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned fast = cpus >= 8 ? 4 : cpus >= 4 ? 2 : 1;
+	enum tv_err err = lane_start(&s->apply, "apply", 1, 1, &apply_ops, s);
+
+	if (err == TV_OK)
+		err = lane_start(&s->fast, "read", fast, READ_TAKE, &fast_ops, s);
+	if (err == TV_OK)
+		err = lane_start(&s->slow, "read-disk", SLOW_THREADS, 1, &waiting_ops, s);
+	if (err == TV_OK)
+		err = lane_start(&s->lists, "read-list", LIST_THREADS, 1, &waiting_ops, s);
+	return err;
 }
 
 struct statethread *
-statethread_new(struct ev_loop *loop, struct fsm *f)
+statethread_new(struct ev_loop *loop, struct fsm *f, struct log_store *log)
 {
 	struct statethread *s = calloc(1, sizeof(*s));
 
@@ -72,30 +594,71 @@ statethread_new(struct ev_loop *loop, struct fsm *f)
 		return NULL;
 	s->loop = loop;
 	s->f = f;
-	STAILQ_INIT(&s->calls);
+	s->log = log;
+	STAILQ_INIT(&s->asked);
+	STAILQ_INIT(&s->finished);
+	pthread_mutex_init(&s->mutex, NULL);
 	ev_async_init(&s->async, on_async);
 	s->async.data = s;
 	ev_async_start(loop, &s->async);
-	return s;
+	if (batches_new(s) == TV_OK && lanes_start(s) == TV_OK)
+		return s;
+	statethread_stop(s);
+	statethread_free(s);
+	return NULL;
+}
+
+void
+statethread_events(struct statethread *s, const struct state_events *events, void *ctx)
+{
+	s->events = events;
+	s->ctx = ctx;
+}
+
+static void
+stop_lane(struct statethread *s, struct lane *l)
+{
+	struct lane_jobs left;
+
+	lane_stop(l, &left);
+	finish(s, &left);
 }
 
 void
 statethread_stop(struct statethread *s)
 {
-	struct call *c;
-
 	if (s == NULL)
 		return;
 	s->stopped = true;
-	while ((c = STAILQ_FIRST(&s->calls)) != NULL) {
-		STAILQ_REMOVE_HEAD(&s->calls, link);
-		free(c);
-	}
+	stop_lane(s, &s->fast);		/* which gives to the next */
+	stop_lane(s, &s->slow);
+	stop_lane(s, &s->lists);
+	stop_lane(s, &s->apply);
+	finish(s, &s->asked);
+	on_async(s->loop, &s->async, 0);
 	ev_async_stop(s->loop, &s->async);
 }
 
 void
 statethread_free(struct statethread *s)
 {
+	if (s == NULL)
+		return;
+	while (s->spares != NULL) {
+		struct state_read *r = s->spares;
+
+		s->spares = r->next;
+		free(r);
+	}
+	for (unsigned i = 0; i < STATE_BATCHES; i++) {
+		struct state_batch *b = &s->batches[i];
+
+		free(b->entries);
+		free(b->results);
+		arena_done(&b->arena);
+		arena_done(&b->read);
+		fsm_touches_done(&b->touches);
+	}
+	pthread_mutex_destroy(&s->mutex);
 	free(s);
 }

@@ -89,6 +89,25 @@ request_detach(struct request *q)
 	q->asker = NULL;
 }
 
+void
+request_drop_lookup(struct request *q)
+{
+	struct reads_ahead *aheads = &q->d->requests->aheads;
+
+	if (q->held)
+		read_ahead_release(aheads, q->lookup->value.len);
+	q->held = false;
+	statethread_drop(q->d->state, q->lookup);
+	q->lookup = NULL;
+}
+
+/* Lists have less room among what is under way: they must not stand before the others. */
+static struct request_list *
+fired_list(const struct request *q)
+{
+	return &q->asker->fired[(q->op->traits & OP_SHORT) == 0];
+}
+
 static void
 drop_args(struct request *q)
 {
@@ -108,9 +127,9 @@ request_free(struct request *q)
 	struct requests *all = q->d->requests;
 
 	if (q->fired)
-		TAILQ_REMOVE(&q->asker->fired, q, fired_link);
+		TAILQ_REMOVE(fired_list(q), q, fired_link);
 	request_detach(q);
-	read_ahead_drop(&all->aheads, q->ahead);
+	request_drop_lookup(q);
 	drop_args(q);
 	all->pending--;
 	if (all->spare_count >= SPARES_MAX) {
@@ -238,19 +257,37 @@ request_fire(struct request *q)
 	if (q->fired)
 		return;
 	q->fired = true;
-	TAILQ_INSERT_TAIL(&q->asker->fired, q, fired_link);
+	TAILQ_INSERT_TAIL(fired_list(q), q, fired_link);
+}
+
+/* The first one of a list, if there is room for one of its kind. */
+static struct request *
+first_fired(const struct request_list *list)
+{
+	struct request *q = TAILQ_FIRST(list);
+
+	return q != NULL && statethread_may_read(q->d->state, q->op) ? q : NULL;
 }
 
 struct request *
 request_fired(struct asker *a)
 {
-	struct request *q = TAILQ_FIRST(&a->fired);
+	for (unsigned i = 0; i < 2; i++) {
+		struct request *q = first_fired(&a->fired[i]);
 
-	if (q != NULL) {
-		TAILQ_REMOVE(&a->fired, q, fired_link);
+		if (q == NULL)
+			continue;
+		TAILQ_REMOVE(&a->fired[i], q, fired_link);
 		q->fired = false;
+		return q;
 	}
-	return q;
+	return NULL;
+}
+
+bool
+request_is_fired(const struct asker *a)
+{
+	return first_fired(&a->fired[0]) != NULL || first_fired(&a->fired[1]) != NULL;
 }
 
 bool
@@ -316,7 +353,8 @@ void
 asker_init(struct asker *a)
 {
 	TAILQ_INIT(&a->requests);
-	TAILQ_INIT(&a->fired);
+	TAILQ_INIT(&a->fired[0]);
+	TAILQ_INIT(&a->fired[1]);
 }
 
 struct requests *
@@ -343,7 +381,6 @@ requests_free(struct requests *all)
 		all->spares = q->hash_next;
 		free(q);
 	}
-	read_ahead_done(&all->aheads);
 	arena_done(&all->arena);
 	buf_done(&all->buf);
 	free(all);

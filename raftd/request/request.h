@@ -14,6 +14,7 @@
 #include "raftd/engine/proposals.h"
 #include "raftd/engine/read_ahead.h"
 #include "raftd/engine/reads.h"
+#include "raftd/engine/statethread.h"
 #include "raftd/raftd.h"
 
 #define REQUEST_INLINE 48		/* bytes of arguments and token kept inside the record */
@@ -24,7 +25,8 @@ struct requests;			/* all of them: memory and limits */
 
 struct asker {				/* a channel, and its requests */
 	struct chan *chan;
-	TAILQ_HEAD(request_list, request) requests, fired;
+	TAILQ_HEAD(request_list, request) requests;
+	struct request_list fired[2];	/* to be read again: of one record, and lists */
 	struct request *buckets[ASKER_BUCKETS];	/* by frame id */
 };
 
@@ -44,6 +46,9 @@ struct request {
 
 	bool writing;			/* which of `read` and `write`: it waits for the log */
 	bool blocked, fired, last;	/* last: time is up, answer whatever there is */
+	bool confirmed;			/* what is found in a state of `needed` or newer may be given */
+	bool held;			/* what was found waits for that */
+	bool again;			/* its watch fired while the state was looked at */
 	uint8_t mode;
 	uint16_t type;			/* of the frame */
 	unsigned replaced;		/* fsm_replaced() when it began to wait */
@@ -51,7 +56,8 @@ struct request {
 		struct read_wait read;
 		struct proposal write;
 	};
-	struct read_ahead *ahead;	/* looked up before it was confirmed; owned; or NULL */
+	struct state_read *lookup;	/* under way, or held; owned; or NULL */
+	uint64_t needed;
 	struct fsm_watch *watch;
 	ev_timer timer;			/* of a blocking query */
 };
@@ -75,7 +81,7 @@ void request_plain(struct request *q, enum tv_err err, const char *text, const s
 void request_write(struct request *q, void (*write)(void *ctx, struct buf *body), void *ctx);
 /* Replaces arguments and token by copies; args must not be of those that it has.  False: no memory. */
 bool request_keep(struct request *q, struct span args, struct span token);
-/* Will be read (again) at the end of this turn, or later when there is much to do; it has an asker. */
+/* Will be read (again) at the end of this turn, or later when there is much to do; it has an asker, and no look-up is under way. */
 void request_fire(struct request *q);
 /* Do the answers of its channel wait to be read?  A large answer more should wait for that. */
 bool request_congested(const struct request *q);
@@ -101,8 +107,12 @@ bool asker_congested(const struct asker *a);
 struct request *request_new(struct raftd *d, struct asker *a, const struct frame *f);
 /* The newest one of this frame id; NULL: there is none. */
 struct request *request_find(struct asker *a, uint64_t id);
-/* The next fired one, which is fired no more; NULL: there is none. */
+/* The next fired one that may be read now, which is fired no more; NULL: there is none. */
 struct request *request_fired(struct asker *a);
+/* Is there one? */
+bool request_is_fired(const struct asker *a);
+/* Gives up what is looked up for it, if anything. */
+void request_drop_lookup(struct request *q);
 /* Would more be pending, with so many bytes of arguments more, than may be? */
 bool requests_full(const struct requests *all, size_t bytes);
 /* Out of the lists of its asker; the record stays until whoever holds it ends it. */

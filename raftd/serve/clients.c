@@ -254,7 +254,7 @@ clients_waiting(const struct clients *c)
 	struct client *cl;
 
 	SERVER_EACH(cl, &c->server)
-		if (!TAILQ_EMPTY(&cl->asker.fired) && !asker_congested(&cl->asker))
+		if (request_is_fired(&cl->asker) && !asker_congested(&cl->asker))
 			return true;
 	return false;
 }

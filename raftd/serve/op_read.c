@@ -1,7 +1,8 @@
 /*
  * Reads.  Default and consistent: one ReadIndex round for all of a turn, then the own state, on any server.  Stale:
- * the own state as it is.  A record alone is looked up while its round is under way (read_ahead.h).  Blocking: when the result is not newer than asked, a watch on exactly what it depends
- * on, and another look when that fires; no new round is needed, since the state only moves forward.
+ * the own state as it is.  A record alone is looked up while its round is under way (read_ahead.h).  Blocking: a watch on exactly
+ * what the result depends on, then a look; when that is not newer than asked, another one when the watch fires; no new round
+ * is needed, since the state only moves forward.  Looking is the threads' (statethread.h).
  */
 #include <sodium.h>
 
@@ -22,13 +23,17 @@ unblock(struct request *q)
 	ev_timer_stop(q->d->loop, &q->timer);
 }
 
+/* Whatever is being looked at may be of before that. */
 static void
 on_watch(void *ctx)
 {
 	struct request *q = ctx;
 
 	q->watch = NULL;		/* it is gone once it has fired */
-	request_fire(q);
+	if (q->lookup != NULL)
+		q->again = true;
+	else
+		request_fire(q);
 }
 
 static void
@@ -39,19 +44,18 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)loop;
 	(void)revents;
 	q->last = true;
-	request_fire(q);
+	if (q->lookup == NULL)
+		request_fire(q);
 }
 
-static bool
-block(struct request *q)
+/* It is not newer than what was asked for: the answer comes when it is, or when the time is up. */
+static void
+begin_waiting(struct request *q)
 {
 	int64_t wait = q->wait_ns <= 0 ? WAIT_DEFAULT_NS : q->wait_ns > WAIT_MAX_NS ? WAIT_MAX_NS : q->wait_ns;
 
-	q->watch = fsm_watch(q->d->fsm, q->op, q->args, on_watch, q);
-	if (q->watch == NULL)
-		return false;
 	if (q->blocked)
-		return true;
+		return;
 	q->blocked = true;
 	q->replaced = fsm_replaced(q->d->fsm);
 	/* Up to a sixteenth more, so that many waiters do not end together. */
@@ -60,38 +64,89 @@ block(struct request *q)
 	ev_timer_init(&q->timer, on_timer, (double)wait / 1e9, 0.0);
 	q->timer.data = q;
 	ev_timer_start(q->d->loop, &q->timer);
-	return true;
+}
+
+static void on_looked(struct state_read *r, void *ctx);
+
+/* A query that waits is watched before it is looked at: what comes between is not lost. */
+static void
+look(struct request *q)
+{
+	if (!statethread_may_read(q->d->state, q->op)) {
+		request_fire(q);
+		return;
+	}
+	q->again = false;
+	if (q->index > 0 && !q->last && q->watch == NULL && (q->blocked || request_may_block(q)))
+		q->watch = fsm_watch(q->d->fsm, q->op, q->args, on_watch, q);
+	q->lookup = statethread_read(q->d->state, q->op, q->args, on_looked, q);
+	if (q->lookup == NULL) {
+		unblock(q);
+		request_failf(q, TV_ENOMEM, "raftd is out of memory");
+	}
 }
 
 static void
-serve(struct request *q)
+wait_or_look_again(struct request *q)
 {
-	struct arena *a = request_arena(q);
-	struct buf *out = request_buf(q);
-	struct fsm_answer ans = { 0 };
+	bool again = q->again;
 
-	fsm_read(q->d->fsm, q->op, q->args, a, out, &ans);
-	if (ans.err == TV_OK && out->failed) {
-		ans.err = TV_ELIMIT;
-		ans.text = span_str("the answer is too large; ask for less");
+	request_drop_lookup(q);
+	if (q->watch == NULL && !again) {
+		request_failf(q, TV_ELIMIT, "too many blocking queries wait on this server; try another one");
+		return;
 	}
-	if (ans.err != TV_OK) {
+	begin_waiting(q);
+	if (q->watch == NULL)
+		look(q);
+}
+
+/* What was looked up is given, or waits for something newer. */
+static void
+give(struct request *q)
+{
+	struct state_read *r = q->lookup;
+
+	if (r->answer.err != TV_OK) {
 		unblock(q);
-		request_fail(q, ans.err, ans.text);
+		request_fail(q, r->answer.err, r->answer.text);
 		return;
 	}
 	if (q->blocked && q->replaced != fsm_replaced(q->d->fsm))
 		q->last = true;			/* what it waited for is of another state (S104) */
-	if (q->index > 0 && ans.index <= q->index && !q->last) {
-		if (!q->blocked && !request_may_block(q)) {
-			request_failf(q, TV_ELIMIT, "too many blocking queries wait on this server; try another one");
-			return;
-		}
-		if (block(q))
-			return;
+	if (q->index > 0 && r->answer.index <= q->index && !q->last) {
+		wait_or_look_again(q);
+		return;
 	}
 	unblock(q);
-	request_reply(q, ans.index, buf_span(out));
+	request_reply(q, r->answer.index, r->value);
+}
+
+/* The round is confirmed, and the look-up has ended. */
+static void
+judge(struct request *q)
+{
+	const struct state_read *r = q->lookup;
+
+	if (r->applied >= q->needed && r->replaced == fsm_replaced(q->d->fsm)) {
+		give(q);
+		return;
+	}
+	request_drop_lookup(q);
+	look(q);
+}
+
+static void
+on_looked(struct state_read *r, void *ctx)
+{
+	struct request *q = ctx;
+
+	if (q->confirmed)
+		judge(q);
+	else if (r->answer.err == TV_OK && read_ahead_hold(request_reads_ahead(q), r->value.len))
+		q->held = true;
+	else
+		request_drop_lookup(q);	/* whatever is wrong is found again, and told, when the read is confirmed */
 }
 
 static struct request *
@@ -100,34 +155,33 @@ request_of(struct read_wait *w)
 	return (struct request *)((char *)w - offsetof(struct request, read));
 }
 
-/* Whatever is wrong is found again, and told, when the read is confirmed. */
 static void
-on_ahead(struct read_wait *w, uint64_t applied)
+on_ahead(struct read_wait *w)
 {
 	struct request *q = request_of(w);
-	struct reads_ahead *aheads = request_reads_ahead(q);
-	struct fsm_answer ans = { 0 };
-	struct arena *a;
-	struct buf *out;
 
-	if (q->ahead != NULL || !read_ahead_wanted(aheads))
+	if (q->lookup != NULL || !statethread_may_read(q->d->state, q->op) || !read_ahead_wanted(request_reads_ahead(q)))
 		return;
-	a = request_arena(q);
-	out = request_buf(q);
-	fsm_read(q->d->fsm, q->op, q->args, a, out, &ans);
-	if (ans.err == TV_OK && !out->failed)
-		q->ahead = read_ahead_hold(aheads, applied, fsm_replaced(q->d->fsm), ans.index, buf_span(out));
+	q->lookup = statethread_read(q->d->state, q->op, q->args, on_looked, q);
 }
 
 /* False: it has to be looked up (again). */
 static bool
 give_ahead(struct request *q)
 {
-	const struct read_ahead *x = q->ahead;
+	const struct state_read *r = q->lookup;
 
-	if (x == NULL || !read_ahead_may_give(request_reads_ahead(q), x, q->read.index, fsm_replaced(q->d->fsm)))
+	if (r == NULL)
 		return false;
-	request_reply(q, x->index, span_of(x->value, x->len));
+	if (!r->ended)
+		return true;			/* judged when it has */
+	if (!read_ahead_may_give(request_reads_ahead(q), r->applied, q->needed, r->replaced, fsm_replaced(q->d->fsm))) {
+		request_drop_lookup(q);
+		return false;
+	}
+	read_ahead_release(request_reads_ahead(q), r->value.len);
+	q->held = false;
+	give(q);
 	return true;
 }
 
@@ -136,7 +190,7 @@ op_read_again(struct request *q)
 {
 	if (q->last && q->watch != NULL)
 		unblock(q);
-	serve(q);
+	look(q);
 }
 
 static void
@@ -145,10 +199,14 @@ on_confirmed(struct read_wait *w, enum tv_err err)
 	struct request *q = request_of(w);
 
 	if (err == TV_OK) {
+		q->confirmed = true;
+		q->needed = w->index;
+		if (give_ahead(q))
+			return;
 		if (request_congested(q))
 			request_fire(q);
-		else if (!give_ahead(q))
-			serve(q);
+		else
+			look(q);
 		return;
 	}
 	if (err == TV_ENOTLEADER)
@@ -207,6 +265,7 @@ op_read(struct request *q, uint64_t max_stale_ms)
 	}
 	/* Staler than the asker accepts: a confirmed read is never stale. */
 	if (q->mode == OP_STALE && (max_stale_ms == 0 || (known && contact_ms <= max_stale_ms))) {
+		q->confirmed = true;
 		request_fire(q);		/* many of them, read at once, would hold up the loop */
 		return;
 	}

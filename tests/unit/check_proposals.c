@@ -193,17 +193,15 @@ END_TEST
 struct reader {
 	struct read_wait w;
 	unsigned told, looked;
-	uint64_t looked_at;			/* the state that it was looked up in last */
 	enum tv_err err;
 };
 
 static void
-look(struct read_wait *w, uint64_t applied)
+look(struct read_wait *w)
 {
 	struct reader *r = (struct reader *)w;
 
 	r->looked++;
-	r->looked_at = applied;
 }
 
 static void
@@ -307,22 +305,22 @@ START_TEST(looked_up_ahead)
 		ask(&r, &x[i]);
 		x[i].w.ahead = i != 1 ? look : NULL;
 		if (i == 2)
-			ck_assert(!reads_unseen(&r) && !reads_look_ahead(&r, 5));	/* not before its round has begun */
+			ck_assert(!reads_unseen(&r) && !reads_look_ahead(&r));	/* not before its round has begun */
 		if (i >= 1)
 			ck_assert_uint_eq(reads_round(&r, MONO_MS(i)), (uint64_t)i);
 		if (i == 1)
-			while (reads_look_ahead(&r, 5))
+			while (reads_look_ahead(&r))
 				;
 	}
 	ck_assert(reads_unseen(&r));
-	ck_assert(reads_look_ahead(&r, 6));
-	ck_assert_uint_eq(x[0].looked_at, 5);
+	ck_assert(reads_look_ahead(&r));
+	ck_assert_uint_eq(x[0].looked, 1);
 	ck_assert_uint_eq(x[1].looked, 0);
-	ck_assert_uint_eq(x[2].looked_at, 6);
+	ck_assert_uint_eq(x[2].looked, 1);
 	ck_assert_uint_eq(x[3].looked, 0);
 
 	reads_answer(&r, 3, true, 6);		/* confirms the earlier ones too, whether they were looked up or not */
-	ck_assert(!reads_unseen(&r) && !reads_look_ahead(&r, 6));
+	ck_assert(!reads_unseen(&r) && !reads_look_ahead(&r));
 	for (unsigned i = 0; i < 4; i++) {
 		ck_assert_uint_eq(x[i].told, 0);
 		ck_assert(reads_serve(&r, 6));
@@ -346,19 +344,19 @@ START_TEST(looked_up_in_vain)
 		x[i].w.ahead = look;
 	}
 	(void)reads_round(&r, MONO_MS(1));
-	while (reads_look_ahead(&r, 4))
+	while (reads_look_ahead(&r))
 		;
 	reads_cancel(&x[2].w);
 	reads_answer(&r, 1, false, 0);
 	reads_retry(&r, MONO_MS(2), MONO_S(1));
 	ck_assert_uint_eq(reads_round(&r, MONO_MS(2)), 2);
-	ck_assert(reads_look_ahead(&r, 5));
-	ck_assert(reads_look_ahead(&r, 5));
-	ck_assert(!reads_look_ahead(&r, 5));
+	ck_assert(reads_look_ahead(&r));
+	ck_assert(reads_look_ahead(&r));
+	ck_assert(!reads_look_ahead(&r));
 	ck_assert_uint_eq(x[0].looked, 2);
 	reads_retry(&r, MONO_S(2), MONO_S(1));			/* no answer for a second */
 	ck_assert_uint_eq(reads_round(&r, MONO_S(2)), 3);
-	while (reads_look_ahead(&r, 5))
+	while (reads_look_ahead(&r))
 		;
 	reads_expire(&r, MONO_S(6));
 	ck_assert_int_eq(x[0].err, TV_ENOLEADER);
@@ -380,19 +378,14 @@ START_TEST(answers_ahead_count_if_new_enough)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct reads_ahead a = { 0 };
-		struct read_ahead *x;
 
-		ck_assert(read_ahead_wanted(&a));
-		x = read_ahead_hold(&a, cases[i].applied, 3, 5, span_str("value"));
-		ck_assert_ptr_nonnull(x);
-		ck_assert_uint_eq(x->index, 5);
-		ck_assert(span_eqs(span_of(x->value, x->len), "value"));
-		ck_assert(read_ahead_may_give(&a, x, cases[i].confirmed, 3 + cases[i].replaced) == cases[i].given);
+		ck_assert(read_ahead_wanted(&a) && read_ahead_hold(&a, 5));
+		ck_assert(read_ahead_may_give(&a, cases[i].applied, cases[i].confirmed, 3, 3 + cases[i].replaced) == cases[i].given);
 		ck_assert_uint_eq(a.given, cases[i].given);
 		ck_assert_uint_eq(a.wasted, !cases[i].given);
-		read_ahead_drop(&a, x);
+		ck_assert(read_ahead_wanted(&a) == cases[i].given);
+		read_ahead_release(&a, 5);
 		ck_assert_uint_eq(a.held, 0);
-		read_ahead_done(&a);
 	}
 }
 END_TEST
@@ -400,59 +393,22 @@ END_TEST
 START_TEST(answers_ahead_are_bounded)
 {
 	enum { COUNT = READ_AHEAD_BYTES_MAX / READ_AHEAD_VALUE_MAX };
-	static uint8_t bytes[READ_AHEAD_VALUE_MAX + 1];
-	struct read_ahead *x[COUNT];
 	struct reads_ahead a = { 0 };
 	unsigned n = 0, let_go = 0;
 
-	while (read_ahead_wanted(&a)) {
-		ck_assert_uint_lt(n, COUNT);
-		x[n] = read_ahead_hold(&a, 1, 0, 1, span_of(bytes, READ_AHEAD_VALUE_MAX));
-		ck_assert_ptr_nonnull(x[n++]);
-	}
+	for (; read_ahead_wanted(&a); n++)
+		ck_assert(n < COUNT && read_ahead_hold(&a, READ_AHEAD_VALUE_MAX));
 	ck_assert_uint_eq(n, COUNT);
-	while (n > 0)
-		read_ahead_drop(&a, x[--n]);
-	read_ahead_drop(&a, NULL);
+	ck_assert(!read_ahead_hold(&a, 1));		/* asked before that, and found now */
+	while (n-- > 0)
+		read_ahead_release(&a, READ_AHEAD_VALUE_MAX);
 	ck_assert_uint_eq(a.held, 0);
-	ck_assert_uint_eq(a.spare_count, 0);	/* large ones are not kept */
 
-	ck_assert(read_ahead_wanted(&a));
-	ck_assert_ptr_null(read_ahead_hold(&a, 1, 0, 1, span_of(bytes, sizeof(bytes))));
 	while (!read_ahead_wanted(&a))	/* one for nothing: the next ones are not tried */
 		let_go++;
 	ck_assert_uint_eq(let_go, READ_AHEAD_REST);
-}
-END_TEST
-
-/* Short ones take memory of each other, whatever their order, and no more of it is kept than agreed. */
-START_TEST(answers_ahead_use_memory_again)
-{
-	enum { COUNT = READ_AHEAD_SPARES + 10 };
-	static uint8_t bytes[READ_AHEAD_SHORT];
-	struct read_ahead *x[COUNT];
-	struct reads_ahead a = { 0 };
-
-	for (unsigned round = 0; round < 3; round++) {
-		for (unsigned i = 0; i < COUNT; i++) {
-			memset(bytes, (int)i, sizeof(bytes));
-			x[i] = read_ahead_hold(&a, i, 0, 1, span_of(bytes, i % 2 != 0 ? i : READ_AHEAD_SHORT));
-			ck_assert_ptr_nonnull(x[i]);
-		}
-		ck_assert_uint_eq(a.spare_count, 0);
-		for (unsigned i = 0; i < COUNT; i++) {
-			struct read_ahead *one = x[(i * 7) % COUNT];
-			unsigned n = (i * 7) % COUNT;
-
-			ck_assert_uint_eq(one->applied, n);
-			ck_assert_uint_eq(one->len, n % 2 != 0 ? n : READ_AHEAD_SHORT);
-			ck_assert(one->len == 0 || (one->value[0] == (uint8_t)n && one->value[one->len - 1] == (uint8_t)n));
-			read_ahead_drop(&a, one);
-		}
-		ck_assert_uint_eq(a.held, 0);
-		ck_assert_uint_eq(a.spare_count, READ_AHEAD_SPARES);
-	}
-	read_ahead_done(&a);
+	ck_assert(!read_ahead_hold(&a, READ_AHEAD_VALUE_MAX + 1));
+	ck_assert(!read_ahead_wanted(&a));
 }
 END_TEST
 
@@ -498,7 +454,6 @@ main(void)
 	tcase_add_test(t, looked_up_in_vain);
 	tcase_add_test(t, answers_ahead_count_if_new_enough);
 	tcase_add_test(t, answers_ahead_are_bounded);
-	tcase_add_test(t, answers_ahead_use_memory_again);
 	tcase_add_test(t, held_messages_leave_in_order);
 	tcase_add_test(t, deadlines_tell_what_was_missing);
 	suite_add_tcase(s, t);
