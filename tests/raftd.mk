@@ -56,6 +56,11 @@ check_PROGRAMS += tests/unit/check_jobs
 TESTS += tests/unit/check_jobs
 tests_unit_check_jobs_SOURCES = tests/unit/check_jobs.c
 tests_unit_check_jobs_LDADD = $(RT_LIBS) $(UNIT_LIBS) $(EV_LIBS) -lpthread
+check_PROGRAMS += tests/unit/check_statethread
+TESTS += tests/unit/check_statethread
+tests_unit_check_statethread_SOURCES = tests/unit/check_statethread.c raftd/engine/statethread.c raftd/engine/lane.c
+tests_unit_check_statethread_LDADD = common/libtvcore.a $(UNIT_LIBS) $(EV_LIBS) -lpthread
+
 check_PROGRAMS += tests/unit/check_logthread
 TESTS += tests/unit/check_logthread
 tests_unit_check_logthread_SOURCES = tests/unit/check_logthread.c raftd/engine/logthread.c

@@ -61,7 +61,7 @@ on_applied(void *ctx, struct state_batch *b)
 	else if (b->err != TV_OK)
 		engine_apply_failed(e, b->err);
 	if (b->applied > 0) {
-		fsm_fire(e->d->fsm, &b->touches);
+		fsm_fire(e->d->fsm, b->touches);
 		e->hooks->applied(e->d, b->entries, b->applied);
 		applied_up_to(e, b->entries, b->applied, b->wanted ? b->results : NULL);
 	}

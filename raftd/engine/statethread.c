@@ -153,7 +153,7 @@ run_batch(struct statethread *s, struct state_batch *b)
 	if (n == 0)
 		return;
 	arena_reset(&b->arena);
-	b->err = fsm_apply_batch(s->f, b->entries, n, &b->arena, b->wanted ? b->results : NULL, &b->touches);
+	b->err = fsm_apply_batch(s->f, b->entries, n, &b->arena, b->wanted ? b->results : NULL, b->touches);
 	if (b->err == TV_OK)
 		b->applied = n;
 }
@@ -561,8 +561,8 @@ batches_new(struct statethread *s)
 		b->results = calloc(STATE_BATCH_ENTRIES, sizeof(*b->results));
 		b->arena = ARENA_INIT(256u << 20);
 		b->read = ARENA_INIT(64u << 20);
-		fsm_touches_init(&b->touches);
-		if (b->entries == NULL || b->results == NULL)
+		b->touches = fsm_touches_new();
+		if (b->entries == NULL || b->results == NULL || b->touches == NULL)
 			return TV_ENOMEM;
 		statethread_batch_done(s, b);
 	}
@@ -657,7 +657,7 @@ statethread_free(struct statethread *s)
 		free(b->results);
 		arena_done(&b->arena);
 		arena_done(&b->read);
-		fsm_touches_done(&b->touches);
+		fsm_touches_free(b->touches);
 	}
 	pthread_mutex_destroy(&s->mutex);
 	free(s);

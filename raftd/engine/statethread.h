@@ -42,7 +42,7 @@ struct state_batch {
 	enum tv_err err;		/* of the state machine, or of reading the log, see `unread` */
 	bool unread;
 	int sys;			/* errno of that */
-	struct fsm_touches touches;
+	struct fsm_touches *touches;	/* owned */
 	/* Private. */
 	struct lane_job job;
 	uint8_t kind;
