@@ -505,6 +505,7 @@ start_http(struct rpcd *p)
 		.reload = daemon_reload,
 		.asked = { .burst = 100, .period = MONO_S(60) },
 	};
+	api_render_start(&p->api, p->loop);
 	p->http = http_new(&(struct http_conf){
 		.loop = p->loop, .api = &p->api, .conf = &p->conf, .peer_allowed = peer_allowed, .ctx = p,
 	});

@@ -12,7 +12,7 @@ endif
 
 # The HTTP API without sockets.
 RPC_API_LIBS = rpcd/librpcapi.a rpcd/librpceventwire.a $(RPC_FILTER_LIBS) common/libtvjson.a common/libtvrt.a common/libtvcore.a \
-	$(JANSSON_LIBS) $(SODIUM_LIBS) $(ZLIB_LIBS) -lm
+	$(JANSSON_LIBS) $(SODIUM_LIBS) $(ZLIB_LIBS) $(EV_LIBS) -lm
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_agent tests/unit/check_agent_checks
 TESTS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_agent tests/unit/check_agent_checks

@@ -6,6 +6,11 @@
 #include "common/base/buf.h"
 
 #define BUF_FIRST_BYTES 64
+/*
+ * A block of this size is a mapping of its own, of the C library: it grows without a copy, and freed it goes back to
+ * the system, which clears it.  Nothing of a secret stays, and to overwrite so much would hold up the caller for long.
+ */
+#define BUF_MAPPED_BYTES (32u << 20)
 
 void
 buf_init(struct buf *b, size_t max)
@@ -25,7 +30,8 @@ buf_done(struct buf *b)
 {
 	bool secret = b->secret;
 
-	wipe(b);
+	if (b->cap < BUF_MAPPED_BYTES)
+		wipe(b);
 	free(b->data);
 	*b = BUF_INIT(b->max);
 	b->secret = secret;
@@ -39,13 +45,13 @@ buf_reset(struct buf *b)
 	b->failed = false;
 }
 
-/* realloc() would leave what it moves where it was. */
+/* realloc() would leave what it moves where it was, unless it moves pages. */
 static uint8_t *
 resize(struct buf *b, size_t cap)
 {
 	uint8_t *data;
 
-	if (!b->secret)
+	if (!b->secret || b->cap >= BUF_MAPPED_BYTES)
 		return realloc(b->data, cap);
 	data = malloc(cap);
 	if (data == NULL)

@@ -86,6 +86,12 @@ enum tv_err chan_end(struct chan *c);
  * from a prepare watcher, after which the loop would look at its events once more first.  Closes nothing.
  */
 void chan_flush(struct chan *c);
+/*
+ * Within on_frame, of bytes of the frame's body: takes over the memory that they are in, without a copy when they came
+ * in pieces, as a large frame does.  Returns where they are in *to, which is the caller's to free with buf_done();
+ * SPAN_NONE: no memory.
+ */
+struct span chan_keep(struct span bytes, struct buf *to);
 /* Bytes waiting to be written. */
 size_t chan_pending(const struct chan *c);
 /*

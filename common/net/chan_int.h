@@ -45,6 +45,7 @@ struct chan {
 	bool opened;			/* was CHAN_OPEN: queued frames may be written */
 	bool paused;
 	bool held;			/* `in` may hold whole frames (pause) */
+	bool given;			/* `in` was handed over by chan_keep() */
 	bool greeted;			/* the first frame header was looked at */
 	bool nobody;			/* nobody listens at the address that was dialled */
 

@@ -40,13 +40,50 @@ refuse_frame(struct chan *c, struct span in, const struct frame *f)
 		refuse_message(c, TV_ELIMIT, "announced a frame above the limit", f);
 }
 
+/* Whose frame is being handled, and where it ends in `in`; chan_keep() needs them without knowing the channel. */
+static struct {
+	struct chan *chan;		/* NULL: none, or its bytes are not in `in` */
+	const uint8_t *end;
+} handled;
+
+/* The bytes behind the frame stay with the channel. */
+static bool
+give_in(struct chan *c, struct buf *to)
+{
+	struct buf rest;
+	size_t used = (size_t)(handled.end - c->in.data);
+
+	buf_init(&rest, c->in.max);
+	rest.secret = c->in.secret;
+	buf_put(&rest, handled.end, c->in.len - used);
+	if (rest.failed)
+		return false;
+	*to = c->in;
+	c->in = rest;
+	c->given = true;
+	handled.chan = NULL;
+	return true;
+}
+
+struct span
+chan_keep(struct span bytes, struct buf *to)
+{
+	struct chan *c = handled.chan;
+
+	if (c != NULL && bytes.p >= c->in.data && bytes.p + bytes.len <= handled.end && give_in(c, to))
+		return bytes;
+	buf_init(to, bytes.len);
+	buf_putspan(to, bytes);
+	return to->failed ? SPAN_NONE : buf_span(to);
+}
+
 /* Dispatches whole frames; returns the bytes used. */
 static size_t
 dispatch(struct chan *c, struct span in)
 {
 	size_t used = 0;
 
-	while (c->state == CHAN_OPEN && !c->paused) {
+	while (c->state == CHAN_OPEN && !c->paused && !c->given) {
 		struct span rest = span_of(in.p + used, in.len - used);
 		struct frame f;
 		long n = frame_read(rest, c->body_max, &f);
@@ -58,7 +95,10 @@ dispatch(struct chan *c, struct span in)
 			return used;
 		used += (size_t)n;
 		c->greeted = true;
+		handled.chan = in.p == c->in.data ? c : NULL;
+		handled.end = in.p + used;
 		err = c->events->on_frame(c->ctx, c, &f);
+		handled.chan = NULL;
 		if (err == TV_ECLOSED || err == TV_EOF)
 			chan_close(c, err);
 		else if (err != TV_OK)
@@ -93,7 +133,10 @@ dispatch_in(struct chan *c)
 	size_t used;
 
 	c->busy++;
-	used = dispatch(c, buf_span(&c->in));
+	do {
+		c->given = false;
+		used = dispatch(c, buf_span(&c->in));
+	} while (c->given);		/* `in` is what was behind the frame */
 	c->busy--;
 	buf_drop(&c->in, used);
 	c->held = c->paused && c->in.len > 0;

@@ -26,6 +26,8 @@
 #define SEAL_BYTES_MAX (NOISE_MSG_BYTES_MAX - NOISE_TAG_BYTES)
 /* Sealed at one go, before the socket is asked. */
 #define WIRE_OUT_BATCH_BYTES (128u << 10)
+/* Sealed in one go at most: a peer that reads as fast as we seal would keep us from everybody else. */
+#define FLUSH_BYTES_MAX (2u << 20)
 /* Answered in one turn of the loop: some tenths of a millisecond each. */
 #define HANDSHAKES_PER_TURN 16
 
@@ -120,6 +122,7 @@ void
 chan_noise_flush(struct chan *c)
 {
 	struct chan_noise *n = c->noise;
+	size_t until = c->out_at + FLUSH_BYTES_MAX;
 	bool sealed;
 
 	do {
@@ -133,7 +136,7 @@ chan_noise_flush(struct chan *c)
 			c->out_at += len;
 			sealed = true;
 		}
-	} while (write_wire(c) && sealed);
+	} while (write_wire(c) && sealed && c->out_at < until);
 }
 
 /* -- handshake ------------------------------------------------------------------- */

@@ -5,6 +5,8 @@
 #ifndef TV_RPCD_API_API_H
 #define TV_RPCD_API_API_H
 
+#include <ev.h>
+
 #include "common/base/histogram.h"
 #include "common/base/log.h"
 #include "common/conf/cluster_conf.h"
@@ -37,6 +39,9 @@ struct api {
 	void (*quit)(void *ctx);		/* after a successful leave was answered; may be NULL */
 	void *quit_ctx;
 	enum tv_err (*reload)(char *errbuf, size_t cap);	/* reads the configuration again; may be NULL */
+	struct ev_loop *loop;			/* api_render_start(); NULL: large answers are rendered at once */
+	ev_timer render_turn;
+	struct render *renders;			/* large answers in the making, the next one first */
 	struct log_limit asked;			/* lines that say who administers */
 	uint64_t next_id;			/* of requests */
 	struct note *notes;			/* of questions under way */
@@ -49,6 +54,8 @@ struct api {
 	} stats;
 };
 
+/* From now on large answers are rendered in turns of this loop. */
+void api_render_start(struct api *api, struct ev_loop *loop);
 /* Takes up a request whose head is filled in.  Afterwards body_max is set; `answered` may be. */
 void api_begin(struct api *api, struct request *r);
 /* Is the body or the answer of what this target names a stream?  As far as one can say before the request begins. */
@@ -138,10 +145,13 @@ bool api_failed(struct request *r, const struct op_reply *reply);
 void api_headers(struct request *r, const struct op_reply *reply, bool consistency);
 /* 200 with the reply's value as JSON: a record or a list, by the operation; of a list what passes the filter. */
 void api_json(struct request *r, const struct op_reply *reply);
-/* The same by another schema of the same record. */
-void api_json_as(struct request *r, const struct schema *s, struct span list);
-/* Answers with a JSON list of names. */
-void api_json_names(struct request *r, const struct span_list *names);
+/*
+ * Answers 200 with a list of such records, a reply's value, as JSON: those that pass the filter.  A large one is
+ * rendered in slices, and the answer comes later (rpcd/api/render.c).
+ */
+void api_render_list(struct request *r, const struct schema *s, struct span list);
+/* The same with the names of a packed text_list; not_found: 404 if there is none. */
+void api_render_names(struct request *r, struct span record, bool not_found);
 /* Unpacks the reply's record (OP_ONE); false: answered 500. */
 bool api_record(struct request *r, const struct op_reply *reply, const struct schema *s, void *rec);
 /* Of a question to gossipd or raftd: ?wan, ?wan=1; not ?wan=0. */

@@ -21,6 +21,7 @@ struct api;
 struct endpoint;
 struct route_call;
 struct filter;			/* rpcd/filter/filter.h */
+struct render;			/* rpcd/api/render.c */
 struct request;
 
 struct answer_header {
@@ -75,6 +76,7 @@ struct request {
 	void (*cancel)(struct request *r);
 	struct filter *filter;		/* of ?filter, or NULL; freed by api_end */
 	struct mono filter_end;		/* when it must be done; zero: not begun */
+	struct render *render;		/* rpcd/api/render.c: the answer in the making */
 	void *state;			/* the handler's own, from the arena */
 	uint64_t id;			/* never reused: a note (api.h) finds the request again by it */
 

@@ -309,14 +309,7 @@ finish_value(struct request *r, const struct op_reply *reply)
 static void
 finish_names(struct request *r, const struct op_reply *reply)
 {
-	struct text_list list = { 0 };
-
-	if (!api_record(r, reply, &text_list_schema, &list))
-		return;
-	if ((r->endpoint->flags & NOT_FOUND) && list.Values.n == 0 && r->rest.len > 0)
-		answer_empty(r, 404);
-	else
-		api_json_names(r, &list.Values);
+	api_render_names(r, reply->value, (r->endpoint->flags & NOT_FOUND) && r->rest.len > 0);
 }
 
 /* Entries of an answer that is a list. */

@@ -260,60 +260,19 @@ api_failed(struct request *r, const struct op_reply *reply)
 }
 
 void
-api_json_as(struct request *r, const struct schema *s, struct span list)
-{
-	struct rd in = rd_span_over(list);
-	uint32_t n = list.len == 0 || mpr_nil(&in) ? 0 : mpr_array(&in);
-	struct buf *out = &r->answer.body;
-	char before = '[';
-
-	for (; n > 0 && in.err == TV_OK; n--) {
-		struct rd ahead = in;
-
-		if (r->filter != NULL && !api_passes(r, mpr_value(&ahead))) {
-			in = ahead;
-			continue;
-		}
-		buf_u8(out, (uint8_t)before);
-		before = ',';
-		(void)schema_json(s, &in, out);		/* the reader keeps the error */
-	}
-	buf_puts(out, before == '[' ? "[]" : "]");
-	if (api_filter_failed(r))
-		return;
-	if (list.len > 0 && rd_end(&in) != TV_OK)
-		answer_text(r, 500, "rpc error making call: malformed answer");
-	else
-		answer_json(r);
-}
-
-void
 api_json(struct request *r, const struct op_reply *reply)
 {
 	const struct op *op = op_find(r->op.op);
 	struct rd in = rd_span_over(reply->value);
 
 	if (op->answers == OP_LIST) {
-		api_json_as(r, op->answer, reply->value);
+		api_render_list(r, op->answer, reply->value);
 		return;
 	}
 	if (schema_json(op->answer, &in, &r->answer.body) != TV_OK)
 		answer_text(r, 500, "rpc error making call: malformed answer");
 	else
 		answer_json(r);
-}
-
-void
-api_json_names(struct request *r, const struct span_list *names)
-{
-	buf_u8(&r->answer.body, '[');
-	for (uint32_t i = 0; i < names->n; i++) {
-		if (i > 0)
-			buf_u8(&r->answer.body, ',');
-		json_quote(names->v[i], &r->answer.body);
-	}
-	buf_u8(&r->answer.body, ']');
-	answer_json(r);
 }
 
 bool

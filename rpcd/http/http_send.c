@@ -14,6 +14,7 @@
 #include "rpcd/http/http_int.h"
 
 #define SENDS_MAX 128			/* answers in one turn of the loop: a millisecond, and others have theirs */
+#define PUSH_BYTES_MAX (1u << 20)	/* of one answer in one turn, however fast its client reads */
 #define HEAD_BYTES_MAX 65536
 #define JOIN_BYTES_MAX 4096		/* a body up to this goes behind its head, into one buffer */
 
@@ -226,28 +227,26 @@ send_rest(const struct conn *c)
 static void
 push(struct http *h, struct conn *c)
 {
-	size_t whole = c->answer->head.len + c->answer->body.len;
+	size_t whole = c->answer->head.len + c->answer->body.len, until = c->sent + PUSH_BYTES_MAX;
 
-	while (c->sent < whole) {
+	while (c->sent < whole && c->sent < until) {
 		ssize_t n = send_rest(c);
 
 		if (n >= 0) {
 			c->sent += (size_t)n;
-			continue;
+		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+			break;
+		} else if (errno != EINTR) {
+			drop(h, c);
+			return;
 		}
-		if (errno == EINTR)
-			continue;
-		if (errno != EAGAIN && errno != EWOULDBLOCK)
-			break;
-		if (!c->room && !conn_watch(h, c, false, EPOLLOUT))
-			break;
-		c->room = true;
-		return;
 	}
-	if (c->sent < whole)
-		drop(h, c);
-	else
+	if (c->sent == whole)
 		sent_all(h, c);
+	else if ((c->room && c->sent < until) || conn_watch(h, c, false, EPOLLOUT))
+		c->room = true;		/* if there is some left, asking anew tells of it at once */
+	else
+		drop(h, c);
 }
 
 /* b: the answer of this request, a share; NULL: there is no memory for one. */

@@ -12,6 +12,7 @@
 #include "rpcd/route/link_server.h"
 
 #define PENDING_BUCKETS 64
+#define REPLY_HEAD_BYTES 128		/* of an answer besides its texts: enough */
 #define FIRST_BYTES MONO_S(2)		/* of who dials us */
 /* Connections that have not said HELLO: all but those of members of the pool, those, and of one address. */
 #define UNPROVEN_MAX 256
@@ -77,6 +78,8 @@ answer(struct chan *c, uint16_t type, uint64_t id, const struct op_reply *reply)
 
 	if (b == NULL)
 		return;
+	/* A large one grows no buffer step by step: each step of one that holds secrets is a copy. */
+	(void)buf_room(b, reply->value.len + reply->text.len + REPLY_HEAD_BYTES);
 	op_reply_write(b, reply);
 	chan_end(c);
 }

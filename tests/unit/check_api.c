@@ -1230,6 +1230,114 @@ START_TEST(raft_recover)
 }
 END_TEST
 
+/* -- large answers -- */
+
+#define ENTRIES 3000			/* of 100 bytes */
+
+static struct kv_entry
+entry_of_100(void)
+{
+	static const char text[101] = "................................................................................"
+	    "....................";
+
+	return (struct kv_entry){ .Key = span_str("k"), .Value = span_of(text, 100) };
+}
+
+/* Rendered in slices it is the same as at once, and others are served in between. */
+START_TEST(large_list_in_slices)
+{
+	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+	struct kv_entry e = entry_of_100();
+	struct request *r = fake_begin("GET", "/v1/kv/?recurse", NULL, NULL);
+	struct buf whole = BUF_INIT(1 << 20);
+
+	fake_conf.answers_bytes_max = 8 << 20;
+	reply_list(&kv_entry_schema, &e, ENTRIES);		/* no loop: at once */
+	ck_assert(r->answered);
+	buf_putspan(&whole, buf_span(&r->answer.body));
+	fake_end(r);
+	api_render_start(&fake_api, loop);
+	r = fake_begin("GET", "/v1/kv/?recurse", NULL, NULL);
+	reply_list(&kv_entry_schema, &e, ENTRIES);
+	ck_assert(!r->answered);
+	ck_assert_uint_ge(fake_api.answers_bytes, ENTRIES * 100);	/* what waits is counted */
+	while (!r->answered)
+		ev_run(loop, EVRUN_ONCE);
+	ck_assert_uint_eq(r->answer.status, 200);
+	ck_assert(span_eq(buf_span(&r->answer.body), buf_span(&whole)));
+	ck_assert_uint_eq(fake_api.answers_bytes, whole.len);
+	fake_end(r);
+	ck_assert_uint_eq(fake_api.answers_bytes, 0);
+	fake.reply_number = 7;					/* others have the same reply: at once */
+	r = fake_begin("GET", "/v1/kv/?recurse", NULL, NULL);
+	reply_list(&kv_entry_schema, &e, ENTRIES);
+	ck_assert(r->answered);
+	fake_end(r);
+	buf_done(&whole);
+	ev_loop_destroy(loop);
+}
+END_TEST
+
+/* Its client goes, there is no room for it, or it is malformed near its end. */
+START_TEST(large_list_fails)
+{
+	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+	struct kv_entry e = entry_of_100();
+	struct request *r;
+
+	api_render_start(&fake_api, loop);
+	r = fake_begin("GET", "/v1/kv/?recurse", NULL, NULL);
+	reply_list(&kv_entry_schema, &e, ENTRIES);
+	fake_answered(r, 503, "too many large answers are being sent (see limits.answers_bytes_max)");
+	fake_end(r);
+	fake_conf.answers_bytes_max = 8 << 20;
+	r = fake_begin("GET", "/v1/kv/?recurse", NULL, NULL);
+	reply_list(&kv_entry_schema, &e, ENTRIES);
+	ck_assert(!r->answered);
+	fake_end(r);
+	ck_assert_ptr_null(fake_api.renders);
+	ck_assert_uint_eq(fake_api.answers_bytes, 0);
+	while (ev_run(loop, EVRUN_NOWAIT))
+		;
+	r = fake_begin("GET", "/v1/kv/?recurse", NULL, NULL);
+	buf_reset(&value);
+	mpw_array(&value, ENTRIES + 1);
+	for (unsigned i = 0; i < ENTRIES; i++)
+		schema_pack(&kv_entry_schema, &e, &value);
+	mpw_uint(&value, 1);
+	reply(TV_OK, "");
+	while (!r->answered)
+		ev_run(loop, EVRUN_ONCE);
+	fake_answered(r, 500, "rpc error making call: malformed answer");
+	fake_end(r);
+	ev_loop_destroy(loop);
+}
+END_TEST
+
+START_TEST(many_names_in_slices)
+{
+	struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+	struct span names[20000];
+	struct text_list list = { .Values = { names, 20000, true } };
+	struct request *r;
+
+	for (unsigned i = 0; i < 20000; i++)
+		names[i] = span_str("name");
+	fake_conf.answers_bytes_max = 8 << 20;
+	api_render_start(&fake_api, loop);
+	r = fake_begin("GET", "/v1/kv/?keys", NULL, NULL);
+	reply_record(&text_list_schema, &list);
+	ck_assert(!r->answered);
+	while (!r->answered)
+		ev_run(loop, EVRUN_ONCE);
+	ck_assert_uint_eq(r->answer.status, 200);
+	ck_assert_uint_eq(r->answer.body.len, 20000 * 7 + 1);
+	ck_assert_int_eq(memcmp(r->answer.body.data, "[\"name\",\"name\"", 14), 0);
+	fake_end(r);
+	ev_loop_destroy(loop);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -1238,7 +1346,8 @@ main(void)
 		errors, client_leaves, folding, secrets_are_wiped, same_reply_again, compression, slow_readers, session_create,
 		session_rest, catalog_writes, catalog_reads, near, coordinate_reads, coordinate_update,
 		cache_control, filters, health_reads, status_and_operator, autopilot_configuration,
-		autopilot_health, raft_recover_from_elsewhere, raft_recover,
+		autopilot_health, raft_recover_from_elsewhere, raft_recover, large_list_in_slices, large_list_fails,
+		many_names_in_slices,
 	};
 
 	return api_kit_main("api", tests, sizeof(tests) / sizeof(tests[0]));

@@ -483,6 +483,79 @@ START_TEST(free_in_callbacks)
 }
 END_TEST
 
+/* -- bodies that are kept -- */
+
+#define KEPT 6
+
+static struct {
+	struct buf b[KEPT];
+	struct span body[KEPT];
+	unsigned count, given;		/* given: without a copy */
+} kept;
+
+static enum tv_err
+keep(void *ctx, struct chan *c, const struct frame *f)
+{
+	struct end *e = ctx;
+	struct span tail = span_of(f->body.p + 1, f->body.len - 1);
+
+	(void)c;
+	kept.body[kept.count] = chan_keep(tail, &kept.b[kept.count]);
+	ck_assert_uint_eq(kept.body[kept.count].len, tail.len);
+	kept.given += kept.body[kept.count].p == tail.p;
+	/* A second time it is a copy. */
+	if (kept.body[kept.count].p == tail.p) {
+		struct buf again;
+
+		ck_assert_ptr_ne(chan_keep(tail, &again).p, tail.p);
+		buf_done(&again);
+	}
+	kept.count++;
+	e->frames++;
+	return TV_OK;
+}
+
+/* Large ones are handed over, small ones copied; the frames behind them are not lost. */
+START_TEST(bodies_are_kept)
+{
+	static const struct chan_events keeps = { keep, end_on_open, end_on_close };
+	static const size_t lens[KEPT] = { 10, 1 << 20, 300000, 20, 1 << 20, 5 };
+	struct ev_loop *loop = world_loop();
+	struct end a, b;
+	struct chan_conf conf;
+	uint8_t *body = malloc(1 << 20);
+	int fds[2];
+
+	memset(&kept, 0, sizeof(kept));
+	end_init(&a, loop);
+	end_init(&b, loop);
+	world_pair(SOCK_STREAM, fds);
+	conf = end_conf(&a, "a");
+	a.c = chan_new(fds[0], &conf);
+	conf = end_conf(&b, "b");
+	conf.events = &keeps;
+	conf.secret = _i == 1;
+	b.c = chan_new(fds[1], &conf);
+	for (unsigned i = 0; i < KEPT; i++) {
+		memset(body, (int)i + 1, lens[i]);
+		ck_assert_int_eq(chan_send(a.c, MSG_OP, 0, i, span_of(body, lens[i])), TV_OK);
+	}
+	UNTIL(loop, b.frames == KEPT);
+	ck_assert_uint_ge(kept.given, 2);
+	for (unsigned i = 0; i < KEPT; i++) {
+		memset(body, (int)i + 1, lens[i]);
+		ck_assert_uint_eq(kept.body[i].len, lens[i] - 1);
+		ck_assert_int_eq(memcmp(kept.body[i].p, body, lens[i] - 1), 0);
+		buf_done(&kept.b[i]);
+	}
+	ck_assert_uint_le(b.c->in.cap, CHAN_KEEP_BYTES);
+	end_done(&a);
+	end_done(&b);
+	free(body);
+	ev_loop_destroy(loop);
+}
+END_TEST
+
 START_TEST(in_place_frames)
 {
 	struct ev_loop *loop = world_loop();
@@ -587,6 +660,7 @@ main(void)
 	tcase_add_test(t, end_of_input_in_a_frame);
 	tcase_add_test(t, close_flushes);
 	tcase_add_loop_test(t, free_in_callbacks, 0, 2);
+	tcase_add_loop_test(t, bodies_are_kept, 0, 2);
 	tcase_add_test(t, in_place_frames);
 	tcase_add_loop_test(t, names_and_credentials, 0, 3);
 	tcase_add_test(t, nobody_there);
