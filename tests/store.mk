@@ -5,7 +5,7 @@ FSM_KIT = tests/unit/fsm_kit.c tests/unit/fsm_kit.h
 FSM_TESTS = tests/unit/check_fsm_kv tests/unit/check_fsm_session tests/unit/check_fsm_catalog tests/unit/check_fsm_watch \
 	tests/unit/check_fsm_snapshot tests/unit/check_fsm_crash tests/unit/check_store_log tests/unit/check_fsm_coordinate \
 	tests/unit/check_fsm_autopilot tests/unit/check_restore tests/unit/check_fsm_flush tests/unit/check_fsm_compact \
-	tests/unit/check_fsm_tables tests/unit/check_fsm_group
+	tests/unit/check_fsm_tables tests/unit/check_fsm_group tests/unit/check_fsm_threads
 check_PROGRAMS += $(FSM_TESTS)
 TESTS += $(FSM_TESTS)
 tests_unit_check_fsm_kv_SOURCES = tests/unit/check_fsm_kv.c $(FSM_KIT)
@@ -30,6 +30,8 @@ tests_unit_check_fsm_compact_SOURCES = tests/unit/check_fsm_compact.c $(FSM_KIT)
 tests_unit_check_fsm_compact_LDADD = $(FSM_LIBS)
 tests_unit_check_fsm_group_SOURCES = tests/unit/check_fsm_group.c tests/sim/fsm_batch.h $(FSM_KIT)
 tests_unit_check_fsm_group_LDADD = $(FSM_LIBS)
+tests_unit_check_fsm_threads_SOURCES = tests/unit/check_fsm_threads.c tests/sim/fsm_batch.h $(FSM_KIT)
+tests_unit_check_fsm_threads_LDADD = $(FSM_LIBS)
 tests_unit_check_fsm_tables_SOURCES = tests/unit/check_fsm_tables.c $(FSM_KIT)
 tests_unit_check_fsm_tables_LDADD = $(FSM_LIBS)
 EXTRA_DIST += tests/data/state

@@ -105,6 +105,9 @@ static enum tv_err
 init(struct fsm *f, const struct fsm_options *opt)
 {
 	pthread_mutex_init(&f->lock, NULL);
+	pthread_mutex_init(&f->door, NULL);
+	pthread_mutex_init(&f->views_lock, NULL);
+	pthread_cond_init(&f->views_left, NULL);
 	pthread_mutex_init(&f->env_lock, NULL);
 	pthread_mutex_init(&f->head_lock, NULL);
 	pthread_cond_init(&f->readers_left, NULL);
@@ -179,6 +182,9 @@ fsm_close(struct fsm *f)
 	buf_done(&f->scratch);
 	buf_done(&f->pack);
 	pthread_mutex_destroy(&f->lock);
+	pthread_mutex_destroy(&f->door);
+	pthread_mutex_destroy(&f->views_lock);
+	pthread_cond_destroy(&f->views_left);
 	pthread_mutex_destroy(&f->env_lock);
 	pthread_mutex_destroy(&f->head_lock);
 	pthread_cond_destroy(&f->readers_left);
@@ -341,6 +347,15 @@ apply_all(struct fsm *f, const struct raft_entry *entries, uint32_t count, struc
 	return ret != 0 ? ret : f->failed;
 }
 
+/* Those who wait for the end of a batch come first. */
+static void
+apply_lock(struct fsm *f)
+{
+	pthread_mutex_lock(&f->door);
+	pthread_mutex_unlock(&f->door);
+	pthread_mutex_lock(&f->lock);
+}
+
 enum tv_err
 fsm_apply_batch(struct fsm *f, const struct raft_entry *entries, uint32_t count, struct arena *a,
     struct fsm_result *results, struct fsm_touches *t)
@@ -351,7 +366,8 @@ fsm_apply_batch(struct fsm *f, const struct raft_entry *entries, uint32_t count,
 		return TV_OK;
 	if (entries[0].index != f->applied + 1)
 		return TV_EINVAL;
-	pthread_mutex_lock(&f->lock);
+	views_wait(f, false);
+	apply_lock(f);
 	f->touches = t;
 	ret = apply_all(f, entries, count, a, results);
 	f->touches = &f->own_touches;
@@ -474,6 +490,15 @@ judge_failure(struct reading *r)
 	}
 }
 
+static void
+look_up(struct reading *r, const struct fsm_op *row, const void *rec)
+{
+	if (!row->one)
+		view_need(r->f);
+	if (r->f->failed == 0)
+		row->read(r, rec);
+}
+
 void
 fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, struct buf *out, struct fsm_answer *ans)
 {
@@ -489,7 +514,7 @@ fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, 
 	else if (rec == NULL || schema_unpack(op->args, &in, a, rec) != TV_OK || rd_end(&in) != TV_OK)
 		read_fail(&r, TV_EFORMAT, "malformed arguments of %s", op->name);
 	else
-		row->read(&r, rec);
+		look_up(&r, row, rec);
 	/* Not by a restore either does an index go back: what was restored counts as changed then (S104). */
 	if (ans->index < f->restored[FR_FLOOR])
 		ans->index = f->restored[FR_FLOOR];

@@ -110,8 +110,9 @@ struct fsm {
 	struct arena work;		/* emptied before each entry; never for as many records as somebody likes to name */
 	struct buf scratch, pack;	/* last record read by tbl_peek(); record being written */
 
-	/* Held by fsm_apply() and by a snapshot writer's steps: between those the state is that of one index. */
+	/* Held by fsm_apply() and by a snapshot writer's steps: between those the state is that of one index.  See state_lock(). */
 	pthread_mutex_t lock;
+	pthread_mutex_t door;		/* before `lock`: held by whoever is next */
 	/* Held while a checkpoint uses the environment, and while a restore makes another ready; before `lock`. */
 	pthread_mutex_t env_lock;
 	/* For moments only, never while a disk works; after `lock`. */
@@ -124,6 +125,12 @@ struct fsm {
 	pthread_t flusher;		/* calls fsm_flush() */
 	bool flushing;			/* there is that thread */
 	struct fsm_snapshot *snap;	/* open snapshot, or NULL */
+	pthread_mutex_t views_lock;	/* these; after `lock`, for moments only */
+	pthread_cond_t views_left;
+	struct fsm_view *views;
+	_Atomic unsigned views_open;
+	size_t kept_bytes;		/* in all of them */
+	bool views_shut;		/* no new ones for now */
 	struct watches *watches;
 	uint64_t applied_entries;	/* since the start */
 	_Atomic unsigned replaced;	/* since the start: see fsm_replaced() */
@@ -154,10 +161,32 @@ bool reader_again(struct fsm *f, int ret);
 void reader_calm(struct fsm *f);
 /* After an answer that failed: as after begin. */
 void reader_renew(struct fsm *f);
+/* Of a reader that has the state's lock: reads in the tables as they are now, from their present index on. */
+void reader_renew_tables(struct fsm *r);
+/* f->lock, for who does not apply: it gets it after the batch that is under way, however many are to follow. */
+void state_lock(struct fsm *f);
 /* The tables of f, to be given away. */
 struct fsm_tables tables_of(const struct fsm *f);
 /* Waits until nobody reads in them any more. */
 void readers_wait(struct fsm *f, const struct fsm_tables *t);
+
+/* -- view.c -- */
+/* Before a key changes: keeps its old value for whoever has a view; f->lock held. */
+void views_save(struct fsm *f, const struct tkey *k);
+/*
+ * Before a batch: until there is room for what views keep; or until there are none, and no new ones come before
+ * views_admit().
+ */
+void views_wait(struct fsm *f, bool all);
+void views_admit(struct fsm *f);
+/* A reader needs to see one index from here on.  Nothing happens to one that does, nor to the state itself. */
+void view_need(struct fsm *r);
+void view_close(struct fsm *r);
+/* After the tables were looked at: what was kept of this key is what the view has.  val: if it is there. */
+enum view_answer { VIEW_NOT_KEPT, VIEW_THERE, VIEW_ABSENT };
+enum view_answer view_peek(struct fsm *r, struct span key, struct buf *val);
+/* What was kept from one key to another one (NULL: the end): [u32 key bytes, u32 value bytes, u8 absent, key, value] each. */
+void view_range(struct fsm *r, struct span from, const struct span *to, struct span prefix, struct buf *out);
 
 /* -- touches.c -- */
 void touched_key(struct fsm *f, struct span key);
@@ -204,7 +233,11 @@ struct tbl_scan {
 		struct buf bytes;
 		DBT data;
 		void *at;
-		struct span key, val;	/* the next one */
+		struct span key, val;	/* the next one, if has_one */
+		struct buf kept;	/* what the view kept of the same range: view_range() */
+		struct rd kept_at;
+		struct span kept_key, kept_val;	/* the next one of these, if has_kept */
+		bool has_one, has_kept, absent;
 		bool end;		/* there are none behind these */
 	} bulk;
 };

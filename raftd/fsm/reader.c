@@ -91,6 +91,14 @@ readers_wait(struct fsm *f, const struct fsm_tables *t)
 	pthread_mutex_unlock(&f->head_lock);
 }
 
+void
+state_lock(struct fsm *f)
+{
+	pthread_mutex_lock(&f->door);
+	pthread_mutex_lock(&f->lock);
+	pthread_mutex_unlock(&f->door);
+}
+
 static void
 begin_txn(struct fsm *r)
 {
@@ -136,6 +144,7 @@ void
 fsm_read_end(struct fsm *r)
 {
 	end_txn(r);
+	view_close(r);
 	pass_on(r);
 	store_cached_only(false);
 	drop_tables(r);
@@ -155,6 +164,19 @@ reader_renew(struct fsm *f)
 	begin_txn(f);
 }
 
+void
+reader_renew_tables(struct fsm *r)
+{
+	end_txn(r);
+	drop_tables(r);
+	pthread_mutex_lock(&r->owner->head_lock);
+	take_tables(r);
+	pthread_mutex_unlock(&r->owner->head_lock);
+	begin_txn(r);
+	if (r->failed == 0)
+		r->failed = (int)r->owner->failed;	/* what is in memory then is of no index */
+}
+
 bool
 reader_again(struct fsm *f, int ret)
 {
@@ -162,7 +184,7 @@ reader_again(struct fsm *f, int ret)
 		return false;
 	end_txn(f);				/* with all locks */
 	if (!f->peace)
-		pthread_mutex_lock(&f->owner->lock);
+		state_lock(f->owner);
 	f->peace = true;
 	begin_txn(f);
 	return f->failed == 0;

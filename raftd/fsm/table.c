@@ -135,6 +135,20 @@ get(struct fsm *f, const struct tkey *k, DBT *key, DBT *data)
 	return ret;
 }
 
+/* What the view has of this key, where the tables gave ret. */
+static int
+as_viewed(struct fsm *f, const struct tkey *k, int ret, struct span *val)
+{
+	enum view_answer answer = view_peek(f, span_of(k->b, k->len), &f->scratch);
+
+	if (answer == VIEW_NOT_KEPT)
+		return ret;
+	if (f->scratch.failed)
+		return ENOMEM;
+	*val = buf_span(&f->scratch);
+	return answer == VIEW_THERE ? 0 : DB_NOTFOUND;
+}
+
 bool
 tbl_peek(struct fsm *f, const struct tkey *k, struct span *val)
 {
@@ -159,7 +173,9 @@ tbl_peek(struct fsm *f, const struct tkey *k, struct span *val)
 	reader_calm(f);
 	if (ret == 0)
 		*val = span_of(data.data, data.size);
-	else if (ret != DB_NOTFOUND)
+	if (f->view != NULL && (ret == 0 || ret == DB_NOTFOUND))
+		ret = as_viewed(f, k, ret, val);
+	if (ret != 0 && ret != DB_NOTFOUND)
 		fail(f, ret);
 	return ret == 0;
 }
@@ -179,6 +195,7 @@ bool
 tbl_has(struct fsm *f, const struct tkey *k)
 {
 	DBT key = key_dbt(k);
+	struct span unused;
 	int ret;
 
 	if (!usable(f, k))
@@ -187,6 +204,8 @@ tbl_has(struct fsm *f, const struct tkey *k)
 		ret = f->db->exists(f->db, f->txn, &key, 0);
 	while (ret != 0 && reader_again(f, ret));
 	reader_calm(f);
+	if (f->view != NULL && (ret == 0 || ret == DB_NOTFOUND))
+		ret = as_viewed(f, k, ret, &unused);
 	if (ret != 0 && ret != DB_NOTFOUND)
 		fail(f, ret);
 	return ret == 0;
@@ -201,6 +220,7 @@ tbl_put(struct fsm *f, const struct tkey *k, struct span val)
 	TV_ASSERT(!k->failed);			/* lengths were checked before anything was changed */
 	if (!usable(f, k))
 		return;
+	views_save(f, k);
 	if (f->snap != NULL)
 		snapshot_save(f, k);
 	if (at_cursor(f, k))
@@ -219,6 +239,7 @@ tbl_del(struct fsm *f, const struct tkey *k)
 
 	if (!usable(f, k))
 		return false;
+	views_save(f, k);
 	if (f->snap != NULL)
 		snapshot_save(f, k);
 	if (at_cursor(f, k))
@@ -286,6 +307,7 @@ tbl_scan_from(struct fsm *f, struct tbl_scan *s, const struct tkey *prefix, cons
 	}
 	if (f->owner != NULL) {
 		buf_init(&s->bulk.bytes, BULK_BYTES_MAX);
+		buf_init(&s->bulk.kept, SIZE_MAX);
 		return;				/* records are read when they are asked for */
 	}
 	ret = f->db->cursor(f->db, f->txn, &s->c, 0);
@@ -321,7 +343,7 @@ bulk_get(struct fsm *f, struct tbl_scan *s)
 	return ret != 0 ? ret : closed;
 }
 
-/* Takes the next record of those at hand; end: none is left. */
+/* Takes the next record of those at hand. */
 static bool
 bulk_step(struct bulk *b)
 {
@@ -338,12 +360,12 @@ bulk_step(struct bulk *b)
 	return true;
 }
 
-/* The next records, and where those behind them start. */
-static void
-bulk_fill(struct fsm *f, struct tbl_scan *s)
+/* Reads until it has some records, or there are none.  Berkeley DB's code. */
+static int
+bulk_read(struct fsm *f, struct tbl_scan *s)
 {
 	size_t want = s->started ? BULK_BYTES : BULK_FIRST_BYTES;
-	struct bulk *b = &s->bulk, last;
+	struct bulk *b = &s->bulk;
 	int ret;
 
 	for (;;) {
@@ -356,39 +378,99 @@ bulk_fill(struct fsm *f, struct tbl_scan *s)
 	}
 	reader_calm(f);
 	s->started = true;
-	b->end = ret != 0;
+	return ret;
+}
+
+/* What the view kept of the range that was just read, up to this key; NULL: to the end of the prefix. */
+static void
+take_kept(struct tbl_scan *s, const struct span *last)
+{
+	struct bulk *b = &s->bulk;
+
+	buf_reset(&b->kept);
+	if (s->f->view != NULL)
+		view_range(s->f, buf_span(&s->start), last, span_of(s->prefix.b, s->prefix.len), &b->kept);
+	b->kept_at = rd_span_over(buf_span(&b->kept));
+	if (b->kept.failed)
+		fail(s->f, ENOMEM);
+}
+
+/* The next records, and where those behind them start. */
+static void
+bulk_fill(struct fsm *f, struct tbl_scan *s)
+{
+	struct bulk *b = &s->bulk, last;
+	int ret = bulk_read(f, s);
+
 	b->at = NULL;
-	if (ret != 0) {
-		if (ret != DB_NOTFOUND)
-			fail(f, ret);
+	b->end = ret != 0;
+	if (ret == 0) {
+		DB_MULTIPLE_INIT(b->at, &b->data);
+		last = *b;
+		while (bulk_step(&last))
+			continue;
+		b->end = !span_starts(last.key, span_of(s->prefix.b, s->prefix.len));
+	} else if (ret != DB_NOTFOUND) {
+		fail(f, ret);
 		return;
 	}
-	DB_MULTIPLE_INIT(b->at, &b->data);
-	last = *b;
-	while (bulk_step(&last))
-		continue;
+	take_kept(s, b->end ? NULL : &last.key);
+	if (b->end)
+		return;
 	buf_reset(&s->start);
 	buf_putspan(&s->start, last.key);
 	buf_u8(&s->start, 0);			/* the smallest key above it */
-	b->end = !span_starts(last.key, span_of(s->prefix.b, s->prefix.len));
 	if (s->start.failed)
 		fail(f, ENOMEM);
 }
 
+/* The heads of both streams, as far as there are any. */
+static void
+bulk_heads(struct tbl_scan *s)
+{
+	struct bulk *b = &s->bulk;
+	uint32_t klen, vlen;
+
+	if (!b->has_one && bulk_step(b)) {
+		b->has_one = span_starts(b->key, span_of(s->prefix.b, s->prefix.len));
+		if (!b->has_one)
+			b->at = NULL;		/* past the prefix */
+	}
+	if (!b->has_kept && rd_left(&b->kept_at) > 0) {
+		klen = rd_u32be(&b->kept_at);
+		vlen = rd_u32be(&b->kept_at);
+		b->absent = rd_u8(&b->kept_at) != 0;
+		b->kept_key = rd_bytes(&b->kept_at, klen);
+		b->kept_val = rd_bytes(&b->kept_at, vlen);
+		b->has_kept = true;
+	}
+}
+
+/* The smaller key is next; of one that is in both the view knows what it was. */
 static bool
 bulk_next(struct tbl_scan *s, struct span *key, struct span *val)
 {
 	struct bulk *b = &s->bulk;
 
 	while (s->f->failed == 0) {
-		if (bulk_step(b)) {
-			*key = b->key;
-			*val = b->val;
-			return span_starts(*key, span_of(s->prefix.b, s->prefix.len));
+		int order;
+
+		bulk_heads(s);
+		if (!b->has_one && !b->has_kept) {
+			if (b->end)
+				break;
+			bulk_fill(s->f, s);
+			continue;
 		}
-		if (b->end)
-			break;
-		bulk_fill(s->f, s);
+		order = !b->has_one ? 1 : !b->has_kept ? -1 : span_cmp(b->key, b->kept_key);
+		*key = order < 0 ? b->key : b->kept_key;
+		*val = order < 0 ? b->val : b->kept_val;
+		b->has_one = b->has_one && order > 0;
+		if (order < 0)
+			return true;
+		b->has_kept = false;
+		if (!b->absent)
+			return true;
 	}
 	return false;
 }
@@ -446,6 +528,7 @@ tbl_scan_end(struct tbl_scan *s)
 	if (s->c != NULL)
 		(void)s->c->close(s->c);	/* it only read */
 	buf_done(&s->bulk.bytes);
+	buf_done(&s->bulk.kept);
 	buf_done(&s->start);
 	buf_done(&s->key);
 	buf_done(&s->val);

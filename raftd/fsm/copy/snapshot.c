@@ -310,7 +310,7 @@ fsm_snapshot_write(struct fsm_snapshot *s, const char *path, uint64_t *bytes, ui
 	while (err == TV_OK && !done && !out.failed) {
 		buf_reset(&t.records);
 		t.count = 0;
-		pthread_mutex_lock(&s->f->lock);
+		state_lock(s->f);
 		if (s->abandoned)
 			err = TV_ECLOSED;
 		else if (side_found_no_room(s->f))

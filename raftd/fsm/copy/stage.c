@@ -246,7 +246,7 @@ stage_chunk(struct fsm *f, const char *id, uint64_t offset, struct buf *out)
 	int ret;
 
 	chunk_key(&k, offset);
-	pthread_mutex_lock(&f->lock);
+	state_lock(f);
 	if (f->failed != 0) {
 		err = TV_ESYS;
 	} else if (stage_head(f, out, &s) && strcmp(s.id, id) == 0 && !s.aborting && s.received == s.bytes) {

@@ -1,0 +1,439 @@
+/*
+ * Readers beside the thread that applies.  Each record that is read is one that was there between begin and end of the reading; each
+ * list is the one that another state machine gives at the index that the reader says, after the same entries.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <sodium.h>
+
+#include "common/base/rng.h"
+#include "tests/sim/fsm_batch.h"
+#include "tests/unit/fsm_kit.h"
+
+#define KEYS 600
+#define NODES 40
+#define SESSIONS 20
+#define BATCH 64
+#define GROUP 3
+#define PAYLOADS (BATCH * GROUP)
+#define LISTS_MAX 4000
+#define READERS 3
+
+/* -- the log: entry i is the same whoever makes it -- */
+
+struct entry {
+	unsigned ops, fail_at;		/* more than one operation: a group, which fails before that number */
+	struct buf op[GROUP];
+};
+
+static void
+add_op(struct entry *e, uint16_t code, const struct schema *schema, const void *rec)
+{
+	struct buf args = BUF_INIT(65536), *b = &e->op[e->ops];
+
+	schema_pack(schema, rec, &args);
+	buf_init(b, 65536);
+	fsm_entry_write(b, code, buf_span(&args));
+	buf_done(&args);
+	e->ops++;
+}
+
+static struct span
+session_name(unsigned n, char *text)
+{
+	snprintf(text, 40, "00000000-0000-4000-8000-%012u", n);
+	return span_str(text);
+}
+
+static void
+add_kv(struct entry *e, struct rng *g, int64_t now)
+{
+	static const enum kv_verb verbs[] = { KV_SET, KV_SET, KV_SET, KV_SET, KV_SET, KV_DELETE, KV_LOCK, KV_CAS };
+	static uint8_t bytes[3000];
+	struct kv_apply q = { .Verb = verbs[rng_below(g, 8)], .Now = now };
+	uint64_t key = rng_below(g, KEYS);
+	char name[40], id[40];
+
+	snprintf(name, sizeof(name), "%c/%03u", (char)('a' + key % 4), (unsigned)key);
+	if (rng_below(g, 150) == 0) {
+		q.Verb = KV_DELETE_TREE;
+		name[rng_below(g, 2) == 0 ? 2 : 3] = '\0';
+	}
+	q.Key = span_str(name);
+	if (q.Verb == KV_LOCK)
+		q.Session = session_name((unsigned)rng_below(g, SESSIONS), id);
+	q.Value = span_of(bytes, rng_below(g, rng_below(g, 20) == 0 ? sizeof(bytes) : 300));
+	add_op(e, OP_KV_APPLY, &kv_apply_schema, &q);
+}
+
+static void
+add_register(struct entry *e, struct rng *g, int64_t now)
+{
+	static const char *const states[] = { "passing", "warning", "critical" };
+	char node[20], service[20], check[20];
+	struct catalog_register q = { .Node = span_str(node), .Address = span_str("192.0.2.1"), .Now = now,
+	    .has_service = true, .has_check = rng_below(g, 2) == 0 };
+
+	snprintf(node, sizeof(node), "n%u", (unsigned)rng_below(g, NODES));
+	snprintf(service, sizeof(service), "s%u", (unsigned)rng_below(g, 5));
+	snprintf(check, sizeof(check), "c%u", (unsigned)rng_below(g, 5));
+	q.Service = (struct service){ .ID = span_str(service), .Service = span_str(service), .Port = (int64_t)rng_below(g, 99),
+	    .Weights = { 1, 1 } };
+	q.Check = (struct check){ .Node = q.Node, .CheckID = span_str(check), .Name = span_str(check),
+	    .Status = span_str(states[rng_below(g, 3)]), .ServiceID = q.Service.ID };
+	add_op(e, OP_CATALOG_REGISTER, &catalog_register_schema, &q);
+}
+
+static void
+add_any(struct entry *e, struct rng *g, int64_t now)
+{
+	struct catalog_deregister gone = { .Now = now };
+	struct session s = { .Behavior = span_str("delete") };
+	struct session_destroy end = { .Now = now };
+	uint64_t kind = rng_below(g, 20);
+	char node[20], id[40];
+
+	snprintf(node, sizeof(node), "n%u", (unsigned)rng_below(g, NODES));
+	gone.Node = s.Node = span_str(node);
+	s.ID = end.ID = session_name((unsigned)rng_below(g, SESSIONS), id);
+	if (kind < 12)
+		add_kv(e, g, now);
+	else if (kind < 17)
+		add_register(e, g, now);
+	else if (kind == 17)
+		add_op(e, OP_CATALOG_DEREGISTER, &catalog_deregister_schema, &gone);
+	else if (kind == 18)
+		add_op(e, OP_SESSION_CREATE, &session_schema, &s);
+	else
+		add_op(e, OP_SESSION_DESTROY, &session_destroy_schema, &end);
+}
+
+static void
+make_entry(uint64_t index, struct entry *e)
+{
+	int64_t now = (int64_t)(1000000 + index) * KIT_SECOND;
+	struct rng g;
+
+	rng_seed(&g, index);
+	e->ops = 0;
+	add_any(e, &g, now);
+	if (rng_below(&g, 8) != 0)
+		return;
+	while (e->ops < GROUP)
+		add_any(e, &g, now);
+	e->fail_at = (unsigned)rng_below(&g, 2 * GROUP);
+}
+
+static void
+drop_entry(struct entry *e)
+{
+	for (unsigned i = 0; i < e->ops; i++)
+		buf_done(&e->op[i]);
+}
+
+static void
+apply_entry(struct fsm *f, const struct entry *e, struct arena *a)
+{
+	struct span ops[GROUP];
+
+	batch_entry(f, 1);
+	for (unsigned i = 0; i < e->ops; i++)
+		ops[i] = buf_span(&e->op[i]);
+	if (e->ops == 1)
+		(void)batch_op(f, ops[0], a);		/* refused or not */
+	else
+		(void)batch_group(f, ops, e->ops, e->fail_at, a);
+}
+
+/* One transaction of n entries. */
+static void
+apply_batch(struct fsm *f, uint32_t n)
+{
+	struct arena a = ARENA_INIT(16u << 20);
+	uint64_t next = fsm_applied(f) + 1;
+
+	ck_assert_int_eq(batch_begin(f), 0);
+	for (uint32_t i = 0; i < n; i++) {
+		struct entry e;
+
+		make_entry(next + i, &e);
+		apply_entry(f, &e, &a);
+		drop_entry(&e);
+	}
+	ck_assert_int_eq(batch_end(f), TV_OK);
+	arena_done(&a);
+}
+
+/* -- what is read -- */
+
+struct question {
+	uint16_t op;
+	const char *what;
+};
+static const struct question lists[] = {
+	{ OP_KV_LIST, "" }, { OP_KV_LIST, "b/" }, { OP_KV_KEYS, "c/" }, { OP_KV_LIST, "d/1" }, { OP_CATALOG_NODES, "" },
+	{ OP_CATALOG_SERVICES, "" }, { OP_CATALOG_SERVICE, "s1" }, { OP_HEALTH_SERVICE, "s2" }, { OP_HEALTH_STATE, "any" },
+	{ OP_SESSION_LIST, "" }, { OP_CATALOG_NODE, "n7" },
+};
+#define LISTS (sizeof(lists) / sizeof(lists[0]))
+
+static void
+pack_question(const struct question *q, struct buf *out)
+{
+	const struct op *op = op_find(q->op);
+	struct kv_read kv = { .Key = span_str(q->what) };
+	struct catalog_read catalog = { .Name = span_str(q->what) };
+	struct session_read session = { .ID = SPAN_NONE };
+
+	buf_reset(out);
+	schema_pack(op->args, op->args == &kv_read_schema ? (void *)&kv : op->args == &session_read_schema ? (void *)&session :
+	    (void *)&catalog, out);
+}
+
+struct desk {				/* for asking */
+	struct arena a;
+	struct buf args, out;
+	struct fsm_answer ans;
+};
+
+static void
+desk_open(struct desk *d)
+{
+	d->a = ARENA_INIT(FSM_RECORD_MEMORY);
+	buf_init(&d->args, 65536);
+	buf_init(&d->out, 64u << 20);
+}
+
+static void
+desk_close(struct desk *d)
+{
+	arena_done(&d->a);
+	buf_done(&d->args);
+	buf_done(&d->out);
+}
+
+static void
+ask(struct desk *d, struct fsm *f, const struct question *q)
+{
+	pack_question(q, &d->args);
+	arena_reset(&d->a);
+	buf_reset(&d->out);
+	fsm_read(f, op_find(q->op), buf_span(&d->args), &d->a, &d->out, &d->ans);
+}
+
+struct answer {
+	uint64_t at, index;		/* applied; as it was said */
+	unsigned question;
+	uint8_t sum[16];
+};
+
+static struct world {
+	struct kit k;
+	_Atomic bool stop;
+	pthread_mutex_t lock;
+	struct answer answers[LISTS_MAX];	/* with lock */
+	unsigned count;
+	_Atomic uint64_t lists, records, refused;
+} w;
+
+static void
+sum_of(const struct desk *d, uint8_t sum[16])
+{
+	crypto_generichash(sum, 16, d->out.data, d->out.len, NULL, 0);
+}
+
+static void *
+read_lists(void *arg)
+{
+	struct fsm *r = fsm_reader(w.k.f);
+	struct desk d;
+	struct rng g;
+
+	ck_assert_ptr_nonnull(r);
+	rng_seed(&g, (uintptr_t)arg);
+	desk_open(&d);
+	while (!w.stop) {
+		unsigned n = (unsigned)rng_below(&g, LISTS);
+		struct answer a = { .question = n };
+
+		fsm_read_begin(r, false);
+		ask(&d, r, &lists[n]);
+		ck_assert_msg(d.ans.err == TV_OK, "%s", tv_strerror(d.ans.err));
+		a.at = fsm_applied(r);
+		a.index = d.ans.index;
+		fsm_read_end(r);
+		sum_of(&d, a.sum);
+		pthread_mutex_lock(&w.lock);
+		if (w.count < LISTS_MAX)
+			w.answers[w.count++] = a;
+		pthread_mutex_unlock(&w.lock);
+		w.lists++;
+	}
+	desk_close(&d);
+	fsm_reader_free(r);
+	return NULL;
+}
+
+/* What is there is of an index between the two, and decodes. */
+static void
+read_record(struct desk *d, struct fsm *r, struct rng *g, bool cached)
+{
+	char name[40];
+	uint64_t key = rng_below(g, KEYS);
+	struct question q = { OP_KV_GET, name };
+
+	snprintf(name, sizeof(name), "%c/%03u", (char)('a' + key % 4), (unsigned)key);
+	ask(d, r, &q);
+	if (cached && d->ans.err == TV_EAGAIN) {
+		w.refused++;
+		return;
+	}
+	ck_assert_msg(d->ans.err == TV_OK, "%s", tv_strerror(d->ans.err));
+	ck_assert_uint_le(d->ans.index, fsm_applied(w.k.f) + BATCH);
+	w.records++;
+}
+
+static void *
+read_records(void *arg)
+{
+	struct fsm *r = fsm_reader(w.k.f);
+	bool cached = (uintptr_t)arg % 2 == 0;
+	struct desk d;
+	struct rng g;
+
+	ck_assert_ptr_nonnull(r);
+	rng_seed(&g, (uintptr_t)arg);
+	desk_open(&d);
+	while (!w.stop) {
+		fsm_read_begin(r, cached);
+		for (unsigned i = 0; i < 8; i++)
+			read_record(&d, r, &g, cached);
+		fsm_read_end(r);
+	}
+	desk_close(&d);
+	fsm_reader_free(r);
+	return NULL;
+}
+
+/* Replaces the state by a copy of itself, while others read it. */
+static void
+replace(struct fsm *f)
+{
+	char path[100], why[256];
+	struct fsm_snapshot *s;
+	uint64_t index, term, bytes, sum;
+
+	snprintf(path, sizeof(path), "%s/snapshot", w.k.dir);
+	ck_assert_int_eq(fsm_snapshot_begin(f, &s, &index, &term), TV_OK);
+	ck_assert_int_eq(fsm_snapshot_write(s, path, &bytes, &sum), TV_OK);
+	fsm_snapshot_end(s);
+	ck_assert_int_eq(fsm_restore_load(f, path, why, sizeof(why)), TV_OK);
+	ck_assert_int_eq(fsm_restore_ready(f, why, sizeof(why)), TV_OK);
+	ck_assert_int_eq(fsm_restore_take(f, &index, &term, why, sizeof(why)), TV_OK);
+	fsm_restore_tidy(f);
+	ck_assert_uint_eq(index, fsm_applied(f));
+}
+
+static int
+by_index(const void *a, const void *b)
+{
+	const struct answer *x = a, *y = b;
+
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+/* Asks a state machine that does nothing else the same at the same indexes. */
+static void
+compare(void)
+{
+	struct desk d;
+	struct kit k;
+
+	kit_open(&k);
+	desk_open(&d);
+	qsort(w.answers, w.count, sizeof(w.answers[0]), by_index);
+	for (unsigned i = 0; i < w.count; i++) {
+		const struct answer *a = &w.answers[i];
+		uint8_t sum[16];
+
+		while (fsm_applied(k.f) < a->at)
+			apply_batch(k.f, a->at - fsm_applied(k.f) < BATCH ? (uint32_t)(a->at - fsm_applied(k.f)) : BATCH);
+		ask(&d, k.f, &lists[a->question]);
+		sum_of(&d, sum);
+		ck_assert_msg(memcmp(sum, a->sum, sizeof(sum)) == 0, "list %u at %llu differs", a->question,
+		    (unsigned long long)a->at);
+		ck_assert_uint_eq(d.ans.index, a->index);
+	}
+	desk_close(&d);
+	kit_close(&k);
+}
+
+static void
+run(unsigned batches, unsigned restores)
+{
+	pthread_t list[READERS], record[READERS];
+
+	memset(&w, 0, sizeof(w));
+	pthread_mutex_init(&w.lock, NULL);
+	kit_open(&w.k);
+	for (uintptr_t i = 0; i < READERS; i++) {
+		pthread_create(&list[i], NULL, read_lists, (void *)(i + 1));
+		pthread_create(&record[i], NULL, read_records, (void *)i);
+	}
+	for (unsigned i = 0; i < batches; i++) {
+		apply_batch(w.k.f, 1 + i * 7 % BATCH);
+		(void)fsm_compact(w.k.f);
+		if (restores > 0 && i % (batches / restores) == batches / restores - 1)
+			replace(w.k.f);
+	}
+	w.stop = true;
+	for (unsigned i = 0; i < READERS; i++) {
+		pthread_join(list[i], NULL);
+		pthread_join(record[i], NULL);
+	}
+	compare();
+	ck_assert_uint_gt(w.lists, 0);
+	ck_assert_uint_gt(w.records, 0);
+	kit_close(&w.k);
+	pthread_mutex_destroy(&w.lock);
+}
+
+START_TEST(readers_beside_batches)
+{
+	run(400, 0);
+}
+END_TEST
+
+START_TEST(readers_beside_restores)
+{
+	run(200, 5);
+}
+END_TEST
+
+static Suite *
+suite(void)
+{
+	Suite *s = suite_create("fsm_threads");
+	TCase *t = tcase_create("fsm_threads");
+
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, readers_beside_batches);
+	tcase_add_test(t, readers_beside_restores);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+int
+main(void)
+{
+	SRunner *r = srunner_create(suite());
+	int failed;
+
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
