@@ -185,7 +185,9 @@ struct op_access {
 	X( 65, RESTORE_COMMIT,      "Internal.RestoreCommit", WRITE,   restore_step,       bool_reply,       ONE, \
 	    OP_INTERNAL,    (NONE, "proposed by the leader itself"), (NOTHING)) \
 	X( 66, RESTORE_ABORT,       "Internal.RestoreAbort",  WRITE,   restore_step,       bool_reply,       ONE, \
-	    OP_INTERNAL,    (NONE, "proposed by the leader itself"), (NOTHING))
+	    OP_INTERNAL,    (NONE, "proposed by the leader itself"), (NOTHING)) \
+	X( 67, KV_TREE,             "Internal.KVSDeleteTree", WRITE,   kv_tree,            bool_reply,       ONE, \
+	    OP_INTERNAL,    (NONE, "the leader's for a KVS.Apply"), (NOTHING))
 
 enum op_code {
 #define X(code, name, ...) OP_##name = code,

@@ -17,8 +17,9 @@ RECORD(kv_entry,
 
 enum kv_verb {
 	KV_SET, KV_CAS, KV_LOCK, KV_UNLOCK, KV_DELETE, KV_DELETE_CAS,
-	KV_DELETE_TREE,			/* what clients ask for; in the log all of the tree at once */
+	KV_DELETE_TREE,			/* all below Key at once; in the log, of older leaders, without a bound */
 	KV_DELETE_PART,			/* in the log only: some of it, see raftd/serve/op_tree.c; answer: kv_part */
+	KV_DELETE_TREE_PARTS,		/* of clients only: all below Key, one part after the other */
 };
 RECORD(kv_apply,			/* OP_KV_APPLY; answer: bool_reply */
 	(U64, Verb),			/* enum kv_verb */
@@ -26,6 +27,17 @@ RECORD(kv_apply,			/* OP_KV_APPLY; answer: bool_reply */
 	(U64, ModifyIndex),		/* for the cas verbs */
 	(STR, Session),			/* for lock and unlock */
 	(I64, Now))			/* wall clock of the proposer (the leader's raftd sets it): lock delays */
+/*
+ * OP_KV_TREE, in the log: all below Key at once.  Refused if there is more of it than that; what is counted is never to
+ * be changed.
+ */
+RECORD(kv_tree,
+	(STR, Key),
+	(U64, Keys),			/* at most */
+	(U64, Bytes),			/* of them and their values, at most */
+	(I64, Now))			/* as of kv_apply */
+#define KV_TREE_KEYS_MAX 100000u	/* that a leader puts in */
+#define KV_TREE_BYTES_MAX (256u << 20)
 /*
  * KV_DELETE_PART: Value is the key to go on with ("": the first one), ModifyIndex that of the first part (0: this is
  * it), after which keys stay, Flags how much work it may be.

@@ -102,6 +102,50 @@ START_TEST(delete_tree)
 }
 END_TEST
 
+static void
+put_many(const char *prefix, unsigned n)
+{
+	char name[32];
+
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(name, sizeof(name), "%s%04u", prefix, i);
+		kit_put(&k, name, "0123456789");
+	}
+}
+
+#define TOO_MUCH(keys, mb) "more than " keys " keys, or " mb " MB, begin with this prefix, which is too much to delete " \
+	"at once: delete them in parts, between which others read and write (?recurse&parts, " \
+	"clusterctl kv delete --recurse --parts)"
+
+/* All or nothing, as many as the entry says; keys beside it are neither deleted nor counted. */
+START_TEST(bounded_tree)
+{
+	struct kv_tree q = { .Key = span_str("t/"), .Keys = 299, .Bytes = 1u << 20 };
+	uint64_t index;
+
+	put_many("t/", 300);
+	kit_put(&k, "t", "1");
+	kit_put(&k, "t0", "1");
+	index = kit_prefix_index(&k, "t/");
+	kit_refused(&k, OP_KV_TREE, &q, TOO_MUCH("299", "1"));
+	ck_assert_uint_eq(kit_read(&k, OP_KV_LIST, &(struct kv_read){ .Key = span_str("t/") }, NULL), 300);
+	ck_assert_uint_eq(kit_prefix_index(&k, "t/"), index);
+	q.Keys = 300;
+	q.Bytes = 300 * 10;
+	kit_refused(&k, OP_KV_TREE, &q, TOO_MUCH("300", "0"));
+	q.Bytes = 1u << 20;
+	ck_assert(kit_bool(&k, OP_KV_TREE, &q));
+	ck_assert_uint_eq(fsm_needs(k.f), 2);
+	ck_assert_uint_eq(kit_read(&k, OP_KV_LIST, &(struct kv_read){ .Key = span_str("") }, NULL), 2);
+	ck_assert_uint_eq(kit_prefix_index(&k, "t/"), fsm_applied(k.f));
+	ck_assert(kit_bool(&k, OP_KV_TREE, &q));	/* nothing is there */
+	q.Key = span_str("");
+	q.Keys = 2;
+	ck_assert(kit_bool(&k, OP_KV_TREE, &q));
+	ck_assert(!kit_has(&k, "t") && !kit_has(&k, "t0"));
+}
+END_TEST
+
 struct next {
 	uint8_t b[64];
 	size_t len;
@@ -217,6 +261,23 @@ START_TEST(parts_of_all_and_of_nothing)
 }
 END_TEST
 
+static uint64_t
+work_of_tree(void)
+{
+	struct buf args = BUF_INIT(4096), payload = BUF_INIT(4096);
+	struct raft_entry e = { .type = RAFT_ENTRY_OP };
+	uint64_t work;
+
+	schema_pack(&kv_tree_schema, &(struct kv_tree){ .Key = span_str("k") }, &args);
+	fsm_entry_write(&payload, OP_KV_TREE, buf_span(&args));
+	e.payload = payload.data;
+	e.size = (uint32_t)payload.len;
+	work = fsm_entry_work(&e);
+	buf_done(&args);
+	buf_done(&payload);
+	return work;
+}
+
 /* What deletes trees is applied alone. */
 START_TEST(work_of_entries)
 {
@@ -240,6 +301,7 @@ START_TEST(work_of_entries)
 		buf_done(&payload);
 	}
 	ck_assert_uint_eq(fsm_entry_work(&(struct raft_entry){ .type = RAFT_ENTRY_NOOP }), 0);
+	ck_assert_uint_gt(work_of_tree(), 1u << 20);
 }
 END_TEST
 
@@ -515,11 +577,13 @@ START_TEST(entries_of_a_newer_version)
 
 	kit_put(&k, "first", "1");
 	refused_as_newer(999, 0, "log entry 3 was written by a newer version of raftd (operation 999)");
-	refused_as_newer(999, FSM_VERSION + 1, "(operation 999, which needs version 2 of the state machine; this raftd has version 1)");
-	refused_as_newer(OP_KV_APPLY, 9, "(operation 4, which needs version 9 of the state machine; this raftd has version 1)");
+	refused_as_newer(999, FSM_VERSION + 1, "(operation 999, which needs version 3 of the state machine; this raftd has version 2)");
+	refused_as_newer(OP_KV_APPLY, 9, "(operation 4, which needs version 9 of the state machine; this raftd has version 2)");
 	refused_as_newer(OP_KV_GET, 0, "(operation 1)");	/* no write of ours */
-	ck_assert_int_eq(apply_with(OP_KV_APPLY, FSM_VERSION, 2), TV_OK);	/* longer, and ours */
+	ck_assert_int_eq(apply_with(OP_KV_APPLY, 0, 0), TV_OK);
 	ck_assert_uint_eq(fsm_needs(k.f), 1);
+	ck_assert_int_eq(apply_with(OP_KV_APPLY, FSM_VERSION, 2), TV_OK);	/* longer, and ours */
+	ck_assert_uint_eq(fsm_needs(k.f), FSM_VERSION);
 
 	k.version = FSM_VERSION + 1;
 	kit_reopen(&k);
@@ -543,6 +607,7 @@ START_TEST(entries_of_a_newer_version)
 	k.version = FSM_VERSION + 1;
 	kit_reopen(&k);
 	kit_put(&k, "first", "1");
+	ck_assert_int_eq(apply_with(OP_KV_APPLY, 0, 0), TV_OK);
 	ck_assert_int_eq(apply_with(OP_KV_APPLY, 0, 0), TV_OK);
 	ck_assert_int_eq(apply_with(OP_KV_APPLY, FSM_VERSION + 1, 0), TV_OK);
 	ck_assert_int_eq(apply_with(OP_KV_APPLY, 0, 0), TV_OK);
@@ -606,6 +671,7 @@ main(void)
 	tcase_add_test(t, identical_write_keeps_index);
 	tcase_add_test(t, cas);
 	tcase_add_test(t, deletes);
+	tcase_add_test(t, bounded_tree);
 	tcase_add_test(t, delete_tree);
 	tcase_add_test(t, delete_in_parts);
 	tcase_add_test(t, written_between_parts);

@@ -261,6 +261,52 @@ delete_tree(struct apply *p, const struct kv_apply *q)
 	apply_bool(p, true);
 }
 
+/* Counts no further than it has to. */
+static bool
+tree_fits(struct fsm *f, const struct kv_tree *q)
+{
+	struct tbl_scan s;
+	struct tkey prefix;
+	struct span key, val;
+	uint64_t keys = 0, bytes = 0;
+
+	TKEY(&prefix, TBL_KV, q->Key);
+	tbl_scan_begin(f, &s, &prefix);
+	while (keys <= q->Keys && bytes <= q->Bytes && tbl_next(&s, &key, &val)) {
+		keys++;
+		bytes += val.len;		/* the stored record, which has the key in it */
+	}
+	tbl_scan_end(&s);
+	return keys <= q->Keys && bytes <= q->Bytes;
+}
+
+static void
+kv_tree_op(struct apply *p, const void *rec)
+{
+	const struct kv_tree *q = rec;
+
+	if (q->Key.len > FSM_KV_KEY_BYTES_MAX)
+		apply_fail(p, TV_ELIMIT, "raft apply failed: key is longer than %d bytes", FSM_KV_KEY_BYTES_MAX);
+	else if (!tree_fits(p->f, q))
+		apply_fail(p, TV_ELIMIT, "more than %llu keys, or %llu MB, begin with this prefix, which is too much to "
+		    "delete at once: delete them in parts, between which others read and write (?recurse&parts, "
+		    "clusterctl kv delete --recurse --parts)",
+		    (unsigned long long)q->Keys, (unsigned long long)q->Bytes >> 20);
+	else
+		delete_tree(p, &(struct kv_apply){ .Verb = KV_DELETE_TREE, .Key = q->Key, .Now = q->Now });
+}
+
+static enum tv_err
+kv_tree_prepare(struct prepare *p, void *rec)
+{
+	struct kv_tree *q = rec;
+
+	if (q->Key.len > FSM_KV_KEY_BYTES_MAX)
+		return prepare_fail(p, "Key is longer than %d bytes", FSM_KV_KEY_BYTES_MAX);
+	q->Now = p->now;
+	return TV_OK;
+}
+
 /*
  * Some of a tree.  What a restore has put there since the first part is another tree; and what was written since is not to
  * go, just as if all had gone with the first part.
@@ -288,10 +334,12 @@ uint64_t
 fsm_entry_work(const struct raft_entry *e)
 {
 	struct rd r = rd_over(e->payload, e->size);
-	uint64_t verb;
+	uint32_t fields = e->type == RAFT_ENTRY_OP ? mpr_array(&r) : 0;
+	uint64_t op = fields >= 2 ? mpr_uint(&r, UINT16_MAX) : 0, verb;
 
-	if (e->type != RAFT_ENTRY_OP || mpr_array(&r) != 2 || mpr_uint(&r, UINT16_MAX) != OP_KV_APPLY ||
-	    mpr_array(&r) == 0)
+	if (op == OP_KV_TREE)
+		return TREE_WORK;
+	if (op != OP_KV_APPLY || mpr_array(&r) == 0)
 		return e->size;
 	verb = mpr_uint(&r, UINT64_MAX);
 	return r.err == TV_OK && (verb == KV_DELETE_TREE || verb == KV_DELETE_PART) ? TREE_WORK : e->size;
@@ -502,6 +550,7 @@ kv_read_keys(struct reading *r, const void *rec)
 
 const struct fsm_op kv_ops[] = {
 	{ OP_KV_APPLY, .prepare = kv_prepare, .apply = kv_apply_op },
+	{ OP_KV_TREE, .since = 2, .prepare = kv_tree_prepare, .apply = kv_tree_op },
 	{ OP_KV_GET, .read = kv_read_one, .one = true },
 	{ OP_KV_LIST, .read = kv_read_list },
 	{ OP_KV_KEYS, .read = kv_read_keys },
