@@ -35,7 +35,6 @@ STORE_LIBS = common/libtvcore.a $(SODIUM_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthrea
 noinst_LIBRARIES += raftd/libraftshell.a
 raftd_libraftshell_a_SOURCES = \
 	raftd/engine/entrycache.c raftd/engine/entrycache.h raftd/members/rules/policy.c raftd/members/rules/policy.h raftd/engine/reads.c raftd/engine/reads.h \
-	raftd/engine/read_ahead.c raftd/engine/read_ahead.h \
 	raftd/peers/identity.c raftd/peers/identity.h raftd/members/rules/bootstrap_pick.c raftd/members/rules/bootstrap_pick.h raftd/engine/proposals.c raftd/engine/proposals.h \
 	raftd/engine/pending_sends.c raftd/engine/pending_sends.h raftd/engine/voter_with_space.c raftd/engine/voter_with_space.h raftd/peers/sendq.c raftd/peers/sendq.h raftd/disk/unlink_async.c raftd/disk/unlink_async.h \
 	raftd/members/rules/recover_plan.c raftd/members/rules/recover_plan.h raftd/disk/reserve.c raftd/disk/reserve.h raftd/disk/threshold.c raftd/disk/threshold.h \

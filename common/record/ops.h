@@ -44,7 +44,7 @@ enum op_trait {
 	OP_REPEATABLE = 1,	/* safe to ask again although the first question may have been carried out */
 	OP_STALE_OK = 2,	/* any server may answer when asked with OP_STALE */
 	OP_INTERNAL = 4,	/* proposed by the leader itself; nobody may ask for it */
-	OP_SHORT = 8,		/* one record: worth reading before the read is confirmed (raftd/engine/read_ahead.h) */
+	OP_SHORT = 8,		/* one record: it does not wait for reads of many (raftd/engine/statethread.h) */
 	OP_MAKES_ID = 16,	/* the proposer adds a new UUID */
 	OP_LOGGED = 32,		/* changes the cluster: the log says who asked */
 };

@@ -358,18 +358,11 @@ ask_reads(struct engine *e)
 		engine_feed(e, &in, NULL);
 }
 
-/* What is behind is not worth looking at: the round will ask for more. */
-static bool
-may_look_ahead(struct engine *e)
-{
-	return reads_unseen(&e->reads) && e->applied >= e->commit && !e->corrupt && !e->stateless;
-}
-
 /* Does this turn leave anything that needs no event to go on? */
 static bool
 work_left(struct engine *e)
 {
-	return reads_ready(&e->reads, e->applied) || may_look_ahead(e) || e->hooks->waiting(e->d);
+	return reads_ready(&e->reads, e->applied) || e->hooks->waiting(e->d);
 }
 
 /* At least one, so that reads go on whatever else there is to do. */
@@ -378,14 +371,6 @@ serve_reads(struct engine *e, struct mono until)
 {
 	while (reads_serve(&e->reads, e->applied) && mono_before(clock_mono(), until))
 		;
-}
-
-/* While rounds are under way. */
-static void
-look_ahead(struct engine *e)
-{
-	while (may_look_ahead(e))
-		(void)reads_look_ahead(&e->reads);
 }
 
 static void
@@ -437,7 +422,6 @@ turn(struct engine *e)
 	}
 	if (busy)
 		(void)propose_queued(e);	/* by whoever was answered last: no event will call for it */
-	look_ahead(e);
 	statethread_flush(e->d->state);
 	logthread_flush(e->log);
 	e->hooks->turn(e->d);

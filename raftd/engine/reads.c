@@ -5,7 +5,6 @@ void
 reads_init(struct reads *r)
 {
 	TAILQ_INIT(&r->fresh);
-	TAILQ_INIT(&r->seen);
 	TAILQ_INIT(&r->asked);
 	TAILQ_INIT(&r->parked);
 	TAILQ_INIT(&r->confirmed);
@@ -56,26 +55,6 @@ reads_round(struct reads *r, struct mono now)
 	return r->ctx;
 }
 
-bool
-reads_unseen(const struct reads *r)
-{
-	return !TAILQ_EMPTY(&r->asked);
-}
-
-bool
-reads_look_ahead(struct reads *r)
-{
-	struct read_wait *w = TAILQ_FIRST(&r->asked);
-
-	if (w == NULL)
-		return false;
-	take(w);
-	put(&r->seen, w);
-	if (w->ahead != NULL)
-		w->ahead(w);
-	return true;
-}
-
 static void
 answer_list(struct reads *r, struct read_list *list, uint64_t ctx, bool ok, uint64_t index)
 {
@@ -95,7 +74,6 @@ answer_list(struct reads *r, struct read_list *list, uint64_t ctx, bool ok, uint
 void
 reads_answer(struct reads *r, uint64_t ctx, bool ok, uint64_t index)
 {
-	answer_list(r, &r->seen, ctx, ok, index);
 	answer_list(r, &r->asked, ctx, ok, index);
 }
 
@@ -153,7 +131,6 @@ reads_retry(struct reads *r, struct mono now, struct mono patience)
 		take(w);
 		put(&r->fresh, w);
 	}
-	retry_old(r, &r->seen, now, patience);
 	retry_old(r, &r->asked, now, patience);
 }
 
@@ -175,7 +152,6 @@ void
 reads_expire(struct reads *r, struct mono now)
 {
 	expire_list(&r->fresh, now, TV_ENOLEADER);
-	expire_list(&r->seen, now, TV_ENOLEADER);
 	expire_list(&r->asked, now, TV_ENOLEADER);
 	expire_list(&r->parked, now, TV_ENOLEADER);
 	expire_list(&r->confirmed, now, TV_ETIMEOUT);

@@ -2,10 +2,6 @@
  * Linearizable reads: everything that arrives in one turn is confirmed by one ReadIndex round (thesis 6.4),
  * then waits until the state is as new as the confirmed index.  Unconfirmed rounds are asked
  * again until the deadline of each read.  Pure: no clock, no I/O.
- *
- * Meanwhile a read may be looked up ahead, in the state as it is.  What is found counts if that state turns out to be as new
- * as the confirmed index, for then it is a state that the read could have been served from: it was looked at after the
- * read had arrived, and has all that was committed when the round began.  That is so on a follower too.
  */
 #ifndef TV_RAFTD_ENGINE_READS_H
 #define TV_RAFTD_ENGINE_READS_H
@@ -20,12 +16,9 @@
 struct read_wait;
 /* TV_OK: read now.  TV_ENOLEADER: nobody confirmed it in time; TV_ETIMEOUT: the own state lags. */
 typedef void read_done(struct read_wait *w, enum tv_err err);
-/* The round is under way.  Once for each round; it calls no function of reads. */
-typedef void read_ahead(struct read_wait *w);
 
 struct read_wait {			/* embedded in the reader's record */
 	read_done *done;
-	read_ahead *ahead;		/* NULL: it is not looked up before it is confirmed */
 	struct mono deadline;
 	uint64_t index;			/* confirmed; while done is called with TV_OK */
 	TAILQ_ENTRY(read_wait) link;	/* private from here */
@@ -36,7 +29,6 @@ struct read_wait {			/* embedded in the reader's record */
 
 struct reads {				/* caller's storage */
 	struct read_list fresh;		/* to be asked this turn */
-	struct read_list seen;		/* asked, and looked up ahead or not to be; by rising ctx, none above those of `asked` */
 	struct read_list asked;		/* by rising ctx */
 	struct read_list parked;	/* refused; asked again after reads_retry() */
 	struct read_list confirmed;	/* waiting for the state, by rising index: a later round is never told less */
@@ -49,10 +41,6 @@ void reads_add(struct reads *r, struct read_wait *w);
 void reads_cancel(struct read_wait *w);
 /* Starts a round for all fresh ones; returns its number, or 0 if there is nothing to ask. */
 uint64_t reads_round(struct reads *r, struct mono now);
-/* Has the next one of those that are asked looked up ahead, if it wants that; false: there is none left. */
-bool reads_look_ahead(struct reads *r);
-/* Would reads_look_ahead() find one? */
-bool reads_unseen(const struct reads *r);
 /* Answer of a round. */
 void reads_answer(struct reads *r, uint64_t ctx, bool ok, uint64_t index);
 /* Serves the first one, if it is confirmed at or below `applied`; false: there is none. */

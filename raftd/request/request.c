@@ -19,7 +19,6 @@ struct requests {
 	uint64_t kept;			/* bytes of arguments outside the records */
 	struct arena arena;		/* scratch */
 	struct buf buf;
-	struct reads_ahead aheads;
 };
 
 static struct request **
@@ -92,11 +91,6 @@ request_detach(struct request *q)
 void
 request_drop_lookup(struct request *q)
 {
-	struct reads_ahead *aheads = &q->d->requests->aheads;
-
-	if (q->held)
-		read_ahead_release(aheads, q->lookup->value.len);
-	q->held = false;
 	statethread_drop(q->d->state, q->lookup);
 	q->lookup = NULL;
 }
@@ -158,12 +152,6 @@ request_buf(struct request *q)
 	else
 		buf_reset(b);
 	return b;
-}
-
-struct reads_ahead *
-request_reads_ahead(struct request *q)
-{
-	return &q->d->requests->aheads;
 }
 
 bool
@@ -338,7 +326,6 @@ void
 requests_info(const struct requests *all, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
 {
 	const struct { const char *name; uint64_t value; } lines[] = {
-		{ "reads_ahead", all->aheads.given }, { "reads_ahead_in_vain", all->aheads.wasted },
 		{ "requests_pending", all->pending }, { "requests_bytes", all->kept },
 	};
 	char text[24];

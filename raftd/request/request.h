@@ -12,7 +12,6 @@
 
 #include "common/net/chan.h"
 #include "raftd/engine/proposals.h"
-#include "raftd/engine/read_ahead.h"
 #include "raftd/engine/reads.h"
 #include "raftd/engine/statethread.h"
 #include "raftd/raftd.h"
@@ -46,8 +45,6 @@ struct request {
 
 	bool writing;			/* which of `read` and `write`: it waits for the log */
 	bool blocked, fired, last;	/* last: time is up, answer whatever there is */
-	bool confirmed;			/* what is found in a state of `needed` or newer may be given */
-	bool held;			/* what was found waits for that */
 	bool again;			/* its watch fired while the state was looked at */
 	uint8_t mode;
 	uint16_t type;			/* of the frame */
@@ -56,8 +53,8 @@ struct request {
 		struct read_wait read;
 		struct proposal write;
 	};
-	struct state_read *lookup;	/* under way, or held; owned; or NULL */
-	uint64_t needed;
+	struct state_read *lookup;	/* under way; owned; or NULL */
+	uint64_t needed;		/* what is found in a state of this index or newer may be given */
 	struct fsm_watch *watch;
 	ev_timer timer;			/* of a blocking query */
 };
@@ -89,8 +86,6 @@ bool request_congested(const struct request *q);
 /* Scratch of this turn for handlers: reset before each use by whoever takes it. */
 struct arena *request_arena(struct request *q);
 struct buf *request_buf(struct request *q);
-/* The account of what is looked up ahead. */
-struct reads_ahead *request_reads_ahead(struct request *q);
 /* May another blocking query wait? */
 bool request_may_block(struct request *q);
 

@@ -321,6 +321,7 @@ clients_info(const struct clients *c, void (*fn)(void *ctx, const char *name, co
 	char text[24];
 
 	requests_info(c->d->requests, fn, ctx);
+	statethread_info(c->d->state, fn, ctx);
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)c->refused);
 	fn(ctx, "requests_refused", text);
 }

@@ -1,8 +1,8 @@
 /*
  * Reads.  Default and consistent: one ReadIndex round for all of a turn, then the own state, on any server.  Stale:
- * the own state as it is.  A record alone is looked up while its round is under way (read_ahead.h).  Blocking: a watch on exactly
- * what the result depends on, then a look; when that is not newer than asked, another one when the watch fires; no new round
- * is needed, since the state only moves forward.  Looking is the threads' (statethread.h).
+ * the own state as it is.  Blocking: a watch on exactly what the result depends on, then a look; when that is not newer than asked,
+ * another one when the watch fires; no new round is needed, since the state only moves forward.  Looking is the threads'
+ * (statethread.h).
  */
 #include <sodium.h>
 
@@ -122,67 +122,23 @@ give(struct request *q)
 	request_reply(q, r->answer.index, r->value);
 }
 
-/* The round is confirmed, and the look-up has ended. */
-static void
-judge(struct request *q)
-{
-	const struct state_read *r = q->lookup;
-
-	if (r->applied >= q->needed && r->replaced == fsm_replaced(q->d->fsm)) {
-		give(q);
-		return;
-	}
-	request_drop_lookup(q);
-	look(q);
-}
-
 static void
 on_looked(struct state_read *r, void *ctx)
 {
 	struct request *q = ctx;
 
-	if (q->confirmed)
-		judge(q);
-	else if (r->answer.err == TV_OK && read_ahead_hold(request_reads_ahead(q), r->value.len))
-		q->held = true;
-	else
-		request_drop_lookup(q);	/* whatever is wrong is found again, and told, when the read is confirmed */
+	if (r->applied >= q->needed && r->replaced == fsm_replaced(q->d->fsm)) {
+		give(q);
+		return;
+	}
+	request_drop_lookup(q);		/* the state was replaced meanwhile */
+	look(q);
 }
 
 static struct request *
 request_of(struct read_wait *w)
 {
 	return (struct request *)((char *)w - offsetof(struct request, read));
-}
-
-static void
-on_ahead(struct read_wait *w)
-{
-	struct request *q = request_of(w);
-
-	if (q->lookup != NULL || !statethread_may_read(q->d->state, q->op) || !read_ahead_wanted(request_reads_ahead(q)))
-		return;
-	q->lookup = statethread_read(q->d->state, q->op, q->args, on_looked, q);
-}
-
-/* False: it has to be looked up (again). */
-static bool
-give_ahead(struct request *q)
-{
-	const struct state_read *r = q->lookup;
-
-	if (r == NULL)
-		return false;
-	if (!r->ended)
-		return true;			/* judged when it has */
-	if (!read_ahead_may_give(request_reads_ahead(q), r->applied, q->needed, r->replaced, fsm_replaced(q->d->fsm))) {
-		request_drop_lookup(q);
-		return false;
-	}
-	read_ahead_release(request_reads_ahead(q), r->value.len);
-	q->held = false;
-	give(q);
-	return true;
 }
 
 void
@@ -199,10 +155,7 @@ on_confirmed(struct read_wait *w, enum tv_err err)
 	struct request *q = request_of(w);
 
 	if (err == TV_OK) {
-		q->confirmed = true;
 		q->needed = w->index;
-		if (give_ahead(q))
-			return;
 		if (request_congested(q))
 			request_fire(q);
 		else
@@ -244,15 +197,6 @@ const struct request_op status_ops[] = {
 	{ 0, NULL },
 };
 
-/*
- * A list may take long, and would be made twice when a write came between; a query that waits is looked at again anyway.
- */
-static bool
-is_short(const struct request *q)
-{
-	return q->index == 0 && q->op->traits & OP_SHORT;
-}
-
 void
 op_read(struct request *q, uint64_t max_stale_ms)
 {
@@ -265,12 +209,10 @@ op_read(struct request *q, uint64_t max_stale_ms)
 	}
 	/* Staler than the asker accepts: a confirmed read is never stale. */
 	if (q->mode == OP_STALE && (max_stale_ms == 0 || (known && contact_ms <= max_stale_ms))) {
-		q->confirmed = true;
 		request_fire(q);		/* many of them, read at once, would hold up the loop */
 		return;
 	}
 	q->read.done = on_confirmed;
-	q->read.ahead = is_short(q) ? on_ahead : NULL;
 	engine_read(q->d->engine, &q->read);
 }
 

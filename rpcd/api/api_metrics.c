@@ -29,8 +29,8 @@ static const struct section_kind {
 	{ "serf_", false, " coordinate_resets " },
 	{ "events_", true, " events_kept events_kept_bytes queries_open queries_waiting " },
 	{ "gossipd", true, " streams_open " },
-	{ "raftd", false, " handshakes_postponed links_evicted links_refused reads_ahead reads_ahead_in_vain "
-	    "requests_refused " },
+	{ "raftd", false, " handshakes_postponed links_evicted links_refused "
+	    "requests_refused state_batches state_lists state_reads state_reads_slow " },
 	{ "raft", false, " loop_late prompt_elections slow_syncs snapshots_damaged syncs " },
 	{ "state", false, " applied_entries cache_hits cache_misses flush_waits flushes " },
 	{ "rpcd", true, " calls_bytes calls_under_way checks events http_bodies_bytes http_conns http_conns_waiting "

@@ -117,7 +117,7 @@ struct pending_read {
 	uint64_t ctx, floor;	/* newest acknowledged write when it began */
 	uint32_t request;	/* 0: nobody wants the values */
 	uint64_t serve_at;	/* confirmed: waits until so much is applied; 0: not confirmed */
-	uint64_t seen_at;	/* looked up when it arrived, in the state of this index: as raftd/engine/read_ahead.h; 0: it was not */
+	uint64_t seen_at;	/* looked up when it arrived, in the state of this index: as a server may; 0: it was not */
 };
 
 /* -- state machine: registers, written by operations of up to two of them */

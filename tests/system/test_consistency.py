@@ -254,11 +254,10 @@ def test_history_under_faults_is_linearizable():
         judge(history)
         ops = [o for k in history.keys.values() for o in k]
         told = [n.stats("raftd") for n in servers]       # since each one's start
-        ahead, in_vain = (sum(int(t[k]) for t in told) for k in ("reads_ahead", "reads_ahead_in_vain"))
-        assert ahead > 0, "no read was looked up before it was confirmed"
-        print("     seed %d: %d operations on %d keys, %d without known outcome; %s; %d reads looked up ahead, %d in vain" %
+        reads, slow = (sum(int(t[k]) for t in told) for k in ("state_reads", "state_reads_slow"))
+        print("     seed %d: %d operations on %d keys, %d without known outcome; %s; %d reads, %d of them by the slow way" %
               (SEED, len(ops), len(history.keys), len(ops) - history.answered(),
-               ", ".join("%s %d" % a for a in sorted(nemesis.done.items())), ahead, in_vain))
+               ", ".join("%s %d" % a for a in sorted(nemesis.done.items())), reads, slow))
         for what, count in sorted(history.refused.items()):
             print("     %5d x %s" % (count, what))
 

@@ -6,7 +6,6 @@
 #include "common/record/mpack.h"
 #include "raftd/engine/pending_sends.h"
 #include "raftd/engine/proposals.h"
-#include "raftd/engine/read_ahead.h"
 #include "raftd/engine/reads.h"
 
 /* The state machine's entry form; the real one is tested with it. */
@@ -192,17 +191,9 @@ END_TEST
 
 struct reader {
 	struct read_wait w;
-	unsigned told, looked;
+	unsigned told;
 	enum tv_err err;
 };
-
-static void
-look(struct read_wait *w)
-{
-	struct reader *r = (struct reader *)w;
-
-	r->looked++;
-}
 
 static void
 read_told(struct read_wait *w, enum tv_err err)
@@ -294,124 +285,6 @@ START_TEST(deadlines_tell_what_was_missing)
 }
 END_TEST
 
-/* Each is looked up once while its round is under way, and answered in the order of the rounds all the same. */
-START_TEST(looked_up_ahead)
-{
-	struct reader x[4];
-	struct reads r;
-
-	reads_init(&r);
-	for (int i = 0; i < 4; i++) {
-		ask(&r, &x[i]);
-		x[i].w.ahead = i != 1 ? look : NULL;
-		if (i == 2)
-			ck_assert(!reads_unseen(&r) && !reads_look_ahead(&r));	/* not before its round has begun */
-		if (i >= 1)
-			ck_assert_uint_eq(reads_round(&r, MONO_MS(i)), (uint64_t)i);
-		if (i == 1)
-			while (reads_look_ahead(&r))
-				;
-	}
-	ck_assert(reads_unseen(&r));
-	ck_assert(reads_look_ahead(&r));
-	ck_assert_uint_eq(x[0].looked, 1);
-	ck_assert_uint_eq(x[1].looked, 0);
-	ck_assert_uint_eq(x[2].looked, 1);
-	ck_assert_uint_eq(x[3].looked, 0);
-
-	reads_answer(&r, 3, true, 6);		/* confirms the earlier ones too, whether they were looked up or not */
-	ck_assert(!reads_unseen(&r) && !reads_look_ahead(&r));
-	for (unsigned i = 0; i < 4; i++) {
-		ck_assert_uint_eq(x[i].told, 0);
-		ck_assert(reads_serve(&r, 6));
-		ck_assert_uint_eq(x[i].told, 1);
-		ck_assert_uint_eq(x[i].w.index, 6);
-	}
-	ck_assert(!reads_serve(&r, 6));
-	ck_assert_uint_eq(x[0].looked + x[2].looked, 2);
-}
-END_TEST
-
-/* Having been looked up changes nothing about refusals, patience, deadlines and cancelling. */
-START_TEST(looked_up_in_vain)
-{
-	struct reader x[3];
-	struct reads r;
-
-	reads_init(&r);
-	for (int i = 0; i < 3; i++) {
-		ask(&r, &x[i]);
-		x[i].w.ahead = look;
-	}
-	(void)reads_round(&r, MONO_MS(1));
-	while (reads_look_ahead(&r))
-		;
-	reads_cancel(&x[2].w);
-	reads_answer(&r, 1, false, 0);
-	reads_retry(&r, MONO_MS(2), MONO_S(1));
-	ck_assert_uint_eq(reads_round(&r, MONO_MS(2)), 2);
-	ck_assert(reads_look_ahead(&r));
-	ck_assert(reads_look_ahead(&r));
-	ck_assert(!reads_look_ahead(&r));
-	ck_assert_uint_eq(x[0].looked, 2);
-	reads_retry(&r, MONO_S(2), MONO_S(1));			/* no answer for a second */
-	ck_assert_uint_eq(reads_round(&r, MONO_S(2)), 3);
-	while (reads_look_ahead(&r))
-		;
-	reads_expire(&r, MONO_S(6));
-	ck_assert_int_eq(x[0].err, TV_ENOLEADER);
-	ck_assert_int_eq(x[1].err, TV_ENOLEADER);
-	ck_assert_uint_eq(x[2].told, 0);
-}
-END_TEST
-
-/* Given only when the state that it was found in has all that the round asks for, and is still the same history. */
-START_TEST(answers_ahead_count_if_new_enough)
-{
-	static const struct {
-		uint64_t applied, confirmed;
-		unsigned replaced;		/* since it was looked up */
-		bool given;
-	} cases[] = {
-		{ 7, 7, 0, true }, { 8, 7, 0, true }, { 7, 8, 0, false }, { 7, 7, 1, false }, { 0, 0, 0, true },
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct reads_ahead a = { 0 };
-
-		ck_assert(read_ahead_wanted(&a) && read_ahead_hold(&a, 5));
-		ck_assert(read_ahead_may_give(&a, cases[i].applied, cases[i].confirmed, 3, 3 + cases[i].replaced) == cases[i].given);
-		ck_assert_uint_eq(a.given, cases[i].given);
-		ck_assert_uint_eq(a.wasted, !cases[i].given);
-		ck_assert(read_ahead_wanted(&a) == cases[i].given);
-		read_ahead_release(&a, 5);
-		ck_assert_uint_eq(a.held, 0);
-	}
-}
-END_TEST
-
-START_TEST(answers_ahead_are_bounded)
-{
-	enum { COUNT = READ_AHEAD_BYTES_MAX / READ_AHEAD_VALUE_MAX };
-	struct reads_ahead a = { 0 };
-	unsigned n = 0, let_go = 0;
-
-	for (; read_ahead_wanted(&a); n++)
-		ck_assert(n < COUNT && read_ahead_hold(&a, READ_AHEAD_VALUE_MAX));
-	ck_assert_uint_eq(n, COUNT);
-	ck_assert(!read_ahead_hold(&a, 1));		/* asked before that, and found now */
-	while (n-- > 0)
-		read_ahead_release(&a, READ_AHEAD_VALUE_MAX);
-	ck_assert_uint_eq(a.held, 0);
-
-	while (!read_ahead_wanted(&a))	/* one for nothing: the next ones are not tried */
-		let_go++;
-	ck_assert_uint_eq(let_go, READ_AHEAD_REST);
-	ck_assert(!read_ahead_hold(&a, READ_AHEAD_VALUE_MAX + 1));
-	ck_assert(!read_ahead_wanted(&a));
-}
-END_TEST
-
 START_TEST(held_messages_leave_in_order)
 {
 	struct pending_sends r = { 0 };
@@ -450,10 +323,6 @@ main(void)
 	tcase_add_test(t, queued_ones_end_in_time_too);
 	tcase_add_test(t, a_turn_is_one_round);
 	tcase_add_test(t, refused_rounds_are_asked_again);
-	tcase_add_test(t, looked_up_ahead);
-	tcase_add_test(t, looked_up_in_vain);
-	tcase_add_test(t, answers_ahead_count_if_new_enough);
-	tcase_add_test(t, answers_ahead_are_bounded);
 	tcase_add_test(t, held_messages_leave_in_order);
 	tcase_add_test(t, deadlines_tell_what_was_missing);
 	suite_add_tcase(s, t);
