@@ -46,7 +46,7 @@ raftd_raftd_SOURCES = \
 	raftd/main.c raftd/raftd.h raftd/opts.c raftd/opts.h \
 	raftd/engine/engine.c raftd/engine/engine_start.c raftd/engine/engine_apply.c raftd/engine/engine_space.c raftd/engine/engine_info.c \
 	raftd/engine/engine.h raftd/engine/engine_int.h raftd/engine/logthread.c raftd/engine/logthread.h raftd/engine/worker.c raftd/engine/worker.h raftd/engine/log_reader.c raftd/engine/log_reader.h raftd/engine/engine_send.c raftd/engine/lane.c raftd/engine/lane.h raftd/engine/statethread.c raftd/engine/statethread.h \
-	raftd/disk/space.c raftd/disk/space.h raftd/engine/loop_time.c raftd/engine/loop_time.h \
+	raftd/disk/space.c raftd/disk/space.h raftd/disk/unlink_job.c raftd/engine/loop_time.c raftd/engine/loop_time.h \
 	raftd/engine/core_notices.c raftd/engine/propose.c raftd/engine/propose.h \
 	raftd/peers/links.c raftd/peers/links_dial.c raftd/peers/links_accept.c raftd/peers/links_send.c raftd/peers/links.h raftd/peers/state_version.c raftd/peers/state_version.h \
 	raftd/peers/links_int.h raftd/peers/server_addr.c raftd/peers/server_addr.h raftd/peers/gossip.c raftd/peers/gossip.h \
@@ -57,7 +57,7 @@ raftd_raftd_SOURCES = \
 	raftd/members/rpcd_peers.c raftd/members/rpcd_peers.h \
 	raftd/snapshot/export.c raftd/snapshot/export.h raftd/snapshot/import.c raftd/snapshot/import.h raftd/snapshot/import_leader.c raftd/snapshot/import_leader.h \
 	raftd/snapshot/op_snapshot.c raftd/snapshot/op_snapshot.h \
-	raftd/snapshot/snapshots.c raftd/snapshot/snapshots.h raftd/snapshot/snapshot_recv.c raftd/snapshot/snapshot_recv.h \
+	raftd/snapshot/snapshots.c raftd/snapshot/snapshots.h raftd/snapshot/snapshot_file.c raftd/snapshot/snapshot_file.h raftd/snapshot/snapshot_recv.c raftd/snapshot/snapshot_recv.h \
 	raftd/serve/clients.c raftd/serve/clients.h raftd/serve/op.c raftd/serve/op.h raftd/request/request.c raftd/request/request.h raftd/serve/op_read.c raftd/serve/op_write.c raftd/serve/op_tree.c raftd/serve/op_leader.c \
 	raftd/serve/info.c raftd/serve/info.h \
 	raftd/leader/leader.c raftd/leader/leader.h raftd/leader/leader_sessions.c raftd/leader/leader_sessions.h \

@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/net/chan.h"
 #include "common/proc/daemon.h"
+#include "common/proc/jobs.h"
 #include "raftd/disk/space.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/loop_time.h"
@@ -350,6 +351,9 @@ raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
 
 	d->loop = loop;
 	worker_init(d->worker, loop);
+	d->files = jobs_new(loop);
+	if (d->files == NULL)
+		return TV_ENOMEM;
 	ev_async_init(&d->relieved, go_on_applying);
 	d->relieved.data = d;
 	ev_async_start(loop, &d->relieved);
@@ -412,6 +416,7 @@ raftd_stop(struct daemon_spec *spec)
 	if (d->engine != NULL)
 		engine_drain(d->engine);
 	worker_stop(d->worker);
+	jobs_stop(d->files);
 	statethread_stop(d->state);
 	clients_free(d->clients);
 	info_free(d->info);
@@ -440,6 +445,7 @@ raftd_stop(struct daemon_spec *spec)
 		(void)close(d->link_fd);
 	if (d->socket_fd >= 0)
 		(void)close(d->socket_fd);
+	jobs_free(d->files);
 	server_keys_wipe(&d->keys);
 }
 

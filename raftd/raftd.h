@@ -54,7 +54,8 @@ struct raftd {
 
 	struct space *space;		/* is there room for more */
 	struct loop_time *loop_time;
-	struct worker *worker;		/* checkpoints and snapshot files */
+	struct worker *worker;		/* what takes long: checkpoints, writing and loading snapshots */
+	struct jobs *files;		/* short work with files other than the log and the state, in order */
 	struct statethread *state;	/* whoever reads or changes fsm while the loop goes on */
 	struct engine *engine;		/* the core and its order of effects */
 	struct links *links;		/* other servers */

@@ -96,8 +96,8 @@ judge_data(void *ctx)
 	if (f->gone != NULL)
 		snprintf(f->why, sizeof(f->why), "%s/%s is gone", f->opt.hold->path, f->gone);
 	if (lost)
-		snprintf(text, sizeof(text), "%.700s: it was removed or replaced while %s runs. %s", f->why, f->opt.name,
-		    f->opt.without != NULL ? f->opt.without : "");
+		snprintf(text, sizeof(text), "%.700s: it was removed or replaced while %s runs. %s", f->why,
+		    f->opt.name, f->opt.without != NULL ? f->opt.without : "");
 	else if (f->state == HOLD_UNSURE)
 		snprintf(text, sizeof(text), "%.700s; checking again every second", f->why);
 	judge(f, &f->data, text, f->opt.hold->path);

@@ -5,7 +5,14 @@
 #ifndef TV_RAFTD_DISK_UNLINK_ASYNC_H
 #define TV_RAFTD_DISK_UNLINK_ASYNC_H
 
-/* Removes the name at once, and closes fd in a thread.  fd -1: it is opened for that, if there is such a file. */
+struct jobs;
+
+/*
+ * Removes the name, and closes fd in a thread.  fd -1: it is opened for that, if there is such a file.  For whoever may wait
+ * for a disk.
+ */
 void unlink_async(int fd, const char *path);
+/* The same from the loop, in the order of those jobs; at once where they are stopped or there is no memory. */
+void unlink_job(struct jobs *files, int fd, const char *path);
 
 #endif

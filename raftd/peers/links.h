@@ -33,8 +33,11 @@ struct links_hooks {
 	void (*proven)(struct raftd *d);
 	/* May this message of a fitting peer reach the core? */
 	bool (*accepts)(struct raftd *d, const struct hello *from, const struct raft_msg *m);
-	/* Sends one chunk of a snapshot, as the core ordered it, with its bytes. */
-	void (*send_chunk)(struct raftd *d, struct chan *c, const struct raft_send *s);
+	/*
+	 * Sends one chunk of a snapshot, as the core ordered it, with its bytes.  TV_EAGAIN: they are being read, and a
+	 * turn comes when they were; any other error: it is lost.
+	 */
+	enum tv_err (*send_chunk)(struct raftd *d, struct chan *c, const struct raft_send *s);
 };
 
 /* Listens on d->link_fd (taken over).  hooks must live as long.  NULL: no memory. */

@@ -70,7 +70,7 @@ send_now(struct dialled *p, const struct raft_send *s)
 	size_t size = d->conf.snapshot_chunk;
 
 	if (s->msg.type == RAFT_MSG_SNAPSHOT)
-		p->l->hooks->send_chunk(d, p->chan, s);
+		err = p->l->hooks->send_chunk(d, p->chan, s);
 	else
 		err = send_message(p, s, &size);
 	if (err == TV_EAGAIN)

@@ -11,11 +11,13 @@
 
 #include "common/base/log.h"
 #include "common/proc/daemon.h"
+#include "common/proc/jobs.h"
 #include "common/record/mpack.h"
 #include "raftd/disk/space.h"
 #include "raftd/disk/threshold.h"
 #include "raftd/disk/unlink_async.h"
 #include "raftd/engine/engine.h"
+#include "raftd/engine/statethread.h"
 #include "raftd/engine/worker.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/snapshot/install_meta.h"
@@ -23,18 +25,25 @@
 
 #define ROOM_FACTOR 3			/* the file, the tables made of it, and their write-ahead log, of at least one file */
 
+#define CHUNKS_MAX 8			/* on their way to the disk; the core sends half as many before an answer */
+
 struct snapshot_recv {
 	struct raftd *d;
-	int fd;				/* of the temporary file, -1 */
-	uint64_t index, term, stored;
+	int fd;				/* of the temporary file, -1; of whoever works: a job with files, or the worker */
+	crypto_generichash_state hash;	/* of those jobs */
+	bool receiving;
+	uint64_t round;			/* counts transfers */
+	uint64_t index, term;
+	uint64_t handed;		/* bytes that were stored, or are on their way to the disk */
+	unsigned chunks;		/* that are */
 	uint64_t total;			/* as chunk 0 said, for which there was room */
-	crypto_generichash_state hash;
 	bool installing;
 	bool untidy, tidying;		/* what the installation left behind, which takes long to remove */
 	struct raft_msg install;	/* position; config is in config below */
 	struct buf config;
 	struct raft_config *install_config;	/* the same, decoded; owned */
-	bool loaded;			/* the new state was complete; it may have begun to take the old one's place */
+	uint64_t swapped_index, swapped_term;	/* of the new state */
+	bool ready;			/* the new state has the old one's place on the disk */
 	enum tv_err err;		/* of the work in the thread */
 	char errbuf[256];
 };
@@ -47,20 +56,31 @@ path_of(struct raftd *d, const char *name, char *dst, size_t cap)
 }
 
 static void
-recv_drop(struct snapshot_recv *s)
+drop_work(void *ctx)
 {
+	struct snapshot_recv *s = ctx;
 	char path[512];
 
 	unlink_async(s->fd, path_of(s->d, "snapshot-recv.tmp", path, sizeof(path)));
 	s->fd = -1;
-	s->stored = 0;
+}
+
+static void
+recv_drop(struct snapshot_recv *s)
+{
+	s->receiving = false;
+	s->round++;
+	s->handed = 0;
+	/* Behind what is on its way; without memory the next transfer does it. */
+	if (jobs_add(s->d->files, drop_work, NULL, s) == TV_ESYS)
+		drop_work(s);
 }
 
 static bool
 recv_begin(struct snapshot_recv *s, const struct raft_msg *m)
 {
 	uint64_t room = (m->total < INT64_MAX / ROOM_FACTOR ? m->total * ROOM_FACTOR : INT64_MAX) + FSM_LOG_FILE_BYTES;
-	char path[512], need[24];
+	char need[24];
 
 	recv_drop(s);
 	if (!space_fits(s->d->space, room)) {
@@ -70,16 +90,10 @@ recv_begin(struct snapshot_recv *s, const struct raft_msg *m)
 		space_want(s->d->space, room);
 		return false;
 	}
-	s->fd = open(path_of(s->d, "snapshot-recv.tmp", path, sizeof(path)),
-	    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (s->fd < 0) {
-		log_err("raft", "cannot store a snapshot: %s: %s", path, strerror(errno));
-		return false;
-	}
+	s->receiving = true;
 	s->index = m->log_index;
 	s->term = m->log_term;
 	s->total = m->total;
-	crypto_generichash_init(&s->hash, NULL, 0, crypto_generichash_BYTES);
 	log_info("raft", "receiving a snapshot at index %llu, %llu bytes", (unsigned long long)m->log_index,
 	    (unsigned long long)m->total);
 	return true;
@@ -205,11 +219,19 @@ on_reset(void *ctx, enum tv_err err)
 }
 
 static void
+remove_work(void *ctx)
+{
+	remove_install(((struct snapshot_recv *)ctx)->d);
+}
+
+static void
 install_failed(struct snapshot_recv *s, enum tv_err err)
 {
 	log_err("raft", "the snapshot cannot be installed, the old state stays: %s",
 	    s->errbuf[0] != '\0' ? s->errbuf : tv_strerror(err));
-	remove_install(s->d);
+	/* Before the next transfer, which comes as jobs as well. */
+	if (jobs_add(s->d->files, remove_work, NULL, s) != TV_OK)
+		s->untidy = true;
 	recv_drop(s);
 	s->installing = false;
 	engine_snapshot_stored(s->d->engine, &s->install, 0);	/* from the start, please */
@@ -222,14 +244,11 @@ install_work(void *ctx)
 	struct snapshot_recv *s = ctx;
 	char path[512];
 
-	s->loaded = false;
+	s->ready = false;
 	s->err = make_durable(s);
 	if (s->err == TV_OK)
 		s->err = fsm_restore_load(s->d->fsm, path_of(s->d, "snapshot-install", path, sizeof(path)),
 		    s->errbuf, sizeof(s->errbuf));
-	s->loaded = s->err == TV_OK;
-	if (s->err == TV_OK)
-		s->err = fsm_restore_ready(s->d->fsm, s->errbuf, sizeof(s->errbuf));
 }
 
 /* State and log disagree now; the next start finishes it, and needs the files for that. */
@@ -241,33 +260,56 @@ half_way(const struct snapshot_recv *s, enum tv_err err)
 }
 
 static void
-install_done(void *ctx)
+swap_work(struct fsm *f, void *ctx)
 {
 	struct snapshot_recv *s = ctx;
-	uint64_t index, term;
+
+	s->err = fsm_restore_ready(f, s->errbuf, sizeof(s->errbuf));
+	s->ready = s->err == TV_OK;
+	if (s->ready)
+		s->err = fsm_restore_take(f, &s->swapped_index, &s->swapped_term, s->errbuf, sizeof(s->errbuf));
+}
+
+static void
+swap_done(void *ctx)
+{
+	struct snapshot_recv *s = ctx;
 	enum tv_err err = s->err;
 
 	if (s->d->stopping)
 		return;				/* the next start finishes it */
 	if (err != TV_OK) {
-		if (s->loaded && fsm_trouble(s->d->fsm) != TV_OK)
+		if (s->ready || fsm_trouble(s->d->fsm) != TV_OK)
 			half_way(s, err);
 		else
 			install_failed(s, err);
 		return;
 	}
 	recv_drop(s);
-	err = fsm_restore_swap(s->d->fsm, &index, &term, s->errbuf, sizeof(s->errbuf));
+	fsm_fire_all(s->d->fsm);
 	/* Only the state was lost: entries after it that were promised to the leader must stay. */
-	if (err == TV_OK && engine_keeps_log(s->d->engine, s->install.log_index, s->install.log_term)) {
+	if (engine_keeps_log(s->d->engine, s->install.log_index, s->install.log_term)) {
 		on_reset(s, TV_OK);
 		return;
 	}
-	if (err == TV_OK)
-		err = logthread_reset(engine_log(s->d->engine), s->install.log_index, s->install.log_term,
-		    s->install_config, on_reset, s);
+	err = logthread_reset(engine_log(s->d->engine), s->install.log_index, s->install.log_term, s->install_config,
+	    on_reset, s);
 	if (err != TV_OK)
 		half_way(s, err);
+}
+
+static void
+install_done(void *ctx)
+{
+	struct snapshot_recv *s = ctx;
+
+	if (s->d->stopping)
+		return;				/* the next start finishes it */
+	/* Nothing is applied meanwhile. */
+	if (s->err == TV_OK)
+		s->err = statethread_between(s->d->state, swap_work, swap_done, s);
+	if (s->err != TV_OK)
+		install_failed(s, s->err);
 }
 
 static void
@@ -290,52 +332,150 @@ install(struct snapshot_recv *s, const struct raft_msg *m)
 		install_failed(s, err);
 }
 
-static bool
-complete(struct snapshot_recv *s, const struct raft_msg *m)
+/* -- chunks -- */
+
+/* One on its way to the disk. */
+struct chunk {
+	struct snapshot_recv *s;
+	uint64_t round;
+	bool first;
+	struct raft_msg m;		/* with copies of data and config */
+	struct buf bytes;
+	enum tv_err err;		/* TV_ECORRUPT: the checksum of the whole */
+	int sys;
+};
+
+static void
+chunk_free(struct chunk *c)
+{
+	buf_done(&c->bytes);
+	free(c);
+}
+
+/* NULL: no memory. */
+static struct chunk *
+chunk_new(struct snapshot_recv *s, const struct raft_msg *m)
+{
+	struct chunk *c = malloc(sizeof(*c));
+
+	if (c == NULL)
+		return NULL;
+	*c = (struct chunk){ .s = s, .round = s->round, .first = m->offset == 0, .m = *m };
+	buf_init(&c->bytes, m->data.len + m->config.len + 1);
+	buf_putspan(&c->bytes, m->data);
+	buf_putspan(&c->bytes, m->config);
+	if (c->bytes.failed) {
+		chunk_free(c);
+		return NULL;
+	}
+	c->m.data = span_of(c->bytes.data, m->data.len);
+	c->m.config = span_of(c->bytes.data + m->data.len, m->config.len);
+	return c;
+}
+
+static enum tv_err
+open_file(struct snapshot_recv *s)
+{
+	char path[512];
+
+	s->fd = open(path_of(s->d, "snapshot-recv.tmp", path, sizeof(path)),
+	    O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	crypto_generichash_init(&s->hash, NULL, 0, crypto_generichash_BYTES);
+	return s->fd < 0 ? TV_ESYS : TV_OK;
+}
+
+static enum tv_err
+check_whole(struct snapshot_recv *s, const struct raft_msg *m)
 {
 	uint8_t hash[crypto_generichash_BYTES];
 
-	if (s->stored != s->total)
-		return false;
 	crypto_generichash_final(&s->hash, hash, sizeof(hash));
-	return snapshot_sum(hash) == m->checksum;
+	return m->offset + m->data.len == m->total && snapshot_sum(hash) == m->checksum ? TV_OK : TV_ECORRUPT;
+}
+
+static void
+chunk_work(void *ctx)
+{
+	struct chunk *c = ctx;
+	struct snapshot_recv *s = c->s;
+	const struct raft_msg *m = &c->m;
+	ssize_t n = 0;
+
+	c->err = c->first ? open_file(s) : TV_OK;
+	if (c->err == TV_OK && m->data.len > 0)
+		n = pwrite(s->fd, m->data.p, m->data.len, (off_t)m->offset);
+	if (c->err == TV_OK && n != (ssize_t)m->data.len) {
+		c->err = TV_ESYS;
+		errno = n < 0 ? errno : ENOSPC;
+	}
+	c->sys = errno;
+	if (c->err == TV_OK)
+		crypto_generichash_update(&s->hash, m->data.p, m->data.len);
+	if (c->err == TV_OK && m->done)
+		c->err = check_whole(s, m);
+}
+
+static void
+chunk_done(void *ctx)
+{
+	struct chunk *c = ctx;
+	struct snapshot_recv *s = c->s;
+	struct engine *e = s->d->engine;
+
+	s->chunks--;
+	if (s->d->stopping || c->round != s->round) {
+		chunk_free(c);			/* of a transfer that began again since */
+		return;
+	}
+	if (c->err == TV_ECORRUPT)
+		log_err("raft", "a received snapshot is corrupt; the old state stays");
+	else if (c->err != TV_OK)
+		log_err("raft", "cannot store a snapshot in %s/raftd: %s", s->d->cluster.data_dir, strerror(c->sys));
+	if (c->err != TV_OK) {
+		recv_drop(s);
+		engine_snapshot_stored(e, &c->m, 0);
+	} else if (c->m.done) {
+		install(s, &c->m);
+	} else {
+		engine_snapshot_stored(e, &c->m, c->m.offset + c->m.data.len);
+	}
+	chunk_free(c);
 }
 
 void
 snapshot_recv_chunk(struct snapshot_recv *s, const struct raft_msg *m)
 {
 	struct engine *e = s->d->engine;
+	struct chunk *c;
 
 	if (s->installing)
 		return;
+	if (s->chunks == CHUNKS_MAX) {
+		engine_snapshot_stored(e, m, m->offset);	/* this one again, please */
+		return;
+	}
 	if (m->offset == 0 && !recv_begin(s, m)) {
 		engine_snapshot_stored(e, m, 0);	/* the core waits for an answer to each chunk */
 		return;
 	}
-	if (s->fd < 0 || m->log_index != s->index || m->log_term != s->term || m->offset != s->stored ||
+	if (!s->receiving || m->log_index != s->index || m->log_term != s->term || m->offset != s->handed ||
 	    m->total != s->total || m->data.len > s->total - m->offset) {
 		engine_snapshot_stored(e, m, 0);	/* from the start, please */
 		return;
 	}
-	if (m->data.len > 0 && pwrite(s->fd, m->data.p, m->data.len, (off_t)m->offset) != (ssize_t)m->data.len) {
-		log_err("raft", "cannot store a snapshot: %s", strerror(errno));
-		recv_drop(s);
-		engine_snapshot_stored(e, m, 0);
+	c = chunk_new(s, m);
+	if (c == NULL) {
+		engine_snapshot_stored(e, m, m->offset);
 		return;
 	}
-	crypto_generichash_update(&s->hash, m->data.p, m->data.len);
-	s->stored += m->data.len;
-	if (!m->done) {
-		engine_snapshot_stored(e, m, s->stored);
+	s->handed += m->data.len;
+	s->chunks++;
+	if (jobs_add(s->d->files, chunk_work, chunk_done, c) == TV_OK)
 		return;
-	}
-	if (!complete(s, m)) {
-		log_err("raft", "a received snapshot is corrupt; the old state stays");
-		recv_drop(s);
-		engine_snapshot_stored(e, m, 0);
-		return;
-	}
-	install(s, m);
+	s->handed -= m->data.len;
+	s->chunks--;
+	chunk_free(c);
+	engine_snapshot_stored(e, m, m->offset);
 }
 
 bool

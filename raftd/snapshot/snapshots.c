@@ -11,13 +11,15 @@
 #include "common/base/log.h"
 #include "common/net/msg.h"
 #include "common/proc/daemon.h"
+#include "common/proc/jobs.h"
 #include "raftd/disk/space.h"
 #include "raftd/disk/threshold.h"
 #include "raftd/disk/unlink_async.h"
 #include "raftd/engine/engine.h"
+#include "raftd/engine/statethread.h"
 #include "raftd/engine/worker.h"
 #include "raftd/fsm/fsm.h"
-#include "raftd/snapshot/blocksums.h"
+#include "raftd/snapshot/snapshot_file.h"
 #include "raftd/snapshot/snapshot_recv.h"
 #include "raftd/snapshot/snapshots.h"
 
@@ -42,17 +44,22 @@ struct snapshots {
 	int sys;			/* errno of err */
 	uint64_t index, term;		/* result of the job */
 	uint64_t fits_from, keeps_from;	/* likewise: from here on the log takes no more than log_bytes, log_keep_max */
+	bool forgets;			/* what was set aside, once the state is on disk without it */
 	struct mono started;
+
+	bool sizing;			/* the files of the log are looked at, and what came of it last: as fits_from */
+	uint64_t sized, sized_next;
 
 	/* the file to send */
 	struct fsm_snapshot *writing;
+	uint64_t room, need;		/* bytes on the disk that it may take; that it would take, if that is more */
 	char path[512];
-	int fd;				/* -1: none */
+	int fd;				/* the worker's */
+	struct snapshot_file *file;	/* NULL: none */
 	uint64_t file_index, file_term, file_bytes, file_checksum;
-	struct blocksums sums;		/* of the file */
+	struct blocksums sums;		/* the worker's */
 	uint64_t damaged;		/* files that were found so */
 	struct buf config;		/* of file_index */
-	uint8_t *chunk;
 	struct mono used;		/* last needed */
 	struct log_limit no_room, no_checkpoint;
 };
@@ -66,6 +73,8 @@ checkpoint_work(void *ctx)
 
 	s->err = fsm_checkpoint(s->d->fsm, &s->index, &s->term);
 	s->sys = errno;
+	if (s->err == TV_OK && s->forgets)
+		fsm_forget_aside(s->d->fsm);
 	s->fits_from = log_fits_from(s->d->log, s->d->conf.log_bytes);
 	s->keeps_from = log_fits_from(s->d->log, s->d->conf.log_keep_max);
 }
@@ -149,8 +158,6 @@ checkpoint_done(void *ctx)
 	}
 	log_debug("raft", "checkpoint at index %llu took %lld ms", (unsigned long long)s->index,
 	    (long long)mono_ms(mono_sub(s->last, s->started)));
-	if (!engine_stateless(s->d->engine))
-		fsm_forget_aside(s->d->fsm);
 	s->last_index = s->index;
 	config = engine_config_at(s->d->engine, s->index);
 	if (s->d->stopping || s->cut_snapshot != 0 || config == NULL ||
@@ -169,6 +176,23 @@ checkpoint_done(void *ctx)
 		s->cut_snapshot = 0;
 }
 
+static void
+size_work(void *ctx)
+{
+	struct snapshots *s = ctx;
+
+	s->sized_next = log_fits_from(s->d->log, s->d->conf.log_bytes);
+}
+
+static void
+size_done(void *ctx)
+{
+	struct snapshots *s = ctx;
+
+	s->sizing = false;
+	s->sized = s->sized_next;
+}
+
 static bool
 checkpoint_due(struct snapshots *s, struct mono now)
 {
@@ -182,8 +206,7 @@ checkpoint_due(struct snapshots *s, struct mono now)
 		return true;
 	if (space_low(s->d->space) && applied > s->last_index && mono_sub(now, s->last).ns >= LOW_INTERVAL.ns)
 		return true;
-	if (applied > s->last_index && mono_sub(now, s->last).ns >= BYTES_INTERVAL.ns &&
-	    log_fits_from(s->d->log, s->d->conf.log_bytes) > s->last_index + 1)
+	if (applied > s->last_index && mono_sub(now, s->last).ns >= BYTES_INTERVAL.ns && s->sized > s->last_index + 1)
 		return true;
 	if (applied < s->last_index || since < threshold)
 		return false;
@@ -196,12 +219,11 @@ checkpoint_due(struct snapshots *s, struct mono now)
 static void
 file_drop(struct snapshots *s)
 {
-	if (s->fd < 0)
+	if (s->file == NULL)
 		return;
-	unlink_async(s->fd, s->path);
-	s->fd = -1;
+	snapshot_file_free(s->file);
+	s->file = NULL;
 	buf_done(&s->config);
-	blocksums_done(&s->sums);
 }
 
 static void
@@ -210,12 +232,52 @@ snapshot_work(void *ctx)
 	struct snapshots *s = ctx;
 	uint64_t sum;
 
+	s->fd = -1;
 	s->err = fsm_snapshot_write(s->writing, s->path, &s->file_bytes, &sum);
+	if (s->err == TV_OK) {
+		s->fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		s->err = s->fd < 0 ? TV_ESYS :
+		    blocksums_make(&s->sums, s->fd, s->file_bytes, (uint32_t)s->d->conf.snapshot_chunk, &s->file_checksum);
+	}
 	if (s->err != TV_OK)
-		return;
-	s->fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	s->err = s->fd < 0 ? TV_ESYS :
-	    blocksums_make(&s->sums, s->fd, s->file_bytes, (uint32_t)s->d->conf.snapshot_chunk, &s->file_checksum);
+		unlink_async(s->fd, s->path);
+}
+
+static void
+end_work(struct fsm *f, void *ctx)
+{
+	struct snapshots *s = ctx;
+
+	(void)f;
+	fsm_snapshot_end(s->writing);
+	s->writing = NULL;
+}
+
+static void
+end_done(void *ctx)
+{
+	struct snapshots *s = ctx;
+
+	s->job = JOB_NONE;
+	if (s->file != NULL && !s->d->stopping)
+		engine_snapshot_ready(s->d->engine, s->file_index, s->file_bytes);
+}
+
+/* The state is not held any more; then the job is done.  What cannot be handed in is seen to in snapshots_free(). */
+static void
+snapshot_end(struct snapshots *s)
+{
+	if (statethread_between(s->d->state, end_work, end_done, s) == TV_ENOMEM) {
+		fsm_snapshot_end(s->writing);
+		s->writing = NULL;
+		end_done(s);
+	}
+}
+
+static void
+on_chunk_read(void *ctx)
+{
+	engine_wake(((struct snapshots *)ctx)->d->engine);
 }
 
 static void
@@ -223,77 +285,89 @@ snapshot_done(void *ctx)
 {
 	struct snapshots *s = ctx;
 
-	s->job = JOB_NONE;
-	fsm_snapshot_end(s->writing);
-	s->writing = NULL;
+	if (s->err == TV_OK) {
+		s->file = snapshot_file_new(s->d->files, s->fd, s->path, &s->sums, on_chunk_read, s);
+		if (s->file == NULL) {
+			s->err = TV_ENOMEM;
+			blocksums_done(&s->sums);
+			unlink_job(s->d->files, s->fd, s->path);
+		}
+	}
 	if (s->err != TV_OK) {
 		log_err("raft", "writing a snapshot failed: %s", s->err == TV_ECORRUPT ?
 		    "the data read back differ from those written" : tv_strerror(s->err));
 		s->damaged += s->err == TV_ECORRUPT;
-		file_drop(s);
-		(void)unlink(s->path);
-		return;
+		buf_done(&s->config);
+	} else {
+		s->used = clock_mono();
+		log_info("raft", "snapshot at index %llu is ready: %llu bytes in %lld ms", (unsigned long long)s->file_index,
+		    (unsigned long long)s->file_bytes, (long long)mono_ms(mono_sub(s->used, s->started)));
 	}
-	s->used = clock_mono();
-	log_info("raft", "snapshot at index %llu is ready: %llu bytes in %lld ms", (unsigned long long)s->file_index,
-	    (unsigned long long)s->file_bytes, (long long)mono_ms(mono_sub(s->used, s->started)));
-	if (!s->d->stopping)
-		engine_snapshot_ready(s->d->engine, s->file_index, s->file_bytes);
+	snapshot_end(s);
 }
 
 /* A copy of the state is at most as large as its tables. */
-static bool
-room_for_file(struct snapshots *s)
+static void
+begin_work(struct fsm *f, void *ctx)
 {
-	char path[512], need[24];
+	struct snapshots *s = ctx;
+	char path[512];
 	struct stat st;
 
 	snprintf(path, sizeof(path), "%s/raftd/state/state.db", s->d->cluster.data_dir);
-	if (stat(path, &st) != 0 || space_fits(s->d->space, (uint64_t)st.st_size))
-		return true;
-	if (log_allow(&s->no_room, "raft"))
+	s->need = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+	s->err = s->need > s->room ? TV_ENOSPACE : fsm_snapshot_begin(f, &s->writing, &s->file_index, &s->file_term);
+}
+
+static void
+say_not_begun(struct snapshots *s)
+{
+	char need[24];
+
+	if (s->err != TV_ENOSPACE)
+		log_err("raft", "cannot begin a snapshot: %s", tv_strerror(s->err));
+	else if (log_allow(&s->no_room, "raft"))
 		log_err("raft", "disk full: no space for the %s of a snapshot that a follower needs; free space in "
-		    "%s/raftd",
-		    threshold_bytes((uint64_t)st.st_size, need), s->d->cluster.data_dir);
-	return false;
+		    "%s/raftd", threshold_bytes(s->need, need), s->d->cluster.data_dir);
+}
+
+static void
+begin_done(void *ctx)
+{
+	struct snapshots *s = ctx;
+	const struct raft_config *config;
+
+	if (s->err != TV_OK) {
+		say_not_begun(s);
+		s->job = JOB_NONE;
+		return;
+	}
+	/* A state that is being rebuilt may be behind the place from which on the configurations are known. */
+	config = s->file_index >= engine_status(s->d->engine)->snapshot_index ?
+	    engine_config_at(s->d->engine, s->file_index) : NULL;
+	snprintf(s->path, sizeof(s->path), "%s/raftd/snapshot-%llu.tmp", s->d->cluster.data_dir,
+	    (unsigned long long)s->file_index);
+	s->started = clock_mono();
+	if (config != NULL) {
+		buf_init(&s->config, 1u << 20);
+		raft_config_write(&s->config, config);
+		if (worker_start(s->d->worker, snapshot_work, snapshot_done, s) == TV_OK)
+			return;
+		buf_done(&s->config);
+	}
+	snapshot_end(s);			/* asked again while unanswered */
 }
 
 static void
 snapshot_start(struct snapshots *s)
 {
-	const struct raft_config *config;
-	enum tv_err err;
-
-	if (s->d->worker->running)
+	if (s->d->worker->running || s->job != JOB_NONE)
 		return;			/* asked again while unanswered */
 	file_drop(s);
-	if (!room_for_file(s))
-		return;
-	err = fsm_snapshot_begin(s->d->fsm, &s->writing, &s->file_index, &s->file_term);
-	/* A state that is being rebuilt may be behind the place from which on the configurations are known. */
-	config = err == TV_OK && s->file_index >= engine_status(s->d->engine)->snapshot_index ?
-	    engine_config_at(s->d->engine, s->file_index) : NULL;
-	if (err == TV_OK && config == NULL) {
-		fsm_snapshot_end(s->writing);
-		s->writing = NULL;
-		return;
-	}
-	if (err != TV_OK) {
-		log_err("raft", "cannot begin a snapshot: %s", tv_strerror(err));
-		return;
-	}
-	buf_init(&s->config, 1u << 20);
-	raft_config_write(&s->config, config);
-	snprintf(s->path, sizeof(s->path), "%s/raftd/snapshot-%llu.tmp", s->d->cluster.data_dir,
-	    (unsigned long long)s->file_index);
-	s->started = clock_mono();
+	s->room = space_fits(s->d->space, 0) ? space_room(s->d->space) : 0;
 	s->job = JOB_SNAPSHOT;
-	if (worker_start(s->d->worker, snapshot_work, snapshot_done, s) == TV_OK)
-		return;
-	s->job = JOB_NONE;
-	fsm_snapshot_end(s->writing);
-	s->writing = NULL;
-	buf_done(&s->config);
+	if (statethread_between(s->d->state, begin_work, begin_done, s) != TV_OK)
+		s->job = JOB_NONE;
 }
 
 void
@@ -302,7 +376,7 @@ snapshots_needed(struct snapshots *s, raft_id id, uint64_t first)
 	(void)id;
 	if (s->job != JOB_NONE || snapshots_installing(s))
 		return;				/* told again while unanswered */
-	if (s->fd >= 0 && s->file_index + 1 >= first) {
+	if (s->file != NULL && s->file_index + 1 >= first) {
 		s->used = clock_mono();
 		engine_snapshot_ready(s->d->engine, s->file_index, s->file_bytes);
 		return;
@@ -321,29 +395,29 @@ file_failed(struct snapshots *s, enum tv_err err)
 	snapshot_start(s);
 }
 
-void
+enum tv_err
 snapshots_send(struct raftd *d, struct chan *c, const struct raft_send *send)
 {
 	struct snapshots *s = d->snapshots;
 	struct raft_msg m = send->msg;
-	const uint8_t *data = s->chunk;
+	const uint8_t *data = NULL;
 	size_t n = 0;
 	struct buf *b;
 
 	/* The core asks again and again; after a file that could not be made there is some time for the disk. */
-	if (s->fd < 0 && s->job == JOB_NONE && mono_sub(clock_mono(), s->started).ns > MONO_S(3).ns)
+	if (s->file == NULL && s->job == JOB_NONE && mono_sub(clock_mono(), s->started).ns > MONO_S(3).ns)
 		snapshot_start(s);
-	if (s->fd < 0 || s->job == JOB_SNAPSHOT || m.log_index != s->file_index)
-		return;
+	if (s->file == NULL || s->job == JOB_SNAPSHOT || m.log_index != s->file_index)
+		return TV_ENOENT;
 	s->used = clock_mono();
 	m.total = s->file_bytes;
 	if (m.offset < m.total) {
-		enum tv_err err = blocksums_read(&s->sums, s->fd, m.offset, s->chunk, &data, &n);
+		enum tv_err err = snapshot_file_read(s->file, m.offset, &data, &n);
 
-		if (err != TV_OK) {
+		if (err == TV_ECORRUPT || err == TV_ESYS)
 			file_failed(s, err);
-			return;
-		}
+		if (err != TV_OK)
+			return err;
 	}
 	m.data = span_of(data, n);
 	m.checksum = s->file_checksum;
@@ -351,9 +425,9 @@ snapshots_send(struct raftd *d, struct chan *c, const struct raft_send *send)
 	m.done = m.offset + n == m.total;
 	b = chan_begin(c, MSG_RAFT, 0, 0);
 	if (b == NULL)
-		return;
+		return TV_ENOMEM;
 	raft_msg_write(b, &m);
-	(void)chan_end(c);
+	return chan_end(c);
 }
 
 void
@@ -384,13 +458,15 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 
 	(void)loop;
 	(void)revents;
+	s->sizing = s->sizing || jobs_add(s->d->files, size_work, size_done, s) == TV_OK;
 	if (s->job != JOB_NONE || snapshot_recv_tidy(s->recv))
 		return;
-	if (s->fd >= 0 && !file_wanted(s, now))
+	if (s->file != NULL && !file_wanted(s, now))
 		file_drop(s);
 	if (snapshots_installing(s) || !checkpoint_due(s, now))
 		return;
 	s->job = JOB_CHECKPOINT;
+	s->forgets = !engine_stateless(s->d->engine);
 	s->started = now;
 	if (worker_start(s->d->worker, checkpoint_work, checkpoint_done, s) != TV_OK)
 		s->job = JOB_NONE;
@@ -439,15 +515,13 @@ snapshots_new(struct raftd *d)
 	if (s == NULL)
 		return NULL;
 	s->d = d;
-	s->fd = -1;
 	s->no_room = s->no_checkpoint = (struct log_limit){ .burst = 1, .period = MONO_S(60) };
 	s->last = clock_mono();
 	s->last_index = d->meta.snapshot_index;
-	s->chunk = malloc(d->conf.snapshot_chunk);
 	s->recv = snapshot_recv_new(d);
 	ev_timer_init(&s->timer, on_timer, CHECK, CHECK);
 	s->timer.data = s;
-	if (s->chunk == NULL || s->recv == NULL) {
+	if (s->recv == NULL) {
 		snapshots_free(s);
 		return NULL;
 	}
@@ -462,7 +536,9 @@ snapshots_free(struct snapshots *s)
 		return;
 	ev_timer_stop(s->d->loop, &s->timer);
 	file_drop(s);
+	if (s->writing != NULL)
+		fsm_snapshot_end(s->writing);	/* the state's threads have ended */
+	buf_done(&s->config);
 	snapshot_recv_free(s->recv);
-	free(s->chunk);
 	free(s);
 }

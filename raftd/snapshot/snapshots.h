@@ -20,8 +20,8 @@ struct snapshots *snapshots_new(struct raftd *d);
 void snapshots_free(struct snapshots *s);
 /* The core has no log for this follower, which needs a state from which the log goes on at index `first`. */
 void snapshots_needed(struct snapshots *s, raft_id id, uint64_t first);
-/* One chunk to a follower, as the core ordered it. */
-void snapshots_send(struct raftd *d, struct chan *c, const struct raft_send *send);
+/* One chunk to a follower, as the core ordered it; see struct links_hooks. */
+enum tv_err snapshots_send(struct raftd *d, struct chan *c, const struct raft_send *send);
 /* A chunk arrived; m is borrowed until return. */
 void snapshots_chunk(struct raftd *d, const struct raft_msg *m);
 /* A client's archive became the state at this index: the log that brought it is of no use any more. */

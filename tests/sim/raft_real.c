@@ -352,6 +352,7 @@ real_start(struct world *w, struct sim_node *n)
 	r->w = w;
 	r->n = n;
 	r->d.engine = (struct engine *)r;	/* see raft_real_shell.c */
+	r->d.state = (struct statethread *)r;
 	r->d.worker = &r->worker;
 	r->found.first = 1;
 	snprintf(r->name, sizeof(r->name), "n%d", n->i + 1);

@@ -1,6 +1,6 @@
 /*
  * What raftd/snapshot/snapshot_recv.c calls of the daemon around it, without threads and loop: work is done at once, and the log
- * thread's jobs go to the log store.  struct engine and struct logthread are the server's struct real_node here.
+ * thread's jobs go to the log store.  struct engine, logthread and statethread are the server's struct real_node here.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -9,7 +9,9 @@
 #include "raftd/disk/threshold.h"
 #include "raftd/disk/unlink_async.h"
 #include "common/proc/daemon.h"
+#include "common/proc/jobs.h"
 #include "raftd/engine/engine.h"
+#include "raftd/engine/statethread.h"
 #include "raftd/engine/worker.h"
 #include "tests/sim/raft_real.h"
 
@@ -66,6 +68,25 @@ worker_start(struct worker *w, void (*work)(void *ctx), void (*done)(void *ctx),
 	w->running = true;
 	done(ctx);
 	w->running = false;
+	return TV_OK;
+}
+
+enum tv_err
+jobs_add(struct jobs *j, void (*work)(void *ctx), void (*done)(void *ctx), void *ctx)
+{
+	(void)j;
+	work(ctx);
+	if (done != NULL)
+		done(ctx);
+	return TV_OK;
+}
+
+/* The server's struct real_node here, too. */
+enum tv_err
+statethread_between(struct statethread *s, void (*work)(struct fsm *f, void *ctx), void (*done)(void *ctx), void *ctx)
+{
+	work(((struct real_node *)(void *)s)->d.fsm, ctx);
+	done(ctx);
 	return TV_OK;
 }
 
