@@ -252,6 +252,7 @@ thread_main(void *arg)
 	struct logthread *t = arg;
 	enum tv_err err = TV_OK;
 
+	(void)pthread_setname_np(pthread_self(), "log");
 	pthread_mutex_lock(&t->mutex);
 	for (;;) {
 		struct job_list out;

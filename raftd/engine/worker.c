@@ -9,6 +9,7 @@ thread_main(void *arg)
 {
 	struct worker *w = arg;
 
+	(void)pthread_setname_np(pthread_self(), "work");
 	w->work(w->ctx);
 	ev_async_send(w->loop, &w->async);
 	return NULL;

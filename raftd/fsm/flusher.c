@@ -57,6 +57,7 @@ flusher_main(void *arg)
 {
 	struct fsm *f = arg;
 
+	(void)pthread_setname_np(pthread_self(), "flush");
 	while (store_behind_wait(f->env->behind)) {
 		enum tv_err err = fsm_flush(f);
 

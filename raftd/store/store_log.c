@@ -93,6 +93,7 @@ background_main(void *arg)
 {
 	struct log_store *s = arg;
 
+	(void)pthread_setname_np(pthread_self(), "log-files");
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop) {
 		if (background_due(s))
