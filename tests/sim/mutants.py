@@ -33,6 +33,8 @@ NOT_BY_SEEDS = {
     "completions from before a cut are ignored": "about one in 10,000 does",
     "a late TIMEOUT_NOW is ignored": "it costs an election, no more",
     "a lagging learner is not promoted": "it costs time, no more",
+    "a dead leader's lease ends": "it costs time, no more",
+    "only the leader's death is the end of patience": "it costs an election, no more",
     "a leader is informed when its first entry is applied": "the shell asks, not the core",
     "the log is frozen while a snapshot is installed": "the simulator's shell freezes it, too",
 }
@@ -98,6 +100,13 @@ MUTANTS = [
      "if (r->transfer.active && !mono_before(r->now, r->transfer.due))", "if (false)"),
     ("a live leader is not disturbed", "election.c",
      "if (!r->opt.check_quorum)\n\t\treturn false;\n\tif (r->role", "return false;\n\tif (r->role"),
+    ("a dead leader's lease ends", "election.c", "r->leader_seen = false;\n\tr->gone = id;", "r->gone = id;"),
+    ("only the leader's death is the end of patience", "election.c",
+     "|| id == 0 || id != r->leader || !r->leader_seen)", "|| id == 0 || id == r->opt.self || r->leader == 0)"),
+    ("wrong evidence is forgotten when the leader is heard", "election.c",
+     "r->leader_seen = true;\n\tr->gone = 0;", "r->leader_seen = r->gone == 0;"),
+    ("without leases or pre-votes evidence means nothing", "election.c",
+     "if (!r->opt.pre_vote || !r->opt.check_quorum)\n\t\treturn;\n\tif (r->role", "if (r->role"),
     ("a leader without a majority steps down", "election.c",
      "if (alive >= members_quorum(r))\n\t\treturn;", "return;"),
     ("a vote is not taken back", "election.c",
@@ -244,7 +253,7 @@ def by_seeds(program, count, verdict):
 
 def by_scripts(program, verdict):
     status, out = run([program])
-    found = sorted(set(re.findall(r"FAIL \S*/(S\d+)[^/]*\.txt", out)))
+    found = sorted(set(re.findall(r"FAIL \S*/(S\d+|[a-z-]+)[^/]*\.txt", out)))
     if status is None:
         verdict.endless.append("scripts")
     elif status != 0:

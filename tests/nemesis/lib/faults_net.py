@@ -129,6 +129,18 @@ class Refused(NetFault):
         return both(self.split())
 
 
+class ResetLink(NetFault):
+    """The leader and one other node are refused by each other: to either the other one seems to have died, and both live."""
+    name = "reset-link"
+    kind = "refused"
+
+    def pairs(self):
+        leader = self.world.leader() or self.random.choice(self.world.servers)
+        other = self.random.choice([n for n in self.world.servers if n is not leader])
+        self.detail = "%s and %s" % (leader.name, other.name)
+        return both([[leader], [other]])
+
+
 class Lossy(NetFault):
     """A fifth of the packets is lost."""
     name = "loss"
@@ -182,5 +194,5 @@ class NoRpc(PortFault):
     port = RPC
 
 
-CATALOG = [Halves, IsolatedLeader, Shattered, OneWay, Ring, Bridge, Flapping, Refused, Lossy, Slow, NoRaft, NoGossip,
+CATALOG = [Halves, IsolatedLeader, Shattered, OneWay, Ring, Bridge, Flapping, Refused, ResetLink, Lossy, Slow, NoRaft, NoGossip,
            NoRpc]
