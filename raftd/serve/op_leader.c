@@ -1,6 +1,5 @@
 /* Operations that the leader answers from memory. */
 #include "common/record/coordinate.h"
-#include "common/record/mpack.h"
 #include "raftd/engine/engine.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader.h"
@@ -14,30 +13,47 @@
 
 /* -- session renew: nothing is written; the timer starts again -- */
 
+static void find_session(struct request *q);
+
+static void
+session_found(struct state_read *r, void *ctx)
+{
+	struct request *q = ctx;
+
+	if (r->answer.err == TV_OK && r->replaced == fsm_replaced(q->d->fsm)) {
+		request_reply(q, r->answer.index, r->value);
+	} else if (r->answer.err == TV_OK) {
+		request_drop_lookup(q);
+		find_session(q);
+	} else {
+		request_fail(q, r->answer.err, r->answer.text);
+	}
+}
+
+static void
+find_session(struct request *q)
+{
+	q->lookup = statethread_read(q->d->state, op_find(OP_SESSION_INFO), q->args, session_found, q);
+	if (q->lookup == NULL)
+		request_failf(q, TV_ENOMEM, "raftd is out of memory");
+}
+
 static void
 renew_confirmed(struct read_wait *w, enum tv_err err)
 {
 	struct request *q = (struct request *)((char *)w - offsetof(struct request, read));
-	struct arena *a = request_arena(q);
-	struct buf *out = request_buf(q);
-	struct fsm_answer ans = { 0 };
 	struct session_read args = { 0 };
-	struct rd in = rd_span_over(q->args), list;
+	struct rd in = rd_span_over(q->args);
 
 	/* After leadership was lost and won again meanwhile, the state may still hold a session that has ended. */
 	if (err != TV_OK || !engine_status(q->d->engine)->informed) {
 		op_not_leader(q);
 		return;
 	}
-	fsm_read(q->d->fsm, op_find(OP_SESSION_INFO), q->args, a, out, &ans);
-	if (ans.err != TV_OK) {
-		request_fail(q, ans.err, ans.text);
-		return;
-	}
-	list = rd_span_over(buf_span(out));
-	if (mpr_array(&list) > 0 && schema_unpack(&session_read_schema, &in, a, &args) == TV_OK)
+	/* Before it is looked for, which may take a slow disk longer than the session has left. */
+	if (schema_unpack(&session_read_schema, &in, request_arena(q), &args) == TV_OK)
 		leader_session_renewed(q->d->leader, args.ID);
-	request_reply(q, ans.index, buf_span(out));
+	find_session(q);
 }
 
 static void
