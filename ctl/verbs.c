@@ -44,7 +44,8 @@ const struct verb ctl_verbs[] = {
 	{ "kv put", "KEY VALUE|-|@FILE", "write a key", kv_put, OPTIONS(
 		CAS, NUMBER("--flags N", "a number that is kept with the value"), DC, VALUE) },
 	{ "kv delete", "KEY", "delete a key, or all below it", kv_delete, OPTIONS(
-		PARAM("--recurse", "all keys that begin with KEY"), CAS, DC) },
+		PARAM("--recurse", "all keys that begin with KEY"),
+		PARAM("--parts", "one part after the other, for more than 100,000 keys"), CAS, DC) },
 	{ "kv list", "[PREFIX]", "show the names of keys", kv_list, OPTIONS(STALE, SEPARATOR, DC) },
 	{ "kv keys", "[PREFIX]", "the same as list", kv_list, OPTIONS(STALE, SEPARATOR, DC) },
 	{ "event", "", "fire and follow user events", NULL, NULL },

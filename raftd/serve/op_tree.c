@@ -1,9 +1,11 @@
 /*
- * Deleting a tree of keys: in parts, an entry for each.
+ * Deleting a tree of keys: in one entry, or in parts.
  *
- * An entry is applied in one go, and while it is, a server looks at nothing else.  A million keys take seconds, after which
- * nobody has heard a leader.  So one entry deletes only so much; its answer says where the next one goes on, and it leaves
- * alone what was written after the first.  Every server finds the same keys: what an entry does depends on it and the state.
+ * One entry is atomic, and deletes up to KV_TREE_KEYS_MAX keys: while it is applied nothing else is.  Parts have no bound.  Each
+ * deletes only so much, and others write between them; its answer says where the next one goes on, and it leaves alone what was
+ * written after the first.  Every server finds the same keys: what an entry does depends on it and the state.
+ *
+ * While a server does not know the one entry, trees go in parts unasked; while one does not know parts, in an entry without a bound.
  */
 #include <stdio.h>
 
@@ -15,7 +17,7 @@
 #include "raftd/peers/links.h"
 #include "raftd/serve/op.h"
 
-#define PART_WORK (256u << 10)		/* some 600 small keys, about 10 ms: little beside a heartbeat_interval */
+#define PART_WORK (256u << 10)		/* some 600 small keys, about 10 ms: no write waits for long */
 #define PART_BYTES_MAX (64u << 10)	/* of the arguments: two keys */
 
 /* Would all servers apply parts?  One of an earlier version passed over them, and had another state afterwards. */
@@ -38,13 +40,13 @@ static bool
 is_tree(const struct request *q, struct span args)
 {
 	struct rd r = rd_span_over(args);
+	uint64_t verb = q->op->code == OP_KV_APPLY && mpr_array(&r) > 0 ? mpr_uint(&r, UINT64_MAX) : KV_SET;
 
-	return q->op->code == OP_KV_APPLY && mpr_array(&r) > 0 && mpr_uint(&r, UINT64_MAX) == KV_DELETE_TREE &&
-	    r.err == TV_OK;
+	return r.err == TV_OK && (verb == KV_DELETE_TREE || verb == KV_DELETE_TREE_PARTS);
 }
 
 static bool
-read_part(struct span args, struct kv_apply *out)
+read_args(struct span args, struct kv_apply *out)
 {
 	struct arena none = ARENA_INIT(0);
 	struct rd r = rd_span_over(args);
@@ -108,7 +110,7 @@ on_part(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 	struct kv_part answer = { .Next = SPAN_NONE };
 	struct kv_apply part;
 	struct rd r;
-	bool begun = read_part(q->args, &part) && part.ModifyIndex != 0;
+	bool begun = read_args(q->args, &part) && part.ModifyIndex != 0;
 
 	if (err != TV_OK || result->err != TV_OK) {
 		failed(q, err != TV_OK ? err : result->err, err != TV_OK ? SPAN_NONE : result->text, begun);
@@ -125,13 +127,44 @@ on_part(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 		propose(q, true);
 }
 
+/* In one entry; the spans of ask are of the asker.  bounded: all servers know OP_KV_TREE. */
+static void
+propose_whole(struct request *q, const struct kv_apply *ask, bool bounded, proposal_done *done)
+{
+	struct kv_tree tree = { .Key = ask->Key, .Keys = KV_TREE_KEYS_MAX, .Bytes = KV_TREE_BYTES_MAX };
+	struct kv_apply all = { .Verb = KV_DELETE_TREE, .Key = ask->Key };
+	struct buf args = BUF_INIT(PART_BYTES_MAX);
+	struct span text = SPAN_NONE;
+	enum tv_err err = TV_ELIMIT;
+
+	if (bounded)
+		schema_pack(&kv_tree_schema, &tree, &args);
+	else
+		schema_pack(&kv_apply_schema, &all, &args);
+	q->write.done = done;
+	if (!args.failed)
+		err = propose_args(q->d, &q->write, bounded ? OP_KV_TREE : OP_KV_APPLY, buf_span(&args), request_arena(q),
+		    &text);
+	if (err != TV_OK)
+		op_write_failed(q, err, text);
+	buf_done(&args);
+}
+
 bool
-op_tree(struct request *q, struct span args)
+op_tree(struct request *q, struct span args, proposal_done *done)
 {
 	struct kv_apply ask;
+	char why[512];
+	bool bounded;
 
-	if (!is_tree(q, args) || !all_know_parts(q->d) || !read_part(args, &ask) || !keep_part(q, ask.Key, SPAN_NONE, 0))
-		return false;
-	propose(q, false);
+	if (!is_tree(q, args) || !read_args(args, &ask) || ask.Key.len > PART_BYTES_MAX / 4)
+		return false;			/* whatever is wrong is found as in other writes */
+	bounded = ask.Verb == KV_DELETE_TREE && engine_all_apply(q->d->engine, OP_KV_TREE, why, sizeof(why));
+	if (bounded || !all_know_parts(q->d))
+		propose_whole(q, &ask, bounded, done);
+	else if (keep_part(q, ask.Key, SPAN_NONE, 0))
+		propose(q, false);
+	else
+		op_write_failed(q, TV_ENOMEM, SPAN_NONE);
 	return true;
 }

@@ -34,7 +34,7 @@ op_write(struct request *q, struct span args)
 	enum tv_err err;
 
 	q->writing = true;
-	if (op_tree(q, args))
+	if (op_tree(q, args, on_done))
 		return;
 	q->write.done = on_done;
 	err = propose_args(q->d, &q->write, q->op->code, args, request_arena(q), &text);

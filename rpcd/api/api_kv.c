@@ -90,8 +90,12 @@ run_delete(struct request *r)
 
 	if (conflicting(r, exclusive, 2) || !number(r, "cas", &args.ModifyIndex))
 		return;
+	if (params_has(&r->query, "parts") && !params_has(&r->query, "recurse")) {
+		answer_text(r, 400, "parts is for recurse: a key alone goes at once");
+		return;
+	}
 	if (params_has(&r->query, "recurse"))
-		args.Verb = KV_DELETE_TREE;
+		args.Verb = params_has(&r->query, "parts") ? KV_DELETE_TREE_PARTS : KV_DELETE_TREE;
 	else if (!api_need_rest(r, "Missing key name"))
 		return;
 	else if (params_has(&r->query, "cas"))

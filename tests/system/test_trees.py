@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Trees of keys that are too large for one entry: deleted in parts, alike on all servers, and what is left when that is
-interrupted."""
+"""Trees of keys: deleted at once up to a bound; in parts, alike on all servers, and what is left when that is interrupted."""
 import os
 import sys
 import threading
@@ -9,13 +8,16 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 import diskfault  # noqa: E402
 import tvframe  # noqa: E402
 from cluster import CALM, main, skip  # noqa: E402
-from oldpeer import started_with_old  # noqa: E402
-from raftcluster import ERR, OP, READ_STALE, Conn, RaftCluster  # noqa: E402
+from oldpeer import STATE, started_with_old  # noqa: E402
+from raftcluster import ERR, KV_DELETE, KV_SET, OP, READ_STALE, Conn, RaftCluster  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 NET = "127.79"  # or where TV_NET moves it
-KV_DELETE_TREE = 6
+KV_DELETE_TREE, KV_DELETE_TREE_PARTS = 6, 8
 KEYS = 60                               # of 100 KB, of which one entry takes three
+AT_ONCE = 100000                        # that one entry deletes
+TOO_MUCH = ("more than 100000 keys, or 256 MB, begin with this prefix, which is too much to delete at once: delete them in "
+            "parts, between which others read and write (?recurse&parts, clusterctl kv delete --recurse --parts)")
 
 
 class SlowDisks(RaftCluster):
@@ -30,9 +32,13 @@ class SlowDisks(RaftCluster):
             node.env = self.disks[node].env
 
 
-def delete_tree(node, prefix, **kw):
-    err, text, _, value = node.op(OP.KV_APPLY, [KV_DELETE_TREE, prefix, 0, b"", 0, "", 0], **kw)
+def delete_tree(node, prefix, verb=KV_DELETE_TREE, **kw):
+    err, text, _, value = node.op(OP.KV_APPLY, [verb, prefix, 0, b"", 0, "", 0], **kw)
     return err, text, value
+
+
+def delete_parts(node, prefix):
+    return delete_tree(node, prefix, KV_DELETE_TREE_PARTS)
 
 
 def keys(node, mode=READ_STALE):
@@ -47,24 +53,110 @@ def plant(leader):
     return int(leader.info()["last_log_index"])
 
 
+def plant_many(leader, count):
+    """Keys below many/, written as fast as the leader takes them."""
+    with Conn(leader.sock_path) as conn:
+        for i in range(count + 1000):
+            if i < count:
+                conn.send(tvframe.MSG.OP, [OP.KV_APPLY, "", 0, 0, 0, 0, "", [KV_SET, "many/%06d" % i, 0, b"x" * 100, 0, "", 0]],
+                          conn.next_id)
+                conn.next_id += 1
+            if i >= 1000:
+                answer = conn.wait(lambda f: f.flags & tvframe.REPLY).body
+                assert answer[0] == 0, answer
+
+
+class Reader:
+    """Counts the keys below many/ that a server has, again and again, and asks for one beside them in between."""
+
+    def __init__(self, node):
+        self.seen, self.failed, self.over = set(), [], threading.Event()
+        self.thread = threading.Thread(target=self.read, args=(node.sock_path,))
+        self.thread.start()
+
+    def read(self, path):
+        with Conn(path) as conn:
+            while not self.over.is_set():
+                for code, args in ((OP.KV_KEYS, ["many/", ""]), (OP.KV_GET, ["beside", ""])):
+                    err, text, _, _, _, value = conn.call(tvframe.MSG.OP, [code, "", READ_STALE, 0, 0, 0, "", args])
+                    if err != 0 or (code == OP.KV_GET and value[0][3] != b"here"):
+                        self.failed.append((err, text, value))
+                    elif code == OP.KV_KEYS:
+                        self.seen.add(len(value[0]))
+
+    def end(self):
+        self.over.set()
+        self.thread.join()
+        assert not self.failed, self.failed[:3]
+        return self.seen
+
+
+def test_at_once():
+    """All of a tree or nothing of it, for whoever reads meanwhile; more than the bound is refused, and goes in parts."""
+    with RaftCluster(3, net=NET + ".5", bootstrap_expect=3, **CALM) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        assert leader.put("beside", b"here")[0] == 0
+        plant_many(leader, AT_ONCE + 1)
+        c.wait_equal()
+        term = leader.info()["term"]
+        readers = [Reader(n) for n in c.nodes]
+        assert delete_tree(leader, "many/") == (ERR.ELIMIT, TOO_MUCH, None)
+        assert delete_tree(leader, "") == (ERR.ELIMIT, TOO_MUCH, None)
+        assert all(r.end() == {AT_ONCE + 1} for r in readers)
+        assert leader.op(OP.KV_APPLY, [KV_DELETE, "many/000000", 0, b"", 0, "", 0])[0] == 0
+        c.wait_equal()
+        readers = [Reader(n) for n in c.nodes]
+        last = int(leader.info()["last_log_index"])
+        assert delete_tree(leader, "many/") == (0, "", [True])
+        assert int(leader.info()["last_log_index"]) - last < 20, "one entry, and what else comes"
+        for node in c.nodes:
+            wait_for("%s has deleted it" % node.name, lambda: keys(node) == ["beside"])
+        seen = [r.end() for r in readers]
+        assert all(s <= {AT_ONCE, 0} and AT_ONCE in s for s in seen), seen
+        plant_many(leader, AT_ONCE + 1)
+        assert delete_parts(leader, "many/") == (0, "", [True])
+        assert keys(leader) == ["beside"] and leader.info()["term"] == term
+
+
+def test_server_without_the_entry():
+    """While a server does not know the entry for a whole tree, it goes in parts, which that server applies."""
+    with RaftCluster(3, net=NET + ".6", bootstrap_expect=3, **CALM) as c:
+        relay, n3, leader = started_with_old(c, STATE)
+        wait_for("all vote", lambda: leader.servers() == {"n1": True, "n2": True, "n3": True})
+        last = plant(leader)
+        assert delete_tree(leader, "tree/") == (0, "", [True])
+        assert int(leader.info()["last_log_index"]) - last >= 6 and relay.stripped > 0
+        c.wait_equal()
+        assert keys(n3) == ["tree", "trees/a"]
+        relay.upgrade()
+
+        def at_once():
+            before = plant(leader)
+            assert delete_tree(leader, "tree/") == (0, "", [True])
+            return int(leader.info()["last_log_index"]) == before + 1
+        wait_for("it is one entry", at_once)
+        relay.close()
+
+
 def test_in_parts():
     with RaftCluster(3, net=NET + ".1", bootstrap_expect=3, **CALM) as c:
         c.start_all()
         leader = c.wait_leader()
         last = plant(leader)
-        assert delete_tree(leader, "tree/") == (0, "", [True])
+        assert delete_parts(leader, "tree/") == (0, "", [True])
         parts = int(leader.info()["last_log_index"]) - last
         assert 6 <= parts < KEYS // 2, parts
         for node in c.nodes:
             wait_for("%s has deleted it" % node.name, lambda: keys(node) == ["tree", "trees/a"])
         # All that there is; then nothing.
-        assert delete_tree(leader, "") == (0, "", [True]) and keys(leader) == []
-        assert delete_tree(leader, "tree/") == (0, "", [True])
+        assert delete_parts(leader, "") == (0, "", [True]) and keys(leader) == []
+        assert delete_parts(leader, "tree/") == (0, "", [True])
         # A server that is late applies the same parts, however many at once.
         late = next(n for n in c.nodes if n is not leader)
         late.kill()
         plant(leader)
-        assert delete_tree(leader, "tree/") == (0, "", [True])
+        assert delete_parts(leader, "tree/") == (0, "", [True])
         late.start()
         c.wait_equal()
         assert keys(late) == ["tree", "trees/a"]
@@ -102,7 +194,7 @@ def test_interrupted():
             conn = Conn(leader.sock_path)
             try:
                 said.append(conn.call(tvframe.MSG.OP, [OP.KV_APPLY, "", 0, 0, 0, 0, "",
-                                                       [KV_DELETE_TREE, "tree/", 0, b"", 0, "", 0]], 60))
+                                                       [KV_DELETE_TREE_PARTS, "tree/", 0, b"", 0, "", 0]], 60))
             except (tvframe.Closed, OSError) as e:
                 said.append(e)
         for node in others:
@@ -118,7 +210,7 @@ def test_interrupted():
         leader = c.wait_leader()
         left = [k for k in keys(leader, 0) if k.startswith("tree/")]
         assert 0 < len(left) < KEYS and left[-1] == "tree/%02d" % (KEYS - 1), left
-        assert delete_tree(leader, "tree/") == (0, "", [True])
+        assert delete_parts(leader, "tree/") == (0, "", [True])
         assert keys(leader, 0) == ["tree", "trees/a"]
 
 
@@ -134,7 +226,7 @@ def test_leader_changes():
         for node in others:
             c.disks[node].sync_delay(400)
         asker = threading.Thread(target=lambda: said.append(conn.call(
-            tvframe.MSG.OP, [OP.KV_APPLY, "", 0, 0, 0, 0, "", [KV_DELETE_TREE, "tree/", 0, b"", 0, "", 0]], 60)))
+            tvframe.MSG.OP, [OP.KV_APPLY, "", 0, 0, 0, 0, "", [KV_DELETE_TREE_PARTS, "tree/", 0, b"", 0, "", 0]], 60)))
         asker.start()
         wait_for("the first part is gone", lambda: "tree/00" not in keys(leader))
         for node in others:
@@ -147,4 +239,4 @@ def test_leader_changes():
         assert 0 < len(left) < KEYS, left
 
 
-main(test_in_parts, test_old_server, test_interrupted, test_leader_changes)
+main(test_at_once, test_server_without_the_entry, test_in_parts, test_old_server, test_interrupted, test_leader_changes)

@@ -382,6 +382,7 @@ START_TEST(kv_writes)
 		{ "PUT", "/v1/kv/k?release=s", KV_UNLOCK, 0, 0, "s" },
 		{ "DELETE", "/v1/kv/k", KV_DELETE, 0, 0, "" }, { "DELETE", "/v1/kv/k?cas=4", KV_DELETE_CAS, 0, 4, "" },
 		{ "DELETE", "/v1/kv/k?recurse", KV_DELETE_TREE, 0, 0, "" },
+		{ "DELETE", "/v1/kv/k?recurse&parts", KV_DELETE_TREE_PARTS, 0, 0, "" },
 	};
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
@@ -411,6 +412,7 @@ START_TEST(kv_refusals)
 	fake_is("DELETE", "/v1/kv/", NULL, 400, "Missing key name");
 	fake_is("PUT", "/v1/kv/a?cas=1&acquire=x", "1", 400, "Conflicting flags: acquire=x&cas=1");
 	fake_is("DELETE", "/v1/kv/a?cas=1&recurse", NULL, 400, "Conflicting flags: cas=1&recurse=");
+	fake_is("DELETE", "/v1/kv/a?parts", NULL, 400, "parts is for recurse: a key alone goes at once");
 	fake_is("PUT", "/v1/kv/a?cas=abc", "1", 500, "strconv.ParseUint: parsing \"abc\": invalid syntax");
 	fake_is("PUT", "/v1/kv/a?flags=18446744073709551616", "1", 500,
 	    "strconv.ParseUint: parsing \"18446744073709551616\": value out of range");

@@ -1,4 +1,5 @@
-"""A relay in front of a real server that makes it look like an older version: its hellos say nothing of features.
+"""A relay in front of a real server that makes it look like an older version: its hellos say nothing of features, or of the
+version of its state machine.
 
 Links in clear only (a cluster without keys)."""
 import tvframe
@@ -7,14 +8,15 @@ from relay import Relay
 from tvframe import HEAD, MSG
 from waiting import wait_for
 
-FEATURES = 9                        # field of the hello (raftd/peers/identity.c), older versions end before it
+FEATURES, STATE = 9, 10             # fields of the hello (raftd/peers/identity.c), older versions end before one of them
 
 
 class OldPeer(Relay):
-    """What back answers loses its features while `old` is set."""
+    """What back answers loses these fields of its hello, and what follows, while `old` is set."""
 
-    def __init__(self, front, back, port):
+    def __init__(self, front, back, port, fields=FEATURES):
         self.old = True
+        self.fields = fields
         self.stripped = 0               # hellos
         super().__init__(front, back, port)
 
@@ -48,18 +50,18 @@ class Rewriter:
             body = bytes(self.raw[HEAD.size:HEAD.size + size])
             del self.raw[:HEAD.size + size]
             if kind == MSG.RAFT_HELLO and self.peer.old:
-                body = tvframe.pack(tvframe.unpack(body)[:FEATURES])
+                body = tvframe.pack(tvframe.unpack(body)[:self.peer.fields])
                 self.peer.stripped += 1
             out += HEAD.pack(len(body), kind, flags, number) + body
         return bytes(out)
 
 
-def started_with_old(cluster):
+def started_with_old(cluster, fields=FEATURES):
     """Starts a cluster whose last server looks older to the others and does not lead: (relay, that server, leader)."""
     old = cluster.nodes[-1]
     old.advertise = "%s.%d" % (cluster.net, 103)
     old.configure(**cluster.options)
-    relay = OldPeer(old.advertise, old.ip, cluster.port)
+    relay = OldPeer(old.advertise, old.ip, cluster.port, fields)
     cluster.start_all()
     leader = cluster.wait_leader()
     if leader is old:
