@@ -15,7 +15,11 @@ links_tell(struct world *w, struct sim_node *n, raft_id id)
 static void
 told(struct world *w, struct event *e)
 {
-	links_tell(w, &w->nodes[e->node], e->a);
+	const struct sim_node *about = world_node(w, e->a);
+
+	/* A server that was paused looks only now. */
+	if (!w->peace || about == NULL || about->core == NULL)
+		links_tell(w, &w->nodes[e->node], e->a);
 }
 
 /* Connections close as fast as messages travel. */

@@ -19,6 +19,7 @@ void
 peace_make(struct world *w)
 {
 	w->chaos = false;
+	w->peace = true;
 	world_say(w, "peace");
 	memset(w->cut, 0, sizeof(w->cut));
 	memset(w->fifo_last, 0, sizeof(w->fifo_last));

@@ -266,6 +266,7 @@ struct world {
 	bool cut[NODES_MAX][NODES_MAX];
 	struct mono fifo_last[NODES_MAX][NODES_MAX];
 	bool chaos;		/* faults and clients go on */
+	bool peace;		/* no faults any more: links tell the truth */
 	uint64_t steps;
 	struct real_world *real;
 	unsigned long real_calls, real_recoveries, real_errors;	/* of the disks; interrupted by a crash */
