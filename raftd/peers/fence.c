@@ -4,11 +4,13 @@
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/net/msg.h"
+#include "common/proc/jobs.h"
 #include "raftd/engine/engine.h"
 #include "raftd/peers/fence.h"
 #include "raftd/peers/gossip.h"
@@ -39,11 +41,20 @@ fence_text(char dst[FENCE_BYTES], const char *store, uint64_t generation)
 	    sodium_bin2hex(hex, sizeof(hex), sum, sizeof(sum)));
 }
 
+/* One that is to be kept. */
+struct keeping {
+	struct raftd *d;
+	uint64_t generation;
+	char witness[128];		/* name of the server that told */
+	enum tv_err err;
+	int sys;			/* errno */
+};
+
 static enum tv_err
-keep(const struct raftd *d)
+keep(const struct raftd *d, uint64_t generation)
 {
 	char path[512], fresh[512], text[FENCE_BYTES];
-	int n = fence_text(text, d->id.store_id, d->fenced);
+	int n = fence_text(text, d->id.store_id, generation);
 	int fd = open(path_of(d, FENCE_NAME ".tmp", fresh), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
 	    0600);
 	bool ok = fd != -1 && write(fd, text, (size_t)n) == n && fsync(fd) == 0;
@@ -101,21 +112,56 @@ tell(struct raftd *d, const char *witness)
 	    (unsigned long long)engine_status(d->engine)->last_index, d->cluster.data_dir);
 }
 
+static void
+keep_work(void *ctx)
+{
+	struct keeping *k = ctx;
+
+	k->err = keep(k->d, k->generation);
+	k->sys = errno;
+}
+
+/* What is said is not forgotten by a restart, or that is said too. */
+static void
+keep_done(void *ctx)
+{
+	struct keeping *k = ctx;
+
+	if (k->err != TV_OK)
+		log_warn("raft", "the fence could not be saved in %s/raftd/" FENCE_NAME ": %s; after a restart this "
+		    "server has to learn of it again", k->d->cluster.data_dir, strerror(k->sys));
+	tell(k->d, k->witness);
+	free(k);
+}
+
+/* The disk may take long: nobody counts on this server any more. */
+static void
+keep_and_tell(struct raftd *d, struct span witness)
+{
+	struct keeping *k = malloc(sizeof(*k));
+
+	if (k == NULL) {
+		tell(d, "another server");
+		return;
+	}
+	*k = (struct keeping){ .d = d, .generation = d->fenced };
+	(void)log_safe(witness, k->witness, sizeof(k->witness));
+	if (jobs_add(d->files, keep_work, keep_done, k) == TV_OK)
+		return;
+	k->err = TV_ESYS;
+	k->sys = ENOMEM;
+	keep_done(k);
+}
+
 void
 fence_heard(struct raftd *d, const struct hello *h)
 {
-	char name[128];
-
 	if (!hello_supersedes(&d->id, d->cluster.datacenter, h) ||
 	    generation_number(d->fenced) >= generation_number(h->generation))
 		return;
 	d->fenced = h->generation;
 	stand_aside(d);
-	/* The loop may wait for this disk: nobody counts on this server any more. */
-	if (keep(d) != TV_OK)
-		log_warn("raft", "the fence could not be saved in %s/raftd/" FENCE_NAME ": %s; after a restart this "
-		    "server has to learn of it again", d->cluster.data_dir, strerror(errno));
-	tell(d, log_safe(span_str(h->name), name, sizeof(name)));
+	keep_and_tell(d, span_str(h->name));
 	gossip_tell_identity(d->gossip);
 	engine_status_changed(d->engine);
 }

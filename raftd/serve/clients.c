@@ -16,6 +16,8 @@
 #include "raftd/serve/clients.h"
 #include "raftd/serve/info.h"
 #include "raftd/serve/op.h"
+#include "raftd/snapshot/export.h"
+#include "raftd/snapshot/import_leader.h"
 
 struct client {
 	struct server_conn conn;	/* first */
@@ -42,6 +44,8 @@ abandon(struct clients *c, struct request *q)
 	recover_forget(c->d->recover, q);
 	leader_coordinate_forget(c->d->leader, q);
 	info_forget(c->d->info, q);
+	export_forget(c->d->exports, q);
+	import_leader_forget(c->d->import_leader, q);
 	if (op_cancel(q))
 		request_free(q);
 	else

@@ -5,12 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/proc/jobs.h"
 #include "common/record/mpack.h"
 #include "common/text/json_text.h"
 #include "raftd/disk/space.h"
@@ -18,6 +20,7 @@
 #include "raftd/disk/unlink_async.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/propose.h"
+#include "raftd/engine/statethread.h"
 #include "raftd/engine/worker.h"
 #include "raftd/fsm/copy/archive.h"
 #include "raftd/fsm/fsm.h"
@@ -47,14 +50,29 @@ struct export {
 	char text[640];			/* why it failed */
 };
 
+/* A piece that is being read for a client. */
+struct piece {
+	LIST_ENTRY(piece) link;
+	struct exports *s;
+	struct request *q;		/* NULL: nobody waits for it any more */
+	struct snapshot_state st;	/* its texts are in id, and the server's */
+	char id[37];
+	int fd;
+	uint8_t *bytes;			/* owned */
+	size_t want;
+	ssize_t got;
+};
+
 struct exports {
 	struct raftd *d;
 	ev_timer timer;			/* while there are saves */
 	struct export all[EXPORTS_MAX];
 	struct export *writing;
+	LIST_HEAD(, piece) pieces;
 
-	/* the work in the thread */
+	/* the work in the threads */
 	struct fsm_snapshot *snap;
+	uint64_t room, need, index, shown, term;
 	struct buf meta;
 	char state_path[512], path[512];
 	enum tv_err err;
@@ -69,7 +87,7 @@ save_free(struct exports *s, struct export *v)
 	char path[512];
 
 	snprintf(path, sizeof(path), "%s/raftd/snapshot-save-%s.tmp", s->d->cluster.data_dir, v->id);
-	unlink_async(v->fd, path);
+	unlink_job(s->d->files, v->fd, path);
 	*v = (struct export){ .fd = -1 };
 }
 
@@ -199,86 +217,148 @@ write_work(void *ctx)
 }
 
 static void
+failed(struct exports *s, struct export *v, const char *what)
+{
+	snprintf(v->text, sizeof(v->text), "%s: %s", what, s->err == TV_ESYS ? strerror(s->why) : tv_strerror(s->err));
+	log_err("raft", "%s", v->text);
+	v->stage = SAVE_FAILED;
+}
+
+/* It is nobody's work any more. */
+static void
+leave(struct exports *s)
+{
+	struct export *v = s->writing;
+
+	s->writing = NULL;
+	v->used = clock_mono();
+	if (v->dropped)
+		save_free(s, v);
+}
+
+static void
+end_work(struct fsm *f, void *ctx)
+{
+	struct exports *s = ctx;
+
+	(void)f;
+	fsm_snapshot_end(s->snap);
+	s->snap = NULL;
+}
+
+static void
+end_done(void *ctx)
+{
+	leave(ctx);
+}
+
+/* The state is not held any more.  What the end of the daemon prevents is seen to in export_free(). */
+static void
+end_snapshot(struct exports *s)
+{
+	if (statethread_between(s->d->state, end_work, end_done, s) == TV_ENOMEM) {
+		fsm_snapshot_end(s->snap);
+		s->snap = NULL;
+		leave(s);
+	}
+}
+
+static void
 write_done(void *ctx)
 {
 	struct exports *s = ctx;
 	struct export *v = s->writing;
 
-	fsm_snapshot_end(s->snap);
-	s->snap = NULL;
-	s->writing = NULL;
 	buf_done(&s->meta);
-	v->used = clock_mono();
 	if (s->err == TV_ECLOSED && !v->dropped) {
 		v->stage = SAVE_WAITING;	/* the state was replaced meanwhile: once more, of the new one */
-		return;
-	}
-	if (s->err != TV_OK) {
-		snprintf(v->text, sizeof(v->text), "writing the snapshot failed: %s",
-		    s->err == TV_ESYS ? strerror(s->why) : tv_strerror(s->err));
-		log_err("raft", "%s", v->text);
-		v->stage = SAVE_FAILED;
+	} else if (s->err != TV_OK) {
+		failed(s, v, "writing the snapshot failed");
 	} else {
 		log_info("raft", "a snapshot at index %llu is ready for a client: %llu bytes in %lld ms",
 		    (unsigned long long)v->index, (unsigned long long)v->bytes,
-		    (long long)mono_ms(mono_sub(v->used, s->started)));
+		    (long long)mono_ms(mono_sub(clock_mono(), s->started)));
 		v->stage = SAVE_READY;
 	}
-	if (v->dropped)
-		save_free(s, v);
+	end_snapshot(s);
 }
 
 /* A copy of the state is at most as large as its tables, and hardly ever does its archive not get smaller. */
-static bool
-has_room(struct exports *s, struct export *v)
+static void
+begin_work(struct fsm *f, void *ctx)
 {
-	char path[512], need[24];
+	struct exports *s = ctx;
+	char path[512];
 	struct stat st;
 
 	snprintf(path, sizeof(path), "%s/raftd/state/state.db", s->d->cluster.data_dir);
-	if (stat(path, &st) != 0 || space_fits(s->d->space, 2 * (uint64_t)st.st_size))
-		return true;
-	snprintf(v->text, sizeof(v->text), "disk full: %s/raftd has no space for the %s that a snapshot may take "
-	    "beside disk_reserve", s->d->cluster.data_dir, threshold_bytes(2 * (uint64_t)st.st_size, need));
-	v->stage = SAVE_FAILED;
-	return false;
+	s->need = stat(path, &st) == 0 ? 2 * (uint64_t)st.st_size : 0;
+	s->err = s->need > s->room ? TV_ENOSPACE : fsm_snapshot_begin(f, &s->snap, &s->index, &s->term);
+	s->why = errno;
+	if (s->err != TV_OK)
+		return;
+	fsm_snapshot_export(s->snap);
+	s->shown = fsm_index(f);
+}
+
+static void
+not_begun(struct exports *s, struct export *v)
+{
+	char need[24];
+
+	if (s->err == TV_EAGAIN) {
+		v->stage = SAVE_WAITING;
+	} else if (s->err == TV_ENOSPACE) {
+		snprintf(v->text, sizeof(v->text), "disk full: %s/raftd has no space for the %s that a snapshot may take "
+		    "beside disk_reserve", s->d->cluster.data_dir, threshold_bytes(s->need, need));
+		v->stage = SAVE_FAILED;
+	} else {
+		failed(s, v, "cannot begin a snapshot");
+	}
+	leave(s);
+}
+
+static void
+begin_done(void *ctx)
+{
+	struct exports *s = ctx;
+	struct export *v = s->writing;
+
+	if (s->err != TV_OK) {
+		not_begun(s, v);
+		return;
+	}
+	v->index = s->index;
+	v->shown = s->shown;
+	s->done = s->state_bytes = 0;
+	s->started = clock_mono();
+	snprintf(s->path, sizeof(s->path), "%s/raftd/snapshot-save-%s.tmp", s->d->cluster.data_dir, v->id);
+	snprintf(s->state_path, sizeof(s->state_path), "%s/raftd/snapshot-state.tmp", s->d->cluster.data_dir);
+	put_meta(s, s->term);
+	s->err = s->meta.failed ? TV_ENOMEM : worker_start(s->d->worker, write_work, write_done, s);
+	if (s->err == TV_OK)
+		return;
+	buf_done(&s->meta);
+	if (s->err == TV_EAGAIN)
+		v->stage = SAVE_WAITING;	/* others were quicker */
+	else
+		failed(s, v, "cannot begin a snapshot");
+	end_snapshot(s);
 }
 
 static void
 start(struct exports *s, struct export *v)
 {
-	uint64_t term;
-	enum tv_err err;
-
 	/* The next look tries again.  Checkpoints go first, or clients could let the log grow without an end. */
-	if (s->d->worker->running || snapshots_due(s->d->snapshots) || !has_room(s, v))
+	if (s->d->worker->running || snapshots_due(s->d->snapshots))
 		return;
-	err = fsm_snapshot_begin(s->d->fsm, &s->snap, &v->index, &term);
-	if (err == TV_EAGAIN)
+	s->room = space_fits(s->d->space, 0) ? space_room(s->d->space) : 0;
+	s->writing = v;
+	v->stage = SAVE_WRITING;
+	if (statethread_between(s->d->state, begin_work, begin_done, s) == TV_OK)
 		return;
-	if (err == TV_OK) {
-		fsm_snapshot_export(s->snap);
-		v->shown = fsm_index(s->d->fsm);
-		s->writing = v;
-		s->done = s->state_bytes = 0;
-		s->started = clock_mono();
-		snprintf(s->path, sizeof(s->path), "%s/raftd/snapshot-save-%s.tmp", s->d->cluster.data_dir, v->id);
-		snprintf(s->state_path, sizeof(s->state_path), "%s/raftd/snapshot-state.tmp", s->d->cluster.data_dir);
-		put_meta(s, term);
-		err = s->meta.failed ? TV_ENOMEM : worker_start(s->d->worker, write_work, write_done, s);
-	}
-	if (err == TV_OK) {
-		v->stage = SAVE_WRITING;
-		return;
-	}
-	if (s->writing != NULL) {
-		fsm_snapshot_end(s->snap);
-		s->snap = NULL;
-		s->writing = NULL;
-		buf_done(&s->meta);
-	}
-	snprintf(v->text, sizeof(v->text), "cannot begin a snapshot: %s", tv_strerror(err));
-	v->stage = SAVE_FAILED;
+	s->writing = NULL;
+	v->stage = SAVE_WAITING;
 }
 
 static void
@@ -356,27 +436,70 @@ save(struct request *q, const void *args)
 }
 
 static void
+piece_work(void *ctx)
+{
+	struct piece *p = ctx;
+
+	p->got = pread(p->fd, p->bytes, p->want, (off_t)p->st.Done);
+}
+
+static void
+piece_free(struct piece *p)
+{
+	free(p->bytes);
+	free(p);
+}
+
+static void
+piece_done(void *ctx)
+{
+	struct piece *p = ctx;
+
+	LIST_REMOVE(p, link);
+	if (p->q != NULL && (p->got < 0 || (size_t)p->got != p->want)) {
+		request_failf(p->q, TV_ESYS, "the snapshot's file cannot be read");
+	} else if (p->q != NULL) {
+		p->st.Data = span_of(p->bytes, p->want);
+		snapshot_answer(p->q, p->st.Index, &p->st);
+	}
+	piece_free(p);
+}
+
+static void
 read_piece(struct exports *s, struct request *q, struct export *v, uint64_t offset)
 {
-	struct snapshot_state st = { .Server = span_str(s->d->id.uuid), .ID = span_str(v->id), .Phase = SNAPSHOT_READY,
-	    .Done = offset, .Total = v->bytes, .Index = v->shown };
-	size_t want = snapshot_piece(s->d);
-	uint8_t *bytes = malloc(want);
-	ssize_t n = -1;
+	struct piece *p = malloc(sizeof(*p));
+	uint64_t left;
 
 	if (offset > v->bytes)
 		offset = v->bytes;
-	if (want > v->bytes - offset)
-		want = (size_t)(v->bytes - offset);
-	if (bytes != NULL)
-		n = pread(v->fd, bytes, want, (off_t)offset);
-	if (n < 0 || (size_t)n != want) {
-		request_failf(q, TV_ESYS, "the snapshot's file cannot be read");
-	} else {
-		st.Data = span_of(bytes, (size_t)n);
-		snapshot_answer(q, v->shown, &st);
+	left = v->bytes - offset;
+	if (p != NULL) {
+		*p = (struct piece){ .s = s, .q = q, .fd = v->fd, .st = { .Server = span_str(s->d->id.uuid),
+		    .Phase = SNAPSHOT_READY, .Done = offset, .Total = v->bytes, .Index = v->shown } };
+		memcpy(p->id, v->id, sizeof(p->id));
+		p->st.ID = span_str(p->id);
+		p->want = left < snapshot_piece(s->d) ? (size_t)left : snapshot_piece(s->d);
+		p->bytes = malloc(p->want + 1);
 	}
-	free(bytes);
+	/* The file is removed by a job behind this one. */
+	if (p != NULL && p->bytes != NULL && jobs_add(s->d->files, piece_work, piece_done, p) == TV_OK) {
+		LIST_INSERT_HEAD(&s->pieces, p, link);
+		return;
+	}
+	if (p != NULL)
+		piece_free(p);
+	request_failf(q, TV_ENOMEM, "out of memory");
+}
+
+void
+export_forget(struct exports *s, const struct request *q)
+{
+	struct piece *p;
+
+	LIST_FOREACH(p, &s->pieces, link)
+		if (p->q == q)
+			p->q = NULL;
 }
 
 static void
@@ -435,6 +558,7 @@ export_new(struct raftd *d)
 	if (s == NULL)
 		return NULL;
 	s->d = d;
+	LIST_INIT(&s->pieces);
 	for (unsigned i = 0; i < EXPORTS_MAX; i++)
 		s->all[i].fd = -1;
 	ev_timer_init(&s->timer, on_timer, 0., LOOK);
@@ -448,6 +572,9 @@ export_free(struct exports *s)
 	if (s == NULL)
 		return;
 	ev_timer_stop(s->d->loop, &s->timer);
+	if (s->snap != NULL)
+		fsm_snapshot_end(s->snap);	/* the state's threads have ended */
+	buf_done(&s->meta);
 	for (unsigned i = 0; i < EXPORTS_MAX; i++)
 		if (s->all[i].stage != SAVE_FREE)
 			save_free(s, &s->all[i]);

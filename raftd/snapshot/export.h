@@ -1,7 +1,7 @@
 /*
  * Snapshots for clients: the state at one index, written by a thread as an archive (fsm/archive.h) to
- * snapshot-save-ID.tmp, and read from there piece by piece.  Applying goes on meanwhile; packing is the thread's work, so
- * the loop only ever reads a piece of a file.  A save that nobody reads any more is removed.
+ * snapshot-save-ID.tmp, and read from there piece by piece, by a thread too.  Applying goes on meanwhile.  A save that
+ * nobody reads any more is removed.
  */
 #ifndef TV_RAFTD_SNAPSHOT_EXPORT_H
 #define TV_RAFTD_SNAPSHOT_EXPORT_H
@@ -14,7 +14,9 @@ struct exports;
 extern const struct request_op export_ops[];
 
 struct exports *export_new(struct raftd *d);
-/* After worker_stop(). */
+/* The asker of this request has gone. */
+void export_forget(struct exports *s, const struct request *q);
+/* After worker_stop(), jobs_stop() and statethread_stop(). */
 void export_free(struct exports *s);
 /* The client needs it no more.  False: no such save. */
 bool export_end(struct exports *s, struct span id);

@@ -8,6 +8,7 @@
 #include "raftd/disk/space.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/propose.h"
+#include "raftd/engine/statethread.h"
 #include "raftd/engine/worker.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader.h"
@@ -36,6 +37,9 @@ struct import {
 	bool broken;
 	uint64_t state_max;		/* what there is room for; the leader has let pass its size as such */
 
+	bool swapping;			/* the state, in the applying thread */
+	uint64_t swapped;		/* it was tried for this index, and err says how that went; 0: no */
+	struct mono swap_begun;
 	bool pausing;		/* before commit_index, unless a snapshot of a later index came: import_pausing() */
 	uint64_t commit_index, commit_term;
 	struct proposal abort;
@@ -102,7 +106,7 @@ load_done(void *ctx)
 static bool
 is_working(const struct import *r)
 {
-	return r->loading || r->unloading || r->completing || r->tidying;
+	return r->loading || r->unloading || r->completing || r->tidying || r->swapping;
 }
 
 static void
@@ -284,38 +288,74 @@ wait_for_it(struct import *r, uint64_t index, uint64_t term)
 	return RESTORE_WAIT;			/* the turn of the loop sees to what could not be begun */
 }
 
+/* Nothing is applied meanwhile: the engine waits. */
+static void
+swap_work(struct fsm *f, void *ctx)
+{
+	struct import *r = ctx;
+
+	r->err = fsm_stage_take(f, r->load_id, r->commit_index, r->commit_term, r->errbuf, sizeof(r->errbuf));
+}
+
+static void
+swap_done(void *ctx)
+{
+	struct import *r = ctx;
+
+	r->swapping = false;
+	r->swapped = r->commit_index;
+	if (r->err == TV_OK)
+		fsm_fire_all(r->d->fsm);
+	engine_wake(r->d->engine);
+}
+
+static enum restore_verdict
+swapped(struct import *r)
+{
+	uint64_t index = r->swapped;
+
+	r->swapped = 0;
+	if (r->err != TV_OK) {
+		log_err("raft", "%s", r->errbuf);
+		return RESTORE_BROKEN;
+	}
+	log_info("raft", "the state was replaced by a restored one at index %llu, in %lld ms", (unsigned long long)index,
+	    (long long)mono_ms(mono_sub(clock_mono(), r->swap_begun)));
+	r->load_id[0] = '\0';
+	r->untidy = true;
+	snapshots_restored(r->d->snapshots, index);
+	leader_restored(r->d->leader);
+	return RESTORE_TAKEN;
+}
+
 enum restore_verdict
 import_commit(struct raftd *d, const char *id, uint64_t index, uint64_t term)
 {
 	struct import *r = d->import;
-	struct mono before = clock_mono();
-	enum tv_err err;
 
+	if (r->swapping)
+		return RESTORE_WAIT;
 	r->pausing = false;
 	if (r->broken)
 		return RESTORE_BROKEN;
+	if (r->swapped == index)
+		return swapped(r);
 	if (!is_there(r, id))
 		return RESTORE_ENTRY;
 	if (is_working(r) || !fsm_stage_completed(r->d->fsm, id, index))
 		return wait_for_it(r, index, term);
-	err = fsm_stage_swap(r->d->fsm, id, index, term, r->errbuf, sizeof(r->errbuf));
-	if (err == TV_OK) {
-		log_info("raft", "the state was replaced by a restored one at index %llu, in %lld ms",
-		    (unsigned long long)index, (long long)mono_ms(mono_sub(clock_mono(), before)));
-		r->load_id[0] = '\0';
-		r->untidy = true;
-		snapshots_restored(r->d->snapshots, index);
-		leader_restored(r->d->leader);
-		return RESTORE_TAKEN;
-	}
-	log_err("raft", "%s", r->errbuf);
-	return RESTORE_BROKEN;
+	r->commit_index = index;
+	r->commit_term = term;
+	memcpy(r->load_id, r->stage.id, sizeof(r->load_id));
+	r->swap_begun = clock_mono();
+	r->swapping = statethread_between(d->state, swap_work, swap_done, r) == TV_OK;
+	return RESTORE_WAIT;			/* what could not be begun is tried with the next look */
 }
 
 bool
 import_pausing(const struct import *r)
 {
-	return r->pausing && fsm_applied(r->d->fsm) + 1 == r->commit_index;
+	return r->swapping || (r->pausing && fsm_applied(r->d->fsm) + 1 == r->commit_index);
 }
 
 void

@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/proc/jobs.h"
 #include "raftd/disk/space.h"
 #include "raftd/disk/unlink_async.h"
 #include "raftd/engine/engine.h"
@@ -36,13 +38,28 @@ struct step {
 	bool busy;
 };
 
+/* Work with the archive's file, in order. */
+struct file_job {
+	LIST_ENTRY(file_job) link;
+	struct import_leader *u;
+	struct request *q;		/* who waits for it; NULL: nobody, or nobody any more */
+	uint64_t round;			/* of the upload */
+	uint64_t offset;
+	uint8_t *bytes;			/* owned */
+	size_t len;
+	ssize_t got;			/* of these */
+	int sys;			/* errno */
+};
+
 struct import_leader {
 	struct raftd *d;
 	char id[37];			/* "": there was none yet */
 	uint64_t round;			/* counts uploads */
 	enum snapshot_phase phase;
-	int fd;
+	int fd;				/* of the jobs with files */
 	char path[512];
+	LIST_HEAD(, file_job) jobs;	/* under way */
+	uint64_t handed;		/* bytes that are stored, or on their way to the disk */
 	uint64_t stored, loaded;
 	struct mono used, started;
 	uint64_t index;			/* RESTORE_DONE: as the API shows it */
@@ -58,7 +75,7 @@ struct import_leader {
 	struct step chunks[WINDOW], begin, commit;
 	unsigned in_flight;
 	uint64_t sent;
-	uint8_t *bytes;			/* CHUNK_BYTES while staging */
+	bool reading;			/* the next piece of the file, which is to be sent */
 };
 
 static bool
@@ -80,13 +97,60 @@ import_leader_owns(const struct import_leader *u, const char *id)
 }
 
 static void
-drop_file(struct import_leader *u)
+drop_work(void *ctx)
 {
+	struct import_leader *u = ctx;
+
 	if (u->fd >= 0)
 		unlink_async(u->fd, u->path);
 	u->fd = -1;
-	free(u->bytes);
-	u->bytes = NULL;
+}
+
+/* Behind what is on its way.  What is not dropped for want of memory goes when the next one comes. */
+static void
+drop_file(struct import_leader *u)
+{
+	if (jobs_add(u->d->files, drop_work, NULL, u) == TV_ESYS)
+		drop_work(u);
+}
+
+/* A job on a copy of these bytes, or on so many that are to be read.  False: no memory. */
+static bool
+file_job(struct import_leader *u, struct request *q, uint64_t offset, const uint8_t *bytes, size_t len,
+    void (*work)(void *ctx), void (*done)(void *ctx))
+{
+	struct file_job *j = malloc(sizeof(*j));
+
+	if (j == NULL)
+		return false;
+	*j = (struct file_job){ .u = u, .q = q, .round = u->round, .offset = offset, .len = len, .bytes = malloc(len + 1) };
+	if (j->bytes != NULL && bytes != NULL && len > 0)
+		memcpy(j->bytes, bytes, len);
+	if (j->bytes == NULL || jobs_add(u->d->files, work, done, j) != TV_OK) {
+		free(j->bytes);
+		free(j);
+		return false;
+	}
+	LIST_INSERT_HEAD(&u->jobs, j, link);
+	return true;
+}
+
+static void
+file_job_free(struct file_job *j)
+{
+	LIST_REMOVE(j, link);
+	free(j->bytes);
+	free(j);
+}
+
+void
+import_leader_forget(struct import_leader *u, const struct request *q)
+{
+	struct file_job *j;
+
+	LIST_FOREACH(j, &u->jobs, link)
+		if (j->q == q)
+			j->q = NULL;
 }
 
 static void __attribute__((format(printf, 2, 3)))
@@ -194,25 +258,46 @@ commit_done(struct proposal *p, enum tv_err err, const struct fsm_result *result
 /* -- staging -- */
 
 static void
-send_chunk(struct import_leader *u)
+chunk_work(void *ctx)
 {
-	struct restore_step args = { .ID = span_str(u->id), .Offset = u->sent };
-	size_t want = u->facts.bytes - u->sent < CHUNK_BYTES ? (size_t)(u->facts.bytes - u->sent) : CHUNK_BYTES;
+	struct file_job *j = ctx;
+
+	j->got = pread(j->u->fd, j->bytes, j->len, (off_t)j->offset);
+}
+
+/* One more piece goes to the log. */
+static void
+chunk_read(void *ctx)
+{
+	struct file_job *j = ctx;
+	struct import_leader *u = j->u;
+	struct restore_step args = { .ID = span_str(u->id), .Offset = j->offset, .Data = span_of(j->bytes, j->len) };
 	struct step *s = u->chunks;
 
-	while (s->busy)			/* fewer than WINDOW are in flight */
-		s++;
-	if (u->bytes == NULL && (u->bytes = malloc(CHUNK_BYTES)) == NULL)
-		return;
-	if (pread(u->fd, u->bytes, want, (off_t)u->sent) != (ssize_t)want) {
-		fail(u, "the uploaded archive cannot be read back" CHANGED_NOTHING);
+	u->reading = false;
+	if (u->d->stopping || j->round != u->round || u->phase != RESTORE_STAGING || j->offset != u->sent) {
+		file_job_free(j);
 		return;
 	}
-	args.Data = span_of(u->bytes, want);
-	if (!propose(u, s, OP_RESTORE_CHUNK, &args, chunk_done))
-		return;
-	u->in_flight++;
-	u->sent += want;
+	while (s->busy)			/* fewer than WINDOW are in flight */
+		s++;
+	if (j->got != (ssize_t)j->len) {
+		fail(u, "the uploaded archive cannot be read back" CHANGED_NOTHING);
+	} else if (propose(u, s, OP_RESTORE_CHUNK, &args, chunk_done)) {
+		u->in_flight++;
+		u->sent += j->len;
+	}
+	file_job_free(j);
+	engine_wake(u->d->engine);
+}
+
+static void
+send_chunk(struct import_leader *u)
+{
+	uint64_t left = u->facts.bytes - u->sent;
+
+	u->reading = u->reading || file_job(u, NULL, u->sent, NULL, left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES, chunk_work,
+	    chunk_read);
 }
 
 /*
@@ -249,8 +334,6 @@ begin(struct import_leader *u)
 static void
 stage(struct import_leader *u, const struct fsm_stage *staged)
 {
-	unsigned before;
-
 	if (staged == NULL) {
 		begin(u);
 		return;
@@ -263,11 +346,8 @@ stage(struct import_leader *u, const struct fsm_stage *staged)
 	}
 	if (u->in_flight == 0)
 		u->sent = staged->received;
-	do {
-		before = u->in_flight;
-		if (u->in_flight < WINDOW && u->sent < u->facts.bytes)
-			send_chunk(u);
-	} while (u->in_flight > before && u->phase == RESTORE_STAGING);
+	if (u->in_flight < WINDOW && u->sent < u->facts.bytes)
+		send_chunk(u);
 }
 
 static void
@@ -438,6 +518,51 @@ upload_named(struct request *q, struct span id)
 }
 
 static void
+open_work(void *ctx)
+{
+	struct file_job *j = ctx;
+
+	j->u->fd = open(j->u->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	j->sys = errno;
+	j->got = j->u->fd >= 0;
+}
+
+static void
+open_done(void *ctx)
+{
+	struct file_job *j = ctx;
+	struct import_leader *u = j->u;
+	char text[400];
+
+	snprintf(text, sizeof(text), "cannot store the archive: %s", strerror(j->sys));
+	if (!j->got && j->round == u->round && u->phase == RESTORE_RECEIVING)
+		fail(u, "%s", text);
+	if (j->q != NULL && !j->got)
+		request_failf(j->q, TV_ESYS, text);
+	else if (j->q != NULL)
+		answer(u, j->q);
+	file_job_free(j);
+}
+
+static void
+receive(struct import_leader *u, struct request *q)
+{
+	drop_file(u);
+	uuid_make(u->id);
+	u->round++;
+	if (!file_job(u, q, 0, NULL, 0, open_work, open_done)) {
+		u->id[0] = '\0';
+		request_failf(q, TV_ENOMEM, "out of memory");
+		return;
+	}
+	u->handed = u->stored = u->loaded = u->index = 0;
+	u->checked = 0;
+	u->started = u->used = clock_mono();
+	u->phase = RESTORE_RECEIVING;
+	log_info("raft", "restore %s: receiving an archive", u->id);
+}
+
+static void
 upload_open(struct request *q, const void *args)
 {
 	struct import_leader *u = upload_of(q);
@@ -456,23 +581,34 @@ upload_open(struct request *q, const void *args)
 		snprintf(text, sizeof(text), "another restore is under way (%s); nothing was changed by this one", u->id);
 		request_failf(q, TV_ECONFLICT, text);
 	} else {
-		drop_file(u);
-		snprintf(u->path, sizeof(u->path), "%s/raftd/snapshot-upload.tmp", u->d->cluster.data_dir);
-		u->fd = open(u->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (u->fd < 0) {
-			snprintf(text, sizeof(text), "cannot store the archive: %s", strerror(errno));
-			request_failf(q, TV_ESYS, text);
-			return;
-		}
-		uuid_make(u->id);
-		u->round++;
-		u->stored = u->loaded = u->index = 0;
-		u->checked = 0;
-		u->started = u->used = clock_mono();
-		u->phase = RESTORE_RECEIVING;
-		log_info("raft", "restore %s: receiving an archive", u->id);
-		answer(u, q);
+		receive(u, q);
 	}
+}
+
+static void
+write_work(void *ctx)
+{
+	struct file_job *j = ctx;
+
+	j->got = j->len > 0 ? pwrite(j->u->fd, j->bytes, j->len, (off_t)j->offset) : 0;
+	j->sys = errno;
+}
+
+static void
+write_done(void *ctx)
+{
+	struct file_job *j = ctx;
+	struct import_leader *u = j->u;
+	bool current = j->round == u->round && u->phase == RESTORE_RECEIVING;
+
+	if (current && j->got != (ssize_t)j->len)
+		fail(u, "%s: %s/raftd cannot take the archive" CHANGED_NOTHING,
+		    j->got < 0 && j->sys != ENOSPC ? strerror(j->sys) : "disk full", u->d->cluster.data_dir);
+	else if (current)
+		u->stored = j->offset + j->len;
+	if (j->q != NULL)
+		answer(u, j->q);
+	file_job_free(j);
 }
 
 static void
@@ -480,30 +616,28 @@ upload_write(struct request *q, const void *args)
 {
 	const struct snapshot_ask *ask = args;
 	struct import_leader *u = upload_named(q, ask->ID);
+	bool again;
 
 	if (u == NULL)
 		return;
-	if (u->phase != RESTORE_RECEIVING || ask->Offset + ask->Data.len == u->stored) {
-		answer(u, q);			/* failed meanwhile, or sent again */
-	} else if (ask->Offset != u->stored) {
+	again = ask->Offset + ask->Data.len == u->handed;	/* answered behind what is on its way */
+	if (u->phase != RESTORE_RECEIVING) {
+		answer(u, q);			/* failed meanwhile */
+	} else if (!again && ask->Offset != u->handed) {
 		request_failf(q, TV_EINVAL, "a part of the archive is missing");
-	} else if (ask->Data.len > u->d->conf.restore_bytes_max - u->stored) {
+	} else if (!again && ask->Data.len > u->d->conf.restore_bytes_max - u->handed) {
 		fail(u, "the archive is larger than restore_bytes_max (%llu) in raftd.conf allows" CHANGED_NOTHING,
 		    (unsigned long long)u->d->conf.restore_bytes_max);
 		answer(u, q);
-	} else if (!space_fits(u->d->space, ask->Data.len)) {
+	} else if (!again && !space_fits(u->d->space, ask->Data.len)) {
 		fail(u, "disk full: %s/raftd has no space for the archive beside disk_reserve" CHANGED_NOTHING,
 		    u->d->cluster.data_dir);
 		answer(u, q);
-	} else {
-		ssize_t n = pwrite(u->fd, ask->Data.p, ask->Data.len, (off_t)u->stored);
-
-		if (n != (ssize_t)ask->Data.len)
-			fail(u, "%s: %s/raftd cannot take the archive" CHANGED_NOTHING,
-			    n < 0 && errno != ENOSPC ? strerror(errno) : "disk full", u->d->cluster.data_dir);
-		else
-			u->stored += ask->Data.len;
-		answer(u, q);
+	} else if (!file_job(u, q, again ? u->handed : ask->Offset, ask->Data.p, again ? 0 : ask->Data.len, write_work,
+	    write_done)) {
+		request_failf(q, TV_ENOMEM, "out of memory");
+	} else if (!again) {
+		u->handed += ask->Data.len;
 	}
 }
 
@@ -613,6 +747,8 @@ import_leader_new(struct raftd *d)
 		return NULL;
 	u->d = d;
 	u->fd = -1;
+	snprintf(u->path, sizeof(u->path), "%s/raftd/snapshot-upload.tmp", d->cluster.data_dir);
+	LIST_INIT(&u->jobs);
 	u->phase = RESTORE_NONE;
 	return u;
 }
