@@ -186,7 +186,7 @@ log_window_get(struct log_window *w, uint64_t first, uint32_t count, uint64_t la
 	read_on(w);
 	if (*got == count)
 		return TV_OK;
-	if (w->failed == 0)
+	if (w->failed == 0 && (*got == 0 || w->reading != NULL))
 		return w->reading != NULL ? TV_EAGAIN : TV_ENOMEM;
 	/* What comes before it can go; then it is told, once: another try may find it. */
 	if (*got > 0)
