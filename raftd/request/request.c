@@ -9,6 +9,7 @@
 #include "raftd/fsm/fsm.h"
 #include "raftd/request/request.h"
 
+#define REPLY_HEAD_BYTES 128		/* of an answer besides its texts: enough */
 #define SPARES_MAX 1024
 #define SCRATCH_KEEP (1u << 20)
 
@@ -173,6 +174,8 @@ reply(struct request *q, const struct op_reply *a)
 	struct buf *b = begin(q);
 
 	if (b != NULL) {
+		/* At once: a large one would be moved at each step of a growing buffer. */
+		(void)buf_room(b, a->value.len + a->text.len + REPLY_HEAD_BYTES);
 		op_reply_write(b, a);
 		(void)chan_end(q->asker->chan);
 	}

@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""State and log on disks that read slowly, or hang in a read: who leads goes on leading, cached keys are read, writes slow
+down in proportion, and none is lost."""
+import os
+import random
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+import diskfault  # noqa: E402
+import tvframe  # noqa: E402
+from cluster import CALM, main, skip  # noqa: E402
+from raftcluster import KV_SET, MSG, OP, READ_DEFAULT, READ_STALE, RaftCluster  # noqa: E402
+from waiting import wait_for  # noqa: E402
+
+NET = os.environ.get("TV_NET", "127.92.0")
+KEYS, VALUE = 100000, 200               # 30 MB of pages
+SMALL = dict(CALM, state_cache="1M", bootstrap_expect=3)
+WRITERS, HOT = 16, 10
+BOUND = 1.0                             # s, of 99 of 100 reads of cached keys; what the machine takes from them counts too
+STALLS = ("busy for", "event loop blocked", "no majority answers any more")
+
+
+class FaultCluster(RaftCluster):
+    """Three servers, each with a disk that obeys the test."""
+
+    def __init__(self, **options):
+        if diskfault.missing():
+            skip(diskfault.missing())
+        super().__init__(3, net=NET, **options)
+        self.disks = {}
+        for node in self.nodes:
+            self.disks[node] = diskfault.DiskFault(os.path.join(node.dir, "disk"))
+            node.env = self.disks[node].env
+
+    def each_disk(self, fn):
+        for disk in self.disks.values():
+            fn(disk)
+
+    def others(self, node):
+        return [n for n in self.nodes if n is not node]
+
+    def close(self):
+        for disk in getattr(self, "disks", {}).values():
+            disk.clear()
+        super().close()
+
+
+def write_of(key, value):
+    return [OP.KV_APPLY, "", READ_DEFAULT, 0, 0, 0, "", [KV_SET, key, 0, value, 0, "", 0]]
+
+
+def fill(leader, numbers, size):
+    """Writes the keys of these numbers, hundreds at a time."""
+    value, numbers = b"v" * size, list(numbers)
+    with tvframe.Conn(leader.sock_path) as conn:
+        for first in range(0, len(numbers), 500):
+            some = numbers[first:first + 500]
+            raw = b""
+            for i in some:
+                body = tvframe.pack(write_of("k/%06d" % i, value))
+                raw += tvframe.HEAD.pack(len(body), MSG.OP, 0, i + 1) + body
+            conn.send_raw(raw)
+            for _ in some:
+                answer = conn.wait(lambda f: f.flags & tvframe.REPLY)
+                assert answer.body[0] == 0, answer.body[:2]
+
+
+class Load:
+    """Writers of random keys, each of its own ones, and readers of the same few, on one server's socket."""
+
+    def __init__(self, node, readers_of):
+        self.node, self.halt = node, threading.Event()
+        self.acked, self.unknown, self.failed = {}, {}, []      # key -> number of the newest write
+        self.took, self.reads_failed = [], []
+        self.threads = [threading.Thread(target=self._write, args=(i,), daemon=True) for i in range(WRITERS)]
+        self.threads += [threading.Thread(target=self._read, args=(n,), daemon=True) for n in readers_of]
+        for t in self.threads:
+            t.start()
+
+    def _write(self, number):
+        draw, n = random.Random(number), 0
+        with tvframe.Conn(self.node.sock_path, timeout=60) as conn:
+            while not self.halt.is_set():
+                key, n = "k/%06d" % (draw.randrange(KEYS // WRITERS) * WRITERS + number), n + 1
+                self.unknown[key] = n
+                answer = conn.call(MSG.OP, write_of(key, b"%d" % n))
+                if answer[0] == 0:
+                    self.acked[key] = n
+                else:
+                    self.failed.append(answer[:2])
+
+    def _read(self, node):
+        with tvframe.Conn(node.sock_path, timeout=60) as conn:
+            while not self.halt.is_set():
+                began = time.monotonic()
+                answer = conn.call(MSG.OP, [OP.KV_GET, "", READ_STALE, 0, 0, 0, "",
+                                            ["hot/%d" % random.randrange(HOT), ""]])
+                self.took.append(time.monotonic() - began)
+                if answer[0] != 0 or answer[5][0][3] != b"hot":
+                    self.reads_failed.append(answer[:2])
+
+    def more(self, writes, reads):
+        w, r = len(self.acked), len(self.took)
+        wait_for("%d more writes" % writes, lambda: len(self.acked) >= w + writes, 120)
+        wait_for("%d more reads" % reads, lambda: len(self.took) >= r + reads, 120)
+
+    def stop(self):
+        self.halt.set()
+        for t in self.threads:
+            t.join(60)
+            assert not t.is_alive(), "no answer"
+        assert not self.failed and not self.reads_failed, (self.failed[:3], self.reads_failed[:3])
+
+    def quantile(self, q):
+        took = sorted(self.took)
+        return took[int(len(took) * q)]
+
+    def check(self, nodes):
+        """Each acknowledged write is there, or a later one of the same writer."""
+        for node in nodes:
+            for key, n in self.acked.items():
+                value = int(node.get(key, READ_STALE))
+                assert n <= value <= self.unknown[key], (node.name, key, n, value)
+
+
+def marks(nodes):
+    return {n: len(n.log()) for n in nodes}
+
+
+def calm(nodes, since, term):
+    """No stall was logged since, and nobody else led."""
+    for node in nodes:
+        new = node.log()[since.get(node, 0):]
+        assert not any(text in new for text in STALLS), "%s:\n%s" % (node.name, new[-3000:])
+        assert node.info()["term"] == term, (node.name, node.info()["term"], term)
+
+
+def warm(c):
+    """Everybody has the hot keys in the cache."""
+    for node in c.nodes:
+        for i in range(HOT):
+            assert node.get("hot/%d" % i, READ_STALE) == b"hot"
+
+
+def restarted(c):
+    """All three, with nothing of the state in the cache; the leader."""
+    for node in c.nodes:
+        node.stop()
+    for node in c.nodes:
+        node.start()
+    leader = c.wait_leader()
+    c.wait_equal()
+    warm(c)
+    return leader
+
+
+def under_load(c, leader, slow, writes):
+    """Load while slow() holds: the same leader all the time, and cached keys are read."""
+    term, since = leader.info()["term"], marks(c.nodes)
+    load = Load(leader, c.nodes + [leader])
+    try:
+        load.more(20, 100)
+        before = sum(d.reads_delayed("state") for d in c.disks.values())
+        load.took.clear()
+        slow()
+        load.more(writes, 200)
+        assert sum(d.reads_delayed("state") for d in c.disks.values()) > before
+    finally:
+        c.each_disk(lambda d: d.clear())
+        load.stop()
+    c.wait_equal()
+    calm(c.nodes, since, term)
+    load.check(c.nodes)
+    print("     %d reads of cached keys: p50 %.1f ms, p99 %.1f ms, longest %.1f ms" % (
+        len(load.took), load.quantile(0.5) * 1e3, load.quantile(0.99) * 1e3, max(load.took) * 1e3), flush=True)
+    assert load.quantile(0.99) < BOUND, load.quantile(0.99)
+
+
+def test_slow_pages():
+    """5 and 50 ms for each page that is read, on all three, after a restart; then single reads that hang for 3 s."""
+    with FaultCluster(**SMALL) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        fill(leader, range(KEYS), VALUE)
+        for i in range(HOT):
+            assert leader.put("hot/%d" % i, b"hot")[0] == 0
+        c.wait_equal()
+        for ms, writes in (5, 400), (50, 40):
+            leader = restarted(c)
+            under_load(c, leader, lambda ms=ms: c.each_disk(lambda d: d.read_delay(ms, kind="state")), writes)
+        # One read, on each server: whatever waits for that page waits, and nobody else does.
+        under_load(c, leader, lambda: c.each_disk(lambda d: d.read_delay(3000, 1, "state")), 400)
+
+
+def test_replays_and_votes():
+    """
+    A server that replays, and whose disk then hangs, takes the log, acknowledges and votes: without it there is no
+    majority.
+    """
+    with FaultCluster(**dict(SMALL, snapshot_threshold=1000000, snapshot_interval="1h")) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        fill(leader, range(KEYS // 2), VALUE)
+        c.wait_equal()
+        late, other = c.others(leader)
+        late.stop()
+        fill(leader, random.Random(1).sample(range(KEYS // 2), 1000), VALUE + 1)
+        last = int(leader.info()["commit_index"])
+        disk = c.disks[late]
+        disk.read_delay(10, kind="state")
+        late.start()
+        wait_for("it replays", lambda: disk.reads_delayed("state") > 0)
+        disk.hang(True, "state", "read")
+        wait_for("it has the log", lambda: int(late.info()["durable_log_index"]) >= last)
+        wait_for("its disk hangs", lambda: disk.hanging("state") > 0)
+        applied = int(late.info()["applied_index"])
+        assert applied < last
+        leader.kill()                                   # now each election and each write needs the one that replays
+        new = wait_for("another leads", c.leader)
+        if new is other:
+            assert new.put("needs/both", b"x")[0] == 0
+        assert int(late.info()["applied_index"]) == applied
+        disk.clear()
+        leader.start()
+        c.wait_leader()
+        c.wait_equal()
+        for node in c.nodes:
+            assert not any(text in node.log() for text in STALLS[:2]), node.log()[-3000:]
+            assert new is late or node.get("needs/both", READ_STALE) == b"x"
+
+
+def test_behind_and_fed_from_disk():
+    """A follower that lacks more than the leader's cache has gets it from the leader's disk, which reads slowly."""
+    with FaultCluster(**dict(CALM, bootstrap_expect=3, entry_cache="1M", snapshot_threshold=1000000,
+                             snapshot_interval="1h")) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        late, other = c.others(leader)
+        late.kill()
+        fill(leader, range(20000), 1000)                # 20 MB
+        for i in range(HOT):
+            assert leader.put("hot/%d" % i, b"hot")[0] == 0
+        term, since = leader.info()["term"], marks([leader, other])
+        disk = c.disks[leader]
+        load = Load(leader, [leader, other])
+        try:
+            load.more(100, 100)
+            reads = disk.reads_delayed("log")
+            load.took.clear()
+            disk.read_delay(20, kind="log")
+            late.start()
+            load.more(400, 400)
+            wait_for("it has what the leader had", lambda: int(late.info()["applied_index"]) > 20000)
+            assert disk.reads_delayed("log") > reads, "nothing came from the disk"
+        finally:
+            disk.clear()
+            load.stop()
+        c.wait_equal()
+        calm([leader, other], since, term)
+        load.check(c.nodes)
+        assert load.quantile(0.99) < BOUND, load.quantile(0.99)
+
+
+if __name__ == "__main__":
+    main(test_slow_pages, test_replays_and_votes, test_behind_and_fed_from_disk)
