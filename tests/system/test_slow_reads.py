@@ -16,7 +16,7 @@ from waiting import wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.92.0")
 KEYS, VALUE = 100000, 200               # 30 MB of pages
-SMALL = dict(CALM, state_cache="1M", bootstrap_expect=3)
+SMALL = dict(CALM, state_cache="1M", bootstrap_expect=3, clients_max=64)
 WRITERS, HOT = 16, 10
 BOUND = 1.0                             # s, of 99 of 100 reads of cached keys; what the machine takes from them counts too
 STALLS = ("busy for", "event loop blocked", "no majority answers any more")
@@ -67,50 +67,63 @@ def fill(leader, numbers, size):
                 assert answer.body[0] == 0, answer.body[:2]
 
 
+def connect(node):
+    return tvframe.Conn(node.sock_path, timeout=60)
+
+
 class Load:
     """Writers of random keys, each of its own ones, and readers of the same few, on one server's socket."""
 
     def __init__(self, node, readers_of):
         self.node, self.halt = node, threading.Event()
         self.acked, self.unknown, self.failed = {}, {}, []      # key -> number of the newest write
-        self.took, self.reads_failed = [], []
-        self.threads = [threading.Thread(target=self._write, args=(i,), daemon=True) for i in range(WRITERS)]
-        self.threads += [threading.Thread(target=self._read, args=(n,), daemon=True) for n in readers_of]
+        self.took, self.reads_failed, self.writes = [], [], 0
+        self.ended = []                                 # an exception, or None
+        writers = [(self._write, connect(node), i) for i in range(WRITERS)]
+        readers = [(self._read, connect(n)) for n in readers_of]
+        self.threads = [threading.Thread(target=self._run, args=a, daemon=True) for a in writers + readers]
         for t in self.threads:
             t.start()
 
-    def _write(self, number):
-        draw, n = random.Random(number), 0
-        with tvframe.Conn(self.node.sock_path, timeout=60) as conn:
-            while not self.halt.is_set():
-                key, n = "k/%06d" % (draw.randrange(KEYS // WRITERS) * WRITERS + number), n + 1
-                self.unknown[key] = n
-                answer = conn.call(MSG.OP, write_of(key, b"%d" % n))
-                if answer[0] == 0:
-                    self.acked[key] = n
-                else:
-                    self.failed.append(answer[:2])
+    def _run(self, fn, conn, *args):
+        try:
+            with conn:
+                fn(conn, *args)
+            self.ended.append(None)
+        except Exception as e:                          # told by stop()
+            self.ended.append(e)
 
-    def _read(self, node):
-        with tvframe.Conn(node.sock_path, timeout=60) as conn:
-            while not self.halt.is_set():
-                began = time.monotonic()
-                answer = conn.call(MSG.OP, [OP.KV_GET, "", READ_STALE, 0, 0, 0, "",
-                                            ["hot/%d" % random.randrange(HOT), ""]])
-                self.took.append(time.monotonic() - began)
-                if answer[0] != 0 or answer[5][0][3] != b"hot":
-                    self.reads_failed.append(answer[:2])
+    def _write(self, conn, number):
+        draw, n = random.Random(number), 0
+        while not self.halt.is_set():
+            key, n = "k/%06d" % (draw.randrange(KEYS // WRITERS) * WRITERS + number), n + 1
+            self.unknown[key] = n
+            answer = conn.call(MSG.OP, write_of(key, b"%d" % n))
+            if answer[0] == 0:
+                self.acked[key] = n
+            else:
+                self.failed.append(answer[:2])
+            self.writes += 1
+
+    def _read(self, conn):
+        while not self.halt.is_set():
+            began = time.monotonic()
+            answer = conn.call(MSG.OP, [OP.KV_GET, "", READ_STALE, 0, 0, 0, "", ["hot/%d" % random.randrange(HOT), ""]])
+            self.took.append(time.monotonic() - began)
+            if answer[0] != 0 or answer[5][0][3] != b"hot":
+                self.reads_failed.append(answer[:2])
 
     def more(self, writes, reads):
-        w, r = len(self.acked), len(self.took)
-        wait_for("%d more writes" % writes, lambda: len(self.acked) >= w + writes, 120)
-        wait_for("%d more reads" % reads, lambda: len(self.took) >= r + reads, 120)
+        w, r = self.writes, len(self.took)
+        wait_for("%d more writes" % writes, lambda: self.writes >= w + writes or self.ended, 120)
+        wait_for("%d more reads" % reads, lambda: len(self.took) >= r + reads or self.ended, 120)
 
     def stop(self):
         self.halt.set()
         for t in self.threads:
             t.join(60)
             assert not t.is_alive(), "no answer"
+        assert not any(self.ended), self.ended
         assert not self.failed and not self.reads_failed, (self.failed[:3], self.reads_failed[:3])
 
     def quantile(self, q):
@@ -233,7 +246,7 @@ def test_replays_and_votes():
 
 def test_behind_and_fed_from_disk():
     """A follower that lacks more than the leader's cache has gets it from the leader's disk, which reads slowly."""
-    with FaultCluster(**dict(CALM, bootstrap_expect=3, entry_cache="1M", snapshot_threshold=1000000,
+    with FaultCluster(**dict(SMALL, state_cache="34M", entry_cache="1M", snapshot_threshold=1000000,
                              snapshot_interval="1h")) as c:
         c.start_all()
         leader = c.wait_leader()
