@@ -323,6 +323,7 @@ begin_done(void *ctx)
 {
 	struct exports *s = ctx;
 	struct export *v = s->writing;
+	enum tv_err err;
 
 	if (s->err != TV_OK) {
 		not_begun(s, v);
@@ -335,11 +336,12 @@ begin_done(void *ctx)
 	snprintf(s->path, sizeof(s->path), "%s/raftd/snapshot-save-%s.tmp", s->d->cluster.data_dir, v->id);
 	snprintf(s->state_path, sizeof(s->state_path), "%s/raftd/snapshot-state.tmp", s->d->cluster.data_dir);
 	put_meta(s, s->term);
-	s->err = s->meta.failed ? TV_ENOMEM : worker_start(s->d->worker, write_work, write_done, s);
-	if (s->err == TV_OK)
-		return;
+	err = s->meta.failed ? TV_ENOMEM : worker_start(s->d->worker, write_work, write_done, s);
+	if (err == TV_OK)
+		return;				/* s->err is the worker's now */
+	s->err = err;
 	buf_done(&s->meta);
-	if (s->err == TV_EAGAIN)
+	if (err == TV_EAGAIN)
 		v->stage = SAVE_WAITING;	/* others were quicker */
 	else
 		failed(s, v, "cannot begin a snapshot");

@@ -302,14 +302,15 @@ static void
 install_done(void *ctx)
 {
 	struct snapshot_recv *s = ctx;
+	enum tv_err err = s->err;		/* the thread's again, once it has begun */
 
 	if (s->d->stopping)
 		return;				/* the next start finishes it */
 	/* Nothing is applied meanwhile. */
-	if (s->err == TV_OK)
-		s->err = statethread_between(s->d->state, swap_work, swap_done, s);
-	if (s->err != TV_OK)
-		install_failed(s, s->err);
+	if (err == TV_OK)
+		err = statethread_between(s->d->state, swap_work, swap_done, s);
+	if (err != TV_OK)
+		install_failed(s, err);
 }
 
 static void
