@@ -61,6 +61,10 @@ TESTS += tests/unit/check_statethread
 tests_unit_check_statethread_SOURCES = tests/unit/check_statethread.c raftd/engine/statethread.c raftd/engine/lane.c
 tests_unit_check_statethread_LDADD = common/libtvcore.a $(UNIT_LIBS) $(EV_LIBS) -lpthread
 
+check_PROGRAMS += tests/unit/check_snapshot_file
+TESTS += tests/unit/check_snapshot_file
+tests_unit_check_snapshot_file_SOURCES = tests/unit/check_snapshot_file.c tests/unit/scratch.c tests/unit/scratch.h raftd/snapshot/snapshot_file.c
+tests_unit_check_snapshot_file_LDADD = raftd/libraftshell.a $(RT_LIBS) $(UNIT_LIBS) $(SODIUM_LIBS) $(EV_LIBS) -lpthread
 check_PROGRAMS += tests/unit/check_logthread
 TESTS += tests/unit/check_logthread
 tests_unit_check_logthread_SOURCES = tests/unit/check_logthread.c raftd/engine/logthread.c

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Followers that lag while writes go on at full speed: away and back, by log and by snapshot (S44), too slow for
-log_keep_max (its alarm), and one that reads 1 KB/s (S38)."""
+log_keep_max (its alarm), one that reads 1 KB/s (S38), and one that is fed from a disk that hangs."""
 import atexit
 import itertools
 import os
@@ -8,7 +8,8 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import BUILD, main  # noqa: E402
+import diskfault  # noqa: E402
+from cluster import BUILD, main, skip  # noqa: E402
 from raftcluster import KV_SET, MSG, OP, READ_DEFAULT, Conn, RaftCluster  # noqa: E402
 from slowlink import SlowLink  # noqa: E402
 from waiting import wait_for  # noqa: E402
@@ -202,6 +203,44 @@ def damaged_snapshot_is_made_again():
         link.close()
 
 
+def fed_from_a_disk_that_hangs():
+    """A follower that is far behind is fed from the log by a thread: while that disk hangs the leader goes on, stays the
+    leader, and its heartbeats keep the follower calm; then the follower gets all of it."""
+    if diskfault.missing():
+        skip(diskfault.missing())
+    # Heartbeats at a pace at which an election of one who hears none would be seen.
+    calm = {"election_timeout": "2s", "heartbeat_interval": "100ms"}
+    with RaftCluster(3, net=NET, bootstrap_expect=3, entry_cache="64k", append_bytes_max="64k", inflight_max=4, **calm) as c:
+        disks = {}
+        for node in c.nodes:
+            disks[node.name] = diskfault.DiskFault(os.path.join(node.dir, "disk"))
+            node.env = disks[node.name].env
+        c.start_all()
+        leader = c.wait_leader()
+        follower, other = (n for n in c.nodes if n is not leader)
+        load = Load(leader)
+        load.more(50)
+        term, disk = leader.info()["term"], disks[leader.name]
+        follower.kill()
+        load.more(6000)
+        disk.hang(True, "log", "read")
+        follower.start()
+        wait_for("a read hangs", lambda: disk.hanging("log") > 0)
+        wait_for("it hears of the leader", lambda: follower.info()["leader"] != "")
+        beats = int(follower.info()["commit_index"])
+        load.more(3000)                                  # some seconds, and more than one election_timeout
+        wait_for("the other follower goes on", lambda: int(other.info()["applied_index"]) > beats + 2000)
+        assert disk.hanging("log") > 0 and leader.info()["term"] == term, "an election while the disk hung"
+        assert "Candidate" not in follower.log().split("log from")[-1], follower.log()
+        disk.clear()
+        converged(leader, follower)
+        assert leader.info()["term"] == term and "busy for" not in leader.log(), leader.log()
+        load.stop()
+        same(c.nodes)
+        for d in disks.values():
+            d.close()
+
+
 def large_values_make_no_long_log():
     """S102: the log has a bound in bytes too, so a start does not read again what the state has."""
     with RaftCluster(1, net=NET, bootstrap=True, log_bytes="1M") as c:
@@ -218,4 +257,4 @@ def large_values_make_no_long_log():
 
 if __name__ == "__main__":
     main(back_by_log, back_by_snapshot, reads_one_kb_per_second, too_slow_for_the_log, damaged_snapshot_is_made_again,
-         large_values_make_no_long_log)
+         fed_from_a_disk_that_hangs, large_values_make_no_long_log)
