@@ -56,6 +56,10 @@ def raftd_stopped(c, leader):
     leader.signal(signal.SIGTERM, "raftd")
 
 
+def raftd_killed(c, leader):
+    leader.signal(signal.SIGKILL, "raftd")
+
+
 def transferred(c, leader):
     next(n for n in c.servers if n is not leader).ctl("raft", "transfer-leader")
 
@@ -75,7 +79,7 @@ def once(c, what):
     wait_for("writes flow again", lambda: len(w.acked) > seen + 100)
     w.stop()
     gone = [d for d in leader.daemons if d in leader.procs and what is not transferred and
-            (what is not raftd_stopped or d == "raftd")]
+            (what not in (raftd_stopped, raftd_killed) or d == "raftd")]
     if gone:
         leader.wait_end(*gone)
         leader.start(*gone)

@@ -8,7 +8,7 @@ tests_bench_bench_etcd_SOURCES = tests/bench/bench_etcd.c tests/bench/load.c tes
 tests_bench_bench_etcd_CFLAGS = $(AM_CFLAGS) $(NGHTTP2_CFLAGS)
 tests_bench_bench_etcd_LDADD = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(NGHTTP2_LIBS)
 endif
-EXTRA_DIST += tests/bench/figures tests/bench/compare tests/bench/benchlib.py tests/bench/fig_catchup.py tests/bench/fig_idle.py \
+EXTRA_DIST += tests/bench/figures tests/bench/compare tests/bench/versions tests/bench/benchlib.py tests/bench/fig_catchup.py tests/bench/fig_idle.py \
 	tests/bench/fig_leader.py tests/bench/fig_limits.py tests/bench/fig_restart.py
 
 # Many blocking queries: tests/bench/waits.

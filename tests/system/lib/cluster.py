@@ -121,6 +121,15 @@ def rpcd_conf(addr, **keys):
     return conf
 
 
+def known_to(build, daemon, keys):
+    """Those of these keys that a daemon of another build has in it: an older one refuses a key that it does not know."""
+    if build == BUILD:
+        return keys
+    with open(os.path.join(build, daemon, daemon), "rb") as f:
+        program = f.read()
+    return {k: v for k, v in keys.items() if k.encode() in program}
+
+
 class Node:
     """One node: its configuration folder, its daemons, and questions to it."""
 
@@ -146,7 +155,7 @@ class Node:
         self.common = common
         self.write("cluster.conf", common)
         self.write("gossipd.conf", dict(cluster.gossipd, **(gossipd or {})))
-        self.write("rpcd.conf", rpcd_conf(addr, **(rpcd or {})))
+        self.write("rpcd.conf", known_to(cluster.build, "rpcd", rpcd_conf(addr, **(rpcd or {}))))
         if server:
             self.write("raftd.conf", raftd or {})
 
