@@ -18,6 +18,7 @@
 #define HOUSEKEEPING 0.1		/* seconds */
 #define COMPACT_LOOK 1.0
 #define COMPACT_STEP 0.02		/* a step takes half a millisecond */
+#define LONG_WORK (1u << 20)		/* of an entry that keeps the state busy: reads that it does not touch go on */
 #define ENTRY_OVERHEAD 64		/* bytes on disk beside the payload */
 
 /* -- messages that wait for the disk -- */
@@ -365,12 +366,32 @@ work_left(struct engine *e)
 	return reads_ready(&e->reads, e->applied) || e->hooks->waiting(e->d);
 }
 
+static bool
+touches(void *ctx, uint64_t index, struct span key)
+{
+	struct engine *e = ctx;
+	const struct raft_entry *entry = entrycache_get(e->cache, index);
+
+	return entry == NULL || fsm_may_touch(entry, key);
+}
+
+/* Is an entry being applied that takes long? */
+static bool
+is_long(struct engine *e)
+{
+	const struct raft_entry *entry = e->applied < e->commit ? entrycache_get(e->cache, e->applied + 1) : NULL;
+
+	return entry != NULL && fsm_entry_work(entry) > LONG_WORK;
+}
+
 /* At least one, so that reads go on whatever else there is to do. */
 static void
 serve_reads(struct engine *e, struct mono until)
 {
 	while (reads_serve(&e->reads, e->applied) && mono_before(clock_mono(), until))
 		;
+	if (is_long(e))
+		reads_serve_early(&e->reads, e->applied, e->commit, touches, e);
 }
 
 static void

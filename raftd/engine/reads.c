@@ -1,6 +1,8 @@
 /* Linearizable reads, a round per turn. */
 #include "raftd/engine/reads.h"
 
+#define EARLY_MAX 1024			/* entries that are looked through for a read */
+
 void
 reads_init(struct reads *r)
 {
@@ -28,6 +30,7 @@ take(struct read_wait *w)
 void
 reads_add(struct reads *r, struct read_wait *w)
 {
+	w->early = w->judged = false;
 	put(&r->fresh, w);
 }
 
@@ -95,6 +98,51 @@ reads_serve(struct reads *r, uint64_t applied)
 	take(w);
 	w->done(w, TV_OK);
 	return true;
+}
+
+static bool
+is_untouched(struct read_wait *w, uint64_t applied, bool (*touches)(void *ctx, uint64_t index, struct span key),
+    void *ctx)
+{
+	struct span key;
+
+	if (w->index - applied > EARLY_MAX || w->key == NULL || !w->key(w, &key))
+		return false;
+	for (uint64_t i = applied + 1; i <= w->index; i++)
+		if (touches(ctx, i, key))
+			return false;
+	return true;
+}
+
+/* Those that were judged stand before the others. */
+static struct read_wait *
+first_new(const struct reads *r)
+{
+	struct read_wait *w, *first = NULL;
+
+	for (w = TAILQ_LAST(&r->confirmed, read_list); w != NULL && !w->judged; w = TAILQ_PREV(w, read_list, link))
+		first = w;
+	return first;
+}
+
+void
+reads_serve_early(struct reads *r, uint64_t applied, uint64_t committed,
+    bool (*touches)(void *ctx, uint64_t index, struct span key), void *ctx)
+{
+	struct read_wait *w, *next;
+
+	for (w = first_new(r); w != NULL && w->index <= committed; w = next) {
+		next = TAILQ_NEXT(w, link);
+		if (w->index <= applied)
+			continue;		/* as all are */
+		w->judged = true;
+		w->early = is_untouched(w, applied, touches, ctx);
+		if (!w->early)
+			continue;
+		take(w);
+		w->index = applied;
+		w->done(w, TV_OK);
+	}
 }
 
 void

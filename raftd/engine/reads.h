@@ -12,6 +12,7 @@
 
 #include "common/base/err.h"
 #include "common/base/mono.h"
+#include "common/base/rd.h"
 
 struct read_wait;
 /* TV_OK: read now.  TV_ENOLEADER: nobody confirmed it in time; TV_ETIMEOUT: the own state lags. */
@@ -20,10 +21,14 @@ typedef void read_done(struct read_wait *w, enum tv_err err);
 struct read_wait {			/* embedded in the reader's record */
 	read_done *done;
 	struct mono deadline;
+	/* The only key that it is about; false: it is about more.  May be NULL, for the same. */
+	bool (*key)(struct read_wait *w, struct span *out);
 	uint64_t index;			/* confirmed; while done is called with TV_OK */
+	bool early;			/* and that is lower, since what is between does not touch the key */
 	TAILQ_ENTRY(read_wait) link;	/* private from here */
 	TAILQ_HEAD(read_list, read_wait) *list;
 	uint64_t ctx;
+	bool judged;			/* by reads_serve_early() */
 	struct mono asked;
 };
 
@@ -45,6 +50,12 @@ uint64_t reads_round(struct reads *r, struct mono now);
 void reads_answer(struct reads *r, uint64_t ctx, bool ok, uint64_t index);
 /* Serves the first one, if it is confirmed at or below `applied`; false: there is none. */
 bool reads_serve(struct reads *r, uint64_t applied);
+/*
+ * Serves those that are confirmed at an index up to `committed` and wait for the state, if no entry behind `applied` up to
+ * that index touches their key: touches() tells, and each is judged once.
+ */
+void reads_serve_early(struct reads *r, uint64_t applied, uint64_t committed,
+    bool (*touches)(void *ctx, uint64_t index, struct span key), void *ctx);
 /* Would reads_serve() find one? */
 bool reads_ready(const struct reads *r, uint64_t applied);
 /* Parked ones, and rounds asked longer than `patience` ago, will be asked again. */

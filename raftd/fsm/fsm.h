@@ -102,6 +102,8 @@ enum tv_err fsm_apply(struct fsm *f, const struct raft_entry *entries, uint32_t 
 bool fsm_compact(struct fsm *f);
 /* How much work applying it is, in bytes: its size, or far more.  For whoever bounds what goes into one transaction. */
 uint64_t fsm_entry_work(const struct raft_entry *e);
+/* Might applying it change what is stored of this key, or read of it?  Pure; when it cannot be told: yes. */
+bool fsm_may_touch(const struct raft_entry *e, struct span key);
 /* The version of the state machine that entries of this operation need. */
 uint8_t fsm_op_version(uint16_t op);
 /* The highest version that any entry applied so far needed: no server below it can have or get this state. */

@@ -101,6 +101,24 @@ wait_or_look_again(struct request *q)
 		look(q);
 }
 
+/*
+ * Looked up before all is applied that was confirmed.  A key that is not there is answered with the index of the table, which is
+ * another one then: such a read waits.
+ */
+static bool
+is_too_early(const struct request *q)
+{
+	return q->read.early && q->lookup->value.len <= 1;
+}
+
+static void
+ask_again(struct request *q)
+{
+	request_drop_lookup(q);
+	q->read.key = NULL;
+	engine_read(q->d->engine, &q->read);
+}
+
 /* What was looked up is given, or waits for something newer. */
 static void
 give(struct request *q)
@@ -110,6 +128,10 @@ give(struct request *q)
 	if (r->answer.err != TV_OK) {
 		unblock(q);
 		request_fail(q, r->answer.err, r->answer.text);
+		return;
+	}
+	if (is_too_early(q)) {
+		ask_again(q);
 		return;
 	}
 	if (q->blocked && q->replaced != fsm_replaced(q->d->fsm))
@@ -197,6 +219,19 @@ const struct request_op status_ops[] = {
 	{ 0, NULL },
 };
 
+static bool
+key_of(struct read_wait *w, struct span *out)
+{
+	struct arena none = ARENA_INIT(0);
+	struct rd r = rd_span_over(request_of(w)->args);
+	struct kv_read args;
+
+	if (schema_unpack(&kv_read_schema, &r, &none, &args) != TV_OK)
+		return false;
+	*out = args.Key;
+	return true;
+}
+
 void
 op_read(struct request *q, uint64_t max_stale_ms)
 {
@@ -213,6 +248,7 @@ op_read(struct request *q, uint64_t max_stale_ms)
 		return;
 	}
 	q->read.done = on_confirmed;
+	q->read.key = q->index == 0 && q->op->code == OP_KV_GET ? key_of : NULL;
 	engine_read(q->d->engine, &q->read);
 }
 

@@ -278,6 +278,52 @@ work_of_tree(void)
 	return work;
 }
 
+static bool
+may_touch(uint16_t op, const struct schema *schema, const void *rec, const char *key)
+{
+	struct buf args = BUF_INIT(4096), payload = BUF_INIT(4096);
+	struct raft_entry e = { .type = RAFT_ENTRY_OP };
+	bool may;
+
+	schema_pack(schema, rec, &args);
+	fsm_entry_write(&payload, op, buf_span(&args));
+	e.payload = payload.data;
+	e.size = (uint32_t)payload.len;
+	may = fsm_may_touch(&e, span_str(key));
+	e.size -= payload.len > 4 ? 4 : 1;
+	ck_assert(!may || fsm_may_touch(&e, span_str(key)));
+	buf_done(&args);
+	buf_done(&payload);
+	return may;
+}
+
+START_TEST(entries_that_may_touch_a_key)
+{
+	struct kv_apply q = { .Key = span_str("a/b") };
+	struct kv_tree tree = { .Key = span_str("a/") };
+	struct session session = { .Node = span_str("n") };
+	struct session_destroy end = { .ID = span_str("x") };
+	struct raft_entry noop = { .type = RAFT_ENTRY_NOOP };
+
+	for (q.Verb = KV_SET; q.Verb <= KV_DELETE_CAS; q.Verb++) {
+		ck_assert(may_touch(OP_KV_APPLY, &kv_apply_schema, &q, "a/b"));
+		ck_assert(!may_touch(OP_KV_APPLY, &kv_apply_schema, &q, "a/b/c"));
+		ck_assert(!may_touch(OP_KV_APPLY, &kv_apply_schema, &q, "a/"));
+	}
+	for (q.Verb = KV_DELETE_TREE; q.Verb <= KV_DELETE_PART; q.Verb++) {
+		ck_assert(may_touch(OP_KV_APPLY, &kv_apply_schema, &q, "a/bc"));
+		ck_assert(!may_touch(OP_KV_APPLY, &kv_apply_schema, &q, "a/"));
+	}
+	q.Verb = 99;
+	ck_assert(may_touch(OP_KV_APPLY, &kv_apply_schema, &q, "other"));
+	ck_assert(may_touch(OP_KV_TREE, &kv_tree_schema, &tree, "a/b") && may_touch(OP_KV_TREE, &kv_tree_schema, &tree, "a/"));
+	ck_assert(!may_touch(OP_KV_TREE, &kv_tree_schema, &tree, "a"));
+	ck_assert(!may_touch(OP_SESSION_CREATE, &session_schema, &session, "a"));
+	ck_assert(may_touch(OP_SESSION_DESTROY, &session_destroy_schema, &end, "a"));
+	ck_assert(!fsm_may_touch(&noop, span_str("a")));
+}
+END_TEST
+
 /* What deletes trees is applied alone. */
 START_TEST(work_of_entries)
 {
@@ -671,6 +717,7 @@ main(void)
 	tcase_add_test(t, identical_write_keeps_index);
 	tcase_add_test(t, cas);
 	tcase_add_test(t, deletes);
+	tcase_add_test(t, entries_that_may_touch_a_key);
 	tcase_add_test(t, bounded_tree);
 	tcase_add_test(t, delete_tree);
 	tcase_add_test(t, delete_in_parts);

@@ -285,6 +285,57 @@ START_TEST(deadlines_tell_what_was_missing)
 }
 END_TEST
 
+static bool
+key_is_a(struct read_wait *w, struct span *out)
+{
+	(void)w;
+	*out = span_str("a");
+	return true;
+}
+
+/* Of the entries up to 12 only the one at 11 touches "a". */
+static bool
+touches_a(void *ctx, uint64_t index, struct span key)
+{
+	++*(unsigned *)ctx;
+	ck_assert(span_eqs(key, "a"));
+	return index == 11;
+}
+
+/* While an entry takes long, whose key no entry before its index touches is answered. */
+START_TEST(what_is_not_touched_goes_before)
+{
+	static const uint64_t index[] = { 10, 10, 11, 12 };
+	struct reader x[4];
+	unsigned asked = 0;
+	struct reads r;
+
+	reads_init(&r);
+	for (unsigned i = 0; i < 4; i++) {
+		ask(&r, &x[i]);
+		x[i].w.key = i == 0 ? NULL : key_is_a;
+		(void)reads_round(&r, MONO_MS(1));
+		reads_answer(&r, i + 1, true, index[i]);
+	}
+	reads_serve_early(&r, 8, 9, touches_a, &asked);
+	ck_assert_uint_eq(asked, 0);		/* not known to be committed here */
+	for (int i = 0; i < 2; i++) {		/* the second time finds nothing new */
+		reads_serve_early(&r, 8, 12, touches_a, &asked);
+		ck_assert_uint_eq(asked, 2 + 3 + 3);
+		ck_assert_uint_eq(x[0].told + x[2].told + x[3].told, 0);
+		ck_assert_uint_eq(x[1].told, 1);
+	}
+	ck_assert(x[1].err == TV_OK && x[1].w.early);
+	ck_assert_uint_eq(x[1].w.index, 8);
+	for (unsigned i = 0; i < 4; i += i == 0 ? 2 : 1) {
+		ck_assert(reads_serve(&r, 12));
+		ck_assert(x[i].told == 1 && !x[i].w.early);
+		ck_assert_uint_eq(x[i].w.index, index[i]);
+	}
+	ck_assert(!reads_serve(&r, 12));
+}
+END_TEST
+
 START_TEST(held_messages_leave_in_order)
 {
 	struct pending_sends r = { 0 };
@@ -323,6 +374,7 @@ main(void)
 	tcase_add_test(t, queued_ones_end_in_time_too);
 	tcase_add_test(t, a_turn_is_one_round);
 	tcase_add_test(t, refused_rounds_are_asked_again);
+	tcase_add_test(t, what_is_not_touched_goes_before);
 	tcase_add_test(t, held_messages_leave_in_order);
 	tcase_add_test(t, deadlines_tell_what_was_missing);
 	suite_add_tcase(s, t);

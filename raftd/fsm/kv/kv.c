@@ -251,13 +251,31 @@ tree_delete(struct fsm *f, const struct kv_apply *q, uint64_t newest, uint64_t w
 	return n < STEP && i == n;
 }
 
+/*
+ * All of a tree.  The first keys go last: so pages at the edges, which other keys share, are not locked until nearly all is done,
+ * and who reads these does not wait.
+ */
+static void
+tree_delete_all(struct fsm *f, const struct kv_apply *q)
+{
+	enum { EDGE = 128 };			/* more than a page has */
+	struct arena a = ARENA_INIT(EDGE * (FSM_KV_KEY_BYTES_MAX + 64));
+	struct span keys[EDGE];
+	struct tkey prefix, from;
+
+	TKEY(&prefix, TBL_KV, q->Key);
+	if (tbl_keys(f, &prefix, &a, keys, EDGE) == EDGE) {
+		tkey_after(&from, keys[EDGE - 1]);
+		(void)tree_delete(f, q, UINT64_MAX, UINT64_MAX, &from);
+	}
+	(void)tree_delete(f, q, UINT64_MAX, UINT64_MAX, &prefix);
+	arena_done(&a);
+}
+
 static void
 delete_tree(struct apply *p, const struct kv_apply *q)
 {
-	struct tkey from;
-
-	TKEY(&from, TBL_KV, q->Key);
-	(void)tree_delete(p->f, q, UINT64_MAX, UINT64_MAX, &from);
+	tree_delete_all(p->f, q);
 	apply_bool(p, true);
 }
 
@@ -343,6 +361,46 @@ fsm_entry_work(const struct raft_entry *e)
 		return e->size;
 	verb = mpr_uint(&r, UINT64_MAX);
 	return r.err == TV_OK && (verb == KV_DELETE_TREE || verb == KV_DELETE_PART) ? TREE_WORK : e->size;
+}
+
+/* r stands before the arguments of an operation on keys. */
+static bool
+kv_may_touch(struct rd *r, uint64_t op, struct span key)
+{
+	uint32_t fields = mpr_array(r);
+	uint64_t verb = op == OP_KV_TREE ? KV_DELETE_TREE : fields >= 2 ? mpr_uint(r, UINT64_MAX) : UINT64_MAX;
+	struct span named = fields > 0 ? mpr_bytes(r, FSM_KV_KEY_BYTES_MAX) : SPAN_NONE;
+
+	if (r->err != TV_OK || fields == 0 || verb > KV_DELETE_PART)
+		return true;
+	return verb == KV_DELETE_TREE || verb == KV_DELETE_PART ? span_starts(key, named) : span_eq(key, named);
+}
+
+bool
+fsm_may_touch(const struct raft_entry *e, struct span key)
+{
+	struct rd r = rd_over(e->payload, e->size);
+	uint32_t fields;
+	uint64_t op;
+
+	if (e->type != RAFT_ENTRY_OP)
+		return false;
+	fields = mpr_array(&r);
+	op = fields >= 2 ? mpr_uint(&r, UINT16_MAX) : 0;
+	if (r.err != TV_OK || fields < 2)
+		return true;
+	switch (op) {
+	case OP_KV_APPLY:
+	case OP_KV_TREE:
+		return kv_may_touch(&r, op, key);
+	case OP_SESSION_CREATE:
+	case OP_COORDINATE_BATCH:
+	case OP_AUTOPILOT_SET:
+	case OP_TOMBSTONE_REAP:
+		return false;
+	default:			/* sessions may end, and with them what they hold */
+		return true;
+	}
 }
 
 static void
