@@ -74,12 +74,13 @@ add_register(struct entry *e, struct rng *g, int64_t now)
 {
 	static const char *const states[] = { "passing", "warning", "critical" };
 	char node[20], service[20], check[20];
-	struct catalog_register q = { .Node = span_str(node), .Address = span_str("192.0.2.1"), .Now = now,
-	    .has_service = true, .has_check = rng_below(g, 2) == 0 };
+	struct catalog_register q = { .Address = span_str("192.0.2.1"), .Now = now, .has_service = true,
+	    .has_check = rng_below(g, 2) == 0 };
 
 	snprintf(node, sizeof(node), "n%u", (unsigned)rng_below(g, NODES));
 	snprintf(service, sizeof(service), "s%u", (unsigned)rng_below(g, 5));
 	snprintf(check, sizeof(check), "c%u", (unsigned)rng_below(g, 5));
+	q.Node = span_str(node);
 	q.Service = (struct service){ .ID = span_str(service), .Service = span_str(service), .Port = (int64_t)rng_below(g, 99),
 	    .Weights = { 1, 1 } };
 	q.Check = (struct check){ .Node = q.Node, .CheckID = span_str(check), .Name = span_str(check),
