@@ -287,15 +287,16 @@ bool fsm_is_restore(const struct raft_entry *e, char id[37]);
 
 /* -- for the leader's duties (raftd/leader_*.c), read-only -- */
 /*
- * What went wrong with reading so far, of a reader since fsm_read_begin(): what is said not to be there may be there.  TV_OK: nothing.
+ * What went wrong with reading so far, of a reader since fsm_read_begin(): what is said not to be there may be there.
+ * TV_OK: nothing.
  */
 enum tv_err fsm_read_err(const struct fsm *f);
 /*
- * Each session that has a TTL, in the order of their ids, those behind the id `after` ("": all) until fn returns false.  An error: not all
- * were told.
+ * Each session that has a TTL, in the order of their ids, those behind the id `after` ("": all) until fn returns false.  An
+ * error: not all were told.
  */
-enum tv_err fsm_each_ttl_session(struct fsm *f, struct span after, bool (*fn)(void *ctx, struct span id, int64_t ttl_ns),
-    void *ctx);
+enum tv_err fsm_each_ttl_session(struct fsm *f, struct span after,
+    bool (*fn)(void *ctx, struct span id, int64_t ttl_ns), void *ctx);
 /*
  * Catalog record of a node and its serfHealth status ("" if none), for reconciling with gossip; false when unknown.  Both
  * are read into the arena.

@@ -31,9 +31,9 @@ bool leader_active(const struct leader *l);
 /* err TV_OK: does the catalog have that node?  Else it was not found out; TV_ENOLEADER: the duties ended. */
 typedef void leader_coordinate_done(void *ctx, enum tv_err err, bool known);
 /*
- * A node reported a plausible coordinate, which goes to the log a little later if the catalog knows the node; more than a period takes
- * is discarded, with a log line.  done is called on the loop, later.  TV_ENOLEADER (not active), TV_EAGAIN (too many wait),
- * TV_ENOMEM: it is not.
+ * A node reported a plausible coordinate, which goes to the log a little later if the catalog knows the node; more than a
+ * period takes is discarded, with a log line.  done is called on the loop, later.  TV_ENOLEADER (not active), TV_EAGAIN
+ * (too many wait), TV_ENOMEM: it is not.
  */
 enum tv_err leader_coordinate(struct leader *l, struct span node, struct span segment, const struct coordinate *at,
     leader_coordinate_done *done, void *ctx);

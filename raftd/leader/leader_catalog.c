@@ -1,6 +1,6 @@
 /*
- * The catalog in step with gossip.  Members of which there is news are looked at in a thread, some at a time; what was found is judged
- * on the loop, by what is known of them then: a member of which there was news meanwhile is looked at again.
+ * The catalog in step with gossip.  Members of which there is news are looked at in a thread, some at a time; what was found
+ * is judged on the loop, by what is known of them then: a member of which there was news meanwhile is looked at again.
  */
 #include <stdio.h>
 #include <stdlib.h>

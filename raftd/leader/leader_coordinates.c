@@ -1,4 +1,4 @@
-/* Reported coordinates: whether their nodes are known is looked up in a thread, then they go in batches into the log. */
+/* Reported coordinates: a thread looks up whether their nodes are known, then they go in batches into the log. */
 #include <stdlib.h>
 #include <sys/queue.h>
 
@@ -114,16 +114,22 @@ look_up(struct fsm *reader, void *ctx)
 static void look_up_next(struct leader_coordinates *c);
 
 static void
+collect(struct leader_coordinates *c, const struct report *r)
+{
+	if (coord_batch_add(c->waiting, r->node, r->segment, &r->at) != TV_OK && log_allow(&c->full, "raftd"))
+		log_warn("raftd", "more coordinates are reported than are stored (%d in %d s): some are discarded",
+		    COORD_BATCH_UPDATES * COORD_BATCH_BATCHES, (int)mono_seconds(COORD_BATCH_PERIOD));
+}
+
+static void
 found(void *ctx)
 {
 	struct leader_coordinates *c = ctx;
 	struct report *r;
 
 	while ((r = TAILQ_FIRST(&c->looked_up)) != NULL) {
-		if (r->done != NULL && r->err == TV_OK && r->known &&
-		    coord_batch_add(c->waiting, r->node, r->segment, &r->at) != TV_OK && log_allow(&c->full, "raftd"))
-			log_warn("raftd", "more coordinates are reported than are stored (%d in %d s): some are discarded",
-			    COORD_BATCH_UPDATES * COORD_BATCH_BATCHES, (int)mono_seconds(COORD_BATCH_PERIOD));
+		if (r->done != NULL && r->err == TV_OK && r->known)
+			collect(c, r);
 		report_end(c, &c->looked_up, r, r->err);
 	}
 	look_up_next(c);
@@ -144,8 +150,8 @@ look_up_next(struct leader_coordinates *c)
 }
 
 enum tv_err
-leader_coordinates_report(struct leader_coordinates *c, struct span node, struct span segment, const struct coordinate *at,
-    leader_coordinate_done *done, void *ctx)
+leader_coordinates_report(struct leader_coordinates *c, struct span node, struct span segment,
+    const struct coordinate *at, leader_coordinate_done *done, void *ctx)
 {
 	struct report *r = c->count < REPORTS_MAX ? calloc(1, sizeof(*r)) : NULL;
 

@@ -1,8 +1,8 @@
 /*
  * Timers of sessions with a TTL.
  *
- * The state is read in a thread, and may take its time: sessions are taken in piece by piece, and what is found out about expired
- * ones is judged again here, where a renewal may have come meanwhile.
+ * The state is read in a thread, and may take its time: sessions are taken in piece by piece, and what is found out about
+ * expired ones is judged again here, where a renewal may have come meanwhile.
  */
 #include <stdlib.h>
 #include <string.h>

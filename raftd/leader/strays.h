@@ -1,6 +1,6 @@
 /*
- * Nodes of the catalog that gossip does not know (any more): those with a serfHealth check, which only members have.  A look goes through
- * the catalog piece by piece, in a thread.
+ * Nodes of the catalog that gossip does not know (any more): those with a serfHealth check, which only members have.  A look
+ * goes through the catalog piece by piece, in a thread.
  */
 #ifndef TV_RAFTD_LEADER_STRAYS_H
 #define TV_RAFTD_LEADER_STRAYS_H

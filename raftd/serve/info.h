@@ -11,8 +11,8 @@ struct info *info_new(struct raftd *d);
 /* After the requests have gone. */
 void info_free(struct info *i);
 /*
- * Answers MSG_INFO: map section -> map name -> text.  Figures of the state come from its threads, so the answer is given a little later;
- * and when they do not answer, as when a disk hangs, with the figures that were found last.
+ * Answers MSG_INFO: map section -> map name -> text.  Figures of the state come from its threads, so the answer is given a
+ * little later; and when they do not answer, as when a disk hangs, with the figures that were found last.
  */
 void info_ask(struct info *i, struct request *q);
 /* It is not to be answered any more; another one: nothing. */

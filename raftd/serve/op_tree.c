@@ -1,11 +1,12 @@
 /*
  * Deleting a tree of keys: in one entry, or in parts.
  *
- * One entry is atomic, and deletes up to KV_TREE_KEYS_MAX keys: while it is applied nothing else is.  Parts have no bound.  Each
- * deletes only so much, and others write between them; its answer says where the next one goes on, and it leaves alone what was
- * written after the first.  Every server finds the same keys: what an entry does depends on it and the state.
+ * One entry is atomic, and deletes up to KV_TREE_KEYS_MAX keys: while it is applied nothing else is.  Parts have no bound.
+ * Each deletes only so much, and others write between them; its answer says where the next one goes on, and it leaves alone
+ * what was written after the first.  Every server finds the same keys: what an entry does depends on it and the state.
  *
- * While a server does not know the one entry, trees go in parts unasked; while one does not know parts, in an entry without a bound.
+ * While a server does not know the one entry, trees go in parts unasked; while one does not know parts, in an entry without
+ * a bound.
  */
 #include <stdio.h>
 
@@ -143,8 +144,8 @@ propose_whole(struct request *q, const struct kv_apply *ask, bool bounded, propo
 		schema_pack(&kv_apply_schema, &all, &args);
 	q->write.done = done;
 	if (!args.failed)
-		err = propose_args(q->d, &q->write, bounded ? OP_KV_TREE : OP_KV_APPLY, buf_span(&args), request_arena(q),
-		    &text);
+		err = propose_args(q->d, &q->write, bounded ? OP_KV_TREE : OP_KV_APPLY, buf_span(&args),
+		    request_arena(q), &text);
 	if (err != TV_OK)
 		op_write_failed(q, err, text);
 	buf_done(&args);

@@ -252,8 +252,8 @@ tree_delete(struct fsm *f, const struct kv_apply *q, uint64_t newest, uint64_t w
 }
 
 /*
- * All of a tree.  The first keys go last: so pages at the edges, which other keys share, are not locked until nearly all is done,
- * and who reads these does not wait.
+ * All of a tree.  The first keys go last: so pages at the edges, which other keys share, are not locked until nearly all is
+ * done, and who reads these does not wait.
  */
 static void
 tree_delete_all(struct fsm *f, const struct kv_apply *q)
@@ -306,8 +306,8 @@ kv_tree_op(struct apply *p, const void *rec)
 	if (q->Key.len > FSM_KV_KEY_BYTES_MAX)
 		apply_fail(p, TV_ELIMIT, "raft apply failed: key is longer than %d bytes", FSM_KV_KEY_BYTES_MAX);
 	else if (!tree_fits(p->f, q))
-		apply_fail(p, TV_ELIMIT, "more than %llu keys, or %llu MB, begin with this prefix, which is too much to "
-		    "delete at once: delete them in parts, between which others read and write (?recurse&parts, "
+		apply_fail(p, TV_ELIMIT, "more than %llu keys, or %llu MB, begin with this prefix, which is too much "
+		    "to delete at once: delete them in parts, between which others read and write (?recurse&parts, "
 		    "clusterctl kv delete --recurse --parts)",
 		    (unsigned long long)q->Keys, (unsigned long long)q->Bytes >> 20);
 	else
