@@ -65,8 +65,6 @@ fsm_trouble_text(const struct fsm *f, char *dst, size_t cap)
 	/* A page that its file does not have, as when it was cut, is damage that Berkeley DB says nothing of. */
 	bool damaged = fsm_trouble(f) == TV_ECORRUPT;
 	const char *what = f->env->message[0] == '\0' && damaged ? "a page of the state is not in its file" : f->env->message;
-	char path[4096];
-	int fd;
 
 	if (f->beyond.index != 0) {
 		beyond_text(f, dst, cap);
@@ -74,7 +72,15 @@ fsm_trouble_text(const struct fsm *f, char *dst, size_t cap)
 	}
 	snprintf(dst, cap, "%s%s", what, what[0] == '\0' ? "" :
 	    damaged ? "; the next start rebuilds the state" : "; stopping: the next start recovers it");
-	if (!damaged || f->displaced)	/* another one is in its place already */
+}
+
+void
+damage_mark(const struct fsm *f)
+{
+	char path[4096];
+	int fd;
+
+	if (f->env == NULL || f->displaced || fsm_trouble(f) != TV_ECORRUPT)	/* displaced: another one is in its place */
 		return;
 	restore_path(path, sizeof(path), f->dir, "/" DAMAGED);
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

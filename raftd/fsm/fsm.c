@@ -174,6 +174,7 @@ fsm_close(struct fsm *f)
 	if (f == NULL)
 		return;
 	flusher_stop(f);
+	damage_mark(f);
 	if (f->env != NULL && !f->displaced && fsm_trouble(f) == TV_OK)
 		(void)f->env->dbenv->txn_checkpoint(f->env->dbenv, 0, 0, 0);	/* only makes the next start quicker */
 	replace_close(f);

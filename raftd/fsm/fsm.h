@@ -168,8 +168,8 @@ enum tv_err fsm_checkpoint(struct fsm *f, uint64_t *index, uint64_t *term);
 /* The state failed and the process must stop: TV_ECORRUPT when a file is damaged, TV_ENOSPACE, TV_ESYS; or TV_OK. */
 enum tv_err fsm_trouble(const struct fsm *f);
 /*
- * What the data base said of it; "" when nothing.  A damaged file is remembered in a file "damaged" beside it, so that
- * the next fsm_open() says TV_ECORRUPT at once, not only when it happens to read that page.
+ * What the data base said of it; "" when nothing.  fsm_close() remembers a damaged file in a file "damaged" beside it, so
+ * that the next fsm_open() says TV_ECORRUPT at once, not only when it happens to read that page.
  */
 void fsm_trouble_text(const struct fsm *f, char *dst, size_t cap);
 /* Somebody else found out that what is stored here is not what was applied: fsm_trouble() says TV_ECORRUPT now. */

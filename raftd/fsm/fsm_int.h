@@ -489,6 +489,8 @@ enum tv_err restore_remove_dir(const char *path);
 /* -- damage.c -- */
 /* Was the state found damaged while it was in use? */
 bool damage_marked(const char *dir);
+/* Remembers it beside the files, if they are damaged. */
+void damage_mark(const struct fsm *f);
 
 /* -- record.c -- */
 /*

@@ -953,6 +953,8 @@ START_TEST(not_what_was_announced)
 	fsm_trouble_text(k.f, why, sizeof(why));	/* the next start rebuilds the state */
 	ck_assert_ptr_nonnull(strstr(why, "not the one that was announced"));
 	snprintf(why, sizeof(why), "%s/state/damaged", k.dir);
+	fsm_close(k.f);
+	k.f = NULL;
 	ck_assert_int_eq(access(why, F_OK), 0);
 	ck_assert_int_eq(unlink(why), 0);
 }
