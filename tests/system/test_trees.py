@@ -9,7 +9,7 @@ import diskfault  # noqa: E402
 import tvframe  # noqa: E402
 from cluster import CALM, main, skip  # noqa: E402
 from oldpeer import STATE, started_with_old  # noqa: E402
-from raftcluster import ERR, KV_DELETE, KV_SET, OP, READ_STALE, Conn, RaftCluster  # noqa: E402
+from raftcluster import ERR, KV_DELETE, KV_SET, OP, READ_DEFAULT, READ_STALE, Conn, RaftCluster  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 NET = "127.79"  # or where TV_NET moves it
@@ -67,7 +67,7 @@ def plant_many(leader, count):
 
 
 class Reader:
-    """Counts the keys below many/ that a server has, again and again, and asks for one beside them in between."""
+    """Counts the keys below many/ that a server has, again and again, and reads one beside them and one that there is not."""
 
     def __init__(self, node):
         self.seen, self.failed, self.over = set(), [], threading.Event()
@@ -77,12 +77,15 @@ class Reader:
     def read(self, path):
         with Conn(path) as conn:
             while not self.over.is_set():
-                for code, args in ((OP.KV_KEYS, ["many/", ""]), (OP.KV_GET, ["beside", ""])):
-                    err, text, _, _, _, value = conn.call(tvframe.MSG.OP, [code, "", READ_STALE, 0, 0, 0, "", args])
-                    if err != 0 or (code == OP.KV_GET and value[0][3] != b"here"):
+                for code, key, mode in ((OP.KV_KEYS, "many/", READ_STALE), (OP.KV_GET, "beside", READ_DEFAULT),
+                                        (OP.KV_GET, "none", READ_DEFAULT)):
+                    err, text, _, _, _, value = conn.call(tvframe.MSG.OP, [code, "", mode, 0, 0, 0, "", [key, ""]])
+                    if err != 0:
                         self.failed.append((err, text, value))
                     elif code == OP.KV_KEYS:
                         self.seen.add(len(value[0]))
+                    elif [e[3] for e in value] != ([b"here"] if key == "beside" else []):
+                        self.failed.append((key, value))
 
     def end(self):
         self.over.set()
