@@ -292,6 +292,13 @@ def test_effects():
         assert set(entries(node, "e")) == {"e/d/1", "e/d/2", "e-other"}
         said("kv", "delete", "--recurse", "e/")
         assert set(entries(node, "")) == {"e-other", "f"}
+        for name in ("p/1", "p/2", "p"):
+            said("kv", "put", name, "x")
+        said("kv", "delete", "--parts", "p/1", status=1)
+        assert set(entries(node, "p")) == {"p/1", "p/2", "p"}
+        said("kv", "delete", "--recurse", "--parts", "p/")
+        assert set(entries(node, "")) == {"e-other", "f", "p"}
+        said("kv", "delete", "p")
         # the catalog
         for n, s in (("x1", "web"), ("x2", "web"), ("x1", "db")):
             assert node.put("/v1/catalog/register", {"Node": n, "Address": "10.0.0." + n[1], "Service": {
