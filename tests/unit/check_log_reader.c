@@ -14,8 +14,8 @@ struct log_store {		/* stands in for the real one */
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
 	bool held;		/* reads wait */
-	uint64_t first, last, bad;
-	unsigned reads, waiting;
+	_Atomic uint64_t first, last, bad;
+	_Atomic unsigned reads;
 };
 
 static struct log_store store = { .lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER };
@@ -52,11 +52,8 @@ log_read(struct log_store *s, uint64_t first, uint64_t last, size_t bytes_max, s
 	*count = 0;
 	pthread_mutex_lock(&s->lock);
 	s->reads++;
-	s->waiting++;
-	pthread_cond_broadcast(&s->moved);
 	while (s->held)
 		pthread_cond_wait(&s->moved, &s->lock);
-	s->waiting--;
 	err = read_locked(s, first, last, bytes_max, a, out, count);
 	pthread_mutex_unlock(&s->lock);
 	return err;
