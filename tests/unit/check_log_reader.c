@@ -160,7 +160,9 @@ START_TEST(no_more_than_the_window)
 		ev_run(loop, EVRUN_NOWAIT);
 	while (told < most - 3)
 		ev_run(loop, EVRUN_ONCE);
+	pthread_mutex_lock(&store.lock);
 	ck_assert_uint_le(store.reads, most);
+	pthread_mutex_unlock(&store.lock);
 	log_window_free(w);
 }
 END_TEST
