@@ -12,7 +12,7 @@ raftd_libraftcore_a_SOURCES = \
 noinst_LIBRARIES += raftd/libraftstore.a
 raftd_libraftstore_a_SOURCES = \
 	raftd/store/store_log.c raftd/store/store_frame.c raftd/store/store_index.c raftd/store/store_replay.c raftd/store/store_mark.c raftd/store/store_spare.c raftd/store/bdb/store_env.c raftd/store/bdb/store_files.c \
-	raftd/store/bdb/store_hooks.c raftd/store/bdb/store_sum.c raftd/store/bdb/store_sum.h raftd/store/bdb/store_behind.c raftd/store/bdb/store_behind.h raftd/store/bdb/store_pageq.c raftd/store/bdb/store_pageq.h \
+	raftd/store/bdb/store_hooks.c raftd/store/bdb/store_sum.c raftd/store/bdb/store_sum.h raftd/store/bdb/store_behind.c raftd/store/bdb/store_fetch.c raftd/store/bdb/store_fetch.h raftd/store/bdb/store_behind.h raftd/store/bdb/store_pageq.c raftd/store/bdb/store_pageq.h \
 	raftd/store/store.h raftd/store/store_int.h raftd/store/bdb/store_env.h
 
 noinst_LIBRARIES += raftd/libfsm.a

@@ -5,7 +5,7 @@
  * and dates do, so leave pages behind that are half empty for good; keys in random order leave a third.  The tree is
  * then up to twice as large as what it holds, and so is what does not fit into the cache.
  *
- * When the tree has grown by a quarter, a walk goes over it in steps that are short beside a turn of the loop.
+ * When the tree has grown by a quarter, or many keys were deleted at once and left empty pages, a walk goes over it in steps that are short beside a turn of the loop.
  * What is stored does not change, so servers need not do it together, nor in the same way.
  */
 #include <stdlib.h>
@@ -42,9 +42,10 @@ look(struct fsm *f)
 		return ret;
 	if (t->file == 0)
 		t->file = t->used = now;	/* just opened: as it is, it is taken for tidy */
-	if (now <= t->file || now - t->used < least || now - t->used < t->used / 4)
+	if (!t->due && (now <= t->file || now - t->used < least || now - t->used < t->used / 4))
 		return 0;
 	t->walking = true;
+	t->due = false;
 	t->freed = 0;
 	t->at.len = 1;
 	t->at.b[0] = 0;

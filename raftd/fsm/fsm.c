@@ -361,13 +361,16 @@ enum tv_err
 fsm_apply_batch(struct fsm *f, const struct raft_entry *entries, uint32_t count, struct arena *a,
     struct fsm_result *results, struct fsm_touches *t)
 {
+	bool alone = false;
 	int ret;
 
 	if (count == 0)
 		return TV_OK;
 	if (entries[0].index != f->applied + 1)
 		return TV_EINVAL;
-	views_wait(f, false);
+	for (uint32_t i = 0; i < count && !alone; i++)
+		alone = kv_is_large_tree(f, &entries[i]);
+	views_wait(f, alone);
 	apply_lock(f);
 	f->touches = t;
 	ret = apply_all(f, entries, count, a, results);
@@ -375,6 +378,8 @@ fsm_apply_batch(struct fsm *f, const struct raft_entry *entries, uint32_t count,
 	if (ret != 0)
 		f->failed = ret;		/* before a checkpoint takes what was not committed for applied */
 	pthread_mutex_unlock(&f->lock);
+	if (alone)
+		views_admit(f);
 	if (ret != 0) {
 		enum tv_err err;
 

@@ -68,6 +68,7 @@ enum { FACT_AUTOPILOT = 1, FACT_STAGE = 2, FACT_SERVERS = 4, FACTS_ALL = 7 };
 /* The walk that joins half empty pages: compact.c. */
 struct compact {
 	bool walking;
+	bool due;			/* pages were left empty */
 	uint32_t file, used;		/* pages of the file after the last walk, and those in use; 0: not looked at yet */
 	uint32_t freed;			/* by this walk */
 	struct tkey at;			/* where it goes on */
@@ -107,6 +108,7 @@ struct fsm {
 	struct compact compact;
 	_Atomic int failed;		/* first code of Berkeley DB that was not expected; sticky but for a reader's */
 	uint64_t at;			/* index of the entry being applied, as the API shows it: with FR_BASE */
+	bool emptying;			/* much is being deleted: by `sparse` */
 	struct arena work;		/* emptied before each entry; never for as many records as somebody likes to name */
 	struct buf scratch, pack;	/* last record read by tbl_peek(); record being written */
 
@@ -213,6 +215,8 @@ bool tbl_has(struct fsm *f, const struct tkey *k);
 void tbl_put(struct fsm *f, const struct tkey *k, struct span val);
 /* False when there was nothing to delete. */
 bool tbl_del(struct fsm *f, const struct tkey *k);
+/* From here on pages that become empty stay, and none above the leaves is locked; or no longer.  See store_env_db_sparse(). */
+void tbl_sparse(struct fsm *f, bool on);
 /* Reads a record of the schema; spans point into the arena.  A record that does not decode counts as failure. */
 bool tbl_get_rec(struct fsm *f, const struct tkey *k, const struct schema *s, struct arena *a, void *rec);
 /* The same from a value at hand: spans point into that. */
@@ -339,6 +343,8 @@ enum tv_err prepare_fail(struct prepare *p, const char *fmt, ...) __attribute__(
 /* -- kv.c -- */
 /* ModifyIndex of a stored kv_entry, without looking at the other fields; false: it is not one. */
 bool kv_modify_index(struct span val, uint64_t *index);
+/* Before a batch: is this a tree of so many keys that views had better not keep them all? */
+bool kv_is_large_tree(struct fsm *f, const struct raft_entry *e);
 /* Ends a session's hold on a key: releases or deletes it.  delay_until: no acquisition before, 0 none. */
 void kv_session_gone(struct fsm *f, struct span key, bool del, int64_t now, int64_t delay_until);
 

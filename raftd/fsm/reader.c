@@ -5,14 +5,16 @@
  * end is one transaction that only reads, of degree 2: Berkeley DB locks each page while it is looked at, so what is read was
  * committed, and records that are read one after the other may be of different batches.
  *
- * No reader waits for a lock while it holds one, so there are no deadlocks: where a page is being changed it lets go of all, waits for
- * the end of the batch, and asks again before the next one begins.
+ * No reader waits for anything while it holds a lock, so there are no deadlocks, and nobody waits for its disk: where a page is being
+ * changed it lets go of all, waits for the end of the batch, and asks again before the next one begins; where a page is not cached, it
+ * lets go of all and fetches that (store_fetch.h).
  */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "raftd/fsm/fsm_int.h"
+#include "raftd/store/bdb/store_fetch.h"
 
 struct fsm *
 fsm_reader(struct fsm *f)
@@ -103,7 +105,10 @@ static void
 begin_txn(struct fsm *r)
 {
 	uint32_t flags = DB_READ_COMMITTED | DB_TXN_NOSYNC | DB_TXN_NOWAIT;
-	int ret = r->env->dbenv->txn_begin(r->env->dbenv, NULL, &r->txn, flags);
+	int ret;
+
+	store_cached_only(true);
+	ret = r->env->dbenv->txn_begin(r->env->dbenv, NULL, &r->txn, flags);
 
 	if (ret != 0)
 		r->txn = NULL;
@@ -126,7 +131,6 @@ fsm_read_begin(struct fsm *r, bool cached)
 	pthread_mutex_unlock(&r->owner->head_lock);
 	r->reading = true;
 	r->cached = cached;
-	store_cached_only(cached);
 	begin_txn(r);
 }
 
@@ -180,13 +184,21 @@ reader_renew_tables(struct fsm *r)
 bool
 reader_again(struct fsm *f, int ret)
 {
+	int why = 0;
+
 	if (!f->reading || f->cached || !reader_may_retry(ret))
 		return false;
 	end_txn(f);				/* with all locks */
-	if (!f->peace)
+	if (ret == STORE_UNCACHED) {
+		reader_calm(f);
+		why = store_fetch();
+	} else if (!f->peace) {
 		state_lock(f->owner);
-	f->peace = true;
+		f->peace = true;
+	}
 	begin_txn(f);
+	if (why != 0)
+		f->failed = why;
 	return f->failed == 0;
 }
 

@@ -33,11 +33,19 @@ usable(const struct fsm *f, const struct tkey *k)
 
 /* -- the transaction and its cursor -- */
 
+static DB *
+writing_db(const struct fsm *f)
+{
+	return f->emptying ? f->sparse : f->db;
+}
+
 static int
 open_cursor(struct fsm *f)
 {
+	DB *db = writing_db(f);
+
 	f->cursor_set = false;
-	return f->db->cursor(f->db, f->txn, &f->cursor, 0);
+	return db->cursor(db, f->txn, &f->cursor, 0);
 }
 
 static int
@@ -76,6 +84,22 @@ tbl_end(struct fsm *f)
 		(void)f->txn->abort(f->txn);
 	f->txn = NULL;
 	return f->failed != 0 ? f->failed : ret;
+}
+
+/* The cursor too: a record on which it stands goes when it leaves. */
+void
+tbl_sparse(struct fsm *f, bool on)
+{
+	int ret;
+
+	if (f->emptying == on)
+		return;
+	ret = close_cursor(f);
+	f->emptying = on;
+	if (ret == 0 && f->failed == 0)
+		ret = open_cursor(f);
+	if (ret != 0)
+		fail(f, ret);
 }
 
 /* Berkeley DB allows no cursor of a transaction while there is one below it. */
@@ -235,6 +259,7 @@ bool
 tbl_del(struct fsm *f, const struct tkey *k)
 {
 	DBT key = key_dbt(k);
+	DB *db = writing_db(f);
 	int ret;
 
 	if (!usable(f, k))
@@ -244,7 +269,7 @@ tbl_del(struct fsm *f, const struct tkey *k)
 		snapshot_save(f, k);
 	if (at_cursor(f, k))
 		f->cursor_set = false;		/* nothing is there any more */
-	ret = f->db->del(f->db, f->txn, &key, 0);
+	ret = db->del(db, f->txn, &key, 0);
 	if (ret != 0 && ret != DB_NOTFOUND)
 		fail(f, ret);
 	return ret == 0;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "raftd/fsm/fsm_int.h"
+#include "raftd/store/bdb/store_fetch.h"
 
 #define KEPT_BYTES_MAX (64u << 20)
 #define LEVELS 12			/* of the list: a quarter of the nodes of each is in the next one */

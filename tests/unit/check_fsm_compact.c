@@ -160,6 +160,28 @@ START_TEST(others_write_between_steps)
 }
 END_TEST
 
+/* A large tree is deleted without its pages, which come back at once, not when the file has grown. */
+START_TEST(empty_pages_come_back)
+{
+	struct kv_apply all = { .Verb = KV_DELETE_TREE, .Key = span_str("job/") };
+	uint32_t before;
+
+	(void)fsm_compact(k.f);
+	apply_to(k.f, in_order, ENTRIES);
+	apply_to(other.f, in_order, ENTRIES);
+	before = leaves(k.f);
+	ck_assert_int_eq(kit_apply(&k, OP_KV_APPLY, &all).err, TV_OK);
+	ck_assert_int_eq(kit_apply(&other, OP_KV_APPLY, &all).err, TV_OK);
+	ck_assert_uint_gt(leaves(k.f), before / 2);
+	ck_assert(fsm_compact(k.f));
+	while (fsm_compact(k.f))
+		;
+	ck_assert_int_eq(fsm_trouble(k.f), TV_OK);
+	ck_assert_uint_lt(leaves(k.f), 10);
+	same(k.f, other.f);
+}
+END_TEST
+
 /* An open snapshot is written first. */
 START_TEST(waits_for_a_snapshot)
 {
@@ -236,6 +258,7 @@ main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, pages_are_filled);
 	tcase_add_test(t, others_write_between_steps);
+	tcase_add_test(t, empty_pages_come_back);
 	tcase_add_test(t, waits_for_a_snapshot);
 	tcase_add_loop_test(t, killed_between_steps, 0, 8);
 	suite_add_tcase(suite, t);

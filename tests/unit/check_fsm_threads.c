@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sodium.h>
@@ -13,7 +15,7 @@
 #include "tests/sim/fsm_batch.h"
 #include "tests/unit/fsm_kit.h"
 
-#define KEYS 600
+#define KEYS 3000
 #define NODES 40
 #define SESSIONS 20
 #define BATCH 64
@@ -21,6 +23,35 @@
 #define PAYLOADS (BATCH * GROUP)
 #define LISTS_MAX 4000
 #define READERS 3
+
+/* -- a disk that reads slowly, or not at all until it is let go -- */
+
+static struct {
+	_Atomic bool slow;		/* each read takes a millisecond */
+	_Atomic bool hang;		/* the next read waits */
+	pthread_mutex_t lock;
+	pthread_cond_t moved;
+	bool hangs, released;		/* with lock */
+} disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER };
+
+/* In place of the C library's. */
+ssize_t
+pread(int fd, void *p, size_t n, off_t at)
+{
+	static const struct timespec ms = { .tv_nsec = 1000000 };
+
+	if (disk.slow)
+		(void)nanosleep(&ms, NULL);
+	if (atomic_exchange(&disk.hang, false)) {
+		pthread_mutex_lock(&disk.lock);
+		disk.hangs = true;
+		pthread_cond_broadcast(&disk.moved);
+		while (!disk.released)
+			pthread_cond_wait(&disk.moved, &disk.lock);
+		pthread_mutex_unlock(&disk.lock);
+	}
+	return syscall(SYS_pread64, fd, p, n, at);
+}
 
 /* -- the log: entry i is the same whoever makes it -- */
 
@@ -60,7 +91,7 @@ add_kv(struct entry *e, struct rng *g, int64_t now)
 	snprintf(name, sizeof(name), "%c/%03u", (char)('a' + key % 4), (unsigned)key);
 	if (rng_below(g, 150) == 0) {
 		q.Verb = KV_DELETE_TREE;
-		name[rng_below(g, 2) == 0 ? 2 : 3] = '\0';
+		name[rng_below(g, 10) == 0 ? 2 : 4] = '\0';
 	}
 	q.Key = span_str(name);
 	if (q.Verb == KV_LOCK)
@@ -372,14 +403,32 @@ compare(void)
 	kit_close(&k);
 }
 
+/* As raftd has it, with the smallest cache that there is. */
 static void
-run(unsigned batches, unsigned restores)
+open_small(void)
+{
+	char why[256], dir[80];
+	struct fsm_options opt = { .dir = dir, .cache_bytes = 256u << 10, .datacenter = "dc1", .sync = FSM_SYNC_THREAD };
+
+	fsm_close(w.k.f);
+	snprintf(dir, sizeof(dir), "%s/state", w.k.dir);
+	ck_assert_msg(fsm_open(&opt, &w.k.f, why, sizeof(why)) == TV_OK, "%s", why);
+}
+
+static void
+run(unsigned batches, unsigned restores, bool small)
 {
 	pthread_t list[READERS], record[READERS];
 
 	memset(&w, 0, sizeof(w));
 	pthread_mutex_init(&w.lock, NULL);
 	kit_open(&w.k);
+	if (small) {
+		open_small();
+		while (fsm_applied(w.k.f) < 2 * KEYS)
+			apply_batch(w.k.f, BATCH);
+	}
+	disk.slow = small;
 	for (uintptr_t i = 0; i < READERS; i++) {
 		pthread_create(&list[i], NULL, read_lists, (void *)(i + 1));
 		pthread_create(&record[i], NULL, read_records, (void *)i);
@@ -391,6 +440,7 @@ run(unsigned batches, unsigned restores)
 			replace(w.k.f);
 	}
 	w.stop = true;
+	disk.slow = false;
 	for (unsigned i = 0; i < READERS; i++) {
 		pthread_join(list[i], NULL);
 		pthread_join(record[i], NULL);
@@ -404,13 +454,99 @@ run(unsigned batches, unsigned restores)
 
 START_TEST(readers_beside_batches)
 {
-	run(400, 0);
+	run(400, 0, false);
 }
 END_TEST
 
 START_TEST(readers_beside_restores)
 {
-	run(200, 5);
+	run(200, 5, false);
+}
+END_TEST
+
+/* More than the cache holds, and a slow disk. */
+START_TEST(readers_of_a_slow_disk)
+{
+	run(150, 0, true);
+	ck_assert_uint_gt(w.refused, 0);
+}
+END_TEST
+
+/* One key after the other, until one of them had to wait for the disk. */
+static void *
+read_cold_keys(void *arg)
+{
+	struct fsm *r = fsm_reader(w.k.f);
+	struct question q = { OP_KV_GET, arg };
+	struct desk d;
+
+	desk_open(&d);
+	for (unsigned i = 0; i < KEYS && disk.hang; i++) {
+		snprintf(arg, 40, "a/%03u", i);
+		fsm_read_begin(r, false);
+		ask(&d, r, &q);
+		ck_assert_int_eq(d.ans.err, TV_OK);
+		fsm_read_end(r);
+	}
+	ck_assert(!disk.hang);
+	desk_close(&d);
+	fsm_reader_free(r);
+	return NULL;
+}
+
+static void
+apply_set(const char *key)
+{
+	static const uint8_t bytes[400];
+	struct kv_apply q = { .Verb = KV_SET, .Key = span_str(key), .Value = span_of(bytes, sizeof(bytes)), .Now = w.k.now };
+
+	arena_reset(&w.k.a);
+	ck_assert_int_eq(kit_apply(&w.k, OP_KV_APPLY, &q).err, TV_OK);
+}
+
+/* One page hangs in the disk: who reads it waits, and nobody else, who only wants what is cached, or writes that. */
+START_TEST(a_read_hangs)
+{
+	char cold[40];
+	struct question hot = { OP_KV_GET, "z/hot" }, hung = { OP_KV_GET, cold };
+	struct fsm *r;
+	struct desk d;
+	pthread_t waiter;
+
+	memset(&w, 0, sizeof(w));
+	kit_open(&w.k);
+	open_small();
+	for (unsigned i = 0; i < KEYS; i++) {
+		snprintf(cold, sizeof(cold), "a/%03u", i);
+		apply_set(cold);
+	}
+	apply_set("z/hot");
+	r = fsm_reader(w.k.f);
+	desk_open(&d);
+	disk.hang = true;
+	pthread_create(&waiter, NULL, read_cold_keys, cold);
+	pthread_mutex_lock(&disk.lock);
+	while (!disk.hangs)
+		pthread_cond_wait(&disk.moved, &disk.lock);
+	pthread_mutex_unlock(&disk.lock);
+	for (unsigned i = 0; i < 1000; i++) {
+		fsm_read_begin(r, true);
+		ask(&d, r, &hot);
+		ck_assert_int_eq(d.ans.err, TV_OK);
+		ask(&d, r, &hung);
+		ck_assert_int_eq(d.ans.err, TV_EAGAIN);
+		fsm_read_end(r);
+		if (i % 10 == 0)
+			apply_set("z/hot");
+	}
+	pthread_mutex_lock(&disk.lock);
+	disk.released = true;
+	pthread_cond_broadcast(&disk.moved);
+	pthread_mutex_unlock(&disk.lock);
+	pthread_join(waiter, NULL);
+	desk_close(&d);
+	fsm_reader_free(r);
+	kit_close(&w.k);
 }
 END_TEST
 
@@ -423,6 +559,8 @@ suite(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, readers_beside_batches);
 	tcase_add_test(t, readers_beside_restores);
+	tcase_add_test(t, readers_of_a_slow_disk);
+	tcase_add_test(t, a_read_hangs);
 	suite_add_tcase(s, t);
 	return s;
 }

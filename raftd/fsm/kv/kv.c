@@ -7,6 +7,7 @@
 #include "raftd/fsm/fsm_int.h"
 
 #define TREE_KEY_WORK 256	/* that a key makes beside its bytes; all servers must count alike: never to be changed */
+#define TREE_SPARSE 1000	/* so many keys go without their pages, which would be taken from their parents: and those be locked */
 #define TREE_WORK (1u << 30)	/* of an entry that deletes a tree: so much that it is applied alone */
 #define PART_WORK_MAX (1u << 20)
 #define KV_FIELDS 7		/* of a kv_entry up to ModifyIndex */
@@ -272,10 +273,32 @@ tree_delete_all(struct fsm *f, const struct kv_apply *q)
 	arena_done(&a);
 }
 
+/* Are there so many keys with this prefix? */
+static bool
+is_large_tree(struct fsm *f, struct span prefix_text)
+{
+	struct tbl_scan s;
+	struct tkey prefix;
+	struct span key, val;
+	uint32_t n = 0;
+
+	TKEY(&prefix, TBL_KV, prefix_text);
+	tbl_scan_begin(f, &s, &prefix);
+	while (n < TREE_SPARSE && tbl_next(&s, &key, &val))
+		n++;
+	tbl_scan_end(&s);
+	return n == TREE_SPARSE;
+}
+
 static void
 delete_tree(struct apply *p, const struct kv_apply *q)
 {
+	bool large = is_large_tree(p->f, q->Key);
+
+	tbl_sparse(p->f, large);
 	tree_delete_all(p->f, q);
+	tbl_sparse(p->f, false);
+	p->f->compact.due = p->f->compact.due || large;
 	apply_bool(p, true);
 }
 
@@ -401,6 +424,38 @@ fsm_may_touch(const struct raft_entry *e, struct span key)
 	default:			/* sessions may end, and with them what they hold */
 		return true;
 	}
+}
+
+/* The prefix of an entry that deletes a whole tree; false: it is another one. */
+static bool
+whole_tree(const struct raft_entry *e, struct span *prefix)
+{
+	struct arena none = ARENA_INIT(0);
+	struct rd r = rd_over(e->payload, e->size);
+	struct kv_apply apply = { .Verb = KV_SET };
+	struct kv_tree tree = { .Keys = 0 };
+	uint64_t op;
+
+	if (fsm_entry_work(e) != TREE_WORK)
+		return false;
+	(void)mpr_array(&r);
+	op = mpr_uint(&r, UINT16_MAX);
+	if (op == OP_KV_TREE && schema_unpack(&kv_tree_schema, &r, &none, &tree) == TV_OK)
+		*prefix = tree.Key;
+	else if (op == OP_KV_APPLY && schema_unpack(&kv_apply_schema, &r, &none, &apply) == TV_OK &&
+	    apply.Verb == KV_DELETE_TREE)
+		*prefix = apply.Key;
+	else
+		return false;
+	return prefix->len <= FSM_KV_KEY_BYTES_MAX;
+}
+
+bool
+kv_is_large_tree(struct fsm *f, const struct raft_entry *e)
+{
+	struct span prefix;
+
+	return whole_tree(e, &prefix) && is_large_tree(f, prefix);
 }
 
 static void

@@ -16,6 +16,7 @@
 
 #include "raftd/store/bdb/store_behind.h"
 #include "raftd/store/bdb/store_env.h"
+#include "raftd/store/bdb/store_fetch.h"
 #include "raftd/store/bdb/store_pageq.h"
 
 #define FLUSH_LOG_BYTES (1u << 20)	/* written since the last sync: time for one */
@@ -57,6 +58,7 @@ struct store_behind {
 	uint64_t names_made, names_synced;	/* write-ahead files made; and as the folder was synced */
 	struct log_piece *first, **tail;
 	size_t pieces_bytes;
+	uint64_t pieces_taken;		/* so many were written, since the start */
 
 	int page_fd;			/* our own */
 	struct pageq pages;
@@ -119,6 +121,7 @@ take_piece(struct store_behind *b)
 	if (b->first == NULL)
 		b->tail = &b->first;
 	b->pieces_bytes -= p->n;
+	b->pieces_taken++;
 	return p;
 }
 
@@ -804,19 +807,25 @@ read_pieces(const struct store_behind *b, uint32_t log, uint8_t *p, size_t n, of
 }
 
 /*
- * The lock is held while the file is read: a piece that goes there meanwhile would be found in neither.  All n bytes are
- * given of a file for which something waits, zeros at its end: Berkeley DB asks lseek(2) and read(2) for what pread(2)
+ * Read again if a piece went to the file meanwhile, which would be found in neither; the lock is not held while the disk works,
+ * since whoever reads a page takes it.  All n bytes are given of a file for which something waits, zeros at its end: Berkeley DB asks lseek(2) and read(2) for what pread(2)
  * leaves, and they know only what the file has, or nothing of a descriptor that stands in for it.
  */
 ssize_t
 behind_log_read(struct store_behind *b, uint32_t log, int fd, void *p, size_t n, off_t at)
 {
+	uint64_t taken;
 	ssize_t got;
 
 	pthread_mutex_lock(&b->lock);
-	got = pread(fd, p, n, at);
-	if (got == -1 && errno == ESPIPE)
-		got = 0;
+	do {
+		taken = b->pieces_taken;
+		pthread_mutex_unlock(&b->lock);
+		got = pread(fd, p, n, at);
+		if (got == -1 && errno == ESPIPE)
+			got = 0;
+		pthread_mutex_lock(&b->lock);
+	} while (taken != b->pieces_taken);
 	if (got >= 0) {
 		memset((uint8_t *)p + got, 0, n - (size_t)got);
 		if (read_pieces(b, log, p, n, at))
@@ -907,6 +916,7 @@ ssize_t
 behind_page_read(struct store_behind *b, int fd, void *p, size_t n, off_t at)
 {
 	struct queued_page *q = NULL;
+	ssize_t got;
 	bool gone;
 
 	pthread_mutex_lock(&b->lock);
@@ -918,11 +928,20 @@ behind_page_read(struct store_behind *b, int fd, void *p, size_t n, off_t at)
 	pthread_mutex_unlock(&b->lock);
 	if (gone)
 		return 0;
-	if (q == NULL && store_is_cached_only()) {
-		errno = STORE_UNCACHED;
-		return -1;
-	}
-	return q != NULL ? (ssize_t)n : pread(fd, p, n, at);
+	if (q != NULL)
+		return (ssize_t)n;
+	return fetch_read(b, fd, p, n, at, &got) ? got : -1;
+}
+
+bool
+behind_page_waits(struct store_behind *b, off_t at)
+{
+	bool waits;
+
+	pthread_mutex_lock(&b->lock);
+	waits = pageq_find(&b->pages, at) != NULL || is_cut_off(b, at);
+	pthread_mutex_unlock(&b->lock);
+	return waits;
 }
 
 int

@@ -87,6 +87,8 @@ ssize_t behind_log_read(struct store_behind *b, uint32_t log, int fd, void *p, s
 int behind_log_sync(struct store_behind *b, int fd);
 ssize_t behind_page_write(struct store_behind *b, int fd, const void *p, size_t n, off_t at);
 ssize_t behind_page_read(struct store_behind *b, int fd, void *p, size_t n, off_t at);
+/* Does the page wait to be written, or is it cut off?  Then its place on the disk has something else. */
+bool behind_page_waits(struct store_behind *b, off_t at);
 int behind_page_sync(struct store_behind *b, int fd);
 /* The file gets shorter, after the log about that was written. */
 int behind_page_cut(struct store_behind *b, int fd, off_t end);

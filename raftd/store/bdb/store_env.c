@@ -11,6 +11,7 @@
 
 #include "raftd/store/bdb/store_behind.h"
 #include "raftd/store/bdb/store_env.h"
+#include "raftd/store/bdb/store_fetch.h"
 
 #define CACHE_BYTES_DEFAULT (4u << 20)
 #define CACHE_BYTES_MIN (256u << 10)
@@ -33,7 +34,7 @@ on_message(const DB_ENV *dbenv, const char *prefix, const char *msg)
 	struct store_env *env = dbenv->app_private;
 
 	(void)prefix;
-	if (store_is_cached_only())		/* a page that was refused */
+	if (store_was_refused())		/* a page, for which the thread comes again */
 		return;
 	if (!atomic_exchange(&env->told, true))	/* the first says why, the rest is consequences */
 		snprintf(env->message, sizeof(env->message), "%s", msg);

@@ -8,7 +8,6 @@
 #ifndef TV_RAFTD_STORE_BDB_STORE_ENV_H
 #define TV_RAFTD_STORE_BDB_STORE_ENV_H
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -89,14 +88,6 @@ int store_close(int fd);
  * for a write that can be done again.
  */
 int store_sync(int fd);
-/*
- * True: from here on a page that this thread would have to read from the disk is refused with STORE_UNCACHED, until it is false again.
- * Pages that wait to be written count as cached.  Berkeley DB gives that number to its caller, and nothing is noted of it.
- */
-void store_cached_only(bool on);
-#define STORE_UNCACHED ECANCELED	/* a number that Berkeley DB does not take for a reason to try again */
-/* Of this thread. */
-bool store_is_cached_only(void);
 
 /* -- store_files.c -- */
 /*

@@ -13,6 +13,7 @@
 
 #include "raftd/store/bdb/store_behind.h"
 #include "raftd/store/bdb/store_env.h"
+#include "raftd/store/bdb/store_fetch.h"
 #include "raftd/store/bdb/store_sum.h"
 
 #define DIRS_MAX 16
@@ -362,6 +363,7 @@ store_open(const char *path, int flags, ...)
 int
 store_close(int fd)
 {
+	fetch_forget(fd);
 	pthread_rwlock_wrlock(&hooks.lock);
 	for (int i = 0; i < FILES_MAX; i++)
 		if (hooks.files[i].b != NULL && hooks.files[i].fd == fd) {
@@ -392,15 +394,24 @@ store_sync(int fd)
 }
 
 static ssize_t
+write_to(const struct watched_file *w, int fd, const void *p, size_t n, off_t at)
+{
+	if (w->b == NULL)
+		return pwrite(fd, p, n, at);
+	if (w->temporary)
+		return behind_temporary_write(w->b, fd, !w->stands_in, p, n, at);
+	return w->log != 0 ? behind_log_write(w->b, w->log, fd, p, n, at) : behind_page_write(w->b, fd, p, n, at);
+}
+
+static ssize_t
 hook_pwrite(int fd, const void *p, size_t n, off_t at)
 {
 	struct watched_file w = find(fd);
+	ssize_t done = write_to(&w, fd, p, n, at);
 
-	if (w.b == NULL)
-		return pwrite(fd, p, n, at);
-	if (w.temporary)
-		return behind_temporary_write(w.b, fd, !w.stands_in, p, n, at);
-	return w.log != 0 ? behind_log_write(w.b, w.log, fd, p, n, at) : behind_page_write(w.b, fd, p, n, at);
+	if (w.log == 0 && n == STORE_PAGE_BYTES)
+		fetch_changed(fd, at);		/* afterwards: before, the old content could still be fetched */
+	return done;
 }
 
 static _Thread_local bool recovering;
@@ -427,20 +438,6 @@ refuse_hole(uint8_t *page, size_t n, off_t at)
 	memset(page + PAGE_NUMBER_AT, 0xff, PAGE_HEAD_BYTES - PAGE_NUMBER_AT);
 }
 
-static _Thread_local bool cached_only;
-
-void
-store_cached_only(bool on)
-{
-	cached_only = on;
-}
-
-bool
-store_is_cached_only(void)
-{
-	return cached_only;
-}
-
 static ssize_t
 read_page(struct store_behind *b, int fd, void *p, size_t n, off_t at)
 {
@@ -455,6 +452,7 @@ static ssize_t
 hook_pread(int fd, void *p, size_t n, off_t at)
 {
 	struct watched_file w = find(fd);
+	ssize_t got;
 
 	if (w.b != NULL && w.temporary)
 		return behind_temporary_read(w.b, fd, !w.stands_in, p, n, at);
@@ -462,11 +460,15 @@ hook_pread(int fd, void *p, size_t n, off_t at)
 		return behind_log_read(w.b, w.log, fd, p, n, at);
 	if (w.b != NULL)
 		return read_page(w.b, fd, p, n, at);
-	if (cached_only) {
-		errno = STORE_UNCACHED;
-		return -1;
-	}
-	return pread(fd, p, n, at);
+	return fetch_read(NULL, fd, p, n, at, &got) ? got : -1;
+}
+
+/* After a pread(2) that did not give all Berkeley DB tries this and read(2): not for a page that was refused. */
+static int
+hook_seek(int fd, off_t at, int whence)
+{
+	errno = store_was_refused() ? STORE_UNCACHED : lseek(fd, at, whence) == -1 ? errno : 0;
+	return errno;				/* that is what it wants here */
 }
 
 static int
@@ -475,8 +477,10 @@ hook_ftruncate(int fd, off_t end)
 	struct watched_file w = find(fd);
 
 	if (w.b == NULL || w.log != 0 || w.temporary)
-		return ftruncate(fd, end) == 0 ? 0 : errno;
-	errno = behind_page_cut(w.b, fd, end);
+		errno = ftruncate(fd, end) == 0 ? 0 : errno;
+	else
+		errno = behind_page_cut(w.b, fd, end);
+	fetch_forget(fd);
 	return errno;
 }
 
@@ -506,4 +510,5 @@ store_hooks_set(void)
 	(void)db_env_set_func_fsync(store_sync);
 	(void)db_env_set_func_pwrite(hook_pwrite);
 	(void)db_env_set_func_pread(hook_pread);
+	(void)db_env_set_func_seek(hook_seek);
 }
