@@ -104,6 +104,15 @@ try_read(struct world *w, const struct op *op, struct span args, bool sound)
 	(void)fsm_watch(w->f, op, args, on_fire, &w->fired);	/* malformed arguments get none */
 }
 
+static bool
+is_value(struct span args)
+{
+	struct rd r = rd_span_over(args);
+
+	mpr_skip(&r);
+	return rd_end(&r) == TV_OK;
+}
+
 static void
 try_write(struct world *w, uint16_t code, struct span args, bool prepare)
 {
@@ -114,6 +123,9 @@ try_write(struct world *w, uint16_t code, struct span args, bool prepare)
 
 	if (prepare && fsm_prepare(w->f, code, args, (int64_t)e.index * 1000000000, UUID, &ready, &w->a, &why) == TV_OK)
 		args = buf_span(&ready);
+	/* Behind anything else the version would be another one: an entry that rightly stops who applies it. */
+	if (fsm_op_version(code) > 1 && !is_value(args))
+		args = span_str("\x90");
 	fsm_entry_write(&payload, code, args);
 	e.payload = payload.data;
 	e.size = (uint32_t)payload.len;
