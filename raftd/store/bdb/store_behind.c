@@ -180,8 +180,11 @@ store_behind_begin(struct store_behind *b, DB_ENV *dbenv)
 	snprintf(path, sizeof(path), "%s/%s", b->dir, b->file);
 	b->page_fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	b->log_fd = b->page_fd == -1 ? -1 : open_log(b, b->log);
+	/* What opening the btree wrote may be the first of a file, which is not made before it is full of more, or flushed. */
+	if (b->log_fd == -1 && b->page_fd != -1 && errno == ENOENT && (ret = dbenv->log_flush(dbenv, NULL)) == 0)
+		b->log_fd = open_log(b, b->log);
 	if (b->log_fd == -1)
-		return errno;
+		return ret != 0 ? ret : errno;
 	b->log_dirty = true;
 	b->active = true;
 	return 0;
