@@ -17,6 +17,7 @@ struct requests {
 	struct raftd *d;
 	struct request *spares;
 	unsigned spare_count, pending;
+	unsigned infos;			/* of those that are pending: who asks for these figures */
 	uint64_t kept;			/* bytes of arguments outside the records */
 	struct arena arena;		/* scratch */
 	struct buf buf;
@@ -70,6 +71,7 @@ request_new(struct raftd *d, struct asker *a, const struct frame *f)
 	*bucket_of(a, f->id) = q;
 	TAILQ_INSERT_TAIL(&a->requests, q, link);
 	all->pending++;
+	all->infos += q->type == MSG_INFO;
 	return q;
 }
 
@@ -127,6 +129,7 @@ request_free(struct request *q)
 	request_drop_lookup(q);
 	drop_args(q);
 	all->pending--;
+	all->infos -= q->type == MSG_INFO;
 	if (all->spare_count >= SPARES_MAX) {
 		free(q);
 		return;
@@ -329,7 +332,7 @@ void
 requests_info(const struct requests *all, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
 {
 	const struct { const char *name; uint64_t value; } lines[] = {
-		{ "requests_pending", all->pending }, { "requests_bytes", all->kept },
+		{ "requests_pending", all->pending - all->infos }, { "requests_bytes", all->kept },
 	};
 	char text[24];
 

@@ -126,6 +126,11 @@ on_info(void *conn, const struct frame *f)
 	q = request_begin(cl, f);
 	if (q == NULL)
 		return TV_ENOMEM;
+	if (requests_full(cl->c->d->requests, 0)) {
+		cl->c->refused++;
+		info_now(cl->c->d->info, q);
+		return TV_OK;
+	}
 	info_ask(cl->c->d->info, q);
 	return TV_OK;
 }

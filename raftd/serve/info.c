@@ -194,12 +194,18 @@ on_patience(struct ev_loop *loop, ev_timer *w, int revents)
 }
 
 void
+info_now(struct info *i, struct request *q)
+{
+	request_write(q, write_all, i);
+}
+
+void
 info_ask(struct info *i, struct request *q)
 {
 	struct asked *x = malloc(sizeof(*x));
 
 	if (x == NULL) {
-		request_write(q, write_all, i);
+		info_now(i, q);
 		return;
 	}
 	x->q = q;

@@ -15,6 +15,8 @@ void info_free(struct info *i);
  * little later; and when they do not answer, as when a disk hangs, with the figures that were found last.
  */
 void info_ask(struct info *i, struct request *q);
+/* The same at once, with the figures of the state that were found last. */
+void info_now(struct info *i, struct request *q);
 /* It is not to be answered any more; another one: nothing. */
 void info_forget(struct info *i, const struct request *q);
 void info_write_status(struct raftd *d, struct chan *c);
