@@ -155,7 +155,10 @@ typedef void fsm_watch_fn(void *ctx);
 struct fsm_watch *fsm_watch(struct fsm *f, const struct op *op, struct span args, fsm_watch_fn *fn, void *ctx);
 void fsm_unwatch(struct fsm *f, struct fsm_watch *w);
 unsigned fsm_watch_count(const struct fsm *f);
-/* Any thread.  How often the whole state was replaced since the start: whoever waited across that is not to wait on. */
+/*
+ * Any thread.  How often the whole state was replaced since the start: whoever waited across that is not to wait on.  Of a reader: as
+ * of fsm_read_begin().
+ */
 unsigned fsm_replaced(const struct fsm *f);
 
 /* -- durability and snapshots -- */

@@ -110,6 +110,7 @@ head_copy(struct fsm *r)
 	memcpy(r->index, h->index, sizeof(r->index));
 	memcpy(r->tally, h->tally, sizeof(r->tally));
 	memcpy(r->restored, h->restored, sizeof(r->restored));
+	r->replaced = r->owner->replaced;	/* raised after the tables are others: too low at the worst, and asked again */
 }
 
 /* -- by anybody -- */
@@ -185,7 +186,7 @@ fsm_needs(const struct fsm *f)
 unsigned
 fsm_replaced(const struct fsm *f)
 {
-	return f->owner != NULL ? f->owner->replaced : f->replaced;
+	return f->replaced;
 }
 
 bool
