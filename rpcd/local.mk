@@ -18,7 +18,8 @@ rpcd_librpcapi_a_SOURCES = \
 	rpcd/api/browser_guard.c rpcd/api/not_served.c rpcd/api/request_log.c rpcd/api/members_json.c rpcd/api/members_json.h \
 	rpcd/api/api.c rpcd/api/api.h rpcd/api/endpoint.c rpcd/api/endpoint.h rpcd/api/handler.c rpcd/api/render.c rpcd/api/filter.c \
 	rpcd/api/api_kv.c rpcd/api/api_session.c rpcd/api/api_catalog.c rpcd/api/api_health.c rpcd/api/api_status.c \
-	rpcd/api/api_agent.c rpcd/api/api_agent_checks.c rpcd/api/api_agent_coord.c rpcd/api/api_operator.c rpcd/api/api_acl.c \
+	rpcd/api/api_agent.c rpcd/api/api_agent_checks.c rpcd/api/api_agent_coord.c rpcd/api/api_agent.h \
+	rpcd/api/api_agent_services.c rpcd/api/api_agent_health.c rpcd/api/api_operator.c rpcd/api/api_acl.c \
 	rpcd/api/api_autopilot.c rpcd/api/host.c rpcd/api/host.h \
 	rpcd/api/api_event.c rpcd/api/api_queries.c rpcd/api/api_monitor.c rpcd/api/api_metrics.c \
 	rpcd/api/api_coordinate.c rpcd/api/api_keyring.c rpcd/api/api_snapshot.c
@@ -48,6 +49,9 @@ rpcd_librpceventwire_a_SOURCES = rpcd/event/event_wire.c rpcd/event/event_wire.h
 noinst_LIBRARIES += rpcd/librpcregistry.a
 rpcd_librpcregistry_a_SOURCES = \
 	rpcd/agent/registry.c rpcd/agent/registry_sync.c rpcd/agent/registry.h rpcd/agent/registry_int.h
+# What clients write of services and checks; pure, and the API needs it.
+noinst_LIBRARIES += rpcd/librpcdefinition.a
+rpcd_librpcdefinition_a_SOURCES = rpcd/agent/definition.c rpcd/agent/definition.h
 
 # This node: its checks, its reports, its log, joining and leaving.
 noinst_LIBRARIES += rpcd/librpcagent.a
@@ -59,7 +63,7 @@ rpcd_librpcagent_a_SOURCES = \
 
 sbin_PROGRAMS += rpcd/rpcd
 rpcd_rpcd_SOURCES = rpcd/main.c
-rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcfilter.a \
+rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcdefinition.a rpcd/librpcfilter.a \
 	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpcconf.a \
 	common/libtvjson.a $(RT_LIBS) $(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm
 EXTRA_DIST += rpcd/README.md

@@ -339,6 +339,7 @@ own_info(void *ctx, struct buf *b)
 		{ "peers_unproven", peers.unproven }, { "peers_evicted", peers.evicted },
 		{ "peers_retired", peers.retired }, { "peers_retiring", peers.retiring },
 		{ "handshakes_postponed", chan_handshakes_postponed() },
+		{ "services", registry_count(p->registry, ENTRY_SERVICE) },
 		{ "checks", registry_count(p->registry, ENTRY_CHECK) },
 		{ "events", events_count(p->events) }, { "events_repeated", events.duplicates },
 		{ "events_for_others", events.filtered }, { "events_unreadable", events.bad },
@@ -458,6 +459,14 @@ start_routing(struct rpcd *p)
 	return p->link_server != NULL;
 }
 
+static unsigned
+lan_members(void *ctx)
+{
+	const struct rpcd *p = ctx;
+
+	return members_count(p->members, POOL_LAN);
+}
+
 static bool
 start_agent(struct rpcd *p)
 {
@@ -471,7 +480,7 @@ start_agent(struct rpcd *p)
 		.node_name = p->cluster.node_name, .node_id = p->cluster.node_id, .address = p->cluster.advertise,
 		.entries_max = (unsigned)c->checks_max, .output_max = c->check_output_max_size,
 		.sync_interval = c->sync_interval, .update_interval = c->check_update_interval,
-		.sync_wait = c->check_sync_wait, .seed = seed(), .route = p->route,
+		.sync_wait = c->check_sync_wait, .seed = seed(), .route = p->route, .members = lan_members, .ctx = p,
 	}, p->loop, p->checks_path);
 	if (p->registry != NULL)
 		checks_run(p->registry, p->loop);

@@ -99,15 +99,15 @@ const struct conf_opt rpcd_opts[] = {
 	    "join, force-leave, info" },
 
 	{ "checks_max", CONF_U64, F(checks_max), "4096", "1", "1000000", NULL, CONF_RESTART,
-	    "checks registered on this node" },
+	    "checks registered on this node, and as many services" },
 	{ "check_output_max_size", CONF_SIZE, F(check_output_max_size), "4096", "1", "1M", NULL, CONF_RESTART,
 	    "output kept of a check" },
 	{ "check_update_interval", CONF_DURATION, F(check_update_interval), "5m", "0s", "24h", NULL, CONF_RESTART,
 	    "a change of output alone goes to the servers no sooner" },
 	{ "check_sync_wait", CONF_DURATION, F(check_sync_wait), "500ms", "0s", "1m", NULL, CONF_RESTART,
-	    "a change of a check is answered when the servers have it, or after this" },
+	    "a change of a service or check is answered when the servers have it, or after this" },
 	{ "sync_interval", CONF_DURATION, F(sync_interval), "1m", "1s", "24h", NULL, CONF_RESTART,
-	    "comparison of this node's checks with the catalog; a random part is added" },
+	    "comparison of this node's services and checks with the catalog; a random part is added" },
 };
 const size_t rpcd_opt_count = sizeof(rpcd_opts) / sizeof(rpcd_opts[0]);
 

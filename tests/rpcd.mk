@@ -11,13 +11,13 @@ tests_unit_check_schema_json_LDADD = common/libtvjson.a $(UNIT_LIBS) $(JANSSON_L
 endif
 
 # The HTTP API without sockets.
-RPC_API_LIBS = rpcd/librpcapi.a rpcd/librpceventwire.a $(RPC_FILTER_LIBS) common/libtvjson.a common/libtvrt.a common/libtvcore.a \
+RPC_API_LIBS = rpcd/librpcapi.a rpcd/librpcdefinition.a rpcd/librpceventwire.a $(RPC_FILTER_LIBS) common/libtvjson.a common/libtvrt.a common/libtvcore.a \
 	$(JANSSON_LIBS) $(SODIUM_LIBS) $(ZLIB_LIBS) $(EV_LIBS) -lm
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_agent tests/unit/check_agent_checks
 TESTS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_agent tests/unit/check_agent_checks
 tests_unit_check_agent_checks_SOURCES = tests/unit/check_agent_checks.c
-tests_unit_check_agent_checks_LDADD = rpcd/librpcagent.a rpcd/librpcregistry.a common/libtvjson.a common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) \
+tests_unit_check_agent_checks_LDADD = rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcevent.a common/libtvjson.a common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) \
 	$(JANSSON_LIBS)
 # Neither a loop nor the router is linked: the registry does without.
 check_PROGRAMS += tests/unit/check_registry
@@ -25,6 +25,10 @@ TESTS += tests/unit/check_registry
 tests_unit_check_registry_SOURCES = tests/unit/check_registry.c
 tests_unit_check_registry_LDADD = rpcd/librpcagent.a rpcd/librpcregistry.a common/libtvjson.a common/libtvrt.a $(UNIT_LIBS) \
 	$(JANSSON_LIBS)
+check_PROGRAMS += tests/unit/check_definition
+TESTS += tests/unit/check_definition
+tests_unit_check_definition_SOURCES = tests/unit/check_definition.c
+tests_unit_check_definition_LDADD = rpcd/librpcdefinition.a common/libtvjson.a $(UNIT_LIBS) $(JANSSON_LIBS)
 tests_unit_check_params_SOURCES = tests/unit/check_params.c
 tests_unit_check_params_LDADD = rpcd/librpcapi.a $(UNIT_LIBS) $(ZLIB_LIBS)
 API_KIT = tests/unit/api_kit.h tests/unit/api_fakes.h

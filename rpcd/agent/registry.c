@@ -57,6 +57,7 @@ plan(struct registry *r)
 {
 	struct mono at = mono_min(mono_min(r->compare_at, r->output_at), mono_min(r->save_at, r->reap_at));
 
+	at = mono_min(at, r->news_at);
 	for (const struct settle *w = r->settling; w != NULL; w = w->next)
 		at = mono_min(at, w->deadline);
 	r->conf.due(r->conf.ctx, at);
@@ -120,6 +121,11 @@ registry_run(struct registry *r)
 		r->compare_at = MONO_NEVER;
 		sync_compare(r);
 	}
+	if (!mono_before(now, r->news_at)) {
+		r->news_at = MONO_NEVER;
+		if (r->conf.news != NULL)
+			r->conf.news(r->conf.ctx);
+	}
 	sync_settle(r);
 	plan(r);
 }
@@ -177,6 +183,16 @@ registry_get(const struct entry *e, struct local_record *out)
 	return true;
 }
 
+/* From the loop, and once for all that changes in this turn. */
+static void
+tell_news(const struct entry *e)
+{
+	if (e->kind != ENTRY_SERVICE)
+		return;
+	e->registry->news_at = MONO_ZERO;
+	plan(e->registry);
+}
+
 enum tv_err
 entry_store(struct entry *e, const struct local_record *rec)
 {
@@ -208,6 +224,7 @@ entry_store(struct entry *e, const struct local_record *rec)
 	else if (e->critical_since.ns == MONO_NEVER.ns)
 		e->critical_since = r->conf.now();
 	r->reap_at = mono_min(r->reap_at, reap_time(e));
+	tell_news(e);
 	plan(r);
 	return TV_OK;
 }
@@ -317,6 +334,20 @@ registry_put(struct registry *r, const struct local_record *rec)
 	return TV_OK;
 }
 
+/* Is there room for those of these that are not there yet? */
+static bool
+has_room(struct registry *r, enum entry_kind kind, const struct local_record *v, uint32_t n)
+{
+	uint64_t count = r->count[kind];
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct span id = kind == ENTRY_CHECK ? v[i].check.CheckID : v[i].service.ID;
+
+		count += registry_find(r, kind, id) == NULL;
+	}
+	return count <= r->conf.entries_max;
+}
+
 static void
 set_removed(struct entry *e)
 {
@@ -327,6 +358,40 @@ set_removed(struct entry *e)
 	e->removed = true;
 	e->dirty = DIRTY;
 	r->count[e->kind]--;
+	tell_news(e);
+}
+
+static bool
+is_named(const struct local_record *checks, uint32_t n, struct span id)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (span_eq(checks[i].check.CheckID, id))
+			return true;
+	return false;
+}
+
+enum tv_err
+registry_put_service(struct registry *r, const struct local_record *service, const struct local_record *checks,
+    uint32_t n, bool replace)
+{
+	struct entry *s, *c;
+	enum tv_err err;
+
+	if (service->service.ID.len == 0 || is_named(checks, n, SPAN_NONE))
+		return TV_EINVAL;
+	if (!has_room(r, ENTRY_SERVICE, service, 1) || !has_room(r, ENTRY_CHECK, checks, n))
+		return TV_ELIMIT;
+	if ((err = entry_take(r, service, &s)) != TV_OK)
+		return err;
+	for (uint32_t i = 0; i < n && err == TV_OK; i++)
+		if ((err = entry_take(r, &checks[i], &c)) == TV_OK)
+			c->dirty = DIRTY;
+	for (struct entry *e = r->first; e != NULL && replace && err == TV_OK; e = e->next)
+		if (e->kind == ENTRY_CHECK && !e->removed && span_eq(e->service, s->id) && !is_named(checks, n, e->id))
+			set_removed(e);
+	save(r, true);
+	sync_changed(s, false);
+	return err;
 }
 
 enum tv_err
@@ -404,7 +469,7 @@ registry_new(const struct registry_conf *conf)
 	r->arena = ARENA_INIT(16u << 20);
 	r->scratch = ARENA_INIT(16u << 20);
 	rng_seed(&r->rng, conf->seed);
-	r->compare_at = r->output_at = r->save_at = r->reap_at = MONO_NEVER;
+	r->compare_at = r->output_at = r->save_at = r->reap_at = r->news_at = MONO_NEVER;
 	registry_at(r, &r->compare_at, mono_add(FIRST_COMPARE, sync_spread(r, FIRST_COMPARE)));
 	return r;
 }

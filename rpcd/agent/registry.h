@@ -42,7 +42,6 @@ struct registry_conf {
 	uint64_t output_max;		/* bytes of output kept */
 	struct mono sync_interval, update_interval;
 	struct mono sync_wait;		/* see registry_settle */
-	bool own_services;		/* services too are registered here alone; false: those of others stay */
 	uint64_t seed;
 	/* The world around it: clock_mono(); route_start() and route_cancel(). */
 	struct mono (*now)(void);
@@ -52,6 +51,8 @@ struct registry_conf {
 	/* registry_run() is to be called at this instant, and not at the one told before.  MONO_NEVER: not at all. */
 	void (*due)(void *ctx, struct mono at);
 	void (*save)(void *ctx, bool durable);	/* registry_save(); durable: it must survive a crash */
+	void (*news)(void *ctx);	/* from registry_run(): a service is another one, or gone; may be NULL */
+	unsigned (*members)(void *ctx);	/* of the cluster, which comparisons are spread over; NULL: few */
 	void *ctx;
 };
 
@@ -76,6 +77,13 @@ void *registry_user(const struct entry *e);
  * entries_max; TV_ENOMEM.
  */
 enum tv_err registry_put(struct registry *r, const struct local_record *rec);
+/*
+ * The same of a service with n of its checks, in one write of the file and one of the catalog; replace: those of its
+ * checks that are not among these go.  In checks ServiceID is that of the service.  Nothing changes on an error, but
+ * for TV_ENOMEM, which may come in the middle.
+ */
+enum tv_err registry_put_service(struct registry *r, const struct local_record *service,
+    const struct local_record *checks, uint32_t n, bool replace);
 /* A service goes with its checks.  TV_ENOENT. */
 enum tv_err registry_remove(struct registry *r, enum entry_kind kind, struct span id);
 /* NULL: not here.  Good until the entry is removed. */

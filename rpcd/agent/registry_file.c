@@ -225,7 +225,8 @@ registry_load(struct registry *r, const char *path)
 	if (err == TV_OK)
 		err = registry_parse(r, buf_span(&text), path, why, sizeof(why));
 	if (err != TV_OK && err != TV_ENOENT) {
-		log_warn("agent", "cannot read %s: %s; moved to %s.bad, starting without checks", path, why, path);
+		log_warn("agent", "cannot read %s: %s; moved to %s.bad, starting without services and checks", path,
+		    why, path);
 		set_aside(path);
 	}
 	buf_done(&text);

@@ -46,7 +46,7 @@ struct registry {
 	struct settle *settling;
 	struct route_call *compare;	/* reading the catalog */
 	enum entry_kind comparing;
-	struct mono compare_at, output_at, save_at, reap_at;	/* MONO_NEVER: not planned */
+	struct mono compare_at, output_at, save_at, reap_at, news_at;	/* MONO_NEVER: not planned */
 	struct arena arena;		/* for a reply */
 	struct arena scratch;		/* for our own records */
 };

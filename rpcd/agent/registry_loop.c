@@ -11,6 +11,9 @@ struct host {
 	const char *path;
 	struct registry *registry;
 	ev_timer timer;
+	struct waits waits;		/* for services that change */
+	unsigned (*members)(void *ctx);
+	void *ctx;
 };
 
 static void
@@ -45,6 +48,30 @@ save(void *ctx, bool durable)
 		log_warn("agent", "cannot write %s: %s", h->path, tv_strerror(err));
 }
 
+static void
+news(void *ctx)
+{
+	struct host *h = ctx;
+
+	waits_wake(&h->waits);
+}
+
+static unsigned
+members(void *ctx)
+{
+	const struct host *h = ctx;
+
+	return h->members == NULL ? 1 : h->members(h->ctx);
+}
+
+void
+registry_wait(struct registry *r, struct wait *w, struct mono timeout, void (*fn)(void *ctx, bool timed_out), void *ctx)
+{
+	struct host *h = r->conf.ctx;
+
+	wait_start(&h->waits, w, timeout, fn, ctx);
+}
+
 struct registry *
 registry_open(const struct registry_conf *conf, struct ev_loop *loop, const char *path)
 {
@@ -53,7 +80,8 @@ registry_open(const struct registry_conf *conf, struct ev_loop *loop, const char
 
 	if (h == NULL)
 		return NULL;
-	*h = (struct host){ .loop = loop, .path = path };
+	*h = (struct host){ .loop = loop, .path = path, .waits = { .loop = loop }, .members = conf->members,
+	    .ctx = conf->ctx };
 	ev_init(&h->timer, on_timer);
 	h->timer.data = h;
 	own.now = clock_mono;
@@ -61,6 +89,8 @@ registry_open(const struct registry_conf *conf, struct ev_loop *loop, const char
 	own.cancel = route_cancel;
 	own.due = due;
 	own.save = save;
+	own.news = news;
+	own.members = members;
 	own.ctx = h;
 	if ((h->registry = registry_new(&own)) == NULL) {
 		free(h);

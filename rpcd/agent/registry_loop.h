@@ -5,13 +5,18 @@
 #include <ev.h>
 
 #include "rpcd/agent/registry.h"
+#include "rpcd/event/waits.h"
 #include "rpcd/route/route.h"
 
 /*
- * conf with its route and without the functions; what is in `path`, whose folder must exist, is registered already.
+ * conf with its route and without the functions but for `members`, which gets conf's ctx; what is in `path`, whose
+ * folder must exist, is registered already.
  * All is borrowed.  NULL: no memory.
  */
 struct registry *registry_open(const struct registry_conf *conf, struct ev_loop *loop, const char *path);
+/* As wait_start(): for a service that changes or goes.  What is there then may be the same as before. */
+void registry_wait(struct registry *r, struct wait *w, struct mono timeout, void (*fn)(void *ctx, bool timed_out),
+    void *ctx);
 /* Ends it as registry_free() does. */
 void registry_close(struct registry *r);
 

@@ -7,6 +7,7 @@
 
 #define RETRY_MIN MONO_S(15)
 #define RETRY_SPREAD MONO_S(15)
+#define MEMBERS_FEW 128			/* for each doubling beyond, times are longer by one of what they were */
 #define ARGS_BYTES_MAX (1u << 20)
 #define PUSH_BYTES_MAX (512u << 10)	/* of the checks that go with a service; others follow */
 
@@ -27,10 +28,22 @@ sync_spread(struct registry *r, struct mono max)
 	return (struct mono){ (int64_t)(rng_unit(&r->rng) * (double)max.ns) };
 }
 
+/* All members compare with the same servers: the more there are, the longer the time that they are spread over. */
+static struct mono
+scaled(const struct registry *r, struct mono spread)
+{
+	unsigned members = r->conf.members == NULL ? 1 : r->conf.members(r->conf.ctx);
+	int64_t factor = 1;
+
+	for (uint64_t n = MEMBERS_FEW; n < members; n *= 2)
+		factor++;
+	return (struct mono){ spread.ns * factor };
+}
+
 static void
 compare_soon(struct registry *r)
 {
-	registry_at(r, &r->compare_at, mono_add(RETRY_MIN, sync_spread(r, RETRY_SPREAD)));
+	registry_at(r, &r->compare_at, mono_add(RETRY_MIN, sync_spread(r, scaled(r, RETRY_SPREAD))));
 }
 
 static struct route_call *
@@ -287,16 +300,15 @@ same(struct entry *e, struct local_record *there)
 	return eq;
 }
 
-/* What nobody registered here is to be removed from the catalog, if that is ours to say. */
+/* What nobody registered here is to be removed from the catalog. */
 static void
 compare_one(struct registry *r, struct local_record *there)
 {
 	bool check = there->kind == ENTRY_CHECK;
 	struct span id = check ? there->check.CheckID : there->service.ID;
 	struct entry *e = entry_find(r, there->kind, id);
-	bool ours = r->conf.own_services || (check && there->check.ServiceID.len == 0);
 
-	if (e == NULL && ours && !span_eqs(id, check ? "serfHealth" : "consul"))
+	if (e == NULL && !span_eqs(id, check ? "serfHealth" : "consul"))
 		e = entry_add(r, there);	/* no memory: the next comparison finds it too */
 	if (e == NULL)
 		return;
@@ -387,7 +399,8 @@ on_catalog(void *ctx, const struct op_reply *reply)
 		return;
 	}
 	sync_all(r, false);
-	registry_at(r, &r->compare_at, mono_add(r->conf.sync_interval, sync_spread(r, r->conf.sync_interval)));
+	registry_at(r, &r->compare_at, mono_add(r->conf.sync_interval,
+	    sync_spread(r, scaled(r, r->conf.sync_interval))));
 }
 
 void
@@ -395,7 +408,7 @@ sync_compare(struct registry *r)
 {
 	if (r->compare != NULL)
 		r->conf.cancel(r->compare);
-	read_catalog(r, r->conf.own_services ? ENTRY_SERVICE : ENTRY_CHECK);
+	read_catalog(r, ENTRY_SERVICE);
 }
 
 void

@@ -2,82 +2,8 @@
 #include "common/record/schema_json.h"
 #include "common/text/json_text.h"
 #include "rpcd/agent/checks.h"
-#include "rpcd/api/api.h"
-
-/* What a registration may say.  Checks that this version cannot run are read, to be refused by name. */
-struct registration {
-	struct span ID, CheckID, Name, Notes, Status, ServiceID;
-	int64_t TTL, Interval, DeregisterCriticalServiceAfter;
-	struct span HTTP, TCP, GRPC, H2PING, AliasNode, AliasService, DockerContainerID;
-	struct span_list Args, ScriptArgs;
-};
-
-#define F(t_, f_) { .name = #f_, .type = (t_), .offset = offsetof(struct registration, f_) }
-#define IGNORED(name_) { .name = (name_), .type = ST_CONST }
-static const struct schema_field registration_fields[] = {
-	F(ST_STR, ID),
-	F(ST_STR, CheckID),
-	F(ST_STR, Name),
-	F(ST_STR, Notes),
-	F(ST_STR, Status),
-	F(ST_STR, ServiceID),
-	F(ST_DURATION, TTL),
-	F(ST_DURATION, Interval),
-	F(ST_DURATION, DeregisterCriticalServiceAfter),
-	F(ST_STR, HTTP),
-	F(ST_STR, TCP),
-	F(ST_STR, GRPC),
-	F(ST_STR, H2PING),
-	F(ST_STR, AliasNode),
-	F(ST_STR, AliasService),
-	F(ST_STR, DockerContainerID),
-	F(ST_STRS, Args),
-	F(ST_STRS, ScriptArgs),
-	/* details of checks that need the check process */
-	IGNORED("Method"), IGNORED("Header"), IGNORED("Body"), IGNORED("Timeout"), IGNORED("Shell"),
-	IGNORED("TLSServerName"), IGNORED("TLSSkipVerify"), IGNORED("GRPCUseTLS"), IGNORED("OutputMaxSize"),
-	IGNORED("SuccessBeforePassing"), IGNORED("FailuresBeforeCritical"), IGNORED("ProxyHTTP"), IGNORED("ProxyGRPC"),
-	IGNORED("Namespace"),
-};
-static const struct schema registration_schema = {
-	"CheckDefinition", registration_fields, sizeof(registration_fields) / sizeof(registration_fields[0]),
-	sizeof(struct registration)
-};
-
-static bool
-is_status(struct span s)
-{
-	return span_eqs(s, "passing") || span_eqs(s, "warning") || span_eqs(s, "critical");
-}
-
-/* Why the registration is refused, and with which status; NULL: it is fine. */
-static const char *
-refusal(const struct registration *g, unsigned *status)
-{
-	bool script = g->Args.n > 0 || g->ScriptArgs.n > 0;
-	bool remote = g->HTTP.len + g->TCP.len + g->GRPC.len + g->H2PING.len + g->AliasNode.len + g->AliasService.len +
-	    g->DockerContainerID.len > 0;
-
-	*status = 400;
-	if (g->Name.len == 0)
-		return "Missing check name";
-	if (g->Status.len > 0 && !is_status(g->Status))
-		return "Bad check status";
-	if (g->Interval > 0 && g->TTL > 0)
-		return "Invalid check: Interval and TTL cannot both be specified";
-	if ((script || remote) && g->Interval <= 0 && g->AliasNode.len == 0 && g->AliasService.len == 0)
-		return "Invalid check: Interval must be > 0 for Script, HTTP, H2PING, or TCP checks";
-	if (!script && !remote && g->TTL <= 0)
-		return "Invalid check: TTL must be > 0 for TTL checks";
-	*status = 500;
-	if (script)
-		return "Scripts are disabled on this agent from remote calls; "
-		    "to enable, configure 'enable_script_checks' to true";
-	*status = 400;
-	if (remote)
-		return "Invalid check: only TTL checks are supported by this version";
-	return NULL;
-}
+#include "rpcd/agent/definition.h"
+#include "rpcd/api/api_agent.h"
 
 /* The catalog has the change, or has had its time: 200. */
 static void
@@ -91,45 +17,55 @@ on_settled(void *ctx)
 		answer_empty(r, 200);
 }
 
-static void
-answer_settled(struct request *r, struct span id)
+void
+api_agent_settled(struct request *r, enum entry_kind kind, struct span id)
 {
 	struct note *n = note_new(r);
 
 	if (n == NULL)
 		answer_empty(r, 200);
 	else
-		registry_settle(r->api->registry, ENTRY_CHECK, id, on_settled, n);
+		registry_settle(r->api->registry, kind, id, on_settled, n);
+}
+
+struct span
+api_agent_token(const struct request *r, struct span given)
+{
+	return given.len > 0 ? given : api_token(r);
+}
+
+void
+api_agent_refused(struct request *r, enum tv_err err)
+{
+	if (err == TV_ELIMIT)
+		answer_text(r, 500, "too many services or checks on this node (limit: checks_max in rpcd.conf)");
+	else
+		answer_text(r, 500, "%s", tv_strerror(err));
 }
 
 static void
 run_register(struct request *r)
 {
-	struct registration g = { 0 };
-	unsigned status;
+	struct check_def d = { 0 };
+	struct local_record rec;
+	char why[DEFINITION_TEXT_MAX];
 
-	if (!api_decode(r, &registration_schema, SJ_STRICT | SJ_SNAKE, false, &g))
+	if (!api_decode(r, &check_def_schema, SJ_STRICT | SJ_SNAKE, false, &d))
 		return;
-	const char *why = refusal(&g, &status);
-	if (why != NULL) {
+	d.Token = api_agent_token(r, d.Token);
+	unsigned status = definition_check(&d, &rec, why);
+	if (status != 0) {
 		answer_text(r, status, "%s", why);
 		return;
 	}
-	struct span id = g.CheckID.len > 0 ? g.CheckID : g.ID.len > 0 ? g.ID : g.Name;
-	enum tv_err err = registry_put(r->api->registry, &(struct local_record){
-		.kind = ENTRY_CHECK, .ttl = g.TTL, .deregister_after = g.DeregisterCriticalServiceAfter,
-		.check = { .CheckID = id, .Name = g.Name, .Notes = g.Notes, .Status = g.Status,
-		    .ServiceID = g.ServiceID, .Type = span_str("ttl") },
-	});
+	enum tv_err err = registry_put(r->api->registry, &rec);
 	if (err == TV_ENOENT)
-		answer_text(r, 500, "ServiceID \"%.*s\" does not exist", (int)g.ServiceID.len,
-		    (const char *)g.ServiceID.p);
-	else if (err == TV_ELIMIT)
-		answer_text(r, 500, "too many checks on this node (limit: checks_max in rpcd.conf)");
+		answer_text(r, 500, "ServiceID \"%.*s\" does not exist", (int)d.ServiceID.len,
+		    (const char *)d.ServiceID.p);
 	else if (err != TV_OK)
-		answer_text(r, 500, "%s", tv_strerror(err));
+		api_agent_refused(r, err);
 	else
-		answer_settled(r, id);
+		api_agent_settled(r, ENTRY_CHECK, rec.check.CheckID);
 }
 
 static void
@@ -137,7 +73,7 @@ run_deregister(struct request *r)
 {
 	/* An unknown check is gone: that is success. */
 	(void)registry_remove(r->api->registry, ENTRY_CHECK, r->rest);
-	answer_settled(r, r->rest);
+	api_agent_settled(r, ENTRY_CHECK, r->rest);
 }
 
 static void
@@ -151,7 +87,7 @@ update(struct request *r, struct span status, struct span output)
 	else if (err != TV_OK)
 		answer_text(r, 500, "%s", tv_strerror(err));
 	else
-		answer_settled(r, r->rest);
+		api_agent_settled(r, ENTRY_CHECK, r->rest);
 }
 
 enum { PASS, WARN, FAIL };
@@ -162,6 +98,12 @@ run_note(struct request *r)
 	static const char *const statuses[] = { [PASS] = "passing", [WARN] = "warning", [FAIL] = "critical" };
 
 	update(r, span_str(statuses[r->endpoint->arg]), params_get(&r->query, "note"));
+}
+
+static bool
+is_status(struct span s)
+{
+	return span_eqs(s, "passing") || span_eqs(s, "warning") || span_eqs(s, "critical");
 }
 
 struct update_body {

@@ -6,19 +6,11 @@
 static int
 passing_value(const struct request *r)
 {
-	static const char *const yes[] = { "", "1", "t", "T", "true", "TRUE", "True" };
-	static const char *const no[] = { "0", "f", "F", "false", "FALSE", "False" };
 	struct span v = params_get(&r->query, "passing");
 
 	if (!params_has(&r->query, "passing"))
 		return 0;
-	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
-		if (span_eqs(v, yes[i]))
-			return 1;
-	for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++)
-		if (span_eqs(v, no[i]))
-			return 0;
-	return -1;
+	return v.len == 0 ? 1 : params_bool(v);
 }
 
 static bool

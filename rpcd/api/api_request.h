@@ -43,6 +43,7 @@ struct request_head {
 	const char *host;		/* headers; NULL when absent */
 	const char *origin;
 	const char *fetch_site;		/* Sec-Fetch-Site */
+	const char *accept;
 	const char *accept_encoding;
 	const char *token;		/* X-Consul-Token */
 	const char *authorization;

@@ -338,3 +338,18 @@ u64_why(struct span text, struct buf *out)
 	quote(text, out);
 	buf_puts(out, u64_parse(text, &v) == TV_ELIMIT ? ": value out of range" : ": invalid syntax");
 }
+
+int
+params_bool(struct span text)
+{
+	static const char *const yes[] = { "1", "t", "T", "true", "TRUE", "True" };
+	static const char *const no[] = { "0", "f", "F", "false", "FALSE", "False" };
+
+	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
+		if (span_eqs(text, yes[i]))
+			return 1;
+	for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++)
+		if (span_eqs(text, no[i]))
+			return 0;
+	return -1;
+}

@@ -44,6 +44,8 @@ struct span path_clean(struct span path, struct arena *a);
 /* Percent-encodes for a Location header. */
 void path_encode(struct span path, struct buf *out);
 
+/* 1 of "1", "t", "true" and so on, 0 of "0", "f", "false"; -1 of all else. */
+int params_bool(struct span text);
 /* Decimal, nothing else.  TV_EFORMAT or TV_ELIMIT (out of range). */
 enum tv_err u64_parse(struct span text, uint64_t *v);
 /* The API's sentence: strconv.ParseUint: parsing "zz": invalid syntax. */

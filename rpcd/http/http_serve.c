@@ -185,6 +185,7 @@ static const struct {
 	size_t at;			/* in struct request_head */
 	bool once;			/* two of them: a proxy before us may have believed the other */
 } known_fields[] = {
+	{ "accept", offsetof(struct request_head, accept), false },
 	{ "accept-encoding", offsetof(struct request_head, accept_encoding), false },
 	{ "authorization", offsetof(struct request_head, authorization), false },
 	{ "cache-control", offsetof(struct request_head, cache_control), false },

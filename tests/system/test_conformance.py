@@ -19,17 +19,13 @@ from waiting import wait_for  # noqa: E402
 FOLDER = os.path.join(TOP, "tests", "conformance")
 RUN, RUN_DNS = os.path.join(FOLDER, "run"), os.path.join(FOLDER, "run-dns")
 CHECKS = "the checker (TCP, HTTP, scripts) is not built yet"
-SERVICES = "services at the agent are not built yet"
+PROXIES = "proxies are not registered yet"
 CACHE = "the agent cache is not built yet: every answer is fresh, so there is no X-Cache and no Age"
 EXCLUDED = {
     # pattern of names of cases: why they fail
     "acl/.*": "access control is not built yet",
     "auth/.*": "access control, and with it auth methods, is not built yet",
     "agent/self": "Member.DelegateCur: gossip announces delegate version 5, the recording has 4; see BUT",
-    "agent/services?-.*": SERVICES,
-    "agent/health-.*": SERVICES,
-    "agent/deregister-critical-minimum": SERVICES,
-    "agent/node-maintenance-.*": "maintenance mode is not built yet",
     "agent/check-register-tcp": CHECKS,
     "agent/check-http-passing": CHECKS,
     "agent/check-pass-not-ttl": CHECKS,
@@ -38,11 +34,10 @@ EXCLUDED = {
     "connect/.*": "the certificate authority is not built yet",
     "cross/cached-.*": CACHE,
     "cross/options-query": "prepared queries are not built yet",
-    "cross/method-patch": SERVICES,
     "cross/max-body-txn": "transactions are not built yet",
     "cross/follower-txn": "transactions are not built yet",
     "intention/.*": "intentions are not built yet",
-    "proxy/.*": SERVICES,
+    "proxy/.*": PROXIES,
     "query/.*": "prepared queries are not built yet",
     "txn/.*": "transactions are not built yet",
 }

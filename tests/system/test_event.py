@@ -94,8 +94,7 @@ def blocking(c, nodes):
 def filters(c, nodes):
     servers, client = nodes[:3], nodes[3]
     for n, tags in ((servers[1], ["v1"]), (servers[2], ["v2", "canary"])):
-        r = n.put("/v1/catalog/register", {"Node": n.name, "Address": n.addr, "SkipNodeUpdate": True,
-                                            "Service": {"Service": "api", "Tags": tags}})
+        r = n.put("/v1/agent/service/register", {"Name": "api", "Tags": tags})
         assert r.status == 200, r
     # Each node judges by what the server that it asks has; a server asks itself.
     wait_for("the service is in every catalog", lambda: all(

@@ -14,6 +14,7 @@
 #include "common/record/records.h"
 #include "rpcd/agent/checks.h"
 #include "rpcd/agent/log_streams.h"
+#include "rpcd/agent/registry_loop.h"
 #include "rpcd/api/api.h"
 #include "rpcd/api/gzip.h"
 #include "rpcd/api/host.h"
@@ -60,6 +61,8 @@ static struct fake {
 	struct mono wait_time;
 	/* checks */
 	struct local_record registered;
+	unsigned registered_checks;
+	bool replaced;
 	enum tv_err checks_err;
 	char check_id[128], check_status[16], check_output[128];
 	/* the daemon */
@@ -374,6 +377,37 @@ checks_update(struct registry *r, struct span id, struct span status, struct spa
 	return fake.checks_err;
 }
 
+enum tv_err
+registry_put_service(struct registry *r, const struct local_record *service, const struct local_record *checks, uint32_t n,
+    bool replace)
+{
+	(void)r;
+	(void)checks;
+	fake.registered = *service;
+	fake.registered_checks = n;
+	fake.replaced = replace;
+	(void)span_copy(service->service.ID, fake.check_id, sizeof(fake.check_id));	/* too long: "" */
+	return fake.checks_err;
+}
+
+struct entry *
+registry_find(struct registry *r, enum entry_kind kind, struct span id)
+{
+	(void)r;
+	/* A service s1, and no check but that of its maintenance. */
+	return kind == ENTRY_SERVICE ? (span_eqs(id, "s1") ? (struct entry *)&fake : NULL) :
+	    span_eqs(id, "_service_maintenance:s2") ? (struct entry *)&fake : NULL;
+}
+
+void
+registry_wait(struct registry *r, struct wait *w, struct mono timeout, void (*fn)(void *ctx, bool timed_out), void *ctx)
+{
+	(void)r;
+	*w = (struct wait){ .fn = fn, .ctx = ctx };
+	fake.waiting = w;
+	fake.wait_time = timeout;
+}
+
 void
 registry_settle(struct registry *r, enum entry_kind kind, struct span id, void (*done)(void *ctx), void *ctx)
 {
@@ -388,7 +422,10 @@ registry_each(struct registry *r, enum entry_kind kind, void (*fn)(void *ctx, co
     void *ctx)
 {
 	(void)r;
-	(void)kind;
+	if (kind == ENTRY_SERVICE) {
+		fn(ctx, &(struct local_record){ .service = { .ID = span_str("s1"), .Service = span_str("web") } });
+		return;
+	}
 	fn(ctx, &(struct local_record){ .check = { .CheckID = span_str("c1"), .Status = span_str("passing") } });
 	fn(ctx, &(struct local_record){ .check = { .CheckID = span_str("c2"), .Status = span_str("warning") } });
 }

@@ -78,7 +78,8 @@ is_for_administrators(const char *method, const char *path)
 {
 	static const char *const whole[] = { "/v1/operator/keyring", "/v1/snapshot", "/v1/agent/monitor",
 		"/v1/operator/raft/recover" };
-	static const char *const services[] = { "/v1/agent/check/", "/v1/agent/query", "/v1/agent/service/" };
+	static const char *const services[] = { "/v1/agent/check/", "/v1/agent/query", "/v1/agent/service/",
+		"/v1/agent/maintenance" };
 
 	for (unsigned i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
 		if (strcmp(path, whole[i]) == 0)

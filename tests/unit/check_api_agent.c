@@ -430,10 +430,118 @@ START_TEST(no_check_runs_or_reaches_out)
 			struct request *r = fake_begin("PUT", "/v1/agent/check/register", body, NULL);
 			ck_assert_msg(r->answered && r->answer.status >= 400, "%s: %u", body, r->answer.status);
 			fake_end(r);
+			snprintf(body, sizeof(body), "{\"Name\":\"s\",\"Checks\":[{\"TTL\":\"1s\"},{%s%s}]}", kinds[i], more[m]);
+			r = fake_begin("PUT", "/v1/agent/service/register", body, NULL);
+			ck_assert_msg(r->answered && r->answer.status >= 400, "%s: %u", body, r->answer.status);
+			fake_end(r);
 			ck_assert_msg(fake.check_id[0] == '\0' && fake.registered.ttl == 0, "%s", body);
 		}
 	fake_is("PUT", "/v1/agent/check/register", "{\"Name\":\"c\",\"TTL\":\"10s\"}", 200, "");
 	ck_assert(fake.registered.ttl > 0);
+}
+END_TEST
+
+START_TEST(agent_services)
+{
+	static const struct { const char *body; unsigned status; const char *answer; } v[] = {
+		{ "{}", 400, "Missing service name" },
+		{ "{\"Name\":\"w\",\"Address\":\"::\"}", 400, "Invalid service address" },
+		{ "{\"Name\":\"w\",\"Port\":70000}", 400, "Invalid service port: it must be between 0 and 65535" },
+		{ "{\"Name\":\"w\",\"Bogus\":1}", 400, "Request decode failed: json: unknown field \"Bogus\"" },
+		{ "{\"Name\":\"w\",\"Check\":{\"TTL\":\"1s\",\"Status\":\"x\"}}", 400,
+		    "Status for checks must 'passing', 'warning', 'critical'" },
+		{ "{\"Name\":\"w\",\"Check\":{}}", 200, "" },
+		{ "{\"id\":\"w1\",\"name\":\"w\",\"enable_tag_override\":true,\"checks\":[{\"ttl\":\"1s\"},{\"ttl\":\"2s\"}]}", 200, "" },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
+		fake_is("PUT", "/v1/agent/service/register", v[i].body, v[i].status, v[i].answer);
+	ck_assert_str_eq(fake.check_id, "w1");
+	ck_assert(fake.registered.service.EnableTagOverride && fake.registered_checks == 2 && !fake.replaced);
+	fake_is("PUT", "/v1/agent/service/register?replace-existing-checks", "{\"Name\":\"w\"}", 200, "");
+	ck_assert(fake.replaced);
+	fake_is("PUT", "/v1/agent/service/register?replace-existing-checks=false", "{\"Name\":\"w\"}", 200, "");
+	ck_assert(!fake.replaced);
+	fake_is("PUT", "/v1/agent/service/register?token=t0ken", "{\"Name\":\"w\"}", 200, "");
+	fake.checks_err = TV_ELIMIT;
+	fake_is("PUT", "/v1/agent/service/register", "{\"Name\":\"w\"}", 500,
+	    "too many services or checks on this node (limit: checks_max in rpcd.conf)");
+	fake.checks_err = TV_ENOENT;
+	fake_is("PUT", "/v1/agent/service/deregister/x", NULL, 200, "");
+	fake_is("GET", "/v1/agent/service/x", NULL, 404, "unknown service ID: x");
+	fake_is("GET", "/v1/agent/services?filter=Nope==1", NULL, 500,
+	    "Failed to create boolean expression evaluator: Selector \"Nope\" is not valid");
+	fake_is("GET", "/v1/agent/services?filter=Service==other", NULL, 200, "{}");
+}
+END_TEST
+
+START_TEST(agent_maintenance)
+{
+	static const char *const paths[] = { "/v1/agent/maintenance", "/v1/agent/service/maintenance/s1" };
+	static const char *const ids[] = { "_node_maintenance", "_service_maintenance:s1" };
+
+	for (int i = 0; i < 2; i++) {
+		char path[128];
+
+		fake_is("PUT", paths[i], NULL, 400, "Missing value for enable");
+		snprintf(path, sizeof(path), "%s?enable=yes", paths[i]);
+		fake_is("PUT", path, NULL, 400, "Invalid value for enable: \"yes\"");
+		snprintf(path, sizeof(path), "%s?enable=true&reason=broken+disk", paths[i]);
+		fake.check_id[0] = '\0';
+		fake.checks_err = TV_OK;
+		if (i == 0) {			/* the fake has no services to register checks of */
+			fake_is("PUT", path, NULL, 200, "");
+			ck_assert_str_eq(fake.check_id, ids[i]);
+		}
+		snprintf(path, sizeof(path), "%s?enable=false", paths[i]);
+		fake.check_id[0] = '\0';
+		fake_is("PUT", path, NULL, 200, "");
+		ck_assert_str_eq(fake.check_id, "");	/* there was none */
+	}
+	fake_is("PUT", "/v1/agent/service/maintenance/s9?enable=1", NULL, 404, "No service registered with ID \"s9\"");
+	fake_is("PUT", "/v1/agent/service/maintenance/?enable=1", NULL, 400, "Missing service ID");
+}
+END_TEST
+
+START_TEST(agent_service_waits)
+{
+	char path[128];
+	struct request *r = fake_begin("GET", "/v1/agent/service/s1", NULL, NULL);
+
+	fake_answered(r, 200, NULL);
+	ck_assert_str_eq(r->answer.headers[0].name, "X-Consul-ContentHash");
+	snprintf(path, sizeof(path), "/v1/agent/service/s1?wait=9s&hash=%s", r->answer.headers[0].value);
+	fake_end(r);
+	for (int timed_out = 0; timed_out < 2; timed_out++) {
+		r = fake_begin("GET", path, NULL, NULL);
+		ck_assert(!r->answered && fake.waiting != NULL && fake.wait_time.ns > MONO_S(8).ns);
+		fake.waiting->fn(fake.waiting->ctx, timed_out);
+		ck_assert_int_eq(r->answered, timed_out);	/* nothing has changed */
+		if (timed_out)
+			fake_answered(r, 200, NULL);
+		fake_end(r);
+	}
+	fake_is("GET", "/v1/agent/service/s1?hash=x&wait=abc", NULL, 400, "Invalid wait time");
+	r = fake_begin("GET", "/v1/agent/service/s1?hash=other", NULL, NULL);
+	fake_answered(r, 200, NULL);
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(agent_health)
+{
+	struct request *r = fake_begin("GET", "/v1/agent/health/service/name/web", NULL, NULL);
+
+	fake_answered(r, 429, NULL);		/* c1 of the node passes, c2 warns */
+	ck_assert(span_starts(buf_span(&r->answer.body), span_str("[{\"AggregatedStatus\":\"warning\",\"Service\":{\"ID\":\"s1\"")));
+	ck_assert_str_eq(r->answer.headers[0].value, "warning");
+	fake_end(r);
+	fake_is("GET", "/v1/agent/health/service/id/s1?format=text", NULL, 429, "warning");
+	fake_is("GET", "/v1/agent/health/service/id/none", NULL, 404,
+	    "{\"AggregatedStatus\":\"critical\",\"Service\":null,\"Checks\":null}");
+	fake_is("GET", "/v1/agent/health/service/name/none", NULL, 404, "[]");
+	fake_is("GET", "/v1/agent/health/service/name/none?format=text", NULL, 404, "ServiceName none Not Found");
+	fake_is("GET", "/v1/agent/health/service/id/", NULL, 400, "Bad request: Missing serviceID");
 }
 END_TEST
 
@@ -976,7 +1084,8 @@ int
 main(void)
 {
 	const TTest *const tests[] = {
-		members, host, host_is_opened, metrics, metrics_of_durations, agent_coordinates, administration, leaving, agent_checks, no_check_runs_or_reaches_out, event_fire, event_list,
+		members, host, host_is_opened, metrics, metrics_of_durations, agent_coordinates, administration, leaving, agent_checks, no_check_runs_or_reaches_out, agent_services, agent_maintenance,
+		agent_service_waits, agent_health, event_fire, event_list,
 		event_list_blocks, query_asks_the_pool, query_refusals, monitor_streams, queries_are_heard,
 		snapshot_save, snapshot_refusals, snapshot_breaks_off, snapshot_restore, snapshot_restore_fails, snapshot_client_goes_at_once, snapshot_too_large,
 	};

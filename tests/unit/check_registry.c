@@ -19,7 +19,7 @@ static struct route_call {
 } calls[CALLS_MAX];
 static struct mono clock_now, due_at;
 static bool refuse;
-static unsigned saves, sent;
+static unsigned saves, sent, told, cluster_size;
 static struct registry *table;
 static struct arena arena;
 
@@ -70,14 +70,29 @@ save(void *ctx, bool durable)
 	saves++;
 }
 
+static void
+hear(void *ctx)
+{
+	ck_assert_ptr_eq(ctx, &due_at);
+	told++;
+}
+
+static unsigned
+members(void *ctx)
+{
+	ck_assert_ptr_eq(ctx, &due_at);
+	return cluster_size;
+}
+
 static struct registry *
-open_table(bool own_services)
+open_table(void)
 {
 	struct registry *r = registry_new(&(struct registry_conf){
 		.node_name = "n1", .node_id = "id-1", .address = "10.0.0.1", .entries_max = 4, .output_max = 64,
 		.sync_interval = MONO_S(60), .update_interval = MONO_S(300), .sync_wait = MONO_MS(500),
-		.own_services = own_services, .seed = 7,
-		.now = now, .send = send_op, .cancel = cancel, .due = due, .save = save, .ctx = &due_at,
+		.seed = 7,
+		.now = now, .send = send_op, .cancel = cancel, .due = due, .save = save, .news = hear,
+		.members = members, .ctx = &due_at,
 	});
 
 	ck_assert_ptr_nonnull(r);
@@ -92,8 +107,9 @@ setup(void)
 	clock_now = MONO_S(1000);
 	refuse = false;
 	saves = sent = 0;
+	cluster_size = 3;
 	arena = ARENA_INIT(1u << 20);
-	table = open_table(true);
+	table = open_table();
 }
 
 static void
@@ -351,24 +367,109 @@ START_TEST(comparison)
 }
 END_TEST
 
-START_TEST(services_of_others)
+/* The more members there are, the longer the time over which they compare; but never sooner than the interval. */
+START_TEST(comparisons_are_spread)
 {
-	struct catalog_read args;
-	struct buf b = BUF_INIT(65536);
-	struct check strangers[2] = { check("c8", "web8", "passing"), check("c9", "", "passing") };
+	static const struct { unsigned members, factor; } v[] = { { 128, 1 }, { 129, 2 }, { 1024, 4 }, { 8192, 7 } };
 
-	registry_free(table);
-	table = open_table(false);
-	pass(MONO_S(2));
-	ck_assert_uint_eq(open_calls(OP_CATALOG_NODE), 0);
-	mpw_array(&b, 2);
-	schema_pack(&check_schema, &strangers[0], &b);
-	schema_pack(&check_schema, &strangers[1], &b);
-	answer(OP_HEALTH_NODE, &args, TV_OK, buf_span(&b));
-	buf_done(&b);
-	deregistered(TV_OK);
-	ck_assert(span_eqs(dereg.CheckID, "c9") && dereg.ServiceID.len == 0);
-	ck_assert_uint_eq(open_calls(OP_CATALOG_DEREGISTER), 0);
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct mono longest = MONO_ZERO;
+
+		cluster_size = v[i].members;
+		for (int n = 0; n < 60; n++) {
+			compare(NULL, 0, NULL, 0);
+			struct mono begin = clock_now;
+			while (open_calls(OP_CATALOG_NODE) == 0)
+				pass(MONO_S(1));
+			struct mono took = mono_sub(clock_now, begin);
+			ck_assert(took.ns >= MONO_S(60).ns && took.ns <= MONO_S(61 + 60 * v[i].factor).ns);
+			if (mono_before(longest, took))
+				longest = took;
+		}
+		ck_assert(longest.ns > MONO_S(60 + 60 * v[i].factor / 2).ns);
+	}
+	compare(NULL, 0, NULL, 0);
+}
+END_TEST
+
+static struct local_record
+record_of(const char *check_id, const char *status, const char *token)
+{
+	return (struct local_record){ .kind = ENTRY_CHECK, .check = check(check_id, "web1", status), .token = span_str(token),
+	    .ttl = 10000000000 };
+}
+
+START_TEST(a_service_with_its_checks)
+{
+	struct local_record web = { .kind = ENTRY_SERVICE, .service = service("web1", "a") };
+	struct local_record v[4] = { record_of("c1", "passing", ""), record_of("c2", "warning", ""),
+		record_of("c3", "passing", "other"), record_of("", "passing", "") };
+	struct local_record rec;
+
+	ck_assert_int_eq(registry_put_service(table, &web, v, 4, false), TV_EINVAL);
+	ck_assert(table->first == NULL && saves == 0);
+	ck_assert_int_eq(registry_put_service(table, &web, v, 3, false), TV_OK);
+	ck_assert_uint_eq(saves, 1);				/* once, with all of it */
+	registered(TV_OK);
+	ck_assert(reg.has_service && reg.Checks.n == 2);	/* those of its token, in the same write */
+	ck_assert_str_eq(registered(TV_OK), "other");
+	ck_assert_uint_eq(sent, 2);
+	/* again: states stay, and what is not named stays unless it is to go */
+	ck_assert_int_eq(update("c1", "critical", "x"), TV_OK);
+	registered(TV_OK);
+	ck_assert_int_eq(registry_put_service(table, &web, v, 1, false), TV_OK);
+	registered(TV_OK);
+	ck_assert(registry_get(registry_find(table, ENTRY_CHECK, span_str("c1")), &rec));
+	ck_assert(span_eqs(rec.check.Status, "critical") && span_eqs(rec.check.Output, "x"));
+	ck_assert_uint_eq(registry_count(table, ENTRY_CHECK), 3);
+	ck_assert_int_eq(registry_put_service(table, &web, &v[1], 1, true), TV_OK);
+	ck_assert_uint_eq(registry_count(table, ENTRY_CHECK), 1);
+	registered(TV_OK);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_DEREGISTER), 2);	/* c1 and c3 */
+	for (unsigned i = 0; i < CALLS_MAX; i++)
+		if (calls[i].open) {
+			calls[i].open = false;
+			calls[i].done(calls[i].ctx, &(struct op_reply){ .err = TV_OK });
+		}
+	compare(&web.service, 1, (struct check[]){ check("c2", "web1", "warning") }, 1);
+	ck_assert_uint_eq(open_calls(OP_CATALOG_REGISTER) + open_calls(OP_CATALOG_DEREGISTER), 0);
+}
+END_TEST
+
+/* What does not fit as a whole is not there in part. */
+START_TEST(no_room_for_all_of_it)
+{
+	struct local_record web = { .kind = ENTRY_SERVICE, .service = service("web1", "a") };
+	struct local_record v[5];
+
+	for (int i = 0; i < 5; i++)
+		v[i] = record_of((const char *[]){ "a", "b", "c", "d", "e" }[i], "passing", "");
+	ck_assert_int_eq(registry_put_service(table, &web, v, 5, false), TV_ELIMIT);
+	ck_assert(table->first == NULL && saves == 0 && sent == 0);
+	ck_assert_int_eq(registry_put_service(table, &web, v, 4, false), TV_OK);
+	registered(TV_OK);
+	ck_assert_int_eq(registry_put_service(table, &web, v, 4, false), TV_OK);	/* the same are no more */
+	registered(TV_OK);
+}
+END_TEST
+
+/* Once for all that happened in a turn, and only of services. */
+START_TEST(news)
+{
+	synced();
+	pass(MONO_S(1));
+	told = 0;
+	ck_assert_int_eq(put_service(service("web1", "b"), ""), TV_OK);
+	ck_assert_int_eq(put_service(service("web2", "b"), ""), TV_OK);
+	ck_assert_uint_eq(told, 0);
+	pass(MONO_MS(1));
+	ck_assert_uint_eq(told, 1);
+	ck_assert_int_eq(update("c1", "critical", ""), TV_OK);
+	pass(MONO_MS(1));
+	ck_assert_uint_eq(told, 1);
+	ck_assert_int_eq(registry_remove(table, ENTRY_SERVICE, span_str("web1")), TV_OK);
+	pass(MONO_MS(1));
+	ck_assert_uint_eq(told, 2);
 }
 END_TEST
 
@@ -529,7 +630,7 @@ START_TEST(users)
 	ck_assert_int_eq(put_check("c9", "", "", MONO_ZERO), TV_OK);
 	registry_free(table);
 	ck_assert_uint_eq(gone, 3);
-	table = open_table(true);
+	table = open_table();
 }
 END_TEST
 
@@ -569,7 +670,7 @@ START_TEST(the_file)
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&text), "[{\"Version\":2},{\"Service\":{\"ID\":\"web1\""));
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&text), check_1));
 	registry_free(table);
-	table = open_table(true);
+	table = open_table();
 	sent = saves = 0;
 	ck_assert_int_eq(registry_parse(table, buf_span(&text), "f", why, sizeof(why)), TV_OK);
 	registry_print(table, &again);
@@ -585,7 +686,7 @@ START_TEST(the_file)
 	ck_assert_int_eq(update("c2", "critical", ""), TV_OK);
 	ck_assert_str_eq(registered(TV_OK), "t2");
 	registry_free(table);
-	table = open_table(true);
+	table = open_table();
 	for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
 		why[0] = '\0';
 		ck_assert_int_eq(registry_parse(table, span_str(broken[i]), "f", why, sizeof(why)), TV_EFORMAT);
@@ -602,7 +703,7 @@ main(void)
 {
 	const TTest *const tests[] = {
 		limits, a_service_takes_its_checks_along, a_service_goes_with_its_checks, registered_again_while_it_goes,
-		comparison, services_of_others, tags_of_others, failure_and_refusal, output_waits, critical_for_too_long,
+		comparison, comparisons_are_spread, a_service_with_its_checks, no_room_for_all_of_it, news, tags_of_others, failure_and_refusal, output_waits, critical_for_too_long,
 		settling, users, the_file,
 	};
 	Suite *s = suite_create("registry");

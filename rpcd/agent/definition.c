@@ -1,0 +1,349 @@
+/* Definitions of services and checks: what is read, what is refused, and with which words. */
+#include <arpa/inet.h>
+#include <stdio.h>
+
+#include "rpcd/agent/definition.h"
+
+#define REAP_MIN 60000000000		/* ns: a service stays at least so long, as Consul has it */
+#define META_PAIRS_MAX 64
+#define META_KEY_BYTES_MAX 128
+#define META_VALUE_BYTES_MAX 512
+#define WEIGHT_MAX 65535
+#define PORT_MAX 65535
+#define NAME_BYTES_MAX 1024		/* that the catalog takes */
+
+/* -- schemas -- */
+
+#define IGNORED(name_) { .name = (name_), .type = ST_CONST }
+#define F(t_, f_) { .name = #f_, .type = (t_), .offset = offsetof(struct check_def, f_) }
+static const struct schema_field check_fields[] = {
+	F(ST_STR, ID),
+	F(ST_STR, CheckID),
+	F(ST_STR, Name),
+	F(ST_STR, Notes),
+	F(ST_STR, Status),
+	F(ST_STR, ServiceID),
+	F(ST_STR, Token),
+	F(ST_DURATION, TTL),
+	F(ST_DURATION, Interval),
+	F(ST_DURATION, DeregisterCriticalServiceAfter),
+	F(ST_STR, HTTP),
+	F(ST_STR, TCP),
+	F(ST_STR, GRPC),
+	F(ST_STR, H2PING),
+	F(ST_STR, AliasNode),
+	F(ST_STR, AliasService),
+	F(ST_STR, DockerContainerID),
+	F(ST_STRS, Args),
+	F(ST_STRS, ScriptArgs),
+	/* details of checks that need the check process */
+	IGNORED("Method"), IGNORED("Header"), IGNORED("Body"), IGNORED("Timeout"), IGNORED("Shell"),
+	IGNORED("TLSServerName"), IGNORED("TLSSkipVerify"), IGNORED("GRPCUseTLS"), IGNORED("OutputMaxSize"),
+	IGNORED("SuccessBeforePassing"), IGNORED("FailuresBeforeCritical"), IGNORED("ProxyHTTP"), IGNORED("ProxyGRPC"),
+	IGNORED("Namespace"),
+};
+#undef F
+const struct schema check_def_schema = { "CheckDefinition", check_fields,
+	sizeof(check_fields) / sizeof(check_fields[0]), sizeof(struct check_def) };
+
+#define AT(f_) .name = #f_, .offset = offsetof(struct service_def, f_)
+#define HAS(flag_) .has = offsetof(struct service_def, flag_) + 1
+static const struct schema_field service_fields[] = {
+	{ AT(ID), .type = ST_STR },
+	{ AT(Name), .type = ST_STR },
+	{ AT(Address), .type = ST_STR },
+	{ AT(SocketPath), .type = ST_STR },
+	{ AT(Token), .type = ST_STR },
+	{ AT(Tags), .type = ST_STRS },
+	{ AT(Meta), .type = ST_MAP },
+	{ AT(TaggedAddresses), .type = ST_OBJMAP, .sub = &service_address_schema },
+	{ AT(Port), .type = ST_I64 },
+	{ AT(EnableTagOverride), .type = ST_BOOL },
+	{ AT(Weights), .type = ST_OBJ, .sub = &weights_schema, HAS(has_weights) },
+	{ AT(Check), .type = ST_OBJ, .sub = &check_def_schema, HAS(has_check) },
+	{ AT(Checks), .type = ST_OBJS, .sub = &check_def_schema },
+	IGNORED("Namespace"),
+};
+const struct schema service_def_schema = { "ServiceDefinition", service_fields,
+	sizeof(service_fields) / sizeof(service_fields[0]), sizeof(struct service_def) };
+
+/* -- checks -- */
+
+static unsigned
+refuse(char why[DEFINITION_TEXT_MAX], unsigned status, const char *text)
+{
+	snprintf(why, DEFINITION_TEXT_MAX, "%s", text);
+	return status;
+}
+
+static bool
+is_script(const struct check_def *d)
+{
+	return d->Args.n > 0 || d->ScriptArgs.n > 0;
+}
+
+static bool
+is_probe(const struct check_def *d)
+{
+	return d->HTTP.len + d->TCP.len + d->GRPC.len + d->H2PING.len + d->AliasNode.len + d->AliasService.len +
+	    d->DockerContainerID.len > 0;
+}
+
+static bool
+is_status(struct span s)
+{
+	return span_eqs(s, "passing") || span_eqs(s, "warning") || span_eqs(s, "critical");
+}
+
+/* What is common to checks of nodes and of services. */
+static unsigned
+check_kind(const struct check_def *d, char why[DEFINITION_TEXT_MAX])
+{
+	bool alias = d->AliasNode.len + d->AliasService.len > 0;
+
+	if (d->Interval > 0 && d->TTL > 0)
+		return refuse(why, 400, "Invalid check: Interval and TTL cannot both be specified");
+	if ((is_script(d) || is_probe(d)) && d->Interval <= 0 && !alias)
+		return refuse(why, 400, "Invalid check: Interval must be > 0 for Script, HTTP, H2PING, or TCP checks");
+	if (!is_script(d) && !is_probe(d) && d->TTL <= 0)
+		return refuse(why, 400, "Invalid check: TTL must be > 0 for TTL checks");
+	if (is_script(d))
+		return refuse(why, 500, "Scripts are disabled on this agent from remote calls; "
+		    "to enable, configure 'enable_script_checks' to true");
+	if (is_probe(d))
+		return refuse(why, 400, "Invalid check: only TTL checks are supported by this version");
+	return 0;
+}
+
+static void
+fill_check(const struct check_def *d, struct local_record *out)
+{
+	int64_t after = d->DeregisterCriticalServiceAfter;
+
+	*out = (struct local_record){
+		.kind = ENTRY_CHECK, .ttl = d->TTL, .token = d->Token,
+		.deregister_after = after > 0 && after < REAP_MIN ? REAP_MIN : after,
+		.check = {
+			.CheckID = d->CheckID.len > 0 ? d->CheckID : d->ID, .Name = d->Name, .Notes = d->Notes,
+			.Status = d->Status, .ServiceID = d->ServiceID, .Type = span_str("ttl"),
+		},
+	};
+}
+
+unsigned
+definition_check(const struct check_def *d, struct local_record *out, char why[DEFINITION_TEXT_MAX])
+{
+	fill_check(d, out);
+	if (out->check.CheckID.len == 0)
+		out->check.CheckID = d->Name;
+	if (d->Name.len == 0)
+		return refuse(why, 400, "Missing check name");
+	if (d->Status.len > 0 && !is_status(d->Status))
+		return refuse(why, 400, "Bad check status");
+	if (out->check.CheckID.len > NAME_BYTES_MAX)
+		return refuse(why, 400, "Check ID is longer than 1024 bytes");
+	if (d->Token.len > OP_NAME_BYTES_MAX)
+		return refuse(why, 400, "Token is longer than 255 bytes");
+	return check_kind(d, why);
+}
+
+/* -- services -- */
+
+static bool
+is_any_address(struct span a)
+{
+	return span_eqs(a, "0.0.0.0") || span_eqs(a, "::") || span_eqs(a, "[::]");
+}
+
+static const char *
+weights_refusal(const struct weights *w)
+{
+	if (w->Passing < 1)
+		return "Passing must be greater than 0";
+	if (w->Warning < 0)
+		return "Warning must be greater or equal than 0";
+	if (w->Passing > WEIGHT_MAX || w->Warning > WEIGHT_MAX)
+		return "DNS Weight must be between 0 and 65535";
+	return NULL;
+}
+
+static bool
+is_key_char(uint8_t c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+}
+
+static const char *
+pair_refusal(struct span key, struct span value)
+{
+	if (key.len == 0)
+		return "Key cannot be blank";
+	for (size_t i = 0; i < key.len; i++)
+		if (!is_key_char(key.p[i]))
+			return "Key contains invalid characters";
+	if (key.len > META_KEY_BYTES_MAX)
+		return "Key is too long (limit: 128 characters)";
+	if (span_starts(key, span_str("consul-")))
+		return "Key prefix 'consul-' is reserved for internal use";
+	if (value.len > META_VALUE_BYTES_MAX)
+		return "Value is too long (limit: 512 characters)";
+	return NULL;
+}
+
+static bool
+meta_fits(const struct span_map *m, char why[DEFINITION_TEXT_MAX])
+{
+	if (m->n > META_PAIRS_MAX) {
+		(void)refuse(why, 400, "Invalid Service Meta: Node metadata cannot contain more than 64 "
+		    "key/value pairs");
+		return false;
+	}
+	for (uint32_t i = 0; i < m->n; i++) {
+		struct span key = m->kv[i][0], value = m->kv[i][1];
+		const char *text = pair_refusal(key, value);
+
+		if (text != NULL) {
+			snprintf(why, DEFINITION_TEXT_MAX, "Invalid Service Meta: Couldn't load metadata pair ('%.*s', "
+			    "'%.*s'): %s", (int)(key.len > 256 ? 256 : key.len), (const char *)key.p,
+			    (int)(value.len > 256 ? 256 : value.len), (const char *)value.p, text);
+			return false;
+		}
+	}
+	return true;
+}
+
+static unsigned
+service_refused(const struct service_def *d, char why[DEFINITION_TEXT_MAX])
+{
+	const char *text;
+
+	if (d->Name.len == 0)
+		return refuse(why, 400, "Missing service name");
+	if (is_any_address(d->Address))
+		return refuse(why, 400, "Invalid service address");
+	if (d->has_weights && (text = weights_refusal(&d->Weights)) != NULL) {
+		snprintf(why, DEFINITION_TEXT_MAX, "Invalid Weights: %s", text);
+		return 400;
+	}
+	if (!meta_fits(&d->Meta, why))
+		return 400;
+	if (d->Port < 0 || d->Port > PORT_MAX)
+		return refuse(why, 400, "Invalid service port: it must be between 0 and 65535");
+	if (d->Name.len > NAME_BYTES_MAX || d->ID.len > NAME_BYTES_MAX)
+		return refuse(why, 400, "Service name or ID is longer than 1024 bytes");
+	if (d->Token.len > OP_NAME_BYTES_MAX)
+		return refuse(why, 400, "Token is longer than 255 bytes");
+	return 0;
+}
+
+static bool
+has_address(const struct obj_list *l, const char *name)
+{
+	const struct service_address *v = l->v;
+
+	for (uint32_t i = 0; i < l->n; i++)
+		if (span_eqs(v[i].Name, name))
+			return true;
+	return false;
+}
+
+/* An address of IPv4 or IPv6 is also what lan_ipv4 and wan_ipv4, or those of IPv6, say, if they were not given. */
+static bool
+tag_addresses(const struct service_def *d, struct arena *a, struct obj_list *out)
+{
+	static const char *const names[2][2] = { { "lan_ipv4", "wan_ipv4" }, { "lan_ipv6", "wan_ipv6" } };
+	char text[INET6_ADDRSTRLEN];
+	uint8_t ip[16];
+
+	*out = d->TaggedAddresses;
+	if (!span_copy(d->Address, text, sizeof(text)))
+		return true;			/* too long: a name */
+	int family = inet_pton(AF_INET, text, ip) == 1 ? AF_INET : inet_pton(AF_INET6, text, ip) == 1 ? AF_INET6 : 0;
+	if (family == 0)
+		return true;
+	struct service_address *v = arena_array(a, out->n + 2, sizeof(*v));
+	if (v == NULL || inet_ntop(family, ip, text, sizeof(text)) == NULL)
+		return false;
+	if (out->n > 0)
+		memcpy(v, out->v, out->n * sizeof(*v));
+	out->v = v;
+	out->set = true;
+	for (int i = 0; i < 2; i++) {
+		const char *name = names[family == AF_INET6][i];
+
+		if (has_address(&d->TaggedAddresses, name))
+			continue;
+		v[out->n] = (struct service_address){ span_str(name), arena_copy(a, span_str(text)),
+			(uint64_t)d->Port };
+		if (v[out->n++].Address.p == NULL)
+			return false;
+	}
+	return true;
+}
+
+/* Nothing at all was said of it. */
+static bool
+is_empty(const struct check_def *d)
+{
+	return d->ID.len + d->CheckID.len + d->Name.len + d->Notes.len + d->Status.len == 0 && d->TTL == 0 &&
+	    d->Interval == 0 && d->DeregisterCriticalServiceAfter == 0 && !is_script(d) && !is_probe(d);
+}
+
+/* Number i, from 1, of n checks of a service. */
+static unsigned
+service_check(const struct service_def *d, const struct check_def *c, unsigned i, unsigned n,
+    struct arena *a, struct service_records *out, char why[DEFINITION_TEXT_MAX])
+{
+	struct local_record *rec = &out->checks[out->n++];
+	struct span id = out->service.service.ID;
+	unsigned status = check_kind(c, why);
+
+	if (status != 0)
+		return status;
+	if (c->Status.len > 0 && !is_status(c->Status))
+		return refuse(why, 400, "Status for checks must 'passing', 'warning', 'critical'");
+	fill_check(c, rec);
+	rec->token = out->service.token;
+	rec->check.ServiceID = id;
+	if (rec->check.CheckID.len == 0 && n > 1)
+		rec->check.CheckID = arena_printf(a, "service:%.*s:%u", (int)id.len, (const char *)id.p, i);
+	else if (rec->check.CheckID.len == 0)
+		rec->check.CheckID = arena_printf(a, "service:%.*s", (int)id.len, (const char *)id.p);
+	if (rec->check.Name.len == 0)
+		rec->check.Name = arena_printf(a, "Service '%.*s' check", (int)d->Name.len, (const char *)d->Name.p);
+	if (rec->check.CheckID.p == NULL || rec->check.Name.p == NULL)
+		return refuse(why, 500, tv_strerror(TV_ENOMEM));
+	if (rec->check.CheckID.len > NAME_BYTES_MAX)
+		return refuse(why, 400, "Check ID is longer than 1024 bytes");
+	return 0;
+}
+
+unsigned
+definition_service(const struct service_def *d, struct arena *a, struct service_records *out,
+    char why[DEFINITION_TEXT_MAX])
+{
+	const struct check_def *checks = d->Checks.v;
+	bool single = d->has_check && !is_empty(&d->Check);
+	unsigned n = single + d->Checks.n, at = 1;
+	unsigned status = service_refused(d, why);
+
+	*out = (struct service_records){ .service = {
+		.kind = ENTRY_SERVICE, .token = d->Token,
+		.service = {
+			.ID = d->ID.len > 0 ? d->ID : d->Name, .Service = d->Name, .Tags = d->Tags,
+			.Address = d->Address, .Meta = d->Meta, .Port = (uint64_t)d->Port, .SocketPath = d->SocketPath,
+			.Weights = d->has_weights ? d->Weights : (struct weights){ 1, 1 },
+			.EnableTagOverride = d->EnableTagOverride,
+		},
+	} };
+	if (status != 0)
+		return status;
+	out->checks = arena_array(a, n, sizeof(*out->checks));
+	if (out->checks == NULL || !tag_addresses(d, a, &out->service.service.TaggedAddresses))
+		return refuse(why, 500, tv_strerror(TV_ENOMEM));
+	if (single)
+		status = service_check(d, &d->Check, at++, n, a, out, why);
+	for (uint32_t i = 0; i < d->Checks.n && status == 0; i++)
+		status = service_check(d, &checks[i], at++, n, a, out, why);
+	return status;
+}

@@ -1,0 +1,50 @@
+/*
+ * Definitions of services and checks as clients write them, over HTTP or in files, and what the registry makes of them.
+ * Pure: bytes in, records or a sentence out.
+ */
+#ifndef TV_RPCD_AGENT_DEFINITION_H
+#define TV_RPCD_AGENT_DEFINITION_H
+
+#include "rpcd/agent/registry.h"
+
+/* Checks that this version cannot run are read, to be refused by name. */
+struct check_def {
+	struct span ID, CheckID, Name, Notes, Status, ServiceID, Token;
+	int64_t TTL, Interval, DeregisterCriticalServiceAfter;
+	struct span HTTP, TCP, GRPC, H2PING, AliasNode, AliasService, DockerContainerID;
+	struct span_list Args, ScriptArgs;
+};
+extern const struct schema check_def_schema;
+
+struct service_def {
+	struct span ID, Name, Address, SocketPath, Token;
+	struct span_list Tags;
+	struct span_map Meta;
+	struct obj_list TaggedAddresses;	/* struct service_address */
+	int64_t Port;
+	bool EnableTagOverride;
+	bool has_weights, has_check;
+	struct weights Weights;
+	struct check_def Check;
+	struct obj_list Checks;			/* struct check_def */
+};
+extern const struct schema service_def_schema;
+
+#define DEFINITION_TEXT_MAX 1024	/* bytes of the sentence of a refusal, its NUL included */
+
+/*
+ * The record of a check.  0, or the status of the answer that refuses it, and why; out borrows from d, and is not
+ * complete then.
+ */
+unsigned definition_check(const struct check_def *d, struct local_record *out, char why[DEFINITION_TEXT_MAX]);
+
+struct service_records {
+	struct local_record service;
+	struct local_record *checks;
+	uint32_t n;
+};
+/* The same of a service with its checks.  out borrows from d and the arena. */
+unsigned definition_service(const struct service_def *d, struct arena *a, struct service_records *out,
+    char why[DEFINITION_TEXT_MAX]);
+
+#endif

@@ -1,0 +1,21 @@
+/* What the families of endpoints about this node share. */
+#ifndef TV_RPCD_API_API_AGENT_H
+#define TV_RPCD_API_API_AGENT_H
+
+#include "rpcd/agent/registry.h"
+#include "rpcd/api/api.h"
+
+#define NODE_MAINTENANCE "_node_maintenance"		/* ids of checks; the second with a service's id behind it */
+#define SERVICE_MAINTENANCE "_service_maintenance:"
+
+/* 200 once the catalog has this entry as it is now, or has had its time. */
+void api_agent_settled(struct request *r, enum entry_kind kind, struct span id);
+/* An error of registry_put(): 500 with its sentence. */
+void api_agent_refused(struct request *r, enum tv_err err);
+/* The token of what is registered: the one that was given with it, else that of the request. */
+struct span api_agent_token(const struct request *r, struct span given);
+
+/* A service as endpoints of the agent show it. */
+void api_agent_service_json(const struct request *r, const struct service *s, struct buf *out);
+
+#endif

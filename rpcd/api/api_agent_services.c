@@ -1,0 +1,293 @@
+/* /v1/agent/service/ and /v1/agent/services: the services of this node, and its maintenance. */
+#include <inttypes.h>
+#include <sodium.h>
+
+#include "common/base/clock.h"
+#include "common/record/schema_json.h"
+#include "common/text/json_text.h"
+#include "rpcd/agent/definition.h"
+#include "rpcd/agent/registry_loop.h"
+#include "rpcd/api/api_agent.h"
+
+/* A service as the agent shows it: not as the catalog does. */
+RECORD_LOCAL(agent_service,
+	(STR, ID), (STR, Service), (STRS, Tags), (MAP, Meta), (U64, Port), (STR, Address), (STR, SocketPath),
+	(OBJMAP, TaggedAddresses, service_address, SF_OMITEMPTY), (OBJ, Weights, weights),
+	(BOOL, EnableTagOverride), (STR, ContentHash, SF_OMITEMPTY), (STR, Datacenter))
+
+static struct agent_service
+shown(const struct request *r, const struct service *s)
+{
+	return (struct agent_service){
+		.ID = s->ID, .Service = s->Service, .Tags = s->Tags, .Meta = s->Meta, .Port = s->Port,
+		.Address = s->Address, .SocketPath = s->SocketPath, .TaggedAddresses = s->TaggedAddresses,
+		.Weights = s->Weights, .EnableTagOverride = s->EnableTagOverride,
+		.Datacenter = span_str(r->api->cluster->datacenter),
+	};
+}
+
+void
+api_agent_service_json(const struct request *r, const struct service *s, struct buf *out)
+{
+	struct agent_service a = shown(r, s);
+
+	schema_json_rec(&agent_service_schema, &a, out);
+}
+
+/* -- register, deregister -- */
+
+static bool
+is_asked(const struct request *r, const char *name)
+{
+	struct span v = params_get(&r->query, name);
+
+	return params_has(&r->query, name) && (v.len == 0 || params_bool(v) == 1);
+}
+
+static void
+run_register(struct request *r)
+{
+	struct service_def d = { 0 };
+	struct service_records v;
+	char why[DEFINITION_TEXT_MAX];
+
+	if (!api_decode(r, &service_def_schema, SJ_STRICT | SJ_SNAKE, false, &d))
+		return;
+	d.Token = api_agent_token(r, d.Token);
+	unsigned status = definition_service(&d, &r->arena, &v, why);
+	if (status != 0) {
+		answer_text(r, status, "%s", why);
+		return;
+	}
+	enum tv_err err = registry_put_service(r->api->registry, &v.service, v.checks, v.n,
+	    is_asked(r, "replace-existing-checks"));
+	if (err != TV_OK)
+		api_agent_refused(r, err);
+	else
+		api_agent_settled(r, ENTRY_SERVICE, v.service.service.ID);
+}
+
+static void
+run_deregister(struct request *r)
+{
+	/* An unknown service is gone: that is success. */
+	(void)registry_remove(r->api->registry, ENTRY_SERVICE, r->rest);
+	api_agent_settled(r, ENTRY_SERVICE, r->rest);
+}
+
+/* -- all of them -- */
+
+static void
+put_service(void *ctx, const struct local_record *rec)
+{
+	struct request *r = ctx;
+	struct buf *out = &r->answer.body;
+	struct agent_service a = shown(r, &rec->service);
+
+	buf_reset(&r->scratch);
+	schema_pack(&agent_service_schema, &a, &r->scratch);
+	if (r->scratch.failed || !api_passes(r, buf_span(&r->scratch))) {
+		out->failed |= r->scratch.failed;
+		return;
+	}
+	if (out->len > 1)
+		buf_u8(out, ',');
+	json_quote(a.ID, out);
+	buf_u8(out, ':');
+	struct rd in = rd_span_over(buf_span(&r->scratch));
+	(void)schema_json(&agent_service_schema, &in, out);	/* well-formed: we packed it */
+}
+
+static void
+run_services(struct request *r)
+{
+	if (!api_filter_plain(r, &agent_service_schema, "Failed to create boolean expression evaluator: "))
+		return;
+	buf_u8(&r->answer.body, '{');
+	registry_each(r->api->registry, ENTRY_SERVICE, put_service, r);
+	if (api_filter_failed(r))
+		return;
+	buf_u8(&r->answer.body, '}');
+	answer_json(r);
+}
+
+/* -- one of them, and waiting until it changes -- */
+
+struct one {
+	struct wait wait;
+	struct mono deadline;
+	struct span asked;		/* ?hash */
+};
+
+#define HASH_CHARS 16
+
+/* Writes the service into the answer, if it is there: put_one() is given each.  Its hash is of all that is shown. */
+struct looked {
+	struct request *r;
+	bool found;
+	char hash[HASH_CHARS + 1];
+};
+
+static void
+put_one(void *ctx, const struct local_record *rec)
+{
+	struct looked *l = ctx;
+	struct buf *out = &l->r->answer.body;
+	uint8_t digest[crypto_generichash_BYTES_MIN];
+
+	if (l->found || !span_eq(rec->service.ID, l->r->rest))
+		return;
+	struct agent_service a = shown(l->r, &rec->service);
+	buf_reset(out);
+	schema_json_rec(&agent_service_schema, &a, out);
+	crypto_generichash(digest, sizeof(digest), out->data, out->len, NULL, 0);
+	sodium_bin2hex(l->hash, sizeof(l->hash), digest, HASH_CHARS / 2);
+	a.ContentHash = span_str(l->hash);
+	buf_reset(out);
+	schema_json_rec(&agent_service_schema, &a, out);
+	l->found = true;
+}
+
+static void
+stop_waiting(struct request *r)
+{
+	wait_stop(&((struct one *)r->state)->wait);
+}
+
+static void on_news(void *ctx, bool timed_out);
+
+static void
+look(struct request *r, bool timed_out)
+{
+	struct one *o = r->state;
+	struct looked l = { .r = r };
+	struct mono left = mono_sub(o->deadline, clock_mono());
+
+	registry_each(r->api->registry, ENTRY_SERVICE, put_one, &l);
+	if (!l.found) {
+		answer_text(r, 404, "unknown service ID: %.*s", (int)r->rest.len, (const char *)r->rest.p);
+		return;
+	}
+	if (span_eqs(o->asked, l.hash) && !timed_out && left.ns > 0) {
+		buf_reset(&r->answer.body);
+		r->cancel = stop_waiting;
+		registry_wait(r->api->registry, &o->wait, left, on_news, r);
+		return;
+	}
+	answer_headerf(r, "X-Consul-ContentHash", "%s", l.hash);
+	answer_json(r);
+}
+
+static void
+on_news(void *ctx, bool timed_out)
+{
+	struct request *r = ctx;
+
+	r->cancel = NULL;
+	look(r, timed_out);
+}
+
+static void
+run_service(struct request *r)
+{
+	struct one *o = arena_alloc(&r->arena, sizeof(*o));
+
+	if (!api_query_blocking(r))
+		return;
+	if (o == NULL) {
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+		return;
+	}
+	o->asked = params_get(&r->query, "hash");
+	o->deadline = mono_add(clock_mono(), MONO_MS(r->op.wait_ms));
+	r->state = o;
+	look(r, false);
+}
+
+/* -- maintenance -- */
+
+#define DEFAULT_REASON(of_) "Maintenance mode is enabled for this " of_ ", but no reason was provided. " \
+	"This is a default message."
+
+/* ?enable; false: answered. */
+static bool
+take_enable(struct request *r, bool *on)
+{
+	struct span text = params_get(&r->query, "enable");
+	int v = params_bool(text);
+
+	if (!params_has(&r->query, "enable") || text.len == 0)
+		answer_text(r, 400, "Missing value for enable");
+	else if (v < 0)
+		answer_text(r, 400, "Invalid value for enable: \"%.*s\"", (int)text.len, (const char *)text.p);
+	*on = v == 1;
+	return !r->answered;
+}
+
+/* The check of this id says it; of the service, or of the node. */
+static void
+set_maintenance(struct request *r, struct span id, struct span service, bool on)
+{
+	struct span reason = params_get(&r->query, "reason");
+	bool is_on = registry_find(r->api->registry, ENTRY_CHECK, id) != NULL;
+	const char *standard = service.len > 0 ? DEFAULT_REASON("service") : DEFAULT_REASON("node");
+	enum tv_err err = TV_OK;
+
+	if (on && !is_on)		/* else its first reason stays */
+		err = registry_put(r->api->registry, &(struct local_record){
+			.kind = ENTRY_CHECK, .token = api_agent_token(r, SPAN_NONE),
+			.check = {
+				.CheckID = id, .ServiceID = service, .Status = span_str("critical"),
+				.Name = span_str(service.len > 0 ? "Service Maintenance Mode" :
+				    "Node Maintenance Mode"),
+				.Notes = reason.len > 0 ? reason : span_str(standard), .Type = span_str("maintenance"),
+			},
+		});
+	else if (!on && is_on)
+		err = registry_remove(r->api->registry, ENTRY_CHECK, id);
+	if (err == TV_OK)
+		api_agent_settled(r, ENTRY_CHECK, id);
+	else
+		api_agent_refused(r, err);
+}
+
+static void
+run_node_maintenance(struct request *r)
+{
+	bool on;
+
+	if (take_enable(r, &on))
+		set_maintenance(r, span_str(NODE_MAINTENANCE), SPAN_NONE, on);
+}
+
+static void
+run_service_maintenance(struct request *r)
+{
+	struct span id;
+	bool on;
+
+	if (!take_enable(r, &on))
+		return;
+	if (registry_find(r->api->registry, ENTRY_SERVICE, r->rest) == NULL) {
+		answer_text(r, 404, "No service registered with ID \"%.*s\"", (int)r->rest.len,
+		    (const char *)r->rest.p);
+		return;
+	}
+	id = arena_printf(&r->arena, SERVICE_MAINTENANCE "%.*s", (int)r->rest.len, (const char *)r->rest.p);
+	if (id.p == NULL)
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+	else
+		set_maintenance(r, id, r->rest, on);
+}
+
+const struct endpoint api_agent_services[] = {
+	{ "/v1/agent/services", "GET", ACCESS_AGENT, .query = QUERY_CATALOG, .run = run_services },
+	{ "/v1/agent/service/", "GET", ACCESS_AGENT, .run = run_service },
+	{ "/v1/agent/service/register", "PUT", ACCESS_AGENT, .body = BODY_JSON, .run = run_register },
+	{ "/v1/agent/service/deregister/", "PUT", ACCESS_AGENT, .missing = "Missing service ID",
+	    .run = run_deregister },
+	{ "/v1/agent/service/maintenance/", "PUT", ACCESS_AGENT, .missing = "Missing service ID",
+	    .run = run_service_maintenance },
+	{ "/v1/agent/maintenance", "PUT", ACCESS_AGENT, .run = run_node_maintenance },
+	{ .path = NULL },
+};

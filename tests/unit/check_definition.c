@@ -1,0 +1,181 @@
+/* Definitions of services and checks: what comes of the JSON that a client writes. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "common/record/schema_json.h"
+#include "rpcd/agent/definition.h"
+
+static struct arena arena;
+static char why[DEFINITION_TEXT_MAX];
+static struct service_records got;
+
+static void
+setup(void)
+{
+	arena = ARENA_INIT(1u << 20);
+}
+
+static void
+teardown(void)
+{
+	arena_done(&arena);
+}
+
+static unsigned
+define(const char *json)
+{
+	struct service_def *d = arena_alloc(&arena, sizeof(*d));
+	json_t *v = json_first_value(span_str(json), why, sizeof(why));
+
+	ck_assert_ptr_nonnull(v);
+	ck_assert_msg(schema_from_json(&service_def_schema, v, SJ_STRICT | SJ_SNAKE, &arena, d, why, sizeof(why)) == TV_OK,
+	    "%s: %s", json, why);
+	json_decref(v);
+	why[0] = '\0';
+	return definition_service(d, &arena, &got, why);
+}
+
+static const struct check *
+check_at(uint32_t i)
+{
+	ck_assert_uint_lt(i, got.n);
+	ck_assert_int_eq(got.checks[i].kind, ENTRY_CHECK);
+	return &got.checks[i].check;
+}
+
+static void
+is(struct span s, const char *text)
+{
+	ck_assert_msg(span_eqs(s, text), "%.*s is not %s", (int)s.len, (const char *)s.p, text);
+}
+
+START_TEST(defaults)
+{
+	ck_assert_uint_eq(define("{\"Name\":\"web\"}"), 0);
+	is(got.service.service.ID, "web");
+	ck_assert(got.service.service.Weights.Passing == 1 && got.service.service.Weights.Warning == 1);
+	ck_assert_uint_eq(got.n + got.service.service.TaggedAddresses.n, 0);
+	ck_assert_uint_eq(define("{\"Name\":\"web\",\"Check\":{}}"), 0);
+	ck_assert_uint_eq(got.n, 0);
+	ck_assert_uint_eq(define("{\"Name\":\"web\",\"Check\":{\"TTL\":\"10s\",\"DeregisterCriticalServiceAfter\":\"1s\"}}"), 0);
+	is(check_at(0)->CheckID, "service:web");
+	is(check_at(0)->Name, "Service 'web' check");
+	is(check_at(0)->ServiceID, "web");
+	is(check_at(0)->Type, "ttl");
+	ck_assert_int_eq(got.checks[0].ttl, 10000000000);
+	ck_assert_int_eq(got.checks[0].deregister_after, 60000000000);
+}
+END_TEST
+
+/* The number counts all checks of the service, those with ids of their own, too; the single one is the first. */
+START_TEST(numbers_of_checks)
+{
+	ck_assert_uint_eq(define("{\"ID\":\"w1\",\"Name\":\"web\",\"Check\":{\"TTL\":\"1s\",\"CheckID\":\"own\"},"
+	    "\"Checks\":[{\"TTL\":\"2s\"},{\"ttl\":\"3s\",\"id\":\"x\",\"name\":\"n\"}],\"Token\":\"t\"}"), 0);
+	ck_assert_uint_eq(got.n, 3);
+	is(check_at(0)->CheckID, "own");
+	is(check_at(1)->CheckID, "service:w1:2");
+	is(check_at(2)->CheckID, "x");
+	is(check_at(2)->Name, "n");
+	for (uint32_t i = 0; i < 3; i++)
+		is(got.checks[i].token, "t");
+}
+END_TEST
+
+START_TEST(tagged_addresses)
+{
+	const struct service_address *v;
+
+	ck_assert_uint_eq(define("{\"Name\":\"w\",\"Address\":\"10.0.0.1\",\"Port\":80,"
+	    "\"tagged_addresses\":{\"lan_ipv4\":{\"address\":\"1.2.3.4\",\"port\":9}}}"), 0);
+	v = got.service.service.TaggedAddresses.v;
+	ck_assert_uint_eq(got.service.service.TaggedAddresses.n, 2);
+	is(v[0].Address, "1.2.3.4");
+	is(v[1].Name, "wan_ipv4");
+	is(v[1].Address, "10.0.0.1");
+	ck_assert_uint_eq(v[1].Port, 80);
+	ck_assert_uint_eq(define("{\"Name\":\"w\",\"Address\":\"FE80:0::1\"}"), 0);
+	v = got.service.service.TaggedAddresses.v;
+	ck_assert_uint_eq(got.service.service.TaggedAddresses.n, 2);
+	is(v[0].Name, "lan_ipv6");
+	is(v[0].Address, "fe80::1");
+	ck_assert_uint_eq(define("{\"Name\":\"w\",\"Address\":\"web.example.com\"}"), 0);
+	ck_assert_uint_eq(got.service.service.TaggedAddresses.n, 0);
+}
+END_TEST
+
+START_TEST(refusals)
+{
+	static const struct { const char *json; unsigned status; const char *why; } v[] = {
+		{ "{\"ID\":\"x\"}", 400, "Missing service name" },
+		{ "{\"Name\":\"w\",\"Address\":\"0.0.0.0\"}", 400, "Invalid service address" },
+		{ "{\"Name\":\"w\",\"Weights\":{\"Passing\":0,\"Warning\":-1}}", 400,
+		    "Invalid Weights: Passing must be greater than 0" },
+		{ "{\"Name\":\"w\",\"Weights\":{\"Passing\":1,\"Warning\":-1}}", 400,
+		    "Invalid Weights: Warning must be greater or equal than 0" },
+		{ "{\"Name\":\"w\",\"Weights\":{\"Passing\":65536}}", 400,
+		    "Invalid Weights: DNS Weight must be between 0 and 65535" },
+		{ "{\"Name\":\"w\",\"Meta\":{\"\":\"x\"}}", 400,
+		    "Invalid Service Meta: Couldn't load metadata pair ('', 'x'): Key cannot be blank" },
+		{ "{\"Name\":\"w\",\"Meta\":{\"consul-x\":\"y\"}}", 400, "Invalid Service Meta: Couldn't load metadata pair "
+		    "('consul-x', 'y'): Key prefix 'consul-' is reserved for internal use" },
+		{ "{\"Name\":\"w\",\"Port\":-1}", 400, "Invalid service port: it must be between 0 and 65535" },
+		{ "{\"Name\":\"w\",\"Check\":{\"Status\":\"passing\"}}", 400,
+		    "Invalid check: TTL must be > 0 for TTL checks" },
+		{ "{\"Name\":\"w\",\"Checks\":[{}]}", 400, "Invalid check: TTL must be > 0 for TTL checks" },
+		{ "{\"Name\":\"w\",\"Checks\":[{\"TTL\":\"1s\"},{\"TCP\":\"h:1\",\"Interval\":\"1s\"}]}", 400,
+		    "Invalid check: only TTL checks are supported by this version" },
+		{ "{\"Name\":\"w\",\"Check\":{\"args\":[\"id\"],\"interval\":\"1s\"}}", 500,
+		    "Scripts are disabled on this agent from remote calls; to enable, configure 'enable_script_checks' to true" },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		ck_assert_uint_eq(define(v[i].json), v[i].status);
+		ck_assert_str_eq(why, v[i].why);
+	}
+}
+END_TEST
+
+/* What the catalog could not take is refused here, where somebody hears of it. */
+START_TEST(too_long)
+{
+	static const char *const forms[] = { "{\"Name\":\"%s\"}", "{\"Name\":\"w\",\"ID\":\"%s\"}",
+		"{\"Name\":\"w\",\"Token\":\"%s\"}", "{\"Name\":\"w\",\"Check\":{\"TTL\":\"1s\",\"CheckID\":\"%s\"}}",
+		"{\"Name\":\"w\",\"Meta\":{\"%s\":\"\"}}", "{\"Name\":\"w\",\"Meta\":{\"k\":\"%s\"}}" };
+	char name[1100], json[2048];
+
+	memset(name, 'x', sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		char *at = strstr(strcpy(json, forms[i]), "%s");
+
+		size_t before = (size_t)(at - json);
+		snprintf(json, sizeof(json), "%.*s%s%s", (int)before, forms[i], name, forms[i] + before + 2);
+		ck_assert_uint_eq(define(json), 400);
+		ck_assert_msg(strstr(why, "long") != NULL, "%s", why);
+	}
+	/* The id of a check that follows from one that just fits. */
+	name[1020] = '\0';
+	snprintf(json, sizeof(json), "{\"Name\":\"%s\",\"Check\":{\"TTL\":\"1s\"}}", name);
+	ck_assert_uint_eq(define(json), 400);
+	ck_assert_str_eq(why, "Check ID is longer than 1024 bytes");
+}
+END_TEST
+
+int
+main(void)
+{
+	const TTest *const tests[] = { defaults, numbers_of_checks, tagged_addresses, refusals, too_long };
+	Suite *s = suite_create("definition");
+	TCase *t = tcase_create("definition");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+		tcase_add_test(t, tests[i]);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
