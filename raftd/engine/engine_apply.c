@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/assert.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "raftd/engine/engine_int.h"
@@ -55,6 +56,8 @@ static void
 on_applied(void *ctx, struct state_batch *b)
 {
 	struct engine *e = ctx;
+	/* The next batch was not the state's next: it would be handed over for ever. */
+	bool is_refused = b->first == e->applied + 1 && b->applied == 0 && b->err == TV_OK && !b->restore;
 
 	if (b->unread)
 		engine_log_unreadable(e, b->first, b->err, b->sys);
@@ -73,6 +76,7 @@ on_applied(void *ctx, struct state_batch *b)
 	statethread_batch_done(e->d->state, b);
 	if (statethread_applying(e->d->state) == 0)
 		e->handed = e->applied;
+	TV_ASSERT(!is_refused);
 }
 
 const struct state_events engine_state_events = { on_applied };

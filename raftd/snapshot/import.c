@@ -103,10 +103,12 @@ load_done(void *ctx)
 	engine_wake(r->d->engine);
 }
 
+/* Or somebody else is, where this works: a snapshot that is being installed is loaded to the same place. */
 static bool
 is_working(const struct import *r)
 {
-	return r->loading || r->unloading || r->completing || r->tidying || r->swapping;
+	return r->loading || r->unloading || r->completing || r->tidying || r->swapping ||
+	    snapshots_installing(r->d->snapshots);
 }
 
 static void
@@ -338,8 +340,9 @@ import_commit(struct raftd *d, const char *id, uint64_t index, uint64_t term)
 	r->pausing = false;
 	if (r->broken)
 		return RESTORE_BROKEN;
-	if (r->swapped == index)
+	if (r->swapped == index && r->err != TV_EINVAL)
 		return swapped(r);
+	r->swapped = 0;				/* a snapshot was loaded in its place: once more */
 	if (!is_there(r, id))
 		return RESTORE_ENTRY;
 	if (is_working(r) || !fsm_stage_completed(r->d->fsm, id, index))

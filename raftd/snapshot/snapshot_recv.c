@@ -268,6 +268,11 @@ swap_work(struct fsm *f, void *ctx)
 	s->ready = s->err == TV_OK;
 	if (s->ready)
 		s->err = fsm_restore_take(f, &s->swapped_index, &s->swapped_term, s->errbuf, sizeof(s->errbuf));
+	if (s->err != TV_OK || (s->swapped_index == s->install.log_index && s->swapped_term == s->install.log_term))
+		return;
+	snprintf(s->errbuf, sizeof(s->errbuf), "the state that was loaded from it is of index %llu, not %llu",
+	    (unsigned long long)s->swapped_index, (unsigned long long)s->install.log_index);
+	s->err = TV_ECORRUPT;
 }
 
 static void

@@ -579,6 +579,31 @@ def test_follower_killed_or_away():
         clean(servers)
 
 
+def test_follower_gets_a_snapshot_over_what_it_staged():
+    """A follower with all of an archive staged, whose commit it missed, is given a snapshot of what came of it (S83)."""
+    with Cluster(NET + ".18") as c:
+        servers, leader, archive = big_cluster(c, snapshot_threshold=64, snapshot_interval="500ms", trailing_logs=16,
+                                               **CALM)
+        late = [n for n in servers if n is not leader][0]
+        for turn in range(2):
+            mark(leader, NEW)
+            r = Restore(leader, archive)
+            wait_for("all of it is staged there", lambda: int(late.stats("state").get("restore_staged_bytes", 0)) >=
+                     len(archive) or not r.is_alive(), 60, 0.01)
+            late.stop("raftd")                          # its state is durable
+            assert r.end().status == 200, r.answer
+            known = int(leader.stats("raft")["last_log_index"])
+            for i in range(300):
+                leader.kv_put("more/%d/%03d" % (turn, i), b"x")
+            wait_for("the log is cut", lambda: int(leader.stats("raft")["last_snapshot_index"]) > known + 100)
+            late.start("raftd")
+            c.formed(servers)
+            assert outcome(servers, r.answer) == OLD
+            same_everywhere(servers)
+            assert late.kv_get("more/%d/299" % turn) == b"x"
+        clean(servers)
+
+
 def test_leadership_moves_on_the_way():
     with Cluster(NET + ".11") as c:
         servers, leader, archive = big_cluster(c, **CALM)
@@ -701,5 +726,6 @@ def test_memory_is_bounded():
 main(test_save_and_restore_anywhere, test_command, test_consul_verifies_our_archives, test_archive_of_another_datacenter,
      test_bad_archives, test_refused_before_it_is_sent, test_snapshot_under_load_is_of_one_index,
      test_into_a_fresh_cluster, test_sessions_get_their_time_again, test_one_at_a_time_and_a_client_that_leaves,
-     test_leader_killed_on_the_way, test_follower_killed_or_away, test_leadership_moves_on_the_way,
+     test_leader_killed_on_the_way, test_follower_killed_or_away, test_follower_gets_a_snapshot_over_what_it_staged,
+     test_leadership_moves_on_the_way,
      test_all_killed_on_the_way, test_restore_under_load, test_save_under_load, test_memory_is_bounded)
