@@ -11,9 +11,12 @@
 #include <stdlib.h>
 
 #include "raftd/fsm/fsm_int.h"
+#include "raftd/store/bdb/store_fetch.h"
 
 #define GROWTH_MIN 256			/* pages; less is not worth a walk */
 #define STEP_RECORDS 256
+#define BEYOND_RECORDS 64
+#define STEP_FETCHES 8			/* pages that a step waits for, before others have their turn */
 #define FULL_PERCENT 85			/* there is room for values that become longer */
 
 /* Pages of the file: used, or free for use. */
@@ -36,8 +39,11 @@ look(struct fsm *f)
 {
 	uint32_t least = f->opt.tidy_pages != 0 ? f->opt.tidy_pages : GROWTH_MIN, now;
 	struct compact *t = &f->compact;
-	int ret = pages_now(f, &now);
+	int ret;
 
+	store_cached_only(t->refused < COLD_TRIES_MAX);
+	ret = pages_now(f, &now);
+	store_cached_only(false);
 	if (ret != 0)
 		return ret;
 	if (t->file == 0)
@@ -52,12 +58,17 @@ look(struct fsm *f)
 	return 0;
 }
 
-/* The key some records behind t->at.  DB_NOTFOUND: there are fewer, and it is the last one. */
+/*
+ * The key some records behind t->at.  DB_NOTFOUND: there are fewer, and it is the last one.  Looks at what lies behind it as well, which is joined to or linked
+ * with what is before.  STORE_UNCACHED: a page has to be fetched first; joining itself cannot be refused one.
+ */
 static int
 step_end(struct fsm *f, struct tkey *end)
 {
+	uint8_t beyond[TKEY_BYTES_MAX];
 	DBT key = { .data = end->b, .ulen = sizeof(end->b), .flags = DB_DBT_USERMEM };
 	DBT none = { .flags = DB_DBT_USERMEM | DB_DBT_PARTIAL };
+	bool last;
 	DBC *c;
 	int ret, closed;
 
@@ -70,8 +81,12 @@ step_end(struct fsm *f, struct tkey *end)
 	for (unsigned i = 1; ret == 0 && i < STEP_RECORDS; i++)
 		ret = c->get(c, &key, &none, DB_NEXT);
 	end->len = key.size;
+	last = ret == DB_NOTFOUND;
+	key.data = beyond;
+	for (unsigned i = 0; ret == 0 && i < BEYOND_RECORDS; i++)
+		ret = c->get(c, &key, &none, DB_NEXT);
 	closed = c->close(c);
-	return closed != 0 ? closed : ret;
+	return closed != 0 ? closed : ret == DB_NOTFOUND && !last ? 0 : ret;
 }
 
 static int
@@ -82,7 +97,8 @@ join(struct fsm *f, const struct tkey *end)
 	DB_COMPACT c = { .compact_fillpercent = FULL_PERCENT };
 	int ret = f->db->compact(f->db, f->txn, &from, &to, &c, 0, NULL);
 
-	f->compact.freed += c.compact_pages_free;
+	if (ret == 0)
+		f->compact.freed += c.compact_pages_free;
 	return ret;
 }
 
@@ -102,15 +118,22 @@ static int
 step(struct fsm *f)
 {
 	struct tkey end;
-	int ret = step_end(f, &end);
-	bool last = ret == DB_NOTFOUND;
+	bool last;
+	int ret;
+
+	store_cached_only(f->compact.refused < COLD_TRIES_MAX);
+	ret = step_end(f, &end);
+	store_cached_only(false);
+	last = ret == DB_NOTFOUND;
 
 	if (ret == 0 || last)
 		ret = join(f, &end);
 	if (ret == 0 && last)
 		return finish(f);
-	memcpy(f->compact.at.b, end.b, end.len);
-	f->compact.at.len = end.len;
+	if (ret == 0) {
+		memcpy(f->compact.at.b, end.b, end.len);
+		f->compact.at.len = end.len;
+	}
 	return ret;
 }
 
@@ -129,18 +152,37 @@ walk(struct fsm *f)
 	return ret;
 }
 
+/* Lock held.  True: it met a page that is not in the cache, and left everything as it was. */
+static bool
+try_step(struct fsm *f, bool *more)
+{
+	struct compact *t = &f->compact;
+	int ret;
+
+	*more = false;
+	if (f->failed != 0 || f->snap != NULL || f->displaced)	/* a checkpoint's failure is not to be forgotten */
+		return false;
+	ret = t->walking ? walk(f) : look(f);
+	t->refused = ret == STORE_UNCACHED ? t->refused + 1 : 0;
+	if (ret != STORE_UNCACHED)
+		f->failed = ret;
+	*more = f->failed == 0 && (t->walking || ret == STORE_UNCACHED);
+	return ret == STORE_UNCACHED;
+}
+
 bool
 fsm_compact(struct fsm *f)
 {
-	bool more = false;
+	bool more = false, cold = true;
 
 	if (fsm_held(f))
 		return false;			/* another time */
-	pthread_mutex_lock(&f->lock);
-	if (f->failed == 0 && f->snap == NULL && !f->displaced) {	/* a checkpoint's failure is not to be forgotten */
-		f->failed = f->compact.walking ? walk(f) : look(f);
-		more = f->failed == 0 && f->compact.walking;
+	for (unsigned i = 0; i < STEP_FETCHES && cold; i++) {
+		pthread_mutex_lock(&f->lock);
+		cold = try_step(f, &more);
+		pthread_mutex_unlock(&f->lock);
+		if (cold)
+			(void)store_fetch();	/* what cannot be read is asked for again, and says so */
 	}
-	pthread_mutex_unlock(&f->lock);
 	return more;
 }

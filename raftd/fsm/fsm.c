@@ -9,6 +9,7 @@
 
 #include "common/record/mpack.h"
 #include "raftd/fsm/fsm_int.h"
+#include "raftd/store/bdb/store_fetch.h"
 
 #define LOG_BUFFER_BYTES (1u << 20)
 #define DIR_BYTES_MAX 3900
@@ -87,6 +88,7 @@ fsm_tables_use(struct fsm *f, struct fsm_tables *t, char *errbuf, size_t cap)
 	f->facts = FACTS_ALL;
 	f->compact.walking = false;
 	f->compact.file = 0;
+	warm_begin(f);
 	err = fsm_load_meta(f);
 	if (err == TV_OK)
 		head_publish(f);
@@ -173,6 +175,7 @@ fsm_close(struct fsm *f)
 {
 	if (f == NULL)
 		return;
+	warm_end(f);
 	flusher_stop(f);
 	damage_mark(f);
 	if (f->env != NULL && !f->displaced && fsm_trouble(f) == TV_OK)
@@ -362,18 +365,22 @@ fsm_apply_batch(struct fsm *f, const struct raft_entry *entries, uint32_t count,
     struct fsm_result *results, struct fsm_touches *t)
 {
 	bool alone = false;
+	uint64_t reads;
 	int ret;
 
 	if (count == 0)
 		return TV_OK;
 	if (entries[0].index != f->applied + 1)
 		return TV_EINVAL;
+	warm_batch(f, entries, count);
 	for (uint32_t i = 0; i < count && !alone; i++)
 		alone = kv_is_large_tree(f, &entries[i]);
 	views_wait(f, alone);
 	apply_lock(f);
 	f->touches = t;
+	reads = store_page_reads();
 	ret = apply_all(f, entries, count, a, results);
+	warm_batch_read(f, store_page_reads() - reads);
 	f->touches = &f->own_touches;
 	if (ret != 0)
 		f->failed = ret;		/* before a checkpoint takes what was not committed for applied */

@@ -69,6 +69,7 @@ enum { FACT_AUTOPILOT = 1, FACT_STAGE = 2, FACT_SERVERS = 4, FACTS_ALL = 7 };
 struct compact {
 	bool walking;
 	bool due;			/* pages were left empty */
+	unsigned refused;		/* of this step: pages that were not in the cache */
 	uint32_t file, used;		/* pages of the file after the last walk, and those in use; 0: not looked at yet */
 	uint32_t freed;			/* by this walk */
 	struct tkey at;			/* where it goes on */
@@ -99,6 +100,8 @@ struct fsm {
 	/* The running transaction of fsm_apply(), or of a reader between begin and end; else NULL. */
 	DB_TXN *txn;
 	bool reading, cached;		/* a reader between begin and end; that waits for nothing */
+	unsigned refused;		/* of a reader's look-up: pages that were not in the cache */
+	uint64_t fetched;		/* pages that a reader waited for */
 	bool peace;			/* it has the state's lock, since it met a page that was being changed */
 	struct fsm_view *view;		/* of a reader, which sees the state as of that; or NULL */
 	/* Its cursor: a record that was read is written again without another search.  See table.c. */
@@ -106,6 +109,11 @@ struct fsm {
 	bool cursor_set;
 	struct tkey cursor_key;		/* where it stands, if set */
 	struct compact compact;
+	struct {			/* see warm.c */
+		struct fsm *reader;
+		unsigned left;		/* batches that are to be looked through; 0: all is cached */
+		_Atomic uint64_t fetched, read;	/* pages, before batches and by them */
+	} warm;
 	_Atomic int failed;		/* first code of Berkeley DB that was not expected; sticky but for a reader's */
 	uint64_t at;			/* index of the entry being applied, as the API shows it: with FR_BASE */
 	bool emptying;			/* much is being deleted: by `sparse` */
@@ -137,7 +145,7 @@ struct fsm {
 	uint64_t applied_entries;	/* since the start */
 	_Atomic unsigned replaced;	/* since the start: see fsm_replaced() */
 	_Atomic bool stage_changed;	/* since fsm_stage_changed() was asked */
-	struct {			/* restore that DIR.new holds, whole but for its meta record; lock held */
+	struct {			/* restore that DIR.new holds, whole but for its meta record; head_lock held */
 		char id[37];		/* "": none */
 		uint64_t index;		/* of its archive, as the API showed it there */
 		uint64_t completed;	/* log index of the commit that it has its meta record of; 0: none yet */
@@ -145,6 +153,12 @@ struct fsm {
 		uint8_t needs;		/* see fsm_needs() */
 	} loaded;
 };
+
+/*
+ * After so many refusals in a row of pages that are not in the cache, one after the other, there is no room for all that are wanted at
+ * once: then whoever wants them waits for the disk inside of Berkeley DB.  More than the largest record has.
+ */
+#define COLD_TRIES_MAX 512
 
 /* -- head.c -- */
 /* Gives other threads what the last commit made of the state; lock held.  Reads what `facts` says. */
@@ -189,6 +203,17 @@ enum view_answer { VIEW_NOT_KEPT, VIEW_THERE, VIEW_ABSENT };
 enum view_answer view_peek(struct fsm *r, struct span key, struct buf *val);
 /* What was kept from one key to another one (NULL: the end): [u32 key bytes, u32 value bytes, u8 absent, key, value] each. */
 void view_range(struct fsm *r, struct span from, const struct span *to, struct span prefix, struct buf *out);
+
+/* -- warm.c: pages are fetched before a batch reads them -- */
+/* Nothing is in the cache yet. */
+void warm_begin(struct fsm *f);
+/* Before a batch, without its lock.  Costs nothing while all is cached. */
+void warm_batch(struct fsm *f, const struct raft_entry *entries, uint32_t count);
+/* Was more fetched than helps?  For rows that look at many records. */
+bool warm_enough(const struct fsm *reader);
+/* After it: so many pages it had to read for itself. */
+void warm_batch_read(struct fsm *f, uint64_t pages);
+void warm_end(struct fsm *f);
 
 /* -- touches.c -- */
 void touched_key(struct fsm *f, struct span key);
@@ -489,6 +514,8 @@ enum tv_err restore_fill(const struct fsm *f, const char *dir, struct snap_in *i
     char *errbuf, size_t cap);
 /* Opens an environment to be filled, or one that was. */
 enum tv_err restore_env(const struct fsm *f, struct store_env *env, const char *dir, char *errbuf, size_t cap);
+/* DIR.new holds none any more. */
+void forget_loaded(struct fsm *f);
 void restore_path(char *out, size_t cap, const char *dir, const char *suffix);	/* cap: at least 4096 */
 enum tv_err restore_remove_dir(const char *path);
 
@@ -514,10 +541,10 @@ bool autopilot_load(struct fsm *f, struct arena *a, struct autopilot_config *out
 bool stage_now(struct fsm *f, struct fsm_stage *out);
 bool stage_last(struct fsm *f, char id[37], uint64_t *index);
 #define STAGE_CHUNK_BYTES_MAX (1u << 20)
-/* The staged bytes at this offset, if this restore is still staged whole; any thread. */
-enum tv_err stage_chunk(struct fsm *f, const char *id, uint64_t offset, struct buf *out);
-/* What is staged, read with scratch of the caller's; lock held, any thread. */
-bool stage_head(struct fsm *f, struct buf *scratch, struct fsm_stage *out);
+/* By a reader: the staged bytes at this offset; "" at the end.  TV_ENOENT: this restore is not staged whole (any more). */
+enum tv_err stage_chunk(struct fsm *reader, const char *id, uint64_t offset, struct buf *out);
+/* By a reader: what is staged, if it is all of this restore; else TV_ENOENT. */
+enum tv_err stage_whole(struct fsm *reader, const char *id, struct fsm_stage *out);
 void stage_last_key(struct tkey *k);
 
 /* -- ops.c: who does what, and what a read waits on -- */
@@ -526,6 +553,7 @@ struct fsm_op {				/* the arguments are those of the operation's row in common/r
 	enum tv_err (*prepare)(struct prepare *p, void *rec);	/* NULL: nothing to do */
 	void (*apply)(struct apply *p, const void *rec);	/* writes */
 	void (*read)(struct reading *r, const void *rec);	/* reads */
+	void (*warm)(struct fsm *reader, const void *rec);	/* writes: looks at what apply will; NULL: that is little */
 	uint8_t since;						/* writes: version of the state machine; 0: the first */
 	bool one;						/* reads: of one record, which needs no view */
 };

@@ -34,12 +34,15 @@ tell_flushes(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *
 void
 fsm_info(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
 {
+	const struct fsm *state = f->owner != NULL ? f->owner : f;
 	DB_MPOOL_STAT *st;
 
 	for (unsigned i = 0; i < fsm_table_count; i++)
 		if (fsm_tables[i].counted)
 			tell(fn, ctx, fsm_tables[i].title, f->tally[fsm_tables[i].tally]);
 	tell(fn, ctx, "applied_entries", f->applied_entries);
+	tell(fn, ctx, "batch_pages_fetched", state->warm.fetched);
+	tell(fn, ctx, "batch_pages_read", state->warm.read);
 	tell_flushes(f, fn, ctx);
 	if (f->env->dbenv == NULL || f->env->dbenv->memp_stat(f->env->dbenv, &st, NULL, 0) != 0)
 		return;

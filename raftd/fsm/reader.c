@@ -7,7 +7,7 @@
  *
  * No reader waits for anything while it holds a lock, so there are no deadlocks, and nobody waits for its disk: where a page is being
  * changed it lets go of all, waits for the end of the batch, and asks again before the next one begins; where a page is not cached, it
- * lets go of all and fetches that (store_fetch.h).
+ * lets go of all and fetches that (store_fetch.h); unless the cache has no room for all that it needs at once.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -181,6 +181,14 @@ reader_renew_tables(struct fsm *r)
 		r->failed = (int)r->owner->failed;	/* what is in memory then is of no index */
 }
 
+static void
+let_go(struct fsm *f)
+{
+	if (f->peace)
+		pthread_mutex_unlock(&f->owner->lock);
+	f->peace = false;
+}
+
 bool
 reader_again(struct fsm *f, int ret)
 {
@@ -190,13 +198,16 @@ reader_again(struct fsm *f, int ret)
 		return false;
 	end_txn(f);				/* with all locks */
 	if (ret == STORE_UNCACHED) {
-		reader_calm(f);
+		let_go(f);
+		f->refused++;
+		f->fetched++;
 		why = store_fetch();
 	} else if (!f->peace) {
 		state_lock(f->owner);
 		f->peace = true;
 	}
 	begin_txn(f);
+	store_cached_only(f->refused < COLD_TRIES_MAX);
 	if (why != 0)
 		f->failed = why;
 	return f->failed == 0;
@@ -205,7 +216,8 @@ reader_again(struct fsm *f, int ret)
 void
 reader_calm(struct fsm *f)
 {
-	if (f->peace)
-		pthread_mutex_unlock(&f->owner->lock);
-	f->peace = false;
+	let_go(f);
+	if (f->refused >= COLD_TRIES_MAX)
+		store_cached_only(true);
+	f->refused = 0;
 }

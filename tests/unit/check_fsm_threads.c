@@ -504,48 +504,288 @@ apply_set(const char *key)
 	ck_assert_int_eq(kit_apply(&w.k, OP_KV_APPLY, &q).err, TV_OK);
 }
 
-/* One page hangs in the disk: who reads it waits, and nobody else, who only wants what is cached, or writes that. */
-START_TEST(a_read_hangs)
+/* -- one page hangs in the disk -- */
+
+/* What was written is on the disk and nowhere else, but for what is in the cache: the hot key. */
+static void
+settle(void)
 {
-	char cold[40];
-	struct question hot = { OP_KV_GET, "z/hot" }, hung = { OP_KV_GET, cold };
-	struct fsm *r;
-	struct desk d;
-	pthread_t waiter;
+	uint64_t index, term;
+
+	ck_assert_int_eq(fsm_checkpoint(w.k.f, &index, &term), TV_OK);
+	apply_set("z/hot");
+}
+
+static void
+open_filled(void)
+{
+	char key[40];
 
 	memset(&w, 0, sizeof(w));
+	disk.hangs = disk.released = false;
 	kit_open(&w.k);
 	open_small();
 	for (unsigned i = 0; i < KEYS; i++) {
-		snprintf(cold, sizeof(cold), "a/%03u", i);
-		apply_set(cold);
+		snprintf(key, sizeof(key), "a/%03u", i);
+		apply_set(key);
 	}
-	apply_set("z/hot");
-	r = fsm_reader(w.k.f);
-	desk_open(&d);
+	settle();
+}
+
+/* Starts it, and returns when it waits for the disk. */
+static pthread_t
+start_and_hang(void *(*work)(void *arg), void *arg)
+{
+	pthread_t t;
+
 	disk.hang = true;
-	pthread_create(&waiter, NULL, read_cold_keys, cold);
+	pthread_create(&t, NULL, work, arg);
 	pthread_mutex_lock(&disk.lock);
 	while (!disk.hangs)
 		pthread_cond_wait(&disk.moved, &disk.lock);
 	pthread_mutex_unlock(&disk.lock);
-	for (unsigned i = 0; i < 1000; i++) {
-		fsm_read_begin(r, true);
-		ask(&d, r, &hot);
-		ck_assert_int_eq(d.ans.err, TV_OK);
-		ask(&d, r, &hung);
-		ck_assert_int_eq(d.ans.err, TV_EAGAIN);
-		fsm_read_end(r);
-		if (i % 10 == 0)
-			apply_set("z/hot");
-	}
+	return t;
+}
+
+static void
+release(pthread_t t)
+{
 	pthread_mutex_lock(&disk.lock);
 	disk.released = true;
 	pthread_cond_broadcast(&disk.moved);
 	pthread_mutex_unlock(&disk.lock);
-	pthread_join(waiter, NULL);
+	pthread_join(t, NULL);
+}
+
+/* Meanwhile others read what is cached, list it, and write it. */
+static void
+others_go_on(void)
+{
+	struct question hot = { OP_KV_GET, "z/hot" }, all = { OP_KV_LIST, "z/" };
+	struct fsm *r = fsm_reader(w.k.f);
+	struct desk d;
+
+	desk_open(&d);
+	fsm_read_begin(r, false);
+	ask(&d, r, &hot);
+	fsm_read_end(r);
+	for (unsigned i = 0; i < 300; i++) {
+		fsm_read_begin(r, true);
+		ask(&d, r, &hot);
+		ck_assert_int_eq(d.ans.err, TV_OK);
+		fsm_read_end(r);
+		fsm_read_begin(r, false);
+		ask(&d, r, &all);
+		ck_assert_int_eq(d.ans.err, TV_OK);
+		ck_assert_uint_gt(d.out.len, 400);
+		fsm_read_end(r);
+		apply_set("z/hot");
+	}
 	desk_close(&d);
 	fsm_reader_free(r);
+}
+
+/* Who reads it waits, and nobody else, who only wants what is cached, or writes that. */
+START_TEST(a_read_hangs)
+{
+	char cold[40];
+	struct question hung = { OP_KV_GET, cold };
+	struct fsm *r;
+	struct desk d;
+	pthread_t waiter;
+
+	open_filled();
+	r = fsm_reader(w.k.f);
+	desk_open(&d);
+	waiter = start_and_hang(read_cold_keys, cold);
+	others_go_on();
+	fsm_read_begin(r, true);
+	ask(&d, r, &hung);
+	ck_assert_int_eq(d.ans.err, TV_EAGAIN);
+	fsm_read_end(r);
+	release(waiter);
+	desk_close(&d);
+	fsm_reader_free(r);
+	kit_close(&w.k);
+}
+END_TEST
+
+static void *
+write_snapshot(void *arg)
+{
+	char path[100];
+	uint64_t bytes, sum;
+
+	snprintf(path, sizeof(path), "%s/snapshot", w.k.dir);
+	ck_assert_int_eq(fsm_snapshot_write(arg, path, &bytes, &sum), TV_OK);
+	ck_assert_uint_gt(bytes, KEYS * 400);
+	return NULL;
+}
+
+START_TEST(a_snapshot_hangs)
+{
+	uint64_t index, term, now;
+	struct fsm_snapshot *s;
+	char path[100], why[256];
+	pthread_t writer;
+
+	open_filled();
+	ck_assert_int_eq(fsm_snapshot_begin(w.k.f, &s, &index, &term), TV_OK);
+	writer = start_and_hang(write_snapshot, s);
+	others_go_on();
+	release(writer);
+	fsm_snapshot_end(s);
+	now = fsm_applied(w.k.f);
+	ck_assert_uint_gt(now, index);
+	snprintf(path, sizeof(path), "%s/snapshot", w.k.dir);
+	ck_assert_int_eq(fsm_restore(w.k.f, path, &now, &term, why, sizeof(why)), TV_OK);
+	ck_assert_uint_eq(now, index);
+	kit_close(&w.k);
+}
+END_TEST
+
+static void *
+compact_all(void *arg)
+{
+	(void)arg;
+	while (fsm_compact(w.k.f))
+		;
+	return NULL;
+}
+
+START_TEST(tidying_hangs)
+{
+	struct kv_apply gone = { .Verb = KV_DELETE_TREE, .Key = span_str("a/1"), .Now = 1 };
+	pthread_t tidier;
+	char why[256];
+
+	open_filled();
+	arena_reset(&w.k.a);
+	ck_assert_int_eq(kit_apply(&w.k, OP_KV_APPLY, &gone).err, TV_OK);
+	settle();
+	tidier = start_and_hang(compact_all, NULL);
+	others_go_on();
+	release(tidier);
+	fsm_trouble_text(w.k.f, why, sizeof(why));
+	ck_assert_str_eq(why, "");
+	kit_close(&w.k);
+}
+END_TEST
+
+#define COLD_KEYS 24			/* less than half of the cache */
+
+/* Keys all over the tree, in one batch. */
+static void *
+apply_cold_batch(void *arg)
+{
+	static const uint8_t bytes[400];
+	struct buf args = BUF_INIT(65536), payload[COLD_KEYS];
+	struct raft_entry e[COLD_KEYS];
+	struct arena a = ARENA_INIT(16u << 20);
+
+	(void)arg;
+	for (unsigned i = 0; i < COLD_KEYS; i++) {
+		char key[40];
+		struct kv_apply q = { .Verb = KV_SET, .Value = span_of(bytes, sizeof(bytes)), .Now = 1 };
+
+		snprintf(key, sizeof(key), "a/%03u", i * (KEYS / COLD_KEYS));
+		q.Key = span_str(key);
+		buf_reset(&args);
+		schema_pack(&kv_apply_schema, &q, &args);
+		buf_init(&payload[i], 65536);
+		fsm_entry_write(&payload[i], OP_KV_APPLY, buf_span(&args));
+		e[i] = (struct raft_entry){ .index = fsm_applied(w.k.f) + 1 + i, .term = 1, .type = RAFT_ENTRY_OP,
+		    .payload = payload[i].data, .size = (uint32_t)payload[i].len };
+	}
+	ck_assert_int_eq(fsm_apply(w.k.f, e, COLD_KEYS, &a, NULL), TV_OK);
+	for (unsigned i = 0; i < COLD_KEYS; i++)
+		buf_done(&payload[i]);
+	buf_done(&args);
+	arena_done(&a);
+	return NULL;
+}
+
+static void
+add_number(void *ctx, const char *name, const char *value)
+{
+	uint64_t *fetched_and_read = ctx;
+
+	if (strcmp(name, "batch_pages_fetched") == 0)
+		fetched_and_read[0] = strtoull(value, NULL, 10);
+	else if (strcmp(name, "batch_pages_read") == 0)
+		fetched_and_read[1] = strtoull(value, NULL, 10);
+}
+
+/* A batch waits for its pages before it locks any; and for hardly one of them afterwards. */
+START_TEST(a_batch_hangs)
+{
+	struct question hot = { OP_KV_GET, "z/hot" }, all = { OP_KV_LIST, "z/" };
+	uint64_t before[2] = { 0 }, after[2] = { 0 };
+	pthread_t writer;
+	struct fsm *r;
+	struct desk d;
+
+	open_filled();
+	fsm_info(w.k.f, add_number, before);
+	r = fsm_reader(w.k.f);
+	desk_open(&d);
+	fsm_read_begin(r, false);
+	ask(&d, r, &hot);
+	fsm_read_end(r);
+	writer = start_and_hang(apply_cold_batch, NULL);
+	for (unsigned i = 0; i < 100; i++) {
+		fsm_read_begin(r, true);
+		ask(&d, r, &hot);
+		ck_assert_int_eq(d.ans.err, TV_OK);
+		fsm_read_end(r);
+		fsm_read_begin(r, false);
+		ask(&d, r, &all);
+		ck_assert_int_eq(d.ans.err, TV_OK);
+		fsm_read_end(r);
+	}
+	release(writer);
+	fsm_info(w.k.f, add_number, after);
+	ck_assert_uint_gt(after[0] - before[0], COLD_KEYS / 3);
+	ck_assert_uint_le(after[1] - before[1], (after[0] - before[0]) / 4);
+	desk_close(&d);
+	fsm_reader_free(r);
+	kit_close(&w.k);
+}
+END_TEST
+
+/* Records that do not fit into the cache, which has some 80 pages, are read all the same, and copied. */
+START_TEST(records_larger_than_the_cache)
+{
+	static uint8_t bytes[500000];
+	struct kv_apply q = { .Verb = KV_SET, .Value = span_of(bytes, sizeof(bytes)), .Now = 1 };
+	struct question one = { OP_KV_GET, "large/1" }, all = { OP_KV_LIST, "large/" };
+	struct fsm *r;
+	struct desk d;
+	char key[40];
+
+	open_filled();
+	for (unsigned i = 0; i < 3; i++) {
+		memset(bytes, (int)i, sizeof(bytes));
+		snprintf(key, sizeof(key), "large/%u", i);
+		q.Key = span_str(key);
+		arena_reset(&w.k.a);
+		ck_assert_int_eq(kit_apply(&w.k, OP_KV_APPLY, &q).err, TV_OK);
+	}
+	r = fsm_reader(w.k.f);
+	desk_open(&d);
+	fsm_read_begin(r, false);
+	ask(&d, r, &one);
+	ck_assert_int_eq(d.ans.err, TV_OK);
+	ck_assert_uint_gt(d.out.len, sizeof(bytes));
+	fsm_read_end(r);
+	fsm_read_begin(r, false);
+	ask(&d, r, &all);
+	ck_assert_int_eq(d.ans.err, TV_OK);
+	ck_assert_uint_gt(d.out.len, 3 * sizeof(bytes));
+	fsm_read_end(r);
+	desk_close(&d);
+	fsm_reader_free(r);
+	replace(w.k.f);
 	kit_close(&w.k);
 }
 END_TEST
@@ -554,14 +794,20 @@ static Suite *
 suite(void)
 {
 	Suite *s = suite_create("fsm_threads");
-	TCase *t = tcase_create("fsm_threads");
+	TCase *t = tcase_create("fsm_threads"), *h = tcase_create("fsm_hang");
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, readers_beside_batches);
 	tcase_add_test(t, readers_beside_restores);
 	tcase_add_test(t, readers_of_a_slow_disk);
-	tcase_add_test(t, a_read_hangs);
 	suite_add_tcase(s, t);
+	tcase_set_timeout(h, 60);
+	tcase_add_test(h, a_read_hangs);
+	tcase_add_test(h, a_snapshot_hangs);
+	tcase_add_test(h, tidying_hangs);
+	tcase_add_test(h, a_batch_hangs);
+	tcase_add_test(h, records_larger_than_the_cache);
+	suite_add_tcase(s, h);
 	return s;
 }
 

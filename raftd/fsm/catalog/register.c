@@ -410,7 +410,28 @@ register_apply(struct apply *p, const void *rec)
 	apply_bool(p, true);
 }
 
+static void
+register_warm(struct fsm *r, const void *rec)
+{
+	const struct catalog_register *q = rec;
+	const struct check *checks = q->Checks.v;
+	struct service s;
+	struct check c;
+	struct node n;
+	struct tkey k;
+
+	(void)catalog_node(r, q->Node, &r->work, &n);
+	if (q->has_service && catalog_service(r, q->Node, q->Service.ID, &r->work, &s)) {
+		TKEY(&k, TBL_INSTANCE, s.Service, q->Node, s.ID);
+		(void)tbl_has(r, &k);
+	}
+	if (q->has_check)
+		(void)catalog_check(r, q->Node, q->Check.CheckID, &r->work, &c);
+	for (uint32_t i = 0; i < q->Checks.n && !warm_enough(r); i++)
+		(void)catalog_check(r, q->Node, checks[i].CheckID, &r->work, &c);
+}
+
 const struct fsm_op register_ops[] = {
-	{ OP_CATALOG_REGISTER, .prepare = register_prepare, .apply = register_apply },
+	{ OP_CATALOG_REGISTER, .prepare = register_prepare, .apply = register_apply, .warm = register_warm },
 	{ 0 },
 };

@@ -280,7 +280,7 @@ replace_take(struct fsm *f, char *errbuf, size_t cap)
 	f->past = tables_of(f);
 	err = fsm_tables_use(f, &f->heir, errbuf, cap);
 	f->displaced = false;
-	f->loaded.id[0] = '\0';
+	forget_loaded(f);
 	if (err != TV_OK)
 		f->failed = EIO;		/* there is no state to serve from: the process must stop */
 	pthread_mutex_unlock(&f->lock);

@@ -210,12 +210,12 @@ load(const struct fsm *f, const char *dir, const char *path, char *errbuf, size_
 }
 
 /* DIR.new is about to hold something else. */
-static void
+void
 forget_loaded(struct fsm *f)
 {
-	pthread_mutex_lock(&f->lock);
+	pthread_mutex_lock(&f->head_lock);
 	f->loaded.id[0] = '\0';
-	pthread_mutex_unlock(&f->lock);
+	pthread_mutex_unlock(&f->head_lock);
 }
 
 enum tv_err

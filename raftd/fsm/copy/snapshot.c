@@ -1,7 +1,7 @@
 /*
  * A copy of the state at one index while applying goes on.
  *
- * The writer walks the btree in steps, each under the lock.  While it is under way, whoever changes a key that the
+ * The writer walks the btree in steps, each under the lock, and never waits for a page of it there.  While it is under way, whoever changes a key that the
  * walk has not passed first saves the old value (or that there was none) in a side table; the walk prefers what it
  * finds there.  The side table is a temporary Berkeley DB file: it spills to disk, so memory stays bounded however
  * long the copy takes, and it shrinks as the walk passes.
@@ -13,6 +13,7 @@
 #include "raftd/fsm/copy/snapfile.h"
 #include "raftd/fsm/fsm_int.h"
 #include "raftd/store/bdb/store_behind.h"
+#include "raftd/store/bdb/store_fetch.h"
 
 #define STEP_RECORDS 256
 #define STEP_BYTES (256u << 10)
@@ -178,13 +179,13 @@ source_next(struct source *q)
 
 /* At the first key above pos. */
 static int
-source_open(struct source *q, DB *db, struct span pos)
+source_open(struct source *q, DB *db, DB_TXN *txn, struct span pos)
 {
 	int ret;
 
 	memset(q, 0, sizeof(*q));
 	q->key.flags = q->val.flags = DB_DBT_REALLOC;
-	ret = db->cursor(db, NULL, &q->c, 0);
+	ret = db->cursor(db, txn, &q->c, 0);
 	if (ret != 0)
 		return ret;
 	q->op = DB_FIRST;
@@ -219,6 +220,7 @@ dbt_span(const DBT *d)
 
 struct step {
 	struct fsm_snapshot *s;
+	unsigned refused;		/* times in a row that nothing was taken for a page that is not cached */
 	struct buf records;		/* [u32 key bytes, u32 value bytes, key, value] to write after unlocking */
 	uint32_t count;
 };
@@ -260,23 +262,31 @@ merge_one(struct step *t, struct source *state, struct source *side)
 	return ret;
 }
 
-/* Lock held. */
+/* Lock held.  STORE_UNCACHED: it met a page that is to be fetched without the lock. */
 static int
 step(struct step *t)
 {
 	struct fsm_snapshot *s = t->s;
-	struct source state, side = { .end = true };
-	int ret;
+	struct source state = { .end = true }, side = { .end = true };
+	DB_ENV *e = s->f->env->dbenv;
+	DB_TXN *txn = NULL;
+	int ret = e->txn_begin(e, NULL, &txn, DB_READ_COMMITTED | DB_TXN_NOSYNC);
 
-	ret = source_open(&state, s->f->db, buf_span(&s->pos));
+	store_cached_only(t->refused < COLD_TRIES_MAX);
 	if (ret == 0)
-		ret = source_open(&side, s->side, buf_span(&s->pos));
+		ret = source_open(&state, s->f->db, txn, buf_span(&s->pos));
+	if (ret == 0)
+		ret = source_open(&side, s->side, NULL, buf_span(&s->pos));
 	while (ret == 0 && !(state.end && side.end) && t->count < STEP_RECORDS && t->records.len < STEP_BYTES)
 		ret = merge_one(t, &state, &side);
+	store_cached_only(false);
+	t->refused = ret == STORE_UNCACHED && t->count == 0 ? t->refused + 1 : 0;
 	if (ret == 0 && state.end && side.end)
 		s->done = true;
 	source_close(&state);
 	source_close(&side);
+	if (txn != NULL)
+		(void)txn->abort(txn);		/* it only read */
 	return ret != 0 ? ret : t->records.failed || s->pos.failed ? ENOMEM : s->failed;
 }
 
@@ -315,10 +325,12 @@ fsm_snapshot_write(struct fsm_snapshot *s, const char *path, uint64_t *bytes, ui
 			err = TV_ECLOSED;
 		else if (side_found_no_room(s->f))
 			err = TV_ENOSPACE;
-		else if ((ret = step(&t)) != 0)
+		else if ((ret = step(&t)) != 0 && ret != STORE_UNCACHED)
 			err = store_env_err(s->f->env, ret);
 		done = s->done;
 		pthread_mutex_unlock(&s->f->lock);
+		if (err == TV_OK && ret == STORE_UNCACHED)
+			(void)store_fetch();	/* what cannot be read is asked for again, and says so */
 		if (err == TV_OK)
 			write_step(&out, buf_span(&t.records));
 	}

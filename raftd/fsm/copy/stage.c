@@ -211,50 +211,58 @@ fsm_is_restore(const struct raft_entry *e, char id[37])
 
 /* -- for loading -- */
 
-static int
-get_copy(struct fsm *f, const struct tkey *k, struct buf *out)
+/* Between begin and end. */
+static enum tv_err
+look_whole(struct fsm *r, const char *id, struct fsm_stage *out)
 {
-	DBT key = { .data = (void *)(uintptr_t)k->b, .size = k->len }, data = { .flags = DB_DBT_USERMEM };
-	int ret;
+	bool whole;
 
-	buf_reset(out);
-	data.data = buf_room(out, STAGE_CHUNK_BYTES_MAX);
-	data.ulen = STAGE_CHUNK_BYTES_MAX;
-	if (data.data == NULL)
-		return ENOMEM;
-	ret = f->db->get(f->db, NULL, &key, &data, 0);
-	if (ret == 0)
-		out->len = data.size;
-	return ret;
-}
-
-bool
-stage_head(struct fsm *f, struct buf *scratch, struct fsm_stage *out)
-{
-	struct tkey k;
-
-	part_key(&k, PART_HEAD);
-	return f->failed == 0 && get_copy(f, &k, scratch) == 0 && head_read(buf_span(scratch), out);
+	if (r->owner->failed != 0)
+		return TV_ESYS;
+	whole = stage_now(r, out) && strcmp(out->id, id) == 0 && !out->aborting && out->received == out->bytes;
+	return r->failed != 0 ? fsm_read_err(r) : whole ? TV_OK : TV_ENOENT;
 }
 
 enum tv_err
-stage_chunk(struct fsm *f, const char *id, uint64_t offset, struct buf *out)
+stage_whole(struct fsm *r, const char *id, struct fsm_stage *out)
 {
-	struct fsm_stage s = { .bytes = 0 };
-	struct tkey k;
-	enum tv_err err = TV_ENOENT;
-	int ret;
+	enum tv_err err;
 
+	fsm_read_begin(r, false);
+	err = look_whole(r, id, out);
+	fsm_read_end(r);
+	return err;
+}
+
+/* What is read one after the other may be of different batches: it was there, if all of it still is. */
+static enum tv_err
+read_chunk(struct fsm *r, const char *id, uint64_t offset, struct buf *out)
+{
+	struct fsm_stage s;
+	struct tkey k;
+	struct span val;
+	enum tv_err err = look_whole(r, id, &s);
+	bool found;
+
+	if (err != TV_OK || offset == s.bytes)
+		return err;
 	chunk_key(&k, offset);
-	state_lock(f);
-	if (f->failed != 0) {
-		err = TV_ESYS;
-	} else if (stage_head(f, out, &s) && strcmp(s.id, id) == 0 && !s.aborting && s.received == s.bytes) {
-		buf_reset(out);
-		ret = offset == s.bytes ? 0 : get_copy(f, &k, out);
-		err = ret == DB_NOTFOUND ? TV_ECORRUPT : store_env_err(f->env, ret);
-	}
-	pthread_mutex_unlock(&f->lock);
+	found = tbl_peek(r, &k, &val);
+	if (found)
+		buf_putspan(out, val);
+	err = look_whole(r, id, &s);
+	return err != TV_OK ? err : out->failed ? TV_ENOMEM : found ? TV_OK : TV_ECORRUPT;
+}
+
+enum tv_err
+stage_chunk(struct fsm *r, const char *id, uint64_t offset, struct buf *out)
+{
+	enum tv_err err;
+
+	buf_reset(out);
+	fsm_read_begin(r, false);
+	err = read_chunk(r, id, offset, out);
+	fsm_read_end(r);
 	return err;
 }
 

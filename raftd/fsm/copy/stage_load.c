@@ -191,7 +191,7 @@ fsm_archive_check(const char *path, uint64_t state_max, struct fsm_archive_facts
 /* -- the staged archive -- */
 
 struct staged_source {
-	struct fsm *f;
+	struct fsm *f, *reader;
 	const char *id;
 	struct buf chunk;
 	size_t used;			/* of the chunk */
@@ -208,7 +208,7 @@ staged_read(void *ctx, void *p, size_t n, size_t *got)
 
 	if (s->used == s->chunk.len) {
 		s->used = 0;
-		s->err = stage_chunk(s->f, s->id, s->offset, &s->chunk);
+		s->err = stage_chunk(s->reader, s->id, s->offset, &s->chunk);
 		if (s->err != TV_OK) {
 			errno = EIO;		/* for archive_why(); the data base has logged its own words */
 			return s->err;
@@ -229,7 +229,6 @@ is_as_staged(struct staged_source *s)
 {
 	struct fsm_stage st = { .bytes = 0 };
 	uint8_t sum[sizeof(st.checksum)];
-	bool there;
 
 	while (s->err == TV_OK && s->chunk.len > 0) {
 		uint8_t rest[4096];
@@ -237,12 +236,9 @@ is_as_staged(struct staged_source *s)
 
 		(void)staged_read(s, rest, sizeof(rest), &got);	/* the archive was given up before its end */
 	}
-	pthread_mutex_lock(&s->f->lock);
-	there = s->err == TV_OK && stage_head(s->f, &s->chunk, &st);
-	pthread_mutex_unlock(&s->f->lock);
 	crypto_generichash_final(&s->sum, sum, sizeof(sum));
-	if (s->err == TV_OK && (!there || strcmp(st.id, s->id) != 0 || st.aborting))
-		s->err = TV_ENOENT;
+	if (s->err == TV_OK)
+		s->err = stage_whole(s->reader, s->id, &st);
 	return s->err == TV_OK && memcmp(sum, st.checksum, sizeof(sum)) == 0;
 }
 
@@ -263,12 +259,14 @@ load_staged(struct staged_source *src, struct sieve *s, const char *dir, uint64_
 enum tv_err
 fsm_stage_load(struct fsm *f, const char *id, uint64_t state_max, _Atomic uint64_t *done, char *errbuf, size_t cap)
 {
-	struct staged_source src = { .f = f, .id = id, .done = done, .err = TV_OK };
+	struct staged_source src = { .f = f, .reader = fsm_reader(f), .id = id, .done = done, .err = TV_OK };
 	struct sieve s;
 	char dir[4096];
 	enum tv_err err;
 
 	errbuf[0] = '\0';
+	if (src.reader == NULL)
+		return TV_ENOMEM;
 	restore_path(dir, sizeof(dir), f->dir, ".new");
 	fsm_stage_unload(f);
 	buf_init(&src.chunk, STAGE_CHUNK_BYTES_MAX);
@@ -281,17 +279,18 @@ fsm_stage_load(struct fsm *f, const char *id, uint64_t state_max, _Atomic uint64
 	if (err == TV_ECORRUPT)
 		snprintf(errbuf, cap, "the staged archive is not the one that was announced");
 	if (err == TV_OK) {
-		pthread_mutex_lock(&f->lock);
+		pthread_mutex_lock(&f->head_lock);
 		snprintf(f->loaded.id, sizeof(f->loaded.id), "%s", id);
 		f->loaded.index = s.index;
 		f->loaded.needs = s.needs;
 		f->loaded.completed = 0;
 		memcpy(f->loaded.tally, s.tally, sizeof(f->loaded.tally));
-		pthread_mutex_unlock(&f->lock);
+		pthread_mutex_unlock(&f->head_lock);
 	} else {
 		(void)restore_remove_dir(dir);	/* the next start removes it too */
 	}
 	buf_done(&src.chunk);
+	fsm_reader_free(src.reader);
 	return err;
 }
 
@@ -300,9 +299,9 @@ fsm_stage_loaded(struct fsm *f, const char *id)
 {
 	bool is;
 
-	pthread_mutex_lock(&f->lock);
+	pthread_mutex_lock(&f->head_lock);
 	is = strcmp(f->loaded.id, id) == 0;
-	pthread_mutex_unlock(&f->lock);
+	pthread_mutex_unlock(&f->head_lock);
 	return is;
 }
 
@@ -311,9 +310,9 @@ fsm_stage_unload(struct fsm *f)
 {
 	char dir[4096];
 
-	pthread_mutex_lock(&f->lock);
+	pthread_mutex_lock(&f->head_lock);
 	f->loaded.id[0] = '\0';
-	pthread_mutex_unlock(&f->lock);
+	pthread_mutex_unlock(&f->head_lock);
 	restore_path(dir, sizeof(dir), f->dir, ".new");
 	(void)restore_remove_dir(dir);		/* the next start removes it too */
 }
@@ -405,9 +404,9 @@ fsm_stage_completed(struct fsm *f, const char *id, uint64_t index)
 {
 	bool is;
 
-	pthread_mutex_lock(&f->lock);
+	pthread_mutex_lock(&f->head_lock);
 	is = strcmp(f->loaded.id, id) == 0 && f->loaded.completed == index;
-	pthread_mutex_unlock(&f->lock);
+	pthread_mutex_unlock(&f->head_lock);
 	return is;
 }
 
@@ -425,9 +424,9 @@ fsm_stage_complete(struct fsm *f, const char *id, uint64_t index, uint64_t term,
 	if (err == TV_ECORRUPT && f->failed != 0)
 		return err;
 	if (err == TV_OK) {
-		pthread_mutex_lock(&f->lock);
+		pthread_mutex_lock(&f->head_lock);
 		f->loaded.completed = index;
-		pthread_mutex_unlock(&f->lock);
+		pthread_mutex_unlock(&f->head_lock);
 		return TV_OK;
 	}
 	if (errbuf[0] == '\0')

@@ -479,6 +479,45 @@ kv_apply_op(struct apply *p, const void *rec)
 		write_one(p, q, judges[q->Verb]);
 }
 
+static void
+warm_tree(struct fsm *r, struct span prefix_text)
+{
+	struct tbl_scan s;
+	struct tkey prefix;
+	struct span key, val;
+
+	TKEY(&prefix, TBL_KV, prefix_text);
+	tbl_scan_begin(r, &s, &prefix);
+	while (!warm_enough(r) && tbl_next(&s, &key, &val))
+		continue;
+	tbl_scan_end(&s);
+}
+
+static void
+kv_warm(struct fsm *r, const void *rec)
+{
+	const struct kv_apply *q = rec;
+	struct session s;
+	char id[37];
+	struct span val, why;
+	struct tkey k;
+
+	if (q->Verb == KV_DELETE_TREE || q->Verb == KV_DELETE_PART) {
+		warm_tree(r, q->Key);
+		return;
+	}
+	TKEY(&k, TBL_KV, q->Key);
+	(void)tbl_peek(r, &k, &val);
+	if (q->Session.len > 0 && session_id(q->Session, id, &r->work, &why))
+		(void)session_find(r, id, &r->work, &s);
+}
+
+static void
+kv_tree_warm(struct fsm *r, const void *rec)
+{
+	warm_tree(r, ((const struct kv_tree *)rec)->Key);
+}
+
 static enum tv_err
 kv_prepare(struct prepare *p, void *rec)
 {
@@ -662,8 +701,8 @@ kv_read_keys(struct reading *r, const void *rec)
 }
 
 const struct fsm_op kv_ops[] = {
-	{ OP_KV_APPLY, .prepare = kv_prepare, .apply = kv_apply_op },
-	{ OP_KV_TREE, .since = 2, .prepare = kv_tree_prepare, .apply = kv_tree_op },
+	{ OP_KV_APPLY, .prepare = kv_prepare, .apply = kv_apply_op, .warm = kv_warm },
+	{ OP_KV_TREE, .since = 2, .prepare = kv_tree_prepare, .apply = kv_tree_op, .warm = kv_tree_warm },
 	{ OP_KV_GET, .read = kv_read_one, .one = true },
 	{ OP_KV_LIST, .read = kv_read_list },
 	{ OP_KV_KEYS, .read = kv_read_keys },

@@ -1,0 +1,89 @@
+/*
+ * Pages that a batch will read, fetched before it begins.
+ *
+ * Whoever applies keeps the pages that it changes locked until its transaction ends; what it reads from the disk in between, readers of
+ * what is cached wait for as well.  So as long as batches are found to read, a reader looks beforehand at the records that the entries
+ * name, and waits for the disk where nothing is locked.  What it does not foresee the batch reads for itself.
+ */
+#include "common/record/mpack.h"
+#include "raftd/fsm/fsm_int.h"
+#include "raftd/store/bdb/store_fetch.h"
+
+#define WARM_BATCHES 32			/* that are looked through after one that had to read */
+#define WARM_PAGES_MIN 32
+
+static void
+look_through(struct fsm *r, const struct raft_entry *e)
+{
+	struct rd in = rd_over(e->payload, e->size);
+	uint32_t fields = e->type == RAFT_ENTRY_OP ? mpr_array(&in) : 0;
+	uint16_t code = fields >= 2 ? (uint16_t)mpr_uint(&in, UINT16_MAX) : 0;
+	const struct fsm_op *row = fields >= 2 && in.err == TV_OK ? fsm_op_find(code) : NULL;
+	const struct op *op = op_find(code);
+	void *rec;
+
+	if (row == NULL || row->warm == NULL || op == NULL)
+		return;
+	arena_reset(&r->work);
+	rec = arena_alloc(&r->work, op->args->size);
+	if (rec != NULL && schema_unpack(op->args, &in, &r->work, rec) == TV_OK)
+		row->warm(r, rec);
+}
+
+/* More than half of the cache would push out what was fetched first. */
+static uint64_t
+pages_max(const struct fsm *f)
+{
+	uint64_t half = f->opt.cache_bytes / STORE_PAGE_BYTES / 2;
+
+	return half > WARM_PAGES_MIN ? half : WARM_PAGES_MIN;
+}
+
+void
+warm_begin(struct fsm *f)
+{
+	f->warm.left = WARM_BATCHES;
+}
+
+bool
+warm_enough(const struct fsm *r)
+{
+	return r->failed != 0 || r->fetched >= pages_max(r);
+}
+
+void
+warm_batch(struct fsm *f, const struct raft_entry *entries, uint32_t count)
+{
+	struct fsm *r = f->warm.reader;
+
+	if (f->warm.left == 0)
+		return;
+	f->warm.left--;
+	if (r == NULL)
+		r = f->warm.reader = fsm_reader(f);
+	if (r == NULL)
+		return;				/* the batch reads for itself */
+	r->fetched = 0;
+	fsm_read_begin(r, false);
+	for (uint32_t i = 0; i < count && !warm_enough(r); i++)
+		look_through(r, &entries[i]);
+	fsm_read_end(r);
+	f->warm.fetched += r->fetched;
+	if (r->fetched > 0)
+		warm_begin(f);
+}
+
+void
+warm_batch_read(struct fsm *f, uint64_t pages)
+{
+	f->warm.read += pages;
+	if (pages > 0)
+		warm_begin(f);
+}
+
+void
+warm_end(struct fsm *f)
+{
+	fsm_reader_free(f->warm.reader);
+	f->warm.reader = NULL;
+}
