@@ -37,7 +37,7 @@ common_libtvcore_a_SOURCES += \
 	common/record/schema.c common/record/schema_out.c common/record/schema.h \
 	common/record/record.h common/record/records.c common/record/records.h common/record/messages.c common/record/messages.h \
 	common/record/ops.c common/record/ops.h \
-	common/record/coordinate.c common/record/coordinate.h
+	common/record/coordinate.c common/record/coordinate.h common/record/proxy_rules.c common/record/proxy_rules.h
 common_libtvjson_a_SOURCES += common/record/schema_json.c
 
 # Channels: frames on sockets.

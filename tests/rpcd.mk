@@ -128,3 +128,9 @@ FUZZ_REPLAYS += tests/fuzz/replay_checks
 tests_fuzz_replay_checks_SOURCES = tests/fuzz/fuzz_checks.c tests/fuzz/replay.c
 tests_fuzz_replay_checks_LDADD = rpcd/librpcagent.a rpcd/librpcregistry.a common/libtvjson.a common/libtvrt.a \
 	common/libtvcore.a $(JANSSON_LIBS) $(SODIUM_LIBS)
+
+# Definitions of services
+FUZZ_REPLAYS += tests/fuzz/replay_definition
+tests_fuzz_replay_definition_SOURCES = tests/fuzz/fuzz_definition.c tests/fuzz/replay.c
+tests_fuzz_replay_definition_LDADD = rpcd/librpcdefinition.a rpcd/librpcagent.a rpcd/librpcregistry.a common/libtvjson.a \
+	common/libtvrt.a common/libtvcore.a $(JANSSON_LIBS) $(SODIUM_LIBS)

@@ -78,7 +78,7 @@ struct op_access {
  * access   (OBJECT, resource, right, field)  (FILTER, resource)  (ALL, resource, right)  (VERB, resource, field)
  *          (NONE, "because")
  * watch    what a blocking query waits on; the state machine alone looks at it (raftd/fsm/ops.c):
- *          (KEY, field)  (PREFIX, field)  (SERVICE, field)  (TABLES, set)  (NOTHING)
+ *          (KEY, field)  (PREFIX, field)  (SERVICE, field)  (CONNECT, field)  (TABLES, set)  (NOTHING)
  *          (TABLES_IF, set, field, more): more of them if the field, a map, is not empty
  * Fields are those of the argument record.
  *
@@ -118,6 +118,8 @@ struct op_access {
 	    0,              (OBJECT, SERVICE, READ, Name),       (SERVICE, Name)) \
 	X( 25, CATALOG_NODE,        "Catalog.NodeServices",   READ,    catalog_read,       node_services,    ONE, \
 	    0,              (OBJECT, NODE, READ, Name),          (TABLES, NODES | SERVICES)) \
+	X( 26, CATALOG_CONNECT,     "Catalog.ConnectNodes",   READ,    catalog_read,       service_instance, LIST, \
+	    0,              (OBJECT, SERVICE, READ, Name),       (CONNECT, Name)) \
 	X( 30, HEALTH_NODE,         "Health.NodeChecks",      READ,    catalog_read,       check,            LIST, \
 	    0,              (OBJECT, NODE, READ, Name),          (TABLES_IF, CHECKS, NodeMeta, NODES)) \
 	X( 31, HEALTH_CHECKS,       "Health.ServiceChecks",   READ,    catalog_read,       check,            LIST, \
@@ -126,6 +128,8 @@ struct op_access {
 	    0,              (OBJECT, SERVICE, READ, Name),       (SERVICE, Name)) \
 	X( 33, HEALTH_STATE,        "Health.ChecksInState",   READ,    catalog_read,       check,            LIST, \
 	    0,              (FILTER, NODE),                      (TABLES_IF, CHECKS, NodeMeta, NODES)) \
+	X( 34, HEALTH_CONNECT,      "Health.ConnectNodes",    READ,    catalog_read,       health_entry,     LIST, \
+	    0,              (OBJECT, SERVICE, READ, Name),       (CONNECT, Name)) \
 	X( 40, RAFT_CONFIGURATION,  "Operator.RaftGetConfiguration", LEADER, empty,        raft_configuration, ONE, \
 	    OP_REPEATABLE | OP_STALE_OK, (ALL, OPERATOR, READ),  (NOTHING)) \
 	X( 41, RAFT_REMOVE,         "Operator.RaftRemovePeer", LEADER, raft_peer,          bool_reply,       ONE, \
@@ -187,7 +191,9 @@ struct op_access {
 	X( 66, RESTORE_ABORT,       "Internal.RestoreAbort",  WRITE,   restore_step,       bool_reply,       ONE, \
 	    OP_INTERNAL,    (NONE, "proposed by the leader itself"), (NOTHING)) \
 	X( 67, KV_TREE,             "Internal.KVSDeleteTree", WRITE,   kv_tree,            bool_reply,       ONE, \
-	    OP_INTERNAL,    (NONE, "the leader's for a KVS.Apply"), (NOTHING))
+	    OP_INTERNAL,    (NONE, "the leader's for a KVS.Apply"), (NOTHING)) \
+	X( 69, CATALOG_REGISTER_PROXY, "Internal.RegisterProxy", WRITE, catalog_register,  bool_reply,       ONE, \
+	    OP_INTERNAL,    (NONE, "the leader's for a Catalog.Register"), (NOTHING))
 
 enum op_code {
 #define X(code, name, ...) OP_##name = code,

@@ -72,7 +72,28 @@ RECORD(node,
 	(MAP, TaggedAddresses, SF_NULLEMPTY), (MAP, Meta, SF_NULLEMPTY),
 	(U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY))
 
-#define PROXY_TEXT "{\"Mode\":\"\",\"MeshGateway\":{},\"Expose\":{}}"	/* of a service without a proxy */
+RECORD(mesh_gateway, (STR, Mode, SF_OMITEMPTY))
+RECORD(upstream,			/* that a proxy opens a listener for */
+	(STR, DestinationType),		/* "service", which "" means too, or "prepared_query" */
+	(STR, DestinationName), (STR, Datacenter),
+	(STR, LocalBindAddress, SF_OMITEMPTY), (U64, LocalBindPort, SF_OMITEMPTY),
+	(STR, LocalBindSocketPath, SF_OMITEMPTY), (STR, LocalBindSocketMode, SF_OMITEMPTY),
+	(JSON, Config, SF_OMITEMPTY), (OBJ, MeshGateway, mesh_gateway), (CONST, DestinationNamespace, NULL))
+RECORD(exposed_path,
+	(I64, ListenerPort, SF_OMITEMPTY), (STR, Path, SF_OMITEMPTY), (U64, LocalPathPort, SF_OMITEMPTY),
+	(STR, Protocol, SF_OMITEMPTY), (BOOL, ParsedFromCheck))
+RECORD(expose, (BOOL, Checks, SF_OMITEMPTY), (OBJS, Paths, exposed_path, SF_OMITEMPTY))
+RECORD(transparent_proxy, (U64, OutboundListenerPort, SF_OMITEMPTY), (BOOL, DialedDirectly, SF_OMITEMPTY))
+RECORD(service_proxy,			/* of a service that is a proxy or a gateway, by its Kind */
+	(STR, DestinationServiceName, SF_OMITEMPTY), (STR, DestinationServiceID, SF_OMITEMPTY),
+	(STR, LocalServiceAddress, SF_OMITEMPTY), (U64, LocalServicePort, SF_OMITEMPTY),
+	(STR, LocalServiceSocketPath, SF_OMITEMPTY), (STR, Mode),
+	(OBJ, TransparentProxy, transparent_proxy, SF_OMITEMPTY | SF_NILEMPTY),
+	(JSON, Config, SF_OMITEMPTY),	/* of any form, which nobody here looks into */
+	(OBJS, Upstreams, upstream, SF_OMITEMPTY),
+	(OBJ, MeshGateway, mesh_gateway), (OBJ, Expose, expose))
+RECORD(service_connect,
+	(BOOL, Native, SF_OMITEMPTY))	/* it speaks the protocol of proxies itself */
 
 RECORD(service_address, (STR, Name), (STR, Address), (U64, Port))
 RECORD(weights, (I64, Passing), (I64, Warning))
@@ -83,8 +104,9 @@ RECORD(service,				/* stored by node and ID */
 	(U64, Port, SF_OMITEMPTY), (STR, SocketPath),
 	(OBJ, Weights, weights),
 	(BOOL, EnableTagOverride), (STR, Kind, SF_OMITEMPTY),
-	(CONST, Proxy, PROXY_TEXT), (CONST, Connect, "{}"),
-	(U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY))
+	(U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY),
+	/* since version 3 of the state machine; its records have nil for what is empty, as those before have nothing */
+	(OBJ, Proxy, service_proxy, SF_NILEMPTY), (OBJ, Connect, service_connect, SF_NILEMPTY))
 
 RECORD(check_definition,
 	(STR, HTTP, SF_OMITEMPTY), (STR, Method, SF_OMITEMPTY), (STR, Body, SF_OMITEMPTY), (STR, TCP, SF_OMITEMPTY),
@@ -108,8 +130,8 @@ RECORD(service_instance,		/* flattened answer of catalog/service/NAME */
 	(OBJMAP, ServiceTaggedAddresses, service_address, SF_OMITEMPTY),
 	(OBJ, ServiceWeights, weights),
 	(MAP, ServiceMeta), (U64, ServicePort), (STR, ServiceSocketPath), (BOOL, ServiceEnableTagOverride),
-	(CONST, ServiceProxy, PROXY_TEXT), (CONST, ServiceConnect, "{}"),
-	(U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY))
+	(U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY),
+	(OBJ, ServiceProxy, service_proxy, SF_NILEMPTY), (OBJ, ServiceConnect, service_connect, SF_NILEMPTY))
 
 RECORD(health_entry, (OBJ, Node, node), (OBJ, Service, service), (OBJS, Checks, check))
 

@@ -59,10 +59,56 @@ pack_objs(const struct schema *sub, const struct obj_list *l, struct buf *out)
 		schema_pack(sub, (const char *)l->v + (size_t)i * sub->size, out);
 }
 
+static bool is_empty(const struct schema *s, const void *rec);
+
+static bool
+is_empty_field(const struct schema_field *f, const void *rec)
+{
+	switch (f->type) {
+	case ST_STR:
+	case ST_JSON:
+	case ST_BIN:
+		return AT_CONST(struct span, rec, f)->len == 0;
+	case ST_U64:
+	case ST_I64:
+	case ST_DURATION:
+		return *AT_CONST(uint64_t, rec, f) == 0;
+	case ST_BOOL:
+		return !*AT_CONST(bool, rec, f);
+	case ST_F64:
+		return *AT_CONST(double, rec, f) == 0;
+	case ST_STRS:
+		return AT_CONST(struct span_list, rec, f)->n == 0;
+	case ST_F64S:
+		return AT_CONST(struct f64_list, rec, f)->n == 0;
+	case ST_MAP:
+		return AT_CONST(struct span_map, rec, f)->n == 0;
+	case ST_OBJ:
+		return (f->has != 0 && !*((const bool *)rec + f->has - 1)) ||
+		    is_empty(f->sub, (const char *)rec + f->offset);
+	case ST_OBJS:
+	case ST_OBJMAP:
+		return AT_CONST(struct obj_list, rec, f)->n == 0;
+	case ST_CONST:
+		break;
+	}
+	return true;
+}
+
+static bool
+is_empty(const struct schema *s, const void *rec)
+{
+	for (unsigned i = 0; i < s->count; i++)
+		if (!is_empty_field(&s->fields[i], rec))
+			return false;
+	return true;
+}
+
 static void
 pack_obj(const struct schema_field *f, const void *rec, struct buf *out)
 {
-	if (f->has != 0 && !*((const bool *)rec + f->has - 1))
+	if ((f->has != 0 && !*((const bool *)rec + f->has - 1)) ||
+	    ((f->flags & SF_NILEMPTY) && is_empty(f->sub, (const char *)rec + f->offset)))
 		mpw_nil(out);
 	else
 		schema_pack(f->sub, (const char *)rec + f->offset, out);

@@ -50,6 +50,7 @@ enum schema_flags {
 	SF_LOCKDELAY = 16,	/* JSON in: a number below 1000 is seconds (session LockDelay) */
 	SF_READONLY = 32,	/* ignored in JSON input (CreateIndex, ModifyIndex) */
 	SF_KEYSHOWN = 64,	/* ST_OBJMAP: the key field is shown inside too */
+	SF_NILEMPTY = 256,	/* ST_OBJ: nil in msgpack when all of it is empty */
 	SF_LATER = 128,		/* bodies of messages: appended by a later version, may be missing */
 };
 

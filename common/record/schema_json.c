@@ -258,15 +258,80 @@ fill_objmap(struct from_json *j, const struct schema *sub, json_t *v, struct obj
 	return TV_OK;
 }
 
-static enum tv_err
-fill_json(struct from_json *j, const json_t *v, struct span *out)
-{
-	char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
+static void put_value(json_t *v, struct buf *out);
 
-	if (text == NULL)
-		return no_memory(j);
-	enum tv_err err = copy_text(j, text, strlen(text), out);
-	free(text);
+static void
+put_list(json_t *v, struct buf *out)
+{
+	size_t i;
+	json_t *element;
+
+	buf_u8(out, '[');
+	json_array_foreach(v, i, element) {
+		if (i > 0)
+			buf_u8(out, ',');
+		put_value(element, out);
+	}
+	buf_u8(out, ']');
+}
+
+static void
+put_object(json_t *v, struct buf *out)
+{
+	const char *key, *before = "";
+	size_t len;
+	json_t *element;
+
+	buf_u8(out, '{');
+	json_object_keylen_foreach(v, key, len, element) {
+		buf_puts(out, before);
+		json_quote(span_of(key, len), out);
+		buf_u8(out, ':');
+		put_value(element, out);
+		before = ",";
+	}
+	buf_u8(out, '}');
+}
+
+/* jansson's own writer gives 0.1 as 0.10000000000000001.  As deep as the body: JSON_DEPTH_MAX. */
+static void
+put_value(json_t *v, struct buf *out)
+{
+	switch (json_typeof(v)) {
+	case JSON_OBJECT:
+		put_object(v, out);
+		break;
+	case JSON_ARRAY:
+		put_list(v, out);
+		break;
+	case JSON_STRING:
+		json_quote(span_of(json_string_value(v), json_string_length(v)), out);
+		break;
+	case JSON_INTEGER:
+		buf_printf(out, "%lld", (long long)json_integer_value(v));
+		break;
+	case JSON_REAL:
+		json_number(json_real_value(v), out);
+		break;
+	case JSON_TRUE:
+	case JSON_FALSE:
+		buf_puts(out, json_is_true(v) ? "true" : "false");
+		break;
+	case JSON_NULL:
+		buf_puts(out, "null");
+		break;
+	}
+}
+
+static enum tv_err
+fill_json(struct from_json *j, json_t *v, struct span *out)
+{
+	struct buf text = BUF_INIT(JSON_BYTES_MAX);
+	enum tv_err err;
+
+	put_value(v, &text);
+	err = text.failed ? no_memory(j) : copy_text(j, (const char *)text.data, text.len, out);
+	buf_done(&text);
 	return err;
 }
 

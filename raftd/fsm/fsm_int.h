@@ -396,10 +396,18 @@ bool catalog_service(struct fsm *f, struct span node, struct span id, struct are
 bool catalog_check(struct fsm *f, struct span node, struct span id, struct arena *a, struct check *out);
 /* Raises the index of a service; with by != 0 counts instances, and notes the last one's going. */
 void catalog_service_touch(struct fsm *f, struct span name, int by);
+/* The service that this one is a proxy of, or speaks for itself: "" for a plain one.  Borrows. */
+struct span catalog_connect_name(const struct service *s);
+/* As catalog_service_touch(), of what proxies for a service: this is one of these, or nothing happens. */
+void catalog_connect_touch(struct fsm *f, const struct service *s, int by);
+/* A check of this service is not its own any more: the same for what it proxies for. */
+void catalog_check_left(struct fsm *f, struct span node, struct span service_id);
 /* Raises the index of every service with an instance on the node. */
 void catalog_node_services_touch(struct fsm *f, struct span node);
 /* Index that a read of this service reports. *exists: it has instances. */
 uint64_t catalog_service_index(struct fsm *f, struct span name, bool checks, bool *exists);
+/* The same of a read of what proxies for it. */
+uint64_t catalog_connect_index(struct fsm *f, struct span name);
 void catalog_remove_node(struct fsm *f, const struct node *n, int64_t now);
 void catalog_remove_service(struct fsm *f, struct span node, const struct service *s, int64_t now);
 void catalog_remove_check(struct fsm *f, const struct check *c, int64_t now);
@@ -414,6 +422,8 @@ struct instances {
 	uint8_t names[3][FSM_NAME_BYTES_MAX];
 };
 void instances_begin(struct fsm *f, struct instances *w, struct span service);
+/* Of what proxies for a service. */
+void instances_begin_connect(struct fsm *f, struct instances *w, struct span service);
 bool instances_next(struct instances *w);
 void instances_end(struct instances *w);
 
@@ -572,7 +582,9 @@ struct watch_row {			/* the watch column of an operation */
 	uint16_t field;			/* offset of the field it names: a text; WK_TABLE: a map, if `more` is not 0 */
 	uint64_t tables;		/* WK_TABLE: bits 1 << enum fsm_index */
 	uint64_t more;			/* these too, if the map is not empty */
+	bool connect;			/* WK_SERVICE: what proxies for the service */
 };
+#define CONNECT_SUBJECT "\0connect"	/* behind the name of a service, what is waited for then; with its own NUL */
 const struct watch_row *watch_row_of(const struct op *op);
 /*
  * What a read with this argument record waits on: the key, prefix or lower-case service name (borrowed from the record or

@@ -39,6 +39,7 @@ _Static_assert(FX_COUNT < 31, "a set of tables is an int");
 #define WATCH_KEY(args_, field_) { .kind = WK_KEY, .field = offsetof(struct args_, field_) }
 #define WATCH_PREFIX(args_, field_) { .kind = WK_PREFIX, .field = offsetof(struct args_, field_) }
 #define WATCH_SERVICE(args_, field_) { .kind = WK_SERVICE, .field = offsetof(struct args_, field_) }
+#define WATCH_CONNECT(args_, field_) { .kind = WK_SERVICE, .field = offsetof(struct args_, field_), .connect = true }
 #define WATCH_TABLES(args_, set_) { .kind = WK_TABLE, .tables = (set_) }
 #define WATCH_TABLES_IF(args_, set_, field_, more_) \
 	{ .kind = WK_TABLE, .tables = (set_), .field = offsetof(struct args_, field_), .more = (more_) }
@@ -71,8 +72,14 @@ watch_subject(const struct watch_row *w, const void *rec, struct arena *a, struc
 	*what = *(const struct span *)field;
 	if (w->kind != WK_SERVICE)
 		return true;
-	*what = arena_copy(a, *what);
-	for (size_t i = 0; what->p != NULL && i < what->len; i++)
-		((uint8_t *)(uintptr_t)what->p)[i] = ascii_lower(what->p[i]);
-	return what->p != NULL;
+	size_t len = what->len, more = w->connect ? sizeof(CONNECT_SUBJECT) : 0;
+	uint8_t *lower = arena_alloc(a, len + more);
+	if (lower == NULL)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		lower[i] = ascii_lower(what->p[i]);
+	if (more > 0)
+		memcpy(lower + len, CONNECT_SUBJECT, more);
+	*what = span_of(lower, len + more);
+	return true;
 }

@@ -42,6 +42,11 @@
 	/* Its index: when the last instance of any service went. */ \
 	T(SERVICE_INDEX, 'V', "service indexes", "Internal", 1, NONE, "name(service)", \
 	    RAW(16, "u64 index, u64 instances"), INDEX(EXTINCTION)) \
+	/* Both since version 3 of the state machine. */ \
+	T(CONNECT, 'J', "proxies of a service", "Internal", 3, NONE, \
+	    "name(destination) name(node) name(service id)", RAW(0, "")) \
+	T(CONNECT_INDEX, 'M', "indexes of proxies", "Internal", 1, NONE, "name(destination)", \
+	    RAW(16, "u64 index, u64 instances")) \
 	T(CHECK, 'C', "checks", "Checks", 2, NONE, "name(node) name(check id)", STORED(check), \
 	    INDEX(CHECKS) TALLY(CHECKS)) \
 	T(SESSION, 'X', "sessions", "Sessions", 0, ID, "id", STORED(session), INDEX(SESSIONS) TALLY(SESSIONS)) \

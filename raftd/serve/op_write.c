@@ -1,7 +1,9 @@
 /* Writes: prepared, proposed with everything else of this turn, answered when applied. */
+#include "common/record/proxy_rules.h"
 #include "raftd/engine/propose.h"
 #include "raftd/serve/op.h"
 
+#define REGISTER_MEMORY (24u << 20)	/* that a registration may take decoded; more is refused anyhow */
 #define UNKNOWN_TEXT "leadership was lost, or no majority answered, before the write was known to be committed; " \
 	"it may have been applied"
 
@@ -27,6 +29,22 @@ on_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 		request_reply(q, p->index, result->value);
 }
 
+/* A service with a proxy is registered by an operation that versions before it do not know; all others as ever. */
+static uint16_t
+code_of(struct request *q, struct span args)
+{
+	struct catalog_register reg = { .Node = SPAN_NONE };
+	struct arena a = ARENA_INIT(REGISTER_MEMORY);
+	struct rd in = rd_span_over(args);
+	uint16_t code = q->op->code;
+
+	if (code == OP_CATALOG_REGISTER && schema_unpack(&catalog_register_schema, &in, &a, &reg) == TV_OK &&
+	    reg.has_service && proxy_is_given(&reg.Service))
+		code = OP_CATALOG_REGISTER_PROXY;
+	arena_done(&a);
+	return code;
+}
+
 void
 op_write(struct request *q, struct span args)
 {
@@ -37,7 +55,7 @@ op_write(struct request *q, struct span args)
 	if (op_tree(q, args, on_done))
 		return;
 	q->write.done = on_done;
-	err = propose_args(q->d, &q->write, q->op->code, args, request_arena(q), &text);
+	err = propose_args(q->d, &q->write, code_of(q, args), args, request_arena(q), &text);
 	if (err != TV_OK)
 		op_write_failed(q, err, text);
 }

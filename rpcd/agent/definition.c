@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 
+#include "common/record/proxy_rules.h"
 #include "rpcd/agent/definition.h"
 
 #define REAP_MIN 60000000000		/* ns: a service stays at least so long, as Consul has it */
@@ -48,7 +49,25 @@ const struct schema check_def_schema = { "CheckDefinition", check_fields,
 
 #define AT(f_) .name = #f_, .offset = offsetof(struct service_def, f_)
 #define HAS(flag_) .has = offsetof(struct service_def, flag_) + 1
+static const struct schema_field sidecar_fields[] = {
+	{ .name = "ID", .type = ST_STR, .offset = offsetof(struct sidecar_def, ID) },
+	{ .name = "Connect", .type = ST_JSON, .offset = offsetof(struct sidecar_def, Connect) },
+	IGNORED("Name"), IGNORED("Port"), IGNORED("Address"), IGNORED("SocketPath"), IGNORED("Tags"), IGNORED("Meta"),
+	IGNORED("TaggedAddresses"), IGNORED("Kind"), IGNORED("Proxy"), IGNORED("Check"), IGNORED("Checks"),
+	IGNORED("Weights"), IGNORED("Token"), IGNORED("EnableTagOverride"), IGNORED("Namespace"),
+};
+static const struct schema sidecar_schema = { "ServiceDefinition", sidecar_fields,
+	sizeof(sidecar_fields) / sizeof(sidecar_fields[0]), sizeof(struct sidecar_def) };
+static const struct schema_field connect_fields[] = {
+	{ .name = "Native", .type = ST_BOOL, .offset = offsetof(struct connect_def, Native) },
+	{ .name = "SidecarService", .type = ST_OBJ, .offset = offsetof(struct connect_def, SidecarService),
+	    .sub = &sidecar_schema, .has = offsetof(struct connect_def, has_sidecar) + 1 },
+};
+static const struct schema connect_schema = { "ServiceConnect", connect_fields, 2, sizeof(struct connect_def) };
 static const struct schema_field service_fields[] = {
+	{ AT(Kind), .type = ST_STR },
+	{ AT(Proxy), .type = ST_OBJ, .sub = &service_proxy_schema },
+	{ AT(Connect), .type = ST_OBJ, .sub = &connect_schema },
 	{ AT(ID), .type = ST_STR },
 	{ AT(Name), .type = ST_STR },
 	{ AT(Address), .type = ST_STR },
@@ -318,6 +337,51 @@ service_check(const struct service_def *d, const struct check_def *c, unsigned i
 	return 0;
 }
 
+static unsigned
+sidecar_refused(const struct service_def *d, char why[DEFINITION_TEXT_MAX])
+{
+	if (!d->Connect.has_sidecar)
+		return 0;
+	if (d->Connect.SidecarService.ID.len > 0)
+		return refuse(why, 400, "A SidecarService cannot specify an ID as this is managed by the agent");
+	if (d->Connect.SidecarService.Connect.len > 0)
+		return refuse(why, 400, "A SidecarService cannot have a nested SidecarService");
+	return refuse(why, 400, "Invalid SidecarService: its checks are not supported by this version; register the "
+	    "proxy as a service of its own");
+}
+
+/* As the catalog will have it: lists that are empty are none, and an upstream without a type is a service. */
+static unsigned
+take_proxy(const struct service_def *d, struct arena *a, struct service *out, char why[DEFINITION_TEXT_MAX])
+{
+	struct buf text = BUF_INIT(PROXY_WHY_MAX);
+	struct service_proxy *p = &out->Proxy;
+	unsigned status = sidecar_refused(d, why);
+
+	*p = d->Proxy;
+	out->Kind = d->Kind;
+	out->Connect.Native = d->Connect.Native;
+	if (status != 0)
+		return status;
+	if (p->DestinationServiceName.len > NAME_BYTES_MAX)
+		return refuse(why, 400, "Proxy.DestinationServiceName is longer than 1024 bytes");
+	if (!proxy_check(out, &text))
+		status = refuse(why, 400, buf_cstr(&text));
+	buf_done(&text);
+	p->Expose.Paths.set = p->Expose.Paths.n > 0;
+	p->Upstreams.set = p->Upstreams.n > 0;
+	struct upstream *v = arena_array(a, p->Upstreams.n, sizeof(*v));
+	if (v == NULL)
+		return refuse(why, 500, tv_strerror(TV_ENOMEM));
+	for (uint32_t i = 0; i < p->Upstreams.n; i++) {
+		v[i] = ((const struct upstream *)d->Proxy.Upstreams.v)[i];
+		if (v[i].DestinationType.len == 0)
+			v[i].DestinationType = span_str("service");
+	}
+	p->Upstreams.v = v;
+	return status;
+}
+
 unsigned
 definition_service(const struct service_def *d, struct arena *a, struct service_records *out,
     char why[DEFINITION_TEXT_MAX])
@@ -336,6 +400,8 @@ definition_service(const struct service_def *d, struct arena *a, struct service_
 			.EnableTagOverride = d->EnableTagOverride,
 		},
 	} };
+	if (status == 0)
+		status = take_proxy(d, a, &out->service.service, why);
 	if (status != 0)
 		return status;
 	out->checks = arena_array(a, n, sizeof(*out->checks));

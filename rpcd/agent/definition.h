@@ -16,14 +16,25 @@ struct check_def {
 };
 extern const struct schema check_def_schema;
 
+struct connect_def {
+	bool Native;
+	bool has_sidecar;			/* none can be had yet: it is read to be refused by name */
+	struct sidecar_def {
+		struct span ID;
+		struct span Connect;		/* as JSON */
+	} SidecarService;
+};
+
 struct service_def {
-	struct span ID, Name, Address, SocketPath, Token;
+	struct span Kind, ID, Name, Address, SocketPath, Token;
 	struct span_list Tags;
 	struct span_map Meta;
 	struct obj_list TaggedAddresses;	/* struct service_address */
 	int64_t Port;
 	bool EnableTagOverride;
 	bool has_weights, has_check;
+	struct service_proxy Proxy;
+	struct connect_def Connect;
 	struct weights Weights;
 	struct check_def Check;
 	struct obj_list Checks;			/* struct check_def */

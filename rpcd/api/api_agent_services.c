@@ -3,17 +3,41 @@
 #include <sodium.h>
 
 #include "common/base/clock.h"
+#include "common/record/proxy_rules.h"
 #include "common/record/schema_json.h"
 #include "common/text/json_text.h"
 #include "rpcd/agent/definition.h"
 #include "rpcd/agent/registry_loop.h"
 #include "rpcd/api/api_agent.h"
 
-/* A service as the agent shows it: not as the catalog does. */
-RECORD_LOCAL(agent_service,
-	(STR, ID), (STR, Service), (STRS, Tags), (MAP, Meta), (U64, Port), (STR, Address), (STR, SocketPath),
-	(OBJMAP, TaggedAddresses, service_address, SF_OMITEMPTY), (OBJ, Weights, weights),
-	(BOOL, EnableTagOverride), (STR, ContentHash, SF_OMITEMPTY), (STR, Datacenter))
+/* Services, with their proxies, as the agent shows them: what is empty is left out where the catalog has it. */
+static RECORD_TABLE(agent_upstream, upstream,
+	(STR, DestinationType), (STR, DestinationName), (STR, Datacenter, SF_OMITEMPTY),
+	(STR, LocalBindAddress, SF_OMITEMPTY), (U64, LocalBindPort, SF_OMITEMPTY),
+	(STR, LocalBindSocketPath, SF_OMITEMPTY), (STR, LocalBindSocketMode, SF_OMITEMPTY),
+	(JSON, Config, SF_OMITEMPTY), (OBJ, MeshGateway, mesh_gateway))
+static RECORD_TABLE(agent_proxy, service_proxy,
+	(STR, DestinationServiceName, SF_OMITEMPTY), (STR, DestinationServiceID, SF_OMITEMPTY),
+	(STR, LocalServiceAddress, SF_OMITEMPTY), (U64, LocalServicePort, SF_OMITEMPTY),
+	(STR, LocalServiceSocketPath, SF_OMITEMPTY), (STR, Mode, SF_OMITEMPTY),
+	(OBJ, TransparentProxy, transparent_proxy, SF_OMITEMPTY | SF_NILEMPTY), (JSON, Config, SF_OMITEMPTY),
+	(OBJS, Upstreams, agent_upstream, SF_OMITEMPTY), (OBJ, MeshGateway, mesh_gateway), (OBJ, Expose, expose))
+struct agent_service {
+	struct span Kind, ID, Service, Address, SocketPath, ContentHash, Datacenter;
+	struct span_list Tags;
+	struct span_map Meta;
+	uint64_t Port;
+	struct obj_list TaggedAddresses;
+	struct weights Weights;
+	bool EnableTagOverride, has_proxy;
+	struct service_proxy Proxy;
+	struct service_connect Connect;
+};
+static RECORD_TABLE(agent_service, agent_service,
+	(STR, Kind, SF_OMITEMPTY), (STR, ID), (STR, Service), (STRS, Tags), (MAP, Meta), (U64, Port), (STR, Address),
+	(STR, SocketPath), (OBJMAP, TaggedAddresses, service_address, SF_OMITEMPTY), (OBJ, Weights, weights),
+	(BOOL, EnableTagOverride), (STR, ContentHash, SF_OMITEMPTY), (OPT, Proxy, has_proxy, agent_proxy, SF_OMITEMPTY),
+	(OBJ, Connect, service_connect, SF_OMITEMPTY | SF_NILEMPTY), (STR, Datacenter))
 
 static struct agent_service
 shown(const struct request *r, const struct service *s)
@@ -23,6 +47,7 @@ shown(const struct request *r, const struct service *s)
 		.Address = s->Address, .SocketPath = s->SocketPath, .TaggedAddresses = s->TaggedAddresses,
 		.Weights = s->Weights, .EnableTagOverride = s->EnableTagOverride,
 		.Datacenter = span_str(r->api->cluster->datacenter),
+		.Kind = s->Kind, .has_proxy = proxy_kind(s->Kind), .Proxy = s->Proxy, .Connect = s->Connect,
 	};
 }
 

@@ -121,6 +121,8 @@ const struct endpoint api_catalog[] = {
 	    .finish = finish_services },
 	{ "/v1/catalog/service/", "GET", ACCESS_OP, NULL, OP_CATALOG_SERVICE, .missing = "Missing service name",
 	    READ_CATALOG, .flags = SHOW_MODE | FILTERED },
+	{ "/v1/catalog/connect/", "GET", ACCESS_OP, NULL, OP_CATALOG_CONNECT, .missing = "Missing service name",
+	    READ_CATALOG, .flags = SHOW_MODE | FILTERED },
 	{ "/v1/catalog/node/", "GET", ACCESS_OP, NULL, OP_CATALOG_NODE, .missing = "Missing node name", READ_CATALOG,
 	    .flags = FILTERED, .filter = &service_schema, .finish = finish_node },
 	{ "/v1/catalog/node-services/", "GET", ACCESS_OP, NULL, OP_CATALOG_NODE, .missing = "Missing node name",

@@ -11,9 +11,9 @@ static const char *const paths[] = {
 	"/v1/acl/templated-policies", "/v1/acl/templated-policy/",
 	"/v1/agent/connect/", "/v1/agent/metrics/stream", "/v1/agent/token/",
 	"/v1/agent/version",
-	"/v1/catalog/connect/", "/v1/catalog/gateway-services/",
+	"/v1/catalog/gateway-services/",
 	"/v1/config", "/v1/config/", "/v1/connect/", "/v1/discovery-chain/", "/v1/exported-services",
-	"/v1/health/connect/", "/v1/health/ingress/", "/v1/imported-services", "/v1/internal/ui/",
+	"/v1/health/ingress/", "/v1/imported-services", "/v1/internal/ui/",
 	"/v1/operator/usage", "/v1/peering", "/v1/peering/", "/v1/peerings", "/v1/query", "/v1/query/", "/v1/txn",
 };
 

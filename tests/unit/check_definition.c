@@ -104,6 +104,33 @@ START_TEST(tagged_addresses)
 }
 END_TEST
 
+/* Kept as it was written, but for what stands for nothing. */
+START_TEST(proxies)
+{
+	const struct upstream *up;
+
+	ck_assert_uint_eq(define("{\"name\":\"p\",\"kind\":\"connect-proxy\",\"port\":1,\"proxy\":{\"destination_service_name\":\"web\","
+	    "\"config\":{\"b_c\":0.1,\"A\":[]},\"upstreams\":[{\"destination_name\":\"db\",\"local_bind_port\":9}],"
+	    "\"expose\":{\"paths\":[]}}}"), 0);
+	is(got.service.service.Proxy.Config, "{\"b_c\":0.1,\"A\":[]}");
+	ck_assert(got.service.service.Proxy.Upstreams.n == 1 && !got.service.service.Proxy.Expose.Paths.set);
+	up = got.service.service.Proxy.Upstreams.v;
+	is(up->DestinationType, "service");
+	ck_assert_uint_eq(define("{\"name\":\"w\",\"connect\":{\"native\":true}}"), 0);
+	ck_assert(got.service.service.Connect.Native);
+	ck_assert_uint_eq(define("{\"name\":\"w\",\"connect\":{\"sidecar_service\":{\"port\":1}}}"), 400);
+	ck_assert_str_eq(why, "Invalid SidecarService: its checks are not supported by this version; register the proxy as a "
+	    "service of its own");
+	ck_assert_uint_eq(define("{\"name\":\"p\",\"kind\":\"connect-proxy\",\"port\":1}"), 400);
+	ck_assert_str_eq(why, "1 error occurred:\n\t* Proxy.DestinationServiceName must be non-empty for Connect proxy services\n\n");
+	ck_assert_uint_eq(define("{\"name\":\"p\",\"kind\":\"connect-proxy\",\"port\":1,\"proxy\":{\"destinationservicename\":\"a\","
+	    "\"expose\":{\"paths\":[{\"path\":\"/a\",\"listenerport\":70000,\"protocol\":\"x\"},{\"listenerport\":70000}]}}}"), 400);
+	ck_assert_str_eq(why, "5 errors occurred:\n\t* expose.paths: invalid listener port: 70000\n"
+	    "\t* protocol 'x' not supported for path: /a, must be in: [http http2]\n\t* expose.paths: empty path exposed\n"
+	    "\t* expose.paths: duplicate listener ports exposed\n\t* expose.paths: invalid listener port: 70000\n\n");
+}
+END_TEST
+
 START_TEST(refusals)
 {
 	static const struct { const char *json; unsigned status; const char *why; } v[] = {
@@ -165,7 +192,7 @@ END_TEST
 int
 main(void)
 {
-	const TTest *const tests[] = { defaults, numbers_of_checks, tagged_addresses, refusals, too_long };
+	const TTest *const tests[] = { defaults, numbers_of_checks, tagged_addresses, proxies, refusals, too_long };
 	Suite *s = suite_create("definition");
 	TCase *t = tcase_create("definition");
 

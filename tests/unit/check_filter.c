@@ -97,6 +97,9 @@ static const struct truth { const char *text; bool is; } truths[] = {
 	{ "x not in Node.Meta.none", true }, { "Node.Meta.none matches `.*`", false }, { "Node.Meta.none not matches x", true },
 	{ "Service.TaggedAddresses.wan.Port == 0", false }, { "Service.TaggedAddresses.wan.Port != 8080", true },
 	{ "Service.Meta.k == x", false },
+	/* nor is a whole object */
+	{ "Service.Connect.Native == false", true }, { "Service.Proxy.DestinationServiceName == web", false },
+	{ "Service.Proxy.Upstreams is empty", true },
 	/* any element, for negated operators too */
 	{ "Checks.Status == critical", true }, { "Checks.Status != passing", true }, { "Checks.Status != warning", true },
 	{ "not Checks.Status == passing", false }, { "not Checks.Status == warning", true },
@@ -184,7 +187,8 @@ static const struct error { const char *text, *why; } errors[] = {
 	{ "not == 1", "Selector \"not\" is not valid" },
 	{ "node.Node == 1", "Selector \"node.Node\" is not valid" },
 	{ "Node.CreateIndex == 1", "Selector \"Node.CreateIndex\" is not valid" },
-	{ "Service.Proxy == 1", "Selector \"Service.Proxy\" is not valid" },
+	{ "Service.Proxy == 1", "Invalid match operator \"Equal\" for selector \"Service.Proxy\"" },
+	{ "Service.Proxy.Nope == 1", "Selector \"Service.Proxy.Nope\" is not valid" },
 	{ "Checks.Definition.Header == 1", "Selector \"Checks.Definition.Header\" is not valid" },
 	{ "Node.Node.x == 1", "Selector \"Node.Node.x\" is not valid" },
 	{ "Node.Meta.a.b == 1", "Selector \"Node.Meta.a.b\" is not valid" },

@@ -213,8 +213,8 @@ START_TEST(service_shapes)
 	    "\"ServiceAddress\":\"\","
 	    "\"ServiceWeights\":{\"Passing\":1,\"Warning\":1},\"ServiceMeta\":{},\"ServicePort\":0,"
 	    "\"ServiceSocketPath\":\"\",\"ServiceEnableTagOverride\":false,"
-	    "\"ServiceProxy\":{\"Mode\":\"\",\"MeshGateway\":{},\"Expose\":{}},\"ServiceConnect\":{},"
-	    "\"CreateIndex\":2,\"ModifyIndex\":2}]");
+	    "\"CreateIndex\":2,\"ModifyIndex\":2,"
+	    "\"ServiceProxy\":{\"Mode\":\"\",\"MeshGateway\":{},\"Expose\":{}},\"ServiceConnect\":{}}]");
 	q.Name = span_str("N");
 	kit_read(&k, OP_CATALOG_NODE, &q, &json);
 	ck_assert_ptr_nonnull(strstr(json, "\"Services\":[{\"ID\":\"Web\""));
@@ -365,6 +365,136 @@ START_TEST(checks_of_instances)
 	ck_assert_uint_eq(count(OP_HEALTH_STATE, "critical"), 2);
 	ck_assert_uint_eq(count(OP_HEALTH_STATE, "any"), 3);
 	ck_assert_uint_eq(count(OP_HEALTH_STATE, "bogus"), 0);
+}
+END_TEST
+
+/* -- proxies -- */
+
+static struct catalog_register
+proxy(const char *id, const char *to)
+{
+	return (struct catalog_register){ .Node = span_str("n"), .SkipNodeUpdate = true, .has_service = true,
+	    .Service = { .ID = span_str(id), .Service = span_str("side"), .Kind = span_str("connect-proxy"), .Port = 20000,
+	    .Proxy = { .DestinationServiceName = span_str(to), .Config = span_str("{\"a\":[1.5,null]}") } } };
+}
+
+static void
+put_proxy(const char *id, const char *to)
+{
+	struct catalog_register q = proxy(id, to);
+
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER_PROXY, &q));
+}
+
+static uint64_t
+connect_index(const char *name)
+{
+	struct catalog_read q = { .Name = span_str(name) };
+	uint64_t index = kit_index(&k, OP_CATALOG_CONNECT, &q);
+
+	ck_assert_uint_eq(index, kit_index(&k, OP_HEALTH_CONNECT, &q));
+	return index;
+}
+
+START_TEST(proxies_by_destination)
+{
+	struct catalog_register native = { .Node = span_str("n"), .SkipNodeUpdate = true, .has_service = true,
+	    .Service = { .Service = span_str("web"), .Connect = { .Native = true } } };
+	const char *json;
+
+	kit_node(&k, "n", "10.0.0.1");
+	kit_service(&k, "n", "w1", "web", NULL);
+	ck_assert_uint_eq(count(OP_CATALOG_CONNECT, "web"), 0);		/* a plain one is none */
+	put_proxy("p1", "web");
+	put_proxy("p2", "WEB");
+	put_proxy("p3", "db");
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER_PROXY, &native));
+	ck_assert_uint_eq(count(OP_CATALOG_CONNECT, "Web"), 3);
+	ck_assert_uint_eq(count(OP_HEALTH_CONNECT, "web"), 3);
+	ck_assert_uint_eq(count(OP_CATALOG_CONNECT, "side"), 0);
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICE, "side"), 3);
+	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_CONNECT, &(struct catalog_read){ .Name = span_str("db") }, &json), 1);
+	ck_assert_ptr_nonnull(strstr(json, "\"ServiceProxy\":{\"DestinationServiceName\":\"db\",\"Mode\":\"\","
+	    "\"Config\":{\"a\":[1.5,null]},\"MeshGateway\":{},\"Expose\":{}},\"ServiceConnect\":{}"));
+	put_proxy("p3", "web");						/* goes over to another one */
+	ck_assert_uint_eq(count(OP_CATALOG_CONNECT, "db"), 0);
+	ck_assert_uint_eq(count(OP_CATALOG_CONNECT, "web"), 4);
+	deregister("n", "p1", "");
+	ck_assert_uint_eq(count(OP_CATALOG_CONNECT, "web"), 3);
+	/* As a plain service it is no proxy any more, and native no longer. */
+	kit_service(&k, "n", "web", "web", NULL);
+	ck_assert_uint_eq(count(OP_CATALOG_CONNECT, "web"), 2);
+	deregister("n", "", "");
+	ck_assert_uint_eq(count(OP_CATALOG_CONNECT, "web"), 0);
+	ck_assert_uint_eq(connect_index("web"), connect_index("never"));	/* of what went last */
+}
+END_TEST
+
+/* Changes of the proxies alone raise it, with their checks, those of their node, and the node. */
+START_TEST(indexes_of_proxies)
+{
+	uint64_t index;
+
+	kit_node(&k, "n", "10.0.0.1");
+	kit_service(&k, "n", "w1", "web", NULL);
+	put_proxy("p1", "web");
+	put_proxy("p2", "web");
+	index = connect_index("web");
+	put_proxy("p3", "db");
+	put_proxy("p1", "web");				/* identical */
+	kit_service(&k, "n", "w1", "web", "t");
+	kit_check(&k, "n", "c1", "w1", "passing");
+	ck_assert_uint_eq(connect_index("web"), index);
+#define RAISED(...) do { __VA_ARGS__; ck_assert_uint_gt(connect_index("web"), index); index = connect_index("web"); } while (0)
+	RAISED(kit_check(&k, "n", "c2", "p1", "passing"));
+	RAISED(kit_check(&k, "n", "c2", "p1", "critical"));
+	RAISED(kit_check(&k, "n", "c2", "w1", "critical"));	/* another's now */
+	RAISED(kit_check(&k, "n", "nc", NULL, "passing"));
+	RAISED(deregister("n", "", "nc"));
+	RAISED(kit_node(&k, "n", "10.0.0.9"));
+	RAISED(put_proxy("p2", "db"));
+	RAISED(deregister("n", "p1", ""));
+#undef RAISED
+}
+END_TEST
+
+/* What versions before the third do with it, all servers do: they leave it out. */
+START_TEST(proxies_of_older_versions)
+{
+	struct catalog_register q = proxy("p1", "web");
+	const char *json;
+
+	kit_node(&k, "n", "10.0.0.1");
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	ck_assert_uint_eq(count(OP_CATALOG_CONNECT, "web"), 0);
+	kit_read(&k, OP_CATALOG_SERVICE, &(struct catalog_read){ .Name = span_str("side") }, &json);
+	ck_assert_ptr_nonnull(strstr(json, "\"ServiceProxy\":{\"Mode\":\"\",\"MeshGateway\":{},\"Expose\":{}}"));
+	ck_assert_uint_eq(fsm_op_version(OP_CATALOG_REGISTER), 1);
+	ck_assert_uint_eq(fsm_op_version(OP_CATALOG_REGISTER_PROXY), 3);
+}
+END_TEST
+
+START_TEST(proxies_refused)
+{
+	struct catalog_register q = proxy("p", "");
+	struct upstream up[2] = { { .DestinationName = span_str("a"), .LocalBindPort = 1 },
+		{ .DestinationName = span_str("a"), .LocalBindPort = 1 } };
+
+	kit_node(&k, "n", "10.0.0.1");
+	kit_refused(&k, OP_CATALOG_REGISTER, &q, "1 error occurred:\n\t* Proxy.DestinationServiceName must be non-empty for "
+	    "Connect proxy services\n\n");
+	q.Service.Port = 0;
+	q.Service.Proxy.DestinationServiceName = span_str("*");
+	q.Service.Proxy.Upstreams = (struct obj_list){ up, 2, true };
+	kit_refused(&k, OP_CATALOG_REGISTER, &q, "3 errors occurred:\n"
+	    "\t* Proxy.DestinationServiceName must not be a wildcard for Connect proxy services\n"
+	    "\t* Port or SocketPath must be set for a Connect proxy\n"
+	    "\t* upstreams cannot contain duplicates of [type=\"service\", name=\"a\", namespace=\"\", datacenter=\"\"]\n\n");
+	q.Service.Kind = span_str("mesh-gateway");
+	q.Service.Proxy.Upstreams.n = 0;
+	kit_refused(&k, OP_CATALOG_REGISTER, &q, "2 errors occurred:\n\t* Port must be non-zero for a mesh-gateway\n"
+	    "\t* The Proxy.DestinationServiceName configuration is invalid for a mesh-gateway\n\n");
+	ck_assert_uint_eq(count(OP_CATALOG_SERVICE, "side"), 0);
 }
 END_TEST
 
@@ -724,6 +854,10 @@ main(void)
 	tcase_add_test(t, service_indexes);
 	tcase_add_test(t, id_moves_to_another_name);
 	tcase_add_test(t, check_shape);
+	tcase_add_test(t, proxies_by_destination);
+	tcase_add_test(t, indexes_of_proxies);
+	tcase_add_test(t, proxies_of_older_versions);
+	tcase_add_test(t, proxies_refused);
 	tcase_add_test(t, checks_of_instances);
 	tcase_add_test(t, crowded_nodes);
 	tcase_add_test(t, many_checks_of_a_node_at_once);

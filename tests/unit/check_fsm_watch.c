@@ -67,6 +67,28 @@ START_TEST(exact_key)
 }
 END_TEST
 
+/* Who waits for the proxies of a service is not woken by the service, and the other way round. */
+START_TEST(proxies)
+{
+	struct catalog_register q = { .Node = span_str("n"), .SkipNodeUpdate = true, .has_service = true,
+	    .Service = { .Service = span_str("side"), .Kind = span_str("connect-proxy"), .Port = 1,
+	    .Proxy = { .DestinationServiceName = span_str("Web") } } };
+	unsigned plain, health, catalog;
+
+	kit_node(&k, "n", "10.0.0.1");
+	watch_name(OP_HEALTH_SERVICE, "web", &plain);
+	watch_name(OP_HEALTH_CONNECT, "WEB", &health);
+	watch_name(OP_CATALOG_CONNECT, "web", &catalog);
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER_PROXY, &q));
+	ck_assert(plain == 0 && health == 1 && catalog == 1);
+	watch_name(OP_HEALTH_CONNECT, "web", &health);
+	kit_service(&k, "n", "w1", "web", NULL);
+	ck_assert(plain == 1 && health == 0);
+	kit_check(&k, "n", "c", "side", "critical");
+	ck_assert_uint_eq(health, 1);
+}
+END_TEST
+
 START_TEST(prefixes)
 {
 	unsigned all, p, pa, q, keys;
@@ -355,6 +377,7 @@ main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, exact_key);
 	tcase_add_test(t, prefixes);
+	tcase_add_test(t, proxies);
 	tcase_add_test(t, session_end_wakes_key);
 	tcase_add_test(t, services_and_tables);
 	tcase_add_test(t, node_meta_waits_on_nodes_too);

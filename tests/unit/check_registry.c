@@ -661,6 +661,11 @@ START_TEST(the_file)
 	/* services stand first, which the version before passes over */
 	s.Tags = (struct span_list){ 0 };
 	s.Meta = (struct span_map){ .kv = &(struct span[2]){ span_str("k"), span_str("v") }, .n = 1, .set = true };
+	struct upstream up = { .DestinationType = span_str("service"), .DestinationName = span_str("db"), .LocalBindPort = 9,
+	    .Config = span_str("{\"c\":0.1}") };
+	s.Kind = span_str("connect-proxy");
+	s.Proxy = (struct service_proxy){ .DestinationServiceName = span_str("api"), .Config = span_str("{\"a\":[1,null,{}]}"),
+	    .Upstreams = { &up, 1, true } };
 	ck_assert_int_eq(put_service(s, "secret"), TV_OK);
 	ck_assert_int_eq(put_check("c2", "web1", "t2", MONO_ZERO), TV_OK);
 	registered(TV_OK);

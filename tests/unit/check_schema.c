@@ -176,7 +176,7 @@ START_TEST(service_json)
 
 	json_is(&service_schema, &s, "{\"ID\":\"web1\",\"Service\":\"web\",\"Tags\":[],\"Address\":\"\",\"Meta\":null,"
 	    "\"SocketPath\":\"\",\"Weights\":{\"Passing\":1,\"Warning\":1},\"EnableTagOverride\":false,"
-	    "\"Proxy\":{\"Mode\":\"\",\"MeshGateway\":{},\"Expose\":{}},\"Connect\":{},\"CreateIndex\":0,\"ModifyIndex\":0}");
+	    "\"CreateIndex\":0,\"ModifyIndex\":0,\"Proxy\":{\"Mode\":\"\",\"MeshGateway\":{},\"Expose\":{}},\"Connect\":{}}");
 	s.TaggedAddresses = (struct obj_list){ &lan, 1, true };
 	s.Port = 81;
 	struct node_services ns = { .found = true, .Services = { &s, 1, true } };

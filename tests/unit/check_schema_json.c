@@ -40,7 +40,8 @@ START_TEST(registration)
 
 	ck_assert_int_eq(read_into(&catalog_register_schema, SJ_STRICT,
 	    "{\"node\":\"n\",\"ADDRESS\":\"10.0.0.1\",\"NodeMeta\":{\"k\":\"v\"},\"SkipNodeUpdate\":true,"
-	    "\"Service\":{\"Service\":\"web\",\"Tags\":[\"a\",\"b\"],\"Port\":80,\"Meta\":null,\"Proxy\":{\"x\":1},"
+	    "\"Service\":{\"Service\":\"web\",\"Tags\":[\"a\",\"b\"],\"Port\":80,\"Meta\":null,"
+	    "\"Proxy\":{\"Config\":{\"x\": [0.1,1e3,true,null,\"\\u00e9\",{}]}},"
 	    "\"TaggedAddresses\":{\"lan\":{\"address\":\"1.2.3.4\",\"Port\":81}},\"Weights\":{\"Passing\":3}},"
 	    "\"Checks\":[{\"CheckID\":\"c\",\"Definition\":{\"Interval\":\"10s\",\"Timeout\":1000000000,"
 	    "\"Header\":{\"A\":[\"b\"]}},\"CreateIndex\":99}]} trailing", &r), TV_OK);
@@ -49,6 +50,7 @@ START_TEST(registration)
 	ck_assert(!r.TaggedAddresses.set && r.has_service && !r.has_check);
 	ck_assert(r.Service.Tags.n == 2 && span_eqs(r.Service.Tags.v[1], "b") && r.Service.Port == 80);
 	ck_assert(!r.Service.Meta.set && r.Service.Weights.Passing == 3 && r.Service.Weights.Warning == 0);
+	ck_assert(span_eqs(r.Service.Proxy.Config, "{\"x\":[0.1,1000,true,null,\"\xc3\xa9\",{}]}"));
 	const struct service_address *lan = r.Service.TaggedAddresses.v;
 	ck_assert(r.Service.TaggedAddresses.n == 1 && span_eqs(lan->Name, "lan") && lan->Port == 81);
 	ck_assert(span_eqs(lan->Address, "1.2.3.4"));

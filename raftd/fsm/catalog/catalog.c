@@ -39,17 +39,17 @@ catalog_check(struct fsm *f, struct span node, struct span id, struct arena *a, 
 	return tbl_get_rec(f, &k, &check_schema, a, out);
 }
 
-/* -- the index of a service: [u64be index | u64be instances], and what a newer version adds -- */
+/* -- the index of a service, or of its proxies: [u64be index | u64be instances], and what a newer version adds -- */
 
 static bool
-service_index_get(struct fsm *f, struct span name, uint64_t *index, uint64_t *instances)
+index_get(struct fsm *f, enum tbl table, struct span name, uint64_t *index, uint64_t *instances)
 {
 	struct tkey k;
 	struct span val;
 	struct rd r;
 
 	*index = *instances = 0;
-	TKEY(&k, TBL_SERVICE_INDEX, name);
+	TKEY(&k, table, name);
 	if (!tbl_peek(f, &k, &val))
 		return false;
 	r = rd_span_over(val);
@@ -60,32 +60,34 @@ service_index_get(struct fsm *f, struct span name, uint64_t *index, uint64_t *in
 	return f->failed == 0;
 }
 
-/* Wakes who waits for the service, under its lower-case name. */
+/* Wakes who waits for the service, or for what proxies for it, under its lower-case name. */
 static void
-service_wake(struct fsm *f, struct span name)
+index_wake(struct fsm *f, enum tbl table, struct span name)
 {
-	uint8_t lower[FSM_NAME_BYTES_MAX];
+	uint8_t lower[FSM_NAME_BYTES_MAX + sizeof(CONNECT_SUBJECT)];
+	size_t more = table == TBL_CONNECT_INDEX ? sizeof(CONNECT_SUBJECT) : 0;
 
-	if (name.len > sizeof(lower))
+	if (name.len > FSM_NAME_BYTES_MAX)
 		return;				/* never stored */
 	for (size_t i = 0; i < name.len; i++)
 		lower[i] = ascii_lower(name.p[i]);
-	touched_service(f, span_of(lower, name.len));
+	memcpy(lower + name.len, CONNECT_SUBJECT, more);
+	touched_service(f, span_of(lower, name.len + more));
 }
 
-void
-catalog_service_touch(struct fsm *f, struct span name, int by)
+static void
+index_touch(struct fsm *f, enum tbl table, struct span name, int by)
 {
 	uint8_t value[16];
 	uint64_t index, instances;
 	struct tkey k;
-	bool there = service_index_get(f, name, &index, &instances);
+	bool there = index_get(f, table, name, &index, &instances);
 
 	if (!there && by == 0)
 		return;
 	instances = (uint64_t)((int64_t)instances + by);
-	service_wake(f, name);
-	TKEY(&k, TBL_SERVICE_INDEX, name);
+	index_wake(f, table, name);
+	TKEY(&k, table, name);
 	if (instances == 0) {
 		if (there)
 			(void)tbl_del(f, &k);	/* it is there */
@@ -99,12 +101,35 @@ catalog_service_touch(struct fsm *f, struct span name, int by)
 	tbl_put(f, &k, span_of(value, sizeof(value)));
 }
 
-uint64_t
-catalog_service_index(struct fsm *f, struct span name, bool checks, bool *exists)
+void
+catalog_service_touch(struct fsm *f, struct span name, int by)
+{
+	index_touch(f, TBL_SERVICE_INDEX, name, by);
+}
+
+struct span
+catalog_connect_name(const struct service *s)
+{
+	if (span_eqs(s->Kind, "connect-proxy"))
+		return s->Proxy.DestinationServiceName;
+	return s->Connect.Native ? s->Service : SPAN_NONE;
+}
+
+void
+catalog_connect_touch(struct fsm *f, const struct service *s, int by)
+{
+	struct span name = catalog_connect_name(s);
+
+	if (name.len > 0)
+		index_touch(f, TBL_CONNECT_INDEX, name, by);
+}
+
+static uint64_t
+index_of(struct fsm *f, enum tbl table, struct span name, bool checks, bool *exists)
 {
 	uint64_t index, instances, most;
 
-	*exists = service_index_get(f, name, &index, &instances);
+	*exists = index_get(f, table, name, &index, &instances);
 	if (*exists)
 		return index;
 	if (fsm_index_of(f, FX_EXTINCTION) != 0)
@@ -117,14 +142,30 @@ catalog_service_index(struct fsm *f, struct span name, bool checks, bool *exists
 	return most;
 }
 
+uint64_t
+catalog_service_index(struct fsm *f, struct span name, bool checks, bool *exists)
+{
+	return index_of(f, TBL_SERVICE_INDEX, name, checks, exists);
+}
+
+uint64_t
+catalog_connect_index(struct fsm *f, struct span name)
+{
+	bool exists;
+
+	return index_of(f, TBL_CONNECT_INDEX, name, true, &exists);
+}
+
 static void
 touch_service(struct fsm *f, const struct tkey *k, struct arena *one, void *ctx)
 {
 	struct service s;
 
 	(void)ctx;
-	if (tbl_get_rec(f, k, &service_schema, one, &s))
-		catalog_service_touch(f, s.Service, 0);
+	if (!tbl_get_rec(f, k, &service_schema, one, &s))
+		return;
+	catalog_service_touch(f, s.Service, 0);
+	catalog_connect_touch(f, &s, 0);
 }
 
 void
@@ -139,6 +180,17 @@ catalog_node_services_touch(struct fsm *f, struct span node)
 /* -- removal -- */
 
 void
+catalog_check_left(struct fsm *f, struct span node, struct span id)
+{
+	struct arena one = ARENA_INIT(FSM_RECORD_MEMORY);
+	struct service s;
+
+	if (catalog_service(f, node, id, &one, &s))
+		catalog_connect_touch(f, &s, 0);
+	arena_done(&one);
+}
+
+void
 catalog_remove_check(struct fsm *f, const struct check *c, int64_t now)
 {
 	struct tkey k;
@@ -148,10 +200,12 @@ catalog_remove_check(struct fsm *f, const struct check *c, int64_t now)
 		return;
 	fsm_count(f, FT_CHECKS, -1);
 	fsm_touch(f, FX_CHECKS);
-	if (c->ServiceID.len > 0)
+	if (c->ServiceID.len > 0) {
 		catalog_service_touch(f, c->ServiceName, 0);
-	else
+		catalog_check_left(f, c->Node, c->ServiceID);
+	} else {
 		catalog_node_services_touch(f, c->Node);
+	}
 	session_check_bad(f, c->Node, c->CheckID, now);
 }
 
@@ -200,9 +254,14 @@ catalog_remove_service(struct fsm *f, struct span node, const struct service *s,
 	(void)tbl_del(f, &k);			/* it is there */
 	TKEY(&k, TBL_INSTANCE, s->Service, node, s->ID);
 	(void)tbl_del(f, &k);
+	if (catalog_connect_name(s).len > 0) {
+		TKEY(&k, TBL_CONNECT, catalog_connect_name(s), node, s->ID);
+		(void)tbl_del(f, &k);
+	}
 	fsm_count(f, FT_SERVICES, -1);
 	fsm_touch(f, FX_SERVICES);
 	catalog_service_touch(f, s->Service, -1);
+	catalog_connect_touch(f, s, -1);
 }
 
 static void

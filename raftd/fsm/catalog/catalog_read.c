@@ -46,16 +46,28 @@ catalog_read_nodes(struct reading *r, const void *rec)
 
 /* -- instances of a service, node by node -- */
 
-void
-instances_begin(struct fsm *f, struct instances *w, struct span service)
+static void
+instances_of(struct fsm *f, struct instances *w, enum tbl table, struct span name)
 {
 	struct tkey prefix;
 
 	*w = (struct instances){ .f = f, .arena = ARENA_INIT(2 * FSM_RECORD_MEMORY) };
-	tkey_begin(&prefix, TBL_INSTANCE);
-	if (service.len > 0)
-		tkey_name(&prefix, service);
+	tkey_begin(&prefix, table);
+	if (name.len > 0)
+		tkey_name(&prefix, name);
 	tbl_scan_begin(f, &w->scan, &prefix);
+}
+
+void
+instances_begin(struct fsm *f, struct instances *w, struct span service)
+{
+	instances_of(f, w, TBL_INSTANCE, service);
+}
+
+void
+instances_begin_connect(struct fsm *f, struct instances *w, struct span service)
+{
+	instances_of(f, w, TBL_CONNECT, service);
 }
 
 /* Takes apart service name, node and id of a key; they live in w. */
@@ -104,6 +116,7 @@ put_instance(struct buf *out, const struct node *n, const struct service *s)
 		.ServiceMeta = s->Meta, .ServicePort = s->Port, .ServiceSocketPath = s->SocketPath,
 		.ServiceEnableTagOverride = s->EnableTagOverride,
 		.CreateIndex = s->CreateIndex, .ModifyIndex = s->ModifyIndex,
+		.ServiceProxy = s->Proxy, .ServiceConnect = s->Connect,
 	};
 
 	schema_pack(&service_instance_schema, &i, out);
@@ -132,6 +145,31 @@ catalog_read_service(struct reading *r, const void *rec)
 	sort_near_end(&near, r->out);
 	list_end(r->out, at, n);
 	r->ans->index = catalog_service_index(r->f, q->Name, false, &exists);
+}
+
+/* What proxies for a service; tags are not looked at. */
+static void
+catalog_read_connect(struct reading *r, const void *rec)
+{
+	const struct catalog_read *q = rec;
+	size_t at = list_begin(r->out);
+	struct instances w;
+	struct sort_near near;
+	uint32_t n = 0;
+
+	sort_near_begin(&near, r->f, q);
+	instances_begin_connect(r->f, &w, q->Name);
+	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
+		if (!meta_matches(&q->NodeMeta, &w.node.Meta))
+			continue;
+		sort_near_note(&near, r->out->len, w.node.Node);
+		put_instance(r->out, &w.node, &w.service);
+		n++;
+	}
+	instances_end(&w);
+	sort_near_end(&near, r->out);
+	list_end(r->out, at, n);
+	r->ans->index = catalog_connect_index(r->f, q->Name);
 }
 
 /* -- all services with their tags -- */
@@ -301,5 +339,6 @@ const struct fsm_op catalog_ops[] = {
 	{ OP_CATALOG_SERVICES, .read = catalog_read_services },
 	{ OP_CATALOG_SERVICE, .read = catalog_read_service },
 	{ OP_CATALOG_NODE, .read = catalog_read_node },
+	{ OP_CATALOG_CONNECT, .read = catalog_read_connect },
 	{ 0 },
 };

@@ -147,24 +147,24 @@ put_instance_checks(struct reading *r, struct node_checks *kept, struct span nod
 	    walk_instance_checks(r, node, service_id, passing));
 }
 
+/* Instances with their checks, of a service, or of what proxies for it; then tags are not looked at. */
 static void
-health_read_service(struct reading *r, const void *rec)
+read_instances(struct reading *r, const struct catalog_read *q, bool connect)
 {
-	const struct catalog_read *q = rec;
 	size_t at = list_begin(r->out);
 	struct node_checks kept;
 	struct instances w;
 	struct sort_near near;
-	bool exists, passing;
+	bool passing;
 	uint32_t n = 0;
 
 	sort_near_begin(&near, r->f, q);
 	node_checks_begin(r->f, &kept);
-	instances_begin(r->f, &w, q->Name);
+	(connect ? instances_begin_connect : instances_begin)(r->f, &w, q->Name);
 	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
 		size_t before = r->out->len;
 
-		if (!tags_match(&q->Tags, &w.service.Tags) || !meta_matches(&q->NodeMeta, &w.node.Meta))
+		if ((!connect && !tags_match(&q->Tags, &w.service.Tags)) || !meta_matches(&q->NodeMeta, &w.node.Meta))
 			continue;
 		mpw_array(r->out, 3);		/* health_entry */
 		schema_pack(&node_schema, &w.node, r->out);
@@ -181,7 +181,25 @@ health_read_service(struct reading *r, const void *rec)
 	node_checks_end(&kept);
 	sort_near_end(&near, r->out);
 	list_end(r->out, at, n);
+}
+
+static void
+health_read_service(struct reading *r, const void *rec)
+{
+	const struct catalog_read *q = rec;
+	bool exists;
+
+	read_instances(r, q, false);
 	r->ans->index = catalog_service_index(r->f, q->Name, true, &exists);
+}
+
+static void
+health_read_connect(struct reading *r, const void *rec)
+{
+	const struct catalog_read *q = rec;
+
+	read_instances(r, q, true);
+	r->ans->index = catalog_connect_index(r->f, q->Name);
 }
 
 /* Does the check's node match?  The node last looked at is remembered: checks come node by node. */
@@ -310,6 +328,7 @@ const struct fsm_op health_ops[] = {
 	{ OP_HEALTH_NODE, .read = health_read_node },
 	{ OP_HEALTH_CHECKS, .read = health_read_checks },
 	{ OP_HEALTH_SERVICE, .read = health_read_service },
+	{ OP_HEALTH_CONNECT, .read = health_read_connect },
 	{ OP_HEALTH_STATE, .read = health_read_state },
 	{ 0 },
 };

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "common/base/uuid.h"
+#include "common/record/proxy_rules.h"
 #include "raftd/fsm/fsm_int.h"
 
 #define SERF_CHECK "serfHealth"
@@ -13,8 +14,19 @@
 /* -- before the log: what needs no state -- */
 
 static enum tv_err
+prepare_refused(struct prepare *p, struct buf *why)
+{
+	enum tv_err err = prepare_fail(p, "%s", buf_cstr(why));
+
+	buf_done(why);
+	return err;
+}
+
+static enum tv_err
 prepare_service(struct prepare *p, struct service *s)
 {
+	struct buf why = BUF_INIT(PROXY_WHY_MAX);
+
 	if (s->ID.len == 0)
 		s->ID = s->Service;
 	if (s->Service.len == 0)
@@ -23,6 +35,10 @@ prepare_service(struct prepare *p, struct service *s)
 		return prepare_fail(p, "Invalid service address");
 	if (s->ID.len > FSM_NAME_BYTES_MAX || s->Service.len > FSM_NAME_BYTES_MAX)
 		return prepare_fail(p, "Service name or ID is longer than %d bytes", FSM_NAME_BYTES_MAX);
+	if (s->Proxy.DestinationServiceName.len > FSM_NAME_BYTES_MAX)
+		return prepare_fail(p, "Proxy.DestinationServiceName is longer than %d bytes", FSM_NAME_BYTES_MAX);
+	if (!proxy_check(s, &why))
+		return prepare_refused(p, &why);
 	if (s->Weights.Passing == 0 && s->Weights.Warning == 0)
 		s->Weights = (struct weights){ 1, 1 };
 	return TV_OK;
@@ -237,7 +253,8 @@ names_fit(const struct catalog_register *q)
 	bool fit = q->Node.len <= FSM_NAME_BYTES_MAX && q->ID.len <= FSM_NAME_BYTES_MAX;
 
 	if (q->has_service)
-		fit = fit && q->Service.ID.len <= FSM_NAME_BYTES_MAX && q->Service.Service.len <= FSM_NAME_BYTES_MAX;
+		fit = fit && q->Service.ID.len <= FSM_NAME_BYTES_MAX && q->Service.Service.len <= FSM_NAME_BYTES_MAX &&
+		    q->Service.Proxy.DestinationServiceName.len <= FSM_NAME_BYTES_MAX;
 	if (q->has_check)
 		fit = fit && q->Check.CheckID.len <= FSM_NAME_BYTES_MAX && q->Check.ServiceID.len <= FSM_NAME_BYTES_MAX;
 	for (uint32_t i = 0; i < q->Checks.n; i++)
@@ -303,6 +320,25 @@ store_node(struct registration *g)
 	catalog_node_services_touch(f, q->Node);
 }
 
+/* Among the proxies of its destination; before: as it was, or NULL. */
+static void
+store_proxy(struct fsm *f, struct span node, const struct service *before, const struct service *s)
+{
+	struct span to = catalog_connect_name(s), from = before == NULL ? SPAN_NONE : catalog_connect_name(before);
+	struct tkey k;
+
+	if (from.len > 0 && !span_eq_nocase(from, to)) {
+		TKEY(&k, TBL_CONNECT, from, node, before->ID);
+		(void)tbl_del(f, &k);		/* it is there */
+		catalog_connect_touch(f, before, -1);
+	}
+	if (to.len > 0 && !span_eq_nocase(from, to)) {
+		TKEY(&k, TBL_CONNECT, to, node, s->ID);
+		tbl_put(f, &k, SPAN_NONE);
+	}
+	catalog_connect_touch(f, s, span_eq_nocase(from, to) ? 0 : 1);
+}
+
 static void
 store_service(struct registration *g)
 {
@@ -334,20 +370,18 @@ store_service(struct registration *g)
 	tbl_put(f, &k, SPAN_NONE);
 	fsm_touch(f, FX_SERVICES);
 	catalog_service_touch(f, s.Service, !there || moved ? 1 : 0);
+	store_proxy(f, node, there ? &old : NULL, &s);
 }
 
 /* The check's service lends it its name and tags, which are in the arena then. */
 static void
-adopt_service(struct registration *g, struct check *c, struct arena *a)
+adopt_service(struct registration *g, struct check *c, struct arena *a, struct service *s)
 {
-	struct service s;
-
-	c->ServiceName = SPAN_NONE;
-	c->ServiceTags = (struct span_list){ 0 };
-	if (c->ServiceID.len > 0 && catalog_service(g->f, g->q->Node, c->ServiceID, a, &s)) {
-		c->ServiceName = s.Service;
-		c->ServiceTags = s.Tags;
-	}
+	*s = (struct service){ .Service = SPAN_NONE };
+	if (c->ServiceID.len > 0 && !catalog_service(g->f, g->q->Node, c->ServiceID, a, s))
+		*s = (struct service){ .Service = SPAN_NONE };
+	c->ServiceName = s->Service;
+	c->ServiceTags = s->Tags;
 }
 
 static void
@@ -356,13 +390,14 @@ store_check(struct registration *g, const struct check *given)
 	struct fsm *f = g->f;
 	struct arena one = ARENA_INIT(2 * FSM_RECORD_MEMORY);	/* the service, and the check as it was */
 	struct check old, c = *given;
+	struct service s;
 	bool there, same = false;
 	struct tkey k;
 
 	c.Node = g->q->Node;
 	if (c.Status.len == 0)
 		c.Status = span_str("critical");
-	adopt_service(g, &c, &one);
+	adopt_service(g, &c, &one, &s);
 	there = catalog_check(f, c.Node, c.CheckID, &one, &old);
 	c.CreateIndex = there ? old.CreateIndex : f->at;
 	if (there) {
@@ -379,8 +414,11 @@ store_check(struct registration *g, const struct check *given)
 			catalog_service_touch(f, c.ServiceName, 0);
 		else
 			g->touched = true;
+		catalog_connect_touch(f, &s, 0);
 		if (there && old.ServiceID.len > 0 && !span_eq_nocase(old.ServiceName, c.ServiceName))
 			catalog_service_touch(f, old.ServiceName, 0);
+		if (there && old.ServiceID.len > 0 && !span_eq_nocase(old.ServiceID, c.ServiceID))
+			catalog_check_left(f, c.Node, old.ServiceID);
 	}
 	if (span_eqs(c.Status, "critical"))
 		session_check_bad(f, c.Node, c.CheckID, g->q->Now);
@@ -424,6 +462,10 @@ register_warm(struct fsm *r, const void *rec)
 	if (q->has_service && catalog_service(r, q->Node, q->Service.ID, &r->work, &s)) {
 		TKEY(&k, TBL_INSTANCE, s.Service, q->Node, s.ID);
 		(void)tbl_has(r, &k);
+		if (catalog_connect_name(&s).len > 0) {
+			TKEY(&k, TBL_CONNECT, catalog_connect_name(&s), q->Node, s.ID);
+			(void)tbl_has(r, &k);
+		}
 	}
 	if (q->has_check)
 		(void)catalog_check(r, q->Node, q->Check.CheckID, &r->work, &c);
@@ -431,7 +473,20 @@ register_warm(struct fsm *r, const void *rec)
 		(void)catalog_check(r, q->Node, checks[i].CheckID, &r->work, &c);
 }
 
+/* As versions before the third have it: they keep no proxy. */
+static void
+register_apply_plain(struct apply *p, const void *rec)
+{
+	struct catalog_register q = *(const struct catalog_register *)rec;
+
+	q.Service.Proxy = (struct service_proxy){ .Mode = SPAN_NONE };
+	q.Service.Connect = (struct service_connect){ .Native = false };
+	register_apply(p, &q);
+}
+
 const struct fsm_op register_ops[] = {
-	{ OP_CATALOG_REGISTER, .prepare = register_prepare, .apply = register_apply, .warm = register_warm },
+	{ OP_CATALOG_REGISTER, .prepare = register_prepare, .apply = register_apply_plain, .warm = register_warm },
+	{ OP_CATALOG_REGISTER_PROXY, .since = 3, .prepare = register_prepare, .apply = register_apply,
+	    .warm = register_warm },
 	{ 0 },
 };

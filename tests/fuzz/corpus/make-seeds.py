@@ -441,6 +441,25 @@ seed("checks", "services", json.dumps([{"Version": 2}, SERVICE, SERVICE, {"Servi
 seed("checks", "no-list", b"{}")
 seed("checks", "nested", b"[" * 200 + b"]" * 200)
 
+# definitions of services
+seed("definition", "full", json.dumps({
+    "ID": "web1", "Name": "web", "Tags": ["a", "b"], "Meta": {"k": "v"}, "Address": "10.5.0.1", "Port": 80, "Token": "t",
+    "Weights": {"Passing": 4, "Warning": 2}, "EnableTagOverride": True, "TaggedAddresses": {"lan": {"Address": "10.5.0.2", "Port": 81}},
+    "Check": {"TTL": "1h", "Status": "passing", "Notes": "n"},
+    "Checks": [{"TTL": "2s", "DeregisterCriticalServiceAfter": "90m"}, {"CheckID": "x", "Name": "y", "TTL": 3000000000}]}).encode())
+seed("definition", "proxy", json.dumps({
+    "id": "p", "name": "p", "kind": "connect-proxy", "port": 20000, "proxy": {
+        "destination_service_name": "web", "destination_service_id": "w1", "local_service_port": 9, "mode": "direct",
+        "config": {"a": 0.1, "b": [None, True, {"c": "\u00e9"}]}, "mesh_gateway": {"mode": "local"},
+        "transparent_proxy": {"outbound_listener_port": 1},
+        "expose": {"checks": True, "paths": [{"path": "/m", "listener_port": 21600, "local_path_port": 8080, "protocol": "http2"}]},
+        "upstreams": [{"destination_name": "db", "local_bind_port": 9191, "config": {"x": 1e21}},
+                      {"destination_type": "prepared_query", "destination_name": "q", "local_bind_socket_path": "/s"}]}}).encode())
+seed("definition", "gateway", b'{"Name":"g","Kind":"mesh-gateway","Port":1,"Address":"::1","Connect":{"Native":true}}')
+seed("definition", "refused", b'{"Name":"w","Check":{"Args":["id"],"Interval":"1s"}}')
+seed("definition", "sidecar", b'{"Name":"w","Connect":{"SidecarService":{"Connect":{"SidecarService":{}}}}}')
+seed("definition", "twice", b'{"Name":"w","Checks":[{"TTL":"1s","ID":"c"},{"TTL":"2s","ID":"c"}],"Connect":{}}')
+
 # records of the Raft log; fuzz_raftlog.c puts magic, checksum and number right
 UUID = b"4e36aa90-0000-4000-8000-000000000001"
 
