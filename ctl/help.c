@@ -367,8 +367,7 @@ static const struct { const char *theirs, *ours; } spellings[] = {
 	{ "watch", "event watch" },
 	{ "acl", NULL }, { "config", NULL }, { "connect", NULL }, { "debug", NULL }, { "exec", NULL }, { "intention",
 	NULL },
-	{ "lock", NULL }, { "login", NULL }, { "logout", NULL }, { "maint", NULL }, { "peering", NULL }, { "services",
-	NULL },
+	{ "lock", NULL }, { "login", NULL }, { "logout", NULL }, { "maint", NULL }, { "peering", NULL },
 	{ "tls", NULL },
 };
 

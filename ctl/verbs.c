@@ -7,6 +7,7 @@
 #define OPT(form, help) { form, help, 0 }
 #define PARAM(form, help) { form, help, OPTION_PARAM }
 #define NUMBER(form, help) { form, help, OPTION_PARAM | OPTION_NUMBER }
+#define NUMBER_OF(form, help) { form, help, OPTION_NUMBER }
 #define ONE_OF(form, help) { form, help, OPTION_ONE_OF }
 #define OPTIONS(...) (const struct option[]){ __VA_ARGS__, { NULL, NULL, 0 } }
 
@@ -75,6 +76,18 @@ const struct verb ctl_verbs[] = {
 	{ "catalog services", "", "the names of the services", catalog_names, OPTIONS(DC) },
 	{ "catalog datacenters", "", "the datacenters", catalog_names, NULL },
 	{ "catalog service", "NAME", "the instances of a service", catalog_service, OPTIONS(NEAR, DC) },
+	{ "services", "", "manage the services of a node", NULL, NULL },
+	{ "services list", "", "show the services that are registered at the node", services_list, NULL },
+	{ "services register", "NAME|-|@FILE", "register a service, or those of a file", services_register, OPTIONS(
+		OPT("--id ID", "of the instance; its name without it"),
+		OPT("--address ADDRESS", "where it is; that of the node without it"),
+		NUMBER_OF("--port PORT", "where it listens"),
+		OPT("--tag TAG...", "may be repeated"),
+		OPT("--meta KEY=VALUE...", "may be repeated"),
+		OPT("--ttl D", "its owner has to report within this time, as 30s, or it is critical"),
+		PARAM("--replace-existing-checks", "checks that are not named go"),
+		OPT("-|@FILE", "JSON from standard input, or from the file")) },
+	{ "services deregister", "ID", "remove a service from the node, with its checks", services_deregister, NULL },
 	{ "raft", "", "administer the servers' consensus", NULL, NULL },
 	{ "raft list-peers", "", "show the servers", raft_list_peers, OPTIONS(
 		PARAM("--stale", "as the asked server knows it, without a leader too")) },

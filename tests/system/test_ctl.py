@@ -319,6 +319,51 @@ def test_effects():
         assert version == "clusterctl %s\n" % node.stats("rpcd")["version"] and said("--version") == version
 
 
+def test_services():
+    with Cluster("127.60.144") as c:
+        node = c.add("n1", 1, raftd={"bootstrap": True}).start()
+        c.formed([node])
+
+        def said(*args, status=0, input=None):
+            p = node.ctl(*args, check=False, input=input)
+            assert p.returncode == status, (args, p)
+            return p.stdout if status == 0 else p.stderr
+
+        def local():
+            return node.get("/v1/agent/services").ok().json()
+
+        assert said("services", "register", "--id", "web1", "--port", "80", "--address", "10.5.0.1", "--tag", "a", "--tag", "b",
+                    "--meta", "k=v=w", "--meta", "x=", "--ttl", "1h", "web") == "Registered service: web\n"
+        web = local()["web1"]
+        assert (web["Service"], web["Port"], web["Address"], web["Tags"], web["Meta"]) == \
+            ("web", 80, "10.5.0.1", ["a", "b"], {"k": "v=w", "x": ""}), web
+        assert [k["CheckID"] for k in node.get("/v1/agent/checks").json().values()] == ["service:web1"]
+        # one from standard input, several as Consul's files have them, what is refused after what was not
+        assert said("services", "register", "-", input='{"name": "one", "tags": ["t"]}') == "Registered service: one\n"
+        path = os.path.join(node.dir, "services.json")
+        with open(path, "w") as f:
+            json.dump({"services": [{"name": "db", "port": 1}, {"id": "db2", "name": "db"}, {"port": 3}, {"name": "never"}]}, f)
+        assert "Missing service name" in said("services", "register", "@" + path, status=1)
+        assert set(local()) == {"web1", "one", "db", "db2"}
+        with open(path, "w") as f:
+            f.write('{"service":\n{"name": "x",}}')
+        assert path + ":2: " in said("services", "register", "@" + path, status=1)
+        assert "takes none of these options" in said("services", "register", "--port", "1", "@" + path, status=2)
+        assert "--meta needs KEY=VALUE" in said("services", "register", "--meta", "k", "x", status=2)
+        # how they are
+        rows = [line.split() for line in said("services", "list").splitlines()]
+        assert rows[0] == ["ID", "Service", "Address", "Port", "Status", "Tags"]
+        assert ["web1", "web", "10.5.0.1", "80", "critical", "a,b"] in rows and ["one", "one", "0", "passing", "t"] in rows, rows
+        assert node.put("/v1/agent/check/warn/service:web1").status == 200
+        assert ["web1", "web", "10.5.0.1", "80", "warning", "a,b"] in [r.split() for r in said("services", "list").splitlines()]
+        assert json.loads(said("--json", "services", "list")) == local()
+        said("services", "register", "--id", "web1", "--replace-existing-checks", "web")
+        assert node.get("/v1/agent/checks").json() == {} and local()["web1"]["Port"] == 0
+        assert said("services", "deregister", "db2") == "Deregistered service: db2\n"
+        assert set(local()) == {"web1", "one", "db"}
+        assert "no service with the ID \"db2\"" in said("services", "deregister", "db2", status=1)
+
+
 def test_secrets_and_contradictions():
     with Cluster("127.60.58") as c:
         servers = c.servers(2, raftd=CALM)
@@ -447,5 +492,5 @@ def test_waiting_shows_on_a_terminal():
 
 main(test_wrong_calls, test_nobody_there, test_answer_that_breaks_off, test_keys_are_never_overwritten, test_public_half,
      test_validate_reads_the_keys, test_on_a_server, test_every_number_is_explained, test_for_developers,
-     test_waiting_shows_on_a_terminal, test_hints, test_help, test_completion, test_effects, test_secrets_and_contradictions,
+     test_waiting_shows_on_a_terminal, test_hints, test_help, test_completion, test_effects, test_services, test_secrets_and_contradictions,
      test_administration_over_tcp)
