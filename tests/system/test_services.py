@@ -58,6 +58,7 @@ def test_restart_writes_nothing():
         server, = c.servers(1, raftd=CALM, rpcd=quiet)
         node = c.client("c1", 2, server, rpcd=quiet)
         c.formed([server])
+        node.up()
         register(node, FULL)
         assert node.put("/v1/agent/service/maintenance/web1?enable=true&reason=disk").status == 200
         assert node.put("/v1/agent/maintenance?enable=true").status == 200
@@ -119,6 +120,7 @@ def test_kill_in_the_middle():
         server, = c.servers(1, raftd=CALM)
         node = c.client("c1", 2, server, rpcd=dict(SOON, check_sync_wait="20ms"))
         c.formed([server])
+        node.up()
         known, number = {}, 0
         for _ in range(5):
             r = Registering(node, number)
@@ -151,6 +153,7 @@ def test_the_catalog_follows():
         server, = c.servers(1, raftd=CALM)
         node = c.client("c1", 2, server, rpcd=SOON)
         c.formed([server])
+        node.up()
         register(node, FULL)
         register(node, {"Name": "api", "Port": 1, "Tags": ["own"]})
         wait_for("catalog and agent agree", lambda: agrees(server, node))
