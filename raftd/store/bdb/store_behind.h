@@ -2,7 +2,8 @@
  * Pages of a btree, written behind the write-ahead log.
  *
  * Before Berkeley DB writes a page it makes sure that the log is durable up to the page's last change, and it syncs a
- * file of that log before it begins the next one.  Whoever needs room in the cache, or fills a file, waits for the disk.
+ * file of that log before it begins the next one.  Whoever needs room in the cache, or fills a file, waits for the disk: who
+ * applies, and who only reads, because the room is a page that somebody changed, and then also those who want what is cached.
  * Here that order is kept below it instead: syncs of the log do nothing, a page whose changes are not durable yet waits
  * in memory, and so does what belongs into the next file of the log.  store_behind_flush() syncs the log and lets go
  * what waited for it; it is called by a thread that may wait.  On disk nothing comes earlier than it would have.
