@@ -428,6 +428,7 @@ turn(struct engine *e)
 	struct mono until = mono_add(clock_mono(), TURN_TIME_MAX), reads_until = until;
 	bool busy = true;
 
+	statethread_collect(e->d->state);
 	watch_space(e);
 	for (unsigned i = 0; busy && i < TURN_ROUNDS_MAX && (i == 0 || mono_before(clock_mono(), until)); i++) {
 		busy = propose_queued(e);
@@ -443,7 +444,7 @@ turn(struct engine *e)
 	}
 	if (busy)
 		(void)propose_queued(e);	/* by whoever was answered last: no event will call for it */
-	statethread_flush(e->d->state);
+	statethread_flush(e->d->state, !engine_in_no_hurry(e) || statethread_applying(e->d->state) == STATE_BATCHES);
 	logthread_flush(e->log);
 	e->hooks->turn(e->d);
 	if (work_left(e))

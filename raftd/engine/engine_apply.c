@@ -9,6 +9,9 @@
 #include "raftd/engine/entrycache.h"
 #include "raftd/fsm/fsm.h"
 
+#define LATER_ENTRIES 256		/* committed ones that may wait for more, where nobody waits for them */
+#define LATER_TIME MONO_MS(2)		/* and for so long: a ?stale read is that much older */
+
 /* What is in the log and cannot be read: a server that cannot give it to others leaves that to one that can (S89). */
 void
 engine_log_unreadable(struct engine *e, uint64_t index, enum tv_err err, int sys)
@@ -133,9 +136,33 @@ fill_batch(struct engine *e, struct state_batch *b)
 	b->wanted = proposals_first(e->proposals) <= last;
 	if (b->wanted)
 		proposals_time(e->proposals, last, clock_mono(), &e->commits);
+	b->quiet = engine_in_no_hurry(e);
 	e->restore.index = 0;
 	e->restore.plain = false;
 	e->handed = last;
+}
+
+bool
+engine_in_no_hurry(struct engine *e)
+{
+	const struct raft_status *st = engine_status(e);
+
+	return st->role != RAFT_LEADER && st->last_index > e->commit && e->restore.index == 0 && reads_none(&e->reads) &&
+	    fsm_watch_count(e->d->fsm) == 0 && !engine_writing(e) && !e->corrupt;
+}
+
+/* What came of waiting for more is applied together: one transaction, and a thread woken once. */
+static bool
+waits_for_more(struct engine *e)
+{
+	struct mono now;
+
+	if (e->commit - e->handed >= LATER_ENTRIES || !engine_in_no_hurry(e))
+		return false;
+	now = clock_mono();
+	if (e->later.ns == 0)
+		e->later = mono_add(now, LATER_TIME);
+	return mono_before(now, e->later);
 }
 
 bool
@@ -143,6 +170,9 @@ engine_apply(struct engine *e)
 {
 	struct state_batch *b;
 
+	if (e->handed == e->commit || waits_for_more(e))
+		return false;
+	e->later = MONO_ZERO;
 	while (e->handed < e->commit && !engine_must_not_apply(e)) {
 		if (e->restore.index != 0 && !e->restore.plain) {
 			bool taken = apply_restore(e);

@@ -38,6 +38,7 @@ struct engine {
 		char id[37];
 		bool plain;		/* and there is nothing to restore */
 	} restore;
+	struct mono later;		/* when what is committed is handed over at the latest; 0: nothing waits */
 	bool compacting, more_to_compact;	/* a step of the state's tidying is under way; the last one left some (the thread's while it is) */
 	uint64_t generation;		/* of the entries appended by the input at hand; 0: as before */
 	uint64_t stored_bytes;		/* given to the log since the last turn */
@@ -80,6 +81,8 @@ struct log_reader *engine_reader_new(struct engine *e);
 /* -- engine_apply.c -- */
 /* Hands over what is committed to be applied.  Was a state taken in its place? */
 bool engine_apply(struct engine *e);
+/* Does nobody here wait for what is committed, and is more on its way?  Then a follower does several batches' work at once. */
+bool engine_in_no_hurry(struct engine *e);
 /* Who is told of what was applied. */
 extern const struct state_events engine_state_events;
 /* Nothing may be applied now: a state is on its way, or this one is no longer trusted. */

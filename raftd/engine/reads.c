@@ -81,6 +81,12 @@ reads_answer(struct reads *r, uint64_t ctx, bool ok, uint64_t index)
 }
 
 bool
+reads_none(const struct reads *r)
+{
+	return TAILQ_EMPTY(&r->fresh) && TAILQ_EMPTY(&r->asked) && TAILQ_EMPTY(&r->parked) && TAILQ_EMPTY(&r->confirmed);
+}
+
+bool
 reads_ready(const struct reads *r, uint64_t applied)
 {
 	const struct read_wait *w = TAILQ_FIRST(&r->confirmed);

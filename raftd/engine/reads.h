@@ -56,6 +56,8 @@ bool reads_serve(struct reads *r, uint64_t applied);
  */
 void reads_serve_early(struct reads *r, uint64_t applied, uint64_t committed,
     bool (*touches)(void *ctx, uint64_t index, struct span key), void *ctx);
+/* Is there none, wherever it waits? */
+bool reads_none(const struct reads *r);
 /* Would reads_serve() find one? */
 bool reads_ready(const struct reads *r, uint64_t applied);
 /* Parked ones, and rounds asked longer than `patience` ago, will be asked again. */

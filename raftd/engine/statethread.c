@@ -51,7 +51,7 @@ struct statethread {
 
 	/* the loop's */
 	struct state_batch batches[STATE_BATCHES], *free_batches;
-	unsigned applying, reading, listing;
+	unsigned applying, quiet, reading, listing;	/* quiet: of those that are being applied */
 	struct lane_jobs asked;		/* short reads, to be handed over */
 	struct state_read *spares;
 	unsigned spare_count;
@@ -60,6 +60,8 @@ struct statethread {
 
 	pthread_mutex_t mutex;
 	struct lane_jobs finished;	/* in the order in which they ended */
+	bool told;			/* the loop has yet to look at some of them */
+	bool awaited;			/* quiet ones are to be told, too */
 };
 
 /* Each job begins with a lane_job and its kind, but for what is public before them. */
@@ -82,17 +84,18 @@ _Static_assert(offsetof(struct call, kind) - offsetof(struct call, job) == offse
 
 /* Any thread. */
 static void
-finish(struct statethread *s, struct lane_jobs *some)
+finish(struct statethread *s, struct lane_jobs *some, bool quiet)
 {
-	bool first;
+	bool tell;
 
 	if (STAILQ_EMPTY(some))
 		return;
 	pthread_mutex_lock(&s->mutex);
-	first = STAILQ_EMPTY(&s->finished);
 	STAILQ_CONCAT(&s->finished, some);
+	tell = !s->told && (!quiet || s->awaited);
+	s->told |= tell;
 	pthread_mutex_unlock(&s->mutex);
-	if (first)			/* else the loop has yet to look at those before */
+	if (tell)
 		ev_async_send(s->loop, &s->async);
 }
 
@@ -162,16 +165,18 @@ static void
 apply_run(void *ctx, void *self, struct lane_jobs *some)
 {
 	struct statethread *s = ctx;
-	struct lane_job *j;
+	struct lane_job *j = STAILQ_FIRST(some);	/* one at a time */
+	bool quiet = false;
 
 	(void)self;
-	STAILQ_FOREACH(j, some, link) {
-		if (kind_of(j) == KIND_BATCH)
-			run_batch(s, OF(struct state_batch, j));
-		else
-			OF(struct call, j)->work(s->f, OF(struct call, j)->ctx);
-	}
-	finish(s, some);
+	if (kind_of(j) == KIND_BATCH) {
+		struct state_batch *b = OF(struct state_batch, j);
+
+		run_batch(s, b);
+		quiet = b->quiet && b->err == TV_OK && !b->restore;
+	} else
+		OF(struct call, j)->work(s->f, OF(struct call, j)->ctx);
+	finish(s, some, quiet);
 }
 
 static void *
@@ -280,7 +285,7 @@ fast_run(void *ctx, void *self, struct lane_jobs *some)
 		STAILQ_INSERT_TAIL(&done, j, link);
 	}
 	fsm_read_end(x->fsm);
-	finish(s, &done);
+	finish(s, &done, false);
 	lane_push(&s->slow, &refused);
 }
 
@@ -308,7 +313,7 @@ waiting_run(void *ctx, void *self, struct lane_jobs *some)
 		} while (r->answer.err == TV_EAGAIN);
 		keep_answer(r, x);
 	}
-	finish(ctx, some);
+	finish(ctx, some, false);
 }
 
 static const struct lane_ops apply_ops = { apply_begin, apply_end, apply_run };
@@ -359,6 +364,7 @@ job_ended(struct statethread *s, struct lane_job *j)
 	case KIND_BATCH:
 		b = OF(struct state_batch, j);
 		s->applying--;
+		s->quiet -= b->quiet;
 		s->batch_count++;
 		if (!s->stopped)
 			s->events->applied(s->ctx, b);
@@ -373,21 +379,27 @@ job_ended(struct statethread *s, struct lane_job *j)
 }
 
 static void
-on_async(struct ev_loop *loop, ev_async *w, int revents)
+collect(struct statethread *s)
 {
-	struct statethread *s = w->data;
 	struct lane_jobs some = STAILQ_HEAD_INITIALIZER(some);
 	struct lane_job *j;
 
-	(void)loop;
-	(void)revents;
 	pthread_mutex_lock(&s->mutex);
 	STAILQ_CONCAT(&some, &s->finished);
+	s->told = false;
 	pthread_mutex_unlock(&s->mutex);
 	while ((j = STAILQ_FIRST(&some)) != NULL) {
 		STAILQ_REMOVE_HEAD(&some, link);
 		job_ended(s, j);
 	}
+}
+
+static void
+on_async(struct ev_loop *loop, ev_async *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	collect(w->data);
 }
 
 /* -- applying -- */
@@ -401,7 +413,7 @@ statethread_batch(struct statethread *s)
 		return NULL;
 	s->free_batches = b->next;
 	b->count = b->applied = 0;
-	b->from_log = b->wanted = b->plain = b->restore = b->unread = false;
+	b->from_log = b->wanted = b->plain = b->quiet = b->restore = b->unread = false;
 	b->err = TV_OK;
 	return b;
 }
@@ -418,6 +430,7 @@ statethread_apply(struct statethread *s, struct state_batch *b)
 {
 	b->kind = KIND_BATCH;
 	s->applying++;
+	s->quiet += b->quiet;
 	lane_push_one(&s->apply, &b->job);
 }
 
@@ -425,6 +438,13 @@ unsigned
 statethread_applying(const struct statethread *s)
 {
 	return s->applying;
+}
+
+void
+statethread_collect(struct statethread *s)
+{
+	if (s->quiet > 0)
+		collect(s);
 }
 
 /* -- reading -- */
@@ -502,10 +522,21 @@ statethread_drop(struct statethread *s, struct state_read *r)
 }
 
 void
-statethread_flush(struct statethread *s)
+statethread_flush(struct statethread *s, bool awaited)
 {
+	bool tell;
+
 	if (!STAILQ_EMPTY(&s->asked))
 		lane_push(&s->fast, &s->asked);
+	if (s->quiet == 0)
+		return;
+	pthread_mutex_lock(&s->mutex);
+	s->awaited = awaited;
+	tell = awaited && !s->told && !STAILQ_EMPTY(&s->finished);
+	s->told |= tell;
+	pthread_mutex_unlock(&s->mutex);
+	if (tell)
+		ev_async_send(s->loop, &s->async);
 }
 
 /* -- other work -- */
@@ -621,7 +652,7 @@ stop_lane(struct statethread *s, struct lane *l)
 	struct lane_jobs left;
 
 	lane_stop(l, &left);
-	finish(s, &left);
+	finish(s, &left, false);
 }
 
 void
@@ -634,8 +665,8 @@ statethread_stop(struct statethread *s)
 	stop_lane(s, &s->slow);
 	stop_lane(s, &s->lists);
 	stop_lane(s, &s->apply);
-	finish(s, &s->asked);
-	on_async(s->loop, &s->async, 0);
+	finish(s, &s->asked, false);
+	collect(s);
 	ev_async_stop(s->loop, &s->async);
 }
 

@@ -34,6 +34,7 @@ struct state_batch {
 	bool from_log;			/* entries is to be filled from the log: up to count of them */
 	bool wanted;			/* somebody waits for results */
 	bool plain;			/* a RESTORE_COMMIT at its head is an entry as any other */
+	bool quiet;			/* it comes back when the loop looks, see statethread_collect(): nothing wakes the loop for it */
 	/* What came of it. */
 	uint32_t applied;		/* so many from the first on; 0 also when the batch before ended early */
 	struct fsm_result *results;	/* of these, if wanted */
@@ -99,6 +100,8 @@ void statethread_apply(struct statethread *s, struct state_batch *b);
 void statethread_batch_done(struct statethread *s, struct state_batch *b);
 /* Batches under way. */
 unsigned statethread_applying(const struct statethread *s);
+/* Takes back quiet batches that have ended, and what has ended besides. */
+void statethread_collect(struct statethread *s);
 
 /* -- reading -- */
 /* May another read begin?  Else wait until one has ended. */
@@ -107,8 +110,8 @@ bool statethread_may_read(const struct statethread *s, const struct op *op);
 struct state_read *statethread_read(struct statethread *s, const struct op *op, struct span args, state_read_done *done, void *ctx);
 /* Gives it back, whether it has ended or not.  NULL: nothing. */
 void statethread_drop(struct statethread *s, struct state_read *r);
-/* Hands over what was asked since the last call. */
-void statethread_flush(struct statethread *s);
+/* Before the loop sleeps: hands over what was asked since the last call.  awaited: quiet batches are to wake the loop after all. */
+void statethread_flush(struct statethread *s, bool awaited);
 
 /* -- other work -- */
 /*

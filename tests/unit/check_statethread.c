@@ -243,7 +243,7 @@ ask(struct statethread *s, uint16_t op, const char *what, unsigned *count)
 	struct state_read *r = statethread_read(s, op_find(op), span_str(what), on_read, count);
 
 	ck_assert_ptr_nonnull(r);
-	statethread_flush(s);
+	statethread_flush(s, false);
 	return r;
 }
 
@@ -452,6 +452,102 @@ START_TEST(calls_between_batches_keep_their_place)
 }
 END_TEST
 
+static void
+hand_over_quietly(struct statethread *s, uint64_t first, uint32_t count)
+{
+	struct state_batch *b = statethread_batch(s);
+
+	ck_assert_ptr_nonnull(b);
+	b->first = first;
+	b->count = count;
+	b->quiet = true;
+	for (uint32_t i = 0; i < count; i++)
+		b->entries[i] = (struct raft_entry){ .index = first + i, .term = 1 };
+	statethread_apply(s, b);
+}
+
+struct door {
+	sem_t reached, open;
+	unsigned passed;
+};
+
+static void
+wait_at_door(struct fsm *f, void *ctx)
+{
+	struct door *d = ctx;
+
+	(void)f;
+	sem_post(&d->reached);
+	sem_wait(&d->open);
+}
+
+static void
+passed_door(void *ctx)
+{
+	((struct door *)ctx)->passed++;
+}
+
+/* Until all before it has ended, without a sign to the loop. */
+static void
+stop_at_door(struct statethread *s, struct door *d)
+{
+	ck_assert_int_eq(statethread_between(s, wait_at_door, passed_door, d), TV_OK);
+	sem_wait(&d->reached);
+}
+
+static void
+open_door(struct door *d)
+{
+	unsigned before = d->passed;
+
+	sem_post(&d->open);
+	wait_for(&d->passed, before + 1);
+}
+
+/* They come back when the loop looks; where somebody has begun to wait they wake it, before and after they have ended. */
+START_TEST(quiet_batches_wake_nobody)
+{
+	struct seen seen;
+	struct statethread *s = start(&seen);
+	struct door d = { .passed = 0 };
+
+	sem_init(&d.reached, 0, 0);
+	sem_init(&d.open, 0, 0);
+	hand_over_quietly(s, 1, 10);
+	stop_at_door(s, &d);
+	ev_run(loop, EVRUN_NOWAIT);
+	statethread_flush(s, false);
+	ev_run(loop, EVRUN_NOWAIT);
+	ck_assert_uint_eq(state.applied, 10);
+	ck_assert_uint_eq(seen.batches, 0);
+	statethread_collect(s);
+	ck_assert_uint_eq(seen.batches, 1);
+	open_door(&d);
+
+	hand_over_quietly(s, 11, 10);
+	statethread_flush(s, false);
+	stop_at_door(s, &d);
+	ev_run(loop, EVRUN_NOWAIT);
+	ck_assert_uint_eq(seen.batches, 1);
+	statethread_flush(s, true);		/* it has ended already */
+	wait_for(&seen.batches, 2);
+
+	hand_over_quietly(s, 21, 10);
+	statethread_flush(s, true);		/* it has not begun */
+	open_door(&d);
+	wait_for(&seen.batches, 3);
+
+	state.fail_at = 35;
+	hand_over_quietly(s, 31, 10);
+	statethread_flush(s, false);
+	wait_for(&seen.batches, 4);		/* what fails is told */
+	ck_assert_int_eq(seen.err[3], TV_ECORRUPT);
+	sem_destroy(&d.reached);
+	sem_destroy(&d.open);
+	end(s);
+}
+END_TEST
+
 /* What runs ends; nobody is told of anything, and all memory goes. */
 START_TEST(stopped_in_the_middle)
 {
@@ -498,6 +594,7 @@ main(void)
 	tcase_add_test(t, a_hanging_disk_holds_up_nobody);
 	tcase_add_test(t, reads_are_bounded_and_dropped);
 	tcase_add_test(t, calls_between_batches_keep_their_place);
+	tcase_add_test(t, quiet_batches_wake_nobody);
 	tcase_add_test(t, stopped_in_the_middle);
 	suite_add_tcase(su, t);
 	r = srunner_create(su);
