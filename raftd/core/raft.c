@@ -263,6 +263,7 @@ in_tick(struct raft *r, const struct raft_input *in)
 	election_transfer_tick(r);
 	if (r->role == RAFT_LEADER) {
 		replicate_commit_tick(r);
+		read_round_tick(r);
 		if (mono_before(r->now, r->heartbeat_due))
 			return;
 		r->heartbeat_due = mono_add(r->now, r->opt.heartbeat);
@@ -490,7 +491,7 @@ deadline(const struct raft *r)
 
 	if (r->transfer.active)
 		due = mono_min(due, r->transfer.due);
-	if (r->role == RAFT_FOLLOWER && r->leader != 0 && r->read_count > 0)
+	if (r->read_count > 0 && (r->role == RAFT_LEADER || (r->role == RAFT_FOLLOWER && r->leader != 0)))
 		due = mono_min(due, r->read_retry_due);
 	return due;
 }

@@ -26,6 +26,7 @@
 #define PEERS_MAX (RAFT_SERVERS_MAX + 1)
 #define NOTICES_MAX 128
 #define READS_MAX 65536		/* reads waiting for confirmation */
+#define READ_PATIENCE 16		/* that part of a heartbeat interval, until everybody is asked */
 #define READ_ROUNDS 2		/* unconfirmed rounds at a time; later reads gather for the next one */
 #define SNAPSHOT_WINDOW 4	/* unacknowledged chunks */
 
@@ -51,7 +52,7 @@ struct peer {
 	uint64_t snap_min;
 	bool probe_sent;		/* in PROBE: wait for the answer or the next heartbeat */
 	uint64_t sent_commit;		/* commit index in the newest append to it */
-	uint64_t acked_seq;		/* newest round it answered */
+	uint64_t asked_seq, acked_seq;	/* newest round that it was sent; that it answered */
 	struct mono contact;		/* when it last answered; at election: the time of that */
 	bool heard;			/* it has answered in this leadership */
 	uint64_t *inflight;		/* ring of last indexes of unanswered appends; options.inflight_max places */
@@ -146,7 +147,7 @@ struct raft {
 	uint32_t read_head, read_count, read_cap;
 	uint64_t read_seq;		/* follower: newest request sent */
 	uint64_t read_done;		/* follower: newest request answered */
-	struct mono read_retry_due;
+	struct mono read_retry_due;	/* a follower asks again then; a leader asks the voters that were spared */
 
 	struct incoming incoming;
 
@@ -267,6 +268,8 @@ void read_progress(struct raft *r);
 /* Leader, before a heartbeat: reads that wait for a round join this one. */
 void read_join_round(struct raft *r);
 bool read_pending(const struct raft *r);
+/* Leader: a round that stays unconfirmed goes to those, too, that it spared. */
+void read_round_tick(struct raft *r);
 /* Follower: repeats a request whose answer is overdue. */
 void read_tick(struct raft *r);
 /* Leadership or leader lost: everything pending fails. */

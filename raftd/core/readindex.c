@@ -52,24 +52,33 @@ push(struct raft *r, uint64_t ctx, raft_id from)
 	*item(r, r->read_count - 1) = (struct read_item){ .ctx = ctx, .from = from };
 }
 
+/* To a follower. */
+static void
+answer(struct raft *r, uint64_t ctx, raft_id to, bool ok, uint64_t index)
+{
+	struct peer *p = raft_peer(r, to);
+	struct raft_send *s;
+
+	if (ok && p != NULL)
+		replicate_tell_commit(r, p);
+	if ((s = raft_send_to(r, RAFT_MSG_READ_INDEX_REPLY, to)) == NULL)
+		return;
+	s->msg.seq = ctx;
+	s->msg.granted = ok;
+	s->msg.match = ok ? index : 0;
+}
+
 /* Answers the oldest read. */
 static void
 pop(struct raft *r, bool ok, uint64_t index)
 {
 	struct read_item *it = item(r, 0);
-	struct peer *p = it->from != 0 ? raft_peer(r, it->from) : NULL;
-	struct raft_send *s;
 
-	if (ok && p != NULL)
-		replicate_tell_commit(r, p);
 	if (it->from == 0) {
 		TV_ASSERT(r->done_count <= r->read_cap);
 		r->done_reads[r->done_count++] = (struct raft_read){ it->ctx, ok, index };
-	} else if ((s = raft_send_to(r, RAFT_MSG_READ_INDEX_REPLY, it->from)) != NULL) {
-		s->msg.seq = it->ctx;
-		s->msg.granted = ok;
-		s->msg.match = ok ? index : 0;
-	}
+	} else
+		answer(r, it->ctx, it->from, ok, index);
 	r->read_head = (r->read_head + 1) % r->read_cap;
 	r->read_count--;
 }
@@ -124,22 +133,72 @@ some_wait_for_round(const struct raft *r)
 	return r->read_count > 0 && item(r, r->read_count - 1)->seq == 0;
 }
 
-void
-read_progress(struct raft *r)
+/* The next voter to be asked in the newest round: who answered last.  NULL: all were. */
+static struct peer *
+next_to_ask(struct raft *r)
+{
+	struct peer *best = NULL;
+
+	for (unsigned i = 0; i < r->peer_count; i++) {
+		struct peer *p = &r->peers[i];
+
+		if (p->voter && p->asked_seq < r->seq && (best == NULL || p->acked_seq > best->acked_seq))
+			best = p;
+	}
+	return best;
+}
+
+static void
+ask_voters(struct raft *r, unsigned most)
+{
+	struct peer *p;
+
+	for (; most > 0 && (p = next_to_ask(r)) != NULL; most--) {
+		replicate_empty(r, p, r->seq);
+		p->asked_seq = r->seq;		/* also when there was no memory for it: the next heartbeat asks again */
+	}
+}
+
+static void
+answer_confirmed(struct raft *r)
 {
 	uint64_t round = confirmed_round(r);
 
 	while (r->read_count > 0 && item(r, 0)->seq != 0 && item(r, 0)->seq <= round)
 		pop(r, true, item(r, 0)->index);
-	if (!some_wait_for_round(r) || r->commit < r->own_first || r->seq - round >= READ_ROUNDS)
+}
+
+/* A round asks as few as make a majority: more answers would only wake us, and them. */
+void
+read_progress(struct raft *r)
+{
+	answer_confirmed(r);
+	if (!some_wait_for_round(r) || r->commit < r->own_first || r->seq - confirmed_round(r) >= READ_ROUNDS)
 		return;
+	if (item(r, 0)->seq == 0 || r->read_retry_due.ns == MONO_NEVER.ns)	/* else an earlier round waits, and longer */
+		r->read_retry_due = mono_add(r->now, (struct mono){ r->opt.heartbeat.ns / READ_PATIENCE });
 	read_join_round(r);
-	for (unsigned i = 0; i < r->peer_count; i++)
-		if (r->peers[i].voter)
-			replicate_empty(r, &r->peers[i], r->seq);
-	round = confirmed_round(r);
-	while (r->read_count > 0 && item(r, 0)->seq != 0 && item(r, 0)->seq <= round)
-		pop(r, true, item(r, 0)->index);
+	ask_voters(r, members_quorum(r) - r->self_voter);
+	answer_confirmed(r);
+}
+
+void
+read_round_tick(struct raft *r)
+{
+	if (mono_before(r->now, r->read_retry_due))
+		return;
+	r->read_retry_due = MONO_NEVER;
+	if (r->read_count > 0 && item(r, 0)->seq != 0)
+		ask_voters(r, PEERS_MAX);
+}
+
+/* Does this voter make a majority with us?  It was of our term when it asked, which is after those reads arrived there. */
+static bool
+confirms_itself(struct raft *r, raft_id from)
+{
+	const struct peer *p = raft_peer(r, from);
+
+	return p != NULL && p->voter && members_quorum(r) <= 1u + r->self_voter && r->commit >= r->own_first;
 }
 
 void
@@ -147,7 +206,9 @@ read_on_index(struct raft *r, const struct raft_msg *m)
 {
 	struct raft_send *s;
 
-	if (r->role == RAFT_LEADER && reserve(r)) {
+	if (r->role == RAFT_LEADER && confirms_itself(r, m->from)) {
+		answer(r, m->seq, m->from, true, r->commit);
+	} else if (r->role == RAFT_LEADER && reserve(r)) {
 		push(r, m->seq, m->from);
 		read_progress(r);
 	} else if ((s = raft_send_to(r, RAFT_MSG_READ_INDEX_REPLY, m->from)) != NULL) {

@@ -25,6 +25,7 @@ replicate_start(struct raft *r)
 {
 	r->seq = 1;		/* 0 means that no answer is wanted */
 	r->commit_due = MONO_NEVER;
+	r->read_retry_due = MONO_NEVER;
 	r->uncommitted_bytes = 0;
 	for (uint64_t i = r->commit + 1; i <= r->log.last; i++)
 		r->uncommitted_bytes += logidx_size(&r->log, i);
@@ -53,6 +54,8 @@ send_append(struct raft *r, struct peer *p, uint64_t prev, uint32_t count, uint6
 	s->msg.entry_count = count;
 	s->first = prev + 1;
 	p->sent_commit = r->commit;
+	if (seq != 0 && count == 0)	/* an answer to entries waits for the disk */
+		p->asked_seq = seq;
 }
 
 void

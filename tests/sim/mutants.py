@@ -68,7 +68,11 @@ MUTANTS = [
     ("a read waits for its round", "readindex.c",
      "return n >= quorum ? raft_kth_largest(v, n, quorum) : 0;", "(void)quorum; return r->seq;"),
     ("a read waits for an own-term commit", "readindex.c",
-     ("if (r->commit < r->own_first)\n\t\treturn;\n\tfor", "|| r->commit < r->own_first ||"), ("for", "||")),
+     ("if (r->commit < r->own_first)\n\t\treturn;\n\tfor", "|| r->commit < r->own_first ||",
+      " && r->commit >= r->own_first;"), ("for", "||", ";")),
+    ("a question confirms itself only where two are a majority", "readindex.c",
+     " && members_quorum(r) <= 1u + r->self_voter", ""),
+    ("only a voter's question confirms itself", "readindex.c", "p != NULL && p->voter && members", "p != NULL && members"),
     ("short appends cut nothing", "follow.c",
      "if (skip < count) {", "if (skip == m->entry_count && verified < r->log.last && verified >= r->commit)\n"
      "\t\tcut(r, verified + 1);\n\tif (skip < count) {"),

@@ -759,6 +759,93 @@ START_TEST(reads_share_rounds)
 }
 END_TEST
 
+/* Two of three are a majority: the third is asked when the second stays silent, and first from then on. */
+START_TEST(reads_ask_a_majority)
+{
+	uint64_t round;
+
+	lead(3, 0);
+	feed((struct raft_input){ .type = RAFT_IN_READ, .ctx = 1 });
+	round = sent(RAFT_MSG_APPEND, 2)->msg.seq;
+	ck_assert_ptr_null(sent(RAFT_MSG_APPEND, 3));
+	tick_at_deadline();
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND, 3)->msg.seq, round);
+	ck_assert_ptr_null(sent(RAFT_MSG_APPEND, 2));
+	ack(3, 2, 2, round);
+	ck_assert_uint_eq(c.out.read_count, 1);
+	feed((struct raft_input){ .type = RAFT_IN_READ, .ctx = 2 });
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND, 3)->msg.seq, round + 1);
+	ck_assert_ptr_null(sent(RAFT_MSG_APPEND, 2));
+	stop();
+	lead(5, 0);
+	feed((struct raft_input){ .type = RAFT_IN_READ, .ctx = 1 });
+	ck_assert_ptr_nonnull(sent(RAFT_MSG_APPEND, 2));
+	ck_assert_ptr_nonnull(sent(RAFT_MSG_APPEND, 3));
+	ck_assert_uint_eq(c.out.send_count, 2);
+	stop();
+}
+END_TEST
+
+/* Every round is seen through, also one that began behind another one which is late. */
+START_TEST(late_rounds_ask_everybody)
+{
+	uint64_t round;
+
+	lead(3, 0);
+	feed((struct raft_input){ .type = RAFT_IN_READ, .ctx = 1 });
+	tick_at_deadline();
+	feed((struct raft_input){ .type = RAFT_IN_READ, .ctx = 2 });
+	round = sent(RAFT_MSG_APPEND, 2)->msg.seq;
+	ck_assert_ptr_null(sent(RAFT_MSG_APPEND, 3));
+	ck_assert(mono_sub(c.out.deadline, c.now).ns < MONO_MS(10).ns);
+	tick_at_deadline();
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND, 3)->msg.seq, round);
+	ack(3, 2, 2, round);
+	ck_assert_uint_eq(c.out.read_count, 2);
+	ck_assert(mono_sub(c.out.deadline, c.now).ns > 0);	/* and nothing is due any more */
+	stop();
+}
+END_TEST
+
+/* A follower that asks has not voted for anybody else: with the leader that is a majority of three. */
+START_TEST(a_question_confirms_itself)
+{
+	struct raft_msg m = { .type = RAFT_MSG_READ_INDEX, .from = 2, .to = SELF, .term = 2, .seq = 7 };
+	uint64_t round;
+
+	elect(3, 1);
+	feed_msg(&m);
+	ck_assert_ptr_null(sent(RAFT_MSG_READ_INDEX_REPLY, 2));	/* nothing of the own term is committed */
+	stop();
+	lead(3, 1);
+	feed_msg(&m);
+	ck_assert(sent(RAFT_MSG_READ_INDEX_REPLY, 2)->msg.granted);
+	ck_assert_uint_eq(sent(RAFT_MSG_READ_INDEX_REPLY, 2)->msg.seq, 7);
+	ck_assert_uint_eq(sent(RAFT_MSG_READ_INDEX_REPLY, 2)->msg.match, c.out.commit_index);
+	ck_assert_ptr_null(sent(RAFT_MSG_APPEND, 3));
+	m.from = 4;			/* a learner has no vote */
+	feed_msg(&m);
+	ck_assert_ptr_null(sent(RAFT_MSG_READ_INDEX_REPLY, 4));
+	ack(2, 2, 2, sent(RAFT_MSG_APPEND, 2)->msg.seq);
+	ck_assert(sent(RAFT_MSG_READ_INDEX_REPLY, 4)->msg.granted);
+	m.from = 2;
+	m.term = 1;			/* it may have voted since */
+	feed_msg(&m);
+	ck_assert(!sent(RAFT_MSG_READ_INDEX_REPLY, 2)->msg.granted);
+	stop();
+	lead(5, 0);			/* of five one is missing */
+	m.term = 2;
+	feed_msg(&m);
+	ck_assert_ptr_null(sent(RAFT_MSG_READ_INDEX_REPLY, 2));
+	round = sent(RAFT_MSG_APPEND, 3)->msg.seq;
+	ack(3, 2, 2, round);
+	ck_assert_ptr_null(sent(RAFT_MSG_READ_INDEX_REPLY, 2));
+	ack(2, 2, 2, round);
+	ck_assert(sent(RAFT_MSG_READ_INDEX_REPLY, 2)->msg.granted);
+	stop();
+}
+END_TEST
+
 START_TEST(reads_fail_with_the_leader)
 {
 	lead(3, 0);
@@ -1078,7 +1165,7 @@ main(void)
 		informed_when_its_first_entry_is_applied, window_of_proposals,
 		configurations_are_not_proposed, pipeline_and_its_window, acknowledged_beyond_the_log,
 		commit_rides_on_the_next_append, commit_is_told_before_a_read_index, configuration_is_told_at_once,
-		reads_share_rounds, reads_fail_with_the_leader, follower_reads, quorum_lost, disk_stuck,
+		reads_share_rounds, reads_ask_a_majority, late_rounds_ask_everybody, a_question_confirms_itself, reads_fail_with_the_leader, follower_reads, quorum_lost, disk_stuck,
 		changes_wait_their_turn, promotion_when_caught_up, last_voter_stays, removal_arithmetic,
 		recover_goes_on_alone, recover_needs_something, retired_for_good, transfer_stops_proposals,
 		timeout_now_is_obeyed_once, nonsense_changes_nothing,
