@@ -130,7 +130,7 @@ bench_log(struct bench *b)
 static struct fsm *
 open_state(struct bench *b)
 {
-	struct fsm_options opt = { .dir = b->state_dir, .cache_bytes = 16u << 20, .datacenter = "dc1" };
+	struct fsm_options opt = { .dir = b->state_dir, .cache_bytes = 64u << 20, .datacenter = "dc1" };
 	struct fsm *f;
 	char why[512];
 
@@ -184,31 +184,55 @@ apply_sets(struct bench *b, struct fsm *f, unsigned total, unsigned batch, bool 
 	return took;
 }
 
+/* One key at random, by the state itself or a reader of it.  False: it is not in the cache. */
+static bool
+read_key(struct bench *b, struct fsm *f, struct arena *a, struct buf *args, struct buf *out)
+{
+	struct fsm_answer ans;
+	struct kv_read q;
+	char name[64];
+
+	snprintf(name, sizeof(name), "bench/key/%08u", (unsigned)rng_below(&b->rng, b->keys));
+	q = (struct kv_read){ .Key = span_str(name) };
+	buf_reset(args);
+	buf_reset(out);
+	arena_reset(a);
+	schema_pack(&kv_read_schema, &q, args);
+	fsm_read(f, op_find(OP_KV_GET), buf_span(args), a, out, &ans);
+	if (ans.err != TV_EAGAIN && (ans.err != TV_OK || out->len < b->value_bytes))
+		die("fsm_read failed");
+	return ans.err == TV_OK;
+}
+
 static void
 bench_reads(struct bench *b, struct fsm *f)
 {
 	enum { N = 200000 };
+	static const unsigned sizes[] = { 1, 8, 32 };
 	struct arena a = ARENA_INIT(1u << 20);
 	struct buf args = BUF_INIT(1000), out = BUF_INIT(1u << 20);
-	struct mono start = clock_mono();
-	char name[64];
+	struct fsm *r = fsm_reader(f);
+	double start = cpu_seconds();
+	unsigned missed = 0;
 
-	for (unsigned i = 0; i < N; i++) {
-		struct kv_read q;
-		struct fsm_answer ans;
-
-		snprintf(name, sizeof(name), "bench/key/%08u", (unsigned)rng_below(&b->rng, b->keys));
-		q = (struct kv_read){ .Key = span_str(name) };
-		buf_reset(&args);
-		buf_reset(&out);
-		arena_reset(&a);
-		schema_pack(&kv_read_schema, &q, &args);
-		fsm_read(f, op_find(OP_KV_GET), buf_span(&args), &a, &out, &ans);
-		if (ans.err != TV_OK || out.len < b->value_bytes)
-			die("fsm_read failed");
+	if (r == NULL)
+		die("fsm_reader failed");
+	for (unsigned i = 0; i < N; i++)
+		(void)read_key(b, f, &a, &args, &out);
+	printf("state: reads of one key       %7.2f us of processor each\n", (cpu_seconds() - start) / N * 1e6);
+	for (unsigned i = 0; i < 3; i++) {
+		start = cpu_seconds();
+		for (unsigned n = 0; n < N; n++) {
+			if (n % sizes[i] == 0)
+				fsm_read_begin(r, true);
+			missed += !read_key(b, r, &a, &args, &out);
+			if ((n + 1) % sizes[i] == 0)
+				fsm_read_end(r);
+		}
+		printf("state: the same by a reader, %2u  %5.2f us, %u not in the cache\n", sizes[i],
+		    (cpu_seconds() - start) / N * 1e6, missed);
 	}
-	printf("state: reads of one key       %7.2f us each, %.0f/s\n", seconds_since(start) / N * 1e6,
-	    N / seconds_since(start));
+	fsm_reader_free(r);
 	buf_done(&args);
 	buf_done(&out);
 	arena_done(&a);
