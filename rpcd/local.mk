@@ -45,6 +45,17 @@ rpcd_librpcevent_a_SOURCES = \
 noinst_LIBRARIES += rpcd/librpceventwire.a
 rpcd_librpceventwire_a_SOURCES = rpcd/event/event_wire.c rpcd/event/event_wire.h
 
+# rpcd-check, the program of "rpcd: check": it alone needs libcurl.  librpccheck.a is pure.
+noinst_LIBRARIES += rpcd/librpccheck.a
+rpcd_librpccheck_a_SOURCES = \
+	rpcd/check/schedule.c rpcd/check/schedule.h rpcd/check/verdict.c rpcd/check/verdict.h \
+	rpcd/check/tail.c rpcd/check/tail.h rpcd/check/reason.c rpcd/check/reason.h
+sbin_PROGRAMS += rpcd/rpcd-check
+rpcd_rpcd_check_SOURCES = \
+	rpcd/check/main.c rpcd/check/checks.c rpcd/check/checker.h rpcd/check/resolve.c rpcd/check/resolve.h \
+	rpcd/check/probe_tcp.c rpcd/check/probe_http.c rpcd/check/probe_script.c rpcd/check/keeper.c rpcd/check/keeper.h
+rpcd_rpcd_check_LDADD = rpcd/librpccheck.a $(RT_LIBS) $(CURL_LIBS) -lm
+
 # The table of what is registered on this node: pure; clock, catalog and file are handed in.
 noinst_LIBRARIES += rpcd/librpcregistry.a
 rpcd_librpcregistry_a_SOURCES = \
@@ -59,6 +70,7 @@ rpcd_librpcagent_a_SOURCES = \
 	rpcd/agent/admin.c rpcd/agent/admin.h rpcd/agent/coord_report.c rpcd/agent/coord_report.h \
 	rpcd/agent/log_streams.c rpcd/agent/log_streams.h \
 	rpcd/agent/checks.c rpcd/agent/checks.h rpcd/agent/registry_file.c \
+	rpcd/agent/check_monitor.c rpcd/agent/check_monitor.h rpcd/agent/check_process.c rpcd/agent/check_process.h \
 	rpcd/agent/registry_loop.c rpcd/agent/registry_loop.h
 
 sbin_PROGRAMS += rpcd/rpcd

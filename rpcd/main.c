@@ -18,6 +18,7 @@
 #include "common/proc/loop_turns.h"
 #include "common/proc/privdrop.h"
 #include "common/record/mpack.h"
+#include "rpcd/agent/check_monitor.h"
 #include "rpcd/agent/checks.h"
 #include "rpcd/agent/coord_report.h"
 #include "rpcd/agent/log_streams.h"
@@ -50,6 +51,7 @@ struct rpcd {
 	int http_fds[FDS_MAX];
 	unsigned http_fd_count;
 	int rpc_fd;			/* -1 on a client */
+	int check_monitor;		/* channel to it, -1: none */
 	struct key *psks;		/* of the links, locked: one for each key of the ring, the primary one first */
 	struct server_keys server_keys;
 	struct noise_conf noise;
@@ -66,6 +68,7 @@ struct rpcd {
 	struct link_server *link_server;		/* NULL on a client */
 	struct admin *admin;
 	struct registry *registry;
+	struct checks *checks;
 	struct events *events;
 	struct queries *queries;
 	struct log_streams *log_streams;
@@ -195,6 +198,12 @@ open_all(struct daemon_spec *d, char *errbuf, size_t cap)
 		snprintf(errbuf, cap, "libsodium cannot start");
 		return TV_ESYS;
 	}
+	if ((err = check_monitor_start(&(struct check_monitor_conf){
+		.user = "_check", .scripts = p->conf.enable_script_checks || p->conf.enable_local_script_checks,
+		.best_effort = p->cluster.sandbox != 0, .log_level = log_enabled(LOG_LVL_DEBUG) ? LOG_LVL_DEBUG :
+		    p->cluster.log_level, .log_dest = p->cluster.log_to,
+	    }, &p->check_monitor, errbuf, cap)) != TV_OK)
+		return err;
 	host_open(&p->host);
 	json_set_alloc_funcs(malloc, free_wiped);
 	json_object_seed(0);		/* reads /dev/urandom now: the sandbox will hide it */
@@ -307,6 +316,7 @@ own_info(void *ctx, struct buf *b)
 	struct coord_report_stats reports;
 	struct link_server_stats peers = { .open = 0 };
 	struct events_stats events;
+	struct checks_stats checks;
 
 	http_stats(p->http, &http);
 	route_stats(p->route, &routes);
@@ -314,6 +324,7 @@ own_info(void *ctx, struct buf *b)
 		link_server_stats(p->link_server, &peers);
 	link_client_stats(p->links, &links);
 	events_stats(p->events, &events);
+	checks_stats(p->checks, &checks);
 	coord_report_stats(p->coord_report, &reports);
 	const struct { const char *name; uint64_t value; } numbers[] = {
 		{ "uptime_s", (uint64_t)mono_sub(clock_mono(), p->started).ns / 1000000000 },
@@ -341,6 +352,10 @@ own_info(void *ctx, struct buf *b)
 		{ "handshakes_postponed", chan_handshakes_postponed() },
 		{ "services", registry_count(p->registry, ENTRY_SERVICE) },
 		{ "checks", registry_count(p->registry, ENTRY_CHECK) },
+		{ "checks_run_here", checks.tasks }, { "check_processes", checks.running },
+		{ "check_process_starts", checks.starts }, { "check_process_deaths", checks.deaths },
+		{ "check_runs", checks.runs }, { "check_runs_under_way", checks.under_way },
+		{ "check_runs_postponed", checks.postponed }, { "check_runs_timed_out", checks.timed_out },
 		{ "events", events_count(p->events) }, { "events_repeated", events.duplicates },
 		{ "events_for_others", events.filtered }, { "events_unreadable", events.bad },
 		{ "leaders_announced", events.announcements },
@@ -467,6 +482,30 @@ lan_members(void *ctx)
 	return members_count(p->members, POOL_LAN);
 }
 
+/* Nobody would see that states are old: a start anew, after which checks run, is better. */
+static void
+checks_lost(void *ctx)
+{
+	(void)ctx;
+	log_err("rpcd", "the process that starts \"rpcd: check\" is gone, and checks cannot be run without: stopping, "
+	    "to be started again");
+	daemon_quit(1);
+}
+
+static bool
+start_checks(struct rpcd *p)
+{
+	const struct rpcd_conf *c = &p->conf;
+
+	p->checks = checks_new(&(struct checks_conf){
+		.loop = p->loop, .registry = p->registry, .monitor = p->check_monitor,
+		.scripts = c->enable_script_checks || c->enable_local_script_checks,
+		.runs_max = c->check_runs_max, .output_max = c->check_output_max_size,
+		.follow_redirects = c->follow_redirects, .lost = checks_lost,
+	});
+	return p->checks != NULL;
+}
+
 static bool
 start_agent(struct rpcd *p)
 {
@@ -482,8 +521,8 @@ start_agent(struct rpcd *p)
 		.sync_interval = c->sync_interval, .update_interval = c->check_update_interval,
 		.sync_wait = c->check_sync_wait, .seed = seed(), .route = p->route, .members = lan_members, .ctx = p,
 	}, p->loop, p->checks_path);
-	if (p->registry != NULL)
-		checks_run(p->registry, p->loop);
+	if (p->registry == NULL || !start_checks(p))
+		return false;
 	p->events = events_new(&(struct events_conf){
 		.loop = p->loop, .route = p->route, .node_name = p->cluster.node_name,
 	});
@@ -586,6 +625,7 @@ stop(struct daemon_spec *d)
 	loop_turns_stop(&p->turns);
 	http_free(p->http);
 	registry_close(p->registry);
+	checks_free(p->checks);
 	events_free(p->events);
 	queries_free(p->queries);
 	log_streams_free(p->log_streams);
@@ -609,6 +649,8 @@ stop(struct daemon_spec *d)
 		close(p->http_fds[--p->http_fd_count]);
 	if (p->rpc_fd >= 0)
 		close(p->rpc_fd);
+	if (p->check_monitor >= 0)
+		close(p->check_monitor);
 	sodium_free(p->psks);	/* wipes */
 	server_keys_wipe(&p->server_keys);
 }
@@ -629,7 +671,7 @@ listens(const struct daemon_spec *d, struct buf *out)
 int
 main(int argc, char **argv)
 {
-	struct rpcd p = { .rpc_fd = -1 };
+	struct rpcd p = { .rpc_fd = -1, .check_monitor = -1 };
 	struct daemon_spec spec = {
 		.name = "rpcd",
 		.user = "_rpcd",

@@ -40,7 +40,8 @@ struct rpcd_conf {
 
 	/* checks of this node */
 	struct mono check_update_interval, check_sync_wait, sync_interval;
-	uint64_t check_output_max_size, checks_max;
+	uint64_t check_output_max_size, checks_max, check_runs_max;
+	bool enable_script_checks, enable_local_script_checks, follow_redirects;
 };
 
 extern const struct conf_opt rpcd_opts[];

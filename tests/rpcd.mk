@@ -18,7 +18,11 @@ check_PROGRAMS += tests/unit/check_params tests/unit/check_api tests/unit/check_
 TESTS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_agent tests/unit/check_agent_checks
 tests_unit_check_agent_checks_SOURCES = tests/unit/check_agent_checks.c
 tests_unit_check_agent_checks_LDADD = rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcevent.a common/libtvjson.a common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) \
-	$(JANSSON_LIBS)
+	$(JANSSON_LIBS) $(SODIUM_LIBS)
+check_PROGRAMS += tests/unit/check_check
+TESTS += tests/unit/check_check
+tests_unit_check_check_SOURCES = tests/unit/check_check.c
+tests_unit_check_check_LDADD = rpcd/librpccheck.a $(UNIT_LIBS)
 # Neither a loop nor the router is linked: the registry does without.
 check_PROGRAMS += tests/unit/check_registry
 TESTS += tests/unit/check_registry

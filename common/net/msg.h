@@ -108,6 +108,17 @@
 	 * It has FRAME_REPLY and id 0, so that who does not know it ignores it. */ \
 	M(38, LINK_RETIRED, "8400", "who was dialled", 0, NONE, MSG_SMALL, REC(empty)) \
 	\
+	/* Between rpcd and the process that runs its checks, both of one build: there is no HELLO.  The first \
+	 * frame. */ \
+	M(48, CHECK_SETUP, "rpcd: check", "rpcd", MSG_SMALL, REC(msg_check_setup), 0, NONE) \
+	M(49, CHECK_PUT, "rpcd: check", "rpcd", MSG_LARGE, REC(msg_check_put), 0, NONE) \
+	M(50, CHECK_DROP, "rpcd: check", "rpcd", MSG_SMALL, REC(msg_check_drop), 0, NONE) \
+	/* Answered when what came before is done: rpcd then sends more. */ \
+	M(51, CHECK_SYNC, "rpcd: check", "rpcd", MSG_SMALL, REC(empty), MSG_SMALL, REC(empty)) \
+	/* Status or output changed. */ \
+	M(52, CHECK_RESULT, "rpcd: check", "rpcd: check", MSG_LIST, REC(msg_check_result), 0, NONE) \
+	M(53, CHECK_STATS, "rpcd: check", "rpcd: check", MSG_SMALL, REC(msg_check_stats), 0, NONE) \
+	\
 	/* The first frame in both directions.  `version` is the lowest one that the sender speaks. */ \
 	M(64, RAFT_HELLO, "8300", "both", MSG_SMALL, REC(msg_raft_hello), MSG_SMALL, REC(msg_raft_hello)) \
 	/* A message of the Raft core, raftd/core/wire.h.  id 0. */ \

@@ -45,6 +45,7 @@ struct sandbox_policy {
 	unsigned connect_port_count;
 	bool connect_any;		/* TCP connect to any port (rpcd: retry_join with odd ports, checks) */
 	bool inet;			/* may make TCP sockets at all; of UDP only what was made before */
+	bool udp;			/* with inet: UDP sockets too, to ask for names (rpcd: check) */
 	bool unix_stream;		/* may make AF_UNIX stream sockets; datagrams, for syslog and systemd, always */
 	bool threads;			/* may clone threads (never processes) */
 	int landlock_abi_max;		/* for tests: at most this version of Landlock; 0: the kernel's */

@@ -142,8 +142,8 @@ option_rules(struct filter *f)
 }
 
 /*
- * Landlock's port rules see connect(2) of TCP sockets and nothing else, so there is nothing else: no MPTCP, SCTP, UDP
- * or raw sockets.
+ * Landlock's port rules see connect(2) of TCP sockets and nothing else, so there is nothing else: no MPTCP, SCTP or raw
+ * sockets, and no UDP but where it is asked for.
  */
 static void
 socket_rules(struct filter *f, const struct sandbox_policy *p)
@@ -157,6 +157,10 @@ socket_rules(struct filter *f, const struct sandbox_policy *p)
 	for (size_t i = 0; i < NITEMS(families) && p->inet; i++) {
 		allow_socket(f, families[i], SOCK_STREAM, 0);
 		allow_socket(f, families[i], SOCK_STREAM, IPPROTO_TCP);
+	}
+	for (size_t i = 0; i < NITEMS(families) && p->inet && p->udp; i++) {
+		allow_socket(f, families[i], SOCK_DGRAM, 0);
+		allow_socket(f, families[i], SOCK_DGRAM, IPPROTO_UDP);
 	}
 	send_rules(f);
 	option_rules(f);

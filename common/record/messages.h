@@ -30,6 +30,17 @@ RECORD(msg_keyring,
 	(U64, what),			/* enum keyring_what */
 	(BIN, key), (U64, relay),
 	(U64, pools))			/* bit 0 LAN, 1 WAN: if it is there */
+RECORD(msg_check_setup,
+	(U64, runs_max),		/* at once */
+	(BOOL, follow_redirects))	/* of HTTP, to other hosts too */
+RECORD(msg_check_put,
+	(U64, handle),			/* of this channel; one that is there is replaced */
+	(STR, status),			/* as it is now */
+	(BOOL, known),			/* by a result: the first one to come obeys the thresholds */
+	(BIN, run))			/* a check_run */
+RECORD(msg_check_drop, (U64, handle))
+RECORD(msg_check_result, (U64, handle), (STR, status), (STR, output))
+RECORD(msg_check_stats, (U64, runs), (U64, under_way), (U64, postponed), (U64, timed_out))
 RECORD(msg_raft_status,
 	(U64, role),			/* enum raft_role */
 	(U64, term), (STR, leader_id),

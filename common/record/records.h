@@ -123,6 +123,18 @@ RECORD(check,
 	(OBJ, Definition, check_definition),
 	(U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY))
 
+/* How this node runs a check; never in the catalog.  Times in ns, 0: the default of the kind. */
+RECORD(check_run,
+	(STR, Kind),			/* as check.Type; empty: nothing runs, a TTL is renewed from outside */
+	(DURATION, Interval, SF_OMITEMPTY | SF_DURTEXT), (DURATION, Timeout, SF_OMITEMPTY | SF_DURTEXT),
+	(U64, SuccessBeforePassing, SF_OMITEMPTY), (U64, FailuresBeforeWarning, SF_OMITEMPTY),
+	(U64, FailuresBeforeCritical, SF_OMITEMPTY), (U64, OutputMaxSize, SF_OMITEMPTY),
+	(STR, Target, SF_OMITEMPTY),	/* URL, or "host:port" */
+	(STR, Method, SF_OMITEMPTY), (STR, Body, SF_OMITEMPTY),
+	(STRS, Header, SF_OMITEMPTY),	/* "Name: value" */
+	(BOOL, TLSSkipVerify, SF_OMITEMPTY), (STR, TLSServerName, SF_OMITEMPTY),
+	(STRS, Args, SF_OMITEMPTY))	/* of a script, the program first */
+
 RECORD(service_instance,		/* flattened answer of catalog/service/NAME */
 	(STR, ID), (STR, Node), (STR, Address), (STR, Datacenter),
 	(MAP, TaggedAddresses, SF_NULLEMPTY), (MAP, NodeMeta, SF_NULLEMPTY),

@@ -1,19 +1,39 @@
-/* The TTLs of checks. */
+/* TTLs of checks, and checks that are run. */
 #include <stdlib.h>
 
 #include "common/base/log.h"
+#include "rpcd/agent/check_process.h"
 #include "rpcd/agent/checks.h"
 
-struct ttl {				/* of one check, which has it as its user */
-	struct ev_loop *loop;
-	struct entry *entry;
-	ev_timer timer;
+#define SCRIPTS_MAX 64			/* at once: each is two processes at least */
+#define RUN_BYTES_MAX (1u << 20)	/* of a packed definition */
+#define SCRIPTS_OFF "Scripts are disabled on this agent; to enable, configure 'enable_script_checks' or " \
+	"'enable_local_script_checks' to true"
+
+struct checks {
+	struct checks_conf conf;
+	struct check_process *network, *scripts;	/* NULL: these are not run */
+	bool restoring;			/* entries that come now were there before */
+	struct buf packed;		/* of the one that is described */
 };
+
+struct running {			/* of one check, which has it as its user */
+	struct checks *checks;
+	struct entry *entry;
+	/* one of the two */
+	bool has_ttl;
+	ev_timer timer;
+	struct check_task *task;	/* NULL: it is not run */
+	struct buf run;			/* packed definition */
+	bool known;			/* its state is of a run */
+};
+
+/* -- TTL -- */
 
 static void
 on_ttl(struct ev_loop *loop, ev_timer *w, int events)
 {
-	struct ttl *t = w->data;
+	struct running *t = w->data;
 	struct buf text = BUF_INIT(16u << 20);
 	struct local_record rec;
 	enum tv_err err = TV_ENOMEM;
@@ -33,49 +53,234 @@ on_ttl(struct ev_loop *loop, ev_timer *w, int events)
 	buf_done(&text);
 }
 
+/* -- runs -- */
+
+static bool
+describe(void *task_ctx, struct msg_check_put *put)
+{
+	struct running *t = task_ctx;
+	struct local_record rec;
+
+	if (!registry_get(t->entry, &rec))
+		return false;
+	*put = (struct msg_check_put){ .status = rec.check.Status, .known = t->known, .run = buf_span(&t->run) };
+	return true;
+}
+
+static void
+log_result(const struct check *was, struct span status)
+{
+	int len = (int)was->CheckID.len;
+	const char *id = (const char *)was->CheckID.p;
+
+	if (span_eq(was->Status, status))
+		return;
+	if (span_eqs(status, "critical"))
+		log_warn("agent", "Check is now critical: check=%.*s", len, id);
+	else
+		log_debug("agent", "Check status updated: check=%.*s status=%.*s", len, id, (int)status.len,
+		    (const char *)status.p);
+}
+
+static void
+on_result(void *task_ctx, struct span status, struct span output)
+{
+	struct running *t = task_ctx;
+	struct local_record rec;
+
+	if (registry_get(t->entry, &rec))
+		log_result(&rec.check, status);
+	t->known = true;
+	enum tv_err err = registry_update(t->entry, status, output);
+	if (err != TV_OK)
+		log_err("agent", "result of a check: %s", tv_strerror(err));
+}
+
+/* -- entries come and go -- */
+
+static void
+forget(struct running *t)
+{
+	if (t == NULL)
+		return;
+	ev_timer_stop(t->checks->conf.loop, &t->timer);
+	if (t->task != NULL)
+		check_process_remove(t->task);
+	buf_done(&t->run);
+	free(t);
+}
+
+static void
+renew_ttl(struct running *t, int64_t ttl)
+{
+	t->has_ttl = true;
+	t->timer.repeat = (double)ttl / 1e9;
+	ev_timer_again(t->checks->conf.loop, &t->timer);
+}
+
+/* The definition as the process gets it.  False: as it was. */
+static bool
+take_run(struct running *t, const struct check_run *run)
+{
+	struct checks *c = t->checks;
+	struct check_run own = *run;
+
+	if (own.OutputMaxSize == 0 || own.OutputMaxSize > c->conf.output_max)
+		own.OutputMaxSize = c->conf.output_max;
+	buf_reset(&c->packed);
+	schema_pack(&check_run_schema, &own, &c->packed);
+	if (span_eq(buf_span(&c->packed), buf_span(&t->run)))
+		return false;
+	buf_reset(&t->run);
+	buf_putspan(&t->run, buf_span(&c->packed));
+	return true;
+}
+
+/* What cannot be run any more must not stay as it was for ever. */
+static void
+cannot_run(struct running *t, const struct local_record *rec)
+{
+	log_warn("agent", "Check is not run: check=%.*s: %s", (int)rec->check.CheckID.len,
+	    (const char *)rec->check.CheckID.p, SCRIPTS_OFF);
+	(void)registry_update(t->entry, span_str("critical"), span_str(SCRIPTS_OFF));
+}
+
+static void
+run(struct running *t, const struct local_record *rec)
+{
+	struct checks *c = t->checks;
+	bool script = span_eqs(rec->run.Kind, "script");
+	struct check_process *p = script ? c->scripts : c->network;
+
+	if (!take_run(t, &rec->run))
+		return;
+	t->known = c->restoring;
+	if (t->task != NULL) {
+		check_process_remove(t->task);	/* it may have been of the other process */
+		t->task = NULL;
+	}
+	if (p != NULL)
+		t->task = check_process_add(p, t);
+	else if (script)
+		cannot_run(t, rec);
+}
+
 static void *
 use(void *ctx, struct entry *e, void *user, const struct local_record *rec)
 {
-	struct ev_loop *loop = ctx;
-	struct ttl *t = user;
+	struct checks *c = ctx;
+	struct running *t = user;
+	bool wanted = rec != NULL && rec->kind == ENTRY_CHECK && (rec->ttl > 0 || rec->run.Kind.len > 0);
 
-	if (rec == NULL || rec->ttl <= 0) {
-		if (t != NULL)
-			ev_timer_stop(loop, &t->timer);
-		free(t);
-		return NULL;
+	if (t != NULL && (!wanted || t->has_ttl != (rec->ttl > 0))) {
+		forget(t);
+		t = NULL;
 	}
+	if (!wanted)
+		return NULL;
 	if (t == NULL && (t = calloc(1, sizeof(*t))) != NULL) {
-		t->loop = loop;
-		t->entry = e;
+		*t = (struct running){ .checks = c, .entry = e, .run = BUF_INIT(RUN_BYTES_MAX) };
+		t->run.secret = true;
 		ev_init(&t->timer, on_ttl);
 		t->timer.data = t;
 	}
-	if (t == NULL) {
+	if (t == NULL)
 		log_err("agent", "%s", tv_strerror(TV_ENOMEM));
-		return NULL;
-	}
-	t->timer.repeat = (double)rec->ttl / 1e9;
-	ev_timer_again(loop, &t->timer);
+	else if (rec->ttl > 0)
+		renew_ttl(t, rec->ttl);
+	else
+		run(t, rec);
 	return t;
 }
 
-void
-checks_run(struct registry *r, struct ev_loop *loop)
+/* -- all of them -- */
+
+static void
+on_lost(void *ctx)
 {
-	registry_use(r, use, loop);
+	struct checks *c = ctx;
+
+	c->conf.lost(c->conf.ctx);
+}
+
+static struct check_process *
+process_new(struct checks *c, bool scripts)
+{
+	uint64_t max = c->conf.runs_max;
+
+	return check_process_new(&(struct check_process_conf){
+		.loop = c->conf.loop, .monitor = c->conf.monitor, .scripts = scripts,
+		.runs_max = scripts && max > SCRIPTS_MAX ? SCRIPTS_MAX : max,
+		.follow_redirects = c->conf.follow_redirects, .describe = describe, .result = on_result,
+		.lost = on_lost, .ctx = c,
+	});
+}
+
+struct checks *
+checks_new(const struct checks_conf *conf)
+{
+	struct checks *c = calloc(1, sizeof(*c));
+
+	if (c == NULL)
+		return NULL;
+	c->conf = *conf;
+	c->packed = BUF_INIT(RUN_BYTES_MAX);
+	c->packed.secret = true;
+	if (conf->monitor >= 0 && ((c->network = process_new(c, false)) == NULL ||
+	    (conf->scripts && (c->scripts = process_new(c, true)) == NULL))) {
+		checks_free(c);
+		return NULL;
+	}
+	c->restoring = true;
+	registry_use(conf->registry, use, c);
+	c->restoring = false;
+	return c;
+}
+
+void
+checks_free(struct checks *c)
+{
+	if (c == NULL)
+		return;
+	check_process_free(c->network);
+	check_process_free(c->scripts);
+	buf_done(&c->packed);
+	free(c);
+}
+
+void
+checks_stats(const struct checks *c, struct checks_stats *out)
+{
+	const struct check_process *both[] = { c->network, c->scripts };
+
+	*out = (struct checks_stats){ 0 };
+	for (size_t i = 0; i < sizeof(both) / sizeof(both[0]); i++) {
+		struct check_process_stats s;
+
+		if (both[i] == NULL)
+			continue;
+		check_process_stats(both[i], &s);
+		out->tasks += s.tasks;
+		out->starts += s.starts;
+		out->deaths += s.deaths;
+		out->running += s.running;
+		out->runs += s.runs.runs;
+		out->under_way += s.runs.under_way;
+		out->postponed += s.runs.postponed;
+		out->timed_out += s.runs.timed_out;
+	}
 }
 
 enum tv_err
 checks_update(struct registry *r, struct span id, struct span status, struct span output)
 {
 	struct entry *e = registry_find(r, ENTRY_CHECK, id);
-	struct ttl *t = e == NULL ? NULL : registry_user(e);
+	struct running *t = e == NULL ? NULL : registry_user(e);
 
-	if (t == NULL)
+	if (t == NULL || !t->has_ttl)
 		return TV_ENOENT;
 	enum tv_err err = registry_update(e, status, output);
 	if (err == TV_OK)
-		ev_timer_again(t->loop, &t->timer);
+		ev_timer_again(t->checks->conf.loop, &t->timer);
 	return err;
 }

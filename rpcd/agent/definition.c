@@ -3,12 +3,18 @@
 #include <stdio.h>
 
 #include "common/record/proxy_rules.h"
+#include "common/record/schema_json.h"
 #include "rpcd/agent/definition.h"
 
 #define REAP_MIN 60000000000		/* ns: a service stays at least so long, as Consul has it */
 #define META_PAIRS_MAX 64
 #define META_KEY_BYTES_MAX 128
 #define META_VALUE_BYTES_MAX 512
+#define INTERVAL_MIN 1000000000		/* ns, as Consul has it */
+#define TIME_MAX (INT64_C(86400) * 366 * 1000000000)
+#define HEADERS_MAX 64			/* names */
+#define METHOD_BYTES_MAX 24
+#define RUN_BYTES_MAX (256u << 10)
 #define WEIGHT_MAX 65535
 #define PORT_MAX 65535
 #define NAME_BYTES_MAX 1024		/* that the catalog takes */
@@ -37,11 +43,18 @@ static const struct schema_field check_fields[] = {
 	F(ST_STR, DockerContainerID),
 	F(ST_STRS, Args),
 	F(ST_STRS, ScriptArgs),
-	/* details of checks that need the check process */
-	IGNORED("Method"), IGNORED("Header"), IGNORED("Body"), IGNORED("Timeout"), IGNORED("Shell"),
-	IGNORED("TLSServerName"), IGNORED("TLSSkipVerify"), IGNORED("GRPCUseTLS"), IGNORED("OutputMaxSize"),
-	IGNORED("SuccessBeforePassing"), IGNORED("FailuresBeforeCritical"), IGNORED("ProxyHTTP"), IGNORED("ProxyGRPC"),
-	IGNORED("Namespace"),
+	F(ST_STR, Method),
+	F(ST_STR, Body),
+	F(ST_STR, TLSServerName),
+	F(ST_JSON, Header),
+	F(ST_BOOL, TLSSkipVerify),
+	F(ST_DURATION, Timeout),
+	F(ST_I64, OutputMaxSize),
+	F(ST_I64, SuccessBeforePassing),
+	F(ST_I64, FailuresBeforeWarning),
+	F(ST_I64, FailuresBeforeCritical),
+	/* of kinds that are refused; or of no effect here */
+	IGNORED("Shell"), IGNORED("GRPCUseTLS"), IGNORED("ProxyHTTP"), IGNORED("ProxyGRPC"), IGNORED("Namespace"),
 };
 #undef F
 const struct schema check_def_schema = { "CheckDefinition", check_fields,
@@ -126,16 +139,126 @@ check_kind(const struct check_def *d, char why[DEFINITION_TEXT_MAX])
 		return refuse(why, 400, "Invalid check: Interval must be > 0 for Script, HTTP, H2PING, or TCP checks");
 	if (!is_script(d) && !is_probe(d) && d->TTL <= 0)
 		return refuse(why, 400, "Invalid check: TTL must be > 0 for TTL checks");
-	if (is_script(d))
-		return refuse(why, 500, "Scripts are disabled on this agent from remote calls; "
-		    "to enable, configure 'enable_script_checks' to true");
-	if (is_probe(d))
-		return refuse(why, 400, "Invalid check: only TTL checks are supported by this version");
+	if (alias || d->GRPC.len + d->H2PING.len + d->DockerContainerID.len > 0)
+		return refuse(why, 400, "Invalid check: gRPC, H2PING, Docker and alias checks are not supported by "
+		    "this version");
+	if ((d->HTTP.len > 0) + (d->TCP.len > 0) + is_script(d) > 1)
+		return refuse(why, 400, "Invalid check: more than one of HTTP, TCP and Args");
 	return 0;
 }
 
-static void
-fill_check(const struct check_def *d, struct local_record *out)
+/* -- how a check is run -- */
+
+static bool
+is_text(struct span s)
+{
+	for (size_t i = 0; i < s.len; i++)
+		if (s.p[i] < ' ' || s.p[i] == 0x7f)
+			return false;
+	return true;
+}
+
+static bool
+is_token(struct span s)
+{
+	static const char others[] = "!#$%&'*+-.^_`|~";
+
+	for (size_t i = 0; i < s.len; i++)
+		if (!((s.p[i] | 0x20) >= 'a' && (s.p[i] | 0x20) <= 'z') && !(s.p[i] >= '0' && s.p[i] <= '9') &&
+		    (s.p[i] == 0 || strchr(others, s.p[i]) == NULL))
+			return false;
+	return s.len > 0;
+}
+
+static bool
+add_lines(const char *name, json_t *values, struct arena *a, struct span_list *out)
+{
+	size_t i, old = out->n;
+	json_t *value;
+	struct span *v = arena_array(a, old + json_array_size(values), sizeof(*v));
+
+	if (v == NULL || !json_is_array(values) || !is_token(span_str(name)))
+		return false;
+	if (old > 0)
+		memcpy(v, out->v, old * sizeof(*v));
+	json_array_foreach(values, i, value) {
+		struct span text = span_of(json_string_value(value), json_string_length(value));
+
+		if (!json_is_string(value) || !is_text(text))
+			return false;
+		v[out->n] = arena_printf(a, "%s: %.*s", name, (int)text.len, (const char *)text.p);
+		if (v[out->n++].p == NULL)
+			return false;
+	}
+	out->v = v;
+	return true;
+}
+
+/* {"A": ["b", "c"]} to "A: b", "A: c". */
+static bool
+header_lines(struct span json, struct arena *a, struct span_list *out)
+{
+	char why[128];
+	json_t *all = json.len == 0 ? NULL : json_first_value(json, why, sizeof(why)), *values;
+	bool ok = json.len == 0 || json_is_object(all) || json_is_null(all);
+	const char *name;
+
+	json_object_foreach(all, name, values)
+		ok = ok && json_object_size(all) <= HEADERS_MAX && add_lines(name, values, a, out);
+	json_decref(all);
+	return ok;
+}
+
+static size_t
+list_bytes(const struct span_list *l)
+{
+	size_t bytes = 0;
+
+	for (uint32_t i = 0; i < l->n; i++)
+		bytes += l->v[i].len + 8;
+	return bytes;
+}
+
+static uint64_t
+positive(int64_t n)
+{
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+static unsigned
+fill_run(const struct check_def *d, struct arena *a, struct check_run *out, char why[DEFINITION_TEXT_MAX])
+{
+	const char *kind = d->HTTP.len > 0 ? "http" : d->TCP.len > 0 ? "tcp" : is_script(d) ? "script" : "";
+
+	*out = (struct check_run){ .Kind = span_str(kind) };
+	if (kind[0] == '\0')
+		return 0;
+	*out = (struct check_run){
+		.Kind = span_str(kind), .Target = d->HTTP.len > 0 ? d->HTTP : d->TCP,
+		.Interval = d->Interval < INTERVAL_MIN ? INTERVAL_MIN : d->Interval > TIME_MAX ? TIME_MAX : d->Interval,
+		.Timeout = d->Timeout < 0 ? 0 : d->Timeout > TIME_MAX ? TIME_MAX : d->Timeout,
+		.SuccessBeforePassing = positive(d->SuccessBeforePassing),
+		.FailuresBeforeWarning = positive(d->FailuresBeforeWarning),
+		.FailuresBeforeCritical = positive(d->FailuresBeforeCritical),
+		.OutputMaxSize = positive(d->OutputMaxSize), .Method = d->Method, .Body = d->Body,
+		.TLSSkipVerify = d->TLSSkipVerify, .TLSServerName = d->TLSServerName,
+		.Args = d->Args.n > 0 ? d->Args : d->ScriptArgs,
+	};
+	if (d->Method.len > 0 && (!is_token(d->Method) || d->Method.len > METHOD_BYTES_MAX))
+		return refuse(why, 400, "Invalid check: Method is not the name of an HTTP method");
+	if (!header_lines(d->Header, a, &out->Header))
+		return refuse(why, 400, "Invalid check: Header must be an object of lists of text, without control "
+		    "characters");
+	if (!is_text(out->Target) || !is_text(d->TLSServerName))
+		return refuse(why, 400, "Invalid check: HTTP, TCP and TLSServerName must not have control characters");
+	if (out->Target.len + d->Body.len + d->TLSServerName.len + list_bytes(&out->Header) + list_bytes(&out->Args) >
+	    RUN_BYTES_MAX)
+		return refuse(why, 400, "Invalid check: the definition is longer than 256 KiB");
+	return 0;
+}
+
+static unsigned
+fill_check(const struct check_def *d, struct arena *a, struct local_record *out, char why[DEFINITION_TEXT_MAX])
 {
 	int64_t after = d->DeregisterCriticalServiceAfter;
 
@@ -144,15 +267,20 @@ fill_check(const struct check_def *d, struct local_record *out)
 		.deregister_after = after > 0 && after < REAP_MIN ? REAP_MIN : after,
 		.check = {
 			.CheckID = d->CheckID.len > 0 ? d->CheckID : d->ID, .Name = d->Name, .Notes = d->Notes,
-			.Status = d->Status, .ServiceID = d->ServiceID, .Type = span_str("ttl"),
+			.Status = d->Status, .ServiceID = d->ServiceID,
 		},
 	};
+	unsigned status = fill_run(d, a, &out->run, why);
+	out->check.Type = out->run.Kind.len > 0 ? out->run.Kind : span_str("ttl");
+	return status;
 }
 
 unsigned
-definition_check(const struct check_def *d, struct local_record *out, char why[DEFINITION_TEXT_MAX])
+definition_check(const struct check_def *d, struct arena *a, struct local_record *out,
+    char why[DEFINITION_TEXT_MAX])
 {
-	fill_check(d, out);
+	unsigned status = fill_check(d, a, out, why);
+
 	if (out->check.CheckID.len == 0)
 		out->check.CheckID = d->Name;
 	if (d->Name.len == 0)
@@ -163,7 +291,8 @@ definition_check(const struct check_def *d, struct local_record *out, char why[D
 		return refuse(why, 400, "Check ID is longer than 1024 bytes");
 	if (d->Token.len > OP_NAME_BYTES_MAX)
 		return refuse(why, 400, "Token is longer than 255 bytes");
-	return check_kind(d, why);
+	unsigned kind = check_kind(d, why);
+	return kind != 0 ? kind : status;
 }
 
 /* -- services -- */
@@ -321,7 +450,8 @@ service_check(const struct service_def *d, const struct check_def *c, unsigned i
 		return status;
 	if (c->Status.len > 0 && !is_status(c->Status))
 		return refuse(why, 400, "Status for checks must 'passing', 'warning', 'critical'");
-	fill_check(c, rec);
+	if ((status = fill_check(c, a, rec, why)) != 0)
+		return status;
 	rec->token = out->service.token;
 	rec->check.ServiceID = id;
 	if (rec->check.CheckID.len == 0 && n > 1)

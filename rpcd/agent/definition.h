@@ -13,6 +13,10 @@ struct check_def {
 	int64_t TTL, Interval, DeregisterCriticalServiceAfter;
 	struct span HTTP, TCP, GRPC, H2PING, AliasNode, AliasService, DockerContainerID;
 	struct span_list Args, ScriptArgs;
+	struct span Method, Body, TLSServerName;
+	struct span Header;			/* JSON, {"Name": ["value"]} */
+	bool TLSSkipVerify;
+	int64_t Timeout, OutputMaxSize, SuccessBeforePassing, FailuresBeforeWarning, FailuresBeforeCritical;
 };
 extern const struct schema check_def_schema;
 
@@ -44,10 +48,11 @@ extern const struct schema service_def_schema;
 #define DEFINITION_TEXT_MAX 1024	/* bytes of the sentence of a refusal, its NUL included */
 
 /*
- * The record of a check.  0, or the status of the answer that refuses it, and why; out borrows from d, and is not
- * complete then.
+ * The record of a check.  0, or the status of the answer that refuses it, and why; out borrows from d and the arena,
+ * and is not complete then.  Whether scripts are allowed is for the caller to judge: out->run.Kind is "script".
  */
-unsigned definition_check(const struct check_def *d, struct local_record *out, char why[DEFINITION_TEXT_MAX]);
+unsigned definition_check(const struct check_def *d, struct arena *a, struct local_record *out,
+    char why[DEFINITION_TEXT_MAX]);
 
 struct service_records {
 	struct local_record service;

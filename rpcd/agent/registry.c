@@ -7,6 +7,7 @@
 #define SAVE_DELAY MONO_S(1)	/* states are written at most once in this time; registrations at once */
 #define FIRST_COMPARE MONO_S(1)	/* after the start: the channels need a moment */
 #define RECORD_BYTES_MAX (4u << 20)
+#define RUN_REMARK_BYTES 256	/* in the output of a run, beside what it was to run and what that said */
 
 bool
 entry_is_status(struct span text)
@@ -164,7 +165,10 @@ entry_unpack(const struct entry *e, struct local_record *out)
 
 	*out = (struct local_record){ .kind = e->kind, .token = e->token, .ttl = e->ttl,
 	    .deregister_after = e->deregister_after };
-	return schema_unpack(s, &in, &e->registry->scratch, &out->service) == TV_OK;
+	if (schema_unpack(s, &in, &e->registry->scratch, &out->service) != TV_OK)
+		return false;
+	in = rd_span_over(e->run);
+	return e->run.len == 0 || schema_unpack(&check_run_schema, &in, &e->registry->scratch, &out->run) == TV_OK;
 }
 
 bool
@@ -205,6 +209,9 @@ entry_store(struct entry *e, const struct local_record *rec)
 	entry_pack(r, rec, &bytes);
 	size_t len = bytes.len;
 	buf_putspan(&bytes, rec->token);
+	size_t end = bytes.len;
+	if (rec->run.Kind.len > 0)
+		schema_pack(&check_run_schema, &rec->run, &bytes);
 	if (bytes.failed) {
 		buf_done(&bytes);
 		return TV_ENOMEM;
@@ -214,7 +221,8 @@ entry_store(struct entry *e, const struct local_record *rec)
 	buf_done(&e->bytes);		/* rec may have pointed there */
 	e->bytes = bytes;
 	e->rec = span_of(bytes.data, len);
-	e->token = span_of(bytes.data + len, bytes.len - len);
+	e->token = span_of(bytes.data + len, end - len);
+	e->run = span_of(bytes.data + end, bytes.len - end);
 	arena_reset(&r->scratch);
 	(void)entry_unpack(e, &own);	/* texts, which need no memory, come first */
 	e->id = e->kind == ENTRY_SERVICE ? own.service.ID : own.check.CheckID;
@@ -410,11 +418,11 @@ registry_remove(struct registry *r, enum entry_kind kind, struct span id)
 	return TV_OK;
 }
 
-/* Output longer than the limit is cut, with a remark. */
+/* Output longer than the limit is cut, with a remark.  That of a run names what was run, and then has its own limit. */
 static struct span
-capped_output(const struct registry *r, struct span output, struct buf *text)
+capped_output(const struct entry *e, struct span output, struct buf *text)
 {
-	uint64_t max = r->conf.output_max;
+	uint64_t max = e->registry->conf.output_max + (e->run.len > 0 ? e->run.len + RUN_REMARK_BYTES : 0);
 
 	if (output.len <= max)
 		return output;
@@ -427,12 +435,12 @@ enum tv_err
 registry_update(struct entry *e, struct span status, struct span output)
 {
 	struct registry *r = e->registry;
-	struct buf text = BUF_INIT(r->conf.output_max + 128);
+	struct buf text = BUF_INIT(r->conf.output_max + e->run.len + RUN_REMARK_BYTES + 128);
 	struct local_record rec;
 
 	if (e->kind != ENTRY_CHECK || !entry_is_status(status))
 		return TV_EINVAL;
-	output = capped_output(r, output, &text);
+	output = capped_output(e, output, &text);
 	enum tv_err err = text.failed || !registry_get(e, &rec) ? TV_ENOMEM : TV_OK;
 	bool same_status = err == TV_OK && span_eq(status, rec.check.Status);
 	if (err == TV_OK && !(same_status && span_eq(output, rec.check.Output))) {

@@ -33,6 +33,7 @@ struct local_record {			/* one entry as it is registered */
 	};
 	struct span token;			/* for requests about it; <= OP_NAME_BYTES_MAX, may be empty */
 	int64_t ttl;				/* ns, of a check; 0: none.  For the one who makes the check */
+	struct check_run run;			/* of a check that this node runs; Kind is empty: it does not */
 	int64_t deregister_after;		/* ns, of a check: critical for so long, its service goes; 0: never */
 };
 

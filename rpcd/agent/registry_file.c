@@ -24,7 +24,7 @@
 RECORD_LOCAL(stored_check,
 	(STR, CheckID), (STR, Name), (STR, Notes), (STR, Output), (STR, Status), (STR, ServiceID),
 	(DURATION, TTL, SF_DURTEXT), (DURATION, DeregisterCriticalServiceAfter, SF_DURTEXT),
-	(STR, Type, SF_OMITEMPTY), (STR, Token, SF_OMITEMPTY))
+	(STR, Type, SF_OMITEMPTY), (STR, Token, SF_OMITEMPTY), (OPT, Run, has_run, check_run, SF_OMITEMPTY))
 RECORD_LOCAL(stored_service, (OPT, Service, has_service, service), (STR, Token, SF_OMITEMPTY))
 
 static void
@@ -45,7 +45,7 @@ print_check(void *ctx, const struct local_record *rec)
 	struct stored_check s = {
 		.CheckID = c->CheckID, .Name = c->Name, .Notes = c->Notes, .Output = c->Output, .Status = c->Status,
 		.ServiceID = c->ServiceID, .TTL = rec->ttl, .DeregisterCriticalServiceAfter = rec->deregister_after,
-		.Type = c->Type, .Token = rec->token,
+		.Type = c->Type, .Token = rec->token, .has_run = rec->run.Kind.len > 0, .Run = rec->run,
 	};
 
 	if (out->len > 1)
@@ -151,7 +151,7 @@ read_check(json_t *v, struct arena *a, struct local_record *rec, char *why, size
 	enum tv_err err = schema_from_json(&stored_check_schema, v, 0, a, &s, why, cap);
 
 	*rec = (struct local_record){
-		.kind = ENTRY_CHECK, .token = s.Token, .ttl = s.TTL,
+		.kind = ENTRY_CHECK, .token = s.Token, .ttl = s.TTL, .run = s.Run,
 		.deregister_after = s.DeregisterCriticalServiceAfter,
 		.check = { .CheckID = s.CheckID, .Name = s.Name, .Notes = s.Notes, .Output = s.Output,
 		    .Status = s.Status, .ServiceID = s.ServiceID,

@@ -15,9 +15,10 @@ struct entry {
 	struct entry *next, *prev;
 	struct registry *registry;
 	enum entry_kind kind;
-	struct buf bytes;		/* rec and token */
+	struct buf bytes;		/* rec, token and run */
 	struct span rec;		/* packed by its schema, as the catalog will have it */
 	struct span id, service, token;	/* in bytes; service: that it is, or is a check of */
+	struct span run;		/* in bytes, packed; empty: nothing runs */
 	int64_t ttl, deregister_after;
 	struct mono critical_since;	/* MONO_NEVER: is not critical */
 	void *user;

@@ -43,6 +43,18 @@ api_agent_refused(struct request *r, enum tv_err err)
 		answer_text(r, 500, "%s", tv_strerror(err));
 }
 
+bool
+api_agent_may_run(struct request *r, const struct local_record *checks, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (span_eqs(checks[i].run.Kind, "script") && !r->api->conf->enable_script_checks) {
+			answer_text(r, 500, "Scripts are disabled on this agent from remote calls; to enable, "
+			    "configure 'enable_script_checks' to true");
+			return false;
+		}
+	return true;
+}
+
 static void
 run_register(struct request *r)
 {
@@ -53,11 +65,13 @@ run_register(struct request *r)
 	if (!api_decode(r, &check_def_schema, SJ_STRICT | SJ_SNAKE, false, &d))
 		return;
 	d.Token = api_agent_token(r, d.Token);
-	unsigned status = definition_check(&d, &rec, why);
+	unsigned status = definition_check(&d, &r->arena, &rec, why);
 	if (status != 0) {
 		answer_text(r, status, "%s", why);
 		return;
 	}
+	if (!api_agent_may_run(r, &rec, 1))
+		return;
 	enum tv_err err = registry_put(r->api->registry, &rec);
 	if (err == TV_ENOENT)
 		answer_text(r, 500, "ServiceID \"%.*s\" does not exist", (int)d.ServiceID.len,

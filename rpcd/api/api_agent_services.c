@@ -84,6 +84,8 @@ run_register(struct request *r)
 		answer_text(r, status, "%s", why);
 		return;
 	}
+	if (!api_agent_may_run(r, v.checks, v.n))
+		return;
 	enum tv_err err = registry_put_service(r->api->registry, &v.service, v.checks, v.n,
 	    is_asked(r, "replace-existing-checks"));
 	if (err != TV_OK)

@@ -15,7 +15,7 @@ EXTRA_DIST += tests/bench/figures tests/bench/compare tests/bench/versions tests
 noinst_PROGRAMS += tests/bench/bench_wait
 tests_bench_bench_wait_SOURCES = tests/bench/bench_wait.c
 tests_bench_bench_wait_LDADD = common/libtvrt.a common/libtvcore.a $(EV_LIBS)
-EXTRA_DIST += tests/bench/waits
+EXTRA_DIST += tests/bench/waits tests/bench/checks
 
 # Bare HTTP, for the limits that tests/bench/figures tells.
 noinst_PROGRAMS += tests/bench/bench_echo

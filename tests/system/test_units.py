@@ -117,7 +117,7 @@ def ask(m, path):
 def shows_host(m):
     """/v1/agent/host tells what is to be seen from behind the unit's walls, and names what is not."""
     host = json.loads(ask(m, "/v1/agent/host"))
-    hidden = m.run("sh", "-c", "test -e /proc/$(pidof rpcd)/root/proc/meminfo").returncode != 0
+    hidden = m.run("sh", "-c", "test -e /proc/$(pidof -s rpcd)/root/proc/meminfo").returncode != 0
     with open("/proc/meminfo") as f:
         total = int(re.search(r"MemTotal:\s+(\d+)", f.read()).group(1)) * 1024
     assert host["Memory"]["total"] == total and ("available" in host["Memory"]) == (not hidden), host

@@ -2,9 +2,12 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/net/frame.h"
+#include "common/net/msg.h"
 #include "common/record/mpack.h"
 #include "rpcd/agent/checks.h"
 #include "rpcd/agent/registry_loop.h"
@@ -89,7 +92,18 @@ answer(enum op_code op, enum tv_err err, struct span value)
 static struct ev_loop *loop;
 static char path[64];
 static struct registry *table;
+static struct checks *checks;
+static int monitor = -1;		/* rpcd's end of the pair */
 static struct arena arena;
+
+static unsigned lost;
+
+static void
+on_lost(void *ctx)
+{
+	(void)ctx;
+	lost++;
+}
 
 static struct registry *
 open_table(void)
@@ -100,8 +114,17 @@ open_table(void)
 	}, loop, path);
 
 	ck_assert_ptr_nonnull(r);
-	checks_run(r, loop);
+	checks = checks_new(&(struct checks_conf){ .loop = loop, .registry = r, .monitor = monitor, .runs_max = 7,
+	    .output_max = 16, .lost = on_lost });
+	ck_assert_ptr_nonnull(checks);
 	return r;
+}
+
+static void
+close_table(void)
+{
+	registry_close(table);
+	checks_free(checks);
 }
 
 static void
@@ -120,7 +143,7 @@ setup(void)
 static void
 teardown(void)
 {
-	registry_close(table);
+	close_table();
 	for (unsigned i = 0; i < CALLS_MAX; i++)
 		ck_assert(!calls[i].open);
 	ev_loop_destroy(loop);
@@ -348,7 +371,7 @@ START_TEST(settling)
 	ck_assert_uint_eq(done, 5);				/* failed: retried later, nobody waits */
 	ck_assert_int_eq(checks_update(table, span_str("c1"), span_str("warning"), SPAN_NONE), TV_OK);
 	registry_settle(table, ENTRY_CHECK, span_str("c1"), count, &done);
-	registry_close(table);
+	close_table();
 	ck_assert_uint_eq(done, 6);
 	table = open_table();
 }
@@ -360,13 +383,13 @@ START_TEST(the_file)
 	synced("c2");
 	ck_assert_int_eq(checks_update(table, span_str("c2"), span_str("warning"), span_str("a \"quoted\"\n")), TV_OK);
 	ck_assert_int_eq(registry_remove(table, ENTRY_CHECK, span_str("c1")), TV_OK);
-	registry_close(table);
+	close_table();
 	table = open_table();
 	ck_assert_uint_eq(look()->n, 1);
 	ck_assert_str_eq(found.id, "c2");
 	ck_assert_str_eq(found.status, "warning");
 	ck_assert_str_eq(found.output, "a \"quoted\"\n");
-	registry_close(table);
+	close_table();
 
 	char bad[80];
 	snprintf(bad, sizeof(bad), "%s.bad", path);
@@ -383,9 +406,262 @@ START_TEST(the_file)
 		/* What makes no sense as a whole is kept for somebody to look at. */
 		ck_assert_int_eq(access(bad, F_OK) == 0, broken[i][0] != '[');
 		unlink(bad);
-		registry_close(table);
+		close_table();
 	}
 	table = open_table();
+}
+END_TEST
+
+/* -- checks that are run, by a process that the test plays --------------------------- */
+
+static int player;			/* the monitor's end of the pair */
+static int process;			/* the process' end of its channel */
+static struct buf got;
+
+static void
+play(void)
+{
+	int pair[2];
+
+	close_table();
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+	monitor = pair[0];
+	player = pair[1];
+	process = -1;
+	lost = 0;
+	got = BUF_INIT(1u << 20);
+	table = open_table();
+}
+
+static void
+play_ends(void)
+{
+	close(process);
+	close(player);
+	close(monitor);
+	monitor = -1;
+	buf_done(&got);
+}
+
+/* The process that rpcd asks for, if it does: what it wants to run is in *role. */
+static bool
+asked_for_process(char *role)
+{
+	union { struct cmsghdr head; char bytes[CMSG_SPACE(sizeof(int))]; } control;
+	struct iovec iov = { role, 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+
+	ev_run(loop, EVRUN_NOWAIT);
+	if (recvmsg(player, &msg, 0) != 1)
+		return false;
+	ck_assert_ptr_nonnull(CMSG_FIRSTHDR(&msg));
+	memcpy(&process, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(process));
+	buf_reset(&got);
+	return true;
+}
+
+static void
+wait_for_process(void)
+{
+	char role = 0;
+
+	for (int i = 0; !asked_for_process(&role); i++) {
+		ck_assert_int_lt(i, 1000);
+		ev_run(loop, EVRUN_ONCE);
+	}
+	ck_assert_int_eq(role, 'n');
+}
+
+/* The next frame that the process gets; false: none. */
+static bool
+next_frame(struct frame *f)
+{
+	static uint8_t body[4096];
+	long used;
+
+	for (int i = 0; (used = frame_read(buf_span(&got), 1u << 20, f)) == 0; i++) {
+		uint8_t *room = buf_room(&got, 4096);
+		ssize_t n;
+
+		ev_run(loop, EVRUN_NOWAIT);
+		if ((n = recv(process, room, 4096, MSG_DONTWAIT)) > 0)
+			got.len += (size_t)n;
+		else if (i > 3)
+			return false;
+	}
+	ck_assert_int_gt(used, 0);
+	ck_assert_uint_le(f->body.len, sizeof(body));
+	memcpy(body, f->body.p, f->body.len);
+	f->body.p = body;
+	buf_drop(&got, (size_t)used);
+	return true;
+}
+
+static uint64_t
+expect_put(bool known, const char *status, struct check_run *run)
+{
+	struct msg_check_put put = { 0 };
+	struct frame f;
+
+	ck_assert(next_frame(&f) && f.type == MSG_CHECK_PUT);
+	ck_assert_int_eq(msg_read(&msg_check_put_schema, f.body, NULL, &put), TV_OK);
+	ck_assert(put.known == known && span_eqs(put.status, status));
+	struct rd in = rd_span_over(put.run);
+	*run = (struct check_run){ 0 };
+	ck_assert_int_eq(schema_unpack(&check_run_schema, &in, &arena, run), TV_OK);
+	return put.handle;
+}
+
+static void
+expect_setup(void)
+{
+	struct msg_check_setup setup_ = { 0 };
+	struct frame f;
+
+	ck_assert(next_frame(&f) && f.type == MSG_CHECK_SETUP);
+	ck_assert_int_eq(msg_read(&msg_check_setup_schema, f.body, NULL, &setup_), TV_OK);
+	ck_assert_uint_eq(setup_.runs_max, 7);
+}
+
+static void
+report(uint64_t handle, const char *status, const char *output)
+{
+	struct buf out = BUF_INIT(4096);
+	size_t at = frame_open(&out, MSG_CHECK_RESULT, 0, 0);
+
+	schema_pack(&msg_check_result_schema, &(struct msg_check_result){ handle, span_str(status), span_str(output) }, &out);
+	frame_close(&out, at);
+	ck_assert_int_eq(send(process, out.data, out.len, 0), (ssize_t)out.len);
+	buf_done(&out);
+	for (int i = 0; i < 3; i++)
+		ev_run(loop, EVRUN_NOWAIT);
+}
+
+static void
+put_run(const char *id, const char *kind, const char *target)
+{
+	ck_assert_int_eq(registry_put(table, &(struct local_record){
+		.kind = ENTRY_CHECK, .check = { .CheckID = span_str(id), .Name = span_str(id), .Type = span_str(kind) },
+		.run = { .Kind = span_str(kind), .Interval = 1000000000, .Target = span_str(target) },
+	}), TV_OK);
+}
+
+static void
+expect_state(const char *id, const char *status, const char *output)
+{
+	struct entry *e = registry_find(table, ENTRY_CHECK, span_str(id));
+	struct local_record rec;
+
+	ck_assert(e != NULL && registry_get(e, &rec));
+	ck_assert(span_eqs(rec.check.Status, status) && span_eqs(rec.check.Output, output));
+}
+
+START_TEST(results_come_back)
+{
+	struct check_run run;
+	struct frame f;
+	char role;
+
+	play();
+	ck_assert(!asked_for_process(&role));		/* nothing to run: no process */
+	put_run("a", "tcp", "127.0.0.1:1");
+	wait_for_process();
+	expect_setup();
+	uint64_t a = expect_put(false, "critical", &run);
+	ck_assert(span_eqs(run.Target, "127.0.0.1:1") && run.OutputMaxSize == 16);
+	report(a, "passing", "fine");
+	expect_state("a", "passing", "fine");
+	put_run("a", "tcp", "127.0.0.1:1");		/* the same again: nothing begins anew */
+	ck_assert(!next_frame(&f));
+	put_run("a", "tcp", "127.0.0.1:2");
+	ck_assert(next_frame(&f) && f.type == MSG_CHECK_DROP);
+	uint64_t b = expect_put(false, "passing", &run);
+	ck_assert(b != a);
+	report(a, "critical", "of the one before");
+	expect_state("a", "passing", "fine");
+	report(b, "warning", "longer than sixteen bytes, with what was run");
+	expect_state("a", "warning", "longer than sixteen bytes, with what was run");
+	ck_assert_int_eq(registry_remove(table, ENTRY_CHECK, span_str("a")), TV_OK);
+	ck_assert(next_frame(&f) && f.type == MSG_CHECK_DROP);
+	report(b, "critical", "too late");
+	ck_assert_int_eq(checks_update(table, span_str("a"), span_str("passing"), SPAN_NONE), TV_ENOENT);
+	play_ends();
+}
+END_TEST
+
+/* It dies, or says what nobody understands: another one comes, and knows how things were. */
+START_TEST(process_that_dies)
+{
+	struct check_run run;
+	struct checks_stats stats;
+
+	play();
+	put_run("a", "tcp", "127.0.0.1:1");
+	put_run("b", "http", "http://127.0.0.1:1");
+	wait_for_process();
+	expect_setup();
+	uint64_t first = expect_put(false, "critical", &run);
+	(void)expect_put(false, "critical", &run);
+	bool first_is_b = span_eqs(run.Kind, "tcp");
+	report(first, "passing", "fine");
+	close(process);
+	wait_for_process();
+	expect_setup();
+	(void)expect_put(true, "passing", &run);
+	(void)expect_put(false, "critical", &run);
+	expect_state(first_is_b ? "b" : "a", "passing", "fine");
+	ck_assert_int_eq(send(process, "\0\0\0\0\377\377\0\0\0\0\0\0\0\0\0\0", 16, 0), 16);
+	close(process);
+	wait_for_process();
+	checks_stats(checks, &stats);
+	ck_assert(stats.starts == 3 && stats.deaths == 2 && stats.tasks == 2 && stats.running == 1);
+	ck_assert_uint_eq(lost, 0);
+	close(process);
+	close(player);			/* and now the monitor */
+	process = player = -1;
+	for (int i = 0; lost == 0; i++) {
+		ck_assert_int_lt(i, 100);
+		ev_run(loop, EVRUN_ONCE);
+	}
+	play_ends();
+}
+END_TEST
+
+/* What a start finds in the file is known, and stays as it is until the thresholds are reached. */
+START_TEST(restart_changes_no_state)
+{
+	struct check_run run;
+
+	play();
+	put_run("a", "tcp", "127.0.0.1:1");
+	wait_for_process();
+	expect_setup();
+	report(expect_put(false, "critical", &run), "passing", "fine");
+	close_table();
+	close(process);
+	table = open_table();
+	expect_state("a", "passing", "fine");
+	wait_for_process();
+	expect_setup();
+	(void)expect_put(true, "passing", &run);
+	ck_assert(span_eqs(run.Target, "127.0.0.1:1"));
+	play_ends();
+}
+END_TEST
+
+/* They were allowed when it was registered: now nobody runs it, and it does not stay as it was. */
+START_TEST(scripts_that_are_off)
+{
+	char role;
+
+	play();
+	put_run("a", "script", "");
+	ck_assert(!asked_for_process(&role));
+	struct entry *e = registry_find(table, ENTRY_CHECK, span_str("a"));
+	struct local_record rec;
+	ck_assert(registry_get(e, &rec) && span_eqs(rec.check.Status, "critical") &&
+	    span_starts(rec.check.Output, span_str("Scripts are disabled")));
+	play_ends();
 }
 END_TEST
 
@@ -405,6 +681,10 @@ main(void)
 	tcase_add_test(t, comparison);
 	tcase_add_test(t, settling);
 	tcase_add_test(t, the_file);
+	tcase_add_test(t, results_come_back);
+	tcase_add_test(t, process_that_dies);
+	tcase_add_test(t, restart_changes_no_state);
+	tcase_add_test(t, scripts_that_are_off);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

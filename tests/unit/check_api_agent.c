@@ -404,19 +404,15 @@ START_TEST(agent_checks)
 }
 END_TEST
 
-/*
- * Nothing that this machine would execute, and nothing that it would connect to, can be registered: in no spelling, with
- * or without a TTL beside it (S188, S189).  Only what its owner reports.
- */
-START_TEST(no_check_runs_or_reaches_out)
+/* Nothing that this machine would execute can be registered: in no spelling, with or without a TTL beside it (S188). */
+START_TEST(no_check_runs_a_program)
 {
 	static const char *const kinds[] = {
 		"\"Args\":[\"/bin/sh\",\"-c\",\"id\"]", "\"args\":[\"/bin/true\"]", "\"ARGS\":[\"/bin/true\"]",
 		"\"ScriptArgs\":[\"/bin/true\"]", "\"scriptargs\":[\"/bin/true\"]", "\"script_args\":[\"/bin/true\"]",
 		"\"Script\":\"/bin/true\"", "\"script\":\"/bin/true\"", "\"Command\":\"/bin/true\"",
 		"\"DockerContainerID\":\"c\",\"Shell\":\"/bin/sh\",\"Args\":[\"id\"]", "\"docker_container_id\":\"c\"",
-		"\"HTTP\":\"http://169.254.169.254/latest\"", "\"http\":\"http://127.0.0.1:8500/v1/agent/leave\"",
-		"\"TCP\":\"127.0.0.1:22\"", "\"tcp\":\"127.0.0.1:22\"", "\"GRPC\":\"unix:/run/x.sock\"",
+		"\"HTTP\":\"http://127.0.0.1/\",\"args\":[\"id\"]", "\"GRPC\":\"unix:/run/x.sock\"",
 		"\"H2PING\":\"127.0.0.1:1\"", "\"UDP\":\"127.0.0.1:1\"", "\"OSService\":\"ssh\"",
 		"\"AliasNode\":\"n2\"", "\"alias_service\":\"web\"",
 	};
@@ -1084,7 +1080,7 @@ int
 main(void)
 {
 	const TTest *const tests[] = {
-		members, host, host_is_opened, metrics, metrics_of_durations, agent_coordinates, administration, leaving, agent_checks, no_check_runs_or_reaches_out, agent_services, agent_maintenance,
+		members, host, host_is_opened, metrics, metrics_of_durations, agent_coordinates, administration, leaving, agent_checks, no_check_runs_a_program, agent_services, agent_maintenance,
 		agent_service_waits, agent_health, event_fire, event_list,
 		event_list_blocks, query_asks_the_pool, query_refusals, monitor_streams, queries_are_heard,
 		snapshot_save, snapshot_refusals, snapshot_breaks_off, snapshot_restore, snapshot_restore_fails, snapshot_client_goes_at_once, snapshot_too_large,

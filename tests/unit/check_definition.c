@@ -150,16 +150,55 @@ START_TEST(refusals)
 		{ "{\"Name\":\"w\",\"Check\":{\"Status\":\"passing\"}}", 400,
 		    "Invalid check: TTL must be > 0 for TTL checks" },
 		{ "{\"Name\":\"w\",\"Checks\":[{}]}", 400, "Invalid check: TTL must be > 0 for TTL checks" },
-		{ "{\"Name\":\"w\",\"Checks\":[{\"TTL\":\"1s\"},{\"TCP\":\"h:1\",\"Interval\":\"1s\"}]}", 400,
-		    "Invalid check: only TTL checks are supported by this version" },
-		{ "{\"Name\":\"w\",\"Check\":{\"args\":[\"id\"],\"interval\":\"1s\"}}", 500,
-		    "Scripts are disabled on this agent from remote calls; to enable, configure 'enable_script_checks' to true" },
+		{ "{\"Name\":\"w\",\"Checks\":[{\"TTL\":\"1s\"},{\"GRPC\":\"h:1\",\"Interval\":\"1s\"}]}", 400,
+		    "Invalid check: gRPC, H2PING, Docker and alias checks are not supported by this version" },
+		{ "{\"Name\":\"w\",\"Check\":{\"TCP\":\"h:1\"}}", 400,
+		    "Invalid check: Interval must be > 0 for Script, HTTP, H2PING, or TCP checks" },
+		{ "{\"Name\":\"w\",\"Check\":{\"TCP\":\"h:1\",\"Args\":[\"id\"],\"Interval\":\"1s\"}}", 400,
+		    "Invalid check: more than one of HTTP, TCP and Args" },
+		{ "{\"Name\":\"w\",\"Check\":{\"HTTP\":\"http://h\",\"Method\":\"GET /\",\"Interval\":\"1s\"}}", 400,
+		    "Invalid check: Method is not the name of an HTTP method" },
+		{ "{\"Name\":\"w\",\"Check\":{\"HTTP\":\"http://h\",\"Header\":{\"A\":\"b\"},\"Interval\":\"1s\"}}", 400,
+		    "Invalid check: Header must be an object of lists of text, without control characters" },
+		{ "{\"Name\":\"w\",\"Check\":{\"HTTP\":\"http://h\",\"Header\":{\"A\":[\"b\\r\\nC: d\"]},"
+		    "\"Interval\":\"1s\"}}", 400,
+		    "Invalid check: Header must be an object of lists of text, without control characters" },
+		{ "{\"Name\":\"w\",\"Check\":{\"HTTP\":\"http://h\",\"Header\":{\"A:\":[\"b\"]},\"Interval\":\"1s\"}}", 400,
+		    "Invalid check: Header must be an object of lists of text, without control characters" },
+		{ "{\"Name\":\"w\",\"Check\":{\"HTTP\":\"http://h\\u0001\",\"Interval\":\"1s\"}}", 400,
+		    "Invalid check: HTTP, TCP and TLSServerName must not have control characters" },
 	};
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		ck_assert_uint_eq(define(v[i].json), v[i].status);
 		ck_assert_str_eq(why, v[i].why);
 	}
+}
+END_TEST
+
+/* In both spellings; times have bounds. */
+START_TEST(how_a_check_is_run)
+{
+	ck_assert_uint_eq(define("{\"Name\":\"w\",\"Checks\":[{\"HTTP\":\"http://h/x\",\"method\":\"POST\",\"Body\":\"b\","
+	    "\"header\":{\"A\":[\"1\",\"2\"],\"B\":[\"\"]},\"tls_skip_verify\":true,\"TLSServerName\":\"n\","
+	    "\"Interval\":\"10ms\",\"timeout\":\"3s\",\"success_before_passing\":2,\"FailuresBeforeCritical\":3,"
+	    "\"failures_before_warning\":1,\"OutputMaxSize\":100},"
+	    "{\"tcp\":\"h:1\",\"interval\":\"1000000h\"},{\"ScriptArgs\":[\"a\",\"b\"],\"Interval\":\"5s\"}]}"), 0);
+	const struct check_run *r = &got.checks[0].run;
+
+	ck_assert_uint_eq(got.n, 3);
+	ck_assert(span_eqs(r->Kind, "http") && span_eqs(r->Target, "http://h/x") && span_eqs(r->Method, "POST") &&
+	    span_eqs(r->Body, "b") && r->TLSSkipVerify && span_eqs(r->TLSServerName, "n"));
+	ck_assert(r->Interval == 1000000000 && r->Timeout == 3000000000 && r->SuccessBeforePassing == 2 &&
+	    r->FailuresBeforeCritical == 3 && r->FailuresBeforeWarning == 1 && r->OutputMaxSize == 100);
+	ck_assert_uint_eq(r->Header.n, 3);
+	ck_assert(span_eqs(r->Header.v[0], "A: 1") && span_eqs(r->Header.v[1], "A: 2") && span_eqs(r->Header.v[2], "B: "));
+	ck_assert(span_eqs(check_at(0)->Type, "http") && check_at(0)->Definition.HTTP.len == 0);
+	r = &got.checks[1].run;
+	ck_assert(span_eqs(r->Kind, "tcp") && span_eqs(r->Target, "h:1") && r->Interval == INT64_C(86400) * 366 * 1000000000);
+	r = &got.checks[2].run;
+	ck_assert(span_eqs(r->Kind, "script") && r->Args.n == 2 && span_eqs(r->Args.v[1], "b"));
+	ck_assert(span_eqs(check_at(2)->Type, "script"));
 }
 END_TEST
 
@@ -192,7 +231,8 @@ END_TEST
 int
 main(void)
 {
-	const TTest *const tests[] = { defaults, numbers_of_checks, tagged_addresses, proxies, refusals, too_long };
+	const TTest *const tests[] = { defaults, numbers_of_checks, tagged_addresses, proxies, refusals, how_a_check_is_run,
+	    too_long };
 	Suite *s = suite_create("definition");
 	TCase *t = tcase_create("definition");
 

@@ -1,0 +1,83 @@
+/*
+ * Between the files of rpcd-check, the program of the process "rpcd: check".  It is told of checks over a socketpair,
+ * runs each on its schedule, and reports what changes.  main.c: the start and the walls; checks.c: the table, when one
+ * runs, and what comes of it; probe_*.c: one kind each.
+ */
+#ifndef TV_RPCD_CHECK_CHECKER_H
+#define TV_RPCD_CHECK_CHECKER_H
+
+#include <ev.h>
+
+#include "common/base/arena.h"
+#include "common/net/chan.h"
+#include "common/record/messages.h"
+#include "common/record/records.h"
+#include "rpcd/check/schedule.h"
+#include "rpcd/check/verdict.h"
+
+#define CHECK_FD 3			/* of the socketpair, when the program starts */
+#define CHECK_NETWORK "network"		/* what the process runs, its first argument: dials, runs no program */
+#define CHECK_SCRIPTS "scripts"		/* runs programs, dials nobody */
+#define OUTPUT_BYTES_MAX (1u << 20)	/* of one check */
+
+struct task;
+struct checker;
+struct resolver;
+struct http_probes;
+
+struct probe_kind {
+	const char *name;		/* as check_run.Kind */
+	bool scripts;			/* which of the two processes runs it */
+	struct mono timeout;		/* where the check does not say */
+	/* Starts a run, which ends by check_done(); leaves what cancel() needs in c->run. */
+	void (*start)(struct task *c);
+	/* Ends the run without a result; also when check_done() has been called no more. */
+	void (*cancel)(struct task *c);
+};
+extern const struct probe_kind probe_tcp, probe_http, probe_script;
+
+struct task {
+	struct slot slot;		/* first */
+	struct task *next;		/* in the table's chain */
+	struct checker *checker;
+	uint64_t handle;
+	struct buf bytes;		/* packed check_run */
+	struct arena arena;
+	struct check_run def;		/* borrows bytes and arena */
+	const struct probe_kind *kind;
+	struct verdict verdict;
+	struct mono timeout;
+	uint32_t output_max;
+	bool reported;			/* status and output are what rpcd has */
+	enum health status;
+	uint64_t output_hash;
+	void *run;			/* under way */
+};
+
+#define CHAINS 1024
+
+struct checker {
+	struct ev_loop *loop;
+	struct chan *chan;
+	bool scripts;
+	struct msg_check_setup setup;
+	struct schedule *schedule;
+	struct task *chains[CHAINS];
+	ev_timer due, tell;
+	struct msg_check_stats stats, told;
+	struct resolver *resolver;
+	struct http_probes *http;
+};
+
+/* -- checks.c -- */
+enum tv_err checker_setup(struct checker *k, const struct msg_check_setup *setup);
+enum tv_err checker_put(struct checker *k, const struct msg_check_put *put);
+void checker_drop(struct checker *k, uint64_t handle);
+/* A run is over; firm: whatever the thresholds say. */
+void check_done(struct task *c, enum health status, struct span output, bool firm);
+
+/* -- probe_http.c -- */
+/* NULL: no memory, or libcurl cannot start. */
+struct http_probes *http_probes_new(struct ev_loop *loop);
+
+#endif

@@ -1,0 +1,158 @@
+/*
+ * rpcd-check, the program of the processes "rpcd: check": runs health checks, and knows nothing else.  rpcd starts it
+ * as the user _check (rpcd/agent/check_monitor.h) with a socketpair as descriptor 3.  It ends with rpcd.
+ *
+ * There are two, which have nothing in common but the table of checks.  One dials, and reads what strangers answer:
+ * behind walls in which no program can be started and no file written.  The other runs scripts, reads their output
+ * only, and dials nobody; it is not started where scripts are off.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/net/msg.h"
+#include "common/proc/sandbox.h"
+#include "rpcd/check/checker.h"
+#include "rpcd/check/resolve.h"
+
+#define OUT_BYTES_MAX (64u << 20)
+#define TAG "check"
+
+static enum tv_err
+take_put(struct checker *k, struct span body)
+{
+	struct msg_check_put put = { 0 };
+	enum tv_err err = msg_read(&msg_check_put_schema, body, NULL, &put);
+
+	return err != TV_OK ? err : checker_put(k, &put);
+}
+
+static enum tv_err
+on_frame(void *ctx, struct chan *c, const struct frame *f)
+{
+	struct checker *k = ctx;
+	struct msg_check_setup setup = { 0 };
+	struct msg_check_drop drop = { 0 };
+	enum tv_err err;
+
+	switch (f->type) {
+	case MSG_CHECK_SETUP:
+		err = msg_read(&msg_check_setup_schema, f->body, NULL, &setup);
+		return err != TV_OK ? err : checker_setup(k, &setup);
+	case MSG_CHECK_PUT:
+		return take_put(k, f->body);
+	case MSG_CHECK_DROP:
+		if ((err = msg_read(&msg_check_drop_schema, f->body, NULL, &drop)) == TV_OK)
+			checker_drop(k, drop.handle);
+		return err;
+	case MSG_CHECK_SYNC:
+		return chan_send(c, f->type, FRAME_REPLY, f->id, MSG_EMPTY);
+	default:
+		return TV_EFORMAT;
+	}
+}
+
+/* rpcd has ended, or wants us no more.  What is under way ends with the process. */
+static void
+on_close(void *ctx, struct chan *c, enum tv_err why)
+{
+	(void)ctx;
+	(void)c;
+	if (why != TV_OK && why != TV_EOF && why != TV_ECLOSED)
+		log_err(TAG, "channel to rpcd: %s", tv_strerror(why));
+	_exit(why == TV_OK || why == TV_EOF || why == TV_ECLOSED ? 0 : 1);
+}
+
+/* Names are looked up in the hosts file and by DNS; certificates are checked against those of the system. */
+static enum tv_err
+wall_network(bool best_effort, char *errbuf, size_t cap)
+{
+	static const char *const files[] = {
+		"/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf",
+		"/etc/services", "/run/systemd/resolve", "/etc/ssl", "/usr/lib/ssl", "/usr/share/ca-certificates",
+		"/usr/local/share/ca-certificates", "/etc/pki", "/sys/devices/system/cpu/online",
+	};
+	struct sandbox_policy policy = { .inet = true, .udp = true, .connect_any = true, .threads = true };
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		sandbox_path(&policy, files[i], SANDBOX_READ);
+	return sandbox_enter(&policy, best_effort, errbuf, cap);
+}
+
+/* Scripts need most of what there is; their walls are the user, and those of probe_script.c. */
+static enum tv_err
+wall_scripts(char *errbuf, size_t cap)
+{
+	struct rlimit none = { 0, 0 };
+
+	if (geteuid() == 0 || getegid() == 0) {
+		snprintf(errbuf, cap, "scripts never run as root");
+		return TV_EPERM;
+	}
+	if (setrlimit(RLIMIT_CORE, &none) == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 &&
+	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+		return TV_OK;
+	snprintf(errbuf, cap, "walls: %s", strerror(errno));
+	return TV_ESYS;
+}
+
+static enum tv_err
+prepare(struct checker *k, bool best_effort, char *errbuf, size_t cap)
+{
+	k->loop = ev_default_loop(EVBACKEND_EPOLL | EVFLAG_NOENV);
+	k->schedule = schedule_new((uint64_t)clock_wall_ns());
+	enum tv_err err = k->loop == NULL || k->schedule == NULL ? TV_ENOMEM : TV_OK;
+
+	snprintf(errbuf, cap, "%s", tv_strerror(err));
+	if (err == TV_OK && !k->scripts && (k->http = http_probes_new(k->loop)) == NULL)
+		err = TV_ENOMEM;
+	if (err == TV_OK)
+		err = k->scripts ? wall_scripts(errbuf, cap) : wall_network(best_effort, errbuf, cap);
+	if (err == TV_OK && !k->scripts && (k->resolver = resolver_new(k->loop)) == NULL)
+		err = TV_ENOMEM;
+	return err;
+}
+
+/* rpcd-check network|scripts LEVEL DESTINATION required|best-effort */
+int
+main(int argc, char **argv)
+{
+	static const struct chan_events events = { .on_frame = on_frame, .on_close = on_close };
+	static struct checker k;
+	char errbuf[512] = "";
+
+	if (argc != 5 || (strcmp(argv[1], CHECK_NETWORK) != 0 && strcmp(argv[1], CHECK_SCRIPTS) != 0) ||
+	    fcntl(CHECK_FD, F_GETFD) < 0) {
+		fprintf(stderr, "rpcd-check is started by rpcd, see rpcd(8)\n");
+		return 2;
+	}
+	log_init("rpcd", (enum log_level)atoi(argv[2]), (enum log_dest)atoi(argv[3]));
+	k.scripts = strcmp(argv[1], CHECK_SCRIPTS) == 0;
+	signal(SIGPIPE, SIG_IGN);
+	umask(077);
+	(void)prctl(PR_SET_NAME, "rpcd: check");
+	(void)fcntl(CHECK_FD, F_SETFD, FD_CLOEXEC);
+	(void)fcntl(CHECK_FD, F_SETFL, fcntl(CHECK_FD, F_GETFL) | O_NONBLOCK);
+	if (prepare(&k, strcmp(argv[4], "best-effort") == 0, errbuf, sizeof(errbuf)) != TV_OK) {
+		log_err(TAG, "%s", errbuf);
+		return 1;
+	}
+	k.chan = chan_new(CHECK_FD, &(struct chan_conf){
+		.loop = k.loop, .events = &events, .ctx = &k, .name = "rpcd", .body_max = MSG_LARGE,
+		.out_max = OUT_BYTES_MAX,
+	});
+	if (k.chan == NULL)
+		return 1;
+	ev_run(k.loop, 0);
+	return 1;		/* the end of the channel ends us */
+}

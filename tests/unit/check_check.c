@@ -1,0 +1,236 @@
+/* What decides about checks that are run: when, with which status, and how much of an output is kept. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "rpcd/check/schedule.h"
+#include "rpcd/check/tail.h"
+#include "rpcd/check/verdict.h"
+
+#define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
+
+/* -- when -- */
+
+#define MANY 5000
+static struct slot slots[MANY];
+static struct schedule *s;
+
+static void
+setup(void)
+{
+	memset(slots, 0, sizeof(slots));
+	s = schedule_new(17);
+	ck_assert_ptr_nonnull(s);
+}
+
+static void
+teardown(void)
+{
+	schedule_free(s);
+}
+
+static void
+add(unsigned n, struct mono interval, bool soon, struct mono now)
+{
+	for (unsigned i = 0; i < n; i++)
+		ck_assert_int_eq(schedule_add(s, &slots[i], interval, soon, now), TV_OK);
+}
+
+START_TEST(runs_are_on_a_grid)
+{
+	struct mono now = MONO_S(1000);
+
+	add(1, MONO_S(10), false, now);
+	struct mono first = schedule_next(s);
+	ck_assert(!mono_before(first, now) && mono_before(first, mono_add(now, MONO_S(10))));
+	for (int i = 0; i < 100; i++) {
+		struct mono due = mono_add(first, mono_mul(MONO_S(10), i));
+
+		ck_assert_int_eq(schedule_next(s).ns, due.ns);
+		ck_assert_ptr_null(schedule_due(s, mono_sub(due, MONO_MS(1))));
+		/* late, and for up to 9 s: the next one is where it would have been */
+		ck_assert_ptr_eq(schedule_due(s, mono_add(due, MONO_MS(50))), &slots[0]);
+		ck_assert_int_eq(schedule_next(s).ns, MONO_NEVER.ns);
+		schedule_again(s, &slots[0], mono_add(due, MONO_MS(90 * i)));
+	}
+}
+END_TEST
+
+START_TEST(a_run_longer_than_its_interval_leaves_points_out)
+{
+	add(1, MONO_S(1), false, MONO_ZERO);
+	struct mono first = schedule_next(s);
+
+	ck_assert_ptr_eq(schedule_due(s, first), &slots[0]);
+	schedule_again(s, &slots[0], mono_add(first, MONO_MS(3500)));
+	ck_assert_int_eq(schedule_next(s).ns, mono_add(first, MONO_S(4)).ns);
+}
+END_TEST
+
+/* The number that is due in each tenth of the interval, in any of its first rounds. */
+static void
+expect_even(struct mono interval, unsigned n, struct mono from)
+{
+	unsigned count[100] = { 0 };
+	struct mono end = mono_add(from, interval);
+
+	for (struct slot *slot; mono_before(schedule_next(s), end);) {
+		struct mono at = schedule_next(s);
+
+		ck_assert_ptr_nonnull(slot = schedule_due(s, at));
+		count[(mono_sub(at, from).ns * 100) / interval.ns]++;
+		schedule_again(s, slot, at);
+	}
+	for (unsigned i = 0; i < NITEMS(count); i++)
+		ck_assert_msg(count[i] >= n / 100 * 8 / 10 && count[i] <= n / 100 * 12 / 10 + 1, "%u of %u in part %u",
+		    count[i], n, i);
+}
+
+START_TEST(many_that_come_at_once_are_spread)
+{
+	add(MANY, MONO_S(10), false, MONO_S(5));
+	expect_even(MONO_S(10), MANY, MONO_S(5));
+	expect_even(MONO_S(10), MANY, MONO_S(15));
+}
+END_TEST
+
+START_TEST(the_first_result_does_not_wait_for_a_long_interval)
+{
+	struct mono now = MONO_S(100), soon = mono_add(now, SCHEDULE_FIRST_MAX);
+	bool seen[MANY] = { false };
+	unsigned n = 0;
+
+	add(MANY, MONO_S(600), true, now);
+	for (struct slot *slot; (slot = schedule_due(s, soon)) != NULL;) {
+		n += !seen[slot - slots];
+		seen[slot - slots] = true;
+		schedule_again(s, slot, slot->at);
+	}
+	ck_assert_uint_eq(n, MANY);
+	/* and from then on they are spread over it */
+	for (struct slot *slot; (slot = schedule_due(s, mono_sub(mono_add(now, MONO_S(600)), MONO_MS(1)))) != NULL;)
+		schedule_again(s, slot, slot->at);
+	expect_even(MONO_S(600), MANY, mono_add(now, MONO_S(600)));
+}
+END_TEST
+
+START_TEST(slots_leave_in_any_state)
+{
+	add(MANY, MONO_S(10), false, MONO_ZERO);
+	for (unsigned i = 0; i < MANY; i += 2)
+		schedule_remove(s, &slots[i]);
+	struct slot *running = schedule_due(s, MONO_S(20));
+	ck_assert_uint_eq((unsigned)(running - slots) % 2, 1);
+	schedule_remove(s, running);
+	struct mono last = MONO_ZERO;
+	unsigned n = 0;
+	for (struct slot *slot; (slot = schedule_due(s, MONO_S(20))) != NULL; n++) {
+		ck_assert(!mono_before(slot->at, last) && (slot - slots) % 2 == 1);
+		last = slot->at;
+	}
+	ck_assert_uint_eq(n, MANY / 2 - 1);
+	ck_assert_int_eq(schedule_next(s).ns, MONO_NEVER.ns);
+}
+END_TEST
+
+/* -- with which status -- */
+
+static const struct {
+	const char *what;
+	uint64_t passing, warning, critical;
+	bool known;
+	enum health status;
+	const char *results;		/* p w c, C: firm */
+	const char *effects;		/* the same, or '.': none */
+} cases[] = {
+	{ "no thresholds", 0, 0, 0, false, HEALTH_CRITICAL, "pcwpc", "pcwpc" },
+	{ "thresholds of one", 1, 1, 1, false, HEALTH_CRITICAL, "pcwpc", "pcwpc" },
+	{ "the first result counts at once", 3, 0, 3, false, HEALTH_CRITICAL, "p", "p" },
+	{ "a bad one, too", 3, 0, 3, false, HEALTH_CRITICAL, "c", "c" },
+	{ "failures in a row", 0, 0, 3, true, HEALTH_PASSING, "ccpcccc", "..p..cc" },
+	{ "successes in a row", 3, 0, 0, true, HEALTH_CRITICAL, "ppcpppp", "..c..pp" },
+	{ "a warning is a success", 2, 0, 2, true, HEALTH_CRITICAL, "wwp", ".wp" },
+	{ "warning before critical", 0, 2, 4, true, HEALTH_PASSING, "ccccc", ".wwcc" },
+	{ "a state that was known before", 0, 0, 2, true, HEALTH_PASSING, "pcpcc", "p.p.c" },
+	{ "critical before: another failure changes its output", 2, 0, 3, true, HEALTH_CRITICAL, "cpc", "c.." },
+	{ "a timeout waits for nothing", 0, 0, 5, true, HEALTH_PASSING, "Cc", "cc" },
+};
+
+START_TEST(thresholds)
+{
+	struct verdict v;
+
+	verdict_init(&v, cases[_i].passing, cases[_i].warning, cases[_i].critical, cases[_i].known, cases[_i].status);
+	for (size_t k = 0; cases[_i].results[k] != '\0'; k++) {
+		char r = cases[_i].results[k], got;
+		enum health effect;
+
+		got = !verdict_take(&v, r == 'p' ? HEALTH_PASSING : r == 'w' ? HEALTH_WARNING : HEALTH_CRITICAL,
+		    r == 'C', &effect) ? '.' : "pwc"[effect];
+		ck_assert_msg(got == cases[_i].effects[k], "%s: result %zu: %c", cases[_i].what, k + 1, got);
+	}
+}
+END_TEST
+
+START_TEST(names_of_states)
+{
+	for (enum health h = HEALTH_PASSING; h <= HEALTH_CRITICAL; h++)
+		ck_assert_int_eq(health_of(span_str(health_name(h))), h);
+	ck_assert_int_eq(health_of(span_str("")), HEALTH_CRITICAL);
+}
+END_TEST
+
+/* -- how much -- */
+
+START_TEST(the_end_of_an_output)
+{
+	struct tail t;
+	char want[11] = "";
+	char piece[40];
+
+	tail_init(&t, 10);
+	ck_assert_uint_eq(tail_span(&t).len, 0);
+	for (unsigned i = 0, total = 0; i < 2000; i++) {
+		unsigned n = i % 37;
+
+		for (unsigned k = 0; k < n; k++) {
+			piece[k] = (char)('a' + (total + k) % 26);
+			memmove(want, want + 1, 9);
+			want[9] = piece[k];
+		}
+		total += n;
+		tail_put(&t, span_of(piece, n));
+		ck_assert_uint_eq(t.total, total);
+		ck_assert_uint_le(t.buf.len, 20);
+		if (total >= 10)
+			ck_assert(span_eqs(tail_span(&t), want));
+	}
+	tail_done(&t);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("check");
+	TCase *t = tcase_create("schedule");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, runs_are_on_a_grid);
+	tcase_add_test(t, a_run_longer_than_its_interval_leaves_points_out);
+	tcase_add_test(t, many_that_come_at_once_are_spread);
+	tcase_add_test(t, the_first_result_does_not_wait_for_a_long_interval);
+	tcase_add_test(t, slots_leave_in_any_state);
+	suite_add_tcase(suite, t);
+	t = tcase_create("verdict");
+	tcase_add_loop_test(t, thresholds, 0, (int)NITEMS(cases));
+	tcase_add_test(t, names_of_states);
+	suite_add_tcase(suite, t);
+	t = tcase_create("tail");
+	tcase_add_test(t, the_end_of_an_output);
+	suite_add_tcase(suite, t);
+	SRunner *r = srunner_create(suite);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed > 0;
+}
