@@ -146,6 +146,20 @@ START_TEST(bounded_tree)
 }
 END_TEST
 
+/* With the bounds that a leader puts in: one key too many is refused, and nothing is deleted. */
+START_TEST(largest_tree)
+{
+	struct kv_tree q = { .Key = span_str("t/"), .Keys = KV_TREE_KEYS_MAX, .Bytes = KV_TREE_BYTES_MAX };
+
+	put_many("t/", KV_TREE_KEYS_MAX + 1);
+	kit_refused(&k, OP_KV_TREE, &q, TOO_MUCH("100000", "256"));
+	ck_assert_uint_eq(kit_read(&k, OP_KV_LIST, &(struct kv_read){ .Key = span_str("t/") }, NULL), KV_TREE_KEYS_MAX + 1);
+	ck_assert(kit_verb(&k, KV_DELETE, "t/0000", NULL, NULL, 0));
+	ck_assert(kit_bool(&k, OP_KV_TREE, &q));
+	ck_assert_uint_eq(kit_read(&k, OP_KV_LIST, &(struct kv_read){ .Key = span_str("t/") }, NULL), 0);
+}
+END_TEST
+
 struct next {
 	uint8_t b[64];
 	size_t len;
@@ -720,6 +734,7 @@ main(void)
 	tcase_add_test(t, deletes);
 	tcase_add_test(t, entries_that_may_touch_a_key);
 	tcase_add_test(t, bounded_tree);
+	tcase_add_test(t, largest_tree);
 	tcase_add_test(t, delete_tree);
 	tcase_add_test(t, delete_in_parts);
 	tcase_add_test(t, written_between_parts);

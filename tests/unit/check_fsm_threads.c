@@ -12,6 +12,8 @@
 #include <sodium.h>
 
 #include "common/base/rng.h"
+#include "common/record/mpack.h"
+#include "raftd/fsm/fsm_int.h"
 #include "tests/sim/fsm_batch.h"
 #include "tests/unit/fsm_kit.h"
 
@@ -97,6 +99,7 @@ add_kv(struct entry *e, struct rng *g, int64_t now)
 	if (q.Verb == KV_LOCK)
 		q.Session = session_name((unsigned)rng_below(g, SESSIONS), id);
 	q.Value = span_of(bytes, rng_below(g, rng_below(g, 20) == 0 ? sizeof(bytes) : 300));
+	memcpy(bytes, &now, sizeof(now));	/* read_record() expects it */
 	add_op(e, OP_KV_APPLY, &kv_apply_schema, &q);
 }
 
@@ -143,10 +146,16 @@ add_any(struct entry *e, struct rng *g, int64_t now)
 		add_op(e, OP_SESSION_DESTROY, &session_destroy_schema, &end);
 }
 
+static int64_t
+time_of(uint64_t index)
+{
+	return (int64_t)(1000000 + index) * KIT_SECOND;
+}
+
 static void
 make_entry(uint64_t index, struct entry *e)
 {
-	int64_t now = (int64_t)(1000000 + index) * KIT_SECOND;
+	int64_t now = time_of(index);
 	struct rng g;
 
 	rng_seed(&g, index);
@@ -268,7 +277,7 @@ static struct world {
 	pthread_mutex_t lock;
 	struct answer answers[LISTS_MAX];	/* with lock */
 	unsigned count;
-	_Atomic uint64_t lists, records, refused;
+	_Atomic uint64_t lists, records, values, refused;
 } w;
 
 static void
@@ -309,6 +318,26 @@ read_lists(void *arg)
 	return NULL;
 }
 
+/* What is there is whole: the key that was asked for, with the value that the entry at its index gave it. */
+static void
+check_record(struct desk *d, const char *name)
+{
+	struct rd r = rd_span_over(buf_span(&d->out));
+	struct kv_entry e = { .Key = SPAN_NONE };
+	int64_t now;
+
+	if (mpr_array(&r) == 0)
+		return;
+	ck_assert_int_eq(schema_unpack(&kv_entry_schema, &r, &d->a, &e), TV_OK);
+	ck_assert(span_eqs(e.Key, name));
+	ck_assert_uint_le(e.ModifyIndex, d->ans.index);
+	if (e.Value.len < sizeof(now))
+		return;
+	memcpy(&now, e.Value.p, sizeof(now));
+	ck_assert_int_eq(now, time_of(e.ModifyIndex));
+	w.values++;
+}
+
 /* What is there is of an index between the two, and decodes. */
 static void
 read_record(struct desk *d, struct fsm *r, struct rng *g, bool cached)
@@ -325,6 +354,7 @@ read_record(struct desk *d, struct fsm *r, struct rng *g, bool cached)
 	}
 	ck_assert_msg(d->ans.err == TV_OK, "%s", tv_strerror(d->ans.err));
 	ck_assert_uint_le(d->ans.index, fsm_applied(w.k.f) + BATCH);
+	check_record(d, name);
 	w.records++;
 }
 
@@ -448,6 +478,7 @@ run(unsigned batches, unsigned restores, bool small)
 	compare();
 	ck_assert_uint_gt(w.lists, 0);
 	ck_assert_uint_gt(w.records, 0);
+	ck_assert_uint_gt(w.values, 0);
 	kit_close(&w.k);
 	pthread_mutex_destroy(&w.lock);
 }
@@ -503,6 +534,151 @@ apply_set(const char *key)
 	arena_reset(&w.k.a);
 	ck_assert_int_eq(kit_apply(&w.k, OP_KV_APPLY, &q).err, TV_OK);
 }
+
+/* -- what views keep, and what waits for them -- */
+
+#define LARGE 500000
+#define LARGE_KEYS 200
+#define KEPT_BYTES_MAX (64u << 20)	/* as view.c has it */
+
+static void
+apply_large(unsigned number, uint8_t fill)
+{
+	static uint8_t bytes[LARGE];
+	char key[40];
+	struct kv_apply q = { .Verb = KV_SET, .Value = span_of(bytes, sizeof(bytes)), .Now = 1 };
+
+	snprintf(key, sizeof(key), "large/%03u", number);
+	q.Key = span_str(key);
+	memset(bytes, fill, sizeof(bytes));
+	arena_reset(&w.k.a);
+	ck_assert_int_eq(kit_apply(&w.k, OP_KV_APPLY, &q).err, TV_OK);
+}
+
+static void *
+overwrite_all(void *arg)
+{
+	for (unsigned i = 0; i < LARGE_KEYS; i++)
+		apply_large(i, 2);
+	return arg;
+}
+
+static size_t
+kept(void)
+{
+	size_t bytes;
+
+	pthread_mutex_lock(&w.k.f->views_lock);
+	bytes = w.k.f->kept_bytes;
+	pthread_mutex_unlock(&w.k.f->views_lock);
+	return bytes;
+}
+
+/* A list is read slowly while more is overwritten than may be kept for it: the writer waits, and no write is lost. */
+START_TEST(views_are_bounded)
+{
+	static const struct timespec ms = { .tv_nsec = 1000000 };
+	struct question one = { OP_KV_LIST, "large/199" };
+	uint64_t filled, waits_at;
+	pthread_t writer;
+	struct fsm *r;
+	struct desk d;
+
+	memset(&w, 0, sizeof(w));
+	kit_open(&w.k);
+	for (unsigned i = 0; i < LARGE_KEYS; i++)
+		apply_large(i, 1);
+	filled = fsm_applied(w.k.f);
+	r = fsm_reader(w.k.f);
+	desk_open(&d);
+	fsm_read_begin(r, false);
+	ask(&d, r, &one);
+	pthread_create(&writer, NULL, overwrite_all, NULL);
+	while (kept() <= KEPT_BYTES_MAX)
+		(void)nanosleep(&ms, NULL);
+	waits_at = fsm_applied(w.k.f);
+	ck_assert_uint_le(kept(), KEPT_BYTES_MAX + LARGE + 4096);
+	ck_assert_uint_lt(waits_at, filled + LARGE_KEYS);
+	/* Of its index still, whatever was written since, and records at a time. */
+	for (unsigned i = 0; i < 3; i++) {
+		ask(&d, r, &one);
+		ck_assert_int_eq(d.ans.err, TV_OK);
+		ck_assert_uint_eq(d.ans.index, filled);
+		ck_assert_uint_eq(d.out.data[d.out.len / 2], 1);
+	}
+	ck_assert_uint_le(fsm_applied(w.k.f), waits_at + 1);
+	fsm_read_end(r);
+	pthread_join(writer, NULL);
+	ck_assert_uint_eq(fsm_applied(w.k.f), filled + LARGE_KEYS);
+	ck_assert_uint_eq(kept(), 0);
+	desk_close(&d);
+	fsm_reader_free(r);
+	kit_close(&w.k);
+}
+END_TEST
+
+static void *
+delete_large_tree(void *arg)
+{
+	struct kv_apply gone = { .Verb = KV_DELETE_TREE, .Key = span_str("a/"), .Now = 1 };
+
+	arena_reset(&w.k.a);
+	ck_assert_int_eq(kit_apply(&w.k, OP_KV_APPLY, &gone).err, TV_OK);
+	return arg;
+}
+
+/* Before a large tree is deleted lists that see it are awaited; those that come meanwhile wait for its end. */
+START_TEST(large_trees_wait_for_views)
+{
+	static const struct timespec ms = { .tv_nsec = 1000000 };
+	struct question all = { OP_KV_KEYS, "a/" };
+	struct fsm *before, *after;
+	bool waits = false;
+	pthread_t writer;
+	uint64_t index;
+	struct desk d;
+	size_t len;
+	char key[40];
+
+	memset(&w, 0, sizeof(w));
+	kit_open(&w.k);
+	for (unsigned i = 0; i < KEYS; i++) {
+		snprintf(key, sizeof(key), "a/%04u", i);
+		apply_set(key);
+	}
+	index = fsm_applied(w.k.f);
+	before = fsm_reader(w.k.f);
+	after = fsm_reader(w.k.f);
+	desk_open(&d);
+	fsm_read_begin(before, false);
+	ask(&d, before, &all);
+	len = d.out.len;
+	ck_assert_uint_gt(len, KEYS * 6);
+	pthread_create(&writer, NULL, delete_large_tree, NULL);
+	while (!waits) {
+		pthread_mutex_lock(&w.k.f->views_lock);
+		waits = w.k.f->views_shut;
+		pthread_mutex_unlock(&w.k.f->views_lock);
+		(void)nanosleep(&ms, NULL);
+	}
+	ask(&d, before, &all);
+	ck_assert_uint_eq(d.out.len, len);
+	ck_assert_uint_eq(d.ans.index, index);
+	ck_assert_uint_eq(fsm_applied(w.k.f), index);
+	fsm_read_end(before);
+	fsm_read_begin(after, false);
+	ask(&d, after, &all);
+	ck_assert_int_eq(d.ans.err, TV_OK);
+	ck_assert(fsm_applied(after) == index ? d.out.len == len : d.out.len < 10);
+	fsm_read_end(after);
+	pthread_join(writer, NULL);
+	ck_assert_uint_eq(fsm_applied(w.k.f), index + 1);
+	desk_close(&d);
+	fsm_reader_free(before);
+	fsm_reader_free(after);
+	kit_close(&w.k);
+}
+END_TEST
 
 /* -- one page hangs in the disk -- */
 
@@ -800,6 +976,8 @@ suite(void)
 	tcase_add_test(t, readers_beside_batches);
 	tcase_add_test(t, readers_beside_restores);
 	tcase_add_test(t, readers_of_a_slow_disk);
+	tcase_add_test(t, views_are_bounded);
+	tcase_add_test(t, large_trees_wait_for_views);
 	suite_add_tcase(s, t);
 	tcase_set_timeout(h, 60);
 	tcase_add_test(h, a_read_hangs);
