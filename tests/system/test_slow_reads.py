@@ -296,7 +296,7 @@ def test_replays_and_votes():
 
 def test_behind_and_fed_from_disk():
     """A follower that lacks more than the leader's cache has gets it from the leader's disk, which reads slowly."""
-    with FaultCluster(**dict(SMALL, state_cache="34M", entry_cache="1M", snapshot_threshold=1000000,
+    with FaultCluster(**dict(SMALL, state_cache="34M", entry_cache="1M", snapshot_threshold=100000000,
                              snapshot_interval="1h")) as c:
         c.start_all()
         leader = c.wait_leader()
