@@ -62,6 +62,7 @@ op_trim(const struct op *op, struct span args, struct arena *a, struct buf *out)
 
 #define REQUEST_FIELDS 8
 #define REPLY_FIELDS 6
+#define REPLY_WALK_BYTES (64u << 10)	/* of a value: a longer one is not looked into */
 #define VALUE_BYTES_MAX (64u << 20)	/* the frame's own limit */
 
 void
@@ -98,7 +99,7 @@ op_request_read(struct span body, struct op_request *q)
 }
 
 void
-op_reply_write(struct buf *b, const struct op_reply *a)
+op_reply_begin(struct buf *b, const struct op_reply *a)
 {
 	mpw_array(b, REPLY_FIELDS);
 	mpw_uint(b, (uint64_t)-(int)a->err);
@@ -106,6 +107,12 @@ op_reply_write(struct buf *b, const struct op_reply *a)
 	mpw_uint(b, a->index);
 	mpw_bool(b, a->known_leader);
 	mpw_uint(b, a->last_contact_ms);
+}
+
+void
+op_reply_write(struct buf *b, const struct op_reply *a)
+{
+	op_reply_begin(b, a);
 	if (a->value.len == 0)
 		mpw_nil(b);
 	else
@@ -123,6 +130,10 @@ op_reply_read(struct span body, struct op_reply *a)
 	a->index = mpr_uint(&r, UINT64_MAX);
 	a->known_leader = mpr_bool(&r);
 	a->last_contact_ms = mpr_uint(&r, UINT64_MAX);
+	if (fields == REPLY_FIELDS && rd_left(&r) > REPLY_WALK_BYTES) {
+		a->value = span_of(r.p, rd_left(&r));
+		return r.err;
+	}
 	a->value = mpr_nil(&r) ? SPAN_NONE : mpr_value(&r);
 	return mpr_end(&r, fields, REPLY_FIELDS);
 }

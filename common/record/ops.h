@@ -251,6 +251,11 @@ struct op_reply {
 	struct span value;		/* msgpack; empty on errors */
 };
 void op_reply_write(struct buf *b, const struct op_reply *a);		/* value must be packed already; nil if empty */
+void op_reply_begin(struct buf *b, const struct op_reply *a);	/* the same up to the value, which follows */
+/*
+ * The value is whole, unless it is long (above 64 KB, maybe a million records, which to walk over takes tens of
+ * milliseconds): then it is the rest of the body, and whoever reads it finds out where it ends.
+ */
 enum tv_err op_reply_read(struct span body, struct op_reply *a);
 
 #endif

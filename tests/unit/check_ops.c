@@ -309,6 +309,33 @@ START_TEST(longer_envelopes)
 }
 END_TEST
 
+/* A long value is not walked over: it is what is left, unless fields of a newer version come behind it. */
+START_TEST(long_values)
+{
+	struct buf value = BUF_INIT(BYTES_MAX), body = BUF_INIT(2 * BYTES_MAX);
+	struct op_reply a = { .index = 3, .known_leader = true }, got;
+
+	mpw_array(&value, 40000);
+	for (unsigned i = 0; i < 40000; i++)
+		mpw_uint(&value, 1000 + i);
+	a.value = buf_span(&value);
+	op_reply_write(&body, &a);
+	ck_assert(!body.failed);
+	ck_assert_int_eq(op_reply_read(buf_span(&body), &got), TV_OK);
+	ck_assert(got.err == TV_OK && got.index == 3 && got.known_leader && span_eq(got.value, a.value));
+	buf_u8(&body, 0xc0);
+	ck_assert_int_eq(op_reply_read(buf_span(&body), &got), TV_OK);
+	ck_assert_uint_eq(got.value.len, a.value.len + 1);	/* whoever reads it sees that */
+	body.data[0] = 0x97;					/* a seventh field */
+	ck_assert_int_eq(op_reply_read(buf_span(&body), &got), TV_OK);
+	ck_assert(span_eq(got.value, a.value));
+	body.data[0] = 0x95;
+	ck_assert_int_eq(op_reply_read(buf_span(&body), &got), TV_EFORMAT);
+	buf_done(&value);
+	buf_done(&body);
+}
+END_TEST
+
 START_TEST(reply_body)
 {
 	struct buf value = BUF_INIT(BYTES_MAX), body = BUF_INIT(BYTES_MAX);
@@ -344,6 +371,7 @@ main(void)
 	tcase_add_test(t, traits);
 	tcase_add_test(t, request_body);
 	tcase_add_test(t, longer_envelopes);
+	tcase_add_test(t, long_values);
 	tcase_add_test(t, reply_body);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
