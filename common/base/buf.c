@@ -11,6 +11,8 @@
  * the system, which clears it.  Nothing of a secret stays, and to overwrite so much would hold up the caller for long.
  */
 #define BUF_MAPPED_BYTES (32u << 20)
+/* Until then each step of a secret is a copy and a wipe.  A larger one takes a mapping: unwritten, it costs nothing. */
+#define BUF_COPIED_BYTES (4u << 20)
 
 void
 buf_init(struct buf *b, size_t max)
@@ -73,6 +75,8 @@ grow(struct buf *b, size_t need)
 		return false;
 	while (cap < need)
 		cap = cap > SIZE_MAX / 2 ? need : cap * 2;
+	if (b->secret && cap > BUF_COPIED_BYTES && cap < BUF_MAPPED_BYTES)
+		cap = BUF_MAPPED_BYTES;
 	if (cap > b->max)
 		cap = b->max;
 	data = resize(b, cap);

@@ -182,13 +182,13 @@ take_bytes(struct render *v, struct span list)
 	size_t at = (size_t)(v->in.p - list.p);
 	struct span kept = chan_keep(list, &v->bytes);
 
-	if (kept.p == NULL || api->answers_bytes + v->bytes.cap > api->conf->answers_bytes_max)
+	if (kept.p == NULL || api->answers_bytes + v->bytes.len > api->conf->answers_bytes_max)
 		return false;
 	/* Room at once, as far as it may be needed: pages that are not written cost nothing, to move them does. */
 	(void)buf_room(out, out->max / 2 < v->bytes.len ? out->max : 2 * v->bytes.len);
 	v->in = rd_span_over(kept);
 	v->in.p += at;
-	v->accounted = v->bytes.cap;
+	v->accounted = v->bytes.len;	/* a large one has more room, not written yet */
 	api->answers_bytes += v->accounted;
 	return true;
 }

@@ -209,6 +209,17 @@ START_TEST(secret_buffers)
 	buf_puts(&b, "again");
 	buf_done(&b);
 	ck_assert(b.secret && b.max == 100000 && b.data == NULL);
+	/* A large one is not copied step by step, within its own limit. */
+	b.max = 48u << 20;
+	ck_assert_ptr_nonnull(buf_add(&b, 4u << 20));
+	ck_assert_uint_eq(b.cap, 4u << 20);
+	ck_assert_ptr_nonnull(buf_add(&b, 1));
+	ck_assert_uint_eq(b.cap, 32u << 20);
+	buf_done(&b);
+	b.max = 6u << 20;
+	ck_assert_ptr_nonnull(buf_add(&b, 5u << 20));
+	ck_assert_uint_eq(b.cap, 6u << 20);
+	buf_done(&b);
 	buf_puts(&b, "and again");
 	ck_assert_str_eq(buf_cstr(&b), "and again");
 	buf_done(&b);
