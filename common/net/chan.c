@@ -227,19 +227,26 @@ chan_dial_tcp(const char *ip, uint16_t port, const struct chan_conf *conf)
 size_t
 chan_pending(const struct chan *c)
 {
-	return c->out.len - c->out_at + (c->noise != NULL ? chan_noise_pending(c->noise) : 0);
+	return c->out.len - c->out_at + c->pieces_left + (c->noise != NULL ? chan_noise_pending(c->noise) : 0);
 }
 
 uint64_t
 chan_mark(const struct chan *c)
 {
-	return c->out_before + c->out.len + 1;
+	return c->out_before + c->out.len + c->pieces_gone + c->pieces_left + 1;
+}
+
+/* Bytes that left for the socket, or to be sealed for it. */
+static uint64_t
+gone(const struct chan *c)
+{
+	return c->out_before + c->out_at + c->pieces_gone;
 }
 
 bool
 chan_passed(const struct chan *c, uint64_t mark)
 {
-	return c->out_before + c->out_at + 1 >= mark;
+	return gone(c) + 1 >= mark;
 }
 
 uint64_t
@@ -248,7 +255,64 @@ chan_signs(const struct chan *c)
 	/* Below that it may be the kernel alone that takes it. */
 	bool crowded = chan_pending(c) > CHAN_EARLY_FLUSH_BYTES;
 
-	return c->in_total + (crowded ? c->out_before + c->out_at : 0);
+	return c->in_total + (crowded ? gone(c) : 0);
+}
+
+static void
+piece_free(struct chan_piece *p)
+{
+	if (p != NULL)
+		buf_done(&p->memory);
+	free(p);
+}
+
+/* Behind all that waits. */
+static void
+add_piece(struct chan *c, struct chan_piece *p)
+{
+	p->at = c->out_before + c->out.len;
+	if (c->pieces == NULL)
+		c->pieces = p;
+	else
+		c->last_piece->next = p;
+	c->last_piece = p;
+	c->pieces_left += p->left.len;
+}
+
+static void
+drop_first_piece(struct chan *c)
+{
+	struct chan_piece *p = c->pieces;
+
+	c->pieces = p->next;
+	piece_free(p);
+}
+
+struct span
+chan_next(const struct chan *c)
+{
+	uint64_t at = c->out_before + c->out_at;
+	const struct chan_piece *p = c->pieces;
+
+	if (p != NULL && p->at == at)
+		return p->left;
+	return span_of(c->out.data + c->out_at, p != NULL ? (size_t)(p->at - at) : c->out.len - c->out_at);
+}
+
+void
+chan_taken(struct chan *c, size_t n)
+{
+	struct chan_piece *p = c->pieces;
+
+	if (p == NULL || p->at != c->out_before + c->out_at) {
+		c->out_at += n;
+		return;
+	}
+	p->left = span_of(p->left.p + n, p->left.len - n);
+	c->pieces_left -= n;
+	c->pieces_gone += n;
+	if (p->left.len == 0)
+		drop_first_piece(c);
 }
 
 struct buf *
@@ -263,18 +327,20 @@ chan_begin(struct chan *c, uint16_t type, uint16_t flags, uint64_t id)
 	return &c->out;
 }
 
-enum tv_err
-chan_end(struct chan *c)
+/* Of a frame whose body is all in `out`, or goes on in this piece. */
+static enum tv_err
+end_frame(struct chan *c, struct chan_piece *p)
 {
 	char text[80];
 
-	if (c->state >= CHAN_CLOSING)
-		return TV_ECLOSED;
-	if (c->out.failed || c->out.len - c->frame_at > FRAME_HEAD_BYTES + (size_t)FRAME_BODY_BYTES_MAX) {
+	frame_close_with(&c->out, c->frame_at, p == NULL ? 0 : p->left.len);
+	if (c->out.failed) {
 		c->out.len = c->frame_at;
 		c->out.failed = false;
+		piece_free(p);
 	} else {
-		frame_close(&c->out, c->frame_at);
+		if (p != NULL)
+			add_piece(c, p);
 		if (chan_pending(c) > CHAN_EARLY_FLUSH_BYTES && !ev_is_active(&c->wr))
 			chan_io_flush(c);
 		if (c->state >= CHAN_CLOSING)
@@ -288,6 +354,30 @@ chan_end(struct chan *c)
 	log_peer(c, log_warn, text);
 	chan_close(c, TV_ELIMIT);
 	return TV_ELIMIT;
+}
+
+enum tv_err
+chan_end(struct chan *c)
+{
+	return c->state >= CHAN_CLOSING ? TV_ECLOSED : end_frame(c, NULL);
+}
+
+enum tv_err
+chan_end_with(struct chan *c, struct buf *memory, struct span bytes)
+{
+	struct chan_piece *p = NULL;
+
+	memory->secret |= c->secret;
+	if (c->state < CHAN_CLOSING && bytes.len > CHAN_ADOPT_BYTES && (p = calloc(1, sizeof(*p))) != NULL) {
+		p->memory = *memory;
+		p->left = bytes;
+		*memory = BUF_INIT(memory->max);
+		return end_frame(c, p);
+	}
+	if (c->state < CHAN_CLOSING)
+		buf_putspan(&c->out, bytes);
+	buf_done(memory);
+	return chan_end(c);
 }
 
 enum tv_err
@@ -335,7 +425,7 @@ chan_up(struct chan *c)
 		ev_timer_stop(c->loop, &c->open_timer);
 	if (!c->paused)
 		ev_io_start(c->loop, &c->rd);
-	if (c->out.len > 0)
+	if (c->out.len > 0)		/* each frame has its head there */
 		chan_io_soon(c);
 	c->busy++;
 	if (c->events->on_open != NULL)
@@ -363,6 +453,8 @@ release(struct chan *c)
 	close(c->fd);
 	buf_done(&c->in);
 	buf_done(&c->out);
+	while (c->pieces != NULL)
+		drop_first_piece(c);
 	if (c->noise != NULL)
 		chan_noise_free(c->noise);
 	free(c->name);

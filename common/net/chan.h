@@ -82,6 +82,11 @@ enum tv_err chan_answer(struct chan *c, uint16_t type, uint64_t id, enum tv_err 
 struct buf *chan_begin(struct chan *c, uint16_t type, uint16_t flags, uint64_t id);
 enum tv_err chan_end(struct chan *c);
 /*
+ * The same for a body that ends with `bytes`, which are in `memory`.  The memory is taken over whatever comes of it and
+ * left empty: many bytes are sent from where they are, without a copy, and freed when they have left.
+ */
+enum tv_err chan_end_with(struct chan *c, struct buf *memory, struct span bytes);
+/*
  * Writes what waits now instead of at the end of the turn: for whoever has other work to do before that, or sends
  * from a prepare watcher, after which the loop would look at its events once more first.  Closes nothing.
  */

@@ -13,6 +13,10 @@
 #define CHAN_KEEP_BYTES 4096
 /* With this much waiting, a send writes at once instead of at the end of the turn. */
 #define CHAN_EARLY_FLUSH_BYTES (256u << 10)
+/* Memory with more bytes than that is taken over as it is by chan_end_with(). */
+#define CHAN_ADOPT_BYTES (64u << 10)
+/* Sealed and written in one go at most: a peer that reads as fast as we write would keep us from everybody else. */
+#define CHAN_FLUSH_BYTES_MAX (2u << 20)
 
 enum chan_state {
 	CHAN_CONNECTING,	/* until the socket is writable for the first time */
@@ -23,6 +27,14 @@ enum chan_state {
 };
 
 struct chan_noise;		/* chan_noise.c */
+
+/* Bytes of a frame that wait outside of `out`. */
+struct chan_piece {
+	struct chan_piece *next;
+	uint64_t at;			/* they stand before this byte of all that was ever in `out` */
+	struct buf memory;		/* owned */
+	struct span left;		/* of it, to be written */
+};
 
 struct chan {
 	struct ev_loop *loop;
@@ -54,6 +66,9 @@ struct chan {
 	struct buf out;			/* frames waiting, in clear; the first out_at bytes are gone */
 	size_t out_at;
 	uint64_t out_before;		/* bytes that were in it before its first one */
+	struct chan_piece *pieces, *last_piece;	/* owned */
+	size_t pieces_left;		/* bytes in them that wait */
+	uint64_t pieces_gone;		/* bytes that left from such, ever */
 	size_t out_hint;		/* what the last turn sent: room to take at once */
 	size_t frame_at;		/* the frame opened by chan_begin */
 	struct chan_noise *noise;	/* owned; NULL in clear */
@@ -79,6 +94,10 @@ void chan_io_stop(struct chan *c);
 void chan_io_soon(struct chan *c);
 /* Writes what waits as far as the socket takes it. */
 void chan_io_flush(struct chan *c);
+/* The next bytes that wait, in clear: as many as are in one place. */
+struct span chan_next(const struct chan *c);
+/* So many of them are gone. */
+void chan_taken(struct chan *c, size_t n);
 /* Bytes to the socket: how many it took (0: none now); on an error the channel is closing. */
 size_t chan_io_write(struct chan *c, const uint8_t *p, size_t n);
 /* One recv: how many bytes came (0: none now); at the end of input the channel is closing. */

@@ -273,7 +273,7 @@ chan_io_write(struct chan *c, const uint8_t *p, size_t n)
 static void
 settle_out(struct chan *c)
 {
-	if (c->out_at == c->out.len) {
+	if (c->out_at == c->out.len) {	/* also when a piece is left that stands behind it */
 		c->out_before += c->out.len;
 		c->out_hint = c->out.len < CHAN_EARLY_FLUSH_BYTES ? c->out.len : CHAN_EARLY_FLUSH_BYTES;
 		c->out_at = 0;
@@ -297,6 +297,21 @@ blocked(const struct chan *c)
 	return c->noise != NULL ? chan_noise_pending(c->noise) : 0;
 }
 
+static void
+write_clear(struct chan *c)
+{
+	size_t room = CHAN_FLUSH_BYTES_MAX, len, done;
+
+	do {
+		struct span next = chan_next(c);
+
+		len = next.len < room ? next.len : room;
+		done = len == 0 ? 0 : chan_io_write(c, next.p, len);
+		chan_taken(c, done);
+		room -= done;
+	} while (done > 0 && done == len && room > 0);
+}
+
 void
 chan_io_flush(struct chan *c)
 {
@@ -305,7 +320,7 @@ chan_io_flush(struct chan *c)
 	if (c->noise != NULL)
 		chan_noise_flush(c);
 	else
-		c->out_at += chan_io_write(c, c->out.data + c->out_at, c->out.len - c->out_at);
+		write_clear(c);
 	settle_out(c);
 	if (c->state != CHAN_OPEN && c->state != CHAN_HANDSHAKE)
 		return;

@@ -26,8 +26,6 @@
 #define SEAL_BYTES_MAX (NOISE_MSG_BYTES_MAX - NOISE_TAG_BYTES)
 /* Sealed at one go, before the socket is asked. */
 #define WIRE_OUT_BATCH_BYTES (128u << 10)
-/* Sealed in one go at most: a peer that reads as fast as we seal would keep us from everybody else. */
-#define FLUSH_BYTES_MAX (2u << 20)
 /* Answered in one turn of the loop: some tenths of a millisecond each. */
 #define HANDSHAKES_PER_TURN 16
 
@@ -122,21 +120,23 @@ void
 chan_noise_flush(struct chan *c)
 {
 	struct chan_noise *n = c->noise;
-	size_t until = c->out_at + FLUSH_BYTES_MAX;
+	size_t done = 0;
 	bool sealed;
 
 	do {
-		sealed = false;
-		while (c->opened && c->out_at < c->out.len && n->wire_out.len < WIRE_OUT_BATCH_BYTES &&
-		    !n->wire_out.failed) {
-			size_t len = c->out.len - c->out_at;
+		struct span next;
 
-			len = len < SEAL_BYTES_MAX ? len : SEAL_BYTES_MAX;
-			seal(c, c->out.data + c->out_at, len);
-			c->out_at += len;
+		sealed = false;
+		while (c->opened && (next = chan_next(c)).len > 0 && n->wire_out.len < WIRE_OUT_BATCH_BYTES &&
+		    !n->wire_out.failed) {
+			size_t len = next.len < SEAL_BYTES_MAX ? next.len : SEAL_BYTES_MAX;
+
+			seal(c, next.p, len);
+			chan_taken(c, len);
+			done += len;
 			sealed = true;
 		}
-	} while (write_wire(c) && sealed && c->out_at < until);
+	} while (write_wire(c) && sealed && done < CHAN_FLUSH_BYTES_MAX);
 }
 
 /* -- handshake ------------------------------------------------------------------- */

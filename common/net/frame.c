@@ -17,15 +17,22 @@ frame_open(struct buf *b, uint16_t type, uint16_t flags, uint64_t id)
 void
 frame_close(struct buf *b, size_t at)
 {
+	frame_close_with(b, at, 0);
+}
+
+void
+frame_close_with(struct buf *b, size_t at, size_t more)
+{
 	size_t n;
 
 	if (b->failed || b->len < at + FRAME_HEAD_BYTES)
 		return;
 	n = b->len - at - FRAME_HEAD_BYTES;
-	if (n > FRAME_BODY_BYTES_MAX) {
+	if (n > FRAME_BODY_BYTES_MAX || more > FRAME_BODY_BYTES_MAX - n) {
 		b->failed = true;
 		return;
 	}
+	n += more;
 	for (int i = 0; i < 4; i++)
 		b->data[at + (size_t)i] = (uint8_t)(n >> (8 * i));
 }

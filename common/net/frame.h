@@ -34,6 +34,8 @@ void frame_write(struct buf *b, const struct frame *f);
 size_t frame_open(struct buf *b, uint16_t type, uint16_t flags, uint64_t id);
 /* Fills in the length of the frame opened at `at`. */
 void frame_close(struct buf *b, size_t at);
+/* The same, of a frame whose body goes on outside of b for `more` bytes. */
+void frame_close_with(struct buf *b, size_t at, size_t more);
 /*
  * Takes one frame from the front of `in`.
  * Returns the bytes used, 0 when more are needed, or TV_ELIMIT when the header

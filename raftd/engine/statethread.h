@@ -60,6 +60,7 @@ struct state_read {
 	struct fsm_answer answer;	/* its text is in the read's memory */
 	struct span value;
 	uint64_t applied;		/* the state that it was read in is that of this index, or newer */
+	struct buf large;		/* the value, when it is not small; may be taken out of here */
 	unsigned replaced;		/* fsm_replaced() before */
 	bool ended;			/* done was called */
 	/* Private. */
@@ -70,7 +71,6 @@ struct state_read {
 	struct span args;
 	state_read_done *done;
 	void *ctx;
-	struct buf large;		/* what does not fit below */
 	struct state_read *next;
 	uint8_t short_args[STATE_ARGS_SHORT], small[STATE_ANSWER_SHORT];
 };

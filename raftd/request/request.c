@@ -171,12 +171,16 @@ begin(struct request *q)
 	return q->asker == NULL ? NULL : chan_begin(q->asker->chan, q->type, FRAME_REPLY, q->id);
 }
 
+/* memory: the value's, which is taken over; NULL: it is copied. */
 static void
-reply(struct request *q, const struct op_reply *a)
+reply(struct request *q, const struct op_reply *a, struct buf *memory)
 {
 	struct buf *b = begin(q);
 
-	if (b != NULL) {
+	if (b != NULL && memory != NULL) {
+		op_reply_begin(b, a);
+		(void)chan_end_with(q->asker->chan, memory, a->value);
+	} else if (b != NULL) {
 		/* At once: a large one would be moved at each step of a growing buffer. */
 		(void)buf_room(b, a->value.len + a->text.len + REPLY_HEAD_BYTES);
 		op_reply_write(b, a);
@@ -185,18 +189,32 @@ reply(struct request *q, const struct op_reply *a)
 	request_free(q);
 }
 
-void
-request_reply(struct request *q, uint64_t index, struct span value)
+static void
+reply_value(struct request *q, uint64_t index, struct span value, struct buf *memory)
 {
 	struct op_reply a = { .err = TV_OK, .index = index, .value = value };
-	struct requests *all = q->d->requests;
 
 	if (value.len > q->d->conf.answer_bytes_max) {
 		request_failf(q, TV_ELIMIT, "the answer is larger than answer_bytes_max allows; ask for less");
 		return;
 	}
 	a.known_leader = engine_leader_known(q->d->engine, &a.last_contact_ms);
-	reply(q, &a);
+	reply(q, &a, memory);
+}
+
+void
+request_reply_with(struct request *q, uint64_t index, struct buf *value)
+{
+	reply_value(q, index, buf_span(value), value->len > 0 ? value : NULL);
+	buf_done(value);		/* what was not taken over */
+}
+
+void
+request_reply(struct request *q, uint64_t index, struct span value)
+{
+	struct requests *all = q->d->requests;
+
+	reply_value(q, index, value, NULL);
 	/* q may be gone now; a large answer must not stay until the next one. */
 	if (all->buf.cap > SCRATCH_KEEP)
 		buf_done(&all->buf);
@@ -208,7 +226,7 @@ request_fail(struct request *q, enum tv_err err, struct span text)
 	struct op_reply a = { .err = err, .text = text.len > 0 ? text : span_str(tv_strerror(err)) };
 
 	a.known_leader = engine_leader_known(q->d->engine, &a.last_contact_ms);
-	reply(q, &a);
+	reply(q, &a, NULL);
 }
 
 void

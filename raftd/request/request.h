@@ -70,6 +70,8 @@ struct request_op {
 
 /* Answers and ends the request; text and value are copied. */
 void request_reply(struct request *q, uint64_t index, struct span value);
+/* The same with a value that is not copied when it is large: its memory is taken over, whatever comes of it. */
+void request_reply_with(struct request *q, uint64_t index, struct buf *value);
 void request_fail(struct request *q, enum tv_err err, struct span text);	/* empty text: tv_strerror */
 void request_failf(struct request *q, enum tv_err err, const char *text);
 /* [u8 err, str text], for questions that are no operations; with a value (NULL: none, empty: nil) behind them. */

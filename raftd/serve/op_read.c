@@ -141,7 +141,14 @@ give(struct request *q)
 		return;
 	}
 	unblock(q);
-	request_reply(q, r->answer.index, r->value);
+	if (r->large.len > 0) {
+		struct buf value = r->large;	/* what was looked up ends with the request */
+
+		r->large = BUF_INIT(0);
+		request_reply_with(q, r->answer.index, &value);
+	} else {
+		request_reply(q, r->answer.index, r->value);
+	}
 }
 
 static void

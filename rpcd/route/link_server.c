@@ -13,6 +13,7 @@
 
 #define PENDING_BUCKETS 64
 #define REPLY_HEAD_BYTES 128		/* of an answer besides its texts: enough */
+#define PASS_BYTES (64u << 10)		/* of a value: it is not copied */
 #define FIRST_BYTES MONO_S(2)		/* of who dials us */
 /* Connections that have not said HELLO: all but those of members of the pool, those, and of one address. */
 #define UNPROVEN_MAX 256
@@ -84,6 +85,28 @@ answer(struct chan *c, uint16_t type, uint64_t id, const struct op_reply *reply)
 	chan_end(c);
 }
 
+/*
+ * A large value is sent from the memory that it came in, unless others wait for the same one.  Those that are sent have
+ * no limit of their own: the link closes when its out_max bytes wait.
+ */
+static void
+pass_on(struct conn *k, uint16_t type, uint64_t id, const struct op_reply *reply)
+{
+	struct chan *c = k->conn.chan;
+	struct buf memory, *b;
+	struct span value;
+
+	if (reply->value.len < PASS_BYTES || route_reply_number(k->d->conf.route) != 0 ||
+	    (b = chan_begin(c, type, FRAME_REPLY, id)) == NULL) {
+		answer(c, type, id, reply);
+		return;
+	}
+	value = chan_keep(reply->value, &memory);
+	op_reply_begin(b, reply);
+	b->failed |= value.p == NULL;
+	chan_end_with(c, &memory, value);
+}
+
 static void
 refuse(struct conn *k, const struct frame *f, enum tv_err err, const char *text)
 {
@@ -108,7 +131,7 @@ routed(void *ctx, const struct op_reply *reply)
 	struct pending *p = ctx;
 	struct conn *k = p->conn;
 
-	answer(k->conn.chan, p->type, p->id, reply);
+	pass_on(k, p->type, p->id, reply);
 	pending_drop(k, pending_at(k, p->id));
 }
 

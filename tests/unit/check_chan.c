@@ -556,6 +556,101 @@ START_TEST(bodies_are_kept)
 }
 END_TEST
 
+/* Bytes 10.. of memory of its own with n more, all alike. */
+static struct buf
+lent(size_t n, int fill)
+{
+	struct buf b = BUF_INIT(8 << 20);
+
+	memset(buf_add(&b, n + 10), fill, n + 10);
+	return b;
+}
+
+/* Memory that is taken over leaves in its turn, between frames of the buffer, and counts as theirs do. */
+START_TEST(memory_is_taken_over)
+{
+	static const size_t lens[] = { 100, 300000, 0, 1 << 20, 70000, 500, 1 << 20 };
+	const size_t count = sizeof(lens) / sizeof(lens[0]);
+	struct ev_loop *loop = world_loop();
+	struct end a, b;
+	struct door door;
+	struct buf memory, *out;
+	size_t sum = 0, at = 0;
+	uint64_t mark;
+
+	end_init(&a, loop);
+	end_init(&b, loop);
+	connect_ends(0, &a, &b, &door);
+	UNTIL(loop, a.opens == 1 && b.opens == 1);
+	a.c->secret = _i == 1;
+	mark = chan_mark(a.c);
+	for (size_t i = 0; i < count; i++) {
+		memory = lent(lens[i], (int)i + 1);
+		out = chan_begin(a.c, MSG_OP, 0, i);
+		buf_puts(out, "head");
+		ck_assert_int_eq(chan_end_with(a.c, &memory, span_of(memory.data + 10, lens[i])), TV_OK);
+		ck_assert(memory.data == NULL && memory.len == 0);
+		ck_assert_int_eq(chan_send(a.c, MSG_OP, 0, 100 + i, span_str("between")), TV_OK);
+		sum += lens[i] + 4 + 7 + 2 * FRAME_HEAD_BYTES;
+		ck_assert_uint_eq(chan_mark(a.c), mark + sum);
+	}
+	ck_assert_uint_gt(chan_pending(a.c), 1 << 20);	/* the socket takes less */
+	ck_assert_uint_le(a.c->out.cap, 64 << 10);	/* and they were not copied */
+	ck_assert(!chan_passed(a.c, chan_mark(a.c)));
+	UNTIL(loop, b.frames == 2 * count);
+	ck_assert_uint_eq(chan_pending(a.c), 0);
+	ck_assert(chan_passed(a.c, mark + sum) && !chan_passed(a.c, mark + sum + 1));
+	for (size_t i = 0; i < count; i++) {
+		ck_assert_int_eq(memcmp(b.got.data + at, "head", 4), 0);
+		for (size_t k = 0; k < lens[i]; k++)
+			ck_assert_uint_eq(b.got.data[at + 4 + k], i + 1);
+		at += 4 + lens[i];
+		ck_assert_int_eq(memcmp(b.got.data + at, "between", 7), 0);
+		at += 7;
+	}
+	ck_assert_uint_eq(at, b.got.len);
+	end_done(&a);
+	end_done(&b);
+	ev_loop_destroy(loop);
+}
+END_TEST
+
+/* A body that is too large in all, and a channel that closes while pieces wait, or was closed before. */
+START_TEST(memory_of_bad_frames)
+{
+	struct ev_loop *loop = world_loop();
+	struct end a, b;
+	struct door door;
+	struct buf memory;
+	size_t before;
+
+	end_init(&a, loop);
+	end_init(&b, loop);
+	connect_ends(0, &a, &b, &door);
+	UNTIL(loop, a.opens == 1 && b.opens == 1);
+	for (int i = 0; i < 3; i++) {
+		memory = lent(1 << 20, 1);
+		ck_assert_ptr_nonnull(chan_begin(a.c, MSG_OP, 0, 1));
+		ck_assert_int_eq(chan_end_with(a.c, &memory, span_of(memory.data, 1 << 20)), TV_OK);
+	}
+	before = chan_pending(a.c);
+	memory = BUF_INIT(FRAME_BODY_BYTES_MAX);
+	ck_assert_ptr_nonnull(buf_room(&memory, FRAME_BODY_BYTES_MAX));
+	buf_puts(chan_begin(a.c, MSG_OP, 0, 1), "one byte more");
+	ck_assert_int_eq(chan_end_with(a.c, &memory, span_of(memory.data, FRAME_BODY_BYTES_MAX)), TV_ELIMIT);
+	ck_assert_ptr_null(memory.data);
+	ck_assert_uint_le(chan_pending(a.c), before);
+	memory = lent(1 << 20, 1);
+	ck_assert_ptr_null(chan_begin(a.c, MSG_OP, 0, 1));
+	ck_assert_int_eq(chan_end_with(a.c, &memory, span_of(memory.data, 1 << 20)), TV_ECLOSED);
+	ck_assert_ptr_null(memory.data);
+	UNTIL(loop, a.closes == 1 && b.closes == 1);
+	end_done(&a);
+	end_done(&b);
+	ev_loop_destroy(loop);
+}
+END_TEST
+
 START_TEST(in_place_frames)
 {
 	struct ev_loop *loop = world_loop();
@@ -661,6 +756,8 @@ main(void)
 	tcase_add_test(t, close_flushes);
 	tcase_add_loop_test(t, free_in_callbacks, 0, 2);
 	tcase_add_loop_test(t, bodies_are_kept, 0, 2);
+	tcase_add_loop_test(t, memory_is_taken_over, 0, 2);
+	tcase_add_test(t, memory_of_bad_frames);
 	tcase_add_test(t, in_place_frames);
 	tcase_add_loop_test(t, names_and_credentials, 0, 3);
 	tcase_add_test(t, nobody_there);

@@ -292,6 +292,39 @@ START_TEST(echo)
 }
 END_TEST
 
+/* The memory of a frame is sealed where it is, a share of it in each turn. */
+START_TEST(memory_in_turns)
+{
+	enum { BYTES = 6 << 20 };
+	struct noise_conf n = conf_of(NOISE_NNPSK0, &old_key, 1);
+	struct buf memory = BUF_INIT(BYTES);
+	uint8_t *body = malloc(BYTES);
+	size_t before, most = 0;
+	struct link l;
+
+	randombytes_buf_deterministic(body, BYTES, old_key.bytes);
+	link_open(&l, &n, &n, false);
+	l.b.c->body_max = BYTES;
+	l.b.c->in.max = 2 * BYTES;
+	buf_put(&memory, body, BYTES);
+	ck_assert_ptr_nonnull(chan_begin(l.a.c, MSG_OP, 0, 1));
+	ck_assert_int_eq(chan_end_with(l.a.c, &memory, span_of(memory.data, BYTES)), TV_OK);
+	ck_assert_int_eq(chan_send(l.a.c, MSG_OP, 0, 2, span_str("behind")), TV_OK);
+	while (l.b.frames < 2 && l.b.closes == 0) {
+		before = chan_pending(l.a.c);
+		ev_run(l.loop, EVRUN_NOWAIT);
+		if (chan_pending(l.a.c) + most < before)
+			most = before - chan_pending(l.a.c);
+	}
+	ck_assert_uint_gt(most, 0);
+	ck_assert_uint_le(most, CHAN_FLUSH_BYTES_MAX + (256 << 10));
+	ck_assert_uint_eq(l.b.got.len, BYTES + 6);
+	ck_assert(memcmp(l.b.got.data, body, BYTES) == 0 && memcmp(l.b.got.data + BYTES, "behind", 6) == 0);
+	link_close(&l);
+	free(body);
+}
+END_TEST
+
 /* Nothing of a frame is seen on the wire, and small frames share one sealed message. */
 START_TEST(sealed_in_batches)
 {
@@ -762,6 +795,7 @@ main(void)
 		crypto_scalarmult_base(pairs[i].pub, pairs[i].secret);
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, echo, 0, 2);
+	tcase_add_test(t, memory_in_turns);
 	tcase_add_test(t, sealed_in_batches);
 	tcase_add_test(t, keys);
 	tcase_add_test(t, two_static_keys);
