@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/base/deadlines.h"
 #include "common/base/log.h"
 #include "common/net/source.h"
 #include "common/record/mpack.h"
@@ -29,7 +30,8 @@ struct timer {
 	struct proposal proposal;
 	bool destroying;
 	char id[ID_SIZE];
-	struct mono ttl, deadline;
+	struct mono ttl;
+	struct deadline deadline;	/* in `due` unless a look or a destroy is on the way */
 };
 
 /* Sessions of the state, up to so many in the order of their ids. */
@@ -55,6 +57,7 @@ struct leader_sessions {
 	struct timer **buckets;
 	size_t bucket_count;		/* power of two */
 	unsigned count, destroying;
+	struct deadlines due;
 	ev_timer timer;
 	uint64_t round;			/* of starts and stops: what was asked in another one is of another table */
 	bool taking;			/* sessions in, and there are more */
@@ -62,6 +65,12 @@ struct leader_sessions {
 	struct piece *piece;		/* asked for; or NULL */
 	struct look look;
 };
+
+static struct timer *
+timer_of(struct deadline *x)
+{
+	return (struct timer *)(void *)((char *)x - offsetof(struct timer, deadline));
+}
 
 /* -- the table -- */
 
@@ -109,9 +118,24 @@ let_go(struct leader_sessions *s, struct timer **at)
 
 	*at = t->next;
 	s->count--;
+	deadlines_remove(&s->due, &t->deadline);
 	t->s = NULL;
 	if (!t->destroying)
 		free(t);
+}
+
+static void
+set_deadline(struct leader_sessions *s, struct timer *t, struct mono from_now)
+{
+	deadlines_move(&s->due, &t->deadline, mono_add(clock_mono(), from_now));
+}
+
+/* It is looked at once its deadline comes: there is room for as many as are in the table. */
+static void
+await(struct leader_sessions *s, struct timer *t)
+{
+	if (t->deadline.place == 0)
+		deadlines_add(&s->due, &t->deadline);
 }
 
 static void
@@ -123,10 +147,11 @@ add(struct leader_sessions *s, struct span id, int64_t ttl_ns)
 		return;
 	if (t == NULL) {
 		t = calloc(1, sizeof(*t));
-		if (t == NULL || !span_copy(id, t->id, sizeof(t->id))) {
+		if (t == NULL || !span_copy(id, t->id, sizeof(t->id)) || !deadlines_reserve(&s->due, s->count + 1u)) {
 			free(t);
 			return;
 		}
+		deadlines_add(&s->due, &t->deadline);
 		t->s = s;
 		t->next = *at;
 		*at = t;
@@ -134,10 +159,17 @@ add(struct leader_sessions *s, struct span id, int64_t ttl_ns)
 			grow(s);
 	}
 	t->ttl.ns = ttl_ns;
-	t->deadline = mono_add(clock_mono(), mono_mul(t->ttl, 2));
+	set_deadline(s, t, mono_mul(t->ttl, 2));
 }
 
 /* -- the end of a session -- */
+
+static void
+retry(struct leader_sessions *s, struct timer *t)
+{
+	set_deadline(s, t, RETRY);
+	await(s, t);
+}
 
 static void
 destroyed(struct proposal *p, enum tv_err err, const struct fsm_result *result)
@@ -155,7 +187,7 @@ destroyed(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 	if (err == TV_OK)
 		let_go(s, find(s, span_str(t->id)));
 	else
-		t->deadline = mono_add(clock_mono(), RETRY);
+		retry(s, t);
 }
 
 static void
@@ -169,7 +201,7 @@ destroy(struct leader_sessions *s, struct timer *t)
 		log_debug("raftd", "session %s expired", t->id);
 	} else {
 		t->destroying = false;
-		t->deadline = mono_add(clock_mono(), RETRY);
+		retry(s, t);
 	}
 }
 
@@ -205,9 +237,9 @@ look_work(struct fsm *reader, void *ctx)
 
 /* Never later than the documented maximum (S114). */
 static bool
-is_due(const struct timer *t, struct mono now)
+is_due(const struct deadline *x, struct mono now)
 {
-	return !t->destroying && mono_before(t->deadline, mono_add(now, MONO_MS(200)));
+	return x != NULL && mono_before(x->when, mono_add(now, MONO_MS(200)));
 }
 
 static void
@@ -221,12 +253,16 @@ look_done(void *ctx)
 	for (unsigned i = 0; i < l->count && l->round == s->round; i++) {
 		struct timer **at = find(s, span_str(l->at[i].id));
 
-		if (*at == NULL || !is_due(*at, now))
-			continue;		/* ended, or renewed meanwhile */
-		if (!l->at[i].there)
+		if (*at == NULL || (*at)->destroying)
+			continue;		/* ended meanwhile */
+		if (!is_due(&(*at)->deadline, now))
+			await(s, *at);		/* renewed meanwhile */
+		else if (!l->at[i].there)
 			let_go(s, at);
 		else if (s->destroying < DESTROYS_MAX)
 			destroy(s, *at);
+		else
+			await(s, *at);
 	}
 }
 
@@ -235,18 +271,22 @@ look_at_expired(struct leader_sessions *s)
 {
 	struct look *l = &s->look;
 	struct mono now = clock_mono();
+	struct deadline *x;
 
 	if (l->running)
 		return;
 	l->count = 0;
 	l->round = s->round;
-	for (size_t i = 0; i < s->bucket_count; i++)
-		for (struct timer *t = s->buckets[i]; t != NULL; t = t->next)
-			if (is_due(t, now) && l->count + s->destroying < DESTROYS_MAX)
-				memcpy(l->at[l->count++].id, t->id, ID_SIZE);
+	while (l->count + s->destroying < DESTROYS_MAX && is_due(x = deadlines_first(&s->due), now)) {
+		deadlines_remove(&s->due, x);
+		memcpy(l->at[l->count++].id, timer_of(x)->id, ID_SIZE);
+	}
+	if (l->count == 0)
+		return;
+	l->running = statethread_call(s->d->state, look_work, look_done, s) == TV_OK;
 	/* What cannot be asked now is asked at the next look. */
-	if (l->count > 0)
-		l->running = statethread_call(s->d->state, look_work, look_done, s) == TV_OK;
+	for (unsigned i = 0; i < l->count && !l->running; i++)
+		await(s, *find(s, span_str(l->at[i].id)));
 }
 
 /* -- what the state holds -- */
@@ -379,7 +419,7 @@ leader_sessions_renew(struct leader_sessions *s, struct span id)
 		*c = *c >= 'A' && *c <= 'Z' ? *c + 32 : *c;
 	t = *find(s, span_str(lower));
 	if (t != NULL)
-		t->deadline = mono_add(clock_mono(), mono_mul(t->ttl, 2));
+		set_deadline(s, t, mono_mul(t->ttl, 2));
 }
 
 /* -- life -- */
@@ -431,6 +471,7 @@ leader_sessions_free(struct leader_sessions *s)
 	if (s == NULL)
 		return;
 	leader_sessions_stop(s);
+	deadlines_done(&s->due);
 	free(s->piece);			/* the threads of the state have ended */
 	free(s->buckets);
 	free(s);

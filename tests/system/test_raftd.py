@@ -421,6 +421,35 @@ def test_sessions_expire():
         assert n1.op(OP.SESSION_RENEW, [uuid, ""])[3] == []
 
 
+def test_sessions_expire_in_order():
+    """Hundreds of timers, created in another order than they end: none ends before its TTL, and those of 1 s before those of
+    6 s, whose shortest time is longer than the longest of the others."""
+    with RaftCluster(1, bootstrap=True, session_ttl_min="100ms") as c:
+        n1 = c.nodes[0]
+        c.start_all()
+        c.wait_leader()
+        n1.wait_log("member 'n1' joined")
+        wait_for("in the catalog", lambda: n1.asked(OP.CATALOG_NODES, ["", [], {}, False]))
+        began, made = time.monotonic(), {}
+        for i in range(400):
+            ttl = (6, 1)[i % 2]
+            made[n1.asked(OP.SESSION_CREATE, ["", "s", "n1", 0, "release", "%ds" % ttl, ["serfHealth"], None, None])[0]] = ttl
+        made_for = time.monotonic() - began
+
+        def left(ttl):
+            now = {s[0] for s in n1.asked(OP.SESSION_LIST, ["", ""])}
+            return [s for s, t in made.items() if t == ttl and s in now]
+        if made_for < 1:                                # else some may have ended by now
+            assert len(left(1)) == 200
+        wait_for("those of 1 s end", lambda: not left(1))
+        short = time.monotonic() - began
+        assert short >= 2 * 1 - 0.2, short
+        if short < 6:
+            assert len(left(6)) == 200
+        wait_for("those of 6 s end", lambda: not left(6))
+        assert time.monotonic() - began >= 2 * 6 - 0.2
+
+
 def test_address_change_is_followed():
     with RaftCluster(3, bootstrap_expect=3, **CALM) as c:
         c.start_all()

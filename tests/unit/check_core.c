@@ -1,13 +1,15 @@
-/* Spans, the bounded reader, the capped buffer, the arena and frames. */
+/* Spans, the bounded reader, the capped buffer, the arena, deadlines and frames. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/arena.h"
+#include "common/base/deadlines.h"
 #include "common/base/hex.h"
 #include "common/base/uuid.h"
 #include "common/base/buf.h"
 #include "common/base/rd.h"
+#include "common/base/rng.h"
 #include "common/net/frame.h"
 
 /* -- spans ------------------------------------------------------------------ */
@@ -186,6 +188,53 @@ is_zero(const void *bytes, size_t n)
 			return false;
 	return true;
 }
+
+/* Against a plain search: added, moved, removed, and taken in their order. */
+START_TEST(deadlines_in_order)
+{
+	enum { COUNT = 500 };
+	static struct deadline x[COUNT];
+	struct deadlines d = { 0 };
+	struct rng r;
+	size_t in = 0;
+
+	rng_seed(&r, 7);
+	ck_assert_ptr_null(deadlines_first(&d));
+	ck_assert(deadlines_reserve(&d, COUNT));
+	for (unsigned step = 0; step < 100000; step++) {
+		struct deadline *y = &x[rng_below(&r, COUNT)], *first = NULL;
+		struct mono when = { (int64_t)rng_below(&r, 1000) };
+
+		if (y->place == 0) {
+			deadlines_move(&d, y, when);
+			deadlines_add(&d, y);
+			in++;
+		} else if (rng_below(&r, 3) == 0) {
+			deadlines_remove(&d, y);
+			deadlines_remove(&d, y);
+			in--;
+		} else {
+			deadlines_move(&d, y, when);
+		}
+		if (step % 16 != 0 || in == 0)
+			continue;
+		for (size_t i = 0; i < COUNT; i++)
+			if (x[i].place != 0 && (first == NULL || mono_before(x[i].when, first->when)))
+				first = &x[i];
+		ck_assert_uint_eq(d.count, in);
+		ck_assert_int_eq(deadlines_first(&d)->when.ns, first->when.ns);
+	}
+	for (struct mono last = { 0 }; in > 0; in--) {
+		struct deadline *y = deadlines_first(&d);
+
+		ck_assert(!mono_before(y->when, last));
+		last = y->when;
+		deadlines_remove(&d, y);
+	}
+	ck_assert_ptr_null(deadlines_first(&d));
+	deadlines_done(&d);
+}
+END_TEST
 
 START_TEST(secret_buffers)
 {
@@ -400,6 +449,7 @@ main(void)
 	tcase_add_test(t, reader_errors);
 	tcase_add_test(t, writes);
 	tcase_add_test(t, secret_buffers);
+	tcase_add_test(t, deadlines_in_order);
 	tcase_add_test(t, caps);
 	tcase_add_test(t, odd_sizes);
 	tcase_add_test(t, arenas);
