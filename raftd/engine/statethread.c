@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/base/assert.h"
@@ -582,14 +583,30 @@ statethread_info(const struct statethread *s, void (*fn)(void *ctx, const char *
 
 /* -- life -- */
 
+/* What a batch may need at most: a mapping, of which a server with little to do touches one page. */
+static void *
+table_new(size_t size)
+{
+	void *p = mmap(NULL, STATE_BATCH_ENTRIES * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void
+table_free(void *p, size_t size)
+{
+	if (p != NULL)
+		(void)munmap(p, STATE_BATCH_ENTRIES * size);
+}
+
 static enum tv_err
 batches_new(struct statethread *s)
 {
 	for (unsigned i = 0; i < STATE_BATCHES; i++) {
 		struct state_batch *b = &s->batches[i];
 
-		b->entries = calloc(STATE_BATCH_ENTRIES, sizeof(*b->entries));
-		b->results = calloc(STATE_BATCH_ENTRIES, sizeof(*b->results));
+		b->entries = table_new(sizeof(*b->entries));
+		b->results = table_new(sizeof(*b->results));
 		b->arena = ARENA_INIT(256u << 20);
 		b->read = ARENA_INIT(64u << 20);
 		b->touches = fsm_touches_new();
@@ -684,8 +701,8 @@ statethread_free(struct statethread *s)
 	for (unsigned i = 0; i < STATE_BATCHES; i++) {
 		struct state_batch *b = &s->batches[i];
 
-		free(b->entries);
-		free(b->results);
+		table_free(b->entries, sizeof(*b->entries));
+		table_free(b->results, sizeof(*b->results));
 		arena_done(&b->arena);
 		arena_done(&b->read);
 		fsm_touches_free(b->touches);
