@@ -16,7 +16,8 @@ from raftcluster import KV_SET, MSG, OP, READ_DEFAULT  # noqa: E402
 from waiting import need, wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.93.0")
-NAMES, LARGE, INSTANCES = 1000000, 40, 50000    # keys; values of 1 MB; of one service
+NAMES = 300000 if SANITIZERS else 1000000       # keys
+LARGE, INSTANCES = 40, 50000                    # values of 1 MB; of one service
 BOUND = 0.02                                    # s: 99 of 100 point reads beside a big question
 TURN = 20000                                    # us of processor time of a loop's thread, at most
 ROUNDS = 30                                     # at most: a busy machine takes the processor away, and one round is enough
