@@ -232,6 +232,8 @@ election_timeout(struct raft *r)
 		return;
 	if (r->leader != 0 && r->role == RAFT_FOLLOWER)
 		election_become(r, RAFT_FOLLOWER, r->term, 0);
+	if (r->opening)
+		return;
 	if (raft_config(r)->count == 0) {
 		if (!r->said_no_peers)
 			raft_note(r, RAFT_NOTICE_NO_PEERS, 0, 0);

@@ -243,7 +243,7 @@ members_electable(const struct raft *r)
 {
 	const struct raft_server_conf *self;
 
-	if (r->stateless)
+	if (r->stateless || r->opening)
 		return false;
 	if (r->self_voter)
 		return true;
@@ -474,7 +474,7 @@ members_recover(struct raft *r, const struct raft_config *config)
 
 	if (r->role == RAFT_LEADER || r->newest->config.count == 0 || r->retired || r->stateless)
 		return TV_ECONFLICT;
-	if (r->incoming.installing)
+	if (r->incoming.installing || r->opening)
 		return TV_EAGAIN;
 	c.index = 0;
 	if (!config_valid(&c) || c.count != 1 || c.servers[0].id != r->opt.self || !c.servers[0].voter ||

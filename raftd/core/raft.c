@@ -30,7 +30,8 @@ set_numbers(struct raft *r, const struct raft_restore *from, struct mono now)
 	r->vote = from->vote;
 	r->snapshot_index = from->snapshot_index;
 	r->snapshot_term = from->snapshot_term;
-	r->applied = from->applied > from->snapshot_index ? from->applied : from->snapshot_index;
+	r->opening = from->opening;
+	r->applied = !from->opening && from->applied > from->snapshot_index ? from->applied : from->snapshot_index;
 	r->commit = r->applied;
 	if (r->opt.uncommitted_entries_max == 0)
 		r->opt.uncommitted_entries_max = UNCOMMITTED_ENTRIES;
@@ -52,7 +53,7 @@ raft_new(const struct raft_options *opt, const struct raft_restore *from, struct
 	r->opt = *opt;
 	set_numbers(r, from, now);
 	logidx_init(&r->log);
-	r->stateless = from->stateless;
+	r->stateless = from->stateless && !from->opening;
 	logidx_reset(&r->log, from->snapshot_index, from->snapshot_term);
 	buf_init(&r->config_bytes, CONFIG_BYTES_MAX);
 	if (!members_init(r, &from->snapshot_config)) {
@@ -334,6 +335,25 @@ in_applied(struct raft *r, const struct raft_input *in)
 		r->applied = in->index;
 }
 
+/* What is applied is committed, whatever was heard of it since the start. */
+static void
+in_state_open(struct raft *r, const struct raft_input *in)
+{
+	TV_ASSERT(r->opening);
+	r->opening = false;
+	r->stateless = in->ctx != 0;
+	if (in->index > r->log.last) {
+		raft_note(r, RAFT_NOTICE_READ_ONLY_CORRUPT, 0, r->log.last);
+		return;
+	}
+	if (in->index > r->applied)
+		r->applied = in->index;
+	if (in->index > r->commit)
+		raft_commit_to(r, in->index);
+	if (r->self_voter && members_quorum(r) == 1)
+		r->election_due = r->now;	/* nobody to wait for */
+}
+
 static void
 in_read(struct raft *r, const struct raft_input *in)
 {
@@ -451,6 +471,7 @@ static input_fn *const inputs[] = {
 	[RAFT_IN_PROPOSE] = in_propose,
 	[RAFT_IN_PERSISTED] = in_persisted,
 	[RAFT_IN_APPLIED] = in_applied,
+	[RAFT_IN_STATE_OPEN] = in_state_open,
 	[RAFT_IN_READ] = in_read,
 	[RAFT_IN_CHANGE] = in_change,
 	[RAFT_IN_TRANSFER] = in_transfer,

@@ -142,6 +142,9 @@ struct raft_restore {
 	uint64_t applied;			/* >= snapshot_index: what the state machine has applied */
 	bool stateless;				/* the state is lost and the log cannot rebuild it.  This server votes and stores as
 						 * ever, and asks the leader for a snapshot; it does not stand for election */
+	bool opening;				/* the state is still being opened, so what it has applied is not known: `applied` and
+						 * `stateless` do not count, RAFT_IN_STATE_OPEN tells them.  Until then this server votes and
+						 * stores as ever, and does not stand for election: others can serve, it could not */
 	/* The log, first..last, contiguous from snapshot_index + 1 or earlier; fed with raft_restore_entry(). */
 };
 
@@ -162,6 +165,9 @@ enum raft_in_type {
 	RAFT_IN_PERSISTED,		/* index, term: the log is durable up to here (term of that entry); ctx: write_epoch of the
 					 * newest output in that write, so that a completion from before a truncation is known (S29) */
 	RAFT_IN_APPLIED,		/* index */
+	RAFT_IN_STATE_OPEN,		/* once, after raft_restore.opening, and before anything is applied.  index: what the state machine has
+					 * applied; ctx: 1, it is stateless.  A log that ends before index shows as
+					 * RAFT_NOTICE_READ_ONLY_CORRUPT */
 	RAFT_IN_READ,			/* ctx: confirm a linearizable read */
 	RAFT_IN_CHANGE,			/* change: one server */
 	RAFT_IN_TRANSFER,		/* to: target (0: the most up-to-date voter) */
@@ -187,7 +193,7 @@ enum raft_in_type {
 	RAFT_IN_RECOVER,		/* config: this server alone.  The majority is lost for good, says the operator: it becomes the next
 					 * entry, in a new term, and everything before it counts.  Breaks every promise of Raft towards the servers
 					 * given up, so the shell must never again let a message of theirs in or one to them out.  TV_ECONFLICT: leader,
-					 * state lost, or nothing to recover; TV_EAGAIN: a snapshot is being installed */
+					 * state lost, or nothing to recover; TV_EAGAIN: a snapshot is being installed, or the state opened */
 	RAFT_IN_RETIRE,			/* takes no part any more: no leader is known, nobody is voted for or listened to */
 };
 

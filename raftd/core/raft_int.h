@@ -117,6 +117,7 @@ struct raft {
 	uint64_t snapshot_index, snapshot_term;
 	uint64_t write_epoch;
 	bool stateless;			/* waits for a snapshot although the log is whole */
+	bool opening;			/* before RAFT_IN_STATE_OPEN: commit and applied may be too low */
 	bool disk_full;			/* only what the core itself writes is taken */
 
 	/* configurations: base is the newest one at or below the snapshot, then those in the log above */

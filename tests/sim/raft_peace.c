@@ -24,7 +24,7 @@ peace_make(struct world *w)
 	memset(w->cut, 0, sizeof(w->cut));
 	memset(w->fifo_last, 0, sizeof(w->fifo_last));
 	w->plan.net.loss = w->plan.net.dup = w->plan.net.slow = w->plan.disk.slow = w->plan.snap_fail = 0;
-	w->plan.disk.sync_error = 0;
+	w->plan.disk.sync_error = w->plan.opens = 0;
 	w->plan.net.delay_max = MONO_MS(2);
 	w->plan.disk.write_max = MONO_MS(2);
 	for (int i = 0; i < w->count; i++) {
@@ -35,6 +35,7 @@ peace_make(struct world *w)
 			node_start(w, n);
 		if (w->failed)
 			return;
+		state_opened(w, n);
 		n->tick_at = MONO_NEVER;	/* ticks that a pause delayed are late */
 		(void)node_feed(w, n, &(struct raft_input){ .type = RAFT_IN_TICK });
 		disk_unstall(w, n);

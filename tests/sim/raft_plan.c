@@ -171,5 +171,6 @@ plan_of(uint64_t seed)
 		draw_ambush(&r, &p);
 	if (seed % 7 != 5)
 		draw_links(&r, &p);
+	p.opens = seed % 4 == 2 ? 0.5 : 0;
 	return p;
 }

@@ -138,7 +138,7 @@ chunk_failed(struct world *w, struct event *e)
 void
 snap_chunk(struct world *w, struct sim_node *n, const struct raft_msg *m)
 {
-	bool fails = world_chance(w, w->plan.snap_fail);
+	bool fails = world_chance(w, w->plan.snap_fail) || (n->opening && m->done);
 	struct event *e;
 
 	if (m->offset == 0) {
@@ -190,7 +190,7 @@ snap_compact(struct world *w, struct sim_node *n, bool all)
 	struct raft_input in = { .type = RAFT_IN_COMPACTED };
 	uint64_t keep, upto;
 
-	if (n->core == NULL || n->dying != 0 || n->applied <= n->disk.snap.index || !disk_idle(&n->disk))
+	if (n->core == NULL || n->dying != 0 || n->opening || n->applied <= n->disk.snap.index || !disk_idle(&n->disk))
 		return;
 	keep = all ? 0 : rng_below(&w->rng, 10);
 	upto = n->applied > keep ? n->applied - keep : 0;

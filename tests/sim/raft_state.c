@@ -65,6 +65,30 @@ state_done(struct world *w)
 
 /* -- applying */
 
+void
+state_opened(struct world *w, struct sim_node *n)
+{
+	struct raft_input in = { .type = RAFT_IN_STATE_OPEN, .index = n->opens_at };
+
+	if (!n->opening)
+		return;
+	world_say(w, "n%d has opened its state at %llu", n->i + 1, (unsigned long long)n->opens_at);
+	n->opening = false;
+	if (n->opens_at > n->applied) {
+		n->applied = n->opens_at;
+		n->state = check_state_at(w, n->applied);
+	}
+	(void)node_feed(w, n, &in);
+	if (n->core != NULL && !w->failed)
+		state_schedule(w, n);
+}
+
+static void
+opened(struct world *w, struct event *e)
+{
+	state_opened(w, &w->nodes[e->node]);
+}
+
 /* It comes back somewhere between its last sync and what it had applied: it is written without sync. */
 void
 state_restore(struct world *w, struct sim_node *n, struct raft_restore *from)
@@ -74,8 +98,12 @@ state_restore(struct world *w, struct sim_node *n, struct raft_restore *from)
 	from->applied = low + rng_below(&w->rng, high - low + 1);
 	if (w->plan.stores != NULL)
 		from->applied = w->plan.stores->applied(n);
-	n->applied = n->commit = from->applied;
-	n->state = from->applied == low ? n->disk.snap.state : check_state_at(w, from->applied);
+	n->opening = from->opening = w->plan.stores == NULL && world_chance(w, w->plan.opens);
+	n->opens_at = from->applied;
+	if (n->opening)
+		(void)world_at(w, mono_add(w->now, world_between(w, MONO_MS(1), MONO_MS(3000))), opened, n);
+	n->applied = n->commit = n->opening ? low : from->applied;
+	n->state = n->applied == low ? n->disk.snap.state : check_state_at(w, n->applied);
 }
 
 /* A proposal whose entry was applied succeeded; one whose place was taken by another entry did not. */
@@ -145,7 +173,7 @@ apply(struct world *w, struct event *ev)
 void
 state_schedule(struct world *w, struct sim_node *n)
 {
-	if (n->apply_scheduled)
+	if (n->apply_scheduled || n->opening)
 		return;
 	n->apply_scheduled = true;
 	(void)world_at(w, mono_add(w->now, world_between(w, MONO_US(10), MONO_MS(3))), apply, n);

@@ -27,7 +27,7 @@
 #define SIM_ENTRIES_MAX 64	/* in one message */
 #define SIM_KEYS 5		/* registers; the last SIM_LISTED of them are listed together */
 #define SIM_LISTED 3
-#define PLAN_VERSION 6		/* a seed means the same run as long as this stays */
+#define PLAN_VERSION 7		/* a seed means the same run as long as this stays */
 
 struct world;
 struct event;
@@ -164,6 +164,8 @@ struct sim_node {
 	int64_t drift;		/* and gains so many ppm */
 	int dying;		/* 0; else it is dead at the end of this step: records of its write that survive, + 1 */
 	uint64_t commit, applied, state;
+	bool opening;		/* it does not know yet that it has applied `opens_at` */
+	uint64_t opens_at;
 	bool apply_scheduled;
 	struct sim_snap offer;	/* snapshot for sending */
 	bool making_snapshot;
@@ -237,6 +239,7 @@ struct plan {			/* everything that differs between seeds */
 	double snap_fail;	/* share of chunks that cannot be stored */
 	double resets;		/* share of crashes that the others learn of by their links: the process died, and not the machine */
 	int64_t drift;		/* clocks run at most so many ppm fast or slow */
+	double opens;		/* share of starts after which the server takes part long before its state is open */
 	double eager;		/* share of new leaders that are asked for a change at once */
 	double ambush;		/* share of changes whose leader is cut off from most others at once */
 	int clients;
@@ -392,6 +395,8 @@ void snap_drop(struct sim_snap *s);
 
 /* raft_state.c */
 void state_restore(struct world *w, struct sim_node *n, struct raft_restore *from);
+/* The state of a server that is opening it is open. */
+void state_opened(struct world *w, struct sim_node *n);
 void state_schedule(struct world *w, struct sim_node *n);	/* applies what is committed, soon */
 void state_serve(struct world *w, struct sim_node *n);		/* confirmed reads whose index is reached have their answer */
 /* First time that this entry is applied anywhere: does what it says; false: a comparison failed. */

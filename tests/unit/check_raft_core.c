@@ -1029,6 +1029,102 @@ START_TEST(recover_needs_something)
 }
 END_TEST
 
+static void
+start_opening(unsigned voters, uint64_t last)
+{
+	struct raft_restore from = { .term = 4, .snapshot_index = 10, .snapshot_term = 4, .snapshot_config = config_of(voters, 0),
+		.opening = true };
+
+	start(&from);
+	for (uint64_t i = 11; i <= last; i++)
+		ck_assert_int_eq(raft_restore_entry(c.r, &(struct raft_entry){ .index = i, .term = 4,
+		    .type = RAFT_ENTRY_OP, .size = 4 }), TV_OK);
+	tick();
+}
+
+static void
+state_open(uint64_t index, bool stateless)
+{
+	feed((struct raft_input){ .type = RAFT_IN_STATE_OPEN, .index = index, .ctx = stateless });
+}
+
+/* Everything but to lead, which is for those who could serve. */
+START_TEST(opening_votes_and_stores)
+{
+	struct raft_msg ask = { .type = RAFT_MSG_VOTE, .from = 3, .to = SELF, .term = 5, .log_index = 13, .log_term = 4 };
+	struct raft_msg now = { .type = RAFT_MSG_TIMEOUT_NOW, .from = 2, .to = SELF, .term = 6, .log_index = 14, .log_term = 6 };
+
+	start_opening(3, 13);
+	for (int i = 0; i < 5; i++) {
+		tick_at_deadline();
+		ck_assert_uint_eq(c.out.send_count, 0);
+		ck_assert_int_eq(status().role, RAFT_FOLLOWER);
+	}
+	feed_msg(&ask);
+	ck_assert(sent(RAFT_MSG_VOTE_REPLY, 3)->msg.granted);
+	append(2, 6, 13, 4, 10, TERMS(6));
+	ck_assert_uint_eq(c.out.append_count, 1);
+	ck_assert_uint_eq(sent(RAFT_MSG_APPEND_REPLY, 2)->msg.match, 14);
+	ck_assert(sent(RAFT_MSG_APPEND_REPLY, 2)->after_append);
+	persist(14, 6);
+	append(2, 6, 14, 6, 11, NULL);
+	ck_assert_uint_eq(c.out.commit_index, 11);
+	feed_msg(&now);
+	ck_assert_uint_eq(status().term, 6);
+	ck_assert_uint_eq(c.out.send_count, 0);
+	/* 12 was applied before the start, which the leader has not said again; it goes on from there */
+	state_open(12, false);
+	ck_assert_uint_eq(c.out.commit_index, 12);
+	ck_assert_uint_eq(status().applied, 12);
+	feed_msg(&now);
+	ck_assert_int_eq(status().role, RAFT_CANDIDATE);
+	ck_assert(sent(RAFT_MSG_VOTE, 2) != NULL);
+	stop();
+}
+END_TEST
+
+/* Who needs nobody's vote waits for its state too, and then not a moment longer. */
+START_TEST(opening_alone)
+{
+	struct raft_config alone = config_of(1, 0);
+
+	start_opening(1, 13);
+	tick_at_deadline();
+	ck_assert_int_eq(status().role, RAFT_FOLLOWER);
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_RECOVER, .config = &alone }), TV_EAGAIN);
+	ck_assert_uint_eq(c.out.append_count, 0);
+	state_open(13, false);
+	ck_assert_int_le(c.out.deadline.ns, c.now.ns);
+	tick();
+	ck_assert_int_eq(status().role, RAFT_LEADER);
+	stop();
+}
+END_TEST
+
+/* The state is damaged, or behind, or not this log's. */
+START_TEST(opening_finds_another_state)
+{
+	start_opening(3, 13);
+	append(2, 5, 13, 4, 12, NULL);
+	state_open(10, false);
+	ck_assert_uint_eq(status().applied, 10);
+	ck_assert_uint_eq(c.out.commit_index, 12);
+	stop();
+	start_opening(3, 13);
+	state_open(0, true);
+	ck_assert_uint_eq(status().applied, 10);
+	append(2, 5, 13, 4, 12, NULL);
+	ck_assert(sent(RAFT_MSG_APPEND_REPLY, 2)->msg.stateless);
+	tick_at_deadline();
+	ck_assert_int_eq(status().role, RAFT_FOLLOWER);
+	stop();
+	start_opening(3, 13);
+	state_open(14, false);
+	ck_assert(noted(RAFT_NOTICE_READ_ONLY_CORRUPT, 0));
+	stop();
+}
+END_TEST
+
 /* S69: a server of the old generation takes no part any more, whatever its configuration says. */
 START_TEST(retired_for_good)
 {
@@ -1167,7 +1263,8 @@ main(void)
 		commit_rides_on_the_next_append, commit_is_told_before_a_read_index, configuration_is_told_at_once,
 		reads_share_rounds, reads_ask_a_majority, late_rounds_ask_everybody, a_question_confirms_itself, reads_fail_with_the_leader, follower_reads, quorum_lost, disk_stuck,
 		changes_wait_their_turn, promotion_when_caught_up, last_voter_stays, removal_arithmetic,
-		recover_goes_on_alone, recover_needs_something, retired_for_good, transfer_stops_proposals,
+		recover_goes_on_alone, recover_needs_something, opening_votes_and_stores, opening_alone,
+		opening_finds_another_state, retired_for_good, transfer_stops_proposals,
 		timeout_now_is_obeyed_once, nonsense_changes_nothing,
 	};
 
