@@ -46,6 +46,14 @@ void log_close(struct log_store *s);
 enum tv_err log_each(struct log_store *s, uint64_t from, enum tv_err (*fn)(void *ctx, const struct raft_entry *e),
     void *ctx);
 
+/*
+ * Beside the state in its folder: the log must reach this index, as far as is known, or it was lost or replaced.  Not synced, so
+ * it may be lower than what is true.  An error is as good as no mark.  Any thread.
+ */
+void state_mark_write(const char *dir, uint64_t index);
+/* 0: there is none. */
+uint64_t state_mark_read(const char *dir);
+
 struct log_batch {			/* one synchronous transaction; more than 8 MiB of entries are several */
 	bool hard_changed;
 	uint64_t term;

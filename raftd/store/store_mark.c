@@ -6,6 +6,8 @@
  * word.  The mark tells the two apart: it is written after each sync, itself without a sync, so it is never ahead of
  * the truth, and a log that ends before it has lost something.
  *
+ * Another one, of the same form, lies beside the state: the log must reach that index.
+ *
  * Form: u64be number | u32be crc32 of the number.
  */
 #include <errno.h>
@@ -19,6 +21,7 @@
 #include "raftd/store/store_int.h"
 
 #define MARK_NAME "durable"
+#define STATE_MARK_NAME "log-reaches"
 #define MARK_BYTES 12
 
 static void
@@ -31,6 +34,15 @@ encode(uint64_t seq, uint8_t out[MARK_BYTES])
 	crc = (uint32_t)crc32(0, out, 8);
 	for (int i = 0; i < 4; i++)
 		out[8 + i] = (uint8_t)(crc >> (24 - 8 * i));
+}
+
+static bool
+write_mark(int fd, uint64_t seq)
+{
+	uint8_t out[MARK_BYTES];
+
+	encode(seq, out);
+	return pwrite(fd, out, sizeof(out), 0) == MARK_BYTES;
 }
 
 /* 0 when the mark says nothing. */
@@ -77,10 +89,7 @@ store_mark_open(struct log_store *s, char *errbuf, size_t cap)
 void
 store_mark_set(struct log_store *s)
 {
-	uint8_t out[MARK_BYTES];
-
-	encode(s->seq, out);
-	(void)!pwrite(s->mark_fd, out, sizeof(out), 0);	/* see the header: behind is allowed */
+	(void)write_mark(s->mark_fd, s->seq);	/* see the header: behind is allowed */
 }
 
 void
@@ -89,4 +98,35 @@ store_mark_close(struct log_store *s)
 	if (s->mark_fd != -1)
 		close(s->mark_fd);
 	s->mark_fd = -1;
+}
+
+static int
+open_state_mark(const char *dir, int flags)
+{
+	char path[4096];
+	int n = snprintf(path, sizeof(path), "%s/" STATE_MARK_NAME, dir);
+
+	return n < 0 || (size_t)n >= sizeof(path) ? -1 : open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+void
+state_mark_write(const char *dir, uint64_t index)
+{
+	int fd = open_state_mark(dir, O_WRONLY | O_CREAT);
+
+	if (fd == -1)
+		return;
+	(void)write_mark(fd, index);
+	close(fd);
+}
+
+uint64_t
+state_mark_read(const char *dir)
+{
+	int fd = open_state_mark(dir, O_RDONLY);
+	uint64_t index = fd == -1 ? 0 : read_mark(fd);
+
+	if (fd != -1)
+		close(fd);
+	return index;
 }

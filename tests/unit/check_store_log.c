@@ -1219,6 +1219,32 @@ START_TEST(next_file_could_not_be_made)
 }
 END_TEST
 
+/* It says only what was written whole. */
+START_TEST(mark_beside_the_state)
+{
+	char folder[] = "/tmp/tvmarkXXXXXX", path[64];
+	FILE *f;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/log-reaches", folder);
+	ck_assert_uint_eq(state_mark_read(folder), 0);
+	state_mark_write(folder, 48211);
+	state_mark_write(folder, 48212);
+	ck_assert_uint_eq(state_mark_read(folder), 48212);
+	f = fopen(path, "r+");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fputc(1, f), 1);
+	ck_assert_int_eq(fclose(f), 0);
+	ck_assert_uint_eq(state_mark_read(folder), 0);
+	ck_assert_int_eq(truncate(path, 5), 0);
+	ck_assert_uint_eq(state_mark_read(folder), 0);
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(rmdir(folder), 0);
+	state_mark_write(folder, 1);
+	ck_assert_uint_eq(state_mark_read(folder), 0);
+}
+END_TEST
+
 START_TEST(size_of_files)
 {
 	ck_assert_int_eq(append(1, 3, 1, 100), TV_OK);
@@ -1298,6 +1324,7 @@ main(void)
 	tcase_add_test(t, damaged_write_ahead_log_is_noticed);
 	tcase_add_test(t, damaged_length_at_the_head);
 	tcase_add_test(t, torn_tail_is_dropped);
+	tcase_add_test(t, mark_beside_the_state);
 	tcase_add_test(t, size_of_files);
 	tcase_add_test(t, failed_write_is_final);
 	tcase_add_test(t, each_sync_fails_in_turn);
