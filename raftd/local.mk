@@ -43,7 +43,7 @@ raftd_libraftshell_a_SOURCES = \
 
 sbin_PROGRAMS += raftd/raftd
 raftd_raftd_SOURCES = \
-	raftd/main.c raftd/raftd.h raftd/opts.c raftd/opts.h \
+	raftd/main.c raftd/opening.c raftd/opening.h raftd/raftd.h raftd/opts.c raftd/opts.h \
 	raftd/engine/engine.c raftd/engine/engine_start.c raftd/engine/engine_apply.c raftd/engine/engine_space.c raftd/engine/engine_info.c \
 	raftd/engine/engine.h raftd/engine/engine_int.h raftd/engine/logthread.c raftd/engine/logthread.h raftd/engine/worker.c raftd/engine/worker.h raftd/engine/log_reader.c raftd/engine/log_reader.h raftd/engine/engine_send.c raftd/engine/lane.c raftd/engine/lane.h raftd/engine/statethread.c raftd/engine/statethread.h \
 	raftd/disk/space.c raftd/disk/space.h raftd/disk/unlink_job.c raftd/engine/loop_time.c raftd/engine/loop_time.h \

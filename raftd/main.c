@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/chan.h"
 #include "common/proc/daemon.h"
@@ -24,6 +25,7 @@
 #include "raftd/members/membership.h"
 #include "raftd/members/recover.h"
 #include "raftd/members/rpcd_peers.h"
+#include "raftd/opening.h"
 #include "raftd/peers/fence.h"
 #include "raftd/peers/gossip.h"
 #include "raftd/peers/identity.h"
@@ -38,8 +40,6 @@
 #include "raftd/snapshot/import_leader.h"
 #include "raftd/snapshot/snapshot_recv.h"
 #include "raftd/snapshot/snapshots.h"
-
-#define START_RETRY 1.0			/* seconds between looks whether there is room to start */
 
 static enum tv_err
 raftd_check(struct daemon_spec *spec, char *errbuf, size_t cap)
@@ -77,6 +77,7 @@ bind_sockets(struct raftd *d, char *errbuf, size_t cap)
 	return TV_OK;
 }
 
+/* What is known of it without the log. */
 static void
 fill_identity(struct raftd *d)
 {
@@ -86,13 +87,6 @@ fill_identity(struct raftd *d)
 	snprintf(id->name, sizeof(id->name), "%s", d->cluster.node_name);
 	addr_join(d->cluster.advertise != NULL ? d->cluster.advertise : d->cluster.bind, d->cluster.raft_port,
 	    id->addr, sizeof(id->addr));
-	memcpy(id->store_id, d->meta.store_id, sizeof(id->store_id));
-	memcpy(id->cluster_id, d->meta.cluster_id, sizeof(id->cluster_id));
-	id->generation = d->meta.generation;
-	id->self = raft_id_of(id->uuid, id->store_id);
-	/* The first entry was written, but a crash came before the cluster id was: it is a member all the same. */
-	if (id->generation == 0 && id->cluster_id[0] != '\0' && d->meta.last > 0)
-		id->generation = 1;
 }
 
 /* From the state's thread. */
@@ -114,48 +108,6 @@ go_on_applying(struct ev_loop *loop, ev_async *w, int revents)
 	(void)revents;
 	if (d->engine != NULL && !d->stopping)
 		engine_wake(d->engine);
-}
-
-static enum tv_err
-open_state(struct raftd *d, char *errbuf, size_t cap)
-{
-	char log_dir[512], state_dir[512];
-	struct log_options lo = { .dir = log_dir, .spares = true, .goes_on = true };
-	struct fsm_options fo = {
-		.dir = state_dir, .cache_bytes = d->conf.state_cache, .datacenter = d->cluster.datacenter,
-		.session_ttl_min_ns = d->conf.session_ttl_min.ns, .session_ttl_max_ns = d->conf.session_ttl_max.ns,
-		.sync = FSM_SYNC_THREAD, .relieved = on_relieved, .ctx = d,
-	};
-	enum tv_err err;
-
-	snprintf(log_dir, sizeof(log_dir), "%s/raftd/log", d->cluster.data_dir);
-	snprintf(state_dir, sizeof(state_dir), "%s/raftd/state", d->cluster.data_dir);
-	err = log_open(&lo, &d->log, &d->meta, errbuf, cap);
-	if (err == TV_OK)
-		err = fsm_open(&fo, &d->fsm, errbuf, cap);
-	if (err == TV_ECORRUPT && d->log != NULL) {
-		/* All of it can be had again: from the log, or from the leader (engine.c: judge_state). */
-		log_err("raft", "%s", errbuf);
-		err = fsm_set_aside(state_dir);
-		if (err == TV_OK)
-			err = fsm_open(&fo, &d->fsm, errbuf, cap);
-		if (err == TV_OK)
-			log_warn("raft", "the damaged state was moved to %s.damaged and is rebuilt", state_dir);
-	}
-	if (err == TV_OK)
-		err = snapshot_recv_recover(d, errbuf, cap);
-	return err;
-}
-
-/* As if nothing had been opened yet. */
-static void
-close_state(struct raftd *d)
-{
-	fsm_close(d->fsm);
-	log_close(d->log);
-	d->fsm = NULL;
-	d->log = NULL;
-	memset(&d->meta, 0, sizeof(d->meta));
 }
 
 static enum tv_err
@@ -252,21 +204,18 @@ server_alive(struct raftd *d, const char *uuid)
 
 static const struct gossip_hooks gossip_hooks = { leader_members_changed, servers_changed, server_alive };
 
-/* The state is open: everything else. */
+/* The log is there: this server votes, follows and stores. */
 static enum tv_err
-begin(struct raftd *d)
+begin(struct raftd *d, struct raft *core)
 {
-	char errbuf[1024] = "";
-
-	fill_identity(d);
-	d->state = statethread_new(d->loop, d->fsm, d->log);
-	if (d->state == NULL)
+	d->state = statethread_new(d->loop);
+	if (d->state == NULL) {
+		raft_free(core);
 		return TV_ENOMEM;
-	d->engine = engine_new(d, &engine_hooks, errbuf, sizeof(errbuf));
-	if (d->engine == NULL) {
-		log_err("raftd", "%s", errbuf);
-		return TV_ESYS;
 	}
+	d->engine = engine_new(d, &engine_hooks, core);
+	if (d->engine == NULL)
+		return TV_ENOMEM;
 	d->loop_time = loop_time_new(d);
 	d->links = links_new(d, &links_hooks);
 	if (d->links == NULL)
@@ -300,55 +249,45 @@ begin(struct raftd *d)
 	links_sync(d->links);
 	membership_wake(d->members);
 	space_start(d->space, engine_disk_space);
-	log_info("raft", "node %s at %s, log from %llu to %llu, state at %llu", d->id.name, d->id.addr,
-	    (unsigned long long)d->meta.first, (unsigned long long)d->meta.last,
+	log_info("raft", "node %s at %s, log from %llu to %llu", d->id.name, d->id.addr,
+	    (unsigned long long)d->meta.first, (unsigned long long)d->meta.last);
+	daemon_ready("serving: the state is being opened");
+	return TV_OK;
+}
+
+/* And so is the state: it goes on where it was, and serves. */
+static enum tv_err
+state_open(struct raftd *d)
+{
+	char errbuf[1024] = "";
+
+	d->start.took = mono_sub(clock_mono(), d->start.since);
+	fsm_session_limits(d->fsm, d->conf.session_ttl_min.ns, d->conf.session_ttl_max.ns);
+	if (statethread_open(d->state, d->fsm, d->log) != TV_OK)
+		return TV_ENOMEM;
+	if (engine_state_open(d->engine, errbuf, sizeof(errbuf)) != TV_OK) {
+		log_err("raftd", "%s", errbuf);
+		return TV_ECORRUPT;
+	}
+	d->start.status = START_DONE;
+	if (fsm_needs(d->fsm) > 1)		/* what was said before did not count that */
+		links_identity_changed(d->links);
+	membership_wake(d->members);
+	log_info("raft", "log and state are open %lld ms after the start: state at %llu", (long long)mono_ms(d->start.took),
 	    (unsigned long long)fsm_applied(d->fsm));
 	daemon_ready("serving");
 	return TV_OK;
 }
 
-/* Opens and begins; TV_ENOSPACE: the disk has no room for that yet. */
-static enum tv_err
-try_start(struct raftd *d)
-{
-	char errbuf[1024] = "";
-	enum tv_err err;
-
-	if (!space_may_open(d->space))
-		return TV_ENOSPACE;
-	err = open_state(d, errbuf, sizeof(errbuf));
-	if (err == TV_OK)
-		return begin(d);
-	if (err != TV_ENOSPACE) {
-		log_err("raftd", "%s", errbuf);
-		return TV_ESYS;
-	}
-	close_state(d);
-	space_too_little(d->space);
-	return err;
-}
-
-static void
-on_retry(struct ev_loop *loop, ev_timer *w, int revents)
-{
-	struct raftd *d = w->data;
-	enum tv_err err = try_start(d);
-
-	(void)revents;
-	if (err == TV_ENOSPACE)
-		return;
-	ev_timer_stop(loop, w);
-	if (err != TV_OK)
-		daemon_quit(1);
-}
+static const struct opening_events opening_events = {
+	.relieved = on_relieved, .log_open = begin, .state_open = state_open,
+};
 
 /* Everything that parses stored or received bytes starts behind the walls. */
 static enum tv_err
 raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
 {
 	struct raftd *d = spec->ctx;
-	char text[800];
-	enum tv_err err;
 
 	d->loop = loop;
 	worker_init(d->worker, loop);
@@ -358,20 +297,12 @@ raftd_run(struct daemon_spec *spec, struct ev_loop *loop)
 	ev_async_init(&d->relieved, go_on_applying);
 	d->relieved.data = d;
 	ev_async_start(loop, &d->relieved);
+	fill_identity(d);
 	d->space = space_new(d);
-	if (d->space == NULL)
+	d->opening = opening_new(d, &opening_events);
+	if (d->space == NULL || d->opening == NULL)
 		return TV_ENOMEM;
-	ev_timer_init(&d->retry, on_retry, START_RETRY, START_RETRY);
-	d->retry.data = d;
-	err = try_start(d);
-	if (err != TV_ENOSPACE)
-		return err;
-	/* A disk that is full empties again; a process that gave up would have to be started by somebody. */
-	space_text(d->space, text, sizeof(text));
-	log_err("raft", "%s; not enough space to open the data: waiting for it", text);
-	daemon_ready("waiting for disk space");
-	ev_timer_start(loop, &d->retry);
-	return TV_OK;
+	return opening_start(d->opening);
 }
 
 static bool
@@ -400,8 +331,37 @@ raftd_reload(struct daemon_spec *spec)
 {
 	struct raftd *d = spec->ctx;
 
-	if (d->fsm != NULL)
+	if (d->start.status == START_DONE)
 		fsm_session_limits(d->fsm, d->conf.session_ttl_min.ns, d->conf.session_ttl_max.ns);
+}
+
+/* Up to where the log must reach: exact, after an end in order. */
+static void
+mark_state(const struct raftd *d)
+{
+	char dir[512];
+
+	snprintf(dir, sizeof(dir), "%s/raftd/state", d->cluster.data_dir);
+	if (d->start.status == START_DONE)
+		state_mark_write(dir, fsm_applied(d->fsm));
+}
+
+/*
+ * The disk may take longer to give what opening the state needs than anybody waits for the end of a process.  The log is brought to
+ * its end; the state is left as a crash leaves it, for the next start to open.
+ */
+static void __attribute__((noreturn))
+leave_opening(struct raftd *d)
+{
+	log_info("raftd", "stopping before the %s is open: the next start begins with it again",
+	    opening_holds_log(d->opening) ? "log" : "state");
+	if (d->engine != NULL) {
+		engine_drain(d->engine);
+		engine_free(d->engine);
+	}
+	if (!opening_holds_log(d->opening))
+		log_close(d->log);
+	_exit(daemon_status());
 }
 
 static void
@@ -413,7 +373,8 @@ raftd_stop(struct daemon_spec *spec)
 	handover_free(d->handover);
 	if (d->data_lost)
 		_exit(1);	/* closing the data bases in order would write by names that may be somebody else's now */
-	ev_timer_stop(d->loop, &d->retry);
+	if (!opening_stop(d->opening))
+		leave_opening(d);
 	if (d->engine != NULL)
 		engine_drain(d->engine);
 	worker_stop(d->worker);
@@ -439,6 +400,8 @@ raftd_stop(struct daemon_spec *spec)
 	loop_time_free(d->loop_time);
 	engine_free(d->engine);
 	statethread_free(d->state);
+	opening_free(d->opening);
+	mark_state(d);
 	fsm_close(d->fsm);
 	ev_async_stop(d->loop, &d->relieved);
 	log_close(d->log);

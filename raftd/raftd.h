@@ -31,6 +31,13 @@ generation_number(uint64_t generation)
 	return generation & UINT16_MAX;
 }
 
+enum start_status {
+	START_LOG,			/* the log is being read */
+	START_STATE,			/* this server runs, and the state is being opened */
+	START_NO_ROOM,			/* either waits for room on the disk */
+	START_DONE,
+};
+
 struct raftd {
 	struct raftd_conf conf;
 	struct cluster_conf cluster;
@@ -39,11 +46,14 @@ struct raftd {
 	struct identity id;
 	struct log_store *log;
 	struct log_meta meta;		/* as found at the start */
-	struct fsm *fsm;
+	struct fsm *fsm;		/* NULL until the state is open */
+	struct {			/* opening.h */
+		enum start_status status;
+		struct mono since, took;	/* took: until the state was open */
+	} start;
 	int link_fd, socket_fd;		/* bound before privileges go; -1 once handed on */
 	struct server_keys keys;	/* keys.raft: psks of raft links; NULL: links in clear */
 	ev_async relieved;		/* what waits for the disk has become less */
-	ev_timer retry;			/* until there is room on the disk to open it all */
 	bool stopping;
 	bool left;			/* the cluster, for good: the process ends with its gossipd */
 	bool data_lost;			/* the data folder was removed under us */
@@ -56,6 +66,7 @@ struct raftd {
 	struct loop_time *loop_time;
 	struct worker *worker;		/* what takes long: checkpoints, writing and loading snapshots */
 	struct jobs *files;		/* short work with files other than the log and the state, in order */
+	struct opening *opening;	/* of log and state, at the start */
 	struct statethread *state;	/* whoever reads or changes fsm while the loop goes on */
 	struct engine *engine;		/* the core and its order of effects */
 	struct links *links;		/* other servers */

@@ -418,6 +418,12 @@ daemon_quit(int status)
 	ev_break(state.loop, EVBREAK_ALL);
 }
 
+int
+daemon_status(void)
+{
+	return state.status;
+}
+
 static void
 log_report(const struct daemon_spec *d, struct buf *report)
 {

@@ -78,6 +78,8 @@ enum tv_err daemon_reload(char *errbuf, size_t cap);
 void daemon_put_addr(struct buf *out, const char *ip, uint16_t port);
 /* Ends the loop with this exit status (after leave: 0; data base failure: 1). */
 void daemon_quit(int status);
+/* The exit status so far: for whoever cannot return from spec->stop. */
+int daemon_status(void);
 /* Are data_dir/NAME and the socket where they belong?  "ok" or a sentence, for info. */
 const char *daemon_folders(void);
 /* Tells systemd READY=1 (once sockets answer), and a STATUS= text; without systemd: nothing. */

@@ -46,6 +46,7 @@ struct space {
 	bool full, said;		/* said: what was logged last */
 	void (*changed)(struct raftd *d, bool full);	/* NULL before space_start() */
 	bool refused;			/* a write found no room, whatever statvfs(3) says (a quota) */
+	bool state_refused;		/* that was when the state was opened, and it is not open yet */
 };
 
 void
@@ -76,7 +77,7 @@ critical_bytes(const struct space *s)
 static bool
 was_refused(const struct space *s)
 {
-	return s->d->fsm != NULL && fsm_no_room(s->d->fsm);
+	return s->d->fsm != NULL ? fsm_no_room(s->d->fsm) : s->state_refused;
 }
 
 /* A file system that does not answer is not called full: writing to it will tell. */
@@ -241,6 +242,14 @@ space_may_open(struct space *s)
 	return s->available >= need;
 }
 
+/* Less than opening took, as far as is known. */
+static void
+remember(struct space *s, uint64_t available)
+{
+	s->enough = available + critical_bytes(s);
+	s->tried = clock_mono();
+}
+
 /* What was there before counts if it was less: when room was made since, there is no reason to wait for more. */
 void
 space_too_little(struct space *s)
@@ -249,8 +258,21 @@ space_too_little(struct space *s)
 
 	look_now(s);
 	s->full = s->refused = true;
-	s->enough = (before < s->available ? before : s->available) + critical_bytes(s);
-	s->tried = clock_mono();
+	remember(s, before < s->available ? before : s->available);
+}
+
+void
+space_state_refused(struct space *s)
+{
+	s->state_refused = true;
+	remember(s, s->available);
+	look(s);
+}
+
+bool
+space_may_retry(const struct space *s)
+{
+	return s->available >= s->enough || !mono_before(clock_mono(), mono_add(s->tried, TRY_ANYWAY));
 }
 
 void

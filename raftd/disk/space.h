@@ -13,7 +13,8 @@
  * a write of the state found no     fsm_no_room()                   its thread, which tries each second, has written
  * room (a quota)                                                    all that waits
  * a snapshot does not fit           space_want()                    it would, or 60 s: then the leader offers one again
- * the data bases cannot be opened   space_too_little()              an attempt, with more room or 10 s later, opens them
+ * the data bases cannot be opened   space_too_little(),             an attempt, with more room or 10 s later, opens them
+ *                                   space_state_refused()
  *
  * A write of the log that finds no room ends the process: the next start waits as in the last line.  A leader takes a follower for
  * full until the next answer to a heartbeat says otherwise.
@@ -35,6 +36,10 @@ void space_free(struct space *s);
 bool space_may_open(struct space *s);
 /* The data bases found too little room all the same: not again before there is more, or 10 s later. */
 void space_too_little(struct space *s);
+/* The same of the state alone, when looks are regular: this server counts as full until d->fsm is there. */
+void space_state_refused(struct space *s);
+/* Is it worth another try, as far as the looks have seen? */
+bool space_may_retry(const struct space *s);
 /* From now on looks are regular.  changed: the disk has become full, or has room again; at once when it is full now. */
 void space_start(struct space *s, void (*changed)(struct raftd *d, bool full));
 

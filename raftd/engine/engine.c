@@ -515,7 +515,7 @@ on_housekeeping(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)loop;
 	(void)revents;
 	/* A read may be what meets the damage. */
-	if (!e->corrupt && (err = fsm_trouble(e->d->fsm)) != TV_OK)
+	if (!e->corrupt && !e->opening && (err = fsm_trouble(e->d->fsm)) != TV_OK)
 		engine_apply_failed(e, err);
 	watch_disk(e, now);
 	engine_hand_over_full(e);
@@ -689,6 +689,12 @@ engine_stateless(const struct engine *e)
 }
 
 bool
+engine_opening(const struct engine *e)
+{
+	return e->opening;
+}
+
+bool
 engine_leader_known(struct engine *e, uint64_t *last_contact_ms)
 {
 	const struct raft_status *st = engine_status(e);
@@ -705,15 +711,18 @@ engine_leader_known(struct engine *e, uint64_t *last_contact_ms)
 /* -- start and end -- */
 
 struct engine *
-engine_new(struct raftd *d, const struct engine_hooks *hooks, char *errbuf, size_t cap)
+engine_new(struct raftd *d, const struct engine_hooks *hooks, struct raft *core)
 {
 	struct engine *e = calloc(1, sizeof(*e));
 
-	snprintf(errbuf, cap, "out of memory");
-	if (e == NULL)
+	if (e == NULL) {
+		raft_free(core);
 		return NULL;
+	}
 	e->d = d;
+	e->core = core;
 	e->hooks = hooks;
+	e->opening = true;
 	e->deadline = clock_mono();
 	reads_init(&e->reads);
 	e->cache = entrycache_new(d->conf.entry_cache);
@@ -722,11 +731,12 @@ engine_new(struct raftd *d, const struct engine_hooks *hooks, char *errbuf, size
 	e->outgoing = calloc(ENTRIES_SCRATCH, sizeof(*e->outgoing));
 	e->reader = engine_reader_new(e);
 	if (e->cache == NULL || e->proposals == NULL || e->scratch == NULL ||
-	    e->outgoing == NULL || e->reader == NULL ||
-	    engine_restore(e, errbuf, cap) != TV_OK) {
+	    e->outgoing == NULL || e->reader == NULL) {
 		engine_free(e);
 		return NULL;
 	}
+	/* At least that much, unless the state turns out to be damaged. */
+	e->applied = e->handed = e->commit = d->meta.snapshot_index;
 	core_notices_book(e);
 	return e;
 }

@@ -15,6 +15,7 @@
 #include "raftd/raftd.h"
 
 struct engine;
+struct raft;
 struct log_window;
 
 /* What becomes of a committed RESTORE_COMMIT, the next entry to be applied. */
@@ -51,10 +52,25 @@ struct engine_hooks {
 	void (*turn)(struct raftd *d);
 };
 
-/* Restores the core from the log and the state.  hooks must live as long.  NULL with a sentence in errbuf. */
-struct engine *engine_new(struct raftd *d, const struct engine_hooks *hooks, char *errbuf, size_t cap);
+/*
+ * The core as it was, from the log alone: d->log, d->meta and d->id are there.  conf: where d->conf may change meanwhile.  Any
+ * thread, while nobody else uses d's.  NULL with a sentence in errbuf; raft_free().
+ */
+struct raft *engine_core(struct raftd *d, const struct raftd_conf *conf, char *errbuf, size_t cap);
+/* The sentence about a log, that of d->meta, which ends before what the state has applied (S101). */
+void engine_log_too_short(const struct raftd *d, uint64_t applied, char *errbuf, size_t cap);
+/* Takes the core over, whatever comes of it; hooks must live as long.  Without a state until engine_state_open().  NULL: no memory. */
+struct engine *engine_new(struct raftd *d, const struct engine_hooks *hooks, struct raft *core);
 /* Starts the watchers and the log thread.  TV_ENOMEM, TV_ESYS. */
 enum tv_err engine_start(struct engine *e);
+/*
+ * d->fsm and the threads of d->state are there now: what is committed is applied from here on, and this server may stand for
+ * election.  Once, after engine_start().  TV_ECORRUPT with a sentence: state and log do not belong together, or the state is lost
+ * and nobody else has it.
+ */
+enum tv_err engine_state_open(struct engine *e, char *errbuf, size_t cap);
+/* Before that: this server votes, stores and acknowledges, and nothing can be read or applied. */
+bool engine_opening(const struct engine *e);
 /* This server has left the cluster: no more elections of its own. */
 void engine_retire(struct engine *e);
 /* Does anybody wait for the outcome of a write? */

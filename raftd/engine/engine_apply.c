@@ -110,7 +110,7 @@ apply_restore(struct engine *e)
 bool
 engine_must_not_apply(struct engine *e)
 {
-	return e->corrupt || e->stateless || fsm_held(e->d->fsm) || e->hooks->holds_state(e->d);
+	return e->corrupt || e->opening || e->stateless || fsm_held(e->d->fsm) || e->hooks->holds_state(e->d);
 }
 
 /* From the cache, or to be read from the log by the thread. */
@@ -147,7 +147,7 @@ engine_in_no_hurry(struct engine *e)
 {
 	const struct raft_status *st = engine_status(e);
 
-	return st->role != RAFT_LEADER && st->last_index > e->commit && e->restore.index == 0 && reads_none(&e->reads) &&
+	return !e->opening && st->role != RAFT_LEADER && st->last_index > e->commit && e->restore.index == 0 && reads_none(&e->reads) &&
 	    fsm_watch_count(e->d->fsm) == 0 && !engine_writing(e) && !e->corrupt;
 }
 

@@ -31,6 +31,7 @@ struct engine {
 	bool led;			/* that was ourself */
 	bool status_fresh, feeding, stuck, corrupt, retired;
 	bool stateless;			/* a snapshot must come before anything is applied or read */
+	bool opening;			/* the state is not open yet: what it has applied is not known */
 	uint64_t term, commit;
 	uint64_t applied, handed;	/* what is known to be applied; what was handed over to be applied */
 	struct {			/* the next entry is a RESTORE_COMMIT; index 0: it is not */
@@ -69,10 +70,6 @@ struct engine {
 void engine_feed(struct engine *e, struct raft_input *in, enum tv_err *err);
 /* The core is fed no more, and the process ends. */
 void engine_stop(struct engine *e);
-
-/* -- engine_start.c -- */
-/* Makes the core.  TV_ENOMEM, TV_ECORRUPT: a sentence in errbuf. */
-enum tv_err engine_restore(struct engine *e, char *errbuf, size_t cap);
 
 /* -- engine_send.c -- */
 /* Reads the log for followers, and wakes the engine.  NULL: no memory. */

@@ -12,9 +12,7 @@
 static enum tv_err
 restore_entry(void *ctx, const struct raft_entry *entry)
 {
-	struct engine *e = ctx;
-
-	return raft_restore_entry(e->core, entry);
+	return raft_restore_entry(ctx, entry);
 }
 
 /*
@@ -23,33 +21,53 @@ restore_entry(void *ctx, const struct raft_entry *entry)
  * remains what it was to the others.
  */
 static void
-judge_state(struct engine *e, struct raft_restore *from)
+judge_state(struct engine *e, uint64_t applied)
 {
 	const struct log_meta *m = &e->d->meta;
 	uint64_t cut = m->first > 0 ? m->first - 1 : m->snapshot_index;
 
-	if (from->applied >= from->snapshot_index)
+	if (applied >= m->snapshot_index)
 		return;
-	from->stateless = e->stateless = from->applied < cut;
+	e->stateless = applied < cut;
 	log_warn("raft", "the state is at index %llu, of the %llu that were made durable: %s",
-	    (unsigned long long)from->applied, (unsigned long long)from->snapshot_index,
+	    (unsigned long long)applied, (unsigned long long)m->snapshot_index,
 	    e->stateless ? "waiting for a snapshot from the leader" : "applying the log again");
-	from->applied = from->snapshot_index;
 }
 
-/* Nothing is applied that is not in the log first: where it is not, log/ was lost or replaced (S101). */
+void
+engine_log_too_short(const struct raftd *d, uint64_t applied, char *errbuf, size_t cap)
+{
+	const struct log_meta *m = &d->meta;
+	const char *dir = d->cluster.data_dir;
+
+	snprintf(errbuf, cap, "%s/raftd/state is at index %llu, but the log in %s/raftd/log ends at %llu: put the lost log "
+	    "back, or move %s/raftd away and start again: this server then joins as a new one and gets everything from the others",
+	    dir, (unsigned long long)applied, dir,
+	    (unsigned long long)(m->last > m->snapshot_index ? m->last : m->snapshot_index), dir);
+}
+
+/*
+ * Nothing is applied that is not in the log first: where it is not, log/ was lost or replaced (S101).  As it was found at the
+ * start: what a leader has sent since does not make it the log of this state.
+ */
 static bool
 log_reaches_state(struct engine *e, char *errbuf, size_t cap)
 {
 	const struct log_meta *m = &e->d->meta;
 	uint64_t last = m->last > m->snapshot_index ? m->last : m->snapshot_index, applied = fsm_applied(e->d->fsm);
+	uint64_t term = raft_term_at(e->core, applied);
 	const char *dir = e->d->cluster.data_dir;
 
-	if (last >= applied)
+	if (last < applied)
+		engine_log_too_short(e->d, applied, errbuf, cap);
+	else if (term != 0 && term != fsm_applied_term(e->d->fsm))
+		snprintf(errbuf, cap, "%s/raftd/state is at index %llu of term %llu, but the log in %s/raftd/log has term %llu "
+		    "there: they do not belong together; put back the one that was replaced, or move %s/raftd away and start "
+		    "again: this server then joins as a new one and gets everything from the others", dir,
+		    (unsigned long long)applied, (unsigned long long)fsm_applied_term(e->d->fsm), dir,
+		    (unsigned long long)term, dir);
+	else
 		return true;
-	snprintf(errbuf, cap, "%s/raftd/state is at index %llu, but the log in %s/raftd/log ends at %llu: put the lost log "
-	    "back, or move %s/raftd away and start again: this server then joins as a new one and gets everything from the others",
-	    dir, (unsigned long long)applied, dir, (unsigned long long)last, dir);
 	return false;
 }
 
@@ -71,10 +89,9 @@ tell_stateless(struct engine *e, char *errbuf, size_t cap)
 
 /* With another node id the same disk would be a stranger that holds the votes and entries of a member (S61). */
 static enum tv_err
-check_node_id(struct engine *e, char *errbuf, size_t cap)
+check_node_id(const struct raftd *d, const struct raft *core, char *errbuf, size_t cap)
 {
-	const struct raft_config *c = raft_config(e->core);
-	const struct raftd *d = e->d;
+	const struct raft_config *c = raft_config(core);
 
 	for (unsigned i = 0; i < c->count; i++) {
 		const struct raft_server_conf *s = &c->servers[i];
@@ -89,11 +106,9 @@ check_node_id(struct engine *e, char *errbuf, size_t cap)
 	return TV_OK;
 }
 
-enum tv_err
-engine_restore(struct engine *e, char *errbuf, size_t cap)
+struct raft *
+engine_core(struct raftd *d, const struct raftd_conf *c, char *errbuf, size_t cap)
 {
-	struct raftd *d = e->d;
-	const struct raftd_conf *c = &d->conf;
 	struct raft_options opt = {
 		.self = d->id.self,
 		.election_timeout = c->election_timeout, .heartbeat = c->heartbeat_interval,
@@ -106,25 +121,43 @@ engine_restore(struct engine *e, char *errbuf, size_t cap)
 	struct raft_restore from = {
 		.term = d->meta.term, .vote = d->meta.vote,
 		.snapshot_index = d->meta.snapshot_index, .snapshot_term = d->meta.snapshot_term,
-		.snapshot_config = d->meta.snapshot_config, .applied = fsm_applied(d->fsm),
+		.snapshot_config = d->meta.snapshot_config, .opening = true,
 	};
+	struct raft *core;
 	enum tv_err err;
 
 	opt.seed = (uint64_t)clock_wall_ns() ^ d->id.self;
-	if (!log_reaches_state(e, errbuf, cap))
-		return TV_ECORRUPT;
-	judge_state(e, &from);
-	e->core = raft_new(&opt, &from, clock_mono());
-	if (e->core == NULL)
-		return TV_ENOMEM;
-	err = d->meta.last == 0 ? TV_OK : log_each(d->log, d->meta.first, restore_entry, e);
+	core = raft_new(&opt, &from, clock_mono());
+	snprintf(errbuf, cap, "out of memory");
+	if (core == NULL)
+		return NULL;
+	err = d->meta.last == 0 ? TV_OK : log_each(d->log, d->meta.first, restore_entry, core);
 	if (err != TV_OK)
 		snprintf(errbuf, cap, "the log cannot be read: %s", tv_strerror(err));
+	else
+		err = check_node_id(d, core, errbuf, cap);
 	if (err == TV_OK)
-		err = check_node_id(e, errbuf, cap);
-	if (err == TV_OK && e->stateless)
-		err = tell_stateless(e, errbuf, cap);
-	e->applied = e->handed = fsm_applied(d->fsm);
-	e->commit = from.applied;
-	return err;
+		return core;
+	raft_free(core);
+	return NULL;
+}
+
+enum tv_err
+engine_state_open(struct engine *e, char *errbuf, size_t cap)
+{
+	struct raft_input in = { .type = RAFT_IN_STATE_OPEN };
+	uint64_t applied = fsm_applied(e->d->fsm);
+
+	if (!log_reaches_state(e, errbuf, cap))
+		return TV_ECORRUPT;
+	judge_state(e, applied);
+	if (e->stateless && tell_stateless(e, errbuf, cap) != TV_OK)
+		return TV_ECORRUPT;
+	e->opening = false;
+	e->applied = e->handed = applied;
+	in.index = applied;
+	in.ctx = e->stateless;
+	engine_feed(e, &in, NULL);
+	engine_wake(e);
+	return TV_OK;
 }

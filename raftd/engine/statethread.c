@@ -484,7 +484,7 @@ keep_args(struct state_read *r, struct span args)
 struct state_read *
 statethread_read(struct statethread *s, const struct op *op, struct span args, state_read_done *done, void *ctx)
 {
-	struct state_read *r = s->stopped ? NULL : read_new(s);
+	struct state_read *r = s->stopped || s->f == NULL ? NULL : read_new(s);
 
 	if (r == NULL)
 		return NULL;
@@ -545,8 +545,11 @@ statethread_flush(struct statethread *s, bool awaited)
 static enum tv_err
 add_call(struct statethread *s, struct lane *lane, void (*work)(struct fsm *f, void *ctx), void (*done)(void *ctx), void *ctx)
 {
-	struct call *c = s->stopped ? NULL : malloc(sizeof(*c));
+	struct call *c;
 
+	if (s->f == NULL)
+		return TV_EAGAIN;
+	c = s->stopped ? NULL : malloc(sizeof(*c));
 	if (c == NULL)
 		return s->stopped ? TV_ESYS : TV_ENOMEM;
 	*c = (struct call){ .kind = KIND_CALL, .work = work, .done = done, .ctx = ctx };
@@ -634,26 +637,32 @@ lanes_start(struct statethread *s)
 }
 
 struct statethread *
-statethread_new(struct ev_loop *loop, struct fsm *f, struct log_store *log)
+statethread_new(struct ev_loop *loop)
 {
 	struct statethread *s = calloc(1, sizeof(*s));
 
 	if (s == NULL)
 		return NULL;
 	s->loop = loop;
-	s->f = f;
-	s->log = log;
 	STAILQ_INIT(&s->asked);
 	STAILQ_INIT(&s->finished);
 	pthread_mutex_init(&s->mutex, NULL);
 	ev_async_init(&s->async, on_async);
 	s->async.data = s;
 	ev_async_start(loop, &s->async);
-	if (batches_new(s) == TV_OK && lanes_start(s) == TV_OK)
+	if (batches_new(s) == TV_OK)
 		return s;
 	statethread_stop(s);
 	statethread_free(s);
 	return NULL;
+}
+
+enum tv_err
+statethread_open(struct statethread *s, struct fsm *f, struct log_store *log)
+{
+	s->f = f;
+	s->log = log;
+	return lanes_start(s);
 }
 
 void

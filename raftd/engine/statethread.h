@@ -80,8 +80,10 @@ struct state_events {
 	void (*applied)(void *ctx, struct state_batch *b);
 };
 
-/* The state and the log are borrowed.  NULL: no memory, or no thread. */
-struct statethread *statethread_new(struct ev_loop *loop, struct fsm *f, struct log_store *log);
+/* Without a state at first: nothing can be read or applied.  NULL: no memory. */
+struct statethread *statethread_new(struct ev_loop *loop);
+/* The state is open: starts the threads.  It and the log are borrowed.  Once.  TV_ENOMEM, TV_ESYS: no thread. */
+enum tv_err statethread_open(struct statethread *s, struct fsm *f, struct log_store *log);
 /* Who gets the batches back. */
 void statethread_events(struct statethread *s, const struct state_events *events, void *ctx);
 /*
@@ -106,7 +108,7 @@ void statethread_collect(struct statethread *s);
 /* -- reading -- */
 /* May another read begin?  Else wait until one has ended. */
 bool statethread_may_read(const struct statethread *s, const struct op *op);
-/* args are copied.  done is called once, never before this returns, unless the read is dropped.  NULL: no memory. */
+/* args are copied.  done is called once, never before this returns, unless the read is dropped.  NULL: no memory, or no state. */
 struct state_read *statethread_read(struct statethread *s, const struct op *op, struct span args, state_read_done *done, void *ctx);
 /* Gives it back, whether it has ended or not.  NULL: nothing. */
 void statethread_drop(struct statethread *s, struct state_read *r);
@@ -116,7 +118,8 @@ void statethread_flush(struct statethread *s, bool awaited);
 /* -- other work -- */
 /*
  * work runs in a thread that may wait, with a reader of the state between fsm_read_begin() and fsm_read_end(); done on the loop
- * afterwards, never before this returns.  ctx lives until done.  TV_ENOMEM, TV_ESYS: neither is called.
+ * afterwards, never before this returns.  ctx lives until done.  TV_ENOMEM, TV_ESYS, TV_EAGAIN (the state is not open yet):
+ * neither is called.
  */
 enum tv_err statethread_call(struct statethread *s, void (*work)(struct fsm *reader, void *ctx), void (*done)(void *ctx),
     void *ctx);

@@ -1,6 +1,7 @@
 /* One background job at a time. */
 #include <errno.h>
 #include <signal.h>
+#include <time.h>
 
 #include "raftd/engine/worker.h"
 
@@ -20,8 +21,9 @@ collect(struct worker *w)
 {
 	if (!w->running)
 		return;
-	pthread_join(w->thread, NULL);
-	w->running = false;
+	if (!w->joined)
+		pthread_join(w->thread, NULL);
+	w->running = w->joined = false;
 	w->done(w->ctx);
 }
 
@@ -58,6 +60,21 @@ worker_start(struct worker *w, void (*work)(void *ctx), void (*done)(void *ctx),
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	w->running = errno == 0;
 	return w->running ? TV_OK : TV_ESYS;
+}
+
+bool
+worker_ends_within(struct worker *w, struct mono time)
+{
+	struct timespec until;
+
+	if (!w->running || w->joined)
+		return true;
+	(void)clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += (long)(time.ns % MONO_S(1).ns);
+	until.tv_sec += time.ns / MONO_S(1).ns + until.tv_nsec / MONO_S(1).ns;
+	until.tv_nsec %= MONO_S(1).ns;
+	w->joined = pthread_timedjoin_np(w->thread, NULL, &until) == 0;
+	return w->joined;
 }
 
 void

@@ -9,12 +9,13 @@
 #include <stdbool.h>
 
 #include "common/base/err.h"
+#include "common/base/mono.h"
 
 struct worker {				/* caller's storage */
 	struct ev_loop *loop;
 	ev_async async;
 	pthread_t thread;
-	bool running;
+	bool running, joined;		/* joined: it has ended, and done is due */
 	void (*work)(void *ctx);	/* in the thread */
 	void (*done)(void *ctx);	/* afterwards, on the loop */
 	void *ctx;
@@ -23,6 +24,8 @@ struct worker {				/* caller's storage */
 void worker_init(struct worker *w, struct ev_loop *loop);
 /* TV_EAGAIN while a job runs; TV_ESYS without a thread.  ctx must live until done. */
 enum tv_err worker_start(struct worker *w, void (*work)(void *ctx), void (*done)(void *ctx), void *ctx);
+/* Waits for a running job, without calling done yet.  False: it has not ended in so long. */
+bool worker_ends_within(struct worker *w, struct mono time);
 /* Waits for a running job and calls done; then nothing more happens. */
 void worker_stop(struct worker *w);
 

@@ -192,7 +192,7 @@ collect(void *ctx, const struct gossip_server *g)
 	memcpy(s->addr, g->addr, sizeof(s->addr));
 	if (p != NULL && p->proven)
 		memcpy(s->store_id, p->hello.store_id, sizeof(s->store_id));
-	s->tombstoned = fsm_server_tombstoned(c->m->d->fsm, span_str(g->uuid));
+	s->tombstoned = c->m->d->fsm != NULL && fsm_server_tombstoned(c->m->d->fsm, span_str(g->uuid));
 	s->held = is_held(c->m, g->uuid, g->status);
 	c->count++;
 }

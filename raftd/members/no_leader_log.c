@@ -72,6 +72,8 @@ no_leader_log_text(struct raftd *d, struct buf *out)
 		;
 	else if (!st->voter)
 		buf_puts(out, "this server is not a voter, and no leader contacts it");
+	else if (engine_opening(d->engine))
+		buf_puts(out, "this server is still opening its state, and does not stand for election before that is done");
 	else
 		put_voters(d, out);
 	links_trouble(d->links, out);

@@ -214,6 +214,11 @@ decide(struct recover *r)
 		    "as generation %llu, which is the valid one", (unsigned long long)generation_number(d->fenced));
 		r->plan.allowed = false;
 	}
+	if (r->plan.allowed && engine_opening(d->engine)) {
+		snprintf(r->plan.refused, sizeof(r->plan.refused), "this server is still opening its state, and cannot lead before: ask "
+		    "again when opening is done in clusterctl info state");
+		r->plan.allowed = false;
+	}
 	if (!r->plan.allowed)
 		finish(r, TV_ECONFLICT, r->plan.refused, false);
 	else if (r->dry_run)

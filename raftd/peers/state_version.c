@@ -29,7 +29,7 @@ state_version_check(struct raftd *d, const struct hello *h, char *why, size_t ca
 {
 	enum hello_verdict verdict = hello_check(&d->id, d->cluster.datacenter, h, why, cap);
 
-	if (verdict == HELLO_REFUSE || h->state >= fsm_needs(d->fsm))
+	if (verdict == HELLO_REFUSE || d->fsm == NULL || h->state >= fsm_needs(d->fsm))
 		return verdict;
 	snprintf(why, cap, "it has version %u of the state machine, and the state of the cluster needs version %u: upgrade it",
 	    (unsigned)h->state, (unsigned)fsm_needs(d->fsm));

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "common/base/clock.h"
 #include "common/net/msg.h"
 #include "common/proc/daemon.h"
 #include "common/record/mpack.h"
@@ -99,9 +100,22 @@ add_process(struct raftd *d, struct section *s)
 	clients_info(d->clients, add, s);
 	add(s, "sandbox", sandbox_status());
 	add(s, "folders", daemon_folders());
-	snprintf(text, sizeof(text), "%u", fsm_watch_count(d->fsm));
+	snprintf(text, sizeof(text), "%u", d->fsm != NULL ? fsm_watch_count(d->fsm) : 0);
 	add(s, "watches", text);
 	add(s, "version", TV_VERSION);
+}
+
+/* Is the state open, and since how long is it being opened, or how long did it take? */
+static void
+add_opening(const struct raftd *d, struct section *s)
+{
+	struct mono took = d->start.status == START_DONE ? d->start.took : mono_sub(clock_mono(), d->start.since);
+	char text[24];
+
+	add(s, "opening", d->start.status == START_DONE ? "done" : d->start.status == START_NO_ROOM ? "waits for disk space" :
+	    "under way");
+	snprintf(text, sizeof(text), "%lld", (long long)mono_ms(took));
+	add(s, "opening_ms", text);
 }
 
 static void
@@ -122,8 +136,9 @@ write_all(void *ctx, struct buf *out)
 	close_section(out, "raftd", &s);
 	buf_putspan(&s.body, buf_span(&i->known.body));
 	s.count = i->known.count;
-	snprintf(text, sizeof(text), "%u", fsm_watch_count(d->fsm));
+	snprintf(text, sizeof(text), "%u", d->fsm != NULL ? fsm_watch_count(d->fsm) : 0);
 	add(&s, "watches", text);
+	add_opening(d, &s);
 	import_info(d->import, add, &s);
 	close_section(out, "state", &s);
 	buf_done(&s.body);

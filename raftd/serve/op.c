@@ -36,6 +36,14 @@ authorise(const struct request *q, struct span args, struct span token)
 	return true;
 }
 
+/* Is it answered from what this server knows without its state? */
+static bool
+needs_no_state(const struct op *op)
+{
+	return op->code == OP_STATUS_LEADER || op->code == OP_STATUS_PEERS || op->code == OP_RAFT_CONFIGURATION ||
+	    op->code == OP_AUTOPILOT_HEALTH;
+}
+
 /* Is it one that rpcd may ask this server for?  If not, the request is answered. */
 static bool
 is_ours(struct request *q, uint16_t code)
@@ -127,6 +135,8 @@ op_start(struct request *q, const struct op_request *ask, uint64_t *refused)
 	} else if (q->op->kind == OP_LEADER && !engine_is_leader(q->d->engine) &&
 	    !(q->mode == OP_STALE && q->op->traits & OP_STALE_OK)) {
 		op_not_leader(q);
+	} else if (engine_opening(q->d->engine) && !needs_no_state(q->op)) {
+		op_not_leader(q);		/* who has a state answers sooner */
 	} else if ((row = find_row(q->op->code)) != NULL) {
 		serve(q, row);
 	} else {

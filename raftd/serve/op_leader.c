@@ -163,7 +163,7 @@ autopilot_health_op(struct request *q, const void *args)
 
 	(void)args;
 	autopilot_health(q->d->autopilot, out);
-	request_reply(q, fsm_applied(q->d->fsm), buf_span(out));
+	request_reply(q, engine_applied(q->d->engine), buf_span(out));
 }
 
 const struct request_op leader_ops[] = {

@@ -232,6 +232,8 @@ abort_staged(struct import *r)
 void
 import_turn(struct import *r)
 {
+	if (engine_opening(r->d->engine))
+		return;
 	if (fsm_stage_changed(r->d->fsm))
 		r->staged = fsm_staged(r->d->fsm, &r->stage);
 	if (!r->staged && !import_leader_busy(r->d->import_leader) && r->load_id[0] == '\0' && !r->untidy) {
@@ -373,7 +375,7 @@ import_info(struct import *r, void (*fn)(void *ctx, const char *name, const char
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)r->stage.received);
 		fn(ctx, "restore_staged_bytes", text);
 	}
-	if (fsm_last_restore(r->d->fsm, id, &index)) {
+	if (r->d->fsm != NULL && fsm_last_restore(r->d->fsm, id, &index)) {
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)index);
 		fn(ctx, "last_restore_index", text);
 	}

@@ -636,6 +636,14 @@ finish(struct raftd *d, struct interrupted *t, char *errbuf, size_t cap)
 	return err;
 }
 
+bool
+snapshot_recv_interrupted(struct raftd *d)
+{
+	char path[512];
+
+	return access(path_of(d, "install-meta", path, sizeof(path)), F_OK) == 0;
+}
+
 enum tv_err
 snapshot_recv_recover(struct raftd *d, char *errbuf, size_t cap)
 {

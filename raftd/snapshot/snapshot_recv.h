@@ -16,9 +16,11 @@ void snapshot_recv_chunk(struct snapshot_recv *s, const struct raft_msg *m);
 bool snapshot_recv_installing(const struct snapshot_recv *s);
 /* Removes, in the worker, what an installation left behind, if there is anything; true while that runs. */
 bool snapshot_recv_tidy(struct snapshot_recv *s);
+/* At start: did a crash interrupt an installation, so that log and state must both be open to go on?  May wait for a disk. */
+bool snapshot_recv_interrupted(struct raftd *d);
 /*
  * At start, before the core: removes temporary files, and finishes an installation that a crash interrupted.
- * d->log, d->fsm are open; d->meta is brought up to date.  A snapshot that is damaged or cannot be loaded is dropped, the
+ * d->log is open, and d->fsm if there is one; d->meta is brought up to date.  A snapshot that is damaged or cannot be loaded is dropped, the
  * leader sends it again; an error means that state or log could not be written, with a sentence.
  */
 enum tv_err snapshot_recv_recover(struct raftd *d, char *errbuf, size_t cap);

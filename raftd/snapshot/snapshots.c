@@ -71,7 +71,12 @@ checkpoint_work(void *ctx)
 {
 	struct snapshots *s = ctx;
 
+	char state[512];
+
 	s->err = fsm_checkpoint(s->d->fsm, &s->index, &s->term);
+	snprintf(state, sizeof(state), "%s/raftd/state", s->d->cluster.data_dir);
+	if (s->err == TV_OK)
+		state_mark_write(state, s->index);
 	s->sys = errno;
 	if (s->err == TV_OK && s->forgets)
 		fsm_forget_aside(s->d->fsm);
@@ -463,7 +468,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 		return;
 	if (s->file != NULL && !file_wanted(s, now))
 		file_drop(s);
-	if (snapshots_installing(s) || !checkpoint_due(s, now))
+	if (snapshots_installing(s) || engine_opening(s->d->engine) || !checkpoint_due(s, now))
 		return;
 	s->job = JOB_CHECKPOINT;
 	s->forgets = !engine_stateless(s->d->engine);
@@ -479,8 +484,8 @@ snapshots_chunk(struct raftd *d, const struct raft_msg *m)
 {
 	struct snapshots *s = d->snapshots;
 
-	/* The state is about to be replaced: a checkpoint or a copy of it must end first, and the thread be free. */
-	if ((s->job != JOB_NONE || s->d->worker->running) && m->done) {
+	/* The state is about to be replaced: it must be open, a checkpoint or a copy of it must end first, and the thread be free. */
+	if ((s->job != JOB_NONE || s->d->worker->running || engine_opening(d->engine)) && m->done) {
 		engine_snapshot_stored(s->d->engine, m, m->offset);
 		return;
 	}

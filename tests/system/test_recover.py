@@ -221,6 +221,7 @@ def settled(c, servers):
 def recover(node):
     """Alone, and at work again."""
     no_leader(node)
+    wait_for("the state of %s is open" % node.name, lambda: node.stats("state")["opening"] == "done")
     node.ctl("raft", "recover", "--yes")
     wait_for("%s writes" % node.name, lambda: node.put("/v1/kv/of", node.name).body == b"true")
 

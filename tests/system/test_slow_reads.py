@@ -11,64 +11,19 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-import diskfault  # noqa: E402
 import tvframe  # noqa: E402
-from cluster import CALM, main, skip  # noqa: E402
-from raftcluster import KV_SET, MSG, OP, READ_DEFAULT, READ_STALE, RaftCluster  # noqa: E402
+from cluster import CALM, main  # noqa: E402
+from faultcluster import FaultCluster, fill, write_of  # noqa: E402
+from raftcluster import MSG, OP, READ_STALE  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.92.0")
 KEYS, VALUE = 100000, 200               # 30 MB of pages
 STATE_MB, BEHIND = int(os.environ.get("TV_STATE_MB", "100")), int(os.environ.get("TV_BEHIND", "20000"))
-SMALL = dict(CALM, state_cache="1M", bootstrap_expect=3, clients_max=64)
+SMALL = dict(CALM, net=NET, state_cache="1M", bootstrap_expect=3, clients_max=64)
 WRITERS, HOT = 16, 10
 BOUND = 1.0                             # s, of 99 of 100 reads of cached keys; what the machine takes from them counts too
 STALLS = ("busy for", "event loop blocked", "no majority answers any more")
-
-
-class FaultCluster(RaftCluster):
-    """Three servers, each with a disk that obeys the test."""
-
-    def __init__(self, **options):
-        if diskfault.missing():
-            skip(diskfault.missing())
-        super().__init__(3, net=NET, **options)
-        self.disks = {}
-        for node in self.nodes:
-            self.disks[node] = diskfault.DiskFault(os.path.join(node.dir, "disk"))
-            node.env = self.disks[node].env
-
-    def each_disk(self, fn):
-        for disk in self.disks.values():
-            fn(disk)
-
-    def others(self, node):
-        return [n for n in self.nodes if n is not node]
-
-    def close(self):
-        for disk in getattr(self, "disks", {}).values():
-            disk.clear()
-        super().close()
-
-
-def write_of(key, value):
-    return [OP.KV_APPLY, "", READ_DEFAULT, 0, 0, 0, "", [KV_SET, key, 0, value, 0, "", 0]]
-
-
-def fill(leader, numbers, size):
-    """Writes the keys of these numbers, hundreds at a time."""
-    value, numbers = b"v" * size, list(numbers)
-    with tvframe.Conn(leader.sock_path) as conn:
-        for first in range(0, len(numbers), 500):
-            some = numbers[first:first + 500]
-            raw = b""
-            for i in some:
-                body = tvframe.pack(write_of("k/%06d" % i, value))
-                raw += tvframe.HEAD.pack(len(body), MSG.OP, 0, i + 1) + body
-            conn.send_raw(raw)
-            for _ in some:
-                answer = conn.wait(lambda f: f.flags & tvframe.REPLY)
-                assert answer.body[0] == 0, answer.body[:2]
 
 
 def connect(node):
@@ -273,7 +228,7 @@ def test_replays_and_votes():
         last = int(leader.info()["commit_index"])
         disk = c.disks[late]
         disk.read_delay(10, kind="state")
-        late.start()
+        late.start_serving()
         wait_for("it replays", lambda: disk.reads_delayed("state") > 0)
         disk.hang(True, "state", "read")
         wait_for("it has the log", lambda: int(late.info()["durable_log_index"]) >= last)

@@ -193,7 +193,8 @@ start(struct seen *seen)
 	memset(seen, 0, sizeof(*seen));
 	memset(&state, 0, sizeof(state));
 	loop = ev_loop_new(EVFLAG_AUTO);
-	seen->s = statethread_new(loop, &state, &log);
+	seen->s = statethread_new(loop);
+	ck_assert_int_eq(statethread_open(seen->s, &state, &log), TV_OK);
 	ck_assert_ptr_nonnull(seen->s);
 	statethread_events(seen->s, &events, seen);
 	return seen->s;

@@ -165,7 +165,12 @@ class Node:
             self.tags["expect"] = str(options["bootstrap_expect"])
 
     def start(self, file_bytes_max=None):
-        """file_bytes_max: writes beyond that offset of any file fail."""
+        """Until its state is open.  file_bytes_max: writes beyond that offset of any file fail."""
+        self.start_serving(file_bytes_max)
+        wait_for("the state of %s is open" % self.name, lambda: self.info("state").get("opening", "done") == "done")
+
+    def start_serving(self, file_bytes_max=None):
+        """Until it answers, though its state may still be being opened."""
         self.start_only(file_bytes_max)
         wait_for("raftd.sock of %s" % self.name, self.connect)
 
