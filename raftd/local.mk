@@ -18,7 +18,7 @@ raftd_libraftstore_a_SOURCES = \
 noinst_LIBRARIES += raftd/libfsm.a
 raftd_libfsm_a_SOURCES = \
 	raftd/fsm/fsm.c raftd/fsm/reader.c raftd/fsm/view.c raftd/fsm/warm.c raftd/fsm/head.c raftd/fsm/touches.c raftd/fsm/ops.c raftd/fsm/table.c raftd/fsm/tables.c raftd/fsm/meta.c raftd/fsm/group.c raftd/fsm/key.c raftd/fsm/watch.c \
-	raftd/fsm/kv/kv.c raftd/fsm/kv/tombstone.c raftd/fsm/session/session.c raftd/fsm/operator/server.c \
+	raftd/fsm/kv/kv.c raftd/fsm/kv/tombstone.c raftd/fsm/txn/txn.c raftd/fsm/txn/txn_kv.c raftd/fsm/txn/txn_catalog.c raftd/fsm/txn/txn_int.h raftd/fsm/session/session.c raftd/fsm/operator/server.c \
 	raftd/fsm/catalog/catalog.c raftd/fsm/catalog/register.c raftd/fsm/catalog/deregister.c raftd/fsm/catalog/catalog_read.c raftd/fsm/catalog/health.c raftd/fsm/catalog/node_checks.c raftd/fsm/catalog/node_checks.h \
 	raftd/fsm/catalog/coordinate.c raftd/fsm/catalog/sort_near.c raftd/fsm/operator/autopilot_config.c \
 	raftd/fsm/copy/snapshot.c raftd/fsm/copy/snapfile.c raftd/fsm/copy/restore.c raftd/fsm/copy/replace.c raftd/fsm/damage.c raftd/fsm/compact.c raftd/fsm/flusher.c raftd/fsm/info.c \

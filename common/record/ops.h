@@ -160,6 +160,11 @@ struct op_access {
 	    0,              (NONE, "coordinates of servers, which are no secret"), (NOTHING)) \
 	X( 55, KEYRING,             "Internal.KeyringOperation", GOSSIP_SERVER, keyring_op, keyring_pool,    LIST, \
 	    OP_LOGGED,      (VERB, KEYRING, What),               (NOTHING)) \
+	X( 80, TXN_READ,            "Txn.Read",               READ,    txn,                txn_reply,        ONE, \
+	    0,              (NONE, "each of its operations is judged by what it names"), \
+	    (TABLES, KV | NODES | SERVICES | CHECKS)) \
+	X( 81, TXN_APPLY,           "Txn.Apply",              WRITE,   txn,                txn_reply,        ONE, \
+	    0,              (NONE, "each of its operations is judged by what it names"), (NOTHING)) \
 	/* snapshots on their way to and from clients, chunk by chunk */ \
 	X( 70, SNAPSHOT_SAVE,       "Snapshot.Save",          SERVER,  snapshot_ask,       snapshot_state,   ONE, \
 	    0,              (ALL, STATE, READ),                  (NOTHING)) \

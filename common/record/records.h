@@ -116,12 +116,13 @@ RECORD(check_definition,
 	(BOOL, TLSSkipVerify, SF_OMITEMPTY),
 	(JSON, Header, SF_OMITEMPTY),	/* object of lists of text */
 	(STR, TLSServerName, SF_OMITEMPTY))
-RECORD(check,
-	(STR, Node), (STR, CheckID), (STR, Name), (STR, Status), (STR, Notes), (STR, Output),
-	(STR, ServiceID), (STR, ServiceName), (STRS, ServiceTags),
-	(STR, Type), (U64, ExposedPort),
-	(OBJ, Definition, check_definition),
-	(U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY))
+#define CHECK_ROWS(tags_flags) \
+	(STR, Node), (STR, CheckID), (STR, Name), (STR, Status), (STR, Notes), (STR, Output), \
+	(STR, ServiceID), (STR, ServiceName), (STRS, ServiceTags, tags_flags), \
+	(STR, Type), (U64, ExposedPort), \
+	(OBJ, Definition, check_definition), \
+	(U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY)
+RECORD(check, CHECK_ROWS(0))
 
 /* How this node runs a check; never in the catalog.  Times in ns, 0: the default of the kind. */
 RECORD(check_run,
@@ -169,6 +170,47 @@ RECORD(service_tags, (STR, Name), (STRS, Tags))		/* element of OP_CATALOG_SERVIC
 RECORD(node_services, (OPT, Node, found, node), (OBJS, Services, service, SF_NULLEMPTY))
 /* The same; JSON shows Services by ID, as catalog/node does. */
 RECORD_AS(node_service_map, node_services, (OPT, Node, found, node), (OBJMAP, Services, service, SF_KEYSHOWN))
+
+/* -- transactions -- */
+#define TXN_OPS_MAX 64			/* as in Consul */
+#define TXN_TREE_KEYS_MAX KV_TREE_KEYS_MAX	/* that a leader puts in, as into kv_tree */
+#define TXN_TREE_BYTES_MAX KV_TREE_BYTES_MAX
+#define TXN_ANSWER_BYTES_MAX (8u << 20)
+/*
+ * Verbs are words, since one that is not known has its place in the answer.  KV: set, cas, lock, unlock, get, get-tree,
+ * check-index, check-session, check-not-exists, delete, delete-tree, delete-cas.  The others: set, cas, get, delete,
+ * delete-cas; the cas ones by the ModifyIndex of the object.
+ */
+RECORD(txn_kv,
+	(STR, Verb), (STR, Key), (BIN, Value), (U64, Flags),
+	(U64, Index),			/* for cas, delete-cas and check-index */
+	(STR, Session))			/* for lock, unlock and check-session */
+RECORD(txn_node, (STR, Verb), (OBJ, Node, node))
+RECORD(txn_service, (STR, Verb), (STR, Node), (OBJ, Service, service))
+RECORD(txn_check, (STR, Verb), (OBJ, Check, check))
+RECORD(txn_op,				/* exactly one of them */
+	(OPT, KV, has_kv, txn_kv), (OPT, Node, has_node, txn_node),
+	(OPT, Service, has_service, txn_service), (OPT, Check, has_check, txn_check),
+	(STR, Refused, SF_HIDDEN))	/* why, by the proposer, who looked at what needs no state */
+/* OP_TXN_APPLY, OP_TXN_READ; answer: txn_reply.  What is hidden is the proposer's; never to be counted otherwise. */
+RECORD(txn,
+	(OBJS, Ops, txn_op),
+	(I64, Now, SF_HIDDEN),		/* as of kv_apply */
+	/* That all delete-tree may remove, counted as for kv_tree. */
+	(U64, TreeKeys, SF_HIDDEN), (U64, TreeBytes, SF_HIDDEN),
+	(U64, AnswerBytes, SF_HIDDEN))	/* that the results may take, packed */
+RECORD(txn_result,
+	(OPT, KV, has_kv, kv_entry, SF_OMITEMPTY), (OPT, Node, has_node, node, SF_OMITEMPTY),
+	(OPT, Service, has_service, service, SF_OMITEMPTY), (OPT, Check, has_check, check, SF_OMITEMPTY))
+RECORD_AS(txn_check_shown, check, CHECK_ROWS(SF_NULLEMPTY))
+RECORD_AS(txn_result_shown, txn_result,		/* JSON has no tags as null here, as [] elsewhere */
+	(OPT, KV, has_kv, kv_entry, SF_OMITEMPTY), (OPT, Node, has_node, node, SF_OMITEMPTY),
+	(OPT, Service, has_service, service, SF_OMITEMPTY), (OPT, Check, has_check, txn_check_shown, SF_OMITEMPTY))
+RECORD(txn_error,
+	(U64, OpIndex),			/* from 0 */
+	(STR, What))
+RECORD(txn_reply,			/* either; with errors nothing was changed */
+	(OBJS, Results, txn_result, SF_NULLEMPTY), (OBJS, Errors, txn_error, SF_NULLEMPTY))
 
 /* -- coordinates -- */
 RECORD(coordinate_rec,			/* as the API shows it; seconds.  common/record/coordinate.h computes with it */

@@ -443,7 +443,7 @@ fill_object(struct from_json *j, const struct schema *s, unsigned from, json_t *
 			f = field_snake(s, from, key);
 		if (f == NULL && (j->flags & SJ_STRICT))
 			return unknown_field(j, key);
-		if (f == NULL || (f->flags & SF_READONLY) || json_is_null(value))
+		if (f == NULL || ((f->flags & SF_READONLY) && !(j->flags & SJ_INDEXES)) || json_is_null(value))
 			continue;
 		enum tv_err err = fill_field(j, f, value, rec);
 		if (err != TV_OK)

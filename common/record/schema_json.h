@@ -13,6 +13,8 @@
 #define SJ_STRICT 1
 /* Agent endpoints also accept snake_case of every field name. */
 #define SJ_SNAKE 2
+/* CreateIndex and ModifyIndex are taken too, in place of being ignored. */
+#define SJ_INDEXES 4
 
 /*
  * Fills a zeroed struct.  Names match without regard to case; null leaves a field unset.  Everything is

@@ -144,6 +144,27 @@ json_quote(struct span text, struct buf *out)
 	buf_u8(out, '"');
 }
 
+void
+text_quote(struct span text, struct buf *out)
+{
+	const uint8_t *p = text.p, *end = text.p + text.len;
+	size_t wide;
+
+	buf_u8(out, '"');
+	for (; p < end; p += wide > 0 ? wide : 1) {
+		wide = utf8_length(p, end);
+		if (wide > 0)
+			buf_put(out, p, wide);
+		else if (*p == '"' || *p == '\\' || *p == '\n' || *p == '\t')
+			quote_ascii(*p, out);
+		else if (*p >= 0x20 && *p < 0x7f)
+			buf_u8(out, *p);
+		else
+			buf_printf(out, "\\x%02x", *p);
+	}
+	buf_u8(out, '"');
+}
+
 static void
 new_line(unsigned depth, struct buf *out)
 {

@@ -6,6 +6,8 @@
 
 /* A quoted string: escapes as Go's encoder does (<, >, & as \u003c ..., invalid UTF-8 as \ufffd). */
 void json_quote(struct span text, struct buf *out);
+/* Go's strconv.Quote, for sentences: printable text as it is, but for \" and \\; the rest as \n, \t or \x. */
+void text_quote(struct span text, struct buf *out);
 /* The shortest number that reads back as v, in the form of Go's encoder; null for what JSON does not know. */
 void json_number(double v, struct buf *out);
 /* Re-indents compact JSON with 4 spaces and a final newline (?pretty). */

@@ -34,7 +34,7 @@ struct fsm;
  * operation's row (struct fsm_op).  Entries that need more than the first version carry what they need, the state remembers
  * the highest of these (fsm_needs()), and a leader proposes none that one of its servers cannot apply (propose_args()).
  */
-#define FSM_VERSION 3u			/* since 2: OP_KV_TREE; since 3: OP_CATALOG_REGISTER_PROXY */
+#define FSM_VERSION 4u			/* since 2: OP_KV_TREE; 3: OP_CATALOG_REGISTER_PROXY; 4: OP_TXN_APPLY */
 /* Of the write-ahead log of the state: it has at least one file, with all its blocks. */
 #define FSM_LOG_FILE_BYTES (16u << 20)
 

@@ -52,7 +52,7 @@ struct fsm_touches {
 struct fsm_head {
 	uint64_t applied, applied_term;
 	uint64_t index[FX_COUNT], tally[FT_COUNT], restored[FR_COUNT];
-	uint64_t applied_entries;
+	uint64_t applied_entries, txns, txns_undone;
 	uint8_t needs;
 	bool has_autopilot, has_stage, has_last;
 	struct autopilot_config autopilot;	/* without its texts; defaults: if there is none */
@@ -143,6 +143,7 @@ struct fsm {
 	bool views_shut;		/* no new ones for now */
 	struct watches *watches;
 	uint64_t applied_entries;	/* since the start */
+	uint64_t txns, txns_undone;	/* since the start: transactions that were carried out, and that had errors */
 	_Atomic unsigned replaced;	/* since the start: see fsm_replaced() */
 	_Atomic bool stage_changed;	/* since fsm_stage_changed() was asked */
 	struct {			/* restore that DIR.new holds, whole but for its meta record; head_lock held */
@@ -368,7 +369,26 @@ enum tv_err prepare_fail(struct prepare *p, const char *fmt, ...) __attribute__(
 /* -- kv.c -- */
 /* ModifyIndex of a stored kv_entry, without looking at the other fields; false: it is not one. */
 bool kv_modify_index(struct span val, uint64_t *index);
-/* Before a batch: is this a tree of so many keys that views had better not keep them all? */
+bool kv_find(struct fsm *f, struct span key, struct arena *a, struct kv_entry *out);
+/* What a write of one key comes to in the state as it is.  Not to be copied: `next` may point into it. */
+struct kv_verdict {
+	enum { KV_KEEP, KV_STORE, KV_REMOVE } change;	/* whatever the answer is */
+	bool there;			/* there was such a key: old */
+	bool answer;			/* false: its condition did not hold */
+	struct kv_entry old;
+	struct kv_entry next;		/* KV_STORE: as it is stored now */
+	char session[37];
+	enum tv_err err;		/* refused, with the API's text */
+	struct span text;
+};
+/* Judges a write of one key (of any Verb up to KV_DELETE_CAS), and carries it out.  Texts are in `out`. */
+void kv_write(struct fsm *f, const struct kv_apply *q, struct arena *out, struct kv_verdict *v);
+/*
+ * Removes all keys with this prefix, if they are no more than *keys, and their records than *bytes, both less by what went
+ * afterwards.  False: they are more, and all stay.
+ */
+bool kv_delete_tree(struct fsm *f, struct span prefix, int64_t now, uint64_t *keys, uint64_t *bytes);
+/* Before a batch: does this delete trees of so many keys that views had better not keep them all? */
 bool kv_is_large_tree(struct fsm *f, const struct raft_entry *e);
 /* Ends a session's hold on a key: releases or deletes it.  delay_until: no acquisition before, 0 none. */
 void kv_session_gone(struct fsm *f, struct span key, bool del, int64_t now, int64_t delay_until);
@@ -411,6 +431,12 @@ uint64_t catalog_connect_index(struct fsm *f, struct span name);
 void catalog_remove_node(struct fsm *f, const struct node *n, int64_t now);
 void catalog_remove_service(struct fsm *f, struct span node, const struct service *s, int64_t now);
 void catalog_remove_check(struct fsm *f, const struct check *c, int64_t now);
+/* Before the log: completes what is given of a service or a check (of this node), and refuses what needs no state for that. */
+enum tv_err catalog_prepare_node_id(struct prepare *p, struct span id);
+enum tv_err catalog_prepare_service(struct prepare *p, struct service *s);
+enum tv_err catalog_prepare_check(struct prepare *p, struct span node, struct check *c);
+/* Applies a registration, whole or not at all. */
+void catalog_register_apply(struct apply *p, const struct catalog_register *q);
 
 /* Walk over the instances of a service, ordered by node and id; "" walks over all services. */
 struct instances {
@@ -475,6 +501,10 @@ unsigned watches_count(const struct watches *w);
 struct fsm_watch *watches_add(struct watches *w, enum watch_kind kind, struct span what, uint64_t tables,
     fsm_watch_fn *fn, void *ctx);
 void watches_remove(struct watches *w, struct fsm_watch *x);
+
+/* -- txn/txn.c -- */
+/* The prefixes that an OP_TXN_APPLY entry deletes trees of, if not NULL: TXN_OPS_MAX at most; how many there are. */
+uint32_t txn_trees(const struct raft_entry *e, struct span *prefixes);
 
 /* -- group.c: operations of one entry that are all or nothing -- */
 /*
@@ -570,7 +600,7 @@ struct fsm_op {				/* the arguments are those of the operation's row in common/r
 /* The areas: an array each, which ends with a row of zeros. */
 #define FSM_AREAS(X) \
 	X(kv_ops) X(session_ops) X(register_ops) X(catalog_ops) X(health_ops) X(deregister_ops) X(coordinate_ops) \
-	X(autopilot_ops) X(tombstone_ops) X(server_ops) X(stage_ops)
+	X(autopilot_ops) X(tombstone_ops) X(server_ops) X(stage_ops) X(txn_ops)
 #define X(name) extern const struct fsm_op name[];
 FSM_AREAS(X)
 #undef X

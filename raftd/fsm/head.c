@@ -86,6 +86,8 @@ head_publish(struct fsm *f)
 	h->applied = f->applied;
 	h->applied_term = f->applied_term;
 	h->applied_entries = f->applied_entries;
+	h->txns = f->txns;
+	h->txns_undone = f->txns_undone;
 	h->needs = f->needs;
 	memcpy(h->index, f->index, sizeof(h->index));
 	memcpy(h->tally, f->tally, sizeof(h->tally));
@@ -106,6 +108,8 @@ head_copy(struct fsm *r)
 	r->applied = h->applied;
 	r->applied_term = h->applied_term;
 	r->applied_entries = h->applied_entries;
+	r->txns = h->txns;
+	r->txns_undone = h->txns_undone;
 	r->needs = h->needs;
 	memcpy(r->index, h->index, sizeof(r->index));
 	memcpy(r->tally, h->tally, sizeof(r->tally));

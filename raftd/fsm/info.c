@@ -43,6 +43,8 @@ fsm_info(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *valu
 	tell(fn, ctx, "applied_entries", f->applied_entries);
 	tell(fn, ctx, "batch_pages_fetched", state->warm.fetched);
 	tell(fn, ctx, "batch_pages_read", state->warm.read);
+	tell(fn, ctx, "transactions", f->txns);
+	tell(fn, ctx, "transactions_failed", f->txns_undone);
 	tell_flushes(f, fn, ctx);
 	if (f->env->dbenv == NULL || f->env->dbenv->memp_stat(f->env->dbenv, &st, NULL, 0) != 0)
 		return;

@@ -195,7 +195,8 @@ reply_value(struct request *q, uint64_t index, struct span value, struct buf *me
 	struct op_reply a = { .err = TV_OK, .index = index, .value = value };
 
 	if (value.len > q->d->conf.answer_bytes_max) {
-		request_failf(q, TV_ELIMIT, "the answer is larger than answer_bytes_max allows; ask for less");
+		request_failf(q, TV_ELIMIT, q->writing ? "it was carried out, but the answer is larger than answer_bytes_max allows" :
+		    "the answer is larger than answer_bytes_max allows; ask for less");
 		return;
 	}
 	a.known_leader = engine_leader_known(q->d->engine, &a.last_contact_ms);

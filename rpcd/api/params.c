@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "common/base/hex.h"
+#include "common/text/json_text.h"
 #include "rpcd/api/params.h"
 
 /* Input without escapes is returned as it is: no copy. */
@@ -311,31 +312,13 @@ u64_parse(struct span text, uint64_t *v)
 	return over ? TV_ELIMIT : TV_OK;
 }
 
-/* Go's strconv.Quote, for text that is a mistyped number: printable ASCII as it is, the rest as \x. */
-static void
-quote(struct span text, struct buf *out)
-{
-	buf_u8(out, '"');
-	for (size_t i = 0; i < text.len; i++) {
-		uint8_t c = text.p[i];
-
-		if (c == '"' || c == '\\')
-			buf_u8(out, '\\');
-		if (c >= 0x20 && c < 0x7f)
-			buf_u8(out, c);
-		else
-			buf_printf(out, "\\x%02x", c);
-	}
-	buf_u8(out, '"');
-}
-
 void
 u64_why(struct span text, struct buf *out)
 {
 	uint64_t v;
 
 	buf_puts(out, "strconv.ParseUint: parsing ");
-	quote(text, out);
+	text_quote(text, out);
 	buf_puts(out, u64_parse(text, &v) == TV_ELIMIT ? ": value out of range" : ": invalid syntax");
 }
 

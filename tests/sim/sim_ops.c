@@ -52,6 +52,34 @@ make_kv(struct making *m)
 	finish(m, OP_KV_APPLY, &kv_apply_schema, &kv);
 }
 
+/* Up to four operations on keys and nodes; one in three asks for a key that is seldom there, and undoes the rest. */
+static void
+make_txn(struct making *m)
+{
+	static const char *const verbs[] = { "set", "set", "set", "cas", "lock", "unlock", "delete", "delete-tree", "get" };
+	struct txn_op ops[4] = { { .has_kv = false } };
+	struct txn t = { .Ops = { ops, 1 + (uint32_t)rng_below(&m->g, 4), true }, .Now = m->now, .TreeKeys = TXN_TREE_KEYS_MAX,
+	    .TreeBytes = TXN_TREE_BYTES_MAX, .AnswerBytes = TXN_ANSWER_BYTES_MAX };
+	char keys[4][24];
+
+	snprintf(m->value, sizeof(m->value), "%llu", (unsigned long long)m->number);
+	for (uint32_t i = 0; i < t.Ops.n; i++) {
+		const char *verb = verbs[rng_below(&m->g, i > 0 && rng_below(&m->g, 3) == 0 ? 9 : 8)];
+
+		snprintf(keys[i], sizeof(keys[i]), "k/%u", (unsigned)rng_below(&m->g, 50));
+		ops[i].has_kv = true;
+		ops[i].KV = (struct txn_kv){ .Verb = span_str(verb), .Key = span_str(keys[i]), .Value = span_str(m->value),
+		    .Session = span_str(m->session) };
+		if (rng_below(&m->g, 6) > 0)
+			continue;
+		ops[i] = (struct txn_op){ .has_node = true };
+		ops[i].Node.Verb = span_str(rng_below(&m->g, 3) > 0 ? "set" : "delete");
+		ops[i].Node.Node.Node = span_str(m->node);
+		ops[i].Node.Node.Address = span_str(keys[i]);
+	}
+	finish(m, OP_TXN_APPLY, &txn_schema, &t);
+}
+
 static void
 make_register(struct making *m)
 {
@@ -117,8 +145,10 @@ sim_op_payload(uint64_t seed, uint64_t number, struct buf *out)
 	snprintf(m.node, sizeof(m.node), "n%u", (unsigned)rng_below(&m.g, NODES));
 	snprintf(m.session, sizeof(m.session), "00000000-0000-4000-8000-%012x", (unsigned)rng_below(&m.g, SESSIONS));
 	kind = rng_below(&m.g, 20);
-	if (kind < 12)
+	if (kind < 10)
 		make_kv(&m);
+	else if (kind < 12)
+		make_txn(&m);
 	else if (kind < 15)
 		make_register(&m);
 	else if (kind < 17)

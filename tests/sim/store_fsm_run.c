@@ -57,6 +57,7 @@ apply_groups(struct life *l, struct fsm *f, const struct raft_entry *e, uint32_t
 	struct arena a = ARENA_INIT(1u << 20);
 	struct buf payload = BUF_INIT(65536);
 	struct span lost[LOST_MAX], one;
+	uint8_t needs;
 
 	if (batch_begin(f) != 0)
 		return TV_ESYS;
@@ -69,7 +70,9 @@ apply_groups(struct life *l, struct fsm *f, const struct raft_entry *e, uint32_t
 			lost[j] = arena_copy(&a, buf_span(&payload));
 		}
 		batch_entry(f, e[i].term);
+		needs = f->needs;
 		(void)batch_group(f, lost, count, count - 1, &a);
+		f->needs = needs;		/* which is of entries: none of the log held these */
 		one = span_of(e[i].payload, e[i].size);
 		(void)batch_group(f, &one, 1, UINT32_MAX, &a);	/* one that is refused changes nothing either way */
 		arena_reset(&a);

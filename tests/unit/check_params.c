@@ -155,7 +155,7 @@ START_TEST(numbers)
 		{ "", TV_EFORMAT, 0, "strconv.ParseUint: parsing \"\": invalid syntax" },
 		{ "-1", TV_EFORMAT, 0, "strconv.ParseUint: parsing \"-1\": invalid syntax" },
 		{ "1 ", TV_EFORMAT, 0, "strconv.ParseUint: parsing \"1 \": invalid syntax" },
-		{ "\"\n", TV_EFORMAT, 0, "strconv.ParseUint: parsing \"\\\"\\x0a\": invalid syntax" },
+		{ "\"\n", TV_EFORMAT, 0, "strconv.ParseUint: parsing \"\\\"\\n\": invalid syntax" },
 	};
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {

@@ -22,8 +22,17 @@ prepare_refused(struct prepare *p, struct buf *why)
 	return err;
 }
 
-static enum tv_err
-prepare_service(struct prepare *p, struct service *s)
+enum tv_err
+catalog_prepare_node_id(struct prepare *p, struct span id)
+{
+	if (id.len > 0 && !uuid_parse(id, NULL))
+		return prepare_fail(p, "Bad node ID: %s", id.len != UUID_CHARS ? "uuid string is wrong length" :
+		    "uuid is improperly formatted");
+	return TV_OK;
+}
+
+enum tv_err
+catalog_prepare_service(struct prepare *p, struct service *s)
 {
 	struct buf why = BUF_INIT(PROXY_WHY_MAX);
 
@@ -44,13 +53,13 @@ prepare_service(struct prepare *p, struct service *s)
 	return TV_OK;
 }
 
-static enum tv_err
-prepare_check(struct prepare *p, const struct catalog_register *q, struct check *c)
+enum tv_err
+catalog_prepare_check(struct prepare *p, struct span node, struct check *c)
 {
 	if (c->CheckID.len == 0)
 		c->CheckID = c->Name;
 	if (c->Node.len == 0)
-		c->Node = q->Node;
+		c->Node = node;
 	if (c->Status.len == 0)
 		c->Status = span_str("critical");
 	if (c->Type.len == 0 && c->Definition.HTTP.len > 0)
@@ -67,23 +76,22 @@ register_prepare(struct prepare *p, void *rec)
 {
 	struct catalog_register *q = rec;
 	struct check *checks = q->Checks.v;
-	enum tv_err err = TV_OK;
+	enum tv_err err = catalog_prepare_node_id(p, q->ID);
 
 	if (q->Node.len == 0 && q->ID.len == 0)
 		return prepare_fail(p, "Must provide node");
-	if (q->ID.len > 0 && !uuid_parse(q->ID, NULL))
-		return prepare_fail(p, "Bad node ID: %s", q->ID.len != UUID_CHARS ? "uuid string is wrong length" :
-		    "uuid is improperly formatted");
+	if (err != TV_OK)
+		return err;
 	if (q->Address.len == 0 && !q->SkipNodeUpdate)
 		return prepare_fail(p, "Must provide address if SkipNodeUpdate is not set");
 	if (q->Node.len > FSM_NAME_BYTES_MAX)
 		return prepare_fail(p, "Node name is longer than %d bytes", FSM_NAME_BYTES_MAX);
 	if (q->has_service)
-		err = prepare_service(p, &q->Service);
+		err = catalog_prepare_service(p, &q->Service);
 	if (err == TV_OK && q->has_check)
-		err = prepare_check(p, q, &q->Check);
+		err = catalog_prepare_check(p, q->Node, &q->Check);
 	for (uint32_t i = 0; i < q->Checks.n && err == TV_OK; i++)
-		err = prepare_check(p, q, &checks[i]);
+		err = catalog_prepare_check(p, q->Node, &checks[i]);
 	q->Now = p->now;
 	return err;
 }
@@ -425,10 +433,10 @@ store_check(struct registration *g, const struct check *given)
 	arena_done(&one);
 }
 
-static void
-register_apply(struct apply *p, const void *rec)
+void
+catalog_register_apply(struct apply *p, const struct catalog_register *given)
 {
-	struct catalog_register q = *(const struct catalog_register *)rec;
+	struct catalog_register q = *given;
 	struct registration g = { .p = p, .f = p->f, .q = &q };
 	const struct check *checks = q.Checks.v;
 
@@ -471,6 +479,12 @@ register_warm(struct fsm *r, const void *rec)
 		(void)catalog_check(r, q->Node, q->Check.CheckID, &r->work, &c);
 	for (uint32_t i = 0; i < q->Checks.n && !warm_enough(r); i++)
 		(void)catalog_check(r, q->Node, checks[i].CheckID, &r->work, &c);
+}
+
+static void
+register_apply(struct apply *p, const void *rec)
+{
+	catalog_register_apply(p, rec);
 }
 
 /* As versions before the third have it: they keep no proxy. */

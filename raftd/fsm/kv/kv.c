@@ -12,7 +12,7 @@
 #define PART_WORK_MAX (1u << 20)
 #define KV_FIELDS 7		/* of a kv_entry up to ModifyIndex */
 
-static bool
+bool
 kv_find(struct fsm *f, struct span key, struct arena *a, struct kv_entry *out)
 {
 	struct tkey k;
@@ -52,8 +52,11 @@ kv_store(struct fsm *f, struct kv_entry *e, const struct kv_entry *old)
 {
 	struct tkey k;
 
-	if (old != NULL && kv_same(e, old))
+	if (old != NULL && kv_same(e, old)) {
+		e->CreateIndex = old->CreateIndex;
+		e->ModifyIndex = old->ModifyIndex;
 		return;
+	}
 	e->CreateIndex = old == NULL ? f->at : old->CreateIndex;
 	e->ModifyIndex = f->at;
 	TKEY(&k, TBL_KV, e->Key);
@@ -82,17 +85,6 @@ kv_remove(struct fsm *f, const struct kv_entry *old, bool tombstone, int64_t now
 }
 
 /* -- writes of one key: judged first, carried out then, and answered last, so that several can be all or nothing -- */
-
-/* What a write comes to in the state as it is. */
-struct kv_verdict {
-	enum { KV_KEEP, KV_STORE, KV_REMOVE } change;	/* whatever the answer is */
-	bool there;			/* there is such a key: old */
-	bool answer;
-	struct kv_entry old, next;
-	char session[37];		/* next's may be this one */
-	enum tv_err err;		/* refused, with this text */
-	struct span text;
-};
 
 /* Nothing but v is changed, and out, which has a text afterwards. */
 typedef void kv_judge(struct fsm *f, const struct kv_apply *q, struct arena *out, struct kv_verdict *v);
@@ -186,19 +178,30 @@ carry_out(struct fsm *f, struct kv_verdict *v, int64_t now)
 		kv_remove(f, &v->old, true, now);
 }
 
-static void
-write_one(struct apply *p, const struct kv_apply *q, kv_judge *judge)
+void
+kv_write(struct fsm *f, const struct kv_apply *q, struct arena *out, struct kv_verdict *v)
 {
-	struct kv_verdict v = { .change = KV_KEEP };
+	static kv_judge *const judges[] = {
+		[KV_SET] = judge_set, [KV_CAS] = judge_set, [KV_LOCK] = judge_lock, [KV_UNLOCK] = judge_unlock,
+		[KV_DELETE] = judge_delete, [KV_DELETE_CAS] = judge_delete,
+	};
 
-	judge(p->f, q, p->out, &v);
-	if (v.err != TV_OK) {
-		p->res->err = v.err;
-		p->res->text = v.text;
-		return;
-	}
-	carry_out(p->f, &v, q->Now);
-	apply_bool(p, v.answer);
+	*v = (struct kv_verdict){ .change = KV_KEEP };
+	judges[q->Verb](f, q, out, v);
+	if (v->err == TV_OK)
+		carry_out(f, v, q->Now);
+}
+
+static void
+write_one(struct apply *p, const struct kv_apply *q)
+{
+	struct kv_verdict v;
+
+	kv_write(p->f, q, p->out, &v);
+	p->res->err = v.err;
+	p->res->text = v.text;
+	if (v.err == TV_OK)
+		apply_bool(p, v.answer);
 }
 
 /* -- trees -- */
@@ -273,9 +276,9 @@ tree_delete_all(struct fsm *f, const struct kv_apply *q)
 	arena_done(&a);
 }
 
-/* Are there so many keys with this prefix? */
-static bool
-is_large_tree(struct fsm *f, struct span prefix_text)
+/* How many keys have this prefix, as far as to `max`. */
+static uint32_t
+count_keys(struct fsm *f, struct span prefix_text, uint32_t max)
 {
 	struct tbl_scan s;
 	struct tkey prefix;
@@ -284,57 +287,71 @@ is_large_tree(struct fsm *f, struct span prefix_text)
 
 	TKEY(&prefix, TBL_KV, prefix_text);
 	tbl_scan_begin(f, &s, &prefix);
-	while (n < TREE_SPARSE && tbl_next(&s, &key, &val))
+	while (n < max && tbl_next(&s, &key, &val))
 		n++;
 	tbl_scan_end(&s);
-	return n == TREE_SPARSE;
+	return n;
 }
 
 static void
-delete_tree(struct apply *p, const struct kv_apply *q)
+delete_tree(struct fsm *f, const struct kv_apply *q)
 {
-	bool large = is_large_tree(p->f, q->Key);
+	bool large = count_keys(f, q->Key, TREE_SPARSE) == TREE_SPARSE;
 
-	tbl_sparse(p->f, large);
-	tree_delete_all(p->f, q);
-	tbl_sparse(p->f, false);
-	p->f->compact.due = p->f->compact.due || large;
-	apply_bool(p, true);
+	tbl_sparse(f, large);
+	tree_delete_all(f, q);
+	tbl_sparse(f, false);
+	f->compact.due = f->compact.due || large;
 }
 
-/* Counts no further than it has to. */
+/* Counts no further than it has to; what there is goes off *keys_max and *bytes_max, if it fits. */
 static bool
-tree_fits(struct fsm *f, const struct kv_tree *q)
+tree_fits(struct fsm *f, struct span prefix_text, uint64_t *keys_max, uint64_t *bytes_max)
 {
 	struct tbl_scan s;
 	struct tkey prefix;
 	struct span key, val;
 	uint64_t keys = 0, bytes = 0;
+	bool fits;
 
-	TKEY(&prefix, TBL_KV, q->Key);
+	TKEY(&prefix, TBL_KV, prefix_text);
 	tbl_scan_begin(f, &s, &prefix);
-	while (keys <= q->Keys && bytes <= q->Bytes && tbl_next(&s, &key, &val)) {
+	while (keys <= *keys_max && bytes <= *bytes_max && tbl_next(&s, &key, &val)) {
 		keys++;
 		bytes += val.len;		/* the stored record, which has the key in it */
 	}
 	tbl_scan_end(&s);
-	return keys <= q->Keys && bytes <= q->Bytes;
+	fits = keys <= *keys_max && bytes <= *bytes_max;
+	*keys_max -= fits ? keys : 0;
+	*bytes_max -= fits ? bytes : 0;
+	return fits;
+}
+
+bool
+kv_delete_tree(struct fsm *f, struct span prefix, int64_t now, uint64_t *keys, uint64_t *bytes)
+{
+	bool fits = tree_fits(f, prefix, keys, bytes);
+
+	if (fits)
+		delete_tree(f, &(struct kv_apply){ .Verb = KV_DELETE_TREE, .Key = prefix, .Now = now });
+	return fits;
 }
 
 static void
 kv_tree_op(struct apply *p, const void *rec)
 {
 	const struct kv_tree *q = rec;
+	uint64_t keys = q->Keys, bytes = q->Bytes;
 
 	if (q->Key.len > FSM_KV_KEY_BYTES_MAX)
 		apply_fail(p, TV_ELIMIT, "raft apply failed: key is longer than %d bytes", FSM_KV_KEY_BYTES_MAX);
-	else if (!tree_fits(p->f, q))
+	else if (kv_delete_tree(p->f, q->Key, q->Now, &keys, &bytes))
+		apply_bool(p, true);
+	else
 		apply_fail(p, TV_ELIMIT, "more than %llu keys, or %llu MB, begin with this prefix, which is too much "
 		    "to delete at once: delete them in parts, between which others read and write (?recurse&parts, "
 		    "clusterctl kv delete --recurse --parts)",
 		    (unsigned long long)q->Keys, (unsigned long long)q->Bytes >> 20);
-	else
-		delete_tree(p, &(struct kv_apply){ .Verb = KV_DELETE_TREE, .Key = q->Key, .Now = q->Now });
 }
 
 static enum tv_err
@@ -378,7 +395,7 @@ fsm_entry_work(const struct raft_entry *e)
 	uint32_t fields = e->type == RAFT_ENTRY_OP ? mpr_array(&r) : 0;
 	uint64_t op = fields >= 2 ? mpr_uint(&r, UINT16_MAX) : 0, verb;
 
-	if (op == OP_KV_TREE)
+	if (op == OP_KV_TREE || (op == OP_TXN_APPLY && txn_trees(e, NULL) > 0))
 		return TREE_WORK;
 	if (op != OP_KV_APPLY || mpr_array(&r) == 0)
 		return e->size;
@@ -426,9 +443,9 @@ fsm_may_touch(const struct raft_entry *e, struct span key)
 	}
 }
 
-/* The prefix of an entry that deletes a whole tree; false: it is another one. */
-static bool
-whole_tree(const struct raft_entry *e, struct span *prefix)
+/* The prefixes of an entry that deletes whole trees; how many there are. */
+static uint32_t
+whole_trees(const struct raft_entry *e, struct span prefixes[TXN_OPS_MAX])
 {
 	struct arena none = ARENA_INIT(0);
 	struct rd r = rd_over(e->payload, e->size);
@@ -437,34 +454,44 @@ whole_tree(const struct raft_entry *e, struct span *prefix)
 	uint64_t op;
 
 	if (fsm_entry_work(e) != TREE_WORK)
-		return false;
+		return 0;
 	(void)mpr_array(&r);
 	op = mpr_uint(&r, UINT16_MAX);
+	if (op == OP_TXN_APPLY)
+		return txn_trees(e, prefixes);
 	if (op == OP_KV_TREE && schema_unpack(&kv_tree_schema, &r, &none, &tree) == TV_OK)
-		*prefix = tree.Key;
+		prefixes[0] = tree.Key;
 	else if (op == OP_KV_APPLY && schema_unpack(&kv_apply_schema, &r, &none, &apply) == TV_OK &&
 	    apply.Verb == KV_DELETE_TREE)
-		*prefix = apply.Key;
+		prefixes[0] = apply.Key;
 	else
-		return false;
-	return prefix->len <= FSM_KV_KEY_BYTES_MAX;
+		return 0;
+	return 1;
 }
 
 bool
 kv_is_large_tree(struct fsm *f, const struct raft_entry *e)
 {
-	struct span prefix;
+	struct span prefixes[TXN_OPS_MAX];
+	uint32_t n = whole_trees(e, prefixes), keys = 0;
 
-	return whole_tree(e, &prefix) && is_large_tree(f, prefix);
+	for (uint32_t i = 0; i < n; i++)
+		if (prefixes[i].len <= FSM_KV_KEY_BYTES_MAX)
+			keys += count_keys(f, prefixes[i], TREE_SPARSE - keys);
+	return keys == TREE_SPARSE;
+}
+
+/* As leaders did before there was OP_KV_TREE. */
+static void
+delete_whole(struct apply *p, const struct kv_apply *q)
+{
+	delete_tree(p->f, q);
+	apply_bool(p, true);
 }
 
 static void
 kv_apply_op(struct apply *p, const void *rec)
 {
-	static kv_judge *const judges[] = {
-		[KV_SET] = judge_set, [KV_CAS] = judge_set, [KV_LOCK] = judge_lock, [KV_UNLOCK] = judge_unlock,
-		[KV_DELETE] = judge_delete, [KV_DELETE_CAS] = judge_delete,
-	};
 	const struct kv_apply *q = rec;
 
 	if (q->Verb > KV_DELETE_PART)
@@ -472,11 +499,11 @@ kv_apply_op(struct apply *p, const void *rec)
 	else if (q->Key.len > FSM_KV_KEY_BYTES_MAX)
 		apply_fail(p, TV_ELIMIT, "raft apply failed: key is longer than %d bytes", FSM_KV_KEY_BYTES_MAX);
 	else if (q->Verb == KV_DELETE_TREE)
-		delete_tree(p, q);
+		delete_whole(p, q);
 	else if (q->Verb == KV_DELETE_PART)
 		delete_part(p, q);
 	else
-		write_one(p, q, judges[q->Verb]);
+		write_one(p, q);
 }
 
 static void

@@ -209,6 +209,37 @@ seed("event", "envelope-odd", b"consul:event:x\x00" + pack(
     {"ID": "no uuid", "n": "consul:x", "p": None, "later": [1, {"a": "b"}], "v": 7}))
 seed("event", "envelope-none", b"consul:event:\x00" + pack({"n": ""}))
 
+# transactions: bodies, see fuzz_txn.c for what is there
+def txn(name, *ops):
+    seed("txn", name, json.dumps([{kind: body} for kind, body in ops]).encode())
+
+
+def txn_kv(verb, key, **more):
+    return "KV", dict(Verb=verb, Key=key, **more)
+
+
+TXN_SESSION = "00000000-0000-4000-8000-000000000001"
+txn("writes", txn_kv("set", "b", Value="MQ==", Flags=7), txn_kv("cas", "b", Index=4), txn_kv("cas", "c", Index=0),
+    txn_kv("delete", "a"), txn_kv("delete-cas", "t/a", Index=1), txn_kv("delete-tree", "t/"))
+txn("locks", txn_kv("unlock", "l", Session=TXN_SESSION), txn_kv("lock", "a", Session=TXN_SESSION, Value="eA=="))
+txn("lock-held", txn_kv("lock", "l", Session="00000000-0000-4000-8000-000000000002"), txn_kv("lock", "l"))
+txn("reads", txn_kv("get", "a"), txn_kv("get-tree", ""), txn_kv("check-index", "a", Index=1), txn_kv("check-not-exists", "z"),
+    txn_kv("check-session", "l", Session=TXN_SESSION), ("Node", {"Verb": "get", "Node": {"Node": "n"}}),
+    ("Service", {"Verb": "get", "Node": "n", "Service": {"ID": "web"}}), ("Check", {"Verb": "get", "Check": {"Node": "n", "CheckID": "c"}}))
+txn("undone", txn_kv("delete-tree", ""), ("Node", {"Verb": "delete", "Node": {"Node": "n"}}), txn_kv("get", "a"))
+txn("nodes", ("Node", {"Verb": "set", "Node": {"Node": "m", "ID": TXN_SESSION, "Address": "b", "Meta": {"k": "v"}}}),
+    ("Node", {"Verb": "set", "Node": {"Node": "o", "ID": TXN_SESSION, "Address": "b"}}),
+    ("Node", {"Verb": "delete-cas", "Node": {"Node": "n", "ModifyIndex": 1}}))
+txn("services", ("Service", {"Verb": "cas", "Node": "n", "Service": {"ID": "web", "Service": "www", "ModifyIndex": 1,
+    "TaggedAddresses": {"lan": {"Address": "x", "Port": 1}}}}), ("Check", {"Verb": "cas", "Check": {"Node": "n", "CheckID": "c",
+    "Status": "critical", "ModifyIndex": 1, "Definition": {"Interval": "10s", "Header": {"a": ["b"]}}}}),
+    ("Service", {"Verb": "delete", "Node": "n", "Service": {"Service": "web"}}))
+txn("verbs", txn_kv("GET", "a"), txn_kv("", ""), ("Node", {"Verb": "x"}), ("Service", {}), ("Check", None))
+seed("txn", "null", b" null ")
+seed("txn", "two-kinds", b'[{"KV":{"Verb":"get"},"Node":{}},{}]')
+seed("txn", "base64", b'[{"KV":{"Verb":"set","Key":"\\u0000\\u00ff","Value":"*"}}]')
+seed("txn", "many", b"[" + b"{}," * 64 + b"{}]")
+
 # state machine: entries, and states to restore; first byte as in fuzz_state.c
 def op(code, args, how=1):
     body = pack(args)
