@@ -22,7 +22,7 @@ rpcd_librpcapi_a_SOURCES = \
 	rpcd/api/api_agent_services.c rpcd/api/api_agent_health.c rpcd/api/api_operator.c rpcd/api/api_acl.c \
 	rpcd/api/api_autopilot.c rpcd/api/host.c rpcd/api/host.h \
 	rpcd/api/api_event.c rpcd/api/api_queries.c rpcd/api/api_monitor.c rpcd/api/api_metrics.c \
-	rpcd/api/api_coordinate.c rpcd/api/api_keyring.c rpcd/api/api_snapshot.c
+	rpcd/api/api_coordinate.c rpcd/api/api_keyring.c rpcd/api/api_snapshot.c rpcd/api/api_txn.c
 
 # HTTP/1.1.  http_scan.c, heads and chunks, is pure: tests and fuzzers link it with nothing else of rpcd.
 noinst_LIBRARIES += rpcd/librpchttp.a

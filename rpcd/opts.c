@@ -45,6 +45,8 @@ const struct conf_opt rpcd_opts[] = {
 	    "bodies of requests that are being received, together; beyond it the client that holds most gets 503" },
 	{ "limits.kv_max_value_size", CONF_SIZE, F(kv_max_value_size), "524288", "1", "16M", NULL, CONF_LIVE,
 	    "value of a key" },
+	{ "limits.txn_max_req_len", CONF_SIZE, F(txn_max_req_len), "524288", "1", "16M", NULL, CONF_LIVE,
+	    "body of a transaction; limits.kv_max_value_size, if that is larger" },
 	{ "limits.body_discard_max", CONF_SIZE, F(body_discard_max), "8M", "0", "1G", NULL, CONF_LIVE,
 	    "a longer body is not even read to its end: the connection is closed after the answer" },
 	{ "limits.answer_bytes_max", CONF_SIZE, F(answer_bytes_max), "64M", "1M", "64M", NULL, CONF_LIVE,
@@ -220,17 +222,20 @@ rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap)
 	if (err != TV_OK || (err = check_origins(c, errbuf, cap)) != TV_OK ||
 	    (err = check_headers(&c->response_headers, errbuf, cap)) != TV_OK)
 		return err;
-	if (c->bodies_bytes_max < c->body_bytes_max || c->bodies_bytes_max < c->kv_max_value_size) {
-		snprintf(errbuf, cap, "limits.bodies_bytes_max must hold one body: limits.body_bytes_max and "
-		    "limits.kv_max_value_size");
+	if (c->bodies_bytes_max < c->body_bytes_max || c->bodies_bytes_max < c->kv_max_value_size ||
+	    c->bodies_bytes_max < c->txn_max_req_len) {
+		snprintf(errbuf, cap, "limits.bodies_bytes_max must hold one body: limits.body_bytes_max, "
+		    "limits.kv_max_value_size and limits.txn_max_req_len");
 		return TV_EINVAL;
 	}
-	if (c->kv_max_value_size + c->header_bytes_max + REQUEST_OVERHEAD > c->request_bytes_max) {
-		snprintf(errbuf, cap, "limits.request_bytes_max must hold limits.kv_max_value_size, "
-		    "limits.header_bytes_max and %d more",
-		    REQUEST_OVERHEAD);
-		return TV_EINVAL;
-	}
+	for (unsigned i = 0; i < 2; i++)
+		if ((i == 0 ? c->kv_max_value_size : c->txn_max_req_len) + c->header_bytes_max + REQUEST_OVERHEAD >
+		    c->request_bytes_max) {
+			snprintf(errbuf, cap,
+			    "limits.request_bytes_max must hold limits.%s, limits.header_bytes_max and %d more",
+			    i == 0 ? "kv_max_value_size" : "txn_max_req_len", REQUEST_OVERHEAD);
+			return TV_EINVAL;
+		}
 	if (c->default_query_time.ns > c->max_query_time.ns) {
 		snprintf(errbuf, cap, "default_query_time is longer than max_query_time");
 		return TV_EINVAL;

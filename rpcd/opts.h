@@ -22,7 +22,7 @@ struct rpcd_conf {
 	uint64_t http_max_conns, http_max_conns_per_client;
 	uint64_t header_bytes_max, body_bytes_max, bodies_bytes_max, body_discard_max;
 	uint64_t answer_bytes_max, answers_bytes_max, gzip_bytes_max;
-	uint64_t kv_max_value_size;
+	uint64_t txn_max_req_len, kv_max_value_size;
 	struct mono filter_time_max;
 	uint64_t request_bytes_max, calls_pending_max, calls_bytes_max, snapshot_bytes_max;
 

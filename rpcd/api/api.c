@@ -146,7 +146,9 @@ body_limit(const struct api *api, enum endpoint_body kind)
 		return api->conf->snapshot_bytes_max;
 	if (kind == BODY_JSON || kind == BODY_BYTES || kind == BODY_KEY)
 		return api->conf->body_bytes_max;
-	return kind == BODY_VALUE ? api->conf->kv_max_value_size : 0;
+	if (kind == BODY_TXN && api->conf->txn_max_req_len > api->conf->kv_max_value_size)
+		return api->conf->txn_max_req_len;
+	return kind == BODY_VALUE || kind == BODY_TXN ? api->conf->kv_max_value_size : 0;
 }
 
 void

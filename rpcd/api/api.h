@@ -143,6 +143,8 @@ unsigned api_error_status(enum tv_err err);
 bool api_failed(struct request *r, const struct op_reply *reply);
 /* Query headers of a read; consistency: also X-Consul-Effective-Consistency. */
 void api_headers(struct request *r, const struct op_reply *reply, bool consistency);
+/* Those of them alone that tell of the leader. */
+void api_contact_headers(struct request *r, const struct op_reply *reply);
 /* 200 with the reply's value as JSON: a record or a list, by the operation; of a list what passes the filter. */
 void api_json(struct request *r, const struct op_reply *reply);
 /*
@@ -150,6 +152,8 @@ void api_json(struct request *r, const struct op_reply *reply);
  * rendered in slices, and the answer comes later (rpcd/api/render.c).
  */
 void api_render_list(struct request *r, const struct schema *s, struct span list);
+/* The same behind what is in the answer already; this text comes after it, and lives as long as the request. */
+void api_render_list_before(struct request *r, const struct schema *s, struct span list, const char *after);
 /* The same with the names of a packed text_list; not_found: 404 if there is none. */
 void api_render_names(struct request *r, struct span record, bool not_found);
 /* Unpacks the reply's record (OP_ONE); false: answered 500. */

@@ -33,7 +33,7 @@ static const struct section_kind {
 	    "requests_refused state_batches state_lists state_reads state_reads_slow " },
 	{ "raft", false, " loop_late prompt_elections slow_syncs snapshots_damaged syncs " },
 	{ "state", false, " applied_entries batch_pages_fetched batch_pages_read cache_hits cache_misses "
-	    "flush_waits flushes " },
+	    "flush_waits flushes transactions transactions_failed " },
 	{ "rpcd", true, " calls_bytes calls_under_way checks events http_bodies_bytes http_conns http_conns_waiting "
 	    "http_max_us http_p50_us http_p99_us http_under_way link_addresses link_max_us link_p50_us link_p99_us "
 	    "links_open links_retiring links_unproven loop_cpu_max_us loop_cpu_p50_us loop_cpu_p999_us loop_cpu_p99_us "

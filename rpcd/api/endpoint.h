@@ -25,6 +25,7 @@ enum endpoint_body {
 	BODY_BYTES,		/* body_bytes_max, of any form */
 	BODY_KEY,		/* the same; it, what is asked and the answer are wiped at the end */
 	BODY_VALUE,		/* kv_max_value_size */
+	BODY_TXN,		/* txn_max_req_len, or that if it is larger */
 	BODY_STREAM,		/* snapshot_bytes_max; run is called before the body, sets r->feed and r->feed_end */
 };
 
@@ -128,7 +129,7 @@ struct endpoint {
 	X(api_kv) X(api_health) X(api_catalog) X(api_session) X(api_agent) X(api_agent_checks) X(api_agent_services) \
 	X(api_agent_health) X(api_agent_coord) \
 	X(api_status) X(api_operator) X(api_autopilot) X(api_keyring) X(api_acl) X(api_event) X(api_queries) \
-	X(api_monitor) X(api_metrics) X(api_coordinate) X(api_snapshot)
+	X(api_monitor) X(api_metrics) X(api_coordinate) X(api_snapshot) X(api_txn)
 #define X(name) extern const struct endpoint name[];
 ENDPOINT_FAMILIES(X)
 #undef X

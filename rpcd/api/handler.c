@@ -197,11 +197,23 @@ api_start(struct request *r, enum op_code code, const void *args,
 }
 
 static void
+put_contact(struct request *r, bool known_leader, uint64_t last_contact_ms)
+{
+	answer_header(r, "X-Consul-KnownLeader", known_leader ? "true" : "false");
+	answer_header_u64(r, "X-Consul-LastContact", last_contact_ms);
+}
+
+void
+api_contact_headers(struct request *r, const struct op_reply *reply)
+{
+	put_contact(r, reply->known_leader, reply->last_contact_ms);
+}
+
+static void
 put_headers(struct request *r, uint64_t index, bool known_leader, uint64_t last_contact_ms)
 {
 	answer_header_u64(r, "X-Consul-Index", index > 0 ? index : 1);
-	answer_header(r, "X-Consul-KnownLeader", known_leader ? "true" : "false");
-	answer_header_u64(r, "X-Consul-LastContact", last_contact_ms);
+	put_contact(r, known_leader, last_contact_ms);
 }
 
 void

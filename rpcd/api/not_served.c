@@ -14,7 +14,7 @@ static const char *const paths[] = {
 	"/v1/catalog/gateway-services/",
 	"/v1/config", "/v1/config/", "/v1/connect/", "/v1/discovery-chain/", "/v1/exported-services",
 	"/v1/health/ingress/", "/v1/imported-services", "/v1/internal/ui/",
-	"/v1/operator/usage", "/v1/peering", "/v1/peering/", "/v1/peerings", "/v1/query", "/v1/query/", "/v1/txn",
+	"/v1/operator/usage", "/v1/peering", "/v1/peering/", "/v1/peerings", "/v1/query", "/v1/query/",
 };
 
 const char *

@@ -27,6 +27,7 @@ struct render {
 	uint32_t fields;		/* names: of the record around them */
 	uint32_t left;			/* elements */
 	char before;			/* what stands before the next one */
+	const char *after;		/* what stands behind the list */
 	struct mono paused;		/* the end of the last slice; 0: there was none */
 };
 
@@ -80,6 +81,7 @@ finish(struct render *v)
 	struct request *r = v->r;
 
 	buf_puts(&r->answer.body, v->before == '[' ? "[]" : "]");
+	buf_puts(&r->answer.body, v->after);
 	if (api_filter_failed(r))
 		return;
 	if (r->answer.body.failed || is_whole(v))
@@ -228,7 +230,14 @@ render(struct render *v, struct span list)
 void
 api_render_list(struct request *r, const struct schema *s, struct span list)
 {
-	struct render v = { .r = r, .schema = s, .bytes = BUF_INIT(list.len), .in = rd_span_over(list), .before = '[' };
+	api_render_list_before(r, s, list, "");
+}
+
+void
+api_render_list_before(struct request *r, const struct schema *s, struct span list, const char *after)
+{
+	struct render v = { .r = r, .schema = s, .bytes = BUF_INIT(list.len), .in = rd_span_over(list), .before = '[',
+	    .after = after };
 
 	if (list.len > 0 && !mpr_nil(&v.in))
 		v.left = mpr_array(&v.in);
@@ -247,7 +256,8 @@ begin_names(struct render *v)
 void
 api_render_names(struct request *r, struct span record, bool not_found)
 {
-	struct render v = { .r = r, .bytes = BUF_INIT(record.len), .in = rd_span_over(record), .before = '[' };
+	struct render v = { .r = r, .bytes = BUF_INIT(record.len), .in = rd_span_over(record), .before = '[',
+	    .after = "" };
 
 	begin_names(&v);
 	if (not_found && v.left == 0 && v.in.err == TV_OK)

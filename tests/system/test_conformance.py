@@ -30,8 +30,6 @@ EXCLUDED = {
     "connect/.*": "the certificate authority is not built yet",
     "cross/cached-.*": CACHE,
     "cross/options-query": "prepared queries are not built yet",
-    "cross/max-body-txn": "transactions are not built yet",
-    "cross/follower-txn": "transactions are not built yet",
     "intention/.*": "intentions are not built yet",
     "proxy/acl-.*": "access control is not built yet",
     "proxy/catalog-connect-no-name": ENTRIES + ", and health/ingress and catalog/gateway-services with them",
@@ -40,7 +38,6 @@ EXCLUDED = {
     "proxy/health-ingress": ENTRIES,
     "proxy/sidecar.*": "a sidecar has two checks, of TCP and of an alias, and no alias is run yet",
     "query/.*": "prepared queries are not built yet",
-    "txn/.*": "transactions are not built yet",
 }
 # Named by a pattern above, and pass already.
 PASS = {"acl/anonymous-status", "cache/errors-are-not-cached", "cache/cache-control-refused", "proxy/sidecar-refused"}

@@ -1,0 +1,143 @@
+/* /v1/txn: several operations, of which all are carried out or none.  Those that only read are a read of their own. */
+#include <inttypes.h>
+
+#include "common/record/mpack.h"
+#include "common/record/txn.h"
+#include "common/text/json_text.h"
+#include "rpcd/api/api.h"
+
+/* Values have the limit that they have elsewhere; false: answered. */
+static bool
+values_fit(struct request *r, const struct txn *t)
+{
+	uint64_t max = r->api->conf->kv_max_value_size;
+	const struct txn_op *ops = t->Ops.v;
+
+	for (uint32_t i = 0; i < t->Ops.n; i++) {
+		struct buf key = BUF_INIT(REQUEST_ARENA_MAX);
+
+		if (!ops[i].has_kv || ops[i].KV.Value.len <= max)
+			continue;
+		text_quote(ops[i].KV.Key, &key);
+		answer_text(r, 413, "Value for key %s is too large (%zu > %" PRIu64 " bytes)", buf_cstr(&key),
+		    ops[i].KV.Value.len, max);
+		buf_done(&key);
+		return false;
+	}
+	return true;
+}
+
+/* The body; false: answered. */
+static bool
+take_body(struct request *r, struct txn *t)
+{
+	char why[512];
+	enum tv_err err;
+
+	if (api_too_large(r, "txn_max_req_len"))
+		return false;
+	err = txn_from_json(buf_span(&r->body), &r->arena, t, why, sizeof(why));
+	if (err == TV_OK)
+		return values_fit(r, t);
+	if (err == TV_ELIMIT)
+		answer_text(r, 413, "%s", why);
+	else
+		answer_text(r, err == TV_ENOMEM ? 500 : 400, "Failed to parse body: %s", why);
+	return false;
+}
+
+/*
+ * What stands behind the results and errors.  What was read by agreement is as new as the question, whoever answered:
+ * there is no contact with the leader behind it that could be long ago.
+ */
+static void
+put_end(struct request *r, const struct op_reply *reply, struct buf *out)
+{
+	uint64_t contact_ms = r->op.mode == OP_STALE ? reply->last_contact_ms : 0;
+
+	if (r->op.op == OP_TXN_READ)
+		buf_printf(out, ",\"Index\":0,\"LastContact\":%" PRIu64 ",\"KnownLeader\":%s,\"ConsistencyLevel\":\"\","
+		    "\"NotModified\":false", contact_ms * 1000000, reply->known_leader ? "true" : "false");
+	buf_u8(out, '}');
+}
+
+static void
+answer_errors(struct request *r, struct rd *in, struct span end)
+{
+	struct buf *out = &r->answer.body;
+	uint32_t n = mpr_array(in);
+
+	buf_puts(out, "{\"Results\":null,\"Errors\":[");
+	for (uint32_t i = 0; i < n && in->err == TV_OK; i++) {
+		buf_puts(out, i > 0 ? "," : "");
+		(void)schema_json(&txn_error_schema, in, out);	/* the reader keeps the error */
+	}
+	buf_u8(out, ']');
+	buf_putspan(out, end);
+	if (in->err != TV_OK)
+		answer_text(r, 500, "rpc error making call: malformed answer");
+	else
+		answer_json_status(r, 409);
+}
+
+static void
+answer_results(struct request *r, struct span list, struct span end)
+{
+	struct buf after = BUF_INIT(REQUEST_ARENA_MAX);
+	const char *kept;
+
+	buf_puts(&after, ",\"Errors\":null");
+	buf_putspan(&after, end);
+	kept = after.failed ? NULL : arena_cstr(&r->arena, buf_span(&after));
+	buf_done(&after);
+	if (kept == NULL) {
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+		return;
+	}
+	buf_puts(&r->answer.body, "{\"Results\":");
+	api_render_list_before(r, &txn_result_shown_schema, list, kept);
+}
+
+static void
+finish(struct request *r, const struct op_reply *reply)
+{
+	struct rd in = rd_span_over(reply->value);
+	struct buf end = BUF_INIT(4096);
+	struct span results;
+
+	if (api_failed(r, reply))
+		return;
+	if (r->op.op == OP_TXN_READ)
+		api_contact_headers(r, reply);
+	put_end(r, reply, &end);
+	results = mpr_array(&in) < 2 ? SPAN_NONE : mpr_value(&in);
+	if (in.err != TV_OK || results.len == 0)
+		answer_text(r, 500, "rpc error making call: malformed answer");
+	else if (mpr_nil(&in))
+		answer_results(r, results, buf_span(&end));
+	else
+		answer_errors(r, &in, buf_span(&end));
+	buf_done(&end);
+}
+
+static void
+run(struct request *r)
+{
+	struct txn t;
+	bool writes;
+
+	if (!take_body(r, &t))
+		return;
+	writes = txn_writes(&t);
+	if (writes)
+		api_query_dc(r);
+	else if (!api_query(r, false))
+		return;
+	r->op.index = 0;		/* nobody waits here */
+	api_start(r, writes ? OP_TXN_APPLY : OP_TXN_READ, &t, finish);
+}
+
+const struct endpoint api_txn[] = {
+	{ "/v1/txn", "PUT", ACCESS_OP, NULL, OP_TXN_APPLY, BODY_TXN, .run = run },
+	{ .path = NULL },
+};
