@@ -142,7 +142,7 @@ void progress_wipe(struct progress *p);
 
 /* What the rows run, in the order of the table. */
 ctl_verb cmd_members, cmd_status, cmd_info, cmd_join, cmd_leave, cmd_force_leave, cmd_rtt;
-ctl_verb kv_get, kv_put, kv_delete, kv_list;
+ctl_verb kv_get, kv_put, kv_delete, kv_list, cmd_txn;
 ctl_verb event_fire, event_list, event_watch, cmd_monitor, query_ask, query_answer;
 ctl_verb catalog_nodes, catalog_names, catalog_service, services_list, services_register;
 ctl_verb services_deregister, raft_list_peers, raft_remove_peer, raft_transfer_leader;

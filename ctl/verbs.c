@@ -49,6 +49,8 @@ const struct verb ctl_verbs[] = {
 		PARAM("--parts", "one part after the other, for more than 100,000 keys"), CAS, DC) },
 	{ "kv list", "[PREFIX]", "show the names of keys", kv_list, OPTIONS(STALE, SEPARATOR, DC) },
 	{ "kv keys", "[PREFIX]", "the same as list", kv_list, OPTIONS(STALE, SEPARATOR, DC) },
+	{ "txn", "FILE|-", "carry out several operations, all or none", cmd_txn, OPTIONS(
+		STALE, DC, OPT("FILE", "operations as JSON, as /v1/txn takes them; -: from standard input")) },
 	{ "event", "", "fire and follow user events", NULL, NULL },
 	{ "event fire", "NAME [PAYLOAD|-|@FILE]", "send an event to all nodes", event_fire, OPTIONS(
 		PARAM("--node RE", "only nodes of such a name"),

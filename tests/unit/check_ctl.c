@@ -250,6 +250,45 @@ START_TEST(writes)
 }
 END_TEST
 
+/* A transaction's errors are told one by one, and are a failure; with --json the answer is shown as it is. */
+START_TEST(transactions)
+{
+	static const char body[] = "[{\"KV\":{\"Verb\":\"get\",\"Key\":\"a\"}}]";
+	char path[] = "/tmp/tv-ctl-txn-XXXXXX", words[80];
+	int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, body, sizeof(body) - 1), sizeof(body) - 1);
+	close(fd);
+	snprintf(words, sizeof(words), "txn --dc d2 %s", path);
+	answers(0, "PUT /v1/txn?dc=d2", 200, "{\"Results\":[{\"KV\":{\"Key\":\"a\",\"Value\":\"eAo=\",\"ModifyIndex\":12}},"
+	    "{\"Node\":{\"ID\":\"\",\"Node\":\"n1\",\"ModifyIndex\":3}},{\"Service\":{\"ID\":\"web1\",\"ModifyIndex\":4}},"
+	    "{\"Check\":{\"Node\":\"n1\",\"CheckID\":\"c\\u001b\",\"ModifyIndex\":5}}],\"Errors\":null}");
+	ck_assert_int_eq(call(words), 0);
+	ck_assert_str_eq(fake.asked, "PUT /v1/txn?dc=d2 [{\"KV\":{\"Verb\":\"get\",\"Key\":\"a\"}}]\n");
+	ck_assert_str_eq(out_text, "Kind     Name   Index  Value\nkey      a      12     x\\x0a\nnode     n1     3      \n"
+	    "service  web1   4      \ncheck    c\\x1b  5      \n");
+	answers(0, "PUT /v1/txn?dc=d2", 200, "{\"Results\":[],\"Errors\":null}");
+	ck_assert_int_eq(call(words), 0);
+	ck_assert_str_eq(out_text, "Done; no operation has a result.\n");
+	answers(0, "PUT /v1/txn?dc=d2", 409, "{\"Results\":null,\"Errors\":[{\"OpIndex\":0,\"What\":\"key \\\"a\\\" doesn't exist\"}]}");
+	ck_assert_int_eq(call(words), 1);
+	ck_assert_str_eq(err_text, "clusterctl: txn: operation 0: key \"a\" doesn't exist\n"
+	    "None of the operations, which are counted from 0, was carried out.\n");
+	snprintf(words, sizeof(words), "txn --json %s", path);
+	answers(0, "PUT /v1/txn", 409, "{\"Results\":null,\"Errors\":[]}");
+	ck_assert_int_eq(call(words), 1);
+	ck_assert_str_eq(out_text, "{\n  \"Results\": null,\n  \"Errors\": []\n}\n");
+	answers(0, "PUT /v1/txn", 400, "Failed to parse body: EOF");
+	ck_assert_int_eq(call(words), 1);
+	ck_assert_str_eq(err_text, "clusterctl: txn: Failed to parse body: EOF\n");
+	unlink(path);
+	ck_assert_int_eq(call(words), 1);
+	ck_assert_ptr_nonnull(strstr(err_text, "No such file or directory"));
+	ck_assert_int_eq(call("txn"), 2);
+}
+END_TEST
+
 START_TEST(options_of_all_commands)
 {
 	static const char *const v[] = {
@@ -757,7 +796,7 @@ main(void)
 	Suite *s = suite_create("ctl");
 	TCase *t = tcase_create("ctl");
 	const TTest *const tests[] = {
-		questions, writes, options_of_all_commands, tables, json, keys_are_hidden, safe_output, complaints, status_well, status_not_well,
+		questions, writes, transactions, options_of_all_commands, tables, json, keys_are_hidden, safe_output, complaints, status_well, status_not_well,
 		status_nuances, force_leave,
 		wrong_calls, nearness, options, table, completion, help,
 	};
