@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Clients read, write and cas through every node while daemons are killed, frozen and restarted and the leadership
-moves: the history of every key must be linearizable, and no version may ever be two values.
+"""Clients read, write and cas, by keys and by transactions, through every node while daemons are killed, frozen and restarted and the
+leadership moves: the history of every key must be linearizable, and no version may ever be two values.
 
 TV_SECONDS sets how long the disorder lasts (default 12), TV_SEED repeats a sequence of faults and requests."""
 import base64
@@ -22,6 +22,7 @@ SECONDS = float(os.environ.get("TV_SECONDS", "12"))
 SEED = int(os.environ.get("TV_SEED", "0")) or random.randrange(1, 1 << 30)
 CLIENTS = 12
 KEYS = 5
+PARTS = ("/a", "/b", "/c")  # of what a transaction writes
 EPOCH = 2.0                 # seconds after which the clients go on to fresh keys, so that histories stay short
 ANSWER = 8.0                # seconds that a client waits for an answer
 
@@ -114,6 +115,11 @@ class Client(threading.Thread):
             self.history.refuse(status, body.decode("utf-8", "replace"))
         self.history.add(key, op)
 
+    def last(self, node, key):
+        """What is there in the end."""
+        value = node.kv_get(key)
+        return None if value is None else value.decode()
+
     def run(self):
         try:
             while not self.halt.is_set():
@@ -126,6 +132,63 @@ class Client(threading.Thread):
                     self.change(key, "put" if dice < 0.68 else "cas" if dice < 0.95 else "delete")
         except Exception as e:           # noqa: BLE001 - whatever it was, the test fails with it
             self.broken = e
+
+
+class TxnClient(Client):
+    """The same by transactions: what is a key elsewhere are several here, which are read and written together.  Whoever sees them
+    unlike sees half of a transaction."""
+
+    def txn(self, *ops):
+        return self.ask("PUT", "/v1/txn", json.dumps([{"KV": op} for op in ops]).encode())
+
+    def together(self, key, results):
+        """(value, index) of keys that were read at one moment."""
+        seen = {(base64.b64decode(r["KV"]["Value"]).decode(), r["KV"]["ModifyIndex"]) for r in results}
+        assert len(results) in (0, len(PARTS)) and len(seen) <= 1, "half of a transaction: %s: %r" % (key, results)
+        return seen.pop() if seen else (None, 0)
+
+    def read(self, key):
+        tree = self.random.random() < 0.5
+        ops = [dict(Verb="get-tree", Key=key + "/")] if tree else [dict(Verb="get", Key=key + p) for p in PARTS]
+        node, start, end, status, body = self.txn(*ops)
+        if status == 409:
+            errors = json.loads(body)["Errors"]
+            assert len(errors) == len(PARTS), "half of a transaction: %s: %r" % (key, errors)
+            value, index = None, 0
+        elif status == 200:
+            value, index = self.together(key, json.loads(body)["Results"])
+        else:
+            if status is not None:
+                self.history.refuse(status, body.decode("utf-8", "replace"))
+            return
+        if value is not None:
+            self.history.version(key, index, value)
+        self.known[key] = (value, index)
+        self.history.add(key, Op("read", start, end, result=value, who="%d@%s" % (self.number, node.name)))
+
+    def change(self, key, kind):
+        self.count += 1
+        new = "%d-%d" % (self.number, self.count)
+        value = base64.b64encode(new.encode()).decode()
+        expect, index = self.known.get(key, (None, 0))
+        ops = [dict(Verb="set", Key=key + p, Value=value) for p in PARTS]
+        if kind == "cas":
+            ops[-1].update(Verb="cas", Index=index)     # the last: what is before it has to be undone
+        elif kind == "delete":
+            ops, new = [dict(Verb="delete-tree", Key=key + "/")], None
+        node, start, end, status, body = self.txn(*ops)
+        op = Op(kind, start, arg=new, expect=expect, who="%d@%s" % (self.number, node.name))
+        if status in (200, 409):
+            op.end, op.result = end, status == 200
+            assert kind == "cas" or op.result, "%s answered %s" % (kind, body)
+        elif status is not None:         # an error may have taken effect all the same
+            self.history.refuse(status, body.decode("utf-8", "replace"))
+        self.history.add(key, op)
+
+    def last(self, node, key):
+        """What is there in the end."""
+        answer = node.put("/v1/txn", json.dumps([{"KV": dict(Verb="get-tree", Key=key + "/")}]).encode()).ok(200)
+        return self.together(key, answer.json()["Results"])[0]
 
 
 class Nemesis:
@@ -223,8 +286,8 @@ def test_checker_rejects_wrong_histories():
     assert check([Op(put, 0, 1, "a"), Op("delete", 2, 3), Op(read, 4, 5, result="a")])
 
 
-def test_history_under_faults_is_linearizable():
-    with Cluster("127.8.0") as c:
+def under_faults(net, client_class):
+    with Cluster(net) as c:
         servers = c.servers(3)
         client = c.client("c1", 4, servers[0])
         c.formed(servers)
@@ -232,7 +295,7 @@ def test_history_under_faults_is_linearizable():
         nodes = servers + [client]
         history = History()
         began = time.monotonic()
-        clients = [Client(i, nodes, history, began) for i in range(CLIENTS)]
+        clients = [client_class(i, nodes, history, began) for i in range(CLIENTS)]
         for t in clients:
             t.start()
         nemesis = Nemesis(c, servers, nodes)
@@ -248,9 +311,8 @@ def test_history_under_faults_is_linearizable():
         for key in sorted(history.keys):
             for n in nodes:
                 start = time.monotonic()
-                value = wait_for("%s reads" % n.name, lambda: (n.kv_get(key),))[0]
-                history.add(key, Op("read", start, time.monotonic(), who="end@" + n.name,
-                                    result=None if value is None else value.decode()))
+                value = wait_for("%s reads" % n.name, lambda: (clients[0].last(n, key),))[0]
+                history.add(key, Op("read", start, time.monotonic(), who="end@" + n.name, result=value))
         judge(history)
         ops = [o for k in history.keys.values() for o in k]
         told = [n.stats("raftd") for n in servers]       # since each one's start
@@ -262,4 +324,14 @@ def test_history_under_faults_is_linearizable():
             print("     %5d x %s" % (count, what))
 
 
-main(test_checker_rejects_wrong_histories, test_history_under_faults_is_linearizable)
+def test_history_under_faults_is_linearizable():
+    under_faults("127.8.0", Client)
+
+
+def test_transactions_under_faults_are_serializable():
+    """Strictly: those on the same keys have an order that explains all answers, and agrees with the clock (S81)."""
+    under_faults("127.8.1", TxnClient)
+
+
+main(test_checker_rejects_wrong_histories, test_history_under_faults_is_linearizable,
+     test_transactions_under_faults_are_serializable)
