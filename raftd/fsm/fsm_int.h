@@ -381,6 +381,8 @@ struct kv_verdict {
 	enum tv_err err;		/* refused, with the API's text */
 	struct span text;
 };
+/* Looks at what such a write, or one of a tree, will look at; see warm.c. */
+void kv_warm(struct fsm *reader, const struct kv_apply *q);
 /* Judges a write of one key (of any Verb up to KV_DELETE_CAS), and carries it out.  Texts are in `out`. */
 void kv_write(struct fsm *f, const struct kv_apply *q, struct arena *out, struct kv_verdict *v);
 /*

@@ -520,10 +520,9 @@ warm_tree(struct fsm *r, struct span prefix_text)
 	tbl_scan_end(&s);
 }
 
-static void
-kv_warm(struct fsm *r, const void *rec)
+void
+kv_warm(struct fsm *r, const struct kv_apply *q)
 {
-	const struct kv_apply *q = rec;
 	struct session s;
 	char id[37];
 	struct span val, why;
@@ -537,6 +536,12 @@ kv_warm(struct fsm *r, const void *rec)
 	(void)tbl_peek(r, &k, &val);
 	if (q->Session.len > 0 && session_id(q->Session, id, &r->work, &why))
 		(void)session_find(r, id, &r->work, &s);
+}
+
+static void
+kv_apply_warm(struct fsm *r, const void *rec)
+{
+	kv_warm(r, rec);
 }
 
 static void
@@ -728,7 +733,7 @@ kv_read_keys(struct reading *r, const void *rec)
 }
 
 const struct fsm_op kv_ops[] = {
-	{ OP_KV_APPLY, .prepare = kv_prepare, .apply = kv_apply_op, .warm = kv_warm },
+	{ OP_KV_APPLY, .prepare = kv_prepare, .apply = kv_apply_op, .warm = kv_apply_warm },
 	{ OP_KV_TREE, .since = 2, .prepare = kv_tree_prepare, .apply = kv_tree_op, .warm = kv_tree_warm },
 	{ OP_KV_GET, .read = kv_read_one, .one = true },
 	{ OP_KV_LIST, .read = kv_read_list },

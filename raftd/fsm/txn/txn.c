@@ -257,6 +257,36 @@ prepare_txn(struct prepare *p, void *rec)
 	return TV_OK;
 }
 
+/* Looks at what an operation will look at first. */
+static void
+warm_one(struct fsm *r, const struct txn_op *op)
+{
+	bool tree = op->has_kv && (span_eqs(op->KV.Verb, "delete-tree") || span_eqs(op->KV.Verb, "get-tree"));
+	struct service s;
+	struct check c;
+	struct node n;
+
+	if (op->has_kv)
+		kv_warm(r, &(struct kv_apply){ .Verb = tree ? KV_DELETE_TREE : KV_SET, .Key = op->KV.Key,
+		    .Session = op->KV.Session });
+	else if (op->has_node)
+		(void)catalog_node(r, op->Node.Node.Node, &r->work, &n);
+	else if (op->has_service)
+		(void)catalog_service(r, op->Service.Node, op->Service.Service.ID, &r->work, &s);
+	else if (op->has_check)
+		(void)catalog_check(r, op->Check.Check.Node, op->Check.Check.CheckID, &r->work, &c);
+}
+
+static void
+warm_txn(struct fsm *r, const void *rec)
+{
+	const struct txn *q = rec;
+	const struct txn_op *ops = q->Ops.v;
+
+	for (uint32_t i = 0; i < q->Ops.n && i < TXN_OPS_MAX && !warm_enough(r); i++)
+		warm_one(r, &ops[i]);
+}
+
 /* The prefix, if the operation deletes a tree; r stands before it. */
 static bool
 tree_of(struct rd *r, struct span *prefix)
@@ -320,7 +350,7 @@ read_txn(struct reading *r, const void *rec)
 }
 
 const struct fsm_op txn_ops[] = {
-	{ OP_TXN_APPLY, .since = 4, .prepare = prepare_txn, .apply = apply_txn },
+	{ OP_TXN_APPLY, .since = 4, .prepare = prepare_txn, .apply = apply_txn, .warm = warm_txn },
 	{ OP_TXN_READ, .read = read_txn },
 	{ 0 },
 };
