@@ -259,7 +259,7 @@ def lines_of_requests():
         n.kv_put("line/a", b"2")
         for t in waiting:
             t.join()
-        n.http("GET", "/v1/txn", unix=True)
+        n.http("GET", "/v1/peerings", unix=True)
         with socket.create_connection((n.addr, 8500), timeout=20) as s:
             s.sendall(get("/v1/kv/line/gone?index=%d&wait=60s" % 10**9))
             wait_for("it waits", lambda: int(n.stats("rpcd")["http_conns_waiting"]) == 1)
@@ -271,7 +271,7 @@ def lines_of_requests():
         assert len(told(r"PUT /v1/kv/line/a 200 \d+ us " + client)) == 2, n.log("rpcd")
         reads = told(r"GET /v1/kv/line/a 200 (\d+) us " + client)
         assert len(reads) == 3 and all(int(us) > 0 for us in reads), reads
-        assert len(told(r"GET /v1/txn 404 \d+ us rpcd\.sock")) == 1, n.log("rpcd")
+        assert len(told(r"GET /v1/peerings 404 \d+ us rpcd\.sock")) == 1, n.log("rpcd")
         talk(n, b"GET /v1/kv/line/bad HTTP/1.1\r\nHost: x\r\nX : y\r\n\r\n")
         assert len(told(r"- - 400 0 us " + client)) == 1, n.log("rpcd")
         assert "s3cret" not in n.log("rpcd")

@@ -110,6 +110,7 @@ def test_at_once():
         assert leader.op(OP.KV_APPLY, [KV_DELETE, "many/000000", 0, b"", 0, "", 0])[0] == 0
         c.wait_equal()
         readers = [Reader(n) for n in c.nodes]
+        wait_for("all readers see it", lambda: all(r.seen for r in readers))
         last = int(leader.info()["last_log_index"])
         assert delete_tree(leader, "many/") == (0, "", [True])
         assert int(leader.info()["last_log_index"]) - last < 20, "one entry, and what else comes"
