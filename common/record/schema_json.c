@@ -1,6 +1,7 @@
 /* JSON into records, by the schema. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -67,7 +68,8 @@ copy_text(struct from_json *j, const char *text, size_t len, struct span *out)
 
 	if (to == NULL)
 		return no_memory(j);
-	memcpy(to, text, len);
+	if (len > 0)
+		memcpy(to, text, len);
 	*out = span_of(to, len);
 	return TV_OK;
 }
@@ -293,6 +295,25 @@ put_object(json_t *v, struct buf *out)
 	buf_u8(out, '}');
 }
 
+/* As Go prints it, but for what would be an integer of more than 64 bits, which nobody could read again. */
+static void
+put_real(double v, struct buf *out)
+{
+	double size = v < 0 ? -v : v;
+	char text[40];
+
+	if (size < 0x1p63 || size >= 1e21) {
+		json_number(v, out);
+		return;
+	}
+	for (int digits = 0; digits <= 16; digits++) {
+		snprintf(text, sizeof(text), "%.*e", digits, v);
+		if (strtod(text, NULL) == v)
+			break;
+	}
+	buf_puts(out, text);
+}
+
 /* jansson's own writer gives 0.1 as 0.10000000000000001.  As deep as the body: JSON_DEPTH_MAX. */
 static void
 put_value(json_t *v, struct buf *out)
@@ -311,7 +332,7 @@ put_value(json_t *v, struct buf *out)
 		buf_printf(out, "%lld", (long long)json_integer_value(v));
 		break;
 	case JSON_REAL:
-		json_number(json_real_value(v), out);
+		put_real(json_real_value(v), out);
 		break;
 	case JSON_TRUE:
 	case JSON_FALSE:
