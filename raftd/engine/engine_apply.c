@@ -10,7 +10,7 @@
 #include "raftd/fsm/fsm.h"
 
 #define LATER_ENTRIES 256		/* committed ones that may wait for more, where nobody waits for them */
-#define LATER_TIME MONO_MS(2)		/* and for so long: a ?stale read is that much older */
+#define LATER_TIME MONO_MS(2)		/* and for so long, or until the next event: a ?stale read is that much older */
 
 /* What is in the log and cannot be read: a server that cannot give it to others leaves that to one that can (S89). */
 void
