@@ -70,8 +70,11 @@ static bool
 result_fits(struct txn_run *t, size_t bytes)
 {
 	if (bytes > t->answer_bytes) {
-		txn_failf(t, "the results are larger than this transaction may have, since it writes: read so much in one that "
-		    "only reads");
+		if (t->reads)
+			txn_failf(t, "the results are larger than an answer may be: read them in several transactions");
+		else
+			txn_failf(t, "the results are larger than this transaction may have, since it writes: read so much in "
+			    "one that only reads");
 		return false;
 	}
 	t->answer_bytes -= bytes;
@@ -332,7 +335,7 @@ read_txn(struct reading *r, const void *rec)
 {
 	static const enum fsm_index tables[] = { FX_KV, FX_NODES, FX_SERVICES, FX_CHECKS };
 	const struct txn *q = rec;
-	struct txn_run t = { .f = r->f, .texts = r->a, .one = ARENA_INIT(2 * FSM_RECORD_MEMORY),
+	struct txn_run t = { .f = r->f, .reads = true, .texts = r->a, .one = ARENA_INIT(2 * FSM_RECORD_MEMORY),
 	    .answer_bytes = FSM_ANSWER_BYTES_MAX, .results = r->out, .errors = BUF_INIT(ERRORS_BYTES_MAX) };
 	size_t at = reply_begin(r->out);
 
