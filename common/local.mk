@@ -12,6 +12,7 @@ common_libtvcore_a_SOURCES = \
 	common/base/rng.c common/base/rng.h common/base/hex.h common/base/uuid.c common/base/uuid.h \
 	common/base/histogram.c common/base/histogram.h common/base/log_repeats.c common/base/log_repeats.h \
 	common/text/regex.c common/text/redialect.c common/text/regex.h \
+	common/text/interpolate.c common/text/interpolate.h \
 	common/conf/ucl.c common/conf/ucl.h
 
 common_libtvrt_a_SOURCES = \
@@ -33,7 +34,7 @@ RT_LIBS = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(SODIUM_LIBS) $(SECCOM
 
 # Records: one description gives msgpack and JSON.
 common_libtvcore_a_SOURCES += \
-	common/text/duration.c common/text/duration.h \
+	common/text/duration.c common/text/duration.h common/text/edits.c common/text/edits.h \
 	common/text/base64.c common/text/base64.h common/text/json_text.c common/text/json_text.h \
 	common/record/schema.c common/record/schema_out.c common/record/schema.h \
 	common/record/record.h common/record/records.c common/record/records.h common/record/messages.c common/record/messages.h \

@@ -19,6 +19,7 @@ noinst_LIBRARIES += raftd/libfsm.a
 raftd_libfsm_a_SOURCES = \
 	raftd/fsm/fsm.c raftd/fsm/reader.c raftd/fsm/view.c raftd/fsm/warm.c raftd/fsm/head.c raftd/fsm/touches.c raftd/fsm/ops.c raftd/fsm/table.c raftd/fsm/tables.c raftd/fsm/meta.c raftd/fsm/group.c raftd/fsm/key.c raftd/fsm/watch.c \
 	raftd/fsm/kv/kv.c raftd/fsm/kv/tombstone.c raftd/fsm/txn/txn.c raftd/fsm/txn/txn_kv.c raftd/fsm/txn/txn_catalog.c raftd/fsm/txn/txn_int.h raftd/fsm/session/session.c raftd/fsm/operator/server.c \
+	raftd/fsm/query/query.c raftd/fsm/query/query_run.c raftd/fsm/query/query_render.c raftd/fsm/query/query_int.h raftd/fsm/query/query_render.h \
 	raftd/fsm/catalog/catalog.c raftd/fsm/catalog/register.c raftd/fsm/catalog/deregister.c raftd/fsm/catalog/catalog_read.c raftd/fsm/catalog/health.c raftd/fsm/catalog/node_checks.c raftd/fsm/catalog/node_checks.h \
 	raftd/fsm/catalog/coordinate.c raftd/fsm/catalog/sort_near.c raftd/fsm/operator/autopilot_config.c \
 	raftd/fsm/copy/snapshot.c raftd/fsm/copy/snapfile.c raftd/fsm/copy/restore.c raftd/fsm/copy/replace.c raftd/fsm/damage.c raftd/fsm/compact.c raftd/fsm/flusher.c raftd/fsm/info.c \
@@ -29,7 +30,7 @@ EXTRA_DIST += raftd/fsm/README.md doc/storage.md
 
 # Link line after raftd/libfsm.a: raftd/libraftstore.a, then STORE_LIBS.
 # Link line after raftd/libraftstore.a (which needs raftd/libraftcore.a for configurations).
-STORE_LIBS = common/libtvcore.a $(SODIUM_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread -lm
+STORE_LIBS = common/libtvcore.a $(SODIUM_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lpthread -lm
 
 # The shell: pure parts apart, so that their tests link without libev.
 noinst_LIBRARIES += raftd/libraftshell.a
@@ -63,5 +64,5 @@ raftd_raftd_SOURCES = \
 	raftd/leader/leader.c raftd/leader/leader.h raftd/leader/leader_sessions.c raftd/leader/leader_sessions.h \
 	raftd/leader/leader_coordinates.c raftd/leader/leader_coordinates.h \
 	raftd/leader/leader_catalog.c raftd/leader/leader_catalog.h raftd/leader/member_entry.c raftd/leader/member_entry.h raftd/leader/strays.c raftd/leader/strays.h
-raftd_raftd_LDADD = raftd/libraftshell.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(RT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread -lm
+raftd_raftd_LDADD = raftd/libraftshell.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(RT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lpthread -lm
 EXTRA_DIST += raftd/README.md raftd/core/README.md

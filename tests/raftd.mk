@@ -15,7 +15,7 @@ tests_unit_check_recover_plan_SOURCES = tests/unit/check_recover_plan.c
 tests_unit_check_recover_plan_LDADD = raftd/libraftshell.a raftd/libraftcore.a $(UNIT_LIBS)
 tests_unit_check_snapshot_recv_SOURCES = tests/unit/check_snapshot_recv.c tests/unit/scratch.c tests/unit/scratch.h raftd/snapshot/snapshot_recv.c
 tests_unit_check_snapshot_recv_LDADD = raftd/libraftshell.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(RT_LIBS) \
-	$(UNIT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread -lm
+	$(UNIT_LIBS) $(PCRE2_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) -lpthread -lm
 tests_unit_check_server_health_SOURCES = tests/unit/check_server_health.c
 tests_unit_check_server_health_LDADD = raftd/libraftshell.a $(UNIT_LIBS)
 tests_unit_check_coord_batch_SOURCES = tests/unit/check_coord_batch.c

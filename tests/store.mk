@@ -5,7 +5,8 @@ FSM_KIT = tests/unit/fsm_kit.c tests/unit/fsm_kit.h
 FSM_TESTS = tests/unit/check_fsm_kv tests/unit/check_fsm_session tests/unit/check_fsm_catalog tests/unit/check_fsm_watch \
 	tests/unit/check_fsm_snapshot tests/unit/check_fsm_crash tests/unit/check_store_log tests/unit/check_fsm_coordinate \
 	tests/unit/check_fsm_autopilot tests/unit/check_restore tests/unit/check_fsm_flush tests/unit/check_fsm_compact \
-	tests/unit/check_fsm_tables tests/unit/check_fsm_group tests/unit/check_fsm_threads tests/unit/check_fsm_txn
+	tests/unit/check_fsm_tables tests/unit/check_fsm_group tests/unit/check_fsm_threads tests/unit/check_fsm_txn \
+	tests/unit/check_fsm_query
 check_PROGRAMS += $(FSM_TESTS)
 TESTS += $(FSM_TESTS)
 tests_unit_check_fsm_kv_SOURCES = tests/unit/check_fsm_kv.c $(FSM_KIT)
@@ -32,6 +33,8 @@ tests_unit_check_fsm_group_SOURCES = tests/unit/check_fsm_group.c tests/sim/fsm_
 tests_unit_check_fsm_group_LDADD = $(FSM_LIBS)
 tests_unit_check_fsm_txn_SOURCES = tests/unit/check_fsm_txn.c $(FSM_KIT)
 tests_unit_check_fsm_txn_LDADD = common/libtvjson.a $(FSM_LIBS) $(JANSSON_LIBS)
+tests_unit_check_fsm_query_SOURCES = tests/unit/check_fsm_query.c $(FSM_KIT)
+tests_unit_check_fsm_query_LDADD = common/libtvjson.a $(FSM_LIBS) $(JANSSON_LIBS)
 tests_unit_check_fsm_threads_SOURCES = tests/unit/check_fsm_threads.c tests/sim/fsm_batch.h $(FSM_KIT)
 tests_unit_check_fsm_threads_LDADD = $(FSM_LIBS)
 tests_unit_check_fsm_tables_SOURCES = tests/unit/check_fsm_tables.c $(FSM_KIT)
@@ -57,6 +60,11 @@ tests_fuzz_replay_state_LDADD = raftd/libfsm.a raftd/libraftstore.a $(STORE_LIBS
 FUZZ_REPLAYS += tests/fuzz/replay_txn
 tests_fuzz_replay_txn_SOURCES = tests/fuzz/fuzz_txn.c tests/fuzz/replay.c
 tests_fuzz_replay_txn_LDADD = common/libtvjson.a raftd/libfsm.a raftd/libraftstore.a $(STORE_LIBS) $(JANSSON_LIBS)
+
+# Prepared queries, from the body to what they find.
+FUZZ_REPLAYS += tests/fuzz/replay_query
+tests_fuzz_replay_query_SOURCES = tests/fuzz/fuzz_query.c tests/fuzz/replay.c
+tests_fuzz_replay_query_LDADD = common/libtvjson.a raftd/libfsm.a raftd/libraftstore.a $(STORE_LIBS) $(JANSSON_LIBS)
 
 # Archives of /v1/snapshot.
 FUZZ_REPLAYS += tests/fuzz/replay_archive

@@ -13,6 +13,7 @@
 #include "common/base/log.h"
 #include "common/conf/conf.h"
 #include "common/conf/conf_value.h"
+#include "common/text/edits.h"
 
 #define KEY_BYTES_MAX 128	/* of a dotted key */
 
@@ -76,42 +77,6 @@ set_defaults(const struct conf_opt *opts, size_t opt_count, void *target)
 	return TV_OK;
 }
 
-/*
- * Edits between two names: letters added, left out, changed, or two neighbours swapped (optimal string
- * alignment), over the last three rows.  A name beyond KEY_BYTES_MAX is far from everything.
- */
-static unsigned
-distance(const char *a, const char *b)
-{
-	unsigned rows[3][KEY_BYTES_MAX + 1], *above = rows[0], *before = rows[1], *row = rows[2];
-	size_t n = strlen(b);
-
-	if (n > KEY_BYTES_MAX)
-		return KEY_BYTES_MAX;
-	for (size_t j = 0; j <= n; j++)
-		row[j] = (unsigned)j;
-	for (size_t i = 1; a[i - 1] != '\0'; i++) {
-		unsigned *oldest = above;
-
-		above = before;
-		before = row;
-		row = oldest;
-		row[0] = (unsigned)i;
-		for (size_t j = 1; j <= n; j++) {
-			unsigned best = before[j - 1] + (a[i - 1] != b[j - 1]);
-
-			if (before[j] + 1 < best)
-				best = before[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && above[j - 2] + 1 < best)
-				best = above[j - 2] + 1;
-			row[j] = best;
-		}
-	}
-	return row[n];
-}
-
 static const char *
 last_part(const char *key)
 {
@@ -125,11 +90,11 @@ static const char *
 nearest(const struct load *l, const char *key)
 {
 	const char *found = NULL;
-	unsigned limit = strlen(key) <= 4 ? 1 : (unsigned)strlen(key) / 3, best;
+	unsigned best = edits_limit(key) + 1;
 
-	best = (limit < 4 ? limit : 4) + 1;
 	for (size_t i = 0; i < l->opt_count; i++) {
-		unsigned d = distance(key, l->opts[i].key), tail = distance(last_part(key), last_part(l->opts[i].key));
+		unsigned d = edits_between(key, l->opts[i].key);
+		unsigned tail = edits_between(last_part(key), last_part(l->opts[i].key));
 
 		if (l->opts[i].type == CONF_REMOVED)
 			continue;
@@ -287,9 +252,8 @@ check_file(const char *path, int fd, char *errbuf, size_t cap)
 	return TV_OK;
 }
 
-/* Whole file into out. */
-static enum tv_err
-read_file(const char *path, struct buf *out, char *errbuf, size_t cap)
+enum tv_err
+conf_read_file(const char *path, struct buf *out, char *errbuf, size_t cap)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	enum tv_err err;
@@ -319,7 +283,7 @@ enum tv_err
 conf_load(const char *path, const struct conf_opt *opts, size_t opt_count, void *target, char *errbuf, size_t cap)
 {
 	struct buf text = BUF_INIT(UCL_TEXT_BYTES_MAX + 32768);
-	enum tv_err err = read_file(path, &text, errbuf, cap);
+	enum tv_err err = conf_read_file(path, &text, errbuf, cap);
 
 	if (err == TV_OK)
 		err = conf_parse(path, buf_span(&text), opts, opt_count, target, errbuf, cap);

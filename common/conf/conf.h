@@ -30,6 +30,7 @@ enum conf_type {
 	CONF_NAME,		/* char *, owned; letters, digits, '-', '_', '.', 1..128 */
 	CONF_ADDR,		/* char *, owned; one IP address */
 	CONF_LIST,		/* struct conf_list: strings; default written "[a, b]" or "a" */
+	CONF_TIMES,		/* struct conf_list of "name=10s"; written { name = 10s; "other*" = 1m } */
 	CONF_CHOICE,		/* int: index into `choices` */
 	CONF_REMOVED,		/* no field: a key of an earlier version, an error that tells `help`, the remedy */
 };
@@ -61,7 +62,12 @@ struct conf_opt {
  */
 enum tv_err conf_load(const char *path, const struct conf_opt *opts, size_t opt_count, void *target,
     char *errbuf, size_t cap);
-/* Same from text, for tests and fuzzing; `name` stands for the file. */
+/*
+ * The text of a file, as conf_load() reads it: at most UCL_TEXT_BYTES_MAX (more is TV_ELIMIT), and trusted as above
+ * (else TV_EPERM).  TV_ENOENT, TV_ESYS.  errbuf gets one sentence that begins with the path.
+ */
+enum tv_err conf_read_file(const char *path, struct buf *out, char *errbuf, size_t cap);
+/* conf_load() from text, for tests and fuzzing; `name` stands for the file. */
 enum tv_err conf_parse(const char *name, struct span text, const struct conf_opt *opts, size_t opt_count,
     void *target, char *errbuf, size_t cap);
 void conf_free(const struct conf_opt *opts, size_t opt_count, void *target);

@@ -415,6 +415,69 @@ equal_list(const void *a, const void *b)
 	return true;
 }
 
+/* A block of names that the configuration does not know beforehand, each with a duration. */
+static enum tv_err
+read_times(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	struct conf_list *list = field;
+	int64_t ns;
+
+	if (n->type != UCL_OBJECT) {
+		snprintf(why, cap, "a block of names and durations is expected (write %s { \"name\" = 10s })", o->key);
+		return TV_EINVAL;
+	}
+	if (n->count > CONF_LIST_ITEMS_MAX) {
+		snprintf(why, cap, "more than %d entries", CONF_LIST_ITEMS_MAX);
+		return TV_EINVAL;
+	}
+	if (n->count == 0)
+		return TV_OK;
+	if ((list->items = calloc(n->count, sizeof(*list->items))) == NULL) {
+		snprintf(why, cap, "out of memory");
+		return TV_ENOMEM;
+	}
+	for (const struct ucl_node *c = n->child; c != NULL; c = c->next) {
+		enum tv_err err = TV_EINVAL;
+		char value[72];
+
+		if (!is_scalar(c) || duration_parse(c->text, &ns) != TV_OK || ns < 0)
+			snprintf(why, cap, "\"%.*s\": %s is not a duration (write 500ms, 2s)",
+			    c->key.len < 64 ? (int)c->key.len : 64, (const char *)c->key.p, shown(c, value));
+		else if (asprintf(&list->items[list->count], "%.*s=%.*s", (int)c->key.len, (const char *)c->key.p,
+		    (int)c->text.len, (const char *)c->text.p) >= 0)
+			err = TV_OK;
+		else
+			err = TV_ENOMEM;
+		if (err != TV_OK) {
+			free_list(list);
+			return err;
+		}
+		list->count++;
+	}
+	return TV_OK;
+}
+
+static void
+print_times(const struct conf_opt *o, const void *field, struct buf *out)
+{
+	const struct conf_list *list = field;
+
+	(void)o;
+	buf_puts(out, "{");
+	for (size_t i = 0; i < list->count; i++) {
+		const char *equals = strrchr(list->items[i], '=');
+		struct buf name = BUF_INIT(UCL_TEXT_BYTES_MAX);
+
+		buf_puts(out, i > 0 ? ", " : " ");
+		buf_put(&name, list->items[i], (size_t)(equals - list->items[i]));
+		print_quoted(buf_cstr(&name), out);
+		buf_done(&name);
+		buf_puts(out, " = ");
+		print_quoted(equals + 1, out);
+	}
+	buf_puts(out, " }");
+}
+
 /* The index-th of "a|b|c"; SPAN_NONE behind the last. */
 static struct span
 choice(const char *choices, int index)
@@ -491,6 +554,7 @@ static const struct conf_value_ops types[] = {
 	[CONF_NAME] = { sizeof(char *), read_name, print_string, equal_string, free_string },
 	[CONF_ADDR] = { sizeof(char *), read_addr, print_string, equal_string, free_string },
 	[CONF_LIST] = { sizeof(struct conf_list), read_list, print_list, equal_list, free_list },
+	[CONF_TIMES] = { sizeof(struct conf_list), read_times, print_times, equal_list, free_list },
 	[CONF_CHOICE] = { sizeof(int), read_choice, print_choice, equal_choice, NULL },
 	[CONF_REMOVED] = { 0, read_removed, NULL, equal_removed, NULL },
 };
@@ -529,7 +593,7 @@ conf_value_unset(const struct conf_opt *o, const void *field)
 	switch (o->type) {
 	case CONF_STRING: case CONF_PATH: case CONF_NAME: case CONF_ADDR:
 		return *(char *const *)field == NULL;
-	case CONF_LIST:
+	case CONF_LIST: case CONF_TIMES:
 		return ((const struct conf_list *)field)->count == 0;
 	default:
 		return false;

@@ -56,6 +56,8 @@ enum op_resource {
 	OP_RES_SESSION_ID,	/* the same, of the session that has this id */
 	OP_RES_OPERATOR, OP_RES_KEYRING,
 	OP_RES_STATE,		/* all of it, tokens included */
+	OP_RES_QUERY,		/* a prepared query, by its name */
+	OP_RES_QUERY_ID,	/* the same, of the one that has this id */
 };
 enum op_right { OP_MAY_READ, OP_MAY_LIST, OP_MAY_WRITE };
 enum op_scope {
@@ -120,6 +122,12 @@ struct op_access {
 	    0,              (OBJECT, NODE, READ, Name),          (TABLES, NODES | SERVICES)) \
 	X( 26, CATALOG_CONNECT,     "Catalog.ConnectNodes",   READ,    catalog_read,       service_instance, LIST, \
 	    0,              (OBJECT, SERVICE, READ, Name),       (CONNECT, Name)) \
+	X( 27, NODE_DUMP,           "Catalog.NodeDump",       READ,    catalog_read,       node_dump,        LIST, \
+	    0,              (FILTER, NODE),                      (TABLES, NODES | SERVICES | CHECKS)) \
+	X( 35, SERVICE_DUMP,        "Catalog.ServiceDump",    READ,    catalog_read,       health_entry,     LIST, \
+	    0,              (FILTER, SERVICE),                   (TABLES, NODES | SERVICES | CHECKS)) \
+	X( 29, CATALOG_ADDRESS,     "Catalog.AddressOwner",   READ,    catalog_read,       address_owner,    LIST, \
+	    0,              (FILTER, NODE),                      (TABLES, NODES | SERVICES)) \
 	X( 30, HEALTH_NODE,         "Health.NodeChecks",      READ,    catalog_read,       check,            LIST, \
 	    0,              (OBJECT, NODE, READ, Name),          (TABLES_IF, CHECKS, NodeMeta, NODES)) \
 	X( 31, HEALTH_CHECKS,       "Health.ServiceChecks",   READ,    catalog_read,       check,            LIST, \
@@ -165,6 +173,24 @@ struct op_access {
 	    (TABLES, KV | NODES | SERVICES | CHECKS)) \
 	X( 81, TXN_APPLY,           "Txn.Apply",              WRITE,   txn,                txn_reply,        ONE, \
 	    0,              (NONE, "each of its operations is judged by what it names"), (NOTHING)) \
+	X( 90, QUERY_CREATE,        "PreparedQuery.Create",   WRITE,   prepared_query,     text_reply,       ONE, \
+	    OP_MAKES_ID,    (OBJECT, QUERY, WRITE, Name),        (NOTHING)) \
+	X( 91, QUERY_UPDATE,        "PreparedQuery.Update",   WRITE,   prepared_query,     bool_reply,       ONE, \
+	    0,              (OBJECT, QUERY, WRITE, Name),        (NOTHING)) \
+	X( 92, QUERY_DELETE,        "PreparedQuery.Delete",   WRITE,   prepared_read,      bool_reply,       ONE, \
+	    0,              (OBJECT, QUERY_ID, WRITE, ID),       (NOTHING)) \
+	X( 93, QUERY_GET,           "PreparedQuery.Get",      READ,    prepared_read,      prepared_query,   LIST, \
+	    OP_SHORT,       (FILTER, QUERY),                     (TABLES, QUERIES)) \
+	X( 94, QUERY_LIST,          "PreparedQuery.List",     READ,    prepared_read,      prepared_query,   LIST, \
+	    0,              (FILTER, QUERY),                     (TABLES, QUERIES)) \
+	X( 95, QUERY_EXPLAIN,       "PreparedQuery.Explain",  READ,    prepared_ask,       prepared_query,   ONE, \
+	    0,              (OBJECT, QUERY, READ, Name),         (TABLES, QUERIES)) \
+	X( 96, QUERY_EXECUTE,       "PreparedQuery.Execute",  READ,    prepared_ask,       prepared_found,   ONE, \
+	    0,              (NONE, "the query's token, or the one given, is judged by what it finds"), \
+	    (TABLES, QUERIES | NODES | SERVICES | CHECKS)) \
+	X( 97, QUERY_REMOTE,        "PreparedQuery.ExecuteRemote", READ, prepared_remote,  prepared_found,   ONE, \
+	    0,              (NONE, "the query's token, or the one given, is judged by what it finds"), \
+	    (TABLES, NODES | SERVICES | CHECKS)) \
 	/* snapshots on their way to and from clients, chunk by chunk */ \
 	X( 70, SNAPSHOT_SAVE,       "Snapshot.Save",          SERVER,  snapshot_ask,       snapshot_state,   ONE, \
 	    0,              (ALL, STATE, READ),                  (NOTHING)) \

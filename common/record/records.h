@@ -97,16 +97,17 @@ RECORD(service_connect,
 
 RECORD(service_address, (STR, Name), (STR, Address), (U64, Port))
 RECORD(weights, (I64, Passing), (I64, Warning))
-RECORD(service,				/* stored by node and ID */
-	(STR, ID), (STR, Service), (STRS, Tags), (STR, Address),
-	(OBJMAP, TaggedAddresses, service_address, SF_OMITEMPTY),
-	(MAP, Meta, SF_NULLEMPTY),
-	(U64, Port, SF_OMITEMPTY), (STR, SocketPath),
-	(OBJ, Weights, weights),
-	(BOOL, EnableTagOverride), (STR, Kind, SF_OMITEMPTY),
-	(U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY),
-	/* since version 3 of the state machine; its records have nil for what is empty, as those before have nothing */
-	(OBJ, Proxy, service_proxy, SF_NILEMPTY), (OBJ, Connect, service_connect, SF_NILEMPTY))
+#define SERVICE_ROWS(tags_flags) \
+	(STR, ID), (STR, Service), (STRS, Tags, tags_flags), (STR, Address), \
+	(OBJMAP, TaggedAddresses, service_address, SF_OMITEMPTY), \
+	(MAP, Meta, SF_NULLEMPTY), \
+	(U64, Port, SF_OMITEMPTY), (STR, SocketPath), \
+	(OBJ, Weights, weights), \
+	(BOOL, EnableTagOverride), (STR, Kind, SF_OMITEMPTY), \
+	(U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY), \
+	/* since version 3 of the state machine; its records have nil for what is empty, as older ones have nothing */ \
+	(OBJ, Proxy, service_proxy, SF_NILEMPTY | SF_SNAKE), (OBJ, Connect, service_connect, SF_NILEMPTY)
+RECORD(service, SERVICE_ROWS(0))	/* stored by node and ID */
 
 RECORD(check_definition,
 	(STR, HTTP, SF_OMITEMPTY), (STR, Method, SF_OMITEMPTY), (STR, Body, SF_OMITEMPTY), (STR, TCP, SF_OMITEMPTY),
@@ -134,7 +135,10 @@ RECORD(check_run,
 	(STR, Method, SF_OMITEMPTY), (STR, Body, SF_OMITEMPTY),
 	(STRS, Header, SF_OMITEMPTY),	/* "Name: value" */
 	(BOOL, TLSSkipVerify, SF_OMITEMPTY), (STR, TLSServerName, SF_OMITEMPTY),
-	(STRS, Args, SF_OMITEMPTY))	/* of a script, the program first */
+	(STRS, Args, SF_OMITEMPTY),	/* of a script, the program first */
+	(BOOL, UseTLS, SF_OMITEMPTY),	/* of gRPC and H2PING */
+	(STR, Shell, SF_OMITEMPTY),	/* in a container */
+	(STR, Node, SF_OMITEMPTY))	/* of an alias: the other node, empty: this one; its service is Target */
 
 RECORD(service_instance,		/* flattened answer of catalog/service/NAME */
 	(STR, ID), (STR, Node), (STR, Address), (STR, Datacenter),
@@ -147,6 +151,10 @@ RECORD(service_instance,		/* flattened answer of catalog/service/NAME */
 	(OBJ, ServiceProxy, service_proxy, SF_NILEMPTY), (OBJ, ServiceConnect, service_connect, SF_NILEMPTY))
 
 RECORD(health_entry, (OBJ, Node, node), (OBJ, Service, service), (OBJS, Checks, check))
+RECORD(node_dump,			/* a node with all that is registered on it */
+	(STR, ID), (STR, Node), (STR, Address),
+	(MAP, TaggedAddresses, SF_NULLEMPTY), (MAP, Meta, SF_NULLEMPTY),
+	(OBJS, Services, service), (OBJS, Checks, check))
 
 RECORD(catalog_register,
 	(STR, ID), (STR, Node), (STR, Address), (STR, Datacenter),
@@ -167,6 +175,8 @@ RECORD(catalog_read,			/* all catalog and health reads; unused fields stay empty
 	(STR, NearAddress))		/* the same, to the node of this address */
 
 RECORD(service_tags, (STR, Name), (STRS, Tags))		/* element of OP_CATALOG_SERVICES' answer */
+/* The one element of OP_CATALOG_ADDRESS' answer, Name being an address: the first node that has it, or service. */
+RECORD(address_owner, (STR, Node), (STR, Service))
 RECORD(node_services, (OPT, Node, found, node), (OBJS, Services, service, SF_NULLEMPTY))
 /* The same; JSON shows Services by ID, as catalog/node does. */
 RECORD_AS(node_service_map, node_services, (OPT, Node, found, node), (OBJMAP, Services, service, SF_KEYSHOWN))
@@ -202,15 +212,49 @@ RECORD(txn,
 RECORD(txn_result,
 	(OPT, KV, has_kv, kv_entry, SF_OMITEMPTY), (OPT, Node, has_node, node, SF_OMITEMPTY),
 	(OPT, Service, has_service, service, SF_OMITEMPTY), (OPT, Check, has_check, check, SF_OMITEMPTY))
-RECORD_AS(txn_check_shown, check, CHECK_ROWS(SF_NULLEMPTY))
+RECORD_AS(check_null_tags, check, CHECK_ROWS(SF_NULLEMPTY))
 RECORD_AS(txn_result_shown, txn_result,		/* JSON has no tags as null here, as [] elsewhere */
 	(OPT, KV, has_kv, kv_entry, SF_OMITEMPTY), (OPT, Node, has_node, node, SF_OMITEMPTY),
-	(OPT, Service, has_service, service, SF_OMITEMPTY), (OPT, Check, has_check, txn_check_shown, SF_OMITEMPTY))
+	(OPT, Service, has_service, service, SF_OMITEMPTY), (OPT, Check, has_check, check_null_tags, SF_OMITEMPTY))
 RECORD(txn_error,
 	(U64, OpIndex),			/* from 0 */
 	(STR, What))
 RECORD(txn_reply,			/* either; with errors nothing was changed */
 	(OBJS, Results, txn_result, SF_NULLEMPTY), (OBJS, Errors, txn_error, SF_NULLEMPTY))
+
+/* -- prepared queries -- */
+RECORD(prepared_failover, (I64, NearestN), (STRS, Datacenters, SF_NULLEMPTY))
+RECORD(prepared_template,
+	(STR, Type),			/* "name_prefix_match"; "": it is none */
+	(STR, Regexp), (BOOL, RemoveEmptyTags))
+RECORD(prepared_service,
+	(STR, Service), (OBJ, Failover, prepared_failover), (BOOL, OnlyPassing), (STRS, IgnoreCheckIDs, SF_NULLEMPTY),
+	(STR, Near),			/* a node, "_agent" or "_ip" */
+	(STRS, Tags, SF_NULLEMPTY),	/* "!tag": without it */
+	(MAP, NodeMeta, SF_NULLEMPTY), (MAP, ServiceMeta, SF_NULLEMPTY), (BOOL, Connect, SF_OMITEMPTY))
+RECORD(prepared_dns, (STR, TTL))
+RECORD(prepared_query,			/* stored by ID */
+	(STR, ID), (STR, Name), (STR, Session), (STR, Token), (OBJ, Template, prepared_template),
+	(OBJ, Service, prepared_service), (OBJ, DNS, prepared_dns),
+	(U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY))
+#define PREPARED_BYTES_MAX (64u << 10)	/* of one, packed */
+#define PREPARED_TEMPLATE "name_prefix_match"
+RECORD(prepared_read, (STR, ID))
+RECORD(prepared_ask,			/* OP_QUERY_EXECUTE, OP_QUERY_EXPLAIN */
+	(STR, Name),			/* or ID */
+	(I64, Limit),			/* 0 or less: none */
+	(BOOL, Connect),		/* what proxies for the service, whatever the query says */
+	(STR, Near),			/* as asked for now: before the query's own; "_agent" and "_ip" too */
+	(STR, Agent),			/* the node that is meant by "_agent"; "": none of this datacenter */
+	(STR, Address))			/* by "_ip" */
+RECORD(prepared_remote,			/* OP_QUERY_REMOTE: its Service, as it was rendered where it is kept */
+	(OBJ, Query, prepared_query), (I64, Limit), (BOOL, Connect))
+RECORD(prepared_found,			/* their answer */
+	(OBJS, Nodes, health_entry), (STR, Datacenter), (OBJ, Query, prepared_query))
+/* Tags are null here where they are [] elsewhere. */
+RECORD_AS(service_null_tags, service, SERVICE_ROWS(SF_NULLEMPTY))
+RECORD_AS(prepared_node, health_entry,
+	(OBJ, Node, node), (OBJ, Service, service_null_tags), (OBJS, Checks, check_null_tags))
 
 /* -- coordinates -- */
 RECORD(coordinate_rec,			/* as the API shows it; seconds.  common/record/coordinate.h computes with it */

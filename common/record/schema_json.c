@@ -359,9 +359,13 @@ fill_json(struct from_json *j, json_t *v, struct span *out)
 static enum tv_err
 fill_obj(struct from_json *j, const struct schema_field *f, json_t *v, void *rec)
 {
+	struct from_json below = *j;
+
 	if (f->has != 0)
 		*((bool *)rec + f->has - 1) = true;
-	return fill_object(j, f->sub, 0, v, (char *)rec + f->offset);
+	if (f->flags & SF_SNAKE)
+		below.flags |= SJ_SNAKE;
+	return fill_object(&below, f->sub, 0, v, (char *)rec + f->offset);
 }
 
 static enum tv_err

@@ -17,6 +17,7 @@ struct regex {
 	pcre2_match_context *limits;
 	pcre2_match_data *data;
 	struct buf clean;		/* a text with its bad bytes replaced */
+	bool groups;			/* remembers them; the first is the whole match */
 };
 
 /*
@@ -24,10 +25,11 @@ struct regex {
  * start, so only this way its limit bounds the whole search.
  */
 #define WALK_BEFORE "\\A(?s:.*?)(?:"
+#define WALK_BEFORE_GROUP "\\A(?s:.*?)("
 #define WALK_BEHIND ")"
 
 static pcre2_code *
-compile(struct span text, struct buf *why)
+compile(struct span text, bool groups, struct buf *why)
 {
 	pcre2_compile_context *how = pcre2_compile_context_create(NULL);
 	PCRE2_UCHAR message[256];
@@ -41,8 +43,8 @@ compile(struct span text, struct buf *why)
 	}
 	pcre2_set_newline(how, PCRE2_NEWLINE_LF);
 	pcre2_set_parens_nest_limit(how, REGEX_NESTING_MAX + 1);
-	code = pcre2_compile(text.p, text.len, PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NO_AUTO_CAPTURE |
-	    PCRE2_NEVER_BACKSLASH_C, &err, &at, how);
+	code = pcre2_compile(text.p, text.len, PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C |
+	    (groups ? 0 : PCRE2_NO_AUTO_CAPTURE), &err, &at, how);
 	if (code == NULL) {
 		pcre2_get_error_message(err, message, sizeof(message));
 		buf_puts(why, (const char *)message);
@@ -51,8 +53,8 @@ compile(struct span text, struct buf *why)
 	return code;
 }
 
-struct regex *
-regex_new(struct span pattern, struct buf *why)
+static struct regex *
+new(struct span pattern, bool groups, struct buf *why)
 {
 	struct regex *re = calloc(1, sizeof(*re));
 	struct buf text = BUF_INIT(16 * REGEX_BYTES_MAX);
@@ -62,14 +64,17 @@ regex_new(struct span pattern, struct buf *why)
 		return NULL;
 	}
 	buf_init(&re->clean, SIZE_MAX);
-	buf_puts(&text, WALK_BEFORE);
+	re->groups = groups;
+	buf_puts(&text, groups ? WALK_BEFORE_GROUP : WALK_BEFORE);
 	bool good = regex_translate(pattern, &text, why);
 	buf_puts(&text, WALK_BEHIND);
 	if (good && !text.failed)
-		re->code = compile(buf_span(&text), why);
+		re->code = compile(buf_span(&text), groups, why);
 	buf_done(&text);
 	re->limits = pcre2_match_context_create(NULL);
-	re->data = pcre2_match_data_create(1, NULL);
+	if (re->code != NULL)
+		re->data = groups ? pcre2_match_data_create_from_pattern(re->code, NULL) :
+		    pcre2_match_data_create(1, NULL);
 	if (re->code == NULL || re->limits == NULL || re->data == NULL) {
 		regex_free(re);
 		return NULL;
@@ -77,6 +82,18 @@ regex_new(struct span pattern, struct buf *why)
 	pcre2_set_heap_limit(re->limits, HEAP_KIB_MAX);
 	pcre2_set_depth_limit(re->limits, DEPTH_MAX);
 	return re;
+}
+
+struct regex *
+regex_new(struct span pattern, struct buf *why)
+{
+	return new(pattern, false, why);
+}
+
+struct regex *
+regex_new_groups(struct span pattern, struct buf *why)
+{
+	return new(pattern, true, why);
 }
 
 void
@@ -134,17 +151,47 @@ cleaned(struct regex *re, struct span text)
 	return buf_span(&re->clean);
 }
 
-enum tv_err
-regex_search(struct regex *re, struct span text, uint64_t *steps_left, bool *found)
+/* PCRE2's code; *text is what was searched in the end. */
+static int
+search_any(struct regex *re, struct span *text, uint64_t *steps_left)
 {
-	int rc = search(re, text, steps_left, 0);
+	int rc = search(re, *text, steps_left, 0);
 
-	if (rc <= PCRE2_ERROR_UTF8_ERR1 && rc >= PCRE2_ERROR_UTF8_ERR21) {
-		text = cleaned(re, text);
-		rc = re->clean.failed ? PCRE2_ERROR_NOMEMORY : search(re, text, steps_left, PCRE2_NO_UTF_CHECK);
-	}
-	*found = rc >= 0;
+	if (rc > PCRE2_ERROR_UTF8_ERR1 || rc < PCRE2_ERROR_UTF8_ERR21)
+		return rc;
+	*text = cleaned(re, *text);
+	return re->clean.failed ? PCRE2_ERROR_NOMEMORY : search(re, *text, steps_left, PCRE2_NO_UTF_CHECK);
+}
+
+static enum tv_err
+err_of(int rc)
+{
 	if (rc >= 0 || rc == PCRE2_ERROR_NOMATCH)
 		return TV_OK;
 	return rc == PCRE2_ERROR_NOMEMORY ? TV_ENOMEM : TV_ELIMIT;
+}
+
+enum tv_err
+regex_search(struct regex *re, struct span text, uint64_t *steps_left, bool *found)
+{
+	int rc = search_any(re, &text, steps_left);
+
+	*found = rc >= 0;
+	return err_of(rc);
+}
+
+enum tv_err
+regex_match(struct regex *re, struct span text, uint64_t *steps_left, struct span *groups, unsigned max,
+    unsigned *count)
+{
+	const size_t *ends = pcre2_get_ovector_pointer(re->data);
+	uint32_t all = pcre2_get_ovector_count(re->data);
+	int rc = search_any(re, &text, steps_left);
+
+	*count = 0;
+	/* The first one has what was walked over, too. */
+	for (uint32_t i = 1; re->groups && rc >= 0 && i < all && *count < max; i++)
+		groups[(*count)++] = ends[2 * i] == PCRE2_UNSET ? span_of("", 0) :
+		    span_of(text.p + ends[2 * i], ends[2 * i + 1] - ends[2 * i]);
+	return err_of(rc);
 }

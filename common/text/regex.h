@@ -18,12 +18,21 @@ struct regex;
 
 /* NULL: why says what is wrong. */
 struct regex *regex_new(struct span pattern, struct buf *why);
+/* The same for regex_match(): its groups are remembered. */
+struct regex *regex_new_groups(struct span pattern, struct buf *why);
 void regex_free(struct regex *re);
 /*
  * Is the pattern somewhere in this text?  Bytes that are not UTF-8 count as U+FFFD each.  *steps_left is the caller's
  * budget in matching steps (some nanoseconds each): TV_ELIMIT when it does not suffice.
  */
 enum tv_err regex_search(struct regex *re, struct span text, uint64_t *steps_left, bool *found);
+/*
+ * Of one of regex_new_groups(): the first match in the text and its groups, those that an alternative left out as "".
+ * groups[0] is all of it; *count is how many there are, at most max, and 0 without a match.  They borrow the text, or
+ * live until the next call.  steps_left and errors as above.
+ */
+enum tv_err regex_match(struct regex *re, struct span text, uint64_t *steps_left, struct span *groups, unsigned max,
+    unsigned *count);
 /* The pattern as PCRE2 gets it: checked, and respelled where the dialects differ. */
 bool regex_translate(struct span pattern, struct buf *out, struct buf *why);
 

@@ -34,7 +34,8 @@ struct fsm;
  * operation's row (struct fsm_op).  Entries that need more than the first version carry what they need, the state remembers
  * the highest of these (fsm_needs()), and a leader proposes none that one of its servers cannot apply (propose_args()).
  */
-#define FSM_VERSION 4u			/* since 2: OP_KV_TREE; 3: OP_CATALOG_REGISTER_PROXY; 4: OP_TXN_APPLY */
+/* Since 2: OP_KV_TREE; 3: OP_CATALOG_REGISTER_PROXY; 4: OP_TXN_APPLY; 5: OP_QUERY_CREATE and its kin. */
+#define FSM_VERSION 5u
 /* Of the write-ahead log of the state: it has at least one file, with all its blocks. */
 #define FSM_LOG_FILE_BYTES (16u << 20)
 

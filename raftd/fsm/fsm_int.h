@@ -6,6 +6,7 @@
 
 #include "common/base/arena.h"
 #include "common/base/buf.h"
+#include "common/base/rng.h"
 #include "common/record/coordinate.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/fsm/key.h"
@@ -403,13 +404,18 @@ void lock_delay_put(struct fsm *f, struct span key, int64_t until);
 bool lock_delay_holds(struct fsm *f, struct span key, int64_t now);
 
 /* -- session.c -- */
-/* Lower-case id, or false with the API's text for what is no UUID. */
+/* Lower-case id, or false with the API's text for what is no UUID, which begins with `head`. */
+bool uuid_id(struct span text, const char *head, char id[37], struct arena *a, struct span *why);
 bool session_id(struct span text, char id[37], struct arena *a, struct span *why);
 bool session_find(struct fsm *f, const char *id, struct arena *a, struct session *out);
 void session_invalidate(struct fsm *f, const char *id, int64_t now);
 /* Ends every session of a node, or every one bound to a check of it. */
 void session_node_gone(struct fsm *f, struct span node, int64_t now);
 void session_check_bad(struct fsm *f, struct span node, struct span check, int64_t now);
+
+/* -- query/query.c -- */
+/* The prepared queries that are bound to a session which has ended. */
+void query_session_gone(struct fsm *f, const char *session);
 
 /* -- catalog.c, register.c, deregister.c, catalog_read.c, health.c -- */
 bool catalog_node(struct fsm *f, struct span name, struct arena *a, struct node *out);
@@ -458,6 +464,20 @@ void instances_end(struct instances *w);
 bool meta_matches(const struct span_map *want, const struct span_map *have);
 bool tags_match(const struct span_list *want, const struct span_list *have);
 
+/* What the checks of an instance must be like: none critical, or all passing; those with these ids are not looked at. */
+struct check_rule {
+	bool passing;
+	const struct span_list *ignored;	/* NULL: none */
+};
+typedef bool instance_wanted(const void *ctx, const struct instances *at);
+struct sort_near;
+/*
+ * Appends instances of a service, or of what proxies for it, with their checks: those that are wanted, and good by the rule (NULL:
+ * all are).  Each is noted for sorting.  How many.
+ */
+uint32_t health_instances(struct reading *r, struct span name, bool connect, instance_wanted *wanted, const void *ctx,
+    const struct check_rule *rule, struct sort_near *near);
+
 /* -- coordinate.c -- */
 /* Removes a node's coordinates. */
 void coordinate_node_gone(struct fsm *f, struct span node);
@@ -465,7 +485,7 @@ void coordinate_node_gone(struct fsm *f, struct span node);
 bool coordinate_of_node(struct fsm *f, struct span node, struct arena *a, struct coordinate *out);
 
 /* -- sort_near.c: an answer sorted by the distance from a node -- */
-struct near_record { size_t at, len; int64_t rtt; };
+struct near_record { size_t at, len; int64_t rtt; uint64_t order; bool own; };
 struct sort_near {
 	struct fsm *f;
 	bool active;			/* sorting is asked for, and its node has a coordinate */
@@ -476,6 +496,9 @@ struct sort_near {
 	int64_t last_rtt;
 	struct near_record *records;
 	size_t count, cap;
+	bool shuffled;			/* else what is equally far keeps its order */
+	struct rng rng;
+	struct buf own;			/* shuffled: the node that the answer is sorted from */
 };
 /* By q's Near or NearAddress; begun ones are ended. */
 void sort_near_begin(struct sort_near *n, struct fsm *f, const struct catalog_read *q);
@@ -483,6 +506,12 @@ void sort_near_begin(struct sort_near *n, struct fsm *f, const struct catalog_re
 void sort_near_note(struct sort_near *n, size_t at, struct span node);
 /* Sorts what was noted; the last record ends where out ends. */
 void sort_near_end(struct sort_near *n, struct buf *out);
+/*
+ * Of an answer in which what is equally far changes places at random, or all of it if nothing is asked for.  What is at the node
+ * that is asked from comes first, if it is among the first ten; and only so many records stay (0: all).  How many these are.
+ */
+void sort_near_begin_shuffled(struct sort_near *n, struct fsm *f, const struct catalog_read *q);
+uint32_t sort_near_end_shuffled(struct sort_near *n, struct buf *out, uint64_t limit);
 
 /* -- watch.c -- */
 enum watch_kind { WK_NOTHING, WK_KEY, WK_PREFIX, WK_SERVICE, WK_TABLE };
@@ -602,7 +631,7 @@ struct fsm_op {				/* the arguments are those of the operation's row in common/r
 /* The areas: an array each, which ends with a row of zeros. */
 #define FSM_AREAS(X) \
 	X(kv_ops) X(session_ops) X(register_ops) X(catalog_ops) X(health_ops) X(deregister_ops) X(coordinate_ops) \
-	X(autopilot_ops) X(tombstone_ops) X(server_ops) X(stage_ops) X(txn_ops)
+	X(autopilot_ops) X(tombstone_ops) X(server_ops) X(stage_ops) X(txn_ops) X(query_ops)
 #define X(name) extern const struct fsm_op name[];
 FSM_AREAS(X)
 #undef X

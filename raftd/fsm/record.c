@@ -49,6 +49,9 @@ fields_sound(const struct fsm_table *t, const union stored *rec, struct span res
 	switch (t->letter) {
 	case TBL_SESSION:
 		return span_eq(rec->session.ID, rest) && rec->session.Node.len <= FSM_NAME_BYTES_MAX;
+	case TBL_QUERY:				/* with its indexes it is a little longer than it may be at first */
+		return span_eq(rec->prepared_query.ID, rest) && rec->prepared_query.Name.len <= FSM_NAME_BYTES_MAX &&
+		    rec->prepared_query.Session.len <= ID_BYTES && val.len <= PREPARED_BYTES_MAX + 64;
 	case TBL_KV:
 		return span_eq(rec->kv_entry.Key, rest) && kv_modify_index(val, &index);
 	case TBL_AUTOPILOT:

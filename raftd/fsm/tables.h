@@ -54,6 +54,12 @@
 	T(SESSION_CHECK, 'Z', "sessions of a check", "Internal", 2, ID, "name(node) name(check id) id", RAW(0, "")) \
 	T(COORDINATE, 'G', "coordinates", "Coordinates", 2, NONE, "name(node) name(segment)", \
 	    STORED(node_coordinate), INDEX(COORDINATES) TALLY(COORDINATES)) \
+	/* These three since version 5. */ \
+	T(QUERY, 'Q', "prepared_queries", "Prepared queries", 0, ID, "id", STORED(prepared_query), \
+	    INDEX(QUERIES) TALLY(QUERIES)) \
+	T(QUERY_NAME, 'B', "names of prepared queries", "Internal", 1, NONE, "name(query)", \
+	    RAW(37, "u8 template, id")) \
+	T(QUERY_SESSION, 'H', "prepared queries of a session", "Internal", 1, ID, "name(session) id", RAW(0, "")) \
 	T(AUTOPILOT, 'O', "autopilot's configuration", "Autopilot", 0, NONE, "", STORED(autopilot_config), \
 	    INDEX(AUTOPILOT)) \
 	T(SERVER, 'R', "servers removed for good", "Internal", 1, NONE, "name(id)", RAW(8, "u64 index"), OWN()) \

@@ -322,21 +322,17 @@ on_stray(void *ctx, struct span node)
 }
 
 static void
-look_at_all(struct leader_catalog *c)
+on_whole(struct ev_loop *loop, ev_timer *w, int revents)
 {
+	struct leader_catalog *c = w->data;
+
+	(void)loop;
+	(void)revents;
 	gossip_mark_all(c->d->gossip);
 	leader_catalog_wake(c);
 	/* Only the whole view says who is not there. */
 	if (gossip_synced(c->d->gossip))
 		strays_look(c->strays);
-}
-
-static void
-on_whole(struct ev_loop *loop, ev_timer *w, int revents)
-{
-	(void)loop;
-	(void)revents;
-	look_at_all(w->data);
 }
 
 static void
@@ -363,7 +359,9 @@ leader_catalog_start(struct leader_catalog *c)
 	c->active = true;
 	c->round++;
 	ev_timer_again(c->d->loop, &c->whole);
-	look_at_all(c);
+	gossip_mark_all(c->d->gossip);
+	leader_catalog_wake(c);
+	/* Not those who are not there: gossip may not have told this server yet of a node that joined just now. */
 }
 
 void

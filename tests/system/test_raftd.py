@@ -16,7 +16,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import CALM, main  # noqa: E402
 from raftcluster import (ALIVE, BUILD, ERR, FAIL, FAILED, JOIN, KV_CAS, LEAVE, LEFT, MSG, OP, READ_STALE,  # noqa: E402
-                         UPDATE, Conn, RaftCluster)
+                         UPDATE, Conn, RaftCluster, renewed_until_another_ends)
 import tvframe  # noqa: E402
 from oldpeer import started_with_old  # noqa: E402
 from waiting import wait_for  # noqa: E402
@@ -391,21 +391,6 @@ def test_leader_change_in_mid_write():
             assert set(acked) <= there, sorted(set(acked) - there)[:5]
 
 
-def renewed_until_another_ends(node, session, ttl=2):
-    """"kept" or "lost"; None when this test was too late with a renewal, which proves nothing."""
-    asked = [time.monotonic()]
-    kept, other = (node.asked(OP.SESSION_CREATE, session)[0] for _ in range(2))
-
-    def renew():
-        before, now = asked[0], time.monotonic()
-        if not node.asked(OP.SESSION_RENEW, [kept, ""]):
-            return "lost" if time.monotonic() - before < ttl else "late"
-        asked[0] = now
-        return "" if node.asked(OP.SESSION_INFO, [other, ""]) else "kept"
-    verdict = wait_for("the other ends", renew, interval=0.1)
-    return None if verdict == "late" else verdict
-
-
 def test_sessions_expire():
     with RaftCluster(1, bootstrap=True, session_ttl_min="100ms") as c:
         n1 = c.nodes[0]
@@ -448,6 +433,50 @@ def test_sessions_expire_in_order():
             assert len(left(6)) == 200
         wait_for("those of 6 s end", lambda: not left(6))
         assert time.monotonic() - began >= 2 * 6 - 0.2
+
+
+def test_sessions_end_together():
+    """After an outage a crowd of sessions ends at the same time: in batches, beside renewals and writes (S122)."""
+    count, ttl = 3000, 5
+    with RaftCluster(1, bootstrap=True, session_ttl_min="100ms") as c:
+        n1 = c.nodes[0]
+        c.start_all()
+        c.wait_leader()
+        wait_for("in the catalog", lambda: n1.asked(OP.CATALOG_NODES, ["", [], {}, False]))
+
+        def sessions():
+            return len(n1.asked(OP.SESSION_LIST, ["", ""]))
+        body = [OP.SESSION_CREATE, "", 0, 0, 0, 0, "", ["", "s", "n1", 0, "delete", "60s", [], None, None]]
+        lasting = n1.asked(OP.SESSION_CREATE, body[7])[0]
+        body[7][5] = "%ds" % ttl
+        conn = n1.connect()
+        for i in range(count):
+            conn.send(MSG.OP, body, i + 1)
+        for _ in range(count):
+            assert conn.wait(lambda f: f.flags & tvframe.REPLY).body[0] == 0
+        n1.kill()
+        n1.start()
+        c.introduce(n1)
+        c.wait_leader()
+        assert sessions() > 1, "they ended before the outage"           # a new leader gives all their full time
+        halt, written = threading.Event(), []
+
+        def write():
+            with Conn(n1.sock_path) as w:
+                while not halt.is_set():
+                    w.send(MSG.OP, [OP.KV_APPLY, "", 0, 0, 0, 0, "", [0, "k", 0, b"v", 0, "", 0]], 1)
+                    written.append(w.wait(lambda f: f.flags & tvframe.REPLY).body[0])
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            session = ["", "s", "n1", 0, "release", "%ds" % ttl, [], None, None]
+            assert wait_for("renewals in time", lambda: renewed_until_another_ends(n1, session, ttl)) == "kept"
+            wait_for("the crowd has ended", lambda: sessions() <= 2)
+            assert n1.asked(OP.SESSION_INFO, [lasting, ""]), "one with a longer time ended with them"
+        finally:
+            halt.set()
+            thread.join()
+        assert written and set(written) == {0}
 
 
 def test_address_change_is_followed():
@@ -675,7 +704,7 @@ def test_entry_of_a_newer_version():
         tool = [os.path.join(BUILD, "tests", "system", "newer_entry"), os.path.join(n1.dir, "data", "raftd", "log")]
         index = int(subprocess.check_output(tool + ["append"]))
         sentence = ("stopping: log entry %d was written by a newer version of raftd (operation 999, which needs version 200 of "
-                    "the state machine; this raftd has version 4): start the newer version here, and it goes on from there"
+                    "the state machine; this raftd has version 5): start the newer version here, and it goes on from there"
                     % index)
         for times in (1, 2):
             n1.start_only()

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/rng.h"
 #include "raftd/fsm/fsm_int.h"
 #include "tests/unit/fsm_kit.h"
 
@@ -183,6 +184,63 @@ START_TEST(name_is_reserved_while_alive)
 	q = node_with_id(ID1, "other");				/* the old ID is free again */
 	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
 	ck_assert_uint_eq(count(OP_CATALOG_NODES, ""), 2);
+}
+END_TEST
+
+static bool
+node_is_there(const char *name)
+{
+	struct span status;
+	struct node n;
+
+	return fsm_node_health(k.f, span_str(name), &k.a, &n, &status);
+}
+
+/*
+ * Machines that are renamed, made anew under an old name, or copied, in any order: once those that were are dead, each of
+ * those that are there is registered, and nothing else is left under their names and ids.
+ */
+START_TEST(names_and_ids_in_any_order)
+{
+	static const char *const ids[] = { ID1, ID2, "00000000-0000-4000-8000-00000000abcd", NULL };
+	static const char *const names[] = { "a", "b", "c" };
+	struct rng g;
+
+	rng_seed(&g, 155);
+	for (unsigned life = 0; life < 200; life++) {
+		unsigned order[] = { 0, 1, 2 };
+
+		for (unsigned i = 0; i < 12; i++) {
+			const char *id = ids[rng_below(&g, 4)], *name = names[rng_below(&g, 3)];
+			struct catalog_register q = { .ID = id == NULL ? SPAN_NONE : span_str(id), .Node = span_str(name),
+			    .Address = span_str("10.0.0.1") };
+
+			if (kit_apply(&k, OP_CATALOG_REGISTER, &q).err == TV_OK)
+				kit_check(&k, name, "serfHealth", NULL, rng_below(&g, 2) == 0 ? "passing" : "critical");
+		}
+		/* Gossip tells who has died. */
+		for (unsigned i = 0; i < 3; i++)
+			if (node_is_there(names[i]))
+				kit_check(&k, names[i], "serfHealth", NULL, "critical");
+		for (unsigned i = 0; i < 3; i++) {
+			unsigned j = i + (unsigned)rng_below(&g, 3 - i), t = order[i];
+
+			order[i] = order[j];
+			order[j] = t;
+		}
+		for (unsigned round = 0; round < 2; round++)
+			for (unsigned i = 0; i < 3; i++) {
+				struct catalog_register q = node_with_id(ids[order[i]], names[i]);
+				struct span status;
+				struct node n;
+
+				ck_assert_msg(kit_apply(&k, OP_CATALOG_REGISTER, &q).err == TV_OK, "life %u, round %u", life, round);
+				kit_check(&k, names[i], "serfHealth", NULL, "passing");
+				ck_assert(fsm_node_health(k.f, span_str(names[i]), &k.a, &n, &status));
+				ck_assert(span_eqs(n.ID, ids[order[i]]) && span_eqs(status, "passing"));
+			}
+		ck_assert_uint_eq(count(OP_CATALOG_NODES, ""), 3);
+	}
 }
 END_TEST
 
@@ -847,6 +905,7 @@ main(void)
 	tcase_add_test(t, refused_check_changes_nothing);
 	tcase_add_test(t, rename_by_id);
 	tcase_add_test(t, name_is_reserved_while_alive);
+	tcase_add_test(t, names_and_ids_in_any_order);
 	tcase_add_test(t, node_without_id_gets_one);
 	tcase_add_test(t, service_shapes);
 	tcase_add_test(t, selection);

@@ -437,6 +437,28 @@ START_TEST(lock_delay_from_check)
 }
 END_TEST
 
+/* Who held it and was away: nothing that names the old session, or what it saw, is done any more. */
+START_TEST(former_holder_is_refused)
+{
+	const char *old = kit_session(&k, KIT_NODE, "release", 0), *now = kit_session(&k, KIT_NODE, "release", 0);
+	struct kv_apply q = { .Verb = KV_LOCK, .Key = span_str("l"), .Value = span_str("late"), .Session = span_str(old) };
+	char refusal[100];
+	uint64_t seen;
+
+	snprintf(refusal, sizeof(refusal), "raft apply failed: invalid session \"%s\"", old);
+	ck_assert(lock("l", old));
+	seen = kit_get(&k, "l").ModifyIndex;
+	destroy(old);
+	ck_assert(lock("l", now));
+	ck_assert_uint_eq(kit_get(&k, "l").LockIndex, 2);
+	kit_refused(&k, OP_KV_APPLY, &q, refusal);
+	ck_assert(!kit_verb(&k, KV_UNLOCK, "l", "late", old, 0));
+	ck_assert(!kit_verb(&k, KV_CAS, "l", "late", NULL, seen));
+	ck_assert(!kit_verb(&k, KV_DELETE_CAS, "l", NULL, NULL, seen));
+	ck_assert(span_eqs(kit_get(&k, "l").Value, "v") && span_eqs(kit_get(&k, "l").Session, now));
+}
+END_TEST
+
 /* -- lists and timers -- */
 
 struct ttl_walk {
@@ -522,6 +544,7 @@ main(void)
 	tcase_add_test(t, lock_delay_of_another_clock);
 	tcase_add_test(t, longest_lock_delay_of_another_clock);
 	tcase_add_test(t, lock_delay_from_check);
+	tcase_add_test(t, former_holder_is_refused);
 	tcase_add_test(t, ttl_sessions);
 	tcase_add_test(t, sessions_of_a_node);
 	suite_add_tcase(s, t);

@@ -103,6 +103,28 @@ START_TEST(snake_case)
 }
 END_TEST
 
+/* What a proxy says of itself may be spelled so in every request; what is beside it may not. */
+START_TEST(snake_case_of_proxies)
+{
+	struct catalog_register r = { 0 };
+
+	ck_assert_int_eq(read_into(&catalog_register_schema, SJ_STRICT,
+	    "{\"Service\":{\"Proxy\":{\"destination_service_name\":\"web\",\"mesh_gateway\":{\"mode\":\"none\"},"
+	    "\"upstreams\":[{\"destination_name\":\"db\",\"local_bind_port\":9}],\"config\":{\"a_b\":1},"
+	    "\"expose\":{\"paths\":[{\"listener_port\":8}]}},\"Port\":80}}", &r), TV_OK);
+	const struct service_proxy *p = &r.Service.Proxy;
+	ck_assert(span_eqs(p->DestinationServiceName, "web") && span_eqs(p->MeshGateway.Mode, "none"));
+	ck_assert(span_eqs(p->Config, "{\"a_b\":1}"));
+	ck_assert_uint_eq(((const struct upstream *)p->Upstreams.v)->LocalBindPort, 9);
+	ck_assert_int_eq(((const struct exposed_path *)p->Expose.Paths.v)->ListenerPort, 8);
+	ck_assert_int_ne(read_into(&catalog_register_schema, SJ_STRICT,
+	    "{\"Service\":{\"Proxy\":{\"other_thing\":1}}}", &r), TV_OK);
+	ck_assert_str_eq(why, "json: unknown field \"other_thing\"");
+	ck_assert_int_ne(read_into(&catalog_register_schema, SJ_STRICT,
+	    "{\"Service\":{\"Proxy\":{},\"enable_tag_override\":true}}", &r), TV_OK);
+}
+END_TEST
+
 START_TEST(session_values)
 {
 	static const struct { const char *text; int64_t ns; } v[] = {
@@ -198,6 +220,7 @@ main(void)
 	tcase_add_test(t, coordinate);
 	tcase_add_test(t, unknown_fields);
 	tcase_add_test(t, snake_case);
+	tcase_add_test(t, snake_case_of_proxies);
 	tcase_add_test(t, session_values);
 	tcase_add_test(t, wrong_types);
 	tcase_add_test(t, binary);

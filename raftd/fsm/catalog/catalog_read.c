@@ -1,4 +1,6 @@
 /* Reads of the catalog.  Source: http-api, sections 1.7 and 5. */
+#include <arpa/inet.h>
+
 #include "common/record/mpack.h"
 #include "raftd/fsm/fsm_int.h"
 
@@ -334,11 +336,158 @@ catalog_read_node(struct reading *r, const void *rec)
 	}
 }
 
+/* Appends the records of a table below a node, as they are stored, as a list. */
+static void
+put_below(struct reading *r, enum tbl table, struct span node)
+{
+	size_t at = list_begin(r->out);
+	struct tbl_scan s;
+	struct tkey prefix;
+	struct span key, val;
+	uint32_t n = 0;
+
+	TKEY(&prefix, table, node);
+	tbl_scan_begin(r->f, &s, &prefix);
+	while (!r->out->failed && tbl_next(&s, &key, &val)) {
+		buf_putspan(r->out, val);
+		n++;
+	}
+	tbl_scan_end(&s);
+	list_end(r->out, at, n);
+}
+
+/* Packed by hand as node_dump: all but the node's Datacenter and indexes goes over as it is stored. */
+static bool
+put_dump(struct reading *r, struct span packed, struct arena *a)
+{
+	enum { ID, NODE, ADDRESS, DATACENTER, TAGGED, META, FIELDS };
+	struct rd in = rd_span_over(packed);
+	struct span v[FIELDS];
+	struct node node;
+
+	if (mpr_array(&in) < FIELDS || !tbl_decode(r->f, &node_schema, packed, a, &node))
+		return false;
+	for (unsigned i = 0; i < FIELDS; i++)
+		v[i] = mpr_value(&in);
+	mpw_array(r->out, 7);
+	for (unsigned i = 0; i < FIELDS; i++)
+		if (i != DATACENTER)
+			buf_putspan(r->out, v[i]);
+	put_below(r, TBL_SERVICE, node.Node);
+	put_below(r, TBL_CHECK, node.Node);
+	return in.err == TV_OK;
+}
+
+/* Of all nodes, or of the one that is named. */
+static void
+catalog_read_dump(struct reading *r, const void *rec)
+{
+	const struct catalog_read *q = rec;
+	size_t at = list_begin(r->out);
+	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
+	struct tbl_scan s;
+	struct tkey k;
+	struct span key, val;
+	uint32_t n = 0;
+
+	if (q->Name.len > 0) {
+		TKEY(&k, TBL_NODE, q->Name);
+		if (tbl_peek(r->f, &k, &val) && (val = arena_copy(&a, val)).p != NULL)
+			n += put_dump(r, val, &a);
+	} else {
+		tkey_begin(&k, TBL_NODE);
+		tbl_scan_begin(r->f, &s, &k);
+		while (!r->out->failed && tbl_next(&s, &key, &val)) {
+			arena_reset(&a);
+			n += put_dump(r, val, &a);
+		}
+		tbl_scan_end(&s);
+	}
+	arena_done(&a);
+	list_end(r->out, at, n);
+	r->ans->index = max_index(r->f, FX_NODES, FX_SERVICES);
+	if (fsm_index_of(r->f, FX_CHECKS) > r->ans->index)
+		r->ans->index = fsm_index_of(r->f, FX_CHECKS);
+}
+
+/* -- who has an address -- */
+
+/* As 16 bytes, IPv4 as v4-mapped; false: a host name. */
+static bool
+address_bytes(struct span text, uint8_t bytes[16])
+{
+	char copy[INET6_ADDRSTRLEN];
+
+	memset(bytes, 0, 16);
+	if (!span_copy(text, copy, sizeof(copy)))
+		return false;
+	if (inet_pton(AF_INET6, copy, bytes) == 1)
+		return true;
+	bytes[10] = bytes[11] = 0xff;
+	return inet_pton(AF_INET, copy, bytes + 12) == 1;
+}
+
+static bool
+has_address(struct span text, const uint8_t want[16])
+{
+	uint8_t bytes[16];
+
+	return address_bytes(text, bytes) && memcmp(bytes, want, 16) == 0;
+}
+
+/* The name in the first record of a table that has it; empty: none.  address and name are fields of rec. */
+static struct span
+find_address(struct fsm *f, enum tbl table, const struct schema *schema, const uint8_t want[16], struct arena *a,
+    void *rec, const struct span *address, const struct span *name)
+{
+	struct tbl_scan s;
+	struct tkey prefix;
+	struct span key, val, found = SPAN_NONE;
+
+	tkey_begin(&prefix, table);
+	tbl_scan_begin(f, &s, &prefix);
+	while (found.len == 0 && tbl_next(&s, &key, &val)) {
+		arena_reset(a);
+		if (!tbl_decode(f, schema, val, a, rec))
+			break;
+		if (has_address(*address, want))
+			found = arena_copy(a, *name);
+	}
+	tbl_scan_end(&s);
+	return found;
+}
+
+static void
+catalog_read_address(struct reading *r, const void *rec)
+{
+	const struct catalog_read *q = rec;
+	struct arena a = ARENA_INIT(2 * FSM_RECORD_MEMORY);
+	struct node node = { 0 };
+	struct service service = { 0 };
+	struct address_owner owner = { 0 };
+	uint8_t want[16];
+	size_t at = list_begin(r->out);
+
+	r->ans->index = max_index(r->f, FX_NODES, FX_SERVICES);
+	if (address_bytes(q->Name, want)) {
+		owner.Node = find_address(r->f, TBL_NODE, &node_schema, want, &a, &node, &node.Address, &node.Node);
+		if (owner.Node.len == 0)
+			owner.Service = find_address(r->f, TBL_SERVICE, &service_schema, want, &a, &service,
+			    &service.Address, &service.Service);
+	}
+	if (owner.Node.len + owner.Service.len > 0)
+		schema_pack(&address_owner_schema, &owner, r->out);
+	list_end(r->out, at, owner.Node.len + owner.Service.len > 0);
+	arena_done(&a);
+}
+
 const struct fsm_op catalog_ops[] = {
 	{ OP_CATALOG_NODES, .read = catalog_read_nodes },
 	{ OP_CATALOG_SERVICES, .read = catalog_read_services },
 	{ OP_CATALOG_SERVICE, .read = catalog_read_service },
 	{ OP_CATALOG_NODE, .read = catalog_read_node },
 	{ OP_CATALOG_CONNECT, .read = catalog_read_connect },
+	{ OP_NODE_DUMP, .read = catalog_read_dump },
+	{ OP_CATALOG_ADDRESS, .read = catalog_read_address },
 	{ 0 },
 };

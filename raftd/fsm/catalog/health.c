@@ -116,69 +116,108 @@ health_read_checks(struct reading *r, const void *rec)
 	r->ans->index = catalog_service_index(r->f, q->Name, true, &exists);
 }
 
-/* Appends the checks of an instance: those of its node and its own.  How many; *passing: all of them pass. */
+/* Appends the checks of an instance: those of its node and its own.  How many; *good: all of them are, by the rule. */
 static uint32_t
-walk_instance_checks(struct reading *r, struct span node, struct span service_id, bool *passing)
+walk_instance_checks(struct reading *r, struct span node, struct span service_id, const struct check_rule *rule, bool *good)
 {
 	struct check_walk w;
 	struct tkey prefix;
 	uint32_t n = 0;
 
-	*passing = true;
+	*good = true;
 	TKEY(&prefix, TBL_CHECK, node);
 	checks_begin(r->f, &w, &prefix);
 	while (!r->out->failed && checks_next(&w)) {
 		if (w.row.check.ServiceID.len > 0 && !span_eq_nocase(w.row.check.ServiceID, service_id))
 			continue;
 		buf_putspan(r->out, w.row.packed);
-		*passing = *passing && span_eqs(w.row.check.Status, "passing");
+		*good = *good && check_is_good(rule, w.row.check.CheckID, w.row.check.Status);
 		n++;
 	}
 	checks_end(&w);
 	return n;
 }
 
-static void
-put_instance_checks(struct reading *r, struct node_checks *kept, struct span node, struct span service_id, bool *passing)
+static bool
+put_instance_checks(struct reading *r, struct node_checks *kept, const struct instances *at, const struct check_rule *rule)
 {
-	size_t at = list_begin(r->out);
+	struct span node = at->node.Node, id = at->service.ID;
+	size_t begin = list_begin(r->out);
+	bool good;
 
-	list_end(r->out, at, node_checks_of(kept, node) ? node_checks_put(kept, service_id, r->out, passing) :
-	    walk_instance_checks(r, node, service_id, passing));
+	list_end(r->out, begin, node_checks_of(kept, node) ? node_checks_put(kept, id, rule, r->out, &good) :
+	    walk_instance_checks(r, node, id, rule, &good));
+	return good;
 }
 
-/* Instances with their checks, of a service, or of what proxies for it; then tags are not looked at. */
-static void
-read_instances(struct reading *r, const struct catalog_read *q, bool connect)
+/* Of those that the walk, which ends here, comes to. */
+static uint32_t
+put_instances(struct reading *r, struct instances *w, instance_wanted *wanted, const void *ctx,
+    const struct check_rule *rule, struct sort_near *near)
 {
-	size_t at = list_begin(r->out);
 	struct node_checks kept;
-	struct instances w;
-	struct sort_near near;
-	bool passing;
 	uint32_t n = 0;
 
-	sort_near_begin(&near, r->f, q);
 	node_checks_begin(r->f, &kept);
-	(connect ? instances_begin_connect : instances_begin)(r->f, &w, q->Name);
-	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
+	while (!r->out->failed && instances_next(w)) {
 		size_t before = r->out->len;
 
-		if ((!connect && !tags_match(&q->Tags, &w.service.Tags)) || !meta_matches(&q->NodeMeta, &w.node.Meta))
+		if (!wanted(ctx, w))
 			continue;
 		mpw_array(r->out, 3);		/* health_entry */
-		schema_pack(&node_schema, &w.node, r->out);
-		schema_pack(&service_schema, &w.service, r->out);
-		put_instance_checks(r, &kept, w.node.Node, w.service.ID, &passing);
-		if (q->Passing && !passing && !r->out->failed) {
+		schema_pack(&node_schema, &w->node, r->out);
+		schema_pack(&service_schema, &w->service, r->out);
+		if (!put_instance_checks(r, &kept, w, rule) && !r->out->failed) {
 			r->out->len = before;
 			continue;
 		}
-		sort_near_note(&near, before, w.node.Node);
+		sort_near_note(near, before, w->node.Node);
 		n++;
 	}
-	instances_end(&w);
+	instances_end(w);
 	node_checks_end(&kept);
+	return n;
+}
+
+uint32_t
+health_instances(struct reading *r, struct span name, bool connect, instance_wanted *wanted, const void *ctx,
+    const struct check_rule *rule, struct sort_near *near)
+{
+	struct instances w;
+
+	if (name.len == 0)
+		return 0;
+	(connect ? instances_begin_connect : instances_begin)(r->f, &w, name);
+	return put_instances(r, &w, wanted, ctx, rule, near);
+}
+
+static bool
+wants(const void *ctx, const struct instances *at)
+{
+	const struct catalog_read *q = ctx;
+
+	return tags_match(&q->Tags, &at->service.Tags) && meta_matches(&q->NodeMeta, &at->node.Meta);
+}
+
+/* Of what proxies for a service: tags are not looked at. */
+static bool
+wants_proxy(const void *ctx, const struct instances *at)
+{
+	const struct catalog_read *q = ctx;
+
+	return meta_matches(&q->NodeMeta, &at->node.Meta);
+}
+
+static void
+read_instances(struct reading *r, const struct catalog_read *q, bool connect)
+{
+	static const struct check_rule passing = { .passing = true };
+	size_t at = list_begin(r->out);
+	struct sort_near near;
+	uint32_t n;
+
+	sort_near_begin(&near, r->f, q);
+	n = health_instances(r, q->Name, connect, connect ? wants_proxy : wants, q, q->Passing ? &passing : NULL, &near);
 	sort_near_end(&near, r->out);
 	list_end(r->out, at, n);
 }
@@ -200,6 +239,26 @@ health_read_connect(struct reading *r, const void *rec)
 
 	read_instances(r, q, true);
 	r->ans->index = catalog_connect_index(r->f, q->Name);
+}
+
+/* All instances of all services. */
+static void
+health_read_dump(struct reading *r, const void *rec)
+{
+	static const enum fsm_index tables[] = { FX_NODES, FX_SERVICES, FX_CHECKS };
+	size_t at = list_begin(r->out);
+	struct sort_near near;
+	struct instances w;
+	uint32_t n;
+
+	sort_near_begin(&near, r->f, rec);
+	instances_begin(r->f, &w, SPAN_NONE);
+	n = put_instances(r, &w, wants, rec, NULL, &near);
+	sort_near_end(&near, r->out);
+	list_end(r->out, at, n);
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		if (fsm_index_of(r->f, tables[i]) > r->ans->index)
+			r->ans->index = fsm_index_of(r->f, tables[i]);
 }
 
 /* Does the check's node match?  The node last looked at is remembered: checks come node by node. */
@@ -329,6 +388,7 @@ const struct fsm_op health_ops[] = {
 	{ OP_HEALTH_CHECKS, .read = health_read_checks },
 	{ OP_HEALTH_SERVICE, .read = health_read_service },
 	{ OP_HEALTH_CONNECT, .read = health_read_connect },
+	{ OP_SERVICE_DUMP, .read = health_read_dump },
 	{ OP_HEALTH_STATE, .read = health_read_state },
 	{ 0 },
 };

@@ -55,7 +55,8 @@ keep(struct node_checks *m, struct span val, struct arena *one)
 	if (row.packed.p == NULL || !tbl_decode(m->f, &check_schema, row.packed, one, &c))
 		return false;
 	row.service_id = c.ServiceID;
-	row.passing = span_eqs(c.Status, "passing");
+	row.id = c.CheckID;
+	row.status = c.Status;
 	buf_put(&m->rows, &row, sizeof(row));
 	m->count++;
 	return !m->rows.failed;
@@ -128,13 +129,23 @@ is_of(const struct node_checks *m, uint32_t i, struct span service_id)
 	return i < m->count && compare_ids(v[i].service_id, service_id) == 0;
 }
 
+bool
+check_is_good(const struct check_rule *rule, struct span id, struct span status)
+{
+	for (uint32_t i = 0; rule != NULL && rule->ignored != NULL && i < rule->ignored->n; i++)
+		if (span_eq(rule->ignored->v[i], id))
+			return true;
+	return rule == NULL || (rule->passing ? span_eqs(status, "passing") : !span_eqs(status, "critical"));
+}
+
 uint32_t
-node_checks_put(const struct node_checks *m, struct span service_id, struct buf *out, bool *passing)
+node_checks_put(const struct node_checks *m, struct span service_id, const struct check_rule *rule, struct buf *out,
+    bool *good)
 {
 	const struct node_check *v = (const struct node_check *)(const void *)m->rows.data;
 	uint32_t common = 0, own = service_id.len > 0 ? first_of(m, service_id) : m->count, n = 0;
 
-	*passing = true;
+	*good = true;
 	for (;;) {
 		bool left = is_of(m, common, SPAN_NONE), right = is_of(m, own, service_id);
 		const struct node_check *next;
@@ -143,7 +154,7 @@ node_checks_put(const struct node_checks *m, struct span service_id, struct buf 
 			return n;
 		next = !right || (left && v[common].at < v[own].at) ? &v[common++] : &v[own++];
 		buf_putspan(out, next->packed);
-		*passing = *passing && next->passing;
+		*good = *good && check_is_good(rule, next->id, next->status);
 		n++;
 	}
 }

@@ -9,9 +9,9 @@
 #include "raftd/fsm/fsm_int.h"
 
 struct node_check {
-	struct span packed, service_id;	/* the one is in the arena, the other in it */
+	struct span packed;		/* in the arena */
+	struct span service_id, id, status;	/* in that */
 	uint32_t at;			/* in the order of check ids */
-	bool passing;
 };
 
 struct node_checks {			/* caller's storage */
@@ -29,7 +29,12 @@ void node_checks_end(struct node_checks *m);
  * more than 16 MB.
  */
 bool node_checks_of(struct node_checks *m, struct span node);
-/* Of the node last asked for: appends its own checks and those of the service, in order.  How many; *passing: all of them pass. */
-uint32_t node_checks_put(const struct node_checks *m, struct span service_id, struct buf *out, bool *passing);
+/*
+ * Of the node last asked for: appends its own checks and those of the service, in order.  How many; *good: all of them are, by
+ * the rule (NULL: they are).
+ */
+uint32_t node_checks_put(const struct node_checks *m, struct span service_id, const struct check_rule *rule, struct buf *out,
+    bool *good);
+bool check_is_good(const struct check_rule *rule, struct span id, struct span status);
 
 #endif

@@ -13,7 +13,7 @@
 #include "common/base/buf.h"
 #include "raftd/fsm/copy/archive.h"
 
-#define TAR_BLOCK 512
+#define TAR_BLOCK ARCHIVE_TAR_BLOCK
 #define SUMS_BYTES_MAX 4096
 #define GZIP_WINDOW (15 + 16)		/* zlib: gzip only */
 #define SUM_HEX (2 * crypto_hash_sha256_BYTES)
@@ -58,13 +58,13 @@ head_sum(const uint8_t h[TAR_BLOCK])
 	return sum;
 }
 
-static void
-head_make(uint8_t h[TAR_BLOCK], const char *name, uint64_t size)
+void
+archive_head(uint8_t h[ARCHIVE_TAR_BLOCK], const char *name, uint64_t size)
 {
 	time_t now = time(NULL);
 
 	memset(h, 0, TAR_BLOCK);
-	memcpy(h, name, strlen(name));
+	memcpy(h, name, strnlen(name, 99));
 	put_octal(h + 100, 8, 0600);
 	put_octal(h + 108, 8, 0);
 	put_octal(h + 116, 8, 0);
@@ -486,7 +486,7 @@ put_small(struct archive_out *o, enum member m, struct span bytes, char hex[SUM_
 {
 	uint8_t h[TAR_BLOCK], hash[crypto_hash_sha256_BYTES];
 
-	head_make(h, names[m], bytes.len);
+	archive_head(h, names[m], bytes.len);
 	pack(o, h, sizeof(h), Z_NO_FLUSH);
 	pack(o, bytes.p, bytes.len, Z_NO_FLUSH);
 	pad(o, bytes.len);
@@ -502,7 +502,7 @@ put_state(struct archive_out *o, FILE *in, uint64_t size, char hex[SUM_HEX + 1],
 	uint64_t left = size;
 	size_t n;
 
-	head_make(h, names[MEMBER_STATE], size);
+	archive_head(h, names[MEMBER_STATE], size);
 	pack(o, h, sizeof(h), Z_NO_FLUSH);
 	crypto_hash_sha256_init(&st);
 	if (bytes == NULL)

@@ -17,6 +17,10 @@
 #define ARCHIVE_META_BYTES_MAX (256u << 10)
 #define ARCHIVE_BLOCK_BYTES (256u << 10)	/* held of each stream at a time, about */
 
+#define ARCHIVE_TAR_BLOCK 512
+/* The head of a file in a tar (POSIX ustar): mode 0600, of now.  name: up to 99 bytes. */
+void archive_head(uint8_t h[ARCHIVE_TAR_BLOCK], const char *name, uint64_t size);
+
 /* Takes up to n bytes of the packed archive; *got 0: its end.  TV_ESYS: errno tells which way. */
 typedef enum tv_err archive_source(void *ctx, void *p, size_t n, size_t *got);
 struct archive_in;

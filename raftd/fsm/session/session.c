@@ -16,9 +16,8 @@
 /* -- ids -- */
 
 bool
-session_id(struct span text, char id[37], struct arena *a, struct span *why)
+uuid_id(struct span text, const char *head, char id[37], struct arena *a, struct span *why)
 {
-	static const char head[] = "failed session lookup: index error: ";
 	unsigned hyphens = 0;
 
 	if (text.len != UUID_CHARS) {
@@ -39,6 +38,12 @@ session_id(struct span text, char id[37], struct arena *a, struct span *why)
 	*why = hyphens > 4 ? arena_printf(a, "%sUUID should have maximum of 4 \"-\"; got %u", head, hyphens) :
 	    arena_printf(a, "%sUUID (without hyphens) must be even length", head);
 	return false;
+}
+
+bool
+session_id(struct span text, char id[37], struct arena *a, struct span *why)
+{
+	return uuid_id(text, "failed session lookup: index error: ", id, a, why);
 }
 
 void
@@ -303,6 +308,7 @@ session_invalidate(struct fsm *f, const char *id, int64_t now)
 		fsm_count(f, FT_SESSIONS, -1);
 		fsm_touch(f, FX_SESSIONS);
 		let_go(f, &s, id, now);
+		query_session_gone(f, id);
 	}
 	arena_done(&a);
 }

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import ends  # noqa: E402
@@ -395,3 +396,18 @@ class RaftCluster:
             applied = {n.info()["applied_index"] for n in self.alive()}
             return len(applied) == 1
         wait_for("equal applied indexes", equal, timeout)
+
+
+def renewed_until_another_ends(node, session, ttl=2):
+    """"kept" or "lost"; None when this test was too late with a renewal, which proves nothing."""
+    asked = [time.monotonic()]
+    kept, other = (node.asked(OP.SESSION_CREATE, session)[0] for _ in range(2))
+
+    def renew():
+        before, now = asked[0], time.monotonic()
+        if not node.asked(OP.SESSION_RENEW, [kept, ""]):
+            return "lost" if time.monotonic() - before < ttl else "late"
+        asked[0] = now
+        return "" if node.asked(OP.SESSION_INFO, [other, ""]) else "kept"
+    verdict = wait_for("the other ends", renew, interval=0.1)
+    return None if verdict == "late" else verdict

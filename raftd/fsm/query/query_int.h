@@ -1,0 +1,20 @@
+/* What the files of prepared queries share. */
+#ifndef TV_RAFTD_FSM_QUERY_QUERY_INT_H
+#define TV_RAFTD_FSM_QUERY_QUERY_INT_H
+
+#include "raftd/fsm/fsm_int.h"
+#include "raftd/fsm/query/query_render.h"
+
+/* By its lower-case id. */
+bool query_find(struct fsm *f, const char *id, struct arena *a, struct prepared_query *out);
+/*
+ * What this id or name means: the query of that id, as it is kept; else the one of that name, else the template with the longest name
+ * that it begins with, both rendered.  False: the read has failed, with the API's text.
+ */
+bool query_resolve(struct reading *r, struct span name, struct prepared_query *out);
+
+/* -- query_run.c -- */
+void query_execute(struct reading *r, const void *rec);
+void query_remote(struct reading *r, const void *rec);
+
+#endif
