@@ -16,7 +16,7 @@ $(unit_FILES): %.service: %.service.in Makefile
 
 # Configuration that is there already is left alone.
 install-data-hook: $(unit_FILES)
-	$(MKDIR_P) $(DESTDIR)$(etcdir) $(DESTDIR)$(systemdsystemunitdir) $(DESTDIR)$(sysusersdir) $(DESTDIR)$(tmpfilesdir) \
+	$(MKDIR_P) $(DESTDIR)$(etcdir)/services.d $(DESTDIR)$(systemdsystemunitdir) $(DESTDIR)$(sysusersdir) $(DESTDIR)$(tmpfilesdir) \
 		$(DESTDIR)$(datadir)/bash-completion/completions
 	for f in $(etc_FILES); do t=$(DESTDIR)$(etcdir)/$${f##*/}; \
 		test -e $$t || $(INSTALL_DATA) $(top_srcdir)/$$f $$t; done
@@ -29,6 +29,7 @@ install-data-hook: $(unit_FILES)
 uninstall-hook:
 	for f in $(etc_FILES); do t=$(DESTDIR)$(etcdir)/$${f##*/}; \
 		! cmp -s $(top_srcdir)/$$f $$t || rm -f $$t; done
+	test ! -d $(DESTDIR)$(etcdir)/services.d || rmdir --ignore-fail-on-non-empty $(DESTDIR)$(etcdir)/services.d
 	cd $(DESTDIR)$(systemdsystemunitdir) && rm -f gossipd.service raftd.service rpcd.service triumvir.target
 	rm -f $(DESTDIR)$(sysusersdir)/triumvir.conf $(DESTDIR)$(tmpfilesdir)/triumvir.conf \
 		$(DESTDIR)$(datadir)/bash-completion/completions/clusterctl

@@ -11,18 +11,28 @@ rpcd_librpcroute_a_SOURCES = \
 	rpcd/route/link_client.c rpcd/route/link_client.h rpcd/route/link_server.c rpcd/route/link_server.h \
 	rpcd/route/route.c rpcd/route/route.h rpcd/route/route_int.h rpcd/route/dispatch.c rpcd/route/upstream.c
 
+# Several operations that make one, over the router's interface alone: the API is tested with it, and without the router.
+noinst_LIBRARIES += rpcd/librpcfailover.a
+rpcd_librpcfailover_a_SOURCES = rpcd/route/failover.c rpcd/route/failover.h
+
+# The agent's cache.  Its table is pure: tests link it with nothing else of rpcd.
+noinst_LIBRARIES += rpcd/librpccachetable.a rpcd/librpccache.a
+rpcd_librpccachetable_a_SOURCES = \
+	rpcd/cache/cache_table.c rpcd/cache/cache_table.h rpcd/cache/cache_table_int.h rpcd/cache/cache_room.c
+rpcd_librpccache_a_SOURCES = rpcd/cache/cache.c rpcd/cache/cache.h rpcd/cache/question.c
+
 # The HTTP API without sockets: what unit tests link.
 noinst_LIBRARIES += rpcd/librpcapi.a
 rpcd_librpcapi_a_SOURCES = \
 	rpcd/api/params.c rpcd/api/params.h rpcd/api/api_request.c rpcd/api/api_request.h rpcd/api/gzip.c rpcd/api/gzip.h \
 	rpcd/api/browser_guard.c rpcd/api/not_served.c rpcd/api/request_log.c rpcd/api/members_json.c rpcd/api/members_json.h \
-	rpcd/api/api.c rpcd/api/api.h rpcd/api/endpoint.c rpcd/api/endpoint.h rpcd/api/handler.c rpcd/api/render.c rpcd/api/filter.c \
-	rpcd/api/api_kv.c rpcd/api/api_session.c rpcd/api/api_catalog.c rpcd/api/api_health.c rpcd/api/api_status.c \
+	rpcd/api/api.c rpcd/api/api.h rpcd/api/endpoint.c rpcd/api/endpoint.h rpcd/api/handler.c rpcd/api/render.c rpcd/api/filter.c rpcd/api/cached.c \
+	rpcd/api/api_kv.c rpcd/api/api_session.c rpcd/api/api_catalog.c rpcd/api/api_ui.c rpcd/api/api_health.c rpcd/api/api_status.c \
 	rpcd/api/api_agent.c rpcd/api/api_agent_checks.c rpcd/api/api_agent_coord.c rpcd/api/api_agent.h \
 	rpcd/api/api_agent_services.c rpcd/api/api_agent_health.c rpcd/api/api_operator.c rpcd/api/api_acl.c \
 	rpcd/api/api_autopilot.c rpcd/api/host.c rpcd/api/host.h \
 	rpcd/api/api_event.c rpcd/api/api_queries.c rpcd/api/api_monitor.c rpcd/api/api_metrics.c \
-	rpcd/api/api_coordinate.c rpcd/api/api_keyring.c rpcd/api/api_snapshot.c rpcd/api/api_txn.c
+	rpcd/api/api_coordinate.c rpcd/api/api_keyring.c rpcd/api/api_snapshot.c rpcd/api/api_txn.c rpcd/api/api_prepared.c
 
 # HTTP/1.1.  http_scan.c, heads and chunks, is pure: tests and fuzzers link it with nothing else of rpcd.
 noinst_LIBRARIES += rpcd/librpchttp.a
@@ -45,37 +55,59 @@ rpcd_librpcevent_a_SOURCES = \
 noinst_LIBRARIES += rpcd/librpceventwire.a
 rpcd_librpceventwire_a_SOURCES = rpcd/event/event_wire.c rpcd/event/event_wire.h
 
-# rpcd-check, the program of "rpcd: check": it alone needs libcurl.  librpccheck.a is pure.
+# rpcd-check, the program of "rpcd: check": it alone of rpcd needs libcurl, libnghttp2 and GnuTLS.  librpccheck.a is pure.
 noinst_LIBRARIES += rpcd/librpccheck.a
 rpcd_librpccheck_a_SOURCES = \
 	rpcd/check/schedule.c rpcd/check/schedule.h rpcd/check/verdict.c rpcd/check/verdict.h \
-	rpcd/check/tail.c rpcd/check/tail.h rpcd/check/reason.c rpcd/check/reason.h
+	rpcd/check/tail.c rpcd/check/tail.h rpcd/check/reason.c rpcd/check/reason.h rpcd/check/grpc.c rpcd/check/grpc.h \
+	rpcd/check/docker_stream.c rpcd/check/docker_stream.h
 sbin_PROGRAMS += rpcd/rpcd-check
 rpcd_rpcd_check_SOURCES = \
 	rpcd/check/main.c rpcd/check/checks.c rpcd/check/checker.h rpcd/check/resolve.c rpcd/check/resolve.h \
-	rpcd/check/probe_tcp.c rpcd/check/probe_http.c rpcd/check/probe_script.c rpcd/check/keeper.c rpcd/check/keeper.h
-rpcd_rpcd_check_LDADD = rpcd/librpccheck.a $(RT_LIBS) $(CURL_LIBS) -lm
+	rpcd/check/dial.c rpcd/check/dial.h rpcd/check/tls.c rpcd/check/tls.h rpcd/check/probe_tcp.c rpcd/check/probe_http.c \
+	rpcd/check/probe_h2.c rpcd/check/probe_script.c rpcd/check/keeper.c rpcd/check/keeper.h rpcd/check/role.h \
+	rpcd/check/curl_loop.c rpcd/check/curl_loop.h rpcd/check/probe_docker.c
+rpcd_rpcd_check_CFLAGS = $(AM_CFLAGS) $(NGHTTP2_CFLAGS) $(GNUTLS_CFLAGS)
+rpcd_rpcd_check_LDADD = rpcd/librpccheck.a common/libtvjson.a $(RT_LIBS) $(JANSSON_LIBS) $(CURL_LIBS) $(NGHTTP2_LIBS) $(GNUTLS_LIBS) -lm
+
+# rpcd-dns, the program of "rpcd: dns".  librpcdns.a is pure: packets, names, answers.
+noinst_LIBRARIES += rpcd/librpcdns.a
+rpcd_librpcdns_a_SOURCES = \
+	rpcd/dns/dname.c rpcd/dns/dname.h rpcd/dns/query.c rpcd/dns/query.h rpcd/dns/zone.c rpcd/dns/zone.h \
+	rpcd/dns/records.c rpcd/dns/records.h rpcd/dns/answer.c rpcd/dns/answer.h rpcd/dns/rate.c rpcd/dns/rate.h
+sbin_PROGRAMS += rpcd/rpcd-dns
+rpcd_rpcd_dns_SOURCES = \
+	rpcd/dns/main.c rpcd/dns/setup.c rpcd/dns/asks.c rpcd/dns/udp.c rpcd/dns/tcp.c rpcd/dns/upstream.c \
+	rpcd/dns/server.h rpcd/dns/launch.h
+rpcd_rpcd_dns_LDADD = rpcd/librpcdns.a $(RT_LIBS)
 
 # The table of what is registered on this node: pure; clock, catalog and file are handed in.
 noinst_LIBRARIES += rpcd/librpcregistry.a
 rpcd_librpcregistry_a_SOURCES = \
-	rpcd/agent/registry.c rpcd/agent/registry_sync.c rpcd/agent/registry.h rpcd/agent/registry_int.h
+	rpcd/agent/registry.c rpcd/agent/registry_index.c rpcd/agent/registry_define.c rpcd/agent/registry_sync.c rpcd/agent/registry.h rpcd/agent/registry_int.h
 # What clients write of services and checks; pure, and the API needs it.
 noinst_LIBRARIES += rpcd/librpcdefinition.a
-rpcd_librpcdefinition_a_SOURCES = rpcd/agent/definition.c rpcd/agent/definition.h
+rpcd_librpcdefinition_a_SOURCES = rpcd/agent/definition.c rpcd/agent/sidecar.c rpcd/agent/definition.h
+# The same in the files of services.d: def_files.c reads them, the others are pure.
+noinst_LIBRARIES += rpcd/librpcdefset.a
+rpcd_librpcdefset_a_SOURCES = rpcd/agent/def_set.c rpcd/agent/def_set.h rpcd/agent/def_fields.c rpcd/agent/def_fields.h \
+	rpcd/agent/def_files.c rpcd/agent/def_files.h
 
 # This node: its checks, its reports, its log, joining and leaving.
 noinst_LIBRARIES += rpcd/librpcagent.a
 rpcd_librpcagent_a_SOURCES = \
 	rpcd/agent/admin.c rpcd/agent/admin.h rpcd/agent/coord_report.c rpcd/agent/coord_report.h \
 	rpcd/agent/log_streams.c rpcd/agent/log_streams.h \
-	rpcd/agent/checks.c rpcd/agent/checks.h rpcd/agent/registry_file.c \
+	rpcd/agent/checks.c rpcd/agent/checks.h rpcd/agent/alias.c rpcd/agent/alias.h rpcd/agent/registry_file.c \
+	rpcd/agent/dns_conf.c rpcd/agent/dns_conf.h rpcd/agent/dns_lookups.c rpcd/agent/dns_lookups.h \
+	rpcd/agent/dns_process.c rpcd/agent/dns_process.h \
 	rpcd/agent/check_monitor.c rpcd/agent/check_monitor.h rpcd/agent/check_process.c rpcd/agent/check_process.h \
-	rpcd/agent/registry_loop.c rpcd/agent/registry_loop.h
+	rpcd/agent/registry_loop.c rpcd/agent/registry_loop.h rpcd/agent/registry_file.h \
+	rpcd/agent/registry_journal.c rpcd/agent/registry_journal.h
 
 sbin_PROGRAMS += rpcd/rpcd
 rpcd_rpcd_SOURCES = rpcd/main.c
-rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcdefinition.a rpcd/librpcfilter.a \
-	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpcconf.a \
+rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcdefset.a rpcd/librpcdefinition.a rpcd/librpcfilter.a \
+	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcfailover.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpcdns.a rpcd/librpcconf.a \
 	common/libtvjson.a $(RT_LIBS) $(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm
 EXTRA_DIST += rpcd/README.md

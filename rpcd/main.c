@@ -21,23 +21,32 @@
 #include "rpcd/agent/check_monitor.h"
 #include "rpcd/agent/checks.h"
 #include "rpcd/agent/coord_report.h"
+#include "rpcd/agent/def_files.h"
+#include "rpcd/agent/dns_process.h"
 #include "rpcd/agent/log_streams.h"
 #include "rpcd/agent/registry_loop.h"
 #include "rpcd/api/gzip.h"
 #include "rpcd/api/host.h"
+#include "rpcd/cache/cache.h"
+#include "rpcd/dns/launch.h"
 #include "rpcd/event/events.h"
 #include "rpcd/event/fire.h"
 #include "rpcd/event/queries.h"
 #include "rpcd/gossip/keyring_query.h"
 #include "rpcd/http/http.h"
+#include "rpcd/route/failover.h"
 #include "rpcd/route/link_server.h"
 #include "rpcd/wan/datacenters.h"
 
 #define FDS_MAX 64			/* HTTP listeners */
 #define PATH_BYTES_MAX 4096
 #define FRAME_OVERHEAD 4096		/* of a request beside its arguments */
+#define CACHE_QUERY_TIME MONO_S(600)	/* as long as a blocking query may be in Consul */
 #define SETTLE_TIME MONO_S(1)		/* for what is under way when we are to stop */
 #define SETTLE_LOOK_S 0.005
+#define LOOK_SERVERS_S 0.1
+#define USER "_rpcd"
+#define CHANGES_LOGGED_MAX 60		/* of one reload of services.d */
 
 struct rpcd {
 	const struct daemon_spec *spec;
@@ -46,12 +55,15 @@ struct rpcd {
 	struct ev_loop *loop;
 	struct mono started;
 	struct loop_turns turns;
+	ev_timer look_servers;		/* after members changed */
+	unsigned servers;		/* of this datacenter that were alive then */
 
 	/* opened with privileges */
 	int http_fds[FDS_MAX];
 	unsigned http_fd_count;
 	int rpc_fd;			/* -1 on a client */
-	int check_monitor;		/* channel to it, -1: none */
+	int check_monitor, docker_monitor;	/* channels to them, -1: none */
+	int dns_monitor;		/* the same; -1: no DNS */
 	struct key *psks;		/* of the links, locked: one for each key of the ring, the primary one first */
 	struct server_keys server_keys;
 	struct noise_conf noise;
@@ -64,16 +76,20 @@ struct rpcd {
 	struct coords *coords;		/* NULL on a client */
 	struct route *route;
 	struct datacenters datacenters;
+	struct cache *cache;
 	struct coord_report *coord_report;
 	struct link_server *link_server;		/* NULL on a client */
 	struct admin *admin;
+	struct def_set defined;		/* by services.d, between reading and taking over */
 	struct registry *registry;
 	struct checks *checks;
+	struct dns_process *dns;	/* NULL: no DNS */
 	struct events *events;
 	struct queries *queries;
 	struct log_streams *log_streams;
 	struct gzip *gzip;
 	struct http *http;
+	struct failovers failovers;
 	struct api api;
 
 	ev_timer settle;		/* while stopping */
@@ -83,6 +99,28 @@ struct rpcd {
 
 /* -- with privileges ------------------------------------------------------- */
 
+/*
+ * whole: they must fit what is registered.  Whether scripts may be run was decided at the start: the process that runs
+ * them is there or not.
+ */
+static enum tv_err
+read_definitions(struct rpcd *p, const char *dir, bool whole, char *errbuf, size_t cap)
+{
+	char folder[PATH_BYTES_MAX];
+	enum tv_err err;
+
+	if ((size_t)snprintf(folder, sizeof(folder), "%s/services.d", dir) >= sizeof(folder)) {
+		snprintf(errbuf, cap, "%s: the path is too long", dir);
+		return TV_EINVAL;
+	}
+	def_set_done(&p->defined);
+	err = def_files_read(&p->defined, folder, USER, p->conf.enable_script_checks ||
+	    p->conf.enable_local_script_checks, p->registry, errbuf, cap);
+	if (err == TV_OK && whole && p->registry != NULL)
+		err = registry_definable(p->registry, p->defined.v, p->defined.n, errbuf, cap);
+	return err;
+}
+
 static enum tv_err
 check_conf(struct daemon_spec *d, char *errbuf, size_t cap)
 {
@@ -90,7 +128,10 @@ check_conf(struct daemon_spec *d, char *errbuf, size_t cap)
 
 	if (n < 0 || (size_t)n >= cap)
 		n = 0;
-	return rpcd_conf_check(d->conf, errbuf + n, cap - (size_t)n);
+	enum tv_err err = rpcd_conf_check(d->conf, errbuf + n, cap - (size_t)n);
+	if (err == TV_OK)
+		err = dns_conf_check(d->conf, d->cluster->datacenter, errbuf + n, cap - (size_t)n);
+	return err == TV_OK ? read_definitions(d->ctx, d->conf_dir, true, errbuf, cap) : err;
 }
 
 static enum tv_err
@@ -175,6 +216,27 @@ open_rpc(struct rpcd *p, char *errbuf, size_t cap)
 	return TV_ESYS;
 }
 
+static enum tv_err
+open_dns(struct rpcd *p, char *errbuf, size_t cap)
+{
+	struct dns_sockets sockets;
+
+	if (p->conf.dns_port == 0)
+		return TV_OK;
+	enum tv_err err = dns_sockets_open(&p->conf, &sockets, errbuf, cap);
+	if (err != TV_OK)
+		return err;
+	err = check_monitor_start(&(struct check_monitor_conf){
+		.user = "_dns", .docker_socket = "", .roles = { [ROLE_NETWORK] = true },
+		.best_effort = p->cluster.sandbox != 0,
+		.log_level = log_enabled(LOG_LVL_DEBUG) ? LOG_LVL_DEBUG : p->cluster.log_level,
+		.log_dest = p->cluster.log_to, .program = LAUNCH_PROGRAM, .title = "rpcd: dns",
+		.sockets = sockets.fds, .udp_count = sockets.udp, .tcp_count = sockets.tcp,
+	}, &p->dns_monitor, errbuf, cap);
+	dns_sockets_close(&sockets);
+	return err;
+}
+
 /* For JSON: the bodies that we parse may hold a key. */
 static void
 free_wiped(void *p)
@@ -182,6 +244,34 @@ free_wiped(void *p)
 	if (p != NULL)
 		explicit_bzero(p, malloc_usable_size(p));
 	free(p);
+}
+
+static int
+own_log_level(const struct rpcd *p)
+{
+	return log_enabled(LOG_LVL_DEBUG) ? LOG_LVL_DEBUG : p->cluster.log_level;
+}
+
+/* That of docker is another one: its processes are in the group of docker's socket, and the others are not. */
+static enum tv_err
+open_monitors(struct rpcd *p, char *errbuf, size_t cap)
+{
+	const struct rpcd_conf *c = &p->conf;
+	struct check_monitor_conf conf = {
+		.user = "_check", .docker_socket = "",
+		.roles = { [ROLE_NETWORK] = true,
+		    [ROLE_SCRIPTS] = c->enable_script_checks || c->enable_local_script_checks },
+		.best_effort = p->cluster.sandbox != 0, .log_dest = p->cluster.log_to,
+		.log_level = own_log_level(p),
+	};
+	enum tv_err err = check_monitor_start(&conf, &p->check_monitor, errbuf, cap);
+
+	if (err != TV_OK || c->docker_socket == NULL)
+		return err;
+	conf.docker_socket = c->docker_socket;
+	memset(conf.roles, 0, sizeof(conf.roles));
+	conf.roles[ROLE_DOCKER] = true;
+	return check_monitor_start(&conf, &p->docker_monitor, errbuf, cap);
 }
 
 static enum tv_err
@@ -198,11 +288,7 @@ open_all(struct daemon_spec *d, char *errbuf, size_t cap)
 		snprintf(errbuf, cap, "libsodium cannot start");
 		return TV_ESYS;
 	}
-	if ((err = check_monitor_start(&(struct check_monitor_conf){
-		.user = "_check", .scripts = p->conf.enable_script_checks || p->conf.enable_local_script_checks,
-		.best_effort = p->cluster.sandbox != 0, .log_level = log_enabled(LOG_LVL_DEBUG) ? LOG_LVL_DEBUG :
-		    p->cluster.log_level, .log_dest = p->cluster.log_to,
-	    }, &p->check_monitor, errbuf, cap)) != TV_OK)
+	if ((err = open_monitors(p, errbuf, cap)) != TV_OK || (err = open_dns(p, errbuf, cap)) != TV_OK)
 		return err;
 	host_open(&p->host);
 	json_set_alloc_funcs(malloc, free_wiped);
@@ -222,6 +308,7 @@ allow(struct daemon_spec *d, struct sandbox_policy *policy)
 	sandbox_port(policy, p->cluster.rpc_port);
 	policy->inet = true;
 	policy->unix_stream = true;
+	policy->threads = true;		/* that write the registry to disk */
 }
 
 /* -- wiring ------------------------------------------------------------------ */
@@ -235,10 +322,32 @@ seed(void)
 	return v;
 }
 
+/* Each time once for all members that changed in this time: there may be thousands. */
+static void
+on_look_servers(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct rpcd *p = w->data;
+	unsigned count = 0;
+
+	(void)events;
+	ev_timer_stop(loop, w);
+	for (unsigned i = 0; i < members_count(p->members, POOL_LAN); i++) {
+		const struct member *m = members_at(p->members, POOL_LAN, i);
+
+		count += m->status == MEMBER_ALIVE && span_eqs(member_tag(m, "role"), "server");
+	}
+	if (count > p->servers && p->registry != NULL)
+		registry_server_came(p->registry);
+	p->servers = count;
+}
+
 static void
 on_change(void *ctx)
 {
 	struct rpcd *p = ctx;
+
+	if (!ev_is_active(&p->look_servers))
+		ev_timer_again(p->loop, &p->look_servers);
 
 	if (p->route != NULL)
 		route_wake(p->route);
@@ -317,6 +426,10 @@ own_info(void *ctx, struct buf *b)
 	struct link_server_stats peers = { .open = 0 };
 	struct events_stats events;
 	struct checks_stats checks;
+	struct dns_process_stats dns;
+	struct registry_stats synced;
+	struct cache_stats cache;
+	struct registry_journal_stats disk;
 
 	http_stats(p->http, &http);
 	route_stats(p->route, &routes);
@@ -325,6 +438,10 @@ own_info(void *ctx, struct buf *b)
 	link_client_stats(p->links, &links);
 	events_stats(p->events, &events);
 	checks_stats(p->checks, &checks);
+	dns_process_stats(p->dns, &dns);
+	registry_stats(p->registry, &synced);
+	cache_stats(p->cache, &cache);
+	registry_disk(p->registry, &disk);
 	coord_report_stats(p->coord_report, &reports);
 	const struct { const char *name; uint64_t value; } numbers[] = {
 		{ "uptime_s", (uint64_t)mono_sub(clock_mono(), p->started).ns / 1000000000 },
@@ -341,6 +458,13 @@ own_info(void *ctx, struct buf *b)
 		{ "calls_held", routes.held }, { "calls_failed", routes.failed }, { "calls_unknown", routes.unknown },
 		{ "calls_joined", routes.joined }, { "calls_under_way", routes.under_way },
 		{ "calls_bytes", routes.bytes }, { "calls_refused", routes.refused },
+		{ "cache_entries", cache.entries }, { "cache_bytes", cache.bytes },
+		{ "cache_hits", cache.hits }, { "cache_misses", cache.misses }, { "cache_waiting", cache.waiting },
+		{ "cache_fetches", cache.fetches }, { "cache_fetches_under_way", cache.fetching },
+		{ "cache_fetched", cache.fetched }, { "cache_fetches_failed", cache.fetch_errors },
+		{ "cache_entries_lost", cache.lost }, { "cache_evicted", cache.evicted },
+		{ "cache_expired", cache.expired }, { "cache_refused", cache.refused },
+		{ "cache_too_large", cache.too_large },
 		{ "links_open", links.open }, { "links_dialled", links.dialled }, { "links_failed", links.failed },
 		{ "links_unproven", links.unproven }, { "links_evicted", links.evicted },
 		{ "links_retired", links.retired }, { "links_retiring", links.retiring },
@@ -352,13 +476,38 @@ own_info(void *ctx, struct buf *b)
 		{ "handshakes_postponed", chan_handshakes_postponed() },
 		{ "services", registry_count(p->registry, ENTRY_SERVICE) },
 		{ "checks", registry_count(p->registry, ENTRY_CHECK) },
-		{ "checks_run_here", checks.tasks }, { "check_processes", checks.running },
+		{ "sync_comparisons", synced.comparisons },
+		{ "sync_comparisons_failed", synced.comparisons_failed },
+		{ "sync_differences", synced.differences },
+		{ "sync_pushes", synced.pushes }, { "sync_pushes_failed", synced.pushes_failed },
+		{ "sync_outputs_deferred", synced.outputs_deferred },
+		{ "registry_frames", disk.frames }, { "registry_bytes", disk.bytes }, { "registry_syncs", disk.syncs },
+		{ "registry_folds", disk.folds }, { "registry_failures", disk.failures },
+		{ "checks_run_here", checks.tasks }, { "checks_alias", checks.aliases },
+		{ "check_processes", checks.running },
 		{ "check_process_starts", checks.starts }, { "check_process_deaths", checks.deaths },
 		{ "check_runs", checks.runs }, { "check_runs_under_way", checks.under_way },
 		{ "check_runs_postponed", checks.postponed }, { "check_runs_timed_out", checks.timed_out },
+		{ "dns_processes", dns.running }, { "dns_process_starts", dns.starts },
+		{ "dns_process_deaths", dns.deaths },
+		{ "dns_udp", dns.served.udp }, { "dns_tcp", dns.served.tcp }, { "dns_answers", dns.served.answers },
+		{ "dns_name_errors", dns.served.name_errors }, { "dns_failures", dns.served.failures },
+		{ "dns_refused", dns.served.refused }, { "dns_malformed", dns.served.malformed },
+		{ "dns_dropped", dns.served.dropped }, { "dns_limited", dns.served.limited },
+		{ "dns_conns", dns.served.conns }, { "dns_conns_refused", dns.served.conns_refused },
+		{ "dns_conns_timed_out", dns.served.conns_timed_out },
+		{ "dns_lookups", dns.served.lookups }, { "dns_lookups_joined", dns.served.lookups_joined },
+		{ "dns_under_way", dns.served.under_way },
+		{ "dns_forwarded", dns.served.forwarded }, { "dns_forwarded_failed", dns.served.forwarded_failed },
+		{ "dns_forwarded_timed_out", dns.served.forwarded_timed_out }, { "dns_forged", dns.served.forged },
 		{ "events", events_count(p->events) }, { "events_repeated", events.duplicates },
 		{ "events_for_others", events.filtered }, { "events_unreadable", events.bad },
 		{ "leaders_announced", events.announcements },
+		{ "queries_executed", p->failovers.stats.executed },
+		{ "queries_failed_over", p->failovers.stats.failed_over },
+		{ "failover_tries", p->failovers.stats.tries },
+		{ "failover_tries_refused", p->failovers.stats.refused },
+		{ "failover_tries_timed_out", p->failovers.stats.timed_out },
 		{ "coordinates_sent", reports.sent }, { "coordinates_failed", reports.failed },
 	};
 	unsigned count = sizeof(numbers) / sizeof(numbers[0]);
@@ -451,6 +600,14 @@ start_routing(struct rpcd *p)
 	if (p->route == NULL)
 		return false;
 	fire_provide(p->route, p->members);
+	p->cache = cache_new(&(struct cache_conf){
+		.loop = p->loop, .route = p->route, .failovers = &p->failovers, .bytes_max = c->cache_bytes_max,
+		/* Each has a call under way for as long as it lives, and clients need some too. */
+		.entries_max = (unsigned)c->calls_pending_max / 2,
+		.ttl = c->cache_ttl, .hold = c->rpc_hold_timeout, .query_time = CACHE_QUERY_TIME, .seed = seed(),
+	});
+	if (p->cache == NULL)
+		return false;
 	if (!p->cluster.server)
 		return true;
 	p->datacenters = (struct datacenters){ p->members, p->coords };
@@ -498,12 +655,118 @@ start_checks(struct rpcd *p)
 	const struct rpcd_conf *c = &p->conf;
 
 	p->checks = checks_new(&(struct checks_conf){
-		.loop = p->loop, .registry = p->registry, .monitor = p->check_monitor,
-		.scripts = c->enable_script_checks || c->enable_local_script_checks,
+		.loop = p->loop, .registry = p->registry, .route = p->route, .node_name = p->cluster.node_name,
+		.monitor = {
+			[ROLE_NETWORK] = p->check_monitor, [ROLE_DOCKER] = p->docker_monitor,
+			[ROLE_SCRIPTS] = c->enable_script_checks || c->enable_local_script_checks ?
+			    p->check_monitor : -1,
+		},
 		.runs_max = c->check_runs_max, .output_max = c->check_output_max_size,
-		.follow_redirects = c->follow_redirects, .lost = checks_lost,
+		.follow_redirects = c->follow_redirects, .remote_scripts = c->enable_script_checks,
+		.log_level = own_log_level(p),
+		.lost = checks_lost,
 	});
 	return p->checks != NULL;
+}
+
+struct service_walk {
+	void (*fn)(void *ctx, const struct service *s);
+	void *ctx;
+};
+
+static void
+walk_service(void *ctx, const struct local_record *rec)
+{
+	struct service_walk *w = ctx;
+
+	w->fn(w->ctx, &rec->service);
+}
+
+static void
+own_services(void *ctx, void (*fn)(void *fn_ctx, const struct service *s), void *fn_ctx)
+{
+	struct rpcd *p = ctx;
+
+	registry_each(p->registry, ENTRY_SERVICE, walk_service, &(struct service_walk){ fn, fn_ctx });
+}
+
+struct definition_changes {
+	unsigned n[3];			/* by enum registry_change */
+};
+
+static void
+log_change(void *ctx, enum registry_change change, enum entry_kind kind, struct span id, struct span place)
+{
+	static const char *const names[] = { "added", "changed", "removed" };
+	struct definition_changes *c = ctx;
+
+	c->n[change]++;
+	if (c->n[0] + c->n[1] + c->n[2] > CHANGES_LOGGED_MAX)
+		return;
+	log_info("agent", "services.d: %s %s %.*s%s%.*s%s", names[change], kind == ENTRY_SERVICE ? "service" : "check",
+	    (int)id.len, (const char *)id.p, place.len > 0 ? " (" : "", (int)place.len, (const char *)place.p,
+	    place.len > 0 ? ")" : "");
+}
+
+static void
+take_definitions(struct rpcd *p, bool push)
+{
+	struct definition_changes c = { { 0 } };
+
+	registry_define(p->registry, p->defined.v, p->defined.n, push, log_change, &c);
+	if (c.n[0] + c.n[1] + c.n[2] > CHANGES_LOGGED_MAX)
+		log_info("agent", "services.d: and %u more", c.n[0] + c.n[1] + c.n[2] - CHANGES_LOGGED_MAX);
+	if (p->defined.files > 0 || c.n[2] > 0)
+		log_info("agent", "services.d: %u files with %u services and checks: %u added, %u changed, %u removed",
+		    p->defined.files, p->defined.n, c.n[0], c.n[1], c.n[2]);
+	def_set_done(&p->defined);
+}
+
+/* At the start they were checked before what is registered was known, which sidecars' ports depend on. */
+static bool
+read_again(struct rpcd *p)
+{
+	char why[1024];
+
+	if (read_definitions(p, p->spec->conf_dir, false, why, sizeof(why)) == TV_OK)
+		return true;
+	log_err("rpcd", "%s", why);
+	return false;
+}
+
+static void
+dns_lost(void *ctx)
+{
+	(void)ctx;
+	log_err("rpcd", "the process that starts \"rpcd: dns\" is gone, and DNS cannot be served without: stopping, "
+	    "to be started again");
+	daemon_quit(1);
+}
+
+static bool
+start_dns(struct rpcd *p)
+{
+	if (p->dns_monitor < 0)
+		return true;
+	p->dns = dns_process_new(&(struct dns_process_conf){
+		.loop = p->loop, .monitor = p->dns_monitor, .route = p->route, .failovers = &p->failovers,
+		.conf = &p->conf, .datacenter = p->cluster.datacenter, .node_name = p->cluster.node_name,
+		.lost = dns_lost,
+	});
+	return p->dns != NULL;
+}
+
+static void
+reload(struct daemon_spec *d)
+{
+	struct rpcd *p = d->ctx;
+
+	take_definitions(p, true);
+	cache_limit(p->cache, p->conf.cache_bytes_max, p->conf.cache_ttl);
+	if (!p->conf.use_cache)
+		cache_clear(p->cache);
+	checks_log(p->checks, own_log_level(p));
+	dns_process_reload(p->dns);
 }
 
 static bool
@@ -521,10 +784,13 @@ start_agent(struct rpcd *p)
 		.sync_interval = c->sync_interval, .update_interval = c->check_update_interval,
 		.sync_wait = c->check_sync_wait, .seed = seed(), .route = p->route, .members = lan_members, .ctx = p,
 	}, p->loop, p->checks_path);
-	if (p->registry == NULL || !start_checks(p))
+	if (p->registry == NULL || !start_checks(p) || !start_dns(p))
 		return false;
+	if (!read_again(p))
+		return false;
+	take_definitions(p, false);
 	p->events = events_new(&(struct events_conf){
-		.loop = p->loop, .route = p->route, .node_name = p->cluster.node_name,
+		.loop = p->loop, .node_name = p->cluster.node_name, .services = own_services, .ctx = p,
 	});
 	p->queries = queries_new(p->loop);
 	p->log_streams = log_streams_new(&(struct log_streams_conf){
@@ -546,10 +812,13 @@ start_http(struct rpcd *p)
 
 	endpoint_index();
 	p->gzip = gzip_new();
+	p->failovers.conf = (struct failover_conf){ p->route, p->loop, &p->conf.failover_timeout };
 	p->api = (struct api){
-		.conf = &p->conf, .cluster = &p->cluster, .route = p->route, .members = p->members, .admin = p->admin,
+		.conf = &p->conf, .cluster = &p->cluster, .route = p->route, .failovers = &p->failovers,
+		.members = p->members, .admin = p->admin,
 		.registry = p->registry, .events = p->events, .queries = p->queries,
-		.log_streams = p->log_streams, .gzip = p->gzip, .host = &p->host, .quit = quit_after_leave,
+		.log_streams = p->log_streams, .cache = p->cache, .gzip = p->gzip, .host = &p->host,
+		.quit = quit_after_leave,
 		.reload = daemon_reload,
 		.asked = { .burst = 100, .period = MONO_S(60) },
 	};
@@ -572,6 +841,9 @@ start(struct daemon_spec *d, struct ev_loop *loop)
 	p->loop = loop;
 	p->started = clock_mono();
 	loop_turns_start(&p->turns, loop);
+	ev_init(&p->look_servers, on_look_servers);
+	p->look_servers.repeat = LOOK_SERVERS_S;
+	p->look_servers.data = p;
 	if (!start_routing(p) || !start_agent(p))
 		return TV_ENOMEM;
 	enum tv_err err = start_http(p);
@@ -623,7 +895,9 @@ stop(struct daemon_spec *d)
 	if (p->settle.data != NULL)
 		ev_timer_stop(p->loop, &p->settle);
 	loop_turns_stop(&p->turns);
+	ev_timer_stop(p->loop, &p->look_servers);
 	http_free(p->http);
+	dns_process_free(p->dns);
 	registry_close(p->registry);
 	checks_free(p->checks);
 	events_free(p->events);
@@ -633,6 +907,7 @@ stop(struct daemon_spec *d)
 		admin_free(p->admin);
 	if (p->link_server != NULL)
 		link_server_free(p->link_server);
+	cache_free(p->cache);
 	if (p->route != NULL)
 		route_free(p->route);
 	if (p->links != NULL)
@@ -651,6 +926,10 @@ stop(struct daemon_spec *d)
 		close(p->rpc_fd);
 	if (p->check_monitor >= 0)
 		close(p->check_monitor);
+	if (p->docker_monitor >= 0)
+		close(p->docker_monitor);
+	if (p->dns_monitor >= 0)
+		close(p->dns_monitor);
 	sodium_free(p->psks);	/* wipes */
 	server_keys_wipe(&p->server_keys);
 }
@@ -663,6 +942,10 @@ listens(const struct daemon_spec *d, struct buf *out)
 	for (size_t i = 0; i < p->conf.http_addresses.count && p->conf.http_port != 0; i++)
 		daemon_put_addr(out, p->conf.http_addresses.items[i], p->conf.http_port);
 	buf_puts(out, out->len > 0 ? " (HTTP)" : "");
+	for (size_t i = 0; i < dns_addresses(&p->conf)->count && p->conf.dns_port != 0; i++) {
+		daemon_put_addr(out, dns_addresses(&p->conf)->items[i], p->conf.dns_port);
+		buf_puts(out, " (DNS)");
+	}
 	if (p->cluster.server)
 		daemon_put_addr(out, p->cluster.bind, p->cluster.rpc_port);
 	buf_printf(out, "%s%s/rpcd.sock", out->len > 0 ? ", " : "", p->cluster.run_dir);
@@ -671,10 +954,10 @@ listens(const struct daemon_spec *d, struct buf *out)
 int
 main(int argc, char **argv)
 {
-	struct rpcd p = { .rpc_fd = -1, .check_monitor = -1 };
+	struct rpcd p = { .rpc_fd = -1, .check_monitor = -1, .docker_monitor = -1, .dns_monitor = -1 };
 	struct daemon_spec spec = {
 		.name = "rpcd",
-		.user = "_rpcd",
+		.user = USER,
 		.socket_group = OPERATOR_GROUP,
 		.asks_gossipd = true,
 		.opts = rpcd_opts,
@@ -689,6 +972,7 @@ main(int argc, char **argv)
 		.listens = listens,
 		.policy = allow,
 		.run = start,
+		.reload = reload,
 		.wind_down = wind_down,
 		.stop = stop,
 		.without_data = "Checks and services of this node are no longer saved: a restart would lose them. If "
@@ -696,5 +980,7 @@ main(int argc, char **argv)
 		.ctx = &p,
 	};
 
-	return daemon_main(&spec, argc, argv);
+	int status = daemon_main(&spec, argc, argv);
+	def_set_done(&p.defined);	/* after a check, or a start that failed */
+	return status;
 }

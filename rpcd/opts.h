@@ -10,7 +10,8 @@ struct rpcd_conf {
 	/* listeners */
 	struct conf_list http_addresses;
 	uint16_t http_port;			/* 0: no HTTP over TCP */
-	uint16_t dns_port;			/* reserved for the DNS interface; 0: off */
+	uint16_t dns_port;			/* 0: no DNS */
+	struct conf_list dns_addresses;		/* none: those of HTTP */
 	struct conf_list response_headers;	/* "Name: value" */
 	bool http_allow_remote;			/* http_addresses beyond loopback */
 	bool http_admin;			/* TCP serves what administers, too */
@@ -25,11 +26,23 @@ struct rpcd_conf {
 	uint64_t txn_max_req_len, kv_max_value_size;
 	struct mono filter_time_max;
 	uint64_t request_bytes_max, calls_pending_max, calls_bytes_max, snapshot_bytes_max;
+	uint64_t cache_bytes_max;
+
+	/* DNS */
+	char *domain, *alt_domain;
+	struct conf_list recursors, recursion_from, service_ttl;
+	bool dns_allow_stale, dns_truncate, dns_only_passing, dns_no_compression, dns_node_meta;
+	struct mono dns_max_stale, node_ttl, recursor_timeout;
+	struct mono soa_refresh, soa_retry, soa_expire, soa_min_ttl;
+	uint64_t udp_answer_limit, a_record_limit, dns_equal_answers, dns_max_conns, dns_max_conns_per_client;
+	int recursor_strategy;			/* sequential, random */
 
 	/* requests */
-	struct mono default_query_time, max_query_time, rpc_hold_timeout, answer_timeout;
+	struct mono default_query_time, max_query_time, rpc_hold_timeout, answer_timeout, failover_timeout;
 	struct mono discovery_max_stale, prometheus_retention_time;
 	bool disable_coordinates;
+	bool use_cache;
+	struct mono cache_ttl;
 
 	/* links to other nodes */
 	struct mono link_dial_timeout, link_idle_timeout;
@@ -41,6 +54,7 @@ struct rpcd_conf {
 	/* checks of this node */
 	struct mono check_update_interval, check_sync_wait, sync_interval;
 	uint64_t check_output_max_size, checks_max, check_runs_max;
+	char *docker_socket;		/* NULL: no Docker checks */
 	bool enable_script_checks, enable_local_script_checks, follow_redirects;
 };
 

@@ -11,11 +11,11 @@ tests_unit_check_schema_json_LDADD = common/libtvjson.a $(UNIT_LIBS) $(JANSSON_L
 endif
 
 # The HTTP API without sockets.
-RPC_API_LIBS = rpcd/librpcapi.a rpcd/librpcdefinition.a rpcd/librpceventwire.a $(RPC_FILTER_LIBS) common/libtvjson.a common/libtvrt.a common/libtvcore.a \
+RPC_API_LIBS = rpcd/librpcapi.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcfailover.a rpcd/librpcdefinition.a rpcd/librpceventwire.a $(RPC_FILTER_LIBS) common/libtvjson.a common/libtvrt.a common/libtvcore.a \
 	$(JANSSON_LIBS) $(SODIUM_LIBS) $(ZLIB_LIBS) $(EV_LIBS) -lm
 if HAVE_CHECK
-check_PROGRAMS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_txn tests/unit/check_api_agent tests/unit/check_agent_checks
-TESTS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_txn tests/unit/check_api_agent tests/unit/check_agent_checks
+check_PROGRAMS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_txn tests/unit/check_api_prepared tests/unit/check_api_agent tests/unit/check_agent_checks
+TESTS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_txn tests/unit/check_api_prepared tests/unit/check_api_agent tests/unit/check_agent_checks
 tests_unit_check_agent_checks_SOURCES = tests/unit/check_agent_checks.c
 tests_unit_check_agent_checks_LDADD = rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcevent.a common/libtvjson.a common/libtvrt.a $(UNIT_LIBS) $(EV_LIBS) \
 	$(JANSSON_LIBS) $(SODIUM_LIBS)
@@ -23,6 +23,10 @@ check_PROGRAMS += tests/unit/check_check
 TESTS += tests/unit/check_check
 tests_unit_check_check_SOURCES = tests/unit/check_check.c
 tests_unit_check_check_LDADD = rpcd/librpccheck.a $(UNIT_LIBS)
+check_PROGRAMS += tests/unit/check_dns
+TESTS += tests/unit/check_dns
+tests_unit_check_dns_SOURCES = tests/unit/check_dns.c
+tests_unit_check_dns_LDADD = rpcd/librpcdns.a $(UNIT_LIBS)
 # Neither a loop nor the router is linked: the registry does without.
 check_PROGRAMS += tests/unit/check_registry
 TESTS += tests/unit/check_registry
@@ -40,6 +44,8 @@ tests_unit_check_api_SOURCES = tests/unit/check_api.c $(API_KIT)
 tests_unit_check_api_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
 tests_unit_check_api_txn_SOURCES = tests/unit/check_api_txn.c $(API_KIT)
 tests_unit_check_api_txn_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
+tests_unit_check_api_prepared_SOURCES = tests/unit/check_api_prepared.c $(API_KIT)
+tests_unit_check_api_prepared_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
 tests_unit_check_api_agent_SOURCES = tests/unit/check_api_agent.c $(API_KIT)
 tests_unit_check_api_agent_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
 endif
@@ -54,6 +60,14 @@ check_PROGRAMS += tests/unit/check_opts
 TESTS += tests/unit/check_opts
 tests_unit_check_opts_SOURCES = tests/unit/check_opts.c gossipd/opts.c raftd/opts.c
 tests_unit_check_opts_LDADD = rpcd/librpcconf.a gossipd/libgossipcore.a common/libtvrt.a $(UNIT_LIBS) $(SODIUM_LIBS) $(UCL_LIBS)
+endif
+
+# The table of the cache: neither a loop nor the router is linked.
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_cache
+TESTS += tests/unit/check_cache
+tests_unit_check_cache_SOURCES = tests/unit/check_cache.c
+tests_unit_check_cache_LDADD = rpcd/librpccachetable.a $(UNIT_LIBS)
 endif
 
 # ?filter= expressions.
@@ -135,8 +149,19 @@ tests_fuzz_replay_checks_SOURCES = tests/fuzz/fuzz_checks.c tests/fuzz/replay.c
 tests_fuzz_replay_checks_LDADD = rpcd/librpcagent.a rpcd/librpcregistry.a common/libtvjson.a common/libtvrt.a \
 	common/libtvcore.a $(JANSSON_LIBS) $(SODIUM_LIBS)
 
+# Messages of DNS
+FUZZ_REPLAYS += tests/fuzz/replay_dns
+tests_fuzz_replay_dns_SOURCES = tests/fuzz/fuzz_dns.c tests/fuzz/replay.c
+tests_fuzz_replay_dns_LDADD = rpcd/librpcdns.a common/libtvcore.a
+
 # Definitions of services
 FUZZ_REPLAYS += tests/fuzz/replay_definition
 tests_fuzz_replay_definition_SOURCES = tests/fuzz/fuzz_definition.c tests/fuzz/replay.c
 tests_fuzz_replay_definition_LDADD = rpcd/librpcdefinition.a rpcd/librpcagent.a rpcd/librpcregistry.a common/libtvjson.a \
+	common/libtvrt.a common/libtvcore.a $(JANSSON_LIBS) $(SODIUM_LIBS)
+
+# Files of services.d
+FUZZ_REPLAYS += tests/fuzz/replay_services
+tests_fuzz_replay_services_SOURCES = tests/fuzz/fuzz_services.c tests/fuzz/replay.c
+tests_fuzz_replay_services_LDADD = rpcd/librpcdefset.a rpcd/librpcdefinition.a rpcd/librpcagent.a rpcd/librpcregistry.a common/libtvjson.a \
 	common/libtvrt.a common/libtvcore.a $(JANSSON_LIBS) $(SODIUM_LIBS)

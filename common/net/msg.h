@@ -109,7 +109,7 @@
 	M(38, LINK_RETIRED, "8400", "who was dialled", 0, NONE, MSG_SMALL, REC(empty)) \
 	\
 	/* Between rpcd and the process that runs its checks, both of one build: there is no HELLO.  The first \
-	 * frame. */ \
+	 * frame, and again after a reload. */ \
 	M(48, CHECK_SETUP, "rpcd: check", "rpcd", MSG_SMALL, REC(msg_check_setup), 0, NONE) \
 	M(49, CHECK_PUT, "rpcd: check", "rpcd", MSG_LARGE, REC(msg_check_put), 0, NONE) \
 	M(50, CHECK_DROP, "rpcd: check", "rpcd", MSG_SMALL, REC(msg_check_drop), 0, NONE) \
@@ -118,6 +118,12 @@
 	/* Status or output changed. */ \
 	M(52, CHECK_RESULT, "rpcd: check", "rpcd: check", MSG_LIST, REC(msg_check_result), 0, NONE) \
 	M(53, CHECK_STATS, "rpcd: check", "rpcd: check", MSG_SMALL, REC(msg_check_stats), 0, NONE) \
+	\
+	/* Between rpcd and the process that speaks DNS, both of one build: there is no HELLO.  The first frame, and \
+	 * again whenever something of it changes. */ \
+	M(56, DNS_SETUP, "rpcd: dns", "rpcd", MSG_LARGE, REC(msg_dns_setup), 0, NONE) \
+	M(57, DNS_ASK, "rpcd: dns", "rpcd: dns", MSG_SMALL, REC(msg_dns_ask), MSG_LIST, REC(msg_dns_found)) \
+	M(58, DNS_STATS, "rpcd: dns", "rpcd: dns", MSG_SMALL, REC(msg_dns_stats), 0, NONE) \
 	\
 	/* The first frame in both directions.  `version` is the lowest one that the sender speaks. */ \
 	M(64, RAFT_HELLO, "8300", "both", MSG_SMALL, REC(msg_raft_hello), MSG_SMALL, REC(msg_raft_hello)) \

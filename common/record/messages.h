@@ -32,7 +32,8 @@ RECORD(msg_keyring,
 	(U64, pools))			/* bit 0 LAN, 1 WAN: if it is there */
 RECORD(msg_check_setup,
 	(U64, runs_max),		/* at once */
-	(BOOL, follow_redirects))	/* of HTTP, to other hosts too */
+	(BOOL, follow_redirects),	/* of HTTP, to other hosts too */
+	(U64, log_level))		/* enum log_level */
 RECORD(msg_check_put,
 	(U64, handle),			/* of this channel; one that is there is replaced */
 	(STR, status),			/* as it is now */
@@ -41,6 +42,34 @@ RECORD(msg_check_put,
 RECORD(msg_check_drop, (U64, handle))
 RECORD(msg_check_result, (U64, handle), (STR, status), (STR, output))
 RECORD(msg_check_stats, (U64, runs), (U64, under_way), (U64, postponed), (U64, timed_out))
+/* Names are lowered, and without a final dot; times in s unless they are durations. */
+RECORD(msg_dns_setup,
+	(STR, domain), (STR, alt_domain), (STR, datacenter),
+	(U64, node_ttl), (STRS, service_ttl),		/* "web*=10" */
+	(U64, soa_refresh), (U64, soa_retry), (U64, soa_expire), (U64, soa_min_ttl),
+	(U64, udp_answer_limit), (U64, a_record_limit),
+	(BOOL, truncate), (BOOL, only_passing), (BOOL, compress), (BOOL, node_meta),
+	(STRS, recursors),		/* "192.0.2.1 53" */
+	(BOOL, random_recursor), (DURATION, recursor_timeout),
+	(STRS, recursion_from),		/* "192.0.2.0/24" */
+	(U64, conns_max), (U64, conns_source_max),	/* TCP */
+	(U64, equal_answers))		/* in a second, to one network; 0: not limited */
+RECORD(msg_dns_ask,
+	(U64, kind),			/* enum dns_kind */
+	(STR, name), (STR, tag), (BOOL, tagged), (STR, datacenter), (STR, source))
+RECORD(msg_dns_instance,
+	(STR, node), (STR, address), (STR, lan4), (STR, lan6),
+	(STR, service_address), (STR, service_lan4), (STR, service_lan6),
+	(MAP, meta), (U64, port), (U64, weight), (U64, state))	/* enum dns_state */
+RECORD(msg_dns_found,
+	(U64, status),			/* enum dns_status */
+	(STR, datacenter), (BOOL, ordered), (BOOL, has_ttl), (U64, ttl), (STR, service),
+	(OBJS, instances, msg_dns_instance))
+RECORD(msg_dns_stats,			/* since the start of the process */
+	(U64, udp), (U64, tcp), (U64, answers), (U64, name_errors), (U64, failures), (U64, refused), (U64, malformed),
+	(U64, dropped), (U64, limited), (U64, conns), (U64, conns_refused), (U64, conns_timed_out),
+	(U64, lookups), (U64, lookups_joined), (U64, under_way),
+	(U64, forwarded), (U64, forwarded_failed), (U64, forwarded_timed_out), (U64, forged))
 RECORD(msg_raft_status,
 	(U64, role),			/* enum raft_role */
 	(U64, term), (STR, leader_id),

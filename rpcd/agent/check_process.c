@@ -140,6 +140,7 @@ plan_restart(struct check_process *p)
 static void
 on_close(void *ctx, struct chan *c, enum tv_err why)
 {
+	static const char *const what[] = { "checks", "scripts", "Docker checks" };
 	struct check_process *p = ctx;
 
 	(void)c;
@@ -147,7 +148,7 @@ on_close(void *ctx, struct chan *c, enum tv_err why)
 	if (!mono_before(clock_mono(), mono_add(p->began, STEADY)))
 		p->pause = RESTART_MIN_S;
 	log_warn(TAG, "the process that runs %s ended (%s): it is started again in %.2f s; states stay as they are",
-	    p->conf.scripts ? "scripts" : "checks", tv_strerror(why), p->pause);
+	    what[p->conf.role], tv_strerror(why), p->pause);
 	forget_process(p);
 	plan_restart(p);
 }
@@ -155,11 +156,18 @@ on_close(void *ctx, struct chan *c, enum tv_err why)
 /* -- its life -- */
 
 static void
+send_setup(struct check_process *p)
+{
+	(void)chan_send_record(p->chan, MSG_CHECK_SETUP, 0, &msg_check_setup_schema, &(struct msg_check_setup){
+		p->conf.runs_max, p->conf.follow_redirects, (uint64_t)p->conf.log_level });	/* else it closes */
+}
+
+static void
 start(struct check_process *p)
 {
 	static const struct chan_events events = { .on_frame = on_frame, .on_close = on_close };
 	int fd;
-	enum tv_err err = check_monitor_spawn(p->conf.monitor, p->conf.scripts, &fd);
+	enum tv_err err = check_monitor_spawn(p->conf.monitor, p->conf.role, &fd);
 
 	if (err == TV_ECLOSED) {
 		p->conf.lost(p->conf.ctx);
@@ -177,8 +185,7 @@ start(struct check_process *p)
 	}
 	p->stats.starts++;
 	p->began = clock_mono();
-	(void)chan_send_record(p->chan, MSG_CHECK_SETUP, 0, &msg_check_setup_schema,
-	    &(struct msg_check_setup){ p->conf.runs_max, p->conf.follow_redirects });
+	send_setup(p);
 	send_tasks(p);
 }
 
@@ -288,6 +295,14 @@ check_process_remove(struct check_task *t)
 		ev_timer_start(p->conf.loop, &p->idle);
 	}
 	free(t);
+}
+
+void
+check_process_log(struct check_process *p, int level)
+{
+	p->conf.log_level = level;
+	if (p->chan != NULL)
+		send_setup(p);
 }
 
 void

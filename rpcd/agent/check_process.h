@@ -9,6 +9,7 @@
 #include <ev.h>
 
 #include "common/record/messages.h"
+#include "rpcd/check/role.h"
 
 struct check_process;
 struct check_task;		/* one check that runs */
@@ -16,9 +17,10 @@ struct check_task;		/* one check that runs */
 struct check_process_conf {
 	struct ev_loop *loop;
 	int monitor;			/* of check_monitor_start() */
-	bool scripts;			/* the process that runs those */
+	enum check_role role;
 	uint64_t runs_max;
 	bool follow_redirects;
+	int log_level;			/* enum log_level */
 	/* Fills in what a task is to do but for its handle; spans are good until the next turn.  False: no memory. */
 	bool (*describe)(void *task_ctx, struct msg_check_put *put);
 	void (*result)(void *task_ctx, struct span status, struct span output);
@@ -41,6 +43,8 @@ struct check_task *check_process_add(struct check_process *p, void *task_ctx);
 void check_process_changed(struct check_task *t);
 /* No result comes any more. */
 void check_process_remove(struct check_task *t);
+/* From now on. */
+void check_process_log(struct check_process *p, int level);
 void check_process_stats(const struct check_process *p, struct check_process_stats *out);
 
 #endif

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 
 #include "common/base/log.h"
+#include "rpcd/agent/alias.h"
+#include "rpcd/agent/check_monitor.h"
 #include "rpcd/agent/check_process.h"
 #include "rpcd/agent/checks.h"
 
@@ -9,10 +11,12 @@
 #define RUN_BYTES_MAX (1u << 20)	/* of a packed definition */
 #define SCRIPTS_OFF "Scripts are disabled on this agent; to enable, configure 'enable_script_checks' or " \
 	"'enable_local_script_checks' to true"
+#define DOCKER_OFF "Docker checks are off on this agent: docker_socket in rpcd.conf names the socket of docker"
 
 struct checks {
 	struct checks_conf conf;
-	struct check_process *network, *scripts;	/* NULL: these are not run */
+	struct check_process *processes[CHECK_ROLES];	/* NULL: these are not run */
+	struct aliases *aliases;
 	bool restoring;			/* entries that come now were there before */
 	struct buf packed;		/* of the one that is described */
 };
@@ -20,10 +24,12 @@ struct checks {
 struct running {			/* of one check, which has it as its user */
 	struct checks *checks;
 	struct entry *entry;
-	/* one of the two */
+	/* one of the three */
 	bool has_ttl;
 	ev_timer timer;
+	struct alias *alias;
 	struct check_task *task;	/* NULL: it is not run */
+	const char *off;		/* why it may not be run; NULL: it may */
 	struct buf run;			/* packed definition */
 	bool known;			/* its state is of a run */
 };
@@ -99,13 +105,23 @@ on_result(void *task_ctx, struct span status, struct span output)
 /* -- entries come and go -- */
 
 static void
+stop(struct running *t)
+{
+	if (t->task != NULL)
+		check_process_remove(t->task);
+	if (t->alias != NULL)
+		alias_remove(t->alias);
+	t->task = NULL;
+	t->alias = NULL;
+}
+
+static void
 forget(struct running *t)
 {
 	if (t == NULL)
 		return;
 	ev_timer_stop(t->checks->conf.loop, &t->timer);
-	if (t->task != NULL)
-		check_process_remove(t->task);
+	stop(t);
 	buf_done(&t->run);
 	free(t);
 }
@@ -138,31 +154,45 @@ take_run(struct running *t, const struct check_run *run)
 
 /* What cannot be run any more must not stay as it was for ever. */
 static void
-cannot_run(struct running *t, const struct local_record *rec)
+cannot_run(struct running *t, const struct local_record *rec, const char *why)
 {
 	log_warn("agent", "Check is not run: check=%.*s: %s", (int)rec->check.CheckID.len,
-	    (const char *)rec->check.CheckID.p, SCRIPTS_OFF);
-	(void)registry_update(t->entry, span_str("critical"), span_str(SCRIPTS_OFF));
+	    (const char *)rec->check.CheckID.p, why);
+	(void)registry_update(t->entry, span_str("critical"), span_str(why));
+}
+
+/* NULL, or why it is not run here.  A script that a client registered was permitted then, but need not be any more. */
+static const char *
+why_off(const struct checks *c, const struct local_record *rec, enum check_role role)
+{
+	if (rec->run.Args.n > 0 && !rec->from_file && !c->conf.remote_scripts)
+		return CHECKS_REMOTE_OFF;
+	if (c->processes[role] != NULL || role == ROLE_NETWORK)
+		return NULL;
+	return role == ROLE_SCRIPTS ? SCRIPTS_OFF : DOCKER_OFF;
 }
 
 static void
 run(struct running *t, const struct local_record *rec)
 {
 	struct checks *c = t->checks;
-	bool script = span_eqs(rec->run.Kind, "script");
-	struct check_process *p = script ? c->scripts : c->network;
+	enum check_role role = span_eqs(rec->run.Kind, "script") ? ROLE_SCRIPTS :
+	    span_eqs(rec->run.Kind, "docker") ? ROLE_DOCKER : ROLE_NETWORK;
+	struct check_process *p = c->processes[role];
 
-	if (!take_run(t, &rec->run))
+	const char *off = why_off(c, rec, role);
+
+	if (!take_run(t, &rec->run) && t->off == off)
 		return;
+	t->off = off;
 	t->known = c->restoring;
-	if (t->task != NULL) {
-		check_process_remove(t->task);	/* it may have been of the other process */
-		t->task = NULL;
-	}
-	if (p != NULL)
+	stop(t);			/* it may have been of the other process */
+	if (span_eqs(rec->run.Kind, "alias"))
+		t->alias = alias_add(c->aliases, rec->run.Node, rec->run.Target, rec->token, t);
+	else if (off != NULL)
+		cannot_run(t, rec, off);
+	else if (p != NULL)
 		t->task = check_process_add(p, t);
-	else if (script)
-		cannot_run(t, rec);
 }
 
 static void *
@@ -204,14 +234,15 @@ on_lost(void *ctx)
 }
 
 static struct check_process *
-process_new(struct checks *c, bool scripts)
+process_new(struct checks *c, enum check_role role)
 {
 	uint64_t max = c->conf.runs_max;
 
 	return check_process_new(&(struct check_process_conf){
-		.loop = c->conf.loop, .monitor = c->conf.monitor, .scripts = scripts,
-		.runs_max = scripts && max > SCRIPTS_MAX ? SCRIPTS_MAX : max,
-		.follow_redirects = c->conf.follow_redirects, .describe = describe, .result = on_result,
+		.loop = c->conf.loop, .monitor = c->conf.monitor[role], .role = role,
+		.runs_max = role != ROLE_NETWORK && max > SCRIPTS_MAX ? SCRIPTS_MAX : max,
+		.follow_redirects = c->conf.follow_redirects, .log_level = c->conf.log_level,
+		.describe = describe, .result = on_result,
 		.lost = on_lost, .ctx = c,
 	});
 }
@@ -226,8 +257,14 @@ checks_new(const struct checks_conf *conf)
 	c->conf = *conf;
 	c->packed = BUF_INIT(RUN_BYTES_MAX);
 	c->packed.secret = true;
-	if (conf->monitor >= 0 && ((c->network = process_new(c, false)) == NULL ||
-	    (conf->scripts && (c->scripts = process_new(c, true)) == NULL))) {
+	c->aliases = aliases_new(&(struct aliases_conf){
+		.loop = conf->loop, .registry = conf->registry, .route = conf->route, .node_name = conf->node_name,
+		.result = on_result,
+	});
+	bool ok = c->aliases != NULL;
+	for (enum check_role i = 0; i < CHECK_ROLES && ok; i++)
+		ok = conf->monitor[i] < 0 || (c->processes[i] = process_new(c, i)) != NULL;
+	if (!ok) {
 		checks_free(c);
 		return NULL;
 	}
@@ -242,24 +279,34 @@ checks_free(struct checks *c)
 {
 	if (c == NULL)
 		return;
-	check_process_free(c->network);
-	check_process_free(c->scripts);
+	for (enum check_role i = 0; i < CHECK_ROLES; i++)
+		check_process_free(c->processes[i]);
+	aliases_free(c->aliases);
 	buf_done(&c->packed);
 	free(c);
 }
 
 void
+checks_log(struct checks *c, int level)
+{
+	c->conf.log_level = level;
+	for (enum check_role i = 0; i < CHECK_ROLES; i++)
+		if (c->processes[i] != NULL) {
+			check_monitor_log(c->conf.monitor[i], level);
+			check_process_log(c->processes[i], level);
+		}
+}
+
+void
 checks_stats(const struct checks *c, struct checks_stats *out)
 {
-	const struct check_process *both[] = { c->network, c->scripts };
-
-	*out = (struct checks_stats){ 0 };
-	for (size_t i = 0; i < sizeof(both) / sizeof(both[0]); i++) {
+	*out = (struct checks_stats){ .aliases = aliases_count(c->aliases) };
+	for (enum check_role i = 0; i < CHECK_ROLES; i++) {
 		struct check_process_stats s;
 
-		if (both[i] == NULL)
+		if (c->processes[i] == NULL)
 			continue;
-		check_process_stats(both[i], &s);
+		check_process_stats(c->processes[i], &s);
 		out->tasks += s.tasks;
 		out->starts += s.starts;
 		out->deaths += s.deaths;

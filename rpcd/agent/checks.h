@@ -1,6 +1,7 @@
 /*
  * The checks of the registry, as its user: those with a TTL turn critical when nobody renews them in time; those that
- * this node runs are given to the process "rpcd: check", and their results come back into the registry.
+ * this node runs are given to the process "rpcd: check", and their results come back into the registry; aliases follow
+ * what they stand for (alias.h).
  */
 #ifndef TV_RPCD_AGENT_CHECKS_H
 #define TV_RPCD_AGENT_CHECKS_H
@@ -8,23 +9,32 @@
 #include <ev.h>
 
 #include "rpcd/agent/registry.h"
+#include "rpcd/check/role.h"
+
+/* Why a script is refused that a client registers, and not run if it did so while it might. */
+#define CHECKS_REMOTE_OFF "Scripts are disabled on this agent from remote calls; to enable, configure " \
+	"'enable_script_checks' to true"
 
 struct checks;
 
 struct checks_conf {
 	struct ev_loop *loop;
 	struct registry *registry;
-	int monitor;			/* of check_monitor_start(); -1: nothing is run */
-	bool scripts;			/* the monitor starts the process that runs them */
-	uint64_t runs_max;		/* at once, of each of the two processes */
+	struct route *route;		/* to the catalog, for aliases */
+	const char *node_name;		/* own; borrowed */
+	int monitor[CHECK_ROLES];	/* of check_monitor_start(), may be the same; -1: these are not run */
+	uint64_t runs_max;		/* at once, of each process */
 	uint64_t output_max;		/* bytes of output, unless a check says less */
 	bool follow_redirects;
+	bool remote_scripts;		/* scripts are run that no file in services.d defines */
+	int log_level;			/* of the processes: enum log_level */
 	void (*lost)(void *ctx);	/* the monitor is gone: nothing can be run until rpcd starts again */
 	void *ctx;
 };
 
 struct checks_stats {
 	uint64_t tasks;			/* checks that are run */
+	uint64_t aliases;
 	uint64_t starts, deaths;	/* of the processes */
 	uint64_t runs, under_way, postponed, timed_out;	/* since the processes that are there began */
 	unsigned running;		/* processes */
@@ -37,6 +47,8 @@ struct checks_stats {
 struct checks *checks_new(const struct checks_conf *conf);
 /* After the registry. */
 void checks_free(struct checks *c);
+/* What the processes and their monitors log from now on. */
+void checks_log(struct checks *c, int level);
 void checks_stats(const struct checks *c, struct checks_stats *out);
 /*
  * Sets status and output, and starts the TTL anew.  TV_ENOENT: no such check, or it has no TTL.  TV_EINVAL: no such

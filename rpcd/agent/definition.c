@@ -48,13 +48,16 @@ static const struct schema_field check_fields[] = {
 	F(ST_STR, TLSServerName),
 	F(ST_JSON, Header),
 	F(ST_BOOL, TLSSkipVerify),
+	F(ST_BOOL, GRPCUseTLS),
+	F(ST_JSON, H2PingUseTLS),
+	F(ST_STR, Shell),
 	F(ST_DURATION, Timeout),
 	F(ST_I64, OutputMaxSize),
 	F(ST_I64, SuccessBeforePassing),
 	F(ST_I64, FailuresBeforeWarning),
 	F(ST_I64, FailuresBeforeCritical),
-	/* of kinds that are refused; or of no effect here */
-	IGNORED("Shell"), IGNORED("GRPCUseTLS"), IGNORED("ProxyHTTP"), IGNORED("ProxyGRPC"), IGNORED("Namespace"),
+	/* of no effect here */
+	IGNORED("ProxyHTTP"), IGNORED("ProxyGRPC"), IGNORED("Namespace"),
 };
 #undef F
 const struct schema check_def_schema = { "CheckDefinition", check_fields,
@@ -62,13 +65,27 @@ const struct schema check_def_schema = { "CheckDefinition", check_fields,
 
 #define AT(f_) .name = #f_, .offset = offsetof(struct service_def, f_)
 #define HAS(flag_) .has = offsetof(struct service_def, flag_) + 1
+#define S(t_, f_, ...) { .name = #f_, .type = (t_), .offset = offsetof(struct sidecar_def, f_), __VA_ARGS__ }
 static const struct schema_field sidecar_fields[] = {
-	{ .name = "ID", .type = ST_STR, .offset = offsetof(struct sidecar_def, ID) },
-	{ .name = "Connect", .type = ST_JSON, .offset = offsetof(struct sidecar_def, Connect) },
-	IGNORED("Name"), IGNORED("Port"), IGNORED("Address"), IGNORED("SocketPath"), IGNORED("Tags"), IGNORED("Meta"),
-	IGNORED("TaggedAddresses"), IGNORED("Kind"), IGNORED("Proxy"), IGNORED("Check"), IGNORED("Checks"),
-	IGNORED("Weights"), IGNORED("Token"), IGNORED("EnableTagOverride"), IGNORED("Namespace"),
+	S(ST_STR, Kind),
+	S(ST_STR, ID),
+	S(ST_STR, Name),
+	S(ST_STR, Address),
+	S(ST_STR, SocketPath),
+	S(ST_STR, Token),
+	S(ST_STRS, Tags),
+	S(ST_MAP, Meta),
+	S(ST_OBJMAP, TaggedAddresses, .sub = &service_address_schema),
+	S(ST_I64, Port),
+	S(ST_BOOL, EnableTagOverride),
+	S(ST_OBJ, Weights, .sub = &weights_schema, .has = offsetof(struct sidecar_def, has_weights) + 1),
+	S(ST_OBJ, Proxy, .sub = &service_proxy_schema),
+	S(ST_OBJ, Check, .sub = &check_def_schema, .has = offsetof(struct sidecar_def, has_check) + 1),
+	S(ST_OBJS, Checks, .sub = &check_def_schema),
+	S(ST_JSON, Connect),
+	IGNORED("Namespace"),
 };
+#undef S
 static const struct schema sidecar_schema = { "ServiceDefinition", sidecar_fields,
 	sizeof(sidecar_fields) / sizeof(sidecar_fields[0]), sizeof(struct sidecar_def) };
 static const struct schema_field connect_fields[] = {
@@ -117,8 +134,7 @@ is_script(const struct check_def *d)
 static bool
 is_probe(const struct check_def *d)
 {
-	return d->HTTP.len + d->TCP.len + d->GRPC.len + d->H2PING.len + d->AliasNode.len + d->AliasService.len +
-	    d->DockerContainerID.len > 0;
+	return d->HTTP.len + d->TCP.len + d->GRPC.len + d->H2PING.len + d->DockerContainerID.len > 0;
 }
 
 static bool
@@ -127,23 +143,32 @@ is_status(struct span s)
 	return span_eqs(s, "passing") || span_eqs(s, "warning") || span_eqs(s, "critical");
 }
 
+static bool
+is_alias(const struct check_def *d)
+{
+	return d->AliasNode.len + d->AliasService.len > 0;
+}
+
 /* What is common to checks of nodes and of services. */
 static unsigned
 check_kind(const struct check_def *d, char why[DEFINITION_TEXT_MAX])
 {
-	bool alias = d->AliasNode.len + d->AliasService.len > 0;
+	bool runs = is_script(d) || is_probe(d);
 
 	if (d->Interval > 0 && d->TTL > 0)
 		return refuse(why, 400, "Invalid check: Interval and TTL cannot both be specified");
-	if ((is_script(d) || is_probe(d)) && d->Interval <= 0 && !alias)
+	if (runs && d->Interval <= 0)
 		return refuse(why, 400, "Invalid check: Interval must be > 0 for Script, HTTP, H2PING, or TCP checks");
-	if (!is_script(d) && !is_probe(d) && d->TTL <= 0)
+	if (runs && is_alias(d))
+		return refuse(why, 400, "Invalid check: Interval cannot be set for Alias checks");
+	if (is_alias(d) && d->TTL > 0)
+		return refuse(why, 400, "Invalid check: TTL must be not be set for Alias checks");
+	if (!runs && !is_alias(d) && d->TTL <= 0)
 		return refuse(why, 400, "Invalid check: TTL must be > 0 for TTL checks");
-	if (alias || d->GRPC.len + d->H2PING.len + d->DockerContainerID.len > 0)
-		return refuse(why, 400, "Invalid check: gRPC, H2PING, Docker and alias checks are not supported by "
-		    "this version");
-	if ((d->HTTP.len > 0) + (d->TCP.len > 0) + is_script(d) > 1)
-		return refuse(why, 400, "Invalid check: more than one of HTTP, TCP and Args");
+	if (d->DockerContainerID.len > 0 && !is_script(d))
+		return refuse(why, 400, "Invalid check: DockerContainerID needs Args, what is run in the container");
+	if ((d->HTTP.len > 0) + (d->TCP.len > 0) + (d->GRPC.len > 0) + (d->H2PING.len > 0) + is_script(d) > 1)
+		return refuse(why, 400, "Invalid check: more than one of HTTP, TCP, GRPC, H2PING and Args");
 	return 0;
 }
 
@@ -225,17 +250,37 @@ positive(int64_t n)
 	return n > 0 ? (uint64_t)n : 0;
 }
 
+/* Kind and Target; a TTL has neither. */
+static struct check_run
+run_of(const struct check_def *d)
+{
+	const struct { const char *kind; struct span target; } v[] = {
+		{ "http", d->HTTP }, { "tcp", d->TCP }, { "grpc", d->GRPC }, { "h2ping", d->H2PING },
+		{ "docker", d->DockerContainerID },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
+		if (v[i].target.len > 0)
+			return (struct check_run){ .Kind = span_str(v[i].kind), .Target = v[i].target };
+	if (is_alias(d))
+		return (struct check_run){ .Kind = span_str("alias"), .Target = d->AliasService };
+	return (struct check_run){ .Kind = span_str(is_script(d) ? "script" : "") };
+}
+
 static unsigned
 fill_run(const struct check_def *d, struct arena *a, struct check_run *out, char why[DEFINITION_TEXT_MAX])
 {
-	const char *kind = d->HTTP.len > 0 ? "http" : d->TCP.len > 0 ? "tcp" : is_script(d) ? "script" : "";
+	struct check_run run = run_of(d);
+	bool h2ping = span_eqs(run.Kind, "h2ping");
 
-	*out = (struct check_run){ .Kind = span_str(kind) };
-	if (kind[0] == '\0')
+	*out = run;
+	if (run.Kind.len == 0)
 		return 0;
 	*out = (struct check_run){
-		.Kind = span_str(kind), .Target = d->HTTP.len > 0 ? d->HTTP : d->TCP,
-		.Interval = d->Interval < INTERVAL_MIN ? INTERVAL_MIN : d->Interval > TIME_MAX ? TIME_MAX : d->Interval,
+		.Kind = run.Kind, .Target = run.Target, .Node = d->AliasNode, .Shell = d->Shell,
+		.UseTLS = h2ping ? !span_eqs(d->H2PingUseTLS, "false") : d->GRPCUseTLS,
+		.Interval = is_alias(d) ? 0 : d->Interval < INTERVAL_MIN ? INTERVAL_MIN :
+		    d->Interval > TIME_MAX ? TIME_MAX : d->Interval,
 		.Timeout = d->Timeout < 0 ? 0 : d->Timeout > TIME_MAX ? TIME_MAX : d->Timeout,
 		.SuccessBeforePassing = positive(d->SuccessBeforePassing),
 		.FailuresBeforeWarning = positive(d->FailuresBeforeWarning),
@@ -249,10 +294,16 @@ fill_run(const struct check_def *d, struct arena *a, struct check_run *out, char
 	if (!header_lines(d->Header, a, &out->Header))
 		return refuse(why, 400, "Invalid check: Header must be an object of lists of text, without control "
 		    "characters");
-	if (!is_text(out->Target) || !is_text(d->TLSServerName))
-		return refuse(why, 400, "Invalid check: HTTP, TCP and TLSServerName must not have control characters");
-	if (out->Target.len + d->Body.len + d->TLSServerName.len + list_bytes(&out->Header) + list_bytes(&out->Args) >
-	    RUN_BYTES_MAX)
+	if (h2ping && d->H2PingUseTLS.len > 0 && !span_eqs(d->H2PingUseTLS, "true") &&
+	    !span_eqs(d->H2PingUseTLS, "false"))
+		return refuse(why, 400, "Invalid check: H2PingUseTLS is true or false");
+	if (!is_text(out->Target) || !is_text(d->TLSServerName) || !is_text(d->AliasNode))
+		return refuse(why, 400, "Invalid check: HTTP, TCP, GRPC, H2PING, DockerContainerID, AliasNode, "
+		    "AliasService and TLSServerName must not have control characters");
+	if (d->AliasNode.len > NAME_BYTES_MAX || d->AliasService.len > NAME_BYTES_MAX)
+		return refuse(why, 400, "Invalid check: AliasNode or AliasService is longer than 1024 bytes");
+	if (out->Target.len + d->Body.len + d->TLSServerName.len + d->Shell.len + list_bytes(&out->Header) +
+	    list_bytes(&out->Args) > RUN_BYTES_MAX)
 		return refuse(why, 400, "Invalid check: the definition is longer than 256 KiB");
 	return 0;
 }
@@ -434,7 +485,8 @@ static bool
 is_empty(const struct check_def *d)
 {
 	return d->ID.len + d->CheckID.len + d->Name.len + d->Notes.len + d->Status.len == 0 && d->TTL == 0 &&
-	    d->Interval == 0 && d->DeregisterCriticalServiceAfter == 0 && !is_script(d) && !is_probe(d);
+	    d->Interval == 0 && d->DeregisterCriticalServiceAfter == 0 && !is_script(d) && !is_probe(d) &&
+	    !is_alias(d);
 }
 
 /* Number i, from 1, of n checks of a service. */
@@ -470,14 +522,11 @@ service_check(const struct service_def *d, const struct check_def *c, unsigned i
 static unsigned
 sidecar_refused(const struct service_def *d, char why[DEFINITION_TEXT_MAX])
 {
-	if (!d->Connect.has_sidecar)
-		return 0;
 	if (d->Connect.SidecarService.ID.len > 0)
 		return refuse(why, 400, "A SidecarService cannot specify an ID as this is managed by the agent");
 	if (d->Connect.SidecarService.Connect.len > 0)
 		return refuse(why, 400, "A SidecarService cannot have a nested SidecarService");
-	return refuse(why, 400, "Invalid SidecarService: its checks are not supported by this version; register the "
-	    "proxy as a service of its own");
+	return 0;
 }
 
 /* As the catalog will have it: lists that are empty are none, and an upstream without a type is a service. */

@@ -16,15 +16,6 @@ entry_is_status(struct span text)
 }
 
 struct entry *
-entry_find(struct registry *r, enum entry_kind kind, struct span id)
-{
-	for (struct entry *e = r->first; e != NULL; e = e->next)
-		if (e->kind == kind && span_eq(e->id, id))
-			return e;
-	return NULL;
-}
-
-struct entry *
 registry_find(struct registry *r, enum entry_kind kind, struct span id)
 {
 	struct entry *e = entry_find(r, kind, id);
@@ -59,7 +50,10 @@ plan(struct registry *r)
 	struct mono at = mono_min(mono_min(r->compare_at, r->output_at), mono_min(r->save_at, r->reap_at));
 
 	at = mono_min(at, r->news_at);
-	for (const struct settle *w = r->settling; w != NULL; w = w->next)
+	const struct settle *w = r->settling;
+	while (w != NULL && w->deadline.ns == MONO_NEVER.ns)
+		w = w->next;
+	if (w != NULL)
 		at = mono_min(at, w->deadline);
 	r->conf.due(r->conf.ctx, at);
 }
@@ -71,11 +65,66 @@ registry_at(struct registry *r, struct mono *when, struct mono delay)
 	plan(r);
 }
 
-static void
-save(struct registry *r, bool durable)
+void
+registry_changed(struct registry *r, bool durable)
 {
 	r->save_at = MONO_NEVER;
+	r->saves += durable;
+	if (!r->conf.saves_later)
+		r->saved = r->saves;
 	r->conf.save(r->conf.ctx, durable);
+}
+
+void
+entry_unsaved(struct entry *e, enum unsaved how)
+{
+	struct registry *r = e->registry;
+
+	if (e->unsaved == SAVED) {
+		e->unsaved_next = NULL;
+		e->unsaved_prev = r->unsaved_last;
+		*(r->unsaved_last == NULL ? &r->unsaved_first : &r->unsaved_last->unsaved_next) = e;
+		r->unsaved_last = e;
+	}
+	e->unsaved = how > e->unsaved ? how : e->unsaved;
+}
+
+static void
+set_saved(struct entry *e)
+{
+	struct registry *r = e->registry;
+
+	if (e->unsaved == SAVED)
+		return;
+	*(e->unsaved_prev == NULL ? &r->unsaved_first : &e->unsaved_prev->unsaved_next) = e->unsaved_next;
+	*(e->unsaved_next == NULL ? &r->unsaved_last : &e->unsaved_next->unsaved_prev) = e->unsaved_prev;
+	e->unsaved = SAVED;
+}
+
+bool
+registry_unsaved(const struct registry *r)
+{
+	return r->unsaved_first != NULL;
+}
+
+void
+registry_all_saved(struct registry *r)
+{
+	while (r->unsaved_first != NULL)
+		set_saved(r->unsaved_first);
+}
+
+uint64_t
+registry_save_ticket(const struct registry *r)
+{
+	return r->saves;
+}
+
+void
+registry_saved(struct registry *r, uint64_t ticket)
+{
+	r->saved = ticket;
+	sync_settle(r);
 }
 
 static struct mono
@@ -111,7 +160,7 @@ registry_run(struct registry *r)
 	struct mono now = r->conf.now();
 
 	if (!mono_before(now, r->save_at))
-		save(r, false);
+		registry_changed(r, false);
 	if (!mono_before(now, r->reap_at))
 		reap(r, now);
 	if (!mono_before(now, r->output_at)) {
@@ -164,7 +213,7 @@ entry_unpack(const struct entry *e, struct local_record *out)
 	struct rd in = rd_span_over(e->rec);
 
 	*out = (struct local_record){ .kind = e->kind, .token = e->token, .ttl = e->ttl,
-	    .deregister_after = e->deregister_after };
+	    .deregister_after = e->deregister_after, .sidecar = e->sidecar, .from_file = e->from_file };
 	if (schema_unpack(s, &in, &e->registry->scratch, &out->service) != TV_OK)
 		return false;
 	in = rd_span_over(e->run);
@@ -191,6 +240,8 @@ registry_get(const struct entry *e, struct local_record *out)
 static void
 tell_news(const struct entry *e)
 {
+	if (e->registry->watch_fn != NULL)
+		e->registry->watch_fn(e->registry->watch_ctx, e->service);
 	if (e->kind != ENTRY_SERVICE)
 		return;
 	e->registry->news_at = MONO_ZERO;
@@ -218,6 +269,8 @@ entry_store(struct entry *e, const struct local_record *rec)
 	}
 	e->ttl = rec->ttl;
 	e->deregister_after = rec->deregister_after;
+	e->sidecar = rec->sidecar;
+	e->from_file = rec->from_file;
 	buf_done(&e->bytes);		/* rec may have pointed there */
 	e->bytes = bytes;
 	e->rec = span_of(bytes.data, len);
@@ -227,6 +280,7 @@ entry_store(struct entry *e, const struct local_record *rec)
 	(void)entry_unpack(e, &own);	/* texts, which need no memory, come first */
 	e->id = e->kind == ENTRY_SERVICE ? own.service.ID : own.check.CheckID;
 	e->service = e->kind == ENTRY_SERVICE ? e->id : own.check.ServiceID;
+	index_put(e);
 	if (!critical)
 		e->critical_since = MONO_NEVER;
 	else if (e->critical_since.ns == MONO_NEVER.ns)
@@ -252,7 +306,7 @@ entry_add(struct registry *r, const struct local_record *rec)
 	e->removed = true;
 	e->dirty = DIRTY;
 	if (entry_store(e, rec) != TV_OK) {
-		free(e);
+		free(e);		/* not in an index yet */
 		return NULL;
 	}
 	e->prev = r->last;
@@ -272,14 +326,16 @@ entry_drop(struct entry *e)
 			w->entry = NULL;
 	if (e->user != NULL)
 		(void)r->user_fn(r->user_ctx, e, e->user, NULL);
+	index_take_out(e);
+	set_saved(e);
 	*(e->prev == NULL ? &r->first : &e->prev->next) = e->next;
 	*(e->next == NULL ? &r->last : &e->next->prev) = e->prev;
 	buf_done(&e->bytes);
 	free(e);
 }
 
-static void
-give_to_user(struct entry *e)
+void
+entry_use(struct entry *e)
 {
 	struct registry *r = e->registry;
 	struct local_record rec;
@@ -294,7 +350,14 @@ registry_use(struct registry *r, registry_user_fn *fn, void *ctx)
 	r->user_fn = fn;
 	r->user_ctx = ctx;
 	for (struct entry *e = r->first; e != NULL; e = e->next)
-		give_to_user(e);
+		entry_use(e);
+}
+
+void
+registry_watch(struct registry *r, registry_watch_fn *fn, void *ctx)
+{
+	r->watch_fn = fn;
+	r->watch_ctx = ctx;
 }
 
 enum tv_err
@@ -324,7 +387,8 @@ entry_take(struct registry *r, const struct local_record *rec, struct entry **ou
 		return TV_ENOMEM;
 	r->count[e->kind] += e->removed;
 	e->removed = false;
-	give_to_user(e);
+	entry_unsaved(e, UNSAVED);
+	entry_use(e);
 	*out = e;
 	return TV_OK;
 }
@@ -338,7 +402,7 @@ registry_put(struct registry *r, const struct local_record *rec)
 	if (err != TV_OK)
 		return err;
 	sync_changed(e, false);
-	save(r, true);
+	registry_changed(r, true);
 	return TV_OK;
 }
 
@@ -356,8 +420,8 @@ has_room(struct registry *r, enum entry_kind kind, const struct local_record *v,
 	return count <= r->conf.entries_max;
 }
 
-static void
-set_removed(struct entry *e)
+void
+entry_remove(struct entry *e)
 {
 	struct registry *r = e->registry;
 
@@ -365,6 +429,7 @@ set_removed(struct entry *e)
 		e->user = r->user_fn(r->user_ctx, e, e->user, NULL);
 	e->removed = true;
 	e->dirty = DIRTY;
+	entry_unsaved(e, UNSAVED);
 	r->count[e->kind]--;
 	tell_news(e);
 }
@@ -394,27 +459,55 @@ registry_put_service(struct registry *r, const struct local_record *service, con
 	for (uint32_t i = 0; i < n && err == TV_OK; i++)
 		if ((err = entry_take(r, &checks[i], &c)) == TV_OK)
 			c->dirty = DIRTY;
-	for (struct entry *e = r->first; e != NULL && replace && err == TV_OK; e = e->next)
-		if (e->kind == ENTRY_CHECK && !e->removed && span_eq(e->service, s->id) && !is_named(checks, n, e->id))
-			set_removed(e);
-	save(r, true);
+	for (struct entry *e = entry_check_first(r, s->id); e != NULL && replace && err == TV_OK;
+	    e = entry_check_next(e))
+		if (!e->removed && !is_named(checks, n, e->id))
+			entry_remove(e);
+	registry_changed(r, true);
 	sync_changed(s, false);
 	return err;
+}
+
+void
+entry_remove_whole(struct entry *e)
+{
+	struct registry *r = e->registry;
+
+	entry_remove(e);
+	for (struct entry *k = entry_check_first(r, e->id); k != NULL && e->kind == ENTRY_SERVICE;
+	    k = entry_check_next(k))
+		if (!k->removed)
+			entry_remove(k);
+}
+
+struct entry *
+entry_sidecar(const struct entry *e)
+{
+	struct buf id = BUF_INIT(64u << 10);
+	struct entry *k = NULL;
+
+	buf_putspan(&id, e->id);
+	buf_puts(&id, SIDECAR_SUFFIX);
+	if (e->kind == ENTRY_SERVICE && !id.failed)
+		k = registry_find(e->registry, ENTRY_SERVICE, buf_span(&id));
+	buf_done(&id);
+	return k != NULL && k->sidecar ? k : NULL;
 }
 
 enum tv_err
 registry_remove(struct registry *r, enum entry_kind kind, struct span id)
 {
-	struct entry *e = registry_find(r, kind, id);
+	struct entry *e = registry_find(r, kind, id), *sidecar = e == NULL ? NULL : entry_sidecar(e);
 
 	if (e == NULL)
 		return TV_ENOENT;
-	set_removed(e);
-	for (struct entry *k = r->first; k != NULL && kind == ENTRY_SERVICE; k = k->next)
-		if (!k->removed && span_eq(k->service, e->id))
-			set_removed(k);
-	save(r, true);
+	entry_remove_whole(e);
+	if (sidecar != NULL)
+		entry_remove_whole(sidecar);
+	registry_changed(r, true);
 	sync_changed(e, false);
+	if (sidecar != NULL)
+		sync_changed(sidecar, false);
 	return TV_OK;
 }
 
@@ -447,6 +540,7 @@ registry_update(struct entry *e, struct span status, struct span output)
 		rec.check.Status = status;
 		rec.check.Output = output;
 		if ((err = entry_store(e, &rec)) == TV_OK) {
+			entry_unsaved(e, UNSAVED_STATE);
 			sync_changed(e, same_status);
 			registry_at(r, &r->save_at, SAVE_DELAY);
 		}
@@ -466,6 +560,18 @@ registry_each(struct registry *r, enum entry_kind kind, void (*fn)(void *ctx, co
 			fn(ctx, &rec);
 }
 
+void
+registry_checks_of(struct registry *r, struct span service, void (*fn)(void *ctx, const struct local_record *rec),
+    void *ctx)
+{
+	struct local_record rec;
+
+	for (const struct entry *e = r->first; e != NULL; e = e->next)
+		if (e->kind == ENTRY_CHECK && !e->removed && (e->service.len == 0 || span_eq(e->service, service)) &&
+		    registry_get(e, &rec))
+			fn(ctx, &rec);
+}
+
 struct registry *
 registry_new(const struct registry_conf *conf)
 {
@@ -476,6 +582,12 @@ registry_new(const struct registry_conf *conf)
 	r->conf = *conf;
 	r->arena = ARENA_INIT(16u << 20);
 	r->scratch = ARENA_INIT(16u << 20);
+	r->settling_end = &r->settling;
+	if (!index_init(r)) {
+		index_done(r);
+		free(r);
+		return NULL;
+	}
 	rng_seed(&r->rng, conf->seed);
 	r->compare_at = r->output_at = r->save_at = r->reap_at = r->news_at = MONO_NEVER;
 	registry_at(r, &r->compare_at, mono_add(FIRST_COMPARE, sync_spread(r, FIRST_COMPARE)));
@@ -488,12 +600,20 @@ registry_free(struct registry *r)
 	if (r == NULL)
 		return;
 	if (r->save_at.ns != MONO_NEVER.ns)
-		save(r, true);
+		registry_changed(r, true);
+	r->saved = r->saves;
 	sync_stop(r);
 	while (r->first != NULL)
 		entry_drop(r->first);
 	sync_settle(r);			/* their entries are gone: all of them */
 	arena_done(&r->arena);
 	arena_done(&r->scratch);
+	index_done(r);
 	free(r);
+}
+
+void
+registry_stats(const struct registry *r, struct registry_stats *out)
+{
+	*out = r->stats;
 }

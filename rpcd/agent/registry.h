@@ -32,9 +32,11 @@ struct local_record {			/* one entry as it is registered */
 		struct check check;
 	};
 	struct span token;			/* for requests about it; <= OP_NAME_BYTES_MAX, may be empty */
+	bool sidecar;				/* a service that came with, and goes with, the one it is named after */
 	int64_t ttl;				/* ns, of a check; 0: none.  For the one who makes the check */
 	struct check_run run;			/* of a check that this node runs; Kind is empty: it does not */
 	int64_t deregister_after;		/* ns, of a check: critical for so long, its service goes; 0: never */
+	bool from_file;				/* defined in services.d: it goes when its definition goes */
 };
 
 struct registry_conf {
@@ -51,7 +53,9 @@ struct registry_conf {
 	struct route *route;
 	/* registry_run() is to be called at this instant, and not at the one told before.  MONO_NEVER: not at all. */
 	void (*due)(void *ctx, struct mono at);
-	void (*save)(void *ctx, bool durable);	/* registry_save(); durable: it must survive a crash */
+	/* Something is unsaved (registry_print_changes()); durable: it must survive a crash. */
+	void (*save)(void *ctx, bool durable);
+	bool saves_later;		/* registry_saved() is called for what is durable; else save() has done it */
 	void (*news)(void *ctx);	/* from registry_run(): a service is another one, or gone; may be NULL */
 	unsigned (*members)(void *ctx);	/* of the cluster, which comparisons are spread over; NULL: few */
 	void *ctx;
@@ -63,6 +67,21 @@ struct registry *registry_new(const struct registry_conf *conf);
 void registry_free(struct registry *r);
 /* Does what is due. */
 void registry_run(struct registry *r);
+/*
+ * A server came, or came back: the catalog is compared soon, within three seconds in a cluster of up to 128 members,
+ * unless it would be sooner anyway.
+ */
+void registry_server_came(struct registry *r);
+
+struct registry_stats {			/* all since the start */
+	uint64_t comparisons;		/* with the whole catalog of this node, that came to their end */
+	uint64_t comparisons_failed;	/* tried again within half a minute */
+	uint64_t differences;		/* services and checks that a comparison found missing, different or too many */
+	uint64_t pushes;		/* writes to the catalog */
+	uint64_t pushes_failed;		/* refused ones included */
+	uint64_t outputs_deferred;	/* changes of output alone that had to wait for update_interval */
+};
+void registry_stats(const struct registry *r, struct registry_stats *out);
 
 /*
  * Who runs the checks.  Called for each entry that is there now or is put later (each time), and with rec NULL when it
@@ -71,6 +90,15 @@ void registry_run(struct registry *r);
 typedef void *registry_user_fn(void *ctx, struct entry *e, void *user, const struct local_record *rec);
 void registry_use(struct registry *r, registry_user_fn *fn, void *ctx);
 void *registry_user(const struct entry *e);
+
+/*
+ * Who wants to know what changes: an entry of this service (of the node: empty) is put, says something else, or goes.
+ * May not call the registry.
+ */
+typedef void registry_watch_fn(void *ctx, struct span service);
+void registry_watch(struct registry *r, registry_watch_fn *fn, void *ctx);
+
+#define SIDECAR_SUFFIX "-sidecar-proxy"	/* of the id of a sidecar, behind that of its service */
 
 /*
  * Adds or replaces, and saves; rec is copied.  A check that was there keeps its status and output; a new one is
@@ -85,7 +113,29 @@ enum tv_err registry_put(struct registry *r, const struct local_record *rec);
  */
 enum tv_err registry_put_service(struct registry *r, const struct local_record *service,
     const struct local_record *checks, uint32_t n, bool replace);
-/* A service goes with its checks.  TV_ENOENT. */
+struct registry_definition {		/* what a file says */
+	struct local_record rec;	/* from_file is set */
+	struct span place;		/* "/etc/triumvir/services.d/web.conf:3" */
+	uint32_t order;			/* of the files and in them: for def_set.c */
+};
+/*
+ * Could these be all that files define?  They are in order: services, then checks, each bytewise by id; each id once.
+ * TV_ELIMIT: more than entries_max with what else is registered; TV_ENOENT: a check of a service that is neither among
+ * them nor stays.  why has a sentence then.
+ */
+enum tv_err registry_definable(struct registry *r, const struct registry_definition *v, uint32_t n, char *why,
+    size_t cap);
+enum registry_change { DEFINED_NEW, DEFINED_OTHER, DEFINED_GONE };
+/*
+ * From now on these are what files define.  What they no longer define goes, with the checks of its services; what is
+ * as it was is not touched; a check that was there keeps its status and output, whoever registered it.  told is called
+ * for each change, place empty for what goes.  One write of the file.  push: the catalog is told at once; else by the
+ * next comparison.  Those that are not possible (see registry_definable()) are left out, with an error in the log.
+ */
+void registry_define(struct registry *r, const struct registry_definition *v, uint32_t n, bool push,
+    void (*told)(void *ctx, enum registry_change change, enum entry_kind kind, struct span id, struct span place),
+    void *ctx);
+/* A service goes with its checks and its sidecar.  TV_ENOENT. */
 enum tv_err registry_remove(struct registry *r, enum entry_kind kind, struct span id);
 /* NULL: not here.  Good until the entry is removed. */
 struct entry *registry_find(struct registry *r, enum entry_kind kind, struct span id);
@@ -96,24 +146,36 @@ bool registry_get(const struct entry *e, struct local_record *out);
 /* Each entry of a kind in order of registration; fn may not call the registry. */
 void registry_each(struct registry *r, enum entry_kind kind, void (*fn)(void *ctx, const struct local_record *rec),
     void *ctx);
+/* The same of the checks of the node and of this service. */
+void registry_checks_of(struct registry *r, struct span service, void (*fn)(void *ctx, const struct local_record *rec),
+    void *ctx);
 unsigned registry_count(const struct registry *r, enum entry_kind kind);
 /*
  * Calls done when the catalog has this entry as it is now (or a request failed, or sync_wait passed): at once if there
  * is nothing to wait for.  So who changes an entry sees the effect, and a cluster without leader delays nobody for
- * long.  done is called exactly once; by registry_free at the latest.
+ * long.  What was to be durable before this call is, then, or could not be written.  done is called exactly once; by
+ * registry_free at the latest.
  */
 void registry_settle(struct registry *r, enum entry_kind kind, struct span id, void (*done)(void *ctx), void *ctx);
+
+/* Did anything change that save() was told of and registry_print_changes() has not printed? */
+bool registry_unsaved(const struct registry *r);
+void registry_all_saved(struct registry *r);
+/* Of the last durable save(): what was told up to it is durable once registry_saved() is called with it. */
+uint64_t registry_save_ticket(const struct registry *r);
+void registry_saved(struct registry *r, uint64_t ticket);
 
 /* -- registry_file.c -- */
 /* Fills an empty table.  A file that makes no sense is renamed to PATH.bad, and the log says why. */
 void registry_load(struct registry *r, const char *path);
-/* Atomically replaces the file; durable: also waits for the disk.  TV_ELIMIT, TV_ESYS with errno. */
-enum tv_err registry_save(struct registry *r, const char *path, bool durable);
 /*
  * What the file says; and back, into a table.  TV_EFORMAT with a reason: nothing is taken.  Single entries that make no
  * sense are left out, with a warning that names path.
  */
 void registry_print(struct registry *r, struct buf *out);
 enum tv_err registry_parse(struct registry *r, struct span text, const char *path, char *why, size_t cap);
+/* What is unsaved, as JSON, which is saved then; and back, over what a file said.  False: it makes no sense. */
+void registry_print_changes(struct registry *r, struct buf *out);
+bool registry_replay(struct registry *r, struct span text, const char *path);
 
 #endif

@@ -11,8 +11,23 @@ enum dirty {
 	DIRTY,
 };
 
+enum { INDEX_ID, INDEX_SERVICE, INDEXES };	/* by kind and id; checks by their service, if they have one */
+
+struct entry_index {
+	struct bucket {
+		struct entry *first, *last;
+	} *buckets;
+	uint32_t size;			/* a power of two */
+	uint32_t count;
+};
+
 struct entry {
 	struct entry *next, *prev;
+	struct {
+		struct entry *next, *prev;
+		uint32_t hash;
+		bool in;
+	} at[INDEXES];
 	struct registry *registry;
 	enum entry_kind kind;
 	struct buf bytes;		/* rec, token and run */
@@ -20,9 +35,13 @@ struct entry {
 	struct span id, service, token;	/* in bytes; service: that it is, or is a check of */
 	struct span run;		/* in bytes, packed; empty: nothing runs */
 	int64_t ttl, deregister_after;
+	bool sidecar;
 	struct mono critical_since;	/* MONO_NEVER: is not critical */
 	void *user;
 	bool removed;			/* gone here; stays until the catalog knows */
+	enum unsaved { SAVED, UNSAVED_STATE, UNSAVED } unsaved;
+	struct entry *unsaved_next, *unsaved_prev;
+	bool from_file, named;		/* files define it; those that are being taken do */
 	bool there;			/* the catalog that is being compared has it */
 	enum dirty dirty;		/* as of the push under way: changed again since it began */
 	struct push *push;		/* under way */
@@ -31,8 +50,9 @@ struct entry {
 
 struct settle {				/* somebody waits for a push */
 	struct settle *next;
-	struct entry *entry;		/* NULL: gone */
-	struct mono deadline;
+	struct entry *entry;		/* NULL: gone, or the catalog has it */
+	uint64_t ticket;		/* that has to be saved */
+	struct mono deadline;		/* for the catalog, not for the disk; MONO_NEVER: the disk alone */
 	void (*done)(void *ctx);
 	void *ctx;
 };
@@ -41,10 +61,16 @@ struct registry {
 	struct registry_conf conf;
 	registry_user_fn *user_fn;
 	void *user_ctx;
+	registry_watch_fn *watch_fn;	/* may be NULL */
+	void *watch_ctx;
 	struct entry *first, *last;
+	struct entry_index index[INDEXES];
+	struct registry_stats stats;
+	struct entry *unsaved_first, *unsaved_last;
+	uint64_t saves, saved;		/* durable ones, see registry_save_ticket() */
 	unsigned count[2];		/* of those that are not removed, by kind */
 	struct rng rng;
-	struct settle *settling;
+	struct settle *settling, **settling_end;	/* in the order of their deadlines, but for MONO_NEVER */
 	struct route_call *compare;	/* reading the catalog */
 	enum entry_kind comparing;
 	struct mono compare_at, output_at, save_at, reap_at, news_at;	/* MONO_NEVER: not planned */
@@ -52,13 +78,26 @@ struct registry {
 	struct arena scratch;		/* for our own records */
 };
 
-/* -- registry.c -- */
+/* -- registry_index.c -- */
+/* False: no memory; index_done() all the same. */
+bool index_init(struct registry *r);
+void index_done(struct registry *r);
+/* After its id and service are known, and again when its service may be another one. */
+void index_put(struct entry *e);
+void index_take_out(struct entry *e);
 /* Also those that are removed. */
 struct entry *entry_find(struct registry *r, enum entry_kind kind, struct span id);
+/* The checks of a service, in order of registration, also those that are removed. */
+struct entry *entry_check_first(struct registry *r, struct span service);
+struct entry *entry_check_next(const struct entry *e);
+
+/* -- registry.c -- */
 /* The service in the table that this check belongs to; NULL: none, or a service itself. */
 struct entry *entry_owner(const struct entry *e);
 /* Registers without telling anybody but the user.  As registry_put(). */
 enum tv_err entry_take(struct registry *r, const struct local_record *rec, struct entry **out);
+/* Gives it to the registry's user as it is now. */
+void entry_use(struct entry *e);
 /* At the end of the table, removed and dirty.  NULL: no memory. */
 struct entry *entry_add(struct registry *r, const struct local_record *rec);
 /* Replaces the record.  TV_ENOMEM: nothing changed. */
@@ -68,6 +107,16 @@ bool entry_unpack(const struct entry *e, struct local_record *out);
 /* Packs the record as it would be stored: what the catalog adds is left out. */
 void entry_pack(const struct registry *r, const struct local_record *rec, struct buf *out);
 void entry_drop(struct entry *e);
+/* It is gone here, and for its user; the catalog is not told yet. */
+void entry_remove(struct entry *e);
+/* The same with the checks of a service. */
+void entry_remove_whole(struct entry *e);
+/* Of a service; NULL: it has none. */
+struct entry *entry_sidecar(const struct entry *e);
+/* The file does not have it as it is; how: UNSAVED, or UNSAVED_STATE. */
+void entry_unsaved(struct entry *e, enum unsaved how);
+/* Saves what changed, as the conf says. */
+void registry_changed(struct registry *r, bool durable);
 bool entry_is_status(struct span text);
 /* Plans for now + delay, unless planned sooner. */
 void registry_at(struct registry *r, struct mono *when, struct mono delay);

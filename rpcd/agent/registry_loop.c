@@ -2,14 +2,13 @@
 #include <stdlib.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
 #include "rpcd/agent/registry_int.h"
 #include "rpcd/agent/registry_loop.h"
 
 struct host {
 	struct ev_loop *loop;
-	const char *path;
 	struct registry *registry;
+	struct registry_journal *journal;
 	ev_timer timer;
 	struct waits waits;		/* for services that change */
 	unsigned (*members)(void *ctx);
@@ -41,11 +40,9 @@ due(void *ctx, struct mono at)
 static void
 save(void *ctx, bool durable)
 {
-	struct host *h = ctx;
-	enum tv_err err = registry_save(h->registry, h->path, durable);
+	const struct host *h = ctx;
 
-	if (err != TV_OK)
-		log_warn("agent", "cannot write %s: %s", h->path, tv_strerror(err));
+	registry_journal_write(h->journal, durable);
 }
 
 static void
@@ -80,7 +77,7 @@ registry_open(const struct registry_conf *conf, struct ev_loop *loop, const char
 
 	if (h == NULL)
 		return NULL;
-	*h = (struct host){ .loop = loop, .path = path, .waits = { .loop = loop }, .members = conf->members,
+	*h = (struct host){ .loop = loop, .waits = { .loop = loop }, .members = conf->members,
 	    .ctx = conf->ctx };
 	ev_init(&h->timer, on_timer);
 	h->timer.data = h;
@@ -89,6 +86,7 @@ registry_open(const struct registry_conf *conf, struct ev_loop *loop, const char
 	own.cancel = route_cancel;
 	own.due = due;
 	own.save = save;
+	own.saves_later = true;
 	own.news = news;
 	own.members = members;
 	own.ctx = h;
@@ -96,7 +94,12 @@ registry_open(const struct registry_conf *conf, struct ev_loop *loop, const char
 		free(h);
 		return NULL;
 	}
-	registry_load(h->registry, path);
+	if ((h->journal = registry_journal_open(h->registry, loop, path)) == NULL) {
+		registry_free(h->registry);
+		ev_timer_stop(loop, &h->timer);
+		free(h);
+		return NULL;
+	}
 	return h->registry;
 }
 
@@ -105,8 +108,19 @@ registry_close(struct registry *r)
 {
 	struct host *h = r == NULL ? NULL : r->conf.ctx;
 
+	if (h == NULL)
+		return;
+	registry_journal_close(h->journal);
 	registry_free(r);
-	if (h != NULL)
-		ev_timer_stop(h->loop, &h->timer);
+	registry_journal_free(h->journal);
+	ev_timer_stop(h->loop, &h->timer);
 	free(h);
+}
+
+void
+registry_disk(const struct registry *r, struct registry_journal_stats *out)
+{
+	const struct host *h = r->conf.ctx;
+
+	registry_journal_stats(h->journal, out);
 }

@@ -4,7 +4,7 @@
 
 #include <ev.h>
 
-#include "rpcd/agent/registry.h"
+#include "rpcd/agent/registry_journal.h"
 #include "rpcd/event/waits.h"
 #include "rpcd/route/route.h"
 
@@ -17,7 +17,9 @@ struct registry *registry_open(const struct registry_conf *conf, struct ev_loop 
 /* As wait_start(): for a service that changes or goes.  What is there then may be the same as before. */
 void registry_wait(struct registry *r, struct wait *w, struct mono timeout, void (*fn)(void *ctx, bool timed_out),
     void *ctx);
-/* Ends it as registry_free() does. */
+/* What it cost to keep it on disk. */
+void registry_disk(const struct registry *r, struct registry_journal_stats *out);
+/* Ends it as registry_free() does; all is in one file then. */
 void registry_close(struct registry *r);
 
 #endif

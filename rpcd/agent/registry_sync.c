@@ -7,6 +7,7 @@
 
 #define RETRY_MIN MONO_S(15)
 #define RETRY_SPREAD MONO_S(15)
+#define SERVER_SPREAD MONO_S(3)		/* after a server came */
 #define MEMBERS_FEW 128			/* for each doubling beyond, times are longer by one of what they were */
 #define ARGS_BYTES_MAX (1u << 20)
 #define PUSH_BYTES_MAX (512u << 10)	/* of the checks that go with a service; others follow */
@@ -46,6 +47,12 @@ compare_soon(struct registry *r)
 	registry_at(r, &r->compare_at, mono_add(RETRY_MIN, sync_spread(r, scaled(r, RETRY_SPREAD))));
 }
 
+void
+registry_server_came(struct registry *r)
+{
+	registry_at(r, &r->compare_at, sync_spread(r, scaled(r, SERVER_SPREAD)));
+}
+
 static struct route_call *
 ask(struct registry *r, enum op_code code, struct span token, const void *args, registry_reply *done, void *ctx)
 {
@@ -74,17 +81,28 @@ void
 sync_settle(struct registry *r)
 {
 	struct mono now = r->conf.now();
-	struct settle **at = &r->settling, *w;
+	struct settle **at = &r->settling, *w, *over = NULL, **end = &over;
 
 	while ((w = *at) != NULL) {
-		if (w->entry != NULL && under_way(w->entry) && mono_before(now, w->deadline)) {
+		bool syncs = w->entry != NULL && under_way(w->entry) && mono_before(now, w->deadline);
+		if (syncs || w->ticket > r->saved) {
+			if (!syncs) {			/* for the disk alone */
+				w->entry = NULL;
+				w->deadline = MONO_NEVER;
+			}
 			at = &w->next;
 			continue;
 		}
 		*at = w->next;
+		w->next = NULL;
+		*end = w;
+		end = &w->next;
+	}
+	r->settling_end = at;
+	while ((w = over) != NULL) {	/* done may add others */
+		over = w->next;
 		w->done(w->ctx);
 		free(w);
-		at = &r->settling;	/* done may have added one */
 	}
 }
 
@@ -92,15 +110,19 @@ void
 registry_settle(struct registry *r, enum entry_kind kind, struct span id, void (*done)(void *ctx), void *ctx)
 {
 	struct entry *e = entry_find(r, kind, id);
-	struct settle *w = e == NULL || !under_way(e) || r->conf.sync_wait.ns <= 0 ? NULL : calloc(1, sizeof(*w));
+	bool syncs = e != NULL && under_way(e) && r->conf.sync_wait.ns > 0;
+	struct settle *w = syncs || r->saves > r->saved ? calloc(1, sizeof(*w)) : NULL;
 
 	if (w == NULL) {
 		done(ctx);
 		return;
 	}
-	*w = (struct settle){ .next = r->settling, .entry = e, .deadline = MONO_NEVER, .done = done, .ctx = ctx };
-	r->settling = w;
-	registry_at(r, &w->deadline, r->conf.sync_wait);
+	*w = (struct settle){ .entry = syncs ? e : NULL, .ticket = r->saves, .deadline = MONO_NEVER, .done = done,
+	    .ctx = ctx };
+	*r->settling_end = w;
+	r->settling_end = &w->next;
+	if (syncs)
+		registry_at(r, &w->deadline, r->conf.sync_wait);
 }
 
 /* -- pushes -- */
@@ -133,9 +155,10 @@ take_reply(struct entry *e, const struct push *p, const struct op_reply *reply)
 static void
 push_rest(struct entry *head, bool removal)
 {
-	for (struct entry *e = head->registry->first, *next; e != NULL && head->kind == ENTRY_SERVICE; e = next) {
-		next = e->next;
-		if (e == head || e->push != NULL || !span_eq(e->service, head->id))
+	for (struct entry *e = head->kind == ENTRY_SERVICE ? entry_check_first(head->registry, head->id) : NULL, *next;
+	    e != NULL; e = next) {
+		next = entry_check_next(e);
+		if (e->push != NULL)
 			continue;
 		if (removal && e->removed)
 			entry_drop(e);		/* the catalog removes them with their service */
@@ -154,6 +177,7 @@ on_pushed(void *ctx, const struct op_reply *reply)
 	struct push *p = ctx;
 	struct registry *r = p->registry;
 
+	r->stats.pushes_failed += reply->err != TV_OK;
 	for (struct entry *e = p->first; e != NULL; e = e->push_next)
 		take_reply(e, p, reply);
 	if (reply->err == TV_OK)
@@ -179,14 +203,15 @@ join_checks(struct push *p, struct catalog_register *args)
 {
 	struct registry *r = p->registry;
 	const struct entry *service = p->first;
-	struct check *v = arena_array(&r->scratch, r->count[ENTRY_CHECK], sizeof(*v));
 	struct local_record rec;
-	size_t bytes = 0;
+	size_t bytes = 0, count = 0;
 
+	for (const struct entry *e = entry_check_first(r, service->id); e != NULL; e = entry_check_next(e))
+		count++;
+	struct check *v = arena_array(&r->scratch, count, sizeof(*v));
 	args->Checks.v = v;
-	for (struct entry *e = r->first; e != NULL && v != NULL; e = e->next) {
-		if (e->kind != ENTRY_CHECK || e->removed || e->push != NULL || e->dirty == CLEAN ||
-		    !span_eq(e->service, service->id) || !span_eq(e->token, service->token))
+	for (struct entry *e = entry_check_first(r, service->id); e != NULL && v != NULL; e = entry_check_next(e)) {
+		if (e->removed || e->push != NULL || e->dirty == CLEAN || !span_eq(e->token, service->token))
 			continue;
 		if ((bytes += e->rec.len) > PUSH_BYTES_MAX || !entry_unpack(e, &rec))
 			break;
@@ -246,6 +271,7 @@ push(struct entry *e)
 	}
 	*p = (struct push){ .registry = r, .removal = e->removed };
 	join(p, e);
+	r->stats.pushes++;
 	p->call = e->removed ? send_deregistration(p) : send_registration(p);
 	if (p->call == NULL)
 		on_pushed(p, &(struct op_reply){ .err = TV_EAGAIN });
@@ -258,6 +284,7 @@ sync_changed(struct entry *e, bool output_only)
 
 	if (output_only && e->push == NULL && e->dirty != DIRTY) {
 		e->dirty = DIRTY_OUTPUT;
+		r->stats.outputs_deferred++;
 		registry_at(r, &r->output_at, r->conf.update_interval);
 	} else {
 		e->dirty = DIRTY;
@@ -292,8 +319,10 @@ same(struct entry *e, struct local_record *there)
 	eq = span_eq(buf_span(&packed), e->rec);
 	if (!eq && known && e->kind == ENTRY_SERVICE && own.service.EnableTagOverride) {
 		own.service.Tags = there->service.Tags;
-		if (entry_store(e, &own) == TV_OK)
+		if (entry_store(e, &own) == TV_OK) {
+			entry_unsaved(e, UNSAVED);
 			registry_at(e->registry, &e->registry->save_at, MONO_ZERO);
+		}
 		eq = span_eq(buf_span(&packed), e->rec);
 	}
 	buf_done(&packed);
@@ -315,8 +344,10 @@ compare_one(struct registry *r, struct local_record *there)
 	e->there = true;
 	if (e->push != NULL)
 		return;
-	if (e->removed || !same(e, there))
+	if (e->removed || !same(e, there)) {
+		r->stats.differences += e->dirty == CLEAN || e->removed;
 		e->dirty = DIRTY;
+	}
 	else if (e->dirty == DIRTY)
 		e->dirty = CLEAN;
 }
@@ -355,10 +386,12 @@ compare_rest(struct registry *r)
 		next = e->next;
 		if (e->kind != r->comparing || e->push != NULL || e->there)
 			continue;
-		if (e->removed)
+		if (e->removed) {
 			entry_drop(e);
-		else
-			e->dirty = DIRTY;
+			continue;
+		}
+		r->stats.differences += e->dirty == CLEAN;
+		e->dirty = DIRTY;
 	}
 }
 
@@ -373,8 +406,10 @@ read_catalog(struct registry *r, enum entry_kind kind)
 	for (struct entry *e = r->first; e != NULL; e = e->next)
 		e->there = false;
 	r->compare = ask(r, kind == ENTRY_SERVICE ? OP_CATALOG_NODE : OP_HEALTH_NODE, SPAN_NONE, &args, on_catalog, r);
-	if (r->compare == NULL)
+	if (r->compare == NULL) {
+		r->stats.comparisons_failed++;
 		compare_soon(r);
+	}
 }
 
 static void
@@ -389,6 +424,7 @@ on_catalog(void *ctx, const struct op_reply *reply)
 	if (err == TV_OK)
 		err = r->comparing == ENTRY_SERVICE ? compare_services(r, &in) : compare_checks(r, &in);
 	if (err != TV_OK) {
+		r->stats.comparisons_failed++;
 		log_debug("agent", "comparison with the catalog failed: %s", tv_strerror(err));
 		compare_soon(r);
 		return;
@@ -398,6 +434,7 @@ on_catalog(void *ctx, const struct op_reply *reply)
 		read_catalog(r, ENTRY_CHECK);
 		return;
 	}
+	r->stats.comparisons++;
 	sync_all(r, false);
 	registry_at(r, &r->compare_at, mono_add(r->conf.sync_interval,
 	    sync_spread(r, scaled(r, r->conf.sync_interval))));

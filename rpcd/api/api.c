@@ -6,6 +6,7 @@
 #include "common/base/log.h"
 #include "rpcd/api/api.h"
 #include "rpcd/api/gzip.h"
+#include "rpcd/cache/cache.h"
 #include "rpcd/filter/filter.h"
 
 bool
@@ -105,20 +106,24 @@ take_endpoint(struct request *r)
 {
 	const struct endpoint_path *p = endpoint_find(r->path);
 	struct buf methods = BUF_INIT(256);
+	struct endpoint_path part;
 
 	if (p == NULL) {
 		nothing_there(r);
 		return false;
 	}
 	r->rest = span_of(r->path.p + p->len, r->path.len - p->len);
-	r->endpoint = endpoint_row(p, r->head.method);
+	part = endpoint_ending(p, r->path);
+	r->endpoint = endpoint_row(&part, r->head.method);
 	if (r->endpoint != NULL)
 		return true;
-	r->endpoint = p->rows;
-	endpoint_methods(p, &methods);
-	answer_headerf(r, "Allow", "OPTIONS,%s", buf_cstr(&methods));
+	bool options = strcmp(r->head.method, "OPTIONS") == 0;
+	r->endpoint = part.rows;
+	endpoint_methods(&part, &methods);
+	answer_headerf(r, "Allow", "%s%s", options || !(part.rows->flags & BARE_ALLOW) ? "OPTIONS," : "",
+	    buf_cstr(&methods));
 	buf_done(&methods);
-	if (strcmp(r->head.method, "OPTIONS") == 0)
+	if (options)
 		answer_empty(r, 200);
 	else
 		answer_text(r, 405, "method %s not allowed", r->head.method);
@@ -268,7 +273,7 @@ api_unfold(struct request *r)
 static bool
 is_cut_short(const struct request *r)
 {
-	return (r->call != NULL || r->cancel != NULL) && (!r->answered || r->stream != NULL);
+	return (r->call != NULL || r->cached != NULL || r->cancel != NULL) && (!r->answered || r->stream != NULL);
 }
 
 void
@@ -279,6 +284,9 @@ api_cancel(struct request *r)
 	if (r->call != NULL)
 		route_cancel(r->call);
 	r->call = NULL;
+	if (r->cached != NULL)
+		cache_cancel(r->cached);
+	r->cached = NULL;
 	r->stream = NULL;
 	if (r->cancel != NULL)
 		r->cancel(r);

@@ -22,18 +22,22 @@ struct events;			/* rpcd/event/events.h */
 struct queries;			/* rpcd/event/queries.h */
 struct log_streams;		/* rpcd/agent/log_streams.h */
 struct gzip;			/* rpcd/api/gzip.h */
+struct cache;			/* rpcd/cache/cache.h */
 struct host;			/* rpcd/api/host.h */
+struct failovers;		/* rpcd/route/failover.h */
 
 struct api {
 	const struct rpcd_conf *conf;		/* all borrowed */
 	const struct cluster_conf *cluster;
 	struct route *route;
+	struct failovers *failovers;
 	struct members *members;
 	struct admin *admin;
 	struct registry *registry;
 	struct events *events;
 	struct queries *queries;
 	struct log_streams *log_streams;
+	struct cache *cache;			/* NULL: ?cached is ignored */
 	struct gzip *gzip;			/* NULL: answers are not compressed */
 	const struct host *host;
 	void (*quit)(void *ctx);		/* after a successful leave was answered; may be NULL */
@@ -132,9 +136,26 @@ bool api_filter_plain(struct request *r, const struct schema *s, const char *bef
 bool api_passes(struct request *r, struct span packed);
 /* Such an error: answers it and returns true. */
 bool api_filter_failed(struct request *r);
-/* Hands op with these arguments to the router; finish gets the reply.  On failure the answer is made here. */
+/* Is Cache-Control one that can be read?  Else answers 400, and returns false (rpcd/api/cached.c). */
+bool api_cache_control(struct request *r);
+/* Is this request to be answered from the cache? */
+bool api_wants_cached(const struct request *r);
+/*
+ * Answers from the cache, now or later, by r->finish.  False: the cache has no room, and the servers are to be asked.
+ */
+bool api_start_cached(struct request *r, enum op_code op, const void *args);
+/* Do all checks of this packed health_entry pass? */
+bool api_is_passing(struct span packed);
+/*
+ * Hands op with these arguments to the cache, where the row and the query say so, or else to the router; finish gets
+ * the reply.  On failure the answer is made here.
+ */
 void api_start(struct request *r, enum op_code op, const void *args,
     void (*finish)(struct request *r, const struct op_reply *reply));
+/* Only makes r->op of them, which whoever starts it hands on.  False: answered. */
+bool api_pack(struct request *r, enum op_code op, const void *args);
+/* It could not be started: too much is under way. */
+void api_busy(struct request *r);
 /* Are datacenter and token of r->op as short as an operation can carry them?  Else answers, and returns false. */
 bool api_names_fit(struct request *r);
 /* The status for an error of the servers: Consul's is 403 for what is not permitted, and 500 for all else. */

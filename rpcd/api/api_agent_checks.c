@@ -47,9 +47,8 @@ bool
 api_agent_may_run(struct request *r, const struct local_record *checks, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (span_eqs(checks[i].run.Kind, "script") && !r->api->conf->enable_script_checks) {
-			answer_text(r, 500, "Scripts are disabled on this agent from remote calls; to enable, "
-			    "configure 'enable_script_checks' to true");
+		if (checks[i].run.Args.n > 0 && !r->api->conf->enable_script_checks) {
+			answer_text(r, 500, CHECKS_REMOTE_OFF);
 			return false;
 		}
 	return true;
@@ -176,7 +175,7 @@ run_checks(struct request *r)
 }
 
 const struct endpoint api_agent_checks[] = {
-	{ "/v1/agent/checks", "GET", ACCESS_AGENT, .query = QUERY_CATALOG, .run = run_checks },
+	{ "/v1/agent/checks", "GET", ACCESS_AGENT, .run = run_checks },
 	{ "/v1/agent/check/register", "PUT", ACCESS_AGENT, .body = BODY_JSON, .run = run_register },
 	{ "/v1/agent/check/deregister/", "PUT", ACCESS_AGENT, .missing = "Missing check ID", .run = run_deregister },
 	{ "/v1/agent/check/pass/", "PUT", ACCESS_AGENT, .arg = PASS, .run = run_note },

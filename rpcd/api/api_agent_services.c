@@ -73,21 +73,26 @@ static void
 run_register(struct request *r)
 {
 	struct service_def d = { 0 };
-	struct service_records v;
+	struct service_records v, sidecar = { .n = 0 };
+	struct registry *registry = r->api->registry;
 	char why[DEFINITION_TEXT_MAX];
 
 	if (!api_decode(r, &service_def_schema, SJ_STRICT | SJ_SNAKE, false, &d))
 		return;
 	d.Token = api_agent_token(r, d.Token);
 	unsigned status = definition_service(&d, &r->arena, &v, why);
+	if (status == 0 && d.Connect.has_sidecar)
+		status = definition_sidecar(&d, registry, NULL, &r->arena, &sidecar, why);
 	if (status != 0) {
 		answer_text(r, status, "%s", why);
 		return;
 	}
-	if (!api_agent_may_run(r, v.checks, v.n))
+	if (!api_agent_may_run(r, v.checks, v.n) || !api_agent_may_run(r, sidecar.checks, sidecar.n))
 		return;
-	enum tv_err err = registry_put_service(r->api->registry, &v.service, v.checks, v.n,
-	    is_asked(r, "replace-existing-checks"));
+	bool replace = is_asked(r, "replace-existing-checks");
+	enum tv_err err = registry_put_service(registry, &v.service, v.checks, v.n, replace);
+	if (err == TV_OK && d.Connect.has_sidecar)
+		err = registry_put_service(registry, &sidecar.service, sidecar.checks, sidecar.n, replace);
 	if (err != TV_OK)
 		api_agent_refused(r, err);
 	else
@@ -308,7 +313,7 @@ run_service_maintenance(struct request *r)
 }
 
 const struct endpoint api_agent_services[] = {
-	{ "/v1/agent/services", "GET", ACCESS_AGENT, .query = QUERY_CATALOG, .run = run_services },
+	{ "/v1/agent/services", "GET", ACCESS_AGENT, .run = run_services },
 	{ "/v1/agent/service/", "GET", ACCESS_AGENT, .run = run_service },
 	{ "/v1/agent/service/register", "PUT", ACCESS_AGENT, .body = BODY_JSON, .run = run_register },
 	{ "/v1/agent/service/deregister/", "PUT", ACCESS_AGENT, .missing = "Missing service ID",

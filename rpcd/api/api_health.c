@@ -43,7 +43,7 @@ const struct endpoint api_health[] = {
 	{ "/v1/health/checks/", "GET", ACCESS_OP, NULL, OP_HEALTH_CHECKS, .missing = "Missing service name",
 	    READ_CATALOG, .flags = SHOW_MODE | FILTERED },
 	{ "/v1/health/service/", "GET", ACCESS_OP, NULL, OP_HEALTH_SERVICE, .missing = "Missing service name",
-	    READ_CATALOG, .flags = SHOW_MODE | FILTERED, .check = check_service, .finish = finish_service },
+	    READ_CATALOG, .flags = SHOW_MODE | FILTERED | CACHED, .check = check_service, .finish = finish_service },
 	{ "/v1/health/connect/", "GET", ACCESS_OP, NULL, OP_HEALTH_CONNECT, .missing = "Missing service name",
 	    READ_CATALOG, .flags = SHOW_MODE | FILTERED, .check = check_service, .finish = finish_service },
 	{ "/v1/health/state/", "GET", ACCESS_OP, NULL, OP_HEALTH_STATE, .missing = "Missing check state",

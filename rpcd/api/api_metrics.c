@@ -34,11 +34,13 @@ static const struct section_kind {
 	{ "raft", false, " loop_late prompt_elections slow_syncs snapshots_damaged syncs " },
 	{ "state", false, " applied_entries batch_pages_fetched batch_pages_read cache_hits cache_misses "
 	    "flush_waits flushes transactions transactions_failed " },
-	{ "rpcd", true, " calls_bytes calls_under_way checks events http_bodies_bytes http_conns http_conns_waiting "
+	{ "rpcd", true, " cache_bytes cache_entries cache_entries_lost cache_fetches_under_way cache_waiting "
+	    "calls_bytes calls_under_way checks events http_bodies_bytes http_conns http_conns_waiting "
 	    "http_max_us http_p50_us http_p99_us http_under_way link_addresses link_max_us link_p50_us link_p99_us "
 	    "links_open links_retiring links_unproven loop_cpu_max_us loop_cpu_p50_us loop_cpu_p999_us loop_cpu_p99_us "
 	    "loop_turn_max_us loop_turn_p50_us loop_turn_p999_us loop_turn_p99_us peers_open peers_retiring "
-	    "peers_unproven uptime_s " },
+	    "peers_unproven dns_conns dns_processes dns_under_way check_processes check_runs_under_way checks_run_here "
+	    "services uptime_s " },
 };
 
 struct metric {
@@ -112,6 +114,28 @@ consul_name(const struct metric *m)
 	return span_eqs(m->section, "raft") && span_eqs(m->name, "commit") ? "consul.raft.commitTime" : NULL;
 }
 
+/* Numbers that Consul has, too, or NULL. */
+static const char *
+consul_number(const struct metric *m)
+{
+	static const struct { const char *section, *name, *consul; } same[] = {
+		{ "rpcd", "cache_entries", "consul.cache.entries_count" },
+		{ "rpcd", "cache_fetched", "consul.cache.fetch_success" },
+		{ "rpcd", "cache_fetches_failed", "consul.cache.fetch_error" },
+		{ "rpcd", "cache_expired", "consul.cache.evict_expired" },
+		{ "rpcd", "cache_refused", "consul.cache.bypass" },
+		{ "state", "nodes", "consul.state.nodes" },
+		{ "state", "services", "consul.state.service_instances" },
+		{ "raft", "applied_index", "consul.raft.applied_index" },
+		{ "raft", "last_log_index", "consul.raft.last_index" },
+	};
+
+	for (size_t i = 0; i < NITEMS(same); i++)
+		if (span_eqs(m->section, same[i].section) && span_eqs(m->name, same[i].name))
+			return same[i].consul;
+	return NULL;
+}
+
 static double
 ms(int64_t ns)
 {
@@ -133,6 +157,9 @@ json_gauge(struct buf *out, const struct metric *m)
 	buf_u8(out, ',');
 	put_name(out, m);
 	buf_printf(out, ",\"Value\":%.*s,\"Labels\":{}}", (int)m->text.len, (const char *)m->text.p);
+	if (consul_number(m) != NULL && !m->counts)
+		buf_printf(out, ",{\"Name\":\"%s\",\"Value\":%.*s,\"Labels\":{}}", consul_number(m),
+		    (int)m->text.len, (const char *)m->text.p);
 }
 
 static void
@@ -227,12 +254,26 @@ prom_line(struct buf *out, struct span name, const char *end, double value)
 	buf_u8(out, '\n');
 }
 
+/* The same number by Consul's name. */
+static void
+prom_consul(struct buf *out, const struct metric *m)
+{
+	struct buf b = BUF_INIT(256);
+
+	put_plain(&b, span_str(consul_number(m)));
+	prom_head(out, buf_span(&b), m->counts ? "counter" : "gauge", "As Consul has it, since the start.");
+	buf_printf(out, "%s %.*s\n", buf_cstr(&b), (int)m->text.len, (const char *)m->text.p);
+	buf_done(&b);
+}
+
 static void
 prom_number(struct buf *out, const struct metric *m)
 {
 	struct buf b = BUF_INIT(2 * INFO_NAME_BYTES_MAX + 64);
 	struct span name = prom_name(&b, m, "");
 
+	if (consul_number(m) != NULL)
+		prom_consul(out, m);
 	prom_head(out, name, m->counts ? "counter" : "gauge", "See clusterctl info in the operations guide.");
 	buf_printf(out, "%.*s %.*s\n", (int)name.len, (const char *)name.p, (int)m->text.len, (const char *)m->text.p);
 	buf_done(&b);

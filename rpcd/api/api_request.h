@@ -20,6 +20,7 @@
 struct api;
 struct endpoint;
 struct route_call;
+struct cache_wait;		/* rpcd/cache/cache.h */
 struct filter;			/* rpcd/filter/filter.h */
 struct render;			/* rpcd/api/render.c */
 struct request;
@@ -71,6 +72,8 @@ struct request {
 
 	struct op_request op;		/* dc, mode, index... from the query */
 	struct route_call *call;	/* under way */
+	struct cache_wait *cached;	/* the same, of the cache */
+	bool only_passing;		/* of a list of instances that ?cached gave, those whose checks pass */
 	/* Continues with the router's answer. */
 	void (*finish)(struct request *r, const struct op_reply *reply);
 	/* Takes back what is under way besides `call`; called once, or never.  NULL: nothing is. */

@@ -5,6 +5,7 @@
 #include "common/record/schema_json.h"
 #include "common/text/json_text.h"
 #include "rpcd/api/api.h"
+#include "rpcd/cache/cache.h"
 
 #define PATHS_MAX 160
 #define BUCKETS 64
@@ -61,6 +62,7 @@ check_row(const struct endpoint *e)
 
 	TV_ASSERT(e->run != NULL || op != NULL);
 	TV_ASSERT(op == NULL || op->args->size <= ARGS_BYTES_MAX);
+	TV_ASSERT(!(e->flags & CACHED) || cache_takes(e->op, NULL));
 	for (const struct bind *b = e->bind; b != NULL && b->kind != BIND_END; b++)
 		TV_ASSERT(op != NULL && b->size == op->args->size);
 	TV_ASSERT(e->when == NULL || (e[1].path != NULL && strcmp(e->path, e[1].path) == 0 &&
@@ -108,6 +110,39 @@ endpoint_find(struct span path)
 		    memcmp(path.p, p->rows->path, p->len) == 0)
 			return p;
 	return NULL;
+}
+
+static bool
+ends_with(struct span path, size_t from, const char *ending)
+{
+	size_t n = strlen(ending);
+
+	return path.len >= from + n && memcmp(path.p + path.len - n, ending, n) == 0;
+}
+
+static bool
+same_ending(const char *a, const char *b)
+{
+	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+struct endpoint_path
+endpoint_ending(const struct endpoint_path *p, struct span path)
+{
+	struct endpoint_path part = *p;
+	const char *ending;
+	unsigned n;
+
+	for (; part.count > 0; part.rows += n, part.count -= n) {
+		ending = part.rows->ending;
+		for (n = 0; n < part.count && same_ending(part.rows[n].ending, ending); n++)
+			;
+		if (ending == NULL || ends_with(path, p->len, ending)) {
+			part.count = n;
+			break;
+		}
+	}
+	return part;
 }
 
 const struct endpoint *
@@ -241,6 +276,9 @@ take_options(struct request *r)
 	} else if (e->query == QUERY_DC) {
 		api_query_dc(r);
 	}
+	/* Others read it with the options. */
+	if (e->flags & (ANY_SERVER | CACHED) && e->query < QUERY_READ && !api_cache_control(r))
+		return false;
 	if (e->flags & ANY_SERVER)
 		r->op.mode = OP_STALE;
 	return e->missing == NULL || api_need_rest(r, e->missing);

@@ -63,6 +63,8 @@ enum endpoint_flag {
 	ANY_SERVER = 16,	/* asked with OP_STALE */
 	STRICT = 32,		/* BODY_JSON: unknown fields are refused */
 	COORDINATES = 64,	/* 401 while disable_coordinates is on */
+	BARE_ALLOW = 128,	/* the Allow of a 405 is without OPTIONS; of the first row of a path */
+	CACHED = 256,		/* ?cached answers from this node's cache; the operation is one of cache_takes() */
 };
 
 enum bind_kind {
@@ -115,6 +117,11 @@ struct endpoint {
 	unsigned flags;		/* enum endpoint_flag */
 	const struct schema *filter;
 	const char *wrap;	/* RENDER_VALUE: {"wrap":value} */
+	/*
+	 * The row is for paths below its own that end with this ("/execute").  Rows of one ending stand together,
+	 * before those for the rest, and have methods of their own.
+	 */
+	const char *ending;
 	int arg;		/* for the functions, where several rows have the same */
 	/* Does it all from bind on; may call api_ask(). */
 	void (*run)(struct request *r);
@@ -126,10 +133,10 @@ struct endpoint {
 
 /* The families: each a table of rows that ends with a NULL path, in a file of its own. */
 #define ENDPOINT_FAMILIES(X) \
-	X(api_kv) X(api_health) X(api_catalog) X(api_session) X(api_agent) X(api_agent_checks) X(api_agent_services) \
-	X(api_agent_health) X(api_agent_coord) \
+	X(api_kv) X(api_health) X(api_catalog) X(api_ui) X(api_session) X(api_agent) X(api_agent_checks) \
+	X(api_agent_services) X(api_agent_health) X(api_agent_coord) \
 	X(api_status) X(api_operator) X(api_autopilot) X(api_keyring) X(api_acl) X(api_event) X(api_queries) \
-	X(api_monitor) X(api_metrics) X(api_coordinate) X(api_snapshot) X(api_txn)
+	X(api_monitor) X(api_metrics) X(api_coordinate) X(api_snapshot) X(api_txn) X(api_prepared)
 #define X(name) extern const struct endpoint name[];
 ENDPOINT_FAMILIES(X)
 #undef X
@@ -147,6 +154,8 @@ struct endpoint_path {
 void endpoint_index(void);
 /* The longest one that fits, or NULL. */
 const struct endpoint_path *endpoint_find(struct span path);
+/* The rows of it that this path is for, by its ending. */
+struct endpoint_path endpoint_ending(const struct endpoint_path *p, struct span path);
 /* The first row of this method, or NULL. */
 const struct endpoint *endpoint_row(const struct endpoint_path *p, const char *method);
 /* That row, or the one of its variants that the query asks for. */

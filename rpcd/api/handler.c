@@ -84,7 +84,7 @@ take_consistency(struct request *r, bool catalog)
 		answer_text(r, 400, "Cannot specify ?stale with ?consistent, conflicting semantics.");
 		return false;
 	}
-	if (params_has(&r->query, "cached") && consistent) {
+	if (params_has(&r->query, "cached") && consistent && conf->use_cache) {
 		answer_text(r, 400, "Cannot specify ?cached with ?consistent, conflicting semantics.");
 		return false;
 	}
@@ -97,36 +97,11 @@ take_consistency(struct request *r, bool catalog)
 	return true;
 }
 
-/* Reads always ask the servers, so nothing in it changes an answer; but what makes no sense is refused. */
-static bool
-cache_control_fits(const char *text)
-{
-	while (text != NULL && *text != '\0') {
-		size_t n = strcspn(text, ","), skip = strspn(text, " \t");
-		struct span one = span_of(text + (skip < n ? skip : n), skip < n ? n - skip : 0);
-		const uint8_t *equals = one.len == 0 ? NULL : memchr(one.p, '=', one.len);
-		uint64_t seconds;
-
-		while (one.len > 0 && (one.p[one.len - 1] == ' ' || one.p[one.len - 1] == '\t'))
-			one.len--;
-		if ((span_starts(one, span_str("max-age")) || span_starts(one, span_str("stale-if-error"))) &&
-		    (equals == NULL ||
-		    u64_parse(span_of(equals + 1, (size_t)(one.p + one.len - equals) - 1), &seconds) != TV_OK))
-			return false;
-		text += n + (text[n] == ',');
-	}
-	return true;
-}
-
 bool
 api_query(struct request *r, bool catalog)
 {
-	if (!api_query_blocking(r) || !take_consistency(r, catalog))
+	if (!api_query_blocking(r) || !take_consistency(r, catalog) || !api_cache_control(r))
 		return false;
-	if (!cache_control_fits(r->head.cache_control)) {
-		answer_text(r, 400, "Invalid Cache-Control header.");
-		return false;
-	}
 	api_query_dc(r);
 	return true;
 }
@@ -175,25 +150,39 @@ fits(struct request *r)
 	return false;
 }
 
-void
-api_start(struct request *r, enum op_code code, const void *args,
-    void (*finish)(struct request *r, const struct op_reply *reply))
+bool
+api_pack(struct request *r, enum op_code code, const void *args)
 {
 	const struct op *op = op_find((uint16_t)code);
 
 	TV_ASSERT(op != NULL);
 	r->op.op = op->code;
 	r->op.token = api_token(r);
-	r->finish = finish;
 	buf_reset(&r->scratch);
 	schema_pack(op->args, args, &r->scratch);
-	if (!fits(r))
-		return;
 	r->op.args = buf_span(&r->scratch);
+	return fits(r);
+}
+
+void
+api_busy(struct request *r)
+{
+	answer_text(r, 503, "rpc error making call: too many requests under way (see limits.calls_pending_max "
+	    "and limits.calls_bytes_max)");
+}
+
+void
+api_start(struct request *r, enum op_code code, const void *args,
+    void (*finish)(struct request *r, const struct op_reply *reply))
+{
+	r->finish = finish;
+	if (api_wants_cached(r) && api_start_cached(r, code, args))
+		return;
+	if (!api_pack(r, code, args))
+		return;
 	r->call = route_start(r->api->route, &r->op, on_reply, r);
 	if (r->call == NULL)
-		answer_text(r, 503, "rpc error making call: too many requests under way (see limits.calls_pending_max "
-		    "and limits.calls_bytes_max)");
+		api_busy(r);
 }
 
 static void

@@ -4,7 +4,7 @@
  */
 #include "rpcd/api/api.h"
 
-/* "/v1/query/": all below it. */
+/* "/v1/config/": all below it. */
 static const char *const paths[] = {
 	"/v1/acl/auth-method", "/v1/acl/auth-method/", "/v1/acl/auth-methods", "/v1/acl/binding-rule",
 	"/v1/acl/binding-rule/", "/v1/acl/binding-rules", "/v1/acl/rules/translate/",
@@ -13,8 +13,10 @@ static const char *const paths[] = {
 	"/v1/agent/version",
 	"/v1/catalog/gateway-services/",
 	"/v1/config", "/v1/config/", "/v1/connect/", "/v1/discovery-chain/", "/v1/exported-services",
-	"/v1/health/ingress/", "/v1/imported-services", "/v1/internal/ui/",
-	"/v1/operator/usage", "/v1/peering", "/v1/peering/", "/v1/peerings", "/v1/query", "/v1/query/",
+	"/v1/health/ingress/", "/v1/imported-services", "/v1/internal/ui/gateway-intentions/",
+	"/v1/internal/ui/gateway-services-nodes/", "/v1/internal/ui/metrics-proxy/",
+	"/v1/internal/ui/service-topology/",
+	"/v1/operator/usage", "/v1/peering", "/v1/peering/", "/v1/peerings",
 };
 
 const char *

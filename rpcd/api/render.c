@@ -40,9 +40,13 @@ element(struct render *v)
 	struct rd ahead = v->in;
 
 	v->left--;
-	if (r->filter != NULL && !api_passes(r, mpr_value(&ahead))) {
-		v->in = ahead;
-		return;
+	if (r->filter != NULL || r->only_passing) {
+		struct span packed = mpr_value(&ahead);
+
+		if ((r->only_passing && !api_is_passing(packed)) || !api_passes(r, packed)) {
+			v->in = ahead;
+			return;
+		}
 	}
 	buf_u8(&r->answer.body, (uint8_t)v->before);
 	v->before = ',';
@@ -201,8 +205,10 @@ goes_in_slices(const struct render *v, struct span list)
 {
 	const struct request *r = v->r;
 
-	return r->api->loop != NULL && list.len >= RENDER_LARGE_BYTES && v->in.err == TV_OK && !r->running &&
-	    route_reply_number(r->api->route) == 0;
+	if (r->api->loop == NULL || list.len < RENDER_LARGE_BYTES || v->in.err != TV_OK)
+		return false;
+	/* What the cache gives at once is copied, and goes in slices too. */
+	return r->running ? api_wants_cached(r) : route_reply_number(r->api->route) == 0;
 }
 
 static void

@@ -12,29 +12,29 @@
 #include "common/net/chan.h"
 #include "common/record/messages.h"
 #include "common/record/records.h"
+#include "rpcd/check/role.h"
 #include "rpcd/check/schedule.h"
 #include "rpcd/check/verdict.h"
 
 #define CHECK_FD 3			/* of the socketpair, when the program starts */
-#define CHECK_NETWORK "network"		/* what the process runs, its first argument: dials, runs no program */
-#define CHECK_SCRIPTS "scripts"		/* runs programs, dials nobody */
 #define OUTPUT_BYTES_MAX (1u << 20)	/* of one check */
 
 struct task;
 struct checker;
 struct resolver;
-struct http_probes;
+struct curl_loop;
 
 struct probe_kind {
 	const char *name;		/* as check_run.Kind */
-	bool scripts;			/* which of the two processes runs it */
+	enum check_role role;		/* of the process that runs it */
 	struct mono timeout;		/* where the check does not say */
 	/* Starts a run, which ends by check_done(); leaves what cancel() needs in c->run. */
 	void (*start)(struct task *c);
 	/* Ends the run without a result; also when check_done() has been called no more. */
 	void (*cancel)(struct task *c);
 };
-extern const struct probe_kind probe_tcp, probe_http, probe_script;
+extern const struct probe_kind probe_tcp, probe_http, probe_grpc, probe_h2ping, probe_script,
+	probe_docker;
 
 struct task {
 	struct slot slot;		/* first */
@@ -52,6 +52,7 @@ struct task {
 	enum health status;
 	uint64_t output_hash;
 	void *run;			/* under way */
+	void *kept;			/* the probe's, for the next run; one block of malloc() */
 };
 
 #define CHAINS 1024
@@ -59,14 +60,17 @@ struct task {
 struct checker {
 	struct ev_loop *loop;
 	struct chan *chan;
-	bool scripts;
+	enum check_role role;
+	const char *docker_socket;	/* empty: none */
+	int log_dest;			/* enum log_dest */
 	struct msg_check_setup setup;
 	struct schedule *schedule;
 	struct task *chains[CHAINS];
 	ev_timer due, tell;
+	struct mono planned;		/* what due is set to; zero: it is not */
 	struct msg_check_stats stats, told;
 	struct resolver *resolver;
-	struct http_probes *http;
+	struct curl_loop *curl;
 };
 
 /* -- checks.c -- */
@@ -75,9 +79,5 @@ enum tv_err checker_put(struct checker *k, const struct msg_check_put *put);
 void checker_drop(struct checker *k, uint64_t handle);
 /* A run is over; firm: whatever the thresholds say. */
 void check_done(struct task *c, enum health status, struct span output, bool firm);
-
-/* -- probe_http.c -- */
-/* NULL: no memory, or libcurl cannot start. */
-struct http_probes *http_probes_new(struct ev_loop *loop);
 
 #endif

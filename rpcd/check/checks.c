@@ -12,7 +12,8 @@
 #define OUTPUT_BYTES 4096
 #define DEFINITION_BYTES_MAX (1u << 20)
 
-static const struct probe_kind *const kinds[] = { &probe_tcp, &probe_http, &probe_script };
+static const struct probe_kind *const kinds[] = { &probe_tcp, &probe_http, &probe_grpc, &probe_h2ping,
+	&probe_script, &probe_docker };
 
 static struct task **
 find(struct checker *k, uint64_t handle)
@@ -30,11 +31,16 @@ static void
 plan(struct checker *k)
 {
 	struct mono at = schedule_next(k->schedule);
-	double after = mono_seconds(mono_sub(at, clock_mono()));
 
-	ev_timer_stop(k->loop, &k->due);
 	if (at.ns == MONO_NEVER.ns || k->stats.under_way >= k->setup.runs_max)
-		return;			/* the end of a run plans again */
+		at = MONO_ZERO;		/* the end of a run plans again */
+	if (at.ns == k->planned.ns)
+		return;
+	k->planned = at;
+	ev_timer_stop(k->loop, &k->due);
+	if (at.ns == 0)
+		return;
+	double after = mono_seconds(mono_sub(at, clock_mono()));
 	ev_timer_set(&k->due, after > 0 ? after : 0., 0.);
 	ev_timer_start(k->loop, &k->due);
 }
@@ -57,6 +63,7 @@ on_due(struct ev_loop *loop, ev_timer *w, int events)
 
 	(void)loop;
 	(void)events;
+	k->planned = MONO_ZERO;
 	while (k->stats.under_way < k->setup.runs_max &&
 	    (slot = schedule_due(k->schedule, mono_add(clock_mono(), EARLY))) != NULL)
 		start((struct task *)slot);
@@ -90,6 +97,14 @@ report(struct task *c, enum health status, struct span output)
 	    &(struct msg_check_result){ c->handle, span_str(health_name(status)), output });	/* else it is closed */
 }
 
+static void
+log_run(const struct task *c, enum health status)
+{
+	struct span what = c->def.Target.len > 0 || c->def.Args.n == 0 ? c->def.Target : c->def.Args.v[0];
+
+	log_debug("check", "%s %.*s: %s", c->kind->name, (int)what.len, (const char *)what.p, health_name(status));
+}
+
 void
 check_done(struct task *c, enum health status, struct span output, bool firm)
 {
@@ -98,6 +113,8 @@ check_done(struct task *c, enum health status, struct span output, bool firm)
 
 	c->run = NULL;
 	k->stats.under_way--;
+	if (log_enabled(LOG_LVL_DEBUG))
+		log_run(c, status);
 	if (output.len > OUTPUT_BYTES_MAX)
 		output.len = OUTPUT_BYTES_MAX;
 	if (verdict_take(&c->verdict, status, firm, &effect))
@@ -124,9 +141,14 @@ on_tell(struct ev_loop *loop, ev_timer *w, int events)
 enum tv_err
 checker_setup(struct checker *k, const struct msg_check_setup *setup)
 {
-	if (k->setup.runs_max > 0 || setup->runs_max == 0)
+	bool again = k->setup.runs_max > 0;
+
+	if (setup->runs_max == 0 || setup->log_level > LOG_LVL_DEBUG)
 		return TV_EFORMAT;
 	k->setup = *setup;
+	log_init("rpcd", (enum log_level)setup->log_level, (enum log_dest)k->log_dest);
+	if (again)
+		return TV_OK;
 	ev_timer_init(&k->due, on_due, 0., 0.);
 	ev_timer_init(&k->tell, on_tell, TELL_S, TELL_S);
 	k->due.data = k->tell.data = k;
@@ -147,6 +169,7 @@ check_free(struct task *c)
 		schedule_remove(k->schedule, &c->slot);
 	arena_done(&c->arena);
 	buf_done(&c->bytes);
+	free(c->kept);
 	free(c);
 }
 
@@ -166,7 +189,7 @@ static const struct probe_kind *
 kind_of(const struct checker *k, struct span name)
 {
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		if (span_eqs(name, kinds[i]->name) && kinds[i]->scripts == k->scripts)
+		if (span_eqs(name, kinds[i]->name) && kinds[i]->role == k->role)
 			return kinds[i];
 	return NULL;
 }

@@ -2,9 +2,10 @@
  * rpcd-check, the program of the processes "rpcd: check": runs health checks, and knows nothing else.  rpcd starts it
  * as the user _check (rpcd/agent/check_monitor.h) with a socketpair as descriptor 3.  It ends with rpcd.
  *
- * There are two, which have nothing in common but the table of checks.  One dials, and reads what strangers answer:
- * behind walls in which no program can be started and no file written.  The other runs scripts, reads their output
- * only, and dials nobody; it is not started where scripts are off.
+ * There are up to three, which have nothing in common but the table of checks.  One dials, and reads what strangers
+ * answer: behind walls in which no program can be started and no file written.  One runs scripts, reads their output
+ * only, and dials nobody; it is not started where scripts are off.  One speaks with docker, behind walls as the first
+ * but for the socket of docker; it is not started where that has no name.
  */
 #include "config.h"
 
@@ -23,6 +24,7 @@
 #include "common/net/msg.h"
 #include "common/proc/sandbox.h"
 #include "rpcd/check/checker.h"
+#include "rpcd/check/curl_loop.h"
 #include "rpcd/check/resolve.h"
 
 #define OUT_BYTES_MAX (64u << 20)
@@ -89,6 +91,17 @@ wall_network(bool best_effort, char *errbuf, size_t cap)
 	return sandbox_enter(&policy, best_effort, errbuf, cap);
 }
 
+/* Docker's socket is a matter of the file's mode: the policy knows only that there may be unix sockets. */
+static enum tv_err
+wall_docker(const char *path, bool best_effort, char *errbuf, size_t cap)
+{
+	struct sandbox_policy policy = { .unix_stream = true };
+
+	sandbox_path(&policy, path, SANDBOX_CONNECT);
+	sandbox_path(&policy, "/sys/devices/system/cpu/online", SANDBOX_READ);
+	return sandbox_enter(&policy, best_effort, errbuf, cap);
+}
+
 /* Scripts need most of what there is; their walls are the user, and those of probe_script.c. */
 static enum tv_err
 wall_scripts(char *errbuf, size_t cap)
@@ -114,16 +127,29 @@ prepare(struct checker *k, bool best_effort, char *errbuf, size_t cap)
 	enum tv_err err = k->loop == NULL || k->schedule == NULL ? TV_ENOMEM : TV_OK;
 
 	snprintf(errbuf, cap, "%s", tv_strerror(err));
-	if (err == TV_OK && !k->scripts && (k->http = http_probes_new(k->loop)) == NULL)
+	if (err == TV_OK && k->role != ROLE_SCRIPTS && (k->curl = curl_loop_new(k->loop)) == NULL)
 		err = TV_ENOMEM;
 	if (err == TV_OK)
-		err = k->scripts ? wall_scripts(errbuf, cap) : wall_network(best_effort, errbuf, cap);
-	if (err == TV_OK && !k->scripts && (k->resolver = resolver_new(k->loop)) == NULL)
+		err = k->role == ROLE_SCRIPTS ? wall_scripts(errbuf, cap) :
+		    k->role == ROLE_DOCKER ? wall_docker(k->docker_socket, best_effort, errbuf, cap) :
+		    wall_network(best_effort, errbuf, cap);
+	if (err == TV_OK && k->role == ROLE_NETWORK && (k->resolver = resolver_new(k->loop)) == NULL)
 		err = TV_ENOMEM;
 	return err;
 }
 
-/* rpcd-check network|scripts LEVEL DESTINATION required|best-effort */
+static bool
+take_role(struct checker *k, const char *name)
+{
+	static const char *const names[] = CHECK_ROLE_NAMES;
+
+	for (k->role = 0; k->role < CHECK_ROLES; k->role++)
+		if (strcmp(name, names[k->role]) == 0)
+			return true;
+	return false;
+}
+
+/* rpcd-check network|scripts|docker LEVEL DESTINATION required|best-effort SOCKET-OF-DOCKER */
 int
 main(int argc, char **argv)
 {
@@ -131,13 +157,13 @@ main(int argc, char **argv)
 	static struct checker k;
 	char errbuf[512] = "";
 
-	if (argc != 5 || (strcmp(argv[1], CHECK_NETWORK) != 0 && strcmp(argv[1], CHECK_SCRIPTS) != 0) ||
-	    fcntl(CHECK_FD, F_GETFD) < 0) {
+	if (argc != 6 || !take_role(&k, argv[1]) || fcntl(CHECK_FD, F_GETFD) < 0) {
 		fprintf(stderr, "rpcd-check is started by rpcd, see rpcd(8)\n");
 		return 2;
 	}
 	log_init("rpcd", (enum log_level)atoi(argv[2]), (enum log_dest)atoi(argv[3]));
-	k.scripts = strcmp(argv[1], CHECK_SCRIPTS) == 0;
+	k.docker_socket = argv[5];
+	k.log_dest = atoi(argv[3]);
 	signal(SIGPIPE, SIG_IGN);
 	umask(077);
 	(void)prctl(PR_SET_NAME, "rpcd: check");

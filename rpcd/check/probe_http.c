@@ -5,7 +5,6 @@
  *
  * Redirects are followed here and not by libcurl, since only to the same host they are followed in any case.
  */
-#include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "rpcd/check/checker.h"
+#include "rpcd/check/curl_loop.h"
 #include "rpcd/check/reason.h"
 #include "rpcd/check/resolve.h"
 #include "rpcd/check/tail.h"
@@ -20,28 +20,32 @@
 #define BODY_BYTES_READ (1u << 20)
 #define HEAD_BYTES_MAX (64u << 10)
 #define REDIRECTS_MAX 10
-#define IDLE_EASIES 64			/* kept for the next run */
 #define HOST_BYTES_MAX 256
 #define STATUS_BYTES_MAX 128
 #define RECEIVE_BYTES 16384
+#define URL_BYTES_SHORT 1024		/* the request is one packet */
 
-struct http_probes {
-	struct ev_loop *loop;
-	CURLM *multi;
-	ev_timer timer;
-	CURL *idle[IDLE_EASIES];
-	unsigned idle_count;
+/* What the first run made of a check's URL, which stays the same: task.kept. */
+struct place {
+	unsigned port;
+	bool plain;			/* http, without user and password, and short */
+	size_t url;			/* in text, behind the host */
+	char text[];
 };
 
 struct http {
+	struct transfer transfer;	/* first */
 	struct task *check;
-	CURL *easy;			/* NULL: not dialling yet */
 	struct curl_slist *headers, *places;
-	char *url;			/* of this request; libcurl's memory */
+	bool common;			/* headers are those of all, and not owned */
+	const char *url;		/* of this request: the place's, or to */
+	char *to;			/* that of a redirect; libcurl's memory */
 	char host[HOST_BYTES_MAX];	/* in it */
-	char *first_host;		/* of the first request, NULL until then */
+	const char *first_host;		/* of the first request: the place's */
 	unsigned port, redirects;
+	bool literal;			/* host is an address */
 	bool get;			/* a redirect turned it into one */
+	bool usual;			/* a plain GET with nothing set but what all have */
 	bool flooded, enough;		/* too many headers; the body was long enough */
 	struct mono deadline;
 	struct lookup *lookup;
@@ -60,20 +64,12 @@ static void request(struct http *h);
 static void
 release_easy(struct http *h)
 {
-	struct http_probes *p = h->check->checker->http;
-
-	if (h->easy == NULL)
-		return;
-	curl_multi_remove_handle(p->multi, h->easy);
-	curl_easy_reset(h->easy);
-	if (p->idle_count < IDLE_EASIES)
-		p->idle[p->idle_count++] = h->easy;
-	else
-		curl_easy_cleanup(h->easy);
-	h->easy = NULL;
-	curl_slist_free_all(h->headers);
+	transfer_end(h->check->checker->curl, &h->transfer);
+	if (!h->common)
+		curl_slist_free_all(h->headers);
 	curl_slist_free_all(h->places);
 	h->headers = h->places = NULL;
+	h->common = false;
 }
 
 static void
@@ -83,8 +79,7 @@ http_free(struct http *h)
 	if (h->lookup != NULL)
 		resolve_cancel(h->lookup);
 	ev_timer_stop(h->check->checker->loop, &h->timer);
-	curl_free(h->url);
-	free(h->first_host);
+	curl_free(h->to);
 	tail_done(&h->body);
 	free(h);
 }
@@ -178,11 +173,43 @@ take_url(struct http *h, const char *url, char *why, size_t cap)
 		ok = span_copy(h->check->def.TLSServerName, name, sizeof(name)) &&
 		    curl_url_set(u, CURLUPART_HOST, name, 0) == CURLUE_OK;
 	}
-	curl_free(h->url);
-	h->url = NULL;
-	ok = ok && curl_url_get(u, CURLUPART_URL, &h->url, 0) == CURLUE_OK;
+	curl_free(h->to);
+	h->to = NULL;
+	ok = ok && curl_url_get(u, CURLUPART_URL, &h->to, 0) == CURLUE_OK;
+	h->url = h->to;
 	curl_url_cleanup(u);
 	return ok ? NULL : why;
+}
+
+/* The place of the check, which the first run finds out. */
+static const char *
+take_place(struct http *h, char *why, size_t cap)
+{
+	struct task *c = h->check;
+	struct place *p = c->kept;
+
+	if (p == NULL) {
+		char *target = span_dup(c->def.Target);
+		const char *bad = target == NULL ? "out of memory" : take_url(h, target, why, cap);
+		size_t host = strlen(h->host) + 1, url = h->url == NULL ? 0 : strlen(h->url) + 1;
+
+		free(target);
+		if (bad != NULL || (p = malloc(sizeof(*p) + host + url)) == NULL)
+			return bad != NULL ? bad : "out of memory";
+		*p = (struct place){ .port = h->port, .url = host,
+		    .plain = strncmp(h->url, "http://", 7) == 0 && strchr(h->url, '@') == NULL &&
+		    url < URL_BYTES_SHORT };
+		memcpy(p->text, h->host, host);
+		memcpy(p->text + host, h->url, url);
+		c->kept = p;
+	}
+	h->url = p->text + p->url;
+	h->first_host = p->text;
+	h->port = p->port;
+	h->usual = p->plain && c->def.Body.len == 0 && c->def.TLSServerName.len == 0 && c->def.Header.n == 0 &&
+	    span_eqs(method(h), "GET");
+	memcpy(h->host, p->text, p->url);
+	return NULL;
 }
 
 /* -- what libcurl hands over -- */
@@ -204,7 +231,9 @@ on_header(char *bytes, size_t size, size_t n, void *ctx)
 
 		while (len > 0 && (line.p[at + len - 1] == '\n' || line.p[at + len - 1] == '\r'))
 			len--;
-		snprintf(h->status, sizeof(h->status), "%.*s", (int)len, (const char *)line.p + at);
+		len = len < sizeof(h->status) ? len : sizeof(h->status) - 1;
+		memcpy(h->status, line.p + at, len);
+		h->status[len] = '\0';
 	}
 	return line.len;
 }
@@ -259,6 +288,7 @@ follow(struct http *h, long code, const char *to)
 		return;
 	}
 	h->get = h->get || drops_body(h, code);
+	h->usual = false;
 	tail_done(&h->body);
 	tail_init(&h->body, h->check->output_max);
 	h->status[0] = '\0';
@@ -274,7 +304,7 @@ transport_failed(struct http *h, CURLcode rc)
 	char why[CURL_ERROR_SIZE + 128], addr[RESOLVE_TEXT_BYTES], text[64];
 	long error = 0;
 
-	(void)curl_easy_getinfo(h->easy, CURLINFO_OS_ERRNO, &error);
+	(void)curl_easy_getinfo(h->transfer.easy, CURLINFO_OS_ERRNO, &error);
 	if (rc == CURLE_OPERATION_TIMEDOUT) {
 		h->check->checker->stats.timed_out++;
 		snprintf(why, sizeof(why), "context deadline exceeded (Client.Timeout exceeded while %s)",
@@ -291,13 +321,27 @@ transport_failed(struct http *h, CURLcode rc)
 	fail(h, why);
 }
 
+/* The handle as it is, for another check: less work than to set all anew. */
 static void
-request_done(struct http *h, CURLcode rc)
+keep(struct http *h)
 {
+	CURL *e = h->transfer.easy;
+
+	curl_easy_setopt(e, CURLOPT_ERRORBUFFER, NULL);
+	curl_easy_setopt(e, CURLOPT_HEADERDATA, NULL);
+	curl_easy_setopt(e, CURLOPT_WRITEDATA, NULL);
+	curl_easy_setopt(e, CURLOPT_RESOLVE, NULL);
+	transfer_keep(h->check->checker->curl, &h->transfer);
+}
+
+static void
+request_done(struct transfer *t, CURLcode rc)
+{
+	struct http *h = (struct http *)t;
 	char *to = NULL;
 	long code = 0;
 
-	(void)curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &code);
+	(void)curl_easy_getinfo(h->transfer.easy, CURLINFO_RESPONSE_CODE, &code);
 	if (h->flooded) {
 		fail(h, "response headers are longer than 64 KiB");
 		return;
@@ -306,7 +350,9 @@ request_done(struct http *h, CURLcode rc)
 		transport_failed(h, rc);
 		return;
 	}
-	(void)curl_easy_getinfo(h->easy, CURLINFO_REDIRECT_URL, &to);
+	(void)curl_easy_getinfo(h->transfer.easy, CURLINFO_REDIRECT_URL, &to);
+	if (h->usual && rc == CURLE_OK && to == NULL)
+		keep(h);
 	if (to != NULL && (code == 301 || code == 302 || code == 303 || code == 307 || code == 308))
 		follow(h, code, to);
 	else
@@ -337,7 +383,7 @@ configured(const struct check_run *d, const char *name)
 
 /* Another host gets nothing that was meant for the first one. */
 static bool
-set_headers(struct http *h)
+make_headers(struct http *h)
 {
 	static const char *const ours[][2] = {
 		{ "User-Agent", "User-Agent: Consul Health Check" }, { "Accept", "Accept: text/plain, text/*, */*" },
@@ -368,6 +414,23 @@ set_headers(struct http *h)
 	return ok;
 }
 
+static bool
+set_headers(struct http *h)
+{
+	static struct curl_slist *all;	/* of those that are usual */
+
+	if (!h->usual)
+		return make_headers(h);
+	if (all == NULL) {
+		if (!make_headers(h))
+			return false;
+		all = h->headers;
+	}
+	h->headers = all;
+	h->common = true;
+	return true;
+}
+
 /* The name that libcurl connects to, and its addresses: it asks nobody for them. */
 static bool
 set_place(struct http *h)
@@ -375,9 +438,8 @@ set_place(struct http *h)
 	char addr[RESOLVE_TEXT_BYTES];
 	struct span server = h->redirects == 0 ? h->check->def.TLSServerName : SPAN_NONE;
 	struct buf text = BUF_INIT(4096);
-	struct addresses literal;
 
-	if (server.len == 0 && resolve_literal(h->host, &literal))
+	if (server.len == 0 && h->literal)
 		return true;
 	buf_u8(&text, '+');
 	buf_putspan(&text, server.len > 0 ? server : span_str(h->host));
@@ -401,19 +463,31 @@ set_method(struct http *h)
 	if (h->get)
 		return;
 	if (d->Body.len > 0) {
-		curl_easy_setopt(h->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)d->Body.len);
-		curl_easy_setopt(h->easy, CURLOPT_POSTFIELDS, d->Body.p);
+		curl_easy_setopt(h->transfer.easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)d->Body.len);
+		curl_easy_setopt(h->transfer.easy, CURLOPT_POSTFIELDS, d->Body.p);
 	}
 	if (span_eqs(method(h), "HEAD"))
-		curl_easy_setopt(h->easy, CURLOPT_NOBODY, 1L);
+		curl_easy_setopt(h->transfer.easy, CURLOPT_NOBODY, 1L);
 	else if ((d->Body.len > 0 || !span_eqs(method(h), "GET")) && span_copy(method(h), name, sizeof(name)))
-		curl_easy_setopt(h->easy, CURLOPT_CUSTOMREQUEST, name);
+		curl_easy_setopt(h->transfer.easy, CURLOPT_CUSTOMREQUEST, name);
 }
 
+static void
+ready(CURL *e)
+{
+	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	curl_easy_setopt(e, CURLOPT_BUFFERSIZE, (long)RECEIVE_BYTES);
+	curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+	curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
+}
+
+/* Whatever the usual ones set here, keep() leaves for the next one to set. */
 static bool
 set_all(struct http *h)
 {
-	CURL *e = h->easy;
+	CURL *e = h->transfer.easy;
 	bool verify = !h->check->def.TLSSkipVerify;
 	int64_t left = mono_ms(mono_sub(h->deadline, clock_mono()));
 
@@ -422,24 +496,17 @@ set_all(struct http *h)
 	curl_easy_setopt(e, CURLOPT_URL, h->url);
 	curl_easy_setopt(e, CURLOPT_RESOLVE, h->places);
 	curl_easy_setopt(e, CURLOPT_HTTPHEADER, h->headers);
-	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl_easy_setopt(e, CURLOPT_PROXY, "");
-	curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L);
-	curl_easy_setopt(e, CURLOPT_FORBID_REUSE, 1L);
-	curl_easy_setopt(e, CURLOPT_BUFFERSIZE, (long)RECEIVE_BYTES);
 	curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)(left > 0 ? left : 1));
-	curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)(left > 0 ? left : 1));
-	curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, verify ? 1L : 0L);
-	curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
-	curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+	/* Of its own it is 300 s, which a shorter time for all makes needless. */
+	curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)(left < 300000 ? 0 : left));
 	curl_easy_setopt(e, CURLOPT_HEADERDATA, h);
-	curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(e, CURLOPT_WRITEDATA, h);
 	curl_easy_setopt(e, CURLOPT_ERRORBUFFER, h->error);
-	curl_easy_setopt(e, CURLOPT_PRIVATE, h);
-	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
+	curl_easy_setopt(e, CURLOPT_TCP_NODELAY, h->usual ? 0L : 1L);	/* one packet, and the answer */
+	if (h->usual)
+		return true;
+	curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, verify ? 1L : 0L);
+	curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
 	set_method(h);
 	return true;
 }
@@ -447,13 +514,13 @@ set_all(struct http *h)
 static void
 dial(struct http *h)
 {
-	struct http_probes *p = h->check->checker->http;
+	struct checker *k = h->check->checker;
 
-	ev_timer_stop(p->loop, &h->timer);	/* from here on libcurl has the deadline */
+	ev_timer_stop(k->loop, &h->timer);	/* from here on libcurl has the deadline */
 	h->head_bytes = 0;
 	h->error[0] = '\0';
-	h->easy = p->idle_count > 0 ? p->idle[--p->idle_count] : curl_easy_init();
-	if (h->easy == NULL || !set_all(h) || curl_multi_add_handle(p->multi, h->easy) != CURLM_OK)
+	h->transfer.done = request_done;
+	if (!transfer_init(k->curl, &h->transfer, ready) || !set_all(h) || !transfer_start(k->curl, &h->transfer))
 		fail(h, "out of memory");
 }
 
@@ -492,7 +559,8 @@ request(struct http *h)
 	struct checker *k = h->check->checker;
 	double left = mono_seconds(mono_sub(h->deadline, clock_mono()));
 
-	if (resolve_literal(h->host, &h->addresses)) {
+	h->literal = resolve_literal(h->host, &h->addresses);
+	if (h->literal) {
 		dial(h);
 		return;
 	}
@@ -508,15 +576,12 @@ static void
 on_begin(struct ev_loop *loop, ev_timer *w, int events)
 {
 	struct http *h = w->data;
-	char why[256], *url = span_dup(h->check->def.Target);
+	char why[256];
 
 	(void)loop;
 	(void)events;
 	ev_set_cb(w, on_timeout);
-	const char *bad = url == NULL ? "out of memory" : take_url(h, url, why, sizeof(why));
-	free(url);
-	if (bad == NULL && (h->first_host = strdup(h->host)) == NULL)
-		bad = "out of memory";
+	const char *bad = take_place(h, why, sizeof(why));
 	if (bad != NULL)
 		fail(h, bad);
 	else
@@ -551,110 +616,3 @@ cancel(struct task *c)
 }
 
 const struct probe_kind probe_http = { .name = "http", .timeout = { 10000000000 }, .start = start, .cancel = cancel };
-
-/* -- libcurl on the loop -- */
-
-struct watch {
-	ev_io io;
-	struct http_probes *probes;
-};
-
-static void
-collect(struct http_probes *p)
-{
-	CURLMsg *m;
-	int left;
-
-	while ((m = curl_multi_info_read(p->multi, &left)) != NULL) {
-		CURLcode rc = m->data.result;
-		struct http *h = NULL;
-
-		if (m->msg == CURLMSG_DONE && curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &h) == CURLE_OK)
-			request_done(h, rc);
-	}
-}
-
-static void
-on_io(struct ev_loop *loop, ev_io *w, int events)
-{
-	struct http_probes *p = ((struct watch *)w->data)->probes;
-	int running;
-
-	(void)loop;
-	(void)curl_multi_socket_action(p->multi, w->fd, (events & EV_READ ? CURL_CSELECT_IN : 0) |
-	    (events & EV_WRITE ? CURL_CSELECT_OUT : 0), &running);
-	collect(p);
-}
-
-static void
-on_timer(struct ev_loop *loop, ev_timer *w, int events)
-{
-	struct http_probes *p = w->data;
-	int running;
-
-	(void)loop;
-	(void)events;
-	(void)curl_multi_socket_action(p->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-	collect(p);
-}
-
-static int
-set_timer(CURLM *multi, long ms, void *ctx)
-{
-	struct http_probes *p = ctx;
-
-	(void)multi;
-	ev_timer_stop(p->loop, &p->timer);
-	if (ms < 0)
-		return 0;
-	ev_timer_set(&p->timer, (double)ms / 1000., 0.);
-	ev_timer_start(p->loop, &p->timer);
-	return 0;
-}
-
-static int
-watch_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *of_socket)
-{
-	struct http_probes *p = ctx;
-	struct watch *w = of_socket;
-
-	(void)easy;
-	if (w != NULL)
-		ev_io_stop(p->loop, &w->io);
-	if (what == CURL_POLL_REMOVE) {
-		free(w);
-		curl_multi_assign(p->multi, fd, NULL);
-		return 0;
-	}
-	if (w == NULL) {
-		if ((w = calloc(1, sizeof(*w))) == NULL)
-			return -1;
-		w->probes = p;
-		ev_init(&w->io, on_io);
-		w->io.data = w;
-		curl_multi_assign(p->multi, fd, w);
-	}
-	ev_io_set(&w->io, fd, (what & CURL_POLL_IN ? EV_READ : 0) | (what & CURL_POLL_OUT ? EV_WRITE : 0));
-	ev_io_start(p->loop, &w->io);
-	return 0;
-}
-
-struct http_probes *
-http_probes_new(struct ev_loop *loop)
-{
-	struct http_probes *p = calloc(1, sizeof(*p));
-
-	if (p == NULL || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || (p->multi = curl_multi_init()) == NULL) {
-		free(p);
-		return NULL;
-	}
-	p->loop = loop;
-	ev_init(&p->timer, on_timer);
-	p->timer.data = p;
-	curl_multi_setopt(p->multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
-	curl_multi_setopt(p->multi, CURLMOPT_SOCKETDATA, p);
-	curl_multi_setopt(p->multi, CURLMOPT_TIMERFUNCTION, set_timer);
-	curl_multi_setopt(p->multi, CURLMOPT_TIMERDATA, p);
-	curl_multi_setopt(p->multi, CURLMOPT_MAXCONNECTS, 1L);
-	return p;
-}

@@ -184,5 +184,5 @@ cancel(struct task *c)
 	run_free(r);
 }
 
-const struct probe_kind probe_script = { .name = "script", .scripts = true, .timeout = { 30000000000 },
+const struct probe_kind probe_script = { .name = "script", .role = ROLE_SCRIPTS, .timeout = { 30000000000 },
 	.start = start, .cancel = cancel };

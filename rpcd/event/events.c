@@ -3,18 +3,16 @@
 
 #include "common/base/log.h"
 #include "common/net/msg.h"
+#include "common/record/member.h"
 #include "rpcd/event/event_wire.h"
 #include "rpcd/event/events.h"
 #include "common/text/regex.h"
 
 #define EVENT_BYTES_MAX 9216		/* name and payload: no sender may configure more */
 #define ANNOUNCEMENTS_MAX 32		/* remembered, to log each once */
-#define WAITING_MAX 256			/* events for which the catalog is asked */
-#define SERVICES_BYTES_MAX (16u << 20)
 #define MATCH_STEPS_MAX 1000000		/* of all patterns of one event together */
 
 struct kept {
-	struct kept *next;		/* while it waits for the catalog */
 	struct user_event rec;		/* spans in `bytes`, or `id` */
 	char id[EVENT_ID_BYTES + 1];
 	uint8_t bytes[];		/* name, payload */
@@ -25,11 +23,6 @@ struct events {
 	struct kept *ring[EVENTS_MAX];
 	unsigned first, count;
 	struct waits waits;
-	struct kept *waiting, **waiting_end;
-	unsigned waiting_count;
-	struct route_call *lookup;
-	struct arena arena;		/* of `services` */
-	struct node_services services;	/* own ones, as the catalog said last */
 	char heard[ANNOUNCEMENTS_MAX][EVENT_ID_BYTES + 1];	/* IDs, a ring */
 	unsigned heard_count;
 	unsigned subscriptions;
@@ -110,19 +103,33 @@ matches_tag(struct regex *tag, const struct service *s, uint64_t *steps)
 	return false;
 }
 
+struct match {
+	const struct user_event *event;
+	struct regex *name, *tag;	/* tag: NULL without a filter */
+	uint64_t *steps;
+	bool found;
+};
+
+static void
+match_service(void *ctx, const struct service *s)
+{
+	struct match *m = ctx;
+
+	if (!m->found && found_in(m->name, s->Service, m->steps))
+		m->found = m->event->TagFilter.len == 0 || matches_tag(m->tag, s, m->steps);
+}
+
 static bool
 matches_service(const struct events *e, const struct user_event *ev, uint64_t *steps)
 {
-	struct regex *name = compile(ev->ServiceFilter), *tag = ev->TagFilter.len > 0 ? compile(ev->TagFilter) : NULL;
-	const struct service *s = e->services.Services.v;
-	bool found = false;
+	struct match m = { .event = ev, .name = compile(ev->ServiceFilter), .steps = steps };
 
-	for (uint32_t i = 0; i < e->services.Services.n && !found; i++)
-		found = found_in(name, s[i].Service, steps) &&
-		    (ev->TagFilter.len == 0 || matches_tag(tag, &s[i], steps));
-	regex_free(name);
-	regex_free(tag);
-	return found;
+	if (ev->TagFilter.len > 0)
+		m.tag = compile(ev->TagFilter);
+	e->conf.services(e->conf.ctx, match_service, &m);
+	regex_free(m.name);
+	regex_free(m.tag);
+	return m.found;
 }
 
 static bool
@@ -155,65 +162,6 @@ decide(struct events *e, struct kept *k)
 		free(k);
 }
 
-/* -- services of this node -- */
-
-static void
-keep_services(struct events *e, struct span value)
-{
-	struct span copy;
-
-	arena_reset(&e->arena);
-	e->services = (struct node_services){ .found = false };
-	copy = arena_copy(&e->arena, value);
-	struct rd in = rd_span_over(copy);
-	if (schema_unpack(&node_services_schema, &in, &e->arena, &e->services) != TV_OK)
-		e->services = (struct node_services){ .found = false };
-}
-
-static void
-decide_waiting(struct events *e)
-{
-	struct kept *k = e->waiting, *next;
-	uint64_t before = e->stats.listed;
-
-	e->waiting = NULL;
-	e->waiting_end = &e->waiting;
-	e->waiting_count = 0;
-	for (; k != NULL; k = next) {
-		next = k->next;
-		decide(e, k);
-	}
-	if (e->stats.listed != before)
-		waits_wake(&e->waits);
-}
-
-static void
-on_services(void *ctx, const struct op_reply *reply)
-{
-	struct events *e = ctx;
-
-	e->lookup = NULL;
-	if (reply->err == TV_OK)
-		keep_services(e, reply->value);
-	decide_waiting(e);
-}
-
-/* Any server will do, with or without a leader. */
-static void
-look_up(struct events *e)
-{
-	struct catalog_read args = { .Name = span_str(e->conf.node_name) };
-	struct buf packed = BUF_INIT(4096);
-	struct op_request q = { .op = OP_CATALOG_NODE, .mode = OP_STALE, .dc = span_of("", 0),
-		.token = span_of("", 0) };
-
-	schema_pack(&catalog_read_schema, &args, &packed);
-	q.args = buf_span(&packed);
-	if (!packed.failed)
-		e->lookup = route_start(e->conf.route, &q, on_services, e);
-	buf_done(&packed);
-}
-
 /* -- arrival -- */
 
 static struct kept *
@@ -227,7 +175,6 @@ keep(uint64_t ltime, struct span name, struct span payload, enum event_kind *kin
 		memcpy(k->bytes, name.p, name.len);
 	if (payload.len > 0)
 		memcpy(k->bytes + name.len, payload.p, payload.len);
-	k->next = NULL;
 	*kind = event_wire_read(ltime, span_of(k->bytes, name.len), span_of(k->bytes + name.len, payload.len), k->id,
 	    &k->rec);
 	return k;
@@ -262,21 +209,11 @@ tell(struct events *e, const struct kept *k, bool old)
 		log_info("agent", "New leader elected: %s", log_safe(k->rec.Payload, safe, sizeof(safe)));
 }
 
-/* Events stay in order: behind one that waits, all wait. */
 static void
 arrive(struct events *e, struct kept *k)
 {
-	bool asks = k->rec.ServiceFilter.len > 0 && e->waiting_count < WAITING_MAX;
 	uint64_t before = e->stats.listed;
 
-	if (asks && e->lookup == NULL)
-		look_up(e);
-	if (e->lookup != NULL && e->waiting_count < WAITING_MAX) {
-		*e->waiting_end = k;
-		e->waiting_end = &k->next;
-		e->waiting_count++;
-		return;
-	}
 	decide(e, k);
 	if (e->stats.listed != before)
 		waits_wake(&e->waits);
@@ -338,8 +275,6 @@ events_new(const struct events_conf *conf)
 		return NULL;
 	e->conf = *conf;
 	e->waits.loop = conf->loop;
-	e->waiting_end = &e->waiting;
-	e->arena = ARENA_INIT(SERVICES_BYTES_MAX);
 	e->limit = (struct log_limit){ .burst = 10, .period = MONO_S(10) };
 	return e;
 }
@@ -349,14 +284,7 @@ events_free(struct events *e)
 {
 	if (e == NULL)
 		return;
-	if (e->lookup != NULL)
-		route_cancel(e->lookup);
-	for (struct kept *k = e->waiting, *next; k != NULL; k = next) {
-		next = k->next;
-		free(k);
-	}
 	for (unsigned i = 0; i < e->count; i++)
 		free(kept_at(e, i));
-	arena_done(&e->arena);
 	free(e);
 }

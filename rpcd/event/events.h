@@ -1,16 +1,15 @@
 /*
  * The user events of the LAN pool that concern this node: the newest 256, oldest first, each once.
  *
- * An event with a node filter concerns a node whose name matches; one with a service filter a node whose
- * services in the catalog match (the catalog is asked when such an event comes; while it cannot be, what it said last
- * counts).  Announcements of the servers are logged and not listed.
+ * An event with a node filter concerns a node whose name matches; one with a service filter a node on which a
+ * service is registered that matches, whatever the catalog says.  Announcements of the servers are logged and not
+ * listed.
  */
 #ifndef TV_RPCD_EVENT_EVENTS_H
 #define TV_RPCD_EVENT_EVENTS_H
 
 #include "common/record/records.h"
 #include "rpcd/event/waits.h"
-#include "rpcd/route/route.h"
 
 #define EVENTS_MAX 256
 
@@ -18,8 +17,10 @@ struct events;
 
 struct events_conf {
 	struct ev_loop *loop;
-	struct route *route;
 	const char *node_name;		/* own; borrowed */
+	/* Calls fn for each service that is registered on this node; what it gets is good until fn returns. */
+	void (*services)(void *ctx, void (*fn)(void *fn_ctx, const struct service *s), void *fn_ctx);
+	void *ctx;
 };
 
 /* NULL: no memory. */

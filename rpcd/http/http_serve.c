@@ -297,8 +297,8 @@ exchange_begin(struct exchange *x)
 static bool
 asks_the_router(const struct request *r)
 {
-	return r->op.index > 0 && r->call != NULL && r->cancel == NULL && r->state == NULL && r->feed == NULL &&
-	    strcmp(r->head.method, "GET") == 0;
+	return r->op.index > 0 && (r->call != NULL || r->cached != NULL) && r->cancel == NULL && r->state == NULL &&
+	    r->feed == NULL && strcmp(r->head.method, "GET") == 0;
 }
 
 static void

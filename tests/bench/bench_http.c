@@ -2,8 +2,9 @@
  * Closed-loop load over HTTP: each client has a kept connection with one request under way, to one or more servers with
  * Consul's API.
  *
- *	bench_http [-c CLIENTS] [-s SECONDS] [-k KEYS] [-b VALUE_BYTES] [-j] put|fill|get|consistent|stale IP:PORT...
+ *	bench_http [-c CLIENTS] [-s SECONDS] [-k KEYS] [-b VALUE_BYTES] [-p PATH] [-j] put|fill|get|consistent|stale IP:PORT...
  *
+ * -p: what is read is this in place of keys, as /v1/health/service/web.
  * Prints one line (-j: a JSON object): requests/s, p50, p99 and max latency in microseconds, errors.  A first second is not
  * counted.
  */
@@ -42,6 +43,8 @@ next_request(struct conn *c)
 		    l->value_bytes);
 		load_value(l, c->sent, c->out + n);
 		n += l->value_bytes;
+	} else if (l->path != NULL) {
+		n = (size_t)snprintf(c->out, sizeof(c->out), "GET %s%s HTTP/1.1\r\nHost: b\r\n\r\n", l->path, QUERY[l->mode]);
 	} else {
 		n = (size_t)snprintf(c->out, sizeof(c->out), "GET /v1/kv/%s%s HTTP/1.1\r\nHost: b\r\n\r\n", key, QUERY[l->mode]);
 	}

@@ -2,14 +2,12 @@
 noinst_PROGRAMS += tests/bench/bench_http
 tests_bench_bench_http_SOURCES = tests/bench/bench_http.c tests/bench/load.c tests/bench/load.h
 tests_bench_bench_http_LDADD = common/libtvrt.a common/libtvcore.a $(EV_LIBS)
-if HAVE_NGHTTP2
 noinst_PROGRAMS += tests/bench/bench_etcd
 tests_bench_bench_etcd_SOURCES = tests/bench/bench_etcd.c tests/bench/load.c tests/bench/load.h
 tests_bench_bench_etcd_CFLAGS = $(AM_CFLAGS) $(NGHTTP2_CFLAGS)
 tests_bench_bench_etcd_LDADD = common/libtvrt.a common/libtvcore.a $(EV_LIBS) $(NGHTTP2_LIBS)
-endif
 EXTRA_DIST += tests/bench/figures tests/bench/compare tests/bench/versions tests/bench/benchlib.py tests/bench/fig_catchup.py tests/bench/fig_idle.py \
-	tests/bench/fig_leader.py tests/bench/fig_limits.py tests/bench/fig_restart.py
+	tests/bench/fig_leader.py tests/bench/fig_limits.py tests/bench/fig_restart.py tests/bench/services
 
 # Many blocking queries: tests/bench/waits.
 noinst_PROGRAMS += tests/bench/bench_wait

@@ -34,6 +34,7 @@ struct load {
 	unsigned clients, per_conn, keys, value_bytes, target_count;
 	double seconds;
 	bool json;
+	const char *path;		/* bench_http: read this in place of a key; NULL: keys */
 	struct sockaddr_in targets[LOAD_TARGETS_MAX];
 
 	struct rng rng;
@@ -44,7 +45,7 @@ struct load {
 	ev_timer end;
 };
 
-/* Reads "[-c CLIENTS] [-m CLIENTS per connection] [-s SECONDS] [-k KEYS] [-b VALUE_BYTES] [-j] MODE IP:PORT..."; ends the
+/* Reads "[-c CLIENTS] [-m CLIENTS per connection] [-s SECONDS] [-k KEYS] [-b VALUE_BYTES] [-p PATH] [-j] MODE IP:PORT..."; ends the
  * process with a usage line when something is wrong.  MODE: put, fill, get, consistent or stale.  program outlives l. */
 void load_init(struct load *l, const char *program, int argc, char **argv);
 

@@ -78,6 +78,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (registry_parse(r, span_of(data, size), "checks.json", why, sizeof(why)) != TV_OK)
 		TV_ASSERT(r->first == e && r->last == e && why[0] != '\0');
 	look(r);
+	/* as what changed, it is taken again and again without harm */
+	(void)registry_replay(r, span_of(data, size), "checks.json.journal");
+	look(r);
 	registry_print(r, &first);
 	TV_ASSERT(!first.failed &&
 	    registry_parse(again, buf_span(&first), "checks.json", why, sizeof(why)) == TV_OK);

@@ -10,7 +10,6 @@ import os
 import pwd
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,8 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from checking import (certificate, in_catalog, one, processes, register, rss_kb, state, the_process,  # noqa: E402
+                      wait_state)
 from cluster import Cluster, main, rpcd_conf, skip  # noqa: E402
 from inject import inside, missing  # noqa: E402
 from waiting import wait_for  # noqa: E402
@@ -131,70 +132,6 @@ class Server(http.server.ThreadingHTTPServer):
 
 # -- checks ------------------------------------------------------------------------
 
-def register(node, name, **keys):
-    node.put("/v1/agent/check/register", json.dumps(dict({"Name": name, "Interval": "1s", "Timeout": "2s"}, **keys))).ok()
-
-
-def state(node, name):
-    c = node.get("/v1/agent/checks").json().get(name)
-    return None if c is None else (c["Status"], c["Output"])
-
-
-def wait_state(node, name, status, *texts):
-    def look():
-        s = state(node, name)
-        return s if s and s[0] == status and all(t in s[1] for t in texts) else None
-    try:
-        return wait_for("%s is %s: %s" % (name, status, ", ".join(texts)), look)
-    except AssertionError as e:
-        raise AssertionError("%s; it is %s" % (e, state(node, name)))
-
-
-def in_catalog(node, name):
-    found = [c for c in node.get("/v1/health/node/" + node.name).json() if c["CheckID"] == name]
-    return found[0] if found else None
-
-
-def processes(node, role):
-    """Those of this node's rpcd, by what they run: "network", "scripts", or "monitor"."""
-    found = []
-    for path in glob.glob("/proc/[0-9]*/stat"):
-        try:
-            with open(path) as f:
-                text = f.read()
-            with open(path[:-4] + "cmdline", "rb") as f:
-                words = f.read().split(b"\0")
-        except (OSError, ValueError):
-            continue
-        pid, name, (status, parent) = int(text.split()[0]), text[text.index("(") + 1:text.rindex(")")], \
-            text[text.rindex(")") + 2:].split()[:2]
-        if status != "Z" and name == "rpcd: check":
-            found.append((pid, int(parent), words[1].decode() if words[0] == b"rpcd: check" else "monitor"))
-    monitors = {pid for pid, parent, what in found if what == "monitor" and parent == node.pid("rpcd")}
-    return sorted(monitors) if role == "monitor" else sorted(p for p, parent, what in found if what == role and parent in monitors)
-
-
-def the_process(node, role):
-    return wait_for("a process for " + role, lambda: processes(node, role))[0]
-
-
-def cpu_s(pid):
-    with open("/proc/%d/stat" % pid) as f:
-        fields = f.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def rss_kb(pid):
-    with open("/proc/%d/status" % pid) as f:
-        return int([line for line in f if line.startswith("VmRSS")][0].split()[1])
-
-
-def one(c, **rpcd):
-    node = c.servers(1, rpcd=rpcd)[0]
-    c.formed([node])
-    return node
-
-
 def http():
     with Cluster("127.60.151") as c, Server("127.60.151.20") as s, Server("127.60.151.21") as other:
         node = one(c)
@@ -278,17 +215,6 @@ def redirects_anywhere():
                  Header={"Authorization": ["secret"]})
         wait_state(node, "other", "passing", "200 OK Output: says 200")
         assert "Authorization" in dict(s.asked[0][2]) and "Authorization" not in dict(other.asked[0][2]), other.asked
-
-
-def certificate(folder, name):
-    """A self-signed certificate: (SSL context of a server, path)."""
-    key, cert = os.path.join(folder, name + ".key"), os.path.join(folder, name + ".pem")
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key,
-                    "-out", cert, "-days", "2", "-subj", "/CN=" + name, "-addext", "subjectAltName=DNS:" + name],
-                   check=True, capture_output=True)
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(cert, key)
-    return tls
 
 
 def tls():
@@ -446,7 +372,7 @@ def deaths():
         unchanged("the death of the process")
         assert int(node.stats("rpcd")["check_process_deaths"]) == 1
         assert "was killed by signal 9" in node.log("rpcd")
-        wait_for("it is saved", lambda: json.load(open(node.data + "/rpcd/checks.json"))[0]["Status"] == "passing")
+        wait_for("it is saved", lambda: b'"Status":"passing"' in open(node.data + "/rpcd/checks.json.journal", "rb").read())
         node.kill("rpcd")
         node.start("rpcd")
         node.up()
@@ -457,22 +383,36 @@ def deaths():
         unchanged("a restart of rpcd")
         # Without the monitor there would be no checks any more.
         node.may_end("rpcd", 1)
+        dials = the_process(node, "network")
         os.kill(processes(node, "monitor")[0], signal.SIGKILL)
-        os.kill(the_process_of(node), signal.SIGKILL)
+        os.kill(dials, signal.SIGKILL)
         node.wait_end("rpcd")
         assert "is gone, and checks cannot be run without" in node.log("rpcd")
 
 
-def the_process_of(node):
-    """The one that dials, when its monitor is gone."""
-    for path in glob.glob("/proc/[0-9]*/cmdline"):
-        try:
-            with open(path, "rb") as f:
-                if f.read().startswith(b"rpcd: check\0network"):
-                    return int(path.split("/")[2])
-        except OSError:
-            pass
-    raise AssertionError("no process that dials")
+def log_level():
+    """That of a reload holds for the processes that are there, and for those that come."""
+    with Cluster("127.97.31") as c:
+        node = one(c)
+        register(node, "t", TCP="127.0.0.1:1")
+        wait_state(node, "t", "critical", "refused")
+        assert "tcp 127.0.0.1:1: critical" not in node.log("rpcd")
+        node.set_common(log_level="debug")
+        node.signal(signal.SIGHUP, "rpcd")
+        wait_for("runs are logged", lambda: "check: tcp 127.0.0.1:1: critical" in node.log("rpcd"))
+        pid = the_process(node, "network")
+        os.kill(pid, signal.SIGKILL)
+        wait_for("another one runs", lambda: set(processes(node, "network")) - {pid})
+        told = node.log("rpcd").count("check: tcp 127.0.0.1:1: critical")
+        wait_for("it logs them, too", lambda: node.log("rpcd").count("check: tcp 127.0.0.1:1: critical") > told)
+        node.set_common(log_level="error")
+        node.signal(signal.SIGHUP, "rpcd")
+
+        def quiet():
+            said, runs = node.log("rpcd").count("check: tcp "), int(node.stats("rpcd")["check_runs"])
+            wait_for("more runs", lambda: int(node.stats("rpcd")["check_runs"]) > runs)
+            return node.log("rpcd").count("check: tcp ") == said
+        wait_for("runs are not logged any more", quiet)
 
 
 def walls():
@@ -530,4 +470,4 @@ def walls():
 
 
 if __name__ == "__main__":
-    main(http, redirects_anywhere, tls, thresholds, scripts, scripts_are_off, all_is_gone_with_rpcd, deaths, walls)
+    main(http, redirects_anywhere, tls, thresholds, scripts, scripts_are_off, all_is_gone_with_rpcd, deaths, log_level, walls)

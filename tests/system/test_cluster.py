@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """A cluster forms, is written to and read from everywhere, across two datacenters."""
 import os
+import signal
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, main  # noqa: E402
+from cluster import CALM, Cluster, main  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 
@@ -112,4 +114,49 @@ def test_restart_keeps_everything():
             assert n.kv_get("kept") == b"yes"
 
 
-main(test_two_datacenters, test_blocking_query_from_client, test_restart_keeps_everything)
+def test_other_datacenter_hangs():
+    """The other datacenter says nothing, then comes and goes: requests for it fail in time, one's own data and leader know nothing
+    of it (S147, S150)."""
+    with Cluster("127.60.5") as c:
+        near = c.servers(3, rpcd={"answer_timeout": "2s"}, raftd=CALM)
+        far = c.servers(1, dc="dc2", first=11, prefix="m", retry_join_wan=["%s.1" % c.net])[0]
+        leader = c.formed(near)
+        c.formed([far])
+        for n in near:
+            wait_for("dc2 answers " + n.name, lambda: n.kv_put("far", n.name, "?dc=dc2") or True)
+        term, halt, done = leader.term(), threading.Event(), []
+
+        def write(n):
+            while not halt.is_set():
+                n.kv_put("near/" + n.name, "x")
+                done.append(n.name)
+        writers = [threading.Thread(target=write, args=(n,)) for n in near]
+        far.signal(signal.SIGSTOP)
+        for t in writers:
+            t.start()
+        try:
+            # More than a link carries at once wait for it; all of them are answered, and those for here meanwhile.
+            got = []
+            askers = [threading.Thread(target=lambda n=n: got.append(n.get("/v1/kv/far?dc=dc2").status)) for n in near for _ in range(50)]
+            for t in askers:
+                t.start()
+            for t in askers:
+                before = len(done)
+                t.join(100)
+                wait_for("writes here go on", lambda: len(done) > before)
+            assert got == [500] * len(askers), set(got)
+            far.signal(signal.SIGCONT)
+            for _ in range(3):
+                far.kill("gossipd")
+                far.start("gossipd")
+            for n in near:
+                wait_for("dc2 answers " + n.name, lambda: n.kv_get("far", "?dc=dc2"))
+        finally:
+            halt.set()
+            for t in writers:
+                t.join()
+        assert set(done) == {n.name for n in near}
+        assert leader.is_leader() and {n.term() for n in near} == {term}
+
+
+main(test_two_datacenters, test_other_datacenter_hangs, test_blocking_query_from_client, test_restart_keeps_everything)

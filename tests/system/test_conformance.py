@@ -13,36 +13,33 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import CALM, TOP, Cluster, main  # noqa: E402
+from cluster import CALM, TOP, Cluster, main, moved  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 FOLDER = os.path.join(TOP, "tests", "conformance")
 RUN, RUN_DNS = os.path.join(FOLDER, "run"), os.path.join(FOLDER, "run-dns")
 ENTRIES = "configuration entries are not built yet"
-CACHE = "the agent cache is not built yet: every answer is fresh, so there is no X-Cache and no Age"
 EXCLUDED = {
     # pattern of names of cases: why they fail
     "acl/.*": "access control is not built yet",
     "auth/.*": "access control, and with it auth methods, is not built yet",
     "agent/self": "Member.DelegateCur: gossip announces delegate version 5, the recording has 4; see BUT",
-    "cache/.*": CACHE,
     "config/.*": ENTRIES,
     "connect/.*": "the certificate authority is not built yet",
-    "cross/cached-.*": CACHE,
-    "cross/options-query": "prepared queries are not built yet",
     "intention/.*": "intentions are not built yet",
     "proxy/acl-.*": "access control is not built yet",
     "proxy/catalog-connect-no-name": ENTRIES + ", and health/ingress and catalog/gateway-services with them",
     "proxy/proxy-defaults-merge": ENTRIES,
     "proxy/(block-)?gateway-services-.*": ENTRIES,
     "proxy/health-ingress": ENTRIES,
-    "proxy/sidecar.*": "a sidecar has two checks, of TCP and of an alias, and no alias is run yet",
-    "query/.*": "prepared queries are not built yet",
 }
 # Named by a pattern above, and pass already.
-PASS = {"acl/anonymous-status", "cache/errors-are-not-cached", "cache/cache-control-refused", "proxy/sidecar-refused"}
+PASS = {"acl/anonymous-status"}
 # Excluded because of one value: with our value in its place they pass.  (case, step, where in what is expected, ours)
 BUT = [("agent/self", 0, ("body", "Member", "DelegateCur"), 5)]
+# Recorded at a server, about itself: a client node is in no NS record.
+OF_SERVERS_DNS = {"zone/soa", "zone/ns", "zone/ns-below", "zone/edns", "p-domains/zone", "p-ttl/zone", "p-recursor/own-domain",
+                  "service/catalog-service"}
 # Recorded at a server, about itself (its tags, its membership of the WAN pool, its logs): a client node answers otherwise.
 OF_SERVERS = {"agent/self-member-tags", "agent/members", "agent/members-wan", "coordinate/datacenters",
               "operator/raft-configuration", "operator/autopilot-state"}
@@ -173,28 +170,61 @@ def test_agents_that_end():
     assert not failures, "\n".join(failures)
 
 
-def profiles():
-    """Sets of options that the files of DNS cases need: {profile: cases}."""
+def dns_cases():
+    """Names of the DNS cases: {profile, None for the default options: {name}}."""
     out = {}
     for file in sorted(os.listdir(os.path.join(FOLDER, "dns"))):
         with open(os.path.join(FOLDER, "dns", file), encoding="utf-8") as f:
             doc = json.load(f)
-        out[doc.get("profile")] = out.get(doc.get("profile"), 0) + len(doc["cases"])
+        out.setdefault(doc.get("profile"), set()).update("%s/%s" % (doc["area"], c["name"]) for c in doc["cases"])
     return out
 
 
-def test_dns_is_not_served():
-    """All DNS cases are excluded, because no daemon answers DNS yet: every one fails, in every profile."""
-    with Cluster("127.60.95") as c:
-        server, = c.servers(1)
-        c.formed([server])
-        for profile, count in profiles().items():
-            p = subprocess.run([sys.executable, RUN_DNS, "--http", server.url, "--dns", server.addr + ":8600", "--timeout", "0.2",
-                                "--settle", "0.2", "--recursor", c.net + ".9:8653"] +
-                               (["--profile", profile] if profile else []), capture_output=True, text=True, timeout=300)
-            last = (p.stdout.strip().splitlines() or [""])[-1]
-            assert last == "0 passed, %d failed" % count, "%s: of %d cases: %s%s" % (profile, count, p.stdout, p.stderr)
-            assert "never replied" in p.stdout, p.stdout
+def dns_options(profile, recursor):
+    """What run-dns prints as Consul's configuration, as keys of rpcd.conf."""
+    if profile is None:
+        return {}
+    p = subprocess.run([sys.executable, RUN_DNS, "--print-config", profile, "--recursor", recursor], capture_output=True, text=True,
+                       check=True, timeout=60)
+    out = {}
+
+    def flat(prefix, block):
+        for key, value in block.items():
+            if isinstance(value, dict) and key != "service_ttl":
+                flat(prefix + key + ".", value)
+            else:
+                out[prefix + key] = "%ds" % value if prefix.endswith(".soa.") else value
+    flat("", json.loads(p.stdout))
+    return out
 
 
-main(test_recorded_cases, test_in_clear, test_agents_that_end, test_dns_is_not_served)
+def play_dns(node, profile, recursor):
+    """Plays all DNS cases of a profile at a node: the names of those that pass, {name: why} of the others, and the end of it."""
+    p = subprocess.run([sys.executable, RUN_DNS, "--http", node.url, "--dns", node.addr + ":8600", "--recursor", recursor, "-v"] +
+                       (["--profile", profile] if profile else []), capture_output=True, text=True, timeout=900)
+    why = {m.group(1): m.group(0) for m in re.finditer(r"^FAIL (\S+)\n(?:  .*\n)*", p.stdout, re.M)}
+    return set(re.findall(r"^ok   (\S+)$", p.stdout, re.M)), why, p.stdout[-1000:] + p.stderr
+
+
+def test_dns():
+    """Every profile of options, at a server and at a client node."""
+    failures = []
+    for last, (profile, names) in enumerate(sorted(dns_cases().items(), key=str)):
+        net = "127.137.%d" % (last + 1)
+        recursor = moved(net) + ".9:8653"
+        with Cluster(net) as c:
+            conf = dns_options(profile, recursor)
+            server, = c.servers(1, rpcd=conf)
+            client = c.client("c1", 4, server, rpcd=conf)
+            c.formed([server])
+            client.up()
+            for where, node in (("the server", server), ("the client", client)):
+                passed, why, said = play_dns(node, profile, recursor)
+                out = OF_SERVERS_DNS & names if node is client else set()
+                print("     profile %s at %s: %d of %d" % (profile, where, len(passed), len(names)), flush=True)
+                failures += ["at %s %s" % (where, why.get(n, n + ": " + said)) for n in sorted(names - out - passed)]
+                failures += ["at %s %s passes: take it out of the list" % (where, n) for n in sorted(out & passed)]
+    assert not failures, "\n".join(failures)
+
+
+main(test_recorded_cases, test_in_clear, test_agents_that_end, test_dns)

@@ -6,7 +6,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, main  # noqa: E402
+from cluster import TOP, Cluster, main  # noqa: E402
 from waiting import need, wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.74.0")
@@ -134,6 +134,44 @@ def test_format():
                     assert numbers <= set(a), numbers - set(a)
 
 
+def told_in_the_manual():
+    """triumvir-metrics(7): {name for Prometheus: "gauge" or "counter"} of its lists, and all else that it calls by a name."""
+    with open(os.path.join(TOP, "man", "triumvir-metrics.7")) as f:
+        before, lists = f.read().split(".Sh ALL NAMES\n")
+    told, section, kind = {}, None, None
+    for line in lists.split(".Sh EXAMPLES")[0].split("\n"):
+        if line.startswith(".Ss "):
+            section = line[4:]
+        elif line in ("Gauges:", "Counters:"):
+            kind = line[:-2].lower()
+        elif section and line and not line.startswith("."):
+            for name in line.split():
+                assert told.setdefault("triumvir_%s_%s" % (section, name), kind) == kind, name
+    return told, {re.sub(r"\W", "_", word) for word in re.findall(r"(?:triumvir|consul)[._][\w.]*\w", before)
+                  if "SECTION" not in word}
+
+
+def test_the_manual_has_all_names():
+    """Each metric of a server and of a client is in triumvir-metrics(7), as what it is there, and nothing else is."""
+    lists, named = told_in_the_manual()
+    with Cluster(NET) as c:
+        n1 = c.servers(1, rpcd={"prometheus_retention_time": "1h"})[0]
+        c1 = c.client("c1", 9, n1, rpcd={"prometheus_retention_time": "1h"})
+        c.formed([n1])
+        n1.put("/v1/agent/service/register", {"Name": "db", "Check": {"TTL": "60m"}}).ok()
+        seen = wait_for("all of the server", lambda: whole(n1, *LATENCIES, "triumvir_events_wan_events_heard", "triumvir_state_nodes"))
+        seen = dict(wait_for("all of the client", lambda: whole(c1, "triumvir_gossipd_probes")), **seen)
+        kinds = {name: family[0] for name, family in seen.items()}
+        missing = {n: k for n, k in kinds.items() if lists.get(n) != k and n not in named}
+        assert not missing, "triumvir-metrics(7) lacks %s" % missing
+        gone = (set(lists) | {n for n in named if n.count("_") > 1}) - set(kinds)
+        assert not gone, "triumvir-metrics(7) has what is not there: %s" % gone
+        # In JSON they have the same names, with dots.
+        json_names = {re.sub(r"\W", "_", g["Name"]) for g in n1.get("/v1/agent/metrics").json()["Gauges"]}
+        plain = {n for n, k in kinds.items() if k in ("gauge", "counter") and n in scrape(n1) and n.startswith("triumvir_")}
+        assert plain <= json_names, plain - json_names
+
+
 def counted(node):
     """Counts what it is asked, in node.asked."""
     plain, node.asked = node.http, 0
@@ -194,4 +232,4 @@ def test_what_was_done_is_counted():
         assert not any(n.endswith("_histogram") for values in n1.get("/v1/agent/self").json()["Stats"].values() for n in values)
 
 
-main(test_the_judge_is_strict, test_format, test_what_was_done_is_counted)
+main(test_the_judge_is_strict, test_format, test_the_manual_has_all_names, test_what_was_done_is_counted)

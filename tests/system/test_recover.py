@@ -100,7 +100,7 @@ def test_what_is_said_where_the_leader_survives():
         leader.stop("raftd")
         leader.start("raftd")
         no_leader(leader)
-        r = leader.ctl("raft", "recover", "--dry-run")
+        r = wait_for("its state is open", lambda: leader.ctl("raft", "recover", "--dry-run"))
         assert "how much is missing is not known" in r.stdout and "known to be missing" not in r.stdout, r.stdout
 
 

@@ -52,6 +52,14 @@ def applied(server):
     return int(server.stats("raft")["applied_index"])
 
 
+def compared(node, more=2):
+    """Waits until the agent has compared all of the catalog so many times from now on."""
+    def count():
+        return int(node.stats("rpcd")["sync_comparisons"])
+    enough = wait_for("the agent tells of itself", lambda: [count()])[0] + more
+    wait_for("%d more comparisons" % more, lambda: count() >= enough)
+
+
 def test_restart_writes_nothing():
     with Cluster("127.60.140") as c:
         quiet = dict(SOON, disable_coordinates=True)        # which are written every few seconds
@@ -72,8 +80,7 @@ def test_restart_writes_nothing():
             node.start("rpcd")
             node.up()
             assert local(node) == before
-            # As many comparisons as it takes to be sure: each one reads the catalog once or more.
-            time.sleep(5)
+            compared(node, 3)
             assert agrees(server, node)
             assert in_catalog(server, node)["web1"]["ModifyIndex"] == index
             assert applied(server) == log, "%d entries were written" % (applied(server) - log)
@@ -170,6 +177,26 @@ def test_the_catalog_follows():
         assert "consul" in server.get("/v1/catalog/node/" + server.name).json()["Services"]
 
 
+def test_servers_are_restored():
+    """The servers get a state from before: what was registered since comes back, what went since goes, with no restart (S152)."""
+    with Cluster("127.60.147") as c:
+        server, = c.servers(1, raftd=CALM)
+        node = c.client("c1", 2, server, rpcd=SOON)
+        c.formed([server])
+        node.up()
+        register(node, {"Name": "gone", "Port": 1})
+        wait_for("catalog and agent agree", lambda: agrees(server, node))
+        archive = server.get("/v1/snapshot").ok().body
+        register(node, FULL)
+        node.put("/v1/agent/service/deregister/gone").ok()
+        wait_for("catalog and agent agree", lambda: agrees(server, node))
+        assert set(in_catalog(server, node)) == {"web1"}
+        # The next comparison may come before the answer does.
+        server.put("/v1/snapshot", archive).ok()
+        wait_for("the restored catalog is what the agent has", lambda: set(in_catalog(server, node)) == {"web1"} and
+                 agrees(server, node))
+
+
 def test_damaged_file():
     with Cluster("127.60.143") as c:
         server, = c.servers(1, raftd=CALM, rpcd=SOON)
@@ -191,4 +218,64 @@ def test_damaged_file():
         wait_for("the catalog agrees", lambda: in_catalog(server, server) == {})
 
 
-main(test_restart_writes_nothing, test_kill_in_the_middle, test_the_catalog_follows, test_damaged_file)
+def journal(node):
+    return os.path.join(node.data, "rpcd", "checks.json.journal")
+
+
+def test_damaged_journal():
+    """A journal that breaks off, or whose end is nonsense: what is before it is kept, the rest is set aside with a sentence."""
+    with Cluster("127.60.145") as c:
+        server, = c.servers(1, raftd=CALM, rpcd=SOON)
+        c.formed([server])
+        server.up()
+        for i, damage in enumerate((lambda b: b[:-7], lambda b: b + bytes(100), lambda b: b[:-1] + bytes([b[-1] ^ 1]))):
+            names = ["s%d-%d" % (i, k) for k in range(3)]
+            for name in names:
+                register(server, {"Name": name, "Port": 1, "Check": {"TTL": "1h"}})
+            server.kill("rpcd")
+            with open(journal(server), "rb") as f:
+                whole = f.read()
+            with open(journal(server), "wb") as f:
+                f.write(damage(whole))
+            server.start("rpcd")
+            server.up()
+            lost = set() if damage(whole).startswith(whole) else {names[-1]}
+            assert set(local(server)) >= set(names) - lost and not lost & set(local(server)), local(server)
+            assert set(server.get("/v1/agent/checks").json()) == {"service:" + s for s in local(server)}
+            assert server.log("rpcd").count("checks.json.journal: its last ") == i + 1
+            assert os.path.getsize(journal(server)) == 0, "all is in one file again"
+            with open(journal(server) + ".bad", "rb") as f:
+                assert damage(whole).endswith(f.read())
+            wait_for("catalog and agent agree", lambda: agrees(server, server))
+
+
+def test_the_journal_is_folded():
+    """Now and then all is written as one file and the journal begins anew; a kill at any time loses nothing."""
+    big = {"Meta": {"k%d" % i: "v" * 500 for i in range(40)}}       # 20 kB each
+    with Cluster("127.60.146") as c:
+        server, = c.servers(1, raftd=CALM, rpcd=SOON)
+        c.formed([server])
+        server.up()
+
+        def folds():
+            return int(server.stats("rpcd")["registry_folds"])
+        port = 0
+        for goal in (1, 2, 1):
+            while folds() < goal:
+                port += 1
+                register(server, dict(big, Name="big%d" % (port % 5), Port=port))
+            assert os.path.getsize(journal(server)) < 3 << 20
+            server.kill("rpcd")
+            server.start("rpcd")
+            server.up()
+            assert local(server)["big%d" % (port % 5)]["Port"] == port and len(local(server)) == 5
+            assert folds() <= 1 and os.path.getsize(journal(server)) == 0       # what was there is in one file by now
+        server.stop("rpcd")
+        assert os.path.getsize(journal(server)) == 0
+        with open(os.path.join(server.data, "rpcd", "checks.json")) as f:
+            assert len([e for e in json.load(f) if "Service" in e]) == 5
+        server.start("rpcd")
+
+
+main(test_restart_writes_nothing, test_kill_in_the_middle, test_the_catalog_follows, test_servers_are_restored, test_damaged_file,
+     test_damaged_journal, test_the_journal_is_folded)

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 import tvframe  # noqa: E402
 from cluster import CALM, main  # noqa: E402
 from faultcluster import FaultCluster, fill, write_of  # noqa: E402
-from raftcluster import MSG, OP, READ_STALE  # noqa: E402
+from raftcluster import MSG, OP, READ_STALE, renewed_until_another_ends  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 NET = os.environ.get("TV_NET", "127.92.0")
@@ -22,6 +22,7 @@ KEYS, VALUE = 100000, 200               # 30 MB of pages
 STATE_MB, BEHIND = int(os.environ.get("TV_STATE_MB", "100")), int(os.environ.get("TV_BEHIND", "20000"))
 SMALL = dict(CALM, net=NET, state_cache="1M", bootstrap_expect=3, clients_max=64)
 WRITERS, HOT = 16, 10
+TTL = 3                                 # s, of a session
 BOUND = 1.0                             # s, of 99 of 100 reads of cached keys; what the machine takes from them counts too
 STALLS = ("busy for", "event loop blocked", "no majority answers any more")
 
@@ -281,5 +282,47 @@ def test_behind_and_fed_from_disk():
         assert load.quantile(0.99) < BOUND, load.quantile(0.99)
 
 
+def test_sessions_beside_slow_reads():
+    """Each page read takes 50 ms, beside load: sessions that are renewed in time stay, the others end."""
+    with FaultCluster(**dict(SMALL, session_ttl_min="100ms")) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        wait_for("in the catalog", lambda: leader.asked(OP.CATALOG_NODES, ["", [], {}, False]))
+        fill(leader, range(KEYS), VALUE)
+        for i in range(HOT):
+            assert leader.put("hot/%d" % i, b"hot")[0] == 0
+        c.wait_equal()
+        session = ["", "s", leader.name, 0, "release", "%ds" % TTL, [], None, None]
+        verdicts = []
+
+        def slowly():
+            c.each_disk(lambda d: d.read_delay(50, kind="state"))
+            verdicts.append(wait_for("renewals in time", lambda: renewed_until_another_ends(leader, session, TTL)))
+        under_load(c, leader, slowly, 10)
+        assert verdicts == ["kept"], verdicts
+
+
+def test_info_while_a_disk_hangs():
+    """What an operator asks first is answered whatever the disk does: by the leader, and by a follower."""
+    with FaultCluster(**dict(SMALL, disk_stuck_timeout="30s")) as c:
+        c.start_all()
+        leader = c.wait_leader()
+        fill(leader, range(1000), VALUE)
+        c.wait_equal()
+        for node in leader, c.others(leader)[0]:
+            disk = c.disks[node]
+            disk.hang(True, "all", "both")
+            with connect(leader) as conn:
+                conn.send(MSG.OP, write_of("hangs", b"x"), 1)   # its answer may wait for the disk
+                wait_for("it hangs", disk.hanging)
+                for _ in range(100):
+                    assert node.info()["term"] == leader.info()["term"]
+                assert disk.hanging()
+                disk.clear()
+                assert conn.wait(lambda f: f.flags & tvframe.REPLY).body[0] == 0
+            c.wait_equal()
+
+
 if __name__ == "__main__":
-    main(test_slow_pages, test_cold_start_of_a_large_state, test_replays_and_votes, test_behind_and_fed_from_disk)
+    main(test_slow_pages, test_cold_start_of_a_large_state, test_replays_and_votes, test_behind_and_fed_from_disk,
+         test_sessions_beside_slow_reads, test_info_while_a_disk_hangs)

@@ -188,4 +188,27 @@ def test_older_server():
         relay.close()
 
 
-main(test_all_or_nothing_for_readers, test_reads_are_no_entries, test_clusterctl, test_older_server)
+def proxy_of(name):
+    """A registration in the catalog, with a proxy of that destination; "": a plain service."""
+    proxy = [name, "", "", 0, "", "", None, "", [], [""], [False, []]] if name else None
+    service = ["p1", "p", [], "", [], {}, 80, "", [1, 1], False, "connect-proxy" if name else "", 0, 0, proxy, None]
+    return ["", "far", "10.0.0.1", "", {}, {}, False, service, None, [], 0]
+
+
+def test_older_server_and_proxies():
+    """The same for what a proxy says of itself: an older server would keep another record than the others."""
+    with RaftCluster(3, net="127.96.5", bootstrap_expect=3, **CALM) as c:
+        relay, n3, leader = started_with_old(c, STATE)
+        wait_for("all vote", lambda: leader.servers() == {"n1": True, "n2": True, "n3": True})
+        answer = leader.op(OP.CATALOG_REGISTER, proxy_of(""))
+        assert answer[0] == 0, answer
+        err, text, _, _ = leader.op(OP.CATALOG_REGISTER, proxy_of("web"))
+        assert err != 0 and "n3 runs a version of raftd that cannot apply this" in text, (err, text)
+        c.wait_equal()
+        relay.upgrade()
+        wait_for("it is registered", lambda: leader.op(OP.CATALOG_REGISTER, proxy_of("web"))[0] == 0)
+        c.wait_equal()
+        relay.close()
+
+
+main(test_all_or_nothing_for_readers, test_reads_are_no_entries, test_clusterctl, test_older_server, test_older_server_and_proxies)

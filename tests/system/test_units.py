@@ -127,6 +127,43 @@ def shows_host(m):
     assert host["Disk"]["path"] == "/var/lib/triumvir" and 0 < host["Disk"]["free"] <= host["Disk"]["total"], host
 
 
+def checks_run(m):
+    """All that a check may be works behind the walls; and what a script started goes with it (S158)."""
+    url = "http://127.0.0.1:8500"
+    checks = {
+        "sh": {"Args": ["/bin/sh", "-c", "echo sh; exit 1"]},
+        "python": {"Args": ["python3", "-c", "import json, socket, subprocess; subprocess.run(['echo', 'python'], check=True)"]},
+        "perl": {"Args": ["perl", "-e", "use Socket; print `echo perl`; exit 0"]},
+        "leaves": {"Args": ["/bin/sh", "-c", "(setsid sleep 2001 &) ; (trap '' TERM; sleep 2002) & echo begun; exec sleep 2003"],
+                   "Timeout": "2s"},
+        "tcp": {"TCP": "127.0.0.1:8500"},
+        "http": {"HTTP": url + "/v1/status/leader"},
+        "https": {"HTTP": "https://127.0.0.1:8500/"},
+        "grpc": {"GRPC": "127.0.0.1:8500"},
+        "h2ping": {"H2PING": "127.0.0.1:8500"},
+    }
+    expected = {"sh": ("warning", "sh"), "python": ("passing", "python"), "perl": ("passing", "perl"), "leaves": ("critical", "begun"),
+                "tcp": ("passing", "Success"), "http": ("passing", "200 OK"), "https": ("critical", "Get "),
+                "grpc": ("critical", "the peer does not speak HTTP/2"), "h2ping": ("critical", "tls: ")}
+    for name, keys in checks.items():
+        body = json.dumps(dict({"Name": name, "Interval": "1s", "Timeout": "10s"}, **keys))
+        m.ok("python3", "-c", "import urllib.request as u, sys; u.urlopen(u.Request('%s/v1/agent/check/register', "
+             "data=sys.argv[1].encode(), method='PUT'))" % url, body)
+
+    def differ():
+        now = json.loads(ask(m, "/v1/agent/checks"))
+        return {n: (now[n]["Status"], now[n]["Output"]) for n, (status, text) in expected.items()
+                if now[n]["Status"] != status or text not in now[n]["Output"]}
+    try:
+        wait_for("all checks are as they should be", lambda: not differ())
+    except AssertionError as e:
+        raise AssertionError("%s: %s" % (e, differ()))
+    for name in checks:
+        m.ok("python3", "-c", "import urllib.request as u; u.urlopen(u.Request('%s/v1/agent/check/deregister/%s', method='PUT'))" %
+             (url, name))
+    wait_for("nothing of the scripts is left", lambda: m.run("pgrep", "-f", "^sleep 200[1-3]$").returncode == 1)
+
+
 def stays_down(client):
     """raftd is enabled on every node, and no failure where it is not needed."""
     state = wait_for("raftd has ended", lambda: down(client, "raftd"))
@@ -206,6 +243,7 @@ def test_walls_of_debian_12():
         server, client = (l.machine(a, init=("/usr/bin/sleep", "infinity")) for a in ("10.9.5.1", "10.9.5.2"))
         install(server, True)
         install(client, False, keys=server, retry_join=["10.9.5.1"])
+        client.write(ETC + "/rpcd.conf", "enable_script_checks = true\n")
         bring_walls(server)
         bring_walls(client)
         walled = [Walled(server, d) for d in DAEMONS] + [Walled(client, d) for d in ("gossipd", "rpcd")]
@@ -213,6 +251,7 @@ def test_walls_of_debian_12():
             wait_for("%s of %s runs" % (w.daemon, w.m.name), w.runs)
         wait_for("a leader", lambda: server.run("clusterctl", "kv", "put", "a", "1").returncode == 0)
         wait_for("the client reads it", lambda: client.run("clusterctl", "kv", "get", "a").stdout.strip() == "1")
+        checks_run(client)
         for m in server, client:
             shows_host(m)
             m.write(ETC + "/cluster.conf", m.ok("cat", ETC + "/cluster.conf") + 'log_level = "debug"\n')

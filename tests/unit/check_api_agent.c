@@ -412,9 +412,8 @@ START_TEST(no_check_runs_a_program)
 		"\"ScriptArgs\":[\"/bin/true\"]", "\"scriptargs\":[\"/bin/true\"]", "\"script_args\":[\"/bin/true\"]",
 		"\"Script\":\"/bin/true\"", "\"script\":\"/bin/true\"", "\"Command\":\"/bin/true\"",
 		"\"DockerContainerID\":\"c\",\"Shell\":\"/bin/sh\",\"Args\":[\"id\"]", "\"docker_container_id\":\"c\"",
-		"\"HTTP\":\"http://127.0.0.1/\",\"args\":[\"id\"]", "\"GRPC\":\"unix:/run/x.sock\"",
-		"\"H2PING\":\"127.0.0.1:1\"", "\"UDP\":\"127.0.0.1:1\"", "\"OSService\":\"ssh\"",
-		"\"AliasNode\":\"n2\"", "\"alias_service\":\"web\"",
+		"\"HTTP\":\"http://127.0.0.1/\",\"args\":[\"id\"]", "\"GRPC\":\"h:1\",\"Args\":[\"id\"]",
+		"\"AliasNode\":\"n2\",\"Args\":[\"id\"]", "\"UDP\":\"127.0.0.1:1\"", "\"OSService\":\"ssh\"",
 	};
 	static const char *const more[] = { "", ",\"Interval\":\"10s\"", ",\"TTL\":\"10s\"", ",\"Interval\":\"10s\",\"TTL\":\"1s\"" };
 

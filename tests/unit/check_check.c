@@ -2,6 +2,8 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "rpcd/check/docker_stream.h"
+#include "rpcd/check/grpc.h"
 #include "rpcd/check/schedule.h"
 #include "rpcd/check/tail.h"
 #include "rpcd/check/verdict.h"
@@ -208,6 +210,95 @@ START_TEST(the_end_of_an_output)
 }
 END_TEST
 
+/* -- gRPC -- */
+
+static bool
+response(const char *bytes, size_t len, uint64_t *status)
+{
+	return grpc_response(span_of(bytes, len), status);
+}
+
+#define RESPONSE(s_, status_) response((s_), sizeof(s_) - 1, (status_))
+
+START_TEST(grpc_messages)
+{
+	struct buf out = BUF_INIT(1024);
+	char text[24], name[200];
+	uint64_t status;
+
+	grpc_request(SPAN_NONE, &out);
+	ck_assert_mem_eq(out.data, "\0\0\0\0\0", 5);
+	ck_assert_uint_eq(out.len, 5);
+	buf_reset(&out);
+	grpc_request(span_str("web"), &out);
+	ck_assert_uint_eq(out.len, 10);
+	ck_assert_mem_eq(out.data, "\0\0\0\0\5\n\3web", 10);
+	buf_reset(&out);
+	memset(name, 'n', sizeof(name));
+	grpc_request(span_of(name, sizeof(name)), &out);
+	ck_assert_uint_eq(out.len, 5 + 3 + 200);
+	ck_assert_mem_eq(out.data, "\0\0\0\0\313\n\310\1n", 9);
+	buf_done(&out);
+
+	ck_assert(RESPONSE("\0\0\0\0\2\10\1", &status) && status == GRPC_SERVING);
+	ck_assert(RESPONSE("\0\0\0\0\0", &status) && status == 0);
+	/* Fields that later versions may have: a varint, 8 bytes, a text, 4 bytes. */
+	ck_assert(RESPONSE("\0\0\0\0\35\20\200\1\31" "12345678\42\3abc\55" "1234\10\2", &status) == false);
+	ck_assert(RESPONSE("\0\0\0\0\30\20\200\1\31" "12345678\42\3abc\55" "1234\10\2", &status) && status == 2);
+	static const struct { const char *bytes; size_t len; } bad[] = {
+#define BAD(s_) { s_, sizeof(s_) - 1 }
+		BAD(""), BAD("\0\0\0\0"), BAD("\1\0\0\0\2\10\1"), BAD("\0\0\0\0\3\10\1"), BAD("\0\0\0\0\1\10\1"),
+		BAD("\0\377\377\377\377\10\1"), BAD("\0\0\0\0\1\10"), BAD("\0\0\0\0\2\10\200"), BAD("\0\0\0\0\2\12\5"),
+		BAD("\0\0\0\0\2\17\1"), BAD("\0\0\0\0\3\12\377\377"), BAD("\0\0\0\0\2\11\1"), BAD("\0\0\0\0\2\25\1"),
+		BAD("\0\0\0\0\14\10\377\377\377\377\377\377\377\377\377\377\1"),
+	};
+	for (size_t i = 0; i < NITEMS(bad); i++)
+		ck_assert_msg(!response(bad[i].bytes, bad[i].len, &status), "%zu", i);
+	ck_assert_str_eq(grpc_status_name(2, text), "NOT_SERVING");
+	ck_assert_str_eq(grpc_status_name(4, text), "4");
+	ck_assert_str_eq(grpc_code_name(14, text), "Unavailable");
+	ck_assert_str_eq(grpc_code_name(17, text), "Code(17)");
+}
+END_TEST
+
+START_TEST(grpc_texts)
+{
+	struct buf out = BUF_INIT(64);
+
+	grpc_message(span_str("a%20b%C3%a9%0A%zz%4%"), &out);
+	ck_assert_str_eq(buf_cstr(&out), "a b\303\251?%zz%4%");
+	buf_done(&out);
+}
+END_TEST
+
+/* -- docker -- */
+
+static void
+on_printed(void *ctx, struct span printed)
+{
+	buf_putspan(ctx, printed);
+}
+
+START_TEST(streams_of_docker)
+{
+	static const char pieces[] = "\1\0\0\0\0\0\0\3abc" "\2\0\0\0\0\0\0\0" "\2\0\0\0\0\0\0\2de" "\1\0\0\0\0\0\1\0fg";
+	struct span all = span_of(pieces, sizeof(pieces) - 1);
+
+	for (size_t step = 1; step <= all.len; step++) {
+		struct docker_stream d = { .have = 0 };
+		struct buf out = BUF_INIT(64);
+
+		for (size_t at = 0; at < all.len; at += step)
+			ck_assert(docker_stream_put(&d, span_of(all.p + at, all.len - at < step ? all.len - at : step), on_printed, &out));
+		ck_assert_str_eq(buf_cstr(&out), "abcdefg");
+		ck_assert_uint_eq(d.left, 254);
+		buf_done(&out);
+	}
+	ck_assert(!docker_stream_put(&(struct docker_stream){ .have = 0 }, span_of("\3\0\0\0\0\0\0\0", 8), on_printed, NULL));
+	ck_assert(!docker_stream_put(&(struct docker_stream){ .have = 0 }, span_str("HTTP/1.1"), on_printed, NULL));
+}
+END_TEST
+
 int
 main(void)
 {
@@ -227,6 +318,13 @@ main(void)
 	suite_add_tcase(suite, t);
 	t = tcase_create("tail");
 	tcase_add_test(t, the_end_of_an_output);
+	suite_add_tcase(suite, t);
+	t = tcase_create("grpc");
+	tcase_add_test(t, grpc_messages);
+	tcase_add_test(t, grpc_texts);
+	suite_add_tcase(suite, t);
+	t = tcase_create("docker");
+	tcase_add_test(t, streams_of_docker);
 	suite_add_tcase(suite, t);
 	SRunner *r = srunner_create(suite);
 	srunner_run_all(r, CK_NORMAL);

@@ -119,9 +119,7 @@ START_TEST(proxies)
 	is(up->DestinationType, "service");
 	ck_assert_uint_eq(define("{\"name\":\"w\",\"connect\":{\"native\":true}}"), 0);
 	ck_assert(got.service.service.Connect.Native);
-	ck_assert_uint_eq(define("{\"name\":\"w\",\"connect\":{\"sidecar_service\":{\"port\":1}}}"), 400);
-	ck_assert_str_eq(why, "Invalid SidecarService: its checks are not supported by this version; register the proxy as a "
-	    "service of its own");
+	ck_assert_uint_eq(define("{\"name\":\"w\",\"connect\":{\"sidecar_service\":{\"port\":1}}}"), 0);
 	ck_assert_uint_eq(define("{\"name\":\"p\",\"kind\":\"connect-proxy\",\"port\":1}"), 400);
 	ck_assert_str_eq(why, "1 error occurred:\n\t* Proxy.DestinationServiceName must be non-empty for Connect proxy services\n\n");
 	ck_assert_uint_eq(define("{\"name\":\"p\",\"kind\":\"connect-proxy\",\"port\":1,\"proxy\":{\"destinationservicename\":\"a\","
@@ -151,12 +149,20 @@ START_TEST(refusals)
 		{ "{\"Name\":\"w\",\"Check\":{\"Status\":\"passing\"}}", 400,
 		    "Invalid check: TTL must be > 0 for TTL checks" },
 		{ "{\"Name\":\"w\",\"Checks\":[{}]}", 400, "Invalid check: TTL must be > 0 for TTL checks" },
-		{ "{\"Name\":\"w\",\"Checks\":[{\"TTL\":\"1s\"},{\"GRPC\":\"h:1\",\"Interval\":\"1s\"}]}", 400,
-		    "Invalid check: gRPC, H2PING, Docker and alias checks are not supported by this version" },
+		{ "{\"Name\":\"w\",\"Check\":{\"AliasService\":\"x\",\"TCP\":\"h:1\",\"Interval\":\"1s\"}}", 400,
+		    "Invalid check: Interval cannot be set for Alias checks" },
+		{ "{\"Name\":\"w\",\"Check\":{\"AliasService\":\"x\",\"TTL\":\"1s\"}}", 400,
+		    "Invalid check: TTL must be not be set for Alias checks" },
+		{ "{\"Name\":\"w\",\"Check\":{\"DockerContainerID\":\"x\",\"Interval\":\"1s\"}}", 400,
+		    "Invalid check: DockerContainerID needs Args, what is run in the container" },
+		{ "{\"Name\":\"w\",\"Check\":{\"H2PING\":\"h:1\",\"H2PingUseTLS\":1,\"Interval\":\"1s\"}}", 400,
+		    "Invalid check: H2PingUseTLS is true or false" },
+		{ "{\"Name\":\"w\",\"Checks\":[{\"TTL\":\"1s\"},{\"GRPC\":\"h:1\"}]}", 400,
+		    "Invalid check: Interval must be > 0 for Script, HTTP, H2PING, or TCP checks" },
 		{ "{\"Name\":\"w\",\"Check\":{\"TCP\":\"h:1\"}}", 400,
 		    "Invalid check: Interval must be > 0 for Script, HTTP, H2PING, or TCP checks" },
 		{ "{\"Name\":\"w\",\"Check\":{\"TCP\":\"h:1\",\"Args\":[\"id\"],\"Interval\":\"1s\"}}", 400,
-		    "Invalid check: more than one of HTTP, TCP and Args" },
+		    "Invalid check: more than one of HTTP, TCP, GRPC, H2PING and Args" },
 		{ "{\"Name\":\"w\",\"Check\":{\"HTTP\":\"http://h\",\"Method\":\"GET /\",\"Interval\":\"1s\"}}", 400,
 		    "Invalid check: Method is not the name of an HTTP method" },
 		{ "{\"Name\":\"w\",\"Check\":{\"HTTP\":\"http://h\",\"Header\":{\"A\":\"b\"},\"Interval\":\"1s\"}}", 400,
@@ -167,7 +173,8 @@ START_TEST(refusals)
 		{ "{\"Name\":\"w\",\"Check\":{\"HTTP\":\"http://h\",\"Header\":{\"A:\":[\"b\"]},\"Interval\":\"1s\"}}", 400,
 		    "Invalid check: Header must be an object of lists of text, without control characters" },
 		{ "{\"Name\":\"w\",\"Check\":{\"HTTP\":\"http://h\\u0001\",\"Interval\":\"1s\"}}", 400,
-		    "Invalid check: HTTP, TCP and TLSServerName must not have control characters" },
+		    "Invalid check: HTTP, TCP, GRPC, H2PING, DockerContainerID, AliasNode, AliasService and TLSServerName must "
+		    "not have control characters" },
 	};
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
@@ -203,6 +210,32 @@ START_TEST(how_a_check_is_run)
 }
 END_TEST
 
+/* Kinds and what is theirs, in both spellings. */
+START_TEST(other_kinds)
+{
+	ck_assert_uint_eq(define("{\"Name\":\"w\",\"Checks\":["
+	    "{\"GRPC\":\"h:1/s\",\"GRPCUseTLS\":true,\"Interval\":\"5s\"},{\"grpc\":\"h:1\",\"interval\":\"5s\"},"
+	    "{\"H2PING\":\"h:1\",\"Interval\":\"5s\"},{\"h2ping\":\"h:1\",\"h2ping_use_tls\":false,\"interval\":\"5s\"},"
+	    "{\"DockerContainerID\":\"c\",\"Shell\":\"/bin/bash\",\"Args\":[\"id\"],\"Interval\":\"5s\"},"
+	    "{\"alias_service\":\"s\",\"alias_node\":\"n\"},{\"AliasNode\":\"n\"}]}"), 0);
+	ck_assert_uint_eq(got.n, 7);
+	static const char *const types[] = { "grpc", "grpc", "h2ping", "h2ping", "docker", "alias", "alias" };
+	static const bool tls[] = { true, false, true, false, false, false, false };
+	for (uint32_t i = 0; i < 7; i++) {
+		is(check_at(i)->Type, types[i]);
+		is(got.checks[i].run.Kind, types[i]);
+		ck_assert(got.checks[i].run.UseTLS == tls[i]);
+	}
+	is(got.checks[0].run.Target, "h:1/s");
+	is(got.checks[4].run.Target, "c");
+	is(got.checks[4].run.Shell, "/bin/bash");
+	is(got.checks[5].run.Target, "s");
+	is(got.checks[5].run.Node, "n");
+	ck_assert_int_eq(got.checks[5].run.Interval, 0);
+	ck_assert_uint_eq(got.checks[6].run.Target.len, 0);
+}
+END_TEST
+
 /* What the catalog could not take is refused here, where somebody hears of it. */
 START_TEST(too_long)
 {
@@ -233,7 +266,7 @@ int
 main(void)
 {
 	const TTest *const tests[] = { defaults, numbers_of_checks, tagged_addresses, proxies, refusals, how_a_check_is_run,
-	    too_long };
+	    other_kinds, too_long };
 	Suite *s = suite_create("definition");
 	TCase *t = tcase_create("definition");
 

@@ -1,5 +1,5 @@
 /*
- * User events between gossip and the API, and the lists of events and queries, with a fake router for the catalog.
+ * User events between gossip and the API, and the lists of events and queries, with a fake in the place of the registry.
  */
 #include <check.h>
 #include <sodium.h>
@@ -13,14 +13,12 @@
 #include "rpcd/event/fire.h"
 #include "rpcd/event/queries.h"
 
-/* -- fakes: the router answers what a node's services are; gossipd is asked to fire ------- */
+/* -- fakes: what is registered on this node; gossipd is asked to fire ---------------------- */
 
 static struct {
-	unsigned asked, cancelled;
-	route_done *done;
-	void *ctx;
-	char node[64];
-} catalog;
+	unsigned asked;
+	const char *service, *tag;	/* NULL: none */
+} registered;
 
 static struct {
 	struct buf body;
@@ -29,32 +27,6 @@ static struct {
 	uint64_t cancelled;
 	bool away;
 } gossipd;
-
-struct route_call *
-route_start(struct route *r, const struct op_request *q, route_done *done, void *ctx)
-{
-	struct catalog_read args = { .Passing = false };
-	struct arena a = ARENA_INIT(1 << 16);
-	struct rd in = rd_span_over(q->args);
-
-	(void)r;
-	ck_assert_uint_eq(q->op, OP_CATALOG_NODE);
-	ck_assert_uint_eq(q->mode, OP_STALE);
-	ck_assert_int_eq(schema_unpack(&catalog_read_schema, &in, &a, &args), TV_OK);
-	ck_assert(span_copy(args.Name, catalog.node, sizeof(catalog.node)));
-	arena_done(&a);
-	catalog.asked++;
-	catalog.done = done;
-	catalog.ctx = ctx;
-	return (struct route_call *)(void *)&catalog;
-}
-
-void
-route_cancel(struct route_call *c)
-{
-	(void)c;
-	catalog.cancelled++;
-}
 
 struct daemon_client *
 members_daemon(struct members *v)
@@ -87,21 +59,21 @@ daemon_client_cancel(struct daemon_client *c, uint64_t id)
 	gossipd.cancelled = id;
 }
 
-/* Answers the lookup: one service with these tags; NULL: an error. */
+/* One service with two tags, behind one that nobody asks for. */
 static void
-catalog_says(const char *service, const char *tag)
+own_services(void *ctx, void (*fn)(void *fn_ctx, const struct service *s), void *fn_ctx)
 {
-	struct span tags[] = { span_str("other"), span_str(tag != NULL ? tag : "") };
-	struct service s = { .ID = span_str("id"), .Service = span_str(service != NULL ? service : ""),
-		.Tags = { tags, 2, true } };
-	struct node_services all = { .found = true, .Services = { &s, 1, true } };
-	struct op_reply reply = { .err = service == NULL ? TV_ENOLEADER : TV_OK };
-	struct buf b = BUF_INIT(1 << 16);
+	struct span tags[] = { span_str("other"), span_str(registered.tag != NULL ? registered.tag : "") };
+	struct service unwanted = { .ID = span_str("x"), .Service = span_str("unwanted") };
+	struct service s = { .ID = span_str("id"), .Tags = { tags, 2, true } };
 
-	schema_pack(&node_services_schema, &all, &b);
-	reply.value = service == NULL ? SPAN_NONE : buf_span(&b);
-	catalog.done(catalog.ctx, &reply);
-	buf_done(&b);
+	(void)ctx;
+	registered.asked++;
+	fn(fn_ctx, &unwanted);
+	if (registered.service == NULL)
+		return;
+	s.Service = span_str(registered.service);
+	fn(fn_ctx, &s);
 }
 
 /* -- helpers ----------------------------------------------------------------------------- */
@@ -117,13 +89,13 @@ static void
 setup(void)
 {
 	ck_assert_int_ge(sodium_init(), 0);
-	memset(&catalog, 0, sizeof(catalog));
+	memset(&registered, 0, sizeof(registered));
 	memset(&woken, 0, sizeof(woken));
 	gossipd.away = false;
 	gossipd.cancelled = 0;
 	gossipd.body = BUF_INIT(1 << 20);
 	loop = ev_loop_new(EVFLAG_AUTO);
-	events = events_new(&(struct events_conf){ .loop = loop, .node_name = "web-1" });
+	events = events_new(&(struct events_conf){ .loop = loop, .node_name = "web-1", .services = own_services });
 	ck_assert_ptr_nonnull(events);
 }
 
@@ -317,42 +289,35 @@ START_TEST(node_filters)
 	ck_assert_uint_eq(events_count(events), 1);
 	span_is(events_at(events, 0)->ID, ID1);
 	ck_assert_uint_eq(events_at(events, 0)->LTime, 1);
-	ck_assert_uint_eq(catalog.asked, 0);
+	ck_assert_uint_eq(registered.asked, 0);
 }
 END_TEST
 
-START_TEST(service_filters_ask_the_catalog_and_keep_the_order)
+START_TEST(service_filters_ask_the_registry)
 {
 	struct user_event api = event(ID1, "api", "", "^api$", "v2"), db = event(ID2, "db", "", "^db$", "");
+	struct user_event bad = event(ID2, "bad", "", "([", "");
 	struct wait w = { .list = NULL };
 	struct events_stats stats;
 
 	events_wait(events, &w, MONO_S(60), on_wake, NULL);
-	tell(1, &api);
-	tell_raw(POOL_LAN, 2, span_str("plain"), SPAN_NONE, false);
-	tell(3, &db);
-	ck_assert_uint_eq(catalog.asked, 1);
-	ck_assert_str_eq(catalog.node, "web-1");
-	ck_assert_uint_eq(events_count(events), 0);
+	tell(1, &api);				/* nothing is registered yet */
 	ck_assert_uint_eq(woken.count, 0);
-	catalog_says("api", "v2");
+	registered.service = "api";
+	registered.tag = "v2";
+	api.ID = span_str("00000000-0000-0001-0000-000000000008");
+	tell(2, &api);
 	ck_assert_uint_eq(woken.count, 1);
-	ck_assert_uint_eq(events_count(events), 2);
+	tell(3, &db);
+	tell(4, &bad);
+	ck_assert_uint_eq(events_count(events), 1);
 	span_is(events_at(events, 0)->Name, "api");
-	span_is(events_at(events, 1)->Name, "plain");
-	/* While the catalog cannot be asked, what it said last counts. */
+	registered.tag = "v1";
 	api.ID = span_str("00000000-0000-0001-0000-000000000009");
-	tell(4, &api);
-	ck_assert_uint_eq(catalog.asked, 2);
-	catalog_says(NULL, NULL);
-	ck_assert_uint_eq(events_count(events), 3);
-	api.ID = span_str("00000000-0000-0001-0000-00000000000a");
-	tell(5, &api);
-	catalog_says("api", "v1");
-	ck_assert_uint_eq(events_count(events), 3);
+	tell(5, &api);				/* another tag by now */
+	ck_assert_uint_eq(events_count(events), 1);
 	events_stats(events, &stats);
-	ck_assert_uint_eq(stats.filtered, 2);
-	tell(6, &api);			/* one under way when everything ends */
+	ck_assert_uint_eq(stats.filtered, 4);
 }
 END_TEST
 
@@ -586,7 +551,7 @@ main(void)
 	tcase_add_test(t, index_comes_from_the_id);
 	tcase_add_test(t, listed_once_in_order);
 	tcase_add_test(t, node_filters);
-	tcase_add_test(t, service_filters_ask_the_catalog_and_keep_the_order);
+	tcase_add_test(t, service_filters_ask_the_registry);
 	tcase_add_test(t, announcements_are_not_listed);
 	tcase_add_test(t, hostile_frames);
 	tcase_add_test(t, waits_end);

@@ -1,5 +1,6 @@
 /* The registry of services and checks, with a clock, a catalog and a file of our own. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/log.h"
@@ -399,6 +400,108 @@ record_of(const char *check_id, const char *status, const char *token)
 	    .ttl = 10000000000 };
 }
 
+/* As Consul: within three seconds, which grow with the cluster as the interval does. */
+START_TEST(a_server_came)
+{
+	struct registry_stats s;
+
+	compare(NULL, 0, NULL, 0);
+	for (int n = 0; n < 20; n++) {
+		cluster_size = n < 10 ? 100 : 1000;
+		registry_stats(table, &s);
+		ck_assert_uint_eq(s.comparisons, 1 + (unsigned)n);
+		registry_server_came(table);
+		struct mono begin = clock_now;
+		while (open_calls(OP_CATALOG_NODE) == 0)
+			pass(MONO_MS(10));
+		ck_assert_int_le(mono_sub(clock_now, begin).ns, MONO_MS(n < 10 ? 3010 : 12010).ns);
+		compare(NULL, 0, NULL, 0);
+	}
+	registry_stats(table, &s);
+	ck_assert(s.comparisons_failed == 0 && s.differences == 0 && s.pushes == 0);
+}
+END_TEST
+
+START_TEST(counted)
+{
+	struct registry_stats s;
+	struct catalog_read args;
+
+	synced();
+	registry_stats(table, &s);
+	uint64_t comparisons = s.comparisons, pushes = s.pushes;
+	ck_assert_int_eq(update("c1", "passing", "more"), TV_OK);
+	compare(NULL, 0, (struct check[]){ check("c1", "web1", "passing") }, 1);
+	registered(TV_ENOLEADER);
+	while (open_calls(OP_CATALOG_NODE) == 0)
+		pass(MONO_S(1));
+	answer(OP_CATALOG_NODE, &args, TV_ENOLEADER, SPAN_NONE);
+	registry_stats(table, &s);
+	ck_assert_uint_eq(s.comparisons, comparisons + 1);
+	ck_assert_uint_eq(s.comparisons_failed, 1);
+	ck_assert_uint_eq(s.differences, 1);
+	ck_assert_uint_eq(s.pushes, pushes + 1);
+	ck_assert_uint_eq(s.pushes_failed, 1);
+	ck_assert_uint_eq(s.outputs_deferred, 1);
+}
+END_TEST
+
+#define MANY 3000
+
+static struct span
+name_of(char text[32], const char *what, unsigned i)
+{
+	snprintf(text, 32, "%s%u", what, i);
+	return span_str(text);
+}
+
+/* Each is found, and each service has its checks in their order, whatever comes and goes. */
+START_TEST(many)
+{
+	char a[32], b[32], c[32];
+
+	registry_free(table);
+	table = NULL;
+	refuse = true;
+	struct registry *r = registry_new(&(struct registry_conf){
+		.node_name = "n1", .node_id = "id-1", .address = "10.0.0.1", .entries_max = 2 * MANY, .output_max = 64,
+		.sync_interval = MONO_S(60), .seed = 9, .now = now, .send = send_op, .cancel = cancel, .due = due,
+		.save = save, .ctx = &due_at,
+	});
+	for (unsigned i = 0; i < MANY; i++) {
+		struct local_record s = { .kind = ENTRY_SERVICE, .service = service("", "t") }, v[2];
+
+		s.service.ID = name_of(a, "s", i);
+		for (unsigned k = 0; k < 2; k++) {
+			v[k] = record_of("", "passing", "");
+			v[k].check.CheckID = name_of(k == 0 ? b : c, k == 0 ? "a" : "b", i);
+			v[k].check.ServiceID = s.service.ID;
+		}
+		ck_assert_int_eq(registry_put_service(r, &s, v, 2, false), TV_OK);
+	}
+	for (unsigned i = 0; i < MANY; i += 3)
+		ck_assert_int_eq(registry_remove(r, ENTRY_SERVICE, name_of(a, "s", i)), TV_OK);
+	for (unsigned i = 0; i < MANY; i++) {
+		struct entry *s = registry_find(r, ENTRY_SERVICE, name_of(a, "s", i));
+		struct entry *e = entry_check_first(r, span_str(a));
+
+		ck_assert_int_eq(s != NULL, i % 3 != 0);
+		ck_assert_ptr_eq(e, entry_find(r, ENTRY_CHECK, name_of(b, "a", i)));
+		ck_assert_ptr_eq(entry_check_next(e), entry_find(r, ENTRY_CHECK, name_of(c, "b", i)));
+		ck_assert_ptr_null(entry_check_next(entry_check_next(e)));
+		ck_assert(e->removed == (s == NULL) && (s == NULL || entry_owner(e) == s));
+	}
+	/* a check that changes its service */
+	struct local_record moved = record_of("a1", "passing", "");
+	moved.check.ServiceID = span_str("s2");
+	ck_assert_int_eq(registry_put(r, &moved), TV_OK);
+	ck_assert(span_eqs(entry_check_first(r, span_str("s1"))->id, "b1"));
+	ck_assert(span_eqs(entry_check_next(entry_check_next(entry_check_first(r, span_str("s2"))))->id, "a1"));
+	registry_free(r);
+	table = open_table();
+}
+END_TEST
+
 START_TEST(a_service_with_its_checks)
 {
 	struct local_record web = { .kind = ENTRY_SERVICE, .service = service("web1", "a") };
@@ -703,13 +806,116 @@ START_TEST(the_file)
 }
 END_TEST
 
+/* -- what files define ------------------------------------------------------------- */
+
+static char changes[256];
+
+static void
+note(void *ctx, enum registry_change change, enum entry_kind kind, struct span id, struct span place)
+{
+	ck_assert_ptr_null(ctx);
+	ck_assert_int_eq(place.len == 0, change == DEFINED_GONE);
+	size_t at = strlen(changes);
+	snprintf(changes + at, sizeof(changes) - at, "%s%c%s%.*s", at > 0 ? " " : "", "+*-"[change],
+	    kind == ENTRY_CHECK ? "c:" : "", (int)id.len, (const char *)id.p);
+}
+
+/* The changes as a text: +new *other -gone. */
+static const char *
+define(const struct registry_definition *v, uint32_t n)
+{
+	changes[0] = '\0';
+	registry_define(table, v, n, true, note, NULL);
+	return changes;
+}
+
+static struct registry_definition
+definition(struct local_record rec)
+{
+	rec.from_file = true;
+	return (struct registry_definition){ .rec = rec, .place = span_str("web.conf:1") };
+}
+
+START_TEST(definitions)
+{
+	struct local_record web = { .kind = ENTRY_SERVICE, .service = service("web1", "a") };
+	struct local_record rec, c1 = record_of("c1", "passing", "");
+	struct registry_definition v[2] = { definition(web), definition(c1) };
+	char why[256];
+
+	ck_assert_int_eq(registry_definable(table, &v[1], 1, why, sizeof(why)), TV_ENOENT);
+	ck_assert_ptr_nonnull(strstr(why, "web.conf:1: check \"c1\": ServiceID \"web1\" does not exist"));
+	ck_assert_int_eq(registry_definable(table, v, 2, why, sizeof(why)), TV_OK);
+	ck_assert_str_eq(define(v, 2), "+web1 +c:c1");
+	registered(TV_OK);
+	ck_assert(reg.has_service && reg.Checks.n == 1);
+	ck_assert_uint_eq(sent, 1);
+	ck_assert_uint_eq(saves, 1);
+	/* the same again touches nothing, whatever the check says by now and whoever set tags */
+	ck_assert_int_eq(update("c1", "critical", "x"), TV_OK);
+	registered(TV_OK);
+	ck_assert_str_eq(define(v, 2), "");
+	ck_assert_uint_eq(saves, 1);
+	/* another definition, the same state */
+	v[1].rec.ttl++;
+	ck_assert_str_eq(define(v, 2), "*c:c1");
+	registered(TV_OK);
+	ck_assert(registry_get(registry_find(table, ENTRY_CHECK, span_str("c1")), &rec));
+	ck_assert(span_eqs(rec.check.Status, "critical") && rec.from_file && rec.ttl == v[1].rec.ttl);
+	/* a client's counts until the next time, and is the file's from then on */
+	web.service.Port = 81;
+	ck_assert_int_eq(registry_put(table, &web), TV_OK);
+	registered(TV_OK);
+	ck_assert(registry_get(registry_find(table, ENTRY_SERVICE, span_str("web1")), &rec) && !rec.from_file);
+	ck_assert_str_eq(define(v, 2), "*web1");
+	registered(TV_OK);
+	ck_assert_int_eq(registry_put(table, &v[0].rec), TV_OK);
+	registered(TV_OK);
+	/* what a client adds stays, but for a check of a service that goes */
+	ck_assert_int_eq(put_check("c2", "web1", "", MONO_ZERO), TV_OK);
+	registered(TV_OK);
+	ck_assert_int_eq(put_check("c3", "", "", MONO_ZERO), TV_OK);
+	registered(TV_OK);
+	ck_assert_int_eq(put_service(service("web2", "b"), ""), TV_OK);
+	registered(TV_OK);
+	ck_assert_int_eq(registry_definable(table, &v[1], 1, why, sizeof(why)), TV_ENOENT);
+	ck_assert_str_eq(define(NULL, 0), "-c:c2 -c:c1 -web1");
+	deregistered(TV_OK);
+	ck_assert(span_eqs(dereg.ServiceID, "web1"));
+	ck_assert(registry_count(table, ENTRY_SERVICE) == 1 && registry_count(table, ENTRY_CHECK) == 1);
+	ck_assert_ptr_null(entry_find(table, ENTRY_CHECK, span_str("c1")));
+}
+END_TEST
+
+/* Against the limit counts what stays and what is new, not what goes. */
+START_TEST(definitions_have_a_limit)
+{
+	static const char *const names[] = { "a", "b", "c", "d", "e" };
+	struct registry_definition v[5];
+	char why[256];
+
+	for (int i = 0; i < 5; i++)
+		v[i] = definition((struct local_record){ .kind = ENTRY_SERVICE, .service = service(names[i], "t") });
+	ck_assert_int_eq(registry_definable(table, v, 5, why, sizeof(why)), TV_ELIMIT);
+	ck_assert_str_eq(why, "services.d: with what is registered there would be 5 services (limit: 4, checks_max in "
+	    "rpcd.conf)");
+	refuse = true;
+	ck_assert_str_eq(define(v, 4), "+a +b +c +d");
+	ck_assert_int_eq(registry_definable(table, &v[1], 4, why, sizeof(why)), TV_OK);
+	ck_assert_str_eq(define(&v[1], 4), "-a +e");
+	/* without the question it is left out, and the log says so */
+	ck_assert_str_eq(define(v, 5), "");
+	ck_assert_uint_eq(registry_count(table, ENTRY_SERVICE), 4);
+}
+END_TEST
+
 int
 main(void)
 {
 	const TTest *const tests[] = {
 		limits, a_service_takes_its_checks_along, a_service_goes_with_its_checks, registered_again_while_it_goes,
 		comparison, comparisons_are_spread, a_service_with_its_checks, no_room_for_all_of_it, news, tags_of_others, failure_and_refusal, output_waits, critical_for_too_long,
-		settling, users, the_file,
+		settling, users, the_file, definitions, definitions_have_a_limit, a_server_came, counted, many,
 	};
 	Suite *s = suite_create("registry");
 	TCase *t = tcase_create("registry");

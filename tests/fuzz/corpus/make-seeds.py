@@ -240,6 +240,26 @@ seed("txn", "two-kinds", b'[{"KV":{"Verb":"get"},"Node":{}},{}]')
 seed("txn", "base64", b'[{"KV":{"Verb":"set","Key":"\\u0000\\u00ff","Value":"*"}}]')
 seed("txn", "many", b"[" + b"{}," * 64 + b"{}]")
 
+# prepared queries: a name, and the body
+def query(name, asked, service, **more):
+    seed("query", name, asked.encode() + b"\n" + json.dumps(dict({"Name": "q", "Service": service}, **more)).encode())
+
+
+def template(regexp="", **more):
+    return dict({"Type": "name_prefix_match", "Regexp": regexp}, **more)
+
+
+query("plain", "q", {"Service": "web", "Tags": ["a", "!b"], "OnlyPassing": True, "Failover": {"NearestN": 2, "Datacenters": ["x"]}},
+      DNS={"TTL": "10s"})
+query("ignored", "Q", {"Service": "WEB", "IgnoreCheckIDs": ["c"], "Near": "_agent", "NodeMeta": {"a": "b"}, "Connect": True})
+query("template", "q-db-eu", {"Service": "${match(1)}-${name.full}", "Tags": ["${name.suffix}", "$${x", "${match(1+2*3%4)}"],
+      "NodeMeta": {"k": "${name.prefix}"}, "Near": "${\"${agent.segment}_ip\"}"},
+      Template=template("^q-(.*?)-([^-]+)$", RemoveEmptyTags=True))
+query("budget", "q" + "x" * 60 + "!", {"Service": "s"}, Template=template("^q(x+)+$"))
+query("nested", "q", {"Service": "${" + "match(" * 40}, Template=template())
+query("long", "q" * 200, {"Service": "${name.full}" * 50}, Template=template())
+query("refused", "q", {"Service": "", "Failover": {"NearestN": -1}}, DNS={"TTL": "-1s"}, Session=TXN_SESSION, Token="<hidden>")
+
 # state machine: entries, and states to restore; first byte as in fuzz_state.c
 def op(code, args, how=1):
     body = pack(args)
@@ -549,3 +569,27 @@ seed("snapmeta", "json", b"\x03" + json.dumps({"Version": 1, "ID": "2-7-1", "Ind
      "Configuration": {"Servers": [{"Suffrage": 0, "ID": "x", "Address": "127.0.0.1:8300"}]}}).encode())
 seed("snapmeta", "json-broken", b"\x03{")
 seed("snapmeta", "json-none", b"\x03")
+
+
+# -- dns: one byte says how long the message is; texts of the catalog follow --
+
+def dns_question(name, type_, edns=None, ident=0x4242):
+    labels = b"".join(bytes([len(x)]) + x for x in name.encode().split(b".") if x) + b"\0"
+    return (struct.pack("!6H", ident, 0x100, 1, 0, 0, 1 if edns is not None else 0) + labels + struct.pack("!2H", type_, 1) +
+            (b"\0" + struct.pack("!2HIH", 41, 1232, 0, len(edns)) + edns if edns is not None else b""))
+
+
+def dns_seed(name, message, rest=b""):
+    seed("dns", name, bytes([len(message)]) + message + rest)
+
+
+dns_seed("node", dns_question("n1.node.consul", 1), b"10.0.0.1" * 4)
+dns_seed("service-srv", dns_question("web.service.consul", 33), b"10.0.0.1" * 4)
+dns_seed("tag", dns_question("_web._tcp.service.dc1.consul", 33), b"host.example.net" * 4)
+dns_seed("alias", dns_question("web.service.consul", 255), b"s.service.consul" * 4)
+dns_seed("addr", dns_question("0a000001.addr.consul", 1))
+dns_seed("ptr", dns_question("1.0.0.10.in-addr.arpa", 12), b"n" * 4)
+dns_seed("soa", dns_question("consul", 6), b"10.0.0.1" * 4)
+dns_seed("subnet", dns_question("q.query.consul", 1, struct.pack("!3H2B3s", 8, 7, 1, 24, 0, b"\xc0\0\2")), b"10.0.0.1" * 4)
+dns_seed("upstream", dns_question("web.service.consul", 1), dns_question("www.example.net", 1)[:6] + b"\0\1\0\0\0\0" +
+         dns_question("www.example.net", 1)[12:] + b"\xc0\x0c\0\1\0\1\0\0\0\5\0\4\x0a\0\0\1")

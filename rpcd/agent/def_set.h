@@ -1,0 +1,38 @@
+/*
+ * The definitions of services.d (services.d(5)) as records of the registry: text of files in, records with the place
+ * that each came from out.  Pure; def_files.h reads the folder.
+ */
+#ifndef TV_RPCD_AGENT_DEF_SET_H
+#define TV_RPCD_AGENT_DEF_SET_H
+
+#include "rpcd/agent/definition.h"
+
+#define DEF_SET_BYTES_MAX (64u << 20)	/* of all files with what comes of them */
+
+struct def_set {
+	struct arena arena;		/* what the records borrow from; may hold tokens */
+	struct registry_definition *v;	/* owned */
+	uint32_t n, room;
+	unsigned files;
+	bool scripts;			/* checks may be scripts */
+	struct registry *registry;	/* whose sidecars keep their ports; NULL: none is known */
+	struct sidecar_ports ports;
+	unsigned doubles;		/* definitions that a later one of the same id replaced */
+};
+
+void def_set_init(struct def_set *s, bool scripts, struct registry *registry);
+/* Frees and wipes all; may be initialised again. */
+void def_set_done(struct def_set *s);
+/*
+ * Adds the definitions of a file; json: its form is JSON, else that of cluster.conf(5).  TV_EFORMAT (of content too),
+ * TV_ELIMIT, TV_ENOMEM: errbuf has one sentence, "PATH:LINE: what is wrong, and what to write"; the set is of no more
+ * use then but for def_set_done().
+ */
+enum tv_err def_set_add(struct def_set *s, const char *path, struct span text, bool json, char *errbuf, size_t cap);
+/*
+ * After the last file: services first, then checks, by id, each once.  The later file wins, and in it the later place,
+ * as in Consul; the log warns.
+ */
+void def_set_finish(struct def_set *s);
+
+#endif

@@ -1,0 +1,277 @@
+/* What rpcd.conf says of DNS: sockets, and what the process is to serve; see dns_process.h. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "common/net/chan.h"
+#include "common/text/duration.h"
+#include "rpcd/agent/dns_conf.h"
+#include "rpcd/agent/dns_process.h"
+#include "rpcd/dns/dname.h"
+#include "rpcd/dns/launch.h"
+
+#define DNS_PORT 53
+#define NS_PER_S 1000000000
+
+const struct conf_list *
+dns_addresses(const struct rpcd_conf *conf)
+{
+	return conf->dns_addresses.count > 0 ? &conf->dns_addresses : &conf->http_addresses;
+}
+
+/* -- sockets -- */
+
+static int
+listen_udp(const char *ip, uint16_t port)
+{
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(port) };
+	bool six = inet_pton(AF_INET6, ip, &v6.sin6_addr) == 1;
+	int on = 1, saved;
+
+	if (!six && inet_pton(AF_INET, ip, &v4.sin_addr) != 1) {
+		errno = EINVAL;
+		return -1;
+	}
+	int fd = socket(six ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && (!six || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) == 0) &&
+	    setsockopt(fd, six ? IPPROTO_IPV6 : IPPROTO_IP, six ? IPV6_RECVPKTINFO : IP_PKTINFO, &on,
+	    sizeof(on)) == 0 &&
+	    bind(fd, six ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4, six ? sizeof(v6) : sizeof(v4)) == 0)
+		return fd;
+	saved = errno;
+	if (fd >= 0)
+		close(fd);
+	errno = saved;
+	return -1;
+}
+
+enum tv_err
+dns_sockets_open(const struct rpcd_conf *conf, struct dns_sockets *out, char *errbuf, size_t cap)
+{
+	const struct conf_list *addresses = dns_addresses(conf);
+
+	out->udp = out->tcp = 0;
+	for (unsigned tcp = 0; tcp < 2; tcp++)
+		for (size_t i = 0; i < addresses->count; i++) {
+			int fd = tcp ? listen_tcp(addresses->items[i], conf->dns_port) :
+			    listen_udp(addresses->items[i], conf->dns_port);
+
+			if (fd < 0) {
+				snprintf(errbuf, cap, "cannot listen on %s port %u (DNS, %s): %s; dns_port and "
+				    "dns_addresses in rpcd.conf say where, dns_port = 0 turns it off",
+				    addresses->items[i], conf->dns_port, tcp ? "TCP" : "UDP", strerror(errno));
+				dns_sockets_close(out);
+				return TV_ESYS;
+			}
+			out->fds[out->udp + out->tcp] = fd;
+			(*(tcp ? &out->tcp : &out->udp))++;
+		}
+	return TV_OK;
+}
+
+void
+dns_sockets_close(struct dns_sockets *s)
+{
+	for (unsigned i = 0; i < s->udp + s->tcp; i++)
+		close(s->fds[i]);
+	s->udp = s->tcp = 0;
+}
+
+/* -- values -- */
+
+/* "192.0.2.1", "192.0.2.1:53", "2001:db8::1", "[2001:db8::1]:53" as "ADDRESS PORT". */
+static bool
+print_recursor(const char *text, char *out, size_t cap)
+{
+	struct in6_addr any;
+	char ip[64];
+	unsigned port = DNS_PORT;
+	const char *rest = strchr(text, ']'), *end = text + strlen(text);
+
+	if (inet_pton(AF_INET6, text, &any) == 1)
+		rest = end;
+	else if (text[0] == '[' && rest != NULL)
+		text++;
+	else if ((rest = strchr(text, ':')) == NULL)
+		rest = end;
+	if (!span_copy(span_of(text, (size_t)(rest - text)), ip, sizeof(ip)) ||
+	    (inet_pton(AF_INET, ip, &any) != 1 && inet_pton(AF_INET6, ip, &any) != 1))
+		return false;
+	rest += *rest == ']';
+	if (*rest != '\0') {
+		char *stop;
+
+		port = *rest == ':' && rest[1] >= '0' && rest[1] <= '9' ? (unsigned)strtoul(rest + 1, &stop, 10) : 0;
+		if (port == 0 || port > 65535 || *stop != '\0')
+			return false;
+	}
+	return out == NULL || snprintf(out, cap, "%s %u", ip, port) < (int)cap;
+}
+
+static bool
+is_net(const char *text)
+{
+	struct in6_addr any;
+	char ip[64], *stop;
+	const char *slash = strchr(text, '/');
+	size_t len = slash == NULL ? strlen(text) : (size_t)(slash - text);
+
+	if (!span_copy(span_of(text, len), ip, sizeof(ip)))
+		return false;
+	unsigned bits = inet_pton(AF_INET, ip, &any) == 1 ? 32 : inet_pton(AF_INET6, ip, &any) == 1 ? 128 : 0;
+	if (slash == NULL || bits == 0)
+		return bits > 0;
+	return slash[1] >= '0' && slash[1] <= '9' && strtoul(slash + 1, &stop, 10) <= bits && *stop == '\0';
+}
+
+static enum tv_err
+check_domain(const char *key, const char *text, const char *datacenter, bool alt, char *errbuf, size_t cap)
+{
+	static const char *const words[] = { "service", "connect", "node", "query", "addr" };
+	size_t first = strcspn(text, ".");
+	struct dname name;
+
+	if (dname_of_text(span_str(text), &name) != TV_OK || name.len < 2 || name.len > 128) {
+		snprintf(errbuf, cap, "%s: \"%s\" is not a domain name", key, text);
+		return TV_EINVAL;
+	}
+	for (unsigned i = 0; i <= 5 && alt; i++) {
+		const char *word = i == 5 ? datacenter : words[i];
+
+		if (strlen(word) == first && strncasecmp(text, word, first) == 0) {
+			snprintf(errbuf, cap, "%s: \"%s\" must not begin with the label \"%s\", which has a meaning in "
+			    "names: choose another one", key, text, word);
+			return TV_EINVAL;
+		}
+	}
+	return TV_OK;
+}
+
+enum tv_err
+dns_conf_check(const struct rpcd_conf *c, const char *datacenter, char *errbuf, size_t cap)
+{
+	enum tv_err err = check_domain("domain", c->domain, datacenter, false, errbuf, cap);
+	struct in6_addr any;
+
+	if (err == TV_OK && c->alt_domain != NULL)
+		err = check_domain("alt_domain", c->alt_domain, datacenter, true, errbuf, cap);
+	if (err != TV_OK)
+		return err;
+	for (size_t i = 0; i < c->dns_addresses.count; i++)
+		if (inet_pton(AF_INET, c->dns_addresses.items[i], &any) != 1 &&
+		    inet_pton(AF_INET6, c->dns_addresses.items[i], &any) != 1) {
+			snprintf(errbuf, cap, "dns_addresses: \"%s\" is not an IP address", c->dns_addresses.items[i]);
+			return TV_EINVAL;
+		}
+	if (c->dns_port != 0 && dns_addresses(c)->count > LAUNCH_SOCKETS_MAX) {
+		snprintf(errbuf, cap, "dns_addresses: more than %d (without it, those of http_addresses)",
+		    LAUNCH_SOCKETS_MAX);
+		return TV_EINVAL;
+	}
+	for (size_t i = 0; i < c->recursors.count; i++)
+		if (!print_recursor(c->recursors.items[i], NULL, 0)) {
+			snprintf(errbuf, cap, "recursors: \"%s\" is not an IP address (write 192.0.2.1, "
+			    "\"192.0.2.1:53\" or "
+			    "\"[2001:db8::1]:53\")", c->recursors.items[i]);
+			return TV_EINVAL;
+		}
+	if (c->recursors.count > 16) {
+		snprintf(errbuf, cap, "recursors: more than 16");
+		return TV_EINVAL;
+	}
+	for (size_t i = 0; i < c->recursion_from.count; i++)
+		if (!is_net(c->recursion_from.items[i])) {
+			snprintf(errbuf, cap, "dns_config.allow_recursion_from: \"%s\" is not a network (write "
+			    "10.0.0.0/8)", c->recursion_from.items[i]);
+			return TV_EINVAL;
+		}
+	return TV_OK;
+}
+
+/* -- for the process -- */
+
+static uint64_t
+seconds(struct mono m)
+{
+	return (uint64_t)(m.ns / NS_PER_S);
+}
+
+static struct span
+lowered(struct arena *a, const char *text)
+{
+	char *copy = text == NULL ? NULL : arena_cstr(a, span_str(text));
+
+	for (char *p = copy; p != NULL && *p != '\0'; p++)
+		if (*p >= 'A' && *p <= 'Z')
+			*p = (char)(*p + ('a' - 'A'));
+	return copy == NULL ? SPAN_NONE : span_str(copy);
+}
+
+/* "web*=10s" as "web*=10". */
+static struct span
+ttl_text(struct arena *a, const char *item)
+{
+	const char *equals = strrchr(item, '=');
+	int64_t ns = 0;
+
+	(void)duration_parse(span_str(equals + 1), &ns);
+	struct span name = lowered(a, item);
+	return arena_printf(a, "%.*s=%lld", (int)(equals - item), (const char *)name.p, (long long)(ns / NS_PER_S));
+}
+
+static struct span_list
+texts(struct arena *a, const struct conf_list *from)
+{
+	struct span_list l = { arena_array(a, from->count, sizeof(struct span)), 0, true };
+
+	for (size_t i = 0; i < from->count && l.v != NULL; i++)
+		l.v[l.n++] = span_str(from->items[i]);
+	return l;
+}
+
+/* Each once. */
+static struct span_list
+recursor_texts(struct arena *a, const struct conf_list *from)
+{
+	struct span_list l = { arena_array(a, from->count, sizeof(struct span)), 0, true };
+	char text[80];
+
+	for (size_t i = 0; i < from->count && l.v != NULL; i++) {
+		uint32_t k = 0;
+
+		if (!print_recursor(from->items[i], text, sizeof(text)))
+			continue;
+		while (k < l.n && !span_eqs(l.v[k], text))
+			k++;
+		if (k == l.n)
+			l.v[l.n++] = arena_copy(a, span_str(text));
+	}
+	return l;
+}
+
+void
+dns_conf_setup(const struct rpcd_conf *c, const char *datacenter, struct arena *a, struct msg_dns_setup *out)
+{
+	struct span_list ttls = texts(a, &c->service_ttl);
+
+	for (uint32_t i = 0; i < ttls.n; i++)
+		ttls.v[i] = ttl_text(a, c->service_ttl.items[i]);
+	*out = (struct msg_dns_setup){
+		.domain = lowered(a, c->domain), .alt_domain = lowered(a, c->alt_domain),
+		.datacenter = span_str(datacenter), .node_ttl = seconds(c->node_ttl), .service_ttl = ttls,
+		.soa_refresh = seconds(c->soa_refresh), .soa_retry = seconds(c->soa_retry),
+		.soa_expire = seconds(c->soa_expire), .soa_min_ttl = seconds(c->soa_min_ttl),
+		.udp_answer_limit = c->udp_answer_limit, .a_record_limit = c->a_record_limit,
+		.truncate = c->dns_truncate, .only_passing = c->dns_only_passing, .compress = !c->dns_no_compression,
+		.node_meta = c->dns_node_meta, .recursors = recursor_texts(a, &c->recursors),
+		.random_recursor = c->recursor_strategy == 1, .recursor_timeout = c->recursor_timeout.ns,
+		.recursion_from = texts(a, &c->recursion_from), .conns_max = c->dns_max_conns,
+		.conns_source_max = c->dns_max_conns_per_client, .equal_answers = c->dns_equal_answers,
+	};
+}

@@ -1,0 +1,51 @@
+/*
+ * The process "rpcd: dns" as rpcd sees it: it is told what to serve, asks for what it needs, and is started again when
+ * it dies, after a pause that grows.
+ */
+#ifndef TV_RPCD_AGENT_DNS_PROCESS_H
+#define TV_RPCD_AGENT_DNS_PROCESS_H
+
+#include <ev.h>
+
+#include "rpcd/agent/dns_lookups.h"
+
+struct dns_process;
+
+/* With privileges, before the process is started. */
+struct dns_sockets {
+	int fds[32];			/* UDP first */
+	unsigned udp, tcp;
+};
+/* Binds all; those that are open stay for dns_sockets_close().  A sentence in errbuf. */
+enum tv_err dns_sockets_open(const struct rpcd_conf *conf, struct dns_sockets *out, char *errbuf, size_t cap);
+void dns_sockets_close(struct dns_sockets *s);
+/* The addresses that are served. */
+const struct conf_list *dns_addresses(const struct rpcd_conf *conf);
+/* Of dns_config and what goes with it: TV_EINVAL with a sentence that begins with the key. */
+enum tv_err dns_conf_check(const struct rpcd_conf *conf, const char *datacenter, char *errbuf, size_t cap);
+
+struct dns_process_conf {
+	struct ev_loop *loop;
+	int monitor;			/* of check_monitor_start() */
+	struct route *route;
+	struct failovers *failovers;	/* borrowed */
+	const struct rpcd_conf *conf;	/* borrowed */
+	const char *datacenter, *node_name;	/* own; borrowed */
+	void (*lost)(void *ctx);	/* no process can be started any more: the monitor is gone */
+	void *ctx;
+};
+
+struct dns_process_stats {
+	uint64_t starts, deaths;
+	bool running;
+	struct msg_dns_stats served;	/* since the start of the process that runs */
+};
+
+/* Starts it.  NULL: no memory. */
+struct dns_process *dns_process_new(const struct dns_process_conf *conf);
+void dns_process_free(struct dns_process *p);
+/* The configuration may have changed. */
+void dns_process_reload(struct dns_process *p);
+void dns_process_stats(const struct dns_process *p, struct dns_process_stats *out);
+
+#endif

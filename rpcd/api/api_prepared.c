@@ -1,0 +1,270 @@
+/* /v1/query: prepared queries.  Below /v1/query/ is an id, or an id or a name with /execute or /explain behind it. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/record/mpack.h"
+#include "common/record/records.h"
+#include "common/text/json_text.h"
+#include "rpcd/api/api.h"
+#include "rpcd/route/failover.h"
+
+/* -- what is kept -- */
+
+static void
+run_update(struct request *r)
+{
+	struct prepared_query q = { .ID = SPAN_NONE };
+
+	if (!api_decode(r, &prepared_query_schema, 0, true, &q))
+		return;
+	q.ID = r->rest;
+	api_ask(r, &q);
+}
+
+/* What failed without an answer of a server has no news of a leader either. */
+static void
+refused_headers(struct request *r)
+{
+	answer_header(r, "X-Consul-Index", "1");
+	answer_header(r, "X-Consul-KnownLeader", "false");
+	answer_header(r, "X-Consul-LastContact", "0");
+}
+
+static void
+finish_get(struct request *r, const struct op_reply *reply)
+{
+	struct rd in = rd_span_over(reply->value);
+
+	if (reply->err != TV_OK) {
+		refused_headers(r);
+		(void)api_failed(r, reply);
+		return;
+	}
+	api_headers(r, reply, true);
+	if (mpr_array(&in) == 0 && in.err == TV_OK)
+		answer_text(r, 404, "Query not found");
+	else
+		api_json(r, reply);
+}
+
+/* -- executing and explaining -- */
+
+/* A whole number as Go's strconv.Atoi reads it; false: answered. */
+static bool
+take_limit(struct request *r, int64_t *limit)
+{
+	struct span text = params_get(&r->query, "limit"), digits = text;
+	struct buf quoted = BUF_INIT(REQUEST_ARENA_MAX);
+	bool minus = text.len > 0 && text.p[0] == '-';
+	uint64_t n = 0;
+	enum tv_err err;
+
+	if (text.len == 0)
+		return true;
+	if (minus || text.p[0] == '+')
+		digits = span_of(text.p + 1, text.len - 1);
+	err = digits.len == 0 ? TV_EFORMAT : u64_parse(digits, &n);
+	if (err == TV_OK && n > INT64_MAX)
+		err = TV_ELIMIT;
+	*limit = minus ? -(int64_t)n : (int64_t)n;
+	if (err != TV_OK) {
+		text_quote(text, &quoted);
+		answer_text(r, 500, "Bad limit: strconv.Atoi: parsing %s: %s", buf_cstr(&quoted),
+		    err == TV_ELIMIT ? "value out of range" : "invalid syntax");
+		buf_done(&quoted);
+	}
+	return err == TV_OK;
+}
+
+/* False: answered. */
+static bool
+take_connect(struct request *r, bool *connect)
+{
+	struct span text = params_get(&r->query, "connect");
+	int value = text.len == 0 ? 0 : params_bool(text);
+	struct buf quoted = BUF_INIT(REQUEST_ARENA_MAX);
+
+	*connect = value == 1;
+	if (value < 0) {
+		text_quote(text, &quoted);
+		answer_text(r, 500, "Error parsing 'connect' value: strconv.ParseBool: parsing %s: invalid syntax",
+		    buf_cstr(&quoted));
+		buf_done(&quoted);
+	}
+	return value >= 0;
+}
+
+/* The name, and what the query of the request says; false: answered. */
+static bool
+take_ask(struct request *r, struct prepared_ask *ask)
+{
+	*ask = (struct prepared_ask){ .Name = span_of(r->rest.p, r->rest.len - strlen(r->endpoint->ending)) };
+	r->op.index = 0;			/* nobody waits here */
+	if (!take_limit(r, &ask->Limit) || !take_connect(r, &ask->Connect))
+		return false;
+	ask->Near = params_get(&r->query, "near");
+	if (r->op.dc.len == 0)			/* this node is none of another datacenter's */
+		ask->Agent = span_str(r->api->cluster->node_name);
+	ask->Address = span_str(r->head.client_ip == NULL ? "" : r->head.client_ip);
+	return true;
+}
+
+/* The fields that say how it was read, to the end of the object. */
+static void
+put_end(struct request *r, const struct op_reply *reply, struct buf *out)
+{
+	static const char *const modes[] = {
+		[OP_DEFAULT] = "leader", [OP_CONSISTENT] = "consistent", [OP_STALE] = "stale",
+	};
+	/* What was read by agreement is as new as the question, whoever answered. */
+	uint64_t contact_ms = r->op.mode == OP_STALE ? reply->last_contact_ms : 0;
+
+	buf_printf(out, ",\"Index\":0,\"LastContact\":%" PRIu64 ",\"KnownLeader\":%s,\"ConsistencyLevel\":\"%s\","
+	    "\"NotModified\":false}", contact_ms * 1000000, reply->known_leader ? "true" : "false", modes[r->op.mode]);
+}
+
+/* False: answered. */
+static bool
+replied(struct request *r, const struct op_reply *reply)
+{
+	if (reply->err == TV_ENOENT)
+		answer_text(r, 404, "%.*s", (int)reply->text.len, (const char *)reply->text.p);
+	else if (!api_failed(r, reply))
+		return true;
+	return false;
+}
+
+static void
+finish_explain(struct request *r, const struct op_reply *reply)
+{
+	struct rd in = rd_span_over(reply->value);
+	struct buf *out = &r->answer.body;
+
+	if (!replied(r, reply))
+		return;
+	api_headers(r, reply, true);
+	buf_puts(out, "{\"Query\":");
+	if (schema_json(&prepared_query_schema, &in, out) != TV_OK) {
+		answer_text(r, 500, "rpc error making call: malformed answer");
+		return;
+	}
+	put_end(r, reply, out);
+	answer_json(r);
+}
+
+static void
+run_explain(struct request *r)
+{
+	struct prepared_ask ask;
+
+	if (take_ask(r, &ask))
+		api_ask(r, &ask);
+}
+
+/* Instances as a list, between what else the answer says. */
+static void
+answer_found(struct request *r, const struct op_reply *reply, unsigned tries)
+{
+	struct rd in = rd_span_over(reply->value);
+	uint32_t fields = mpr_array(&in);
+	struct span nodes = fields < 3 ? SPAN_NONE : mpr_value(&in), dc = fields < 3 ? SPAN_NONE : mpr_bytes(&in, 1024);
+	struct buf *out = &r->answer.body, after = BUF_INIT(REQUEST_ARENA_MAX);
+	struct prepared_query q = { .ID = SPAN_NONE };
+	const char *kept;
+
+	if (nodes.len == 0 || in.err != TV_OK || schema_unpack(&prepared_query_schema, &in, &r->arena, &q) != TV_OK) {
+		answer_text(r, 500, "rpc error making call: malformed answer");
+		return;
+	}
+	buf_puts(&after, ",\"DNS\":");
+	schema_json_rec(&prepared_dns_schema, &q.DNS, &after);
+	buf_puts(&after, ",\"Datacenter\":");
+	json_quote(dc, &after);
+	buf_printf(&after, ",\"Failovers\":%u", tries);
+	put_end(r, reply, &after);
+	kept = after.failed ? NULL : arena_cstr(&r->arena, buf_span(&after));
+	buf_done(&after);
+	if (kept == NULL) {
+		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+		return;
+	}
+	buf_puts(out, "{\"Service\":");
+	json_quote(q.Service.Service, out);
+	buf_puts(out, ",\"Nodes\":");
+	api_render_list_before(r, &prepared_node_schema, nodes, kept);
+}
+
+static void
+on_found(void *ctx, const struct op_reply *reply, unsigned tries)
+{
+	struct request *r = ctx;
+
+	r->cancel = NULL;
+	r->state = NULL;
+	if (!replied(r, reply))
+		return;
+	api_headers(r, reply, true);
+	answer_found(r, reply, tries);
+}
+
+/* From the cache: how many datacenters were asked, and what was found.  As in Consul there is no 404 then. */
+static void
+finish_kept(struct request *r, const struct op_reply *reply)
+{
+	struct rd in = rd_span_over(reply->value);
+	struct op_reply found = *reply;
+
+	if (api_failed(r, reply))
+		return;
+	if (mpr_array(&in) < 2) {
+		answer_text(r, 500, "rpc error making call: malformed answer");
+		return;
+	}
+	unsigned tries = (unsigned)mpr_uint(&in, UINT32_MAX);
+	found.value = mpr_value(&in);
+	api_headers(r, reply, true);
+	answer_found(r, &found, tries);
+}
+
+static void
+cancel(struct request *r)
+{
+	failover_cancel(r->state);
+	r->state = NULL;
+}
+
+static void
+run_execute(struct request *r)
+{
+	struct prepared_ask ask;
+
+	if (!take_ask(r, &ask))
+		return;
+	r->finish = finish_kept;
+	if (api_wants_cached(r) && api_start_cached(r, OP_QUERY_EXECUTE, &ask))
+		return;
+	if (!api_pack(r, OP_QUERY_EXECUTE, &ask))
+		return;
+	r->state = failover_start(r->api->failovers, &r->op, on_found, r);
+	if (r->state == NULL)
+		api_busy(r);
+	else
+		r->cancel = cancel;
+}
+
+const struct endpoint api_prepared[] = {
+	{ "/v1/query", "GET", ACCESS_OP, .op = OP_QUERY_LIST, .query = QUERY_READ, .flags = SHOW_MODE },
+	{ "/v1/query", "POST", ACCESS_OP, .op = OP_QUERY_CREATE, .body = BODY_JSON, .query = QUERY_DC,
+	    .render = RENDER_VALUE, .wrap = "ID" },
+	{ "/v1/query/", "GET", ACCESS_OP, .ending = "/execute", .op = OP_QUERY_EXECUTE, .query = QUERY_READ,
+	    .flags = BARE_ALLOW | CACHED, .run = run_execute },
+	{ "/v1/query/", "GET", ACCESS_OP, .ending = "/explain", .op = OP_QUERY_EXPLAIN, .query = QUERY_READ,
+	    .flags = BARE_ALLOW, .run = run_explain, .finish = finish_explain },
+	{ "/v1/query/", "GET", ACCESS_OP, .op = OP_QUERY_GET, .query = QUERY_READ, .missing = "Missing query ID",
+	    BIND(FROM_PATH(prepared_read, ID)), .flags = BARE_ALLOW, .finish = finish_get },
+	{ "/v1/query/", "PUT", ACCESS_OP, .op = OP_QUERY_UPDATE, .body = BODY_JSON, .query = QUERY_DC,
+	    .missing = "Missing query ID", .flags = BARE_ALLOW, .run = run_update, .render = RENDER_EMPTY },
+	{ "/v1/query/", "DELETE", ACCESS_OP, .op = OP_QUERY_DELETE, .query = QUERY_DC, .missing = "Missing query ID",
+	    BIND(FROM_PATH(prepared_read, ID)), .flags = BARE_ALLOW, .render = RENDER_EMPTY },
+	{ .path = NULL },
+};

@@ -1,0 +1,260 @@
+/*
+ * /v1/internal/ui/: what Consul's web pages ask for: nodes with all that is registered on them, and a summary of each
+ * service.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/record/mpack.h"
+#include "common/record/records.h"
+#include "common/text/json_text.h"
+#include "rpcd/api/api.h"
+
+#define ENTRY_MEMORY (4u << 20)		/* one entry with its checks, decoded */
+#define EXTERNAL_SOURCE "external-source"	/* of a service's Meta */
+
+/* -- one node -- */
+
+/* The first of the list, which has one or none. */
+static void
+finish_node(struct request *r, const struct op_reply *reply)
+{
+	struct rd in = rd_span_over(reply->value);
+
+	if (api_failed(r, reply))
+		return;
+	api_headers(r, reply, true);
+	if (mpr_nil(&in) || mpr_array(&in) == 0)
+		answer_text(r, 404, "%s", "");
+	else if (schema_json(&node_dump_schema, &in, &r->answer.body) != TV_OK)
+		answer_text(r, 500, "rpc error making call: malformed answer");
+	else
+		answer_json(r);
+}
+
+/* -- services -- */
+
+/* What is known of a service comes as facts about its name; sorted they lie side by side, and those told twice too. */
+enum what { INSTANCE, NODE, TAG, SOURCE, CHECK, PROXY };
+struct fact {
+	struct span service;
+	enum what what;
+	struct span a, b;	/* INSTANCE: kind, datacenter; CHECK: node, check; else a alone */
+	char mark;		/* CHECK: p, w or c; PROXY: t if transparent; INSTANCE: n if native */
+};
+
+struct facts {
+	struct fact *v;
+	size_t n, cap;
+	bool failed;
+};
+
+static void
+note(struct facts *f, struct span service, enum what what, struct span a, struct span b, char mark)
+{
+	if (f->n == f->cap) {
+		size_t cap = f->cap == 0 ? 256 : f->cap * 2;
+		struct fact *v = reallocarray(f->v, cap, sizeof(*v));
+
+		if (v == NULL) {
+			f->failed = true;
+			return;
+		}
+		f->v = v;
+		f->cap = cap;
+	}
+	f->v[f->n++] = (struct fact){ service, what, a, b, mark };
+}
+
+static int
+compare(const void *x, const void *y)
+{
+	const struct fact *p = x, *q = y;
+	int d = span_cmp(p->service, q->service);
+
+	d = d != 0 ? d : (int)p->what - (int)q->what;
+	d = d != 0 ? d : span_cmp(p->a, q->a);
+	return d != 0 ? d : span_cmp(p->b, q->b);
+}
+
+static void
+note_checks(struct facts *f, struct span service, const struct health_entry *e)
+{
+	for (uint32_t i = 0; i < e->Checks.n; i++) {
+		const struct check *c = &((const struct check *)e->Checks.v)[i];
+
+		note(f, service, CHECK, e->Node.Node, c->CheckID, c->Status.len > 0 ? (char)c->Status.p[0] : ' ');
+	}
+}
+
+static void
+note_entry(struct facts *f, const struct health_entry *e)
+{
+	const struct service *s = &e->Service;
+
+	note(f, s->Service, INSTANCE, s->Kind, e->Node.Datacenter, s->Connect.Native ? 'n' : ' ');
+	note(f, s->Service, NODE, e->Node.Node, SPAN_NONE, ' ');
+	for (uint32_t i = 0; i < s->Tags.n; i++)
+		note(f, s->Service, TAG, s->Tags.v[i], SPAN_NONE, ' ');
+	for (uint32_t i = 0; i < s->Meta.n; i++)
+		if (span_eqs(s->Meta.kv[i][0], EXTERNAL_SOURCE) && s->Meta.kv[i][1].len > 0)
+			note(f, s->Service, SOURCE, s->Meta.kv[i][1], SPAN_NONE, ' ');
+	note_checks(f, s->Service, e);
+	if (!span_eqs(s->Kind, "connect-proxy"))
+		return;
+	/* Its checks count for what it stands before, too. */
+	note(f, s->Proxy.DestinationServiceName, PROXY, SPAN_NONE, SPAN_NONE,
+	    span_eqs(s->Proxy.Mode, "transparent") ? 't' : ' ');
+	note_checks(f, s->Proxy.DestinationServiceName, e);
+}
+
+static void
+put_member(struct buf *out, const char *name, struct span text)
+{
+	buf_printf(out, ",\"%s\":", name);
+	json_quote(text, out);
+}
+
+/* A list of the texts of one kind of fact, each once; null when there is none. */
+static void
+put_list(struct buf *out, const char *name, const struct fact *v, size_t n, enum what what)
+{
+	const struct fact *last = NULL;
+
+	buf_printf(out, ",\"%s\":", name);
+	for (size_t i = 0; i < n; i++) {
+		if (v[i].what != what || (last != NULL && span_eq(last->a, v[i].a)))
+			continue;
+		buf_u8(out, last == NULL ? '[' : ',');
+		json_quote(v[i].a, out);
+		last = &v[i];
+	}
+	buf_puts(out, last == NULL ? "null" : "]");
+}
+
+struct sums {
+	unsigned instances, passing, warning, critical, proxies, transparent;
+	bool native;
+	struct span kind, datacenter;
+};
+
+static void
+add_up(const struct fact *v, size_t n, struct sums *out)
+{
+	for (size_t i = 0; i < n; i++) {
+		bool again = i > 0 && compare(&v[i - 1], &v[i]) == 0;
+
+		if (v[i].what == INSTANCE) {
+			out->instances++;
+			out->kind = v[i].a;
+			out->datacenter = v[i].b;
+			out->native = out->native || v[i].mark == 'n';
+		} else if (v[i].what == PROXY) {
+			out->proxies++;
+			out->transparent += v[i].mark == 't';
+		} else if (v[i].what == CHECK && !again) {
+			out->passing += v[i].mark == 'p';
+			out->warning += v[i].mark == 'w';
+			out->critical += v[i].mark == 'c';
+		}
+	}
+}
+
+/* All facts about one service. */
+static void
+put_summary(struct buf *out, const struct fact *v, size_t n)
+{
+	struct sums s = { .datacenter = span_str("") };
+
+	add_up(v, n, &s);
+	buf_u8(out, '{');
+	if (s.kind.len > 0) {
+		buf_puts(out, "\"Kind\":");
+		json_quote(s.kind, out);
+		buf_u8(out, ',');
+	}
+	buf_puts(out, "\"Name\":");
+	json_quote(v->service, out);
+	put_member(out, "Datacenter", s.datacenter);
+	put_list(out, "Tags", v, n, TAG);
+	put_list(out, "Nodes", v, n, NODE);
+	put_list(out, "ExternalSources", v, n, SOURCE);
+	buf_printf(out, ",\"InstanceCount\":%u,\"ChecksPassing\":%u,\"ChecksWarning\":%u,\"ChecksCritical\":%u,"
+	    "\"GatewayConfig\":{},\"TransparentProxy\":%s,\"ConnectNative\":%s,\"ConnectedWithProxy\":%s,"
+	    "\"ConnectedWithGateway\":false}", s.instances, s.passing, s.warning, s.critical,
+	    s.proxies > 0 && s.transparent == s.proxies ? "true" : "false", s.native ? "true" : "false",
+	    s.proxies > 0 ? "true" : "false");
+}
+
+static void
+put_summaries(struct buf *out, struct facts *f)
+{
+	if (f->n > 0)
+		qsort(f->v, f->n, sizeof(*f->v), compare);
+	buf_u8(out, '[');
+	for (size_t i = 0, end; i < f->n; i = end) {
+		for (end = i + 1; end < f->n && span_eq(f->v[end].service, f->v[i].service); end++)
+			;
+		if (i > 0)
+			buf_u8(out, ',');
+		put_summary(out, f->v + i, end - i);
+	}
+	buf_u8(out, ']');
+}
+
+/* The facts of all entries that pass the filter; they point into the reply. */
+static enum tv_err
+read_entries(struct request *r, struct span list, struct facts *f)
+{
+	struct arena a = ARENA_INIT(ENTRY_MEMORY);
+	struct rd in = rd_span_over(list);
+	enum tv_err err = TV_OK;
+
+	for (uint32_t n = mpr_nil(&in) ? 0 : mpr_array(&in); n > 0 && in.err == TV_OK && err == TV_OK; n--) {
+		struct span packed = mpr_value(&in);
+		struct rd one = rd_span_over(packed);
+		struct health_entry e = { 0 };
+
+		if (in.err != TV_OK || !api_passes(r, packed))
+			continue;
+		arena_reset(&a);
+		err = schema_unpack(&health_entry_schema, &one, &a, &e);
+		if (err == TV_OK)
+			note_entry(f, &e);
+	}
+	arena_done(&a);
+	return err != TV_OK ? err : f->failed ? TV_ENOMEM : rd_end(&in);
+}
+
+static void
+finish_services(struct request *r, const struct op_reply *reply)
+{
+	struct facts f = { .n = 0 };
+	enum tv_err err;
+
+	if (api_failed(r, reply))
+		return;
+	api_headers(r, reply, true);
+	err = read_entries(r, reply->value, &f);
+	if (api_filter_failed(r)) {
+		;
+	} else if (err != TV_OK) {
+		answer_text(r, 500, "rpc error making call: %s", err == TV_EFORMAT ? "malformed answer" :
+		    tv_strerror(err));
+	} else {
+		put_summaries(&r->answer.body, &f);
+		answer_json(r);
+	}
+	free(f.v);
+}
+
+#define READ_DUMP .query = QUERY_CATALOG, BIND(FROM_PATH(catalog_read, Name))
+
+const struct endpoint api_ui[] = {
+	{ "/v1/internal/ui/nodes", "GET", ACCESS_OP, NULL, OP_NODE_DUMP, READ_DUMP, .flags = SHOW_MODE | FILTERED },
+	{ "/v1/internal/ui/node/", "GET", ACCESS_OP, NULL, OP_NODE_DUMP, .missing = "Missing node name", READ_DUMP,
+	    .finish = finish_node },
+	{ "/v1/internal/ui/services", "GET", ACCESS_OP, NULL, OP_SERVICE_DUMP, READ_DUMP, .flags = FILTERED,
+	    .finish = finish_services },
+	{ .path = NULL },
+};

@@ -1,0 +1,847 @@
+/* Entries of the cache, who waits for them, and what is to be fetched.  See cache_table.h. */
+#include <stdlib.h>
+
+#include "common/base/assert.h"
+#include "common/base/rng.h"
+#include "rpcd/cache/cache_table_int.h"
+
+#define BUCKETS_MIN 256
+#define PACE MONO_MS(20)		/* two fetches of one entry begin no closer to each other */
+#define RETRY_FIRST MONO_MS(250)
+#define RETRY_LAST MONO_S(5)
+#define IDLE_RETRY MONO_S(5)		/* and up to twice as much: of those that leave it to another to try */
+#define FOLLOW_EACH MONO_US(200)	/* after contact is found again, entries follow at this distance on average */
+
+/* -- entries ----------------------------------------------------------------- */
+
+static struct cache_entry **
+bucket_of(struct cache_table *t, uint64_t hash)
+{
+	return &t->buckets[hash & (t->bucket_count - 1)];
+}
+
+static struct cache_entry *
+find(struct cache_table *t, struct span key, uint64_t hash)
+{
+	struct cache_entry *e;
+
+	for (e = *bucket_of(t, hash); e != NULL; e = e->chain)
+		if (e->hash == hash && span_eq(span_of(e->key, e->key_len), key))
+			return e;
+	return NULL;
+}
+
+/* Twice as many buckets; without memory the chains get longer. */
+static void
+grow(struct cache_table *t)
+{
+	size_t count = t->bucket_count * 2, old_count = t->bucket_count;
+	struct cache_entry **old = t->buckets, **fresh = calloc(count, sizeof(*fresh));
+
+	if (fresh == NULL)
+		return;
+	t->buckets = fresh;
+	t->bucket_count = count;
+	for (size_t i = 0; i < old_count; i++)
+		while (old[i] != NULL) {
+			struct cache_entry *e = old[i], **at = bucket_of(t, e->hash);
+
+			old[i] = e->chain;
+			e->chain = *at;
+			*at = e;
+		}
+	free(old);
+}
+
+static struct cache_place *
+place_of(struct cache_table *t, struct span name)
+{
+	struct cache_place *p;
+
+	for (p = t->places; p != NULL; p = p->next)
+		if (span_eq(span_of(p->name, p->name_len), name))
+			return p;
+	p = calloc(1, sizeof(*p) + name.len);
+	if (p == NULL)
+		return NULL;
+	p->name_len = name.len;
+	if (name.len > 0)
+		memcpy(p->name, name.p, name.len);
+	p->next = t->places;
+	t->places = p;
+	return p;
+}
+
+static void
+place_leave(struct cache_table *t, struct cache_entry *e)
+{
+	struct cache_place *p = e->place, **at = &t->places;
+
+	if (p->probe == e)
+		p->probe = NULL;
+	p->refreshed -= e->refreshed;
+	if (--p->entries > 0)
+		return;
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	free(p);
+}
+
+static void
+lost_set(struct cache_table *t, struct cache_entry *e, struct mono at)
+{
+	t->stats.lost += at.ns != 0 && e->lost_at.ns == 0;
+	t->stats.lost -= at.ns == 0 && e->lost_at.ns != 0;
+	e->lost_at = at;
+}
+
+/* Its memory goes with the next call: an answer may still be read. */
+static void
+bury(struct cache_table *t, struct cache_entry *e)
+{
+	e->chain = t->grave;
+	t->grave = e;
+}
+
+static void
+entry_free(struct cache_entry *e)
+{
+	explicit_bzero(e->key, e->key_len);	/* a token */
+	if (e->value != NULL)
+		explicit_bzero(e->value, e->value_len);	/* that of a prepared query */
+	free(e->value);
+	free(e->text);
+	free(e);
+}
+
+static void
+empty_grave(struct cache_table *t)
+{
+	while (t->grave != NULL) {
+		struct cache_entry *e = t->grave;
+
+		t->grave = e->chain;
+		entry_free(e);
+	}
+}
+
+static void
+news_add(struct cache_table *t, struct cache_watch *w)
+{
+	if (w->queued)
+		return;
+	w->queued = true;
+	w->queue_next = NULL;
+	*t->news_end = w;
+	t->news_end = &w->queue_next;
+}
+
+static void
+tell_watches(struct cache_table *t, struct cache_entry *e)
+{
+	for (struct cache_watch *w = e->watches; w != NULL; w = w->next)
+		news_add(t, w);
+}
+
+static void
+fetch_dequeue(struct cache_table *t, struct cache_entry *e)
+{
+	struct cache_entry **at = &t->wanted;
+
+	if (e->fetch_state != FETCH_WANTED)
+		return;
+	while (*at != e)
+		at = &(*at)->wanted_next;
+	*at = e->wanted_next;
+	if (t->wanted_end == &e->wanted_next)
+		t->wanted_end = at;
+	e->fetch_state = FETCH_NONE;
+}
+
+void
+cache_entry_end(struct cache_table *t, struct cache_entry *e)
+{
+	struct cache_entry **at = bucket_of(t, e->hash);
+
+	TV_ASSERT(!e->ended && e->waiters == NULL);
+	lost_set(t, e, MONO_ZERO);
+	while (*at != e)
+		at = &(*at)->chain;
+	*at = e->chain;
+	e->ended = true;
+	cache_account_remove(t, e);
+	deadlines_remove(&t->entry_dues, &e->due);
+	place_leave(t, e);
+	fetch_dequeue(t, e);
+	while (e->watches != NULL) {
+		struct cache_watch *w = e->watches;
+
+		e->watches = w->next;
+		w->entry = NULL;
+		w->next = w->prev = NULL;
+		news_add(t, w);
+	}
+	t->stats.entries--;
+	if (e->fetch_state == FETCH_UNDER_WAY) {
+		e->cancel_next = t->cancels;	/* cache_table_next_cancel() buries it */
+		t->cancels = e;
+		t->stats.fetching--;
+	} else if (e->ready == 0) {
+		bury(t, e);
+	}
+}
+
+static void
+fetch_want(struct cache_table *t, struct cache_entry *e)
+{
+	if (e->fetch_state != FETCH_NONE)
+		return;
+	e->fetch_state = FETCH_WANTED;
+	e->wanted_next = NULL;
+	*t->wanted_end = e;
+	t->wanted_end = &e->wanted_next;
+}
+
+/* When it needs a look: for its next fetch, or since it may have been unused for too long. */
+static void
+due_set(struct cache_table *t, struct cache_entry *e)
+{
+	struct mono end = mono_add(e->used_at, t->conf.ttl);
+
+	deadlines_move(&t->entry_dues, &e->due, e->fetch_at.ns == 0 ? end : mono_min(e->fetch_at, end));
+}
+
+static struct cache_entry *
+entry_new(struct cache_table *t, struct mono now, const struct cache_ask *q, uint64_t hash)
+{
+	struct cache_place *p;
+	struct cache_entry *e;
+
+	if (!cache_make_room(t, sizeof(*e) + q->key.len, 1, NULL) ||
+	    !deadlines_reserve(&t->entry_dues, t->stats.entries + 1u))
+		return NULL;
+	if (t->stats.entries >= t->bucket_count)
+		grow(t);
+	e = calloc(1, sizeof(*e) + q->key.len);
+	if (e == NULL)
+		return NULL;
+	p = place_of(t, q->place);
+	if (p == NULL) {
+		free(e);
+		return NULL;
+	}
+	p->entries++;
+	p->refreshed += q->refreshed;
+	e->hash = hash;
+	e->place = p;
+	e->refreshed = q->refreshed;
+	e->key_len = (uint32_t)q->key.len;
+	memcpy(e->key, q->key.p, q->key.len);
+	e->chain = *bucket_of(t, hash);
+	*bucket_of(t, hash) = e;
+	e->used_at = now;
+	t->stats.entries++;
+	cache_account_add(t, e, q->source);
+	e->due.when = mono_add(now, t->conf.ttl);
+	deadlines_add(&t->entry_dues, &e->due);
+	fetch_want(t, e);
+	return e;
+}
+
+/* -- waiting ------------------------------------------------------------------ */
+
+static void
+list_add(struct cache_waiter **list, struct cache_waiter *w)
+{
+	w->prev = NULL;
+	w->next = *list;
+	if (w->next != NULL)
+		w->next->prev = w;
+	*list = w;
+}
+
+static void
+list_remove(struct cache_waiter **list, struct cache_waiter *w)
+{
+	if (w->prev != NULL)
+		w->prev->next = w->next;
+	else
+		*list = w->next;
+	if (w->next != NULL)
+		w->next->prev = w->prev;
+}
+
+/* From those who wait to those who have their answer. */
+static void
+ready(struct cache_table *t, struct cache_waiter *w)
+{
+	struct cache_entry *e = w->entry;
+
+	list_remove(&e->waiters, w);
+	deadlines_remove(&t->waiter_dues, &w->deadline);
+	w->ready = true;
+	e->ready++;
+	w->next = NULL;
+	w->prev = t->ready_last;
+	if (t->ready_last != NULL)
+		t->ready_last->next = w;
+	else
+		t->ready = w;
+	t->ready_last = w;
+}
+
+static void
+ready_remove(struct cache_table *t, struct cache_waiter *w)
+{
+	struct cache_entry *e = w->entry;
+
+	if (w->next == NULL)
+		t->ready_last = w->prev;
+	list_remove(&t->ready, w);
+	t->stats.waiting--;
+	w->entry = NULL;
+	if (--e->ready == 0 && e->ended && e->fetch_state != FETCH_UNDER_WAY)
+		bury(t, e);
+}
+
+static enum cache_got
+wait_for(struct cache_table *t, struct mono now, struct cache_entry *e, const struct cache_ask *q,
+    struct cache_waiter *w)
+{
+	bool timed = q->index > 0;
+
+	if (timed && !deadlines_reserve(&t->waiter_dues, t->stats.waiting + 1u)) {
+		t->stats.refused++;
+		return CACHE_FULL;
+	}
+	*w = (struct cache_waiter){ .entry = e, .index = q->index, .stale_if_error = q->stale_if_error };
+	w->for_index = timed;
+	list_add(&e->waiters, w);
+	t->stats.waiting++;
+	t->stats.misses++;
+	if (timed) {
+		int64_t more = (int64_t)rng_below(&t->rng, (uint64_t)q->wait.ns / 16 + 1);
+
+		w->deadline.when = mono_add(now, (struct mono){ q->wait.ns + more });
+		deadlines_add(&t->waiter_dues, &w->deadline);
+	}
+	if (!timed || !e->valid)
+		fetch_want(t, e);
+	return CACHE_WAIT;
+}
+
+void
+cache_table_cancel(struct cache_table *t, struct cache_waiter *w)
+{
+	empty_grave(t);
+	if (w->entry == NULL)
+		return;
+	if (w->ready) {
+		ready_remove(t, w);
+		return;
+	}
+	list_remove(&w->entry->waiters, w);
+	deadlines_remove(&t->waiter_dues, &w->deadline);
+	t->stats.waiting--;
+	w->entry = NULL;
+}
+
+/* -- questions ----------------------------------------------------------------- */
+
+static struct mono
+age_of(const struct cache_entry *e, struct mono now)
+{
+	struct mono since = e->refreshed ? e->lost_at : e->fetched_at;
+
+	return since.ns == 0 || mono_before(now, since) ? MONO_ZERO : mono_sub(now, since);
+}
+
+static void
+answer(const struct cache_entry *e, struct mono now, struct cache_answer *out)
+{
+	*out = (struct cache_answer){ .version = e->version, .reachable = e->place->lost_at.ns == 0 };
+	out->age = age_of(e, now);
+	bool in_contact = !e->refreshed || e->lost_at.ns == 0;
+	out->reply = (struct op_reply){
+		.index = e->index, .known_leader = e->known_leader && in_contact,
+		.last_contact_ms = e->last_contact_ms + (in_contact ? 0 : (uint64_t)mono_ms(out->age)),
+		.value = span_of(e->value, e->value_len),
+	};
+}
+
+/* Does what is there answer this question? */
+static bool
+is_hit(const struct cache_entry *e, const struct cache_ask *q, struct mono now)
+{
+	if (!e->valid || (q->index > 0 && q->index >= e->index))
+		return false;
+	return e->refreshed || (!q->revalidate && !mono_before(q->max_age, age_of(e, now)));
+}
+
+static struct cache_entry *
+entry_for(struct cache_table *t, struct mono now, const struct cache_ask *q)
+{
+	uint64_t hash = t->conf.hash(q->key.p, q->key.len);
+	struct cache_entry *e = find(t, q->key, hash);
+
+	if (e == NULL && (e = entry_new(t, now, q, hash)) == NULL)
+		t->stats.refused++;
+	return e;
+}
+
+enum cache_got
+cache_table_ask(struct cache_table *t, struct mono now, const struct cache_ask *q, struct cache_waiter *w,
+    struct cache_answer *out)
+{
+	struct cache_entry *e;
+
+	empty_grave(t);
+	w->entry = NULL;
+	e = entry_for(t, now, q);
+	if (e == NULL)
+		return CACHE_FULL;
+	e->used_at = now;
+	cache_account_use(t, e);
+	if (!is_hit(e, q, now))
+		return wait_for(t, now, e, q, w);
+	t->stats.hits++;
+	answer(e, now, out);
+	out->hit = true;
+	return CACHE_HIT;
+}
+
+bool
+cache_table_watch(struct cache_table *t, struct mono now, const struct cache_ask *q, struct cache_watch *w)
+{
+	struct cache_entry *e;
+
+	empty_grave(t);
+	e = entry_for(t, now, q);
+	*w = (struct cache_watch){ .entry = e };
+	if (e == NULL)
+		return false;
+	w->next = e->watches;
+	if (w->next != NULL)
+		w->next->prev = w;
+	e->watches = w;
+	return true;
+}
+
+void
+cache_table_unwatch(struct cache_table *t, struct cache_watch *w)
+{
+	struct cache_watch **at = &t->news;
+
+	empty_grave(t);
+	if (w->queued) {
+		while (*at != w)
+			at = &(*at)->queue_next;
+		*at = w->queue_next;
+		if (t->news_end == &w->queue_next)
+			t->news_end = at;
+	}
+	if (w->entry != NULL && w->prev == NULL)
+		w->entry->watches = w->next;
+	if (w->prev != NULL)
+		w->prev->next = w->next;
+	if (w->next != NULL)
+		w->next->prev = w->prev;
+	*w = (struct cache_watch){ .entry = NULL };
+}
+
+/* -- outcomes ------------------------------------------------------------------ */
+
+/* Nobody who could know has answered: what is there may still be true. */
+static bool
+is_unreached(enum tv_err err)
+{
+	return err == TV_EUNREACH || err == TV_ENOLEADER || err == TV_ENOTLEADER || err == TV_ECLOSED ||
+	    err == TV_ETIMEOUT || err == TV_EAGAIN || err == TV_ENOMEM || err == TV_EUNKNOWN;
+}
+
+static struct mono
+jitter(struct cache_table *t, struct mono about)
+{
+	return (struct mono){ about.ns / 2 + (int64_t)rng_below(&t->rng, (uint64_t)about.ns) };
+}
+
+/* It is not known whether this datacenter can be reached, until a fetch of it succeeds. */
+static void
+place_lost(struct cache_place *p, struct mono now)
+{
+	if (p->lost_at.ns == 0)
+		p->lost_at = now;
+}
+
+/* Those that wait for their next try have it soon. */
+static void
+place_found(struct cache_table *t, struct cache_place *p, struct mono now)
+{
+	uint64_t spread;
+
+	if (p->lost_at.ns == 0)
+		return;
+	p->lost_at = MONO_ZERO;
+	p->probe = NULL;
+	spread = (uint64_t)mono_mul(FOLLOW_EACH, (int64_t)p->entries).ns;
+	for (size_t i = 0; i < t->bucket_count; i++)
+		for (struct cache_entry *e = t->buckets[i]; e != NULL; e = e->chain)
+			if (e->place == p && e->fetch_state == FETCH_NONE && e->fetch_at.ns != 0) {
+				e->fetch_at = mono_add(now, (struct mono){ (int64_t)rng_below(&t->rng, spread) });
+				due_set(t, e);
+			}
+}
+
+static void
+keep_text(struct cache_entry *e, const struct op_reply *reply)
+{
+	free(e->text);
+	e->text = span_dup(reply->text);	/* NULL: the error has a sentence of its own */
+	e->err = reply->err;
+}
+
+/* All who wait hear of the error, but for those who may have what is there. */
+static void
+fail_waiters(struct cache_table *t, struct cache_entry *e, struct mono now)
+{
+	struct cache_waiter *next;
+
+	for (struct cache_waiter *w = e->waiters; w != NULL; w = next) {
+		next = w->next;
+		if (w->for_index && e->valid && is_unreached(e->err))
+			continue;		/* it may come yet, or his time passes */
+		w->stale = e->valid && is_unreached(e->err) && mono_before(age_of(e, now), w->stale_if_error);
+		ready(t, w);
+	}
+}
+
+static void
+fetch_failed(struct cache_table *t, struct mono now, struct cache_entry *e, const struct op_reply *reply)
+{
+	bool unreached = is_unreached(reply->err);
+	struct mono since = mono_sub(now, t->conf.hold), delay = RETRY_FIRST;
+
+	t->stats.fetch_errors++;
+	keep_text(e, reply);
+	fail_waiters(t, e, now);
+	if (unreached)
+		place_lost(e->place, now);
+	if (!unreached || !e->valid) {
+		e->valid = false;
+		if (e->waiters == NULL)
+			cache_entry_end(t, e);
+		return;
+	}
+	if (!e->refreshed)
+		return;
+	if (e->lost_at.ns == 0) {
+		lost_set(t, e, mono_before(since, e->begun_at) ? e->begun_at : since);
+		tell_watches(t, e);
+	}
+	for (unsigned i = 0; i < e->failures && mono_before(delay, RETRY_LAST); i++)
+		delay = mono_mul(delay, 2);
+	e->failures += e->failures < UINT8_MAX;
+	e->fetch_at = mono_add(now, jitter(t, mono_min(delay, RETRY_LAST)));
+	due_set(t, e);
+}
+
+/* *same: it is what was there already.  False: no memory for it. */
+static bool
+keep_value(struct cache_table *t, struct cache_entry *e, const struct op_reply *reply, bool *same)
+{
+	uint8_t *fresh;
+
+	*same = e->valid && span_eq(reply->value, span_of(e->value, e->value_len));
+	if (*same)
+		return true;
+	if (reply->value.len != e->value_len || e->value == NULL) {
+		fresh = malloc(reply->value.len > 0 ? reply->value.len : 1);
+		if (fresh == NULL)
+			return false;
+		if (e->value != NULL)
+			explicit_bzero(e->value, e->value_len);
+		free(e->value);
+		e->value = fresh;
+	}
+	if (reply->value.len > 0)
+		memcpy(e->value, reply->value.p, reply->value.len);
+	cache_account_resize(t, e, reply->value.len);
+	return true;
+}
+
+static void
+answer_waiters(struct cache_table *t, struct cache_entry *e, bool all)
+{
+	struct cache_waiter *next;
+
+	for (struct cache_waiter *w = e->waiters; w != NULL; w = next) {
+		next = w->next;
+		if (!w->for_index || all || e->index > w->index)
+			ready(t, w);
+	}
+}
+
+void
+cache_table_fetched(struct cache_table *t, struct mono now, struct cache_entry *e, const struct op_reply *reply)
+{
+	uint64_t before = e->index, index = reply->index > 0 ? reply->index : 1;
+	bool same = false, was_valid = e->valid, too_large = reply->value.len > t->conf.bytes_max / CACHE_LARGEST;
+
+	empty_grave(t);
+	TV_ASSERT(e->fetch_state == FETCH_UNDER_WAY && !e->ended);
+	e->fetch_state = FETCH_NONE;
+	e->fetch = NULL;
+	e->fetch_at = MONO_ZERO;
+	t->stats.fetching--;
+	if (e->place->probe == e)
+		e->place->probe = NULL;
+	if (reply->err != TV_OK || !keep_value(t, e, reply, &same)) {
+		fetch_failed(t, now, e, reply->err != TV_OK ? reply : &(struct op_reply){ .err = TV_ENOMEM });
+		return;
+	}
+	t->stats.fetched++;
+	place_found(t, e->place, now);
+	bool was_lost = e->lost_at.ns != 0;
+	lost_set(t, e, MONO_ZERO);
+	e->valid = true;
+	e->index = index;
+	e->known_leader = reply->known_leader;
+	e->last_contact_ms = reply->last_contact_ms;
+	e->fetched_at = now;
+	e->failures = 0;
+	e->err = TV_OK;
+	same = same && e->index == before;
+	if (!same)
+		e->version = ++t->versions;
+	if (!same || was_lost)
+		tell_watches(t, e);
+	/* An index that went back: the state is another one.  Whoever waits for a higher index is told at once. */
+	answer_waiters(t, e, too_large || (was_valid && index < before));
+	if (too_large) {
+		t->stats.too_large++;
+		cache_entry_end(t, e);
+		return;
+	}
+	(void)cache_make_room(t, 0, 0, e);
+	if (e->refreshed)
+		e->fetch_at = mono_add(e->begun_at, PACE);
+	due_set(t, e);
+}
+
+/* -- what is due, and what is to be done ------------------------------------------- */
+
+static void
+entry_due(struct cache_table *t, struct mono now, struct cache_entry *e)
+{
+	if (!mono_before(now, mono_add(e->used_at, t->conf.ttl))) {
+		if (e->waiters == NULL && e->ready == 0) {
+			t->stats.expired++;
+			cache_entry_end(t, e);
+			return;
+		}
+		e->used_at = now;	/* somebody waits for it */
+	}
+	if (e->fetch_at.ns != 0 && !mono_before(now, e->fetch_at)) {
+		if (e->place->lost_at.ns != 0 && e->place->probe != NULL && e->place->probe != e) {
+			e->fetch_at = mono_add(now, mono_add(IDLE_RETRY,
+			    (struct mono){ (int64_t)rng_below(&t->rng, (uint64_t)IDLE_RETRY.ns) }));
+		} else {
+			if (e->place->lost_at.ns != 0)
+				e->place->probe = e;
+			e->fetch_at = MONO_ZERO;
+			fetch_want(t, e);
+		}
+	}
+	due_set(t, e);
+}
+
+void
+cache_table_tick(struct cache_table *t, struct mono now)
+{
+	struct deadline *d;
+
+	empty_grave(t);
+	while ((d = deadlines_first(&t->waiter_dues)) != NULL && !mono_before(now, d->when)) {
+		struct cache_waiter *w = CONTAINER(d, struct cache_waiter, deadline);
+
+		if (w->entry->valid) {
+			ready(t, w);
+		} else {
+			deadlines_remove(&t->waiter_dues, d);	/* the first answer, or the error */
+			w->for_index = false;
+		}
+	}
+	while ((d = deadlines_first(&t->entry_dues)) != NULL && !mono_before(now, d->when))
+		entry_due(t, now, CONTAINER(d, struct cache_entry, due));
+}
+
+struct mono
+cache_table_due(const struct cache_table *t)
+{
+	const struct deadline *a = deadlines_first(&t->waiter_dues), *b = deadlines_first(&t->entry_dues);
+
+	return mono_min(a == NULL ? MONO_NEVER : a->when, b == NULL ? MONO_NEVER : b->when);
+}
+
+bool
+cache_table_next_fetch(struct cache_table *t, struct mono now, struct cache_fetch *out)
+{
+	struct cache_entry *e = t->wanted;
+
+	empty_grave(t);
+	if (e == NULL)
+		return false;
+	t->wanted = e->wanted_next;
+	if (t->wanted == NULL)
+		t->wanted_end = &t->wanted;
+	e->fetch_state = FETCH_UNDER_WAY;
+	e->fetch_at = MONO_ZERO;
+	e->begun_at = now;
+	t->stats.fetches++;
+	t->stats.fetching++;
+	/* After a loss at once: a blocking query would tell of the contact only with the next change. */
+	bool follow = e->refreshed && e->valid && e->lost_at.ns == 0;
+	*out = (struct cache_fetch){ e, span_of(e->key, e->key_len), follow ? e->index : 0 };
+	return true;
+}
+
+void
+cache_table_set_fetch(struct cache_entry *e, void *fetch)
+{
+	e->fetch = fetch;
+}
+
+bool
+cache_table_next_cancel(struct cache_table *t, void **fetch)
+{
+	struct cache_entry *e = t->cancels;
+
+	empty_grave(t);
+	if (e == NULL)
+		return false;
+	t->cancels = e->cancel_next;
+	e->fetch_state = FETCH_NONE;
+	*fetch = e->fetch;
+	if (e->ready == 0)
+		bury(t, e);
+	return true;
+}
+
+struct cache_waiter *
+cache_table_next_answer(struct cache_table *t, struct mono now, struct cache_answer *out)
+{
+	struct cache_waiter *w = t->ready;
+	struct cache_entry *e;
+
+	empty_grave(t);
+	if (w == NULL)
+		return NULL;
+	e = w->entry;
+	if (e->err != TV_OK && !w->stale && (!w->for_index || !e->valid)) {
+		*out = (struct cache_answer){ .reply = { .err = e->err, .index = 1 } };
+		out->reply.text = e->text == NULL ? SPAN_NONE : span_str(e->text);
+	} else {
+		if (e->ended)		/* too large: its place may be gone */
+			e->place = &t->nowhere;
+		answer(e, now, out);
+		out->hit = w->stale;
+	}
+	ready_remove(t, w);
+	return w;
+}
+
+struct cache_watch *
+cache_table_next_news(struct cache_table *t, struct mono now, struct cache_answer *out)
+{
+	struct cache_watch *w = t->news;
+
+	empty_grave(t);
+	if (w == NULL)
+		return NULL;
+	t->news = w->queue_next;
+	if (t->news == NULL)
+		t->news_end = &t->news;
+	w->queued = false;
+	*out = (struct cache_answer){ .reply = { .err = TV_ECLOSED } };
+	if (w->entry != NULL)
+		answer(w->entry, now, out);
+	return w;
+}
+
+struct span
+cache_table_place(const struct cache_table *t, unsigned i)
+{
+	for (const struct cache_place *p = t->places; p != NULL; p = p->next)
+		if (p->refreshed > 0 && i-- == 0)
+			return span_of(p->name, p->name_len);
+	return SPAN_NONE;
+}
+
+/* -- the whole ------------------------------------------------------------------ */
+
+void
+cache_table_stats(const struct cache_table *t, struct cache_stats *out)
+{
+	*out = t->stats;
+}
+
+void
+cache_table_limit(struct cache_table *t, uint64_t bytes_max, struct mono ttl)
+{
+	bool shorter = mono_before(ttl, t->conf.ttl);
+
+	empty_grave(t);
+	t->conf.bytes_max = bytes_max;
+	t->conf.ttl = ttl;
+	for (size_t i = 0; shorter && i < t->bucket_count; i++)
+		for (struct cache_entry *e = t->buckets[i]; e != NULL; e = e->chain)
+			due_set(t, e);
+	(void)cache_make_room(t, 0, 0, NULL);
+}
+
+void
+cache_table_clear(struct cache_table *t)
+{
+	empty_grave(t);
+	for (size_t i = 0; i < t->bucket_count; i++)
+		for (struct cache_entry *e = t->buckets[i], *next; e != NULL; e = next) {
+			next = e->chain;
+			if (e->waiters == NULL && e->ready == 0)
+				cache_entry_end(t, e);
+		}
+}
+
+struct cache_table *
+cache_table_new(const struct cache_table_conf *conf)
+{
+	struct cache_table *t = calloc(1, sizeof(*t));
+
+	if (t == NULL)
+		return NULL;
+	t->conf = *conf;
+	t->wanted_end = &t->wanted;
+	t->news_end = &t->news;
+	t->bucket_count = BUCKETS_MIN;
+	t->buckets = calloc(t->bucket_count, sizeof(struct cache_entry *));
+	rng_seed(&t->rng, conf->seed);
+	if (t->buckets == NULL) {
+		free(t);
+		return NULL;
+	}
+	return t;
+}
+
+void
+cache_table_free(struct cache_table *t)
+{
+	if (t == NULL)
+		return;
+	cache_table_clear(t);
+	TV_ASSERT(t->stats.entries == 0 && t->cancels == NULL && t->news == NULL);
+	empty_grave(t);
+	deadlines_done(&t->entry_dues);
+	deadlines_done(&t->waiter_dues);
+	free(t->buckets);
+	free(t);
+}

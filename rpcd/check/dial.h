@@ -1,0 +1,41 @@
+/* A TCP connection to "host:port".  Addresses of a name are tried one after the other. */
+#ifndef TV_RPCD_CHECK_DIAL_H
+#define TV_RPCD_CHECK_DIAL_H
+
+#include <ev.h>
+
+#include "common/base/rd.h"
+#include "rpcd/check/resolve.h"
+
+#define DIAL_TEXT_BYTES 512
+
+/*
+ * fd: connected and not blocking, the callee's from now on; or -1, and why
+ * ("dial tcp h:1: connect: connection refused").
+ */
+typedef void dial_done(void *ctx, int fd, const char *why);
+
+struct dial {				/* in its owner's struct */
+	struct ev_loop *loop;
+	struct resolver *resolver;
+	dial_done *done;
+	void *ctx;
+	char host[256];			/* with brackets, if it has them */
+	uint16_t port;
+	struct addresses addresses;
+	unsigned next;			/* of them, to be tried */
+	struct lookup *lookup;		/* under way */
+	int fd;
+	char why[256];			/* of the last one that failed */
+	ev_io io;
+};
+
+void dial_init(struct dial *d, struct ev_loop *loop, struct resolver *resolver, dial_done *done, void *ctx);
+/* From the loop; done may be called at once, and is the last that touches d. */
+void dial_begin(struct dial *d, struct span target);
+/* Ends it without done; also when done was called, or it has not begun. */
+void dial_stop(struct dial *d);
+/* What it is at, for one whose time is over: "dial tcp 127.0.0.1:1", "dial tcp: lookup h".  Returns dst. */
+const char *dial_at(const struct dial *d, char dst[DIAL_TEXT_BYTES]);
+
+#endif

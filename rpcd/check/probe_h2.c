@@ -1,0 +1,578 @@
+/*
+ * gRPC checks (grpc.health.v1) and H2PING checks: one connection for each run, HTTP/2 by libnghttp2.  Whatever a server
+ * sends costs a bounded amount: BYTES_READ_MAX end the run, so do HEAD_BYTES_MAX of headers once they are unpacked,
+ * more answers to PING and SETTINGS than libnghttp2 keeps, and the timeout.
+ */
+#include <errno.h>
+#include <nghttp2/nghttp2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "rpcd/check/checker.h"
+#include "rpcd/check/dial.h"
+#include "rpcd/check/grpc.h"
+#include "rpcd/check/reason.h"
+#include "rpcd/check/tls.h"
+
+#define BYTES_READ_MAX (256u << 10)
+#define HEAD_BYTES_MAX (16u << 10)
+#define MESSAGE_BYTES_MAX 4096		/* of an answer, which has a handful */
+#define OUT_BYTES_MAX (64u << 10)
+#define ACKS_MAX 64
+#define READ_BYTES 16384
+#define WHY_BYTES 1024
+
+enum stage { DIALLING, HANDSHAKE, TALKING };
+
+struct h2 {
+	struct task *check;
+	bool ping;			/* else gRPC */
+	struct span address, service;	/* of the target */
+	enum stage stage;
+	struct dial dial;
+	int fd;
+	struct tls *tls;		/* NULL: in the clear */
+	nghttp2_session *session;
+	struct buf out;			/* to be sent */
+	struct buf body;		/* of the request */
+	size_t body_sent, bytes_read, head_bytes;
+	int32_t stream;
+	ev_io io;
+	ev_timer timer;			/* begin, then the timeout */
+	/* what came */
+	bool settled;			/* it speaks HTTP/2 */
+	bool over, good;
+	char why[WHY_BYTES];		/* it is over, but not good */
+	struct buf message;
+	unsigned http_status;
+	int code;			/* grpc-status, -1: none */
+	struct buf code_text;
+};
+
+/* -- the end of a run -- */
+
+static void
+h2_free(struct h2 *h)
+{
+	struct ev_loop *loop = h->check->checker->loop;
+
+	ev_timer_stop(loop, &h->timer);
+	ev_io_stop(loop, &h->io);
+	dial_stop(&h->dial);
+	nghttp2_session_del(h->session);
+	tls_free(h->tls);
+	if (h->fd >= 0)
+		close(h->fd);
+	buf_done(&h->out);
+	buf_done(&h->body);
+	buf_done(&h->message);
+	buf_done(&h->code_text);
+	free(h);
+}
+
+static void
+finish(struct h2 *h, enum health status, struct buf *output)
+{
+	struct task *c = h->check;
+
+	h2_free(h);
+	check_done(c, status, buf_span(output), false);
+	buf_done(output);
+}
+
+/* No connection, or none that can be used: gRPC's and Consul's words. */
+static void
+unreachable(struct h2 *h, const char *what, const char *why)
+{
+	struct buf out = BUF_INIT(OUTPUT_BYTES_MAX);
+
+	if (h->ping) {
+		buf_puts(&out, "Failed to dial to ");
+		buf_putspan(&out, h->check->def.Target);
+		buf_printf(&out, ": %s", why);
+	} else {
+		buf_printf(&out, "rpc error: code = Unavailable desc = all SubConns are in TransientFailure, latest "
+		    "connection error: connection error: desc = \"transport: %s%s\"", what, why);
+	}
+	finish(h, HEALTH_CRITICAL, &out);
+}
+
+static void
+no_answer(struct h2 *h, const char *code, const char *why)
+{
+	struct buf out = BUF_INIT(OUTPUT_BYTES_MAX);
+
+	if (h->ping)
+		buf_printf(&out, "HTTP2 ping failed: %s", why);
+	else
+		buf_printf(&out, "rpc error: code = %s desc = %s", code, why);
+	finish(h, HEALTH_CRITICAL, &out);
+}
+
+static void
+on_timeout(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct h2 *h = w->data;
+	char at[DIAL_TEXT_BYTES], text[DIAL_TEXT_BYTES + 16];
+
+	(void)loop;
+	(void)events;
+	h->check->checker->stats.timed_out++;
+	if (!h->ping || h->stage == TALKING) {
+		no_answer(h, "DeadlineExceeded", "context deadline exceeded");
+		return;
+	}
+	snprintf(text, sizeof(text), "%s: i/o timeout", h->stage == HANDSHAKE ? "tls: handshake" :
+	    dial_at(&h->dial, at));
+	unreachable(h, "", text);
+}
+
+/* -- what the answer says -- */
+
+static void
+judge_code(struct h2 *h, struct buf *out)
+{
+	char name[24];
+
+	buf_printf(out, "rpc error: code = %s desc = ", grpc_code_name((unsigned)h->code, name));
+	buf_putspan(out, buf_span(&h->code_text));
+}
+
+static enum health
+judge(struct h2 *h, struct buf *out)
+{
+	char name[24];
+	uint64_t status;
+	const struct span *target = &h->check->def.Target;
+
+	if (h->code < 0) {
+		buf_printf(out, "rpc error: code = %s desc = unexpected HTTP status code received from server: %u",
+		    h->http_status == 404 ? "Unimplemented" : h->http_status == 401 ? "Unauthenticated" :
+		    h->http_status == 403 ? "PermissionDenied" : h->http_status == 200 ? "Internal" : "Unavailable",
+		    h->http_status);
+	} else if (h->code > 0) {
+		judge_code(h, out);
+	} else if (h->message.failed || !grpc_response(buf_span(&h->message), &status)) {
+		buf_puts(out, "rpc error: code = Internal desc = the answer is no HealthCheckResponse");
+	} else if (status != GRPC_SERVING) {
+		buf_puts(out, "gRPC ");
+		buf_putspan(out, *target);
+		buf_printf(out, " serving status: %s", grpc_status_name(status, name));
+	} else {
+		buf_puts(out, "gRPC check ");
+		buf_putspan(out, *target);
+		buf_puts(out, ": success");
+		return HEALTH_PASSING;
+	}
+	return HEALTH_CRITICAL;
+}
+
+static void
+conclude(struct h2 *h)
+{
+	struct buf out = BUF_INIT(OUTPUT_BYTES_MAX);
+	enum health status = HEALTH_PASSING;
+
+	if (!h->good) {
+		no_answer(h, "Unavailable", h->why);
+		return;
+	}
+	if (h->ping)
+		buf_puts(&out, "HTTP2 ping was successful");
+	else
+		status = judge(h, &out);
+	finish(h, status, &out);
+}
+
+/* From within libnghttp2, too: the run ends when that has returned. */
+static void
+over(struct h2 *h, const char *why)
+{
+	if (h->over)
+		return;
+	h->over = true;
+	snprintf(h->why, sizeof(h->why), "%s", why);
+}
+
+static void
+closed(struct h2 *h)
+{
+	over(h, h->settled ? "connection closed" : "connection closed: the peer does not speak HTTP/2");
+}
+
+/* -- what libnghttp2 hands over -- */
+
+static int
+on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
+    const uint8_t *value, size_t value_len, uint8_t flags, void *ctx)
+{
+	struct h2 *h = ctx;
+	struct span n = span_of(name, name_len), v = span_of(value, value_len);
+	char digits[8];
+
+	(void)session;
+	(void)flags;
+	h->head_bytes += name_len + value_len + 32;
+	if (h->head_bytes > HEAD_BYTES_MAX) {
+		over(h, "response headers are longer than 16 KiB");
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
+	}
+	if (frame->hd.type != NGHTTP2_HEADERS || frame->hd.stream_id != h->stream)
+		return 0;
+	if (span_eqs(n, ":status") && span_copy(v, digits, sizeof(digits)))
+		h->http_status = (unsigned)atoi(digits);
+	if (span_eqs(n, "grpc-status") && v.len > 0 && v.len <= 3 && v.p[0] >= '0' && v.p[0] <= '9' &&
+	    span_copy(v, digits, sizeof(digits)))
+		h->code = atoi(digits);
+	if (span_eqs(n, "grpc-message")) {
+		buf_reset(&h->code_text);
+		grpc_message(v, &h->code_text);
+	}
+	return 0;
+}
+
+static int
+on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *data, size_t len, void *ctx)
+{
+	struct h2 *h = ctx;
+
+	(void)session;
+	(void)flags;
+	if (stream == h->stream)
+		buf_put(&h->message, data, len);	/* more than fits is no answer of this protocol */
+	return 0;
+}
+
+static int
+on_stream_close(nghttp2_session *session, int32_t stream, uint32_t error, void *ctx)
+{
+	struct h2 *h = ctx;
+	char text[128];
+
+	(void)session;
+	if (stream != h->stream || h->over)
+		return 0;
+	if (error == NGHTTP2_NO_ERROR || h->code >= 0) {
+		h->over = h->good = true;
+		return 0;
+	}
+	snprintf(text, sizeof(text), "stream terminated by RST_STREAM with error code: %s",
+	    nghttp2_http2_strerror(error));
+	over(h, text);
+	return 0;
+}
+
+static int
+on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *ctx)
+{
+	struct h2 *h = ctx;
+	char text[128];
+
+	(void)session;
+	h->settled = h->settled || frame->hd.type == NGHTTP2_SETTINGS;
+	if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) != 0 && h->ping && !h->over)
+		h->over = h->good = true;
+	if (frame->hd.type == NGHTTP2_GOAWAY && (h->ping || frame->goaway.error_code != NGHTTP2_NO_ERROR)) {
+		snprintf(text, sizeof(text), "server sent GOAWAY: %s",
+		    nghttp2_http2_strerror(frame->goaway.error_code));
+		over(h, text);
+	}
+	return 0;
+}
+
+static ssize_t
+read_body(nghttp2_session *session, int32_t stream, uint8_t *dst, size_t cap, uint32_t *flags,
+    nghttp2_data_source *source, void *ctx)
+{
+	struct h2 *h = ctx;
+	size_t n = h->body.len - h->body_sent;
+
+	(void)session;
+	(void)stream;
+	(void)source;
+	if (n > cap)
+		n = cap;
+	if (n > 0)
+		memcpy(dst, h->body.data + h->body_sent, n);
+	h->body_sent += n;
+	if (h->body_sent == h->body.len)
+		*flags |= NGHTTP2_DATA_FLAG_EOF;
+	return (ssize_t)n;
+}
+
+static nghttp2_nv
+pair(const char *name, struct span value)
+{
+	return (nghttp2_nv){ (uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value.p, strlen(name), value.len,
+		NGHTTP2_NV_FLAG_NONE };
+}
+
+static bool
+ask(struct h2 *h)
+{
+	char timeout[24];
+	struct span authority = h->check->def.TLSServerName.len > 0 && h->tls != NULL ? h->check->def.TLSServerName :
+	    h->address;
+
+	if (h->ping)
+		return nghttp2_submit_ping(h->session, NGHTTP2_FLAG_NONE, (const uint8_t *)"triumvir") == 0;
+	int64_t ms = mono_ms(h->check->timeout);
+	snprintf(timeout, sizeof(timeout), ms <= 99999999 ? "%lldm" : "%lldS",	/* at most eight digits */
+	    (long long)(ms <= 99999999 ? ms : ms / 1000));
+	const nghttp2_nv head[] = {
+		pair(":method", span_str("POST")), pair(":scheme", span_str(h->tls != NULL ? "https" : "http")),
+		pair(":path", span_str(GRPC_PATH)), pair(":authority", authority),
+		pair("content-type", span_str("application/grpc")), pair("user-agent", span_str("Consul Health Check")),
+		pair("te", span_str("trailers")), pair("grpc-timeout", span_str(timeout)),
+	};
+	grpc_request(h->service, &h->body);
+	h->stream = nghttp2_submit_request(h->session, NULL, head, sizeof(head) / sizeof(head[0]),
+	    &(nghttp2_data_provider){ .read_callback = read_body }, NULL);
+	return h->stream > 0 && !h->body.failed;
+}
+
+static bool
+open_session(struct h2 *h)
+{
+	static const nghttp2_settings_entry settings[] = {
+		{ NGHTTP2_SETTINGS_ENABLE_PUSH, 0 }, { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEAD_BYTES_MAX },
+	};
+	nghttp2_session_callbacks *calls = NULL;
+	nghttp2_option *option = NULL;
+	bool ok = nghttp2_session_callbacks_new(&calls) == 0 && nghttp2_option_new(&option) == 0;
+
+	if (ok) {
+		nghttp2_session_callbacks_set_on_header_callback(calls, on_header);
+		nghttp2_session_callbacks_set_on_data_chunk_recv_callback(calls, on_data);
+		nghttp2_session_callbacks_set_on_stream_close_callback(calls, on_stream_close);
+		nghttp2_session_callbacks_set_on_frame_recv_callback(calls, on_frame);
+		nghttp2_option_set_max_outbound_ack(option, ACKS_MAX);
+		ok = nghttp2_session_client_new2(&h->session, calls, h, option) == 0;
+	}
+	nghttp2_session_callbacks_del(calls);
+	nghttp2_option_del(option);
+	return ok && nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, settings, 2) == 0 && ask(h);
+}
+
+/* -- bytes -- */
+
+static bool
+gather(struct h2 *h)
+{
+	const uint8_t *bytes;
+	ssize_t n = 0;
+
+	while (h->out.len < OUT_BYTES_MAX / 2 && (n = nghttp2_session_mem_send(h->session, &bytes)) > 0)
+		buf_put(&h->out, bytes, (size_t)n);
+	return n >= 0 && !h->out.failed;
+}
+
+static ssize_t
+put_bytes(struct h2 *h)
+{
+	return h->tls != NULL ? tls_write(h->tls, h->out.data, h->out.len) : write(h->fd, h->out.data, h->out.len);
+}
+
+/* What can be sent is sent; the socket is watched for the rest. */
+static void
+send_all(struct h2 *h)
+{
+	ssize_t n = 0;
+
+	while (!h->over) {
+		if (!gather(h)) {
+			over(h, "out of memory");
+			return;
+		}
+		if (h->out.len == 0 || (n = put_bytes(h)) < 0)
+			break;
+		buf_drop(&h->out, (size_t)n);
+	}
+	if (n < 0 && errno != EAGAIN)
+		closed(h);
+	else if (!h->over && h->out.len == 0 && !nghttp2_session_want_read(h->session))
+		closed(h);
+}
+
+static void
+receive(struct h2 *h)
+{
+	static uint8_t bytes[READ_BYTES];
+	ssize_t n = h->tls != NULL ? tls_read(h->tls, bytes, sizeof(bytes)) : read(h->fd, bytes, sizeof(bytes));
+
+	if (n < 0 && errno == EAGAIN)
+		return;
+	if (n <= 0) {
+		closed(h);
+		return;
+	}
+	h->bytes_read += (size_t)n;
+	ssize_t taken = nghttp2_session_mem_recv(h->session, bytes, (size_t)n);
+	if (taken == NGHTTP2_ERR_FLOODED)
+		over(h, "the peer asks for more answers than it reads");
+	else if (taken < 0)
+		closed(h);
+	else if (h->bytes_read > BYTES_READ_MAX)
+		over(h, "the answer is longer than 256 KiB");
+}
+
+static void
+talk(struct h2 *h)
+{
+	struct ev_loop *loop = h->check->checker->loop;
+
+	if (!h->over)
+		send_all(h);
+	if (h->over) {
+		conclude(h);
+		return;
+	}
+	ev_io_stop(loop, &h->io);
+	ev_io_set(&h->io, h->fd, EV_READ | (h->out.len > 0 ? EV_WRITE : 0));
+	ev_io_start(loop, &h->io);
+	if (h->tls != NULL && tls_pending(h->tls))
+		ev_feed_event(loop, &h->io, EV_READ);
+}
+
+static void
+begin_talk(struct h2 *h)
+{
+	h->stage = TALKING;
+	if (open_session(h))
+		talk(h);
+	else
+		no_answer(h, "ResourceExhausted", "out of memory");
+}
+
+static void
+shake(struct h2 *h)
+{
+	struct ev_loop *loop = h->check->checker->loop;
+	char why[TLS_WHY_BYTES];
+	int rc = tls_handshake(h->tls, why);
+
+	if (rc < 0) {
+		unreachable(h, "authentication handshake failed: ", why);
+	} else if (rc > 0) {
+		begin_talk(h);
+	} else {
+		ev_io_stop(loop, &h->io);
+		ev_io_set(&h->io, h->fd, tls_wants_write(h->tls) ? EV_WRITE : EV_READ);
+		ev_io_start(loop, &h->io);
+	}
+}
+
+static void
+on_io(struct ev_loop *loop, ev_io *w, int events)
+{
+	struct h2 *h = w->data;
+
+	(void)loop;
+	if (h->stage == HANDSHAKE) {
+		shake(h);
+		return;
+	}
+	if (events & EV_READ)
+		receive(h);
+	talk(h);
+}
+
+/* -- a run -- */
+
+static struct tls *
+tls_of(struct h2 *h)
+{
+	struct span server = h->check->def.TLSServerName;
+	char name[256];
+	size_t len = strlen(h->dial.host);
+
+	if (server.len > 0 ? !span_copy(server, name, sizeof(name)) :
+	    !span_copy(h->dial.host[0] == '[' ? span_of(h->dial.host + 1, len - 2) : span_str(h->dial.host), name,
+	    sizeof(name)))
+		return NULL;
+	return tls_new(h->fd, name, !h->check->def.TLSSkipVerify);
+}
+
+static void
+on_dialled(void *ctx, int fd, const char *why)
+{
+	struct h2 *h = ctx;
+
+	if (fd < 0) {
+		unreachable(h, "Error while dialing ", why);
+		return;
+	}
+	h->fd = fd;
+	if (!h->check->def.UseTLS) {
+		begin_talk(h);
+		return;
+	}
+	h->stage = HANDSHAKE;
+	if ((h->tls = tls_of(h)) == NULL)
+		unreachable(h, "", "out of memory");
+	else
+		shake(h);
+}
+
+static void
+on_begin(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct h2 *h = w->data;
+
+	(void)events;
+	ev_set_cb(w, on_timeout);
+	ev_timer_set(w, mono_seconds(h->check->timeout), 0.);
+	ev_timer_start(loop, w);
+	dial_begin(&h->dial, h->address);
+}
+
+/* "host:port", for gRPC with "/service" behind. */
+static void
+take_target(struct h2 *h)
+{
+	struct span t = h->check->def.Target;
+	const uint8_t *slash = h->ping || t.len == 0 ? NULL : memchr(t.p, '/', t.len);
+	size_t len = slash == NULL ? t.len : (size_t)(slash - t.p);
+
+	h->address = span_of(t.p, len);
+	h->service = slash == NULL ? SPAN_NONE : span_of(slash + 1, t.len - len - 1);
+}
+
+static void
+start(struct task *c)
+{
+	struct checker *k = c->checker;
+	struct h2 *h = calloc(1, sizeof(*h));
+
+	if (h == NULL) {
+		check_done(c, HEALTH_CRITICAL, span_str("out of memory"), false);
+		return;
+	}
+	*h = (struct h2){ .check = c, .ping = c->kind == &probe_h2ping, .fd = -1, .code = -1,
+	    .out = BUF_INIT(OUT_BYTES_MAX), .body = BUF_INIT(OUT_BYTES_MAX), .message = BUF_INIT(MESSAGE_BYTES_MAX),
+	    .code_text = BUF_INIT(HEAD_BYTES_MAX) };
+	take_target(h);
+	c->run = h;
+	dial_init(&h->dial, k->loop, k->resolver, on_dialled, h);
+	ev_init(&h->io, on_io);
+	ev_timer_init(&h->timer, on_begin, 0., 0.);
+	h->io.data = h->timer.data = h;
+	ev_feed_event(k->loop, &h->timer, EV_TIMER);
+}
+
+static void
+cancel(struct task *c)
+{
+	struct h2 *h = c->run;
+
+	ev_clear_pending(c->checker->loop, &h->timer);
+	h2_free(h);
+}
+
+const struct probe_kind probe_grpc = { .name = "grpc", .timeout = { 10000000000 }, .start = start, .cancel = cancel };
+const struct probe_kind probe_h2ping = { .name = "h2ping", .timeout = { 10000000000 }, .start = start,
+	.cancel = cancel };

@@ -1,0 +1,15 @@
+/* What one process of rpcd-check runs. */
+#ifndef TV_RPCD_CHECK_ROLE_H
+#define TV_RPCD_CHECK_ROLE_H
+
+enum check_role {
+	ROLE_NETWORK,		/* dials, runs no program */
+	ROLE_SCRIPTS,		/* runs programs, dials nobody */
+	ROLE_DOCKER,		/* speaks with docker at its socket, and with nobody else */
+	CHECK_ROLES
+};
+
+/* As its first argument, and in the list of processes. */
+#define CHECK_ROLE_NAMES { "network", "scripts", "docker" }
+
+#endif

@@ -1,0 +1,29 @@
+/* TLS of a connection that we made, by GnuTLS: HTTP/2 is what we ask for (ALPN "h2"). */
+#ifndef TV_RPCD_CHECK_TLS_H
+#define TV_RPCD_CHECK_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define TLS_WHY_BYTES 512
+
+struct tls;
+
+/*
+ * On fd, which stays the caller's.  name: whom the certificate must name, an IP address too, by an authority that the
+ * system trusts; verify false: anybody.  NULL: no memory, or
+ * the name is longer than 255 bytes.
+ */
+struct tls *tls_new(int fd, const char *name, bool verify);
+void tls_free(struct tls *t);
+/* 1: done; 0: again, when the socket can be read or (tls_wants_write()) written; -1: failed, why says it. */
+int tls_handshake(struct tls *t, char why[TLS_WHY_BYTES]);
+bool tls_wants_write(const struct tls *t);
+/* Bytes, 0 at the end; -1 with errno EAGAIN, or EPROTO. */
+ssize_t tls_read(struct tls *t, void *dst, size_t cap);
+ssize_t tls_write(struct tls *t, const void *src, size_t len);
+/* Is there more to read that the socket will not tell of? */
+bool tls_pending(const struct tls *t);
+
+#endif

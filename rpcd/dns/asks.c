@@ -1,0 +1,537 @@
+/*
+ * Questions under way in rpcd-dns, and what is looked up for them.  A question is answered anew with each round of
+ * facts; mostly there is one.  Questions that need the same share the look-up.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/net/msg.h"
+#include "common/net/source.h"
+#include "rpcd/dns/server.h"
+
+#define TAG "dns"
+#define CHAINS 4096
+#define ASK_TIME MONO_S(10)		/* clients give up before */
+#define SWEEP_S 1.
+#define OWN_QUESTION_MAX (DNS_HEADER_BYTES + DNAME_BYTES_MAX + 4)
+
+struct look {
+	struct server *server;
+	struct dns_lookup key;		/* in the memory behind */
+	struct look *next;		/* in its chain, while it is under way */
+	uint32_t place, serial;
+	bool under_way;
+	struct waiter *waiters;		/* who uses it, or waits for it */
+	struct upstream_call *call;
+	struct arena arena;		/* of what was found */
+	struct dns_found found;
+};
+
+static void run(struct ask *a);
+
+/* -- look-ups -- */
+
+static uint64_t
+key_hash(const struct dns_lookup *k)
+{
+	const struct span parts[] = { k->name, k->tag, k->datacenter, k->source };
+	uint64_t h[5] = { (uint64_t)k->kind << 1 | k->tagged };
+
+	for (unsigned i = 0; i < 4; i++)
+		h[i + 1] = keyed_hash(parts[i].p, parts[i].len);
+	return keyed_hash(h, sizeof(h));
+}
+
+static struct look **
+chain_of(struct server *s, const struct dns_lookup *k)
+{
+	return &s->chains[key_hash(k) % CHAINS];
+}
+
+static struct span
+store(uint8_t **at, struct span s)
+{
+	struct span kept = span_of(*at, s.len);
+
+	if (s.len > 0)
+		memcpy(*at, s.p, s.len);
+	*at += s.len;
+	return kept;
+}
+
+/* In a free place.  NULL: too many, or no memory. */
+static struct look *
+look_new(struct server *s, const struct dns_lookup *k)
+{
+	struct look *l = NULL;
+	uint32_t place = 0;
+
+	if (s->looks < LOOKS_MAX)
+		l = calloc(1, sizeof(*l) + k->name.len + k->tag.len + k->datacenter.len + k->source.len);
+	if (l == NULL)
+		return NULL;
+	for (place = s->serial % (LOOKS_MAX * 2); s->places[place] != NULL; place = (place + 1) % (LOOKS_MAX * 2))
+		;
+	uint8_t *at = (uint8_t *)(l + 1);
+	l->server = s;
+	l->key = (struct dns_lookup){ .kind = k->kind, .name = store(&at, k->name), .tag = store(&at, k->tag),
+	    .tagged = k->tagged, .datacenter = store(&at, k->datacenter), .source = store(&at, k->source) };
+	l->place = place;
+	l->serial = ++s->serial;
+	l->arena = ARENA_INIT(ARENA_BYTES_MAX);
+	s->places[place] = l;
+	s->looks++;
+	return l;
+}
+
+static void
+look_leave_chain(struct look *l)
+{
+	struct look **p = chain_of(l->server, &l->key);
+
+	if (!l->under_way)
+		return;
+	l->under_way = false;
+	while (*p != l)
+		p = &(*p)->next;
+	*p = l->next;
+}
+
+static void
+look_free(struct look *l)
+{
+	look_leave_chain(l);
+	if (l->call != NULL)
+		upstream_cancel(l->call);
+	l->server->places[l->place] = NULL;
+	l->server->looks--;
+	arena_done(&l->arena);
+	free(l);
+}
+
+/* Gives it to who waits.  Those that have all then are run: none ends another, the last one may free the look-up. */
+static void
+look_found(struct look *l)
+{
+	struct ask *ready = NULL;
+
+	look_leave_chain(l);
+	l->call = NULL;
+	for (struct waiter *w = l->waiters; w != NULL; w = w->next) {
+		struct ask *a = w->ask;
+
+		a->facts.v[w - a->waiters].found = &l->found;
+		if (--a->missing > 0)
+			continue;
+		a->next_ready = ready;
+		ready = a;
+	}
+	for (struct ask *a = ready, *next; a != NULL; a = next) {
+		next = a->next_ready;
+		run(a);
+	}
+}
+
+static void
+upstream_found(void *ctx, struct span reply)
+{
+	struct look *l = ctx;
+
+	l->call = NULL;
+	l->found.status = reply.len == 0 ? DNS_FAILED : DNS_FOUND;
+	l->found.message = arena_copy(&l->arena, reply);
+	look_found(l);
+}
+
+/* A question of our own for a name elsewhere: type A, as Consul asks. */
+static struct upstream_call *
+ask_upstream(struct look *l)
+{
+	uint8_t bytes[OWN_QUESTION_MAX];
+	struct buf b = { bytes, 0, sizeof(bytes), sizeof(bytes), false, false };
+
+	buf_u16be(&b, 0);
+	buf_u16be(&b, DNS_RD);
+	buf_u16be(&b, 1);
+	buf_u32be(&b, 0);
+	buf_u16be(&b, 0);
+	buf_putspan(&b, l->key.name);
+	buf_u16be(&b, DNS_A);
+	buf_u16be(&b, 1);
+	return upstream_ask(l->server, buf_span(&b), false, upstream_found, l);
+}
+
+static bool
+look_start(struct look *l)
+{
+	struct server *s = l->server;
+	const struct dns_lookup *k = &l->key;
+	struct look **chain = chain_of(s, k);
+
+	if (k->kind == DNS_KIND_UPSTREAM) {
+		if ((l->call = ask_upstream(l)) == NULL)
+			return false;
+	} else if (chan_send_record(s->chan, MSG_DNS_ASK, (uint64_t)l->serial << 32 | l->place, &msg_dns_ask_schema,
+	    &(struct msg_dns_ask){ k->kind, k->name, k->tag, k->tagged, k->datacenter, k->source }) != TV_OK) {
+		return false;
+	}
+	s->stats.lookups++;
+	l->under_way = true;
+	l->next = *chain;
+	*chain = l;
+	return true;
+}
+
+/* The one that is under way, or a new one.  NULL: it cannot be looked up. */
+static struct look *
+look_join(struct server *s, const struct dns_lookup *k)
+{
+	/* What a recursor is asked for one question is not another's: as recorded. */
+	for (struct look *l = k->kind == DNS_KIND_UPSTREAM ? NULL : *chain_of(s, k); l != NULL; l = l->next)
+		if (dns_lookup_eq(&l->key, k)) {
+			s->stats.lookups_joined++;
+			return l;
+		}
+	struct look *l = look_new(s, k);
+	if (l != NULL && !look_start(l)) {
+		look_free(l);
+		return NULL;
+	}
+	return l;
+}
+
+static bool
+take_instances(struct look *l, const struct msg_dns_found *m)
+{
+	const struct msg_dns_instance *from = m->instances.v;
+	struct dns_instance *v = arena_array(&l->arena, m->instances.n, sizeof(*v));
+
+	for (uint32_t i = 0; i < m->instances.n && v != NULL; i++)
+		v[i] = (struct dns_instance){
+			.node = from[i].node, .address = from[i].address, .lan4 = from[i].lan4, .lan6 = from[i].lan6,
+			.service_address = from[i].service_address, .service_lan4 = from[i].service_lan4,
+			.service_lan6 = from[i].service_lan6, .meta = (const struct span (*)[2])from[i].meta.kv,
+			.meta_count = from[i].meta.n, .port = (uint16_t)from[i].port,
+			.weight = (uint16_t)from[i].weight, .state = (enum dns_state)from[i].state,
+		};
+	l->found.instances = v;
+	l->found.count = v == NULL ? 0 : m->instances.n;
+	return v != NULL;
+}
+
+enum tv_err
+asks_found(struct server *s, uint64_t id, struct span body)
+{
+	uint32_t place = (uint32_t)id;
+	struct look *l = place < LOOKS_MAX * 2 ? s->places[place] : NULL;
+	struct msg_dns_found m = { 0 };
+
+	if (l == NULL || l->serial != id >> 32 || !l->under_way)
+		return TV_OK;		/* nobody waits for it any more */
+	body = arena_copy(&l->arena, body);
+	enum tv_err err = body.p == NULL ? TV_ENOMEM : msg_read(&msg_dns_found_schema, body, &l->arena, &m);
+	l->found = (struct dns_found){ .status = (enum dns_status)m.status, .datacenter = m.datacenter,
+	    .ordered = m.ordered, .has_ttl = m.has_ttl, .ttl = (uint32_t)m.ttl, .service = m.service };
+	if (err != TV_OK || !take_instances(l, &m))
+		l->found = (struct dns_found){ .status = DNS_FAILED };
+	look_found(l);
+	return err == TV_ENOMEM ? TV_OK : err;
+}
+
+/* -- questions -- */
+
+static void
+ask_free(struct ask *a)
+{
+	struct server *s = a->server;
+
+	for (unsigned i = 0; i < DNS_FACTS_MAX; i++) {
+		struct waiter *w = &a->waiters[i];
+
+		if (w->look == NULL)
+			continue;
+		*(w->prev == NULL ? &w->look->waiters : &w->prev->next) = w->next;
+		if (w->next != NULL)
+			w->next->prev = w->prev;
+		if (w->look->waiters == NULL)
+			look_free(w->look);
+	}
+	if (a->forward != NULL)
+		upstream_cancel(a->forward);
+	*(a->prev == NULL ? &s->oldest : &a->prev->next) = a->next;
+	*(a->next == NULL ? &s->newest : &a->next->prev) = a->prev;
+	s->asks--;
+	free(a);
+}
+
+/* Is an answer to this one, now?  By the name and the type; names that do not exist are one. */
+static enum rate_verdict
+rated(struct server *s, const struct client *c, const struct dns_query *q, enum dns_rcode rcode)
+{
+	struct {
+		uint64_t net;
+		uint16_t type, rcode;
+		uint8_t name[DNAME_BYTES_MAX];
+	} key;
+	struct dname lowered = q->name;
+
+	if (c->udp == NULL || s->conf.equal_answers == 0 || setup_is_own(s, &c->from))
+		return RATE_PASS;
+	memset(&key, 0, sizeof(key));
+	key.net = c->from.any.sa_family == AF_INET ? ntohl(c->from.v4.sin_addr.s_addr) >> 8 : source_of(&c->from.any);
+	key.rcode = rcode;
+	if (rcode == DNS_NOERROR) {
+		dname_lower(&lowered);
+		key.type = q->type;
+		memcpy(key.name, lowered.wire, lowered.len);
+	}
+	return rate_take(&s->rate, keyed_hash(&key, sizeof(key)), s->conf.equal_answers, mono_ms(clock_mono()));
+}
+
+static void
+count(struct server *s, enum dns_rcode rcode)
+{
+	s->stats.answers++;
+	s->stats.name_errors += rcode == DNS_NXDOMAIN;
+	s->stats.failures += rcode == DNS_SERVFAIL;
+	s->stats.refused += rcode == DNS_REFUSED;
+}
+
+static void
+reply(struct server *s, const struct client *c, const struct dns_query *q, struct span answer)
+{
+	enum dns_rcode rcode = (enum dns_rcode)(answer.p[3] & 15);
+	uint8_t bytes[OWN_QUESTION_MAX];
+	struct buf slip = { bytes, 0, sizeof(bytes), sizeof(bytes), false, false };
+	enum rate_verdict rate = rated(s, c, q, rcode);
+
+	s->stats.limited += rate != RATE_PASS;
+	if (rate == RATE_DROP)
+		return;
+	if (rate == RATE_SLIP) {
+		dns_reply_bare(q, DNS_TC, DNS_NOERROR, &slip);
+		answer = buf_span(&slip);
+	}
+	count(s, rcode);
+	if (c->udp != NULL)
+		udp_send(s, c, answer);
+	else
+		tcp_send(s, c->conn, answer);
+}
+
+static void
+fail(struct server *s, const struct client *c, const struct dns_query *q, uint16_t flags, enum dns_rcode rcode)
+{
+	buf_reset(&s->out);
+	dns_answer_error(q, flags, rcode, &s->out);
+	reply(s, c, q, buf_span(&s->out));
+}
+
+static void
+no_answer(struct server *s, const struct client *c)
+{
+	s->stats.dropped++;
+	if (c->conn != NULL)
+		tcp_no_answer(s, c->conn);
+}
+
+static void
+forwarded(void *ctx, struct span answer)
+{
+	struct ask *a = ctx;
+	struct server *s = a->server;
+
+	a->forward = NULL;
+	if (answer.len > 0)
+		reply(s, &a->client, &a->q, answer);
+	else
+		fail(s, &a->client, &a->q, DNS_RA, DNS_SERVFAIL);
+	ask_free(a);
+}
+
+/* What is not ours.  True: the question stays, until a recursor has answered. */
+static bool
+forward(struct server *s, struct ask *a, const struct client *c, const struct dns_query *q)
+{
+	struct dname lowered = q->name;
+	size_t labels;
+	bool reverse;
+
+	dname_lower(&lowered);
+	reverse = dns_place_of(&s->zone, &lowered, &labels) == DNS_PLACE_REVERSE;
+	if (s->recursor_count == 0 && reverse)
+		fail(s, c, q, DNS_RA, DNS_SERVFAIL);
+	else if (s->recursor_count == 0 || !setup_may_recurse(s, &c->from))
+		fail(s, c, q, 0, DNS_REFUSED);
+	else if ((a->forward = upstream_ask(s, a->msg, c->udp == NULL, forwarded, a)) != NULL)
+		return true;
+	else
+		fail(s, c, q, DNS_RA, DNS_SERVFAIL);
+	return false;
+}
+
+static enum dns_outcome
+try(struct server *s, const struct dns_query *q, const struct client *c, uint64_t seed, struct dns_facts *facts)
+{
+	char source[DNS_ADDRESS_TEXT_MAX];
+
+	dns_subnet_text(q, source);
+	if (source[0] == '\0')
+		address_text(&c->from, source);
+	arena_reset(&s->arena);
+	buf_reset(&s->out);
+	return dns_answer(&s->zone, q, &(struct dns_asker){ .tcp = c->udp == NULL, .source = span_str(source),
+	    .seed = seed, .now = (uint32_t)(clock_wall_ns() / 1000000000), .names = &s->names }, facts, &s->arena,
+	    &s->out);
+}
+
+/* Starts what it misses.  False: something of it cannot be looked up. */
+static bool
+look_for(struct ask *a)
+{
+	for (unsigned i = 0; i < a->facts.n; i++) {
+		struct waiter *w = &a->waiters[i];
+
+		if (w->look != NULL)
+			continue;
+		struct look *l = look_join(a->server, &a->facts.v[i].lookup);
+		if (l == NULL)
+			return false;
+		*w = (struct waiter){ .ask = a, .next = l->waiters, .look = l };
+		if (l->waiters != NULL)
+			l->waiters->prev = w;
+		l->waiters = w;
+		a->facts.v[i].lookup = l->key;
+		a->missing++;
+	}
+	return true;
+}
+
+/* All that it missed is there.  Ends the question, unless it needs more. */
+static void
+run(struct ask *a)
+{
+	struct server *s = a->server;
+	enum dns_outcome outcome = try(s, &a->q, &a->client, a->seed, &a->facts);
+
+	if (outcome == DNS_NEED && look_for(a))
+		return;
+	if (outcome == DNS_FORWARD) {
+		if (forward(s, a, &a->client, &a->q))
+			return;
+	} else if (outcome == DNS_DONE) {
+		reply(s, &a->client, &a->q, buf_span(&s->out));
+	} else if (outcome == DNS_NEED) {
+		fail(s, &a->client, &a->q, DNS_AA | (s->zone.recursors ? DNS_RA : 0), DNS_SERVFAIL);
+	} else {
+		no_answer(s, &a->client);
+	}
+	ask_free(a);
+}
+
+static struct ask *
+ask_new(struct server *s, struct span msg, const struct client *c, const struct dns_query *q, uint64_t seed)
+{
+	struct ask *a = s->asks < ASKS_MAX ? calloc(1, sizeof(*a) + msg.len) : NULL;
+
+	if (a == NULL)
+		return NULL;
+	a->server = s;
+	a->client = *c;
+	a->q = *q;
+	a->seed = seed;
+	memcpy(a + 1, msg.p, msg.len);
+	a->msg = span_of(a + 1, msg.len);
+	a->deadline = mono_add(clock_mono(), ASK_TIME);
+	a->prev = s->newest;
+	*(s->newest == NULL ? &s->oldest : &s->newest->next) = a;
+	s->newest = a;
+	s->asks++;
+	return a;
+}
+
+bool
+ask_begin(struct server *s, struct span msg, const struct client *c)
+{
+	struct dns_query q;
+	struct dns_facts facts = { .n = 0 };
+	enum dns_rcode rcode;
+	enum dns_verdict verdict = dns_query_read(msg, &q, &rcode);
+	uint64_t seed = rng_u64(&s->rng);
+
+	if (verdict != DNS_SERVE) {
+		s->stats.malformed++;
+		if (verdict == DNS_IGNORE)
+			return false;
+		buf_reset(&s->out);
+		dns_reply_bare(&q, 0, rcode, &s->out);
+		reply(s, c, &q, buf_span(&s->out));
+		return true;
+	}
+	enum dns_outcome outcome = try(s, &q, c, seed, &facts);
+	if (outcome == DNS_DONE) {
+		reply(s, c, &q, buf_span(&s->out));
+		return true;
+	}
+	if (outcome == DNS_NO_ANSWER) {
+		s->stats.dropped++;
+		return false;
+	}
+	struct ask *a = ask_new(s, msg, c, &q, seed);
+	if (a == NULL) {
+		s->stats.dropped++;
+		return false;
+	}
+	if (outcome == DNS_FORWARD) {
+		if (!forward(s, a, c, &q))
+			ask_free(a);
+		return true;
+	}
+	a->facts = facts;
+	if (!look_for(a)) {
+		fail(s, c, &q, DNS_AA | (s->zone.recursors ? DNS_RA : 0), DNS_SERVFAIL);
+		ask_free(a);
+	}
+	return true;
+}
+
+void
+asks_drop_conn(struct server *s, const struct tcp_conn *conn)
+{
+	for (struct ask *a = s->oldest, *next; a != NULL; a = next) {
+		next = a->next;
+		if (a->client.conn == conn)
+			ask_free(a);
+	}
+}
+
+static void
+on_sweep(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct server *s = w->data;
+	struct mono now = clock_mono();
+
+	(void)loop;
+	(void)events;
+	while (s->oldest != NULL && mono_before(s->oldest->deadline, now)) {
+		struct ask *a = s->oldest;
+
+		fail(s, &a->client, &a->q, s->zone.recursors ? DNS_RA : 0, DNS_SERVFAIL);
+		ask_free(a);
+	}
+}
+
+bool
+asks_open(struct server *s)
+{
+	s->arena = ARENA_INIT(ARENA_BYTES_MAX);
+	s->out = BUF_INIT(2 * DNS_MESSAGE_BYTES_MAX);
+	s->chains = calloc(CHAINS, sizeof(*s->chains));
+	s->places = calloc(LOOKS_MAX * 2, sizeof(*s->places));
+	ev_timer_init(&s->sweep, on_sweep, SWEEP_S, SWEEP_S);
+	s->sweep.data = s;
+	ev_timer_start(s->loop, &s->sweep);
+	return s->chains != NULL && s->places != NULL;
+}

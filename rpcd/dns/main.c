@@ -1,0 +1,165 @@
+/*
+ * rpcd-dns, the program of the process "rpcd: dns": speaks DNS, and knows nothing else.  rpcd starts it as the user
+ * _dns with a socketpair as descriptor 3 and the sockets behind it.  It holds no key and no file, and ends with rpcd.
+ *
+ * Until rpcd has said what to serve nothing is read but that; then come the walls, and then strangers.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/net/msg.h"
+#include "common/proc/sandbox.h"
+#include "rpcd/dns/server.h"
+
+#define OUT_BYTES_MAX (4u << 20)
+#define REPORT_S 1.
+#define TAG "dns"
+
+static void
+on_report(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct server *s = w->data;
+
+	(void)loop;
+	(void)events;
+	s->stats.under_way = s->asks;
+	if (memcmp(&s->stats, &s->reported, sizeof(s->stats)) == 0)
+		return;
+	s->reported = s->stats;
+	(void)chan_send_record(s->chan, MSG_DNS_STATS, 0, &msg_dns_stats_schema, &s->stats);
+}
+
+/* No file, no program; TCP only to recursors, UDP only by the ports that are there. */
+static enum tv_err
+walls(const struct server *s, char *errbuf, size_t cap)
+{
+	struct sandbox_policy policy = { .inet = s->recursor_count > 0 };
+
+	for (unsigned i = 0; i < s->recursor_count; i++)
+		sandbox_port(&policy, ntohs(s->recursors[i].v4.sin_port));
+	return sandbox_enter(&policy, s->best_effort, errbuf, cap);
+}
+
+static enum tv_err
+begin(struct server *s)
+{
+	char errbuf[512] = "no memory";
+
+	setup_own_addresses(s);
+	if (!upstream_open(s, errbuf, sizeof(errbuf)) || walls(s, errbuf, sizeof(errbuf)) != TV_OK) {
+		log_err(TAG, "%s", errbuf);
+		return TV_ESYS;
+	}
+	s->started = true;
+	ev_timer_init(&s->report, on_report, 0., REPORT_S);
+	s->report.data = s;
+	ev_timer_start(s->loop, &s->report);
+	return asks_open(s) && udp_open(s) && tcp_open(s) ? TV_OK : TV_ENOMEM;
+}
+
+static enum tv_err
+take_setup(struct server *s, struct span body)
+{
+	bool again;
+	enum tv_err err = setup_take(s, body, &again);
+
+	if (err != TV_OK)
+		return err;
+	if (again) {
+		log_info(TAG, "other recursors: a new process takes over");
+		_exit(0);
+	}
+	return s->started ? TV_OK : begin(s);
+}
+
+static enum tv_err
+on_frame(void *ctx, struct chan *c, const struct frame *f)
+{
+	struct server *s = ctx;
+
+	(void)c;
+	if (f->type == MSG_DNS_SETUP)
+		return take_setup(s, f->body);
+	if (f->type == MSG_DNS_ASK && (f->flags & FRAME_REPLY) != 0 && s->started)
+		return asks_found(s, f->id, f->body);
+	return TV_EFORMAT;
+}
+
+/* rpcd has ended, or wants us no more. */
+static void
+on_close(void *ctx, struct chan *c, enum tv_err why)
+{
+	(void)ctx;
+	(void)c;
+	if (why != TV_OK && why != TV_EOF && why != TV_ECLOSED)
+		log_err(TAG, "channel to rpcd: %s", tv_strerror(why));
+	_exit(why == TV_OK || why == TV_EOF || why == TV_ECLOSED ? 0 : 1);
+}
+
+static bool
+take_sockets(int *fds, unsigned *count, const char *number, int *next)
+{
+	*count = (unsigned)atoi(number);
+	if (*count > LAUNCH_SOCKETS_MAX)
+		return false;
+	for (unsigned i = 0; i < *count; i++, ++*next) {
+		fds[i] = *next;
+		if (fcntl(*next, F_SETFD, FD_CLOEXEC) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* rpcd-dns UDP-SOCKETS TCP-SOCKETS LEVEL DESTINATION required|best-effort */
+int
+main(int argc, char **argv)
+{
+	static const struct chan_events events = { .on_frame = on_frame, .on_close = on_close };
+	static struct server s;
+	struct rlimit files = { 65536, 65536 };
+	int next = LAUNCH_FD + 1;
+	uint64_t seed;
+
+	if (argc != 6 || fcntl(LAUNCH_FD, F_SETFD, FD_CLOEXEC) != 0 ||
+	    !take_sockets(s.udp_fds, &s.udp_count, argv[1], &next) ||
+	    !take_sockets(s.tcp_fds, &s.tcp_count, argv[2], &next)) {
+		fprintf(stderr, "rpcd-dns is started by rpcd, see rpcd(8)\n");
+		return 2;
+	}
+	log_init("rpcd", (enum log_level)atoi(argv[3]), (enum log_dest)atoi(argv[4]));
+	s.best_effort = strcmp(argv[5], "best-effort") == 0;
+	signal(SIGPIPE, SIG_IGN);
+	umask(077);
+	(void)prctl(PR_SET_NAME, "rpcd: dns");
+	(void)fcntl(LAUNCH_FD, F_SETFL, fcntl(LAUNCH_FD, F_GETFL) | O_NONBLOCK);
+	if (setrlimit(RLIMIT_NOFILE, &files) != 0 && getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
+	if (sodium_init() < 0)
+		return 1;
+	randombytes_buf(&seed, sizeof(seed));
+	rng_seed(&s.rng, seed);
+	s.conf_arena = ARENA_INIT(MSG_LARGE * 4);
+	s.loop = ev_default_loop(EVBACKEND_EPOLL | EVFLAG_NOENV);
+	s.chan = s.loop == NULL ? NULL : chan_new(LAUNCH_FD, &(struct chan_conf){
+		.loop = s.loop, .events = &events, .ctx = &s, .name = "rpcd", .body_max = MSG_LIST,
+		.out_max = OUT_BYTES_MAX,
+	});
+	if (s.chan == NULL)
+		return 1;
+	ev_run(s.loop, 0);
+	return 1;		/* the end of the channel ends us */
+}

@@ -1,0 +1,176 @@
+/* Messages from clients, see query.h. */
+#include <arpa/inet.h>
+
+#include "rpcd/dns/query.h"
+
+#define SUBNET_OPTION 8
+
+static bool
+read_subnet(struct rd *in, struct dns_query *q)
+{
+	uint16_t family = rd_u16be(in);
+	uint8_t bits = rd_u8(in);
+	struct span address;
+	unsigned size = family == 1 ? 4 : family == 2 ? 16 : 0;
+
+	(void)rd_u8(in);		/* scope: ours to say */
+	address = rd_bytes(in, rd_left(in));
+	if (in->err != TV_OK || family > 2 || bits > size * 8 || address.len > (family > 0 ? size : 16))
+		return false;
+	q->subnet = true;
+	q->subnet_family = family;
+	q->subnet_bits = bits;
+	memset(q->subnet_address, 0, sizeof(q->subnet_address));
+	if (address.len > 0)
+		memcpy(q->subnet_address, address.p, address.len);
+	for (unsigned i = 0; i < 16; i++) {
+		unsigned kept = bits > i * 8 ? bits - i * 8 : 0;
+
+		if (kept < 8)
+			q->subnet_address[i] &= (uint8_t)(0xff00u >> kept);
+	}
+	return true;
+}
+
+static bool
+read_options(struct span data, struct dns_query *q)
+{
+	struct rd in = rd_span_over(data);
+
+	while (rd_left(&in) > 0) {
+		uint16_t code = rd_u16be(&in);
+		struct span option = rd_bytes(&in, rd_u16be(&in));
+		struct rd of = rd_span_over(option);
+
+		if (in.err != TV_OK || (code == SUBNET_OPTION && !read_subnet(&of, q)))
+			return false;
+	}
+	return in.err == TV_OK;
+}
+
+/* False: malformed.  What was announced and is not there is not missed, as long as nothing is cut. */
+static bool
+read_records(struct span msg, size_t at, unsigned count, struct dns_query *q)
+{
+	struct dname owner;
+
+	for (; count > 0 && at < msg.len; count--) {
+		if (dname_read(msg, &at, &owner) != TV_OK)
+			return false;
+		struct rd in = rd_over(msg.p + at, msg.len - at);
+		uint16_t type = rd_u16be(&in), class = rd_u16be(&in);
+		(void)rd_u32be(&in);
+		struct span data = rd_bytes(&in, rd_u16be(&in));
+		if (in.err != TV_OK)
+			return false;
+		if (type == DNS_OPT) {
+			q->edns = true;
+			q->udp_size = class;
+			q->subnet = false;
+			if (!read_options(data, q))
+				return false;
+		}
+		at = (size_t)(in.p - msg.p);
+	}
+	return true;
+}
+
+/* *at moves behind the question.  False: malformed. */
+static bool
+read_question(struct span msg, size_t *at, struct dns_query *q)
+{
+	uint16_t *fields[] = { &q->type, &q->class };
+
+	if (*at == msg.len)
+		return true;		/* announced, and not there */
+	if (dname_read(msg, at, &q->name) != TV_OK)
+		return false;
+	for (unsigned i = 0; i < 2 && *at < msg.len; i++, *at += 2) {
+		if (msg.len - *at < 2)
+			return false;
+		*fields[i] = (uint16_t)(msg.p[*at] << 8 | msg.p[*at + 1]);
+	}
+	q->has_question = true;
+	return true;
+}
+
+enum dns_verdict
+dns_query_read(struct span msg, struct dns_query *q, enum dns_rcode *rcode)
+{
+	struct rd in = rd_span_over(msg);
+	size_t at = DNS_HEADER_BYTES;
+
+	q->type = q->class = q->udp_size = 0;
+	q->has_question = q->edns = q->subnet = false;
+	q->name.len = 0;
+	q->id = rd_u16be(&in);
+	q->flags = rd_u16be(&in);
+	uint16_t questions = rd_u16be(&in), answers = rd_u16be(&in), authority = rd_u16be(&in), more = rd_u16be(&in);
+	unsigned opcode = (q->flags & DNS_OPCODE) >> 11;
+
+	*rcode = DNS_FORMERR;
+	if (in.err != TV_OK || (q->flags & DNS_QR) != 0)
+		return DNS_IGNORE;
+	if (opcode != 0 && opcode != 4) {
+		*rcode = DNS_NOTIMP;
+		return DNS_REJECT;
+	}
+	if (questions != 1 || answers > 1 || authority > 1 || more > 2 || !read_question(msg, &at, q)) {
+		q->has_question = false;
+		return DNS_REJECT;
+	}
+	if (!q->has_question) {
+		*rcode = DNS_REFUSED;
+		return DNS_REJECT;
+	}
+	return read_records(msg, at, (unsigned)answers + authority + more, q) ? DNS_SERVE : DNS_REJECT;
+}
+
+void
+dns_reply_bare(const struct dns_query *q, uint16_t flags, enum dns_rcode rcode, struct buf *out)
+{
+	/* A malformed question is answered as one of opcode 0; one that is not implemented keeps its own. */
+	uint16_t kept = rcode == DNS_FORMERR ? DNS_RD | DNS_CD : DNS_OPCODE | DNS_RD | DNS_CD;
+
+	buf_u16be(out, q->id);
+	buf_u16be(out, (uint16_t)(DNS_QR | (q->flags & kept) | flags | rcode));
+	buf_u16be(out, q->has_question);
+	buf_u32be(out, 0);
+	buf_u16be(out, 0);
+	if (!q->has_question)
+		return;
+	buf_putspan(out, dname_span(&q->name));
+	buf_u16be(out, q->type);
+	buf_u16be(out, q->class);
+}
+
+void
+dns_subnet_text(const struct dns_query *q, char dst[DNS_ADDRESS_TEXT_MAX])
+{
+	dst[0] = '\0';
+	if (q->subnet && q->subnet_family > 0)
+		(void)inet_ntop(q->subnet_family == 1 ? AF_INET : AF_INET6, q->subnet_address, dst,
+		    DNS_ADDRESS_TEXT_MAX);
+}
+
+void
+dns_put_opt(const struct dns_query *q, bool scoped, struct buf *out)
+{
+	unsigned bytes = (q->subnet_bits + 7u) / 8;
+
+	if (!q->edns)
+		return;
+	buf_u8(out, 0);
+	buf_u16be(out, DNS_OPT);
+	buf_u16be(out, q->udp_size);
+	buf_u32be(out, 0);
+	buf_u16be(out, q->subnet ? (uint16_t)(8 + bytes) : 0);
+	if (!q->subnet)
+		return;
+	buf_u16be(out, SUBNET_OPTION);
+	buf_u16be(out, (uint16_t)(4 + bytes));
+	buf_u16be(out, q->subnet_family);
+	buf_u8(out, q->subnet_bits);
+	buf_u8(out, scoped ? q->subnet_bits : 0);
+	buf_put(out, q->subnet_address, bytes);
+}

@@ -1,0 +1,148 @@
+/*
+ * Between the files of rpcd-dns, the program of the process "rpcd: dns".  It parses what strangers send, asks rpcd over
+ * a socketpair, and answers.  main.c: the start and the walls; setup.c: what rpcd tells it to serve; asks.c: questions
+ * under way, and what is looked up for them; udp.c, tcp.c: their ways; upstream.c: recursors.  Packets and answers are
+ * pure (librpcdns.a).
+ */
+#ifndef TV_RPCD_DNS_SERVER_H
+#define TV_RPCD_DNS_SERVER_H
+
+#include <ev.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "common/base/arena.h"
+#include "common/net/chan.h"
+#include "common/record/messages.h"
+#include "rpcd/dns/answer.h"
+#include "rpcd/dns/launch.h"
+#include "rpcd/dns/rate.h"
+
+#define ASKS_MAX 8192			/* questions under way */
+#define LOOKS_MAX 4096			/* look-ups under way */
+#define ARENA_BYTES_MAX (32u << 20)	/* of one answer being made, and of what one look-up found */
+#define RECURSORS_MAX 16
+#define NETS_MAX 256
+
+union address {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+socklen_t address_len(const union address *a);
+bool address_same(const union address *a, const union address *b);	/* port too */
+/* Without the port; a mapped one as IPv4.  dst has DNS_ADDRESS_TEXT_MAX bytes. */
+void address_text(const union address *a, char *dst);
+
+struct net {
+	uint8_t bytes[16];
+	unsigned len, bits;		/* 4 or 16 bytes */
+};
+
+struct udp_socket;
+struct tcp_conn;
+struct tcp;
+struct look;
+struct upstreams;
+
+/* Who asks, and how it is answered. */
+struct client {
+	union address from;
+	struct udp_socket *udp;		/* NULL: TCP */
+	union address to;		/* UDP: our address that was asked; family 0: not known */
+	struct tcp_conn *conn;
+};
+
+struct ask {
+	struct server *server;
+	struct ask *prev, *next;	/* by deadline, which is by age */
+	struct mono deadline;
+	struct client client;
+	struct dns_query q;
+	struct span msg;		/* in the same memory */
+	uint64_t seed;
+	struct dns_facts facts;
+	struct waiter {
+		struct ask *ask;
+		struct waiter *prev, *next;
+		struct look *look;	/* NULL: not used */
+	} waiters[DNS_FACTS_MAX];
+	unsigned missing;
+	struct upstream_call *forward;
+	struct ask *next_ready;
+};
+
+struct server {
+	struct ev_loop *loop;
+	struct chan *chan;
+	int udp_fds[LAUNCH_SOCKETS_MAX], tcp_fds[LAUNCH_SOCKETS_MAX];
+	unsigned udp_count, tcp_count;
+	bool best_effort, started;
+
+	/* setup.c */
+	struct arena conf_arena;
+	struct msg_dns_setup conf;	/* borrows it */
+	struct dns_zone zone;
+	union address recursors[RECURSORS_MAX];
+	unsigned recursor_count;
+	struct net recursion_from[NETS_MAX], own[NETS_MAX];
+	unsigned recursion_count, own_count;
+
+	/* asks.c */
+	struct arena arena;		/* of the answer that is being made */
+	struct buf out;
+	struct dns_names names;
+	struct rng rng;
+	struct ask *oldest, *newest;
+	unsigned asks, looks;
+	ev_timer sweep;
+	struct look **chains, **places;
+	uint32_t serial;
+
+	struct rate rate;
+	struct upstreams *upstreams;	/* NULL: no recursors */
+	struct tcp *tcp;
+	struct msg_dns_stats stats;
+	struct msg_dns_stats reported;
+	ev_timer report;
+};
+
+/* -- setup.c -- */
+/* Takes over what rpcd says.  *again: it cannot be served by this process, only by a new one (other recursors). */
+enum tv_err setup_take(struct server *s, struct span body, bool *again);
+/* Before the walls: the addresses of this host. */
+void setup_own_addresses(struct server *s);
+/* Loopback, or one of this host's own. */
+bool setup_is_own(const struct server *s, const union address *a);
+bool setup_may_recurse(const struct server *s, const union address *a);
+
+/* -- asks.c -- */
+bool asks_open(struct server *s);
+/* One message from a client, borrowed until return.  False: it gets no answer, now or later. */
+bool ask_begin(struct server *s, struct span msg, const struct client *client);
+/* The connection is gone: nobody waits for these answers. */
+void asks_drop_conn(struct server *s, const struct tcp_conn *conn);
+/* rpcd's answer to MSG_DNS_ASK. */
+enum tv_err asks_found(struct server *s, uint64_t id, struct span body);
+
+/* -- udp.c -- */
+bool udp_open(struct server *s);
+void udp_send(struct server *s, const struct client *client, struct span answer);
+
+/* -- tcp.c -- */
+bool tcp_open(struct server *s);
+void tcp_send(struct server *s, struct tcp_conn *conn, struct span answer);
+/* A question of this connection ended without an answer. */
+void tcp_no_answer(struct server *s, struct tcp_conn *conn);
+
+/* -- upstream.c -- */
+struct upstream_call;
+/* The reply as it came, with the id and the name of the question; empty: none of them gave one. */
+typedef void upstream_done(void *ctx, struct span reply);
+/* Before the walls: the pool of ports. */
+bool upstream_open(struct server *s, char *errbuf, size_t cap);
+/* The message of a client, copied.  done comes once, later.  NULL: too many under way, or no memory. */
+struct upstream_call *upstream_ask(struct server *s, struct span msg, bool tcp, upstream_done *done, void *ctx);
+void upstream_cancel(struct upstream_call *c);
+
+#endif

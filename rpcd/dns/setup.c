@@ -1,0 +1,232 @@
+/* What rpcd-dns serves, as rpcd says. */
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/log.h"
+#include "common/net/msg.h"
+#include "rpcd/dns/server.h"
+
+#define TAG "dns"
+
+socklen_t
+address_len(const union address *a)
+{
+	return a->any.sa_family == AF_INET6 ? sizeof(a->v6) : sizeof(a->v4);
+}
+
+/* Its bytes, a mapped one as IPv4. */
+static unsigned
+address_bytes(const union address *a, uint8_t bytes[16])
+{
+	if (a->any.sa_family == AF_INET) {
+		memcpy(bytes, &a->v4.sin_addr, 4);
+		return 4;
+	}
+	if (a->any.sa_family != AF_INET6)
+		return 0;
+	memcpy(bytes, &a->v6.sin6_addr, 16);
+	if (!IN6_IS_ADDR_V4MAPPED(&a->v6.sin6_addr))
+		return 16;
+	memmove(bytes, bytes + 12, 4);
+	return 4;
+}
+
+bool
+address_same(const union address *a, const union address *b)
+{
+	uint8_t x[16], y[16];
+	unsigned n = address_bytes(a, x);
+
+	/* sin_port and sin6_port are in the same place. */
+	return n > 0 && n == address_bytes(b, y) && memcmp(x, y, n) == 0 && a->v4.sin_port == b->v4.sin_port;
+}
+
+void
+address_text(const union address *a, char *dst)
+{
+	uint8_t bytes[16];
+	unsigned n = address_bytes(a, bytes);
+
+	dst[0] = '\0';
+	if (n > 0)
+		(void)inet_ntop(n == 4 ? AF_INET : AF_INET6, bytes, dst, DNS_ADDRESS_TEXT_MAX);
+}
+
+static bool
+within(const struct net *n, const uint8_t *bytes, unsigned len)
+{
+	if (n->len != len || memcmp(n->bytes, bytes, n->bits / 8) != 0)
+		return false;
+	unsigned rest = n->bits % 8;
+	return rest == 0 || (n->bytes[n->bits / 8] ^ bytes[n->bits / 8]) >> (8 - rest) == 0;
+}
+
+static bool
+within_any(const struct net *v, unsigned n, const union address *a)
+{
+	uint8_t bytes[16];
+	unsigned len = address_bytes(a, bytes);
+
+	for (unsigned i = 0; i < n; i++)
+		if (within(&v[i], bytes, len))
+			return true;
+	return false;
+}
+
+bool
+setup_is_own(const struct server *s, const union address *a)
+{
+	static const struct net loopback[] = { { { 127 }, 4, 8 }, { { [15] = 1 }, 16, 128 } };
+
+	return within_any(loopback, 2, a) || within_any(s->own, s->own_count, a);
+}
+
+bool
+setup_may_recurse(const struct server *s, const union address *a)
+{
+	return setup_is_own(s, a) || within_any(s->recursion_from, s->recursion_count, a);
+}
+
+void
+setup_own_addresses(struct server *s)
+{
+	struct ifaddrs *all;
+
+	if (getifaddrs(&all) != 0)
+		return;
+	for (const struct ifaddrs *i = all; i != NULL && s->own_count < NETS_MAX; i = i->ifa_next) {
+		struct net *n = &s->own[s->own_count];
+
+		if (i->ifa_addr == NULL)
+			continue;
+		/* It points to as much as its family has. */
+		union address a = { .any.sa_family = i->ifa_addr->sa_family };
+		if (a.any.sa_family != AF_INET && a.any.sa_family != AF_INET6)
+			continue;
+		memcpy(&a, i->ifa_addr, address_len(&a));
+		n->len = address_bytes(&a, n->bytes);
+		n->bits = n->len * 8;
+		s->own_count++;
+	}
+	freeifaddrs(all);
+}
+
+/* -- the message -- */
+
+/* "192.0.2.1 53" */
+static bool
+read_recursor(struct span text, union address *out)
+{
+	char copy[64], *space;
+
+	if (!span_copy(text, copy, sizeof(copy)) || (space = strchr(copy, ' ')) == NULL)
+		return false;
+	*space = '\0';
+	memset(out, 0, sizeof(*out));
+	out->v4.sin_port = htons((uint16_t)strtoul(space + 1, NULL, 10));
+	out->any.sa_family = inet_pton(AF_INET, copy, &out->v4.sin_addr) == 1 ? AF_INET : AF_INET6;
+	return out->any.sa_family == AF_INET || inet_pton(AF_INET6, copy, &out->v6.sin6_addr) == 1;
+}
+
+/* "192.0.2.0/24" */
+static bool
+read_net(struct span text, struct net *out)
+{
+	char copy[64], *slash;
+
+	if (!span_copy(text, copy, sizeof(copy)))
+		return false;
+	if ((slash = strchr(copy, '/')) != NULL)
+		*slash = '\0';
+	out->len = dns_address_of(span_str(copy), out->bytes);
+	out->bits = slash == NULL ? out->len * 8 : (unsigned)strtoul(slash + 1, NULL, 10);
+	return out->len > 0 && out->bits <= out->len * 8;
+}
+
+static bool
+same_recursors(const union address *a, unsigned n, const union address *b, unsigned m)
+{
+	for (unsigned i = 0; i < n && n == m; i++)
+		if (!address_same(&a[i], &b[i]))
+			return false;
+	return n == m;
+}
+
+static bool
+take_ttls(struct server *s, struct dns_zone *z)
+{
+	const struct span_list *list = &s->conf.service_ttl;
+	struct dns_service_ttl *v = arena_array(&s->conf_arena, list->n, sizeof(*v));
+
+	if (v == NULL)
+		return false;
+	for (uint32_t i = 0; i < list->n; i++) {
+		struct span t = list->v[i];
+		const uint8_t *equals = t.len == 0 ? NULL : memrchr(t.p, '=', t.len);
+
+		if (equals == NULL)
+			return false;
+		size_t name = (size_t)(equals - t.p);
+		bool prefix = name > 0 && t.p[name - 1] == '*';
+		const char *seconds = arena_cstr(&s->conf_arena, span_of(equals + 1, t.len - name - 1));
+		if (seconds == NULL)
+			return false;
+		v[i] = (struct dns_service_ttl){ span_of(t.p, name - prefix), prefix,
+		    (uint32_t)strtoul(seconds, NULL, 10) };
+	}
+	z->service_ttls = v;
+	z->service_ttl_count = list->n;
+	return true;
+}
+
+enum tv_err
+setup_take(struct server *s, struct span body, bool *again)
+{
+	union address recursors[RECURSORS_MAX];
+	struct dns_zone z = { .udp_answer_limit = 0 };
+	unsigned count = 0;
+
+	*again = false;
+	arena_reset(&s->conf_arena);
+	body = arena_copy(&s->conf_arena, body);
+	s->conf = (struct msg_dns_setup){ 0 };
+	enum tv_err err = msg_read(&msg_dns_setup_schema, body, &s->conf_arena, &s->conf);
+	const struct msg_dns_setup *c = &s->conf;
+	if (err != TV_OK)
+		return err;
+	if (dname_of_text(c->domain, &z.domain) != TV_OK ||
+	    (c->alt_domain.len > 0 && dname_of_text(c->alt_domain, &z.alt_domain) != TV_OK) || !take_ttls(s, &z))
+		return TV_EFORMAT;
+	dname_lower(&z.domain);
+	dname_lower(&z.alt_domain);
+	z.datacenter = c->datacenter;
+	z.node_ttl = (uint32_t)c->node_ttl;
+	z.soa_refresh = (uint32_t)c->soa_refresh;
+	z.soa_retry = (uint32_t)c->soa_retry;
+	z.soa_expire = (uint32_t)c->soa_expire;
+	z.soa_min_ttl = (uint32_t)c->soa_min_ttl;
+	z.udp_answer_limit = c->udp_answer_limit < DNS_ANSWERS_MAX_UDP ? (unsigned)c->udp_answer_limit :
+	    DNS_ANSWERS_MAX_UDP;
+	z.a_record_limit = c->a_record_limit < UINT32_MAX ? (unsigned)c->a_record_limit : UINT32_MAX;
+	z.truncate = c->truncate;
+	z.only_passing = c->only_passing;
+	z.compress = c->compress;
+	z.node_meta = c->node_meta;
+	for (uint32_t i = 0; i < c->recursors.n && count < RECURSORS_MAX; i++)
+		if (!read_recursor(c->recursors.v[i], &recursors[count++]))
+			return TV_EFORMAT;
+	z.recursors = count > 0;
+	s->recursion_count = 0;
+	for (uint32_t i = 0; i < c->recursion_from.n && s->recursion_count < NETS_MAX; i++)
+		if (!read_net(c->recursion_from.v[i], &s->recursion_from[s->recursion_count++]))
+			return TV_EFORMAT;
+	/* The walls were built for those that there were. */
+	*again = s->started && !same_recursors(recursors, count, s->recursors, s->recursor_count);
+	memcpy(s->recursors, recursors, count * sizeof(recursors[0]));
+	s->recursor_count = count;
+	s->zone = z;
+	return TV_OK;
+}

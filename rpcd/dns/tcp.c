@@ -1,0 +1,305 @@
+/*
+ * DNS over TCP: a length before each message, questions in a row.  A connection is bounded in questions, in answers
+ * that wait, and in time: none may stay that says nothing, or takes nothing.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/net/source.h"
+#include "rpcd/dns/server.h"
+
+#define TAG "dns"
+#define FIRST_S 2.			/* until the first question is there */
+#define IDLE_S 8.
+#define QUESTIONS_MAX 128		/* of a connection, as in Consul */
+#define UNDER_WAY_MAX 64
+#define OUT_BYTES_PAUSE (256u << 10)	/* no more questions are read */
+#define READ_BYTES 4096
+#define SLOTS 16384			/* sources: a power of two */
+
+struct tcp_conn {
+	struct server *server;
+	struct tcp_listener *listener;
+	uint64_t source;
+	int fd;
+	ev_io io;
+	ev_timer timer;
+	union address from;
+	struct buf in, out;
+	unsigned questions, under_way;
+	bool ended;			/* the client sends no more */
+};
+
+struct tcp_listener {
+	struct server *server;
+	struct listener *listener;
+};
+
+struct tcp {
+	struct source { uint64_t source; unsigned conns; } sources[SLOTS];
+	unsigned used;
+};
+
+/* -- sources -- */
+
+static struct source *
+source_find(struct tcp *t, uint64_t source)
+{
+	uint32_t i = (uint32_t)keyed_hash(&source, sizeof(source)) % SLOTS;
+
+	while (t->sources[i].conns > 0 && t->sources[i].source != source)
+		i = (i + 1) % SLOTS;
+	return &t->sources[i];
+}
+
+static bool
+source_take(struct server *s, uint64_t source)
+{
+	struct source *k = source_find(s->tcp, source);
+
+	if (k->conns >= s->conf.conns_source_max || (k->conns == 0 && s->tcp->used >= SLOTS / 2))
+		return false;
+	s->tcp->used += k->conns == 0;
+	k->source = source;
+	k->conns++;
+	return true;
+}
+
+/* Those that were put behind it for want of room move up. */
+static void
+source_release(struct server *s, uint64_t source)
+{
+	struct tcp *t = s->tcp;
+	struct source *k = source_find(t, source);
+
+	if (--k->conns > 0)
+		return;
+	t->used--;
+	for (uint32_t i = (uint32_t)(k - t->sources + 1) % SLOTS; t->sources[i].conns > 0; i = (i + 1) % SLOTS) {
+		struct source moved = t->sources[i];
+
+		t->sources[i].conns = 0;
+		*source_find(t, moved.source) = moved;
+	}
+}
+
+/* -- connections -- */
+
+static void
+conn_close(struct tcp_conn *c)
+{
+	struct server *s = c->server;
+
+	if (c->under_way > 0)
+		asks_drop_conn(s, c);
+	ev_io_stop(s->loop, &c->io);
+	ev_timer_stop(s->loop, &c->timer);
+	close(c->fd);
+	listener_release(c->listener->listener);
+	source_release(s, c->source);
+	buf_done(&c->in);
+	buf_done(&c->out);
+	s->stats.conns--;
+	free(c);
+}
+
+static void
+wait_for(struct tcp_conn *c, double seconds)
+{
+	ev_timer_stop(c->server->loop, &c->timer);
+	ev_timer_set(&c->timer, seconds, 0.);
+	ev_timer_start(c->server->loop, &c->timer);
+}
+
+static bool
+may_read(const struct tcp_conn *c)
+{
+	return !c->ended && c->questions < QUESTIONS_MAX && c->under_way < UNDER_WAY_MAX &&
+	    c->out.len < OUT_BYTES_PAUSE;
+}
+
+static void
+watch(struct tcp_conn *c)
+{
+	int events = (may_read(c) ? EV_READ : 0) | (c->out.len > 0 ? EV_WRITE : 0);
+
+	if ((c->io.events & (EV_READ | EV_WRITE)) == events && ev_is_active(&c->io) == (events != 0))
+		return;
+	ev_io_stop(c->server->loop, &c->io);
+	ev_io_set(&c->io, c->fd, events);
+	if (events != 0)
+		ev_io_start(c->server->loop, &c->io);
+}
+
+/* Whole messages that were read, as far as may be. */
+static void
+serve(struct tcp_conn *c)
+{
+	struct server *s = c->server;
+	const struct client client = { .from = c->from, .conn = c };
+	size_t at = 0;
+
+	while (c->questions < QUESTIONS_MAX && c->under_way < UNDER_WAY_MAX && c->out.len < OUT_BYTES_PAUSE &&
+	    c->in.len - at >= 2) {
+		size_t len = (size_t)c->in.data[at] << 8 | c->in.data[at + 1];
+
+		if (c->in.len - at - 2 < len)
+			break;
+		c->questions++;
+		c->under_way++;
+		s->stats.tcp++;
+		if (!ask_begin(s, span_of(c->in.data + at + 2, len), &client))
+			c->under_way--;
+		at += len + 2;
+		wait_for(c, IDLE_S);
+	}
+	buf_drop(&c->in, at);
+	if (c->in.len == 0)
+		buf_done(&c->in);	/* an idle connection holds no memory */
+}
+
+/* False: it is over. */
+static bool
+receive(struct tcp_conn *c)
+{
+	uint8_t bytes[READ_BYTES];
+	ssize_t n = recv(c->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	c->ended = n == 0;
+	buf_put(&c->in, bytes, (size_t)n);
+	return !c->in.failed;
+}
+
+static bool
+transmit(struct tcp_conn *c)
+{
+	ssize_t n = c->out.len == 0 ? 0 : send(c->fd, c->out.data, c->out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	if (n > 0)
+		wait_for(c, IDLE_S);
+	buf_drop(&c->out, (size_t)n);
+	if (c->out.len == 0)
+		buf_done(&c->out);
+	return true;
+}
+
+static bool
+is_over(const struct tcp_conn *c)
+{
+	return (c->ended || c->questions >= QUESTIONS_MAX) && c->under_way == 0 && c->out.len == 0;
+}
+
+static void
+on_io(struct ev_loop *loop, ev_io *w, int events)
+{
+	struct tcp_conn *c = w->data;
+
+	(void)loop;
+	if ((events & EV_READ) != 0 && may_read(c) && !receive(c)) {
+		conn_close(c);
+		return;
+	}
+	serve(c);
+	if (!transmit(c) || c->out.failed || is_over(c))
+		conn_close(c);
+	else
+		watch(c);
+}
+
+static void
+on_timer(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct tcp_conn *c = w->data;
+
+	(void)loop;
+	(void)events;
+	if (c->under_way > 0) {		/* it waits for us */
+		wait_for(c, IDLE_S);
+		return;
+	}
+	c->server->stats.conns_timed_out++;
+	conn_close(c);
+}
+
+static void
+answered(struct tcp_conn *c)
+{
+	c->under_way--;
+	/* From the loop: nothing here may close it while others hold it. */
+	if (!ev_is_pending(&c->io))
+		ev_feed_event(c->server->loop, &c->io, EV_CUSTOM);
+}
+
+void
+tcp_send(struct server *s, struct tcp_conn *c, struct span answer)
+{
+	if (answer.len > DNS_MESSAGE_BYTES_MAX) {
+		s->stats.dropped++;
+	} else {
+		buf_u16be(&c->out, (uint16_t)answer.len);
+		buf_putspan(&c->out, answer);
+	}
+	answered(c);
+}
+
+void
+tcp_no_answer(struct server *s, struct tcp_conn *c)
+{
+	(void)s;
+	answered(c);
+}
+
+static void
+on_accept(void *ctx, int fd)
+{
+	struct tcp_listener *l = ctx;
+	struct server *s = l->server;
+	union address from = { .any.sa_family = AF_UNSPEC };
+	socklen_t len = sizeof(from);
+	uint64_t source = getpeername(fd, &from.any, &len) == 0 ? source_of(&from.any) : 0;
+	bool taken = source != 0 && source_take(s, source);
+	struct tcp_conn *c = taken ? calloc(1, sizeof(*c)) : NULL;
+
+	if (c == NULL) {
+		if (taken)
+			source_release(s, source);
+		s->stats.conns_refused++;
+		close(fd);
+		listener_release(l->listener);
+		return;
+	}
+	*c = (struct tcp_conn){ .server = s, .listener = l, .source = source, .fd = fd, .from = from,
+	    .in = BUF_INIT(2 + DNS_MESSAGE_BYTES_MAX + READ_BYTES),
+	    .out = BUF_INIT(OUT_BYTES_PAUSE + UNDER_WAY_MAX * (DNS_MESSAGE_BYTES_MAX + 2u)) };
+	s->stats.conns++;
+	ev_io_init(&c->io, on_io, fd, EV_READ);
+	ev_timer_init(&c->timer, on_timer, FIRST_S, 0.);
+	c->io.data = c->timer.data = c;
+	ev_io_start(s->loop, &c->io);
+	ev_timer_start(s->loop, &c->timer);
+}
+
+bool
+tcp_open(struct server *s)
+{
+	struct tcp_listener *listeners = calloc(s->tcp_count + 1, sizeof(*listeners));
+
+	s->tcp = calloc(1, sizeof(*s->tcp));
+	if (s->tcp == NULL || listeners == NULL)
+		return false;
+	for (unsigned i = 0; i < s->tcp_count; i++) {
+		listeners[i].server = s;
+		listeners[i].listener = listener_new(s->loop, s->tcp_fds[i], (unsigned)s->conf.conns_max, on_accept,
+		    &listeners[i]);
+		if (listeners[i].listener == NULL)
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,388 @@
+/*
+ * Recursors: what is not ours goes to them as it came, and comes back as they gave it.  Over UDP each question has a
+ * random id, a random port of a pool that was bound before the walls, and letters of random case: a forged reply must
+ * hit all of them.
+ */
+#include <errno.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "rpcd/dns/server.h"
+
+#define TAG "dns"
+#define POOL 64				/* ports, of each family that recursors have */
+#define CALLS_MAX 1024
+#define CALLS_TCP_MAX 128
+#define CHAINS 1024
+#define REPLIES_TURN 64			/* of one port in one turn of the loop */
+
+struct port {
+	struct server *server;
+	int fd, family;
+	ev_io io;
+};
+
+struct upstream_call {
+	struct server *server;
+	struct upstream_call *next;	/* in its chain */
+	upstream_done *done;
+	void *ctx;
+	bool tcp, chained;
+	unsigned first, tried;		/* which recursor was first, how many had their turn */
+	const union address *to;
+	struct port *port;
+	uint16_t id;
+	ev_timer timer;
+	struct buf in;			/* TCP */
+	size_t sent;
+	int fd;				/* TCP, -1 */
+	ev_io io;
+	struct span original;		/* as it came */
+	size_t question;		/* bytes of the name, type and class behind the header */
+	uint8_t *msg;			/* as it is sent, 2 bytes of length before it */
+};
+
+struct upstreams {
+	struct port ports[POOL * 2];
+	unsigned count, calls, calls_tcp;
+	struct upstream_call *chains[CHAINS];
+	uint8_t reply[DNS_MESSAGE_BYTES_MAX];
+};
+
+static void next_recursor(struct upstream_call *c);
+
+static struct upstream_call **
+chain_of(struct server *s, uint16_t id)
+{
+	return &s->upstreams->chains[id % CHAINS];
+}
+
+/* It expects no reply any more. */
+static void
+forget(struct upstream_call *c)
+{
+	struct server *s = c->server;
+	struct upstream_call **p = chain_of(s, c->id);
+
+	ev_timer_stop(s->loop, &c->timer);
+	ev_io_stop(s->loop, &c->io);
+	if (c->fd >= 0)
+		close(c->fd);
+	c->fd = -1;
+	if (!c->chained)
+		return;
+	c->chained = false;
+	while (*p != c)
+		p = &(*p)->next;
+	*p = c->next;
+}
+
+static void
+call_free(struct upstream_call *c)
+{
+	struct upstreams *u = c->server->upstreams;
+
+	forget(c);
+	u->calls--;
+	u->calls_tcp -= c->tcp;
+	buf_done(&c->in);
+	free(c);
+}
+
+void
+upstream_cancel(struct upstream_call *c)
+{
+	call_free(c);
+}
+
+static void
+end(struct upstream_call *c, struct span reply)
+{
+	upstream_done *done = c->done;
+	void *ctx = c->ctx;
+	struct server *s = c->server;
+
+	forget(c);
+	s->stats.forwarded++;
+	s->stats.forwarded_failed += reply.len == 0;
+	done(ctx, reply);
+	call_free(c);
+}
+
+/* -- replies -- */
+
+static bool
+belongs(const struct upstream_call *c, struct span reply)
+{
+	const uint8_t *m = c->msg + 2;
+
+	return reply.len >= DNS_HEADER_BYTES + c->question && memcmp(reply.p, m, 2) == 0 && (reply.p[2] & 0x80) != 0 &&
+	    reply.p[4] == 0 && reply.p[5] == 1 &&
+	    memcmp(reply.p + DNS_HEADER_BYTES, m + DNS_HEADER_BYTES, c->question) == 0;
+}
+
+/* One that belongs to the call; it is changed in place. */
+static void
+take(struct upstream_call *c, uint8_t *reply, size_t len)
+{
+	unsigned rcode = reply[3] & DNS_RCODE;
+
+	if (rcode != DNS_NOERROR && rcode != DNS_NXDOMAIN) {
+		next_recursor(c);
+		return;
+	}
+	memcpy(reply, c->original.p, 2);
+	memcpy(reply + DNS_HEADER_BYTES, c->original.p + DNS_HEADER_BYTES, c->question);
+	end(c, span_of(reply, len));
+}
+
+static void
+on_port(struct ev_loop *loop, ev_io *w, int events)
+{
+	struct port *p = w->data;
+	struct server *s = p->server;
+	uint8_t *reply = s->upstreams->reply;
+
+	(void)loop;
+	(void)events;
+	for (unsigned i = 0; i < REPLIES_TURN; i++) {
+		union address from = { .any.sa_family = AF_UNSPEC };
+		socklen_t from_len = sizeof(from);
+		ssize_t n = recvfrom(p->fd, reply, DNS_MESSAGE_BYTES_MAX, MSG_DONTWAIT, &from.any, &from_len);
+
+		if (n < 0 && errno != EINTR && errno != ECONNREFUSED)
+			return;
+		if (n < DNS_HEADER_BYTES)
+			continue;
+		struct upstream_call *c = *chain_of(s, (uint16_t)(reply[0] << 8 | reply[1]));
+		while (c != NULL && (c->port != p || !address_same(&from, c->to) ||
+		    !belongs(c, span_of(reply, (size_t)n))))
+			c = c->next;
+		if (c == NULL)
+			s->stats.forged++;	/* or it is late */
+		else
+			take(c, reply, (size_t)n);
+	}
+}
+
+/* -- one recursor -- */
+
+static void
+randomise(struct upstream_call *c)
+{
+	uint8_t *m = c->msg + 2;
+	uint64_t bits = 0;
+
+	memcpy(m, c->original.p, c->original.len);
+	c->id = (uint16_t)randombytes_random();
+	m[0] = (uint8_t)(c->id >> 8);
+	m[1] = (uint8_t)c->id;
+	for (size_t at = DNS_HEADER_BYTES; !c->tcp && at < c->original.len && m[at] > 0 && m[at] < 64;) {
+		uint8_t n = m[at++];
+
+		for (; n > 0 && at < c->original.len; n--, at++) {
+			if ((bits >>= 1) <= 1)
+				bits = randombytes_random() | (uint64_t)1 << 32;
+			if (((m[at] | 0x20) >= 'a' && (m[at] | 0x20) <= 'z') && (bits & 1) != 0)
+				m[at] ^= 0x20;
+		}
+	}
+}
+
+static bool
+send_udp(struct upstream_call *c)
+{
+	struct upstreams *u = c->server->upstreams;
+	unsigned start = randombytes_uniform(u->count);
+
+	for (unsigned i = 0; i < u->count; i++) {
+		c->port = &u->ports[(start + i) % u->count];
+		if (c->port->family == c->to->any.sa_family)
+			return sendto(c->port->fd, c->msg + 2, c->original.len, MSG_DONTWAIT, &c->to->any,
+			    address_len(c->to)) == (ssize_t)c->original.len;
+	}
+	return false;
+}
+
+/* False: it failed. */
+static bool
+talk(struct upstream_call *c)
+{
+	size_t all = c->original.len + 2;
+
+	if (c->sent < all) {
+		ssize_t n = send(c->fd, c->msg + c->sent, all - c->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR || errno == EINPROGRESS;
+		if ((c->sent += (size_t)n) == all) {
+			ev_io_stop(c->server->loop, &c->io);
+			ev_io_set(&c->io, c->fd, EV_READ);
+			ev_io_start(c->server->loop, &c->io);
+		}
+		return true;
+	}
+	uint8_t bytes[4096];
+	ssize_t n = recv(c->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+	if (n <= 0)
+		return n < 0 && (errno == EAGAIN || errno == EINTR);
+	buf_put(&c->in, bytes, (size_t)n);
+	return !c->in.failed;
+}
+
+static void
+on_stream(struct ev_loop *loop, ev_io *w, int events)
+{
+	struct upstream_call *c = w->data;
+
+	(void)loop;
+	(void)events;
+	if (!talk(c)) {
+		next_recursor(c);
+		return;
+	}
+	size_t len = c->in.len < 2 ? DNS_MESSAGE_BYTES_MAX : (size_t)c->in.data[0] << 8 | c->in.data[1];
+	if (c->in.len < 2 || c->in.len - 2 < len)
+		return;
+	if (belongs(c, span_of(c->in.data + 2, len)))
+		take(c, c->in.data + 2, len);
+	else
+		next_recursor(c);
+}
+
+static bool
+send_tcp(struct upstream_call *c)
+{
+	c->sent = 0;
+	buf_reset(&c->in);
+	c->fd = socket(c->to->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (c->fd < 0 || (connect(c->fd, &c->to->any, address_len(c->to)) != 0 && errno != EINPROGRESS))
+		return false;
+	ev_io_set(&c->io, c->fd, EV_WRITE);
+	ev_io_start(c->server->loop, &c->io);
+	return true;
+}
+
+static void
+on_timeout(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct upstream_call *c = w->data;
+
+	(void)loop;
+	(void)events;
+	c->server->stats.forwarded_timed_out++;
+	next_recursor(c);
+}
+
+/* Starts with the next one; after the last it ends from the loop, never from where it was asked. */
+static bool
+start_next(struct upstream_call *c)
+{
+	struct server *s = c->server;
+
+	forget(c);
+	while (c->tried < s->recursor_count) {
+		struct upstream_call **chain;
+
+		c->to = &s->recursors[(c->first + c->tried++) % s->recursor_count];
+		randomise(c);
+		chain = chain_of(s, c->id);
+		c->next = *chain;
+		*chain = c;
+		c->chained = true;
+		if (c->tcp ? send_tcp(c) : send_udp(c)) {
+			ev_timer_set(&c->timer, mono_seconds((struct mono){ s->conf.recursor_timeout }), 0.);
+			ev_timer_start(s->loop, &c->timer);
+			return true;
+		}
+		forget(c);
+	}
+	return false;
+}
+
+static void
+next_recursor(struct upstream_call *c)
+{
+	if (!start_next(c))
+		end(c, SPAN_NONE);
+}
+
+struct upstream_call *
+upstream_ask(struct server *s, struct span msg, bool tcp, upstream_done *done, void *ctx)
+{
+	struct upstreams *u = s->upstreams;
+	size_t at = DNS_HEADER_BYTES;
+	struct dname name;
+
+	if (u == NULL || u->calls >= CALLS_MAX || (tcp && u->calls_tcp >= CALLS_TCP_MAX) ||
+	    dname_read(msg, &at, &name) != TV_OK)
+		return NULL;
+	struct upstream_call *c = calloc(1, sizeof(*c) + msg.len * 2 + 2);
+	if (c == NULL)
+		return NULL;
+	uint8_t *bytes = (uint8_t *)(c + 1);
+	memcpy(bytes, msg.p, msg.len);
+	c->server = s;
+	c->done = done;
+	c->ctx = ctx;
+	c->tcp = tcp;
+	c->fd = -1;
+	c->in = BUF_INIT(2 + DNS_MESSAGE_BYTES_MAX + 4096);
+	c->original = span_of(bytes, msg.len);
+	c->question = (at + 4 < msg.len ? at + 4 : msg.len) - DNS_HEADER_BYTES;
+	c->msg = bytes + msg.len;
+	c->msg[0] = (uint8_t)(msg.len >> 8);
+	c->msg[1] = (uint8_t)msg.len;
+	c->first = s->conf.random_recursor ? randombytes_uniform(s->recursor_count) : 0;
+	ev_init(&c->timer, on_timeout);
+	ev_init(&c->io, on_stream);
+	c->timer.data = c->io.data = c;
+	u->calls++;
+	u->calls_tcp += tcp;
+	if (start_next(c))
+		return c;
+	call_free(c);
+	return NULL;
+}
+
+/* -- the pool -- */
+
+static bool
+open_port(struct server *s, int family)
+{
+	struct port *p = &s->upstreams->ports[s->upstreams->count];
+	union address any = { .any.sa_family = (sa_family_t)family };
+
+	p->server = s;
+	p->family = family;
+	p->fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (p->fd < 0 || bind(p->fd, &any.any, address_len(&any)) != 0)
+		return false;
+	ev_io_init(&p->io, on_port, p->fd, EV_READ);
+	p->io.data = p;
+	ev_io_start(s->loop, &p->io);
+	s->upstreams->count++;
+	return true;
+}
+
+bool
+upstream_open(struct server *s, char *errbuf, size_t cap)
+{
+	bool need[2] = { false, false };
+
+	if (s->recursor_count == 0)
+		return true;
+	s->upstreams = calloc(1, sizeof(*s->upstreams));
+	for (unsigned i = 0; i < s->recursor_count; i++)
+		need[s->recursors[i].any.sa_family == AF_INET6] = true;
+	for (unsigned i = 0; i < POOL * 2 && s->upstreams != NULL; i++)
+		if (need[i % 2] && !open_port(s, i % 2 == 0 ? AF_INET : AF_INET6)) {
+			snprintf(errbuf, cap, "ports to ask the recursors from: %s", strerror(errno));
+			return false;
+		}
+	return s->upstreams != NULL;
+}
