@@ -6,23 +6,13 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "ctl/client_int.h"
 #include "ctl/ctl.h"
 
 #define ANSWER_BYTES_MAX (256u << 20)
 #define PORT "8500"
 #define TELL_AFTER_S 2
 #define EXPECT_MS 5000L			/* then it is sent without having been asked for */
-
-struct client {
-	CURL *curl;
-	char *addr;		/* as given, for messages */
-	char *base;		/* "http://host:port" */
-	char *unix_path;	/* or NULL */
-	char *token;		/* or NULL */
-	bool keep_bytes;
-	bool quiet;		/* see client_quiet() */
-	struct mono deadline;	/* of all requests; 0: each has its own */
-};
 
 static const char *
 default_addr(void)
@@ -109,11 +99,34 @@ client_new(const char *addr, const char *token)
 	return c;
 }
 
+struct client *
+client_new_url(const char *url)
+{
+	struct client *c = client_new("localhost", "");
+
+	free(c->base);
+	c->base = must(strdup(url));
+	c->foreign = true;
+	return c;
+}
+
+void
+client_set_header(struct client *c, const char *name, const char *value)
+{
+	struct buf b = BUF_INIT(65536);
+
+	buf_printf(&b, "%s: %s", name, value);
+	curl_slist_free_all(c->more);
+	c->more = curl_slist_append(NULL, buf_cstr(&b));
+	buf_done(&b);
+}
+
 void
 client_free(struct client *c)
 {
 	if (c == NULL)
 		return;
+	curl_slist_free_all(c->more);
 	curl_easy_cleanup(c->curl);
 	curl_global_cleanup();
 	free(c->addr);
@@ -149,20 +162,16 @@ on_header(char *data, size_t size, size_t n, void *ctx)
 	return size * n;
 }
 
-struct import_leader {
-	struct span left;
-};
-
 static size_t
 on_upload(char *dst, size_t size, size_t n, void *ctx)
 {
-	struct import_leader *u = ctx;
-	size_t take = u->left.len < size * n ? u->left.len : size * n;
+	struct span *left = ctx;
+	size_t take = left->len < size * n ? left->len : size * n;
 
 	if (take > 0)
-		memcpy(dst, u->left.p, take);
-	u->left.p += take;
-	u->left.len -= take;
+		memcpy(dst, left->p, take);
+	left->p += take;
+	left->len -= take;
 	return take;
 }
 
@@ -177,6 +186,10 @@ request_headers(const struct client *c, const char *expect)
 		list = curl_slist_append(list, buf_cstr(&b));
 		buf_done(&b);
 	}
+	for (const struct curl_slist *h = c->more; h != NULL; h = h->next)
+		list = curl_slist_append(list, h->data);
+	if (c->foreign)
+		list = curl_slist_append(list, "Content-Type: application/json");
 	return list;
 }
 
@@ -210,7 +223,7 @@ prepare_expecting(struct client *c, const char *path, const char *expect, struct
 	curl_easy_setopt(c->curl, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(c->curl, CURLOPT_PROXY, "");
 	curl_easy_setopt(c->curl, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(c->curl, CURLOPT_PROTOCOLS_STR, "http");
+	curl_easy_setopt(c->curl, CURLOPT_PROTOCOLS_STR, c->foreign ? "http,https" : "http");
 	if (c->unix_path != NULL)
 		curl_easy_setopt(c->curl, CURLOPT_UNIX_SOCKET_PATH, c->unix_path);
 	curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, headers);
@@ -230,16 +243,20 @@ prepare(struct client *c, const char *path, struct client_answer *out)
 	return prepare_expecting(c, path, "Expect:", out);
 }
 
-static bool
-perform(struct client *c, struct curl_slist *headers, struct client_answer *out)
+void
+client_limit(struct client *c)
 {
-	CURLcode rc = CURLE_OPERATION_TIMEDOUT;
-	long began = 0;
+	int64_t ms = mono_ms(mono_sub(c->deadline, clock_mono()));
 
 	if (c->deadline.ns != 0)
-		curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)mono_ms(mono_sub(c->deadline, clock_mono())) + 1);
-	if (!client_late(c))
-		rc = curl_easy_perform(c->curl);
+		curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, ms < 0 ? 1L : (long)ms + 1);
+}
+
+bool
+client_settle(struct client *c, CURLcode rc, struct curl_slist *headers, struct client_answer *out)
+{
+	long began = 0;
+
 	(void)curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &began);
 	if (rc == CURLE_OK)
 		out->status = began;
@@ -248,6 +265,17 @@ perform(struct client *c, struct curl_slist *headers, struct client_answer *out)
 	out->broke_off = rc != CURLE_OK && began >= 200;
 	curl_slist_free_all(headers);
 	return out->status >= 200 && out->status < 300;
+}
+
+static bool
+perform(struct client *c, struct curl_slist *headers, struct client_answer *out)
+{
+	CURLcode rc = CURLE_OPERATION_TIMEDOUT;
+
+	client_limit(c);
+	if (!client_late(c))
+		rc = curl_easy_perform(c->curl);
+	return client_settle(c, rc, headers, out);
 }
 
 void
@@ -298,25 +326,34 @@ tell_while_waiting(struct client *c, struct waiting *w)
 	curl_easy_setopt(c->curl, CURLOPT_XFERINFODATA, w);
 }
 
+struct curl_slist *
+client_prepare(struct client *c, const char *method, const char *path, struct span *body, long timeout_s,
+    struct client_answer *out)
+{
+	struct curl_slist *headers = prepare(c, path, out);
+
+	curl_easy_setopt(c->curl, CURLOPT_TIMEOUT, timeout_s);
+	if (strcmp(method, "PUT") == 0 || body->len > 0) {
+		curl_easy_setopt(c->curl, CURLOPT_UPLOAD, 1L);
+		curl_easy_setopt(c->curl, CURLOPT_READFUNCTION, on_upload);
+		curl_easy_setopt(c->curl, CURLOPT_READDATA, body);
+		curl_easy_setopt(c->curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)body->len);
+	}
+	if (strcmp(method, "PUT") != 0 && strcmp(method, "GET") != 0)
+		curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
+	return headers;
+}
+
 bool
 client_do(struct client *c, const char *method, const char *path, struct span body, long timeout_s,
     struct client_answer *out)
 {
-	struct import_leader up = { body };
-	struct curl_slist *headers = prepare(c, path, out);
+	struct span left = body;
+	struct curl_slist *headers = client_prepare(c, method, path, &left, timeout_s, out);
 	struct waiting w;
 	bool ok;
 
 	tell_while_waiting(c, &w);
-	curl_easy_setopt(c->curl, CURLOPT_TIMEOUT, timeout_s);
-	if (strcmp(method, "PUT") == 0 || body.len > 0) {
-		curl_easy_setopt(c->curl, CURLOPT_UPLOAD, 1L);
-		curl_easy_setopt(c->curl, CURLOPT_READFUNCTION, on_upload);
-		curl_easy_setopt(c->curl, CURLOPT_READDATA, &up);
-		curl_easy_setopt(c->curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)body.len);
-	}
-	if (strcmp(method, "PUT") != 0 && strcmp(method, "GET") != 0)
-		curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
 	ok = perform(c, headers, out);
 	progress_wipe(&w.p);
 	return ok;

@@ -20,6 +20,10 @@ struct client;
  * CONSUL_HTTP_ADDR, then the default.  token: NULL takes CONSUL_HTTP_TOKEN.  Exits 2 with a sentence on a bad address.
  */
 struct client *client_new(const char *addr, const char *token);
+/* For one URL (http or https) that is no rpcd: paths are "", no token goes there.  Bodies are JSON. */
+struct client *client_new_url(const char *url);
+/* One more header for all requests; it replaces the one given before. */
+void client_set_header(struct client *c, const char *name, const char *value);
 void client_free(struct client *c);
 const char *client_addr(const struct client *c);
 /* All requests together end within this time from now on, instead of each within its own; > 0. */
@@ -62,6 +66,24 @@ bool client_download(struct client *c, const char *path, FILE *to, client_tick *
     struct client_answer *out);
 bool client_upload(struct client *c, const char *path, FILE *from, uint64_t size, client_tick *tick, void *ctx,
     struct client_answer *out);
+/*
+ * Requests beside each other, at most one of each client, and a descriptor to wait for.  Exits 1 without memory.
+ */
+struct client_set;
+struct client_set *client_set_new(void);
+/* When nothing is under way any more; NULL is fine. */
+void client_set_free(struct client_set *s);
+/*
+ * Begins what client_do() does, with a client that is not busy.  The bytes of the body and *out are used until it has
+ * ended; then *out is as client_do() leaves it.
+ */
+void client_begin(struct client_set *s, struct client *c, const char *method, const char *path, struct span body,
+    long timeout_s, struct client_answer *out);
+bool client_busy(const struct client *c);
+/* The client whose request has ended; NULL: fd (-1: none) can be read, or it is `until`.  MONO_NEVER: no limit. */
+struct client *client_next(struct client_set *s, int fd, struct mono until);
+/* Ends the request of a client, if there is one; its answer has status 0 and is to be freed all the same. */
+void client_cancel(struct client_set *s, struct client *c);
 void client_answer_done(struct client_answer *a);
 /* Prints what went wrong, with a remedy where we know one, to stderr; returns exit status 1. */
 int client_complain(struct client *c, const char *what, const struct client_answer *a);

@@ -253,10 +253,11 @@ serve(struct dev *d, const struct passwd *pw)
 	if (!wait_ready(d))
 		return false;
 	printf("Development server is ready; it keeps nothing.\n\n"
-	    "  HTTP API   http://%s\n  admin      clusterctl --addr %s%s%s members\n"
+	    "  HTTP API   http://%s\n  DNS        dig @%s -p 8600 consul.service.consul\n"
+	    "  admin      clusterctl --addr %s%s%s members\n"
 	    "  try        curl -X PUT -d hello %shttp://%s/v1/kv/greeting%s\n"
 	    "             curl %shttp://%s/v1/kv/greeting?raw%s\n  data       %s\n\nStop with ^C.\n",
-	    d->at, q, d->at, q, q, d->at, q, q, d->at, q, d->dir);
+	    d->at, d->bind, q, d->at, q, q, d->at, q, q, d->at, q, d->dir);
 	fflush(stdout);
 	while (!d->stop)
 		take_signals(d, -1);

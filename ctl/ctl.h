@@ -143,13 +143,14 @@ void progress_wipe(struct progress *p);
 /* What the rows run, in the order of the table. */
 ctl_verb cmd_members, cmd_status, cmd_info, cmd_join, cmd_leave, cmd_force_leave, cmd_rtt;
 ctl_verb kv_get, kv_put, kv_delete, kv_list, cmd_txn;
-ctl_verb event_fire, event_list, event_watch, cmd_monitor, query_ask, query_answer;
-ctl_verb catalog_nodes, catalog_names, catalog_service, services_list, services_register;
-ctl_verb services_deregister, raft_list_peers, raft_remove_peer, raft_transfer_leader;
-ctl_verb autopilot_get, autopilot_set, autopilot_health, raft_recover;
+ctl_verb event_fire, event_list, event_watch, cmd_watch, cmd_lock, cmd_monitor, query_ask, query_answer;
+ctl_verb prepared_create, prepared_update, prepared_list, prepared_show, prepared_delete, prepared_execute;
+ctl_verb prepared_explain, catalog_nodes, catalog_names, catalog_service, services_list, services_register;
+ctl_verb services_deregister, maint_status, maint_enable, maint_disable, raft_list_peers, raft_remove_peer;
+ctl_verb raft_transfer_leader, autopilot_get, autopilot_set, autopilot_health, raft_recover;
 ctl_verb snapshot_save, snapshot_restore, snapshot_inspect, snapshot_status, keyring_show, keyring_install;
 ctl_verb keyring_use, keyring_remove, keyring_export, keyring_rotate, keyring_encrypt, cmd_reload, cmd_keygen;
-ctl_verb cmd_validate, cmd_dev, cmd_help, cmd_version;
+ctl_verb cmd_debug, cmd_validate, cmd_dev, cmd_help, cmd_version;
 
 /* Path of a daemon: beside clusterctl in the build tree (../NAME/NAME), in the same folder, or in sbindir. */
 bool ctl_daemon_path(const char *name, char *dst, size_t cap);

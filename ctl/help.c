@@ -364,10 +364,11 @@ static const struct { const char *theirs, *ours; } spellings[] = {
 	"keyring use ID" },
 	{ "keyring -remove", "keyring remove ID" }, { "keys", "keyring" }, { "event -name", "event fire NAME" },
 	{ "agent -dev", "dev" }, { "agent", "dev, or systemctl start triumvir.target" },
-	{ "watch", "event watch" },
-	{ "acl", NULL }, { "config", NULL }, { "connect", NULL }, { "debug", NULL }, { "exec", NULL }, { "intention",
+	{ "watch -type", "watch --type TYPE" }, { "maint -enable", "maint enable" },
+	{ "maint -disable", "maint disable" },
+	{ "acl", NULL }, { "config", NULL }, { "connect", NULL }, { "exec", NULL }, { "intention",
 	NULL },
-	{ "lock", NULL }, { "login", NULL }, { "logout", NULL }, { "maint", NULL }, { "peering", NULL },
+	{ "login", NULL }, { "logout", NULL }, { "peering", NULL },
 	{ "tls", NULL },
 };
 

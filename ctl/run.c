@@ -135,6 +135,57 @@ take_globals(struct ctl *ctl, char **argv)
 	return (int)(to - argv);
 }
 
+/*
+ * Where the words of a COMMAND begin, which another program is to get as they are: behind the arguments before it.
+ * NULL: the command line has none.  A command of that kind has no verbs.
+ */
+static char **
+foreign_words(char **argv)
+{
+	const struct verb *v = NULL;
+	int words = 0, before = 0;
+
+	for (char **arg = argv + 1; *arg != NULL && strcmp(*arg, "--") != 0; arg++) {
+		const struct option *o = strncmp(*arg, "--", 2) == 0 ? ctl_option_in(ctl_globals, *arg + 2) : NULL;
+
+		if (o == NULL && v != NULL && strncmp(*arg, "--", 2) == 0)
+			o = ctl_option_in(v->options, *arg + 2);
+		if (o != NULL && strchr(o->form, ' ') != NULL && strchr(*arg, '=') == NULL) {
+			if (*++arg == NULL)
+				return NULL;
+		} else if (**arg == '-' && (*arg)[1] != '\0') {
+			;
+		} else if (words++ == 0) {
+			for (v = ctl_verbs; v->words != NULL && strcmp(v->words, *arg) != 0; v++)
+				;
+			const char *command = v->words != NULL && v->run != cmd_help ?
+			    strstr(v->args, "COMMAND...") : NULL;
+			if (command == NULL)
+				return NULL;
+			for (const char *p = v->args; p < command; p++)
+				before += *p == ' ';
+		} else if (words > 1 + before) {
+			return arg;
+		}
+	}
+	return NULL;
+}
+
+/* The arguments with a "--" before such words: what follows is no option of ours.  The caller frees it. */
+static char **
+set_apart(int argc, char **argv)
+{
+	static char end[] = "--";
+	char **copy = calloc((size_t)argc + 2, sizeof(*copy)), **to = copy, **foreign = foreign_words(argv);
+
+	for (char **arg = argv; copy != NULL && *arg != NULL; arg++) {
+		if (arg == foreign)
+			*to++ = end;
+		*to++ = *arg;
+	}
+	return copy;
+}
+
 /* Complains of what looks like an option and is none of the command. */
 static void
 no_option(const char *command, const char *arg)
@@ -393,19 +444,21 @@ int
 ctl_run(int argc, char **argv)
 {
 	struct ctl ctl = { .given = calloc((size_t)argc + 1, sizeof(*ctl.given)) };
+	char **own = set_apart(argc, argv);
 	int rc = 2;
 
-	if (ctl.given == NULL || sodium_init() < 0) {
+	if (ctl.given == NULL || own == NULL || sodium_init() < 0) {
 		fprintf(stderr, "clusterctl: cannot start: no memory, or no source of random numbers\n");
 		rc = 1;
 	} else if (argc > 1 && strcmp(argv[1], "--complete") == 0) {
 		ctl_complete(argv + 2);
 		rc = 0;
-	} else if ((argc = take_globals(&ctl, argv)) >= 0) {
-		rc = dispatch(&ctl, argc, argv);
+	} else if ((argc = take_globals(&ctl, own)) >= 0) {
+		rc = dispatch(&ctl, argc, own);
 	}
 	client_free(ctl.client);
 	free(ctl.given);
+	free(own);
 	if (fflush(stdout) != 0 && rc == 0) {
 		perror("clusterctl: writing the answer");
 		rc = 1;

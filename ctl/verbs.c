@@ -21,6 +21,7 @@
 #define RELAY PARAM("--relay N", "answers also come by way of N others")
 #define ALTHOUGH OPT("--force", "although not all members answer")
 #define ID OPT("ID", "of a key, as `list` shows it")
+#define QUERY OPT("QUERY", "ID or name, as `query list` shows them")
 #define STDIN OPT("-", "the key is read from standard input")
 
 const struct verb ctl_verbs[] = {
@@ -62,6 +63,26 @@ const struct verb ctl_verbs[] = {
 	{ "event watch", "", "follow events until stopped", event_watch, OPTIONS(
 		OPT("--name RE", "events whose name matches"),
 		OPT("--exec COMMAND", "run it for each event")) },
+	{ "watch", "[COMMAND...]", "run a command when something changes", cmd_watch, OPTIONS(
+		OPT("--type key|keyprefix|services|nodes|service|checks|event", "what to watch"),
+		OPT("--key KEY", "of type key"),
+		OPT("--prefix PREFIX", "of type keyprefix"),
+		OPT("--service NAME", "of type service; those checks, of type checks"),
+		PARAM("--tag TAG...", "only instances with it, of type service; may be repeated"),
+		PARAM("--passing", "only instances that are well, of type service"),
+		OPT("--state any|passing|warning|critical", "only such checks, of type checks"),
+		PARAM("--name NAME", "only events of this name"),
+		OPT("--exec COMMAND", "run it, with the answer on its standard input"),
+		OPT("--http URL", "post the answer there"), STALE, DC,
+		OPT("COMMAND", "a program and its arguments, in place of --exec")) },
+	{ "lock", "PREFIX COMMAND...", "run a command while holding a lock", cmd_lock, OPTIONS(
+		NUMBER_OF("--n N", "of so many that may run at the same time; 1 without it"),
+		OPT("--try DURATION", "give up when it is not free within this time, as 10s"),
+		OPT("--name NAME", "of the session that holds it"),
+		OPT("--pass-stdin", "the command reads our standard input"),
+		NUMBER_OF("--monitor-retry N", "errors in a row while it is held, 3 without it"),
+		OPT("--child-exit-code", "end with status 2 when the command fails"),
+		OPT("COMMAND", "one word is run by /bin/sh; several are a program and its arguments")) },
 	{ "monitor", "", "follow the logs of a node's daemons", cmd_monitor, OPTIONS(
 		OPT("--level debug|info|warn|error", "lines of this level and above; else of info"),
 		OPT("--daemon gossipd|raftd|rpcd", "those of one; else of all")) },
@@ -73,6 +94,20 @@ const struct verb ctl_verbs[] = {
 	{ "query answer", "NAME", "answer queries of this name until stopped", query_answer, OPTIONS(
 		ONE_OF("--exec COMMAND", "answer with what it prints"),
 		ONE_OF("--text TEXT", "answer with this")) },
+	{ "query create", "FILE|-", "make a prepared query, which finds instances of a service",
+	    prepared_create, OPTIONS(DC,
+		OPT("FILE", "the query as JSON, as /v1/query takes it; -: from standard input")) },
+	{ "query update", "QUERY FILE|-", "replace a prepared query", prepared_update, OPTIONS(
+		DC, QUERY, OPT("FILE", "the whole query as JSON; -: from standard input")) },
+	{ "query list", "", "show the prepared queries", prepared_list, OPTIONS(STALE, DC) },
+	{ "query show", "QUERY", "show a prepared query as JSON", prepared_show, OPTIONS(STALE, DC, QUERY) },
+	{ "query delete", "QUERY", "delete a prepared query", prepared_delete, OPTIONS(DC, QUERY) },
+	{ "query execute", "QUERY", "show the instances that a prepared query finds", prepared_execute, OPTIONS(
+		NUMBER("--limit N", "so many at most"), NEAR,
+		PARAM("--connect true|false", "true: what proxies for the service"), STALE, DC,
+		OPT("QUERY", "ID, name, or a name that a template begins")) },
+	{ "query explain", "QUERY", "show what a prepared query is for a name", prepared_explain, OPTIONS(STALE, DC,
+		OPT("QUERY", "ID, name, or a name that a template begins")) },
 	{ "catalog", "", "show the catalog", NULL, NULL },
 	{ "catalog nodes", "", "the nodes", catalog_nodes, OPTIONS(NEAR, DC) },
 	{ "catalog services", "", "the names of the services", catalog_names, OPTIONS(DC) },
@@ -90,6 +125,14 @@ const struct verb ctl_verbs[] = {
 		PARAM("--replace-existing-checks", "checks that are not named go"),
 		OPT("-|@FILE", "JSON from standard input, or from the file")) },
 	{ "services deregister", "ID", "remove a service from the node, with its checks", services_deregister, NULL },
+	{ "maint", "", "take a node or a service out of use for a while", NULL, NULL },
+	{ "maint status", "", "show what is under maintenance", maint_status, OPTIONS(
+		OPT("--service ID", "only this service of the node")) },
+	{ "maint enable", "", "take a node or a service out of use", maint_enable, OPTIONS(
+		OPT("--service ID", "this service of the node instead of all of it"),
+		PARAM("--reason TEXT", "shown with the check that says so")) },
+	{ "maint disable", "", "take it into use again", maint_disable, OPTIONS(
+		OPT("--service ID", "this service of the node")) },
 	{ "raft", "", "administer the servers' consensus", NULL, NULL },
 	{ "raft list-peers", "", "show the servers", raft_list_peers, OPTIONS(
 		PARAM("--stale", "as the asked server knows it, without a leader too")) },
@@ -124,6 +167,11 @@ const struct verb ctl_verbs[] = {
 		OPT("--keep-old", "do not remove the old key"), ALTHOUGH) },
 	{ "keyring encrypt", "", "show the way from plaintext to encryption", keyring_encrypt, OPTIONS(
 		OPT("--dir DIR", "where cluster.key is")) },
+	{ "debug", "", "write what helps to find a fault into an archive", cmd_debug, OPTIONS(
+		OPT("--duration D", "how long to watch, 10s without it"),
+		OPT("--interval D", "between two captures, 2s without it"),
+		OPT("--output FILE", "the archive, a .tar.gz"),
+		OPT("--config DIR", "configuration of the node, when it is not asked by its socket")) },
 	{ "reload", "", "make rpcd reload its configuration", cmd_reload, NULL },
 	{ "keygen", "[DIR]", "make cluster.key, server.key and server.pub, or only that", cmd_keygen, OPTIONS(
 		OPT("--pub", "only server.pub, from the server.key that is there")) },

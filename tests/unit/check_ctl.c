@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/text/base64.h"
 #include "ctl/ctl.h"
+#include "ctl/lock_rules.h"
 
 /* -- in rpcd's place ------------------------------------------------------------ */
 
@@ -121,6 +123,65 @@ client_upload(struct client *c, const char *path, FILE *from, uint64_t size, cli
 {
 	(void)from, (void)size, (void)tick, (void)ctx;
 	return client_do(c, "PUT", path, SPAN_NONE, 1, out);
+}
+
+struct client_set *
+client_set_new(void)
+{
+	return NULL;
+}
+
+void
+client_set_free(struct client_set *set)
+{
+	(void)set;
+}
+
+struct client *
+client_new_url(const char *url)
+{
+	(void)url;
+	return &the_client;
+}
+
+void
+client_set_header(struct client *c, const char *name, const char *value)
+{
+	(void)c, (void)name, (void)value;
+}
+
+static struct client *begun;
+
+void
+client_begin(struct client_set *set, struct client *c, const char *method, const char *path, struct span body,
+    long timeout_s, struct client_answer *out)
+{
+	(void)set;
+	(void)client_do(c, method, path, body, timeout_s, out);
+	out->index = 7;
+	begun = c;
+}
+
+bool
+client_busy(const struct client *c)
+{
+	return begun == c;
+}
+
+struct client *
+client_next(struct client_set *set, int fd, struct mono until)
+{
+	struct client *c = begun;
+
+	(void)set, (void)fd, (void)until;
+	begun = NULL;
+	return c;
+}
+
+void
+client_cancel(struct client_set *set, struct client *c)
+{
+	(void)set, (void)c;
 }
 
 /* -- one call ---------------------------------------------------------------------- */
@@ -649,6 +710,17 @@ START_TEST(wrong_calls)
 		{ "raft autopilot set", "usage: clusterctl raft autopilot set NAME=VALUE...\n" }, { "raft autopilot x", "autopilot health\n" },
 		{ "query answer --exec a --text b x", "usage: clusterctl query answer --exec COMMAND|--text TEXT NAME\n" },
 		{ "query answer x", "usage: clusterctl query answer" }, { "help kvs", "did you mean \"kv\"?" }, { "members --help --wan", "unknown option \"--help\"" },
+		{ "watch --type key", "--type key needs --key" }, { "watch --key x", "--type is needed" },
+		{ "watch --type keys --key x", "there is no such type" }, { "watch --type nodes --service x", "--type nodes has no --service" },
+		{ "watch --type key --key x --passing", "--type key has no --passing" }, { "watch --type service", "needs --service" },
+		{ "watch --type checks --service x --state any", "not both" }, { "watch --type nodes --http ftp://x", "write http://" },
+		{ "watch --type nodes --exec a b", "one of them" }, { "watch --type nodes --exec a --http http://x", "one of them" },
+		{ "watch -type=nodes", "is here: clusterctl watch --type TYPE" }, { "maint -enable", "is here: clusterctl maint enable" },
+		{ "debug --duration x", "--duration: \"x\" is no length of time" }, { "debug --interval 1ms", "from 100ms to 1h" },
+		{ "debug --duration 2h", "from 1s to 1h" }, { "debug x", "usage: clusterctl debug" },
+		{ "lock x", "usage: clusterctl lock" }, { "lock --n 0 x true", "--n: \"0\" is no number" }, { "lock // true", "the prefix is empty" },
+		{ "lock --try x a true", "is no length of time" }, { "lock --try 0s a true", "is no length" }, { "lock --monitor-retry x a b", "not a number" },
+		{ "maint status --reason x", "maint status has no option --reason" }, { "maint --service", "needs a value" },
 		{ "members -token=x", "\"-token\" is written --token" }, { "kv get -stale k", "\"-stale\" is written --stale" }, { "version x", "usage: clusterctl version" },
 	};
 
@@ -692,6 +764,14 @@ START_TEST(options)
 		{ "event fire --node a --coalesce x p", "PUT /v1/event/fire/x?node=a&coalesce p\n" },
 		{ "raft autopilot", "GET /v1/operator/autopilot/configuration\n" },
 		{ "raft autopilot get", "GET /v1/operator/autopilot/configuration\n" },
+		{ "maint enable", "PUT /v1/agent/maintenance?enable=true\n" }, { "maint status", "GET /v1/agent/checks\n" },
+		{ "maint enable --reason a_b --service x/y", "PUT /v1/agent/service/maintenance/x%2Fy?enable=true&reason=a%20b\n" },
+		{ "maint disable --service x", "PUT /v1/agent/service/maintenance/x?enable=false\n" },
+		{ "watch --type key --key /a/b --stale", "GET /v1/kv/a/b?stale\n" },
+		{ "watch --type keyprefix --prefix a/ --dc x", "GET /v1/kv/a/?recurse&dc=x\n" },
+		{ "watch --type service --service a/b --tag x --tag y --passing", "GET /v1/health/service/a%2Fb?tag=x&tag=y&passing\n" },
+		{ "watch --type checks", "GET /v1/health/state/any\n" }, { "watch --type checks --service x", "GET /v1/health/checks/x\n" },
+		{ "watch --type event --name x", "GET /v1/event/list?name=x\n" }, { "watch --type nodes", "GET /v1/catalog/nodes\n" },
 		{ "monitor --level warn --daemon raftd", "GET /v1/agent/monitor?loglevel=warn&daemon=raftd\n" },
 	};
 
@@ -699,6 +779,141 @@ START_TEST(options)
 		(void)call(v[i].words);
 		ck_assert_msg(strcmp(fake.asked, v[i].asked) == 0, "%s: %s%s", v[i].words, fake.asked, err_text);
 	}
+}
+END_TEST
+
+/* What is under maintenance, and nothing else. */
+START_TEST(maintenance)
+{
+	answers(0, "GET /v1/agent/checks", 200, "{\"_node_maintenance\":{\"Node\":\"n1\",\"CheckID\":\"_node_maintenance\","
+	    "\"Notes\":\"why\"},\"_service_maintenance:a\":{\"CheckID\":\"_service_maintenance:a\",\"Notes\":\"x\\u001b\"},"
+	    "\"c\":{\"CheckID\":\"c\",\"Notes\":\"no\"}}");
+	ck_assert_int_eq(call("maint status"), 0);
+	ck_assert_str_eq(out_text, "Kind     Name  Reason\nnode     n1    why\nservice  a     x\\x1b\n");
+	ck_assert_int_eq(call("maint status --service b"), 0);
+	ck_assert_str_eq(out_text, "The service is not under maintenance.\n");
+	ck_assert_int_eq(call("--json maint status --service a"), 0);
+	ck_assert(strstr(out_text, "\"ServiceID\": \"a\"") != NULL && strstr(out_text, "n1") == NULL);
+	answers(0, "PUT /v1/agent/service/maintenance/x?enable=true", 404, "No service registered with ID \"x\"");
+	ck_assert_int_eq(call("maint enable --service x"), 1);
+}
+END_TEST
+
+/* -- locks and semaphores ------------------------------------------------------------- */
+
+#define ME "11111111-1111-1111-1111-111111111111"
+#define OTHER "22222222-2222-2222-2222-222222222222"
+
+/* {"Key":key,...}: as the API has it. */
+static void
+put_entry(struct buf *out, const char *key, uint64_t flags, const char *session, const char *value)
+{
+	struct buf text = BUF_INIT(4096);
+
+	base64_encode(span_str(value), &text);
+	buf_printf(out, "%s{\"LockIndex\":3,\"Key\":\"%s\",\"Flags\":%llu,\"Value\":\"%s\",\"ModifyIndex\":9%s%s%s}",
+	    out->len > 1 ? "," : "", key, (unsigned long long)flags, buf_cstr(&text), session != NULL ? ",\"Session\":\"" : "",
+	    session != NULL ? session : "", session != NULL ? "\"" : "");
+	buf_done(&text);
+}
+
+static json_t *
+entries_of(struct buf *text)
+{
+	json_t *list;
+
+	buf_u8(text, ']');
+	list = json_loadb((const char *)text->data, text->len, JSON_DECODE_INT_AS_REAL, NULL);
+	ck_assert_ptr_nonnull(list);
+	buf_done(text);
+	return list;
+}
+
+START_TEST(locks)
+{
+	static const struct { uint64_t flags; const char *session; enum lock_verdict verdict; } v[] = {
+		{ LOCK_FLAGS, ME, LOCK_HELD }, { LOCK_FLAGS, OTHER, LOCK_TAKEN }, { LOCK_FLAGS, NULL, LOCK_FREE },
+		{ 0, NULL, LOCK_STRANGE }, { SEMAPHORE_FLAGS, OTHER, LOCK_STRANGE }, { SEMAPHORE_FLAGS, ME, LOCK_STRANGE },
+	};
+	struct lock_view view;
+
+	lock_look(NULL, ME, &view);
+	ck_assert(view.verdict == LOCK_FREE && view.modify_index == 0);
+	for (unsigned i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct buf text = BUF_INIT(4096);
+
+		buf_u8(&text, '[');
+		put_entry(&text, "p/.lock", v[i].flags, v[i].session, "");
+		json_t *list = entries_of(&text);
+		lock_look(list, ME, &view);
+		ck_assert_msg(view.verdict == v[i].verdict && view.modify_index == 9 && view.lock_index == 3, "%u", i);
+		ck_assert_str_eq(view.holder, v[i].session != NULL ? v[i].session : "");
+		json_decref(list);
+	}
+}
+END_TEST
+
+START_TEST(semaphores)
+{
+	static const struct {
+		const char *value;		/* of the key; NULL: it is not there */
+		uint64_t flags;
+		bool me, other;			/* whose entries live */
+		enum lock_verdict verdict;
+		unsigned holders;
+		const char *next;		/* what is to be written */
+	} v[] = {
+		{ NULL, 0, true, false, LOCK_FREE, 0, "{\"Limit\":2,\"Holders\":{\"" ME "\":true}}" },
+		{ "", SEMAPHORE_FLAGS, true, false, LOCK_FREE, 0, "{\"Limit\":2,\"Holders\":{\"" ME "\":true}}" },
+		{ "{\"Limit\":2,\"Holders\":{\"" OTHER "\":true}}", SEMAPHORE_FLAGS, true, true, LOCK_FREE, 1,
+		    "{\"Limit\":2,\"Holders\":{\"" OTHER "\":true,\"" ME "\":true}}" },
+		/* The other one is dead. */
+		{ "{\"Limit\":2,\"Holders\":{\"" OTHER "\":true}}", SEMAPHORE_FLAGS, true, false, LOCK_FREE, 0,
+		    "{\"Limit\":2,\"Holders\":{\"" ME "\":true}}" },
+		{ "{\"Limit\":2,\"Holders\":{\"" OTHER "\":true,\"" ME "\":true}}", SEMAPHORE_FLAGS, true, true, LOCK_HELD, 2,
+		    "{\"Limit\":2,\"Holders\":{\"" OTHER "\":true}}" },
+		/* So are we. */
+		{ "{\"Limit\":2,\"Holders\":{\"" ME "\":true}}", SEMAPHORE_FLAGS, false, true, LOCK_FREE, 0,
+		    "{\"Limit\":2,\"Holders\":{\"" ME "\":true}}" },
+		{ "{\"Limit\":3,\"Holders\":{}}", SEMAPHORE_FLAGS, true, true, LOCK_OTHER_LIMIT, 0, NULL },
+		{ "{\"Limit\":2,\"Holders\":null}", SEMAPHORE_FLAGS, true, true, LOCK_FREE, 0,
+		    "{\"Limit\":2,\"Holders\":{\"" ME "\":true}}" },
+		{ "{\"Limit\":2,\"Holders\":7}", SEMAPHORE_FLAGS, true, true, LOCK_STRANGE, 0, NULL },
+		{ "what", SEMAPHORE_FLAGS, true, true, LOCK_STRANGE, 0, NULL },
+		{ "{\"Limit\":2,\"Holders\":{}}", 0, true, true, LOCK_STRANGE, 0, NULL },
+		{ "", LOCK_FLAGS, true, true, LOCK_STRANGE, 0, NULL },
+	};
+
+	for (unsigned i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct buf text = BUF_INIT(8192);
+		struct lock_view view;
+
+		buf_u8(&text, '[');
+		if (v[i].value != NULL)
+			put_entry(&text, "p/.lock", v[i].flags, NULL, v[i].value);
+		put_entry(&text, "p/" ME, SEMAPHORE_FLAGS, v[i].me ? ME : NULL, "");
+		put_entry(&text, "p/" OTHER, SEMAPHORE_FLAGS, v[i].other ? OTHER : NULL, "");
+		json_t *list = entries_of(&text);
+		semaphore_look(list, "p/.lock", ME, 2, &view);
+		char *next = json_dumps(view.value, JSON_COMPACT);
+		ck_assert_msg(view.verdict == v[i].verdict && view.holders == v[i].holders, "%u: %d", i, view.verdict);
+		ck_assert_msg((next == NULL) == (v[i].next == NULL), "%u", i);
+		ck_assert_str_eq(next != NULL ? next : "", v[i].next != NULL ? v[i].next : "");
+		free(next);
+		json_decref(view.value);
+		json_decref(list);
+	}
+}
+END_TEST
+
+/* What stands behind COMMAND is for another program. */
+START_TEST(foreign_options)
+{
+	answers(0, "GET /v1/catalog/nodes", 200, "[]");
+	ck_assert_int_eq(call("watch --addr x --type nodes --json"), 0);
+	ck_assert_str_eq(out_text, "[]\n");
+	ck_assert_str_eq(fake.addr, "x");
+	ck_assert_int_eq(call("help kv get --json"), 0);
 }
 END_TEST
 
@@ -798,6 +1013,7 @@ main(void)
 	const TTest *const tests[] = {
 		questions, writes, transactions, options_of_all_commands, tables, json, keys_are_hidden, safe_output, complaints, status_well, status_not_well,
 		status_nuances, force_leave,
+		maintenance, locks, semaphores, foreign_options,
 		wrong_calls, nearness, options, table, completion, help,
 	};
 
