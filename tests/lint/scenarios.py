@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """doc/testing.md says what holds each fault scenario, and what it names exists.
 
-A row is "| S1 ... | held by |" or "| S1, S2-S4 | what | held by |".  Every number of S1 to S66, S72 to S107, S179 to S189
-and S205 to S212 has one.  In the last cell:
+A row is "| S1 ... | held by |" or "| S1, S2-S4 | what | held by |".  Every number of S1 to S214
+has one, but for what is not built or not tried.  In the last cell:
 words in backticks are tests (a function, or a case or file under tests/), words like check_x, test_x and sim_x are programs,
 names like S02-x.txt are scripts of tests/data/raft.  A cell names one of them, or says "not covered, because ...".
 """
@@ -11,7 +11,9 @@ import re
 import sys
 
 SRC = os.environ.get("srcdir") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-NEEDED = set(range(1, 67)) | set(range(72, 108)) | set(range(179, 190)) | set(range(205, 213))
+# No row yet: access control (S143-S146, S148, S149) is not built; nothing tries the others, see doc/testing.md.
+WITHOUT = {115, 133, 143, 144, 145, 146, 148, 149, 161, 162, 163, 165}
+NEEDED = set(range(1, 215)) - WITHOUT
 
 
 def numbers(text):
