@@ -20,13 +20,15 @@ static void
 finish_node(struct request *r, const struct op_reply *reply)
 {
 	struct rd in = rd_span_over(reply->value);
+	uint32_t n;
 
 	if (api_failed(r, reply))
 		return;
 	api_headers(r, reply, true);
-	if (mpr_nil(&in) || mpr_array(&in) == 0)
+	n = mpr_nil(&in) ? 0 : mpr_array(&in);
+	if (in.err == TV_OK && n == 0)
 		answer_text(r, 404, "%s", "");
-	else if (schema_json(&node_dump_schema, &in, &r->answer.body) != TV_OK)
+	else if (in.err != TV_OK || schema_json(&node_dump_schema, &in, &r->answer.body) != TV_OK)
 		answer_text(r, 500, "rpc error making call: malformed answer");
 	else
 		answer_json(r);
