@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/net/msg.h"
 #include "common/net/source.h"
+#include "rpcd/dns/message.h"
 #include "rpcd/dns/server.h"
 
 #define TAG "dns"
@@ -202,25 +203,6 @@ look_join(struct server *s, const struct dns_lookup *k)
 	return l;
 }
 
-static bool
-take_instances(struct look *l, const struct msg_dns_found *m)
-{
-	const struct msg_dns_instance *from = m->instances.v;
-	struct dns_instance *v = arena_array(&l->arena, m->instances.n, sizeof(*v));
-
-	for (uint32_t i = 0; i < m->instances.n && v != NULL; i++)
-		v[i] = (struct dns_instance){
-			.node = from[i].node, .address = from[i].address, .lan4 = from[i].lan4, .lan6 = from[i].lan6,
-			.service_address = from[i].service_address, .service_lan4 = from[i].service_lan4,
-			.service_lan6 = from[i].service_lan6, .meta = (const struct span (*)[2])from[i].meta.kv,
-			.meta_count = from[i].meta.n, .port = (uint16_t)from[i].port,
-			.weight = (uint16_t)from[i].weight, .state = (enum dns_state)from[i].state,
-		};
-	l->found.instances = v;
-	l->found.count = v == NULL ? 0 : m->instances.n;
-	return v != NULL;
-}
-
 enum tv_err
 asks_found(struct server *s, uint64_t id, struct span body)
 {
@@ -232,9 +214,7 @@ asks_found(struct server *s, uint64_t id, struct span body)
 		return TV_OK;		/* nobody waits for it any more */
 	body = arena_copy(&l->arena, body);
 	enum tv_err err = body.p == NULL ? TV_ENOMEM : msg_read(&msg_dns_found_schema, body, &l->arena, &m);
-	l->found = (struct dns_found){ .status = (enum dns_status)m.status, .datacenter = m.datacenter,
-	    .ordered = m.ordered, .has_ttl = m.has_ttl, .ttl = (uint32_t)m.ttl, .service = m.service };
-	if (err != TV_OK || !take_instances(l, &m))
+	if (err != TV_OK || !dns_found_of_message(&m, &l->arena, &l->found))
 		l->found = (struct dns_found){ .status = DNS_FAILED };
 	look_found(l);
 	return err == TV_ENOMEM ? TV_OK : err;

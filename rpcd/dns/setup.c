@@ -7,6 +7,7 @@
 
 #include "common/base/log.h"
 #include "common/net/msg.h"
+#include "rpcd/dns/message.h"
 #include "rpcd/dns/server.h"
 
 #define TAG "dns"
@@ -155,38 +156,11 @@ same_recursors(const union address *a, unsigned n, const union address *b, unsig
 	return n == m;
 }
 
-static bool
-take_ttls(struct server *s, struct dns_zone *z)
-{
-	const struct span_list *list = &s->conf.service_ttl;
-	struct dns_service_ttl *v = arena_array(&s->conf_arena, list->n, sizeof(*v));
-
-	if (v == NULL)
-		return false;
-	for (uint32_t i = 0; i < list->n; i++) {
-		struct span t = list->v[i];
-		const uint8_t *equals = t.len == 0 ? NULL : memrchr(t.p, '=', t.len);
-
-		if (equals == NULL)
-			return false;
-		size_t name = (size_t)(equals - t.p);
-		bool prefix = name > 0 && t.p[name - 1] == '*';
-		const char *seconds = arena_cstr(&s->conf_arena, span_of(equals + 1, t.len - name - 1));
-		if (seconds == NULL)
-			return false;
-		v[i] = (struct dns_service_ttl){ span_of(t.p, name - prefix), prefix,
-		    (uint32_t)strtoul(seconds, NULL, 10) };
-	}
-	z->service_ttls = v;
-	z->service_ttl_count = list->n;
-	return true;
-}
-
 enum tv_err
 setup_take(struct server *s, struct span body, bool *again)
 {
 	union address recursors[RECURSORS_MAX];
-	struct dns_zone z = { .udp_answer_limit = 0 };
+	struct dns_zone z;
 	unsigned count = 0;
 
 	*again = false;
@@ -197,24 +171,8 @@ setup_take(struct server *s, struct span body, bool *again)
 	const struct msg_dns_setup *c = &s->conf;
 	if (err != TV_OK)
 		return err;
-	if (dname_of_text(c->domain, &z.domain) != TV_OK ||
-	    (c->alt_domain.len > 0 && dname_of_text(c->alt_domain, &z.alt_domain) != TV_OK) || !take_ttls(s, &z))
-		return TV_EFORMAT;
-	dname_lower(&z.domain);
-	dname_lower(&z.alt_domain);
-	z.datacenter = c->datacenter;
-	z.node_ttl = (uint32_t)c->node_ttl;
-	z.soa_refresh = (uint32_t)c->soa_refresh;
-	z.soa_retry = (uint32_t)c->soa_retry;
-	z.soa_expire = (uint32_t)c->soa_expire;
-	z.soa_min_ttl = (uint32_t)c->soa_min_ttl;
-	z.udp_answer_limit = c->udp_answer_limit < DNS_ANSWERS_MAX_UDP ? (unsigned)c->udp_answer_limit :
-	    DNS_ANSWERS_MAX_UDP;
-	z.a_record_limit = c->a_record_limit < UINT32_MAX ? (unsigned)c->a_record_limit : UINT32_MAX;
-	z.truncate = c->truncate;
-	z.only_passing = c->only_passing;
-	z.compress = c->compress;
-	z.node_meta = c->node_meta;
+	if ((err = dns_zone_of_setup(c, &s->conf_arena, &z)) != TV_OK)
+		return err;
 	for (uint32_t i = 0; i < c->recursors.n && count < RECURSORS_MAX; i++)
 		if (!read_recursor(c->recursors.v[i], &recursors[count++]))
 			return TV_EFORMAT;

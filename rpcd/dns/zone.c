@@ -227,8 +227,8 @@ dns_address_of(struct span text, uint8_t address[16])
 	return 4;
 }
 
-uint32_t
-dns_service_ttl(const struct dns_zone *z, struct span service)
+const struct dns_service_ttl *
+dns_service_ttl_row(const struct dns_zone *z, struct span service)
 {
 	const struct dns_service_ttl *best = NULL;
 
@@ -236,10 +236,18 @@ dns_service_ttl(const struct dns_zone *z, struct span service)
 		const struct dns_service_ttl *t = &z->service_ttls[i];
 
 		if (!t->prefix && span_eq(t->pattern, service))
-			return t->ttl;
+			return t;
 		if (t->prefix && span_starts(service, t->pattern) &&
 		    (best == NULL || t->pattern.len > best->pattern.len))
 			best = t;
 	}
-	return best == NULL ? 0 : best->ttl;
+	return best;
+}
+
+uint32_t
+dns_service_ttl(const struct dns_zone *z, struct span service)
+{
+	const struct dns_service_ttl *row = dns_service_ttl_row(z, service);
+
+	return row == NULL ? 0 : row->ttl;
 }

@@ -73,6 +73,8 @@ void dns_parse(const struct dns_zone *z, const struct dname *lowered, size_t lab
     struct dns_asked *out);
 /* The address of a name below arpa., IPv4 as 4 bytes.  0: none. */
 unsigned dns_parse_reverse(const struct dname *lowered, uint8_t address[16]);
+/* The row that says how long answers for this service live; NULL: none, and so 0 s. */
+const struct dns_service_ttl *dns_service_ttl_row(const struct dns_zone *z, struct span service);
 /* Seconds. */
 uint32_t dns_service_ttl(const struct dns_zone *z, struct span service);
 /* 4 or 16 bytes of an address in text, an IPv4-mapped one as 4; 0: it is none, so a host name. */
