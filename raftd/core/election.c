@@ -2,6 +2,8 @@
  * Elections: roles and who may change them, timeouts, pre-vote (thesis 9.6), votes (3.4, 3.6), check-quorum (6.2),
  * leadership transfer (3.10) and the leader whose process has ended.
  */
+#include <limits.h>
+
 #include "common/base/assert.h"
 #include "raftd/core/raft_int.h"
 
@@ -363,8 +365,9 @@ best_voter(struct raft *r)
 
 		if (!p->voter || !replicate_active(r, p))
 			continue;
-		/* One without room for our log could not lead; it is better than nobody, though. */
-		if (best == NULL || p->full < best->full || (p->full == best->full && p->match > best->match))
+		/* One without its state, or without room for our log, could not lead; it is better than nobody, though. */
+		int hindered = p->unready * 2 + p->full, than = best == NULL ? INT_MAX : best->unready * 2 + best->full;
+		if (hindered < than || (hindered == than && p->match > best->match))
 			best = p;
 	}
 	return best;

@@ -26,6 +26,12 @@ entries_valid(const struct raft_msg *m)
 	return m->log_term <= m->term && (m->log_index == 0) == (m->log_term == 0);
 }
 
+static bool
+is_unready(const struct raft *r)
+{
+	return r->opening || r->stateless || r->incoming.installing;
+}
+
 /* An accepted append: all is equal to the leader's log up to `verified`. */
 static void
 accept(struct raft *r, const struct raft_msg *m, uint64_t verified)
@@ -41,6 +47,7 @@ accept(struct raft *r, const struct raft_msg *m, uint64_t verified)
 		return;
 	s->msg.granted = true;
 	s->msg.full = r->disk_full;
+	s->msg.unready = is_unready(r);
 	s->msg.stateless = r->stateless;
 	if (r->stateless)
 		s->msg.hint_index = r->log.first - 1;
@@ -64,6 +71,7 @@ refuse(struct raft *r, const struct raft_msg *m)
 	if (hint < r->commit)
 		hint = r->commit;
 	s->msg.full = r->disk_full;
+	s->msg.unready = is_unready(r);
 	s->msg.seq = m->seq;
 	s->msg.log_index = m->log_index;
 	s->msg.hint_index = hint;

@@ -103,6 +103,7 @@ struct raft_msg {
 	bool stateless;			/* APPEND_REPLY: log and votes are whole, the state is lost: a snapshot of the state at
 					 * hint_index or later is needed (S89) */
 	bool transfer;			/* VOTE caused by TIMEOUT_NOW: ignore the leader's lease */
+	bool unready;			/* APPEND_REPLY: it cannot lead yet, since its state is being opened or replaced */
 	uint64_t match;			/* APPEND_REPLY accepted: last index known equal (durable there).  READ_INDEX_REPLY: the index */
 	uint64_t hint_index, hint_term;	/* APPEND_REPLY refused: where to look next (conflict term optimisation) */
 	/* SNAPSHOT: chunk [offset, offset+data.len) of `total` bytes of the snapshot at log_index/log_term */
@@ -300,6 +301,7 @@ struct raft_peer_status {
 	bool voter, active, snapshotting;	/* active: answered within T */
 	bool caught_up;
 	bool full;			/* its disk is full: it gets nothing but heartbeats */
+	bool unready;			/* it said that its state is being opened or replaced */
 	struct mono last_contact;	/* instant; 0: never */
 };
 struct raft_status {

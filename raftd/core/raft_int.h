@@ -48,6 +48,7 @@ struct peer {
 	uint64_t match;			/* durable there and equal to our log */
 	uint64_t next;			/* next entry to send */
 	bool full;			/* its disk takes no more: probed with each heartbeat */
+	bool unready;			/* it could not take over: its state is being opened or replaced */
 	bool stateless;			/* it needs a snapshot of snap_min or later, whatever its log has */
 	uint64_t snap_min;
 	bool probe_sent;		/* in PROBE: wait for the answer or the next heartbeat */

@@ -405,6 +405,7 @@ replicate_on_append_reply(struct raft *r, const struct raft_msg *m)
 	if (m->seq > p->acked_seq && m->seq <= r->seq)
 		p->acked_seq = m->seq;
 	heed_full(r, p, m->full);
+	p->unready = m->unready;
 	if (m->granted)
 		accepted(r, p, m);
 	else

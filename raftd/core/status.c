@@ -19,6 +19,7 @@ peer_status(const struct raft *r, const struct peer *p, struct raft_peer_status 
 	out->active = peer_active(r, p);
 	out->snapshotting = p->progress == PROGRESS_SNAPSHOT || p->progress == PROGRESS_NEED_SNAPSHOT;
 	out->full = p->full;
+	out->unready = p->unready;
 	out->caught_up = p->voter || replicate_caught_up(r, p);
 	out->last_contact = p->heard ? p->contact : MONO_ZERO;
 }

@@ -101,7 +101,7 @@ raft_msg_write(struct buf *b, const struct raft_msg *m)
 		return;
 	}
 	flags |= m->granted ? F_GRANTED : 0;
-	flags |= m->transfer ? F_TRANSFER : 0;
+	flags |= m->transfer || m->unready ? F_TRANSFER : 0;
 	flags |= m->done ? F_DONE : 0;
 	flags |= m->full ? F_FULL : 0;
 	flags |= m->stateless ? F_STATELESS : 0;
@@ -190,7 +190,8 @@ raft_msg_read(struct span body, struct raft_msg *out, struct raft_entry *entries
 		return TV_EFORMAT;
 	out->type = type;
 	out->granted = (flags & F_GRANTED) != 0;
-	out->transfer = (flags & F_TRANSFER) != 0;
+	out->unready = type == RAFT_MSG_APPEND_REPLY && (flags & F_TRANSFER) != 0;
+	out->transfer = !out->unready && (flags & F_TRANSFER) != 0;
 	out->done = (flags & F_DONE) != 0;
 	out->full = (flags & F_FULL) != 0;
 	out->stateless = (flags & F_STATELESS) != 0;

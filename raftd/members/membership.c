@@ -467,6 +467,8 @@ why_not_it(struct membership *m, raft_id id, char *dst, size_t cap)
 		snprintf(dst, cap, "the disk of %s is full: free space there, or name another server", s->name);
 	else if (!p->active)
 		snprintf(dst, cap, "%s does not answer: name another server", s->name);
+	else if (p->unready)
+		snprintf(dst, cap, "%s is opening its state: try again when it has, or name another server", s->name);
 	else if (p->match < last)
 		snprintf(dst, cap, "%s lacks %llu entries of the log: try again when it has caught up", s->name,
 		    (unsigned long long)(last - p->match));

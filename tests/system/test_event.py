@@ -271,7 +271,7 @@ def monitoring(c, nodes):
         n3.kill("raftd")
         wait_for("raftd's log", lambda: " raftd [DEBUG] net: raft link to n3" in all_of_it.text())
         n3.start("raftd").up()
-        c.leader(nodes[:3]).ctl("raft", "transfer-leader")
+        wait_for("another leader", lambda: c.leader(nodes[:3]).ctl("raft", "transfer-leader"))
         wait_for("rpcd's log", lambda: " rpcd [INFO] agent: New leader elected: " in all_of_it.text())
         n3.kill("gossipd")
         wait_for("why n3 is suspected", lambda: "memberlist: Suspect n3" in gossip.text() and

@@ -44,12 +44,12 @@ START_TEST(who_cannot_tell_is_better_than_nobody)
 }
 END_TEST
 
-START_TEST(never_a_full_disk)
+START_TEST(never_a_full_disk_or_a_closed_state)
 {
 	st.peers[0].match = 900;
 	st.peers[0].full = true;
 	ck_assert_uint_eq(handover_target_pick(&st, s, 2)->id, 2);
-	st.peers[1].full = true;
+	st.peers[1].unready = true;
 	ck_assert_ptr_null(handover_target_pick(&st, s, 2));
 }
 END_TEST
@@ -71,6 +71,10 @@ START_TEST(nobody_and_why)
 	s[0].state = HANDOVER_TARGET_SERVED;
 	handover_target_reasons(&st, &conf, s, 1, &b);
 	ck_assert_str_eq(buf_cstr(&b), "n1 (its disk is full)");
+	buf_reset(&b);
+	st.peers[0] = (struct raft_peer_status){ .id = st.peers[0].id, .unready = true };
+	handover_target_reasons(&st, &conf, s, 1, &b);
+	ck_assert_str_eq(buf_cstr(&b), "n1 (it is opening its state)");
 	buf_done(&b);
 }
 END_TEST
@@ -115,7 +119,7 @@ main(void)
 	tcase_add_checked_fixture(t, setup, NULL);
 	tcase_add_test(t, newest_of_the_served);
 	tcase_add_test(t, who_cannot_tell_is_better_than_nobody);
-	tcase_add_test(t, never_a_full_disk);
+	tcase_add_test(t, never_a_full_disk_or_a_closed_state);
 	tcase_add_test(t, nobody_and_why);
 	tcase_add_test(t, from_a_full_disk);
 	suite_add_tcase(suite, t);

@@ -1066,6 +1066,7 @@ START_TEST(opening_votes_and_stores)
 	ck_assert_uint_eq(c.out.append_count, 1);
 	ck_assert_uint_eq(sent(RAFT_MSG_APPEND_REPLY, 2)->msg.match, 14);
 	ck_assert(sent(RAFT_MSG_APPEND_REPLY, 2)->after_append);
+	ck_assert(sent(RAFT_MSG_APPEND_REPLY, 2)->msg.unready);
 	persist(14, 6);
 	append(2, 6, 14, 6, 11, NULL);
 	ck_assert_uint_eq(c.out.commit_index, 11);
@@ -1076,6 +1077,10 @@ START_TEST(opening_votes_and_stores)
 	state_open(12, false);
 	ck_assert_uint_eq(c.out.commit_index, 12);
 	ck_assert_uint_eq(status().applied, 12);
+	append(2, 6, 14, 6, 11, TERMS(6));
+	ck_assert(!sent(RAFT_MSG_APPEND_REPLY, 2)->msg.unready);
+	persist(15, 6);
+	now.log_index = 15;
 	feed_msg(&now);
 	ck_assert_int_eq(status().role, RAFT_CANDIDATE);
 	ck_assert(sent(RAFT_MSG_VOTE, 2) != NULL);
@@ -1191,6 +1196,25 @@ START_TEST(transfer_stops_proposals)
 }
 END_TEST
 
+/* Whoever is still opening its state is the last choice, as newest as its log may be. */
+START_TEST(transfer_to_who_has_its_state)
+{
+	struct raft_msg m = { .type = RAFT_MSG_APPEND_REPLY, .from = 2, .to = SELF, .term = 2, .granted = true, .unready = true };
+
+	lead(3, 0);
+	propose(1, 1);
+	m.log_index = m.match = 3;
+	feed_msg(&m);
+	ack(3, 2, 2, 1);
+	ck_assert(status().peers[0].unready && !status().peers[1].unready);
+	ck_assert_int_eq(feed((struct raft_input){ .type = RAFT_IN_TRANSFER }), TV_OK);
+	ck_assert_ptr_null(sent(RAFT_MSG_TIMEOUT_NOW, 2));
+	ack(3, 2, 3, 1);
+	ck_assert_ptr_nonnull(sent(RAFT_MSG_TIMEOUT_NOW, 3));
+	stop();
+}
+END_TEST
+
 START_TEST(timeout_now_is_obeyed_once)
 {
 	struct raft_msg m = { .type = RAFT_MSG_TIMEOUT_NOW, .from = 2, .to = SELF, .term = 3, .log_index = 1, .log_term = 1 };
@@ -1264,7 +1288,7 @@ main(void)
 		reads_share_rounds, reads_ask_a_majority, late_rounds_ask_everybody, a_question_confirms_itself, reads_fail_with_the_leader, follower_reads, quorum_lost, disk_stuck,
 		changes_wait_their_turn, promotion_when_caught_up, last_voter_stays, removal_arithmetic,
 		recover_goes_on_alone, recover_needs_something, opening_votes_and_stores, opening_alone,
-		opening_finds_another_state, retired_for_good, transfer_stops_proposals,
+		opening_finds_another_state, retired_for_good, transfer_stops_proposals, transfer_to_who_has_its_state,
 		timeout_now_is_obeyed_once, nonsense_changes_nothing,
 	};
 

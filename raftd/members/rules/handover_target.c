@@ -10,13 +10,13 @@ peer_of(const struct raft_status *st, raft_id id)
 	return NULL;
 }
 
-/* Its writes would be refused: no better than ours. */
-static bool
-is_full(const struct raft_status *st, raft_id id)
+/* Why it would do no better, NULL: it could take over. */
+static const char *
+hindered(const struct raft_status *st, raft_id id)
 {
 	const struct raft_peer_status *p = peer_of(st, id);
 
-	return p != NULL && p->full;
+	return p == NULL ? NULL : p->full ? "its disk is full" : p->unready ? "it is opening its state" : NULL;
 }
 
 static uint64_t
@@ -33,7 +33,7 @@ newest(const struct raft_status *st, const struct handover_target *s, unsigned c
 	const struct handover_target *best = NULL;
 
 	for (unsigned i = 0; i < count; i++)
-		if (s[i].state == state && !is_full(st, s[i].id) &&
+		if (s[i].state == state && hindered(st, s[i].id) == NULL &&
 		    (best == NULL || match_of(st, s[i].id) > match_of(st, best->id)))
 			best = &s[i];
 	return best;
@@ -50,6 +50,8 @@ handover_target_pick(const struct raft_status *st, const struct handover_target 
 static const char *
 reason(const struct raft_status *st, const struct handover_target *s)
 {
+	const char *why;
+
 	switch (s->state) {
 	case HANDOVER_TARGET_SILENT:
 		return "its rpcd does not answer";
@@ -58,7 +60,8 @@ reason(const struct raft_status *st, const struct handover_target *s)
 	case HANDOVER_TARGET_GONE:
 		return "its raftd cannot be reached";
 	default:
-		return is_full(st, s->id) ? "its disk is full" : "it did not take over";
+		why = hindered(st, s->id);
+		return why != NULL ? why : "it did not take over";
 	}
 }
 

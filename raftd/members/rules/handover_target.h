@@ -22,7 +22,7 @@ struct handover_target {
 };
 
 /*
- * Of those that are served, else of those that cannot tell, the one with the newest log whose disk has room; NULL:
+ * Of those that are served, else of those that cannot tell, the one with the newest log whose disk has room and whose state is open; NULL:
  * nobody would do better.
  */
 const struct handover_target *handover_target_pick(const struct raft_status *st, const struct handover_target *s, unsigned count);
