@@ -131,7 +131,7 @@ def test_life():
         for s in servers:
             assert s.get("/v1/query/kept/explain").ok(200).json()["Query"]["Service"]["Service"] == "changed", s.name
             assert len(execute(s, "t-web")["Nodes"]) == 1, s.name
-            assert s.stats("state")["prepared queries"] == "2", s.name
+            assert s.stats("state")["prepared_queries"] == "2", s.name
         leader.put("/v1/snapshot", archive, timeout=120).ok(200)
         for s in servers:
             query = s.get("/v1/query/kept/explain").ok(200).json()["Query"]
