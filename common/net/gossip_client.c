@@ -59,20 +59,13 @@ on_member(struct gossip_client *g, struct span body)
 	return TV_OK;
 }
 
-/* The list is complete: what it did not have is gone. */
+/* The list is complete: what it did not have is not known any more. */
 static enum tv_err
 on_synced(struct gossip_client *g)
 {
 	g->synced = true;
-	for (int pool = 0; pool < 2; pool++) {
-		struct member_table *t = &g->pools[pool];
-
-		if (!g->keep_gone)
-			member_table_sweep(t);
-		for (uint32_t i = 0; i < t->count; i++)
-			if (t->slots[i].round != t->round)
-				t->slots[i].gone = t->slots[i].dirty = true;
-	}
+	for (int pool = 0; pool < 2; pool++)
+		member_table_sweep(&g->pools[pool]);
 	g->on_change(g->ctx, NULL, MEMBER_NONE);
 	return TV_OK;
 }

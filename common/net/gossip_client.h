@@ -1,6 +1,6 @@
 /*
  * A connection to gossipd.sock that follows the members of the pools.  While gossipd is away the members stay as they
- * were; after it returns, those that it no longer knows count as gone.
+ * were; after it returns, those that it no longer knows are forgotten: it may have lost its memory.
  */
 #ifndef TV_COMMON_NET_GOSSIP_CLIENT_H
 #define TV_COMMON_NET_GOSSIP_CLIENT_H
@@ -14,7 +14,7 @@ struct gossip_client {
 	unsigned members_max;		/* of a pool; further ones are counted and left out */
 	const char *when_full;		/* logged behind "more than N members"; borrowed */
 	bool wan;			/* the WAN pool too; else its members are skipped */
-	bool keep_gone;			/* members that go are marked, and stay until their slot is removed */
+	bool keep_gone;			/* members that were reaped are marked, and stay until their slot is removed */
 	bool events;			/* user events and queries are wanted too */
 	/* Connected, before anything is asked for: what gossipd has to know first.  May be NULL. */
 	void (*on_up)(void *ctx, struct chan *c);

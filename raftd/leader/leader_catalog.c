@@ -330,8 +330,7 @@ on_whole(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)revents;
 	gossip_mark_all(c->d->gossip);
 	leader_catalog_wake(c);
-	/* Only the whole view says who is not there. */
-	if (gossip_synced(c->d->gossip))
+	if (gossip_settled(c->d->gossip, c->d->conf.reconcile_interval))
 		strays_look(c->strays);
 }
 

@@ -54,15 +54,16 @@ static void
 done(void *ctx)
 {
 	struct strays *s = ctx;
-	bool ours = s->looking && s->asked == s->round;
 
 	s->running = false;
-	if (!ours)
+	if (!s->looking || s->asked != s->round)
 		return;
-	/* Only the whole view of gossip says who is not there; what could not be read is for the next look. */
-	s->looking = gossip_synced(s->d->gossip) && s->err == TV_OK && s->count == STRAYS_PIECE &&
-	    span_copy(s->names[s->count - 1], s->after, sizeof(s->after));
-	for (unsigned i = 0; i < s->count && gossip_synced(s->d->gossip); i++)
+	/* What could not be read, and what gossipd does not know now, is for the next look. */
+	s->looking = gossip_settled(s->d->gossip, s->d->conf.reconcile_interval) && s->err == TV_OK;
+	if (!s->looking)
+		return;
+	s->looking = s->count == STRAYS_PIECE && span_copy(s->names[s->count - 1], s->after, sizeof(s->after));
+	for (unsigned i = 0; i < s->count; i++)
 		if (gossip_find(s->d->gossip, s->names[i]) == NULL)
 			s->found(s->ctx, s->names[i]);
 }

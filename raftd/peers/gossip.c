@@ -9,6 +9,7 @@
 #include "common/net/msg.h"
 #include "common/proc/daemon.h"
 #include "common/record/mpack.h"
+#include "raftd/engine/engine.h"
 #include "raftd/peers/gossip.h"
 #include "raftd/peers/identity.h"
 
@@ -28,6 +29,7 @@ struct gossip {
 	struct silence silence;		/* of gossipd */
 	bool silent;			/* and it was too long */
 	struct mono well;		/* when it was last found there */
+	struct mono whole;		/* since when the members are known, while synced */
 };
 
 /* -- servers -- */
@@ -84,6 +86,20 @@ bool
 gossip_synced(const struct gossip *g)
 {
 	return g->client.synced;
+}
+
+bool
+gossip_settled(struct gossip *g, struct mono time)
+{
+	const struct raft_config *c = engine_config(g->d->engine);
+	struct gossip_server s;
+	unsigned known = 0;
+
+	if (!gossip_synced(g) || mono_before(mono_sub(clock_mono(), g->whole), time))
+		return false;
+	for (unsigned i = 0; i < c->count; i++)
+		known += c->servers[i].voter && gossip_find_server(g, c->servers[i].uuid, &s);
+	return known > raft_config_voters(c) / 2;
 }
 
 bool
@@ -229,6 +245,8 @@ on_change(void *ctx, struct member_slot *e, uint8_t before)
 	g->hooks->members_changed(g->d);
 	if (gossip_synced(g) && (e == NULL || e->server))
 		g->hooks->servers_changed(g->d);
+	if (e == NULL)
+		g->whole = clock_mono();
 	if (e == NULL && g->announcing)
 		announce(g);
 }

@@ -1,6 +1,6 @@
 /*
  * What gossipd says about the LAN pool, kept up to date over gossipd.sock.  While gossipd is away the last view
- * stays; after it returns, members that it no longer knows count as reaped.
+ * stays; after it returns, members that it no longer knows are forgotten: that is no news of them.
  */
 #ifndef TV_RAFTD_PEERS_GOSSIP_H
 #define TV_RAFTD_PEERS_GOSSIP_H
@@ -23,7 +23,7 @@ struct gossip_server {			/* role=server, own datacenter, with an id and a raft p
 
 struct gossip_member {			/* one of the table, for the catalog */
 	const struct member *member;
-	bool gone;			/* reaped, or unknown after gossipd came back */
+	bool gone;			/* reaped */
 	bool *dirty;			/* the catalog has not been compared since its last event */
 };
 
@@ -39,6 +39,11 @@ struct gossip *gossip_new(struct raftd *d, const struct gossip_hooks *hooks);
 void gossip_free(struct gossip *g);
 /* Connected, and the members were told. */
 bool gossip_synced(const struct gossip *g);
+/*
+ * Does its view say who is not there?  It has been whole for at least that time without a break, which a gossipd that
+ * lost its memory needs to find the others again; and it has most voters of the configuration.
+ */
+bool gossip_settled(struct gossip *g, struct mono time);
 /* Once a second or so: is our gossipd there, and does it answer? */
 void gossip_look(struct gossip *g);
 /* What the newest look found; a frozen one counts as silent after 5 s. */

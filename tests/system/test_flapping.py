@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Whatever dies or is cut off, the catalog comes back to what the agent has: no service is lost on the way, no check turns critical
 by it, and when nothing differs any more nothing is written."""
+import glob
 import os
 import sys
 import threading
@@ -116,6 +117,37 @@ def test_kill_in_the_middle_of_a_sync():
         at_rest(server, node)
 
 
+def test_gossip_without_memory():
+    """The leader's gossipd dies and has lost what it knew: who is not known yet is not taken for gone."""
+    with Cluster("127.187.3") as c:
+        server, = c.servers(1, raftd=dict(CALM, reconcile_interval="2s"), rpcd=QUIET)
+        c.formed([server])
+        node = c.add("c1", 2, server=False, retry_join=[server.addr], rpcd=SOON)
+        write(node, 20)
+        node.start()
+        node.up()
+        wait_for("catalog and agent agree", lambda: agrees(server, node))
+        watch = Watch(server, node)
+        watch.start()
+        node.kill("gossipd")            # nobody tells the server of it
+        server.kill("gossipd")
+        for path in glob.glob(os.path.join(server.data, "gossipd", "*.snapshot*")):
+            os.unlink(path)
+        server.start("gossipd")
+        wait_for("it knows itself only", lambda: list(server.members()) == [server.name])
+        node.start("gossipd")
+        wait_for("it knows all", lambda: server.members().get(node.name) == 1)
+        watch.judge()
+        at_rest(server, node)
+        # A node that stays unknown is deregistered after all.
+        node.kill()
+        server.kill("gossipd")
+        for path in glob.glob(os.path.join(server.data, "gossipd", "*.snapshot*")):
+            os.unlink(path)
+        server.start("gossipd")
+        wait_for("it is not in the catalog", lambda: server.get("/v1/catalog/node/c1").ok().json() is None, 60)
+
+
 def test_kill_a_server():
     """kill -9 of the leader while services are registered: what was answered is in the catalog, nothing is lost on the way."""
     with Cluster("127.187.2") as c:
@@ -186,4 +218,4 @@ def test_cut_off():
         far.close()
 
 
-main(test_kill_in_the_middle_of_a_sync, test_kill_a_server, test_cut_off)
+main(test_kill_in_the_middle_of_a_sync, test_gossip_without_memory, test_kill_a_server, test_cut_off)
