@@ -80,6 +80,7 @@ place_leave(struct cache_table *t, struct cache_entry *e)
 	if (p->probe == e)
 		p->probe = NULL;
 	p->refreshed -= e->refreshed;
+	e->place = NULL;
 	if (--p->entries > 0)
 		return;
 	while (*at != p)
@@ -360,7 +361,7 @@ age_of(const struct cache_entry *e, struct mono now)
 static void
 answer(const struct cache_entry *e, struct mono now, struct cache_answer *out)
 {
-	*out = (struct cache_answer){ .version = e->version, .reachable = e->place->lost_at.ns == 0 };
+	*out = (struct cache_answer){ .version = e->version, .reachable = e->place == NULL || e->place->lost_at.ns == 0 };
 	out->age = age_of(e, now);
 	bool in_contact = !e->refreshed || e->lost_at.ns == 0;
 	out->reply = (struct op_reply){
@@ -742,8 +743,6 @@ cache_table_next_answer(struct cache_table *t, struct mono now, struct cache_ans
 		*out = (struct cache_answer){ .reply = { .err = e->err, .index = 1 } };
 		out->reply.text = e->text == NULL ? SPAN_NONE : span_str(e->text);
 	} else {
-		if (e->ended)		/* too large: its place may be gone */
-			e->place = &t->nowhere;
 		answer(e, now, out);
 		out->hit = w->stale;
 	}

@@ -39,7 +39,7 @@ struct cache_entry {
 	union {
 		struct cache_entry *wanted_next, *cancel_next;
 	};
-	struct cache_place *place;
+	struct cache_place *place;	/* NULL: it has ended */
 	struct cache_waiter *waiters;
 	struct cache_watch *watches;
 	void *fetch;			/* the caller's */
@@ -68,7 +68,6 @@ struct cache_table {
 	size_t bucket_count;		/* a power of two */
 	struct cache_account accounts[CACHE_ACCOUNTS];
 	struct cache_place *places;
-	struct cache_place nowhere;
 	struct deadlines entry_dues, waiter_dues;
 	struct cache_entry *wanted, **wanted_end;
 	struct cache_entry *cancels, *grave;
