@@ -295,7 +295,7 @@ put_object(json_t *v, struct buf *out)
 	buf_u8(out, '}');
 }
 
-/* As Go prints it, but for what would be an integer of more than 64 bits, which nobody could read again. */
+/* As Go prints it, but for what would be read again as another number: an integer of more than 64 bits, or -0. */
 static void
 put_real(double v, struct buf *out)
 {
@@ -303,7 +303,7 @@ put_real(double v, struct buf *out)
 	char text[40];
 
 	if (size < 0x1p63 || size >= 1e21) {
-		json_number(v, out);
+		json_number(v == 0 ? 0.0 : v, out);
 		return;
 	}
 	for (int digits = 0; digits <= 16; digits++) {

@@ -110,10 +110,10 @@ START_TEST(proxies)
 	const struct upstream *up;
 
 	ck_assert_uint_eq(define("{\"name\":\"p\",\"kind\":\"connect-proxy\",\"port\":1,\"proxy\":{\"destination_service_name\":\"web\","
-	    "\"config\":{\"b_c\":0.1,\"A\":[-1e20,1.5e+20,1e21]},\"upstreams\":[{\"destination_name\":\"db\",\"local_bind_port\":9}],"
+	    "\"config\":{\"b_c\":0.1,\"A\":[-1e20,1.5e+20,1e21,-0e21]},\"upstreams\":[{\"destination_name\":\"db\",\"local_bind_port\":9}],"
 	    "\"expose\":{\"paths\":[]}}}"), 0);
 	/* An integer of more than 64 bits could not be read again. */
-	is(got.service.service.Proxy.Config, "{\"b_c\":0.1,\"A\":[-1e+20,1.5e+20,1e+21]}");
+	is(got.service.service.Proxy.Config, "{\"b_c\":0.1,\"A\":[-1e+20,1.5e+20,1e+21,0]}");
 	ck_assert(got.service.service.Proxy.Upstreams.n == 1 && !got.service.service.Proxy.Expose.Paths.set);
 	up = got.service.service.Proxy.Upstreams.v;
 	is(up->DestinationType, "service");
