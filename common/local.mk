@@ -42,6 +42,11 @@ common_libtvcore_a_SOURCES += \
 	common/record/coordinate.c common/record/coordinate.h common/record/proxy_rules.c common/record/proxy_rules.h
 common_libtvjson_a_SOURCES += common/record/schema_json.c common/record/txn_json.c
 
+# Access rules: their language, and what they mean together.
+common_libtvcore_a_SOURCES += \
+	common/acl/hcl.c common/acl/hcl_scan.c common/acl/hcl.h common/acl/hcl_int.h \
+	common/acl/rules.c common/acl/rules.h
+
 # Channels: frames on sockets.
 common_libtvrt_a_SOURCES += \
 	common/net/greet.c common/net/greet.h common/net/version.h common/net/chan.c common/net/chan.h common/net/chan_int.h common/net/chan_io.c common/net/chan_noise.c \
@@ -51,4 +56,4 @@ common_libtvrt_a_SOURCES += \
 	common/net/server.c common/net/server.h
 common_libtvcore_a_SOURCES += common/net/noise.c common/net/noise.h common/net/strangers.c common/net/strangers.h common/record/member.c common/record/member.h common/record/member_table.c common/record/member_table.h
 
-EXTRA_DIST += common/README.md
+EXTRA_DIST += common/README.md common/acl/README.md

@@ -2,7 +2,7 @@
 if HAVE_CHECK
 rt_checks = tests/unit/check_duration tests/unit/check_histogram tests/unit/check_log tests/unit/check_ucl tests/unit/check_conf \
 	tests/unit/check_cluster_conf tests/unit/check_keys tests/unit/check_sandbox \
-	tests/unit/check_daemon tests/unit/check_interpolate
+	tests/unit/check_daemon tests/unit/check_interpolate tests/unit/check_acl_rules
 check_PROGRAMS += $(rt_checks)
 TESTS += $(rt_checks)
 scratch = tests/unit/scratch.c tests/unit/scratch.h
@@ -10,6 +10,8 @@ tests_unit_check_duration_SOURCES = tests/unit/check_duration.c
 tests_unit_check_duration_LDADD = $(UNIT_LIBS)
 tests_unit_check_interpolate_SOURCES = tests/unit/check_interpolate.c
 tests_unit_check_interpolate_LDADD = $(UNIT_LIBS) $(PCRE2_LIBS)
+tests_unit_check_acl_rules_SOURCES = tests/unit/check_acl_rules.c
+tests_unit_check_acl_rules_LDADD = $(UNIT_LIBS)
 tests_unit_check_histogram_SOURCES = tests/unit/check_histogram.c
 tests_unit_check_histogram_LDADD = $(UNIT_LIBS)
 tests_unit_check_log_SOURCES = tests/unit/check_log.c
