@@ -27,6 +27,10 @@ check_PROGRAMS += tests/unit/check_dns
 TESTS += tests/unit/check_dns
 tests_unit_check_dns_SOURCES = tests/unit/check_dns.c
 tests_unit_check_dns_LDADD = rpcd/librpcdns.a $(UNIT_LIBS)
+check_PROGRAMS += tests/unit/check_dns_rendered
+TESTS += tests/unit/check_dns_rendered
+tests_unit_check_dns_rendered_SOURCES = tests/unit/check_dns_rendered.c
+tests_unit_check_dns_rendered_LDADD = rpcd/librpcdns.a $(UNIT_LIBS)
 # Neither a loop nor the router is linked: the registry does without.
 check_PROGRAMS += tests/unit/check_registry
 TESTS += tests/unit/check_registry

@@ -456,6 +456,12 @@ group_of(struct task *t, struct group *g, const struct dns_instance *n, struct s
 
 /* -- which instances -- */
 
+static bool
+counts(const struct dns_zone *z, const struct dns_found *found, const struct dns_instance *n)
+{
+	return found->ordered || (n->state != DNS_CRITICAL && (!z->only_passing || n->state == DNS_PASSING));
+}
+
 /* Pointers to those that count, in the order of the answer. */
 static const struct dns_instance **
 select_instances(struct work *w, const struct dns_found *found, bool inner, unsigned *count)
@@ -466,7 +472,7 @@ select_instances(struct work *w, const struct dns_found *found, bool inner, unsi
 	for (unsigned i = 0; i < found->count && v != NULL; i++) {
 		const struct dns_instance *n = &found->instances[i];
 
-		if (found->ordered || (n->state != DNS_CRITICAL && (!w->z->only_passing || n->state == DNS_PASSING)))
+		if (counts(w->z, found, n))
 			v[(*count)++] = n;
 	}
 	for (unsigned i = *count; i > 1 && !found->ordered; i--) {
@@ -798,6 +804,31 @@ dns_answer(const struct dns_zone *z, const struct dns_query *q, const struct dns
 	dns_reply_write(&reply, q, z->compress, reply.rcode == DNS_NOERROR && place == DNS_PLACE_ZONE &&
 	    is_query(z, q, &lowered, labels), out);
 	return out->failed ? DNS_NO_ANSWER : DNS_DONE;
+}
+
+bool
+dns_plain_addresses(const struct dns_zone *z, const struct dns_found *found, uint16_t type, struct arena *a,
+    struct dns_addresses *out)
+{
+	unsigned size = type == DNS_A ? 4 : 16;
+	uint8_t *bytes = arena_array(a, found->count, size), address[16];
+
+	*out = (struct dns_addresses){ bytes, size, 0 };
+	for (unsigned i = 0; i < found->count && bytes != NULL; i++) {
+		const struct dns_instance *n = &found->instances[i];
+		struct span text = choose(type, n->service_address, n->service_lan4, n->service_lan6);
+
+		if (!counts(z, found, n))
+			continue;
+		if (text.len == 0)
+			text = choose(type, n->address, n->lan4, n->lan6);
+		unsigned len = dns_address_of(text, address);
+		if (len == 0 && text.len > 0)
+			return false;
+		if (len == size)
+			memcpy(bytes + (size_t)out->n++ * size, address, size);
+	}
+	return bytes != NULL;
 }
 
 void

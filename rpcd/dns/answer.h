@@ -71,4 +71,16 @@ enum dns_outcome dns_answer(const struct dns_zone *z, const struct dns_query *q,
 /* SERVFAIL of what is not ours, and of what could not be looked up; REFUSED has no EDNS. */
 void dns_answer_error(const struct dns_query *q, uint16_t flags, enum dns_rcode rcode, struct buf *out);
 
+/*
+ * Addresses that answer a question of type A or AAAA about a service: one for each instance that counts and has one of
+ * this family, as often as instances have it.  False: some have a host name instead, or no memory.
+ */
+struct dns_addresses {
+	const uint8_t *bytes;		/* in the arena */
+	unsigned len;			/* of each: 4, 16 */
+	uint32_t n;
+};
+bool dns_plain_addresses(const struct dns_zone *z, const struct dns_found *found, uint16_t type, struct arena *a,
+    struct dns_addresses *out);
+
 #endif

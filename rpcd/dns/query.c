@@ -3,8 +3,6 @@
 
 #include "rpcd/dns/query.h"
 
-#define SUBNET_OPTION 8
-
 static bool
 read_subnet(struct rd *in, struct dns_query *q)
 {
@@ -42,7 +40,7 @@ read_options(struct span data, struct dns_query *q)
 		struct span option = rd_bytes(&in, rd_u16be(&in));
 		struct rd of = rd_span_over(option);
 
-		if (in.err != TV_OK || (code == SUBNET_OPTION && !read_subnet(&of, q)))
+		if (in.err != TV_OK || (code == DNS_SUBNET_OPTION && !read_subnet(&of, q)))
 			return false;
 	}
 	return in.err == TV_OK;
@@ -167,7 +165,7 @@ dns_put_opt(const struct dns_query *q, bool scoped, struct buf *out)
 	buf_u16be(out, q->subnet ? (uint16_t)(8 + bytes) : 0);
 	if (!q->subnet)
 		return;
-	buf_u16be(out, SUBNET_OPTION);
+	buf_u16be(out, DNS_SUBNET_OPTION);
 	buf_u16be(out, (uint16_t)(4 + bytes));
 	buf_u16be(out, q->subnet_family);
 	buf_u8(out, q->subnet_bits);

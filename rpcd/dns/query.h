@@ -8,6 +8,7 @@
 
 #define DNS_HEADER_BYTES 12
 #define DNS_MESSAGE_BYTES_MAX 65535
+#define DNS_SUBNET_OPTION 8		/* EDNS client subnet */
 
 enum dns_type {
 	DNS_A = 1, DNS_NS = 2, DNS_CNAME = 5, DNS_SOA = 6, DNS_PTR = 12, DNS_TXT = 16, DNS_AAAA = 28, DNS_SRV = 33,
