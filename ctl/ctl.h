@@ -145,7 +145,7 @@ ctl_verb cmd_members, cmd_status, cmd_info, cmd_join, cmd_leave, cmd_force_leave
 ctl_verb kv_get, kv_put, kv_delete, kv_list, cmd_txn;
 ctl_verb event_fire, event_list, event_watch, cmd_watch, cmd_lock, cmd_monitor, query_ask, query_answer;
 ctl_verb prepared_create, prepared_update, prepared_list, prepared_show, prepared_delete, prepared_execute;
-ctl_verb prepared_explain, catalog_nodes, catalog_names, catalog_service, services_list, services_register;
+ctl_verb prepared_explain, catalog_nodes, catalog_names, catalog_service, cmd_dns, services_list, services_register;
 ctl_verb services_deregister, maint_status, maint_enable, maint_disable, raft_list_peers, raft_remove_peer;
 ctl_verb raft_transfer_leader, autopilot_get, autopilot_set, autopilot_health, raft_recover;
 ctl_verb snapshot_save, snapshot_restore, snapshot_inspect, snapshot_status, keyring_show, keyring_install;

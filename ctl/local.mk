@@ -5,7 +5,7 @@ noinst_LIBRARIES += ctl/libctl.a
 ctl_libctl_a_SOURCES = \
 	ctl/verbs.c ctl/run.c ctl/help.c ctl/answer.c ctl/ctl.h ctl/out.c ctl/safe.c ctl/client.h \
 	ctl/cmd_cluster.c ctl/cmd_show.c ctl/cmd_status.c ctl/cmd_rtt.c ctl/cmd_kv.c ctl/cmd_txn.c ctl/cmd_event.c ctl/cmd_query.c ctl/cmd_prepared.c ctl/cmd_monitor.c \
-	ctl/cmd_watch.c ctl/cmd_lock.c ctl/lock_rules.c ctl/lock_rules.h ctl/cmd_maint.c ctl/cmd_debug.c ctl/tarball.c ctl/tarball.h ctl/child.c ctl/child.h \
+	ctl/cmd_watch.c ctl/cmd_lock.c ctl/lock_rules.c ctl/lock_rules.h ctl/cmd_maint.c ctl/cmd_dns.c ctl/cmd_debug.c ctl/tarball.c ctl/tarball.h ctl/child.c ctl/child.h \
 	ctl/follow.c ctl/follow.h ctl/handler.c ctl/handler.h \
 	ctl/cmd_catalog.c ctl/cmd_services.c ctl/cmd_raft.c ctl/cmd_autopilot.c ctl/cmd_recover.c ctl/raft.h ctl/cmd_snapshot.c ctl/snapfacts.c ctl/snapfacts.h ctl/cmd_keyring.c ctl/keyring_guide.c ctl/keyring.h ctl/cmd_local.c ctl/cmd_dev.c
 ctl_clusterctl_SOURCES = ctl/main.c ctl/client.c ctl/client_set.c ctl/client_int.h

@@ -113,6 +113,12 @@ const struct verb ctl_verbs[] = {
 	{ "catalog services", "", "the names of the services", catalog_names, OPTIONS(DC) },
 	{ "catalog datacenters", "", "the datacenters", catalog_names, NULL },
 	{ "catalog service", "NAME", "the instances of a service", catalog_service, OPTIONS(NEAR, DC) },
+	{ "dns", "NAME", "explain what DNS answers, and what it leaves out", cmd_dns, OPTIONS(
+		PARAM("--type TYPE", "A, AAAA, SRV, ANY, TXT, NS, SOA, PTR ...; A without it"),
+		PARAM("--tcp", "as over TCP"),
+		NUMBER("--size BYTES", "as with EDNS, for a client that takes so many bytes over UDP"),
+		PARAM("--from ADDRESS", "as for this client, which prepared queries may be about"),
+		OPT("NAME", "as in web.service.consul")) },
 	{ "services", "", "manage the services of a node", NULL, NULL },
 	{ "services list", "", "show the services that are registered at the node", services_list, NULL },
 	{ "services register", "NAME|-|@FILE", "register a service, or those of a file", services_register, OPTIONS(

@@ -22,6 +22,7 @@
 #include "rpcd/agent/checks.h"
 #include "rpcd/agent/coord_report.h"
 #include "rpcd/agent/def_files.h"
+#include "rpcd/agent/dns_explain.h"
 #include "rpcd/agent/dns_process.h"
 #include "rpcd/agent/log_streams.h"
 #include "rpcd/agent/registry_loop.h"
@@ -46,6 +47,7 @@
 #define SETTLE_LOOK_S 0.005
 #define LOOK_SERVERS_S 0.1
 #define USER "_rpcd"
+#define EXPLAIN_LOOKUPS_MAX 256
 #define CHANGES_LOGGED_MAX 60		/* of one reload of services.d */
 
 struct rpcd {
@@ -84,6 +86,7 @@ struct rpcd {
 	struct registry *registry;
 	struct checks *checks;
 	struct dns_process *dns;	/* NULL: no DNS */
+	struct dns_explainer *dns_explainer;
 	struct events *events;
 	struct queries *queries;
 	struct log_streams *log_streams;
@@ -778,6 +781,10 @@ start_agent(struct rpcd *p)
 		.loop = p->loop, .members = p->members, .raft = p->raft, .links = p->links, .route = p->route,
 		.leave_timeout = c->leave_timeout, .call_timeout = c->admin_timeout, .own_info = own_info, .ctx = p,
 	});
+	p->dns_explainer = dns_explainer_new(&(struct dns_lookups_conf){
+		.route = p->route, .failovers = &p->failovers, .conf = &p->conf, .datacenter = p->cluster.datacenter,
+		.node_name = p->cluster.node_name, .calls_max = EXPLAIN_LOOKUPS_MAX,
+	});
 	p->registry = registry_open(&(struct registry_conf){
 		.node_name = p->cluster.node_name, .node_id = p->cluster.node_id, .address = p->cluster.advertise,
 		.entries_max = (unsigned)c->checks_max, .output_max = c->check_output_max_size,
@@ -802,7 +809,7 @@ start_agent(struct rpcd *p)
 		.seed = seed(),
 	});
 	return p->admin != NULL && p->registry != NULL && p->events != NULL && p->queries != NULL &&
-	    p->log_streams != NULL && p->coord_report != NULL;
+	    p->dns_explainer != NULL && p->log_streams != NULL && p->coord_report != NULL;
 }
 
 static enum tv_err
@@ -818,6 +825,7 @@ start_http(struct rpcd *p)
 		.members = p->members, .admin = p->admin,
 		.registry = p->registry, .events = p->events, .queries = p->queries,
 		.log_streams = p->log_streams, .cache = p->cache, .gzip = p->gzip, .host = &p->host,
+		.dns_explainer = p->dns_explainer,
 		.quit = quit_after_leave,
 		.reload = daemon_reload,
 		.asked = { .burst = 100, .period = MONO_S(60) },
@@ -898,6 +906,7 @@ stop(struct daemon_spec *d)
 	ev_timer_stop(p->loop, &p->look_servers);
 	http_free(p->http);
 	dns_process_free(p->dns);
+	dns_explainer_free(p->dns_explainer);
 	registry_close(p->registry);
 	checks_free(p->checks);
 	events_free(p->events);

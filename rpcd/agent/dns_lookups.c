@@ -30,6 +30,7 @@ struct dns_lookups {
 	void *ctx;
 	struct dns_lookup_call *first;
 	unsigned calls;
+	const struct dns_lookup_origin *origin;	/* while done runs */
 };
 
 static void
@@ -226,7 +227,10 @@ take_reply(struct dns_lookup_call *c, const struct op_reply *reply)
 			.status = err == TV_EUNREACH || err == TV_ENOENT ? DNS_NOWHERE : DNS_FAILED };
 	else if (found.instances.n == 0)
 		found.status = DNS_NOWHERE;
+	l->origin = &(struct dns_lookup_origin){ .reply = reply, .stale = l->conf.conf->dns_allow_stale,
+	    .last_contact_ms = l->conf.conf->dns_allow_stale ? reply->last_contact_ms : 0 };
 	l->done(l->ctx, c->id, &found);
+	l->origin = NULL;
 	arena_done(&a);
 	call_free(c);
 }
@@ -324,6 +328,12 @@ dns_lookups_start(struct dns_lookups *l, uint64_t id, const struct msg_dns_ask *
 		return true;
 	call_free(c);
 	return false;
+}
+
+const struct dns_lookup_origin *
+dns_lookups_origin(const struct dns_lookups *l)
+{
+	return l->origin;
 }
 
 void

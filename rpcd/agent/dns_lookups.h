@@ -23,12 +23,21 @@ struct dns_lookups_conf {
 /* found is borrowed until return. */
 typedef void dns_lookup_done(void *ctx, uint64_t id, const struct msg_dns_found *found);
 
+/* Where an answer came from. */
+struct dns_lookup_origin {
+	const struct op_reply *reply;	/* borrowed */
+	uint64_t last_contact_ms;	/* with the leader, of who answered, as it did; 0: that was up to date */
+	bool stale;			/* any server might answer, not only one that knows it is up to date */
+};
+
 /* NULL: no memory. */
 struct dns_lookups *dns_lookups_new(const struct dns_lookups_conf *conf, dns_lookup_done *done, void *ctx);
 /* done is not called any more. */
 void dns_lookups_free(struct dns_lookups *l);
 /* done comes once, later, with this id, or never after dns_lookups_cancel().  False: too many are under way. */
 bool dns_lookups_start(struct dns_lookups *l, uint64_t id, const struct msg_dns_ask *ask);
+/* While done runs: of what it tells.  NULL: nobody was asked. */
+const struct dns_lookup_origin *dns_lookups_origin(const struct dns_lookups *l);
 /* All that are under way: who asked is gone. */
 void dns_lookups_cancel(struct dns_lookups *l);
 

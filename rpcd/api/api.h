@@ -24,6 +24,7 @@ struct log_streams;		/* rpcd/agent/log_streams.h */
 struct gzip;			/* rpcd/api/gzip.h */
 struct cache;			/* rpcd/cache/cache.h */
 struct host;			/* rpcd/api/host.h */
+struct dns_explainer;		/* rpcd/agent/dns_explain.h */
 struct failovers;		/* rpcd/route/failover.h */
 
 struct api {
@@ -40,6 +41,7 @@ struct api {
 	struct cache *cache;			/* NULL: ?cached is ignored */
 	struct gzip *gzip;			/* NULL: answers are not compressed */
 	const struct host *host;
+	struct dns_explainer *dns_explainer;
 	void (*quit)(void *ctx);		/* after a successful leave was answered; may be NULL */
 	void *quit_ctx;
 	enum tv_err (*reload)(char *errbuf, size_t cap);	/* reads the configuration again; may be NULL */

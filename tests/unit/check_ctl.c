@@ -276,6 +276,8 @@ START_TEST(questions)
 		{ "catalog nodes --near _agent", "GET /v1/catalog/nodes?near=%20agent\n" },
 		{ "catalog service --dc d --near n w/x", "GET /v1/catalog/service/w%2Fx?dc=d&near=n\n" },
 		{ "catalog datacenters", "GET /v1/catalog/datacenters\n" },
+		{ "dns --tcp --type srv --size 1232 --from 10.0.0.1 w/x.service.consul",
+		    "GET /v1/agent/dns/w%2Fx.service.consul?tcp&type=srv&size=1232&from=10.0.0.1\n" },
 		{ "leave", "PUT /v1/agent/leave\n" }, { "leave --force", "PUT /v1/agent/leave?force\n" },
 		{ "reload", "PUT /v1/agent/reload\n" }, { "members", "GET /v1/agent/members\n" },
 		{ "members --wan", "GET /v1/agent/members?wan=1\n" },

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "rpcd/dns/answer.h"
+#include "rpcd/dns/explain.h"
 #include "rpcd/dns/rate.h"
 
 #define NITEMS(a_) (sizeof(a_) / sizeof((a_)[0]))
@@ -361,6 +361,188 @@ START_TEST(order_is_fair)
 }
 END_TEST
 
+/* -- explanations -- */
+
+static struct arena again;		/* of the answers that an explanation makes */
+
+/* Explains a question about these facts, the first one of which is of what is asked. */
+static struct dns_explanation
+explained(const char *name, uint16_t type, bool tcp, const struct dns_found *found)
+{
+	struct dns_facts facts = { .n = 0 };
+	struct dns_asker asker = { .tcp = tcp, .seed = 7, .names = &names };
+	struct dns_explanation e;
+	struct dns_query q;
+	enum dns_rcode rcode;
+
+	ck_assert_int_eq(dns_query_read(question(name, type, 0), &q, &rcode), DNS_SERVE);
+	arena_reset(&work);
+	for (;;) {
+		buf_reset(&out);
+		if (dns_answer(&zone, &q, &asker, &facts, &work, &out) != DNS_NEED)
+			break;
+		for (unsigned i = 0; i < facts.n; i++)
+			facts.v[i].found = found;
+	}
+	again = ARENA_INIT(32 << 20);
+	dns_explain(&zone, &q, &asker, &facts, &arena, &again, &out, &e);
+	arena_done(&again);
+	ck_assert_int_ne(e.outcome, DNS_NO_ANSWER);
+	return e;
+}
+
+static unsigned
+of_kind(const struct dns_explanation *e, enum dns_why why)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < e->instance_count; i++)
+		n += e->instances[i].why == why;
+	return n;
+}
+
+START_TEST(why_instances)
+{
+	struct dns_instance *v = many(12);
+	struct dns_found found = { .status = DNS_FOUND, .datacenter = span_str("dc1"), .instances = v, .count = 12 };
+	struct dns_explanation e;
+
+	v[0].state = DNS_CRITICAL;
+	v[1].state = DNS_WARNING;
+	v[2].address = span_str("2001:db8::1");
+	v[3].address = v[4].address;
+	v[5].service_address = span_str("www.example.net");
+	v[6].node = arena_printf(&arena, "%070d", 0);
+	e = explained("web.service.consul", DNS_A, true, &found);
+	ck_assert_uint_eq(e.instance_count, 12);
+	ck_assert_int_eq(e.instances[0].why, DNS_WHY_CRITICAL);
+	ck_assert_int_eq(e.instances[1].why, DNS_WHY_ANSWERED);
+	ck_assert_int_eq(e.instances[2].why, DNS_WHY_NO_ADDRESS);
+	ck_assert_int_eq(e.instances[3].why, DNS_WHY_ANSWERED);
+	ck_assert_int_eq(e.instances[4].why, DNS_WHY_SAME);
+	ck_assert_int_eq(e.instances[5].why, DNS_WHY_HOST_NAME);
+	ck_assert_uint_eq(of_kind(&e, DNS_WHY_ANSWERED), e.record_count);
+	ck_assert_uint_eq(e.record_count, 8);
+	e = explained("web.service.consul", DNS_SRV, true, &found);
+	ck_assert_int_eq(e.instances[2].why, DNS_WHY_ANSWERED);
+	ck_assert_int_eq(e.instances[4].why, DNS_WHY_ANSWERED);		/* another node */
+	ck_assert_int_eq(e.instances[5].why, DNS_WHY_ANSWERED);
+	ck_assert_int_eq(e.instances[6].why, DNS_WHY_UNWRITABLE);
+	zone.only_passing = true;
+	e = explained("web.service.consul", DNS_A, true, &found);
+	ck_assert_int_eq(e.instances[1].why, DNS_WHY_NOT_PASSING);
+	zone.only_passing = false;
+	/* All that is left out for its health: the name is not there. */
+	found.count = 1;
+	e = explained("web.service.consul", DNS_A, true, &found);
+	ck_assert_int_eq(e.rcode, DNS_NXDOMAIN);
+	ck_assert_int_eq(e.instances[0].why, DNS_WHY_CRITICAL);
+}
+END_TEST
+
+START_TEST(why_limits)
+{
+	struct dns_found found = { .status = DNS_FOUND, .datacenter = span_str("dc1"), .instances = many(1000),
+	    .count = 1000 };
+	struct dns_explanation e = explained("web.service.consul", DNS_A, false, &found);
+
+	ck_assert_uint_eq(of_kind(&e, DNS_WHY_ANSWERED) + of_kind(&e, DNS_WHY_ANSWER_LIMIT), DNS_EXPLAIN_MAX);
+	ck_assert_uint_eq(e.record_count, 3);
+	ck_assert_uint_eq(e.instance_count, DNS_EXPLAIN_MAX);
+	ck_assert_uint_eq(e.instances_left_out, 500);
+	zone.a_record_limit = 2;
+	e = explained("web.service.consul", DNS_A, true, &found);
+	ck_assert_uint_eq(of_kind(&e, DNS_WHY_ANSWERED) + of_kind(&e, DNS_WHY_RECORD_LIMIT), DNS_EXPLAIN_MAX);
+	zone.a_record_limit = 0;
+	for (unsigned i = 0; i < 8; i++)
+		((struct dns_instance *)(uintptr_t)found.instances)[i].node = arena_printf(&arena, "%060u", i);
+	found.count = 8;
+	zone.udp_answer_limit = 8;
+	e = explained("web.service.consul", DNS_SRV, false, &found);
+	ck_assert_uint_eq(e.instance_count, 8);
+	ck_assert_uint_eq(of_kind(&e, DNS_WHY_ANSWERED), e.record_count / 2);
+	ck_assert_uint_eq(of_kind(&e, DNS_WHY_ANSWERED) + of_kind(&e, DNS_WHY_SIZE), 8);
+	ck_assert_uint_ge(of_kind(&e, DNS_WHY_SIZE), 1);
+}
+END_TEST
+
+START_TEST(ttls_and_texts)
+{
+	const struct dns_service_ttl ttls[] = { { span_str("w"), true, 7 }, { span_str("db"), false, 9 } };
+	struct span meta[][2] = { { span_str("k"), span_str("a\"b\\c\1") } };
+	struct dns_instance *v = many(1);
+	struct dns_found found = { .status = DNS_FOUND, .datacenter = span_str("dc1"), .instances = v, .count = 1 };
+	struct dns_explanation e;
+
+	zone.service_ttls = ttls;
+	zone.service_ttl_count = 2;
+	zone.node_ttl = 5;
+	v[0].meta = (const struct span (*)[2])meta;
+	v[0].meta_count = 1;
+	e = explained("t.web.service.consul", DNS_SRV, true, &found);
+	ck_assert_uint_eq(e.record_count, 3);
+	ck_assert(span_eqs(e.records[0].data, "1 1 80 node-0.node.dc1.consul."));
+	ck_assert(span_eqs(e.records[0].ttl_from, "dns_config.service_ttl \"w*\""));
+	ck_assert_uint_eq(e.records[0].ttl, 7);
+	ck_assert(span_eqs(e.records[1].owner, "node-0.node.dc1.consul.") && span_eqs(e.records[1].data, "10.0.0.1"));
+	ck_assert(span_eqs(e.records[2].data, "\"k=a\\\"b\\\\c\\001\""));
+	ck_assert_int_eq(e.records[2].section, DNS_SECTION_ADDITIONAL);
+	e = explained("db.service.consul", DNS_A, true, &found);
+	ck_assert(span_eqs(e.records[0].ttl_from, "dns_config.service_ttl \"db\""));
+	e = explained("x.service.consul", DNS_A, true, &found);
+	ck_assert_uint_eq(e.records[0].ttl, 0);
+	e = explained("n.node.consul", DNS_A, true, &found);
+	ck_assert(span_eqs(e.records[0].ttl_from, "dns_config.node_ttl"));
+	ck_assert_uint_eq(e.instance_count, 0);
+	found.has_ttl = true;
+	e = explained("q.query.consul", DNS_A, true, &found);
+	ck_assert(span_eqs(e.records[0].ttl_from, "the prepared query"));
+	e = explained("consul", DNS_SOA, true, &found);
+	ck_assert(e.apex && span_eqs(e.records[0].ttl_from, "dns_config.soa.min_ttl"));
+	ck_assert(span_starts(e.records[0].data, span_str("ns.consul. hostmaster.consul. 0 3600 600 86400 0")));
+	e = explained("4.3.2.10.in-addr.arpa", DNS_PTR, true, &found);
+	ck_assert(span_eqs(e.records[0].data, "node-0.node.dc1.consul."));
+	e = explained("www.example.net", DNS_A, true, &found);
+	ck_assert_int_eq(e.outcome, DNS_FORWARD);
+	ck_assert_int_eq(e.main, -1);
+	e = explained("x.consul", DNS_A, true, &found);
+	ck_assert_int_eq(e.rcode, DNS_NXDOMAIN);
+}
+END_TEST
+
+START_TEST(types)
+{
+	char text[16];
+
+	ck_assert_uint_eq(dns_type_of(span_str("srv")), DNS_SRV);
+	ck_assert_uint_eq(dns_type_of(span_str("TYPE65535")), 65535);
+	for (size_t i = 0; i < 6; i++)
+		ck_assert_uint_eq(dns_type_of(span_str((const char *const[]){ "", "TYPE", "TYPE65536", "TYPE1x", "SR",
+		    "TYPE+1" }[i])), 0);
+	ck_assert_str_eq(dns_type_text(DNS_AAAA, text, sizeof(text)), "AAAA");
+	ck_assert_str_eq(dns_type_text(65, text, sizeof(text)), "TYPE65");
+}
+END_TEST
+
+/* Whatever the bytes are. */
+START_TEST(records_that_are_none)
+{
+	struct dns_found found = { .status = DNS_FOUND, .datacenter = span_str("dc1"), .instances = many(3), .count = 3 };
+	struct dns_shown *v;
+	unsigned n;
+
+	ck_assert_int_eq(answer(question("web.service.consul", DNS_SRV, 1232), false, &found), DNS_DONE);
+	for (size_t cut = 0; cut < out.len; cut++)
+		ck_assert(!dns_records_show(span_of(out.data, cut), &arena, &v, &n) || cut == out.len);
+	for (size_t bit = 0; bit < out.len * 8; bit++) {
+		out.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		(void)dns_records_show(buf_span(&out), &arena, &v, &n);
+		out.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		arena_reset(&arena);
+	}
+}
+END_TEST
+
 /* -- the limit -- */
 
 START_TEST(equal_answers)
@@ -406,6 +588,11 @@ main(void)
 	tcase_add_test(t, names_that_cannot_be_written);
 	tcase_add_test(t, cut_and_turned);
 	tcase_add_test(t, order_is_fair);
+	tcase_add_test(t, why_instances);
+	tcase_add_test(t, why_limits);
+	tcase_add_test(t, ttls_and_texts);
+	tcase_add_test(t, types);
+	tcase_add_test(t, records_that_are_none);
 	tcase_add_test(t, equal_answers);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
