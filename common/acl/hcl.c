@@ -268,6 +268,8 @@ deeper(struct parser *ps)
 static bool
 parse_braces(struct parser *ps, struct hcl_value *v)
 {
+	const struct hcl_comments *last = ps->last;
+
 	v->type = HCL_OBJECT;
 	v->pos = ps->tok.pos;
 	v->line = v->pos.line;
@@ -283,6 +285,7 @@ parse_braces(struct parser *ps, struct hcl_value *v)
 		return false;
 	}
 	v->end = ps->tok.pos;
+	v->comments = ps->last != last;
 	ps->depth--;
 	return true;
 }

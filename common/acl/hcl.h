@@ -1,5 +1,5 @@
 /*
- * Reader of the language that access rules are written in: version 1 of HCL, without heredocs, and JSON.
+ * Reader and printer of the language that access rules are written in: version 1 of HCL, without heredocs, and JSON.
  *
  *     key "name" { field = "text" }     list = [ 1, "two", { } ]     # comment, // comment, and C comments
  *
@@ -51,6 +51,7 @@ struct hcl_value {
 	unsigned line;		/* in JSON too */
 	struct span text;	/* of a scalar, as written, quotes included; empty for null */
 	struct hcl_item *items;	/* of an object */
+	bool comments;		/* of an object: there are some between its braces */
 	struct hcl_value *values;	/* of a list */
 	struct hcl_value *next;	/* in a list */
 	struct hcl_comments *lead, *trail;	/* in a list; NULL without */
@@ -86,5 +87,7 @@ enum tv_err hcl_parse(struct span text, struct arena *a, struct hcl_file *file, 
  * stays as it is.  False for an escape that does not exist, or without memory.
  */
 bool hcl_unquote(struct span text, bool quoted, bool json, struct arena *a, struct span *out);
+/* The text of a tree in the usual layout, of two spaces a level, without a last newline. */
+void hcl_print(const struct hcl_file *file, struct buf *out);
 
 #endif

@@ -67,6 +67,15 @@ const char *acl_access_name(enum acl_access a);
  */
 enum tv_err acl_rules_parse(struct span text, struct acl_rules **out, struct buf *why);
 void acl_rules_free(struct acl_rules *rules);
+/*
+ * Rules of the old syntax, HCL or JSON, in the current one, added to out: what was a rule about a name becomes one
+ * about all that begin with it.  Neither names nor accesses are checked; comments stay, the layout becomes the usual
+ * one.
+ *
+ * TV_OK, or one sentence in why: TV_EFORMAT and TV_ELIMIT as above, with the prefix `Failed to parse rules: `;
+ * TV_ELIMIT when out is too small, TV_ENOMEM, both with the prefix `Failed to output new rules: `.
+ */
+enum tv_err acl_rules_translate(struct span text, struct buf *out, struct buf *why);
 
 /*
  * What a service identity gives: service write on the name and on NAME-sidecar-proxy, service and node read

@@ -161,6 +161,73 @@ START_TEST(test_bad)
 }
 END_TEST
 
+static const struct {
+	const char *from, *to;
+} translated[] = {
+	/* As recorded: auth/translate. */
+	{ "key \"a\" { policy = \"read\" }", "key_prefix \"a\" {\n  policy = \"read\"\n}" },
+	{ "agent \"\" { policy = \"read\" }\nevent \"x\" { policy = \"write\" }\nnode \"n\" { policy = \"deny\" }\n"
+	    "query \"\" { policy = \"read\" }\nservice \"s\" { policy = \"write\" intentions = \"deny\" }\n"
+	    "session \"\" { policy = \"write\" }\n",
+	    "agent_prefix \"\" {\n  policy = \"read\"\n}\n\nevent_prefix \"x\" {\n  policy = \"write\"\n}\n\n"
+	    "node_prefix \"n\" {\n  policy = \"deny\"\n}\n\nquery_prefix \"\" {\n  policy = \"read\"\n}\n\n"
+	    "service_prefix \"s\" {\n  policy = \"write\"\n\n  intentions = \"deny\"\n}\n\n"
+	    "session_prefix \"\" {\n  policy = \"write\"\n}" },
+	{ "operator = \"read\"\nkeyring = \"write\"\nacl = \"read\"\n",
+	    "operator = \"read\"\n\nkeyring = \"write\"\n\nacl = \"read\"" },
+	{ "key_prefix \"a\" { policy = \"read\" }", "key_prefix \"a\" {\n  policy = \"read\"\n}" },
+	{ "# hi\nkey \"\" {\n  policy = \"read\"\n}\n// x\n", "# hi\nkey_prefix \"\" {\n  policy = \"read\"\n}\n\n// x\n" },
+	{ "{\"key\": {\"a\": {\"policy\": \"read\"}}}", "key_prefix \"a\" {\n  policy = \"read\"\n}" },
+	{ "\"key\"    \"a\"   {policy=\"zz\"}\n\n\n\nfoo \"b\" {\n}",
+	    "key_prefix \"a\" {\n  policy = \"zz\"\n}\n\nfoo \"b\" {}" },
+	{ "", "" },
+	/* Layout and comments. */
+	{ "a {}\nb {}\n\nc {}", "a {}\nb {}\n\nc {}" },
+	{ "service \"s\" {\n policy = \"write\" # w\n intentions = \"deny\"   // d\n}",
+	    "service_prefix \"s\" {\n  policy     = \"write\" # w\n  intentions = \"deny\"  // d\n}" },
+	{ "key \"a\" {\n # lead\n policy = \"read\"\n}", "key_prefix \"a\" {\n  # lead\n  policy = \"read\"\n}" },
+	{ "key \"a\" {\n # alone\n # too\n\n policy = \"read\"\n # last\n}",
+	    "key_prefix \"a\" {\n  # alone\n  # too\n\n  policy = \"read\"\n\n  # last\n}" },
+	{ "/* one */\n\n/* two\n */\nkey \"a\" {} # x\n", "/* one */\n\n/* two\n */\nkey_prefix \"a\" {} # x" },
+	{ "x = [ 1,2 , \"a\" ]\ny = [\n 1, # one\n \"long\",\n # lead\n {a=1},\n]",
+	    "x = [1, 2, \"a\"]\n\ny = [\n  1,      # one\n  \"long\",\n  {\n    # lead\n    a = 1\n  },\n]" },
+	{ "a \"b\" {\n c \"d\" {\n e = 1\n }\n f = 2\n}", "a \"b\" {\n  c \"d\" {\n    e = 1\n  }\n\n  f = 2\n}" },
+	{ "key = \"x\"\nservice \"key\" { key = \"policy\" }", "key_prefix = \"x\"\n\nservice_prefix \"key\" {\n  key_prefix = "
+	    "\"policy\"\n}" },
+	{ "{\"key\": [{\"a\": {\"policy\": \"read\"}}, {\"b\\n\": [{\"policy\": \"list\"}]}], \"operator\": \"read\", \"l\": [1, \"x\"],"
+	    " \"n\": null}",
+	    "key_prefix \"a\" {\n  policy = \"read\"\n}\n\nkey_prefix = {\n  \"b\\n\" = {\n    policy = \"list\"\n  }\n}\n\n"
+	    "\"operator\" = \"read\"\n\n\"l\" = [1, \"x\"]\n\n\"n\" = " },
+};
+
+START_TEST(test_translated)
+{
+	struct buf why = BUF_INIT(4096), out = BUF_INIT(4096);
+
+	ck_assert_int_eq(acl_rules_translate(span_str(translated[_i].from), &out, &why), TV_OK);
+	ck_assert_str_eq(buf_cstr(&out), translated[_i].to);
+	ck_assert_uint_eq(why.len, 0);
+	buf_done(&out);
+	buf_done(&why);
+}
+END_TEST
+
+START_TEST(test_not_translated)
+{
+	struct buf why = BUF_INIT(4096), out = BUF_INIT(16);
+
+	/* As recorded: auth/translate-errors. */
+	ck_assert_int_eq(acl_rules_translate(span_str("key \"a\" {"), &out, &why), TV_EFORMAT);
+	ck_assert_str_eq(buf_cstr(&why), "Failed to parse rules: At 1:11: object expected closing RBRACE got: EOF");
+	ck_assert_uint_eq(out.len, 0);
+	buf_reset(&why);
+	ck_assert_int_eq(acl_rules_translate(span_str("key \"a\" { policy = \"read\" }"), &out, &why), TV_ELIMIT);
+	ck_assert_str_eq(buf_cstr(&why), "Failed to output new rules: they are too long");
+	buf_done(&out);
+	buf_done(&why);
+}
+END_TEST
+
 /* A text of one thing many times. */
 static struct buf
 many(const char *head, const char *text, unsigned n, const char *tail)
@@ -265,6 +332,8 @@ main(void)
 
 	tcase_add_loop_test(tc, test_good, 0, sizeof(good) / sizeof(good[0]));
 	tcase_add_loop_test(tc, test_bad, 0, sizeof(bad) / sizeof(bad[0]));
+	tcase_add_loop_test(tc, test_translated, 0, sizeof(translated) / sizeof(translated[0]));
+	tcase_add_test(tc, test_not_translated);
 	tcase_add_test(tc, test_limits);
 	tcase_add_test(tc, test_room_for_the_smallest_things);
 	tcase_add_test(tc, test_null_bytes);
