@@ -975,8 +975,10 @@ main(int argc, char **argv)
 		.conf = &p.conf,
 		.cluster = &p.cluster,
 		.check = check_conf,
-		.addresses = &p.conf.http_addresses,
-		.addresses_key = "http_addresses",
+		.addresses = {
+			{ "http_addresses", &p.conf.http_addresses, NULL },	/* DNS may be there alone */
+			{ "dns_addresses", &p.conf.dns_addresses, &p.conf.dns_port },
+		},
 		.open = open_all,
 		.listens = listens,
 		.policy = allow,

@@ -343,8 +343,14 @@ await_addresses(const struct daemon_spec *d, struct trouble *t)
 {
 	enum tv_err err = await_address(d, "bind", d->cluster->bind, t);
 
-	for (size_t i = 0; d->addresses != NULL && i < d->addresses->count && err == TV_OK; i++)
-		err = await_address(d, d->addresses_key, d->addresses->items[i], t);
+	for (size_t k = 0; k < sizeof(d->addresses) / sizeof(d->addresses[0]); k++) {
+		const struct daemon_addresses *a = &d->addresses[k];
+
+		if (a->key == NULL || (a->port != NULL && *a->port == 0))
+			continue;
+		for (size_t i = 0; i < a->list->count && err == TV_OK; i++)
+			err = await_address(d, a->key, a->list->items[i], t);
+	}
 	return err;
 }
 

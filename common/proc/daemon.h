@@ -31,9 +31,12 @@ struct daemon_spec {
 	struct cluster_conf *cluster;		/* filled from cluster.conf */
 	/* Checks across keys; one sentence into errbuf. May be NULL. */
 	enum tv_err (*check)(struct daemon_spec *d, char *errbuf, size_t cap);
-	/* A list of addresses that open() binds beside cluster.conf's bind, and its key: waited for.  May be NULL. */
-	const struct conf_list *addresses;
-	const char *addresses_key;
+	/* Addresses that open() binds beside cluster.conf's bind: waited for. */
+	struct daemon_addresses {
+		const char *key;		/* NULL: none */
+		const struct conf_list *list;
+		const uint16_t *port;		/* 0: none is bound.  May be NULL */
+	} addresses[2];
 	/* With privileges: bind sockets, read keys. */
 	enum tv_err (*open)(struct daemon_spec *d, char *errbuf, size_t cap);
 	/* Appends where the daemon listens, for the first line of the log: "10.0.0.1:8300, /run/...".  May be NULL. */

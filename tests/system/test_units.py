@@ -280,7 +280,7 @@ def test_address_comes_late():
         for d in DAEMONS:
             wait_for("%s has ended" % d, lambda: down(m, d))
         configure(m, node_name=m.name, server=True, bind="10.9.2.1", advertise="10.9.2.1")
-        m.write(ETC + "/rpcd.conf", 'http_addresses = [ "10.9.2.3" ]\nhttp_allow_remote = true\n')
+        m.write(ETC + "/rpcd.conf", 'http_addresses = [ "10.9.2.3" ]\nhttp_allow_remote = true\ndns_addresses = [ "10.9.2.4" ]\n')
         m.ok("ip", "addr", "flush", "dev", "eth0")
         m.ok("systemctl", "start", "--no-block", "triumvir.target")
         wait_for("gossipd waits", lambda: "bind: 10.9.2.1 is not an address of this machine; waiting for it" in
@@ -289,6 +289,9 @@ def test_address_comes_late():
         wait_for("rpcd waits", lambda: "http_addresses: 10.9.2.3 is not an address of this machine; waiting for it" in
                  m.journal("-u", "rpcd"))
         m.address("10.9.2.3")
+        wait_for("rpcd waits for that of DNS", lambda: "dns_addresses: 10.9.2.4 is not an address of this machine; waiting for it" in
+                 m.journal("-u", "rpcd"))
+        m.address("10.9.2.4")
         for d in DAEMONS:
             wait_for("%s runs" % d, lambda: judge(m, d))
             assert m.show(d, "NRestarts")["NRestarts"] == "0", m.journal("-u", d)
@@ -312,6 +315,39 @@ def test_starts_without_limit():
             assert 0 < int(limits["MemoryHigh"]) < int(limits["MemoryMax"]), limits
 
 
+DNS_QUESTION = """import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(5)
+s.connect(("127.0.0.1", 53))
+s.send(b"\\0\\1\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\6consul\\0\\0\\6\\0\\1")
+print(s.recv(512)[3] & 15)"""
+
+
+def test_port_53():
+    """DNS on port 53 takes the drop-in of doc/operations.md, and says so without; nobody who serves has a capability."""
+    with lab() as l:
+        m = l.machine("10.9.6.1")
+        install(m, True)
+        m.write(ETC + "/rpcd.conf", "dns_port = 53\n")
+        m.ok("systemctl", "start", "--no-block", "triumvir.target")
+        wait_for("rpcd says why", lambda: "port 53 (DNS, UDP): Permission denied; a port below 1024 takes CAP_NET_BIND_SERVICE" in
+                 m.journal("-u", "rpcd"))
+        with open(os.path.join(TOP, "doc", "operations.md"), encoding="utf-8") as f:
+            steps = re.findall(r"^    # (.*)$", f.read().split("\n## Names by DNS\n")[1].split("\n## ")[0], re.M)
+        assert len(steps) == 2, steps
+        for step in steps:
+            m.ok("sh", "-c", step.replace("/usr/share/", "/usr/local/share/"))
+        wait_for("rpcd runs", lambda: m.show("rpcd", "SubState")["SubState"] == "running")
+        wait_for("it answers", lambda: m.run("python3", "-c", DNS_QUESTION).stdout.strip() == "0")
+        pids = m.ok("systemctl", "show", "-p", "ControlGroup", "--value", "rpcd").strip()
+        served = m.ok("cat", "/sys/fs/cgroup%s/cgroup.procs" % pids).split()
+        names = {p: m.ok("cat", "/proc/%s/comm" % p).strip() for p in served}
+        assert sorted(set(names.values())) == ["rpcd", "rpcd: check", "rpcd: dns"], names
+        for p in served:
+            status = m.ok("cat", "/proc/%s/status" % p)
+            assert all(int(re.search(r"Cap%s:\s*(\w+)" % k, status).group(1), 16) == 0 for k in ("Eff", "Prm", "Inh", "Amb")), status
+
+
 def test_data_elsewhere():
     """data_dir outside of /var/lib/triumvir needs the drop-in of doc/operations.md, and says so without."""
     with lab() as l:
@@ -331,4 +367,5 @@ def test_data_elsewhere():
 
 if __name__ == "__main__":
     netns.enter(mounts=True)
-    main(test_server_and_client, test_folder_moved_away, test_walls_of_debian_12, test_address_comes_late, test_starts_without_limit, test_data_elsewhere)
+    main(test_server_and_client, test_folder_moved_away, test_walls_of_debian_12, test_address_comes_late, test_starts_without_limit, test_port_53,
+         test_data_elsewhere)
