@@ -371,6 +371,11 @@ START_TEST(wrong_evidence_is_forgotten)
 	ck_assert_uint_eq(status().leader, 2);
 	ck_assert_uint_eq(status().term, 3);
 	ck_assert(!grants_pre_vote(3, 10));
+	/* And when another one leads. */
+	gone(2);
+	append(3, 4, 1, 1, 0, NULL);
+	ck_assert_uint_eq(status().leader, 3);
+	ck_assert(!grants_pre_vote(2, 10));
 	stop();
 }
 END_TEST
