@@ -45,7 +45,7 @@ common_libtvjson_a_SOURCES += common/record/schema_json.c common/record/txn_json
 # Access rules: their language, and what they mean together.
 common_libtvcore_a_SOURCES += \
 	common/acl/hcl.c common/acl/hcl_scan.c common/acl/hcl.h common/acl/hcl_int.h \
-	common/acl/hcl_print.c common/acl/rules.c common/acl/translate.c common/acl/rules.h
+	common/acl/hcl_print.c common/acl/rules.c common/acl/translate.c common/acl/rules.h common/acl/set.c common/acl/set.h
 
 # Channels: frames on sockets.
 common_libtvrt_a_SOURCES += \

@@ -2,7 +2,7 @@
 if HAVE_CHECK
 rt_checks = tests/unit/check_duration tests/unit/check_histogram tests/unit/check_log tests/unit/check_ucl tests/unit/check_conf \
 	tests/unit/check_cluster_conf tests/unit/check_keys tests/unit/check_sandbox \
-	tests/unit/check_daemon tests/unit/check_interpolate tests/unit/check_acl_rules
+	tests/unit/check_daemon tests/unit/check_interpolate tests/unit/check_acl_rules tests/unit/check_acl_set
 check_PROGRAMS += $(rt_checks)
 TESTS += $(rt_checks)
 scratch = tests/unit/scratch.c tests/unit/scratch.h
@@ -12,6 +12,8 @@ tests_unit_check_interpolate_SOURCES = tests/unit/check_interpolate.c
 tests_unit_check_interpolate_LDADD = $(UNIT_LIBS) $(PCRE2_LIBS)
 tests_unit_check_acl_rules_SOURCES = tests/unit/check_acl_rules.c
 tests_unit_check_acl_rules_LDADD = $(UNIT_LIBS)
+tests_unit_check_acl_set_SOURCES = tests/unit/check_acl_set.c
+tests_unit_check_acl_set_LDADD = $(UNIT_LIBS)
 tests_unit_check_histogram_SOURCES = tests/unit/check_histogram.c
 tests_unit_check_histogram_LDADD = $(UNIT_LIBS)
 tests_unit_check_log_SOURCES = tests/unit/check_log.c
@@ -29,3 +31,10 @@ tests_unit_check_sandbox_LDADD = common/libtvrt.a $(UNIT_LIBS) $(SECCOMP_LIBS) $
 tests_unit_check_daemon_SOURCES = tests/unit/check_daemon.c $(scratch)
 tests_unit_check_daemon_LDADD = $(RT_LIBS) $(CHECK_LIBS)
 endif
+
+# Sets of access rules against an evaluator in Python.
+check_PROGRAMS += tests/unit/acl_eval
+tests_unit_acl_eval_SOURCES = tests/unit/acl_eval.c
+tests_unit_acl_eval_LDADD = common/libtvcore.a
+dist_check_SCRIPTS += tests/unit/check_acl_model.py
+TESTS += tests/unit/check_acl_model.py
