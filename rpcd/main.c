@@ -499,6 +499,7 @@ own_info(void *ctx, struct buf *b)
 		{ "dns_dropped", dns.served.dropped }, { "dns_limited", dns.served.limited },
 		{ "dns_conns", dns.served.conns }, { "dns_conns_refused", dns.served.conns_refused },
 		{ "dns_conns_timed_out", dns.served.conns_timed_out },
+		{ "dns_conns_evicted", dns.served.conns_evicted },
 		{ "dns_lookups", dns.served.lookups }, { "dns_lookups_joined", dns.served.lookups_joined },
 		{ "dns_under_way", dns.served.under_way },
 		{ "dns_forwarded", dns.served.forwarded }, { "dns_forwarded_failed", dns.served.forwarded_failed },

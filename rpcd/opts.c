@@ -77,7 +77,7 @@ const struct conf_opt rpcd_opts[] = {
 	    "TTL of the SOA, and so of answers that there is no such name" },
 
 	{ "limits.dns_max_conns", CONF_U64, F(dns_max_conns), "4096", "1", "60000", NULL, CONF_RESTART,
-	    "TCP connections to each DNS address; further ones are closed" },
+	    "TCP connections of all DNS clients; the one that got no further for longest makes room" },
 	{ "limits.dns_max_conns_per_client", CONF_U64, F(dns_max_conns_per_client), "128", "1", "60000", NULL,
 	    CONF_LIVE, "TCP connections of one DNS client, an IPv4 address or an IPv6 /64" },
 

@@ -380,7 +380,8 @@ take_addresses(struct rendered_table *t, struct rendered *r, const struct dns_ad
 		}
 		of[i] = slots[at] - 1;
 	}
-	size_t order_bytes = from->n * sizeof(*of), bytes = order_bytes + (size_t)r->addresses * from->len + RECORD_HEAD;
+	size_t order_bytes = from->n * sizeof(*of);
+	size_t bytes = order_bytes + (size_t)r->addresses * from->len + RECORD_HEAD;
 	uint8_t *memory = malloc(bytes);
 	if (memory == NULL)
 		return false;

@@ -1,6 +1,7 @@
 /*
  * DNS over TCP: a length before each message, questions in a row.  A connection is bounded in questions, in answers
- * that wait, and in time: none may stay that says nothing, or takes nothing.
+ * that wait, and in time: none may stay that says nothing, or takes nothing.  All together are bounded in number and in
+ * bytes: who got no further for the longest time makes room.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,6 +19,8 @@
 #define UNDER_WAY_MAX 64
 #define OUT_BYTES_PAUSE (256u << 10)	/* no more questions are read */
 #define READ_BYTES 4096
+#define BYTES_MAX (32u << 20)		/* of all connections: questions that are not whole, answers that wait */
+#define EVICT_LOOKS 64			/* at the oldest ones: those that wait for us do not make room */
 #define SLOTS 16384			/* sources: a power of two */
 
 struct tcp_conn {
@@ -31,6 +34,9 @@ struct tcp_conn {
 	struct buf in, out;
 	unsigned questions, under_way;
 	bool ended;			/* the client sends no more */
+	bool given_up;			/* it is closed by the loop */
+	size_t counted;			/* of the bytes of all */
+	struct tcp_conn *older, *newer;	/* by the last whole question, or answer that went */
 };
 
 struct tcp_listener {
@@ -41,6 +47,8 @@ struct tcp_listener {
 struct tcp {
 	struct source { uint64_t source; unsigned conns; } sources[SLOTS];
 	unsigned used;
+	size_t bytes;
+	struct tcp_conn *oldest, *newest;
 };
 
 /* -- sources -- */
@@ -89,10 +97,28 @@ source_release(struct server *s, uint64_t source)
 /* -- connections -- */
 
 static void
+age_leave(struct tcp *t, struct tcp_conn *c)
+{
+	*(c->older == NULL ? &t->oldest : &c->older->newer) = c->newer;
+	*(c->newer == NULL ? &t->newest : &c->newer->older) = c->older;
+}
+
+static void
+age_enter(struct tcp *t, struct tcp_conn *c)
+{
+	c->older = t->newest;
+	c->newer = NULL;
+	*(t->newest == NULL ? &t->oldest : &t->newest->newer) = c;
+	t->newest = c;
+}
+
+static void
 conn_close(struct tcp_conn *c)
 {
 	struct server *s = c->server;
 
+	age_leave(s->tcp, c);
+	s->tcp->bytes -= c->counted;
 	if (c->under_way > 0)
 		asks_drop_conn(s, c);
 	ev_io_stop(s->loop, &c->io);
@@ -106,9 +132,55 @@ conn_close(struct tcp_conn *c)
 	free(c);
 }
 
+/* From the loop: others may hold it now. */
+static void
+close_soon(struct tcp_conn *c)
+{
+	c->given_up = true;
+	buf_done(&c->in);
+	buf_done(&c->out);
+	c->server->tcp->bytes -= c->counted;
+	c->counted = 0;
+	if (!ev_is_pending(&c->io))
+		ev_feed_event(c->server->loop, &c->io, EV_CUSTOM);
+}
+
+/* Its bytes may be others than before.  If all are too many, the oldest that hold any are closed, but for this one. */
+static void
+count_bytes(struct tcp_conn *c)
+{
+	struct tcp *t = c->server->tcp;
+	size_t now = c->in.cap + c->out.cap;
+
+	t->bytes += now - c->counted;
+	c->counted = now;
+	for (struct tcp_conn *k = t->oldest; k != NULL && t->bytes > BYTES_MAX; k = k->newer)
+		if (k != c && k->counted > 0) {
+			c->server->stats.conns_evicted++;
+			close_soon(k);
+		}
+}
+
+/* One that waits for nothing of ours is closed for a new one.  False: all of the oldest do. */
+static bool
+evict(struct server *s)
+{
+	struct tcp_conn *c = s->tcp->oldest;
+
+	for (unsigned i = 0; c != NULL && c->under_way > 0 && i < EVICT_LOOKS; i++)
+		c = c->newer;
+	if (c == NULL || c->under_way > 0)
+		return false;
+	s->stats.conns_evicted++;
+	conn_close(c);
+	return true;
+}
+
 static void
 wait_for(struct tcp_conn *c, double seconds)
 {
+	age_leave(c->server->tcp, c);
+	age_enter(c->server->tcp, c);
 	ev_timer_stop(c->server->loop, &c->timer);
 	ev_timer_set(&c->timer, seconds, 0.);
 	ev_timer_start(c->server->loop, &c->timer);
@@ -202,15 +274,17 @@ on_io(struct ev_loop *loop, ev_io *w, int events)
 	struct tcp_conn *c = w->data;
 
 	(void)loop;
-	if ((events & EV_READ) != 0 && may_read(c) && !receive(c)) {
+	if (c->given_up || ((events & EV_READ) != 0 && may_read(c) && !receive(c))) {
 		conn_close(c);
 		return;
 	}
 	serve(c);
-	if (!transmit(c) || c->out.failed || is_over(c))
+	if (!transmit(c) || c->out.failed || is_over(c)) {
 		conn_close(c);
-	else
-		watch(c);
+		return;
+	}
+	count_bytes(c);
+	watch(c);
 }
 
 static void
@@ -240,11 +314,12 @@ answered(struct tcp_conn *c)
 void
 tcp_send(struct server *s, struct tcp_conn *c, struct span answer)
 {
-	if (answer.len > DNS_MESSAGE_BYTES_MAX) {
+	if (answer.len > DNS_MESSAGE_BYTES_MAX || c->given_up) {
 		s->stats.dropped++;
 	} else {
 		buf_u16be(&c->out, (uint16_t)answer.len);
 		buf_putspan(&c->out, answer);
+		count_bytes(c);
 	}
 	answered(c);
 }
@@ -264,8 +339,9 @@ on_accept(void *ctx, int fd)
 	union address from = { .any.sa_family = AF_UNSPEC };
 	socklen_t len = sizeof(from);
 	uint64_t source = getpeername(fd, &from.any, &len) == 0 ? source_of(&from.any) : 0;
-	bool taken = source != 0 && source_take(s, source);
-	struct tcp_conn *c = taken ? calloc(1, sizeof(*c)) : NULL;
+	bool taken = source != 0 && source_take(s, source), fits = taken &&
+	    (s->stats.conns < s->conf.conns_max || evict(s));
+	struct tcp_conn *c = fits ? calloc(1, sizeof(*c)) : NULL;
 
 	if (c == NULL) {
 		if (taken)
@@ -279,6 +355,7 @@ on_accept(void *ctx, int fd)
 	    .in = BUF_INIT(2 + DNS_MESSAGE_BYTES_MAX + READ_BYTES),
 	    .out = BUF_INIT(OUT_BYTES_PAUSE + UNDER_WAY_MAX * (DNS_MESSAGE_BYTES_MAX + 2u)) };
 	s->stats.conns++;
+	age_enter(s->tcp, c);
 	ev_io_init(&c->io, on_io, fd, EV_READ);
 	ev_timer_init(&c->timer, on_timer, FIRST_S, 0.);
 	c->io.data = c->timer.data = c;
@@ -296,7 +373,8 @@ tcp_open(struct server *s)
 		return false;
 	for (unsigned i = 0; i < s->tcp_count; i++) {
 		listeners[i].server = s;
-		listeners[i].listener = listener_new(s->loop, s->tcp_fds[i], (unsigned)s->conf.conns_max, on_accept,
+		/* One more, for which another one makes room. */
+		listeners[i].listener = listener_new(s->loop, s->tcp_fds[i], (unsigned)s->conf.conns_max + 1, on_accept,
 		    &listeners[i]);
 		if (listeners[i].listener == NULL)
 			return false;

@@ -1,7 +1,7 @@
 /* Messages of DNS clients, answered from what the input itself makes of the catalog; and recursors' replies in that. */
 #include <stdlib.h>
 
-#include "rpcd/dns/answer.h"
+#include "rpcd/dns/rendered.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -26,6 +26,46 @@ reads_again(struct span msg, const struct dns_query *q)
 	}
 	if (at != msg.len)
 		abort();
+}
+
+static uint64_t
+hash(const void *bytes, size_t n)
+{
+	uint64_t h = 1;
+
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3u;
+	return h;
+}
+
+/* What is kept of an answer and written again is a message of the same size, and reads again. */
+static void
+keeps(struct span msg, bool tcp, const struct dns_zone *z, const struct dns_query *q, const struct dns_found *found,
+    struct span reply, struct arena *a)
+{
+	struct rendered_set set = { NULL };
+	static struct rendered_table t;
+	struct rendered_question k;
+	struct rng rng;
+	struct buf out = BUF_INIT(2 * DNS_MESSAGE_BYTES_MAX);
+
+	rng_seed(&rng, msg.len);
+	if (t.chains == NULL && !rendered_open(&t, 1 << 20, hash))
+		return;
+	if (rendered_read(&t, msg, tcp, &k)) {
+		if (q->subnet || k.type != q->type || k.id != q->id || k.flags != q->flags)
+			abort();
+		rendered_keep(&t, &set, &k, z, found, reply, 0, a);
+		if (rendered_write(&t, &k, &rng, 0, &out) != NULL) {
+			if (out.len != reply.len)
+				abort();
+			reads_again(buf_span(&out), q);
+		}
+		rendered_drop(&t, &set);
+		if (t.count != 0 || t.bytes != 0)
+			abort();
+	}
+	buf_done(&out);
 }
 
 /* The first byte says how many bytes are the message; the rest are texts of instances, and a recursor's reply. */
@@ -74,6 +114,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (o == DNS_DONE)
 		reads_again(buf_span(&out), &q);
+	if (o == DNS_DONE && facts.n == 1)
+		keeps(msg, asker.tcp, &zone, &q, &found, buf_span(&out), &a);
 	arena_done(&a);
 	buf_done(&out);
 	return 0;
