@@ -38,3 +38,7 @@ tests_unit_acl_eval_SOURCES = tests/unit/acl_eval.c
 tests_unit_acl_eval_LDADD = common/libtvcore.a
 dist_check_SCRIPTS += tests/unit/check_acl_model.py
 TESTS += tests/unit/check_acl_model.py
+
+FUZZ_REPLAYS += tests/fuzz/replay_acl
+tests_fuzz_replay_acl_SOURCES = tests/fuzz/fuzz_acl.c tests/fuzz/replay.c
+tests_fuzz_replay_acl_LDADD = common/libtvcore.a
