@@ -67,7 +67,8 @@ RECORD(msg_dns_found,
 	(OBJS, instances, msg_dns_instance))
 RECORD(msg_dns_stats,			/* since the start of the process */
 	(U64, udp), (U64, tcp), (U64, answers), (U64, name_errors), (U64, failures), (U64, refused), (U64, malformed),
-	(U64, dropped), (U64, limited), (U64, conns), (U64, conns_refused), (U64, conns_timed_out), (U64, conns_evicted),
+	(U64, dropped), (U64, limited),
+	(U64, conns), (U64, conns_refused), (U64, conns_timed_out), (U64, conns_evicted),
 	(U64, lookups), (U64, lookups_joined), (U64, under_way),
 	(U64, forwarded), (U64, forwarded_failed), (U64, forwarded_timed_out), (U64, forged))
 RECORD(msg_raft_status,

@@ -361,7 +361,8 @@ age_of(const struct cache_entry *e, struct mono now)
 static void
 answer(const struct cache_entry *e, struct mono now, struct cache_answer *out)
 {
-	*out = (struct cache_answer){ .version = e->version, .reachable = e->place == NULL || e->place->lost_at.ns == 0 };
+	*out = (struct cache_answer){ .version = e->version,
+	    .reachable = e->place == NULL || e->place->lost_at.ns == 0 };
 	out->age = age_of(e, now);
 	bool in_contact = !e->refreshed || e->lost_at.ns == 0;
 	out->reply = (struct op_reply){
