@@ -62,7 +62,8 @@ dns_sockets_open(const struct rpcd_conf *conf, struct dns_sockets *out, char *er
 			int fd = tcp ? listen_tcp(addresses->items[i], conf->dns_port) :
 			    listen_udp(addresses->items[i], conf->dns_port);
 			const char *remedy = errno == EACCES ?
-			    "a port below 1024 takes CAP_NET_BIND_SERVICE, which a drop-in gives the unit: rpcd-dns(8)" :
+			    "a port below 1024 takes CAP_NET_BIND_SERVICE, "
+			    "which a drop-in gives the unit: rpcd-dns(8)" :
 			    "dns_port and dns_addresses in rpcd.conf say where, dns_port = 0 turns it off";
 
 			if (fd < 0) {
