@@ -169,7 +169,7 @@ RECORD(catalog_deregister,
 	(STR, Node), (STR, Datacenter), (STR, ServiceID), (STR, CheckID), (I64, Now, SF_HIDDEN))
 
 RECORD(catalog_read,			/* all catalog and health reads; unused fields stay empty */
-	(STR, Name),			/* node, service or state */
+	(STR, Name),			/* node, service, state; CATALOG_NODES: only this one, if the server can */
 	(STRS, Tags), (MAP, NodeMeta), (BOOL, Passing),
 	(STR, Near),			/* sort by the estimated round trip to this node; empty: as they are */
 	(STR, NearAddress))		/* the same, to the node of this address */

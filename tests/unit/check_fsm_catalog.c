@@ -67,6 +67,11 @@ START_TEST(node_shape_and_indexes)
 	    "\"TaggedAddresses\":null,\"Meta\":null,"
 	    "\"CreateIndex\":1,\"ModifyIndex\":1}]");
 	ck_assert_uint_eq(k.ans.index, 2);
+	/* One by its name. */
+	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_NODES, &(struct catalog_read){ .Name = span_str("B") }, &json), 1);
+	ck_assert(strstr(json, "\"Node\":\"b\"") != NULL && strstr(json, "\"A\"") == NULL);
+	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_NODES, &(struct catalog_read){ .Name = span_str("c") }, &json), 0);
+	ck_assert_str_eq(json, "[]");
 	kit_node(&k, "b", "10.0.0.1");				/* identical */
 	ck_assert_uint_eq(kit_index(&k, OP_CATALOG_NODES, &(struct catalog_read){ 0 }), 2);
 	kit_node(&k, "b", "10.0.0.9");
@@ -308,8 +313,9 @@ START_TEST(selection)
 	q.Tags = (struct span_list){ 0 };
 	q.NodeMeta = reg.NodeMeta;
 	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_SERVICE, &q, NULL), 1);
-	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_NODES, &q, NULL), 1);
 	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_SERVICES, &q, NULL), 1);
+	q.Name = SPAN_NONE;
+	ck_assert_uint_eq(kit_read(&k, OP_CATALOG_NODES, &q, NULL), 1);
 }
 END_TEST
 

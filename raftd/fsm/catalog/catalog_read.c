@@ -10,10 +10,32 @@ max_index(const struct fsm *f, enum fsm_index a, enum fsm_index b)
 	return fsm_index_of(f, a) > fsm_index_of(f, b) ? fsm_index_of(f, a) : fsm_index_of(f, b);
 }
 
+/* The one that is named, if there is one. */
+static void
+read_one_node(struct reading *r, struct span name)
+{
+	size_t at = list_begin(r->out);
+	struct tkey k;
+	struct span val;
+	bool found;
+
+	TKEY(&k, TBL_NODE, name);
+	found = tbl_peek(r->f, &k, &val);
+	if (found)
+		buf_putspan(r->out, val);
+	list_end(r->out, at, found);
+	r->ans->index = fsm_index_of(r->f, FX_NODES);
+}
+
 static void
 catalog_read_nodes(struct reading *r, const void *rec)
 {
 	const struct catalog_read *q = rec;
+
+	if (q->Name.len > 0) {
+		read_one_node(r, q->Name);
+		return;
+	}
 	size_t at = list_begin(r->out);
 	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
 	struct tbl_scan s;
