@@ -355,6 +355,30 @@ cache_unfollow(struct cache_follow *f)
 	free(f);
 }
 
+bool
+cache_followed(struct cache_follow *f, struct cache_answer *now)
+{
+	return cache_table_watched(f->cache->table, clock_mono(), &f->watch, now);
+}
+
+void
+cache_follow_use(struct cache_follow *f)
+{
+	cache_table_use(f->cache->table, clock_mono(), &f->watch);
+}
+
+void
+cache_forget(struct cache *c, const struct cache_question *q, struct mono since)
+{
+	struct buf b = BUF_INIT(KEY_BYTES_MAX);
+
+	key_write(&b, q);
+	if (!b.failed)
+		cache_table_forget(c->table, buf_span(&b), since);
+	buf_done(&b);
+	timer_set(c, MONO_ZERO);	/* its query is cancelled */
+}
+
 /* -- the whole ------------------------------------------------------------------- */
 
 void

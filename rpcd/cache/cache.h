@@ -61,7 +61,7 @@ bool cache_takes(enum op_code op, bool *followed);
 /*
  * Packs the arguments of an operation that cache_takes(), so that equal questions have equal bytes: names in lower
  * case, tags and metadata sorted; without what is no part of the question here (near, passing).  args is the record of
- * the operation, which is not changed.  False: no memory.
+ * the operation, which is not changed.  False: no memory.  Who packs them otherwise has entries of his own.
  */
 bool cache_question_args(enum op_code op, const void *args, struct arena *a, struct buf *out);
 
@@ -83,6 +83,15 @@ void cache_cancel(struct cache_wait *w);
 struct cache_follow *cache_follow(struct cache *c, const struct cache_question *q, cache_done *fn, void *ctx);
 /* Also after fn was told of the end. */
 void cache_unfollow(struct cache_follow *f);
+/* What is followed, as it is now; spans as those of cache_get().  False: there is nothing yet, or it has ended. */
+bool cache_followed(struct cache_follow *f, struct cache_answer *now);
+/* As cache_get() does, keeps it from ending. */
+void cache_follow_use(struct cache_follow *f);
+/*
+ * The answer to this question is not worth its blocking query: drops it, unless somebody waits for it, follows it, or
+ * asked for it after `since`.
+ */
+void cache_forget(struct cache *c, const struct cache_question *q, struct mono since);
 
 void cache_stats(const struct cache *c, struct cache_stats *out);
 

@@ -452,6 +452,39 @@ cache_table_unwatch(struct cache_table *t, struct cache_watch *w)
 	*w = (struct cache_watch){ .entry = NULL };
 }
 
+bool
+cache_table_watched(struct cache_table *t, struct mono now, const struct cache_watch *w, struct cache_answer *out)
+{
+	empty_grave(t);
+	if (w->entry == NULL || !w->entry->valid)
+		return false;
+	answer(w->entry, now, out);
+	out->hit = true;
+	return true;
+}
+
+void
+cache_table_use(struct cache_table *t, struct mono now, struct cache_watch *w)
+{
+	empty_grave(t);
+	if (w->entry == NULL)
+		return;
+	w->entry->used_at = now;
+	cache_account_use(t, w->entry);
+}
+
+void
+cache_table_forget(struct cache_table *t, struct span key, struct mono since)
+{
+	struct cache_entry *e;
+
+	empty_grave(t);
+	e = find(t, key, t->conf.hash(key.p, key.len));
+	if (e == NULL || e->waiters != NULL || e->ready > 0 || e->watches != NULL || mono_before(since, e->used_at))
+		return;
+	cache_entry_end(t, e);
+}
+
 /* -- outcomes ------------------------------------------------------------------ */
 
 /* Nobody who could know has answered: what is there may still be true. */

@@ -103,6 +103,12 @@ void cache_table_cancel(struct cache_table *t, struct cache_waiter *w);
  */
 bool cache_table_watch(struct cache_table *t, struct mono now, const struct cache_ask *q, struct cache_watch *w);
 void cache_table_unwatch(struct cache_table *t, struct cache_watch *w);
+/* What is watched, as it is now.  False: there is nothing yet, or it has ended. */
+bool cache_table_watched(struct cache_table *t, struct mono now, const struct cache_watch *w, struct cache_answer *out);
+/* Counts as a question for what is watched, so that it goes on. */
+void cache_table_use(struct cache_table *t, struct mono now, struct cache_watch *w);
+/* Drops the entry of this key, unless somebody waits for it, watches it, or asked for it after `since`. */
+void cache_table_forget(struct cache_table *t, struct span key, struct mono since);
 
 /* What to do next; ask for it until there is nothing, after every other call. */
 struct cache_fetch {

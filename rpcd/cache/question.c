@@ -14,6 +14,10 @@ static const struct cached_op {
 	{ OP_HEALTH_SERVICE, true },
 	{ OP_CATALOG_SERVICE, true },
 	{ OP_CATALOG_SERVICES, true },
+	{ OP_HEALTH_CONNECT, true },
+	{ OP_CATALOG_NODES, true },
+	/* Each change of any node or service would end a blocking query for it. */
+	{ OP_CATALOG_ADDRESS, false },
 	{ OP_CATALOG_DATACENTERS, false },
 	{ OP_QUERY_EXECUTE, false },
 };

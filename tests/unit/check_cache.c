@@ -564,6 +564,43 @@ START_TEST(test_watches)
 }
 END_TEST
 
+/* What is watched can be read and kept from ending; what is not worth it is forgotten, but not what others use. */
+START_TEST(test_watched_use)
+{
+	struct cache_ask q = question("a");
+	struct cache_watch w;
+	struct cache_answer a;
+	struct mono asked;
+
+	begin(1 << 20, 100);
+	ck_assert(cache_table_watch(table, now, &q, &w));
+	(void)carry_out();
+	ck_assert(!cache_table_watched(table, now, &w, &a));
+	arrives("a", 7, "seven");
+	ck_assert_ptr_eq(cache_table_next_news(table, now, &a), &w);
+	for (unsigned i = 0; i < 4; i++) {
+		pass(MONO_S(3000));
+		cache_table_use(table, now, &w);
+	}
+	ck_assert(cache_table_watched(table, now, &w, &a) && span_eqs(a.reply.value, "seven"));
+	cache_table_forget(table, span_str("a"), now);
+	ck_assert_uint_eq(stats().entries, 1);		/* it is watched */
+	cache_table_unwatch(table, &w);
+	asked = now;
+	pass(MONO_S(1));
+	is_hit("a", "seven", 0);
+	cache_table_forget(table, span_str("a"), asked);
+	ck_assert_uint_eq(stats().entries, 1);		/* another one asked for it */
+	cache_table_forget(table, span_str("b"), now);
+	cache_table_forget(table, span_str("a"), now);
+	(void)carry_out();
+	ck_assert_uint_eq(stats().entries, 0);
+	ck_assert_uint_eq(stats().fetching, 0);
+	ck_assert_uint_eq(cancelled, 1);
+	end();
+}
+END_TEST
+
 /* -- against a model ----------------------------------------------------------------- */
 
 #define KEYS 40
@@ -765,6 +802,7 @@ main(void)
 	tcase_add_test(t, test_flood);
 	tcase_add_test(t, test_full);
 	tcase_add_test(t, test_watches);
+	tcase_add_test(t, test_watched_use);
 	tcase_add_loop_test(t, test_random, 0, 20);
 	suite_add_tcase(s, t);
 	sr = srunner_create(s);
