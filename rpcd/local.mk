@@ -76,7 +76,8 @@ noinst_LIBRARIES += rpcd/librpcdns.a
 rpcd_librpcdns_a_SOURCES = \
 	rpcd/dns/dname.c rpcd/dns/dname.h rpcd/dns/query.c rpcd/dns/query.h rpcd/dns/zone.c rpcd/dns/zone.h \
 	rpcd/dns/records.c rpcd/dns/records.h rpcd/dns/answer.c rpcd/dns/answer.h rpcd/dns/rate.c rpcd/dns/rate.h \
-	rpcd/dns/message.c rpcd/dns/message.h rpcd/dns/rendered.c rpcd/dns/rendered.h rpcd/dns/explain.c rpcd/dns/explain.h
+	rpcd/dns/message.c rpcd/dns/message.h rpcd/dns/rendered.c rpcd/dns/rendered.h rpcd/dns/explain.c rpcd/dns/explain.h \
+	rpcd/dns/facts.c rpcd/dns/facts.h
 sbin_PROGRAMS += rpcd/rpcd-dns
 rpcd_rpcd_dns_SOURCES = \
 	rpcd/dns/main.c rpcd/dns/setup.c rpcd/dns/asks.c rpcd/dns/udp.c rpcd/dns/tcp.c rpcd/dns/upstream.c \
@@ -103,6 +104,7 @@ rpcd_librpcagent_a_SOURCES = \
 	rpcd/agent/checks.c rpcd/agent/checks.h rpcd/agent/alias.c rpcd/agent/alias.h rpcd/agent/registry_file.c \
 	rpcd/agent/dns_conf.c rpcd/agent/dns_conf.h rpcd/agent/dns_lookups.c rpcd/agent/dns_lookups.h \
 	rpcd/agent/dns_explain.c rpcd/agent/dns_explain.h \
+	rpcd/agent/dns_reply.c rpcd/agent/dns_reply.h \
 	rpcd/agent/dns_process.c rpcd/agent/dns_process.h \
 	rpcd/agent/check_monitor.c rpcd/agent/check_monitor.h rpcd/agent/check_process.c rpcd/agent/check_process.h \
 	rpcd/agent/registry_loop.c rpcd/agent/registry_loop.h rpcd/agent/registry_file.h \

@@ -356,6 +356,17 @@ on_change(void *ctx)
 		route_wake(p->route);
 	if (p->coords != NULL)
 		coords_wake(p->coords);
+	dns_process_members(p->dns);
+}
+
+static void
+on_written(void *ctx, enum op_code op)
+{
+	struct rpcd *p = ctx;
+
+	if (op == OP_CATALOG_REGISTER || op == OP_CATALOG_DEREGISTER || op == OP_QUERY_CREATE ||
+	    op == OP_QUERY_UPDATE || op == OP_QUERY_DELETE)
+		dns_process_written(p->dns);
 }
 
 static enum tv_err
@@ -502,6 +513,11 @@ own_info(void *ctx, struct buf *b)
 		{ "dns_conns_evicted", dns.served.conns_evicted },
 		{ "dns_lookups", dns.served.lookups }, { "dns_lookups_joined", dns.served.lookups_joined },
 		{ "dns_under_way", dns.served.under_way },
+		{ "dns_cached", dns.lookups.cached + dns.served.kept + dns.served.denied },
+		{ "dns_stale", dns.lookups.stale + dns.served.stale },
+		{ "dns_denied", dns.served.denied }, { "dns_dead_left_out", dns.lookups.dead_left_out },
+		{ "dns_follows", dns.lookups.follows }, { "dns_facts", dns.served.facts },
+		{ "dns_facts_bytes", dns.served.facts_bytes }, { "dns_facts_evicted", dns.served.facts_evicted },
 		{ "dns_forwarded", dns.served.forwarded }, { "dns_forwarded_failed", dns.served.forwarded_failed },
 		{ "dns_forwarded_timed_out", dns.served.forwarded_timed_out }, { "dns_forged", dns.served.forged },
 		{ "events", events_count(p->events) }, { "events_repeated", events.duplicates },
@@ -600,6 +616,7 @@ start_routing(struct rpcd *p)
 		.rpc_port = p->cluster.rpc_port, .hold_timeout = c->rpc_hold_timeout,
 		.answer_timeout = c->answer_timeout,
 		.calls_max = (unsigned)c->calls_pending_max, .bytes_max = c->calls_bytes_max, .seed = seed(),
+		.on_written = on_written, .ctx = p,
 	});
 	if (p->route == NULL)
 		return false;
@@ -754,8 +771,8 @@ start_dns(struct rpcd *p)
 		return true;
 	p->dns = dns_process_new(&(struct dns_process_conf){
 		.loop = p->loop, .monitor = p->dns_monitor, .route = p->route, .failovers = &p->failovers,
-		.conf = &p->conf, .datacenter = p->cluster.datacenter, .node_name = p->cluster.node_name,
-		.lost = dns_lost,
+		.cache = p->cache, .members = p->members, .conf = &p->conf, .datacenter = p->cluster.datacenter,
+		.node_name = p->cluster.node_name, .lost = dns_lost,
 	});
 	return p->dns != NULL;
 }
@@ -783,7 +800,8 @@ start_agent(struct rpcd *p)
 		.leave_timeout = c->leave_timeout, .call_timeout = c->admin_timeout, .own_info = own_info, .ctx = p,
 	});
 	p->dns_explainer = dns_explainer_new(&(struct dns_lookups_conf){
-		.route = p->route, .failovers = &p->failovers, .conf = &p->conf, .datacenter = p->cluster.datacenter,
+		.loop = p->loop, .route = p->route, .failovers = &p->failovers, .cache = p->cache,
+		.members = p->members, .conf = &p->conf, .datacenter = p->cluster.datacenter,
 		.node_name = p->cluster.node_name, .calls_max = EXPLAIN_LOOKUPS_MAX,
 	});
 	p->registry = registry_open(&(struct registry_conf){

@@ -124,6 +124,13 @@
 	M(56, DNS_SETUP, "rpcd: dns", "rpcd", MSG_LARGE, REC(msg_dns_setup), 0, NONE) \
 	M(57, DNS_ASK, "rpcd: dns", "rpcd: dns", MSG_SMALL, REC(msg_dns_ask), MSG_LIST, REC(msg_dns_found)) \
 	M(58, DNS_STATS, "rpcd: dns", "rpcd: dns", MSG_SMALL, REC(msg_dns_stats), 0, NONE) \
+	/* What is followed, anew; the id is that of the MSG_DNS_ASK. */ \
+	M(59, DNS_FACT, "rpcd: dns", "rpcd", MSG_LIST, REC(msg_dns_found), 0, NONE) \
+	/* It is not followed any more. */ \
+	M(60, DNS_END, "rpcd: dns", "rpcd", MSG_SMALL, REC(empty), 0, NONE) \
+	M(61, DNS_USE, "rpcd: dns", "rpcd: dns", MSG_TEXT, REC(msg_dns_use), 0, NONE) \
+	/* Who wrote here may ask for it at once: what is kept may not know it yet. */ \
+	M(62, DNS_WROTE, "rpcd: dns", "rpcd", MSG_SMALL, REC(empty), 0, NONE) \
 	\
 	/* The first frame in both directions.  `version` is the lowest one that the sender speaks. */ \
 	M(64, RAFT_HELLO, "8300", "both", MSG_SMALL, REC(msg_raft_hello), MSG_SMALL, REC(msg_raft_hello)) \

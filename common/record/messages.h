@@ -53,10 +53,13 @@ RECORD(msg_dns_setup,
 	(BOOL, random_recursor), (DURATION, recursor_timeout),
 	(STRS, recursion_from),		/* "192.0.2.0/24" */
 	(U64, conns_max), (U64, conns_source_max),	/* TCP */
-	(U64, equal_answers))		/* in a second, to one network; 0: not limited */
+	(U64, equal_answers),		/* in a second, to one network; 0: not limited */
+	(BOOL, keep),			/* facts may be kept, as far as rpcd says that it goes on telling of them */
+	(U64, keep_bytes), (U64, use_ms))	/* in all; between two MSG_DNS_USE */
 RECORD(msg_dns_ask,
 	(U64, kind),			/* enum dns_kind */
-	(STR, name), (STR, tag), (BOOL, tagged), (STR, datacenter), (STR, source))
+	(STR, name), (STR, tag), (BOOL, tagged), (STR, datacenter), (STR, source),
+	(U64, follow))			/* enum dns_follow */
 RECORD(msg_dns_instance,
 	(STR, node), (STR, address), (STR, lan4), (STR, lan6),
 	(STR, service_address), (STR, service_lan4), (STR, service_lan6),
@@ -64,13 +67,21 @@ RECORD(msg_dns_instance,
 RECORD(msg_dns_found,
 	(U64, status),			/* enum dns_status */
 	(STR, datacenter), (BOOL, ordered), (BOOL, has_ttl), (U64, ttl), (STR, service),
-	(OBJS, instances, msg_dns_instance))
+	(OBJS, instances, msg_dns_instance),
+	(STRS, names),			/* of a list, in lower case */
+	(BOOL, followed),		/* MSG_DNS_FACT follow with each change, and MSG_DNS_END in the end */
+	(U64, life_ms),			/* true for so long at most; 0: followed, until told otherwise */
+	(BOOL, stale))			/* no server can be reached who would know better */
+/* Each identifies, in 8 bytes as in frames, what was asked for by MSG_DNS_ASK. */
+RECORD(msg_dns_use, (BIN, used), (BIN, dropped))	/* since the last time; not wanted any more */
 RECORD(msg_dns_stats,			/* since the start of the process */
 	(U64, udp), (U64, tcp), (U64, answers), (U64, name_errors), (U64, failures), (U64, refused), (U64, malformed),
 	(U64, dropped), (U64, limited),
 	(U64, conns), (U64, conns_refused), (U64, conns_timed_out), (U64, conns_evicted),
 	(U64, lookups), (U64, lookups_joined), (U64, under_way),
-	(U64, forwarded), (U64, forwarded_failed), (U64, forwarded_timed_out), (U64, forged))
+	(U64, forwarded), (U64, forwarded_failed), (U64, forwarded_timed_out), (U64, forged),
+	(U64, kept), (U64, stale), (U64, denied),	/* look-ups answered from facts that are kept, or by lists */
+	(U64, facts), (U64, facts_bytes), (U64, facts_evicted))
 RECORD(msg_raft_status,
 	(U64, role),			/* enum raft_role */
 	(U64, term), (STR, leader_id),

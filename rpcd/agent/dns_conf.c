@@ -17,6 +17,7 @@
 
 #define DNS_PORT 53
 #define NS_PER_S 1000000000
+#define USE_MS_MAX 30000
 
 const struct conf_list *
 dns_addresses(const struct rpcd_conf *conf)
@@ -205,6 +206,15 @@ seconds(struct mono m)
 	return (uint64_t)(m.ns / NS_PER_S);
 }
 
+/* Often enough that what is used does not end. */
+static uint64_t
+use_ms(struct mono ttl)
+{
+	uint64_t ms = (uint64_t)mono_ms(ttl) / 4;
+
+	return ms > USE_MS_MAX ? USE_MS_MAX : ms;
+}
+
 static struct span
 lowered(struct arena *a, const char *text)
 {
@@ -276,5 +286,7 @@ dns_conf_setup(const struct rpcd_conf *c, const char *datacenter, struct arena *
 		.random_recursor = c->recursor_strategy == 1, .recursor_timeout = c->recursor_timeout.ns,
 		.recursion_from = texts(a, &c->recursion_from), .conns_max = c->dns_max_conns,
 		.conns_source_max = c->dns_max_conns_per_client, .equal_answers = c->dns_equal_answers,
+		.keep = c->dns_use_cache && c->dns_allow_stale, .keep_bytes = c->cache_bytes_max / 2,
+		.use_ms = use_ms(c->cache_ttl),
 	};
 }

@@ -242,7 +242,7 @@ on_found(void *ctx, uint64_t id, const struct msg_dns_found *m)
 static void
 look_up(struct dns_explain_call *c, unsigned at, const struct dns_lookup *k)
 {
-	const struct msg_dns_ask ask = { k->kind, k->name, k->tag, k->tagged, k->datacenter, k->source };
+	const struct msg_dns_ask ask = { k->kind, k->name, k->tag, k->tagged, k->datacenter, k->source, DNS_FOLLOW_NO };
 
 	c->missing++;
 	/* A recursor is asked by the process that speaks DNS alone. */

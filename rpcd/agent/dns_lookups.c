@@ -3,25 +3,56 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/net/source.h"
 #include "common/record/mpack.h"
 #include "common/record/records.h"
-#include "common/text/duration.h"
 #include "rpcd/agent/dns_lookups.h"
-#include "rpcd/dns/answer.h"
+#include "rpcd/agent/dns_reply.h"
 
+#define TAG "dns"
 #define ARENA_BYTES_MAX (128u << 20)
-#define FOUND_BYTES_MAX (3u << 20)	/* of instances in one answer: MSG_DNS_ASK takes 4 MiB */
-#define INSTANCE_OVERHEAD 64
-#define ENTRY_BYTES_MAX (1u << 20)	/* of one instance with its checks, while it is read */
+#define CHAINS 1024			/* of follows, by id */
+#define BRIEF_MS 500			/* what is not followed, and may be kept all the same */
+#define LATE MONO_MS(1000)		/* then an older answer is better than none */
+#define SLICE 64			/* follows that one turn of the loop looks at */
+
+/* A question, as the cache knows it. */
+struct question {
+	enum dns_kind kind;
+	uint16_t op;
+	bool own;			/* datacenter */
+	uint64_t source;
+	struct buf args;
+	struct span name, dc;		/* in the memory of who has it; dc "": own */
+};
+
+struct follow {
+	struct dns_lookups *owner;
+	struct follow *prev, *next, *chain;
+	struct question q;
+	struct cache_follow *cache;
+	uint64_t id;			/* 0: not yet */
+	uint64_t print;			/* of what was told last */
+	struct mono used_at;
+	bool lost;			/* what it tells is as old as the contact to servers */
+	bool ended;
+	uint8_t text[];
+};
 
 struct dns_lookup_call {
 	struct dns_lookups *owner;
 	struct dns_lookup_call *prev, *next;
-	struct route_call *call;
-	struct failover *query;		/* one of both */
+	struct route_call *call;	/* one of these */
+	struct failover *query;
+	struct cache_wait *wait;
+	struct follow *follow;		/* NULL: it is not to be followed */
+	enum dns_follow wish;
 	uint64_t id;
-	enum dns_kind kind;
-	char datacenter[];		/* that was asked */
+	struct question q;
+	struct mono begun, late;	/* late: MONO_NEVER: there is no older answer */
+	uint8_t text[];
 };
 
 struct dns_lookups {
@@ -30,12 +61,417 @@ struct dns_lookups {
 	void *ctx;
 	struct dns_lookup_call *first;
 	unsigned calls;
+	struct follow *follows, *look_next;	/* look_next: whose turn it is, after a change of members */
+	struct follow **chains;
+	unsigned lost;			/* follows of the own datacenter without contact */
+	bool away;			/* as was logged */
+	struct cache_wait *probe;
+	struct mono written_until;
 	const struct dns_lookup_origin *origin;	/* while done runs */
+	ev_timer late, look;
+	struct dns_lookups_stats stats;
 };
+
+static bool
+uses_cache(const struct dns_lookups *l)
+{
+	return l->conf.cache != NULL && l->conf.conf->dns_use_cache && l->conf.conf->dns_allow_stale &&
+	    !mono_before(clock_mono(), l->written_until);
+}
+
+void
+dns_lookups_written(struct dns_lookups *l)
+{
+	l->written_until = mono_add(clock_mono(), DNS_WRITTEN_TIME);
+}
+
+/* -- questions -- */
+
+static struct cache_question
+for_cache(const struct question *q)
+{
+	return (struct cache_question){
+		.op = (enum op_code)q->op, .dc = q->dc, .args = buf_span(&q->args), .source = q->source,
+	};
+}
+
+/* Texts go to `text`, which has room.  False: no memory. */
+static bool
+question_make(struct question *q, const struct dns_lookups *l, const struct msg_dns_ask *ask, uint8_t *text)
+{
+	struct arena a = ARENA_INIT(65536);
+	char address[INET6_ADDRSTRLEN] = "";
+	struct span tag = ask->tag;
+	struct catalog_read read = { .Name = ask->name, .Tags = { &tag, ask->tagged, ask->tagged } };
+
+	q->own = ask->datacenter.len == 0 || span_eqs(ask->datacenter, l->conf.datacenter);
+	q->args = BUF_INIT(65536);
+	q->name = span_of(text, ask->name.len);
+	if (ask->name.len > 0)
+		memcpy(text, ask->name.p, ask->name.len);
+	text += ask->name.len;
+	/* An execution may depend on whether the datacenter was named. */
+	q->dc = q->own && q->kind != DNS_KIND_QUERY ? SPAN_NONE : span_of(text, ask->datacenter.len);
+	if (q->dc.len > 0)
+		memcpy(text, ask->datacenter.p, ask->datacenter.len);
+	if (q->kind == DNS_KIND_QUERY) {
+		char from[INET6_ADDRSTRLEN];
+
+		q->source = span_copy(ask->source, from, sizeof(from)) ? source_of_text(from) : 0;
+		schema_pack(&prepared_ask_schema, &(struct prepared_ask){ .Name = ask->name, .Address = ask->source,
+		    .Agent = q->dc.len > 0 ? SPAN_NONE : span_str(l->conf.node_name) }, &q->args);
+		return !q->args.failed;
+	}
+	if (q->kind == DNS_KIND_ADDRESS) {
+		(void)inet_ntop(ask->name.len == 4 ? AF_INET : AF_INET6, ask->name.p, address, sizeof(address));
+		read.Name = span_str(address);
+	} else if (q->kind == DNS_KIND_NODES || q->kind == DNS_KIND_SERVICES) {
+		read.Name = SPAN_NONE;
+	}
+	bool ok = cache_question_args((enum op_code)q->op, &read, &a, &q->args);
+	arena_done(&a);
+	return ok;
+}
+
+static struct span
+datacenter_of(const struct dns_lookups *l, const struct question *q)
+{
+	return q->own ? span_str(l->conf.datacenter) : q->dc;
+}
+
+/* -- contact -- */
+
+/* What the node of this name is to gossip. */
+static bool
+is_dead(void *ctx, struct span node)
+{
+	const struct dns_lookups *l = ctx;
+	const struct member *m = members_find(l->conf.members, POOL_LAN, node);
+
+	return m != NULL && (m->status == MEMBER_FAILED || m->status == MEMBER_LEFT);
+}
+
+static bool
+depends_on_members(const struct question *q)
+{
+	return q->own && (q->kind == DNS_KIND_SERVICE || q->kind == DNS_KIND_CONNECT || q->kind == DNS_KIND_QUERY);
+}
+
+static void
+note_contact(struct dns_lookups *l, const struct question *q, bool stale)
+{
+	if (!q->own || stale == l->away || (!stale && l->lost > 0))
+		return;
+	l->away = stale;
+	if (stale)
+		log_warn(TAG, "no server of %s can be reached: names are answered from memory, up to "
+		    "dns_config.max_stale", l->conf.datacenter);
+	else
+		log_info(TAG, "servers of %s can be reached again: names are answered from what they know",
+		    l->conf.datacenter);
+}
+
+static uint64_t
+left_of(struct mono most, uint64_t age_ms)
+{
+	uint64_t ms = (uint64_t)mono_ms(most);
+
+	return most.ns == 0 ? UINT64_MAX : age_ms < ms ? ms - age_ms : 0;
+}
+
+/* Milliseconds that this answer may still be given, if nothing changes; 0: it is too old; UINT64_MAX: no limit. */
+static uint64_t
+life_of(const struct dns_lookups *l, const struct cache_answer *answer, bool followed)
+{
+	uint64_t age = (uint64_t)mono_ms(answer->age);
+	uint64_t stale = left_of(l->conf.conf->dns_max_stale, followed ? answer->reply.last_contact_ms : age);
+	uint64_t old = followed ? left_of(l->conf.conf->dns_cache_max_age, age) : UINT64_MAX;
+
+	return stale < old ? stale : old;
+}
+
+/* What a cached answer to this question says. */
+static void
+read_cached(struct dns_lookups *l, const struct question *q, const struct op_reply *reply, bool stale,
+    struct arena *a, struct msg_dns_found *found)
+{
+	dns_reply_read(q->kind, q->name, datacenter_of(l, q), reply, a, found);
+	if (stale && depends_on_members(q) && l->conf.members != NULL)
+		l->stats.dead_left_out += dns_reply_leave_out(found, is_dead, l);
+	found->stale = stale;
+}
+
+/* An execution without what the cache adds; see cache.h. */
+static struct op_reply
+reply_of(const struct question *q, const struct cache_answer *answer)
+{
+	struct op_reply reply = answer->reply;
+	struct rd in = rd_span_over(reply.value);
+
+	if (q->kind != DNS_KIND_QUERY || reply.err != TV_OK)
+		return reply;
+	(void)mpr_array(&in);
+	(void)mpr_uint(&in, UINT64_MAX);
+	reply.value = mpr_value(&in);
+	return reply;
+}
+
+static uint64_t
+print_of(const struct msg_dns_found *found)
+{
+	struct buf b = BUF_INIT(16u << 20);
+
+	schema_pack(&msg_dns_found_schema, found, &b);
+	uint64_t print = b.failed ? 0 : keyed_hash(b.data, b.len);
+	buf_done(&b);
+	return print;
+}
+
+/* -- follows -- */
+
+static struct follow **
+chain_of(struct dns_lookups *l, uint64_t id)
+{
+	return &l->chains[(id ^ id >> 32) % CHAINS];
+}
+
+static struct follow *
+follow_find(struct dns_lookups *l, uint64_t id)
+{
+	struct follow *f = *chain_of(l, id);
+
+	while (f != NULL && f->id != id)
+		f = f->chain;
+	return f;
+}
+
+static void
+lost_set(struct follow *f, bool lost)
+{
+	if (f->q.own) {
+		f->owner->lost += lost && !f->lost;
+		f->owner->lost -= !lost && f->lost;
+	}
+	f->lost = lost;
+}
+
+/* forget: nobody else needs the entry, unless he asked for it. */
+static void
+follow_free(struct follow *f, bool forget)
+{
+	struct dns_lookups *l = f->owner;
+
+	lost_set(f, false);
+	cache_unfollow(f->cache);
+	if (f->id != 0) {
+		struct follow **at = chain_of(l, f->id);
+
+		while (*at != f)
+			at = &(*at)->chain;
+		*at = f->chain;
+		if (l->look_next == f)
+			l->look_next = f->next;
+		*(f->prev == NULL ? &l->follows : &f->prev->next) = f->next;
+		if (f->next != NULL)
+			f->next->prev = f->prev;
+		l->stats.follows--;
+	}
+	if (forget) {
+		struct cache_question q = for_cache(&f->q);
+
+		cache_forget(l->conf.cache, &q, f->used_at);
+	}
+	buf_done(&f->q.args);
+	free(f);
+}
+
+static void
+follow_end(struct follow *f)
+{
+	struct dns_lookups *l = f->owner;
+	uint64_t id = f->id;
+
+	follow_free(f, false);
+	l->conf.news(l->ctx, id, NULL);
+}
+
+/* Tells of it, if it is another one than was told. */
+static void
+follow_tell(struct follow *f, const struct cache_answer *answer)
+{
+	struct dns_lookups *l = f->owner;
+	struct arena a = ARENA_INIT(ARENA_BYTES_MAX);
+	struct msg_dns_found found;
+	bool stale = answer->age.ns > 0;
+	uint64_t life = life_of(l, answer, true);
+
+	lost_set(f, stale);
+	note_contact(l, &f->q, stale);
+	read_cached(l, &f->q, &answer->reply, stale, &a, &found);
+	found.followed = true;
+	uint64_t print = print_of(&found);
+	if (found.status == DNS_FAILED || life == 0) {
+		follow_end(f);
+	} else if (print != f->print || print == 0) {
+		f->print = print;
+		found.life_ms = stale && life != UINT64_MAX ? life : 0;
+		l->conf.news(l->ctx, f->id, &found);
+	}
+	arena_done(&a);
+}
+
+static void
+on_news(void *ctx, const struct cache_answer *answer)
+{
+	struct follow *f = ctx;
+
+	if (f->id == 0)
+		f->ended = f->ended || answer == NULL;
+	else if (answer == NULL)
+		follow_end(f);
+	else
+		follow_tell(f, answer);
+}
+
+/* Before the question is asked, so that nothing can change in between.  NULL: it cannot be followed. */
+static struct follow *
+follow_new(struct dns_lookups *l, const struct question *q)
+{
+	bool followed = false;
+	struct follow *f = NULL;
+	struct cache_question ask = for_cache(q);
+
+	if (l->conf.news != NULL && l->stats.follows < l->conf.follows_max && cache_takes(ask.op, &followed) &&
+	    followed)
+		f = calloc(1, sizeof(*f) + q->name.len + q->dc.len);
+	if (f == NULL)
+		return NULL;
+	f->owner = l;
+	f->q = *q;
+	f->q.args = BUF_INIT(65536);
+	buf_putspan(&f->q.args, ask.args);
+	f->q.name = span_of(f->text, q->name.len);
+	if (q->name.len > 0)
+		memcpy(f->text, q->name.p, q->name.len);
+	f->q.dc = span_of(f->text + q->name.len, q->dc.len);
+	if (q->dc.len > 0)
+		memcpy(f->text + q->name.len, q->dc.p, q->dc.len);
+	f->used_at = clock_mono();
+	f->cache = f->q.args.failed ? NULL : cache_follow(l->conf.cache, &ask, on_news, f);
+	if (f->cache == NULL) {
+		buf_done(&f->q.args);
+		free(f);
+		return NULL;
+	}
+	return f;
+}
+
+/* From now on it tells. */
+static void
+follow_begin(struct follow *f, uint64_t id, const struct msg_dns_found *found)
+{
+	struct dns_lookups *l = f->owner;
+
+	f->id = id;
+	f->print = print_of(found);
+	f->chain = *chain_of(l, id);
+	*chain_of(l, id) = f;
+	f->next = l->follows;
+	if (l->follows != NULL)
+		l->follows->prev = f;
+	l->follows = f;
+	l->stats.follows++;
+	lost_set(f, found->stale);
+}
+
+void
+dns_lookups_unfollow_all(struct dns_lookups *l)
+{
+	while (l->follows != NULL)
+		follow_free(l->follows, false);
+}
+
+static bool
+next_id(struct rd *ids, uint64_t *id)
+{
+	if (rd_left(ids) < sizeof(*id))
+		return false;
+	memcpy(id, rd_bytes(ids, sizeof(*id)).p, sizeof(*id));
+	return true;
+}
+
+void
+dns_lookups_use(struct dns_lookups *l, struct span ids)
+{
+	struct rd in = rd_span_over(ids);
+	struct mono now = clock_mono();
+	uint64_t id;
+
+	while (next_id(&in, &id)) {
+		struct follow *f = follow_find(l, id);
+
+		if (f == NULL)
+			continue;
+		cache_follow_use(f->cache);
+		f->used_at = now;
+	}
+}
+
+void
+dns_lookups_unfollow(struct dns_lookups *l, struct span ids)
+{
+	struct rd in = rd_span_over(ids);
+	uint64_t id;
+
+	while (next_id(&in, &id)) {
+		struct follow *f = follow_find(l, id);
+
+		if (f != NULL)
+			/* A list is large, and costs with each change. */
+			follow_free(f, f->q.kind == DNS_KIND_NODES || f->q.kind == DNS_KIND_SERVICES);
+	}
+}
+
+/* Some of those that depend on who is dead. */
+static void
+on_look(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct dns_lookups *l = w->data;
+
+	(void)loop;
+	(void)events;
+	for (unsigned i = 0; i < SLICE && l->look_next != NULL; i++) {
+		struct follow *f = l->look_next;
+		struct cache_answer now;
+
+		l->look_next = f->next;
+		if (f->lost && depends_on_members(&f->q) && cache_followed(f->cache, &now))
+			follow_tell(f, &now);
+	}
+	if (l->look_next != NULL)
+		ev_timer_again(l->conf.loop, &l->look);
+	else
+		ev_timer_stop(l->conf.loop, &l->look);
+}
+
+void
+dns_lookups_members(struct dns_lookups *l)
+{
+	if (l->lost == 0)
+		return;
+	l->look_next = l->follows;
+	if (l->look_next != NULL)
+		ev_timer_again(l->conf.loop, &l->look);
+}
+
+/* -- the ends of look-ups -- */
 
 static void
 call_free(struct dns_lookup_call *c)
 {
+	if (c->follow != NULL)
+		follow_free(c->follow, false);
+	buf_done(&c->q.args);
 	*(c->prev == NULL ? &c->owner->first : &c->prev->next) = c->next;
 	if (c->next != NULL)
 		c->next->prev = c->prev;
@@ -43,196 +479,47 @@ call_free(struct dns_lookup_call *c)
 	free(c);
 }
 
-/* -- instances -- */
-
-static struct span
-tagged(const struct span_map *m, const char *name)
+/* Of what cannot be followed, or is not worth it: may it be kept for a moment? */
+static bool
+is_brief(const struct question *q, const struct msg_dns_found *found)
 {
-	for (uint32_t i = 0; i < m->n; i++)
-		if (span_eqs(m->kv[i][0], name))
-			return m->kv[i][1];
-	return SPAN_NONE;
-}
-
-static struct span
-service_tagged(const struct obj_list *l, const char *name)
-{
-	const struct service_address *v = l->v;
-
-	for (uint32_t i = 0; i < l->n; i++)
-		if (span_eqs(v[i].Name, name))
-			return v[i].Address;
-	return SPAN_NONE;
+	if (q->kind == DNS_KIND_ADDRESS)
+		return found->status != DNS_FAILED;
+	return found->status == DNS_NOWHERE &&
+	    (!q->own || q->kind == DNS_KIND_CONNECT || q->kind == DNS_KIND_QUERY || q->kind == DNS_KIND_INGRESS);
 }
 
 static void
-take_node(struct msg_dns_instance *out, const struct node *n)
+tell(struct dns_lookup_call *c, struct msg_dns_found *found, const struct dns_lookup_origin *origin)
 {
-	out->node = n->Node;
-	out->address = n->Address;
-	out->lan4 = tagged(&n->TaggedAddresses, "lan_ipv4");
-	out->lan6 = tagged(&n->TaggedAddresses, "lan_ipv6");
-	out->meta = n->Meta;
-}
+	struct dns_lookups *l = c->owner;
 
-/* The worst one; what is none of the three known ones counts as unknown, unless something is critical. */
-static enum dns_state
-state_of(const struct health_entry *e)
-{
-	const struct check *v = e->Checks.v;
-	enum dns_state worst = DNS_PASSING;
-
-	for (uint32_t i = 0; i < e->Checks.n; i++) {
-		if (span_eqs(v[i].Status, "critical"))
-			return DNS_CRITICAL;
-		if (span_eqs(v[i].Status, "warning"))
-			worst = worst == DNS_PASSING ? DNS_WARNING : worst;
-		else if (!span_eqs(v[i].Status, "passing"))
-			worst = DNS_OTHER_STATE;
-	}
-	return worst;
-}
-
-static uint64_t
-weight_of(const struct weights *w, enum dns_state state)
-{
-	if (w->Passing < 1 || w->Passing > 65535 || w->Warning < 0 || w->Warning > 65535)
-		return 1;
-	return state == DNS_PASSING ? (uint64_t)w->Passing : state == DNS_WARNING ? (uint64_t)w->Warning : 1;
+	if (!found->followed && uses_cache(l) && is_brief(&c->q, found))
+		found->life_ms = BRIEF_MS;
+	l->origin = origin;
+	l->done(l->ctx, c->id, found);
+	l->origin = NULL;
 }
 
 static void
-take_instance(struct msg_dns_instance *out, const struct health_entry *e)
+fail(struct dns_lookup_call *c)
 {
-	take_node(out, &e->Node);
-	out->service_address = e->Service.Address;
-	out->service_lan4 = service_tagged(&e->Service.TaggedAddresses, "lan_ipv4");
-	out->service_lan6 = service_tagged(&e->Service.TaggedAddresses, "lan_ipv6");
-	out->port = e->Service.Port < 65536 ? e->Service.Port : 0;
-	out->state = state_of(e);
-	out->weight = weight_of(&e->Service.Weights, (enum dns_state)out->state);
-}
-
-static size_t
-size_of(const struct msg_dns_instance *i)
-{
-	size_t n = INSTANCE_OVERHEAD + i->node.len + i->address.len + i->lan4.len + i->lan6.len +
-	    i->service_address.len + i->service_lan4.len + i->service_lan6.len;
-
-	for (uint32_t k = 0; k < i->meta.n; k++)
-		n += i->meta.kv[k][0].len + i->meta.kv[k][1].len + 10;
-	return n;
-}
-
-/* As many as an answer of the channel holds.  Spans borrow the reply. */
-static enum tv_err
-read_entries(struct rd *in, struct arena *a, struct msg_dns_found *found)
-{
-	uint32_t n = mpr_nil(in) ? 0 : mpr_array(in), kept = 0;
-	struct msg_dns_instance *v = arena_array(a, n, sizeof(*v));
-	struct arena one = ARENA_INIT(ENTRY_BYTES_MAX);
-	size_t bytes = 0;
-	enum tv_err err = v == NULL ? TV_ENOMEM : in->err;
-
-	for (uint32_t i = 0; i < n && err == TV_OK && bytes < FOUND_BYTES_MAX; i++) {
-		struct health_entry e = { 0 };
-
-		arena_reset(&one);
-		if ((err = schema_unpack(&health_entry_schema, in, &one, &e)) != TV_OK)
-			break;
-		take_instance(&v[kept], &e);
-		struct span (*kv)[2] = arena_array(a, v[kept].meta.n, sizeof(*kv));
-		if (kv == NULL) {
-			err = TV_ENOMEM;
-			break;
-		}
-		if (v[kept].meta.n > 0)
-			memcpy(kv, v[kept].meta.kv, v[kept].meta.n * sizeof(*kv));
-		v[kept].meta.kv = kv;
-		bytes += size_of(&v[kept++]);
-	}
-	arena_done(&one);
-	found->instances = (struct obj_list){ v, kept, true };
-	return err;
-}
-
-static enum tv_err
-read_node(struct rd *in, struct arena *a, struct msg_dns_found *found)
-{
-	struct node_services got = { 0 };
-	struct msg_dns_instance *v = arena_array(a, 1, sizeof(*v));
-	enum tv_err err = v == NULL ? TV_ENOMEM : schema_unpack(&node_services_schema, in, a, &got);
-
-	if (err == TV_OK && got.found) {
-		take_node(v, &got.Node);
-		found->instances = (struct obj_list){ v, 1, true };
-	}
-	return err;
-}
-
-static enum tv_err
-read_owner(struct rd *in, struct arena *a, struct msg_dns_found *found)
-{
-	struct address_owner got = { 0 };
-	struct msg_dns_instance *v = arena_array(a, 1, sizeof(*v));
-
-	if (v == NULL || mpr_array(in) == 0 || schema_unpack(&address_owner_schema, in, a, &got) != TV_OK)
-		return v == NULL ? TV_ENOMEM : in->err;
-	v->node = got.Node;
-	found->service = got.Service;
-	found->instances = (struct obj_list){ v, 1, true };
-	return TV_OK;
-}
-
-static enum tv_err
-read_query(struct rd *in, struct arena *a, struct msg_dns_found *found)
-{
-	struct prepared_query q = { .ID = SPAN_NONE };
-	uint32_t fields = mpr_array(in);
-	int64_t ns;
-
-	if (fields < 3)
-		return TV_EFORMAT;
-	enum tv_err err = read_entries(in, a, found);
-	struct span dc = err == TV_OK ? mpr_bytes(in, OP_NAME_BYTES_MAX) : SPAN_NONE;
-	if (err == TV_OK)
-		err = in->err;
-	if (err == TV_OK)
-		err = schema_unpack(&prepared_query_schema, in, a, &q);
-	if (dc.len > 0)
-		found->datacenter = dc;
-	found->ordered = true;		/* chosen, shuffled and sorted by who carried it out */
-	found->service = q.Service.Service;
-	found->has_ttl = err == TV_OK && q.DNS.TTL.len > 0 && duration_parse(q.DNS.TTL, &ns) == TV_OK && ns >= 0;
-	found->ttl = found->has_ttl ? (uint64_t)(ns / 1000000000) : 0;
-	return err;
+	tell(c, &(struct msg_dns_found){ .status = DNS_FAILED }, NULL);
+	call_free(c);
 }
 
 static void
 take_reply(struct dns_lookup_call *c, const struct op_reply *reply)
 {
-	struct dns_lookups *l = c->owner;
 	struct arena a = ARENA_INIT(ARENA_BYTES_MAX);
-	struct msg_dns_found found = { .status = DNS_FOUND, .datacenter = span_str(c->datacenter) };
-	struct rd in = rd_span_over(reply->value);
-	enum tv_err err = reply->err;
+	struct msg_dns_found found;
 
-	if (err == TV_OK)
-		err = c->kind == DNS_KIND_NODE ? read_node(&in, &a, &found) :
-		    c->kind == DNS_KIND_ADDRESS ? read_owner(&in, &a, &found) :
-		    c->kind == DNS_KIND_QUERY ? read_query(&in, &a, &found) : read_entries(&in, &a, &found);
-	/* TV_EUNREACH: no such datacenter, or nobody in it.  TV_ENOENT: no such query. */
-	if (err != TV_OK)
-		found = (struct msg_dns_found){
-			.status = err == TV_EUNREACH || err == TV_ENOENT ? DNS_NOWHERE : DNS_FAILED };
-	else if (found.instances.n == 0)
-		found.status = DNS_NOWHERE;
-	l->origin = &(struct dns_lookup_origin){ .reply = reply, .stale = l->conf.conf->dns_allow_stale,
-	    .last_contact_ms = l->conf.conf->dns_allow_stale ? reply->last_contact_ms : 0 };
-	l->done(l->ctx, c->id, &found);
-	l->origin = NULL;
-	arena_done(&a);
+	dns_reply_read(c->q.kind, c->q.name, datacenter_of(c->owner, &c->q), reply, &a, &found);
+	bool stale = c->owner->conf.conf->dns_allow_stale;
+	tell(c, &found, &(struct dns_lookup_origin){ .reply = reply, .stale = stale,
+	    .last_contact_ms = stale ? reply->last_contact_ms : 0 });
 	call_free(c);
+	arena_done(&a);
 }
 
 static void
@@ -248,87 +535,257 @@ on_query(void *ctx, const struct op_reply *reply, unsigned tries)
 	take_reply(ctx, reply);
 }
 
-/* -- questions -- */
-
-static uint16_t
-op_of(enum dns_kind kind)
+/* An ordinary routed read.  False: too many are under way. */
+static bool
+start_route(struct dns_lookup_call *c)
 {
-	switch (kind) {
-	case DNS_KIND_NODE:
-		return OP_CATALOG_NODE;
-	case DNS_KIND_SERVICE:
-		return OP_HEALTH_SERVICE;
-	case DNS_KIND_CONNECT:
-		return OP_HEALTH_CONNECT;
-	case DNS_KIND_ADDRESS:
-		return OP_CATALOG_ADDRESS;
-	case DNS_KIND_QUERY:
-		return OP_QUERY_EXECUTE;
-	default:
-		return 0;
-	}
+	struct dns_lookups *l = c->owner;
+	const struct rpcd_conf *conf = l->conf.conf;
+	const struct op_request q = {
+		.op = c->q.op, .dc = c->q.dc, .mode = conf->dns_allow_stale ? OP_STALE : OP_DEFAULT,
+		.max_stale_ms = conf->dns_allow_stale ? (uint64_t)mono_ms(conf->dns_max_stale) : 0,
+		.args = buf_span(&c->q.args),
+	};
+
+	if (c->follow != NULL)
+		follow_free(c->follow, false);
+	c->follow = NULL;
+	if (c->q.kind == DNS_KIND_QUERY)
+		c->query = failover_start(l->conf.failovers, &q, on_query, c);
+	else
+		c->call = route_start(l->conf.route, &q, on_reply, c);
+	return c->call != NULL || c->query != NULL;
 }
 
+/* Is this still followed, now that it is known? */
 static bool
-start_read(struct dns_lookup_call *c, uint16_t op, const struct msg_dns_ask *ask)
+is_worth(const struct dns_lookup_call *c, const struct msg_dns_found *found)
 {
-	const struct rpcd_conf *conf = c->owner->conf.conf;
-	char address[INET6_ADDRSTRLEN] = "";
-	struct span tag = ask->tag;
-	struct catalog_read read = { .Name = ask->name, .Tags = { &tag, ask->tagged, ask->tagged } };
-	struct buf args = BUF_INIT(65536);
+	if (c->follow == NULL || c->follow->ended || !uses_cache(c->owner))
+		return false;
+	return c->wish == DNS_FOLLOW_ANY ? found->status != DNS_FAILED : found->status == DNS_FOUND;
+}
 
-	if (c->kind == DNS_KIND_ADDRESS) {
-		(void)inet_ntop(ask->name.len == 4 ? AF_INET : AF_INET6, ask->name.p, address, sizeof(address));
-		read.Name = span_str(address);
+static void
+take_cached(struct dns_lookup_call *c, const struct cache_answer *answer)
+{
+	struct dns_lookups *l = c->owner;
+	bool followed = false, ok = answer->reply.err == TV_OK;
+	struct arena a = ARENA_INIT(ARENA_BYTES_MAX);
+	struct msg_dns_found found;
+
+	(void)cache_takes((enum op_code)c->q.op, &followed);
+	bool stale = ok && answer->age.ns > 0 && (followed || !answer->reachable);
+	uint64_t life = life_of(l, answer, followed);
+	if (ok && life == 0 && (stale || followed)) {
+		if (!start_route(c))
+			fail(c);
+		return;
 	}
-	if (c->kind == DNS_KIND_QUERY)
-		schema_pack(&prepared_ask_schema, &(struct prepared_ask){ .Name = ask->name, .Address = ask->source,
-		    .Agent = ask->datacenter.len > 0 ? SPAN_NONE : span_str(c->owner->conf.node_name) }, &args);
-	else
-		schema_pack(&catalog_read_schema, &read, &args);
-	const struct op_request q = {
-		.op = op, .dc = ask->datacenter, .mode = conf->dns_allow_stale ? OP_STALE : OP_DEFAULT,
-		.max_stale_ms = conf->dns_allow_stale ? (uint64_t)mono_ms(conf->dns_max_stale) : 0,
-		.args = buf_span(&args),
-	};
-	if (c->kind == DNS_KIND_QUERY && !args.failed)
-		c->query = failover_start(c->owner->conf.failovers, &q, on_query, c);
-	else if (!args.failed)
-		c->call = route_start(c->owner->conf.route, &q, on_reply, c);
-	buf_done(&args);
-	return c->call != NULL || c->query != NULL;
+	struct op_reply reply = reply_of(&c->q, answer);
+	read_cached(l, &c->q, &reply, stale, &a, &found);
+	if (ok) {
+		note_contact(l, &c->q, stale);
+		l->stats.cached += answer->hit;
+		l->stats.stale += stale;
+	}
+	bool worth = is_worth(c, &found);
+	if (worth) {
+		found.followed = true;
+		follow_begin(c->follow, c->id, &found);
+		c->follow = NULL;
+		found.life_ms = stale && life != UINT64_MAX ? life : 0;
+	}
+	/* Before the cache is called again: it borrows the answer. */
+	tell(c, &found, &(struct dns_lookup_origin){ .reply = &reply, .last_contact_ms = reply.last_contact_ms,
+	    .stale = true, .cached = answer->hit, .age = answer->age });
+	if (followed && !worth && found.status == DNS_NOWHERE) {
+		struct cache_question q = for_cache(&c->q);
+
+		if (c->follow != NULL)
+			follow_free(c->follow, false);
+		c->follow = NULL;
+		cache_forget(l->conf.cache, &q, c->begun);
+	}
+	call_free(c);
+	arena_done(&a);
+}
+
+static void
+on_cached(void *ctx, const struct cache_answer *answer)
+{
+	struct dns_lookup_call *c = ctx;
+
+	c->wait = NULL;
+	take_cached(c, answer);
+}
+
+/* -- questions to the cache -- */
+
+static void
+on_probe(void *ctx, const struct cache_answer *answer)
+{
+	struct dns_lookups *l = ctx;
+
+	(void)answer;
+	l->probe = NULL;
+}
+
+/* Nobody follows it: whether servers can be reached again shows when they are asked. */
+static void
+probe(struct dns_lookups *l, const struct cache_question *q)
+{
+	static const struct cache_options o = { .revalidate = true };
+	struct cache_answer now;
+
+	if (l->probe == NULL)
+		(void)cache_get(l->conf.cache, q, &o, on_probe, l, &now, &l->probe);
+}
+
+/*
+ * What is not followed is asked for each time, unless it may have an age; but while nobody can be reached, or is slow,
+ * an older answer is given.
+ */
+static enum cache_got
+get_unfollowed(struct dns_lookup_call *c, const struct cache_question *q, struct cache_answer *now)
+{
+	struct dns_lookups *l = c->owner;
+	const struct rpcd_conf *conf = l->conf.conf;
+	struct mono max_age = conf->dns_cache_max_age;
+	struct cache_options o = { .max_age = MONO_NEVER };
+	enum cache_got got = cache_get(l->conf.cache, q, &o, on_cached, c, now, &c->wait);
+
+	if (got != CACHE_HIT || (max_age.ns > 0 && !mono_before(max_age, now->age)))
+		return got;
+	if (!now->reachable && life_of(l, now, false) > 0)
+		return got;
+	o.revalidate = true;
+	o.stale_if_error = conf->dns_max_stale.ns == 0 ? MONO_NEVER : conf->dns_max_stale;
+	got = cache_get(l->conf.cache, q, &o, on_cached, c, now, &c->wait);
+	if (got != CACHE_WAIT)
+		return got;
+	c->late = mono_add(c->begun, LATE);
+	if (!ev_is_active(&l->late))
+		ev_timer_again(l->conf.loop, &l->late);
+	return got;
+}
+
+/* Those that wait for too long have the older answer. */
+static void
+on_late(struct ev_loop *loop, ev_timer *w, int events)
+{
+	static const struct cache_options any = { .max_age = { INT64_MAX } };
+	struct dns_lookups *l = w->data;
+	struct mono now = clock_mono();
+	bool more = false;
+
+	(void)loop;
+	(void)events;
+	for (struct dns_lookup_call *c = l->first, *next; c != NULL; c = next) {
+		struct cache_question q = for_cache(&c->q);
+		struct cache_answer answer;
+
+		next = c->next;
+		if (c->wait == NULL || c->late.ns == MONO_NEVER.ns)
+			continue;
+		if (mono_before(now, c->late)) {
+			more = true;
+			continue;
+		}
+		c->late = MONO_NEVER;
+		cache_cancel(c->wait);
+		c->wait = NULL;
+		enum cache_got got = cache_get(l->conf.cache, &q, &any, on_cached, c, &answer, &c->wait);
+		if (got == CACHE_HIT) {
+			answer.reachable = false;
+			take_cached(c, &answer);
+		} else if (got == CACHE_FULL && !start_route(c)) {
+			fail(c);
+		}
+	}
+	if (!more)
+		ev_timer_stop(l->conf.loop, &l->late);
+}
+
+/* False: it is to be routed. */
+static bool
+start_cached(struct dns_lookup_call *c)
+{
+	static const struct cache_options any = { .max_age = { INT64_MAX } };
+	struct dns_lookups *l = c->owner;
+	struct cache_question q = for_cache(&c->q);
+	struct cache_answer now;
+	enum cache_got got;
+	bool followed;
+
+	if (!uses_cache(l) || !cache_takes(q.op, &followed))
+		return false;
+	if (followed && c->wish != DNS_FOLLOW_NO)
+		c->follow = follow_new(l, &c->q);
+	got = followed ? cache_get(l->conf.cache, &q, &any, on_cached, c, &now, &c->wait) :
+	    get_unfollowed(c, &q, &now);
+	if (got != CACHE_HIT)
+		return got == CACHE_WAIT;
+	bool refresh = !followed && !now.reachable;
+	if (refresh) {
+		/* The question goes with the call, and the answer with the next use of the cache. */
+		struct buf args = BUF_INIT(65536);
+		uint8_t dc[OP_NAME_BYTES_MAX];
+
+		buf_putspan(&args, q.args);
+		if (q.dc.len > 0 && q.dc.len <= sizeof(dc)) {
+			memcpy(dc, q.dc.p, q.dc.len);
+			q.dc.p = dc;
+		}
+		take_cached(c, &now);
+		q.args = buf_span(&args);
+		if (!args.failed && q.dc.len <= sizeof(dc))
+			probe(l, &q);
+		buf_done(&args);
+		return true;
+	}
+	take_cached(c, &now);
+	return true;
 }
 
 bool
 dns_lookups_start(struct dns_lookups *l, uint64_t id, const struct msg_dns_ask *ask)
 {
-	uint16_t op = op_of((enum dns_kind)ask->kind);
-	struct span dc = ask->datacenter.len > 0 ? ask->datacenter : span_str(l->conf.datacenter);
+	enum dns_kind kind = (enum dns_kind)ask->kind;
+	uint16_t op = dns_reply_op(kind);
+	struct dns_lookup_call *c = NULL;
 
-	if (ask->kind == DNS_KIND_ADDRESS && ask->name.len != 4 && ask->name.len != 16)
+	if ((kind == DNS_KIND_ADDRESS && ask->name.len != 4 && ask->name.len != 16) ||
+	    ask->datacenter.len > OP_NAME_BYTES_MAX)
 		return false;
-	if (op == 0) {			/* nothing is registered of that kind */
-		l->done(l->ctx, id, &(struct msg_dns_found){ .status = DNS_NOWHERE });
+	if (op == 0) {
+		l->done(l->ctx, id, &(struct msg_dns_found){ .status = DNS_NOWHERE,
+		    .life_ms = uses_cache(l) ? BRIEF_MS : 0 });
 		return true;
 	}
-	struct dns_lookup_call *c = l->calls < l->conf.calls_max ? calloc(1, sizeof(*c) + dc.len + 1) : NULL;
+	if (l->calls < l->conf.calls_max)
+		c = calloc(1, sizeof(*c) + ask->name.len + ask->datacenter.len);
 	if (c == NULL)
 		return false;
 	c->owner = l;
 	c->id = id;
-	c->kind = (enum dns_kind)ask->kind;
-	memcpy(c->datacenter, dc.p, dc.len);
+	c->q.kind = kind;
+	c->q.op = op;
+	c->wish = (enum dns_follow)ask->follow;
+	c->begun = clock_mono();
+	c->late = MONO_NEVER;
 	c->next = l->first;
 	if (l->first != NULL)
 		l->first->prev = c;
 	l->first = c;
 	l->calls++;
-	if (start_read(c, op, ask))
+	if (question_make(&c->q, l, ask, c->text) && (start_cached(c) || start_route(c)))
 		return true;
 	call_free(c);
 	return false;
 }
+
+/* -- the whole -- */
 
 const struct dns_lookup_origin *
 dns_lookups_origin(const struct dns_lookups *l)
@@ -342,10 +799,19 @@ dns_lookups_cancel(struct dns_lookups *l)
 	while (l->first != NULL) {
 		if (l->first->call != NULL)
 			route_cancel(l->first->call);
-		else
+		else if (l->first->query != NULL)
 			failover_cancel(l->first->query);
+		else
+			cache_cancel(l->first->wait);
 		call_free(l->first);
 	}
+	dns_lookups_unfollow_all(l);
+}
+
+void
+dns_lookups_stats(const struct dns_lookups *l, struct dns_lookups_stats *out)
+{
+	*out = l->stats;
 }
 
 struct dns_lookups *
@@ -355,9 +821,17 @@ dns_lookups_new(const struct dns_lookups_conf *conf, dns_lookup_done *done, void
 
 	if (l == NULL)
 		return NULL;
+	l->chains = calloc(CHAINS, sizeof(struct follow *));
+	if (l->chains == NULL) {
+		free(l);
+		return NULL;
+	}
 	l->conf = *conf;
 	l->done = done;
 	l->ctx = ctx;
+	ev_timer_init(&l->late, on_late, 0., 0.1);
+	ev_timer_init(&l->look, on_look, 0., 0.001);
+	l->late.data = l->look.data = l;
 	return l;
 }
 
@@ -367,5 +841,10 @@ dns_lookups_free(struct dns_lookups *l)
 	if (l == NULL)
 		return;
 	dns_lookups_cancel(l);
+	if (l->probe != NULL)
+		cache_cancel(l->probe);
+	ev_timer_stop(l->conf.loop, &l->late);
+	ev_timer_stop(l->conf.loop, &l->look);
+	free(l->chains);
 	free(l);
 }

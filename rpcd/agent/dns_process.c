@@ -16,9 +16,11 @@
 #define OUT_BYTES_MAX (64u << 20)
 #define PENDING_BYTES_MAX (16u << 20)	/* of answers that it has not taken: then there is none for the next */
 #define LOOKUPS_MAX 4096
+#define FOLLOWS_MAX 16384
 #define RESTART_MIN_S 0.05		/* nobody is served meanwhile */
 #define RESTART_MAX_S 30.
 #define STEADY MONO_S(60)		/* who lived for so long died of something else */
+#define WROTE_EACH MONO_MS(50)		/* a tenth of DNS_WRITTEN_TIME */
 #define SETUP_BYTES_MAX (4u << 20)
 
 struct dns_process {
@@ -27,7 +29,7 @@ struct dns_process {
 	struct dns_lookups *lookups;
 	ev_timer restart;
 	double pause;
-	struct mono began;
+	struct mono began, wrote_next;
 	struct dns_process_stats stats;
 };
 
@@ -57,7 +59,37 @@ send_found(void *ctx, uint64_t id, const struct msg_dns_found *found)
 	(void)chan_end(p->chan);
 }
 
+static void
+send_news(void *ctx, uint64_t id, const struct msg_dns_found *found)
+{
+	struct dns_process *p = ctx;
+
+	if (p->chan == NULL)
+		return;
+	/* One that does not read has old facts no longer than it takes to read that they end. */
+	if (found == NULL || chan_pending(p->chan) > PENDING_BYTES_MAX) {
+		if (found != NULL)
+			dns_lookups_unfollow(p->lookups, span_of(&id, sizeof(id)));
+		(void)chan_send_record(p->chan, MSG_DNS_END, id, &empty_schema, NULL);
+		return;
+	}
+	(void)chan_send_record(p->chan, MSG_DNS_FACT, id, &msg_dns_found_schema, found);
+}
+
 /* -- from the process: nothing that it says is trusted -- */
+
+static enum tv_err
+take_use(struct dns_process *p, struct span body)
+{
+	struct msg_dns_use use = { .used = SPAN_NONE };
+	enum tv_err err = msg_read(&msg_dns_use_schema, body, NULL, &use);
+
+	if (err != TV_OK)
+		return err;
+	dns_lookups_use(p->lookups, use.used);
+	dns_lookups_unfollow(p->lookups, use.dropped);
+	return TV_OK;
+}
 
 static enum tv_err
 on_frame(void *ctx, struct chan *c, const struct frame *f)
@@ -71,6 +103,8 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 		p->stats.served = (struct msg_dns_stats){ 0 };
 		return msg_read(&msg_dns_stats_schema, f->body, NULL, &p->stats.served);
 	}
+	if (f->type == MSG_DNS_USE)
+		return take_use(p, f->body);
 	if (f->type != MSG_DNS_ASK || (f->flags & FRAME_REPLY) != 0)
 		return TV_EFORMAT;
 	if ((err = msg_read(&msg_dns_ask_schema, f->body, NULL, &ask)) != TV_OK)
@@ -122,7 +156,7 @@ start(struct dns_process *p)
 	if (err == TV_OK)
 		p->chan = chan_new(fd, &(struct chan_conf){
 			.loop = p->conf.loop, .events = &events, .ctx = p, .name = "rpcd: dns",
-			.body_max = MSG_SMALL, .out_max = OUT_BYTES_MAX,
+			.body_max = MSG_TEXT, .out_max = OUT_BYTES_MAX,
 		});
 	if (p->chan == NULL) {
 		log_warn(TAG, "cannot start rpcd-dns: %s", err == TV_ESYS ? strerror(errno) : tv_strerror(TV_ENOMEM));
@@ -130,6 +164,7 @@ start(struct dns_process *p)
 		return;
 	}
 	p->stats.starts++;
+	p->wrote_next = MONO_ZERO;
 	p->began = clock_mono();
 	send_setup(p);
 }
@@ -145,8 +180,33 @@ on_restart(struct ev_loop *loop, ev_timer *w, int events)
 void
 dns_process_reload(struct dns_process *p)
 {
-	if (p != NULL && p->chan != NULL)
-		send_setup(p);
+	if (p == NULL || p->chan == NULL)
+		return;
+	/* It keeps nothing beyond a setup either. */
+	dns_lookups_unfollow_all(p->lookups);
+	send_setup(p);
+}
+
+void
+dns_process_written(struct dns_process *p)
+{
+	struct mono now = clock_mono();
+
+	if (p == NULL || p->chan == NULL || !p->conf.conf->dns_use_cache)
+		return;
+	dns_lookups_written(p->lookups);
+	if (mono_before(now, p->wrote_next))
+		return;
+	p->wrote_next = mono_add(now, WROTE_EACH);
+	(void)chan_send_record(p->chan, MSG_DNS_WROTE, 0, &empty_schema, NULL);
+	chan_flush(p->chan);		/* the writer's answer may leave before the turn ends */
+}
+
+void
+dns_process_members(struct dns_process *p)
+{
+	if (p != NULL)
+		dns_lookups_members(p->lookups);
 }
 
 void
@@ -157,6 +217,7 @@ dns_process_stats(const struct dns_process *p, struct dns_process_stats *out)
 		return;
 	*out = p->stats;
 	out->running = p->chan != NULL;
+	dns_lookups_stats(p->lookups, &out->lookups);
 }
 
 struct dns_process *
@@ -169,8 +230,10 @@ dns_process_new(const struct dns_process_conf *conf)
 	p->conf = *conf;
 	p->pause = RESTART_MIN_S;
 	p->lookups = dns_lookups_new(&(struct dns_lookups_conf){
-		.route = conf->route, .failovers = conf->failovers, .conf = conf->conf,
-		.datacenter = conf->datacenter, .node_name = conf->node_name, .calls_max = LOOKUPS_MAX,
+		.loop = conf->loop, .route = conf->route, .failovers = conf->failovers, .cache = conf->cache,
+		.members = conf->members, .conf = conf->conf, .datacenter = conf->datacenter,
+		.node_name = conf->node_name, .calls_max = LOOKUPS_MAX, .follows_max = FOLLOWS_MAX,
+		.news = send_news,
 	}, send_found, p);
 	if (p->lookups == NULL) {
 		free(p);

@@ -29,6 +29,8 @@ struct dns_process_conf {
 	int monitor;			/* of check_monitor_start() */
 	struct route *route;
 	struct failovers *failovers;	/* borrowed */
+	struct cache *cache;		/* borrowed */
+	const struct members *members;	/* borrowed */
 	const struct rpcd_conf *conf;	/* borrowed */
 	const char *datacenter, *node_name;	/* own; borrowed */
 	void (*lost)(void *ctx);	/* no process can be started any more: the monitor is gone */
@@ -39,6 +41,7 @@ struct dns_process_stats {
 	uint64_t starts, deaths;
 	bool running;
 	struct msg_dns_stats served;	/* since the start of the process that runs */
+	struct dns_lookups_stats lookups;
 };
 
 /* Starts it.  NULL: no memory. */
@@ -46,6 +49,10 @@ struct dns_process *dns_process_new(const struct dns_process_conf *conf);
 void dns_process_free(struct dns_process *p);
 /* The configuration may have changed. */
 void dns_process_reload(struct dns_process *p);
+/* The catalog was written by way of this node, and the writer is not told yet. */
+void dns_process_written(struct dns_process *p);
+/* A member of the LAN pool came, went or died. */
+void dns_process_members(struct dns_process *p);
 void dns_process_stats(const struct dns_process *p, struct dns_process_stats *out);
 
 #endif

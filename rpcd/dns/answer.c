@@ -40,23 +40,43 @@ keep(struct work *w, struct span s)
 	return s.len == 0 ? SPAN_NONE : arena_copy(w->arena, s);
 }
 
+static struct dns_fact *
+fact_of(struct dns_facts *f, const struct dns_lookup *k)
+{
+	for (unsigned i = 0; i < f->n; i++)
+		if (dns_lookup_eq(&f->v[i].lookup, k))
+			return &f->v[i];
+	return NULL;
+}
+
 /* NULL: not known yet, and asked for. */
 static const struct dns_found *
 fact(struct work *w, const struct dns_lookup *k)
 {
 	static const struct dns_found too_many = { .status = DNS_FAILED };
 	struct dns_facts *f = w->facts;
+	struct dns_fact *there = fact_of(f, k);
+	struct dns_lookup need = *k;
 
-	for (unsigned i = 0; i < f->n; i++)
-		if (dns_lookup_eq(&f->v[i].lookup, k)) {
-			w->missing = w->missing || f->v[i].found == NULL;
-			return f->v[i].found;
+	if (there == NULL && w->asker->known != NULL) {
+		const struct dns_found *known = w->asker->known(w->asker->ctx, k, &need);
+
+		if (known != NULL)
+			return known;
+		if ((there = fact_of(f, &need)) != NULL && there->found != NULL) {
+			there = NULL;		/* it does not say, or could not be had */
+			need = *k;
 		}
+	}
+	if (there != NULL) {
+		w->missing = w->missing || there->found == NULL;
+		return there->found;
+	}
 	if (f->n == DNS_FACTS_MAX)
 		return &too_many;
 	f->v[f->n++] = (struct dns_fact){ .lookup = {
-		.kind = k->kind, .name = keep(w, k->name), .tag = keep(w, k->tag), .tagged = k->tagged,
-		.datacenter = keep(w, k->datacenter), .source = keep(w, k->source),
+		.kind = need.kind, .name = keep(w, need.name), .tag = keep(w, need.tag), .tagged = need.tagged,
+		.datacenter = keep(w, need.datacenter), .source = keep(w, need.source),
 	} };
 	w->missing = true;
 	return NULL;

@@ -40,6 +40,7 @@ struct dns_found {
 	const struct dns_instance *instances;
 	unsigned count;
 	struct span message;		/* UPSTREAM: the reply as it came */
+	uint64_t version;		/* of a fact that is kept: never the same for two of them; 0: it is not kept */
 };
 
 struct dns_fact {
@@ -57,6 +58,12 @@ struct dns_asker {
 	uint64_t seed;
 	uint32_t now;			/* s since 1970: serial of the SOA */
 	struct dns_names *names;
+	/*
+	 * What is known without asking; may be NULL.  Where that is NULL, *need is what is to be asked first: the same,
+	 * which it is beforehand, or a list.
+	 */
+	const struct dns_found *(*known)(void *ctx, const struct dns_lookup *k, struct dns_lookup *need);
+	void *ctx;
 };
 
 enum dns_outcome {

@@ -1,6 +1,10 @@
 /*
  * Questions under way in rpcd-dns, and what is looked up for them.  A question is answered anew with each round of
  * facts; mostly there is one.  Questions that need the same share the look-up.
+ *
+ * What rpcd goes on telling of is kept (facts.h), and most questions are answered from that at once.  After somebody
+ * asked for a name that there is not, the lists of all names are kept too for a while: they show without a question
+ * that there is none of another one either.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +21,12 @@
 #define ASK_TIME MONO_S(10)		/* clients give up before */
 #define SWEEP_S 1.
 #define OWN_QUESTION_MAX (DNS_HEADER_BYTES + DNAME_BYTES_MAX + 4)
+#define FACTS_MAX 16384			/* kept; rpcd follows fewer */
+#define BRIEF_MAX 4096			/* with a short life */
+#define BRIEF_BYTES (2u << 20)
+#define UNKNOWN_TIME MONO_S(60)		/* lists go so long after the last question for an unknown name */
+#define UNLISTED_TIME MONO_S(60)
+#define IDS_MAX 1024			/* in one message */
 
 struct look {
 	struct server *server;
@@ -31,6 +41,244 @@ struct look {
 };
 
 static void run(struct ask *a);
+
+/* -- what is kept -- */
+
+static void
+tell_use(struct server *s, const uint64_t *used, unsigned used_count, const uint64_t *dropped, unsigned dropped_count)
+{
+	(void)chan_send_record(s->chan, MSG_DNS_USE, 0, &msg_dns_use_schema, &(struct msg_dns_use){
+		span_of(used, used_count * sizeof(*used)), span_of(dropped, dropped_count * sizeof(*dropped)),
+	    });
+}
+
+static void
+tell_dropped(struct server *s)
+{
+	uint64_t ids[IDS_MAX];
+	unsigned n = 0;
+	bool more;
+
+	do {
+		if ((more = facts_next_dropped(&s->kept, &ids[n])))
+			n++;
+		if (n == IDS_MAX || (!more && n > 0)) {
+			tell_use(s, NULL, 0, ids, n);
+			n = 0;
+		}
+	} while (more);
+}
+
+static void
+on_use(struct ev_loop *loop, ev_timer *w, int events)
+{
+	struct server *s = w->data;
+	uint64_t ids[IDS_MAX];
+	unsigned n;
+
+	(void)loop;
+	(void)events;
+	tell_dropped(s);
+	do {
+		if ((n = facts_take_used(&s->kept, ids, IDS_MAX)) > 0)
+			tell_use(s, ids, n, NULL, 0);
+	} while (n == IDS_MAX);
+}
+
+static bool
+is_own(const struct server *s, const struct dns_lookup *k)
+{
+	return k->datacenter.len == 0 || span_eq(k->datacenter, s->zone.datacenter);
+}
+
+/* Of unknown_until: which list says whether there is such a name?  False: none does. */
+static bool
+list_of(const struct server *s, const struct dns_lookup *k, unsigned *which, struct dns_lookup *list)
+{
+	if (!is_own(s, k) || (k->kind != DNS_KIND_NODE && k->kind != DNS_KIND_SERVICE))
+		return false;
+	*which = k->kind == DNS_KIND_SERVICE;
+	*list = (struct dns_lookup){ .kind = *which ? DNS_KIND_SERVICES : DNS_KIND_NODES };
+	return true;
+}
+
+/* Is there no such name, by the lists?  Otherwise *need may be a list that is to be had first. */
+static bool
+is_denied(struct server *s, struct mono now, const struct dns_lookup *k, struct dns_lookup *need)
+{
+	struct dns_lookup list;
+	unsigned which;
+
+	if (!list_of(s, k, &which, &list) || !mono_before(now, s->unknown_until[which]))
+		return false;
+	const struct fact *names = facts_find(&s->kept, now, &list);
+	if (names == NULL) {
+		if (!mono_before(now, s->unlisted_until[which]))
+			*need = list;
+		return false;
+	}
+	bool denied = !fact_lists(&s->kept, names, k->name);
+	bool stale = names->stale;
+	if (!denied && k->tagged) {
+		list = (struct dns_lookup){ .kind = DNS_KIND_TAGS, .name = k->name };
+		if ((names = facts_find(&s->kept, now, &list)) == NULL) {
+			*need = list;
+			return false;
+		}
+		denied = !fact_lists(&s->kept, names, k->tag);
+		stale = names->stale;
+	}
+	if (denied) {
+		s->unknown_until[which] = mono_add(now, UNKNOWN_TIME);
+		s->stats.denied++;
+		s->stats.stale += stale;
+	}
+	return denied;
+}
+
+static const struct dns_found *
+known(void *ctx, const struct dns_lookup *k, struct dns_lookup *need)
+{
+	static const struct dns_found nowhere = { .status = DNS_NOWHERE };
+	struct server *s = ctx;
+	struct mono now;
+	const struct fact *f;
+
+	if (!s->conf.keep || k->kind == DNS_KIND_UPSTREAM)
+		return NULL;
+	now = clock_mono();
+	if (mono_before(now, s->written_until))
+		return NULL;
+	if ((f = facts_find(&s->kept, now, k)) == NULL && (f = facts_find(&s->brief, now, k)) == NULL)
+		return is_denied(s, now, k, need) ? &nowhere : NULL;
+	s->stats.kept++;
+	s->stats.stale += f->stale;
+	return &f->found;
+}
+
+/* What of it is rpcd to go on telling of? */
+static enum dns_follow
+follow_of(struct server *s, const struct dns_lookup *k)
+{
+	struct dns_lookup list;
+	unsigned which;
+	const struct fact *names;
+
+	if (!s->conf.keep)
+		return DNS_FOLLOW_NO;
+	if (k->kind == DNS_KIND_NODES || k->kind == DNS_KIND_SERVICES || k->kind == DNS_KIND_TAGS)
+		return DNS_FOLLOW_ANY;
+	if (k->kind != DNS_KIND_NODE && k->kind != DNS_KIND_SERVICE && k->kind != DNS_KIND_CONNECT)
+		return DNS_FOLLOW_NO;
+	if (!list_of(s, k, &which, &list) || (names = facts_find(&s->kept, clock_mono(), &list)) == NULL)
+		return DNS_FOLLOW_FOUND;
+	return fact_lists(&s->kept, names, k->name) ? DNS_FOLLOW_ANY : DNS_FOLLOW_FOUND;
+}
+
+/* A fact that rpcd goes on telling of, or that lives for a moment.  key may be the one of the fact that it replaces. */
+static void
+keep(struct server *s, uint64_t id, const struct dns_lookup *key, const struct msg_dns_found *m,
+    const struct dns_found *found)
+{
+	struct mono now = clock_mono(), until = MONO_NEVER;
+	struct facts *t = m->followed ? &s->kept : &s->brief;
+	enum dns_kind kind = key->kind;
+	struct fact *f;
+
+	if (!s->conf.keep || (!m->followed && m->life_ms == 0))
+		return;
+	if (m->life_ms > 0 && m->life_ms < INT64_MAX / 4000000)
+		until = mono_add(now, MONO_MS(m->life_ms));
+	f = fact_new(t, key, found, m->names.v, m->names.n);
+	if (f != NULL)
+		f->stale = m->stale;
+	if ((f == NULL || !facts_put(t, f, m->followed ? id : 0, until)) && m->followed) {
+		tell_use(s, NULL, 0, &id, 1);
+		if (kind == DNS_KIND_NODES || kind == DNS_KIND_SERVICES)
+			s->unlisted_until[kind == DNS_KIND_SERVICES] = mono_add(now, UNLISTED_TIME);
+	}
+	fact_release(f);
+	tell_dropped(s);
+}
+
+/* After this name that there is not, others may come. */
+static void
+note_unknown(struct server *s, const struct dns_lookup *k)
+{
+	struct dns_lookup list;
+	unsigned which;
+
+	if (list_of(s, k, &which, &list))
+		s->unknown_until[which] = mono_add(clock_mono(), UNKNOWN_TIME);
+}
+
+enum tv_err
+asks_fact(struct server *s, uint64_t id, struct span body)
+{
+	const struct fact *old = facts_of(&s->kept, id);
+	struct msg_dns_found m = { 0 };
+	struct dns_found found;
+	enum tv_err err;
+
+	if (old == NULL)
+		return TV_OK;		/* it was dropped, and rpcd is told */
+	arena_reset(&s->arena);
+	if ((err = msg_read(&msg_dns_found_schema, body, &s->arena, &m)) != TV_OK ||
+	    !dns_found_of_message(&m, &s->arena, &found) || found.status == DNS_FAILED || !m.followed) {
+		facts_drop(&s->kept, old, true);
+		tell_dropped(s);
+		return err == TV_ENOMEM ? TV_OK : err;
+	}
+	keep(s, id, &old->key, &m, &found);
+	return TV_OK;
+}
+
+void
+asks_end(struct server *s, uint64_t id)
+{
+	const struct fact *f = facts_of(&s->kept, id);
+
+	if (f != NULL)
+		facts_drop(&s->kept, f, false);
+}
+
+void
+asks_written(struct server *s)
+{
+	s->written_until = mono_add(clock_mono(), DNS_WRITTEN_TIME);
+	facts_clear(&s->brief);
+}
+
+void
+asks_setup(struct server *s)
+{
+	facts_clear(&s->kept);
+	facts_clear(&s->brief);
+	facts_limit(&s->kept, (size_t)s->conf.keep_bytes);
+	for (unsigned i = 0; i < 2; i++)
+		s->unknown_until[i] = s->unlisted_until[i] = MONO_ZERO;
+	ev_timer_stop(s->loop, &s->use);
+	s->use.repeat = s->conf.use_ms > 0 ? (double)s->conf.use_ms / 1000 : 1.;
+	if (s->conf.keep)
+		ev_timer_again(s->loop, &s->use);
+}
+
+/* Nobody has asked for an unknown name for a while. */
+static void
+drop_lists(struct server *s, struct mono now)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		const struct dns_lookup k = { .kind = i == 1 ? DNS_KIND_SERVICES : DNS_KIND_NODES };
+		const struct fact *f;
+
+		if (s->unknown_until[i].ns == 0 || mono_before(now, s->unknown_until[i]))
+			continue;
+		s->unknown_until[i] = MONO_ZERO;
+		if ((f = facts_find(&s->kept, now, &k)) != NULL)
+			facts_drop(&s->kept, f, true);
+	}
+	tell_dropped(s);
+}
 
 /* -- look-ups -- */
 
@@ -175,7 +423,8 @@ look_start(struct look *l)
 		if ((l->call = ask_upstream(l)) == NULL)
 			return false;
 	} else if (chan_send_record(s->chan, MSG_DNS_ASK, (uint64_t)l->serial << 32 | l->place, &msg_dns_ask_schema,
-	    &(struct msg_dns_ask){ k->kind, k->name, k->tag, k->tagged, k->datacenter, k->source }) != TV_OK) {
+	    &(struct msg_dns_ask){ k->kind, k->name, k->tag, k->tagged, k->datacenter, k->source,
+	    follow_of(s, k) }) != TV_OK) {
 		return false;
 	}
 	s->stats.lookups++;
@@ -216,6 +465,10 @@ asks_found(struct server *s, uint64_t id, struct span body)
 	enum tv_err err = body.p == NULL ? TV_ENOMEM : msg_read(&msg_dns_found_schema, body, &l->arena, &m);
 	if (err != TV_OK || !dns_found_of_message(&m, &l->arena, &l->found))
 		l->found = (struct dns_found){ .status = DNS_FAILED };
+	else
+		keep(s, id, &l->key, &m, &l->found);
+	if (l->found.status == DNS_NOWHERE && !m.followed)
+		note_unknown(s, &l->key);
 	look_found(l);
 	return err == TV_ENOMEM ? TV_OK : err;
 }
@@ -363,8 +616,8 @@ try(struct server *s, const struct dns_query *q, const struct client *c, uint64_
 	arena_reset(&s->arena);
 	buf_reset(&s->out);
 	return dns_answer(&s->zone, q, &(struct dns_asker){ .tcp = c->udp == NULL, .source = span_str(source),
-	    .seed = seed, .now = (uint32_t)(clock_wall_ns() / 1000000000), .names = &s->names }, facts, &s->arena,
-	    &s->out);
+	    .seed = seed, .now = (uint32_t)(clock_wall_ns() / 1000000000), .names = &s->names, .known = known,
+	    .ctx = s }, facts, &s->arena, &s->out);
 }
 
 /* Starts what it misses.  False: something of it cannot be looked up. */
@@ -495,6 +748,7 @@ on_sweep(struct ev_loop *loop, ev_timer *w, int events)
 
 	(void)loop;
 	(void)events;
+	drop_lists(s, now);
 	while (s->oldest != NULL && mono_before(s->oldest->deadline, now)) {
 		struct ask *a = s->oldest;
 
@@ -513,5 +767,12 @@ asks_open(struct server *s)
 	ev_timer_init(&s->sweep, on_sweep, SWEEP_S, SWEEP_S);
 	s->sweep.data = s;
 	ev_timer_start(s->loop, &s->sweep);
-	return s->chains != NULL && s->places != NULL;
+	s->kept.conf = (struct facts_conf){ .entries_max = FACTS_MAX, .hash = keyed_hash };
+	s->brief.conf = (struct facts_conf){ BRIEF_BYTES, BRIEF_MAX, keyed_hash };
+	ev_init(&s->use, on_use);
+	s->use.data = s;
+	if (s->chains == NULL || s->places == NULL || !facts_open(&s->kept) || !facts_open(&s->brief))
+		return false;
+	asks_setup(s);
+	return true;
 }

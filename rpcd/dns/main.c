@@ -35,6 +35,9 @@ on_report(struct ev_loop *loop, ev_timer *w, int events)
 	(void)loop;
 	(void)events;
 	s->stats.under_way = s->asks;
+	s->stats.facts = s->kept.entries + s->brief.entries;
+	s->stats.facts_bytes = s->kept.bytes + s->brief.bytes;
+	s->stats.facts_evicted = s->kept.evicted + s->brief.evicted;
 	if (memcmp(&s->stats, &s->reported, sizeof(s->stats)) == 0)
 		return;
 	s->reported = s->stats;
@@ -81,7 +84,10 @@ take_setup(struct server *s, struct span body)
 		log_info(TAG, "other recursors: a new process takes over");
 		_exit(0);
 	}
-	return s->started ? TV_OK : begin(s);
+	if (!s->started)
+		return begin(s);
+	asks_setup(s);
+	return TV_OK;
 }
 
 static enum tv_err
@@ -94,6 +100,16 @@ on_frame(void *ctx, struct chan *c, const struct frame *f)
 		return take_setup(s, f->body);
 	if (f->type == MSG_DNS_ASK && (f->flags & FRAME_REPLY) != 0 && s->started)
 		return asks_found(s, f->id, f->body);
+	if (f->type == MSG_DNS_FACT && s->started)
+		return asks_fact(s, f->id, f->body);
+	if (f->type == MSG_DNS_WROTE && s->started) {
+		asks_written(s);
+		return TV_OK;
+	}
+	if (f->type == MSG_DNS_END && s->started) {
+		asks_end(s, f->id);
+		return TV_OK;
+	}
 	return TV_EFORMAT;
 }
 

@@ -15,6 +15,7 @@
 #include "common/net/chan.h"
 #include "common/record/messages.h"
 #include "rpcd/dns/answer.h"
+#include "rpcd/dns/facts.h"
 #include "rpcd/dns/launch.h"
 #include "rpcd/dns/rate.h"
 
@@ -98,6 +99,13 @@ struct server {
 	ev_timer sweep;
 	struct look **chains, **places;
 	uint32_t serial;
+	struct facts kept;		/* those that rpcd tells of */
+	struct facts brief;		/* those with a short life */
+	/* Of the names of nodes, and of services: who asked for an unknown one did so shortly before. */
+	struct mono unknown_until[2];
+	struct mono unlisted_until[2];	/* the list could not be had */
+	struct mono written_until;	/* what is kept is not believed until then */
+	ev_timer use;
 
 	struct rate rate;
 	struct upstreams *upstreams;	/* NULL: no recursors */
@@ -124,6 +132,13 @@ bool ask_begin(struct server *s, struct span msg, const struct client *client);
 void asks_drop_conn(struct server *s, const struct tcp_conn *conn);
 /* rpcd's answer to MSG_DNS_ASK. */
 enum tv_err asks_found(struct server *s, uint64_t id, struct span body);
+/* What is followed, anew; and its end. */
+enum tv_err asks_fact(struct server *s, uint64_t id, struct span body);
+void asks_end(struct server *s, uint64_t id);
+/* The catalog was written by way of this node. */
+void asks_written(struct server *s);
+/* s->conf is another one: rpcd has forgotten what was followed. */
+void asks_setup(struct server *s);
 
 /* -- udp.c -- */
 bool udp_open(struct server *s);

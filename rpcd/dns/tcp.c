@@ -357,6 +357,7 @@ on_accept(void *ctx, int fd)
 	s->stats.conns++;
 	age_enter(s->tcp, c);
 	ev_io_init(&c->io, on_io, fd, EV_READ);
+	ev_set_priority(&c->io, EV_MINPRI);
 	ev_timer_init(&c->timer, on_timer, FIRST_S, 0.);
 	c->io.data = c->timer.data = c;
 	ev_io_start(s->loop, &c->io);

@@ -177,6 +177,7 @@ udp_open(struct server *s)
 		u->server = s;
 		u->fd = s->udp_fds[i];
 		ev_io_init(&u->io, on_io, u->fd, EV_READ);
+		ev_set_priority(&u->io, EV_MINPRI);	/* what rpcd says comes before questions about it */
 		u->io.data = u;
 		ev_io_start(s->loop, &u->io);
 	}

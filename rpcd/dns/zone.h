@@ -4,6 +4,7 @@
 #ifndef TV_RPCD_DNS_ZONE_H
 #define TV_RPCD_DNS_ZONE_H
 
+#include "common/base/mono.h"
 #include "rpcd/dns/query.h"
 
 #define DNS_ANSWERS_MAX_UDP 8		/* ceiling of udp_answer_limit */
@@ -34,6 +35,17 @@ enum dns_kind {
 	DNS_KIND_NODE = 1, DNS_KIND_SERVICE, DNS_KIND_CONNECT, DNS_KIND_INGRESS, DNS_KIND_QUERY,
 	DNS_KIND_ADDRESS,	/* who has the address `name`: a node, else a service */
 	DNS_KIND_UPSTREAM,	/* not rpcd: A of a name elsewhere, from a recursor; `name` is the name on the wire */
+	/* Lists, of all names that there are: they show without a question that there is no such name. */
+	DNS_KIND_NODES, DNS_KIND_SERVICES,
+	DNS_KIND_TAGS,		/* of the service `name` */
+};
+/* After a write by way of this node nothing kept is believed for so long: it comes by blocking queries meanwhile. */
+#define DNS_WRITTEN_TIME MONO_MS(500)
+/* Which facts rpcd goes on telling of. */
+enum dns_follow {
+	DNS_FOLLOW_NO,
+	DNS_FOLLOW_FOUND,	/* what is somewhere */
+	DNS_FOLLOW_ANY,		/* also what is nowhere yet */
 };
 
 /* Text is borrowed, lower case, in Consul's escapes. */

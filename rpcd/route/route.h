@@ -41,6 +41,9 @@ struct route_conf {
 	struct mono answer_timeout;	/* of a request that does not block; added to the wait of one that does */
 	unsigned calls_max;		/* requests under way at once */
 	uint64_t bytes_max;		/* that they ask, together */
+	/* A write of ROUTE_HERE succeeded, and who asked is not told yet.  May be NULL. */
+	void (*on_written)(void *ctx, enum op_code op);
+	void *ctx;
 	uint64_t seed;
 };
 

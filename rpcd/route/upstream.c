@@ -160,6 +160,8 @@ upstream_end(struct upstream *u, const struct op_reply *reply)
 		r->stats.unknown++;
 	else if (reply->err != TV_OK)
 		r->stats.failed++;
+	else if (u->origin == ROUTE_HERE && u->op != NULL && u->op->kind == OP_WRITE && r->conf.on_written != NULL)
+		r->conf.on_written(r->conf.ctx, (enum op_code)u->op->code);
 	r->reply_number = u->calls != NULL && u->calls->next != NULL ? ++r->shared : 0;
 	while ((c = u->calls) != NULL) {
 		u->calls = c->next;

@@ -1,0 +1,78 @@
+/*
+ * Facts that are kept: what was found for look-ups, true until rpcd says otherwise or their time is over.  Pure.
+ *
+ * A fact is one piece of memory, shared between the table and whoever else holds it.  The table has bounds in bytes and
+ * entries; beyond them goes what was not asked for longest.
+ */
+#ifndef TV_RPCD_DNS_FACTS_H
+#define TV_RPCD_DNS_FACTS_H
+
+#include "common/base/mono.h"
+#include "rpcd/dns/answer.h"
+
+/* All fields but `found`, `key` and `stale` are the table's. */
+struct fact {
+	struct dns_lookup key;
+	struct dns_found found;
+	bool stale;			/* no server can be reached who would know better */
+	bool listed, used;		/* used: since facts_take_used() gave it last */
+	unsigned holders;
+	uint32_t name_slots;		/* a power of two; 0: no list */
+	uint32_t *names;		/* by hash: offset in `text` + 1 */
+	const uint8_t *text;		/* of names: length in two bytes, then the name */
+	uint64_t id, hash;
+	struct mono until;
+	size_t bytes;
+	struct fact *chain, *id_chain, *next, *prev;	/* the first was used last */
+};
+
+struct facts_conf {
+	size_t bytes_max;
+	unsigned entries_max;
+	uint64_t (*hash)(const void *bytes, size_t n);	/* of keys and names, which others choose */
+};
+struct facts {				/* caller's memory, zeroed but for conf; with facts_open() */
+	struct facts_conf conf;
+	struct fact **by_key, **by_id;
+	unsigned chains;		/* a power of two */
+	struct fact *first, *last;
+	struct fact *dropped;		/* of which the follower is to be told */
+	size_t bytes;
+	unsigned entries;
+	uint64_t evicted, versions;
+};
+
+/*
+ * A copy of what was found, held once by the caller.  names: of a list, in lower case, else none; each of them at most
+ * 64 KiB.  found->version is set to a number of its own, never 0.  NULL: no memory.
+ */
+struct fact *fact_new(struct facts *t, const struct dns_lookup *key, const struct dns_found *found,
+    const struct span *names, uint32_t name_count);
+void fact_release(struct fact *f);	/* NULL: nothing */
+/* Is the name in the list? */
+bool fact_lists(const struct facts *t, const struct fact *f, struct span name);
+
+/* False: no memory. */
+bool facts_open(struct facts *t);
+void facts_close(struct facts *t);
+/* From now on; what is too much goes. */
+void facts_limit(struct facts *t, size_t bytes_max);
+/* Forgets all, without a word to anybody. */
+void facts_clear(struct facts *t);
+/*
+ * Keeps the fact, in place of what there is for this key, and holds it once more.  id: of the follow by which rpcd
+ * tells of it, 0: none.  until: MONO_NEVER as long as it is followed.  False: it is too large, and there is none now.
+ */
+bool facts_put(struct facts *t, struct fact *f, uint64_t id, struct mono until);
+/* Borrowed until the next call of this table.  NULL: not known, or its time is over; it is gone then. */
+const struct fact *facts_find(struct facts *t, struct mono now, const struct dns_lookup *key);
+/* The one of this follow; NULL: none.  Counts as no use. */
+const struct fact *facts_of(struct facts *t, uint64_t id);
+/* Not followed any more: it is gone.  tell: rpcd is to be told. */
+void facts_drop(struct facts *t, const struct fact *f, bool tell);
+/* Up to `max` ids of follows whose facts were used and not told of yet.  Returns how many; fewer: these are all. */
+unsigned facts_take_used(struct facts *t, uint64_t *ids, unsigned max);
+/* The id of a follow whose fact went here, one after the other.  False: no more. */
+bool facts_next_dropped(struct facts *t, uint64_t *id);
+
+#endif
