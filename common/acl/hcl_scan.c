@@ -11,9 +11,10 @@
 void
 hcl_scan_start(struct hcl_scanner *s, struct span text, bool json, struct hcl_error *err)
 {
-	*s = (struct hcl_scanner){ .p = text.p, .end = text.len > 0 ? text.p + text.len : text.p, .at = { 0, 1, 0 },
-	    .before = { 0, 1, 0 },
-		.json = json, .err = err };
+	const uint8_t *p = text.len > 0 ? text.p : (const uint8_t *)"";
+
+	*s = (struct hcl_scanner){ .p = p, .end = p + text.len, .at = { 0, 1, 0 }, .before = { 0, 1, 0 }, .json = json,
+		.err = err };
 	err->text[0] = '\0';
 }
 

@@ -137,7 +137,7 @@ put_shown(struct span text, struct buf *out)
 
 	if (cut)
 		text.len = SHOWN_MAX;
-	text_quote(text, out);
+	text_quote(text.len > 0 ? text : span_str(""), out);
 	if (cut)
 		buf_puts(out, "...");
 }

@@ -19,3 +19,8 @@ EXTRA_DIST += tests/bench/waits tests/bench/checks
 noinst_PROGRAMS += tests/bench/bench_echo
 tests_bench_bench_echo_SOURCES = tests/bench/bench_echo.c
 tests_bench_bench_echo_LDADD = $(MHD_LIBS) $(EV_LIBS)
+
+# Access rules by themselves.
+noinst_PROGRAMS += tests/bench/bench_acl
+tests_bench_bench_acl_SOURCES = tests/bench/bench_acl.c
+tests_bench_bench_acl_LDADD = common/libtvrt.a common/libtvcore.a
