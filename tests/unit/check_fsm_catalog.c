@@ -290,6 +290,51 @@ START_TEST(service_shapes)
 }
 END_TEST
 
+static const char *
+owner(const char *address)
+{
+	const char *json;
+
+	kit_read(&k, OP_CATALOG_ADDRESS, &(struct catalog_read){ .Name = span_str(address) }, &json);
+	return json;
+}
+
+#define OWNED(node_, service_) "[{\"Node\":\"" node_ "\",\"Service\":\"" service_ "\"}]"
+
+/* The first node by name, else the first instance of a service; however an address is written. */
+START_TEST(owners_of_addresses)
+{
+	struct catalog_register q = { .Node = span_str("a"), .SkipNodeUpdate = true, .has_service = true };
+
+	kit_node(&k, "a", "10.0.0.1");
+	kit_node(&k, "c", "10.0.0.3");
+	kit_node(&k, "b", "10.0.0.3");
+	kit_node(&k, "six", "2001:DB8:0::1");
+	kit_node(&k, "mapped", "::ffff:10.0.0.9");
+	kit_node(&k, "host", "www.example.net");
+	q.Service.Service = span_str("Web");
+	q.Service.Address = span_str("10.0.0.7");
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	q.Service.Service = span_str("same");
+	q.Service.Address = span_str("10.0.0.1");
+	ck_assert(kit_bool(&k, OP_CATALOG_REGISTER, &q));
+	kit_service(&k, "a", "bare", "bare", "t");
+	ck_assert_str_eq(owner("10.0.0.1"), OWNED("a", ""));
+	ck_assert_str_eq(owner("::ffff:10.0.0.1"), OWNED("a", ""));
+	ck_assert_str_eq(owner("10.0.0.3"), OWNED("b", ""));
+	ck_assert_str_eq(owner("2001:db8::1"), OWNED("six", ""));
+	ck_assert_str_eq(owner("2001:db8:0:0::0:1"), OWNED("six", ""));
+	ck_assert_str_eq(owner("10.0.0.9"), OWNED("mapped", ""));
+	ck_assert_str_eq(owner("10.0.0.7"), OWNED("", "Web"));
+	ck_assert_str_eq(owner("10.0.0.8"), "[]");
+	ck_assert_str_eq(owner("www.example.net"), "[]");
+	ck_assert_str_eq(owner(""), "[]");
+	deregister("a", "", "");
+	ck_assert_str_eq(owner("10.0.0.1"), "[]");
+	ck_assert_str_eq(owner("10.0.0.7"), "[]");
+}
+END_TEST
+
 START_TEST(selection)
 {
 	struct span tags[2] = { span_str("A"), span_str("b") };
@@ -914,6 +959,7 @@ main(void)
 	tcase_add_test(t, names_and_ids_in_any_order);
 	tcase_add_test(t, node_without_id_gets_one);
 	tcase_add_test(t, service_shapes);
+	tcase_add_test(t, owners_of_addresses);
 	tcase_add_test(t, selection);
 	tcase_add_test(t, services_with_tags);
 	tcase_add_test(t, service_indexes);

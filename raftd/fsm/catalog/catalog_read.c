@@ -434,7 +434,15 @@ catalog_read_dump(struct reading *r, const void *rec)
 
 /* -- who has an address -- */
 
-/* As 16 bytes, IPv4 as v4-mapped; false: a host name. */
+/*
+ * There is no index of addresses: all nodes are looked through, then all services.  Of each record only the fields that
+ * are needed are read, so that ten thousand take a few milliseconds.
+ */
+struct wanted {
+	uint8_t bytes[16];		/* IPv4 as v4-mapped */
+	char text[INET6_ADDRSTRLEN];	/* as it is mostly written */
+};
+
 static bool
 address_bytes(struct span text, uint8_t bytes[16])
 {
@@ -449,33 +457,79 @@ address_bytes(struct span text, uint8_t bytes[16])
 	return inet_pton(AF_INET, copy, bytes + 12) == 1;
 }
 
+/* False: a host name. */
 static bool
-has_address(struct span text, const uint8_t want[16])
+want(struct wanted *w, struct span text)
+{
+	bool four;
+
+	if (!address_bytes(text, w->bytes))
+		return false;
+	four = IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)w->bytes);
+	return inet_ntop(four ? AF_INET : AF_INET6, four ? w->bytes + 12 : w->bytes, w->text, sizeof(w->text)) != NULL;
+}
+
+/* IPv4 is written in one way alone; what has a colon in many. */
+static bool
+is_wanted(const struct wanted *w, struct span text)
 {
 	uint8_t bytes[16];
 
-	return address_bytes(text, bytes) && memcmp(bytes, want, 16) == 0;
+	if (text.len == 0 || memchr(text.p, ':', text.len) == NULL)
+		return text.len > 0 && span_eqs(text, w->text);
+	return address_bytes(text, bytes) && memcmp(bytes, w->bytes, 16) == 0;
 }
 
-/* The name in the first record of a table that has it; empty: none.  address and name are fields of rec. */
-static struct span
-find_address(struct fsm *f, enum tbl table, const struct schema *schema, const uint8_t want[16], struct arena *a,
-    void *rec, const struct span *address, const struct span *name)
+static uint32_t
+field_number(const struct schema *s, const char *name)
 {
+	uint32_t i = 0;
+
+	while (i < s->count && strcmp(s->fields[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+/* Text fields of a packed record, these and no others; the numbers rise.  False: it cannot be read. */
+static bool
+read_texts(struct span val, const uint32_t *numbers, struct span *texts, unsigned n)
+{
+	struct rd in = rd_span_over(val);
+	uint32_t count = mpr_array(&in), at = 0;
+
+	for (unsigned k = 0; k < n; k++) {
+		for (; at < numbers[k] && at < count; at++)
+			mpr_skip(&in);
+		texts[k] = at < count ? mpr_bytes_or_nil(&in, SCHEMA_TEXT_BYTES_MAX) : SPAN_NONE;
+		at++;
+	}
+	return in.err == TV_OK;
+}
+
+/* The name in the first record of a table that has the address, copied; empty: none. */
+static struct span
+find_address(struct reading *r, enum tbl table, const struct schema *schema, const char *name, const struct wanted *w)
+{
+	const uint32_t numbers[] = { field_number(schema, name), field_number(schema, "Address") };
+	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
 	struct tbl_scan s;
 	struct tkey prefix;
-	struct span key, val, found = SPAN_NONE;
+	struct span key, val, texts[2], found = SPAN_NONE;
 
 	tkey_begin(&prefix, table);
-	tbl_scan_begin(f, &s, &prefix);
+	tbl_scan_begin(r->f, &s, &prefix);
 	while (found.len == 0 && tbl_next(&s, &key, &val)) {
-		arena_reset(a);
-		if (!tbl_decode(f, schema, val, a, rec))
+		if (!read_texts(val, numbers, texts, 2)) {
+			union { struct node node; struct service service; } rec;
+
+			(void)tbl_decode(r->f, schema, val, &a, &rec);	/* says that it is damaged */
 			break;
-		if (has_address(*address, want))
-			found = arena_copy(a, *name);
+		}
+		if (is_wanted(w, texts[1]))
+			found = arena_copy(r->a, texts[0]);
 	}
 	tbl_scan_end(&s);
+	arena_done(&a);
 	return found;
 }
 
@@ -483,24 +537,19 @@ static void
 catalog_read_address(struct reading *r, const void *rec)
 {
 	const struct catalog_read *q = rec;
-	struct arena a = ARENA_INIT(2 * FSM_RECORD_MEMORY);
-	struct node node = { 0 };
-	struct service service = { 0 };
-	struct address_owner owner = { 0 };
-	uint8_t want[16];
+	struct address_owner owner = { .Node = SPAN_NONE };
+	struct wanted w;
 	size_t at = list_begin(r->out);
 
 	r->ans->index = max_index(r->f, FX_NODES, FX_SERVICES);
-	if (address_bytes(q->Name, want)) {
-		owner.Node = find_address(r->f, TBL_NODE, &node_schema, want, &a, &node, &node.Address, &node.Node);
+	if (want(&w, q->Name)) {
+		owner.Node = find_address(r, TBL_NODE, &node_schema, "Node", &w);
 		if (owner.Node.len == 0)
-			owner.Service = find_address(r->f, TBL_SERVICE, &service_schema, want, &a, &service,
-			    &service.Address, &service.Service);
+			owner.Service = find_address(r, TBL_SERVICE, &service_schema, "Service", &w);
 	}
 	if (owner.Node.len + owner.Service.len > 0)
 		schema_pack(&address_owner_schema, &owner, r->out);
 	list_end(r->out, at, owner.Node.len + owner.Service.len > 0);
-	arena_done(&a);
 }
 
 const struct fsm_op catalog_ops[] = {
