@@ -772,7 +772,7 @@ start_dns(struct rpcd *p)
 	p->dns = dns_process_new(&(struct dns_process_conf){
 		.loop = p->loop, .monitor = p->dns_monitor, .route = p->route, .failovers = &p->failovers,
 		.cache = p->cache, .members = p->members, .conf = &p->conf, .datacenter = p->cluster.datacenter,
-		.node_name = p->cluster.node_name, .lost = dns_lost,
+		.node_name = p->cluster.node_name, .log_level = own_log_level(p), .lost = dns_lost,
 	});
 	return p->dns != NULL;
 }
@@ -787,7 +787,7 @@ reload(struct daemon_spec *d)
 	if (!p->conf.use_cache)
 		cache_clear(p->cache);
 	checks_log(p->checks, own_log_level(p));
-	dns_process_reload(p->dns);
+	dns_process_reload(p->dns, own_log_level(p));
 }
 
 static bool

@@ -55,7 +55,8 @@ RECORD(msg_dns_setup,
 	(U64, conns_max), (U64, conns_source_max),	/* TCP */
 	(U64, equal_answers),		/* in a second, to one network; 0: not limited */
 	(BOOL, keep),			/* facts may be kept, as far as rpcd says that it goes on telling of them */
-	(U64, keep_bytes), (U64, use_ms))	/* in all; between two MSG_DNS_USE */
+	(U64, keep_bytes), (U64, use_ms),	/* in all; between two MSG_DNS_USE */
+	(U64, log_level))		/* enum log_level */
 RECORD(msg_dns_ask,
 	(U64, kind),			/* enum dns_kind */
 	(STR, name), (STR, tag), (BOOL, tagged), (STR, datacenter), (STR, source),

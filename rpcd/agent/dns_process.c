@@ -42,6 +42,7 @@ send_setup(struct dns_process *p)
 	struct msg_dns_setup setup;
 
 	dns_conf_setup(p->conf.conf, p->conf.datacenter, &a, &setup);
+	setup.log_level = (uint64_t)p->conf.log_level;
 	(void)chan_send_record(p->chan, MSG_DNS_SETUP, 0, &msg_dns_setup_schema, &setup);	/* else it closes */
 	arena_done(&a);
 }
@@ -178,9 +179,13 @@ on_restart(struct ev_loop *loop, ev_timer *w, int events)
 }
 
 void
-dns_process_reload(struct dns_process *p)
+dns_process_reload(struct dns_process *p, int log_level)
 {
-	if (p == NULL || p->chan == NULL)
+	if (p == NULL)
+		return;
+	p->conf.log_level = log_level;
+	check_monitor_log(p->conf.monitor, log_level);	/* of those that it starts */
+	if (p->chan == NULL)
 		return;
 	/* It keeps nothing beyond a setup either. */
 	dns_lookups_unfollow_all(p->lookups);

@@ -33,6 +33,7 @@ struct dns_process_conf {
 	const struct members *members;	/* borrowed */
 	const struct rpcd_conf *conf;	/* borrowed */
 	const char *datacenter, *node_name;	/* own; borrowed */
+	int log_level;			/* enum log_level: at the start */
 	void (*lost)(void *ctx);	/* no process can be started any more: the monitor is gone */
 	void *ctx;
 };
@@ -47,8 +48,8 @@ struct dns_process_stats {
 /* Starts it.  NULL: no memory. */
 struct dns_process *dns_process_new(const struct dns_process_conf *conf);
 void dns_process_free(struct dns_process *p);
-/* The configuration may have changed. */
-void dns_process_reload(struct dns_process *p);
+/* The configuration may have changed, and what it logs (enum log_level). */
+void dns_process_reload(struct dns_process *p, int log_level);
 /* The catalog was written by way of this node, and the writer is not told yet. */
 void dns_process_written(struct dns_process *p);
 /* A member of the LAN pool came, went or died. */

@@ -84,6 +84,11 @@ take_setup(struct server *s, struct span body)
 		log_info(TAG, "other recursors: a new process takes over");
 		_exit(0);
 	}
+	if (s->conf.log_level > LOG_LVL_DEBUG)
+		return TV_EFORMAT;
+	log_init("rpcd", (enum log_level)s->conf.log_level, (enum log_dest)s->log_dest);
+	log_debug(TAG, "serving %.*s, %u recursors", (int)s->conf.domain.len, (const char *)s->conf.domain.p,
+	    s->recursor_count);
 	if (!s->started)
 		return begin(s);
 	asks_setup(s);
@@ -154,7 +159,8 @@ main(int argc, char **argv)
 		fprintf(stderr, "rpcd-dns is started by rpcd, see rpcd(8)\n");
 		return 2;
 	}
-	log_init("rpcd", (enum log_level)atoi(argv[3]), (enum log_dest)atoi(argv[4]));
+	s.log_dest = atoi(argv[4]);
+	log_init("rpcd", (enum log_level)atoi(argv[3]), (enum log_dest)s.log_dest);
 	s.best_effort = strcmp(argv[5], "best-effort") == 0;
 	signal(SIGPIPE, SIG_IGN);
 	umask(077);

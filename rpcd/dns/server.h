@@ -79,6 +79,7 @@ struct server {
 	int udp_fds[LAUNCH_SOCKETS_MAX], tcp_fds[LAUNCH_SOCKETS_MAX];
 	unsigned udp_count, tcp_count;
 	bool best_effort, started;
+	int log_dest;			/* enum log_dest */
 
 	/* setup.c */
 	struct arena conf_arena;

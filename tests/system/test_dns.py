@@ -142,6 +142,27 @@ def test_reload():
         assert ask(node, "web.service.consul") == (NOERROR, 1)
 
 
+def test_log_level():
+    """A reload's log_level holds for the process that speaks DNS, and for the next one."""
+    with Cluster("127.138.7") as c:
+        node = one(c)
+        line = "[DEBUG] dns: serving consul, 0 recursors"
+        assert line not in node.log("rpcd")
+        node.set_common(log_level="debug")
+        node.signal(signal.SIGHUP, "rpcd")
+        wait_for("it logs more", lambda: line in node.log("rpcd"))
+        assert node.stats("rpcd")["dns_process_starts"] == "1"
+        os.kill(dns_pid(node), signal.SIGKILL)
+        wait_for("the next one does, too", lambda: node.log("rpcd").count(line) == 2)
+        node.set_common(log_level="info")
+        node.signal(signal.SIGHUP, "rpcd")
+        wait_for("the level is read", lambda: node.log("rpcd").count("configuration reloaded") == 2)
+        os.kill(dns_pid(node), signal.SIGKILL)
+        wait_for("a third one serves", lambda: node.stats("rpcd")["dns_process_deaths"] == "2" and
+                 ask(node, "web.service.consul", timeout=0.5) == (NOERROR, 1))
+        assert node.log("rpcd").count(line) == 2
+
+
 class Upstream:
     """Answers A questions after a volley of forged replies; knows what it was asked, and from where."""
 
@@ -273,4 +294,4 @@ def test_dig():
             assert "web1.node.dc1.consul." in p.stdout, p.stdout
 
 
-main(test_hostile_packets, test_connections, test_restart, test_reload, test_recursor, test_strangers, test_dig)
+main(test_hostile_packets, test_connections, test_restart, test_reload, test_log_level, test_recursor, test_strangers, test_dig)
