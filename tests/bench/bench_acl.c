@@ -3,10 +3,11 @@
  *
  *	bench_acl [-n RULES] [-q QUESTIONS] [-c]
  *
- * -n: rules, of four policies (50); -q: decisions measured (10,000,000); -c: names that begin each other, as deep as fits,
- * instead of the paths of teams and their services.  Questions go round 1,024 names, three of four below a rule.
- * One line, of processor time: rules, bytes of the set, microseconds to parse and to compile, nanoseconds for a decision about a key, for
- * whether all below it may be written, and for a search through all rules, which is what a set has to be better than.
+ * -n: rules, of four policies (50); -q: decisions measured (10,000,000); -c: names that begin each other, as deep as
+ * fits, instead of the paths of teams and their services.  Questions go round 1,024 names, three of four below a rule.
+ * One line, of processor time: rules, bytes of the set, microseconds to parse and to compile, nanoseconds for a
+ * decision about a key, for whether all below it may be written, and for a search through all rules, which is what a
+ * set has to be better than.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +59,8 @@ parse(unsigned rules, bool chain)
 		buf_init(&texts[p], ACL_RULES_TEXT_MAX);
 	for (unsigned i = 0; i < rules; i++) {
 		put_name(name, i, chain);
-		buf_printf(&texts[i % POLICIES], "%s \"%s\" { policy = \"%s\" }\n", i % 8 == 7 ? "key" : "key_prefix", name,
+		buf_printf(&texts[i % POLICIES], "%s \"%s\" { policy = \"%s\" }\n", i % 8 == 7 ? "key" : "key_prefix",
+		    name,
 		    accesses[i % 5]);
 	}
 	start = spent();
@@ -142,7 +144,8 @@ main(int argc, char **argv)
 	for (unsigned i = 0; i < questions / 1000; i++)
 		sum += search(spans[i % NAMES]);
 	searched = spent() - searched;
-	printf("rules %u  bytes %zu  parse_us %.0f  compile_us %.0f  access_ns %.1f  below_ns %.1f  search_ns %.0f  (%x)\n", rules,
+	printf("rules %u  bytes %zu  parse_us %.0f  compile_us %.0f  access_ns %.1f  below_ns %.1f  search_ns %.0f  "
+	    "(%x)\n", rules,
 	    acl_set_bytes(set), parsed / 1e3, compiled / 1e3, access / questions, below / questions,
 	    searched / (questions / 1000), sum & 0xf);
 	acl_set_free(set);

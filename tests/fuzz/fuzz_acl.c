@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static unsigned
 rank(uint8_t access)
 {
-	static const unsigned ranks[] = { [ACL_UNSET] = 0, [ACL_READ] = 1, [ACL_LIST] = 2, [ACL_WRITE] = 3, [ACL_DENY] = 4 };
+	static const unsigned ranks[] = { [ACL_UNSET] = 0, [ACL_READ] = 1, [ACL_LIST] = 2, [ACL_WRITE] = 3,
+	    [ACL_DENY] = 4 };
 
 	return ranks[access];
 }
@@ -33,7 +34,8 @@ searched(struct acl_rules *const *lists, uint32_t n, enum acl_resource r, struct
 			const struct acl_rule *rule = &lists[i]->rule[k];
 			size_t len = rule->prefix ? rule->name.len + 1 : name.len + 2;
 
-			if (rule->resource != r || !(rule->prefix ? span_starts(name, rule->name) : span_eq(name, rule->name)))
+			if (rule->resource != r || !(rule->prefix ? span_starts(name, rule->name) : span_eq(name,
+			    rule->name)))
 				continue;
 			if (len > longest || (len == longest && rank(rule->access) > rank((uint8_t)access)))
 				access = rule->access;

@@ -73,7 +73,8 @@ END_TEST
 START_TEST(test_exact_before_longest_prefix)
 {
 	struct acl_set *set = SET(false, "key_prefix \"a\" { policy = \"read\" }\n"
-	    "key_prefix \"a/b/\" { policy = \"write\" }\nkey \"a/b/c\" { policy = \"deny\" }\nkey \"a/b\" { policy = \"list\" }\n"
+	    "key_prefix \"a/b/\" { policy = \"write\" }\nkey \"a/b/c\" { policy = \"deny\" }\nkey \"a/b\" { policy = "
+	    "\"list\" }\n"
 	    "key_prefix \"a/b/c\" { policy = \"list\" }\nkey \"\" { policy = \"write\" }");
 
 	access_is(set, ACL_KEY, "", ACL_WRITE);
@@ -97,9 +98,12 @@ END_TEST
 /* As recorded: acl/kv-deny-wins; list counts for less than write. */
 START_TEST(test_policies_merge)
 {
-	struct acl_set *set = SET(true, "key_prefix \"\" { policy = \"write\" }\nkey \"l\" { policy = \"list\" }\noperator = \"read\"",
-	    "key_prefix \"\" { policy = \"deny\" }\nkey \"l\" { policy = \"read\" }\noperator = \"write\"\nacl = \"read\"",
-	    "key_prefix \"\" { policy = \"write\" }\nkey \"w\" { policy = \"list\" }\nkey \"w\" { policy = \"write\" }");
+	struct acl_set *set = SET(true,
+	    "key_prefix \"\" { policy = \"write\" }\nkey \"l\" { policy = \"list\" }\noperator = \"read\"",
+	    "key_prefix \"\" { policy = \"deny\" }\nkey \"l\" { policy = \"read\" }\noperator = \"write\"\nacl = "
+	    "\"read\"",
+	    "key_prefix \"\" { policy = \"write\" }\nkey \"w\" { policy = \"list\" }\nkey \"w\" { policy = \"write\" "
+	    "}");
 	struct acl_reason why;
 
 	access_is(set, ACL_KEY, "x", ACL_DENY);
@@ -125,8 +129,10 @@ START_TEST(test_intentions)
 {
 	struct acl_set *set = SET(false, "service \"r\" { policy = \"read\" }\nservice \"w\" { policy = \"write\" }\n"
 	    "service \"d\" { policy = \"deny\" }\nservice \"dr\" { policy = \"deny\" intentions = \"read\" }\n"
-	    "service_prefix \"p\" { policy = \"read\" intentions = \"write\" }\nservice \"m\" { policy = \"write\" intentions = \"write\" }",
-	    "service \"m\" { policy = \"deny\" }\nservice \"w\" { policy = \"read\" }\nservice_prefix \"p\" { policy = \"write\" }");
+	    "service_prefix \"p\" { policy = \"read\" intentions = \"write\" }\nservice \"m\" { policy = \"write\" "
+	    "intentions = \"write\" }",
+	    "service \"m\" { policy = \"deny\" }\nservice \"w\" { policy = \"read\" }\nservice_prefix \"p\" { policy = "
+	    "\"write\" }");
 	struct acl_reason why;
 
 	access_is(set, ACL_INTENTION, "r", ACL_READ);
@@ -170,9 +176,12 @@ below_is(const struct acl_set *set, const char *prefix, bool writes)
 /* As recorded: acl/kv-delete-recurse-deny. */
 START_TEST(test_writes_below)
 {
-	struct acl_set *set = SET(false, "key_prefix \"a/\" { policy = \"write\" }\nkey \"a/keep\" { policy = \"read\" }\n"
-	    "key_prefix \"a/w\" { policy = \"write\" }\nkey_prefix \"a/x/y\" { policy = \"deny\" }\nkey \"a/x/z\" { policy = \"write\" }\n"
-	    "key \"b\" { policy = \"write\" }\nkey_prefix \"c\" { policy = \"write\" }\nkey_prefix \"c/list\" { policy = \"list\" }");
+	struct acl_set *set = SET(false,
+	    "key_prefix \"a/\" { policy = \"write\" }\nkey \"a/keep\" { policy = \"read\" }\n"
+	    "key_prefix \"a/w\" { policy = \"write\" }\nkey_prefix \"a/x/y\" { policy = \"deny\" }\nkey \"a/x/z\" { "
+	    "policy = \"write\" }\n"
+	    "key \"b\" { policy = \"write\" }\nkey_prefix \"c\" { policy = \"write\" }\nkey_prefix \"c/list\" { policy "
+	    "= \"list\" }");
 
 	below_is(set, "", false);
 	below_is(set, "a", false);
@@ -202,7 +211,8 @@ END_TEST
 START_TEST(test_any_and_all)
 {
 	struct acl_set *set = SET(false, "key \"a\" { policy = \"list\" }\nnode_prefix \"\" { policy = \"read\" }\n"
-	    "session_prefix \"\" { policy = \"write\" }\nsession \"n\" { policy = \"read\" }\nagent \"x\" { policy = \"deny\" }\noperator = \"read\"");
+	    "session_prefix \"\" { policy = \"write\" }\nsession \"n\" { policy = \"read\" }\nagent \"x\" { policy = "
+	    "\"deny\" }\noperator = \"read\"");
 
 	ck_assert(acl_set_allows_any(set, ACL_KEY, ACL_LIST) && !acl_set_allows_any(set, ACL_KEY, ACL_WRITE));
 	ck_assert(!acl_set_allows_all(set, ACL_KEY, ACL_READ));
@@ -212,7 +222,9 @@ START_TEST(test_any_and_all)
 	ck_assert(!acl_set_allows_any(set, ACL_AGENT, ACL_READ));
 	ck_assert(acl_set_allows_all(set, ACL_OPERATOR, ACL_READ) && !acl_set_allows_any(set, ACL_OPERATOR, ACL_WRITE));
 	acl_set_free(set);
-	set = SET(true, "agent \"x\" { policy = \"deny\" }\nkey_prefix \"\" { policy = \"deny\" }\nevent \"e\" { policy = \"read\" }");
+	set = SET(true,
+	    "agent \"x\" { policy = \"deny\" }\nkey_prefix \"\" { policy = \"deny\" }\nevent \"e\" { policy = \"read\" "
+	    "}");
 	ck_assert(acl_set_allows_any(set, ACL_AGENT, ACL_WRITE) && !acl_set_allows_all(set, ACL_AGENT, ACL_READ));
 	ck_assert(!acl_set_allows_any(set, ACL_KEY, ACL_READ));
 	ck_assert(acl_set_allows_all(set, ACL_EVENT, ACL_READ) && !acl_set_allows_all(set, ACL_EVENT, ACL_WRITE));
