@@ -51,7 +51,9 @@ print_sources(const json_t *e)
 		    json_text(s, "From"), result);
 		if (strcmp(result, "found") == 0 && n != 1)
 			printf(", %" JSON_INTEGER_FORMAT " instances", n);
-		if (number(s, "LastContactMs") > 0)
+		if (number(s, "AgeMs") > 0)
+			printf(", %.1f s old", (double)number(s, "AgeMs") / 1000);
+		if (number(s, "LastContactMs") > 0 && !json_is_true(json_object_get(s, "Cached")))
 			printf(", %" JSON_INTEGER_FORMAT " ms behind the leader", number(s, "LastContactMs"));
 		printf("%s%s\n", error[0] != '\0' ? ": " : "", error);
 	}

@@ -802,7 +802,7 @@ start_agent(struct rpcd *p)
 	p->dns_explainer = dns_explainer_new(&(struct dns_lookups_conf){
 		.loop = p->loop, .route = p->route, .failovers = &p->failovers, .cache = p->cache,
 		.members = p->members, .conf = &p->conf, .datacenter = p->cluster.datacenter,
-		.node_name = p->cluster.node_name, .calls_max = EXPLAIN_LOOKUPS_MAX,
+		.node_name = p->cluster.node_name, .calls_max = EXPLAIN_LOOKUPS_MAX, .quiet = true,
 	});
 	p->registry = registry_open(&(struct registry_conf){
 		.node_name = p->cluster.node_name, .node_id = p->cluster.node_id, .address = p->cluster.advertise,

@@ -91,29 +91,60 @@ is_entry(const struct dns_instance *n, const struct health_entry *e)
 	    n->port == (e->Service.Port < 65536 ? e->Service.Port : 0);
 }
 
-/* What the reply tells of the instances. */
-static const struct dns_detail *
-take_details(struct dns_explain_call *c, struct span list, const struct dns_found *found)
+static enum dns_state
+state_of(struct span worst)
+{
+	return worst.len == 0 ? DNS_PASSING : span_eqs(worst, "critical") ? DNS_CRITICAL :
+	    span_eqs(worst, "warning") ? DNS_WARNING : DNS_OTHER_STATE;
+}
+
+/* What is shown of one that was left out. */
+static void
+take_dead(struct dns_explain_call *c, const struct health_entry *e, struct dns_instance *n, struct dns_detail *d)
+{
+	struct arena *a = &c->arena;
+
+	d->id = arena_copy(a, e->Service.ID);
+	take_check(c, e, d);
+	*n = (struct dns_instance){ .node = arena_copy(a, e->Node.Node), .address = arena_copy(a, e->Node.Address),
+	    .service_address = arena_copy(a, e->Service.Address),
+	    .port = (uint16_t)(e->Service.Port < 65536 ? e->Service.Port : 0), .state = state_of(d->status) };
+}
+
+/* What the reply tells of the instances.  `stale`: those that were not found are on dead nodes. */
+static void
+take_details(struct dns_explain_call *c, struct span list, const struct dns_found *found, bool stale,
+    struct dns_source *s)
 {
 	struct rd in = rd_span_over(list);
 	struct arena one = ARENA_INIT(ENTRY_BYTES_MAX);
+	uint32_t n = mpr_nil(&in) ? 0 : mpr_array(&in);
+	unsigned at = 0, dead_max = !stale || n <= found->count ? 0 : n - found->count < DNS_EXPLAIN_MAX ?
+	    n - found->count : DNS_EXPLAIN_MAX;
 	struct dns_detail *v = arena_array(&c->arena, found->count, sizeof(*v));
-	unsigned at = 0;
+	struct dns_detail *dead_details = arena_array(&c->arena, dead_max, sizeof(*dead_details));
+	struct dns_instance *dead = arena_array(&c->arena, dead_max, sizeof(*dead));
 
-	for (uint32_t n = mpr_nil(&in) ? 0 : mpr_array(&in); v != NULL && n > 0 && at < found->count; n--) {
+	if (v == NULL || dead == NULL || dead_details == NULL)
+		return;
+	for (; n > 0; n--) {
 		struct health_entry e = { 0 };
 
 		arena_reset(&one);
 		if (schema_unpack(&health_entry_schema, &in, &one, &e) != TV_OK)
 			break;
-		if (!is_entry(&found->instances[at], &e))
-			continue;
-		v[at].id = arena_copy(&c->arena, e.Service.ID);
-		take_check(c, &e, &v[at]);
-		at++;
+		if (at < found->count && is_entry(&found->instances[at], &e)) {
+			v[at].id = arena_copy(&c->arena, e.Service.ID);
+			take_check(c, &e, &v[at++]);
+		} else if (s->dead_count < dead_max) {
+			take_dead(c, &e, &dead[s->dead_count], &dead_details[s->dead_count]);
+			s->dead_count++;
+		}
 	}
 	arena_done(&one);
-	return v;
+	s->details = v;
+	s->dead = dead;
+	s->dead_details = dead_details;
 }
 
 /* The list of instances in a reply: of a query it is the first part. */
@@ -129,30 +160,58 @@ entries_of(enum dns_kind kind, const struct op_reply *reply)
 
 /* -- the report -- */
 
+/* Instances that were not found, and why. */
+struct others {
+	struct dns_judged *v;
+	struct dns_detail *details;
+	struct dns_report *out;
+	unsigned max;
+};
+
 static void
-take_untagged(struct dns_explain_call *c, struct dns_report *out)
+add_other(struct others *o, const struct dns_instance *n, const struct dns_detail *d, enum dns_why why)
+{
+	struct dns_report *r = o->out;
+
+	if (r->other_count == o->max) {
+		r->others_left_out++;
+		return;
+	}
+	o->v[r->other_count] = (struct dns_judged){ n, why };
+	o->details[r->other_count++] = *d;
+}
+
+static void
+add_untagged(struct dns_explain_call *c, struct others *o)
 {
 	const struct dns_found *all = &c->found[UNTAGGED], *tagged = c->facts.v[0].found;
 	const struct dns_detail *details = c->sources[UNTAGGED].details, *own = c->sources[0].details;
-	struct dns_instance *v = arena_array(&c->arena, all->count, sizeof(*v));
-	struct dns_detail *d = arena_array(&c->arena, all->count, sizeof(*d));
 
-	if (v == NULL || d == NULL || all->status == DNS_FAILED || (all->count > 0 && details == NULL))
-		return;
-	for (unsigned i = 0, k = 0; i < all->count; i++) {
+	for (unsigned i = 0, k = 0; details != NULL && i < all->count; i++)
 		if (k < tagged->count && own != NULL && span_eq(all->instances[i].node, tagged->instances[k].node) &&
-		    span_eq(details[i].id, own[k].id)) {
+		    span_eq(details[i].id, own[k].id))
 			k++;
-		} else if (out->untagged_count == DNS_EXPLAIN_MAX) {
-			out->untagged_left_out++;
-		} else {
-			v[out->untagged_count] = all->instances[i];
-			d[out->untagged_count++] = details[i];
-		}
-	}
-	out->untagged = v;
-	out->untagged_details = d;
-	out->untagged_known = true;
+		else
+			add_other(o, &all->instances[i], &details[i], DNS_WHY_TAG);
+}
+
+static void
+take_others(struct dns_explain_call *c, struct dns_report *out)
+{
+	const struct dns_source *s = &c->sources[0];
+	unsigned most = s->dead_count + (c->has_untagged ? c->found[UNTAGGED].count : 0);
+	struct others o = { .out = out, .max = most < DNS_EXPLAIN_MAX ? most : DNS_EXPLAIN_MAX };
+
+	o.v = arena_array(&c->arena, o.max, sizeof(*o.v));
+	o.details = arena_array(&c->arena, o.max, sizeof(*o.details));
+	out->others = o.v;
+	out->other_details = o.details;
+	if (o.v == NULL || o.details == NULL)
+		return;
+	for (unsigned i = 0; i < s->dead_count; i++)
+		add_other(&o, &s->dead[i], &s->dead_details[i], DNS_WHY_DEAD);
+	if (c->has_untagged)
+		add_untagged(c, &o);
 }
 
 static struct dns_asker
@@ -173,8 +232,8 @@ finish(struct dns_explain_call *c, bool good)
 
 	if (good)
 		dns_explain(&c->zone, &c->q, &asker, &c->facts, &c->arena, &e->work, &e->buf, &answer);
-	if (answer.outcome != DNS_NO_ANSWER && c->has_untagged)
-		take_untagged(c, &report);
+	if (answer.outcome != DNS_NO_ANSWER)
+		take_others(c, &report);
 	arena_reset(&e->work);
 	buf_reset(&e->buf);
 	c->done(c->ctx, answer.outcome == DNS_NO_ANSWER ? NULL : &report);
@@ -229,7 +288,7 @@ on_found(void *ctx, uint64_t id, const struct msg_dns_found *m)
 		s->text = arena_copy(&c->arena, origin->reply->text);
 		s->origin = *origin;
 		s->origin.reply = NULL;
-		s->details = take_details(c, entries_of(kind, origin->reply), &c->found[at]);
+		take_details(c, entries_of(kind, origin->reply), &c->found[at], m->stale, s);
 	}
 	if (at < DNS_FACTS_MAX)
 		c->facts.v[at].found = &c->found[at];

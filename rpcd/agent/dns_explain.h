@@ -33,6 +33,9 @@ struct dns_source {
 	bool asked;			/* else: a name elsewhere, or of a kind that nobody keeps */
 	struct dns_lookup_origin origin;	/* its reply is NULL */
 	const struct dns_detail *details;	/* as many as instances, or NULL */
+	const struct dns_instance *dead;	/* that were left out: their nodes are dead to gossip */
+	const struct dns_detail *dead_details;
+	unsigned dead_count;
 };
 
 struct dns_report {
@@ -42,11 +45,10 @@ struct dns_report {
 	const struct dns_explanation *answer;
 	const struct dns_facts *facts;
 	const struct dns_source *sources;	/* of each fact */
-	/* Instances of the service that have not the tag that was asked for. */
-	const struct dns_instance *untagged;
-	const struct dns_detail *untagged_details;
-	unsigned untagged_count, untagged_left_out;
-	bool untagged_known;
+	/* Instances of the service that were not found: without the tag that was asked for, or on dead nodes. */
+	const struct dns_judged *others;
+	const struct dns_detail *other_details;
+	unsigned other_count, others_left_out;
 };
 
 /* NULL: no memory.  conf is copied, what it points to is borrowed. */

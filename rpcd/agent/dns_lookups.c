@@ -163,6 +163,8 @@ note_contact(struct dns_lookups *l, const struct question *q, bool stale)
 	if (!q->own || stale == l->away || (!stale && l->lost > 0))
 		return;
 	l->away = stale;
+	if (l->conf.quiet)
+		return;
 	if (stale)
 		log_warn(TAG, "no server of %s can be reached: names are answered from memory, up to "
 		    "dns_config.max_stale", l->conf.datacenter);

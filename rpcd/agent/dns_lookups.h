@@ -42,6 +42,7 @@ struct dns_lookups_conf {
 	const char *datacenter, *node_name;	/* own; borrowed */
 	unsigned calls_max;		/* under way at once */
 	unsigned follows_max;
+	bool quiet;			/* lost and found contact is somebody else's to log */
 	/* What is followed is another one; NULL: it is not followed any more.  May be NULL where nothing is. */
 	dns_lookup_done *news;
 };

@@ -205,7 +205,10 @@ put_why_none(struct buf *out, const struct dns_report *r, struct arena *a)
 		put_sentence(out, "Why", s->err == TV_ENOENT ? "there is no prepared query of this name or id, and no "
 		    "template for it; `clusterctl query list` shows them" : "the prepared query finds no instance: "
 		    "`clusterctl query explain` shows what it asks for");
-	else if (k->tagged && r->untagged_count > 0)
+	else if (r->other_count > 0 && r->others[0].why == DNS_WHY_DEAD)
+		put_sentence(out, "Why", "each instance is on a node that gossip takes for dead, and no server can be "
+		    "reached to say more");
+	else if (k->tagged && r->other_count > 0)
 		put_sentence(out, "Why", "no instance of the service %.*s has the tag %.*s", S(k->name), S(k->tag));
 	else
 		put_sentence(out, "Why", "no instance of the %.*s is registered in %.*s; `clusterctl catalog services` "
@@ -302,6 +305,8 @@ reason(const struct dns_report *r, const struct dns_judged *j, const struct dns_
 		    "a message" : "the bytes that the client takes over UDP");
 	case DNS_WHY_TAG:
 		return arena_printf(a, "it has not the tag %.*s", S(r->facts->v[0].lookup.tag));
+	case DNS_WHY_DEAD:
+		return span_str("gossip takes its node for dead, and no server can be reached to say more");
 	}
 	return span_str("");
 }
@@ -363,10 +368,10 @@ put_instances(struct buf *out, const struct dns_report *r, struct arena *a)
 	buf_u8(out, '[');
 	for (unsigned i = 0; i < e->instance_count; i++)
 		put_instance(out, r, &e->instances[i], d == NULL ? NULL : &d[i], a);
-	for (unsigned i = 0; i < r->untagged_count; i++)
-		put_instance(out, r, &(struct dns_judged){ &r->untagged[i], DNS_WHY_TAG }, &r->untagged_details[i], a);
+	for (unsigned i = 0; i < r->other_count; i++)
+		put_instance(out, r, &r->others[i], &r->other_details[i], a);
 	buf_u8(out, ']');
-	put_number(out, "InstancesNotShown", e->instances_left_out + r->untagged_left_out);
+	put_number(out, "InstancesNotShown", e->instances_left_out + r->others_left_out);
 }
 
 /* Who was asked. */
@@ -382,6 +387,10 @@ from_text(const struct request *r, const struct dns_report *report, const struct
 		return span_str("a recursor is asked for it, which is not done here");
 	if (!s->asked)
 		return span_str("not looked up");
+	if (s->origin.cached && s->origin.age.ns == 0)
+		return span_str("the cache of this node, which follows the servers (dns_config.use_cache)");
+	if (s->origin.cached)
+		return span_str("the cache of this node (dns_config.use_cache)");
 	if (own && r->api->cluster->server)
 		return arena_printf(a, "this server, %s", how);
 	return arena_printf(a, "a server of %.*s, %s", S(dc), how);
@@ -402,6 +411,8 @@ put_sources(struct buf *out, const struct request *r, const struct dns_report *r
 		put_text(out, "Asked", lookup_text(&f->lookup, a));
 		put_text(out, "Datacenter", datacenter_of(report, &f->lookup));
 		put_text(out, "From", from_text(r, report, &f->lookup, s, a));
+		put_bool(out, "Cached", s->origin.cached);
+		put_number(out, "AgeMs", (uint64_t)mono_ms(s->origin.age));
 		put_number(out, "LastContactMs", s->origin.last_contact_ms);
 		put_number(out, "Instances", f->found->count);
 		put_text(out, "Result",

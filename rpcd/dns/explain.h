@@ -31,7 +31,8 @@ enum dns_why {
 	DNS_WHY_RECORD_LIMIT,		/* a_record_limit */
 	DNS_WHY_ANSWER_LIMIT,		/* udp_answer_limit */
 	DNS_WHY_SIZE,			/* of the message */
-	DNS_WHY_TAG,			/* it has not the tag: for the caller to say */
+	DNS_WHY_TAG,			/* it has not the tag; this one and the next are for the caller to say */
+	DNS_WHY_DEAD,			/* its node is, to gossip, while no server can be reached */
 };
 struct dns_judged {
 	const struct dns_instance *instance;

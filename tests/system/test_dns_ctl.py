@@ -155,6 +155,34 @@ def test_reasons():
         assert e["Forwarded"] and "192.0.2.1 port 53" in e["Why"], e
 
 
+def test_away():
+    """At a client: answers from its cache; without a server they have an age, and what is on dead nodes is left out."""
+    with Cluster("127.138.24") as c:
+        server, = c.servers(1)
+        client, other = c.client("c1", 4, server), c.client("c2", 5, server)
+        c.formed([server, client, other])
+        for n in client, other:
+            n.put("/v1/agent/service/register", {"Name": "app", "ID": "on-" + n.name, "Port": 80}).ok()
+
+        def cached():
+            e = explained(client, "--tcp", "app.service.consul")
+            return e if e["Sources"][0]["Cached"] and sum(i["Answered"] for i in e["Instances"]) == 2 else None
+        e = wait_for("the cache answers", cached)
+        assert e["Sources"][0]["From"].startswith("the cache of this node"), e
+        server.kill()
+        other.kill()
+
+        def alone():
+            e = explained(client, "--tcp", "app.service.consul")
+            return e if [i["Answered"] for i in e["Instances"]] == [True, False] else None
+        e = wait_for("what is on the dead node is left out", alone)
+        assert e["Sources"][0]["Cached"] and e["Sources"][0]["AgeMs"] > 0, e
+        assert reasons(e)["on-c2"].startswith("gossip takes its node for dead"), e
+        assert [r["Data"] for r in e["Records"]] == [client.addr], e
+        same(client, "app.service.consul", "A", tcp=True)
+        assert "s old" in client.ctl("dns", "app.service.consul").stdout
+
+
 def test_shown():
     """For people: a head, what was looked up, two tables; and what is wrong with a question."""
     with Cluster("127.138.23") as c:
@@ -175,4 +203,4 @@ def test_shown():
         assert node.ctl("dns", check=False).returncode == 2
 
 
-main(test_same, test_reasons, test_shown)
+main(test_same, test_reasons, test_away, test_shown)

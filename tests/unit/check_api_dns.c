@@ -108,8 +108,8 @@ START_TEST(nothing)
 
 	begin();
 	r = fake_begin("GET", "/v1/agent/dns/nobody.node.consul", NULL, NULL);
-	asked(OP_CATALOG_NODE, NULL);
-	reply_record(&node_services_schema, &(struct node_services){ .found = false });
+	asked(OP_CATALOG_NODES, NULL);
+	reply_list(&node_schema, &(struct node){ .Node = SPAN_NONE }, 0);
 	fake_answered(r, 200, NULL);
 	has(r, "\"Rcode\":\"NXDOMAIN\"");
 	has(r, "\"Why\":\"no node nobody is in the catalog of dc1; `clusterctl catalog nodes` shows them\"");
