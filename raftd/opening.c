@@ -288,7 +288,7 @@ opening_new(struct raftd *d, const struct opening_events *events)
 	o->options = (struct fsm_options){
 		.dir = o->state_dir, .cache_bytes = d->conf.state_cache, .datacenter = d->cluster.datacenter,
 		.session_ttl_min_ns = d->conf.session_ttl_min.ns, .session_ttl_max_ns = d->conf.session_ttl_max.ns,
-		.sync = FSM_SYNC_THREAD, .relieved = events->relieved, .ctx = d,
+		.sync = FSM_SYNC_THREAD, .relieved = events->relieved, .ctx = d, .wall_now = clock_wall_ns,
 	};
 	ev_timer_init(&o->retry, on_retry, RETRY, RETRY);
 	ev_timer_init(&o->tell, on_tell, TELL, TELL);

@@ -23,6 +23,7 @@ static const char *const texts[] = {
 	"conflict",
 	"unreachable",
 	"disk full",
+	"switched off",
 };
 
 const char *

@@ -31,6 +31,7 @@ enum tv_err {
 	TV_ECONFLICT = -18,	/* state does not allow it */
 	TV_EUNREACH = -19,	/* no path to the node or datacenter */
 	TV_ENOSPACE = -20,	/* the disk is full; nothing was done */
+	TV_EDISABLED = -21,	/* the cluster does not do this: it is switched off */
 };
 
 /* Short English text of a code, without a trailing period.  Never NULL. */

@@ -58,6 +58,7 @@ enum op_resource {
 	OP_RES_STATE,		/* all of it, tokens included */
 	OP_RES_QUERY,		/* a prepared query, by its name */
 	OP_RES_QUERY_ID,	/* the same, of the one that has this id */
+	OP_RES_ACL,		/* tokens, policies and roles */
 };
 enum op_right { OP_MAY_READ, OP_MAY_LIST, OP_MAY_WRITE };
 enum op_scope {
@@ -191,6 +192,39 @@ struct op_access {
 	X( 97, QUERY_REMOTE,        "PreparedQuery.ExecuteRemote", READ, prepared_remote,  prepared_found,   ONE, \
 	    0,              (NONE, "the query's token, or the one given, is judged by what it finds"), \
 	    (TABLES, NODES | SERVICES | CHECKS)) \
+	X(100, ACL_BOOTSTRAP,       "ACL.BootstrapTokens",    WRITE,   acl_bootstrap,      acl_token,        ONE, \
+	    OP_MAKES_ID | OP_LOGGED, (NONE, "there is no token, or a file on the leader allows it"), (NOTHING)) \
+	X(101, ACL_TOKEN_SET,       "ACL.TokenSet",           WRITE,   acl_token_set,      acl_token,        ONE, \
+	    OP_MAKES_ID,    (ALL, ACL, WRITE),                   (NOTHING)) \
+	X(102, ACL_TOKEN_CLONE,     "ACL.TokenClone",         WRITE,   acl_token_set,      acl_token,        ONE, \
+	    OP_MAKES_ID,    (ALL, ACL, WRITE),                   (NOTHING)) \
+	X(103, ACL_TOKEN_DELETE,    "ACL.TokenDelete",        WRITE,   acl_token_delete,   bool_reply,       ONE, \
+	    0,              (ALL, ACL, WRITE),                   (NOTHING)) \
+	X(104, ACL_TOKEN_GET,       "ACL.TokenRead",          READ,    acl_token_read,     acl_token,        LIST, \
+	    0,              (ALL, ACL, READ),                    (TABLES, ACL_TOKENS | ACL_POLICIES | ACL_ROLES)) \
+	X(105, ACL_TOKEN_SELF,      "ACL.TokenReadSelf",      READ,    acl_secret,         acl_token,        LIST, \
+	    0,              (NONE, "whoever shows a secret may see what it is"), \
+	    (TABLES, ACL_TOKENS | ACL_POLICIES | ACL_ROLES)) \
+	X(106, ACL_TOKEN_LIST,      "ACL.TokenList",          READ,    acl_token_list,     acl_token_stub,   LIST, \
+	    0,              (ALL, ACL, READ),                    (TABLES, ACL_TOKENS | ACL_POLICIES | ACL_ROLES)) \
+	X(107, ACL_POLICY_SET,      "ACL.PolicySet",          WRITE,   acl_policy_set,     acl_policy,       ONE, \
+	    OP_MAKES_ID,    (ALL, ACL, WRITE),                   (NOTHING)) \
+	X(108, ACL_POLICY_DELETE,   "ACL.PolicyDelete",       WRITE,   acl_id,             bool_reply,       ONE, \
+	    0,              (ALL, ACL, WRITE),                   (NOTHING)) \
+	X(109, ACL_POLICY_GET,      "ACL.PolicyRead",         READ,    acl_read,           acl_policy,       LIST, \
+	    0,              (ALL, ACL, READ),                    (TABLES, ACL_POLICIES)) \
+	X(110, ACL_POLICY_LIST,     "ACL.PolicyList",         READ,    empty,              acl_policy_stub,  LIST, \
+	    0,              (ALL, ACL, READ),                    (TABLES, ACL_POLICIES)) \
+	X(111, ACL_ROLE_SET,        "ACL.RoleSet",            WRITE,   acl_role_set,       acl_role,         ONE, \
+	    OP_MAKES_ID,    (ALL, ACL, WRITE),                   (NOTHING)) \
+	X(112, ACL_ROLE_DELETE,     "ACL.RoleDelete",         WRITE,   acl_id,             bool_reply,       ONE, \
+	    0,              (ALL, ACL, WRITE),                   (NOTHING)) \
+	X(113, ACL_ROLE_GET,        "ACL.RoleRead",           READ,    acl_read,           acl_role,         LIST, \
+	    0,              (ALL, ACL, READ),                    (TABLES, ACL_ROLES | ACL_POLICIES)) \
+	X(114, ACL_ROLE_LIST,       "ACL.RoleList",           READ,    empty,              acl_role,         LIST, \
+	    0,              (ALL, ACL, READ),                    (TABLES, ACL_ROLES | ACL_POLICIES)) \
+	X(116, ACL_REPLICATION,     "ACL.ReplicationStatus",  READ,    empty,              acl_replication,  ONE, \
+	    0,              (NONE, "how far behind a datacenter is, and nothing of what was granted"), (NOTHING)) \
 	/* snapshots on their way to and from clients, chunk by chunk */ \
 	X( 70, SNAPSHOT_SAVE,       "Snapshot.Save",          SERVER,  snapshot_ask,       snapshot_state,   ONE, \
 	    0,              (ALL, STATE, READ),                  (NOTHING)) \
@@ -224,7 +258,11 @@ struct op_access {
 	X( 67, KV_TREE,             "Internal.KVSDeleteTree", WRITE,   kv_tree,            bool_reply,       ONE, \
 	    OP_INTERNAL,    (NONE, "the leader's for a KVS.Apply"), (NOTHING)) \
 	X( 69, CATALOG_REGISTER_PROXY, "Internal.RegisterProxy", WRITE, catalog_register,  bool_reply,       ONE, \
-	    OP_INTERNAL,    (NONE, "the leader's for a Catalog.Register"), (NOTHING))
+	    OP_INTERNAL,    (NONE, "the leader's for a Catalog.Register"), (NOTHING)) \
+	X(117, ACL_ENABLE,          "Internal.ACLEnable",     WRITE,   acl_enable,         bool_reply,       ONE, \
+	    OP_INTERNAL,    (NONE, "proposed by the leader itself"), (NOTHING)) \
+	X(118, ACL_REAP,            "Internal.ACLTokenReap",  WRITE,   acl_reap,           bool_reply,       ONE, \
+	    OP_INTERNAL,    (NONE, "proposed by the leader itself"), (NOTHING))
 
 enum op_code {
 #define X(code, name, ...) OP_##name = code,

@@ -256,6 +256,69 @@ RECORD_AS(service_null_tags, service, SERVICE_ROWS(SF_NULLEMPTY))
 RECORD_AS(prepared_node, health_entry,
 	(OBJ, Node, node), (OBJ, Service, service_null_tags), (OBJS, Checks, check_null_tags))
 
+/* -- access control -- */
+RECORD(acl_link,			/* of a token or a role; stored without the name, which may change */
+	(STR, ID), (STR, Name))
+RECORD(acl_service_identity, (STR, ServiceName), (STRS, Datacenters, SF_OMITEMPTY))
+RECORD(acl_node_identity, (STR, NodeName), (STR, Datacenter))
+#define ACL_TOKEN_ROWS(secret_flags) \
+	(STR, AccessorID), (STR, SecretID, secret_flags), (STR, Description), \
+	(OBJS, Policies, acl_link, SF_OMITEMPTY), (OBJS, Roles, acl_link, SF_OMITEMPTY), \
+	(OBJS, ServiceIdentities, acl_service_identity, SF_OMITEMPTY), \
+	(OBJS, NodeIdentities, acl_node_identity, SF_OMITEMPTY), \
+	(BOOL, Local), (STR, AuthMethod, SF_OMITEMPTY), \
+	(STR, ExpirationTime, SF_OMITEMPTY), (DURATION, ExpirationTTL, SF_OMITEMPTY | SF_DURTEXT), \
+	(STR, CreateTime, SF_READONLY), (BIN, Hash, SF_READONLY), \
+	(U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY), \
+	(I64, Expires, SF_HIDDEN)	/* ExpirationTime in ns since 1970; 0: never */
+RECORD(acl_token, ACL_TOKEN_ROWS(0))	/* stored by AccessorID, with ExpirationTTL 0 */
+RECORD_AS(acl_token_stub, acl_token, ACL_TOKEN_ROWS(SF_HIDDEN))	/* of a list; SecretID is empty */
+#define ACL_TOKEN_BYTES_MAX (64u << 10)	/* of one, packed; of a role too */
+#define ACL_LINKS_MAX 256u		/* of one token or role: policies, roles, identities of one kind */
+#define ACL_NAME_BYTES_MAX 128u		/* of a policy or a role */
+#define ACL_POLICY_ROWS(rules_flags) \
+	(STR, ID), (STR, Name), (STR, Description), (STR, Rules, rules_flags), (STRS, Datacenters, SF_OMITEMPTY), \
+	(BIN, Hash, SF_READONLY), (U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY)
+RECORD(acl_policy, ACL_POLICY_ROWS(0))	/* stored by ID */
+RECORD_AS(acl_policy_stub, acl_policy, ACL_POLICY_ROWS(SF_HIDDEN))	/* of a list; Rules are empty */
+#define ACL_POLICY_BYTES_MAX (512u << 10)	/* of one, packed */
+RECORD(acl_role,			/* stored by ID */
+	(STR, ID), (STR, Name), (STR, Description),
+	(OBJS, Policies, acl_link, SF_OMITEMPTY),
+	(OBJS, ServiceIdentities, acl_service_identity, SF_OMITEMPTY),
+	(OBJS, NodeIdentities, acl_node_identity, SF_OMITEMPTY),
+	(BIN, Hash, SF_READONLY), (U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY))
+RECORD(acl_state,			/* one record of the state: access control holds */
+	(U64, Since),			/* the index since which it does */
+	(U64, Bootstrap),		/* of the newest bootstrap; 0: none was made yet */
+	(BIN, Key))			/* secrets are looked up by their hash with it */
+#define ACL_KEY_BYTES 32
+RECORD(acl_enable, (BIN, Key), (I64, Now))	/* OP_ACL_ENABLE; answer: bool_reply, whether it did not hold before */
+RECORD(acl_bootstrap,			/* OP_ACL_BOOTSTRAP: what the leader makes of an empty record */
+	(U64, Reset),			/* of the file in its folder; 0: there is none */
+	(OBJ, Token, acl_token), (I64, Now))
+RECORD(acl_token_set,			/* OP_ACL_TOKEN_SET, OP_ACL_TOKEN_CLONE */
+	(OBJ, Token, acl_token),
+	(BOOL, Create),			/* though an AccessorID is given */
+	(STR, Source),			/* OP_ACL_TOKEN_CLONE: the AccessorID of the one to be copied */
+	(I64, Now))
+RECORD(acl_token_delete,		/* OP_ACL_TOKEN_DELETE */
+	(STR, AccessorID),
+	(STR, Asker),			/* the secret with which it is asked for; it does not go to the log */
+	(BIN, AskerHash))
+RECORD(acl_token_read, (STR, AccessorID))
+RECORD(acl_secret, (STR, SecretID))
+RECORD(acl_token_list, (STR, Policy), (STR, Role), (STR, AuthMethod))	/* "": any */
+RECORD(acl_policy_set, (OBJ, Policy, acl_policy), (BOOL, Create))
+RECORD(acl_role_set, (OBJ, Role, acl_role), (BOOL, Create))
+RECORD(acl_id, (STR, ID))		/* to delete a policy or a role */
+RECORD(acl_read, (STR, ID), (STR, Name))	/* a policy or a role, by one of them */
+RECORD(acl_reap, (I64, Now))		/* OP_ACL_REAP: what expired before */
+RECORD(acl_replication,
+	(BOOL, Enabled), (BOOL, Running), (STR, SourceDatacenter), (STR, ReplicationType),
+	(U64, ReplicatedIndex), (U64, ReplicatedRoleIndex), (U64, ReplicatedTokenIndex),
+	(STR, LastSuccess), (STR, LastError))
+
 /* -- coordinates -- */
 RECORD(coordinate_rec,			/* as the API shows it; seconds.  common/record/coordinate.h computes with it */
 	(F64S, Vec), (F64, Error), (F64, Adjustment), (F64, Height))

@@ -34,8 +34,9 @@ struct fsm;
  * operation's row (struct fsm_op).  Entries that need more than the first version carry what they need, the state remembers
  * the highest of these (fsm_needs()), and a leader proposes none that one of its servers cannot apply (propose_args()).
  */
-/* Since 2: OP_KV_TREE; 3: OP_CATALOG_REGISTER_PROXY; 4: OP_TXN_APPLY; 5: OP_QUERY_CREATE and its kin. */
-#define FSM_VERSION 5u
+/* Since 2: OP_KV_TREE; 3: OP_CATALOG_REGISTER_PROXY; 4: OP_TXN_APPLY; 5: OP_QUERY_CREATE and its kin; 6: OP_ACL_ENABLE
+ * and its kin. */
+#define FSM_VERSION 6u
 /* Of the write-ahead log of the state: it has at least one file, with all its blocks. */
 #define FSM_LOG_FILE_BYTES (16u << 20)
 
@@ -54,6 +55,11 @@ struct fsm_options {
 	void (*relieved)(void *ctx);
 	void *ctx;
 	uint8_t version;		/* that it takes itself for; 0: FSM_VERSION (tests want others) */
+	/*
+	 * Wall clock for reads, which do not find a token that has expired; any thread.  NULL: they find all, until an entry
+	 * removes them.
+	 */
+	int64_t (*wall_now)(void);
 	uint32_t tidy_pages;		/* growth that is worth fsm_compact()'s work; 0: the usual (tests want less) */
 };
 
@@ -147,6 +153,27 @@ struct fsm_answer {
  */
 void fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, struct buf *out,
     struct fsm_answer *ans);
+
+/* -- access control -- */
+/* The index since which it holds, as of the last commit; 0: it does not.  Any thread. */
+uint64_t fsm_acl_since(const struct fsm *f);
+/* What was resolved at this index or later still holds, but for the time.  Any thread. */
+uint64_t fsm_acl_index(const struct fsm *f);
+struct fsm_acl_policy { struct span id, name, rules; uint64_t modified; };	/* modified: its ModifyIndex */
+struct fsm_acl {			/* what a secret stands for here; all of it in the arena */
+	uint64_t index;			/* see fsm_acl_index() */
+	char accessor[37];
+	bool local;
+	int64_t expires;		/* wall clock; 0: never.  From then on nothing of this holds */
+	struct fsm_acl_policy *policies;	/* of the token and its roles, each once, those of this datacenter */
+	struct span *services, *nodes;	/* names of the service and node identities that hold in this datacenter */
+	uint32_t policy_count, service_count, node_count;
+};
+/*
+ * From a secret ("": the anonymous token's) to what it stands for, as of one index; of a reader between begin and end, or of the
+ * state itself.  TV_EAGAIN: of a cached read; TV_ENOENT: nobody has it, or not any more; TV_EDISABLED: access control does not hold; TV_ELIMIT: the arena is too small for its policies (ARENA_INIT(FSM_RECORD_MEMORY) is enough for 200 of the largest).
+ */
+enum tv_err fsm_acl_resolve(struct fsm *f, struct span secret, int64_t wall_now_ns, struct arena *a, struct fsm_acl *out);
 
 /* -- watches: on the loop alone -- */
 struct fsm_watch;
@@ -322,6 +349,8 @@ bool fsm_autopilot(struct fsm *f, struct autopilot_config *out);
  * again after each one, since one reap removes a bounded number.
  */
 bool fsm_reap_due(struct fsm *f, int64_t wall_now_ns);
+/* The same of expired tokens, for an OP_ACL_REAP. */
+bool fsm_acl_reap_due(struct fsm *f, int64_t wall_now_ns);
 /* Digest over all tables and the applied index: equal on replicas that applied the same entries.  Slow: reads all. */
 enum tv_err fsm_digest(struct fsm *f, uint8_t out[32]);
 /* Counters for info: tables and their sizes, applied entries, cache. */

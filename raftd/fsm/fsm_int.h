@@ -61,10 +61,11 @@ struct fsm_head {
 	char last_id[37];		/* newest restore that took effect */
 	uint64_t last_index;
 	struct buf servers;		/* removed for good: [u32 bytes, key] each */
+	uint64_t acl_since;		/* see fsm_acl_since() */
 };
 
 /* Records that the head shows, and that changed in the running batch. */
-enum { FACT_AUTOPILOT = 1, FACT_STAGE = 2, FACT_SERVERS = 4, FACTS_ALL = 7 };
+enum { FACT_AUTOPILOT = 1, FACT_STAGE = 2, FACT_SERVERS = 4, FACT_ACL = 8, FACTS_ALL = 15 };
 
 /* The walk that joins half empty pages: compact.c. */
 struct compact {
@@ -607,6 +608,12 @@ enum tv_err record_check(struct span key, struct span val, struct arena *a, enum
 /* -- autopilot_config.c, server.c: what the head shows of them -- */
 bool autopilot_load(struct fsm *f, struct arena *a, struct autopilot_config *out);
 
+/* -- acl/acl.c -- */
+/* The record, as the running transaction sees it; false: access control does not hold. */
+bool acl_load(struct fsm *f, struct arena *a, struct acl_state *out);
+/* The highest index of the tables that an answer about tokens is made of. */
+uint64_t acl_index_of(const struct fsm *f);
+
 /* -- stage.c: a restore on its way through the log -- */
 /* What is staged, as the running transaction sees it. */
 bool stage_now(struct fsm *f, struct fsm_stage *out);
@@ -631,7 +638,8 @@ struct fsm_op {				/* the arguments are those of the operation's row in common/r
 /* The areas: an array each, which ends with a row of zeros. */
 #define FSM_AREAS(X) \
 	X(kv_ops) X(session_ops) X(register_ops) X(catalog_ops) X(health_ops) X(deregister_ops) X(coordinate_ops) \
-	X(autopilot_ops) X(tombstone_ops) X(server_ops) X(stage_ops) X(txn_ops) X(query_ops)
+	X(autopilot_ops) X(tombstone_ops) X(server_ops) X(stage_ops) X(txn_ops) X(query_ops) X(acl_ops) X(acl_token_ops) \
+	X(acl_policy_ops) X(acl_role_ops)
 #define X(name) extern const struct fsm_op name[];
 FSM_AREAS(X)
 #undef X

@@ -37,6 +37,18 @@ read_servers(struct fsm *f, struct buf *out)
 		f->failed = ENOMEM;
 }
 
+static uint64_t
+read_acl(struct fsm *f)
+{
+	struct arena a = ARENA_INIT(64u << 10);
+	struct acl_state st = { .Since = 0 };
+	bool holds = acl_load(f, &a, &st);
+
+	arena_wipe(&a);				/* it has a key */
+	arena_done(&a);
+	return holds ? st.Since : 0;
+}
+
 /* What changed of the records that the head shows. */
 static void
 read_facts(struct fsm *f, struct fsm_head *h)
@@ -49,6 +61,8 @@ read_facts(struct fsm *f, struct fsm_head *h)
 	}
 	if (f->facts & FACT_SERVERS)
 		read_servers(f, &h->servers);
+	if (f->facts & FACT_ACL)
+		h->acl_since = read_acl(f);
 }
 
 /* head_lock held. */
@@ -72,6 +86,8 @@ take_facts(struct fsm_head *to, struct fsm_head *from, unsigned facts)
 		to->servers = from->servers;
 		from->servers = before;
 	}
+	if (facts & FACT_ACL)
+		to->acl_since = from->acl_since;
 }
 
 void
@@ -202,6 +218,30 @@ fsm_autopilot(struct fsm *f, struct autopilot_config *out)
 	*out = state->head.autopilot;
 	let_go(state);
 	return found;
+}
+
+uint64_t
+fsm_acl_since(const struct fsm *f)
+{
+	struct fsm *state = hold(f);
+	uint64_t since = state->head.acl_since;
+
+	let_go(state);
+	return since;
+}
+
+uint64_t
+fsm_acl_index(const struct fsm *f)
+{
+	static const enum fsm_index tables[] = { FX_ACL_TOKENS, FX_ACL_POLICIES, FX_ACL_ROLES };
+	struct fsm *state = hold(f);
+	uint64_t highest = state->head.restored[FR_FLOOR];
+
+	for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		if (state->head.index[tables[i]] > highest)
+			highest = state->head.index[tables[i]];
+	let_go(state);
+	return highest;
 }
 
 bool

@@ -6,6 +6,8 @@
 
 #define ID_BYTES 36
 #define AUTOPILOT_BYTES_MAX 1024
+#define ACL_STATE_BYTES_MAX 256
+#define ACL_GROWTH_MAX (32u << 10)	/* names of links become ids */
 #define ARENA_SLACK 4096		/* what reading a record takes beside its bytes and its lists */
 
 /* A record of any of them. */
@@ -52,6 +54,19 @@ fields_sound(const struct fsm_table *t, const union stored *rec, struct span res
 	case TBL_QUERY:				/* with its indexes it is a little longer than it may be at first */
 		return span_eq(rec->prepared_query.ID, rest) && rec->prepared_query.Name.len <= FSM_NAME_BYTES_MAX &&
 		    rec->prepared_query.Session.len <= ID_BYTES && val.len <= PREPARED_BYTES_MAX + 64;
+	case TBL_ACL:
+		return rec->acl_state.Since > 0 && rec->acl_state.Key.len == ACL_KEY_BYTES && val.len <= ACL_STATE_BYTES_MAX;
+	case TBL_ACL_TOKEN:			/* these three with their hashes and indexes */
+		return span_eq(rec->acl_token.AccessorID, rest) && rec->acl_token.SecretID.len > 0 && rec->acl_token.Expires >= 0 &&
+		    rec->acl_token.Policies.n <= ACL_LINKS_MAX && rec->acl_token.Roles.n <= ACL_LINKS_MAX &&
+		    val.len <= ACL_TOKEN_BYTES_MAX + ACL_GROWTH_MAX;
+	case TBL_ACL_POLICY:
+		return span_eq(rec->acl_policy.ID, rest) && rec->acl_policy.Name.len > 0 &&
+		    rec->acl_policy.Name.len <= ACL_NAME_BYTES_MAX && val.len <= ACL_POLICY_BYTES_MAX + ACL_GROWTH_MAX;
+	case TBL_ACL_ROLE:
+		return span_eq(rec->acl_role.ID, rest) && rec->acl_role.Name.len > 0 &&
+		    rec->acl_role.Name.len <= ACL_NAME_BYTES_MAX && rec->acl_role.Policies.n <= ACL_LINKS_MAX &&
+		    val.len <= ACL_TOKEN_BYTES_MAX + ACL_GROWTH_MAX;
 	case TBL_KV:
 		return span_eq(rec->kv_entry.Key, rest) && kv_modify_index(val, &index);
 	case TBL_AUTOPILOT:

@@ -60,6 +60,17 @@
 	T(QUERY_NAME, 'B', "names of prepared queries", "Internal", 1, NONE, "name(query)", \
 	    RAW(37, "u8 template, id")) \
 	T(QUERY_SESSION, 'H', "prepared queries of a session", "Internal", 1, ID, "name(session) id", RAW(0, "")) \
+	/* These eight since version 6.  The first holds the key of the third, so it is in archives. */ \
+	T(ACL, 'a', "access control", "Internal", 0, NONE, "", STORED(acl_state)) \
+	T(ACL_TOKEN, 't', "acl_tokens", "ACL tokens", 0, ID, "accessor id", STORED(acl_token), \
+	    INDEX(ACL_TOKENS) TALLY(ACL_TOKENS)) \
+	T(ACL_SECRET, 's', "secrets of tokens", "Internal", 0, BYTES, "hash of the secret", RAW(36, "accessor id")) \
+	T(ACL_EXPIRY, 'e', "tokens by expiration", "Internal", 0, TIMED, "u64 time, accessor id", RAW(0, "")) \
+	T(ACL_POLICY, 'p', "acl_policies", "ACL policies", 0, ID, "id", STORED(acl_policy), \
+	    INDEX(ACL_POLICIES) TALLY(ACL_POLICIES)) \
+	T(ACL_POLICY_NAME, 'n', "names of policies", "Internal", 1, NONE, "name(policy)", RAW(36, "id")) \
+	T(ACL_ROLE, 'r', "acl_roles", "ACL roles", 0, ID, "id", STORED(acl_role), INDEX(ACL_ROLES) TALLY(ACL_ROLES)) \
+	T(ACL_ROLE_NAME, 'o', "names of roles", "Internal", 1, NONE, "name(role)", RAW(36, "id")) \
 	T(AUTOPILOT, 'O', "autopilot's configuration", "Autopilot", 0, NONE, "", STORED(autopilot_config), \
 	    INDEX(AUTOPILOT)) \
 	T(SERVER, 'R', "servers removed for good", "Internal", 1, NONE, "name(id)", RAW(8, "u64 index"), OWN()) \

@@ -20,20 +20,27 @@ struct leader {
 	struct leader_catalog *catalog;
 	struct leader_coordinates *coordinates;
 	ev_timer reap;
-	struct proposal reaping;
-	bool reap_pending;		/* proposed, or asked for */
+	/* What ends by time: tombstones and lock delays, and tokens. */
+	bool looking;			/* asked for what is due */
 	int64_t reap_now;		/* wall clock when that was asked */
-	bool reap_due;			/* the answer */
+	struct reaping {
+		struct leader *l;
+		struct proposal proposal;
+		bool pending, due;	/* proposed; the answer */
+	} marks, tokens;
 };
+
+static void look(struct leader *l);
 
 static void
 reap_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 {
-	struct leader *l = (struct leader *)((char *)p - offsetof(struct leader, reaping));
+	struct reaping *r = (struct reaping *)((char *)p - offsetof(struct reaping, proposal));
 
-	(void)err;			/* the next look tries again */
-	(void)result;
-	l->reap_pending = false;
+	r->pending = false;
+	/* One entry removes only so many.  After an error the next look tries again. */
+	if (err == TV_OK && result->err == TV_OK && r == &r->l->tokens && r->l->active)
+		look(r->l);
 }
 
 static void
@@ -41,30 +48,44 @@ reap_look(struct fsm *reader, void *ctx)
 {
 	struct leader *l = ctx;
 
-	l->reap_due = fsm_reap_due(reader, l->reap_now);
+	l->marks.due = fsm_reap_due(reader, l->reap_now);
+	l->tokens.due = fsm_acl_reap_due(reader, l->reap_now);
+}
+
+static void
+reap(struct leader *l, struct reaping *r, uint16_t op, const void *args)
+{
+	if (r->due && !r->pending && l->active) {
+		r->l = l;
+		r->pending = propose_record(l->d, &r->proposal, op, args, reap_done, NULL, 0) == TV_OK;
+	}
 }
 
 static void
 reap_looked(void *ctx)
 {
 	struct leader *l = ctx;
-	struct session_destroy args = { 0 };
 
-	l->reap_pending = l->reap_due && l->active &&
-	    propose_record(l->d, &l->reaping, OP_TOMBSTONE_REAP, &args, reap_done, NULL, 0) == TV_OK;
+	l->looking = false;
+	reap(l, &l->marks, OP_TOMBSTONE_REAP, &(struct session_destroy){ .Now = 0 });
+	reap(l, &l->tokens, OP_ACL_REAP, &(struct acl_reap){ .Now = 0 });
+}
+
+static void
+look(struct leader *l)
+{
+	if (l->looking)
+		return;
+	l->reap_now = clock_wall_ns();
+	l->looking = statethread_call(l->d->state, reap_look, reap_looked, l) == TV_OK;
 }
 
 static void
 on_reap(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	struct leader *l = w->data;
-
 	(void)loop;
 	(void)revents;
-	if (l->reap_pending)
-		return;
-	l->reap_now = clock_wall_ns();
-	l->reap_pending = statethread_call(l->d->state, reap_look, reap_looked, l) == TV_OK;
+	look(w->data);
 }
 
 static void

@@ -15,7 +15,7 @@ struct kit {
 	struct arena a;			/* results and answers */
 	struct buf out;
 	struct fsm_answer ans;
-	int64_t now;			/* wall clock of the next entry */
+	int64_t now;			/* wall clock of the next entry; of reads that of the kit opened last */
 	unsigned uuids;			/* handed out */
 	uint8_t version;		/* of the state machine, for kit_reopen(); 0: the present one */
 };

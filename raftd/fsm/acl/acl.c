@@ -1,0 +1,293 @@
+/*
+ * Access control as a whole: since when it holds, how it begins, and what the operations of its kind share.  Source: http-api,
+ * section 10.
+ *
+ * That it holds is a record of the state, made once by an entry of the leader, and with it the policy and the token that are
+ * always there.  Without the record all other operations of this area are refused before the log: who does not use access control
+ * has a state that versions before it can read.
+ */
+#include "common/acl/rules.h"
+#include "common/base/uuid.h"
+#include "common/text/json_text.h"
+#include "common/text/rfc3339.h"
+#include "raftd/fsm/acl/acl_int.h"
+
+#define OFF_TEXT "ACL support disabled"
+
+/* -- does it hold? -- */
+
+bool
+acl_load(struct fsm *f, struct arena *a, struct acl_state *out)
+{
+	struct tkey k;
+
+	tkey_begin(&k, TBL_ACL);
+	return tbl_get_rec(f, &k, &acl_state_schema, a, out);
+}
+
+static void
+put_state(struct fsm *f, const struct acl_state *st)
+{
+	struct tkey k;
+
+	tkey_begin(&k, TBL_ACL);
+	tbl_put_rec(f, &k, &acl_state_schema, st);
+	f->facts |= FACT_ACL;
+}
+
+bool
+acl_applies(struct apply *p, struct acl_state *out)
+{
+	if (acl_load(p->f, &p->f->work, out))
+		return true;
+	apply_fail(p, TV_EDISABLED, OFF_TEXT);
+	return false;
+}
+
+bool
+acl_reads(struct reading *r)
+{
+	struct tkey k;
+
+	tkey_begin(&k, TBL_ACL);
+	if (tbl_has(r->f, &k))
+		return true;
+	read_fail(r, TV_EDISABLED, OFF_TEXT);
+	return false;
+}
+
+enum tv_err
+acl_prepares(struct prepare *p)
+{
+	if (fsm_acl_since(p->f) > 0)
+		return TV_OK;
+	(void)prepare_fail(p, OFF_TEXT);
+	return TV_EDISABLED;
+}
+
+/* -- shared by its operations -- */
+
+uint64_t
+acl_index_of(const struct fsm *f)
+{
+	static const enum fsm_index tables[] = { FX_ACL_TOKENS, FX_ACL_POLICIES, FX_ACL_ROLES };
+	uint64_t highest = 0;
+
+	for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		if (fsm_index_of(f, tables[i]) > highest)
+			highest = fsm_index_of(f, tables[i]);
+	return highest;
+}
+
+void
+acl_forget(struct fsm *f)
+{
+	arena_wipe(&f->work);
+	if (f->scratch.data != NULL)
+		sodium_memzero(f->scratch.data, f->scratch.cap);
+	if (f->pack.data != NULL)
+		sodium_memzero(f->pack.data, f->pack.cap);
+}
+
+struct span
+acl_time(struct arena *a, int64_t ns)
+{
+	struct buf b = BUF_INIT(RFC3339_BYTES_MAX);
+	struct span text;
+
+	rfc3339_print(ns, &b);
+	text = arena_copy(a, buf_span(&b));
+	buf_done(&b);
+	return text;
+}
+
+struct span
+acl_new_secret(struct arena *a)
+{
+	uint8_t random[UUID_BYTES];
+	char text[UUID_CHARS + 1];
+	struct span out;
+
+	randombytes_buf(random, sizeof(random));
+	uuid_v4(random, text);
+	out = arena_copy(a, span_str(text));
+	sodium_memzero(random, sizeof(random));
+	sodium_memzero(text, sizeof(text));
+	return out;
+}
+
+void
+acl_answer(struct apply *p, const struct schema *s, const void *rec)
+{
+	struct buf b = BUF_INIT(FSM_ANSWER_BYTES_MAX);
+
+	b.secret = true;
+	schema_pack(s, rec, &b);
+	p->res->value = arena_copy(p->out, buf_span(&b));
+	buf_done(&b);
+}
+
+void
+acl_fail_quoted(struct apply *p, const char *before, struct span name, const char *after)
+{
+	struct buf quoted = BUF_INIT(8192);
+
+	text_quote(span_of(name.p, name.len > 256 ? 256 : name.len), &quoted);
+	apply_fail(p, TV_EINVAL, "%s%s%s", before, buf_cstr(&quoted), after);
+	buf_done(&quoted);
+}
+
+enum tv_err
+acl_check_size(struct prepare *p, const char *what, const struct schema *s, const void *rec, size_t max)
+{
+	struct buf packed = BUF_INIT(max);
+	enum tv_err err = TV_OK;
+
+	packed.secret = true;
+	schema_pack(s, rec, &packed);
+	if (packed.failed)
+		err = prepare_fail(p, "Invalid %s: it is larger than %zu bytes", what, max);
+	buf_done(&packed);
+	return err;
+}
+
+void
+acl_list(struct reading *r, enum tbl table, acl_each_fn *each, const void *ctx)
+{
+	struct arena one = ARENA_INIT(FSM_RECORD_MEMORY);
+	size_t at = list_begin(r->out);
+	struct tkey prefix;
+	struct tbl_scan s;
+	struct span key, val;
+	uint32_t n = 0;
+
+	tkey_begin(&prefix, table);
+	tbl_scan_begin(r->f, &s, &prefix);
+	while (!r->out->failed && tbl_next(&s, &key, &val)) {
+		arena_reset(&one);
+		n += each(r, val, &one, ctx);
+	}
+	tbl_scan_end(&s);
+	list_end(r->out, at, n);
+	arena_wipe(&one);
+	arena_done(&one);
+}
+
+/* -- it begins -- */
+
+static enum tv_err
+enable_prepare(struct prepare *p, void *rec)
+{
+	struct acl_enable *q = rec;
+	uint8_t *key = arena_alloc(p->a, ACL_KEY_BYTES);
+
+	if (key == NULL)
+		return prepare_fail(p, "out of memory");
+	randombytes_buf(key, ACL_KEY_BYTES);
+	q->Key = span_of(key, ACL_KEY_BYTES);
+	q->Now = p->now;
+	return TV_OK;
+}
+
+static void
+put_builtin(struct apply *p, const struct acl_state *st, int64_t now)
+{
+	struct acl_policy all = { .ID = span_str(ACL_MANAGEMENT_ID), .Name = span_str("global-management"),
+	    .Description = span_str("Builtin Policy that grants unlimited access"), .Rules = span_str(acl_rules_management) };
+	struct acl_token nobody = { .AccessorID = span_str(ACL_ANONYMOUS_ID), .SecretID = span_str(ACL_ANONYMOUS_SECRET),
+	    .Description = span_str("Anonymous Token"), .CreateTime = acl_time(&p->f->work, now) };
+
+	acl_policy_put(p, &all, NULL);
+	acl_token_put(p, st, &nobody, NULL);
+}
+
+static void
+enable_apply(struct apply *p, const void *rec)
+{
+	const struct acl_enable *q = rec;
+	struct acl_state st = { .Since = p->f->at, .Key = q->Key }, now;
+
+	if (q->Key.len != ACL_KEY_BYTES) {
+		apply_fail(p, TV_EFORMAT, "malformed key");
+		return;
+	}
+	if (acl_load(p->f, &p->f->work, &now)) {
+		apply_bool(p, false);
+		return;
+	}
+	put_state(p->f, &st);
+	put_builtin(p, &st, q->Now);
+	apply_bool(p, true);
+}
+
+/* -- the first token of a cluster -- */
+
+static enum tv_err
+bootstrap_prepare(struct prepare *p, void *rec)
+{
+	struct acl_bootstrap *q = rec;
+	struct acl_link *link = arena_array(p->a, 1, sizeof(*link));
+	enum tv_err err = acl_prepares(p);
+
+	if (err != TV_OK)
+		return err;
+	if (link == NULL)
+		return prepare_fail(p, "out of memory");
+	link->ID = span_str(ACL_MANAGEMENT_ID);
+	q->Token = (struct acl_token){ .AccessorID = span_str(p->uuid), .SecretID = acl_new_secret(p->a),
+	    .Description = span_str("Bootstrap Token (Global Management)"), .Policies = { .v = link, .n = 1, .set = true },
+	    .CreateTime = acl_time(p->a, p->now) };
+	q->Now = p->now;
+	return q->Token.SecretID.len == 0 ? prepare_fail(p, "out of memory") : TV_OK;
+}
+
+static void
+bootstrap_apply(struct apply *p, const void *rec)
+{
+	const struct acl_bootstrap *q = rec;
+	struct acl_token t = q->Token;
+	struct acl_state st;
+
+	if (!acl_applies(p, &st))
+		return;
+	if (st.Bootstrap != 0 && q->Reset == 0) {
+		apply_fail(p, TV_EPERM, "Permission denied: ACL bootstrap no longer allowed (reset index: %llu)",
+		    (unsigned long long)st.Bootstrap);
+		return;
+	}
+	if (st.Bootstrap != 0 && q->Reset != st.Bootstrap) {
+		apply_fail(p, TV_EINVAL, "Invalid bootstrap reset index (specified %llu, reset index: %llu)",
+		    (unsigned long long)q->Reset, (unsigned long long)st.Bootstrap);
+		return;
+	}
+	if (t.AccessorID.len != UUID_CHARS || t.SecretID.len == 0) {
+		apply_fail(p, TV_EFORMAT, "malformed token");
+		return;
+	}
+	st.Bootstrap = p->f->at;
+	put_state(p->f, &st);
+	acl_token_put(p, &st, &t, NULL);
+	acl_token_answer(p, &t);
+	acl_forget(p->f);
+}
+
+/* -- reads -- */
+
+/* Of a datacenter that copies nothing from another one. */
+static void
+read_replication(struct reading *r, const void *rec)
+{
+	static const struct acl_replication none = { .Enabled = false, .LastSuccess = { (const uint8_t *)"0001-01-01T00:00:00Z", 20 },
+	    .LastError = { (const uint8_t *)"0001-01-01T00:00:00Z", 20 } };
+
+	(void)rec;
+	if (acl_reads(r))
+		schema_pack(&acl_replication_schema, &none, r->out);
+}
+
+const struct fsm_op acl_ops[] = {
+	{ OP_ACL_ENABLE, .since = 6, .prepare = enable_prepare, .apply = enable_apply },
+	{ OP_ACL_BOOTSTRAP, .since = 6, .prepare = bootstrap_prepare, .apply = bootstrap_apply },
+	{ OP_ACL_REPLICATION, .read = read_replication },
+	{ 0 },
+};

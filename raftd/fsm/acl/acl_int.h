@@ -1,0 +1,82 @@
+/* What the files of access control share. */
+#ifndef TV_RAFTD_FSM_ACL_ACL_INT_H
+#define TV_RAFTD_FSM_ACL_ACL_INT_H
+
+#include <sodium.h>
+
+#include "raftd/fsm/fsm_int.h"
+
+#define ACL_RESERVED "00000000-0000-0000-0000-"
+#define ACL_MANAGEMENT_ID ACL_RESERVED "000000000001"
+#define ACL_ANONYMOUS_ID ACL_RESERVED "000000000002"
+#define ACL_ANONYMOUS_SECRET "anonymous"
+#define ACL_HASH_BYTES 32
+
+/* -- acl.c -- */
+/* Does it?  If not, the entry, the read or the question has failed with TV_EDISABLED. */
+bool acl_applies(struct apply *p, struct acl_state *out);
+bool acl_reads(struct reading *r);
+enum tv_err acl_prepares(struct prepare *p);
+/* Overwrites what an entry has left in memory: it held secrets. */
+void acl_forget(struct fsm *f);
+/* The text of a time, from the arena. */
+struct span acl_time(struct arena *a, int64_t ns);
+/* A secret of 122 random bits, from the arena; SPAN_NONE: no memory. */
+struct span acl_new_secret(struct arena *a);
+/* The result is this record. */
+void acl_answer(struct apply *p, const struct schema *s, const void *rec);
+/* The entry has failed with a text that says this name in quotes, after `before`. */
+void acl_fail_quoted(struct apply *p, const char *before, struct span name, const char *after);
+/* Is it larger than that, packed?  For prepare: TV_EINVAL with a sentence that begins with `what`. */
+enum tv_err acl_check_size(struct prepare *p, const char *what, const struct schema *s, const void *rec, size_t max);
+/*
+ * A list of a table's records: `each` writes the one that it is given to the answer, or false: that is left out.  one: empty
+ * before each.
+ */
+typedef bool acl_each_fn(struct reading *r, struct span val, struct arena *one, const void *ctx);
+void acl_list(struct reading *r, enum tbl table, acl_each_fn *each, const void *ctx);
+
+/* -- acl_parts.c: names, links and identities, which tokens and roles have alike -- */
+/* What has a name and an id: policies and roles. */
+struct acl_kind {
+	enum tbl by_id, by_name;
+	const char *title, *lower;	/* "Policy" "policy" */
+};
+extern const struct acl_kind acl_policies, acl_roles;
+/* Before the log: "Invalid Policy: no Name is set". */
+enum tv_err acl_check_name(struct prepare *p, const struct acl_kind *kind, struct span name);
+/* The id of the one of that name, "" if there is none. */
+void acl_id_of(struct fsm *f, const struct acl_kind *kind, struct span name, char id[37]);
+/* The name of the one of that id, copied to the arena; false: there is none. */
+bool acl_name_of(struct fsm *f, const struct acl_kind *kind, struct span id, struct arena *a, struct span *name);
+/* The record of the one that a read asks for by id or name, or none: as a list. */
+bool acl_find(struct reading *r, const struct acl_kind *kind, const struct acl_read *q, struct span *val);
+void acl_put_name(struct fsm *f, const struct acl_kind *kind, struct span name, struct span id);
+void acl_del_name(struct fsm *f, const struct acl_kind *kind, struct span name);
+/* Before the log: how many links there are, and whether their ids can be ids. */
+enum tv_err acl_check_links(struct prepare *p, const struct acl_kind *kind, const struct obj_list *links);
+/* In an entry: names become ids, what is named twice stays once, and no names stay.  False: it has failed. */
+bool acl_settle_links(struct apply *p, const struct acl_kind *kind, struct obj_list *links, const char *failed);
+/* For an answer: each with its name; those of what is gone are left out. */
+bool acl_show_links(struct fsm *f, const struct acl_kind *kind, struct arena *a, struct obj_list *links);
+/* Before the log.  owner: "token" or "role"; local: of a local token. */
+enum tv_err acl_check_identities(struct prepare *p, const char *owner, bool local, struct obj_list *services,
+    struct obj_list *nodes);
+/* The field Hash: of each text with its length.  out has to live as long as the record. */
+void acl_hash_text(crypto_generichash_state *h, struct span text);
+void acl_hash_links(crypto_generichash_state *h, const struct obj_list *links);
+void acl_hash_identities(crypto_generichash_state *h, const struct obj_list *services, const struct obj_list *nodes);
+
+/* -- acl_token.c -- */
+bool acl_token_find(struct fsm *f, struct span accessor, struct arena *a, struct acl_token *out);
+/* The one that has this secret; compared in constant time. */
+bool acl_token_of_secret(struct fsm *f, const struct acl_state *st, struct span secret, struct arena *a, struct acl_token *out);
+bool acl_expired(const struct acl_token *t, int64_t now);
+/* A new one, or in the place of `old`, with hash and indexes, for which all was checked; and its answer, with names of links. */
+void acl_token_put(struct apply *p, const struct acl_state *st, struct acl_token *t, const struct acl_token *old);
+void acl_token_answer(struct apply *p, struct acl_token *t);
+
+/* -- acl_policy.c -- */
+void acl_policy_put(struct apply *p, struct acl_policy *q, const struct acl_policy *old);
+
+#endif

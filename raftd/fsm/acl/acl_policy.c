@@ -1,0 +1,223 @@
+/* Policies: a name and rules.  What the rules say is looked at before the log; the state keeps their text. */
+#include <errno.h>
+
+#include "common/acl/rules.h"
+#include "common/base/uuid.h"
+#include "common/record/mpack.h"
+#include "raftd/fsm/acl/acl_int.h"
+
+#define DATACENTERS_MAX 64u
+#define BUILTIN "builtin global-management policy"
+
+/* -- before the log -- */
+
+static enum tv_err
+check_rules(struct prepare *p, struct span text)
+{
+	struct buf why = BUF_INIT(8192);
+	struct acl_rules *rules = NULL;
+	enum tv_err err = acl_rules_parse(text, &rules, &why);
+
+	if (err != TV_OK)
+		err = prepare_fail(p, "%s", why.len > 0 ? buf_cstr(&why) : "out of memory");
+	acl_rules_free(rules);
+	buf_done(&why);
+	return err;
+}
+
+static enum tv_err
+set_prepare(struct prepare *p, void *rec)
+{
+	struct acl_policy_set *q = rec;
+	struct acl_policy *o = &q->Policy;
+	enum tv_err err = acl_prepares(p);
+	struct span why;
+	char id[37];
+
+	if (err != TV_OK || (err = acl_check_name(p, &acl_policies, o->Name)) != TV_OK)
+		return err;
+	q->Create = o->ID.len == 0;
+	if (q->Create)
+		o->ID = span_str(p->uuid);
+	else if (!uuid_parse(o->ID, NULL) || !uuid_id(o->ID, "", id, p->a, &why))
+		return prepare_fail(p, "Policy ID invalid UUID");
+	else
+		o->ID = arena_copy(p->a, span_str(id));
+	if (o->Datacenters.n > DATACENTERS_MAX)
+		return prepare_fail(p, "Invalid Policy: more than %u datacenters", DATACENTERS_MAX);
+	o->Hash = SPAN_NONE;
+	o->CreateIndex = o->ModifyIndex = 0;
+	err = check_rules(p, o->Rules);
+	return err != TV_OK ? err : acl_check_size(p, "Policy", &acl_policy_schema, o, ACL_POLICY_BYTES_MAX);
+}
+
+static enum tv_err
+delete_prepare(struct prepare *p, void *rec)
+{
+	struct acl_id *q = rec;
+	enum tv_err err = acl_prepares(p);
+	struct span why;
+	char id[37];
+
+	if (err != TV_OK)
+		return err;
+	if (!uuid_id(q->ID, "failed acl policy lookup: index error: ", id, p->a, &why))
+		return prepare_fail(p, "%.*s", (int)why.len, (const char *)why.p);
+	q->ID = arena_copy(p->a, span_str(id));
+	return span_eqs(q->ID, ACL_MANAGEMENT_ID) ? prepare_fail(p, "Delete operation not permitted on the " BUILTIN) : TV_OK;
+}
+
+/* -- entries -- */
+
+static bool
+find(struct fsm *f, struct span id, struct acl_policy *out)
+{
+	struct tkey k;
+
+	TKEY(&k, TBL_ACL_POLICY, id);
+	return id.len == UUID_CHARS && tbl_get_rec(f, &k, &acl_policy_schema, &f->work, out);
+}
+
+void
+acl_policy_put(struct apply *p, struct acl_policy *q, const struct acl_policy *old)
+{
+	struct fsm *f = p->f;
+	uint8_t *hash = arena_alloc(&f->work, ACL_HASH_BYTES);
+	crypto_generichash_state h;
+	struct tkey k;
+
+	if (hash == NULL) {
+		f->failed = ENOMEM;
+		return;
+	}
+	(void)crypto_generichash_init(&h, NULL, 0, ACL_HASH_BYTES);
+	acl_hash_text(&h, q->Name);
+	acl_hash_text(&h, q->Description);
+	acl_hash_text(&h, q->Rules);
+	for (uint32_t i = 0; i < q->Datacenters.n; i++)
+		acl_hash_text(&h, q->Datacenters.v[i]);
+	(void)crypto_generichash_final(&h, hash, ACL_HASH_BYTES);
+	q->Hash = span_of(hash, ACL_HASH_BYTES);
+	q->CreateIndex = old != NULL ? old->CreateIndex : f->at;
+	q->ModifyIndex = f->at;
+	if (old != NULL)
+		acl_del_name(f, &acl_policies, old->Name);
+	acl_put_name(f, &acl_policies, q->Name, q->ID);
+	TKEY(&k, TBL_ACL_POLICY, q->ID);
+	tbl_put_rec(f, &k, &acl_policy_schema, q);
+	if (old == NULL)
+		fsm_count(f, FT_ACL_POLICIES, 1);
+	fsm_touch(f, FX_ACL_POLICIES);
+}
+
+/* Of the builtin one everything but its rules and its reach may change. */
+static bool
+fits_builtin(struct apply *p, const struct acl_policy *q, const struct acl_policy *old)
+{
+	if (q->Datacenters.n > 0)
+		apply_fail(p, TV_EINVAL, "Changing the Datacenters of the " BUILTIN " is not permitted");
+	else if (!span_eq(q->Rules, old->Rules))
+		apply_fail(p, TV_EINVAL, "Changing the Rules for the " BUILTIN " is not permitted");
+	else
+		return true;
+	return false;
+}
+
+static void
+set_apply(struct apply *p, const void *rec)
+{
+	const struct acl_policy_set *s = rec;
+	struct acl_policy q = s->Policy, old = { .ID = SPAN_NONE };
+	struct acl_state st;
+	char named[37];
+
+	if (!acl_applies(p, &st))
+		return;
+	if (q.ID.len != UUID_CHARS || q.Name.len == 0 || q.Name.len > ACL_NAME_BYTES_MAX) {
+		apply_fail(p, TV_EFORMAT, "malformed policy");
+		return;
+	}
+	if (!s->Create && !find(p->f, q.ID, &old)) {
+		apply_fail(p, TV_EINVAL, "cannot find policy %.*s", (int)q.ID.len, (const char *)q.ID.p);
+		return;
+	}
+	acl_id_of(p->f, &acl_policies, q.Name, named);
+	if (named[0] != '\0' && (s->Create || !span_eqs(q.ID, named))) {
+		acl_fail_quoted(p, s->Create ? "Invalid Policy: A Policy with Name " : "Invalid Policy: A policy with name ",
+		    q.Name, " already exists");
+		return;
+	}
+	if (span_eqs(q.ID, ACL_MANAGEMENT_ID) && !fits_builtin(p, &q, &old))
+		return;
+	acl_policy_put(p, &q, s->Create ? NULL : &old);
+	acl_answer(p, &acl_policy_schema, &q);
+}
+
+/* Links to it stay where they are: they are left out of answers, and no other policy ever has its id. */
+static void
+delete_apply(struct apply *p, const void *rec)
+{
+	const struct acl_id *q = rec;
+	struct acl_state st;
+	struct acl_policy old;
+	struct tkey k;
+
+	if (!acl_applies(p, &st))
+		return;
+	if (span_eqs(q->ID, ACL_MANAGEMENT_ID)) {
+		apply_fail(p, TV_EINVAL, "Delete operation not permitted on the " BUILTIN);
+		return;
+	}
+	if (find(p->f, q->ID, &old)) {
+		acl_del_name(p->f, &acl_policies, old.Name);
+		TKEY(&k, TBL_ACL_POLICY, q->ID);
+		(void)tbl_del(p->f, &k);	/* it is there */
+		fsm_count(p->f, FT_ACL_POLICIES, -1);
+		fsm_touch(p->f, FX_ACL_POLICIES);
+	}
+	apply_bool(p, true);
+}
+
+/* -- reads -- */
+
+static void
+read_one(struct reading *r, const void *rec)
+{
+	struct span val;
+
+	r->ans->index = fsm_index_of(r->f, FX_ACL_POLICIES);
+	if (acl_reads(r) && acl_find(r, &acl_policies, rec, &val)) {
+		mpw_array(r->out, 1);
+		buf_putspan(r->out, val);
+	}
+}
+
+static bool
+list_one(struct reading *r, struct span val, struct arena *one, const void *ctx)
+{
+	struct acl_policy q = { .ID = SPAN_NONE };
+
+	(void)ctx;
+	if (!tbl_decode(r->f, &acl_policy_schema, val, one, &q))
+		return false;
+	q.Rules = SPAN_NONE;
+	schema_pack(&acl_policy_stub_schema, &q, r->out);
+	return true;
+}
+
+static void
+read_list(struct reading *r, const void *rec)
+{
+	(void)rec;
+	r->ans->index = fsm_index_of(r->f, FX_ACL_POLICIES);
+	if (acl_reads(r))
+		acl_list(r, TBL_ACL_POLICY, list_one, NULL);
+}
+
+const struct fsm_op acl_policy_ops[] = {
+	{ OP_ACL_POLICY_SET, .since = 6, .prepare = set_prepare, .apply = set_apply },
+	{ OP_ACL_POLICY_DELETE, .since = 6, .prepare = delete_prepare, .apply = delete_apply },
+	{ OP_ACL_POLICY_GET, .read = read_one },
+	{ OP_ACL_POLICY_LIST, .read = read_list },
+	{ 0 },
+};

@@ -1,0 +1,152 @@
+/*
+ * The first token of a cluster, OP_ACL_BOOTSTRAP.
+ *
+ * A second one is only given to an operator of the leader's host: who writes the index of the first one, which a refusal names,
+ * into RESET_FILE in the data folder of raftd.  It is read in a thread, and goes when it has served.  Whatever the asker sent as
+ * arguments is dropped: rpcd has no say in this.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/proc/jobs.h"
+#include "common/record/records.h"
+#include "raftd/disk/unlink_async.h"
+#include "raftd/engine/engine.h"
+#include "raftd/engine/propose.h"
+#include "raftd/serve/op.h"
+
+#define RESET_FILE "acl-bootstrap-reset"
+#define RESET_BYTES_MAX 32
+
+struct reset {
+	struct request *q;
+	char path[512];
+	uint64_t index;			/* found there; 0: nothing */
+	int error;			/* why it could not be read; 0: there is none, or it was */
+	bool malformed;
+};
+
+static bool
+parse_index(const char *text, uint64_t *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoull(text, &end, 10);
+	end += strspn(end, " \t\r\n");
+	return text[0] >= '0' && text[0] <= '9' && errno == 0 && *end == '\0' && *out > 0;
+}
+
+/* In a thread. */
+static void
+read_reset(void *ctx)
+{
+	struct reset *r = ctx;
+	char text[RESET_BYTES_MAX + 1];
+	struct stat st;
+	ssize_t n = -1;
+	int fd = open(r->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd == -1) {
+		r->error = errno == ENOENT ? 0 : errno;
+		return;
+	}
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		n = read(fd, text, RESET_BYTES_MAX);
+	else
+		errno = EINVAL;
+	if (n < 0) {
+		r->error = errno;
+	} else {
+		text[n] = '\0';
+		r->malformed = !parse_index(text, &r->index);
+		if (r->malformed)
+			r->index = 0;
+	}
+	(void)close(fd);
+}
+
+static void
+reset_path(const struct raftd *d, char path[512])
+{
+	snprintf(path, 512, "%s/raftd/" RESET_FILE, d->cluster.data_dir);
+}
+
+static void
+on_bootstrapped(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+{
+	struct request *q = (struct request *)((char *)p - offsetof(struct request, write));
+	char path[512];
+
+	if (err != TV_OK) {
+		op_write_failed(q, err, SPAN_NONE);
+	} else if (result->err != TV_OK) {
+		request_fail(q, result->err, result->text);
+	} else {
+		log_info("raftd", "access control: a token with all rights was made");
+		reset_path(q->d, path);
+		unlink_job(q->d->files, -1, path);
+		request_reply(q, p->index, result->value);
+	}
+}
+
+static void
+propose(struct request *q, uint64_t index)
+{
+	struct acl_bootstrap ask = { .Reset = index };
+	struct buf args = BUF_INIT(4096);
+	struct span text = SPAN_NONE;
+	enum tv_err err;
+
+	schema_pack(&acl_bootstrap_schema, &ask, &args);
+	q->write.done = on_bootstrapped;
+	err = propose_args(q->d, &q->write, OP_ACL_BOOTSTRAP, buf_span(&args), request_arena(q), &text);
+	if (err != TV_OK)
+		op_write_failed(q, err, text);
+	buf_done(&args);
+}
+
+static void
+reset_done(void *ctx)
+{
+	struct reset *r = ctx;
+
+	if (r->error != 0)
+		log_warn("raftd", "%s cannot be read: %s", r->path, strerror(r->error));
+	else if (r->malformed)
+		log_warn("raftd", "%s does not hold the reset index that the refusal of a bootstrap names, and nothing else", r->path);
+	if (r->q->d->stopping)
+		op_not_leader(r->q);
+	else
+		propose(r->q, r->index);
+	free(r);
+}
+
+bool
+op_bootstrap(struct request *q)
+{
+	struct reset *r;
+
+	if (q->op->code != OP_ACL_BOOTSTRAP)
+		return false;
+	if (!engine_is_leader(q->d->engine)) {
+		op_not_leader(q);
+		return true;
+	}
+	r = calloc(1, sizeof(*r));
+	if (r != NULL) {
+		r->q = q;
+		reset_path(q->d, r->path);
+	}
+	if (r == NULL || jobs_add(q->d->files, read_reset, reset_done, r) != TV_OK) {
+		free(r);
+		op_write_failed(q, TV_ENOMEM, SPAN_NONE);
+	}
+	return true;
+}
