@@ -223,6 +223,8 @@ struct op_access {
 	    0,              (ALL, ACL, READ),                    (TABLES, ACL_ROLES | ACL_POLICIES)) \
 	X(114, ACL_ROLE_LIST,       "ACL.RoleList",           READ,    empty,              acl_role,         LIST, \
 	    0,              (ALL, ACL, READ),                    (TABLES, ACL_ROLES | ACL_POLICIES)) \
+	X(115, ACL_TRANSLATE,       "ACL.RulesTranslate",     READ,    acl_rules_text,     text_reply,       ONE, \
+	    0,              (ALL, ACL, READ),                    (NOTHING)) \
 	X(116, ACL_REPLICATION,     "ACL.ReplicationStatus",  READ,    empty,              acl_replication,  ONE, \
 	    0,              (NONE, "how far behind a datacenter is, and nothing of what was granted"), (NOTHING)) \
 	/* snapshots on their way to and from clients, chunk by chunk */ \

@@ -313,6 +313,7 @@ RECORD(acl_policy_set, (OBJ, Policy, acl_policy), (BOOL, Create))
 RECORD(acl_role_set, (OBJ, Role, acl_role), (BOOL, Create))
 RECORD(acl_id, (STR, ID))		/* to delete a policy or a role */
 RECORD(acl_read, (STR, ID), (STR, Name))	/* a policy or a role, by one of them */
+RECORD(acl_rules_text, (STR, Rules))
 RECORD(acl_reap, (I64, Now))		/* OP_ACL_REAP: what expired before */
 RECORD(acl_replication,
 	(BOOL, Enabled), (BOOL, Running), (STR, SourceDatacenter), (STR, ReplicationType),

@@ -612,6 +612,18 @@ START_TEST(roles)
 }
 END_TEST
 
+START_TEST(translated)
+{
+	const char *json;
+
+	kit_read(&k, OP_ACL_TRANSLATE, &(struct acl_rules_text){ span_str("key \"a\" { policy = \"read\" }") }, &json);
+	ck_assert_str_eq(json, "{\"Value\":\"key_prefix \\\"a\\\" {\\n  policy = \\\"read\\\"\\n}\"}");
+	kit_read(&k, OP_ACL_TRANSLATE, &(struct acl_rules_text){ span_str("key \"a\" {") }, NULL);
+	ck_assert_int_eq(k.ans.err, TV_EFORMAT);
+	ck_assert_str_eq(str(k.ans.text), "Failed to parse rules: At 1:11: object expected closing RBRACE got: EOF");
+}
+END_TEST
+
 START_TEST(waiting)
 {
 	static const struct { uint16_t op; unsigned after_policy, after_token; } cases[] = {
@@ -936,7 +948,7 @@ int
 main(void)
 {
 	const TTest *const tests[] = { on, bootstrapping, tokens, given_ids, own_token, expiration, expiry_storm, cloning, linked, too_much,
-	    identities, policies, roles, waiting, resolving, reading_beside, resolving_bounded, over_a_restart, over_a_snapshot,
+	    identities, policies, roles, translated, waiting, resolving, reading_beside, resolving_bounded, over_a_restart, over_a_snapshot,
 	    not_ours_to_say, sound_records, own_records_are_sound };
 	const TTest *const tests_off[] = { off, deterministic, times };
 	Suite *s = suite_create("fsm_acl");

@@ -273,6 +273,27 @@ bootstrap_apply(struct apply *p, const void *rec)
 
 /* -- reads -- */
 
+static void
+read_translated(struct reading *r, const void *rec)
+{
+	const struct acl_rules_text *q = rec;
+	struct buf text = BUF_INIT(4 * ACL_RULES_TEXT_MAX), why = BUF_INIT(8192);
+	struct text_reply answer;
+	enum tv_err err;
+
+	r->ans->index = fsm_index_of(r->f, FX_ACL_POLICIES);
+	if (!acl_reads(r))
+		return;
+	err = acl_rules_translate(q->Rules, &text, &why);
+	answer.Value = buf_span(&text);
+	if (err == TV_OK)
+		schema_pack(&text_reply_schema, &answer, r->out);
+	else
+		read_fail(r, err == TV_ENOMEM ? TV_ENOMEM : TV_EFORMAT, "%s", buf_cstr(&why));
+	buf_done(&text);
+	buf_done(&why);
+}
+
 /* Of a datacenter that copies nothing from another one. */
 static void
 read_replication(struct reading *r, const void *rec)
@@ -288,6 +309,7 @@ read_replication(struct reading *r, const void *rec)
 const struct fsm_op acl_ops[] = {
 	{ OP_ACL_ENABLE, .since = 6, .prepare = enable_prepare, .apply = enable_apply },
 	{ OP_ACL_BOOTSTRAP, .since = 6, .prepare = bootstrap_prepare, .apply = bootstrap_apply },
+	{ OP_ACL_TRANSLATE, .read = read_translated },
 	{ OP_ACL_REPLICATION, .read = read_replication },
 	{ 0 },
 };
