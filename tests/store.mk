@@ -53,6 +53,10 @@ noinst_PROGRAMS += tests/bench/bench_store
 tests_bench_bench_store_SOURCES = tests/bench/bench_store.c
 tests_bench_bench_store_LDADD = raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a common/libtvrt.a $(STORE_LIBS)
 
+noinst_PROGRAMS += tests/bench/bench_acl_state
+tests_bench_bench_acl_state_SOURCES = tests/bench/bench_acl_state.c
+tests_bench_bench_acl_state_LDADD = raftd/libfsm.a raftd/libraftstore.a common/libtvrt.a $(STORE_LIBS)
+
 # Entries, arguments of operations, restored states.
 FUZZ_REPLAYS += tests/fuzz/replay_state
 tests_fuzz_replay_state_SOURCES = tests/fuzz/fuzz_state.c tests/fuzz/replay.c

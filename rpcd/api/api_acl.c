@@ -128,7 +128,11 @@ finish_translate(struct request *r, const struct op_reply *reply)
 
 	if (reply->err == TV_EFORMAT || reply->err == TV_ELIMIT)
 		answer_text(r, 400, "Bad request: %.*s", (int)reply->text.len, (const char *)reply->text.p);
-	else if (!acl_failed(r, reply) && api_record(r, reply, &text_reply_schema, &t))
+	else if (acl_failed(r, reply) || !api_record(r, reply, &text_reply_schema, &t))
+		return;
+	else if (t.Value.len == 0)
+		answer_empty(r, 200);
+	else
 		answer_span(r, 200, t.Value);
 }
 

@@ -247,6 +247,11 @@ START_TEST(translating)
 	reply_record(&text_reply_schema, &(struct text_reply){ span_str("key_prefix \"a\" {}") });
 	fake_answered(r, 200, "key_prefix \"a\" {}");
 	fake_end(r);
+	r = fake_begin("POST", "/v1/acl/rules/translate", "", NULL);
+	reply_record(&text_reply_schema, &(struct text_reply){ SPAN_NONE });
+	fake_answered(r, 200, "");
+	ck_assert_ptr_null(fake_header(r, "Content-Type"));
+	fake_end(r);
 	r = fake_begin("POST", "/v1/acl/rules/translate", "key", NULL);
 	reply(TV_EFORMAT, "Failed to parse rules: x");
 	fake_answered(r, 400, "Bad request: Failed to parse rules: x");
