@@ -533,7 +533,9 @@ met_first(struct work *w, struct met *m, struct span key)
 
 	for (size_t i = 0; i < key.len; i++)
 		h = (h ^ key.p[i]) * 0x100000001b3u;
-	unsigned at = (unsigned)(h >> 17) & m->mask;
+	/* The last bytes, where addresses differ, have reached few of its bits. */
+	h = (h ^ h >> 29) * 0xbf58476d1ce4e5b9u;
+	unsigned at = (unsigned)(h >> 32) & m->mask;
 	for (; m->slots[at].p != NULL; at = (at + 1) & m->mask)
 		if (span_eq(m->slots[at], key))
 			return false;
