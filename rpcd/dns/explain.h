@@ -7,7 +7,7 @@
 
 #include "rpcd/dns/answer.h"
 
-#define DNS_EXPLAIN_MAX 500		/* instances that are looked at one by one */
+#define DNS_EXPLAIN_MAX 100		/* instances that are looked at one by one: rpcd does nothing else meanwhile */
 
 enum dns_section_of { DNS_SECTION_ANSWER, DNS_SECTION_AUTHORITY, DNS_SECTION_ADDITIONAL };
 
