@@ -51,7 +51,8 @@ struct dns_lookup_call {
 	enum dns_follow wish;
 	uint64_t id;
 	struct question q;
-	struct mono begun, late;	/* late: MONO_NEVER: there is no older answer */
+	struct mono begun, late;	/* then an older answer is given; MONO_NEVER: there is none */
+	bool fresh;			/* routed so that a write shows, though the cache may know */
 	uint8_t text[];
 };
 
@@ -73,10 +74,16 @@ struct dns_lookups {
 };
 
 static bool
+has_cache(const struct dns_lookups *l)
+{
+	return l->conf.cache != NULL && l->conf.conf->dns_use_cache && l->conf.conf->dns_allow_stale;
+}
+
+/* Soon after a write by way of this node servers are asked, as long as they answer. */
+static bool
 uses_cache(const struct dns_lookups *l)
 {
-	return l->conf.cache != NULL && l->conf.conf->dns_use_cache && l->conf.conf->dns_allow_stale &&
-	    !mono_before(clock_mono(), l->written_until);
+	return has_cache(l) && !mono_before(clock_mono(), l->written_until);
 }
 
 void
@@ -510,16 +517,60 @@ fail(struct dns_lookup_call *c)
 	call_free(c);
 }
 
+/* Is this still followed, now that it is known? */
+static bool
+is_worth(const struct dns_lookup_call *c, const struct msg_dns_found *found)
+{
+	if (c->follow == NULL || c->follow->ended || !has_cache(c->owner))
+		return false;
+	return c->wish == DNS_FOLLOW_ANY ? found->status != DNS_FAILED : found->status == DNS_FOUND;
+}
+
+/* Nobody needs what the cache has of it. */
+static void
+forget(struct dns_lookup_call *c)
+{
+	struct cache_question q = for_cache(&c->q);
+
+	if (c->follow != NULL)
+		follow_free(c->follow, false);
+	c->follow = NULL;
+	cache_forget(c->owner->conf.cache, &q, c->begun);
+}
+
+static bool start_cached(struct dns_lookup_call *c);
+
 static void
 take_reply(struct dns_lookup_call *c, const struct op_reply *reply)
 {
+	bool stale = c->owner->conf.conf->dns_allow_stale;
 	struct arena a = ARENA_INIT(ARENA_BYTES_MAX);
 	struct msg_dns_found found;
+	struct follow *f = NULL;
+	struct cache_answer now;
 
+	c->call = NULL;
+	c->query = NULL;
 	dns_reply_read(c->q.kind, c->q.name, datacenter_of(c->owner, &c->q), reply, &a, &found);
-	bool stale = c->owner->conf.conf->dns_allow_stale;
+	if (found.status == DNS_FAILED && c->fresh) {
+		arena_done(&a);
+		if (!start_cached(c))
+			fail(c);
+		return;
+	}
+	if (is_worth(c, &found)) {
+		f = c->follow;
+		c->follow = NULL;
+		found.followed = true;
+		follow_begin(f, c->id, &found);
+	}
 	tell(c, &found, &(struct dns_lookup_origin){ .reply = reply, .stale = stale,
 	    .last_contact_ms = stale ? reply->last_contact_ms : 0 });
+	/* The cache may know less, or more: what it tells from now on goes on from there. */
+	if (f != NULL && cache_followed(f->cache, &now))
+		follow_tell(f, &now);
+	else if (c->fresh && f == NULL && found.status == DNS_NOWHERE)
+		forget(c);
 	call_free(c);
 	arena_done(&a);
 }
@@ -559,13 +610,15 @@ start_route(struct dns_lookup_call *c)
 	return c->call != NULL || c->query != NULL;
 }
 
-/* Is this still followed, now that it is known? */
-static bool
-is_worth(const struct dns_lookup_call *c, const struct msg_dns_found *found)
+static void
+cancel_route(struct dns_lookup_call *c)
 {
-	if (c->follow == NULL || c->follow->ended || !uses_cache(c->owner))
-		return false;
-	return c->wish == DNS_FOLLOW_ANY ? found->status != DNS_FAILED : found->status == DNS_FOUND;
+	if (c->call != NULL)
+		route_cancel(c->call);
+	if (c->query != NULL)
+		failover_cancel(c->query);
+	c->call = NULL;
+	c->query = NULL;
 }
 
 static void
@@ -601,14 +654,8 @@ take_cached(struct dns_lookup_call *c, const struct cache_answer *answer)
 	/* Before the cache is called again: it borrows the answer. */
 	tell(c, &found, &(struct dns_lookup_origin){ .reply = &reply, .last_contact_ms = reply.last_contact_ms,
 	    .stale = true, .cached = answer->hit, .age = answer->age });
-	if (followed && !worth && found.status == DNS_NOWHERE) {
-		struct cache_question q = for_cache(&c->q);
-
-		if (c->follow != NULL)
-			follow_free(c->follow, false);
-		c->follow = NULL;
-		cache_forget(l->conf.cache, &q, c->begun);
-	}
+	if (followed && !worth && found.status == DNS_NOWHERE)
+		forget(c);
 	call_free(c);
 	arena_done(&a);
 }
@@ -657,7 +704,7 @@ get_unfollowed(struct dns_lookup_call *c, const struct cache_question *q, struct
 	struct cache_options o = { .max_age = MONO_NEVER };
 	enum cache_got got = cache_get(l->conf.cache, q, &o, on_cached, c, now, &c->wait);
 
-	if (got != CACHE_HIT || (max_age.ns > 0 && !mono_before(max_age, now->age)))
+	if (got != CACHE_HIT || (max_age.ns > 0 && !mono_before(max_age, now->age) && uses_cache(l)))
 		return got;
 	if (!now->reachable && life_of(l, now, false) > 0)
 		return got;
@@ -688,13 +735,19 @@ on_late(struct ev_loop *loop, ev_timer *w, int events)
 		struct cache_answer answer;
 
 		next = c->next;
-		if (c->wait == NULL || c->late.ns == MONO_NEVER.ns)
+		if (c->late.ns == MONO_NEVER.ns || (c->wait == NULL && !c->fresh))
 			continue;
 		if (mono_before(now, c->late)) {
 			more = true;
 			continue;
 		}
 		c->late = MONO_NEVER;
+		if (c->wait == NULL) {
+			cancel_route(c);
+			if (!start_cached(c))
+				fail(c);
+			continue;
+		}
 		cache_cancel(c->wait);
 		c->wait = NULL;
 		enum cache_got got = cache_get(l->conf.cache, &q, &any, on_cached, c, &answer, &c->wait);
@@ -720,9 +773,10 @@ start_cached(struct dns_lookup_call *c)
 	enum cache_got got;
 	bool followed;
 
-	if (!uses_cache(l) || !cache_takes(q.op, &followed))
+	c->fresh = false;
+	if (!has_cache(l) || !cache_takes(q.op, &followed))
 		return false;
-	if (followed && c->wish != DNS_FOLLOW_NO)
+	if (followed && c->wish != DNS_FOLLOW_NO && c->follow == NULL)
 		c->follow = follow_new(l, &c->q);
 	got = followed ? cache_get(l->conf.cache, &q, &any, on_cached, c, &now, &c->wait) :
 	    get_unfollowed(c, &q, &now);
@@ -748,6 +802,35 @@ start_cached(struct dns_lookup_call *c)
 	}
 	take_cached(c, &now);
 	return true;
+}
+
+/* Of a server; but if that takes too long, or fails, from the cache, which follows it meanwhile. */
+static bool
+start_fresh(struct dns_lookup_call *c)
+{
+	struct dns_lookups *l = c->owner;
+
+	if (!start_route(c))
+		return false;
+	c->fresh = true;
+	c->late = mono_add(c->begun, LATE);
+	if (c->wish != DNS_FOLLOW_NO)
+		c->follow = follow_new(l, &c->q);
+	if (!ev_is_active(&l->late))
+		ev_timer_again(l->conf.loop, &l->late);
+	return true;
+}
+
+static bool
+start(struct dns_lookup_call *c)
+{
+	bool followed;
+
+	if (!has_cache(c->owner) || !cache_takes((enum op_code)c->q.op, &followed))
+		return start_route(c);
+	if (followed && !uses_cache(c->owner))
+		return start_fresh(c);
+	return start_cached(c) || start_route(c);
 }
 
 bool
@@ -781,7 +864,7 @@ dns_lookups_start(struct dns_lookups *l, uint64_t id, const struct msg_dns_ask *
 		l->first->prev = c;
 	l->first = c;
 	l->calls++;
-	if (question_make(&c->q, l, ask, c->text) && (start_cached(c) || start_route(c)))
+	if (question_make(&c->q, l, ask, c->text) && start(c))
 		return true;
 	call_free(c);
 	return false;
@@ -799,12 +882,9 @@ void
 dns_lookups_cancel(struct dns_lookups *l)
 {
 	while (l->first != NULL) {
-		if (l->first->call != NULL)
-			route_cancel(l->first->call);
-		else if (l->first->query != NULL)
-			failover_cancel(l->first->query);
-		else
+		if (l->first->wait != NULL)
 			cache_cancel(l->first->wait);
+		cancel_route(l->first);
 		call_free(l->first);
 	}
 	dns_lookups_unfollow_all(l);
