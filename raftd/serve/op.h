@@ -29,7 +29,7 @@ void op_write_failed(struct request *q, enum tv_err err, struct span text);
 /* Takes a write that deletes a tree of keys; done: of one that is a single entry.  False: it is one as others. */
 bool op_tree(struct request *q, struct span args, proposal_done *done);
 
-/* Takes an OP_ACL_BOOTSTRAP.  False: it is another write. */
-bool op_bootstrap(struct request *q);
+/* Takes a write of access control that is refused, or has a way of its own.  False: it is one as others. */
+bool op_acl(struct request *q);
 
 #endif

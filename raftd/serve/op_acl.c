@@ -1,9 +1,11 @@
 /*
- * The first token of a cluster, OP_ACL_BOOTSTRAP.
+ * Writes of access control, and the first token of a cluster, OP_ACL_BOOTSTRAP.
  *
- * A second one is only given to an operator of the leader's host: who writes the index of the first one, which a refusal names,
- * into RESET_FILE in the data folder of raftd.  It is read in a thread, and goes when it has served.  Whatever the asker sent as
- * arguments is dropped: rpcd has no say in this.
+ * While access control does not hold they are refused here, before anybody asks whether all servers could apply them.
+ *
+ * A second bootstrap token is only given to an operator of the leader's host, who writes the index of the first one,
+ * which a refusal names, into RESET_FILE in the data folder of raftd.  It is read in a thread, and goes when it has
+ * served.  Whatever the asker sent as arguments is dropped: rpcd has no say in this.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +21,7 @@
 #include "raftd/disk/unlink_async.h"
 #include "raftd/engine/engine.h"
 #include "raftd/engine/propose.h"
+#include "raftd/fsm/fsm.h"
 #include "raftd/serve/op.h"
 
 #define RESET_FILE "acl-bootstrap-reset"
@@ -128,18 +131,11 @@ reset_done(void *ctx)
 	free(r);
 }
 
-bool
-op_bootstrap(struct request *q)
+static void
+bootstrap(struct request *q)
 {
-	struct reset *r;
+	struct reset *r = calloc(1, sizeof(*r));
 
-	if (q->op->code != OP_ACL_BOOTSTRAP)
-		return false;
-	if (!engine_is_leader(q->d->engine)) {
-		op_not_leader(q);
-		return true;
-	}
-	r = calloc(1, sizeof(*r));
 	if (r != NULL) {
 		r->q = q;
 		reset_path(q->d, r->path);
@@ -148,5 +144,22 @@ op_bootstrap(struct request *q)
 		free(r);
 		op_write_failed(q, TV_ENOMEM, SPAN_NONE);
 	}
+}
+
+bool
+op_acl(struct request *q)
+{
+	bool first = q->op->code == OP_ACL_BOOTSTRAP;
+
+	if (!first && !(q->op->access.scope == OP_ALL && q->op->access.resource == OP_RES_ACL))
+		return false;
+	if (!engine_is_leader(q->d->engine))
+		op_not_leader(q);
+	else if (fsm_acl_since(q->d->fsm) == 0)
+		request_failf(q, TV_EDISABLED, "ACL support disabled");
+	else if (first)
+		bootstrap(q);
+	else
+		return false;
 	return true;
 }

@@ -22,7 +22,11 @@ acl_load(struct fsm *f, struct arena *a, struct acl_state *out)
 	struct tkey k;
 
 	tkey_begin(&k, TBL_ACL);
-	return tbl_get_rec(f, &k, &acl_state_schema, a, out);
+	if (!tbl_get_rec(f, &k, &acl_state_schema, a, out))
+		return false;
+	if (out->Key.len != ACL_KEY_BYTES)	/* the library would abort */
+		f->failed = DB_VERIFY_BAD;
+	return f->failed == 0;
 }
 
 static void

@@ -177,10 +177,12 @@ take_expiration(struct prepare *p, struct acl_token *t)
 static bool
 life_refused(int64_t now, int64_t expires, struct buf *why)
 {
-	int64_t life = expires - now;
+	int64_t life;
 
 	if (expires == 0)
 		return false;
+	if (__builtin_sub_overflow(expires, now, &life))
+		life = expires < now ? INT64_MIN : INT64_MAX;
 	if (life < 0) {
 		buf_puts(why, "ExpirationTime cannot be before CreateTime");
 		return true;

@@ -287,6 +287,18 @@ NEAR = (op(22, ["", None, None, False, "n"]) + op(24, ["web", None, None, False,
         op(32, ["web", None, None, True, "", "10.0.0.1"]) + op(33, ["any", None, None, False, "n"]) + op(51, []) + op(52, ["n", "s", True]))
 seed("state", "coordinates", b"\x00" + SETUP + op(62, [[["n", "", COORD], ["n", "s", COORD], ["n", "", BAD], ["m", "", COORD]]]) +
      NEAR + op(62, [[["n", "", [[1.0], 0.0, 0.0, 0.0]]]], 0) + op(21, ["n"]) + NEAR)
+# Access control: it begins; a policy, a role, a token with both; reads of each; the end of all; and what nobody prepared.
+ACL = op(117, [b"k" * 32, 0], 0)
+ACL_READS = op(104, [UUID]) + op(105, ["anonymous"]) + op(106, []) + op(109, [UUID]) + op(109, ["", "p"]) + op(110, []) + \
+    op(113, ["", "r"]) + op(114, []) + op(115, ["key \"a\" { policy = \"read\" }"]) + op(116, [])
+ACL_LINKS = [["", "", "d", [["", "p"], [UUID]], [["", "r"]], [["web", ["dc1"]], ["web"]], [["n", "dc1"]]], False, "", 0]
+seed("state", "acl", b"\x00" + ACL + op(107, [["", "p", "", "key \"a\" { policy = \"read\" }"]]) + op(111, [["", "r", "", [["", "p"]]]]) +
+     op(101, ACL_LINKS) + ACL_READS + op(102, [[], False, UUID]) + op(100, []) + op(100, [1]) + op(103, [UUID, "x"]) + op(108, [UUID]) +
+     op(112, [UUID]) + ACL_READS + op(118, [1 << 60]) + op(118, []))
+seed("state", "acl-unprepared", b"\x00" + ACL +
+     op(101, [[UUID, "s", "", [], [], [], [], False, "m", "x", 5, "c", b"h", 1, 1, 1 << 62], True, "", 0], 0) +
+     op(102, [[UUID[:-1] + "2", "t"], True, UUID, 1 << 62], 0) + op(118, [7], 0) + op(107, [[UUID, "x" * 200]], 0) +
+     op(100, [0, [UUID, "u"]], 0) + op(100, [0, ["x"]], 0) + ACL_READS)
 seed("state", "unprepared", b"\x00" + op(20, ["", "n"], 0) + op(10, ["x", "", "n"], 0) + op(4, [9, "k"], 0) + READS)
 
 
