@@ -515,6 +515,7 @@ own_info(void *ctx, struct buf *b)
 		{ "dns_under_way", dns.served.under_way },
 		{ "dns_cached", dns.lookups.cached + dns.served.kept + dns.served.denied },
 		{ "dns_stale", dns.lookups.stale + dns.served.stale },
+		{ "dns_rendered", dns.served.rendered }, { "dns_rendered_bytes", dns.served.rendered_bytes },
 		{ "dns_denied", dns.served.denied }, { "dns_dead_left_out", dns.lookups.dead_left_out },
 		{ "dns_follows", dns.lookups.follows }, { "dns_facts", dns.served.facts },
 		{ "dns_facts_bytes", dns.served.facts_bytes }, { "dns_facts_evicted", dns.served.facts_evicted },

@@ -39,7 +39,8 @@ static const struct section_kind {
 	    "http_max_us http_p50_us http_p99_us http_under_way link_addresses link_max_us link_p50_us link_p99_us "
 	    "links_open links_retiring links_unproven loop_cpu_max_us loop_cpu_p50_us loop_cpu_p999_us loop_cpu_p99_us "
 	    "loop_turn_max_us loop_turn_p50_us loop_turn_p999_us loop_turn_p99_us peers_open peers_retiring "
-	    "peers_unproven dns_conns dns_facts dns_facts_bytes dns_follows dns_processes dns_under_way "
+	    "peers_unproven dns_conns dns_facts dns_facts_bytes dns_follows dns_processes dns_rendered_bytes "
+	    "dns_under_way "
 	    "check_processes check_runs_under_way checks_run_here "
 	    "services uptime_s " },
 };

@@ -1,5 +1,4 @@
 /* Answers, see answer.h.  Source: dns, sections 2 to 17. */
-#include <stdio.h>
 
 #include "rpcd/dns/answer.h"
 
@@ -402,15 +401,18 @@ static void
 group_of_address(struct task *t, struct group *g, const struct dns_instance *n, struct span dc, const uint8_t *bytes,
     unsigned len, bool by_node, uint32_t ttl)
 {
-	char hex[33];
+	static const char digits[] = "0123456789abcdef";
+	char hex[32];
 
 	if (t->type != DNS_SRV) {
 		if (takes_address(t->type, len))
 			add_address(t->reply, &g->answer, t->owner, ttl, bytes, len);
 		return;
 	}
-	for (unsigned i = 0; i < len; i++)
-		snprintf(hex + i * 2, 3, "%02x", bytes[i]);
+	for (unsigned i = 0; i < len; i++) {
+		hex[i * 2] = digits[bytes[i] >> 4];
+		hex[i * 2 + 1] = digits[bytes[i] & 15];
+	}
 	struct span target = by_node ? node_name(t->w, n->node, dc) :
 	    build_name(t->w, (const struct span[]){ span_of(hex, len * 2), span_str("addr"), dc }, 3);
 	put_target(t, g, n, target, ttl);
@@ -553,6 +555,24 @@ key_of_record(const struct dns_record *rr, uint8_t *buf)
 	return span_of(buf, data.len + 1);
 }
 
+/* Node, port and address. */
+static struct span
+key_of_target(struct work *w, const struct dns_instance *n, struct span address)
+{
+	size_t len = n->node.len + 3 + address.len;
+	uint8_t *key = arena_alloc(w->arena, len);
+
+	if (key == NULL)
+		return SPAN_NONE;
+	if (n->node.len > 0)
+		memcpy(key, n->node.p, n->node.len);
+	key[n->node.len + 1] = (uint8_t)(n->port >> 8);		/* a zero ends the name */
+	key[n->node.len + 2] = (uint8_t)n->port;
+	if (address.len > 0)
+		memcpy(key + n->node.len + 3, address.p, address.len);
+	return span_of(key, len);
+}
+
 static void
 answer_srv(struct task *t, const struct dns_instance **v, unsigned count, struct span dc, uint32_t ttl)
 {
@@ -568,8 +588,7 @@ answer_srv(struct task *t, const struct dns_instance **v, unsigned count, struct
 		const struct dns_instance *n = v[i];
 		struct span address = choose(DNS_ANY, n->service_address, n->service_lan4, n->service_lan6);
 
-		if (!met_first(t->w, &met, arena_printf(t->w->arena, "%.*s%c%.*s%c%u", (int)n->node.len,
-		    (const char *)n->node.p, 0, (int)address.len, (const char *)address.p, 0, n->port)))
+		if (!met_first(t->w, &met, key_of_target(t->w, n, address)))
 			continue;
 		group_of(t, &g, n, dc, ttl);
 		for (unsigned k = 0; k < g.answer.n; k++)

@@ -22,6 +22,7 @@
 #define SWEEP_S 1.
 #define OWN_QUESTION_MAX (DNS_HEADER_BYTES + DNAME_BYTES_MAX + 4)
 #define FACTS_MAX 16384			/* kept; rpcd follows fewer */
+#define RENDERED_PART 4			/* of the bytes of facts; answers made of them have so many more */
 #define BRIEF_MAX 4096			/* with a short life */
 #define BRIEF_BYTES (2u << 20)
 #define UNKNOWN_TIME MONO_S(60)		/* lists go so long after the last question for an unknown name */
@@ -136,23 +137,31 @@ is_denied(struct server *s, struct mono now, const struct dns_lookup *k, struct 
 	return denied;
 }
 
+/* Stands for all of them, where an answer was made of several. */
+static struct fact several;
+
 static const struct dns_found *
 known(void *ctx, const struct dns_lookup *k, struct dns_lookup *need)
 {
 	static const struct dns_found nowhere = { .status = DNS_NOWHERE };
 	struct server *s = ctx;
 	struct mono now;
-	const struct fact *f;
+	struct fact *f;
 
-	if (!s->conf.keep || k->kind == DNS_KIND_UPSTREAM)
+	if (!s->conf.keep || k->kind == DNS_KIND_UPSTREAM) {
+		s->used_one = &several;
 		return NULL;
+	}
 	now = clock_mono();
 	if (mono_before(now, s->written_until))
 		return NULL;
-	if ((f = facts_find(&s->kept, now, k)) == NULL && (f = facts_find(&s->brief, now, k)) == NULL)
+	if ((f = facts_find(&s->kept, now, k)) == NULL && (f = facts_find(&s->brief, now, k)) == NULL) {
+		s->used_one = &several;
 		return is_denied(s, now, k, need) ? &nowhere : NULL;
+	}
 	s->stats.kept++;
 	s->stats.stale += f->stale;
+	s->used_one = s->used_one == NULL ? f : s->used_one == f ? f : &several;
 	return &f->found;
 }
 
@@ -255,6 +264,7 @@ asks_setup(struct server *s)
 	facts_clear(&s->kept);
 	facts_clear(&s->brief);
 	facts_limit(&s->kept, (size_t)s->conf.keep_bytes);
+	s->rendered.bytes_max = (size_t)s->conf.keep_bytes / RENDERED_PART;
 	for (unsigned i = 0; i < 2; i++)
 		s->unknown_until[i] = s->unlisted_until[i] = MONO_ZERO;
 	ev_timer_stop(s->loop, &s->use);
@@ -499,16 +509,15 @@ ask_free(struct ask *a)
 	free(a);
 }
 
-/* Is an answer to this one, now?  By the name and the type; names that do not exist are one. */
+/* Is an answer to this one, now?  By the name, in lower case, and the type; names that do not exist are one. */
 static enum rate_verdict
-rated(struct server *s, const struct client *c, const struct dns_query *q, enum dns_rcode rcode)
+rated(struct server *s, const struct client *c, struct span name, uint16_t type, enum dns_rcode rcode)
 {
 	struct {
 		uint64_t net;
 		uint16_t type, rcode;
 		uint8_t name[DNAME_BYTES_MAX];
 	} key;
-	struct dname lowered = q->name;
 
 	if (c->udp == NULL || s->conf.equal_answers == 0 || setup_is_own(s, &c->from))
 		return RATE_PASS;
@@ -516,9 +525,9 @@ rated(struct server *s, const struct client *c, const struct dns_query *q, enum 
 	key.net = c->from.any.sa_family == AF_INET ? ntohl(c->from.v4.sin_addr.s_addr) >> 8 : source_of(&c->from.any);
 	key.rcode = rcode;
 	if (rcode == DNS_NOERROR) {
-		dname_lower(&lowered);
-		key.type = q->type;
-		memcpy(key.name, lowered.wire, lowered.len);
+		key.type = type;
+		if (name.len > 0)
+			memcpy(key.name, name.p, name.len);
 	}
 	return rate_take(&s->rate, keyed_hash(&key, sizeof(key)), s->conf.equal_answers, mono_ms(clock_mono()));
 }
@@ -533,25 +542,40 @@ count(struct server *s, enum dns_rcode rcode)
 }
 
 static void
-reply(struct server *s, const struct client *c, const struct dns_query *q, struct span answer)
+send_answer(struct server *s, const struct client *c, struct span answer)
 {
-	enum dns_rcode rcode = (enum dns_rcode)(answer.p[3] & 15);
-	uint8_t bytes[OWN_QUESTION_MAX];
-	struct buf slip = { bytes, 0, sizeof(bytes), sizeof(bytes), false, false };
-	enum rate_verdict rate = rated(s, c, q, rcode);
-
-	s->stats.limited += rate != RATE_PASS;
-	if (rate == RATE_DROP)
-		return;
-	if (rate == RATE_SLIP) {
-		dns_reply_bare(q, DNS_TC, DNS_NOERROR, &slip);
-		answer = buf_span(&slip);
-	}
-	count(s, rcode);
+	count(s, (enum dns_rcode)(answer.p[3] & 15));
 	if (c->udp != NULL)
 		udp_send(s, c, answer);
 	else
 		tcp_send(s, c->conn, answer);
+}
+
+/* Beyond the limit: every second one is told to come over TCP. */
+static void
+send_limited(struct server *s, const struct client *c, const struct dns_query *q, enum rate_verdict rate)
+{
+	uint8_t bytes[OWN_QUESTION_MAX];
+	struct buf slip = { bytes, 0, sizeof(bytes), sizeof(bytes), false, false };
+
+	s->stats.limited++;
+	if (rate == RATE_DROP)
+		return;
+	dns_reply_bare(q, DNS_TC, DNS_NOERROR, &slip);
+	send_answer(s, c, buf_span(&slip));
+}
+
+static void
+reply(struct server *s, const struct client *c, const struct dns_query *q, struct span answer)
+{
+	struct dname lowered = q->name;
+
+	dname_lower(&lowered);
+	enum rate_verdict rate = rated(s, c, dname_span(&lowered), q->type, (enum dns_rcode)(answer.p[3] & 15));
+	if (rate == RATE_PASS)
+		send_answer(s, c, answer);
+	else
+		send_limited(s, c, q, rate);
 }
 
 static void
@@ -605,6 +629,12 @@ forward(struct server *s, struct ask *a, const struct client *c, const struct dn
 	return false;
 }
 
+static uint32_t
+wall_now(void)
+{
+	return (uint32_t)(clock_wall_ns() / 1000000000);
+}
+
 static enum dns_outcome
 try(struct server *s, const struct dns_query *q, const struct client *c, uint64_t seed, struct dns_facts *facts)
 {
@@ -615,8 +645,9 @@ try(struct server *s, const struct dns_query *q, const struct client *c, uint64_
 		address_text(&c->from, source);
 	arena_reset(&s->arena);
 	buf_reset(&s->out);
+	s->used_one = NULL;
 	return dns_answer(&s->zone, q, &(struct dns_asker){ .tcp = c->udp == NULL, .source = span_str(source),
-	    .seed = seed, .now = (uint32_t)(clock_wall_ns() / 1000000000), .names = &s->names, .known = known,
+	    .seed = seed, .now = wall_now(), .names = &s->names, .known = known,
 	    .ctx = s }, facts, &s->arena, &s->out);
 }
 
@@ -685,12 +716,55 @@ ask_new(struct server *s, struct span msg, const struct client *c, const struct 
 	return a;
 }
 
+/* The answer as it was made before, if that still holds. */
+static bool
+reply_rendered(struct server *s, struct span msg, const struct client *c, const struct rendered_question *k)
+{
+	struct rendered_set *set;
+	struct dns_query q;
+	enum dns_rcode rcode;
+
+	if (mono_before(clock_mono(), s->written_until))
+		return false;
+	buf_reset(&s->out);
+	set = rendered_write(&s->rendered, k, &s->rng, wall_now(), &s->out);
+	if (set == NULL || s->out.failed)
+		return false;
+	struct fact *f = (struct fact *)(void *)((char *)set - offsetof(struct fact, answers));
+	facts_use(&s->kept, f);
+	s->stats.kept++;
+	s->stats.rendered++;
+	s->stats.stale += f->stale;
+	enum rate_verdict rate = rated(s, c, rendered_name(k), k->type, (enum dns_rcode)(s->out.data[3] & 15));
+	if (rate == RATE_PASS)
+		send_answer(s, c, buf_span(&s->out));
+	else if (dns_query_read(msg, &q, &rcode) == DNS_SERVE)
+		send_limited(s, c, &q, rate);
+	return true;
+}
+
+/* The answer in s->out is kept, if it was made of one fact that rpcd tells of. */
+static void
+keep_rendered(struct server *s, const struct rendered_question *k)
+{
+	struct fact *f = s->used_one;
+
+	if (f != NULL && f != &several && f->listed && f->id != 0 && f->until.ns == MONO_NEVER.ns)
+		rendered_keep(&s->rendered, &f->answers, k, &s->zone, &f->found, buf_span(&s->out), wall_now(),
+		    &s->arena);
+}
+
 bool
 ask_begin(struct server *s, struct span msg, const struct client *c)
 {
 	struct dns_query q;
+	struct rendered_question k;
 	struct dns_facts facts = { .n = 0 };
 	enum dns_rcode rcode;
+	bool plain = rendered_read(&s->rendered, msg, c->udp == NULL, &k);
+
+	if (plain && reply_rendered(s, msg, c, &k))
+		return true;
 	enum dns_verdict verdict = dns_query_read(msg, &q, &rcode);
 	uint64_t seed = rng_u64(&s->rng);
 
@@ -705,6 +779,8 @@ ask_begin(struct server *s, struct span msg, const struct client *c)
 	}
 	enum dns_outcome outcome = try(s, &q, c, seed, &facts);
 	if (outcome == DNS_DONE) {
+		if (plain)
+			keep_rendered(s, &k);
 		reply(s, c, &q, buf_span(&s->out));
 		return true;
 	}
@@ -767,11 +843,13 @@ asks_open(struct server *s)
 	ev_timer_init(&s->sweep, on_sweep, SWEEP_S, SWEEP_S);
 	s->sweep.data = s;
 	ev_timer_start(s->loop, &s->sweep);
-	s->kept.conf = (struct facts_conf){ .entries_max = FACTS_MAX, .hash = keyed_hash };
-	s->brief.conf = (struct facts_conf){ BRIEF_BYTES, BRIEF_MAX, keyed_hash };
+	s->kept.conf = (struct facts_conf){ .entries_max = FACTS_MAX, .hash = keyed_hash,
+	    .rendered = &s->rendered };
+	s->brief.conf = (struct facts_conf){ BRIEF_BYTES, BRIEF_MAX, keyed_hash, NULL };
 	ev_init(&s->use, on_use);
 	s->use.data = s;
-	if (s->chains == NULL || s->places == NULL || !facts_open(&s->kept) || !facts_open(&s->brief))
+	if (s->chains == NULL || s->places == NULL || !facts_open(&s->kept) || !facts_open(&s->brief) ||
+	    !rendered_open(&s->rendered, 0, keyed_hash))
 		return false;
 	asks_setup(s);
 	return true;

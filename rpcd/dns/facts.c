@@ -222,6 +222,8 @@ leave(struct facts *t, struct fact *f, bool tell)
 	t->bytes -= f->bytes;
 	t->entries--;
 	f->listed = false;
+	if (t->conf.rendered != NULL)
+		rendered_drop(t->conf.rendered, &f->answers);
 	if (tell && f->id != 0) {
 		f->next = t->dropped;
 		t->dropped = f;
@@ -281,7 +283,17 @@ facts_put(struct facts *t, struct fact *f, uint64_t id, struct mono until)
 	return f->listed;
 }
 
-const struct fact *
+void
+facts_use(struct facts *t, struct fact *f)
+{
+	f->used = true;
+	if (t->first != f) {
+		take_out(t, f);
+		put_first(t, f);
+	}
+}
+
+struct fact *
 facts_find(struct facts *t, struct mono now, const struct dns_lookup *key)
 {
 	struct fact *f = find(t, key, key_hash(t, key));
@@ -292,11 +304,7 @@ facts_find(struct facts *t, struct mono now, const struct dns_lookup *key)
 		leave(t, f, true);
 		return NULL;
 	}
-	f->used = true;
-	if (t->first != f) {
-		take_out(t, f);
-		put_first(t, f);
-	}
+	facts_use(t, f);
 	return f;
 }
 

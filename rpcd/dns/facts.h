@@ -8,12 +8,13 @@
 #define TV_RPCD_DNS_FACTS_H
 
 #include "common/base/mono.h"
-#include "rpcd/dns/answer.h"
+#include "rpcd/dns/rendered.h"
 
-/* All fields but `found`, `key` and `stale` are the table's. */
+/* All fields but `found`, `key`, `stale` and `answers` are the table's. */
 struct fact {
 	struct dns_lookup key;
 	struct dns_found found;
+	struct rendered_set answers;	/* that were made of it alone */
 	bool stale;			/* no server can be reached who would know better */
 	bool listed, used;		/* used: since facts_take_used() gave it last */
 	unsigned holders;
@@ -30,6 +31,7 @@ struct facts_conf {
 	size_t bytes_max;
 	unsigned entries_max;
 	uint64_t (*hash)(const void *bytes, size_t n);	/* of keys and names, which others choose */
+	struct rendered_table *rendered;	/* where their answers are kept; NULL: nowhere */
 };
 struct facts {				/* caller's memory, zeroed but for conf; with facts_open() */
 	struct facts_conf conf;
@@ -65,7 +67,9 @@ void facts_clear(struct facts *t);
  */
 bool facts_put(struct facts *t, struct fact *f, uint64_t id, struct mono until);
 /* Borrowed until the next call of this table.  NULL: not known, or its time is over; it is gone then. */
-const struct fact *facts_find(struct facts *t, struct mono now, const struct dns_lookup *key);
+struct fact *facts_find(struct facts *t, struct mono now, const struct dns_lookup *key);
+/* It was used without being looked for: for an answer that was made of it. */
+void facts_use(struct facts *t, struct fact *f);
 /* The one of this follow; NULL: none.  Counts as no use. */
 const struct fact *facts_of(struct facts *t, uint64_t id);
 /* Not followed any more: it is gone.  tell: rpcd is to be told. */

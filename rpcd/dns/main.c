@@ -37,6 +37,7 @@ on_report(struct ev_loop *loop, ev_timer *w, int events)
 	s->stats.under_way = s->asks;
 	s->stats.facts = s->kept.entries + s->brief.entries;
 	s->stats.facts_bytes = s->kept.bytes + s->brief.bytes;
+	s->stats.rendered_bytes = s->rendered.bytes;
 	s->stats.facts_evicted = s->kept.evicted + s->brief.evicted;
 	if (memcmp(&s->stats, &s->reported, sizeof(s->stats)) == 0)
 		return;

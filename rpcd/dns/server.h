@@ -101,6 +101,8 @@ struct server {
 	struct look **chains, **places;
 	uint32_t serial;
 	struct facts kept;		/* those that rpcd tells of */
+	struct rendered_table rendered;	/* answers made of one of those */
+	struct fact *used_one;		/* that the answer under way was made of; NULL: of none yet */
 	struct facts brief;		/* those with a short life */
 	/* Of the names of nodes, and of services: who asked for an unknown one did so shortly before. */
 	struct mono unknown_until[2];

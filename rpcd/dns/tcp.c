@@ -187,10 +187,21 @@ wait_for(struct tcp_conn *c, double seconds)
 }
 
 static bool
+has_question(const struct tcp_conn *c)
+{
+	return c->in.len >= 2 && c->in.len - 2 >= ((size_t)c->in.data[0] << 8 | c->in.data[1]);
+}
+
+static bool
+may_serve(const struct tcp_conn *c)
+{
+	return c->questions < QUESTIONS_MAX && c->under_way < UNDER_WAY_MAX && c->out.len < OUT_BYTES_PAUSE;
+}
+
+static bool
 may_read(const struct tcp_conn *c)
 {
-	return !c->ended && c->questions < QUESTIONS_MAX && c->under_way < UNDER_WAY_MAX &&
-	    c->out.len < OUT_BYTES_PAUSE;
+	return !c->ended && may_serve(c);
 }
 
 static void
@@ -214,8 +225,7 @@ serve(struct tcp_conn *c)
 	const struct client client = { .from = c->from, .conn = c };
 	size_t at = 0;
 
-	while (c->questions < QUESTIONS_MAX && c->under_way < UNDER_WAY_MAX && c->out.len < OUT_BYTES_PAUSE &&
-	    c->in.len - at >= 2) {
+	while (may_serve(c) && c->in.len - at >= 2) {
 		size_t len = (size_t)c->in.data[at] << 8 | c->in.data[at + 1];
 
 		if (c->in.len - at - 2 < len)
@@ -265,7 +275,8 @@ transmit(struct tcp_conn *c)
 static bool
 is_over(const struct tcp_conn *c)
 {
-	return (c->ended || c->questions >= QUESTIONS_MAX) && c->under_way == 0 && c->out.len == 0;
+	return ((c->ended && !has_question(c)) || c->questions >= QUESTIONS_MAX) && c->under_way == 0 &&
+	    c->out.len == 0;
 }
 
 static void
@@ -285,6 +296,9 @@ on_io(struct ev_loop *loop, ev_io *w, int events)
 	}
 	count_bytes(c);
 	watch(c);
+	/* Questions that were read, and waited until the answers before them had gone: nothing else tells of them. */
+	if (may_serve(c) && has_question(c))
+		ev_feed_event(c->server->loop, &c->io, EV_CUSTOM);
 }
 
 static void
