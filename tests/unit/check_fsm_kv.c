@@ -638,8 +638,12 @@ START_TEST(entries_of_a_newer_version)
 
 	kit_put(&k, "first", "1");
 	refused_as_newer(999, 0, "log entry 3 was written by a newer version of raftd (operation 999)");
-	refused_as_newer(999, FSM_VERSION + 1, "(operation 999, which needs version 6 of the state machine; this raftd has version 5)");
-	refused_as_newer(OP_KV_APPLY, 9, "(operation 4, which needs version 9 of the state machine; this raftd has version 5)");
+	snprintf(why, sizeof(why), "(operation 999, which needs version %u of the state machine; this raftd has version %u)",
+	    FSM_VERSION + 1, FSM_VERSION);
+	refused_as_newer(999, FSM_VERSION + 1, why);
+	snprintf(why, sizeof(why), "(operation 4, which needs version 200 of the state machine; this raftd has version %u)",
+	    FSM_VERSION);
+	refused_as_newer(OP_KV_APPLY, 200, why);
 	refused_as_newer(OP_KV_GET, 0, "(operation 1)");	/* no write of ours */
 	ck_assert_int_eq(apply_with(OP_KV_APPLY, 0, 0), TV_OK);
 	ck_assert_uint_eq(fsm_needs(k.f), 1);
