@@ -11,6 +11,7 @@
 #include "raftd/engine/worker.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/opening.h"
+#include "raftd/peers/identity.h"
 #include "raftd/snapshot/snapshot_recv.h"
 
 #define RETRY 1.0			/* seconds between looks whether there is room */
@@ -76,11 +77,8 @@ find_identity(struct raftd *d)
 
 	memcpy(id->store_id, d->meta.store_id, sizeof(id->store_id));
 	memcpy(id->cluster_id, d->meta.cluster_id, sizeof(id->cluster_id));
-	id->generation = d->meta.generation;
+	id->generation = generation_found(&d->meta);
 	id->self = raft_id_of(id->uuid, id->store_id);
-	/* The first entry was written, but a crash came before the cluster id was: it is a member all the same. */
-	if (id->generation == 0 && id->cluster_id[0] != '\0' && d->meta.last > 0)
-		id->generation = 1;
 }
 
 static void

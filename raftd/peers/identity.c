@@ -18,6 +18,16 @@ generation_next(uint64_t generation, uint64_t random)
 	return random << NUMBER_BITS | (number < NUMBER_MASK ? number + 1 : number);
 }
 
+uint64_t
+generation_found(const struct log_meta *m)
+{
+	bool empty = m->last == 0 && m->snapshot_index == 0, own = strcmp(m->cluster_id, m->store_id) == 0;
+
+	if (m->generation == 0)
+		return m->cluster_id[0] != '\0' && m->last > 0;
+	return m->generation == 1 && empty && own && m->term <= 1 && m->vote == 0 ? 0 : m->generation;
+}
+
 void
 hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t raft_port)
 {

@@ -33,6 +33,13 @@ struct hello {
 /* Of the recovery of a cluster of this generation; random: any bits. */
 uint64_t generation_next(uint64_t generation, uint64_t random);
 
+/*
+ * The one of a server that was started, by its log: a crash may have come between the records of a cluster's first moment.
+ * With an entry it is a member, whatever the generation says.  Without one, in the cluster that bears its own store id, it has
+ * formed that for nobody: votes and entries leave when the first entry is durable.  So it forms it again.
+ */
+uint64_t generation_found(const struct log_meta *m);
+
 /* Body of MSG_RAFT_HELLO for this server. */
 void hello_write(struct buf *b, const struct identity *id, const char *dc, uint16_t raft_port);
 /* TV_EFORMAT, TV_ELIMIT for anything but a well-formed hello. */

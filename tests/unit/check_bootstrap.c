@@ -182,6 +182,37 @@ START_TEST(generations)
 }
 END_TEST
 
+/* Between the records of a cluster's first moment the process may end. */
+START_TEST(torn_by_a_crash)
+{
+	struct log_meta m = { .term = 0 };
+
+	strcpy(m.store_id, A);
+	ck_assert_uint_eq(generation_found(&m), 0);		/* fresh */
+	strcpy(m.cluster_id, A);
+	ck_assert_uint_eq(generation_found(&m), 0);		/* promised to itself */
+	m.generation = 1;
+	ck_assert_uint_eq(generation_found(&m), 0);		/* formed, and no entry yet: formed again */
+	m.term = 1;
+	ck_assert_uint_eq(generation_found(&m), 0);
+	m.vote = 7;
+	ck_assert_uint_eq(generation_found(&m), 1);		/* it took part in an election */
+	m.vote = 0;
+	m.term = 2;
+	ck_assert_uint_eq(generation_found(&m), 1);
+	m.term = 1;
+	m.generation = 1 << 16 | 2;
+	ck_assert_uint_eq(generation_found(&m), 1 << 16 | 2);	/* recovered */
+	m.generation = 1;
+	strcpy(m.cluster_id, B);
+	ck_assert_uint_eq(generation_found(&m), 1);		/* a cluster that another server formed */
+	m = (struct log_meta){ .generation = 1, .snapshot_index = 9 };
+	ck_assert_uint_eq(generation_found(&m), 1);
+	m = (struct log_meta){ .cluster_id = A, .store_id = A, .first = 1, .last = 1 };
+	ck_assert_uint_eq(generation_found(&m), 1);		/* the entry was written, and nothing else */
+}
+END_TEST
+
 /* Its own address, under an older entry: nothing was copied. */
 START_TEST(meets_itself)
 {
@@ -345,6 +376,7 @@ main(void)
 	tcase_add_test(t, promises_are_exclusive);
 	tcase_add_test(t, hellos);
 	tcase_add_test(t, generations);
+	tcase_add_test(t, torn_by_a_crash);
 	tcase_add_test(t, meets_itself);
 	tcase_add_test(t, hellos_grow);
 	tcase_add_test(t, hello_of_another_version);
