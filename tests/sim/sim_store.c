@@ -126,7 +126,7 @@ static bool
 enough(const struct totals *t)
 {
 	const struct { const char *what; unsigned long have, least; } floors[] = {
-		{ "steps", t->steps, 5000 }, { "calls of the disk", t->calls, 380000 }, { "failed calls", t->faults, 800 },
+		{ "steps", t->steps, 5000 }, { "calls of the disk", t->calls, 380000 }, { "failed calls", t->faults, 600 },
 		{ "crashes", t->futures, 28000 }, { "kills", t->kills, 4300 }, { "crashes during a recovery", t->nested, 11000 },
 		{ "snapshots", t->snapshots, 20 }, { "snapshots installed", t->installs, 20 },
 	};

@@ -255,7 +255,7 @@ END_TEST
 START_TEST(bootstrapping)
 {
 	struct fsm_result res = kit_apply(&k, OP_ACL_BOOTSTRAP, &(struct acl_bootstrap){ .Reset = 0 });
-	struct acl_token t, again;
+	struct acl_token t = { .AccessorID = SPAN_NONE }, again = t;
 	struct fsm_acl grants;
 
 	answered(&res, &acl_token_schema, &t);
@@ -282,7 +282,7 @@ END_TEST
 
 START_TEST(tokens)
 {
-	struct acl_token t = token("{\"Description\":\"d\"}"), u;
+	struct acl_token t = token("{\"Description\":\"d\"}"), u = { .AccessorID = SPAN_NONE };
 	const char *json = stored(t.AccessorID);
 	uint64_t index = k.ans.index;
 	char *up;
@@ -327,7 +327,7 @@ START_TEST(given_ids)
 {
 	struct acl_token_set q = token_set("{\"AccessorID\":\"" U1 "\",\"SecretID\":\"" U2 "\"}");
 	struct fsm_result res;
-	struct acl_token t;
+	struct acl_token t = { .AccessorID = SPAN_NONE };
 
 	q.Create = true;
 	res = kit_apply(&k, OP_ACL_TOKEN_SET, &q);
@@ -380,7 +380,7 @@ static const struct { const char *json, *text; } lives[] = {
 
 START_TEST(expiration)
 {
-	struct acl_token t, u;
+	struct acl_token t = { .AccessorID = SPAN_NONE }, u = t;
 	struct fsm_acl grants;
 
 	for (size_t i = 0; i < sizeof(lives) / sizeof(lives[0]); i++)
@@ -438,7 +438,7 @@ END_TEST
 START_TEST(cloning)
 {
 	struct acl_policy p = policy("{\"Name\":\"p\",\"Rules\":\"key \\\"a\\\" { policy = \\\"read\\\" }\"}");
-	struct acl_token t = token("{\"Description\":\"d\",\"Policies\":[{\"Name\":\"P\"}],\"Local\":true}"), c;
+	struct acl_token t = token("{\"Description\":\"d\",\"Policies\":[{\"Name\":\"P\"}],\"Local\":true}"), c = { .AccessorID = SPAN_NONE };
 	struct acl_token_set q = { .Source = t.AccessorID };
 	struct fsm_result res = kit_apply(&k, OP_ACL_TOKEN_CLONE, &q);
 
@@ -467,7 +467,7 @@ START_TEST(linked)
 {
 	struct acl_policy p = policy("{\"Name\":\"One\"}"), p2 = policy("{\"Name\":\"two\"}");
 	struct acl_role r = role("{\"Name\":\"R\",\"Policies\":[{\"Name\":\"two\"},{\"Name\":\"TWO\"}]}");
-	struct acl_token t;
+	struct acl_token t = { .AccessorID = SPAN_NONE };
 	const char *json;
 	uint64_t index;
 
@@ -558,7 +558,7 @@ END_TEST
 
 START_TEST(policies)
 {
-	struct acl_policy p = policy("{\"Name\":\"p\",\"Description\":\"d\",\"Rules\":\"key \\\"a\\\" { policy = \\\"read\\\" }\"}"), q;
+	struct acl_policy p = policy("{\"Name\":\"p\",\"Description\":\"d\",\"Rules\":\"key \\\"a\\\" { policy = \\\"read\\\" }\"}"), q = { .ID = SPAN_NONE };
 	const char *json;
 
 	ck_assert_uint_eq(kit_read(&k, OP_ACL_POLICY_GET, &(struct acl_read){ .ID = p.ID }, &json), 1);
@@ -728,7 +728,7 @@ START_TEST(resolving_bounded)
 	struct arena small = ARENA_INIT(64u << 10);
 	struct acl_token_set q = { .Create = false };
 	struct acl_link links[8];
-	struct acl_token t;
+	struct acl_token t = { .AccessorID = SPAN_NONE };
 	struct fsm_result res;
 	struct fsm_acl g;
 	char rules[30000];
@@ -846,7 +846,7 @@ START_TEST(not_ours_to_say)
 	    .Source = span_str("x"), .Now = 7 };
 	struct fsm_result res = kit_apply(&k, OP_ACL_TOKEN_SET, &q);
 	struct acl_bootstrap b = { .Token = { .SecretID = span_str(U1) } };
-	struct acl_token t;
+	struct acl_token t = { .AccessorID = SPAN_NONE };
 
 	answered(&res, &acl_token_schema, &t);
 	ck_assert_int_eq(t.Expires, 0);
