@@ -287,6 +287,7 @@ opening_new(struct raftd *d, const struct opening_events *events)
 		.dir = o->state_dir, .cache_bytes = d->conf.state_cache, .datacenter = d->cluster.datacenter,
 		.session_ttl_min_ns = d->conf.session_ttl_min.ns, .session_ttl_max_ns = d->conf.session_ttl_max.ns,
 		.sync = FSM_SYNC_THREAD, .relieved = events->relieved, .ctx = d, .wall_now = clock_wall_ns,
+		.acl_default_allow = d->cluster.acl_default == ACL_DEFAULT_ALLOW, .acl_key_list = d->cluster.acl_key_list,
 	};
 	ev_timer_init(&o->retry, on_retry, RETRY, RETRY);
 	ev_timer_init(&o->tell, on_tell, TELL, TELL);

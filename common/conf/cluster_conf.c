@@ -62,6 +62,14 @@ const struct conf_opt cluster_opts[] = {
 	    "Raft between servers, TCP." },
 	{ "rpc_port", CONF_PORT, F(rpc_port), "8400", NULL, NULL, NULL, CONF_RESTART,
 	    "Requests between nodes, TCP." },
+	{ "acl.enabled", CONF_BOOL, F(acl_enabled), "false", NULL, NULL, NULL, CONF_RESTART,
+	    "Access control: the first leader with it switches it on in the whole cluster, for good." },
+	{ "acl.default_policy", CONF_CHOICE, F(acl_default), "deny", NULL, NULL, "deny|allow", CONF_RESTART,
+	    "What no rule of a token covers; the same on all servers." },
+	{ "acl.enable_key_list_policy", CONF_BOOL, F(acl_key_list), "false", NULL, NULL, NULL, CONF_RESTART,
+	    "Lists of keys need the access list to their prefix; the same on all servers." },
+	{ "acl.primary_datacenter", CONF_NAME, F(acl_primary), NULL, NULL, NULL, NULL, CONF_RESTART,
+	    "Datacenter whose policies, roles and global tokens hold here too. Default: this one's own." },
 };
 const size_t cluster_opt_count = NITEMS(cluster_opts);
 

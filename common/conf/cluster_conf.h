@@ -18,6 +18,8 @@ enum cluster_encryption {
 	ENCRYPTION_REQUIRED		/* sends and takes encrypted only */
 };
 
+enum cluster_acl_default { ACL_DEFAULT_DENY, ACL_DEFAULT_ALLOW };	/* in the order of the option's choices */
+
 struct cluster_conf {
 	char *node_name;		/* default: host name up to the first dot */
 	char *datacenter;		/* "dc1" */
@@ -40,6 +42,10 @@ struct cluster_conf {
 	int log_to;			/* stderr|syslog */
 	uint16_t lan_port, wan_port;	/* 8301 8302 */
 	uint16_t raft_port, rpc_port;	/* 8300 8400: here, since all daemons need them */
+	bool acl_enabled;		/* false: this server begins access control, or this agent expects it */
+	int acl_default;		/* enum cluster_acl_default: what no rule covers */
+	bool acl_key_list;		/* lists of keys need `list` on their prefix */
+	char *acl_primary;		/* datacenter whose policies, roles and global tokens are copied; NULL: our own */
 
 	/* not in the file */
 	bool have_keys;			/* cluster.key exists, and encryption is not off */

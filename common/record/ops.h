@@ -118,11 +118,11 @@ struct op_access {
 	X( 23, CATALOG_SERVICES,    "Catalog.ListServices",   READ,    catalog_read,       service_tags,     LIST, \
 	    0,              (FILTER, SERVICE),                   (TABLES_IF, SERVICES, NodeMeta, NODES)) \
 	X( 24, CATALOG_SERVICE,     "Catalog.ServiceNodes",   READ,    catalog_read,       service_instance, LIST, \
-	    0,              (OBJECT, SERVICE, READ, Name),       (SERVICE, Name)) \
+	    0,              (FILTER, SERVICE),                   (SERVICE, Name)) \
 	X( 25, CATALOG_NODE,        "Catalog.NodeServices",   READ,    catalog_read,       node_services,    ONE, \
-	    0,              (OBJECT, NODE, READ, Name),          (TABLES, NODES | SERVICES)) \
+	    0,              (FILTER, NODE),                      (TABLES, NODES | SERVICES)) \
 	X( 26, CATALOG_CONNECT,     "Catalog.ConnectNodes",   READ,    catalog_read,       service_instance, LIST, \
-	    0,              (OBJECT, SERVICE, READ, Name),       (CONNECT, Name)) \
+	    0,              (FILTER, SERVICE),                   (CONNECT, Name)) \
 	X( 27, NODE_DUMP,           "Catalog.NodeDump",       READ,    catalog_read,       node_dump,        LIST, \
 	    0,              (FILTER, NODE),                      (TABLES, NODES | SERVICES | CHECKS)) \
 	X( 35, SERVICE_DUMP,        "Catalog.ServiceDump",    READ,    catalog_read,       health_entry,     LIST, \
@@ -130,15 +130,15 @@ struct op_access {
 	X( 29, CATALOG_ADDRESS,     "Catalog.AddressOwner",   READ,    catalog_read,       address_owner,    LIST, \
 	    0,              (FILTER, NODE),                      (TABLES, NODES | SERVICES)) \
 	X( 30, HEALTH_NODE,         "Health.NodeChecks",      READ,    catalog_read,       check,            LIST, \
-	    0,              (OBJECT, NODE, READ, Name),          (TABLES_IF, CHECKS, NodeMeta, NODES)) \
+	    0,              (FILTER, NODE),                      (TABLES_IF, CHECKS, NodeMeta, NODES)) \
 	X( 31, HEALTH_CHECKS,       "Health.ServiceChecks",   READ,    catalog_read,       check,            LIST, \
-	    0,              (OBJECT, SERVICE, READ, Name),       (SERVICE, Name)) \
+	    0,              (FILTER, SERVICE),                   (SERVICE, Name)) \
 	X( 32, HEALTH_SERVICE,      "Health.ServiceNodes",    READ,    catalog_read,       health_entry,     LIST, \
-	    0,              (OBJECT, SERVICE, READ, Name),       (SERVICE, Name)) \
+	    0,              (FILTER, SERVICE),                   (SERVICE, Name)) \
 	X( 33, HEALTH_STATE,        "Health.ChecksInState",   READ,    catalog_read,       check,            LIST, \
 	    0,              (FILTER, NODE),                      (TABLES_IF, CHECKS, NodeMeta, NODES)) \
 	X( 34, HEALTH_CONNECT,      "Health.ConnectNodes",    READ,    catalog_read,       health_entry,     LIST, \
-	    0,              (OBJECT, SERVICE, READ, Name),       (CONNECT, Name)) \
+	    0,              (FILTER, SERVICE),                   (CONNECT, Name)) \
 	X( 40, RAFT_CONFIGURATION,  "Operator.RaftGetConfiguration", LEADER, empty,        raft_configuration, ONE, \
 	    OP_REPEATABLE | OP_STALE_OK, (ALL, OPERATOR, READ),  (NOTHING)) \
 	X( 41, RAFT_REMOVE,         "Operator.RaftRemovePeer", LEADER, raft_peer,          bool_reply,       ONE, \
@@ -185,7 +185,7 @@ struct op_access {
 	X( 94, QUERY_LIST,          "PreparedQuery.List",     READ,    prepared_read,      prepared_query,   LIST, \
 	    0,              (FILTER, QUERY),                     (TABLES, QUERIES)) \
 	X( 95, QUERY_EXPLAIN,       "PreparedQuery.Explain",  READ,    prepared_ask,       prepared_query,   ONE, \
-	    0,              (OBJECT, QUERY, READ, Name),         (TABLES, QUERIES)) \
+	    0,              (FILTER, QUERY),                     (TABLES, QUERIES)) \
 	X( 96, QUERY_EXECUTE,       "PreparedQuery.Execute",  READ,    prepared_ask,       prepared_found,   ONE, \
 	    0,              (NONE, "the query's token, or the one given, is judged by what it finds"), \
 	    (TABLES, QUERIES | NODES | SERVICES | CHECKS)) \
@@ -227,6 +227,9 @@ struct op_access {
 	    0,              (ALL, ACL, READ),                    (NOTHING)) \
 	X(116, ACL_REPLICATION,     "ACL.ReplicationStatus",  READ,    empty,              acl_replication,  ONE, \
 	    0,              (NONE, "how far behind a datacenter is, and nothing of what was granted"), (NOTHING)) \
+	X(119, ACL_RESOLVE,         "ACL.Resolve",            READ,    acl_secret,         acl_resolved,     ONE, \
+	    0,              (NONE, "whoever shows a secret may see what it is good for"), \
+	    (TABLES, ACL_TOKENS | ACL_POLICIES | ACL_ROLES)) \
 	/* snapshots on their way to and from clients, chunk by chunk */ \
 	X( 70, SNAPSHOT_SAVE,       "Snapshot.Save",          SERVER,  snapshot_ask,       snapshot_state,   ONE, \
 	    0,              (ALL, STATE, READ),                  (NOTHING)) \

@@ -308,6 +308,13 @@ RECORD(acl_token_delete,		/* OP_ACL_TOKEN_DELETE */
 	(BIN, AskerHash))
 RECORD(acl_token_read, (STR, AccessorID))
 RECORD(acl_secret, (STR, SecretID))
+RECORD(acl_resolved_policy, (STR, ID), (STR, Name), (STR, Rules), (U64, ModifyIndex))
+RECORD(acl_resolved,			/* OP_ACL_RESOLVE: what a secret stands for here, for those who decide beside raftd */
+	(STR, AccessorID), (BOOL, Local),
+	(I64, Expires),			/* ns since 1970, from then on none of this holds; 0: never */
+	(BOOL, DefaultAllow),		/* what no rule covers is allowed */
+	(OBJS, Policies, acl_resolved_policy),	/* of the token and its roles, each once */
+	(STRS, Services), (STRS, Nodes))	/* names of its service and node identities */
 RECORD(acl_token_list, (STR, Policy), (STR, Role), (STR, AuthMethod))	/* "": any */
 RECORD(acl_policy_set, (OBJ, Policy, acl_policy), (BOOL, Create))
 RECORD(acl_role_set, (OBJ, Role, acl_role), (BOOL, Create))

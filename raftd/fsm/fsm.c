@@ -130,7 +130,8 @@ init(struct fsm *f, const struct fsm_options *opt)
 	f->dir = strdup(opt->dir);
 	f->datacenter = strdup(opt->datacenter == NULL ? "" : opt->datacenter);
 	f->watches = sodium_init() == -1 ? NULL : watches_new();
-	if (f->dir == NULL || f->datacenter == NULL || f->watches == NULL || buf_room(&f->scratch, 4096) == NULL)
+	f->rights = f->watches == NULL ? NULL : acl_rights_table_new();
+	if (f->dir == NULL || f->datacenter == NULL || f->rights == NULL || buf_room(&f->scratch, 4096) == NULL)
 		return TV_ENOMEM;
 	f->opt.dir = f->dir;
 	f->opt.datacenter = f->datacenter;
@@ -182,6 +183,7 @@ fsm_close(struct fsm *f)
 		(void)f->env->dbenv->txn_checkpoint(f->env->dbenv, 0, 0, 0);	/* only makes the next start quicker */
 	replace_close(f);
 	watches_free(f->watches);
+	acl_rights_table_free(f->rights);
 	arena_done(&f->work);
 	buf_done(&f->scratch);
 	buf_done(&f->pack);
@@ -513,32 +515,48 @@ look_up(struct reading *r, const struct fsm_op *row, const void *rec)
 }
 
 void
-fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, struct buf *out, struct fsm_answer *ans)
+fsm_read_ended(struct reading *r, size_t at)
 {
-	struct reading r = { .f = f, .a = a, .out = out, .ans = ans };
-	const struct fsm_op *row = fsm_op_find(op->code);
-	struct rd in = rd_span_over(args);
-	size_t at = out->len;
-	void *rec = arena_alloc(a, op->args->size);
+	struct fsm *f = r->f;
+	struct fsm_answer *ans = r->ans;
 
-	*ans = (struct fsm_answer){ .err = TV_OK, .index = 1 };
-	if (row == NULL || row->read == NULL)
-		read_fail(&r, TV_EINVAL, "unknown read %u", (unsigned)op->code);
-	else if (rec == NULL || schema_unpack(op->args, &in, a, rec) != TV_OK || rd_end(&in) != TV_OK)
-		read_fail(&r, TV_EFORMAT, "malformed arguments of %s", op->name);
-	else
-		look_up(&r, row, rec);
 	/* Not by a restore either does an index go back: what was restored counts as changed then (S104). */
 	if (ans->index < f->restored[FR_FLOOR])
 		ans->index = f->restored[FR_FLOOR];
 	if (ans->index == 0)
 		ans->index = 1;
 	if (f->failed != 0)
-		judge_failure(&r);
-	else if (out->failed && ans->err == TV_OK)
-		read_fail(&r, TV_ELIMIT, "the answer is too large");
-	if (ans->err != TV_OK && out->len > at)
-		out->len = at;
+		judge_failure(r);
+	else if (r->out->failed && ans->err == TV_OK)
+		read_fail(r, TV_ELIMIT, "the answer is too large");
+	if (ans->err != TV_OK && r->out->len > at)
+		r->out->len = at;
+}
+
+void
+fsm_read_with(struct reading *r, const struct op *op, struct span args)
+{
+	const struct fsm_op *row = fsm_op_find(op->code);
+	struct rd in = rd_span_over(args);
+	size_t at = r->out->len;
+	void *rec = arena_alloc(r->a, op->args->size);
+
+	if (row == NULL || row->read == NULL)
+		read_fail(r, TV_EINVAL, "unknown read %u", (unsigned)op->code);
+	else if (rec == NULL || schema_unpack(op->args, &in, r->a, rec) != TV_OK || rd_end(&in) != TV_OK)
+		read_fail(r, TV_EFORMAT, "malformed arguments of %s", op->name);
+	else if (may_ask(r, op, rec))
+		look_up(r, row, rec);
+	fsm_read_ended(r, at);
+}
+
+void
+fsm_read(struct fsm *f, const struct op *op, struct span args, struct arena *a, struct buf *out, struct fsm_answer *ans)
+{
+	struct reading r = { .f = f, .a = a, .out = out, .ans = ans };
+
+	*ans = (struct fsm_answer){ .err = TV_OK, .index = 1 };
+	fsm_read_with(&r, op, args);
 }
 
 enum tv_err

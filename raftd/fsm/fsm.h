@@ -34,9 +34,9 @@ struct fsm;
  * operation's row (struct fsm_op).  Entries that need more than the first version carry what they need, the state remembers
  * the highest of these (fsm_needs()), and a leader proposes none that one of its servers cannot apply (propose_args()).
  */
-/* Since 2: OP_KV_TREE; 3: OP_CATALOG_REGISTER_PROXY; 4: OP_TXN_APPLY; 5: OP_QUERY_CREATE and its kin; 6: OP_ACL_ENABLE
- * and its kin. */
-#define FSM_VERSION 6u
+/* Since 2: OP_KV_TREE; 3: OP_CATALOG_REGISTER_PROXY; 4: OP_TXN_APPLY; 5: OP_QUERY_CREATE and its kin; 7: OP_ACL_ENABLE
+ * and its kin (6 could not be asked for). */
+#define FSM_VERSION 7u
 /* Of the write-ahead log of the state: it has at least one file, with all its blocks. */
 #define FSM_LOG_FILE_BYTES (16u << 20)
 
@@ -60,6 +60,8 @@ struct fsm_options {
 	 * removes them.
 	 */
 	int64_t (*wall_now)(void);
+	bool acl_default_allow;		/* what no rule of a token covers */
+	bool acl_key_list;		/* lists of keys need a right of their own */
 	uint32_t tidy_pages;		/* growth that is worth fsm_compact()'s work; 0: the usual (tests want less) */
 };
 
@@ -174,6 +176,41 @@ struct fsm_acl {			/* what a secret stands for here; all of it in the arena */
  * state itself.  TV_EAGAIN: of a cached read; TV_ENOENT: nobody has it, or not any more; TV_EDISABLED: access control does not hold; TV_ELIMIT: the arena is too small for its policies (ARENA_INIT(FSM_RECORD_MEMORY) is enough for 200 of the largest).
  */
 enum tv_err fsm_acl_resolve(struct fsm *f, struct span secret, int64_t wall_now_ns, struct arena *a, struct fsm_acl *out);
+
+/*
+ * What a secret gives, compiled; it never changes, and is given back by fsm_rights_free() in any thread.  No rights (NULL): access
+ * control does not hold, and all is allowed.
+ */
+struct acl_set;
+struct fsm_rights;
+/* From memory, any thread.  TV_EAGAIN: not known, or not for sure any more; ask a reader.  secret "": the anonymous token's. */
+enum tv_err fsm_rights_known(const struct fsm *f, struct span secret, int64_t wall_now_ns, const struct fsm_rights **out);
+/* The same, or from the state, as fsm_acl_resolve(). */
+enum tv_err fsm_rights_get(struct fsm *f, struct span secret, int64_t wall_now_ns, const struct fsm_rights **out);
+void fsm_rights_free(const struct fsm_rights *r);	/* NULL: nothing */
+const struct acl_set *fsm_rights_set(const struct fsm_rights *r);
+int64_t fsm_rights_expires(const struct fsm_rights *r);	/* wall clock; 0: never */
+uint64_t fsm_rights_index(const struct fsm_rights *r);	/* see fsm_acl_index() */
+const char *fsm_rights_accessor(const struct fsm_rights *r);
+/* Name and value pairs for info; any thread. */
+void fsm_rights_info(const struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
+/*
+ * A read for who shows this token: what he may not see is not in the answer, or it fails with TV_EPERM.  *rights: what it was
+ * judged by, the caller's then; NULL without access control, and where the token does not matter.
+ */
+void fsm_read_as(struct fsm *f, const struct op *op, struct span args, struct span token, struct arena *a, struct buf *out,
+    struct fsm_answer *ans, const struct fsm_rights **rights);
+/*
+ * May who has these rights carry out this operation, which is no read?  TV_EPERM with *why, a text that stays, or with a reply that
+ * tells it (of a transaction); TV_EAGAIN: f is NULL, and the state would have to be looked at.
+ */
+enum tv_err fsm_may(struct fsm *f, const struct op *op, struct span args, const struct fsm_rights *rights, struct buf *reply,
+    const char **why);
+/* The same with a token, by a reader between begin and end, as an answer: TV_OK, or TV_EPERM; a reply is in out. */
+void fsm_judge(struct fsm *f, const struct op *op, struct span args, struct span token, struct arena *a, struct buf *out,
+    struct fsm_answer *ans, const struct fsm_rights **rights);
+/* The reply of a transaction without the results that these rights do not show.  TV_EFORMAT, TV_ENOMEM. */
+enum tv_err fsm_txn_filter(const struct fsm_rights *rights, struct span reply, struct buf *out);
 
 /* -- watches: on the loop alone -- */
 struct fsm_watch;

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "common/acl/set.h"
 #include "common/base/arena.h"
 #include "common/base/buf.h"
 #include "common/base/rng.h"
@@ -144,6 +145,7 @@ struct fsm {
 	size_t kept_bytes;		/* in all of them */
 	bool views_shut;		/* no new ones for now */
 	struct watches *watches;
+	struct acl_rights_table *rights;	/* has a lock of its own */
 	uint64_t applied_entries;	/* since the start */
 	uint64_t txns, txns_undone;	/* since the start: transactions that were carried out, and that had errors */
 	_Atomic unsigned replaced;	/* since the start: see fsm_replaced() */
@@ -352,8 +354,15 @@ struct reading {
 	struct arena *a;
 	struct buf *out;
 	struct fsm_answer *ans;
+	const struct acl_set *who;	/* what the asker may; NULL: all */
 };
 void read_fail(struct reading *r, enum tv_err err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* The whole of a read whose f, a, out, ans and who are set. */
+void fsm_read_with(struct reading *r, const struct op *op, struct span args);
+/* The end of one: what failed of the state is its error; at: where its answer begins. */
+void fsm_read_ended(struct reading *r, size_t at);
+/* As the options say; 0 without a clock. */
+int64_t fsm_wall_now(const struct fsm *f);
 /* An array of records whose number is known at its end. */
 size_t list_begin(struct buf *out);
 void list_end(struct buf *out, size_t at, uint32_t count);
@@ -462,6 +471,7 @@ void instances_begin_connect(struct fsm *f, struct instances *w, struct span ser
 bool instances_next(struct instances *w);
 void instances_end(struct instances *w);
 
+bool catalog_map_eq(const struct span_map *a, const struct span_map *b);
 bool meta_matches(const struct span_map *want, const struct span_map *have);
 bool tags_match(const struct span_list *want, const struct span_list *have);
 
@@ -614,6 +624,37 @@ bool acl_load(struct fsm *f, struct arena *a, struct acl_state *out);
 /* The highest index of the tables that an answer about tokens is made of. */
 uint64_t acl_index_of(const struct fsm *f);
 
+/* -- acl/acl_rights.c -- */
+struct acl_rights_table *acl_rights_table_new(void);	/* NULL: no memory */
+/* After all rights were given back. */
+void acl_rights_table_free(struct acl_rights_table *t);
+
+/* -- acl/acl_may.c: may who asks see this? -- */
+static inline bool
+may_read(const struct reading *r, enum acl_resource resource, struct span name)
+{
+	return r->who == NULL || acl_set_allows(r->who, resource, name, ACL_READ);
+}
+static inline bool
+may_read_node(const struct reading *r, struct span node)
+{
+	return may_read(r, ACL_NODE, node);
+}
+/* An instance or a check: its node, and its service if it has one. */
+static inline bool
+may_read_service(const struct reading *r, struct span node, struct span service)
+{
+	return may_read(r, ACL_NODE, node) && (service.len == 0 || may_read(r, ACL_SERVICE, service));
+}
+/* Is nothing of this resource left out? */
+static inline bool
+may_read_all(const struct reading *r, enum acl_resource resource)
+{
+	return r->who == NULL || acl_set_allows_all(r->who, resource, ACL_READ);
+}
+/* By the row of the operation, before anything is read; false: the read has failed with TV_EPERM. */
+bool may_ask(struct reading *r, const struct op *op, const void *rec);
+
 /* -- stage.c: a restore on its way through the log -- */
 /* What is staged, as the running transaction sees it. */
 bool stage_now(struct fsm *f, struct fsm_stage *out);
@@ -639,7 +680,7 @@ struct fsm_op {				/* the arguments are those of the operation's row in common/r
 #define FSM_AREAS(X) \
 	X(kv_ops) X(session_ops) X(register_ops) X(catalog_ops) X(health_ops) X(deregister_ops) X(coordinate_ops) \
 	X(autopilot_ops) X(tombstone_ops) X(server_ops) X(stage_ops) X(txn_ops) X(query_ops) X(acl_ops) X(acl_token_ops) \
-	X(acl_policy_ops) X(acl_role_ops)
+	X(acl_policy_ops) X(acl_role_ops) X(acl_resolve_ops)
 #define X(name) extern const struct fsm_op name[];
 FSM_AREAS(X)
 #undef X

@@ -311,8 +311,8 @@ read_replication(struct reading *r, const void *rec)
 }
 
 const struct fsm_op acl_ops[] = {
-	{ OP_ACL_ENABLE, .since = 6, .prepare = enable_prepare, .apply = enable_apply },
-	{ OP_ACL_BOOTSTRAP, .since = 6, .prepare = bootstrap_prepare, .apply = bootstrap_apply },
+	{ OP_ACL_ENABLE, .since = 7, .prepare = enable_prepare, .apply = enable_apply },
+	{ OP_ACL_BOOTSTRAP, .since = 7, .prepare = bootstrap_prepare, .apply = bootstrap_apply },
 	{ OP_ACL_TRANSLATE, .read = read_translated },
 	{ OP_ACL_REPLICATION, .read = read_replication },
 	{ 0 },

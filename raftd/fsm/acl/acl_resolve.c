@@ -132,6 +132,8 @@ resolve(struct resolving *w, struct span secret, int64_t now)
 	if (!acl_load(w->f, w->a, &st))
 		return TV_EDISABLED;
 	out->index = acl_index_of(w->f);
+	if (out->index < w->f->restored[FR_FLOOR])
+		out->index = w->f->restored[FR_FLOOR];
 	if (secret.len == 0)
 		secret = span_str(ACL_ANONYMOUS_SECRET);
 	if (!acl_token_of_secret(w->f, &st, secret, w->a, &t) || acl_expired(&t, now))
@@ -163,3 +165,41 @@ fsm_acl_resolve(struct fsm *f, struct span secret, int64_t now, struct arena *a,
 	reader_renew(f);
 	return TV_EAGAIN;
 }
+
+static void
+read_resolved(struct reading *r, const void *rec)
+{
+	const struct acl_secret *q = rec;
+	struct acl_resolved_policy *policies;
+	struct acl_resolved out = { .DefaultAllow = r->f->opt.acl_default_allow };
+	struct fsm_acl what;
+	enum tv_err err;
+
+	r->ans->index = acl_index_of(r->f);
+	err = fsm_acl_resolve(r->f, q->SecretID, fsm_wall_now(r->f), r->a, &what);
+	if (err != TV_OK) {
+		read_fail(r, err == TV_ENOENT ? TV_EPERM : err, "%s", err == TV_ENOENT ? "ACL not found" :
+		    err == TV_EDISABLED ? "ACL support disabled" : tv_strerror(err));
+		return;
+	}
+	policies = arena_array(r->a, what.policy_count + 1, sizeof(*policies));
+	if (policies == NULL) {
+		read_fail(r, TV_ELIMIT, "the answer is too large");
+		return;
+	}
+	for (uint32_t i = 0; i < what.policy_count; i++)
+		policies[i] = (struct acl_resolved_policy){ .ID = what.policies[i].id, .Name = what.policies[i].name,
+		    .Rules = what.policies[i].rules, .ModifyIndex = what.policies[i].modified };
+	out.AccessorID = span_str(what.accessor);
+	out.Local = what.local;
+	out.Expires = what.expires;
+	out.Policies = (struct obj_list){ .v = policies, .n = what.policy_count, .set = true };
+	out.Services = (struct span_list){ .v = what.services, .n = what.service_count, .set = true };
+	out.Nodes = (struct span_list){ .v = what.nodes, .n = what.node_count, .set = true };
+	schema_pack(&acl_resolved_schema, &out, r->out);
+}
+
+const struct fsm_op acl_resolve_ops[] = {
+	{ OP_ACL_RESOLVE, .read = read_resolved },
+	{ 0 },
+};

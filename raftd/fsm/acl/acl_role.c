@@ -194,8 +194,8 @@ read_list(struct reading *r, const void *rec)
 }
 
 const struct fsm_op acl_role_ops[] = {
-	{ OP_ACL_ROLE_SET, .since = 6, .prepare = set_prepare, .apply = set_apply },
-	{ OP_ACL_ROLE_DELETE, .since = 6, .prepare = delete_prepare, .apply = delete_apply },
+	{ OP_ACL_ROLE_SET, .since = 7, .prepare = set_prepare, .apply = set_apply },
+	{ OP_ACL_ROLE_DELETE, .since = 7, .prepare = delete_prepare, .apply = delete_apply },
 	{ OP_ACL_ROLE_GET, .read = read_one },
 	{ OP_ACL_ROLE_LIST, .read = read_list },
 	{ 0 },

@@ -536,18 +536,20 @@ fsm_acl_reap_due(struct fsm *f, int64_t wall_now_ns)
 
 /* -- reads -- */
 
-static int64_t
-wall_now(const struct fsm *f)
+int64_t
+fsm_wall_now(const struct fsm *f)
 {
 	return f->opt.wall_now != NULL ? f->opt.wall_now() : 0;
 }
 
-/* A list of this token, or of none when it has expired. */
+/* A list of this token, or of none when it has expired.  hidden: its secret is. */
 static void
-show_one(struct reading *r, struct acl_token *t, bool found)
+show_one(struct reading *r, struct acl_token *t, bool found, bool hidden)
 {
-	found = found && !acl_expired(t, wall_now(r->f));
+	found = found && !acl_expired(t, fsm_wall_now(r->f));
 	mpw_array(r->out, found);
+	if (found && hidden)
+		t->SecretID = span_str("<hidden>");
 	if (found && acl_show_links(r->f, &acl_policies, r->a, &t->Policies) &&
 	    acl_show_links(r->f, &acl_roles, r->a, &t->Roles))
 		schema_pack(&acl_token_schema, t, r->out);
@@ -567,7 +569,8 @@ read_one(struct reading *r, const void *rec)
 	if (!uuid_id(q->AccessorID, "failed acl token lookup: index error: ", id, r->a, &why))
 		read_fail(r, TV_EINVAL, "%.*s", (int)why.len, (const char *)why.p);
 	else
-		show_one(r, &t, acl_token_find(r->f, span_str(id), r->a, &t));
+		show_one(r, &t, acl_token_find(r->f, span_str(id), r->a, &t),
+		    r->who != NULL && !acl_set_allows(r->who, ACL_ACL, SPAN_NONE, ACL_WRITE));
 }
 
 static void
@@ -579,7 +582,8 @@ read_self(struct reading *r, const void *rec)
 
 	r->ans->index = acl_index_of(r->f);
 	if (acl_reads(r))
-		show_one(r, &t, acl_load(r->f, r->a, &st) && acl_token_of_secret(r->f, &st, q->SecretID, r->a, &t));
+		show_one(r, &t, acl_load(r->f, r->a, &st) && acl_token_of_secret(r->f, &st, q->SecretID, r->a, &t),
+		    false);
 }
 
 static bool
@@ -620,7 +624,7 @@ list_one(struct reading *r, struct span val, struct arena *one, const void *ctx)
 static void
 read_list(struct reading *r, const void *rec)
 {
-	struct listing l = { rec, wall_now(r->f) };
+	struct listing l = { rec, fsm_wall_now(r->f) };
 	const struct acl_token_list *q = rec;
 
 	r->ans->index = acl_index_of(r->f);
@@ -633,10 +637,10 @@ read_list(struct reading *r, const void *rec)
 }
 
 const struct fsm_op acl_token_ops[] = {
-	{ OP_ACL_TOKEN_SET, .since = 6, .prepare = set_prepare, .apply = set_apply },
-	{ OP_ACL_TOKEN_CLONE, .since = 6, .prepare = clone_prepare, .apply = clone_apply },
-	{ OP_ACL_TOKEN_DELETE, .since = 6, .prepare = delete_prepare, .apply = delete_apply },
-	{ OP_ACL_REAP, .since = 6, .prepare = reap_prepare, .apply = reap_apply },
+	{ OP_ACL_TOKEN_SET, .since = 7, .prepare = set_prepare, .apply = set_apply },
+	{ OP_ACL_TOKEN_CLONE, .since = 7, .prepare = clone_prepare, .apply = clone_apply },
+	{ OP_ACL_TOKEN_DELETE, .since = 7, .prepare = delete_prepare, .apply = delete_apply },
+	{ OP_ACL_REAP, .since = 7, .prepare = reap_prepare, .apply = reap_apply },
 	{ OP_ACL_TOKEN_GET, .read = read_one },
 	{ OP_ACL_TOKEN_SELF, .read = read_self },
 	{ OP_ACL_TOKEN_LIST, .read = read_list },

@@ -10,6 +10,45 @@ max_index(const struct fsm *f, enum fsm_index a, enum fsm_index b)
 	return fsm_index_of(f, a) > fsm_index_of(f, b) ? fsm_index_of(f, a) : fsm_index_of(f, b);
 }
 
+static uint32_t
+field_number(const struct schema *s, const char *name)
+{
+	uint32_t i = 0;
+
+	while (i < s->count && strcmp(s->fields[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+/* Text fields of a packed record, these and no others; the numbers rise.  False: it cannot be read. */
+static bool
+read_texts(struct span val, const uint32_t *numbers, struct span *texts, unsigned n)
+{
+	struct rd in = rd_span_over(val);
+	uint32_t count = mpr_array(&in), at = 0;
+
+	for (unsigned k = 0; k < n; k++) {
+		for (; at < numbers[k] && at < count; at++)
+			mpr_skip(&in);
+		texts[k] = at < count ? mpr_bytes_or_nil(&in, SCHEMA_TEXT_BYTES_MAX) : SPAN_NONE;
+		at++;
+	}
+	return in.err == TV_OK;
+}
+
+/* May who asks read this service, or this check of one?  name: the field with the service's name; empty: of the node itself. */
+static bool
+may_read_packed(struct reading *r, struct span val, const struct schema *schema, const char *name)
+{
+	uint32_t number;
+	struct span service;
+
+	if (may_read_all(r, ACL_SERVICE))
+		return true;
+	number = field_number(schema, name);
+	return read_texts(val, &number, &service, 1) && (service.len == 0 || may_read(r, ACL_SERVICE, service));
+}
+
 /* The one that is named, if there is one. */
 static void
 read_one_node(struct reading *r, struct span name)
@@ -20,7 +59,7 @@ read_one_node(struct reading *r, struct span name)
 	bool found;
 
 	TKEY(&k, TBL_NODE, name);
-	found = tbl_peek(r->f, &k, &val);
+	found = may_read_node(r, name) && tbl_peek(r->f, &k, &val);
 	if (found)
 		buf_putspan(r->out, val);
 	list_end(r->out, at, found);
@@ -50,11 +89,11 @@ catalog_read_nodes(struct reading *r, const void *rec)
 	while (!r->out->failed && tbl_next(&s, &key, &val)) {
 		struct node node = { 0 };
 
-		if (q->NodeMeta.n > 0 || near.active) {
+		if (q->NodeMeta.n > 0 || near.active || !may_read_all(r, ACL_NODE)) {
 			arena_reset(&a);
 			if (!tbl_decode(r->f, &node_schema, val, &a, &node))
 				break;
-			if (!meta_matches(&q->NodeMeta, &node.Meta))
+			if (!meta_matches(&q->NodeMeta, &node.Meta) || !may_read_node(r, node.Node))
 				continue;
 		}
 		sort_near_note(&near, r->out->len, node.Node);
@@ -159,7 +198,8 @@ catalog_read_service(struct reading *r, const void *rec)
 	sort_near_begin(&near, r->f, q);
 	instances_begin(r->f, &w, q->Name);
 	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
-		if (!tags_match(&q->Tags, &w.service.Tags) || !meta_matches(&q->NodeMeta, &w.node.Meta))
+		if (!tags_match(&q->Tags, &w.service.Tags) || !meta_matches(&q->NodeMeta, &w.node.Meta) ||
+		    !may_read_service(r, w.node.Node, w.service.Service))
 			continue;
 		sort_near_note(&near, r->out->len, w.node.Node);
 		put_instance(r->out, &w.node, &w.service);
@@ -184,7 +224,7 @@ catalog_read_connect(struct reading *r, const void *rec)
 	sort_near_begin(&near, r->f, q);
 	instances_begin_connect(r->f, &w, q->Name);
 	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
-		if (!meta_matches(&q->NodeMeta, &w.node.Meta))
+		if (!meta_matches(&q->NodeMeta, &w.node.Meta) || !may_read_service(r, w.node.Node, w.service.Service))
 			continue;
 		sort_near_note(&near, r->out->len, w.node.Node);
 		put_instance(r->out, &w.node, &w.service);
@@ -304,7 +344,7 @@ catalog_read_services(struct reading *r, const void *rec)
 	while (!r->out->failed && !g.failed && instances_next(&w)) {
 		struct tag_group *t;
 
-		if (!meta_matches(&q->NodeMeta, &w.node.Meta))
+		if (!meta_matches(&q->NodeMeta, &w.node.Meta) || !may_read(r, ACL_SERVICE, w.service.Service))
 			continue;
 		if (g.n > 0 && !span_eq_nocase(g.v[0].name, w.service.Service))
 			n += flush_groups(&g, r->out);
@@ -337,7 +377,7 @@ catalog_read_node(struct reading *r, const void *rec)
 	r->ans->index = max_index(r->f, FX_NODES, FX_SERVICES);
 	mpw_array(r->out, 2);
 	TKEY(&k, TBL_NODE, q->Name);
-	if (!tbl_peek(r->f, &k, &val)) {
+	if (!may_read_node(r, q->Name) || !tbl_peek(r->f, &k, &val)) {
 		mpw_nil(r->out);
 		mpw_nil(r->out);
 		return;
@@ -347,6 +387,8 @@ catalog_read_node(struct reading *r, const void *rec)
 	at = list_begin(r->out);
 	tbl_scan_begin(r->f, &s, &k);
 	while (!r->out->failed && tbl_next(&s, &key, &val)) {
+		if (!may_read_packed(r, val, &service_schema, "Service"))
+			continue;
 		buf_putspan(r->out, val);
 		n++;
 	}
@@ -360,7 +402,7 @@ catalog_read_node(struct reading *r, const void *rec)
 
 /* Appends the records of a table below a node, as they are stored, as a list. */
 static void
-put_below(struct reading *r, enum tbl table, struct span node)
+put_below(struct reading *r, enum tbl table, struct span node, const struct schema *schema, const char *name)
 {
 	size_t at = list_begin(r->out);
 	struct tbl_scan s;
@@ -371,6 +413,8 @@ put_below(struct reading *r, enum tbl table, struct span node)
 	TKEY(&prefix, table, node);
 	tbl_scan_begin(r->f, &s, &prefix);
 	while (!r->out->failed && tbl_next(&s, &key, &val)) {
+		if (!may_read_packed(r, val, schema, name))
+			continue;
 		buf_putspan(r->out, val);
 		n++;
 	}
@@ -387,7 +431,7 @@ put_dump(struct reading *r, struct span packed, struct arena *a)
 	struct span v[FIELDS];
 	struct node node;
 
-	if (mpr_array(&in) < FIELDS || !tbl_decode(r->f, &node_schema, packed, a, &node))
+	if (mpr_array(&in) < FIELDS || !tbl_decode(r->f, &node_schema, packed, a, &node) || !may_read_node(r, node.Node))
 		return false;
 	for (unsigned i = 0; i < FIELDS; i++)
 		v[i] = mpr_value(&in);
@@ -395,8 +439,8 @@ put_dump(struct reading *r, struct span packed, struct arena *a)
 	for (unsigned i = 0; i < FIELDS; i++)
 		if (i != DATACENTER)
 			buf_putspan(r->out, v[i]);
-	put_below(r, TBL_SERVICE, node.Node);
-	put_below(r, TBL_CHECK, node.Node);
+	put_below(r, TBL_SERVICE, node.Node, &service_schema, "Service");
+	put_below(r, TBL_CHECK, node.Node, &check_schema, "ServiceName");
 	return in.err == TV_OK;
 }
 
@@ -480,32 +524,6 @@ is_wanted(const struct wanted *w, struct span text)
 	return address_bytes(text, bytes) && memcmp(bytes, w->bytes, 16) == 0;
 }
 
-static uint32_t
-field_number(const struct schema *s, const char *name)
-{
-	uint32_t i = 0;
-
-	while (i < s->count && strcmp(s->fields[i].name, name) != 0)
-		i++;
-	return i;
-}
-
-/* Text fields of a packed record, these and no others; the numbers rise.  False: it cannot be read. */
-static bool
-read_texts(struct span val, const uint32_t *numbers, struct span *texts, unsigned n)
-{
-	struct rd in = rd_span_over(val);
-	uint32_t count = mpr_array(&in), at = 0;
-
-	for (unsigned k = 0; k < n; k++) {
-		for (; at < numbers[k] && at < count; at++)
-			mpr_skip(&in);
-		texts[k] = at < count ? mpr_bytes_or_nil(&in, SCHEMA_TEXT_BYTES_MAX) : SPAN_NONE;
-		at++;
-	}
-	return in.err == TV_OK;
-}
-
 /* The name in the first record of a table that has the address, copied; empty: none. */
 static struct span
 find_address(struct reading *r, enum tbl table, const struct schema *schema, const char *name, const struct wanted *w)
@@ -547,6 +565,10 @@ catalog_read_address(struct reading *r, const void *rec)
 		if (owner.Node.len == 0)
 			owner.Service = find_address(r, TBL_SERVICE, &service_schema, "Service", &w);
 	}
+	if (!may_read_node(r, owner.Node))
+		owner.Node = SPAN_NONE;
+	if (!may_read(r, ACL_SERVICE, owner.Service))
+		owner.Service = SPAN_NONE;
 	if (owner.Node.len + owner.Service.len > 0)
 		schema_pack(&address_owner_schema, &owner, r->out);
 	list_end(r->out, at, owner.Node.len + owner.Service.len > 0);

@@ -141,7 +141,7 @@ read_below(struct reading *r, const struct tkey *prefix, const struct coordinate
 		struct coordinate c;
 
 		arena_reset(&a);
-		if (!sound(r->f, val, &a, &rec, &c) || (q->BySegment && !span_eq(rec.Segment, q->Segment)))
+		if (!sound(r->f, val, &a, &rec, &c) || (q->BySegment && !span_eq(rec.Segment, q->Segment)) || !may_read_node(r, rec.Node))
 			continue;
 		buf_putspan(r->out, val);
 		n++;

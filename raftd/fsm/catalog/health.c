@@ -5,27 +5,6 @@
 #include "raftd/fsm/catalog/node_checks.h"
 #include "raftd/fsm/fsm_int.h"
 
-static void
-health_read_node(struct reading *r, const void *rec)
-{
-	const struct catalog_read *q = rec;
-	size_t at = list_begin(r->out);
-	struct tbl_scan s;
-	struct tkey prefix;
-	struct span key, val;
-	uint32_t n = 0;
-
-	TKEY(&prefix, TBL_CHECK, q->Name);
-	tbl_scan_begin(r->f, &s, &prefix);
-	while (!r->out->failed && tbl_next(&s, &key, &val)) {
-		buf_putspan(r->out, val);
-		n++;
-	}
-	tbl_scan_end(&s);
-	list_end(r->out, at, n);
-	r->ans->index = fsm_index_of(r->f, FX_CHECKS);
-}
-
 /* A check as it is stored, and decoded. */
 struct check_row {
 	struct check check;
@@ -66,6 +45,34 @@ checks_end(struct check_walk *w)
 	arena_done(&w->arena);
 }
 
+static bool
+may_read_check(const struct reading *r, const struct check *c)
+{
+	return may_read_service(r, c->Node, c->ServiceID.len > 0 ? c->ServiceName : SPAN_NONE);
+}
+
+static void
+health_read_node(struct reading *r, const void *rec)
+{
+	const struct catalog_read *q = rec;
+	size_t at = list_begin(r->out);
+	struct check_walk w;
+	struct tkey prefix;
+	uint32_t n = 0;
+
+	TKEY(&prefix, TBL_CHECK, q->Name);
+	checks_begin(r->f, &w, &prefix);
+	while (!r->out->failed && checks_next(&w)) {
+		if (!may_read_check(r, &w.row.check))
+			continue;
+		buf_putspan(r->out, w.row.packed);
+		n++;
+	}
+	checks_end(&w);
+	list_end(r->out, at, n);
+	r->ans->index = fsm_index_of(r->f, FX_CHECKS);
+}
+
 /* Appends the checks of a node that belong to the named service. */
 static uint32_t
 put_service_checks(struct reading *r, struct sort_near *near, struct span node, struct span service)
@@ -77,7 +84,8 @@ put_service_checks(struct reading *r, struct sort_near *near, struct span node, 
 	TKEY(&prefix, TBL_CHECK, node);
 	checks_begin(r->f, &w, &prefix);
 	while (!r->out->failed && checks_next(&w)) {
-		if (w.row.check.ServiceID.len == 0 || !span_eq_nocase(w.row.check.ServiceName, service))
+		if (w.row.check.ServiceID.len == 0 || !span_eq_nocase(w.row.check.ServiceName, service) ||
+		    !may_read_check(r, &w.row.check))
 			continue;
 		sort_near_note(near, r->out->len, node);
 		buf_putspan(r->out, w.row.packed);
@@ -162,7 +170,7 @@ put_instances(struct reading *r, struct instances *w, instance_wanted *wanted, c
 	while (!r->out->failed && instances_next(w)) {
 		size_t before = r->out->len;
 
-		if (!wanted(ctx, w))
+		if (!wanted(ctx, w) || !may_read_service(r, w->node.Node, w->service.Service))
 			continue;
 		mpw_array(r->out, 3);		/* health_entry */
 		schema_pack(&node_schema, &w->node, r->out);
@@ -298,7 +306,7 @@ health_read_state(struct reading *r, const void *rec)
 	while (!r->out->failed && checks_next(&w)) {
 		if (!any && !span_eq(w.row.check.Status, q->Name))
 			continue;
-		if (!node_matches(r->f, &memory, &q->NodeMeta, w.row.check.Node))
+		if (!node_matches(r->f, &memory, &q->NodeMeta, w.row.check.Node) || !may_read_check(r, &w.row.check))
 			continue;
 		sort_near_note(&near, r->out->len, w.row.check.Node);
 		buf_putspan(r->out, w.row.packed);

@@ -110,8 +110,8 @@ struct registration {
 	bool touched;			/* a check of the node changed, which all its services show */
 };
 
-static bool
-map_eq(const struct span_map *a, const struct span_map *b)
+bool
+catalog_map_eq(const struct span_map *a, const struct span_map *b)
 {
 	return a->n == b->n && meta_matches(a, b);
 }
@@ -184,7 +184,8 @@ resolve_node(struct registration *g)
 	g->known = catalog_node(f, q->Node, &f->work, &g->before);
 	g->node_changes = !g->known || (!q->SkipNodeUpdate && !(span_eq(g->before.ID, q->ID) &&
 	    span_eq(g->before.Node, q->Node) && span_eq(g->before.Address, q->Address) &&
-	    map_eq(&g->before.TaggedAddresses, &q->TaggedAddresses) && map_eq(&g->before.Meta, &q->NodeMeta)));
+	    catalog_map_eq(&g->before.TaggedAddresses, &q->TaggedAddresses) &&
+	    catalog_map_eq(&g->before.Meta, &q->NodeMeta)));
 	if (!g->node_changes || q->ID.len == 0)
 		return true;
 	if (!id_known)

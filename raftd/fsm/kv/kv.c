@@ -677,6 +677,8 @@ kv_read_list(struct reading *r, const void *rec)
 
 		if (modified > highest)
 			highest = modified;
+		if (!may_read(r, ACL_KEY, span_of(key.p + 1, key.len - 1)))
+			continue;
 		buf_putspan(r->out, val);
 		n++;
 	}
@@ -719,7 +721,7 @@ kv_read_keys(struct reading *r, const void *rec)
 
 		if (modified > highest)
 			highest = modified;
-		if (n > 0 && span_eq(name, buf_span(&last)))
+		if ((n > 0 && span_eq(name, buf_span(&last))) || !may_read(r, ACL_KEY, span_of(key.p + 1, key.len - 1)))
 			continue;
 		mpw_str(r->out, name);
 		buf_reset(&last);

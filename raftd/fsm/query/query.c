@@ -475,6 +475,39 @@ query_resolve(struct reading *r, struct span name, struct prepared_query *out)
 
 /* -- reads -- */
 
+void
+query_hide_token(const struct reading *r, struct prepared_query *q)
+{
+	if (q->Token.len > 0 && r->who != NULL && !acl_set_allows(r->who, ACL_ACL, SPAN_NONE, ACL_WRITE))
+		q->Token = span_str("<hidden>");
+}
+
+/*
+ * Appends one that may be seen: by its name; one without a name by whoever knows its id, else by who may do everything.  Its token is
+ * shown to the latter only.
+ */
+static bool
+show(struct reading *r, struct span packed, bool by_id)
+{
+	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
+	struct prepared_query q;
+	bool seen = r->who == NULL || acl_set_allows(r->who, ACL_ACL, SPAN_NONE, ACL_WRITE);
+
+	if (seen) {
+		buf_putspan(r->out, packed);
+		return true;
+	}
+	if (tbl_decode(r->f, &prepared_query_schema, packed, &a, &q)) {
+		seen = q.Name.len == 0 && q.Template.Type.len == 0 ? by_id : may_read(r, ACL_QUERY, q.Name);
+		query_hide_token(r, &q);
+		if (seen)
+			schema_pack(&prepared_query_schema, &q, r->out);
+	}
+	arena_wipe(&a);
+	arena_done(&a);
+	return seen;
+}
+
 static void
 read_one(struct reading *r, const void *rec)
 {
@@ -482,6 +515,7 @@ read_one(struct reading *r, const void *rec)
 	struct tkey k;
 	struct span val, why;
 	char id[37];
+	size_t at;
 
 	r->ans->index = fsm_index_of(r->f, FX_QUERIES);
 	if (!uuid_id(q->ID, "failed prepared query lookup: index error: ", id, r->a, &why)) {
@@ -489,12 +523,8 @@ read_one(struct reading *r, const void *rec)
 		return;
 	}
 	TKEY(&k, TBL_QUERY, span_str(id));
-	if (!tbl_peek(r->f, &k, &val)) {
-		mpw_array(r->out, 0);
-		return;
-	}
-	mpw_array(r->out, 1);
-	buf_putspan(r->out, val);
+	at = list_begin(r->out);
+	list_end(r->out, at, tbl_peek(r->f, &k, &val) && show(r, val, true));
 }
 
 static void
@@ -509,10 +539,8 @@ read_all(struct reading *r, const void *rec)
 	(void)rec;
 	tkey_begin(&prefix, TBL_QUERY);
 	tbl_scan_begin(r->f, &s, &prefix);
-	while (!r->out->failed && tbl_next(&s, &key, &val)) {
-		buf_putspan(r->out, val);
-		n++;
-	}
+	while (!r->out->failed && tbl_next(&s, &key, &val))
+		n += show(r, val, false);
 	tbl_scan_end(&s);
 	list_end(r->out, at, n);
 	r->ans->index = fsm_index_of(r->f, FX_QUERIES);
@@ -525,8 +553,14 @@ read_explained(struct reading *r, const void *rec)
 	struct prepared_query found;
 
 	r->ans->index = fsm_index_of(r->f, FX_QUERIES);
-	if (query_resolve(r, q->Name, &found))
-		schema_pack(&prepared_query_schema, &found, r->out);
+	if (!query_resolve(r, q->Name, &found))
+		return;
+	if (!may_read(r, ACL_QUERY, found.Name)) {
+		read_fail(r, TV_EPERM, "Permission denied");
+		return;
+	}
+	query_hide_token(r, &found);
+	schema_pack(&prepared_query_schema, &found, r->out);
 }
 
 const struct fsm_op query_ops[] = {

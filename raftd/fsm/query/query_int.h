@@ -13,6 +13,9 @@ bool query_find(struct fsm *f, const char *id, struct arena *a, struct prepared_
  */
 bool query_resolve(struct reading *r, struct span name, struct prepared_query *out);
 
+/* For answers: not to be seen by who may not do everything. */
+void query_hide_token(const struct reading *r, struct prepared_query *q);
+
 /* -- query_run.c -- */
 void query_execute(struct reading *r, const void *rec);
 void query_remote(struct reading *r, const void *rec);

@@ -56,14 +56,40 @@ run(struct reading *r, const struct prepared_query *q, const struct catalog_read
 	schema_pack(&prepared_query_schema, q, r->out);
 }
 
+/*
+ * A query that was stored with a token is carried out with what that gives, whoever asks.  It is not in the answer: it would be
+ * shown to processes that nobody has shown it.
+ */
+static bool
+take_token(struct reading *r, struct prepared_query *q, const struct fsm_rights **own)
+{
+	enum tv_err err = TV_OK;
+
+	*own = NULL;
+	if (r->who == NULL)
+		return true;
+	if (q->Token.len > 0) {
+		err = fsm_rights_get(r->f, q->Token, fsm_wall_now(r->f), own);
+		if (err == TV_OK && *own != NULL)
+			r->who = fsm_rights_set(*own);
+	}
+	q->Token = SPAN_NONE;
+	if (err == TV_ENOENT)
+		read_fail(r, TV_EPERM, "ACL not found");
+	else if (err != TV_OK)
+		read_fail(r, err, "the rights of the query's token cannot be made out");
+	return err == TV_OK;
+}
+
 void
 query_execute(struct reading *r, const void *rec)
 {
 	const struct prepared_ask *ask = rec;
 	struct prepared_query q;
 	struct catalog_read near = { .Near = ask->Near };
+	const struct fsm_rights *own;
 
-	if (!query_resolve(r, ask->Name, &q))
+	if (!query_resolve(r, ask->Name, &q) || !take_token(r, &q, &own))
 		return;
 	if (near.Near.len == 0)
 		near.Near = q.Service.Near;
@@ -74,6 +100,7 @@ query_execute(struct reading *r, const void *rec)
 		near.NearAddress = ask->Address;
 	}
 	run(r, &q, &near, ask->Connect, ask->Limit);
+	fsm_rights_free(own);
 }
 
 /* For another datacenter, which has none itself: who is near is not to be told from here. */

@@ -386,6 +386,21 @@ session_destroy_apply(struct apply *p, const void *rec)
 
 /* -- reads -- */
 
+/* By the name of its node. */
+static bool
+may_read_session(struct reading *r, struct span packed)
+{
+	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
+	struct session s;
+	bool may;
+
+	if (may_read_all(r, ACL_SESSION))
+		return true;
+	may = tbl_decode(r->f, &session_schema, packed, &a, &s) && may_read(r, ACL_SESSION, s.Node);
+	arena_done(&a);
+	return may;
+}
+
 static void
 session_read_info(struct reading *r, const void *rec)
 {
@@ -400,7 +415,7 @@ session_read_info(struct reading *r, const void *rec)
 		return;
 	}
 	TKEY(&k, TBL_SESSION, span_str(id));
-	if (!tbl_peek(r->f, &k, &val)) {
+	if (!tbl_peek(r->f, &k, &val) || !may_read_session(r, val)) {
 		mpw_array(r->out, 0);
 		return;
 	}
@@ -422,7 +437,7 @@ session_read_node(struct reading *r, const void *rec)
 	tbl_scan_begin(r->f, &s, &prefix);
 	while (!r->out->failed && tbl_next(&s, &key, &val)) {
 		TKEY(&k, TBL_SESSION, span_of(key.p + prefix.len, key.len - prefix.len));
-		if (!tbl_peek(r->f, &k, &rec_val))
+		if (!tbl_peek(r->f, &k, &rec_val) || !may_read_session(r, rec_val))
 			continue;
 		buf_putspan(r->out, rec_val);
 		n++;
@@ -445,6 +460,8 @@ session_read_list(struct reading *r, const void *rec)
 	tkey_begin(&prefix, TBL_SESSION);
 	tbl_scan_begin(r->f, &s, &prefix);
 	while (!r->out->failed && tbl_next(&s, &key, &val)) {
+		if (!may_read_session(r, val))
+			continue;
 		buf_putspan(r->out, val);
 		n++;
 	}

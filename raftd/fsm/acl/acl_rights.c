@@ -1,0 +1,442 @@
+/*
+ * What secrets give, compiled and kept.
+ *
+ * An entry of the table holds no secret: it is found by a hash with a key of this process.  It is good as long as nothing of access
+ * control has changed since the index that it was resolved at, and the token has not expired; then the state is asked again.  Tokens
+ * with the same policies, in the same versions, and the same identities share one compiled set.
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+
+#include "raftd/fsm/acl/acl_int.h"
+
+#define BUCKETS 4096u
+#define ENTRIES_MAX 16384u		/* the one that was asked for longest ago makes room */
+#define HASH_BYTES 32
+
+/* A compiled set, shared. */
+struct rules_of {
+	LIST_ENTRY(rules_of) link;	/* of its bucket */
+	uint8_t print[HASH_BYTES];	/* of what it was compiled from */
+	struct acl_set *set;
+	unsigned users;			/* under the table's lock */
+};
+
+struct fsm_rights {
+	_Atomic unsigned refs;
+	struct acl_rights_table *table;
+	struct rules_of *rules;
+	uint64_t index;			/* of access control, when it was resolved */
+	int64_t expires;
+	char accessor[37];
+	bool local;
+};
+
+struct entry {
+	LIST_ENTRY(entry) link;
+	TAILQ_ENTRY(entry) used;
+	uint8_t key[HASH_BYTES];
+	struct fsm_rights *rights;
+};
+
+struct acl_rights_table {
+	pthread_mutex_t lock;
+	uint8_t key[crypto_generichash_KEYBYTES];
+	LIST_HEAD(, entry) entries[BUCKETS];
+	LIST_HEAD(, rules_of) rules[BUCKETS];
+	TAILQ_HEAD(entries_used, entry) used;	/* the one asked for last first */
+	unsigned count, sets;
+	uint64_t set_bytes;
+	_Atomic uint64_t hits, resolved;
+};
+
+struct acl_rights_table *
+acl_rights_table_new(void)
+{
+	struct acl_rights_table *t = calloc(1, sizeof(*t));
+
+	if (t == NULL)
+		return NULL;
+	pthread_mutex_init(&t->lock, NULL);
+	TAILQ_INIT(&t->used);
+	randombytes_buf(t->key, sizeof(t->key));
+	return t;
+}
+
+static unsigned
+bucket_of(const uint8_t hash[HASH_BYTES])
+{
+	return (hash[0] | (unsigned)hash[1] << 8) % BUCKETS;
+}
+
+/* -- compiled sets; the table's lock held -- */
+
+static struct rules_of *
+find_rules(struct acl_rights_table *t, const uint8_t print[HASH_BYTES])
+{
+	struct rules_of *s;
+
+	LIST_FOREACH(s, &t->rules[bucket_of(print)], link)
+		if (memcmp(s->print, print, HASH_BYTES) == 0)
+			return s;
+	return NULL;
+}
+
+static void
+drop_rules(struct acl_rights_table *t, struct rules_of *s)
+{
+	if (--s->users > 0)
+		return;
+	LIST_REMOVE(s, link);
+	t->sets--;
+	t->set_bytes -= acl_set_bytes(s->set);
+	acl_set_free(s->set);
+	free(s);
+}
+
+/* -- rights -- */
+
+static struct fsm_rights *
+take(struct fsm_rights *r)
+{
+	r->refs++;
+	return r;
+}
+
+void
+fsm_rights_free(const struct fsm_rights *const_r)
+{
+	struct fsm_rights *r = (struct fsm_rights *)(uintptr_t)const_r;
+	struct acl_rights_table *t;
+
+	if (r == NULL || --r->refs > 0)
+		return;
+	t = r->table;
+	pthread_mutex_lock(&t->lock);
+	drop_rules(t, r->rules);
+	pthread_mutex_unlock(&t->lock);
+	free(r);
+}
+
+const struct acl_set *
+fsm_rights_set(const struct fsm_rights *r)
+{
+	return r->rules->set;
+}
+
+int64_t
+fsm_rights_expires(const struct fsm_rights *r)
+{
+	return r->expires;
+}
+
+uint64_t
+fsm_rights_index(const struct fsm_rights *r)
+{
+	return r->index;
+}
+
+const char *
+fsm_rights_accessor(const struct fsm_rights *r)
+{
+	return r->accessor;
+}
+
+/* -- the table -- */
+
+static void
+hash_secret(const struct acl_rights_table *t, struct span secret, uint8_t out[HASH_BYTES])
+{
+	(void)crypto_generichash(out, HASH_BYTES, secret.p, secret.len, t->key, sizeof(t->key));	/* cannot fail */
+}
+
+/* Lock held. */
+static struct entry *
+find_entry(struct acl_rights_table *t, const uint8_t key[HASH_BYTES])
+{
+	struct entry *e;
+
+	LIST_FOREACH(e, &t->entries[bucket_of(key)], link)
+		if (memcmp(e->key, key, HASH_BYTES) == 0)
+			return e;
+	return NULL;
+}
+
+/* Lock held; gives back what the entry held, to be freed without the lock. */
+static struct fsm_rights *
+remove_entry(struct acl_rights_table *t, struct entry *e)
+{
+	struct fsm_rights *r = e->rights;
+
+	LIST_REMOVE(e, link);
+	TAILQ_REMOVE(&t->used, e, used);
+	t->count--;
+	free(e);
+	return r;
+}
+
+static struct fsm_rights *
+look(struct acl_rights_table *t, const uint8_t key[HASH_BYTES], uint64_t index, int64_t now)
+{
+	struct fsm_rights *r = NULL;
+	struct entry *e;
+
+	pthread_mutex_lock(&t->lock);
+	e = find_entry(t, key);
+	if (e != NULL && e->rights->index >= index && (e->rights->expires == 0 || now < e->rights->expires)) {
+		r = take(e->rights);
+		if (TAILQ_FIRST(&t->used) != e) {
+			TAILQ_REMOVE(&t->used, e, used);
+			TAILQ_INSERT_HEAD(&t->used, e, used);
+		}
+	}
+	pthread_mutex_unlock(&t->lock);
+	if (r != NULL)
+		t->hits++;
+	return r;
+}
+
+/* Without memory it is not kept. */
+static void
+keep(struct acl_rights_table *t, const uint8_t key[HASH_BYTES], struct fsm_rights *r)
+{
+	struct entry *e, *fresh = calloc(1, sizeof(*fresh));
+	struct fsm_rights *old = NULL;
+
+	if (fresh == NULL)
+		return;
+	memcpy(fresh->key, key, HASH_BYTES);
+	fresh->rights = take(r);
+	pthread_mutex_lock(&t->lock);
+	e = find_entry(t, key);
+	if (e == NULL && t->count >= ENTRIES_MAX)
+		e = TAILQ_LAST(&t->used, entries_used);
+	if (e != NULL)
+		old = remove_entry(t, e);
+	LIST_INSERT_HEAD(&t->entries[bucket_of(key)], fresh, link);
+	TAILQ_INSERT_HEAD(&t->used, fresh, used);
+	t->count++;
+	pthread_mutex_unlock(&t->lock);
+	fsm_rights_free(old);
+}
+
+static void
+forget(struct acl_rights_table *t, const uint8_t key[HASH_BYTES])
+{
+	struct fsm_rights *old = NULL;
+	struct entry *e;
+
+	pthread_mutex_lock(&t->lock);
+	e = find_entry(t, key);
+	if (e != NULL)
+		old = remove_entry(t, e);
+	pthread_mutex_unlock(&t->lock);
+	fsm_rights_free(old);
+}
+
+void
+acl_rights_table_free(struct acl_rights_table *t)
+{
+	struct entry *e;
+
+	if (t == NULL)
+		return;
+	while ((e = TAILQ_FIRST(&t->used)) != NULL)
+		fsm_rights_free(remove_entry(t, e));
+	pthread_mutex_destroy(&t->lock);
+	sodium_memzero(t->key, sizeof(t->key));
+	free(t);
+}
+
+/* -- compiling -- */
+
+static void
+print_text(crypto_generichash_state *h, struct span text)
+{
+	uint64_t len = text.len;
+
+	(void)crypto_generichash_update(h, (const uint8_t *)&len, sizeof(len));
+	(void)crypto_generichash_update(h, text.p, text.len);
+}
+
+static void
+fingerprint(const struct fsm_acl *from, bool allow, uint8_t out[HASH_BYTES])
+{
+	crypto_generichash_state h;
+	const uint32_t counts[] = { from->policy_count, from->service_count, from->node_count, allow };
+
+	(void)crypto_generichash_init(&h, NULL, 0, HASH_BYTES);
+	(void)crypto_generichash_update(&h, (const uint8_t *)counts, sizeof(counts));
+	for (uint32_t i = 0; i < from->policy_count; i++) {
+		print_text(&h, from->policies[i].id);
+		(void)crypto_generichash_update(&h, (const uint8_t *)&from->policies[i].modified, sizeof(uint64_t));
+	}
+	for (uint32_t i = 0; i < from->service_count; i++)
+		print_text(&h, from->services[i]);
+	for (uint32_t i = 0; i < from->node_count; i++)
+		print_text(&h, from->nodes[i]);
+	(void)crypto_generichash_final(&h, out, HASH_BYTES);
+}
+
+/* Rules that cannot be read any more give nothing at all: no policy is stored without having been read. */
+static enum tv_err
+compile(const struct fsm_acl *from, bool allow, struct acl_set **out)
+{
+	uint32_t n = 0, all = from->policy_count + from->service_count + from->node_count;
+	struct acl_rules **lists = calloc(all == 0 ? 1 : all, sizeof(*lists));
+	struct buf why = BUF_INIT(4096);
+	enum tv_err err = lists == NULL ? TV_ENOMEM : TV_OK;
+
+	for (uint32_t i = 0; err == TV_OK && i < from->policy_count; i++, n++)
+		err = acl_rules_parse(from->policies[i].rules, &lists[n], &why);
+	for (uint32_t i = 0; err == TV_OK && i < from->service_count; i++, n++)
+		err = (lists[n] = acl_identity_service(from->services[i])) == NULL ? TV_ENOMEM : TV_OK;
+	for (uint32_t i = 0; err == TV_OK && i < from->node_count; i++, n++)
+		err = (lists[n] = acl_identity_node(from->nodes[i])) == NULL ? TV_ENOMEM : TV_OK;
+	if (err == TV_OK)
+		err = acl_set_new((const struct acl_rules *const *)lists, n, allow, out);
+	for (uint32_t i = 0; lists != NULL && i < all; i++)
+		acl_rules_free(lists[i]);
+	free(lists);
+	buf_done(&why);
+	return err;
+}
+
+/* One that is there already, or a new one; it has one user more. */
+static enum tv_err
+rules_for(struct acl_rights_table *t, const struct fsm_acl *from, bool allow, struct rules_of **out)
+{
+	uint8_t print[HASH_BYTES];
+	struct acl_set *set = NULL;
+	struct rules_of *s, *fresh;
+	enum tv_err err;
+
+	fingerprint(from, allow, print);
+	pthread_mutex_lock(&t->lock);
+	s = find_rules(t, print);
+	if (s != NULL)
+		s->users++;
+	pthread_mutex_unlock(&t->lock);
+	*out = s;
+	if (s != NULL)
+		return TV_OK;
+	fresh = calloc(1, sizeof(*fresh));
+	err = fresh == NULL ? TV_ENOMEM : compile(from, allow, &set);
+	if (err != TV_OK) {
+		free(fresh);
+		return err;
+	}
+	memcpy(fresh->print, print, HASH_BYTES);
+	fresh->set = set;
+	pthread_mutex_lock(&t->lock);
+	s = find_rules(t, print);		/* another thread may have been faster */
+	if (s == NULL) {
+		LIST_INSERT_HEAD(&t->rules[bucket_of(print)], fresh, link);
+		t->sets++;
+		t->set_bytes += acl_set_bytes(set);
+		s = fresh;
+	}
+	s->users++;
+	pthread_mutex_unlock(&t->lock);
+	if (s != fresh) {
+		acl_set_free(fresh->set);
+		free(fresh);
+	}
+	*out = s;
+	return TV_OK;
+}
+
+static enum tv_err
+rights_new(struct acl_rights_table *t, const struct fsm_acl *from, bool allow, struct fsm_rights **out)
+{
+	struct fsm_rights *r = calloc(1, sizeof(*r));
+	enum tv_err err = r == NULL ? TV_ENOMEM : rules_for(t, from, allow, &r->rules);
+
+	*out = NULL;
+	if (err != TV_OK) {
+		free(r);
+		return err;
+	}
+	r->refs = 1;
+	r->table = t;
+	r->index = from->index;
+	r->expires = from->expires;
+	memcpy(r->accessor, from->accessor, sizeof(r->accessor));
+	r->local = from->local;
+	*out = r;
+	return TV_OK;
+}
+
+/* -- asking -- */
+
+static const struct fsm *
+state_of(const struct fsm *f)
+{
+	return f->owner != NULL ? f->owner : f;
+}
+
+enum tv_err
+fsm_rights_known(const struct fsm *f, struct span secret, int64_t now, const struct fsm_rights **out)
+{
+	const struct fsm *state = state_of(f);
+	uint8_t key[HASH_BYTES];
+
+	*out = NULL;
+	if (fsm_acl_since(state) == 0)
+		return TV_OK;
+	hash_secret(state->rights, secret, key);
+	*out = look(state->rights, key, fsm_acl_index(state), now);
+	return *out != NULL ? TV_OK : TV_EAGAIN;
+}
+
+enum tv_err
+fsm_rights_get(struct fsm *f, struct span secret, int64_t now, const struct fsm_rights **out)
+{
+	struct acl_rights_table *t = state_of(f)->rights;
+	enum tv_err err = fsm_rights_known(f, secret, now, out);
+	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
+	struct fsm_rights *r = NULL;
+	uint8_t key[HASH_BYTES];
+	struct fsm_acl what;
+
+	if (err != TV_EAGAIN)
+		return err;
+	hash_secret(t, secret, key);
+	err = fsm_acl_resolve(f, secret, now, &a, &what);
+	if (err == TV_OK)
+		err = rights_new(t, &what, f->opt.acl_default_allow, &r);
+	if (err == TV_OK) {
+		keep(t, key, r);
+		t->resolved++;
+	} else if (err == TV_ENOENT) {
+		forget(t, key);
+	} else if (err == TV_EDISABLED) {
+		err = TV_EAGAIN;		/* it has just begun: a state that does not have it yet is not to be asked */
+	}
+	*out = r;
+	arena_wipe(&a);
+	arena_done(&a);
+	return err;
+}
+
+void
+fsm_rights_info(const struct fsm *f, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	struct acl_rights_table *t = state_of(f)->rights;
+	struct { const char *name; uint64_t value; } lines[] = {
+		{ "acl_rights_kept", 0 }, { "acl_rule_sets", 0 }, { "acl_rule_set_bytes", 0 },
+		{ "acl_rights_resolved", t->resolved }, { "acl_rights_from_memory", t->hits },
+	};
+	char text[24];
+
+	pthread_mutex_lock(&t->lock);
+	lines[0].value = t->count;
+	lines[1].value = t->sets;
+	lines[2].value = t->set_bytes;
+	pthread_mutex_unlock(&t->lock);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		snprintf(text, sizeof(text), "%llu", (unsigned long long)lines[i].value);
+		fn(ctx, lines[i].name, text);
+	}
+}
