@@ -61,7 +61,7 @@ raftd_raftd_SOURCES = \
 	raftd/snapshot/export.c raftd/snapshot/export.h raftd/snapshot/import.c raftd/snapshot/import.h raftd/snapshot/import_leader.c raftd/snapshot/import_leader.h \
 	raftd/snapshot/op_snapshot.c raftd/snapshot/op_snapshot.h \
 	raftd/snapshot/snapshots.c raftd/snapshot/snapshots.h raftd/snapshot/snapshot_file.c raftd/snapshot/snapshot_file.h raftd/snapshot/snapshot_recv.c raftd/snapshot/snapshot_recv.h \
-	raftd/serve/clients.c raftd/serve/clients.h raftd/serve/op.c raftd/serve/op.h raftd/request/request.c raftd/request/request.h raftd/serve/op_read.c raftd/serve/op_write.c raftd/serve/op_tree.c raftd/serve/op_acl.c raftd/serve/op_leader.c \
+	raftd/serve/clients.c raftd/serve/clients.h raftd/serve/op.c raftd/serve/op.h raftd/request/request.c raftd/request/request.h raftd/serve/op_read.c raftd/serve/op_write.c raftd/serve/op_tree.c raftd/serve/op_acl.c raftd/serve/op_judge.c raftd/serve/token_watch.c raftd/serve/token_watch.h raftd/serve/op_leader.c \
 	raftd/serve/info.c raftd/serve/info.h \
 	raftd/leader/leader.c raftd/leader/leader.h raftd/leader/leader_sessions.c raftd/leader/leader_sessions.h \
 	raftd/leader/leader_coordinates.c raftd/leader/leader_coordinates.h \

@@ -35,6 +35,7 @@
 #include "raftd/serve/clients.h"
 #include "raftd/serve/info.h"
 #include "raftd/serve/rpcd_watch.h"
+#include "raftd/serve/token_watch.h"
 #include "raftd/snapshot/export.h"
 #include "raftd/snapshot/import.h"
 #include "raftd/snapshot/import_leader.h"
@@ -231,12 +232,13 @@ begin(struct raftd *d, struct raft *core)
 	d->import = import_new(d);
 	d->import_leader = import_leader_new(d);
 	d->gossip = gossip_new(d, &gossip_hooks);
+	d->token_watch = token_watch_new(d);
 	d->requests = requests_new(d);
 	d->info = info_new(d);
 	d->clients = clients_new(d);
 	if (d->exports == NULL || d->import == NULL || d->import_leader == NULL || d->autopilot == NULL ||
 	    d->recover == NULL || d->leader == NULL || d->members == NULL || d->rpcd_watch == NULL || d->rpcd_peers == NULL ||
-	    d->snapshots == NULL || d->gossip == NULL || d->requests == NULL || d->info == NULL || d->clients == NULL || d->loop_time == NULL ||
+	    d->snapshots == NULL || d->gossip == NULL || d->token_watch == NULL || d->requests == NULL || d->info == NULL || d->clients == NULL || d->loop_time == NULL ||
 	    engine_start(d->engine) != TV_OK)
 		return TV_ENOMEM;
 	d->bootstrap = bootstrap_new(d);
@@ -382,6 +384,7 @@ raftd_stop(struct daemon_spec *spec)
 	statethread_stop(d->state);
 	clients_free(d->clients);
 	info_free(d->info);
+	token_watch_free(d->token_watch);
 	requests_free(d->requests);
 	links_free(d->links);		/* its pending questions end with their askers still there */
 	bootstrap_free(d->bootstrap);

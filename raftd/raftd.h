@@ -56,6 +56,7 @@ struct raftd {
 	ev_async relieved;		/* what waits for the disk has become less */
 	bool stopping;
 	bool left;			/* the cluster, for good: the process ends with its gossipd */
+	bool acl_told;			/* that access control holds though the configuration does not say so */
 	bool data_lost;			/* the data folder was removed under us */
 	uint64_t fenced;		/* generation that the cluster was recovered as without us; 0: none heard of */
 	struct log_limit notices;	/* of other servers about us */
@@ -81,6 +82,7 @@ struct raftd {
 	struct rpcd_watch *rpcd_watch;	/* what to do about an rpcd that does not answer */
 	struct rpcd_peers *rpcd_peers;	/* do the other servers' rpcds answer? */
 	struct bootstrap *bootstrap;	/* bootstrap */
+	struct token_watch *token_watch;	/* blocking queries whose tokens may change */
 	struct requests *requests;	/* of rpcd, until they are answered */
 	struct info *info;		/* what this server tells about itself */
 	struct clients *clients;	/* rpcd */

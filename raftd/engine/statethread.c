@@ -256,7 +256,14 @@ read_one(struct reader *x, struct state_read *r)
 	arena_reset(&x->arena);
 	r->applied = fsm_applied(x->fsm);
 	r->replaced = fsm_replaced(x->fsm);
-	fsm_read(x->fsm, r->op, r->args, &x->arena, &x->buf, &r->answer);
+	fsm_rights_free(r->rights);		/* of an attempt before */
+	r->rights = NULL;
+	if (r->way == READ_OWN)
+		fsm_read(x->fsm, r->op, r->args, &x->arena, &x->buf, &r->answer);
+	else if (r->way == READ_FOR)
+		fsm_read_as(x->fsm, r->op, r->args, r->token, &x->arena, &x->buf, &r->answer, &r->rights);
+	else
+		fsm_judge(x->fsm, r->op, r->args, r->token, &x->arena, &x->buf, &r->answer, &r->rights);
 	if (r->answer.err == TV_OK && x->buf.failed) {
 		r->answer.err = TV_ELIMIT;
 		r->answer.text = span_str("the answer is too large; ask for less");
@@ -327,6 +334,9 @@ static void
 read_recycle(struct statethread *s, struct state_read *r)
 {
 	buf_done(&r->large);
+	fsm_rights_free(r->rights);
+	if (r->token.len > 0)
+		explicit_bzero((void *)(uintptr_t)r->token.p, r->token.len);
 	if (r->args.p != r->short_args)
 		free((void *)(uintptr_t)r->args.p);
 	if (s->stopped || s->spare_count >= SPARES_MAX) {
@@ -469,20 +479,24 @@ read_new(struct statethread *s)
 }
 
 static bool
-keep_args(struct state_read *r, struct span args)
+keep_args(struct state_read *r, struct span args, struct span token)
 {
-	uint8_t *copy = args.len > sizeof(r->short_args) ? malloc(args.len) : r->short_args;
+	size_t len = args.len + token.len;
+	uint8_t *copy = len > sizeof(r->short_args) ? malloc(len) : r->short_args;
 
 	if (copy == NULL)
 		return false;
 	if (args.len > 0)
 		memcpy(copy, args.p, args.len);
+	if (token.len > 0)
+		memcpy(copy + args.len, token.p, token.len);
 	r->args = span_of(copy, args.len);
+	r->token = span_of(copy + args.len, token.len);
 	return true;
 }
 
-struct state_read *
-statethread_read(struct statethread *s, const struct op *op, struct span args, state_read_done *done, void *ctx)
+static struct state_read *
+ask(struct statethread *s, int way, const struct op *op, struct span args, struct span token, state_read_done *done, void *ctx)
 {
 	struct state_read *r = s->stopped || s->f == NULL ? NULL : read_new(s);
 
@@ -494,8 +508,9 @@ statethread_read(struct statethread *s, const struct op *op, struct span args, s
 	r->op = op;
 	r->done = done;
 	r->ctx = ctx;
-	r->list = (op->traits & OP_SHORT) == 0;
-	if (!keep_args(r, args)) {
+	r->way = way;
+	r->list = way != READ_JUDGE && (op->traits & OP_SHORT) == 0;
+	if (!keep_args(r, args, token)) {
 		free(r);
 		return NULL;
 	}
@@ -509,6 +524,24 @@ statethread_read(struct statethread *s, const struct op *op, struct span args, s
 		STAILQ_INSERT_TAIL(&s->asked, &r->job, link);
 	}
 	return r;
+}
+
+struct state_read *
+statethread_read(struct statethread *s, const struct op *op, struct span args, struct span token, state_read_done *done, void *ctx)
+{
+	return ask(s, READ_FOR, op, args, token, done, ctx);
+}
+
+struct state_read *
+statethread_look(struct statethread *s, const struct op *op, struct span args, state_read_done *done, void *ctx)
+{
+	return ask(s, READ_OWN, op, args, SPAN_NONE, done, ctx);
+}
+
+struct state_read *
+statethread_judge(struct statethread *s, const struct op *op, struct span args, struct span token, state_read_done *done, void *ctx)
+{
+	return ask(s, READ_JUDGE, op, args, token, done, ctx);
 }
 
 void

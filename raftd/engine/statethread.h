@@ -20,7 +20,7 @@
 
 #define STATE_BATCH_ENTRIES 1024	/* at most in one */
 #define STATE_BATCHES 3			/* under way at a time */
-#define STATE_ARGS_SHORT 64		/* bytes of arguments that need no memory of their own */
+#define STATE_ARGS_SHORT 112		/* bytes of arguments and token that need no memory of their own */
 #define STATE_ANSWER_SHORT 480		/* and of an answer */
 
 struct statethread;
@@ -62,13 +62,15 @@ struct state_read {
 	uint64_t applied;		/* the state that it was read in is that of this index, or newer */
 	struct buf large;		/* the value, when it is not small; may be taken out of here */
 	unsigned replaced;		/* fsm_replaced() before */
+	const struct fsm_rights *rights;	/* that it was judged by; may be taken out of here.  NULL: none */
 	bool ended;			/* done was called */
 	/* Private. */
 	struct lane_job job;
 	uint8_t kind;
 	bool list, dropped;
+	enum { READ_OWN, READ_FOR, READ_JUDGE } way;
 	const struct op *op;
-	struct span args;
+	struct span args, token;	/* one behind the other */
 	state_read_done *done;
 	void *ctx;
 	struct state_read *next;
@@ -108,8 +110,17 @@ void statethread_collect(struct statethread *s);
 /* -- reading -- */
 /* May another read begin?  Else wait until one has ended. */
 bool statethread_may_read(const struct statethread *s, const struct op *op);
-/* args are copied.  done is called once, never before this returns, unless the read is dropped.  NULL: no memory, or no state. */
-struct state_read *statethread_read(struct statethread *s, const struct op *op, struct span args, state_read_done *done, void *ctx);
+/*
+ * For who shows this token.  args and token are copied.  done is called once, never before this returns, unless the read is dropped.
+ * NULL: no memory, or no state.
+ */
+struct state_read *statethread_read(struct statethread *s, const struct op *op, struct span args, struct span token,
+    state_read_done *done, void *ctx);
+/* The same for this server itself, which may see everything. */
+struct state_read *statethread_look(struct statethread *s, const struct op *op, struct span args, state_read_done *done, void *ctx);
+/* The same, of what is no read: may it be carried out?  See fsm_judge(). */
+struct state_read *statethread_judge(struct statethread *s, const struct op *op, struct span args, struct span token,
+    state_read_done *done, void *ctx);
 /* Gives it back, whether it has ended or not.  NULL: nothing. */
 void statethread_drop(struct statethread *s, struct state_read *r);
 /* Before the loop sleeps: hands over what was asked since the last call.  awaited: quiet batches are to wake the loop after all. */

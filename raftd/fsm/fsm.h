@@ -206,7 +206,7 @@ void fsm_read_as(struct fsm *f, const struct op *op, struct span args, struct sp
  */
 enum tv_err fsm_may(struct fsm *f, const struct op *op, struct span args, const struct fsm_rights *rights, struct buf *reply,
     const char **why);
-/* The same with a token, by a reader between begin and end, as an answer: TV_OK, or TV_EPERM; a reply is in out. */
+/* The same with a token, by a reader between begin and end, as an answer: TV_OK, or TV_EPERM; TV_OK too with a reply in out that tells it. */
 void fsm_judge(struct fsm *f, const struct op *op, struct span args, struct span token, struct arena *a, struct buf *out,
     struct fsm_answer *ans, const struct fsm_rights **rights);
 /* The reply of a transaction without the results that these rights do not show.  TV_EFORMAT, TV_ENOMEM. */

@@ -626,7 +626,7 @@ uint64_t acl_index_of(const struct fsm *f);
 
 /* -- acl/acl_rights.c -- */
 struct acl_rights_table *acl_rights_table_new(void);	/* NULL: no memory */
-/* After all rights were given back. */
+/* What is left of it goes with the last rights that it gave. */
 void acl_rights_table_free(struct acl_rights_table *t);
 
 /* -- acl/acl_may.c: may who asks see this? -- */

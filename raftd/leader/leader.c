@@ -28,6 +28,9 @@ struct leader {
 		struct proposal proposal;
 		bool pending, due;	/* proposed; the answer */
 	} marks, tokens;
+	struct proposal enable;		/* of access control */
+	bool enabling;			/* under way */
+	bool told;			/* that not all servers can have it */
 };
 
 static void look(struct leader *l);
@@ -81,11 +84,39 @@ look(struct leader *l)
 }
 
 static void
+enabled(struct proposal *p, enum tv_err err, const struct fsm_result *result)
+{
+	struct leader *l = (struct leader *)((char *)p - offsetof(struct leader, enable));
+
+	l->enabling = false;
+	if (err != TV_OK || result->err != TV_OK)
+		return;				/* the next look tries again */
+	log_info("raftd", "access control holds from index %llu on; make the first token with \"clusterctl acl bootstrap\"",
+	    (unsigned long long)p->index);
+}
+
+/* What the configuration asks for becomes a fact of the whole cluster, once and for good. */
+static void
+enable_acl(struct leader *l)
+{
+	const struct acl_enable none = { .Now = 0 };
+	char why[256];
+
+	if (!l->active || l->enabling || !l->d->cluster.acl_enabled || fsm_acl_since(l->d->fsm) != 0)
+		return;
+	l->enabling = propose_record(l->d, &l->enable, OP_ACL_ENABLE, &none, enabled, why, sizeof(why)) == TV_OK;
+	if (!l->enabling && !l->told)
+		log_warn("raftd", "access control cannot begin yet: %s", why);
+	l->told = !l->enabling;
+}
+
+static void
 on_reap(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	(void)loop;
 	(void)revents;
 	look(w->data);
+	enable_acl(w->data);
 }
 
 static void
@@ -97,6 +128,7 @@ start(struct leader *l)
 	leader_catalog_start(l->catalog);
 	leader_coordinates_start(l->coordinates);
 	ev_timer_again(l->d->loop, &l->reap);
+	enable_acl(l);
 	gossip_announce(l->d->gossip);
 }
 
@@ -164,6 +196,12 @@ leader_session_renewed(struct leader *l, struct span id)
 {
 	if (l->active)
 		leader_sessions_renew(l->sessions, id);
+}
+
+bool
+leader_enables_acl(const struct leader *l)
+{
+	return l->active && l->enabling;
 }
 
 bool

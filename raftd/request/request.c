@@ -18,6 +18,7 @@ struct requests {
 	struct request *spares;
 	unsigned spare_count, pending;
 	unsigned infos;			/* of those that are pending: who asks for these figures */
+	uint64_t denied;		/* since the start, for want of rights */
 	uint64_t kept;			/* bytes of arguments outside the records */
 	struct arena arena;		/* scratch */
 	struct buf buf;
@@ -127,6 +128,7 @@ request_free(struct request *q)
 		TAILQ_REMOVE(fired_list(q), q, fired_link);
 	request_detach(q);
 	request_drop_lookup(q);
+	fsm_rights_free(q->rights);
 	drop_args(q);
 	all->pending--;
 	all->infos -= q->type == MSG_INFO;
@@ -315,6 +317,12 @@ request_congested(const struct request *q)
 	return asker_congested(q->asker);
 }
 
+void
+request_denied(struct request *q)
+{
+	q->d->requests->denied++;
+}
+
 bool
 request_keep(struct request *q, struct span args, struct span token)
 {
@@ -351,7 +359,7 @@ void
 requests_info(const struct requests *all, void (*fn)(void *ctx, const char *name, const char *value), void *ctx)
 {
 	const struct { const char *name; uint64_t value; } lines[] = {
-		{ "requests_pending", all->pending - all->infos }, { "requests_bytes", all->kept },
+		{ "requests_bytes", all->kept }, { "requests_denied", all->denied }, { "requests_pending", all->pending - all->infos },
 	};
 	char text[24];
 

@@ -56,6 +56,10 @@ struct request {
 	struct state_read *lookup;	/* under way; owned; or NULL */
 	uint64_t needed;		/* what is found in a state of this index or newer may be given */
 	struct fsm_watch *watch;
+	const struct fsm_rights *rights;	/* that it was judged by, owned; NULL: none */
+	TAILQ_ENTRY(request) guarded;	/* while it waits: of those whose tokens may change, see raftd/serve/token_watch.h */
+	bool is_guarded;
+	bool judged;			/* it is no read, and may be carried out */
 	ev_timer timer;			/* of a blocking query */
 };
 
@@ -92,6 +96,9 @@ struct buf *request_buf(struct request *q);
 bool request_may_block(struct request *q);
 
 /* -- for serve/ -- */
+
+/* Counts a refusal for want of rights. */
+void request_denied(struct request *q);
 
 /* NULL: no memory. */
 struct requests *requests_new(struct raftd *d);

@@ -22,20 +22,6 @@ find_row(uint16_t code)
 	return NULL;
 }
 
-/*
- * May who has this token do that?  q->op->access says what it is about, args hold the object's name.  The one place that
- * ever refuses: all may do everything until there are ACLs.  What is shown record by record (OP_FILTER) is the business of
- * who writes the answer, with q->token.
- */
-static bool
-authorise(const struct request *q, struct span args, struct span token)
-{
-	(void)q;
-	(void)args;
-	(void)token;
-	return true;
-}
-
 /* Is it answered from what this server knows without its state? */
 static bool
 needs_no_state(const struct op *op)
@@ -111,10 +97,46 @@ serve(struct request *q, const struct request_op *row)
 }
 
 void
-op_start(struct request *q, const struct op_request *ask, uint64_t *refused)
+op_permitted(struct request *q, struct span args)
 {
 	const struct request_op *row;
 
+	if (q->op->kind == OP_WRITE)
+		op_write(q, args);
+	else if (engine_opening(q->d->engine) && !needs_no_state(q->op))
+		op_not_leader(q);		/* who has a state answers sooner */
+	else if (args.p != q->args.p && !request_keep(q, args, SPAN_NONE))
+		request_failf(q, TV_ENOMEM, "out of memory");
+	else if ((row = find_row(q->op->code)) != NULL)
+		serve(q, row);
+	else
+		request_failf(q, TV_EINVAL, "nobody carries out this operation");
+}
+
+/* Only the leader does it, and that is another one. */
+static bool
+is_another_leaders(const struct request *q)
+{
+	bool asks_leader = q->op->kind == OP_WRITE || q->op->kind == OP_LEADER;
+
+	return asks_leader && !engine_is_leader(q->d->engine) && !(q->mode == OP_STALE && q->op->traits & OP_STALE_OK);
+}
+
+/* A read of the state, which is judged where it is read. */
+static void
+start_read(struct request *q, const struct op_request *ask)
+{
+	if (!keep_args(q, ask->args, ask->token))
+		request_failf(q, TV_ENOMEM, "out of memory");
+	else if (engine_opening(q->d->engine))
+		op_not_leader(q);		/* who has a state answers sooner */
+	else
+		op_read(q, ask->max_stale_ms);
+}
+
+void
+op_start(struct request *q, const struct op_request *ask, uint64_t *refused)
+{
 	q->op = op_find(ask->op);
 	q->mode = ask->mode;
 	q->index = ask->index;
@@ -126,20 +148,11 @@ op_start(struct request *q, const struct op_request *ask, uint64_t *refused)
 	} else if (requests_full(q->d->requests, ask->args.len)) {
 		++*refused;
 		request_failf(q, TV_EAGAIN, "too many requests are pending; try again");
-	} else if (!authorise(q, ask->args, ask->token)) {
-		request_failf(q, TV_EPERM, "Permission denied");
-	} else if (q->op->kind == OP_WRITE) {
-		op_write(q, ask->args);
-	} else if (!keep_args(q, ask->args, ask->token)) {
-		request_failf(q, TV_ENOMEM, "out of memory");
-	} else if (q->op->kind == OP_LEADER && !engine_is_leader(q->d->engine) &&
-	    !(q->mode == OP_STALE && q->op->traits & OP_STALE_OK)) {
+	} else if (is_another_leaders(q)) {
 		op_not_leader(q);
-	} else if (engine_opening(q->d->engine) && !needs_no_state(q->op)) {
-		op_not_leader(q);		/* who has a state answers sooner */
-	} else if ((row = find_row(q->op->code)) != NULL) {
-		serve(q, row);
+	} else if (q->op->kind == OP_READ && find_row(q->op->code) == NULL) {
+		start_read(q, ask);
 	} else {
-		op_read(q, ask->max_stale_ms);
+		op_judge(q, ask->args, ask->token);
 	}
 }

@@ -17,6 +17,12 @@ bool op_cancel(struct request *q);
 void op_read(struct request *q, uint64_t max_stale_ms);
 /* A read whose watch fired or whose time is up. */
 void op_read_again(struct request *q);
+/* A read that waits is to look whether its answer has changed, or its rights. */
+void op_look_again(struct request *q);
+/* op_judge.c: of what is no read; it is refused, or goes on in op_permitted(), now or later.  args, token: borrowed until return. */
+void op_judge(struct request *q, struct span args, struct span token);
+/* It may be carried out.  args: its own, or borrowed until return. */
+void op_permitted(struct request *q, struct span args);
 /* args: borrowed until return. */
 void op_write(struct request *q, struct span args);
 extern const struct request_op status_ops[], leader_ops[];	/* op_read.c, op_leader.c */

@@ -33,7 +33,7 @@ session_found(struct state_read *r, void *ctx)
 static void
 find_session(struct request *q)
 {
-	q->lookup = statethread_read(q->d->state, op_find(OP_SESSION_INFO), q->args, session_found, q);
+	q->lookup = statethread_look(q->d->state, op_find(OP_SESSION_INFO), q->args, session_found, q);
 	if (q->lookup == NULL)
 		request_failf(q, TV_ENOMEM, "raftd is out of memory");
 }

@@ -6,10 +6,12 @@
  */
 #include <sodium.h>
 
+#include "common/base/clock.h"
 #include "raftd/engine/engine.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/serve/info.h"
 #include "raftd/serve/op.h"
+#include "raftd/serve/token_watch.h"
 
 #define WAIT_DEFAULT_NS 300000000000	/* 5 m */
 #define WAIT_MAX_NS 600000000000	/* 10 m */
@@ -20,6 +22,7 @@ unblock(struct request *q)
 	if (q->watch != NULL)
 		fsm_unwatch(q->d->fsm, q->watch);
 	q->watch = NULL;
+	token_watch_remove(q);
 	ev_timer_stop(q->d->loop, &q->timer);
 }
 
@@ -30,6 +33,12 @@ on_watch(void *ctx)
 	struct request *q = ctx;
 
 	q->watch = NULL;		/* it is gone once it has fired */
+	op_look_again(q);
+}
+
+void
+op_look_again(struct request *q)
+{
 	if (q->lookup != NULL)
 		q->again = true;
 	else
@@ -58,10 +67,16 @@ begin_waiting(struct request *q)
 		return;
 	q->blocked = true;
 	q->replaced = fsm_replaced(q->d->fsm);
-	/* Up to a sixteenth more, so that many waiters do not end together. */
+	/* Up to a sixteenth more, so that many waiters do not end together; but not beyond the life of the token. */
 	wait += (int64_t)((double)(wait / 16) * ((double)randombytes_random() / UINT32_MAX));
+	if (q->rights != NULL && fsm_rights_expires(q->rights) != 0) {
+		int64_t left = fsm_rights_expires(q->rights) - clock_wall_ns();
+
+		wait = left < wait ? left : wait;
+	}
+	token_watch_add(q);
 	ev_now_update(q->d->loop);
-	ev_timer_init(&q->timer, on_timer, (double)wait / 1e9, 0.0);
+	ev_timer_init(&q->timer, on_timer, wait > 0 ? (double)wait / 1e9 : 0.0, 0.0);
 	q->timer.data = q;
 	ev_timer_start(q->d->loop, &q->timer);
 }
@@ -79,7 +94,7 @@ look(struct request *q)
 	q->again = false;
 	if (q->index > 0 && !q->last && q->watch == NULL && (q->blocked || request_may_block(q)))
 		q->watch = fsm_watch(q->d->fsm, q->op, q->args, on_watch, q);
-	q->lookup = statethread_read(q->d->state, q->op, q->args, on_looked, q);
+	q->lookup = statethread_read(q->d->state, q->op, q->args, q->token, on_looked, q);
 	if (q->lookup == NULL) {
 		unblock(q);
 		request_failf(q, TV_ENOMEM, "raftd is out of memory");
@@ -125,7 +140,12 @@ give(struct request *q)
 {
 	struct state_read *r = q->lookup;
 
+	fsm_rights_free(q->rights);
+	q->rights = r->rights;
+	r->rights = NULL;
 	if (r->answer.err != TV_OK) {
+		if (r->answer.err == TV_EPERM)
+			request_denied(q);
 		unblock(q);
 		request_fail(q, r->answer.err, r->answer.text);
 		return;

@@ -1,6 +1,7 @@
 /* Writes: prepared, proposed with everything else of this turn, answered when applied. */
 #include "common/record/proxy_rules.h"
 #include "raftd/engine/propose.h"
+#include "raftd/fsm/fsm.h"
 #include "raftd/serve/op.h"
 
 #define REGISTER_MEMORY (24u << 20)	/* that a registration may take decoded; more is refused anyhow */
@@ -16,6 +17,19 @@ op_write_failed(struct request *q, enum tv_err err, struct span text)
 		request_fail(q, err, err == TV_ENOLEADER ? span_str("No cluster leader") : text);
 }
 
+/* What a transaction has read is shown as far as it may be seen. */
+static void
+reply_filtered(struct request *q, uint64_t index, struct span value)
+{
+	struct buf seen = BUF_INIT(FRAME_BODY_BYTES_MAX);
+
+	if (fsm_txn_filter(q->rights, value, &seen) == TV_OK && !seen.failed)
+		request_reply(q, index, buf_span(&seen));
+	else
+		request_failf(q, TV_ELIMIT, "it was carried out, but there is no memory for the answer");
+	buf_done(&seen);
+}
+
 static void
 on_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 {
@@ -25,6 +39,8 @@ on_done(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 		op_write_failed(q, err, SPAN_NONE);
 	else if (result->err != TV_OK)
 		request_fail(q, result->err, result->text);
+	else if (q->op->code == OP_TXN_APPLY && q->rights != NULL)
+		reply_filtered(q, p->index, result->value);
 	else
 		request_reply(q, p->index, result->value);
 }

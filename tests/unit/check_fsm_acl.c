@@ -230,7 +230,7 @@ START_TEST(on)
 	const char *json;
 
 	ck_assert_uint_eq(fsm_acl_since(k.f), 1);
-	ck_assert_uint_eq(fsm_needs(k.f), 6);
+	ck_assert_uint_eq(fsm_needs(k.f), 7);
 	ck_assert(!kit_bool(&k, OP_ACL_ENABLE, &(struct acl_enable){ .Now = 0 }));
 	ck_assert_uint_eq(fsm_acl_since(k.f), 1);
 	ck_assert_uint_eq(kit_read(&k, OP_ACL_POLICY_LIST, &(struct empty_rec){ 0 }, &json), 1);
@@ -761,7 +761,7 @@ START_TEST(over_a_restart)
 	ck_assert_uint_eq(fsm_acl_since(k.f), 1);
 	ck_assert_ptr_nonnull(self(t.SecretID));
 	ck_assert_uint_eq(k.f->tally[FT_ACL_TOKENS], 2);
-	ck_assert_uint_eq(fsm_needs(k.f), 6);
+	ck_assert_uint_eq(fsm_needs(k.f), 7);
 }
 END_TEST
 

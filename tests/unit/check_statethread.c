@@ -142,6 +142,28 @@ fsm_read(struct fsm *r, const struct op *op, struct span args, struct arena *a, 
 	buf_putspan(out, args);
 }
 
+void
+fsm_read_as(struct fsm *r, const struct op *op, struct span args, struct span token, struct arena *a, struct buf *out,
+    struct fsm_answer *ans, const struct fsm_rights **rights)
+{
+	ck_assert_uint_eq(token.len, 0);
+	*rights = NULL;
+	fsm_read(r, op, args, a, out, ans);
+}
+
+void
+fsm_judge(struct fsm *r, const struct op *op, struct span args, struct span token, struct arena *a, struct buf *out,
+    struct fsm_answer *ans, const struct fsm_rights **rights)
+{
+	fsm_read_as(r, op, args, token, a, out, ans, rights);
+}
+
+void
+fsm_rights_free(const struct fsm_rights *r)
+{
+	ck_assert_ptr_null(r);
+}
+
 /* The log has all entries up to 50. */
 enum tv_err
 log_read(struct log_store *s, uint64_t first, uint64_t last, size_t bytes_max, struct arena *a, struct raft_entry **out,
@@ -241,7 +263,7 @@ on_read(struct state_read *r, void *ctx)
 static struct state_read *
 ask(struct statethread *s, uint16_t op, const char *what, unsigned *count)
 {
-	struct state_read *r = statethread_read(s, op_find(op), span_str(what), on_read, count);
+	struct state_read *r = statethread_read(s, op_find(op), span_str(what), SPAN_NONE, on_read, count);
 
 	ck_assert_ptr_nonnull(r);
 	statethread_flush(s, false);
@@ -395,7 +417,7 @@ START_TEST(reads_are_bounded_and_dropped)
 	struct state_read *r;
 
 	while (statethread_may_read(s, op_find(OP_KV_LIST))) {
-		r = statethread_read(s, op_find(OP_KV_LIST), span_str("x"), on_read, &n);
+		r = statethread_read(s, op_find(OP_KV_LIST), span_str("x"), SPAN_NONE, on_read, &n);
 		statethread_drop(s, r);
 		lists++;
 	}
@@ -561,7 +583,7 @@ START_TEST(stopped_in_the_middle)
 	kept = ask(s, OP_KV_GET, "large", &n);
 	for (unsigned i = 0; i < 50; i++)
 		statethread_drop(s, ask(s, OP_KV_GET, i % 3 == 0 ? "cold" : "warm", &n));
-	never = statethread_read(s, op_find(OP_KV_GET), span_str("never handed over"), on_read, &n);
+	never = statethread_read(s, op_find(OP_KV_GET), span_str("never handed over"), SPAN_NONE, on_read, &n);
 	hand_over(s, 1, 10, 0, false);
 	for (unsigned i = 0; i < 20; i++) {
 		ck_assert_int_eq(statethread_call(s, count_call, called, &ran), TV_OK);
@@ -569,7 +591,7 @@ START_TEST(stopped_in_the_middle)
 	}
 	statethread_stop(s);
 	ck_assert_int_eq(statethread_call(s, count_call, called, &n), TV_ESYS);
-	ck_assert_ptr_null(statethread_read(s, op_find(OP_KV_GET), SPAN_NONE, on_read, &n));
+	ck_assert_ptr_null(statethread_read(s, op_find(OP_KV_GET), SPAN_NONE, SPAN_NONE, on_read, &n));
 	ck_assert_uint_eq(n + seen.batches, 0);
 	ck_assert_str_eq(seen.order, "");
 	statethread_drop(s, kept);

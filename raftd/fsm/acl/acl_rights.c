@@ -41,6 +41,7 @@ struct entry {
 };
 
 struct acl_rights_table {
+	_Atomic unsigned users;		/* the state, and all rights that it gave */
 	pthread_mutex_t lock;
 	uint8_t key[crypto_generichash_KEYBYTES];
 	LIST_HEAD(, entry) entries[BUCKETS];
@@ -58,6 +59,7 @@ acl_rights_table_new(void)
 
 	if (t == NULL)
 		return NULL;
+	t->users = 1;
 	pthread_mutex_init(&t->lock, NULL);
 	TAILQ_INIT(&t->used);
 	randombytes_buf(t->key, sizeof(t->key));
@@ -97,6 +99,16 @@ drop_rules(struct acl_rights_table *t, struct rules_of *s)
 
 /* -- rights -- */
 
+static void
+let_go(struct acl_rights_table *t)
+{
+	if (--t->users > 0)
+		return;
+	pthread_mutex_destroy(&t->lock);
+	sodium_memzero(t->key, sizeof(t->key));
+	free(t);
+}
+
 static struct fsm_rights *
 take(struct fsm_rights *r)
 {
@@ -117,6 +129,7 @@ fsm_rights_free(const struct fsm_rights *const_r)
 	drop_rules(t, r->rules);
 	pthread_mutex_unlock(&t->lock);
 	free(r);
+	let_go(t);
 }
 
 const struct acl_set *
@@ -244,9 +257,7 @@ acl_rights_table_free(struct acl_rights_table *t)
 		return;
 	while ((e = TAILQ_FIRST(&t->used)) != NULL)
 		fsm_rights_free(remove_entry(t, e));
-	pthread_mutex_destroy(&t->lock);
-	sodium_memzero(t->key, sizeof(t->key));
-	free(t);
+	let_go(t);
 }
 
 /* -- compiling -- */
@@ -360,6 +371,7 @@ rights_new(struct acl_rights_table *t, const struct fsm_acl *from, bool allow, s
 	}
 	r->refs = 1;
 	r->table = t;
+	t->users++;
 	r->index = from->index;
 	r->expires = from->expires;
 	memcpy(r->accessor, from->accessor, sizeof(r->accessor));

@@ -1,0 +1,160 @@
+/*
+ * May who asks have this done?  For all that is no read of the state: a read is judged where it is read (fsm_read_as()).
+ *
+ * Mostly it is decided at once, from rights that are in memory.  A thread looks at the state for rights that are not, and for
+ * operations whose object is only known there.  Before either a leader has applied all that earlier ones have acknowledged: until
+ * then neither "access control does not hold" nor a right is known for sure.
+ */
+#include "common/base/clock.h"
+#include "raftd/engine/engine.h"
+#include "raftd/fsm/fsm.h"
+#include "raftd/leader/leader.h"
+#include "raftd/serve/op.h"
+
+/* Whoever asks; rows of transactions say NONE because each of their operations is judged. */
+static bool
+needs_none(const struct op *op)
+{
+	return op->access.scope == OP_NONE && op->code != OP_TXN_APPLY;
+}
+
+static void
+refuse(struct request *q, enum tv_err err, struct span text)
+{
+	if (err == TV_EPERM)
+		request_denied(q);
+	request_fail(q, err, text);
+}
+
+/* A server that was not told of access control in its configuration keeps to it all the same, and says so once. */
+static void
+warn_once(struct raftd *d)
+{
+	if (d->acl_told || d->cluster.acl_enabled)
+		return;
+	d->acl_told = true;
+	log_warn("raftd", "access control holds in this cluster since index %llu, though cluster.conf says nothing of it: "
+	    "set acl.enabled, and acl.default_policy as on the other servers", (unsigned long long)fsm_acl_since(d->fsm));
+}
+
+static void judge(struct request *q, struct span args, struct span token);
+
+static void
+on_judged(struct state_read *r, void *ctx)
+{
+	struct request *q = ctx;
+	enum tv_err err = r->answer.err;
+
+	q->rights = r->rights;
+	r->rights = NULL;
+	if (r->replaced != fsm_replaced(q->d->fsm) || (err == TV_OK && q->rights == NULL && fsm_acl_since(q->d->fsm) != 0)) {
+		request_drop_lookup(q);		/* the state was replaced meanwhile, or access control has begun */
+		fsm_rights_free(q->rights);
+		q->rights = NULL;
+		judge(q, q->args, q->token);
+	} else if (err != TV_OK) {
+		refuse(q, err, r->answer.text);
+	} else if (r->value.len > 0) {
+		request_denied(q);
+		request_reply(q, r->answer.index, r->value);
+	} else {
+		request_drop_lookup(q);
+		op_permitted(q, q->args);
+	}
+}
+
+static void
+on_informed(struct read_wait *w, enum tv_err err)
+{
+	struct request *q = (struct request *)((char *)w - offsetof(struct request, read));
+
+	if (err == TV_OK && (!engine_is_leader(q->d->engine) || engine_status(q->d->engine)->informed))
+		judge(q, q->args, q->token);
+	else
+		op_not_leader(q);
+}
+
+/* It goes on later.  False: it has failed. */
+static bool
+keep(struct request *q, struct span args, struct span token)
+{
+	if (args.p == q->args.p || request_keep(q, args, token))
+		return true;
+	request_failf(q, TV_ENOMEM, "out of memory");
+	return false;
+}
+
+/* In a thread. */
+static void
+look(struct request *q, struct span args, struct span token)
+{
+	if (!keep(q, args, token))
+		return;
+	q->lookup = statethread_judge(q->d->state, q->op, q->args, q->token, on_judged, q);
+	if (q->lookup == NULL)
+		request_failf(q, TV_ENOMEM, "raftd is out of memory");
+}
+
+/* TV_OK; TV_EPERM, maybe with a reply; TV_EAGAIN: the state has to be looked at. */
+static enum tv_err
+judge_now(struct request *q, struct span args, struct span token, struct buf *reply, const char **why)
+{
+	enum tv_err err = fsm_rights_known(q->d->fsm, token, clock_wall_ns(), &q->rights);
+
+	if (err == TV_OK && q->rights != NULL)
+		err = fsm_may(NULL, q->op, args, q->rights, reply, why);
+	if (err == TV_EAGAIN) {
+		fsm_rights_free(q->rights);
+		q->rights = NULL;
+	}
+	return err;
+}
+
+static void
+judge(struct request *q, struct span args, struct span token)
+{
+	struct buf reply = BUF_INIT(1u << 20);
+	const char *why = "";
+	enum tv_err err;
+
+	if (fsm_acl_since(q->d->fsm) != 0) {
+		warn_once(q->d);
+	} else if (leader_enables_acl(q->d->leader)) {
+		op_not_leader(q);		/* in a moment it holds */
+		return;
+	}
+	err = judge_now(q, args, token, &reply, &why);
+	if (err == TV_OK) {
+		op_permitted(q, args);
+	} else if (err == TV_EAGAIN) {
+		look(q, args, token);
+	} else if (reply.len > 0) {
+		request_denied(q);
+		request_reply(q, 1, buf_span(&reply));
+	} else {
+		refuse(q, err, span_str(why));
+	}
+	buf_done(&reply);
+}
+
+void
+op_judge(struct request *q, struct span args, struct span token)
+{
+	struct raftd *d = q->d;
+
+	if (needs_none(q->op)) {
+		op_permitted(q, args);
+	} else if (engine_opening(d->engine)) {
+		if (d->cluster.acl_enabled)
+			op_not_leader(q);	/* nobody here knows who may what */
+		else
+			op_permitted(q, args);
+	} else if (engine_is_leader(d->engine) && !engine_status(d->engine)->informed) {
+		if (keep(q, args, token)) {
+			q->read.done = on_informed;
+			engine_read(d->engine, &q->read);
+		}
+	} else {
+		judge(q, args, token);
+	}
+}
