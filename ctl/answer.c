@@ -1,8 +1,78 @@
 /* What is done with answers of rpcd, and with the paths of questions; see client.h. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ctl/ctl.h"
+
+#define SELF_TIMEOUT_S 5
+
+/* "Permission denied: Missing service:write on web": what `acl explain` can be asked. */
+static void
+hint_explain(struct span text)
+{
+	static const char before[] = "Missing ";
+	char words[256], resource[32], access[32], name[192] = "";
+	const char *at;
+
+	snprintf(words, sizeof(words), "%.*s", (int)(text.len < sizeof(words) ? text.len : sizeof(words) - 1),
+	    (const char *)text.p);
+	at = strstr(words, before);
+	if (at != NULL && sscanf(at + sizeof(before) - 1, "%31[a-z]:%31[a-z] on %191[^\n]", resource, access, name) >= 2) {
+		char *safe = out_safe(span_str(name));
+
+		fprintf(stderr, "`clusterctl acl explain %s%s%s %s` shows what it may, and what is missing.\n", resource,
+		    safe[0] != '\0' ? ":" : "", safe, access);
+		free(safe);
+	} else {
+		fprintf(stderr, "`clusterctl acl explain RESOURCE:NAME ACCESS` shows what it may, and what is missing.\n");
+	}
+}
+
+/* Whose token it was that was not enough; never the secret. */
+static void
+tell_token(struct client *c, struct span text)
+{
+	const char *from = client_token_from(c);
+	struct client_answer self;
+	json_t *token = NULL;
+	long status;
+
+	if (from == NULL) {
+		fprintf(stderr, "No token was shown, so what the anonymous one may is all: give one with --token-file or "
+		    "TRIUMVIR_TOKEN.\n");
+		return;
+	}
+	if (client_do(c, "GET", "/v1/acl/token/self", SPAN_NONE, SELF_TIMEOUT_S, &self))
+		token = json_loadb((const char *)self.body.data, self.body.len, 0, NULL);
+	status = self.status;
+	client_answer_done(&self);
+	if (token != NULL) {
+		json_safe(token);
+		fprintf(stderr, "The token of %s was shown: accessor %s%s%s%s.\n", from, json_text(token, "AccessorID"),
+		    json_text(token, "Description")[0] != '\0' ? " (" : "", json_text(token, "Description"),
+		    json_text(token, "Description")[0] != '\0' ? ")" : "");
+		if (span_starts(text, span_str("Permission denied")))
+			hint_explain(text);
+	} else if (status == 403) {
+		fprintf(stderr, "The token of %s is not known here: it was deleted, has expired, or is of another cluster.\n",
+		    from);
+	}
+	json_decref(token);
+}
+
+/* What access control refused: how to go on. */
+static void
+complain_access(struct client *c, const struct client_answer *a)
+{
+	struct span text = buf_span(&a->body);
+
+	if (span_starts(text, span_str("ACL support disabled")))
+		fprintf(stderr, "Access control is off; acl { enabled = true } in the servers' cluster.conf turns it on.\n");
+	else if (a->status == 403 && (span_starts(text, span_str("Permission denied")) || span_starts(text, span_str("ACL not found"))) &&
+	    memmem(text.p, text.len, "bootstrap", 9) == NULL)
+		tell_token(c, text);
+}
 
 int
 client_complain(struct client *c, const char *what, const struct client_answer *a)
@@ -22,6 +92,7 @@ client_complain(struct client *c, const char *what, const struct client_answer *
 		if (span_eqs(buf_span(&a->body), "No cluster leader"))
 			fprintf(stderr, "`clusterctl raft list-peers --stale` shows the servers; raftd's log on each "
 			    "names the servers it waits for.\n");
+		complain_access(c, a);
 	} else {
 		fprintf(stderr, "clusterctl: %s: HTTP status %ld\n", what, a->status);
 	}

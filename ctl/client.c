@@ -1,6 +1,7 @@
 /* HTTP client of clusterctl, see client.h. */
 #include <curl/curl.h>
 #include <errno.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,7 @@ set_addr(struct client *c, const char *addr)
 }
 
 struct client *
-client_new(const char *addr, const char *token)
+client_new(const char *addr, const char *token, const char *from)
 {
 	struct client *c = calloc(1, sizeof(*c));
 
@@ -92,17 +93,17 @@ client_new(const char *addr, const char *token)
 		exit(1);
 	}
 	set_addr(c, addr != NULL ? addr : default_addr());
-	if (token == NULL)
-		token = getenv("CONSUL_HTTP_TOKEN");
-	if (token != NULL && token[0] != '\0')
+	if (token != NULL && token[0] != '\0') {
 		c->token = must(strdup(token));
+		c->token_from = from;
+	}
 	return c;
 }
 
 struct client *
 client_new_url(const char *url)
 {
-	struct client *c = client_new("localhost", "");
+	struct client *c = client_new("localhost", NULL, NULL);
 
 	free(c->base);
 	c->base = must(strdup(url));
@@ -132,8 +133,16 @@ client_free(struct client *c)
 	free(c->addr);
 	free(c->base);
 	free(c->unix_path);
+	if (c->token != NULL)
+		sodium_memzero(c->token, strlen(c->token));
 	free(c->token);
 	free(c);
+}
+
+const char *
+client_token_from(const struct client *c)
+{
+	return c->token_from;
 }
 
 const char *
@@ -178,9 +187,10 @@ on_upload(char *dst, size_t size, size_t n, void *ctx)
 static struct curl_slist *
 request_headers(const struct client *c, const char *expect)
 {
-	struct buf b = BUF_INIT(4096);
+	struct buf b = BUF_INIT(8192);
 	struct curl_slist *list = curl_slist_append(NULL, expect);
 
+	b.secret = true;
 	if (c->token != NULL) {
 		buf_printf(&b, "X-Consul-Token: %s", c->token);
 		list = curl_slist_append(list, buf_cstr(&b));
@@ -217,6 +227,7 @@ prepare_expecting(struct client *c, const char *path, const char *expect, struct
 	struct curl_slist *headers = request_headers(c, expect);
 
 	*out = (struct client_answer){ .body = BUF_INIT(ANSWER_BYTES_MAX) };
+	out->body.secret = true;		/* it may be a token */
 	buf_printf(&url, "%s%s", c->base, path);
 	curl_easy_reset(c->curl);
 	curl_easy_setopt(c->curl, CURLOPT_URL, buf_cstr(&url));
@@ -263,6 +274,8 @@ client_settle(struct client *c, CURLcode rc, struct curl_slist *headers, struct 
 	else
 		explain(c, rc, out);
 	out->broke_off = rc != CURLE_OK && began >= 200;
+	for (struct curl_slist *h = headers; h != NULL; h = h->next)
+		sodium_memzero(h->data, strlen(h->data));
 	curl_slist_free_all(headers);
 	return out->status >= 200 && out->status < 300;
 }

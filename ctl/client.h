@@ -17,9 +17,12 @@ struct client;
 
 /*
  * addr: "HOST:PORT", "http://HOST:PORT", "unix:PATH" or "unix:///PATH"; NULL takes TRIUMVIR_ADDR, then
- * CONSUL_HTTP_ADDR, then the default.  token: NULL takes CONSUL_HTTP_TOKEN.  Exits 2 with a sentence on a bad address.
+ * CONSUL_HTTP_ADDR, then the default.  token: shown with all requests; NULL: none.  from: where it was found, kept as
+ * it is.  Exits 2 with a sentence on a bad address.
  */
-struct client *client_new(const char *addr, const char *token);
+struct client *client_new(const char *addr, const char *token, const char *from);
+/* NULL: no token is shown. */
+const char *client_token_from(const struct client *c);
 /* For one URL (http or https) that is no rpcd: paths are "", no token goes there.  Bodies are JSON. */
 struct client *client_new_url(const char *url);
 /* One more header for all requests; it replaces the one given before. */

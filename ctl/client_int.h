@@ -13,7 +13,8 @@ struct client {
 	char *addr;		/* as given, for messages */
 	char *base;		/* "http://host:port" */
 	char *unix_path;	/* or NULL */
-	char *token;		/* or NULL */
+	char *token;		/* or NULL; wiped */
+	const char *token_from;	/* see client_new() */
 	struct curl_slist *more;	/* see client_set_header() */
 	bool foreign;		/* no rpcd, see client_new_url() */
 	bool keep_bytes;

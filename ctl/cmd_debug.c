@@ -79,7 +79,7 @@ hide_in(json_t *value)
 static void
 hide_token(const struct debug *d, struct span text, struct buf *out)
 {
-	const char *token = d->ctl->token != NULL ? d->ctl->token : getenv("CONSUL_HTTP_TOKEN");
+	const char *token = ctl_token(d->ctl);
 	size_t n = token != NULL ? strlen(token) : 0;
 
 	while (text.len > 0) {
@@ -412,8 +412,8 @@ cmd_debug(struct ctl *ctl)
 		return 1;
 	d.signals = child_signals();
 	d.set = client_set_new();
-	d.asker = client_new(ctl->addr, ctl->token);
-	d.log = client_new(ctl->addr, ctl->token);
+	d.asker = ctl_new_client(ctl);
+	d.log = ctl_new_client(ctl);
 	d.errors = json_array();
 	progress_init(&d.progress);
 	rc = run(&d, json_text(json_object_get(self, "Config"), "NodeName"));

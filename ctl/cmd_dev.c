@@ -204,7 +204,7 @@ static bool
 wait_ready(struct dev *d)
 {
 	struct mono end = mono_add(clock_mono(), MONO_MS(DEV_START_TIMEOUT_MS));
-	struct client *c = client_new(d->at, NULL);
+	struct client *c = client_new(d->at, NULL, NULL);
 	bool ok = false;
 
 	while (!d->stop && !ok && mono_before(clock_mono(), end)) {

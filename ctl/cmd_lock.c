@@ -751,8 +751,8 @@ cmd_lock(struct ctl *ctl)
 	if (rc == 0) {
 		l.signals = child_signals();
 		l.set = client_set_new();
-		l.asker = client_new(ctl->addr, ctl->token);
-		l.renewer = client_new(ctl->addr, ctl->token);
+		l.asker = ctl_new_client(ctl);
+		l.renewer = ctl_new_client(ctl);
 		progress_init(&l.progress);
 		if (acquire(&l)) {
 			rc = run_held(&l);

@@ -289,7 +289,7 @@ upload(struct ctl *ctl, FILE *f, uint64_t size)
 	ctl_params(ctl, &path);
 	ctl_params(ctl, &progress);
 	r.path = buf_cstr(&progress);
-	r.other = client_new(ctl->addr, ctl->token);
+	r.other = ctl_new_client(ctl);
 	client_quiet(r.other, true);
 	progress_init(&r.p);
 	if (!client_upload(ctl_client(ctl), buf_cstr(&path), f, size, restore_tick, &r, &a)) {

@@ -43,7 +43,11 @@ extern const struct option ctl_globals[];	/* of all commands; ended by a form NU
 /* A call. */
 struct ctl {
 	struct client *client;	/* made by ctl_client() on first use */
-	const char *addr, *token;
+	const char *addr;
+	char *token_arg;	/* --token: overwritten when it was taken */
+	const char *token_file;	/* --token-file */
+	struct buf token;	/* see ctl_token(); empty: none is shown */
+	const char *token_from;	/* what gave it; NULL: nothing did yet */
 	bool json;		/* --json */
 	struct mono timeout;	/* --timeout: of the whole command; 0: each request has its own limit */
 	const struct verb *verb;
@@ -57,6 +61,24 @@ struct ctl {
 };
 
 struct client *ctl_client(struct ctl *ctl);
+/* One more, for questions beside each other.  The caller client_free()s it. */
+struct client *ctl_new_client(struct ctl *ctl);
+/* Takes the token of --token or --token-file; 0, or the exit status after a complaint. */
+int ctl_take_token(struct ctl *ctl);
+/*
+ * The secret that is shown: of these options, else of TRIUMVIR_TOKEN, CONSUL_HTTP_TOKEN_FILE or CONSUL_HTTP_TOKEN;
+ * NULL: none.  Exits 1 with a sentence when one of these cannot be taken.
+ */
+const char *ctl_token(struct ctl *ctl);
+/*
+ * Reads a secret from a file, which nobody else may read, or from the first line of standard input ("-"); without the
+ * space around it.  False after a complaint in the name of `what`.  out becomes secret.
+ */
+bool token_file_read(const char *what, const char *path, struct buf *out);
+/* A new file for a secret, which only we may read: its descriptor, or -1 after a complaint. */
+int token_file_new(const char *what, const char *path);
+/* Writes it there, in a line; false after a complaint.  SPAN_NONE: there is none, and no file either. */
+bool token_file_end(const char *what, const char *path, int fd, struct span secret);
 /* The whole program, without its exit: returns the exit status. */
 int ctl_run(int argc, char **argv);
 /* The value of an option of the verb, "" for one that takes none, NULL when it was not given; the last of several. */

@@ -94,6 +94,7 @@ ctl_overview(FILE *to)
 	}
 	fprintf(to, "\n`clusterctl help COMMAND` shows its options.\nWithout --addr: TRIUMVIR_ADDR, "
 	    "CONSUL_HTTP_ADDR, else " CLIENT_ADDR_DEFAULT ".\n"
+	    "Without --token-file: TRIUMVIR_TOKEN, CONSUL_HTTP_TOKEN_FILE, CONSUL_HTTP_TOKEN.\n"
 	    "Manual page: clusterctl(8).\n");
 }
 
@@ -191,7 +192,7 @@ ctl_help(char *const *argv)
 	printf("\n%c%s.\n", v->help[0] - 'a' + 'A', v->help + 1);
 	put_lines(words, false);
 	put_lines(words, true);
-	printf("\nAll commands take --addr, --token, --timeout and --json.  Manual page: clusterctl(8).\n");
+	printf("\nAll commands take --addr, --token-file, --token, --timeout and --json.  Manual page: clusterctl(8).\n");
 	return true;
 }
 
@@ -325,7 +326,7 @@ static const struct { const char *theirs, *ours; } options[] = {
 	{ "http-addr", "--addr" }, { "rpc-addr", "--addr" }, { "datacenter", "--dc" }, { "format", "--json" },
 	{ "log-level", "--level" }, { "modify-index", "--cas INDEX" }, { "keys", "kv keys" },
 	{ "id", "the server itself" }, { "address", "the server itself" }, { "relay-factor", "--relay" },
-	{ "token-file", NULL }, { "ca-file", NULL }, { "ca-path", NULL }, { "client-cert", NULL },
+	{ "token-sink-file", "--out FILE" }, { "ca-file", NULL }, { "ca-path", NULL }, { "client-cert", NULL },
 	{ "client-key", NULL }, { "tls-server-name", NULL }, { "namespace", NULL }, { "partition", NULL },
 };
 
@@ -366,9 +367,9 @@ static const struct { const char *theirs, *ours; } spellings[] = {
 	{ "agent -dev", "dev" }, { "agent", "dev, or systemctl start triumvir.target" },
 	{ "watch -type", "watch --type TYPE" }, { "maint -enable", "maint enable" },
 	{ "maint -disable", "maint disable" },
-	{ "acl", NULL }, { "config", NULL }, { "connect", NULL }, { "exec", NULL }, { "intention",
+	{ "config", NULL }, { "connect", NULL }, { "exec", NULL }, { "intention",
 	NULL },
-	{ "login", NULL }, { "logout", NULL }, { "peering", NULL },
+	{ "login", "acl login" }, { "logout", "acl logout" }, { "peering", NULL },
 	{ "tls", NULL },
 };
 

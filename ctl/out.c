@@ -20,7 +20,7 @@ struct client *
 ctl_client(struct ctl *ctl)
 {
 	if (ctl->client == NULL) {
-		ctl->client = client_new(ctl->addr, ctl->token);
+		ctl->client = ctl_new_client(ctl);
 		if (ctl->timeout.ns > 0)
 			client_within(ctl->client, ctl->timeout);
 	}

@@ -99,8 +99,12 @@ set_global(struct ctl *ctl, const struct option *o, const char *value)
 		ctl->json = true;
 		return true;
 	}
+	if (strncmp(o->form, "--token-file", 12) == 0) {
+		ctl->token_file = value;
+		return true;
+	}
 	if (o->form[3] == 'o') {
-		ctl->token = value;
+		ctl->token_arg = (char *)(uintptr_t)value;	/* a word of the command line, which is ours */
 		return true;
 	}
 	if (duration_parse(span_str(value), &ctl->timeout.ns) == TV_OK && ctl->timeout.ns > 0)
@@ -390,7 +394,7 @@ static int
 run(struct ctl *ctl, char **argv)
 {
 	char **plain = take_options(ctl, argv);
-	int words;
+	int words, rc;
 
 	if (plain == NULL)
 		return 2;
@@ -405,7 +409,10 @@ run(struct ctl *ctl, char **argv)
 		}
 		return ctl_usage(argv[1]);
 	}
-	return options_fit(ctl) && arguments_fit(ctl) ? ctl->verb->run(ctl) : usage_of(ctl->verb);
+	if (!options_fit(ctl) || !arguments_fit(ctl))
+		return usage_of(ctl->verb);
+	rc = ctl_take_token(ctl);
+	return rc != 0 ? rc : ctl->verb->run(ctl);
 }
 
 /* Options of Unix for what is a command here. */
@@ -457,6 +464,7 @@ ctl_run(int argc, char **argv)
 		rc = dispatch(&ctl, argc, own);
 	}
 	client_free(ctl.client);
+	buf_done(&ctl.token);
 	free(ctl.given);
 	free(own);
 	if (fflush(stdout) != 0 && rc == 0) {

@@ -195,7 +195,8 @@ const struct verb ctl_verbs[] = {
 
 const struct option ctl_globals[] = {
 	OPT("--addr HOST:PORT|unix:PATH", "agent to ask"),
-	OPT("--token TOKEN", "access token"),
+	OPT("--token-file FILE|-", "a file with the access token, or standard input"),
+	OPT("--token TOKEN", "access token, which others can see there"),
 	OPT("--timeout TIME", "time limit of the whole command"),
 	OPT("--json", "print JSON"),
 	{ NULL, NULL, 0 },
