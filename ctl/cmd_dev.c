@@ -37,6 +37,8 @@ struct dev {
 	pid_t pids[DAEMON_COUNT];
 	int signals;		/* signalfd: SIGINT, SIGTERM, SIGCHLD */
 	bool stop;
+	bool acl;
+	struct buf secret;	/* of the first token, with --acl */
 };
 
 static bool
@@ -65,6 +67,8 @@ write_config(struct dev *d)
 	buf_printf(&b, "node_name = \"%s\"\ndatacenter = \"%s\"\nserver = true\nbind = \"%s\"\n"
 	    "data_dir = \"%s/data\"\nrun_dir = \"%s/run\"\nsandbox = \"best-effort\"\nlog_level = \"warn\"\n",
 	    d->node, d->datacenter, d->bind, d->dir, d->dir);
+	if (d->acl)
+		buf_puts(&b, "acl {\n  enabled = true\n  default_policy = \"deny\"\n}\n");
 	/* No keys: the daemons keep to loopback, nothing outside this machine can reach them. */
 	ok = write_file(d, "cluster.conf", buf_cstr(&b));
 	buf_reset(&b);
@@ -217,6 +221,65 @@ wait_ready(struct dev *d)
 	return ok;
 }
 
+/* PUTs; the answer's status, and of a token its secret. */
+static long
+put(struct client *c, const char *path, struct span body, struct buf *secret, char *why, size_t cap)
+{
+	struct client_answer a;
+	json_t *token = NULL;
+	long status;
+
+	why[0] = '\0';
+	if (client_do(c, "PUT", path, body, 5, &a) && secret != NULL &&
+	    (token = json_loadb((const char *)a.body.data, a.body.len, 0, NULL)) != NULL)
+		buf_puts(secret, json_text(token, "SecretID"));
+	status = a.status;
+	if (status != 200)
+		snprintf(why, cap, "%.*s", (int)a.body.len, status != 0 ? (const char *)a.body.data : "");
+	json_decref(token);
+	client_answer_done(&a);
+	return status;
+}
+
+/* The node itself shows a token with what it does on its own account: it registers itself and its services. */
+static void
+give_agent_token(struct dev *d)
+{
+	struct client *c = client_new(d->at, buf_cstr(&d->secret), NULL);
+	struct buf body = BUF_INIT(4096);
+	char why[256];
+
+	body.secret = true;
+	buf_printf(&body, "{\"Token\":\"%s\"}", buf_cstr(&d->secret));
+	if (put(c, "/v1/agent/token/agent", buf_span(&body), NULL, why, sizeof(why)) != 200)
+		fprintf(stderr, "clusterctl: dev: the node has no token of its own, so it cannot register itself: %s\n", why);
+	buf_done(&body);
+	client_free(c);
+}
+
+/* The first token, as soon as the leader has turned access control on. */
+static bool
+bootstrap(struct dev *d)
+{
+	struct mono end = mono_add(clock_mono(), MONO_MS(DEV_START_TIMEOUT_MS));
+	struct client *c = client_new(d->at, NULL, NULL);
+	char why[256] = "";
+
+	d->secret.secret = true;
+	while (!d->stop && d->secret.len == 0 && mono_before(clock_mono(), end)) {
+		if (put(c, "/v1/acl/bootstrap", SPAN_NONE, &d->secret, why, sizeof(why)) == 403)
+			break;
+		if (d->secret.len == 0)
+			take_signals(d, DEV_POLL_MS);
+	}
+	if (d->secret.len == 0 && !d->stop)
+		fprintf(stderr, "clusterctl: dev: no token was made: %s\n", why[0] != '\0' ? why : "no answer");
+	client_free(c);
+	if (d->secret.len > 0)
+		give_agent_token(d);
+	return d->secret.len > 0;
+}
+
 static int
 remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
@@ -240,24 +303,37 @@ make_dir(struct dev *d, const struct passwd *pw)
 	return pw == NULL || chown(d->dir, pw->pw_uid, pw->pw_gid) == 0;
 }
 
+static void
+print_addresses(const struct dev *d)
+{
+	const char *q = d->at[0] == '[' ? "'" : "";	/* shells look for files of such a name */
+	const char *token = d->acl ? "-H \"X-Consul-Token: $TRIUMVIR_TOKEN\" " : "";
+
+	printf("  HTTP API   http://%s\n", d->at);
+	if (!d->acl)		/* DNS shows no token of its own */
+		printf("  DNS        dig @%s -p 8600 consul.service.consul\n", d->bind);
+	printf("  admin      clusterctl --addr %s%s%s members\n"
+	    "  try        curl %s-X PUT -d hello %shttp://%s/v1/kv/greeting%s\n"
+	    "             curl %s%shttp://%s/v1/kv/greeting?raw%s\n  data       %s\n",
+	    q, d->at, q, token, q, d->at, q, token, q, d->at, q, d->dir);
+}
+
 static bool
 serve(struct dev *d, const struct passwd *pw)
 {
-	const char *q = d->at[0] == '[' ? "'" : "";	/* shells look for files of such a name */
-
 	if (!make_dir(d, pw) || !write_config(d))
 		return false;
 	for (int i = 0; i < DAEMON_COUNT; i++)
 		if (!start_daemon(d, i, pw))
 			return false;
-	if (!wait_ready(d))
+	if (!wait_ready(d) || (d->acl && !bootstrap(d)))
 		return false;
-	printf("Development server is ready; it keeps nothing.\n\n"
-	    "  HTTP API   http://%s\n  DNS        dig @%s -p 8600 consul.service.consul\n"
-	    "  admin      clusterctl --addr %s%s%s members\n"
-	    "  try        curl -X PUT -d hello %shttp://%s/v1/kv/greeting%s\n"
-	    "             curl %shttp://%s/v1/kv/greeting?raw%s\n  data       %s\n\nStop with ^C.\n",
-	    d->at, d->bind, q, d->at, q, q, d->at, q, q, d->at, q, d->dir);
+	printf("Development server is ready; it keeps nothing.\n\n");
+	if (d->acl)
+		printf("Access control is on, and what no token allows is denied; this one may do everything:\n\n"
+		    "  export TRIUMVIR_TOKEN=%s\n\n", buf_cstr(&d->secret));
+	print_addresses(d);
+	printf("\nStop with ^C.\n");
 	fflush(stdout);
 	while (!d->stop)
 		take_signals(d, -1);
@@ -276,7 +352,8 @@ int
 cmd_dev(struct ctl *ctl)
 {
 	struct dev d = { .bind = option(ctl, "bind", "127.0.0.1"), .http_port = option(ctl, "http-port", "8500"),
-	    .datacenter = option(ctl, "datacenter", "dc1"), .node = option(ctl, "node", "dev") };
+	    .datacenter = option(ctl, "datacenter", "dc1"), .node = option(ctl, "node", "dev"), .acl = ctl_opt(ctl, "acl") != NULL,
+	    .secret = BUF_INIT(4096) };
 	const struct passwd *pw = ordinary_user();
 	sigset_t set;
 	bool ok;
@@ -296,6 +373,7 @@ cmd_dev(struct ctl *ctl)
 	d.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	ok = d.signals >= 0 && serve(&d, pw);
 	stop_daemons(&d);
+	buf_done(&d.secret);
 	if (d.dir[0] != '\0')
 		nftw(d.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	if (d.signals >= 0)

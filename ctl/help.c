@@ -35,6 +35,8 @@ put_form(const struct verb *v, struct buf *out)
 		if (o->flags & OPTION_ONE_OF) {
 			buf_printf(out, "%s%s", before, o->form);
 			before = "|";
+		} else if (o->flags & OPTION_NEEDED) {
+			buf_printf(out, " %s", o->form);
 		} else {
 			buf_printf(out, " [%.*s]%s", (int)(many ? n - 3 : n), o->form, many ? "..." : "");
 		}

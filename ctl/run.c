@@ -341,6 +341,8 @@ options_fit(struct ctl *ctl)
 			if (ctl_opt(ctl, o->form + 2) != NULL && one)
 				return false;
 			one = one || ctl_opt(ctl, o->form + 2) != NULL;
+		} else if ((o->flags & OPTION_NEEDED) && ctl_opt(ctl, o->form + 2) == NULL) {
+			return false;
 		}
 	return one == wants_one;
 }

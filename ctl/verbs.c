@@ -9,6 +9,7 @@
 #define NUMBER(form, help) { form, help, OPTION_PARAM | OPTION_NUMBER }
 #define NUMBER_OF(form, help) { form, help, OPTION_NUMBER }
 #define ONE_OF(form, help) { form, help, OPTION_ONE_OF }
+#define NEEDED(form, help) { form, help, OPTION_NEEDED }
 #define OPTIONS(...) (const struct option[]){ __VA_ARGS__, { NULL, NULL, 0 } }
 
 #define DC PARAM("--dc DC", "ask this datacenter")
@@ -22,6 +23,34 @@
 #define ALTHOUGH OPT("--force", "although not all members answer")
 #define ID OPT("ID", "of a key, as `list` shows it")
 #define QUERY OPT("QUERY", "ID or name, as `query list` shows them")
+#define TOKEN OPT("ACCESSOR", "accessor ID of the token, as `acl token list` shows it")
+#define POLICY OPT("POLICY", "ID or name")
+#define ROLE OPT("ROLE", "ID or name")
+#define METHOD OPT("METHOD", "name")
+#define RULE OPT("ID", "of the rule")
+#define OUT OPT("--out FILE", "the secret goes into this new file, which only you can read")
+#define SECRET OPT("--show-secret", "with its secret")
+#define DESCRIPTION OPT("--description TEXT", "for people")
+#define MERGE OPT("--merge", "add to what it has, instead of replacing that")
+#define POLICIES \
+	OPT("--policy-name NAME...", "a policy that it has; may be repeated"), \
+	OPT("--policy-id ID...", "the same by its ID")
+#define ROLES OPT("--role-name NAME...", "a role that it has; may be repeated"), \
+	OPT("--role-id ID...", "the same by its ID")
+#define IDENTITIES \
+	OPT("--service-identity NAME[:DC,DC]...", "what this service needs, in these datacenters; may be repeated"), \
+	OPT("--node-identity NAME:DC...", "what the agent of this node needs; may be repeated")
+#define RULES OPT("--rules RULES|-|@FILE", "what it allows, from standard input, or from the file")
+#define VALID_DC OPT("--valid-dc DC...", "it counts in this datacenter only, or in all; may be repeated")
+#define METHOD_OPTIONS \
+	OPT("--display-name TEXT", "a name to show"), DESCRIPTION, \
+	OPT("--max-token-ttl D", "how long tokens of its logins live, from 1m to 24h"), \
+	OPT("--token-locality local|global", "where those tokens count; local without it"), \
+	OPT("--config JSON|-|@FILE", "how logins are proved, from standard input, or from the file")
+#define RULE_OPTIONS \
+	DESCRIPTION, OPT("--selector EXPR", "logins that it is for, as value.team == web"), \
+	OPT("--bind-type service|role|node", "what a login gets"), \
+	OPT("--bind-name NAME", "its name, which ${value.X} may be part of")
 #define STDIN OPT("-", "the key is read from standard input")
 
 const struct verb ctl_verbs[] = {
@@ -159,6 +188,72 @@ const struct verb ctl_verbs[] = {
 		OPT("--yes", "without confirmation"), DC) },
 	{ "snapshot inspect", "FILE", "show what is in an archive", snapshot_inspect, NULL },
 	{ "snapshot status", "", "show how far the newest restore is", snapshot_status, OPTIONS(DC) },
+	{ "acl", "", "manage who may do what", NULL, NULL },
+	{ "acl bootstrap", "", "make the first token, which may do everything", acl_bootstrap, OPTIONS(OUT) },
+	{ "acl token list", "", "show the tokens", acl_token_list, OPTIONS(
+		OPT("--policy POLICY", "only those with this policy"), OPT("--role ROLE", "only those with this role"),
+		OPT("--method METHOD", "only those of its logins"), STALE, DC) },
+	{ "acl token read", "ACCESSOR", "show a token", acl_token_read, OPTIONS(SECRET, STALE, DC, TOKEN) },
+	{ "acl token self", "", "show the token that is used", acl_token_self, OPTIONS(SECRET, STALE, DC) },
+	{ "acl token create", "", "make a token", acl_token_create, OPTIONS(
+		DESCRIPTION, POLICIES, ROLES, IDENTITIES,
+		OPT("--ttl D", "it ends by itself after this time, as 8h"),
+		OPT("--local", "it counts in this datacenter only"),
+		OPT("--accessor ID", "its accessor ID, instead of one made up"),
+		OPT("--secret-file FILE|-", "its secret, instead of one made up"), OUT, DC) },
+	{ "acl token update", "ACCESSOR", "change a token", acl_token_update, OPTIONS(
+		DESCRIPTION, POLICIES, ROLES, IDENTITIES, MERGE,
+		OPT("--clear policies|roles|service-identities|node-identities...", "it has none of them any more"),
+		SECRET, DC, TOKEN) },
+	{ "acl token clone", "ACCESSOR", "make a token that may do the same", acl_token_clone, OPTIONS(
+		DESCRIPTION, OUT, DC, TOKEN) },
+	{ "acl token delete", "ACCESSOR", "delete a token", acl_token_delete, OPTIONS(DC, TOKEN) },
+	{ "acl policy list", "", "show the policies", acl_policy_list, OPTIONS(STALE, DC) },
+	{ "acl policy read", "POLICY", "show a policy, its rules as a table", acl_policy_read, OPTIONS(
+		OPT("--text", "only its rules, as they were written"), STALE, DC, POLICY) },
+	{ "acl policy create", "NAME", "make a policy", acl_policy_create, OPTIONS(
+		DESCRIPTION, RULES, VALID_DC, DC) },
+	{ "acl policy update", "POLICY", "change a policy", acl_policy_update, OPTIONS(
+		OPT("--name NAME", "its new name"), DESCRIPTION, RULES, VALID_DC, DC, POLICY) },
+	{ "acl policy delete", "POLICY", "delete a policy", acl_policy_delete, OPTIONS(DC, POLICY) },
+	{ "acl role list", "", "show the roles", acl_role_list, OPTIONS(STALE, DC) },
+	{ "acl role read", "ROLE", "show a role", acl_role_read, OPTIONS(STALE, DC, ROLE) },
+	{ "acl role create", "NAME", "make a role", acl_role_create, OPTIONS(
+		DESCRIPTION, POLICIES, IDENTITIES, DC) },
+	{ "acl role update", "ROLE", "change a role", acl_role_update, OPTIONS(
+		OPT("--name NAME", "its new name"), DESCRIPTION, POLICIES, IDENTITIES, MERGE,
+		OPT("--clear policies|service-identities|node-identities...", "it has none of them any more"),
+		DC, ROLE) },
+	{ "acl role delete", "ROLE", "delete a role", acl_role_delete, OPTIONS(DC, ROLE) },
+	{ "acl auth-method list", "", "show the methods by which tokens are given for a login", acl_method_list,
+	    OPTIONS(STALE, DC) },
+	{ "acl auth-method read", "METHOD", "show a method", acl_method_read, OPTIONS(STALE, DC, METHOD) },
+	{ "acl auth-method create", "NAME", "make a method", acl_method_create, OPTIONS(
+		NEEDED("--type TYPE", "jwt"), METHOD_OPTIONS, DC) },
+	{ "acl auth-method update", "METHOD", "change a method", acl_method_update, OPTIONS(
+		METHOD_OPTIONS, DC, METHOD) },
+	{ "acl auth-method delete", "METHOD", "delete a method, its rules and the tokens of its logins",
+	    acl_method_delete, OPTIONS(DC, METHOD) },
+	{ "acl binding-rule list", "", "show what logins get", acl_binding_list, OPTIONS(
+		OPT("--method METHOD", "only rules of this method"), STALE, DC) },
+	{ "acl binding-rule read", "ID", "show a rule for logins", acl_binding_read, OPTIONS(STALE, DC, RULE) },
+	{ "acl binding-rule create", "", "make a rule for logins", acl_binding_create, OPTIONS(
+		NEEDED("--method METHOD", "for logins by this method"), RULE_OPTIONS, DC) },
+	{ "acl binding-rule update", "ID", "change a rule for logins", acl_binding_update, OPTIONS(
+		RULE_OPTIONS, DC, RULE) },
+	{ "acl binding-rule delete", "ID", "delete a rule for logins", acl_binding_delete, OPTIONS(DC, RULE) },
+	{ "acl login", "", "get a token for what another system confirms", acl_login, OPTIONS(
+		NEEDED("--method METHOD", "name of the auth method"),
+		NEEDED("--bearer-token-file FILE|-", "what that system gave, as a JWT"),
+		OPT("--meta KEY=VALUE...", "kept in the description of the token; may be repeated"), OUT, DC) },
+	{ "acl logout", "", "delete the token of a login that is used", acl_logout, OPTIONS(DC) },
+	{ "acl explain", "RESOURCE[:NAME] read|list|write", "show whether a token may do that, and why", acl_explain, OPTIONS(
+		OPT("--accessor ID", "of the token; else of the one that is used"),
+		OPT("--default-policy allow|deny", "what holds where no rule does; as the agent says without it"),
+		STALE, DC, OPT("RESOURCE[:NAME]", "as key:app/x, node:n1, operator")) },
+	{ "acl translate", "FILE|-", "write rules of the old syntax in the current one", acl_translate, OPTIONS(DC) },
+	{ "acl replication", "", "show how far tokens and rules of the primary datacenter have come",
+	    acl_replication, OPTIONS(DC) },
 	{ "keyring", "", "manage the keys of gossip and links", NULL, NULL },
 	{ "keyring list", "", "show the keys by their ids, and how many members have them", keyring_show, OPTIONS(
 		OPT("--show-keys", "the keys themselves, which are secret")) },
@@ -187,7 +282,8 @@ const struct verb ctl_verbs[] = {
 		OPT("--http-port PORT", "of the HTTP API, 8500 without it"),
 		OPT("--bind ADDRESS", "of loopback; all three daemons use it"),
 		OPT("--datacenter DC", "its name, dc1 without it"),
-		OPT("--node NAME", "name of the node, dev without it")) },
+		OPT("--node NAME", "name of the node, dev without it"),
+		OPT("--acl", "with access control, default deny, and a token")) },
 	{ "help", "[COMMAND...]", "show the forms and options of a command", cmd_help, NULL },
 	{ "version", "", "show the version", cmd_version, NULL },
 	{ NULL, NULL, NULL, NULL, NULL },
