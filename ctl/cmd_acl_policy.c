@@ -41,6 +41,7 @@ acl_policy_list(struct ctl *ctl)
 static int
 show_policy(struct ctl *ctl, json_t *p)
 {
+	const json_t *text = json_object_get(p, "Rules");
 	json_t *rules;
 
 	if (p == NULL)
@@ -50,7 +51,7 @@ show_policy(struct ctl *ctl, json_t *p)
 		json_decref(p);
 		return 0;
 	}
-	rules = json_incref(json_object_get(p, "Rules"));	/* as they are: with lines */
+	rules = json_stringn(json_string_value(text), json_string_length(text));	/* with their lines, as they are */
 	json_safe(p);
 	acl_field("ID:", json_text(p, "ID"));
 	acl_field("Name:", json_text(p, "Name"));

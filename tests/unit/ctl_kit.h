@@ -20,7 +20,7 @@ struct client { bool keep; } the_client;
 #define ANSWERS_MAX 16
 static struct fake {
 	const char *addr, *token_from;	/* as given */
-	char *token;
+	char *token, shown[8192];
 	struct mono within;
 	char asked[4096];		/* "GET /v1/x\n" for each question, a body behind it */
 	struct { const char *question, *answer; long status; } answers[ANSWERS_MAX];
@@ -30,7 +30,8 @@ struct client *
 client_new(const char *addr, const char *token, const char *from)
 {
 	fake.addr = addr;
-	fake.token = token != NULL ? strdup(token) : NULL;
+	snprintf(fake.shown, sizeof(fake.shown), "%s", token != NULL ? token : "");
+	fake.token = token != NULL ? fake.shown : NULL;
 	fake.token_from = from;
 	return &the_client;
 }
@@ -254,7 +255,6 @@ call(const char *words)
 
 	fake.asked[0] = '\0';
 	fake.addr = fake.token_from = NULL;
-	free(fake.token);
 	fake.token = NULL;
 	fake.within = (struct mono){ 0 };
 	was[0] = divert(stdout, &files[0]);
