@@ -93,8 +93,8 @@ tell_reset(struct span text)
 	unsigned long long index = at != NULL ? strtoull(at + sizeof(before) - 1, NULL, 10) : 0;
 
 	if (index > 0)
-		fprintf(stderr, "It was made before. To make one more, run this as root on the leader, which `clusterctl raft "
-		    "list-peers` shows, and bootstrap again:\n  echo %llu > %s/raftd/acl-bootstrap-reset\n"
+		fprintf(stderr, "It was made before. To make one more, run this as root on the leader, which "
+		    "`clusterctl raft list-peers` shows, and bootstrap again:\n  echo %llu > %s/raftd/acl-bootstrap-reset\n"
 		    "(in the folder raftd of its data_dir).\n", index, TV_DATADIR);
 }
 
@@ -122,8 +122,8 @@ acl_bootstrap(struct ctl *ctl)
 	bool made = token != NULL;
 	rc = acl_show_new(ctl, token, out_fd);
 	if (made && out_fd < 0)
-		fprintf(stderr, "This token may do everything. Keep its secret in a file that only you can read, and show it "
-		    "with --token-file FILE or TRIUMVIR_TOKEN; --out FILE would have written that file.\n");
+		fprintf(stderr, "This token may do everything. Keep its secret in a file that only you can read, and "
+		    "show it with --token-file FILE or TRIUMVIR_TOKEN; --out FILE would have written that file.\n");
 	return rc;
 }
 
@@ -276,7 +276,8 @@ set_meta(const struct ctl *ctl, json_t *body)
 
 		if (g->option != o)
 			continue;
-		good = eq != NULL && eq > g->value && span_copy(span_of(g->value, (size_t)(eq - g->value)), key, sizeof(key)) &&
+		good = eq != NULL && eq > g->value &&
+		    span_copy(span_of(g->value, (size_t)(eq - g->value)), key, sizeof(key)) &&
 		    json_object_set_new(meta, key, json_string(eq + 1)) == 0;
 		if (!good)
 			fprintf(stderr, "clusterctl: acl login: --meta: \"%s\" is not KEY=VALUE\n", g->value);
@@ -313,8 +314,8 @@ acl_logout(struct ctl *ctl)
 	json_t *done;
 
 	if (ctl_token(ctl) == NULL) {
-		fprintf(stderr, "clusterctl: acl logout: no token is shown that could end: give it with --token-file or "
-		    "TRIUMVIR_TOKEN\n");
+		fprintf(stderr, "clusterctl: acl logout: no token is shown that could end: give it with --token-file "
+		    "or TRIUMVIR_TOKEN\n");
 		return 2;
 	}
 	done = acl_ask(ctl, "POST", "logout", NULL, NULL);

@@ -252,7 +252,8 @@ give_agent_token(struct dev *d)
 	body.secret = true;
 	buf_printf(&body, "{\"Token\":\"%s\"}", buf_cstr(&d->secret));
 	if (put(c, "/v1/agent/token/agent", buf_span(&body), NULL, why, sizeof(why)) != 200)
-		fprintf(stderr, "clusterctl: dev: the node has no token of its own, so it cannot register itself: %s\n", why);
+		fprintf(stderr, "clusterctl: dev: the node has no token of its own, so it cannot register itself: "
+		    "%s\n", why);
 	buf_done(&body);
 	client_free(c);
 }
@@ -352,8 +353,8 @@ int
 cmd_dev(struct ctl *ctl)
 {
 	struct dev d = { .bind = option(ctl, "bind", "127.0.0.1"), .http_port = option(ctl, "http-port", "8500"),
-	    .datacenter = option(ctl, "datacenter", "dc1"), .node = option(ctl, "node", "dev"), .acl = ctl_opt(ctl, "acl") != NULL,
-	    .secret = BUF_INIT(4096) };
+	    .datacenter = option(ctl, "datacenter", "dc1"), .node = option(ctl, "node", "dev"),
+	    .acl = ctl_opt(ctl, "acl") != NULL, .secret = BUF_INIT(4096) };
 	const struct passwd *pw = ordinary_user();
 	sigset_t set;
 	bool ok;

@@ -194,7 +194,8 @@ ctl_help(char *const *argv)
 	printf("\n%c%s.\n", v->help[0] - 'a' + 'A', v->help + 1);
 	put_lines(words, false);
 	put_lines(words, true);
-	printf("\nAll commands take --addr, --token-file, --token, --timeout and --json.  Manual page: clusterctl(8).\n");
+	printf("\nAll commands take --addr, --token-file, --token, --timeout and --json.\n"
+	    "Manual page: clusterctl(8).\n");
 	return true;
 }
 

@@ -247,7 +247,8 @@ const struct verb ctl_verbs[] = {
 		NEEDED("--bearer-token-file FILE|-", "what that system gave, as a JWT"),
 		OPT("--meta KEY=VALUE...", "kept in the description of the token; may be repeated"), OUT, DC) },
 	{ "acl logout", "", "delete the token of a login that is used", acl_logout, OPTIONS(DC) },
-	{ "acl explain", "RESOURCE[:NAME] read|list|write", "show whether a token may do that, and why", acl_explain, OPTIONS(
+	{ "acl explain", "RESOURCE[:NAME] read|list|write", "show whether a token may do that, and why", acl_explain,
+	    OPTIONS(
 		OPT("--accessor ID", "of the token; else of the one that is used"),
 		OPT("--default-policy allow|deny", "what holds where no rule does; as the agent says without it"),
 		STALE, DC, OPT("RESOURCE[:NAME]", "as key:app/x, node:n1, operator")) },
