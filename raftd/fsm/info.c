@@ -40,6 +40,8 @@ fsm_info(struct fsm *f, void (*fn)(void *ctx, const char *name, const char *valu
 	for (unsigned i = 0; i < fsm_table_count; i++)
 		if (fsm_tables[i].counted)
 			tell(fn, ctx, fsm_tables[i].title, f->tally[fsm_tables[i].tally]);
+	tell(fn, ctx, "acl_since", fsm_acl_since(f));
+	fsm_rights_info(f, fn, ctx);
 	tell(fn, ctx, "applied_entries", f->applied_entries);
 	tell(fn, ctx, "batch_pages_fetched", state->warm.fetched);
 	tell(fn, ctx, "batch_pages_read", state->warm.read);
