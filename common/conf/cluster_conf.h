@@ -45,7 +45,7 @@ struct cluster_conf {
 	bool acl_enabled;		/* false: this server begins access control, or this agent expects it */
 	int acl_default;		/* enum cluster_acl_default: what no rule covers */
 	bool acl_key_list;		/* lists of keys need `list` on their prefix */
-	char *acl_primary;		/* datacenter whose policies, roles and global tokens are copied; NULL: our own */
+	char *acl_primary;		/* whose policies, roles and global tokens are copied; NULL: our own */
 
 	/* not in the file */
 	bool have_keys;			/* cluster.key exists, and encryption is not off */

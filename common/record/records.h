@@ -309,7 +309,7 @@ RECORD(acl_token_delete,		/* OP_ACL_TOKEN_DELETE */
 RECORD(acl_token_read, (STR, AccessorID))
 RECORD(acl_secret, (STR, SecretID))
 RECORD(acl_resolved_policy, (STR, ID), (STR, Name), (STR, Rules), (U64, ModifyIndex))
-RECORD(acl_resolved,			/* OP_ACL_RESOLVE: what a secret stands for here, for those who decide beside raftd */
+RECORD(acl_resolved,			/* OP_ACL_RESOLVE: what a secret stands for, for who decides beside raftd */
 	(STR, AccessorID), (BOOL, Local),
 	(I64, Expires),			/* ns since 1970, from then on none of this holds; 0: never */
 	(BOOL, DefaultAllow),		/* what no rule covers is allowed */

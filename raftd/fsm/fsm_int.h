@@ -132,6 +132,7 @@ struct fsm {
 	pthread_mutex_t head_lock;
 	pthread_cond_t readers_left;	/* with head_lock */
 	struct fsm_head head;		/* head_lock */
+	_Atomic uint64_t acl_since, acl_index;	/* of the head, without its lock: each decision looks at them */
 	unsigned facts;			/* FACT_... that the next head has to be given */
 	struct fsm_touches *touches;	/* of the running batch */
 	struct fsm_touches own_touches;	/* of fsm_apply(), and of what is applied for nobody */

@@ -90,6 +90,18 @@ take_facts(struct fsm_head *to, struct fsm_head *from, unsigned facts)
 		to->acl_since = from->acl_since;
 }
 
+static uint64_t
+index_of_acl(const struct fsm_head *h)
+{
+	static const enum fsm_index tables[] = { FX_ACL_TOKENS, FX_ACL_POLICIES, FX_ACL_ROLES };
+	uint64_t highest = h->restored[FR_FLOOR];
+
+	for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		if (h->index[tables[i]] > highest)
+			highest = h->index[tables[i]];
+	return highest;
+}
+
 void
 head_publish(struct fsm *f)
 {
@@ -109,6 +121,8 @@ head_publish(struct fsm *f)
 	memcpy(h->tally, f->tally, sizeof(h->tally));
 	memcpy(h->restored, f->restored, sizeof(h->restored));
 	take_facts(h, &fresh, f->facts);
+	f->acl_index = index_of_acl(h);
+	f->acl_since = h->acl_since;
 	pthread_mutex_unlock(&f->head_lock);
 	if (f->facts & FACT_STAGE)
 		f->stage_changed = true;
@@ -223,25 +237,13 @@ fsm_autopilot(struct fsm *f, struct autopilot_config *out)
 uint64_t
 fsm_acl_since(const struct fsm *f)
 {
-	struct fsm *state = hold(f);
-	uint64_t since = state->head.acl_since;
-
-	let_go(state);
-	return since;
+	return f->owner != NULL ? f->owner->acl_since : f->acl_since;
 }
 
 uint64_t
 fsm_acl_index(const struct fsm *f)
 {
-	static const enum fsm_index tables[] = { FX_ACL_TOKENS, FX_ACL_POLICIES, FX_ACL_ROLES };
-	struct fsm *state = hold(f);
-	uint64_t highest = state->head.restored[FR_FLOOR];
-
-	for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		if (state->head.index[tables[i]] > highest)
-			highest = state->head.index[tables[i]];
-	let_go(state);
-	return highest;
+	return f->owner != NULL ? f->owner->acl_index : f->acl_index;
 }
 
 bool

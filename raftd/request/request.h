@@ -16,7 +16,7 @@
 #include "raftd/engine/statethread.h"
 #include "raftd/raftd.h"
 
-#define REQUEST_INLINE 48		/* bytes of arguments and token kept inside the record */
+#define REQUEST_INLINE 96		/* bytes of arguments and token kept inside the record: a key's name and a token */
 #define ASKER_BUCKETS 1024
 #define ASKER_PAUSE_BYTES (16u << 20)	/* answers that wait: no further questions are read */
 

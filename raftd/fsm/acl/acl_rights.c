@@ -13,12 +13,13 @@
 
 #define BUCKETS 4096u
 #define ENTRIES_MAX 16384u		/* the one that was asked for longest ago makes room */
-#define HASH_BYTES 32
+#define KEY_BYTES crypto_shorthash_siphashx24_BYTES	/* of a secret's keyed hash: 128 bits that nobody outside can choose */
+#define PRINT_BYTES 32
 
 /* A compiled set, shared. */
 struct rules_of {
 	LIST_ENTRY(rules_of) link;	/* of its bucket */
-	uint8_t print[HASH_BYTES];	/* of what it was compiled from */
+	uint8_t print[PRINT_BYTES];	/* of what it was compiled from */
 	struct acl_set *set;
 	unsigned users;			/* under the table's lock */
 };
@@ -36,14 +37,14 @@ struct fsm_rights {
 struct entry {
 	LIST_ENTRY(entry) link;
 	TAILQ_ENTRY(entry) used;
-	uint8_t key[HASH_BYTES];
+	uint8_t key[KEY_BYTES];
 	struct fsm_rights *rights;
 };
 
 struct acl_rights_table {
 	_Atomic unsigned users;		/* the state, and all rights that it gave */
 	pthread_mutex_t lock;
-	uint8_t key[crypto_generichash_KEYBYTES];
+	uint8_t key[crypto_shorthash_siphashx24_KEYBYTES];
 	LIST_HEAD(, entry) entries[BUCKETS];
 	LIST_HEAD(, rules_of) rules[BUCKETS];
 	TAILQ_HEAD(entries_used, entry) used;	/* the one asked for last first */
@@ -67,7 +68,7 @@ acl_rights_table_new(void)
 }
 
 static unsigned
-bucket_of(const uint8_t hash[HASH_BYTES])
+bucket_of(const uint8_t *hash)
 {
 	return (hash[0] | (unsigned)hash[1] << 8) % BUCKETS;
 }
@@ -75,12 +76,12 @@ bucket_of(const uint8_t hash[HASH_BYTES])
 /* -- compiled sets; the table's lock held -- */
 
 static struct rules_of *
-find_rules(struct acl_rights_table *t, const uint8_t print[HASH_BYTES])
+find_rules(struct acl_rights_table *t, const uint8_t print[PRINT_BYTES])
 {
 	struct rules_of *s;
 
 	LIST_FOREACH(s, &t->rules[bucket_of(print)], link)
-		if (memcmp(s->print, print, HASH_BYTES) == 0)
+		if (memcmp(s->print, print, PRINT_BYTES) == 0)
 			return s;
 	return NULL;
 }
@@ -159,19 +160,19 @@ fsm_rights_accessor(const struct fsm_rights *r)
 /* -- the table -- */
 
 static void
-hash_secret(const struct acl_rights_table *t, struct span secret, uint8_t out[HASH_BYTES])
+hash_secret(const struct acl_rights_table *t, struct span secret, uint8_t out[KEY_BYTES])
 {
-	(void)crypto_generichash(out, HASH_BYTES, secret.p, secret.len, t->key, sizeof(t->key));	/* cannot fail */
+	(void)crypto_shorthash_siphashx24(out, secret.p, secret.len, t->key);	/* cannot fail */
 }
 
 /* Lock held. */
 static struct entry *
-find_entry(struct acl_rights_table *t, const uint8_t key[HASH_BYTES])
+find_entry(struct acl_rights_table *t, const uint8_t key[KEY_BYTES])
 {
 	struct entry *e;
 
 	LIST_FOREACH(e, &t->entries[bucket_of(key)], link)
-		if (memcmp(e->key, key, HASH_BYTES) == 0)
+		if (memcmp(e->key, key, KEY_BYTES) == 0)
 			return e;
 	return NULL;
 }
@@ -190,7 +191,7 @@ remove_entry(struct acl_rights_table *t, struct entry *e)
 }
 
 static struct fsm_rights *
-look(struct acl_rights_table *t, const uint8_t key[HASH_BYTES], uint64_t index, int64_t now)
+look(struct acl_rights_table *t, const uint8_t key[KEY_BYTES], uint64_t index, int64_t now)
 {
 	struct fsm_rights *r = NULL;
 	struct entry *e;
@@ -212,14 +213,14 @@ look(struct acl_rights_table *t, const uint8_t key[HASH_BYTES], uint64_t index, 
 
 /* Without memory it is not kept. */
 static void
-keep(struct acl_rights_table *t, const uint8_t key[HASH_BYTES], struct fsm_rights *r)
+keep(struct acl_rights_table *t, const uint8_t key[KEY_BYTES], struct fsm_rights *r)
 {
 	struct entry *e, *fresh = calloc(1, sizeof(*fresh));
 	struct fsm_rights *old = NULL;
 
 	if (fresh == NULL)
 		return;
-	memcpy(fresh->key, key, HASH_BYTES);
+	memcpy(fresh->key, key, KEY_BYTES);
 	fresh->rights = take(r);
 	pthread_mutex_lock(&t->lock);
 	e = find_entry(t, key);
@@ -235,7 +236,7 @@ keep(struct acl_rights_table *t, const uint8_t key[HASH_BYTES], struct fsm_right
 }
 
 static void
-forget(struct acl_rights_table *t, const uint8_t key[HASH_BYTES])
+forget(struct acl_rights_table *t, const uint8_t key[KEY_BYTES])
 {
 	struct fsm_rights *old = NULL;
 	struct entry *e;
@@ -272,12 +273,12 @@ print_text(crypto_generichash_state *h, struct span text)
 }
 
 static void
-fingerprint(const struct fsm_acl *from, bool allow, uint8_t out[HASH_BYTES])
+fingerprint(const struct fsm_acl *from, bool allow, uint8_t out[PRINT_BYTES])
 {
 	crypto_generichash_state h;
 	const uint32_t counts[] = { from->policy_count, from->service_count, from->node_count, allow };
 
-	(void)crypto_generichash_init(&h, NULL, 0, HASH_BYTES);
+	(void)crypto_generichash_init(&h, NULL, 0, PRINT_BYTES);
 	(void)crypto_generichash_update(&h, (const uint8_t *)counts, sizeof(counts));
 	for (uint32_t i = 0; i < from->policy_count; i++) {
 		print_text(&h, from->policies[i].id);
@@ -287,7 +288,7 @@ fingerprint(const struct fsm_acl *from, bool allow, uint8_t out[HASH_BYTES])
 		print_text(&h, from->services[i]);
 	for (uint32_t i = 0; i < from->node_count; i++)
 		print_text(&h, from->nodes[i]);
-	(void)crypto_generichash_final(&h, out, HASH_BYTES);
+	(void)crypto_generichash_final(&h, out, PRINT_BYTES);
 }
 
 /* Rules that cannot be read any more give nothing at all: no policy is stored without having been read. */
@@ -318,7 +319,7 @@ compile(const struct fsm_acl *from, bool allow, struct acl_set **out)
 static enum tv_err
 rules_for(struct acl_rights_table *t, const struct fsm_acl *from, bool allow, struct rules_of **out)
 {
-	uint8_t print[HASH_BYTES];
+	uint8_t print[PRINT_BYTES];
 	struct acl_set *set = NULL;
 	struct rules_of *s, *fresh;
 	enum tv_err err;
@@ -338,7 +339,7 @@ rules_for(struct acl_rights_table *t, const struct fsm_acl *from, bool allow, st
 		free(fresh);
 		return err;
 	}
-	memcpy(fresh->print, print, HASH_BYTES);
+	memcpy(fresh->print, print, PRINT_BYTES);
 	fresh->set = set;
 	pthread_mutex_lock(&t->lock);
 	s = find_rules(t, print);		/* another thread may have been faster */
@@ -392,7 +393,7 @@ enum tv_err
 fsm_rights_known(const struct fsm *f, struct span secret, int64_t now, const struct fsm_rights **out)
 {
 	const struct fsm *state = state_of(f);
-	uint8_t key[HASH_BYTES];
+	uint8_t key[KEY_BYTES];
 
 	*out = NULL;
 	if (fsm_acl_since(state) == 0)
@@ -409,7 +410,7 @@ fsm_rights_get(struct fsm *f, struct span secret, int64_t now, const struct fsm_
 	enum tv_err err = fsm_rights_known(f, secret, now, out);
 	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
 	struct fsm_rights *r = NULL;
-	uint8_t key[HASH_BYTES];
+	uint8_t key[KEY_BYTES];
 	struct fsm_acl what;
 
 	if (err != TV_EAGAIN)
