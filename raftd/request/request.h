@@ -59,7 +59,7 @@ struct request {
 	const struct fsm_rights *rights;	/* that it was judged by, owned; NULL: none */
 	TAILQ_ENTRY(request) guarded;	/* while it waits: of those whose tokens may change, see raftd/serve/token_watch.h */
 	bool is_guarded;
-	bool judged;			/* it is no read, and may be carried out */
+	bool confirmed;			/* a stale read that was refused, and is looked at again in a state that is not */
 	ev_timer timer;			/* of a blocking query */
 };
 

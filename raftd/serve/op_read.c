@@ -134,6 +134,26 @@ ask_again(struct request *q)
 	engine_read(q->d->engine, &q->read);
 }
 
+static void on_current(struct read_wait *w, enum tv_err err);
+
+/*
+ * A stale state may not know a token yet, or a right: before a stale read is refused it is looked at again in one that is not.
+ * False: it was, or there is no leader to ask.
+ */
+static bool
+refused_by_stale(struct request *q)
+{
+	uint64_t contact_ms;
+
+	if (q->mode != OP_STALE || q->confirmed || !engine_leader_known(q->d->engine, &contact_ms))
+		return false;
+	q->confirmed = true;
+	q->read.done = on_current;
+	q->read.key = NULL;
+	engine_read(q->d->engine, &q->read);
+	return true;
+}
+
 /* What was looked up is given, or waits for something newer. */
 static void
 give(struct request *q)
@@ -144,6 +164,8 @@ give(struct request *q)
 	q->rights = r->rights;
 	r->rights = NULL;
 	if (r->answer.err != TV_OK) {
+		if (r->answer.err == TV_EPERM && refused_by_stale(q))
+			return;
 		if (r->answer.err == TV_EPERM)
 			request_denied(q);
 		unblock(q);
@@ -188,6 +210,23 @@ static struct request *
 request_of(struct read_wait *w)
 {
 	return (struct request *)((char *)w - offsetof(struct request, read));
+}
+
+/* The refusal of before is kept until then. */
+static void
+on_current(struct read_wait *w, enum tv_err err)
+{
+	struct request *q = request_of(w);
+
+	if (err == TV_OK) {
+		q->needed = w->index;
+		request_drop_lookup(q);
+		look(q);
+		return;
+	}
+	request_denied(q);
+	unblock(q);
+	request_fail(q, TV_EPERM, q->lookup->answer.text);
 }
 
 void
