@@ -219,7 +219,8 @@ acl_set_value(const struct ctl *ctl, json_t *thing, const char *option, const ch
 	    json_stringn((const char *)text.data, text.len);
 	buf_done(&text);
 	if (v == NULL && is_json)
-		fprintf(stderr, "clusterctl: %s: --%s: not JSON: line %d: %s\n", ctl->verb->words, option, e.line, e.text);
+		fprintf(stderr, "clusterctl: %s: --%s: not JSON: line %d: %s\n", ctl->verb->words, option, e.line,
+		    e.text);
 	else if (v == NULL)
 		fprintf(stderr, "clusterctl: %s: --%s: not UTF-8\n", ctl->verb->words, option);
 	return v != NULL && json_object_set_new(thing, key, v) == 0;
@@ -293,7 +294,8 @@ clear(const struct ctl *ctl, json_t *thing)
 		    ctl_option_in(ctl->verb->options, links[i].option) == NULL))
 			i++;
 		if (i == LINKS) {
-			fprintf(stderr, "clusterctl: %s: --clear: there is no list \"%s\"\n", ctl->verb->words, g->value);
+			fprintf(stderr, "clusterctl: %s: --clear: there is no list \"%s\"\n", ctl->verb->words,
+			    g->value);
 			return false;
 		}
 		json_object_set_new(thing, links[i].key, json_array());

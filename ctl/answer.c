@@ -15,17 +15,19 @@ hint_explain(struct span text)
 	char words[256], resource[32], access[32], name[192] = "";
 	const char *at;
 
-	snprintf(words, sizeof(words), "%.*s", (int)(text.len < sizeof(words) ? text.len : sizeof(words) - 1),
-	    (const char *)text.p);
+	text.len = text.len < sizeof(words) ? text.len : sizeof(words) - 1;
+	snprintf(words, sizeof(words), "%.*s", (int)text.len, (const char *)text.p);
 	at = strstr(words, before);
-	if (at != NULL && sscanf(at + sizeof(before) - 1, "%31[a-z]:%31[a-z] on %191[^\n]", resource, access, name) >= 2) {
+	if (at != NULL &&
+	    sscanf(at + sizeof(before) - 1, "%31[a-z]:%31[a-z] on %191[^\n]", resource, access, name) >= 2) {
 		char *safe = out_safe(span_str(name));
 
-		fprintf(stderr, "`clusterctl acl explain %s%s%s %s` shows what it may, and what is missing.\n", resource,
-		    safe[0] != '\0' ? ":" : "", safe, access);
+		fprintf(stderr, "`clusterctl acl explain %s%s%s %s` shows what it may, and what is missing.\n",
+		    resource, safe[0] != '\0' ? ":" : "", safe, access);
 		free(safe);
 	} else {
-		fprintf(stderr, "`clusterctl acl explain RESOURCE:NAME ACCESS` shows what it may, and what is missing.\n");
+		fprintf(stderr, "`clusterctl acl explain RESOURCE:NAME ACCESS` shows what it may, and what is "
+		    "missing.\n");
 	}
 }
 
@@ -39,8 +41,8 @@ tell_token(struct client *c, struct span text)
 	long status;
 
 	if (from == NULL) {
-		fprintf(stderr, "No token was shown, so what the anonymous one may is all: give one with --token-file or "
-		    "TRIUMVIR_TOKEN.\n");
+		fprintf(stderr, "No token was shown, so what the anonymous one may is all: give one with "
+		    "--token-file or TRIUMVIR_TOKEN.\n");
 		return;
 	}
 	if (client_do(c, "GET", "/v1/acl/token/self", SPAN_NONE, SELF_TIMEOUT_S, &self))
@@ -55,8 +57,8 @@ tell_token(struct client *c, struct span text)
 		if (span_starts(text, span_str("Permission denied")))
 			hint_explain(text);
 	} else if (status == 403) {
-		fprintf(stderr, "The token of %s is not known here: it was deleted, has expired, or is of another cluster.\n",
-		    from);
+		fprintf(stderr, "The token of %s is not known here: it was deleted, has expired, or is of another "
+		    "cluster.\n", from);
 	}
 	json_decref(token);
 }
@@ -68,9 +70,10 @@ complain_access(struct client *c, const struct client_answer *a)
 	struct span text = buf_span(&a->body);
 
 	if (span_starts(text, span_str("ACL support disabled")))
-		fprintf(stderr, "Access control is off; acl { enabled = true } in the servers' cluster.conf turns it on.\n");
-	else if (a->status == 403 && (span_starts(text, span_str("Permission denied")) || span_starts(text, span_str("ACL not found"))) &&
-	    memmem(text.p, text.len, "bootstrap", 9) == NULL)
+		fprintf(stderr, "Access control is off; acl { enabled = true } in the servers' cluster.conf turns it "
+		    "on.\n");
+	else if (a->status == 403 && (span_starts(text, span_str("Permission denied")) ||
+	    span_starts(text, span_str("ACL not found"))) && memmem(text.p, text.len, "bootstrap", 9) == NULL)
 		tell_token(c, text);
 }
 

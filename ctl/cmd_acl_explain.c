@@ -95,7 +95,8 @@ ask_agent(struct explain *x)
 	client_answer_done(&a);
 	json_t *debug = json_object_get(self, "DebugConfig");
 	if (x->dc[0] == '\0')
-		(void)span_copy(span_str(json_text(json_object_get(self, "Config"), "Datacenter")), x->dc, sizeof(x->dc));
+		(void)span_copy(span_str(json_text(json_object_get(self, "Config"), "Datacenter")), x->dc,
+		    sizeof(x->dc));
 	if (x->default_from == NULL &&
 	    !read_default(x, json_text(json_object_get(debug, "ACLResolverSettings"), "ACLDefaultPolicy"), "the agent"))
 		(void)read_default(x, json_text(debug, "ACLDefaultPolicy"), "the agent");
@@ -120,7 +121,8 @@ read_call(struct explain *x)
 
 /* The rules are taken over; NULL: no memory. */
 static bool
-add_list(struct explain *x, struct acl_rules *rules, const char *kind, const char *name, const char *id, const char *role)
+add_list(struct explain *x, struct acl_rules *rules, const char *kind, const char *name, const char *id,
+    const char *role)
 {
 	size_t n = json_array_size(x->sources);
 	struct acl_rules **grown = realloc(x->lists, (n + 1) * sizeof(*grown));
@@ -133,11 +135,15 @@ add_list(struct explain *x, struct acl_rules *rules, const char *kind, const cha
 		return false;
 	}
 	x->lists[n] = rules;
-	json_array_append_new(x->sources, json_pack("{s:s,s:s,s:s,s:s}", "Kind", kind, "Name", name, "ID", id, "Role", role));
+	json_array_append_new(x->sources, json_pack("{s:s,s:s,s:s,s:s}", "Kind", kind, "Name", name, "ID", id,
+	    "Role", role));
 	return true;
 }
 
-/* Does what counts in these datacenters count here?  list: NULL or empty means everywhere.  *known: whether one can say. */
+/*
+ * Does what counts in these datacenters count here?  list: NULL or empty means everywhere.  *known: false when that
+ * cannot be found out.
+ */
 static bool
 counts(struct explain *x, const json_t *list, const char *kind, const char *name, bool *known)
 {
@@ -148,8 +154,8 @@ counts(struct explain *x, const json_t *list, const char *kind, const char *name
 	if (json_array_size(list) == 0)
 		return true;
 	if (x->dc[0] == '\0') {
-		fprintf(stderr, "clusterctl: acl explain: %s %s counts in some datacenters only: name yours with --dc\n", kind,
-		    name);
+		fprintf(stderr, "clusterctl: acl explain: %s %s counts in some datacenters only: name yours with "
+		    "--dc\n", kind, name);
 		*known = false;
 		return false;
 	}
@@ -179,9 +185,11 @@ add_policy(struct explain *x, const char *id, const char *role)
 	if (good && here) {
 		const json_t *text = json_object_get(p, "Rules");
 
-		good = acl_rules_parse(span_of(json_string_value(text), json_string_length(text)), &rules, &why) == TV_OK;
+		good = acl_rules_parse(span_of(json_string_value(text), json_string_length(text)), &rules,
+		    &why) == TV_OK;
 		if (!good)
-			fprintf(stderr, "clusterctl: acl explain: policy %s: %s\n", json_text(p, "Name"), buf_cstr(&why));
+			fprintf(stderr, "clusterctl: acl explain: policy %s: %s\n", json_text(p, "Name"),
+			    buf_cstr(&why));
 		else
 			good = add_list(x, rules, "policy", json_text(p, "Name"), id, role);
 	}
@@ -241,8 +249,8 @@ add_token(struct explain *x)
 		json_decref(role);
 	}
 	if (!good)
-		fprintf(stderr, "Tokens, roles and policies are read with acl = \"read\": show a token that may, and name the one "
-		    "to explain with --accessor.\n");
+		fprintf(stderr, "Tokens, roles and policies are read with acl = \"read\": show a token that may, and "
+		    "name the one to explain with --accessor.\n");
 	return good;
 }
 
@@ -398,8 +406,8 @@ print_json(struct explain *x, struct answer *a)
 	    "DecidedBy", kinds[a->why.kind], "LeftOut", x->left_out);
 
 	if (a->why.kind == ACL_BY_RULE)
-		json_object_set_new(o, "Rule", json_pack("{s:s,s:i,s:O}", "Text", buf_cstr(&a->rule), "Line", (int)a->why.line,
-		    "Of", json_array_get(x->sources, a->why.policy)));
+		json_object_set_new(o, "Rule", json_pack("{s:s,s:i,s:O}", "Text", buf_cstr(&a->rule), "Line",
+		    (int)a->why.line, "Of", json_array_get(x->sources, a->why.policy)));
 	if (a->missing.len > 0)
 		json_object_set_new(o, "Missing", json_string(buf_cstr(&a->missing)));
 	out_json(o);
@@ -413,8 +421,8 @@ answer(struct explain *x)
 	struct acl_set *set;
 	int rc;
 
-	if (acl_set_new((const struct acl_rules *const *)x->lists, (uint32_t)json_array_size(x->sources), x->default_allow,
-	    &set) != TV_OK) {
+	if (acl_set_new((const struct acl_rules *const *)x->lists, (uint32_t)json_array_size(x->sources),
+	    x->default_allow, &set) != TV_OK) {
 		fprintf(stderr, "clusterctl: acl explain: its rules are too many\n");
 		return 1;
 	}

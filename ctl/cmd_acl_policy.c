@@ -51,7 +51,8 @@ show_policy(struct ctl *ctl, json_t *p)
 		json_decref(p);
 		return 0;
 	}
-	rules = json_stringn(json_string_value(text), json_string_length(text));	/* with their lines, as they are */
+	/* With their lines, as they are. */
+	rules = json_stringn(json_string_value(text), json_string_length(text));
 	json_safe(p);
 	acl_field("ID:", json_text(p, "ID"));
 	acl_field("Name:", json_text(p, "Name"));

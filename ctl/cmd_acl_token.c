@@ -94,7 +94,8 @@ tell_reset(struct span text)
 
 	if (index > 0)
 		fprintf(stderr, "It was made before. To make one more, run this as root on the leader, which "
-		    "`clusterctl raft list-peers` shows, and bootstrap again:\n  echo %llu > %s/raftd/acl-bootstrap-reset\n"
+		    "`clusterctl raft list-peers` shows, and bootstrap again:\n"
+		    "  echo %llu > %s/raftd/acl-bootstrap-reset\n"
 		    "(in the folder raftd of its data_dir).\n", index, TV_DATADIR);
 }
 
