@@ -350,7 +350,7 @@ acl_set_links(const struct ctl *ctl, json_t *thing)
 			return false;
 		}
 		list = json_object_get(merge ? thing : fresh, links[i].key);
-		if (list == NULL)
+		if (!json_is_array(list))
 			json_object_set_new(merge ? thing : fresh, links[i].key, list = json_array());
 		if (!is_in(list, link))
 			json_array_append(list, link);

@@ -49,14 +49,13 @@ tell_token(struct client *c, struct span text)
 		token = json_loadb((const char *)self.body.data, self.body.len, 0, NULL);
 	status = self.status;
 	client_answer_done(&self);
-	if (token != NULL) {
+	if (token != NULL && span_starts(text, span_str("Permission denied"))) {
 		json_safe(token);
 		fprintf(stderr, "The token of %s was shown: accessor %s%s%s%s.\n", from, json_text(token, "AccessorID"),
 		    json_text(token, "Description")[0] != '\0' ? " (" : "", json_text(token, "Description"),
 		    json_text(token, "Description")[0] != '\0' ? ")" : "");
-		if (span_starts(text, span_str("Permission denied")))
-			hint_explain(text);
-	} else if (status == 403) {
+		hint_explain(text);
+	} else if (token == NULL && status == 403) {
 		fprintf(stderr, "The token of %s is not known here: it was deleted, has expired, or is of another "
 		    "cluster.\n", from);
 	}

@@ -160,7 +160,7 @@ counts(struct explain *x, const json_t *list, const char *kind, const char *name
 		return false;
 	}
 	json_array_foreach(list, i, dc)
-		if (strcmp(json_string_value(dc), x->dc) == 0)
+		if (json_is_string(dc) && strcmp(json_string_value(dc), x->dc) == 0)
 			return true;
 	json_array_append_new(x->left_out, json_sprintf("%s %s does not count in %s", kind, name, x->dc));
 	return false;
