@@ -226,7 +226,7 @@ void
 ctl_complete(char **argv)
 {
 	const struct option *o = NULL;
-	char words[WORDS_MAX], **to = argv;
+	char words[WORDS_MAX], last[WORD_MAX] = "", **to = argv;
 	const char *word;
 
 	if (argv[0] != NULL && strcmp(argv[0], "help") == 0)
@@ -254,8 +254,9 @@ ctl_complete(char **argv)
 	for (const struct verb *v = ctl_verbs; v->words != NULL; v++) {
 		if (!ctl_under(v, words) || (words[0] == '\0' && strchr(v->words, ' ') != NULL))
 			continue;
-		if ((word = word_behind(v, words)) != NULL)
+		if ((word = word_behind(v, words)) != NULL && strcmp(word, last) != 0)
 			printf("%s\n", word);
+		snprintf(last, sizeof(last), "%s", word != NULL ? word : "");
 		if (words[0] == '\0')
 			continue;
 		put_names(v->options);

@@ -65,7 +65,7 @@ def started(c, **keys):
 
 
 def test_first_token():
-    with Cluster("127.139.1") as c:
+    with Cluster("127.147.1") as c:
         node, admin = started(c)
         secret = in_file(admin.token).strip()
         assert stat.S_IMODE(os.stat(admin.token).st_mode) == 0o600 and len(secret) == 36, secret
@@ -97,7 +97,7 @@ def explained(shell, accessor, about, access):
 
 def test_what_explain_says_is_so():
     """For each key and access: the servers do what it says, at a server and at a client; and its advice helps."""
-    with Cluster("127.139.2") as c:
+    with Cluster("127.147.2") as c:
         node, admin = started(c)
         client = c.client("c1", 2, node, **ON)
         admin("acl", "policy", "create", "app", "--rules", "@" + to_file(os.path.join(c.dir, "rules"), RULES, 0o644))
@@ -137,7 +137,7 @@ def test_what_explain_says_is_so():
 
 
 def test_tokens():
-    with Cluster("127.139.3") as c:
+    with Cluster("127.147.3") as c:
         node, admin = started(c)
         admin("acl", "policy", "create", "app", "--description", "for it", "--rules", "-", input=RULES)
         assert admin("acl", "policy", "read", "--text", "app").stdout == RULES
@@ -191,7 +191,7 @@ def test_tokens():
 
 
 def test_where_tokens_come_from():
-    with Cluster("127.139.4") as c:
+    with Cluster("127.147.4") as c:
         node, admin = started(c)
         secret = in_file(admin.token).strip()
         public = to_file(os.path.join(c.dir, "public"), secret, 0o644)
@@ -236,7 +236,7 @@ def signed(key, claims):
 
 
 def test_logins():
-    with Cluster("127.139.5") as c:
+    with Cluster("127.147.5") as c:
         node, admin = started(c)
         key = os.path.join(c.dir, "key")
         subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
@@ -279,7 +279,7 @@ def test_for_developers():
         os.chmod(where, 0o755)          # started by root it runs as nobody
         for name in ("ctl/clusterctl", "gossipd/gossipd", "raftd/raftd", "rpcd/rpcd", "rpcd/rpcd-check", "rpcd/rpcd-dns"):
             shutil.copy(os.path.join(BUILD, name), where)
-        ctl, address = os.path.join(where, "clusterctl"), moved("127.139.6") + ".1"
+        ctl, address = os.path.join(where, "clusterctl"), moved("127.147.6") + ".1"
         p = subprocess.Popen([ctl, "dev", "--acl", "--bind", address], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              env=dict(os.environ, TMPDIR=where), text=True)
         try:

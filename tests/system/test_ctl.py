@@ -197,7 +197,9 @@ def test_hints():
             ('"-http-addr" is written --addr', "-http-addr=127.0.0.1:8500", "members"),
             ('"--http-addr" is written --addr', "members", "--http-addr", "x"), ('"-wan" is written --wan', "members", "-wan"),
             ('"-recurse" is written --recurse', "kv", "delete", "-recurse", "x"),
-            ("no equivalent in this version", "acl", "token", "list")):
+            ("is here: clusterctl acl login", "login", "-method=x"),
+            ('"-policy-name" is written --policy-name', "acl", "token", "create", "-policy-name=x"),
+            ("no equivalent in this version", "connect", "ca")):
         expect(2, says, *nowhere, *args)
     # what looks like an option and is none stays an argument
     expect(1, "no answer from unix:/nowhere", *nowhere, "kv", "put", "a", "-1")
@@ -231,10 +233,11 @@ def completed(*words):
 
 def test_completion():
     commands = re.findall(r"^  ([a-z-]+) ", ctl("help")[1], re.M)
-    assert completed("") == ["--addr", "--token", "--timeout", "--json"] + commands
+    assert completed("") == ["--addr", "--token-file", "--token", "--timeout", "--json"] + commands
     for words, offered in ((["ke"], ["keyring", "keygen"]), (["--addr", "x", "raft", "re"], ["remove-peer", "recover"]),
                            (["kv", "get", "--"], ["--stale", "--dc"]), (["monitor", "--level", "w"], ["warn"]),
                            (["help", "snapshot", "i"], ["inspect"]), (["snapshot", "restore", "READ"], ["README.md"]),
+                           (["acl", "explain", "--default-policy", ""], ["allow", "deny"]), (["acl", "tok"], ["token"]),
                            (["validate", "rpc"], ["rpcd"]), (["force-leave", ""], ["--prune"])):
         assert completed(*words) == offered, (words, completed(*words))
 
