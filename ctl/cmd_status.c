@@ -190,7 +190,9 @@ check_leader(struct status *s)
 	const json_t *leader = raft_leader(s->health.value);
 	const char *reason = json_text(s->health.value, "Reason");
 
-	if (s->health.value == NULL)
+	if (s->health.value == NULL && strstr(s->health.why, "Permission denied") != NULL)
+		say(s, UNKNOWN("Show a token that has it, with --token-file"), "%s", s->health.why);
+	else if (s->health.value == NULL)
 		say(s, UNKNOWN("Ask on a server; clusterctl members shows them"), "%s", s->health.why);
 	else if (leader != NULL)
 		say(s, WELL, "%s (%s)", json_text(leader, "Name"), json_text(leader, "Address"));

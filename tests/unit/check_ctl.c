@@ -410,7 +410,11 @@ START_TEST(status_nuances)
 	ck_assert_int_eq(status_with(SELF, 200, "{\"Config\":{\"NodeName\":\"c\",\"Datacenter\":\"d1\"},\"Stats\":{\"rpcd\":{\"gossipd\":\"connected\",\"raftd\":\"none\"}}}"), 0);
 	ck_assert_ptr_nonnull(strstr(out_text, "node      well      c, client in d1\n"));
 	ck_assert_ptr_nonnull(strstr(out_text, "disks     well      none is full\n"));
-	(void)status_with(HEALTH, 429, "{\"Servers\":[" SERVER("n1", true, true, true, "") "," SERVER("n2", true, false, false, "gossip reports it failed") "]}");
+	ck_assert_int_eq(status_with(HEALTH, 403, "Permission denied: Missing operator:read permissions"), 1);
+	ck_assert_ptr_nonnull(strstr(out_text, "leader    unknown   Permission denied: Missing operator:read permissions. "
+	    "Show a token that has it, with --token-file\n"));
+	(void)status_with(HEALTH, 429, "{\"Servers\":[" SERVER("n1", true, true, true, "") ","
+ SERVER("n2", true, false, false, "gossip reports it failed") "]}");
 	answers(MEMBERS, subjects[MEMBERS], 200, "[" MEMBER("n1", 1, "1", "required") "," MEMBER("n2", 4, "1", "required") "]");
 	ck_assert_int_eq(call("status"), 1);
 	ck_assert_ptr_nonnull(strstr(out_text, "servers   not well  n2: "));
