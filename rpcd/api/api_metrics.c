@@ -32,7 +32,8 @@ static const struct section_kind {
 	{ "raftd", false, " handshakes_postponed links_evicted links_refused "
 	    "requests_denied requests_refused state_batches state_lists state_reads state_reads_slow " },
 	{ "raft", false, " loop_late prompt_elections slow_syncs snapshots_damaged syncs " },
-	{ "state", false, " acl_rights_from_memory acl_rights_resolved applied_entries batch_pages_fetched batch_pages_read cache_hits cache_misses "
+	{ "state", false, " acl_rights_from_memory acl_rights_resolved applied_entries "
+	    "batch_pages_fetched batch_pages_read cache_hits cache_misses "
 	    "flush_waits flushes transactions transactions_failed " },
 	{ "rpcd", true, " cache_bytes cache_entries cache_entries_lost cache_fetches_under_way cache_waiting "
 	    "calls_bytes calls_under_way checks events http_bodies_bytes http_conns http_conns_waiting "
