@@ -21,7 +21,8 @@ raftd_libfsm_a_SOURCES = \
 	raftd/fsm/kv/kv.c raftd/fsm/kv/tombstone.c raftd/fsm/txn/txn.c raftd/fsm/txn/txn_kv.c raftd/fsm/txn/txn_catalog.c raftd/fsm/txn/txn_int.h raftd/fsm/session/session.c raftd/fsm/operator/server.c \
 	raftd/fsm/query/query.c raftd/fsm/query/query_run.c raftd/fsm/query/query_render.c raftd/fsm/query/query_int.h raftd/fsm/query/query_render.h \
 	raftd/fsm/acl/acl.c raftd/fsm/acl/acl_parts.c raftd/fsm/acl/acl_token.c raftd/fsm/acl/acl_policy.c raftd/fsm/acl/acl_role.c \
-	raftd/fsm/acl/acl_resolve.c raftd/fsm/acl/acl_rights.c raftd/fsm/acl/acl_may.c raftd/fsm/acl/acl_int.h \
+	raftd/fsm/acl/acl_resolve.c raftd/fsm/acl/acl_rights.c raftd/fsm/acl/acl_may.c raftd/fsm/acl/acl_method.c \
+	raftd/fsm/acl/acl_binding.c raftd/fsm/acl/acl_login.c raftd/fsm/acl/acl_int.h \
 	raftd/fsm/catalog/catalog.c raftd/fsm/catalog/register.c raftd/fsm/catalog/deregister.c raftd/fsm/catalog/catalog_read.c raftd/fsm/catalog/health.c raftd/fsm/catalog/node_checks.c raftd/fsm/catalog/node_checks.h \
 	raftd/fsm/catalog/coordinate.c raftd/fsm/catalog/sort_near.c raftd/fsm/operator/autopilot_config.c \
 	raftd/fsm/copy/snapshot.c raftd/fsm/copy/snapfile.c raftd/fsm/copy/restore.c raftd/fsm/copy/replace.c raftd/fsm/damage.c raftd/fsm/compact.c raftd/fsm/flusher.c raftd/fsm/info.c \
@@ -33,6 +34,14 @@ EXTRA_DIST += raftd/fsm/README.md doc/storage.md
 # Link line after raftd/libfsm.a: raftd/libraftstore.a, then STORE_LIBS.
 # Link line after raftd/libraftstore.a (which needs raftd/libraftcore.a for configurations).
 STORE_LIBS = common/libtvcore.a $(SODIUM_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lpthread -lm
+
+# Auth methods and their logins: pure, but for the clock of those who call it.
+noinst_LIBRARIES += raftd/liblogin.a
+raftd_liblogin_a_SOURCES = \
+	raftd/login/method_config.c raftd/login/method_config.h raftd/login/jwt.c raftd/login/jwt.h raftd/login/claims.c raftd/login/claims.h \
+	raftd/login/login.c raftd/login/login.h
+raftd_liblogin_a_CFLAGS = $(AM_CFLAGS) $(GNUTLS_CFLAGS) $(JANSSON_CFLAGS)
+LOGIN_LIBS = raftd/liblogin.a common/libtvjson.a common/libtvcore.a $(JANSSON_LIBS) $(GNUTLS_LIBS) $(SODIUM_LIBS) $(PCRE2_LIBS) -lm
 
 # The shell: pure parts apart, so that their tests link without libev.
 noinst_LIBRARIES += raftd/libraftshell.a
@@ -61,10 +70,10 @@ raftd_raftd_SOURCES = \
 	raftd/snapshot/export.c raftd/snapshot/export.h raftd/snapshot/import.c raftd/snapshot/import.h raftd/snapshot/import_leader.c raftd/snapshot/import_leader.h \
 	raftd/snapshot/op_snapshot.c raftd/snapshot/op_snapshot.h \
 	raftd/snapshot/snapshots.c raftd/snapshot/snapshots.h raftd/snapshot/snapshot_file.c raftd/snapshot/snapshot_file.h raftd/snapshot/snapshot_recv.c raftd/snapshot/snapshot_recv.h \
-	raftd/serve/clients.c raftd/serve/clients.h raftd/serve/op.c raftd/serve/op.h raftd/request/request.c raftd/request/request.h raftd/serve/op_read.c raftd/serve/op_write.c raftd/serve/op_tree.c raftd/serve/op_acl.c raftd/serve/op_judge.c raftd/serve/token_watch.c raftd/serve/token_watch.h raftd/serve/op_leader.c \
+	raftd/serve/clients.c raftd/serve/clients.h raftd/serve/op.c raftd/serve/op.h raftd/request/request.c raftd/request/request.h raftd/serve/op_read.c raftd/serve/op_write.c raftd/serve/op_tree.c raftd/serve/op_acl.c raftd/serve/op_login.c raftd/serve/op_login.h raftd/serve/op_judge.c raftd/serve/token_watch.c raftd/serve/token_watch.h raftd/serve/op_leader.c \
 	raftd/serve/info.c raftd/serve/info.h \
 	raftd/leader/leader.c raftd/leader/leader.h raftd/leader/leader_sessions.c raftd/leader/leader_sessions.h \
 	raftd/leader/leader_coordinates.c raftd/leader/leader_coordinates.h \
 	raftd/leader/leader_catalog.c raftd/leader/leader_catalog.h raftd/leader/member_entry.c raftd/leader/member_entry.h raftd/leader/strays.c raftd/leader/strays.h
-raftd_raftd_LDADD = raftd/libraftshell.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a $(RT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lpthread -lm
+raftd_raftd_LDADD = raftd/libraftshell.a raftd/liblogin.a raftd/libfsm.a raftd/libraftstore.a raftd/libraftcore.a common/libtvjson.a $(RT_LIBS) $(BDB_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) $(JANSSON_LIBS) $(GNUTLS_LIBS) -lpthread -lm
 EXTRA_DIST += raftd/README.md raftd/core/README.md

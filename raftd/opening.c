@@ -10,6 +10,7 @@
 #include "raftd/engine/engine.h"
 #include "raftd/engine/worker.h"
 #include "raftd/fsm/fsm.h"
+#include "raftd/login/method_config.h"
 #include "raftd/opening.h"
 #include "raftd/peers/identity.h"
 #include "raftd/snapshot/snapshot_recv.h"
@@ -288,6 +289,7 @@ opening_new(struct raftd *d, const struct opening_events *events)
 		.session_ttl_min_ns = d->conf.session_ttl_min.ns, .session_ttl_max_ns = d->conf.session_ttl_max.ns,
 		.sync = FSM_SYNC_THREAD, .relieved = events->relieved, .ctx = d, .wall_now = clock_wall_ns,
 		.acl_default_allow = d->cluster.acl_default == ACL_DEFAULT_ALLOW, .acl_key_list = d->cluster.acl_key_list,
+		.check_method = login_check_method,
 	};
 	ev_timer_init(&o->retry, on_retry, RETRY, RETRY);
 	ev_timer_init(&o->tell, on_tell, TELL, TELL);

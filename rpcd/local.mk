@@ -29,7 +29,7 @@ rpcd_librpcapi_a_SOURCES = \
 	rpcd/api/api.c rpcd/api/api.h rpcd/api/endpoint.c rpcd/api/endpoint.h rpcd/api/handler.c rpcd/api/render.c rpcd/api/filter.c rpcd/api/cached.c \
 	rpcd/api/api_kv.c rpcd/api/api_session.c rpcd/api/api_catalog.c rpcd/api/api_ui.c rpcd/api/api_health.c rpcd/api/api_status.c \
 	rpcd/api/api_agent.c rpcd/api/api_agent_checks.c rpcd/api/api_agent_coord.c rpcd/api/api_agent.h \
-	rpcd/api/api_agent_services.c rpcd/api/api_agent_health.c rpcd/api/api_operator.c rpcd/api/api_acl.c rpcd/api/api_acl_token.c rpcd/api/api_acl_policy.c rpcd/api/api_acl.h \
+	rpcd/api/api_agent_services.c rpcd/api/api_agent_health.c rpcd/api/api_operator.c rpcd/api/api_acl.c rpcd/api/api_acl_token.c rpcd/api/api_acl_policy.c rpcd/api/api_acl_auth.c rpcd/api/api_acl.h \
 	rpcd/api/api_autopilot.c rpcd/api/host.c rpcd/api/host.h \
 	rpcd/api/api_event.c rpcd/api/api_queries.c rpcd/api/api_monitor.c rpcd/api/api_metrics.c \
 	rpcd/api/api_coordinate.c rpcd/api/api_keyring.c rpcd/api/api_snapshot.c rpcd/api/api_txn.c rpcd/api/api_prepared.c \
@@ -41,12 +41,6 @@ rpcd_librpchttp_a_SOURCES = \
 	rpcd/http/http_scan.c rpcd/http/http_scan.h rpcd/http/http.c rpcd/http/http.h rpcd/http/http_int.h \
 	rpcd/http/http_conns.c rpcd/http/http_serve.c rpcd/http/http_send.c rpcd/http/response_head.c \
 	rpcd/http/response_head.h rpcd/http/client_limits.c rpcd/http/client_limits.h
-
-# ?filter= expressions; pure.
-noinst_LIBRARIES += rpcd/librpcfilter.a
-rpcd_librpcfilter_a_SOURCES = \
-	rpcd/filter/lex.c rpcd/filter/parse.c rpcd/filter/bind.c rpcd/filter/eval.c rpcd/filter/tree.h rpcd/filter/filter.h
-RPC_FILTER_LIBS = rpcd/librpcfilter.a common/libtvcore.a $(PCRE2_LIBS)
 
 # User events and queries of the pool.  event_wire.c is pure, and the API needs it.
 noinst_LIBRARIES += rpcd/librpcevent.a
@@ -112,7 +106,7 @@ rpcd_librpcagent_a_SOURCES = \
 
 sbin_PROGRAMS += rpcd/rpcd
 rpcd_rpcd_SOURCES = rpcd/main.c
-rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcdefset.a rpcd/librpcdefinition.a rpcd/librpcfilter.a \
+rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcdefset.a rpcd/librpcdefinition.a \
 	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcfailover.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpcdns.a rpcd/librpcconf.a \
 	common/libtvjson.a $(RT_LIBS) $(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm
 EXTRA_DIST += rpcd/README.md

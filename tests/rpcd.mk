@@ -89,12 +89,12 @@ if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_filter
 TESTS += tests/unit/check_filter
 tests_unit_check_filter_SOURCES = tests/unit/check_filter.c
-tests_unit_check_filter_LDADD = $(RPC_FILTER_LIBS) $(UNIT_LIBS)
+tests_unit_check_filter_LDADD = common/libtvcore.a $(PCRE2_LIBS) $(UNIT_LIBS)
 endif
 
 FUZZ_REPLAYS += tests/fuzz/replay_filter
 tests_fuzz_replay_filter_SOURCES = tests/fuzz/fuzz_filter.c tests/fuzz/replay.c
-tests_fuzz_replay_filter_LDADD = $(RPC_FILTER_LIBS) common/libtvcore.a
+tests_fuzz_replay_filter_LDADD = common/libtvcore.a $(PCRE2_LIBS)
 
 # Network coordinates as values.
 if HAVE_CHECK

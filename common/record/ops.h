@@ -230,6 +230,26 @@ struct op_access {
 	X(119, ACL_RESOLVE,         "ACL.Resolve",            READ,    acl_secret,         acl_resolved,     ONE, \
 	    0,              (NONE, "whoever shows a secret may see what it is good for"), \
 	    (TABLES, ACL_TOKENS | ACL_POLICIES | ACL_ROLES)) \
+	X(120, ACL_METHOD_SET,      "ACL.AuthMethodSet",      WRITE,   acl_method_set,     acl_method,       ONE, \
+	    0,              (ALL, ACL, WRITE),                   (NOTHING)) \
+	X(121, ACL_METHOD_DELETE,   "ACL.AuthMethodDelete",   WRITE,   acl_name,           bool_reply,       ONE, \
+	    0,              (ALL, ACL, WRITE),                   (NOTHING)) \
+	X(122, ACL_METHOD_GET,      "ACL.AuthMethodRead",     READ,    acl_name,           acl_method,       LIST, \
+	    0,              (ALL, ACL, READ),                    (TABLES, ACL_METHODS)) \
+	X(123, ACL_METHOD_LIST,     "ACL.AuthMethodList",     READ,    empty,              acl_method_stub,  LIST, \
+	    0,              (ALL, ACL, READ),                    (TABLES, ACL_METHODS)) \
+	X(124, ACL_BINDING_SET,     "ACL.BindingRuleSet",     WRITE,   acl_binding_set,    acl_binding,      ONE, \
+	    OP_MAKES_ID,    (ALL, ACL, WRITE),                   (NOTHING)) \
+	X(125, ACL_BINDING_DELETE,  "ACL.BindingRuleDelete",  WRITE,   acl_id,             bool_reply,       ONE, \
+	    0,              (ALL, ACL, WRITE),                   (NOTHING)) \
+	X(126, ACL_BINDING_GET,     "ACL.BindingRuleRead",    READ,    acl_id,             acl_binding,      LIST, \
+	    0,              (ALL, ACL, READ),                    (TABLES, ACL_BINDINGS)) \
+	X(127, ACL_BINDING_LIST,    "ACL.BindingRuleList",    READ,    acl_binding_list,   acl_binding,      LIST, \
+	    0,              (ALL, ACL, READ),                    (TABLES, ACL_BINDINGS)) \
+	X(128, ACL_LOGIN,           "ACL.Login",              WRITE,   acl_login,          acl_token,        ONE, \
+	    OP_MAKES_ID,    (NONE, "whoever shows a bearer token that a method takes"), (NOTHING)) \
+	X(129, ACL_LOGOUT,          "ACL.Logout",             WRITE,   acl_logout,         bool_reply,       ONE, \
+	    0,              (NONE, "whoever shows a secret may give it up"), (NOTHING)) \
 	/* snapshots on their way to and from clients, chunk by chunk */ \
 	X( 70, SNAPSHOT_SAVE,       "Snapshot.Save",          SERVER,  snapshot_ask,       snapshot_state,   ONE, \
 	    0,              (ALL, STATE, READ),                  (NOTHING)) \

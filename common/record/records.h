@@ -322,6 +322,35 @@ RECORD(acl_id, (STR, ID))		/* to delete a policy or a role */
 RECORD(acl_read, (STR, ID), (STR, Name))	/* a policy or a role, by one of them */
 RECORD(acl_rules_text, (STR, Rules))
 RECORD(acl_reap, (I64, Now))		/* OP_ACL_REAP: what expired before */
+#define ACL_METHOD_ROWS(config_flags) \
+	(DURATION, MaxTokenTTL, SF_OMITEMPTY | SF_DURTEXT), (STR, Name), (STR, Type), \
+	(STR, DisplayName, SF_OMITEMPTY), (STR, Description, SF_OMITEMPTY), \
+	(STR, TokenLocality, SF_OMITEMPTY),	/* "local", which "" is too, or "global" */ \
+	(JSON, Config, config_flags), (U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY), \
+	(STRS, Values, SF_HIDDEN)	/* that BindName may insert: the targets of Config's ClaimMappings */
+RECORD(acl_method, ACL_METHOD_ROWS(0))	/* an auth method; stored by Name in lower case */
+RECORD_AS(acl_method_stub, acl_method, ACL_METHOD_ROWS(SF_HIDDEN))	/* of a list; Config is empty */
+#define ACL_METHOD_BYTES_MAX (64u << 10)	/* of one, packed */
+RECORD(acl_binding,			/* a binding rule; stored by ID */
+	(STR, ID), (STR, Description), (STR, AuthMethod), (STR, Selector), (STR, BindType), (STR, BindName),
+	(U64, CreateIndex, SF_READONLY), (U64, ModifyIndex, SF_READONLY))
+#define ACL_BINDING_BYTES_MAX (16u << 10)	/* of one, packed */
+#define ACL_BINDINGS_MAX 512u		/* of one method */
+RECORD(acl_method_set, (OBJ, Method, acl_method))
+RECORD(acl_name, (STR, Name))		/* to read or delete a method */
+RECORD(acl_binding_set, (OBJ, Binding, acl_binding), (BOOL, Create))
+RECORD(acl_binding_list, (STR, AuthMethod))	/* "": any */
+#define ACL_BEARER_BYTES_MAX (16u << 10)
+RECORD(acl_login_body, (STR, AuthMethod), (STR, BearerToken), (MAP, Meta))	/* as clients send it */
+RECORD(acl_login,			/* OP_ACL_LOGIN: the first three are what is asked, and do not go to the log */
+	(STR, AuthMethod), (STR, BearerToken), (MAP, Meta),
+	(OBJ, Token, acl_token),	/* what the leader makes of it */
+	(U64, Method))			/* CreateIndex of the method that it looked at */
+RECORD(acl_logout,			/* OP_ACL_LOGOUT: the first is what is asked, and does not go to the log */
+	(STR, SecretID), (STR, AccessorID))
+RECORD(acl_claim_list, (STR, Name), (STRS, Items))
+RECORD(acl_claims,			/* of a bearer token, by the names that the method maps them to: what selectors see */
+	(MAP, value), (OBJMAP, list, acl_claim_list, SF_LISTS))
 RECORD(acl_replication,
 	(BOOL, Enabled), (BOOL, Running), (STR, SourceDatacenter), (STR, ReplicationType),
 	(U64, ReplicatedIndex), (U64, ReplicatedRoleIndex), (U64, ReplicatedTokenIndex),

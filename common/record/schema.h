@@ -52,6 +52,7 @@ enum schema_flags {
 	SF_KEYSHOWN = 64,	/* ST_OBJMAP: the key field is shown inside too */
 	SF_NILEMPTY = 256,	/* ST_OBJ: nil in msgpack when all of it is empty */
 	SF_SNAKE = 512,		/* ST_OBJ: JSON in: what is in it may be spelled in snake_case, whoever asks */
+	SF_LISTS = 1024,	/* ST_OBJMAP, in filters: an object is but a list, the second field of sub */
 	SF_LATER = 128,		/* bodies of messages: appended by a later version, may be missing */
 };
 

@@ -526,7 +526,9 @@ json_first_value(struct span body, char *errbuf, size_t cap)
 	}
 	json_t *value = json_loadb((const char *)body.p, body.len,
 	    JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
-	if (value == NULL)
+	if (value == NULL && json_error_code(&why) == json_error_premature_end_of_input)
+		snprintf(errbuf, cap, "unexpected EOF");
+	else if (value == NULL)
 		snprintf(errbuf, cap, "invalid JSON at byte %d: %s", why.position, why.text);
 	return value;
 }

@@ -62,6 +62,11 @@ struct fsm_options {
 	int64_t (*wall_now)(void);
 	bool acl_default_allow;		/* what no rule of a token covers */
 	bool acl_key_list;		/* lists of keys need a right of their own */
+	/*
+	 * On the loop, before an auth method goes to the log: its Config, of which Values are filled in from the arena.  TV_EINVAL
+	 * with a sentence.  NULL: there can be no auth methods.
+	 */
+	enum tv_err (*check_method)(struct acl_method *m, struct arena *a, struct buf *why);
 	uint32_t tidy_pages;		/* growth that is worth fsm_compact()'s work; 0: the usual (tests want less) */
 };
 
@@ -211,6 +216,21 @@ void fsm_judge(struct fsm *f, const struct op *op, struct span args, struct span
     struct fsm_answer *ans, const struct fsm_rights **rights);
 /* The reply of a transaction without the results that these rights do not show.  TV_EFORMAT, TV_ENOMEM. */
 enum tv_err fsm_txn_filter(const struct fsm_rights *rights, struct span reply, struct buf *out);
+/* What a login by this auth method looks at, by a reader between begin and end; all of it in the arena. */
+struct fsm_login_view {
+	struct acl_method method;
+	struct acl_binding *rules;
+	uint32_t rule_count;
+};
+/* TV_ENOENT: there is no such method; TV_EDISABLED; else what went wrong with reading.  ARENA_INIT(FSM_RECORD_MEMORY) is enough. */
+enum tv_err fsm_acl_login_method(struct fsm *f, struct span name, struct arena *a, struct fsm_login_view *out);
+/* Of the role that has this name, in the same reading.  TV_ENOENT: there is none. */
+enum tv_err fsm_acl_role_id(struct fsm *f, struct span name, char id[37]);
+/*
+ * The accessor of the login's token that has this secret.  TV_ENOENT: nobody has it, or not any more; TV_EPERM: it was not made
+ * by a login; TV_EDISABLED; else what went wrong with reading.
+ */
+enum tv_err fsm_acl_logout_look(struct fsm *f, struct span secret, int64_t wall_now_ns, char accessor[37]);
 
 /* -- watches: on the loop alone -- */
 struct fsm_watch;

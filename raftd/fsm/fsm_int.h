@@ -681,7 +681,8 @@ struct fsm_op {				/* the arguments are those of the operation's row in common/r
 #define FSM_AREAS(X) \
 	X(kv_ops) X(session_ops) X(register_ops) X(catalog_ops) X(health_ops) X(deregister_ops) X(coordinate_ops) \
 	X(autopilot_ops) X(tombstone_ops) X(server_ops) X(stage_ops) X(txn_ops) X(query_ops) X(acl_ops) X(acl_token_ops) \
-	X(acl_policy_ops) X(acl_role_ops) X(acl_resolve_ops)
+	X(acl_policy_ops) X(acl_role_ops) X(acl_resolve_ops) X(acl_method_ops) X(acl_binding_ops) \
+	X(acl_login_ops)
 #define X(name) extern const struct fsm_op name[];
 FSM_AREAS(X)
 #undef X

@@ -67,6 +67,12 @@ fields_sound(const struct fsm_table *t, const union stored *rec, struct span res
 		return span_eq(rec->acl_role.ID, rest) && rec->acl_role.Name.len > 0 &&
 		    rec->acl_role.Name.len <= ACL_NAME_BYTES_MAX && rec->acl_role.Policies.n <= ACL_LINKS_MAX &&
 		    val.len <= ACL_TOKEN_BYTES_MAX + ACL_GROWTH_MAX;
+	case TBL_ACL_METHOD:
+		return rec->acl_method.Name.len > 0 && rec->acl_method.Name.len <= ACL_NAME_BYTES_MAX &&
+		    rec->acl_method.MaxTokenTTL >= 0 && val.len <= ACL_METHOD_BYTES_MAX + ACL_GROWTH_MAX;
+	case TBL_ACL_BINDING:
+		return span_eq(rec->acl_binding.ID, rest) && rec->acl_binding.AuthMethod.len > 0 &&
+		    rec->acl_binding.AuthMethod.len <= ACL_NAME_BYTES_MAX && val.len <= ACL_BINDING_BYTES_MAX + ACL_GROWTH_MAX;
 	case TBL_KV:
 		return span_eq(rec->kv_entry.Key, rest) && kv_modify_index(val, &index);
 	case TBL_AUTOPILOT:

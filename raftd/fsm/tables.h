@@ -71,6 +71,13 @@
 	T(ACL_POLICY_NAME, 'n', "names of policies", "Internal", 1, NONE, "name(policy)", RAW(36, "id")) \
 	T(ACL_ROLE, 'r', "acl_roles", "ACL roles", 0, ID, "id", STORED(acl_role), INDEX(ACL_ROLES) TALLY(ACL_ROLES)) \
 	T(ACL_ROLE_NAME, 'o', "names of roles", "Internal", 1, NONE, "name(role)", RAW(36, "id")) \
+	/* These four since version 7. */ \
+	T(ACL_METHOD, 'm', "acl_auth_methods", "ACL auth methods", 1, NONE, "name(method)", STORED(acl_method), \
+	    INDEX(ACL_METHODS) TALLY(ACL_METHODS)) \
+	T(ACL_BINDING, 'b', "acl_binding_rules", "ACL binding rules", 0, ID, "id", STORED(acl_binding), \
+	    INDEX(ACL_BINDINGS) TALLY(ACL_BINDINGS)) \
+	T(ACL_METHOD_BINDING, 'c', "binding rules of a method", "Internal", 1, ID, "name(method) id", RAW(0, "")) \
+	T(ACL_METHOD_TOKEN, 'u', "tokens of a method", "Internal", 1, ID, "name(method) accessor id", RAW(0, "")) \
 	T(AUTOPILOT, 'O', "autopilot's configuration", "Autopilot", 0, NONE, "", STORED(autopilot_config), \
 	    INDEX(AUTOPILOT)) \
 	T(SERVER, 'R', "servers removed for good", "Internal", 1, NONE, "name(id)", RAW(8, "u64 index"), OWN()) \

@@ -36,6 +36,6 @@ void op_write_failed(struct request *q, enum tv_err err, struct span text);
 bool op_tree(struct request *q, struct span args, proposal_done *done);
 
 /* Takes a write of access control that is refused, or has a way of its own.  False: it is one as others. */
-bool op_acl(struct request *q);
+bool op_acl(struct request *q, struct span args);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Writes of access control, and the first token of a cluster, OP_ACL_BOOTSTRAP.
+ * Writes of access control, and the first token of a cluster, OP_ACL_BOOTSTRAP.  Logins are op_login.c's.
  *
  * While access control does not hold they are refused here, before anybody asks whether all servers could apply them.
  *
@@ -23,6 +23,7 @@
 #include "raftd/engine/propose.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/serve/op.h"
+#include "raftd/serve/op_login.h"
 
 #define RESET_FILE "acl-bootstrap-reset"
 #define RESET_BYTES_MAX 32
@@ -147,14 +148,16 @@ bootstrap(struct request *q)
 }
 
 bool
-op_acl(struct request *q)
+op_acl(struct request *q, struct span args)
 {
-	bool first = q->op->code == OP_ACL_BOOTSTRAP;
+	bool first = q->op->code == OP_ACL_BOOTSTRAP, login = q->op->code == OP_ACL_LOGIN || q->op->code == OP_ACL_LOGOUT;
 
-	if (!first && !(q->op->access.scope == OP_ALL && q->op->access.resource == OP_RES_ACL))
+	if (!first && !login && !(q->op->access.scope == OP_ALL && q->op->access.resource == OP_RES_ACL))
 		return false;
-	if (!engine_is_leader(q->d->engine))
+	if (!engine_is_leader(q->d->engine) || (login && engine_opening(q->d->engine)))
 		op_not_leader(q);
+	else if (login)
+		op_login(q, args);
 	else if (fsm_acl_since(q->d->fsm) == 0)
 		request_failf(q, TV_EDISABLED, "ACL support disabled");
 	else if (first)

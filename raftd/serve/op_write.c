@@ -68,7 +68,7 @@ op_write(struct request *q, struct span args)
 	enum tv_err err;
 
 	q->writing = true;
-	if (op_tree(q, args, on_done) || op_acl(q))
+	if (op_tree(q, args, on_done) || op_acl(q, args))
 		return;
 	q->write.done = on_done;
 	err = propose_args(q->d, &q->write, code_of(q, args), args, request_arena(q), &text);

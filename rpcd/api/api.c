@@ -7,7 +7,7 @@
 #include "rpcd/api/api.h"
 #include "rpcd/api/gzip.h"
 #include "rpcd/cache/cache.h"
-#include "rpcd/filter/filter.h"
+#include "common/filter/filter.h"
 
 bool
 api_streams(struct span target)

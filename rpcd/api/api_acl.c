@@ -1,7 +1,7 @@
 /*
  * /v1/acl/: access control.  Whether it holds is written in the cluster's state, so the servers are asked even to
- * say that it does not.  Tokens are in api_acl_token.c, policies and roles in api_acl_policy.c.  Source: http-api,
- * section 10.
+ * say that it does not.  Tokens are in api_acl_token.c, policies and roles in api_acl_policy.c, auth methods and
+ * logins in api_acl_auth.c.  Source: http-api, section 10.
  */
 #include "common/record/mpack.h"
 #include "common/record/records.h"
@@ -26,7 +26,8 @@ acl_decode(struct request *r, const struct schema *s, const char *what, bool opt
 	err = v == NULL ? TV_EFORMAT : schema_from_json(s, v, SJ_STRICT, &r->arena, rec, why, sizeof(why));
 	json_decref(v);
 	if (err != TV_OK)
-		answer_text(r, err == TV_ENOMEM ? 500 : 400, "Bad request: %s decoding failed: %s", what, why);
+		answer_text(r, err == TV_ENOMEM ? 500 : 400, "Bad request: %s decoding failed: %s%s", what, why,
+		    strcmp(why, "json: unknown field \"Namespace\"") == 0 ? " - Namespaces are a Consul Enterprise feature" : "");
 	return err == TV_OK;
 }
 
@@ -150,21 +151,6 @@ finish_translate_token(struct request *r, const struct op_reply *reply)
 		answer_text(r, 500, "The specified token does not have any rules set");
 }
 
-/* -- logins, which there are none of yet -- */
-
-static void
-finish_no_login(struct request *r, const struct op_reply *reply)
-{
-	if (!acl_failed(r, reply))
-		answer_text(r, 500, "no auth method can be made with this version: use a token of /v1/acl/token");
-}
-
-static void
-run_no_login(struct request *r)
-{
-	api_start(r, OP_ACL_REPLICATION, &(struct empty_rec){ 0 }, finish_no_login);
-}
-
 const struct endpoint api_acl[] = {
 	{ "/v1/acl/bootstrap", "PUT", ACCESS_OP, .op = OP_ACL_BOOTSTRAP, .body = BODY_KEY, .query = QUERY_DC,
 	    .run = run_bootstrap, .finish = finish_bootstrap },
@@ -175,7 +161,5 @@ const struct endpoint api_acl[] = {
 	{ "/v1/acl/rules/translate/", "GET", ACCESS_OP, .op = OP_ACL_TOKEN_GET, .query = QUERY_READ,
 	    .missing = "Bad request: Missing token ID", BIND(FROM_PATH(acl_token_read, AccessorID)),
 	    .finish = finish_translate_token },
-	{ "/v1/acl/login", "POST", ACCESS_OP, .op = OP_ACL_REPLICATION, .body = BODY_KEY, .run = run_no_login },
-	{ "/v1/acl/logout", "POST", ACCESS_OP, .op = OP_ACL_REPLICATION, .run = run_no_login },
 	{ .path = NULL },
 };

@@ -21,7 +21,7 @@ struct api;
 struct endpoint;
 struct route_call;
 struct cache_wait;		/* rpcd/cache/cache.h */
-struct filter;			/* rpcd/filter/filter.h */
+struct filter;			/* common/filter/filter.h */
 struct render;			/* rpcd/api/render.c */
 struct request;
 

@@ -1,7 +1,7 @@
 /* ?filter of a request: compiled before the question is asked, applied while the answer is written. */
 #include "common/base/clock.h"
 #include "rpcd/api/api.h"
-#include "rpcd/filter/filter.h"
+#include "common/filter/filter.h"
 
 /* false: answered. */
 static bool

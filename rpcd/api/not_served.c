@@ -6,8 +6,6 @@
 
 /* "/v1/config/": all below it. */
 static const char *const paths[] = {
-	"/v1/acl/auth-method", "/v1/acl/auth-method/", "/v1/acl/auth-methods", "/v1/acl/binding-rule",
-	"/v1/acl/binding-rule/", "/v1/acl/binding-rules",
 	"/v1/acl/templated-policies", "/v1/acl/templated-policy/",
 	"/v1/agent/connect/", "/v1/agent/metrics/stream", "/v1/agent/token/",
 	"/v1/agent/version",

@@ -6,7 +6,7 @@
 
 #include "common/base/assert.h"
 #include "common/record/records.h"
-#include "rpcd/filter/filter.h"
+#include "common/filter/filter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

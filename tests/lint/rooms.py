@@ -16,15 +16,15 @@ import tempfile
 
 TOP = os.environ.get("srcdir") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 ROOMS = {
-    "common": ["common/base/", "common/text/", "common/acl/", "common/record/", "common/conf/", "common/net/", "common/proc/"],
+    "common": ["common/base/", "common/text/", "common/acl/", "common/record/", "common/filter/", "common/conf/", "common/net/", "common/proc/"],
     "gossipd": ["gossipd/core/wire/", ("gossipd/core/coord/", "gossipd/core/swim/intern", "gossipd/core/swim/table",
                 "gossipd/core/swim/broadcast", "gossipd/core/serf/ring", "gossipd/core/serf/intent.h"),
                 ("gossipd/core/swim.h", "gossipd/core/state.h", "gossipd/core/base"), "gossipd/core/swim/", "gossipd/core/serf/",
                 "gossipd/core/", "gossipd/"],
-    "raftd": ["raftd/core/", "raftd/store/bdb/", "raftd/store/", "raftd/fsm/", "raftd/opts", "raftd/raftd", "raftd/disk/",
+    "raftd": ["raftd/core/", "raftd/store/bdb/", "raftd/store/", "raftd/fsm/", "raftd/login/", "raftd/opts", "raftd/raftd", "raftd/disk/",
               "raftd/engine/", "raftd/request/", "raftd/peers/", "raftd/leader/", "raftd/snapshot/", "raftd/members/rules/",
               "raftd/members/", "raftd/serve/", "raftd/opening", "raftd/main"],
-    "rpcd": ["rpcd/opts", "rpcd/check/", "rpcd/dns/", "rpcd/filter/", "rpcd/gossip/", "rpcd/wan/", "rpcd/route/", "rpcd/cache/", "rpcd/event/", "rpcd/agent/", "rpcd/api/",
+    "rpcd": ["rpcd/opts", "rpcd/check/", "rpcd/dns/", "rpcd/gossip/", "rpcd/wan/", "rpcd/route/", "rpcd/cache/", "rpcd/event/", "rpcd/agent/", "rpcd/api/",
              "rpcd/http/", "rpcd/main"],
     "ctl": ["ctl/"],
 }

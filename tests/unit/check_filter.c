@@ -4,7 +4,7 @@
 
 #include "common/record/mpack.h"
 #include "common/record/records.h"
-#include "rpcd/filter/filter.h"
+#include "common/filter/filter.h"
 #include "common/text/regex.h"
 
 #define S(text_) { (const uint8_t *)(text_), sizeof(text_) - 1 }

@@ -42,7 +42,7 @@ struct acl_kind {
 	enum tbl by_id, by_name;
 	const char *title, *lower;	/* "Policy" "policy" */
 };
-extern const struct acl_kind acl_policies, acl_roles;
+extern const struct acl_kind acl_policies, acl_roles, acl_methods;	/* methods: for their names alone */
 /* Before the log: "Invalid Policy: no Name is set". */
 enum tv_err acl_check_name(struct prepare *p, const struct acl_kind *kind, struct span name);
 /* The id of the one of that name, "" if there is none. */
@@ -75,6 +75,14 @@ bool acl_expired(const struct acl_token *t, int64_t now);
 /* A new one, or in the place of `old`, with hash and indexes, for which all was checked; and its answer, with names of links. */
 void acl_token_put(struct apply *p, const struct acl_state *st, struct acl_token *t, const struct acl_token *old);
 void acl_token_answer(struct apply *p, struct acl_token *t);
+void acl_token_remove(struct fsm *f, const struct acl_state *st, const struct acl_token *t);
+/* Neither id is an id or a secret of another token, and none is a reserved one, which are nobody's to choose; else the entry has failed. */
+bool acl_ids_are_free(struct apply *p, const struct acl_state *st, const struct acl_token *t);
+
+/* -- acl_method.c, acl_binding.c -- */
+bool acl_method_find(struct fsm *f, struct span name, struct arena *a, struct acl_method *out);
+bool acl_binding_find(struct fsm *f, struct span id, struct arena *a, struct acl_binding *out);
+void acl_binding_remove(struct fsm *f, const struct acl_binding *b);
 
 /* -- acl_policy.c -- */
 void acl_policy_put(struct apply *p, struct acl_policy *q, const struct acl_policy *old);

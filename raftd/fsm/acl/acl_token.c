@@ -107,11 +107,15 @@ acl_token_put(struct apply *p, const struct acl_state *st, struct acl_token *t, 
 		expiry_key(&k, t->Expires, t->AccessorID);
 		tbl_put(f, &k, SPAN_NONE);
 	}
+	if (t->AuthMethod.len > 0) {
+		TKEY(&k, TBL_ACL_METHOD_TOKEN, t->AuthMethod, t->AccessorID);
+		tbl_put(f, &k, SPAN_NONE);
+	}
 	fsm_count(f, FT_ACL_TOKENS, 1);
 }
 
-static void
-remove_token(struct fsm *f, const struct acl_state *st, const struct acl_token *t)
+void
+acl_token_remove(struct fsm *f, const struct acl_state *st, const struct acl_token *t)
 {
 	struct tkey k;
 
@@ -119,6 +123,10 @@ remove_token(struct fsm *f, const struct acl_state *st, const struct acl_token *
 	(void)tbl_del(f, &k);			/* these are there */
 	if (t->Expires != 0) {
 		expiry_key(&k, t->Expires, t->AccessorID);
+		(void)tbl_del(f, &k);
+	}
+	if (t->AuthMethod.len > 0) {
+		TKEY(&k, TBL_ACL_METHOD_TOKEN, t->AuthMethod, t->AccessorID);
 		(void)tbl_del(f, &k);
 	}
 	TKEY(&k, TBL_ACL_TOKEN, t->AccessorID);
@@ -314,9 +322,8 @@ delete_prepare(struct prepare *p, void *rec)
 
 /* -- entries -- */
 
-/* Neither id is an id or a secret of another token; the reserved ones are nobody's to choose. */
-static bool
-ids_are_free(struct apply *p, const struct acl_state *st, const struct acl_token *t)
+bool
+acl_ids_are_free(struct apply *p, const struct acl_state *st, const struct acl_token *t)
 {
 	static const struct { const char *name; size_t offset; } ids[] = {
 		{ "AccessorID", offsetof(struct acl_token, AccessorID) }, { "SecretID", offsetof(struct acl_token, SecretID) },
@@ -381,7 +388,7 @@ set_apply(struct apply *p, const void *rec)
 		apply_fail(p, TV_EFORMAT, "malformed token");
 		return;
 	}
-	if (q->Create && !ids_are_free(p, &st, &t))
+	if (q->Create && !acl_ids_are_free(p, &st, &t))
 		return;
 	if (!q->Create && (!acl_token_find(p->f, t.AccessorID, &p->f->work, &old) || acl_expired(&old, q->Now))) {
 		acl_fail_quoted(p, "Cannot find token ", t.AccessorID, "");
@@ -418,7 +425,7 @@ clone_apply(struct apply *p, const void *rec)
 		apply_fail(p, TV_EFORMAT, "malformed token");
 	} else if (life_refused(q->Now, source.Expires, &why)) {
 		apply_fail(p, TV_EINVAL, "%s", buf_cstr(&why));
-	} else if (ids_are_free(p, &st, &q->Token)) {
+	} else if (acl_ids_are_free(p, &st, &q->Token)) {
 		t = source;
 		t.AccessorID = q->Token.AccessorID;
 		t.SecretID = q->Token.SecretID;
@@ -452,7 +459,7 @@ delete_apply(struct apply *p, const void *rec)
 			apply_fail(p, TV_EINVAL, "Deletion of the request's authorization token is not permitted");
 			return;
 		}
-		remove_token(p->f, &st, &t);
+		acl_token_remove(p->f, &st, &t);
 	}
 	apply_bool(p, true);
 }
@@ -505,7 +512,7 @@ reap_apply(struct apply *p, const void *rec)
 				break;
 			arena_reset(&one);
 			if (acl_token_find(f, accessor, &one, &t) && t.Expires == time)
-				remove_token(f, &st, &t);
+				acl_token_remove(f, &st, &t);
 			tbl_key_of(&k, keys[n]);
 			(void)tbl_del(f, &k);	/* it went with the token; never twice round for one key */
 		}

@@ -1,5 +1,5 @@
 /* The tree of an expression, by recursive descent: or, and, not, parentheses, match. */
-#include "rpcd/filter/tree.h"
+#include "common/filter/tree.h"
 
 #define EXPECT_OPERAND \
 	"no match found, expected: \"(\", \"-\", \"0\", \"\\\"\", \"`\", \"not\", [ \\t\\r\\n], [1-9] or [a-zA-Z]"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "common/record/mpack.h"
-#include "rpcd/filter/tree.h"
+#include "common/filter/tree.h"
 
 #define ARENA_MAX (2u << 20)	/* the tree of the longest expression takes less */
 
@@ -217,6 +217,18 @@ bool
 filter_match(struct filter *f, struct span record)
 {
 	return f->err == TV_OK && evaluate(f, f->root, record) && f->err == TV_OK;
+}
+
+void
+filter_allow(struct filter *f, uint64_t steps)
+{
+	f->steps_left = steps;
+}
+
+uint64_t
+filter_left(const struct filter *f)
+{
+	return f->steps_left;
 }
 
 void

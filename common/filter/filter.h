@@ -1,5 +1,5 @@
 /*
- * ?filter=: an expression over the fields of records.
+ * An expression over the fields of records: ?filter=, and the selectors of binding rules.
  *
  *	Service.Port == 80 and not (Node.Meta.rack in "r1" or Checks.Status != passing)
  *
@@ -10,8 +10,8 @@
  * lex.c reads words, parse.c builds the tree, bind.c holds it against the schema, regex.c compiles patterns, eval.c
  * looks at records, straight at their msgpack.  Pure: no sockets, no clock, no globals.
  */
-#ifndef TV_RPCD_FILTER_FILTER_H
-#define TV_RPCD_FILTER_FILTER_H
+#ifndef TV_COMMON_FILTER_FILTER_H
+#define TV_COMMON_FILTER_FILTER_H
 
 #include "common/record/schema.h"
 
@@ -30,6 +30,9 @@ struct filter *filter_new(const struct schema *s, struct span text, struct buf *
 void filter_free(struct filter *f);	/* NULL: nothing */
 /* Holds one packed record against it.  After an error false for every record. */
 bool filter_match(struct filter *f, struct span record);
+/* What its patterns may still do: steps in place of FILTER_STEPS_MAX, for several filters that share a budget; and what is left of it. */
+void filter_allow(struct filter *f, uint64_t steps);
+uint64_t filter_left(const struct filter *f);
 /* Ends it with this error: the caller's time is up. */
 void filter_stop(struct filter *f, enum tv_err err);
 /* TV_ELIMIT: the patterns have done FILTER_STEPS_MAX of work.  TV_ENOMEM.  Others: a record was malformed (rd.h). */

@@ -1,9 +1,9 @@
 /* What the parts of the filter share: words, the tree, and what a selector means. */
-#ifndef TV_RPCD_FILTER_TREE_H
-#define TV_RPCD_FILTER_TREE_H
+#ifndef TV_COMMON_FILTER_TREE_H
+#define TV_COMMON_FILTER_TREE_H
 
 #include "common/text/regex.h"
-#include "rpcd/filter/filter.h"
+#include "common/filter/filter.h"
 
 #define PARTS_MAX 8		/* names in a selector that can be valid: far more than any schema is deep */
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/text/duration.h"
-#include "rpcd/filter/tree.h"
+#include "common/filter/tree.h"
 
 void
 put_quoted(struct span text, struct buf *out)
@@ -77,6 +77,11 @@ walk(struct match *m, const struct schema *s)
 		} else if (f->type == ST_OBJMAP) {
 			add_step(m, STEP_OBJECT, 0, w->parts[++i]);
 			m->type = ST_OBJ;
+			if (f->flags & SF_LISTS) {
+				add_step(m, STEP_FIELD, 1, SPAN_NONE);
+				m->type = ST_STRS;
+				s = NULL;
+			}
 			from = f->flags & SF_KEYSHOWN ? 0 : 1;
 		}
 	}

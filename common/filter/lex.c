@@ -1,7 +1,7 @@
 /* Words of an expression. */
 #include <stdarg.h>
 
-#include "rpcd/filter/tree.h"
+#include "common/filter/tree.h"
 
 static bool
 is_space(uint8_t c)

@@ -1,0 +1,27 @@
+/*
+ * Logins: from a bearer token to the token that it is exchanged for.  Pure: what is looked at is handed in, and the time.
+ */
+#ifndef TV_RAFTD_LOGIN_LOGIN_H
+#define TV_RAFTD_LOGIN_LOGIN_H
+
+#include "common/base/arena.h"
+#include "raftd/fsm/fsm.h"
+
+struct login_ask {
+	struct span bearer;
+	struct span_map meta;		/* goes into the description */
+	const char *datacenter;
+	int64_t now;			/* wall clock, ns */
+	/* The id of the role that has this name.  TV_ENOENT: there is none. */
+	enum tv_err (*role)(void *ctx, struct span name, char id[37]);
+	void *ctx;
+};
+
+/*
+ * What OP_ACL_LOGIN is proposed with, in the arena.  TV_EINVAL, TV_EPERM (nothing is bound): with the sentence that the API shows;
+ * TV_ENOMEM; what `role` says.
+ */
+enum tv_err login_decide(const struct login_ask *ask, const struct fsm_login_view *view, struct arena *a, struct acl_login *out,
+    struct buf *why);
+
+#endif

@@ -1,0 +1,10 @@
+/* OP_ACL_LOGIN and OP_ACL_LOGOUT: what they ask is looked at here, and a token, or a token's name, goes to the log. */
+#ifndef TV_RAFTD_SERVE_OP_LOGIN_H
+#define TV_RAFTD_SERVE_OP_LOGIN_H
+
+#include "raftd/request/request.h"
+
+/* On a leader.  args: borrowed until return; they are wiped here, where they are kept. */
+void op_login(struct request *q, struct span args);
+
+#endif
