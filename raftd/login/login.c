@@ -238,46 +238,50 @@ describe(const struct span_map *meta, struct arena *a, struct span *out, struct 
 	return err;
 }
 
-static enum tv_err
-decide(struct deciding *d, const struct fsm_login_view *view, json_t *all)
-{
-	struct acl_claims claims;
-	enum tv_err err = claims_check(d->config, all, d->ask->now, d->why);
-
-	if (err != TV_OK || (err = claims_take(d->config, all, d->a, &claims, d->why)) != TV_OK)
-		return err;
-	d->claims = &claims;
-	err = bind_rules(d, view);
-	return err != TV_OK ? err : describe(&d->ask->meta, d->a, &d->token->Description, d->why);
-}
-
 enum tv_err
-login_decide(const struct login_ask *ask, const struct fsm_login_view *view, struct arena *a, struct acl_login *out,
-    struct buf *why)
+login_decide_claims(const struct login_ask *ask, const struct fsm_login_view *view, const struct login_config *config, json_t *all,
+    struct arena *a, struct acl_login *out, struct buf *why)
 {
 	const struct acl_method *m = &view->method;
-	struct login_config config;
-	struct deciding d = { .ask = ask, .config = &config, .a = a, .why = why, .packed = BUF_INIT(8 * ACL_BEARER_BYTES_MAX),
-	    .steps = STEPS_MAX, .token = &out->Token };
-	json_t *all = NULL;
+	struct acl_claims claims;
+	struct deciding d = { .ask = ask, .config = config, .claims = &claims, .a = a, .why = why,
+	    .packed = BUF_INIT(8 * ACL_BEARER_BYTES_MAX), .steps = STEPS_MAX, .token = &out->Token };
 	enum tv_err err;
 
 	*out = (struct acl_login){ .Method = m->CreateIndex };
 	out->Token.AuthMethod = m->Name;
 	out->Token.Local = !span_eqs(m->TokenLocality, "global");
 	out->Token.ExpirationTTL = m->MaxTokenTTL;
+	err = claims_check(config, all, ask->now, why);
+	if (err == TV_OK)
+		err = claims_take(config, all, a, &claims, why);
+	if (err == TV_OK)
+		err = bind_rules(&d, view);
+	if (err == TV_OK)
+		err = describe(&ask->meta, a, &out->Token.Description, why);
+	buf_done(&d.packed);
+	return err;
+}
+
+enum tv_err
+login_decide(const struct login_ask *ask, const struct fsm_login_view *view, struct arena *a, struct acl_login *out,
+    struct buf *why)
+{
+	struct login_config config;
+	json_t *all = NULL;
+	enum tv_err err;
+
 	if (ask->bearer.len == 0) {
 		buf_puts(why, "missing jwt");
 		return TV_EINVAL;
 	}
-	err = login_config_parse(m->Config, a, &config, why);
+	err = login_config_parse(view->method.Config, a, &config, why);
 	if (err != TV_OK)
 		return err;
 	err = jwt_verify(ask->bearer, config.keys, config.key_count, &all, why);
 	if (err == TV_OK)
-		err = decide(&d, view, all);
+		err = login_decide_claims(ask, view, &config, all, a, out, why);
 	json_decref(all);
 	login_config_free(&config);
-	buf_done(&d.packed);
 	return err;
 }

@@ -6,6 +6,7 @@
 
 #include "common/base/arena.h"
 #include "raftd/fsm/fsm.h"
+#include "raftd/login/config.h"
 
 struct login_ask {
 	struct span bearer;
@@ -23,5 +24,9 @@ struct login_ask {
  */
 enum tv_err login_decide(const struct login_ask *ask, const struct fsm_login_view *view, struct arena *a, struct acl_login *out,
     struct buf *why);
+
+/* The same of claims whose signature is known to be good, by a configuration that was parsed. */
+enum tv_err login_decide_claims(const struct login_ask *ask, const struct fsm_login_view *view, const struct login_config *config,
+    json_t *claims, struct arena *a, struct acl_login *out, struct buf *why);
 
 #endif

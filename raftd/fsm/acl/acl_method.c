@@ -58,7 +58,7 @@ check_config(struct prepare *p, struct acl_method *m)
 	if (p->f->opt.check_method != NULL)
 		err = p->f->opt.check_method(m, p->a, &why);
 	else
-		buf_puts(&why, "no auth method can be checked here");
+		buf_puts(&why, "no auth methods can be made here");
 	if (err != TV_OK)
 		err = prepare_fail(p, INVALID "%s", buf_cstr(&why));
 	buf_done(&why);
