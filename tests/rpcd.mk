@@ -11,8 +11,8 @@ tests_unit_check_schema_json_LDADD = common/libtvjson.a $(UNIT_LIBS) $(JANSSON_L
 endif
 
 # The HTTP API without sockets.
-RPC_API_LIBS = rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcdns.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcfailover.a rpcd/librpcdefinition.a rpcd/librpceventwire.a $(RPC_FILTER_LIBS) common/libtvjson.a common/libtvrt.a common/libtvcore.a \
-	$(JANSSON_LIBS) $(SODIUM_LIBS) $(ZLIB_LIBS) $(EV_LIBS) -lm
+RPC_API_LIBS = rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcdns.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcfailover.a rpcd/librpcdefinition.a rpcd/librpceventwire.a common/libtvjson.a common/libtvrt.a common/libtvcore.a \
+	$(PCRE2_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(ZLIB_LIBS) $(EV_LIBS) -lm
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_txn tests/unit/check_api_prepared tests/unit/check_api_acl tests/unit/check_api_ui tests/unit/check_api_dns tests/unit/check_api_agent tests/unit/check_agent_checks
 TESTS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_txn tests/unit/check_api_prepared tests/unit/check_api_acl tests/unit/check_api_ui tests/unit/check_api_dns tests/unit/check_api_agent tests/unit/check_agent_checks
@@ -109,7 +109,7 @@ if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_events
 TESTS += tests/unit/check_events
 tests_unit_check_events_SOURCES = tests/unit/check_events.c
-tests_unit_check_events_LDADD = rpcd/librpcevent.a rpcd/librpceventwire.a $(RPC_FILTER_LIBS) common/libtvrt.a $(UNIT_LIBS) \
+tests_unit_check_events_LDADD = rpcd/librpcevent.a rpcd/librpceventwire.a common/libtvrt.a $(UNIT_LIBS) \
 	$(EV_LIBS) $(SODIUM_LIBS)
 endif
 

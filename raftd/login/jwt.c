@@ -171,7 +171,7 @@ split(struct span token, struct span parts[3])
 	unsigned n = 0;
 	size_t start = 0;
 
-	for (size_t i = 0; i <= token.len; i++) {
+	for (size_t i = 0; i <= token.len && token.len > 0; i++) {
 		if (i < token.len && token.p[i] != '.')
 			continue;
 		if (n == 3)

@@ -31,7 +31,14 @@ START_TEST(off)
 		{ "PUT", "/v1/acl/bootstrap", "", OP_ACL_BOOTSTRAP }, { "GET", "/v1/acl/replication", NULL, OP_ACL_REPLICATION },
 		{ "POST", "/v1/acl/rules/translate", "x", OP_ACL_TRANSLATE },
 		{ "GET", "/v1/acl/rules/translate/" ID1, NULL, OP_ACL_TOKEN_GET },
-		{ "POST", "/v1/acl/login", "{}", OP_ACL_REPLICATION }, { "POST", "/v1/acl/logout", "", OP_ACL_REPLICATION },
+		{ "POST", "/v1/acl/login", "{}", OP_ACL_LOGIN }, { "POST", "/v1/acl/logout", "", OP_ACL_LOGOUT },
+		{ "GET", "/v1/acl/auth-methods", NULL, OP_ACL_METHOD_LIST }, { "PUT", "/v1/acl/auth-method", "{}", OP_ACL_METHOD_SET },
+		{ "GET", "/v1/acl/auth-method/m", NULL, OP_ACL_METHOD_GET }, { "PUT", "/v1/acl/auth-method/m", "{}", OP_ACL_METHOD_SET },
+		{ "DELETE", "/v1/acl/auth-method/m", "", OP_ACL_METHOD_DELETE },
+		{ "GET", "/v1/acl/binding-rules", NULL, OP_ACL_BINDING_LIST }, { "PUT", "/v1/acl/binding-rule", "{}", OP_ACL_BINDING_SET },
+		{ "GET", "/v1/acl/binding-rule/" ID1, NULL, OP_ACL_BINDING_GET },
+		{ "PUT", "/v1/acl/binding-rule/" ID1, "{}", OP_ACL_BINDING_SET },
+		{ "DELETE", "/v1/acl/binding-rule/" ID1, "", OP_ACL_BINDING_DELETE },
 		{ "GET", "/v1/acl/tokens", NULL, OP_ACL_TOKEN_LIST }, { "PUT", "/v1/acl/token", "{}", OP_ACL_TOKEN_SET },
 		{ "GET", "/v1/acl/token/self", NULL, OP_ACL_TOKEN_SELF }, { "GET", "/v1/acl/token/" ID1, NULL, OP_ACL_TOKEN_GET },
 		{ "PUT", "/v1/acl/token/" ID1, "{}", OP_ACL_TOKEN_SET },
@@ -268,10 +275,141 @@ START_TEST(translating)
 }
 END_TEST
 
+/* -- auth methods -- */
+
+START_TEST(methods_and_rules)
+{
+	struct acl_method m = { .MaxTokenTTL = 300000000000, .Name = span_str("m"), .Type = span_str("jwt"),
+	    .Config = span_str("{\"B\":[1],\"A\":{}}"), .CreateIndex = 1, .ModifyIndex = 2 };
+	struct acl_binding b = { .ID = span_str(ID1), .AuthMethod = span_str("m"), .BindType = span_str("role"), .BindName = span_str("r") };
+	struct acl_method_set set = { .Method = { .Name = SPAN_NONE } };
+	struct acl_binding_set rule = { .Create = false };
+	struct acl_binding_list l;
+	struct acl_name name;
+	struct acl_id id;
+	struct request *r = fake_begin("PUT", "/v1/acl/auth-method/m",
+	    "{\"type\":\"jwt\",\"MAXTOKENTTL\":\"5m\",\"Config\":{\"B\":[1],\"A\":{}}}", NULL);
+
+	asked(OP_ACL_METHOD_SET, &set);
+	span_is(set.Method.Name, "m");
+	span_is(set.Method.Config, "{\"B\":[1],\"A\":{}}");
+	ck_assert_int_eq(set.Method.MaxTokenTTL, 300000000000);
+	reply_record(&acl_method_schema, &m);
+	fake_answered(r, 200, "{\"MaxTokenTTL\":\"5m0s\",\"Name\":\"m\",\"Type\":\"jwt\",\"Config\":{\"B\":[1],\"A\":{}},"
+	    "\"CreateIndex\":1,\"ModifyIndex\":2}");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/acl/auth-method/m", NULL, NULL);
+	asked(OP_ACL_METHOD_GET, &name);
+	span_is(name.Name, "m");
+	reply_list(&acl_method_schema, &m, 1);
+	fake_answered(r, 200, NULL);
+	ck_assert_str_eq(fake_header(r, "X-Consul-Index"), "42");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/acl/auth-method/m", NULL, NULL);
+	reply_list(&acl_method_schema, &m, 0);
+	fake_answered(r, 404, "");
+	ck_assert_ptr_null(fake_header(r, "X-Consul-Index"));
+	ck_assert_ptr_null(fake_header(r, "Content-Type"));
+	fake_end(r);
+	r = fake_begin("GET", "/v1/acl/auth-methods", NULL, NULL);
+	reply_list(&acl_method_stub_schema, &m, 1);
+	fake_answered(r, 200, "[{\"MaxTokenTTL\":\"5m0s\",\"Name\":\"m\",\"Type\":\"jwt\",\"CreateIndex\":1,\"ModifyIndex\":2}]");
+	fake_end(r);
+	r = fake_begin("PUT", "/v1/acl/binding-rule/" ID1, "{\"BindType\":\"role\",\"BindName\":\"r\"}", NULL);
+	asked(OP_ACL_BINDING_SET, &rule);
+	span_is(rule.Binding.ID, ID1);
+	reply_record(&acl_binding_schema, &b);
+	fake_answered(r, 200, "{\"ID\":\"" ID1 "\",\"Description\":\"\",\"AuthMethod\":\"m\",\"Selector\":\"\",\"BindType\":\"role\","
+	    "\"BindName\":\"r\",\"CreateIndex\":0,\"ModifyIndex\":0}");
+	fake_end(r);
+	r = fake_begin("GET", "/v1/acl/binding-rules?authmethod=m", NULL, NULL);
+	asked(OP_ACL_BINDING_LIST, &l);
+	span_is(l.AuthMethod, "m");
+	reply_list(&acl_binding_schema, &b, 0);
+	fake_answered(r, 200, "[]");
+	fake_end(r);
+	r = fake_begin("DELETE", "/v1/acl/binding-rule/" ID1, "", NULL);
+	asked(OP_ACL_BINDING_DELETE, &id);
+	span_is(id.ID, ID1);
+	reply_record(&bool_reply_schema, &(struct bool_reply){ true });
+	fake_answered(r, 200, "true");
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(bad_methods_and_rules)
+{
+#define METHOD "Bad request: AuthMethod decoding failed: "
+	fake_is("PUT", "/v1/acl/auth-method/m", "{\"Name\":\"M\"}", 400, "Bad request: AuthMethod Name in URL and payload do not match");
+	fake_is("PUT", "/v1/acl/auth-method", "{\"Bogus\":1}", 400, METHOD "json: unknown field \"Bogus\"");
+	fake_is("PUT", "/v1/acl/auth-method", "{\"Values\":[]}", 400, METHOD "json: unknown field \"Values\"");
+	fake_is("PUT", "/v1/acl/auth-method", "{\"Namespace\":\"x\"}", 400,
+	    METHOD "json: unknown field \"Namespace\" - Namespaces are a Consul Enterprise feature");
+	fake_is("PUT", "/v1/acl/auth-method", "{", 400, METHOD "unexpected EOF");
+	fake_is("PUT", "/v1/acl/auth-method", "{\"MaxTokenTTL\":\"abc\"}", 400, METHOD "time: invalid duration \"abc\"");
+	fake_is("PUT", "/v1/acl/auth-method/", "{}", 400, "Bad request: Missing auth method name");
+	fake_is("PUT", "/v1/acl/binding-rule", "{\"ID\":\"" ID1 "\"}", 400, "Bad request: BindingRule ID in URL and payload do not match");
+	fake_is("PUT", "/v1/acl/binding-rule", "{\"Foo\":1}", 400, "Bad request: BindingRule decoding failed: json: unknown field \"Foo\"");
+	fake_is("GET", "/v1/acl/binding-rule/", NULL, 400, "Bad request: Missing binding rule ID");
+	ck_assert_uint_eq(fake.started, 0);
+#undef METHOD
+}
+END_TEST
+
+START_TEST(logins)
+{
+	struct acl_token t = token();
+	struct acl_login q = { .Method = 0 };
+	struct acl_logout o;
+	struct request *r = fake_begin("POST", "/v1/acl/login",
+	    "{\"authmethod\":\"m\",\"BearerToken\":\"b.c.d\",\"Meta\":{\"k\":\"v\"}}", NULL);
+
+	asked(OP_ACL_LOGIN, &q);
+	span_is(q.AuthMethod, "m");
+	span_is(q.BearerToken, "b.c.d");
+	ck_assert_uint_eq(q.Meta.n, 1);
+	ck_assert(r->body.secret && r->scratch.secret && r->answer.body.secret);
+	reply_record(&acl_token_schema, &t);
+	fake_answered(r, 200, SHOWN);
+	fake_end(r);
+	r = fake_begin("POST", "/v1/acl/login", "{}", NULL);
+	asked(OP_ACL_LOGIN, NULL);
+	reply(TV_EPERM, "ACL not found: auth method \"\" not found");
+	fake_answered(r, 403, "ACL not found: auth method \"\" not found");
+	fake_end(r);
+	r = fake_begin("POST", "/v1/acl/logout?token=" ID2, "", NULL);
+	asked(OP_ACL_LOGOUT, &o);
+	span_is(o.SecretID, ID2);
+	reply_record(&bool_reply_schema, &(struct bool_reply){ true });
+	fake_answered(r, 200, "true");
+	fake_end(r);
+}
+END_TEST
+
+START_TEST(bad_logins)
+{
+#define DECODE "Bad request: Failed to decode request body: "
+#define FIELD(kind_, name_) DECODE "json: cannot unmarshal " kind_ " into Go struct field ACLLoginParams." name_ " of type string"
+	fake_is("POST", "/v1/acl/login", "", 400, DECODE "EOF");
+	fake_is("POST", "/v1/acl/login", "{", 400, DECODE "unexpected EOF");
+	fake_is("POST", "/v1/acl/login", "null", 500, "Invalid Login request: Missing auth parameters");
+	fake_is("POST", "/v1/acl/login", "{\"Foo\":1}", 400, DECODE "json: unknown field \"Foo\"");
+	fake_is("POST", "/v1/acl/login", "{\"AuthMethod\":\"x\",\"Meta\":{\"a\":1}}", 400, FIELD("number", "Meta"));
+	fake_is("POST", "/v1/acl/login", "{\"Meta\":null,\"bearertoken\":[]}", 400, FIELD("array", "BearerToken"));
+	fake_is("POST", "/v1/acl/login", "[]", 400, NULL);
+	fake_is("PUT", "/v1/acl/login", "{}", 405, "method PUT not allowed");
+	fake_is("GET", "/v1/acl/logout", NULL, 405, "method GET not allowed");
+	ck_assert_uint_eq(fake.started, 0);
+#undef DECODE
+#undef FIELD
+}
+END_TEST
+
 int
 main(void)
 {
-	const TTest *const tests[] = { off, bootstrapping, tokens_written, bad_bodies, tokens_read, policies_and_roles, translating };
+	const TTest *const tests[] = { off, bootstrapping, tokens_written, bad_bodies, tokens_read, policies_and_roles, translating,
+	    methods_and_rules, bad_methods_and_rules, logins, bad_logins };
 
 	return api_kit_main("api_acl", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -428,6 +428,52 @@ START_TEST(reals)
 }
 END_TEST
 
+/* A map of lists: each is one by its name (SF_LISTS), and what is not there is empty. */
+START_TEST(lists_by_name)
+{
+	static const struct { const char *text; int result; } cases[] = {
+		{ "dev in list.groups", 1 }, { "list.groups contains none", 0 }, { "dev not in list.groups", 0 }, { "list.groups is empty", 0 },
+		{ "list.none is empty", 1 }, { "dev in list.none", 0 }, { "dev not in list.none", 1 }, { "list.void is not empty", 0 },
+		{ "groups in list", 1 }, { "none in list", 0 }, { "value.name == web and ops in list[\"groups\"]", 1 },
+		{ "value.none == \"\"", 0 }, { "value.none != x", 1 }, { "not value.none == x", 1 },
+		{ "list.groups == dev", -1 }, { "list.groups matches dev", -1 }, { "list.groups.Items is empty", -1 }, { "value == web", -1 },
+		{ "list.groups.0 == dev", -1 }, { "name == web", -1 },
+	};
+	struct span kv[1][2] = { { S("name"), S("web") } }, items[] = { S("dev"), S("ops") };
+	struct acl_claim_list lists[] = { { S("void"), { NULL, 0, true } }, { S("groups"), { items, 2, true } } };
+	struct acl_claims claims = { .value = { kv, 1, true }, .list = { lists, 2, true } };
+	struct buf rec = BUF_INIT(65536), text = BUF_INIT(65536);
+
+	schema_pack(&acl_claims_schema, &claims, &rec);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		buf_reset(&why);
+		struct filter *f = filter_new(&acl_claims_schema, span_str(cases[i].text), &why);
+		int got = f == NULL ? -1 : filter_match(f, buf_span(&rec));
+
+		ck_assert_msg(got == cases[i].result, "%s: %d %s", cases[i].text, got, buf_cstr(&why));
+		filter_free(f);
+	}
+	/* Several filters may share a budget. */
+	repeat(&text, "a", 4096);
+	kv[0][1] = buf_span(&text);
+	buf_reset(&rec);
+	schema_pack(&acl_claims_schema, &claims, &rec);
+	for (uint64_t steps = FILTER_STEPS_MAX; steps > 0; steps = steps == FILTER_STEPS_MAX ? 1000 : 0) {
+		struct filter *f = filter_new(&acl_claims_schema, span_str("value.name matches `^(a|aa)+[bc]`"), &why);
+
+		ck_assert_ptr_nonnull(f);
+		filter_allow(f, steps);
+		ck_assert_uint_eq(filter_left(f), steps);
+		ck_assert(!filter_match(f, buf_span(&rec)));
+		ck_assert_int_eq(filter_error(f), TV_ELIMIT);
+		ck_assert(steps == 1000 || filter_left(f) < steps);
+		filter_free(f);
+	}
+	buf_done(&rec);
+	buf_done(&text);
+}
+END_TEST
+
 #define COUNT(a_) (int)(sizeof(a_) / sizeof((a_)[0]))
 
 int
@@ -444,6 +490,7 @@ main(void)
 	tcase_add_loop_test(tc, pattern, 0, COUNT(patterns));
 	tcase_add_test(tc, explosion);
 	tcase_add_test(tc, budget);
+	tcase_add_test(tc, lists_by_name);
 	tcase_add_test(tc, limits);
 	tcase_add_test(tc, records);
 	tcase_add_test(tc, reals);
