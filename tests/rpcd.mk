@@ -110,7 +110,7 @@ check_PROGRAMS += tests/unit/check_events
 TESTS += tests/unit/check_events
 tests_unit_check_events_SOURCES = tests/unit/check_events.c
 tests_unit_check_events_LDADD = rpcd/librpcevent.a rpcd/librpceventwire.a common/libtvrt.a $(UNIT_LIBS) \
-	$(EV_LIBS) $(SODIUM_LIBS)
+	$(EV_LIBS) $(SODIUM_LIBS) $(PCRE2_LIBS)
 endif
 
 FUZZ_REPLAYS += tests/fuzz/replay_event

@@ -58,7 +58,8 @@ skip_spaces(struct filling *f)
 static bool
 in_name(int c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+	    c == '-';
 }
 
 static void
@@ -138,7 +139,8 @@ bindname_valid(enum bind_type type, struct span name)
 		return false;
 	for (size_t i = 0; i < name.len; i++) {
 		uint8_t c = name.p[i];
-		bool lower = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'), upper = c >= 'A' && c <= 'Z', mark = c == '-' || c == '_';
+		bool lower = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'), upper = c >= 'A' && c <= 'Z';
+		bool mark = c == '-' || c == '_';
 		bool inner = i > 0 && i + 1 < name.len;
 
 		if (type == BIND_TYPE_ROLE ? !lower && !upper && !mark : !lower && !(mark && inner))

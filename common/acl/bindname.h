@@ -1,6 +1,6 @@
 /*
- * Names that binding rules bind to: texts in which ${value.X} stands for a value of who logs in.  A subset of HIL, which
- * Consul takes: no other variables, no functions, no arithmetic.  $${ stands for ${ itself.
+ * Names that binding rules bind to: texts in which ${value.X} stands for a value of who logs in.  A subset of HIL,
+ * which Consul takes: no other variables, no functions, no arithmetic.  $${ stands for ${ itself.
  *
  * The state machine computes with it: what it takes or refuses never changes without a version of that.  Pure.
  */
@@ -14,8 +14,8 @@
 /* The value of this name; false: there can be none.  "" if there is none this time. */
 typedef bool bindname_value_fn(void *ctx, struct span name, struct span *out);
 /*
- * Appends the text with all values in place, letters of these lowered.  TV_EFORMAT: it does not read, or names what there is
- * not, with a sentence in why as Consul words it.  TV_ELIMIT: it is longer than out may get.
+ * Appends the text with all values in place, letters of these lowered.  TV_EFORMAT: it does not read, or names what
+ * there is not, with a sentence in why as Consul words it.  TV_ELIMIT: it is longer than out may get.
  */
 enum tv_err bindname_fill(struct span text, bindname_value_fn *value, void *ctx, struct buf *out, struct buf *why);
 

@@ -30,7 +30,7 @@ struct filter *filter_new(const struct schema *s, struct span text, struct buf *
 void filter_free(struct filter *f);	/* NULL: nothing */
 /* Holds one packed record against it.  After an error false for every record. */
 bool filter_match(struct filter *f, struct span record);
-/* What its patterns may still do: steps in place of FILTER_STEPS_MAX, for several filters that share a budget; and what is left of it. */
+/* Steps in place of FILTER_STEPS_MAX, for several filters that share a budget; and what is left of it. */
 void filter_allow(struct filter *f, uint64_t steps);
 uint64_t filter_left(const struct filter *f);
 /* Ends it with this error: the caller's time is up. */

@@ -349,7 +349,7 @@ RECORD(acl_login,			/* OP_ACL_LOGIN: the first three are what is asked, and do n
 RECORD(acl_logout,			/* OP_ACL_LOGOUT: the first is what is asked, and does not go to the log */
 	(STR, SecretID), (STR, AccessorID))
 RECORD(acl_claim_list, (STR, Name), (STRS, Items))
-RECORD(acl_claims,			/* of a bearer token, by the names that the method maps them to: what selectors see */
+RECORD(acl_claims,			/* of a bearer token, by the names that its method maps them to */
 	(MAP, value), (OBJMAP, list, acl_claim_list, SF_LISTS))
 RECORD(acl_replication,
 	(BOOL, Enabled), (BOOL, Running), (STR, SourceDatacenter), (STR, ReplicationType),

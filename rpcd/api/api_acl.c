@@ -27,7 +27,8 @@ acl_decode(struct request *r, const struct schema *s, const char *what, bool opt
 	json_decref(v);
 	if (err != TV_OK)
 		answer_text(r, err == TV_ENOMEM ? 500 : 400, "Bad request: %s decoding failed: %s%s", what, why,
-		    strcmp(why, "json: unknown field \"Namespace\"") == 0 ? " - Namespaces are a Consul Enterprise feature" : "");
+		    strcmp(why, "json: unknown field \"Namespace\"") == 0 ?
+		    " - Namespaces are a Consul Enterprise feature" : "");
 	return err == TV_OK;
 }
 

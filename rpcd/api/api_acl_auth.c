@@ -63,7 +63,8 @@ wrong_field(json_t *body)
 	json_t *v, *one;
 
 	json_object_foreach(body, key, v) {
-		bool map = strcasecmp(key, "Meta") == 0, good = json_is_null(v) || (map ? json_is_object(v) : json_is_string(v));
+		bool map = strcasecmp(key, "Meta") == 0;
+		bool good = json_is_null(v) || (map ? json_is_object(v) : json_is_string(v));
 		const char *inner;
 
 		if (map && good)
@@ -113,7 +114,8 @@ run_login(struct request *r)
 	else if (!given)
 		answer_text(r, 500, "Invalid Login request: Missing auth parameters");
 	else
-		api_ask(r, &(struct acl_login){ .AuthMethod = body.AuthMethod, .BearerToken = body.BearerToken, .Meta = body.Meta });
+		api_ask(r, &(struct acl_login){ .AuthMethod = body.AuthMethod, .BearerToken = body.BearerToken,
+		    .Meta = body.Meta });
 }
 
 static void
