@@ -6,7 +6,7 @@
 
 #include "common/base/arena.h"
 #include "raftd/fsm/fsm.h"
-#include "raftd/login/config.h"
+#include "raftd/login/method_config.h"
 
 struct login_ask {
 	struct span bearer;
