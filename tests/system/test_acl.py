@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Access control where the data is: every operation with every kind of token, asked for straight at raftd as a taken-over rpcd
+would; the list of operations comes from the header, and one that has no row here fails."""
+import os
+import sys
+import uuid
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from aclkit import DENIED, NOT_FOUND, ON, READ_ALL, formed, servers_with_clock, writes  # noqa: E402
+from clockfault import ClockFault, missing  # noqa: E402
+from cluster import Cluster, main, skip  # noqa: E402
+from oprows import OPS, Asker, holds  # noqa: E402
+from raftcluster import ERR, KV_SET  # noqa: E402
+from waiting import wait_for  # noqa: E402
+
+NOBODY = str(uuid.UUID(int=77, version=4))
+# What the tokens that may write have a right to is called "own...", what is there is called "alien...".
+ALIEN_NODE = {"Node": "alien-node", "Address": "10.0.0.9", "Service": {"ID": "alien-web", "Service": "alien-web", "Port": 80},
+              "Check": {"CheckID": "alien-check", "Name": "alien-check", "Status": "passing", "ServiceID": "alien-web"}}
+
+
+def populate(acl):
+    """One of everything; the ids that were made."""
+    n = acl.node
+    acl.http("PUT", "/v1/kv/alien/key", b"alien-value").ok()
+    acl.http("PUT", "/v1/catalog/register", ALIEN_NODE).ok()
+    acl.http("PUT", "/v1/catalog/register", {"Node": "alien-node", "Address": "10.0.0.9", "SkipNodeUpdate": True, "Service": {
+        "ID": "alien-proxy", "Service": "alien-proxy", "Kind": "connect-proxy", "Port": 81,
+        "Proxy": {"DestinationServiceName": "alien-web"}}}).ok()
+    session = acl.ask("PUT", "/v1/session/create", {"Node": "alien-node", "NodeChecks": [], "TTL": "3600s"})["ID"]
+    query = acl.ask("POST", "/v1/query", {"Name": "alien-query", "Service": {"Service": "alien-web"}})["ID"]
+    coordinate = {"Vec": [0.1] * 8, "Error": 0.5, "Adjustment": 0.0, "Height": 0.001}
+    acl.http("PUT", "/v1/coordinate/update", {"Node": "alien-node", "Segment": "", "Coord": coordinate}).ok()
+    wait_for("the coordinate", lambda: acl.http("GET", "/v1/coordinate/node/alien-node").json())
+    policy = acl.policy('key "alien" { policy = "read" }', name="alien-policy")
+    role = acl.ask("PUT", "/v1/acl/role", {"Name": "alien-role", "Policies": [{"Name": "alien-policy"}]})
+    token = acl.ask("PUT", "/v1/acl/token", {"Description": "alien", "Roles": [{"Name": "alien-role"}]})
+    assert n.get("/v1/kv/alien/key").status == 403
+    return {"session": session, "query": query, "policy": policy["ID"], "role": role["ID"], "token": token["AccessorID"],
+            "secret": token["SecretID"]}
+
+
+def questions(ids):
+    """{operation: the fields of its arguments}, each about what is alien.  In this order, what destroys last."""
+    kv, name = {"Key": "alien/key"}, {"Name": "alien-web"}
+    node, coord = {"Name": "alien-node"}, {"Vec": [0.2] * 8, "Error": 0.5, "Adjustment": 0.0, "Height": 0.001}
+    service = {"Service": "alien-web"}
+    query = {"ID": ids["query"], "Name": "alien-query", "Service": service}
+    peer = {"ID": NOBODY, "Address": ""}
+    snapshot = {"Server": "", "ID": "", "Offset": 0, "Data": b""}
+    txn_set = {"Ops": [{"KV": {"Verb": "set", "Key": "alien/txn", "Value": b"x"}}]}
+    return {
+        "KV_GET": kv, "KV_LIST": {"Key": "alien"}, "KV_KEYS": {"Key": "alien"},
+        "SESSION_INFO": {"ID": ids["session"]}, "SESSION_NODE": {"Node": "alien-node"}, "SESSION_LIST": {},
+        "CATALOG_NODES": {}, "CATALOG_SERVICES": {}, "CATALOG_SERVICE": name, "CATALOG_NODE": node, "CATALOG_CONNECT": name,
+        "NODE_DUMP": {}, "SERVICE_DUMP": {}, "CATALOG_ADDRESS": {"Name": "10.0.0.9"},
+        "HEALTH_NODE": node, "HEALTH_CHECKS": name, "HEALTH_SERVICE": name, "HEALTH_STATE": {"Name": "any"}, "HEALTH_CONNECT": name,
+        "RAFT_CONFIGURATION": {}, "AUTOPILOT_READ": {}, "AUTOPILOT_HEALTH": {}, "STATUS_LEADER": {}, "STATUS_PEERS": {},
+        "COORDINATE_NODES": {}, "COORDINATE_NODE": {"Node": "alien-node"},
+        "TXN_READ": {"Ops": [{"KV": {"Verb": "get", "Key": "alien/key"}}, {"Node": {"Verb": "get", "Node": {"Node": "alien-node"}}},
+                             {"Service": {"Verb": "get", "Node": "alien-node", "Service": {"ID": "alien-web"}}},
+                             {"Check": {"Verb": "get", "Check": {"Node": "alien-node", "CheckID": "alien-check"}}},
+                             {"KV": {"Verb": "get-tree", "Key": "alien"}}]},
+        "QUERY_GET": {"ID": ids["query"]}, "QUERY_LIST": {}, "QUERY_EXPLAIN": {"Name": "alien-query"},
+        "QUERY_EXECUTE": {"Name": "alien-query"}, "QUERY_REMOTE": {"Query": {"Service": service}},
+        "ACL_TOKEN_GET": {"AccessorID": ids["token"]}, "ACL_TOKEN_SELF": {"SecretID": NOBODY}, "ACL_TOKEN_LIST": {},
+        "ACL_POLICY_GET": {"Name": "alien-policy"}, "ACL_POLICY_LIST": {}, "ACL_ROLE_GET": {"Name": "alien-role"}, "ACL_ROLE_LIST": {},
+        "ACL_TRANSLATE": {"Rules": 'key "alien" { policy = "read" }'}, "ACL_REPLICATION": {}, "ACL_RESOLVE": {"SecretID": NOBODY},
+        "SNAPSHOT_SAVE": snapshot, "SNAPSHOT_READ": dict(snapshot, ID=NOBODY), "SNAPSHOT_END": dict(snapshot, ID=NOBODY),
+        "RESTORE_OPEN": snapshot, "RESTORE_WRITE": dict(snapshot, ID=NOBODY, Data=b"x"),
+        "RESTORE_APPLY": dict(snapshot, ID=NOBODY), "RESTORE_STATUS": dict(snapshot, ID=NOBODY),
+        "KV_APPLY": dict(kv, Verb=KV_SET, Value=b"stolen"),
+        "SESSION_CREATE": {"Node": "alien-node"}, "SESSION_RENEW": {"ID": ids["session"]},
+        "CATALOG_REGISTER": {"Node": "alien-node", "Address": "10.0.0.10"},
+        "COORDINATE_UPDATE": {"Node": "alien-node", "Coord": coord},
+        "TXN_APPLY": txn_set,
+        "QUERY_CREATE": {"Name": "alien-more", "Service": service}, "QUERY_UPDATE": query,
+        "AUTOPILOT_SET": {"Config": {"MinQuorum": 3}}, "RAFT_REMOVE": peer, "RAFT_TRANSFER": peer,
+        "ACL_BOOTSTRAP": {},
+        "ACL_TOKEN_SET": {"Token": {"Description": "stolen", "Policies": [{"ID": ids["policy"]}]}},
+        "ACL_TOKEN_CLONE": {"Source": ids["token"], "Token": {}},
+        "ACL_POLICY_SET": {"Policy": {"Name": "stolen", "Rules": 'acl = "write"'}},
+        "ACL_ROLE_SET": {"Role": {"Name": "stolen"}},
+        "SESSION_DESTROY": {"ID": ids["session"]},
+        "CATALOG_DEREGISTER": {"Node": "alien-node", "ServiceID": "alien-web"},
+        "QUERY_DELETE": {"ID": ids["query"]},
+        "ACL_TOKEN_DELETE": {"AccessorID": ids["token"]}, "ACL_ROLE_DELETE": {"ID": ids["role"]},
+        "ACL_POLICY_DELETE": {"ID": ids["policy"]},
+    }
+
+
+# What nobody needs a right for says why in its row; here is what comes of it without one.  True: it is answered.
+FOR_ANYBODY = {
+    "STATUS_LEADER": True, "STATUS_PEERS": True, "ACL_REPLICATION": True, "ACL_TOKEN_SELF": True,
+    "ACL_RESOLVE": NOT_FOUND,                   # the secret that is asked about is nobody's
+    "TXN_READ": "filtered", "QUERY_EXECUTE": "filtered", "QUERY_REMOTE": "filtered",
+    "TXN_APPLY": "errors",                      # an error for each of its operations that is refused
+    "ACL_BOOTSTRAP": DENIED,
+}
+# Whoever knows the name of a query may have it carried out, and is told what it looks for, as in Consul; not what it finds.
+MARKER = {"QUERY_EXECUTE": "alien-node", "QUERY_REMOTE": "alien-node"}
+# A query is found by its name by whoever may read it, and no other one tells that it is there.
+HIDDEN = {"QUERY_EXPLAIN"}
+# Whoever may read all of access control still has no right to the whole state.
+NOT_FOR_READERS = {"SNAPSHOT_SAVE", "SNAPSHOT_READ", "SNAPSHOT_END"}
+
+
+def dump(asker, manager):
+    """All of the state, as the manager sees it; without indexes that move by themselves."""
+    out = {}
+    for name, given in (("KV_LIST", {"Key": ""}), ("SESSION_LIST", {}), ("NODE_DUMP", {}), ("QUERY_LIST", {}), ("COORDINATE_NODES", {}),
+                        ("ACL_TOKEN_LIST", {}), ("ACL_POLICY_LIST", {}), ("ACL_ROLE_LIST", {}), ("AUTOPILOT_READ", {}),
+                        ("RAFT_CONFIGURATION", {})):
+        said = asker.op(name, manager, **given)
+        assert said.err == 0, (name, said)
+        out[name] = said.value
+    out["COORDINATE_NODES"] = [c for c in out["COORDINATE_NODES"] if c[0] == "alien-node"]
+    return out
+
+
+def is_refused_to_all(row):
+    """raftd does nothing of the kind for an rpcd, whatever the token."""
+    return row.kind in ("VIEW", "GOSSIP", "GOSSIP_SERVER") or "OP_INTERNAL" in row.traits
+
+
+def expect(row, kind):
+    """What a token of this kind gets: "served", "filtered", "errors" or a text of refusal."""
+    unknown = kind in ("expired", "deleted")
+    if is_refused_to_all(row):
+        return "internal operation"
+    if row.scope == "NONE":
+        want = FOR_ANYBODY[row.name]
+        if want in ("filtered", "errors") and unknown:
+            return NOT_FOUND
+        if want == "filtered" and kind in ("reader", "manager"):
+            return "served"
+        if row.name in ("TXN_APPLY",) and kind == "manager":
+            return "served"
+        return "served" if want is True else want
+    if unknown:
+        return NOT_FOUND
+    if kind == "manager":
+        return "served"
+    right = (row.access.split(", ") + [""])[1]
+    reads = row.scope == "FILTER" or right in ("READ", "LIST")
+    if kind == "reader" and reads and row.name not in NOT_FOR_READERS:
+        return "served"
+    if row.name in HIDDEN:
+        return DENIED
+    return "filtered" if row.scope == "FILTER" or right == "LIST" else DENIED
+
+
+def check(row, kind, said, want):
+    text = "%s with the token %r: %r, expected %s" % (row.name, kind, said, want)
+    if want == "served":
+        if said.err != 0:       # the rest of what is wrong with it is not access control's
+            assert said.err not in (ERR.EPERM, ERR.EDISABLED) and not holds(said, DENIED), text
+        elif row.kind == "READ" and row.scope != "NONE" and not row.name.startswith(("AUTOPILOT", "ACL_TRANSLATE")):
+            assert holds(said, "alien"), text
+        return
+    assert not holds(said, MARKER.get(row.name, "alien")), text
+    if want == "filtered":
+        assert said.err == 0, text
+    elif want == "errors":
+        assert said.err == 0 and holds(said, DENIED), text
+    else:
+        assert said.err == ERR.EPERM and said.text.startswith(want), text
+
+
+def test_every_operation():
+    """Each row of OPS, asked for at raftd with no token, a reader's, another one's, an expired, a deleted one and a manager's."""
+    if missing():
+        skip(missing())
+    with Cluster("127.241.1") as c:
+        clock = ClockFault(os.path.join(c.dir, "clock"))
+        node, = servers_with_clock(c, clock, 1, **ON)
+        acl, _ = formed(c, [node])
+        ids = populate(acl)
+        deleted = acl.make(READ_ALL)
+        acl.delete(deleted)
+        clock.jump(-61)
+        expired = acl.token(READ_ALL, 'acl = "write"', ExpirationTTL="60s")
+        clock.jump(0)
+        tokens = {"none": "", "unknown": NOBODY, "deleted": deleted["SecretID"], "expired": expired,
+                  "writer": acl.token(writes("own")), "reader": acl.token(READ_ALL), "manager": acl.secret}
+        asked = questions(ids)
+        asker = Asker(node)
+        undecided = [r.name for r in OPS.values() if r.name not in asked and not is_refused_to_all(r)]
+        assert not undecided, "no decision was made here on " + ", ".join(undecided)
+        before = dump(asker, acl.secret)
+        for kind, secret in tokens.items():
+            for row in sorted(OPS.values(), key=lambda r: list(asked).index(r.name) if r.name in asked else -1):
+                want = expect(row, "deleted" if kind == "unknown" else kind)
+                said = asker.op(row.name, secret, **asked.get(row.name, {}))
+                check(row, kind, said, want)
+            if kind != "manager":
+                after = dump(asker, acl.secret)
+                for name, was in before.items():
+                    assert after[name] == was, "%s of %s changed: %r is now %r" % (name, kind, was, after[name])
+        after = dump(asker, acl.secret)
+        assert before["KV_LIST"] != after["KV_LIST"] and before["QUERY_LIST"] != after["QUERY_LIST"], "the manager wrote nothing"
+        asker.close()
+        clock.close()
+
+
+main(test_every_operation)
