@@ -157,6 +157,7 @@ struct fsm {
 		uint64_t completed;	/* log index of the commit that it has its meta record of; 0: none yet */
 		uint64_t tally[FT_COUNT];
 		uint8_t needs;		/* see fsm_needs() */
+		bool has_acl;		/* it brings access control */
 	} loaded;
 };
 

@@ -6,6 +6,7 @@
  *
  *	T(name, letter, title, shown, names, rest, key, value, traits)
  *
+ *	name	those of access control begin with ACL: they stay when a restore brings no access control
  *	letter	first byte of its keys.  It is in every state, snapshot and archive: never changed, never used again
  *	title	in the document, and in `info` if counted
  *	shown	by `clusterctl snapshot inspect`: several are added up under one name
@@ -120,7 +121,7 @@ enum fsm_tally {
 /* A row as data. */
 struct fsm_table {
 	enum tbl letter;
-	const char *title, *shown;
+	const char *name, *title, *shown;
 	uint8_t names;
 	enum { REST_NONE, REST_BYTES, REST_TIMED, REST_ID } rest;
 	const struct schema *schema;	/* of the value; NULL: raw bytes, or opaque */
@@ -134,5 +135,7 @@ extern const struct fsm_table fsm_tables[];
 extern const unsigned fsm_table_count;
 /* NULL: there is none. */
 const struct fsm_table *fsm_table_find(uint8_t letter);
+/* Is it one of access control? */
+bool fsm_table_is_acl(const struct fsm_table *t);
 
 #endif

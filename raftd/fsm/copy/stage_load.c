@@ -20,7 +20,7 @@ struct sieve {
 	struct buf last;		/* key before: they ascend */
 	struct arena arena;
 	uint64_t index, tally[FT_COUNT];
-	bool has_meta;
+	bool has_meta, has_acl;
 	uint8_t needs;			/* version of the state machine */
 	uint8_t newer;			/* version of the state, if we do not know it; said once all is known to be whole */
 	char why[192];
@@ -77,6 +77,8 @@ take(void *ctx, struct span key, struct span val)
 		return take_position(s, val);
 	if (table != NULL && table->own)
 		return TV_ENOENT;
+	if (key.p[0] == TBL_ACL)
+		s->has_acl = true;
 	arena_reset(&s->arena);
 	err = record_check(key, val, &s->arena, &tally);
 	if (err == TV_EFORMAT)
@@ -283,6 +285,7 @@ fsm_stage_load(struct fsm *f, const char *id, uint64_t state_max, _Atomic uint64
 		snprintf(f->loaded.id, sizeof(f->loaded.id), "%s", id);
 		f->loaded.index = s.index;
 		f->loaded.needs = s.needs;
+		f->loaded.has_acl = s.has_acl;
 		f->loaded.completed = 0;
 		memcpy(f->loaded.tally, s.tally, sizeof(f->loaded.tally));
 		pthread_mutex_unlock(&f->head_lock);
@@ -328,16 +331,21 @@ put(DB *db, const struct tkey *k, struct span val)
 	return db->put(db, NULL, &key, &data, 0);
 }
 
-/* Removed servers stay removed. */
+static bool
+keeps_acl(const struct fsm *f)
+{
+	return !f->loaded.has_acl && fsm_acl_since(f) != 0;
+}
+
 static int
-put_servers(struct fsm *f, DB *db)
+put_table(struct fsm *f, DB *db, enum tbl table)
 {
 	struct tkey prefix, k;
 	struct tbl_scan scan;
 	struct span key, val;
 	int ret = 0;
 
-	tkey_begin(&prefix, TBL_SERVER);
+	tkey_begin(&prefix, table);
 	tbl_scan_begin(f, &scan, &prefix);
 	while (ret == 0 && tbl_next(&scan, &key, &val)) {
 		tbl_key_of(&k, key);
@@ -347,17 +355,42 @@ put_servers(struct fsm *f, DB *db)
 	return ret != 0 ? ret : f->failed;
 }
 
+/*
+ * What stays.  Removed servers do.  So does access control when the archive has none: it would be off afterwards, and what the
+ * archive holds open to anybody.  Every server does the same: the state is that of the entry before.
+ */
+static int
+put_kept(struct fsm *f, DB *db)
+{
+	int ret = put_table(f, db, TBL_SERVER);
+
+	for (unsigned i = 0; ret == 0 && keeps_acl(f) && i < fsm_table_count; i++)
+		if (fsm_table_is_acl(&fsm_tables[i]))
+			ret = put_table(f, db, fsm_tables[i].letter);
+	return ret;
+}
+
+static void
+count_kept(const struct fsm *f, uint64_t tally[FT_COUNT])
+{
+	memcpy(tally, f->loaded.tally, sizeof(f->loaded.tally));
+	for (unsigned i = 0; keeps_acl(f) && i < fsm_table_count; i++)
+		if (fsm_table_is_acl(&fsm_tables[i]) && fsm_tables[i].counted)
+			tally[fsm_tables[i].tally] = f->tally[fsm_tables[i].tally];
+}
+
 static int
 put_position(struct fsm *f, DB *db, const char *id, uint64_t index, uint64_t term)
 {
-	uint64_t at = index + f->restored[FR_BASE];
+	uint64_t at = index + f->restored[FR_BASE], tally[FT_COUNT];
 	struct buf b = BUF_INIT(4096);
 	struct tkey k;
 	int ret;
 
 	if (at <= f->loaded.index)
 		at = f->loaded.index + 1;
-	fsm_meta_of_restore(&b, index, term, at, f->loaded.needs > f->needs ? f->loaded.needs : f->needs, f->loaded.tally);
+	count_kept(f, tally);
+	fsm_meta_of_restore(&b, index, term, at, f->loaded.needs > f->needs ? f->loaded.needs : f->needs, tally);
 	meta_key(&k);
 	ret = b.failed ? ENOMEM : put(db, &k, buf_span(&b));
 	buf_reset(&b);
@@ -389,7 +422,7 @@ complete(struct fsm *f, const char *id, uint64_t index, uint64_t term, char *err
 	if (ret == 0)
 		ret = put_position(f, db, id, index, term);
 	if (ret == 0)
-		ret = put_servers(f, db);
+		ret = put_kept(f, db);
 	if (db != NULL && db->close(db, ret == 0 ? 0 : DB_NOSYNC) != 0 && ret == 0)
 		ret = EIO;
 	if (ret == 0)
