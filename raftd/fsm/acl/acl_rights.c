@@ -3,7 +3,8 @@
  *
  * An entry of the table holds no secret: it is found by a hash with a key of this process.  It is good as long as nothing of access
  * control has changed since the index that it was resolved at, and the token has not expired; then the state is asked again.  Tokens
- * with the same policies, in the same versions, and the same identities share one compiled set.
+ * with the same policies and the same identities share one compiled set.  It is known by the text of the rules, not by the index of
+ * the policy: another cluster's archive may bring the same policy with other rules at the same index.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -282,7 +283,7 @@ fingerprint(const struct fsm_acl *from, bool allow, uint8_t out[PRINT_BYTES])
 	(void)crypto_generichash_update(&h, (const uint8_t *)counts, sizeof(counts));
 	for (uint32_t i = 0; i < from->policy_count; i++) {
 		print_text(&h, from->policies[i].id);
-		(void)crypto_generichash_update(&h, (const uint8_t *)&from->policies[i].modified, sizeof(uint64_t));
+		print_text(&h, from->policies[i].rules);
 	}
 	for (uint32_t i = 0; i < from->service_count; i++)
 		print_text(&h, from->services[i]);
