@@ -21,6 +21,8 @@ void op_read_again(struct request *q);
 void op_look_again(struct request *q);
 /* op_judge.c: of what is no read; it is refused, or goes on in op_permitted(), now or later.  args, token: borrowed until return. */
 void op_judge(struct request *q, struct span args, struct span token);
+/* A server that was not told of access control in its configuration keeps to it all the same, and says so once; it holds. */
+void op_warn_once(struct raftd *d);
 /* It may be carried out.  args: its own, or borrowed until return. */
 void op_permitted(struct request *q, struct span args);
 /* args: borrowed until return. */

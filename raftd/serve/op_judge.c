@@ -6,16 +6,28 @@
  * then neither "access control does not hold" nor a right is known for sure.
  */
 #include "common/base/clock.h"
+#include "common/record/records.h"
 #include "raftd/engine/engine.h"
 #include "raftd/fsm/fsm.h"
 #include "raftd/leader/leader.h"
 #include "raftd/serve/op.h"
 
+/* How did this restore end?  Its id was given to who began it, whose token the state that it brings may not know. */
+static bool
+asks_of_its_restore(const struct op *op, struct span args)
+{
+	struct arena none = ARENA_INIT(0);
+	struct rd in = rd_span_over(args);
+	struct snapshot_ask ask;
+
+	return op->code == OP_RESTORE_STATUS && schema_unpack(&snapshot_ask_schema, &in, &none, &ask) == TV_OK && ask.ID.len > 0;
+}
+
 /* Whoever asks; rows of transactions say NONE because each of their operations is judged. */
 static bool
-needs_none(const struct op *op)
+needs_none(const struct op *op, struct span args)
 {
-	return op->access.scope == OP_NONE && op->code != OP_TXN_APPLY;
+	return (op->access.scope == OP_NONE && op->code != OP_TXN_APPLY) || asks_of_its_restore(op, args);
 }
 
 static void
@@ -26,9 +38,8 @@ refuse(struct request *q, enum tv_err err, struct span text)
 	request_fail(q, err, text);
 }
 
-/* A server that was not told of access control in its configuration keeps to it all the same, and says so once. */
-static void
-warn_once(struct raftd *d)
+void
+op_warn_once(struct raftd *d)
 {
 	if (d->acl_told || d->cluster.acl_enabled)
 		return;
@@ -118,7 +129,7 @@ judge(struct request *q, struct span args, struct span token)
 	enum tv_err err;
 
 	if (fsm_acl_since(q->d->fsm) != 0) {
-		warn_once(q->d);
+		op_warn_once(q->d);
 	} else if (leader_enables_acl(q->d->leader)) {
 		op_not_leader(q);		/* in a moment it holds */
 		return;
@@ -142,7 +153,7 @@ op_judge(struct request *q, struct span args, struct span token)
 {
 	struct raftd *d = q->d;
 
-	if (needs_none(q->op)) {
+	if (needs_none(q->op, args)) {
 		op_permitted(q, args);
 	} else if (engine_opening(d->engine)) {
 		if (d->cluster.acl_enabled)

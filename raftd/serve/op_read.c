@@ -163,6 +163,8 @@ give(struct request *q)
 	fsm_rights_free(q->rights);
 	q->rights = r->rights;
 	r->rights = NULL;
+	if (q->rights != NULL)
+		op_warn_once(q->d);
 	if (r->answer.err != TV_OK) {
 		if (r->answer.err == TV_EPERM && refused_by_stale(q))
 			return;
