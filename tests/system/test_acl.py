@@ -68,7 +68,7 @@ def questions(ids):
         "ACL_TRANSLATE": {"Rules": 'key "alien" { policy = "read" }'}, "ACL_REPLICATION": {}, "ACL_RESOLVE": {"SecretID": NOBODY},
         "SNAPSHOT_SAVE": snapshot, "SNAPSHOT_READ": dict(snapshot, ID=NOBODY), "SNAPSHOT_END": dict(snapshot, ID=NOBODY),
         "RESTORE_OPEN": snapshot, "RESTORE_WRITE": dict(snapshot, ID=NOBODY, Data=b"x"),
-        "RESTORE_APPLY": dict(snapshot, ID=NOBODY), "RESTORE_STATUS": dict(snapshot, ID=NOBODY),
+        "RESTORE_APPLY": dict(snapshot, ID=NOBODY), "RESTORE_STATUS": snapshot,
         "KV_APPLY": dict(kv, Verb=KV_SET, Value=b"stolen"),
         "SESSION_CREATE": {"Node": "alien-node"}, "SESSION_RENEW": {"ID": ids["session"]},
         "CATALOG_REGISTER": {"Node": "alien-node", "Address": "10.0.0.10"},
