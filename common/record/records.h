@@ -291,7 +291,8 @@ RECORD(acl_role,			/* stored by ID */
 RECORD(acl_state,			/* one record of the state: access control holds */
 	(U64, Since),			/* the index since which it does */
 	(U64, Bootstrap),		/* of the newest bootstrap; 0: none was made yet */
-	(BIN, Key))			/* secrets are looked up by their hash with it */
+	(BIN, Key),			/* secrets are looked up by their hash with it */
+	(STR, First))			/* accessor id of the token that the newest bootstrap made */
 #define ACL_KEY_BYTES 32
 RECORD(acl_enable, (BIN, Key), (I64, Now))	/* OP_ACL_ENABLE; answer: bool_reply, whether it did not hold before */
 RECORD(acl_bootstrap,			/* OP_ACL_BOOTSTRAP: what the leader makes of an empty record */

@@ -249,7 +249,7 @@ static void
 bootstrap_apply(struct apply *p, const void *rec)
 {
 	const struct acl_bootstrap *q = rec;
-	struct acl_token t = q->Token;
+	struct acl_token t = q->Token, before;
 	struct acl_state st;
 
 	if (!acl_applies(p, &st))
@@ -268,7 +268,11 @@ bootstrap_apply(struct apply *p, const void *rec)
 		apply_fail(p, TV_EFORMAT, "malformed token");
 		return;
 	}
+	/* Whoever resets does not trust who has the token of before. */
+	if (st.First.len > 0 && acl_token_find(p->f, st.First, &p->f->work, &before))
+		acl_token_remove(p->f, &st, &before);
 	st.Bootstrap = p->f->at;
+	st.First = t.AccessorID;
 	put_state(p->f, &st);
 	acl_token_put(p, &st, &t, NULL);
 	acl_token_answer(p, &t);
