@@ -14,6 +14,10 @@ from raftcluster import ERR, KV_SET  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 NOBODY = str(uuid.UUID(int=77, version=4))
+# An auth method, with the public half of a key that signs nothing here.
+METHOD = {"Name": "alien-method", "Type": "jwt", "Config": {"JWTValidationPubKeys": [
+    "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEMdQColbQGJ6Mg1Ktm9bVFDpJh/4v\n"
+    "ruuU7pbRcqNAOUv5s8vdawR/dbSP2K+7DlXPWzEswqQRpBhFV8TYaZU8tg==\n-----END PUBLIC KEY-----\n"]}}
 # What the tokens that may write have a right to is called "own...", what is there is called "alien...".
 ALIEN_NODE = {"Node": "alien-node", "Address": "10.0.0.9", "Service": {"ID": "alien-web", "Service": "alien-web", "Port": 80},
               "Check": {"CheckID": "alien-check", "Name": "alien-check", "Status": "passing", "ServiceID": "alien-web"}}
@@ -35,9 +39,11 @@ def populate(acl):
     policy = acl.policy('key "alien" { policy = "read" }', name="alien-policy")
     role = acl.ask("PUT", "/v1/acl/role", {"Name": "alien-role", "Policies": [{"Name": "alien-policy"}]})
     token = acl.ask("PUT", "/v1/acl/token", {"Description": "alien", "Roles": [{"Name": "alien-role"}]})
+    acl.ask("PUT", "/v1/acl/auth-method", METHOD)
+    rule = acl.ask("PUT", "/v1/acl/binding-rule", {"AuthMethod": "alien-method", "BindType": "service", "BindName": "alien-web"})
     assert n.get("/v1/kv/alien/key").status == 403
     return {"session": session, "query": query, "policy": policy["ID"], "role": role["ID"], "token": token["AccessorID"],
-            "secret": token["SecretID"]}
+            "rule": rule["ID"], "secret": token["SecretID"]}
 
 
 def questions(ids):
@@ -66,6 +72,8 @@ def questions(ids):
         "ACL_TOKEN_GET": {"AccessorID": ids["token"]}, "ACL_TOKEN_SELF": {"SecretID": NOBODY}, "ACL_TOKEN_LIST": {},
         "ACL_POLICY_GET": {"Name": "alien-policy"}, "ACL_POLICY_LIST": {}, "ACL_ROLE_GET": {"Name": "alien-role"}, "ACL_ROLE_LIST": {},
         "ACL_TRANSLATE": {"Rules": 'key "alien" { policy = "read" }'}, "ACL_REPLICATION": {}, "ACL_RESOLVE": {"SecretID": NOBODY},
+        "ACL_METHOD_GET": {"Name": "alien-method"}, "ACL_METHOD_LIST": {},
+        "ACL_BINDING_GET": {"ID": ids["rule"]}, "ACL_BINDING_LIST": {},
         "SNAPSHOT_SAVE": snapshot, "SNAPSHOT_READ": dict(snapshot, ID=NOBODY), "SNAPSHOT_END": dict(snapshot, ID=NOBODY),
         "RESTORE_OPEN": snapshot, "RESTORE_WRITE": dict(snapshot, ID=NOBODY, Data=b"x"),
         "RESTORE_APPLY": dict(snapshot, ID=NOBODY), "RESTORE_STATUS": snapshot,
@@ -81,9 +89,15 @@ def questions(ids):
         "ACL_TOKEN_CLONE": {"Source": ids["token"], "Token": {}},
         "ACL_POLICY_SET": {"Policy": {"Name": "stolen", "Rules": 'acl = "write"'}},
         "ACL_ROLE_SET": {"Role": {"Name": "stolen"}},
+        "ACL_METHOD_SET": {"Method": {"Name": "stolen", "Type": "jwt"}},
+        "ACL_BINDING_SET": {"Binding": {"AuthMethod": "alien-method", "BindType": "role", "BindName": "stolen"}},
+        "ACL_LOGIN": {"AuthMethod": "alien-method", "BearerToken": "x", "Method": 1,
+                      "Token": {"AuthMethod": "alien-method", "ServiceIdentities": [{"ServiceName": "stolen"}]}},
+        "ACL_LOGOUT": {"SecretID": NOBODY, "AccessorID": ids["token"]},
         "SESSION_DESTROY": {"ID": ids["session"]},
         "CATALOG_DEREGISTER": {"Node": "alien-node", "ServiceID": "alien-web"},
         "QUERY_DELETE": {"ID": ids["query"]},
+        "ACL_BINDING_DELETE": {"ID": ids["rule"]}, "ACL_METHOD_DELETE": {"Name": "alien-method"},
         "ACL_TOKEN_DELETE": {"AccessorID": ids["token"]}, "ACL_ROLE_DELETE": {"ID": ids["role"]},
         "ACL_POLICY_DELETE": {"ID": ids["policy"]},
     }
@@ -92,6 +106,8 @@ def questions(ids):
 # What nobody needs a right for says why in its row; here is what comes of it without one.  True: it is answered.
 FOR_ANYBODY = {
     "STATUS_LEADER": True, "STATUS_PEERS": True, "ACL_REPLICATION": True, "ACL_TOKEN_SELF": True,
+    "ACL_LOGIN": True,                          # and refused: what else is in its arguments counts for nothing
+    "ACL_LOGOUT": NOT_FOUND,                    # as that secret is nobody's, whatever token is named with it
     "ACL_RESOLVE": NOT_FOUND,                   # the secret that is asked about is nobody's
     "TXN_READ": "filtered", "QUERY_EXECUTE": "filtered", "QUERY_REMOTE": "filtered",
     "TXN_APPLY": "errors",                      # an error for each of its operations that is refused
@@ -109,7 +125,8 @@ def dump(asker, manager):
     """All of the state, as the manager sees it; without indexes that move by themselves."""
     out = {}
     for name, given in (("KV_LIST", {"Key": ""}), ("SESSION_LIST", {}), ("NODE_DUMP", {}), ("QUERY_LIST", {}), ("COORDINATE_NODES", {}),
-                        ("ACL_TOKEN_LIST", {}), ("ACL_POLICY_LIST", {}), ("ACL_ROLE_LIST", {}), ("AUTOPILOT_READ", {}),
+                        ("ACL_TOKEN_LIST", {}), ("ACL_POLICY_LIST", {}), ("ACL_ROLE_LIST", {}), ("ACL_METHOD_LIST", {}),
+                        ("ACL_BINDING_LIST", {}), ("AUTOPILOT_READ", {}),
                         ("RAFT_CONFIGURATION", {})):
         said = asker.op(name, manager, **given)
         assert said.err == 0, (name, said)
