@@ -23,6 +23,7 @@ struct load {
 	size_t opt_count;
 	void *target;
 	unsigned *lines;	/* of each option: where it was set, 0 if not yet */
+	unsigned open_mode;	/* not 0: the file's, which others may access */
 	char *errbuf;
 	size_t cap;
 };
@@ -136,6 +137,9 @@ set_option(struct load *l, size_t at, const struct ucl_node *n)
 	if (ops->free != NULL)
 		ops->free(field(o, l->target));
 	memset(field(o, l->target), 0, ops->size);
+	if (o->type == CONF_SECRET && l->open_mode != 0 && n->text.len > 0)
+		return fail(l, n->line, TV_EPERM, "%s: others can read it here (mode %04o): chmod o-rwx %s; for a "
+		    "reload the daemon's group must be able to read the file", o->key, l->open_mode, l->name);
 	err = ops->read(o, n, field(o, l->target), why, sizeof(why));
 	return err == TV_OK ? TV_OK : fail(l, n->line, err, "%s: %s", o->key, why);
 }
@@ -194,15 +198,17 @@ parse_into(struct load *l, struct span text)
 		err = fail(l, 1, TV_EINVAL, "expected keys and values, not a list");
 	else
 		err = set_block(l, root, "");
+	arena_wipe(&arena);
 	arena_done(&arena);
 	return err;
 }
 
-enum tv_err
-conf_parse(const char *name, struct span text, const struct conf_opt *opts, size_t opt_count,
-    void *target, char *errbuf, size_t cap)
+static enum tv_err
+parse(const char *name, struct span text, const struct conf_opt *opts, size_t opt_count, void *target,
+    unsigned open_mode, char *errbuf, size_t cap)
 {
-	struct load l = { name, opts, opt_count, target, calloc(opt_count + 1, sizeof(unsigned)), errbuf, cap };
+	struct load l = { name, opts, opt_count, target, calloc(opt_count + 1, sizeof(unsigned)), open_mode, errbuf,
+	    cap };
 	enum tv_err err = set_defaults(opts, opt_count, target);
 
 	if (err != TV_OK || l.lines == NULL) {
@@ -219,8 +225,16 @@ conf_parse(const char *name, struct span text, const struct conf_opt *opts, size
 	return err;
 }
 
+enum tv_err
+conf_parse(const char *name, struct span text, const struct conf_opt *opts, size_t opt_count,
+    void *target, char *errbuf, size_t cap)
+{
+	return parse(name, text, opts, opt_count, target, 0, errbuf, cap);
+}
+
+/* *open_mode: see struct load. */
 static enum tv_err
-check_file(const char *path, int fd, char *errbuf, size_t cap)
+check_file(const char *path, int fd, unsigned *open_mode, char *errbuf, size_t cap)
 {
 	char parent[4096];
 	struct stat st;
@@ -249,11 +263,12 @@ check_file(const char *path, int fd, char *errbuf, size_t cap)
 		snprintf(errbuf, cap, "%s: its folder is writable by everybody: chmod o-w %s", path, parent);
 		return TV_EPERM;
 	}
+	*open_mode = st.st_mode & S_IRWXO ? (unsigned)(st.st_mode & 07777) : 0;
 	return TV_OK;
 }
 
-enum tv_err
-conf_read_file(const char *path, struct buf *out, char *errbuf, size_t cap)
+static enum tv_err
+read_file(const char *path, struct buf *out, unsigned *open_mode, char *errbuf, size_t cap)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	enum tv_err err;
@@ -263,7 +278,7 @@ conf_read_file(const char *path, struct buf *out, char *errbuf, size_t cap)
 		snprintf(errbuf, cap, "%s: %s", path, strerror(errno));
 		return errno == ENOENT ? TV_ENOENT : TV_ESYS;
 	}
-	err = check_file(path, fd, errbuf, cap);
+	err = check_file(path, fd, open_mode, errbuf, cap);
 	while (err == TV_OK && n > 0) {
 		uint8_t *room = buf_room(out, 16384);
 
@@ -280,13 +295,24 @@ conf_read_file(const char *path, struct buf *out, char *errbuf, size_t cap)
 }
 
 enum tv_err
+conf_read_file(const char *path, struct buf *out, char *errbuf, size_t cap)
+{
+	unsigned open_mode;
+
+	return read_file(path, out, &open_mode, errbuf, cap);
+}
+
+enum tv_err
 conf_load(const char *path, const struct conf_opt *opts, size_t opt_count, void *target, char *errbuf, size_t cap)
 {
 	struct buf text = BUF_INIT(UCL_TEXT_BYTES_MAX + 32768);
-	enum tv_err err = conf_read_file(path, &text, errbuf, cap);
+	unsigned open_mode = 0;
+	enum tv_err err;
 
+	text.secret = true;		/* it may hold tokens */
+	err = read_file(path, &text, &open_mode, errbuf, cap);
 	if (err == TV_OK)
-		err = conf_parse(path, buf_span(&text), opts, opt_count, target, errbuf, cap);
+		err = parse(path, buf_span(&text), opts, opt_count, target, open_mode, errbuf, cap);
 	else if (err == TV_ENOENT && set_defaults(opts, opt_count, target) != TV_OK)
 		err = TV_ENOMEM;
 	else if (err != TV_ENOENT)
@@ -323,13 +349,13 @@ print_help(const struct conf_opt *o, unsigned depth, struct buf *out)
 static void
 print_option(const struct conf_opt *o, const void *target, const char *name, unsigned depth, struct buf *out)
 {
-	bool unset = conf_value_unset(o, cfield(o, target));
+	bool unset = conf_value_unset(o, cfield(o, target)), hidden = o->type == CONF_SECRET;
 
 	if (o->type == CONF_REMOVED)
 		return;
 	print_help(o, depth, out);
 	indent(out, depth);
-	buf_printf(out, "%s%s = ", unset ? "# " : "", name);
+	buf_printf(out, "%s%s = ", unset || hidden ? "# " : "", name);
 	if (unset)
 		buf_puts(out, "(not set)");
 	else

@@ -26,6 +26,7 @@ enum conf_type {
 	CONF_DURATION,		/* struct mono; "250ms", "10s", "1m30s" */
 	CONF_PORT,		/* uint16_t; 0 only if min is "0" */
 	CONF_STRING,		/* char *, owned */
+	CONF_SECRET,		/* char *, owned; at most 255 printable bytes; never shown; see conf_load() */
 	CONF_PATH,		/* char *, owned; absolute */
 	CONF_NAME,		/* char *, owned; letters, digits, '-', '_', '.', 1..128 */
 	CONF_ADDR,		/* char *, owned; one IP address */
@@ -57,7 +58,8 @@ struct conf_opt {
 
 /*
  * Fills `target` with defaults, then with the file.  A missing file is TV_ENOENT (all defaults
- * set), which most callers accept.  The file must not be writable by others and not be a link to such.
+ * set), which most callers accept.  The file must not be writable by others and not be a link to such; one that sets
+ * a CONF_SECRET must not be accessible to others at all, but its group may read it: the daemon's, for a reload.
  * On an error errbuf gets "FILE:LINE: key: what was expected" and target is freed.
  */
 enum tv_err conf_load(const char *path, const struct conf_opt *opts, size_t opt_count, void *target,
@@ -71,7 +73,7 @@ enum tv_err conf_read_file(const char *path, struct buf *out, char *errbuf, size
 enum tv_err conf_parse(const char *name, struct span text, const struct conf_opt *opts, size_t opt_count,
     void *target, char *errbuf, size_t cap);
 void conf_free(const struct conf_opt *opts, size_t opt_count, void *target);
-/* Normalised result, each key under its help and range; parses again to the same values. */
+/* Normalised result, each key under its help and range; parses again to the same values, but for secrets. */
 void conf_print(const struct conf_opt *opts, size_t opt_count, const void *target, struct buf *out);
 /*
  * Moves CONF_LIVE values that differ from `fresh` (filled by conf_load) into target, the old ones into

@@ -268,6 +268,39 @@ read_string(const struct conf_opt *o, const struct ucl_node *n, void *field, cha
 	return take_text(n, field, why, cap);
 }
 
+/* Nothing of it goes into a message. */
+static enum tv_err
+read_secret(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
+{
+	bool good = is_scalar(n) && n->text.len <= CONF_SECRET_BYTES_MAX;
+
+	(void)o;
+	for (size_t i = 0; good && i < n->text.len; i++)
+		good = n->text.p[i] > ' ' && n->text.p[i] < 0x7f;
+	if (good)
+		return take_text(n, field, why, cap);
+	snprintf(why, cap, "at most %d printable characters without spaces are expected", CONF_SECRET_BYTES_MAX);
+	return TV_EINVAL;
+}
+
+static void
+print_secret(const struct conf_opt *o, const void *field, struct buf *out)
+{
+	(void)o;
+	(void)field;
+	buf_puts(out, "(set, not shown)");
+}
+
+static void
+free_secret(void *field)
+{
+	char *text = *(char **)field;
+
+	if (text != NULL)
+		explicit_bzero(text, strlen(text));
+	free(text);
+}
+
 static enum tv_err
 read_path(const struct conf_opt *o, const struct ucl_node *n, void *field, char *why, size_t cap)
 {
@@ -550,6 +583,7 @@ static const struct conf_value_ops types[] = {
 	[CONF_DURATION] = { sizeof(struct mono), read_duration, print_duration, equal_duration, NULL },
 	[CONF_PORT] = { sizeof(uint16_t), read_port, print_port, equal_port, NULL },
 	[CONF_STRING] = { sizeof(char *), read_string, print_string, equal_string, free_string },
+	[CONF_SECRET] = { sizeof(char *), read_secret, print_secret, equal_string, free_secret },
 	[CONF_PATH] = { sizeof(char *), read_path, print_string, equal_string, free_string },
 	[CONF_NAME] = { sizeof(char *), read_name, print_string, equal_string, free_string },
 	[CONF_ADDR] = { sizeof(char *), read_addr, print_string, equal_string, free_string },
@@ -591,7 +625,7 @@ bool
 conf_value_unset(const struct conf_opt *o, const void *field)
 {
 	switch (o->type) {
-	case CONF_STRING: case CONF_PATH: case CONF_NAME: case CONF_ADDR:
+	case CONF_STRING: case CONF_SECRET: case CONF_PATH: case CONF_NAME: case CONF_ADDR:
 		return *(char *const *)field == NULL;
 	case CONF_LIST: case CONF_TIMES:
 		return ((const struct conf_list *)field)->count == 0;

@@ -6,6 +6,7 @@
 #include "common/conf/ucl.h"
 
 #define CONF_STRING_BYTES_MAX 4095
+#define CONF_SECRET_BYTES_MAX 255	/* as many as a request can carry: OP_NAME_BYTES_MAX */
 #define CONF_LIST_ITEMS_MAX 256
 
 struct conf_value_ops {
