@@ -15,6 +15,12 @@ rpcd_librpcroute_a_SOURCES = \
 noinst_LIBRARIES += rpcd/librpcfailover.a
 rpcd_librpcfailover_a_SOURCES = rpcd/route/failover.c rpcd/route/failover.h
 
+# Access control, of what rpcd decides itself.
+noinst_LIBRARIES += rpcd/librpcacl.a
+rpcd_librpcacl_a_SOURCES = \
+	rpcd/acl/resolver.c rpcd/acl/resolver.h rpcd/acl/grants.c rpcd/acl/grants.h rpcd/acl/rights.c rpcd/acl/rights.h \
+	rpcd/acl/tokens.c rpcd/acl/tokens.h rpcd/acl/keep.c rpcd/acl/keep.h rpcd/acl/guard.c rpcd/acl/guard.h
+
 # The agent's cache.  Its table is pure: tests link it with nothing else of rpcd.
 noinst_LIBRARIES += rpcd/librpccachetable.a rpcd/librpccache.a
 rpcd_librpccachetable_a_SOURCES = \
@@ -25,7 +31,7 @@ rpcd_librpccache_a_SOURCES = rpcd/cache/cache.c rpcd/cache/cache.h rpcd/cache/qu
 noinst_LIBRARIES += rpcd/librpcapi.a
 rpcd_librpcapi_a_SOURCES = \
 	rpcd/api/params.c rpcd/api/params.h rpcd/api/api_request.c rpcd/api/api_request.h rpcd/api/gzip.c rpcd/api/gzip.h \
-	rpcd/api/browser_guard.c rpcd/api/not_served.c rpcd/api/request_log.c rpcd/api/members_json.c rpcd/api/members_json.h \
+	rpcd/api/browser_guard.c rpcd/api/access.c rpcd/api/api_agent_token.c rpcd/api/not_served.c rpcd/api/request_log.c rpcd/api/members_json.c rpcd/api/members_json.h \
 	rpcd/api/api.c rpcd/api/api.h rpcd/api/endpoint.c rpcd/api/endpoint.h rpcd/api/handler.c rpcd/api/render.c rpcd/api/filter.c rpcd/api/cached.c \
 	rpcd/api/api_kv.c rpcd/api/api_session.c rpcd/api/api_catalog.c rpcd/api/api_ui.c rpcd/api/api_health.c rpcd/api/api_status.c \
 	rpcd/api/api_agent.c rpcd/api/api_agent_checks.c rpcd/api/api_agent_coord.c rpcd/api/api_agent.h \
@@ -107,6 +113,6 @@ rpcd_librpcagent_a_SOURCES = \
 sbin_PROGRAMS += rpcd/rpcd
 rpcd_rpcd_SOURCES = rpcd/main.c
 rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcdefset.a rpcd/librpcdefinition.a \
-	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcfailover.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpcdns.a rpcd/librpcconf.a \
+	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpcdns.a rpcd/librpcconf.a \
 	common/libtvjson.a $(RT_LIBS) $(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm
 EXTRA_DIST += rpcd/README.md

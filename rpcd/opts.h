@@ -6,6 +6,17 @@
 
 #include "common/conf/conf.h"
 
+/* In the order of the option's choices. */
+enum rpcd_acl_down { ACL_DOWN_EXTEND_CACHE, ACL_DOWN_ASYNC_CACHE, ACL_DOWN_DENY, ACL_DOWN_ALLOW };
+/* Tokens of this agent. */
+enum rpcd_token {
+	RPCD_TOKEN_DEFAULT,		/* of requests without one, and of DNS */
+	RPCD_TOKEN_AGENT,		/* of this node's own work; else the default one */
+	RPCD_TOKEN_AGENT_MASTER,	/* gives agent write here, without servers */
+	RPCD_TOKEN_REPLICATION,
+	RPCD_TOKENS
+};
+
 struct rpcd_conf {
 	/* listeners */
 	struct conf_list http_addresses;
@@ -45,6 +56,12 @@ struct rpcd_conf {
 	bool disable_coordinates;
 	bool use_cache;
 	struct mono cache_ttl;
+
+	/* access control */
+	int acl_down;				/* enum rpcd_acl_down */
+	struct mono acl_token_ttl;
+	bool acl_persist;
+	char *acl_tokens[RPCD_TOKENS];		/* NULL: none */
 
 	/* links to other nodes */
 	struct mono link_dial_timeout, link_idle_timeout;

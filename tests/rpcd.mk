@@ -11,7 +11,7 @@ tests_unit_check_schema_json_LDADD = common/libtvjson.a $(UNIT_LIBS) $(JANSSON_L
 endif
 
 # The HTTP API without sockets.
-RPC_API_LIBS = rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcdns.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcfailover.a rpcd/librpcdefinition.a rpcd/librpceventwire.a common/libtvjson.a common/libtvrt.a common/libtvcore.a \
+RPC_API_LIBS = rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcdns.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcdefinition.a rpcd/librpceventwire.a common/libtvjson.a common/libtvrt.a common/libtvcore.a \
 	$(PCRE2_LIBS) $(JANSSON_LIBS) $(SODIUM_LIBS) $(ZLIB_LIBS) $(EV_LIBS) -lm
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/check_params tests/unit/check_api tests/unit/check_api_txn tests/unit/check_api_prepared tests/unit/check_api_acl tests/unit/check_api_ui tests/unit/check_api_dns tests/unit/check_api_agent tests/unit/check_agent_checks
@@ -62,6 +62,16 @@ tests_unit_check_api_dns_SOURCES = tests/unit/check_api_dns.c $(API_KIT)
 tests_unit_check_api_dns_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
 tests_unit_check_api_agent_SOURCES = tests/unit/check_api_agent.c $(API_KIT)
 tests_unit_check_api_agent_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
+endif
+
+# Access control: the resolver against a fake router, and the endpoints with one.
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_acl_resolver tests/unit/check_api_access
+TESTS += tests/unit/check_acl_resolver tests/unit/check_api_access
+tests_unit_check_acl_resolver_SOURCES = tests/unit/check_acl_resolver.c
+tests_unit_check_acl_resolver_LDADD = rpcd/librpcacl.a common/libtvjson.a common/libtvrt.a $(UNIT_LIBS) $(JANSSON_LIBS) $(EV_LIBS) $(SODIUM_LIBS)
+tests_unit_check_api_access_SOURCES = tests/unit/check_api_access.c $(API_KIT)
+tests_unit_check_api_access_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
 endif
 
 FUZZ_REPLAYS += tests/fuzz/replay_http_path

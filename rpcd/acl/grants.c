@@ -1,0 +1,180 @@
+/* The table of what tokens may do, see grants.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpcd/acl/grants.h"
+#include "rpcd/acl/resolver.h"
+
+#define BUCKETS 1024			/* keys are hashes already */
+#define LARGEST 4			/* of all bytes, what one may take */
+
+struct grant {
+	struct grant *chain;
+	struct grant *newer, *older;	/* of its list */
+	uint8_t key[GRANT_KEY_BYTES];
+	struct acl_rights *rights;	/* NULL: no token has this secret */
+	struct mono at;			/* when servers said so */
+	size_t bytes;
+};
+
+struct list {
+	struct grant *newest, *oldest;
+	unsigned count;
+};
+
+struct grants {
+	struct grants_conf conf;
+	struct list kept, unknown;
+	uint64_t bytes;
+	struct grant *buckets[BUCKETS];
+};
+
+static struct grant **
+bucket_of(struct grants *g, const uint8_t key[GRANT_KEY_BYTES])
+{
+	return &g->buckets[(key[0] | (unsigned)key[1] << 8) % BUCKETS];
+}
+
+static struct grant *
+find(struct grants *g, const uint8_t key[GRANT_KEY_BYTES])
+{
+	struct grant *e = *bucket_of(g, key);
+
+	while (e != NULL && memcmp(e->key, key, GRANT_KEY_BYTES) != 0)
+		e = e->chain;
+	return e;
+}
+
+static struct list *
+list_of(struct grants *g, const struct grant *e)
+{
+	return e->rights != NULL ? &g->kept : &g->unknown;
+}
+
+static void
+unlink_entry(struct list *l, struct grant *e)
+{
+	*(e->newer != NULL ? &e->newer->older : &l->newest) = e->older;
+	*(e->older != NULL ? &e->older->newer : &l->oldest) = e->newer;
+	e->newer = e->older = NULL;
+	l->count--;
+}
+
+static void
+link_newest(struct list *l, struct grant *e)
+{
+	e->older = l->newest;
+	*(l->newest != NULL ? &l->newest->newer : &l->oldest) = e;
+	l->newest = e;
+	l->count++;
+}
+
+static void
+drop(struct grants *g, struct grant *e)
+{
+	struct grant **at = bucket_of(g, e->key);
+
+	while (*at != e)
+		at = &(*at)->chain;
+	*at = e->chain;
+	unlink_entry(list_of(g, e), e);
+	g->bytes -= e->bytes;
+	acl_rights_free(e->rights);
+	free(e);
+}
+
+struct grants *
+grants_new(const struct grants_conf *conf)
+{
+	struct grants *g = calloc(1, sizeof(*g));
+
+	if (g != NULL)
+		g->conf = *conf;
+	return g;
+}
+
+void
+grants_clear(struct grants *g)
+{
+	while (g->kept.oldest != NULL)
+		drop(g, g->kept.oldest);
+	while (g->unknown.oldest != NULL)
+		drop(g, g->unknown.oldest);
+}
+
+void
+grants_free(struct grants *g)
+{
+	if (g == NULL)
+		return;
+	grants_clear(g);
+	free(g);
+}
+
+enum grant_got
+grants_get(struct grants *g, const uint8_t key[GRANT_KEY_BYTES], struct mono now, int64_t wall, struct mono ttl,
+    struct acl_rights **out)
+{
+	struct grant *e = find(g, key);
+	struct mono life;
+
+	*out = NULL;
+	if (e == NULL)
+		return GRANT_NONE;
+	life = e->rights == NULL ? g->conf.unknown_ttl : ttl;
+	if (e->rights != NULL && e->rights->expires != 0 && wall >= e->rights->expires) {
+		drop(g, e);
+		return GRANT_NONE;
+	}
+	bool fresh = mono_before(now, mono_add(e->at, life));
+	if (e->rights == NULL && !fresh) {
+		drop(g, e);		/* it may be one's by now */
+		return GRANT_NONE;
+	}
+	unlink_entry(list_of(g, e), e);
+	link_newest(list_of(g, e), e);
+	*out = e->rights;
+	return fresh ? GRANT_FRESH : GRANT_OLD;
+}
+
+static void
+make_room(struct grants *g)
+{
+	while (g->kept.count > g->conf.kept_max || g->bytes > g->conf.bytes_max)
+		drop(g, g->kept.oldest);
+	while (g->unknown.count > g->conf.unknown_max)
+		drop(g, g->unknown.oldest);
+}
+
+void
+grants_put(struct grants *g, const uint8_t key[GRANT_KEY_BYTES], struct mono now, struct acl_rights *rights)
+{
+	size_t bytes = rights == NULL ? 0 : sizeof(struct grant) + sizeof(*rights) + acl_set_bytes(rights->set);
+	struct grant *e = find(g, key), **at = bucket_of(g, key);
+
+	if (e != NULL && e->rights == rights) {
+		e->at = now;
+		return;
+	}
+	if (e != NULL)
+		drop(g, e);
+	if (bytes > g->conf.bytes_max / LARGEST || (e = calloc(1, sizeof(*e))) == NULL)
+		return;
+	memcpy(e->key, key, GRANT_KEY_BYTES);
+	e->rights = rights == NULL ? NULL : acl_rights_keep(rights);
+	e->at = now;
+	e->bytes = bytes;
+	e->chain = *at;
+	*at = e;
+	g->bytes += bytes;
+	link_newest(list_of(g, e), e);
+	make_room(g);
+}
+
+void
+grants_count(const struct grants *g, unsigned *kept, unsigned *unknown, uint64_t *bytes)
+{
+	*kept = g->kept.count;
+	*unknown = g->unknown.count;
+	*bytes = g->bytes;
+}

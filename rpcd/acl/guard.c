@@ -1,0 +1,243 @@
+/* Judges what is carried out here, see guard.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/assert.h"
+#include "common/record/mpack.h"
+#include "rpcd/acl/guard.h"
+
+#define ARGS_BYTES_MAX (4u << 20)
+
+/* One request: first its rights are asked for, then the inner provider. */
+struct guarded {
+	struct acl_guard *guard;
+	struct acl_wait *wait;
+	void *started;			/* by the inner provider */
+	route_done *done;
+	void *ctx;
+	struct mono timeout;
+	ev_timer soon;			/* `verdict` is to be told */
+	enum acl_standing verdict;
+	struct op_request q;		/* spans into `bytes` */
+	uint8_t bytes[];
+};
+
+static void
+guarded_free(struct guarded *g)
+{
+	ev_timer_stop(g->guard->loop, &g->soon);
+	explicit_bzero(g->bytes, g->q.dc.len + g->q.token.len + g->q.args.len);
+	free(g);
+}
+
+static enum acl_resource
+resource_of(enum op_resource r)
+{
+	static const enum acl_resource same[] = {
+		[OP_RES_KEY] = ACL_KEY, [OP_RES_NODE] = ACL_NODE, [OP_RES_SERVICE] = ACL_SERVICE,
+		[OP_RES_EVENT] = ACL_EVENT, [OP_RES_SESSION] = ACL_SESSION, [OP_RES_OPERATOR] = ACL_OPERATOR,
+		[OP_RES_KEYRING] = ACL_KEYRING, [OP_RES_QUERY] = ACL_QUERY, [OP_RES_ACL] = ACL_ACL,
+		[OP_RES_STATE] = ACL_ACL,
+	};
+
+	TV_ASSERT(r != OP_RES_SESSION_ID && r != OP_RES_QUERY_ID);	/* raftd alone knows them by that */
+	return same[r];
+}
+
+static enum acl_access
+need_of(enum op_right right)
+{
+	return right == OP_MAY_READ ? ACL_READ : right == OP_MAY_LIST ? ACL_LIST : ACL_WRITE;
+}
+
+bool
+acl_allows_op(const struct acl_set *set, const struct op *op, const void *args)
+{
+	const struct op_access *a = &op->access;
+	const char *field = (const char *)args + a->field;
+	struct span name = span_of("", 0);
+	enum acl_access need = need_of(a->right);
+
+	if (a->scope == OP_FILTER || a->scope == OP_NONE)
+		return true;
+	if (a->scope == OP_VERB)
+		need = *(const uint64_t *)(const void *)field == 0 ? ACL_READ : ACL_WRITE;
+	else if (a->scope == OP_OBJECT)
+		name = *(const struct span *)(const void *)field;
+	return acl_set_allows(set, resource_of(a->resource), name, need);
+}
+
+/* What cannot be read is not allowed. */
+static bool
+is_allowed(const struct op_request *q, const struct acl_rights *rights)
+{
+	const struct op *op = op_find(q->op);
+	struct arena a = ARENA_INIT(ARGS_BYTES_MAX);
+	struct rd in = rd_span_over(q->args);
+	void *args = arena_alloc(&a, op->args->size);
+	bool allowed = args != NULL && schema_unpack(op->args, &in, &a, args) == TV_OK &&
+	    acl_allows_op(rights->set, op, args);
+
+	arena_wipe(&a);
+	arena_done(&a);
+	return allowed;
+}
+
+static void
+end(struct guarded *g, const struct op_reply *reply)
+{
+	route_done *done = g->done;
+	void *ctx = g->ctx;
+
+	guarded_free(g);
+	done(ctx, reply);
+}
+
+static void
+fail(struct guarded *g, enum tv_err err, const char *text)
+{
+	end(g, &(struct op_reply){ .err = err, .text = span_str(text), .index = 1 });
+}
+
+static void
+inner_done(void *ctx, const struct op_reply *reply)
+{
+	struct guarded *g = ctx;
+
+	g->started = NULL;
+	end(g, reply);
+}
+
+static enum tv_err
+go(struct guarded *g)
+{
+	const struct route_provider *p = &g->guard->inner;
+	enum tv_err err = TV_OK;
+
+	g->started = p->start(p->ctx, &g->q, g->timeout, inner_done, g, &err);
+	return g->started != NULL ? TV_OK : err;
+}
+
+/* ACL_OFF: it may go on. */
+static enum acl_standing
+verdict_of(const struct guarded *g, const struct acl_answer *a)
+{
+	if (a->standing != ACL_GRANTED)
+		return a->standing;
+	return is_allowed(&g->q, a->rights) ? ACL_OFF : ACL_GRANTED;
+}
+
+static void
+tell_verdict(struct guarded *g)
+{
+	g->guard->denied++;
+	fail(g, TV_EPERM, g->verdict == ACL_NOT_FOUND ? "ACL not found" : "Permission denied");
+}
+
+static void
+on_soon(struct ev_loop *loop, ev_timer *w, int events)
+{
+	(void)loop;
+	(void)events;
+	tell_verdict(w->data);
+}
+
+static void
+on_rights(void *ctx, const struct acl_answer *a)
+{
+	struct guarded *g = ctx;
+	enum tv_err err;
+
+	g->wait = NULL;
+	g->verdict = verdict_of(g, a);
+	if (g->verdict != ACL_OFF) {
+		tell_verdict(g);
+		return;
+	}
+	err = go(g);
+	if (err == TV_EUNREACH)
+		err = TV_ECLOSED;
+	if (err != TV_OK)
+		fail(g, err, err == TV_ECLOSED && g->guard->inner.away != NULL ? g->guard->inner.away :
+		    tv_strerror(err));
+}
+
+static struct span
+keep(uint8_t **at, struct span s)
+{
+	struct span kept = span_of(*at, s.len);
+
+	if (s.len > 0)
+		memcpy(*at, s.p, s.len);
+	*at += s.len;
+	return kept;
+}
+
+static struct guarded *
+guarded_new(struct acl_guard *guard, const struct op_request *q, struct mono timeout, route_done *done, void *ctx)
+{
+	struct guarded *g = calloc(1, sizeof(*g) + q->dc.len + q->token.len + q->args.len);
+	uint8_t *at;
+
+	if (g == NULL)
+		return NULL;
+	*g = (struct guarded){ .guard = guard, .done = done, .ctx = ctx, .timeout = timeout, .q = *q };
+	at = g->bytes;
+	g->q.dc = keep(&at, q->dc);
+	g->q.token = keep(&at, q->token);
+	g->q.args = keep(&at, q->args);
+	ev_timer_init(&g->soon, on_soon, 0., 0.);
+	g->soon.data = g;
+	return g;
+}
+
+static void *
+guard_start(void *ctx, const struct op_request *q, struct mono timeout, route_done *done, void *done_ctx,
+    enum tv_err *err)
+{
+	struct acl_guard *guard = ctx;
+	struct guarded *g = guarded_new(guard, q, timeout, done, done_ctx);
+	struct acl_answer now;
+
+	*err = TV_ENOMEM;
+	if (g == NULL)
+		return NULL;
+	switch (acl_ask(guard->resolver, g->q.token, &now, on_rights, g, &g->wait)) {
+	case ACL_LATER:
+		return g;
+	case ACL_BUSY:
+		*err = TV_EAGAIN;
+		break;
+	default:
+		g->verdict = verdict_of(g, &now);
+		if (g->verdict != ACL_OFF) {
+			ev_timer_start(guard->loop, &g->soon);
+			return g;
+		}
+		if ((*err = go(g)) == TV_OK)
+			return g;
+	}
+	guarded_free(g);
+	return NULL;
+}
+
+static void
+guard_cancel(void *started)
+{
+	struct guarded *g = started;
+
+	if (g->wait != NULL)
+		acl_cancel(g->wait);
+	if (g->started != NULL)
+		g->guard->inner.cancel(g->started);
+	guarded_free(g);
+}
+
+void
+acl_guard_provide(struct acl_guard *guard, struct route *route, enum op_kind kind)
+{
+	route_provide(route, kind, &(struct route_provider){
+		.start = guard_start, .cancel = guard_cancel, .ctx = guard, .away = guard->inner.away,
+		.lost = guard->inner.lost,
+	});
+}
