@@ -18,6 +18,7 @@
 #include "common/proc/loop_turns.h"
 #include "common/proc/privdrop.h"
 #include "common/record/mpack.h"
+#include "rpcd/acl/guard.h"
 #include "rpcd/agent/check_monitor.h"
 #include "rpcd/agent/checks.h"
 #include "rpcd/agent/coord_report.h"
@@ -71,12 +72,16 @@ struct rpcd {
 	struct noise_conf noise;
 	struct host host;
 	char gossipd_path[PATH_BYTES_MAX], raftd_path[PATH_BYTES_MAX], checks_path[PATH_BYTES_MAX];
+	char tokens_path[PATH_BYTES_MAX], acl_path[PATH_BYTES_MAX];
 
 	struct members *members;
 	struct raftd_client *raft;	/* NULL on a client */
 	struct link_client *links;
 	struct coords *coords;		/* NULL on a client */
 	struct route *route;
+	struct agent_tokens tokens;
+	struct acl_resolver *acl;
+	struct acl_guard fire_guard, keyring_guard;
 	struct datacenters datacenters;
 	struct cache *cache;
 	struct coord_report *coord_report;
@@ -287,6 +292,8 @@ open_all(struct daemon_spec *d, char *errbuf, size_t cap)
 	snprintf(p->gossipd_path, sizeof(p->gossipd_path), "%s/gossipd.sock", p->cluster.run_dir);
 	snprintf(p->raftd_path, sizeof(p->raftd_path), "%s/raftd.sock", p->cluster.run_dir);
 	snprintf(p->checks_path, sizeof(p->checks_path), "%s/rpcd/checks.json", p->cluster.data_dir);
+	snprintf(p->tokens_path, sizeof(p->tokens_path), "%s/rpcd/tokens.json", p->cluster.data_dir);
+	snprintf(p->acl_path, sizeof(p->acl_path), "%s/rpcd/access-control", p->cluster.data_dir);
 	if (sodium_init() < 0) {
 		snprintf(errbuf, cap, "libsodium cannot start");
 		return TV_ESYS;
@@ -444,7 +451,9 @@ own_info(void *ctx, struct buf *b)
 	struct registry_stats synced;
 	struct cache_stats cache;
 	struct registry_journal_stats disk;
+	struct acl_stats acl;
 
+	acl_stats(p->acl, &acl);
 	http_stats(p->http, &http);
 	route_stats(p->route, &routes);
 	if (p->link_server != NULL)
@@ -479,6 +488,12 @@ own_info(void *ctx, struct buf *b)
 		{ "cache_entries_lost", cache.lost }, { "cache_evicted", cache.evicted },
 		{ "cache_expired", cache.expired }, { "cache_refused", cache.refused },
 		{ "cache_too_large", cache.too_large },
+		{ "acl_enabled", acl.holds }, { "acl_down", acl.down }, { "acl_kept", acl.kept },
+		{ "acl_kept_unknown", acl.kept_unknown }, { "acl_kept_bytes", acl.bytes },
+		{ "acl_fetches", acl.fetches }, { "acl_fetches_failed", acl.failed },
+		{ "acl_fetches_under_way", acl.under_way }, { "acl_waiting", acl.waiting },
+		{ "acl_by_down_policy", acl.by_down_policy }, { "acl_not_found", acl.not_found },
+		{ "acl_denied", p->api.stats.denied + p->fire_guard.denied + p->keyring_guard.denied },
 		{ "links_open", links.open }, { "links_dialled", links.dialled }, { "links_failed", links.failed },
 		{ "links_unproven", links.unproven }, { "links_evicted", links.evicted },
 		{ "links_retired", links.retired }, { "links_retiring", links.retiring },
@@ -582,6 +597,53 @@ source_known(void *ctx, uint64_t source)
 	return false;
 }
 
+/* What is in rpcd's memory of the default token, in DNS above all, is asked for again. */
+static void
+on_token(void *ctx)
+{
+	struct rpcd *p = ctx;
+
+	dns_process_reload(p->dns, own_log_level(p));
+}
+
+static bool
+start_acl(struct rpcd *p)
+{
+	char why[512];
+
+	p->tokens = (struct agent_tokens){ .conf = &p->conf, .path = p->tokens_path, .changed = on_token, .ctx = p };
+	if (agent_tokens_open(&p->tokens, why, sizeof(why)) != TV_OK) {
+		log_err("rpcd", "%s", why);
+		return false;
+	}
+	p->acl = acl_resolver_new(&(struct acl_resolver_conf){
+		.loop = p->loop, .route = p->route, .conf = &p->conf, .tokens = &p->tokens,
+		.node_name = p->cluster.node_name, .server = p->cluster.server, .expected = p->cluster.acl_enabled,
+		.path = p->acl_path,
+	});
+	return p->acl != NULL;
+}
+
+/* Carried out here, for whoever may. */
+static void
+guard(struct rpcd *p, struct acl_guard *g, enum op_kind kind, struct route_provider inner)
+{
+	*g = (struct acl_guard){ .resolver = p->acl, .loop = p->loop, .inner = inner };
+	acl_guard_provide(g, p->route, kind);
+}
+
+static struct token_source
+own_token(const struct rpcd *p)
+{
+	return (struct token_source){ agent_token_own, &p->tokens };
+}
+
+static struct token_source
+default_token(const struct rpcd *p)
+{
+	return (struct token_source){ agent_token_default, &p->tokens };
+}
+
 static bool
 start_routing(struct rpcd *p)
 {
@@ -621,7 +683,9 @@ start_routing(struct rpcd *p)
 	});
 	if (p->route == NULL)
 		return false;
-	fire_provide(p->route, p->members);
+	if (!start_acl(p))
+		return false;
+	guard(p, &p->fire_guard, OP_GOSSIP, fire_provider(p->members));
 	p->cache = cache_new(&(struct cache_conf){
 		.loop = p->loop, .route = p->route, .failovers = &p->failovers, .bytes_max = c->cache_bytes_max,
 		/* Each has a call under way for as long as it lives, and clients need some too. */
@@ -636,7 +700,7 @@ start_routing(struct rpcd *p)
 	route_provide(p->route, OP_VIEW, &(struct route_provider){
 		.answer = datacenters_answer, .ctx = &p->datacenters,
 	});
-	route_provide(p->route, OP_GOSSIP_SERVER, &(struct route_provider){
+	guard(p, &p->keyring_guard, OP_GOSSIP_SERVER, (struct route_provider){
 		.start = keyring_query_start, .cancel = keyring_query_cancel, .ctx = p->members,
 		.away = "gossipd is not running on the server that was asked",
 	});
@@ -678,6 +742,7 @@ start_checks(struct rpcd *p)
 
 	p->checks = checks_new(&(struct checks_conf){
 		.loop = p->loop, .registry = p->registry, .route = p->route, .node_name = p->cluster.node_name,
+		.token = own_token(p),
 		.monitor = {
 			[ROLE_NETWORK] = p->check_monitor, [ROLE_DOCKER] = p->docker_monitor,
 			[ROLE_SCRIPTS] = c->enable_script_checks || c->enable_local_script_checks ?
@@ -773,7 +838,8 @@ start_dns(struct rpcd *p)
 	p->dns = dns_process_new(&(struct dns_process_conf){
 		.loop = p->loop, .monitor = p->dns_monitor, .route = p->route, .failovers = &p->failovers,
 		.cache = p->cache, .members = p->members, .conf = &p->conf, .datacenter = p->cluster.datacenter,
-		.node_name = p->cluster.node_name, .log_level = own_log_level(p), .lost = dns_lost,
+		.node_name = p->cluster.node_name, .token = default_token(p), .log_level = own_log_level(p),
+		.lost = dns_lost,
 	});
 	return p->dns != NULL;
 }
@@ -784,6 +850,7 @@ reload(struct daemon_spec *d)
 	struct rpcd *p = d->ctx;
 
 	take_definitions(p, true);
+	agent_tokens_reload(&p->tokens);
 	cache_limit(p->cache, p->conf.cache_bytes_max, p->conf.cache_ttl);
 	if (!p->conf.use_cache)
 		cache_clear(p->cache);
@@ -803,13 +870,15 @@ start_agent(struct rpcd *p)
 	p->dns_explainer = dns_explainer_new(&(struct dns_lookups_conf){
 		.loop = p->loop, .route = p->route, .failovers = &p->failovers, .cache = p->cache,
 		.members = p->members, .conf = &p->conf, .datacenter = p->cluster.datacenter,
-		.node_name = p->cluster.node_name, .calls_max = EXPLAIN_LOOKUPS_MAX, .quiet = true,
+		.node_name = p->cluster.node_name, .token = default_token(p), .calls_max = EXPLAIN_LOOKUPS_MAX,
+		.quiet = true,
 	});
 	p->registry = registry_open(&(struct registry_conf){
 		.node_name = p->cluster.node_name, .node_id = p->cluster.node_id, .address = p->cluster.advertise,
 		.entries_max = (unsigned)c->checks_max, .output_max = c->check_output_max_size,
 		.sync_interval = c->sync_interval, .update_interval = c->check_update_interval,
-		.sync_wait = c->check_sync_wait, .seed = seed(), .route = p->route, .members = lan_members, .ctx = p,
+		.sync_wait = c->check_sync_wait, .seed = seed(), .route = p->route, .token = own_token(p),
+		.members = lan_members, .ctx = p,
 	}, p->loop, p->checks_path);
 	if (p->registry == NULL || !start_checks(p) || !start_dns(p))
 		return false;
@@ -826,7 +895,7 @@ start_agent(struct rpcd *p)
 	});
 	p->coord_report = coord_report_new(&(struct coord_report_conf){
 		.loop = p->loop, .members = p->members, .route = p->route, .conf = c, .node_name = p->cluster.node_name,
-		.seed = seed(),
+		.token = own_token(p), .seed = seed(),
 	});
 	return p->admin != NULL && p->registry != NULL && p->events != NULL && p->queries != NULL &&
 	    p->dns_explainer != NULL && p->log_streams != NULL && p->coord_report != NULL;
@@ -843,12 +912,15 @@ start_http(struct rpcd *p)
 	p->api = (struct api){
 		.conf = &p->conf, .cluster = &p->cluster, .route = p->route, .failovers = &p->failovers,
 		.members = p->members, .admin = p->admin,
+		.acl = p->acl, .tokens = &p->tokens,
 		.registry = p->registry, .events = p->events, .queries = p->queries,
 		.log_streams = p->log_streams, .cache = p->cache, .gzip = p->gzip, .host = &p->host,
 		.dns_explainer = p->dns_explainer,
 		.quit = quit_after_leave,
 		.reload = daemon_reload,
 		.asked = { .burst = 100, .period = MONO_S(60) },
+		.token_in_query = { .burst = 1, .period = MONO_S(600) },
+		.token_in_clear = { .burst = 1, .period = MONO_S(600) },
 	};
 	api_render_start(&p->api, p->loop);
 	p->http = http_new(&(struct http_conf){
@@ -937,6 +1009,7 @@ stop(struct daemon_spec *d)
 	if (p->link_server != NULL)
 		link_server_free(p->link_server);
 	cache_free(p->cache);
+	acl_resolver_free(p->acl);
 	if (p->route != NULL)
 		route_free(p->route);
 	if (p->links != NULL)
@@ -948,6 +1021,7 @@ stop(struct daemon_spec *d)
 	api_done(&p->api);
 	coord_report_free(p->coord_report);		/* their calls have ended with route and view */
 	coords_free(p->coords);
+	agent_tokens_close(&p->tokens);
 	gzip_free(p->gzip);
 	while (p->http_fd_count > 0)
 		close(p->http_fds[--p->http_fd_count]);

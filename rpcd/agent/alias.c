@@ -320,12 +320,13 @@ ask(struct question *q)
 {
 	struct watch *w = q->watch;
 	struct catalog_read args = { .Name = buf_span(&w->node) };
+	struct span token = w->token.len > 0 ? buf_span(&w->token) : token_of(&w->aliases->conf.token);
 	struct buf packed = BUF_INIT(ARGS_BYTES_MAX);
 
 	schema_pack(op_find((uint16_t)q->op)->args, &args, &packed);
 	q->call = packed.failed ? NULL : route_start(w->aliases->conf.route, &(struct op_request){
 		.op = (uint16_t)q->op, .dc = span_of("", 0), .mode = OP_STALE, .index = q->index,
-		.wait_ms = q->index > 0 ? WAIT_MS : 0, .token = buf_span(&w->token), .args = buf_span(&packed),
+		.wait_ms = q->index > 0 ? WAIT_MS : 0, .token = token, .args = buf_span(&packed),
 	    }, on_reply, q);
 	buf_done(&packed);
 	if (q->call == NULL)

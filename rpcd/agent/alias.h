@@ -20,6 +20,7 @@ struct aliases_conf {
 	struct registry *registry;
 	struct route *route;		/* to the catalog */
 	const char *node_name;		/* own; borrowed */
+	struct token_source token;	/* for those that have none of their own */
 	/* From the loop, whenever it may have changed. */
 	void (*result)(void *alias_ctx, struct span status, struct span output);
 };

@@ -259,7 +259,7 @@ checks_new(const struct checks_conf *conf)
 	c->packed.secret = true;
 	c->aliases = aliases_new(&(struct aliases_conf){
 		.loop = conf->loop, .registry = conf->registry, .route = conf->route, .node_name = conf->node_name,
-		.result = on_result,
+		.token = conf->token, .result = on_result,
 	});
 	bool ok = c->aliases != NULL;
 	for (enum check_role i = 0; i < CHECK_ROLES && ok; i++)

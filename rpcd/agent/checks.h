@@ -22,6 +22,7 @@ struct checks_conf {
 	struct registry *registry;
 	struct route *route;		/* to the catalog, for aliases */
 	const char *node_name;		/* own; borrowed */
+	struct token_source token;	/* for aliases that have none of their own */
 	int monitor[CHECK_ROLES];	/* of check_monitor_start(), may be the same; -1: these are not run */
 	uint64_t runs_max;		/* at once, of each process */
 	uint64_t output_max;		/* bytes of output, unless a check says less */

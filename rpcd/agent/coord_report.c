@@ -65,7 +65,7 @@ static void
 send_report(struct coord_report *r, const struct coordinate *own)
 {
 	struct coordinate_update u = { .Node = span_str(r->conf.node_name) };
-	struct op_request q = { .op = OP_COORDINATE_UPDATE };
+	struct op_request q = { .op = OP_COORDINATE_UPDATE, .token = token_of(&r->conf.token) };
 	struct buf args = BUF_INIT(65536);
 
 	coordinate_to_rec(own, &u.Coord);

@@ -5,6 +5,7 @@
 #ifndef TV_RPCD_AGENT_COORD_REPORT_H
 #define TV_RPCD_AGENT_COORD_REPORT_H
 
+#include "rpcd/acl/tokens.h"
 #include "rpcd/gossip/members.h"
 #include "rpcd/opts.h"
 #include "rpcd/route/route.h"
@@ -17,6 +18,7 @@ struct coord_report_conf {
 	struct route *route;
 	const struct rpcd_conf *conf;	/* disable_coordinates, live */
 	const char *node_name;
+	struct token_source token;
 	uint64_t seed;
 };
 

@@ -95,10 +95,11 @@ dns_lookups_written(struct dns_lookups *l)
 /* -- questions -- */
 
 static struct cache_question
-for_cache(const struct question *q)
+for_cache(const struct dns_lookups *l, const struct question *q)
 {
 	return (struct cache_question){
 		.op = (enum op_code)q->op, .dc = q->dc, .args = buf_span(&q->args), .source = q->source,
+		.token = token_of(&l->conf.token),
 	};
 }
 
@@ -286,7 +287,7 @@ follow_free(struct follow *f, bool forget)
 		l->stats.follows--;
 	}
 	if (forget) {
-		struct cache_question q = for_cache(&f->q);
+		struct cache_question q = for_cache(f->owner, &f->q);
 
 		cache_forget(l->conf.cache, &q, f->used_at);
 	}
@@ -348,7 +349,7 @@ follow_new(struct dns_lookups *l, const struct question *q)
 {
 	bool followed = false;
 	struct follow *f = NULL;
-	struct cache_question ask = for_cache(q);
+	struct cache_question ask = for_cache(l, q);
 
 	if (l->conf.news != NULL && l->stats.follows < l->conf.follows_max && cache_takes(ask.op, &followed) &&
 	    followed)
@@ -530,7 +531,7 @@ is_worth(const struct dns_lookup_call *c, const struct msg_dns_found *found)
 static void
 forget(struct dns_lookup_call *c)
 {
-	struct cache_question q = for_cache(&c->q);
+	struct cache_question q = for_cache(c->owner, &c->q);
 
 	if (c->follow != NULL)
 		follow_free(c->follow, false);
@@ -597,7 +598,7 @@ start_route(struct dns_lookup_call *c)
 	const struct op_request q = {
 		.op = c->q.op, .dc = c->q.dc, .mode = conf->dns_allow_stale ? OP_STALE : OP_DEFAULT,
 		.max_stale_ms = conf->dns_allow_stale ? (uint64_t)mono_ms(conf->dns_max_stale) : 0,
-		.args = buf_span(&c->q.args),
+		.token = token_of(&l->conf.token), .args = buf_span(&c->q.args),
 	};
 
 	if (c->follow != NULL)
@@ -731,7 +732,7 @@ on_late(struct ev_loop *loop, ev_timer *w, int events)
 	(void)loop;
 	(void)events;
 	for (struct dns_lookup_call *c = l->first, *next; c != NULL; c = next) {
-		struct cache_question q = for_cache(&c->q);
+		struct cache_question q = for_cache(c->owner, &c->q);
 		struct cache_answer answer;
 
 		next = c->next;
@@ -768,7 +769,7 @@ start_cached(struct dns_lookup_call *c)
 {
 	static const struct cache_options any = { .max_age = { INT64_MAX } };
 	struct dns_lookups *l = c->owner;
-	struct cache_question q = for_cache(&c->q);
+	struct cache_question q = for_cache(c->owner, &c->q);
 	struct cache_answer now;
 	enum cache_got got;
 	bool followed;

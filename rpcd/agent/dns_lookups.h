@@ -13,6 +13,7 @@
 #include <ev.h>
 
 #include "common/record/messages.h"
+#include "rpcd/acl/tokens.h"
 #include "rpcd/cache/cache.h"
 #include "rpcd/opts.h"
 #include "rpcd/route/failover.h"
@@ -40,6 +41,7 @@ struct dns_lookups_conf {
 	const struct members *members;	/* borrowed: who is dead; NULL: nobody */
 	const struct rpcd_conf *conf;	/* borrowed: dns_config; it may change */
 	const char *datacenter, *node_name;	/* own; borrowed */
+	struct token_source token;
 	unsigned calls_max;		/* under way at once */
 	unsigned follows_max;
 	bool quiet;			/* lost and found contact is somebody else's to log */

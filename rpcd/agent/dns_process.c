@@ -237,8 +237,8 @@ dns_process_new(const struct dns_process_conf *conf)
 	p->lookups = dns_lookups_new(&(struct dns_lookups_conf){
 		.loop = conf->loop, .route = conf->route, .failovers = conf->failovers, .cache = conf->cache,
 		.members = conf->members, .conf = conf->conf, .datacenter = conf->datacenter,
-		.node_name = conf->node_name, .calls_max = LOOKUPS_MAX, .follows_max = FOLLOWS_MAX,
-		.news = send_news,
+		.node_name = conf->node_name, .token = conf->token, .calls_max = LOOKUPS_MAX,
+		.follows_max = FOLLOWS_MAX, .news = send_news,
 	}, send_found, p);
 	if (p->lookups == NULL) {
 		free(p);

@@ -33,6 +33,7 @@ struct dns_process_conf {
 	const struct members *members;	/* borrowed */
 	const struct rpcd_conf *conf;	/* borrowed */
 	const char *datacenter, *node_name;	/* own; borrowed */
+	struct token_source token;	/* who uses another one calls dns_process_reload() */
 	int log_level;			/* enum log_level: at the start */
 	void (*lost)(void *ctx);	/* no process can be started any more: the monitor is gone */
 	void *ctx;

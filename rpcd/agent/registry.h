@@ -14,6 +14,7 @@
 #include "common/base/mono.h"
 #include "common/record/ops.h"
 #include "common/record/records.h"
+#include "rpcd/acl/tokens.h"
 
 struct registry;
 struct entry;
@@ -51,6 +52,7 @@ struct registry_conf {
 	struct route_call *(*send)(struct route *route, const struct op_request *q, registry_reply *done, void *ctx);
 	void (*cancel)(struct route_call *call);
 	struct route *route;
+	struct token_source token;	/* for what has none of its own */
 	/* registry_run() is to be called at this instant, and not at the one told before.  MONO_NEVER: not at all. */
 	void (*due)(void *ctx, struct mono at);
 	/* Something is unsaved (registry_print_changes()); durable: it must survive a crash. */

@@ -58,7 +58,8 @@ ask(struct registry *r, enum op_code code, struct span token, const void *args, 
 {
 	const struct op *op = op_find((uint16_t)code);
 	struct buf packed = BUF_INIT(ARGS_BYTES_MAX);
-	struct op_request q = { .op = op->code, .dc = span_of("", 0), .token = token };
+	struct op_request q = { .op = op->code, .dc = span_of("", 0),
+	    .token = token.len > 0 ? token : token_of(&r->conf.token) };
 
 	schema_pack(op->args, args, &packed);
 	q.args = buf_span(&packed);

@@ -176,6 +176,7 @@ api_begin(struct api *api, struct request *r)
 	target_split(r->head.target, &raw, &query);
 	if (take_path(r, raw) && take_endpoint(r) && take_query(r, query) && api_browser_guard(r) &&
 	    api_may_administer(r)) {
+		api_warn_of_token(r);
 		r->body_max = body_limit(api, r->endpoint->body);
 		r->body.secret = r->scratch.secret = r->answer.body.secret = r->endpoint->body == BODY_KEY;
 	}
@@ -312,6 +313,7 @@ api_end(struct request *r)
 	api->stats.live--;
 	api->answers_bytes -= r->accounted;
 	r->accounted = 0;
+	api_access_end(r);
 	filter_free(r->filter);
 	r->filter = NULL;
 	if (r->kept != NULL)

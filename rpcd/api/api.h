@@ -10,6 +10,7 @@
 #include "common/base/histogram.h"
 #include "common/base/log.h"
 #include "common/conf/cluster_conf.h"
+#include "rpcd/acl/resolver.h"
 #include "rpcd/agent/admin.h"
 #include "rpcd/api/api_request.h"
 #include "rpcd/api/endpoint.h"
@@ -32,6 +33,8 @@ struct api {
 	const struct cluster_conf *cluster;
 	struct route *route;
 	struct failovers *failovers;
+	struct acl_resolver *acl;		/* NULL: access control does not hold */
+	struct agent_tokens *tokens;		/* NULL: none */
 	struct members *members;
 	struct admin *admin;
 	struct registry *registry;
@@ -49,12 +52,13 @@ struct api {
 	ev_timer render_turn;
 	struct render *renders;			/* large answers in the making, the next one first */
 	struct log_limit asked;			/* lines that say who administers */
+	struct log_limit token_in_query, token_in_clear;	/* lines that say who sends tokens so */
 	uint64_t next_id;			/* of requests */
 	struct note *notes;			/* of questions under way */
 	uint64_t answers_bytes;			/* of large answers that wait to be sent */
 	struct request *live;			/* those between api_begin() and api_end() */
 	struct api_stats {
-		uint64_t requests, errors, cancelled;
+		uint64_t requests, errors, cancelled, denied;	/* denied: by access control, here */
 		unsigned live;
 		struct histogram took;	/* from the head to the end of the answer */
 	} stats;
@@ -104,8 +108,20 @@ struct request *note_take(struct note *n);
  * listener, or at any once http_hosts is set, and what another site's page sends.  Programs notice nothing.
  */
 bool api_browser_guard(struct request *r);
-/* Refuses with 403 what administers and came over TCP, unless http_admin is on (rpcd/api/browser_guard.c). */
+/*
+ * Refuses with 403 what administers and came over TCP, unless http_admin is on, or access control holds: then the
+ * rights of the token decide (rpcd/api/browser_guard.c).
+ */
 bool api_may_administer(struct request *r);
+/*
+ * Gets the rights of the request's token, checks what its row needs, and calls go_on, now or later; or answers.  May be
+ * called again after a long wait (rpcd/api/access.c).
+ */
+void api_judge(struct request *r, void (*go_on)(struct request *r));
+/* Forgets them. */
+void api_access_end(struct request *r);
+/* Warns of a token in the URL, or as plaintext over the network, from time to time. */
+void api_warn_of_token(struct request *r);
 /* Does Consul serve this path, and this version does not?  And the paths in turn, NULL at the end (not_served.c). */
 bool is_not_served(struct span path);
 const char *not_served_at(unsigned i);
@@ -197,7 +213,17 @@ struct span api_body_dc(const struct request *r, struct span given);
 bool api_decode(struct request *r, const struct schema *s, unsigned flags, bool optional, void *rec);
 /* 413 when the body did not fit; then returns true. */
 bool api_too_large(struct request *r, const char *limit_name);
-/* X-Consul-Token and its other spellings; may be empty. */
+/* X-Consul-Token and its other spellings, or else the agent's default token; may be empty. */
 struct span api_token(const struct request *r);
+/* Without that of the agent. */
+struct span api_shown_token(const struct request *r);
+/* Nothing is refused to this request: access control does not hold. */
+bool api_is_free(const struct request *r);
+/* May this request do that?  Only where the endpoint's row says that it is asked so: see endpoint.h. */
+bool api_may(const struct request *r, enum acl_resource resource, struct span name, enum acl_access need);
+/* The same; if not, answers 403 "Permission denied", and returns false. */
+bool api_must(struct request *r, enum acl_resource resource, struct span name, enum acl_access need);
+/* Write; if not, the answer says what is missing. */
+bool api_must_write(struct request *r, enum acl_resource resource, struct span name);
 
 #endif

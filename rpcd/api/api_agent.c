@@ -33,9 +33,9 @@ config_json(const struct api *api, struct buf *out)
 	json_quote(span_str(c->node_name), out);
 	buf_printf(out, ",\"NodeID\":\"%s\",\"ServerMode\":%s,\"ServerPort\":%" PRIu16 ",\"SerfPortLAN\":%" PRIu16
 	    ",\"SerfPortWAN\":%" PRIu16 ",\"HTTPPort\":%" PRIu16 ",\"KVMaxValueSize\":%" PRIu64
-	    ",\"ACLsEnabled\":false}",
+	    ",\"ACLsEnabled\":%s}",
 	    c->node_id, c->server ? "true" : "false", c->raft_port, c->lan_port, c->wan_port, api->conf->http_port,
-	    api->conf->kv_max_value_size);
+	    api->conf->kv_max_value_size, api->acl != NULL && acl_holds(api->acl) ? "true" : "false");
 }
 
 /* Until gossipd has told about ourselves: what the configuration says. */
@@ -181,6 +181,18 @@ api_pool(const struct request *r)
 	return params_has(&r->query, "wan") && !span_eqs(wan, "0") && !span_eqs(wan, "false") ? POOL_WAN : POOL_LAN;
 }
 
+/* Members of the WAN pool are called NODE.DATACENTER; the right is about the node. */
+static bool
+may_see(const struct request *r, enum gossip_pool pool, struct span name)
+{
+	for (size_t i = name.len; pool == POOL_WAN && i > 0; i--)
+		if (name.p[i - 1] == '.') {
+			name.len = i - 1;
+			break;
+		}
+	return api_may(r, ACL_NODE, name, ACL_READ);
+}
+
 static void
 run_members(struct request *r)
 {
@@ -198,9 +210,13 @@ run_members(struct request *r)
 	}
 	buf_u8(out, '[');
 	for (unsigned i = 0; i < members_count(r->api->members, pool); i++) {
-		if (i > 0)
+		const struct member *m = members_at(r->api->members, pool, i);
+
+		if (!may_see(r, pool, m->name))
+			continue;
+		if (out->len > 1)
 			buf_u8(out, ',');
-		member_json(members_at(r->api->members, pool, i), out);
+		member_json(m, out);
 	}
 	buf_u8(out, ']');
 	answer_json(r);
@@ -314,12 +330,13 @@ run_reload(struct request *r)
 }
 
 const struct endpoint api_agent[] = {
-	{ "/v1/agent/self", "GET", ACCESS_AGENT, .run = run_self },
-	{ "/v1/agent/host", "GET", ACCESS_OPERATOR, .run = run_host },
-	{ "/v1/agent/members", "GET", ACCESS_AGENT, .run = run_members },
-	{ "/v1/agent/join/", "PUT", ACCESS_ADMIN, .missing = "Missing address to join", .run = run_join },
-	{ "/v1/agent/leave", "PUT", ACCESS_ADMIN, .run = run_leave },
-	{ "/v1/agent/reload", "PUT", ACCESS_ADMIN, .run = run_reload },
-	{ "/v1/agent/force-leave/", "PUT", ACCESS_ADMIN, .run = run_force_leave },
+	{ "/v1/agent/self", "GET", ACCESS_AGENT_READ, .run = run_self },
+	{ "/v1/agent/host", "GET", ACCESS_OPERATOR_READ, .run = run_host },
+	{ "/v1/agent/members", "GET", ACCESS_SHOWN, .run = run_members },
+	{ "/v1/agent/join/", "PUT", ACCESS_AGENT_WRITE | ACCESS_ADMIN, .missing = "Missing address to join",
+	    .run = run_join },
+	{ "/v1/agent/leave", "PUT", ACCESS_AGENT_WRITE | ACCESS_ADMIN, .run = run_leave },
+	{ "/v1/agent/reload", "PUT", ACCESS_AGENT_WRITE | ACCESS_ADMIN, .run = run_reload },
+	{ "/v1/agent/force-leave/", "PUT", ACCESS_OPERATOR_WRITE | ACCESS_ADMIN, .run = run_force_leave },
 	{ .path = NULL },
 };

@@ -14,6 +14,8 @@ void api_agent_settled(struct request *r, enum entry_kind kind, struct span id);
 void api_agent_refused(struct request *r, enum tv_err err);
 /* Are these checks of kinds that may be registered over HTTP?  Else it is answered: scripts are off. */
 bool api_agent_may_run(struct request *r, const struct local_record *checks, uint32_t n);
+/* May the request see this check: that of a service by its name, that of the node by this node's? */
+bool api_agent_shows_check(const struct request *r, const struct check *c);
 /* The token of what is registered: the one that was given with it, else that of the request. */
 struct span api_agent_token(const struct request *r, struct span given);
 

@@ -31,7 +31,7 @@ api_agent_settled(struct request *r, enum entry_kind kind, struct span id)
 struct span
 api_agent_token(const struct request *r, struct span given)
 {
-	return given.len > 0 ? given : api_token(r);
+	return given.len > 0 ? given : api_shown_token(r);
 }
 
 void
@@ -54,6 +54,38 @@ api_agent_may_run(struct request *r, const struct local_record *checks, uint32_t
 	return true;
 }
 
+/* Of a service the right to its name; else that to this node. */
+static bool
+may_write_check(struct request *r, struct span service)
+{
+	if (service.len > 0)
+		return api_must_write(r, ACL_SERVICE, service);
+	return api_must_write(r, ACL_NODE, span_str(r->api->cluster->node_name));
+}
+
+/* The check of this id, if there is one; false: answered. */
+static bool
+may_change(struct request *r, struct span id)
+{
+	struct entry *e = api_is_free(r) ? NULL : registry_find(r->api->registry, ENTRY_CHECK, id);
+	struct local_record rec;
+
+	return e == NULL || !registry_get(e, &rec) || may_write_check(r, rec.check.ServiceName);
+}
+
+/* The service that a new one is to belong to, and the one that has its id now. */
+static bool
+may_register(struct request *r, const struct local_record *rec)
+{
+	struct entry *e = rec->check.ServiceID.len == 0 ? NULL :
+	    registry_find(r->api->registry, ENTRY_SERVICE, rec->check.ServiceID);
+	struct local_record service = { .kind = ENTRY_SERVICE };
+
+	if (api_is_free(r) || (rec->check.ServiceID.len > 0 && (e == NULL || !registry_get(e, &service))))
+		return true;		/* or it will be refused */
+	return may_write_check(r, e == NULL ? SPAN_NONE : service.service.Service) && may_change(r, rec->check.CheckID);
+}
+
 static void
 run_register(struct request *r)
 {
@@ -69,7 +101,7 @@ run_register(struct request *r)
 		answer_text(r, status, "%s", why);
 		return;
 	}
-	if (!api_agent_may_run(r, &rec, 1))
+	if (!may_register(r, &rec) || !api_agent_may_run(r, &rec, 1))
 		return;
 	enum tv_err err = registry_put(r->api->registry, &rec);
 	if (err == TV_ENOENT)
@@ -84,6 +116,8 @@ run_register(struct request *r)
 static void
 run_deregister(struct request *r)
 {
+	if (!may_change(r, r->rest))
+		return;
 	/* An unknown check is gone: that is success. */
 	(void)registry_remove(r->api->registry, ENTRY_CHECK, r->rest);
 	api_agent_settled(r, ENTRY_CHECK, r->rest);
@@ -92,8 +126,11 @@ run_deregister(struct request *r)
 static void
 update(struct request *r, struct span status, struct span output)
 {
-	enum tv_err err = checks_update(r->api->registry, r->rest, status, output);
+	enum tv_err err;
 
+	if (!may_change(r, r->rest))
+		return;
+	err = checks_update(r->api->registry, r->rest, status, output);
 	if (err == TV_ENOENT)
 		answer_text(r, 500, "CheckID \"%.*s\" does not have associated TTL", (int)r->rest.len,
 		    (const char *)r->rest.p);
@@ -141,12 +178,22 @@ run_update(struct request *r)
 		update(r, b.Status, b.Output);
 }
 
+bool
+api_agent_shows_check(const struct request *r, const struct check *c)
+{
+	if (c->ServiceName.len > 0)
+		return api_may(r, ACL_SERVICE, c->ServiceName, ACL_READ);
+	return api_may(r, ACL_NODE, span_str(r->api->cluster->node_name), ACL_READ);
+}
+
 static void
 put_check(void *ctx, const struct local_record *rec)
 {
 	struct request *r = ctx;
 	struct buf *out = &r->answer.body;
 
+	if (!api_agent_shows_check(r, &rec->check))
+		return;
 	buf_reset(&r->scratch);
 	schema_pack(&check_schema, &rec->check, &r->scratch);
 	if (r->scratch.failed || !api_passes(r, buf_span(&r->scratch))) {
@@ -175,12 +222,12 @@ run_checks(struct request *r)
 }
 
 const struct endpoint api_agent_checks[] = {
-	{ "/v1/agent/checks", "GET", ACCESS_AGENT, .run = run_checks },
-	{ "/v1/agent/check/register", "PUT", ACCESS_AGENT, .body = BODY_JSON, .run = run_register },
-	{ "/v1/agent/check/deregister/", "PUT", ACCESS_AGENT, .missing = "Missing check ID", .run = run_deregister },
-	{ "/v1/agent/check/pass/", "PUT", ACCESS_AGENT, .arg = PASS, .run = run_note },
-	{ "/v1/agent/check/warn/", "PUT", ACCESS_AGENT, .arg = WARN, .run = run_note },
-	{ "/v1/agent/check/fail/", "PUT", ACCESS_AGENT, .arg = FAIL, .run = run_note },
-	{ "/v1/agent/check/update/", "PUT", ACCESS_AGENT, .body = BODY_JSON, .run = run_update },
+	{ "/v1/agent/checks", "GET", ACCESS_SHOWN, .run = run_checks },
+	{ "/v1/agent/check/register", "PUT", ACCESS_NAMED, .body = BODY_JSON, .run = run_register },
+	{ "/v1/agent/check/deregister/", "PUT", ACCESS_NAMED, .missing = "Missing check ID", .run = run_deregister },
+	{ "/v1/agent/check/pass/", "PUT", ACCESS_NAMED, .arg = PASS, .run = run_note },
+	{ "/v1/agent/check/warn/", "PUT", ACCESS_NAMED, .arg = WARN, .run = run_note },
+	{ "/v1/agent/check/fail/", "PUT", ACCESS_NAMED, .arg = FAIL, .run = run_note },
+	{ "/v1/agent/check/update/", "PUT", ACCESS_NAMED, .body = BODY_JSON, .run = run_update },
 	{ .path = NULL },
 };

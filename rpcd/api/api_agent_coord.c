@@ -35,7 +35,9 @@ answer_list(struct request *r, struct span list)
 		arena_reset(&scratch);
 		if (api_read_coord(&in, &scratch, &c) != TV_OK)
 			break;
-		if (i > 0)
+		if (!api_may(r, ACL_NODE, c.Node, ACL_READ))
+			continue;
+		if (out->len > 1)
 			buf_u8(out, ',');
 		schema_json_rec(&node_coordinate_schema, &c, out);
 	}
@@ -90,6 +92,8 @@ run_coord(struct request *r)
 	struct note *a;
 	enum tv_err err;
 
+	if (r->rest.len > 0 && !api_must(r, ACL_NODE, r->rest, ACL_READ))
+		return;
 	if (r->rest.len > MEMBER_NAME_BYTES_MAX) {
 		answer_one(r, SPAN_NONE);	/* nobody has such a name */
 		return;
@@ -101,7 +105,7 @@ run_coord(struct request *r)
 }
 
 const struct endpoint api_agent_coord[] = {
-	{ "/v1/agent/coordinate", "GET", ACCESS_AGENT, .run = run_coord },
-	{ "/v1/agent/coordinate/", "GET", ACCESS_AGENT, .missing = "Missing node name", .run = run_coord },
+	{ "/v1/agent/coordinate", "GET", ACCESS_SHOWN, .run = run_coord },
+	{ "/v1/agent/coordinate/", "GET", ACCESS_NAMED, .missing = "Missing node name", .run = run_coord },
 	{ .path = NULL },
 };

@@ -34,6 +34,7 @@ struct look {
 	bool by_id;
 	struct instance *first, **end;
 	bool failed;			/* no memory */
+	bool denied;			/* one that may not be seen */
 };
 
 static void
@@ -45,6 +46,10 @@ keep_instance(void *ctx, const struct local_record *rec)
 
 	if (!span_eq(l->by_id ? rec->service.ID : rec->service.Service, r->rest))
 		return;
+	if (!api_may(r, ACL_SERVICE, rec->service.Service, ACL_READ)) {
+		l->denied = true;
+		return;
+	}
 	buf_reset(&r->scratch);
 	api_agent_service_json(r, &rec->service, &r->scratch);
 	i = arena_alloc(&r->arena, sizeof(*i));
@@ -162,9 +167,15 @@ run_health(struct request *r)
 	enum state worst = PASSING;
 
 	l.end = &l.first;
+	if (!by_id && !api_must(r, ACL_SERVICE, r->rest, ACL_READ))
+		return;
 	registry_each(r->api->registry, ENTRY_SERVICE, keep_instance, &l);
 	if (l.failed) {
 		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
+		return;
+	}
+	if (l.denied) {
+		answer_text(r, 403, "Permission denied");
 		return;
 	}
 	if (l.first == NULL) {
@@ -187,9 +198,9 @@ run_health(struct request *r)
 }
 
 const struct endpoint api_agent_health[] = {
-	{ "/v1/agent/health/service/id/", "GET", ACCESS_AGENT, .missing = "Bad request: Missing serviceID",
+	{ "/v1/agent/health/service/id/", "GET", ACCESS_NAMED, .missing = "Bad request: Missing serviceID",
 	    .arg = BY_ID, .run = run_health },
-	{ "/v1/agent/health/service/name/", "GET", ACCESS_AGENT, .missing = "Bad request: Missing service Name",
+	{ "/v1/agent/health/service/name/", "GET", ACCESS_NAMED, .missing = "Bad request: Missing service Name",
 	    .arg = BY_NAME, .run = run_health },
 	{ .path = NULL },
 };

@@ -69,6 +69,26 @@ is_asked(const struct request *r, const char *name)
 	return params_has(&r->query, name) && (v.len == 0 || params_bool(v) == 1);
 }
 
+/* The service that has this id now, if there is one; false: answered. */
+static bool
+may_change(struct request *r, struct span id)
+{
+	struct entry *e = api_is_free(r) ? NULL : registry_find(r->api->registry, ENTRY_SERVICE, id);
+	struct local_record rec;
+
+	return e == NULL || !registry_get(e, &rec) || api_must_write(r, ACL_SERVICE, rec.service.Service);
+}
+
+/* By its name; a proxy is found as an instance of what it stands for, too. */
+static bool
+may_register(struct request *r, const struct service *s)
+{
+	struct span stands_for = s->Proxy.DestinationServiceName;
+
+	return api_must_write(r, ACL_SERVICE, s->Service) &&
+	    (!span_eqs(s->Kind, "connect-proxy") || api_must_write(r, ACL_SERVICE, stands_for)) && may_change(r, s->ID);
+}
+
 static void
 run_register(struct request *r)
 {
@@ -87,6 +107,9 @@ run_register(struct request *r)
 		answer_text(r, status, "%s", why);
 		return;
 	}
+	if (!may_register(r, &v.service.service) ||
+	    (d.Connect.has_sidecar && !may_register(r, &sidecar.service.service)))
+		return;
 	if (!api_agent_may_run(r, v.checks, v.n) || !api_agent_may_run(r, sidecar.checks, sidecar.n))
 		return;
 	bool replace = is_asked(r, "replace-existing-checks");
@@ -102,6 +125,8 @@ run_register(struct request *r)
 static void
 run_deregister(struct request *r)
 {
+	if (!may_change(r, r->rest))
+		return;
 	/* An unknown service is gone: that is success. */
 	(void)registry_remove(r->api->registry, ENTRY_SERVICE, r->rest);
 	api_agent_settled(r, ENTRY_SERVICE, r->rest);
@@ -116,6 +141,8 @@ put_service(void *ctx, const struct local_record *rec)
 	struct buf *out = &r->answer.body;
 	struct agent_service a = shown(r, &rec->service);
 
+	if (!api_may(r, ACL_SERVICE, a.Service, ACL_READ))
+		return;
 	buf_reset(&r->scratch);
 	schema_pack(&agent_service_schema, &a, &r->scratch);
 	if (r->scratch.failed || !api_passes(r, buf_span(&r->scratch))) {
@@ -149,6 +176,7 @@ struct one {
 	struct wait wait;
 	struct mono deadline;
 	struct span asked;		/* ?hash */
+	bool timed_out;
 };
 
 #define HASH_CHARS 16
@@ -156,7 +184,7 @@ struct one {
 /* Writes the service into the answer, if it is there: put_one() is given each.  Its hash is of all that is shown. */
 struct looked {
 	struct request *r;
-	bool found;
+	bool found, denied;
 	char hash[HASH_CHARS + 1];
 };
 
@@ -170,6 +198,7 @@ put_one(void *ctx, const struct local_record *rec)
 	if (l->found || !span_eq(rec->service.ID, l->r->rest))
 		return;
 	struct agent_service a = shown(l->r, &rec->service);
+	l->denied = !api_may(l->r, ACL_SERVICE, a.Service, ACL_READ);
 	buf_reset(out);
 	schema_json_rec(&agent_service_schema, &a, out);
 	crypto_generichash(digest, sizeof(digest), out->data, out->len, NULL, 0);
@@ -200,6 +229,11 @@ look(struct request *r, bool timed_out)
 		answer_text(r, 404, "unknown service ID: %.*s", (int)r->rest.len, (const char *)r->rest.p);
 		return;
 	}
+	if (l.denied) {
+		buf_reset(&r->answer.body);
+		answer_text(r, 403, "Permission denied");
+		return;
+	}
 	if (span_eqs(o->asked, l.hash) && !timed_out && left.ns > 0) {
 		buf_reset(&r->answer.body);
 		r->cancel = stop_waiting;
@@ -211,12 +245,20 @@ look(struct request *r, bool timed_out)
 }
 
 static void
+look_again(struct request *r)
+{
+	look(r, ((const struct one *)r->state)->timed_out);
+}
+
+static void
 on_news(void *ctx, bool timed_out)
 {
 	struct request *r = ctx;
+	struct one *o = r->state;
 
 	r->cancel = NULL;
-	look(r, timed_out);
+	o->timed_out = timed_out;
+	api_judge(r, look_again);	/* the token may have ended meanwhile */
 }
 
 static void
@@ -305,6 +347,8 @@ run_service_maintenance(struct request *r)
 		    (const char *)r->rest.p);
 		return;
 	}
+	if (!may_change(r, r->rest))
+		return;
 	id = arena_printf(&r->arena, SERVICE_MAINTENANCE "%.*s", (int)r->rest.len, (const char *)r->rest.p);
 	if (id.p == NULL)
 		answer_text(r, 500, "%s", tv_strerror(TV_ENOMEM));
@@ -313,13 +357,13 @@ run_service_maintenance(struct request *r)
 }
 
 const struct endpoint api_agent_services[] = {
-	{ "/v1/agent/services", "GET", ACCESS_AGENT, .run = run_services },
-	{ "/v1/agent/service/", "GET", ACCESS_AGENT, .run = run_service },
-	{ "/v1/agent/service/register", "PUT", ACCESS_AGENT, .body = BODY_JSON, .run = run_register },
-	{ "/v1/agent/service/deregister/", "PUT", ACCESS_AGENT, .missing = "Missing service ID",
+	{ "/v1/agent/services", "GET", ACCESS_SHOWN, .run = run_services },
+	{ "/v1/agent/service/", "GET", ACCESS_NAMED, .run = run_service },
+	{ "/v1/agent/service/register", "PUT", ACCESS_NAMED, .body = BODY_JSON, .run = run_register },
+	{ "/v1/agent/service/deregister/", "PUT", ACCESS_NAMED, .missing = "Missing service ID",
 	    .run = run_deregister },
-	{ "/v1/agent/service/maintenance/", "PUT", ACCESS_AGENT, .missing = "Missing service ID",
+	{ "/v1/agent/service/maintenance/", "PUT", ACCESS_NAMED, .missing = "Missing service ID",
 	    .run = run_service_maintenance },
-	{ "/v1/agent/maintenance", "PUT", ACCESS_AGENT, .run = run_node_maintenance },
+	{ "/v1/agent/maintenance", "PUT", ACCESS_NODE_WRITE, .run = run_node_maintenance },
 	{ .path = NULL },
 };

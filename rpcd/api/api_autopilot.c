@@ -115,8 +115,8 @@ finish_state(struct request *r, const struct op_reply *reply)
 
 const struct endpoint api_autopilot[] = {
 	{ "/v1/operator/autopilot/configuration", "GET", ACCESS_OP, NULL, OP_AUTOPILOT_READ, .query = QUERY_READ },
-	{ "/v1/operator/autopilot/configuration", "PUT", ACCESS_ADMIN, NULL, OP_AUTOPILOT_SET, BODY_JSON, QUERY_DC,
-	    .run = run_set, .render = RENDER_VALUE, .finish = finish_set },
+	{ "/v1/operator/autopilot/configuration", "PUT", ACCESS_OP | ACCESS_ADMIN, NULL, OP_AUTOPILOT_SET, BODY_JSON,
+	    QUERY_DC, .run = run_set, .render = RENDER_VALUE, .finish = finish_set },
 	{ "/v1/operator/autopilot/health", "GET", ACCESS_OP, NULL, OP_AUTOPILOT_HEALTH, .query = QUERY_READ,
 	    .finish = finish_health },
 	{ "/v1/operator/autopilot/state", "GET", ACCESS_OP, NULL, OP_AUTOPILOT_HEALTH, .query = QUERY_READ,

@@ -561,7 +561,7 @@ run_dns(struct request *r)
 }
 
 const struct endpoint api_dns[] = {
-	{ "/v1/agent/dns/", "GET", ACCESS_AGENT, .missing = "Missing name, as in /v1/agent/dns/web.service.consul",
+	{ "/v1/agent/dns/", "GET", ACCESS_AGENT_READ, .missing = "Missing name, as in /v1/agent/dns/web.service.consul",
 	    .run = run_dns },
 	{ .path = NULL },
 };

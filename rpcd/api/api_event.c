@@ -54,11 +54,22 @@ check_fire(struct request *r, void *args)
 	return !r->answered;
 }
 
+/* A token that is not known is 500 here, unlike anywhere else. */
+static void
+finish_fire(struct request *r, const struct op_reply *reply)
+{
+	if (reply->err == TV_EPERM && span_eqs(reply->text, "ACL not found"))
+		answer_span(r, 500, reply->text);
+	else
+		api_finish(r, reply);
+}
+
 /* -- list -- */
 
 struct list {
 	struct wait wait;
 	struct mono deadline;
+	bool timed_out;
 };
 
 /* Does the filter of an event mention what is asked for? */
@@ -94,7 +105,7 @@ put_list(struct request *r)
 		for (unsigned i = 0; i < events_count(r->api->events); i++) {
 			const struct user_event *e = events_at(r->api->events, i);
 
-			if (!is_asked_for(e, name, re, &steps))
+			if (!api_may(r, ACL_EVENT, e->Name, ACL_READ) || !is_asked_for(e, name, re, &steps))
 				continue;
 			if (out->len > 1)
 				buf_u8(out, ',');
@@ -137,12 +148,20 @@ list(struct request *r, bool timed_out)
 }
 
 static void
+list_again(struct request *r)
+{
+	list(r, ((const struct list *)r->state)->timed_out);
+}
+
+static void
 on_news(void *ctx, bool timed_out)
 {
 	struct request *r = ctx;
+	struct list *l = r->state;
 
 	r->cancel = NULL;
-	list(r, timed_out);
+	l->timed_out = timed_out;
+	api_judge(r, list_again);	/* the token may have ended meanwhile */
 }
 
 static void
@@ -166,7 +185,7 @@ const struct endpoint api_event[] = {
 	    BIND(FROM_PATH(event_fire, Name), FROM_BODY(event_fire, Payload),
 	    FROM_QUERY("node", event_fire, NodeFilter), FROM_QUERY("service", event_fire, ServiceFilter),
 	    FROM_QUERY("tag", event_fire, TagFilter), FROM_QUERY("coalesce", event_fire, Coalesce)),
-	    .check = check_fire },
-	{ "/v1/event/list", "GET", ACCESS_AGENT, .run = run_list },
+	    .check = check_fire, .finish = finish_fire },
+	{ "/v1/event/list", "GET", ACCESS_SHOWN, .run = run_list },
 	{ .path = NULL },
 };

@@ -421,13 +421,13 @@ run_keyring(struct request *r)
 	ask(r);
 }
 
-#define KEYRING(method_, what_) { "/v1/operator/keyring", (method_), ACCESS_ADMIN, .body = BODY_KEY, .arg = (what_), \
-    .run = run_keyring }
+#define KEYRING(method_, right_, what_) { "/v1/operator/keyring", (method_), ACCESS_KEYRING_##right_ | ACCESS_ADMIN, \
+    .body = BODY_KEY, .arg = (what_), .run = run_keyring }
 
 const struct endpoint api_keyring[] = {
-	KEYRING("GET", KEYRING_LIST),
-	KEYRING("POST", KEYRING_INSTALL),
-	KEYRING("PUT", KEYRING_USE),
-	KEYRING("DELETE", KEYRING_REMOVE),
+	KEYRING("GET", READ, KEYRING_LIST),
+	KEYRING("POST", WRITE, KEYRING_INSTALL),
+	KEYRING("PUT", WRITE, KEYRING_USE),
+	KEYRING("DELETE", WRITE, KEYRING_REMOVE),
 	{ .path = NULL },
 };

@@ -35,7 +35,8 @@ static const struct section_kind {
 	{ "state", false, " acl_rights_from_memory acl_rights_resolved applied_entries "
 	    "batch_pages_fetched batch_pages_read cache_hits cache_misses "
 	    "flush_waits flushes transactions transactions_failed " },
-	{ "rpcd", true, " cache_bytes cache_entries cache_entries_lost cache_fetches_under_way cache_waiting "
+	{ "rpcd", true, " acl_down acl_enabled acl_fetches_under_way acl_kept acl_kept_bytes acl_kept_unknown "
+	    "acl_waiting cache_bytes cache_entries cache_entries_lost cache_fetches_under_way cache_waiting "
 	    "calls_bytes calls_under_way checks events http_bodies_bytes http_conns http_conns_waiting "
 	    "http_max_us http_p50_us http_p99_us http_under_way link_addresses link_max_us link_p50_us link_p99_us "
 	    "links_open links_retiring links_unproven loop_cpu_max_us loop_cpu_p50_us loop_cpu_p999_us loop_cpu_p99_us "
@@ -383,6 +384,6 @@ run_metrics(struct request *r)
 }
 
 const struct endpoint api_metrics[] = {
-	{ "/v1/agent/metrics", "GET", ACCESS_AGENT, .run = run_metrics },
+	{ "/v1/agent/metrics", "GET", ACCESS_AGENT_READ, .run = run_metrics },
 	{ .path = NULL },
 };

@@ -89,6 +89,6 @@ run_monitor(struct request *r)
 }
 
 const struct endpoint api_monitor[] = {
-	{ "/v1/agent/monitor", "GET", ACCESS_ADMIN, .body = BODY_NONE_LIVE, .run = run_monitor },
+	{ "/v1/agent/monitor", "GET", ACCESS_AGENT_READ | ACCESS_ADMIN, .body = BODY_NONE_LIVE, .run = run_monitor },
 	{ .path = NULL },
 };

@@ -69,17 +69,18 @@ run_recover(struct request *r)
 
 #define PEER FROM_QUERY("id", raft_peer, ID), FROM_QUERY("address", raft_peer, Address)
 /* Without either of the two the leader chooses. */
-#define TRANSFER ACCESS_ADMIN, NULL, OP_RAFT_TRANSFER, .query = QUERY_DC, BIND(PEER), .render = RENDER_VALUE, \
-    .wrap = "Success"
+#define TRANSFER ACCESS_OP | ACCESS_ADMIN, NULL, OP_RAFT_TRANSFER, .query = QUERY_DC, BIND(PEER), \
+    .render = RENDER_VALUE, .wrap = "Success"
 
 const struct endpoint api_operator[] = {
 	{ "/v1/operator/raft/configuration", "GET", ACCESS_OP, NULL, OP_RAFT_CONFIGURATION, .query = QUERY_READ },
-	{ "/v1/operator/raft/peer", "DELETE", ACCESS_ADMIN, NULL, OP_RAFT_REMOVE, .query = QUERY_DC,
+	{ "/v1/operator/raft/peer", "DELETE", ACCESS_OP | ACCESS_ADMIN, NULL, OP_RAFT_REMOVE, .query = QUERY_DC,
 	    BIND(PEER, FROM_QUERY("force", raft_peer, Force)), .check = check_remove, .render = RENDER_EMPTY },
 	{ "/v1/operator/raft/transfer", "PUT", TRANSFER },
 	{ "/v1/operator/raft/transfer-leader", "POST", TRANSFER },
 	{ "/v1/operator/raft/transfer-leader", "PUT", TRANSFER },
-	{ "/v1/operator/raft/recover", "GET", ACCESS_ADMIN, .arg = DRY_RUN, .run = run_recover },
-	{ "/v1/operator/raft/recover", "PUT", ACCESS_ADMIN, .arg = FOR_GOOD, .run = run_recover },
+	{ "/v1/operator/raft/recover", "GET", ACCESS_OPERATOR_READ | ACCESS_ADMIN, .arg = DRY_RUN, .run = run_recover },
+	{ "/v1/operator/raft/recover", "PUT", ACCESS_OPERATOR_WRITE | ACCESS_ADMIN, .arg = FOR_GOOD,
+	    .run = run_recover },
 	{ .path = NULL },
 };

@@ -205,7 +205,7 @@ run_ask(struct request *r)
 	struct buf body = BUF_INIT(BODY_BYTES_MAX);
 	struct mono wait;
 
-	if (api_too_large(r, "body_bytes_max") || !take_options(r, &a))
+	if (!api_must(r, ACL_EVENT, r->rest, ACL_WRITE) || api_too_large(r, "body_bytes_max") || !take_options(r, &a))
 		return;
 	mpw_array(&body, 7);
 	mpw_uint(&body, POOL_LAN);
@@ -226,6 +226,7 @@ run_ask(struct request *r)
 struct hearing {
 	struct wait wait;
 	struct mono deadline;
+	bool timed_out;
 };
 
 RECORD_LOCAL(query_heard, (STR, ID), (STR, Name), (BIN, Payload), (STR, From), (U64, LTime), (STR, TimeLeft))
@@ -256,7 +257,7 @@ put_hearings(struct request *r)
 	buf_u8(out, '[');
 	while ((h = queries_next(r->api->queries, number)) != NULL) {
 		number = h->number;
-		if (name.len > 0 && !span_eq(name, h->name))
+		if ((name.len > 0 && !span_eq(name, h->name)) || !api_may(r, ACL_EVENT, h->name, ACL_READ))
 			continue;
 		buf_puts(out, count++ > 0 ? "," : "");
 		put_heard(h, out);
@@ -289,12 +290,20 @@ hear(struct request *r, bool timed_out)
 }
 
 static void
+hear_again(struct request *r)
+{
+	hear(r, ((const struct hearing *)r->state)->timed_out);
+}
+
+static void
 on_query(void *ctx, bool timed_out)
 {
 	struct request *r = ctx;
+	struct hearing *w = r->state;
 
 	r->cancel = NULL;
-	hear(r, timed_out);
+	w->timed_out = timed_out;
+	api_judge(r, hear_again);	/* the token may have ended meanwhile */
 }
 
 static void
@@ -360,9 +369,9 @@ run_answer(struct request *r)
 }
 
 const struct endpoint api_queries[] = {
-	{ "/v1/agent/query/", "PUT", ACCESS_AGENT, .body = BODY_BYTES, .missing = "Missing name", .run = run_ask },
-	{ "/v1/agent/queries", "GET", ACCESS_AGENT, .run = run_hear },
-	{ "/v1/agent/query-answer/", "PUT", ACCESS_AGENT, .body = BODY_BYTES, .missing = "Missing query ID",
+	{ "/v1/agent/query/", "PUT", ACCESS_NAMED, .body = BODY_BYTES, .missing = "Missing name", .run = run_ask },
+	{ "/v1/agent/queries", "GET", ACCESS_SHOWN, .run = run_hear },
+	{ "/v1/agent/query-answer/", "PUT", ACCESS_AGENT_WRITE, .body = BODY_BYTES, .missing = "Missing query ID",
 	    .run = run_answer },
 	{ .path = NULL },
 };

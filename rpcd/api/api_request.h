@@ -17,6 +17,8 @@
 
 #define ANSWER_HEADERS_MAX 24		/* our own; response_headers of the configuration come on top */
 
+struct acl_rights;		/* rpcd/acl/resolver.h */
+struct acl_wait;
 struct api;
 struct endpoint;
 struct route_call;
@@ -78,6 +80,11 @@ struct request {
 	void (*finish)(struct request *r, const struct op_reply *reply);
 	/* Takes back what is under way besides `call`; called once, or never.  NULL: nothing is. */
 	void (*cancel)(struct request *r);
+	struct acl_rights *rights;	/* of its token, as far as its endpoint asks for them; NULL: none */
+	uint8_t judged;			/* rpcd/api/access.c */
+	bool is_root;			/* root on this node, without a token: has agent_master's rights as well */
+	struct acl_wait *asked_rights;	/* under way */
+	void (*go_on)(struct request *r);	/* with them */
 	struct filter *filter;		/* of ?filter, or NULL; freed by api_end */
 	struct mono filter_end;		/* when it must be done; zero: not begun */
 	struct render *render;		/* rpcd/api/render.c: the answer in the making */

@@ -580,8 +580,10 @@ finish_progress(struct request *r, const struct op_reply *reply)
 }
 
 const struct endpoint api_snapshot[] = {
-	{ "/v1/snapshot", "GET", ACCESS_ADMIN, .body = BODY_STREAM, .query = QUERY_READ, .run = run_save },
-	{ "/v1/snapshot", "PUT", ACCESS_ADMIN, .body = BODY_STREAM, .query = QUERY_DC, .run = run_restore },
+	{ "/v1/snapshot", "GET", ACCESS_OP | ACCESS_ADMIN, .op = OP_SNAPSHOT_SAVE,
+	    .body = BODY_STREAM, .query = QUERY_READ, .run = run_save },
+	{ "/v1/snapshot", "PUT", ACCESS_OP | ACCESS_ADMIN, .op = OP_RESTORE_OPEN,
+	    .body = BODY_STREAM, .query = QUERY_DC, .run = run_restore },
 	/* The newest restore at the leader: for whoever wants to see how far it is. */
 	{ "/v1/snapshot/restore", "GET", ACCESS_OP, NULL, OP_RESTORE_STATUS, .query = QUERY_DC,
 	    .finish = finish_progress },

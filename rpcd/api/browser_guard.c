@@ -158,9 +158,9 @@ log_asker(const struct request *r)
 bool
 api_may_administer(struct request *r)
 {
-	if (r->endpoint->access != ACCESS_ADMIN)
+	if (!(r->endpoint->access & ACCESS_ADMIN))
 		return true;
-	if (r->head.on_socket || r->api->conf->http_admin) {
+	if (r->head.on_socket || r->api->conf->http_admin || (r->api->acl != NULL && acl_holds(r->api->acl))) {
 		log_asker(r);
 		return true;
 	}

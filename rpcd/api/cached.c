@@ -1,9 +1,11 @@
 /* ?cached: answers from this node's memory.  Source: http-api, section 1.9. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/net/source.h"
 #include "common/record/mpack.h"
 #include "common/record/records.h"
+#include "rpcd/acl/resolver.h"
 #include "rpcd/api/api.h"
 #include "rpcd/cache/cache.h"
 
@@ -161,17 +163,36 @@ take_passing(struct request *r, enum op_code op, const void *args)
 	r->only_passing = op == OP_HEALTH_SERVICE && ((const struct catalog_read *)args)->Passing;
 }
 
+/* The filter; and what the token may do: when that changes, nothing of before is given to it. */
+static struct span
+variant_of(struct request *r)
+{
+	struct span filter = params_get(&r->query, "filter"), all;
+	uint8_t *to;
+
+	if (r->rights == NULL)
+		return filter;
+	to = arena_alloc(&r->arena, filter.len + sizeof(r->rights->digest));
+	if (to == NULL)
+		return SPAN_NONE;
+	all = span_of(to, filter.len + sizeof(r->rights->digest));
+	memcpy(to, r->rights->digest, sizeof(r->rights->digest));
+	if (filter.len > 0)
+		memcpy(to + sizeof(r->rights->digest), filter.p, filter.len);
+	return all;
+}
+
 static enum cache_got
 ask(struct request *r, enum op_code op, const void *args, struct cache_answer *a)
 {
 	struct cache_options o = options_of(r);
 	struct cache_question q = {
-		.op = op, .dc = r->op.dc, .token = r->op.token, .variant = params_get(&r->query, "filter"),
+		.op = op, .dc = r->op.dc, .token = r->op.token, .variant = variant_of(r),
 		.source = r->head.client_ip == NULL ? 0 : source_of_text(r->head.client_ip),
 	};
 
 	buf_reset(&r->scratch);
-	if (!cache_question_args(op, args, &r->arena, &r->scratch))
+	if ((r->rights != NULL && q.variant.len == 0) || !cache_question_args(op, args, &r->arena, &r->scratch))
 		return CACHE_FULL;
 	q.args = buf_span(&r->scratch);
 	return cache_get(r->api->cache, &q, &o, on_answer, r, a, &r->cached);

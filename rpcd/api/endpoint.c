@@ -300,8 +300,8 @@ serve(struct request *r)
 		api_ask(r, args);
 }
 
-void
-endpoint_run(struct request *r)
+static void
+run(struct request *r)
 {
 	if (!take_options(r))
 		return;
@@ -309,6 +309,12 @@ endpoint_run(struct request *r)
 		r->endpoint->run(r);
 	else
 		serve(r);
+}
+
+void
+endpoint_run(struct request *r)
+{
+	api_judge(r, run);
 }
 
 void

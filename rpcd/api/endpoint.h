@@ -29,14 +29,25 @@ enum endpoint_body {
 	BODY_STREAM,		/* snapshot_bytes_max; run is called before the body, sets r->feed and r->feed_end */
 };
 
-/* Who may ask.  Each row decides; 0 is no decision (check_api). */
+/*
+ * Who may ask.  Each row decides; 0 is no decision (check_api).  While access control does not hold, anybody may, but
+ * for ACCESS_ADMIN.
+ */
 enum endpoint_access {
-	ACCESS_NONE = 1,	/* anybody: what it shows is no secret, and it changes nothing */
-	ACCESS_OP,		/* decided by the operation, in raftd (common/record/ops.h) */
-	ACCESS_AGENT,		/* what this node is and what it knows, and its own checks */
-	ACCESS_OPERATOR,	/* operator:read, without an operation that would say so; today anybody */
-	/* Administers the cluster or a node, or shows its secrets: over TCP refused unless http_admin is on. */
-	ACCESS_ADMIN,
+	ACCESS_NONE = 1,	/* anybody, whatever the token: what it shows is no secret, and it changes nothing */
+	ACCESS_OP,		/* decided by its operation (common/record/ops.h), where that is carried out */
+	ACCESS_AGENT_READ,	/* agent:read on this node */
+	ACCESS_AGENT_WRITE,
+	ACCESS_OPERATOR_READ, ACCESS_OPERATOR_WRITE,
+	ACCESS_KEYRING_READ, ACCESS_KEYRING_WRITE,	/* here, and again where it is carried out */
+	ACCESS_NODE_WRITE,	/* node:write on this node */
+	ACCESS_SHOWN,		/* anybody whose token is known: `run` leaves out what he may not read, by api_may() */
+	ACCESS_NAMED,		/* `run` asks api_must() about what the request names */
+	/*
+	 * With one of the above: administers the cluster or a node, or shows its secrets.  While access control does
+	 * not hold, over TCP refused unless http_admin is on.
+	 */
+	ACCESS_ADMIN = 64
 };
 
 /* Which options of the query are read before anything else. */
@@ -102,7 +113,7 @@ struct bind {
 struct endpoint {
 	const char *path;	/* "/v1/kv/": everything below it; without a final slash: exactly this */
 	const char *method;
-	enum endpoint_access access;
+	unsigned access;	/* enum endpoint_access */
 	/*
 	 * The row is for requests with this parameter.  Rows of one path stand together, those of one method too, and
 	 * the last of these has none.
@@ -134,6 +145,7 @@ struct endpoint {
 /* The families: each a table of rows that ends with a NULL path, in a file of its own. */
 #define ENDPOINT_FAMILIES(X) \
 	X(api_kv) X(api_health) X(api_catalog) X(api_ui) X(api_session) X(api_agent) X(api_agent_checks) \
+	X(api_agent_tokens) \
 	X(api_agent_services) X(api_agent_health) X(api_agent_coord) \
 	X(api_status) X(api_operator) X(api_autopilot) X(api_keyring) X(api_acl) X(api_acl_token) X(api_acl_policy) \
 	X(api_acl_auth) X(api_event) X(api_queries) \
@@ -141,6 +153,13 @@ struct endpoint {
 #define X(name) extern const struct endpoint name[];
 ENDPOINT_FAMILIES(X)
 #undef X
+
+/* Without ACCESS_ADMIN. */
+static inline unsigned
+endpoint_access(const struct endpoint *e)
+{
+	return e->access & (ACCESS_ADMIN - 1u);
+}
 
 /* The rows of one path. */
 struct endpoint_path {

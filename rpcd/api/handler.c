@@ -19,20 +19,6 @@ api_need_rest(struct request *r, const char *text_if_missing)
 	return r->rest.len > 0;
 }
 
-struct span
-api_token(const struct request *r)
-{
-	struct span given = params_get(&r->query, "token");
-
-	if (given.len > 0)
-		return given;
-	if (r->head.token != NULL && r->head.token[0] != '\0')
-		return span_str(r->head.token);
-	if (r->head.authorization != NULL && strncmp(r->head.authorization, "Bearer ", 7) == 0)
-		return span_str(r->head.authorization + 7);
-	return span_of("", 0);
-}
-
 void
 api_query_dc(struct request *r)
 {

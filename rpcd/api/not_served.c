@@ -7,7 +7,7 @@
 /* "/v1/config/": all below it. */
 static const char *const paths[] = {
 	"/v1/acl/templated-policies", "/v1/acl/templated-policy/",
-	"/v1/agent/connect/", "/v1/agent/metrics/stream", "/v1/agent/token/",
+	"/v1/agent/connect/", "/v1/agent/metrics/stream",
 	"/v1/agent/version",
 	"/v1/catalog/gateway-services/",
 	"/v1/config", "/v1/config/", "/v1/connect/", "/v1/discovery-chain/", "/v1/exported-services",

@@ -150,11 +150,11 @@ fire_cancel(void *started)
 	fire_free(f);
 }
 
-void
-fire_provide(struct route *r, struct members *v)
+struct route_provider
+fire_provider(struct members *v)
 {
-	route_provide(r, OP_GOSSIP, &(struct route_provider){
+	return (struct route_provider){
 		.start = fire_start, .cancel = fire_cancel, .ctx = v, .away = "gossipd is not running on this node",
 		.lost = "connection to the other datacenter was lost before it answered; the event may have been fired",
-	});
+	};
 }

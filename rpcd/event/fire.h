@@ -4,7 +4,7 @@
 
 #include "rpcd/route/route.h"
 
-/* Provides OP_GOSSIP: done gets the event as the API shows it, or an error.  v is borrowed. */
-void fire_provide(struct route *r, struct members *v);
+/* Of OP_GOSSIP: done gets the event as the API shows it, or an error.  v is borrowed. */
+struct route_provider fire_provider(struct members *v);
 
 #endif

@@ -447,14 +447,6 @@ on_fired(void *ctx, const struct op_reply *reply)
 
 static struct route_provider provider;
 
-void
-route_provide(struct route *r, enum op_kind kind, const struct route_provider *p)
-{
-	(void)r;
-	ck_assert_int_eq(kind, OP_GOSSIP);
-	provider = *p;
-}
-
 static void *
 fire(const char *name, const char *node)
 {
@@ -462,7 +454,7 @@ fire(const char *name, const char *node)
 	struct buf b = BUF_INIT(1 << 16);
 	enum tv_err err;
 
-	fire_provide(NULL, NULL);
+	provider = fire_provider(NULL);
 	memset(&fired, 0, sizeof(fired));
 	schema_pack(&event_fire_schema, &args, &b);
 	struct op_request q = { .op = OP_EVENT_FIRE, .args = buf_span(&b) };
