@@ -211,19 +211,20 @@ catalog_read_service(struct reading *r, const void *rec)
 	r->ans->index = catalog_service_index(r->f, q->Name, false, &exists);
 }
 
-/* What proxies for a service; tags are not looked at. */
+/* What proxies for a service, for whoever may read that too; tags are not looked at. */
 static void
 catalog_read_connect(struct reading *r, const void *rec)
 {
 	const struct catalog_read *q = rec;
 	size_t at = list_begin(r->out);
 	struct instances w;
+	bool may = q->Name.len > 0 && may_read(r, ACL_SERVICE, q->Name);
 	struct sort_near near;
 	uint32_t n = 0;
 
 	sort_near_begin(&near, r->f, q);
 	instances_begin_connect(r->f, &w, q->Name);
-	while (q->Name.len > 0 && !r->out->failed && instances_next(&w)) {
+	while (may && !r->out->failed && instances_next(&w)) {
 		if (!meta_matches(&q->NodeMeta, &w.node.Meta) || !may_read_service(r, w.node.Node, w.service.Service))
 			continue;
 		sort_near_note(&near, r->out->len, w.node.Node);

@@ -222,10 +222,11 @@ read_instances(struct reading *r, const struct catalog_read *q, bool connect)
 	static const struct check_rule passing = { .passing = true };
 	size_t at = list_begin(r->out);
 	struct sort_near near;
-	uint32_t n;
+	uint32_t n = 0;
 
 	sort_near_begin(&near, r->f, q);
-	n = health_instances(r, q->Name, connect, connect ? wants_proxy : wants, q, q->Passing ? &passing : NULL, &near);
+	if (!connect || may_read(r, ACL_SERVICE, q->Name))	/* as catalog_read_connect() */
+		n = health_instances(r, q->Name, connect, connect ? wants_proxy : wants, q, q->Passing ? &passing : NULL, &near);
 	sort_near_end(&near, r->out);
 	list_end(r->out, at, n);
 }
