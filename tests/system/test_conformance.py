@@ -3,6 +3,7 @@
 
 They are played against the leader, a follower and the client node of one cluster.  Those that are excluded wait for
 something that is not built yet, or show what this cluster is not.  They are played, too: one that passes must leave the list.
+Those that need access control are test_conformance_acl's.
 """
 import copy
 import json
@@ -13,53 +14,16 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import CALM, TOP, Cluster, main, moved  # noqa: E402
+from cluster import CALM, Cluster, main, moved  # noqa: E402
+from recorded import (EXCLUDED, FOLDER, IN_CLEAR, LAST, OF_SERVERS, RUN_DNS, expect_failures, expect_passes,  # noqa: E402
+                      needs_acl, recorded)
 from waiting import wait_for  # noqa: E402
 
-FOLDER = os.path.join(TOP, "tests", "conformance")
-RUN, RUN_DNS = os.path.join(FOLDER, "run"), os.path.join(FOLDER, "run-dns")
-ENTRIES = "configuration entries are not built yet"
-EXCLUDED = {
-    # pattern of names of cases: why they fail
-    "acl/.*": "access control cannot be switched on yet",
-    "auth/.*": "access control, and with it auth methods, is not built yet",
-    "agent/self": "Member.DelegateCur: gossip announces delegate version 5, the recording has 4; see BUT",
-    "config/.*": ENTRIES,
-    "connect/.*": "the certificate authority is not built yet",
-    "intention/.*": "intentions are not built yet",
-    "proxy/acl-.*": "access control is not built yet",
-    "proxy/catalog-connect-no-name": ENTRIES + ", and health/ingress and catalog/gateway-services with them",
-    "proxy/proxy-defaults-merge": ENTRIES,
-    "proxy/(block-)?gateway-services-.*": ENTRIES,
-    "proxy/health-ingress": ENTRIES,
-}
-# Named by a pattern above, and pass already.
-PASS = {"acl/anonymous-status", "acl/token-update-mismatch"}
 # Excluded because of one value: with our value in its place they pass.  (case, step, where in what is expected, ours)
 BUT = [("agent/self", 0, ("body", "Member", "DelegateCur"), 5)]
 # Recorded at a server, about itself: a client node is in no NS record.
 OF_SERVERS_DNS = {"zone/soa", "zone/ns", "zone/ns-below", "zone/edns", "p-domains/zone", "p-ttl/zone", "p-recursor/own-domain",
                   "service/catalog-service"}
-# Recorded at a server, about itself (its tags, its membership of the WAN pool, its logs): a client node answers otherwise.
-OF_SERVERS = {"agent/self-member-tags", "agent/members", "agent/members-wan", "coordinate/datacenters",
-              "operator/raft-configuration", "operator/autopilot-state"}
-# Recorded of a cluster without encryption.
-IN_CLEAR = {"operator/keyring-off"}
-# These end their agent.
-LAST = {"agent/leave"}
-
-
-def recorded():
-    """Names of all cases, and what their files say: {name: case}."""
-    cases = {}
-    for file in sorted(os.listdir(os.path.join(FOLDER, "cases"))):
-        with open(os.path.join(FOLDER, "cases", file), encoding="utf-8") as f:
-            doc = json.load(f)
-        for case in doc["cases"]:
-            name = "%s/%s" % (doc.get("area", file[:-5]), case["name"])
-            assert name not in cases, "two cases are called " + name
-            cases[name] = dict(case, needs=case.get("needs", doc.get("needs")))
-    return cases
 
 
 def excluded(names):
@@ -68,38 +32,10 @@ def excluded(names):
     for pattern, reason in EXCLUDED.items():
         found = [n for n in names if re.fullmatch(pattern, n)]
         assert found, "EXCLUDED: no case is called " + pattern
-        out.update({n: reason for n in found if n not in PASS})
-    for name in PASS | OF_SERVERS | IN_CLEAR | LAST:
+        out.update({n: reason for n in found})
+    for name in OF_SERVERS | IN_CLEAR | LAST:
         assert name in names, "no case is called " + name
     return out
-
-
-def play(url, names, *more):
-    """Plays the cases of these names: {name: "pass", "FAIL" or "skip"}, and {name: what was printed of it}."""
-    chosen = "^(?:%s)$" % "|".join(map(re.escape, sorted(names)))
-    p = subprocess.run([sys.executable, RUN, "--url", url, "-v", "--only", chosen, *more], capture_output=True, text=True,
-                       timeout=900)
-    lines = {m.group(2): m.group(0) for m in re.finditer(r"^(pass|FAIL|skip) (\S+?):? .*$", p.stdout, re.M)}
-    assert set(lines) == set(names), "played %d of %d cases at %s: %s%s" % (
-        len(lines), len(names), url, p.stdout[-2000:], p.stderr[-2000:])
-    return {n: line[:4] for n, line in lines.items()}, lines
-
-
-def expect_passes(failures, where, url, names, *more):
-    """Area by area: what one leaves behind is not the other's."""
-    for area in sorted({n.split("/")[0] for n in names}):
-        ours = {n for n in names if n.startswith(area + "/")}
-        states, lines = play(url, ours, *more)
-        print("     %s at %s: %d played" % (area, where, len(ours)), flush=True)
-        failures += ["at %s: %s" % (where, lines[n]) for n in sorted(ours) if states[n] != "pass"]
-
-
-def expect_failures(failures, where, url, reasons, *more):
-    states, lines = play(url, set(reasons), *more)
-    print("     %d excluded ones at %s" % (len(reasons), where), flush=True)
-    for name, reason in sorted(reasons.items()):
-        if states[name] != "FAIL":
-            failures.append("at %s %s: take it out of the list (%s)" % (where, lines[name], reason))
 
 
 def with_our_values(folder):
@@ -128,20 +64,16 @@ def started(c):
 
 
 def test_recorded_cases():
-    names = recorded()
+    names = {n: case for n, case in recorded().items() if not needs_acl(case)}
     out = excluded(names)
     common = set(names) - set(out) - IN_CLEAR - LAST
     failures = []
     with Cluster("127.60.31") as c:
         leader, follower, (client, _) = started(c)
         for where, node in (("the leader", leader), ("a follower", follower), ("a client", client)):
-            more = ("--follower-url", follower.url, "--acl-url", leader.url, "--acl-token", "none", "--encrypt-url", node.url)
+            more = ("--follower-url", follower.url, "--encrypt-url", node.url)
             expect_passes(failures, where, node.url, common if node.server else common - OF_SERVERS, *more)
-        more = ("--follower-url", follower.url, "--acl-url", leader.url, "--encrypt-url", leader.url)
-        fresh = {n: r for n, r in out.items() if names[n]["needs"] == "acl-fresh"}
-        expect_failures(failures, "the leader", leader.url, {n: r for n, r in out.items() if n not in fresh},
-                        "--acl-token", "none", *more)
-        expect_failures(failures, "the leader without a token", leader.url, fresh, *more)
+        expect_failures(failures, "the leader", leader.url, out, "--follower-url", follower.url, "--encrypt-url", leader.url)
         expect_failures(failures, "the leader, encrypted", leader.url, dict.fromkeys(IN_CLEAR, "the cluster is encrypted"))
         expect_failures(failures, "a client", client.url, dict.fromkeys(OF_SERVERS, "it is of servers"))
         with tempfile.TemporaryDirectory() as folder:
