@@ -2,6 +2,9 @@
 # first, so that none can need one above it.
 noinst_LIBRARIES += rpcd/librpcconf.a rpcd/librpcgossip.a rpcd/librpcwan.a rpcd/librpcroute.a
 rpcd_librpcconf_a_SOURCES = rpcd/opts.c rpcd/opts.h
+# The audit trail: lines, which are pure, and their way to the log or a file.
+noinst_LIBRARIES += rpcd/librpcaudit.a
+rpcd_librpcaudit_a_SOURCES = rpcd/audit/audit_line.c rpcd/audit/audit_line.h rpcd/audit/trail.c rpcd/audit/trail.h
 rpcd_librpcgossip_a_SOURCES = \
 	rpcd/gossip/members.c rpcd/gossip/members.h rpcd/gossip/coord_query.c rpcd/gossip/coord_query.h \
 	rpcd/gossip/keyring_query.c rpcd/gossip/keyring_query.h
@@ -31,7 +34,7 @@ rpcd_librpccache_a_SOURCES = rpcd/cache/cache.c rpcd/cache/cache.h rpcd/cache/qu
 noinst_LIBRARIES += rpcd/librpcapi.a
 rpcd_librpcapi_a_SOURCES = \
 	rpcd/api/params.c rpcd/api/params.h rpcd/api/api_request.c rpcd/api/api_request.h rpcd/api/gzip.c rpcd/api/gzip.h \
-	rpcd/api/browser_guard.c rpcd/api/access.c rpcd/api/api_agent_token.c rpcd/api/not_served.c rpcd/api/request_log.c rpcd/api/members_json.c rpcd/api/members_json.h \
+	rpcd/api/browser_guard.c rpcd/api/access.c rpcd/api/api_agent_token.c rpcd/api/not_served.c rpcd/api/request_log.c rpcd/api/audit.c rpcd/api/audit.h rpcd/api/members_json.c rpcd/api/members_json.h \
 	rpcd/api/api.c rpcd/api/api.h rpcd/api/endpoint.c rpcd/api/endpoint.h rpcd/api/handler.c rpcd/api/render.c rpcd/api/filter.c rpcd/api/cached.c \
 	rpcd/api/api_kv.c rpcd/api/api_session.c rpcd/api/api_catalog.c rpcd/api/api_ui.c rpcd/api/api_health.c rpcd/api/api_status.c \
 	rpcd/api/api_agent.c rpcd/api/api_agent_checks.c rpcd/api/api_agent_coord.c rpcd/api/api_agent.h \
@@ -113,6 +116,6 @@ rpcd_librpcagent_a_SOURCES = \
 sbin_PROGRAMS += rpcd/rpcd
 rpcd_rpcd_SOURCES = rpcd/main.c
 rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcdefset.a rpcd/librpcdefinition.a \
-	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpcdns.a rpcd/librpcconf.a \
+	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpcdns.a rpcd/librpcaudit.a rpcd/librpcconf.a \
 	common/libtvjson.a $(RT_LIBS) $(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm
 EXTRA_DIST += rpcd/README.md

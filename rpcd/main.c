@@ -29,6 +29,7 @@
 #include "rpcd/agent/registry_loop.h"
 #include "rpcd/api/gzip.h"
 #include "rpcd/api/host.h"
+#include "rpcd/audit/trail.h"
 #include "rpcd/cache/cache.h"
 #include "rpcd/dns/launch.h"
 #include "rpcd/event/events.h"
@@ -73,6 +74,7 @@ struct rpcd {
 	struct host host;
 	char gossipd_path[PATH_BYTES_MAX], raftd_path[PATH_BYTES_MAX], checks_path[PATH_BYTES_MAX];
 	char tokens_path[PATH_BYTES_MAX], acl_path[PATH_BYTES_MAX];
+	struct trail *trail;
 
 	struct members *members;
 	struct raftd_client *raft;	/* NULL on a client */
@@ -452,8 +454,10 @@ own_info(void *ctx, struct buf *b)
 	struct cache_stats cache;
 	struct registry_journal_stats disk;
 	struct acl_stats acl;
+	struct trail_stats trail;
 
 	acl_stats(p->acl, &acl);
+	trail_stats(p->trail, &trail);
 	http_stats(p->http, &http);
 	route_stats(p->route, &routes);
 	if (p->link_server != NULL)
@@ -544,6 +548,8 @@ own_info(void *ctx, struct buf *b)
 		{ "failover_tries", p->failovers.stats.tries },
 		{ "failover_tries_refused", p->failovers.stats.refused },
 		{ "failover_tries_timed_out", p->failovers.stats.timed_out },
+		{ "audit_lines", trail.written }, { "audit_lines_lost", trail.lost },
+		{ "audit_failures", trail.failures },
 		{ "coordinates_sent", reports.sent }, { "coordinates_failed", reports.failed },
 	};
 	unsigned count = sizeof(numbers) / sizeof(numbers[0]);
@@ -849,6 +855,7 @@ reload(struct daemon_spec *d)
 {
 	struct rpcd *p = d->ctx;
 
+	(void)trail_configure(p->trail, &p->conf, &p->cluster);	/* logged there */
 	take_definitions(p, true);
 	agent_tokens_reload(&p->tokens);
 	cache_limit(p->cache, p->conf.cache_bytes_max, p->conf.cache_ttl);
@@ -908,6 +915,9 @@ start_http(struct rpcd *p)
 
 	endpoint_index();
 	p->gzip = gzip_new();
+	p->trail = trail_new(p->loop, p->cluster.node_name);
+	if (p->trail == NULL || trail_configure(p->trail, &p->conf, &p->cluster) != TV_OK)
+		return TV_ENOMEM;
 	p->failovers.conf = (struct failover_conf){ p->route, p->loop, &p->conf.failover_timeout };
 	p->api = (struct api){
 		.conf = &p->conf, .cluster = &p->cluster, .route = p->route, .failovers = &p->failovers,
@@ -915,7 +925,7 @@ start_http(struct rpcd *p)
 		.acl = p->acl, .tokens = &p->tokens,
 		.registry = p->registry, .events = p->events, .queries = p->queries,
 		.log_streams = p->log_streams, .cache = p->cache, .gzip = p->gzip, .host = &p->host,
-		.dns_explainer = p->dns_explainer,
+		.dns_explainer = p->dns_explainer, .trail = p->trail,
 		.quit = quit_after_leave,
 		.reload = daemon_reload,
 		.asked = { .burst = 100, .period = MONO_S(60) },
@@ -1019,6 +1029,7 @@ stop(struct daemon_spec *d)
 	if (p->members != NULL)
 		members_free(p->members);	/* ends the API's questions to gossipd */
 	api_done(&p->api);
+	trail_free(p->trail);
 	coord_report_free(p->coord_report);		/* their calls have ended with route and view */
 	coords_free(p->coords);
 	agent_tokens_close(&p->tokens);

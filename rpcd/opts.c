@@ -167,6 +167,14 @@ const struct conf_opt rpcd_opts[] = {
 	    CONF_LIVE, "whoever shows it administers this node, whether servers can be asked or not" },
 	{ "acl.tokens.replication", CONF_SECRET, F(acl_tokens[RPCD_TOKEN_REPLICATION]), NULL, NULL, NULL, NULL,
 	    CONF_LIVE, "with it servers of another datacenter read policies, roles and tokens of the primary" },
+	{ "audit.to", CONF_CHOICE, F(audit_to), "auto", NULL, NULL, "auto|off|log|file", CONF_LIVE,
+	    "where it is told who did what; auto: log where cluster.conf has acl.enabled = true, else off" },
+	{ "audit.file", CONF_NAME, F(audit_file), "audit.log", NULL, NULL, NULL, CONF_LIVE,
+	    "the file of audit.to = file, in data_dir/rpcd; a name that ends in .log" },
+	{ "audit.reads", CONF_BOOL, F(audit_reads), "false", NULL, NULL, NULL, CONF_LIVE,
+	    "requests that only read are told as well" },
+	{ "audit.denials", CONF_BOOL, F(audit_denials), "true", NULL, NULL, NULL, CONF_LIVE,
+	    "requests that were denied are told" },
 
 	{ "link_dial_timeout", CONF_DURATION, F(link_dial_timeout), "3s", "100ms", "1m", NULL, CONF_RESTART,
 	    "connect and handshake with another node" },
@@ -293,13 +301,26 @@ check_headers(const struct conf_list *list, char *errbuf, size_t cap)
 	return TV_OK;
 }
 
+/* Other files in that folder have other names. */
+static enum tv_err
+check_audit(const struct rpcd_conf *c, char *errbuf, size_t cap)
+{
+	size_t n = strlen(c->audit_file);
+
+	if (c->audit_file[0] != '.' && n > 4 && strcmp(c->audit_file + n - 4, ".log") == 0)
+		return TV_OK;
+	snprintf(errbuf, cap, "audit.file: \"%s\" does not end in \".log\", or begins with a dot", c->audit_file);
+	return TV_EINVAL;
+}
+
 enum tv_err
 rpcd_conf_check(const struct rpcd_conf *c, char *errbuf, size_t cap)
 {
 	enum tv_err err = check_addresses(c, errbuf, cap);
 
 	if (err != TV_OK || (err = check_origins(c, errbuf, cap)) != TV_OK ||
-	    (err = check_headers(&c->response_headers, errbuf, cap)) != TV_OK)
+	    (err = check_headers(&c->response_headers, errbuf, cap)) != TV_OK ||
+	    (err = check_audit(c, errbuf, cap)) != TV_OK)
 		return err;
 	if (c->bodies_bytes_max < c->body_bytes_max || c->bodies_bytes_max < c->kv_max_value_size ||
 	    c->bodies_bytes_max < c->txn_max_req_len) {

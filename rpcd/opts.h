@@ -16,6 +16,7 @@ enum rpcd_token {
 	RPCD_TOKEN_REPLICATION,
 	RPCD_TOKENS
 };
+enum audit_to { AUDIT_TO_AUTO, AUDIT_TO_OFF, AUDIT_TO_LOG, AUDIT_TO_FILE };	/* in the order of the option's choices */
 
 struct rpcd_conf {
 	/* listeners */
@@ -62,6 +63,10 @@ struct rpcd_conf {
 	struct mono acl_token_ttl;
 	bool acl_persist;
 	char *acl_tokens[RPCD_TOKENS];		/* NULL: none */
+	/* the audit trail */
+	int audit_to;				/* enum audit_to */
+	char *audit_file;			/* a name in data_dir/rpcd */
+	bool audit_reads, audit_denials;
 
 	/* links to other nodes */
 	struct mono link_dial_timeout, link_idle_timeout;

@@ -185,17 +185,17 @@ log_time(int64_t wall_ms, char dst[LOG_TIME_BYTES])
 }
 
 static void
-emit(enum log_level level, const char *tag, const char *text)
+emit(const struct log_sink *s, enum log_level level, const char *tag, const char *text)
 {
 	char line[LOG_LINE_BYTES_MAX], stamp[LOG_TIME_BYTES];
 	size_t len = 0;
 	int n;
 
-	if (state.dest == LOG_TO_SYSLOG) {
+	if (s->dest == LOG_TO_SYSLOG) {
 		syslog(levels[level].priority, "[%s] %s: %s", levels[level].name, tag, text);
 		return;
 	}
-	if (state.journal)
+	if (s->journal)
 		len = (size_t)snprintf(line, sizeof(line), "<%d>", levels[level].priority);
 	else
 		len = (size_t)snprintf(line, sizeof(line), "%s ", log_time(clock_wall_ns() / 1000000, stamp));
@@ -206,6 +206,18 @@ emit(enum log_level level, const char *tag, const char *text)
 	line[len++] = '\n';
 	while (write(STDERR_FILENO, line, len) < 0 && errno == EINTR)
 		;
+}
+
+struct log_sink
+log_sink(void)
+{
+	return (struct log_sink){ state.dest, state.journal };
+}
+
+void
+log_sink_write(const struct log_sink *s, const char *tag, const char *text)
+{
+	emit(s, LOG_LVL_INFO, tag, text);
 }
 
 static void __attribute__((format(printf, 3, 0)))
@@ -226,7 +238,7 @@ log_v(enum log_level level, const char *tag, const char *fmt, va_list ap)
 	}
 	log_safe(span_of(text, len), safe, sizeof(safe));
 	if (level <= state.level)
-		emit(level, tag, safe);
+		emit(&(struct log_sink){ state.dest, state.journal }, level, tag, safe);
 	if ((int)level <= atomic_load(&tap.level))
 		tap.fn(tap.ctx, level, tag, safe);
 	errno = saved;

@@ -29,6 +29,16 @@ void log_debug(const char *tag, const char *fmt, ...) __attribute__((format(prin
  */
 void log_tap(enum log_level level, void (*fn)(void *ctx, enum log_level level, const char *tag, const char *text),
     void *ctx);
+/*
+ * The log as log_init() set it last, for a thread that writes lines of its own while the main thread may call that
+ * again.  log_sink_write() puts one there whatever the level is, and past log_tap(): at level INFO.  text is printable.
+ */
+struct log_sink {
+	enum log_dest dest;
+	bool journal;
+};
+struct log_sink log_sink(void);
+void log_sink_write(const struct log_sink *s, const char *tag, const char *text);
 /* "ERR", "WARN", "INFO", "DEBUG". */
 const char *log_level_name(enum log_level level);
 /* "2026-11-21T03:09:24.123Z", UTC. */

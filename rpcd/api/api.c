@@ -5,6 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "rpcd/api/api.h"
+#include "rpcd/api/audit.h"
 #include "rpcd/api/gzip.h"
 #include "rpcd/cache/cache.h"
 #include "common/filter/filter.h"
@@ -221,6 +222,7 @@ fold_target(struct request *r, struct arena *fresh)
 	r->arena = *fresh;
 	r->path = r->rest = r->op.dc = SPAN_NONE;
 	r->query = (struct params){ .n = 0 };
+	r->audit = NULL;
 	r->folded = true;
 	return true;
 }
@@ -304,6 +306,7 @@ api_end(struct request *r)
 	took = mono_sub(clock_mono(), r->begun);
 	histogram_add(&api->stats.took, took);
 	request_log(r, took);
+	audit_end(r);
 	if (r->next != NULL)
 		r->next->prev = r->prev;
 	if (r->prev != NULL)

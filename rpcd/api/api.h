@@ -26,6 +26,7 @@ struct gzip;			/* rpcd/api/gzip.h */
 struct cache;			/* rpcd/cache/cache.h */
 struct host;			/* rpcd/api/host.h */
 struct dns_explainer;		/* rpcd/agent/dns_explain.h */
+struct trail;			/* rpcd/audit/trail.h */
 struct failovers;		/* rpcd/route/failover.h */
 
 struct api {
@@ -45,6 +46,13 @@ struct api {
 	struct gzip *gzip;			/* NULL: answers are not compressed */
 	const struct host *host;
 	struct dns_explainer *dns_explainer;
+	struct trail *trail;			/* the audit trail; NULL: none */
+	/*
+	 * AccessorID of the token that a request shows, "": of one that shows none; NULL: it cannot be told.  The text
+	 * lives until the next call.  NULL: there is nobody to ask.
+	 */
+	const char *(*accessor)(void *ctx, struct span token);
+	void *accessor_ctx;
 	void (*quit)(void *ctx);		/* after a successful leave was answered; may be NULL */
 	void *quit_ctx;
 	enum tv_err (*reload)(char *errbuf, size_t cap);	/* reads the configuration again; may be NULL */

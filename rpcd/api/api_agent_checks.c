@@ -4,6 +4,7 @@
 #include "rpcd/agent/checks.h"
 #include "rpcd/agent/definition.h"
 #include "rpcd/api/api_agent.h"
+#include "rpcd/api/audit.h"
 
 /* The catalog has the change, or has had its time: 200. */
 static void
@@ -103,6 +104,7 @@ run_register(struct request *r)
 	}
 	if (!may_register(r, &rec) || !api_agent_may_run(r, &rec, 1))
 		return;
+	audit_about(r, rec.check.CheckID);
 	enum tv_err err = registry_put(r->api->registry, &rec);
 	if (err == TV_ENOENT)
 		answer_text(r, 500, "ServiceID \"%.*s\" does not exist", (int)d.ServiceID.len,

@@ -9,6 +9,7 @@
 #include "rpcd/agent/definition.h"
 #include "rpcd/agent/registry_loop.h"
 #include "rpcd/api/api_agent.h"
+#include "rpcd/api/audit.h"
 
 /* Services, with their proxies, as the agent shows them: what is empty is left out where the catalog has it. */
 static RECORD_TABLE(agent_upstream, upstream,
@@ -112,6 +113,7 @@ run_register(struct request *r)
 		return;
 	if (!api_agent_may_run(r, v.checks, v.n) || !api_agent_may_run(r, sidecar.checks, sidecar.n))
 		return;
+	audit_about(r, v.service.service.ID);
 	bool replace = is_asked(r, "replace-existing-checks");
 	enum tv_err err = registry_put_service(registry, &v.service, v.checks, v.n, replace);
 	if (err == TV_OK && d.Connect.has_sidecar)

@@ -25,6 +25,7 @@ struct route_call;
 struct cache_wait;		/* rpcd/cache/cache.h */
 struct filter;			/* common/filter/filter.h */
 struct render;			/* rpcd/api/render.c */
+struct audit_note;		/* rpcd/api/audit.h */
 struct request;
 
 struct answer_header {
@@ -88,6 +89,7 @@ struct request {
 	struct filter *filter;		/* of ?filter, or NULL; freed by api_end */
 	struct mono filter_end;		/* when it must be done; zero: not begun */
 	struct render *render;		/* rpcd/api/render.c: the answer in the making */
+	struct audit_note *audit;	/* what the trail will say of it, in the arena; NULL: nothing yet */
 	void *state;			/* the handler's own, from the arena */
 	uint64_t id;			/* never reused: a note (api.h) finds the request again by it */
 

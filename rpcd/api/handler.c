@@ -8,6 +8,7 @@
 #include "common/record/records.h"
 #include "common/text/json_text.h"
 #include "rpcd/api/api.h"
+#include "rpcd/api/audit.h"
 
 #define DOC_LINK "https://www.consul.io/docs/agent/options"	/* where clients' messages point operators */
 
@@ -100,6 +101,7 @@ on_reply(void *ctx, const struct op_reply *reply)
 	r->call = NULL;
 	if (r->again != NULL && r->again(r, route_reply_number(r->api->route)))
 		return;
+	audit_replied(r, reply);
 	if (api_unfold(r))
 		r->finish(r, reply);
 	else
@@ -162,6 +164,7 @@ api_start(struct request *r, enum op_code code, const void *args,
     void (*finish)(struct request *r, const struct op_reply *reply))
 {
 	r->finish = finish;
+	audit_asked(r, code, args);
 	if (api_wants_cached(r) && api_start_cached(r, code, args))
 		return;
 	if (!api_pack(r, code, args))

@@ -24,7 +24,7 @@ ROOMS = {
     "raftd": ["raftd/core/", "raftd/store/bdb/", "raftd/store/", "raftd/fsm/", "raftd/login/", "raftd/opts", "raftd/raftd", "raftd/disk/",
               "raftd/engine/", "raftd/request/", "raftd/peers/", "raftd/leader/", "raftd/snapshot/", "raftd/members/rules/",
               "raftd/members/", "raftd/serve/", "raftd/opening", "raftd/main"],
-    "rpcd": ["rpcd/opts", "rpcd/check/", "rpcd/dns/", "rpcd/gossip/", "rpcd/wan/", "rpcd/route/", "rpcd/acl/", "rpcd/cache/", "rpcd/event/", "rpcd/agent/", "rpcd/api/",
+    "rpcd": ["rpcd/opts", "rpcd/check/", "rpcd/dns/", "rpcd/audit/", "rpcd/gossip/", "rpcd/wan/", "rpcd/route/", "rpcd/acl/", "rpcd/cache/", "rpcd/event/", "rpcd/agent/", "rpcd/api/",
              "rpcd/http/", "rpcd/main"],
     "ctl": ["ctl/"],
 }

@@ -1,0 +1,316 @@
+/* Requests as records of the audit trail, see audit.h. */
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/record/records.h"
+#include "common/record/schema.h"
+#include "common/record/txn.h"
+#include "rpcd/api/audit.h"
+#include "rpcd/audit/trail.h"
+
+#define LINE_ROOM (2 * AUDIT_LINE_MAX)
+#define HINT_BYTES 8			/* of an id that may be a secret by mistake */
+
+/* -- is it told? -- */
+
+static const struct op *
+op_of(const struct request *r)
+{
+	return op_find((uint16_t)(r->op.op != 0 ? r->op.op : r->endpoint->op));
+}
+
+/* Does it change anything?  What administers counts as if it did: a snapshot shows all that there is. */
+static bool
+is_change(const struct request *r)
+{
+	const struct op *op = op_of(r);
+
+	if (r->endpoint->access == ACCESS_ADMIN)
+		return true;
+	if (strcmp(r->head.method, "GET") == 0 || strcmp(r->head.method, "HEAD") == 0)
+		return false;
+	return op == NULL || op->kind != OP_READ;
+}
+
+static bool
+is_told(const struct request *r)
+{
+	return trail_is_on(r->api->trail) && r->endpoint != NULL && (r->api->conf->audit_reads || is_change(r));
+}
+
+/* NULL: no memory, and the line will say less. */
+static struct audit_note *
+note_of(struct request *r)
+{
+	if (r->audit == NULL && (r->audit = arena_alloc(&r->arena, sizeof(*r->audit))) != NULL)
+		*r->audit = (struct audit_note){ .name = SPAN_NONE };
+	return r->audit;
+}
+
+/* -- names -- */
+
+static struct span
+keep(struct request *r, struct span text)
+{
+	size_t n = text.len > AUDIT_LINE_MAX ? AUDIT_LINE_MAX : text.len;
+	uint8_t *copy = n == 0 ? NULL : arena_alloc(&r->arena, n);
+
+	if (copy == NULL)
+		return SPAN_NONE;
+	memcpy(copy, text.p, n);
+	return span_of(copy, n);
+}
+
+static void
+add_name(struct request *r, struct audit_note *a, const char *kind, struct span name)
+{
+	if (a->name_count < AUDIT_NAMES_MAX && name.len > 0)
+		a->names[a->name_count++] = arena_printf(&r->arena, "%s:%.*s", kind,
+		    (int)(name.len > AUDIT_LINE_MAX ? AUDIT_LINE_MAX : name.len), (const char *)name.p);
+}
+
+static void
+note_txn(struct request *r, struct audit_note *a, const struct txn *t)
+{
+	const struct txn_op *ops = t->Ops.v;
+
+	a->operations = t->Ops.n;
+	for (uint32_t i = 0; i < t->Ops.n && a->name_count < AUDIT_NAMES_MAX; i++) {
+		const struct txn_op *o = &ops[i];
+
+		if (o->has_kv)
+			add_name(r, a, "key", o->KV.Key);
+		else if (o->has_node)
+			add_name(r, a, "node", o->Node.Node.Node);
+		else if (o->has_service)
+			add_name(r, a, "service", o->Service.Service.ID.len > 0 ? o->Service.Service.ID :
+			    o->Service.Service.Service);
+		else if (o->has_check)
+			add_name(r, a, "check", o->Check.Check.CheckID.len > 0 ? o->Check.Check.CheckID :
+			    o->Check.Check.Name);
+	}
+}
+
+/* Beside its node. */
+static void
+note_registered(struct request *r, struct audit_note *a, const struct catalog_register *c)
+{
+	if (c->has_service)
+		add_name(r, a, "service", c->Service.ID.len > 0 ? c->Service.ID : c->Service.Service);
+	if (c->has_check)
+		add_name(r, a, "check", c->Check.CheckID.len > 0 ? c->Check.CheckID : c->Check.Name);
+	for (uint32_t i = 0; i < c->Checks.n && a->name_count < AUDIT_NAMES_MAX; i++) {
+		const struct check *check = (const struct check *)c->Checks.v + i;
+
+		add_name(r, a, "check", check->CheckID.len > 0 ? check->CheckID : check->Name);
+	}
+}
+
+void
+audit_asked(struct request *r, enum op_code code, const void *args)
+{
+	const struct op *op = op_find((uint16_t)code);
+	struct audit_note *a;
+
+	r->op.op = (uint16_t)code;
+	if (!is_told(r) || (a = note_of(r)) == NULL)
+		return;
+	if (op->access.scope == OP_OBJECT)
+		a->name = keep(r, *(const struct span *)(const void *)((const uint8_t *)args + op->access.field));
+	a->name_count = 0;
+	if (code == OP_TXN_APPLY || code == OP_TXN_READ) {
+		note_txn(r, a, args);
+	} else if (code == OP_CATALOG_REGISTER) {
+		note_registered(r, a, args);
+	} else if (code == OP_CATALOG_DEREGISTER) {
+		const struct catalog_deregister *d = args;
+
+		add_name(r, a, "service", d->ServiceID);
+		add_name(r, a, "check", d->CheckID);
+	}
+}
+
+void
+audit_about(struct request *r, struct span name)
+{
+	struct audit_note *a;
+
+	if (is_told(r) && (a = note_of(r)) != NULL)
+		a->name = keep(r, name);
+}
+
+/* What was made has a name only now. */
+static void
+note_made(struct request *r, struct audit_note *a, const struct op *op, struct span value)
+{
+	struct rd in = rd_span_over(value);
+	union {
+		struct acl_token token;
+		struct acl_policy policy;
+		struct acl_role role;
+		struct bool_reply done;
+		struct text_reply text;
+	} u;
+
+	memset(&u, 0, sizeof(u));
+	if (op->kind != OP_WRITE || op->answers != OP_ONE || op->answer->size > sizeof(u))
+		return;
+	if (op->answer != &acl_token_schema && op->answer != &acl_policy_schema && op->answer != &acl_role_schema &&
+	    op->answer != &bool_reply_schema && op->answer != &text_reply_schema)
+		return;
+	if (schema_unpack(op->answer, &in, &r->arena, &u) != TV_OK)
+		return;
+	a->proven = op->answer == &acl_token_schema;
+	if (op->answer == &acl_token_schema)
+		a->name = u.token.AccessorID;
+	else if (op->answer == &acl_policy_schema)
+		a->name = keep(r, u.policy.Name);
+	else if (op->answer == &acl_role_schema)
+		a->name = keep(r, u.role.Name);
+	else if (op->answer == &bool_reply_schema)
+		a->refused = !u.done.Value;
+	else if (op->traits & OP_MAKES_ID)
+		add_name(r, a, "id", u.text.Value);
+	if (a->proven)
+		a->name = keep(r, a->name);
+}
+
+void
+audit_replied(struct request *r, const struct op_reply *reply)
+{
+	const struct op *op = op_find(r->op.op);
+	struct audit_note *a;
+
+	if (op == NULL || reply->err != TV_OK || !is_told(r) || (a = note_of(r)) == NULL)
+		return;
+	a->index = reply->index;
+	note_made(r, a, op, reply->value);
+}
+
+/* -- the line -- */
+
+/* The first word behind prefix, up to the next slash. */
+static const char *
+word_after(struct request *r, const char *prefix)
+{
+	const char *word = r->endpoint->path + strlen(prefix);
+
+	return arena_cstr(&r->arena, span_of(word, strcspn(word, "/")));
+}
+
+static const char *
+resource_of(struct request *r, const struct op *op)
+{
+	static const char *const names[] = {
+		[OP_RES_KEY] = "key", [OP_RES_NODE] = "node", [OP_RES_SERVICE] = "service", [OP_RES_EVENT] = "event",
+		[OP_RES_SESSION] = "session", [OP_RES_SESSION_ID] = "session", [OP_RES_OPERATOR] = "operator",
+		[OP_RES_KEYRING] = "keyring", [OP_RES_STATE] = "state", [OP_RES_QUERY] = "query",
+		[OP_RES_QUERY_ID] = "query", [OP_RES_ACL] = "acl",
+	};
+	const char *path = r->endpoint->path;
+
+	if (strncmp(path, "/v1/acl/", 8) == 0)
+		return word_after(r, "/v1/acl/");
+	if (strncmp(path, "/v1/agent/", 10) == 0)
+		return word_after(r, "/v1/agent/");
+	if (strcmp(path, "/v1/operator/keyring") == 0)
+		return "keyring";
+	if (strcmp(path, "/v1/snapshot") == 0)
+		return "state";
+	if (op == NULL || op->access.scope == OP_NONE)
+		return NULL;
+	return op->access.resource < sizeof(names) / sizeof(names[0]) ? names[op->access.resource] : NULL;
+}
+
+/* "agent/service/register" of what no operation of the servers is. */
+static const char *
+operation_of(struct request *r, const struct op *op)
+{
+	size_t n = strlen(r->endpoint->path);
+	const char *path = r->endpoint->path;
+
+	if (strcmp(path, "/v1/snapshot") == 0)
+		return strcmp(r->endpoint->method, "GET") == 0 ? "Snapshot.Save" : "Snapshot.Restore";
+	if (op != NULL)
+		return op->name;
+	if (strncmp(path, "/v1/", 4) != 0)
+		return path;
+	if (path[n - 1] == '/')
+		n--;
+	return arena_cstr(&r->arena, span_of(path + 4, n - 4));
+}
+
+/* Its name, unless it may be a secret: where an AccessorID belongs someone may have given a SecretID. */
+static void
+put_name(struct request *r, struct audit_record *rec)
+{
+	const struct audit_note *a = r->audit;
+	bool is_token = rec->resource != NULL && strcmp(rec->path, "/v1/acl/token/") == 0;
+
+	rec->name = a != NULL && a->name.len > 0 ? a->name : r->rest;
+	if (rec->name.len > 0 && span_eq(rec->name, api_token(r)))
+		rec->name = SPAN_NONE;
+	if ((is_token || strncmp(rec->path, "/v1/acl/rules/", 14) == 0) && !(a != NULL && a->proven) &&
+	    rec->name.len > HINT_BYTES) {
+		rec->name.len = HINT_BYTES;
+		rec->name_cut = true;
+	}
+	if (a == NULL)
+		return;
+	rec->operations = a->operations;
+	rec->names = a->names;
+	rec->name_count = a->name_count;
+	rec->index = a->index;
+}
+
+static struct span
+accessor_of(const struct request *r)
+{
+	const struct api *api = r->api;
+	struct span token = api_token(r);
+	const char *known;
+
+	if (token.len == 0 && r->head.on_socket && r->head.uid == 0)
+		return span_str("agent-master");
+	known = api->accessor == NULL ? NULL : api->accessor(api->accessor_ctx, token);
+	return span_str(known != NULL && known[0] != '\0' ? known : token.len == 0 ? "anonymous" : "unknown");
+}
+
+static enum audit_outcome
+outcome_of(const struct request *r)
+{
+	if (!r->answered)
+		return AUDIT_UNKNOWN;
+	if (r->answer.status == 403)
+		return AUDIT_DENIED;
+	return r->answer.status >= 400 || (r->audit != NULL && r->audit->refused) ? AUDIT_FAILED : AUDIT_OK;
+}
+
+void
+audit_end(struct request *r)
+{
+	struct api *api = r->api;
+	struct buf line = BUF_INIT(LINE_ROOM);
+	bool denied = r->answered && r->answer.status == 403;
+
+	/* What no endpoint took: not found, a method that it does not have. */
+	if (!trail_is_on(api->trail) || r->endpoint == NULL || strcmp(r->endpoint->method, r->head.method) != 0)
+		return;
+	if (denied ? !api->conf->audit_denials : !is_told(r))
+		return;
+	if (!api_unfold(r))
+		return;
+	const struct op *op = op_of(r);
+	struct audit_record rec = {
+		.wall_ms = clock_wall_ns() / 1000000, .node = api->cluster->node_name,
+		.client = r->head.client_ip, .uid = r->head.on_socket ? r->head.uid : -1, .accessor = accessor_of(r),
+		.operation = operation_of(r, op), .method = r->endpoint->method, .path = r->endpoint->path,
+		.resource = resource_of(r, op), .outcome = outcome_of(r),
+		.status = r->answered ? r->answer.status : 0,
+		.datacenter = r->op.dc.len > 0 ? r->op.dc : span_str(api->cluster->datacenter),
+	};
+	put_name(r, &rec);
+	audit_line(&rec, &line);
+	trail_add(api->trail, buf_span(&line), denied);
+	buf_done(&line);
+}
