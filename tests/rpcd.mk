@@ -73,6 +73,18 @@ tests_unit_check_acl_resolver_LDADD = rpcd/librpcacl.a common/libtvjson.a common
 tests_unit_check_api_access_SOURCES = tests/unit/check_api_access.c $(API_KIT)
 tests_unit_check_api_access_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
 endif
+# The audit trail.
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/check_audit tests/unit/check_api_audit
+TESTS += tests/unit/check_audit tests/unit/check_api_audit
+tests_unit_check_audit_SOURCES = tests/unit/check_audit.c tests/unit/scratch.c tests/unit/scratch.h
+tests_unit_check_audit_LDADD = rpcd/librpcaudit.a common/libtvrt.a $(JANSSON_LIBS) $(EV_LIBS) $(UNIT_LIBS) -lpthread
+tests_unit_check_api_audit_SOURCES = tests/unit/check_api_audit.c tests/unit/scratch.c tests/unit/scratch.h $(API_KIT)
+tests_unit_check_api_audit_LDADD = $(RPC_API_LIBS) $(CHECK_LIBS)
+endif
+FUZZ_REPLAYS += tests/fuzz/replay_audit
+tests_fuzz_replay_audit_SOURCES = tests/fuzz/fuzz_audit.c tests/fuzz/replay.c
+tests_fuzz_replay_audit_LDADD = rpcd/librpcaudit.a common/libtvrt.a common/libtvcore.a $(JANSSON_LIBS) $(EV_LIBS)
 
 FUZZ_REPLAYS += tests/fuzz/replay_http_path
 tests_fuzz_replay_http_path_SOURCES = tests/fuzz/fuzz_http_path.c tests/unit/api_fakes.h tests/fuzz/replay.c

@@ -333,6 +333,7 @@ api_done(struct api *api)
 {
 	while (api->notes != NULL)
 		note_free(api->notes);
+	audit_done(api);
 }
 
 struct note *

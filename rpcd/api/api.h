@@ -29,6 +29,8 @@ struct dns_explainer;		/* rpcd/agent/dns_explain.h */
 struct trail;			/* rpcd/audit/trail.h */
 struct failovers;		/* rpcd/route/failover.h */
 
+typedef void audit_told(void *told_ctx, struct span accessor);
+
 struct api {
 	const struct rpcd_conf *conf;		/* all borrowed */
 	const struct cluster_conf *cluster;
@@ -48,11 +50,14 @@ struct api {
 	struct dns_explainer *dns_explainer;
 	struct trail *trail;			/* the audit trail; NULL: none */
 	/*
-	 * AccessorID of the token that a request shows, "": of one that shows none; NULL: it cannot be told.  The text
-	 * lives until the next call.  NULL: there is nobody to ask.
+	 * For the trail, the AccessorID of this token, "": of whoever shows none.  Calls told, now or later, once; with
+	 * an empty one where it cannot be told.  token is borrowed for the call.  NULL: there is nobody to ask.  Not
+	 * later than api_done().
 	 */
-	const char *(*accessor)(void *ctx, struct span token);
+	void (*accessor)(void *ctx, struct span token, audit_told *told, void *told_ctx);
 	void *accessor_ctx;
+	struct audit_wait *audit_waiting;	/* lines that wait for it */
+	unsigned audit_waiting_count;
 	void (*quit)(void *ctx);		/* after a successful leave was answered; may be NULL */
 	void *quit_ctx;
 	enum tv_err (*reload)(char *errbuf, size_t cap);	/* reads the configuration again; may be NULL */

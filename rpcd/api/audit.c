@@ -1,4 +1,5 @@
 /* Requests as records of the audit trail, see audit.h. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/clock.h"
@@ -9,6 +10,7 @@
 #include "rpcd/audit/trail.h"
 
 #define LINE_ROOM (2 * AUDIT_LINE_MAX)
+#define WAITING_MAX 4096			/* lines that wait for who asked */
 #define HINT_BYTES 8			/* of an id that may be a secret by mistake */
 
 /* -- is it told? -- */
@@ -263,19 +265,6 @@ put_name(struct request *r, struct audit_record *rec)
 	rec->index = a->index;
 }
 
-static struct span
-accessor_of(const struct request *r)
-{
-	const struct api *api = r->api;
-	struct span token = api_token(r);
-	const char *known;
-
-	if (token.len == 0 && r->head.on_socket && r->head.uid == 0)
-		return span_str("agent-master");
-	known = api->accessor == NULL ? NULL : api->accessor(api->accessor_ctx, token);
-	return span_str(known != NULL && known[0] != '\0' ? known : token.len == 0 ? "anonymous" : "unknown");
-}
-
 static enum audit_outcome
 outcome_of(const struct request *r)
 {
@@ -284,6 +273,64 @@ outcome_of(const struct request *r)
 	if (r->answer.status == 403)
 		return AUDIT_DENIED;
 	return r->answer.status >= 400 || (r->audit != NULL && r->audit->refused) ? AUDIT_FAILED : AUDIT_OK;
+}
+
+/* -- who asked -- */
+
+struct audit_wait {
+	struct api *api;
+	struct audit_wait *next, *prev;
+	const char *otherwise;		/* the accessor, if nobody can tell */
+	bool denied;
+	struct buf line;		/* but for its end */
+};
+
+static void
+finish(void *ctx, struct span accessor)
+{
+	struct audit_wait *w = ctx;
+	struct api *api = w->api;
+
+	audit_line_end(accessor.len > 0 ? accessor : span_str(w->otherwise), &w->line);
+	trail_add(api->trail, buf_span(&w->line), w->denied);
+	*(w->prev == NULL ? &api->audit_waiting : &w->prev->next) = w->next;
+	if (w->next != NULL)
+		w->next->prev = w->prev;
+	api->audit_waiting_count--;
+	buf_done(&w->line);
+	free(w);
+}
+
+void
+audit_done(struct api *api)
+{
+	while (api->audit_waiting != NULL)
+		finish(api->audit_waiting, SPAN_NONE);
+}
+
+/* Takes the line over.  Root on this node's socket needs no token. */
+static void
+find_accessor(struct request *r, struct buf *line, bool denied)
+{
+	struct api *api = r->api;
+	struct span token = api_token(r);
+	bool is_master = token.len == 0 && r->head.on_socket && r->head.uid == 0;
+	const char *otherwise = is_master ? "agent-master" : token.len == 0 ? "anonymous" : "unknown";
+	struct audit_wait *w = is_master || api->accessor == NULL || api->audit_waiting_count >= WAITING_MAX ? NULL :
+	    malloc(sizeof(*w));
+
+	if (w == NULL) {
+		audit_line_end(span_str(otherwise), line);
+		trail_add(api->trail, buf_span(line), denied);
+		buf_done(line);
+		return;
+	}
+	*w = (struct audit_wait){ api, api->audit_waiting, NULL, otherwise, denied, *line };
+	if (w->next != NULL)
+		w->next->prev = w;
+	api->audit_waiting = w;
+	api->audit_waiting_count++;
+	api->accessor(api->accessor_ctx, token, finish, w);
 }
 
 void
@@ -303,7 +350,7 @@ audit_end(struct request *r)
 	const struct op *op = op_of(r);
 	struct audit_record rec = {
 		.wall_ms = clock_wall_ns() / 1000000, .node = api->cluster->node_name,
-		.client = r->head.client_ip, .uid = r->head.on_socket ? r->head.uid : -1, .accessor = accessor_of(r),
+		.client = r->head.client_ip, .uid = r->head.on_socket ? r->head.uid : -1,
 		.operation = operation_of(r, op), .method = r->endpoint->method, .path = r->endpoint->path,
 		.resource = resource_of(r, op), .outcome = outcome_of(r),
 		.status = r->answered ? r->answer.status : 0,
@@ -311,6 +358,5 @@ audit_end(struct request *r)
 	};
 	put_name(r, &rec);
 	audit_line(&rec, &line);
-	trail_add(api->trail, buf_span(&line), denied);
-	buf_done(&line);
+	find_accessor(r, &line, denied);
 }

@@ -25,5 +25,7 @@ void audit_replied(struct request *r, const struct op_reply *reply);
 void audit_about(struct request *r, struct span name);
 /* It is over. */
 void audit_end(struct request *r);
+/* Lines that still wait for who asked say that they do not know. */
+void audit_done(struct api *api);
 
 #endif

@@ -1,12 +1,13 @@
 /* Records as lines of JSON, see audit_line.h.  Each text has a bound of its own, in bytes of the line. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/log.h"
 #include "common/text/json_text.h"
 #include "rpcd/audit/audit_line.h"
 
-#define WORD_MAX 160		/* node, accessor, operation, path... */
+#define WORD_MAX 128		/* node, accessor, operation, path... */
 #define NAME_MAX_BYTES 768
 #define LISTED_MAX 128		/* each of the names of a transaction */
 #define ESCAPE_MAX 12		/* bytes that one character becomes: a pair of surrogates */
@@ -129,7 +130,6 @@ audit_line(const struct audit_record *rec, struct buf *out)
 	put_text(out, "client", rec->client);
 	if (rec->uid >= 0)
 		buf_printf(out, ",\"uid\":%" PRId64, rec->uid);
-	put_word(out, "accessor", rec->accessor);
 	put_text(out, "operation", rec->operation);
 	put_text(out, "method", rec->method);
 	put_text(out, "path", rec->path);
@@ -145,6 +145,12 @@ audit_line(const struct audit_record *rec, struct buf *out)
 	buf_printf(out, ",\"outcome\":\"%s\"", outcomes[rec->outcome]);
 	put_number(out, "status", rec->status);
 	put_number(out, "index", rec->index);
+}
+
+void
+audit_line_end(struct span accessor, struct buf *out)
+{
+	put_word(out, "accessor", accessor);
 	buf_u8(out, '}');
 }
 

@@ -7,7 +7,7 @@
 
 #include "common/base/buf.h"
 
-#define AUDIT_LINE_MAX 3072		/* bytes of a line, without its newline */
+#define AUDIT_LINE_MAX 3328		/* bytes of a line, without its newline */
 #define AUDIT_NAMES_MAX 8		/* of the objects of a transaction */
 
 enum audit_outcome {
@@ -23,7 +23,6 @@ struct audit_record {
 	const char *node;		/* always: this one, which was asked */
 	const char *client;		/* an IP address */
 	int64_t uid;			/* of the client, over the unix socket; -1: left out */
-	struct span accessor;		/* always: AccessorID of the token, or a word */
 	const char *operation;		/* always: "KVS.Apply", "agent/leave" */
 	const char *method;		/* always */
 	const char *path;		/* of the endpoint: names that follow it are not in it */
@@ -39,8 +38,12 @@ struct audit_record {
 	struct span datacenter;		/* that was asked */
 };
 
-/* Appends the line, without a newline, at most AUDIT_LINE_MAX bytes. */
+/*
+ * Appends the line but for its end, which says who asked and may be known later: the AccessorID of the token, or a word.
+ * Together, without a newline, they are at most AUDIT_LINE_MAX bytes.
+ */
 void audit_line(const struct audit_record *rec, struct buf *out);
+void audit_line_end(struct span accessor, struct buf *out);
 /* The same for lines that are missing: there was no room for them. */
 void audit_line_lost(int64_t wall_ms, const char *node, uint64_t lines, struct buf *out);
 

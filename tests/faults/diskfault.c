@@ -77,7 +77,10 @@ static enum diskfault_kind
 kind_of_path(const char *path)
 {
 	const char *p = control == NULL ? NULL : strstr(path, "/raftd");
+	size_t n = strlen(path);
 
+	if (control != NULL && strstr(path, "/rpcd/") != NULL && n > 4 && strcmp(path + n - 4, ".log") == 0)
+		return DISKFAULT_TRAIL;
 	for (; p != NULL; p = strstr(p + 1, "/raftd")) {
 		const char *rest = p + 6;
 

@@ -19,6 +19,7 @@ enum diskfault_kind {
 	DISKFAULT_STATE,		/* below raftd/state, raftd/state.new, raftd/state.old */
 	DISKFAULT_SNAPSHOT,		/* what else is in raftd: snapshots on their way, and the folder itself */
 	DISKFAULT_STATE_LOG,		/* Berkeley DB's own log in DISKFAULT_STATE: for reads only, else it is part of that */
+	DISKFAULT_TRAIL,		/* rpcd's audit trail: rpcd/NAME.log */
 	DISKFAULT_KINDS
 };
 

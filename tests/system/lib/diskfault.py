@@ -4,7 +4,7 @@
     subprocess.Popen([raftd, ...], env=dict(os.environ, **disk.env))
     disk.sync_error(errno.EIO, count=1, kind="log")
 
-Kinds of files: "log" (raftd/log), "state" (raftd/state*), "snapshot" (what else raftd keeps), "all" of them, or several
+Kinds of files: "log" (raftd/log), "state" (raftd/state*), "snapshot" (what else raftd keeps), "trail" (rpcd/*.log), "all" of them, or several
 as a tuple; each has counts of its own.  For reads Berkeley DB's own log in raftd/state is a kind for itself, "state_log",
 and "state" is the pages; what writes and syncs there is "state".  A fault holds at once and until clear().  Standard library only.
 """
@@ -15,7 +15,7 @@ import re
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 BUILD = os.environ.get("TV_BUILD", TOP)
 LIBRARY = os.path.join(BUILD, "tests", "faults", "diskfault.so")
-KINDS = {"log": 1, "state": 2, "snapshot": 3, "state_log": 4}
+KINDS = {"log": 1, "state": 2, "snapshot": 3, "state_log": 4, "trail": 5}
 ALWAYS = 0xffffffff
 
 
