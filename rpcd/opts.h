@@ -17,6 +17,7 @@ enum rpcd_token {
 	RPCD_TOKENS
 };
 enum audit_to { AUDIT_TO_AUTO, AUDIT_TO_OFF, AUDIT_TO_LOG, AUDIT_TO_FILE };	/* in the order of the option's choices */
+enum audit_to { AUDIT_TO_AUTO, AUDIT_TO_OFF, AUDIT_TO_LOG, AUDIT_TO_FILE };
 
 struct rpcd_conf {
 	/* listeners */

@@ -1,6 +1,6 @@
 /*
- * One line of the audit trail: what was asked, by whom, and what came of it, as a JSON object.  Pure.  The line is ASCII
- * alone, whatever peers wrote: it can forge no other line, nor do anything to a terminal.
+ * One line of the audit trail: what was asked, by whom, and what came of it, as a JSON object.  Pure.  The line is
+ * ASCII alone, whatever peers wrote: it can forge no other line, nor do anything to a terminal.
  */
 #ifndef TV_RPCD_AUDIT_AUDIT_LINE_H
 #define TV_RPCD_AUDIT_AUDIT_LINE_H
@@ -39,8 +39,8 @@ struct audit_record {
 };
 
 /*
- * Appends the line but for its end, which says who asked and may be known later: the AccessorID of the token, or a word.
- * Together, without a newline, they are at most AUDIT_LINE_MAX bytes.
+ * Appends the line but for its end, which says who asked and may be known later: the AccessorID of the token, or a
+ * word.  Together, without a newline, they are at most AUDIT_LINE_MAX bytes.
  */
 void audit_line(const struct audit_record *rec, struct buf *out);
 void audit_line_end(struct span accessor, struct buf *out);

@@ -17,7 +17,9 @@
 #include "rpcd/audit/audit_line.h"
 #include "rpcd/audit/trail.h"
 
-#define AGAIN_S 1			/* after a failure */
+#define AGAIN MONO_S(1)			/* after a failure */
+#define GATHER MONO_MS(10)		/* lines of this time are one write */
+#define GATHER_MAX (TRAIL_QUEUE_MAX / 4)	/* or so many bytes */
 #define FAREWELL_S 2			/* that the end waits for the disk */
 #define KEPT_MAX (128u << 10)		/* larger buffers are given back */
 #define LOST_ROOM 512			/* for the line that tells of lines that are missing */
@@ -182,19 +184,24 @@ take_batch(struct trail *t)
 	ev_async_send(t->loop, &t->wake);
 }
 
-/* Locked. */
+/* Locked: until somebody says that there is something to do, or for this time. */
 static void
-wait_for(struct trail *t, bool again)
+wait_for(struct trail *t, struct mono time)
 {
-	struct timespec until;
+	struct mono end = mono_add(clock_mono(), time);
+	const struct timespec until = { end.ns / 1000000000, end.ns % 1000000000 };
 
-	if (!again) {
-		pthread_cond_wait(&t->more, &t->lock);
-		return;
-	}
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += AGAIN_S;
 	pthread_cond_timedwait(&t->more, &t->lock, &until);
+}
+
+/* Locked.  A write for each line would cost more than the request that it tells of. */
+static void
+gather(struct trail *t)
+{
+	struct mono end = mono_add(clock_mono(), GATHER);
+
+	while (t->queue.len < GATHER_MAX && !t->stop && !t->changed && mono_before(clock_mono(), end))
+		wait_for(t, mono_sub(end, clock_mono()));
 }
 
 /* Unlocked. */
@@ -241,13 +248,18 @@ next_work(struct trail *t)
 				t->now = t->target;	/* else what is left goes where it was meant to go */
 			waited = t->reopen = true;
 		}
-		if (t->batch.len == 0 && (t->queue.len > 0 || t->lost > 0))
+		if (t->batch.len == 0 && (t->queue.len > 0 || t->lost > 0)) {
+			gather(t);
 			take_batch(t);
+		}
 		if (t->batch.len > 0 && (!t->failing || waited || t->stop))
 			return true;
 		if (t->stop)
 			return false;
-		wait_for(t, t->failing);
+		if (t->failing)
+			wait_for(t, AGAIN);
+		else
+			pthread_cond_wait(&t->more, &t->lock);
 		waited = true;
 	}
 }
@@ -300,8 +312,8 @@ on_wake(struct ev_loop *loop, ev_async *w, int events)
 		log_err("audit", "%s: %s; lines are kept in memory, up to %u KB, until it can be written",
 		    t->target.path, strerror(error), TRAIL_QUEUE_MAX >> 10);
 	if (lost > 0)
-		log_warn("audit", "%" PRIu64 " lines of the audit trail are missing: they came faster than they could be "
-		    "written", lost);
+		log_warn("audit", "%" PRIu64 " lines of the audit trail are missing: they came faster than they "
+		    "could be written", lost);
 }
 
 struct trail *
@@ -416,18 +428,19 @@ queue_line(struct trail *t, struct span line)
 void
 trail_add(struct trail *t, struct span line, bool denied)
 {
-	bool refused, was_idle;
+	bool refused;
+	size_t before;
 
 	if (!trail_is_on(t))
 		return;
 	refused = denied && too_many(t);
 	pthread_mutex_lock(&t->lock);
-	was_idle = t->queue.len == 0;
+	before = t->queue.len;
 	if (refused || !queue_line(t, line)) {
 		t->lost++;
 		t->stats.lost++;
 	}
-	if (was_idle)
+	if (before == 0 || (before < GATHER_MAX && t->queue.len >= GATHER_MAX))
 		pthread_cond_signal(&t->more);
 	pthread_mutex_unlock(&t->lock);
 }

@@ -6,6 +6,7 @@
  * The file is appended to and never made shorter.  It is opened again when another file stands at its path, or none,
  * and with trail_set(): whoever rotates it renames it.  Its lines are whole: a line that the disk took only half of is
  * written again when there is space.  Until then the queue fills.  Nothing waits for the disk to have what was written.
+ * Lines of ten milliseconds are one write: no more than those are lost when rpcd is killed.
  */
 #ifndef TV_RPCD_AUDIT_TRAIL_H
 #define TV_RPCD_AUDIT_TRAIL_H
