@@ -300,13 +300,14 @@ void
 api_end(struct request *r)
 {
 	struct api *api = r->api;
+	bool cut = is_cut_short(r);
 	struct mono took;
 
 	api_cancel(r);
 	took = mono_sub(clock_mono(), r->begun);
 	histogram_add(&api->stats.took, took);
 	request_log(r, took);
-	audit_end(r);
+	audit_end(r, cut);
 	if (r->next != NULL)
 		r->next->prev = r->prev;
 	if (r->prev != NULL)

@@ -29,7 +29,7 @@ struct dns_explainer;		/* rpcd/agent/dns_explain.h */
 struct trail;			/* rpcd/audit/trail.h */
 struct failovers;		/* rpcd/route/failover.h */
 
-typedef void audit_told(void *told_ctx, struct span accessor);
+struct audit_wait;		/* rpcd/api/audit.h */
 
 struct api {
 	const struct rpcd_conf *conf;		/* all borrowed */
@@ -50,11 +50,10 @@ struct api {
 	struct dns_explainer *dns_explainer;
 	struct trail *trail;			/* the audit trail; NULL: none */
 	/*
-	 * For the trail, the AccessorID of this token, "": of whoever shows none.  Calls told, now or later, once; with
-	 * an empty one where it cannot be told.  token is borrowed for the call.  NULL: there is nobody to ask.  Not
-	 * later than api_done().
+	 * For the trail, finds the AccessorID of this token, borrowed for the call; "": of whoever shows none.  Calls
+	 * audit_know() with it, now or later but before api_done(), once.  NULL: there is nobody to ask.
 	 */
-	void (*accessor)(void *ctx, struct span token, audit_told *told, void *told_ctx);
+	void (*accessor)(void *ctx, struct span token, struct audit_wait *wait);
 	void *accessor_ctx;
 	struct audit_wait *audit_waiting;	/* lines that wait for it */
 	unsigned audit_waiting_count;

@@ -266,9 +266,10 @@ put_name(struct request *r, struct audit_record *rec)
 }
 
 static enum audit_outcome
-outcome_of(const struct request *r)
+outcome_of(const struct request *r, bool cut)
 {
-	if (!r->answered)
+	/* A stream without an end ends with its client. */
+	if (!r->answered || (cut && r->stream_bytes > 0))
 		return AUDIT_UNKNOWN;
 	if (r->answer.status == 403)
 		return AUDIT_DENIED;
@@ -285,10 +286,9 @@ struct audit_wait {
 	struct buf line;		/* but for its end */
 };
 
-static void
-finish(void *ctx, struct span accessor)
+void
+audit_know(struct audit_wait *w, struct span accessor)
 {
-	struct audit_wait *w = ctx;
 	struct api *api = w->api;
 
 	audit_line_end(accessor.len > 0 ? accessor : span_str(w->otherwise), &w->line);
@@ -305,7 +305,7 @@ void
 audit_done(struct api *api)
 {
 	while (api->audit_waiting != NULL)
-		finish(api->audit_waiting, SPAN_NONE);
+		audit_know(api->audit_waiting, SPAN_NONE);
 }
 
 /* Takes the line over.  Root on this node's socket needs no token. */
@@ -330,11 +330,11 @@ find_accessor(struct request *r, struct buf *line, bool denied)
 		w->next->prev = w;
 	api->audit_waiting = w;
 	api->audit_waiting_count++;
-	api->accessor(api->accessor_ctx, token, finish, w);
+	api->accessor(api->accessor_ctx, token, w);
 }
 
 void
-audit_end(struct request *r)
+audit_end(struct request *r, bool cut)
 {
 	struct api *api = r->api;
 	struct buf line = BUF_INIT(LINE_ROOM);
@@ -352,7 +352,7 @@ audit_end(struct request *r)
 		.wall_ms = clock_wall_ns() / 1000000, .node = api->cluster->node_name,
 		.client = r->head.client_ip, .uid = r->head.on_socket ? r->head.uid : -1,
 		.operation = operation_of(r, op), .method = r->endpoint->method, .path = r->endpoint->path,
-		.resource = resource_of(r, op), .outcome = outcome_of(r),
+		.resource = resource_of(r, op), .outcome = outcome_of(r, cut),
 		.status = r->answered ? r->answer.status : 0,
 		.datacenter = r->op.dc.len > 0 ? r->op.dc : span_str(api->cluster->datacenter),
 	};

@@ -23,8 +23,10 @@ void audit_asked(struct request *r, enum op_code code, const void *args);
 void audit_replied(struct request *r, const struct op_reply *reply);
 /* The name of what a request is about, where no operation tells. */
 void audit_about(struct request *r, struct span name);
-/* It is over. */
-void audit_end(struct request *r);
+/* It is over; cut: its client has not all of the answer. */
+void audit_end(struct request *r, bool cut);
+/* Answers api.accessor; empty: it cannot be told. */
+void audit_know(struct audit_wait *w, struct span accessor);
 /* Lines that still wait for who asked say that they do not know. */
 void audit_done(struct api *api);
 

@@ -1,15 +1,17 @@
-/* Records as lines of JSON, see audit_line.h.  Each text has a bound of its own, in bytes of the line. */
-#include <inttypes.h>
+/*
+ * Records as lines of JSON, see audit_line.h.  Each text has a bound of its own, in bytes of the line.  Each write to the
+ * cluster makes a line, so nothing here goes by way of printf(3) or strftime(3).
+ */
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/log.h"
 #include "common/text/json_text.h"
 #include "rpcd/audit/audit_line.h"
 
 #define WORD_MAX 128		/* node, accessor, operation, path... */
 #define NAME_MAX_BYTES 768
 #define LISTED_MAX 128		/* each of the names of a transaction */
+#define LINE_USUAL 448		/* bytes that hold most lines */
 #define ESCAPE_MAX 12		/* bytes that one character becomes: a pair of surrogates */
 
 /* The character at p, as UTF-8 has it; *n: its bytes.  What is no UTF-8 is the replacement character. */
@@ -51,32 +53,68 @@ escape(uint32_t c, char one[ESCAPE_MAX + 1])
 	    (unsigned)(0xdc00 + (c & 0x3ff)));
 }
 
+/* How many bytes from p on stand for themselves. */
+static size_t
+plain(const uint8_t *p, const uint8_t *end)
+{
+	const uint8_t *at = p;
+
+	while (at < end && *at >= 0x20 && *at < 0x7f && *at != '"' && *at != '\\')
+		at++;
+	return (size_t)(at - p);
+}
+
 /* A quoted string; beyond max bytes between its quotes it is cut, and so when `cut` says it is a beginning. */
 static void
 put_string(struct buf *out, struct span text, size_t max, bool cut)
 {
 	const uint8_t *p = text.p, *end = text.p + text.len;
+	size_t left = max - 3, n, len;		/* "..." */
 	char one[ESCAPE_MAX + 1];
-	size_t used = 0, n, len;
 
 	buf_u8(out, '"');
 	while (p < end) {
-		len = escape(character(p, end, &n), one);
-		if (used + len + 3 > max) {
+		n = plain(p, end);
+		len = n > left ? left : n;
+		buf_put(out, p, len);
+		left -= len;
+		if (len == n && (p += n) == end)
+			break;
+		len = len < n ? left + 1 : escape(character(p, end, &n), one);
+		if (len > left) {
 			cut = true;
 			break;
 		}
 		buf_put(out, one, len);
-		used += len;
+		left -= len;
 		p += n;
 	}
 	buf_puts(out, cut ? "...\"" : "\"");
 }
 
 static void
+put_u64(struct buf *out, uint64_t v)
+{
+	char text[20], *p = text + sizeof(text);
+
+	do
+		*--p = (char)('0' + v % 10);
+	while ((v /= 10) > 0);
+	buf_put(out, p, (size_t)(text + sizeof(text) - p));
+}
+
+static void
+put_field(struct buf *out, const char *name)
+{
+	buf_put(out, ",\"", 2);
+	buf_puts(out, name);
+	buf_put(out, "\":", 2);
+}
+
+static void
 put_word(struct buf *out, const char *field, struct span value)
 {
-	buf_printf(out, ",\"%s\":", field);
+	put_field(out, field);
 	put_string(out, value, WORD_MAX, false);
 }
 
@@ -90,16 +128,52 @@ put_text(struct buf *out, const char *field, const char *value)
 static void
 put_number(struct buf *out, const char *field, uint64_t value)
 {
-	if (value > 0)
-		buf_printf(out, ",\"%s\":%" PRIu64, field, value);
+	if (value == 0)
+		return;
+	put_field(out, field);
+	put_u64(out, value);
+}
+
+static void
+put_digits(struct buf *out, uint64_t v, unsigned digits)
+{
+	char text[20];
+
+	for (unsigned i = digits; i > 0; i--, v /= 10)
+		text[i - 1] = (char)('0' + v % 10);
+	buf_put(out, text, digits);
+}
+
+/*
+ * "2026-11-21T03:09:24.123Z".  The date is counted from a 1 March: then the day that some years have more is the last
+ * one.  Before 1970 there is nothing to tell.
+ */
+static void
+put_time(struct buf *out, int64_t wall_ms)
+{
+	uint64_t ms = wall_ms < 0 ? 0 : (uint64_t)wall_ms, days = ms / 86400000 + 719468;
+	uint64_t of_era = days % 146097;
+	uint64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+	uint64_t of_year = of_era - (365 * year + year / 4 - year / 100), month = (5 * of_year + 2) / 153;
+	bool next = month >= 10;
+	const struct { uint64_t v; unsigned digits; char end; } parts[] = {
+		{ year + days / 146097 * 400 + next, 4, '-' }, { next ? month - 9 : month + 3, 2, '-' },
+		{ of_year - (153 * month + 2) / 5 + 1, 2, 'T' }, { ms / 3600000 % 24, 2, ':' },
+		{ ms / 60000 % 60, 2, ':' }, { ms / 1000 % 60, 2, '.' }, { ms % 1000, 3, 'Z' },
+	};
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		put_digits(out, parts[i].v, parts[i].digits);
+		buf_u8(out, (uint8_t)parts[i].end);
+	}
 }
 
 static void
 put_start(struct buf *out, int64_t wall_ms, const char *node)
 {
-	char stamp[LOG_TIME_BYTES];
-
-	buf_printf(out, "{\"time\":\"%s\"", log_time(wall_ms, stamp));
+	buf_puts(out, "{\"time\":\"");
+	put_time(out, wall_ms);
+	buf_u8(out, '"');
 	put_text(out, "node", node);
 }
 
@@ -110,7 +184,8 @@ put_names(struct buf *out, const struct audit_record *rec)
 
 	if (n == 0)
 		return;
-	buf_puts(out, ",\"names\":[");
+	put_field(out, "names");
+	buf_u8(out, '[');
 	for (uint32_t i = 0; i < n; i++) {
 		if (i > 0)
 			buf_u8(out, ',');
@@ -126,23 +201,26 @@ audit_line(const struct audit_record *rec, struct buf *out)
 		[AUDIT_OK] = "ok", [AUDIT_DENIED] = "denied", [AUDIT_FAILED] = "failed", [AUDIT_UNKNOWN] = "unknown",
 	};
 
+	(void)buf_room(out, LINE_USUAL);	/* at once; without memory it is out->failed, as anywhere */
 	put_start(out, rec->wall_ms, rec->node);
 	put_text(out, "client", rec->client);
-	if (rec->uid >= 0)
-		buf_printf(out, ",\"uid\":%" PRId64, rec->uid);
+	if (rec->uid >= 0) {
+		put_field(out, "uid");
+		put_u64(out, (uint64_t)rec->uid);
+	}
 	put_text(out, "operation", rec->operation);
 	put_text(out, "method", rec->method);
 	put_text(out, "path", rec->path);
 	put_text(out, "resource", rec->resource);
 	if (rec->name.len > 0) {
-		buf_puts(out, ",\"name\":");
+		put_field(out, "name");
 		put_string(out, rec->name, NAME_MAX_BYTES, rec->name_cut);
 	}
 	put_number(out, "operations", rec->operations);
 	put_names(out, rec);
 	if (rec->datacenter.len > 0)
 		put_word(out, "datacenter", rec->datacenter);
-	buf_printf(out, ",\"outcome\":\"%s\"", outcomes[rec->outcome]);
+	put_text(out, "outcome", outcomes[rec->outcome]);
 	put_number(out, "status", rec->status);
 	put_number(out, "index", rec->index);
 }
@@ -158,5 +236,7 @@ void
 audit_line_lost(int64_t wall_ms, const char *node, uint64_t lines, struct buf *out)
 {
 	put_start(out, wall_ms, node);
-	buf_printf(out, ",\"operation\":\"audit/lost\",\"lines\":%" PRIu64 "}", lines);
+	put_text(out, "operation", "audit/lost");
+	put_number(out, "lines", lines);
+	buf_u8(out, '}');
 }

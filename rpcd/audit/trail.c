@@ -20,6 +20,7 @@
 #define AGAIN MONO_S(1)			/* after a failure */
 #define GATHER MONO_MS(10)		/* lines of this time are one write */
 #define GATHER_MAX (TRAIL_QUEUE_MAX / 4)	/* or so many bytes */
+#define LOST_EVERY MONO_S(1)		/* how often the trail says that lines are missing */
 #define FAREWELL_S 2			/* that the end waits for the disk */
 #define KEPT_MAX (128u << 10)		/* larger buffers are given back */
 #define LOST_ROOM 512			/* for the line that tells of lines that are missing */
@@ -45,7 +46,8 @@ struct trail {
 	bool changed;			/* the target, or it is to be opened again */
 	bool stop, is_ended;
 	struct buf queue;
-	uint64_t lost;			/* since the trail said so last */
+	uint64_t lost;			/* since the trail said so last ... */
+	struct mono lost_since;		/* ... which was then */
 	uint64_t lost_told;		/* that it said, and the log does not know of yet */
 	int error;			/* errno of a failure that the log does not know of yet; 0: none */
 	struct trail_stats stats;
@@ -160,9 +162,24 @@ lines_between(const struct buf *b, size_t from, size_t to)
 {
 	uint64_t n = 0;
 
-	for (size_t i = from; i < to; i++)
-		n += b->data[i] == '\n';
+	for (const uint8_t *p; from < to && (p = memchr(b->data + from, '\n', to - from)) != NULL; n++)
+		from = (size_t)(p + 1 - b->data);
 	return n;
+}
+
+/* Locked: how long until lines that are missing may be told of again. */
+static struct mono
+untold_time(const struct trail *t)
+{
+	struct mono end = mono_add(t->lost_since, LOST_EVERY), now = clock_mono();
+
+	return t->lost_since.ns == 0 || !mono_before(now, end) || t->stop ? MONO_ZERO : mono_sub(end, now);
+}
+
+static bool
+must_tell(const struct trail *t)
+{
+	return t->lost > 0 && untold_time(t).ns == 0;
 }
 
 /* Locked: the next batch, with what is to be said about lines that are missing. */
@@ -175,8 +192,9 @@ take_batch(struct trail *t)
 	buf_reset(&t->queue);
 	t->batch = full;
 	t->at = 0;
-	if (t->lost == 0)
+	if (!must_tell(t))
 		return;
+	t->lost_since = clock_mono();
 	audit_line_lost(clock_wall_ns() / 1000000, t->node, t->lost, &t->batch);
 	buf_u8(&t->batch, '\n');
 	t->lost_told += t->lost;
@@ -248,7 +266,7 @@ next_work(struct trail *t)
 				t->now = t->target;	/* else what is left goes where it was meant to go */
 			waited = t->reopen = true;
 		}
-		if (t->batch.len == 0 && (t->queue.len > 0 || t->lost > 0)) {
+		if (t->batch.len == 0 && (t->queue.len > 0 || must_tell(t))) {
 			gather(t);
 			take_batch(t);
 		}
@@ -258,6 +276,8 @@ next_work(struct trail *t)
 			return false;
 		if (t->failing)
 			wait_for(t, AGAIN);
+		else if (t->lost > 0)
+			wait_for(t, untold_time(t));
 		else
 			pthread_cond_wait(&t->more, &t->lock);
 		waited = true;

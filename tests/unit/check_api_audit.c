@@ -273,23 +273,21 @@ END_TEST
 
 /* -- who asked -- */
 
-static audit_told *told;
-static void *told_ctx;
+static struct audit_wait *asked_for;
 
 static void
-know_now(void *ctx, struct span token, audit_told *fn, void *fn_ctx)
+know_now(void *ctx, struct span token, struct audit_wait *wait)
 {
 	(void)ctx;
-	fn(fn_ctx, span_str(token.len > 0 ? ACCESSOR : "00000000-0000-0000-0000-000000000002"));
+	audit_know(wait, span_str(token.len > 0 ? ACCESSOR : "00000000-0000-0000-0000-000000000002"));
 }
 
 static void
-know_later(void *ctx, struct span token, audit_told *fn, void *fn_ctx)
+know_later(void *ctx, struct span token, struct audit_wait *wait)
 {
 	(void)ctx;
 	ck_assert(span_eqs(token, SECRET));
-	told = fn;
-	told_ctx = fn_ctx;
+	asked_for = wait;
 }
 
 START_TEST(accessors)
@@ -307,7 +305,7 @@ START_TEST(accessors)
 		done_with(true);
 		ck_assert_uint_eq(fake_api.audit_waiting_count, 1);
 		if (comes)
-			told(told_ctx, span_str(ACCESSOR));
+			audit_know(asked_for, span_str(ACCESSOR));
 		says(comes ? "\"accessor\":\"" ACCESSOR "\"}" : "\"accessor\":\"unknown\"}");
 		ck_assert_uint_eq(fake_api.audit_waiting_count, 0);
 	}

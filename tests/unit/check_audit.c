@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/log.h"
 #include "rpcd/audit/audit_line.h"
 #include "rpcd/audit/trail.h"
 #include "tests/unit/scratch.h"
@@ -79,6 +80,27 @@ START_TEST(what_is_not_known_is_left_out)
 	ck_assert_str_eq(line_of(&rec, span_str("agent-master")), "{\"time\":\"1970-01-01T00:00:00.000Z\","
 	    "\"node\":\"n1\",\"uid\":0,\"operation\":\"agent/leave\",\"method\":\"PUT\",\"outcome\":\"unknown\","
 	    "\"accessor\":\"agent-master\"}");
+}
+END_TEST
+
+/* As log_time() has it. */
+START_TEST(times)
+{
+	static const int64_t ms[] = { 0, 951782399999, 951782400000, 951868800000, 4107542400000, 1762000000123, 68256000000,
+	    1709164800001, 253402300799999 };
+	char stamp[LOG_TIME_BYTES], text[64];
+	struct audit_record rec = record();
+
+	for (size_t i = 0; i < sizeof(ms) / sizeof(ms[0]); i++) {
+		rec.wall_ms = ms[i];
+		snprintf(text, sizeof(text), "{\"time\":\"%s\",", log_time(ms[i], stamp));
+		ck_assert_msg(strncmp(line_of(&rec, span_str("x")), text, strlen(text)) == 0, "%s", text);
+	}
+	for (int64_t day = 0; day < 60000; day++) {
+		rec.wall_ms = day * 86400000 + day;
+		snprintf(text, sizeof(text), "{\"time\":\"%s\",", log_time(rec.wall_ms, stamp));
+		ck_assert_msg(strncmp(line_of(&rec, span_str("x")), text, strlen(text)) == 0, "%s", text);
+	}
 }
 END_TEST
 
@@ -364,7 +386,7 @@ int
 main(void)
 {
 	const TTest *const tests[] = {
-		a_line, what_is_not_known_is_left_out, names_of_a_transaction, hostile_names, long_names_are_cut,
+		a_line, times, what_is_not_known_is_left_out, names_of_a_transaction, hostile_names, long_names_are_cut,
 		off_costs_nothing, to_a_file, the_end_waits, rotated, half_a_line, no_file, lines_are_missing,
 		a_flood_of_denials, places_change,
 	};
