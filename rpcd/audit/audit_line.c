@@ -1,6 +1,6 @@
 /*
- * Records as lines of JSON, see audit_line.h.  Each text has a bound of its own, in bytes of the line.  Each write to the
- * cluster makes a line, so nothing here goes by way of printf(3) or strftime(3).
+ * Records as lines of JSON, see audit_line.h.  Each text has a bound of its own, in bytes of the line.  Each write to
+ * the cluster makes a line, so nothing here goes by way of printf(3) or strftime(3).
  */
 #include <stdio.h>
 #include <string.h>
