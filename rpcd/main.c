@@ -27,6 +27,7 @@
 #include "rpcd/agent/dns_process.h"
 #include "rpcd/agent/log_streams.h"
 #include "rpcd/agent/registry_loop.h"
+#include "rpcd/api/audit.h"
 #include "rpcd/api/gzip.h"
 #include "rpcd/api/host.h"
 #include "rpcd/audit/trail.h"
@@ -908,6 +909,35 @@ start_agent(struct rpcd *p)
 	    p->dns_explainer != NULL && p->log_streams != NULL && p->coord_report != NULL;
 }
 
+static void
+accessor_found(void *ctx, const struct acl_answer *a)
+{
+	audit_know(ctx, a->standing == ACL_GRANTED ? span_str(a->rights->accessor) : SPAN_NONE);
+}
+
+/* For the audit trail: whose token is this? */
+static void
+find_accessor(void *ctx, struct span token, struct audit_wait *w)
+{
+	struct rpcd *p = ctx;
+	struct span known = resolver_accessor(p->acl, token);
+	struct acl_answer now;
+	struct acl_wait *wait;
+	enum acl_got got;
+
+	if (acl_is_master(p->acl, token))
+		known = span_str("agent-master");
+	if (known.len > 0) {
+		audit_know(w, known);
+		return;
+	}
+	got = acl_ask(p->acl, token, &now, accessor_found, w, &wait);
+	if (got == ACL_NOW)
+		accessor_found(w, &now);
+	else if (got == ACL_BUSY)
+		audit_know(w, SPAN_NONE);
+}
+
 static enum tv_err
 start_http(struct rpcd *p)
 {
@@ -925,7 +955,7 @@ start_http(struct rpcd *p)
 		.acl = p->acl, .tokens = &p->tokens,
 		.registry = p->registry, .events = p->events, .queries = p->queries,
 		.log_streams = p->log_streams, .cache = p->cache, .gzip = p->gzip, .host = &p->host,
-		.dns_explainer = p->dns_explainer, .trail = p->trail,
+		.dns_explainer = p->dns_explainer, .trail = p->trail, .accessor = find_accessor, .accessor_ctx = p,
 		.quit = quit_after_leave,
 		.reload = daemon_reload,
 		.asked = { .burst = 100, .period = MONO_S(60) },

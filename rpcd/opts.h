@@ -16,7 +16,7 @@ enum rpcd_token {
 	RPCD_TOKEN_REPLICATION,
 	RPCD_TOKENS
 };
-enum audit_to { AUDIT_TO_AUTO, AUDIT_TO_OFF, AUDIT_TO_LOG, AUDIT_TO_FILE };	/* in the order of the option's choices */
+/* In the order of the option's choices. */
 enum audit_to { AUDIT_TO_AUTO, AUDIT_TO_OFF, AUDIT_TO_LOG, AUDIT_TO_FILE };
 
 struct rpcd_conf {

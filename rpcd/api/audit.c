@@ -250,7 +250,7 @@ put_name(struct request *r, struct audit_record *rec)
 	bool is_token = rec->resource != NULL && strcmp(rec->path, "/v1/acl/token/") == 0;
 
 	rec->name = a != NULL && a->name.len > 0 ? a->name : r->rest;
-	if (rec->name.len > 0 && span_eq(rec->name, api_token(r)))
+	if (rec->name.len > 0 && span_eq(rec->name, api_shown_token(r)))
 		rec->name = SPAN_NONE;
 	if ((is_token || strncmp(rec->path, "/v1/acl/rules/", 14) == 0) && !(a != NULL && a->proven) &&
 	    rec->name.len > HINT_BYTES) {
@@ -310,10 +310,10 @@ audit_done(struct api *api)
 
 /* Takes the line over.  Root on this node's socket needs no token. */
 static void
-find_accessor(struct request *r, struct buf *line, bool denied)
+end_line(struct request *r, struct buf *line, bool denied)
 {
 	struct api *api = r->api;
-	struct span token = api_token(r);
+	struct span token = api_shown_token(r);
 	bool is_master = token.len == 0 && r->head.on_socket && r->head.uid == 0;
 	const char *otherwise = is_master ? "agent-master" : token.len == 0 ? "anonymous" : "unknown";
 	struct audit_wait *w = is_master || api->accessor == NULL || api->audit_waiting_count >= WAITING_MAX ? NULL :
@@ -358,5 +358,5 @@ audit_end(struct request *r, bool cut)
 	};
 	put_name(r, &rec);
 	audit_line(&rec, &line);
-	find_accessor(r, &line, denied);
+	end_line(r, &line, denied);
 }
