@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Access control where the data is: every operation with every kind of token, asked for straight at raftd as a taken-over rpcd
 would; the list of operations comes from the header, and one that has no row here fails."""
+import json
 import os
 import sys
 import uuid
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from aclkit import DENIED, NOT_FOUND, ON, READ_ALL, formed, servers_with_clock, writes  # noqa: E402
+from aclkit import DENIED, MANAGEMENT, NOT_FOUND, ON, READ_ALL, formed, servers_with_clock, writes  # noqa: E402
 from clockfault import ClockFault, missing  # noqa: E402
 from cluster import Cluster, main, skip  # noqa: E402
 from oprows import OPS, Asker, holds  # noqa: E402
@@ -14,13 +15,11 @@ from raftcluster import ERR, KV_SET  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 NOBODY = str(uuid.UUID(int=77, version=4))
-# An auth method, with the public half of a key that signs nothing here.
-METHOD = {"Name": "alien-method", "Type": "jwt", "Config": {"JWTValidationPubKeys": [
-    "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEMdQColbQGJ6Mg1Ktm9bVFDpJh/4v\n"
-    "ruuU7pbRcqNAOUv5s8vdawR/dbSP2K+7DlXPWzEswqQRpBhFV8TYaZU8tg==\n-----END PUBLIC KEY-----\n"]}}
 # What the tokens that may write have a right to is called "own...", what is there is called "alien...".
 ALIEN_NODE = {"Node": "alien-node", "Address": "10.0.0.9", "Service": {"ID": "alien-web", "Service": "alien-web", "Port": 80},
               "Check": {"CheckID": "alien-check", "Name": "alien-check", "Status": "passing", "ServiceID": "alien-web"}}
+# Nobody has the other half.
+KEYS = {"JWTValidationPubKeys": ["-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAy5i5Oyth9lgKGwU5iOVQ4i9J5SO8/p6H2GNwtQ8h4pg=\n-----END PUBLIC KEY-----\n"]}
 
 
 def populate(acl):
@@ -39,11 +38,13 @@ def populate(acl):
     policy = acl.policy('key "alien" { policy = "read" }', name="alien-policy")
     role = acl.ask("PUT", "/v1/acl/role", {"Name": "alien-role", "Policies": [{"Name": "alien-policy"}]})
     token = acl.ask("PUT", "/v1/acl/token", {"Description": "alien", "Roles": [{"Name": "alien-role"}]})
-    acl.ask("PUT", "/v1/acl/auth-method", METHOD)
-    rule = acl.ask("PUT", "/v1/acl/binding-rule", {"AuthMethod": "alien-method", "BindType": "service", "BindName": "alien-web"})
+    method = acl.ask("PUT", "/v1/acl/auth-method", {"Name": "alien-method", "Type": "jwt", "Config": KEYS})
+    binding = acl.ask("PUT", "/v1/acl/binding-rule",
+                      {"AuthMethod": "alien-method", "BindType": "service", "BindName": "alien"})["ID"]
     assert n.get("/v1/kv/alien/key").status == 403
-    return {"session": session, "query": query, "policy": policy["ID"], "role": role["ID"], "token": token["AccessorID"],
-            "rule": rule["ID"], "secret": token["SecretID"]}
+    return {"binding": binding, "method index": method["CreateIndex"],
+            "session": session, "query": query, "policy": policy["ID"], "role": role["ID"], "token": token["AccessorID"],
+            "secret": token["SecretID"]}
 
 
 def questions(ids):
@@ -70,10 +71,11 @@ def questions(ids):
         "QUERY_GET": {"ID": ids["query"]}, "QUERY_LIST": {}, "QUERY_EXPLAIN": {"Name": "alien-query"},
         "QUERY_EXECUTE": {"Name": "alien-query"}, "QUERY_REMOTE": {"Query": {"Service": service}},
         "ACL_TOKEN_GET": {"AccessorID": ids["token"]}, "ACL_TOKEN_SELF": {"SecretID": NOBODY}, "ACL_TOKEN_LIST": {},
-        "ACL_POLICY_GET": {"Name": "alien-policy"}, "ACL_POLICY_LIST": {}, "ACL_ROLE_GET": {"Name": "alien-role"}, "ACL_ROLE_LIST": {},
+        "ACL_POLICY_GET": {"Name": "alien-policy"}, "ACL_POLICY_LIST": {},
+        "ACL_ROLE_GET": {"Name": "alien-role"}, "ACL_ROLE_LIST": {},
+        "ACL_METHOD_GET": {"Name": "alien-method"}, "ACL_METHOD_LIST": {}, "ACL_BINDING_GET": {"ID": ids["binding"]},
+        "ACL_BINDING_LIST": {},
         "ACL_TRANSLATE": {"Rules": 'key "alien" { policy = "read" }'}, "ACL_REPLICATION": {}, "ACL_RESOLVE": {"SecretID": NOBODY},
-        "ACL_METHOD_GET": {"Name": "alien-method"}, "ACL_METHOD_LIST": {},
-        "ACL_BINDING_GET": {"ID": ids["rule"]}, "ACL_BINDING_LIST": {},
         "SNAPSHOT_SAVE": snapshot, "SNAPSHOT_READ": dict(snapshot, ID=NOBODY), "SNAPSHOT_END": dict(snapshot, ID=NOBODY),
         "RESTORE_OPEN": snapshot, "RESTORE_WRITE": dict(snapshot, ID=NOBODY, Data=b"x"),
         "RESTORE_APPLY": dict(snapshot, ID=NOBODY), "RESTORE_STATUS": snapshot,
@@ -89,15 +91,16 @@ def questions(ids):
         "ACL_TOKEN_CLONE": {"Source": ids["token"], "Token": {}},
         "ACL_POLICY_SET": {"Policy": {"Name": "stolen", "Rules": 'acl = "write"'}},
         "ACL_ROLE_SET": {"Role": {"Name": "stolen"}},
-        "ACL_METHOD_SET": {"Method": {"Name": "stolen", "Type": "jwt"}},
-        "ACL_BINDING_SET": {"Binding": {"AuthMethod": "alien-method", "BindType": "role", "BindName": "stolen"}},
-        "ACL_LOGIN": {"AuthMethod": "alien-method", "BearerToken": "x", "Method": 1,
-                      "Token": {"AuthMethod": "alien-method", "ServiceIdentities": [{"ServiceName": "stolen"}]}},
+        "ACL_METHOD_SET": {"Method": {"Name": "stolen", "Type": "jwt", "Config": json.dumps(KEYS)}},
+        "ACL_BINDING_SET": {"Binding": {"AuthMethod": "alien-method", "BindType": "service", "BindName": "stolen"}},
+        # With what the leader alone has to say: a token with all rights, and whose token is to go.
+        "ACL_LOGIN": {"AuthMethod": "alien-method", "BearerToken": "a.b.c", "Method": ids["method index"],
+                      "Token": {"AccessorID": NOBODY, "SecretID": NOBODY, "Policies": [{"ID": MANAGEMENT}]}},
         "ACL_LOGOUT": {"SecretID": NOBODY, "AccessorID": ids["token"]},
         "SESSION_DESTROY": {"ID": ids["session"]},
         "CATALOG_DEREGISTER": {"Node": "alien-node", "ServiceID": "alien-web"},
         "QUERY_DELETE": {"ID": ids["query"]},
-        "ACL_BINDING_DELETE": {"ID": ids["rule"]}, "ACL_METHOD_DELETE": {"Name": "alien-method"},
+        "ACL_BINDING_DELETE": {"ID": ids["binding"]}, "ACL_METHOD_DELETE": {"Name": "alien-method"},
         "ACL_TOKEN_DELETE": {"AccessorID": ids["token"]}, "ACL_ROLE_DELETE": {"ID": ids["role"]},
         "ACL_POLICY_DELETE": {"ID": ids["policy"]},
     }
@@ -106,12 +109,11 @@ def questions(ids):
 # What nobody needs a right for says why in its row; here is what comes of it without one.  True: it is answered.
 FOR_ANYBODY = {
     "STATUS_LEADER": True, "STATUS_PEERS": True, "ACL_REPLICATION": True, "ACL_TOKEN_SELF": True,
-    "ACL_LOGIN": True,                          # and refused: what else is in its arguments counts for nothing
-    "ACL_LOGOUT": NOT_FOUND,                    # as that secret is nobody's, whatever token is named with it
     "ACL_RESOLVE": NOT_FOUND,                   # the secret that is asked about is nobody's
     "TXN_READ": "filtered", "QUERY_EXECUTE": "filtered", "QUERY_REMOTE": "filtered",
     "TXN_APPLY": "errors",                      # an error for each of its operations that is refused
     "ACL_BOOTSTRAP": DENIED,
+    "ACL_LOGIN": "fails", "ACL_LOGOUT": NOT_FOUND,
 }
 # Whoever knows the name of a query may have it carried out, and is told what it looks for, as in Consul; not what it finds.
 MARKER = {"QUERY_EXECUTE": "alien-node", "QUERY_REMOTE": "alien-node"}
@@ -124,8 +126,8 @@ NOT_FOR_READERS = {"SNAPSHOT_SAVE", "SNAPSHOT_READ", "SNAPSHOT_END"}
 def dump(asker, manager):
     """All of the state, as the manager sees it; without indexes that move by themselves."""
     out = {}
-    for name, given in (("KV_LIST", {"Key": ""}), ("SESSION_LIST", {}), ("NODE_DUMP", {}), ("QUERY_LIST", {}), ("COORDINATE_NODES", {}),
-                        ("ACL_TOKEN_LIST", {}), ("ACL_POLICY_LIST", {}), ("ACL_ROLE_LIST", {}), ("ACL_METHOD_LIST", {}),
+    for name, given in (("KV_LIST", {"Key": ""}), ("SESSION_LIST", {}), ("NODE_DUMP", {}), ("QUERY_LIST", {}),
+                        ("COORDINATE_NODES", {}), ("ACL_TOKEN_LIST", {}), ("ACL_POLICY_LIST", {}), ("ACL_ROLE_LIST", {}), ("ACL_METHOD_LIST", {}),
                         ("ACL_BINDING_LIST", {}), ("AUTOPILOT_READ", {}),
                         ("RAFT_CONFIGURATION", {})):
         said = asker.op(name, manager, **given)
@@ -178,6 +180,8 @@ def check(row, kind, said, want):
     assert not holds(said, MARKER.get(row.name, "alien")), text
     if want == "filtered":
         assert said.err == 0, text
+    elif want == "fails":
+        assert said.err != 0, text
     elif want == "errors":
         assert said.err == 0 and holds(said, DENIED), text
     else:

@@ -18,6 +18,7 @@ struct kit {
 	int64_t now;			/* wall clock of the next entry; of reads that of the kit opened last */
 	unsigned uuids;			/* handed out */
 	uint8_t version;		/* of the state machine, for kit_reopen(); 0: the present one */
+	bool default_allow, key_list;	/* of access control, for kit_reopen() */
 };
 
 void kit_open(struct kit *k);
