@@ -33,20 +33,23 @@ static bool
 next_request(struct conn *c)
 {
 	struct load *l = c->l;
+	const char *header = l->token == NULL ? "" : "\r\nX-Consul-Token: ", *token = l->token == NULL ? "" : l->token;
 	char key[LOAD_KEY_CAP];
 	size_t n;
 
 	if (!load_next(l, key, &c->sent))
 		return false;
 	if (l->mode == LOAD_PUT || l->mode == LOAD_FILL) {
-		n = (size_t)snprintf(c->out, sizeof(c->out), "PUT /v1/kv/%s HTTP/1.1\r\nHost: b\r\nContent-Length: %u\r\n\r\n", key,
-		    l->value_bytes);
+		n = (size_t)snprintf(c->out, sizeof(c->out), "PUT /v1/kv/%s HTTP/1.1\r\nHost: b%s%s\r\nContent-Length: %u\r\n\r\n",
+		    key, header, token, l->value_bytes);
 		load_value(l, c->sent, c->out + n);
 		n += l->value_bytes;
 	} else if (l->path != NULL) {
-		n = (size_t)snprintf(c->out, sizeof(c->out), "GET %s%s HTTP/1.1\r\nHost: b\r\n\r\n", l->path, QUERY[l->mode]);
+		n = (size_t)snprintf(c->out, sizeof(c->out), "GET %s%s HTTP/1.1\r\nHost: b%s%s\r\n\r\n", l->path, QUERY[l->mode],
+		    header, token);
 	} else {
-		n = (size_t)snprintf(c->out, sizeof(c->out), "GET /v1/kv/%s%s HTTP/1.1\r\nHost: b\r\n\r\n", key, QUERY[l->mode]);
+		n = (size_t)snprintf(c->out, sizeof(c->out), "GET /v1/kv/%s%s HTTP/1.1\r\nHost: b%s%s\r\n\r\n", key, QUERY[l->mode],
+		    header, token);
 	}
 	c->out_len = n;
 	c->out_at = c->in_len = 0;

@@ -57,8 +57,8 @@ percentile_us(const struct load *l, double p)
 static _Noreturn void
 usage(const struct load *l)
 {
-	fprintf(stderr, "usage: %s [-c CLIENTS] [-m CLIENTS_PER_CONNECTION] [-s SECONDS] [-k KEYS] [-b VALUE_BYTES] [-p PATH] [-j] "
-	    "put|fill|get|consistent|stale IP:PORT...\n", l->program);
+	fprintf(stderr, "usage: %s [-c CLIENTS] [-m CLIENTS_PER_CONNECTION] [-s SECONDS] [-k KEYS] [-b VALUE_BYTES] [-p PATH] "
+	    "[-t TOKEN] [-j] put|fill|get|consistent|stale IP:PORT...\n", l->program);
 	exit(2);
 }
 
@@ -95,7 +95,7 @@ load_init(struct load *l, const char *program, int argc, char **argv)
 
 	*l = (struct load){ .program = program, .clients = 64, .per_conn = 1, .seconds = 10, .keys = 100000,
 	    .value_bytes = 200 };
-	while ((opt = getopt(argc, argv, "c:m:s:k:b:p:j")) != -1) {
+	while ((opt = getopt(argc, argv, "c:m:s:k:b:p:t:j")) != -1) {
 		if (opt == 'c')
 			l->clients = (unsigned)atoi(optarg);
 		else if (opt == 'm')
@@ -108,6 +108,8 @@ load_init(struct load *l, const char *program, int argc, char **argv)
 			l->value_bytes = (unsigned)atoi(optarg);
 		else if (opt == 'p')
 			l->path = optarg;
+		else if (opt == 't')
+			l->token = optarg;
 		else if (opt == 'j')
 			l->json = true;
 		else
