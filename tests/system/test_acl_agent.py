@@ -2,6 +2,7 @@
 """Access control at an agent: its own endpoints, its tokens, root on the socket, and what holds while no server answers."""
 import os
 import shutil
+import socket
 import stat
 import sys
 
@@ -46,6 +47,15 @@ def configure(node, mode=0o640, **keys):
     node.write("rpcd.conf", rpcd_conf(node.addr, **keys))
     shutil.chown(path, group="_rpcd" if mode & 0o070 else "root")
     os.chmod(path, mode)
+
+
+def resolved(node, name):
+    """Does DNS have an address of it?"""
+    question = b"\x12\x34\1\0\0\1\0\0\0\0\0\0" + b"".join(bytes([len(x)]) + x.encode() for x in name.split(".")) + b"\0\0\1\0\1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.settimeout(5)
+        s.sendto(question, (node.addr, 8600))
+        return s.recv(4096)[7] > 0
 
 
 def said(answer):
@@ -118,8 +128,10 @@ def test_agent_tokens():
         web = acl.token('service "web" { policy = "write" }\nnode "c1" { policy = "write" }')
         client.put("/v1/agent/service/register", {"Name": "web"}, headers=auth(web)).ok()
         wait_for("web is in the catalog", lambda: in_catalog("web"))
+        assert not resolved(client, "web.service.consul")         # which DNS keeps in its memory
         for kind, token in (("agent", own), ("acl_token", reads)):
             client.put("/v1/agent/token/" + kind, {"Token": token}, headers=auth(acl.secret)).ok()
+        wait_for("DNS has the default token", lambda: resolved(client, "web.service.consul"))
         path = os.path.join(client.data, "rpcd", "tokens.json")
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
         assert [e["Node"] for e in client.get("/v1/catalog/service/web").json()] == ["c1"]       # the default token
