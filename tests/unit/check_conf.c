@@ -234,6 +234,37 @@ START_TEST(file_permissions)
 }
 END_TEST
 
+/* Closed to others; shown nowhere, in no message either. */
+START_TEST(secrets)
+{
+	static const struct conf_opt with_secret[] = {
+		{ "count", CONF_U64, F(count), "5", "1", "10", NULL, CONF_RESTART, NULL },
+		{ "tokens.own", CONF_SECRET, F(text), NULL, NULL, NULL, NULL, CONF_LIVE, "A token." },
+	};
+	const char *path = scratch_write("x.conf", "count = 3\ntokens { own = \"s3cret\" }\n", 0644);
+	struct buf out = BUF_INIT(4096);
+
+	ck_assert_int_eq(conf_load(path, with_secret, 2, &got, errbuf, sizeof(errbuf)), TV_EPERM);
+	ck_assert_ptr_nonnull(strstr(errbuf, "x.conf:2: tokens.own: others can read it here (mode 0644): chmod o-rwx /"));
+	ck_assert_ptr_null(strstr(errbuf, "s3cret"));
+	chmod(path, 0640);
+	ck_assert_msg(conf_load(path, with_secret, 2, &got, errbuf, sizeof(errbuf)) == TV_OK, "%s", errbuf);
+	ck_assert_str_eq(got.text, "s3cret");
+	conf_print(with_secret, 2, &got, &out);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&out), "# own = (set, not shown)"));
+	ck_assert_ptr_null(strstr(buf_cstr(&out), "s3cret"));
+	buf_done(&out);
+	conf_free(with_secret, 2, &got);
+	ck_assert_int_eq(conf_parse("x.conf", span_str("tokens { own = \"s3cret s3cret\" }"), with_secret, 2, &got, errbuf,
+	    sizeof(errbuf)), TV_EINVAL);
+	ck_assert_ptr_null(strstr(errbuf, "s3cret"));
+	/* An empty one is none, wherever it stands. */
+	path = scratch_write("y.conf", "tokens { own = \"\" }\n", 0644);
+	ck_assert_msg(conf_load(path, with_secret, 2, &got, errbuf, sizeof(errbuf)) == TV_OK, "%s", errbuf);
+	conf_free(with_secret, 2, &got);
+}
+END_TEST
+
 START_TEST(missing_file_means_defaults)
 {
 	ck_assert_int_eq(conf_load(scratch_path("none"), opts, opt_count, &got, errbuf, sizeof(errbuf)), TV_ENOENT);
@@ -310,6 +341,7 @@ main(void)
 	tcase_add_test(t, removed_keys_are_not_proposed);
 	tcase_add_checked_fixture(f, setup, scratch_close);
 	tcase_add_test(f, file_permissions);
+	tcase_add_test(f, secrets);
 	tcase_add_test(f, missing_file_means_defaults);
 	tcase_add_test(f, reload_takes_live_values_only);
 	suite_add_tcase(s, t);
