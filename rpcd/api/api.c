@@ -245,7 +245,7 @@ api_fold(struct request *r)
 	r->head = (struct request_head){
 		.method = "GET", .target = r->head.target, .accept_encoding = gzip ? "gzip" : NULL, .token = token,
 		.authorization = authorization, .client_ip = r->head.client_ip, .on_loopback = r->head.on_loopback,
-		.on_socket = r->head.on_socket,
+		.on_socket = r->head.on_socket, .uid = r->head.uid,
 	};
 	r->op.token = r->op.args = SPAN_NONE;	/* the router has them */
 	buf_done(&r->scratch);

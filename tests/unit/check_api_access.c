@@ -213,8 +213,12 @@ START_TEST(members_and_events)
 	char target[64];
 	snprintf(target, sizeof(target), "/v1/event/list?wait=1m&index=%s", fake_header(r, "X-Consul-Index"));
 	fake_end(r);
+	head.on_socket = true;
+	head.uid = 1000;
 	r = fake_begin("GET", target, NULL, &head);
 	ck_assert(!r->answered);
+	ck_assert(api_fold(r));
+	ck_assert_int_eq(r->head.uid, 1000);	/* nobody becomes root while he waits */
 	fake_conf.acl_token_ttl = MONO_ZERO;
 	fake_wake(true);
 	ck_assert(!r->answered);
