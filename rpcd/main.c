@@ -555,7 +555,10 @@ own_info(void *ctx, struct buf *b)
 	};
 	unsigned count = sizeof(numbers) / sizeof(numbers[0]);
 
+	static const char *const down_policies[] = { "extend-cache", "async-cache", "deny", "allow" };
+
 	put_text(b, "version", TV_VERSION);
+	put_text(b, "acl_down_policy", down_policies[p->conf.acl_down]);
 	put_text(b, "sandbox", sandbox_status());
 	put_text(b, "folders", daemon_folders());
 	put_text(b, "gossipd", daemon_client_state(members_daemon(p->members)));
@@ -564,7 +567,7 @@ own_info(void *ctx, struct buf *b)
 		put_number(b, numbers[i].name, numbers[i].value);
 	count += histogram_info(&p->api.stats.took, "http", put_text, b);
 	count += loop_turns_info(&p->turns, put_text, b);
-	return count + histogram_info(&links.took, "link", put_text, b) + 5;
+	return count + histogram_info(&links.took, "link", put_text, b) + 6;
 }
 
 static bool
