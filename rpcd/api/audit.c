@@ -27,7 +27,7 @@ is_change(const struct request *r)
 {
 	const struct op *op = op_of(r);
 
-	if (r->endpoint->access == ACCESS_ADMIN)
+	if (r->endpoint->access & ACCESS_ADMIN)
 		return true;
 	if (strcmp(r->head.method, "GET") == 0 || strcmp(r->head.method, "HEAD") == 0)
 		return false;
