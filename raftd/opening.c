@@ -290,6 +290,7 @@ opening_new(struct raftd *d, const struct opening_events *events)
 		.sync = FSM_SYNC_THREAD, .relieved = events->relieved, .ctx = d, .wall_now = clock_wall_ns,
 		.acl_default_allow = d->cluster.acl_default == ACL_DEFAULT_ALLOW, .acl_key_list = d->cluster.acl_key_list,
 		.check_method = login_check_method,
+		.acl_primary = cluster_acl_primary(&d->cluster),
 	};
 	ev_timer_init(&o->retry, on_retry, RETRY, RETRY);
 	ev_timer_init(&o->tell, on_tell, TELL, TELL);

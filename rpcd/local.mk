@@ -24,6 +24,10 @@ rpcd_librpcacl_a_SOURCES = \
 	rpcd/acl/resolver.c rpcd/acl/resolver.h rpcd/acl/grants.c rpcd/acl/grants.h rpcd/acl/rights.c rpcd/acl/rights.h \
 	rpcd/acl/tokens.c rpcd/acl/tokens.h rpcd/acl/keep.c rpcd/acl/keep.h rpcd/acl/guard.c rpcd/acl/guard.h
 
+# Copies of the primary datacenter's tokens, policies and roles.
+noinst_LIBRARIES += rpcd/librpcreplicate.a
+rpcd_librpcreplicate_a_SOURCES = rpcd/acl/replicate.c rpcd/acl/replicate.h
+
 # The agent's cache.  Its table is pure: tests link it with nothing else of rpcd.
 noinst_LIBRARIES += rpcd/librpccachetable.a rpcd/librpccache.a
 rpcd_librpccachetable_a_SOURCES = \
@@ -116,6 +120,6 @@ rpcd_librpcagent_a_SOURCES = \
 sbin_PROGRAMS += rpcd/rpcd
 rpcd_rpcd_SOURCES = rpcd/main.c
 rpcd_rpcd_LDADD = rpcd/librpchttp.a rpcd/librpcapi.a rpcd/librpcagent.a rpcd/librpcregistry.a rpcd/librpcdefset.a rpcd/librpcdefinition.a \
-	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpcdns.a rpcd/librpcaudit.a rpcd/librpcconf.a \
+	rpcd/librpcevent.a rpcd/librpceventwire.a rpcd/librpccache.a rpcd/librpccachetable.a rpcd/librpcreplicate.a rpcd/librpcacl.a rpcd/librpcfailover.a rpcd/librpcroute.a rpcd/librpcwan.a rpcd/librpcgossip.a rpcd/librpcdns.a rpcd/librpcaudit.a rpcd/librpcconf.a \
 	common/libtvjson.a $(RT_LIBS) $(MHD_LIBS) $(JANSSON_LIBS) $(ZLIB_LIBS) $(PCRE2_LIBS) -lm
 EXTRA_DIST += rpcd/README.md

@@ -19,6 +19,7 @@
 #include "common/proc/privdrop.h"
 #include "common/record/mpack.h"
 #include "rpcd/acl/guard.h"
+#include "rpcd/acl/replicate.h"
 #include "rpcd/agent/check_monitor.h"
 #include "rpcd/agent/checks.h"
 #include "rpcd/agent/coord_report.h"
@@ -85,6 +86,7 @@ struct rpcd {
 	struct agent_tokens tokens;
 	struct acl_resolver *acl;
 	struct acl_guard fire_guard, keyring_guard;
+	struct acl_replicator *replicator;	/* NULL: not a server of a datacenter that copies another one's tokens */
 	struct datacenters datacenters;
 	struct cache *cache;
 	struct coord_report *coord_report;
@@ -364,6 +366,7 @@ on_change(void *ctx)
 
 	if (p->route != NULL)
 		route_wake(p->route);
+	acl_replicator_wake(p->replicator);
 	if (p->coords != NULL)
 		coords_wake(p->coords);
 	dns_process_members(p->dns);
@@ -456,6 +459,7 @@ own_info(void *ctx, struct buf *b)
 	struct registry_journal_stats disk;
 	struct acl_stats acl;
 	struct trail_stats trail;
+	struct acl_replicator_stats copies;
 
 	acl_stats(p->acl, &acl);
 	trail_stats(p->trail, &trail);
@@ -471,6 +475,7 @@ own_info(void *ctx, struct buf *b)
 	cache_stats(p->cache, &cache);
 	registry_disk(p->registry, &disk);
 	coord_report_stats(p->coord_report, &reports);
+	acl_replicator_stats(p->replicator, &copies);
 	const struct { const char *name; uint64_t value; } numbers[] = {
 		{ "uptime_s", (uint64_t)mono_sub(clock_mono(), p->started).ns / 1000000000 },
 		{ "http_requests", p->api.stats.requests }, { "http_errors", p->api.stats.errors },
@@ -551,6 +556,11 @@ own_info(void *ctx, struct buf *b)
 		{ "failover_tries_timed_out", p->failovers.stats.timed_out },
 		{ "audit_lines", trail.written }, { "audit_lines_lost", trail.lost },
 		{ "audit_failures", trail.failures },
+		{ "acl_replication_running", copies.running }, { "acl_replication_rounds", copies.rounds },
+		{ "acl_replication_whole", copies.whole }, { "acl_replication_failures", copies.failures },
+		{ "acl_replication_copied", copies.copied }, { "acl_replication_deleted", copies.deleted },
+		{ "acl_replication_bytes", copies.bytes }, { "acl_replication_behind", copies.behind },
+		{ "acl_replication_age_s", copies.age_s }, { "acl_replication_round_ms", copies.round_ms },
 		{ "coordinates_sent", reports.sent }, { "coordinates_failed", reports.failed },
 	};
 	unsigned count = sizeof(numbers) / sizeof(numbers[0]);
@@ -607,13 +617,14 @@ source_known(void *ctx, uint64_t source)
 	return false;
 }
 
-/* What is in rpcd's memory of the default token, in DNS above all, is asked for again. */
+/* What is in rpcd's memory of the default token, in DNS above all, is asked for again; copies may begin, or end. */
 static void
 on_token(void *ctx)
 {
 	struct rpcd *p = ctx;
 
 	dns_process_reload(p->dns, own_log_level(p));
+	acl_replicator_wake(p->replicator);
 }
 
 static bool
@@ -652,6 +663,28 @@ static struct token_source
 default_token(const struct rpcd *p)
 {
 	return (struct token_source){ agent_token_default, &p->tokens };
+}
+
+static struct span
+replication_token(void *ctx)
+{
+	const struct rpcd *p = ctx;
+
+	return agent_token(&p->tokens, RPCD_TOKEN_REPLICATION);
+}
+
+static bool
+start_replicator(struct rpcd *p)
+{
+	const char *primary = cluster_acl_primary(&p->cluster);
+
+	if (primary == NULL || !p->cluster.acl_enabled)
+		return true;
+	p->replicator = acl_replicator_new(&(struct acl_replicator_conf){
+		.loop = p->loop, .route = p->route, .raft = p->raft, .primary = primary, .token = replication_token,
+		.ctx = p, .seed = seed(),
+	});
+	return p->replicator != NULL;
 }
 
 static bool
@@ -706,6 +739,8 @@ start_routing(struct rpcd *p)
 		return false;
 	if (!p->cluster.server)
 		return true;
+	if (!start_replicator(p))
+		return false;
 	p->datacenters = (struct datacenters){ p->members, p->coords };
 	route_provide(p->route, OP_VIEW, &(struct route_provider){
 		.answer = datacenters_answer, .ctx = &p->datacenters,
@@ -867,6 +902,7 @@ reload(struct daemon_spec *d)
 		cache_clear(p->cache);
 	checks_log(p->checks, own_log_level(p));
 	dns_process_reload(p->dns, own_log_level(p));
+	acl_replicator_wake(p->replicator);
 }
 
 static bool

@@ -73,6 +73,12 @@ const struct conf_opt cluster_opts[] = {
 };
 const size_t cluster_opt_count = NITEMS(cluster_opts);
 
+const char *
+cluster_acl_primary(const struct cluster_conf *c)
+{
+	return c->acl_primary == NULL || strcasecmp(c->acl_primary, c->datacenter) == 0 ? NULL : c->acl_primary;
+}
+
 struct check {
 	struct cluster_conf *c;
 	const struct cluster_conf *running;	/* at a reload, else NULL */

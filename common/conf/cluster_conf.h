@@ -56,6 +56,8 @@ struct cluster_conf {
 extern const struct conf_opt cluster_opts[];
 extern const size_t cluster_opt_count;
 
+/* The datacenter that has them instead of this one; NULL: none. */
+const char *cluster_acl_primary(const struct cluster_conf *c);
 /* "off", "accept", "send", "required" */
 const char *cluster_encryption_name(int encryption);
 /* Do we seal what we send, and open sealed links? */

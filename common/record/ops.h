@@ -250,6 +250,19 @@ struct op_access {
 	    OP_MAKES_ID,    (NONE, "whoever shows a bearer token that a method takes"), (NOTHING)) \
 	X(129, ACL_LOGOUT,          "ACL.Logout",             WRITE,   acl_logout,         bool_reply,       ONE, \
 	    0,              (NONE, "whoever shows a secret may give it up"), (NOTHING)) \
+	/* policies, roles and global tokens on their way from the primary datacenter to another one */ \
+	X(132, ACL_REPL_LIST,       "ACL.ReplicationList",    READ,    acl_repl_ask,       acl_repl_page,    ONE, \
+	    0,              (ALL, ACL, WRITE),                   (TABLES, ACL_TOKENS | ACL_POLICIES | ACL_ROLES)) \
+	X(133, ACL_REPL_FETCH,      "ACL.ReplicationFetch",   READ,    acl_repl_ids,       acl_repl_records, ONE, \
+	    0,              (ALL, ACL, WRITE),                   (TABLES, ACL_TOKENS | ACL_POLICIES | ACL_ROLES)) \
+	X(134, ACL_REPL_DIFF,       "ACL.ReplicationCompare", READ,    acl_repl_compare,   acl_repl_diff,    ONE, \
+	    0,              (ALL, ACL, WRITE),                   (NOTHING)) \
+	X(135, ACL_REPL_DIFF_FIRST, "ACL.ReplicationCompareFirst", READ, acl_repl_compare, acl_repl_diff,    ONE, \
+	    0,              (NONE, "it names the token that was known first, or none was yet"), (NOTHING)) \
+	X(136, ACL_REPL_APPLY,      "ACL.ReplicationApply",   WRITE,   acl_repl_apply,     bool_reply,       ONE, \
+	    0,              (ALL, ACL, WRITE),                   (NOTHING)) \
+	X(137, ACL_REPL_APPLY_FIRST, "ACL.ReplicationApplyFirst", WRITE, acl_repl_apply,   bool_reply,       ONE, \
+	    0,              (NONE, "it names the token that was known first, or none was yet"), (NOTHING)) \
 	/* snapshots on their way to and from clients, chunk by chunk */ \
 	X( 70, SNAPSHOT_SAVE,       "Snapshot.Save",          SERVER,  snapshot_ask,       snapshot_state,   ONE, \
 	    0,              (ALL, STATE, READ),                  (NOTHING)) \
@@ -320,6 +333,8 @@ const struct op *op_find(uint16_t code);
 bool op_trim(const struct op *op, struct span args, struct arena *a, struct buf *out);
 
 #define OP_UNKNOWN_TEXT "unknown operation %u (is this server's version older?)"
+/* TV_ECONFLICT, nothing was done: with these words before the name of the datacenter where it is to be asked for. */
+#define ACL_PRIMARY_TEXT "policies, roles and global tokens are written in the primary datacenter, which is "
 #define OP_WAIT_MS_MAX (24 * 3600 * 1000u)	/* what max_query_time in rpcd.conf may be */
 #define OP_NAME_BYTES_MAX 255	/* of dc and token: longer ones make the body malformed for its reader */
 

@@ -292,7 +292,11 @@ RECORD(acl_state,			/* one record of the state: access control holds */
 	(U64, Since),			/* the index since which it does */
 	(U64, Bootstrap),		/* of the newest bootstrap; 0: none was made yet */
 	(BIN, Key),			/* secrets are looked up by their hash with it */
-	(STR, First))			/* accessor id of the token that the newest bootstrap made */
+	(STR, First),			/* accessor id of the token that the newest bootstrap made */
+	/* What was copied from a primary datacenter, up to which of its indexes; times in ns since 1970, 0: never. */
+	(STR, Source), (BIN, ReplToken),	/* its name; the hash of the token that was known first, "-": none counts any more */
+	(U64, ReplPolicies), (U64, ReplRoles), (U64, ReplTokens), (U64, ReplFloor),
+	(I64, ReplSuccess), (I64, ReplFailure), (STR, ReplError))
 #define ACL_KEY_BYTES 32
 RECORD(acl_enable, (BIN, Key), (I64, Now))	/* OP_ACL_ENABLE; answer: bool_reply, whether it did not hold before */
 RECORD(acl_bootstrap,			/* OP_ACL_BOOTSTRAP: what the leader makes of an empty record */
@@ -302,11 +306,13 @@ RECORD(acl_token_set,			/* OP_ACL_TOKEN_SET, OP_ACL_TOKEN_CLONE */
 	(OBJ, Token, acl_token),
 	(BOOL, Create),			/* though an AccessorID is given */
 	(STR, Source),			/* OP_ACL_TOKEN_CLONE: the AccessorID of the one to be copied */
-	(I64, Now))
+	(I64, Now),
+	(BOOL, Secondary))		/* the leader's: global ones are written in another datacenter */
 RECORD(acl_token_delete,		/* OP_ACL_TOKEN_DELETE */
 	(STR, AccessorID),
 	(STR, Asker),			/* the secret with which it is asked for; it does not go to the log */
-	(BIN, AskerHash))
+	(BIN, AskerHash),
+	(BOOL, Secondary))		/* as above */
 RECORD(acl_token_read, (STR, AccessorID))
 RECORD(acl_secret, (STR, SecretID))
 RECORD(acl_resolved_policy, (STR, ID), (STR, Name), (STR, Rules), (U64, ModifyIndex))
@@ -355,7 +361,42 @@ RECORD(acl_claims,			/* of a bearer token, by the names that its method maps the
 RECORD(acl_replication,
 	(BOOL, Enabled), (BOOL, Running), (STR, SourceDatacenter), (STR, ReplicationType),
 	(U64, ReplicatedIndex), (U64, ReplicatedRoleIndex), (U64, ReplicatedTokenIndex),
-	(STR, LastSuccess), (STR, LastError))
+	(STR, LastSuccess), (STR, LastError), (STR, LastErrorMessage, SF_OMITEMPTY))
+/* Copies of another datacenter's policies, roles and global tokens: raftd/fsm/acl/acl_repl.c, rpcd/acl/replicate.c. */
+enum acl_repl_kind { ACL_REPL_NONE, ACL_REPL_POLICIES, ACL_REPL_ROLES, ACL_REPL_TOKENS, ACL_REPL_KINDS };
+#define ACL_REPL_PAGE 1024u		/* ids in one list */
+RECORD(acl_repl_position,		/* indexes of the primary's, and that below which a restore put none */
+	(U64, Policies), (U64, Roles), (U64, Tokens), (U64, Floor))
+RECORD(acl_repl_item, (STR, ID), (BIN, Hash))
+RECORD(acl_repl_ask,			/* OP_ACL_REPL_LIST: what changed above an index, in the order of ids */
+	(U64, Kind), (U64, Since),	/* ACL_REPL_NONE: the position alone */
+	(STR, After), (U64, Limit))	/* behind this id; at most ACL_REPL_PAGE */
+RECORD(acl_repl_page,
+	(OBJ, Position, acl_repl_position),
+	(U64, Count),			/* of all of the kind; on the first page alone */
+	(BOOL, More), (OBJS, Items, acl_repl_item))
+RECORD(acl_repl_ids, (U64, Kind), (STRS, IDs))	/* OP_ACL_REPL_FETCH */
+RECORD(acl_repl_records,		/* what is still there of these */
+	(U64, Considered),		/* so many of the ids; the others are to be asked for again */
+	(OBJS, Policies, acl_policy), (OBJS, Roles, acl_role), (OBJS, Tokens, acl_token))
+RECORD(acl_repl_compare,		/* OP_ACL_REPL_DIFF, OP_ACL_REPL_DIFF_FIRST: a page with what is here */
+	(STR, Asker),			/* OP_ACL_REPL_DIFF_FIRST: the replication token */
+	(U64, Kind),			/* ACL_REPL_NONE: how far it has come alone */
+	(BOOL, Whole),			/* it names all there are in its range: others are to go */
+	(STR, After), (STR, Until),	/* that range, of ids: behind the one, up to the other; "": the end */
+	(OBJS, Items, acl_repl_item))
+RECORD(acl_repl_diff,
+	(OBJ, Position, acl_repl_position),	/* reached so far */
+	(U64, Count), (U64, New),	/* of the kind here, if Whole is not set; of Fetch, those that are not here at all */
+	(STRS, Fetch), (STRS, Delete))
+RECORD(acl_repl_apply,			/* OP_ACL_REPL_APPLY, OP_ACL_REPL_APPLY_FIRST; answer: bool_reply, did anything change */
+	(STR, Asker),			/* OP_ACL_REPL_APPLY_FIRST: the replication token; it does not go to the log */
+	(BIN, AskerHash), (I64, Now),
+	(STR, Source),			/* the primary's name */
+	(OBJS, Policies, acl_policy), (OBJS, Roles, acl_role), (OBJS, Tokens, acl_token),
+	(U64, Kind), (STRS, Delete),	/* of this kind */
+	(BOOL, Reached), (OBJ, Position, acl_repl_position),	/* all up to there is here now */
+	(STR, Error))			/* or it could not go on */
 
 /* -- coordinates -- */
 RECORD(coordinate_rec,			/* as the API shows it; seconds.  common/record/coordinate.h computes with it */

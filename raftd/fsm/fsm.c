@@ -129,12 +129,14 @@ init(struct fsm *f, const struct fsm_options *opt)
 	f->work = ARENA_INIT(WORK_BYTES_MAX);
 	f->dir = strdup(opt->dir);
 	f->datacenter = strdup(opt->datacenter == NULL ? "" : opt->datacenter);
+	f->acl_primary = opt->acl_primary == NULL ? NULL : strdup(opt->acl_primary);
 	f->watches = sodium_init() == -1 ? NULL : watches_new();
 	f->rights = f->watches == NULL ? NULL : acl_rights_table_new();
-	if (f->dir == NULL || f->datacenter == NULL || f->rights == NULL || buf_room(&f->scratch, 4096) == NULL)
+	if (f->dir == NULL || f->datacenter == NULL || f->rights == NULL || (opt->acl_primary != NULL && f->acl_primary == NULL) || buf_room(&f->scratch, 4096) == NULL)
 		return TV_ENOMEM;
 	f->opt.dir = f->dir;
 	f->opt.datacenter = f->datacenter;
+	f->opt.acl_primary = f->acl_primary;
 	return TV_OK;
 }
 
@@ -198,6 +200,7 @@ fsm_close(struct fsm *f)
 	buf_done(&f->own_touches.log);
 	free(f->dir);
 	free(f->datacenter);
+	free(f->acl_primary);
 	free(f);
 }
 

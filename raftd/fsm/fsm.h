@@ -67,6 +67,8 @@ struct fsm_options {
 	 * with a sentence.  NULL: there can be no auth methods.
 	 */
 	enum tv_err (*check_method)(struct acl_method *m, struct arena *a, struct buf *why);
+	/* The datacenter whose policies, roles and global tokens are copied, and which alone changes them; NULL: this one. */
+	const char *acl_primary;
 	uint32_t tidy_pages;		/* growth that is worth fsm_compact()'s work; 0: the usual (tests want less) */
 };
 

@@ -90,7 +90,7 @@ struct fsm {
 	struct fsm_tables heir, past;	/* about to take their place, and to be closed: see replace.c */
 	_Atomic bool displaced;		/* env has its files, but no name below `dir` is its own any more */
 	struct fsm_options opt;		/* its strings are owned */
-	char *dir, *datacenter;
+	char *dir, *datacenter, *acl_primary;
 
 	/* Applied position, table indexes, tallies: one record, written with every transaction. */
 	uint64_t applied, applied_term;
@@ -683,7 +683,7 @@ struct fsm_op {				/* the arguments are those of the operation's row in common/r
 	X(kv_ops) X(session_ops) X(register_ops) X(catalog_ops) X(health_ops) X(deregister_ops) X(coordinate_ops) \
 	X(autopilot_ops) X(tombstone_ops) X(server_ops) X(stage_ops) X(txn_ops) X(query_ops) X(acl_ops) X(acl_token_ops) \
 	X(acl_policy_ops) X(acl_role_ops) X(acl_resolve_ops) X(acl_method_ops) X(acl_binding_ops) \
-	X(acl_login_ops)
+	X(acl_login_ops) X(acl_repl_ops)
 #define X(name) extern const struct fsm_op name[];
 FSM_AREAS(X)
 #undef X

@@ -147,6 +147,16 @@ bootstrap(struct request *q)
 	}
 }
 
+/* Tokens with all rights are made where all are made that hold everywhere. */
+static void
+refuse_bootstrap(struct request *q, const char *primary)
+{
+	char why[400];
+
+	snprintf(why, sizeof(why), "Permission denied: the first token is made in the primary datacenter, which is \"%.250s\"", primary);
+	request_fail(q, TV_EPERM, span_str(why));
+}
+
 bool
 op_acl(struct request *q, struct span args)
 {
@@ -160,6 +170,8 @@ op_acl(struct request *q, struct span args)
 		op_login(q, args);
 	else if (fsm_acl_since(q->d->fsm) == 0)
 		request_failf(q, TV_EDISABLED, "ACL support disabled");
+	else if (first && cluster_acl_primary(&q->d->cluster) != NULL)
+		refuse_bootstrap(q, cluster_acl_primary(&q->d->cluster));
 	else if (first)
 		bootstrap(q);
 	else

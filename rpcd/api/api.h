@@ -186,6 +186,8 @@ void api_start(struct request *r, enum op_code op, const void *args,
 bool api_pack(struct request *r, enum op_code op, const void *args);
 /* It could not be started: too much is under way. */
 void api_busy(struct request *r);
+/* From a finish function: the same write in another datacenter, since nothing was done here. */
+void api_start_again(struct request *r, struct span dc);
 /* Are datacenter and token of r->op as short as an operation can carry them?  Else answers, and returns false. */
 bool api_names_fit(struct request *r);
 /* The status for an error of the servers: Consul's is 403 for what is not permitted, and 500 for all else. */

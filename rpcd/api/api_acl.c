@@ -35,6 +35,14 @@ acl_decode(struct request *r, const struct schema *s, const char *what, bool opt
 bool
 acl_failed(struct request *r, const struct op_reply *reply)
 {
+	const char *primary = cluster_acl_primary(r->api->cluster);
+
+	/* What is global is written in the primary datacenter, and nothing was done here. */
+	if (reply->err == TV_ECONFLICT && span_starts(reply->text, span_str(ACL_PRIMARY_TEXT)) && r->op.dc.len == 0 &&
+	    primary != NULL) {
+		api_start_again(r, span_str(primary));
+		return true;
+	}
 	if (reply->err != TV_EDISABLED)
 		return api_failed(r, reply);
 	answer_span(r, 401, reply->text);

@@ -36,6 +36,7 @@ static const struct section_kind {
 	    "batch_pages_fetched batch_pages_read cache_hits cache_misses "
 	    "flush_waits flushes transactions transactions_failed " },
 	{ "rpcd", true, " acl_down acl_enabled acl_fetches_under_way acl_kept acl_kept_bytes acl_kept_unknown "
+	    "acl_replication_age_s acl_replication_behind acl_replication_round_ms acl_replication_running "
 	    "acl_waiting cache_bytes cache_entries cache_entries_lost cache_fetches_under_way cache_waiting "
 	    "calls_bytes calls_under_way checks events http_bodies_bytes http_conns http_conns_waiting "
 	    "http_max_us http_p50_us http_p99_us http_under_way link_addresses link_max_us link_p50_us link_p99_us "

@@ -146,6 +146,9 @@ api_pack(struct request *r, enum op_code code, const void *args)
 	TV_ASSERT(op != NULL);
 	r->op.op = op->code;
 	r->op.token = api_token(r);
+	/* It may have to be asked for in another datacenter, when the head of the request is gone: api_start_again(). */
+	if (op->kind == OP_WRITE && op->access.resource == OP_RES_ACL)
+		r->op.token = arena_copy(&r->arena, r->op.token);
 	buf_reset(&r->scratch);
 	schema_pack(op->args, args, &r->scratch);
 	r->op.args = buf_span(&r->scratch);
@@ -169,6 +172,15 @@ api_start(struct request *r, enum op_code code, const void *args,
 		return;
 	if (!api_pack(r, code, args))
 		return;
+	r->call = route_start(r->api->route, &r->op, on_reply, r);
+	if (r->call == NULL)
+		api_busy(r);
+}
+
+void
+api_start_again(struct request *r, struct span dc)
+{
+	r->op.dc = dc;
 	r->call = route_start(r->api->route, &r->op, on_reply, r);
 	if (r->call == NULL)
 		api_busy(r);

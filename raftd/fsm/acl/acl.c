@@ -29,8 +29,8 @@ acl_load(struct fsm *f, struct arena *a, struct acl_state *out)
 	return f->failed == 0;
 }
 
-static void
-put_state(struct fsm *f, const struct acl_state *st)
+void
+acl_store(struct fsm *f, const struct acl_state *st)
 {
 	struct tkey k;
 
@@ -219,7 +219,7 @@ enable_apply(struct apply *p, const void *rec)
 		apply_bool(p, false);
 		return;
 	}
-	put_state(p->f, &st);
+	acl_store(p->f, &st);
 	put_builtin(p, &st, q->Now);
 	apply_bool(p, true);
 }
@@ -273,7 +273,7 @@ bootstrap_apply(struct apply *p, const void *rec)
 		acl_token_remove(p->f, &st, &before);
 	st.Bootstrap = p->f->at;
 	st.First = t.AccessorID;
-	put_state(p->f, &st);
+	acl_store(p->f, &st);
 	acl_token_put(p, &st, &t, NULL);
 	acl_token_answer(p, &t);
 	acl_forget(p->f);
@@ -302,22 +302,9 @@ read_translated(struct reading *r, const void *rec)
 	buf_done(&why);
 }
 
-/* Of a datacenter that copies nothing from another one. */
-static void
-read_replication(struct reading *r, const void *rec)
-{
-	static const struct acl_replication none = { .Enabled = false, .LastSuccess = { (const uint8_t *)"0001-01-01T00:00:00Z", 20 },
-	    .LastError = { (const uint8_t *)"0001-01-01T00:00:00Z", 20 } };
-
-	(void)rec;
-	if (acl_reads(r))
-		schema_pack(&acl_replication_schema, &none, r->out);
-}
-
 const struct fsm_op acl_ops[] = {
 	{ OP_ACL_ENABLE, .since = 7, .prepare = enable_prepare, .apply = enable_apply },
 	{ OP_ACL_BOOTSTRAP, .since = 7, .prepare = bootstrap_prepare, .apply = bootstrap_apply },
 	{ OP_ACL_TRANSLATE, .read = read_translated },
-	{ OP_ACL_REPLICATION, .read = read_replication },
 	{ 0 },
 };

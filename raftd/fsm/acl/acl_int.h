@@ -36,6 +36,9 @@ enum tv_err acl_check_size(struct prepare *p, const char *what, const struct sch
 typedef bool acl_each_fn(struct reading *r, struct span val, struct arena *one, const void *ctx);
 void acl_list(struct reading *r, enum tbl table, acl_each_fn *each, const void *ctx);
 
+/* The record that says so. */
+void acl_store(struct fsm *f, const struct acl_state *st);
+
 /* -- acl_parts.c: names, links and identities, which tokens and roles have alike -- */
 /* What has a name and an id: policies and roles. */
 struct acl_kind {
@@ -52,7 +55,8 @@ bool acl_name_of(struct fsm *f, const struct acl_kind *kind, struct span id, str
 /* The record of the one that a read asks for by id or name, or none: as a list. */
 bool acl_find(struct reading *r, const struct acl_kind *kind, const struct acl_read *q, struct span *val);
 void acl_put_name(struct fsm *f, const struct acl_kind *kind, struct span name, struct span id);
-void acl_del_name(struct fsm *f, const struct acl_kind *kind, struct span name);
+/* If it is the name of this one: a copy may have given it to another already. */
+void acl_del_name(struct fsm *f, const struct acl_kind *kind, struct span name, struct span id);
 /* Before the log: how many links there are, and whether their ids can be ids. */
 enum tv_err acl_check_links(struct prepare *p, const struct acl_kind *kind, const struct obj_list *links);
 /* In an entry: names become ids, what is named twice stays once, and no names stay.  False: it has failed. */
@@ -74,6 +78,9 @@ bool acl_token_of_secret(struct fsm *f, const struct acl_state *st, struct span 
 bool acl_expired(const struct acl_token *t, int64_t now);
 /* A new one, or in the place of `old`, with hash and indexes, for which all was checked; and its answer, with names of links. */
 void acl_token_put(struct apply *p, const struct acl_state *st, struct acl_token *t, const struct acl_token *old);
+/* The same of a copy, whose hash is known. */
+void acl_token_copy(struct apply *p, const struct acl_state *st, struct acl_token *t, const struct acl_token *old);
+void acl_token_remove(struct fsm *f, const struct acl_state *st, const struct acl_token *t);
 void acl_token_answer(struct apply *p, struct acl_token *t);
 void acl_token_remove(struct fsm *f, const struct acl_state *st, const struct acl_token *t);
 /* Neither id is an id or a secret of another token, and none is a reserved one, which are nobody's to choose; else the entry has failed. */
@@ -86,5 +93,22 @@ void acl_binding_remove(struct fsm *f, const struct acl_binding *b);
 
 /* -- acl_policy.c -- */
 void acl_policy_put(struct apply *p, struct acl_policy *q, const struct acl_policy *old);
+bool acl_policy_find(struct fsm *f, struct span id, struct arena *a, struct acl_policy *out);
+void acl_policy_copy(struct apply *p, struct acl_policy *q, const struct acl_policy *old);
+void acl_policy_remove(struct fsm *f, const struct acl_policy *q);
+
+/* -- acl_role.c, the same -- */
+bool acl_role_find(struct fsm *f, struct span id, struct arena *a, struct acl_role *out);
+void acl_role_copy(struct apply *p, struct acl_role *q, const struct acl_role *old);
+void acl_role_remove(struct fsm *f, const struct acl_role *q);
+
+/* -- acl_repl.c -- */
+#define ACL_REPL_CLOSED "-"		/* of acl_state.ReplToken */
+/* The hash by which a token is known again, without a key: whoever meets it has no way back to 122 random bits. */
+void acl_hash_secret(struct span secret, uint8_t out[ACL_HASH_BYTES]);
+/* Fails before the log with TV_ECONFLICT where another datacenter writes what is global. */
+enum tv_err acl_check_primary(struct prepare *p);
+/* The same in an entry. */
+void acl_fail_primary(struct apply *p);
 
 #endif

@@ -106,10 +106,14 @@ acl_put_name(struct fsm *f, const struct acl_kind *kind, struct span name, struc
 }
 
 void
-acl_del_name(struct fsm *f, const struct acl_kind *kind, struct span name)
+acl_del_name(struct fsm *f, const struct acl_kind *kind, struct span name, struct span id)
 {
 	struct tkey k;
+	char now[37];
 
+	acl_id_of(f, kind, name, now);
+	if (!span_eqs(id, now))
+		return;
 	TKEY(&k, kind->by_name, name);
 	(void)tbl_del(f, &k);			/* it is there */
 }

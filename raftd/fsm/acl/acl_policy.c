@@ -34,7 +34,7 @@ set_prepare(struct prepare *p, void *rec)
 	struct span why;
 	char id[37];
 
-	if (err != TV_OK || (err = acl_check_name(p, &acl_policies, o->Name)) != TV_OK)
+	if (err != TV_OK || (err = acl_check_primary(p)) != TV_OK || (err = acl_check_name(p, &acl_policies, o->Name)) != TV_OK)
 		return err;
 	q->Create = o->ID.len == 0;
 	if (q->Create)
@@ -59,7 +59,7 @@ delete_prepare(struct prepare *p, void *rec)
 	struct span why;
 	char id[37];
 
-	if (err != TV_OK)
+	if (err != TV_OK || (err = acl_check_primary(p)) != TV_OK)
 		return err;
 	if (!uuid_id(q->ID, "failed acl policy lookup: index error: ", id, p->a, &why))
 		return prepare_fail(p, "%.*s", (int)why.len, (const char *)why.p);
@@ -69,13 +69,13 @@ delete_prepare(struct prepare *p, void *rec)
 
 /* -- entries -- */
 
-static bool
-find(struct fsm *f, struct span id, struct acl_policy *out)
+bool
+acl_policy_find(struct fsm *f, struct span id, struct arena *a, struct acl_policy *out)
 {
 	struct tkey k;
 
 	TKEY(&k, TBL_ACL_POLICY, id);
-	return id.len == UUID_CHARS && tbl_get_rec(f, &k, &acl_policy_schema, &f->work, out);
+	return id.len == UUID_CHARS && tbl_get_rec(f, &k, &acl_policy_schema, a, out);
 }
 
 void
@@ -84,7 +84,6 @@ acl_policy_put(struct apply *p, struct acl_policy *q, const struct acl_policy *o
 	struct fsm *f = p->f;
 	uint8_t *hash = arena_alloc(&f->work, ACL_HASH_BYTES);
 	crypto_generichash_state h;
-	struct tkey k;
 
 	if (hash == NULL) {
 		f->failed = ENOMEM;
@@ -98,10 +97,19 @@ acl_policy_put(struct apply *p, struct acl_policy *q, const struct acl_policy *o
 		acl_hash_text(&h, q->Datacenters.v[i]);
 	(void)crypto_generichash_final(&h, hash, ACL_HASH_BYTES);
 	q->Hash = span_of(hash, ACL_HASH_BYTES);
+	acl_policy_copy(p, q, old);
+}
+
+void
+acl_policy_copy(struct apply *p, struct acl_policy *q, const struct acl_policy *old)
+{
+	struct fsm *f = p->f;
+	struct tkey k;
+
 	q->CreateIndex = old != NULL ? old->CreateIndex : f->at;
 	q->ModifyIndex = f->at;
 	if (old != NULL)
-		acl_del_name(f, &acl_policies, old->Name);
+		acl_del_name(f, &acl_policies, old->Name, old->ID);
 	acl_put_name(f, &acl_policies, q->Name, q->ID);
 	TKEY(&k, TBL_ACL_POLICY, q->ID);
 	tbl_put_rec(f, &k, &acl_policy_schema, q);
@@ -137,7 +145,7 @@ set_apply(struct apply *p, const void *rec)
 		apply_fail(p, TV_EFORMAT, "malformed policy");
 		return;
 	}
-	if (!s->Create && !find(p->f, q.ID, &old)) {
+	if (!s->Create && !acl_policy_find(p->f, q.ID, &p->f->work, &old)) {
 		apply_fail(p, TV_EINVAL, "cannot find policy %.*s", (int)q.ID.len, (const char *)q.ID.p);
 		return;
 	}
@@ -153,6 +161,18 @@ set_apply(struct apply *p, const void *rec)
 	acl_answer(p, &acl_policy_schema, &q);
 }
 
+void
+acl_policy_remove(struct fsm *f, const struct acl_policy *q)
+{
+	struct tkey k;
+
+	acl_del_name(f, &acl_policies, q->Name, q->ID);
+	TKEY(&k, TBL_ACL_POLICY, q->ID);
+	(void)tbl_del(f, &k);			/* it is there */
+	fsm_count(f, FT_ACL_POLICIES, -1);
+	fsm_touch(f, FX_ACL_POLICIES);
+}
+
 /* Links to it stay where they are: they are left out of answers, and no other policy ever has its id. */
 static void
 delete_apply(struct apply *p, const void *rec)
@@ -160,7 +180,6 @@ delete_apply(struct apply *p, const void *rec)
 	const struct acl_id *q = rec;
 	struct acl_state st;
 	struct acl_policy old;
-	struct tkey k;
 
 	if (!acl_applies(p, &st))
 		return;
@@ -168,13 +187,8 @@ delete_apply(struct apply *p, const void *rec)
 		apply_fail(p, TV_EINVAL, "Delete operation not permitted on the " BUILTIN);
 		return;
 	}
-	if (find(p->f, q->ID, &old)) {
-		acl_del_name(p->f, &acl_policies, old.Name);
-		TKEY(&k, TBL_ACL_POLICY, q->ID);
-		(void)tbl_del(p->f, &k);	/* it is there */
-		fsm_count(p->f, FT_ACL_POLICIES, -1);
-		fsm_touch(p->f, FX_ACL_POLICIES);
-	}
+	if (acl_policy_find(p->f, q->ID, &p->f->work, &old))
+		acl_policy_remove(p->f, &old);
 	apply_bool(p, true);
 }
 

@@ -18,7 +18,7 @@ set_prepare(struct prepare *p, void *rec)
 	struct span why;
 	char id[37];
 
-	if (err != TV_OK || (err = acl_check_name(p, &acl_roles, o->Name)) != TV_OK)
+	if (err != TV_OK || (err = acl_check_primary(p)) != TV_OK || (err = acl_check_name(p, &acl_roles, o->Name)) != TV_OK)
 		return err;
 	q->Create = o->ID.len == 0;
 	if (q->Create)
@@ -43,7 +43,7 @@ delete_prepare(struct prepare *p, void *rec)
 	struct span why;
 	char id[37];
 
-	if (err != TV_OK)
+	if (err != TV_OK || (err = acl_check_primary(p)) != TV_OK)
 		return err;
 	if (!uuid_id(q->ID, "failed acl role lookup: index error: ", id, p->a, &why))
 		return prepare_fail(p, "%.*s", (int)why.len, (const char *)why.p);
@@ -53,20 +53,19 @@ delete_prepare(struct prepare *p, void *rec)
 
 /* -- entries -- */
 
-static bool
-find(struct fsm *f, struct span id, struct acl_role *out)
+bool
+acl_role_find(struct fsm *f, struct span id, struct arena *a, struct acl_role *out)
 {
 	struct tkey k;
 
 	TKEY(&k, TBL_ACL_ROLE, id);
-	return id.len == UUID_CHARS && tbl_get_rec(f, &k, &acl_role_schema, &f->work, out);
+	return id.len == UUID_CHARS && tbl_get_rec(f, &k, &acl_role_schema, a, out);
 }
 
 static void
-put_role(struct fsm *f, struct acl_role *q, const struct acl_role *old, uint8_t hash[ACL_HASH_BYTES])
+put_role(struct apply *p, struct acl_role *q, const struct acl_role *old, uint8_t hash[ACL_HASH_BYTES])
 {
 	crypto_generichash_state h;
-	struct tkey k;
 
 	(void)crypto_generichash_init(&h, NULL, 0, ACL_HASH_BYTES);
 	acl_hash_text(&h, q->Name);
@@ -75,10 +74,19 @@ put_role(struct fsm *f, struct acl_role *q, const struct acl_role *old, uint8_t 
 	acl_hash_identities(&h, &q->ServiceIdentities, &q->NodeIdentities);
 	(void)crypto_generichash_final(&h, hash, ACL_HASH_BYTES);
 	q->Hash = span_of(hash, ACL_HASH_BYTES);
+	acl_role_copy(p, q, old);
+}
+
+void
+acl_role_copy(struct apply *p, struct acl_role *q, const struct acl_role *old)
+{
+	struct fsm *f = p->f;
+	struct tkey k;
+
 	q->CreateIndex = old != NULL ? old->CreateIndex : f->at;
 	q->ModifyIndex = f->at;
 	if (old != NULL)
-		acl_del_name(f, &acl_roles, old->Name);
+		acl_del_name(f, &acl_roles, old->Name, old->ID);
 	acl_put_name(f, &acl_roles, q->Name, q->ID);
 	TKEY(&k, TBL_ACL_ROLE, q->ID);
 	tbl_put_rec(f, &k, &acl_role_schema, q);
@@ -102,7 +110,7 @@ set_apply(struct apply *p, const void *rec)
 		apply_fail(p, TV_EFORMAT, "malformed role");
 		return;
 	}
-	if (!s->Create && !find(p->f, q.ID, &old)) {
+	if (!s->Create && !acl_role_find(p->f, q.ID, &p->f->work, &old)) {
 		apply_fail(p, TV_EINVAL, "cannot find role %.*s", (int)q.ID.len, (const char *)q.ID.p);
 		return;
 	}
@@ -114,9 +122,21 @@ set_apply(struct apply *p, const void *rec)
 	}
 	if (!acl_settle_links(p, &acl_policies, &q.Policies, RAFT_FAILED))
 		return;
-	put_role(p->f, &q, s->Create ? NULL : &old, hash);
+	put_role(p, &q, s->Create ? NULL : &old, hash);
 	if (acl_show_links(p->f, &acl_policies, &p->f->work, &q.Policies))
 		acl_answer(p, &acl_role_schema, &q);
+}
+
+void
+acl_role_remove(struct fsm *f, const struct acl_role *q)
+{
+	struct tkey k;
+
+	acl_del_name(f, &acl_roles, q->Name, q->ID);
+	TKEY(&k, TBL_ACL_ROLE, q->ID);
+	(void)tbl_del(f, &k);			/* it is there */
+	fsm_count(f, FT_ACL_ROLES, -1);
+	fsm_touch(f, FX_ACL_ROLES);
 }
 
 /* As with policies, links to it stay where they are. */
@@ -126,17 +146,11 @@ delete_apply(struct apply *p, const void *rec)
 	const struct acl_id *q = rec;
 	struct acl_state st;
 	struct acl_role old;
-	struct tkey k;
 
 	if (!acl_applies(p, &st))
 		return;
-	if (find(p->f, q->ID, &old)) {
-		acl_del_name(p->f, &acl_roles, old.Name);
-		TKEY(&k, TBL_ACL_ROLE, q->ID);
-		(void)tbl_del(p->f, &k);	/* it is there */
-		fsm_count(p->f, FT_ACL_ROLES, -1);
-		fsm_touch(p->f, FX_ACL_ROLES);
-	}
+	if (acl_role_find(p->f, q->ID, &p->f->work, &old))
+		acl_role_remove(p->f, &old);
 	apply_bool(p, true);
 }
 

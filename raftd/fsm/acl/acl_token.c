@@ -83,16 +83,23 @@ hash_token(const struct acl_token *t, uint8_t out[ACL_HASH_BYTES])
 void
 acl_token_put(struct apply *p, const struct acl_state *st, struct acl_token *t, const struct acl_token *old)
 {
-	struct fsm *f = p->f;
-	uint8_t *hash = arena_alloc(&f->work, ACL_HASH_BYTES);
-	struct tkey k;
+	uint8_t *hash = arena_alloc(&p->f->work, ACL_HASH_BYTES);
 
 	if (hash == NULL) {
-		f->failed = ENOMEM;
+		p->f->failed = ENOMEM;
 		return;
 	}
 	hash_token(t, hash);
 	t->Hash = span_of(hash, ACL_HASH_BYTES);
+	acl_token_copy(p, st, t, old);
+}
+
+void
+acl_token_copy(struct apply *p, const struct acl_state *st, struct acl_token *t, const struct acl_token *old)
+{
+	struct fsm *f = p->f;
+	struct tkey k;
+
 	t->ExpirationTTL = 0;
 	t->CreateIndex = old != NULL ? old->CreateIndex : f->at;
 	t->ModifyIndex = f->at;
@@ -117,8 +124,16 @@ acl_token_put(struct apply *p, const struct acl_state *st, struct acl_token *t, 
 void
 acl_token_remove(struct fsm *f, const struct acl_state *st, const struct acl_token *t)
 {
+	uint8_t hash[ACL_HASH_BYTES];
 	struct tkey k;
 
+	acl_hash_secret(t->SecretID, hash);
+	if (span_eq(st->ReplToken, span_of(hash, sizeof(hash)))) {
+		struct acl_state now = *st;
+
+		now.ReplToken = span_str(ACL_REPL_CLOSED);
+		acl_store(f, &now);
+	}
 	secret_key(&k, st, t->SecretID);
 	(void)tbl_del(f, &k);			/* these are there */
 	if (t->Expires != 0) {
@@ -270,8 +285,11 @@ set_prepare(struct prepare *p, void *rec)
 	q->Create = q->Create || t->AccessorID.len == 0;
 	q->Source = SPAN_NONE;
 	q->Now = p->now;
+	q->Secondary = p->f->opt.acl_primary != NULL;
 	t->Hash = SPAN_NONE;
 	t->CreateIndex = t->ModifyIndex = 0;
+	if (err == TV_OK && !t->Local)
+		err = acl_check_primary(p);
 	if (err != TV_OK || (err = take_expiration(p, t)) != TV_OK ||
 	    (err = q->Create ? prepare_new(p, t) : check_accessor(p, BY_ACCESSOR, &t->AccessorID)) != TV_OK ||
 	    (err = acl_check_links(p, &acl_policies, &t->Policies)) != TV_OK ||
@@ -294,6 +312,7 @@ clone_prepare(struct prepare *p, void *rec)
 	q->Token = (struct acl_token){ .Description = q->Token.Description };
 	q->Create = true;
 	q->Now = p->now;
+	q->Secondary = p->f->opt.acl_primary != NULL;
 	err = make_token(p, &q->Token);
 	return err != TV_OK ? err : acl_check_size(p, "Token", &acl_token_schema, &q->Token, ACL_TOKEN_BYTES_MAX);
 }
@@ -313,6 +332,7 @@ delete_prepare(struct prepare *p, void *rec)
 		return prepare_fail(p, "out of memory");
 	(void)crypto_generichash(hash, ACL_HASH_BYTES, q->Asker.p, q->Asker.len, NULL, 0);	/* cannot fail */
 	q->Asker = SPAN_NONE;
+	q->Secondary = p->f->opt.acl_primary != NULL;
 	q->AskerHash = span_of(hash, ACL_HASH_BYTES);
 	err = check_accessor(p, "", &q->AccessorID);
 	if (err == TV_OK && span_eqs(q->AccessorID, ACL_ANONYMOUS_ID))
@@ -414,10 +434,14 @@ clone_apply(struct apply *p, const void *rec)
 	struct buf why = BUF_INIT(1024);
 	struct acl_token t, source;
 	struct acl_state st;
+	bool there;
 
 	if (!acl_applies(p, &st))
 		return;
-	if (!acl_token_find(p->f, q->Source, &p->f->work, &source) || acl_expired(&source, q->Now)) {
+	there = acl_token_find(p->f, q->Source, &p->f->work, &source) && !acl_expired(&source, q->Now);
+	if (q->Secondary && !(there && source.Local)) {
+		acl_fail_primary(p);
+	} else if (!there) {
 		apply_fail(p, TV_EPERM, "ACL not found");
 	} else if (source.AuthMethod.len > 0) {
 		apply_fail(p, TV_EINVAL, "Cannot clone a token created from an auth method");
@@ -446,6 +470,7 @@ delete_apply(struct apply *p, const void *rec)
 	uint8_t hash[ACL_HASH_BYTES];
 	struct acl_state st;
 	struct acl_token t;
+	bool there;
 
 	if (!acl_applies(p, &st))
 		return;
@@ -453,7 +478,12 @@ delete_apply(struct apply *p, const void *rec)
 		apply_fail(p, TV_EINVAL, "Delete operation not permitted on the anonymous token");
 		return;
 	}
-	if (acl_token_find(p->f, q->AccessorID, &p->f->work, &t)) {
+	there = acl_token_find(p->f, q->AccessorID, &p->f->work, &t);
+	if (q->Secondary && !(there && t.Local)) {
+		acl_fail_primary(p);
+		return;
+	}
+	if (there) {
 		(void)crypto_generichash(hash, sizeof(hash), t.SecretID.p, t.SecretID.len, NULL, 0);	/* cannot fail */
 		if (span_eq(q->AskerHash, span_of(hash, sizeof(hash)))) {
 			apply_fail(p, TV_EINVAL, "Deletion of the request's authorization token is not permitted");
