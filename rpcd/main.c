@@ -1089,6 +1089,8 @@ stop(struct daemon_spec *d)
 		link_server_free(p->link_server);
 	cache_free(p->cache);
 	acl_resolver_free(p->acl);
+	acl_replicator_free(p->replicator);
+	p->replicator = NULL;
 	if (p->route != NULL)
 		route_free(p->route);
 	if (p->links != NULL)

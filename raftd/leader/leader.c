@@ -91,8 +91,12 @@ enabled(struct proposal *p, enum tv_err err, const struct fsm_result *result)
 	l->enabling = false;
 	if (err != TV_OK || result->err != TV_OK)
 		return;				/* the next look tries again */
-	log_info("raftd", "access control holds from index %llu on; make the first token with \"clusterctl acl bootstrap\"",
-	    (unsigned long long)p->index);
+	if (cluster_acl_primary(&l->d->cluster) != NULL)
+		log_info("raftd", "access control holds from index %llu on; tokens come from datacenter %s, by the replication "
+		    "token that rpcd.conf names", (unsigned long long)p->index, cluster_acl_primary(&l->d->cluster));
+	else
+		log_info("raftd", "access control holds from index %llu on; make the first token with \"clusterctl acl bootstrap\"",
+		    (unsigned long long)p->index);
 }
 
 /* What the configuration asks for becomes a fact of the whole cluster, once and for good. */

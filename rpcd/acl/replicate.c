@@ -433,6 +433,8 @@ on_error(struct acl_replicator *r, const struct op_reply *reply)
 		run(r, STEP_BEGIN);
 	} else if (r->step == STEP_TELL) {
 		pause_for(r, r->again * (0.75 + rng_unit(&r->rng) / 2), STEP_BEGIN);
+	} else if (r->step == STEP_BEGIN && (reply->err == TV_EDISABLED || reply->err == TV_ENOLEADER)) {
+		pause_for(r, AGAIN_S / 4, STEP_BEGIN);	/* access control has not begun here yet */
 	} else {
 		failed(r, what[r->step], reply->err, reply->text);
 	}

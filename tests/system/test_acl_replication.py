@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""Access control in two datacenters: policies, roles and global tokens of the primary one come to the other one and go again, also
+across a partition and a change of leaders there; local tokens stay where they were made."""
+import json
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cluster import AGAIN, Cluster, main  # noqa: E402
+from waiting import wait_for  # noqa: E402
+
+REPLICATION = "5f8d1a52-0c3b-4f0e-9b8e-6a3c41d7e011"
+TOKENS = 1000
+ACL = {"acl.enabled": True, "acl.default_policy": "deny", "acl.primary_datacenter": "dc1"}
+
+
+def h(secret):
+    return {"X-Consul-Token": secret}
+
+
+def send(node, method, path, body, secret, *statuses):
+    return node.http(method, "/v1/acl/" + path, None if body is None else json.dumps(body).encode(),
+                     headers=h(secret)).ok(*(statuses or (200,)))
+
+
+def token(node, secret, **fields):
+    return send(node, "PUT", "token", fields, secret).json()
+
+
+def reads(node, secret, key="a"):
+    """Status of reading a key that is not there: 404 for who may."""
+    return node.get("/v1/kv/" + key, headers=h(secret)).status
+
+
+def status(node):
+    return node.get("/v1/acl/replication").ok(200).json()
+
+
+def bootstrapped(node):
+    found = []
+
+    def made():
+        try:
+            a = node.put("/v1/acl/bootstrap")
+        except AGAIN:
+            return False
+        if a.status == 200:
+            found.append(a.json()["SecretID"])
+        return a.status == 200
+    wait_for("the first token", made)
+    return found[0]
+
+
+def two(c, count=1):
+    """A primary datacenter of one server and another one of `count`; (primary, others, a token with all rights)."""
+    first = c.servers(1, dc="dc1", **ACL)[0]
+    root = bootstrapped(first)
+    token(first, root, SecretID=REPLICATION, Description="replication", Policies=[{"Name": "global-management"}])
+    others = c.servers(count, dc="dc2", first=11, prefix="m", retry_join_wan=[first.addr],
+                       rpcd={"acl.tokens.replication": REPLICATION}, **ACL)
+    wait_for("the first tokens are in dc2", lambda: all(reads(n, root) == 404 for n in others), 60)
+    return first, others, root
+
+
+def tokens_in(node, root):
+    return {t["AccessorID"]: t for t in send(node, "GET", "tokens", None, root).json()}
+
+
+def same(first, node, root):
+    """Is all of it equal, but for what is local, for indexes, and for when each datacenter got its anonymous token?"""
+    def plain(list_, key):
+        return {t[key]: {k: v for k, v in t.items() if not k.endswith("Index") and k != "CreateTime"} for t in list_ if not t.get("Local")}
+    return all(plain(send(first, "GET", path, None, root).json(), key) == plain(send(node, "GET", path, None, root).json(), key)
+               for path, key in (("policies", "ID"), ("roles", "ID"), ("tokens", "AccessorID")))
+
+
+def test_flow():
+    """What is made, changed and deleted at the primary; what is written in the other datacenter; local tokens; how long it takes."""
+    with Cluster("127.235.1") as c:
+        first, (m1,), root = two(c)
+        a = m1.put("/v1/acl/bootstrap")
+        assert a.status == 403 and 'primary datacenter, which is "dc1"' in a.text, a
+        assert status(first)["Enabled"] is False
+        policy = send(first, "PUT", "policy", {"Name": "reads", "Rules": 'key_prefix "" { policy = "read" }'}, root).json()
+        role = send(first, "PUT", "role", {"Name": "readers", "Policies": [{"Name": "reads"}]}, root).json()
+        made = token(first, root, Roles=[{"Name": "readers"}])
+        wait_for("a token with a role", lambda: reads(m1, made["SecretID"]) == 404)
+        far = send(m1, "GET", "token/" + made["AccessorID"], None, root).json()
+        assert far["SecretID"] == made["SecretID"] and far["Roles"] == made["Roles"] and far["Hash"] == made["Hash"], far
+
+        # Written in dc2, it is written in dc1; and comes back.
+        b = token(m1, root, Description="by way of dc2", Policies=[{"ID": policy["ID"]}])
+        assert send(first, "GET", "token/" + b["AccessorID"], None, root).json()["SecretID"] == b["SecretID"]
+        wait_for("it comes back", lambda: reads(m1, b["SecretID"]) == 404)
+        copy = send(m1, "PUT", "token/%s/clone" % b["AccessorID"], {}, root).json()
+        wait_for("a clone", lambda: reads(m1, copy["SecretID"]) == 404)
+        send(m1, "DELETE", "token/" + b["AccessorID"], None, root)
+        assert reads(first, b["SecretID"]) == 403
+        wait_for("it goes again", lambda: reads(m1, b["SecretID"]) == 403)
+        second = send(m1, "PUT", "policy", {"Name": "nothing", "Rules": ""}, root).json()
+        assert send(first, "GET", "policy/name/nothing", None, root).json()["ID"] == second["ID"]
+
+        # Local ones (S146).
+        near = token(m1, root, Local=True, Policies=[{"ID": policy["ID"]}])
+        assert reads(m1, near["SecretID"]) == 404 and reads(first, near["SecretID"]) == 403
+        assert first.get("/v1/kv/a?dc=dc2", headers=h(near["SecretID"])).status == 404
+        assert m1.get("/v1/kv/a?dc=dc1", headers=h(near["SecretID"])).status == 403
+        own = token(first, root, Local=True, Policies=[{"ID": policy["ID"]}])
+
+        # Changes and deletions.
+        send(first, "PUT", "policy/" + policy["ID"], {"ID": policy["ID"], "Name": "writes", "Rules": 'key_prefix "" { policy = "write" }'}, root)
+        wait_for("a policy changes", lambda: m1.put("/v1/kv/b", b"1", headers=h(made["SecretID"])).status == 200)
+        assert send(m1, "GET", "role/" + role["ID"], None, root).json()["Policies"][0]["Name"] == "writes"
+        send(first, "DELETE", "role/" + role["ID"], None, root)
+        wait_for("a role goes", lambda: reads(m1, made["SecretID"], "b") == 403)
+        assert reads(m1, near["SecretID"]) == 404, "the local token stays"
+        # Names change hands.
+        send(first, "PUT", "policy/" + second["ID"], {"ID": second["ID"], "Name": "third", "Rules": ""}, root)
+        send(first, "PUT", "policy/" + policy["ID"], {"ID": policy["ID"], "Name": "nothing", "Rules": ""}, root)
+        send(first, "PUT", "policy/" + second["ID"], {"ID": second["ID"], "Name": "writes", "Rules": ""}, root)
+        wait_for("names change hands", lambda: same(first, m1, root))
+        assert send(m1, "GET", "policy/name/writes", None, root).json()["ID"] == second["ID"]
+        assert reads(m1, own["SecretID"]) == 403, "a local token of dc1 is none in dc2"
+
+        took = []
+        for _ in range(20):
+            t = token(first, root, Policies=[{"Name": "global-management"}])
+            begun = time.monotonic()
+            wait_for("a fresh token", lambda: reads(m1, t["SecretID"]) == 404)
+            took.append(time.monotonic() - begun)
+        took.sort()
+        print("# a fresh token is known in the other datacenter after %.0f ms (median; at most %.0f)" % (
+            took[10] * 1000, took[-1] * 1000), flush=True)
+        assert took[10] < 0.5, took
+        s = status(m1)
+        assert s["Enabled"] and s["Running"] and s["SourceDatacenter"] == "dc1" and s["ReplicationType"] == "tokens", s
+        assert s["ReplicatedIndex"] > 0 and s["ReplicatedTokenIndex"] > 0 and not s["LastSuccess"].startswith("0001"), s
+        info = m1.stats("rpcd")
+        assert info["acl_replication_running"] == "1" and int(info["acl_replication_copied"]) > 20, info
+
+
+def test_partition():
+    """The other datacenter decides alone while the primary is away, and catches up; a change of leaders goes on from there."""
+    with Cluster("127.235.2") as c:
+        first, others, root = two(c, 3)
+        for i in range(TOKENS):
+            token(first, root, Description="token %d" % i, Policies=[{"Name": "global-management"}])
+        wait_for("they are in dc2", lambda: len(tokens_in(others[0], root)) == TOKENS + 3, 60)
+        assert same(first, others[0], root)
+        leader = next(n for n in others if n.stats("rpcd")["acl_replication_running"] == "1")
+        before = status(leader)["ReplicatedTokenIndex"]
+        first.kill()
+        assert all(reads(n, root) == 404 for n in others), "known tokens hold without the primary"
+        near = token(leader, root, Local=True, Policies=[{"Name": "global-management"}])
+        assert reads(leader, near["SecretID"]) == 404
+        a = leader.http("PUT", "/v1/acl/token", b"{}", headers=h(root))
+        assert a.status == 500, a
+        first.start()
+        wait_for("dc1 is back", lambda: reads(first, root) == 404, 60)
+        gone = [t for t in tokens_in(first, root).values() if t["Description"].startswith("token 1")][:50]
+        for t in gone:
+            send(first, "DELETE", "token/" + t["AccessorID"], None, root)
+        wait_for("it catches up", lambda: len(tokens_in(leader, root)) == TOKENS + 3 + 1 - len(gone), 90)
+        assert reads(leader, near["SecretID"]) == 404
+        leader.kill()
+        rest = [n for n in others if n is not leader]
+        made = token(first, root, Policies=[{"Name": "global-management"}])
+        wait_for("the next leader goes on", lambda: all(reads(n, made["SecretID"]) == 404 for n in rest), 90)
+        assert status(rest[0])["ReplicatedTokenIndex"] > before
+        new = next(n for n in rest if n.stats("rpcd")["acl_replication_running"] == "1")
+        assert int(new.stats("rpcd")["acl_replication_copied"]) < 20, "it did not begin anew: %s" % new.stats("rpcd")
+        leader.start()
+
+
+def test_first_token():
+    """The token that was known first is known again by itself; one that is no token of the primary brings nothing."""
+    with Cluster("127.235.3") as c:
+        first = c.servers(1, dc="dc1", **ACL)[0]
+        root = bootstrapped(first)
+        m1 = c.servers(1, dc="dc2", first=11, prefix="m", retry_join_wan=[first.addr],
+                       rpcd={"acl.tokens.replication": REPLICATION}, **ACL)[0]
+        wait_for("an error is shown", lambda: "ACL not found" in status(m1).get("LastErrorMessage", ""), 60)
+        assert reads(m1, root) == 403
+        token(first, root, SecretID=REPLICATION, Policies=[{"Name": "global-management"}])
+        wait_for("it begins", lambda: reads(m1, root) == 404, 60)
+        # Without the replication token nothing flows any more.
+        send(first, "DELETE", "token/" + send(first, "GET", "token/self", None, REPLICATION).json()["AccessorID"], None, root)
+        made = token(first, root, Policies=[{"Name": "global-management"}])
+        wait_for("it ends", lambda: int(m1.stats("rpcd")["acl_replication_failures"]) > 1 and
+                 "ACL not found" in status(m1).get("LastErrorMessage", ""), 60)
+        assert reads(m1, made["SecretID"]) == 403 and reads(m1, root) == 404
+
+
+main(test_flow, test_partition, test_first_token)
