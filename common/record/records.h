@@ -354,7 +354,8 @@ RECORD(acl_login,			/* OP_ACL_LOGIN: the first three are what is asked, and do n
 	(OBJ, Token, acl_token),	/* what the leader makes of it */
 	(U64, Method))			/* CreateIndex of the method that it looked at */
 RECORD(acl_logout,			/* OP_ACL_LOGOUT: the first is what is asked, and does not go to the log */
-	(STR, SecretID), (STR, AccessorID))
+	(STR, SecretID), (STR, AccessorID),
+	(BOOL, Secondary))		/* as in acl_token_set */
 RECORD(acl_claim_list, (STR, Name), (STRS, Items))
 RECORD(acl_claims,			/* of a bearer token, by the names that its method maps them to */
 	(MAP, value), (OBJMAP, list, acl_claim_list, SF_LISTS))

@@ -76,6 +76,8 @@ def questions(ids):
         "ACL_METHOD_GET": {"Name": "alien-method"}, "ACL_METHOD_LIST": {}, "ACL_BINDING_GET": {"ID": ids["binding"]},
         "ACL_BINDING_LIST": {},
         "ACL_TRANSLATE": {"Rules": 'key "alien" { policy = "read" }'}, "ACL_REPLICATION": {}, "ACL_RESOLVE": {"SecretID": NOBODY},
+        "ACL_REPL_LIST": {"Kind": 1, "Limit": 100}, "ACL_REPL_FETCH": {"Kind": 1, "IDs": [ids["policy"]]},
+        "ACL_REPL_DIFF": {"Kind": 3, "Whole": True}, "ACL_REPL_DIFF_FIRST": {"Kind": 3, "Whole": True, "Asker": NOBODY},
         "SNAPSHOT_SAVE": snapshot, "SNAPSHOT_READ": dict(snapshot, ID=NOBODY), "SNAPSHOT_END": dict(snapshot, ID=NOBODY),
         "RESTORE_OPEN": snapshot, "RESTORE_WRITE": dict(snapshot, ID=NOBODY, Data=b"x"),
         "RESTORE_APPLY": dict(snapshot, ID=NOBODY), "RESTORE_STATUS": snapshot,
@@ -97,6 +99,8 @@ def questions(ids):
         "ACL_LOGIN": {"AuthMethod": "alien-method", "BearerToken": "a.b.c", "Method": ids["method index"],
                       "Token": {"AccessorID": NOBODY, "SecretID": NOBODY, "Policies": [{"ID": MANAGEMENT}]}},
         "ACL_LOGOUT": {"SecretID": NOBODY, "AccessorID": ids["token"]},
+        "ACL_REPL_APPLY": {"Kind": 3, "Delete": [ids["token"]]},
+        "ACL_REPL_APPLY_FIRST": {"Kind": 3, "Delete": [ids["token"]], "Asker": NOBODY},
         "SESSION_DESTROY": {"ID": ids["session"]},
         "CATALOG_DEREGISTER": {"Node": "alien-node", "ServiceID": "alien-web"},
         "QUERY_DELETE": {"ID": ids["query"]},
@@ -109,6 +113,8 @@ def questions(ids):
 # What nobody needs a right for says why in its row; here is what comes of it without one.  True: it is answered.
 FOR_ANYBODY = {
     "STATUS_LEADER": True, "STATUS_PEERS": True, "ACL_REPLICATION": True, "ACL_TOKEN_SELF": True,
+    "ACL_REPL_DIFF_FIRST": NOT_FOUND,           # it was not known first
+    "ACL_REPL_APPLY_FIRST": True,               # and refused: this is the primary datacenter, which copies nothing
     "ACL_RESOLVE": NOT_FOUND,                   # the secret that is asked about is nobody's
     "TXN_READ": "filtered", "QUERY_EXECUTE": "filtered", "QUERY_REMOTE": "filtered",
     "TXN_APPLY": "errors",                      # an error for each of its operations that is refused
@@ -174,7 +180,7 @@ def check(row, kind, said, want):
     if want == "served":
         if said.err != 0:       # the rest of what is wrong with it is not access control's
             assert said.err not in (ERR.EPERM, ERR.EDISABLED) and not holds(said, DENIED), text
-        elif row.kind == "READ" and row.scope != "NONE" and not row.name.startswith(("AUTOPILOT", "ACL_TRANSLATE")):
+        elif row.kind == "READ" and row.scope != "NONE" and not row.name.startswith(("AUTOPILOT", "ACL_TRANSLATE", "ACL_REPL_LIST", "ACL_REPL_DIFF")):
             assert holds(said, "alien"), text
         return
     assert not holds(said, MARKER.get(row.name, "alien")), text

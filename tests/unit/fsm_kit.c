@@ -23,6 +23,7 @@ open_fsm(struct kit *k)
 	char err[256], dir[80];
 	struct fsm_options opt = { .dir = dir, .cache_bytes = 4u << 20, .datacenter = "dc1", .version = k->version,
 	    .acl_default_allow = k->default_allow, .acl_key_list = k->key_list, .wall_now = wall_now,
+	    .acl_primary = k->primary,
 	    .session_ttl_min_ns = 10 * KIT_SECOND, .session_ttl_max_ns = 86400 * KIT_SECOND };
 
 	newest = k;

@@ -17,6 +17,7 @@ struct kit {
 	struct fsm_answer ans;
 	int64_t now;			/* wall clock of the next entry; of reads that of the kit opened last */
 	unsigned uuids;			/* handed out */
+	const char *primary;		/* the datacenter that has policies, roles and global tokens, for kit_reopen(); NULL: this one */
 	uint8_t version;		/* of the state machine, for kit_reopen(); 0: the present one */
 	bool default_allow, key_list;	/* of access control, for kit_reopen() */
 };

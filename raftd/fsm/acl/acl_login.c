@@ -19,6 +19,8 @@ login_prepare(struct prepare *p, void *rec)
 
 	if (err != TV_OK)
 		return err;
+	if (!t->Local && (err = acl_check_primary(p)) != TV_OK)
+		return err;			/* a method with TokenLocality "global" */
 	q->AuthMethod = q->BearerToken = SPAN_NONE;
 	q->Meta = (struct span_map){ .n = 0 };
 	if (q->Method == 0 || t->AuthMethod.len == 0)
@@ -47,6 +49,7 @@ logout_prepare(struct prepare *p, void *rec)
 	enum tv_err err = acl_prepares(p);
 
 	q->SecretID = SPAN_NONE;
+	q->Secondary = p->f->opt.acl_primary != NULL;
 	if (err == TV_OK && q->AccessorID.len != UUID_CHARS)
 		err = prepare_fail(p, NOT_FOUND);
 	return err;
@@ -115,6 +118,8 @@ logout_apply(struct apply *p, const void *rec)
 		apply_fail(p, TV_EPERM, NOT_FOUND);
 	else if (t.AuthMethod.len == 0)
 		apply_fail(p, TV_EPERM, "Permission denied");
+	else if (q->Secondary && !t.Local)
+		acl_fail_primary(p);
 	else {
 		acl_token_remove(p->f, &st, &t);
 		apply_bool(p, true);

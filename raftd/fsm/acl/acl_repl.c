@@ -206,8 +206,12 @@ read_records(struct reading *r, const void *rec)
 	size_t bytes = 0;
 
 	r->ans->index = acl_index_of(r->f);
-	if (!acl_reads(r) || !is_kind(r, q->Kind, SPAN_NONE) || q->Kind == ACL_REPL_NONE)
+	if (!acl_reads(r) || !is_kind(r, q->Kind, SPAN_NONE))
 		return;
+	if (q->Kind == ACL_REPL_NONE) {
+		read_fail(r, TV_EINVAL, "no such kind or id");
+		return;
+	}
 	found.v = arena_array(r->a, max + 1, sizes[q->Kind]);
 	for (; found.v != NULL && out.Considered < max && bytes < FETCH_BYTES_MAX && r->f->failed == 0; out.Considered++) {
 		struct span val, id = q->IDs.v[out.Considered];
@@ -590,7 +594,7 @@ copy_all(struct apply *p, const struct acl_state *st, const struct acl_repl_appl
 static void
 carry_out(struct apply *p, const struct acl_repl_apply *q, struct acl_state *st)
 {
-	bool changed, closed = span_eqs(st->ReplToken, ACL_REPL_CLOSED);
+	bool changed;
 
 	/* Who had a right to it ends the time in which anybody is believed. */
 	if (st->ReplToken.len == 0) {
@@ -600,7 +604,6 @@ carry_out(struct apply *p, const struct acl_repl_apply *q, struct acl_state *st)
 	changed = copy_all(p, st, q);
 	if (p->f->failed != 0 || !acl_load(p->f, &p->f->work, st))	/* the token may be among what went */
 		return;
-	changed = changed || closed != span_eqs(st->ReplToken, ACL_REPL_CLOSED);
 	if (!span_eq(st->Source, q->Source)) {
 		st->Source = q->Source;
 		st->ReplPolicies = st->ReplRoles = st->ReplTokens = st->ReplFloor = 0;
