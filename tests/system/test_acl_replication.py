@@ -138,7 +138,7 @@ def test_flow():
         s = status(m1)
         assert s["Enabled"] and s["Running"] and s["SourceDatacenter"] == "dc1" and s["ReplicationType"] == "tokens", s
         assert s["ReplicatedIndex"] > 0 and s["ReplicatedTokenIndex"] > 0 and not s["LastSuccess"].startswith("0001"), s
-        info = m1.stats("rpcd")
+        info = m1.stats("rpcd", headers=h(root))
         assert info["acl_replication_running"] == "1" and int(info["acl_replication_copied"]) > 20, info
 
 
@@ -150,7 +150,7 @@ def test_partition():
             token(first, root, Description="token %d" % i, Policies=[{"Name": "global-management"}])
         wait_for("they are in dc2", lambda: len(tokens_in(others[0], root)) == TOKENS + 3, 60)
         assert same(first, others[0], root)
-        leader = next(n for n in others if n.stats("rpcd")["acl_replication_running"] == "1")
+        leader = next(n for n in others if n.stats("rpcd", headers=h(root))["acl_replication_running"] == "1")
         before = status(leader)["ReplicatedTokenIndex"]
         first.kill()
         assert all(reads(n, root) == 404 for n in others), "known tokens hold without the primary"
@@ -170,8 +170,8 @@ def test_partition():
         made = token(first, root, Policies=[{"Name": "global-management"}])
         wait_for("the next leader goes on", lambda: all(reads(n, made["SecretID"]) == 404 for n in rest), 90)
         assert status(rest[0])["ReplicatedTokenIndex"] > before
-        new = next(n for n in rest if n.stats("rpcd")["acl_replication_running"] == "1")
-        assert int(new.stats("rpcd")["acl_replication_copied"]) < 20, "it did not begin anew: %s" % new.stats("rpcd")
+        new = next(n for n in rest if n.stats("rpcd", headers=h(root))["acl_replication_running"] == "1")
+        assert int(new.stats("rpcd", headers=h(root))["acl_replication_copied"]) < 20, "it did not begin anew: %s" % new.stats("rpcd")
         leader.start()
 
 
@@ -189,7 +189,7 @@ def test_first_token():
         # Without the replication token nothing flows any more.
         send(first, "DELETE", "token/" + send(first, "GET", "token/self", None, REPLICATION).json()["AccessorID"], None, root)
         made = token(first, root, Policies=[{"Name": "global-management"}])
-        wait_for("it ends", lambda: int(m1.stats("rpcd")["acl_replication_failures"]) > 1 and
+        wait_for("it ends", lambda: int(m1.stats("rpcd", headers=h(root))["acl_replication_failures"]) > 1 and
                  "ACL not found" in status(m1).get("LastErrorMessage", ""), 60)
         assert reads(m1, made["SecretID"]) == 403 and reads(m1, root) == 404
 

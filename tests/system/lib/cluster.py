@@ -160,7 +160,8 @@ class Node:
             self.write("raftd.conf", raftd or {})
 
     def write(self, file, keys):
-        with open(os.path.join(self.conf, file), "w") as f:
+        secret = any(k.startswith("acl.tokens.") for k in keys)      # nobody else may read such a file
+        with open(os.open(os.path.join(self.conf, file), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if secret else 0o644), "w") as f:
             blocks = {}
             for k, v in keys.items():
                 block, _, key = k.rpartition(".")
