@@ -86,7 +86,7 @@ struct rpcd {
 	struct agent_tokens tokens;
 	struct acl_resolver *acl;
 	struct acl_guard fire_guard, keyring_guard;
-	struct acl_replicator *replicator;	/* NULL: not a server of a datacenter that copies another one's tokens */
+	struct acl_replicator *replicator;	/* NULL: no server, or no other datacenter's tokens are copied */
 	struct datacenters datacenters;
 	struct cache *cache;
 	struct coord_report *coord_report;

@@ -294,7 +294,8 @@ RECORD(acl_state,			/* one record of the state: access control holds */
 	(BIN, Key),			/* secrets are looked up by their hash with it */
 	(STR, First),			/* accessor id of the token that the newest bootstrap made */
 	/* What was copied from a primary datacenter, up to which of its indexes; times in ns since 1970, 0: never. */
-	(STR, Source), (BIN, ReplToken),	/* its name; the hash of the token that was known first, "-": none counts any more */
+	(STR, Source),			/* its name */
+	(BIN, ReplToken),		/* hash of the token that was known first; "-": none counts any more */
 	(U64, ReplPolicies), (U64, ReplRoles), (U64, ReplTokens), (U64, ReplFloor),
 	(I64, ReplSuccess), (I64, ReplFailure), (STR, ReplError))
 #define ACL_KEY_BYTES 32
@@ -388,9 +389,10 @@ RECORD(acl_repl_compare,		/* OP_ACL_REPL_DIFF, OP_ACL_REPL_DIFF_FIRST: a page wi
 	(OBJS, Items, acl_repl_item))
 RECORD(acl_repl_diff,
 	(OBJ, Position, acl_repl_position),	/* reached so far */
-	(U64, Count), (U64, New),	/* of the kind here, if Whole is not set; of Fetch, those that are not here at all */
+	(U64, Count),			/* of the kind here, if Whole is not set */
+	(U64, New),			/* of Fetch, those that are not here at all */
 	(STRS, Fetch), (STRS, Delete))
-RECORD(acl_repl_apply,			/* OP_ACL_REPL_APPLY, OP_ACL_REPL_APPLY_FIRST; answer: bool_reply, did anything change */
+RECORD(acl_repl_apply,			/* OP_ACL_REPL_APPLY and _FIRST; answer: bool_reply, did anything change */
 	(STR, Asker),			/* OP_ACL_REPL_APPLY_FIRST: the replication token; it does not go to the log */
 	(BIN, AskerHash), (I64, Now),
 	(STR, Source),			/* the primary's name */

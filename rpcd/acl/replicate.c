@@ -24,7 +24,10 @@
 #define ARGS_BYTES_MAX (16u << 20)
 #define DELETE_MAX 4096u		/* of one comparison: then there may be more */
 
-enum step { STEP_OFF, STEP_BEGIN, STEP_WAIT, STEP_LIST, STEP_DIFF, STEP_FETCH, STEP_APPLY, STEP_COUNT, STEP_REACH, STEP_PAUSE, STEP_TELL };
+enum step {
+	STEP_OFF, STEP_BEGIN, STEP_WAIT, STEP_LIST, STEP_DIFF, STEP_FETCH, STEP_APPLY, STEP_COUNT, STEP_REACH,
+	STEP_PAUSE, STEP_TELL
+};
 
 struct reply_kept {			/* a record, and what it points into */
 	struct buf bytes;
@@ -47,7 +50,7 @@ struct acl_replicator {
 	unsigned kind;			/* enum acl_repl_kind */
 	char after[37], until[37];	/* of the page */
 	uint64_t there, here;		/* how many of the kind, after this round */
-	int64_t gap[ACL_REPL_KINDS];	/* there - here after a round of everything: tokens of here alone may be in the way */
+	int64_t gap[ACL_REPL_KINDS];	/* there - here after a round of everything: local tokens are in the way */
 	struct reply_kept page_kept, diff_kept, records_kept;
 	struct acl_repl_page page;
 	struct acl_repl_diff diff;
@@ -169,7 +172,8 @@ static void
 ask_page(struct acl_replicator *r)
 {
 	ask(r, OP_ACL_REPL_LIST, true, 0, &(struct acl_repl_ask){ .Kind = r->kind,
-	    .Since = is_whole(r) ? 0 : *index_of(&r->reached, r->kind), .After = span_str(r->after), .Limit = ACL_REPL_PAGE });
+	    .Since = is_whole(r) ? 0 : *index_of(&r->reached, r->kind), .After = span_str(r->after),
+	    .Limit = ACL_REPL_PAGE });
 }
 
 static void
@@ -212,8 +216,8 @@ run(struct acl_replicator *r, enum step step)
 		ask_page(r);
 		break;
 	case STEP_DIFF:
-		ask_diff(r, &(struct acl_repl_compare){ .Kind = r->kind, .Whole = is_whole(r), .After = span_str(r->after),
-		    .Until = span_str(r->until), .Items = r->page.Items });
+		ask_diff(r, &(struct acl_repl_compare){ .Kind = r->kind, .Whole = is_whole(r),
+		    .After = span_str(r->after), .Until = span_str(r->until), .Items = r->page.Items });
 		break;
 	case STEP_FETCH:
 		ask_fetch(r);
@@ -244,7 +248,8 @@ next_kind(struct acl_replicator *r)
 {
 	r->whole_kind = false;
 	r->after[0] = '\0';
-	while (++r->kind < ACL_REPL_KINDS && !r->whole && *index_of(&r->target, r->kind) == *index_of(&r->reached, r->kind))
+	while (++r->kind < ACL_REPL_KINDS && !r->whole &&
+	    *index_of(&r->target, r->kind) == *index_of(&r->reached, r->kind))
 		;
 	run(r, r->kind < ACL_REPL_KINDS ? STEP_LIST : STEP_REACH);
 }
@@ -383,7 +388,8 @@ reached(struct acl_replicator *r)
 	if (r->whole) {
 		r->stats.whole++;
 		r->whole_at = now;
-		log_info("acl", "replication from datacenter %s: all of its policies, roles and tokens are here", r->conf.primary);
+		log_info("acl", "replication from datacenter %s: all of its policies, roles and tokens are here",
+		    r->conf.primary);
 	} else if (r->error[0] != '\0') {
 		log_info("acl", "replication from datacenter %s goes on", r->conf.primary);
 	}
@@ -425,7 +431,8 @@ on_error(struct acl_replicator *r, const struct op_reply *reply)
 	static const char *const what[] = {
 		[STEP_OFF] = "", [STEP_BEGIN] = "reading how far it has come", [STEP_WAIT] = "waiting for changes",
 		[STEP_LIST] = "listing", [STEP_DIFF] = "comparing", [STEP_FETCH] = "fetching", [STEP_APPLY] = "writing",
-		[STEP_COUNT] = "counting", [STEP_REACH] = "writing how far it has come", [STEP_PAUSE] = "", [STEP_TELL] = "",
+		[STEP_COUNT] = "counting", [STEP_REACH] = "writing how far it has come",
+		[STEP_PAUSE] = "", [STEP_TELL] = "",
 	};
 
 	if (r->step == STEP_BEGIN && reply->err == TV_EPERM && !r->first) {

@@ -1,10 +1,11 @@
 /*
  * Copies policies, roles and global tokens of the primary datacenter into this one: in the rpcd next to the leader.
  *
- * A round: wait at the primary until something has changed there (a blocking query); list what changed, page by page; compare each page
- * with what is here; fetch what differs, and have it written, in batches at a bounded rate; then write how far that is.  The first round
- * of a leader, one in an hour, and one after a restore there or where numbers do not agree, lists everything: then what the primary does
- * not have any more goes.  Nothing is kept here that a new leader would need.
+ * A round: wait at the primary until something has changed there (a blocking query); list what changed, page by page;
+ * compare each page with what is here; fetch what differs, and have it written, in batches at a bounded rate; then
+ * write how far that is.  The first round of a leader, one in an hour, and one after a restore there or where numbers
+ * do not agree, lists everything: then what the primary does not have any more goes.  Nothing is kept here that a new
+ * leader would need.
  *
  * Sources: raftd/fsm/acl/acl_repl.c, the other side of it.
  */
@@ -22,7 +23,8 @@ struct acl_replicator_conf {
 	struct route *route;
 	const struct raftd_client *raft;
 	const char *primary;		/* the datacenter; borrowed */
-	struct span (*token)(void *ctx);	/* the replication token now, "" none; a loan until the next turn of the loop */
+	/* The replication token now, "": none; a loan until the next turn of the loop. */
+	struct span (*token)(void *ctx);
 	void *ctx;
 	uint64_t seed;
 };
@@ -39,7 +41,8 @@ struct acl_replicator_stats {
 	uint64_t copied, deleted, bytes;	/* records written here */
 	uint64_t behind;		/* by so many indexes of the primary; 0: it is all here */
 	uint64_t age_s;			/* since a round was completed; 0: none was */
-	uint64_t round_ms;		/* of the last round that found a change, from hearing of it to having it written here */
+	/* Of the last round that found a change, from hearing of it to having it written here. */
+	uint64_t round_ms;
 };
 /* Zeros for NULL. */
 void acl_replicator_stats(const struct acl_replicator *r, struct acl_replicator_stats *out);

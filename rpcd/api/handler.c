@@ -146,7 +146,7 @@ api_pack(struct request *r, enum op_code code, const void *args)
 	TV_ASSERT(op != NULL);
 	r->op.op = op->code;
 	r->op.token = api_token(r);
-	/* It may have to be asked for in another datacenter, when the head of the request is gone: api_start_again(). */
+	/* It may be asked for in another datacenter when the head of the request is gone: api_start_again(). */
 	if (op->kind == OP_WRITE && op->access.resource == OP_RES_ACL)
 		r->op.token = arena_copy(&r->arena, r->op.token);
 	buf_reset(&r->scratch);
