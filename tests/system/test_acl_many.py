@@ -192,11 +192,11 @@ def test_leaders_die_while_tokens_change():
             wait_for("changes", lambda: len(made) + len(deleted) > have + 100)
             leader.kill()
             alive = [s for s in servers if s is not leader]
-            now = leads(alive, acl.secret)
+            now = leads(alive)
             wait_for("%s serves" % now.name, lambda: now.get("/v1/kv/a", headers=auth(acl.secret)).ok(200).status == 200)
             leader.start()
             wait_for("%s is back" % leader.name, lambda: leader.get("/v1/kv/a", headers=auth(acl.secret)).ok(200).status == 200)
-            leader = leads(servers, acl.secret)
+            leader = leads(servers)
         halt.set()
         for t in threads:
             t.join(90)

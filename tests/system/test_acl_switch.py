@@ -35,17 +35,16 @@ def test_servers_that_were_not_told():
         c.formed(servers)
         servers[0].kv_put("before", "1")
         one = servers[2]
+        ident = next(s["ID"] for s in servers[0].get("/v1/operator/raft/configuration").json()["Servers"] if s["Node"] == one.name)
         one.stop()
         one.set_common(**ON)
-        one.start().up()
-        assert answered(servers[0]) == 200
-        ident = next(s["ID"] for s in servers[0].get("/v1/operator/raft/configuration").json()["Servers"] if s["Node"] == one.name)
+        one.start()
+        wait_for("it is back", lambda: one.get("/v1/kv/before").ok(200, 403))
 
         def lead():
-            if not one.is_leader():
+            if leads(servers) is not one:
                 servers[0].put("/v1/operator/raft/transfer-leader?id=" + ident)
-            need(one.is_leader(), "another one leads")
-            return True
+            return need(leads(servers) is one, "another one leads") or True
         wait_for("it leads", lead)
         acl = Acl(one)
         refuses(servers)
@@ -58,7 +57,7 @@ def test_servers_that_were_not_told():
         assert "cluster.conf says nothing of it" not in one.log("raftd")
         # They lead, and it still holds.
         one.kill()
-        other = leads(servers[:2], acl.secret)
+        other = leads(servers[:2])
         refuses([s for s in servers if s is not one])
         assert answered(other, acl.secret) == 200
         one.start()
@@ -165,7 +164,7 @@ def test_first_token_while_leaders_die():
                 r = servers[0].get("/v1/acl/tokens").ok(403, 401)
                 return need(r.status == 403, r) or True
             wait_for("access control holds", holds)
-            leader = leads(servers, None)
+            leader = leads(servers)
             won, lock, go = [], threading.Lock(), threading.Event()
 
             def ask(node):
@@ -188,7 +187,7 @@ def test_first_token_while_leaders_die():
             alive = [s for s in servers if s is not leader]
             assert len(won) <= 1, won
             leader.start()
-            now = leads(alive, None)
+            now = leads(alive)
             if not won:         # it was made and nobody heard, or none was made
                 r = wait_for("an answer", lambda: now.put("/v1/acl/bootstrap").ok(200, 403))
                 if r.status == 200:

@@ -1,6 +1,6 @@
 """Access control in tests: a cluster that has it, its first token, and short ways to make tokens and policies.
 
-    acl = Acl(c.formed_with_acl(...))           # bootstraps
+    acl, leader = formed(c, servers)            # bootstraps
     secret = acl.token('key_prefix "a/" { policy = "read" }')
     node.get("/v1/kv/a", headers=auth(secret))
 
@@ -88,8 +88,8 @@ def servers_with_clock(c, clock, count, raftd=None, **kw):
     return out
 
 
-def leads(servers, secret):
-    """The server that leads; the others say so without their operator's rights."""
+def leads(servers):
+    """The server that leads, as the first one says; nobody needs a right for that."""
     def find():
         told = servers[0].get("/v1/status/leader").ok().json()
         found = [s for s in servers if s.running("raftd") and told.startswith(s.addr + ":")]
@@ -107,4 +107,4 @@ def formed(c, servers, **kw):
         there = acl.ask("GET", "/v1/operator/raft/configuration")["Servers"]
         return len(there) == len(servers) and all(s["Voter"] for s in there) and any(s["Leader"] for s in there)
     wait_for("%d voters" % len(servers), whole, **kw)
-    return acl, leads(servers, acl.secret)
+    return acl, leads(servers)
