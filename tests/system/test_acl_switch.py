@@ -157,7 +157,7 @@ def test_reset_by_a_file():
 def test_first_token_while_leaders_die():
     """Many ask for it at every server while the leader is killed: exactly one is made in the end, or one by a reset (S148)."""
     for round_number, delay in enumerate(DELAYS):
-        with Cluster("127.241.%d" % (10 + round_number)) as c:
+        with Cluster("127.245.%d" % (1 + round_number)) as c:
             servers = c.servers(3, **ON)
 
             def holds():
