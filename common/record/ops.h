@@ -47,6 +47,7 @@ enum op_trait {
 	OP_SHORT = 8,		/* one record: it does not wait for reads of many (raftd/engine/statethread.h) */
 	OP_MAKES_ID = 16,	/* the proposer adds a new UUID */
 	OP_LOGGED = 32,		/* changes the cluster: the log says who asked */
+	OP_OWN = 64,		/* asked by the rpcd of the same server alone: it goes over no link */
 };
 
 /* What access is about; named after the rules of Consul's ACLs. */
@@ -258,11 +259,11 @@ struct op_access {
 	X(134, ACL_REPL_DIFF,       "ACL.ReplicationCompare", READ,    acl_repl_compare,   acl_repl_diff,    ONE, \
 	    0,              (ALL, ACL, WRITE),                   (NOTHING)) \
 	X(135, ACL_REPL_DIFF_FIRST, "ACL.ReplicationCompareFirst", READ, acl_repl_compare, acl_repl_diff,    ONE, \
-	    0,              (NONE, "it names the token that was known first, or none was yet"), (NOTHING)) \
+	    OP_OWN,         (NONE, "it names the token that was known first, or none was yet"), (NOTHING)) \
 	X(136, ACL_REPL_APPLY,      "ACL.ReplicationApply",   WRITE,   acl_repl_apply,     bool_reply,       ONE, \
 	    0,              (ALL, ACL, WRITE),                   (NOTHING)) \
 	X(137, ACL_REPL_APPLY_FIRST, "ACL.ReplicationApplyFirst", WRITE, acl_repl_apply,   bool_reply,       ONE, \
-	    0,              (NONE, "it names the token that was known first, or none was yet"), (NOTHING)) \
+	    OP_OWN,         (NONE, "it names the token that was known first, or none was yet"), (NOTHING)) \
 	/* snapshots on their way to and from clients, chunk by chunk */ \
 	X( 70, SNAPSHOT_SAVE,       "Snapshot.Save",          SERVER,  snapshot_ask,       snapshot_state,   ONE, \
 	    0,              (ALL, STATE, READ),                  (NOTHING)) \

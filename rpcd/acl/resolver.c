@@ -543,7 +543,9 @@ acl_resolver_new(const struct acl_resolver_conf *conf)
 	r->conf = *conf;
 	crypto_generichash_keygen(r->hash_key);
 	r->grants = grants_new(&(struct grants_conf){ .kept_max = KEPT_MAX, .unknown_max = UNKNOWN_MAX,
-	    .bytes_max = BYTES_MAX, .unknown_ttl = UNKNOWN_TTL });
+	    .bytes_max = BYTES_MAX,
+	    /* A server asks its own state, which may have the token in a moment. */
+	    .unknown_ttl = conf->server ? MONO_S(0) : UNKNOWN_TTL });
 	r->nothing = acl_rights_plain(false);
 	r->all = acl_rights_plain(true);
 	r->master = acl_rights_master(conf->node_name);

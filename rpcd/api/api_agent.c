@@ -22,7 +22,7 @@ config_json(const struct api *api, struct buf *out)
 	buf_puts(out, "\"Config\":{\"Datacenter\":");
 	json_quote(span_str(c->datacenter), out);
 	buf_puts(out, ",\"PrimaryDatacenter\":");
-	json_quote(span_str(c->datacenter), out);
+	json_quote(span_str(c->acl_primary != NULL ? c->acl_primary : c->datacenter), out);
 	buf_puts(out, ",\"NodeName\":");
 	json_quote(span_str(c->node_name), out);
 	buf_printf(out, ",\"NodeID\":\"%s\",\"Revision\":\"%s\",\"Server\":%s,\"Version\":\"%s\"}",
@@ -33,9 +33,10 @@ config_json(const struct api *api, struct buf *out)
 	json_quote(span_str(c->node_name), out);
 	buf_printf(out, ",\"NodeID\":\"%s\",\"ServerMode\":%s,\"ServerPort\":%" PRIu16 ",\"SerfPortLAN\":%" PRIu16
 	    ",\"SerfPortWAN\":%" PRIu16 ",\"HTTPPort\":%" PRIu16 ",\"KVMaxValueSize\":%" PRIu64
-	    ",\"ACLsEnabled\":%s}",
+	    ",\"ACLsEnabled\":%s,\"ACLDefaultPolicy\":\"%s\"}",
 	    c->node_id, c->server ? "true" : "false", c->raft_port, c->lan_port, c->wan_port, api->conf->http_port,
-	    api->conf->kv_max_value_size, api->acl != NULL && acl_holds(api->acl) ? "true" : "false");
+	    api->conf->kv_max_value_size, api->acl != NULL && acl_holds(api->acl) ? "true" : "false",
+	    c->acl_default == ACL_DEFAULT_ALLOW ? "allow" : "deny");
 }
 
 /* Until gossipd has told about ourselves: what the configuration says. */

@@ -135,15 +135,20 @@ routed(void *ctx, const struct op_reply *reply)
 	pending_drop(k, pending_at(k, p->id));
 }
 
-/* Another node passes on what changes the cluster.  Its own log says who asked there. */
-static void
-log_asker(struct conn *k, struct span body)
+/* NULL: none that this version knows. */
+static const struct op *
+op_of(struct span body)
 {
 	struct rd r = rd_span_over(body);
-	const struct op *op;
 
 	(void)mpr_array(&r);
-	op = op_find((uint16_t)mpr_uint(&r, UINT16_MAX));
+	return op_find((uint16_t)mpr_uint(&r, UINT16_MAX));
+}
+
+/* Another node passes on what changes the cluster.  Its own log says who asked there. */
+static void
+log_asker(struct conn *k, const struct op *op)
+{
 	if (op != NULL && op->traits & OP_LOGGED && log_allow(&k->d->asked, "rpc"))
 		log_info("rpc", "%s requested by the rpcd at %s", op->name, chan_peer(k->conn.chan));
 }
@@ -167,12 +172,17 @@ on_op(void *conn, const struct frame *f)
 	enum route_origin origin = f->type == MSG_OP ? ROUTE_PEER : f->type == MSG_OP_FINAL ? ROUTE_FINAL : ROUTE_DC;
 	struct conn *k = conn;
 	struct pending **at = pending_at(k, f->id), *p;
+	const struct op *op = op_of(f->body);
 	enum tv_err err;
 
 	if (*at != NULL)
 		return TV_EFORMAT;
 	k->d->stats.requests++;
-	log_asker(k, f->body);
+	if (op != NULL && op->traits & OP_OWN) {
+		refuse(k, f, TV_EPERM, "Permission denied: this is for the rpcd of the same server");
+		return TV_OK;
+	}
+	log_asker(k, op);
 	if (k->d->quiet) {
 		refuse(k, f, TV_ENOLEADER, "this server is stopping");
 		return TV_OK;
