@@ -84,7 +84,7 @@ rpcd_librpcdns_a_SOURCES = \
 	rpcd/dns/dname.c rpcd/dns/dname.h rpcd/dns/query.c rpcd/dns/query.h rpcd/dns/zone.c rpcd/dns/zone.h \
 	rpcd/dns/records.c rpcd/dns/records.h rpcd/dns/answer.c rpcd/dns/answer.h rpcd/dns/rate.c rpcd/dns/rate.h \
 	rpcd/dns/message.c rpcd/dns/message.h rpcd/dns/rendered.c rpcd/dns/rendered.h rpcd/dns/explain.c rpcd/dns/explain.h \
-	rpcd/dns/facts.c rpcd/dns/facts.h
+	rpcd/dns/facts.c rpcd/dns/facts.h rpcd/dns/room.c rpcd/dns/room.h
 sbin_PROGRAMS += rpcd/rpcd-dns
 rpcd_rpcd_dns_SOURCES = \
 	rpcd/dns/main.c rpcd/dns/setup.c rpcd/dns/asks.c rpcd/dns/udp.c rpcd/dns/tcp.c rpcd/dns/upstream.c \

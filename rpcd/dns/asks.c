@@ -678,8 +678,14 @@ static void
 run(struct ask *a)
 {
 	struct server *s = a->server;
-	enum dns_outcome outcome = try(s, &a->q, &a->client, a->seed, &a->facts);
 
+	/* Many that waited for one look-up have their answers one after the other, as their clients take them. */
+	if (a->client.conn != NULL && !tcp_has_room(a->client.conn)) {
+		tcp_again(a->client.conn, a->msg);
+		ask_free(a);
+		return;
+	}
+	enum dns_outcome outcome = try(s, &a->q, &a->client, a->seed, &a->facts);
 	if (outcome == DNS_NEED && look_for(a))
 		return;
 	if (outcome == DNS_FORWARD) {

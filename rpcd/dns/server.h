@@ -150,6 +150,10 @@ void udp_send(struct server *s, const struct client *client, struct span answer)
 /* -- tcp.c -- */
 bool tcp_open(struct server *s);
 void tcp_send(struct server *s, struct tcp_conn *conn, struct span answer);
+/* May an answer to one of its questions be made now?  Otherwise tcp_again(). */
+bool tcp_has_room(struct tcp_conn *conn);
+/* This message, which was under way, is asked anew when there is room. */
+void tcp_again(struct tcp_conn *conn, struct span msg);
 /* A question of this connection ended without an answer. */
 void tcp_no_answer(struct server *s, struct tcp_conn *conn);
 

@@ -1,7 +1,7 @@
 /*
  * DNS over TCP: a length before each message, questions in a row.  A connection is bounded in questions, in answers
- * that wait, and in time: none may stay that says nothing, or takes nothing.  All together are bounded in number and in
- * bytes: who got no further for the longest time makes room.
+ * that wait, and in time: none may stay that says nothing, or takes nothing.  All together are bounded in number: who
+ * got no further for the longest time makes room; and in bytes: room.h says who waits, and who loses, for answers.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 
 #include "common/base/log.h"
 #include "common/net/source.h"
+#include "rpcd/dns/room.h"
 #include "rpcd/dns/server.h"
 
 #define TAG "dns"
@@ -19,7 +20,10 @@
 #define UNDER_WAY_MAX 64
 #define OUT_BYTES_PAUSE (256u << 10)	/* no more questions are read */
 #define READ_BYTES 4096
-#define BYTES_MAX (32u << 20)		/* of all connections: questions that are not whole, answers that wait */
+#define QUESTION_BYTES_MAX 4096		/* nothing that is asked for is longer */
+#define IN_BYTES_MAX (16u << 20)	/* of all connections: questions that were not begun */
+#define FORWARDED_BYTES_MAX (8u << 20)	/* answers of recursors wait for no room; beyond so many somebody is closed */
+#define TURN_S .01			/* of the loop: others may do that beside us */
 #define EVICT_LOOKS 64			/* at the oldest ones: those that wait for us do not make room */
 #define SLOTS 16384			/* sources: a power of two */
 
@@ -32,10 +36,13 @@ struct tcp_conn {
 	ev_timer timer;
 	union address from;
 	struct buf in, out;
+	struct room_user room;		/* of answers */
 	unsigned questions, under_way;
+	unsigned repeats;		/* of the questions in `in`, the first ones: they were asked before */
 	bool ended;			/* the client sends no more */
 	bool given_up;			/* it is closed by the loop */
-	size_t counted;			/* of the bytes of all */
+	bool waited;			/* for room, at some time */
+	size_t in_bytes;		/* counted among those of all */
 	struct tcp_conn *older, *newer;	/* by the last whole question, or answer that went */
 };
 
@@ -47,7 +54,12 @@ struct tcp_listener {
 struct tcp {
 	struct source { uint64_t source; unsigned conns; } sources[SLOTS];
 	unsigned used;
-	size_t bytes;
+	struct server *server;
+	struct room room;
+	ev_timer losers;		/* when somebody loses its place to who waits */
+	ev_prepare turn_end;
+	double slow_s;			/* that turns of the loop took: not held against clients */
+	size_t in_bytes;
 	struct tcp_conn *oldest, *newest;
 };
 
@@ -112,24 +124,30 @@ age_enter(struct tcp *t, struct tcp_conn *c)
 	t->newest = c;
 }
 
-static void
-conn_close(struct tcp_conn *c)
+static struct tcp_conn *
+conn_of(struct room_user *u)
 {
-	struct server *s = c->server;
+	return (struct tcp_conn *)(void *)((char *)u - offsetof(struct tcp_conn, room));
+}
 
-	age_leave(s->tcp, c);
-	s->tcp->bytes -= c->counted;
-	if (c->under_way > 0)
-		asks_drop_conn(s, c);
-	ev_io_stop(s->loop, &c->io);
-	ev_timer_stop(s->loop, &c->timer);
-	close(c->fd);
-	listener_release(c->listener->listener);
-	source_release(s, c->source);
+static void
+wake(struct tcp_conn *c)
+{
+	if (!ev_is_pending(&c->io))
+		ev_feed_event(c->server->loop, &c->io, EV_CUSTOM);
+}
+
+/* It holds nothing any more, and waits for nothing. */
+static void
+give_back(struct tcp_conn *c)
+{
+	struct tcp *t = c->server->tcp;
+
+	room_leave(&t->room, &c->room);
+	t->in_bytes -= c->in_bytes;
+	c->in_bytes = 0;
 	buf_done(&c->in);
 	buf_done(&c->out);
-	s->stats.conns--;
-	free(c);
 }
 
 /* From the loop: others may hold it now. */
@@ -137,28 +155,102 @@ static void
 close_soon(struct tcp_conn *c)
 {
 	c->given_up = true;
-	buf_done(&c->in);
-	buf_done(&c->out);
-	c->server->tcp->bytes -= c->counted;
-	c->counted = 0;
-	if (!ev_is_pending(&c->io))
-		ev_feed_event(c->server->loop, &c->io, EV_CUSTOM);
+	c->server->stats.conns_evicted++;
+	give_back(c);
+	wake(c);
 }
 
-/* Its bytes may be others than before.  If all are too many, the oldest that hold any are closed, but for this one. */
+/* The time of this turn, by a clock that stands while we are slow: nobody loses his place for what he could not take. */
+static struct mono
+room_now(const struct tcp *t)
+{
+	return (struct mono){ (int64_t)((ev_now(t->server->loop) - t->slow_s) * 1e9) };
+}
+
+static void
+on_turn_end(struct ev_loop *loop, ev_prepare *w, int events)
+{
+	struct tcp *t = w->data;
+	double took = ev_time() - ev_now(loop);
+
+	(void)events;
+	if (took > TURN_S)
+		t->slow_s += took - TURN_S;
+}
+
+/* Room may have come, or be due. */
+static void
+share_room(struct tcp *t)
+{
+	struct mono now = room_now(t), when;
+	struct room_user *u;
+
+	while ((u = room_loser(&t->room, now, &when)) != NULL)
+		close_soon(conn_of(u));
+	if ((u = room_admit(&t->room)) != NULL)
+		wake(conn_of(u));
+	ev_timer_stop(t->server->loop, &t->losers);
+	if (when.ns == MONO_NEVER.ns)
+		return;
+	ev_timer_set(&t->losers, (double)mono_sub(when, now).ns / 1e9, 0.);
+	ev_timer_start(t->server->loop, &t->losers);
+}
+
+static void
+on_losers(struct ev_loop *loop, ev_timer *w, int events)
+{
+	(void)loop;
+	(void)events;
+	share_room(w->data);
+}
+
+static void
+conn_close(struct tcp_conn *c)
+{
+	struct server *s = c->server;
+
+	age_leave(s->tcp, c);
+	give_back(c);
+	if (c->under_way > 0)
+		asks_drop_conn(s, c);
+	ev_io_stop(s->loop, &c->io);
+	ev_timer_stop(s->loop, &c->timer);
+	close(c->fd);
+	listener_release(c->listener->listener);
+	source_release(s, c->source);
+	s->stats.conns--;
+	free(c);
+	share_room(s->tcp);
+}
+
+/* Is it our turn?  Then neither silence nor age is held against it. */
+static bool
+waits_for_us(const struct tcp_conn *c)
+{
+	return c->under_way > 0 || c->room.waits || c->server->tcp->room.admitted == &c->room;
+}
+
+/*
+ * Its bytes may be others than before.  If questions that are not whole are too many, the oldest of those connections
+ * are closed, but for this one; if what recursors answered is, who has not taken anything for the longest time.
+ */
 static void
 count_bytes(struct tcp_conn *c)
 {
 	struct tcp *t = c->server->tcp;
-	size_t now = c->in.cap + c->out.cap;
 
-	t->bytes += now - c->counted;
-	c->counted = now;
-	for (struct tcp_conn *k = t->oldest; k != NULL && t->bytes > BYTES_MAX; k = k->newer)
-		if (k != c && k->counted > 0) {
-			c->server->stats.conns_evicted++;
+	room_hold(&t->room, &c->room, c->out.cap, room_now(t));
+	t->in_bytes += c->in.cap - c->in_bytes;
+	c->in_bytes = c->in.cap;
+	for (struct tcp_conn *k = t->oldest; k != NULL && t->in_bytes > IN_BYTES_MAX; k = k->newer)
+		if (k != c && k->in_bytes > 0 && !waits_for_us(k))
 			close_soon(k);
-		}
+	for (struct room_user *u = t->room.oldest, *next; u != NULL &&
+	    t->room.bytes > ROOM_BYTES_MAX + FORWARDED_BYTES_MAX; u = next) {
+		next = u->newer;
+		if (u != &c->room)
+			close_soon(conn_of(u));
+	}
 }
 
 /* One that waits for nothing of ours is closed for a new one.  False: all of the oldest do. */
@@ -167,9 +259,9 @@ evict(struct server *s)
 {
 	struct tcp_conn *c = s->tcp->oldest;
 
-	for (unsigned i = 0; c != NULL && c->under_way > 0 && i < EVICT_LOOKS; i++)
+	for (unsigned i = 0; c != NULL && waits_for_us(c) && i < EVICT_LOOKS; i++)
 		c = c->newer;
-	if (c == NULL || c->under_way > 0)
+	if (c == NULL || waits_for_us(c))
 		return false;
 	s->stats.conns_evicted++;
 	conn_close(c);
@@ -186,10 +278,22 @@ wait_for(struct tcp_conn *c, double seconds)
 	ev_timer_start(c->server->loop, &c->timer);
 }
 
+static size_t
+question_bytes(const struct tcp_conn *c, size_t at)
+{
+	return (size_t)c->in.data[at] << 8 | c->in.data[at + 1];
+}
+
 static bool
 has_question(const struct tcp_conn *c)
 {
-	return c->in.len >= 2 && c->in.len - 2 >= ((size_t)c->in.data[0] << 8 | c->in.data[1]);
+	return c->in.len >= 2 && c->in.len - 2 >= question_bytes(c, 0);
+}
+
+static bool
+is_too_long(const struct tcp_conn *c)
+{
+	return c->in.len >= 2 && question_bytes(c, 0) > QUESTION_BYTES_MAX;
 }
 
 static bool
@@ -198,10 +302,24 @@ may_serve(const struct tcp_conn *c)
 	return c->questions < QUESTIONS_MAX && c->under_way < UNDER_WAY_MAX && c->out.len < OUT_BYTES_PAUSE;
 }
 
+/* There is room for an answer, or a place in the queue of those that wait for it. */
+static bool
+may_answer(struct tcp_conn *c)
+{
+	struct room *r = &c->server->tcp->room;
+	enum room_verdict verdict = room_ask(r, &c->room);
+
+	if (verdict == ROOM_WAIT) {
+		room_wait(r, &c->room);
+		c->waited = true;
+	}
+	return verdict == ROOM_YES;
+}
+
 static bool
 may_read(const struct tcp_conn *c)
 {
-	return !c->ended && may_serve(c);
+	return !c->ended && may_serve(c) && !has_question(c);
 }
 
 static void
@@ -226,15 +344,20 @@ serve(struct tcp_conn *c)
 	size_t at = 0;
 
 	while (may_serve(c) && c->in.len - at >= 2) {
-		size_t len = (size_t)c->in.data[at] << 8 | c->in.data[at + 1];
+		size_t len = question_bytes(c, at);
 
-		if (c->in.len - at - 2 < len)
+		if (c->in.len - at - 2 < len || !may_answer(c))
 			break;
 		c->questions++;
 		c->under_way++;
-		s->stats.tcp++;
+		if (c->repeats > 0)
+			c->repeats--;
+		else
+			s->stats.tcp++;
 		if (!ask_begin(s, span_of(c->in.data + at + 2, len), &client))
 			c->under_way--;
+		room_asks(&s->tcp->room, &c->room, c->under_way);
+		room_done(&s->tcp->room, &c->room);
 		at += len + 2;
 		wait_for(c, IDLE_S);
 	}
@@ -264,11 +387,13 @@ transmit(struct tcp_conn *c)
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR;
-	if (n > 0)
-		wait_for(c, IDLE_S);
 	buf_drop(&c->out, (size_t)n);
 	if (c->out.len == 0)
 		buf_done(&c->out);
+	if (n > 0) {
+		wait_for(c, IDLE_S);
+		room_taken(&c->server->tcp->room, &c->room, (size_t)n, room_now(c->server->tcp));
+	}
 	return true;
 }
 
@@ -289,16 +414,23 @@ on_io(struct ev_loop *loop, ev_io *w, int events)
 		conn_close(c);
 		return;
 	}
+	if (is_too_long(c)) {
+		c->server->stats.malformed++;
+		conn_close(c);
+		return;
+	}
 	serve(c);
 	if (!transmit(c) || c->out.failed || is_over(c)) {
 		conn_close(c);
 		return;
 	}
+	room_done(&c->server->tcp->room, &c->room);
 	count_bytes(c);
 	watch(c);
 	/* Questions that were read, and waited until the answers before them had gone: nothing else tells of them. */
-	if (may_serve(c) && has_question(c))
-		ev_feed_event(c->server->loop, &c->io, EV_CUSTOM);
+	if (may_serve(c) && has_question(c) && may_answer(c))
+		wake(c);
+	share_room(c->server->tcp);
 }
 
 static void
@@ -308,7 +440,7 @@ on_timer(struct ev_loop *loop, ev_timer *w, int events)
 
 	(void)loop;
 	(void)events;
-	if (c->under_way > 0) {		/* it waits for us */
+	if (waits_for_us(c)) {
 		wait_for(c, IDLE_S);
 		return;
 	}
@@ -320,9 +452,8 @@ static void
 answered(struct tcp_conn *c)
 {
 	c->under_way--;
-	/* From the loop: nothing here may close it while others hold it. */
-	if (!ev_is_pending(&c->io))
-		ev_feed_event(c->server->loop, &c->io, EV_CUSTOM);
+	room_asks(&c->server->tcp->room, &c->room, c->under_way);
+	wake(c);	/* from the loop: nothing here may close it while others hold it */
 }
 
 void
@@ -335,6 +466,34 @@ tcp_send(struct server *s, struct tcp_conn *c, struct span answer)
 		buf_putspan(&c->out, answer);
 		count_bytes(c);
 	}
+	answered(c);
+}
+
+/* Who had waited for room when the look-up began is not sent back again for it, as long as it is not far too little. */
+bool
+tcp_has_room(struct tcp_conn *c)
+{
+	struct room *r = &c->server->tcp->room;
+
+	return c->given_up || room_fits(r, &c->room) ||
+	    (c->waited && c->room.bytes == 0 && r->bytes < ROOM_BYTES_MAX + FORWARDED_BYTES_MAX / 2);
+}
+
+void
+tcp_again(struct tcp_conn *c, struct span msg)
+{
+	struct buf in = BUF_INIT(c->in.max);
+
+	c->questions--;
+	c->repeats++;
+	buf_u16be(&in, (uint16_t)msg.len);
+	buf_putspan(&in, msg);
+	buf_putspan(&in, buf_span(&c->in));
+	buf_done(&c->in);
+	c->in = in;
+	if (in.failed)
+		c->out.failed = true;
+	count_bytes(c);
 	answered(c);
 }
 
@@ -366,7 +525,7 @@ on_accept(void *ctx, int fd)
 		return;
 	}
 	*c = (struct tcp_conn){ .server = s, .listener = l, .source = source, .fd = fd, .from = from,
-	    .in = BUF_INIT(2 + DNS_MESSAGE_BYTES_MAX + READ_BYTES),
+	    .in = BUF_INIT((UNDER_WAY_MAX + 1) * (2 + QUESTION_BYTES_MAX) + READ_BYTES),
 	    .out = BUF_INIT(OUT_BYTES_PAUSE + UNDER_WAY_MAX * (DNS_MESSAGE_BYTES_MAX + 2u)) };
 	s->stats.conns++;
 	age_enter(s->tcp, c);
@@ -386,6 +545,11 @@ tcp_open(struct server *s)
 	s->tcp = calloc(1, sizeof(*s->tcp));
 	if (s->tcp == NULL || listeners == NULL)
 		return false;
+	s->tcp->server = s;
+	ev_timer_init(&s->tcp->losers, on_losers, 0., 0.);
+	ev_prepare_init(&s->tcp->turn_end, on_turn_end);
+	s->tcp->losers.data = s->tcp->turn_end.data = s->tcp;
+	ev_prepare_start(s->loop, &s->tcp->turn_end);
 	for (unsigned i = 0; i < s->tcp_count; i++) {
 		listeners[i].server = s;
 		/* One more, for which another one makes room. */
