@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Resolvers and a load balancer that ask our DNS: Debian's dnsmasq and unbound as doc/operations.md sets them up, glibc and `host`
+"""Resolvers and a load balancer that ask our DNS: Debian's dnsmasq, unbound and BIND as doc/operations.md sets them up, glibc and `host`
 behind them, haproxy by SRV records."""
 import contextlib
 import os
@@ -153,6 +153,32 @@ remote-control:
             forwarded(c, node, server)
 
 
+def test_bind():
+    needs("named", "host", "unshare", "ip")
+    c, node = one(4, **{"dns_config.enable_truncate": True})
+    with c:
+        server = c.net + ".53"
+        # It listens on addresses of interfaces only; the test's network namespace is its own.
+        subprocess.run(["ip", "address", "add", server + "/32", "dev", "lo"], check=True)
+        text = re.search(r"in named.conf;.*?:\n\n((?:    .*\n)+)", open(os.path.join(TOP, "doc", "operations.md"), encoding="utf-8").read())
+        conf = re.sub(r"^    ", "", text.group(1), flags=re.M).replace("127.0.0.1", node.addr)
+        # As Debian has it: it proves answers.
+        assert conf.startswith("options {\n"), conf
+        conf = write(c, "named.conf", conf.replace("options {\n", """options {
+    directory "%s";
+    listen-on { %s; };
+    listen-on-v6 { none; };
+    pid-file none;
+    session-keyfile none;
+    dnssec-validation auto;
+    managed-keys-directory "%s";
+    allow-query { any; };
+    allow-recursion { any; };
+""" % (c.dir, server, c.dir), 1) + "controls { };\n")
+        with running(c, "named", "named", "-g", "-4", "-n", "1", "-c", conf):
+            forwarded(c, node, server)
+
+
 def backends(path):
     """{(address, port)} that haproxy sends to."""
     with socket.socket(socket.AF_UNIX) as s:
@@ -207,4 +233,4 @@ backend web
 
 
 if __name__ == "__main__":
-    main(test_dnsmasq, test_unbound, test_haproxy)
+    main(test_dnsmasq, test_unbound, test_bind, test_haproxy)

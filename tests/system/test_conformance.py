@@ -159,4 +159,20 @@ def test_dns():
     assert not failures, "\n".join(failures)
 
 
-main(test_recorded_cases, test_in_clear, test_agents_that_end, test_dns)
+def test_dns_uncached():
+    """Every profile at a server that asks for each answer anew: `use_cache` off, as Consul has it."""
+    failures = []
+    for last, (profile, names) in enumerate(sorted(dns_cases().items(), key=str)):
+        net = "127.137.%d" % (last + 101)
+        recursor = moved(net) + ".9:8653"
+        with Cluster(net) as c:
+            server, = c.servers(1, rpcd=dict(dns_options(profile, recursor), **{"dns_config.use_cache": False}))
+            c.formed([server])
+            passed, why, said = play_dns(server, profile, recursor)
+            print("     profile %s: %d of %d" % (profile, len(passed), len(names)), flush=True)
+            failures += [why.get(n, n + ": " + said) for n in sorted(names - passed)]
+            assert server.stats("rpcd")["dns_cached"] == "0"
+    assert not failures, "\n".join(failures)
+
+
+main(test_recorded_cases, test_in_clear, test_agents_that_end, test_dns, test_dns_uncached)
