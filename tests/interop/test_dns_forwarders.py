@@ -171,6 +171,7 @@ def test_bind():
     pid-file none;
     session-keyfile none;
     dnssec-validation auto;
+    max-records-per-type 5000;
     managed-keys-directory "%s";
     allow-query { any; };
     allow-recursion { any; };
