@@ -46,7 +46,7 @@ struct rpcd_conf {
 	struct conf_list recursors, recursion_from, service_ttl;
 	bool dns_allow_stale, dns_truncate, dns_only_passing, dns_no_compression, dns_node_meta;
 	struct mono dns_max_stale, node_ttl, recursor_timeout;
-	bool dns_use_cache;
+	bool dns_use_cache, translate_wan_addrs;
 	struct mono dns_cache_max_age;		/* 0: of what is followed any, of the rest none */
 	struct mono soa_refresh, soa_retry, soa_expire, soa_min_ttl;
 	uint64_t udp_answer_limit, a_record_limit, dns_equal_answers, dns_max_conns, dns_max_conns_per_client;

@@ -147,6 +147,13 @@ datacenter_of(const struct dns_lookups *l, const struct question *q)
 	return q->own ? span_str(l->conf.datacenter) : q->dc;
 }
 
+/* What is of another datacenter than this has its WAN addresses; see dns_reply.h. */
+static struct span
+local_of(const struct dns_lookups *l)
+{
+	return l->conf.conf->translate_wan_addrs ? span_str(l->conf.datacenter) : SPAN_NONE;
+}
+
 /* -- contact -- */
 
 /* What the node of this name is to gossip. */
@@ -205,7 +212,7 @@ static void
 read_cached(struct dns_lookups *l, const struct question *q, const struct op_reply *reply, bool stale,
     struct arena *a, struct msg_dns_found *found)
 {
-	dns_reply_read(q->kind, q->name, datacenter_of(l, q), reply, a, found);
+	dns_reply_read(q->kind, q->name, datacenter_of(l, q), local_of(l), reply, a, found);
 	if (stale && depends_on_members(q) && l->conf.members != NULL)
 		l->stats.dead_left_out += dns_reply_leave_out(found, is_dead, l);
 	found->stale = stale;
@@ -552,7 +559,7 @@ take_reply(struct dns_lookup_call *c, const struct op_reply *reply)
 
 	c->call = NULL;
 	c->query = NULL;
-	dns_reply_read(c->q.kind, c->q.name, datacenter_of(c->owner, &c->q), reply, &a, &found);
+	dns_reply_read(c->q.kind, c->q.name, datacenter_of(c->owner, &c->q), local_of(c->owner), reply, &a, &found);
 	if (found.status == DNS_FAILED && c->fresh) {
 		arena_done(&a);
 		if (!start_cached(c))

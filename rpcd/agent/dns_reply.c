@@ -14,6 +14,19 @@
 
 /* -- instances -- */
 
+/* Which of the addresses of nodes and services hold where the answer goes. */
+struct reach {
+	const char *address;	/* the tag of the address; NULL: the one without a tag */
+	const char *v4, *v6;	/* tags, by family */
+};
+static const struct reach near_by = { NULL, "lan_ipv4", "lan_ipv6" }, by_wan = { "wan", "wan_ipv4", "wan_ipv6" };
+
+static const struct reach *
+reach_of(struct span local, struct span datacenter)
+{
+	return local.len == 0 || span_eq(local, datacenter) ? &near_by : &by_wan;
+}
+
 static struct span
 tagged(const struct span_map *m, const char *name)
 {
@@ -23,24 +36,27 @@ tagged(const struct span_map *m, const char *name)
 	return SPAN_NONE;
 }
 
-static struct span
+/* All empty: there is none. */
+static struct service_address
 service_tagged(const struct obj_list *l, const char *name)
 {
 	const struct service_address *v = l->v;
 
 	for (uint32_t i = 0; i < l->n; i++)
 		if (span_eqs(v[i].Name, name))
-			return v[i].Address;
-	return SPAN_NONE;
+			return v[i];
+	return (struct service_address){ .Address = SPAN_NONE };
 }
 
 static void
-take_node(struct msg_dns_instance *out, const struct node *n)
+take_node(struct msg_dns_instance *out, const struct node *n, const struct reach *r)
 {
+	struct span far = r->address == NULL ? SPAN_NONE : tagged(&n->TaggedAddresses, r->address);
+
 	out->node = n->Node;
-	out->address = n->Address;
-	out->lan4 = tagged(&n->TaggedAddresses, "lan_ipv4");
-	out->lan6 = tagged(&n->TaggedAddresses, "lan_ipv6");
+	out->address = far.len > 0 ? far : n->Address;
+	out->lan4 = tagged(&n->TaggedAddresses, r->v4);
+	out->lan6 = tagged(&n->TaggedAddresses, r->v6);
 	out->meta = n->Meta;
 }
 
@@ -71,13 +87,20 @@ weight_of(const struct weights *w, enum dns_state state)
 }
 
 static void
-take_instance(struct msg_dns_instance *out, const struct health_entry *e)
+take_instance(struct msg_dns_instance *out, const struct health_entry *e, const struct reach *r)
 {
-	take_node(out, &e->Node);
-	out->service_address = e->Service.Address;
-	out->service_lan4 = service_tagged(&e->Service.TaggedAddresses, "lan_ipv4");
-	out->service_lan6 = service_tagged(&e->Service.TaggedAddresses, "lan_ipv6");
-	out->port = e->Service.Port < 65536 ? e->Service.Port : 0;
+	const struct obj_list *l = &e->Service.TaggedAddresses;
+	struct service_address far = { .Address = SPAN_NONE };
+
+	if (r->address != NULL)
+		far = service_tagged(l, r->address);
+	take_node(out, &e->Node, r);
+	out->service_address = far.Address.len > 0 ? far.Address : e->Service.Address;
+	out->service_lan4 = service_tagged(l, r->v4).Address;
+	out->service_lan6 = service_tagged(l, r->v6).Address;
+	out->port = far.Port > 0 ? (uint64_t)far.Port : e->Service.Port;
+	if (out->port > 65535)
+		out->port = 0;
 	out->state = state_of(e);
 	out->weight = weight_of(&e->Service.Weights, (enum dns_state)out->state);
 }
@@ -95,7 +118,7 @@ size_of(const struct msg_dns_instance *i)
 
 /* As many as an answer of the channel holds.  Spans borrow the reply. */
 static enum tv_err
-read_entries(struct rd *in, struct arena *a, struct msg_dns_found *found)
+read_entries(struct rd *in, const struct reach *r, struct arena *a, struct msg_dns_found *found)
 {
 	uint32_t n = mpr_nil(in) ? 0 : mpr_array(in), kept = 0;
 	struct msg_dns_instance *v = arena_array(a, n, sizeof(*v));
@@ -109,7 +132,7 @@ read_entries(struct rd *in, struct arena *a, struct msg_dns_found *found)
 		arena_reset(&one);
 		if ((err = schema_unpack(&health_entry_schema, in, &one, &e)) != TV_OK)
 			break;
-		take_instance(&v[kept], &e);
+		take_instance(&v[kept], &e, r);
 		struct span (*kv)[2] = arena_array(a, v[kept].meta.n, sizeof(*kv));
 		if (kv == NULL) {
 			err = TV_ENOMEM;
@@ -137,7 +160,7 @@ same_letters(struct span a, struct span b)
 
 /* Older servers list all of them. */
 static enum tv_err
-read_node(struct rd *in, struct span name, struct arena *a, struct msg_dns_found *found)
+read_node(struct rd *in, struct span name, const struct reach *r, struct arena *a, struct msg_dns_found *found)
 {
 	uint32_t n = mpr_nil(in) ? 0 : mpr_array(in);
 	struct msg_dns_instance *v = arena_array(a, 1, sizeof(*v));
@@ -150,7 +173,7 @@ read_node(struct rd *in, struct span name, struct arena *a, struct msg_dns_found
 		arena_reset(&one);
 		if ((err = schema_unpack(&node_schema, in, &one, &node)) != TV_OK || !same_letters(node.Node, name))
 			continue;
-		take_node(v, &node);
+		take_node(v, &node, r);
 		struct span (*kv)[2] = arena_array(a, v->meta.n, sizeof(*kv));
 		if (kv == NULL) {
 			err = TV_ENOMEM;
@@ -180,7 +203,7 @@ read_owner(struct rd *in, struct arena *a, struct msg_dns_found *found)
 }
 
 static enum tv_err
-read_query(struct rd *in, struct arena *a, struct msg_dns_found *found)
+read_query(struct rd *in, struct span local, struct arena *a, struct msg_dns_found *found)
 {
 	struct prepared_query q = { .ID = SPAN_NONE };
 	uint32_t fields = mpr_array(in);
@@ -188,8 +211,15 @@ read_query(struct rd *in, struct arena *a, struct msg_dns_found *found)
 
 	if (fields < 3)
 		return TV_EFORMAT;
-	enum tv_err err = read_entries(in, a, found);
-	struct span dc = err == TV_OK ? mpr_bytes(in, OP_NAME_BYTES_MAX) : SPAN_NONE;
+	/* Whose they are is said behind them. */
+	struct rd behind = *in;
+	mpr_skip(&behind);
+	struct span dc = mpr_bytes(&behind, OP_NAME_BYTES_MAX);
+	enum tv_err err = behind.err;
+	if (err == TV_OK)
+		err = read_entries(in, reach_of(local, dc.len > 0 ? dc : found->datacenter), a, found);
+	if (err == TV_OK)
+		(void)mpr_bytes(in, OP_NAME_BYTES_MAX);
 	if (err == TV_OK)
 		err = in->err;
 	if (err == TV_OK)
@@ -323,18 +353,19 @@ is_list(enum dns_kind kind)
 }
 
 void
-dns_reply_read(enum dns_kind kind, struct span name, struct span datacenter, const struct op_reply *reply,
-    struct arena *a, struct msg_dns_found *out)
+dns_reply_read(enum dns_kind kind, struct span name, struct span datacenter, struct span local,
+    const struct op_reply *reply, struct arena *a, struct msg_dns_found *out)
 {
+	const struct reach *r = reach_of(local, datacenter);
 	struct rd in = rd_span_over(reply->value);
 	enum tv_err err = reply->err;
 
 	*out = (struct msg_dns_found){ .status = DNS_FOUND, .datacenter = datacenter };
 	if (err == TV_OK)
-		err = kind == DNS_KIND_NODE ? read_node(&in, name, a, out) :
+		err = kind == DNS_KIND_NODE ? read_node(&in, name, r, a, out) :
 		    kind == DNS_KIND_ADDRESS ? read_owner(&in, a, out) :
-		    kind == DNS_KIND_QUERY ? read_query(&in, a, out) :
-		    is_list(kind) ? read_names(kind, &in, a, out) : read_entries(&in, a, out);
+		    kind == DNS_KIND_QUERY ? read_query(&in, local, a, out) :
+		    is_list(kind) ? read_names(kind, &in, a, out) : read_entries(&in, r, a, out);
 	/* TV_EUNREACH: no such datacenter, or nobody in it.  TV_ENOENT: no such query. */
 	if (err != TV_OK)
 		*out = (struct msg_dns_found){

@@ -11,10 +11,11 @@
 uint16_t dns_reply_op(enum dns_kind kind);
 /*
  * Reads a reply to it.  name: that was asked for.  datacenter: that was asked; the answer may be of another one.
+ * local: what is of another datacenter than this has its WAN addresses, where there are any; empty: nothing has.
  * Spans borrow the reply, the datacenter and the arena.  An error of the reply, or one that is malformed, is a status.
  */
-void dns_reply_read(enum dns_kind kind, struct span name, struct span datacenter, const struct op_reply *reply,
-    struct arena *a, struct msg_dns_found *out);
+void dns_reply_read(enum dns_kind kind, struct span name, struct span datacenter, struct span local,
+    const struct op_reply *reply, struct arena *a, struct msg_dns_found *out);
 
 /* Is this node dead, as far as is known? */
 typedef bool dns_is_dead(void *ctx, struct span node);

@@ -306,4 +306,46 @@ def test_datacenters():
         wait_for("it is back", lambda: dns(client, "web.service.dc2.consul") == found("10.1.1.3"))
 
 
-main(test_follows, test_writer, test_unknown_names, test_no_server, test_max_stale, test_ends, test_datacenters)
+def test_wan_addresses():
+    """With translate_wan_addrs, what is of another datacenter has its WAN addresses, by each kind of name; it is live."""
+    with Cluster("127.146.8") as c:
+        one, = c.servers(1)
+        two, = c.servers(1, dc="dc2", first=11, prefix="d", retry_join_wan=["%s.1" % c.net])
+        c.formed([one])
+        c.formed([two])
+        for node in (one, two):
+            node.put("/v1/catalog/register", {
+                "Node": "far", "Address": "10.1.1.1", "TaggedAddresses": {"lan": "10.1.1.1", "wan": "192.0.2.1"},
+                "Service": {"Service": "web", "Port": 80}}).ok()
+            node.put("/v1/catalog/register", {
+                "Node": "own", "Address": "10.1.1.2", "TaggedAddresses": {"wan": "192.0.2.2"},
+                "Service": {"Service": "db", "Address": "10.1.1.3", "Port": 80, "TaggedAddresses": {
+                    "lan": {"Address": "10.1.1.3", "Port": 80}, "wan": {"Address": "192.0.2.3", "Port": 8080}}}}).ok()
+            node.put("/v1/catalog/register", {"Node": "none", "Address": "10.1.1.4", "Service": {"Service": "none"}}).ok()
+            node.http("POST", "/v1/query", {"Name": "there", "Service": {"Service": "web"}}).ok()
+        one.http("POST", "/v1/query", {"Name": "over", "Service": {"Service": "gone", "Failover": {"Datacenters": ["dc2"]}}}).ok()
+        two.put("/v1/catalog/register", {"Node": "far", "Address": "10.1.1.1", "SkipNodeUpdate": True,
+                                         "Service": {"Service": "gone"}}).ok()
+        lan = {"web.service.dc2": "10.1.1.1", "far.node.dc2": "10.1.1.1", "db.service.dc2": "10.1.1.3", "own.node.dc2": "10.1.1.2",
+               "none.service.dc2": "10.1.1.4", "there.query.dc2": "10.1.1.1", "over.query": "10.1.1.1"}
+        wan = {"web.service.dc2": "192.0.2.1", "far.node.dc2": "192.0.2.1", "db.service.dc2": "192.0.2.3", "own.node.dc2": "192.0.2.2",
+               "none.service.dc2": "10.1.1.4", "there.query.dc2": "192.0.2.1", "over.query": "192.0.2.1"}
+        near = {"web.service": "10.1.1.1", "db.service": "10.1.1.3", "own.node.dc1": "10.1.1.2", "there.query": "10.1.1.1"}
+
+        def differ(expected):
+            got = {name: dns(one, name + ".consul") for name in expected}
+            return {n: got[n] for n in expected if got[n] != found(expected[n])}
+        wait_for("without it", lambda: not differ(dict(lan, **near)))
+        conf = {"http_addresses": [one.addr], "http_admin": True}
+        one.write("rpcd.conf", dict(conf, translate_wan_addrs=True))
+        one.signal(signal.SIGHUP, "rpcd")
+        wait_for("with it", lambda: not differ({"web.service.dc2": "192.0.2.1"}))
+        assert differ(dict(wan, **near)) == {}, differ(dict(wan, **near))
+        explained = one.get("/v1/agent/dns/db.service.dc2.consul?type=SRV").text
+        assert "8080" in explained, explained
+        one.write("rpcd.conf", conf)
+        one.signal(signal.SIGHUP, "rpcd")
+        wait_for("without it again", lambda: not differ(dict(lan, **near)))
+
+
+main(test_follows, test_writer, test_unknown_names, test_no_server, test_max_stale, test_ends, test_datacenters, test_wan_addresses)
