@@ -60,11 +60,11 @@ void room_wait(struct room *r, struct room_user *u);
 /* It is gone. */
 void room_leave(struct room *r, struct room_user *u);
 
-/* Who waited longest and may go on now: room_ask() says yes until room_done().  NULL: nobody, or another one was admitted. */
+/* Who waited longest and may go on: room_ask() says yes until room_done().  NULL: nobody, or one was admitted already. */
 struct room_user *room_admit(struct room *r);
 /* The one that was admitted had its turn. */
 void room_done(struct room *r, struct room_user *u);
-/* Who loses its place, which is to be closed.  NULL: nobody; *when says when to look again, MONO_NEVER: at the next change. */
+/* Who loses its place, which is to be closed.  NULL: nobody; *when: look again then; MONO_NEVER: at the next change. */
 struct room_user *room_loser(const struct room *r, struct mono now, struct mono *when);
 
 #endif

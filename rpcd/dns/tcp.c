@@ -160,7 +160,7 @@ close_soon(struct tcp_conn *c)
 	wake(c);
 }
 
-/* The time of this turn, by a clock that stands while we are slow: nobody loses his place for what he could not take. */
+/* The time of this turn, by a clock that stands while we are slow: nobody loses a place for what he could not take. */
 static struct mono
 room_now(const struct tcp *t)
 {
