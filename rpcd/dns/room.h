@@ -60,7 +60,7 @@ void room_wait(struct room *r, struct room_user *u);
 /* It is gone. */
 void room_leave(struct room *r, struct room_user *u);
 
-/* Who waited longest and may go on: room_ask() says yes until room_done().  NULL: nobody, or one was admitted already. */
+/* Who waited longest and may go on: room_ask() says yes until room_done().  NULL: nobody, or one was admitted. */
 struct room_user *room_admit(struct room *r);
 /* The one that was admitted had its turn. */
 void room_done(struct room *r, struct room_user *u);
