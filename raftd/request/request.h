@@ -53,6 +53,7 @@ struct request {
 		struct read_wait read;
 		struct proposal write;
 	};
+	void (*recover)(struct request *q, bool dry_run);	/* MSG_RAFT_RECOVER: what comes once it was judged */
 	struct state_read *lookup;	/* under way; owned; or NULL */
 	uint64_t needed;		/* what is found in a state of this index or newer may be given */
 	struct fsm_watch *watch;

@@ -163,6 +163,12 @@ recovered(void *ctx, enum tv_err err, const char *text, struct span value)
 	request_plain(ctx, err, text, &value);
 }
 
+static void
+recover(struct request *q, bool dry_run)
+{
+	recover_start(q->d->recover, dry_run, recovered, q);
+}
+
 static enum tv_err
 on_recover(void *conn, const struct frame *f)
 {
@@ -175,7 +181,8 @@ on_recover(void *conn, const struct frame *f)
 	q = request_begin(cl, f);
 	if (q == NULL)
 		return TV_ENOMEM;
-	recover_start(cl->c->d->recover, ask.dry_run, recovered, q);
+	if (op_may_recover(q, ask.dry_run, ask.token, recover))
+		recover(q, ask.dry_run);
 	return TV_OK;
 }
 

@@ -169,3 +169,65 @@ op_judge(struct request *q, struct span args, struct span token)
 		judge(q, args, token);
 	}
 }
+
+/* -- a recovery, which is no operation -- */
+
+/* Whose right is the same: to look at the servers, and to remove one. */
+static const struct op *
+recovery_as(bool dry_run)
+{
+	return op_find(dry_run ? OP_AUTOPILOT_HEALTH : OP_RAFT_REMOVE);
+}
+
+static void
+recovery_judged(struct state_read *r, struct request *q, bool dry_run)
+{
+	struct span none = SPAN_NONE;
+	op_recover_fn *go_on = q->recover;
+
+	if (r->answer.err == TV_OK) {
+		request_drop_lookup(q);
+		go_on(q, dry_run);
+		return;
+	}
+	request_denied(q);
+	request_plain(q, r->answer.err, "Permission denied: a recovery needs operator:write, and a look at it operator:read", &none);
+}
+
+static void
+look_judged(struct state_read *r, void *ctx)
+{
+	recovery_judged(r, ctx, true);
+}
+
+static void
+act_judged(struct state_read *r, void *ctx)
+{
+	recovery_judged(r, ctx, false);
+}
+
+bool
+op_may_recover(struct request *q, bool dry_run, struct span token, op_recover_fn *go_on)
+{
+	struct span none = SPAN_NONE;
+	const struct op *op = recovery_as(dry_run);
+	struct buf args = BUF_INIT(256);
+	struct raft_peer nobody = { .ID = SPAN_NONE };
+
+	if (q->d->fsm == NULL && q->d->cluster.acl_enabled) {
+		request_plain(q, TV_EAGAIN, "the state is being opened: until then nobody's rights are known", &none);
+		return false;
+	}
+	if (q->d->fsm == NULL || fsm_acl_since(q->d->fsm) == 0)
+		return true;
+	if (op->args == &raft_peer_schema)
+		schema_pack(op->args, &nobody, &args);
+	else
+		schema_pack(op->args, &(struct empty_rec){ 0 }, &args);
+	q->recover = go_on;
+	q->lookup = statethread_judge(q->d->state, op, buf_span(&args), token, dry_run ? look_judged : act_judged, q);
+	buf_done(&args);
+	if (q->lookup == NULL)
+		request_plain(q, TV_ENOMEM, "raftd is out of memory", &none);
+	return false;
+}

@@ -165,16 +165,17 @@ admin_coords(struct admin *a, enum gossip_pool pool, struct span node, admin_val
 }
 
 enum tv_err
-admin_recover(struct admin *a, bool dry_run, admin_value_done *done, void *ctx)
+admin_recover(struct admin *a, bool dry_run, struct span token, admin_value_done *done, void *ctx)
 {
-	struct buf b = BUF_INIT(16);
+	struct buf b = BUF_INIT(512);
 	struct task *t = a->raft == NULL ? NULL : task_new(a);
 
 	if (t == NULL)
 		return a->raft == NULL ? TV_EINVAL : TV_ELIMIT;
 	t->value_done = done;
 	t->ctx = ctx;
-	schema_pack(&msg_raft_recover_schema, &(struct msg_raft_recover){ dry_run }, &b);
+	b.secret = true;
+	schema_pack(&msg_raft_recover_schema, &(struct msg_raft_recover){ dry_run, token }, &b);
 	return task_begun(t, ask(t, a->raft, MSG_RAFT_RECOVER, &b, a->conf.leave_timeout));
 }
 

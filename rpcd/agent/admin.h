@@ -43,9 +43,9 @@ enum tv_err admin_join(struct admin *a, enum gossip_pool pool, struct span addr,
 enum tv_err admin_leave(struct admin *a, bool force, admin_done *done, void *ctx);
 /*
  * `raft recover` at this node's raftd; dry_run: only the report.  value: a packed raft_recovery or empty; err and text
- * as raftd said (TV_ECONFLICT: refused).  TV_EINVAL at once: this node is no server.
+ * as raftd said (TV_ECONFLICT: refused; TV_EPERM: this token may not).  TV_EINVAL at once: this node is no server.
  */
-enum tv_err admin_recover(struct admin *a, bool dry_run, admin_value_done *done, void *ctx);
+enum tv_err admin_recover(struct admin *a, bool dry_run, struct span token, admin_value_done *done, void *ctx);
 enum tv_err admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *done, void *ctx);
 enum tv_err admin_info(struct admin *a, admin_info_done *done, void *ctx);
 /*

@@ -37,7 +37,7 @@ on_recover(void *ctx, enum tv_err err, struct span text, struct span value)
 		else
 			answer_text(r, 500, "malformed reply from raftd");
 	} else {
-		answer_span(r, err == TV_ECONFLICT || err == TV_EAGAIN ? 409 : 500,
+		answer_span(r, err == TV_EPERM ? 403 : err == TV_ECONFLICT || err == TV_EAGAIN ? 409 : 500,
 		    text.len > 0 ? text : span_str(tv_strerror(err)));
 	}
 }
@@ -55,7 +55,8 @@ run_recover(struct request *r)
 		return;
 	}
 	n = note_new(r);
-	err = n == NULL ? TV_ENOMEM : admin_recover(r->api->admin, r->endpoint->arg == DRY_RUN, on_recover, n);
+	err = n == NULL ? TV_ENOMEM : admin_recover(r->api->admin, r->endpoint->arg == DRY_RUN, api_token(r),
+	    on_recover, n);
 	if (err == TV_OK)
 		return;
 	note_free(n);

@@ -11,7 +11,7 @@ from aclkit import DENIED, MANAGEMENT, NOT_FOUND, ON, READ_ALL, formed, servers_
 from clockfault import ClockFault, missing  # noqa: E402
 from cluster import Cluster, main, skip  # noqa: E402
 from oprows import OPS, Asker, holds  # noqa: E402
-from raftcluster import ERR, KV_SET  # noqa: E402
+from raftcluster import ERR, KV_SET, MSG  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 NOBODY = str(uuid.UUID(int=77, version=4))
@@ -194,6 +194,14 @@ def check(row, kind, said, want):
         assert said.err == ERR.EPERM and said.text.startswith(want), text
 
 
+def recovery(asker, kind, secret):
+    """A recovery is no row of OPS, and refused to a manager too: there is a leader."""
+    for look in (True, False):
+        err, text, _ = asker.conn.call(MSG.RAFT_RECOVER, [look, secret])
+        may = kind == "manager" or (kind == "reader" and look)
+        assert ("Permission denied" in text) != may and err != 0, (kind, look, err, text)
+
+
 def test_every_operation():
     """Each row of OPS, asked for at raftd with no token, a reader's, another one's, an expired, a deleted one and a manager's."""
     if missing():
@@ -220,6 +228,7 @@ def test_every_operation():
                 want = expect(row, "deleted" if kind == "unknown" else kind)
                 said = asker.op(row.name, secret, **asked.get(row.name, {}))
                 check(row, kind, said, want)
+            recovery(asker, kind, secret)
             if kind != "manager":
                 after = dump(asker, acl.secret)
                 for name, was in before.items():

@@ -318,9 +318,9 @@ admin_force_leave(struct admin *a, struct span node, bool prune, admin_done *don
 }
 
 enum tv_err
-admin_recover(struct admin *a, bool dry_run, admin_value_done *done, void *ctx)
+admin_recover(struct admin *a, bool dry_run, struct span token, admin_value_done *done, void *ctx)
 {
-	(void)a;
+	(void)a, (void)token;
 	fake.admin_flag = dry_run;
 	fake.recover_done = done;
 	fake.admin_ctx = ctx;
