@@ -149,7 +149,8 @@ struct endpoint {
 	X(api_agent_services) X(api_agent_health) X(api_agent_coord) \
 	X(api_status) X(api_operator) X(api_autopilot) X(api_keyring) X(api_acl) X(api_acl_token) X(api_acl_policy) \
 	X(api_acl_auth) X(api_event) X(api_queries) \
-	X(api_monitor) X(api_metrics) X(api_coordinate) X(api_snapshot) X(api_txn) X(api_prepared) X(api_dns)
+	X(api_monitor) X(api_metrics) X(api_coordinate) X(api_snapshot) X(api_txn) X(api_prepared) X(api_dns) \
+	X(api_config)
 #define X(name) extern const struct endpoint name[];
 ENDPOINT_FAMILIES(X)
 #undef X

@@ -5,11 +5,9 @@ management token where nothing is allowed by default, and without one where ever
 What is listed here waits for something, or shows what is otherwise with access control.  It is played, too: a case that passes
 must leave the list.
 """
-import json
 import os
 import re
 import sys
-import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
@@ -19,10 +17,6 @@ from recorded import EXCLUDED, IN_CLEAR, LAST, expect_failures, expect_passes, n
 from waiting import wait_for  # noqa: E402
 
 ALLOW = dict(ON, **{"acl.default_policy": "allow"})
-# Of those about access control.  {pattern: why they fail}
-WAITING = {"auth/unknown-token": "configuration entries are not built yet; see BUT"}
-# Without the steps at this path it passes.
-BUT = ("auth/unknown-token", "/v1/config/service-defaults")
 OFF = {"cross/acl-endpoints-off": "access control is on"}
 # The resource acl is not among what is allowed by default, and whoever has the whole state has all tokens.
 ALLOWED = dict(OFF, **{"snapshot/.*": "a snapshot needs acl:write, which no default gives"})
@@ -51,21 +45,9 @@ def other():
     return set(names) - {n for n in names for p in EXCLUDED if re.fullmatch(p, n)} - IN_CLEAR - LAST
 
 
-def without_steps(folder):
-    """The case of BUT, but for its steps of that path, in a file below the folder.  Returns its name."""
-    name, path = BUT
-    area, case = name.split("/")[0], dict(recorded()[name])
-    steps = [s for s in case["steps"] if s.get("path") != path]
-    assert len(steps) < len(case["steps"]), name
-    with open(os.path.join(folder, "but.json"), "w") as f:
-        json.dump({"area": area, "needs": case["needs"], "cases": [dict(case, steps=steps)]}, f)
-    return {name}
-
-
 def play_at(failures, net, which):
-    """A fresh cluster, whose first token the runner makes; then those that wait, with that token."""
+    """A fresh cluster, whose first token the runner makes."""
     names = about_it()
-    out = listed(names, WAITING)
     with Cluster(net) as c:
         servers = c.servers(3, raftd=dict(CALM, session_ttl_min="10s"), **ON)
         client = c.client("c1", 4, servers[0], **ON)
@@ -82,11 +64,7 @@ def play_at(failures, net, which):
             with open(path, "w") as f:
                 f.write(index)
         more = ("--acl-url", node.url, "--acl-token", bootstrap(node)["SecretID"])
-        expect_passes(failures, which, node.url, set(names) - set(out) - first, *more)
-        with tempfile.TemporaryDirectory() as folder:
-            expect_passes(failures, which + ", but for one step", node.url, without_steps(folder), "--cases", folder, *more)
-        if which == "the leader":
-            expect_failures(failures, which, node.url, out, *more)
+        expect_passes(failures, which, node.url, set(names) - first, *more)
 
 
 def together(failures, *calls):
