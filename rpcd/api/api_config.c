@@ -1,6 +1,6 @@
 /*
- * Configuration entries, which this version does not keep.  The paths are endpoints all the same: who shows a token that is none is
- * told so, as everywhere.
+ * Configuration entries, which this version does not keep.  The paths are endpoints all the same: who shows a token
+ * that is none is told so, as everywhere.
  */
 #include "rpcd/api/api.h"
 
