@@ -130,7 +130,7 @@ decide(struct request *r, const struct acl_answer *a)
 	/* Root is told of no token that it did not show, unless servers would say the same. */
 	if (a->standing == ACL_NOT_FOUND && (!r->is_root || endpoint_access(r->endpoint) == ACCESS_OP)) {
 		r->api->stats.denied++;
-	answer_text(r, 403, "ACL not found");
+		answer_text(r, 403, "ACL not found");
 		return false;
 	}
 	r->judged = a->standing == ACL_OFF ? ALL_ALLOWED : BY_RIGHTS;
