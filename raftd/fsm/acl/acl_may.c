@@ -358,7 +358,7 @@ fsm_txn_filter(const struct fsm_rights *rights, struct span reply, struct buf *o
 	struct reading r = { .who = rights == NULL ? NULL : fsm_rights_set(rights) };
 	struct arena a = ARENA_INIT(2 * FSM_RECORD_MEMORY);
 	struct rd in = rd_span_over(reply);
-	struct txn_reply t;
+	struct txn_reply t = { .Results = { .n = 0 } };
 	struct txn_result *v;
 	uint32_t n = 0;
 	enum tv_err err;

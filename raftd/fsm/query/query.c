@@ -490,7 +490,7 @@ static bool
 show(struct reading *r, struct span packed, bool by_id)
 {
 	struct arena a = ARENA_INIT(FSM_RECORD_MEMORY);
-	struct prepared_query q;
+	struct prepared_query q = { .ID = SPAN_NONE };
 	bool seen = r->who == NULL || acl_set_allows(r->who, ACL_ACL, SPAN_NONE, ACL_WRITE);
 
 	if (seen) {
