@@ -417,11 +417,10 @@ acl_is_off(struct acl_resolver *r)
 {
 	if (r->state == ON || (r->state == UNDECIDED && !r->down))
 		return false;
-	if (!mono_before(clock_mono(), r->off_until)) {
-		r->off_until = mono_add(clock_mono(), OFF_TTL);
-		probe(r);
-	}
-	return true;
+	if (mono_before(clock_mono(), r->off_until))
+		return true;
+	probe(r);			/* what was so long ago opens nothing: whoever asks waits for the answer */
+	return false;
 }
 
 bool

@@ -69,7 +69,7 @@ struct acl_resolver *acl_resolver_new(const struct acl_resolver_conf *conf);
 /* Before the router goes.  Whoever waits is told nothing, and may still cancel. */
 void acl_resolver_free(struct acl_resolver *r);
 
-/* Does access control not hold, as far as is known?  Costs nothing; asks again when it is time. */
+/* Is it known that access control does not hold?  Asks again when it is time, and is not sure meanwhile. */
 bool acl_is_off(struct acl_resolver *r);
 /* Does it hold, as far as is known?  Neither is true until the first word of a server. */
 bool acl_holds(const struct acl_resolver *r);

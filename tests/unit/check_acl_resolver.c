@@ -344,6 +344,20 @@ START_TEST(nothing_says_that_it_holds)
 }
 END_TEST
 
+/* That it did not hold a while ago opens nothing now: whoever asks waits for the answer. */
+START_TEST(off_for_a_while)
+{
+	conf.acl_token_ttl = MONO_ZERO;
+	begin(false, false, NULL);
+	reply(newest("", OP_STALE), TV_EDISABLED, SPAN_NONE);
+	ck_assert(!acl_is_off(resolver));
+	ck_assert(!ask("t"));
+	reply_rights(newest("t", OP_STALE), reads_a, 0);
+	ck_assert(told.standing == ACL_GRANTED && told.reads_a && !told.writes_a);
+	ck_assert(acl_holds(resolver));
+}
+END_TEST
+
 START_TEST(expected)
 {
 	begin(false, true, NULL);
@@ -623,7 +637,7 @@ main(void)
 {
 	const TTest *const tests[] = {
 		kept_and_shared, server_asks_each_time, ends_with_its_token, unknown_is_confirmed, down_policies,
-		async_does_not_wait, silence, nothing_says_that_it_holds, expected, remembered, master, bounds,
+		async_does_not_wait, silence, nothing_says_that_it_holds, off_for_a_while, expected, remembered, master, bounds,
 		who_leaves_is_not_told, guesses_drive_out_nothing, what_is_carried_out_here, own_tokens,
 	};
 	Suite *s = suite_create("acl_resolver");
