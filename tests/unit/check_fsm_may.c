@@ -292,6 +292,7 @@ START_TEST(invalidated)
 	fsm_rights_free(old);
 	old = rights_of(secret);
 	ck_assert_ptr_eq(fsm_rights_set(old), fsm_rights_set(now));
+	fsm_rights_free(now);
 	ck_assert_int_eq(fsm_rights_get(k.f, gone.SecretID, k.now, &now), TV_ENOENT);
 	role = S("kept");
 	kit_apply(&k, OP_ACL_ROLE_SET, &(struct acl_role_set){ .Role = { .Name = role } });
