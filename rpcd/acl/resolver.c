@@ -24,7 +24,7 @@
  */
 #define PATIENCE_S 3.0
 #define PATIENCE_FIRST_S 0.5
-#define OFF_TTL MONO_S(1)		/* on a server, or where it is expected to begin; else it is acl.token_ttl */
+#define OFF_TTL MONO_S(1)		/* on a server; on an agent it is acl.token_ttl */
 #define ARGS_BYTES_MAX 1024
 
 enum state { UNDECIDED, OFF, ON };
@@ -74,7 +74,9 @@ key_of(const struct acl_resolver *r, struct span token, uint8_t key[GRANT_KEY_BY
 static struct mono
 off_ttl(const struct acl_resolver *r)
 {
-	return r->conf.server || r->conf.expected ? OFF_TTL : r->conf.conf->acl_token_ttl;
+	if (r->conf.expected)		/* it is to begin at any moment: each request asks */
+		return MONO_ZERO;
+	return r->conf.server ? OFF_TTL : r->conf.conf->acl_token_ttl;
 }
 
 static void

@@ -369,7 +369,14 @@ START_TEST(expected)
 	reply(&calls[0], TV_EDISABLED, SPAN_NONE);
 	ck_assert(!acl_is_off(resolver));
 	reply(newest("", OP_DEFAULT), TV_EDISABLED, SPAN_NONE);
-	ck_assert(acl_is_off(resolver));
+	ck_assert(!acl_holds(resolver));
+	/* But only for one request: it is to begin. */
+	ck_assert(!ask("t"));
+	reply(newest("t", OP_STALE), TV_EDISABLED, SPAN_NONE);
+	ck_assert_int_eq(told.standing, ACL_OFF);
+	ck_assert(!ask("t"));
+	reply_rights(newest("t", OP_STALE), reads_a, 0);
+	ck_assert(told.standing == ACL_GRANTED && told.reads_a && acl_holds(resolver));
 	acl_resolver_free(resolver);
 	/* A server that is to begin it does not open before. */
 	begin(true, true, NULL);
