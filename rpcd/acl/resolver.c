@@ -235,7 +235,7 @@ static bool send(struct fetch *f, enum op_mode mode);
 static bool
 confirm(struct fetch *f, enum tv_err err)
 {
-	if (f->confirming || (err == TV_EDISABLED && f->r->state != ON))
+	if (f->confirming || (err == TV_EDISABLED && f->r->state != ON && !f->r->conf.expected))
 		return false;
 	f->confirming = true;
 	f->first = err;

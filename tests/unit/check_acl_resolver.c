@@ -373,6 +373,7 @@ START_TEST(expected)
 	/* But only for one request: it is to begin. */
 	ck_assert(!ask("t"));
 	reply(newest("t", OP_STALE), TV_EDISABLED, SPAN_NONE);
+	reply(newest("t", OP_DEFAULT), TV_EDISABLED, SPAN_NONE);
 	ck_assert_int_eq(told.standing, ACL_OFF);
 	ck_assert(!ask("t"));
 	reply_rights(newest("t", OP_STALE), reads_a, 0);
