@@ -12,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/net/msg.h"
+#include "common/net/source.h"
 #include "common/record/mpack.h"
 #include "raftd/core/raft.h"
 #include "rpcd/route/route_int.h"
@@ -323,8 +324,34 @@ look_around(struct route *r, struct span dc)
 }
 
 /*
- * A server of dc that was not tried yet: of the best standing there is, of the nearest of these, one that is already
- * linked if there is one.  When all were tried it says no once, and starts over with the next call.
+ * Of servers that are as good as each other one that is linked, and of these the one chosen last.  Each follower is
+ * behind by a time of its own: asked in turn, they would take back with one stale answer what they told with the one
+ * before.  Datacenters that share a slot take it from each other, and have any linked one then.
+ */
+static const struct members_server *
+choose(struct route *r, struct span dc, const struct members_server *s, unsigned n)
+{
+	struct tried *last = &r->preferred[keyed_hash(dc.p, dc.len) % PREFERRED_SLOTS];
+	const struct members_server *linked = NULL;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (!link_client_is_up(r->conf.links, s[i].ip, s[i].rpc_port))
+			continue;
+		if (s[i].rpc_port == last->port && strcmp(s[i].ip, last->ip) == 0)
+			return &s[i];
+		if (linked == NULL)
+			linked = &s[i];
+	}
+	if (linked == NULL)
+		return s;
+	snprintf(last->ip, sizeof(last->ip), "%s", linked->ip);
+	last->port = linked->rpc_port;
+	return linked;
+}
+
+/*
+ * A server of dc that was not tried yet: of the best standing there is, of the nearest of these, see choose().  When
+ * all were tried it says no once, and starts over with the next call.
  */
 static bool
 pick_server(struct upstream *u, struct span dc, struct members_server *out)
@@ -340,12 +367,7 @@ pick_server(struct upstream *u, struct span dc, struct members_server *out)
 		return false;
 	}
 	n = datacenters_nearest(r->conf.coords, s, n);
-	*out = s[0];
-	for (unsigned i = 0; i < n; i++)
-		if (link_client_is_up(r->conf.links, s[i].ip, s[i].rpc_port)) {
-			*out = s[i];
-			break;
-		}
+	*out = *choose(r, dc, s, n);
 	if (!own)
 		look_around(r, dc);
 	return true;

@@ -3,10 +3,12 @@
  * Handlers build a request and never know where it goes.
  *
  * Rules (doc/architecture.md):
- *   other datacenter   the nearest alive server there by WAN coordinate, a random one of those that are about as near,
- *                      the farther ones after those failed; nothing is retried that may have been done
+ *   other datacenter   the nearest alive server there by WAN coordinate, one of those that are about as near, the
+ *                      farther ones after those failed; nothing is retried that may have been done
  *   client node        any server of the own datacenter: one already linked, then one that proved itself before, then
  *                      any
+ *   of several linked  the one chosen last, as long as it serves: stale answers come from one server, and do not go
+ *                      back in time from one to the next
  *   server, read       own raftd (ReadIndex or stale); another server while ours is away
  *   server, write      the leader: own raftd, or the leader's rpcd
  *   OP_SERVER          the server that its arguments name, which has begun it; at the beginning the leader, when stale

@@ -15,6 +15,7 @@
 #include "rpcd/route/route.h"
 
 #define UPSTREAM_BUCKETS 4096
+#define PREFERRED_SLOTS 64
 
 enum upstream_state {
 	UPSTREAM_NEW, UPSTREAM_LOCAL, UPSTREAM_LINK, UPSTREAM_PROVIDED, UPSTREAM_HELD, UPSTREAM_DOOMED, UPSTREAM_ENDING
@@ -69,6 +70,7 @@ struct route {
 	struct route_conf conf;
 	struct route_provider providers[OP_SERVER + 1];	/* by kind */
 	struct rng rng;
+	struct tried preferred[PREFERRED_SLOTS];	/* linked servers that were chosen last, by datacenter */
 	struct upstream *upstreams;
 	struct upstream *spares;			/* by next */
 	unsigned spare_count;

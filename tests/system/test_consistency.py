@@ -14,7 +14,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cluster import Cluster, main  # noqa: E402
+from cluster import CALM, Cluster, main  # noqa: E402
 from linear import Op, check  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
@@ -333,5 +333,28 @@ def test_transactions_under_faults_are_serializable():
     under_faults("127.8.1", TxnClient)
 
 
-main(test_checker_rejects_wrong_histories, test_history_under_faults_is_linearizable,
+def test_stale_reads_through_a_client_do_not_go_back():
+    """A client that has links to several servers asks one of them: what it told once it does not take back."""
+    with Cluster("127.8.2") as c:
+        servers = c.servers(3, raftd=CALM)
+        client = c.client("c1", 4, servers[0])
+        c.formed(servers)
+        for s in servers:       # whoever asked a server without raftd turns to another one, and keeps both links
+            s.kill("raftd")
+            wait_for("the client node answers", lambda: client.get("/v1/kv/nothing?stale").status == 404)
+            s.start("raftd")
+            c.formed(servers)
+        links = lambda: int(client.stats("rpcd")["links_open"])         # noqa: E731
+        assert links() > 1
+        back = []
+        for i in range(300):
+            key = "back/%d" % i
+            client.put("/v1/kv/" + key, "x").ok(200)
+            wait_for("it is there", lambda: client.get("/v1/kv/%s?stale" % key).status == 200)
+            back += [key for _ in range(4) if client.get("/v1/kv/%s?stale" % key).status != 200]
+        assert links() > 1
+        assert not back, "%d answers went back: %s" % (len(back), back[:5])
+
+
+main(test_checker_rejects_wrong_histories, test_stale_reads_through_a_client_do_not_go_back, test_history_under_faults_is_linearizable,
      test_transactions_under_faults_are_serializable)

@@ -873,6 +873,68 @@ START_TEST(client_prefers_servers_that_proved_themselves)
 }
 END_TEST
 
+/* The view gives servers in random order. */
+static void
+servers_turned_round(void)
+{
+	for (unsigned i = 0; i < server_count / 2; i++) {
+		struct members_server s = servers[i];
+
+		servers[i] = servers[server_count - 1 - i];
+		servers[server_count - 1 - i] = s;
+	}
+}
+
+/* Asks one question more and has it answered.  Who was asked? */
+static const char *
+asked_next(const char *dc)
+{
+	unsigned i = sent_count;
+
+	ask(OP_KV_GET, dc, 0);
+	link_says(i, TV_OK);
+	run_until(1);
+	got.count = 0;
+	return sent[i].ip;
+}
+
+/* What one server told is not taken back by another one that is behind: with several links the same is asked again. */
+static void
+same_server_again(bool is_server, const char *dc)
+{
+	char first[46];
+
+	start(is_server, 1000);
+	remote_known = true;
+	add_server("127.0.0.1");
+	add_server("127.0.0.2");
+	add_server("127.0.0.3");
+	stands("127.0.0.1", STANDING_OPEN);
+	stands("127.0.0.2", STANDING_PROVEN);
+	stands("127.0.0.3", STANDING_OPEN);
+	strcpy(first, asked_next(dc));
+	servers_turned_round();
+	ck_assert_str_eq(asked_next(dc), first);
+	servers_turned_round();
+	ck_assert_str_eq(asked_next(dc), first);
+
+	standings[strcmp(first, "127.0.0.1") == 0 ? 0 : 2].how = STANDING_TIRED;	/* its link broke */
+	ck_assert_str_ne(asked_next(dc), first);
+	standings[0].how = standings[2].how = STANDING_OPEN;		/* back, with nothing that tells it from the others */
+	servers_turned_round();
+	ck_assert_str_ne(asked_next(dc), first);
+	servers_turned_round();
+	ck_assert_str_ne(asked_next(dc), first);
+	finish();
+}
+
+START_TEST(one_server_is_asked_again)
+{
+	same_server_again(false, "");
+	same_server_again(true, "dc2");
+}
+END_TEST
+
 /* Requests go to the nearest of those that proved themselves; the nearest of the others is dialled beside them, seldom. */
 START_TEST(near_servers_are_looked_at)
 {
@@ -1274,6 +1336,7 @@ main(void)
 	tcase_add_test(t, other_datacenter);
 	tcase_add_test(t, nearest_server_of_a_datacenter);
 	tcase_add_test(t, client_prefers_servers_that_proved_themselves);
+	tcase_add_test(t, one_server_is_asked_again);
 	tcase_add_test(t, near_servers_are_looked_at);
 	tcase_add_test(t, datacenters_by_distance);
 	tcase_add_test(t, any_server_tells_the_datacenters);
