@@ -1,12 +1,16 @@
 """Makes a running process do system calls, as whoever has taken it over would: by ptrace, without the C library's help.  x86-64 only."""
 import ctypes
+import errno
 import os
 import platform
 import signal
+import socket
 import struct
 
+from waiting import PATIENCE, Timeout, wait_for
+
 NUMBERS = {
-    "close": 3, "socket": 41, "connect": 42, "sendto": 44, "setsockopt": 54, "clone": 56, "fork": 57, "vfork": 58, "execve": 59,
+    "close": 3, "socket": 41, "connect": 42, "sendto": 44, "recvfrom": 45, "setsockopt": 54, "clone": 56, "fork": 57, "vfork": 58, "execve": 59,
     "kill": 62, "ptrace": 101, "setuid": 105, "setresuid": 117, "mount": 165, "openat": 257, "clone3": 435,
 }
 CONT, SINGLESTEP, GETREGS, SETREGS, ATTACH, DETACH = 7, 9, 12, 13, 16, 17
@@ -15,6 +19,7 @@ REGS, RAX, ORIG_RAX, RIP, RSP = 27, 10, 15, 16, 19
 ARGUMENTS = 14, 13, 12, 7, 9, 8     # rdi, rsi, rdx, r10, r8, r9
 SYSCALL = b"\x0f\x05"
 WALL = 0x40000000
+PIECE = 1024        # of what goes through a HeldSocket
 SCRATCH = 4096      # below the stack pointer: more than the red zone and all that is pointed to
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -48,6 +53,10 @@ def _instruction(pid, mem):
                 if at >= 0:
                     return start + at
     raise AssertionError("process %d has no syscall instruction" % pid)
+
+
+class Room(int):
+    """Given as an argument: bytes to point to, which the call fills; they are its result then."""
 
 
 class _Stopped:
@@ -95,13 +104,17 @@ class _Stopped:
         _ptrace(SETREGS, self.pid, ctypes.addressof(raw))
 
     def call(self, name, *args):
-        regs, at = list(self.regs), self.scratch
+        regs, at, room = list(self.regs), self.scratch, None
         for place, arg in zip(ARGUMENTS, args):
-            if isinstance(arg, bytes):
-                assert at + len(arg) < self.scratch + len(self.before), "too much to point to"
-                self.mem.seek(at)
-                self.mem.write(arg)
-                arg, at = at, (at + len(arg) + 16) & ~15
+            if isinstance(arg, (bytes, Room)):
+                size = arg if isinstance(arg, Room) else len(arg)
+                assert at + size < self.scratch + len(self.before), "too much to point to"
+                if isinstance(arg, Room):
+                    room = at
+                else:
+                    self.mem.seek(at)
+                    self.mem.write(arg)
+                arg, at = at, (at + size + 16) & ~15
             regs[place] = arg & (1 << 64) - 1
         regs[RAX], regs[ORIG_RAX], regs[RIP] = NUMBERS[name], (1 << 64) - 1, self.instruction
         self.set(regs)
@@ -109,14 +122,55 @@ class _Stopped:
         self.wait(signal.SIGTRAP)
         result = self.get()
         assert result[RIP] == self.instruction + len(SYSCALL), "the call was not made"
-        return struct.unpack("q", struct.pack("Q", result[RAX]))[0]
+        said = struct.unpack("q", struct.pack("Q", result[RAX]))[0]
+        if room is None or said < 0:
+            return said
+        self.mem.seek(room)
+        return self.mem.read(said)
 
 
 def inside(pid, *calls):
-    """Process pid makes these calls, each a name and up to six integers or bytes to point to; their results, below 0 -errno.
+    """Process pid makes these calls, each a name and up to six integers, bytes to point to or Room; their results, below 0 -errno.
     A call that is a function gets the result before it, and returns such a call."""
     results = []
     with _Stopped(pid) as stopped:
         for call in calls:
             results.append(stopped.call(*(call(results[-1]) if callable(call) else call)))
     return results
+
+
+class HeldSocket:
+    """A connection to the unix socket at this path that the process makes and keeps: what it says and hears, it says and hears.
+    With as much of a socket's face as tvframe.Conn needs."""
+
+    def __init__(self, pid, path):
+        addr = (struct.pack("<H", socket.AF_UNIX) + path.encode()).ljust(110, b"\0")
+        self.pid, self.timeout = pid, PATIENCE
+        self.fd, connected = inside(pid, ("socket", socket.AF_UNIX, socket.SOCK_STREAM, 0),
+                                    lambda fd: ("connect", fd, addr, len(addr)))
+        if connected < 0:
+            raise OSError(-connected, os.strerror(-connected))
+
+    def settimeout(self, seconds):
+        self.timeout = seconds
+
+    def sendall(self, data):
+        for at in range(0, len(data), PIECE):
+            piece = data[at:at + PIECE]
+            sent, = inside(self.pid, ("sendto", self.fd, piece, len(piece), socket.MSG_NOSIGNAL, 0, 0))
+            assert sent == len(piece), sent
+
+    def recv(self, _):
+        def heard():
+            said, = inside(self.pid, ("recvfrom", self.fd, Room(PIECE), PIECE, socket.MSG_DONTWAIT, 0, 0))
+            return None if said == -errno.EAGAIN else (said,)
+        try:
+            said, = wait_for("bytes for the process", heard, timeout=self.timeout, interval=0.001)
+        except Timeout as e:
+            raise socket.timeout(str(e)) from e
+        if isinstance(said, int):
+            raise OSError(-said, os.strerror(-said))
+        return said
+
+    def close(self):
+        inside(self.pid, ("close", self.fd))

@@ -98,10 +98,10 @@ Said = collections.namedtuple("Said", "err text index value")
 
 
 class Asker:
-    """What a taken-over rpcd can do: any operation, with any token, straight at raftd."""
+    """What a taken-over rpcd can do: any operation, with any token, straight at raftd; over a connection of its own, or this one."""
 
-    def __init__(self, node):
-        self.conn = Conn(os.path.join(node.run, "raftd.sock"))
+    def __init__(self, node, sock=None):
+        self.conn = Conn(sock or os.path.join(node.run, "raftd.sock"))
 
     def op(self, name, token="", mode=0, index=0, wait_ms=0, timeout=30.0, **given):
         row = OPS[name]

@@ -165,13 +165,15 @@ class Closed(Exception):
 
 
 class Conn:
-    """One channel.  `target` is a unix path, or (ip, port) for a channel in clear."""
+    """One channel.  `target` is a unix path, (ip, port) for a channel in clear, or a socket that is connected."""
 
     def __init__(self, target, role="test", hello=True, timeout=30.0):
         self.timeout = timeout
-        self.sock = socket.socket(socket.AF_UNIX if isinstance(target, str) else socket.AF_INET)
+        connected = not isinstance(target, (str, tuple))
+        self.sock = target if connected else socket.socket(socket.AF_UNIX if isinstance(target, str) else socket.AF_INET)
         self.sock.settimeout(timeout)
-        self.sock.connect(target)
+        if not connected:
+            self.sock.connect(target)
         self.raw = bytearray()
         self.next_id = 1
         self.waiting = collections.deque()  # frames that arrived while call() waited for its answer
