@@ -248,9 +248,11 @@ RECORD(prepared_ask,			/* OP_QUERY_EXECUTE, OP_QUERY_EXPLAIN */
 	(STR, Agent),			/* the node that is meant by "_agent"; "": none of this datacenter */
 	(STR, Address))			/* by "_ip" */
 RECORD(prepared_remote,			/* OP_QUERY_REMOTE: its Service, as it was rendered where it is kept */
-	(OBJ, Query, prepared_query), (I64, Limit), (BOOL, Connect))
+	(OBJ, Query, prepared_query), (I64, Limit), (BOOL, Connect),
+	(STR, Accessor), (BIN, Proof))	/* as found */
 RECORD(prepared_found,			/* their answer */
-	(OBJS, Nodes, health_entry), (STR, Datacenter), (OBJ, Query, prepared_query))
+	(OBJS, Nodes, health_entry), (STR, Datacenter), (OBJ, Query, prepared_query),
+	(STR, Accessor), (BIN, Proof))	/* of the token that the query is stored with, see query_run.c; or "" */
 /* Tags are null here where they are [] elsewhere. */
 RECORD_AS(service_null_tags, service, SERVICE_ROWS(SF_NULLEMPTY))
 RECORD_AS(prepared_node, health_entry,

@@ -97,7 +97,7 @@ executed(void *ctx, const struct op_reply *reply, unsigned tries)
 	struct buf value = BUF_INIT(reply->value.len + 16);
 	struct op_reply with_tries = *reply;
 
-	value.secret = true;			/* the query's token */
+	value.secret = true;			/* the proof of the query's token */
 	mpw_array(&value, 2);
 	mpw_uint(&value, tries);
 	buf_putspan(&value, reply->value);

@@ -207,7 +207,8 @@ read_policy(struct failover *f)
 	/* The answer's bytes are going to be another one's. */
 	for (uint32_t i = 0; i < f->policy.Datacenters.n; i++)
 		f->policy.Datacenters.v[i] = arena_copy(&f->arena, f->policy.Datacenters.v[i]);
-	remote = (struct prepared_remote){ .Query = found.Query, .Limit = f->ask.Limit, .Connect = f->ask.Connect };
+	remote = (struct prepared_remote){ .Query = found.Query, .Limit = f->ask.Limit, .Connect = f->ask.Connect,
+	    .Accessor = found.Accessor, .Proof = found.Proof };
 	schema_pack(&prepared_remote_schema, &remote, &f->args);
 	return !f->args.failed && (f->policy.NearestN > 0 || f->policy.Datacenters.n > 0);
 }
@@ -240,7 +241,7 @@ failover_start(struct failovers *all, const struct op_request *q, failover_done 
 	f->arena = (struct arena)ARENA_INIT(MEMORY_MAX);
 	buf_init(&f->args, MEMORY_MAX);
 	buf_init(&f->value, MEMORY_MAX);
-	f->args.secret = f->value.secret = true;	/* the query's token */
+	f->args.secret = f->value.secret = true;	/* the proof of the query's token */
 	ev_timer_init(&f->timer, on_timeout, 0., 0.);
 	f->timer.data = f;
 	f->q = *q;

@@ -9,6 +9,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from cluster import AGAIN, Cluster, main  # noqa: E402
+from oprows import RECORDS, Asker, fields, holds  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 REPLICATION = "5f8d1a52-0c3b-4f0e-9b8e-6a3c41d7e011"
@@ -231,4 +232,64 @@ def test_first_token():
         assert reads(m1, made["SecretID"]) == 403 and reads(m1, root) == 404
 
 
-main(test_flow, test_partition, test_fresh_tokens, test_first_token)
+def test_stored_token_of_a_query():
+    """A query stored with a token is carried out with it in the other datacenter, too, which is shown a proof and no secret: for
+    whoever may know the query's name, and for that query alone."""
+    with Cluster("127.235.6") as c:
+        first, (m1,), root = two(c)
+        for name in ("web", "db"):
+            body = {"Node": "far", "Address": "10.0.0.9", "Service": {"Service": name}}
+            m1.put("/v1/catalog/register", json.dumps(body).encode(), headers=h(root)).ok(200)
+        rules = 'service "web" { policy = "read" } node_prefix "" { policy = "read" }'
+        send(first, "PUT", "policy", {"Name": "web", "Rules": rules}, root)
+        stored = token(first, root, Policies=[{"Name": "web"}])
+        near = token(first, root, Policies=[{"Name": "web"}], Local=True)
+
+        def query(name, service, secret):
+            body = {"Name": name, "Token": secret, "Service": {"Service": service, "Failover": {"Datacenters": ["dc2"]}}}
+            first.http("POST", "/v1/query", json.dumps(body).encode(), headers=h(root)).ok(200)
+
+        def found(name, secret=""):
+            return [n["Node"]["Node"] for n in first.get("/v1/query/%s/execute" % name, headers=h(secret)).ok(200).json()["Nodes"]]
+
+        query("plain", "web", "")
+        query("own", "web", stored["SecretID"])
+        query("other", "db", stored["SecretID"])
+        query("local", "web", near["SecretID"])
+        wait_for("the token is in dc2", lambda: stored["AccessorID"] in tokens_in(m1, root))
+        assert found("plain") == [] and found("plain", root) == ["far"]
+        assert found("own") == ["far"] and found("own", root) == ["far"]
+        assert found("other") == [] and found("other", root) == [], "it gives no more than the stored token"
+        assert found("local") == [] and found("local", root) == ["far"], "a local token is nothing elsewhere: who asks counts"
+
+        # What a taken-over rpcd sees of it, and what it can do with that.
+        here, there = Asker(first), Asker(m1)
+        seen = fields("prepared_found", here.op("QUERY_EXECUTE", Name="own").value)
+        assert seen["Accessor"] == stored["AccessorID"] and len(seen["Proof"]) == 32
+        assert not holds(here.op("QUERY_EXECUTE", Name="own"), stored["SecretID"])
+        given = fields("prepared_query", seen["Query"])
+
+        def remote(query=given, accessor=seen["Accessor"], proof=seen["Proof"]):
+            said = there.op("QUERY_REMOTE", Query=query, Accessor=accessor, Proof=proof)
+            assert said.err == 0, said
+            return len(fields("prepared_found", said.value)["Nodes"])
+
+        rest = dict(zip([f[0] for f in RECORDS["prepared_service"]], given["Service"]))
+        assert remote() == 1
+        for proof in (b"", bytes(32), seen["Proof"][:-1], seen["Proof"] + b"x", seen["Proof"][::-1]):
+            assert remote(proof=proof) == 0
+        for accessor in ("", "x", near["AccessorID"], "00000000-0000-0000-0000-000000000002"):
+            assert remote(accessor=accessor) == 0
+        assert remote(query=dict(given, Service=dict(rest, Service="db"))) == 0
+        assert remote(query=dict(given, Service=dict(rest, OnlyPassing=True))) == 0, "another query has another proof"
+        here.close()
+        there.close()
+
+        send(first, "DELETE", "token/" + stored["AccessorID"], None, root)
+        wait_for("the token is gone in dc2", lambda: stored["AccessorID"] not in tokens_in(m1, root))
+        there = Asker(m1)
+        assert remote() == 0, "a proof ends with its token"
+        there.close()
+
+
+main(test_flow, test_partition, test_fresh_tokens, test_first_token, test_stored_token_of_a_query)

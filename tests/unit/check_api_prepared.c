@@ -150,7 +150,7 @@ static void
 reply_found(const char *dc, unsigned n, const struct prepared_query *q)
 {
 	struct health_entry e[4] = { { .Node = { .Node = span_str("n") } } };
-	struct prepared_found f = { { e, n, true }, span_str(dc), *q };
+	struct prepared_found f = { .Nodes = { e, n, true }, .Datacenter = span_str(dc), .Query = *q };
 
 	reply_record(&prepared_found_schema, &f);
 }

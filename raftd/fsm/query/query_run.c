@@ -1,5 +1,8 @@
 /* Prepared queries carried out: the instances that one asks for, in its order.  Source: http-api, section 9. */
+#include <sodium.h>
+
 #include "common/record/mpack.h"
+#include "raftd/fsm/acl/acl_int.h"
 #include "raftd/fsm/query/query_int.h"
 
 static bool
@@ -34,9 +37,102 @@ wants(const void *ctx, const struct instances *at)
 	    tags_fit(&q->Tags, &at->service.Tags);
 }
 
+/* -- the stored token, in other datacenters -- */
+
+#define PROOF_BYTES 32
+#define PROOF_OF "triumvir prepared query"
+
+/*
+ * Another datacenter carries a query out with what the token gives that it is stored with, and no rpcd on the way is shown
+ * that token: what travels is its accessor and a proof that somebody who has its secret wants this query carried out.  The
+ * proof is keyed with the secret, which a raftd there has, too, if the token is a global one.  It is good for no other query.
+ */
+static bool
+proof_make(struct span secret, const struct prepared_query *q, uint8_t proof[PROOF_BYTES])
+{
+	uint8_t key[PROOF_BYTES];
+	crypto_generichash_state st;
+	struct buf b = BUF_INIT(QUERY_RENDERED_MAX + PREPARED_BYTES_MAX);
+	bool made;
+
+	schema_pack(&prepared_query_schema, q, &b);
+	made = !b.failed;
+	(void)crypto_generichash(key, sizeof(key), secret.p, secret.len, (const uint8_t *)PROOF_OF, sizeof(PROOF_OF) - 1);
+	(void)crypto_generichash_init(&st, key, sizeof(key), PROOF_BYTES);
+	(void)crypto_generichash_update(&st, buf_span(&b).p, buf_span(&b).len);
+	(void)crypto_generichash_final(&st, proof, PROOF_BYTES);
+	sodium_memzero(key, sizeof(key));
+	sodium_memzero(&st, sizeof(st));
+	buf_done(&b);
+	return made;
+}
+
+/* What a query is carried out with that is stored with a token; kept until it has been. */
+struct stored {
+	const struct fsm_rights *rights;	/* NULL: those of whoever asks */
+	uint8_t proof[PROOF_BYTES];
+};
+
+/*
+ * A query that was stored with a token is carried out with what that gives, whoever asks.  It is not in the answer: it would be
+ * shown to processes that nobody has shown it.
+ */
+static bool
+take_token(struct reading *r, struct prepared_query *q, struct stored *own)
+{
+	struct span secret = q->Token;
+	enum tv_err err = TV_OK;
+
+	own->rights = NULL;
+	q->Token = SPAN_NONE;
+	if (r->who == NULL || secret.len == 0)
+		return true;
+	err = fsm_rights_get(r->f, secret, fsm_wall_now(r->f), &own->rights);
+	if (err == TV_OK && own->rights != NULL) {
+		r->who = fsm_rights_set(own->rights);
+		if (!proof_make(secret, q, own->proof))
+			err = TV_ENOMEM;
+	}
+	if (err == TV_ENOENT)
+		read_fail(r, TV_EPERM, "ACL not found");
+	else if (err != TV_OK)
+		read_fail(r, err, "the rights of the query's token cannot be made out");
+	if (err != TV_OK)
+		fsm_rights_free(own->rights);
+	return err == TV_OK;
+}
+
+/*
+ * The same of what came from another datacenter, as far as the token is known here.  Is it not, as a local one, or does the
+ * proof not fit, then the token counts that was shown with the request.
+ */
+static bool
+take_proof(struct reading *r, const struct prepared_remote *ask, struct stored *own)
+{
+	struct acl_token t;
+	enum tv_err err;
+
+	own->rights = NULL;
+	if (r->who == NULL || ask->Proof.len != PROOF_BYTES || !acl_token_find(r->f, ask->Accessor, r->a, &t))
+		return true;
+	if (!proof_make(t.SecretID, &ask->Query, own->proof)) {
+		read_fail(r, TV_ENOMEM, "%s", tv_strerror(TV_ENOMEM));
+		return false;
+	}
+	if (sodium_memcmp(own->proof, ask->Proof.p, PROOF_BYTES) != 0)
+		return true;
+	err = fsm_rights_get(r->f, t.SecretID, fsm_wall_now(r->f), &own->rights);
+	if (err == TV_OK && own->rights != NULL)
+		r->who = fsm_rights_set(own->rights);
+	if (err != TV_OK && err != TV_ENOENT)
+		read_fail(r, err, "the rights of the query's token cannot be made out");
+	return err == TV_OK || err == TV_ENOENT;
+}
+
 /* near: of whoever asks; only its Near and NearAddress count. */
 static void
-run(struct reading *r, const struct prepared_query *q, const struct catalog_read *near, bool connect, int64_t limit)
+run(struct reading *r, const struct prepared_query *q, const struct stored *own, const struct catalog_read *near, bool connect,
+    int64_t limit)
 {
 	const struct prepared_service *s = &q->Service;
 	static const enum fsm_index looked_at[] = { FX_QUERIES, FX_NODES, FX_SERVICES, FX_CHECKS };
@@ -47,38 +143,15 @@ run(struct reading *r, const struct prepared_query *q, const struct catalog_read
 	for (unsigned i = 0; i < sizeof(looked_at) / sizeof(looked_at[0]); i++)
 		if (fsm_index_of(r->f, looked_at[i]) > r->ans->index)
 			r->ans->index = fsm_index_of(r->f, looked_at[i]);
-	mpw_array(r->out, 3);			/* prepared_found */
+	mpw_array(r->out, 5);			/* prepared_found */
 	at = list_begin(r->out);
 	sort_near_begin_shuffled(&sort, r->f, near);
 	(void)health_instances(r, s->Service, connect || s->Connect, wants, s, &rule, &sort);
 	list_end(r->out, at, sort_near_end_shuffled(&sort, r->out, limit > 0 ? (uint64_t)limit : 0));
 	mpw_str(r->out, span_str(r->f->datacenter));
 	schema_pack(&prepared_query_schema, q, r->out);
-}
-
-/*
- * A query that was stored with a token is carried out with what that gives, whoever asks.  It is not in the answer: it would be
- * shown to processes that nobody has shown it.
- */
-static bool
-take_token(struct reading *r, struct prepared_query *q, const struct fsm_rights **own)
-{
-	enum tv_err err = TV_OK;
-
-	*own = NULL;
-	if (r->who == NULL)
-		return true;
-	if (q->Token.len > 0) {
-		err = fsm_rights_get(r->f, q->Token, fsm_wall_now(r->f), own);
-		if (err == TV_OK && *own != NULL)
-			r->who = fsm_rights_set(*own);
-	}
-	q->Token = SPAN_NONE;
-	if (err == TV_ENOENT)
-		read_fail(r, TV_EPERM, "ACL not found");
-	else if (err != TV_OK)
-		read_fail(r, err, "the rights of the query's token cannot be made out");
-	return err == TV_OK;
+	mpw_str(r->out, span_str(own->rights == NULL ? "" : fsm_rights_accessor(own->rights)));
+	mpw_bin(r->out, own->rights == NULL ? SPAN_NONE : span_of(own->proof, PROOF_BYTES));
 }
 
 void
@@ -87,7 +160,7 @@ query_execute(struct reading *r, const void *rec)
 	const struct prepared_ask *ask = rec;
 	struct prepared_query q;
 	struct catalog_read near = { .Near = ask->Near };
-	const struct fsm_rights *own;
+	struct stored own;
 
 	if (!query_resolve(r, ask->Name, &q) || !take_token(r, &q, &own))
 		return;
@@ -99,8 +172,8 @@ query_execute(struct reading *r, const void *rec)
 		near.Near = SPAN_NONE;
 		near.NearAddress = ask->Address;
 	}
-	run(r, &q, &near, ask->Connect, ask->Limit);
-	fsm_rights_free(own);
+	run(r, &q, &own, &near, ask->Connect, ask->Limit);
+	fsm_rights_free(own.rights);
 }
 
 /* For another datacenter, which has none itself: who is near is not to be told from here. */
@@ -109,6 +182,10 @@ query_remote(struct reading *r, const void *rec)
 {
 	const struct prepared_remote *ask = rec;
 	const struct catalog_read near = { .Near = SPAN_NONE };
+	struct stored own;
 
-	run(r, &ask->Query, &near, ask->Connect, ask->Limit);
+	if (!take_proof(r, ask, &own))
+		return;
+	run(r, &ask->Query, &own, &near, ask->Connect, ask->Limit);
+	fsm_rights_free(own.rights);
 }
